@@ -300,7 +300,7 @@ deps-bench: ; @tools/deps bench
 
 # ---- using it -----------------------------------------------------------------------------------
 # Examples see what a user sees: the public headers and the shared library.
-$(B)/examples/%: examples/%.c $(SO)
+$(B)/examples/%: examples/%.c examples/options.h $(SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=c11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib' -lm
@@ -329,7 +329,8 @@ soak-downpour: $(B)/soak/downpour $(NET_SO) ## kill -9 of Downpour replicas: the
 soak-zookeeper: all $(B)/soak/kill_program ## kill -9 and worse of tasks that come back at other ports and are found by ZooKeeper (RUNS=20 SEED=n)
 	$(q)$(PYTHON) -B tests/soak/zookeeper.py $(B) --runs $(or $(RUNS),20) $(if $(SEED),--seed $(SEED))
 
-examples: $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c)) ## build the examples
+EXAMPLES := $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c))
+examples: $(EXAMPLES)          ## build the examples
 
 # One parameter server and two workers with keys of their own, over shared memory; or one process with a session.
 RUN := $(if $(filter local,$(MODE)),mnist,cluster_mnist)
@@ -408,12 +409,13 @@ bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine
 	$(q)$(B)/bench/scaling $(B) "$$(tools/mnist)"
 
 .PHONY: bench-train
-bench-train: deps-run          ## training over many workers: stragglers, large tables, Downpour and a batch system's driver, all-reduce
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups count_min embedding data_parallel distbelief) $(NET_SO)
+bench-train: deps-run          ## training over many workers: stragglers, large tables, pipelines, Downpour and a batch system's driver, all-reduce
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups count_min embedding pipeline data_parallel distbelief) $(NET_SO)
 	$(q)$(B)/bench/count_min
 	$(q)$(B)/bench/backups
 	$(q)$(MAKE) --no-print-directory bench-group
 	$(q)$(B)/bench/embedding
+	$(q)$(B)/bench/pipeline
 	$(q)$(B)/bench/data_parallel
 	$(q)$(B)/bench/distbelief
 
@@ -459,7 +461,7 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 	$(q)tests/capi/run $(B) $(filter-out %.so,$(CLIENT))
 
 .PHONY: test-cli
-test-cli: $(CLI) $(NET_SO) $(CALIBRATE) $(ZK_SO) $(B)/soak/kill_program ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
+test-cli: $(CLI) $(NET_SO) $(CALIBRATE) $(ZK_SO) $(B)/soak/kill_program $(EXAMPLES) ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
 .PHONY: test-python
@@ -467,7 +469,7 @@ test-python: $(CLI) $(NET_SO) python ## the Python package (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/python/run $(B) $(T)
 
 .PHONY: test-examples
-test-examples: $(CLI) $(NET_SO) python $(addprefix $(B)/examples/,serve downpour sandblaster) ## run the examples to their stated results (T=part of a name)
+test-examples: $(CLI) $(NET_SO) python $(addprefix $(B)/examples/,serve downpour sandblaster batch_driver next_word pipeline) ## run the examples to their stated results (T=part of a name)
 	$(q)PYTHON=$(PYTHON) MNIST_DIR="$$(tools/mnist)" $(PYTHON) -B tests/examples/run $(B) $(T)
 
 .PHONY: python-coverage

@@ -16,6 +16,8 @@
 
 #include "millrace/group.h"
 
+#include "options.h"
+
 enum { N = 1 << 20, ROUNDS = 10 };
 
 static int fail(const char *what, TF_Status *status)
@@ -72,7 +74,7 @@ static int run_forked(int size, int lose)
 {
     char folder[] = "/tmp/all-reduce-XXXXXX", path[64];
     int status, bad = 0;
-    if (size < 1 || !mkdtemp(folder))
+    if (!mkdtemp(folder))
         return 2;
     for (int rank = 0; rank < size; rank++)
         if (fork() == 0) {
@@ -85,9 +87,17 @@ static int run_forked(int size, int lose)
     return system(path) || bad;
 }
 
+static option options[] = {
+    {"--fork", "N", NULL, "processes of its own; else mpirun, srun, `millrace launch` or TF_CONFIG tells who is there"},
+    {"--lose", NULL, NULL, "the last of them ends in the middle"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "all_reduce: the mean of some numbers over processes, one of which may die.";
+
 int main(int argc, char **argv)
 {
-    if (argc > 2 && strcmp(argv[1], "--fork") == 0)
-        return run_forked(atoi(argv[2]), argc > 3 && strcmp(argv[3], "--lose") == 0);
+    read_options(argc, argv, about, options);
+    if (has("--fork"))
+        return run_forked((int)integer("--fork", 1), has("--lose"));
     return run(NULL, -1);
 }

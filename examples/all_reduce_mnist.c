@@ -1,7 +1,7 @@
 /* all_reduce_mnist.c -- trains the network of mnist.c by all-reduce: every worker has all variables, and all make the same step.
  *
  *     millrace launch --ps 0 --workers 2 build/gcc/examples/all_reduce_mnist
- *     all_reduce_mnist [--dir FOLDER] [--epochs N] [--batch N] [--steps N] [--bucket BYTES] [--no_overlap] [--checkpoints FOLDER]
+ *     all_reduce_mnist [option value]...                (--help)
  *
  * TF_CONFIG says who is in the cluster.  Each worker computes the gradients of its share of a large batch; their means travel
  * in buckets while earlier layers are still being differentiated.  Workers may be killed and started again: the rest goes
@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
+
 static TF_Status *status;
 
 static void check(const char *what)
@@ -22,22 +24,6 @@ static void check(const char *what)
         fprintf(stderr, "%s: %s\n", what, TF_Message(status));
         exit(1);
     }
-}
-
-static const char *option(int argc, char **argv, const char *name, const char *otherwise)
-{
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return argv[i + 1];
-    return otherwise;
-}
-
-static int has(int argc, char **argv, const char *name)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return 1;
-    return 0;
 }
 
 typedef struct plan { /* what the command line says */
@@ -141,8 +127,21 @@ static void test(const network *n, const mr_digits *d)
     printf("test accuracy %.1f %% (%s)\n", 100 * hits / n_test, mr_digits_name(d));
 }
 
+static option options[] = {
+    DIGITS_OPTION,
+    {"--epochs", "N", "2", "times that all digits are seen"},
+    {"--steps", "N", NULL, "instead of epochs"},
+    {"--batch", "N", "50", "digits of a worker and step"},
+    {"--bucket", "BYTES", "0", "of gradients that travel together; 0: as many as are usual"},
+    {"--no_overlap", NULL, NULL, "nothing travels before all gradients are there"},
+    {"--checkpoints", "FOLDER", NULL, "for checkpoints; training goes on from the newest"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "all_reduce_mnist: a task of a cluster that trains on digits by all-reduce; `millrace launch` starts it.";
+
 int main(int argc, char **argv)
 {
+    read_options(argc, argv, about, options);
     status = TF_NewStatus();
     plan p = {.task = mr_cluster_task_new(NULL, status)};
     check("starting the task");
@@ -154,15 +153,14 @@ int main(int argc, char **argv)
     p.all_reduce = (mr_all_reduce_options){sizeof(mr_all_reduce_options),
                                            .num_workers = p.n_workers,
                                            .worker = p.worker,
-                                           .bucket_bytes = atoll(option(argc, argv, "--bucket", "0")),
-                                           .no_overlap = (unsigned char)has(argc, argv, "--no_overlap")};
-    mr_digits *digits = mr_digits_open(option(argc, argv, "--dir", getenv("MNIST_DIR")), status);
+                                           .bucket_bytes = integer("--bucket", 0),
+                                           .no_overlap = (unsigned char)has("--no_overlap")};
+    mr_digits *digits = mr_digits_open(digits_folder(), status);
     check("reading the digits");
-    p.batch = atoll(option(argc, argv, "--batch", "50"));
+    p.batch = integer("--batch", 1);
     p.per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / (p.batch * p.n_workers);
-    p.total = atoll(option(argc, argv, "--epochs", "2")) * p.per_epoch;
-    p.total = atoll(option(argc, argv, "--steps", "0")) > 0 ? atoll(option(argc, argv, "--steps", "0")) : p.total;
-    p.checkpoints = option(argc, argv, "--checkpoints", NULL);
+    p.total = has("--steps") ? integer("--steps", 0) : integer("--epochs", 0) * p.per_epoch;
+    p.checkpoints = said("--checkpoints");
     TF_Graph *graph = TF_NewGraph();
     network n = build(graph, &p);
     mr_supervisor_start(n.supervisor, status);

@@ -1,8 +1,6 @@
 /* cluster_mnist.c -- trains the network of mnist.c on a cluster: between-graph replication.
  *
- *     cluster_mnist [--ps_hosts A:1,B:1 --worker_hosts C:1,D:1 --job_name ps|worker --task_index I]
- *                   [--synchrony async|sync|backup|backup:K|bounded|bounded:T] [--dir FOLDER] [--epochs N] [--batch N] [--checkpoints FOLDER]
- *                   [--trace FOLDER] [--trace_steps 20-24]
+ *     cluster_mnist [--ps_hosts A:1,B:1 --worker_hosts C:1,D:1 --job_name ps|worker --task_index I] [option value]...    (--help)
  *
  * The same program is every task; without hosts, TF_CONFIG says which.  Parameter servers serve until they are ended.
  * Workers train, each with batches of its own: every one for itself (async), all together (sync; backup: without those who
@@ -18,6 +16,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "options.h"
+
 static TF_Status *status;
 
 static void check(const char *what)
@@ -26,22 +26,6 @@ static void check(const char *what)
         fprintf(stderr, "%s: %s\n", what, TF_Message(status));
         exit(1);
     }
-}
-
-static const char *option(int argc, char **argv, const char *name, const char *otherwise)
-{
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return argv[i + 1];
-    return otherwise;
-}
-
-static int has(int argc, char **argv, const char *name)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return 1;
-    return 0;
 }
 
 typedef struct plan { /* what the command line says */
@@ -192,13 +176,31 @@ static void show_workers(const network *n, const plan *p)
     }
 }
 
+static option options[] = {
+    {"--ps_hosts", "A:1,B:1", NULL, "parameter servers; without hosts TF_CONFIG tells"},
+    {"--worker_hosts", "C:1,D:1", NULL, "workers"},
+    {"--job_name", "JOB", "worker", "of this task: ps or worker"},
+    {"--task_index", "N", "0", "of this task"},
+    {"--synchrony", "HOW", NULL, "async, sync, backup, backup:K, bounded or bounded:T; else as the launcher says"},
+    {"--sync", NULL, NULL, "the same as --synchrony sync"},
+    DIGITS_OPTION,
+    {"--epochs", "N", "3", "times that all digits are seen"},
+    {"--batch", "N", "100", "digits of a worker and step"},
+    {"--checkpoints", "FOLDER", "build/cluster-checkpoints", "for checkpoints; training goes on from the newest"},
+    {"--trace", "FOLDER", NULL, "for traces of some steps (`millrace trace FOLDER`)"},
+    {"--trace_steps", "A-B", NULL, "which"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "cluster_mnist: a task of a cluster that trains on digits; `millrace launch` starts it.";
+
 int main(int argc, char **argv)
 {
+    read_options(argc, argv, about, options);
     mr_cluster_options o = {.struct_size = sizeof o,
-                            .ps_hosts = option(argc, argv, "--ps_hosts", NULL),
-                            .worker_hosts = option(argc, argv, "--worker_hosts", NULL),
-                            .job = option(argc, argv, "--job_name", "worker"),
-                            .index = atoi(option(argc, argv, "--task_index", "0"))};
+                            .ps_hosts = said("--ps_hosts"),
+                            .worker_hosts = said("--worker_hosts"),
+                            .job = said("--job_name"),
+                            .index = (int)integer("--task_index", 0)};
     status = TF_NewStatus();
     plan p = {.task = mr_cluster_task_new(&o, status)};
     check("starting the task");
@@ -207,18 +209,18 @@ int main(int argc, char **argv)
     check("serving");
     p.worker = mr_cluster_task_worker(p.task);
     p.n_workers = mr_cluster_task_num_workers(p.task);
-    p.synchrony = option(argc, argv, "--synchrony", getenv("MILLRACE_SYNCHRONY"));
+    p.synchrony = has("--synchrony") ? said("--synchrony") : getenv("MILLRACE_SYNCHRONY");
     if (!p.synchrony)
-        p.synchrony = has(argc, argv, "--sync") ? "sync" : "async";
+        p.synchrony = has("--sync") ? "sync" : "async";
     p.share = strcmp(p.synchrony, "sync") == 0 || strncmp(p.synchrony, "backup", 6) == 0 ? p.n_workers : 1;
-    mr_digits *digits = mr_digits_open(option(argc, argv, "--dir", getenv("MNIST_DIR")), status);
+    mr_digits *digits = mr_digits_open(digits_folder(), status);
     check("reading the digits");
-    p.batch = atoll(option(argc, argv, "--batch", "100"));
+    p.batch = integer("--batch", 1);
     p.per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / (p.batch * p.share);
-    p.total = atoll(option(argc, argv, "--epochs", "3")) * p.per_epoch;
-    p.checkpoints = option(argc, argv, "--checkpoints", "build/cluster-checkpoints");
-    p.trace = option(argc, argv, "--trace", NULL);
-    p.trace_steps = option(argc, argv, "--trace_steps", NULL);
+    p.total = integer("--epochs", 0) * p.per_epoch;
+    p.checkpoints = said("--checkpoints");
+    p.trace = said("--trace");
+    p.trace_steps = said("--trace_steps");
     TF_Graph *graph = TF_NewGraph();
     network n = build(graph, &p);
     mr_supervisor_start(n.supervisor, status);

@@ -1,7 +1,6 @@
 /* downpour.c -- Downpour SGD: replicas of a network train against parameter servers and never wait for each other.
  *
- *     downpour [--dir FOLDER] [--replicas 4] [--servers 3] [--steps 400] [--batch 50] [--rate 0.05] [--n-fetch 1] [--n-push 1]
- *              [--sgd] [--warm 20] [--processes]
+ *     downpour [--processes] [option value]...          (--help)
  *     downpour --manager HOST:PORT --replica I ...      one replica of a job whose servers run elsewhere
  *
  * Alone it starts servers in this process, and replicas as threads, or with --processes as processes of their own: kill one
@@ -18,19 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "options.h"
+
 enum { MOST = 64 };
 
-static int argc;
-static char **argv;
+static int n_words;
+static char **words;
 static mr_digits *digits;
-
-static const char *option(const char *name, const char *otherwise)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return i + 1 < argc ? argv[i + 1] : "";
-    return otherwise;
-}
 
 static void check(TF_Status *status, const char *what)
 {
@@ -64,11 +57,11 @@ static void build(replica *r)
     r->figures[0] = mr_softmax_loss(m, logits, r->in[1]);
     r->figures[1] = mr_accuracy(m, logits, r->in[1]);
     mr_downpour_options o = {.struct_size = sizeof o, .replica = r->number};
-    o.n_fetch = atoll(option("--n-fetch", "1"));
-    o.n_push = atoll(option("--n-push", "1"));
-    o.warm_steps = atoll(option("--warm", "20"));
-    o.rate = (float)atof(option("--rate", "0.05"));
-    o.update = option("--sgd", NULL) ? MR_PS_SGD : MR_PS_ADAGRAD;
+    o.n_fetch = integer("--n-fetch", 1);
+    o.n_push = integer("--n-push", 1);
+    o.warm_steps = integer("--warm", 0);
+    o.rate = (float)number("--rate");
+    o.update = has("--sgd") ? MR_PS_SGD : MR_PS_ADAGRAD;
     r->pour = mr_downpour_new(m, r->figures[0], &o);
     const TF_Operation *init = mr_initializer(m);
     mr_model_status(m, r->status);
@@ -85,7 +78,7 @@ static void build(replica *r)
 /* Every replica sees all digits, in an order of its own. */
 static void train(replica *r)
 {
-    int64_t steps = atoll(option("--steps", "400")), batch = atoll(option("--batch", "50"));
+    int64_t steps = integer("--steps", 0), batch = integer("--batch", 1);
     float loss = 0;
     for (int64_t i = 0; i < steps; i++) {
         TF_Tensor *in[2], *out = NULL;
@@ -161,10 +154,10 @@ static pid_t start_process(int number, const char *manager)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", number);
-    char *args[80] = {argv[0], "--manager", (char *)manager, "--replica", text};
-    for (int i = 1, n = 5; i < argc && n < 79; i++)
-        if (strcmp(argv[i], "--processes") != 0)
-            args[n++] = argv[i];
+    char *args[80] = {words[0], "--manager", (char *)manager, "--replica", text};
+    for (int i = 1, n = 5; i < n_words && n < 79; i++)
+        if (strcmp(words[i], "--processes") != 0)
+            args[n++] = words[i];
     pid_t pid = fork();
     if (pid == 0) {
         execv("/proc/self/exe", args);
@@ -200,8 +193,8 @@ static int run_all(void)
 {
     static replica r[MOST], judge;
     TF_Status *status = TF_NewStatus();
-    int n = atoi(option("--replicas", "4")), servers = atoi(option("--servers", "3"));
-    if (n < 1 || n > MOST || servers < 1 || servers > MOST) {
+    int n = (int)integer("--replicas", 1), servers = (int)integer("--servers", 1);
+    if (n > MOST || servers > MOST) {
         fprintf(stderr, "from 1 to %d replicas and servers\n", MOST);
         return 2;
     }
@@ -216,7 +209,7 @@ static int run_all(void)
     }
     for (int i = 0; i < n; i++)
         r[i] = (replica){.number = i, .manager = mr_ps_manager_address(manager)};
-    int processes = option("--processes", NULL) != NULL;
+    int processes = has("--processes");
     if (processes)
         run_processes(n, mr_ps_manager_address(manager));
     else
@@ -235,16 +228,35 @@ static int run_all(void)
     return 0;
 }
 
-int main(int n, char **args)
+static option options[] = {
+    DIGITS_OPTION,
+    {"--replicas", "N", "4", "of the network"},
+    {"--servers", "N", "3", "parameter servers"},
+    {"--steps", "N", "400", "of each replica"},
+    {"--batch", "N", "50", "digits of a step"},
+    {"--rate", "X", "0.05", "of the updates"},
+    {"--n-fetch", "N", "1", "steps between two fetches of parameters"},
+    {"--n-push", "N", "1", "steps between two pushes of gradients"},
+    {"--sgd", NULL, NULL, "plain updates on the servers; else Adagrad"},
+    {"--warm", "N", "20", "steps of the first replica alone"},
+    {"--processes", NULL, NULL, "replicas are processes; else threads"},
+    {"--manager", "HOST:PORT", NULL, "be one replica of the job there"},
+    {"--replica", "N", "0", "which one"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "downpour: replicas of a network train against parameter servers and never wait for each other.";
+
+int main(int argc, char **argv)
 {
-    argc = n;
-    argv = args;
+    read_options(argc, argv, about, options);
+    n_words = argc;
+    words = argv;
     TF_Status *status = TF_NewStatus();
-    digits = mr_digits_open(option("--dir", getenv("MNIST_DIR")), status);
+    digits = mr_digits_open(digits_folder(), status);
     check(status, "reading the digits");
     int code = 0;
-    if (option("--manager", NULL)) {
-        replica r = {.number = atoi(option("--replica", "0")), .manager = option("--manager", "")};
+    if (has("--manager")) {
+        replica r = {.number = (int)integer("--replica", 0), .manager = said("--manager")};
         run(&r);
         drop(&r);
     } else {

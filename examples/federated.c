@@ -1,7 +1,6 @@
 /* federated.c -- federated averaging of a convolutional network on MNIST, after McMahan et al. 2017.
  *
- *     federated [--clients 100] [--fraction 0.1] [--epochs 5] [--batch 10] [--rounds N] [--non-iid] [--target 99]
- *               [--units 512] [--rate R] [--decay D] [--momentum M] [--drop P] [--secure] [--lose P] [--threads N] [--dir FOLDER]
+ *     federated [--non-iid] [--target 99] [option value]...        (--help)
  *     federated --server HOST:PORT [--wait-for N] ...      the same with clients that are processes of their own:
  *     federated --client HOST:PORT --number I [--clients 100] [--non-iid]
  *
@@ -16,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
+
 static TF_Status *status;
 
 static void check(const char *what)
@@ -24,22 +25,6 @@ static void check(const char *what)
         fprintf(stderr, "%s: %s\n", what, TF_Message(status));
         exit(1);
     }
-}
-
-static const char *option(int argc, char **argv, const char *name, const char *otherwise)
-{
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return argv[i + 1];
-    return otherwise;
-}
-
-static int has(int argc, char **argv, const char *name)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return 1;
-    return 0;
 }
 
 typedef struct network {
@@ -166,8 +151,6 @@ static double run_rounds(mr_federated *f, const network *n, const mr_digits *d, 
 /* ---- the three ways to run ---- */
 
 typedef struct plan {
-    int argc;
-    char **argv;
     int clients, non_iid;
     mr_digits *digits;
     network net;
@@ -175,21 +158,23 @@ typedef struct plan {
     mr_federated_examples *examples; /* by client */
 } plan;
 
-static const char *said(const plan *p, const char *name, const char *otherwise) { return option(p->argc, p->argv, name, otherwise); }
-static float number(const plan *p, const char *name, const char *otherwise) { return (float)atof(said(p, name, otherwise)); }
-
-static plan make_plan(int argc, char **argv)
+/* What was said, or else what suits the way the digits are dealt. */
+static float suited(const char *name, int non_iid, double two_digits, double all_digits)
 {
-    plan p = {.argc = argc, .argv = argv, .non_iid = has(argc, argv, "--non-iid")};
+    return (float)(has(name) ? number(name) : non_iid ? two_digits : all_digits);
+}
+
+static plan make_plan(void)
+{
+    plan p = {.non_iid = has("--non-iid"), .clients = (int)integer("--clients", 1)};
     TF_Tensor **values = calloc(2, sizeof *values);
-    p.clients = atoi(said(&p, "--clients", "100"));
-    if (p.clients < 1 || p.clients > 10000) {
+    if (p.clients > 10000) {
         fprintf(stderr, "--clients is from 1 to 10000\n");
         exit(2);
     }
-    p.digits = mr_digits_open(said(&p, "--dir", getenv("MNIST_DIR")), status);
+    p.digits = mr_digits_open(digits_folder(), status);
     check("reading the digits");
-    p.net = build(TF_NewGraph(), atoll(said(&p, "--units", "512")), number(&p, "--drop", p.non_iid ? "0.3" : "0.5"));
+    p.net = build(TF_NewGraph(), integer("--units", 1), suited("--drop", p.non_iid, 0.3, 0));
     int64_t count = mr_digits_count(p.digits, MR_SPLIT_TRAIN), each = count / p.clients;
     mr_digits_batch(p.digits, MR_SPLIT_TRAIN, 0, 0, count, &values[0], &values[1], status);
     check("reading the digits");
@@ -202,9 +187,9 @@ static plan make_plan(int argc, char **argv)
 
 static int be_client(plan *p, const char *address)
 {
-    int i = atoi(said(p, "--number", "0")) % p->clients;
-    mr_federated_client_options o = {sizeof o, .work = &p->work, .examples = &p->examples[i < 0 ? 0 : i], .address = address,
-                                     .secure = (unsigned char)has(p->argc, p->argv, "--secure")};
+    int i = (int)(integer("--number", 0) % p->clients);
+    mr_federated_client_options o = {sizeof o, .work = &p->work, .examples = &p->examples[i], .address = address,
+                                     .secure = (unsigned char)has("--secure")};
     int64_t updates = mr_federated_client(&o, status);
     check("working as a client");
     printf("client %d: %lld updates\n", i, (long long)updates);
@@ -215,20 +200,20 @@ static mr_federated *begin(plan *p, const char *address)
 {
     mr_federated_options o = {sizeof o,
                               .work = &p->work,
-                              .fraction = number(p, "--fraction", "0.1"),
-                              .over = number(p, "--over", "0"),
-                              .epochs = atoi(said(p, "--epochs", "5")),
-                              .batch = atoi(said(p, "--batch", "10")),
-                              .server_momentum = number(p, "--momentum", "0.7"),
-                              .secure = (unsigned char)has(p->argc, p->argv, "--secure"),
-                              .seed = (uint64_t)atoll(said(p, "--seed", "1")),
-                              .deadline_ms = 1000 * atoll(said(p, "--deadline", "600")),
-                              .lose = number(p, "--lose", "0"),
-                              .threads = atoi(said(p, "--threads", "0")),
+                              .fraction = (float)number("--fraction"),
+                              .over = (float)number("--over"),
+                              .epochs = (int)integer("--epochs", 1),
+                              .batch = (int)integer("--batch", 1),
+                              .server_momentum = suited("--momentum", p->non_iid, 0.7, 0),
+                              .secure = (unsigned char)has("--secure"),
+                              .seed = (uint64_t)integer("--seed", 0),
+                              .deadline_ms = 1000 * integer("--deadline", 1),
+                              .lose = (float)number("--lose"),
+                              .threads = (int)integer("--threads", 0),
                               .clients = address ? NULL : p->examples,
                               .num_clients = p->clients,
                               .address = address,
-                              .wait_for = atoi(said(p, "--wait-for", "1"))};
+                              .wait_for = (int)integer("--wait-for", 1)};
     mr_federated *f = mr_federated_new(&o, status);
     check("beginning");
     if (address) {
@@ -238,18 +223,48 @@ static mr_federated *begin(plan *p, const char *address)
     return f;
 }
 
+static option options[] = {
+    {"--clients", "N", "100", "that the digits are dealt to"},
+    {"--non-iid", NULL, NULL, "two digits a client; else all are dealt evenly"},
+    {"--fraction", "C", "0.1", "of the clients that a round asks"},
+    {"--over", "X", "0", "asked beyond that, as a share of it; the first that come count"},
+    {"--epochs", "E", "5", "of a client in a round"},
+    {"--batch", "B", "10", "digits of a client and step"},
+    {"--rounds", "N", NULL, "at most: 30, or 60 with --non-iid"},
+    {"--target", "PERCENT", "0", "of the test digits that end it early; not reached: it ends with 1"},
+    {"--rate", "X", NULL, "of the clients: 0.1, or 0.05 with --non-iid"},
+    {"--decay", "X", NULL, "of the rate, a round: 0.97, or 0.99"},
+    {"--momentum", "X", NULL, "of the server: 0, as in the paper, or 0.7"},
+    {"--drop", "P", NULL, "dropout before the last layer: none, or 0.3"},
+    {"--units", "N", "512", "of the dense layer"},
+    {"--secure", NULL, NULL, "the server sees sums of updates alone"},
+    {"--lose", "P", "0", "of updates that are lost, to see what comes of it"},
+    {"--deadline", "SECONDS", "600", "of a round"},
+    {"--threads", "N", "0", "that train clients of this process; 0: one a core"},
+    {"--seed", "N", "1", "of who is asked and in which order examples come"},
+    {"--server", "HOST:PORT", NULL, "clients are processes of their own, which come here"},
+    {"--wait-for", "N", "1", "clients that must be there before a round"},
+    {"--client", "HOST:PORT", NULL, "be a client of that server"},
+    {"--number", "N", "0", "which client"},
+    DIGITS_OPTION,
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "federated: federated averaging of a convolutional network on handwritten digits.";
+
 int main(int argc, char **argv)
 {
+    read_options(argc, argv, about, options);
     status = TF_NewStatus();
-    plan p = make_plan(argc, argv);
+    plan p = make_plan();
     p.work = (mr_federated_work){sizeof p.work,   .model = p.net.model, .train = p.net.train, .inputs = p.net.inputs,
                                  .num_inputs = 2, .loss = p.net.loss,   .rate = p.net.rate};
-    if (said(&p, "--client", NULL))
-        return be_client(&p, said(&p, "--client", NULL));
-    mr_federated *f = begin(&p, said(&p, "--server", NULL));
-    double target = atof(said(&p, "--target", "0"));
-    double best = run_rounds(f, &p.net, p.digits, atoi(said(&p, "--rounds", p.non_iid ? "60" : "30")),
-                             number(&p, "--rate", p.non_iid ? "0.05" : "0.1"), number(&p, "--decay", p.non_iid ? "0.99" : "0.96"), target);
+    if (has("--client"))
+        return be_client(&p, said("--client"));
+    mr_federated *f = begin(&p, said("--server"));
+    double target = number("--target");
+    int rounds = has("--rounds") ? (int)integer("--rounds", 1) : p.non_iid ? 60 : 30;
+    double best = run_rounds(f, &p.net, p.digits, rounds, suited("--rate", p.non_iid, 0.05, 0.1),
+                             suited("--decay", p.non_iid, 0.99, 0.97), target);
     printf("best accuracy %.2f %% (%s)\n", best, mr_digits_name(p.digits));
     mr_federated_free(f);
     return target > 0 && best < target;

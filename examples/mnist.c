@@ -1,6 +1,6 @@
 /* mnist.c -- trains a small convolutional network on handwritten digits, from C.
  *
- *     mnist [--dir FOLDER] [--epochs N] [--batch N] [--checkpoints FOLDER] [--device cpu|gpu]
+ *     mnist [option value]...                (--help)
  *
  * Two convolutions, two dense layers, Adam.  Every epoch ends with a checkpoint; started again after Ctrl-C, a
  * crash or kill -9, training goes on where the newest checkpoint left it. */
@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "options.h"
 
 static TF_Status *status;
 
@@ -92,14 +94,6 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static const char *option(int argc, char **argv, const char *name, const char *otherwise)
-{
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return argv[i + 1];
-    return otherwise;
-}
-
 /* "cpu": whatever else there is (device_count of the ConfigProto: no GPU); "gpu": one must be there. */
 static TF_Session *open_session(TF_Graph *graph, const char *device)
 {
@@ -123,17 +117,28 @@ static TF_Session *open_session(TF_Graph *graph, const char *device)
     return session;
 }
 
+static option options[] = {
+    DIGITS_OPTION,
+    {"--epochs", "N", "3", "times that all digits are seen"},
+    {"--batch", "N", "100", "digits of a step"},
+    {"--checkpoints", "FOLDER", "build/mnist-checkpoints", "for a checkpoint an epoch; training goes on from the newest"},
+    {"--device", "KIND", "", "cpu or gpu; else whatever suits each operation"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "mnist: trains a convolutional network on handwritten digits.";
+
 int main(int argc, char **argv)
 {
-    int64_t epochs = atoll(option(argc, argv, "--epochs", "3")), batch = atoll(option(argc, argv, "--batch", "100"));
-    const char *folder = option(argc, argv, "--checkpoints", "build/mnist-checkpoints");
+    read_options(argc, argv, about, options);
+    int64_t epochs = integer("--epochs", 0), batch = integer("--batch", 1);
+    const char *folder = said("--checkpoints");
     status = TF_NewStatus();
-    mr_digits *digits = mr_digits_open(option(argc, argv, "--dir", getenv("MNIST_DIR")), status);
+    mr_digits *digits = mr_digits_open(digits_folder(), status);
     check("reading the digits");
     int64_t per_epoch = mr_digits_count(digits, MR_SPLIT_TRAIN) / batch, total = epochs * per_epoch;
     TF_Graph *graph = TF_NewGraph();
     network net = build(graph, total);
-    TF_Session *session = open_session(graph, option(argc, argv, "--device", ""));
+    TF_Session *session = open_session(graph, said("--device"));
     const TF_Operation *init[] = {net.init};
     TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, init, 1, NULL, status);
     check("initialising");

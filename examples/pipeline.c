@@ -1,15 +1,18 @@
 /* pipeline.c -- a network in four stages on four devices, with micro-batches in flight.
  *
- *     pipeline [--steps N] [--micro N] [--fill-drain]
+ *     pipeline [option value]...                (--help)
  *
  * The devices are simulated: each multiplies as slowly as it is told, whatever this machine has.  The same training is run with
  * one micro-batch, so that three of four devices always wait, and with several; the step gets shorter, the losses stay. */
+#include <math.h>
 #include <millrace/cluster.h>
 #include <millrace/device.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "options.h"
 
 enum { STAGES = 4, WIDTH = 64, BATCH = 64 };
 
@@ -96,32 +99,34 @@ static double train(const mr_pipeline_options *o, int steps, float *loss)
     return took;
 }
 
-static const char *option(int argc, char **argv, const char *name, const char *otherwise)
-{
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return argv[i + 1];
-    return otherwise;
-}
+static option options[] = {
+    {"--steps", "N", "8", "of training, in both ways"},
+    {"--micro", "N", "8", "micro-batches of a step"},
+    {"--fill-drain", NULL, NULL, "all go forward before one goes back; else by turns (1F1B)"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "pipeline: a network in four stages on four simulated devices, with micro-batches in flight.";
 
 int main(int argc, char **argv)
 {
     const char *const devices[STAGES] = {"/device:SIM:0", "/device:SIM:1", "/device:SIM:2", "/device:SIM:3"};
-    int steps = atoi(option(argc, argv, "--steps", "8")), micro = atoi(option(argc, argv, "--micro", "8"));
+    read_options(argc, argv, about, options);
+    int steps = (int)integer("--steps", 1), micro = (int)integer("--micro", 1);
     mr_pipeline_options o = {sizeof o, STAGES, devices, 1, MR_PIPELINE_1F1B, stage, NULL};
     float loss[2];
-    if (argc > 1 && strcmp(argv[argc - 1], "--fill-drain") == 0)
+    if (has("--fill-drain"))
         o.kind = MR_PIPELINE_FILL_DRAIN;
     status = TF_NewStatus();
-    double alone = train(&o, steps > 0 ? steps : 8, &loss[0]);
+    double alone = train(&o, steps, &loss[0]);
     o.micro_batches = micro;
-    double together = train(&o, steps > 0 ? steps : 8, &loss[1]);
+    double together = train(&o, steps, &loss[1]);
     mr_pipeline_figures f = {.struct_size = sizeof f};
     mr_pipeline_predict(&o, (double[]){1, 1, 1, 1}, (double[]){1, 2, 2, 2}, 0, &f, status);
     check("predicting");
     printf("one stage at a time: %.1f ms a step, loss %.4f\n", alone * 1e3, loss[0]);
     printf("%d micro-batches:     %.1f ms a step, loss %.4f\n", micro, together * 1e3, loss[1]);
-    printf("%.2f times as fast; by the model %.2f, with %.0f %% of the time idle\n", alone / together, f.alone_s / f.step_s, 100 * f.bubble);
+    printf("%.2f times as fast; by the model %.2f, with %.0f %% of the time idle; losses differ by %.6f\n", alone / together,
+           f.alone_s / f.step_s, 100 * f.bubble, fabsf(loss[0] - loss[1]));
     TF_DeleteStatus(status);
     return 0;
 }

@@ -1,7 +1,6 @@
 /* sandblaster.c -- Sandblaster L-BFGS: the whole batch, cut into portions, by replicas that may come and die as they like.
  *
- *     sandblaster [--dir FOLDER] [--replicas 4] [--servers 2] [--examples 3000] [--portions 24] [--iterations 200] [--l2 0.001]
- *                 [--processes]
+ *     sandblaster [--processes] [option value]...                     (--help)
  *     sandblaster --manager HOST:PORT --coordinator HOST:PORT ...     one replica more for a job that runs
  *
  * Softmax regression of digits with an L2 penalty, a convex problem: however many replicas there are, and whoever is killed
@@ -19,19 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "options.h"
+
 enum { MOST = 64 };
 
-static int argc;
-static char **argv;
+static int n_words;
+static char **words;
 static mr_digits *digits;
-
-static const char *option(const char *name, const char *otherwise)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return i + 1 < argc ? argv[i + 1] : "";
-    return otherwise;
-}
 
 static void check(TF_Status *status, const char *what)
 {
@@ -90,7 +83,7 @@ static void drop(replica *r)
 static void read_portion(void *arg, int64_t portion, int64_t portions, TF_Tensor **in, double *weight, TF_Status *status)
 {
     (void)arg;
-    int64_t all = atoll(option("--examples", "3000"));
+    int64_t all = integer("--examples", 1);
     int64_t first = all * portion / portions, n = all * (portion + 1) / portions - first;
     mr_digits_batch(digits, MR_SPLIT_TRAIN, 0, first, n, &in[0], &in[1], status);
     *weight = (double)n / (double)all;
@@ -141,10 +134,10 @@ static void show(void *arg, int64_t iteration, double loss, double gradient_norm
 /* This program again, as one replica. */
 static pid_t start_process(const char *manager, const char *coordinator)
 {
-    char *args[80] = {argv[0], "--manager", (char *)manager, "--coordinator", (char *)coordinator};
-    for (int i = 1, n = 5; i < argc && n < 79; i++)
-        if (strcmp(argv[i], "--processes") != 0)
-            args[n++] = argv[i];
+    char *args[80] = {words[0], "--manager", (char *)manager, "--coordinator", (char *)coordinator};
+    for (int i = 1, n = 5; i < n_words && n < 79; i++)
+        if (strcmp(words[i], "--processes") != 0)
+            args[n++] = words[i];
     pid_t pid = fork();
     if (pid == 0) {
         execv("/proc/self/exe", args);
@@ -172,7 +165,7 @@ static void run_replicas(mr_sandblaster *s, int n, const char *manager, TF_Statu
 {
     static replica r[MOST];
     pid_t pids[MOST];
-    int processes = option("--processes", NULL) != NULL;
+    int processes = has("--processes");
     for (int i = 0; i < n; i++) {
         r[i] = (replica){.manager = manager, .coordinator = mr_sandblaster_address(s)};
         if (processes)
@@ -195,8 +188,8 @@ static void run_replicas(mr_sandblaster *s, int n, const char *manager, TF_Statu
 static int run_all(void)
 {
     TF_Status *status = TF_NewStatus();
-    int n = atoi(option("--replicas", "4")), servers = atoi(option("--servers", "2"));
-    if (n < 1 || n > MOST || servers < 1 || servers > MOST) {
+    int n = (int)integer("--replicas", 1), servers = (int)integer("--servers", 1);
+    if (n > MOST || servers > MOST) {
         fprintf(stderr, "from 1 to %d replicas and servers\n", MOST);
         return 2;
     }
@@ -212,9 +205,9 @@ static int run_all(void)
     mr_ps *ps = mr_ps_connect(&(mr_ps_options){sizeof(mr_ps_options), .manager = address}, status);
     check(status, "looking for the parameter servers");
     mr_sandblaster_options o = {.struct_size = sizeof o, .report = show};
-    o.portions = atoi(option("--portions", "24"));
-    o.iterations = atoll(option("--iterations", "200"));
-    o.l2 = atof(option("--l2", "0.001"));
+    o.portions = (int)integer("--portions", 1);
+    o.iterations = integer("--iterations", 0);
+    o.l2 = number("--l2");
     mr_sandblaster *b = mr_sandblaster_start(&o, ps, status);
     check(status, "starting the coordinator");
     run_replicas(b, n, address, status);
@@ -230,16 +223,32 @@ static int run_all(void)
     return 0;
 }
 
-int main(int n, char **args)
+static option options[] = {
+    DIGITS_OPTION,
+    {"--replicas", "N", "4", "that compute gradients"},
+    {"--servers", "N", "2", "parameter servers"},
+    {"--examples", "N", "3000", "digits of the batch"},
+    {"--portions", "N", "24", "that the batch is cut into"},
+    {"--iterations", "N", "200", "of L-BFGS at most"},
+    {"--l2", "X", "0.001", "weight of the penalty"},
+    {"--processes", NULL, NULL, "replicas are processes; else threads"},
+    {"--manager", "HOST:PORT", NULL, "of the servers of a job that runs"},
+    {"--coordinator", "HOST:PORT", NULL, "of that job: be one replica more"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "sandblaster: softmax regression of the whole batch by L-BFGS, by replicas that may come and die as they like.";
+
+int main(int argc, char **argv)
 {
-    argc = n;
-    argv = args;
+    read_options(argc, argv, about, options);
+    n_words = argc;
+    words = argv;
     TF_Status *status = TF_NewStatus();
-    digits = mr_digits_open(option("--dir", getenv("MNIST_DIR")), status);
+    digits = mr_digits_open(digits_folder(), status);
     check(status, "reading the digits");
     int code = 0;
-    if (option("--coordinator", NULL)) {
-        replica r = {.manager = option("--manager", ""), .coordinator = option("--coordinator", "")};
+    if (has("--coordinator")) {
+        replica r = {.manager = said("--manager"), .coordinator = said("--coordinator")};
         work(&r);
         drop(&r);
     } else {

@@ -5,6 +5,7 @@
  * Any SavedModel is served like this: load it with its tag, find the ends of the graph by name, run. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tensorflow/c/c_api.h>
 
 static TF_Status *status;
@@ -29,9 +30,10 @@ static TF_Output end_of(TF_Graph *graph, const char *name)
 
 int main(int argc, char **argv)
 {
+    int help = argc == 2 && strcmp(argv[1], "--help") == 0;
     if (argc != 4) {
-        fprintf(stderr, "usage: serve FOLDER A B\n");
-        return 2;
+        fprintf(help ? stdout : stderr, "usage: serve FOLDER A B\nasks the model that examples/python/serve.py has saved in FOLDER for A and B\n");
+        return help ? 0 : 2;
     }
     status = TF_NewStatus();
     TF_Graph *graph = TF_NewGraph();

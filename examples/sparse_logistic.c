@@ -1,6 +1,6 @@
 /* sparse_logistic.c -- sparse logistic regression over parameter servers, by delayed block proximal gradient (OSDI'14, 5.1).
  *
- *     sparse_logistic [--features N] [--examples N] [--workers N] [--blocks N] [--passes N] [--delay N] ...   (--help)
+ *     sparse_logistic [option number]...                (--help)
  *
  * Which of ten million features tell whether somebody clicks?  The weights w minimise
  *
@@ -30,43 +30,41 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "options.h"
+
 enum { MAX_WORKERS = 16, MAX_EVALUATIONS = 1000, ADDRESS = 256 };
 
-typedef struct settings {
-    double features, examples, per_example, zipf, workers, servers, blocks, passes, evaluations, delay;
-    double l1, rate, min_count, cache_keys, compress, half, kkt, slow, wander, seed;
-} settings;
+/* X(field, option, what holds if it is not given, what it is for).  All are numbers from 0 on. */
+#define SETTINGS(X) \
+    X(features, "--features", "1e6", "keys of the table")                                         \
+    X(examples, "--examples", "1e5", "of all workers")                                            \
+    X(per_example, "--per-example", "50", "features of each")                                     \
+    X(zipf, "--zipf", "1.1", "exponent of the features' frequencies")                             \
+    X(workers, "--workers", "2", "processes")                                                     \
+    X(servers, "--servers", "1", "processes; with two or more every range has a replica")         \
+    X(blocks, "--blocks", "40", "of neighbouring features; a pass is an iteration for each")      \
+    X(passes, "--passes", "10", "over all blocks")                                                \
+    X(evaluations, "--evaluations", "1", "of the objective in a pass")                            \
+    X(delay, "--delay", "0", "iterations a worker may be ahead; below the number of blocks")      \
+    X(l1, "--l1", "5", "weight of the penalty")                                                   \
+    X(rate, "--rate", "1", "of the proximal steps: 1 or less")                                    \
+    X(min_count, "--min-count", "0", "features that come less often are dropped before training") \
+    X(cache_keys, "--cache-keys", "0", "1: key lists that were sent before travel as their hash") \
+    X(compress, "--compress", "0", "1: Snappy")                                                   \
+    X(half, "--half", "0", "1: bfloat16, 2: 16 bits fixed point")                                 \
+    X(kkt, "--kkt", "0", "1: features that would stay zero are not sent")                         \
+    X(slow, "--slow", "0", "a worker sleeps this many times as long as it computes")              \
+    X(wander, "--wander", "0", "1: which worker is slow changes with every iteration")            \
+    X(seed, "--seed", "1", "of the examples")
 
-static settings set = {.features = 1e6, .examples = 1e5, .per_example = 50, .zipf = 1.1, .workers = 2, .servers = 1,
-                       .blocks = 40, .passes = 10, .evaluations = 1, .l1 = 5, .rate = 1, .seed = 1};
+#define FIELD(field, name, otherwise, about) double field;
+static struct settings {
+    SETTINGS(FIELD)
+} set;
 
-static const struct option {
-    const char *name;
-    double *value;
-    const char *about;
-} options[] = {
-    {"--features", &set.features, "keys of the table"},
-    {"--examples", &set.examples, "of all workers"},
-    {"--per-example", &set.per_example, "features of each"},
-    {"--zipf", &set.zipf, "exponent of the features' frequencies"},
-    {"--workers", &set.workers, "processes"},
-    {"--servers", &set.servers, "processes; with two or more every range has a replica"},
-    {"--blocks", &set.blocks, "of neighbouring features; a pass is an iteration for each"},
-    {"--passes", &set.passes, "over all blocks"},
-    {"--evaluations", &set.evaluations, "of the objective in a pass"},
-    {"--delay", &set.delay, "iterations a worker may be ahead; below the number of blocks"},
-    {"--l1", &set.l1, "weight of the penalty"},
-    {"--rate", &set.rate, "of the proximal steps: 1 or less"},
-    {"--min-count", &set.min_count, "features that come less often are dropped before training"},
-    {"--cache-keys", &set.cache_keys, "1: key lists that were sent before travel as their hash"},
-    {"--compress", &set.compress, "1: Snappy"},
-    {"--half", &set.half, "1: bfloat16, 2: 16 bits fixed point"},
-    {"--kkt", &set.kkt, "1: features that would stay zero are not sent"},
-    {"--slow", &set.slow, "a worker sleeps this many times as long as it computes"},
-    {"--wander", &set.wander, "1: which worker is slow changes with every iteration"},
-    {"--seed", &set.seed, "of the examples"},
-};
-enum { N_OPTIONS = sizeof options / sizeof options[0] };
+#define ROW(field, name, otherwise, about) {name, "N", otherwise, about},
+static option options[] = {SETTINGS(ROW){NULL, NULL, NULL, NULL}};
+static const char about[] = "sparse_logistic: sparse logistic regression over parameter servers, all of them processes of this machine.";
 
 /* What a worker tells, in memory that the processes share.  Nothing of it is used in training. */
 typedef struct report {
@@ -658,32 +656,23 @@ static void run_server(int number, const char *manager, int tell, int stop)
     mr_ps_manager_free(m);
 }
 
-static int show_help(void)
+/* Ends the program where the numbers do not go together. */
+static void read_settings(int argc, char **argv)
 {
-    puts("sparse_logistic [option number]...");
-    for (int i = 0; i < N_OPTIONS; i++)
-        printf("    %-14s %s (%g)\n", options[i].name, options[i].about, *options[i].value);
-    return 2;
-}
-
-static int parse(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i += 2) {
-        int k = 0;
-        while (k < N_OPTIONS && strcmp(argv[i], options[k].name) != 0)
-            k++;
-        char *end = NULL;
-        if (k == N_OPTIONS || i + 1 == argc)
-            return 0;
-        *options[k].value = strtod(argv[i + 1], &end);
-        if (end == argv[i + 1] || *end || !(*options[k].value >= 0))
-            return 0;
-    }
+    read_options(argc, argv, about, options);
+#define READ(field, name, otherwise, about) set.field = number(name);
+    SETTINGS(READ)
     int fits = set.workers >= 1 && set.workers <= MAX_WORKERS && set.servers >= 1 && set.servers <= MAX_WORKERS && set.blocks >= 1 &&
                set.delay < set.blocks &&
                set.features >= set.blocks && set.features < 4e9 && set.per_example >= 1 && set.per_example * 4 <= set.features &&
                set.evaluations >= 1 && set.evaluations <= set.blocks;
-    return fits;
+#define FITS(field, name, otherwise, about) fits &= set.field >= 0;
+    SETTINGS(FITS)
+    if (!fits) {
+        fprintf(stderr, "from 1 to %d workers and servers; a delay below the number of blocks, not more blocks than features, "
+                        "not more evaluations than blocks, four times as many features as an example has\n", MAX_WORKERS);
+        exit(2);
+    }
 }
 
 /* One line an evaluation, then what each worker did. */
@@ -745,8 +734,7 @@ static int wait_for(int n)
 
 int main(int argc, char **argv)
 {
-    if (!parse(argc, argv))
-        return show_help();
+    read_settings(argc, argv);
     int workers = (int)set.workers, servers = (int)set.servers, told[2], stop[2];
     report *reports = mmap(NULL, sizeof *reports * MAX_WORKERS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     char manager[ADDRESS] = {0};

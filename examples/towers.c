@@ -1,6 +1,6 @@
 /* towers.c -- one network on many devices of one process: in-graph replication.
  *
- *     towers [--dir FOLDER] [--epochs N] [--batch N] [--towers N]
+ *     towers [option value]...                (--help)
  *
  * Every batch is split; each tower computes the gradients of its part on its own device, with the same variables,
  * which live on CPU:0; their mean updates the variables once. */
@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "options.h"
 
 enum { MAX_TOWERS = 64 };
 
@@ -119,23 +121,25 @@ static TF_Session *session_with(TF_Graph *graph, int n)
     return s;
 }
 
-static const char *option(int argc, char **argv, const char *name, const char *otherwise)
-{
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return argv[i + 1];
-    return otherwise;
-}
+static option options[] = {
+    DIGITS_OPTION,
+    {"--epochs", "N", "3", "times that all digits are seen"},
+    {"--batch", "N", "100", "digits of a step, of all towers"},
+    {"--towers", "N", "2", "devices, each with a copy of the network"},
+    {NULL, NULL, NULL, NULL},
+};
+static const char about[] = "towers: one network on many devices of one process; the mean of their gradients updates the variables once.";
 
 int main(int argc, char **argv)
 {
-    int64_t epochs = atoll(option(argc, argv, "--epochs", "3")), batch = atoll(option(argc, argv, "--batch", "100"));
-    int n_towers = atoi(option(argc, argv, "--towers", "2"));
+    read_options(argc, argv, about, options);
+    int64_t epochs = integer("--epochs", 0), batch = integer("--batch", 1);
+    int n_towers = (int)integer("--towers", 1);
     status = TF_NewStatus();
-    mr_digits *digits = mr_digits_open(option(argc, argv, "--dir", getenv("MNIST_DIR")), status);
+    mr_digits *digits = mr_digits_open(digits_folder(), status);
     check("reading the digits");
     int64_t n_train = mr_digits_count(digits, MR_SPLIT_TRAIN);
-    if (n_towers < 1 || n_towers > MAX_TOWERS || batch < 1 || batch > n_train || batch % n_towers) {
+    if (n_towers > MAX_TOWERS || batch > n_train || batch % n_towers) {
         fprintf(stderr, "a batch of %lld is not split over %d towers\n", (long long)batch, n_towers);
         return 1;
     }

@@ -1,7 +1,9 @@
 """tests/cli/test_help.py -- what the command says of itself."""
+import os
 import re
+import subprocess
 
-from harness import check, has
+from harness import HERE, check, has
 
 
 def commands(t):
@@ -44,3 +46,16 @@ def test_help_a_wrong_command_or_option_is_named(t):
     check(r.code == 2, str(r.code))
     has(r.err, "unknown option --worker")
     has(r.err, "try `millrace launch --help`")
+
+
+def test_help_of_every_example(t):
+    folder = os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples")
+    names = [n[:-2] for n in sorted(os.listdir(folder)) if n.endswith(".c")]
+    check(len(names) > 5, str(names))
+    for name in names:
+        def run(*args):
+            return subprocess.run([os.path.join(t.build, "examples", name), *args], capture_output=True, text=True, timeout=30)
+        r = run("--help")
+        check(r.returncode == 0 and not r.stderr and name in r.stdout, "%s: %d %s" % (name, r.returncode, r.stderr))
+        r = run("--no-such-option", "1")
+        check(r.returncode == 2 and not r.stdout and r.stderr, "%s: %d %s" % (name, r.returncode, r.stdout))

@@ -105,6 +105,22 @@ def test_table_shows_state_rate_and_what_is_waited_for(t):
     check(any(re.search(r"worker/0 +waiting +1100 +0.0 +the token of step 1101", f) for f in shown), shown[-3])
 
 
+# The chief tells how all workers fare.
+JUDGE = REPORTER.replace("for i in range(100):", """for w in range(2):
+    s.sendto(b"figures %d 40 %d %d 125 3" % (w, 3 * w, 1500 * (1 + w)), path)
+for i in range(100):""")
+
+
+def test_table_shows_how_long_workers_wait_and_how_stale_they_are(t):
+    text, _, code = on_terminal(t, "launch", "--ps", "1", "--workers", "2", "--", t.program(JUDGE))
+    check(code == 0, text)
+    shown, _ = frames(text)
+    check(any(re.search(r"steps/s +waited +stale +late +waiting for", f) for f in shown), shown[-3])
+    check(any(re.search(r"worker/0 +training +10\d\d +\S+ +1\.5 s +1\.25 +0\n", f) for f in shown), shown[-3])
+    check(any(re.search(r"worker/1 +\S+ +1100 +0\.0 +3\.0 s +1\.25 +3 +the token", f) for f in shown), shown[-3])
+    has(shown[-1], "worker/1: 40 iterations, 3 came too late, waited 3.0 s for others, staleness 1.25, at most 3")
+
+
 def test_table_leaves_only_lines_behind(t):
     text, _, _ = on_terminal(t, "launch", "--ps", "1", "--workers", "2", "--", t.program(REPORTER))
     shown, screen = frames(text)
