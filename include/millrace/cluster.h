@@ -227,8 +227,7 @@ MR_EXPORT extern int64_t mr_supervisor_step(mr_supervisor *s, TF_Status *status)
  * step then (-1 after an error): when variables were lost meanwhile and came back from a checkpoint, it is lower than
  * before, and training can go on. */
 MR_EXPORT extern int64_t mr_supervisor_finish(mr_supervisor *s, TF_Status *status);
-/* Ends what waits in it, from any thread: that fails with TF_CANCELLED, and so does whatever follows.  Only a session that is just
- * being opened comes to its own end first. */
+/* Ends what waits in it, from any thread: that fails with TF_CANCELLED, and so does whatever follows. */
 MR_EXPORT extern void mr_supervisor_cancel(mr_supervisor *s);
 /* Whether this worker is the chief now: it has something to tell the user, say. */
 MR_EXPORT extern unsigned char mr_supervisor_is_chief(mr_supervisor *s);

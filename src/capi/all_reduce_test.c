@@ -121,7 +121,7 @@ typedef struct player {
 } player;
 
 /* Only its own task is the business of a worker's session. */
-static mr_status *open_session(void *arg, mr_session **out)
+static mr_status *open_session(void *arg, mr_cancel *cancel, mr_session **out)
 {
     player *p = arg;
     mr_str config = {0};
@@ -135,7 +135,7 @@ static mr_status *open_session(void *arg, mr_session **out)
     mr_pb_put_bytes(&w, 4, mr_sv_of(own));
     cluster_rig *r = &p->t->rig;
     int i = mr_cluster_find(&r->cluster, MR_SV("worker"), p->worker);
-    mr_status *st = mr_remote_session_new(mr_net_loop(), r->cluster.tasks.p[i].address, p->m.graph, NULL, mr_str_view(&config),
+    mr_status *st = mr_remote_session_new(mr_net_loop(), r->cluster.tasks.p[i].address, p->m.graph, NULL, mr_str_view(&config), cancel,
                                           out);
     mr_str_deinit(&config);
     return st;
@@ -146,7 +146,7 @@ static mr_status *join(void *arg, const mr_reduce_ask *a, mr_reduce_group *out)
     player *p = arg;
     cluster_rig *r = &p->t->rig;
     mr_joined in;
-    mr_join q = {"train", a->worker, a->n_workers, a->generation, a->step, a->wait_ms, a->settle_ms, a->deadline_ms};
+    mr_join q = {"train", a->worker, a->n_workers, a->generation, a->step, a->wait_ms, a->settle_ms, a->deadline_ms, a->cancel};
     if (p->t->crash[p->worker])
         return mr_error(MR_FAILED_PRECONDITION, "This process has crashed");
     MR_TRY(mr_server_join_group(r->servers[mr_cluster_find(&r->cluster, MR_SV("worker"), p->worker)], &q, &in));
@@ -396,3 +396,27 @@ MR_TEST(train_all_reduce_goes_on_without_a_worker_and_with_it_again) { lose_and_
 MR_TEST(train_all_reduce_goes_on_without_the_first_worker_where_another_task_leads) { lose_and_find(1, 0, NULL, false); }
 MR_TEST(train_all_reduce_saves_while_workers_come_and_go) { lose_and_find(1, 2, mr_test_dir(), false); }
 MR_TEST(train_all_reduce_of_rows_goes_on_without_a_worker_and_with_it_again) { lose_and_find(0, 2, NULL, true); }
+
+static void cancel_soon(void *arg)
+{
+    mr_sleep_ns(50000000); /* by now it waits, as a rule; it must not matter */
+    mr_supervised_cancel(arg);
+}
+
+/* One worker waits for the others, which never come. */
+MR_TEST(train_all_reduce_can_be_cancelled_while_it_waits_for_others)
+{
+    team t = {.total = 1};
+    player p[WORKERS];
+    mr_thread thread;
+    team_begin(&t, p, 0);
+    t.o.wait_ms = 3600000;
+    mr_supervised *s = supervise(&p[0]);
+    MR_CHECK_INT(mr_thread_start(&thread, "cancel", cancel_soon, s), 0);
+    MR_CHECK_ERR(mr_supervised_start(s), MR_CANCELLED, "was cancelled");
+    mr_thread_join(&thread);
+    mr_supervised_free(s);
+    mr_net_reduce_free(p[0].reduce);
+    model_end(&p[0].m);
+    team_end(&t, p);
+}

@@ -54,7 +54,7 @@ void rig_start(cluster_rig *r, const char *job, int task)
     start_at(r, mr_cluster_find(&r->cluster, mr_sv_of(job), task));
 }
 
-mr_status *rig_open(cluster_rig *r, int worker, mr_graph *g, mr_session **out)
+mr_status *rig_open_under(cluster_rig *r, int worker, mr_graph *g, mr_cancel *cancel, mr_session **out)
 {
     mr_str config = {0};
     mr_pb_writer w;
@@ -64,10 +64,12 @@ mr_status *rig_open(cluster_rig *r, int worker, mr_graph *g, mr_session **out)
     mr_pb_put_bytes(&w, 4, MR_SV("/job:ps")); /* ConfigProto.device_filters */
     mr_pb_put_bytes(&w, 4, mr_sv_of(own));
     int i = mr_cluster_find(&r->cluster, MR_SV("worker"), worker);
-    mr_status *st = mr_remote_session_new(mr_net_loop(), r->cluster.tasks.p[i].address, g, NULL, mr_str_view(&config), out);
+    mr_status *st = mr_remote_session_new(mr_net_loop(), r->cluster.tasks.p[i].address, g, NULL, mr_str_view(&config), cancel, out);
     mr_str_deinit(&config);
     return st;
 }
+
+mr_status *rig_open(cluster_rig *r, int worker, mr_graph *g, mr_session **out) { return rig_open_under(r, worker, g, NULL, out); }
 
 /* ---- a line ---- */
 

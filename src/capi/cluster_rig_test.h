@@ -20,6 +20,7 @@ void rig_stop(cluster_rig *r, const char *job, int task);
 void rig_start(cluster_rig *r, const char *job, int task);
 /* A session of a worker's own master that sees the parameter servers and itself. */
 mr_status *rig_open(cluster_rig *r, int worker, mr_graph *g, mr_session **out);
+mr_status *rig_open_under(cluster_rig *r, int worker, mr_graph *g, mr_cancel *cancel, mr_session **out);
 
 /* y = x * w + b learnt from points of y = 2x + 1, x from -1 to 1: a network whose end is known. */
 typedef struct line_net {

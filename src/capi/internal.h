@@ -96,9 +96,8 @@ struct TF_SessionOptions {
     struct mr_device_sims *simulated; /* devices; NULL: none were told of */
 };
 void mr_capi_simulated_free(struct mr_device_sims *s); /* NULL is fine */
-/* A session for a target; direct ones run on the graph (and its lock). */
-mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu,
-                                mr_session **out);
+/* A session for a target; direct ones run on the graph (and its lock).  cancel (may be NULL) ends the wait for a cluster. */
+mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu, mr_cancel *cancel, mr_session **out);
 
 struct TF_Session {
     mr_session *session;

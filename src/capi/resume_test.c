@@ -116,11 +116,11 @@ static const spread table = {build_table, check_table};
 
 /* ---- the story ---- */
 
-static mr_status *open_session(void *arg, mr_session **out)
+static mr_status *open_session(void *arg, mr_cancel *cancel, mr_session **out)
 {
     team *t = arg;
     *out = NULL;
-    return rig_open(&t->rig, 0, t->graph, out);
+    return rig_open_under(&t->rig, 0, t->graph, cancel, out);
 }
 
 /* The step of the newest checkpoint; -1 when there is none. */

@@ -70,15 +70,14 @@ static mr_status *no_target(const char *target)
                     target);
 }
 
-mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu,
-                                mr_session **out)
+mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu, mr_cancel *cancel, mr_session **out)
 {
     mr_session_config config = o ? o->config : (mr_session_config){0};
     mr_capi_init();
     if (o && o->simulated && !is_local(o->target))
         return mr_invalid("Simulated devices are of sessions in this process; those of %s belong to its servers", o->target);
     if (o && master_address(o->target))
-        return mr_remote_session_new(NULL, master_address(o->target), g, mu, mr_str_view(&o->config_proto), out);
+        return mr_remote_session_new(NULL, master_address(o->target), g, mu, mr_str_view(&o->config_proto), cancel, out);
     if (o && !is_local(o->target))
         return no_target(o->target);
     config.simulated = o ? o->simulated : NULL;
@@ -117,7 +116,7 @@ mr_status *mr_capi_new_session(TF_Graph *graph, const TF_SessionOptions *opts, T
     mr_session *s = NULL;
     if (!graph)
         return mr_invalid("There is no graph");
-    MR_TRY(mr_capi_open_session(opts, graph->graph, &graph->mu, &s));
+    MR_TRY(mr_capi_open_session(opts, graph->graph, &graph->mu, NULL, &s));
     *out = mr_new(TF_Session);
     **out = (TF_Session){s, graph};
     mr_lock(&graph->mu);

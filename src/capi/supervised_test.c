@@ -39,13 +39,13 @@ typedef struct player {
     mr_net_sync *sync;
 } player;
 
-static mr_status *open_session(void *arg, mr_session **out)
+static mr_status *open_session(void *arg, mr_cancel *cancel, mr_session **out)
 {
     player *p = arg;
     *out = NULL;
     if (p->t->crash[p->worker])
         return mr_error(MR_FAILED_PRECONDITION, "This process has crashed");
-    return rig_open(&p->t->rig, p->worker, p->l.graph, out);
+    return rig_open_under(&p->t->rig, p->worker, p->l.graph, cancel, out);
 }
 
 static mr_supervised *supervise(player *p)

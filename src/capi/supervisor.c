@@ -26,20 +26,20 @@ static void filter_devices(mr_supervisor *s, const mr_cluster_task *t, bool own_
     mr_free(variables);
 }
 
-static mr_status *open_session(void *arg, mr_session **out)
+static mr_status *open_session(void *arg, mr_cancel *cancel, mr_session **out)
 {
     mr_supervisor *s = arg;
     *out = NULL;
     if (!s->task)
-        return mr_capi_open_session(&s->options, s->graph->graph, &s->graph->mu, out);
-    return mr_server_session(s->task->server, s->graph->graph, &s->graph->mu, mr_str_view(&s->config), out);
+        return mr_capi_open_session(&s->options, s->graph->graph, &s->graph->mu, cancel, out);
+    return mr_server_session(s->task->server, s->graph->graph, &s->graph->mu, mr_str_view(&s->config), cancel, out);
 }
 
 static mr_status *join_group(void *arg, const mr_reduce_ask *a, mr_reduce_group *out)
 {
     mr_supervisor *s = arg;
     mr_joined in;
-    mr_join q = {"train", a->worker, a->n_workers, a->generation, a->step, a->wait_ms, a->settle_ms, a->deadline_ms};
+    mr_join q = {"train", a->worker, a->n_workers, a->generation, a->step, a->wait_ms, a->settle_ms, a->deadline_ms, a->cancel};
     MR_TRY(mr_server_join_group(s->task->server, &q, &in));
     *out = (mr_reduce_group){in.generation, in.group_key, in.size, in.rank, in.source};
     return NULL;

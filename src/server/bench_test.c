@@ -53,7 +53,7 @@ mr_session *bench_session_of(bench *b)
     if (b->session) /* maybe in several threads */
         return b->session;
     MR_CHECK_OK(mr_scope_status(&b->s));
-    MR_CHECK_OK(mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, mr_str_view(&b->config),
+    MR_CHECK_OK(mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, mr_str_view(&b->config), NULL,
                                       &b->session));
     return b->session;
 }

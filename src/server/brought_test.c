@@ -51,7 +51,7 @@ static void begin(rig *r, mr_net *net)
 static mr_status *open_session(rig *r)
 {
     MR_CHECK_OK(mr_scope_status(&r->b.s));
-    return mr_remote_session_new(r->b.net, addresses[2], r->b.g, NULL, mr_str_view(&r->config), &r->b.session);
+    return mr_remote_session_new(r->b.net, addresses[2], r->b.g, NULL, mr_str_view(&r->config), NULL, &r->b.session);
 }
 
 static void end(rig *r)

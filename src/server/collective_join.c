@@ -299,6 +299,9 @@ typedef struct waited {
     bool done;
     mr_status *st;
     mr_joined *out;
+    mr_cancel_entry on_cancel;
+    mr_fellows *peers;
+    int leader;
 } waited;
 
 static mr_status *read_answer(mr_bytes *reply, mr_joined *out)
@@ -334,16 +337,16 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&w->mu);
 }
 
-mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_joined *out)
+static void cancel_asking(mr_cancel_entry *e)
 {
-    mr_fellows *p = c->worker->host->peers;
-    int leader = mr_collectives_leader_of(c, p, NULL);
-    int64_t deadline = q->deadline_ms > 0 ? mr_now_ns() + MR_MIN(q->deadline_ms, MAX_WAIT_MS) * 1000000 : 0;
-    waited w = {.request = {.method = MR_WORKER_SERVICE "JoinCollective", .done = came, .wait_for_ready = true,
-                            .deadline_ns = deadline}, .out = out};
-    mr_str body = {0};
+    waited *w = (waited *)((char *)e - offsetof(waited, on_cancel));
+    mr_fellows_cancel(w->peers, w->leader, &w->request);
+}
+
+static void encode_ask(const mr_join *q, mr_str *body)
+{
     mr_pb_writer pb;
-    mr_pb_writer_init(&pb, &body);
+    mr_pb_writer_init(&pb, body);
     mr_pb_put_bytes(&pb, 1, mr_sv_of(q->name ? q->name : ""));
     mr_pb_put_varint(&pb, 2, (uint64_t)q->worker);
     mr_pb_put_varint(&pb, 3, (uint64_t)q->n_workers);
@@ -351,14 +354,35 @@ mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_jo
     mr_pb_put_varint(&pb, 5, (uint64_t)q->step + 1);
     mr_pb_put_varint(&pb, 6, (uint64_t)q->wait_ms);
     mr_pb_put_varint(&pb, 7, (uint64_t)q->settle_ms);
+}
+
+static void wait_until_done(waited *w, mr_cancel *cancel)
+{
+    if (cancel && !mr_cancel_register(cancel, &w->on_cancel))
+        cancel_asking(&w->on_cancel);
+    mr_lock(&w->mu);
+    while (!w->done)
+        mr_cond_wait(&w->changed, &w->mu);
+    mr_unlock(&w->mu);
+    if (cancel)
+        mr_cancel_unregister(cancel, &w->on_cancel);
+}
+
+mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_joined *out)
+{
+    mr_fellows *p = c->worker->host->peers;
+    int leader = mr_collectives_leader_of(c, p, NULL);
+    int64_t deadline = q->deadline_ms > 0 ? mr_now_ns() + MR_MIN(q->deadline_ms, MAX_WAIT_MS) * 1000000 : 0;
+    waited w = {.request = {.method = MR_WORKER_SERVICE "JoinCollective", .done = came, .wait_for_ready = true,
+                            .deadline_ns = deadline},
+                .out = out, .on_cancel.fn = cancel_asking, .peers = p, .leader = leader};
+    mr_str body = {0};
+    encode_ask(q, &body);
     mr_bytes_add_str(&w.request.body, &body);
     mr_mutex_init(&w.mu);
     mr_cond_init(&w.changed);
     mr_fellows_ask(p, leader, &w.request);
-    mr_lock(&w.mu);
-    while (!w.done)
-        mr_cond_wait(&w.changed, &w.mu);
-    mr_unlock(&w.mu);
+    wait_until_done(&w, q->cancel);
     mr_cond_deinit(&w.changed);
     mr_mutex_deinit(&w.mu);
     return w.st ? mr_status_prepend(w.st, "From %s:\n", mr_fellows_task(p, leader)->name) : NULL;

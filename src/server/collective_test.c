@@ -53,7 +53,7 @@ static void member_begin(member *m, bench *b, int worker)
 static void member_open(member *m)
 {
     MR_CHECK_OK(mr_scope_status(&m->s));
-    MR_CHECK_OK(mr_remote_session_new(m->b->net, m->b->cluster.tasks.p[m->worker].address, m->g, NULL, MR_SV(""), &m->session));
+    MR_CHECK_OK(mr_remote_session_new(m->b->net, m->b->cluster.tasks.p[m->worker].address, m->g, NULL, MR_SV(""), NULL, &m->session));
 }
 
 static void member_end(member *m)
@@ -517,7 +517,7 @@ MR_TEST(server_collective_group_is_known_to_the_leader_of_the_session)
         mr_pb_writer_init(&w, &filtered);
         mr_pb_put_bytes(&w, 4, MR_SV("/job:worker/task:1"));
         mr_pb_put_bytes(&w, 4, MR_SV("/job:worker/task:2"));
-        MR_CHECK_OK(mr_remote_session_new(b.net, b.cluster.tasks.p[i + 1].address, m[i].g, NULL, mr_str_view(&filtered),
+        MR_CHECK_OK(mr_remote_session_new(b.net, b.cluster.tasks.p[i + 1].address, m[i].g, NULL, mr_str_view(&filtered), NULL,
                                           &m[i].session));
         mr_str_deinit(&filtered);
         give(&m[i], numbers(i, 1, 2));

@@ -430,7 +430,7 @@ MR_TEST(hostile_connections_that_say_nothing_are_no_harm)
     mr_scope_init(&b.s, b.g, "");
     mr_out y = mr_emit(&b.s, "Neg", mr_const_f32(&b.s, 2));
     MR_CHECK_OK(mr_scope_status(&b.s));
-    MR_CHECK_OK(mr_remote_session_new(NULL, address, b.g, NULL, MR_SV(""), &b.session));
+    MR_CHECK_OK(mr_remote_session_new(NULL, address, b.g, NULL, MR_SV(""), NULL, &b.session));
     MR_CHECK_OK(bench_run(&b, bench_nothing, 0, y, NULL, &v));
     MR_CHECK_NEAR(v, -2, 0);
     mr_session_free(b.session);

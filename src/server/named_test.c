@@ -217,7 +217,7 @@ static void run_it(void *arg)
 static void open_it(void *arg)
 {
     later *l = arg;
-    l->st = mr_remote_session_new(l->b->net, "worker0:1", l->b->g, NULL, MR_SV(""), &l->b->session);
+    l->st = mr_remote_session_new(l->b->net, "worker0:1", l->b->g, NULL, MR_SV(""), NULL, &l->b->session);
     l->over = true;
 }
 

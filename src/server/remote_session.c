@@ -620,10 +620,10 @@ static void remote_free(mr_session *base)
 static const mr_session_ops remote_ops = {remote_run,   remote_partial_setup, remote_partial_run,
                                           remote_close, remote_list_devices,  remote_free};
 
-static mr_status *create(remote *s, const char *address, mr_sv config)
+static mr_status *create(remote *s, const char *address, mr_sv config, mr_cancel *cancel)
 {
     mr_str graph = {0}, body = {0};
-    mr_bytes reply = {0};
+    mr_bytes request = {0}, reply = {0};
     mr_pb_writer w;
     mr_pb_reader r;
     uint32_t field, wire;
@@ -636,8 +636,9 @@ static mr_status *create(remote *s, const char *address, mr_sv config)
     mr_pb_put_bytes(&w, 2, config);
     mr_pb_put_bytes(&w, 3, mr_sv_of(address)); /* by which it finds itself in a cluster of the client's */
     MR_GO(mr_pb_writer_status(&w, "CreateSessionRequest"));
-    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "CreateSession", &body,
-                  s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS, &reply));
+    mr_bytes_add_str(&request, &body);
+    MR_GO(ask(s->net, s->peer, MR_MASTER_SERVICE "CreateSession", &request, s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS,
+              cancel, &reply));
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_pb_reader_init(&r, bytes);
     while (mr_pb_next(&r, &field, &wire))
@@ -656,7 +657,7 @@ out:
     return st;
 }
 
-mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config,
+mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel,
                                  mr_session **out)
 {
     mr_session_config parsed;
@@ -673,7 +674,7 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
         st = connect_master(net, address, &s->net, &s->peer);
     }
     if (!st)
-        st = create(s, address, config);
+        st = create(s, address, config, cancel);
     if (st) {
         remote_free(&s->base);
         s = NULL;

@@ -40,7 +40,7 @@ static void run_client(void *arg)
     mr_session *s = NULL;
     while (!*c->stop && !c->wrong) {
         mr_status *st = s ? run_one(c, s, (float)(c->n_ok % 100))
-                          : mr_remote_session_new(c->b->net, c->master, c->b->g, NULL, MR_SV(""), &s);
+                          : mr_remote_session_new(c->b->net, c->master, c->b->g, NULL, MR_SV(""), NULL, &s);
         if (!st) {
             c->n_ok++;
             continue;
@@ -98,6 +98,7 @@ MR_TEST(restarts_of_tasks_end_every_run_of_one_host) { lives_through_restarts(mr
 
 typedef struct opener {
     bench *b;
+    mr_cancel *cancel;
     mr_status *st;
     mr_thread thread;
 } opener;
@@ -106,7 +107,7 @@ static void open_it(void *arg)
 {
     opener *o = arg;
     mr_session *s;
-    o->st = mr_remote_session_new(o->b->net, "worker0:1", o->b->g, NULL, MR_SV(""), &s);
+    o->st = mr_remote_session_new(o->b->net, o->b->cluster.tasks.p[1].address, o->b->g, NULL, MR_SV(""), o->cancel, &s);
 }
 
 MR_TEST(restarts_end_the_making_of_a_session)
@@ -122,4 +123,24 @@ MR_TEST(restarts_end_the_making_of_a_session)
     MR_CHECK(mr_status_code(o.st) == MR_CANCELLED || mr_status_code(o.st) == MR_UNAVAILABLE);
     mr_status_free(o.st);
     bench_end(&b);
+}
+
+/* A task is not there, and would be waited for for ten minutes. */
+MR_TEST(the_making_of_a_session_can_be_cancelled)
+{
+    for (int when = 0; when < 2; when++) {
+        bench b;
+        opener o = {.b = &b, .cancel = mr_cancel_new(NULL)};
+        bench_begin_on(&b, mr_net_local(), 1, 1);
+        bench_stop_task(&b, 0);
+        if (when == 0)
+            mr_cancel_start(o.cancel);
+        MR_CHECK_INT(mr_thread_start(&o.thread, "opener", open_it, &o), 0);
+        mr_sleep_ns(50000000); /* it waits by now, as a rule; it must not matter */
+        mr_cancel_start(o.cancel);
+        mr_thread_join(&o.thread);
+        MR_CHECK_ERR(o.st, MR_CANCELLED, "");
+        mr_cancel_free(o.cancel);
+        bench_end(&b);
+    }
 }

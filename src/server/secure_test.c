@@ -105,7 +105,7 @@ static mr_status *run_step(secure *c, const char *keys)
     mr_run_args a = {.feeds = &c->x, .feed_values = &in, .n_feeds = 1, .fetches = &c->y, .fetched = &out, .n_fetches = 1};
     use_keys(keys);
     /* ConfigProto { operation_timeout_in_ms: 4000 } */
-    mr_status *st = mr_remote_session_new(NULL, c->cluster.tasks.p[1].address, c->g, NULL, MR_SV("\x58\xa0\x1f"), &s);
+    mr_status *st = mr_remote_session_new(NULL, c->cluster.tasks.p[1].address, c->g, NULL, MR_SV("\x58\xa0\x1f"), NULL, &s);
     if (!st) {
         st = mr_session_run(s, &a, NULL, NULL);
         mr_session_free(s);

@@ -380,9 +380,9 @@ static void let_go_of_who_joined(mr_server *s)
     mr_unlock(&s->mu);
 }
 
-mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_session **out)
+mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel, mr_session **out)
 {
-    return mr_remote_session_new(mr_net_loop(), s->own_address, g, graph_mu, config, out);
+    return mr_remote_session_new(mr_net_loop(), s->own_address, g, graph_mu, config, cancel, out);
 }
 
 const char *mr_server_target(mr_server *s)

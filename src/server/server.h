@@ -54,6 +54,7 @@ typedef struct mr_join {
     int64_t wait_ms;    /* for all workers, at first */
     int64_t settle_ms;  /* for others, later */
     int64_t deadline_ms; /* for the answer; 0: none */
+    mr_cancel *cancel;   /* ends the wait; may be NULL */
 } mr_join;
 typedef struct mr_joined {
     int64_t generation;
@@ -71,11 +72,11 @@ void mr_server_unmount(mr_server *s, const char *prefix);
 /* ---- sessions on a cluster (server/remote_session.c) ---- */
 
 /* A session of the master at an address.  net NULL: by the address.  config: a serialized ConfigProto.  The graph is referenced; graph_mu
- * (may be NULL) guards it. */
-mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config,
+ * (may be NULL) guards it.  cancel (may be NULL) ends the wait for the cluster to come up. */
+mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel,
                                  mr_session **out);
 /* A session of a started server's own master, which does not leave the process. */
-mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_session **out);
+mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel, mr_session **out);
 /* Reset of the master at an address. */
 mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n);
 

@@ -239,7 +239,7 @@ MR_TEST(server_tells_a_task_of_another_cluster)
     MR_CHECK_OK(mr_cluster_add(&def.cluster, MR_SV("ps"), 1, MR_SV("ps0:1")));
     MR_CHECK_OK(mr_server_new(&def, &b.options, &odd));
     MR_CHECK_OK(mr_server_start(odd));
-    MR_CHECK_ERR(mr_remote_session_new(b.net, "odd:1", b.g, NULL, MR_SV(""), &s), MR_INVALID_ARGUMENT,
+    MR_CHECK_ERR(mr_remote_session_new(b.net, "odd:1", b.g, NULL, MR_SV(""), NULL, &s), MR_INVALID_ARGUMENT,
                  "At ps0:1 is the task of /job:ps/replica:0/task:0/device:CPU:0, not /job:ps/replica:0/task:1");
     mr_server_free(odd);
     mr_cluster_deinit(&def.cluster);

@@ -377,7 +377,7 @@ static mr_status *read_step(const mr_net_reduce *r, mr_session *s, int64_t *step
     return st;
 }
 
-mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms)
+mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
 {
     int64_t step = 0;
     if (!r->join || r->o.n_workers == 1) {
@@ -391,7 +391,8 @@ mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_
                        step,
                        r->o.wait_ms ? r->o.wait_ms : 60000,
                        r->o.settle_ms ? r->o.settle_ms : 500,
-                       deadline_ms};
+                       deadline_ms,
+                       cancel};
     mr_report_blocked("the other workers");
     MR_TRY(r->join(r->arg, &a, &r->group));
     if (r->group.size == 1)

@@ -21,6 +21,7 @@ typedef struct mr_reduce_ask {
     int64_t generation; /* that it was in before; 0: none */
     int64_t step;       /* how far it has come */
     int64_t wait_ms, settle_ms, deadline_ms;
+    mr_cancel *cancel;  /* ends the wait; may be NULL */
 } mr_reduce_ask;
 
 typedef struct mr_reduce_group {
@@ -60,7 +61,7 @@ void mr_net_reduce_free(mr_net_reduce *r);
 void mr_net_reduce_complete(mr_net_reduce *r, mr_network *n);
 
 /* Is in the next generation, with the variables of its source; they were made ready before. */
-mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms);
+mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel);
 /* What a training step has to feed: two outputs, and values that are owned. */
 void mr_net_reduce_feeds(const mr_net_reduce *r, mr_out feeds[2], mr_tensor *values[2]);
 

@@ -89,6 +89,7 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
     mr_mutex_init(&s->voting);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
+    s->cancel = mr_cancel_new(NULL);
     if (o->reduce) {
         s->o.train = o->reduce->train;
         s->o.chief_ms = 0;
@@ -184,6 +185,7 @@ void mr_supervised_cancel(mr_supervised *s)
     s->n_users += opening != NULL;
     mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
+    mr_cancel_start(s->cancel);
     if (opening) {
         mr_status_free(mr_session_close(opening));
         mr_supervised_unuse(s);
@@ -299,7 +301,7 @@ static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_sessio
         set_opening(s, NULL);
         mr_session_free(*session);
         *session = NULL;
-        st = s->o.open(s->o.arg, session);
+        st = s->o.open(s->o.arg, s->cancel, session);
         set_opening(s, *session);
         return mr_recovery_opened(&s->recovery, st, mr_now_ns());
     case MR_RECOVER_CHECK:
@@ -319,7 +321,7 @@ static mr_recovery_do join(mr_supervised *s, mr_session *session)
 {
     if (!s->o.reduce)
         return MR_RECOVER_WORK;
-    mr_status *st = mr_net_reduce_join(s->o.reduce, session, s->deadline_ms);
+    mr_status *st = mr_net_reduce_join(s->o.reduce, session, s->deadline_ms, s->cancel);
     return st ? mr_recovery_opened(&s->recovery, st, mr_now_ns()) : MR_RECOVER_WORK;
 }
 
@@ -660,6 +662,7 @@ void mr_supervised_free(mr_supervised *s)
         s->o.sync->tracer = NULL;
     mr_tracer_deinit(&s->tracer);
     mr_vec_deinit(&s->flags);
+    mr_cancel_free(s->cancel);
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);
     mr_mutex_deinit(&s->saving);

@@ -26,7 +26,7 @@ typedef struct mr_supervised_options {
     bool chief;          /* without an election: this one is */
     int worker;          /* its number, for the election */
     int64_t chief_ms;    /* a chief that is not heard of for so long is replaced; 0: there is no election */
-    mr_status *(*open)(void *arg, mr_session **out); /* a new session of the same graph */
+    mr_status *(*open)(void *arg, mr_cancel *cancel, mr_session **out); /* a new session of the same graph; cancel ends its waits */
     void *arg;
     mr_node *train;      /* one step, unless `sync` or `reduce` is set */
     mr_net_sync *sync;   /* borrowed */
@@ -55,8 +55,7 @@ mr_status *mr_supervised_step(mr_supervised *s, int64_t *step);
  * then, of the chief's last checkpoint: below what it was, when variables were lost meanwhile and came back from an earlier one.
  * Then training may go on, and be finished again. */
 mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step);
-/* Ends what waits in it, from any thread: that fails with CANCELLED, and so does whatever follows.  Only the
- * client's `open` comes to its own end first. */
+/* Ends what waits in it, from any thread: that fails with CANCELLED, and so does whatever follows. */
 void mr_supervised_cancel(mr_supervised *s);
 /* Ends its threads and closes the session; without mr_supervised_finish as if it had crashed.  NULL is fine. */
 void mr_supervised_free(mr_supervised *s);

@@ -20,6 +20,7 @@ struct mr_supervised {
     mr_out step, step_after;
     bool started;
     int64_t deadline_ms;
+    mr_cancel *cancel; /* of the waits for an era to begin */
     /* the client's thread's own */
     mr_recovery recovery;
     mr_sync_worker worker;
