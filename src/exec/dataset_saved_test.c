@@ -158,11 +158,15 @@ static mr_status *count(void *ctx, const char *name)
     return NULL;
 }
 
+/* What is in a folder; one that was not made yet has nothing. */
 static int entries(const char *name)
 {
     int n = 0;
     char *p = path_of(name);
-    MR_CHECK_OK(mr_dir_each(p, count, &n));
+    mr_status *st = mr_dir_each(p, count, &n);
+    if (mr_status_code(st) != MR_NOT_FOUND)
+        MR_CHECK_OK(mr_status_copy(st));
+    mr_status_free(st);
     mr_free(p);
     return n;
 }
