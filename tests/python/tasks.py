@@ -1,6 +1,7 @@
 """Clusters of processes that can be killed."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -16,16 +17,31 @@ tf.train.Server(tf.train.ClusterSpec(json.loads(sys.argv[1])), job_name=sys.argv
 """
 
 
+def lasting_hosts(n):
+    """Hosts with ports that nobody gets who asks for any: so they are still free when a task comes back that was killed, or comes up
+    late.  A task that cannot have its port ends, and is waited for."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        handed_out = int(f.read().split()[0])
+    choice, taken = random.SystemRandom(), []
+    while len(taken) < n:
+        s = socket.socket()
+        try:
+            s.bind(("localhost", choice.randrange(handed_out // 3, handed_out)))
+            taken.append(s)
+        except OSError:
+            s.close()
+    hosts = ["localhost:%d" % s.getsockname()[1] for s in taken]
+    for s in taken:
+        s.close()
+    return hosts
+
+
 class Tasks:
     """Tasks of some jobs, Tasks(worker=1, ps=2): the first task of the first job is this process, the others are processes of their own."""
 
     def __init__(self, **jobs):
-        taken = [(job, socket.socket()) for job, n in jobs.items() for _ in range(n)]
-        for _, s in taken:
-            s.bind(("localhost", 0))
-        self.spec = {job: ["localhost:%d" % s.getsockname()[1] for j, s in taken if j == job] for job in jobs}
-        for _, s in taken:
-            s.close()
+        hosts = iter(lasting_hosts(sum(jobs.values())))
+        self.spec = {job: [next(hosts) for _ in range(n)] for job, n in jobs.items()}
         own = next(iter(jobs))
         self.server = tf.train.Server(tf.train.ClusterSpec(self.spec), job_name=own, task_index=0)
         self.target = self.server.target
