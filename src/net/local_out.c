@@ -399,8 +399,10 @@ void mr_net_release(void)
     MR_ASSERT(held.depth > 0);
     if (held.depth == 1)
         for (int i = 0; i < held.n; i++) {
-            mr_conn_flush_now(held.conns[i]);
-            mr_conn_unref(held.conns[i]);
+            mr_conn *c = held.conns[i];
+            held.conns[i] = NULL; /* who is dropped with what is sent may say something more there */
+            mr_conn_flush_now(c);
+            mr_conn_unref(c);
         }
     if (--held.depth == 0)
         held.n = 0;

@@ -295,6 +295,35 @@ MR_TEST(local_held_requests_go_at_the_release)
     close_by_hand(&t, a, 3, fd, listener);
 }
 
+typedef struct further { /* a request that begins when the body of another is dropped */
+    trial *t;
+    ask *a;
+} further;
+
+static void ask_further(void *arg)
+{
+    further *f = arg;
+    ask_start(f->a, f->t->net, f->t->peer);
+}
+
+MR_TEST(local_requests_that_begin_in_a_release_go_too)
+{
+    trial t;
+    ask a[3];
+    char byte;
+    int listener, fd = open_by_hand(&t, &a[0], &listener);
+    ask_init(&a[1], "/trial/Echo", NULL, 0);
+    ask_init(&a[2], "/trial/Echo", "x", 1);
+    mr_bytes_add(&a[1].r.body, (mr_piece){"x", 1, ask_further, &(further){&t, &a[2]}});
+    mr_net_hold();
+    ask_start(&a[1], t.net, t.peer);
+    mr_net_release();
+    read_request(fd, 1);
+    MR_CHECK(recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1);
+    read_request(fd, 2);
+    close_by_hand(&t, a, 3, fd, listener);
+}
+
 MR_TEST(local_lazy_requests_go_with_the_next)
 {
     trial t;
