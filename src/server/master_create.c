@@ -147,13 +147,18 @@ static bool asks_again(task_call *q, const mr_status *st)
     return again;
 }
 
-/* Who moved has lost what was being made there. */
-static mr_status *name_move(task_call *q, mr_status *st)
+/* Who moved has lost what was being made there; who does not answer is not there.  Both may be tried again, and clients know that
+ * by the code. */
+static mr_status *as_unavailable(task_call *q, mr_status *st)
 {
-    if (mr_status_code(st) != MR_CANCELLED || mr_fellows_moves(q->creation->session->peers, q->task) == q->moves)
+    mr_code code = mr_status_code(st);
+    bool moved = code == MR_CANCELLED && mr_fellows_moves(q->creation->session->peers, q->task) != q->moves;
+    if (!moved && !(code == MR_DEADLINE_EXCEEDED && q->making))
         return st;
+    mr_status *told = moved ? mr_error(MR_UNAVAILABLE, "The task was started anew elsewhere")
+                            : mr_error(MR_UNAVAILABLE, "The task does not answer: %s", mr_status_message(st));
     mr_status_free(st);
-    return mr_error(MR_UNAVAILABLE, "The task was started anew elsewhere");
+    return told;
 }
 
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
@@ -171,7 +176,7 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     }
     if (!st && !q->making && !(st = mr_bytes_flat(reply, &bytes)))
         mr_str_append(&c->devices[q->task], bytes.p, bytes.n);
-    st = name_move(q, st);
+    st = as_unavailable(q, st);
     if (st)
         mr_status_prepend(st, "From %s:\n", mr_fellows_task(c->session->peers, q->task)->name);
     mr_lock(&c->mu);

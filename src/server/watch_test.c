@@ -18,6 +18,7 @@ typedef struct door { /* of one address */
     void (*handle)(void *arg, mr_net_call *c);
     void *arg;
     _Atomic bool dumb, deaf; /* does not answer; or only that something is not there */
+    _Atomic bool slow;       /* does not answer CreateWorkerSession */
 } door;
 
 static door doors[BENCH_MAX_TASKS];
@@ -43,7 +44,7 @@ static void pass(void *arg, mr_net_call *c)
     door *d = arg;
     if (d->deaf)
         c->net->reply(c, mr_error(MR_NOT_FOUND, "nobody heard it"), NULL);
-    else if (!d->dumb)
+    else if (!d->dumb && !(d->slow && strstr(c->method, "CreateWorkerSession")))
         d->handle(d->arg, c);
     else if (!c->net->on_cancel(c, forget, NULL))
         forget(NULL, c);
@@ -58,7 +59,7 @@ static mr_status *listen_behind(mr_net *n, const mr_net_listen *o, mr_net_server
     snprintf(d->address, sizeof d->address, "%s", o->address);
     d->handle = o->handle;
     d->arg = o->arg;
-    d->dumb = false;
+    d->dumb = d->slow = false;
     mr_net_listen behind = *o;
     behind.handle = pass;
     behind.arg = d;
@@ -287,5 +288,20 @@ MR_TEST(watch_ends_the_run_of_a_client_whose_master_is_silent)
     MR_CHECK(mr_status_code(l.st) == MR_UNAVAILABLE || mr_status_code(l.st) == MR_CANCELLED);
     mr_status_free(l.st);
     door_of("worker0:1")->dumb = false;
+    bench_end(&b);
+}
+
+/* Clients open another session after UNAVAILABLE, and would end with anything else. */
+MR_TEST(watch_a_task_that_makes_no_session_is_unavailable)
+{
+    bench b;
+    mr_session *s;
+    begin(&b, 1, 1);
+    door_of(b.cluster.tasks.p[0].address)->slow = true;
+    MR_CHECK_ERR(mr_remote_session_new(b.net, b.cluster.tasks.p[1].address, b.g, NULL, MR_SV(""), NULL, &s), MR_UNAVAILABLE,
+                 "/job:ps/replica:0/task:0");
+    door_of(b.cluster.tasks.p[0].address)->slow = false;
+    MR_CHECK_OK(mr_remote_session_new(b.net, b.cluster.tasks.p[1].address, b.g, NULL, MR_SV(""), NULL, &s));
+    mr_session_free(s);
     bench_end(&b);
 }

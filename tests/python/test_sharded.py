@@ -32,8 +32,9 @@ class FaultTest(unittest.TestCase):
             loss = tf.reduce_sum(tf.square(found - tf.gather(TARGET, ids)))
             return step, tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
 
-    def train(self, folder, deaths=None, chief=True, steps=STEPS):
-        """Until so many steps are made by all.  deaths: {after so many runs: the server that is killed}.  The steps that were seen."""
+    def train(self, folder, deaths=None, chief=True, steps=STEPS, after=lambda n: None):
+        """Until so many steps are made by all.  deaths: {after so many runs: the server that is killed}; after each run after(their number)
+        is called.  The steps that were seen."""
         made = []
         with tf.Graph().as_default():
             step, train_op = self.build()
@@ -42,6 +43,7 @@ class FaultTest(unittest.TestCase):
                                                    log_step_count_steps=None, hooks=[tf.train.StopAtStepHook(last_step=steps)]) as sess:
                 while not sess.should_stop():
                     made.append(sess.run([step, train_op])[0])
+                    after(len(made))
                     if len(made) in (deaths or {}):
                         self.cluster.kill_and_restart("ps", deaths[len(made)])
         return made
@@ -61,16 +63,18 @@ class FaultTest(unittest.TestCase):
 
     def test_killed_servers_of_two_workers(self):
         """Both go on: the one that is not the chief waits until the chief has brought the rows back."""
-        ended = []
+        begun, ended = threading.Event(), threading.Event()
 
         def other():
-            ended.append(self.train(None, chief=False, steps=120))
+            self.train(None, chief=False, steps=120, after=lambda n: begun.set())
+            ended.set()
 
-        worker = threading.Thread(target=other, daemon=True)
-        worker.start()
-        self.train(self.dir, {8: 1, 25: 0}, steps=120)
-        worker.join(100)
-        self.assertTrue(ended and ended[0], "the other worker did not end, or made no step")
+        def wait_for_other(n):
+            self.assertTrue(begun.wait(100), "the other worker has made no step")
+
+        threading.Thread(target=other, daemon=True).start()
+        self.train(self.dir, {8: 1, 25: 0}, steps=120, after=wait_for_other)
+        self.assertTrue(ended.wait(100), "the other worker did not end")
         self.assertGreaterEqual(self.saved(self.dir)["global_step"], 120)
         self.assertLess(np.abs(self.saved(self.dir)["table"] - TARGET).max(), 0.1)
 
