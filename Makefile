@@ -409,8 +409,8 @@ bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine
 	$(q)$(B)/bench/scaling $(B) "$$(tools/mnist)"
 
 .PHONY: bench-train
-bench-train: deps-run          ## training over many workers: stragglers, large tables, pipelines, Downpour and a batch system's driver, all-reduce
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups count_min embedding pipeline data_parallel distbelief) $(NET_SO)
+bench-train: deps-run          ## training over many workers: stragglers, large tables, pipelines, Downpour and a batch system's driver, Sandblaster, all-reduce
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups count_min embedding pipeline data_parallel distbelief sandblaster) $(NET_SO)
 	$(q)$(B)/bench/count_min
 	$(q)$(B)/bench/backups
 	$(q)$(MAKE) --no-print-directory bench-group
@@ -418,6 +418,7 @@ bench-train: deps-run          ## training over many workers: stragglers, large 
 	$(q)$(B)/bench/pipeline
 	$(q)$(B)/bench/data_parallel
 	$(q)$(B)/bench/distbelief
+	$(q)$(B)/bench/sandblaster
 
 # The small form is a test: the same promises, in seconds.
 PS_TRAFFIC := $(B)/examples/sparse_logistic $(NET_SO)
