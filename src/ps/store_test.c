@@ -61,6 +61,37 @@ MR_TEST(ps_store_takes_memory_at_the_first_change)
     mr_ps_store_deinit(&s);
 }
 
+/* Whole numbers, so that any order of adding is exact. */
+static void check_sums(int64_t rows)
+{
+    mr_ps_store s;
+    double dot = 0, norm = 0, got;
+    float x[100], y[100];
+    mr_ps_table_options o = {.num_keys = (uint64_t)rows * SLOTS, .update = MR_PS_ADD};
+    open_store(&s, o, 0);
+    MR_CHECK_OK(mr_ps_store_add(&s, spec("u", o)));
+    for (int64_t i = 0; i < rows; i++) {
+        x[i] = (float)(i % 7 - 3);
+        y[i] = (float)(i % 5 - 1);
+        dot += (double)x[i] * (double)y[i];
+        norm += i % 7 < 3 ? -(double)x[i] : (double)x[i];
+    }
+    mr_ps_keys keys = {.first = (uint64_t)rows, .n = (size_t)rows}; /* of slot 1 */
+    MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = keys, .floats = x}));
+    MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .table = 1, .keys = keys, .floats = y}));
+    MR_CHECK_OK(mr_ps_store_reduce(&s, 1, MR_PS_DOT, 0, 1, &got));
+    MR_CHECK_NEAR(got, dot, 0);
+    MR_CHECK_OK(mr_ps_store_reduce(&s, 1, MR_PS_NORM1, 0, 0, &got));
+    MR_CHECK_NEAR(got, norm, 0);
+    mr_ps_store_deinit(&s);
+}
+
+MR_TEST(ps_store_sums_up_slots_of_any_length)
+{
+    for (int64_t rows = 1; rows <= 100; rows++)
+        check_sums(rows);
+}
+
 /* A restore between two pushes of a round: what came before it counts no more, also not as a push of the round. */
 MR_TEST(ps_store_set_rows_forget_what_was_aggregated)
 {
