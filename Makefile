@@ -380,9 +380,10 @@ $(B)/bench/%_lib.so: bench/%_lib.c
 	$(q)$(CC) $(CPPFLAGS) -std=gnu11 -g -O2 -fPIC -shared -Wall -Wextra -Werror $< -o $@
 
 .PHONY: bench-group
-bench-group: deps-bench        ## all-reduce, push and pull beside gloo and Open MPI, quiet and with loaded cores (ROUNDS=3)
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,all_reduce push_pull $(if $(MPI_H),mpi_all_reduce)) $(NET_SO)
+bench-group: deps-bench        ## all-reduce, push and pull beside gloo and Open MPI, quiet and with loaded cores (ROUNDS=3); the ways of collective operations beside each other
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,all_reduce push_pull collectives $(if $(MPI_H),mpi_all_reduce)) $(NET_SO)
 	$(q)bench/group_peers $(B)/bench $(PYTHON)
+	$(q)$(B)/bench/collectives
 $(B)/bench/mpi_all_reduce: bench/mpi_all_reduce.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)

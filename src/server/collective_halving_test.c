@@ -216,7 +216,7 @@ static mr_group_algorithm chosen(mr_collectives *c, int n, int64_t elements, boo
 MR_TEST(server_collective_goes_by_members_and_bytes_unless_it_is_told_how)
 {
     mr_collectives c = {.ring_from = 9};
-    int64_t few = MR_GROUP_SMALL / 2 * 9, many = few + 9; /* of two bytes: as much as halving takes, and more */
+    int64_t few = MR_X_HALVING_BYTES / 2 * 9, many = few + 9; /* of two bytes: as much as halving takes, and more */
     MR_CHECK_INT(chosen(&c, 8, many, false), MR_GROUP_DIRECT);
     MR_CHECK_INT(chosen(&c, 9, few, false), MR_GROUP_HALVING);
     MR_CHECK_INT(chosen(&c, 9, 0, false), MR_GROUP_HALVING);

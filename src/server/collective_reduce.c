@@ -35,7 +35,7 @@ static bool in_ring(const mr_exchange *x) { return x->algorithm == MR_GROUP_RING
 
 static bool is_tiny(const mr_exchange *x) { return x->call.in->n * mr_x_size(x) <= TINY_BYTES; }
 
-/* In a ring each passes on a part of the whole at a time: that must be worth the hops. */
+/* In a ring each passes on a part of the whole at a time: that must be worth the hops (MR_X_HALVING_BYTES). */
 mr_group_algorithm mr_x_choose(const mr_exchange *x)
 {
     const mr_collectives *c = x->all;
@@ -46,7 +46,9 @@ mr_group_algorithm mr_x_choose(const mr_exchange *x)
         return c->algorithm;
     if (x->call.ring)
         return MR_GROUP_RING;
-    return n < c->ring_from ? MR_GROUP_DIRECT : mr_group_choose(MR_GROUP_AUTO, x->call.in->n * mr_x_size(x) / n);
+    if (n < c->ring_from)
+        return MR_GROUP_DIRECT;
+    return x->call.in->n * mr_x_size(x) / n <= MR_X_HALVING_BYTES ? MR_GROUP_HALVING : MR_GROUP_RING;
 }
 
 /* ---- merging ---- */
