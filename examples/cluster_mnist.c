@@ -4,10 +4,11 @@
  *
  * The same program is every task; without hosts, TF_CONFIG says which.  Parameter servers serve until they are ended.
  * Workers train, each with batches of its own: every one for itself (async), all together (sync; backup: without those who
- * come last), or each for itself but not too far ahead of the slowest (bounded).  Without --synchrony the launcher's flag
- * of that name counts.  Tasks may be killed and started again: variables that are lost come
- * back from the newest checkpoint, which the chief makes beside training.  That is worker 0, or the next
- * one while worker 0 is gone.  With --trace every worker writes traces of some steps, for `millrace trace FOLDER`. */
+ * come last), each for itself but not too far ahead of the slowest (bounded), or without parameter servers, every worker with
+ * all variables (all_reduce).  Without --synchrony the launcher's flag of that name counts.  Tasks may be killed and started
+ * again: variables that are lost come back from the newest checkpoint, which the chief makes beside training, or with all_reduce
+ * from the other workers.  The chief is worker 0, or the next one while worker 0 is gone.  With --trace every worker writes
+ * traces of some steps, for `millrace trace FOLDER`. */
 #include <millrace/cluster.h>
 #include <millrace/data.h>
 #include <millrace/progress.h>
@@ -47,7 +48,7 @@ static network build(TF_Graph *graph, const plan *p)
 {
     network n = {.barrier = NULL};
     mr_model *m = mr_model_new(graph);
-    mr_replicate(m, p->task, MR_BY_SIZE);
+    mr_replicate_as(m, p->task, MR_BY_SIZE, p->synchrony);
     n.images = mr_input(m, "images", TF_FLOAT, 4, (int64_t[]){-1, 28, 28, 1});
     n.labels = mr_input(m, "labels", TF_INT32, 1, (int64_t[]){-1});
     n.drop = mr_setting(m, "drop", 0);
@@ -181,7 +182,7 @@ static option options[] = {
     {"--worker_hosts", "C:1,D:1", NULL, "workers"},
     {"--job_name", "JOB", "worker", "of this task: ps or worker"},
     {"--task_index", "N", "0", "of this task"},
-    {"--synchrony", "HOW", NULL, "async, sync, backup, backup:K, bounded or bounded:T; else as the launcher says"},
+    {"--synchrony", "HOW", NULL, "async, sync, backup, backup:K, bounded, bounded:T or all_reduce; else as the launcher says"},
     {"--sync", NULL, NULL, "the same as --synchrony sync"},
     DIGITS_OPTION,
     {"--epochs", "N", "3", "times that all digits are seen"},
@@ -212,7 +213,8 @@ int main(int argc, char **argv)
     p.synchrony = has("--synchrony") ? said("--synchrony") : getenv("MILLRACE_SYNCHRONY");
     if (!p.synchrony)
         p.synchrony = has("--sync") ? "sync" : "async";
-    p.share = strcmp(p.synchrony, "sync") == 0 || strncmp(p.synchrony, "backup", 6) == 0 ? p.n_workers : 1;
+    int together = strcmp(p.synchrony, "sync") == 0 || strncmp(p.synchrony, "backup", 6) == 0 || strcmp(p.synchrony, "all_reduce") == 0;
+    p.share = together ? p.n_workers : 1;
     mr_digits *digits = mr_digits_open(digits_folder(), status);
     check("reading the digits");
     p.batch = integer("--batch", 1);

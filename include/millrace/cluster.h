@@ -70,6 +70,9 @@ typedef enum mr_placement { MR_BY_TURNS, MR_BY_SIZE } mr_placement;
 MR_EXPORT extern void mr_replicate(mr_model *m, const mr_cluster_task *t, mr_placement placement);
 /* The same in other words: num_ps tasks of a job, and a worker's device ("/job:worker/task:1"). */
 MR_EXPORT extern void mr_replicate_on(mr_model *m, const char *ps_job, int num_ps, const char *worker, mr_placement placement);
+/* Either as the word says how workers keep together (mr_barrier_options; NULL: MILLRACE_SYNCHRONY, or "async"): mr_replicate, and with
+ * "all_reduce" mr_model_on_worker. */
+MR_EXPORT extern void mr_replicate_as(mr_model *m, const mr_cluster_task *t, mr_placement placement, const char *synchrony);
 /* New operations of the model go to this device; "" or NULL: where the session likes. */
 MR_EXPORT extern void mr_model_device(mr_model *m, const char *device);
 /* With 1, a variable whose name is there already is used again instead of made: layers of the same name share. */
@@ -117,6 +120,8 @@ MR_EXPORT extern void mr_pipeline_predict(const mr_pipeline_options *options, co
 /* ---- synchronous training ---- */
 
 typedef struct mr_barrier mr_barrier;
+struct mr_all_reduce;
+struct mr_all_reduce_options;
 
 typedef struct mr_barrier_options {
     size_t struct_size; /* sizeof(mr_barrier_options) */
@@ -130,8 +135,10 @@ typedef struct mr_barrier_options {
      *     "backup"     the same without the slowest, as many as it pays to drop: chosen before each step from how long each takes
      *     "backup:K"   the same without the K slowest
      *     "bounded"    each updates by itself, not too far ahead of the slowest: as far as it pays
-     *     "bounded:T"  at most T iterations ahead */
+     *     "bounded:T"  at most T iterations ahead
+     *     "all_reduce" every worker has all variables, and all make the same update (see below; mr_replicate_as) */
     const char *synchrony;
+    const struct mr_all_reduce_options *all_reduce; /* more about that one, without num_workers, worker and join_ms; NULL: as usual */
 } mr_barrier_options;
 
 /* In place of mr_minimize: steps are made from the mean of the workers' gradients.  To be freed after the supervisor.
@@ -153,6 +160,8 @@ typedef struct mr_barrier_gradient {
 MR_EXPORT extern mr_barrier *mr_barrier_begin(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_barrier_gradient *gradients, int num_gradients);
 /* update changes the variables and raises mr_global_step by one.  Errors wait in mr_model_status. */
 MR_EXPORT extern void mr_barrier_complete(mr_barrier *b, mr_model *m, TF_Operation *update);
+/* Of a barrier of "all_reduce", which owns it: mr_all_reduce_size and mr_all_reduce_generation tell of it.  NULL: of another. */
+MR_EXPORT extern const struct mr_all_reduce *mr_barrier_all_reduce(const mr_barrier *b);
 
 /* ---- training by all-reduce ---- */
 
@@ -177,7 +186,7 @@ typedef struct mr_all_reduce_options {
  * left out from then on; one that comes back takes the variables of the others and is in again.  To be freed after the
  * supervisor.  NULL after an error, which waits in mr_model_status. */
 MR_EXPORT extern mr_all_reduce *mr_minimize_all_reduce(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_all_reduce_options *options);
-/* How many workers are in the group now, and how often it was formed; 0: not yet. */
+/* How many workers are in the group now, and how often it was formed; 0: not yet.  From any thread. */
 MR_EXPORT extern int mr_all_reduce_size(const mr_all_reduce *r);
 MR_EXPORT extern int64_t mr_all_reduce_generation(const mr_all_reduce *r);
 MR_EXPORT extern void mr_all_reduce_free(mr_all_reduce *r);
@@ -194,7 +203,7 @@ typedef struct mr_supervisor_options {
     const char *target;      /* as TF_SetTarget; NULL: this process */
     unsigned char chief;     /* without a task: makes variables ready, saves, leads.  With one: see chief_ms */
     TF_Operation *train;     /* of mr_minimize; or */
-    mr_barrier *barrier;     /* of mr_minimize_sync or mr_minimize_as */
+    mr_barrier *barrier;     /* of mr_minimize_sync, mr_minimize_as or mr_barrier_complete */
     const char *checkpoints; /* folder; NULL: none are made or read */
     int64_t save_ms;         /* between two checkpoints; 0: one at the end */
     int max_to_keep;         /* 0: all */

@@ -1,7 +1,14 @@
 /* capi/all_reduce.c -- training by all-reduce of millrace/cluster.h on the client's types. */
 #include "capi/cluster_internal.h"
 
-static mr_all_reduce *make(mr_model *m, TF_Output loss, const mr_net_optimizer *o, const mr_all_reduce_options *a)
+static mr_status *check(const mr_all_reduce_options *a)
+{
+    if (a->join_ms > MR_CAPI_MOST_MS || a->settle_ms > MR_CAPI_MOST_MS || a->exchange_ms > MR_CAPI_MOST_MS)
+        return mr_invalid("The times of an all-reduce are at most %lld ms", (long long)MR_CAPI_MOST_MS);
+    return NULL;
+}
+
+mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_all_reduce_options *a, mr_net_gradients *g)
 {
     mr_net_reduce_options with = {.n_workers = a->num_workers,
                                   .worker = a->worker,
@@ -11,13 +18,28 @@ static mr_all_reduce *make(mr_model *m, TF_Output loss, const mr_net_optimizer *
                                   .wait_ms = a->join_ms,
                                   .settle_ms = a->settle_ms,
                                   .timeout_s = (float)((double)a->exchange_ms / 1000)};
-    mr_net_reduce *reduce = mr_net_reduce_new(m->net, mr_capi_out(loss), o, &with);
+    *g = (mr_net_gradients){0};
+    mr_scope_fail(&m->net->s, check(a));
+    mr_net_reduce *reduce = mr_scope_ok(&m->net->s) ? mr_net_reduce_begin(m->net, mr_capi_out(loss), &with, g) : NULL;
     if (!reduce)
         return NULL;
     mr_all_reduce *out = mr_new(mr_all_reduce);
     out->reduce = reduce;
     out->graph = m->graph;
     return out;
+}
+
+static mr_all_reduce *make(mr_model *m, TF_Output loss, const mr_net_optimizer *o, const mr_all_reduce_options *a)
+{
+    mr_net_gradients g;
+    mr_all_reduce *out = mr_capi_all_reduce_begin(m, loss, a, &g);
+    if (out)
+        out->reduce->train = mr_net_apply(m->net, o, &g);
+    mr_net_gradients_deinit(&g);
+    if (mr_scope_ok(&m->net->s))
+        return out;
+    mr_all_reduce_free(out);
+    return NULL;
 }
 
 mr_all_reduce *mr_minimize_all_reduce(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_all_reduce_options *options)
@@ -36,9 +58,9 @@ mr_all_reduce *mr_minimize_all_reduce(mr_model *m, TF_Output loss, mr_optimizer 
     return out;
 }
 
-int mr_all_reduce_size(const mr_all_reduce *r) { return r ? r->reduce->group.size : 0; }
+int mr_all_reduce_size(const mr_all_reduce *r) { return r ? r->reduce->size_now : 0; }
 
-int64_t mr_all_reduce_generation(const mr_all_reduce *r) { return r ? r->reduce->group.generation : 0; }
+int64_t mr_all_reduce_generation(const mr_all_reduce *r) { return r ? r->reduce->generation_now : 0; }
 
 void mr_all_reduce_free(mr_all_reduce *r)
 {

@@ -120,6 +120,27 @@ void mr_replicate(mr_model *m, const mr_cluster_task *t, mr_placement placement)
     mr_free(worker);
 }
 
+/* The flag of a program, else that of the launcher. */
+static const char *synchrony_or_told(const char *synchrony)
+{
+    const char *told = getenv("MILLRACE_SYNCHRONY");
+    return synchrony ? synchrony : told && told[0] ? told : "async";
+}
+
+void mr_replicate_as(mr_model *m, const mr_cluster_task *t, mr_placement placement, const char *synchrony)
+{
+    mr_synchrony how;
+    if (!m)
+        return;
+    mr_status *st = mr_synchrony_parse(mr_sv_of(synchrony_or_told(synchrony)), &how);
+    if (st)
+        mr_scope_fail(&m->net->s, st);
+    else if (how.all_reduce)
+        mr_model_on_worker(m, t);
+    else
+        mr_replicate(m, t, placement);
+}
+
 void mr_model_device(mr_model *m, const char *device)
 {
     if (!m)
@@ -163,50 +184,80 @@ static mr_status *check_barrier(const mr_barrier_options *b)
     return NULL;
 }
 
-/* `asynchronous`: there is nothing to keep together. */
-static mr_status *read_synchrony(const mr_barrier_options *b, mr_net_sync_options *with, bool *asynchronous)
+/* What a barrier is to be: one of the three. */
+typedef struct barrier_plan {
+    mr_net_sync_options with; /* unless */
+    bool asynchronous;        /* there is nothing to keep together, or */
+    bool reduces;             /* every worker has all variables: */
+    mr_all_reduce_options all_reduce;
+} barrier_plan;
+
+/* Who is who and how long one waits for others is told once, with the barrier. */
+static mr_status *read_all_reduce(const mr_barrier_options *b, barrier_plan *p)
 {
-    mr_synchrony how;
+    MR_TRY(mr_capi_take_options(b->all_reduce, &p->all_reduce, sizeof p->all_reduce));
+    p->all_reduce.num_workers = b->num_workers;
+    p->all_reduce.worker = b->worker;
+    p->all_reduce.join_ms = b->join_ms;
+    return NULL;
+}
+
+static mr_status *read_synchrony(const mr_barrier_options *b, barrier_plan *p)
+{
+    mr_synchrony how = {.together = true};
+    mr_net_sync_options *with = &p->with;
+    if (b->synchrony)
+        MR_TRY(mr_synchrony_parse(mr_sv_of(b->synchrony), &how));
+    if (b->all_reduce && !how.all_reduce)
+        return mr_invalid("Options of all-reduce go with synchrony 'all_reduce', not '%s'", b->synchrony ? b->synchrony : "sync");
     if (!b->synchrony)
         return NULL;
-    MR_TRY(mr_synchrony_parse(mr_sv_of(b->synchrony), &how));
     if (b->aggregate)
         return mr_invalid("Synchrony '%s' and %d gradients a step: which?", b->synchrony, b->aggregate);
     if (how.together && how.n > 0 && how.n >= b->num_workers)
         return mr_invalid("Synchrony '%s' leaves none of %d workers", b->synchrony, b->num_workers);
-    *asynchronous = !how.together && !how.bounded;
+    p->reduces = how.all_reduce;
+    p->asynchronous = !how.together && !how.bounded && !how.all_reduce;
     with->bounded = how.bounded;
     with->delay = how.adaptive ? MR_DELAY_ADAPTIVE : how.n;
     if (how.together)
         with->aggregate = how.adaptive ? MR_SYNC_ADAPTIVE : how.n ? b->num_workers - (int)how.n : 0;
-    return NULL;
+    return how.all_reduce ? read_all_reduce(b, p) : NULL;
 }
 
-static mr_status *read_barrier(const mr_barrier_options *b, mr_net_sync_options *with, bool *asynchronous)
+static mr_status *read_barrier(const mr_barrier_options *b, barrier_plan *p)
 {
-    *with = (mr_net_sync_options){b->num_workers, b->worker, b->aggregate, b->lease_ms > 0 ? b->lease_ms : 3000,
-                                  b->join_ms > 0 ? b->join_ms : 60000, false, 0};
-    *asynchronous = false;
+    *p = (barrier_plan){.with = {b->num_workers, b->worker, b->aggregate, b->lease_ms > 0 ? b->lease_ms : 3000,
+                                 b->join_ms > 0 ? b->join_ms : 60000, false, 0}};
     MR_TRY(check_barrier(b));
-    return read_synchrony(b, with, asynchronous);
+    return read_synchrony(b, p);
+}
+
+static void begin_as_planned(mr_barrier *b, mr_model *m, TF_Output loss, const barrier_plan *p, mr_net_gradients *g)
+{
+    b->asynchronous = p->asynchronous;
+    if (p->asynchronous)
+        mr_net_gradients_of(m->net, mr_capi_out(loss), g);
+    else if (p->reduces)
+        b->all_reduce = mr_capi_all_reduce_begin(m, loss, &p->all_reduce, g);
+    else
+        b->sync = mr_net_sync_begin(m->net, mr_capi_out(loss), &p->with, g);
 }
 
 /* As far as the gradients. */
 static mr_barrier *begin_barrier(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_net_gradients *g)
 {
     mr_barrier_options b;
-    mr_net_sync_options with;
+    barrier_plan plan;
     mr_barrier *out = mr_new(mr_barrier);
     *out = (mr_barrier){.graph = m->graph, .open = true};
     *g = (mr_net_gradients){0};
     mr_model_arg(m, loss);
     mr_scope_fail(&m->net->s, mr_capi_take_options(options, &b, sizeof b));
     if (mr_scope_ok(&m->net->s))
-        mr_scope_fail(&m->net->s, read_barrier(&b, &with, &out->asynchronous));
-    if (mr_scope_ok(&m->net->s) && out->asynchronous)
-        mr_net_gradients_of(m->net, mr_capi_out(loss), g);
-    else if (mr_scope_ok(&m->net->s))
-        out->sync = mr_net_sync_begin(m->net, mr_capi_out(loss), &with, g);
+        mr_scope_fail(&m->net->s, read_barrier(&b, &plan));
+    if (mr_scope_ok(&m->net->s))
+        begin_as_planned(out, m, loss, &plan, g);
     if (mr_scope_ok(&m->net->s))
         return out;
     mr_barrier_free(out);
@@ -217,6 +268,8 @@ static void end_barrier(mr_barrier *b, mr_model *m, mr_node *update)
 {
     if (b->asynchronous)
         b->train = update;
+    else if (b->all_reduce)
+        b->all_reduce->reduce->train = update;
     else
         b->sync = mr_net_sync_end(b->sync, m->net, update);
     b->open = false;
@@ -291,22 +344,22 @@ void mr_barrier_complete(mr_barrier *b, mr_model *m, TF_Operation *update)
 
 mr_barrier *mr_minimize_as(mr_model *m, TF_Output loss, mr_optimizer optimizer, const char *synchrony, const mr_cluster_task *task)
 {
-    const char *told = getenv("MILLRACE_SYNCHRONY");
-    if (!synchrony)
-        synchrony = told && told[0] ? told : "async";
     if (m && !mr_cluster_task_is_worker(task)) {
         mr_scope_fail(&m->net->s, mr_invalid("A model is trained on workers; this process is none"));
         return NULL;
     }
     mr_barrier_options b = {.struct_size = sizeof b, .num_workers = mr_cluster_task_num_workers(task),
-                            .worker = mr_cluster_task_worker(task), .synchrony = synchrony};
+                            .worker = mr_cluster_task_worker(task), .synchrony = synchrony_or_told(synchrony)};
     return mr_minimize_sync(m, loss, optimizer, &b);
 }
+
+const mr_all_reduce *mr_barrier_all_reduce(const mr_barrier *b) { return b ? b->all_reduce : NULL; }
 
 void mr_barrier_free(mr_barrier *b)
 {
     if (!b)
         return;
     mr_net_sync_free(b->sync);
+    mr_all_reduce_free(b->all_reduce);
     mr_free(b);
 }

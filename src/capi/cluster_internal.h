@@ -15,7 +15,8 @@ struct mr_cluster_task {
 
 struct mr_barrier {
     mr_net_sync *sync; /* or, when nobody waits for anybody: */
-    mr_node *train;
+    mr_node *train;    /* or, when every worker has all variables: */
+    mr_all_reduce *all_reduce;
     TF_Graph *graph;
     bool asynchronous;
     bool open; /* its update is still to come */
@@ -28,6 +29,10 @@ struct mr_all_reduce {
 
 /* The longest of all times in options, about 18 years: a few of them still fit into nanoseconds. */
 #define MR_CAPI_MOST_MS (INT64_MAX / 1000000 / 16)
+
+/* As far as the means, which g has then and which have to be deinitialised; the caller holds the graph's lock.  NULL after an error,
+ * which waits in the model. */
+mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_all_reduce_options *a, mr_net_gradients *g);
 
 /* The job that holds the variables. */
 const char *mr_capi_variable_job(const mr_cluster_task *t);

@@ -60,7 +60,7 @@ static int64_t train_until(int64_t total, const char *folder, int sync, float *l
     TF_Operation *train = NULL;
     begin(&l);
     l.loss = part_of(&l);
-    mr_barrier_options one = {sizeof one, 1, 0, 0, 0, 0, NULL};
+    mr_barrier_options one = {sizeof one, .num_workers = 1};
     if (sync)
         b = mr_minimize_sync(l.m, l.loss, mr_sgd(0.2f), &one);
     else
@@ -132,8 +132,10 @@ static void train_as(const char *synchrony)
     }
     MR_CHECK_INT(mr_supervisor_finish(s, st), 12);
     OK(st);
-    MR_CHECK(mr_supervisor_figures(s, 0, &f));
-    MR_CHECK_INT(f.iterations, 12);
+    bool reduces = mr_barrier_all_reduce(b) != NULL; /* nobody has measured waits for an exchange */
+    MR_CHECK_INT(mr_supervisor_figures(s, 0, &f), !reduces);
+    MR_CHECK_INT(f.iterations, reduces ? 0 : 12);
+    MR_CHECK_INT(mr_all_reduce_size(mr_barrier_all_reduce(b)), reduces);
     MR_CHECK_INT(f.late, 0);
     MR_CHECK_INT(f.staleness_max, 0);
     MR_CHECK(!mr_supervisor_figures(s, 1, &other) && !mr_supervisor_figures(s, -1, &other) && !mr_supervisor_figures(s, 0, NULL));
@@ -147,7 +149,7 @@ static void train_as(const char *synchrony)
 
 MR_TEST(synchrony_of_a_barrier_is_one_word)
 {
-    const char *const all[] = {"async", "sync", "backup", "bounded", "bounded:0", "bounded:3"};
+    const char *const all[] = {"async", "sync", "backup", "bounded", "bounded:0", "bounded:3", "all_reduce"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         train_as(all[i]);
 }
@@ -206,7 +208,7 @@ static void train_in_halves(const char *synchrony)
 
 MR_TEST(synchrony_of_updates_of_ones_own)
 {
-    const char *const all[] = {"async", "sync", "backup", "bounded"};
+    const char *const all[] = {"async", "sync", "backup", "bounded", "all_reduce"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         train_in_halves(all[i]);
 }
@@ -256,6 +258,16 @@ MR_TEST(synchrony_that_cannot_be_is_refused)
     refuse_synchrony(&o, "times are at most");
     o = (mr_barrier_options){sizeof o, .num_workers = 2, .join_ms = INT64_MAX / 1000000};
     refuse_synchrony(&o, "times are at most");
+    mr_all_reduce_options a = {sizeof a, .settle_ms = INT64_MAX};
+    o = (mr_barrier_options){sizeof o, .num_workers = 2, .all_reduce = &a, .synchrony = "all_reduce"};
+    refuse_synchrony(&o, "times of an all-reduce are at most");
+    a.settle_ms = -1;
+    refuse_synchrony(&o, "all-reduce: worker 0 of 2");
+    a.settle_ms = 5;
+    o.synchrony = "bounded";
+    refuse_synchrony(&o, "not 'bounded'");
+    o.synchrony = NULL;
+    refuse_synchrony(&o, "not 'sync'");
 }
 
 typedef struct canceller {

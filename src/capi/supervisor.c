@@ -1,6 +1,7 @@
 /* capi/supervisor.c -- mr_supervisor: train/supervised.h on the client's types. */
 #include "base/deterministic.h"
 #include "capi/cluster_internal.h"
+#include "run/device.h"
 #include "train/supervised.h"
 #include "wire/pb.h"
 
@@ -45,13 +46,34 @@ static mr_status *join_group(void *arg, const mr_reduce_ask *a, mr_reduce_group 
     return NULL;
 }
 
+/* However it was made; NULL: training is of another kind. */
+static mr_net_reduce *reduce_of(const mr_supervisor_options *o)
+{
+    const mr_all_reduce *r = o->all_reduce ? o->all_reduce : mr_barrier_all_reduce(o->barrier);
+    return r ? r->reduce : NULL;
+}
+
+/* With all-reduce a worker's session has its own task alone. */
+static mr_status *check_places(const mr_network *n, const mr_cluster_task *t)
+{
+    for (int i = 0; i < n->vars.n; i++) {
+        const mr_net_var *v = &n->vars.p[i];
+        mr_device_name at;
+        if (!mr_device_name_parse(mr_sv_of(v->device), &at) || (at.has_job && strcmp(at.job, t->def.job) != 0) ||
+            (at.task >= 0 && at.task != t->def.task))
+            return mr_invalid("Variable '%s' is on %s: with all-reduce every worker has all of them, here /job:%s/task:%d", v->name,
+                              v->device, t->def.job, t->def.task);
+    }
+    return NULL;
+}
+
 static mr_status *check_options(const mr_model *m, const mr_supervisor_options *o)
 {
     if (o->train)
         MR_TRY(mr_capi_check_op(m->graph, o->train));
     if (o->barrier && o->barrier->graph != m->graph)
         return mr_invalid("The barrier is of another model");
-    if (o->barrier && (o->barrier->open || (!o->barrier->sync && !o->barrier->train)))
+    if (o->barrier && (o->barrier->open || (!o->barrier->sync && !o->barrier->train && !o->barrier->all_reduce)))
         return mr_invalid("The barrier has no update");
     if (o->all_reduce && (o->all_reduce->graph != m->graph || o->train || o->barrier))
         return mr_invalid("The all-reduce is of another model, or not the only kind of training");
@@ -68,14 +90,17 @@ static mr_status *check_options(const mr_model *m, const mr_supervisor_options *
 
 static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_options *o)
 {
+    mr_net_reduce *reduce = reduce_of(o);
     MR_TRY(check_options(m, o));
+    if (reduce && o->task)
+        MR_TRY(check_places(m->net, o->task));
     s->options.target = mr_strdup(o->target ? o->target : "");
     s->task = o->task;
     if (s->task)
-        filter_devices(s, s->task, o->all_reduce != NULL);
-    if (o->all_reduce) {
-        o->all_reduce->reduce->join = s->task ? join_group : NULL;
-        o->all_reduce->reduce->arg = s;
+        filter_devices(s, s->task, reduce != NULL);
+    if (reduce) {
+        reduce->join = s->task ? join_group : NULL;
+        reduce->arg = s;
     }
     mr_supervised_options with = {.chief = o->task ? mr_cluster_task_worker(o->task) == 0 : o->chief != 0,
                                   .worker = o->task ? mr_cluster_task_worker(o->task) : 0,
@@ -84,7 +109,7 @@ static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_option
                                   .arg = s,
                                   .train = o->barrier && o->barrier->train ? o->barrier->train : mr_capi_node(o->train),
                                   .sync = o->barrier ? o->barrier->sync : NULL,
-                                  .reduce = o->all_reduce ? o->all_reduce->reduce : NULL,
+                                  .reduce = reduce,
                                   .folder = o->checkpoints,
                                   .save_ms = o->save_ms,
                                   .max_to_keep = o->max_to_keep,

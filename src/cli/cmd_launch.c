@@ -40,7 +40,7 @@ static const mr_option options[] = {
     {"restarts", MR_OPT_INT, &restarts, "N", "how often each task is started again when it dies (default 3)"},
     {"grace", MR_OPT_INT, &grace_ms, "MS", "time to end in before a task is killed (default 5000)"},
     {"stay", MR_OPT_FLAG, &stay, NULL, "as one task (--job): when it is done, wait to be ended"},
-    {"synchrony", MR_OPT_STRING, &synchrony, "HOW", "async, sync, backup, backup:K, bounded or bounded:T, for programs that ask"},
+    {"synchrony", MR_OPT_STRING, &synchrony, "HOW", "async, sync, backup, backup:K, bounded, bounded:T or all_reduce, for programs that ask"},
     {"trace", MR_OPT_STRING, &trace, "FOLDER", "trace some steps of all workers, and put them in FOLDER/trace.json"},
     {"trace-steps", MR_OPT_STRING, &trace_steps, "LIST", "which: 20-24,100 (default 20-24)"},
     {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "talk in plain text, without keys"},

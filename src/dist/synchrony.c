@@ -22,8 +22,8 @@ static bool read_number(mr_sv rest, int64_t *out)
 mr_status *mr_synchrony_parse(mr_sv text, mr_synchrony *out)
 {
     static const char *const words[] = {"backup", "bounded"};
-    *out = (mr_synchrony){.together = mr_sv_is(text, "sync")};
-    if (out->together || mr_sv_is(text, "async"))
+    *out = (mr_synchrony){.together = mr_sv_is(text, "sync"), .all_reduce = mr_sv_is(text, "all_reduce")};
+    if (out->together || out->all_reduce || mr_sv_is(text, "async"))
         return NULL;
     for (int i = 0; i < MR_COUNT(words); i++) {
         size_t n = strlen(words[i]);
@@ -33,5 +33,6 @@ mr_status *mr_synchrony_parse(mr_sv text, mr_synchrony *out)
         if (out->adaptive || read_number((mr_sv){text.p + n, text.n - n}, &out->n))
             return NULL;
     }
-    return mr_invalid("Synchrony '%.*s' is none of async, sync, backup, backup:K, bounded, bounded:T", (int)MR_MIN(text.n, 100), text.p);
+    return mr_invalid("Synchrony '%.*s' is none of async, sync, backup, backup:K, bounded, bounded:T, all_reduce",
+                      (int)MR_MIN(text.n, 100), text.p);
 }

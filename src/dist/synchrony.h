@@ -5,7 +5,8 @@
  *     backup        the same without the slowest, as many as it pays to drop (dist/backups.h)
  *     backup:K      the same without the K slowest
  *     bounded       each updates by itself, not too far ahead of the slowest: as far as it pays (dist/delay.h)
- *     bounded:T     at most T iterations ahead */
+ *     bounded:T     at most T iterations ahead
+ *     all_reduce    every worker has all variables, and all make the same update (train/all_reduce.h) */
 #ifndef MR_DIST_SYNCHRONY_H
 #define MR_DIST_SYNCHRONY_H
 
@@ -19,6 +20,7 @@ typedef struct mr_synchrony {
     bool together; /* one update from many gradients */
     bool adaptive; /* how many are dropped, or how far ahead one may be, is chosen */
     bool bounded;
+    bool all_reduce; /* and no parameter servers */
     int64_t n;     /* K or T, when it is not */
 } mr_synchrony;
 

@@ -16,11 +16,13 @@ MR_TEST(synchrony_words_are_read)
         {"bounded", {.bounded = true, .adaptive = true}},
         {"bounded:0", {.bounded = true}},
         {"bounded:1000000", {.bounded = true, .n = 1000000}},
+        {"all_reduce", {.all_reduce = true}},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         mr_synchrony s;
         MR_CHECK_OK(mr_synchrony_parse(mr_sv_of(all[i].text), &s));
-        MR_CHECK(s.together == all[i].is.together && s.adaptive == all[i].is.adaptive && s.bounded == all[i].is.bounded);
+        MR_CHECK(s.together == all[i].is.together && s.adaptive == all[i].is.adaptive && s.bounded == all[i].is.bounded &&
+                 s.all_reduce == all[i].is.all_reduce);
         MR_CHECK_INT(s.n, all[i].is.n);
     }
 }
@@ -28,7 +30,7 @@ MR_TEST(synchrony_words_are_read)
 MR_TEST(synchrony_refuses_other_words)
 {
     const char *const bad[] = {"", "Sync", "sync:1", "backup:", "backup:x", "backup:-1", "bounded:9999999", "bounded:1 ",
-                               "bounded:99999999999999999999", "backups", "asynch", "\377"};
+                               "bounded:99999999999999999999", "backups", "asynch", "all_reduce:2", "all", "\377"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         mr_synchrony s;
         MR_CHECK_ERR(mr_synchrony_parse(mr_sv_of(bad[i]), &s), MR_INVALID_ARGUMENT, "backup:K");

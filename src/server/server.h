@@ -14,6 +14,7 @@
 #include "exec/session.h"
 #include "net/naming.h"
 #include "net/net.h"
+#include "run/cancel.h"
 
 typedef struct mr_server mr_server;
 
@@ -54,7 +55,7 @@ typedef struct mr_join {
     int64_t wait_ms;    /* for all workers, at first */
     int64_t settle_ms;  /* for others, later */
     int64_t deadline_ms; /* for the answer; 0: none */
-    mr_cancel *cancel;   /* ends the wait; may be NULL */
+    mr_cancel *cancel;   /* ends the wait, with CANCELLED; NULL: nobody does */
 } mr_join;
 typedef struct mr_joined {
     int64_t generation;

@@ -10,7 +10,7 @@ enum { FIRST_SPARSE = 1 << 22, FIRST_VARIABLE = 1 << 20 };
 typedef struct maker {
     mr_network *n;
     mr_net_reduce *r;
-    mr_net_gradients g;
+    mr_net_gradients *g;
     MR_VEC(mr_node *) all; /* gradients, when they are waited for together */
     MR_VEC(mr_node *) means;
 } maker;
@@ -113,14 +113,14 @@ static void reduce_bucket(maker *m, const int *in, int k)
     mr_out *parts = mr_new_array(mr_out, k + 1);
     int instance = ++m->r->n_buckets;
     if (k == 1) {
-        m->g.g[in[0]].dense = mean(m, m->g.g[in[0]].dense, instance);
+        m->g->g[in[0]].dense = mean(m, m->g->g[in[0]].dense, instance);
         mr_free(parts);
         return;
     }
     int32_t *sizes = mr_new_array(int32_t, k);
     for (int i = 0; i < k; i++) {
-        parts[i] = flat(n, m->g.g[in[i]].dense);
-        sizes[i] = (int32_t)n->vars.p[m->g.var[in[i]]].n;
+        parts[i] = flat(n, m->g->g[in[i]].dense);
+        sizes[i] = (int32_t)n->vars.p[m->g->var[in[i]]].n;
     }
     mr_out axis = mr_const_i32(&n->s, 0);
     mr_out one = mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{k, parts}, {-1, &axis}}, 2);
@@ -128,14 +128,14 @@ static void reduce_bucket(maker *m, const int *in, int k)
     mr_out split = mr_emit_with(&n->s, "SplitV", MR_ATTRS({"num_split", mr_a_int(k)}), whole,
                                 mr_const_vec_i32(&n->s, k, sizes), axis);
     for (int i = 0; i < k && mr_scope_ok(&n->s); i++)
-        m->g.g[in[i]].dense = mr_emit(&n->s, "Reshape", mr_nth(split, i), dims_of(n, &n->vars.p[m->g.var[in[i]]], 0));
+        m->g->g[in[i]].dense = mr_emit(&n->s, "Reshape", mr_nth(split, i), dims_of(n, &n->vars.p[m->g->var[in[i]]], 0));
     mr_free(parts);
     mr_free(sizes);
 }
 
 static int64_t bytes_of(const maker *m, int i)
 {
-    const mr_net_var *v = &m->n->vars.p[m->g.var[i]];
+    const mr_net_var *v = &m->n->vars.p[m->g->var[i]];
     return v->n * (int64_t)mr_dtype_size(v->dtype);
 }
 
@@ -143,13 +143,13 @@ static int64_t bytes_of(const maker *m, int i)
 static void reduce_all(maker *m)
 {
     int64_t limit = MR_MIN(m->r->o.bucket_bytes ? m->r->o.bucket_bytes : 4 << 20, 1 << 30); /* counted in int32 */
-    int *in = mr_new_array(int, m->g.n + 1), k = 0;
+    int *in = mr_new_array(int, m->g->n + 1), k = 0;
     int64_t bytes = 0;
-    for (int i = m->g.n - 1; i >= 0 && mr_scope_ok(&m->n->s); i--) {
-        if (!m->g.g[i].dense.node)
+    for (int i = m->g->n - 1; i >= 0 && mr_scope_ok(&m->n->s); i--) {
+        if (!m->g->g[i].dense.node)
             continue;
         bool fits = k == 0 || (bytes + bytes_of(m, i) <= limit &&
-                               m->n->vars.p[m->g.var[i]].dtype == m->n->vars.p[m->g.var[in[0]]].dtype);
+                               m->n->vars.p[m->g->var[i]].dtype == m->n->vars.p[m->g->var[in[0]]].dtype);
         if (!fits) {
             reduce_bucket(m, in, k);
             k = 0;
@@ -187,8 +187,8 @@ static mr_out taken(mr_network *n, mr_out t, mr_out which) { return mr_emit(&n->
 static void reduce_rows(maker *m, int i)
 {
     mr_network *n = m->n;
-    mr_net_var v = n->vars.p[m->g.var[i]];
-    mr_gradient *g = &m->g.g[i];
+    mr_net_var v = n->vars.p[m->g->var[i]];
+    mr_gradient *g = &m->g->g[i];
     mr_dtype as = travels_as(n, &v), index = mr_dtype_base(mr_out_type(g->indices));
     int instance = FIRST_SPARSE + 3 * m->r->n_sparse++;
     mr_net_sum_rows(n, g);
@@ -207,8 +207,8 @@ static void reduce_rows(maker *m, int i)
 
 static void reduce_sparse(maker *m)
 {
-    for (int i = m->g.n - 1; i >= 0 && mr_scope_ok(&m->n->s); i--)
-        if (!m->g.g[i].dense.node && m->g.g[i].values.node)
+    for (int i = m->g->n - 1; i >= 0 && mr_scope_ok(&m->n->s); i--)
+        if (!m->g->g[i].dense.node && m->g->g[i].values.node)
             reduce_rows(m, i);
 }
 
@@ -218,8 +218,8 @@ static void reduce_sparse(maker *m)
 static void prepare(maker *m)
 {
     int n_there = 0;
-    for (int i = 0; i < m->g.n && mr_scope_ok(&m->n->s); i++) {
-        mr_gradient *g = &m->g.g[i];
+    for (int i = 0; i < m->g->n && mr_scope_ok(&m->n->s); i++) {
+        mr_gradient *g = &m->g->g[i];
         if (!g->dense.node && g->values.node && m->r->o.sparse_as_dense)
             *g = (mr_gradient){.dense = mr_gradient_dense(&m->n->s, g)};
         mr_node *last = g->dense.node ? g->dense.node : g->values.node;
@@ -239,8 +239,8 @@ static void hold_back(maker *m)
     mr_network *n = m->n;
     for (int i = 0; i < m->means.n; i++)
         mr_vec_push(&n->s.controls, m->means.p[i]);
-    for (int i = 0; i < m->g.n && mr_scope_ok(&n->s); i++) {
-        mr_gradient *g = &m->g.g[i];
+    for (int i = 0; i < m->g->n && mr_scope_ok(&n->s); i++) {
+        mr_gradient *g = &m->g->g[i];
         if (g->dense.node) {
             g->dense = mr_emit(&n->s, "Identity", g->dense);
         } else if (g->values.node) {
@@ -258,12 +258,13 @@ static mr_out int_input(mr_network *n, const char *name, int otherwise)
                         mr_const_i32(&n->s, otherwise));
 }
 
-static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
+/* As far as the means. */
+static void make_means(maker *m, mr_out loss)
 {
     mr_network *n = m->n;
     const char *saved;
     m->r->step = mr_net_global_step(n); /* before the gradients: variables keep their order */
-    mr_net_gradients_of(n, loss, &m->g);
+    mr_net_gradients_of(n, loss, m->g);
     mr_net_enter(n, "all_reduce", &saved);
     m->r->size = int_input(n, "group_size", 1);
     m->r->key = int_input(n, "group_key", 0);
@@ -272,29 +273,49 @@ static void make_all(maker *m, mr_out loss, const mr_net_optimizer *o)
     reduce_sparse(m);
     hold_back(m);
     mr_net_leave(n, saved);
+}
+
+static bool check(mr_network *n, const mr_net_reduce_options *o)
+{
+    enum { MAX_WORKERS = 65536 };
+    if (o->n_workers < 1 || o->n_workers > MAX_WORKERS || o->worker < 0 || o->worker >= o->n_workers || o->wait_ms < 0 ||
+        o->settle_ms < 0 || o->timeout_s < 0)
+        mr_scope_fail(&n->s, mr_invalid("all-reduce: worker %d of %d", o->worker, o->n_workers));
+    return mr_scope_ok(&n->s);
+}
+
+/* NULL when something went wrong on the way. */
+static mr_net_reduce *whole(mr_network *n, mr_net_reduce *r)
+{
     if (mr_scope_ok(&n->s))
-        m->r->train = mr_net_apply(n, o, &m->g);
-    mr_net_gradients_deinit(&m->g);
+        return r;
+    mr_net_reduce_free(r);
+    return NULL;
+}
+
+mr_net_reduce *mr_net_reduce_begin(mr_network *n, mr_out loss, const mr_net_reduce_options *options, mr_net_gradients *g)
+{
+    *g = (mr_net_gradients){0};
+    if (!check(n, options))
+        return NULL;
+    maker m = {.n = n, .r = mr_new(mr_net_reduce), .g = g};
+    m.r->o = *options;
+    make_means(&m, loss);
+    mr_vec_deinit(&m.all);
+    mr_vec_deinit(&m.means);
+    return whole(n, m.r);
 }
 
 mr_net_reduce *mr_net_reduce_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_reduce_options *options)
 {
-    enum { MAX_WORKERS = 65536 };
-    if (options->n_workers < 1 || options->n_workers > MAX_WORKERS || options->worker < 0 ||
-        options->worker >= options->n_workers || options->wait_ms < 0 || options->settle_ms < 0 || options->timeout_s < 0) {
-        mr_scope_fail(&n->s, mr_invalid("all-reduce: worker %d of %d", options->worker, options->n_workers));
-        return NULL;
+    mr_net_gradients g;
+    mr_net_reduce *r = mr_net_reduce_begin(n, loss, options, &g);
+    if (r) {
+        r->train = mr_net_apply(n, o, &g);
+        r = whole(n, r);
     }
-    maker m = {.n = n, .r = mr_new(mr_net_reduce)};
-    m.r->o = *options;
-    make_all(&m, loss, o);
-    mr_vec_deinit(&m.all);
-    mr_vec_deinit(&m.means);
-    if (!mr_scope_ok(&n->s)) {
-        mr_net_reduce_free(m.r);
-        m.r = NULL;
-    }
-    return m.r;
+    mr_net_gradients_deinit(&g);
+    return r;
 }
 
 void mr_net_reduce_free(mr_net_reduce *r) { mr_free(r); }
@@ -377,13 +398,9 @@ static mr_status *read_step(const mr_net_reduce *r, mr_session *s, int64_t *step
     return st;
 }
 
-mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
+static mr_status *ask_to_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
 {
     int64_t step = 0;
-    if (!r->join || r->o.n_workers == 1) {
-        r->group = (mr_reduce_group){.generation = 1, .size = 1};
-        return NULL;
-    }
     MR_TRY(read_step(r, s, &step));
     mr_reduce_ask a = {r->o.worker,
                        r->o.n_workers,
@@ -394,8 +411,16 @@ mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_
                        deadline_ms,
                        cancel};
     mr_report_blocked("the other workers");
-    MR_TRY(r->join(r->arg, &a, &r->group));
-    if (r->group.size == 1)
-        return NULL;
-    return run(r, s, r->group.rank == r->group.source ? r->send : r->receive);
+    return r->join(r->arg, &a, &r->group);
+}
+
+mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
+{
+    if (!r->join || r->o.n_workers == 1)
+        r->group = (mr_reduce_group){.generation = 1, .size = 1};
+    else
+        MR_TRY(ask_to_join(r, s, deadline_ms, cancel));
+    r->size_now = r->group.size;
+    r->generation_now = r->group.generation;
+    return r->group.size == 1 ? NULL : run(r, s, r->group.rank == r->group.source ? r->send : r->receive);
 }
