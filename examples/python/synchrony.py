@@ -2,10 +2,11 @@
 
     millrace launch --ps 1 --workers 3 --synchrony backup -- millrace python examples/python/synchrony.py
 
-or with the flag of the program itself, --synchrony=async|sync|backup|backup:K|bounded|bounded:T.  With --slow=MS the last worker sleeps for so
-long in every step: with `sync` all wait for it, with `backup` it is soon left out, with `bounded:T` nobody is more than T steps ahead.
-At the end the chief tells how each worker fared: its iterations, how long it waited for others, how many updates of others came
-while it worked on one, and how many of its gradients came too late.
+or with the flag of the program itself, --synchrony=async|sync|backup|backup:K|bounded|bounded:T|all_reduce (the last needs no
+parameter server: --ps 0).  With --slow=MS the last worker sleeps for so long in every step: with `sync` all wait for it, with
+`backup` it is soon left out, with `bounded:T` nobody is more than T steps ahead.  At the end the chief tells how each worker
+fared, where it knows it: its iterations, how long it waited for others, how many updates of others came while it worked on one,
+and how many of its gradients came too late.
 """
 import time
 
@@ -23,7 +24,7 @@ FLAGS = flags.FLAGS
 
 
 def build(task):
-    with tf.device(task.device()):
+    with tf.device(task.device(FLAGS.synchrony)):
         x = tf.placeholder(tf.float32, [None, 784], name="images")
         y = tf.placeholder(tf.float32, [None, 10], name="labels")
         logits = tf.matmul(x, tf.Variable(tf.zeros([784, 10]), name="weights")) + tf.Variable(tf.zeros([10]), name="biases")

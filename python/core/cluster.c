@@ -1,7 +1,8 @@
 /* cluster.c -- ClusterTask: this process as a task of a cluster; Training: a worker that trains with the others (millrace/cluster.h).
  *
  * A Training is made in two halves, for its update is made by an optimizer of the package: the first gives the gradients that it is
- * to be made from, `complete` takes it.  Calls that wait do so in a thread of their own, and Ctrl-C cancels the training.
+ * to be made from, `complete` takes it.  Both are those of a barrier, of all-reduce too.  Calls that wait do so in a
+ * thread of their own, and Ctrl-C cancels the training.
  *
  * A training holds its task, which is not closed before.  One thread at a time is in an object: `busy`, which the interpreter's lock
  * guards; only cancel comes from anywhere. */
@@ -151,7 +152,7 @@ static bool make_barrier(py_training *s, PyObject *variables, int n_trained, PyO
     if (!g)
         return PyErr_NoMemory(), false;
     s->m = mr_model_new(s->graph->graph);
-    mr_replicate(s->m, s->task->t, MR_BY_TURNS);
+    mr_replicate_as(s->m, s->task->t, MR_BY_TURNS, o->synchrony);
     o->num_workers = mr_cluster_task_num_workers(s->task->t);
     o->worker = mr_cluster_task_worker(s->task->t);
     if (py_take_output(s->graph, loss, &out) && py_model_adopt(s->m, s->graph, variables)) {
@@ -164,21 +165,28 @@ static bool make_barrier(py_training *s, PyObject *variables, int n_trained, PyO
     return s->gradients;
 }
 
-/* Training(graph, task, variables, how many of them are trained, loss, synchrony, lease_ms, join_ms) */
+/* Training(graph, task, variables, how many of them are trained, loss, synchrony, lease_ms, join_ms,
+ *          settle_ms, exchange_ms, bucket_bytes, sparse_as_dense) */
 static PyObject *training_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     mr_barrier_options o = {.struct_size = sizeof o};
+    mr_all_reduce_options a = {.struct_size = sizeof a};
     PyObject *variables, *loss;
     py_graph *g;
     py_task *task;
-    long long lease, join;
-    int n;
+    long long lease, join, settle, exchange, bucket;
+    int n, dense;
     if (!py_no_keywords(type, kwargs) ||
-        !PyArg_ParseTuple(args, "O!O!OiO!sLL", &py_graph_type, &g, &py_cluster_task_type, &task, &variables, &n, &py_output_type, &loss,
-                          &o.synchrony, &lease, &join))
+        !PyArg_ParseTuple(args, "O!O!OiO!sLLLLLp", &py_graph_type, &g, &py_cluster_task_type, &task, &variables, &n, &py_output_type, &loss,
+                          &o.synchrony, &lease, &join, &settle, &exchange, &bucket, &dense))
         return NULL;
     o.lease_ms = lease;
     o.join_ms = join;
+    a.settle_ms = settle;
+    a.exchange_ms = exchange;
+    a.bucket_bytes = bucket;
+    a.sparse_as_dense = (unsigned char)dense;
+    o.all_reduce = settle || exchange || bucket || dense ? &a : NULL; /* with another synchrony they are refused */
     if (!task->t || task->busy)
         return PyErr_Format(PyExc_RuntimeError, "The task is closed, or serves");
     py_training *s = (py_training *)type->tp_alloc(type, 0);
@@ -374,6 +382,14 @@ static PyObject *training_figures(py_training *s, PyObject *args)
 
 static PyObject *training_is_chief(py_training *s, void *unused) { return (void)unused, PyBool_FromLong(mr_supervisor_is_chief(s->s)); }
 static PyObject *training_losses(py_training *s, void *unused) { return (void)unused, PyLong_FromLong(mr_supervisor_losses(s->s)); }
+/* How many workers are in the group of an all-reduce, and how often it was formed: a tuple; or None. */
+static PyObject *training_group(py_training *s, void *unused)
+{
+    (void)unused;
+    const mr_all_reduce *r = mr_barrier_all_reduce(s->barrier);
+    return r ? Py_BuildValue("iL", mr_all_reduce_size(r), (long long)mr_all_reduce_generation(r)) : Py_NewRef(Py_None);
+}
+
 static PyObject *training_gradients(py_training *s, void *unused) { return (void)unused, Py_NewRef(s->gradients); }
 
 static PyMethodDef training_methods[] = {
@@ -390,6 +406,7 @@ static PyMethodDef training_methods[] = {
     {0}};
 static PyGetSetDef training_getset[] = {{"is_chief", (getter)training_is_chief, NULL, "Whether this worker is the chief now.", NULL},
                                         {"losses", (getter)training_losses, NULL, "How often a session was lost.", NULL},
+                                        {"group", (getter)training_group, NULL, "Of all-reduce: its size and generation, or None.", NULL},
                                         {"gradients", (getter)training_gradients, NULL, "What the update is to be made from.", NULL},
                                         {0}};
 PyTypeObject py_training_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Training",

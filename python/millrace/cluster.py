@@ -20,9 +20,15 @@
     backup:K     the same without the K slowest
     bounded      each updates by itself, not too far ahead of the slowest: as far as it pays
     bounded:T    at most T iterations ahead
+    all_reduce   no parameter servers: every worker has all variables, and all make the same update from the mean of their gradients
 
-and by default what `millrace launch --synchrony` says (MILLRACE_SYNCHRONY), or async.  When a task is lost, training goes on: variables
-come back from the newest checkpoint, another worker becomes the chief.  millrace/cluster.h tells more.
+and by default what `millrace launch --synchrony` says (MILLRACE_SYNCHRONY), or async.  A program with a flag of its own
+gives it to both, task.device(synchrony) and Training(..., synchrony=synchrony).
+
+When a task is lost, training goes on: variables come back from the newest checkpoint, another worker becomes the chief.  With all_reduce
+they need not come back: the workers that are left go on with theirs, and one that is started again takes those of the others and is in
+again.  One task knows who is in, the first parameter server if there is one, else the first worker; without it the others wait.
+millrace/cluster.h tells more.
 """
 
 import json
@@ -37,6 +43,11 @@ from .ops import adopted, variables
 __all__ = ["Task", "Training"]
 
 
+def _told(synchrony):
+    """The flag of a program, else that of the launcher."""
+    return synchrony if synchrony is not None else os.environ.get("MILLRACE_SYNCHRONY") or "async"
+
+
 class Task(Closing):
     """This process as a task of a cluster: as the arguments say ("host:port,host:port", job "ps" or "worker"), or TF_CONFIG."""
 
@@ -46,6 +57,7 @@ class Task(Closing):
             self.job, self.index = own.get("type"), int(own.get("index", 0))
         else:
             self.job, self.index = job, index
+            ps_hosts, worker_hosts = ps_hosts or "", worker_hosts or ""  # either may be none at all
         self._core = _millrace.ClusterTask(ps_hosts, worker_hosts, job, index)
 
     target = property(lambda self: self._core.target, doc="For sessions on it.")
@@ -53,11 +65,14 @@ class Task(Closing):
     num_workers = property(lambda self: self._core.num_workers)
     num_ps = property(lambda self: self._core.num_ps)
 
-    def device(self):
-        """For tf.device: variables go to the parameter servers by turns, or without any to the first worker, the rest stays here."""
+    def device(self, synchrony=None):
+        """For tf.device: variables go to the parameter servers by turns, or without any to the first worker, the rest stays here.  With
+        all_reduce, as `synchrony` says or the launcher, all of it stays here."""
         from .train import replica_device_setter
         if self.worker < 0:
             raise ValueError("A model is replicated on workers; this process is none")
+        if _told(synchrony) == "all_reduce":
+            return "/job:%s/task:%d" % (self.job, self.index)
         first = "ps" if self.num_ps else "chief" if self.job == "chief" or self.worker != self.index else "worker"
         return replica_device_setter(ps_tasks=max(1, self.num_ps), ps_device="/job:" + first,
                                      worker_device="/job:%s/task:%d" % (self.job, self.index))
@@ -83,29 +98,33 @@ class Training(Closing):
     initialised, and saved in the folder `checkpoints` every `save_ms` milliseconds and at the end.  A worker that is silent for
     `lease_ms` is not waited for, nor is one that has not come within `join_ms`; `deadline_ms` is how long a cluster may take to come
     up or back, `chief_ms` how long a chief may be silent before another worker takes its place (-1: it is worker 0 in any case).
+
+    Four more are for all_reduce: after a loss the rest waits `settle_ms` for each other (0: 500), an exchange may take `exchange_ms` (0:
+    ten minutes), gradients travel together up to `bucket_bytes` (0: 4 MiB, -1: each by itself), and with `sparse_as_dense` those of
+    embeddings travel whole instead of the rows that a batch has used.
     """
 
     def __init__(self, optimizer, loss, task, synchrony=None, var_list=None, checkpoints=None, save_ms=0, max_to_keep=5, lease_ms=0,
-                 join_ms=0, deadline_ms=0, chief_ms=0, chief_saves=False):
+                 join_ms=0, deadline_ms=0, chief_ms=0, chief_saves=False, settle_ms=0, exchange_ms=0, bucket_bytes=0,
+                 sparse_as_dense=False):
         if not isinstance(task, Task):
             raise TypeError("A task of a cluster is expected, not %r" % (task,))
-        if synchrony is None:
-            synchrony = os.environ.get("MILLRACE_SYNCHRONY") or "async"
-        self.graph, self.task, self.synchrony, self._last = loss.graph, task, synchrony, None
+        self.graph, self.task, self.synchrony, self._last = loss.graph, task, _told(synchrony), None
         try:
-            with self.graph.as_default(), ops.device(task.device()):
-                self._make(optimizer, loss, var_list, lease_ms, join_ms,
+            with self.graph.as_default(), ops.device(task.device(self.synchrony)):
+                self._make(optimizer, loss, var_list,
+                           (lease_ms, join_ms, settle_ms, exchange_ms, bucket_bytes, sparse_as_dense),
                            (checkpoints, save_ms, max_to_keep, deadline_ms, chief_ms, chief_saves))
         except errors.InvalidArgumentError as e:
             raise ValueError(e.message) from None
 
-    def _make(self, optimizer, loss, var_list, lease_ms, join_ms, options):
+    def _make(self, optimizer, loss, var_list, waits, options):
         step = adopted.global_step(self.graph)
         pairs = optimizer.compute_gradients(loss, var_list=var_list)
         trained = [v for _, v in pairs]
         parts = [adopted.parts(v, g) + (v.initializer,) for g, v in pairs] + [_fixed(step)]
         try:
-            self._core = _millrace.Training(self.graph, self.task._core, parts, len(pairs), loss, self.synchrony, lease_ms, join_ms)
+            self._core = _millrace.Training(self.graph, self.task._core, parts, len(pairs), loss, self.synchrony, *waits)
         finally:
             self.graph._take_notice()
         means = [ops.IndexedSlices(g, at, shape) if at is not None else g for g, at, shape in self._core.gradients]
@@ -151,17 +170,30 @@ class Training(Closing):
         return self._last
 
     def finish(self):
-        """This worker is done.  The chief waits for all, and saves.  The global step: below what it was, training can go on."""
+        """This worker is done.  The chief waits for all (with all_reduce they end together), and saves.  The global step: below
+        what it was, training can go on."""
         self._last = self._core.finish()
         return self._last
 
     def figures(self, worker):
         """How a worker fares with the others, as this process knows it: a dict of iterations, late, waited_s, staleness, staleness_max,
-        waited_for; or None.  The chief knows all, others only themselves when they train asynchronously."""
+        waited_for; or None.  The chief knows all, others only themselves when they train asynchronously; with all_reduce nobody does."""
         return self._core.figures(worker)
 
     is_chief = property(lambda self: self._core.is_chief, doc="Whether this worker is the chief now.")
     losses = property(lambda self: self._core.losses, doc="How often a session was lost.")
+
+    @property
+    def size(self):
+        """How many workers train: with all_reduce those that are in the group now, 0 before the start; else those of the cluster."""
+        group = self._core.group
+        return group[0] if group else self.task.num_workers
+
+    @property
+    def generation(self):
+        """How often the group of all_reduce was formed, so that a change tells of a loss or a return; else None."""
+        group = self._core.group
+        return group[1] if group else None
 
     def cancel(self):
         """Ends what waits in it, from any thread, with CancelledError; and whatever follows."""

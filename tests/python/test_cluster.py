@@ -53,13 +53,13 @@ class Cluster:
 class Line:
     """A linear model of a worker, and rows that the points choose."""
 
-    def __init__(self, task=None, use_resource=None):
+    def __init__(self, task=None, use_resource=None, synchrony=None, seed=0):
         self.graph = tf.Graph()
-        with self.graph.as_default(), tf.device(task.device() if task else None):
+        with self.graph.as_default(), tf.device(task.device(synchrony) if task else None):
             self.x = tf.placeholder(tf.float32, [None, 4])
             self.y = tf.placeholder(tf.float32, [None, 1])
             with tf.variable_scope("line", use_resource=use_resource):
-                self.w = tf.get_variable("w", [4, 1], initializer=tf.zeros_initializer())
+                self.w = tf.get_variable("w", [4, 1], initializer=tf.constant_initializer(seed))
                 self.b = tf.get_variable("b", [1], initializer=tf.zeros_initializer())
                 rows = tf.get_variable("rows", [6, 1], initializer=tf.ones_initializer())
             which = tf.cast(tf.clip_by_value(self.x[:, 0] + 3, 0, 5), tf.int32)
