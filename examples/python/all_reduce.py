@@ -8,6 +8,7 @@ import millrace as tf
 import millrace.horovod as hvd
 
 import digits
+import options
 
 flags = tf.flags
 flags.DEFINE_integer("steps", 300, "steps to train")
@@ -40,4 +41,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run(main)
+    options.run(main)

@@ -17,6 +17,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 flags = tf.app.flags
 flags.DEFINE_integer("workers", 3, "processes that compute")
 flags.DEFINE_integer("partitions", 4, "of the batch of an iteration")
@@ -128,4 +130,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

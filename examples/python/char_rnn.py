@@ -8,6 +8,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 flags = tf.flags
 flags.DEFINE_string("cell", "lstm", "lstm or gru")
 flags.DEFINE_integer("steps", 400, "pieces of text to train with")
@@ -91,4 +93,4 @@ def main(unused_argv):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

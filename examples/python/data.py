@@ -9,6 +9,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 CENTRES = np.array([[2, 0], [-1, 2], [-1, -2]], np.float32)
 
 
@@ -30,7 +32,7 @@ def parse(record):
     return values["point"], values["label"]
 
 
-def main():
+def main(_):
     tf.set_random_seed(1)
     with tempfile.TemporaryDirectory() as folder:
         train_files = [os.path.join(folder, "train-%d" % i) for i in range(3)]
@@ -64,4 +66,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options.run()

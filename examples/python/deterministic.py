@@ -18,6 +18,13 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
+flags = tf.app.flags
+flags.DEFINE_integer("rank", -1, "of a process that adds up arrays; started by this program itself")
+flags.DEFINE_string("places", None, "of all of them")
+FLAGS = flags.FLAGS
+
 XS = np.random.RandomState(1).rand(96, 144).astype(np.float32)
 YS = np.arange(96) % 10
 MEMBERS, ALGORITHMS = 3, ("direct", "ring", "halving")
@@ -63,8 +70,8 @@ def reduce_by(algorithm):
     for s in taken:
         s.close()
     env = dict(os.environ, MILLRACE_GROUP_ALGORITHM=algorithm)
-    members = [subprocess.Popen([sys.executable, os.path.abspath(__file__), str(r), places], env=env, stdout=subprocess.PIPE, text=True)
-               for r in range(MEMBERS)]
+    members = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--rank=%d" % r, "--places=" + places], env=env,
+                                stdout=subprocess.PIPE, text=True) for r in range(MEMBERS)]
     said = [m.communicate(timeout=120)[0].strip() for m in members]
     if any(m.returncode for m in members) or len(set(said)) != 1:
         raise RuntimeError("Members of a group disagree: %s" % said)
@@ -77,9 +84,9 @@ def member(rank, places):
         print(digest([group.all_reduce(values), group.all_reduce(values, "mean")]))
 
 
-def main():
-    if len(sys.argv) == 3:
-        return member(int(sys.argv[1]), sys.argv[2])
+def main(_):
+    if FLAGS.places:
+        return member(FLAGS.rank, FLAGS.places)
     trained = [train(threads) for threads in (1, 2, 5)]
     print("threads: %d trainings, bits of %d kinds" % (len(trained), len(set(trained))))
     summed = [accumulate(order) for order in itertools.islice(itertools.permutations(range(4)), 0, 24, 5)]
@@ -91,4 +98,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options.run()

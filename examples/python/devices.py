@@ -9,6 +9,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 
 def local_cluster():
     """A ps and two workers at ports that the system chooses."""
@@ -23,6 +25,7 @@ def local_cluster():
     return [tf.train.Server(cluster, job_name=job, task_index=i) for job, i in (("ps", 0), ("worker", 0), ("worker", 1))]
 
 
+options.read()
 servers = local_cluster()
 with tf.device("/job:ps/task:0"):
     weights = tf.Variable(np.arange(6, dtype=np.float32).reshape(3, 2), name="weights")

@@ -19,6 +19,7 @@ import os
 import millrace as tf
 
 import digits
+import options
 
 flags = tf.app.flags
 flags.DEFINE_string("ps_hosts", "", "hosts of the parameter servers, host:port,...")
@@ -93,4 +94,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

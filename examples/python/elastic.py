@@ -13,6 +13,7 @@ import time
 import millrace as tf
 
 import digits
+import options
 
 flags = tf.app.flags
 flags.DEFINE_integer("steps", 300, "steps to train; more, until all workers are in again")
@@ -65,4 +66,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

@@ -11,6 +11,8 @@ import numpy as np
 import millrace as tf
 from millrace.examples.tutorials.mnist import input_data
 
+import options
+
 flags = tf.app.flags
 flags.DEFINE_integer("rounds", 20, "rounds of averaging")
 flags.DEFINE_integer("clients", 20, "how many there are")
@@ -55,4 +57,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run(main)
+    options.run(main)

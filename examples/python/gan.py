@@ -9,6 +9,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 HEAPS, DEVIATION, NOISE, BATCH, STEPS = 8, 0.05, 8, 256, 2500
 
 
@@ -40,7 +42,7 @@ def cross_entropy(logits, label):
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(logits=logits, labels=label * tf.ones_like(logits)))
 
 
-def main():
+def main(_):
     tf.set_random_seed(3)
     random = np.random.RandomState(3)
     real = tf.placeholder(tf.float32, [None, 2])
@@ -72,4 +74,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options.run()

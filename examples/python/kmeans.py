@@ -8,6 +8,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 K, POINTS, ROUNDS = 4, 2000, 100
 TRUE = np.array([[0, 0], [6, 1], [1, 7], [-5, 4]], np.float32)
 
@@ -27,7 +29,7 @@ def spread_out(points, k, seed=2):
     return np.array(chosen)
 
 
-def main():
+def main(_):
     points = make_points()
     data = tf.constant(points)
     centres = tf.Variable(spread_out(points, K), name="centres")
@@ -56,4 +58,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options.run()

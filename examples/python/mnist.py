@@ -9,6 +9,7 @@ import time
 import millrace as tf
 
 import digits
+import options
 
 flags = tf.app.flags
 flags.DEFINE_string("model", "softmax", "softmax or cnn")
@@ -78,4 +79,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

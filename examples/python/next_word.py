@@ -12,6 +12,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 flags = tf.app.flags
 flags.DEFINE_integer("steps", 3000, "how many, of all workers together")
 flags.DEFINE_string("checkpoints", None, "a folder: rows of a server that was killed come back from there")
@@ -70,4 +72,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

@@ -4,11 +4,13 @@
 
 Where the paper leaves the cost open, here it is the distance to values that known weights make, and an optimizer lowers it.
 """
-import sys
-
 import numpy as np
 
 import millrace as tf
+
+import options
+
+logs, = options.read("[LOGS]")  # a folder for summaries
 
 tf.set_random_seed(1)
 random = np.random.RandomState(1)
@@ -29,7 +31,7 @@ merged = tf.summary.merge_all()
 
 s = tf.Session()
 s.run(tf.global_variables_initializer())
-writer = tf.summary.FileWriter(sys.argv[1], s.graph) if len(sys.argv) > 1 else None
+writer = tf.summary.FileWriter(logs, s.graph) if logs else None
 first = None
 for step in range(0, 501):
     input = random.uniform(-1, 1, [50, 784])                 # 50 vectors of the input

@@ -15,6 +15,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 flags = tf.app.flags
 flags.DEFINE_integer("servers", 3, "processes that hold weights")
 flags.DEFINE_integer("workers", 2, "processes that push gradients")
@@ -109,4 +111,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run(main)
+    options.run(main)

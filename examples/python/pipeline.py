@@ -13,6 +13,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 flags = tf.app.flags
 flags.DEFINE_integer("steps", 8, "how many")
 flags.DEFINE_integer("micro", 8, "micro-batches")
@@ -59,4 +61,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

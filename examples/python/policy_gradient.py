@@ -9,6 +9,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 N_CUES, N_ACTIONS, BATCH, STEPS = 4, 3, 64, 300
 random = np.random.RandomState(1)
 best = np.array([2, 0, 1, 2])  # the action that each cue calls for; only the reward knows
@@ -19,6 +21,7 @@ def reward_of(cues, actions):
     return np.where(best[cues] == actions, 1.0, 0.0)
 
 
+options.read()
 tf.set_random_seed(1)
 cues = tf.placeholder(tf.int32, [BATCH], name="cues")
 rewards = tf.placeholder(tf.float32, [BATCH], name="rewards")

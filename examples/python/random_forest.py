@@ -10,6 +10,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 N_TREES, DEPTH, N_SPLITS, N_CLASSES, N_FEATURES = 20, 6, 24, 3, 4
 
 
@@ -79,7 +81,7 @@ def vote(x, features, thresholds, shares):
     return tf.argmax(tf.reduce_sum(tf.gather_nd(shares, tf.stack([trees, leaf], 2)), 0), 1)
 
 
-def main():
+def main(_):
     random = np.random.RandomState(1)
     points, labels = make_data(2000, random)
     test_points, test_labels = make_data(1000, random)
@@ -93,4 +95,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options.run()

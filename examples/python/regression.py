@@ -6,6 +6,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 RATE, EPOCHS, SHOW_EVERY = 0.05, 400, 100
 
 
@@ -16,7 +18,7 @@ def points(n=200, seed=3):
     return x, (0.7 * x - 1.5 + random.normal(0, 0.2, n)).astype(np.float32)
 
 
-def main():
+def main(_):
     xs, ys = points()
     x = tf.placeholder(tf.float32, name="x")
     y = tf.placeholder(tf.float32, name="y")
@@ -40,4 +42,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options.run()

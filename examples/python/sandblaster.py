@@ -13,6 +13,7 @@ import sys
 import millrace as tf
 
 import digits as examples
+import options
 
 flags = tf.app.flags
 flags.DEFINE_integer("servers", 2, "processes that hold parameters")
@@ -97,4 +98,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run(main)
+    options.run(main)

@@ -5,11 +5,11 @@
 
 The model learns the product of two numbers between 0 and 1.  FOLDER is to be new.
 """
-import sys
-
 import numpy as np
 
 import millrace as tf
+
+import options
 
 
 def main(folder):
@@ -32,4 +32,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*options.read("FOLDER"))

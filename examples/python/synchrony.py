@@ -13,6 +13,7 @@ import time
 import millrace as tf
 
 import digits
+import options
 
 flags = tf.app.flags
 flags.DEFINE_string("synchrony", None, "how workers keep together; else as the launcher says, or async")
@@ -64,4 +65,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

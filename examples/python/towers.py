@@ -8,6 +8,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 flags = tf.app.flags
 flags.DEFINE_integer("towers", 2, "how many")
 FLAGS = flags.FLAGS
@@ -57,4 +59,4 @@ def main(_):
 
 
 if __name__ == "__main__":
-    tf.app.run()
+    options.run()

@@ -11,6 +11,8 @@ import numpy as np
 
 import millrace as tf
 
+import options
+
 KINDS = {
     "animals": ("dog cat horse cow sheep goat", "runs sleeps jumps hides", "field barn"),
     "food": ("bread cheese soup rice apple pear", "tastes cooks smells cools", "kitchen table"),
@@ -39,7 +41,7 @@ def batches(ids, random):
         yield ids[at], ids[at + shift][:, None]
 
 
-def main():
+def main(_):
     text = make_text()
     ranked = [w for w, _ in collections.Counter(text).most_common()]
     number = {w: i for i, w in enumerate(ranked)}
@@ -82,4 +84,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options.run()
