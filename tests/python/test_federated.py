@@ -1,5 +1,9 @@
 """tf.federated: rounds over clients of this process and of other threads, secure sums, and what is refused."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -8,8 +12,8 @@ import numpy as np
 import millrace as tf
 
 
-def line(optimizer=None, use_resource=None):
-    """A graph that learns y = 2x - 1; its session loads averaged models."""
+def line(optimizer=None, use_resource=None, beside=None):
+    """A graph that learns y = 2x - 1; its session loads averaged models.  beside(): what else a training step runs."""
     with tf.Graph().as_default() as g:
         x = tf.placeholder(tf.float32, [None, 1])
         y = tf.placeholder(tf.float32, [None, 1])
@@ -19,6 +23,8 @@ def line(optimizer=None, use_resource=None):
             b = tf.get_variable("b", [1], initializer=tf.zeros_initializer())
         loss = tf.reduce_mean(tf.square(tf.matmul(x, w) + b - y))
         train = (optimizer or tf.train.GradientDescentOptimizer)(rate).minimize(loss, tf.train.get_or_create_global_step())
+        if beside:
+            train = tf.group(train, tf.py_func(beside, [], []))
         work = tf.federated.Work([x, y], train, loss, rate)
         return g, work
 
@@ -79,6 +85,53 @@ class Rounds(unittest.TestCase):
             t.join()
         self.assertTrue(len(sent) == 3 and min(sent) >= 19)
         np.testing.assert_allclose([w[0, 0], b[0]], [2, -1], atol=0.2)
+
+
+ROUNDS, FATAL = 30, 3  # a round of the client that dies has 9 steps: 3 epochs of 12 points, 4 at a time
+
+
+def be_client(k, address, secure, dies):
+    """The program of a client.  One that dies does so within a training step of its third round: the server waits for it then."""
+    steps = [0]
+
+    def count():
+        steps[0] += 1
+        if dies and steps[0] == 9 * (FATAL - 1) + 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    tf.federated.client(line(beside=count)[1], points(k), address, secure=secure)
+
+
+class Killed(unittest.TestCase):
+    def lose(self, secure):
+        """Clients are processes, one of which is killed in the middle of a round."""
+        text = ("import sys; sys.path.insert(0, %r); import test_federated as t; t.be_client(int(sys.argv[1]), sys.argv[2], %r, "
+                "sys.argv[1] == '2')" % (os.path.dirname(os.path.abspath(__file__)), secure))
+        with tf.federated.Averaging(line()[1], address="127.0.0.1:0", wait_for=4, fraction=1, epochs=3, batch=4, secure=secure) as averaging:
+            clients = [subprocess.Popen([sys.executable, "-c", text, str(k), averaging.address]) for k in range(5)]
+            try:
+                reports = [averaging.round(rate=0.1)]
+                while clients[2].poll() is None or reports[-1].there == 5 or len(reports) < ROUNDS:  # it may come later than the others
+                    reports.append(averaging.round(rate=0.1))
+                w, b = averaging.weights()
+                self.assertEqual(clients[2].returncode, -signal.SIGKILL)
+                averaging.close()
+                self.assertEqual([c.wait(60) for k, c in enumerate(clients) if k != 2], [0] * 4)
+            finally:
+                for c in clients:
+                    c.kill()
+                    c.wait()
+        np.testing.assert_allclose([w[0, 0], b[0]], [2, -1], atol=0.2)
+        self.assertEqual([r.round for r in reports], list(range(1, len(reports) + 1)))
+        self.assertEqual(reports[-1].updates, 4)
+        self.assertLess(max(r.seconds for r in reports), 120)  # nobody has waited for the deadline of a stage, which is ten minutes
+        self.assertTrue(any(r.tries > 1 or r.updates < r.asked for r in reports))  # that one
+
+    def test_the_round_is_made_without_it(self):
+        self.lose(False)
+
+    def test_the_sum_of_a_secure_round_is_found_without_it(self):
+        self.lose(True)
 
 
 class Wrong(unittest.TestCase):
