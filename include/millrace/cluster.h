@@ -58,8 +58,10 @@ MR_EXPORT extern unsigned char mr_cluster_task_is_worker(const mr_cluster_task *
 MR_EXPORT extern int mr_cluster_task_worker(const mr_cluster_task *t); /* its number among the workers; -1: it is none */
 MR_EXPORT extern int mr_cluster_task_num_workers(const mr_cluster_task *t);
 MR_EXPORT extern int mr_cluster_task_num_ps(const mr_cluster_task *t);
-/* Waits until the task is stopped: for ever, unless another thread frees it or the process is ended. */
+/* Waits until the task is stopped: for ever, unless another thread does that or the process is ended. */
 MR_EXPORT extern void mr_cluster_task_serve(mr_cluster_task *t, TF_Status *status);
+/* Stops it, from any thread; whoever serves, or does so later, returns.  It is still to be freed. */
+MR_EXPORT extern void mr_cluster_task_stop(mr_cluster_task *t);
 
 /* ---- where things go ---- */
 

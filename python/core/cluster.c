@@ -73,21 +73,21 @@ static PyObject *task_close(py_task *s, PyObject *unused)
     return Py_NewRef(Py_None);
 }
 
-typedef struct serving {
-    mr_cluster_task *t;
-    py_task *s;
-} serving;
+static void run_serve(py_waiting *w) { mr_cluster_task_serve(w->arg, w->st); }
 
-static void run_serve(py_waiting *w) { mr_cluster_task_serve(((serving *)w->arg)->t, w->st); }
-static void stop_serve(py_waiting *w) { task_end(((serving *)w->arg)->s); } /* which ends the wait for it */
+static void stop_serve(py_waiting *w)
+{
+    Py_BEGIN_ALLOW_THREADS
+    mr_cluster_task_stop(w->arg);
+    Py_END_ALLOW_THREADS
+}
 
 static PyObject *task_serve(py_task *s, PyObject *unused)
 {
     (void)unused;
     if (!py_enter(s->t && s->n_held == 0, &s->busy))
         return NULL;
-    serving v = {s->t, s};
-    bool ok = py_wait_for(&(py_waiting){.fn = run_serve, .stop = stop_serve, .arg = &v});
+    bool ok = py_wait_for(&(py_waiting){.fn = run_serve, .stop = stop_serve, .arg = s->t});
     s->busy = false;
     return ok ? Py_NewRef(Py_None) : NULL;
 }

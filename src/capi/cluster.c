@@ -90,6 +90,12 @@ void mr_cluster_task_serve(mr_cluster_task *t, TF_Status *status)
     mr_capi_set_status(status, t ? mr_server_join(t->server) : mr_invalid("There is no task"));
 }
 
+void mr_cluster_task_stop(mr_cluster_task *t)
+{
+    if (t)
+        mr_status_free(mr_server_stop(t->server));
+}
+
 /* ---- where things go ---- */
 
 const char *mr_capi_variable_job(const mr_cluster_task *t)

@@ -410,6 +410,31 @@ MR_TEST(cluster_task_refuses_what_is_none)
     TF_DeleteStatus(st);
 }
 
+static void serve(void *arg)
+{
+    TF_Status *st = TF_NewStatus();
+    mr_cluster_task_serve(arg, st);
+    OK(st);
+    TF_DeleteStatus(st);
+}
+
+/* Whether somebody serves by now or not yet. */
+MR_TEST(cluster_task_that_is_stopped_serves_no_longer)
+{
+    TF_Status *st = TF_NewStatus();
+    mr_thread thread;
+    mr_cluster_task *t = mr_cluster_task_new(&(mr_cluster_options){sizeof(mr_cluster_options), "127.0.0.1:0", "127.0.0.1:0", "ps", 0}, st);
+    OK(st);
+    MR_CHECK_INT(mr_thread_start(&thread, "serve", serve, t), 0);
+    mr_cluster_task_stop(t);
+    mr_thread_join(&thread);
+    serve(t);
+    mr_cluster_task_stop(t);
+    mr_cluster_task_free(t);
+    mr_cluster_task_stop(NULL);
+    TF_DeleteStatus(st);
+}
+
 MR_TEST(cluster_calls_without_objects_say_so)
 {
     TF_Status *st = TF_NewStatus();

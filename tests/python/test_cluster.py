@@ -195,6 +195,22 @@ class SynchronyTest(unittest.TestCase):
             with self.assertRaises(RuntimeError):
                 training.start()
 
+    def test_ctrl_c_ends_serving(self):
+        """Also when it comes before anybody serves."""
+        script = ("import signal\n"
+                  "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+                  "import millrace as tf\n"
+                  "for _ in range(20):\n"
+                  "    with tf.cluster.Task('127.0.0.1:0', '127.0.0.1:0', 'ps', 0) as task:\n"
+                  "        try:\n"
+                  "            signal.setitimer(signal.ITIMER_REAL, 0.001)\n"
+                  "            task.serve()\n"
+                  "        except KeyboardInterrupt:\n"
+                  "            pass\n"
+                  "print('ended')\n")
+        out = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=200, check=True).stdout
+        self.assertEqual(out, "ended\n")
+
     def test_cancel_ends_a_wait(self):
         with Cluster(2) as c:  # the second worker never comes
             line = Line(c.workers[0])
