@@ -13,6 +13,7 @@ import os
 import pickle
 import random
 import re
+import signal
 import struct
 import sys
 import threading
@@ -1009,6 +1010,27 @@ class Threads(unittest.TestCase):
         for i in range(300):
             answers = self.together(protos.GraphDef.FromString(twice if i % 2 else data), reads)
             self.assertEqual(answers, [walk(g), walk(g), walk(g), 134, True])
+
+    def test_a_forked_process_can_read(self):
+        """Whatever another thread was doing at that moment."""
+        data, end = graph().SerializeToString(), threading.Event()
+
+        def read():
+            while not end.is_set():
+                protos.GraphDef.FromString(data).node[0].attr["T"]
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        try:
+            for _ in range(20):
+                pid = os.fork()
+                if pid == 0:
+                    signal.alarm(60)
+                    os._exit(0 if protos.GraphDef.FromString(data).node[1].op == "Neg" else 1)
+                self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        finally:
+            end.set()
+            thread.join()
 
 
 def contents(path):

@@ -4,13 +4,15 @@ A container belongs to the message that made it.  Where that message does not ye
 its own parent, _owner is the message, and the first change tells it so; otherwise _owner is None,
 which keeps messages free of cycles.
 """
+import os
 import threading
 from collections.abc import MutableMapping, MutableSequence, Sequence
 
 import numpy as np
 
-# Held while bytes become values: threads may read one message at the same time.
+# Held while bytes become values: threads may read one message at the same time.  A forked process must find it free.
 READING = threading.RLock()
+os.register_at_fork(before=READING.acquire, after_in_parent=READING.release, after_in_child=READING.release)
 
 
 class Container:
