@@ -134,7 +134,7 @@ static void open_session(worker *w)
     mr_pb_writer_init(&p, &config);
     mr_pb_put_bytes(&p, 4, MR_SV("/job:ps")); /* ConfigProto.device_filters */
     mr_pb_put_bytes(&p, 4, mr_sv_of(own));
-    must(mr_server_session(w->c->servers[1 + w->number], w->graph, NULL, mr_str_view(&config), &w->session));
+    must(mr_server_session(w->c->servers[1 + w->number], w->graph, NULL, mr_str_view(&config), NULL, &w->session));
     mr_str_deinit(&config);
 }
 

@@ -18,7 +18,7 @@ static void lead(mr_server *own, int64_t began)
     mr_device_info *devices;
     int n;
     mr_graph *g = mr_graph_new();
-    tasks_must(mr_server_session(own, g, NULL, MR_SV(""), &session));
+    tasks_must(mr_server_session(own, g, NULL, MR_SV(""), NULL, &session));
     tasks_must(session->ops->list_devices(session, &devices, &n));
     if (n != N_PS + N_WORKERS)
         tasks_must(mr_error(MR_INTERNAL, "%d devices", n));

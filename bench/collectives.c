@@ -55,7 +55,7 @@ static steps build(const mr_cluster *c, int n, int64_t kib)
         mr_node_add_control(t.all, last[i]);
     tasks_must(mr_scope_status(&s));
     mr_scope_deinit(&s);
-    tasks_must(mr_remote_session_new(NULL, c->tasks.p[0].address, t.g, NULL, MR_SV(""), &t.session));
+    tasks_must(mr_remote_session_new(NULL, c->tasks.p[0].address, t.g, NULL, MR_SV(""), NULL, &t.session));
     return t;
 }
 

@@ -50,7 +50,7 @@ int main(void)
     mr_scope_init(&s, g, "");
     nothing = mr_emit0(&s, "NoOp").node;
     tasks_must(mr_scope_status(&s));
-    tasks_must(mr_remote_session_new(NULL, tasks_cluster.tasks.p[0].address, g, NULL, MR_SV(""),
+    tasks_must(mr_remote_session_new(NULL, tasks_cluster.tasks.p[0].address, g, NULL, MR_SV(""), NULL,
                                      &session));
     for (int i = 0; i < 1000; i++)
         tasks_run(session, (mr_out){0}, nothing);

@@ -49,7 +49,7 @@ int main(void)
     s.device = "/job:worker/task:0";
     mr_out sum = mr_emit_n(&s, "AddN", NULL, 0, values, N_PS);
     tasks_must(mr_scope_status(&s));
-    tasks_must(mr_server_session(own, g, NULL, MR_SV(""), &session));
+    tasks_must(mr_server_session(own, g, NULL, MR_SV(""), NULL, &session));
     for (int i = 0; i < N_PS; i++)
         tasks_run(session, (mr_out){0}, init[i]);
     for (int i = -1; i < ROUNDS; i++)

@@ -59,7 +59,7 @@ static void measure(mr_server *own, int mib)
     mr_scope_init(&s, g, "");
     build(&s, &made, (int64_t)mib << 18);
     tasks_must(mr_scope_status(&s));
-    tasks_must(mr_server_session(own, g, NULL, MR_SV(""), &session));
+    tasks_must(mr_server_session(own, g, NULL, MR_SV(""), NULL, &session));
     for (int i = 0; i < 2; i++)
         tasks_run(session, (mr_out){0}, made.init[i]);
     for (int i = -1; i < ROUNDS; i++)

@@ -216,7 +216,7 @@ static mr_session *open_session(life *l)
 {
     mr_session *s;
     mr_status *st =
-        mr_remote_session_new(l->net, addresses[1], l->scene.g, NULL, MR_SV(""), &s);
+        mr_remote_session_new(l->net, addresses[1], l->scene.g, NULL, MR_SV(""), NULL, &s);
     fuzz_say(l->r, "session: %s", mr_status_message(st));
     mr_status_free(st);
     return s;
@@ -321,7 +321,7 @@ static mr_status *serve_one(life *l)
 {
     mr_session *s;
     float y = 0;
-    MR_TRY(mr_remote_session_new(l->net, addresses[1], l->scene.g, NULL, MR_SV(""), &s));
+    MR_TRY(mr_remote_session_new(l->net, addresses[1], l->scene.g, NULL, MR_SV(""), NULL, &s));
     mr_status *st = run_step(l, s, l->scene.outs[0], NULL, 3, &y);
     if (!st && y != 12)
         fuzz_fail("3 * 3 + 3 is %g", (double)y);
