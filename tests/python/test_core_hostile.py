@@ -144,7 +144,7 @@ class EveryMethod(unittest.TestCase):
             loss = tf.reduce_sum(tf.square(w))
             part = (w.handle, True, tf.gradients(loss, w)[0], None, None, w.initializer)
         task = _millrace.ClusterTask("", host, "worker", 0)
-        good = [g, task, [part], 1, loss, "async", 0, 0]
+        good = [g, task, [part], 1, loss, "async", 0, 0, 0, 0, 0, False]
         training = _millrace.Training(*good)
         options = [training.gradients[0][0].op, [], None, 0, 0, 0, 0, False]
         for value in self.values():
