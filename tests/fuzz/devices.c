@@ -64,8 +64,8 @@ enum { TEXT_FORM, ATTRIBUTES_FORM, STATS_FORM, N_FORMS };
 
 static const char *const attributes_seeds[] = {
     "name: '/job:ps/replica:0/task:0/device:CPU:0' device_type: 'CPU' memory_limit: 268435456 locality { } incarnation: 7",
-    "name: '/job:worker/replica:0/task:1/device:GPU:0' device_type: 'GPU' memory_limit: 4096 incarnation: 9 "
-    "physical_device_desc: 'millrace; kernels CPU; priority 210; flops 1e+11; bytes 5e+10; op 5e-06'",
+    ("name: '/job:worker/replica:0/task:1/device:GPU:0' device_type: 'GPU' memory_limit: 4096 incarnation: 9 "
+     "physical_device_desc: 'millrace; kernels CPU; priority 210; flops 1e+11; bytes 5e+10; op 5e-06'"),
     "name: '/job:w/replica:0/task:1/device:XLA_CPU:3' device_type: 'XLA_CPU' physical_device_desc: 'device: XLA_CPU device'",
 };
 static const char *const stats_seeds[] = {
