@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "ops/table.h"
+#include "store/checkpoint_state.h"
 #include "tests/harness/test.h"
 #include "train/replicas.h"
 #include "wire/pb.h"
@@ -70,6 +71,18 @@ mr_status *rig_open_under(cluster_rig *r, int worker, mr_graph *g, mr_cancel *ca
 }
 
 mr_status *rig_open(cluster_rig *r, int worker, mr_graph *g, mr_session **out) { return rig_open_under(r, worker, g, NULL, out); }
+
+int64_t rig_newest_saved(const char *folder)
+{
+    mr_checkpoint_state state;
+    long long step = -1;
+    mr_status *st = mr_checkpoint_state_read(folder, &state);
+    if (!st && state.paths.n)
+        sscanf(state.paths.p[state.paths.n - 1], "model.ckpt-%lld", &step);
+    mr_status_free(st);
+    mr_checkpoint_state_deinit(&state);
+    return step;
+}
 
 /* ---- a line ---- */
 

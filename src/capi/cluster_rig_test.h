@@ -21,6 +21,8 @@ void rig_start(cluster_rig *r, const char *job, int task);
 /* A session of a worker's own master that sees the parameter servers and itself. */
 mr_status *rig_open(cluster_rig *r, int worker, mr_graph *g, mr_session **out);
 mr_status *rig_open_under(cluster_rig *r, int worker, mr_graph *g, mr_cancel *cancel, mr_session **out);
+/* The step of the newest checkpoint in a folder; -1 when there is none. */
+int64_t rig_newest_saved(const char *folder);
 
 /* y = x * w + b learnt from points of y = 2x + 1, x from -1 to 1: a network whose end is known. */
 typedef struct line_net {

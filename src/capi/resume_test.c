@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "capi/cluster_rig_test.h"
-#include "store/checkpoint_state.h"
 #include "tests/harness/test.h"
 #include "train/pipeline.h"
 #include "train/replicas.h"
@@ -123,26 +122,13 @@ static mr_status *open_session(void *arg, mr_cancel *cancel, mr_session **out)
     return rig_open_under(&t->rig, 0, t->graph, cancel, out);
 }
 
-/* The step of the newest checkpoint; -1 when there is none. */
-static int64_t newest_saved(const team *t)
-{
-    mr_checkpoint_state state;
-    long long step = -1;
-    mr_status *st = mr_checkpoint_state_read(t->folder, &state);
-    if (!st && state.paths.n)
-        sscanf(state.paths.p[state.paths.n - 1], "model.ckpt-%lld", &step);
-    mr_status_free(st);
-    mr_checkpoint_state_deinit(&state);
-    return step;
-}
-
 /* Beside the training, so that steps are under way when the task is lost. */
 static void lose_task(void *arg)
 {
     team *t = arg;
-    while (t->step < 30 || newest_saved(t) < 10)
+    while (t->step < 30 || rig_newest_saved(t->folder) < 10)
         mr_sleep_ns(2000000);
-    t->saved = newest_saved(t);
+    t->saved = rig_newest_saved(t->folder);
     rig_stop(&t->rig, "ps", t->lose);
     mr_sleep_ns(20000000);
     rig_start(&t->rig, "ps", t->lose);
@@ -199,7 +185,7 @@ static void story(const spread *net, int lose)
     net->check(&t);
     MR_CHECK(mr_supervised_losses(t.s) >= 1);
     MR_CHECK(t.fell_to == -1 || t.fell_to > t.saved); /* from the newest checkpoint, not from the start */
-    MR_CHECK_INT(newest_saved(&t), TOTAL);
+    MR_CHECK_INT(rig_newest_saved(t.folder), TOTAL);
     mr_supervised_free(t.s);
     mr_net_free(t.n);
     mr_graph_unref(t.graph);

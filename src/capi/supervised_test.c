@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "capi/cluster_rig_test.h"
 #include "dist/recovery.h"
-#include "store/checkpoint_state.h"
 #include "tests/harness/test.h"
 
 enum { N_PS = 2, N_WORKERS = 2, TOTAL = 150 };
@@ -136,25 +135,12 @@ static void start_player(team *t, player *p, int worker)
     mr_thread_start(&p->thread, "player", play, p);
 }
 
-/* The step of the newest checkpoint; -1 when there is none. */
-static int64_t newest_saved(const team *t)
-{
-    mr_checkpoint_state state;
-    long long step = -1;
-    mr_status *st = mr_checkpoint_state_read(t->folder, &state);
-    if (!st && state.paths.n)
-        sscanf(state.paths.p[state.paths.n - 1], "model.ckpt-%lld", &step);
-    mr_status_free(st);
-    mr_checkpoint_state_deinit(&state);
-    return step;
-}
-
 /* The chief has come to a step, and a checkpoint is there of some step between. */
 static void wait_for(team *t, int64_t step)
 {
-    while (t->seen[0] < step || newest_saved(t) < step / 4)
+    while (t->seen[0] < step || rig_newest_saved(t->folder) < step / 4)
         mr_sleep_ns(2000000);
-    t->saved = newest_saved(t);
+    t->saved = rig_newest_saved(t->folder);
 }
 
 /* What the parameter servers hold at the end. */
@@ -233,7 +219,7 @@ static void play_story(int64_t chief_ms, bool sync, bool bounded, void (*meanwhi
     t.chief_ms = chief_ms;
     t.hold = meanwhile != nothing_happens;
     play_all(&t, meanwhile);
-    MR_CHECK(newest_saved(&t) >= TOTAL); /* by whoever was the chief in the end */
+    MR_CHECK(rig_newest_saved(t.folder) >= TOTAL); /* by whoever was the chief in the end */
     MR_CHECK(!restores || t.losses >= N_WORKERS);
     for (int i = 0; i < N_WORKERS; i++) /* from the newest checkpoint, not from the start */
         MR_CHECK(t.fell_to[i] == -1 || (restores && t.fell_to[i] >= t.saved));
@@ -268,7 +254,7 @@ static void uneven_story(int worker)
     begin(&t, true);
     t.last[worker] = TOTAL / 3;
     play_all(&t, nothing_happens);
-    MR_CHECK(newest_saved(&t) >= TOTAL);
+    MR_CHECK(rig_newest_saved(t.folder) >= TOTAL);
     MR_CHECK_INT(t.losses, 0);
     end(&t);
 }
@@ -283,7 +269,7 @@ MR_TEST(supervised_sync_chief_trains_on_after_it_finished)
     begin(&t, true);
     t.n_returns = 30;
     play_all(&t, nothing_happens);
-    MR_CHECK(newest_saved(&t) >= TOTAL + 3 * t.n_returns);
+    MR_CHECK(rig_newest_saved(t.folder) >= TOTAL + 3 * t.n_returns);
     end(&t);
 }
 

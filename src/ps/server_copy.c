@@ -70,6 +70,7 @@ void mr_ps_server_send_copy(mr_ps_server *s, int slot, const mr_psr_action *act)
     mr_ps_ask_start(&s->ways, &a->ask, act->to, mr_ps_map_address(&s->map, act->to), MR_PS_SERVICE "Copy",
                     &body, mr_now_ns() + COPY_NS);
 }
+
 /* ---- copies that come ---- */
 
 typedef struct copy_head {
