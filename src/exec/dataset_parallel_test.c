@@ -88,6 +88,76 @@ MR_TEST(dataset_parallel_map_goes_on_after_an_error)
     end();
 }
 
+/* 1 to 6, where 2 and 4 are errors. */
+static mr_out with_errors(void)
+{
+    mr_dbody b = mr_dbody_new(&rig, 1, MR_INT64);
+    mr_out x = b.args[0], by = mr_emit(&b.s, "Mul", mr_emit(&b.s, "Sub", x, mr_const_i64(&b.s, 2)),
+                                       mr_emit(&b.s, "Sub", x, mr_const_i64(&b.s, 4)));
+    mr_out none = mr_emit(&b.s, "FloorDiv", mr_const_i64(&b.s, 0), by);
+    mr_dbody_end(&b, &rig, "NoTwoNoFour", MR_OUTS(mr_emit(&b.s, "AddV2", x, none)));
+    return fn("MapDataset", "NoTwoNoFour", range(1, 7), NULL, 0);
+}
+
+/* Of "Itself" a dataset of its argument alone, of "Batched" one of all elements of its argument. */
+static void define_datasets(void)
+{
+    static const int types[] = {MR_INT64};
+    static const mr_pshape *const shapes[] = {&mr_pshape_unknown};
+#define ATTRS MR_ATTRS({"output_types", mr_a_types(1, types)}, {"output_shapes", mr_a_shapes(1, shapes)})
+    mr_dbody b = mr_dbody_new(&rig, 1, MR_INT64);
+    mr_dbody_end(&b, &rig, "Itself",
+                 MR_OUTS(mr_emit_with(&b.s, "RangeDataset", ATTRS, b.args[0],
+                                      mr_emit(&b.s, "AddV2", b.args[0], mr_const_i64(&b.s, 1)), mr_const_i64(&b.s, 1))));
+    b = mr_dbody_new(&rig, 1, MR_VARIANT);
+    mr_dbody_end(&b, &rig, "Batched", MR_OUTS(mr_emit_with(&b.s, "BatchDataset", ATTRS, b.args[0], mr_const_i64(&b.s, 10))));
+}
+
+/* An error of the input is given where its element would be, and no other element is lost. */
+MR_TEST(dataset_errors_of_the_input_are_passed_on)
+{
+    begin(2);
+    define_datasets();
+    mr_out d = with_errors();
+#define OVER_ERRORS(d, text) MR_CHECK_ELEMENTS_AND_ERRORS(&rig, d, text)
+    OVER_ERRORS(d, "1 ! 3 ! 5 6");
+    for (int cycle = 1; cycle <= 3; cycle++)
+        for (int block = 1; block <= 3; block += 2) {
+            OVER_ERRORS(fn("InterleaveDataset", "Itself", d, MR_OUTS(i64(cycle), i64(block))), "1 ! 3 ! 5 6");
+            OVER_ERRORS(fn("ParallelInterleaveDatasetV2", "Itself", d, MR_OUTS(i64(cycle), i64(block), i64(2))), "1 ! 3 ! 5 6");
+        }
+    OVER_ERRORS(fn("ParallelInterleaveDataset", "Itself", d, MR_OUTS(i64(1), i64(1), mr_drig_bool(&rig, false), i64(2), i64(1))),
+                "1 ! 3 ! 5 6");
+    OVER_ERRORS(fn("FlatMapDataset", "Itself", d, NULL, 0), "1 ! 3 ! 5 6");
+    OVER_ERRORS(fn("ParallelMapDatasetV2", "Times3", d, MR_OUTS(i64(2))), "3 ! 9 ! 15 18");
+    OVER_ERRORS(mr_drig_op(&rig, "PrefetchDataset", d, i64(2)), "1 ! 3 ! 5 6");
+    OVER_ERRORS(mr_drig_op(&rig, "ConcatenateDataset", range(7, 8), d), "7 1 ! 3 ! 5 6");
+    OVER_ERRORS(mr_drig_op(&rig, "RepeatDataset", d, i64(2)), "1 ! 3 ! 5 6 1 ! 3 ! 5 6");
+    OVER_ERRORS(mr_drig_op(&rig, "RepeatDataset", mr_drig_op(&rig, "CacheDataset", d, mr_const_str(&rig.s, "")), i64(2)),
+                "1 ! 3 ! 5 6 1 3 5 6");
+    OVER_ERRORS(mr_drig_op(&rig, "TakeDataset", d, i64(3)), "1 ! 3 ! 5");
+    OVER_ERRORS(mr_drig_op(&rig, "ShuffleDataset", d, i64(1), i64(1), i64(1)), "1 ! 3 ! 5 6");
+    OVER_ERRORS(mr_drig_op(&rig, "BatchDataset", d, i64(3)), "! ! [5 6]");
+    end();
+}
+
+/* In batches and windows an error takes the place of its element. */
+MR_TEST(dataset_errors_count_as_elements_of_batches_and_windows)
+{
+    begin(2);
+    define_datasets();
+    mr_out d = with_errors();
+    OVER_ERRORS(fn("MapAndBatchDataset", "Times3", d, MR_OUTS(i64(2), i64(3), mr_drig_bool(&rig, false))), "! ! [15 18]");
+    OVER_ERRORS(fn("MapAndBatchDataset", "Times3", d, MR_OUTS(i64(4), i64(3), mr_drig_bool(&rig, false))), "! [15 18]");
+    mr_drig_types(&rig, 1, MR_VARIANT);
+    mr_out w = mr_drig_op(&rig, "WindowDataset", d, i64(2), i64(1), i64(1), mr_drig_bool(&rig, false));
+    mr_out apart = mr_drig_op(&rig, "WindowDataset", d, i64(2), i64(1), i64(2), mr_drig_bool(&rig, true));
+    mr_drig_types(&rig, 1, MR_INT64);
+    OVER_ERRORS(fn("FlatMapDataset", "Batched", w, NULL, 0), "! ! ! ! [5 6] [6]");
+    OVER_ERRORS(fn("FlatMapDataset", "Batched", apart, NULL, 0), "[1 3] ! [3 5] !");
+    end();
+}
+
 /* A pipeline of everything that has threads, endless. */
 static mr_out endless(void)
 {

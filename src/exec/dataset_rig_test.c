@@ -209,3 +209,21 @@ void mr_drig_check(const char *file, int line, mr_drig *r, mr_out d, const char 
         mr_test_fail(file, line, "elements are\n    %s\n  expected\n    %s", mr_str_z(&got), expected);
     mr_str_deinit(&got);
 }
+
+void mr_drig_check_errors(const char *file, int line, mr_drig *r, mr_out d, const char *expected)
+{
+    mr_diter it = mr_drig_iterator(r, d);
+    mr_str got = {0};
+    mr_status *st = mr_drig_run(r, it.make);
+    for (int i = 0; i < 100 && mr_status_code(st) != MR_OUT_OF_RANGE; i++) {
+        mr_str_append(&got, st ? "! " : " ", st ? 2 : i > 0);
+        mr_status_free(st);
+        st = mr_drig_get_all(r, &it, &got);
+    }
+    mr_status_free(st);
+    while (got.n > 0 && got.p[got.n - 1] == ' ')
+        got.p[--got.n] = '\0';
+    if (strcmp(mr_str_z(&got), expected) != 0)
+        mr_test_fail(file, line, "elements are\n    %s\n  expected\n    %s", mr_str_z(&got), expected);
+    mr_str_deinit(&got);
+}

@@ -59,5 +59,8 @@ mr_status *mr_drig_get_all(mr_drig *r, const mr_diter *i, mr_str *out);
 void mr_drig_elements(mr_drig *r, mr_out d, int most, mr_str *out);
 void mr_drig_check(const char *file, int line, mr_drig *r, mr_out d, const char *expected);
 #define MR_CHECK_ELEMENTS(r, d, expected) mr_drig_check(__FILE__, __LINE__, r, d, expected)
+/* The same, going on after errors until the end: "0 ! 2", where each error is "!". */
+void mr_drig_check_errors(const char *file, int line, mr_drig *r, mr_out d, const char *expected);
+#define MR_CHECK_ELEMENTS_AND_ERRORS(r, d, expected) mr_drig_check_errors(__FILE__, __LINE__, r, d, expected)
 
 #endif

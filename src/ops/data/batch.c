@@ -257,34 +257,88 @@ static mr_status *give_window(const windows *d, const mr_gathered *e, int i, int
     return st;
 }
 
-/* Moves on by `shift` elements, of which some may not have been read yet. */
-static mr_status *move_on(gathering *g, const windows *d)
+/* In a window that is a dataset an error counts as an element, as in TensorFlow: every window it belongs to fails, and
+ * the others are what they would be without it.  `some` has NULLs in its place. */
+typedef struct window_error {
+    int64_t at; /* counted from the first element of the input */
+    mr_status *st;
+} window_error;
+
+typedef struct windowing {
+    gathering g;
+    MR_VEC(window_error) errors; /* of elements of `some` */
+    int64_t first;               /* how many elements came before those of `some` */
+} windowing;
+
+static void windowing_close(mr_iterator *it)
 {
+    windowing *w = (windowing *)it;
+    for (int i = 0; i < w->errors.n; i++)
+        mr_status_free(w->errors.p[i].st);
+    mr_vec_deinit(&w->errors);
+    gathering_close(it);
+}
+
+/* Fills `some` up to `most` elements; where errors are not kept, the first one is returned. */
+static mr_status *fill_windows(windowing *w, const windows *d, int64_t most)
+{
+    gathering *g = &w->g;
+    while (!g->ended && g->some.n < most) {
+        mr_status *st = mr_gathered_fill(&g->some, g->base.input, most, &g->ended);
+        if (!st)
+            return NULL;
+        if (d->stacked || mr_cancel_started(g->base.env->cancel))
+            return st;
+        mr_tensor **none = mr_element_new(g->some.width);
+        mr_status *full = mr_gathered_push(&g->some, none);
+        mr_free(none);
+        if (full) {
+            mr_status_free(st);
+            return full;
+        }
+        mr_vec_push(&w->errors, (window_error){w->first + g->some.n - 1, st});
+    }
+    return NULL;
+}
+
+/* Moves on by `shift` elements, of which some may not have been read yet; errors of those are nobody's. */
+static void move_on(windowing *w, const windows *d)
+{
+    gathering *g = &w->g;
     int64_t left = d->shift - g->some.n;
     mr_gathered_drop(&g->some, MR_MIN(d->shift, g->some.n));
-    mr_status *st = NULL;
-    for (; !st && left > 0 && !g->ended; left--) {
-        st = mr_gathered_fill(&g->some, g->base.input, 1, &g->ended);
+    for (; left > 0 && !g->ended && !mr_cancel_started(g->base.env->cancel); left--) {
+        mr_status_free(mr_gathered_fill(&g->some, g->base.input, 1, &g->ended));
         mr_gathered_drop(&g->some, g->some.n);
     }
-    return st;
+    w->first += d->shift;
+    int gone = 0;
+    while (gone < w->errors.n && w->errors.p[gone].at < w->first)
+        mr_status_free(w->errors.p[gone++].st);
+    w->errors.n -= gone;
+    if (gone > 0 && w->errors.n > 0)
+        memmove(w->errors.p, w->errors.p + gone, sizeof *w->errors.p * (size_t)w->errors.n);
 }
 
 static mr_status *windows_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const windows *d = (windows *)it->dataset;
-    gathering *g = (gathering *)it;
-    if (!g->ended)
-        MR_TRY(mr_gathered_fill(&g->some, it->input, d->reach, &g->ended));
-    if ((*end = g->some.n == 0 || (d->drop_remainder && g->some.n < d->reach))) {
-        mr_gathered_drop(&g->some, g->some.n);
+    windowing *w = (windowing *)it;
+    mr_gathered *some = &w->g.some;
+    mr_status *st = NULL;
+    MR_TRY(fill_windows(w, d, d->reach));
+    if ((*end = some->n == 0 || (d->drop_remainder && some->n < d->reach))) {
+        mr_gathered_drop(some, some->n);
         return NULL;
     }
-    int64_t n = (g->some.n - 1) / d->stride + 1;
-    for (int i = 0; i < d->base.n; i++)
-        MR_TRY(d->stacked ? mr_gathered_stack(&g->some, i, 0, n, d->stride, &out[i])
-                          : give_window(d, &g->some, i, n, &out[i]));
-    return move_on(g, d);
+    for (int i = 0; !st && i < w->errors.n; i++)
+        if ((w->errors.p[i].at - w->first) % d->stride == 0)
+            st = mr_status_copy(w->errors.p[i].st);
+    int64_t n = (some->n - 1) / d->stride + 1;
+    for (int i = 0; !st && i < d->base.n; i++)
+        st = d->stacked ? mr_gathered_stack(some, i, 0, n, d->stride, &out[i]) : give_window(d, some, i, n, &out[i]);
+    move_on(w, d);
+    return st;
 }
 
 static int64_t windows_count(const mr_dataset *p)
@@ -298,7 +352,7 @@ static int64_t windows_count(const mr_dataset *p)
     return n / d->shift + (n % d->shift > 0);
 }
 
-static const mr_dataset_kind windows_kind = {"Window", sizeof(windows), sizeof(gathering), NULL, windows_next, gathering_close,
+static const mr_dataset_kind windows_kind = {"Window", sizeof(windows), sizeof(windowing), NULL, windows_next, windowing_close,
                                              windows_count};
 
 /* Inputs 1 to 3 are size, shift and stride. */

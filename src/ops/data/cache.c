@@ -167,15 +167,7 @@ static mr_status *begin(caching *c, const cache *d)
 
 static mr_status *cache_open(mr_iterator *it) { return (void)it, NULL; }
 
-/* An element that cannot be had would be missing: nothing is kept then. */
-static void give_up(caching *c)
-{
-    c->ended = true;
-    mr_gathered_deinit(&c->mine);
-    mr_bundle_writer_free(c->out);
-    c->out = NULL;
-}
-
+/* An error is passed on and leaves no trace in the cache, as in TensorFlow: the second time over has no error. */
 static mr_status *cache_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const cache *d = (cache *)it->dataset;
@@ -184,11 +176,9 @@ static mr_status *cache_next(mr_iterator *it, mr_tensor **out, bool *end)
         MR_TRY(begin(c, d));
     if (c->reads)
         return d->memory ? read_memory(c, d, out, end) : read_files(c, d, out, end);
-    mr_status *st = mr_iterator_next(it->input, out, end);
-    if (st)
-        give_up(c);
-    if (st || c->ended)
-        return st;
+    MR_TRY(mr_iterator_next(it->input, out, end));
+    if (c->ended)
+        return NULL;
     c->ended = *end;
     return d->memory ? keep_in_memory(c, d, out, *end) : keep_in_files(c, d, out, *end);
 }

@@ -132,7 +132,8 @@ mr_status *mr_dataset_shape(mr_infer *c);
 /* parent: the iterator around it, or NULL. */
 mr_status *mr_iterator_open(mr_dataset *d, mr_data_env *env, const mr_iterator *parent, mr_iterator **out);
 void mr_iterator_close(mr_iterator *it); /* NULL is fine */
-/* The next element, its tensors owned by the caller; or *end, and at every call from then on. */
+/* The next element, its tensors owned by the caller; or *end, and at every call from then on.  An error is never the
+ * end: the caller may ask for the element after it. */
 mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end);
 /* Opens input i beside it->input. */
 mr_status *mr_iterator_open_input(mr_iterator *it, int i, mr_iterator **out);

@@ -214,11 +214,11 @@ static mr_status *interleave_next(mr_iterator *it, mr_tensor **out, bool *end)
     while (!p->ended || p->n_open > 0) {
         mr_iterator **slot = p->at < p->slots.n ? &p->slots.p[p->at] : NULL;
         if (slot && *slot) {
-            mr_status *st = mr_iterator_next(*slot, out, end);
+            MR_TRY(mr_iterator_next(*slot, out, end)); /* an error is no element of the block */
             if (!*end) {
                 if (++p->given == d->block)
                     advance(p, d->cycle);
-                return st;
+                return NULL;
             }
             mr_iterator_close(*slot);
             *slot = NULL;

@@ -116,6 +116,7 @@ mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
     mr_status *st = d->kind->next(it, out, end);
     if (MR_UNLIKELY(st || *end)) {
         mr_element_drop(out, d->n);
+        *end = *end && !st; /* a kind may have seen the end of one part of it before the error of another */
         return st;
     }
     return check_element(d, out);

@@ -140,21 +140,30 @@ static mr_status *push_checked(mr_gathered *some, const mr_dataset *d, mr_tensor
         if (t[i]->dtype != d->types[i]) {
             mr_status *st = mr_invalid("Data type mismatch at component %d: expected %s but got %s.", i,
                                        mr_dtype_name(d->types[i]), mr_dtype_name(t[i]->dtype));
-            mr_element_drop(t, d->n);
             return st;
         }
-    return mr_gathered_push(some, t);
+    mr_status *st = mr_gathered_push(some, t); /* which takes the tensors */
+    memset(t, 0, sizeof *t * (size_t)d->n);
+    return st;
 }
 
+/* The elements of one batch.  An error takes the place of an element: the rest of its batch is taken and dropped, so
+ * that the batches after it are those they would be without the error. */
 static mr_status *gather_batch(calling *c, const many_calls *d, mr_gathered *some)
 {
     mr_tensor **t = mr_element_new(d->base.n);
-    mr_status *st = NULL;
-    while (!st && !c->ended && some->n < d->batch)
-        if (!(st = mr_parallel_map_next(c->m, t, &c->ended)) && !c->ended)
+    mr_status *first = NULL;
+    for (int64_t i = 0; i < d->batch && !c->ended; i++) {
+        mr_status *st = mr_parallel_map_next(c->m, t, &c->ended);
+        if (!st && !c->ended && !first)
             st = push_checked(some, &d->base, t);
+        mr_element_drop(t, d->base.n);
+        mr_status_update(&first, st);
+        if (first && mr_cancel_started(c->base.env->cancel))
+            break;
+    }
     mr_free(t);
-    return st;
+    return first;
 }
 
 static mr_status *map_and_batch_next(mr_iterator *it, mr_tensor **out, bool *end)
@@ -389,11 +398,11 @@ static mr_status *interleave_next(mr_iterator *it, mr_tensor **out, bool *end)
             return st;
         }
         if (s && is_open(s)) {
-            mr_status *st = slot_next(s, out, end);
+            MR_TRY(slot_next(s, out, end)); /* an error is no element of the block */
             if (!*end) {
                 if (++p->given == d->block)
                     advance(p, d->cycle);
-                return st;
+                return NULL;
             }
             close_slot(p, s);
             advance(p, d->cycle);
