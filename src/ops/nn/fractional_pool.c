@@ -4,6 +4,7 @@
  * A pooling sequence tells where each window begins, and last where the image ends.  Windows that
  * overlap share the row (column) where the next one begins. */
 #ifndef T /* ---- read once: the ops ---- */
+#include <float.h>
 #include <math.h>
 
 #include "base/clock.h"
@@ -48,24 +49,32 @@ typedef struct cell {
 } cell;
 
 #define T float
+#define LOWEST -FLT_MAX
 #define FN(f) f##_float
 #include "ops/nn/fractional_pool.c"
 #undef T
+#undef LOWEST
 #undef FN
 #define T double
+#define LOWEST -DBL_MAX
 #define FN(f) f##_double
 #include "ops/nn/fractional_pool.c"
 #undef T
+#undef LOWEST
 #undef FN
 #define T int32_t
+#define LOWEST INT32_MIN
 #define FN(f) f##_int32
 #include "ops/nn/fractional_pool.c"
 #undef T
+#undef LOWEST
 #undef FN
 #define T int64_t
+#define LOWEST INT64_MIN
 #define FN(f) f##_int64
 #include "ops/nn/fractional_pool.c"
 #undef T
+#undef LOWEST
 #undef FN
 
 #define TYPES(M, ...) MR_FLOATS32(M, __VA_ARGS__) MR_INDEXES(M, __VA_ARGS__)
@@ -425,7 +434,7 @@ MR_OP(FractionalAvgPoolGrad,
 
 #else /* ---- read for float, double, int32 and int64: one window ---- */
 
-/* Where the first largest number of a channel is. */
+/* Where the first largest number of a channel is; a NaN counts where it is the first of them. */
 static int64_t FN(largest)(const cell *c, const T *image, int64_t channel)
 {
     int64_t best = pixel_at(c->w, c->b, c->y.begin, c->x.begin) + channel;
@@ -437,10 +446,18 @@ static int64_t FN(largest)(const cell *c, const T *image, int64_t channel)
     return best;
 }
 
+/* A NaN is never the largest, as in TensorFlow: it begins with the lowest number of the type. */
 static void FN(max)(const cell *c, const void *image, void *out)
 {
-    for (int64_t k = 0; k < c->w->channels; k++)
-        ((T *)out)[c->first + k] = ((const T *)image)[FN(largest)(c, image, k)];
+    for (int64_t k = 0; k < c->w->channels; k++) {
+        T most = LOWEST;
+        for (int64_t y = c->y.begin; y < c->y.end; y++)
+            for (int64_t x = c->x.begin; x < c->x.end; x++) {
+                T v = ((const T *)image)[pixel_at(c->w, c->b, y, x) + k];
+                most = v > most ? v : most;
+            }
+        ((T *)out)[c->first + k] = most;
+    }
 }
 
 static void FN(max_back)(const cell *c, const void *image, const void *dy, void *dx)

@@ -1,6 +1,9 @@
 /* ops/nn/max_pool.c -- MaxPool and its gradients. */
 #include "ops/nn/max_pool.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "base/memory.h"
 #include "ops/maths.h"
 #include "ops/reduce_accel.h"
@@ -8,6 +11,15 @@
 #define PIXEL_NS 0.15
 
 /* ---- kernels, for 2 and 3 dimensions ---- */
+
+/* The maximum of no numbers, as of NaNs only: TensorFlow's CPU kernels begin with the lowest finite number of the type
+ * in two dimensions and with -inf in three. */
+static double lowest_of(mr_dtype t, int rank)
+{
+    if (rank != 4)
+        return -INFINITY;
+    return t == MR_HALF ? -65504 : t == MR_BFLOAT16 ? -0x1.fep127 : t == MR_DOUBLE ? -DBL_MAX : -FLT_MAX;
+}
 
 mr_status *mr_max_pool_kernel(mr_run *r)
 {
@@ -25,7 +37,8 @@ mr_status *mr_max_pool_kernel(mr_run *r)
     if (y.t->n == 0)
         goto out;
     MR_GO(mr_pool_in(r, 0, &c, c.in, &x));
-    mr_pool_job j = {.c = &c, .image = x.t->data, .result = y.t->data, .fn = loops->forward};
+    mr_pool_job j = {.c = &c, .image = x.t->data, .result = y.t->data, .fn = loops->forward,
+                     .lowest = lowest_of(mr_out_dtype(r, 0), mr_window_rank(w))};
     mr_pool_run(r, &j, PIXEL_NS);
     MR_GO(mr_pool_store(r, &c, c.out, &y));
 out:
@@ -39,7 +52,7 @@ mr_status *mr_max_pool_grad_kernel(mr_run *r)
     const mr_max_pool *loops = r->kernel->user;
     const mr_tensor *image = mr_in(r, 0);
     mr_status *st = NULL;
-    mr_wide x = {0}, g = {0}, y = {0};
+    mr_wide x = {0}, top = {0}, g = {0}, y = {0};
     mr_conv c;
     MR_GO(mr_pool_resolve_input(r, 0, "tensor_in", &c));
     MR_GO(mr_pool_check_out(r, 1, "orig_output", &c));
@@ -53,10 +66,16 @@ mr_status *mr_max_pool_grad_kernel(mr_run *r)
     MR_GO(mr_pool_in(r, 2, &c, c.out, &g));
     mr_pool_job j = {.c = &c, .image = x.t->data, .out_image = g.t->data, .result = y.t->data,
                      .fn = loops->grad};
+    if (image->rank == 5) { /* the values of orig_output count only here */
+        MR_GO(mr_pool_in(r, 1, &c, c.out, &top));
+        j.more = top.t->data;
+        j.fn = loops->grad_near;
+    }
     mr_pool_run(r, &j, 3 * PIXEL_NS);
     MR_GO(mr_pool_store(r, &c, c.in, &y));
 out:
     mr_wide_deinit(&x);
+    mr_wide_deinit(&top);
     mr_wide_deinit(&g);
     mr_wide_deinit(&y);
     return st;
@@ -67,7 +86,7 @@ mr_status *mr_max_pool_grad_grad_kernel(mr_run *r)
     const mr_window *w = r->state;
     const mr_max_pool *loops = r->kernel->user;
     mr_status *st = NULL;
-    mr_wide x = {0}, g = {0}, y = {0};
+    mr_wide x = {0}, top = {0}, g = {0}, y = {0};
     mr_conv c;
     int64_t dims[MR_SPACE + 2];
     MR_GO(mr_pool_resolve_input(r, 0, "tensor_in", &c));
@@ -80,13 +99,15 @@ mr_status *mr_max_pool_grad_grad_kernel(mr_run *r)
     if (y.t->n == 0)
         goto out;
     MR_GO(mr_pool_in(r, 0, &c, c.in, &x));
+    MR_GO(mr_pool_in(r, 1, &c, c.out, &top));
     MR_GO(mr_pool_in(r, 2, &c, c.in, &g));
-    mr_pool_job j = {.c = &c, .image = x.t->data, .more = g.t->data, .result = y.t->data,
+    mr_pool_job j = {.c = &c, .image = x.t->data, .out_image = top.t->data, .more = g.t->data, .result = y.t->data,
                      .fn = loops->grad_grad};
     mr_pool_run(r, &j, 6 * PIXEL_NS);
     MR_GO(mr_pool_store(r, &c, c.out, &y));
 out:
     mr_wide_deinit(&x);
+    mr_wide_deinit(&top);
     mr_wide_deinit(&g);
     mr_wide_deinit(&y);
     return st;
@@ -265,6 +286,12 @@ MR_OP(MaxPool,
         "[[8], [4]]]]",
         "T=float ksize=[1, 1, 2, 1] strides=[1, 1, 2, 1] padding=\"SAME\": [[[[-3], [-1], [-2]]]] "
         "-> [[[[-1], [-2]]]]",
+        "T=float nograd ksize=[1, 2, 2, 1] strides=[1, 1, 1, 1] padding=\"VALID\": [[[[1], [2], [3]], [[4], [5], [6]], "
+        "[[7], [nan], [9]]]] -> [[[[5], [6]], [[7], [9]]]]",
+        "T=float nograd ksize=[1, 1, 2, 1] strides=[1, 1, 2, 1] padding=\"VALID\": [[[[nan], [2], [nan], [nan], [-inf], "
+        "[nan], [2], [nan]]]] -> [[[[2], [-3.4028234e38], [-3.4028234e38], [2]]]]",
+        "T=half nograd ksize=[1, 1, 2, 1] strides=[1, 1, 2, 1] padding=\"VALID\": [[[[nan], [2], [nan], [nan]]]] -> "
+        "[[[[2], [-65504]]]]",
         "nograd ksize=[1, 1, 1, 2] strides=[1, 1, 1, 2] padding=\"VALID\": [[[[1, 4, 3, 2]]]] -> "
         "[[[[4, 3]]]]",
         "T=float nograd ksize=[1, 3, 3, 1] strides=[1, 2, 2, 1] padding=\"SAME\": fill(-1, "
@@ -302,6 +329,8 @@ MR_OP(MaxPoolGrad,
         "[0]]]]",
         "nograd ksize=[1, 1, 2, 1] strides=[1, 1, 2, 1] padding=\"VALID\": [[[[3], [3], [1], "
         "[3]]]], [[[[3], [3]]]], [[[[1], [10]]]] -> [[[[1], [0], [0], [10]]]]",
+        "T=float nograd ksize=[1, 1, 5, 1] strides=[1, 1, 5, 1] padding=\"VALID\": [[[[nan], [2], [1], [4], [nan], [3], "
+        "[nan], [1], [nan], [7]]]], [[[[2], [1]]]], [[[[3], [5]]]] -> [[[[3], [0], [0], [0], [0], [0], [0], [0], [0], [5]]]]",
         "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": [[[[3], [13], [7], [2]], "
         "[[6], [10], [4], [1]], [[14], [0], [15], [9]], [[8], [12], [11], [5]]]], [[[[13], [7]], "
         "[[14], [15]]]], [[[[8], [8]], [[6], [2]]]] -> [[[[0], [8], [8], [0]], [[0], [0], [0], "

@@ -11,7 +11,8 @@ typedef void mr_pool_fn(const mr_pool_job *j, int64_t n, int64_t channel, int64_
 typedef struct mr_max_pool {
     mr_pool_fn *forward;   /* image -> result */
     mr_pool_fn *grad;      /* image, out_image: gradient -> result, of the image's size */
-    mr_pool_fn *grad_grad; /* image, more: of the image's size -> result, of the out image's size */
+    mr_pool_fn *grad_near; /* the same of three dimensions; more: the maxima */
+    mr_pool_fn *grad_grad; /* image, out_image: the maxima, more: of the image's size -> result, of the out image's size */
 } mr_max_pool;
 #define MR_MAX_POOL_ROW(E, name, number, S, C, ...) extern const mr_max_pool mr_max_pool_##name;
 MR_FLOATS32(MR_MAX_POOL_ROW, )

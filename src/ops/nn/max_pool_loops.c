@@ -3,8 +3,13 @@
  * Taps are taken four at a time, each of them a run of channels that lie side by side; what is
  * missing to four is a repeated tap, which changes no maximum.
  *
+ * NaNs are treated as by TensorFlow's CPU kernels.  Going forward a NaN is never the maximum.  The
+ * gradient of two dimensions goes where the maximum is found by another rule, that of
+ * MaxPoolWithArgmax: the first tap, until a larger one comes.  So a NaN that is the first tap gets it.
+ *
  * The gradient goes to the first tap that equals the maximum.  It is carried along: a tap that
- * equals the maximum gets it and leaves zero for those behind. */
+ * equals the maximum gets it and leaves zero for those behind.  In three dimensions every tap that is
+ * near the maximum gets it whole, as in TensorFlow. */
 #ifndef T /* ---- read once ---- */
 #include <math.h>
 
@@ -62,43 +67,50 @@ MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *p
 }
 
 #define LARGER(p, q) ((q) > (p) ? (q) : (p))
+/* Whether a tap gets the gradient: it is the maximum.  Where that is NaN, the first tap is it. */
+#define IS_TOP(x, top) ((x) == (top) || (top) != (top))
 
 #define MR_TYPED_FILE "ops/nn/max_pool_loops.c"
 #include "ops/nn/each_number.h"
 
 #else /* ---- read once a type ---- */
 
-/* The largest of four taps, and of what is there already unless it is the first. */
-MR_INLINE void FN(max4)(const T *image, const int64_t *at, int64_t stride, bool first, int64_t n,
-                        T *to)
+/* The largest of four taps and, in this order, of what is there already, or of *lowest if they are the first.  A NaN
+ * is larger than nothing, so only what it begins with could be one: the first tap, where lowest is NULL. */
+MR_INLINE void FN(max4)(const T *image, const int64_t *at, int64_t stride, bool first, const T *lowest, int64_t n, T *to)
 {
     const T *a = image + at[0] * stride, *b = image + at[1] * stride;
     const T *c = image + at[2] * stride, *d = image + at[3] * stride;
     if (first) {
         MR_IVDEP
-        for (int64_t k = 0; k < n; k++)
-            to[k] = LARGER(LARGER(a[k], b[k]), LARGER(c[k], d[k]));
+        for (int64_t k = 0; k < n; k++) {
+            T most = lowest ? LARGER(*lowest, a[k]) : a[k];
+            most = LARGER(most, b[k]);
+            most = LARGER(most, c[k]);
+            to[k] = LARGER(most, d[k]);
+        }
         return;
     }
     MR_IVDEP
     for (int64_t k = 0; k < n; k++) {
-        T most = LARGER(LARGER(a[k], b[k]), LARGER(c[k], d[k]));
-        to[k] = LARGER(to[k], most);
+        T most = LARGER(to[k], a[k]);
+        most = LARGER(most, b[k]);
+        most = LARGER(most, c[k]);
+        to[k] = LARGER(most, d[k]);
     }
 }
 
-MR_INLINE void FN(window_max)(const mr_conv *c, const window *w, const T *image, int64_t n,
-                              T *to)
+MR_INLINE void FN(window_max)(const mr_conv *c, const window *w, const T *image, const T *lowest, int64_t n, T *to)
 {
     taps t = taps_begin(w);
     bool first = true;
     for (; taps_left(&t, w); first = false) {
         int64_t at[4];
         taps_take4(&t, w, c, at);
-        FN(max4)(image, at, c->in_channels, first, n, to);
+        FN(max4)(image, at, c->in_channels, first, lowest, n, to);
     }
     for (int64_t k = 0; k < n && first; k++)
-        to[k] = LOWEST;
+        to[k] = lowest ? *lowest : LOWEST;
 }
 
 CLONES static void FN(forward)(const mr_pool_job *j, int64_t batch, int64_t channel,
@@ -107,11 +119,12 @@ CLONES static void FN(forward)(const mr_pool_job *j, int64_t batch, int64_t chan
     const mr_conv *c = j->c;
     const T *image = (const T *)j->image + batch * mr_conv_in_size(c) + channel;
     T *to = (T *)j->result + batch * mr_conv_out_size(c) + channel;
+    const T lowest = (T)0.5 != 0 ? (T)j->lowest : (T)LOWEST;
     for (int64_t oz = 0; oz < c->out[0]; oz++)
         for (int64_t oy = 0; oy < c->out[1]; oy++)
             for (int64_t ox = 0; ox < c->out[2]; ox++, to += c->in_channels) {
                 window w = window_at(c, oz, oy, ox);
-                FN(window_max)(c, &w, image, channels, to);
+                FN(window_max)(c, &w, image, &lowest, channels, to);
             }
 }
 
@@ -126,14 +139,14 @@ MR_INLINE void FN(give4)(const T *image, const int64_t *at, int64_t stride, cons
     MR_IVDEP
     for (int64_t k = 0; k < n; k++) {
         T m = top[k], left = g[k], zero = 0;
-        ga[k] = PLUS(ga[k], a[k] == m ? left : zero);
-        left = a[k] == m ? zero : left;
-        gb[k] = PLUS(gb[k], b[k] == m ? left : zero);
-        left = b[k] == m ? zero : left;
-        gc[k] = PLUS(gc[k], c[k] == m ? left : zero);
-        left = c[k] == m ? zero : left;
-        gd[k] = PLUS(gd[k], d[k] == m ? left : zero);
-        g[k] = d[k] == m ? zero : left;
+        ga[k] = PLUS(ga[k], IS_TOP(a[k], m) ? left : zero);
+        left = IS_TOP(a[k], m) ? zero : left;
+        gb[k] = PLUS(gb[k], IS_TOP(b[k], m) ? left : zero);
+        left = IS_TOP(b[k], m) ? zero : left;
+        gc[k] = PLUS(gc[k], IS_TOP(c[k], m) ? left : zero);
+        left = IS_TOP(c[k], m) ? zero : left;
+        gd[k] = PLUS(gd[k], IS_TOP(d[k], m) ? left : zero);
+        g[k] = IS_TOP(d[k], m) ? zero : left;
     }
 }
 
@@ -146,8 +159,8 @@ MR_INLINE void FN(give1)(const T *image, int64_t at, int64_t stride, const T *to
     MR_IVDEP
     for (int64_t k = 0; k < n; k++) {
         T left = g[k], zero = 0;
-        ga[k] = PLUS(ga[k], a[k] == top[k] ? left : zero);
-        g[k] = a[k] == top[k] ? zero : left;
+        ga[k] = PLUS(ga[k], IS_TOP(a[k], top[k]) ? left : zero);
+        g[k] = IS_TOP(a[k], top[k]) ? zero : left;
     }
 }
 
@@ -158,7 +171,7 @@ MR_INLINE void FN(window_grad)(const mr_conv *c, const window *w, const T *image
     for (int64_t from = 0; from < n; from += BLOCK) {
         int64_t m = MR_MIN(BLOCK, n - from), at[4];
         taps t = taps_begin(w);
-        FN(window_max)(c, w, image + from, m, top);
+        FN(window_max)(c, w, image + from, NULL, m, top);
         memcpy(left, g + from, (size_t)m * sizeof(T));
         int64_t count = taps_count(w);
         for (; count >= 4; count -= 4) {
@@ -198,23 +211,46 @@ CLONES static void FN(grad)(const mr_pool_job *j, int64_t batch, int64_t channel
     FN(zero_rows)(c, result, zeroed, c->in[0] * c->in[1], channels);
 }
 
-/* to = more at the first tap that equals the maximum; 0 where none does (a NaN).
- */
-MR_INLINE void FN(window_pick)(const mr_conv *c, const window *w, const T *image, const T *more,
-                               int64_t n, T *to)
+/* The gradient of each window goes to all its taps that are within 1e-5 of its maximum, which is given (more). */
+CLONES static void FN(grad_near)(const mr_pool_job *j, int64_t batch, int64_t channel, int64_t channels)
 {
-    T top[BLOCK];
+    const mr_conv *c = j->c;
+    const T *image = (const T *)j->image + batch * mr_conv_in_size(c) + channel;
+    const T *g = (const T *)j->out_image + batch * mr_conv_out_size(c) + channel;
+    const T *top = (const T *)j->more + batch * mr_conv_out_size(c) + channel;
+    T *result = (T *)j->result + batch * mr_conv_in_size(c) + channel;
+    FN(zero_rows)(c, result, 0, c->in[0] * c->in[1], channels);
+    for (int64_t oz = 0; oz < c->out[0]; oz++)
+        for (int64_t oy = 0; oy < c->out[1]; oy++)
+            for (int64_t ox = 0; ox < c->out[2]; ox++, g += c->in_channels, top += c->in_channels) {
+                window w = window_at(c, oz, oy, ox);
+                for (taps t = taps_begin(&w); taps_left(&t, &w);) {
+                    int64_t at = tap_take(&t, &w, c) * c->in_channels;
+                    MR_IVDEP
+                    for (int64_t k = 0; k < channels; k++) {
+                        T x = image[at + k], zero = 0;
+                        double away = (double)x - (double)top[k];
+                        bool is_near = away < 1e-5f && away > -1e-5f;
+                        result[at + k] = PLUS(result[at + k], is_near ? g[k] : zero);
+                    }
+                }
+            }
+}
+
+/* to = more at the first tap that equals the maximum, which is given (top); 0 where none does (a NaN). */
+MR_INLINE void FN(window_pick)(const mr_conv *c, const window *w, const T *image, const T *top, const T *more, int64_t n,
+                               T *to)
+{
     bool found[BLOCK];
     for (int64_t from = 0; from < n; from += BLOCK) {
         int64_t m = MR_MIN(BLOCK, n - from);
         taps t = taps_begin(w);
-        FN(window_max)(c, w, image + from, m, top);
         memset(to + from, 0, (size_t)m * sizeof(T));
         memset(found, 0, sizeof found);
         while (taps_left(&t, w)) {
             int64_t at = tap_take(&t, w, c) * c->in_channels + from;
             for (int64_t k = 0; k < m; k++) {
-                bool hit = !found[k] && image[at + k] == top[k];
+                bool hit = !found[k] && image[at + k] == top[from + k];
                 to[from + k] = hit ? more[at + k] : to[from + k];
                 found[k] |= hit;
             }
@@ -227,14 +263,15 @@ static void FN(grad_grad)(const mr_pool_job *j, int64_t batch, int64_t channel, 
     const mr_conv *c = j->c;
     int64_t offset = batch * mr_conv_in_size(c) + channel;
     const T *image = (const T *)j->image + offset, *more = (const T *)j->more + offset;
+    const T *top = (const T *)j->out_image + batch * mr_conv_out_size(c) + channel;
     T *to = (T *)j->result + batch * mr_conv_out_size(c) + channel;
     for (int64_t oz = 0; oz < c->out[0]; oz++)
         for (int64_t oy = 0; oy < c->out[1]; oy++)
-            for (int64_t ox = 0; ox < c->out[2]; ox++, to += c->in_channels) {
+            for (int64_t ox = 0; ox < c->out[2]; ox++, to += c->in_channels, top += c->in_channels) {
                 window w = window_at(c, oz, oy, ox);
-                FN(window_pick)(c, &w, image, more, channels, to);
+                FN(window_pick)(c, &w, image, top, more, channels, to);
             }
 }
 
-const mr_max_pool FN(mr_max_pool) = {FN(forward), FN(grad), FN(grad_grad)};
+const mr_max_pool FN(mr_max_pool) = {FN(forward), FN(grad), FN(grad_near), FN(grad_grad)};
 #endif

@@ -1,7 +1,8 @@
 /* ops/nn/pool.cl -- pools, with the geometry of conv.cl.
  *
  * Windows are never added to but gathered from, so that no two items write one element: a gradient looks at all windows
- * that an element is in.  As on the CPU a NaN is never the maximum, and the first of equal maxima gets the gradient. */
+ * that an element is in.  As on the CPU a NaN is never the maximum, and the first of equal maxima gets the gradient; a
+ * NaN gets it where it is the first of its window. */
 #define WINDOW(z, y, x)                                                                                   \
     const long z0 = max((z) * s0 - p0, 0L), z1 = min((z) * s0 - p0 + k0, i0);                             \
     const long y0 = max((y) * s1 - p1, 0L), y1 = min((y) * s1 - p1 + k1, i1);                             \
@@ -14,7 +15,7 @@ kernel void max_pool(const long n, P(float, out), P(float, image), CONV)
         return;
     APART(i, oc, o0, o1, o2)
     WINDOW(z, y, x)
-    float most = -INFINITY;
+    float most = -FLT_MAX;
     for (long iz = z0; iz < z1; iz++)
         for (long iy = y0; iy < y1; iy++)
             for (long ix = x0; ix < x1; ix++) {
@@ -28,21 +29,18 @@ kernel void max_pool(const long n, P(float, out), P(float, image), CONV)
 long first_most(global const float *image, long b, long c, long z, long y, long x, CONV)
 {
     WINDOW(z, y, x)
-    float most = -INFINITY;
-    for (long iz = z0; iz < z1; iz++)
-        for (long iy = y0; iy < y1; iy++)
-            for (long ix = x0; ix < x1; ix++) {
-                const float v = image[IMAGE(b, c, iz, iy, ix, ic, i0, i1, i2)];
-                most = v > most ? v : most;
-            }
+    float most = 0;
+    long best = -1;
     for (long iz = z0; iz < z1; iz++)
         for (long iy = y0; iy < y1; iy++)
             for (long ix = x0; ix < x1; ix++) {
                 const long at = IMAGE(b, c, iz, iy, ix, ic, i0, i1, i2);
-                if (image[at] == most)
-                    return at;
+                if (best < 0 || image[at] > most) {
+                    most = image[at];
+                    best = at;
+                }
             }
-    return -1;
+    return best;
 }
 
 /* The out pixels whose window holds a pixel. */

@@ -49,6 +49,7 @@ typedef struct mr_pool_job {
     const void *out_image;      /* out size */
     const void *more;           /* either */
     void *result;
+    double lowest;              /* what a maximum begins with, of floating types */
     void (*fn)(const struct mr_pool_job *j, int64_t n, int64_t channel, int64_t channels);
     int64_t ranges, range; /* set by mr_pool_run */
 } mr_pool_job;

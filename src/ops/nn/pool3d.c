@@ -76,10 +76,12 @@ MR_OP(MaxPool3D,
         "20]], [[6, 18], [5, 18]]], [[[23, 19], [23, 19]], [[3, 10], [3, 10]]]]]",
         "ksize=[1, 1, 1, 2, 2] strides=[1, 1, 1, 1, 2] padding=\"SAME\" data_format=\"NCDHW\": "
         "[[[[[3, 4, 6], [9, 8, 2]], [[11, 0, 1], [5, 7, 10]]]]] -> [[[[[9, 6], [9, 2]], [[11, "
-        "10], [7, 10]]]]]"));
+        "10], [7, 10]]]]]",
+        "T=float nograd ksize=[1, 1, 1, 2, 1] strides=[1, 1, 1, 2, 1] padding=\"VALID\": [[[[[nan], [2], [1], [nan], [nan], "
+        "[nan]]]]] -> [[[[[2], [1], [-inf]]]]]"));
 
 MR_OP(MaxPool3DGrad,
-    .doc         = "gradient of MaxPool3D: each window's goes to the first of its largest values",
+    .doc         = "gradient of MaxPool3D: each window's goes to all values within 1e-5 of its largest",
     .sig         = "orig_input: TInput, orig_output: TInput, grad: T -> output: T",
     .attrs       = SIZES "T: {half, bfloat16, float} = DT_FLOAT; "
                          "TInput: {half, bfloat16, float} = DT_FLOAT",
@@ -101,6 +103,8 @@ MR_OP(MaxPool3DGrad,
         "[[[[[7, 5], [1, 8]], [[7, 8], [2, 7]]], [[[7, 7], [8, 4]], [[2, 6], [4, 3]]], [[[0, 7], "
         "[5, 5]], [[6, 6], [8, 2]]]]] -> [[[[[7, 0], [1, 0]], [[7, 0], [0, 0]]], [[[0, 0], [0, "
         "24]], [[2, 0], [6, 24]]], [[[0, 0], [20, 12]], [[0, 0], [14, 8]]]]]",
+        "T=float nograd TInput=$T ksize=[1, 1, 1, 2, 1] strides=[1, 1, 1, 2, 1] padding=\"VALID\": [[[[[nan], [2], [3], [3], [1], "
+        "[nan]]]]], [[[[[2], [3], [1]]]]], [[[[[3], [5], [7]]]]] -> [[[[[0], [3], [5], [5], [7], [0]]]]]",
         "TInput=half ksize=[1, 1, 1, 2, 1] strides=[1, 1, 1, 2, 1] padding=\"VALID\": [[[[[3], "
         "[2]]]]], [[[[[3]]]]], [[[[[8]]]]] -> [[[[[8], [0]]]]]",
         "TInput=$T ksize=[1, 1, 1, 2, 2] strides=[1, 1, 1, 1, 2] padding=\"SAME\" "
@@ -118,6 +122,8 @@ MR_OP(MaxPool3DGradGrad,
     .state_bytes = sizeof(mr_window),
     .init        = mr_avg_pool3d_init,
     .examples    = MR_EXAMPLES(
+        "T=float nograd ksize=[1, 1, 1, 2, 1] strides=[1, 1, 1, 2, 1] padding=\"VALID\": [[[[[nan], [2], [nan], [nan]]]]], "
+        "[[[[[2], [1]]]]], [[[[[3], [5], [7], [9]]]]] -> [[[[[5], [0]]]]]",
         "ksize=[1, 2, 2, 2, 1] strides=[1, 2, 2, 2, 1] padding=\"VALID\": [[[[[3], [13], [7], "
         "[2]], [[6], [10], [4], [1]]], [[[14], [0], [15], [9]], [[8], [12], [11], [5]]]]], "
         "[[[[[14], [15]]]]], [[[[[8], [8], [6], [2]], [[8], [7], [2], [1]]], [[[5], [4], [4], "
