@@ -28,7 +28,6 @@ typedef struct crossing {
     /* How a cross is written. */
     bool hashed,
         seeded; /* as a number; the chain starts with hash_key, or with the first fingerprint */
-    bool as_fingerprints; /* strings count as their fingerprints even in texts */
     bool strong;          /* fingerprints are keyed with `salt` */
     uint64_t hash_key, salt[2];
     int64_t num_buckets;
@@ -167,7 +166,7 @@ static bool text_cross(const crossing *c, const int64_t *at, mr_str *out)
         mr_sv s;
         if (k > 0)
             ok = mr_str_try_append(out, c->separator.p, c->separator.n);
-        if (col->values->dtype == MR_STRING && !c->as_fingerprints) {
+        if (col->values->dtype == MR_STRING) {
             s = mr_tensor_str_at(col->values, at[k]);
         } else {
             int n = snprintf(digits, sizeof digits, "%lld",
@@ -285,7 +284,7 @@ out:
 typedef struct cross_state {
     int n, n_dense;
     int64_t num_buckets, hash_key;
-    bool hashed, as_fingerprints;
+    bool hashed;
 } cross_state;
 
 static mr_status *read_counts(const mr_node *node, int *n, int *n_dense)
@@ -311,14 +310,12 @@ static mr_status *counts_init(mr_make *m, void *p)
 static mr_status *cross_init(mr_make *m, void *p)
 {
     cross_state *s = p;
-    mr_dtype out, internal;
+    mr_dtype out;
     MR_TRY(counts_init(m, p));
     MR_TRY(mr_node_get_int(m->node, "num_buckets", &s->num_buckets));
     MR_TRY(mr_node_get_int(m->node, "hash_key", &s->hash_key));
     MR_TRY(mr_node_get_type(m->node, "out_type", &out));
-    MR_TRY(mr_node_get_type(m->node, "internal_type", &internal));
     s->hashed = out == MR_INT64;
-    s->as_fingerprints = internal == MR_INT64;
     return NULL;
 }
 
@@ -347,7 +344,6 @@ static mr_status *run_cross(mr_run *r)
     const cross_state *s = r->state;
     crossing c = {.hashed = s->hashed,
                   .seeded = true,
-                  .as_fingerprints = s->as_fingerprints,
                   .hash_key = (uint64_t)s->hash_key,
                   .num_buckets = s->num_buckets,
                   .separator = MR_SV("_X_")};
@@ -415,6 +411,8 @@ MR_OP(SparseCross,
         "N=0 out_type=int64 internal_type=int64 hashed_output=true num_buckets=100 hash_key=956888297471: " THREE " -> [[0, 0]], [31], [1, 1]",
         "out_type=string internal_type=int64 hashed_output=false num_buckets=0 hash_key=0: ([[0, 0]]), (int64[7]), ([1, 1]), (int64[[8, 9]]) "
         "-> [[0, 0], [0, 1]], [\"7_X_8\", \"7_X_9\"], [1, 2]",
+        "out_type=string internal_type=int64 hashed_output=false num_buckets=0 hash_key=0: ([[0, 0]]), (int64[11]), ([1, 1]), "
+        "(string[[\"batch1-FC2-F1\"]]) -> [[0, 0]], [\"11_X_batch1-FC2-F1\"], [1, 1]",
         "N=0 out_type=int64 internal_type=string hashed_output=true num_buckets=0 hash_key=1: (), (), (), (int64[[1, 2], [3, 4]]) -> shape(4,2), "
         "shape(4), [2, 2]",
         "out_type=string internal_type=string hashed_output=false num_buckets=0 hash_key=0: ([[0, 0]]), (int64[7]), ([1, 1]), (int64[[8], [9]]) "
