@@ -1,7 +1,8 @@
 /* ops/math/euclidean_norm.c -- EuclideanNorm: the root of the sum of squares along axes.
  *
  * Squares are summed in double whatever the type, so that neither integers wrap nor floats overflow
- * on the way. */
+ * on the way.  Where nothing is summed (no axes, or axes of size 1 only) the result is the input itself, sign and
+ * all, as TensorFlow's reductions have it. */
 #include "ops/reduce.h"
 
 static const double nothing = 0;
@@ -65,23 +66,6 @@ MR_TYPE_UINT32(NORM, SQUARE_REAL, ROOT_INTEGER)
 MR_TYPE_INT64(NORM, SQUARE_REAL, ROOT_LONG)
 MR_TYPE_UINT64(NORM, SQUARE_REAL, ROOT_LONG)
 
-/* As mr_reduce_run, but along axes of size 1 too: a norm is not the number itself. */
-static mr_status *norm_run(mr_run *r)
-{
-    const mr_tensor *x = mr_in(r, 0);
-    bool fold[MR_MAX_RANK], keep_dims;
-    mr_shape shape = {0};
-    mr_tensor *y;
-    MR_TRY(mr_reduce_axes(mr_in(r, 1), x->rank, fold));
-    MR_TRY(mr_node_get_bool(r->node, "keep_dims", &keep_dims));
-    for (int d = 0; d < x->rank; d++)
-        if (!fold[d] || keep_dims)
-            shape.dims[shape.rank++] = fold[d] ? 1 : x->dims[d];
-    MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &y));
-    return mr_reduce(r, r->kernel->user, (mr_dtype)x->dtype, x->data, x->rank, x->dims, fold,
-                     y->data);
-}
-
 /* What is real of a complex number, as such a number. */
 static mr_out real_part(mr_grad *g, mr_out v)
 {
@@ -102,7 +86,7 @@ static void norm_backward(mr_grad *g)
 }
 
 #define ROW_BY(E, reducer) \
-    {.device = "CPU", .type = MR_##E, .run = norm_run, .user = (void *)(uintptr_t)&reducer},
+    {.device = "CPU", .type = MR_##E, .run = mr_reduce_run, .user = (void *)(uintptr_t)&reducer},
 #define ROW(E, name, number, S, C, ...) ROW_BY(E, norm_##name)
 
 MR_OP(EuclideanNorm,
@@ -118,7 +102,7 @@ MR_OP(EuclideanNorm,
         "[3, 4], 0 -> 5", "[[3, 4], [6, 8]], 1 -> [5, 10]",
         "keep_dims=true: [[3, 4], [6, 8]], int64[1] -> [[5], [10]]",
         "[[3, 0], [4, 2]], [0, 1] -> 5.385164807135", "nograd: [3+4i, 0], 0 -> 5",
-        "[-1, 2], shape(0) -> [1, 2]", "[[-3], [4]], 1 -> [3, 4]",
+        "T=double: [-1, 2], shape(0) -> [-1, 2]", "nograd: [[-3], [4]], 1 -> [-3, 4]", "nograd: [[-3]], [0, 1] -> -3",
         "nograd: shape(0,2), 0 -> [0, 0]", "nograd: 0, shape(0) -> 0",
         "T=uint8: [30, 40], 0 -> 50", "T=int8: [100, 100], 0 -> 127", "T=int32: [-3, 4], 0 -> 5",
         "T=float nograd: [3e30, 4e30], 0 -> 5e30", "T=float nograd: [nan, 1], 0 -> nan",
