@@ -1,8 +1,9 @@
 /* ops/queue/barrier.c -- see barrier.h.
  *
- * A key gets a number when its first component comes, from the smallest int64 on.  While components are
- * missing its tuple is in `incomplete`; then in `ready`, sorted by number.  Only taking waits: the first
- * in line until there is enough for it, or until nothing can come any more. */
+ * A key gets a number when its first component comes, from the smallest int64 on; keys that come with one
+ * insertion share it.  While components are missing its tuple is in `incomplete`; then in `ready`, sorted by
+ * number.  Only taking waits: the first in line until there is enough for it, or until nothing can come any more.
+ * One that takes what there is (allow_small) and comes after the close does not wait at all. */
 #include "ops/queue/barrier.h"
 
 #include "base/map.h"
@@ -31,7 +32,7 @@ struct mr_barrier {
 typedef struct taker {
     mr_waiter w;
     int64_t n;
-    bool allow_small;
+    bool allow_small, late; /* late: the barrier was closed when it came */
     int n_got;
     element **got;
 } taker;
@@ -54,7 +55,7 @@ static element *new_element(mr_barrier *b, mr_sv key) MR_REQUIRES(b->on.mu)
     element *e = mr_new(element);
     e->key = (mr_sv){mr_strndup(key.p, key.n), key.n};
     e->t = mr_new_array(mr_tensor *, b->tuple.n);
-    e->index = b->next_index++;
+    e->index = b->next_index;
     return e;
 }
 
@@ -68,10 +69,7 @@ static void make_ready(mr_barrier *b, element *e) MR_REQUIRES(b->on.mu)
 }
 
 /* Nothing that is not ready yet can become so. */
-static bool is_final(const mr_barrier *b)
-{
-    return b->closed && (b->cancelled || b->incomplete.n == 0);
-}
+static bool is_final(const mr_barrier *b) { return b->closed && b->incomplete.n == 0; }
 
 /* ---- inserting ---- */
 
@@ -88,7 +86,10 @@ static mr_status *check_rows(const mr_barrier *b, const mr_tensor *keys, const m
         return mr_invalid("Component %lld of barrier '%s' is of type %s, but values are of type %s",
                           (long long)c, b->name, mr_dtype_name(b->tuple.types[c]),
                           mr_dtype_name(values->dtype));
-    if (b->tuple.n_shapes == 0)
+    if (keys->n > 0 && values->n == 0)
+        return mr_invalid("Tensors with no elements are not supported %s: received shape %s", b->name,
+                          MR_TENSOR_SHAPE(values));
+    if (b->tuple.n_shapes == 0 || b->tuple.shapes[c]->rank < 0)
         return NULL;
     const mr_pshape *want = b->tuple.shapes[c];
     if (!mr_shape_eq(want->rank, want->dims, values->rank - 1, values->dims + 1))
@@ -106,8 +107,8 @@ static mr_status *check_open(const mr_barrier *b, int64_t n)
                     b->cancelled, (long long)n, b->incomplete.n);
 }
 
-static mr_status *element_of(mr_barrier *b, mr_sv key, int64_t c, element **out)
-    MR_REQUIRES(b->on.mu)
+/* The tuple of a key, row i of an insertion. */
+static mr_status *element_of(mr_barrier *b, mr_sv key, int64_t i, element **out) MR_REQUIRES(b->on.mu)
 {
     *out = mr_map_get(&b->incomplete, key);
     if (*out)
@@ -116,7 +117,7 @@ static mr_status *element_of(mr_barrier *b, mr_sv key, int64_t c, element **out)
         return mr_error(MR_CANCELLED, "Barrier %s is closed, but attempted to insert a brand new key: "
                                       "%.*s.  Pending enqueues cancelled: %d.  Insertion index: %lld.  "
                                       "Number of incomplete keys: %u.", b->name, MR_SV_ARG(key),
-                        b->cancelled, (long long)c, b->incomplete.n);
+                        b->cancelled, (long long)i, b->incomplete.n);
     *out = new_element(b, key);
     mr_map_put(&b->incomplete, key, *out);
     return NULL;
@@ -133,15 +134,16 @@ static mr_status *copy_row(const mr_tensor *values, int64_t i, mr_tensor **out)
     return st;
 }
 
-static mr_status *insert_one(mr_barrier *b, mr_sv key, const mr_tensor *values, int64_t i, int64_t c)
+static mr_status *insert_one(mr_barrier *b, mr_sv key, const mr_tensor *values, int64_t i, int64_t c, bool *any_new)
     MR_REQUIRES(b->on.mu)
 {
     element *e;
     mr_tensor *row;
-    MR_TRY(element_of(b, key, c, &e));
+    MR_TRY(element_of(b, key, i, &e));
     if (e->t[c])
         return mr_invalid("Key %.*s already has a value for component %lld in barrier %s",
                           MR_SV_ARG(key), (long long)c, b->name);
+    *any_new |= e->n_set == 0;
     MR_TRY(copy_row(values, i, &row));
     e->t[c] = row;
     if (++e->n_set < b->tuple.n)
@@ -157,8 +159,11 @@ mr_status *mr_barrier_insert(mr_barrier *b, const mr_tensor *keys, const mr_tens
     MR_TRY(check_rows(b, keys, values, component));
     mr_lock(&b->on.mu);
     mr_status *st = check_open(b, keys->n);
+    bool any_new = false;
     for (int64_t i = 0; i < keys->n && !st; i++)
-        st = insert_one(b, mr_tensor_str_at(keys, i), values, i, component);
+        st = insert_one(b, mr_tensor_str_at(keys, i), values, i, component, &any_new);
+    if (any_new && b->next_index < INT64_MAX)
+        b->next_index++;
     mr_waited_unlock(&b->on, NULL);
     return st;
 }
@@ -168,7 +173,7 @@ mr_status *mr_barrier_insert(mr_barrier *b, const mr_tensor *keys, const mr_tens
 static mr_status *too_few(const mr_barrier *b, int64_t wanted, int64_t there)
 {
     return mr_error(MR_OUT_OF_RANGE, "Barrier '%s' is closed and has insufficient elements (requested "
-                                     "%lld, total size %lld).", b->name, (long long)wanted,
+                                     "%lld, total size %lld)", b->name, (long long)wanted,
                     (long long)there);
 }
 
@@ -176,16 +181,14 @@ static mr_status *too_few(const mr_barrier *b, int64_t wanted, int64_t there)
 static int64_t how_many(const mr_barrier *b, const taker *t, mr_status **st)
 {
     int64_t there = b->ready.n;
-    int64_t coming = is_final(b) ? there : there + b->incomplete.n;
-    if (there >= t->n)
-        return t->n;
-    if (!b->closed)
-        return -1;
-    if (t->allow_small ? is_final(b) && there == 0 : coming < t->n) {
-        *st = too_few(b, t->allow_small ? MR_MIN(t->n, 1) : t->n, coming);
+    bool takes_what_is = t->allow_small && b->closed && (t->late || is_final(b));
+    int64_t wanted = takes_what_is ? MR_MIN(t->n, there) : t->n;
+    int64_t coming = takes_what_is ? there : there + b->incomplete.n;
+    if (b->closed && coming < MR_MAX(wanted, 1) && (!t->allow_small || takes_what_is)) {
+        *st = too_few(b, wanted, coming);
         return 0;
     }
-    return t->allow_small && is_final(b) ? there : -1;
+    return there >= wanted ? wanted : -1;
 }
 
 static void take_ready(mr_barrier *b, taker *t, int64_t n) MR_REQUIRES(b->on.mu)
@@ -267,10 +270,24 @@ void mr_barrier_take(mr_barrier *b, mr_run *r, int64_t n, bool allow_small)
     taker *t = mr_waiter_new(&b->on, r, "Dequeue operation was cancelled");
     t->n = n;
     t->allow_small = allow_small;
+    mr_lock(&b->on.mu);
+    t->late = b->closed;
+    mr_unlock(&b->on.mu);
     mr_wait(&t->w, &b->taking);
 }
 
 /* ---- the rest ---- */
+
+static void drop_incomplete(mr_barrier *b) MR_REQUIRES(b->on.mu)
+{
+    uint32_t pos = 0;
+    mr_sv key;
+    void *e;
+    while (mr_map_next(&b->incomplete, &pos, &key, &e))
+        free_element(e, b->tuple.n);
+    mr_map_deinit(&b->incomplete);
+    b->incomplete = (mr_map){0};
+}
 
 mr_status *mr_barrier_close(mr_barrier *b, bool cancel)
 {
@@ -280,6 +297,8 @@ mr_status *mr_barrier_close(mr_barrier *b, bool cancel)
         st = mr_error(MR_CANCELLED, "Barrier '%s' is already closed.", b->name);
     b->closed = true;
     b->cancelled |= cancel;
+    if (b->cancelled)
+        drop_incomplete(b);
     mr_waited_unlock(&b->on, NULL);
     return st;
 }
@@ -300,17 +319,12 @@ int64_t mr_barrier_incomplete(mr_barrier *b)
     return n;
 }
 
-static void free_barrier(mr_object *o)
+static void free_barrier(mr_object *o) MR_NO_TSA
 {
     mr_barrier *b = (mr_barrier *)o;
-    uint32_t pos = 0;
-    mr_sv key;
-    void *e;
-    while (mr_map_next(&b->incomplete, &pos, &key, &e))
-        free_element(e, b->tuple.n);
+    drop_incomplete(b);
     for (int i = 0; i < b->ready.n; i++)
         free_element(b->ready.p[i], b->tuple.n);
-    mr_map_deinit(&b->incomplete);
     mr_vec_deinit(&b->ready);
     mr_free(b->name);
     mr_arena_deinit(&b->arena);

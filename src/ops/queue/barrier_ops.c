@@ -21,8 +21,8 @@ static mr_status *init_maker(mr_make *m, void *p)
     if (k->tuple.n_shapes && k->tuple.n_shapes != k->tuple.n)
         return mr_invalid("All of the components must have a specified shape: %d types but %d shapes",
                           k->tuple.n, k->tuple.n_shapes);
-    for (int i = 0; i < k->tuple.n_shapes; i++)
-        if (!mr_pshape_full(k->tuple.shapes[i]))
+    for (int i = 0; i < k->tuple.n_shapes; i++) /* of unknown rank: any */
+        if (k->tuple.shapes[i]->rank >= 0 && !mr_pshape_full(k->tuple.shapes[i]))
             return mr_invalid("Barrier component %d has shape %s, which is not known", i,
                               MR_PSHAPE_TEXT(k->tuple.shapes[i]));
     return mr_named_init(&k->named, m, &mr_barrier_type);
@@ -119,6 +119,9 @@ MR_OP(BarrierInsertMany,
         B "T=float component_index=0: b, [\"x\", \"y\"], float[1, 2] ->",
         B "T=float component_index=2: b, [\"x\"], float[1] -> !INVALID_ARGUMENT The component ID is out of "
           "range 2 > num_components (= 2)",
+        "b = Barrier component_types=[float] shapes=[?] shared_name=\"u\"; T=float component_index=0: b, [\"x\"], float[[1, 2]] ->",
+        "b = Barrier component_types=[float] shapes=[?] shared_name=\"u\"; T=float component_index=0: b, [\"x\", \"y\"], "
+        "float shape(2,0) -> !INVALID_ARGUMENT Tensors with no elements are not supported u: received shape [2,0]",
         B PUT0 "T=float component_index=0: b, [\"y\"], float[2] -> !INVALID_ARGUMENT Key y already has a "
                "value for component 0 in barrier b",
         B "T=float component_index=0: b, [\"x\"], float[[1]] -> !INVALID_ARGUMENT Shape mismatch in tuple "
@@ -189,15 +192,25 @@ MR_OP(BarrierTakeMany,
     USE, .shape = take_shape, .kernels = MR_KERNELS(MR_CPU_ASYNC(run_take)),
     .state_bytes = sizeof(taking), .init = init_take,
     .examples = MR_EXAMPLES(
-        B PUT0 PUT1 TAKE ": b, 2 -> int64[-9223372036854775808, -9223372036854775807], [\"x\", \"y\"], "
-                         "float[1, 2], string[\"a\", \"b\"]",
-        B PUT1 PUT0 TAKE ": b, 1 -> int64[-9223372036854775808], [\"y\"], float[2], string[\"b\"]",
-        B PUT0 PUT1 "BarrierClose: b; allow_small_batch=true " TAKE ": b, 5 -> int64[?, ?], [\"x\", \"y\"], "
-                    "float[1, 2], string[\"a\", \"b\"]",
+        B PUT0 PUT1 TAKE ": b, 2 -> int64[-9223372036854775808, -9223372036854775808], [\"y\", \"x\"], "
+                         "float[2, 1], string[\"b\", \"a\"]",
+        B "BarrierInsertMany component_index=0: b, string[\"y\"], float[2]; "
+          "BarrierInsertMany component_index=0: b, string[\"x\"], float[1]; "
+          "BarrierInsertMany component_index=1: b, string[\"x\"], string[\"a\"]; "
+          "BarrierInsertMany component_index=1: b, string[\"y\"], string[\"b\"]; " TAKE
+          ": b, 2 -> int64[-9223372036854775808, -9223372036854775807], [\"y\", \"x\"], float[2, 1], string[\"b\", \"a\"]",
+        B PUT1 PUT0 TAKE ": b, 1 -> int64[-9223372036854775808], [\"x\"], float[1], string[\"a\"]",
+        B PUT0 PUT1 "BarrierClose: b; allow_small_batch=true " TAKE ": b, 5 -> int64[?, ?], [\"y\", \"x\"], "
+                    "float[2, 1], string[\"b\", \"a\"]",
+        B PUT0 "BarrierInsertMany component_index=1: b, string[\"y\"], string[\"b\"]; BarrierClose: b; allow_small_batch=true " TAKE
+          ": b, 2 -> int64[?], [\"y\"], float[2], string[\"b\"]",
+        B PUT0 "BarrierClose: b; allow_small_batch=true " TAKE ": b, 2 -> !OUT_OF_RANGE Barrier 'b' is closed and has "
+               "insufficient elements (requested 0, total size 0)",
+        B PUT0 "BarrierClose: b; " TAKE ": b, 3 -> !OUT_OF_RANGE (requested 3, total size 2)",
         B PUT0 PUT1 "BarrierClose: b; " TAKE ": b, 5 -> !OUT_OF_RANGE Barrier 'b' is closed and has "
-                    "insufficient elements (requested 5, total size 2).",
+                    "insufficient elements (requested 5, total size 2)",
         B "BarrierClose: b; " TAKE " allow_small_batch=true: b, 5 -> !OUT_OF_RANGE is closed and has "
-          "insufficient elements (requested 1, total size 0).",
+          "insufficient elements (requested 0, total size 0)",
         B TAKE ": b, 0 -> int64 shape(0), shape(0), float shape(0), string shape(0)",
         B TAKE ": b, -1 -> !INVALID_ARGUMENT must not be negative",
         B "component_types=[float]: b, 1 -> !INVALID_ARGUMENT Signature mismatch",
@@ -250,7 +263,8 @@ MR_OP(BarrierReadySize, .doc = "how many whole tuples a barrier has",
 MR_OP(BarrierIncompleteSize, .doc = "how many tuples of a barrier lack a component",
     .sig = "handle: Ref(string) -> size: int32", USE, .shape = mr_shape_scalar,
     .kernels = MR_KERNELS(MR_CPU_ANY(run_incomplete)),
-    .examples = MR_EXAMPLES(B PUT0 ": b -> 2", B PUT0 PUT1 ": b -> 0"));
+    .examples = MR_EXAMPLES(B PUT0 ": b -> 2", B PUT0 PUT1 ": b -> 0",
+                            B PUT0 "BarrierClose cancel_pending_enqueues=true: b; : b -> 0"));
 
 /* ---- FakeQueue ---- */
 
