@@ -2,6 +2,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,15 +43,31 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
+/* The system's random bytes; false with errno set where it has none to give, as in a sandbox. */
+static bool random_bytes(void *out, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t got = getrandom((char *)out + done, n - done, 0);
+        if (got < 0 && errno != EINTR)
+            return false;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
 uint64_t mr_random64(void)
 {
     uint64_t v;
-    ssize_t n;
-    while ((n = getrandom(&v, sizeof(v), 0)) < 0 && errno == EINTR)
-        ;
-    if (n == (ssize_t)sizeof(v))
+    if (random_bytes(&v, sizeof(v)))
         return v;
-    /* A sandbox that forbids getrandom: still distinct between calls, processes and hosts. */
+    /* Still distinct between calls, processes and hosts, but anybody can guess it. */
     static _Atomic uint64_t calls;
     return mix(mix((uint64_t)read_ns(CLOCK_REALTIME)) ^ mix((uint64_t)getpid()) ^ mix(++calls));
+}
+
+mr_status *mr_random_secret(void *out, size_t n)
+{
+    if (random_bytes(out, n))
+        return NULL;
+    return mr_error(MR_UNAVAILABLE, "The system gives no random bytes for keys and tokens: %s", strerror(errno));
 }

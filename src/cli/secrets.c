@@ -30,9 +30,8 @@ mr_status *mr_secrets_folder(char **out)
 static mr_status *write_token(const char *folder)
 {
     uint64_t token[4];
+    MR_TRY(mr_random_secret(token, sizeof token));
     char *path = mr_printf("%s/token", folder);
-    for (int i = 0; i < MR_COUNT(token); i++)
-        token[i] = mr_random64();
     FILE *f = fopen(path, "wbx");
     bool ok = f && fchmod(fileno(f), 0600) == 0 && fwrite(token, sizeof token, 1, f) == 1;
     if (f && fclose(f) != 0)

@@ -41,7 +41,7 @@ int shake_hands(const char *path)
     mr_hello h;
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], c[MR_HELLO_PROOF];
     int fd = dial(path);
-    mr_hello_begin(&h, mr_local_settings_get()->token, a);
+    MR_CHECK_OK(mr_hello_begin(&h, mr_local_settings_get()->token, a));
     write_all(fd, a, sizeof(a));
     read_all(fd, b, sizeof(b));
     MR_CHECK_OK(mr_hello_finish(&h, b, c));

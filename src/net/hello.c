@@ -26,12 +26,6 @@ static uint64_t keyed_hash(const uint8_t key[16], const void *data, size_t n)
 
 /* ---- messages ---- */
 
-static void random_nonce(uint8_t out[MR_HELLO_NONCE])
-{
-    uint64_t words[2] = {mr_random64(), mr_random64()};
-    memcpy(out, words, sizeof(words));
-}
-
 /* Each half of the token keys one half of the proof.  The side is part of what is hashed: a proof
  * sent back to its maker must not count. */
 static void prove(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
@@ -72,12 +66,13 @@ static mr_status *check_proof(const mr_hello *h, char side, const uint8_t *in)
     return NULL;
 }
 
-void mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint8_t out[MR_HELLO_CLIENT])
+mr_status *mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint8_t out[MR_HELLO_CLIENT])
 {
     memcpy(h->token, token, MR_HELLO_TOKEN);
-    random_nonce(h->client);
+    MR_TRY(mr_random_secret(h->client, MR_HELLO_NONCE));
     memcpy(out, magic, MR_HELLO_MAGIC);
     memcpy(out + MR_HELLO_MAGIC, h->client, MR_HELLO_NONCE);
+    return NULL;
 }
 
 mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
@@ -86,7 +81,7 @@ mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
     MR_TRY(check_magic(in));
     memcpy(h->token, token, MR_HELLO_TOKEN);
     memcpy(h->client, in + MR_HELLO_MAGIC, MR_HELLO_NONCE);
-    random_nonce(h->server);
+    MR_TRY(mr_random_secret(h->server, MR_HELLO_NONCE));
     memcpy(out, magic, MR_HELLO_MAGIC);
     memcpy(out + MR_HELLO_MAGIC, h->server, MR_HELLO_NONCE);
     prove(h, 's', out + MR_HELLO_MAGIC + MR_HELLO_NONCE);

@@ -31,7 +31,7 @@ typedef struct mr_hello {
 } mr_hello;
 
 /* The three messages, in their order. */
-void mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint8_t out[MR_HELLO_CLIENT]);
+mr_status *mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint8_t out[MR_HELLO_CLIENT]);
 mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
                            const uint8_t in[MR_HELLO_CLIENT], uint8_t out[MR_HELLO_SERVER]);
 mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER],

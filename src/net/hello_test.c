@@ -12,7 +12,7 @@ static void run(const uint8_t *client_token, const uint8_t *server_token, int sp
     mr_hello c, s;
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], p[MR_HELLO_PROOF];
     *at_server = NULL;
-    mr_hello_begin(&c, client_token, a);
+    MR_CHECK_OK(mr_hello_begin(&c, client_token, a));
     MR_CHECK_OK(mr_hello_answer(&s, server_token, a, b));
     if (spoiled >= 0)
         b[spoiled] ^= 1;
@@ -49,7 +49,7 @@ MR_TEST(hello_takes_no_proof_sent_back)
 {
     mr_hello c, s;
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER];
-    mr_hello_begin(&c, ours, a);
+    MR_CHECK_OK(mr_hello_begin(&c, ours, a));
     MR_CHECK_OK(mr_hello_answer(&s, ours, a, b));
     MR_CHECK_ERR(mr_hello_check(&s, b + MR_HELLO_MAGIC + MR_HELLO_NONCE), MR_UNAUTHENTICATED,
                  "token");

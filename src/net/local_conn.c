@@ -322,7 +322,7 @@ mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_m
     mr_conn *c = make(end, owner, fd, max_message);
     MR_GO(check_user(fd));
     if (!end->accepts) {
-        mr_hello_begin(&c->hello, mr_local_settings_get()->token, first);
+        MR_GO(mr_hello_begin(&c->hello, mr_local_settings_get()->token, first));
         MR_GO(send_all(c, first, sizeof(first)));
     }
     if (!mr_watch_add(&c->watch, fd, c->events))

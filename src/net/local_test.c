@@ -57,7 +57,7 @@ MR_TEST(local_client_with_another_token_is_told_so)
     /* By hand with the old token, for both ends of this process share one. */
     mr_hello h;
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], c[MR_HELLO_PROOF];
-    mr_hello_begin(&h, other, a);
+    MR_CHECK_OK(mr_hello_begin(&h, other, a));
     write_all(fd, a, sizeof(a));
     read_all(fd, b, sizeof(b));
     MR_CHECK_ERR(mr_hello_finish(&h, b, c), MR_UNAUTHENTICATED, "token");
