@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -78,20 +80,49 @@ mr_sv mr_path_basename(const char *path)
     return mr_sv_of(slash ? slash + 1 : path);
 }
 
-/* ---- random access ---- */
+/* ---- waits that can be ended ---- */
 
-struct mr_file {
-    int fd;
-    uint64_t bytes;
-    char *path;
-};
+enum { ASK_EVERY_MS = 50 };
 
-/* Opens for reading; a directory is refused here, because open(2) would accept it. */
+static _Thread_local mr_stop stop;
+
+mr_stop mr_stop_swap(mr_stop s)
+{
+    mr_stop before = stop;
+    stop = s;
+    return before;
+}
+
+mr_status *mr_fd_wait(int fd, short events, const char *what, const char *path)
+{
+    for (;;) {
+        if (stop.asked && stop.asked(stop.arg))
+            return mr_error(MR_CANCELLED, "%s %s: cancelled while it waited for another process", what, path);
+        struct pollfd p = {fd, events, 0};
+        int n = poll(&p, fd >= 0, ASK_EVERY_MS);
+        if (n > 0 || fd < 0)
+            return NULL; /* an error or hang-up is for the read or write that follows */
+        if (n < 0 && errno != EINTR)
+            return mr_errno_status(errno, what, path);
+    }
+}
+
+/* ---- reading in order ---- */
+
+/* How much one result may take: what is announced and 1 GiB more, for a log grows while it is read and files of
+ * /proc say 0 bytes.  A device that still goes on after 64 MiB (/dev/zero) has no end. */
+enum { DEVICE_BYTES = 64 << 20, UNANNOUNCED_BYTES = 1 << 30 };
+
+/* Opens for reading without waiting: a FIFO would else hold the thread until it has a writer.  A directory is
+ * refused here, because open(2) would accept it. */
 static mr_status *open_to_read(const char *path, int *fd, struct stat *info)
 {
+    int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
     do
-        *fd = open(mr_path_local(path), O_RDONLY | O_CLOEXEC);
+        *fd = open(mr_path_local(path), flags | O_NONBLOCK);
     while (*fd < 0 && errno == EINTR);
+    if (*fd < 0 && errno == EWOULDBLOCK) /* somebody has a lease on a regular file: the kernel bounds that wait */
+        *fd = open(mr_path_local(path), flags);
     if (*fd < 0)
         return mr_errno_status(errno, "open", path);
     int err = fstat(*fd, info) != 0 ? errno : S_ISDIR(info->st_mode) ? EISDIR : 0;
@@ -102,11 +133,68 @@ static mr_status *open_to_read(const char *path, int *fd, struct stat *info)
     return NULL;
 }
 
+mr_status *mr_source_open(const char *path, mr_source *out)
+{
+    struct stat info;
+    int fd;
+    MR_TRY(open_to_read(path, &fd, &info));
+    uint64_t announced = info.st_size > 0 ? (uint64_t)info.st_size : 0;
+    *out = (mr_source){.path = path,
+                       .fd = fd,
+                       .waits = !S_ISREG(info.st_mode),
+                       .most = S_ISCHR(info.st_mode) ? DEVICE_BYTES : announced + UNANNOUNCED_BYTES,
+                       .at_least = announced};
+    return NULL;
+}
+
+void mr_source_close(mr_source *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
+/* A FIFO without a writer reads as ended; before the first writer came, poll tells the difference.  Some
+ * files that call themselves regular (/proc/kmsg) make the reader wait as well. */
+mr_status *mr_source_read(mr_source *s, void *to, size_t n, size_t *got)
+{
+    for (bool wait = s->waits;; wait = true) {
+        if (wait)
+            MR_TRY(mr_fd_wait(s->fd, POLLIN, "read", s->path));
+        ssize_t r = read(s->fd, to, n);
+        if (r >= 0) {
+            *got = (size_t)r;
+            return NULL;
+        }
+        if (errno != EINTR && errno != EAGAIN)
+            return mr_errno_status(errno, "read", s->path);
+    }
+}
+
+mr_status *mr_source_check_size(const mr_source *s, uint64_t bytes)
+{
+    if (bytes <= s->most)
+        return NULL;
+    return mr_error(MR_RESOURCE_EXHAUSTED, "read %s: no end after %llu bytes", s->path, (unsigned long long)s->most);
+}
+
+/* ---- random access ---- */
+
+struct mr_file {
+    int fd;
+    uint64_t bytes;
+    char *path;
+};
+
 mr_status *mr_file_open(const char *path, mr_file **out)
 {
     int fd;
     struct stat info;
     MR_TRY(open_to_read(path, &fd, &info));
+    if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || (S_ISCHR(info.st_mode) && lseek(fd, 0, SEEK_CUR) < 0)) {
+        close(fd);
+        return mr_errno_status(ESPIPE, "open", path);
+    }
     mr_file *f = mr_new(mr_file);
     f->fd = fd;
     f->bytes = (uint64_t)info.st_size;
@@ -153,32 +241,39 @@ mr_status *mr_file_read_at(mr_file *f, uint64_t offset, size_t n, void *out)
 
 /* ---- whole files ---- */
 
+/* A sparse file, or one of /proc, can announce any size: refused before it takes all memory there is. */
+static mr_status *check_fits(const mr_source *s)
+{
+    struct sysinfo info;
+    if (sysinfo(&info) != 0 || s->at_least / info.mem_unit <= (uint64_t)info.totalram + info.totalswap)
+        return NULL;
+    return mr_error(MR_RESOURCE_EXHAUSTED, "read %s: %llu bytes are more than this machine's memory", s->path,
+                    (unsigned long long)s->at_least);
+}
+
 /* Reads to the end in pieces: files of /proc say 0 bytes, and a log may grow while it is read. */
-static mr_status *read_to_end(int fd, const char *path, mr_str *out)
+static mr_status *read_to_end(mr_source *s, mr_str *out)
 {
     char piece[16384];
+    size_t got, all = 0;
+    MR_TRY(check_fits(s));
     for (;;) {
-        ssize_t got = read(fd, piece, sizeof(piece));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return mr_errno_status(errno, "read", path);
+        MR_TRY(mr_source_read(s, piece, sizeof(piece), &got));
         if (got == 0)
             return NULL;
-        if (!mr_str_try_append(out, piece, (size_t)got))
-            return mr_error(MR_RESOURCE_EXHAUSTED, "read %s: no memory for %zu bytes", path,
-                            out->n + (size_t)got);
+        MR_TRY(mr_source_check_size(s, all += got));
+        if (!mr_str_try_append(out, piece, got))
+            return mr_error(MR_RESOURCE_EXHAUSTED, "read %s: no memory for %zu bytes", s->path, out->n + got);
     }
 }
 
 mr_status *mr_file_read_all(const char *path, mr_str *out)
 {
-    int fd;
-    struct stat info;
-    MR_TRY(open_to_read(path, &fd, &info));
+    mr_source s;
+    MR_TRY(mr_source_open(path, &s));
     size_t before = out->n;
-    mr_status *st = read_to_end(fd, path, out);
-    close(fd);
+    mr_status *st = read_to_end(&s, out);
+    mr_source_close(&s);
     if (st && out->p) { /* all or nothing */
         out->n = before;
         out->p[before] = '\0';

@@ -14,7 +14,9 @@ mr_code mr_errno_code(int err);
 mr_status *mr_errno_status(int err, const char *what, const char *path); /* "what PATH: strerror" */
 
 const char *mr_path_local(const char *path); /* without "file://"; points into path */
-mr_status *mr_file_read_all(const char *path, mr_str *out); /* appended to out */
+/* Appends the contents to out.  Pipes and terminals are read until their end (see mr_source); a device
+ * or pipe that has no end is RESOURCE_EXHAUSTED, and so is a file larger than the machine's memory. */
+mr_status *mr_file_read_all(const char *path, mr_str *out);
 bool mr_file_exists(const char *path);
 bool mr_dir_exists(const char *path);
 mr_status *mr_file_size(const char *path, uint64_t *out);
@@ -28,7 +30,31 @@ mr_status *mr_dir_each(const char *path, mr_status *(*fn)(void *ctx, const char 
 mr_sv mr_path_dirname(const char *path);  /* "." never: "" when there is no slash */
 mr_sv mr_path_basename(const char *path);
 
-/* Random access. */
+/* Who may end this thread's waits.  Reading or writing a pipe or a terminal waits for another process; meanwhile
+ * it asks `asked` several times a second, and returns CANCELLED once that says true. */
+typedef struct mr_stop {
+    bool (*asked)(const void *arg); /* NULL: nobody */
+    const void *arg;
+} mr_stop;
+mr_stop mr_stop_swap(mr_stop s); /* for this thread; returns the previous one */
+
+/* Reading in order.  Opening never waits.  A FIFO is read from its first writer to the last one's close, as a
+ * blocking read would do, but every wait can be ended by mr_stop. */
+typedef struct mr_source {
+    const char *path; /* borrowed */
+    int fd;
+    bool waits;        /* not a regular file: poll before reading */
+    uint64_t most;     /* bytes that one result made of it (a line, the whole) may have */
+    uint64_t at_least; /* bytes it has, as far as is known */
+} mr_source;
+mr_status *mr_source_open(const char *path, mr_source *out);
+mr_status *mr_source_read(mr_source *s, void *to, size_t n, size_t *got); /* what comes at once; 0 bytes: the end */
+mr_status *mr_source_check_size(const mr_source *s, uint64_t bytes);      /* RESOURCE_EXHAUSTED beyond `most` */
+void mr_source_close(mr_source *s);
+/* Waits until poll(2) reports one of these events, or an error, of fd; -1: for a moment.  CANCELLED by mr_stop. */
+mr_status *mr_fd_wait(int fd, short events, const char *what, const char *path);
+
+/* Random access; FIFOs, sockets and character devices are refused. */
 typedef struct mr_file mr_file;
 mr_status *mr_file_open(const char *path, mr_file **out);
 void mr_file_close(mr_file *f); /* NULL is fine */
@@ -38,7 +64,7 @@ const char *mr_file_path(const mr_file *f);
 mr_status *mr_file_read_at(mr_file *f, uint64_t offset, size_t n, void *out);
 
 /* Writing.  Bytes go to PATH.tempstateN; mr_writer_commit syncs and renames to PATH; mr_writer_free
- * without commit removes the temporary file.  A writer keeps its first error: every later call gives
+ * without commit removes the temporary file.  Where PATH is a FIFO or a device, the bytes go straight into it.  A writer keeps its first error: every later call gives
  * it again, so it is enough to look at commit's.  Writes are gathered in 256 KiB. */
 typedef struct mr_writer mr_writer;
 mr_status *mr_writer_open(const char *path, mr_writer **out);

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/thread.h"
 #include "tests/harness/test.h"
 
 /* A path in the test's folder; lives until the next four calls. */
@@ -168,5 +170,98 @@ MR_TEST(file_rename_replaces)
     MR_CHECK_OK(mr_file_read_all(in_dir("to"), &s));
     MR_CHECK_STR(mr_str_z(&s), "new");
     MR_CHECK_ERR(mr_file_rename(in_dir("from"), in_dir("to")), MR_NOT_FOUND, "from");
+    mr_str_deinit(&s);
+}
+
+/* ---- pipes and devices ---- */
+
+static bool asked_thrice(const void *arg) { return ++*(int *)(uintptr_t)arg == 3; }
+
+MR_TEST(file_fifo_without_a_writer_can_be_given_up)
+{
+    int asked = 0;
+    mr_str s = {0};
+    mr_file *f;
+    MR_CHECK_INT(mkfifo(in_dir("fifo"), 0600), 0);
+    mr_stop before = mr_stop_swap((mr_stop){asked_thrice, &asked});
+    MR_CHECK_ERR(mr_file_read_all(in_dir("fifo"), &s), MR_CANCELLED, "fifo");
+    MR_CHECK_INT(asked, 3);
+    MR_CHECK_ERR(mr_file_open(in_dir("fifo"), &f), MR_INVALID_ARGUMENT, "fifo"); /* at once */
+    asked = 0;
+    mr_writer *w;
+    MR_CHECK_ERR(mr_writer_open(in_dir("fifo"), &w), MR_CANCELLED, "fifo");
+    asked = 0;
+    MR_CHECK_ERR(mr_writer_open_append(in_dir("fifo"), &w), MR_CANCELLED, "fifo");
+    mr_stop_swap(before);
+    mr_str_deinit(&s);
+}
+
+static void write_thrice(void *path)
+{
+    mr_writer *w;
+    char big[100000]; /* more than a pipe holds */
+    memset(big, 'x', sizeof(big));
+    MR_CHECK_OK(mr_writer_open(path, &w));
+    for (int i = 0; i < 3; i++) {
+        MR_CHECK_OK(mr_writer_write(w, big, sizeof(big)));
+        MR_CHECK_OK(mr_writer_flush(w));
+    }
+    MR_CHECK_OK(mr_writer_commit(w));
+    mr_writer_free(w);
+}
+
+MR_TEST(file_fifo_is_read_until_its_writer_closes_it)
+{
+    mr_thread t;
+    mr_str s = {0};
+    struct stat info;
+    const char *path = in_dir("fifo");
+    MR_CHECK_INT(mkfifo(path, 0600), 0);
+    MR_CHECK_INT(mr_thread_start(&t, "writer", write_thrice, (void *)(uintptr_t)path), 0);
+    MR_CHECK_OK(mr_file_read_all(path, &s));
+    mr_thread_join(&t);
+    MR_CHECK_INT(s.n, 300000);
+    MR_CHECK(stat(path, &info) == 0 && S_ISFIFO(info.st_mode)); /* written into, not replaced */
+    mr_str_deinit(&s);
+}
+
+/* As a shell's <(command) does: the writer is gone before the reader opens the pipe again by name. */
+MR_TEST(file_pipe_of_a_process_that_has_ended_is_read)
+{
+    int ends[2];
+    mr_str s = {0};
+    char name[64];
+    MR_CHECK_INT(pipe(ends), 0);
+    MR_CHECK_INT(write(ends[1], "abc", 3), 3);
+    close(ends[1]);
+    snprintf(name, sizeof(name), "/dev/fd/%d", ends[0]);
+    MR_CHECK_OK(mr_file_read_all(name, &s));
+    MR_CHECK_STR(mr_str_z(&s), "abc");
+    close(ends[0]);
+    mr_str_deinit(&s);
+}
+
+MR_TEST(file_device_without_an_end_is_refused)
+{
+    mr_str s = {0};
+    mr_writer *w;
+    MR_CHECK_ERR(mr_file_read_all("/dev/zero", &s), MR_RESOURCE_EXHAUSTED, "/dev/zero: no end");
+    MR_CHECK_OK(mr_file_read_all("/dev/null", &s));
+    MR_CHECK_OK(mr_file_read_all("/proc/self/stat", &s)); /* says that it has 0 bytes */
+    MR_CHECK(s.n > 0);
+    MR_CHECK_OK(mr_writer_open("/dev/null", &w));
+    MR_CHECK_OK(mr_writer_write(w, "abc", 3));
+    MR_CHECK_OK(mr_writer_commit(w));
+    mr_writer_free(w);
+    mr_str_deinit(&s);
+}
+
+MR_TEST(file_larger_than_memory_is_refused)
+{
+    mr_str s = {0};
+    put(in_dir("sparse"), "", 0);
+    if (truncate(in_dir("sparse"), (off_t)1 << 43) != 0)
+        return; /* a file system with small files */
+    MR_CHECK_ERR(mr_file_read_all(in_dir("sparse"), &s), MR_RESOURCE_EXHAUSTED, "memory");
     mr_str_deinit(&s);
 }

@@ -8,8 +8,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -119,13 +121,28 @@ mr_status *mr_file_rename(const char *from, const char *to)
 
 /* ---- the writer ---- */
 
-static int open_retry(const char *path, int flags)
+/* Opens for writing.  A FIFO without a reader answers ENXIO instead of holding the thread; it is asked again
+ * until it has one, or until mr_stop ends the wait. */
+static mr_status *open_to_write(const char *path, int flags, const char *what, int *fd)
 {
-    int fd;
-    do
-        fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    while (fd < 0 && errno == EINTR);
-    return fd;
+    for (;;) {
+        *fd = open(mr_path_local(path), flags | O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+        if (*fd >= 0)
+            return NULL;
+        struct stat info;
+        int err = errno;
+        if (err == ENXIO && stat(mr_path_local(path), &info) == 0 && S_ISFIFO(info.st_mode))
+            MR_TRY(mr_fd_wait(-1, 0, what, path));
+        else if (err != EINTR)
+            return mr_errno_status(err, what, path);
+    }
+}
+
+/* A FIFO or a device: it keeps its name, and bytes go straight into it. */
+static bool is_special(const char *path)
+{
+    struct stat info;
+    return stat(mr_path_local(path), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
 /* Takes over fd and temp. */
@@ -147,24 +164,27 @@ static mr_status *make(const char *path, int fd, char *temp, mr_writer **out)
 
 mr_status *mr_writer_open(const char *path, mr_writer **out)
 {
+    int fd;
+    if (is_special(path)) {
+        MR_TRY(open_to_write(path, 0, "write", &fd));
+        return make(path, fd, NULL, out);
+    }
     for (;;) {
-        char *temp =
-            mr_printf("%s.tempstate%llu", mr_path_local(path), (unsigned long long)mr_random64());
-        int fd = open_retry(temp, O_EXCL);
+        char *temp = mr_printf("%s.tempstate%llu", mr_path_local(path), (unsigned long long)mr_random64());
+        fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0)
             return make(path, fd, temp, out);
         int err = errno;
         mr_free(temp);
-        if (err != EEXIST)
+        if (err != EEXIST && err != EINTR)
             return mr_errno_status(err, "write", path);
     }
 }
 
 mr_status *mr_writer_open_append(const char *path, mr_writer **out)
 {
-    int fd = open_retry(mr_path_local(path), O_APPEND);
-    if (fd < 0)
-        return mr_errno_status(errno, "append to", path);
+    int fd;
+    MR_TRY(open_to_write(path, O_APPEND | O_CREAT, "append to", &fd));
     off_t end = lseek(fd, 0, SEEK_END);
     MR_TRY(make(path, fd, NULL, out));
     (*out)->offset = end < 0 ? 0 : (uint64_t)end; /* a pipe has no offset */
@@ -184,11 +204,17 @@ static mr_status *fail_errno(mr_writer *w, const char *what)
     return fail(w, mr_errno_status(errno, what, w->path));
 }
 
-/* All of it, however many calls that takes. */
+/* All of it, however many calls that takes; a full pipe is waited for. */
 static mr_status *write_out(mr_writer *w, const char *p, size_t n)
 {
     while (n > 0) {
         ssize_t done = do_write(w->fd, p, n);
+        if (done < 0 && errno == EAGAIN) {
+            mr_status *st = mr_fd_wait(w->fd, POLLOUT, "write", w->path);
+            if (st)
+                return fail(w, st);
+            continue;
+        }
         if (done < 0)
             return fail_errno(w, "write");
         p += done;

@@ -416,9 +416,11 @@ static void work(mr_work *job)
     mr_flow *f = x->flow;
     mr_ready r;
     bool moved = false; /* two that let each other go first would never get on */
+    mr_cancel *outer = mr_cancel_work_for(f->cancel);
     while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
         bool at_boundary = w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n > 0;
         if (MR_UNLIKELY(at_boundary && moved) && mr_runner_crowded(f->runner)) {
+            mr_cancel_work_for(outer);
             mr_runner_yield(f->runner, &w->work); /* let the others go first */
             return;
         }
@@ -429,6 +431,7 @@ static void work(mr_work *job)
         if (MR_UNLIKELY(--w->patience == 0))
             look_up(w);
     }
+    mr_cancel_work_for(outer);
     give_back(w);
     leave(x);
 }

@@ -6,9 +6,7 @@
 #include "store/stream.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -18,12 +16,12 @@ enum { BYTES_BUFFER = 16 << 10 }; /* for what is in memory already */
 enum { GZIP_WRAPPER = 16 }; /* added to the window bits, it asks zlib for gzip's header and trailer */
 
 struct mr_stream {
-    int fd;     /* -1: over bytes */
-    char *path; /* for error texts */
+    mr_source file; /* fd -1: over bytes */
+    char *path;     /* for error texts */
     mr_compression compression;
     uint64_t taken;
 
-    mr_sv bytes; /* fd -1: all of them */
+    mr_sv bytes; /* without a file: all of them */
     size_t used; /* of bytes, by whoever reads the source */
 
     char *buffer; /* behind the window; NULL when the window lies over `bytes` */
@@ -67,7 +65,7 @@ static mr_status *make(mr_compression c, size_t buffer_bytes, const char *path, 
 {
     mr_stream *s = mr_new(mr_stream);
     mr_status *st = NULL;
-    s->fd = -1;
+    s->file.fd = -1;
     s->path = mr_strdup(path);
     s->compression = c;
     s->buffer_bytes = buffer_bytes ? buffer_bytes : MR_STREAM_BUFFER;
@@ -85,23 +83,12 @@ static mr_status *need_buffer(char **p, size_t n, const char *path)
     return NULL;
 }
 
-static mr_status *open_file(mr_stream *s)
-{
-    struct stat info;
-    s->fd = open(mr_path_local(s->path), O_RDONLY | O_CLOEXEC);
-    if (s->fd < 0)
-        return mr_errno_status(errno, "open", s->path);
-    if (fstat(s->fd, &info) == 0 && S_ISDIR(info.st_mode))
-        return mr_errno_status(EISDIR, "open", s->path);
-    return NULL;
-}
-
 mr_status *mr_stream_open(const char *path, mr_compression c, size_t buffer_bytes, mr_stream **out)
 {
     mr_stream *s;
     mr_status *st = make(c, buffer_bytes, path, &s);
     if (!st)
-        st = open_file(s);
+        st = mr_source_open(s->path, &s->file);
     if (!st)
         st = need_buffer(&s->buffer, s->buffer_bytes, path);
     if (!st && c != MR_UNCOMPRESSED)
@@ -132,8 +119,7 @@ void mr_stream_close(mr_stream *s)
 {
     if (!s)
         return;
-    if (s->fd >= 0)
-        close(s->fd);
+    mr_source_close(&s->file);
     if (s->z_open)
         inflateEnd(&s->z);
     mr_free(s->path);
@@ -144,30 +130,16 @@ void mr_stream_close(mr_stream *s)
 
 /* ---- filling the window ---- */
 
-/* What the file gives at once; 0 bytes at its end. */
-static mr_status *read_some(mr_stream *s, void *to, size_t n, size_t *got)
-{
-    for (;;) {
-        ssize_t r = read(s->fd, to, n);
-        if (r < 0 && errno == EINTR)
-            continue;
-        if (r < 0)
-            return mr_errno_status(errno, "read", s->path);
-        *got = (size_t)r;
-        return NULL;
-    }
-}
-
 /* The next bytes of the source, for zlib. */
 static mr_status *feed(mr_stream *s)
 {
     size_t got = 0;
-    if (s->fd < 0) {
+    if (s->file.fd < 0) {
         got = MR_MIN(s->bytes.n - s->used, (size_t)UINT_MAX);
         s->z.next_in = (Bytef *)s->bytes.p + s->used;
         s->used += got;
     } else {
-        MR_TRY(read_some(s, s->packed, MR_MIN(s->buffer_bytes, (size_t)UINT_MAX), &got));
+        MR_TRY(mr_source_read(&s->file, s->packed, MR_MIN(s->buffer_bytes, (size_t)UINT_MAX), &got));
         s->z.next_in = (Bytef *)s->packed;
     }
     s->z.avail_in = (uInt)got;
@@ -214,13 +186,13 @@ static mr_status *fill(mr_stream *s)
     MR_ASSERT(s->at == s->end);
     if (s->compression != MR_UNCOMPRESSED)
         return inflate_some(s);
-    if (s->fd < 0) {
+    if (s->file.fd < 0) {
         s->at = s->bytes.p + s->used;
         s->end = s->bytes.p + s->bytes.n;
         s->used = s->bytes.n;
         return NULL;
     }
-    MR_TRY(read_some(s, s->buffer, s->buffer_bytes, &got));
+    MR_TRY(mr_source_read(&s->file, s->buffer, s->buffer_bytes, &got));
     s->at = s->buffer;
     s->end = s->buffer + got;
     return NULL;
@@ -268,6 +240,12 @@ mr_status *mr_stream_skip(mr_stream *s, uint64_t n, uint64_t *skipped)
     return NULL;
 }
 
+/* A device has as many bytes as one cares to take, and perhaps not one line. */
+static mr_status *check_size(const mr_stream *s, size_t bytes)
+{
+    return s->file.fd >= 0 && s->file.waits ? mr_source_check_size(&s->file, bytes) : NULL;
+}
+
 mr_status *mr_stream_append(mr_stream *s, uint64_t n, mr_str *out)
 {
     while (n > 0) {
@@ -277,6 +255,7 @@ mr_status *mr_stream_append(mr_stream *s, uint64_t n, mr_str *out)
         size_t part = n < there ? (size_t)n : there;
         if (part == 0)
             return NULL;
+        MR_TRY(check_size(s, out->n + part));
         if (!mr_str_try_append(out, s->at, part))
             return mr_error(MR_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes", s->path,
                             out->n + part);
@@ -313,6 +292,7 @@ mr_status *mr_stream_line(mr_stream *s, mr_str *line)
             return line->n ? NULL : mr_error(MR_OUT_OF_RANGE, "eof");
         stop = memchr(s->at, '\n', there);
         size_t part = stop ? (size_t)(stop - s->at) : there;
+        MR_TRY(check_size(s, line->n + part));
         if (!append_piece(line, s->at, part))
             return mr_error(MR_RESOURCE_EXHAUSTED, "%s: no memory for a line of %zu bytes", s->path,
                             line->n + part);
@@ -325,9 +305,9 @@ static mr_status *rewind_to(mr_stream *s, uint64_t offset)
 {
     s->at = s->end = s->buffer ? s->buffer : "";
     s->taken = offset;
-    if (s->fd < 0)
+    if (s->file.fd < 0)
         s->used = MR_MIN(offset, s->bytes.n);
-    else if (lseek(s->fd, (off_t)offset, SEEK_SET) < 0)
+    else if (lseek(s->file.fd, (off_t)offset, SEEK_SET) < 0)
         return mr_errno_status(errno, "seek", s->path);
     return s->compression == MR_UNCOMPRESSED ? NULL : start_inflate(s);
 }

@@ -113,7 +113,9 @@ mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
         out[i] = NULL;
     if (MR_UNLIKELY(mr_cancel_started(it->env->cancel)))
         return mr_error(MR_CANCELLED, "Iterator was cancelled");
+    mr_cancel *outer = mr_cancel_work_for(it->env->cancel);
     mr_status *st = d->kind->next(it, out, end);
+    mr_cancel_work_for(outer);
     if (MR_UNLIKELY(st || *end)) {
         mr_element_drop(out, d->n);
         *end = *end && !st; /* a kind may have seen the end of one part of it before the error of another */

@@ -17,6 +17,7 @@
 #include "ops/queue/queue.h"
 #include "ops/queue/waiting.h"
 #include "wire/pb.h"
+#include "wire/text_format.h"
 
 struct mr_reader {
     mr_waited on;
@@ -26,6 +27,8 @@ struct mr_reader {
     mr_waiters line MR_GUARDED_BY(on.mu);
     int64_t n_records, works_begun, works_ended MR_GUARDED_BY(on.mu);
     mr_work work; /* name NULL: none */
+    mr_str last;  /* the name of the last work, also when that has ended */
+    char *name;   /* for messages */
 };
 
 /* ---- the object ---- */
@@ -45,6 +48,8 @@ static void reader_free(mr_object *o)
     MR_ASSERT(!d->taken && !d->line.first); /* both hold references */
     work_end(&d->work);
     mr_waited_deinit(&d->on);
+    mr_str_deinit(&d->last);
+    mr_free(d->name);
     mr_free(d);
 }
 
@@ -67,12 +72,13 @@ static mr_status *give(mr_waiter *w)
 
 static const mr_waited_kind waiting = {sizeof(mr_waiter), advance, give, NULL};
 
-mr_reader *mr_reader_new(const mr_reader_kind *kind, const mr_reader_spec *spec)
+mr_reader *mr_reader_new(const mr_reader_kind *kind, const mr_reader_spec *spec, const char *node)
 {
     mr_reader *d = mr_new(mr_reader);
     mr_waited_init(&d->on, &mr_reader_type, &waiting);
     d->kind = kind;
     d->spec = *spec;
+    d->name = mr_printf("%s '%s'", kind->name, node);
     d->work.spec = &d->spec;
     return d;
 }
@@ -134,6 +140,8 @@ static mr_status *work_begin(mr_reader *d, mr_sv name)
 {
     d->work.name = mr_strndup(name.p, name.n);
     d->work.name_bytes = name.n;
+    mr_str_clear(&d->last);
+    mr_str_append(&d->last, name.p, name.n);
     mr_status *st = d->kind->begin(&d->work);
     if (st)
         work_end(&d->work);
@@ -148,7 +156,10 @@ static mr_status *begin_work(use *u, const mr_tensor *t)
     if (t->n != 1)
         return mr_invalid("Expected to dequeue a one-element string tensor");
     mr_sv name = mr_tensor_str_at(t, 0);
-    MR_TRY(work_begin(d, name));
+    mr_cancel *outer = mr_cancel_work_for(u->r->step->cancel); /* not for the step whose thread filled the queue */
+    mr_status *st = work_begin(d, name);
+    mr_cancel_work_for(outer);
+    MR_TRY(st);
     mr_lock(&d->on.mu);
     d->works_begun++;
     mr_unlock(&d->on.mu);
@@ -197,7 +208,9 @@ static mr_status *read_one(use *u, bool *got)
     mr_reader *d = u->d;
     mr_str key = {0}, value = {0};
     bool at_end = false;
+    mr_cancel *outer = mr_cancel_work_for(u->r->step->cancel);
     mr_status *st = d->kind->next(&d->work, &key, &value, &at_end);
+    mr_cancel_work_for(outer);
     *got = !st && !at_end;
     if (!*got) {
         mr_str_deinit(&key);
@@ -226,17 +239,18 @@ static mr_status *give_records(use *u)
     return NULL;
 }
 
-/* Reads what is wanted of the work at hand; true when that is enough, or an error. */
+/* Reads what is wanted of the work at hand; true when that is enough, or an error.  A work that is one record ends
+ * with it, as a state that is saved then shows. */
 static bool read_work(use *u, mr_status **st)
 {
     int64_t want = u->want < 0 ? 1 : u->want;
     bool got = true;
-    while (got && u->keys.n < want) {
+    while (got && !u->d->work.done && u->keys.n < want) {
         *st = read_one(u, &got);
         if (*st)
             return true;
     }
-    if (!got)
+    if (!got || u->d->work.done)
         end_work(u->d);
     return u->keys.n > 0;
 }
@@ -445,12 +459,12 @@ MR_OP(ReaderNumRecordsProduced,
 MR_OP(ReaderNumWorkUnitsCompletedV2,
     .doc      = "how many files a reader has finished",
     LOOK("resource", "units_completed", n_works), NEW_FORM,
-    .examples = MR_EXAMPLES(READER ": r -> 0", READ_ONE ": r -> 0",
-                            READ_ONE "ReaderReadV2: r, q; : r -> 1"));
+    .examples = MR_EXAMPLES(READER ": r -> 0", READ_ONE ": r -> 1",
+                            READ_ONE "ReaderReadV2: r, q; : r -> 2"));
 MR_OP(ReaderNumWorkUnitsCompleted,
     .doc      = "the older form of ReaderNumWorkUnitsCompletedV2",
     LOOK("Ref(string)", "units_completed", n_works), OLD_FORM,
-    .examples = MR_EXAMPLES(OLD_READ_ONE ": r -> 0", NONE " -> !NOT_FOUND does not exist"));
+    .examples = MR_EXAMPLES(OLD_READ_ONE ": r -> 1", NONE " -> !NOT_FOUND does not exist"));
 
 /* ---- state: ReaderBaseState { work_started, work_finished, num_records_produced, current_work } ---- */
 
@@ -458,6 +472,7 @@ static mr_status *reset(use *u)
 {
     mr_reader *d = u->d;
     work_end(&d->work);
+    mr_str_clear(&d->last);
     mr_lock(&d->on.mu);
     d->n_records = d->works_begun = d->works_ended = 0;
     mr_unlock(&d->on.mu);
@@ -478,7 +493,7 @@ static mr_status *save(use *u)
     mr_pb_opt_varint(&w, 2, (uint64_t)d->works_ended);
     mr_pb_opt_varint(&w, 3, (uint64_t)d->n_records);
     mr_unlock(&d->on.mu);
-    mr_pb_opt_bytes(&w, 4, (mr_sv){d->work.name, d->work.name_bytes});
+    mr_pb_opt_bytes(&w, 4, mr_str_view(&d->last));
     mr_status *st = mr_pb_writer_status(&w, "ReaderBaseState");
     if (!st)
         st = mr_run_output(u->r, 0, 0, NULL, &out);
@@ -488,6 +503,25 @@ static mr_status *save(use *u)
     return st;
 }
 
+/* An error with the state as the text format prints it. */
+static mr_status *bad_state(const char *what, const char *name, const int64_t n[3], mr_sv work)
+{
+    static const char *const fields[] = {"work_started", "work_finished", "num_records_produced"};
+    mr_str text = {0};
+    for (int i = 0; i < 3; i++)
+        if (n[i])
+            mr_str_printf(&text, "%s: %lld\n", fields[i], (long long)n[i]);
+    if (work.n) {
+        mr_str_appendz(&text, "current_work: \"");
+        mr_text_escape(work, &text);
+        mr_str_appendz(&text, "\"\n");
+    }
+    mr_status *st = mr_invalid("%s when restoring in %s: %s", what, name, mr_str_z(&text));
+    mr_str_deinit(&text);
+    return st;
+}
+
+/* Only a state from between two works can be restored, as in TensorFlow. */
 static mr_status *decode_state(mr_sv bytes, const char *name, int64_t n[3], mr_sv *work)
 {
     mr_pb_reader r;
@@ -502,16 +536,21 @@ static mr_status *decode_state(mr_sv bytes, const char *name, int64_t n[3], mr_s
             *work = mr_pb_bytes(&r);
         else
             mr_pb_skip(&r);
-    if (r.error)
-        return mr_invalid("Could not parse state for %s: %s at byte %zu", name, r.error, r.error_at);
+    if (r.error) {
+        mr_str text = {0};
+        mr_text_escape(bytes, &text);
+        mr_status *st = mr_invalid("Could not parse state for %s: %s", name, mr_str_z(&text));
+        mr_str_deinit(&text);
+        return st;
+    }
     if (n[0] < 0 || n[1] < 0 || n[2] < 0)
-        return mr_invalid("Unexpected negative value when restoring in %s", name);
-    if (n[0] < n[1])
-        return mr_invalid("Inconsistent work started vs. finished when restoring in %s: %lld < %lld",
-                          name, (long long)n[0], (long long)n[1]);
+        return bad_state("Unexpected negative value", name, n, *work);
+    if (n[0] > n[1])
+        return bad_state("Inconsistent work started vs. finished", name, n, *work);
     return NULL;
 }
 
+/* A reader whose state cannot be restored is left as if it were new. */
 static mr_status *restore(use *u)
 {
     mr_reader *d = u->d;
@@ -520,10 +559,10 @@ static mr_status *restore(use *u)
     MR_TRY(mr_in_scalar_str(u->r, 1, "Reader state", &bytes));
     if (!d->kind->saves)
         return mr_error(MR_UNIMPLEMENTED, "Reader RestoreState");
-    MR_TRY(decode_state(bytes, d->kind->name, n, &work));
-    work_end(&d->work);
-    if (n[0] > n[1]) /* in the middle of a work */
-        MR_TRY(work_begin(d, work));
+    mr_status *st = decode_state(bytes, d->name, n, &work);
+    mr_status_free(reset(u));
+    MR_TRY(st);
+    mr_str_append(&d->last, work.p, work.n);
     mr_lock(&d->on.mu);
     d->works_begun = n[0];
     d->works_ended = n[1];
@@ -565,7 +604,7 @@ MR_OP(ReaderSerializeStateV2,
     .doc      = "what a reader must remember, as a string",
     SAVE("resource"), NEW_FORM,
     .examples = MR_EXAMPLES(READER ": r -> \"\"",
-                            READ_ONE ": r -> \"\\x08\\x01\\x18\\x01\\x22\\x01a\"",
+                            READ_ONE ": r -> \"\\x08\\x01\\x10\\x01\\x18\\x01\\x22\\x01a\"",
                             LINES ": r -> !UNIMPLEMENTED Reader SerializeState"));
 MR_OP(ReaderSerializeState,
     .doc      = "the older form of ReaderSerializeStateV2",
@@ -577,7 +616,7 @@ MR_OP(ReaderRestoreStateV2,
     .examples = MR_EXAMPLES(
         READER ": r, \"\\x08\\x02\\x10\\x02\\x18\\x02\" ->",
         READER ": r, \"abc\" -> !INVALID_ARGUMENT Could not parse state for IdentityReader",
-        READER ": r, \"\\x10\\x02\" -> !INVALID_ARGUMENT Inconsistent work started vs. finished",
+        READER ": r, \"\\x08\\x02\" -> !INVALID_ARGUMENT Inconsistent work started vs. finished",
         LINES ": r, \"\" -> !UNIMPLEMENTED Reader RestoreState"));
 MR_OP(ReaderRestoreState,
     .doc      = "the older form of ReaderRestoreStateV2",

@@ -24,7 +24,7 @@ typedef struct mr_work { /* what is being worked on */
     mr_record_reader *records;
     mr_str ahead; /* bytes read beyond the record */
     int64_t n;    /* records or lines so far */
-    bool done;    /* of works that are one record */
+    bool done;    /* of works that are one record: it was given */
 } mr_work;
 
 typedef struct mr_reader_kind {
@@ -36,6 +36,6 @@ typedef struct mr_reader_kind {
 } mr_reader_kind;
 
 extern const mr_object_type mr_reader_type;
-mr_reader *mr_reader_new(const mr_reader_kind *kind, const mr_reader_spec *spec);
+mr_reader *mr_reader_new(const mr_reader_kind *kind, const mr_reader_spec *spec, const char *node);
 
 #endif

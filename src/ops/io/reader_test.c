@@ -88,15 +88,19 @@ MR_TEST(reader_of_records_says_where_each_begins)
                                   ": r, q -> !DATA_LOSS corrupted record at 0");
 }
 
-MR_TEST(reader_state_is_restored_in_the_middle_of_a_file)
+MR_TEST(reader_state_is_restored_between_files)
 {
     mr_told_begin();
-#define STATE                                                                                  \
-    FILES "r = WholeFileReaderV2 shared_name=\"r\"; ReaderRestoreStateV2: r, "                 \
-          "\"\\x08\\x03\\x10\\x02\\x18\\x05\\x22\\x03two\"; "
-    MR_CHECK_TOLD("ReaderReadV2", STATE QUEUE("\"one\"") ": r, q -> \"two\", \"c\"");
-    MR_CHECK_TOLD("ReaderNumRecordsProducedV2", STATE ": r -> 5");
-    MR_CHECK_TOLD("ReaderNumRecordsProducedV2", STATE "ReaderResetV2: r; : r -> 0");
+#define RESTORED(kind, bytes) FILES "r = " kind " shared_name=\"r\"; ReaderRestoreStateV2: r, \"" bytes "\"; "
+#define AFTER_TWO "\\x08\\x02\\x10\\x02\\x18\\x05\\x22\\x03two"
+    MR_CHECK_TOLD("ReaderReadV2", RESTORED("WholeFileReaderV2", AFTER_TWO) QUEUE("\"one\"") ": r, q -> \"one\", \"a\\x0d\\nb\\n\"");
+    MR_CHECK_TOLD("ReaderReadV2", RESTORED("IdentityReaderV2", AFTER_TWO) QUEUE("\"one\"") ": r, q -> \"one\", \"one\"");
+    MR_CHECK_TOLD("ReaderNumRecordsProducedV2", RESTORED("IdentityReaderV2", AFTER_TWO) ": r -> 5");
+    MR_CHECK_TOLD("ReaderNumWorkUnitsCompletedV2", RESTORED("IdentityReaderV2", AFTER_TWO) ": r -> 2");
+    MR_CHECK_TOLD("ReaderSerializeStateV2", RESTORED("IdentityReaderV2", AFTER_TWO) ": r -> \"" AFTER_TWO "\"");
+    MR_CHECK_TOLD("ReaderNumRecordsProducedV2", RESTORED("IdentityReaderV2", AFTER_TWO) "ReaderResetV2: r; : r -> 0");
+    MR_CHECK_TOLD("ReaderRestoreStateV2", "r = IdentityReaderV2 shared_name=\"r\"; : r, "
+                  "\"\\x08\\x03\\x10\\x02\\x22\\x01a\" -> !INVALID_ARGUMENT work_started: 3\nwork_finished: 2\ncurrent_work: \"a\"");
 }
 
 /* ---- waiting ---- */

@@ -145,11 +145,13 @@ typedef struct state {
     mr_named named;
     const mr_reader_kind *kind;
     mr_reader_spec spec;
+    char *node; /* its name */
 } state;
 
 static mr_status *init_named(mr_make *m, state *s, const mr_reader_kind *kind)
 {
     s->kind = kind;
+    s->node = mr_strdup(m->node->name);
     return mr_named_init(&s->named, m, &mr_reader_type);
 }
 
@@ -204,12 +206,17 @@ static mr_status *init_fixed(mr_make *m, void *p)
     return mr_node_attr(m->node, "encoding") ? get_compression(m, "encoding", &f->compression) : NULL;
 }
 
-static void deinit(void *p) { mr_named_deinit(&((state *)p)->named); }
+static void deinit(void *p)
+{
+    state *s = p;
+    mr_named_deinit(&s->named);
+    mr_free(s->node);
+}
 
 static mr_status *make(void *ctx, mr_object **out)
 {
     const state *s = ctx;
-    *out = (mr_object *)mr_reader_new(s->kind, &s->spec);
+    *out = (mr_object *)mr_reader_new(s->kind, &s->spec, s->node);
     return NULL;
 }
 

@@ -2,8 +2,6 @@
  *
  * Keys and values are each the whole line, its number, or a column of it.  Lines are read in pieces of
  * some thousand, so that neither file nor table has to be in memory twice. */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -41,7 +39,9 @@ static mr_status *init_layout(mr_make *m, void *p)
 typedef struct reading {
     const layout *l;
     const char *path;
-    FILE *file;
+    mr_source file;
+    char piece[16 << 10]; /* of the file; bytes at..end are not yet taken */
+    size_t at, end;
     mr_str line; /* without its end */
     int64_t lines; /* read so far */
     mr_dtype key, value;
@@ -127,20 +127,33 @@ static mr_status *put_part(const reading *r, mr_sv line, int64_t index, mr_tenso
 
 /* ---- lines ---- */
 
+/* Appends what the piece at hand has of the line; *whole when that was its end. */
+static mr_status *take_piece(reading *r, bool *whole)
+{
+    const char *from = r->piece + r->at, *stop = memchr(from, '\n', r->end - r->at);
+    size_t n = stop ? (size_t)(stop - from) : r->end - r->at;
+    if (n > MAX_LINE - r->line.n || !mr_str_try_append(&r->line, from, n))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "%s: line %lld is too long", r->path, (long long)r->lines);
+    r->at += n + (stop != NULL);
+    *whole = stop != NULL;
+    return NULL;
+}
+
 /* *there false: the file has ended. */
 static mr_status *next_line(reading *r, mr_sv *line, bool *there)
 {
-    int c;
+    bool whole = false;
     mr_str_clear(&r->line);
-    while ((c = getc_unlocked(r->file)) != EOF && c != '\n') {
-        char byte = (char)c;
-        if (r->line.n == MAX_LINE || !mr_str_try_append(&r->line, &byte, 1))
-            return mr_error(MR_RESOURCE_EXHAUSTED, "%s: line %lld is too long", r->path,
-                            (long long)r->lines);
+    while (!whole) {
+        if (r->at == r->end) {
+            r->at = 0;
+            MR_TRY(mr_source_read(&r->file, r->piece, sizeof(r->piece), &r->end));
+            if (r->end == 0)
+                break;
+        }
+        MR_TRY(take_piece(r, &whole));
     }
-    if (ferror(r->file))
-        return mr_errno_status(errno, "reading", r->path);
-    *there = c == '\n' || r->line.n > 0;
+    *there = whole || r->line.n > 0;
     *line = mr_str_view(&r->line);
     if (line->n > 0 && line->p[line->n - 1] == '\r')
         line->n--;
@@ -212,11 +225,9 @@ static mr_status *fill_from(mr_lookup *t, const layout *l, const char *path)
     reading r = {.l = l, .path = path, .key = mr_lookup_key_type(t), .value = mr_lookup_value_type(t)};
     MR_TRY(check_part("Key", l->key_index, r.key));
     MR_TRY(check_part("Value", l->value_index, r.value));
-    r.file = fopen(mr_path_local(path), "re");
-    if (!r.file)
-        return mr_errno_status(errno, "opening", path);
+    MR_TRY(mr_source_open(path, &r.file));
     mr_status *st = mr_lookup_initialize(t, next_piece, &r);
-    fclose(r.file);
+    mr_source_close(&r.file);
     mr_str_deinit(&r.line);
     return st;
 }
