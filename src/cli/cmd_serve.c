@@ -1,11 +1,12 @@
 /* cli/cmd_serve.c -- `millrace serve`: one task of a cluster, until it is asked to end. */
-#include <signal.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "cli/cluster_args.h"
+#include "cli/ending.h"
 #include "exec/device_sim.h"
 #include "server/server.h"
 
@@ -43,25 +44,32 @@ static void print_log(void *arg, mr_log_level level, const char *file, int line,
     fprintf(stderr, "%s%s\n", level == MR_LOG_INFO ? "" : level == MR_LOG_WARNING ? "warning: " : "error: ", text);
 }
 
+/* Steps that end when they are cancelled do so in milliseconds; the grace is for those in the middle of something long. */
+enum { STOP_MS = 10000 };
+
+static void wait_for_signal(int asked)
+{
+    while (poll(&(struct pollfd){asked, POLLIN, 0}, 1, -1) < 0)
+        ;
+}
+
+/* The first signal stops the server, the second one the process; so does the end of STOP_MS, should a step not end. */
 static mr_status *serve(int n, char **args)
 {
     (void)n, (void)args;
     mr_log_listen(print_log, NULL);
     mr_server_def d;
     mr_server *s = NULL;
-    sigset_t mask;
-    int sig;
+    int asked;
     MR_TRY(read_def(&d));
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &mask, NULL); /* in all threads to come */
     mr_device_sims sims = {0};
     mr_server_options o = {.zookeeper = want.zookeeper,
                            .zookeeper_ms = want.zookeeper_ms,
                            .address = address,
                            .simulated = simulated ? &sims : NULL};
-    mr_status *st = simulated ? mr_device_sims_parse(&sims, mr_sv_of(simulated)) : NULL;
+    mr_status *st = mr_ending_begin(&(mr_ending_options){.first_ms = STOP_MS}, &asked); /* before other threads */
+    if (!st && simulated)
+        st = mr_device_sims_parse(&sims, mr_sv_of(simulated));
     if (!st)
         st = mr_server_new(&d, &o, &s);
     mr_device_sims_deinit(&sims);
@@ -69,7 +77,7 @@ static mr_status *serve(int n, char **args)
         st = mr_server_start(s);
     if (!st) {
         fprintf(stderr, "serving /job:%s/task:%d at %s\n", d.job, d.task, mr_server_target(s));
-        sigwait(&mask, &sig);
+        wait_for_signal(asked);
     }
     mr_server_free(s);
     mr_server_def_deinit(&d);
@@ -79,7 +87,8 @@ static mr_status *serve(int n, char **args)
 static const char notes[] =
     "The cluster comes from the flags, from --cluster, or from TF_CONFIG.  The task listens at its own\n"
     "address in it; the usual port is 2222.  MILLRACE_BIND=0.0.0.0 listens at that host instead,\n"
-    "MILLRACE_TLS_DIR is the folder with its keys (`millrace keys`).  Ctrl-C or SIGTERM ends it.\n"
+    "MILLRACE_TLS_DIR is the folder with its keys (`millrace keys`).  Ctrl-C or SIGTERM ends it;\n"
+    "a second one does so at once.\n"
     "\n"
     "With --zookeeper (or MILLRACE_ZOOKEEPER) tasks need no addresses beforehand: each takes any port, tells\n"
     "it, and is found again when it was started elsewhere.  docs/cluster.md tells more.\n"

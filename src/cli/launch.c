@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cli/agent.h"
+#include "cli/ending.h"
 #include "cli/launch_internal.h"
 
 #define MS INT64_C(1000000)
@@ -166,14 +167,16 @@ static void reap(mr_launcher *l)
 static void take_signal(mr_launcher *l)
 {
     struct signalfd_siginfo s;
+    int sig;
     while (read(l->signals, &s, sizeof s) == sizeof s)
-        if (s.ssi_signo != SIGCHLD) {
-            if (l->ending)
-                l->kill_at_ns = 0; /* asked twice: at once */
-            else
-                mr_launch_say(l, "%s: ending all tasks", strsignal((int)s.ssi_signo));
-            end_job(l, 128 + (int)s.ssi_signo);
-        }
+        ; /* SIGCHLD */
+    while (read(l->asked, &sig, sizeof sig) == sizeof sig) {
+        if (l->ending)
+            l->kill_at_ns = 0; /* asked twice: at once */
+        else
+            mr_launch_say(l, "%s: ending all tasks", strsignal(sig));
+        end_job(l, 128 + sig);
+    }
     reap(l);
 }
 
@@ -226,13 +229,14 @@ static void take_wake(mr_launcher *l)
         l->kill_at_ns = 0;
 }
 
-enum { SIGNALS, STATUS, WAKE, FIRST_PIPE };
+enum { SIGNALS, ASKED, STATUS, WAKE, FIRST_PIPE };
 
 /* What is open, and no more: poll refuses more entries than there may be descriptors.  who: 2 * task + stream. */
 static int gather(const mr_launcher *l, struct pollfd *p, int *who)
 {
     int n = FIRST_PIPE;
     p[SIGNALS] = (struct pollfd){l->signals, POLLIN, 0};
+    p[ASKED] = (struct pollfd){l->asked, POLLIN, 0};
     p[STATUS] = (struct pollfd){l->status, POLLIN, 0};
     p[WAKE] = (struct pollfd){l->ending ? -1 : l->o->wake, POLLIN, 0};
     for (int i = 0; i < 2 * l->n; i++) {
@@ -254,7 +258,7 @@ static void take_all(mr_launcher *l, const struct pollfd *p, const int *who, int
         mr_launch_hear(l);
     if (p[WAKE].revents)
         take_wake(l);
-    if (p[SIGNALS].revents)
+    if (p[SIGNALS].revents || p[ASKED].revents)
         take_signal(l);
 }
 
@@ -343,12 +347,17 @@ void mr_launch_block_signals(sigset_t *before)
     sigprocmask(SIG_BLOCK, &mask, before);
 }
 
+/* A second signal kills the tasks; it also ends a launcher that is stuck, say in a write that nobody reads. */
 static mr_status *open_signals(mr_launcher *l, sigset_t *before)
 {
-    sigset_t mask = wanted_signals();
+    sigset_t mask;
     mr_launch_block_signals(before);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
     l->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    return l->signals < 0 ? mr_error(MR_RESOURCE_EXHAUSTED, "signalfd: %s", strerror(errno)) : NULL;
+    if (l->signals < 0)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "signalfd: %s", strerror(errno));
+    return mr_ending_begin(&(mr_ending_options){.first_ms = -1, .second_ms = 3000}, &l->asked);
 }
 
 /* Up to three descriptors a task, where often a thousand are allowed at first. */
@@ -364,7 +373,7 @@ static void allow_descriptors(int n_tasks)
 
 mr_status *mr_launch(const mr_launch_task *tasks, int n, const mr_launch_options *o, int *exit_code)
 {
-    mr_launcher l = {.o = o, .n = n, .tasks = mr_new_array(mr_launched, n), .signals = -1, .status = -1, .exit_code = 1,
+    mr_launcher l = {.o = o, .n = n, .tasks = mr_new_array(mr_launched, n), .signals = -1, .asked = -1, .status = -1, .exit_code = 1,
                      .began_ns = mr_now_ns(), .screen = mr_screen_new(o->table)};
     sigset_t before;
     allow_descriptors(n);

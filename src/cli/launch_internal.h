@@ -36,7 +36,8 @@ typedef struct mr_launcher {
     mr_launched *tasks;
     mr_screen *screen;
     mr_warden *warden;
-    int signals; /* signalfd */
+    int signals; /* signalfd of SIGCHLD */
+    int asked;   /* gives signals that end the job (cli/ending.h) */
     int status;  /* socket that reports come to; -1 */
     bool ending;
     int exit_code;

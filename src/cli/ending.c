@@ -1,0 +1,87 @@
+/* cli/ending.c -- signals that ask a command to end; see ending.h. */
+#include "cli/ending.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/thread.h"
+
+static int ends[2] = {-1, -1}; /* of the pipe: the thread writes */
+static _Atomic int first_ms, second_ms;
+
+static sigset_t ending_signals(void)
+{
+    sigset_t mask;
+    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigemptyset(&mask);
+    for (int i = 0; i < MR_COUNT(wanted); i++)
+        sigaddset(&mask, wanted[i]);
+    return mask;
+}
+
+/* The next signal, or 0 when ms are over. */
+static int next_signal(const sigset_t *mask, int ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    int sig;
+    do
+        sig = ms < 0 ? sigwaitinfo(mask, NULL) : sigtimedwait(mask, NULL, &t);
+    while (sig < 0 && errno == EINTR);
+    return sig < 0 ? 0 : sig;
+}
+
+/* Standard error may be a pipe that nobody reads: then the process ends without a word. */
+static void say(const char *text)
+{
+    int flags = fcntl(2, F_GETFL);
+    fcntl(2, F_SETFL, flags | O_NONBLOCK);
+    if (write(2, text, strlen(text)) < 0) {
+    }
+    fcntl(2, F_SETFL, flags);
+}
+
+/* exit() would run what the stuck command may be in the middle of. */
+static void take_signals(void *unused)
+{
+    (void)unused;
+    sigset_t mask = ending_signals();
+    int first = next_signal(&mask, -1), second = 0;
+    if (write(ends[1], &first, sizeof first) < 0) {
+    }
+    second = next_signal(&mask, first_ms);
+    if (!second) {
+        say("millrace: not ended in time: ending without waiting for the rest\n");
+        _exit(1);
+    }
+    if (write(ends[1], &second, sizeof second) < 0) {
+    }
+    if (second_ms > 0)
+        usleep((useconds_t)second_ms * 1000);
+    _exit(128 + second);
+}
+
+mr_status *mr_ending_begin(const mr_ending_options *o, int *fd)
+{
+    mr_thread t;
+    sigset_t mask = ending_signals();
+    first_ms = o->first_ms;
+    second_ms = o->second_ms;
+    pthread_sigmask(SIG_BLOCK, &mask, NULL);
+    if (ends[0] < 0) {
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+            return mr_error(MR_RESOURCE_EXHAUSTED, "no pipe: %s", strerror(errno));
+        int err = mr_thread_start(&t, "signals", take_signals, NULL);
+        if (err)
+            return mr_error(MR_RESOURCE_EXHAUSTED, "no thread: %s", strerror(err));
+        pthread_detach(t.t);
+    }
+    *fd = ends[0];
+    return NULL;
+}
