@@ -62,6 +62,9 @@ MR_EXPORT extern int mr_cluster_task_num_ps(const mr_cluster_task *t);
 MR_EXPORT extern void mr_cluster_task_serve(mr_cluster_task *t, TF_Status *status);
 /* Stops it, from any thread; whoever serves, or does so later, returns.  It is still to be freed. */
 MR_EXPORT extern void mr_cluster_task_stop(mr_cluster_task *t);
+/* Ends the sessions and steps of a server, which cannot be started again, and lets TF_ServerJoin return.  TF_ServerStop refuses
+ * that (UNIMPLEMENTED) for a server that runs, as in TensorFlow. */
+MR_EXPORT extern void mr_stop_server(TF_Server *server, TF_Status *status);
 
 /* ---- where things go ---- */
 

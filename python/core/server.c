@@ -1,5 +1,9 @@
-/* server.c -- Server: a task of a cluster in this process. */
+/* server.c -- Server: a task of a cluster in this process.
+ *
+ * A server that was started serves until the process ends, also when its object is gone, as in TensorFlow: programs return
+ * server.target from a function and use it later. */
 #include "core.h"
+#include "millrace/cluster.h"
 #include "waiting.h"
 
 #include <pthread.h>
@@ -7,7 +11,14 @@
 typedef struct py_server {
     PyObject_HEAD
     TF_Server *server;
+    bool runs;
 } py_server;
+
+typedef struct kept_server { /* of an object that is gone */
+    TF_Server *server;
+    struct kept_server *next;
+} kept_server;
+static kept_server *kept; /* with the interpreter's lock; for tools that look for lost memory */
 
 /* Server(ServerDef) */
 static PyObject *server_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -33,9 +44,15 @@ static PyObject *server_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static void server_free(py_server *s)
 {
-    Py_BEGIN_ALLOW_THREADS
-    TF_DeleteServer(s->server);
-    Py_END_ALLOW_THREADS
+    kept_server *k = s->runs ? malloc(sizeof *k) : NULL;
+    if (k) {
+        *k = (kept_server){s->server, kept};
+        kept = k;
+    } else if (!s->runs) {
+        Py_BEGIN_ALLOW_THREADS
+        TF_DeleteServer(s->server);
+        Py_END_ALLOW_THREADS
+    }
     Py_TYPE(s)->tp_free(s);
 }
 
@@ -50,8 +67,21 @@ static PyObject *call(py_server *s, void (*f)(TF_Server *, TF_Status *))
     return py_status_ok(st) ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *server_start(py_server *s, PyObject *unused) { return (void)unused, call(s, TF_ServerStart); }
-static PyObject *server_stop(py_server *s, PyObject *unused) { return (void)unused, call(s, TF_ServerStop); }
+static PyObject *server_start(py_server *s, PyObject *unused)
+{
+    (void)unused;
+    PyObject *done = call(s, TF_ServerStart);
+    s->runs |= done != NULL;
+    return done;
+}
+
+static PyObject *server_stop(py_server *s, PyObject *unused)
+{
+    (void)unused;
+    PyObject *done = call(s, mr_stop_server);
+    s->runs &= done == NULL;
+    return done;
+}
 
 /* ---- joining, so that Ctrl-C still works ---- */
 

@@ -1,5 +1,6 @@
 /* capi/server.c -- TF_Server: one task of a cluster in this process. */
 #include "capi/internal.h"
+#include "millrace/cluster.h"
 #include "server/server.h"
 
 struct TF_Server {
@@ -32,7 +33,21 @@ void TF_ServerStart(TF_Server *server, TF_Status *status)
     mr_capi_set_status(status, server ? mr_server_start(server->server) : no_server());
 }
 
+/* TensorFlow's front end calls this whenever a server's object goes away, and counts on the refusal: programs use the
+ * target of a server whose object is gone. */
 void TF_ServerStop(TF_Server *server, TF_Status *status)
+{
+    mr_status *st;
+    if (!server)
+        st = no_server();
+    else if (mr_server_runs(server->server))
+        st = mr_error(MR_UNIMPLEMENTED, "Clean shutdown is not currently implemented");
+    else
+        st = mr_server_stop(server->server);
+    mr_capi_set_status(status, st);
+}
+
+void mr_stop_server(TF_Server *server, TF_Status *status)
 {
     mr_capi_set_status(status, server ? mr_server_stop(server->server) : no_server());
 }

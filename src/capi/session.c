@@ -92,7 +92,7 @@ static mr_status *reset(const TF_SessionOptions *o, const char *const *container
     }
     if (!master_address(o->target))
         return no_target(o->target);
-    return mr_remote_reset(NULL, master_address(o->target), containers, n);
+    return mr_remote_reset(NULL, master_address(o->target), containers, n, o->config.timeout_ms);
 }
 
 void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontainers,

@@ -594,7 +594,8 @@ static mr_status *remote_close(mr_session *base)
         return NULL;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
-    mr_status *st = ask_str(s->net, s->peer, MR_MASTER_SERVICE "CloseSession", &body, CLOSE_DEADLINE_MS, &reply);
+    mr_status *st = ask_str(s->net, s->peer, MR_MASTER_SERVICE "CloseSession", &body,
+                            s->timeout_ms > 0 ? s->timeout_ms : CLOSE_DEADLINE_MS, &reply);
     mr_bytes_deinit(&reply);
     return st;
 }
@@ -683,7 +684,7 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
     return st;
 }
 
-mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n)
+mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n, int64_t timeout_ms)
 {
     mr_net_peer *p;
     mr_str body = {0};
@@ -693,7 +694,7 @@ mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *
     mr_pb_writer_init(&w, &body);
     for (int i = 0; i < n; i++)
         mr_pb_put_bytes(&w, 1, mr_sv_of(containers[i]));
-    mr_status *st = ask_str(net, p, MR_MASTER_SERVICE "Reset", &body, 0, &reply);
+    mr_status *st = ask_str(net, p, MR_MASTER_SERVICE "Reset", &body, timeout_ms > 0 ? timeout_ms : START_DEADLINE_MS, &reply);
     mr_bytes_deinit(&reply);
     net->disconnect(p);
     return st;

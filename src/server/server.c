@@ -358,17 +358,26 @@ mr_status *mr_server_stop(mr_server *s)
     return NULL;
 }
 
+bool mr_server_runs(mr_server *s)
+{
+    mr_lock(&s->mu);
+    bool runs = s->state == STARTED;
+    mr_unlock(&s->mu);
+    return runs;
+}
+
+/* A server that was not started has nothing to wait for, and cannot be started any more, as in TensorFlow. */
 mr_status *mr_server_join(mr_server *s)
 {
     mr_lock(&s->mu);
-    mr_status *st = s->state == MADE ? mr_error(MR_FAILED_PRECONDITION, "Server has not been started.") : NULL;
+    bool made = s->state == MADE;
     s->n_joining++;
-    while (!st && s->state != STOPPED)
+    while (!made && s->state != STOPPED)
         mr_cond_wait(&s->changed, &s->mu);
     if (--s->n_joining == 0)
         mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
-    return st;
+    return made ? mr_server_stop(s) : NULL;
 }
 
 /* They look at it once more when it has stopped. */

@@ -39,6 +39,7 @@ char *mr_server_place(const char *address, const char *in_cluster);
 mr_status *mr_server_start(mr_server *s);
 /* Ends sessions and steps, then the listening. */
 mr_status *mr_server_stop(mr_server *s);
+bool mr_server_runs(mr_server *s); /* started, not stopped */
 /* Waits until it is stopped. */
 mr_status *mr_server_join(mr_server *s);
 /* "grpc://host:port"; where the port is 0, it is known when the server has started. */
@@ -79,6 +80,6 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
 /* A session of a started server's own master, which does not leave the process. */
 mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel, mr_session **out);
 /* Reset of the master at an address. */
-mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n);
+mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n, int64_t timeout_ms);
 
 #endif

@@ -132,7 +132,7 @@ static void resets(const char *container, const char *given)
     mr_out read;
     bench_begin_on(&b, mr_net_local(), 1, 1);
     set_variable(&b, container, &read);
-    MR_CHECK_OK(mr_remote_reset(b.net, "worker0:1", &given, given != NULL));
+    MR_CHECK_OK(mr_remote_reset(b.net, "worker0:1", &given, given != NULL, 0));
     MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, read, NULL, &v), MR_ABORTED, "not found"); /* it was closed */
     bench_end_session(&b);
     MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION, "uninitialized");
@@ -150,7 +150,7 @@ MR_TEST(server_resets_no_other_container)
     const char *other = "other";
     bench_begin(&b, 1, 1);
     set_variable(&b, "mine", &read);
-    MR_CHECK_OK(mr_remote_reset(b.net, "worker0:1", &other, 1));
+    MR_CHECK_OK(mr_remote_reset(b.net, "worker0:1", &other, 1, 0));
     bench_end_session(&b);
     MR_CHECK_OK(bench_run(&b, bench_nothing, 0, read, NULL, &v));
     MR_CHECK_NEAR(v, -5, 0);
@@ -179,7 +179,7 @@ MR_TEST(server_names_the_task_that_cannot_be_reset)
     bench b;
     bench_begin(&b, 1, 1);
     bench_stop_task(&b, 0);
-    MR_CHECK_ERR(mr_remote_reset(b.net, "worker0:1", NULL, 0), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
+    MR_CHECK_ERR(mr_remote_reset(b.net, "worker0:1", NULL, 0, 0), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
     bench_end(&b);
 }
 

@@ -711,9 +711,10 @@ typedef struct TF_Server TF_Server;
 /* proto: a serialized ServerDef with protocol "grpc".  It listens once it is started. */
 TF_CAPI_EXPORT extern TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status);
 TF_CAPI_EXPORT extern void TF_ServerStart(TF_Server *server, TF_Status *status);
-/* Ends its sessions and steps; it cannot be started again. */
+/* UNIMPLEMENTED once it was started, as in TensorFlow: it serves until the process ends or it is deleted, or until mr_stop_server
+ * (millrace/cluster.h).  Before, it can then not be started any more. */
 TF_CAPI_EXPORT extern void TF_ServerStop(TF_Server *server, TF_Status *status);
-/* Waits until it is stopped. */
+/* Waits until it is stopped.  One that was not started is stopped at once. */
 TF_CAPI_EXPORT extern void TF_ServerJoin(TF_Server *server, TF_Status *status);
 /* "grpc://host:port", the target of sessions; the server's. */
 TF_CAPI_EXPORT extern const char *TF_ServerTarget(TF_Server *server);
