@@ -34,6 +34,16 @@ void mr_log_listen(mr_log_fn fn, void *arg)
     mr_unlock(&mu);
 }
 
+void mr_log_listen_if_silent(mr_log_fn fn, void *arg)
+{
+    if (inside)
+        return; /* somebody listens: it is being called */
+    mr_lock(&mu);
+    if (!listener)
+        set_listener_locked(fn, arg);
+    mr_unlock(&mu);
+}
+
 static void tell(mr_log_level level, const char *file, int line, const char *text)
 {
     mr_lock(&mu);

@@ -3,6 +3,7 @@
  * Steps may be done a hundred thousand times a second: only every tenth of a second one is told. */
 #include "base/report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
 
@@ -27,6 +29,7 @@ static struct {
     bool waits MR_GUARDED_BY(mu);
     const char *blocked MR_GUARDED_BY(mu); /* NULL: by nothing */
     int64_t blocked_ns MR_GUARDED_BY(mu);  /* since when */
+    int64_t progress_ns MR_GUARDED_BY(mu); /* when progress was told */
 } watch = {.fd = -1, .step = -1};
 
 static void look_for_watcher(void)
@@ -116,6 +119,90 @@ void mr_report_tell_figures(const mr_report_figures *f)
                      (long long)f->late, (long long)f->waited_ms, (long long)(f->staleness * 100 + 0.5), (long long)f->staleness_max);
     (void)sendto(watch.fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&watch.to, sizeof watch.to);
 }
+
+/* ---- news ---- */
+
+static const char *const verbs[] = {
+    [MR_REPORT_READY] = "ready", [MR_REPORT_PORT_TAKEN] = "taken", [MR_REPORT_PROGRESS] = "progress", [MR_REPORT_LOG] = "log"};
+
+/* One datagram, cut where it is too long; the watcher is there. */
+static void send_news(mr_report_kind kind, const char *rest)
+{
+    char text[MAX_TEXT];
+    int n = snprintf(text, sizeof text, "%s %s%s%s", verbs[kind], watch.task, rest[0] ? " " : "", rest);
+    (void)sendto(watch.fd, text, (size_t)MR_MIN(n, MAX_TEXT - 1), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&watch.to,
+                 sizeof watch.to);
+}
+
+void mr_report_ready(void)
+{
+    if (watched())
+        send_news(MR_REPORT_READY, "");
+}
+
+void mr_report_port_taken(void)
+{
+    if (watched())
+        send_news(MR_REPORT_PORT_TAKEN, "");
+}
+
+void mr_report_progress(double loss, int64_t last_step)
+{
+    char rest[64];
+    if (!watched())
+        return;
+    int64_t now = mr_now_ns();
+    mr_lock(&watch.mu);
+    bool due = now - watch.progress_ns >= PAUSE_NS;
+    if (due)
+        watch.progress_ns = now;
+    mr_unlock(&watch.mu);
+    snprintf(rest, sizeof rest, "%.9g %lld", loss, (long long)MR_MAX(last_step, -1));
+    if (due)
+        send_news(MR_REPORT_PROGRESS, rest);
+}
+
+static void log_to_watcher(void *arg, mr_log_level level, const char *file, int line, const char *text)
+{
+    (void)arg, (void)level, (void)file, (void)line;
+    send_news(MR_REPORT_LOG, text);
+}
+
+void mr_report_log(void)
+{
+    if (watched())
+        mr_log_listen_if_silent(log_to_watcher, NULL);
+}
+
+static bool parse_progress(mr_sv rest, mr_report_news *out)
+{
+    mr_sv loss;
+    char text[64], *end;
+    if (!mr_sv_cut(&rest, ' ', &loss) || !rest.p || loss.n == 0 || loss.n >= sizeof text)
+        return false;
+    memcpy(text, loss.p, loss.n);
+    text[loss.n] = 0;
+    out->loss = strtod(text, &end);
+    return *end == 0 && mr_sv_to_i64(rest, &out->last_step) && out->last_step >= -1;
+}
+
+bool mr_report_news_parse(mr_sv text, mr_report_news *out)
+{
+    mr_sv rest = text, verb;
+    *out = (mr_report_news){.loss = NAN, .last_step = -1};
+    if (!mr_sv_cut(&rest, ' ', &verb) || !rest.p || !mr_sv_cut(&rest, ' ', &out->task) || !out->task.n)
+        return false;
+    for (int i = 0; i < MR_COUNT(verbs); i++) {
+        if (!mr_sv_is(verb, verbs[i]))
+            continue;
+        out->kind = (mr_report_kind)i;
+        out->text = rest.p ? rest : MR_SV("");
+        return i == MR_REPORT_PROGRESS ? rest.p && parse_progress(rest, out) : i == MR_REPORT_LOG || !rest.p;
+    }
+    return false;
+}
+
+/* ---- what others send ---- */
 
 bool mr_report_figures_parse(mr_sv text, mr_report_figures *out)
 {

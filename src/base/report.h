@@ -20,6 +20,16 @@ void mr_report_waiting(const char *what);
 void mr_report_blocked(const char *what);
 void mr_report_beat(void);
 
+/* This task listens at its address: it has begun.  A program that ends before that is not worth starting again. */
+void mr_report_ready(void);
+/* This task could not listen, because another process uses its port. */
+void mr_report_port_taken(void);
+/* How far the training is: its last loss (NaN: not known), and the global step at which it ends (-1: not known).  The last of
+ * several within a tenth of a second may be lost. */
+void mr_report_progress(double loss, int64_t last_step);
+/* What this process logs goes to the watcher from now on, which shows it; unless there is none, or somebody in this process listens. */
+void mr_report_log(void);
+
 /* What is known of a worker of this job: how it fared with the others.  Told by whoever knows. */
 typedef struct mr_report_figures {
     int64_t worker;     /* its number */
@@ -39,5 +49,15 @@ typedef struct mr_report {
     int64_t step, own;
 } mr_report;
 bool mr_report_parse(mr_sv text, mr_report *out);
+
+/* The other reports of a task: "ready worker/1", "taken worker/1", "progress worker/1 LOSS LAST_STEP" and "log worker/1 TEXT". */
+typedef enum mr_report_kind { MR_REPORT_READY, MR_REPORT_PORT_TAKEN, MR_REPORT_PROGRESS, MR_REPORT_LOG } mr_report_kind;
+typedef struct mr_report_news {
+    mr_report_kind kind;
+    mr_sv task, text;  /* views; text of a log */
+    double loss;       /* of progress: NaN, or */
+    int64_t last_step; /* -1, or */
+} mr_report_news;
+bool mr_report_news_parse(mr_sv text, mr_report_news *out);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "tests/harness/test.h"
 
@@ -99,6 +100,64 @@ MR_TEST(report_tells_figures_of_workers)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         MR_CHECK(!mr_report_figures_parse(mr_sv_of(bad[i]), &f));
     close(fd);
+}
+
+/* The next report, as text. */
+static const char *next_report(int fd)
+{
+    static char text[2048];
+    ssize_t n = recv(fd, text, sizeof text - 1, MSG_DONTWAIT);
+    MR_CHECK(n >= 0);
+    text[MR_MAX(n, 0)] = 0;
+    return text;
+}
+
+MR_TEST(report_tells_that_a_task_is_ready_or_its_port_taken)
+{
+    mr_report_news r;
+    int fd = listen_here();
+    mr_report_ready();
+    MR_CHECK(mr_report_news_parse(mr_sv_of(next_report(fd)), &r));
+    MR_CHECK(r.kind == MR_REPORT_READY && mr_sv_is(r.task, "worker/3"));
+    mr_report_port_taken();
+    MR_CHECK(mr_report_news_parse(mr_sv_of(next_report(fd)), &r));
+    MR_CHECK(r.kind == MR_REPORT_PORT_TAKEN && mr_sv_is(r.task, "worker/3"));
+    close(fd);
+}
+
+MR_TEST(report_tells_the_loss_and_the_last_step)
+{
+    mr_report_news r;
+    int fd = listen_here();
+    mr_report_progress(0.25, 1000);
+    MR_CHECK(mr_report_news_parse(mr_sv_of(next_report(fd)), &r));
+    MR_CHECK(r.kind == MR_REPORT_PROGRESS && r.loss == 0.25 && r.last_step == 1000);
+    mr_report_progress(0.5, 1000); /* too soon */
+    MR_CHECK(recv(fd, &r, sizeof r, MSG_DONTWAIT) < 0);
+    MR_CHECK(mr_report_news_parse(MR_SV("progress worker/3 nan -1"), &r));
+    MR_CHECK(r.loss != r.loss && r.last_step == -1);
+    close(fd);
+}
+
+MR_TEST(report_takes_the_log_when_nobody_listens)
+{
+    mr_report_news r;
+    int fd = listen_here();
+    mr_report_log();
+    mr_info("still waiting for %s", "ps/0");
+    MR_CHECK(mr_report_news_parse(mr_sv_of(next_report(fd)), &r));
+    MR_CHECK(r.kind == MR_REPORT_LOG && mr_sv_is(r.text, "still waiting for ps/0"));
+    close(fd);
+}
+
+MR_TEST(report_refuses_news_that_are_none)
+{
+    mr_report_news r;
+    static const char *const bad[] = {"", "ready", "ready ", "ready worker/1 x", "progress worker/1", "progress worker/1 1",
+                                      "progress worker/1 x 5", "progress worker/1 1 x", "progress worker/1 1 -2", "other worker/1"};
+    for (int i = 0; i < MR_COUNT(bad); i++)
+        if (mr_report_news_parse(mr_sv_of(bad[i]), &r))
+            mr_test_fail(__FILE__, __LINE__, "'%s' was taken", bad[i]);
 }
 
 MR_TEST(report_without_a_watcher_does_nothing)
