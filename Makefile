@@ -42,7 +42,7 @@ CLI_O   := $(CLI_C:%.c=$(B)/%.o)
 
 # gRPC and OpenSSL are known to this library alone, which is opened when they are first needed (src/net/library.h).
 # What it needs of the rest it has a copy of.
-NET_C   := $(filter src/net/grpc/%,$(filter-out %_test.c,$(ALL_C))) src/net/message.c src/net/task_name.c src/net/keys.c \
+NET_C   := $(filter src/net/grpc/%,$(filter-out %_test.c,$(ALL_C))) src/net/message.c src/net/task_name.c src/net/keys.c src/net/listen_check.c \
            $(addprefix src/base/,bytes.c clock.c file.c log.c memory.c status.c str.c thread.c vec.c writer.c)
 NET_O   := $(NET_C:%.c=$(B)/%.o)
 NET_SO  := $(B)/lib/libmillrace-net.so

@@ -4,13 +4,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/report.h"
 #include "base/thread.h"
 #include "net/keys.h"
+#include "net/listen_check.h"
 
 /* ---- keys ---- */
 
@@ -81,7 +84,9 @@ static bool is_this_host(mr_sv host)
 
 static char *socket_folder(void)
 {
-    const char *base = getenv("XDG_RUNTIME_DIR");
+    const char *told = getenv("MILLRACE_SOCKETS"), *base = getenv("XDG_RUNTIME_DIR");
+    if (told && told[0])
+        return mr_strdup(told);
     return base && base[0] == '/' ? mr_printf("%s/millrace", base) : mr_printf("/tmp/millrace-%u", (unsigned)getuid());
 }
 
@@ -93,26 +98,56 @@ static char *socket_path(int64_t port)
     return path;
 }
 
-/* A folder that only this user can reach; one that somebody else made is not used. */
-static mr_status *make_folder(void)
+static bool shm_is(const char *value)
+{
+    const char *mode = getenv("MILLRACE_SHM");
+    return mode && strcmp(mode, value) == 0;
+}
+
+/* Whether only this user can reach the folder: one that somebody else made, or a link, could lead to a stranger's socket.
+ * make: it is made where it does not exist; otherwise that it does not exist is fine. */
+static mr_status *check_folder(bool make)
 {
     struct stat s;
+    struct sockaddr_un longest;
     char *folder = socket_folder();
     mr_status *st = NULL;
-    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-        st = mr_error(MR_FAILED_PRECONDITION, "%s: %s", folder, strerror(errno));
-    else if (lstat(folder, &s) < 0 || !S_ISDIR(s.st_mode) || s.st_uid != getuid() || (s.st_mode & 077))
-        st = mr_error(MR_FAILED_PRECONDITION, "%s belongs to somebody else, or others may enter it", folder);
+    if (strlen(folder) + sizeof "/65535" > sizeof longest.sun_path)
+        st = mr_error(MR_FAILED_PRECONDITION, "the path %s is too long for a socket in it", folder);
+    else if (make && mkdir(folder, 0700) < 0 && errno != EEXIST)
+        st = mr_error(MR_FAILED_PRECONDITION, "cannot make %s: %s", folder, strerror(errno));
+    else if (lstat(folder, &s) < 0)
+        st = make || errno != ENOENT ? mr_error(MR_FAILED_PRECONDITION, "%s: %s", folder, strerror(errno)) : NULL;
+    else if (!S_ISDIR(s.st_mode))
+        st = mr_error(MR_FAILED_PRECONDITION, "%s is not a folder", folder);
+    else if (s.st_uid != getuid())
+        st = mr_error(MR_FAILED_PRECONDITION, "%s belongs to another user", folder);
+    else if (s.st_mode & 077)
+        st = mr_error(MR_FAILED_PRECONDITION, "other users may enter %s", folder);
     mr_free(folder);
     return st;
 }
 
+/* Once in a process: all its ways share the folder.  Takes over the status. */
+static void warn_of_folder(mr_status *st)
+{
+    static _Atomic bool warned;
+    if (!atomic_exchange(&warned, true))
+        mr_warn("tasks of this host are reached through gRPC, not through shared memory: %s", mr_status_message(st));
+    mr_status_free(st);
+}
+
+/* Who is told to use sockets always would wait for ever for one that no task can make. */
 static bool wants_socket(int64_t port)
 {
-    const char *mode = getenv("MILLRACE_SHM");
-    if (mode && strcmp(mode, "off") == 0)
+    if (shm_is("off"))
         return false;
-    if (mode && strcmp(mode, "on") == 0)
+    mr_status *st = check_folder(false);
+    if (st) {
+        warn_of_folder(st);
+        return false;
+    }
+    if (shm_is("on"))
         return true;
     char *path = socket_path(port);
     bool there = access(path, F_OK) == 0;
@@ -190,8 +225,15 @@ static mr_status *open_port(mr_doors *d, const mr_net_listen *o, mr_sv host, int
 {
     mr_net *grpc;
     mr_status *st = mr_net_grpc(&grpc);
-    if (!st)
-        return open_door(d, grpc, o, port);
+    if (!st) {
+        mr_listen_trouble what = MR_LISTEN_FINE;
+        st = open_door(d, grpc, o, port);
+        if (mr_status_code(st) == MR_UNKNOWN)
+            mr_status_free(mr_listen_check(o->address, &what));
+        if (what == MR_LISTEN_IN_USE)
+            mr_report_port_taken(); /* a launcher that chose it chooses another */
+        return st;
+    }
     if (!is_loopback(host))
         return st;
     mr_warn("%s; only tasks of this host can reach %s", mr_status_message(st), o->address);
@@ -203,15 +245,16 @@ static mr_status *open_port(mr_doors *d, const mr_net_listen *o, mr_sv host, int
 static mr_status *open_socket(mr_doors *d, mr_net_listen *o, int port)
 {
     int unused;
+    if (shm_is("off") && d->n)
+        return NULL;
     char *path = socket_path(port);
     o->address = path;
-    mr_status *st = make_folder();
+    mr_status *st = check_folder(true);
     if (!st)
         st = open_door(d, local_net(), o, &unused);
     mr_free(path);
     if (st && d->n) {
-        mr_warn("no shared memory: %s", mr_status_message(st));
-        mr_status_free(st);
+        warn_of_folder(st);
         st = NULL;
     }
     return st;

@@ -74,13 +74,6 @@ void mr_grpc_server_args(mr_grpc_args *a, size_t max_message)
 
 /* ---- credentials ---- */
 
-static mr_status *check_keys(const mr_net_keys *k)
-{
-    if (!k->ca || !k->certificate || !k->key)
-        return mr_invalid("TLS needs the CA's certificate, a certificate and its key");
-    return NULL;
-}
-
 static grpc_ssl_pem_key_cert_pair pair_of(const mr_net_keys *k)
 {
     return (grpc_ssl_pem_key_cert_pair){.private_key = k->key, .cert_chain = k->certificate};
@@ -92,10 +85,10 @@ mr_status *mr_grpc_client_credentials(const mr_net_keys *keys, grpc_channel_cred
         *out = grpc_insecure_credentials_create();
         return NULL;
     }
-    MR_TRY(check_keys(keys));
+    MR_TRY(mr_grpc_check_keys(keys));
     grpc_ssl_pem_key_cert_pair pair = pair_of(keys);
     *out = grpc_ssl_credentials_create(keys->ca, &pair, NULL, NULL);
-    return *out ? NULL : mr_invalid("these keys are none");
+    return *out ? NULL : mr_invalid("gRPC does not take these keys");
 }
 
 mr_status *mr_grpc_server_credentials(const mr_net_keys *keys, grpc_server_credentials **out)
@@ -104,9 +97,9 @@ mr_status *mr_grpc_server_credentials(const mr_net_keys *keys, grpc_server_crede
         *out = grpc_insecure_server_credentials_create();
         return NULL;
     }
-    MR_TRY(check_keys(keys));
+    MR_TRY(mr_grpc_check_keys(keys));
     grpc_ssl_pem_key_cert_pair pair = pair_of(keys);
     *out = grpc_ssl_server_credentials_create_ex(
         keys->ca, &pair, 1, GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY, NULL);
-    return *out ? NULL : mr_invalid("these keys are none");
+    return *out ? NULL : mr_invalid("gRPC does not take these keys");
 }

@@ -93,7 +93,16 @@ void mr_grpc_disconnect(mr_net_peer *p);
 void mr_grpc_start(mr_net_peer *p, mr_net_request *r);
 void mr_grpc_cancel(mr_net_request *r);
 
+/* ---- library.c ---- */
+
+/* Between these two what gRPC logs on this thread is kept from the log: the caller says it in fewer words. */
+void mr_grpc_hush(void);
+void mr_grpc_unhush(void);
+
 /* ---- keys.c ---- */
+
+/* INVALID_ARGUMENT naming the one of them that is none, or does not belong to the others. */
+mr_status *mr_grpc_check_keys(const mr_net_keys *k);
 mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const char *const *hosts,
                              int n, int days);
 

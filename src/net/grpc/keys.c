@@ -118,6 +118,48 @@ static mr_status *load(const char *path, EVP_PKEY **key, X509 **certificate)
     return st;
 }
 
+/* ---- keys as they are used ---- */
+
+static X509 *certificate_of(const char *pem)
+{
+    BIO *b = BIO_new_mem_buf(pem, -1);
+    X509 *c = b ? PEM_read_bio_X509(b, NULL, no_password, NULL) : NULL;
+    BIO_free(b);
+    return c;
+}
+
+static EVP_PKEY *key_of(const char *pem)
+{
+    BIO *b = BIO_new_mem_buf(pem, -1);
+    EVP_PKEY *k = b ? PEM_read_bio_PrivateKey(b, NULL, no_password, NULL) : NULL;
+    BIO_free(b);
+    return k;
+}
+
+mr_status *mr_grpc_check_keys(const mr_net_keys *k)
+{
+    if (!k->ca || !k->certificate || !k->key)
+        return mr_invalid("TLS needs the CA's certificate, a certificate and its key");
+    X509 *ca = certificate_of(k->ca), *own = certificate_of(k->certificate);
+    EVP_PKEY *key = key_of(k->key);
+    mr_status *st = NULL;
+    if (!ca)
+        st = mr_invalid("The keys are wrong: the CA's certificate is not one in PEM");
+    else if (!own)
+        st = mr_invalid("The keys are wrong: the task's certificate is not one in PEM");
+    else if (!key)
+        st = mr_invalid("The keys are wrong: the task's private key is not one in PEM, or needs a password");
+    else if (X509_check_private_key(own, key) != 1)
+        st = mr_invalid("The keys are wrong: the private key does not belong to the certificate");
+    X509_free(ca);
+    X509_free(own);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return st;
+}
+
+/* ---- making them ---- */
+
 /* The key that is there, or a new one. */
 static mr_status *load_or_make_key(const char *path, EVP_PKEY **out)
 {

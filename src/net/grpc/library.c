@@ -20,9 +20,16 @@ static mr_net grpc = {
     .cancel = mr_grpc_cancel,
 };
 
+static _Thread_local bool hushed;
+
+void mr_grpc_hush(void) { hushed = true; }
+void mr_grpc_unhush(void) { hushed = false; }
+
 /* gRPC would write to stderr by itself. */
 static void log_grpc(gpr_log_func_args *a)
 {
+    if (hushed)
+        return;
     mr_log_at(a->severity == GPR_LOG_SEVERITY_ERROR ? MR_LOG_WARNING : MR_LOG_INFO, a->file,
               a->line, "gRPC: %s", a->message);
 }

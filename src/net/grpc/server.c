@@ -13,6 +13,7 @@
 #include "net/grpc/grpc.h"
 
 #include "base/clock.h"
+#include "net/listen_check.h"
 #include "net/message.h"
 #include "net/task_name.h"
 
@@ -381,17 +382,23 @@ static void shut(mr_tag *t, bool ok)
     mr_unlock(&s->mu);
 }
 
+/* gRPC tells only that it could not bind, and logs a page about it: the cause is found by a look of our own. */
 static mr_status *bind(mr_net_server *s, const char *address, int *port)
 {
     grpc_server_credentials *creds;
     MR_TRY(mr_grpc_server_credentials(s->o.keys, &creds));
+    mr_grpc_hush();
     *port = grpc_server_add_http2_port(s->server, address, creds);
+    mr_grpc_unhush();
     grpc_server_credentials_release(creds);
-    if (*port == 0)
-        return mr_error(MR_UNAVAILABLE,
-                        "cannot listen at %s: it is in use, not ours, or the keys are wrong",
-                        address);
-    return NULL;
+    if (*port != 0)
+        return NULL;
+    mr_status *st = mr_listen_check(address, NULL);
+    return st ? st
+              : mr_error(MR_UNKNOWN,
+                         "Could not start gRPC server: cannot listen at %s: gRPC gives no reason, and nothing stands in "
+                         "the way now",
+                         address);
 }
 
 static void shut_down(mr_net_server *s)

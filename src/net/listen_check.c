@@ -1,0 +1,97 @@
+/* net/listen_check.c -- why nobody can listen at an address.
+ *
+ * gRPC tells only that it could not.  What it tried is tried once more here, where errno can be read.  This file is in
+ * libmillrace-net.so too. */
+#include "net/listen_check.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/str.h"
+
+static mr_status *cannot(const char *address, mr_listen_trouble *what, mr_listen_trouble trouble, const char *why)
+{
+    *what = trouble;
+    return mr_error(MR_UNKNOWN, "Could not start gRPC server: cannot listen at %s: %s", address, why);
+}
+
+static mr_status *explain(const char *address, const char *host, const char *port, int err, mr_listen_trouble *what)
+{
+    mr_str why = {0};
+    mr_listen_trouble trouble = MR_LISTEN_OTHER;
+    switch (err) {
+    case EADDRINUSE:
+        trouble = MR_LISTEN_IN_USE;
+        mr_str_printf(&why, "another process uses port %s", port);
+        break;
+    case EADDRNOTAVAIL:
+        trouble = MR_LISTEN_NOT_HERE;
+        mr_str_printf(&why, "%s is not an address of this machine (MILLRACE_BIND=0.0.0.0 listens at all of its addresses)", host);
+        break;
+    case EACCES:
+    case EPERM:
+        trouble = MR_LISTEN_NOT_ALLOWED;
+        mr_str_printf(&why, "this user may not use port %s: low ports are for root", port);
+        break;
+    default: mr_str_appendz(&why, strerror(err));
+    }
+    mr_status *st = cannot(address, what, trouble, mr_str_z(&why));
+    mr_str_deinit(&why);
+    return st;
+}
+
+/* 0, or errno. */
+static int try_one(const struct addrinfo *a)
+{
+    int on = 1, err = 0;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* as gRPC does: a port in TIME_WAIT is free */
+    if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, 1) < 0)
+        err = errno;
+    close(fd);
+    return err;
+}
+
+/* One of the addresses of a name is enough, as for gRPC. */
+static mr_status *try_all(const char *address, const char *host, const char *port, mr_listen_trouble *what)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list = NULL;
+    int rc = getaddrinfo(host, port, &hints, &list), err = 0;
+    if (rc != 0) {
+        char *why = rc == EAI_SYSTEM ? mr_printf("the name %s does not resolve: %s", host, strerror(errno))
+                                     : mr_printf("the name %s does not resolve: %s", host, gai_strerror(rc));
+        mr_status *st = cannot(address, what, MR_LISTEN_NO_NAME, why);
+        mr_free(why);
+        return st;
+    }
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        int one = try_one(a);
+        if (one == 0 || !err || one == EADDRINUSE) /* a taken port says more than a family that is switched off */
+            err = one;
+        if (one == 0)
+            break;
+    }
+    freeaddrinfo(list);
+    return err ? explain(address, host, port, err, what) : NULL;
+}
+
+mr_status *mr_listen_check(const char *address, mr_listen_trouble *what)
+{
+    mr_listen_trouble unused;
+    const char *colon = strrchr(address, ':');
+    what = what ? what : &unused;
+    *what = MR_LISTEN_FINE;
+    if (!colon || colon == address)
+        return cannot(address, what, MR_LISTEN_OTHER, "it is not host:port");
+    bool six = address[0] == '[' && colon[-1] == ']' && colon - address > 2;
+    char *host = mr_strndup(address + six, (size_t)(colon - address) - 2 * (size_t)six);
+    mr_status *st = try_all(address, host, colon + 1, what);
+    mr_free(host);
+    return st;
+}

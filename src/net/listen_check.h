@@ -1,0 +1,20 @@
+/* net/listen_check.h -- why nobody can listen at an address. */
+#ifndef MR_NET_LISTEN_CHECK_H
+#define MR_NET_LISTEN_CHECK_H
+
+#include "base/status.h"
+
+typedef enum mr_listen_trouble {
+    MR_LISTEN_FINE,
+    MR_LISTEN_IN_USE,      /* another process has the port */
+    MR_LISTEN_NOT_HERE,    /* the address is of another machine */
+    MR_LISTEN_NOT_ALLOWED, /* the port is not for everybody */
+    MR_LISTEN_NO_NAME,     /* the name does not resolve */
+    MR_LISTEN_OTHER,
+} mr_listen_trouble;
+
+/* Tries to listen at "host:port", and stops at once.  NULL when that went well, else UNKNOWN, as TensorFlow has it, with the
+ * one cause; *what (may be NULL) is that cause for code to decide by. */
+mr_status *mr_listen_check(const char *address, mr_listen_trouble *what);
+
+#endif
