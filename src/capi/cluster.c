@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "capi/cluster_internal.h"
 #include "dist/synchrony.h"
 #include "train/replicas.h"
@@ -37,7 +38,9 @@ static mr_status *start_task(mr_cluster_task *t, const mr_cluster_options *o)
         return mr_invalid("cluster: task %d of job '%s' is not in it", t->def.task, t->def.job);
     mr_server_options with = {.zookeeper = o->zookeeper, .zookeeper_ms = o->zookeeper_ms, .address = o->address};
     MR_TRY(mr_server_new(&t->def, &with, &t->server));
-    return mr_server_start(t->server);
+    MR_TRY(mr_server_start(t->server));
+    mr_info("Started server with target: %s", mr_server_target(t->server));
+    return NULL;
 }
 
 mr_cluster_task *mr_cluster_task_new(const mr_cluster_options *options, TF_Status *status)

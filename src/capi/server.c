@@ -1,4 +1,5 @@
 /* capi/server.c -- TF_Server: one task of a cluster in this process. */
+#include "base/log.h"
 #include "capi/internal.h"
 #include "millrace/cluster.h"
 #include "server/server.h"
@@ -30,7 +31,10 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status)
 
 void TF_ServerStart(TF_Server *server, TF_Status *status)
 {
-    mr_capi_set_status(status, server ? mr_server_start(server->server) : no_server());
+    mr_status *st = server ? mr_server_start(server->server) : no_server();
+    if (!st)
+        mr_info("Started server with target: %s", mr_server_target(server->server));
+    mr_capi_set_status(status, st);
 }
 
 /* TensorFlow's front end calls this whenever a server's object goes away, and counts on the refusal: programs use the

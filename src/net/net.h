@@ -50,6 +50,14 @@ struct mr_net_call {
 
 /* ---- asking ---- */
 
+typedef struct mr_net_pending { /* of server/pending.c, which knows all that is not answered yet */
+    struct mr_fellows *of;
+    int task;
+    int64_t since_ns;
+    void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply); /* whose place it has taken */
+    mr_net_request *next, **link;
+} mr_net_pending;
+
 struct mr_net_request { /* embedded in what waits; must live until done was called */
     const char *method;
     mr_bytes body;       /* taken over */
@@ -59,6 +67,7 @@ struct mr_net_request { /* embedded in what waits; must live until done was call
     void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply); /* owns st; may take the reply */
     void *impl;          /* the transport's */
     mr_net *net;         /* of whom starts it: the transport it was started with (server/fellows.c); NULL: none yet */
+    mr_net_pending pending;
 };
 
 /* ---- a transport ---- */

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "server/host.h"
 #include "server/parked.h"
+#include "server/pending.h"
 #include "server/watch.h"
 
 /* ---- life ---- */
@@ -30,6 +31,7 @@ void mr_fellows_close(mr_fellows *p)
     mr_lock(&p->mu);
     p->closed = true;
     mr_unlock(&p->mu);
+    mr_pending_stop(p);
     mr_park_close(p);
     for (int i = 0; i < p->cluster.tasks.n; i++) {
         mr_lock(&p->mu);
@@ -45,7 +47,7 @@ static void take_apart(mr_fellows *p)
     mr_fellows_close(p);
     mr_watch_free(p->watch);
     mr_cluster_deinit(&p->cluster);
-    MR_ASSERT(!p->parked);
+    MR_ASSERT(!p->parked && !p->pending);
     mr_book_deinit(&p->book);
     mr_cond_deinit(&p->started);
     mr_mutex_deinit(&p->mu);
@@ -72,6 +74,7 @@ mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brough
     mr_book_init(&p->book, p->cluster.tasks.n);
     p->watch = mr_watch_new(p);
     mr_host_add_peers(h, p);
+    mr_pending_watch(p);
     *out = p;
     if (st) {
         mr_fellows_unref(p);
@@ -153,6 +156,7 @@ void mr_fellows_ask(mr_fellows *p, int task, mr_net_request *r)
     mr_way *way;
     mr_bytes none = {0};
     mr_lock(&p->mu);
+    mr_pending_add_locked(p, task, r);
     mr_status *st = mr_fellows_way_locked(p, task, r, &way);
     if (!st && !way) /* nobody knows where it is */
         st = mr_park_locked(p, task, r);

@@ -10,6 +10,7 @@
 
 #include "base/pool.h"
 #include "base/thread.h"
+#include "base/timers.h"
 #include "dist/cluster.h"
 #include "net/naming_book.h"
 #include "net/net.h"
@@ -39,6 +40,8 @@ typedef struct mr_fellows {
     bool *watched MR_GUARDED_BY(mu);     /* by task: it was asked for */
     struct mr_parked_request *parked MR_GUARDED_BY(mu); /* requests that wait for an address (server/parked.c) */
     mr_cond started;                            /* a parked request goes its way */
+    mr_net_request *pending MR_GUARDED_BY(mu); /* all that are not answered (server/pending.c) */
+    mr_timer pending_timer;
     struct mr_fellows *next, **link; /* of the host's, under its lock */
     mr_task parting;                 /* of the host's pool, at the end */
 } mr_fellows;

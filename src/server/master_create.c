@@ -4,6 +4,7 @@
  * without. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/long_wait.h"
 #include "base/memory.h"
 #include "dist/session.h"
 #include "graph/graph_def.h"
@@ -11,7 +12,6 @@
 #include "server/wire.h"
 
 #define START_DEADLINE_NS (600 * INT64_C(1000000000)) /* for a cluster to come up */
-#define TELL_NS (10 * INT64_C(1000000000))
 #define MAKE_DEADLINE_NS (8 * INT64_C(1000000000))
 
 typedef struct creation creation;
@@ -275,30 +275,40 @@ static void gather(creation *c)
 
 /* ---- telling whom it waits for ---- */
 
+/* A line for each task, in TensorFlow's words; a log of a thousand tasks helps nobody. */
+static void log_missing(creation *c, mr_str *names, int n, double seconds)
+{
+    enum { MAX_LINES = 10 };
+    for (int i = 0; i < MR_MIN(n, MAX_LINES); i++)
+        mr_info("CreateSession still waiting for response from worker: %s, %.0f s", mr_str_z(&names[i]), seconds);
+    if (n > MAX_LINES)
+        mr_info("CreateSession still waiting for response from %d more of %d workers", n - MAX_LINES, c->n_tasks);
+}
+
 /* The timer holds a reference while it is set. */
 static void tell_missing(mr_timer *t)
 {
     creation *c = (creation *)((char *)t - offsetof(creation, timer));
     mr_master *m = c->session->master;
-    mr_str names = {0};
+    mr_str *names = mr_new_array(mr_str, c->n_tasks + 1);
     int n = 0;
     mr_lock(&c->mu);
     for (int i = 0; i < c->n_tasks; i++)
         if (c->state.waiting[i]) {
-            mr_str_appendz(&names, n++ ? ", " : "");
             if (i == c->session->peers->self)
-                mr_str_appendz(&names, mr_fellows_name(c->session->peers));
+                mr_str_appendz(&names[n++], mr_fellows_name(c->session->peers));
             else
-                mr_watch_describe(c->session->peers->watch, i, &names);
+                mr_watch_describe(c->session->peers->watch, i, &names[n++]);
         }
     bool over = c->answered;
     if (!over)
-        mr_timers_set(m->timers, t, mr_now_ns() + TELL_NS, tell_missing);
+        mr_timers_set(m->timers, t, mr_now_ns() + mr_long_wait_period_ns(), tell_missing);
     mr_unlock(&c->mu);
-    if (n && !over)
-        mr_info("CreateSession still waits for %d of %d tasks after %.0f s: %s", n, c->n_tasks,
-                (double)(mr_now_ns() - c->begun_ns) / 1e9, mr_str_z(&names));
-    mr_str_deinit(&names);
+    if (!over)
+        log_missing(c, names, n, (double)(mr_now_ns() - c->begun_ns) / 1e9);
+    for (int i = 0; i < n; i++)
+        mr_str_deinit(&names[i]);
+    mr_free(names);
     if (over)
         creation_unref(c);
 }
@@ -498,7 +508,7 @@ void mr_master_create_session(void *service, mr_net_call *call, mr_sv body)
     mr_refs_take(&c->refs); /* this function's */
     mr_refs_take(&c->refs); /* the timer's */
     c->begun_ns = mr_now_ns();
-    mr_timers_set(s->master->timers, &c->timer, c->begun_ns + TELL_NS, tell_missing);
+    mr_timers_set(s->master->timers, &c->timer, c->begun_ns + mr_long_wait_period_ns(), tell_missing);
     mr_lock(&c->mu);
     mr_creation_begin(&c->state, &a);
     mr_unlock(&c->mu);

@@ -4,6 +4,8 @@
  * RunStep call; the calling thread waits for it.  What ends it from outside cancels that call: the client is told at once,
  * the master stops the step at its tasks meanwhile. */
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/long_wait.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
 #include "server/host.h"
@@ -126,6 +128,9 @@ static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
 {
     bool heard = !c->request.wait_for_ready;
     int hung_up = 0;      /* in a row */
+    double seconds;
+    mr_long_wait long_wait;
+    mr_long_wait_begin(&long_wait, mr_now_ns());
     mr_status *st = NULL; /* of the last probe */
     for (;;) {
         mr_lock(&w->mu);
@@ -149,6 +154,10 @@ static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
         hung_up = mr_status_code(st) == MR_UNAVAILABLE && strstr(mr_status_message(st), "hangs up") ? hung_up + 1 : 0;
         if (mr_status_code(st) == MR_UNAUTHENTICATED || hung_up == HANG_UPS)
             return st;
+        /* A master that is up tells by itself whom it waits for. */
+        if (!heard && mr_long_wait_due(&long_wait, mr_now_ns(), &seconds))
+            mr_info("%s still waiting for the master: %s (%.0f s)", c->request.method + strlen(MR_MASTER_SERVICE),
+                    st ? mr_status_message(st) : "it does not answer", seconds);
         if (!heard || !means_silence(st))
             continue;
         mr_status *silent = mr_error(MR_UNAVAILABLE, "The master does not answer: %s", mr_status_message(st));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/report.h"
 #include "exec/threads.h"
 #include "server/collective.h"
 #include "server/host.h"
@@ -285,6 +286,7 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
 mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out)
 {
     mr_server *s = mr_new(mr_server);
+    mr_report_log(); /* a program that shows no log itself is heard by its launcher */
     mr_mutex_init(&s->mount_mu);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
@@ -318,8 +320,10 @@ mr_status *mr_server_start(mr_server *s)
     mr_status *st = NULL;
     if (s->state == STOPPING || s->state == STOPPED)
         st = mr_error(MR_FAILED_PRECONDITION, "Server has stopped.");
-    else if (s->state == MADE && !(st = listen_all(s)))
+    else if (s->state == MADE && !(st = listen_all(s))) {
         s->state = STARTED;
+        mr_report_ready();
+    }
     mr_unlock(&s->mu);
     return st;
 }

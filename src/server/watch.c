@@ -345,7 +345,9 @@ void mr_watch_describe(mr_watch *w, int task, mr_str *out)
     const mr_member *m = &w->members.members[task];
     const char *trouble = w->beats[task].trouble;
     mr_str_appendz(out, mr_fellows_task(w->peers, task)->name);
-    if (m->incarnation)
+    if (!w->beats[task].held && !trouble)
+        ; /* nobody has asked it for a heartbeat */
+    else if (m->incarnation)
         mr_str_printf(out, " (last heard of %.1f s ago%s%s)", seconds_since(m->heard_ns), trouble ? "; " : "",
                       trouble ? trouble : "");
     else

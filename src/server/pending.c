@@ -1,0 +1,139 @@
+/* server/pending.c -- requests to tasks that are not answered yet.
+ *
+ * A pending request is in the list of its fellows.  Its `done` is ours meanwhile: it takes the request out and calls the one it stands
+ * for, so the list never holds a request whose memory is gone.  One timer looks at the list; a request costs two short locks and no
+ * timer.  Requests to this very task are waits for others only where all members of something have to come. */
+#include "server/pending.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/long_wait.h"
+#include "base/memory.h"
+#include "server/watch.h"
+
+enum { MAX_LINES = 10 }; /* a log of a thousand tasks helps nobody */
+
+static void take_out_locked(mr_fellows *p, mr_net_request *r) MR_REQUIRES(p->mu);
+static void take_out_locked(mr_fellows *p, mr_net_request *r)
+{
+    mr_net_pending *w = &r->pending;
+    MR_ASSERT(w->of == p && *w->link == r);
+    (void)p;
+    *w->link = w->next;
+    if (w->next)
+        w->next->pending.link = w->link;
+}
+
+static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    mr_fellows *p = r->pending.of;
+    mr_lock(&p->mu);
+    take_out_locked(p, r);
+    r->done = r->pending.done;
+    mr_unlock(&p->mu);
+    r->done(r, st, reply);
+}
+
+void mr_pending_add_locked(mr_fellows *p, int task, mr_net_request *r)
+{
+    r->pending = (mr_net_pending){.of = p, .task = task, .since_ns = mr_now_ns(), .done = r->done, .next = p->pending, .link = &p->pending};
+    if (r->pending.next)
+        r->pending.next->pending.link = &r->pending.next;
+    p->pending = r;
+    r->done = answered;
+}
+
+/* ---- telling ---- */
+
+static const struct reason {
+    const char *method, *text;
+    bool of_all; /* whoever answers waits for others in turn: also a wait when it is this task */
+} reasons[] = {
+    {MR_WORKER_SERVICE "RunGraph", "its part of a step is still running", false},
+    {MR_WORKER_SERVICE "RecvTensor", "a tensor of a step has not come", false},
+    {MR_WORKER_SERVICE "RegisterGraph", "it is still preparing its part of the graph", false},
+    {MR_WORKER_SERVICE "CreateWorkerSession", "it is still making its session", false},
+    {MR_WORKER_SERVICE "CompleteGroup", "not all members of a collective have joined", true},
+    {MR_WORKER_SERVICE "CompleteInstance", "the sender of a broadcast has not joined", true},
+    {MR_WORKER_SERVICE "JoinCollective", "not all workers have joined the group", true},
+    {MR_WORKER_SERVICE "RecvBuf", "a piece of a collective has not come", false},
+    {MR_WORKER_SERVICE "GetStepSequence", "it has not given the number of a step", false},
+    {MR_WORKER_SERVICE "GetStatus", NULL, false}, /* a heartbeat, or CreateSession's, which tells by itself */
+};
+
+/* NULL: not to be told. */
+static const char *reason_of(const mr_fellows *p, const mr_net_request *r)
+{
+    for (int i = 0; i < MR_COUNT(reasons); i++)
+        if (strcmp(r->method, reasons[i].method) == 0)
+            return r->pending.task == p->self && !reasons[i].of_all ? NULL : reasons[i].text;
+    return r->pending.task == p->self ? NULL : r->method;
+}
+
+typedef struct late_task { /* what is waited for of one task */
+    int n;
+    int64_t since_ns; /* of the oldest */
+    char *text;       /* why, of that one */
+} late_task;
+
+/* Gathers, by task, what has waited for a period or longer. */
+static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late) MR_REQUIRES(p->mu);
+static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late)
+{
+    int n = 0;
+    for (mr_net_request *r = p->pending; r; r = r->pending.next) {
+        late_task *t = &late[r->pending.task];
+        const char *reason = now_ns - r->pending.since_ns >= mr_long_wait_period_ns() ? reason_of(p, r) : NULL;
+        if (!reason)
+            continue;
+        n += t->n++ == 0;
+        if (t->n > 1 && r->pending.since_ns >= t->since_ns)
+            continue;
+        t->since_ns = r->pending.since_ns;
+        mr_free(t->text);
+        t->text = reason == r->method ? mr_printf("%s has not been answered", r->method) : mr_strdup(reason);
+    }
+    return n;
+}
+
+static void tell_late(mr_timer *timer)
+{
+    mr_fellows *p = (mr_fellows *)((char *)timer - offsetof(mr_fellows, pending_timer));
+    int n_tasks = p->cluster.tasks.n, told = 0;
+    late_task *late = mr_new_array(late_task, n_tasks + 1);
+    int64_t now_ns = mr_now_ns();
+    mr_lock(&p->mu);
+    int n = gather_locked(p, now_ns, late);
+    bool closed = p->closed;
+    mr_unlock(&p->mu);
+    for (int i = 0; i < n_tasks; i++) {
+        if (!late[i].n || told++ >= MAX_LINES)
+            continue;
+        mr_str who = {0};
+        if (i == p->self)
+            mr_str_printf(&who, "other tasks at %s", mr_fellows_name(p));
+        else
+            mr_watch_describe(p->watch, i, &who);
+        mr_info("Still waiting for %s: %s (%.0f s)", mr_str_z(&who), late[i].text, (double)(now_ns - late[i].since_ns) / 1e9);
+        mr_str_deinit(&who);
+    }
+    if (n > MAX_LINES)
+        mr_info("Still waiting for %d more tasks", n - MAX_LINES);
+    for (int i = 0; i < n_tasks; i++)
+        mr_free(late[i].text);
+    mr_free(late);
+    if (!closed)
+        mr_timers_set(p->host->timers, timer, mr_now_ns() + mr_long_wait_period_ns(), tell_late);
+}
+
+void mr_pending_watch(mr_fellows *p)
+{
+    mr_timers_set(p->host->timers, &p->pending_timer, mr_now_ns() + mr_long_wait_period_ns(), tell_late);
+}
+
+/* The fellows are closed: a callback that runs is waited for, and may have set one more. */
+void mr_pending_stop(mr_fellows *p)
+{
+    mr_timers_clear(p->host->timers, &p->pending_timer);
+    mr_timers_clear(p->host->timers, &p->pending_timer);
+}
