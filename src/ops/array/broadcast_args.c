@@ -20,8 +20,8 @@ static mr_status *write_ints(mr_run *r, int i, int n, const int64_t *v)
 static mr_status *run_args(mr_run *r)
 {
     mr_shape a, b, both;
-    MR_TRY(mr_in_shape(r, 0, "s0", 0, &a));
-    MR_TRY(mr_in_shape(r, 1, "s1", 0, &b));
+    MR_TRY(mr_in_shape(r, 0, "s0", INT64_MIN, &a));
+    MR_TRY(mr_in_shape(r, 1, "s1", INT64_MIN, &b));
     MR_TRY(mr_shape_broadcast(a.rank, a.dims, b.rank, b.dims, &both));
     return write_ints(r, 0, both.rank, both.dims);
 }
@@ -46,7 +46,8 @@ MR_OP(BroadcastArgs,
     .examples = MR_EXAMPLES(
         "[2, 1, 3], [4, 1] -> [2, 4, 3]", "shape(0), [2] -> [2]", "[1], [0] -> [0]",
         "[2], [3] -> !INVALID_ARGUMENT Incompatible shapes: [2] vs. [3]",
-        "[-1], [3] -> !INVALID_ARGUMENT at least 0"));
+        "[-1, 1], [1, -2] -> [-1, -2]", "[-1], [-1] -> [-1]",
+        "[-1], [3] -> !INVALID_ARGUMENT Incompatible shapes: [-1] vs. [3]"));
 
 /* ---- BroadcastGradientArgs ---- */
 
@@ -67,8 +68,8 @@ static mr_status *run_gradient_args(mr_run *r)
 {
     mr_shape a, b, both;
     int64_t axes[MR_MAX_RANK] = {0};
-    MR_TRY(mr_in_shape(r, 0, "s0", 0, &a));
-    MR_TRY(mr_in_shape(r, 1, "s1", 0, &b));
+    MR_TRY(mr_in_shape(r, 0, "s0", INT64_MIN, &a));
+    MR_TRY(mr_in_shape(r, 1, "s1", INT64_MIN, &b));
     MR_TRY(mr_shape_broadcast(a.rank, a.dims, b.rank, b.dims, &both));
     bool equal = mr_shape_eq(a.rank, a.dims, b.rank, b.dims);
     MR_TRY(write_ints(r, 0, equal ? 0 : summed_axes(&a, &b, both.rank, axes), axes));

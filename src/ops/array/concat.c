@@ -16,20 +16,15 @@ static args concat_args(const mr_node *n)
     return (args){v1 ? 0 : n->n_in - 1, v1 ? 1 : 0, n->n_in - 1};
 }
 
-static mr_status *no_scalars(void)
-{
-    return mr_invalid("Can't concatenate scalars (use tf.stack instead)");
-}
-
 /* ---- kernel ---- */
 
 static mr_status *mismatch(const char *what, const mr_tensor *a, int i, const mr_tensor *b)
 {
-    return mr_invalid("ConcatOp : %s of inputs should match: shape[0] = %s vs. shape[%d] = %s",
+    return mr_invalid("ConcatOp : %s should match: shape[0] = %s vs. shape[%d] = %s",
                       what, MR_TENSOR_SHAPE(a), i, MR_TENSOR_SHAPE(b));
 }
 
-/* The result's size along the axis. */
+/* The result's size along the axis.  Scalars (axis 0) count as vectors of one element. */
 static mr_status *joined_size(mr_run *r, args a, int axis, int64_t *out)
 {
     const mr_tensor *first = mr_in(r, a.first);
@@ -37,40 +32,55 @@ static mr_status *joined_size(mr_run *r, args a, int axis, int64_t *out)
     for (int i = 0; i < a.n; i++) {
         const mr_tensor *t = mr_in(r, a.first + i);
         if (t->rank != first->rank)
-            return mismatch("Ranks", first, i, t);
+            return mismatch("Ranks of all input tensors", first, i, t);
         for (int d = 0; d < t->rank; d++)
             if (d != axis && t->dims[d] != first->dims[d])
-                return mismatch("Dimensions", first, i, t);
-        if (!mr_i64_add(*out, t->dims[axis], out))
+                return mismatch("Dimensions of inputs", first, i, t);
+        if (!mr_i64_add(*out, t->rank == 0 ? 1 : t->dims[axis], out))
             return mr_invalid("ConcatOp : The result is too large");
     }
     return NULL;
 }
 
+/* The axis, counted from the front.  Axis 0 is also right for scalars, which become a vector: a graph whose shapes are
+ * known refuses that when it is made, an eager execution does not. */
+static mr_status *concat_axis(const mr_run *r, args a, int rank, int *axis)
+{
+    const mr_tensor *t = mr_in(r, a.axis);
+    if (t->rank > 1 || t->n != 1)
+        return mr_invalid("ConcatOp : %s tensor should be a scalar integer, but got shape %s",
+                          a.axis == 0 ? "concat_dim" : "axis", MR_TENSOR_SHAPE(t));
+    int64_t given = mr_tensor_int_at(t, 0);
+    if (given != 0 && (given < -rank || given >= rank))
+        return mr_invalid("ConcatOp : Expected concatenating dimensions in the range [%d, %d), but got %lld", -rank,
+                          rank, (long long)given);
+    *axis = (int)(given < 0 ? given + rank : given);
+    return NULL;
+}
+
+/* Joins the values.  Where one of them is the whole result, because the others are empty, it is passed on. */
 static mr_status *run_concat(mr_run *r)
 {
     args a = concat_args(r->node);
     const mr_tensor *first = mr_in(r, a.first);
-    int axis = 0;
+    int axis = 0, rank = MR_MAX(first->rank, 1);
     int64_t total = 0, dims[MR_MAX_RANK], at = 0;
     mr_tensor *out;
-    if (first->rank == 0)
-        return no_scalars();
-    MR_TRY(mr_status_prepend(mr_in_axis(r, a.axis, first->rank, &axis), "ConcatOp : "));
+    MR_TRY(concat_axis(r, a, first->rank, &axis));
     MR_TRY(joined_size(r, a, axis, &total));
     memcpy(dims, first->dims, (size_t)first->rank * sizeof(int64_t));
     dims[axis] = total;
-    for (int i = 0; i < a.n; i++)
+    for (int i = 0; i < a.n && first->rank > 0; i++)
         if (mr_in(r, a.first + i)->dims[axis] == total) { /* all others are empty */
             mr_run_pass(r, a.first + i, 0);
             return NULL;
         }
-    MR_TRY(mr_run_output(r, 0, first->rank, dims, &out));
-    int64_t inner = mr_dims_product(dims, axis + 1, first->rank),
+    MR_TRY(mr_run_output(r, 0, rank, dims, &out));
+    int64_t inner = mr_dims_product(dims, axis + 1, rank),
             outer = mr_dims_product(dims, 0, axis);
     for (int i = 0; i < a.n && out->n > 0; i++) {
         const mr_tensor *t = mr_in(r, a.first + i);
-        int64_t run = t->dims[axis] * inner;
+        int64_t run = t->rank == 0 ? 1 : t->dims[axis] * inner;
         mr_blit b;
         mr_blit_init(&b);
         mr_blit_dim(&b, outer, run, total * inner);
@@ -83,49 +93,52 @@ static mr_status *run_concat(mr_run *r)
 
 /* ---- shape ---- */
 
-/* All inputs but their sizes along the axis (-1: not known, so any size may differ). */
-static mr_status *merge_inputs(mr_infer *c, args a, int axis, const mr_pshape *start,
-                               const mr_pshape **out)
+/* Of unknown axis: the rank of the first input whose rank is known, and nothing of the sizes. */
+static mr_status *shape_of_any_axis(mr_infer *c, args a)
 {
-    const mr_pshape *s = start;
-    for (int i = 0; i < a.n; i++) {
-        const mr_pshape *x = c->in[a.first + i];
-        if (x->rank < 0)
-            continue;
-        if (axis < 0)
-            x = mr_pshape_new(c->arena, x->rank);
-        else if (axis < x->rank)
-            x = mr_pshape_with(c->arena, x, axis, -1);
-        MR_TRY(mr_infer_merge(c, s, x, &s));
-    }
-    *out = s;
+    const mr_pshape *ignored;
+    int rank = -1;
+    for (int i = 0; i < a.n && rank < 0; i++)
+        rank = c->in[a.first + i]->rank;
+    if (rank == 0)
+        return mr_invalid("Can't concatenate scalars (use tf.stack instead)");
+    if (rank < 0)
+        return NULL;
+    for (int i = 0; i < a.n; i++)
+        MR_TRY(mr_infer_rank(c, c->in[a.first + i], rank, &ignored));
+    c->out[0] = mr_pshape_new(c->arena, rank);
     return NULL;
 }
 
+/* The parts before and behind the axis must agree; sizes along it are added up.  Inputs are taken from the last to the
+ * first, as TensorFlow does, which errors show. */
 static mr_status *concat_shape(mr_infer *c)
 {
     args a = concat_args(c->node);
-    const mr_pshape *s = &mr_pshape_unknown;
-    int axis = -1;
-    int64_t total = 0;
-    for (int i = 0; i < a.n && s->rank < 0; i++)
-        s = c->in[a.first + i];
-    if (s->rank == 0)
-        return no_scalars();
-    MR_TRY(mr_infer_axis(c, a.axis, s->rank, &axis));
-    if (s->rank < 0)
-        return NULL;
-    MR_TRY(merge_inputs(c, a, axis, mr_pshape_new(c->arena, s->rank), &c->out[0]));
-    if (axis < 0)
-        return NULL;
-    for (int i = 0; i < a.n; i++) {
+    const mr_pshape *before = &mr_pshape_unknown, *after = &mr_pshape_unknown, *ignored;
+    int64_t axis, total = 0;
+    MR_TRY(mr_infer_rank(c, c->in[a.axis], 0, &ignored));
+    if (!mr_infer_int(c, a.axis, &axis))
+        return shape_of_any_axis(c, a);
+    int64_t least = axis < 0 ? -axis : axis + 1;
+    for (int i = a.n - 1; i >= 0; i--) {
         const mr_pshape *x = c->in[a.first + i];
-        if (x->rank < 0 || x->dims[axis] < 0)
-            return NULL;
-        if (!mr_i64_add(total, x->dims[axis], &total))
-            return mr_invalid("The result is too large");
+        if (least < 0 || (x->rank >= 0 && x->rank < least))
+            return mr_invalid("Shape must be at least rank %lld but is rank %d", (long long)least, x->rank);
+        if (x->rank < 0) {
+            total = -1;
+            continue;
+        }
+        int at = (int)(axis < 0 ? axis + x->rank : axis);
+        MR_TRY(mr_infer_merge(c, mr_infer_sub(c, x, 0, at), before, &before));
+        if (total >= 0 && x->dims[at] < 0)
+            total = -1;
+        else if (total >= 0 && !mr_i64_add(total, x->dims[at], &total))
+            return mr_invalid("Dimension size overflow from adding %lld and %lld", (long long)total, (long long)x->dims[at]);
+        MR_TRY(mr_infer_merge(c, mr_infer_sub(c, x, at + 1, MR_MAX_RANK), after, &after));
     }
-    c->out[0] = mr_pshape_with(c->arena, c->out[0], axis, total);
+    if (before->rank >= 0)
+        c->out[0] = mr_infer_concat(c, mr_infer_concat(c, before, mr_pshape_vector(c->arena, total)), after);
     return NULL;
 }
 
@@ -202,8 +215,10 @@ MR_OP(Concat,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat) MR_GPU_HOST(run_concat, FLOAT, 1, 0)),
     .examples = MR_EXAMPLES(
         "0, ([1, 0], [1]) -> [1, 0, 1]",
-        "1, ([[1], [0]], [[0, 1], [1, 1]]) -> [[1, 0, 1], [0, 1, 1]]", "[0], ([1], [0]) -> [1, 0]",
-        "0, (1, 0) -> !INVALID_ARGUMENT Can't concatenate scalars (use tf.stack instead)"));
+        "1, ([[1], [0]], [[0, 1], [1, 1]]) -> [[1, 0, 1], [0, 1, 1]]", "[0], ([1], [0]) -> !INVALID_ARGUMENT must be rank 0 but is rank 1",
+        "0, (1, 0) -> !INVALID_ARGUMENT Shape must be at least rank 1 but is rank 0",
+        "i = PlaceholderWithDefault dtype=int32 shape=?: int32 0; : i, (1, 0) -> !INVALID_ARGUMENT Can't concatenate scalars "
+        "(use tf.stack instead)"));
 
 MR_OP(ConcatV2,
     .doc      = "the values one after another along a dimension",
@@ -223,11 +238,14 @@ MR_OP(ConcatV2,
         "x = PlaceholderWithDefault dtype=$T shape=?: [[1]]; : ([[1, 2]], x), 0 -> "
         "!INVALID_ARGUMENT ConcatOp : Dimensions of inputs should match: shape[0] = [1,2] vs. "
         "shape[1] = [1,1]",
-        "x = PlaceholderWithDefault dtype=$T shape=?: 1; : (x, x), 0 -> !INVALID_ARGUMENT Can't "
-        "concatenate scalars",
+        "x = PlaceholderWithDefault dtype=$T shape=?: 1; y = PlaceholderWithDefault dtype=$T shape=?: 0; nograd"
+        ": (x, y, x), 0 -> [1, 0, 1]",
+        "x = PlaceholderWithDefault dtype=$T shape=?: 1; i = PlaceholderWithDefault dtype=int32 shape=?: int32 1; "
+        ": (x, x), i -> !INVALID_ARGUMENT ConcatOp : Expected concatenating dimensions in the range [0, 0), but got 1",
+        "(1, 0), 0 -> !INVALID_ARGUMENT must be at least rank 1 but is rank 0",
         "i = PlaceholderWithDefault dtype=int32 shape=?: int32 1; : ([1], [1]), i -> "
-        "!INVALID_ARGUMENT ConcatOp : Expected axis in the range [-1, 1), but got 1",
-        "([1], [1]), -2 -> !INVALID_ARGUMENT in the range [-1, 1), but got -2"));
+        "!INVALID_ARGUMENT ConcatOp : Expected concatenating dimensions in the range [-1, 1), but got 1",
+        "([1], [1]), -2 -> !INVALID_ARGUMENT Shape must be at least rank 2 but is rank 1"));
 
 /* ---- ConcatOffset ---- */
 

@@ -37,24 +37,26 @@ typedef struct plan {
 /* ---- labels ---- */
 
 /* Letters have one size; under an ellipsis sizes of 1 are repeated. */
-static mr_status *see_dim(plan *p, int label, int64_t dim, const mr_tensor *t)
+static mr_status *see_dim(plan *p, const operand *o, int axis)
 {
-    int64_t *have = &p->dims[label];
+    int label = o->labels[axis];
+    int64_t *have = &p->dims[label], dim = o->t->dims[axis];
     if (*have < 0 || (label >= MR_EINSUM_DOTS && *have == 1))
         *have = dim;
-    else if (*have != dim && !(label >= MR_EINSUM_DOTS && dim == 1))
-        return mr_invalid(
-            "Einsum: a subscript has both size %lld and, in an input of shape %s, size "
-            "%lld",
-            (long long)*have, MR_TENSOR_SHAPE(t), (long long)dim);
+    else if (*have != dim && label < MR_EINSUM_DOTS)
+        return mr_invalid("Expected dimension %lld at axis %d of the input shaped %s but got dimension %lld",
+                          (long long)*have, axis, MR_TENSOR_SHAPE(o->t), (long long)dim);
+    else if (*have != dim && dim != 1)
+        return mr_invalid("Invalid broadcasting dimensions: %s vs. %s", MR_TENSOR_SHAPE(p->in[0].t),
+                          MR_TENSOR_SHAPE(o->t));
     return NULL;
 }
 
 static mr_status *see_input(plan *p, const mr_einsum_term *term, operand *o)
 {
-    MR_TRY(mr_einsum_labels(term, o->t->rank, o->labels));
+    MR_TRY(mr_einsum_labels(term, (int)(o - p->in), o->t->rank, o->labels));
     for (int d = 0; d < o->t->rank; d++) {
-        MR_TRY(see_dim(p, o->labels[d], o->t->dims[d], o->t));
+        MR_TRY(see_dim(p, o, d));
         o->count[o->labels[d]]++;
     }
     return NULL;
@@ -63,12 +65,16 @@ static mr_status *see_input(plan *p, const mr_einsum_term *term, operand *o)
 static mr_status *see_output(plan *p, const mr_einsum_term *term)
 {
     int covered = 0;
-    while (term->dots >= 0 && covered < MR_MAX_RANK && p->dims[MR_EINSUM_DOTS + covered] >= 0)
+    while (covered < MR_MAX_RANK && p->dims[MR_EINSUM_DOTS + covered] >= 0)
         covered++;
+    if (covered > 0 && term->dots < 0)
+        return mr_invalid("Output contains %d broadcasting dimension(s) but no ellipsis (...) was found in the output "
+                          "subscripts.",
+                          covered);
     p->out_rank = term->n + covered;
     if (p->out_rank > MR_MAX_RANK)
         return mr_invalid("Einsum: a result of rank %d is too much", p->out_rank);
-    MR_TRY(mr_einsum_labels(term, p->out_rank, p->out_labels));
+    MR_TRY(mr_einsum_labels(term, p->n_in, p->out_rank, p->out_labels));
     for (int d = 0; d < p->out_rank; d++)
         p->out_count[p->out_labels[d]]++;
     return NULL;
@@ -314,24 +320,31 @@ static mr_status *see_unknown(int64_t *have, int64_t dim, bool dots)
     return NULL;
 }
 
-static mr_status *output_shape(mr_infer *c, const mr_einsum_spec *spec, const int64_t *dims)
+/* The output's shape by the sizes of its labels. */
+static mr_status *output_shape(mr_infer *c, mr_sv equation, const mr_einsum_spec *spec, const int64_t *dims)
 {
     int covered = 0, labels[MR_MAX_RANK];
-    while (spec->out.dots >= 0 && covered < MR_MAX_RANK && dims[MR_EINSUM_DOTS + covered] != -2)
+    while (covered < MR_MAX_RANK && dims[MR_EINSUM_DOTS + covered] != -2)
         covered++;
+    if (covered > 0 && spec->out.dots < 0)
+        return mr_invalid("Shape must be at most rank 0 but is rank %d\n\t for einsum equation '%.*s' without ellipsis "
+                          "(...) in the output subscripts where input(s) have non-empty broadcasting shape",
+                          covered, MR_SV_ARG(equation));
     if (spec->out.n + covered > MR_MAX_RANK)
         return mr_invalid("Einsum: a result of rank %d is too much", spec->out.n + covered);
     mr_pshape *y = mr_pshape_new(c->arena, spec->out.n + covered);
-    MR_TRY(mr_einsum_labels(&spec->out, y->rank, labels));
+    MR_TRY(mr_einsum_labels(&spec->out, spec->n_in, y->rank, labels));
     for (int d = 0; d < y->rank; d++)
         y->dims[d] = MR_MAX(dims[labels[d]], -1);
     c->out[0] = y;
     return NULL;
 }
 
+/* What is known of the labels' sizes; an input of unknown rank with an ellipsis leaves the result's rank open. */
 static mr_status *shape(mr_infer *c)
 {
     mr_sv equation;
+    const mr_pshape *ignored;
     mr_einsum_spec spec;
     int labels[MR_MAX_RANK];
     int64_t dims[MR_EINSUM_LABELS];
@@ -345,11 +358,15 @@ static mr_status *shape(mr_infer *c)
             open |= spec.in[i].dots >= 0;
             continue;
         }
-        MR_TRY(mr_einsum_labels(&spec.in[i], c->in[i]->rank, labels));
+        mr_status *st = spec.in[i].dots < 0 ? mr_infer_rank(c, c->in[i], spec.in[i].n, &ignored)
+                                            : mr_infer_rank_at_least(c, c->in[i], spec.in[i].n, &ignored);
+        if (st)
+            return mr_status_append(st, "\n\t for %dth input and equation: %.*s", i, MR_SV_ARG(equation));
+        MR_TRY(mr_einsum_labels(&spec.in[i], i, c->in[i]->rank, labels));
         for (int d = 0; d < c->in[i]->rank; d++)
             MR_TRY(see_unknown(&dims[labels[d]], c->in[i]->dims[d], labels[d] >= MR_EINSUM_DOTS));
     }
-    return open && spec.out.dots >= 0 ? NULL : output_shape(c, &spec, dims);
+    return open && spec.out.dots >= 0 ? NULL : output_shape(c, equation, &spec, dims);
 }
 
 /* ---- gradient ---- */
@@ -463,14 +480,8 @@ static void backward(mr_grad *g)
     mr_scope_fail(g->s, mr_node_get_str(g->node, "equation", &equation));
     if (mr_scope_ok(g->s))
         mr_scope_fail(g->s, mr_einsum_parse(equation, g->node->n_in, &spec));
-    for (int i = 0; mr_scope_ok(g->s) && i < spec.n_in; i++) {
-        if (spec.in[i].dots >= 0 && spec.out.dots < 0) {
-            mr_grad_fail(g, MR_UNIMPLEMENTED,
-                         "the gradient of an Einsum that sums over an ellipsis");
-            return;
-        }
+    for (int i = 0; mr_scope_ok(g->s) && i < spec.n_in; i++)
         mr_dxi(g, i, input_gradient(g, &spec, i));
-    }
 }
 
 #define TYPES(M, ...)                                                                \
@@ -507,16 +518,36 @@ MR_OP(Einsum,
         "[23]]",
         "equation=\"ij,kl->il\": ([[1, 2], [3, 4]], [[1, 2], [3, 4]]) -> [[12, 18], [28, 42]]",
         "equation=\"ij,j->i\": ([[1i, 2]], [3, 1i]) -> [5i]",
-        "nograd equation=\"...i->i\": ([[1, 2], [3, 4]]) -> [4, 6]",
+        "equation=\"...i->i\": ([1, 2]) -> [1, 2]", "equation=\"i...,...j->ij\": ([1, 2], [3]) -> [[3], [6]]",
+        "equation=\"->...\": (5) -> 5", "equation=\"i->...i\": ([1, 2]) -> [1, 2]",
+        "equation=\"ij,jk->i...k\": ([[1, 2]], [[3], [4]]) -> [[11]]",
         "equation=\"ij,jk->ik\": (shape(2,0), shape(0,3)) -> [[0, 0, 0], [0, 0, 0]]",
         "equation=\"ij,jk->ik\": (shape(0,2), shape(2,3)) -> shape(0,3)",
-        "equation=\"ij,jk->ik\": ([[1, 2]], [[1, 2]]) -> !INVALID_ARGUMENT",
-        "equation=\"ij\": ([[1]]) -> !INVALID_ARGUMENT '->'",
-        "equation=\"i->j\": ([1]) -> !INVALID_ARGUMENT is in no input",
-        "equation=\"i->i\": ([1], [2]) -> !INVALID_ARGUMENT fewer terms",
-        "equation=\"i,i->i\": ([1]) -> !INVALID_ARGUMENT more terms",
-        "equation=\"ij->i\": ([1]) -> !INVALID_ARGUMENT rank 1",
-        "equation=\"i->...i\": ([1]) -> !INVALID_ARGUMENT ellipsis",
-        "equation=\"i..->i\": ([1]) -> !INVALID_ARGUMENT ellipsis",
+        "equation=\"ij,jk->ik\": ([[1, 2]], [[1, 2]]) -> !INVALID_ARGUMENT Dimensions must be equal, but are 2 and 1",
+        "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 2]]; equation=\"ij,jk->ik\": (x, x) -> !INVALID_ARGUMENT "
+        "Expected dimension 2 at axis 0 of the input shaped [1,2] but got dimension 1",
+        "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 2]]; equation=\"ijk->ik\": (x) -> !INVALID_ARGUMENT "
+        "Expected input 0 to have rank 3 but got: 2",
+        "x = PlaceholderWithDefault dtype=$T shape=?: 1; equation=\"i...->i\": (x) -> !INVALID_ARGUMENT "
+        "Expected input 0 to have rank at least 1 but got: 0",
+        "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 2]]; equation=\"...i->i\": (x) -> !INVALID_ARGUMENT "
+        "Output contains 1 broadcasting dimension(s) but no ellipsis (...) was found in the output subscripts.",
+        "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 2], [3, 4]]; equation=\"...i,...j->...ij\": "
+        "([[1], [2], [3]], x) -> !INVALID_ARGUMENT Invalid broadcasting dimensions: [3,1] vs. [2,2]",
+        "equation=\"...i->i\": ([[1, 2]]) -> !INVALID_ARGUMENT for einsum equation '...i->i' without ellipsis (...) in "
+        "the output subscripts where input(s) have non-empty broadcasting shape",
+        "equation=\"ij\": ([[1]]) -> !INVALID_ARGUMENT Expecting exactly one '->' in einsum equation: ij",
+        "equation=\"i->i->\": ([1]) -> !INVALID_ARGUMENT Expecting exactly one '->' in einsum equation: i->i->",
+        "equation=\"i->j\": ([1]) -> !INVALID_ARGUMENT Einsum output subscripts for equation 'i->j' has label 'j' which "
+        "is not present in the input subscripts",
+        "equation=\"i->i\": ([1], [2]) -> !INVALID_ARGUMENT Expected 1 inputs for equation i->i but got: 2",
+        "equation=\"i,i->i\": ([1]) -> !INVALID_ARGUMENT Expected 2 inputs for equation i,i->i but got: 1",
+        "equation=\"ij->i\": ([1]) -> !INVALID_ARGUMENT Shape must be rank 2 but is rank 1",
+        "equation=\"ij...->i\": ([1]) -> !INVALID_ARGUMENT for 0th input and equation: ij...->i",
+        "equation=\"i..->i\": ([1]) -> !INVALID_ARGUMENT Expected at most one ellipsis (...), but found 2 periods (.) in "
+        "the input subscript: i..",
+        "equation=\".i..->i\": ([1]) -> !INVALID_ARGUMENT Periods found outside of ellipsis in subscript: .i..",
         "equation=\"1->1\": ([1]) -> !INVALID_ARGUMENT letters",
-        "equation=\"i,i,i->\": ([1], [1], [1]) -> !INVALID_ARGUMENT 1 or 2 input operands"));
+        "equation=\"i,i,i->\": ([1], [1], [1]) -> !INVALID_ARGUMENT Expecting 1 or 2 input subscripts in equation "
+        "'i,i,i->' but got: 3",
+        "equation=\"i,i->\": ([1], [1], [1]) -> !INVALID_ARGUMENT Expected either 1 or 2 inputs but got: 3"));

@@ -5,31 +5,34 @@
 
 #include "base/memory.h"
 
-static mr_status *bad(mr_sv equation, const char *what)
+/* Letters of one subscript.  An ellipsis is three dots side by side, once. */
+static mr_status *parse_term(mr_sv equation, mr_sv term, mr_einsum_term *t)
 {
-    return mr_invalid("Einsum equation '%.*s': %s", (int)MR_MIN(equation.n, 200), equation.p, what);
-}
-
-/* The term at *at, up to its end or to one of ",-". */
-static mr_status *parse_term(mr_sv e, size_t *at, mr_einsum_term *t)
-{
+    int dots = 0;
+    const char *ellipsis = term.n ? memmem(term.p, term.n, "...", 3) : NULL;
     t->n = 0;
     t->dots = -1;
-    for (; *at < e.n && e.p[*at] != ',' && e.p[*at] != '-'; ++*at) {
-        unsigned char c = (unsigned char)e.p[*at];
+    for (size_t i = 0; i < term.n; i++)
+        dots += term.p[i] == '.';
+    if (dots != 0 && dots != 3)
+        return mr_invalid("Expected at most one ellipsis (...), but found %d periods (.) in the input subscript: %.*s",
+                          dots, MR_SV_ARG(term));
+    if (dots == 3 && !ellipsis)
+        return mr_invalid("Periods found outside of ellipsis in subscript: %.*s", MR_SV_ARG(term));
+    for (size_t i = 0; i < term.n; i++) {
+        unsigned char c = (unsigned char)term.p[i];
         if (c == ' ')
             continue;
         if (c == '.') {
-            if (t->dots >= 0 || e.n - *at < 3 || e.p[*at + 1] != '.' || e.p[*at + 2] != '.')
-                return bad(e, "a term may have one ellipsis, of three dots");
             t->dots = t->n;
-            *at += 2;
+            i += 2;
         } else if (c < 128 && isalpha(c)) {
             if (t->n == MR_MAX_RANK)
-                return bad(e, "a term has too many letters");
+                return mr_invalid("Einsum equation '%.*s': a subscript has more than %d labels", MR_SV_ARG(equation),
+                                  MR_MAX_RANK);
             t->letters[t->n++] = c >= 'a' ? c - 'a' : 26 + c - 'A';
         } else {
-            return bad(e, "subscripts are letters");
+            return mr_invalid("Einsum equation '%.*s': labels must be letters", MR_SV_ARG(equation));
         }
     }
     return NULL;
@@ -43,43 +46,47 @@ static bool has_letter(const mr_einsum_term *t, int letter)
     return false;
 }
 
+/* The equation is cut at its one "->", and what stands before it at its comma. */
 mr_status *mr_einsum_parse(mr_sv e, int n_inputs, mr_einsum_spec *out)
 {
-    size_t at = 0;
-    if (n_inputs != 1 && n_inputs != 2)
-        return mr_invalid("Expecting 1 or 2 input operands to Einsum but got: %d", n_inputs);
-    for (out->n_in = 0;;) {
-        if (out->n_in == n_inputs)
-            return bad(e, "it has more terms than there are inputs");
-        MR_TRY(parse_term(e, &at, &out->in[out->n_in++]));
-        if (at >= e.n || e.p[at] != ',')
-            break;
-        at++;
+    mr_sv terms[2], rest = {e.p, 0};
+    int n = 1;
+    const char *arrow = e.n ? memmem(e.p, e.n, "->", 2) : NULL;
+    if (!arrow || memmem(arrow + 2, (size_t)(e.p + e.n - arrow - 2), "->", 2))
+        return mr_invalid("Expecting exactly one '->' in einsum equation: %.*s", MR_SV_ARG(e));
+    terms[0] = (mr_sv){e.p, (size_t)(arrow - e.p)};
+    for (const char *p = e.p; p < arrow; p++)
+        if (*p == ',' && ++n == 2) {
+            terms[0].n = (size_t)(p - e.p);
+            terms[1] = (mr_sv){p + 1, (size_t)(arrow - p - 1)};
+        }
+    if (n > 2)
+        return mr_invalid("Expecting 1 or 2 input subscripts in equation '%.*s' but got: %d", MR_SV_ARG(e), n);
+    if (n_inputs < 1 || n_inputs > 2)
+        return mr_invalid("Expected either 1 or 2 inputs but got: %d", n_inputs);
+    if (n != n_inputs)
+        return mr_invalid("Expected %d inputs for equation %.*s but got: %d", n, MR_SV_ARG(e), n_inputs);
+    out->n_in = n;
+    for (int i = 0; i < n; i++)
+        MR_TRY(parse_term(e, terms[i], &out->in[i]));
+    rest = (mr_sv){arrow + 2, (size_t)(e.p + e.n - arrow - 2)};
+    MR_TRY(parse_term(e, rest, &out->out));
+    for (int i = 0; i < out->out.n; i++) {
+        int l = out->out.letters[i];
+        if (!has_letter(&out->in[0], l) && !(n == 2 && has_letter(&out->in[1], l)))
+            return mr_invalid("Einsum output subscripts for equation '%.*s' has label '%c' which is not present in the "
+                              "input subscripts",
+                              MR_SV_ARG(e), l < 26 ? 'a' + l : 'A' + l - 26);
     }
-    if (out->n_in != n_inputs)
-        return bad(e, "it has fewer terms than there are inputs");
-    if (e.n - at < 2 || e.p[at] != '-' || e.p[at + 1] != '>')
-        return bad(e, "Expecting exactly one '->' in einsum equation");
-    at += 2;
-    MR_TRY(parse_term(e, &at, &out->out));
-    if (at != e.n)
-        return bad(e, "something follows the output's term");
-    bool dots = out->in[0].dots >= 0 || (n_inputs == 2 && out->in[1].dots >= 0);
-    if (out->out.dots >= 0 && !dots)
-        return bad(e, "only the output has an ellipsis");
-    for (int i = 0; i < out->out.n; i++)
-        if (!has_letter(&out->in[0], out->out.letters[i]) &&
-            !(n_inputs == 2 && has_letter(&out->in[1], out->out.letters[i])))
-            return bad(e, "a letter of the output is in no input");
     return NULL;
 }
 
-mr_status *mr_einsum_labels(const mr_einsum_term *t, int rank, int *labels)
+mr_status *mr_einsum_labels(const mr_einsum_term *t, int input, int rank, int *labels)
 {
     int covered = rank - t->n;
     if (covered < 0 || (t->dots < 0 && covered > 0))
-        return mr_invalid("Einsum: a term of %d subscripts%s does not fit an input of rank %d",
-                          t->n, t->dots < 0 ? "" : " and an ellipsis", rank);
+        return mr_invalid("Expected input %d to have rank %s%d but got: %d", input, t->dots < 0 ? "" : "at least ", t->n,
+                          rank);
     for (int i = 0, letter = 0; i < rank; i++) {
         int inside = t->dots < 0 ? -1 : i - t->dots;
         labels[i] = inside >= 0 && inside < covered ? MR_EINSUM_DOTS + covered - 1 - inside

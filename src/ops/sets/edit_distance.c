@@ -1,4 +1,8 @@
-/* ops/sets/edit_distance.c -- EditDistance: how many changes make one sequence of the other. */
+/* ops/sets/edit_distance.c -- EditDistance: how many changes make one sequence of the other.
+ *
+ * Elements of a sequence stand side by side and have equal indices but for the last; those, and only those, say where
+ * in the output the distance goes.  Sequences are taken in the order they come, which should be row-major.  The last
+ * index is not looked at, so it may be beyond the dense shape. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -13,14 +17,14 @@ static mr_status *init_normalize(mr_make *m, void *p)
 /* ---- one pair ---- */
 
 typedef struct sequence {
-    const mr_rows *of;
-    int64_t from, n;
+    const mr_tensor *indices, *values;
+    int64_t rank;    /* of the sparse tensor: the first rank - 1 indices name the sequence */
+    int64_t from, n; /* its elements */
 } sequence;
 
 static bool same(const sequence *a, int64_t i, const sequence *b, int64_t k)
 {
-    return mr_element_compare(a->of->values, a->of->e[a->from + i].at, b->of->values,
-                              b->of->e[b->from + k].at) == 0;
+    return mr_element_compare(a->values, a->from + i, b->values, b->from + k) == 0;
 }
 
 /* Levenshtein's distance, row by row; `row` has room for b's length and one. */
@@ -60,40 +64,72 @@ static mr_status *result(mr_run *r, const sequence *hyp, const sequence *truth, 
 
 /* ---- all pairs ---- */
 
-static int64_t run_of(const mr_rows *r, int64_t from)
+static const int64_t *name_of(const sequence *s) { return MR_DATA(const int64_t, s->indices) + s->from * s->rank; }
+
+static int compare_names(const int64_t *a, const int64_t *b, int64_t n)
 {
-    int64_t n = 1;
-    while (from + n < r->n && r->e[from + n].group == r->e[from].group)
+    for (int64_t d = 0; d < n; d++)
+        if (a[d] != b[d])
+            return a[d] < b[d] ? -1 : 1;
+    return 0;
+}
+
+/* How many elements from s->from on are of one sequence; 0 at the end. */
+static int64_t length_of(const sequence *s)
+{
+    int64_t n = 0;
+    const int64_t *name = name_of(s);
+    while (s->from + n < s->values->n && compare_names(name + n * s->rank, name, s->rank - 1) == 0)
         n++;
     return n;
 }
 
-/* The next group of either; false at the end. */
-static bool next_pair(sequence *a, sequence *b, int64_t *group)
+/* The next sequence of either, or of both where they have one name; the other one is then of no elements. */
+static bool next_pair(sequence *a, sequence *b, const int64_t **name)
 {
-    int64_t ga, gb;
     a->from += a->n;
     b->from += b->n;
-    ga = a->from < a->of->n ? a->of->e[a->from].group : INT64_MAX;
-    gb = b->from < b->of->n ? b->of->e[b->from].group : INT64_MAX;
-    *group = MR_MIN(ga, gb);
-    a->n = ga == *group && a->from < a->of->n ? run_of(a->of, a->from) : 0;
-    b->n = gb == *group && b->from < b->of->n ? run_of(b->of, b->from) : 0;
-    return a->n + b->n > 0;
+    a->n = length_of(a);
+    b->n = length_of(b);
+    int c = a->n == 0 ? 1 : b->n == 0 ? -1 : compare_names(name_of(a), name_of(b), a->rank - 1);
+    *name = name_of(c <= 0 ? a : b);
+    bool any = a->n + b->n > 0;
+    if (c > 0)
+        a->n = 0;
+    if (c < 0)
+        b->n = 0;
+    return any;
 }
 
-static mr_status *all_pairs(mr_run *r, mr_rows *hyp, mr_rows *truth, mr_tensor *out)
+/* Where in the output a name leads.  Names beyond the dense shape may still lead inside. */
+static mr_status *place_of(const int64_t *name, const mr_tensor *out, int64_t *at)
 {
-    sequence a = {hyp, 0, 0}, b = {truth, 0, 0};
-    int64_t group;
+    int64_t stride = 1, step, sum = 0;
+    bool fits = true;
+    for (int d = out->rank - 1; d >= 0; stride *= out->dims[d], d--)
+        fits = fits && mr_i64_mul(name[d], stride, &step) && mr_i64_add(sum, step, &sum);
+    *at = sum;
+    return fits && sum >= 0 && sum < out->n
+               ? NULL
+               : mr_error(MR_INTERNAL,
+                          "Got an inner product %lld which would require writing to outside of the buffer for the output "
+                          "tensor (max elements %lld)",
+                          (long long)sum, (long long)out->n);
+}
+
+static mr_status *all_pairs(mr_run *r, sequence *hyp, sequence *truth, mr_tensor *out)
+{
+    const int64_t *name;
+    int64_t at;
     mr_status *st = NULL;
-    int64_t *row = mr_try_calloc((size_t)truth->n + 1, sizeof *row);
+    int64_t *row = mr_try_calloc((size_t)truth->values->n + 1, sizeof *row);
     if (!row)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for an edit distance");
-    mr_rows_sort(hyp, false);
-    mr_rows_sort(truth, false);
-    while (!st && next_pair(&a, &b, &group))
-        st = result(r, &a, &b, row, MR_DATA(float, out) + group);
+    while (next_pair(hyp, truth, &name)) {
+        MR_GO(place_of(name, out, &at));
+        MR_GO(result(r, hyp, truth, row, MR_DATA(float, out) + at));
+    }
+out:
     mr_free(row);
     return st;
 }
@@ -101,29 +137,22 @@ static mr_status *all_pairs(mr_run *r, mr_rows *hyp, mr_rows *truth, mr_tensor *
 static mr_status *run_edit(mr_run *r)
 {
     const mr_tensor *hs = mr_in(r, 2), *ts = mr_in(r, 5);
-    mr_rows hyp = {0}, truth = {0};
     mr_shape shape = {0};
     mr_tensor *out;
-    mr_status *st = NULL;
     MR_TRY(mr_sparse_check("hypothesis", mr_in(r, 0), mr_in(r, 1), hs));
     MR_TRY(mr_sparse_check("truth", mr_in(r, 3), mr_in(r, 4), ts));
+    if (ts->n < 2)
+        return mr_invalid("Input SparseTensors must have rank at least 2, but truth_shape rank is: %lld", (long long)ts->n);
     if (hs->n != ts->n)
-        return mr_invalid("Expected hypothesis.shape[0] == truth.shape[0]: ranks %lld and %lld differ",
-                          (long long)hs->n, (long long)ts->n);
-    if (hs->n < 2)
-        return mr_invalid("Input must have rank at least 2, got %lld", (long long)hs->n);
+        return mr_invalid("Expected truth and hypothesis to have matching ranks, but their shapes are: %s and %s",
+                          MR_TENSOR_SHAPE(ts), MR_TENSOR_SHAPE(hs));
     const int64_t *h = MR_DATA(int64_t, hs), *t = MR_DATA(int64_t, ts);
     for (int d = 0; d + 1 < hs->n; d++)
         MR_TRY(mr_shape_push(&shape, MR_MAX(h[d], t[d])));
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     mr_tensor_zero(out);
-    MR_GO(mr_rows_of_sparse(mr_in(r, 0), mr_in(r, 1), (int)hs->n, h, shape.dims, &hyp));
-    MR_GO(mr_rows_of_sparse(mr_in(r, 3), mr_in(r, 4), (int)ts->n, t, shape.dims, &truth));
-    MR_GO(all_pairs(r, &hyp, &truth, out));
-out:
-    mr_rows_deinit(&hyp);
-    mr_rows_deinit(&truth);
-    return st;
+    return all_pairs(r, &(sequence){mr_in(r, 0), mr_in(r, 1), hs->n, 0, 0},
+                     &(sequence){mr_in(r, 3), mr_in(r, 4), ts->n, 0, 0}, out);
 }
 
 /* ---- the op ---- */
@@ -172,7 +201,12 @@ MR_OP(EditDistance,
         "T=string: " WORDS ", [[0, 0], [2, 0]], [\"b\", \"x\"], [3, 1] -> [1, inf, 1]",
         "T=string normalize=false: " WORDS ", [[0, 0], [2, 0]], [\"b\", \"x\"], [3, 1] -> [1, 1, 1]",
         "shape(0,3), shape(0), [2, 2, 2], shape(0,3), shape(0), [1, 3, 2] -> [[0, 0, 0], [0, 0, 0]]",
-        "T=int32: [[0, 2]], [1], [1, 2], shape(0,2), shape(0), [1, 2] -> !INVALID_ARGUMENT out of bounds",
+        "T=int32: [[0, 2]], [1], [1, 2], shape(0,2), shape(0), [1, 2] -> [inf]",
+        "T=int32 normalize=false: [[0, -7], [1, 9]], [1, 1], [1, 2], [[0, 5], [0, 6]], [1, 2], [2, 2] -> [1, 1]",
+        "T=int32: [[2, 0]], [1], [1, 1], [[0, 0]], [1], [2, 1] -> !INTERNAL Got an inner product 2 which would require "
+        "writing to outside of the buffer for the output tensor (max elements 2)",
+        "T=int32: [[-1, 0]], [1], [1, 1], [[0, 0]], [1], [2, 1] -> !INTERNAL Got an inner product -1",
+        "T=int32: [[0, 9223372036854775807, 0]], [1], [2, 4, 1], shape(0,3), shape(0), [2, 4, 1] -> !INTERNAL",
         "T=int32: [[0]], [1], [1], [[0]], [1], [1] -> !INVALID_ARGUMENT rank at least 2",
         "T=int32: [[0, 0]], [1], [1, 1], [[0]], [1], [1] -> !INVALID_ARGUMENT does not match truth_shape",
         "T=int32: [0], [1], [1], [[0]], [1], [1] -> !INVALID_ARGUMENT must be rank 2"));

@@ -2,7 +2,7 @@
  * gradient, SparseSparseMaximum, SparseSparseMinimum.
  *
  * Both are walked side by side in row-major order, as a merge does.  Elements that stand in one
- * only meet a zero. */
+ * only meet a zero.  Indices are only compared and copied, so those beyond the dense shape do no harm. */
 #include "base/memory.h"
 #include "ops/sparse/sparse.h"
 #include "ops/state/update.h"
@@ -14,17 +14,27 @@ typedef struct meeting {
     int64_t a, b; /* the elements of a place; -1: none */
 } meeting;
 
+static mr_status *ranks_differ(const mr_sparse *a, const mr_sparse *b)
+{
+    mr_str text = {0};
+    mr_str_appendz(&text, "Operands do not have the same ranks; got shapes: ");
+    mr_tensor_summarize(a->shape, 10, &text);
+    mr_str_appendz(&text, " and ");
+    mr_tensor_summarize(b->shape, 10, &text);
+    mr_status *st = mr_invalid("%s", mr_str_z(&text));
+    mr_str_deinit(&text);
+    return st;
+}
+
 static mr_status *check_pair(const mr_sparse *a, const mr_sparse *b)
 {
     if (a->rank != b->rank)
-        return mr_invalid("Ranks of input tensors must match, but saw ranks: %lld and %lld",
-                          (long long)a->rank, (long long)b->rank);
+        return ranks_differ(a, b);
     for (int64_t d = 0; d < a->rank; d++)
         if (a->dims[d] != b->dims[d])
-            return mr_invalid("Input shapes must match: got %lld and %lld for dimension %lld",
+            return mr_invalid("Operands' shapes do not match: got %lld and %lld for dimension %lld",
                               (long long)a->dims[d], (long long)b->dims[d], (long long)d);
-    MR_TRY(mr_sparse_check_bounds(a));
-    return mr_sparse_check_bounds(b);
+    return NULL;
 }
 
 /* All places of either, in order. */
@@ -100,7 +110,8 @@ static long double threshold_of(const mr_tensor *t)
     }
 }
 
-/* Drops sums below the threshold; of zero it drops none but NaN. */
+/* Drops sums of two elements that are below the threshold; of zero it drops none but NaN.  An element that stands alone is
+ * no sum and stays, however small it is. */
 static int64_t keep_large(meeting *m, mr_tensor *sums, int64_t n, long double threshold)
 {
     mr_dtype t = (mr_dtype)sums->dtype;
@@ -108,7 +119,7 @@ static int64_t keep_large(meeting *m, mr_tensor *sums, int64_t n, long double th
     char *v = sums->data;
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (!(threshold <= magnitude(t, v + (size_t)i * size)))
+        if (m[i].a >= 0 && m[i].b >= 0 && !(threshold <= magnitude(t, v + (size_t)i * size)))
             continue;
         m[kept] = m[i];
         memmove(v + (size_t)kept++ * size, v + (size_t)i * size, size);
@@ -179,8 +190,9 @@ MR_OP(SparseAdd,
         "nograd: [[0], [1]], [1, 5], [2], [[0]], [1], [2], int32 3 -> [[1]], [5], [2]",
         "shape(0,1), shape(0), [2], [[1]], [4], [2], double 0 -> [[1]], [4], [2]",
         "nograd: [[0]], [3+4i], [1], shape(0,1), shape(0), [1], float 5 -> [[0]], [3+4i], [1]",
-        "[[0]], [1], [2], [[0]], [1], [3], float 0 -> !INVALID_ARGUMENT Input shapes must match: got 2 and 3 for dimension 0",
-        "[[0]], [1], [2], [[5]], [1], [2], float 0 -> !INVALID_ARGUMENT is out of bounds",
+        "[[0]], [1], [2], [[0]], [1], [3], float 0 -> !INVALID_ARGUMENT Operands' shapes do not match: got 2 and 3 for dimension 0",
+        "nograd: [[0]], [1], [2], [[5]], [2], [2], float 9 -> [[0], [5]], [1, 2], [2]",
+        "[[-1], [7]], [1, 2], [2], [[7]], [3], [2], float 0 -> [[-1], [7]], [1, 5], [2]",
         "[[0]], [1], [2], [[0]], [1], [2], float[0] -> !INVALID_ARGUMENT The magnitude threshold must be a scalar"));
 
 /* ---- its gradient ---- */
