@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "exec/dataset_rig_test.h"
 #include "graph/grad.h"
+#include "store/lmdb_writer_test.h"
 
 static mr_drig rig;
 static const int int64s[] = {MR_INT64, MR_INT64};
@@ -63,6 +64,23 @@ MR_TEST(dataset_records_of_one_length)
     GIVES(mr_emit(&rig.s, "FixedLengthRecordDataset", path("f"), i64(1), i64(3), i64(1), i64(0)), "abc def");
     GIVES(mr_emit(&rig.s, "FixedLengthRecordDataset", path("f"), i64(0), i64(3), i64(1), i64(0)),
           " !INVALID_ARGUMENT Excluding the header (0 bytes) and footer (1 bytes)");
+    end();
+}
+
+MR_TEST(dataset_keys_and_values_of_lmdb_files)
+{
+    mr_lmdb_writer w;
+    char *p = mr_printf("%s/l", mr_test_dir());
+    begin();
+    mr_lmdb_writer_open(&w, p, 0);
+    mr_lmdb_put(&w, MR_SV("k2"), MR_SV("v2"));
+    mr_lmdb_put(&w, MR_SV("k1"), MR_SV("v1"));
+    mr_lmdb_commit(&w, false);
+    mr_lmdb_writer_close(&w);
+    mr_drig_types(&rig, 2, MR_STRING, MR_STRING);
+    GIVES(mr_drig_op(&rig, "LMDBDataset", path("l")), "k1,v1 k2,v2");
+    GIVES(mr_drig_op(&rig, "LMDBDataset", path("none")), " !INVALID_ARGUMENT No such file or directory");
+    mr_free(p);
     end();
 }
 

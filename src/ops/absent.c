@@ -177,18 +177,6 @@ MR_OP(KthOrderStatistic,
     .attrs = "k: int",
     ABSENT);
 
-MR_OP(LMDBDataset,
-    .sig = "filenames: string -> handle: variant",
-    .attrs = "output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
-    .flags = MR_STATEFUL,
-    ABSENT);
-
-MR_OP(LMDBReader,
-    .sig = "-> reader_handle: Ref(string)",
-    .attrs = "container: string = ''; shared_name: string = ''",
-    .flags = MR_STATEFUL,
-    ABSENT);
-
 MR_OP(LatencyStatsDataset,
     .sig = "input_dataset: variant, tag: string -> handle: variant",
     .attrs = "output_types: list(type) >= 1; output_shapes: list(shape) >= 1",

@@ -48,6 +48,7 @@ extern const fuzz_target fuzz_federated;
 extern const fuzz_target fuzz_distbelief;
 extern const fuzz_target fuzz_record, fuzz_events, fuzz_example, fuzz_checkpoint_v1, fuzz_csv,
     fuzz_proto_pool;
+extern const fuzz_target fuzz_lmdb;
 extern const fuzz_target fuzz_jpeg, fuzz_png, fuzz_gif, fuzz_bmp, fuzz_wav;
 
 /* Keeps the input of the run at work, so that it can be saved when the run goes wrong. */

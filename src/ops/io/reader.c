@@ -36,6 +36,7 @@ struct mr_reader {
 static void work_end(mr_work *w)
 {
     mr_record_reader_close(w->records);
+    mr_lmdb_close(w->lmdb);
     mr_stream_close(w->in);
     mr_str_deinit(&w->ahead);
     mr_free(w->name);

@@ -6,6 +6,7 @@
 #define MR_OPS_IO_READER_H
 
 #include "ops/queue/named.h"
+#include "store/lmdb.h"
 #include "store/record.h"
 
 typedef struct mr_reader mr_reader;
@@ -22,6 +23,7 @@ typedef struct mr_work { /* what is being worked on */
     size_t name_bytes; /* there may be NULs inside */
     mr_stream *in;
     mr_record_reader *records;
+    mr_lmdb *lmdb;
     mr_str ahead; /* bytes read beyond the record */
     int64_t n;    /* records or lines so far */
     bool done;    /* of works that are one record: it was given */

@@ -3,6 +3,7 @@
 #include "ops/io/told_test.h"
 #include "ops/queue/calls_test.h"
 #include "ops/table.h"
+#include "store/lmdb_writer_test.h"
 #include "store/record.h"
 
 /* ---- files ---- */
@@ -235,4 +236,26 @@ MR_TEST(reader_is_reset_after_the_read_before_it)
     MR_CHECK(mr_call_ended(c));
     MR_CHECK_OK(mr_call_end(c, NULL));
     end(&g);
+}
+
+/* ---- LMDB ---- */
+
+MR_TEST(reader_of_lmdb_files_gives_their_keys)
+{
+#define LMDB "r = LMDBReader shared_name=\"r\"; q = FIFOQueue component_types=[string] shapes=[[]] shared_name=\"q\"; " \
+             "QueueEnqueueMany Tcomponents=[string]: q, ([\"one\", \"two\"]); QueueClose: q; "
+    mr_lmdb_writer w;
+    mr_told_begin();
+    for (int i = 0; i < 2; i++) {
+        mr_lmdb_writer_open(&w, i ? "two" : "one", 0);
+        mr_lmdb_put(&w, i ? MR_SV("c") : MR_SV("b"), MR_SV("x"));
+        mr_lmdb_put(&w, MR_SV("a"), MR_SV("y"));
+        mr_lmdb_commit(&w, false);
+        mr_lmdb_writer_close(&w);
+    }
+    MR_CHECK_TOLD("ReaderRead", LMDB ": r, q -> \"a\", \"y\"");
+    MR_CHECK_TOLD("ReaderReadUpTo", LMDB ": r, q, 9 -> [\"a\", \"b\"], [\"y\", \"x\"]");
+    MR_CHECK_TOLD("ReaderReadUpTo", LMDB "ReaderReadUpTo: r, q, 9; : r, q, 9 -> [\"a\", \"c\"], [\"y\", \"x\"]");
+    MR_CHECK_TOLD("ReaderRead", LMDB "ReaderReadUpTo: r, q, 9; ReaderReadUpTo: r, q, 9; : r, q -> !OUT_OF_RANGE is closed");
+    MR_CHECK_TOLD("ReaderSerializeState", LMDB ": r -> !UNIMPLEMENTED");
 }

@@ -1,8 +1,8 @@
 /* ops/io/readers.c -- the kinds of readers, and the ops that make them: TFRecordReader, TextLineReader,
- * WholeFileReader, FixedLengthRecordReader, IdentityReader.
+ * WholeFileReader, FixedLengthRecordReader, LMDBReader, IdentityReader.
  *
  * A record's key is its file and where it was found: the offset of a record, the number of a line (from 1)
- * or of a record of fixed length (from 0); of whole files the name alone. */
+ * or of a record of fixed length (from 0); of whole files the name alone.  LMDB files have keys of their own. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -139,6 +139,23 @@ static mr_status *fixed_next(mr_work *w, mr_str *key, mr_str *value, bool *at_en
 
 static const mr_reader_kind fixed = {"FixedLengthRecordReader", fixed_begin, fixed_next, false};
 
+/* ---- records of LMDB files ---- */
+
+static mr_status *lmdb_begin(mr_work *w) { return mr_lmdb_open(w->name, &w->lmdb); }
+
+static mr_status *lmdb_next(mr_work *w, mr_str *key, mr_str *value, bool *at_end)
+{
+    mr_sv k, v;
+    MR_TRY(mr_lmdb_next(w->lmdb, &k, &v, at_end));
+    if (*at_end)
+        return NULL;
+    if (!mr_str_try_append(key, k.p, k.n) || !mr_str_try_append(value, v.p, v.n))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a record of %zu bytes", v.n);
+    return NULL;
+}
+
+static const mr_reader_kind lmdb = {"LMDBReader", lmdb_begin, lmdb_next, false};
+
 /* ---- the ops that make them ---- */
 
 typedef struct state {
@@ -183,6 +200,7 @@ static mr_status *init_lines(mr_make *m, void *p)
 
 static mr_status *init_whole(mr_make *m, void *p) { return init_named(m, p, &whole); }
 static mr_status *init_identity(mr_make *m, void *p) { return init_named(m, p, &identity); }
+static mr_status *init_lmdb(mr_make *m, void *p) { return init_named(m, p, &lmdb); }
 
 static mr_status *get_bytes(const mr_make *m, const char *attr, int64_t min, int64_t *out)
 {
@@ -288,6 +306,10 @@ MR_OP(FixedLengthRecordReader,
     .doc      = "the older form of FixedLengthRecordReaderV2",
     OLD(init_fixed), .attrs = FIXED_ATTRS, USE("FixedLengthRecordReader"),
     .examples = MR_EXAMPLES("record_bytes=4: -> shape(2)"));
+
+MR_OP(LMDBReader,
+    .doc      = "a reader of the keys and values of LMDB files",
+    OLD(init_lmdb), .attrs = NAMES, .examples = MR_EXAMPLES("-> shape(2)"));
 
 MR_OP(IdentityReaderV2,
     .doc      = "a reader that gives the names themselves",

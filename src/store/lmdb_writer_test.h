@@ -1,0 +1,23 @@
+/* store/lmdb_writer_test.h -- LMDB files made by liblmdb itself, which is opened for it.  For tests only. */
+#ifndef MR_STORE_LMDB_WRITER_TEST_H
+#define MR_STORE_LMDB_WRITER_TEST_H
+
+#include "base/str.h"
+
+enum { MR_LMDB_DUPLICATES = 0x04, MR_LMDB_FIXED = 0x10 }; /* as liblmdb has them */
+
+typedef struct mr_lmdb_writer {
+    void *lib, *env, *txn;
+    unsigned db;
+} mr_lmdb_writer;
+
+/* A new file; with flags its main database has duplicates, of one size.  The test is skipped where liblmdb is not there. */
+void mr_lmdb_writer_open(mr_lmdb_writer *w, const char *path, int flags);
+void mr_lmdb_put(mr_lmdb_writer *w, mr_sv key, mr_sv value);
+/* A named database of one record beside the others. */
+void mr_lmdb_put_database(mr_lmdb_writer *w, const char *name);
+/* What was put is committed; true: to be followed by another transaction. */
+void mr_lmdb_commit(mr_lmdb_writer *w, bool again);
+void mr_lmdb_writer_close(mr_lmdb_writer *w);
+
+#endif
