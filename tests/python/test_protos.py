@@ -1038,6 +1038,45 @@ def contents(path):
         return f.read()
 
 
+class Installed(unittest.TestCase):
+    """What google.protobuf's own text_format and json_format ask of messages."""
+
+    def test_entries_of_maps_are_told_apart(self):
+        entry = protos.NodeDef.DESCRIPTOR.fields_by_name["attr"].message_type
+        self.assertTrue(entry.has_options and entry.GetOptions().map_entry)
+        self.assertFalse(protos.NodeDef.DESCRIPTOR.has_options)
+        self.assertFalse(protos.NodeDef.DESCRIPTOR.GetOptions().message_set_wire_format)
+
+    def test_files(self):
+        file = protos.Summary.Value.DESCRIPTOR.file
+        self.assertEqual((file.name, file.package, file.syntax),
+                         ("tensorflow/core/framework/summary.proto", "tensorflow", "proto3"))
+        self.assertIs(protos.Summary.DESCRIPTOR.fields_by_name["value"].file, file)
+        self.assertEqual(protos.BoolValue.DESCRIPTOR.file.name, "google/protobuf/wrappers.proto")
+        self.assertEqual(protos.DataType.DESCRIPTOR.file.name, "tensorflow/core/framework/types.proto")
+
+    def test_its_functions_take_our_messages(self):
+        """With the package itself, where it is installed; else with ours, which programs get in its place."""
+        from millrace.proto import installed
+        if installed.Message is object:
+            from millrace.proto import json_format, text_format
+        else:
+            from google.protobuf import json_format, text_format
+        for message in (graph(), example(), protos.ConfigProto(device_count={"CPU": 3}, allow_soft_placement=True)):
+            kind = type(message)
+            text = text_format.MessageToString(message)
+            self.assertEqual(text, str(message))
+            self.assertEqual(text_format.Parse(text, kind()), message)
+            self.assertEqual(text_format.Merge(text, kind()), message)
+            self.assertEqual(json_format.Parse(json_format.MessageToJson(message), kind()), message)
+            self.assertEqual(json_format.ParseDict(json_format.MessageToDict(message), kind()), message)
+        self.assertIsInstance(graph(), installed.Message)
+        with self.assertRaises(installed.DecodeError):
+            protos.GraphDef.FromString(b"\xff\xff")
+        with self.assertRaises(text_format.ParseError):
+            text_format.Parse("no_such_field: 1", protos.GraphDef())
+
+
 def records(data):
     """Of a TFRecord file; the checksums are not looked at."""
     at = 0

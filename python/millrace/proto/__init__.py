@@ -2,6 +2,7 @@
 
 millrace.protos has their names.
 
+    installed   google.protobuf's base classes, where it is installed
     wire        bytes: varints, tags, packed arrays
     scalars     values: what may be assigned, how it is written
     fields      one field of a message: its description, its property, its bytes

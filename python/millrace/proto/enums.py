@@ -16,6 +16,11 @@ class EnumDescriptor:
         self.values_by_name = {v.name: v for v in self.values}
         self.values_by_number = {v.number: v for v in self.values}
 
+    @property
+    def file(self):
+        from . import schema
+        return schema.file_of(schema.short_name(self.full_name))
+
 
 class EnumWrapper:
     """protos.DataType: Name, Value, keys, values, items, and DataType.DT_FLOAT."""

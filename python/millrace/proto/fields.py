@@ -27,6 +27,13 @@ def _part(data, i, stop):
     return part if type(part) is bytes or len(part) >= BIG else bytes(part)
 
 
+class FieldOptions:
+    deprecated = lazy = weak = False
+
+    def __init__(self, packed):
+        self.packed = packed
+
+
 class Field:
     """What a program sees as a FieldDescriptor."""
     TYPE_DOUBLE, TYPE_FLOAT, TYPE_INT64, TYPE_UINT64, TYPE_INT32, TYPE_FIXED64 = range(1, 7)
@@ -98,6 +105,15 @@ class Field:
     @property
     def containing_type(self):
         return self._owner
+
+    @property
+    def file(self):
+        return self._owner.file
+
+    has_options = False
+
+    def GetOptions(self):
+        return FieldOptions(self.packed)
 
     @property
     def message_type(self):

@@ -15,7 +15,7 @@ Threads that only read a message may do so at the same time, as with protobuf: w
 """
 import struct
 
-from . import schema, wire
+from . import installed, schema, wire
 from .containers import READING, Container
 from .fields import BIG, Field
 from .wire import DecodeError, EncodeError, read_varint
@@ -30,9 +30,11 @@ class OneofDescriptor:
 
 
 class _Options:
+    """Options of a message: google.protobuf's text_format and json_format ask for these."""
+    message_set_wire_format = deprecated = False
+
     def __init__(self, map_entry):
         self.map_entry = map_entry
-        self.deprecated = False
 
 
 class Descriptor:
@@ -97,11 +99,17 @@ class Descriptor:
     def _concrete_class(self):
         return schema.message_class(self._path)
 
-    def GetOptions(self):
-        names = [f.name for f in self.fields]
-        return _Options(self.name.endswith("Entry") and names == ["key", "value"])
+    @property
+    def file(self):
+        return schema.file_of(self._path)
 
-    has_options = False
+    @property
+    def has_options(self):
+        """Entries of maps have one option, map_entry; no other message has any."""
+        return self.name.endswith("Entry") and [f.name for f in self.fields] == ["key", "value"]
+
+    def GetOptions(self):
+        return _Options(self.has_options)
 
 
 class MessageType(type):
@@ -120,7 +128,7 @@ class MessageType(type):
         raise AttributeError("%s has no attribute %s" % (cls.__name__, name))
 
 
-class Message(metaclass=MessageType):
+class Message(installed.Message, metaclass=MessageType):
     """The base of all messages."""
     __slots__ = ("_raw", "_values", "_unknown", "_owner", "_ghosts", "_depth", "__weakref__")
     DESCRIPTOR = None

@@ -9,6 +9,7 @@ from . import enums
 
 _messages = {}  # None: there is none of that name
 _enums = {}
+_files = {}
 
 
 def _lines(describe, name):
@@ -26,6 +27,32 @@ def full_name(name):
 
 def short_name(full):
     return full[len("tensorflow."):] if full.startswith("tensorflow.") else full
+
+
+class FileDescriptor:
+    """The .proto file of a message: name and syntax, which json_format looks at, and package."""
+    syntax = "proto3"
+
+    def __init__(self, name, package):
+        self.name, self.package = name, package
+
+    def __repr__(self):
+        return "<file %s>" % self.name
+
+
+def file_of(path):
+    """The file that defines a message or enum, by the name of the outermost message."""
+    from .. import protos
+    outermost = path if path.startswith("google.") else path.partition(".")[0]
+    if outermost not in _files:
+        package, _, name = full_name(outermost).rpartition(".")
+        if package == "google.protobuf":
+            file_name = "google/protobuf/%s.proto" % ("wrappers" if name.endswith("Value") else name.lower())
+        else:
+            module = next((m for m, names in protos.MODULES.items() if name in names), "core.unknown_pb2")
+            file_name = "tensorflow/%s.proto" % module[:-len("_pb2")].replace(".", "/")
+        _files[outermost] = FileDescriptor(file_name, package)
+    return _files[outermost]
 
 
 def find_message(name):

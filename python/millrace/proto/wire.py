@@ -8,6 +8,8 @@ from array import array
 
 import numpy as np
 
+from . import installed
+
 VARINT, FIXED64, BYTES, GROUP, END_GROUP, FIXED32 = range(6)
 MASK64 = (1 << 64) - 1
 # As in C++: hostile bytes must not overflow the stacks of those who walk a message.
@@ -18,15 +20,15 @@ FEW = 48
 _ONE_BYTE = [bytes([i]) for i in range(128)]
 
 
-class Error(Exception):
+class Error(installed.Error):
     """Anything that is wrong with a message."""
 
 
-class DecodeError(Error):
+class DecodeError(Error, installed.DecodeError):
     """The bytes are not those of a message."""
 
 
-class EncodeError(Error):
+class EncodeError(Error, installed.EncodeError):
     """The message cannot be written."""
 
 
