@@ -10,7 +10,11 @@
 What most programs use is imported here; the rest is loaded when it is first asked for.
 """
 
-import _millrace
+try:
+    import _millrace
+except ImportError as _e:
+    from .built_for import explained as _explained
+    raise _explained(_e) from None
 
 from .framework import dtypes as _dtypes
 from .framework import errors
@@ -88,4 +92,8 @@ _LATER.update(dict.fromkeys(
     "sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense sparse_to_indicator sparse_transpose".split(), "sparse"))
 _LATER.update(tables_initializer="ops.lookup", initialize_all_tables="ops.lookup")
 __dir__ = _lazy.listing(__name__, _LATER)
-__getattr__ = _lazy.attributes(__name__, _LATER)
+__getattr__ = _lazy.attributes(
+    __name__, _LATER, "app bitwise compat contrib data debugging distributions dtypes errors estimator feature_column flags "
+    "gfile graph_util image initializers io keras layers linalg logging losses manip math metrics nest nn profiler python_io "
+    "quantization queue random resource_loader saved_model sets signal sparse spectral strings summary sysconfig test train "
+    "version")

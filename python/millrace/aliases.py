@@ -8,6 +8,7 @@
 The nearest entry decides.  A path that is none of these is an ImportError that names it, and a name that a view cannot find is
 an AttributeError that names it.
 """
+import builtins
 import importlib
 import importlib.abc
 import importlib.util
@@ -192,7 +193,7 @@ PRIVATE = {
     "python.ops.sparse_ops": ["millrace.sparse"],
     "python.ops.special_math_ops": [],
     "python.ops.spectral_ops": ["millrace.spectral"],
-    "python.ops.standard_ops": [],
+    "python.ops.standard_ops": ["millrace"],
     "python.ops.state_ops": ["millrace.ops.state"],
     "python.ops.string_ops": ["millrace.strings"],
     "python.ops.summary_ops": ["millrace.summary"],
@@ -291,6 +292,8 @@ class View(types.ModuleType):
         self._sources = sources
 
     def __getattr__(self, name):
+        if name == "__all__":
+            return self._public_names()
         if not name.startswith("__"):
             # Modules come first: python.ops.variable_scope is one, tf.variable_scope is not.
             if _plan(_path(self.__name__ + "." + name)) is not None:
@@ -302,6 +305,20 @@ class View(types.ModuleType):
                 except AttributeError:
                     pass
         raise AttributeError("module '%s' has no attribute '%s'" % (self.__name__, name))
+
+    def _public_names(self):
+        """What `from view import *` gives: what the modules define or offer, without the modules that these import.
+
+        A view without modules stands for functions of single ops, whose names must not hide builtins, or for all of
+        millrace."""
+        if ".gen_" in self.__name__ or self.__name__.endswith(".training_ops"):
+            raw = dir(sys.modules["millrace"].raw_ops)
+            return [n for n in raw if n.islower() and not n.startswith("_") and not hasattr(builtins, n)]
+        names = set()
+        for module in _present(self._sources or ["millrace"]):
+            loaded = {n for n in vars(module) if not isinstance(vars(module)[n], types.ModuleType)}
+            names |= loaded | set(getattr(module, "__all__", ()))
+        return sorted(n for n in names if not n.startswith("_"))
 
     def __dir__(self):
         return sorted({n for m in _present(self._sources) for n in dir(m)} | set(self.__dict__))

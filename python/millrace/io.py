@@ -2,6 +2,7 @@
 
 import importlib
 
+from . import lazy as _lazy
 from .framework.op_defs import call
 from .image import (decode_and_crop_jpeg, decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg,
                     encode_png,
@@ -35,6 +36,8 @@ _LATER.update(dict.fromkeys("FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase 
 
 
 def __getattr__(name):
+    if name == "__all__":
+        return _lazy.exported(__name__, _LATER, "gfile")
     if name == "gfile" or name in _LATER:
         module = importlib.import_module("millrace." + _LATER.get(name, "io_gfile"))
         return getattr(module, name) if name in _LATER else module

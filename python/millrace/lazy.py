@@ -7,13 +7,18 @@ A name that the table does not have may be a module of the package; what is neit
 import importlib
 import importlib.util
 import sys
+import types
 
 
-def attributes(package, table=None):
-    """The __getattr__ of a package.  Table: {name: "module" or "module:its name there"}, modules seen from the package."""
-    table = table or {}
+def attributes(package, table=None, modules=None):
+    """The __getattr__ of a package.  Table: {name: "module" or "module:its name there"}, modules seen from the package.
+
+    `from package import *` gives the names of exported(package, table, modules)."""
+    names, table = table, table or {}
 
     def __getattr__(name):
+        if name == "__all__":
+            return exported(package, names, modules)
         found = _from_table(package, table, name) if name in table else _submodule(package, name)
         setattr(sys.modules[package], name, found)  # the next time it is found at once
         return found
@@ -30,6 +35,19 @@ def listing(package, table=None):
         return sorted(set(vars(module)) | set(table or ()) | modules)
 
     return __dir__
+
+
+def exported(package, table=None, modules=None):
+    """The __all__ of a package, made when `import *` asks for it: public names, those of the table, and its public modules.
+
+    modules names the public ones, for a package may have others that are not for users (train.input would hide the builtin).
+    None: all where there is no table, else none."""
+    module = sys.modules[package]
+    if modules is None:
+        import pkgutil
+        modules = "" if table else " ".join(m.name for m in pkgutil.iter_modules(getattr(module, "__path__", [])))
+    names = {n for n, value in vars(module).items() if not isinstance(value, types.ModuleType)}
+    return sorted(n for n in names | set(table or ()) | set(modules.split()) if not n.startswith("_"))
 
 
 def _from_table(package, table, name):
@@ -50,6 +68,8 @@ def selection(module, names, renamed=None):
     there = {**{n: n for n in names.split()}, **(renamed or {})}
 
     def __getattr__(name):
+        if name == "__all__":
+            return exported(module, there)
         if name not in there:
             raise AttributeError("module '%s' has no attribute '%s'" % (module.replace("millrace", "tf", 1), name))
         tf = importlib.import_module("millrace")

@@ -336,6 +336,9 @@ slice = sparse_slice  # noqa: A001
 
 
 def __getattr__(name):
+    if name == "__all__":
+        from . import lazy
+        return lazy.exported(__name__, ["SparseConditionalAccumulator"])
     if name == "SparseConditionalAccumulator":
         from .ops.data_flow import SparseConditionalAccumulator
         return SparseConditionalAccumulator

@@ -1,6 +1,7 @@
 """The package by the name tensorflow, and TensorFlow's module paths."""
 import importlib
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -70,6 +71,56 @@ class Names(unittest.TestCase):
 
     def test_what_is_loaded_later_is_listed(self):
         self.assertLessEqual({"ConfigProto", "summary", "Graph"}, set(dir(tf)))
+
+
+class Star(unittest.TestCase):
+    """`from module import *`, also of modules whose names are loaded later."""
+
+    def names_of(self, module):
+        found = {}
+        exec("from %s import *" % module, found)
+        return set(found)
+
+    def test_names_that_are_loaded_later_are_given(self):
+        for module, names in {
+                "tensorflow": "placeholder ConfigProto FIFOQueue train nn keras contrib",
+                "tensorflow.compat.v1": "placeholder Session",
+                "tensorflow.train": "Saver AdamOptimizer Example", "tensorflow.keras": "Model Sequential Input layers backend",
+                "tensorflow.keras.layers": "Dense LSTM Conv2D Layer Input", "tensorflow.python.keras.layers": "Dense",
+                "tensorflow.math": "log reduce_variance", "tensorflow.io": "read_file TFRecordWriter gfile",
+                "tensorflow.contrib.slim": "conv2d arg_scope learning nets",
+                "tensorflow.estimator": "Estimator DNNClassifier inputs",
+                "tensorflow.python.ops.array_ops": "concat reshape", "tensorflow.python.ops.math_ops": "matmul",
+                "tensorflow.python.ops.nn_ops": "relu", "tensorflow.python.ops.rnn_cell": "RNNCell LSTMCell",
+                "tensorflow.python.ops.rnn_cell_impl": "RNNCell", "tensorflow.python.framework.ops": "Tensor Graph",
+                "tensorflow.python.framework.dtypes": "float32 as_dtype", "tensorflow.python.ops.gen_nn_ops": "relu softmax",
+                "tensorflow.python.ops.standard_ops": "matmul placeholder", "tensorflow.python": "placeholder"}.items():
+            self.assertEqual(set(names.split()) - self.names_of(module), set(), module)
+
+    def test_modules_that_are_not_for_users_stay_out(self):
+        self.assertFalse({"input", "hooks", "server"} & self.names_of("tensorflow.train"))
+        self.assertFalse({"lazy", "aliases", "framework", "ops", "protos"} & self.names_of("tensorflow"))
+        self.assertFalse({"np", "sys"} & self.names_of("tensorflow.python.ops.array_ops"))
+        self.assertFalse({"abs", "max", "range"} & self.names_of("tensorflow.python.ops.gen_math_ops"))
+
+    def test_every_private_path_gives_what_it_lists(self):
+        for path in sorted(aliases.PRIVATE):
+            self.names_of("tensorflow." + path)
+
+
+class WrongInterpreter(unittest.TestCase):
+    def test_a_missing_symbol_names_both_versions(self):
+        from millrace import built_for
+        self.assertRegex(str(built_for.explained(ImportError("x.so: undefined symbol: PyObject_New"))),
+                         r"built for Python %d\.%d, but this is Python %d\.%d.*PyObject_New" % (sys.version_info[:2] * 2))
+        other = ImportError("libtensorflow.so.2: cannot open shared object file")
+        self.assertIs(built_for.explained(other), other)
+
+    def test_without_numpy_the_interpreter_is_named(self):
+        code = "import sys; sys.modules['numpy.core._multiarray_umath'] = None; import _millrace"
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        self.assertRegex(out.stderr, r"ImportError: millrace was built for Python %d\.%d and its numpy, but %s cannot import"
+                         % (*sys.version_info[:2], re.escape(sys.executable)))
 
 
 class Missing(unittest.TestCase):

@@ -313,6 +313,9 @@ _ELSEWHERE.update(argsort="ops.array", broadcast_to="ops.array", py_func="ops.sc
 
 
 def __getattr__(name):
+    if name == "__all__":
+        from .. import lazy
+        return lazy.exported(__name__, _ELSEWHERE)
     if name == "variables":  # a module of TensorFlow's that has the functions of this one
         return sys.modules[__name__]
     if name not in _ELSEWHERE:

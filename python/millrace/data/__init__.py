@@ -10,4 +10,4 @@ from .structure import DatasetSpec
 
 FixedLengthRecordDatasetV1, TextLineDatasetV1, TFRecordDatasetV1 = FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 
-__getattr__ = _lazy.attributes(__name__)
+__getattr__ = _lazy.attributes(__name__, modules="experimental")

@@ -16,7 +16,7 @@ _TABLE.update(dict.fromkeys("CheckpointSaverHook CheckpointSaverListener FeedFnH
                             "LoggingTensorHook NanLossDuringTrainingError NanTensorHook ProfilerHook SecondOrStepTimer "
                             "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues StepCounterHook StopAtStepHook "
                             "SummarySaverHook VocabInfo".split(), ".train"))
-__getattr__ = _lazy.attributes(__name__, _TABLE)
+__getattr__ = _lazy.attributes(__name__, _TABLE, "export inputs")
 
 
 def classifier_parse_example_spec(feature_columns, label_key, label_dtype="int64", label_default=None, weight_column=None):

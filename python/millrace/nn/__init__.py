@@ -28,4 +28,4 @@ from ..ops.array import depth_to_space, space_to_batch, space_to_depth  # noqa: 
 _RNN = "bidirectional_dynamic_rnn dynamic_rnn raw_rnn static_bidirectional_rnn static_rnn static_state_saving_rnn".split()
 __getattr__ = _lazy.attributes(__name__, {**dict.fromkeys(_RNN, "recurrent"), "rnn": "recurrent:static_rnn",
                                           "bidirectional_rnn": "recurrent:static_bidirectional_rnn",
-                                          "state_saving_rnn": "recurrent:static_state_saving_rnn"})
+                                          "state_saving_rnn": "recurrent:static_state_saving_rnn"}, "rnn_cell")

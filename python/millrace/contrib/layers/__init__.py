@@ -15,7 +15,7 @@ _LATER.update(dict.fromkeys("bucketized_column create_feature_spec_for_parsing c
                             "input_from_feature_columns one_hot_column parse_feature_columns_from_examples real_valued_column "
                             "sparse_column_with_hash_bucket sparse_column_with_integerized_feature sparse_column_with_keys "
                             "sparse_column_with_vocabulary_file weighted_sparse_column".split(), "feature_columns"))
-__getattr__ = _lazy.attributes(__name__, _LATER)
+__getattr__ = _lazy.attributes(__name__, _LATER, "utils")
 
 
 def safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights=None, combiner=None, default_id=None, name=None,

@@ -26,6 +26,9 @@ _own = _lazy.attributes(__name__)
 
 def __getattr__(name):
     import importlib
+    if name == "__all__":
+        own = "evaluation layers learning losses model_analyzer nets queues "
+        return _lazy.exported(__name__, _WHERE, own + " ".join(_MODULES))
     if name == "python":  # slim.python.slim.nets, as its folders were
         import sys
         import types

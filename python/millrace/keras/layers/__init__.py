@@ -40,10 +40,13 @@ _LATER.update((alias, _WHERE[n] + ":" + n) for alias, n in _ALIASES.items())
 _LATER.update((n, "merge") for n in "add average concatenate dot maximum minimum multiply subtract".split())
 _lazily = _lazy.attributes(__name__, _LATER)
 _ENGINE = {"Input": "network", "InputLayer": "network", "InputSpec": "base_layer", "Layer": "base_layer"}
-__dir__ = _lazy.listing(__name__, {**_LATER, **_ENGINE, "serialize": "serialization", "deserialize": "serialization"})
+_ALL = {**_LATER, **_ENGINE, "serialize": "serialization", "deserialize": "serialization"}
+__dir__ = _lazy.listing(__name__, _ALL)
 
 
 def __getattr__(name):
+    if name == "__all__":
+        return _lazy.exported(__name__, _ALL)
     if name in _ENGINE:
         return getattr(_importlib.import_module("..engine." + _ENGINE[name], __name__), name)
     if name in ("serialize", "deserialize"):
