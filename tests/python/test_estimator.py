@@ -183,6 +183,20 @@ class Heads(Case):
             np.testing.assert_allclose(session.run([a, b, c]), [0.6, 1, 1], rtol=1e-6)
 
 
+class HeadNames(Case):
+    def test_the_average_loss_counts_weights_and_is_head_truediv(self):
+        with tf.Graph().as_default():
+            tf.train.create_global_step()
+            head = estimator.BinaryClassHead(weight_column="w", loss_reduction=tf.losses.Reduction.SUM)
+            logits = tf.Variable([[0.0], [4.0]])
+            head.create_estimator_spec({"w": tf.constant([[3.0], [1.0]])}, "train", logits, labels=tf.constant([[1], [0]]),
+                                       optimizer=tf.train.GradientDescentOptimizer(0.0))
+            average = tf.get_default_graph().get_tensor_by_name("head/truediv:0")
+            with tf.Session() as sess:
+                sess.run(tf.global_variables_initializer())
+                self.assertAlmostEqual(sess.run(average), (3 * np.log(2) + np.log(1 + np.exp(4))) / 4, places=5)
+
+
 class Inputs(Case):
     def test_batches_go_over_the_end_of_epochs(self):
         x = np.arange(3)

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+import types
 import unittest
 import weakref
 
@@ -225,6 +226,21 @@ class Conversions(FreshGraph):
         self.assertEqual(tf.Session().run(tf.add(Celsius(), 1.0)), 21)
 
 
+    def test_numbers_that_equal_an_enum_are_types(self):
+        self.assertIs(tf.as_dtype(1.0), tf.float32)
+        self.assertIs(tf.as_dtype(np.int64(3)), tf.int32)
+        self.assertRaises(TypeError, tf.as_dtype, 1.5)
+
+    def test_a_sparse_placeholder_takes_a_tensor_as_its_shape(self):
+        shape = tf.placeholder(tf.int64, [2])
+        x = tf.sparse_placeholder(tf.float32, shape=shape, name="x")
+        self.assertIs(x.dense_shape, shape)
+        self.assertEqual(x.indices.shape.as_list(), [None, 2])
+        self.assertEqual([t.op.name for t in (x.indices, x.values)], ["x/indices", "x/values"])
+        with tf.Session() as sess:
+            self.assertEqual(sess.run(tf.sparse_tensor_to_dense(x), {x: ([[0, 1]], [3.], [1, 2])}).tolist(), [[0, 3]])
+
+
 class Shapes(unittest.TestCase):
     def test_partly_known_shapes(self):
         s = tf.TensorShape([None, 3])
@@ -391,6 +407,30 @@ class Sessions(FreshGraph):
         with self.assertRaises(KeyboardInterrupt):
             s.run(stuck)
         self.assertEqual(s.run(tf.constant(5)), 5)
+
+
+    def test_objects_of_attrs_classes_are_fetched(self):
+        class Pair:  # as @attr.s makes it
+            __attrs_attrs__ = (types.SimpleNamespace(name="a"), types.SimpleNamespace(name="b"))
+
+            def __init__(self, a, b):
+                self.a, self.b = a, b
+
+        with tf.Session() as sess:
+            got = sess.run(Pair(tf.constant(1), [tf.constant(2), tf.no_op()]))
+        self.assertIsInstance(got, Pair)
+        self.assertEqual((got.a, got.b), (1, [2, None]))
+
+
+class RawOps(FreshGraph):
+    def test_ops_by_their_own_names_take_keywords_alone(self):
+        y = tf.raw_ops.MatMul(a=[[1.]], b=[[2.]], name="m")
+        self.assertEqual((y.op.type, y.op.name), ("MatMul", "m"))
+        self.assertEqual(tf.raw_ops.mat_mul([[1.]], [[2.]]).op.type, "MatMul")
+        with self.assertRaisesRegex(TypeError, r"MatMul only takes keyword args \(possible keys: \['a', 'b', "):
+            tf.raw_ops.MatMul([[1.]], [[2.]])
+        self.assertIn("Conv2D", dir(tf.raw_ops))
+        self.assertFalse(hasattr(tf.raw_ops, "NoSuchOp"))
 
 
 class Leaks(FreshGraph):

@@ -307,6 +307,26 @@ class Steps(unittest.TestCase):
             self.assertEqual(sess.run(e).tolist(), [[1.0], [1.0]])
 
 
+class CallableLoss(unittest.TestCase):
+    def test_the_function_is_called_and_its_variables_are_trained(self):
+        with tf.Graph().as_default(), tf.Session() as sess:
+            x, other = tf.Variable(3.0), tf.Variable(1.0)
+            calls = []
+
+            def loss():
+                calls.append(1)
+                return x * x
+
+            o = tf.train.GradientDescentOptimizer(0.5)
+            self.assertEqual([v for _, v in o.compute_gradients(loss)], [x])
+            self.assertEqual(o.compute_gradients(loss, [x, other])[1], (None, other))
+            step = o.minimize(loss)
+            self.assertEqual(len(calls), 3)
+            sess.run(tf.global_variables_initializer())
+            sess.run(step)
+            self.assertEqual(sess.run([x, other]), [0, 1])
+
+
 class Contrib(unittest.TestCase):
     def setUp(self):
         tf.reset_default_graph()

@@ -243,6 +243,20 @@ class Threads(Base):
             self.assertRaises(tf.errors.FailedPreconditionError, coord.join, threads)
 
 
+class StaticShapes(Base):
+    def test_batches_of_sparse_tensors_keep_their_rank(self):
+        x = tf.SparseTensor([[0, 1]], [1.], [3, 4])
+        self.assertEqual(tf.train.batch([x], 8).shape.as_list(), [None] * 3)
+        y = tf.train.batch([x], 8, enqueue_many=True)
+        self.assertEqual((y.indices.shape.as_list(), y.dense_shape.shape.as_list()), ([None, 2], [2]))
+
+    def test_elements_must_have_a_rank_and_agree(self):
+        with self.assertRaisesRegex(ValueError, "Cannot infer Tensor's rank"):
+            tf.train.batch([tf.placeholder(tf.float32)], 2)
+        with self.assertRaises(ValueError):
+            tf.train.batch_join([[tf.zeros([2])], [tf.zeros([3])]], 2)
+
+
 class Input(Base):
     def run_all(self, fetch):
         """All values until the input ends."""

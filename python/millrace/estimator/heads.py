@@ -68,17 +68,21 @@ class Head:
                 return EstimatorSpec(mode, predictions=predictions, export_outputs=self._exports(predictions))
             labels, unweighted = self._losses(labels, logits, features)
             weights = self._weights(features)
-            loss = self._reduced(unweighted, weights)
+            loss = reduced = self._reduced(unweighted, weights)
             if regularization_losses:
                 loss = loss + math.add_n(list(regularization_losses))
             if mode == ModeKeys.EVAL:
                 return EstimatorSpec(mode, predictions=predictions, loss=loss,
                                      eval_metric_ops=self._metrics(labels, logits, predictions, unweighted, weights))
             train_op = self._training(loss, optimizer, train_op_fn, trainable_variables, update_ops)
+            average = None
+            if self._reduction == losses.Reduction.SUM:  # the others are averages already; scripts log head/truediv
+                average = reduced / math.reduce_sum(weights * array.ones_like(unweighted))
         from .. import summary
         with ops.name_scope(""):
             summary.scalar(self._key("loss"), loss)
-            summary.scalar(self._key("average_loss"), math.reduce_mean(unweighted))
+            if average is not None:
+                summary.scalar(self._key("average_loss"), average)
         return EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=train_op)
 
     @staticmethod

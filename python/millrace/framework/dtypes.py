@@ -175,8 +175,8 @@ def as_dtype(value):
     """The DType meant by a DType, a number, a name, or a type of numpy or Python."""
     if isinstance(value, DType):
         return value
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) in _BY_NUMBER:
-        return _BY_NUMBER[int(value)]
+    if isinstance(value, (int, float, np.number)) and value in _BY_NUMBER:  # 1.0 equals 1, and TensorFlow asks a dict too
+        return _BY_NUMBER[value]
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
     if isinstance(value, type) and value in _BY_PYTHON:

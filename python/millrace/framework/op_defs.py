@@ -516,11 +516,30 @@ def _make_function(op_type):
     return f
 
 
+def _keywords_only(op_type):
+    """The function of an op in tf.raw_ops, by the op's own name: tf.raw_ops.MatMul(a=x, b=y)."""
+    f = function_for(op_type)
+
+    def g(*args, **kwargs):
+        if args:
+            raise TypeError("%s only takes keyword args (possible keys: %s). Please pass these args as kwargs instead." %
+                            (op_type, list(f.__signature__.parameters)))
+        return f(**kwargs)
+
+    g.__name__ = g.__qualname__ = op_type
+    g.__doc__, g.__signature__ = f.__doc__, f.__signature__
+    return g
+
+
 class _Functions:
-    """All ops as functions: raw.mat_mul(a, b)."""
+    """All ops as functions: raw.mat_mul(a, b), and by keywords alone raw.MatMul(a=x, b=y)."""
 
     def __getattr__(self, name):
         op_type = op_types().get(name) or op_types().get(re.sub(r"_$", "", name))
+        if op_type is None and name[:1].isupper() and name in op_types().values():
+            f = _keywords_only(name)
+            setattr(self, name, f)
+            return f
         if op_type is None:
             raise AttributeError("There is no op for %r" % name)
         f = function_for(op_type)
@@ -528,7 +547,7 @@ class _Functions:
         return f
 
     def __dir__(self):
-        return sorted(op_types())
+        return sorted(set(op_types()) | {t for t in op_types().values() if t[:1].isupper()})
 
 
 raw = _Functions()

@@ -472,11 +472,11 @@ class Graph(_core.Graph):
         if not self._control_stack:
             return []
         makers = {t.op for t in inputs}
-        controls = []
+        controls = {}
         for scope in self._control_stack:
             if makers.isdisjoint(scope.seen):
-                controls += [op for op in scope.ops if op not in makers and op not in controls]
-        return controls
+                controls.update(dict.fromkeys(op for op in scope.ops if op not in makers))
+        return list(controls)
 
     def _scoped_attrs(self, op_type, attrs):
         if not (self._attr_scope_map or self._gradient_override or self._kernel_labels or self._colocation_stack):
@@ -527,7 +527,7 @@ class Graph(_core.Graph):
         """New operations wait for these; None forgets the outer scopes."""
         if control_inputs is None:
             return _ControlDependencies(self, None)
-        controls = []
+        controls = {}
         for c in control_inputs:
             if isinstance(c, IndexedSlices) or hasattr(c, "handle") and hasattr(c, "op"):
                 c = c.op  # of a resource variable its operation, or the one that changed it: not a read
@@ -535,9 +535,8 @@ class Graph(_core.Graph):
                 c = c._as_graph_element()
             c = self.as_graph_element(c)
             c = c.op if isinstance(c, Tensor) else c
-            if c not in controls:
-                controls.append(c)
-        return _ControlDependencies(self, controls)
+            controls[c] = None
+        return _ControlDependencies(self, list(controls))
 
     @contextlib.contextmanager
     def colocate_with(self, op, ignore_existing=False):

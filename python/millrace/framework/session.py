@@ -99,10 +99,17 @@ class _Fetches:
             keys, builders = list(f), [self._take(f[k]) for k in f]
             kind = type(f) if isinstance(f, collections.OrderedDict) else dict
             return lambda values: kind((k, b(values)) for k, b in zip(keys, builders))
+        if hasattr(type(f), "__attrs_attrs__"):
+            return self._take_attrs(f)
         if hasattr(f, "_fetch_parts"):
             return self._take_parts(*f._fetch_parts())
         fetch = _conversion_of(f, "fetch")
         return self._take_element(f) if fetch is None else self._take_parts(*fetch(f))
+
+    def _take_attrs(self, f):
+        """An object of a class made by the package attrs: fields in their order, and an object of the same class back."""
+        builders = [self._take(getattr(f, a.name)) for a in type(f).__attrs_attrs__]
+        return lambda values: type(f)(*[b(values) for b in builders])
 
     def _take_parts(self, tensors, rebuild):
         builders = [self._take_element(t) for t in tensors]
@@ -127,7 +134,8 @@ class _Fetches:
         if not self._graph.is_fetchable(e):
             raise ValueError("Operation %r has been marked as not fetchable." % e.name)
         if isinstance(e, ops.Operation):
-            if e not in self.targets:
+            if e not in self._at:
+                self._at[e] = None
                 self.targets.append(e)
             return _nothing
         at = self._at.get(e)

@@ -52,8 +52,11 @@ def placeholder_with_default(input, shape, name=None):  # noqa: A002 -- tf's arg
 def sparse_placeholder(dtype, shape=None, name=None):
     from ..framework.sparse import SparseTensor
     base = (name + "/") if name is not None else ""
-    static = None if shape is None else shapes.as_shape(shape)
-    if static is None:
+    static = None if shape is None or isinstance(shape, ops.Tensor) else shapes.as_shape(shape)
+    if isinstance(shape, ops.Tensor):
+        rank = shape.shape.with_rank(1)[0].value
+        dense = convert.convert_to_tensor(shape, dtypes.int64)
+    elif static is None:
         rank, dense = None, placeholder(dtypes.int64, [None], base + "shape" if name else None)
     else:
         rank = static.ndims
@@ -62,8 +65,9 @@ def sparse_placeholder(dtype, shape=None, name=None):
         else:
             unknown = np.array([-1 if d is None else d for d in static.as_list()], np.int64)
             dense = placeholder_with_default(unknown, [rank], base + "shape" if name else None)
-    return SparseTensor(indices=placeholder(dtypes.int64, [None, rank], base + "indices" if name else None),
-                        values=placeholder(dtype, [None], base + "values" if name else None), dense_shape=dense)
+    values = placeholder(dtype, [None], base + "values" if name else None)
+    return SparseTensor(indices=placeholder(dtypes.int64, [None, rank], base + "indices" if name else None), values=values,
+                        dense_shape=dense)
 
 
 def _shape_tensor(shape, dtype=dtypes.int32):

@@ -102,7 +102,8 @@ class _Element:
         for v in values:
             v = sparse.convert_to_tensor_or_sparse_tensor(v)
             is_sparse = isinstance(v, sparse.SparseTensor)
-            self._sparse.append((v.dtype, v.dense_shape.shape[0].value) if is_sparse else None)
+            rank = v.dense_shape.shape.with_rank(1)[0] if is_sparse else None
+            self._sparse.append((v.dtype, rank if enqueue_many else rank + 1) if is_sparse else None)
             self.tensors.append(_coded(v, enqueue_many) if is_sparse else v)
 
     def same_as(self, other):
@@ -112,7 +113,7 @@ class _Element:
         """The batch in the form of what was given."""
         out = []
         for t, kind in zip(tensors, self._sparse):
-            out.append(t if kind is None else sparse.SparseTensor(*raw.deserialize_many_sparse(t, dtype=kind[0])))
+            out.append(t if kind is None else _decoded(t, *kind))
         if self._keys is not None:
             return dict(zip(self._keys, out))
         return out[0] if len(out) == 1 else out
@@ -124,25 +125,28 @@ def _coded(v, enqueue_many):
     return raw.serialize_sparse(v.indices, v.values, v.dense_shape)
 
 
+def _decoded(t, dtype, rank):
+    """The batch of sparse tensors; rank counts the batch, and may be unknown."""
+    indices, values, dense_shape = raw.deserialize_many_sparse(t, dtype=dtype)
+    indices.set_shape([None, rank])
+    dense_shape.set_shape([rank])
+    return sparse.SparseTensor(indices, values, dense_shape)
+
+
 def _element_shapes(elements, given, enqueue_many):
-    """The shapes of the components; several elements must agree as far as they are known."""
+    """The shapes of the components: those of the first element, with which the others must agree."""
     if given is not None:
         return [shapes.as_shape(s) for s in given]
     out = []
     for parts in zip(*[e.tensors for e in elements]):
-        merged = shapes.unknown_shape()
         for t in parts:
-            shape = t.get_shape().with_rank_at_least(1)[1:] if enqueue_many else t.get_shape()
-            merged = _common(merged, shape) if merged.ndims is not None else shape
-        out.append(merged)
+            if t.get_shape().ndims is None:
+                raise ValueError("Cannot infer Tensor's rank: %s" % t)
+        found = [t.get_shape().with_rank_at_least(1)[1:] if enqueue_many else t.get_shape() for t in parts]
+        for other in found[1:]:
+            found[0].merge_with(other)  # raises ValueError where they contradict each other
+        out.append(found[0])
     return out
-
-
-def _common(a, b):
-    """What holds of both shapes."""
-    if b.ndims is None or a.ndims != b.ndims:
-        return shapes.unknown_shape()
-    return shapes.TensorShape([x.value if x.value == y.value else None for x, y in zip(a, b)])
 
 
 def _enqueue(queue, tensors, enqueue_many, keep_input):

@@ -59,8 +59,7 @@ class Optimizer:
                           colocate_gradients_with_ops=False, grad_loss=None):
         """[(gradient or None, variable)]"""
         if callable(loss):
-            raise RuntimeError("`loss` passed to Optimizer.compute_gradients should be a tensor when eager execution is not "
-                               "enabled.")
+            return self._gradients_of_call(loss, var_list, grad_loss)
         if gate_gradients not in (Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH):
             raise ValueError("gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH. "
                              "Not %s" %
@@ -84,6 +83,14 @@ class Optimizer:
         pairs = list(zip(grads, var_list))
         self._assert_valid_dtypes([v for g, v in pairs if g is not None and v.dtype != dtypes.resource])
         return pairs
+
+    def _gradients_of_call(self, loss, var_list, grad_loss):
+        """Gradients of what a function returns; without var_list those of the trainable variables that it depends on."""
+        value = loss()
+        wanted = _flat_variables(variables.trainable_variables() if var_list is None else var_list)
+        with ops.control_dependencies([value]):
+            pairs = list(zip(gradients.gradients(value, wanted, grad_ys=grad_loss), wanted))
+        return pairs if var_list is not None else [(g, v) for g, v in pairs if g is not None]
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
         """An operation that changes the variables by the gradients."""
