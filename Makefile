@@ -34,7 +34,7 @@ PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
 PB_H    := $(PB_C:.c=.h)
 ALL_C   := $(sort $(shell find src -name '*.c'))
 TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
-LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/% src/group/mpi/% src/exec/opencl/driver/% src/ops/image/jpeg/%,$(ALL_C))
+LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/% src/group/mpi/% src/exec/opencl/driver/% src/ops/image/jpeg/% src/ops/string/icu/%,$(ALL_C))
 CLI_C   := $(filter src/cli/%,$(filter-out %_test.c,$(ALL_C)))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(PB_C:$(G)/%.c=$(B)/gen/%.o)
 TEST_O  := $(TEST_C:%.c=$(B)/%.o)
@@ -69,6 +69,11 @@ IMAGE_C := $(filter src/ops/image/jpeg/%,$(ALL_C)) $(addprefix src/base/,memory.
 IMAGE_O := $(IMAGE_C:%.c=$(B)/%.o)
 IMAGE_SO := $(if $(wildcard /usr/include/jpeglib.h /usr/local/include/jpeglib.h),$(B)/lib/libmillrace-image.so)
 
+# Likewise ICU (src/ops/string/icu.h), where its header is.
+ICU_C   := $(filter src/ops/string/icu/%,$(ALL_C))
+ICU_O   := $(ICU_C:%.c=$(B)/%.o)
+ICU_SO  := $(if $(wildcard /usr/include/unicode/ucnv.h /usr/local/include/unicode/ucnv.h),$(B)/lib/libmillrace-icu.so)
+
 # The extension of Python, where an interpreter with its headers and numpy is.  PYTHON's own word counts, not the path's.
 PY_INCLUDE := $(shell $(PYTHON) -c 'import sysconfig, numpy, os; d = sysconfig.get_path("include"); \
     os.path.exists(d + "/Python.h") and print("-isystem", d, "-isystem", numpy.get_include())' 2>/dev/null)
@@ -90,9 +95,10 @@ say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
 .PHONY: all lib deps-run deps-python deps-test deps-bench help clean unit
 all: lib $(CLI) python         ## build the library, the millrace command and the Python package
-lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(MPI_SO) $(CL_SO) $(IMAGE_SO)
+lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(MPI_SO) $(CL_SO) $(IMAGE_SO) $(ICU_SO)
 	$(if $(CL_SO),,@echo "  no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev")
 	$(if $(IMAGE_SO),,@echo "  no JPEG: it needs the package libjpeg-dev")
+	$(if $(ICU_SO),,@echo "  no encodings but Unicode and some code pages: SHIFT-JIS and others need the package libicu-dev")
 
 # ---- generated: messages, and the tables of ops, tests and commands -----------------------------
 # A table line is made from each MR_OP(Name, MR_TEST(name) or MR_COMMAND(name at the start of a line.
@@ -188,6 +194,13 @@ $(B)/lib/libmillrace-image.so: $(IMAGE_O)
 	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-image.so $(WHOLE) -Wl,--version-script=$(B)/image.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
 	    -o $@ $(IMAGE_O) $(LDFLAGS) -ljpeg
 
+$(B)/lib/libmillrace-icu.so: $(ICU_O)
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	@echo '{ global: mr_icu_get; local: *; };' > $(B)/icu.map
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-icu.so $(WHOLE) -Wl,--version-script=$(B)/icu.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
+	    -o $@ $(ICU_O) $(LDFLAGS) -licuuc
+
 # In the build tree the package is a link, so that a changed file of it needs no build.
 .PHONY: python
 python: $(PY_SO)               ## build the Python package
@@ -213,7 +226,7 @@ $(CLI): $(CLI_O) $(LIBA)
 
 # Unit tests see the insides, so they link the objects.
 TESTED_O := $(LIB_O) $(filter-out %/main.o $(B)/src/cli/cmd_%,$(CLI_O))
-$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO) $(MPI_SO) $(CL_SO) $(IMAGE_SO)
+$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO) $(MPI_SO) $(CL_SO) $(IMAGE_SO) $(ICU_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(TESTED_O) $(LDFLAGS) $(LDLIBS)
 
@@ -228,7 +241,7 @@ FUZZ     := $(B)/fuzz
 FUZZ_SAN := address,undefined
 fuzz_with = $(MAKE) --no-print-directory SAN=$(FUZZ_SAN) fuzz-run FUZZ_ARGS="$(1)"
 
-$(FUZZ): $(FUZZ_O) $(LIB_O) | $(IMAGE_SO)
+$(FUZZ): $(FUZZ_O) $(LIB_O) | $(IMAGE_SO) $(ICU_SO)
 	$(call say,LINK,$@)
 	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
 
@@ -524,4 +537,4 @@ clean:                         ## remove build/
 help:                          ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
--include $(LIB_O:.o=.d) $(PY_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(MPI_O:.o=.d) $(CL_O:.o=.d) $(IMAGE_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d
+-include $(LIB_O:.o=.d) $(PY_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(MPI_O:.o=.d) $(CL_O:.o=.d) $(IMAGE_O:.o=.d) $(ICU_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d

@@ -79,7 +79,7 @@ MR_TEST(dataset_keys_and_values_of_lmdb_files)
     mr_lmdb_writer_close(&w);
     mr_drig_types(&rig, 2, MR_STRING, MR_STRING);
     GIVES(mr_drig_op(&rig, "LMDBDataset", path("l")), "k1,v1 k2,v2");
-    GIVES(mr_drig_op(&rig, "LMDBDataset", path("none")), " !INVALID_ARGUMENT No such file or directory");
+    GIVES(mr_drig_op(&rig, "LMDBDataset", path("none")), " !INVALID_ARGUMENT");
     mr_free(p);
     end();
 }

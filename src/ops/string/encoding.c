@@ -1,21 +1,41 @@
-/* ops/string/encoding.c -- see encoding.h. */
+/* ops/string/encoding.c -- see encoding.h.
+ *
+ * A converter of ICU has state and serves one text at a time.  An encoding keeps one that is idle; who finds none makes
+ * another. */
 #include "ops/string/encoding.h"
+
+#include <stdatomic.h>
 
 #include "base/memory.h"
 #include "ops/string/code_pages.inc"
+#include "ops/string/icu.h"
 
 typedef enum form { UTF8, UTF16, UTF32, ONE_BYTE } form;
 
-struct mr_encoding {
+typedef struct page_of { /* an encoding that is read here */
     const char *names; /* in small letters, without dashes; separated by blanks */
     form form;
     bool little, marked; /* marked: a mark at the beginning tells the order of bytes */
     const uint16_t *page; /* of one byte: the upper half; NULL: there is none */
+} page_of;
+
+struct mr_encoding {
+    const page_of *here; /* NULL: ICU's */
+    const mr_icu *icu;
+    char *name;
+    _Atomic(mr_icu_converter *) idle;
 };
+
+typedef struct mr_decoder {
+    const page_of *of;
+    bool little; /* the lowest byte comes first, for this text */
+    bool begun;
+} mr_decoder;
+#define MR_MARK 0xfffffffeu /* no character, but a mark of the order of bytes */
 
 static const uint16_t latin1[1] = {0}; /* all bytes mean themselves */
 
-static const mr_encoding encodings[] = {
+static const page_of encodings[] = {
     {"utf8", UTF8, false, false, NULL},
     {"utf16", UTF16, false, true, NULL},
     {"utf16be", UTF16, false, false, NULL},
@@ -44,7 +64,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-const mr_encoding *mr_encoding_find(mr_sv name)
+static const page_of *find_here(mr_sv name)
 {
     char plain[40];
     size_t n = 0;
@@ -61,6 +81,46 @@ const mr_encoding *mr_encoding_find(mr_sv name)
         if (has_word(encodings[i].names, plain))
             return &encodings[i];
     return NULL;
+}
+
+/* Asks ICU for a converter, which stays as the first idle one. */
+static mr_status *open_icu(mr_encoding *e)
+{
+    mr_status *st = mr_icu_functions(&e->icu);
+    if (st) {
+        mr_status *why = mr_invalid("Could not create converter for input encoding: %s; %s", e->name, mr_status_message(st));
+        mr_status_free(st);
+        return why;
+    }
+    mr_icu_converter *c = e->icu->open(e->name);
+    atomic_init(&e->idle, c);
+    return c ? NULL : mr_invalid("Could not create converter for input encoding: %s", e->name);
+}
+
+mr_status *mr_encoding_open(mr_sv name, mr_encoding **out)
+{
+    mr_encoding *e = mr_new(mr_encoding);
+    e->name = mr_strndup(name.p, name.n);
+    e->here = find_here(name);
+    mr_status *st = NULL;
+    if (!e->here)
+        st = name.n == 0 || memchr(name.p, '\0', name.n)
+                 ? mr_invalid("Could not create converter for input encoding: %s", e->name)
+                 : open_icu(e);
+    if (st)
+        mr_encoding_close(e);
+    *out = st ? NULL : e;
+    return st;
+}
+
+void mr_encoding_close(mr_encoding *e)
+{
+    if (!e)
+        return;
+    if (e->icu && atomic_load(&e->idle))
+        e->icu->close(atomic_load(&e->idle));
+    mr_free(e->name);
+    mr_free(e);
 }
 
 /* ---- decoding ---- */
@@ -130,7 +190,8 @@ static size_t next_byte(const mr_decoder *d, const char *p, uint32_t *c)
     return 1;
 }
 
-size_t mr_decode_next(mr_decoder *d, const char *p, size_t n, uint32_t *c)
+/* The next character of n > 0 bytes: how many bytes it has; *c MR_NO_CODE: they are malformed. */
+static size_t decode_next(mr_decoder *d, const char *p, size_t n, uint32_t *c)
 {
     *c = MR_NO_CODE;
     if (d->of->form == UTF8)
@@ -196,23 +257,58 @@ mr_status *mr_unicode_errors_init(mr_make *m, mr_unicode_errors *e)
     return NULL;
 }
 
-mr_status *mr_decode_all(const mr_encoding *e, const mr_unicode_errors *how, mr_sv s,
-                         mr_status *(*fn)(void *ctx, uint32_t c, size_t at), void *ctx)
+typedef struct sink { /* where characters go */
+    const mr_unicode_errors *how;
+    mr_status *(*fn)(void *ctx, uint32_t c, size_t at);
+    void *ctx;
+} sink;
+
+/* One character, or what stands for it. */
+static mr_status *put_character(const sink *k, uint32_t c, bool bad, size_t at)
 {
-    mr_decoder d = {.of = e};
+    bool control = k->how->no_controls && c <= 0x1f;
+    if (k->how->strict && (bad || (control && !k->how->controls_pass)))
+        return mr_invalid("Invalid formatting on input string");
+    if (!bad && !control)
+        return k->fn(k->ctx, c, at);
+    return k->how->ignore ? NULL : k->fn(k->ctx, k->how->replacement, at);
+}
+
+static mr_status *decode_here(const page_of *of, mr_sv s, const sink *k)
+{
+    mr_decoder d = {.of = of};
     for (size_t at = 0, n; at < s.n; at += n) {
         uint32_t c;
-        n = mr_decode_next(&d, s.p + at, s.n - at, &c);
-        if (c == MR_MARK)
-            continue;
-        if (c == MR_NO_CODE || (how->no_controls && c <= 0x1f)) {
-            if (how->strict)
-                return mr_invalid("Invalid formatting on input string");
-            if (how->ignore)
-                continue;
-            c = how->replacement;
-        }
-        MR_TRY(fn(ctx, c, at));
+        n = decode_next(&d, s.p + at, s.n - at, &c);
+        if (c != MR_MARK)
+            MR_TRY(put_character(k, c, c == MR_NO_CODE, at));
     }
     return NULL;
+}
+
+static mr_status *decode_icu(mr_encoding *e, mr_sv s, const sink *k)
+{
+    mr_icu_converter *c = atomic_exchange(&e->idle, NULL);
+    mr_status *st = NULL;
+    c = c ? c : e->icu->open(e->name);
+    if (!c)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a converter of %s", e->name);
+    e->icu->reset(c);
+    for (const char *p = s.p, *end = s.p + s.n; p < end && !st;) {
+        const char *begin = p;
+        bool bad;
+        uint32_t code = e->icu->next(c, &p, end, &bad);
+        st = put_character(k, code, bad, (size_t)(begin - s.p));
+    }
+    c = atomic_exchange(&e->idle, c);
+    if (c)
+        e->icu->close(c);
+    return st;
+}
+
+mr_status *mr_decode_all(mr_encoding *e, const mr_unicode_errors *how, mr_sv s,
+                         mr_status *(*fn)(void *ctx, uint32_t c, size_t at), void *ctx)
+{
+    sink k = {how, fn, ctx};
+    return e->here ? decode_here(e->here, s, &k) : decode_icu(e, s, &k);
 }

@@ -5,7 +5,7 @@
 #include "ops/string/encoding.h"
 
 typedef struct state {
-    const mr_encoding *from;
+    mr_encoding *from;
     mr_output_encoding to;
     mr_unicode_errors errors;
 } state;
@@ -14,9 +14,7 @@ static mr_status *read_input_encoding(mr_make *m, state *s)
 {
     mr_sv name;
     MR_TRY(mr_node_get_str(m->node, "input_encoding", &name));
-    s->from = mr_encoding_find(name);
-    return s->from ? NULL
-                   : mr_invalid("Could not create converter for input encoding: %.*s", MR_SV_ARG(name));
+    return mr_encoding_open(name, &s->from);
 }
 
 static mr_status *read_output_encoding(mr_make *m, state *s)
@@ -29,7 +27,9 @@ static mr_status *read_output_encoding(mr_make *m, state *s)
 
 static mr_status *init_decode(mr_make *m, void *p)
 {
-    MR_TRY(mr_unicode_errors_init(m, &((state *)p)->errors));
+    state *s = p;
+    MR_TRY(mr_unicode_errors_init(m, &s->errors));
+    s->errors.controls_pass = true;
     return read_input_encoding(m, p);
 }
 
@@ -41,11 +41,13 @@ static mr_status *init_encode(mr_make *m, void *p)
 
 static mr_status *init_transcode(mr_make *m, void *p)
 {
-    MR_TRY(init_decode(m, p));
-    return read_output_encoding(m, p);
+    MR_TRY(init_encode(m, p));
+    return read_input_encoding(m, p);
 }
 
-#define STATE(make) .state_bytes = sizeof(state), .init = make, .flags = MR_NO_GRADIENT
+static void deinit(void *p) { mr_encoding_close(((state *)p)->from); }
+
+#define STATE(make) .state_bytes = sizeof(state), .init = make, .deinit = deinit, .flags = MR_NO_GRADIENT
 #define ERRORS \
     "errors: {'strict', 'replace', 'ignore'} = 'replace'; replacement_char: int = 65533; " \
     "replace_control_characters: bool = false"
@@ -98,6 +100,8 @@ MR_OP(UnicodeTranscode,
         "input_encoding=\"UTF-8\" output_encoding=\"UTF-8\": shape(0,2) -> shape(0,2)",
         "input_encoding=\"UTF-8\" output_encoding=\"UTF-8\" errors=\"strict\": \"a\xff\" -> !INVALID_ARGUMENT "
         "Invalid formatting on input string",
+        "input_encoding=\"UTF-8\" output_encoding=\"UTF-8\" errors=\"strict\" replace_control_characters=true: \"a\\n\" -> "
+        "!INVALID_ARGUMENT Invalid formatting on input string",
         "input_encoding=\"none\" output_encoding=\"UTF-8\": \"a\" -> !INVALID_ARGUMENT Could not create "
         "converter for input encoding: none",
         "input_encoding=\"UTF-8\" output_encoding=\"UTF-8\" replacement_char=1114112: \"a\" -> "
@@ -203,6 +207,8 @@ MR_OP(UnicodeDecode,
         "input_encoding=\"UTF-8\" errors=\"ignore\": [[\"\xff\x61\"]] -> [0, 1], [97]",
         "input_encoding=\"UTF-8\" replacement_char=0: \"\xff\x61\" -> [0, 2], [0, 97]",
         "input_encoding=\"UTF-16-BE\": \"\xd8\x3d\xde\\x00\xdc\\x00\" -> [0, 2], [128512, 65533]",
+        "input_encoding=\"UTF-8\" errors=\"strict\" replace_control_characters=true replacement_char=63: \"a\\n\" -> "
+        "[0, 2], [97, 63]",
         "input_encoding=\"UTF-8\": shape(0) -> [0], shape(0)",
         "input_encoding=\"UTF-8\" errors=\"strict\": \"\xff\" -> !INVALID_ARGUMENT Invalid formatting",
         "input_encoding=\"xyz\": \"a\" -> !INVALID_ARGUMENT Could not create converter"));
