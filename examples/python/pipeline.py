@@ -50,7 +50,7 @@ def train(micro):
 
 
 def main(_):
-    os.environ["MILLRACE_SIMULATE"] = ";".join("SIM:%d=speed=%g,bandwidth=1e12,op=20us" % (i, SPEED) for i in range(STAGES))
+    os.environ["MILLRACE_SIMULATE"] = ";".join("SIM:%d=flops_per_s=%g,bytes_per_s=1e12,op_us=20" % (i, SPEED) for i in range(STAGES))
     alone, loss = train(1)
     together, same = train(FLAGS.micro)
     p = tf.pipeline.predict([1] * STAGES, [1] + [2] * (STAGES - 1), FLAGS.micro, FLAGS.order)

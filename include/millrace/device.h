@@ -51,9 +51,9 @@ typedef struct mr_simulated_link { /* one way; what goes over a link follows eac
 MR_EXPORT extern void mr_session_add_simulated_link(TF_SessionOptions *options, const mr_simulated_link *link,
                                                     TF_Status *status);
 
-/* Devices and links as text, several separated by ';'.  A device: TYPE:ID=key=amount,key=amount with the keys speed,
- * bandwidth, op, memory, latency, link, priority.  A link: FROM>TO=latency=amount,link=amount, or FROM-TO for both ways.
- * k M G T are powers of 1000, of memory of 1024; times end in s, ms, us or ns. */
+/* Devices and links as text, several separated by ';'.  A device: TYPE:ID=key=amount,key=amount with the keys flops_per_s,
+ * bytes_per_s, op_us, memory_bytes, latency_us, link_bytes_per_s, priority.  A link: FROM>TO=latency_us=amount,bytes_per_s=amount, or
+ * FROM-TO for both ways.  k M G T are powers of 1000, of memory of 1024. */
 MR_EXPORT extern void mr_session_simulate(TF_SessionOptions *options, const char *text, TF_Status *status);
 
 /* From now on everything on a simulated device ("GPU:0", or its full name) takes `factor` times as long as it promised. */

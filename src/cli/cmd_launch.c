@@ -34,7 +34,7 @@ static const mr_option options[] = {
     {"port", MR_OPT_INT, &want.port, "N", "the first of their ports (default: free ones; 2222 on other hosts)"},
     {"env", MR_OPT_STRING, &env_names, "LIST", "variables that other hosts get too: NAME,NAME"},
     {"remote", MR_OPT_STRING, &remote, "PATH", "millrace on other hosts (default: where it is here)"},
-    {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "simulated devices of tasks: worker/GPU:0=speed=2e11;worker:1/GPU:0=..."},
+    {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "simulated devices of tasks: worker/GPU:0=flops_per_s=2e11;worker:1/GPU:0=..."},
     MR_CLUSTER_OPTIONS(want.cluster),
     {"local", MR_OPT_FLAG, &want.local, NULL, "all on this machine, whatever mpirun, Slurm or TF_CONFIG say"},
     {"restarts", MR_OPT_INT, &restarts, "N", "how often each task is started again when it dies (default 3)"},

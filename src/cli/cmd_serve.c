@@ -20,7 +20,7 @@ static const mr_option options[] = {
     {"ps", MR_OPT_INT, &want.n_ps, "N", "with --zookeeper, in place of addresses: tasks of the job ps (default 1)"},
     {"workers", MR_OPT_INT, &want.n_workers, "N", "the same of the job worker (default 1)"},
     {"address", MR_OPT_STRING, &address, "HOST:PORT", "where this task is, whatever the cluster says; port 0: any"},
-    {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "with simulated devices: GPU:0=speed=2e11,memory=4G;... (docs/devices.md)"},
+    {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "with simulated devices: GPU:0=flops_per_s=2e11,memory_bytes=4G;... (docs/devices.md)"},
     {0},
 };
 

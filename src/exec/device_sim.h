@@ -7,10 +7,11 @@
  *
  * As text, for flags and the environment, several separated by ';':
  *
- *     GPU:0=speed=2e11,bandwidth=50G,op=5us,memory=4G,latency=10us,link=12G,priority=210
- *     GPU:0-GPU:1=latency=2us,link=50G        both ways;  GPU:0>CPU:0=... one way
+ *     GPU:0=flops_per_s=2e11,bytes_per_s=50G,op_us=5,memory_bytes=4G,latency_us=10,link_bytes_per_s=12G,priority=210
+ *     GPU:0-GPU:1=latency_us=2,bytes_per_s=50G        both ways;  GPU:0>CPU:0=... one way
  *
- * k M G T are powers of 1000, of memory powers of 1024; times have s, ms, us or ns. */
+ * The keys are those of plans (sim/plan.c); device_text.c has their older names too.  k M G T are powers of 1000, of memory
+ * powers of 1024. */
 #ifndef MR_EXEC_DEVICE_SIM_H
 #define MR_EXEC_DEVICE_SIM_H
 

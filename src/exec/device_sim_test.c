@@ -113,7 +113,7 @@ MR_TEST(device_sim_takes_the_time_of_its_speed)
 {
     bench b;
     char text[100];
-    snprintf(text, sizeof text, "SIM:0=speed=%g,bandwidth=1T,op=1ns", product_flops / 0.01); /* 10 ms a product */
+    snprintf(text, sizeof text, "SIM:0=flops_per_s=%g,bytes_per_s=1T,op_us=0.001", product_flops / 0.01); /* 10 ms a product */
     begin(&b, "/device:SIM:0", text);
     MR_CHECK(timed_step(&b) >= PRODUCTS * 0.01);
     MR_CHECK(timed_step(&b) >= PRODUCTS * 0.01);
@@ -125,7 +125,7 @@ MR_TEST(device_sim_takes_the_time_of_its_memory)
     bench b;
     double bytes = 3.0 * 4 * SIDE * SIDE; /* two inputs, one output */
     char text[100];
-    snprintf(text, sizeof text, "SIM:0=speed=1T,bandwidth=%g,op=1ns", bytes / 0.01);
+    snprintf(text, sizeof text, "SIM:0=flops_per_s=1T,bytes_per_s=%g,op_us=0.001", bytes / 0.01);
     begin(&b, "/device:SIM:0", text);
     MR_CHECK(timed_step(&b) >= PRODUCTS * 0.01);
     end(&b);
@@ -154,7 +154,7 @@ MR_TEST(device_sim_counts_sizes_as_they_are)
     mr_out y = on(mr_emit_with(&b.s, "MatMul", MR_ATTRS({"transpose_b", mr_a_bool(true)}), x, x), "/device:SIM:0");
     MR_CHECK_OK(mr_scope_status(&b.s));
     char text[100]; /* 20 ms by the true size */
-    snprintf(text, sizeof text, "SIM:0=speed=%g,bandwidth=1T,op=1ns", 2.0 * ROWS * ROWS * SIDE / 0.02);
+    snprintf(text, sizeof text, "SIM:0=flops_per_s=%g,bytes_per_s=1T,op_us=0.001", 2.0 * ROWS * ROWS * SIDE / 0.02);
     MR_CHECK_OK(open_with(&b, text, (mr_session_config){0}));
     MR_CHECK_OK(mr_tensor_new(NULL, MR_FLOAT, 2, (int64_t[]){ROWS, SIDE}, &in));
     memset(in->data, 0, mr_tensor_bytes(in));
@@ -171,10 +171,10 @@ MR_TEST(device_sim_counts_sizes_as_they_are)
 MR_TEST(device_sim_links_take_time)
 {
     bench b;
-    begin(&b, "/device:SIM:0", "SIM:0=speed=1T,bandwidth=1T,op=1ns,latency=1ns; CPU:0>SIM:0=latency=30ms,link=1T");
+    begin(&b, "/device:SIM:0", "SIM:0=flops_per_s=1T,bytes_per_s=1T,op_us=0.001,latency_us=0.001; CPU:0>SIM:0=latency_us=30e3,bytes_per_s=1T");
     MR_CHECK(timed_step(&b) >= 0.03);
     end(&b);
-    begin(&b, "/device:SIM:0", "SIM:0=speed=1T,bandwidth=1T,op=1ns,latency=1ns; SIM:0>CPU:0=latency=30ms,link=1T");
+    begin(&b, "/device:SIM:0", "SIM:0=flops_per_s=1T,bytes_per_s=1T,op_us=0.001,latency_us=0.001; SIM:0>CPU:0=latency_us=30e3,bytes_per_s=1T");
     MR_CHECK(timed_step(&b) >= 0.03);
     end(&b);
 }
@@ -184,7 +184,7 @@ MR_TEST(device_sim_transfers_of_a_link_follow_each_other)
 {
     bench b;
     char text[100];
-    snprintf(text, sizeof text, "SIM:0=speed=1T,bandwidth=1T,op=1ns;SIM:0>CPU:0=latency=1ns,link=%g", 4.0 * SIDE * SIDE / 0.005);
+    snprintf(text, sizeof text, "SIM:0=flops_per_s=1T,bytes_per_s=1T,op_us=0.001;SIM:0>CPU:0=latency_us=0.001,bytes_per_s=%g", 4.0 * SIDE * SIDE / 0.005);
     begin(&b, "/device:SIM:0", text);
     MR_CHECK(timed_step(&b) >= PRODUCTS * 0.005);
     end(&b);
@@ -194,7 +194,7 @@ MR_TEST(device_sim_between_two_of_them_the_link_counts_once_and_is_told)
 {
     bench b;
     double latency, rate;
-    begin(&b, "/device:SIM:1", "SIM:0=link=3G,latency=1us;SIM:1=link=2G,latency=7us;SIM:1>SIM:0=link=1G,latency=9us");
+    begin(&b, "/device:SIM:1", "SIM:0=link_bytes_per_s=3G,latency_us=1;SIM:1=link_bytes_per_s=2G,latency_us=7;SIM:1>SIM:0=bytes_per_s=1G,latency_us=9");
     mr_device *d0 = device_of(&b, "SIM:0"), *d1 = device_of(&b, "SIM:1"), *cpu = device_of(&b, "CPU:0");
     MR_CHECK(d0->type->link(d0, d0, d1, &latency, &rate));
     MR_CHECK_NEAR(rate, 2e9, 1);
@@ -222,11 +222,11 @@ MR_TEST(device_sim_memory_is_limited)
 MR_TEST(device_sim_attracts_what_asks_for_nothing)
 {
     bench b;
-    begin(&b, NULL, "SIM:0=op=1us");
+    begin(&b, NULL, "SIM:0=op_us=1");
     timed_step(&b);
     MR_CHECK(strstr(((mr_direct *)b.session)->placements.device[b.products[0].node->id], "SIM:0") != NULL);
     end(&b);
-    begin(&b, NULL, "SIM:0=op=1us,priority=1");
+    begin(&b, NULL, "SIM:0=op_us=1,priority=1");
     timed_step(&b);
     MR_CHECK(strstr(((mr_direct *)b.session)->placements.device[b.products[0].node->id], "CPU:0") != NULL);
     end(&b);
@@ -243,10 +243,10 @@ MR_TEST(device_sim_steps_can_be_given_up)
     MR_CHECK_OK(mr_device_sim_slow(device_of(&b, "SIM:0"), 1e-9));
     timed_step(&b);
     end(&b);
-    begin(&b, "/device:SIM:0", "SIM:0=op=1us;SIM:0-CPU:0=latency=1000s"); /* a transfer that comes, */
+    begin(&b, "/device:SIM:0", "SIM:0=op_us=1;SIM:0-CPU:0=latency_us=1e9"); /* a transfer that comes, */
     MR_CHECK_ERR(step(&b, 1, &o, &v), MR_DEADLINE_EXCEEDED, "");
     end(&b);
-    begin(&b, "/device:SIM:0", "SIM:0=op=1us;SIM:0>CPU:0=latency=1000s"); /* and one that goes */
+    begin(&b, "/device:SIM:0", "SIM:0=op_us=1;SIM:0>CPU:0=latency_us=1e9"); /* and one that goes */
     MR_CHECK_ERR(step(&b, 1, &o, &v), MR_DEADLINE_EXCEEDED, "");
     end(&b);
 }
@@ -309,7 +309,7 @@ MR_TEST(device_sim_links_are_free_again_when_a_transfer_is_given_up)
     b.x = mr_placeholder(&b.s, MR_FLOAT, "x", mr_pshape_of(&a, 1, (int64_t[]){-1}));
     b.sum = on(mr_emit(&b.s, "Neg", b.x), "/device:SIM:0");
     MR_CHECK_OK(mr_scope_status(&b.s));
-    MR_CHECK_OK(open_with(&b, "SIM:0;CPU:0>SIM:0=latency=1us,link=1k", (mr_session_config){0}));
+    MR_CHECK_OK(open_with(&b, "SIM:0;CPU:0>SIM:0=latency_us=1,bytes_per_s=1k", (mr_session_config){0}));
     for (int i = 0; i < 3; i++)
         MR_CHECK_ERR(send_rows(&b, 1 << 20, 20), MR_DEADLINE_EXCEEDED, "");
     MR_CHECK_OK(send_rows(&b, 1, 10000));
@@ -342,7 +342,7 @@ MR_TEST(device_sim_serves_many_steps_at_once_also_such_that_are_given_up)
     enum { THREADS = 4 };
     bench b;
     runner r[THREADS];
-    begin(&b, "/device:SIM:0", "SIM:0=op=100us;SIM:0-CPU:0=latency=100us");
+    begin(&b, "/device:SIM:0", "SIM:0=op_us=100;SIM:0-CPU:0=latency_us=100");
     for (int i = 0; i < THREADS; i++) {
         r[i] = (runner){.b = &b, .fails = i % 2};
         MR_CHECK(mr_thread_start(&r[i].thread, "steps", run_many, &r[i]) == 0);
@@ -355,8 +355,8 @@ MR_TEST(device_sim_serves_many_steps_at_once_also_such_that_are_given_up)
 MR_TEST(device_sim_sessions_have_devices_of_their_own)
 {
     bench a, b;
-    begin(&a, "/device:SIM:0", "SIM:0=op=1us");
-    begin(&b, "/device:GPU:3", "GPU:3=op=1us");
+    begin(&a, "/device:SIM:0", "SIM:0=op_us=1");
+    begin(&b, "/device:GPU:3", "GPU:3=op_us=1");
     timed_step(&a);
     timed_step(&b);
     MR_CHECK(device_of(&a, "GPU:3") == NULL);
@@ -370,7 +370,7 @@ MR_TEST(device_sim_as_many_as_the_config_wants)
     bench b;
     mr_session_config c = {.n_counts = 1, .counts = {{"SIM", 1}}};
     build(&b, NULL);
-    MR_CHECK_OK(open_with(&b, "SIM:0=op=1us;SIM:1=op=1us;GPU:0=op=1us", c));
+    MR_CHECK_OK(open_with(&b, "SIM:0=op_us=1;SIM:1=op_us=1;GPU:0=op_us=1", c));
     MR_CHECK(device_of(&b, "SIM:0") && !device_of(&b, "SIM:1") && device_of(&b, "GPU:0"));
     end(&b);
 }
@@ -379,7 +379,7 @@ MR_TEST(device_sim_comes_from_the_environment_too)
 {
     bench b;
     build(&b, "/device:SIM:0");
-    setenv("MILLRACE_SIMULATE", "SIM:0=op=1us", 1);
+    setenv("MILLRACE_SIMULATE", "SIM:0=op_us=1", 1);
     MR_CHECK_OK(mr_direct_session_new(b.g, NULL, &(mr_session_config){0}, &b.session));
     timed_step(&b);
     mr_session_free(b.session);
@@ -405,7 +405,7 @@ MR_TEST(device_sim_slowed_down_changes_the_plan)
     bench b;
     char text[200];
     build(&b, NULL);
-    snprintf(text, sizeof text, "FAST:0=speed=%g,bandwidth=1T,op=1us,latency=1us;SLOW:0=speed=%g,bandwidth=1T,op=1us,latency=1us",
+    snprintf(text, sizeof text, "FAST:0=flops_per_s=%g,bytes_per_s=1T,op_us=1,latency_us=1;SLOW:0=flops_per_s=%g,bytes_per_s=1T,op_us=1,latency_us=1",
              product_flops / 1e-3, product_flops / 5e-3);
     MR_CHECK_OK(open_with(&b, text, (mr_session_config){.placement_period = 4}));
     device_of(&b, "CPU:0")->speed = (mr_speed){1e6, 1e6, 1e-3}; /* nothing wants to be there */
@@ -422,7 +422,7 @@ MR_TEST(device_sim_slowed_down_changes_the_plan)
 MR_TEST(device_sim_slowing_refuses_what_cannot_be)
 {
     bench b;
-    begin(&b, NULL, "SIM:0=op=1us");
+    begin(&b, NULL, "SIM:0=op_us=1");
     MR_CHECK_ERR(mr_device_sim_slow(device_of(&b, "CPU:0"), 2), MR_INVALID_ARGUMENT, "");
     MR_CHECK_ERR(mr_device_sim_slow(device_of(&b, "SIM:0"), 0), MR_INVALID_ARGUMENT, "");
     MR_CHECK_ERR(mr_device_sim_slow(device_of(&b, "SIM:0"), -1), MR_INVALID_ARGUMENT, "");
@@ -463,6 +463,23 @@ MR_TEST(device_sim_text_is_read)
     MR_CHECK_NEAR(s.links.p[1].bytes_per_s, 1000, 1e-9);
     MR_CHECK_NEAR(s.links.p[2].bytes_per_s, 8e6, 1e-3);
     mr_device_sims_deinit(&s);
+}
+
+/* The older names mean the same. */
+MR_TEST(device_sim_text_has_the_keys_of_plans)
+{
+    mr_device_sims s = {0};
+    MR_CHECK_OK(mr_device_sims_parse(&s, MR_SV("A:0=speed=2e11,bandwidth=50G,op=5us,memory=4G,latency=10us,link=12G;"
+                                               "A:1=flops_per_s=2e11,bytes_per_s=50G,op_us=5,memory_bytes=4G,latency_us=10,"
+                                               "link_bytes_per_s=12G;A:0>A:1=latency=2ms,link=1k;A:1>A:0=latency_us=2k,bytes_per_s=1k")));
+    s.devices.p[1].id = 0;
+    MR_CHECK(memcmp(&s.devices.p[0], &s.devices.p[1], sizeof s.devices.p[0]) == 0);
+    MR_CHECK_NEAR(s.links.p[0].latency_s, s.links.p[1].latency_s, 1e-18);
+    MR_CHECK_NEAR(s.links.p[0].bytes_per_s, s.links.p[1].bytes_per_s, 0);
+    mr_device_sims_deinit(&s);
+    MR_CHECK_ERR(parse("GPU:0=flop_per_s=1"), MR_INVALID_ARGUMENT, "there is no key 'flop_per_s' (did you mean 'flops_per_s'?); there are flops_per_s,");
+    MR_CHECK_ERR(parse("GPU:0=flops_per_s=much"), MR_INVALID_ARGUMENT, "'flops_per_s=much': expected flops_per_s=AMOUNT, as in 4G or 4e9");
+    MR_CHECK_ERR(parse("A:0>B:0=op_us=1"), MR_INVALID_ARGUMENT, "there is no key 'op_us'; there are latency_us, bytes_per_s");
 }
 
 MR_TEST(device_sim_text_that_cannot_be_is_refused)

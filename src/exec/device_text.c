@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "exec/device_sim.h"
 #include "wire/number.h"
 
@@ -27,7 +28,7 @@ static bool is_type(mr_sv t)
 
 static mr_status *check_positive(const mr_device_sim *d, const char *what, double v)
 {
-    return v >= 0 && isfinite(v) ? NULL : mr_invalid("Device %s:%d: its %s is %g", d->type, d->id, what, v);
+    return v >= 0 && isfinite(v) ? NULL : mr_invalid("Device %s:%d: %s is %g", d->type, d->id, what, v);
 }
 
 static mr_status *check_device(const mr_device_sim *d)
@@ -38,12 +39,12 @@ static mr_status *check_device(const mr_device_sim *d)
         return mr_invalid("A simulated device cannot be a CPU: those are there already");
     if (d->id < 0 || d->id > MAX_ID)
         return mr_invalid("Device %s:%d: its number is not in 0 to %d", d->type, d->id, MAX_ID);
-    MR_TRY(check_positive(d, "speed", d->speed.flops_per_s));
-    MR_TRY(check_positive(d, "bandwidth", d->speed.bytes_per_s));
-    MR_TRY(check_positive(d, "time of a node", d->speed.op_s));
-    MR_TRY(check_positive(d, "memory", (double)d->memory));
-    MR_TRY(check_positive(d, "latency", d->latency_s));
-    return check_positive(d, "link", d->link_bytes_per_s);
+    MR_TRY(check_positive(d, "flops_per_s", d->speed.flops_per_s));
+    MR_TRY(check_positive(d, "bytes_per_s", d->speed.bytes_per_s));
+    MR_TRY(check_positive(d, "op_s", d->speed.op_s));
+    MR_TRY(check_positive(d, "memory_bytes", (double)d->memory));
+    MR_TRY(check_positive(d, "latency_s", d->latency_s));
+    return check_positive(d, "link_bytes_per_s", d->link_bytes_per_s);
 }
 
 bool mr_device_sims_has(const mr_device_sims *s, const char *type)
@@ -87,7 +88,7 @@ mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l)
         return mr_invalid("A link goes from one device to another, as GPU:0 to CPU:0; not from '%.47s' to '%.47s'", l->from,
                           l->to);
     if (!(l->latency_s >= 0) || !isfinite(l->latency_s) || !(l->bytes_per_s >= 0) || !isfinite(l->bytes_per_s))
-        return mr_invalid("The link from %s to %s: its latency is %g and its rate %g", l->from, l->to, l->latency_s,
+        return mr_invalid("The link from %s to %s: latency_s is %g and bytes_per_s %g", l->from, l->to, l->latency_s,
                           l->bytes_per_s);
     for (int i = 0; i < s->links.n; i++)
         if (strcmp(s->links.p[i].from, l->from) == 0 && strcmp(s->links.p[i].to, l->to) == 0) {
@@ -142,47 +143,80 @@ static bool read_amount(mr_sv text, unit u, double *out)
     return u != COUNT && u != BYTES ? true : *out <= (u == COUNT ? 1e6 : 9e15);
 }
 
-static bool read_device_word(mr_sv key, mr_sv value, mr_device_sim *d)
+/* The keys are those of plans (docs/sim.md) and of millrace/device.h, with the unit in the name.  The second names are older:
+ * they mean the same, but times are written with their unit (op=5us). */
+typedef struct word {
+    const char *key, *old;
+    unit unit;
+    double scale; /* the struct has the amount times this; of times under their old name: seconds */
+    size_t at;
+} word;
+
+#define DEVICE(member) offsetof(mr_device_sim, member)
+#define LINK(member) offsetof(mr_device_sim_link, member)
+
+static const word device_words[] = {
+    {"flops_per_s", "speed", RATE, 1, DEVICE(speed.flops_per_s)},
+    {"bytes_per_s", "bandwidth", RATE, 1, DEVICE(speed.bytes_per_s)},
+    {"op_us", "op", TIME, 1e-6, DEVICE(speed.op_s)},
+    {"memory_bytes", "memory", BYTES, 1, DEVICE(memory)},
+    {"latency_us", "latency", TIME, 1e-6, DEVICE(latency_s)},
+    {"link_bytes_per_s", "link", RATE, 1, DEVICE(link_bytes_per_s)},
+    {"priority", NULL, COUNT, 1, DEVICE(priority)},
+};
+
+static const word link_words[] = {
+    {"latency_us", "latency", TIME, 1e-6, LINK(latency_s)},
+    {"bytes_per_s", "link", RATE, 1, LINK(bytes_per_s)},
+};
+
+static bool read_word(const word *w, bool old, mr_sv value, void *object)
 {
+    char *to = (char *)object + w->at;
     double v;
-    if (mr_sv_is(key, "speed"))
-        return read_amount(value, RATE, &d->speed.flops_per_s);
-    if (mr_sv_is(key, "bandwidth"))
-        return read_amount(value, RATE, &d->speed.bytes_per_s);
-    if (mr_sv_is(key, "op"))
-        return read_amount(value, TIME, &d->speed.op_s);
-    if (mr_sv_is(key, "latency"))
-        return read_amount(value, TIME, &d->latency_s);
-    if (mr_sv_is(key, "link"))
-        return read_amount(value, RATE, &d->link_bytes_per_s);
-    bool memory = mr_sv_is(key, "memory");
-    if ((!memory && !mr_sv_is(key, "priority")) || !read_amount(value, memory ? BYTES : COUNT, &v))
+    bool plain = w->unit == TIME && !old; /* the unit is in the key */
+    if (!read_amount(value, plain ? RATE : w->unit, &v))
         return false;
-    if (memory)
-        d->memory = (int64_t)v;
-    else
-        d->priority = (int)v;
+    switch (w->unit) {
+    case RATE: *(double *)to = v; break;
+    case TIME: *(double *)to = plain ? v * w->scale : v; break;
+    case BYTES: *(int64_t *)to = (int64_t)v; break;
+    case COUNT: *(int *)to = (int)v; break;
+    }
     return true;
 }
 
-static bool read_link_word(mr_sv key, mr_sv value, mr_device_sim_link *l)
+static mr_status *unknown_key(mr_sv key, const word *words, int n)
 {
-    if (mr_sv_is(key, "latency"))
-        return read_amount(value, TIME, &l->latency_s);
-    return mr_sv_is(key, "link") && read_amount(value, RATE, &l->bytes_per_s);
+    const char *keys[MR_COUNT(device_words)];
+    mr_str known = {0};
+    for (int i = 0; i < n; i++) {
+        keys[i] = words[i].key;
+        mr_str_printf(&known, "%s%s", i ? ", " : "", keys[i]);
+    }
+    const char *meant = mr_nearest(key, keys, n);
+    mr_status *st = mr_invalid("there is no key '%.*s'%s%s%s; there are %s", (int)MR_MIN(key.n, 100), key.p,
+                               meant ? " (did you mean '" : "", meant ? meant : "", meant ? "'?)" : "", mr_str_z(&known));
+    mr_str_deinit(&known);
+    return st;
 }
 
-/* key=value,key=value for one of the two. */
-static mr_status *read_words(mr_sv words, mr_device_sim *d, mr_device_sim_link *l)
+/* key=amount,key=amount into a device or a link. */
+static mr_status *read_words(mr_sv text, const word *words, int n, void *object)
 {
-    mr_sv word, key;
-    while (words.n && mr_sv_cut(&words, ',', &word)) {
-        mr_sv value = word;
-        if (!mr_sv_cut(&value, '=', &key) || !value.p ||
-            !(d ? read_device_word(mr_sv_trim(key), mr_sv_trim(value), d)
-                : read_link_word(mr_sv_trim(key), mr_sv_trim(value), l)))
-            return mr_invalid("'%.*s' is not one of %s with its amount", (int)MR_MIN(word.n, 100), word.p,
-                              d ? "speed, bandwidth, op, memory, latency, link, priority" : "latency, link");
+    mr_sv item, key;
+    while (text.n && mr_sv_cut(&text, ',', &item)) {
+        mr_sv value = item;
+        mr_sv_cut(&value, '=', &key);
+        key = mr_sv_trim(key);
+        int i = 0;
+        while (i < n && !mr_sv_is(key, words[i].key) && !(words[i].old && mr_sv_is(key, words[i].old)))
+            i++;
+        if (i == n)
+            return unknown_key(key, words, n);
+        if (!value.p || !read_word(&words[i], !mr_sv_is(key, words[i].key), mr_sv_trim(value), object))
+            return mr_invalid("'%.*s': expected %s=AMOUNT, as in %s", (int)MR_MIN(item.n, 100), item.p, words[i].key,
+                              words[i].unit == TIME ? "10" : words[i].unit == COUNT ? "210" : "4G or 4e9");
     }
     return NULL;
 }
@@ -194,7 +228,7 @@ static mr_status *read_link(mr_device_sims *s, mr_sv from, mr_sv to, bool both, 
         return mr_invalid("'%.*s' is not a device", (int)MR_MIN(MR_MAX(from.n, to.n), 100), from.n > to.n ? from.p : to.p);
     memcpy(l.from, from.p, from.n);
     memcpy(l.to, to.p, to.n);
-    MR_TRY(read_words(words, NULL, &l));
+    MR_TRY(read_words(words, link_words, MR_COUNT(link_words), &l));
     MR_TRY(mr_device_sims_link(s, &l));
     back = l;
     memcpy(back.from, l.to, sizeof back.from);
@@ -209,7 +243,7 @@ static mr_status *read_device(mr_device_sims *s, mr_sv place, mr_sv words)
     if (!is_place(place, &type, &d.id))
         return mr_invalid("'%.*s' is not a device, as GPU:0", (int)MR_MIN(place.n, 100), place.p);
     memcpy(d.type, type.p, type.n);
-    MR_TRY(read_words(words, &d, NULL));
+    MR_TRY(read_words(words, device_words, MR_COUNT(device_words), &d));
     return mr_device_sims_add(s, &d);
 }
 

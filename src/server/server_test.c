@@ -325,7 +325,7 @@ MR_TEST(server_places_by_cost)
     mr_str text = {0};
     mr_device_sims sims = {0};
     int32_t dims[] = {SIDE, SIDE}, axes[] = {0, 1};
-    MR_CHECK_OK(mr_device_sims_parse(&sims, MR_SV("FAST:0=speed=1e15,bandwidth=1T,op=1ns,priority=1")));
+    MR_CHECK_OK(mr_device_sims_parse(&sims, MR_SV("FAST:0=flops_per_s=1e15,bytes_per_s=1T,op_us=0.001,priority=1")));
     bench_begin_with(&b, &(mr_server_options){.net = mr_net_loop(), .simulated = &sims}, 1, 1);
     mr_pb_writer_init(&w, &b.config);
     mr_pb_put_varint(&w, 3, 4); /* placement_period */

@@ -14,6 +14,7 @@
 
 static const char *const seeds[] = {
     "GPU:0=speed=2e11,bandwidth=50G,op=5us,memory=4G,latency=10us,link=12G,priority=210",
+    "GPU:0=flops_per_s=2e11,bytes_per_s=50G,op_us=5,memory_bytes=4G,latency_us=10,link_bytes_per_s=12G",
     "SIM:0;SIM:1=speed=1k;SIM:0-SIM:1=latency=2ms,link=1M",
     " A:0=op=1ns ; A:7=memory=64k ;A:0>CPU:0=link=8M; CPU:0>A:7=latency=3s",
     "worker/GPU:0=speed=4e9;worker:1/GPU:0=speed=1e9;ps/SIM:3;worker:2/GPU:0>CPU:0=latency=1us",
