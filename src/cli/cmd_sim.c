@@ -32,7 +32,7 @@ static const mr_option options[] = {
 
 static const char usual_plan[] =
     "{\"title\": \"LeNet on a CPU and two GPUs\", \"graph\": {\"model\": \"lenet\"},"
-    " \"devices\": [{\"type\": \"CPU\"}, {\"type\": \"GPU\"}, {\"type\": \"GPU\", \"speed\": 0.5}]}";
+    " \"devices\": [{\"type\": \"CPU\"}, {\"type\": \"GPU\"}, {\"type\": \"GPU\", \"speedup\": 0.5}]}";
 
 static void print_models(void)
 {
@@ -122,14 +122,14 @@ static mr_status *write_trace(const mr_sim_plan *p, const mr_sim_step *s, const 
     return st;
 }
 
-static mr_status *show_all(const mr_sim_plan *p, mr_costs *costs, mr_sim_step *s)
+static mr_status *show_all(const mr_sim_plan *p, mr_sim_step *s)
 {
     mr_sim_training t = {0};
     mr_status *st = p->cluster.given ? mr_sim_training_run(p, s, &t) : NULL;
     if (!st && trace)
         st = write_trace(p, s, &t);
     if (!st) {
-        double *single = mr_sim_single_steps(p, costs);
+        double *single = mr_sim_single_steps(s);
         st = json ? show_json(p, s, &t, single) : show(p, s, &t, single);
         mr_free(single);
     }
@@ -142,7 +142,7 @@ static mr_status *show_step(const mr_sim_plan *p, mr_costs *costs, const char *n
 {
     mr_sim_step *s;
     mr_str out = {0};
-    MR_TRY(mr_sim_step_new(p, costs, -1, &s));
+    MR_TRY(mr_sim_step_new(p, costs, &s));
     mr_status *st = NULL;
     if (graph) {
         mr_sim_show_graph(s, &out);
@@ -152,7 +152,7 @@ static mr_status *show_step(const mr_sim_plan *p, mr_costs *costs, const char *n
     } else if (explain) {
         st = mr_sim_show_reasons(s, node, &out);
     } else {
-        st = show_all(p, costs, s);
+        st = show_all(p, s);
     }
     print(&out);
     mr_sim_step_free(s);
@@ -228,7 +228,7 @@ static mr_status *simulate(int n_args, char **args)
 
 static const char notes[] =
     "PLAN.json says what is simulated: a graph, devices, links, a cluster (docs/sim.md); without one a\n"
-    "built-in plan is shown.  --sweep takes device:NAME.KEY, link.KEY, graph.KEY (device:gpu0.speed=1..16),\n"
+    "built-in plan is shown.  --sweep takes device:NAME.KEY, link.KEY, graph.KEY (device:gpu0.speedup=1..16),\n"
     "and for trainings workers, ps, backup, delay (workers=1..1000).\n";
 
 MR_COMMAND(sim, .summary = "simulate a plan: placement, timeline, training on a cluster", .usage = "[PLAN.json] [NODE]", .options = options,

@@ -225,9 +225,9 @@ mr_status *mr_placing_explain(mr_placing *p, const mr_graph *g, const mr_signatu
     mr_place_costs costs = {.measured = p->measured, .links = p->links, .memory = p->memory};
     with.costs = by_cost ? &costs : NULL;
     MR_GO(mr_needed(g, sig, needed));
-    MR_GO(mr_place(g, &with, needed, placed));
+    MR_GO(mr_place(g, &with, sig, needed, placed));
     with.costs = &costs;
-    MR_GO(mr_place_explain(g, &with, needed, placed, out));
+    MR_GO(mr_place_explain(g, &with, sig, placed, out));
 out:
     mr_unlock(&p->mu);
     mr_free(placed);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "exec/device_sim.h"
 #include "exec/direct_session.h"
 #include "graph/scope.h"
 #include "tests/harness/test.h"
@@ -240,4 +241,87 @@ MR_TEST(placing_logs_what_is_new)
     mr_str_deinit(&text);
     mr_placements_deinit(&told);
     end(&b);
+}
+
+/* ---- feeds ---- */
+
+/* x [64, 1000] is fed and multiplied with a variable; a simulated GPU computes for nothing behind a link of its own. */
+typedef struct fed {
+    mr_graph *g;
+    mr_scope s;
+    mr_device_sims sims;
+    mr_session *session;
+    mr_out x, w, y;
+    mr_node *assign;
+} fed;
+
+static void begin_fed(fed *f, const char *gpu)
+{
+    mr_arena a;
+    int32_t dims[] = {1000, 8};
+    mr_ops_register();
+    mr_arena_init(&a, 0);
+    *f = (fed){.g = mr_graph_new()};
+    mr_scope_init(&f->s, f->g, "");
+    f->x = mr_placeholder(&f->s, MR_FLOAT, "x", mr_pshape_matrix(&a, 64, 1000));
+    f->w = mr_emit0_with(&f->s, "VariableV2", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(mr_pshape_matrix(&a, 1000, 8))}));
+    f->assign = mr_emit(&f->s, "Assign", f->w, mr_emit(&f->s, "Fill", mr_const_vec_i32(&f->s, 2, dims), mr_const_f32(&f->s, 1))).node;
+    f->y = mr_emit(&f->s, "MatMul", f->x, f->w);
+    MR_CHECK_OK(mr_scope_status(&f->s));
+    mr_arena_deinit(&a);
+    MR_CHECK_OK(mr_device_sims_parse(&f->sims, mr_sv_of(gpu)));
+    mr_session_config c = {.n_cpus = 1, .placement_period = 1000, .simulated = &f->sims};
+    MR_CHECK_OK(mr_direct_session_new(f->g, NULL, &c, &f->session));
+    mr_run_args args = {.targets = &f->assign, .n_targets = 1};
+    MR_CHECK_OK(mr_session_run(f->session, &args, NULL, NULL));
+}
+
+static void end_fed(fed *f)
+{
+    mr_session_free(f->session);
+    mr_device_sims_deinit(&f->sims);
+    mr_scope_deinit(&f->s);
+    mr_graph_unref(f->g);
+}
+
+static const char *placed_on(fed *f, mr_out o)
+{
+    const char *d = ((mr_direct *)f->session)->placements.device[o.node->id];
+    return d ? d + strlen("/job:localhost/replica:0/task:0/device:") : "";
+}
+
+static void step_fed(fed *f)
+{
+    mr_tensor *in = NULL, *out = NULL;
+    MR_CHECK_OK(mr_tensor_zeros(mr_cpu_allocator(), MR_FLOAT, 2, (int64_t[]){64, 1000}, &in));
+    mr_run_args a = {.feeds = &f->x, .feed_values = &in, .n_feeds = 1, .fetches = &f->y, .fetched = &out, .n_fetches = 1};
+    MR_CHECK_OK(mr_session_run(f->session, &a, NULL, NULL));
+    mr_tensor_unref(in);
+    mr_tensor_unref(out);
+}
+
+/* 256 kB over a slow link take longer than the product on the CPU; over a fast one they do not. */
+MR_TEST(placing_counts_what_it_costs_to_move_a_feed)
+{
+    fed f;
+    begin_fed(&f, "GPU:0=flops_per_s=1e15,bytes_per_s=1e15,op_us=0.001,latency_us=1,link_bytes_per_s=100M");
+    step_fed(&f);
+    MR_CHECK_STR(placed_on(&f, f.y), "CPU:0");
+    end_fed(&f);
+    begin_fed(&f, "GPU:0=flops_per_s=1e15,bytes_per_s=1e15,op_us=0.001,latency_us=1,link_bytes_per_s=1e14");
+    step_fed(&f);
+    MR_CHECK_STR(placed_on(&f, f.y), "GPU:0");
+    end_fed(&f);
+}
+
+/* The initializer alone would put the variable where it is filled faster: that is not where it is used. */
+MR_TEST(placing_puts_new_state_where_later_steps_use_it)
+{
+    fed f;
+    begin_fed(&f, "GPU:0=flops_per_s=1e15,bytes_per_s=1e15,op_us=0.001,latency_us=1,link_bytes_per_s=100M");
+    MR_CHECK_STR(placed_on(&f, f.w), "CPU:0");
+    end_fed(&f);
+    begin_fed(&f, "GPU:0=flops_per_s=1e15,bytes_per_s=1e15,op_us=0.001,latency_us=1,link_bytes_per_s=1e14");
+    MR_CHECK_STR(placed_on(&f, f.w), "GPU:0");
+    end_fed(&f);
 }

@@ -1,6 +1,6 @@
 /* passes/assign.c -- looks for a good choice of devices.
  *
- * First drafts: all on one device, for each; the greedy simulation of TensorFlow's white paper (nodes in the order in
+ * First drafts: all on one device, for each (what cannot run there aside); the greedy simulation of TensorFlow's white paper (nodes in the order in
  * which they could start, each on the device where it would end first); and the same with the nodes of the longest way
  * to the end first.  The best drafts are then polished: a group moves to another device as long as that makes the
  * simulated step shorter.  When no single move helps, some random ones are made and it is polished again.  The
@@ -33,18 +33,16 @@ static bool can_run(const finder *f, int group, int d) { return f->can[(size_t)g
 
 static double seconds(const mr_workload *w, int v, int d) { return w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d]; }
 
-static void gather_groups(finder *f)
+/* can[group * n_devices + device]: all its nodes run there. */
+static void gather_can(const mr_workload *w, bool *can)
 {
-    const mr_workload *w = f->w;
     size_t n = (size_t)w->n_groups * (size_t)w->n_devices;
     for (size_t i = 0; i < n; i++)
-        f->can[i] = true;
-    for (int v = 0; v < w->n_nodes; v++) {
-        f->bytes[w->group[v]] += w->bytes ? w->bytes[v] : 0;
+        can[i] = true;
+    for (int v = 0; v < w->n_nodes; v++)
         for (int d = 0; d < w->n_devices; d++)
             if (isinf(seconds(w, v, d)))
-                f->can[(size_t)w->group[v] * (size_t)w->n_devices + (size_t)d] = false;
-    }
+                can[(size_t)w->group[v] * (size_t)w->n_devices + (size_t)d] = false;
 }
 
 /* ---- keeping the best ---- */
@@ -64,23 +62,78 @@ static bool better(double time, double sent, double than_time, double than_sent)
     return time < than_time - much || (time <= than_time && sent < than_sent);
 }
 
+static void keep_best(finder *f, const int *device_of, double time)
+{
+    f->best_time = time;
+    f->best_sent = f->play.sent;
+    memcpy(f->best, device_of, sizeof *f->best * (size_t)f->w->n_groups);
+}
+
 static void offer(finder *f, const int *device_of)
 {
     double t = play(f, device_of);
-    if (better(t, f->play.sent, f->best_time, f->best_sent)) {
-        f->best_time = t;
-        f->best_sent = f->play.sent;
-        memcpy(f->best, device_of, sizeof *f->best * (size_t)f->w->n_groups);
-    }
+    if (better(t, f->play.sent, f->best_time, f->best_sent))
+        keep_best(f, device_of, t);
 }
 
 /* ---- drafts ---- */
 
+static void place_single(const mr_workload *w, const bool *can, const int *fixed, int device, int *device_of)
+{
+    for (int g = 0; g < w->n_groups; g++) {
+        const bool *here = can + (size_t)g * (size_t)w->n_devices;
+        int d = device;
+        for (int i = 0; !here[d] && i < w->n_devices; i++)
+            d = here[i] ? i : d;
+        device_of[g] = fixed[g] >= 0 ? fixed[g] : d;
+    }
+}
+
+/* However small its advantage is, a single device that is better is taken: the result is never longer. */
 static void draft_one_device(finder *f, int d)
 {
-    for (int g = 0; g < f->w->n_groups; g++)
-        f->trial[g] = f->fixed[g] >= 0 ? f->fixed[g] : d;
-    offer(f, f->trial);
+    place_single(f->w, f->can, f->fixed, d, f->trial);
+    double t = play(f, f->trial);
+    if (t < f->best_time || better(t, f->play.sent, f->best_time, f->best_sent))
+        keep_best(f, f->trial, t);
+}
+
+/* Where memory is so scarce that the other drafts fail: the largest groups first, each where most memory is left. */
+static void draft_by_memory(finder *f)
+{
+    const mr_workload *w = f->w;
+    bool *done = mr_new_array(bool, w->n_groups + 1);
+    int64_t *left = mr_new_array(int64_t, w->n_devices);
+    for (int d = 0; d < w->n_devices; d++)
+        left[d] = w->memory ? w->memory[d] : INT64_MAX;
+    for (int g = 0; g < w->n_groups; g++) {
+        done[g] = f->fixed[g] >= 0;
+        f->trial[g] = f->fixed[g];
+        if (done[g])
+            left[f->fixed[g]] -= f->bytes[g];
+    }
+    bool ok = true;
+    for (int round = 0; round < w->n_groups && ok; round++) {
+        int largest = -1, best = -1;
+        for (int g = 0; g < w->n_groups; g++)
+            if (!done[g] && (largest < 0 || f->bytes[g] > f->bytes[largest]))
+                largest = g;
+        if (largest < 0 || f->bytes[largest] == 0)
+            break;
+        for (int d = 0; d < w->n_devices; d++)
+            if (can_run(f, largest, d) && (best < 0 || left[d] > left[best]))
+                best = d;
+        ok = best >= 0 && left[best] >= f->bytes[largest];
+        f->trial[largest] = best;
+        done[largest] = true;
+        if (ok)
+            left[best] -= f->bytes[largest];
+    }
+    place_single(w, f->can, f->trial, 0, f->trial); /* what holds no memory */
+    if (ok)
+        offer(f, f->trial);
+    mr_free(done);
+    mr_free(left);
 }
 
 typedef struct greedy {
@@ -358,6 +411,8 @@ static mr_status *find(finder *f, int *culprit)
     draft_greedy(f, true);
     for (int d = 0; d < f->w->n_devices; d++)
         draft_one_device(f, d);
+    if (isinf(f->best_time))
+        draft_by_memory(f);
     if (isinf(f->best_time)) {
         *culprit = 0;
         for (int v = 0; v < f->w->n_nodes; v++)
@@ -368,6 +423,14 @@ static mr_status *find(finder *f, int *culprit)
     if (f->w->n_devices > 1)
         search(f);
     return NULL;
+}
+
+void mr_assign_single(const mr_workload *w, const int *fixed, int device, int *device_of)
+{
+    bool *can = mr_new_array(bool, (size_t)w->n_groups * (size_t)w->n_devices + 1);
+    gather_can(w, can);
+    place_single(w, can, fixed, device, device_of);
+    mr_free(can);
 }
 
 mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan, int *culprit)
@@ -383,7 +446,9 @@ mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan
     f.trial = mr_new_array(int, w->n_groups + 1);
     if (!f.can)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d groups on %d devices", w->n_groups, w->n_devices));
-    gather_groups(&f);
+    gather_can(w, f.can);
+    for (int v = 0; v < w->n_nodes; v++)
+        f.bytes[w->group[v]] += w->bytes ? w->bytes[v] : 0;
     MR_GO(find(&f, culprit));
     memcpy(device_of, f.best, sizeof *device_of * (size_t)w->n_groups);
     *makespan = f.best_time;

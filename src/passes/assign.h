@@ -37,8 +37,11 @@ typedef struct mr_workload {
  * or a device has not the memory.  start and finish (by node) may be NULL. */
 mr_status *mr_assign_simulate(const mr_workload *w, const int *device_of, double *start, double *finish, double *makespan);
 
+/* Everything on one device that is free (fixed[group] is -1) and can run there; what cannot is on the first device that can. */
+void mr_assign_single(const mr_workload *w, const int *fixed, int device, int *device_of);
+
 /* Fills in device_of where it is -1; other values stay.  *makespan is what simulate says of the result: never more than
- * with all free groups on any one device that can take them.  The same work gives the same answer.
+ * mr_assign_single gives for any device.  The same work gives the same answer.
  * RESOURCE_EXHAUSTED when memory suffices nowhere, INVALID_ARGUMENT when a group can run nowhere; *culprit is a node of
  * the group then. */
 mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan, int *culprit);

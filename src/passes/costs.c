@@ -141,6 +141,16 @@ static double estimate(mr_effort e, const mr_speed *s)
     return s->op_s + MR_MAX(e.flops / s->flops_per_s, e.bytes / s->bytes_per_s);
 }
 
+/* The client's ends and transfers: they occupy no device, and a measured _Recv has waited. */
+static bool takes_no_time(const mr_node *n)
+{
+    static const char *const ops[] = {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"};
+    for (int i = 0; i < MR_COUNT(ops); i++)
+        if (mr_node_is(n, ops[i]))
+            return true;
+    return false;
+}
+
 /* Where a node was measured, estimates become times; *scale sums logarithms of how far they were off. */
 static void fill_measured(const mr_costs *c, mr_node *const *nodes, int n_nodes, int n_devices, int d, const char *device,
                           double *seconds, bool *measured, double *scale)
@@ -150,10 +160,12 @@ static void fill_measured(const mr_costs *c, mr_node *const *nodes, int n_nodes,
     for (int i = 0; i < n_nodes; i++) {
         const ran *a = find_ran(mr_map_getz(&c->nodes, nodes[i]->name), mr_sv_of(device));
         double *s = &seconds[(size_t)i * (size_t)n_devices + (size_t)d];
-        if (!a || a->seconds <= 0)
+        if (!a || a->seconds <= 0 || takes_no_time(nodes[i]))
             continue;
-        sum += log(a->seconds / *s);
-        n++;
+        if (*s > 0) {
+            sum += log(a->seconds / *s);
+            n++;
+        }
         *s = a->seconds;
         measured[(size_t)i * (size_t)n_devices + (size_t)d] = true;
     }
@@ -166,11 +178,13 @@ static void fill_others(mr_effort e, mr_device *const *devices, int n_devices, c
 {
     double sum = 0;
     int n = 0;
-    for (int d = 0; d < n_devices; d++)
-        if (measured[d]) {
-            sum += log(seconds[d] / (estimate(e, &devices[d]->speed) * scale[d]));
+    for (int d = 0; d < n_devices; d++) {
+        double guess = measured[d] ? estimate(e, &devices[d]->speed) * scale[d] : 0;
+        if (guess > 0) {
+            sum += log(seconds[d] / guess);
             n++;
         }
+    }
     double own = n ? exp(sum / n) : 1;
     for (int d = 0; d < n_devices; d++)
         if (!measured[d])
@@ -185,7 +199,7 @@ void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_dev
     for (int i = 0; i < n_nodes; i++) {
         efforts[i] = mr_effort_of(nodes[i], MR_USUAL_DIM);
         for (int d = 0; d < n_devices; d++)
-            seconds[(size_t)i * width + (size_t)d] = estimate(efforts[i], &devices[d]->speed);
+            seconds[(size_t)i * width + (size_t)d] = takes_no_time(nodes[i]) ? 0 : estimate(efforts[i], &devices[d]->speed);
     }
     if (c && c->nodes.n) {
         bool *measured = mr_new_array(bool, (size_t)n_nodes * width + 1);

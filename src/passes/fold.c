@@ -167,6 +167,7 @@ static mr_status *make_const(folder *w, mr_node *n, int output)
     mr_node *c;
     MR_TRY(mr_node_finish(b, &c));
     c->placed = n->placed;
+    c->mark = n->mark;
     bool *seen = mr_new_array(bool, w->n + 1);
     inherit_controls(w, c, n, seen);
     mr_free(seen);

@@ -5,7 +5,7 @@
  * request and have kernels for all its members, best first: type priority, then name.  A group is
  * placed once, when the first of its members is reached; generators (no inputs, one output) wait for a
  * second round, so that they can follow their consumers.  Where costs are given, place_cost.c has chosen before. */
-#include "passes/place_internal.h"
+#include "passes/planned_step.h"
 
 int mr_placer_root(mr_placer *p, int i)
 {
@@ -301,13 +301,13 @@ static void put_off(mr_placer *p, const bool *needed)
             p->groups[mr_placer_root(p, i)].later = false;
 }
 
-mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char **placed)
+mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const bool *needed, const char **placed)
 {
     mr_placer p;
     placer_init(&p, g, o, placed);
     if (o->costs && needed)
         put_off(&p, needed);
-    mr_status *st = o->costs ? mr_place_by_cost(&p, needed) : NULL;
+    mr_status *st = o->costs ? mr_place_by_cost(&p, sig, needed) : NULL;
     place_round(&p, false);
     place_round(&p, true);
     mr_status_update(&st, collect(&p, needed));
@@ -315,12 +315,37 @@ mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const bool *
     return st;
 }
 
-mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char *const *placed,
-                            const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
+mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
+                             mr_planned_step *out)
 {
     mr_placer p;
     placer_init(&p, g, o, (const char **)placed); /* only read */
-    mr_status *st = mr_placer_reasons(&p, needed, wanted, tell, arg);
+    mr_status *st = mr_placer_simulate(&p, sig, false, out);
+    placer_deinit(&p);
+    return st;
+}
+
+mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
+                          int device, double *seconds)
+{
+    mr_placer p;
+    placer_init(&p, g, o, (const char **)placed); /* only read */
+    mr_status *st = mr_placer_alone(&p, sig, device, seconds);
+    placer_deinit(&p);
+    return st;
+}
+
+mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
+                            const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
+{
+    mr_placer p;
+    mr_planned_step s;
+    placer_init(&p, g, o, (const char **)placed); /* only read */
+    mr_status *st = mr_placer_simulate(&p, sig, true, &s);
+    if (!st) {
+        st = mr_placer_reasons(&p, &s, wanted, tell, arg);
+        mr_planned_step_deinit(&s);
+    }
     placer_deinit(&p);
     return st;
 }
@@ -336,9 +361,9 @@ static void print_reason(void *arg, const mr_place_reason *r)
     mr_place_reason_print(r, p->o->devices, p->out);
 }
 
-mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const bool *needed, const char *const *placed,
+mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
                             mr_str *out)
 {
     printer p = {o, out};
-    return mr_place_reasons(g, o, needed, placed, NULL, print_reason, &p);
+    return mr_place_reasons(g, o, sig, placed, NULL, print_reason, &p);
 }

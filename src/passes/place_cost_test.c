@@ -75,7 +75,7 @@ static mr_out apply(bench *b, const char *op, const char *name, mr_out x, mr_out
 static mr_status *place(bench *b)
 {
     memset(b->placed, 0, sizeof b->placed);
-    return mr_place(b->g, &b->o, NULL, b->placed);
+    return mr_place(b->g, &b->o, NULL, NULL, b->placed);
 }
 
 /* The last digit of where a node stands. */
@@ -144,7 +144,7 @@ MR_TEST(place_by_cost_leaves_alone_what_stands)
     mr_out w = variable(&b, "w", 100, "");
     mr_out x = apply(&b, "MatMul", "x", w, w);
     b.placed[w.node->id] = b.devices[1]->name;
-    MR_CHECK_OK(mr_place(b.g, &b.o, NULL, b.placed));
+    MR_CHECK_OK(mr_place(b.g, &b.o, NULL, NULL, b.placed));
     MR_CHECK_INT(where(&b, w), 1);
     MR_CHECK(where(&b, x) > 0);
     end(&b);

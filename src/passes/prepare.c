@@ -33,7 +33,7 @@ static mr_status *lower_placed(mr_graph **g, const mr_prepare_options *o)
     const char **placed = mr_new_array(const char *, (*g)->nodes.n + 1);
     for (int i = 0; i < (*g)->nodes.n; i++)
         placed[i] = (*g)->nodes.p[i] ? (*g)->nodes.p[i]->placed : NULL;
-    mr_status *st = mr_place(*g, &plain, NULL, placed);
+    mr_status *st = mr_place(*g, &plain, NULL, NULL, placed);
     for (int i = 0; i < (*g)->nodes.n; i++)
         if ((*g)->nodes.p[i])
             (*g)->nodes.p[i]->placed = placed[i];
@@ -62,7 +62,7 @@ mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepa
         with.placements = &local;
     MR_GO(mr_needed(g, sig, needed));
     grow(with.placements, g->nodes.n);
-    MR_GO(mr_place(g, o, needed, with.placements->device));
+    MR_GO(mr_place(g, o, sig, needed, with.placements->device));
     MR_GO(mr_prune(g, sig, &with, &pruned));
     MR_GO(lower_placed(&pruned, o));
     MR_GO(optimise_and_cut(pruned, o, parts));
@@ -96,7 +96,7 @@ mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph
     for (int i = 0; i < body->nodes.n && at_home; i++)
         if (body->nodes.p[i] && !body->nodes.p[i]->device[0])
             placed[i] = o->devices[0]->name;
-    MR_GO(mr_place(body, o, NULL, placed));
+    MR_GO(mr_place(body, o, NULL, NULL, placed));
     for (int i = 0; i < body->nodes.n; i++)
         if (body->nodes.p[i])
             body->nodes.p[i]->placed = placed[i];

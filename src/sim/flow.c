@@ -36,14 +36,12 @@ static int by_time(const void *a, const void *b)
 static void list_events(const mr_sim_step *s, event_vec *out)
 {
     for (int v = 0; v < s->n_nodes; v++) {
-        if (mr_sim_step_phase(s, v) == MR_SIM_TRANSFER)
-            continue;
-        if (s->play.ready_at[v] > 0 && s->play.start[v] > s->play.ready_at[v]) /* what needs nothing is ready from the first */
-            mr_vec_push(out, (event){s->play.ready_at[v], READY, v});
-        mr_vec_push(out, (event){s->play.start[v], RUNS, v});
+        if (s->planned.play.ready_at[v] > 0 && s->planned.play.start[v] > s->planned.play.ready_at[v]) /* what needs nothing is ready from the first */
+            mr_vec_push(out, (event){s->planned.play.ready_at[v], READY, v});
+        mr_vec_push(out, (event){s->planned.play.start[v], RUNS, v});
     }
-    for (int i = 0; i < s->play.sends.n; i++)
-        mr_vec_push(out, (event){s->play.sends.p[i].start, SENT, i});
+    for (int i = 0; i < s->planned.play.sends.n; i++)
+        mr_vec_push(out, (event){s->planned.play.sends.p[i].start, SENT, i});
     if (out->n)
         qsort(out->p, (size_t)out->n, sizeof *out->p, by_time);
 }
@@ -65,7 +63,7 @@ static void tell_sent(flow *f, const mr_play_send *x)
     char place[80];
     snprintf(place, sizeof place, "%s>%s", device_name(s, x->from), device_name(s, x->to));
     begin_line(f, x->start, place);
-    mr_sim_step_label(s, x->node, &f->line);
+    mr_sim_step_send_label(s, x, &f->line);
     mr_str_appendz(&f->line, " goes");
     if (x->bytes) {
         mr_str_appendz(&f->line, ", ");
@@ -79,7 +77,7 @@ static void tell_sent(flow *f, const mr_play_send *x)
 static int running(const mr_sim_step *s, int device, double at)
 {
     for (int v = 0; v < s->n_nodes; v++)
-        if (s->device[v] == device && s->play.start[v] <= at && at < s->play.finish[v])
+        if (s->device[v] == device && s->planned.play.start[v] <= at && at < s->planned.play.finish[v])
             return v;
     return -1;
 }
@@ -87,8 +85,8 @@ static int running(const mr_sim_step *s, int device, double at)
 static void tell_ready(flow *f, int v)
 {
     const mr_sim_step *s = f->s;
-    int who = running(s, s->device[v], s->play.ready_at[v]);
-    begin_line(f, s->play.ready_at[v], device_name(s, s->device[v]));
+    int who = running(s, s->device[v], s->planned.play.ready_at[v]);
+    begin_line(f, s->planned.play.ready_at[v], device_name(s, s->device[v]));
     mr_sim_step_label(s, v, &f->line);
     mr_str_appendz(&f->line, " is ready");
     if (who >= 0) {
@@ -101,9 +99,9 @@ static void tell_runs(flow *f, int v)
 {
     const mr_sim_step *s = f->s;
     const mr_node *n = s->nodes[v];
-    double took = s->play.finish[v] - s->play.start[v];
+    double took = s->planned.play.finish[v] - s->planned.play.start[v];
     mr_effort e = mr_effort_of(n, MR_USUAL_DIM);
-    begin_line(f, s->play.start[v], device_name(s, s->device[v]));
+    begin_line(f, s->planned.play.start[v], device_name(s, s->device[v]));
     mr_sim_step_label(s, v, &f->line);
     if (mr_node_is(n, "_Arg") || mr_node_is(n, "_Retval"))
         mr_str_appendz(&f->line, mr_node_is(n, "_Arg") ? " is fed: " : " is fetched: ");
@@ -129,7 +127,7 @@ void mr_sim_show_flow(const mr_sim_step *s, bool (*tell)(void *arg, const char *
     for (int i = 0; i < events.n && on; i++) {
         const event *e = &events.p[i];
         if (e->kind == SENT)
-            tell_sent(&f, &s->play.sends.p[e->number]);
+            tell_sent(&f, &s->planned.play.sends.p[e->number]);
         else if (e->kind == READY)
             tell_ready(&f, e->number);
         else

@@ -25,8 +25,6 @@ static const mr_node *updates(const mr_node *n)
 mr_sim_phase mr_sim_step_phase(const mr_sim_step *s, int v)
 {
     const mr_node *n = s->nodes[v];
-    if (mr_node_is(n, "_Send") || mr_node_is(n, "_Recv"))
-        return MR_SIM_TRANSFER;
     if (updates(n))
         return MR_SIM_UPDATE;
     for (int i = 0; i < n->n_ctrl; i++) /* what waits for an update belongs to it */
@@ -35,13 +33,13 @@ mr_sim_phase mr_sim_step_phase(const mr_sim_step *s, int v)
     return mr_sv_starts(mr_sv_of(n->name), "gradients") ? MR_SIM_BACKWARD : MR_SIM_FORWARD;
 }
 
-/* Passes name what they make NAME/_12 and NAME/_0__cf__; NAME is what people know. */
+/* Folding names what it makes NAME/_0__cf__; NAME is what people know. */
 static mr_sv known_name(const char *name)
 {
     const char *at = strstr(name, "/_");
     for (; at; at = strstr(at + 1, "/_")) {
         size_t digits = strspn(at + 2, "0123456789");
-        if (digits && (!at[2 + digits] || strcmp(at + 2 + digits, "__cf__") == 0))
+        if (digits && strcmp(at + 2 + digits, "__cf__") == 0)
             return (mr_sv){name, (size_t)(at - name)};
     }
     return mr_sv_of(name);
@@ -61,14 +59,14 @@ static const mr_node *client_end(const mr_sim_step *s, const mr_node *n)
 void mr_sim_step_label(const mr_sim_step *s, int v, mr_str *out)
 {
     const mr_node *n = s->nodes[v], *client = client_end(s, n);
-    mr_sv name = known_name(client ? client->name : n->name);
-    bool token = name.n < strlen(n->name) && !client && strstr(n->name + name.n, "cf") == NULL;
-    if (mr_node_is(n, "_Send") && n->n_in)
-        mr_sim_step_label(s, n->in[0].node->mark, out);
-    else if (s->sender[v] >= 0)
-        mr_sim_step_label(s, s->sender[v], out);
-    else
-        mr_str_printf(out, "%s%.*s", token ? "end of " : "", MR_SV_ARG(name));
+    mr_str_printf(out, "%.*s", MR_SV_ARG(known_name(client ? client->name : n->name)));
+}
+
+void mr_sim_step_send_label(const mr_sim_step *s, const mr_play_send *x, mr_str *out)
+{
+    if (x->tensor == s->planned.first_tensor[x->node + 1] - 1)
+        mr_str_appendz(out, "end of ");
+    mr_sim_step_label(s, x->node, out);
 }
 
 static mr_sv scope_of(const char *name)
@@ -87,8 +85,6 @@ static mr_sv plain_name(const char *name)
 mr_sv mr_sim_step_layer(const mr_sim_step *s, int v)
 {
     const mr_node *n = s->nodes[v], *variable = updates(n);
-    if (mr_node_is(n, "_Send") && n->n_in)
-        n = n->in[0].node;
     return variable ? scope_of(variable->name) : plain_name(n->name);
 }
 
@@ -150,7 +146,7 @@ static void add_node(layers *l, int v, layer *rest)
 {
     const mr_sim_step *s = l->s;
     layer *to = find_layer(l, mr_sim_step_layer(s, v));
-    double seconds = s->play.finish[v] - s->play.start[v];
+    double seconds = s->planned.play.finish[v] - s->planned.play.start[v];
     mr_sim_phase phase = mr_sim_step_phase(s, v);
     if (!to)
         to = rest;

@@ -263,8 +263,8 @@ static mr_status *open_all(measuring *m, const mr_sim_plan *p, int64_t batch)
     MR_TRY(machine_plan(p, 2, batch / 2, &m->half2));
     MR_TRY(machine_plan(p, 1, batch, &m->one));
     MR_TRY(machine_plan(p, 2, batch, &m->two));
-    MR_TRY(mr_sim_step_new(&m->half, NULL, -1, &m->old));
-    MR_TRY(mr_sim_step_new(&m->one, NULL, -1, &m->guess));
+    MR_TRY(mr_sim_step_new(&m->half, NULL, &m->old));
+    MR_TRY(mr_sim_step_new(&m->one, NULL, &m->guess));
     MR_TRY(open_trainer(&m->half, &m->a));
     return open_trainer(&m->one, &m->whole);
 }
@@ -292,7 +292,7 @@ static mr_status *open_split(measuring *m)
         st = node_times(&steps, &first);
     if (!st) {
         m->costs = scale_costs(m->old, m->guess, &first, &n);
-        st = mr_sim_step_new(&m->two, m->costs, -1, &m->step2);
+        st = mr_sim_step_new(&m->two, m->costs, &m->step2);
     }
     for (int i = 0; i < steps.n; i++)
         mr_str_deinit(&steps.p[i].metadata);
@@ -319,7 +319,7 @@ static mr_status *predict_split(measuring *m, mr_sim_plan *p, mr_costs *costs, m
         if (m->step2->needed[i])
             mr_vec_push(&p->pins, (mr_sim_pin){.node = mr_arena_strdup(&p->arena, m->step2->def.g->nodes.p[i]->name),
                                                .number = strcmp(m->step2->placed.device[i], p->devices.p[1].full) == 0});
-    return mr_sim_step_new(p, costs, -1, out);
+    return mr_sim_step_new(p, costs, out);
 }
 
 /* How much slower devices are together, so that the split of half the batch takes what it was measured to take. */
@@ -349,7 +349,7 @@ static mr_status *predict(measuring *m, mr_sim_measures *out)
     m->costs = scale_costs(m->old, m->guess, &m->times, &out->n_nodes);
     out->step_s = quiet(&m->a.seconds);
     MR_TRY(find_together(m, quiet(&m->b.seconds), &out->together));
-    MR_TRY(mr_sim_step_new(&m->one, m->costs, -1, &m->step1));
+    MR_TRY(mr_sim_step_new(&m->one, m->costs, &m->step1));
     MR_TRY(predict_split(m, &m->two, m->costs, &split));
     out->config[0].predicted_s = out->config[0].naive_s = m->step1->step_s;
     out->config[1].predicted_s = mr_sim_step_shared(split, out->together);

@@ -42,11 +42,22 @@ static const field graph_fields[] = {
     {0},
 };
 
+/* Has any built-in network such a number? */
+static bool is_param(mr_sv key)
+{
+    int n;
+    const mr_sim_model *m = mr_sim_models(&n);
+    for (int i = 0; i < n; i++)
+        if (mr_sim_model_param(&m[i], key) >= 0)
+            return true;
+    return false;
+}
+
 /* Which model it is may be told later: its keys wait until then. */
 static bool read_wish(reader *r, void *object, mr_sv key)
 {
     mr_sim_graph_plan *g = object;
-    if (g->wishes.n >= 4 * MR_SIM_MAX_PARAMS)
+    if (g->wishes.n >= 4 * MR_SIM_MAX_PARAMS || (mr_json_peek(&r->j) != '0' && !is_param(key)))
         return false;
     for (int i = 0; i < g->wishes.n; i++)
         if (mr_sv_is(key, g->wishes.p[i].key))
@@ -62,16 +73,43 @@ static void set_usual(mr_sim_graph_plan *g)
         g->params[i] = g->model->params[i].usual;
 }
 
+static void refuse_wish(reader *r, const mr_sim_graph_plan *g, const char *key)
+{
+    const char *words[MR_SIM_MAX_PARAMS + MR_COUNT(graph_fields)];
+    mr_str known = {0};
+    int n = 0;
+    for (int i = 0; graph_fields[i].key; i++)
+        words[n++] = graph_fields[i].key;
+    for (int i = 0; g->model && g->model->params[i].name; i++)
+        words[n++] = g->model->params[i].name;
+    mr_sim_put_known(mr_sv_of(key), words, n, &known);
+    mr_sim_reader_fail(r, "graph.%.100s: %s has no such key%s", key, g->model ? g->model->name : "a file", mr_str_z(&known));
+    mr_str_deinit(&known);
+}
+
 static void settle_wish(reader *r, mr_sim_graph_plan *g, const mr_sim_wish *w)
 {
     int i = g->model ? mr_sim_model_param(g->model, mr_sv_of(w->key)) : -1;
     if (i < 0)
-        mr_sim_reader_fail(r, "graph.%.100s: %s has no such key", w->key, g->model ? g->model->name : "a file");
+        refuse_wish(r, g, w->key);
     else if (w->value < g->model->params[i].low || w->value > g->model->params[i].high)
         mr_sim_reader_fail(r, "graph.%s: %lld is not from %lld to %lld", w->key, (long long)w->value,
                            (long long)g->model->params[i].low, (long long)g->model->params[i].high);
     else
         g->params[i] = w->value;
+}
+
+static void refuse_model(reader *r, const char *name)
+{
+    const char *words[32];
+    mr_str known = {0};
+    int n;
+    const mr_sim_model *m = mr_sim_models(&n);
+    for (int i = 0; i < MR_MIN(n, (int)MR_COUNT(words)); i++)
+        words[i] = m[i].name;
+    mr_sim_put_known(mr_sv_of(name), words, MR_MIN(n, (int)MR_COUNT(words)), &known);
+    mr_sim_reader_fail(r, "graph.model: there is no model '%.100s'%s (`millrace sim --list` describes them)", name, mr_str_z(&known));
+    mr_str_deinit(&known);
 }
 
 static void settle_graph(reader *r, mr_sim_graph_plan *g)
@@ -87,7 +125,7 @@ static void settle_graph(reader *r, mr_sim_graph_plan *g)
     if (g->model_name) {
         g->model = mr_sim_model_find(mr_sv_of(g->model_name));
         if (!g->model)
-            mr_sim_reader_fail(r, "graph.model: there is no model '%.100s'; `millrace sim --list` has them", g->model_name);
+            refuse_model(r, g->model_name);
         else
             set_usual(g);
     }
@@ -101,7 +139,7 @@ static const field device_fields[] = {
     {"name", MR_SIM_TEXT, AT(mr_sim_device, name), .about = "what the plan calls it (usually cpu0, cpu1, gpu0 ..)"},
     {"type", MR_SIM_WORD, AT(mr_sim_device, type), .words = "CPU GPU", .about = "as in device strings"},
     {"task", MR_SIM_WHOLE, AT(mr_sim_device, task), 0, 9999, 0, .about = "the process it belongs to"},
-    {"speed", MR_SIM_NUMBER, AT(mr_sim_device, speed), 1e-6, 1e6, 1, .about = "everything is so many times as fast"},
+    {"speedup", MR_SIM_NUMBER, AT(mr_sim_device, speedup), 1e-6, 1e6, 1, .about = "everything on it is so many times as fast"},
     {"flops_per_s", MR_SIM_NUMBER, AT(mr_sim_device, flops_per_s), 1, 1e21, NAN, .about = "arithmetic (CPU 2e10, GPU 4e12)"},
     {"bytes_per_s", MR_SIM_NUMBER, AT(mr_sim_device, bytes_per_s), 1, 1e21, NAN,
      .about = "its memory, read and written (CPU 8e9, GPU 2e11)"},
@@ -518,10 +556,25 @@ mr_workload_link mr_sim_plan_link(const mr_sim_plan *p, int from, int to)
     return a->task == b->task ? p->link : p->network;
 }
 
+/* Says which numbers there are. */
+static mr_status *no_number(mr_sv what, mr_sv key, const char *const *words, int n)
+{
+    mr_str known = {0};
+    mr_sim_put_known(key, words, n, &known);
+    mr_status *st = mr_invalid("%.*s: there is no such number%s", MR_SV_ARG(what), mr_str_z(&known));
+    mr_str_deinit(&known);
+    return st;
+}
+
 static mr_status *set_field(const field *fields, void *object, mr_sv what, mr_sv key, double value)
 {
+    const char *words[100];
+    int n = 0;
     for (const field *f = fields; f->key; f++) {
-        if (!mr_sv_is(key, f->key) || (f->kind != MR_SIM_NUMBER && f->kind != MR_SIM_WHOLE))
+        bool number = f->kind == MR_SIM_NUMBER || f->kind == MR_SIM_WHOLE;
+        if (number && n < (int)MR_COUNT(words))
+            words[n++] = f->key;
+        if (!number || !mr_sv_is(key, f->key))
             continue;
         if (!(value >= f->low && value <= f->high))
             return mr_invalid("%.*s: %g is not from %g to %g", MR_SV_ARG(what), value, f->low, f->high);
@@ -532,14 +585,19 @@ static mr_status *set_field(const field *fields, void *object, mr_sv what, mr_sv
             *(int64_t *)to = (int64_t)llround(value);
         return NULL;
     }
-    return mr_invalid("%.*s: there is no such number", MR_SV_ARG(what));
+    return no_number(what, key, words, n);
 }
 
 static mr_status *set_param(mr_sim_graph_plan *g, mr_sv what, mr_sv key, double value)
 {
     int i = g->model ? mr_sim_model_param(g->model, key) : -1;
-    if (i < 0)
-        return mr_invalid("%.*s: there is no such number", MR_SV_ARG(what));
+    if (i < 0) {
+        const char *words[MR_SIM_MAX_PARAMS];
+        int n = 0;
+        for (; g->model && g->model->params[n].name; n++)
+            words[n] = g->model->params[n].name;
+        return no_number(what, key, words, n);
+    }
     const mr_sim_param *p = &g->model->params[i];
     if (!(value >= (double)p->low && value <= (double)p->high))
         return mr_invalid("%.*s: %g is not from %lld to %lld", MR_SV_ARG(what), value, (long long)p->low, (long long)p->high);
@@ -562,7 +620,7 @@ mr_status *mr_sim_plan_set(mr_sim_plan *p, mr_sv what, double value)
         return st;
     }
     if (!mr_sv_starts(object, "device:"))
-        return mr_invalid("%.*s: there is no such number", MR_SV_ARG(what));
+        return mr_invalid("%.*s: there is no '%.*s'; there are device:NAME, graph, link, network, cluster", MR_SV_ARG(what), MR_SV_ARG(object));
     int d = mr_sim_plan_device(p, (mr_sv){object.p + 7, object.n - 7});
     if (d < 0)
         return mr_invalid("%.*s: there is no such device", MR_SV_ARG(what));

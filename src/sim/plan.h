@@ -2,7 +2,7 @@
  *
  * A plan is a graph (a built-in model or a GraphDef file), the devices to run it on, the links between them and, if the
  * training is to be simulated too, a cluster.  Reading is strict: a key that is not known, given twice, of the wrong type or
- * out of range is an error that names its place, `plan.json: devices[1].speed: ...`.  All keys are in tables (plan.c), from
+ * out of range is an error that names its place, `plan.json: devices[1].speedup: ...`.  All keys are in tables (plan.c), from
  * which the page about them is made too.
  *
  * Everything has a bound, so that no plan runs for ever or asks for more memory than there is. */
@@ -32,7 +32,7 @@ typedef struct mr_sim_device { /* numbers that were not given are NAN until the 
     const char *full;   /* /job:localhost/replica:0/task:0/device:GPU:0 */
     int type;
     int64_t task;
-    double speed;       /* everything is so many times as fast */
+    double speedup;     /* everything is so many times as fast */
     double flops_per_s, bytes_per_s, op_s, memory_bytes;
 } mr_sim_device;
 
@@ -104,7 +104,7 @@ void mr_sim_plan_deinit(mr_sim_plan *p);
 int mr_sim_plan_device(const mr_sim_plan *p, mr_sv name); /* -1: there is none */
 /* From device to device, as the plan says it. */
 mr_workload_link mr_sim_plan_link(const mr_sim_plan *p, int from, int to);
-/* Sets one number: "device:gpu0.speed", "graph.batch", "cluster.workers".  INVALID_ARGUMENT when there is no such thing or it
+/* Sets one number: "device:gpu0.speedup", "graph.batch", "cluster.workers".  INVALID_ARGUMENT when there is no such thing or it
  * is out of its range. */
 mr_status *mr_sim_plan_set(mr_sim_plan *p, mr_sv what, double value);
 

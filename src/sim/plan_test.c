@@ -38,12 +38,12 @@ MR_TEST(sim_plan_has_usual_values)
 
 MR_TEST(sim_plan_reads_devices_and_links)
 {
-    mr_sim_plan p = read("{" GRAPH ", \"devices\": [{}, {\"type\": \"GPU\", \"speed\": 2}, {\"type\": \"GPU\", \"task\": 1, \"name\": \"far\","
+    mr_sim_plan p = read("{" GRAPH ", \"devices\": [{}, {\"type\": \"GPU\", \"speedup\": 2}, {\"type\": \"GPU\", \"task\": 1, \"name\": \"far\","
                          " \"op_us\": 7}], \"link\": {\"latency_us\": 3}, \"network\": {\"bytes_per_s\": 5},"
                          " \"links\": [{\"from\": \"cpu0\", \"to\": \"far\", \"latency_us\": 8, \"bytes_per_s\": 9, \"both\": false}]}");
     MR_CHECK_STR(p.devices.p[1].full, "/job:localhost/replica:0/task:0/device:GPU:0");
     MR_CHECK_STR(p.devices.p[2].full, "/job:localhost/replica:0/task:1/device:GPU:0");
-    MR_CHECK_NEAR(p.devices.p[1].speed, 2, 0);
+    MR_CHECK_NEAR(p.devices.p[1].speedup, 2, 0);
     MR_CHECK_NEAR(p.devices.p[2].op_s, 7e-6, 1e-12);
     MR_CHECK_NEAR(mr_sim_plan_link(&p, 0, 1).latency_s, 3e-6, 1e-12);
     MR_CHECK_NEAR(mr_sim_plan_link(&p, 1, 2).bytes_per_s, 5, 0);
@@ -83,8 +83,8 @@ MR_TEST(sim_plan_reads_a_cluster)
 
 MR_TEST(sim_plan_errors_name_their_place)
 {
-    refused("{" GRAPH ", \"devices\": [{}, {\"speed\": 0}]}", "plan.json: devices[1].speed: 0 is not from 1e-06 to 1e+06");
-    refused("{" GRAPH ", \"devices\": [{\"speed\": \"fast\"}]}", "plan.json: devices[0].speed: expected a number");
+    refused("{" GRAPH ", \"devices\": [{}, {\"speedup\": 0}]}", "plan.json: devices[1].speedup: 0 is not from 1e-06 to 1e+06");
+    refused("{" GRAPH ", \"devices\": [{\"speedup\": \"fast\"}]}", "plan.json: devices[0].speedup: expected a number");
     refused("{" GRAPH ", \"devices\": {}}", "plan.json: devices: expected a list");
     refused("{" GRAPH ", \"devices\": [{\"type\": \"TPU\"}]}", "plan.json: devices[0].type: 'TPU' is none of: CPU GPU");
     refused("{" GRAPH ", \"devices\": [{\"task\": 1.5}]}", "plan.json: devices[0].task: 1.5 is not a whole number");
@@ -98,6 +98,11 @@ MR_TEST(sim_plan_refuses_what_makes_no_sense)
 {
     refused("{}", "plan.json: graph: model or file is missing");
     refused("{\"graph\": {\"model\": \"mlp\", \"file\": \"x.pb\"}}", "model and file are both given");
+    refused("{" GRAPH ", \"devices\": [{\"speed\": 2}]}", "plan.json: devices[0].speed: there is no such key (did you mean 'speedup'?); there are name,");
+    refused("{\"graph\": {\"modle\": \"mlp\"}}", "plan.json: graph.modle: there is no such key (did you mean 'model'?); there are model, file,");
+    refused("{\"graph\": {\"model\": \"mlp\", \"bach\": 8}}", "graph.bach: mlp has no such key (did you mean 'batch'?); there are model, file, feeds,");
+    refused("{\"graph\": {\"model\": \"mlp\", \"batch\": \"8\"}}", "plan.json: graph.batch: expected a whole number");
+    refused("{\"graph\": {\"model\": \"lennet\"}}", "there is no model 'lennet' (did you mean 'lenet'?); there are inception, lenet,");
     refused("{\"graph\": {\"model\": \"vgg\"}}", "graph.model: there is no model 'vgg'");
     refused("{\"graph\": {\"model\": \"lenet\", \"hidden\": 3}}", "graph.hidden: lenet has no such key");
     refused("{\"graph\": {\"model\": \"mlp\", \"batch\": 0}}", "graph.batch: 0 is not from 1 to 65536");
@@ -115,14 +120,16 @@ MR_TEST(sim_plan_refuses_what_makes_no_sense)
 MR_TEST(sim_plan_sets_one_number)
 {
     mr_sim_plan p = read("{" GRAPH ", \"devices\": [{}, {\"type\": \"GPU\"}]}");
-    MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("device:gpu0.speed"), 8));
-    MR_CHECK_NEAR(p.devices.p[1].speed, 8, 0);
+    MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("device:gpu0.speedup"), 8));
+    MR_CHECK_NEAR(p.devices.p[1].speedup, 8, 0);
     MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("graph.batch"), 16));
     MR_CHECK_INT(p.graph.params[0], 16);
     MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("cluster.workers"), 12));
     MR_CHECK_INT(p.cluster.job.n_workers, 12);
-    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu7.speed"), 8), MR_INVALID_ARGUMENT, "no such device");
+    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu7.speedup"), 8), MR_INVALID_ARGUMENT, "no such device");
     MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu0.name"), 8), MR_INVALID_ARGUMENT, "no such number");
+    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu0.speed"), 8), MR_INVALID_ARGUMENT,
+                 "device:gpu0.speed: there is no such number (did you mean 'speedup'?); there are task, speedup, flops_per_s");
     MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("graph.batch"), -1), MR_INVALID_ARGUMENT, "-1 is not from 1 to 65536");
     MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("speed"), 8), MR_INVALID_ARGUMENT, "expected device:NAME.KEY");
     mr_sim_plan_deinit(&p);

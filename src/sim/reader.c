@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/nearest.h"
 
 enum { MAX_TEXT = 4096, MAX_FIELDS = 64 };
 
@@ -175,17 +176,25 @@ static int find_field(const mr_sim_field *fields, const char *key)
     return -1;
 }
 
-static void list_keys(const mr_sim_field *fields, mr_str *out)
+void mr_sim_put_known(mr_sv written, const char *const *words, int n, mr_str *out)
 {
-    for (int i = 0; fields[i].key; i++)
-        mr_str_printf(out, "%s%s", i ? ", " : "", fields[i].key);
+    const char *meant = mr_nearest(written, words, n);
+    if (meant)
+        mr_str_printf(out, " (did you mean '%s'?)", meant);
+    mr_str_appendz(out, n ? "; there are " : "");
+    for (int i = 0; i < n; i++)
+        mr_str_printf(out, "%s%s", i ? ", " : "", words[i]);
 }
 
-static void refuse_key(mr_sim_reader *r, const mr_sim_field *fields)
+static void refuse_key(mr_sim_reader *r, const mr_sim_field *fields, mr_sv key)
 {
+    const char *words[MAX_FIELDS];
     mr_str known = {0};
-    list_keys(fields, &known);
-    mr_sim_reader_fail(r, "there is no such key; there are %s", mr_str_z(&known));
+    int n = 0;
+    for (; fields[n].key; n++)
+        words[n] = fields[n].key;
+    mr_sim_put_known(key, words, n, &known);
+    mr_sim_reader_fail(r, "there is no such key%s", mr_str_z(&known));
     mr_str_deinit(&known);
 }
 
@@ -205,7 +214,7 @@ void mr_sim_read_object(mr_sim_reader *r, const mr_sim_field *fields, void *obje
         else if (i >= 0)
             read_field(r, &fields[i], object);
         else if (!other || !other(r, object, mr_str_view(&key)))
-            refuse_key(r, fields);
+            refuse_key(r, fields, mr_str_view(&key));
         if (i >= 0)
             seen[i] = true;
         leave(r, at);

@@ -1,6 +1,6 @@
 /* sim/reader.h -- JSON objects read by tables: every key has a type, a range, a usual value and a place in a struct.
  *
- * Keeps its first error, which names the path to what is wrong: `plan.json: devices[1].speed: ...`. */
+ * Keeps its first error, which names the path to what is wrong: `plan.json: devices[1].speedup: ...`. */
 #ifndef MR_SIM_READER_H
 #define MR_SIM_READER_H
 
@@ -53,6 +53,9 @@ int64_t mr_sim_read_whole(mr_sim_reader *r, int64_t low, int64_t high);
 int mr_sim_read_word(mr_sim_reader *r, const char *words);
 /* The i-th of words; empty when there are not so many. */
 mr_sv mr_sim_word(const char *words, int i);
+
+/* Ends a message about a word that is not known: " (did you mean 'x'?); there are x, y". */
+void mr_sim_put_known(mr_sv written, const char *const *words, int n, mr_str *out);
 
 /* One line of a table for each field: | key | type | usual | meaning |. */
 void mr_sim_print_fields(const mr_sim_field *fields, const char *prefix, mr_str *out);

@@ -29,7 +29,7 @@ static double arrival(const machine *m, const mr_play_use *u, int from, int to)
 
 static void end_node(machine *m, int v)
 {
-    const mr_play *p = &m->s->play;
+    const mr_play *p = &m->s->planned.play;
     m->n_left--;
     for (int i = p->first_use[v]; i < p->first_use[v + 1]; i++) {
         int to = p->uses[i].node;
@@ -103,8 +103,8 @@ static void pass(machine *m)
 
 double mr_sim_step_shared(const mr_sim_step *s, double together)
 {
-    int n = s->work.n_nodes;
-    machine m = {.s = s, .w = &s->work, .together = together, .n_left = n};
+    int n = s->planned.w.n_nodes;
+    machine m = {.s = s, .w = &s->planned.w, .together = together, .n_left = n};
     m.pending = mr_new_array(int, n + 1);
     m.ready_at = mr_new_array(double, n + 1);
     m.left = mr_new_array(double, n + 1);

@@ -7,8 +7,6 @@
 #include "base/memory.h"
 #include "passes/effort.h"
 
-enum { MOST_SINGLE = 8 }; /* steps on single devices: each is a whole simulation */
-
 void mr_sim_put_size(mr_str *out, double n, const char *unit)
 {
     static const char *const powers[] = {"", "k", "M", "G", "T", "P", "E"};
@@ -37,40 +35,12 @@ static int name_width(const mr_sim_step *s)
     return w;
 }
 
-/* A step on one of them takes what it takes on the other; what is fed is at the first. */
-static bool alike(const mr_sim_plan *p, int a, int b)
+double *mr_sim_single_steps(const mr_sim_step *s)
 {
-    const mr_sim_device *x = &p->devices.p[a], *y = &p->devices.p[b];
-    mr_workload_link to_x = mr_sim_plan_link(p, 0, a), to_y = mr_sim_plan_link(p, 0, b);
-    mr_workload_link of_x = mr_sim_plan_link(p, a, 0), of_y = mr_sim_plan_link(p, b, 0);
-    return a > 0 && b > 0 && x->type == y->type && x->speed == y->speed && x->flops_per_s == y->flops_per_s &&
-           x->bytes_per_s == y->bytes_per_s && x->op_s == y->op_s && x->memory_bytes == y->memory_bytes &&
-           to_x.latency_s == to_y.latency_s && to_x.bytes_per_s == to_y.bytes_per_s && of_x.latency_s == of_y.latency_s &&
-           of_x.bytes_per_s == of_y.bytes_per_s;
-}
-
-static double single_step(const mr_sim_plan *p, mr_costs *costs, int d)
-{
-    mr_sim_step *one;
-    mr_status *st = mr_sim_step_new(p, costs, d, &one);
-    double seconds = st ? INFINITY : one->step_s;
-    if (!st)
-        mr_sim_step_free(one);
-    mr_status_free(st);
-    return seconds;
-}
-
-double *mr_sim_single_steps(const mr_sim_plan *p, mr_costs *costs)
-{
-    double *out = mr_new_array(double, p->devices.n);
-    bool measured = costs || p->costs; /* then devices that seem alike may not be */
-    int n = 0;
-    for (int d = 0; d < p->devices.n; d++) {
-        int like = 0;
-        while (like < d && (measured || !alike(p, like, d)))
-            like++;
-        out[d] = like < d ? out[like] : n < MOST_SINGLE ? single_step(p, costs, d) : INFINITY;
-        n += like == d;
+    double *out = mr_new_array(double, s->n_devices);
+    for (int d = 0; d < s->n_devices; d++) {
+        out[d] = INFINITY;
+        mr_status_free(mr_sim_step_alone(s, d, &out[d]));
     }
     return out;
 }
@@ -121,10 +91,13 @@ static void show_step(const mr_sim_step *s, const double *single, mr_str *out)
     for (int d = 1; single && d < s->n_devices; d++)
         best = single[d] < single[best] ? d : best;
     if (single && s->n_devices > 1 && !isinf(single[best])) {
-        mr_str_printf(out, "; on %s alone ", device_name(s, best));
-        put_time(out, single[best]);
-        double ratio = s->step_s > 0 ? single[best] / s->step_s : 1;
-        mr_str_printf(out, ": %.2f times as %s", ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "fast" : "slow");
+        if (single[best] == s->step_s) {
+            mr_str_printf(out, ", as on %s alone", device_name(s, best));
+        } else { /* never shorter: passes/place_cost.c */
+            mr_str_printf(out, "; on %s alone ", device_name(s, best));
+            put_time(out, single[best]);
+            mr_str_printf(out, ": %.2f times as fast", single[best] / s->step_s);
+        }
     }
     mr_str_appendz(out, "\nbusy       ");
     for (int d = 0; d < s->n_devices; d++)
@@ -136,14 +109,14 @@ static void show_transfers(const mr_sim_step *s, mr_str *out)
 {
     double bytes = 0;
     int n = 0;
-    for (int i = 0; i < s->play.sends.n; i++) {
-        bytes += (double)s->play.sends.p[i].bytes;
-        n += s->play.sends.p[i].bytes > 0;
+    for (int i = 0; i < s->planned.play.sends.n; i++) {
+        bytes += (double)s->planned.play.sends.p[i].bytes;
+        n += s->planned.play.sends.p[i].bytes > 0;
     }
     mr_str_printf(out, "transfers  %d tensor%s, ", n, n == 1 ? "" : "s");
     mr_sim_put_size(out, bytes, "B");
-    if (n < s->play.sends.n)
-        mr_str_printf(out, ", and %d that only tell of an end", s->play.sends.n - n);
+    if (n < s->planned.play.sends.n)
+        mr_str_printf(out, ", and %d that only tell of an end", s->planned.play.sends.n - n);
     mr_str_appendc(out, '\n');
 }
 
@@ -209,7 +182,7 @@ static mr_status *explain(const mr_sim_step *s, const bool *wanted, mr_str *out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "%lld nodes on %d devices are too many to explain at once; name some of them",
                         (long long)n, s->n_devices);
     reasons r = {s, out, name_width(s)};
-    return mr_place_reasons(s->def.g, &s->options, s->needed, s->placed.device, wanted, tell_reason, &r);
+    return mr_sim_step_reasons(s, wanted, tell_reason, &r);
 }
 
 mr_status *mr_sim_show_reasons(const mr_sim_step *s, const char *node, mr_str *out)
@@ -251,8 +224,6 @@ static void gather_rows(const mr_sim_step *s, const mr_simtrain_chunk *layers, i
     for (int v = 0; v < s->n_nodes; v++) {
         mr_sim_phase phase = mr_sim_step_phase(s, v);
         mr_sv name = mr_sim_step_layer(s, v);
-        if (phase == MR_SIM_TRANSFER)
-            continue;
         row *r = NULL;
         for (int i = 0; i < n_layers && !r; i++) {
             size_t n = strlen(layers[i].name);
@@ -261,7 +232,7 @@ static void gather_rows(const mr_sim_step *s, const mr_simtrain_chunk *layers, i
         }
         if (!r)
             r = find_row(s, rows, MR_SV("the rest"));
-        r->seconds[(int)phase * s->n_devices + s->device[v]] += s->play.finish[v] - s->play.start[v];
+        r->seconds[(int)phase * s->n_devices + s->device[v]] += s->planned.play.finish[v] - s->planned.play.start[v];
         r->flops += mr_effort_of(s->nodes[v], MR_USUAL_DIM).flops;
     }
 }
@@ -326,8 +297,8 @@ static void mark_heaviest(const mr_sim_step *s, bool *wanted)
         const mr_node *found = NULL;
         for (int v = 0; v < s->n_nodes; v++) {
             const mr_node *n = mr_graph_find(s->def.g, mr_sv_of(s->nodes[v]->name));
-            double t = s->play.finish[v] - s->play.start[v];
-            if (n && s->needed[n->id] && !wanted[n->id] && (best < 0 || t > s->play.finish[best] - s->play.start[best])) {
+            double t = s->planned.play.finish[v] - s->planned.play.start[v];
+            if (n && s->needed[n->id] && !wanted[n->id] && (best < 0 || t > s->planned.play.finish[best] - s->planned.play.start[best])) {
                 best = v;
                 found = n;
             }
@@ -374,47 +345,37 @@ static void add_nodes(const mr_sim_step *s, mr_timeline *t, int *span)
 {
     mr_str label = {0};
     for (int v = 0; v < s->n_nodes; v++) {
-        span[v] = -1;
-        if (mr_sim_step_phase(s, v) == MR_SIM_TRANSFER)
-            continue;
         int d = s->device[v];
         mr_str_clear(&label);
         mr_sim_step_label(s, v, &label);
         span[v] = mr_timeline_span(t, (mr_span){.name = mr_str_z(&label), .op = s->nodes[v]->def->name, .step = 1,
                                                 .lane = mr_timeline_lane(t, task_of(s, t, d), mr_sv_of(device_name(s, d))),
-                                                .start_ns = ns(s->play.start[v]), .end_ns = ns(s->play.finish[v])});
+                                                .start_ns = ns(s->planned.play.start[v]), .end_ns = ns(s->planned.play.finish[v])});
     }
     mr_str_deinit(&label);
 }
 
-/* A transfer is a span of its link, with arrows from who made the tensor and to who reads it. */
+/* A transfer is a span of its link, with arrows from the node that made the tensor and to those that read it. */
 static void add_sends(const mr_sim_step *s, mr_timeline *t, const int *span)
 {
+    const mr_play *play = &s->planned.play;
     mr_str label = {0};
-    int *recv = mr_new_array(int, s->n_nodes + 1); /* by its Send */
-    for (int v = 0; v < s->n_nodes; v++)
-        if (s->sender[v] >= 0)
-            recv[s->sender[v]] = v;
-    for (int i = 0; i < s->play.sends.n; i++) {
-        const mr_play_send *x = &s->play.sends.p[i];
-        const mr_node *value = s->nodes[x->node]->in[0].node;
+    for (int i = 0; i < play->sends.n; i++) {
+        const mr_play_send *x = &play->sends.p[i];
         char lane[80];
         mr_str_clear(&label);
-        mr_sim_step_label(s, x->node, &label);
+        mr_sim_step_send_label(s, x, &label);
         snprintf(lane, sizeof lane, "%s>%s", device_name(s, x->from), device_name(s, x->to));
         double on_the_wire = (double)x->bytes / s->links[x->from * s->n_devices + x->to].bytes_per_s;
         int id = mr_timeline_span(t, (mr_span){.name = mr_str_z(&label), .op = "_Send", .step = 1, .kind = MR_SPAN_SEND, .bytes = x->bytes,
                                                .lane = mr_timeline_lane(t, task_of(s, t, x->from), mr_sv_of(lane)),
                                                .peer = 1 + task_of(s, t, x->to),
                                                .start_ns = ns(x->start), .end_ns = ns(x->start + on_the_wire)});
-        if (span[value->mark] >= 0)
-            mr_timeline_arrow(t, span[value->mark], id, true);
-        const mr_node *there = s->nodes[recv[x->node]];
-        for (int k = 0; k < there->uses.n; k++)
-            if (span[there->uses.p[k].node->mark] >= 0)
-                mr_timeline_arrow(t, id, span[there->uses.p[k].node->mark], true);
+        mr_timeline_arrow(t, span[x->node], id, true);
+        for (int k = play->first_use[x->node]; k < play->first_use[x->node + 1]; k++)
+            if (play->uses[k].tensor == x->tensor && s->device[play->uses[k].node] == x->to)
+                mr_timeline_arrow(t, id, span[play->uses[k].node], true);
     }
-    mr_free(recv);
     mr_str_deinit(&label);
 }
 

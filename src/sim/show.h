@@ -8,8 +8,8 @@
 /* Sizes as a person likes to read them: "12.3 GFLOP", "401 kB". */
 void mr_sim_put_size(mr_str *out, double n, const char *unit);
 
-/* The step of each device alone; INFINITY where it does not fit, and of further ones when many are different.  mr_free. */
-double *mr_sim_single_steps(const mr_sim_plan *p, mr_costs *costs);
+/* The step of each device alone (mr_sim_step_alone); INFINITY where it does not fit.  mr_free. */
+double *mr_sim_single_steps(const mr_sim_step *s);
 
 /* Graph, devices, step time; single: as of mr_sim_single_steps. */
 void mr_sim_show_summary(const mr_sim_step *s, const double *single, mr_str *out);

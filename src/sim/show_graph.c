@@ -2,17 +2,17 @@
 #include "base/memory.h"
 #include "sim/show.h"
 
-/* What a node reads, behind transfers. */
+/* What a node reads. */
 static void put_inputs(const mr_sim_step *s, const mr_node *n, mr_str *out)
 {
     for (int i = 0; i < n->n_in; i++) {
         mr_str_appendz(out, i ? ", " : "");
         if (n->in[i].node)
-            mr_sim_step_label(s, n->in[i].node->mark, out);
+            mr_sim_step_label(s, s->number[n->in[i].node->id], out);
     }
     for (int i = 0; i < n->n_ctrl; i++) {
         mr_str_appendz(out, i || n->n_in ? ", after " : "after ");
-        mr_sim_step_label(s, n->ctrl[i]->mark, out);
+        mr_sim_step_label(s, s->number[n->ctrl[i]->id], out);
     }
 }
 

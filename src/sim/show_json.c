@@ -42,7 +42,7 @@ static void put_devices(const mr_sim_step *s, const double *single, mr_str *out)
 
 static void put_nodes(const mr_sim_step *s, mr_str *out)
 {
-    static const char *const phases[] = {"forward", "backward", "update", "transfer"};
+    static const char *const phases[] = {"forward", "backward", "update"};
     for (int v = 0; v < s->n_nodes; v++) {
         mr_str_appendz(out, v ? ",\n  {" : "\n  {");
         put_text(out, "name", s->nodes[v]->name);
@@ -52,9 +52,9 @@ static void put_nodes(const mr_sim_step *s, mr_str *out)
         put_text(out, "device", device_name(s, s->device[v]));
         mr_str_appendz(out, ", ");
         put_text(out, "phase", phases[mr_sim_step_phase(s, v)]);
-        put_number(out, "ready_s", s->play.ready_at[v]);
-        put_number(out, "start_s", s->play.start[v]);
-        put_number(out, "end_s", s->play.finish[v]);
+        put_number(out, "ready_s", s->planned.play.ready_at[v]);
+        put_number(out, "start_s", s->planned.play.start[v]);
+        put_number(out, "end_s", s->planned.play.finish[v]);
         mr_str_appendc(out, '}');
     }
 }
@@ -62,11 +62,11 @@ static void put_nodes(const mr_sim_step *s, mr_str *out)
 static void put_transfers(const mr_sim_step *s, mr_str *out)
 {
     mr_str label = {0};
-    for (int i = 0; i < s->play.sends.n; i++) {
-        const mr_play_send *x = &s->play.sends.p[i];
+    for (int i = 0; i < s->planned.play.sends.n; i++) {
+        const mr_play_send *x = &s->planned.play.sends.p[i];
         mr_str_appendz(out, i ? ",\n  {" : "\n  {");
         mr_str_clear(&label);
-        mr_sim_step_label(s, x->node, &label);
+        mr_sim_step_send_label(s, x, &label);
         put_text(out, "tensor", mr_str_z(&label));
         mr_str_appendz(out, ", ");
         put_text(out, "from", device_name(s, x->from));

@@ -1,13 +1,12 @@
 /* sim/step.h -- one step of a plan's graph on a plan's devices, in simulated time.
  *
- * The way is that of a real session: the graph is placed by cost (passes/place_cost.c), pruned, folded, cut into one graph
- * a device with _Send and _Recv (passes/partition.c).  Only then time is simulated: all nodes of all parts are played
- * (passes/simulate.h), a _Recv waits for what its _Send puts on the link. */
+ * The graph goes the way of a real session: it is placed by cost (passes/place_cost.c), pruned, folded, and equal nodes of a device
+ * are merged.  Only time is simulated, once (passes/planned_step.h): the total, the timeline and the reasons are all drawn
+ * from that simulation. */
 #ifndef MR_SIM_STEP_H
 #define MR_SIM_STEP_H
 
-#include "passes/passes.h"
-#include "passes/simulate.h"
+#include "passes/planned_step.h"
 #include "sim/plan.h"
 
 typedef struct mr_sim_step {
@@ -23,33 +22,30 @@ typedef struct mr_sim_step {
     bool *needed; /* by node id of the graph */
     int n_needed;
     mr_placements placed;
-    mr_graph **parts; /* by device */
-
-    /* What runs: nodes of all parts. */
-    int n_nodes, n_sends;
-    mr_node **nodes;
-    int *device; /* by node */
-    int *group;  /* the identity of devices, for the workload */
-    int *first_input;
-    double *seconds;
-    MR_VEC(mr_workload_input) inputs;
-    int *sender; /* by node: of a _Recv the number of its _Send; -1 */
-    mr_workload work;
-    mr_play play; /* start, finish, ready_at, sends */
+    mr_planned_step planned; /* what runs: graph, workload, play (start, finish, ready_at, sends) */
+    int n_nodes;
+    mr_node **nodes; /* by number in the workload; borrowed from planned */
+    int *number;     /* by id in planned.g */
+    int *device;     /* by number */
     double step_s;
     double *busy_s; /* by device */
 } mr_sim_step;
 
-/* costs: NULL, or measured ones (the plan then must not name any); borrowed until the step is freed.  only: not below 0:
- * everything stands on this device, whatever the plan's pins say. */
-mr_status *mr_sim_step_new(const mr_sim_plan *p, mr_costs *costs, int only, mr_sim_step **out);
+/* costs: NULL, or measured ones (the plan then must not name any); borrowed until the step is freed. */
+mr_status *mr_sim_step_new(const mr_sim_plan *p, mr_costs *costs, mr_sim_step **out);
 void mr_sim_step_free(mr_sim_step *s); /* NULL is fine */
 
-/* What a node of the parts is to people: its name in the graph; what is fed or fetched; "end of NAME" for what tells
- * another device of it.  Of transfers: what is sent. */
+/* What it takes with everything on one device that the plan does not pin elsewhere; INFINITY: there is no memory. */
+mr_status *mr_sim_step_alone(const mr_sim_step *s, int device, double *seconds);
+/* mr_place_reasons of the step. */
+mr_status *mr_sim_step_reasons(const mr_sim_step *s, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg);
+
+/* What a node is to people: its name in the graph, or what is fed or fetched. */
 void mr_sim_step_label(const mr_sim_step *s, int v, mr_str *out);
+/* Of a transfer: what is sent; "end of NAME" for what only tells another device of it. */
+void mr_sim_step_send_label(const mr_sim_step *s, const mr_play_send *x, mr_str *out);
 /* Forward, backward or update, by its name. */
-typedef enum mr_sim_phase { MR_SIM_FORWARD, MR_SIM_BACKWARD, MR_SIM_UPDATE, MR_SIM_TRANSFER } mr_sim_phase;
+typedef enum mr_sim_phase { MR_SIM_FORWARD, MR_SIM_BACKWARD, MR_SIM_UPDATE } mr_sim_phase;
 mr_sim_phase mr_sim_step_phase(const mr_sim_step *s, int v);
 /* The layer a node belongs to: its name without what gradients add in front, up to the last variable's scope. */
 mr_sv mr_sim_step_layer(const mr_sim_step *s, int v);

@@ -17,7 +17,7 @@ mr_status *mr_sim_range_parse(const char *text, mr_sim_range *out)
     *out = (mr_sim_range){.what = what};
     if (!what.n || !dots || !mr_text_to_double((mr_sv){rest.p, (size_t)(dots - rest.p)}, &out->from) ||
         !mr_text_to_double(mr_sv_of(dots + 2), &out->to) || !isfinite(out->from) || !isfinite(out->to))
-        return mr_invalid("'%s': expected WHAT=FROM..TO, as in device:gpu0.speed=1..16", text);
+        return mr_invalid("'%s': expected WHAT=FROM..TO, as in device:gpu0.speedup=1..16", text);
     if (out->from < 0 || out->to < out->from)
         return mr_invalid("'%s': from %g to %g is no range", text, out->from, out->to);
     return NULL;
@@ -84,7 +84,7 @@ mr_status *mr_sim_sweep(mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, 
     for (int i = 0; i < n && !st; i++) {
         st = mr_sim_plan_set(p, r->what, values[i]);
         if (!st)
-            st = mr_sim_step_new(p, costs, -1, &steps[i]);
+            st = mr_sim_step_new(p, costs, &steps[i]);
         if (!st)
             longest = MR_MAX(longest, steps[i]->step_s);
     }

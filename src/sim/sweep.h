@@ -8,7 +8,7 @@ typedef struct mr_sim_range {
     mr_sv what; /* borrowed from the text */
     double from, to;
 } mr_sim_range;
-/* "device:gpu0.speed=1..16" */
+/* "device:gpu0.speedup=1..16" */
 mr_status *mr_sim_range_parse(const char *text, mr_sim_range *out);
 
 /* Simulates the step for 1, 2, 4, .. times `from`, up to `to`; the plan keeps the last value. */

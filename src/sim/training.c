@@ -219,7 +219,7 @@ static mr_status *sweep_job(const mr_sim_plan *p, mr_sim_step *s, const mr_sim_r
 mr_status *mr_sim_training_sweep(const mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out)
 {
     mr_sim_step *s;
-    MR_TRY(mr_sim_step_new(p, costs, -1, &s));
+    MR_TRY(mr_sim_step_new(p, costs, &s));
     mr_status *st = sweep_job(p, s, r, out);
     mr_sim_step_free(s);
     return st;

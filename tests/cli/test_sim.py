@@ -98,13 +98,13 @@ def test_sim_explains(t):
 
 
 def test_sim_sweeps(t):
-    out = ok(t, "--sweep", "device:gpu1.speed=0.25..4")
+    out = ok(t, "--sweep", "device:gpu1.speedup=0.25..4")
     check([line.split()[0] for line in out.splitlines()[3:]] == ["0.25", "0.5", "1", "2", "4"], out)
     has(ok(t, plan("async"), "--sweep", "workers=1..32"), "twice as many add less than 5 %")
     has(ok(t, plan("async"), "--sweep", "ps=1..4"), "examples/s")
     has(ok(t, plan("backup"), "--sweep", "backup=0..2"), "examples/s")
-    for wrong, why in (("speed", "expected WHAT=FROM..TO"), ("device:x.speed=1..2", "there is no such device"),
-                       ("graph.batch=0..2", "0 is not from 1 to"), ("device:gpu0.speed=4..1", "no range"),
+    for wrong, why in (("speed", "expected WHAT=FROM..TO"), ("device:x.speedup=1..2", "there is no such device"),
+                       ("graph.batch=0..2", "0 is not from 1 to"), ("device:gpu0.speedup=4..1", "no range"),
                        ("graph.colour=1..2", "there is no such number")):
         refused(t, why, "--sweep", wrong)
 
@@ -127,8 +127,8 @@ def test_sim_measures_this_machine(t):
 
 def test_sim_says_what_is_wrong_with_a_plan(t):
     refused(t, "no.json", "no.json")
-    bad = t.file("bad.json", '{"graph": {"model": "mlp"}, "devices": [{}, {"speed": -1}]}')
-    refused(t, "bad.json: devices[1].speed: -1 is not from 1e-06 to 1e+06", bad)
+    bad = t.file("bad.json", '{"graph": {"model": "mlp"}, "devices": [{}, {"speedup": -1}]}')
+    refused(t, "bad.json: devices[1].speedup: -1 is not from 1e-06 to 1e+06", bad)
     refused(t, "bad JSON at byte", t.file("worse.json", "{"))
     refused(t, "g.pb", t.file("file.json", '{"graph": {"file": "g.pb", "targets": ["x"]}}'))
     refused(t, "cluster: ", t.file("many.json", '{"graph": {"model": "mlp"}, "cluster": {"workers": 10000, "steps": 1000000}}'))
@@ -138,5 +138,5 @@ def test_sim_lists_networks_and_keys(t):
     models = [line.split()[0] for line in ok(t, "--list").splitlines() if not line.startswith(" ")]
     check(models == ["inception", "lenet", "lstm", "mlp", "neuron", "transformer"], str(models))
     keys = ok(t, "--keys")
-    for key in ("devices[].speed", "links[].latency_us", "cluster.checkpoint_s", "cluster.crashes[].at_s", "graph.file"):
+    for key in ("devices[].speedup", "links[].latency_us", "cluster.checkpoint_s", "cluster.crashes[].at_s", "graph.file"):
         has(keys, "| `%s` |" % key)

@@ -49,7 +49,7 @@ static void put_graph(fuzz_rng *r, mr_str *out)
 
 static void put_devices(fuzz_rng *r, mr_str *out)
 {
-    static const char *const keys[] = {"speed", "flops_per_s", "bytes_per_s", "op_us", "memory_bytes", "task"};
+    static const char *const keys[] = {"speedup", "flops_per_s", "bytes_per_s", "op_us", "memory_bytes", "task"};
     mr_str_appendz(out, ", \"devices\": [");
     for (uint64_t i = 0, n = fuzz_below(r, 5); i < n; i++) {
         mr_str_printf(out, "%s{\"type\": \"%s\"", i ? ", " : "", fuzz_once_in(r, 2) ? "CPU" : "GPU");
