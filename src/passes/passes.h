@@ -1,9 +1,9 @@
 /* passes/passes.h -- graph in, graph out: from the graph a client built to what each device runs.
  *
  * For one signature (feeds, fetches, targets) mr_prepare copies the needed part of the session's graph
- * and sends it through: place -> prune -> lower -> fold -> cse -> partition -> schedule.  Placement looks at the whole graph and
- * is remembered, so that a variable never moves between two runs; the other passes work in place on
- * the copy.  Prune, fold, cse and schedule leave results the same to the bit and can be left out. */
+ * and sends it through: place -> prune -> lower -> refresh reads -> fold -> cse -> partition -> schedule.  Placement looks
+ * at the whole graph and is remembered, so that a variable never moves between two runs; the other passes work in place
+ * on the copy.  Prune, fold, cse and schedule leave results the same to the bit and can be left out. */
 #ifndef MR_PASSES_PASSES_H
 #define MR_PASSES_PASSES_H
 
@@ -111,6 +111,8 @@ mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, cons
  * and loops; what nobody needs of them is left out.  *g may become another graph.  New nodes have no device yet unless
  * they asked for one; where a node was placed they get its device, if they can.  *any: something was lowered. */
 mr_status *mr_lower(mr_graph **g, bool *any);
+/* Lets nodes of a placed graph that run after an update of a ref variable see it, as TensorFlow's shared memory does. */
+mr_status *mr_refresh_ref_reads(mr_graph *g);
 /* Replaces what depends on constants only by its value.  max_bytes 0: 10 MiB. */
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes);
 /* Merges nodes that compute the same. */

@@ -12,6 +12,7 @@ static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_
     mr_frames frames;
     MR_TRY(mr_frames_find(g, &frames)); /* mismatched frames are the client's error, whatever comes later */
     mr_frames_deinit(&frames);
+    MR_TRY(mr_refresh_ref_reads(g));
     if (!o->no_fold)
         MR_TRY(mr_fold(g, o->max_folded_bytes));
     if (!o->no_cse)

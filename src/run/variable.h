@@ -3,8 +3,8 @@
  * A variable is a mutex and a tensor (NULL while uninitialised).  Ref edges carry the variable
  * itself. A reader takes a reference to the tensor; a writer that finds the buffer shared copies
  * first, so what was read once never changes: a checkpoint being written is of one instant.
- * (TensorFlow's ref variables let such a reader see the update or half of it; nothing right can
- * rest on that.) */
+ * (TensorFlow's ref variables let such a reader see the update, or half of it.  A node that the graph
+ * orders after an update does see it here: passes/ref_reads.c gives it a read of its own.) */
 #ifndef MR_RUN_VARIABLE_H
 #define MR_RUN_VARIABLE_H
 
