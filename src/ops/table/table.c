@@ -473,11 +473,30 @@ mr_status *mr_lookup_remove(mr_lookup *t, const mr_tensor *keys)
     return st;
 }
 
+/* Keys and values as a source of one piece. */
+typedef struct one_piece {
+    const mr_tensor *keys, *values;
+    bool given;
+} one_piece;
+
+static mr_status *next_piece(void *ctx, mr_tensor **keys, mr_tensor **values)
+{
+    one_piece *p = ctx;
+    if (!p->given) {
+        *keys = mr_tensor_ref(p->keys);
+        *values = mr_tensor_ref(p->values);
+    }
+    p->given = true;
+    return NULL;
+}
+
 mr_status *mr_lookup_import(mr_lookup *t, const mr_tensor *keys, const mr_tensor *values)
 {
     int64_t n;
-    if (t->kind == MR_LOOKUP_STATIC)
-        return not_supported("ImportValues");
+    if (t->kind == MR_LOOKUP_STATIC) {
+        one_piece p = {keys, values, false};
+        return mr_lookup_initialize(t, next_piece, &p);
+    }
     MR_TRY(check_pairs(t, keys, values, &n));
     mr_lock(&t->mu);
     clear_locked(t);

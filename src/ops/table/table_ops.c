@@ -128,13 +128,17 @@ static mr_status *handle_shape(mr_infer *c)
     return NULL;
 }
 
+static mr_status *changing_shape(mr_infer *c);
+
 #define NAMES "container: string = ''; shared_name: string = ''; use_node_name_sharing: bool = false; "
 #define TYPES "key_dtype: type; value_dtype: type"
 #define SHAPED TYPES "; value_shape: shape = []"
 #define BUCKETS SHAPED "; initial_num_buckets: int = 131072; max_load_factor: float = 0.8"
-#define MAKER(in, handle, make, attrs_)                                                     \
+#define MAKER(in, handle, make, attrs_) MAKER_OF(in, handle, make, attrs_, handle_shape)
+#define CHANGING(in, make, attrs_) MAKER_OF(in, "resource", make, attrs_, changing_shape)
+#define MAKER_OF(in, handle, make, attrs_, shape_)                                          \
     .sig = in "-> table_handle: " handle, .attrs = attrs_,                                   \
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .key = "key_dtype", .shape = handle_shape,         \
+    .flags = MR_STATEFUL | MR_NO_GRADIENT, .key = "key_dtype", .shape = shape_,               \
     .kernels = MR_KERNELS(MR_CPU_ANY(run_maker)), .state_bytes = sizeof(maker), .init = make, \
     .deinit = deinit_maker
 #define ONE_KEY "empty_key: key_dtype "
@@ -155,17 +159,17 @@ MR_OP(AnonymousHashTable, .doc = "a HashTableV2 that lives as long as its handle
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape()"));
 MR_OP(MutableHashTableV2,
     .doc      = "a table that may be changed at any time",
-    MAKER("", "resource", init_mutable, NAMES TYPES),
+    CHANGING("", init_mutable, NAMES TYPES),
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape()"));
 MR_OP(MutableHashTable, .doc = "the older form of MutableHashTableV2",
     MAKER("", "Ref(string)", init_mutable, NAMES TYPES),
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape(2)"));
 MR_OP(AnonymousMutableHashTable, .doc = "a MutableHashTableV2 that lives as long as its handles",
-    MAKER("", "resource", init_mutable, TYPES),
+    CHANGING("", init_mutable, TYPES),
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64: -> shape()"));
 MR_OP(MutableHashTableOfTensorsV2,
     .doc      = "a table of vectors that may be changed at any time",
-    MAKER("", "resource", init_mutable, NAMES SHAPED),
+    CHANGING("", init_mutable, NAMES SHAPED),
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape()",
         "key_dtype=string value_dtype=int64 value_shape=[2,2]: -> !INVALID_ARGUMENT must be a vector",
         "key_dtype=string value_dtype=int64 value_shape=[?]: -> !INVALID_ARGUMENT must be known"));
@@ -174,11 +178,11 @@ MR_OP(MutableHashTableOfTensors, .doc = "the older form of MutableHashTableOfTen
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape(2)"));
 MR_OP(AnonymousMutableHashTableOfTensors,
     .doc      = "a MutableHashTableOfTensorsV2 that lives as long as its handles",
-    MAKER("", "resource", init_mutable, SHAPED),
+    CHANGING("", init_mutable, SHAPED),
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape()"));
 MR_OP(MutableDenseHashTableV2,
     .doc      = "a table of tensors that may be changed, in which two keys are never used",
-    MAKER(TWO_KEYS, "resource", init_dense, NAMES BUCKETS),
+    CHANGING(TWO_KEYS, init_dense, NAMES BUCKETS),
     .examples = MR_EXAMPLES("key_dtype=int64 value_dtype=float: 0, 1 -> shape()",
         "key_dtype=string value_dtype=float: \"a\", \"b\" -> shape()",
         "key_dtype=int64 value_dtype=int64: [0, 0], [0, 1] -> shape()",
@@ -194,7 +198,7 @@ MR_OP(MutableDenseHashTable, .doc = "an older form of MutableDenseHashTableV2",
     .examples = MR_EXAMPLES("key_dtype=int64 value_dtype=float: 0 -> shape(2)", "key_dtype=string value_dtype=float: \"a\" -> shape(2)"));
 MR_OP(AnonymousMutableDenseHashTable,
     .doc      = "a MutableDenseHashTableV2 that lives as long as its handles",
-    MAKER(TWO_KEYS, "resource", init_dense, BUCKETS),
+    CHANGING(TWO_KEYS, init_dense, BUCKETS),
     .examples = MR_EXAMPLES("key_dtype=int64 value_dtype=float: 0, 1 -> shape()",
                             "key_dtype=string value_dtype=float: \"a\", \"b\" -> shape()"));
 
@@ -336,11 +340,62 @@ static mr_status *check_handle(mr_infer *c)
     return mr_infer_rank(c, c->in[0], by_ref ? 1 : 0, &ignored);
 }
 
+/* What a table that may be changed says of itself to those who use its handle: key and value. */
+static mr_status *changing_shape(mr_infer *c)
+{
+    struct mr_handle_part *parts = mr_arena_array(c->arena, struct mr_handle_part, 2);
+    mr_handle_info *info = mr_arena_new(c->arena, mr_handle_info);
+    parts[0].shape = parts[1].shape = &mr_pshape_scalar;
+    MR_TRY(mr_node_get_type(c->node, "key_dtype", &parts[0].dtype));
+    MR_TRY(mr_node_get_type(c->node, "value_dtype", &parts[1].dtype));
+    if (c->n_in > 0)
+        MR_TRY(mr_infer_rank_at_most(c, c->in[0], 1, &parts[0].shape));
+    if (mr_node_attr(c->node, "value_shape"))
+        MR_TRY(mr_node_get_shape(c->node, "value_shape", &parts[1].shape));
+    *info = (mr_handle_info){2, parts};
+    c->out_handles[0] = info;
+    mr_infer_out_scalar(c, 0);
+    return NULL;
+}
+
+/* The shape of the values of `keys`, as far as the handle tells.  each: every row of keys is one, whatever their shape. */
+static mr_status *values_shape(mr_infer *c, const mr_pshape *keys, const char *key_attr, const char *value_attr, bool each,
+                               const mr_pshape **out)
+{
+    const mr_handle_info *info = c->in_handles[0];
+    const char *attrs[2] = {key_attr, value_attr};
+    *out = &mr_pshape_unknown;
+    if (!info || info->n != 2)
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        mr_dtype got;
+        MR_TRY(mr_node_get_type(c->node, attrs[i], &got));
+        if (got != info->parts[i].dtype)
+            return mr_invalid("Trying to read value with wrong dtype. Expected %s got %s", mr_dtype_name(info->parts[i].dtype),
+                              mr_dtype_name(got));
+    }
+    const mr_pshape *key = info->parts[0].shape;
+    if (each) {
+        *out = mr_infer_concat(c, keys, info->parts[1].shape);
+    } else if (key->rank >= 0 && keys->rank >= 0) {
+        if (keys->rank < key->rank)
+            return mr_invalid("Expected keys to have suffix %s but saw shape: %s", MR_PSHAPE_TEXT(key), MR_PSHAPE_TEXT(keys));
+        *out = mr_infer_concat(c, mr_infer_sub(c, keys, 0, keys->rank - key->rank), info->parts[1].shape);
+    }
+    return NULL;
+}
+
 static mr_status *find_shape(mr_infer *c)
 {
     MR_TRY(check_handle(c));
-    c->out[0] = &mr_pshape_unknown; /* the table alone knows how large its keys and values are */
-    return NULL;
+    return values_shape(c, c->in[1], "Tin", "Tout", false, &c->out[0]);
+}
+
+static mr_status *export_shape(mr_infer *c)
+{
+    MR_TRY(check_handle(c));
+    mr_infer_out_vector(c, 0, -1);
+    return values_shape(c, c->out[0], "Tkeys", "Tvalues", true, &c->out[1]);
 }
 
 static mr_status *size_shape(mr_infer *c)
@@ -379,7 +434,7 @@ KEYED(initialize_kernels, run_initialize);
     USE(handle, ", keys: Tin, values: Tout", "", "Tin: type; Tout: type", check_handle, kernel)
 #define SIZE(handle) USE(handle, "", " size: int64", "", size_shape, MR_KERNELS(MR_CPU_ANY(run_size)))
 #define EXPORT(handle)                                                                   \
-    USE(handle, "", " keys: Tkeys, values: Tvalues", "Tkeys: type; Tvalues: type", check_handle, \
+    USE(handle, "", " keys: Tkeys, values: Tvalues", "Tkeys: type; Tvalues: type", export_shape, \
         export_kernels)
 #define INITIALIZE(handle)                                                               \
     USE(handle, ", keys: Tkey, values: Tval", "", "Tkey: type; Tval: type", initialize_shape, \
@@ -421,8 +476,11 @@ MR_OP(LookupTableFindV2,
         DENSE("") "Tin=int64 Tout=int64: h, [-1], 0 -> !INVALID_ARGUMENT Using the deleted_key as a "
                   "table key is not allowed",
         ONCE "Tin=string Tout=int64: h, \"a\", 0 -> !FAILED_PRECONDITION Table not initialized.",
-        T("int64") "Tin=string Tout=float: h, \"a\", 0 -> !INVALID_ARGUMENT Signature mismatch, have: "
-                   "resource, string, float->float expected: resource, string, int64->int64",
+        ONCE "LookupTableImportV2: h, string[\"a\", \"b\"], int64[1, 2]; Tin=string Tout=int64: h, [\"b\", \"x\"], -1 -> int64[2, -1]",
+        ONCE "Tin=string Tout=float: h, \"a\", 0 -> !INVALID_ARGUMENT Signature mismatch, have: "
+             "resource, string, float->float expected: resource, string, int64->int64",
+        T("int64") "Tin=string Tout=float: h, \"a\", 0 -> !INVALID_ARGUMENT Trying to read value with wrong dtype. Expected int64 got float",
+        DENSE("") "Tin=string Tout=int64: h, \"a\", 0 -> !INVALID_ARGUMENT Trying to read value with wrong dtype. Expected int64 got string",
         ANY("Tin", "Tout") ANY_PUT("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0) -> fill(1, 3)"));
 MR_OP(LookupTableFind, .doc = "the older form of LookupTableFindV2",
     FIND("Ref(string)"), OLD_FORM,
@@ -453,8 +511,12 @@ MR_OP(LookupTableImportV2,
     .examples = MR_EXAMPLES(
         T("int64") PUT "Tin=string Tout=int64: h, [\"c\"], [6] ->",
         DENSE("") "Tin=int64 Tout=int64: h, [1, 0, -1, 2], [1, 0, 0, 2] ->",
-        ONCE "Tin=string Tout=int64: h, \"a\", 0 -> !UNIMPLEMENTED ImportValues not supported by "
-             "InitializableLookupTable",
+        ONCE "Tin=string Tout=int64: h, [\"a\", \"b\"], [1, 2] ->",
+        ONCE "Tin=string Tout=int64: h, [\"a\", \"a\"], [1, 2] -> !FAILED_PRECONDITION HashTable has different value for same key. "
+             "Key a has 1 and trying to add value 2",
+        ONCE "LookupTableImportV2: h, string[\"a\", \"b\"], int64[1, 2]; Tin=string Tout=int64: h, [\"b\", \"a\"], [2, 1] ->",
+        ONCE "LookupTableImportV2: h, string[\"a\", \"b\"], int64[1, 2]; Tin=string Tout=int64: h, [\"b\"], [2] -> "
+             "!FAILED_PRECONDITION Table was already initialized with different data.",
         ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0, 3) ->"));
 MR_OP(LookupTableImport, .doc = "the older form of LookupTableImportV2",
     CHANGE("Ref(string)", import_kernels), OLD_FORM,
