@@ -15,15 +15,22 @@ static inline mr_status *mr_in_scalar_str(const mr_run *r, int i, const char *wh
     return NULL;
 }
 
-/* The same as a path, ended by a NUL; mr_free.  A name with a NUL inside names no file. */
-static inline mr_status *mr_in_path(const mr_run *r, int i, const char *what, char **out)
+/* The first string of an input as a path, ended by a NUL; mr_free.  A name with a NUL inside names no file. */
+static inline mr_status *mr_in_path_at(const mr_run *r, int i, const char *what, char **out)
 {
-    mr_sv s = MR_SV("");
-    MR_TRY(mr_in_scalar_str(r, i, what, &s));
+    mr_sv s = mr_tensor_str_at(mr_in(r, i), 0);
     if (s.n > 0 && memchr(s.p, 0, s.n))
         return mr_invalid("%s has a NUL byte inside", what);
     *out = mr_strndup(s.p, s.n);
     return NULL;
+}
+
+/* The same of a scalar. */
+static inline mr_status *mr_in_path(const mr_run *r, int i, const char *what, char **out)
+{
+    mr_sv s;
+    MR_TRY(mr_in_scalar_str(r, i, what, &s));
+    return mr_in_path_at(r, i, what, out);
 }
 
 #endif

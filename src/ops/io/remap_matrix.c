@@ -22,9 +22,11 @@ static mr_status *check_remapping(const mr_tensor *t, const char *what, int64_t 
 {
     mr_imap seen = {0};
     mr_status *st = NULL;
-    if (t->rank != 1 || t->n != n)
-        return mr_invalid("Size of %s_remapping is %s instead of being equal to num_%ss=%lld", what,
-                          MR_TENSOR_SHAPE(t), what, (long long)n);
+    if (t->rank != 1)
+        return mr_invalid("%s_remapping must be a vector, but had shape: %s", what, MR_TENSOR_SHAPE(t));
+    if (t->n != n)
+        return mr_invalid("%s %s_remapping%s is %lld instead of being equal to num_%ss=%lld", *what == 'r' ? "Size of" : "Provided", what,
+                          *what == 'r' ? "" : ", but its size", (long long)t->n, what, (long long)n);
     for (int64_t i = 0; i < n; i++) {
         int64_t old = MR_DATA(int64_t, t)[i];
         if (old < 0)
@@ -53,14 +55,18 @@ static mr_status *read_old(mr_run *r, mr_tensor **out)
     mr_bundle *b = NULL;
     mr_bundle_entry *e = mr_new(mr_bundle_entry);
     mr_status *st = NULL;
-    MR_GO(mr_in_path(r, 0, "The ckpt_path", &path));
+    if (mr_in(r, 0)->n != 1) /* of any rank */
+        MR_GO(mr_invalid("The ckpt_path must be one string, but had shape: %s", MR_TENSOR_SHAPE(mr_in(r, 0))));
+    MR_GO(mr_in_path_at(r, 0, "The ckpt_path", &path));
     MR_GO(mr_in_scalar_str(r, 1, "The old_tensor_name", &name));
     MR_GO(mr_bundle_open(path, &b));
     MR_GO(mr_bundle_lookup(b, name, e));
-    if (e->dtype != MR_FLOAT || e->shape.rank != 2)
-        MR_GO(mr_invalid("Tensor %.*s must be a matrix of type float, but is %s of shape %s",
-                         MR_SV_ARG(name), mr_dtype_name(e->dtype),
-                         MR_SHAPE_TEXT(e->shape.rank, e->shape.dims)));
+    if (e->dtype != MR_FLOAT)
+        MR_GO(mr_invalid("Tensor %.*s has invalid type %s instead of expected type float", MR_SV_ARG(name),
+                         mr_dtype_name(e->dtype)));
+    if (e->shape.rank != 2)
+        MR_GO(mr_invalid("Tensor %.*s has shape %s of invalid rank %d instead of expected shape of rank 2.", MR_SV_ARG(name),
+                         MR_SHAPE_TEXT(e->shape.rank, e->shape.dims), e->shape.rank));
     MR_GO(mr_bundle_read(b, name, mr_run_allocator(r), out));
 out:
     mr_bundle_close(b);
@@ -84,14 +90,12 @@ static mr_status *fill(const mr_run *r, const mr_tensor *old, mr_tensor *out)
             else if (used < values->n)
                 *to = MR_DATA(float, values)[used++];
             else
-                return mr_invalid("initializing_values contains %lld values, which are too few for the "
-                                  "rows and columns that are new",
+                return mr_invalid("initializing_values contained %lld elements, but more missing values remain.",
                                   (long long)values->n);
         }
     return used == values->n ? NULL
-                             : mr_invalid("Number of initializing values %lld is more than the %lld "
-                                          "that are new",
-                                          (long long)values->n, (long long)used);
+                             : mr_invalid("initializing_values contained %lld elements, but only %lld elements were used to fill "
+                                          "in missing values.", (long long)values->n, (long long)used);
 }
 
 static mr_status *load_and_remap(mr_run *r)
@@ -104,8 +108,9 @@ static mr_status *load_and_remap(mr_run *r)
     if (mr_in(r, 3)->n > 0)
         MR_GO(check_remapping(mr_in(r, 3), "col", s->cols, old->dims[1]));
     else if (s->cols != old->dims[1])
-        MR_GO(mr_invalid("Without col_remapping num_cols must be that of the matrix: %lld and %lld",
-                         (long long)s->cols, (long long)old->dims[1]));
+        MR_GO(mr_invalid("Tensor %.*s has shape %s, where the size of its 2nd dimension is %lld instead of being equal to "
+                         "num_cols=%lld", MR_SV_ARG(mr_tensor_str_at(mr_in(r, 1), 0)), MR_TENSOR_SHAPE(old),
+                         (long long)old->dims[1], (long long)s->cols));
     MR_GO(mr_run_output(r, 0, 2, (int64_t[]){s->rows, s->cols}, &out));
     MR_GO(fill(r, old, out));
 out:
@@ -113,18 +118,13 @@ out:
     return st;
 }
 
+/* Only the name is checked here, as in TensorFlow: estimators give ckpt_path as a vector of one. */
 static mr_status *remap_shape(mr_infer *c)
 {
-    const mr_pshape *rows, *ignored;
+    const mr_pshape *ignored;
     state s;
-    int64_t n;
     MR_TRY(read_attrs(c->node, &s));
-    MR_TRY(mr_infer_rank(c, c->in[0], 0, &ignored));
     MR_TRY(mr_infer_rank(c, c->in[1], 0, &ignored));
-    MR_TRY(mr_infer_rank(c, c->in[2], 1, &rows));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(rows, 0), s.rows, &n));
-    MR_TRY(mr_infer_rank(c, c->in[3], 1, &ignored));
-    MR_TRY(mr_infer_rank(c, c->in[4], 1, &ignored));
     c->out[0] = mr_pshape_matrix(c->arena, s.rows, s.cols);
     return NULL;
 }
@@ -142,5 +142,4 @@ MR_OP(LoadAndRemapMatrix,
     .examples = MR_EXAMPLES(
         "num_rows=1 num_cols=1: \"/nowhere/at/all\", \"a\", [0], shape(0), shape(0) -> !NOT_FOUND Failed "
         "to find any matching files for /nowhere/at/all",
-        "num_rows=1 num_cols=1: \"a\", \"a\", [0, 1], shape(0), shape(0) -> !INVALID_ARGUMENT must be "
-        "equal"));
+        "num_rows=1 num_cols=1: \"a\", [\"a\"], [0], shape(0), shape(0) -> !INVALID_ARGUMENT must be rank 0"));

@@ -34,6 +34,9 @@ MR_TEST(matrix_is_loaded_in_another_order)
                                                "[8, 9] -> [[8, 3, 9]]");
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=2 num_cols=2: \"c\", \"m\", [1, 2], shape(0), "
                                                "shape(0) -> [[2, 3], [4, 5]]");
+    MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=2: [\"c\"], \"m\", [1], shape(0), shape(0) -> [[2, 3]]");
+    MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=2: [\"c\", \"c\"], \"m\", [1], shape(0), shape(0) -> "
+                                               "!INVALID_ARGUMENT must be one string");
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=0 num_cols=2: \"c\", \"m\", shape(0), shape(0), "
                                                "shape(0) -> shape(0,2)");
 }
@@ -47,11 +50,16 @@ MR_TEST(matrix_says_why_it_cannot_be_loaded)
                                                "shape(0) -> !UNIMPLEMENTED Old ID 1 is mapped to both new "
                                                "ID 0 and 1");
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=2: \"c\", \"m\", [-1], shape(0), [1] "
-                                               "-> !INVALID_ARGUMENT initializing_values contains 1 values");
+                                               "-> !INVALID_ARGUMENT initializing_values contained 1 elements, but more missing values remain.");
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=2: \"c\", \"m\", [1], shape(0), [1] "
-                                               "-> !INVALID_ARGUMENT Number of initializing values 1");
+                                               "-> !INVALID_ARGUMENT initializing_values contained 1 elements, but only 0 elements were used");
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=3: \"c\", \"m\", [1], shape(0), "
-                                               "shape(0) -> !INVALID_ARGUMENT Without col_remapping");
+                                               "shape(0) -> !INVALID_ARGUMENT Tensor m has shape [3,2], where the size of its 2nd dimension is 2 instead "
+                                               "of being equal to num_cols=3");
+    MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=2: \"c\", \"m\", [1, 2], shape(0), shape(0) -> "
+                                               "!INVALID_ARGUMENT Size of row_remapping is 2 instead of being equal to num_rows=1");
+    MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=2: \"c\", \"m\", [1], [0], shape(0) -> "
+                                               "!INVALID_ARGUMENT Provided col_remapping, but its size is 1 instead of being equal to num_cols=2");
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=2: \"c\", \"x\", [1], shape(0), "
                                                "shape(0) -> !NOT_FOUND Key x not found");
 }
