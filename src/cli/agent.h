@@ -3,7 +3,7 @@
  * The agent is started by ssh and reads records from its standard input: the program, its arguments, environment and files
  * (keys among them, so nothing secret stands on a command line), then GO.  While the program runs END asks it to end; so does
  * the end of the input, when ssh or the launcher is gone.  The agent writes what the program writes; a line of its
- * errors that begins with MR_AGENT_REPORT is a report (base/report.h).  A record:
+ * errors that begins with MR_AGENT_REPORT is a report (base/report.h), the first one "agent": it is there.  A record:
  *
  *     offset 0  1 byte   kind
  *            1  4 bytes  length of the rest, little-endian

@@ -80,10 +80,12 @@ static mr_status *agent(int n, char **args)
     char *folder = NULL;
     MR_TRY(mr_secrets_folder(&folder));
     mr_status *st = read_job(&j, folder);
-    if (st)
+    if (st) {
         mr_remove_folder(folder);
-    else
+    } else {
+        fputs(MR_AGENT_REPORT "agent\n", stderr); /* ssh has got through */
         st = run_job(&j, folder);
+    }
     mr_agent_job_deinit(&j);
     mr_free(folder);
     return st;

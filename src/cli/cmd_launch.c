@@ -18,8 +18,11 @@
 #include "cli/warden.h"
 #include "exec/device_sim.h"
 #include "dist/synchrony.h"
+#include "net/listen_check.h"
 #include "server/server.h"
 #include "server/ways.h"
+
+enum { MAX_RETRIES = 5 }; /* with other ports */
 
 static mr_plan_args want = {.cluster = MR_CLUSTER_ARGS, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
 static int64_t restarts = 3, grace_ms = 5000;
@@ -81,7 +84,8 @@ static char **environment(const job *j, int i)
     const mr_task_address *t = &j->plan.cluster.tasks.p[i];
     bool here = !j->plan.hosts || !j->plan.hosts[i];
     mr_str config = {0};
-    char **env = mr_new_array(char *, 14);
+    const char *shm = getenv("MILLRACE_SHM");
+    char **env = mr_new_array(char *, 16);
     int n = 0;
     mr_str_appendz(&config, "TF_CONFIG=");
     mr_server_def_to_json(&j->plan.cluster, t->job, t->number, &config);
@@ -91,7 +95,9 @@ static char **environment(const job *j, int i)
         env[n++] = mr_printf("MILLRACE_STATUS=%s/status", j->folder);
     if (here && j->plan.only < 0)
         env[n++] = mr_printf("MILLRACE_TLS_DIR=%s", j->folder);
-    if (all_here(j))
+    if (all_here(j)) /* a folder of this job: nobody can have made it before us */
+        env[n++] = mr_printf("MILLRACE_SOCKETS=%s", j->folder);
+    if (all_here(j) && !(shm && shm[0])) /* what the user has set stays */
         env[n++] = mr_strdup("MILLRACE_SHM=on");
     if (no_tls)
         env[n++] = mr_strdup("MILLRACE_TLS=off");
@@ -292,11 +298,31 @@ static mr_status *check_door(const char *in_cluster)
     return st;
 }
 
+/* Ports that somebody asked for and another process has: one line, instead of one from each task that cannot listen. */
+static mr_status *check_ports(const job *j)
+{
+    const mr_plan *p = &j->plan;
+    for (int i = 0; i < p->cluster.tasks.n && !p->chose_ports; i++) {
+        const char *own[] = {p->cluster.tasks.p[i].address, p->launchers ? p->launchers[i] : NULL};
+        if ((p->only >= 0 && i != p->only) || (p->hosts && p->hosts[i]))
+            continue;
+        for (int k = 0; k < MR_COUNT(own) && own[k]; k++) {
+            mr_listen_trouble what = MR_LISTEN_FINE;
+            mr_status *st = mr_listen_check(own[k], &what);
+            if (what == MR_LISTEN_IN_USE)
+                return mr_status_prepend(st, "%s/%d: ", p->cluster.tasks.p[i].job, p->cluster.tasks.p[i].number);
+            mr_status_free(st); /* the task says it, or listens elsewhere */
+        }
+    }
+    return NULL;
+}
+
 static mr_status *prepare(job *j)
 {
     int n = j->plan.cluster.tasks.n, only = j->plan.only;
     MR_TRY(check_simulated(j));
     MR_TRY(check_synchrony());
+    MR_TRY(check_ports(j));
     MR_TRY(mr_secrets_folder(&j->folder));
     if (only < 0)
         MR_TRY(mr_secrets_make(&j->plan.cluster, j->folder, !no_tls));
@@ -320,7 +346,8 @@ static mr_launch_end told_by_peer(int fd)
 static mr_status *run(job *j, int *code)
 {
     mr_launch_options o = {.max_restarts = (int)MR_MIN(restarts, 1000000), .grace_ms = (int)MR_MIN(grace_ms, 600000), .quiet = quiet,
-                           .bare_chief = bare_chief, .table = !no_table && !quiet && !bare_chief && j->plan.only < 0, .folder = j->folder, .wake = -1, .woken = told_by_peer};
+                           .bare_chief = bare_chief, .table = !no_table && !quiet && !bare_chief && j->plan.only < 0, .folder = j->folder,
+                           .chose_ports = j->plan.chose_ports && want.retries < MAX_RETRIES, .wake = -1, .woken = told_by_peer};
     mr_peers *peers = NULL;
     sigset_t before;
     int me = j->plan.only;
@@ -371,27 +398,38 @@ static char *own_path(void)
     return n > 0 ? mr_strndup(path, (size_t)n) : mr_strdup("millrace");
 }
 
+/* Plans, prepares and runs the job once. */
+static mr_status *run_once(job *j, int n_args, int *code)
+{
+    MR_TRY(mr_plan_make(&want, &j->plan));
+    j->zookeeper = own_zookeeper(j, want.zookeeper);
+    if (n_args == 0 && needs_program(j))
+        return mr_invalid("no program: millrace launch [options] -- PROGRAM [ARGUMENT...]");
+    if (trace && !j->traces)
+        MR_TRY(mr_trace_folder_begin(trace, &j->traces));
+    MR_TRY(prepare(j));
+    return run(j, code);
+}
+
+/* A port that was free when it was chosen may be taken when the task comes to listen: then all is planned again. */
 static mr_status *launch(int n_args, char **args)
 {
-    job j = {.program = args, .self = own_path()};
+    job j = {0};
     const char *tls = getenv("MILLRACE_TLS");
     int code = 1;
     no_tls |= tls && strcmp(tls, "off") == 0;
     if (restarts < 0 || grace_ms < 0)
         return mr_invalid("--restarts and --grace are not negative");
-    mr_status *st = mr_cluster_args_zookeeper(&want.cluster, &want.zookeeper);
-    if (!st)
-        st = mr_plan_make(&want, &j.plan);
-    if (!st)
-        j.zookeeper = own_zookeeper(&j, want.zookeeper);
-    if (!st && n_args == 0 && needs_program(&j))
-        st = mr_invalid("no program: millrace launch [options] -- PROGRAM [ARGUMENT...]");
-    if (!st && trace)
-        st = mr_trace_folder_begin(trace, &j.traces);
-    if (!st)
-        st = prepare(&j);
-    if (!st)
-        st = run(&j, &code);
+    MR_TRY(mr_cluster_args_zookeeper(&want.cluster, &want.zookeeper));
+    mr_status *st;
+    do {
+        char *traces = j.traces;
+        j.traces = NULL;
+        deinit(&j);
+        j = (job){.program = args, .self = own_path(), .traces = traces};
+        st = run_once(&j, n_args, &code);
+        want.retries++;
+    } while (!st && code == MR_LAUNCH_PORT_TAKEN);
     if (!st && trace && j.plan.only < 0) /* a task alone has not got the others' files */
         mr_trace_folder_end(j.traces);
     deinit(&j);

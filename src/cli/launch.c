@@ -22,6 +22,7 @@
 #define MS INT64_C(1000000)
 #define LONG_LIFE_NS (600 * 1000 * MS) /* who lived so long begins anew with its restarts */
 #define SOON_NS (5 * 1000 * MS)
+#define BEGIN_NS (30 * 1000 * MS) /* who lived so long has begun, whether it reports or not */
 enum { SSH_FAILED = 255 };
 
 /* ---- starting ---- */
@@ -43,6 +44,8 @@ static mr_status *start(mr_launcher *l, mr_launched *t)
     MR_TRY(mr_process_start(&o, &t->process));
     mr_warden_add(l->warden, t->process.pid);
     t->began_ns = mr_now_ns();
+    t->port_taken = t->agent_up = false;
+    mr_long_wait_begin(&t->agent_wait, t->began_ns);
     mr_launch_forget(t);
     return remote ? send_input(t) : NULL;
 }
@@ -105,8 +108,41 @@ static void give_up(mr_launcher *l, mr_launched *t, int code, const char *how)
     end_job(l, code ? code : 1);
 }
 
+/* A program that ends by itself, with an error, before it has listened or trained has a fault that a restart does not mend: wrong
+ * arguments, a missing module.  One that was killed, or whose ssh failed, may do better the next time. */
+static bool never_began(const mr_launched *t, int code, bool killed)
+{
+    bool by_itself = code > 0 && !killed && !(t->what->host && code == SSH_FAILED);
+    return by_itself && !t->began && mr_now_ns() - t->began_ns < BEGIN_NS;
+}
+
+static bool any_trained(const mr_launcher *l)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->tasks[i].own > 0 || l->tasks[i].n_restarts > 0)
+            return true;
+    return false;
+}
+
+/* Reports a task that is not worth a restart, and ends the job. */
+static void report_failure(mr_launcher *l, mr_launched *t, int code, const char *how)
+{
+    if (t->port_taken && l->o->chose_ports && !any_trained(l)) {
+        mr_launch_say(l, "another process has taken the port of %s: all tasks start again at other ports", t->name);
+        end_job(l, MR_LAUNCH_PORT_TAKEN);
+        return;
+    }
+    if (t->port_taken)
+        mr_launch_say(l, "%s could not listen, because another process uses its port: the job ends", t->name);
+    else
+        mr_launch_say(l, "%s %s before it began, so it is not restarted: the job ends; its last lines:", t->name, how);
+    if (!t->port_taken)
+        mr_launch_repeat_lines(l, t);
+    end_job(l, code);
+}
+
 /* A task has ended: the job too, or it is started again a little later. */
-static void ended(mr_launcher *l, mr_launched *t, int code, const char *how)
+static void ended(mr_launcher *l, mr_launched *t, int code, bool killed, const char *how)
 {
     if (l->ending)
         return;
@@ -118,7 +154,15 @@ static void ended(mr_launcher *l, mr_launched *t, int code, const char *how)
     }
     if (mr_now_ns() - t->began_ns > LONG_LIFE_NS)
         t->n_counted = 0;
-    if (code == 126 || code == 127 || t->n_counted >= l->o->max_restarts) { /* it cannot even be run, or not kept running */
+    if (l->o->bare || code == 126 || code == 127) { /* an agent leaves it to its launcher; or it cannot even be run */
+        give_up(l, t, code, how);
+        return;
+    }
+    if (never_began(t, code, killed)) {
+        report_failure(l, t, code, how);
+        return;
+    }
+    if (t->n_counted >= l->o->max_restarts) {
         give_up(l, t, code, how);
         return;
     }
@@ -129,6 +173,12 @@ static void ended(mr_launcher *l, mr_launched *t, int code, const char *how)
 }
 
 /* An agent hands on how its task ended, as shells do. */
+static bool was_killed(const mr_launched *t, int status)
+{
+    int code = mr_process_code(status);
+    return WIFSIGNALED(status) || (t->what->host && code > 128 && code != SSH_FAILED);
+}
+
 static void tell_how(const mr_launched *t, int status, mr_str *out)
 {
     int code = mr_process_code(status);
@@ -136,7 +186,7 @@ static void tell_how(const mr_launched *t, int status, mr_str *out)
     if (remote && WIFEXITED(status) && code == SSH_FAILED)
         mr_str_printf(out, "could not be started or was cut off: ssh to %s failed", t->what->host);
     else
-        mr_process_how(code, WIFSIGNALED(status) || (remote && code > 128), out);
+        mr_process_how(code, was_killed(t, status), out);
     if (remote && code != SSH_FAILED)
         mr_str_printf(out, " on %s", t->what->host);
 }
@@ -156,8 +206,10 @@ static void reap(mr_launcher *l)
         for (int k = 1; k <= 2; k++)
             while (t->process.out[k - 1] >= 0 && poll(&(struct pollfd){t->process.out[k - 1], POLLIN, 0}, 1, 0) > 0)
                 mr_launch_read(l, t, k);
+        if (l->status >= 0)
+            mr_launch_hear(l); /* what it reported before it ended */
         tell_how(t, status, &how);
-        ended(l, t, mr_process_code(status), mr_str_z(&how));
+        ended(l, t, mr_process_code(status), was_killed(t, status), mr_str_z(&how));
         mr_str_deinit(&how);
     }
 }
@@ -171,7 +223,9 @@ static void take_signal(mr_launcher *l)
     while (read(l->signals, &s, sizeof s) == sizeof s)
         ; /* SIGCHLD */
     while (read(l->asked, &sig, sizeof sig) == sizeof sig) {
-        if (l->ending)
+        if (l->ending && l->exit_code == MR_LAUNCH_PORT_TAKEN)
+            l->exit_code = 128 + sig; /* the job must not start again at other ports */
+        else if (l->ending)
             l->kill_at_ns = 0; /* asked twice: at once */
         else
             mr_launch_say(l, "%s: ending all tasks", strsignal(sig));
@@ -180,12 +234,27 @@ static void take_signal(mr_launcher *l)
     reap(l);
 }
 
+/* ssh to a host that does not answer takes minutes to say so. */
+static bool waits_for_agent(const mr_launcher *l, const mr_launched *t)
+{
+    return t->what->host && t->process.pid && !t->agent_up && !l->ending;
+}
+
+static void tell_wait_for_agent(mr_launcher *l, mr_launched *t)
+{
+    double seconds;
+    if (waits_for_agent(l, t) && mr_long_wait_due(&t->agent_wait, mr_now_ns(), &seconds))
+        mr_launch_say(l, "still waiting for %s: ssh to %s has not started it (%.0f s)", t->name, t->what->host, seconds);
+}
+
 static int64_t next_time(const mr_launcher *l)
 {
     int64_t at = MR_MIN(l->draw_at_ns, l->ending ? l->kill_at_ns : INT64_MAX);
     for (int i = 0; i < l->n; i++)
         if (l->tasks[i].restart_at_ns)
             at = MR_MIN(at, l->tasks[i].restart_at_ns);
+        else if (waits_for_agent(l, &l->tasks[i]))
+            at = MR_MIN(at, l->tasks[i].agent_wait.next_ns);
     return at;
 }
 
@@ -206,9 +275,11 @@ static void due(mr_launcher *l)
         kill_all(l);
         l->kill_at_ns = INT64_MAX;
     }
-    for (int i = 0; i < l->n; i++)
+    for (int i = 0; i < l->n; i++) {
         if (l->tasks[i].restart_at_ns && now >= l->tasks[i].restart_at_ns)
             start_or_end(l, &l->tasks[i]);
+        tell_wait_for_agent(l, &l->tasks[i]);
+    }
 }
 
 static bool all_gone(const mr_launcher *l)
@@ -306,7 +377,7 @@ static void init_tasks(mr_launcher *l, const mr_launch_task *tasks)
 {
     for (int i = 0; i < l->n; i++) {
         mr_launched *t = &l->tasks[i];
-        *t = (mr_launched){.what = &tasks[i], .number = i, .process = MR_PROCESS_NONE, .step = -1, .rate = -1};
+        *t = (mr_launched){.what = &tasks[i], .number = i, .process = MR_PROCESS_NONE, .step = -1, .rate = -1, .last_step = -1};
         t->name = mr_printf("%s/%d", tasks[i].job, tasks[i].number);
         l->name_width = MR_MAX(l->name_width, (int)strlen(t->name));
     }
@@ -320,6 +391,8 @@ static void deinit(mr_launcher *l)
         mr_launch_forget(t);
         mr_str_deinit(&t->lines[0].begun);
         mr_str_deinit(&t->lines[1].begun);
+        for (int k = 0; k < MR_LAST_LINES; k++)
+            mr_str_deinit(&t->last_lines[k]);
         mr_free(t->name);
     }
     if (l->signals >= 0)

@@ -2,11 +2,14 @@
 #ifndef MR_CLI_LAUNCH_INTERNAL_H
 #define MR_CLI_LAUNCH_INTERNAL_H
 
+#include "base/long_wait.h"
 #include "base/report.h"
 #include "cli/launch.h"
 #include "cli/process.h"
 #include "cli/screen.h"
 #include "cli/warden.h"
+
+enum { MR_LAST_LINES = 5 };
 
 typedef struct mr_launched { /* a task and its present life */
     const mr_launch_task *what;
@@ -20,8 +23,18 @@ typedef struct mr_launched { /* a task and its present life */
     int n_counted;  /* those that count towards the limit */
     int n_quick;    /* lives that ended soon, one after the other */
     bool done;             /* ended well */
+    bool began;            /* it has listened, or trained, in this life or one before */
+    bool port_taken;       /* it could not listen: another process has its port */
+    bool agent_up;         /* the agent of another host was heard in this life */
+    mr_long_wait agent_wait; /* until then */
+    mr_str last_lines[MR_LAST_LINES]; /* that it wrote, the oldest at next_line */
+    int next_line;
     /* what it reported */
     bool reported;
+    double loss;           /* NaN: none */
+    int64_t last_step;     /* of the training; -1: not known */
+    double step_rate;      /* global steps in a second; negative: not known */
+    int64_t step_was, step_ns; /* since that was measured; 0: it was not */
     int64_t step, own;     /* of own_ns */
     int64_t own_ns, heard_ns;
     double rate;
@@ -55,6 +68,8 @@ void mr_launch_forget(mr_launched *t);
 bool mr_launch_read(mr_launcher *l, mr_launched *t, int stream);
 /* Draws, when it is time to; when the next time is, in draw_at_ns. */
 void mr_launch_show(mr_launcher *l);
+/* The last lines of a task, once more, behind a line of ours that says how it ended. */
+void mr_launch_repeat_lines(mr_launcher *l, const mr_launched *t);
 /* At the end: how workers fared with each other. */
 void mr_launch_tell_figures(mr_launcher *l);
 void mr_launch_say(mr_launcher *l, const char *fmt, ...) MR_PRINTF(2, 3);

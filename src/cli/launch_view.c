@@ -1,5 +1,6 @@
 /* cli/launch_view.c -- what tasks write and report, and the table made of it. */
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -50,7 +51,9 @@ void mr_launch_forget(mr_launched *t)
     t->waiting = NULL;
     t->reported = false;
     t->own = t->own_ns = 0;
-    t->rate = -1;
+    t->rate = t->step_rate = -1;
+    t->step_ns = 0;
+    t->loss = NAN;
 }
 
 /* The rate is taken over half a second and more, and smoothed a little. */
@@ -70,10 +73,26 @@ static void measure(mr_launched *t, int64_t own, int64_t now)
     t->own_ns = now;
 }
 
+/* How fast the training as a whole goes, which all workers share: what is left of it takes that long. */
+static void measure_training(mr_launched *t, int64_t step, int64_t now)
+{
+    double seconds = (double)(now - t->step_ns) * 1e-9;
+    if (t->step_ns && step >= t->step_was && seconds < 1)
+        return;
+    if (t->step_ns && step > t->step_was) {
+        double rate = (double)(step - t->step_was) / seconds;
+        t->step_rate = t->step_rate < 0 ? rate : 0.7 * t->step_rate + 0.3 * rate;
+    }
+    t->step_was = step;
+    t->step_ns = now;
+}
+
 static void take_report(mr_launched *t, const mr_report *r)
 {
     int64_t now = mr_now_ns();
-    t->reported = true;
+    t->reported = t->began = true;
+    if (r->step >= 0)
+        measure_training(t, r->step, now);
     if (r->own > t->own || t->own_ns == 0)
         t->heard_ns = now;
     t->step = r->step;
@@ -121,17 +140,39 @@ void mr_launch_tell_figures(mr_launcher *l)
     }
 }
 
+static void take_news(mr_launcher *l, const mr_report_news *n)
+{
+    for (int i = 0; i < l->n; i++) {
+        mr_launched *t = &l->tasks[i];
+        if (!mr_sv_is(n->task, t->name))
+            continue;
+        switch (n->kind) {
+        case MR_REPORT_READY: t->began = true; break;
+        case MR_REPORT_PORT_TAKEN: t->port_taken = true; break;
+        case MR_REPORT_PROGRESS:
+            t->loss = n->loss == n->loss ? n->loss : t->loss;
+            t->last_step = n->last_step >= 0 ? n->last_step : t->last_step;
+            break;
+        case MR_REPORT_LOG: mr_screen_line(l->screen, t->number, t->name, l->name_width, 2, n->text); break;
+        }
+    }
+}
+
 static void hear_text(mr_launcher *l, mr_sv text)
 {
     mr_report r;
     mr_report_figures f;
-    if (mr_report_figures_parse(text, &f))
-        take_figures(l, &f);
-    if (!mr_report_parse(text, &r))
-        return;
-    if (l->o->bare && !memchr(text.p, '\n', text.n))
+    mr_report_news news;
+    bool is_figures = mr_report_figures_parse(text, &f), is_news = mr_report_news_parse(text, &news), is_report = mr_report_parse(text, &r);
+    if (l->o->bare && (is_figures || is_news || is_report) && !memchr(text.p, '\n', text.n))
         hand_on(2, MR_AGENT_REPORT, text);
-    for (int i = 0; i < l->n; i++)
+    if (l->o->bare)
+        return;
+    if (is_figures)
+        take_figures(l, &f);
+    if (is_news)
+        take_news(l, &news);
+    for (int i = 0; is_report && i < l->n; i++)
         if (mr_sv_is(r.task, l->tasks[i].name))
             take_report(&l->tasks[i], &r);
 }
@@ -152,16 +193,36 @@ typedef struct line_arg {
     int stream;
 } line_arg;
 
+static void keep_line(mr_launched *t, mr_sv line)
+{
+    mr_str *to = &t->last_lines[t->next_line];
+    t->next_line = (t->next_line + 1) % MR_LAST_LINES;
+    mr_str_clear(to);
+    mr_str_append(to, line.p, line.n);
+}
+
+void mr_launch_repeat_lines(mr_launcher *l, const mr_launched *t)
+{
+    for (int i = 0; i < MR_LAST_LINES && !l->o->quiet; i++) {
+        const mr_str *line = &t->last_lines[(t->next_line + i) % MR_LAST_LINES];
+        if (line->n)
+            mr_screen_line(l->screen, t->number, t->name, l->name_width, 2, mr_str_view(line));
+    }
+}
+
 /* The agent of another host sends reports between the lines. */
 static void take_line(void *arg, mr_sv line)
 {
     line_arg *a = arg;
     if (a->l->o->bare)
         hand_on(a->stream, "", line);
-    else if (a->t->what->host && a->stream == 2 && line.p[0] == MR_AGENT_REPORT[0])
+    else if (a->t->what->host && a->stream == 2 && line.p[0] == MR_AGENT_REPORT[0]) {
+        a->t->agent_up = true;
         hear_text(a->l, (mr_sv){line.p + 1, line.n - 1});
-    else
+    } else {
+        keep_line(a->t, line);
         mr_screen_line(a->l->screen, a->t->number, a->t->name, a->l->name_width, a->stream, line);
+    }
 }
 
 bool mr_launch_read(mr_launcher *l, mr_launched *t, int stream)
@@ -201,13 +262,15 @@ static mr_row row_of(const mr_launcher *l, const mr_launched *t, int64_t now, ch
 {
     mr_row r = {.name = t->name, .host = t->what->host, .state = state_of(l, t, now), .step = t->reported ? t->step : -1,
                 .rate = t->reported ? t->rate : -1, .restarts = t->n_restarts, .waiting = t->waiting ? t->waiting : "", .judged = t->judged,
-                .waited_s = (double)t->figures.waited_ms / 1000, .staleness = t->figures.staleness, .late = t->figures.late};
+                .loss = t->loss, .left_s = -1, .waited_s = (double)t->figures.waited_ms / 1000, .staleness = t->figures.staleness, .late = t->figures.late};
     bool waits = r.state == MR_ROW_WAITING;
     int64_t silent = (now - t->heard_ns) / SECOND;
     if (waits && silent >= 3) {
         snprintf(note, n_note, "%s%sno step for %lld s", r.waiting, r.waiting[0] ? ", " : "", (long long)silent);
         r.waiting = note;
     }
+    if (r.state == MR_ROW_TRAINING && t->last_step >= 0 && t->step_rate > 0)
+        r.left_s = (double)MR_MAX(t->last_step - t->step, 0) / t->step_rate;
     if (waits || r.state == MR_ROW_DONE)
         r.rate = waits && r.step >= 0 ? 0 : -1;
     else if (r.state == MR_ROW_RESTARTING || r.state == MR_ROW_ENDING)

@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "cli/hosts.h"
 #include "cli/ranks.h"
 
-enum { MAX_TASKS = 1024, FIRST_PORT = 2222 };
+/* Ports from HIGH_PORT on are those that the system gives to connections. */
+enum { MAX_TASKS = 1024, FIRST_PORT = 2222, LOW_PORT = 12288, HIGH_PORT = 32768 };
 
 void mr_plan_deinit(mr_plan *p)
 {
@@ -126,6 +128,7 @@ static mr_status *plan_local(const mr_plan_args *a, mr_plan *p)
     mr_status *st = a->port ? count_up_ports(a->port, ports, all, 0) : any_port(a) ? NULL : choose_ports(ports, all);
     for (int i = 0; !st && i < all; i++)
         st = add_task(p, n, i, "127.0.0.1", ports[i]);
+    p->chose_ports = !a->port;
     mr_free(ports);
     return st;
 }
@@ -139,7 +142,14 @@ static mr_status *check_mixture(const mr_hosts *h)
     return near && far ? mr_invalid("hosts %s and %s: others cannot reach %s by that name; write the name they know it by", near, far, near) : NULL;
 }
 
-/* Parameter servers go round the places, and so do workers: each host gets its share of both. */
+/* The first port on other hosts: one that firewalls may know, or any below those that the system gives to connections. */
+static int64_t first_port(const mr_plan_args *a)
+{
+    return a->port ? a->port : a->retries ? LOW_PORT + (int64_t)(mr_random64() % (HIGH_PORT - LOW_PORT - MAX_TASKS)) : FIRST_PORT;
+}
+
+/* Tasks go round the places, parameter servers first: no host is idle while another has two tasks, and each gets its share of
+ * both kinds. */
 static mr_status *plan_hosts(const mr_plan_args *a, const mr_hosts *h, mr_plan *p)
 {
     counts n;
@@ -147,10 +157,11 @@ static mr_status *plan_hosts(const mr_plan_args *a, const mr_hosts *h, mr_plan *
     MR_TRY(check_mixture(h));
     int all = n.ps + n.workers;
     int *ports = mr_new_array(int, all);
-    mr_status *st = any_port(a) ? NULL : count_up_ports(a->port ? a->port : FIRST_PORT, ports, all, 0);
+    mr_status *st = any_port(a) ? NULL : count_up_ports(first_port(a), ports, all, 0);
     p->hosts = mr_new_array(char *, all);
+    p->chose_ports = !a->port;
     for (int i = 0; !st && i < all; i++) {
-        const char *host = h->places.p[(i < n.ps ? i : i - n.ps) % h->places.n];
+        const char *host = h->places.p[i % h->places.n];
         st = add_task(p, n, i, mr_host_address(host), ports[i]);
         if (!st && !mr_host_is_here(host))
             p->hosts[i] = mr_strdup(host);
@@ -159,12 +170,23 @@ static mr_status *plan_hosts(const mr_plan_args *a, const mr_hosts *h, mr_plan *
     return st;
 }
 
+/* The first port of a job of ranks, for its tasks and their launchers.  All ranks must come to the same one without asking each
+ * other, and jobs that share a host to different ones: the number of the job counts blocks of ports, so that jobs that follow each
+ * other do not meet until all blocks were used. */
+static int64_t port_of_job(const mr_ranks *r)
+{
+    int64_t block = 1;
+    while (block < 2 * (int64_t)r->size)
+        block *= 2;
+    return r->has_job ? LOW_PORT + (int64_t)(r->job % (uint64_t)((HIGH_PORT - LOW_PORT) / block)) * block : FIRST_PORT;
+}
+
 static mr_status *plan_rank(const mr_plan_args *a, const mr_ranks *r, mr_plan *p)
 {
     counts n;
     MR_TRY(count_ranks(a, r, &n));
     int *ports = mr_new_array(int, r->size);
-    mr_status *st = count_up_ports(a->port ? a->port : FIRST_PORT, ports, r->size, r->size);
+    mr_status *st = count_up_ports(a->port ? a->port : port_of_job(r), ports, r->size, r->size);
     p->launchers = mr_new_array(char *, r->size);
     for (int i = 0; !st && i < r->size; i++) {
         st = add_task(p, n, i, r->hosts.places.p[i], any_port(a) ? 0 : ports[i]);

@@ -10,10 +10,11 @@
 typedef struct mr_plan_args {
     mr_cluster_args cluster;
     int64_t n_ps, n_workers; /* may be MR_NOT_GIVEN */
-    int64_t port;            /* the first of those for tasks; 0: any that are free, or 2222 on other hosts */
+    int64_t port;            /* the first of those for tasks; 0: any that are free, on other hosts from 2222 on */
     const char *hosts, *hostfile;
     const char *zookeeper;   /* that tells where tasks are; NULL: none */
     bool local;              /* whatever the environment says: all tasks on this machine */
+    int retries;             /* how often another process had one of the ports that were chosen */
 } mr_plan_args;
 
 typedef struct mr_plan {
@@ -22,6 +23,7 @@ typedef struct mr_plan {
     int only;              /* the one task to start: others are started elsewhere; -1: all */
     const char *scheduler; /* that started this process as a rank; NULL: none */
     char **launchers;      /* of a rank: the address of each task's launcher (cli/peers.h) */
+    bool chose_ports;      /* nobody asked for these ports: others are as good */
 } mr_plan;
 
 mr_status *mr_plan_make(const mr_plan_args *a, mr_plan *out);

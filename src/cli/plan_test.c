@@ -8,7 +8,7 @@
 #include "tests/harness/test.h"
 
 static const char *const schedulers[] = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK",
-                                         "PMI_SIZE", "SLURM_PROCID", "SLURM_STEP_ID", "TF_CONFIG"};
+                                         "PMI_SIZE", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_JOB_ID", "TF_CONFIG"};
 
 static mr_plan_args asked(int64_t ps, int64_t workers)
 {
@@ -58,8 +58,66 @@ MR_TEST(plan_deals_ps_and_workers_out_to_hosts_in_turn)
     mr_plan_args a = asked(2, 4);
     a.hosts = "a,me@b:2";
     check(&a, -1,
-          "ps/0 a:2222 by a, ps/1 b:2223 by me@b, worker/0 a:2224 by a, worker/1 b:2225 by me@b, worker/2 b:2226 by me@b, "
-          "worker/3 a:2227 by a");
+          "ps/0 a:2222 by a, ps/1 b:2223 by me@b, worker/0 b:2224 by me@b, worker/1 a:2225 by a, worker/2 b:2226 by me@b, "
+          "worker/3 b:2227 by me@b");
+}
+
+MR_TEST(plan_leaves_no_host_idle_while_another_has_two_tasks)
+{
+    mr_plan_args a = asked(1, 2);
+    a.hosts = "a,b,c";
+    check(&a, -1, "ps/0 a:2222 by a, worker/0 b:2223 by b, worker/1 c:2224 by c");
+    a = asked(1, 3);
+    a.hosts = "a,b,c";
+    check(&a, -1, "ps/0 a:2222 by a, worker/0 b:2223 by b, worker/1 c:2224 by c, worker/2 a:2225 by a");
+}
+
+/* The address of the first task of a Slurm job, to be freed. */
+static char *slurm_address(const char *job, const char *step, const char *size)
+{
+    mr_plan_args a = asked(1, MR_NOT_GIVEN);
+    mr_plan p;
+    setenv("SLURM_PROCID", "0", 1);
+    setenv("SLURM_LOCALID", "0", 1);
+    setenv("SLURM_NTASKS", size, 1);
+    setenv("SLURM_JOB_NODELIST", "node7", 1);
+    setenv("SLURM_TASKS_PER_NODE", size, 1);
+    setenv("SLURM_JOB_ID", job, 1);
+    setenv("SLURM_STEP_ID", step, 1);
+    MR_CHECK_OK(mr_plan_make(&a, &p));
+    char *address = mr_strdup(p.cluster.tasks.p[0].address);
+    mr_plan_deinit(&p);
+    return address;
+}
+
+MR_TEST(plan_of_slurm_jobs_on_the_same_nodes_has_other_ports)
+{
+    char *first = slurm_address("1000", "0", "4"), *same = slurm_address("1000", "0", "4"), *next = slurm_address("1001", "0", "4"),
+         *step = slurm_address("1000", "1", "4");
+    MR_CHECK_STR(first, same);
+    MR_CHECK(strcmp(first, next) != 0 && strcmp(first, step) != 0 && strcmp(next, step) != 0);
+    int64_t a = atoi(strrchr(first, ':') + 1), b = atoi(strrchr(next, ':') + 1);
+    MR_CHECK(a >= 12288 && b >= 12288 && a + 8 <= 32768 && b + 8 <= 32768);
+    MR_CHECK(a + 8 <= b || b + 8 <= a); /* four tasks and four launchers each */
+    mr_free(first);
+    mr_free(same);
+    mr_free(next);
+    mr_free(step);
+}
+
+MR_TEST(plan_tries_other_ports_on_other_hosts_after_one_was_taken)
+{
+    mr_plan_args a = asked(0, 1);
+    mr_plan p;
+    a.hosts = "a";
+    a.retries = 1;
+    MR_CHECK_OK(mr_plan_make(&a, &p));
+    MR_CHECK(p.chose_ports && strcmp(p.cluster.tasks.p[0].address, "a:2222") != 0);
+    mr_plan_deinit(&p);
+    a.port = 5000;
+    MR_CHECK_OK(mr_plan_make(&a, &p));
+    MR_CHECK(!p.chose_ports);
+    mr_plan_deinit(&p);
 }
 
 MR_TEST(plan_needs_no_ssh_for_this_machine)
@@ -123,9 +181,9 @@ MR_TEST(plan_with_a_zookeeper_leaves_ports_open_unless_one_is_asked_for)
     a.cluster.zookeeper = a.zookeeper = "zoo:1";
     check(&a, -1, "ps/0 127.0.0.1:0, worker/0 127.0.0.1:0");
     a.hosts = "a,b";
-    check(&a, -1, "ps/0 a:0 by a, worker/0 a:0 by a");
+    check(&a, -1, "ps/0 a:0 by a, worker/0 b:0 by b");
     a.port = 5000;
-    check(&a, -1, "ps/0 a:5000 by a, worker/0 a:5001 by a");
+    check(&a, -1, "ps/0 a:5000 by a, worker/0 b:5001 by b");
 }
 
 MR_TEST(plan_of_one_task_among_as_many_needs_no_addresses_with_a_zookeeper)

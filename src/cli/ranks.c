@@ -100,6 +100,28 @@ static mr_status *place_ranks(mr_env_fn env, const struct scheduler *s, const mr
     return one_host(r) ? all_here(r) : check_place(env, s, r);
 }
 
+/* ---- which job it is ---- */
+
+/* Slurm counts jobs, and steps within each; mpirun has a number or a name for each run. */
+static void find_job(mr_env_fn env, const struct scheduler *s, mr_ranks *r)
+{
+    static const char *const names[] = {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMI_JOBID"};
+    int64_t job, step;
+    if (strcmp(s->name, "Slurm") == 0) {
+        r->has_job = number_of(env, "SLURM_JOB_ID", &job) && job >= 0;
+        if (r->has_job)
+            r->job = (uint64_t)job + (number_of(env, "SLURM_STEP_ID", &step) && step > 0 ? (uint64_t)step * 101 : 0);
+        return;
+    }
+    for (int i = 0; i < MR_COUNT(names) && !r->has_job; i++) {
+        const char *text = env(names[i]);
+        r->has_job = text && text[0];
+        r->job = 14695981039346656037u; /* FNV-1a */
+        for (; text && *text; text++)
+            r->job = (r->job ^ (unsigned char)*text) * 1099511628211u;
+    }
+}
+
 mr_status *mr_ranks_read(mr_env_fn env, const mr_hosts *given, mr_ranks *out)
 {
     int64_t rank, size;
@@ -110,6 +132,7 @@ mr_status *mr_ranks_read(mr_env_fn env, const mr_hosts *given, mr_ranks *out)
     if (!number_of(env, s->rank, &rank) || !number_of(env, s->size, &size) || size < 1 || size > INT16_MAX || rank < 0 || rank >= size)
         return mr_invalid("%s=%s and %s=%s: no rank of a job", s->rank, env(s->rank), s->size, env(s->size));
     *out = (mr_ranks){.scheduler = s->name, .rank = (int)rank, .size = (int)size};
+    find_job(env, s, out);
     mr_status *st = place_ranks(env, s, given, out);
     if (st)
         mr_ranks_deinit(out);

@@ -51,6 +51,7 @@ static void take_apart(mr_fellows *p)
     mr_book_deinit(&p->book);
     mr_cond_deinit(&p->started);
     mr_mutex_deinit(&p->mu);
+    mr_free(p->unreachable);
     mr_free(p->watched);
     mr_free(p->ways);
     mr_free(p);
@@ -258,6 +259,17 @@ void mr_fellows_found(void *fellows, int task, mr_sv value)
     if (news == MR_BOOK_MOVED)
         let_retire(p, task, former);
     mr_park_end(p, task);
+}
+
+void mr_fellows_unreachable(void *fellows, const char *why)
+{
+    mr_fellows *p = fellows;
+    mr_lock(&p->mu);
+    mr_free(p->unreachable);
+    p->unreachable = why ? mr_strdup(why) : NULL;
+    mr_unlock(&p->mu);
+    for (int i = 0; why && i < p->cluster.tasks.n; i++)
+        mr_park_end(p, i);
 }
 
 mr_status *mr_fellows_filter(const mr_fellows *p, mr_sv filter, bool *marked)

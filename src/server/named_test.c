@@ -132,9 +132,11 @@ static void looker_close(mr_naming *n)
     mr_free(l);
 }
 
+static looker *newest; /* of those that were opened */
+
 static mr_status *looker_open(const mr_naming_options *o, mr_naming **out)
 {
-    looker *l = mr_new(looker);
+    looker *l = newest = mr_new(looker);
     l->naming = (mr_naming){looker_enter, looker_watch, looker_close};
     l->o = *o;
     MR_CHECK_INT(mr_thread_start(&l->thread, "looker", look, l), 0);
@@ -316,6 +318,24 @@ MR_TEST(named_task_is_waited_for_where_it_was_and_found_where_it_is)
     is_waited_for(mr_net_local(), "gone:1 0000000000000007");
 }
 MR_TEST(named_task_is_waited_for_behind_what_is_no_address) { is_waited_for(mr_net_loop(), "http://evil.example/ 0"); }
+
+/* A service that is away for long ends the wait for addresses, with its own reason. */
+MR_TEST(named_task_is_not_waited_for_when_the_service_is_away)
+{
+    bench b;
+    later l;
+    begin_with(&b, mr_net_loop(), false);
+    start(&l, &b, open_it, bench_nothing);
+    newest->o.unreachable(newest->o.arg, "ZooKeeper could not be reached for 60 s: here:1: Connection refused");
+    mr_thread_join(&l.thread);
+    MR_CHECK_ERR(l.st, MR_DEADLINE_EXCEEDED, "/job:ps/replica:0/task:0 cannot be found: ZooKeeper could not be reached for 60 s: here:1");
+    newest->o.unreachable(newest->o.arg, NULL); /* it is back */
+    start(&l, &b, open_it, bench_nothing);
+    start_at(&b, 0, "ps0:1");
+    mr_thread_join(&l.thread);
+    MR_CHECK_OK(l.st);
+    bench_end(&b);
+}
 
 MR_TEST(named_task_that_never_enters_can_be_given_up)
 {

@@ -30,6 +30,14 @@ static mr_status *not_found(const mr_fellows *p, int task)
     return mr_error(MR_UNAVAILABLE, "%s is not there: the naming service has no address of it", mr_fellows_task(p, task)->name);
 }
 
+/* Who may wait is not to wait for ever for a service that is away: it ends as a deadline does, which nobody tries again. */
+static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_request *r) MR_REQUIRES(p->mu);
+static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_request *r)
+{
+    return mr_error(r->wait_for_ready ? MR_DEADLINE_EXCEEDED : MR_UNAVAILABLE, "%s cannot be found: %s", mr_fellows_task(p, task)->name,
+                    p->unreachable);
+}
+
 static void mark_leaving_locked(mr_fellows *p, mr_parked_request *q) MR_REQUIRES(p->mu);
 static void mark_leaving_locked(mr_fellows *p, mr_parked_request *q)
 {
@@ -87,6 +95,8 @@ mr_status *mr_park_locked(mr_fellows *p, int task, mr_net_request *r)
 {
     if (!p->naming || (!r->wait_for_ready && p->book.tasks[task].told))
         return not_found(p, task);
+    if (p->unreachable)
+        return no_service_locked(p, task, r);
     mr_parked_request *q = mr_new(mr_parked_request);
     *q = (mr_parked_request){.request = r, .peers = p, .task = task, .next = p->parked};
     p->parked = q;
@@ -103,13 +113,13 @@ static mr_parked_request *take(mr_fellows *p, int task, mr_status **st, mr_way *
     mr_lock(&p->mu);
     mr_parked_request *q = p->parked;
     bool known = p->closed || mr_book_address(&p->book, task), told = p->book.tasks[task].told;
-    while (q && (q->leaving || q->task != task || !(known || (told && !q->request->wait_for_ready))))
+    while (q && (q->leaving || q->task != task || !(known || p->unreachable || (told && !q->request->wait_for_ready))))
         q = q->next;
     if (q) {
         mark_leaving_locked(p, q);
         *st = mr_fellows_way_locked(p, task, q->request, way);
         if (!*st && !*way)
-            *st = not_found(p, task);
+            *st = p->unreachable ? no_service_locked(p, task, q->request) : not_found(p, task);
         if (*st)
             *way = NULL;
     }

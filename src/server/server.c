@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "base/long_wait.h"
 #include "base/memory.h"
 #include "base/report.h"
 #include "exec/threads.h"
@@ -184,6 +185,10 @@ static mr_status *naming_options(const mr_server_options *o, mr_naming_options *
     out->session_ms = o && o->zookeeper_ms > 0 ? o->zookeeper_ms : 0;
     if (!out->session_ms && ms && (!mr_sv_to_i64(mr_sv_of(ms), &out->session_ms) || out->session_ms <= 0))
         return mr_invalid("MILLRACE_ZOOKEEPER_TIMEOUT_MS is '%s': a number of milliseconds is expected", ms);
+    const char *deadline = variable("MILLRACE_ZOOKEEPER_DEADLINE_MS");
+    if (deadline && (!mr_sv_to_i64(mr_sv_of(deadline), &out->deadline_ms) || out->deadline_ms <= 0 || out->deadline_ms > INT32_MAX))
+        return mr_invalid("MILLRACE_ZOOKEEPER_DEADLINE_MS is '%s': a number of milliseconds is expected", deadline);
+    out->tell_ms = MR_MAX(mr_long_wait_period_ns() / 1000000, 1);
     return NULL;
 }
 
@@ -198,7 +203,7 @@ static mr_status *check_named(const mr_cluster *c)
 
 static mr_status *open_naming(mr_server *s, const mr_server_options *o)
 {
-    mr_naming_options with = {.found = mr_fellows_found, .arg = s->host.peers};
+    mr_naming_options with = {.found = mr_fellows_found, .unreachable = mr_fellows_unreachable, .arg = s->host.peers};
     mr_naming_spec spec;
     MR_TRY(naming_options(o, &with));
     if (!with.where || !with.where[0])

@@ -1,6 +1,8 @@
 """tests/cli/test_launch.py -- `millrace launch` on this machine: what is written, how it ends, and that nothing is left."""
 import os
+import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -41,13 +43,93 @@ def test_launch_kills_what_does_not_end(t):
     check(r.code == 0 and r.seconds < 20, "%d after %g s: %s" % (r.code, r.seconds, r.err))
 
 
+# What the library does when a task listens: the program has begun.
+READY = """python3 -c 'import os, socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.sendto(b"ready " + os.environ["MILLRACE_TASK"].encode(), os.environ["MILLRACE_STATUS"])'
+"""
+
+
 def test_launch_restarts_within_the_limit_then_gives_the_exit_code(t):
-    p = t.program('echo life; exit 7\n')
+    p = t.program('echo life\n' + READY + 'exit 7\n')
     r = t.run("launch", "--ps", "0", "--restarts", "2", "--", p)
     check(r.code == 7, "%d: %s" % (r.code, r.err))
     check(r.out.count("life") == 3, r.out)
     has(r.err, "worker/0 ended with exit code 7; restart 2 of 2")
     has(r.err, "worker/0 ended with exit code 7; it was restarted 2 times: the job ends")
+
+
+def test_launch_a_program_that_never_began_is_reported_once_and_not_restarted(t):
+    p = t.program('echo life; echo "usage: train --data FOLDER" >&2; echo "error: --data is missing" >&2; exit 2\n')
+    r = t.run("launch", "--ps", "1", "--workers", "2", "--", p)
+    check(r.code == 2, "%d: %s" % (r.code, r.err))
+    check(r.out.count("life") <= 2, r.out)
+    has_not(r.err, "restart 1")
+    said = [l for l in r.err.splitlines() if l.startswith("millrace: ")]
+    check(len(said) == 1 and re.match(r"millrace: worker/\d ended with exit code 2 before it began, so it is not restarted: the job ends; "
+                                      r"its last lines:$", said[0]), r.err)
+    has(r.err.split(said[0])[1], "] usage: train --data FOLDER\n")
+    has(r.err.split(said[0])[1], "] error: --data is missing\n")
+
+
+def test_launch_a_killed_program_is_restarted_before_it_began(t):
+    p = t.program('[ -e %s/second ] && exit 0\ntouch %s/second; kill -SEGV $$\n' % (t.dir, t.dir))
+    r = t.run("launch", "--ps", "0", "--", p)
+    check(r.code == 0, "%d: %s" % (r.code, r.err))
+    has(r.err, "worker/0 was killed by signal 11 (Segmentation fault); restart 1 of 3")
+
+
+def taken_port(port):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("0.0.0.0", port))
+    s.listen(1)
+    return s
+
+
+def test_launch_a_taken_port_that_was_asked_for_is_one_line(t):
+    port = t.ports(2)
+    with taken_port(port):
+        r = t.run("launch", "--port", str(port), "--", t.program("sleep 30\n"))
+    check(r.code == 1, "%d: %s" % (r.code, r.err))
+    check(r.err == "millrace launch: ps/0: Could not start gRPC server: cannot listen at 127.0.0.1:%d: another process uses port %d\n"
+          % (port, port), r.err)
+
+
+def test_launch_takes_other_ports_where_it_chose_a_taken_one(t):
+    # What a task says that could not listen; the second time all goes well.
+    p = t.program('[ -e %s/second ] && { echo "at $TF_CONFIG"; exit 0; }\ntouch %s/second\n' % (t.dir, t.dir) +
+                  READY.replace("ready", "taken") + 'exit 1\n')
+    r = t.run("launch", "--ps", "0", "--", p)
+    check(r.code == 0, "%d: %s" % (r.code, r.err))
+    has(r.err, "millrace: another process has taken the port of worker/0: all tasks start again at other ports\n")
+    has(r.out, "at {")
+    first = t.ports(1)
+    os.unlink(t.dir + "/second")
+    r = t.run("launch", "--ps", "0", "--port", str(first), "--", p)  # this one nobody may change
+    check(r.code == 1, "%d: %s" % (r.code, r.err))
+    has(r.err, "worker/0 could not listen, because another process uses its port: the job ends")
+
+
+def test_launch_uses_no_folder_that_another_user_could_have_made(t):
+    run = os.path.join(t.dir, "run")
+    os.makedirs(run + "/elsewhere", 0o700)
+    os.symlink(run + "/elsewhere", run + "/millrace")
+    p = t.program('echo "in $MILLRACE_SOCKETS of $MILLRACE_TLS_DIR, $MILLRACE_SHM"\n')
+    r = t.run("launch", "--ps", "1", "--", p, env={"XDG_RUNTIME_DIR": run})
+    check(r.code == 0, "%d: %s" % (r.code, r.err))
+    found = re.search(r"in (\S+) of (\S+), on", r.out)
+    check(found and found.group(1) == found.group(2) and found.group(1).startswith(run + "/millrace-job-"), r.out)
+    check(os.listdir(run + "/elsewhere") == [], "something was put where the link leads")
+    r = t.run("launch", "--ps", "0", "--", p, env={"MILLRACE_SHM": "off"})
+    has(r.out, ", off\n")
+
+
+def test_launch_shows_what_a_program_without_a_log_of_its_own_waits_for(t):
+    p = t.program(READY.replace('b"ready "', 'b"log "').replace('.encode(),', '.encode() + b" still waiting for ps/0",') + "sleep 0.3\n")
+    r = t.run("launch", "--ps", "0", "--", p)
+    check(r.code == 0, r.err)
+    has(r.err, "[worker/0] still waiting for ps/0\n")
 
 
 def test_launch_a_program_that_is_not_there_is_not_tried_again(t):

@@ -2,7 +2,8 @@
 import os
 import signal
 
-from harness import check, has, has_not, read_proc, wait_until
+from harness import HERE, check, has, has_not, read_proc, wait_until
+from test_launch import READY, taken_port
 
 FOREVER = "while :; do sleep 1; done\n"
 
@@ -17,7 +18,7 @@ def test_ssh_tasks_run_on_their_hosts(t):
     r = t.run("launch", "--ps", "2", "--workers", "3", "--hosts", "127.0.0.2,127.0.0.3:2", "--port", str(t.ports(5)), "--env",
               "SECRET_WORD,NOT_SET", "--", p, env={"SECRET_WORD": "xyzzy"})
     check(r.code == 0, r.err)
-    for task, host in ((0, 2), (1, 3), (2, 3)):
+    for task, host in ((0, 3), (1, 2), (2, 3)):
         has(r.out, "[worker/%d] worker/%d on 127.0.0.%d in %s, xyzzy\n" % (task, task, host, t.dir))
     has(r.err, "[ps/0    ] serving /job:ps/task:0 at grpc://127.0.0.2:")
     has(r.err, "[ps/1    ] serving /job:ps/task:1 at grpc://127.0.0.3:")
@@ -60,10 +61,35 @@ def test_ssh_hosts_come_from_a_file(t):
 
 
 def test_ssh_task_gives_its_exit_code_and_is_restarted(t):
-    p = t.program('echo life; exit 5\n')
+    p = t.program('echo life\n' + READY + 'exit 5\n')
     r = t.run("launch", "--ps", "0", "--hosts", "127.0.0.2", "--port", str(t.ports(1)), "--restarts", "1", "--", p)
     check(r.code == 5 and r.out.count("life") == 2, "%d: %s%s" % (r.code, r.out, r.err))
     has(r.err, "worker/0 ended with exit code 5 on 127.0.0.2; restart 1 of 1")
+
+
+def test_ssh_that_does_not_get_through_is_told_again_and_again(t):
+    slow = t.program('sleep 1.5\nexec %s/fake_ssh "$@"\n' % HERE, "slow_ssh")
+    r = t.run("launch", "--ps", "0", "--hosts", "127.0.0.2", "--port", str(t.ports(1)), "--", t.program("sleep 0.7; echo done\n"),
+              env={"MILLRACE_SSH": slow, "MILLRACE_WAIT_LOG_MS": "300"})
+    check(r.code == 0, r.err)
+    told = r.err.count("millrace: still waiting for worker/0: ssh to 127.0.0.2 has not started it (")
+    check(2 <= told <= 8, "%d times: %s" % (told, r.err))  # not any more once it runs
+
+
+def test_ssh_a_taken_port_on_another_host_is_passed_by(t):
+    try:
+        held = taken_port(2222)
+    except OSError:
+        held = None  # somebody else has it: as good
+    try:
+        r = t.run("launch", "--ps", "1", "--hosts", "127.0.0.2,127.0.0.3", "--", t.program("sleep 1; echo $TF_CONFIG\n"))
+    finally:
+        if held:
+            held.close()
+    check(r.code == 0, "%d: %s" % (r.code, r.err))
+    has(r.err, "another process has taken the port of ps/0: all tasks start again at other ports")
+    has_not(r.out, ":2222")
+    has_not(r.err, "gRPC: ")
 
 
 def test_ssh_a_host_that_cannot_be_reached_is_named(t):

@@ -49,6 +49,32 @@ def wait_for_entry(z, path, condition, what):
     wait_until(lambda: condition(entry(z, path) or ""), WAIT_S, "%s: %s" % (path, what))
 
 
+def without_server(fn):
+    """Only the client's library is needed."""
+    @functools.wraps(fn)
+    def run(t):
+        if os.path.exists(t.build + "/lib/libmillrace-zookeeper.so"):
+            fn(t)
+        else:
+            print("skipped %s: libmillrace-zookeeper.so was not built" % fn.__name__[5:], flush=True)
+    return run
+
+
+@without_server
+def test_zookeeper_that_is_not_there_is_named_with_the_reason_again_and_again(t):
+    for where, why in (("127.0.0.1:1", "127.0.0.1:1: Connection refused"),
+                       ("no-such-host.invalid:2181", "no-such-host.invalid:2181: ")):
+        p = t.start("serve", "--zookeeper", where, "--ps", "1", "--workers", "1", "--job", "ps", env={"MILLRACE_WAIT_LOG_MS": "200"})
+        has(p.stderr.readline(), "serving /job:ps/task:0")
+        for _ in range(2):
+            line = p.stderr.readline()
+            has(line, "warning: ZooKeeper cannot be reached (")
+            has(line, why)
+            has(line, "this task can neither find the others nor be found")
+        p.terminate()
+        check(t.finish(p).code == 0, "it did not end well")
+
+
 @with_server
 def test_zookeeper_has_the_address_of_a_task_as_long_as_it_lives(t, z):
     p, port = serve(t, z, "/a/b")

@@ -18,6 +18,10 @@
 #include "net/zookeeper/zookeeper.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
 #include "base/clock.h"
@@ -28,8 +32,9 @@
 #define MS INT64_C(1000000)
 #define RETRY_NS (300 * MS)      /* after a question that failed */
 #define RESOLVE_NS (3000 * MS)   /* after a name that nobody knows */
-#define COMPLAIN_NS (10000 * MS) /* without a server */
+#define PROBE_MS 1000            /* for a connection, to see why there is none */
 
+enum { DEFAULT_TELL_MS = 10000, DEFAULT_DEADLINE_MS = 60000, LOOK_MS = 1000 };
 enum { DEFAULT_SESSION_MS = 4000, SHORTEST_SESSION_MS = 100, LONGEST_SESSION_MS = 3600000, ENTER_TRIES = 20 };
 
 typedef struct zk zk;
@@ -64,7 +69,9 @@ struct zk {
     bool replaced; /* another process is the task now */
     char *trouble; /* the last one that was logged */
     int64_t alone_ns; /* since when there is no connection; 0: there is one */
+    int64_t tell_ns;  /* when it is told next that there is none */
     bool complained;
+    bool was_there; /* it was connected once */
 };
 
 /* ---- what the client's threads tell ---- */
@@ -128,20 +135,91 @@ static bool is_passing(int rc)
            rc == ZCLOSING;
 }
 
+/* 0, or errno: whether somebody listens at an address. */
+static int try_connect(const struct addrinfo *a)
+{
+    int err = 0;
+    socklen_t n = sizeof err;
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno;
+    if (connect(fd, a->ai_addr, a->ai_addrlen) < 0) {
+        err = errno;
+        if (err == EINPROGRESS)
+            err = poll(&(struct pollfd){fd, POLLOUT, 0}, 1, PROBE_MS) != 1 ? ETIMEDOUT
+                  : getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) < 0    ? errno
+                                                                          : err;
+    }
+    close(fd);
+    return err;
+}
+
+/* Why one of the servers, "host:port", cannot be reached. */
+static void probe_server(mr_sv server, mr_str *out)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    size_t colon = server.n;
+    while (colon > 0 && server.p[colon - 1] != ':')
+        colon--;
+    bool six = server.p[0] == '[';
+    char *host = mr_strndup(server.p + six, colon - 1 - 2 * (size_t)six), *port = mr_strndup(server.p + colon, server.n - colon);
+    int rc = getaddrinfo(host, port, &hints, &list), err = 0;
+    for (const struct addrinfo *a = list; rc == 0 && a; a = a->ai_next)
+        if ((err = try_connect(a)) == 0)
+            break;
+    mr_str_printf(out, "%s%.*s: %s", out->n ? "; " : "", MR_SV_ARG(server),
+                  rc ? gai_strerror(rc) : err ? strerror(err) : "it accepts connections but does not answer as a ZooKeeper does");
+    if (rc == 0)
+        freeaddrinfo(list);
+    mr_free(host);
+    mr_free(port);
+}
+
+static void probe_servers(const zk *z, mr_str *out)
+{
+    mr_sv rest = mr_sv_of(z->spec.servers), server;
+    while (mr_sv_cut(&rest, ',', &server))
+        probe_server(server, out);
+}
+
+/* Says that there is no server, and why; beyond the deadline also to who waits for one. */
+static void tell_alone(zk *z, int64_t now_ns)
+{
+    mr_str why = {0};
+    double seconds = (double)(now_ns - z->alone_ns) / 1e9;
+    probe_servers(z, &why);
+    mr_warn("ZooKeeper cannot be reached (%.0f s): %s; this task %s", seconds, mr_str_z(&why),
+            z->was_there ? "goes on with the addresses it knows" : "can neither find the others nor be found until it is there");
+    z->complained = true;
+    if (now_ns - z->alone_ns >= z->o.deadline_ms * MS && z->o.unreachable) {
+        mr_str text = {0};
+        mr_str_printf(&text, "ZooKeeper could not be reached for %.0f s: %s", seconds, mr_str_z(&why));
+        z->o.unreachable(z->o.arg, mr_str_z(&text));
+        mr_str_deinit(&text);
+    }
+    mr_str_deinit(&why);
+}
+
 static void look_at_connection(zk *z, bool connected, int64_t now_ns)
 {
     if (connected) {
         if (z->complained)
             mr_info("ZooKeeper at %s is there again", z->spec.servers);
+        if (z->complained && z->o.unreachable)
+            z->o.unreachable(z->o.arg, NULL);
         z->alone_ns = 0;
         z->complained = false;
-    } else if (!z->alone_ns) {
-        z->alone_ns = now_ns;
-    } else if (!z->complained && now_ns - z->alone_ns >= COMPLAIN_NS) {
-        mr_warn("ZooKeeper at %s cannot be reached for %.0f s: this task goes on with the addresses it knows", z->spec.servers,
-                (double)(now_ns - z->alone_ns) / 1e9);
-        z->complained = true;
+        z->was_there = true;
+        return;
     }
+    if (!z->alone_ns) {
+        z->alone_ns = now_ns;
+        z->tell_ns = now_ns + z->o.tell_ms * MS;
+    }
+    if (now_ns < z->tell_ns)
+        return;
+    tell_alone(z, now_ns);
+    z->tell_ns = now_ns + z->o.tell_ms * MS;
 }
 
 /* ---- the thread: looking ---- */
@@ -283,9 +361,8 @@ static void begin_session(zk *z)
     mr_lock(&z->mu);
     z->expired = z->connected = false;
     mr_unlock(&z->mu);
+    /* NULL when no name resolves: that may change, and look_at_connection tells it meanwhile. */
     z->handle = zookeeper_init2(z->spec.servers, session_changed, z->session_ms, NULL, z, 0, client_says);
-    if (!z->handle)
-        complain(z, "find", "a server by this name", errno == EINVAL ? ZBADARGUMENTS : ZSYSTEMERROR);
 }
 
 /* The next node that is marked, its mark taken; NULL: there is none. */
@@ -344,7 +421,7 @@ static bool wait_for_work(zk *z, int64_t until_ns, bool *expired, bool *connecte
 /* Rests after a failure, whatever else is to be done. */
 static void rest(zk *z)
 {
-    int64_t until_ns = mr_now_ns() + (z->handle ? RETRY_NS : RESOLVE_NS);
+    int64_t until_ns = mr_now_ns() + (z->handle ? RETRY_NS : MR_MIN(RESOLVE_NS, MR_MAX(RETRY_NS, z->o.tell_ms * MS)));
     mr_lock(&z->mu);
     while (!z->closing && mr_cond_wait_until(&z->changed, &z->mu, until_ns))
         ;
@@ -364,7 +441,7 @@ static void run(void *arg)
         connected = z->connected;
         mr_unlock(&z->mu);
         look_at_connection(z, connected, mr_now_ns());
-    } while (wait_for_work(z, mr_now_ns() + 1000 * MS, &expired, &connected));
+    } while (wait_for_work(z, mr_now_ns() + MR_MIN(LOOK_MS, z->o.tell_ms) * MS, &expired, &connected));
     if (z->handle)
         zookeeper_close(z->handle); /* and with its session this process's node */
 }
@@ -441,6 +518,10 @@ mr_status *mr_zookeeper_open(const mr_naming_options *o, mr_naming **out)
     mr_cond_init(&z->changed);
     z->naming = (mr_naming){zk_enter, zk_watch, zk_close};
     z->o = *o;
+    if (z->o.tell_ms <= 0)
+        z->o.tell_ms = DEFAULT_TELL_MS;
+    if (z->o.deadline_ms <= 0)
+        z->o.deadline_ms = DEFAULT_DEADLINE_MS;
     z->session_ms = o->session_ms ? (int)MR_MAX(SHORTEST_SESSION_MS, MR_MIN(o->session_ms, LONGEST_SESSION_MS)) : DEFAULT_SESSION_MS;
     mr_status *st = mr_naming_spec_parse(o->where, &z->spec);
     int err = st ? 0 : mr_thread_start(&z->thread, "zookeeper", run, z);
