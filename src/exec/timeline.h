@@ -126,6 +126,7 @@ typedef struct mr_timeline_text_options {
     int max_lanes;          /* further ones are told in one line; 0: 48 */
     int64_t from_ns, to_ns; /* the part to be drawn; both 0: all */
     bool no_names;          /* nothing is written into the spans */
+    bool no_shares;         /* no column that tells how busy a lane is: the timeline holds only some of its spans */
 } mr_timeline_text_options;
 /* options may be NULL. */
 void mr_timeline_text(const mr_timeline *t, const mr_timeline_text_options *options, mr_str *out);

@@ -7,7 +7,7 @@
  * A lane is a line of cells.  A cell shows the kind that took most of its time, however little that
  * was: what is short must not vanish.  Spans of three cells or more get brackets, and their name
  * when there is room for some of it.  At the right stands the share of the time in which the lane
- * did something other than wait. */
+ * did something other than wait (unless the options say no). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,8 +242,13 @@ static void put_lane(picture *p, int lane, bool with_task, bool *seen)
     put_label(p->out, with_task ? p->t->tasks.p[l->task] : "", p->task_width);
     mr_str_appendz(p->out, "  ");
     put_label(p->out, l->name, p->lane_width);
-    mr_str_printf(p->out, "  %.*s %3.0f %%\n", p->n_cells, p->line,
-                  100 * busy_cells(p) / p->n_cells);
+    int n_cells = p->n_cells;
+    while (p->o.no_shares && n_cells > 0 && p->line[n_cells - 1] == ' ')
+        n_cells--;
+    mr_str_printf(p->out, "  %.*s", n_cells, p->line);
+    if (!p->o.no_shares)
+        mr_str_printf(p->out, " %3.0f %%", 100 * busy_cells(p) / p->n_cells);
+    mr_str_appendc(p->out, '\n');
 }
 
 /* ---- all ---- */
@@ -310,7 +315,7 @@ static void put_marks(picture *p)
 static void put_rest(picture *p, int n_left, double busy)
 {
     if (n_left)
-        mr_str_printf(p->out, "... and %d more lanes, busy %.0f %% of the time\n", n_left,
+        mr_str_printf(p->out, p->o.no_shares ? "... and %d more lanes\n" : "... and %d more lanes, busy %.0f %% of the time\n", n_left,
                       100 * busy / n_left / p->n_cells);
 }
 

@@ -34,10 +34,13 @@ static void read_targets(reader *r, void *g) { read_names(r, &((mr_sim_graph_pla
 static const field graph_fields[] = {
     {"model", MR_SIM_TEXT, AT(mr_sim_graph_plan, model_name),
      .about = "a built-in network; its own keys stand beside it: `millrace sim --list`"},
-    {"file", MR_SIM_TEXT, AT(mr_sim_graph_plan, file), .about = "or a GraphDef (.pb, .pbtxt), beside the plan"},
+    {"file", MR_SIM_TEXT, AT(mr_sim_graph_plan, file),
+     .about = "or a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or a SavedModel folder, beside the plan"},
+    {"signature", MR_SIM_TEXT, AT(mr_sim_graph_plan, signature),
+     .about = "of a SavedModel: whose inputs and outputs are fed and fetched (usually serving_default, or the only one)"},
     {"feeds", MR_SIM_OTHER, .words = "list of texts", .read = read_feeds,
      .about = "of a file: tensors that are fed (usually every placeholder)"},
-    {"fetches", MR_SIM_OTHER, .words = "list of texts", .read = read_fetches, .about = "of a file: tensors that are fetched"},
+    {"fetches", MR_SIM_OTHER, .words = "list of texts", .read = read_fetches, .about = "of a file: tensors that are fetched (usually its only output)"},
     {"targets", MR_SIM_OTHER, .words = "list of texts", .read = read_targets, .about = "of a file: nodes that are run"},
     {0},
 };
@@ -118,10 +121,8 @@ static void settle_graph(reader *r, mr_sim_graph_plan *g)
         mr_sim_reader_fail(r, "graph: model or file is missing");
     if (g->model_name && g->file)
         mr_sim_reader_fail(r, "graph: model and file are both given");
-    if (g->model_name && (g->feeds.n || g->fetches.n || g->targets.n))
-        mr_sim_reader_fail(r, "graph: feeds, fetches and targets are of files");
-    if (g->file && !g->fetches.n && !g->targets.n)
-        mr_sim_reader_fail(r, "graph: fetches or targets of the file are missing");
+    if (g->model_name && (g->feeds.n || g->fetches.n || g->targets.n || g->signature))
+        mr_sim_reader_fail(r, "graph: signature, feeds, fetches and targets are of files");
     if (g->model_name) {
         g->model = mr_sim_model_find(mr_sv_of(g->model_name));
         if (!g->model)

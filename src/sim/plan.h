@@ -57,6 +57,7 @@ typedef struct mr_sim_wish { /* a key of the graph that belongs to a model */
 
 typedef struct mr_sim_graph_plan {
     const char *model_name, *file; /* one of them */
+    const char *signature;         /* of a SavedModel; NULL: serving_default */
     const mr_sim_model *model;     /* NULL: the file */
     int64_t params[MR_SIM_MAX_PARAMS];
     mr_sim_names feeds, fetches, targets; /* of a file */

@@ -100,14 +100,13 @@ MR_TEST(sim_plan_refuses_what_makes_no_sense)
     refused("{\"graph\": {\"model\": \"mlp\", \"file\": \"x.pb\"}}", "model and file are both given");
     refused("{" GRAPH ", \"devices\": [{\"speed\": 2}]}", "plan.json: devices[0].speed: there is no such key (did you mean 'speedup'?); there are name,");
     refused("{\"graph\": {\"modle\": \"mlp\"}}", "plan.json: graph.modle: there is no such key (did you mean 'model'?); there are model, file,");
-    refused("{\"graph\": {\"model\": \"mlp\", \"bach\": 8}}", "graph.bach: mlp has no such key (did you mean 'batch'?); there are model, file, feeds,");
+    refused("{\"graph\": {\"model\": \"mlp\", \"bach\": 8}}", "graph.bach: mlp has no such key (did you mean 'batch'?); there are model, file, signature, feeds,");
     refused("{\"graph\": {\"model\": \"mlp\", \"batch\": \"8\"}}", "plan.json: graph.batch: expected a whole number");
     refused("{\"graph\": {\"model\": \"lennet\"}}", "there is no model 'lennet' (did you mean 'lenet'?); there are inception, lenet,");
     refused("{\"graph\": {\"model\": \"vgg\"}}", "graph.model: there is no model 'vgg'");
     refused("{\"graph\": {\"model\": \"lenet\", \"hidden\": 3}}", "graph.hidden: lenet has no such key");
     refused("{\"graph\": {\"model\": \"mlp\", \"batch\": 0}}", "graph.batch: 0 is not from 1 to 65536");
     refused("{\"graph\": {\"model\": \"mlp\", \"batch\": 1, \"batch\": 2}}", "graph.batch: given twice");
-    refused("{\"graph\": {\"file\": \"x.pb\"}}", "fetches or targets of the file are missing");
     refused("{" GRAPH ", " GRAPH "}", "plan.json: graph: given twice");
     refused("{" GRAPH ", \"devices\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", "devices[1].name: there is another 'a'");
     refused("{" GRAPH ", \"devices\": [{\"name\": \"a b\"}]}", "devices[0].name: at most 30 letters");

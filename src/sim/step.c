@@ -1,72 +1,13 @@
 /* sim/step.c -- from a plan to a simulated step. */
 #include "sim/step.h"
 
-#include "base/file.h"
 #include "base/memory.h"
-#include "graph/graph_def.h"
 
 /* ---- the graph ---- */
 
-static mr_status *import(const char *path, mr_graph *g)
-{
-    mr_str bytes = {0};
-    mr_status *st = mr_file_read_all(path, &bytes);
-    size_t n = strlen(path);
-    if (!st && n > 6 && strcmp(path + n - 6, ".pbtxt") == 0)
-        st = mr_graph_import_text(g, mr_str_view(&bytes), NULL);
-    else if (!st)
-        st = mr_graph_import(g, mr_str_view(&bytes), NULL, NULL);
-    mr_str_deinit(&bytes);
-    return st ? mr_status_prepend(st, "%s: ", path) : NULL;
-}
-
-static mr_status *find_tensor(const mr_sim_plan *p, const mr_graph *g, const char *name, bool node_only, mr_out *out)
-{
-    mr_tensor_name t;
-    if (!mr_tensor_name_parse(mr_sv_of(name), &t) || t.index < 0)
-        return mr_invalid("'%s' is not the name of a tensor", name);
-    *out = (mr_out){mr_graph_find(g, t.node), t.index};
-    if (!out->node || (!node_only && t.index >= out->node->n_out))
-        return mr_invalid("%s: there is no '%s'", p->graph.file, name);
-    return NULL;
-}
-
-static mr_status *find_ends(const mr_sim_plan *p, mr_sim_graph_def *d)
-{
-    const mr_sim_graph_plan *from = &p->graph;
-    mr_out o;
-    for (int i = 0; i < from->feeds.n; i++) {
-        MR_TRY(find_tensor(p, d->g, from->feeds.p[i], false, &o));
-        mr_vec_push(&d->feeds, o);
-    }
-    for (int i = 0; i < from->fetches.n; i++) {
-        MR_TRY(find_tensor(p, d->g, from->fetches.p[i], false, &o));
-        mr_vec_push(&d->fetches, o);
-    }
-    for (int i = 0; i < from->targets.n; i++) {
-        MR_TRY(find_tensor(p, d->g, from->targets.p[i], true, &o));
-        mr_vec_push(&d->targets, o.node);
-    }
-    for (int i = 0; !from->feeds.n && i < d->g->nodes.n; i++)
-        if (mr_node_is(d->g->nodes.p[i], "Placeholder"))
-            mr_vec_push(&d->feeds, (mr_out){d->g->nodes.p[i], 0});
-    return NULL;
-}
-
-static mr_status *open_file(const mr_sim_plan *p, mr_sim_graph_def *out)
-{
-    *out = (mr_sim_graph_def){.g = mr_graph_new()};
-    mr_status *st = import(p->graph.file, out->g);
-    if (!st)
-        st = find_ends(p, out);
-    if (st)
-        mr_sim_graph_def_deinit(out);
-    return st;
-}
-
 mr_status *mr_sim_graph_open(const mr_sim_plan *p, mr_sim_graph_def *out)
 {
-    MR_TRY(p->graph.model ? mr_sim_model_build(p->graph.model, p->graph.params, out) : open_file(p, out));
+    MR_TRY(p->graph.model ? mr_sim_model_build(p->graph.model, p->graph.params, out) : mr_sim_graph_file_open(p, out));
     if (out->g->nodes.n <= MR_SIM_MAX_GRAPH_NODES)
         return NULL;
     mr_status *st = mr_error(MR_RESOURCE_EXHAUSTED, "The graph has %d nodes; at most %d can be simulated", out->g->nodes.n,

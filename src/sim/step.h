@@ -55,5 +55,6 @@ mr_simtrain_chunk *mr_sim_step_chunks(mr_sim_step *s, int *n);
 
 /* ---- for its own files ---- */
 mr_status *mr_sim_graph_open(const mr_sim_plan *p, mr_sim_graph_def *out);
+mr_status *mr_sim_graph_file_open(const mr_sim_plan *p, mr_sim_graph_def *out); /* graph_file.c */
 
 #endif

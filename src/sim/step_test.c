@@ -3,13 +3,19 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/file.h"
 #include "base/memory.h"
+#include "graph/graph_def.h"
 #include "passes/effort.h"
 #include "sim/measure.h"
 #include "sim/show.h"
 #include "sim/sweep.h"
+#include "sim/training.h"
+#include "store/saved_model.h"
 #include "tests/harness/test.h"
+#include "wire/pb.h"
 
 void mr_ops_register(void); /* ops/table.h, above this layer */
 
@@ -300,6 +306,178 @@ MR_TEST(sim_sweep_of_a_devices_speed_makes_steps_shorter)
     MR_CHECK_ERR(mr_sim_range_parse("speed", &r), MR_INVALID_ARGUMENT, "expected WHAT=FROM..TO");
     MR_CHECK_ERR(mr_sim_range_parse("x=3..1", &r), MR_INVALID_ARGUMENT, "no range");
     mr_str_deinit(&out);
+    end(s);
+}
+
+/* ---- one simulation ---- */
+
+typedef struct compared {
+    const mr_sim_step *s;
+    const mr_timeline *line;
+    int n;
+} compared;
+
+/* A reason says what the timeline shows, to the nanosecond that it is drawn with, and what the total says, to the last digit. */
+static void compare_reason(void *arg, const mr_place_reason *r)
+{
+    compared *c = arg;
+    bool drawn = false;
+    MR_CHECK(r->here.step_s == c->s->step_s);
+    for (int v = 0; v < c->s->n_nodes; v++)
+        if (c->s->nodes[v]->mark == r->node->id) {
+            MR_CHECK(c->s->planned.play.finish[v] == r->here.ends_s);
+            MR_CHECK_INT(c->s->device[v], r->here.device);
+        }
+    for (int i = 0; i < c->line->spans.n && !drawn; i++)
+        drawn = strcmp(c->line->spans.p[i].name, r->node->name) == 0 && c->line->spans.p[i].end_ns == llround(r->here.ends_s * 1e9);
+    if (!drawn)
+        mr_test_fail(__FILE__, __LINE__, "%s is not in the timeline to end at %g s", r->node->name, r->here.ends_s);
+    c->n++;
+}
+
+MR_TEST(sim_reasons_timeline_and_total_agree)
+{
+    mr_test_deadline(60);
+    for (int i = 0; i < MR_COUNT(networks); i++) {
+        char *text = mr_printf("{\"graph\": {\"model\": %s}, \"devices\": %s, \"visits\": 20000}", networks[i], machines[2]);
+        mr_sim_step *s = simulate(text);
+        mr_timeline line;
+        mr_timeline_init(&line);
+        mr_sim_step_timeline(s, &line);
+        int64_t from, to;
+        mr_timeline_range(&line, &from, &to);
+        MR_CHECK_INT(to, llround(s->step_s * 1e9));
+        compared c = {s, &line, 0};
+        MR_CHECK_OK(mr_sim_step_reasons(s, NULL, compare_reason, &c));
+        MR_CHECK(c.n > 5);
+        mr_timeline_deinit(&line);
+        end(s);
+        mr_free(text);
+    }
+}
+
+/* A feed of 1.6 GB over a link of 100 MB/s: nothing that reads it moves. */
+MR_TEST(sim_step_counts_what_it_costs_to_move_a_feed)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\", \"batch\": 4096, \"inputs\": 100000, \"hidden\": 16, \"layers\": 1},"
+                              " \"devices\": [{\"type\": \"CPU\"}, {\"type\": \"GPU\"}], \"link\": {\"latency_us\": 10, \"bytes_per_s\": 1e8}}");
+    double *alone = mr_sim_single_steps(s);
+    MR_CHECK(s->step_s <= alone[0] && s->step_s <= alone[1] && s->step_s < 1.4 && alone[1] > 16);
+    mr_free(alone);
+    end(s);
+}
+
+/* ---- files ---- */
+
+#define PLACEHOLDER "node { name: \"x\" op: \"Placeholder\" attr { key: \"dtype\" value { type: DT_FLOAT } } attr { key: \"shape\" value { shape { dim { size: 8 } } } } }\n"
+#define UNARY(name, op, in) "node { name: \"" name "\" op: \"" op "\" input: \"" in "\" attr { key: \"T\" value { type: DT_FLOAT } } }\n"
+
+static mr_status *simulate_file(const char *file, const char *more, mr_sim_step **s)
+{
+    char *text = mr_printf("{\"graph\": {\"file\": \"%s\"%s}}", file, more);
+    mr_ops_register();
+    MR_CHECK_OK(mr_sim_plan_parse(mr_sv_of(text), "plan", &plan));
+    mr_free(text);
+    mr_status *st = mr_sim_step_new(&plan, NULL, s);
+    if (st)
+        mr_sim_plan_deinit(&plan);
+    return st;
+}
+
+MR_TEST(sim_graph_file_with_one_output_needs_no_fetches)
+{
+    mr_sim_step *s = NULL;
+    char *path = mr_printf("%s/one.pbtxt", mr_test_dir()), *two = mr_printf("%s/two.pbtxt", mr_test_dir());
+    MR_CHECK_OK(mr_file_write_all(path, MR_SV(PLACEHOLDER UNARY("y", "Tanh", "x") UNARY("z", "Exp", "y"))));
+    MR_CHECK_OK(mr_file_write_all(two, MR_SV(PLACEHOLDER UNARY("y", "Tanh", "x") UNARY("z", "Exp", "x"))));
+    MR_CHECK_OK(simulate_file(path, "", &s));
+    MR_CHECK_INT(s->n_needed, 2);
+    MR_CHECK_STR(s->def.fetches.p[0].node->name, "z");
+    MR_CHECK_STR(s->def.feeds.p[0].node->name, "x");
+    end(s);
+    MR_CHECK_ERR(simulate_file(two, "", &s), MR_INVALID_ARGUMENT, "the graph has 2 results (y, z); name those of the step in graph.fetches");
+    MR_CHECK_OK(simulate_file(two, ", \"fetches\": [\"y\"]", &s));
+    end(s);
+    mr_free(path);
+    mr_free(two);
+}
+
+static void put_tensor_info(mr_pb_writer *w, uint32_t field, const char *key, const char *tensor)
+{
+    size_t entry = mr_pb_begin(w, field);
+    mr_pb_put_bytes(w, 1, mr_sv_of(key));
+    size_t info = mr_pb_begin(w, 2);
+    mr_pb_put_bytes(w, 1, mr_sv_of(tensor));
+    mr_pb_end(w, info);
+    mr_pb_end(w, entry);
+}
+
+/* MetaGraphDef { meta_info_def { tags }, graph_def, signature_def } */
+static void put_meta_graph(mr_str *out)
+{
+    mr_graph *g = mr_graph_new();
+    mr_str def = {0};
+    mr_pb_writer w;
+    mr_pb_writer_init(&w, out);
+    mr_ops_register();
+    MR_CHECK_OK(mr_graph_import_text(g, MR_SV(PLACEHOLDER UNARY("y", "Tanh", "x") UNARY("z", "Exp", "y") UNARY("other", "Exp", "x")), NULL));
+    MR_CHECK_OK(mr_graph_export(g, &def));
+    size_t info = mr_pb_begin(&w, 1);
+    mr_pb_put_bytes(&w, 4, MR_SV("serve"));
+    mr_pb_end(&w, info);
+    mr_pb_put_bytes(&w, 2, mr_str_view(&def));
+    for (int i = 0; i < 2; i++) {
+        size_t entry = mr_pb_begin(&w, 5);
+        mr_pb_put_bytes(&w, 1, i ? MR_SV("other") : MR_SV("serving_default"));
+        size_t signature = mr_pb_begin(&w, 2);
+        put_tensor_info(&w, 1, "in", i ? "x:0" : "y:0");
+        put_tensor_info(&w, 2, "out", i ? "other:0" : "z:0");
+        mr_pb_end(&w, signature);
+        mr_pb_end(&w, entry);
+    }
+    mr_graph_unref(g);
+    mr_str_deinit(&def);
+}
+
+MR_TEST(sim_graph_file_of_a_saved_model_is_run_by_its_signature)
+{
+    mr_sim_step *s = NULL;
+    mr_str meta = {0};
+    char *inside = mr_printf("%s/saved_model.pb", mr_test_dir());
+    put_meta_graph(&meta);
+    mr_sv bytes = mr_str_view(&meta);
+    MR_CHECK_OK(mr_saved_model_write(mr_test_dir(), &bytes, 1));
+    MR_CHECK_OK(simulate_file(mr_test_dir(), "", &s));
+    MR_CHECK_STR(s->def.feeds.p[0].node->name, "y");
+    MR_CHECK_STR(s->def.fetches.p[0].node->name, "z");
+    end(s);
+    MR_CHECK_OK(simulate_file(inside, ", \"signature\": \"other\"", &s));
+    MR_CHECK_STR(s->def.feeds.p[0].node->name, "x");
+    MR_CHECK_STR(s->def.fetches.p[0].node->name, "other");
+    end(s);
+    MR_CHECK_ERR(simulate_file(inside, ", \"signature\": \"othr\"", &s), MR_INVALID_ARGUMENT,
+                 "there is no signature 'othr' (did you mean 'other'?); there are serving_default, other");
+    mr_free(inside);
+    mr_str_deinit(&meta);
+}
+
+/* ---- trainings ---- */
+
+/* Shares are of what is drawn beside them: three steps in one picture, checkpoints and crashes of the whole in another. */
+MR_TEST(sim_training_shows_shares_of_the_steps_that_it_draws)
+{
+    mr_sim_training t;
+    mr_str out = {0};
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\"}, \"cluster\": {\"workers\": 2, \"mode\": \"sync\", \"steps\": 300, \"checkpoint_s\": 0.3,"
+                              " \"crashes\": [{\"task\": \"ps\", \"at_s\": 1}]}}");
+    MR_CHECK_OK(mr_sim_training_run(&plan, s, &t));
+    mr_sim_show_training(&t, 100, &out);
+    const char *steps = strstr(mr_str_z(&out), "\nthe first 3 steps\n"), *rest = strstr(mr_str_z(&out), "\ncheckpoints and failures of the whole training\n");
+    MR_CHECK(steps && rest && steps < rest && !strchr(rest, '%'));
+    const char *worker = strstr(steps, "\nworker:0"), *share = worker ? strstr(worker, " %\n") : NULL;
+    MR_CHECK(share && atoi(share - 3) > 20);
+    mr_str_deinit(&out);
+    mr_sim_training_deinit(&t);
     end(s);
 }
 

@@ -84,11 +84,20 @@ static int by_start(const void *a, const void *b)
     return (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
-void mr_sim_training_timeline(const mr_sim_training *t, mr_timeline *out)
+/* Checkpoints and failures are recorded of the whole training, all else of its first steps. */
+static bool is_incident(const mr_simtrain_span *x)
+{
+    return x->doing == MR_SIMTRAIN_SAVE || x->doing == MR_SIMTRAIN_RESTORE || x->doing == MR_SIMTRAIN_DOWN;
+}
+
+enum { STEPS = 1, INCIDENTS = 2 }; /* what is drawn: bits */
+
+static void add_spans(const mr_sim_training *t, unsigned which, mr_timeline *out)
 {
     MR_VEC(mr_simtrain_span) spans = {0};
     for (int i = 0; i < t->result.spans.n; i++)
-        mr_vec_push(&spans, t->result.spans.p[i]);
+        if (which & (is_incident(&t->result.spans.p[i]) ? INCIDENTS : STEPS))
+            mr_vec_push(&spans, t->result.spans.p[i]);
     if (spans.n)
         qsort(spans.p, (size_t)spans.n, sizeof *spans.p, by_start);
     for (int i = 0; i < spans.n; i++) {
@@ -105,19 +114,38 @@ void mr_sim_training_timeline(const mr_sim_training *t, mr_timeline *out)
     mr_vec_deinit(&spans);
 }
 
+void mr_sim_training_timeline(const mr_sim_training *t, mr_timeline *out) { add_spans(t, STEPS | INCIDENTS, out); }
+
+/* Pictures of their own: shares of the first steps are of the time that these take, those of the whole training stand above. */
+static void show_spans(const mr_sim_training *t, unsigned which, int width, mr_str *out)
+{
+    mr_timeline line;
+    mr_timeline_text_options o = {.width = width, .no_shares = which == INCIDENTS};
+    mr_timeline_init(&line);
+    add_spans(t, which, &line);
+    if (which == INCIDENTS)
+        o.to_ns = (int64_t)llround(t->result.total_s * 1e9);
+    mr_timeline_text(&line, &o, out);
+    mr_timeline_deinit(&line);
+}
+
 void mr_sim_show_training(const mr_sim_training *t, int width, mr_str *out)
 {
+    int n_incidents = 0;
     mr_str_appendz(out, "training\n");
     mr_simtrain_print(&t->job, &t->result, out);
     if (t->result.n_workers + t->job.n_ps > SHOWN_TASKS || !t->result.spans.n)
         return;
-    mr_timeline line;
-    mr_timeline_text_options o = {.width = width};
-    mr_timeline_init(&line);
-    mr_sim_training_timeline(t, &line);
-    mr_str_printf(out, "\nthe first %d steps%s\n", SHOWN_STEPS, t->result.losses.n || t->result.n_checkpoints ? ", checkpoints and failures" : "");
-    mr_timeline_text(&line, &o, out);
-    mr_timeline_deinit(&line);
+    for (int i = 0; i < t->result.spans.n; i++)
+        n_incidents += is_incident(&t->result.spans.p[i]);
+    if (n_incidents < t->result.spans.n) {
+        mr_str_printf(out, "\nthe first %d steps\n", SHOWN_STEPS);
+        show_spans(t, STEPS, width, out);
+    }
+    if (n_incidents) {
+        mr_str_appendz(out, "\ncheckpoints and failures of the whole training\n");
+        show_spans(t, INCIDENTS, width, out);
+    }
 }
 
 /* ---- for programs ---- */

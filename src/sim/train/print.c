@@ -158,8 +158,10 @@ static void print_conclusion(const mr_simtrain_sweep *s, mr_str *out)
 {
     if (!isnan(s->knee))
         mr_str_printf(out, "From %g %s on, twice as many add less than 5 %%.  ", s->knee, s->what);
+    else if (!isnan(s->dip))
+        mr_str_printf(out, "At %g %s, twice as many add less than 5 %%, but more of them help again.  ", s->dip, s->what);
     else if (s->doubles && s->points.n > 1)
-        mr_str_printf(out, "Twice as many always add more than 5 %%.  ");
+        mr_str_printf(out, "Twice as many always add 5 %% or more.  ");
     mr_str_printf(out, "The most examples/s, within 1 %%, come with %s = %g.\n", s->what, s->best);
 }
 

@@ -120,19 +120,28 @@ static double gain(const mr_simtrain_point *a, const mr_simtrain_point *b)
     return pow(b->examples_per_s / a->examples_per_s, 1 / log2(b->value / a->value)) - 1;
 }
 
-static void conclude(mr_simtrain_sweep *s)
+/* All of it holds for every row of the table: a flat piece before rows that climb again is a dip, not a knee. */
+void mr_simtrain_sweep_conclude(mr_simtrain_sweep *s)
 {
     const mr_simtrain_point *p = s->points.p;
     double most = 0;
     int best = 0;
-    s->knee = NAN;
+    s->knee = s->dip = NAN;
     for (int i = 0; i < s->points.n; i++)
         most = MR_MAX(most, p[i].examples_per_s);
     while (p[best].examples_per_s < ENOUGH * most)
         best++;
-    for (int i = 0; i + 1 < s->points.n && s->doubles && isnan(s->knee); i++)
-        if (gain(&p[i], &p[i + 1]) < PAYS)
+    bool flat = true; /* from here to the end of the table */
+    for (int i = s->points.n - 2; i >= 0 && s->doubles; i--) {
+        bool pays = !(gain(&p[i], &p[i + 1]) < PAYS);
+        flat &= !pays;
+        if (flat)
             s->knee = p[i].value;
+        if (!flat && !pays)
+            s->dip = p[i].value;
+    }
+    if (!isnan(s->knee))
+        s->dip = NAN;
     s->best = p[best].value;
 }
 
@@ -153,7 +162,7 @@ static mr_status *find_what(const mr_simtrain_job *job, const char *name, what *
 mr_status *mr_simtrain_sweep_run(const mr_simtrain_job *job, const char *name, double from, double to, mr_simtrain_sweep *out)
 {
     what w;
-    *out = (mr_simtrain_sweep){.knee = NAN};
+    *out = (mr_simtrain_sweep){.knee = NAN, .dip = NAN};
     MR_TRY(mr_simtrain_check(job));
     MR_TRY(find_what(job, name, &w));
     bool doubles = w == WORKERS || w == PS;
@@ -172,12 +181,12 @@ mr_status *mr_simtrain_sweep_run(const mr_simtrain_job *job, const char *name, d
     if (st)
         mr_simtrain_sweep_deinit(out);
     else
-        conclude(out);
+        mr_simtrain_sweep_conclude(out);
     return st;
 }
 
 void mr_simtrain_sweep_deinit(mr_simtrain_sweep *s)
 {
     mr_vec_deinit(&s->points);
-    *s = (mr_simtrain_sweep){.knee = NAN};
+    *s = (mr_simtrain_sweep){.knee = NAN, .dip = NAN};
 }

@@ -67,6 +67,29 @@ MR_TEST(simtrain_a_sweep_over_backups_counts_by_one)
     mr_simtrain_sweep_deinit(&s);
 }
 
+/* The sentence under the table must hold for every row of it. */
+static void check_verdict(const double *examples_per_s, int n, const char *says)
+{
+    mr_simtrain_sweep s = {.what = "workers", .doubles = true};
+    mr_str out = {0};
+    for (int i = 0; i < n; i++)
+        mr_vec_push(&s.points, ((mr_simtrain_point){.value = (double)(1 << i), .examples_per_s = examples_per_s[i]}));
+    mr_simtrain_sweep_conclude(&s);
+    mr_simtrain_sweep_print(&s, &out);
+    if (!strstr(mr_str_z(&out), says))
+        mr_test_fail(__FILE__, __LINE__, "expected '%s' in\n%s", says, mr_str_z(&out));
+    mr_str_deinit(&out);
+    mr_simtrain_sweep_deinit(&s);
+}
+
+MR_TEST(simtrain_a_sweeps_verdict_holds_for_its_table)
+{
+    check_verdict((double[]){100, 102, 190, 350, 614}, 5, "\nAt 1 workers, twice as many add less than 5 %, but more of them help again.  The most examples/s, within 1 %, come with workers = 16.");
+    check_verdict((double[]){100, 102, 190, 350, 351}, 5, "\nFrom 8 workers on, twice as many add less than 5 %.  The most examples/s, within 1 %, come with workers = 8.");
+    check_verdict((double[]){100, 200, 210, 214, 180}, 5, "\nFrom 4 workers on, twice as many add less than 5 %.  The most examples/s, within 1 %, come with workers = 8.");
+    check_verdict((double[]){100, 190, 350}, 3, "\nTwice as many always add 5 % or more.");
+}
+
 MR_TEST(simtrain_a_sweep_refuses_what_makes_no_sense)
 {
     mr_simtrain_job j = small_job();

@@ -219,14 +219,18 @@ typedef struct mr_simtrain_sweep {
     char what[24];
     bool doubles; /* from one point to the next; else they are evenly apart */
     MR_VEC(mr_simtrain_point) points;
-    /* The smallest value from which twice as much adds under 5 % of throughput; NAN: it never gets so bad, or is not asked. */
+    /* The smallest value from which twice as much adds under 5 % of throughput, at each later point of the table; NAN: there
+     * is none, or it is not asked. */
     double knee;
+    double dip; /* without a knee: the first value whose double adds under 5 % although later ones add more; NAN: none */
     double best; /* the smallest value whose throughput is within 1 % of the highest */
 } mr_simtrain_sweep;
 
 /* what: "workers", "ps" (1, 2, 4, .. between from and to, both included) or "backup", "delay" (every one, or steps that
  * make 32).  INVALID_ARGUMENT for others. */
 mr_status *mr_simtrain_sweep_run(const mr_simtrain_job *job, const char *what, double from, double to, mr_simtrain_sweep *out);
+/* knee, dip and best of the points. */
+void mr_simtrain_sweep_conclude(mr_simtrain_sweep *s);
 void mr_simtrain_sweep_print(const mr_simtrain_sweep *s, mr_str *out);
 void mr_simtrain_sweep_deinit(mr_simtrain_sweep *s);
 
