@@ -90,6 +90,7 @@ _LATER.update(dict.fromkeys(
     "sparse_maximum sparse_merge sparse_minimum sparse_reduce_max sparse_reduce_max_sparse sparse_reduce_sum sparse_reduce_sum_sparse "
     "sparse_reorder sparse_reset_shape sparse_reshape sparse_retain sparse_slice sparse_softmax sparse_split "
     "sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense sparse_to_indicator sparse_transpose".split(), "sparse"))
+_LATER.update(dict.fromkeys("delete_session_tensor get_session_handle get_session_tensor".split(), "ops.session_handles"))
 _LATER.update(tables_initializer="ops.lookup", initialize_all_tables="ops.lookup")
 __dir__ = _lazy.listing(__name__, _LATER)
 __getattr__ = _lazy.attributes(

@@ -78,9 +78,29 @@ PRIVATE = {
     "python.client.device_lib": ["millrace.client.device_lib"],
     "python.client.timeline": ["millrace.client.timeline"],
     "python.data": ["millrace.data"],
-    "python.data.ops.dataset_ops": ["millrace.data"],
+    "python.data.experimental.ops.batching": ["millrace.data.experimental"],
+    "python.data.experimental.ops.cardinality": ["millrace.data.experimental"],
+    "python.data.experimental.ops.counter": ["millrace.data.experimental"],
+    "python.data.experimental.ops.distribute_options": ["millrace.data.options"],
+    "python.data.experimental.ops.error_ops": ["millrace.data.experimental"],
+    "python.data.experimental.ops.get_single_element": ["millrace.data.experimental"],
+    "python.data.experimental.ops.grouping": ["millrace.data.experimental"],
+    "python.data.experimental.ops.interleave_ops": ["millrace.data.experimental"],
+    "python.data.experimental.ops.optimization_options": ["millrace.data.options"],
+    "python.data.experimental.ops.random_ops": ["millrace.data.experimental"],
+    "python.data.experimental.ops.readers": ["millrace.data.experimental"],
+    "python.data.experimental.ops.resampling": ["millrace.data.experimental"],
+    "python.data.experimental.ops.scan_ops": ["millrace.data.experimental"],
+    "python.data.experimental.ops.shuffle_ops": ["millrace.data.experimental"],
+    "python.data.experimental.ops.stats_options": ["millrace.data.options"],
+    "python.data.experimental.ops.take_while_ops": ["millrace.data.experimental"],
+    "python.data.experimental.ops.threading_options": ["millrace.data.options"],
+    "python.data.experimental.ops.unique": ["millrace.data.experimental"],
+    "python.data.experimental.ops.writers": ["millrace.data.experimental"],
+    "python.data.ops.dataset_ops": ["millrace.data", "millrace.data.dataset"],
     "python.data.ops.iterator_ops": ["millrace.data"],
-    "python.data.util.nest": ["millrace.nest"],
+    "python.data.ops.readers": ["millrace.data.readers", "millrace.data"],
+    "python.data.util.nest": ["millrace.data.nest"],
     "python.debug": [],
     "python.eager.context": ["millrace.eager"],
     "python.estimator.canned.dnn": ["millrace.estimator.canned", "millrace.estimator"],
@@ -122,7 +142,7 @@ PRIVATE = {
     "python.framework.tensor_shape": ["millrace.framework.shapes"],
     "python.framework.tensor_spec": ["millrace.framework.type_spec"],
     "python.framework.tensor_util": ["millrace.framework.tensor_util", "millrace.framework.convert"],
-    "python.framework.test_util": ["millrace.test"],
+    "python.framework.test_util": ["millrace.test.util", "millrace.test"],
     "python.framework.type_spec": ["millrace.framework.type_spec"],
     "python.framework.versions": ["millrace.version"],
     "python.layers.base": ["millrace.layers"],
@@ -188,7 +208,8 @@ PRIVATE = {
     "python.ops.rnn_cell": ["millrace.nn.rnn_cell", "millrace.nn"],
     "python.ops.rnn_cell_impl": ["millrace.nn.rnn_cell", "millrace.nn"],
     "python.ops.script_ops": ["millrace.ops.script"],
-    "python.ops.session_ops": [],
+    "python.ops.session_ops": ["millrace.ops.session_handles"],
+    "python.ops.sparse_grad": [],
     "python.ops.sets": ["millrace.sets"],
     "python.ops.sparse_ops": ["millrace.sparse"],
     "python.ops.special_math_ops": [],
@@ -265,6 +286,8 @@ PRIVATE = {
     "python.training.training": ["millrace.train"],
     "python.training.training_ops": [],
     "python.training.training_util": ["millrace.train"],
+    "python.compat.compat": ["millrace.compat"],
+    "python.tf2": ["millrace.eager"],
     "python.util.compat": ["millrace.compat"],
     "python.util.deprecation": ["millrace.deprecation"],
     "python.util.nest": ["millrace.nest"],
@@ -295,8 +318,19 @@ class View(types.ModuleType):
         if name == "__all__":
             return self._public_names()
         if not name.startswith("__"):
-            # Modules come first: python.ops.variable_scope is one, tf.variable_scope is not.
-            if _plan(_path(self.__name__ + "." + name)) is not None:
+            # Modules that a table names come first: python.ops.variable_scope is one, tf.variable_scope is not.  Other modules
+            # come last: nn_ops.pool is a function, although millrace.nn.pool is also the file that has it.
+            path = _path(self.__name__ + "." + name)
+            if path in PRIVATE or path in MOVED or path in _messages() or _has_children(path):
+                return importlib.import_module(self.__name__ + "." + name)
+            for module in _present(self._sources):
+                try:
+                    found = getattr(module, name)
+                    if not isinstance(found, types.ModuleType):
+                        return found
+                except AttributeError:
+                    pass
+            if _plan(path) is not None:
                 return importlib.import_module(self.__name__ + "." + name)
             ours = sys.modules["millrace"]
             for module in _present(self._sources) + [ours, ours.raw_ops]:

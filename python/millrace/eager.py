@@ -9,6 +9,7 @@ def executing_eagerly():
 
 
 in_eager_mode = executing_eagerly
+enabled = executing_eagerly  # tensorflow.python.tf2: whether the behaviour of version 2 is on
 
 
 def in_graph_mode():

@@ -2,8 +2,8 @@
 
 import types as _types
 
-from .ops.lookup import (KeyValueTensorInitializer, MutableDenseHashTable, StaticHashTable, StaticVocabularyTable,
+from .ops.lookup import (DenseHashTable, KeyValueTensorInitializer, StaticHashTable, StaticVocabularyTable,
                          TextFileIndex,
                          TextFileInitializer)
 
-experimental = _types.SimpleNamespace(DenseHashTable=MutableDenseHashTable)
+experimental = _types.SimpleNamespace(DenseHashTable=DenseHashTable)

@@ -340,6 +340,7 @@ class Graph(_core.Graph):
         self._finalized = False
         self._written = {}            # the graph as bytes, while it is finalized
         self._unfeedable, self._unfetchable = set(), set()
+        self._handle_feeders, self._handle_operations = {}, {}  # of ops.session_handles
         self._position = 0            # of operations that are known here
         self._count = 0
         self._functions = {}

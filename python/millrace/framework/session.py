@@ -65,13 +65,17 @@ def _conversion_of(x, way):
 
 # ---- fetches ----
 
+_HANDLE_OPS = ("GetSessionHandle", "GetSessionHandleV2")  # their values come back as TensorHandles
+_MOST_DEAD_HANDLES = 10  # before their tensors are deleted, in one run
+
+
 class _Fetches:
     """What a run is to fetch: the tensors and operations in a nested structure, and the way back."""
 
-    __slots__ = ("tensors", "targets", "_at", "_build", "_graph", "_fed")
+    __slots__ = ("tensors", "targets", "_at", "_build", "_graph", "_fed", "_session")
 
-    def __init__(self, graph, fetches):
-        self._graph = graph
+    def __init__(self, graph, fetches, session=None):
+        self._graph, self._session = graph, session
         self.tensors, self.targets, self._at, self._fed = [], [], {}, None
         self._build = self._take(fetches)
 
@@ -142,6 +146,9 @@ class _Fetches:
         if at is None:
             at = self._at[e] = len(self.tensors)
             self.tensors.append(e)
+        if e.op.type in _HANDLE_OPS:
+            from ..ops.session_handles import TensorHandle
+            return lambda values: TensorHandle(values[at], e.op.inputs[0].dtype, self._session)
         return lambda values: values[at]
 
 
@@ -219,6 +226,8 @@ def feeds_of(graph, feed_dict):
             if t in graph._unfeedable:
                 raise ValueError("Tensor %s may not be fed." % t)
             _check_value(t, v)
+            if type(v).__name__ == "TensorHandle":  # of ops.session_handles, which few programs load
+                v = v.eval()
             feeds.append(t)
             values.append(v)
     return feeds, values
@@ -239,6 +248,7 @@ class BaseSession:
         self._graph = graph or ops.get_default_graph()
         target, config = _at_home(target, config)
         self._target, self._config, self._closed = target, config, False
+        self._dead_handles, self._dead_handles_lock = [], threading.RLock()  # its owner may collect a handle
         _watch_signals()
         self._session = _core.Session(self._graph, target, b"" if config is None else config.SerializeToString())
 
@@ -269,13 +279,14 @@ class BaseSession:
             raise RuntimeError("Attempted to use a closed Session.")
         graph = self._graph
         feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
+        moved = self._move_handles(feeds, values) if graph._handle_feeders else None  # noqa: F841 -- alive until the run is over
         if type(fetches) is ops.Tensor and fetches.graph is graph:  # the usual case, without ceremony
             if options is None and run_metadata is None and fetches.op not in graph._unfetchable:
-                if fetches not in feeds:
+                if fetches not in feeds and fetches.op.type not in _HANDLE_OPS:
                     return self._call(self._session.run, feeds, values, [fetches], [])[0]
         if not graph._count:
             raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
-        f = _Fetches(graph, fetches)
+        f = _Fetches(graph, fetches, self)
         f.give_back(feeds, values)
         if not f.tensors and not f.targets:  # nothing is asked for that is not known
             return f.results([])
@@ -287,6 +298,33 @@ class BaseSession:
         results, metadata = self._call(self._session.run, feeds, values, f.tensors, f.targets, coded, True)
         run_metadata.ParseFromString(metadata or b"")
         return f.results(results)
+
+    def _move_handles(self, feeds, values):
+        """Copies tensors whose handles are fed to operations on other devices; returns the handles of the copies."""
+        from ..ops import session_handles
+        moves = []
+        for i, t in enumerate(feeds):
+            if t in self._graph._handle_feeders:
+                found = session_handles.mover(self._graph, t, values[i])
+                if found is not None:
+                    moves.append((i, *found))
+        if not moves:
+            return None
+        handles = self.run([h for _, _, h in moves], {source: values[i] for i, source, _ in moves})
+        for (i, _, _), h in zip(moves, handles):
+            values[i] = h.handle
+        return handles
+
+    def _register_dead_handle(self, handle):
+        """Called when a TensorHandle goes, from any thread; its tensor is deleted together with some others."""
+        with self._dead_handles_lock:
+            self._dead_handles.append(handle)
+            if len(self._dead_handles) < _MOST_DEAD_HANDLES or self._closed or self._graph.finalized:
+                return
+            dead, self._dead_handles = self._dead_handles, []
+        from ..ops import session_handles
+        pairs = [session_handles.deleter(self._graph, i, h) for i, h in enumerate(dead)]
+        self.run([deletion for _, deletion in pairs], {holder: h for (holder, _), h in zip(pairs, dead)})
 
     def _feeds(self, feed_dict):
         return feeds_of(self._graph, feed_dict)
@@ -307,13 +345,13 @@ class BaseSession:
         return self._call(self._session.prepare_partial, tensors, f.tensors, f.targets)
 
     def partial_run(self, handle, fetches, feed_dict=None):
-        f = _Fetches(self._graph, fetches)
+        f = _Fetches(self._graph, fetches, self)
         feeds, values = self._feeds(feed_dict or {})
         return f.results(self._call(self._session.run_partial, handle, feeds, values, f.tensors, f.targets))
 
     def make_callable(self, fetches, feed_list=None, accept_options=False):
         """A function of the values of feed_list that runs fetches."""
-        f = _Fetches(self._graph, fetches)
+        f = _Fetches(self._graph, fetches, self)
         feeds = [self._graph.as_graph_element(t, allow_operation=False) for t in feed_list or []]
         session, tensors, targets, single = self._session, f.tensors, f.targets, f.results
         given_back = any(t in f._at for t in feeds)  # both fed and fetched

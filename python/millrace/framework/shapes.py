@@ -4,6 +4,10 @@ A TensorShape is a list of Dimensions or, when not even the rank is known, None;
 TensorFlow 1.x, iterating over a shape gives Dimensions, and comparing an unknown dimension gives None.
 """
 
+import itertools
+
+from .dtypes import DType
+
 
 class Dimension:
     """One dimension: a number, or None when it is not known."""
@@ -16,6 +20,8 @@ class Dimension:
         if value is None:
             self._value = None
             return
+        if isinstance(value, DType):
+            raise TypeError("Cannot convert %s to Dimension" % value)
         number = int(value)
         if not isinstance(value, (str, bytes)) and number != value:
             raise ValueError("Ambiguous dimension: %s" % value)
@@ -73,7 +79,11 @@ class Dimension:
     def __rfloordiv__(self, other):
         return self._with(other, lambda a, b: b // a)
 
-    __div__ = __truediv__ = __floordiv__
+    def __truediv__(self, other):
+        raise TypeError("unsupported operand type(s) for /: 'Dimension' and '%s', please use // instead" % type(other).__name__)
+
+    def __rtruediv__(self, other):
+        raise TypeError("unsupported operand type(s) for /: '%s' and 'Dimension', please use // instead" % type(other).__name__)
 
     def __mod__(self, other):
         return self._with(other, lambda a, b: a % b)
@@ -126,6 +136,9 @@ class Dimension:
     def __repr__(self):
         return "Dimension(%s)" % self._value
 
+    def __reduce__(self):
+        return Dimension, (self._value,)
+
 
 def as_dimension(value):
     return value if isinstance(value, Dimension) else Dimension(value)
@@ -143,6 +156,8 @@ class TensorShape:
             self._dims = None if dims._dims is None else list(dims._dims)
         elif hasattr(dims, "unknown_rank") and hasattr(dims, "dim"):  # a TensorShapeProto
             self._dims = None if dims.unknown_rank else [Dimension(d.size if d.size >= 0 else None) for d in dims.dim]
+        elif isinstance(dims, (str, bytes)):
+            raise TypeError("A string has ambiguous TensorShape, please wrap in a list or convert to an int: %s" % dims)
         elif isinstance(dims, (int, Dimension)) or not hasattr(dims, "__iter__"):
             self._dims = [as_dimension(dims)]
         else:
@@ -272,14 +287,21 @@ class TensorShape:
         return None if self._dims is None else tuple(d.value for d in self._dims)
 
     def __eq__(self, other):
+        """As in TensorFlow 1.x, a shape with an unknown dimension equals no other; two of unknown rank are equal."""
         try:
             other = as_shape(other)
         except (TypeError, ValueError):
             return NotImplemented
-        return self._tuple() == other._tuple()
+        return self._dims == other._dims
 
     def __ne__(self, other):
-        return not self == other
+        try:
+            other = as_shape(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+        if self._dims is None or other._dims is None:
+            raise ValueError("The inequality of unknown TensorShapes is undefined.")
+        return self._dims != other._dims
 
     def __hash__(self):
         return hash(self._tuple())
@@ -301,7 +323,7 @@ class TensorShape:
         return "TensorShape(%r)" % (self._dims,)
 
     def __reduce__(self):
-        return TensorShape, (self._tuple(),)
+        return TensorShape, (self._dims,)
 
 
 def as_shape(shape):
@@ -328,6 +350,44 @@ def matrix(rows, cols):
 def dimension_value(dimension):
     """The number in a Dimension; anything else as it is."""
     return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
+# ---- broadcasting ----
+
+def _broadcast_dims(x, y):
+    """The dimensions of x and y broadcast to each other, or None.  An unknown one is taken to fit a known one above 1."""
+    out = []
+    pairs = list(itertools.zip_longest(reversed(x.as_list()), reversed(y.as_list()), fillvalue=1))
+    for a, b in reversed(pairs):
+        if a is None or b is None:
+            known = b if a is None else a
+            out.append(known if known is not None and known > 1 else None)
+        elif a != b and a != 1 and b != 1:
+            return None
+        else:
+            out.append(b if a == 1 else a)
+    return out
+
+
+def is_broadcast_compatible(shape_x, shape_y):
+    if shape_x.ndims is None or shape_y.ndims is None:
+        return False
+    return _broadcast_dims(shape_x, shape_y) is not None
+
+
+def broadcast_shape(shape_x, shape_y):
+    """The shape of an elementwise operation on both."""
+    if shape_x.ndims is None or shape_y.ndims is None:
+        return unknown_shape()
+    dims = _broadcast_dims(shape_x, shape_y)
+    if dims is None:
+        raise ValueError("Incompatible shapes for broadcasting: %s and %s" % (shape_x, shape_y))
+    return TensorShape(dims)
+
+
+def has_fully_defined_shape(tensor):
+    """Of a tensor, or of something that holds one in `handle`."""
+    return tensor.shape.is_fully_defined()
 
 
 dimension_at_index = lambda shape, index: Dimension(None) if shape.ndims is None else shape.dims[index]

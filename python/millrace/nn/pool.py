@@ -7,7 +7,8 @@ from ..ops import array, random
 from ..ops.math import deprecated
 from .conv import channels_first, padding_attrs, per_dimension, with_space_to_batch
 
-__all__ = ["avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", "fractional_avg_pool", "fractional_max_pool",
+__all__ = ["avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", "fractional_avg_pool", "fractional_avg_pool_v2",
+           "fractional_max_pool", "fractional_max_pool_v2",
            "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2", "max_pool_with_argmax",
            "max_pool_with_argmax_v2", "pool"]
 
@@ -108,6 +109,15 @@ def _fractional(op_type):
 
 
 fractional_max_pool, fractional_avg_pool = _fractional("FractionalMaxPool"), _fractional("FractionalAvgPool")
+
+
+def _fractional_v2(f):
+    def g(value, pooling_ratio, pseudo_random=False, overlapping=False, seed=0, name=None):
+        return f(value, pooling_ratio, pseudo_random, overlapping, seed=seed, name=name)
+    return g
+
+
+fractional_max_pool_v2, fractional_avg_pool_v2 = _fractional_v2(fractional_max_pool), _fractional_v2(fractional_avg_pool)
 
 
 def pool(input, window_shape, pooling_type, padding, dilation_rate=None, strides=None, name=None, data_format=None,

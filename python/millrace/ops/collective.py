@@ -36,7 +36,7 @@ def broadcast_send(t, shape, dtype, group_size, group_key, instance_key, communi
     """Gives a tensor to all members."""
     _check_size(group_size, 2, "broadcast_send")
     t = convert.convert_to_tensor(t)
-    if t.shape != shapes.TensorShape(shape):
+    if t.shape._tuple() != shapes.TensorShape(shape)._tuple():
         raise ValueError("Shape of broadcast_send tensor %s not equal to declared shape %s" % (t.shape, shape))
     if t.dtype != dtype:
         raise ValueError("Type of broadcast_send tensor %s not equal to declared type %s" % (t.dtype, dtype))

@@ -5,6 +5,9 @@ runs; a mutable one is changed by operations.  Keys may be sparse tensors; then 
 """
 
 import collections
+import contextlib
+import numbers
+import uuid
 
 from ..framework import convert, dtypes, ops, sparse
 from ..framework.op_defs import call
@@ -24,6 +27,18 @@ initialize_all_tables = tables_initializer
 
 # ---- how a table is filled ----
 
+def _outside_of_loops():
+    """Tables that a loop or a condition makes are made once, outside of it."""
+    return ops.init_scope() if ops.get_default_graph()._get_control_flow_context() is not None else contextlib.nullcontext()
+
+
+def _check_table_dtypes(table, key_dtype, value_dtype):
+    if key_dtype.base_dtype is not table.key_dtype.base_dtype:
+        raise TypeError("Invalid key dtype, expected %s but got %s." % (table.key_dtype, key_dtype))
+    if value_dtype.base_dtype is not table.value_dtype.base_dtype:
+        raise TypeError("Invalid value dtype, expected %s but got %s." % (table.value_dtype, value_dtype))
+
+
 class TableInitializerBase:
     def __init__(self, key_dtype, value_dtype):
         self._key_dtype, self._value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
@@ -37,15 +52,16 @@ class KeyValueTensorInitializer(TableInitializerBase):
     """With pairs of keys and values."""
 
     def __init__(self, keys, values, key_dtype=None, value_dtype=None, name=None):
-        with ops.name_scope(name, "key_value_init") as scope:
+        with _outside_of_loops():
             self._keys = convert.convert_to_tensor(keys, key_dtype, name="keys")
             self._values = convert.convert_to_tensor(values, value_dtype, name="values")
-        self._name = scope
+        self._name = name if name is not None else "key_value_init"
         super().__init__(self._keys.dtype, self._values.dtype)
 
     def initialize(self, table):
-        with ops.name_scope(self._name) as scope:
-            op = call("InitializeTableV2", scope, table_handle=table.resource_handle, keys=self._keys, values=self._values)
+        _check_table_dtypes(table, self._keys.dtype, self._values.dtype)
+        with ops.name_scope(self._name):
+            op = call("InitializeTableV2", None, table_handle=table.resource_handle, keys=self._keys, values=self._values)
         ops.add_to_collection(ops.GraphKeys.TABLE_INITIALIZERS, op)
         return op
 
@@ -60,7 +76,7 @@ class TextFileInitializer(TableInitializerBase):
 
     def __init__(self, filename, key_dtype, key_index, value_dtype, value_index, vocab_size=None, delimiter="\t", name=None):
         if not isinstance(filename, ops.Tensor) and not filename:
-            raise ValueError("Filename required")
+            raise ValueError("Filename required for %s." % name)
         key_dtype, value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
         for what, index, dtype in ("key", key_index, key_dtype), ("value", value_index, value_dtype):
             if index < -2:
@@ -78,15 +94,14 @@ class TextFileInitializer(TableInitializerBase):
     @property
     def _shared_name(self):
         """Tables of one file can be one."""
-        if isinstance(self._file, ops.Tensor):
-            return ""
-        return "hash_table_%s_%s_%s_%s" % (self._file, "" if self._vocab_size is None else self._vocab_size, self._key_index,
-                                           self._value_index)
+        size = "_%d" % self._vocab_size if self._vocab_size else ""
+        return "hash_table_%s%s_%s_%s" % (self._file, size, self._key_index, self._value_index)
 
     def initialize(self, table):
-        with ops.name_scope(self._name, "text_file_init") as scope:
+        _check_table_dtypes(table, self.key_dtype, self.value_dtype)
+        with ops.name_scope(self._name, "text_file_init"):
             filename = convert.convert_to_tensor(self._file, dtypes.string, name="asset_filepath")
-            op = call("InitializeTableFromTextFileV2", scope, table_handle=table.resource_handle, filename=filename,
+            op = call("InitializeTableFromTextFileV2", None, table_handle=table.resource_handle, filename=filename,
                       key_index=self._key_index, value_index=self._value_index,
                       vocab_size=-1 if self._vocab_size is None else self._vocab_size, delimiter=self._delimiter)
         ops.add_to_collection(ops.GraphKeys.TABLE_INITIALIZERS, op)
@@ -131,11 +146,13 @@ class LookupInterface:
     value_dtype = property(lambda self: self._value_dtype)
     resource_handle = property(lambda self: self._table)
     table_ref = property(lambda self: self._table)
-    _value_shape = ()
+    _value_shape, _key_rank = (), 0  # a key of a dense table may be a vector
+
+    _lookup_name = "Lookup"
 
     @property
     def name(self):
-        return self._table.op.name
+        return self._table.op.name.split("/")[-1]
 
     def size(self, name=None):
         with ops.name_scope(name, "%s_Size" % self.name):
@@ -147,18 +164,25 @@ class LookupInterface:
             keys = convert.convert_to_tensor(keys, self._key_dtype if not hasattr(keys, "dtype") else None, name="keys")
         if keys.dtype.base_dtype is not self._key_dtype:
             raise TypeError("Signature mismatch. Keys must be dtype %s, got %s." % (self._key_dtype, keys.dtype))
-        with ops.name_scope(name, "%s_Lookup" % self.name.replace(":", "_")):
+        with ops.name_scope(name, "%s_%s" % (self.name, self._lookup_name)):
             return _of_values(keys, self._find)
 
     def _find(self, keys):
         found = call("LookupTableFindV2", None, table_handle=self._table, keys=keys, default_value=self._default_value)
-        found.set_shape(keys.shape.concatenate(self._value_shape))
+        shape = keys.shape
+        if self._key_rank and shape.ndims is not None:
+            shape = shape[:shape.ndims - self._key_rank]
+        found.set_shape(shape.concatenate(self._value_shape))
         return found
 
     def export(self, name=None):
         """(keys, values), all of them."""
-        with ops.name_scope(name, "%s_lookup_table_export_values" % self.name):
-            return call("LookupTableExportV2", None, table_handle=self._table, Tkeys=self._key_dtype, Tvalues=self._value_dtype)
+        with ops.name_scope(name, "%s_%s" % (self.name, self._export_name)):
+            keys, values = call("LookupTableExportV2", None, table_handle=self._table, Tkeys=self._key_dtype,
+                                Tvalues=self._value_dtype)
+        return keys, values
+
+    _export_name = "lookup_table_export_values"
 
 
 class StaticHashTable(LookupInterface):
@@ -166,11 +190,22 @@ class StaticHashTable(LookupInterface):
 
     def __init__(self, initializer, default_value, shared_name=None, name=None):
         super().__init__(initializer.key_dtype, initializer.value_dtype)
-        with ops.name_scope(None, "hash_table") as scope:
-            self._default_value = convert.convert_to_tensor(default_value, self._value_dtype)
-            self._table = call("HashTableV2", name or scope, shared_name=shared_name or initializer._shared_name,
-                               key_dtype=self._key_dtype, value_dtype=self._value_dtype)
+        self._default_value = convert.convert_to_tensor(default_value, self._value_dtype)
+        self._default_value.shape.assert_is_compatible_with([])
+        # Without a name that is shared, each kernel would have a table of its own.
+        shared_name = shared_name or initializer._shared_name or "hash_table_%s" % uuid.uuid4()
+        with ops.init_scope():
+            self._table = call("HashTableV2", name or "hash_table", shared_name=shared_name, key_dtype=self._key_dtype,
+                               value_dtype=self._value_dtype)
+        with _outside_of_loops():
             self._init_op = initializer.initialize(self)
+
+    _export_name = "Export"
+
+    def export(self, name=None):
+        keys, values = super().export(name)
+        values.set_shape(keys.shape)
+        return keys, values
 
     initializer = property(lambda self: self._init_op)
     init = initializer
@@ -200,8 +235,20 @@ def _saveable(table, name):
 
 
 class _Mutable(LookupInterface):
+    _lookup_name = "lookup_table_find"
+
     def _keep_in_checkpoints(self, name):
-        ops.add_to_collection(ops.GraphKeys.SAVEABLE_OBJECTS, _saveable(self, name))
+        self._saveable = _saveable(self, name)
+        ops.add_to_collection(ops.GraphKeys.SAVEABLE_OBJECTS, self._saveable)
+
+    def _saveables(self):
+        """What a saver that is given the table itself saves."""
+        return [self._saveable]
+
+    def lookup(self, keys, name=None):
+        if not isinstance(keys, sparse.SparseTensor):
+            keys = convert.convert_to_tensor(keys, self._key_dtype, name="keys")
+        return super().lookup(keys, name)
 
     def insert(self, keys, values, name=None):
         """The operation that puts pairs in, over former values."""
@@ -210,9 +257,13 @@ class _Mutable(LookupInterface):
             values = convert.convert_to_tensor(values, self._value_dtype, name="values")
             return call("LookupTableInsertV2", None, table_handle=self._table, keys=keys, values=values)
 
+    insert_or_assign = insert
+
     def remove(self, keys, name=None):
+        keys = convert.convert_to_tensor(keys, name="keys")
+        if keys.dtype.base_dtype is not self._key_dtype:
+            raise TypeError("Signature mismatch. Keys must be dtype %s, got %s." % (self._key_dtype, keys.dtype))
         with ops.name_scope(name, "%s_lookup_table_remove" % self.name):
-            keys = convert.convert_to_tensor(keys, self._key_dtype, name="keys")
             return call("LookupTableRemoveV2", None, table_handle=self._table, keys=keys)
 
     erase = remove
@@ -225,7 +276,9 @@ class MutableHashTable(_Mutable):
         super().__init__(key_dtype, value_dtype)
         self._default_value = convert.convert_to_tensor(default_value, self._value_dtype)
         self._value_shape = self._default_value.shape
-        of = dict(shared_name=shared_name or "", key_dtype=self._key_dtype, value_dtype=self._value_dtype)
+        # A table that is saved is one for all workers, so it is shared by its node's name at least.
+        of = dict(shared_name=shared_name or "", use_node_name_sharing=bool(checkpoint and shared_name is None),
+                  key_dtype=self._key_dtype, value_dtype=self._value_dtype)
         if self._value_shape.ndims == 0:
             self._table = call("MutableHashTableV2", name, **of)
         else:
@@ -245,12 +298,24 @@ class MutableDenseHashTable(_Mutable):
             raise TypeError("deleted_key is required")
         self._default_value = convert.convert_to_tensor(default_value, self._value_dtype, name="default_value")
         self._value_shape = self._default_value.shape
-        self._table = call("MutableDenseHashTableV2", name, empty_key=convert.convert_to_tensor(empty_key, self._key_dtype),
-                           deleted_key=convert.convert_to_tensor(deleted_key, self._key_dtype), shared_name=shared_name or "",
+        empty_key = convert.convert_to_tensor(empty_key, self._key_dtype, name="empty_key")
+        self._key_rank = empty_key.shape.ndims or 0
+        self._table = call("MutableDenseHashTableV2", name, empty_key=empty_key,
+                           deleted_key=convert.convert_to_tensor(deleted_key, self._key_dtype, name="deleted_key"),
+                           shared_name=shared_name or "", use_node_name_sharing=bool(checkpoint and shared_name is None),
                            value_dtype=self._value_dtype, value_shape=self._value_shape,
                            initial_num_buckets=initial_num_buckets or 131072)
         if checkpoint:
             self._keep_in_checkpoints(name)
+
+
+class DenseHashTable(MutableDenseHashTable):
+    """tf.lookup.experimental.DenseHashTable"""
+
+    def __init__(self, key_dtype, value_dtype, default_value, empty_key, deleted_key, initial_num_buckets=None,
+                 name="MutableDenseHashTable", checkpoint=True):
+        super().__init__(key_dtype, value_dtype, default_value, empty_key, deleted_key, initial_num_buckets, None, name,
+                         checkpoint)
 
 
 # ---- numbers for keys that no table has ----
@@ -268,6 +333,8 @@ class StrongHashSpec(HasherSpec):
     def __new__(cls, key):
         if len(key) != 2:
             raise ValueError("key must have size 2, got %s." % len(key))
+        if not all(isinstance(k, numbers.Integral) for k in key):
+            raise TypeError("Invalid key %s. Must be unsigned integer values." % key)
         return super().__new__(cls, "stronghash", key)
 
 
@@ -275,11 +342,25 @@ class IdTableWithHashBuckets(LookupInterface):
     """Numbers of a table, and of so many buckets behind them for keys that it does not have."""
 
     def __init__(self, table, num_oov_buckets, hasher_spec=FastHashSpec, name=None, key_dtype=None):
-        self._inner, self._buckets, self._hasher = table, num_oov_buckets, hasher_spec
-        self._own_name = (name or (table.name + "_" if table else "") + "string_to_index").rstrip("/")
+        key_dtype = dtypes.as_dtype(key_dtype or (table.key_dtype if table else dtypes.string))
         if table is None and num_oov_buckets <= 0:
-            raise ValueError("oov_buckets must be > 0 if no table is supplied")
-        super().__init__(key_dtype or (table.key_dtype if table else dtypes.string), dtypes.int64)
+            raise ValueError("oov_buckets must be > 0 if no table is supplied.")
+        if table is not None:
+            if table.key_dtype not in (dtypes.int64, dtypes.string):
+                raise TypeError("Invalid key dtype, expected one of %s, but got %s." %
+                                ((dtypes.int64, dtypes.string), key_dtype))
+            if table.key_dtype.is_integer != key_dtype.is_integer:
+                raise TypeError("Invalid key dtype, expected %s but got %s." %
+                                ("integer" if key_dtype.is_integer else "non-integer", table.key_dtype))
+            if table.value_dtype is not dtypes.int64:
+                raise TypeError("Invalid value dtype, expected %s but got %s." % (dtypes.int64, table.value_dtype))
+        if not key_dtype.is_integer and key_dtype is not dtypes.string:
+            raise TypeError("Invalid key_dtype, expected integer or string, got %s." % key_dtype)
+        if not isinstance(hasher_spec, HasherSpec):
+            raise TypeError("hasher_spec must be of type HasherSpec, got %s" % (hasher_spec,))
+        self._inner, self._buckets, self._hasher = table, num_oov_buckets, hasher_spec
+        self._own_name = ((name or "").rstrip("/") or (table.name if table else "hash_bucket")).split("/")[-1]
+        super().__init__(key_dtype, dtypes.int64)
 
     name = property(lambda self: self._own_name)
     initializer = property(lambda self: self._inner.initializer if self._inner else control_flow.no_op())
@@ -294,18 +375,23 @@ class IdTableWithHashBuckets(LookupInterface):
     def _hash(self, keys):
         text = call("AsString", None, input=keys) if keys.dtype is not dtypes.string else keys
         if self._hasher.hasher == "stronghash":
-            return call("StringToHashBucketStrong", None, input=text, num_buckets=self._buckets, key=self._hasher.key)
-        return call("StringToHashBucketFast", None, input=text, num_buckets=self._buckets)
+            return call("StringToHashBucketStrong", "hash_bucket", input=text, num_buckets=self._buckets, key=self._hasher.key)
+        if self._hasher.hasher == "legacy":
+            return call("StringToHashBucket", "hash_bucket", string_tensor=text, num_buckets=self._buckets)
+        if self._hasher.hasher != "fasthash":
+            raise ValueError("Unknown hasher %s" % self._hasher.hasher)
+        return call("StringToHashBucketFast", "hash_bucket", input=text, num_buckets=self._buckets)
 
     def _find(self, keys):
         keys = convert.convert_to_tensor(keys)
         if self._inner is None:
             return self._hash(keys)
         inner_keys = math.cast(keys, self._inner.key_dtype) if keys.dtype is not self._inner.key_dtype else keys
-        ids = self._inner.lookup(inner_keys)
         if not self._buckets:
-            return ids
-        buckets = math.add(self._hash(keys), self._inner.size())
+            return self._inner.lookup(inner_keys)
+        buckets = self._hash(inner_keys)
+        ids = self._inner.lookup(inner_keys)
+        buckets = math.add(buckets, self._inner.size())
         return array.where(math.not_equal(ids, self._inner.default_value), ids, buckets)
 
 
@@ -333,10 +419,17 @@ def _checked_keys(num_oov_buckets, dtype):
     return dtype
 
 
-def _index_table(initializer, num_oov_buckets, default_value, hasher_spec, name, key_dtype):
-    table = StaticHashTable(initializer, default_value, name=name)
+def _check_vocab_size(vocab_size, vocabulary_file):
+    if vocab_size is not None and vocab_size < 1:
+        if isinstance(vocabulary_file, ops.Tensor):
+            vocabulary_file = convert.constant_value(vocabulary_file)
+            vocabulary_file = "?" if vocabulary_file is None else vocabulary_file
+        raise ValueError("vocab_size must be greater than 0, got %d. vocabulary_file: %s" % (vocab_size, vocabulary_file))
+
+
+def _index_table(table, num_oov_buckets, hasher_spec, key_dtype):
     if num_oov_buckets:
-        return IdTableWithHashBuckets(table, num_oov_buckets, hasher_spec, name and name + "_hash", key_dtype)
+        return IdTableWithHashBuckets(table, num_oov_buckets, hasher_spec, key_dtype=key_dtype)
     return table
 
 
@@ -346,12 +439,14 @@ def index_table_from_file(vocabulary_file=None, num_oov_buckets=0, vocab_size=No
     """From the lines of a file to their numbers."""
     if vocabulary_file is None or isinstance(vocabulary_file, str) and not vocabulary_file:
         raise ValueError("vocabulary_file must be specified and must not be empty.")
+    _check_vocab_size(vocab_size, vocabulary_file)
     key_dtype = _checked_keys(num_oov_buckets, key_dtype)
     with ops.name_scope(name, "string_to_index"):
         stored = dtypes.int64 if key_dtype.is_integer else key_dtype
-        initializer = TextFileIdTableInitializer(vocabulary_file, key_column_index, value_column_index, vocab_size, delimiter,
-                                                 "table_init", stored)
-        return _index_table(initializer, num_oov_buckets, default_value, hasher_spec, None, key_dtype)
+        with ops.name_scope(None, "hash_table"):
+            table = StaticHashTable(TextFileIdTableInitializer(vocabulary_file, key_column_index, value_column_index, vocab_size,
+                                                               delimiter, "table_init", stored), default_value)
+        return _index_table(table, num_oov_buckets, hasher_spec, key_dtype)
 
 
 def index_table_from_tensor(vocabulary_list=None, num_oov_buckets=0, default_value=-1, hasher_spec=FastHashSpec,
@@ -366,11 +461,12 @@ def index_table_from_tensor(vocabulary_list=None, num_oov_buckets=0, default_val
         keys = convert.convert_to_tensor(vocabulary_list)
         if keys.dtype.is_integer != dtype.is_integer:
             raise ValueError("Expected %s, got %s." % ("integer" if dtype.is_integer else "non-integer", keys.dtype))
-        if dtype.is_integer:
-            keys = math.cast(keys, dtypes.int64)
         values = math.cast(math.range(array.size(keys)), dtypes.int64)
-        initializer = KeyValueTensorInitializer(keys, values, keys.dtype, dtypes.int64, name="table_init")
-        return _index_table(initializer, num_oov_buckets, default_value, hasher_spec, None, dtype)
+        with ops.name_scope(None, "hash_table"):
+            keys = math.cast(keys, dtypes.int64) if dtype.is_integer else keys
+            table = StaticHashTable(KeyValueTensorInitializer(keys, values, keys.dtype, dtypes.int64, name="table_init"),
+                                    default_value)
+        return _index_table(table, num_oov_buckets, hasher_spec, dtype)
 
 
 def index_to_string_table_from_file(vocabulary_file, vocab_size=None, default_value="UNK", name=None,
@@ -379,6 +475,7 @@ def index_to_string_table_from_file(vocabulary_file, vocab_size=None, default_va
     """From numbers of lines to the lines."""
     if not isinstance(vocabulary_file, ops.Tensor) and not vocabulary_file:
         raise ValueError("vocabulary_file must be specified and must not be empty.")
+    _check_vocab_size(vocab_size, vocabulary_file)
     with ops.name_scope(name, "index_to_string"):
         return StaticHashTable(TextFileStringTableInitializer(vocabulary_file, key_column_index, value_column_index, vocab_size,
                                                               delimiter,

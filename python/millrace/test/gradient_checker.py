@@ -41,8 +41,9 @@ def _parts(a):
 
 def _by_gradient(x, x_value, y, y_shape, feeds):
     from ..ops.gradients import gradients
+    from ..ops.array import identity
     dy = convert.constant(np.zeros(y_shape, y.dtype.base_dtype.as_numpy_dtype), name="dy")
-    dx = gradients(y, x, dy)[0]
+    dx = gradients(y, x, identity(dy))[0]  # of an addition it is this tensor, and what is fed cannot be fetched
     run = ops.get_default_session().run
     probe = np.zeros(y_shape, y.dtype.base_dtype.as_numpy_dtype)
     flat = _parts(probe) if probe.size else probe.ravel()
@@ -53,7 +54,7 @@ def _by_gradient(x, x_value, y, y_shape, feeds):
         seed = one.view(probe.dtype).reshape(y_shape)
         if dx is None:
             continue
-        got = run(dx, {x: x_value, dy: seed, **feeds})
+        got = run(dx, {**feeds, x: x_value, dy: seed})
         if hasattr(got, "indices"):
             dense = np.zeros(x_value.shape, got.values.dtype)
             np.add.at(dense, got.indices, got.values)
@@ -72,7 +73,7 @@ def _by_differences(x, x_value, y, delta, feeds):
             moved = flat.copy()
             moved[i] += sign * delta
             value = moved.astype(x_value.real.dtype).view(x_value.dtype).reshape(x_value.shape)
-            sides.append(_parts(run(y, {x: value, **feeds})).astype(np.float64))
+            sides.append(_parts(run(y, {**feeds, x: value})).astype(np.float64))
         rows.append((sides[0] - sides[1]) / (2 * delta))
     return np.array(rows) if rows else np.zeros([0, 0])
 
