@@ -122,18 +122,24 @@ mr_status *mr_list_give(mr_run *r, int i, mr_list *l)
 
 /* ---- elements ---- */
 
+static bool fits(const mr_list *l, int rank, const int64_t *dims)
+{
+    const mr_pshape *s = l->shape;
+    bool fits = s->rank < 0 || s->rank == rank;
+    for (int k = 0; fits && k < s->rank; k++)
+        fits = s->dims[k] < 0 || s->dims[k] == dims[k];
+    return fits;
+}
+
 mr_status *mr_list_check_value(const mr_list *l, const mr_tensor *t)
 {
     if (t->dtype != l->dtype)
         return mr_invalid("Invalid data types; list elements %s but tried to append %s", mr_dtype_name(l->dtype),
                           mr_dtype_name(t->dtype));
-    const mr_pshape *s = l->shape;
-    bool fits = s->rank < 0 || s->rank == t->rank;
-    for (int k = 0; fits && k < s->rank; k++)
-        fits = s->dims[k] < 0 || s->dims[k] == t->dims[k];
-    return fits ? NULL
-                : mr_invalid("Tried to append a tensor with incompatible shape to a list. Op element shape: %s list shape: %s",
-                             MR_TENSOR_SHAPE(t), MR_PSHAPE_TEXT(s));
+    return fits(l, t->rank, t->dims)
+               ? NULL
+               : mr_invalid("Tried to append a tensor with incompatible shape to a list. Op element shape: %s list shape: %s",
+                            MR_TENSOR_SHAPE(t), MR_PSHAPE_TEXT(l->shape));
 }
 
 mr_status *mr_list_push(mr_list *l, mr_tensor *t)
@@ -148,9 +154,12 @@ mr_status *mr_list_push(mr_list *l, mr_tensor *t)
 
 mr_status *mr_list_set(mr_list *l, int64_t i, mr_tensor *t)
 {
-    MR_TRY(mr_list_check_value(l, t));
     if (i < 0 || i >= l->e.n)
         return mr_invalid("Trying to modify element %lld in a list with %d elements.", (long long)i, l->e.n);
+    if (!fits(l, t->rank, t->dims))
+        return mr_invalid("Tried to set a tensor with incompatible shape at a list index. Item element shape: %s list shape: %s",
+                          MR_TENSOR_SHAPE(t), MR_PSHAPE_TEXT(l->shape));
+    MR_TRY(mr_list_check_value(l, t));
     mr_tensor_unref(l->e.p[i]);
     l->e.p[i] = mr_tensor_ref(t);
     return NULL;
@@ -164,9 +173,8 @@ mr_status *mr_list_read(mr_run *r, const mr_list *l, int64_t i, const mr_pshape 
     if (*out)
         return NULL;
     if (!mr_pshape_full(shape))
-        return mr_invalid("Trying to read an uninitialized element but element_shape is not fully defined. Element: %lld, "
-                          "element_shape: %s",
-                          (long long)i, MR_PSHAPE_TEXT(shape));
+        return mr_invalid("Trying to read an uninitialized tensor but element_shape is not fully defined: %s and no list element is "
+                          "set.", MR_PSHAPE_TEXT(shape));
     return mr_tensor_zeros(mr_run_allocator(r), l->dtype, shape->rank, shape->dims, out);
 }
 
@@ -198,12 +206,27 @@ mr_status *mr_list_shape_in(const mr_run *r, int in, mr_pshape **out)
 
 mr_status *mr_list_merge_shape(const mr_pshape *a, const mr_pshape *b, mr_pshape **out)
 {
+    if (a->rank >= 0 && b->rank >= 0 && a->rank != b->rank)
+        return mr_invalid("PartialTensorShape: Incompatible ranks during merge: %d vs. %d", a->rank, b->rank);
     if (!mr_pshape_compatible(a, b))
-        return mr_invalid("Incompatible shapes during merge: %s vs. %s", MR_PSHAPE_TEXT(a), MR_PSHAPE_TEXT(b));
+        return mr_invalid("PartialTensorShape: Incompatible shapes during merge: %s vs. %s", MR_PSHAPE_TEXT(a), MR_PSHAPE_TEXT(b));
     *out = mr_list_copy_shape(a->rank < 0 ? b : a);
     for (int i = 0; a->rank >= 0 && b->rank >= 0 && i < a->rank; i++)
         if ((*out)->dims[i] < 0)
             (*out)->dims[i] = b->dims[i];
+    return NULL;
+}
+
+mr_status *mr_list_refine_shape(const mr_tensor *t, int from, mr_pshape **shape)
+{
+    mr_pshape *s = mr_alloc(sizeof *s + sizeof s->dims[0] * t->rank), *both;
+    s->rank = t->rank - from;
+    memcpy(s->dims, t->dims + from, sizeof s->dims[0] * (size_t)s->rank);
+    mr_status *st = mr_list_merge_shape(*shape, s, &both);
+    mr_free(s);
+    MR_TRY(st);
+    mr_free(*shape);
+    *shape = both;
     return NULL;
 }
 
@@ -252,6 +275,9 @@ static mr_status *list_add(const mr_object *ox, const mr_object *oy, mr_allocato
     if (x->dtype != y->dtype)
         return mr_invalid("Trying to add two lists of tensors of different dtypes. One is %s and the other is %s",
                           mr_dtype_name(x->dtype), mr_dtype_name(y->dtype));
+    if (!mr_pshape_compatible(x->shape, y->shape))
+        return mr_invalid("Trying to add two lists of tensors with incompatible element shapes. One is %s and the other is %s",
+                          MR_PSHAPE_TEXT(x->shape), MR_PSHAPE_TEXT(y->shape));
     if (x->e.n != y->e.n)
         return mr_invalid("Trying to add two lists of tensors with different lengths. One is %d and the other is %d", x->e.n,
                           y->e.n);

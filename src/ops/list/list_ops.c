@@ -114,16 +114,31 @@ static mr_status *read_shape(mr_run *r, int in, const mr_list *l, mr_pshape **ou
     return st;
 }
 
+/* Element i.  Only if it is missing does its shape count: input `in`, the list's and, with any, that of elements that are
+ * set, which must all agree then. */
+static mr_status *read_element(mr_run *r, const mr_list *l, int64_t i, int in, bool any, mr_tensor **out)
+{
+    mr_pshape *shape = NULL;
+    mr_status *st = NULL;
+    if (i < 0 || i >= l->e.n || l->e.p[i])
+        return mr_list_read(r, l, i, &mr_pshape_unknown, out);
+    MR_GO(read_shape(r, in, l, &shape));
+    if (any && !mr_pshape_full(shape))
+        for (int k = 0; k < l->e.n; k++)
+            if (l->e.p[k])
+                MR_GO(mr_list_refine_shape(l->e.p[k], 0, &shape));
+    MR_GO(mr_list_read(r, l, i, shape, out));
+out:
+    mr_free(shape);
+    return st;
+}
+
 static mr_status *pop_from(mr_run *r, mr_list *l)
 {
-    mr_pshape *shape;
     mr_tensor *t;
     if (l->e.n == 0)
         return mr_invalid("Trying to pop from an empty list.");
-    MR_TRY(read_shape(r, 1, l, &shape));
-    mr_status *st = mr_list_read(r, l, l->e.n - 1, shape, &t);
-    mr_free(shape);
-    MR_TRY(st);
+    MR_TRY(read_element(r, l, l->e.n - 1, 1, false, &t));
     mr_run_set(r, 1, t);
     return mr_list_resize(l, l->e.n - 1);
 }
@@ -152,7 +167,11 @@ MR_OP(TensorListPopBack,
         "e = EmptyTensorList element_dtype=$T: int32[2], -1; l = TensorListPushBack: e, [1, 2]; nograd "
         "element_dtype=$T: l, -1 -> shape(), [1, 2]",
         "l = TensorListReserve element_dtype=float: int32[2], 1; element_dtype=float: l, -1 -> shape(), [0, 0]",
-        "l = TensorListReserve element_dtype=float: int32 -1, 1; element_dtype=float: l, -1 -> !INVALID_ARGUMENT",
+        "l = TensorListReserve element_dtype=float: int32 -1, 1; element_dtype=float: l, -1 -> !INVALID_ARGUMENT Trying to read an "
+        "uninitialized tensor but element_shape is not fully defined",
+        "l = TensorListReserve element_dtype=float: int32[-1, 3], 1; element_dtype=float: l, [2, 3] -> shape(), [[0, 0, 0], [0, 0, 0]]",
+        "l = TensorListReserve element_dtype=float: int32[-1, 2], 1; element_dtype=float: l, [1, 3] -> !INVALID_ARGUMENT Incompatible "
+        "shapes during merge: [1,3] vs. [?,2]",
         "l = EmptyTensorList element_dtype=float: int32[2], -1; element_dtype=float: l, [2] -> !INVALID_ARGUMENT empty list"));
 
 /* ---- elements by index ---- */
@@ -161,16 +180,12 @@ static mr_status *get(mr_run *r)
 {
     const mr_list *l;
     int64_t i;
-    mr_pshape *shape;
     mr_tensor *t;
     MR_TRY(mr_list_in(r, 0, mr_out_dtype(r, 0), &l));
     MR_TRY(mr_in_scalar_int(r, 1, "index", &i));
-    MR_TRY(read_shape(r, 2, l, &shape));
-    mr_status *st = mr_list_read(r, l, i, shape, &t);
-    mr_free(shape);
-    if (!st)
-        mr_run_set(r, 0, t);
-    return st;
+    MR_TRY(read_element(r, l, i, 2, true, &t));
+    mr_run_set(r, 0, t);
+    return NULL;
 }
 
 static void get_backward(mr_grad *g)
@@ -194,6 +209,12 @@ MR_OP(TensorListGetItem,
         "l = TensorListFromTensor element_dtype=$T: [[1, 2], [3, 4]], int32[2]; nograd element_dtype=$T: l, 1, "
         "[2] -> [3, 4]",
         "l = TensorListReserve element_dtype=float: int32[2], 1; element_dtype=float: l, 0, [2] -> [0, 0]",
+        "l = TensorListReserve element_dtype=float: int32 -1, 2; m = TensorListSetItem: l, 1, float[1, 2]; element_dtype=float: m, "
+        "0, -1 -> [0, 0]",
+        "l = TensorListReserve element_dtype=float: int32 -1, 3; m = TensorListSetItem: l, 1, float[1, 2]; n = TensorListSetItem: m, "
+        "2, float[1]; element_dtype=float: n, 0, -1 -> !INVALID_ARGUMENT Incompatible shapes during merge: [2] vs. [1]",
+        "l = TensorListReserve element_dtype=float: int32 -1, 2; element_dtype=float: l, 0, -1 -> !INVALID_ARGUMENT Trying to read an "
+        "uninitialized tensor but element_shape is not fully defined: <unknown> and no list element is set.",
         "l = TensorListReserve element_dtype=float: int32[2], 1; element_dtype=float: l, 1, [2] -> !INVALID_ARGUMENT "
         "access element 1",
         "l = TensorListReserve element_dtype=float: int32[2], 1; element_dtype=float: l, 0, [3] -> !INVALID_ARGUMENT"));
@@ -310,15 +331,15 @@ MR_OP(TensorListResize,
 static mr_status *join_one(mr_run *r, int64_t i, mr_dtype type, mr_object **out)
 {
     const mr_list *a, *b;
-    mr_pshape *shape;
     MR_TRY(mr_list_in_at(r, 0, i, &a));
     MR_TRY(mr_list_in_at(r, 1, i, &b));
     if (a->dtype != type || b->dtype != type)
-        return mr_invalid("input_a and input_b must be lists of %s; they are of %s and %s", mr_dtype_name(type),
-                          mr_dtype_name(a->dtype), mr_dtype_name(b->dtype));
-    MR_TRY(mr_list_merge_shape(a->shape, b->shape, &shape));
-    mr_list *l = mr_list_new(type, shape, -1);
-    mr_free(shape);
+        return mr_invalid("input_%c[%lld].dtype != element_dtype.  Saw: %s vs. %s", a->dtype != type ? 'a' : 'b', (long long)i,
+                          mr_dtype_name(a->dtype != type ? a->dtype : b->dtype), mr_dtype_name(type));
+    if (!mr_pshape_eq(a->shape, b->shape))
+        return mr_invalid("input_a and input_b TensorList element shapes are not identical at index %lld.  Saw %s vs. %s",
+                          (long long)i, MR_PSHAPE_TEXT(a->shape), MR_PSHAPE_TEXT(b->shape));
+    mr_list *l = mr_list_new(type, a->shape, a->max);
     mr_status *st = mr_list_resize(l, (int64_t)a->e.n + b->e.n);
     for (int k = 0; !st && k < l->e.n; k++)
         l->e.p[k] = mr_tensor_ref(k < a->e.n ? a->e.p[k] : b->e.p[k - a->e.n]);
@@ -336,7 +357,7 @@ static mr_status *join(mr_run *r)
     mr_tensor *out;
     MR_TRY(mr_node_get_type(r->node, "element_dtype", &type));
     if (!mr_tensor_same_shape(a, b))
-        return mr_invalid("input_a and input_b must have equal shapes; they are %s and %s", MR_TENSOR_SHAPE(a), MR_TENSOR_SHAPE(b));
+        return mr_invalid("Incompatible input TensorList tensor shapes: %s vs. %s", MR_TENSOR_SHAPE(a), MR_TENSOR_SHAPE(b));
     MR_TRY(mr_run_output(r, 0, a->rank, a->dims, &out));
     for (int64_t i = 0; i < a->n; i++)
         MR_TRY(join_one(r, i, type, &MR_DATA(mr_object *, out)[i]));
@@ -352,6 +373,7 @@ MR_OP(TensorListConcatLists,
     .kernels  = MR_KERNELS(MR_CPU_ANY(join)),
     .examples = MR_EXAMPLES(
         "l = TensorListReserve element_dtype=$T: int32[2], 2; element_dtype=$T: l, l -> shape()",
+        "l = EmptyTensorList element_dtype=float: int32 -1, -1; element_dtype=float: l, l -> shape()",
         "l = TensorListReserve element_dtype=float: int32[2], 2; m = TensorListReserve element_dtype=float: int32[3], 2; "
         "element_dtype=float: l, m -> !INVALID_ARGUMENT",
         "l = TensorListReserve element_dtype=int32: int32[2], 2; element_dtype=float: l, l -> !INVALID_ARGUMENT"));
@@ -363,6 +385,9 @@ static mr_status *push_row(mr_run *r, int64_t i, mr_object **out)
     const mr_tensor *rows = mr_in(r, 1);
     mr_tensor *row, *part;
     MR_TRY(mr_list_in_at(r, 0, i, &from));
+    if (from->dtype != rows->dtype)
+        return mr_invalid("Invalid data type at index %lld; op elements %s but list elements %s", (long long)i,
+                          mr_dtype_name(rows->dtype), mr_dtype_name(from->dtype));
     mr_list *l = mr_list_new(from->dtype, from->shape, from->max);
     mr_status *st = mr_list_resize(l, from->e.n);
     for (int k = 0; !st && k < l->e.n; k++)

@@ -99,10 +99,16 @@ static mr_status *element_shape(mr_infer *c, int at, const mr_pshape **out)
     return NULL;
 }
 
+/* The element has the shape of the list; what is asked for counts only if it is missing. */
 mr_status *mr_list_shape_pop(mr_infer *c)
 {
-    MR_TRY(element_shape(c, 1, &c->out[1]));
-    set_list(c, 0, mr_dtype_base(c->node->out_types[1]), c->out[1]);
+    mr_dtype type;
+    const struct mr_handle_part *p;
+    MR_TRY(element_type(c, &type));
+    MR_TRY(holds(c, 0, type, &p));
+    if (p)
+        c->out[1] = p->shape;
+    c->out_handles[0] = c->in_handles[0];
     mr_infer_out_scalar(c, 0);
     return NULL;
 }
@@ -228,13 +234,17 @@ mr_status *mr_list_shape_join(mr_infer *c)
     const struct mr_handle_part *a, *b;
     MR_TRY(element_type(c, &type));
     MR_TRY(mr_infer_merge(c, c->in[0], c->in[1], &c->out[0]));
-    MR_TRY(holds(c, 0, type, &a));
-    MR_TRY(holds(c, 1, type, &b));
-    if (a && b) {
-        const mr_pshape *both;
+    MR_TRY(holds(c, 0, MR_INVALID, &a));
+    MR_TRY(holds(c, 1, MR_INVALID, &b));
+    const mr_pshape *both = &mr_pshape_unknown;
+    a = a ? a : b;
+    b = b ? b : a;
+    if (a && (a->dtype != type || b->dtype != type))
+        return mr_invalid("input_%c.type != element_dtype: %s vs. %s", a->dtype != type ? 'a' : 'b',
+                          mr_dtype_name(a->dtype != type ? a->dtype : b->dtype), mr_dtype_name(type));
+    if (a)
         MR_TRY(mr_infer_merge(c, a->shape, b->shape, &both));
-        set_list(c, 0, type, both);
-    }
+    set_list(c, 0, type, both);
     return NULL;
 }
 

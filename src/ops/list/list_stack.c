@@ -28,38 +28,30 @@ static mr_status *parts_init(parts *p, int64_t n)
     return p->p ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %lld elements", (long long)n);
 }
 
-/* What the elements that are there add to the knowledge of the shape. */
-static mr_status *refine(const mr_list *l, mr_pshape **shape)
-{
-    for (int i = 0; i < l->e.n && !mr_pshape_full(*shape); i++) {
-        const mr_tensor *t = l->e.p[i];
-        if (!t)
-            continue;
-        mr_pshape *s = mr_alloc(sizeof *s + sizeof s->dims[0] * t->rank), *both;
-        s->rank = t->rank;
-        memcpy(s->dims, t->dims, sizeof s->dims[0] * t->rank);
-        mr_status *st = mr_list_merge_shape(*shape, s, &both);
-        mr_free(s);
-        MR_TRY(st);
-        mr_free(*shape);
-        *shape = both;
-    }
-    return NULL;
-}
-
-/* The shape that all elements must have, to be stacked. */
-static mr_status *common_shape(const mr_run *r, int in, const mr_list *l, mr_pshape **out)
+/* The shape that the elements named by `at` (NULL: all) must have, to be stacked: input `in`, the list's and theirs. */
+static mr_status *common_shape(const mr_run *r, int in, const mr_list *l, const mr_tensor *at, mr_pshape **out)
 {
     mr_pshape *asked, *s;
+    int64_t n = at ? at->n : l->e.n;
     MR_TRY(mr_list_shape_in(r, in, &asked));
     mr_status *st = mr_list_merge_shape(asked, l->shape, &s);
     mr_free(asked);
     MR_TRY(st);
-    st = refine(l, &s);
+    if (n == 0 && !mr_pshape_full(s))
+        st = mr_invalid(at ? "Tried to gather 0-elements from a list with non-fully-defined shape: %s"
+                           : "Tried to stack elements of an empty list with non-fully-defined element_shape: %s",
+                        MR_PSHAPE_TEXT(s));
+    for (int64_t k = 0; k < n && !st; k++) {
+        int64_t i = at ? mr_tensor_int_at(at, k) : k;
+        if (i < 0 || i >= l->e.n)
+            st = mr_invalid("Index %lld out o range; list only has %d elements.", (long long)i, l->e.n);
+        else if (l->e.p[i])
+            st = mr_list_refine_shape(l->e.p[i], 0, &s);
+    }
     if (!st && !mr_pshape_full(s))
-        st = mr_invalid(l->e.n ? "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
-                                 "element_shape: %s"
-                               : "Tried to stack elements of an empty list with non-fully-defined element_shape: %s",
+        st = mr_invalid(at ? "Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: %s"
+                           : "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
+                             "element_shape: %s",
                         MR_PSHAPE_TEXT(s));
     if (st)
         mr_free(s);
@@ -68,18 +60,13 @@ static mr_status *common_shape(const mr_run *r, int in, const mr_list *l, mr_psh
     return st;
 }
 
+/* `shape` is that of all of them. */
 static mr_status *read_parts(mr_run *r, const mr_list *l, const mr_tensor *at, const mr_pshape *shape, parts *p)
 {
     int64_t n = at ? at->n : l->e.n;
     for (int64_t k = 0; k < n; k++) {
-        int64_t i = at ? mr_tensor_int_at(at, k) : k;
-        if (i < 0 || i >= l->e.n)
-            return mr_invalid("Index %lld out o range; list only has %d elements.", (long long)i, l->e.n);
-        MR_TRY(mr_list_read(r, l, i, shape, &p->p[p->n]));
-        const mr_tensor *t = p->p[p->n++];
-        if (!mr_shape_eq(t->rank, t->dims, shape->rank, shape->dims))
-            return mr_invalid("Tried to stack elements with different shapes: element %lld has shape %s, not %s", (long long)i,
-                              MR_TENSOR_SHAPE(t), MR_PSHAPE_TEXT(shape));
+        MR_TRY(mr_list_read(r, l, at ? mr_tensor_int_at(at, k) : k, shape, &p->p[p->n]));
+        p->n++;
     }
     return NULL;
 }
@@ -102,7 +89,7 @@ static mr_status *stack_elements(mr_run *r, const mr_list *l, const mr_tensor *a
     mr_pshape *each = NULL;
     parts p = {0};
     mr_status *st = NULL;
-    MR_GO(common_shape(r, shape_in, l, &each));
+    MR_GO(common_shape(r, shape_in, l, at, &each));
     MR_GO(parts_init(&p, at ? at->n : l->e.n));
     MR_GO(read_parts(r, l, at, each, &p));
     MR_GO(stack_parts(r, &p, each));
@@ -178,14 +165,22 @@ MR_OP(TensorListGather,
 
 /* ---- joined along the first dimension ---- */
 
-/* A missing element has the leading dimension that the caller says for it, and else the known one. */
+/* A missing element has the leading dimension that the caller says for it (leading, NULL: of none), and else that of `each`. */
 static mr_status *read_joined(mr_run *r, const mr_list *l, const mr_pshape *each, const mr_tensor *leading, parts *p)
 {
     for (int i = 0; i < l->e.n; i++) {
         mr_pshape *s = mr_list_copy_shape(each);
-        if (!l->e.p[i] && s->rank > 0 && leading && leading->n > 0)
-            s->dims[0] = i < leading->n ? mr_tensor_int_at(leading, i) : -1;
-        mr_status *st = mr_list_read(r, l, i, s, &p->p[p->n]);
+        bool said = leading && i < leading->n;
+        mr_status *st = NULL;
+        if (!l->e.p[i] && said)
+            s->dims[0] = mr_tensor_int_at(leading, i);
+        else if (!l->e.p[i] && s->dims[0] < 0)
+            st = leading ? mr_invalid("List contains uninitialized tensor at index %d but leading_dims has only %lld elements.", i,
+                                      (long long)leading->n)
+                         : mr_invalid("Concating lists with uninitialized tensors is not supported in this version of "
+                                      "TensorListConcat. Consider updating your GraphDef to run the newer version.");
+        if (!st)
+            st = mr_list_read(r, l, i, s, &p->p[p->n]);
         mr_free(s);
         MR_TRY(st);
         p->n++;
@@ -218,33 +213,59 @@ static mr_status *join_parts(mr_run *r, const parts *p, const mr_pshape *each)
     return NULL;
 }
 
-/* All but the first dimension must be known: of the list, of the caller, or of some element. */
-static mr_status *rest_known(const mr_list *l, mr_pshape **each)
+/* The first dimension that all elements which are set share, -1: none.  Each must be that of element_shape, if it says one. */
+static mr_status *first_dimension(const mr_list *l, int64_t said, int64_t *out)
+{
+    bool any = false;
+    *out = said;
+    for (int i = 0; i < l->e.n; i++) {
+        const mr_tensor *t = l->e.p[i];
+        if (!t)
+            continue;
+        if (t->rank < 1)
+            return mr_invalid("Concat saw a scalar shape at index %d but requires at least vectors.", i);
+        if (said >= 0 && t->dims[0] != said)
+            return mr_invalid("First entry of element_shape input does not match the first dim of list element at index: %d "
+                              "Expected: %lld Actual: %lld", i, (long long)said, (long long)t->dims[0]);
+        *out = !any || t->dims[0] == *out ? t->dims[0] : -1;
+        any = true;
+    }
+    return NULL;
+}
+
+/* Completes the shape of elements by what those that are set have in common.  All but the first dimension must be known then. */
+static mr_status *complete_shape(const mr_list *l, mr_pshape **each)
 {
     mr_status *st = NULL;
     if ((*each)->rank == 0)
         return mr_invalid("Concat requires elements to be at least vectors, found scalars instead.");
-    for (int i = 0; i < l->e.n && !st; i++) {
-        const mr_tensor *t = l->e.p[i];
-        if (!t || t->rank < 1)
-            continue;
-        mr_pshape *s = mr_alloc(sizeof *s + sizeof s->dims[0] * t->rank), *both;
-        s->rank = t->rank;
-        memcpy(s->dims, t->dims, sizeof s->dims[0] * t->rank);
-        s->dims[0] = -1;
-        st = mr_list_merge_shape(*each, s, &both);
-        mr_free(s);
-        if (!st) {
-            mr_free(*each);
-            *each = both;
-        }
+    int64_t first = -1;
+    MR_TRY(first_dimension(l, (*each)->rank > 0 ? (*each)->dims[0] : -1, &first));
+    mr_pshape *rest = mr_list_copy_shape(&mr_pshape_unknown);
+    if ((*each)->rank > 0) {
+        mr_free(rest);
+        rest = mr_alloc(sizeof *rest + sizeof rest->dims[0] * (size_t)(*each)->rank);
+        rest->rank = (*each)->rank - 1;
+        memcpy(rest->dims, (*each)->dims + 1, sizeof rest->dims[0] * (size_t)rest->rank);
     }
-    MR_TRY(st);
-    bool known = (*each)->rank > 0;
-    for (int i = 1; known && i < (*each)->rank; i++)
-        known = (*each)->dims[i] >= 0;
-    return known ? NULL : mr_invalid("All except the first dimension must be fully defined when concating an empty tensor list. "
-                                     "element_shape: %s", MR_PSHAPE_TEXT(*each));
+    for (int i = 0; i < l->e.n && !st; i++)
+        if (l->e.p[i])
+            st = mr_list_refine_shape(l->e.p[i], 1, &rest);
+    if (!st && !mr_pshape_full(rest))
+        st = mr_invalid(l->e.n == 0 ? "All except the first dimension must be fully defined when concating an empty tensor list. "
+                                      "element_shape: %s"
+                                    : "Trying to concat list with only uninitialized tensors but element_shape_except_first_dim_ is "
+                                      "not fully defined: %s",
+                        MR_PSHAPE_TEXT(rest));
+    if (!st) {
+        mr_free(*each);
+        *each = mr_alloc(sizeof **each + sizeof (*each)->dims[0] * (size_t)(rest->rank + 1));
+        (*each)->rank = rest->rank + 1;
+        (*each)->dims[0] = first;
+        memcpy((*each)->dims + 1, rest->dims, sizeof rest->dims[0] * (size_t)rest->rank);
+    }
+    mr_free(rest);
+    return st;
 }
 
 static mr_status *concat_list(mr_run *r, const mr_pshape *asked, const mr_tensor *leading)
@@ -255,7 +276,7 @@ static mr_status *concat_list(mr_run *r, const mr_pshape *asked, const mr_tensor
     mr_status *st = NULL;
     MR_TRY(mr_list_in(r, 0, mr_out_dtype(r, 0), &l));
     MR_GO(mr_list_merge_shape(asked, l->shape, &each));
-    MR_GO(rest_known(l, &each));
+    MR_GO(complete_shape(l, &each));
     MR_GO(parts_init(&p, l->e.n));
     MR_GO(read_joined(r, l, each, leading, &p));
     MR_GO(join_parts(r, &p, each));
@@ -317,7 +338,16 @@ MR_OP(TensorListConcatV2,
         "l = TensorListSplit element_dtype=$T: [1, 2, 3], int32[-1], [1, 2]; nograd element_dtype=$T: l, "
         "int32[-1], shape(0) -> [1, 2, 3], [1, 2]",
         "l = TensorListReserve element_dtype=float: int32[-1], 2; element_dtype=float: l, int64[-1], [2, 1] -> [0, 0, 0], [2, 1]",
-        "l = TensorListReserve element_dtype=float: int32[-1], 2; element_dtype=float: l, int64[-1], [2] -> !INVALID_ARGUMENT",
+        "l = TensorListReserve element_dtype=float: int32[-1], 2; element_dtype=float: l, int64[-1], [2] -> !INVALID_ARGUMENT List "
+        "contains uninitialized tensor at index 1 but leading_dims has only 1 elements.",
+        "l = TensorListReserve element_dtype=float: int32 -1, 2; m = TensorListSetItem: l, 1, float[1, 2]; element_dtype=float: m, "
+        "int64 -1, shape(0) -> [0, 0, 1, 2], [2, 2]",
+        "l = TensorListReserve element_dtype=float: int32 -1, 3; m = TensorListSetItem: l, 1, float[1, 2]; n = TensorListSetItem: m, "
+        "2, float[3]; element_dtype=float: n, int64 -1, [1] -> [0, 1, 2, 3], [1, 2, 1]",
+        "l = TensorListReserve element_dtype=float: int32 -1, 3; m = TensorListSetItem: l, 1, float[1, 2]; n = TensorListSetItem: m, "
+        "2, float[3]; element_dtype=float: n, int64 -1, shape(0) -> !INVALID_ARGUMENT index 0 but leading_dims has only 0 elements",
+        "l = TensorListReserve element_dtype=float: int32 -1, 2; element_dtype=float: l, int64 -1, [1, 1] -> !INVALID_ARGUMENT Trying to "
+        "concat list with only uninitialized tensors but element_shape_except_first_dim_ is not fully defined",
         "l = TensorListReserve element_dtype=float: int32[-1], 1; element_dtype=float: l, int64[-1], [-2] -> !INVALID_ARGUMENT"));
 
 /* ---- lists from tensors ---- */
@@ -405,8 +435,13 @@ static mr_status *check_lengths(const mr_tensor *lengths, const mr_tensor *v)
         return mr_invalid("Expected lengths to be a vector, received shape: %s", MR_TENSOR_SHAPE(lengths));
     for (int64_t i = 0; i < lengths->n; i++) {
         int64_t n = MR_DATA(int64_t, lengths)[i];
-        if (n < 0 || !mr_i64_add(sum, n, &sum))
+        int64_t end;
+        if (n < 0 || !mr_i64_add(sum, n, &end))
             return mr_invalid("Invalid value in lengths: %lld", (long long)n);
+        if (end > v->dims[0])
+            return mr_invalid("Attempting to slice [%lld, %lld] from tensor with length %lld", (long long)sum, (long long)end,
+                              (long long)v->dims[0]);
+        sum = end;
     }
     return sum == v->dims[0] ? NULL
                              : mr_invalid("Unused values in tensor. Length of tensor: %lld Values used: %lld",
@@ -428,13 +463,30 @@ static mr_status *append_parts(mr_run *r, const mr_tensor *v, const mr_tensor *l
     return NULL;
 }
 
+/* Parts of v are elements of l but for their number of rows. */
+static mr_status *check_split(const mr_list *l, const mr_tensor *v)
+{
+    const mr_pshape *s = l->shape;
+    if (s->rank == 0)
+        return mr_invalid("TensorListSplit requires element_shape to be at least of rank 1, but saw: %s", MR_PSHAPE_TEXT(s));
+    if (v->rank < 1)
+        return mr_invalid("Tensor must be at least a vector, but saw shape: %s", MR_TENSOR_SHAPE(v));
+    bool fits = s->rank < 0 || s->rank == v->rank;
+    for (int i = 1; fits && i < s->rank; i++)
+        fits = s->dims[i] < 0 || s->dims[i] == v->dims[i];
+    return fits ? NULL
+                : mr_invalid("tensor shape %s is not compatible with element_shape %s", MR_TENSOR_SHAPE(v), MR_PSHAPE_TEXT(s));
+}
+
 static mr_status *split(mr_run *r)
 {
     const mr_tensor *v = mr_in(r, 0), *lengths = mr_in(r, 2);
     mr_list *l;
-    MR_TRY(check_lengths(lengths, v));
     MR_TRY(new_from(r, 1, &l));
-    return give_or_drop(r, l, append_parts(r, v, lengths, l));
+    mr_status *st = check_split(l, v);
+    if (!st)
+        st = check_lengths(lengths, v);
+    return give_or_drop(r, l, st ? st : append_parts(r, v, lengths, l));
 }
 
 static void split_backward(mr_grad *g)
@@ -459,16 +511,21 @@ MR_OP(TensorListSplit,
         "nograd: [[1, 2], [3, 4]], int32[-1, 2], [0, 2] -> shape()",
         "element_dtype=float: [1, 2], int32[-1], [1] -> !INVALID_ARGUMENT Unused values",
         "element_dtype=float: [1, 2], int32[-1], [-1, 3] -> !INVALID_ARGUMENT Invalid value",
-        "element_dtype=float: [1, 2], int32[-1], [9223372036854775807, 3] -> !INVALID_ARGUMENT",
+        "element_dtype=float: [1, 2], int32[-1], [9223372036854775807, 3] -> !INVALID_ARGUMENT Attempting to slice [0, "
+        "9223372036854775807] from tensor with length 2",
         "element_dtype=float: [1, 2], int32[1], [2] -> !INVALID_ARGUMENT"));
 
 /* ---- scattered ---- */
 
 static mr_status *check_scatter(const mr_tensor *v, const mr_tensor *indices, int64_t *most)
 {
-    if (indices->rank != 1 || v->rank < 1 || v->dims[0] != indices->n)
-        return mr_invalid("Invalid number of rows in input tensor. Expected: %lld Actual: %s", (long long)indices->n,
-                          MR_TENSOR_SHAPE(v));
+    if (v->rank < 1)
+        return mr_invalid("Tensor must be at least a vector, but saw shape: %s", MR_TENSOR_SHAPE(v));
+    if (indices->rank != 1)
+        return mr_invalid("Expected indices to be a vector, but received shape: %s", MR_TENSOR_SHAPE(indices));
+    if (v->dims[0] != indices->n)
+        return mr_invalid("Invalid number of rows in input tensor. Expected: %lld Actual: %lld", (long long)indices->n,
+                          (long long)v->dims[0]);
     *most = -1;
     for (int64_t i = 0; i < indices->n; i++) {
         int64_t at = mr_tensor_int_at(indices, i);

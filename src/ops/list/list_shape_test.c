@@ -1,0 +1,29 @@
+/* ops/list/list_shape_test.c -- what is known of lists before they run. */
+#include "graph/infer.h"
+#include "graph/scope.h"
+#include "ops/table.h"
+#include "tests/harness/test.h"
+
+/* A loop may begin with a list of one type and end with one of another. */
+MR_TEST(list_of_another_type_may_come_out_of_a_loop)
+{
+    mr_graph *g = mr_graph_new();
+    mr_scope s;
+    mr_node *merge;
+    mr_ops_register();
+    mr_scope_init(&s, g, "");
+    mr_out l = mr_emit_with(&s, "EmptyTensorList", MR_ATTRS({"element_dtype", mr_a_type(MR_INT32)}), mr_const_i32(&s, -1),
+                            mr_const_i32(&s, -1));
+    mr_out enter = mr_emit_with(&s, "Enter", MR_ATTRS({"frame_name", mr_a_str("f")}), l);
+    mr_node_builder *b = mr_node_begin(g, "Merge", "merge");
+    mr_nb_input_list(b, &enter, 1);
+    mr_nb_input_later(b, MR_VARIANT);
+    MR_CHECK_OK(mr_node_finish(b, &merge));
+    mr_out out = mr_emit(&s, "Exit", (mr_out){merge, 0});
+    mr_emit_with(&s, "TensorListStack", MR_ATTRS({"element_dtype", mr_a_type(MR_FLOAT)}), out, mr_const_i32(&s, -1));
+    MR_CHECK_OK(mr_scope_status(&s));
+    mr_emit_with(&s, "TensorListStack", MR_ATTRS({"element_dtype", mr_a_type(MR_FLOAT)}), l, mr_const_i32(&s, -1));
+    MR_CHECK_ERR(mr_scope_status(&s), MR_INVALID_ARGUMENT, "wrong element dtype");
+    mr_scope_deinit(&s);
+    mr_graph_unref(g);
+}
