@@ -337,6 +337,46 @@ mr_status *mr_infer_merge_dim(int64_t a, int64_t b, int64_t *out)
     return NULL;
 }
 
+mr_status *mr_infer_dim_is(int64_t dim, int64_t value)
+{
+    return dim < 0 || dim == value
+               ? NULL
+               : mr_invalid("Dimension must be %lld but is %lld", (long long)value, (long long)dim);
+}
+
+int64_t mr_infer_elements(const mr_pshape *s)
+{
+    int64_t n = 1;
+    bool known = s->rank >= 0;
+    for (int d = 0; d < s->rank; d++) {
+        if (s->dims[d] == 0)
+            return 0;
+        known = known && s->dims[d] > 0 && mr_i64_mul(n, s->dims[d], &n);
+    }
+    return known ? n : -1;
+}
+
+mr_status *mr_infer_handle_type(const mr_infer *c, int i, const char *attr)
+{
+    const mr_handle_info *h = c->in_handles ? c->in_handles[i] : NULL;
+    mr_dtype type;
+    if (!h || h->n == 0 || mr_dtype_base(c->node->in_types[i]) != MR_RESOURCE)
+        return NULL;
+    MR_TRY(mr_node_get_type(c->node, attr, &type));
+    return (mr_dtype)h->parts[0].dtype == type
+               ? NULL
+               : mr_invalid("Trying to read variable with wrong dtype. Expected %s got %s",
+                            mr_dtype_name(h->parts[0].dtype), mr_dtype_name(type));
+}
+
+const mr_pshape *mr_infer_variable(const mr_infer *c, int i)
+{
+    if (mr_dtype_base(c->node->in_types[i]) != MR_RESOURCE)
+        return c->in[i];
+    const mr_handle_info *h = c->in_handles ? c->in_handles[i] : NULL;
+    return h && h->n > 0 ? h->parts[0].shape : &mr_pshape_unknown;
+}
+
 mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
                           const mr_pshape **out)
 {

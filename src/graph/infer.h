@@ -36,6 +36,14 @@ mr_status *mr_infer_rank_at_most(mr_infer *c, const mr_pshape *s, int rank, cons
 mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
                           const mr_pshape **out);
 mr_status *mr_infer_merge_dim(int64_t a, int64_t b, int64_t *out);
+/* A dimension that must be this: INVALID_ARGUMENT "Dimension must be 2 but is 3". */
+mr_status *mr_infer_dim_is(int64_t dim, int64_t value);
+/* Elements of a shape: 0 as soon as one dimension is; -1: not known. */
+int64_t mr_infer_elements(const mr_pshape *s);
+/* INVALID_ARGUMENT when the variable that handle i leads to is known to be of another type than this attr says. */
+mr_status *mr_infer_handle_type(const mr_infer *c, int i, const char *attr);
+/* The shape of the variable that input i refers to, by reference or by handle. */
+const mr_pshape *mr_infer_variable(const mr_infer *c, int i);
 /* Dimensions start..end; end < 0: from the back; MR_MAX_RANK: all. */
 const mr_pshape *mr_infer_sub(mr_infer *c, const mr_pshape *s, int start, int end);
 const mr_pshape *mr_infer_concat(mr_infer *c, const mr_pshape *a, const mr_pshape *b);

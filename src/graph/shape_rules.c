@@ -32,11 +32,12 @@ mr_status *mr_shape_scalar(mr_infer *c)
 mr_status *mr_shape_merge_all(mr_infer *c)
 {
     MR_ENSURE(c->n_in > 0);
-    const mr_pshape *s = c->in[0];
-    for (int i = 1; i < c->n_in; i++) {
-        mr_status *st = mr_infer_merge(c, s, c->in[i], &s);
-        if (st) /* TensorFlow's words for AddN and its kin */
-            return mr_status_prepend(st, "From merging shape %d with other shapes: ", i);
+    const mr_pshape *s = c->in[c->n_in - 1];
+    for (int i = c->n_in - 2; i >= 0; i--) { /* from the last on, as TensorFlow's errors tell */
+        mr_status *st = mr_infer_merge(c, c->in[i], s, &s);
+        if (st && c->node->def->in[0].number_attr)
+            return mr_status_append(st, "\n\tFrom merging shape %d with other shapes.", i);
+        MR_TRY(st);
     }
     for (int i = 0; i < c->n_out; i++)
         c->out[i] = s;
@@ -68,7 +69,7 @@ mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *
     }
     int rank = MR_MAX(a->rank, b->rank);
     mr_pshape *s = mr_pshape_new(c->arena, rank);
-    for (int i = 1; i <= rank; i++) { /* from the last dimension on; missing ones count as 1 */
+    for (int i = rank; i >= 1; i--) { /* from the left, which errors show; missing ones count as 1 */
         int64_t da = i <= a->rank ? a->dims[a->rank - i] : 1,
                 db = i <= b->rank ? b->dims[b->rank - i] : 1;
         if (!broadcast_dim(da, db, &s->dims[rank - i]))

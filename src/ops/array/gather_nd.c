@@ -151,9 +151,6 @@ static mr_status *run_scatter_nd(mr_run *r)
     scatter s = {.updates = updates, .add = mr_add_run_of(updates->dtype)};
     MR_TRY(read_shape(mr_in(r, 2), &shape));
     MR_TRY(mr_shape_elements(shape.rank, shape.dims, &total));
-    if (total == 0 && (indices->n > 0 || updates->n > 0))
-        return mr_invalid("Indices and updates specified for empty output. indices shape: %s",
-                          MR_TENSOR_SHAPE(indices));
     MR_TRY(mr_scatter_nd_check(indices, updates, shape.rank, shape.dims));
     MR_TRY(mr_tensor_zeros(mr_run_allocator(r), updates->dtype, shape.rank, shape.dims, &s.out));
     mr_run_set(r, 0, s.out);
@@ -174,22 +171,8 @@ static mr_status *run_scatter_nd(mr_run *r)
 
 static mr_status *scatter_nd_shape(mr_infer *c)
 {
-    const mr_pshape *indices = NULL, *updates = NULL, *out = NULL, *merged;
-    MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &indices));
-    MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &updates));
-    MR_TRY(mr_infer_shape_value(c, 2, &out));
-    c->out[0] = out;
-    if (indices->rank < 0 || updates->rank < 0 || out->rank < 0 || mr_infer_dim(indices, -1) < 0)
-        return NULL;
-    int64_t k = mr_infer_dim(indices, -1);
-    if (k > out->rank)
-        return mr_invalid("indices.shape[-1] = %lld is more than the %d dimensions of the output",
-                          (long long)k, out->rank);
-    const mr_pshape *want = mr_infer_concat(c, mr_infer_sub(c, indices, 0, -1),
-                                            mr_infer_sub(c, out, (int)k, MR_MAX_RANK));
-    mr_status *st = mr_infer_merge(c, updates, want, &merged);
-    return mr_status_prepend(st, "updates must have the shape of indices[:-1] and of the output's "
-                                 "rows: ");
+    MR_TRY(mr_infer_shape_value(c, 2, &c->out[0]));
+    return mr_infer_scatter_nd(c, c->in[0], c->in[1], c->out[0], "output");
 }
 
 static void scatter_nd_backward(mr_grad *g)
@@ -219,7 +202,11 @@ MR_OP(ScatterNd,
         "[2]",
         "int32[[0]], [1], int32[0] -> !INVALID_ARGUMENT Indices and updates specified for empty "
         "output",
-        "int32[[0]], [1, 2], int32[2] -> !INVALID_ARGUMENT updates must have the shape",
+        "int32[[0]], [1, 2], int32[2] -> !INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match the "
+        "outer 1 dimensions of updates.shape=[2]: Dimension 0 in both shapes must be equal, but are 1 and 2. Shapes are [1] and [2].",
         "s = PlaceholderWithDefault dtype=int32 shape=?: int32[2]; : int32[[0]], [1, 2], s -> "
-        "!INVALID_ARGUMENT Must have updates.shape = indices.shape[:-1] + "
-        "shape[indices.shape[-1]:]"));
+        "!INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match",
+        "u = PlaceholderWithDefault dtype=$T shape=?: [1, 2]; : int32[[0]], u, int32[2] -> !INVALID_ARGUMENT "
+        "Outer dimensions of indices and update must match. Indices shape: [1,1], updates shape:[2]",
+        "u = PlaceholderWithDefault dtype=$T shape=?: [[1]]; : int32[[0]], u, int32[2] -> !INVALID_ARGUMENT "
+        "Inner dimensions of output shape must match inner dimensions of updates shape. Output: [2] updates: [1,1]"));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "graph/infer.h"
 #include "ops/first_error.h"
 #include "run/scratch.h"
 
@@ -141,22 +142,61 @@ mr_status *mr_index_load_nd(const mr_run *r, const mr_tensor *t, int rank, const
     return NULL;
 }
 
+mr_status *mr_infer_scatter_nd(mr_infer *c, const mr_pshape *indices, const mr_pshape *updates, const mr_pshape *out,
+                               const char *what)
+{
+    const mr_pshape *ignored;
+    MR_TRY(mr_infer_rank_at_least(c, indices, 1, &ignored));
+    MR_TRY(mr_infer_rank_at_least(c, updates, 1, &ignored));
+    if (mr_infer_elements(out) == 0 && (mr_infer_elements(indices) > 0 || mr_infer_elements(updates) > 0))
+        return mr_invalid("Indices and updates specified for empty output shape");
+    if (indices->rank < 0 || updates->rank < 0 || mr_infer_dim(indices, -1) < 0)
+        return NULL;
+    int outer = indices->rank - 1;
+    int k = (int)MR_MIN(mr_infer_dim(indices, -1), MR_MAX_RANK);
+    mr_status *st = mr_infer_merge(c, mr_infer_sub(c, indices, 0, outer), mr_infer_sub(c, updates, 0, outer), &ignored);
+    if (st)
+        return mr_status_prepend(st, "The outer %d dimensions of indices.shape=%s must match the outer %d dimensions of "
+                                     "updates.shape=%s: ",
+                                 outer, MR_PSHAPE_TEXT(indices), outer, MR_PSHAPE_TEXT(updates));
+    if (out->rank < 0)
+        return NULL;
+    st = mr_infer_merge(c, mr_infer_sub(c, out, k, MR_MAX_RANK), mr_infer_sub(c, updates, outer, MR_MAX_RANK), &ignored);
+    return st ? mr_status_prepend(st, "The inner %lld dimensions of %s.shape=%s must match the inner %d dimensions of "
+                                      "updates.shape=%s: ",
+                                  (long long)(out->rank - mr_infer_dim(indices, -1)), what, MR_PSHAPE_TEXT(out),
+                                  updates->rank - outer, MR_PSHAPE_TEXT(updates))
+              : NULL;
+}
+
 mr_status *mr_scatter_nd_check(const mr_tensor *indices, const mr_tensor *updates, int rank, const int64_t *dims)
 {
     int lead = indices->rank - 1;
-    if (lead < 0 || rank < 1 || updates->rank < 1)
-        return mr_invalid("indices %s, updates %s and the output %s must be at least 1-D", MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(updates),
-                          MR_SHAPE_TEXT(rank, dims));
+    if (lead < 0)
+        return mr_invalid("Indices shape must have rank at least one. Found:%s", MR_TENSOR_SHAPE(indices));
+    if (updates->rank < 1)
+        return mr_invalid("Updates shape must have rank at least one. Found:%s", MR_TENSOR_SHAPE(updates));
+    bool empty = false;
+    for (int d = 0; d < rank; d++)
+        empty = empty || dims[d] == 0;
+    if (empty && (indices->n > 0 || updates->n > 0))
+        return mr_invalid("Indices and updates specified for empty output shape");
     int64_t k = indices->dims[lead];
-    bool fits = k <= rank && updates->rank == lead + rank - k;
-    for (int d = 0; d < lead && fits; d++)
-        fits = updates->dims[d] == indices->dims[d];
-    for (int d = lead; fits && d < updates->rank; d++)
-        fits = updates->dims[d] == dims[k + d - lead];
-    return fits ? NULL
-                : mr_invalid("Must have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], got "
-                             "updates.shape: %s, indices.shape: %s, shape: %s",
-                             MR_TENSOR_SHAPE(updates), MR_TENSOR_SHAPE(indices), MR_SHAPE_TEXT(rank, dims));
+    for (int d = 0; d < lead; d++)
+        if (d >= updates->rank || updates->dims[d] != indices->dims[d])
+            return mr_invalid("Outer dimensions of indices and update must match. Indices shape: %s, updates shape:%s",
+                              MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(updates));
+    if (k > rank || updates->rank - lead != rank - k)
+        return mr_invalid("Inner dimensions of output shape must match inner dimensions of updates shape. Output: %s "
+                          "updates: %s",
+                          MR_SHAPE_TEXT(rank, dims), MR_TENSOR_SHAPE(updates));
+    for (int d = lead; d < updates->rank; d++)
+        if (updates->dims[d] != dims[k + d - lead])
+            return mr_invalid("The inner %lld dimensions of output.shape=%s must match the inner %d dimensions of "
+                              "updates.shape=%s",
+                              (long long)(rank - k), MR_SHAPE_TEXT(rank, dims), updates->rank - lead,
+                              MR_TENSOR_SHAPE(updates));
+    return NULL;
 }
 
 /* ---- gathering rows ---- */

@@ -5,13 +5,14 @@
 #include "ops/array/layout.h"
 #include "run/accel.h"
 
-/* The new dimension among the result's `rank`. */
-static mr_status *stack_axis(const mr_node *n, int rank, int *out)
+/* The new dimension among the result's `rank`; errors differ between graphs that are made and steps that run. */
+static mr_status *stack_axis(const mr_node *n, int rank, bool runs, int *out)
 {
     int64_t axis = 0;
     MR_TRY(mr_node_get_int(n, "axis", &axis));
     if (axis < -rank || axis >= rank)
-        return mr_invalid("axis = %lld not in [%d, %d)", (long long)axis, -rank, rank);
+        return runs ? mr_invalid("axis = %lld not in [%d, %d)", (long long)axis, -rank, rank)
+                    : mr_invalid("Invalid axis: %lld; must be in [%d,%d)", (long long)axis, -rank, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return NULL;
 }
@@ -37,7 +38,7 @@ static mr_status *run_pack(mr_run *r)
     int64_t dims[MR_MAX_RANK + 1];
     int axis = 0;
     mr_tensor *out;
-    MR_TRY(stack_axis(r->node, first->rank + 1, &axis));
+    MR_TRY(stack_axis(r->node, first->rank + 1, true, &axis));
     MR_TRY(pack_dims(r, axis, dims));
     if (r->n_in == 1 && first->rank < MR_MAX_RANK)
         return mr_run_reshape(r, 0, 0, first->rank + 1, dims);
@@ -60,18 +61,18 @@ static mr_status *run_pack(mr_run *r)
 
 static mr_status *pack_shape(mr_infer *c)
 {
-    const mr_pshape *s = c->in[0];
+    const mr_pshape *s = c->in[c->n_in - 1];
     int axis = 0;
-    for (int i = 1; i < c->n_in; i++) {
-        mr_status *st = mr_infer_merge(c, s, c->in[i], &s);
+    for (int i = c->n_in - 2; i >= 0; i--) {
+        mr_status *st = mr_infer_merge(c, c->in[i], s, &s);
         if (st)
-            return mr_status_prepend(st, "From merging shape %d with other shapes: ", i);
+            return mr_status_append(st, "\n\tFrom merging shape %d with other shapes.", i);
     }
     if (s->rank < 0)
         return NULL;
     if (s->rank == MR_MAX_RANK)
         return mr_invalid("a tensor of %d dimensions cannot get another", s->rank);
-    MR_TRY(stack_axis(c->node, s->rank + 1, &axis));
+    MR_TRY(stack_axis(c->node, s->rank + 1, false, &axis));
     mr_pshape *out = mr_pshape_new(c->arena, s->rank + 1);
     for (int d = 0; d <= s->rank; d++)
         out->dims[d] = d == axis ? c->n_in : s->dims[d - (d > axis)];
@@ -103,7 +104,7 @@ MR_OP(Pack,
         "axis=1: ([1, 2], [3, 4]) -> [[1, 3], [2, 4]]",
         "axis=-1: ([[1, 2]], [[3, 4]]) -> [[[1, 3], [2, 4]]]", "(\"a\", \"b\") -> [\"a\", \"b\"]",
         "([1, 2]) -> [[1, 2]]", "axis=-2: (shape(0), shape(0)) -> shape(2,0)",
-        "axis=2: ([1], [1]) -> !INVALID_ARGUMENT axis = 2 not in [-2, 2)",
+        "axis=2: ([1], [1]) -> !INVALID_ARGUMENT Invalid axis: 2; must be in [-2,2)",
         "([1], [1, 2]) -> !INVALID_ARGUMENT must be equal",
         "x = PlaceholderWithDefault dtype=$T shape=?: [1, 2]; : ([1], x) -> !INVALID_ARGUMENT "
         "Shapes of all inputs must match: values[0].shape = [1] != values[1].shape = [2]"));
@@ -115,7 +116,7 @@ static mr_status *run_unpack(mr_run *r)
     const mr_tensor *x = mr_in(r, 0);
     int axis = 0;
     int64_t dims[MR_MAX_RANK];
-    MR_TRY(stack_axis(r->node, x->rank, &axis));
+    MR_TRY(stack_axis(r->node, x->rank, true, &axis));
     if (x->dims[axis] != r->n_out)
         return mr_invalid("Input shape axis %d must equal %d, got shape %s", axis, r->n_out,
                           MR_TENSOR_SHAPE(x));
@@ -144,11 +145,11 @@ static mr_status *unpack_shape(mr_infer *c)
 {
     const mr_pshape *x = c->in[0];
     int axis = 0;
-    int64_t n, dims[MR_MAX_RANK];
+    int64_t dims[MR_MAX_RANK];
     if (x->rank < 0)
         return NULL;
-    MR_TRY(stack_axis(c->node, x->rank, &axis));
-    MR_TRY(mr_infer_merge_dim(x->dims[axis], c->n_out, &n));
+    MR_TRY(stack_axis(c->node, x->rank, false, &axis));
+    MR_TRY(mr_infer_dim_is(x->dims[axis], c->n_out));
     for (int d = 0; d < x->rank - 1; d++)
         dims[d] = x->dims[d + (d >= axis)];
     const mr_pshape *s = mr_pshape_of(c->arena, x->rank - 1, dims);
@@ -179,7 +180,7 @@ MR_OP(Unpack,
         "num=2 axis=1: [[1, 2], [3, 4]] -> [1, 3], [2, 4]", "num=3 axis=-1: [1, 2, 3] -> 1, 2, 3",
         "num=0: shape(0,2) ->", "num=2: shape(2,0) -> shape(0), shape(0)",
         "num=1: [[\"a\", \"b\"]] -> [\"a\", \"b\"]",
-        "num=3: [1, 2] -> !INVALID_ARGUMENT must be equal, but are 2 and 3",
+        "num=3: [1, 2] -> !INVALID_ARGUMENT Dimension must be 3 but is 2",
         "x = PlaceholderWithDefault dtype=$T shape=?: [1, 2]; num=3: x -> !INVALID_ARGUMENT Input "
         "shape axis 0 must equal 3, got shape [2]",
-        "num=1: 1 -> !INVALID_ARGUMENT axis = 0 not in [0, 0)"));
+        "num=1: 1 -> !INVALID_ARGUMENT Invalid axis: 0; must be in [0,0)"));

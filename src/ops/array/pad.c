@@ -28,12 +28,11 @@ mr_status *mr_pads_read(const mr_tensor *x, const mr_tensor *t, mr_pads *p)
 mr_status *mr_pads_shape(mr_infer *c, int sign)
 {
     const mr_pshape *x = c->in[0], *pads = NULL;
-    int64_t two;
     MR_TRY(mr_infer_rank(c, c->in[1], 2, &pads));
-    MR_TRY(mr_infer_merge_dim(pads->dims[1], 2, &two));
-    if (x->rank >= 0)
-        MR_TRY(mr_infer_merge_dim(pads->dims[0], x->rank, &two));
-    else if (pads->dims[0] >= 0 && pads->dims[0] <= MR_MAX_RANK)
+    MR_TRY(mr_infer_dim_is(pads->dims[1], 2));
+    if (x->rank >= 0 && pads->dims[0] >= 0 && pads->dims[0] != x->rank)
+        return mr_invalid("Shape must be rank %lld but is rank %d", (long long)pads->dims[0], x->rank);
+    if (x->rank < 0 && pads->dims[0] >= 0 && pads->dims[0] <= MR_MAX_RANK)
         x = mr_pshape_new(c->arena, (int)pads->dims[0]);
     if (x->rank < 0)
         return NULL;

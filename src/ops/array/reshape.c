@@ -206,6 +206,9 @@ static mr_status *squeeze_shape(mr_infer *c)
     MR_TRY(mr_node_get_list(c->node, "squeeze_dims", MR_ATTR_INT, &which));
     if (x->rank < 0)
         return NULL;
+    for (int i = 0; i < which->n; i++)
+        if (which->is[i] < -x->rank || which->is[i] >= x->rank)
+            return mr_invalid("squeeze_dims[%d] not in [%d,%d).", i, -x->rank, x->rank);
     MR_TRY(mark_squeezed(which->n, which->is, x->rank, marked));
     for (int d = 0; d < x->rank; d++) {
         if (marked[d] && x->dims[d] >= 0 && x->dims[d] != 1)
@@ -234,7 +237,9 @@ MR_OP(Squeeze,
         "squeeze_dims=[0]: shape(1,0,1) -> shape(0,1)", "1 -> 1",
         "squeeze_dims=[1]: [[1, 0]] -> !INVALID_ARGUMENT Can not squeeze dim[1], expected a "
         "dimension of 1, got 2",
-        "squeeze_dims=[2]: [[1, 0]] -> !INVALID_ARGUMENT Tried to squeeze dim index 2",
+        "squeeze_dims=[2]: [[1, 0]] -> !INVALID_ARGUMENT squeeze_dims[0] not in [-2,2).",
+        "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 0]]; squeeze_dims=[2]: x -> !INVALID_ARGUMENT Tried to squeeze "
+        "dim index 2 for tensor with 2 dimensions.",
         "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 0]]; squeeze_dims=[1]: x -> "
         "!INVALID_ARGUMENT Can not squeeze dim[1], expected a dimension of 1, got 2"));
 
@@ -255,8 +260,7 @@ static mr_status *run_expand_dims(mr_run *r)
     mr_shape s;
     int at = 0;
     if (dim->n != 1)
-        return mr_invalid("'dim' must be a tensor with a single value, but has shape %s",
-                          MR_TENSOR_SHAPE(dim));
+        return mr_invalid("'dim' must be a tensor with a single value");
     MR_TRY(resolve_insertion(mr_tensor_int_at(dim, 0), t->rank, &at));
     s.rank = 0;
     for (int d = 0; d <= t->rank; d++) {
@@ -268,19 +272,26 @@ static mr_status *run_expand_dims(mr_run *r)
     return mr_run_reshape(r, 0, 0, s.rank, s.dims);
 }
 
+/* A vector of several axes is refused as soon as its length is known. */
 static mr_status *expand_dims_shape(mr_infer *c)
 {
     const mr_pshape *x = c->in[0];
-    int64_t dim;
+    const mr_tensor *value = mr_infer_const(c, 1);
     int at = 0;
+    int64_t n = value ? value->n : mr_infer_elements(c->in[1]);
+    if (n >= 0 && n != 1)
+        return mr_invalid("'dim' input must be a tensor with a single value");
     if (x->rank < 0)
         return NULL;
     if (x->rank == MR_MAX_RANK)
         return mr_invalid("a tensor of %d dimensions cannot get another", x->rank);
     mr_pshape *out = mr_pshape_new(c->arena, x->rank + 1);
     c->out[0] = out;
-    if (!mr_infer_int(c, 1, &dim))
+    if (!value)
         return NULL;
+    int64_t dim = mr_tensor_int_at(value, 0);
+    if (dim < -1 - x->rank || dim > x->rank)
+        return mr_invalid("dim %lld not in the interval [%d, %d].", (long long)dim, -1 - x->rank, x->rank);
     MR_TRY(resolve_insertion(dim, x->rank, &at));
     for (int d = 0; d <= x->rank; d++)
         out->dims[d] = d == at ? 1 : x->dims[d - (d > at)];
@@ -298,5 +309,9 @@ MR_OP(ExpandDims,
     .examples = MR_EXAMPLES(
         "[1, 0], 0 -> [[1, 0]]", "[1, 0], -1 -> [[1], [0]]", "Tdim=int64: [1, 0], 1 -> [[1], [0]]",
         "1, [0] -> [1]", "shape(0), -2 -> shape(1,0)",
-        "[1, 0], 2 -> !INVALID_ARGUMENT Tried to expand dim index 2 for tensor with 1 dimensions.",
-        "[1, 0], [0, 0] -> !INVALID_ARGUMENT single value"));
+        "[1, 0], 2 -> !INVALID_ARGUMENT dim 2 not in the interval [-2, 1].",
+        "i = PlaceholderWithDefault dtype=int32 shape=?: int32 2; : [1, 0], i -> !INVALID_ARGUMENT Tried to expand dim index 2 "
+        "for tensor with 1 dimensions.",
+        "[1, 0], [0, 0] -> !INVALID_ARGUMENT 'dim' input must be a tensor with a single value",
+        "i = PlaceholderWithDefault dtype=int32 shape=[2]: int32[0, 0]; : [1, 0], i -> !INVALID_ARGUMENT 'dim' input must be a "
+        "tensor with a single value"));

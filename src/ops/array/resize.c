@@ -51,10 +51,9 @@ mr_status *mr_resize_read(mr_run *r, mr_resize *out)
 mr_status *mr_resize_shape(mr_infer *c)
 {
     const mr_pshape *x = NULL, *size = NULL;
-    int64_t two;
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &size));
-    MR_TRY(mr_infer_merge_dim(size->dims[0], 2, &two));
+    MR_TRY(mr_infer_dim_is(size->dims[0], 2));
     const mr_tensor *t = mr_infer_const(c, 1);
     mr_pshape *out = mr_pshape_new(c->arena, 4);
     out->dims[0] = x->dims[0];

@@ -78,12 +78,16 @@ static mr_status *infer_dim(int d, int64_t n, const mr_tensor *begin, int64_t si
 static mr_status *slice_shape(mr_infer *c)
 {
     const mr_pshape *x = c->in[0], *v = NULL, *size = NULL;
-    int64_t rank = x->rank;
-    for (int i = 1; i < 3; i++) {
-        MR_TRY(mr_infer_rank(c, c->in[i], 1, &v));
-        MR_TRY(mr_infer_merge_dim(rank, v->dims[0], &rank));
-    }
-    if (rank < 0 || rank > MR_MAX_RANK)
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &v));
+    MR_TRY(mr_infer_rank(c, c->in[2], 1, &size));
+    MR_TRY(mr_infer_merge(c, v, size, &v));
+    int64_t rank = v->dims[0];
+    if (rank > MR_MAX_RANK)
+        return mr_invalid("Shape must be rank %lld but is rank %d", (long long)rank, x->rank);
+    if (rank >= 0)
+        MR_TRY(mr_infer_rank(c, x, (int)rank, &x));
+    rank = x->rank;
+    if (rank < 0)
         return NULL;
     const mr_tensor *begin = mr_infer_const(c, 1), *exact = mr_infer_const(c, 2);
     if (exact && exact->n != rank)

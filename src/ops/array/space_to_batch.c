@@ -280,11 +280,11 @@ static mr_status *infer_batch(bool to_batch, int64_t n, int64_t product, int64_t
 static mr_status *blocks_shape(mr_infer *c, bool to_batch)
 {
     const mr_pshape *x = NULL, *bs = NULL, *ps = NULL;
-    int64_t m, two, product = 1;
+    int64_t m, product = 1;
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &bs));
     MR_TRY(mr_infer_rank(c, c->in[2], 2, &ps));
     MR_TRY(mr_infer_merge_dim(bs->dims[0], ps->dims[0], &m));
-    MR_TRY(mr_infer_merge_dim(ps->dims[1], 2, &two));
+    MR_TRY(mr_infer_dim_is(ps->dims[1], 2));
     int rank = (int)MR_MIN(m < 0 ? 1 : m + 1, MR_MAX_RANK + 1);
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], rank, &x));
     const mr_tensor *block = mr_infer_const(c, 1), *pads = mr_infer_const(c, 2);
@@ -307,12 +307,12 @@ static mr_status *batch_to_space_shape(mr_infer *c) { return blocks_shape(c, fal
 static mr_status *images_shape(mr_infer *c, bool to_batch)
 {
     const mr_pshape *x = NULL, *pads = NULL;
-    int64_t size, product, two;
+    int64_t size, product;
     MR_TRY(mr_node_get_int(c->node, "block_size", &size));
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
     MR_TRY(mr_infer_rank(c, c->in[1], 2, &pads));
-    MR_TRY(mr_infer_merge_dim(pads->dims[0], 2, &two));
-    MR_TRY(mr_infer_merge_dim(pads->dims[1], 2, &two));
+    MR_TRY(mr_infer_dim_is(pads->dims[0], 2));
+    MR_TRY(mr_infer_dim_is(pads->dims[1], 2));
     mr_pshape *out = mr_pshape_new(c->arena, 4);
     mr_tensor *block = mr_tensor_vector_i64(2, (int64_t[]){size, size});
     mr_status *st = infer_blocks(to_batch, x, block, mr_infer_const(c, 1), out, &product);

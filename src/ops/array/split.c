@@ -67,14 +67,14 @@ static mr_status *run_split(mr_run *r)
 /* The axis when it is known, else -1; a rank that is known bounds it. */
 static mr_status *known_axis(mr_infer *c, int in, int rank, int *out)
 {
-    const mr_pshape *ignored;
     int64_t axis;
     *out = -1;
-    MR_TRY(mr_infer_rank(c, c->in[in], 0, &ignored));
+    if (c->in[in]->rank > 0)
+        return mr_invalid("Input must be scalar but has rank %d", c->in[in]->rank);
     if (rank < 0 || !mr_infer_int(c, in, &axis))
         return NULL;
     if (axis < -rank || axis >= rank)
-        return bad_split_axis(axis, rank);
+        return mr_invalid("Dimension size, given by scalar input %lld must be in range [-%d, %d)", (long long)axis, rank, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return NULL;
 }
@@ -91,8 +91,7 @@ static mr_status *split_shape(mr_infer *c)
     } else {
         int64_t n = x->dims[axis];
         if (n >= 0 && n % c->n_out != 0)
-            return mr_invalid("Dimension size must be evenly divisible by %d but is %lld. Number "
-                              "of ways to split "
+            return mr_invalid("Dimension size must be evenly divisible by %d but is %lld\n\tNumber of ways to split "
                               "should evenly divide the split dimension",
                               c->n_out, (long long)n);
         out = mr_pshape_with(c->arena, x, axis, n < 0 ? -1 : n / c->n_out);
@@ -137,8 +136,9 @@ MR_OP(Split,
         "num_split=2: 0, shape(2,0) -> shape(1,0), shape(1,0)",
         "num_split=2: 0, [1, 0, 1] -> !INVALID_ARGUMENT Number of ways to split should evenly "
         "divide the split dimension",
-        "num_split=2: 1, [1, 0] -> !INVALID_ARGUMENT -input rank(-1) <= split_dim < input rank "
-        "(1), but got 1",
+        "num_split=2: 1, [1, 0] -> !INVALID_ARGUMENT Dimension size, given by scalar input 1 must be in range [-1, 1)",
+        "i = PlaceholderWithDefault dtype=int32 shape=?: int32 1; num_split=2: i, [1, 0] -> !INVALID_ARGUMENT "
+        "-input rank(-1) <= split_dim < input rank (1), but got 1",
         "i = PlaceholderWithDefault dtype=int32 shape=?: int32 0; num_split=2: i, [1, 0, 1] -> "
         "!INVALID_ARGUMENT but got split_dim 0 (size = 3) and num_split 2"));
 
@@ -209,9 +209,8 @@ static mr_status *split_v_shape(mr_infer *c)
 {
     const mr_pshape *x = c->in[0], *lengths = NULL;
     int axis = -1;
-    int64_t n;
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &lengths));
-    MR_TRY(mr_infer_merge_dim(lengths->dims[0], c->n_out, &n));
+    MR_TRY(mr_infer_dim_is(lengths->dims[0], c->n_out));
     MR_TRY(known_axis(c, 2, x->rank, &axis));
     if (x->rank < 0)
         return NULL;

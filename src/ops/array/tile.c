@@ -205,11 +205,23 @@ static mr_status *run_broadcast_to(mr_run *r)
     return NULL;
 }
 
+/* The shape asked for, as far as it is known, with the sizes that the input has. */
 static mr_status *broadcast_to_shape(mr_infer *c)
 {
     MR_TRY(mr_infer_shape_value(c, 1, &c->out[0]));
     const mr_pshape *x = c->in[0], *s = c->out[0];
-    return x->rank < 0 || s->rank < 0 ? NULL : check_broadcast(x->rank, x->dims, s->rank, s->dims);
+    if (x->rank < 0 || s->rank < 0)
+        return NULL;
+    MR_TRY(mr_infer_rank_at_most(c, x, s->rank, &x));
+    for (int d = 1; d <= x->rank; d++) { /* a size of more than 1 stays */
+        int64_t n = mr_infer_dim(x, -d);
+        if (n <= 1)
+            continue;
+        MR_TRY(mr_infer_merge_dim(n, mr_infer_dim(s, -d), &n));
+        s = mr_pshape_with(c->arena, s, s->rank - d, n);
+    }
+    c->out[0] = s;
+    return NULL;
 }
 
 static void broadcast_to_backward(mr_grad *g)
@@ -229,9 +241,9 @@ MR_OP(BroadcastTo,
     .examples = MR_EXAMPLES(
         "[1, 2, 3], [2, 3] -> [[1, 2, 3], [1, 2, 3]]", "[[1], [2]], [2, 2] -> [[1, 1], [2, 2]]",
         "1, [3] -> [1, 1, 1]", "Tidx=int64: \"a\", [2] -> [\"a\", \"a\"]", "[1, 2], [2] -> [1, 2]",
-        "[1], [0] -> shape(0)", "[1, 2], [3] -> !INVALID_ARGUMENT Incompatible shapes: [2] vs. [3]",
-        "[1, 2], shape(0) -> !INVALID_ARGUMENT Rank of input (1) must be no greater than rank of "
-        "output shape (0).",
+        "[1], [0] -> shape(0)", "[1, 2], [3] -> !INVALID_ARGUMENT Dimensions must be equal, but are 2 and 3",
+        "s = PlaceholderWithDefault dtype=int32 shape=?: int32[3]; : [1, 2], s -> !INVALID_ARGUMENT Incompatible shapes: [2] vs. [3]",
+        "[1, 2], shape(0) -> !INVALID_ARGUMENT Shape must be at most rank 0 but is rank 1",
         "s = PlaceholderWithDefault dtype=int32 shape=?: int32[2, 0]; : [1, 2], s -> "
         "!INVALID_ARGUMENT Incompatible shapes: [2] vs. [2,0]",
         "s = PlaceholderWithDefault dtype=int32 shape=?: int32[-2]; : [1, 2], s -> "

@@ -101,24 +101,28 @@ static mr_status *run_conjugate_transpose(mr_run *r) { return transpose(r, true)
 
 /* ---- shape and gradient ---- */
 
+/* The rank is that of either input; with the permutation the sizes are known too. */
 static mr_status *transpose_shape(mr_infer *c)
 {
     const mr_pshape *x = c->in[0], *p = NULL;
-    MR_TRY(mr_infer_rank(c, c->in[1], 1, &p));
     const mr_tensor *value = mr_infer_const(c, 1);
+    int64_t n = mr_infer_elements(c->in[1]);
     int perm[MR_MAX_RANK], rank = x->rank;
-    if (rank < 0 && p->dims[0] >= 0 && p->dims[0] <= MR_MAX_RANK)
-        rank = (int)p->dims[0];
+    if (rank < 0 && n >= 2 && n <= MR_MAX_RANK) /* one element is of a scalar as well as of a vector */
+        rank = (int)n;
     if (rank < 0)
         return NULL;
-    if (p->dims[0] >= 0 && p->dims[0] != rank)
-        return mr_invalid("Dimension must be %d but is %lld", rank, (long long)p->dims[0]);
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &p));
+    MR_TRY(mr_infer_dim_is(p->dims[0], rank));
     mr_pshape *out = mr_pshape_new(c->arena, rank);
     c->out[0] = out;
     if (rank <= 1 && x->rank >= 0)
         c->out[0] = x; /* there is only one permutation */
     if (!value || x->rank < 0)
         return NULL;
+    for (int i = 0; i < rank && i < value->n; i++)
+        if (mr_tensor_int_at(value, i) >= rank)
+            return mr_invalid("perm dim %lld is out of range of input rank %d", (long long)mr_tensor_int_at(value, i), rank);
     MR_TRY(read_perm(value, rank, perm));
     for (int i = 0; i < rank; i++)
         out->dims[i] = x->dims[perm[i]];
@@ -147,7 +151,7 @@ MR_OP(Transpose,
         "iota(2,2,2), [0, 2, 1] -> [[[0, 2], [1, 3]], [[4, 6], [5, 7]]]",
         "iota(2,2,2), [1, 0, 2] -> [[[0, 1], [4, 5]], [[2, 3], [6, 7]]]",
         "[[1, 2]], [1, 0] -> [[1], [2]]", "1, shape(0) -> 1", "shape(0,3), [1, 0] -> shape(3,0)",
-        "[[1]], [0, 2] -> !INVALID_ARGUMENT 2 is out of range [0 .. 2)",
+        "[[1]], [0, 2] -> !INVALID_ARGUMENT perm dim 2 is out of range of input rank 2",
         "[[1]], [0, 0] -> !INVALID_ARGUMENT 1 is missing from {0,0}.",
         "[[1]], [0] -> !INVALID_ARGUMENT must be 2 but is 1",
         "p = PlaceholderWithDefault dtype=int32 shape=?: int32[-1, 0]; : [[1]], p -> "

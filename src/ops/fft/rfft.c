@@ -145,7 +145,7 @@ static mr_status *shape(mr_infer *c, int dimensions, bool forward_)
     int64_t n;
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], dimensions, &x));
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &given));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(given, 0), dimensions, &n));
+    MR_TRY(mr_infer_dim_is(mr_infer_dim(given, 0), dimensions));
     if (x->rank < 0)
         return NULL;
     mr_pshape *y = mr_pshape_new(c->arena, x->rank);

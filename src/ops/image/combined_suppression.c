@@ -167,7 +167,7 @@ static mr_status *combined_suppression(mr_run *r)
 static mr_status *combined_shape(mr_infer *c)
 {
     const mr_pshape *boxes, *scores, *scalar;
-    int64_t batch, n, four, total, per_class, rows = -1, kinds;
+    int64_t batch, n, total, per_class, rows = -1, kinds;
     state s;
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &boxes));
     MR_TRY(mr_infer_rank(c, c->in[1], 3, &scores));
@@ -175,7 +175,7 @@ static mr_status *combined_shape(mr_infer *c)
         MR_TRY(mr_infer_rank(c, c->in[i], 0, &scalar));
     MR_TRY(mr_infer_merge_dim(mr_infer_dim(boxes, 0), mr_infer_dim(scores, 0), &batch));
     MR_TRY(mr_infer_merge_dim(mr_infer_dim(boxes, 1), mr_infer_dim(scores, 1), &n));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(boxes, 3), 4, &four));
+    MR_TRY(mr_infer_dim_is(mr_infer_dim(boxes, 3), 4));
     if (mr_infer_dim(boxes, 2) >= 0 && mr_infer_dim(boxes, 2) != 1)
         MR_TRY(mr_infer_merge_dim(mr_infer_dim(boxes, 2), mr_infer_dim(scores, 2), &kinds));
     MR_TRY(mr_node_get_bool(c->node, "pad_per_class", &s.per_class));

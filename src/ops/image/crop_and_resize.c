@@ -164,14 +164,14 @@ static mr_status *crop_and_resize(mr_run *r)
 static mr_status *crop_shape(mr_infer *c)
 {
     const mr_pshape *image, *boxes, *ind, *size;
-    int64_t n, four;
+    int64_t n;
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &image));
     MR_TRY(mr_infer_rank(c, c->in[1], 2, &boxes));
     MR_TRY(mr_infer_rank(c, c->in[2], 1, &ind));
     MR_TRY(mr_infer_rank(c, c->in[3], 1, &size));
     MR_TRY(mr_infer_merge_dim(boxes->dims[0], ind->dims[0], &n));
-    MR_TRY(mr_infer_merge_dim(boxes->dims[1], 4, &four));
-    MR_TRY(mr_infer_merge_dim(size->dims[0], 2, &four));
+    MR_TRY(mr_infer_dim_is(boxes->dims[1], 4));
+    MR_TRY(mr_infer_dim_is(size->dims[0], 2));
     const mr_tensor *t = mr_infer_const(c, 3);
     mr_pshape *out = mr_pshape_new(c->arena, 4);
     out->dims[0] = n;

@@ -246,11 +246,10 @@ static mr_status *gif_shape(mr_infer *c)
 static mr_status *crop_shape(mr_infer *c)
 {
     const mr_pshape *window, *image;
-    int64_t four;
     MR_TRY(image_shape(c));
     image = c->out[0];
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &window));
-    MR_TRY(mr_infer_merge_dim(window->dims[0], 4, &four));
+    MR_TRY(mr_infer_dim_is(window->dims[0], 4));
     const mr_tensor *t = mr_infer_const(c, 1);
     int64_t dims[] = {-1, -1, image->dims[2]};
     for (int i = 0; t && i < 2; i++)

@@ -151,12 +151,12 @@ static mr_status *extract_glimpse(mr_run *r)
 static mr_status *shape(mr_infer *c)
 {
     const mr_pshape *x, *size, *offsets;
-    int64_t batch, two;
+    int64_t batch;
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &size));
     MR_TRY(mr_infer_rank(c, c->in[2], 2, &offsets));
-    MR_TRY(mr_infer_merge_dim(size->dims[0], 2, &two));
-    MR_TRY(mr_infer_merge_dim(offsets->dims[1], 2, &two));
+    MR_TRY(mr_infer_dim_is(size->dims[0], 2));
+    MR_TRY(mr_infer_dim_is(offsets->dims[1], 2));
     MR_TRY(mr_infer_merge_dim(x->dims[0], offsets->dims[0], &batch));
     const mr_tensor *t = mr_infer_const(c, 1);
     mr_pshape *out = mr_pshape_new(c->arena, 4);

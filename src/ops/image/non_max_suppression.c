@@ -113,13 +113,13 @@ out:
 static mr_status *check_shapes(mr_infer *c)
 {
     const mr_pshape *boxes, *scores, *scalar;
-    int64_t n, four;
+    int64_t n;
     MR_TRY(mr_infer_rank(c, c->in[0], 2, &boxes));
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &scores));
     for (int i = 2; i < c->n_in; i++)
         MR_TRY(mr_infer_rank(c, c->in[i], 0, &scalar));
     MR_TRY(mr_infer_merge_dim(mr_infer_dim(boxes, 0), mr_infer_dim(scores, 0), &n));
-    return mr_infer_merge_dim(mr_infer_dim(boxes, 1), 4, &four);
+    return mr_infer_dim_is(mr_infer_dim(boxes, 1), 4);
 }
 
 static mr_status *vector_shape(mr_infer *c)

@@ -63,9 +63,8 @@ mr_status *mr_shape_images(mr_infer *c)
 
 mr_status *mr_shape_colors(mr_infer *c)
 {
-    int64_t three;
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &c->out[0]));
-    return mr_infer_merge_dim(mr_infer_dim(c->out[0], -1), 3, &three);
+    return mr_infer_dim_is(mr_infer_dim(c->out[0], -1), 3);
 }
 
 mr_status *mr_infer_ranks(mr_infer *c, int n, const int *ranks)

@@ -204,12 +204,11 @@ out:
 static mr_status *shape(mr_infer *c)
 {
     const mr_pshape *x, *t, *size;
-    int64_t n;
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
     MR_TRY(mr_infer_rank(c, c->in[1], 2, &t));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(t, 1), 8, &n));
+    MR_TRY(mr_infer_dim_is(mr_infer_dim(t, 1), 8));
     MR_TRY(mr_infer_rank(c, c->in[2], 1, &size));
-    MR_TRY(mr_infer_merge_dim(size->dims[0], 2, &n));
+    MR_TRY(mr_infer_dim_is(size->dims[0], 2));
     const mr_tensor *v = mr_infer_const(c, 2);
     mr_pshape *out = mr_pshape_new(c->arena, 4);
     out->dims[0] = mr_infer_dim(x, 0);

@@ -233,11 +233,10 @@ static mr_status *sample(mr_run *r)
 static mr_status *shape(mr_infer *c)
 {
     const mr_pshape *size, *boxes;
-    int64_t n;
     MR_TRY(mr_infer_rank(c, c->in[0], 1, &size));
     MR_TRY(mr_infer_rank(c, c->in[1], 3, &boxes));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(size, 0), 3, &n));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(boxes, 2), 4, &n));
+    MR_TRY(mr_infer_dim_is(mr_infer_dim(size, 0), 3));
+    MR_TRY(mr_infer_dim_is(mr_infer_dim(boxes, 2), 4));
     if (c->n_in > 2)
         MR_TRY(mr_infer_rank(c, c->in[2], 0, &size));
     if (c->n_in > 3)

@@ -136,11 +136,18 @@ out:
     return st;
 }
 
-/* Slices that are known when the graph is built give the shapes. */
+/* Names and slices are as many; slices that are known when the graph is built give the shapes. */
 static mr_status *restore_shape(mr_infer *c)
 {
+    const mr_pshape *ignored, *names, *slices;
+    MR_TRY(mr_infer_rank(c, c->in[0], 0, &ignored));
+    MR_TRY(mr_infer_rank(c, c->in[1], 1, &names));
+    MR_TRY(mr_infer_rank(c, c->in[2], 1, &slices));
+    MR_TRY(mr_infer_merge(c, names, slices, &ignored));
     const mr_tensor *specs = mr_infer_const(c, 2);
-    for (int i = 0; specs && specs->rank == 1 && i < c->n_out && i < specs->n; i++) {
+    if (specs && specs->n != c->n_out)
+        return mr_invalid("The number of shape_and_slice doesn't match tensor outputs.");
+    for (int i = 0; specs && i < c->n_out; i++) {
         mr_sv spec = mr_tensor_str_at(specs, i);
         mr_shape full, part;
         mr_slice slice;
@@ -160,7 +167,12 @@ MR_OP(RestoreV2,
     .shape    = restore_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(restore)),
     .examples = MR_EXAMPLES("dtypes=[float]: \"/nowhere/at/all\", [\"a\"], [\"\"] -> "
-                            "!NOT_FOUND Failed to find any matching files for /nowhere/at/all"));
+                            "!NOT_FOUND Failed to find any matching files for /nowhere/at/all",
+                            "dtypes=[float]: \"f\", [\"a\", \"b\"], [\"\"] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal, "
+                            "but are 2 and 1",
+                            "dtypes=[float]: \"f\", [\"a\", \"b\"], [\"\", \"\"] -> !INVALID_ARGUMENT The number of shape_and_slice "
+                            "doesn't match tensor outputs.",
+                            "dtypes=[float]: [\"f\"], [\"a\"], [\"\"] -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1"));
 
 /* ---- merging ---- */
 

@@ -59,9 +59,14 @@ static mr_status *save_slices(mr_run *r) { return save_all(r, 2, 3); }
 
 static mr_status *save_shape(mr_infer *c)
 {
-    const mr_pshape *ignored;
-    MR_TRY(mr_infer_rank(c, c->in[0], 0, &ignored));
-    return mr_infer_rank(c, c->in[1], 1, &ignored);
+    const mr_pshape *vector;
+    int first = mr_node_is(c->node, "SaveSlices") ? 3 : 2; /* the tensors are as many as their names, and their slices */
+    MR_TRY(mr_infer_rank(c, c->in[0], 0, &vector));
+    for (int i = 1; i < first; i++) {
+        MR_TRY(mr_infer_rank(c, c->in[i], 1, &vector));
+        MR_TRY(mr_infer_dim_is(vector->dims[0], c->n_in - first));
+    }
+    return NULL;
 }
 
 MR_OP(Save,
@@ -74,7 +79,7 @@ MR_OP(Save,
     .examples = MR_EXAMPLES(
         "T=[float]: \"/nowhere/at/all\", [\"a\"], (float[1]) -> !NOT_FOUND /nowhere/at/all",
         "T=[float]: \"/nowhere/at/all\", [\"a\", \"b\"], (float[1]) -> !INVALID_ARGUMENT "
-        "Input 1 (tensor_names) must be a vector of 1 strings",
+        "Dimension must be 1 but is 2",
         "T=[float]: [\"a\"], [\"a\"], (float 1) -> !INVALID_ARGUMENT must be rank 0"));
 
 MR_OP(SaveSlices,
@@ -87,7 +92,7 @@ MR_OP(SaveSlices,
     .examples = MR_EXAMPLES(
         "T=[float]: \"/nowhere/at/all\", [\"a\"], [\"2 0,1\"], (float[1]) -> !NOT_FOUND /nowhere",
         "T=[float]: \"/nowhere/at/all\", [\"a\"], [\"\", \"\"], (float[1]) -> !INVALID_ARGUMENT "
-        "Input 2 (shapes_and_slices) must be a vector of 1 strings"));
+        "Dimension must be 1 but is 2"));
 
 /* ---- restoring ---- */
 

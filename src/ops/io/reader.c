@@ -376,9 +376,31 @@ static void with_token(mr_run *r, mr_status *(*now)(use *u))
 #define OLD_FILLED OLD_READER OLD_QUEUE "QueueEnqueueMany Tcomponents=[string]: q, ([\"a\", \"b\"]); "
 #define NONE "[\"localhost\", \"none\"]"
 
+/* A reference to a reader or a queue is a vector of two strings, a handle a scalar. */
+static mr_status *check_handles(mr_infer *c)
+{
+    const mr_pshape *h;
+    for (int i = 0; i < c->n_in; i++) {
+        bool by_ref = mr_dtype_is_ref(c->node->in_types[i]);
+        if (!by_ref && mr_dtype_base(c->node->in_types[i]) != MR_RESOURCE)
+            continue;
+        MR_TRY(mr_infer_rank(c, c->in[i], by_ref ? 1 : 0, &h));
+        if (by_ref)
+            MR_TRY(mr_infer_dim_is(h->dims[0], 2));
+    }
+    return NULL;
+}
+
+static mr_status *scalars(mr_infer *c)
+{
+    MR_TRY(check_handles(c));
+    return mr_shape_scalar(c);
+}
+
 static mr_status *vectors(mr_infer *c)
 {
     const mr_pshape *ignored;
+    MR_TRY(check_handles(c));
     MR_TRY(mr_infer_rank(c, c->in[2], 0, &ignored));
     mr_infer_out_vector(c, 0, -1);
     mr_infer_out_vector(c, 1, -1);
@@ -387,7 +409,7 @@ static mr_status *vectors(mr_infer *c)
 
 #define READ(handle)                                                                          \
     .sig = "reader_handle: " handle ", queue_handle: " handle " -> key: string, value: string", \
-    .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ASYNC(read_record))
+    .shape = scalars, .kernels = MR_KERNELS(MR_CPU_ASYNC(read_record))
 #define READ_UP_TO(handle)                                                                    \
     .sig = "reader_handle: " handle ", queue_handle: " handle ", num_records: int64 -> "      \
            "keys: string, values: string",                                                    \
@@ -444,7 +466,7 @@ static mr_status *n_records(mr_run *r) { return count_op(r, false); }
 static mr_status *n_works(mr_run *r) { return count_op(r, true); }
 
 #define LOOK(handle, what, kernel)                                              \
-    .sig = "reader_handle: " handle " -> " what ": int64", .shape = mr_shape_scalar,     \
+    .sig = "reader_handle: " handle " -> " what ": int64", .shape = scalars,     \
     .kernels = MR_KERNELS(MR_CPU_ANY(kernel))
 #define READ_ONE FILLED "ReaderReadV2: r, q; "
 #define OLD_READ_ONE OLD_FILLED "ReaderRead: r, q; "
@@ -579,14 +601,15 @@ static void restore_op(mr_run *r) { with_token(r, restore); }
 static mr_status *restore_shape(mr_infer *c)
 {
     const mr_pshape *ignored;
+    MR_TRY(check_handles(c));
     return mr_infer_rank(c, c->in[1], 0, &ignored);
 }
 
 #define RESET(handle)                                                                   \
-    .sig = "reader_handle: " handle " ->", .shape = mr_shape_none,                       \
+    .sig = "reader_handle: " handle " ->", .shape = check_handles,                       \
     .kernels = MR_KERNELS(MR_CPU_ASYNC(reset_op))
 #define SAVE(handle)                                                                    \
-    .sig = "reader_handle: " handle " -> state: string", .shape = mr_shape_scalar,               \
+    .sig = "reader_handle: " handle " -> state: string", .shape = scalars,               \
     .kernels = MR_KERNELS(MR_CPU_ASYNC(save_op))
 #define RESTORE(handle)                                                                 \
     .sig = "reader_handle: " handle ", state: string ->", .shape = restore_shape,        \

@@ -58,7 +58,7 @@ mr_status *mr_infer_square(mr_infer *c, int i, const mr_pshape **out)
     const mr_pshape *s;
     int64_t n;
     MR_TRY(mr_infer_rank_at_least(c, c->in[i], 2, &s));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(s, -1), mr_infer_dim(s, -2), &n));
+    MR_TRY(mr_infer_merge_dim(mr_infer_dim(s, -2), mr_infer_dim(s, -1), &n));
     *out = s->rank < 0 ? s
                        : mr_infer_concat(c, mr_infer_sub(c, s, 0, -2),
                                          mr_pshape_matrix(c->arena, n, n));

@@ -113,9 +113,8 @@ static mr_status *mat_mul_shape(mr_infer *c)
 {
     for (int i = 0; i < 3; i++) {
         const mr_pshape *d;
-        int64_t one;
         MR_TRY(mr_infer_rank_at_least(c, c->in[i], 2, &d));
-        MR_TRY(mr_infer_merge_dim(mr_infer_dim(d, -2), 1, &one));
+        MR_TRY(mr_infer_dim_is(mr_infer_dim(d, -2), 1));
     }
     return mr_infer_rank_at_least(c, c->in[3], 2, &c->out[0]);
 }
@@ -306,11 +305,11 @@ static mr_status *solve(mr_run *r)
 static mr_status *solve_shape(mr_infer *c)
 {
     const mr_pshape *d, *rhs, *front;
-    int64_t three, m;
+    int64_t m;
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], 2, &d));
     MR_TRY(mr_infer_rank_at_least(c, c->in[1], 2, &rhs));
     MR_TRY(mr_infer_merge(c, mr_infer_sub(c, d, 0, -2), mr_infer_sub(c, rhs, 0, -2), &front));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(d, -2), 3, &three));
+    MR_TRY(mr_infer_dim_is(mr_infer_dim(d, -2), 3));
     MR_TRY(mr_infer_merge_dim(mr_infer_dim(d, -1), mr_infer_dim(rhs, -2), &m));
     c->out[0] = mr_infer_concat(c, front, mr_pshape_matrix(c->arena, m, mr_infer_dim(rhs, -1)));
     return NULL;
@@ -368,7 +367,7 @@ MR_OP(TridiagonalSolve,
         "nograd perturb_singular=true: [[0, 0], [0, 1], [0, 0]], [[0], [1]] -> [[0], [1]]",
         "perturb_singular=true partial_pivoting=false: [[9], [4], [9]], [[8]] -> "
         "!INVALID_ARGUMENT perturb_singular requires",
-        "[[1], [1]], [[1]] -> !INVALID_ARGUMENT must be equal"));
+        "[[1], [1]], [[1]] -> !INVALID_ARGUMENT Dimension must be 3 but is 2"));
 
 /* ---- BandedTriangularSolve ---- */
 

@@ -146,14 +146,19 @@ static mr_status *arg_shape(mr_infer *c)
 {
     const mr_pshape *dim, *x = c->in[0];
     MR_TRY(mr_infer_rank(c, c->in[1], 0, &dim));
-    if (x->rank < 0)
+    if (x->rank <= 0) { /* the position in a scalar is a scalar; the kernel refuses it */
+        c->out[0] = x;
         return NULL;
-    MR_TRY(mr_infer_rank_at_least(c, x, 1, &x));
+    }
     mr_pshape *out = mr_pshape_new(c->arena, x->rank - 1);
     int64_t axis;
     int at;
     if (mr_infer_int(c, 1, &axis)) {
-        MR_TRY(mr_axis_resolve(axis, x->rank, &at));
+        if (axis < -x->rank || axis >= x->rank)
+            return mr_invalid("Dimension (%lld) must be in the range [%d, %d), where %d is the number of dimensions in the "
+                              "input.",
+                              (long long)axis, -x->rank, x->rank, x->rank);
+        at = (int)(axis < 0 ? axis + x->rank : axis);
         for (int d = 0; d < out->rank; d++)
             out->dims[d] = x->dims[d + (d >= at)];
     }

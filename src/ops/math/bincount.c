@@ -234,9 +234,9 @@ static mr_status *histogram_run(mr_run *r)
 static mr_status *histogram_shape(mr_infer *c)
 {
     const mr_pshape *range, *ignored;
-    int64_t nbins = -1, two;
+    int64_t nbins = -1;
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &range));
-    MR_TRY(mr_infer_merge_dim(mr_infer_dim(range, 0), 2, &two));
+    MR_TRY(mr_infer_dim_is(mr_infer_dim(range, 0), 2));
     MR_TRY(mr_infer_rank(c, c->in[2], 0, &ignored));
     if (mr_infer_int(c, 2, &nbins) && nbins <= 0)
         return mr_invalid("Requires nbins > 0: nbins should be a positive number, but got '%lld'",

@@ -57,14 +57,15 @@ static mr_status *diag_shape(mr_infer *c)
 
 static mr_status *diag_part_shape(mr_infer *c)
 {
-    const mr_pshape *x = c->in[0], *both;
+    const mr_pshape *x = c->in[0];
     if (x->rank < 0)
         return NULL;
     if (x->rank == 0 || x->rank % 2)
         return mr_invalid("Input must have even and non-zero rank, input rank is %d", x->rank);
-    MR_TRY(mr_infer_merge(c, mr_infer_sub(c, x, 0, x->rank / 2),
-                          mr_infer_sub(c, x, x->rank / 2, MR_MAX_RANK), &both));
-    c->out[0] = both;
+    mr_pshape *half = mr_pshape_new(c->arena, x->rank / 2);
+    for (int d = 0; d < half->rank; d++)
+        MR_TRY(mr_infer_merge_dim(x->dims[d], x->dims[d + half->rank], &half->dims[d]));
+    c->out[0] = half;
     return NULL;
 }
 

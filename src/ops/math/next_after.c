@@ -191,12 +191,11 @@ static mr_status *cross(mr_run *r)
 static mr_status *cross_shape(mr_infer *c)
 {
     const mr_pshape *a, *b, *both;
-    int64_t three;
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &a));
     MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &b));
     MR_TRY(mr_infer_merge(c, a, b, &both));
     if (both->rank >= 0)
-        MR_TRY(mr_infer_merge_dim(mr_infer_dim(both, -1), 3, &three));
+        MR_TRY(mr_infer_dim_is(mr_infer_dim(both, -1), 3));
     c->out[0] = both;
     return NULL;
 }
@@ -223,7 +222,7 @@ MR_OP(Cross,
         "T=uint8: [0, 1, 0], [1, 0, 0] -> [0, 0, 255]",
         "T=int8: [100, 0, 0], [0, 2, 0] -> [0, 0, -56]",
         "T=float: [nan, 0, 0], [0, 1, 0] -> [0, nan, nan]", "shape(0,3), shape(0,3) -> shape(0,3)",
-        "[1, 2], [1, 2] -> !INVALID_ARGUMENT must be equal",
+        "[1, 2], [1, 2] -> !INVALID_ARGUMENT Dimension must be 3 but is 2",
         "[1, 2, 3], [[1, 2, 3]] -> !INVALID_ARGUMENT",
         "1, 1 -> !INVALID_ARGUMENT at least rank 1",
         "x = PlaceholderWithDefault dtype=$T shape=?: [1, 2]; : x, x -> !FAILED_PRECONDITION "

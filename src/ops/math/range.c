@@ -103,12 +103,18 @@ static mr_status *range(mr_run *r)
     return NULL;
 }
 
+static mr_status *check_scalar(mr_infer *c, int i)
+{
+    const mr_pshape *ignored;
+    mr_status *st = mr_infer_rank(c, c->in[i], 0, &ignored);
+    return st ? mr_status_append(st, "\n\t for '%s'", c->node->def->in[i].name) : NULL;
+}
+
 static mr_status *range_shape(mr_infer *c)
 {
     const mr_tensor *in[3];
     for (int k = 0; k < 3; k++) {
-        const mr_pshape *s;
-        MR_TRY(mr_infer_rank_at_most(c, c->in[k], 1, &s));
+        MR_TRY(check_scalar(c, k));
         in[k] = mr_infer_const(c, k);
     }
     int64_t n = -1;
@@ -151,10 +157,8 @@ static mr_status *lin_space(mr_run *r)
 static mr_status *lin_space_shape(mr_infer *c)
 {
     int64_t n = -1;
-    for (int k = 0; k < 3; k++) {
-        const mr_pshape *s;
-        MR_TRY(mr_infer_rank(c, c->in[k], 0, &s));
-    }
+    for (int k = 0; k < 3; k++)
+        MR_TRY(check_scalar(c, k));
     if (mr_infer_int(c, 2, &n) && n <= 0)
         return mr_invalid("Requires num > 0: %lld", (long long)n);
     mr_infer_out_vector(c, 0, n);
@@ -177,7 +181,7 @@ MR_OP(Range,
     .examples = MR_EXAMPLES(
         "3, 18, 3 -> [3, 6, 9, 12, 15]",
         "3, 1, -0.5 -> [3, 2.5, 2, 1.5]",
-        "[5], [0], [-2] -> [5, 3, 1]",
+        "5, 0, -2 -> [5, 3, 1]", "0, [5], 1 -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1\n\t for 'limit'",
         "4, 4, 1 -> shape(0)",
         "Tidx=float: 0, 1, 0.3 -> [0, 0.3, 0.6, 0.9]",
         "Tidx=int64: -9223372036854775808, 9223372036854775807, 9223372036854775807 "

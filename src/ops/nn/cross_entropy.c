@@ -121,13 +121,21 @@ static mr_status *dense_accel(mr_run *r)
                                     MR_AT(labels), MR_AI(lr), MR_AI(lc)));
 }
 
+/* Where logits and labels can have one shape they are taken to have it; else one is broadcast to the other. */
 static mr_status *dense_shape(mr_infer *c)
 {
     const mr_pshape *s;
-    MR_TRY(mr_infer_broadcast(c, c->in[0], c->in[1], &s));
-    mr_status *st = mr_infer_rank(c, s, 2, &s);
-    if (st)
-        return mr_status_prepend(st, "Shape must be broadcasted with rank 2: ");
+    mr_status *st = mr_infer_rank(c, c->in[0], 2, &s);
+    if (!st)
+        st = mr_infer_merge(c, s, c->in[1], &s);
+    if (st) {
+        mr_status_free(st);
+        MR_TRY(mr_infer_broadcast(c, c->in[0], c->in[1], &s));
+        if (s->rank < 0)
+            return mr_invalid("Shape must be broadcasted with rank 2, but is rank is unknown.");
+        if (s->rank != 2)
+            return mr_invalid("Shape must be broadcasted with rank 2, but is rank %d", s->rank);
+    }
     mr_infer_out_vector(c, 0, mr_infer_dim(s, 0));
     c->out[1] = s;
     return NULL;

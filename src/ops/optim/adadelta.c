@@ -23,7 +23,7 @@ MR_OP(ApplyAdadelta,
         "T=float: [1], [0.2], [0.1], 0.5, 0.95, 1e-6, [0.4] -> [0.85786584]",
         "T=double: [1], [0.2], [0.1], 0.5, 0.95, 1e-6, [0.4] -> [0.85786584]",
         "[1], [4], [3.5], 0.5, 0.5, 0.5, [3] -> [-0.13389342]",
-        "[1], [4], [3.5], [0.5], 0.5, 0.5, [3] -> !INVALID_ARGUMENT lr is not a scalar"));
+        "[1], [4], [3.5], [0.5], 0.5, 0.5, [3] -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1"));
 
 MR_OP(SparseApplyAdadelta,
     .doc      = "ApplyAdadelta on the rows named by indices",

@@ -3,6 +3,7 @@
  * The variables of an update are locked together for its whole length, in address order, in all
  * forms: an update is then never lost and never seen half done, which is more than
  * use_locking=false asks for. */
+#include "ops/array/layout.h"
 #include "ops/optim/apply.h"
 
 typedef struct update {
@@ -226,11 +227,34 @@ out:
     return st;
 }
 
+/* The rows of a sparse gradient are those that the indices, input i + 1, name. */
+static mr_status *infer_rows(mr_infer *c, int i, const mr_pshape **s)
+{
+    const mr_pshape *indices, *grad = c->in[i];
+    int64_t ignored;
+    MR_TRY(mr_infer_rank(c, c->in[i + 1], 1, &indices));
+    if (grad->rank < 0)
+        return NULL;
+    MR_TRY(mr_infer_rank_at_least(c, grad, 1, &grad));
+    MR_TRY(mr_infer_merge_dim(indices->dims[0], grad->dims[0], &ignored));
+    return mr_infer_merge(c, *s, mr_pshape_with(c->arena, grad, 0, -1), s);
+}
+
+/* Inputs are known by their names, and looked at in their order, which is that of TensorFlow's checks. */
 mr_status *mr_apply_shape(mr_infer *c)
 {
-    const mr_pshape *s = c->in[0];
-    for (int i = 1; i < c->n_in && mr_dtype_is_ref(c->node->in_types[i]); i++)
-        MR_TRY(mr_infer_merge(c, s, c->in[i], &s));
+    const mr_pshape *s = mr_infer_variable(c, 0), *ignored;
+    for (int i = 1; i < c->n_in; i++) {
+        const char *name = c->node->def->in[i].name;
+        bool variable = mr_dtype_is_ref(c->node->in_types[i]) || mr_dtype_base(c->node->in_types[i]) == MR_RESOURCE;
+        bool grad = strcmp(name, "grad") == 0 || strcmp(name, "delta") == 0;
+        if (grad && i + 1 < c->n_in && strcmp(c->node->def->in[i + 1].name, "indices") == 0)
+            MR_TRY(infer_rows(c, i++, &s));
+        else if (variable || grad)
+            MR_TRY(mr_infer_merge(c, s, mr_infer_variable(c, i), &s));
+        else
+            MR_TRY(mr_infer_rank(c, c->in[i], 0, &ignored));
+    }
     if (c->n_out)
         c->out[0] = s;
     return NULL;

@@ -64,7 +64,8 @@ typedef struct mr_apply_state { /* of a kernel: its attrs */
 mr_status *mr_apply_init(mr_make *m, void *state);
 mr_status *mr_apply_run(mr_run *r);
 mr_status *mr_apply_run_accel(mr_run *r);
-mr_status *mr_apply_shape(mr_infer *c); /* of the Ref forms: the variable's shape */
+/* Variables and the gradient have one shape, a sparse gradient but for its rows; what else there is are scalars. */
+mr_status *mr_apply_shape(mr_infer *c);
 
 /* Types: formulas of + - * / sqrt alone mean something for complex numbers too. */
 #define MR_APPLY_NUMBERS MR_FLOATS_COMPLEX
@@ -81,7 +82,7 @@ mr_status *mr_apply_shape(mr_infer *c); /* of the Ref forms: the variable's shap
     .kernels = MR_KERNELS(TYPES(MR_APPLY_KERNEL_ROW, fn, fn2, form) __VA_ARGS__)
 #define MR_APPLY_BY_HANDLE(fn, TYPES, form, ...) MR_APPLY_BY_HANDLE2(fn, fn, TYPES, form, __VA_ARGS__)
 #define MR_APPLY_BY_HANDLE2(fn, fn2, TYPES, form, ...)             \
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none, \
+    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_apply_shape, \
     .kernels = MR_KERNELS(TYPES(MR_APPLY_KERNEL_ROW, fn, fn2, form) __VA_ARGS__)
 /* A row for devices that compute by themselves, from the same formula (tools/cl-kernels); for dense forms without limits,
  * because scalars stay in the device's memory. */

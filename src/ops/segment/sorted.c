@@ -57,7 +57,7 @@ static mr_status *segment_shape(mr_infer *c)
     if (c->n_in == 3) {
         MR_TRY(mr_infer_rank(c, c->in[2], 0, &scalar));
         if (mr_infer_int(c, 2, &segments) && segments < 0)
-            return mr_invalid("Input num_segments == %lld must not be negative.",
+            return mr_invalid("Dimension size, given by scalar input %d, must be non-negative but is %lld", 2,
                               (long long)segments);
     }
     if (data->rank >= 0)
@@ -179,7 +179,7 @@ MR_OP(SegmentSumV2, .doc = "sums of the rows of each segment", SORTED_V2(ALL_NUM
     .kernels  = MR_KERNELS(MR_CPU_ONE(segment_sum, MR_NUMBERS) MR_CPU_ONE(segment_sum, MR_ALL_CODES)),
     .examples = MR_EXAMPLES("[[1, 2], [3, 4]], int32[1, 1], 3 -> [[0, 0], [4, 6], [0, 0]]", "[1], int64[0], 1 -> [1]",
                             "[1], int32[1], 1 -> !INVALID_ARGUMENT segment_ids[0] = 1 is out of range [0, 1)",
-                            "[1], int32[0], -1 -> !INVALID_ARGUMENT must not be negative"));
+                            "[1], int32[0], -1 -> !INVALID_ARGUMENT Dimension size, given by scalar input 2, must be non-negative but is -1"));
 MR_OP(SegmentProdV2, .doc = "products of the rows of each segment; 1 where there are none", SORTED_V2(ALL_NUMBERS),
     .kernels  = MR_KERNELS(MR_CPU_ONE(segment_prod, MR_NUMBERS) MR_CPU_ONE(segment_prod, MR_ALL_CODES)),
     .examples = MR_EXAMPLES("[2, 3], int32[1, 1], 3 -> [1, 6, 1]"));

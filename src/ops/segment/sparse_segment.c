@@ -53,9 +53,10 @@ static mr_status *segment_sqrt_n(mr_run *r) { return join(r, MR_SEGMENT_SQRT_N);
 
 static mr_status *check_vectors(mr_infer *c)
 {
-    const mr_pshape *indices = NULL, *ignored;
+    const mr_pshape *indices = NULL, *ids = NULL, *ignored;
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &indices));
-    return mr_infer_merge(c, indices, c->in[2], &ignored);
+    MR_TRY(mr_infer_rank(c, c->in[2], 1, &ids));
+    return mr_infer_merge(c, indices, ids, &ignored);
 }
 
 /* [n] + data[1:], n being the value of input 3, if there is one. */

@@ -40,13 +40,13 @@ static mr_status *segment_shape(mr_infer *c)
     MR_TRY(mr_infer_rank(c, c->in[2], 0, &n_shape));
     bool known = mr_infer_int(c, 2, &segments);
     if (known && segments < 0)
-        return mr_invalid("Input num_segments == %lld must not be negative.", (long long)segments);
+        return mr_invalid("Dimension size, given by scalar input %d, must be non-negative but is %lld", 2, (long long)segments);
     if (data->rank < 0 || ids->rank < 0)
         return NULL;
     MR_TRY(mr_infer_rank_at_least(c, data, ids->rank, &data));
     for (int d = 0; d < ids->rank; d++) {
         int64_t same;
-        MR_TRY(mr_infer_merge_dim(ids->dims[d], data->dims[d], &same));
+        MR_TRY(mr_infer_merge_dim(data->dims[d], ids->dims[d], &same));
     }
     c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, known ? segments : -1),
                                 mr_infer_sub(c, data, ids->rank, MR_MAX_RANK));

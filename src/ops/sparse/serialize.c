@@ -189,10 +189,9 @@ static mr_status *deserialize_many(mr_run *r)
 static mr_status *deserialize_shape(mr_infer *c)
 {
     const mr_pshape *s = NULL;
-    int64_t three;
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &s));
     if (s->rank > 0)
-        MR_TRY(mr_infer_merge_dim(s->dims[s->rank - 1], 3, &three));
+        MR_TRY(mr_infer_dim_is(s->dims[s->rank - 1], 3));
     mr_infer_out_sparse(c, 0, -1, -1, true);
     return NULL;
 }
@@ -200,9 +199,8 @@ static mr_status *deserialize_shape(mr_infer *c)
 static mr_status *deserialize_many_shape(mr_infer *c)
 {
     const mr_pshape *s = NULL;
-    int64_t three;
     MR_TRY(mr_infer_rank(c, c->in[0], 2, &s));
-    MR_TRY(mr_infer_merge_dim(s->dims[1], 3, &three));
+    MR_TRY(mr_infer_dim_is(s->dims[1], 3));
     mr_infer_out_sparse(c, 0, -1, -1, true);
     return NULL;
 }

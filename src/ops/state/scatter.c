@@ -10,17 +10,9 @@
 
 /* ---- gathering ---- */
 
-static const mr_pshape *variable_shape(const mr_infer *c)
-{
-    if (mr_dtype_is_ref(c->node->in_types[0]))
-        return c->in[0];
-    const mr_handle_info *h = c->in_handles ? c->in_handles[0] : NULL;
-    return h && h->n > 0 ? h->parts[0].shape : &mr_pshape_unknown;
-}
-
 static mr_status *gather_shape(mr_infer *c)
 {
-    const mr_pshape *s = variable_shape(c), *indices, *ignored;
+    const mr_pshape *s = mr_infer_variable(c, 0), *indices, *ignored;
     int64_t batch;
     MR_TRY(mr_node_get_int(c->node, "batch_dims", &batch));
     if (batch < 0 || batch >= MR_MAX_RANK)
@@ -218,21 +210,36 @@ static mr_status *scatter_div(mr_run *r) { return scatter(r, MR_UPDATE_DIV); }
 static mr_status *scatter_min(mr_run *r) { return scatter(r, MR_UPDATE_MIN); }
 static mr_status *scatter_max(mr_run *r) { return scatter(r, MR_UPDATE_MAX); }
 
+/* updates is a scalar, or has the shape of the indices and of the variable's rows. */
+static mr_status *scatter_shape(mr_infer *c)
+{
+    const mr_pshape *var = mr_infer_variable(c, 0), *ignored;
+    MR_TRY(mr_infer_handle_type(c, 0, "dtype"));
+    if (c->in[2]->rank != 0)
+        MR_TRY(mr_infer_merge(c, c->in[2], mr_infer_concat(c, c->in[1], mr_infer_sub(c, var, 1, MR_MAX_RANK)), &ignored));
+    if (c->n_out > 0)
+        c->out[0] = var;
+    return NULL;
+}
+
 #define REF_SCATTER(types, locking)                                                                  \
     .sig = "ref: Ref(T), indices: Tindices, updates: T -> output_ref: Ref(T)",                       \
     .attrs = "T: " types "; Tindices: {int32, int64}; use_locking: bool = " locking,                 \
-    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_shape_same
+    .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = scatter_shape
 
 #define RESOURCE_SCATTER(types)                                                                      \
     .sig = "resource: resource, indices: Tindices, updates: dtype ->",                               \
     .attrs = "dtype: " types "; Tindices: {int32, int64}", .key = "dtype",                           \
-    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none
+    .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = scatter_shape
 
 MR_OP(ScatterUpdate, .doc = "replaces rows of a variable", REF_SCATTER("type", "true"),
     .kernels = MR_KERNELS(MR_CPU_ANY(scatter_update)),
     .examples = MR_EXAMPLES("[1, 2, 3], int32[2, 0], [7, 8] -> [8, 2, 7]", "[[1, 2], [3, 4]], int64 1, 0 -> [[1, 2], [0, 0]]",
                             "[1, 2], int32[2], [7] -> !INVALID_ARGUMENT indices[0] = 2 is not in [0, 2)",
-                            "[1, 2], int32[1], [7, 8] -> !INVALID_ARGUMENT updates.shape"));
+                            "[1, 2], int32[1], [7, 8] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal, but are 2 and 1. "
+                            "Shapes are [2] and [1].",
+                            "u = PlaceholderWithDefault dtype=$T shape=?: [7, 8]; : [1, 2], int32[1], u -> !INVALID_ARGUMENT "
+                            "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got"));
 MR_OP(ScatterAdd, .doc = "adds to rows of a variable", REF_SCATTER("numbertype", "false"),
     .kernels = MR_KERNELS(MR_CPU_ONE(scatter_add, MR_NUMBERS) MR_CPU_ONE(scatter_add, MR_CODES)),
     .examples = MR_EXAMPLES("[1, 2, 3], int32[2, 0, 2], [1, 2, 3] -> [3, 2, 7]",
@@ -245,6 +252,8 @@ MR_OP(ScatterSub, .doc = "subtracts from rows of a variable", REF_SCATTER("numbe
 MR_OP(ResourceScatterUpdate, .doc = "replaces rows of a variable", RESOURCE_SCATTER("type"),
     .kernels = MR_KERNELS(MR_CPU_ANY(scatter_update)),
     .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [7, 8] ->",
+                            SCATTER_STEPS ": v, int32[2, 0], [7] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal",
+                            SCATTER_STEPS ": v, int32[2], [[7]] -> !INVALID_ARGUMENT Shapes must be equal rank, but are 2 and 1",
                             "v = VarHandleOp dtype=string shape=[2]; AssignVariableOp: v, string[\"a\", \"b\"]; "
                             "dtype=string: v, int32[1], [\"c\"] ->"));
 MR_OP(ResourceScatterAdd, .doc = "adds to rows of a variable", RESOURCE_SCATTER("numbertype"),

@@ -20,9 +20,6 @@ static mr_status *check(const mr_run *r, mr_update_kind kind, const mr_tensor *t
     if (t->dtype != updates->dtype)
         return mr_invalid("a variable of type %s cannot be updated by %s", mr_dtype_name(t->dtype),
                           mr_dtype_name(updates->dtype));
-    if (t->n == 0 && (indices->n > 0 || updates->n > 0))
-        return mr_invalid("Indices and updates specified for empty output. indices shape: %s",
-                          MR_TENSOR_SHAPE(indices));
     MR_TRY(mr_scatter_nd_check(indices, updates, t->rank, t->dims));
     return mr_update_check(kind, updates);
 }
@@ -133,33 +130,16 @@ static mr_status *tensor_max(mr_run *r) { return scatter_tensor(r, MR_UPDATE_MAX
 
 /* ---- shapes ---- */
 
-static const mr_pshape *target_shape(const mr_infer *c)
-{
-    if (mr_dtype_base(c->node->in_types[0]) != MR_RESOURCE)
-        return c->in[0];
-    const mr_handle_info *h = c->in_handles ? c->in_handles[0] : NULL;
-    return h && h->n > 0 ? h->parts[0].shape : &mr_pshape_unknown;
-}
-
+/* A variable is the "input" that errors speak of, a tensor the "output". */
 static mr_status *nd_shape(mr_infer *c)
 {
-    const mr_pshape *t = NULL, *indices = NULL, *updates = NULL, *ignored;
-    MR_TRY(mr_infer_rank_at_least(c, target_shape(c), 1, &t));
-    MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &indices));
-    MR_TRY(mr_infer_rank_at_least(c, c->in[2], 1, &updates));
+    const mr_pshape *t = mr_infer_variable(c, 0);
+    bool variable = mr_dtype_is_ref(c->node->in_types[0]) || c->n_out == 0;
+    if (!variable)
+        MR_TRY(mr_infer_rank_at_least(c, t, 1, &t));
     if (c->n_out > 0)
         c->out[0] = t;
-    int64_t k = indices->rank < 0 ? -1 : mr_infer_dim(indices, -1);
-    if (t->rank < 0 || updates->rank < 0 || k < 0)
-        return NULL;
-    if (k > t->rank)
-        return mr_invalid("indices.shape[-1] = %lld is more than the %d dimensions of the output",
-                          (long long)k, t->rank);
-    const mr_pshape *want = mr_infer_concat(c, mr_infer_sub(c, indices, 0, -1),
-                                            mr_infer_sub(c, t, (int)k, MR_MAX_RANK));
-    return mr_status_prepend(
-        mr_infer_merge(c, updates, want, &ignored),
-        "updates must have the shape of indices[:-1] and of the output's rows: ");
+    return mr_infer_scatter_nd(c, c->in[1], c->in[2], t, variable ? "input" : "output");
 }
 
 /* ---- gradients ---- */
@@ -230,8 +210,11 @@ MR_OP(ScatterNdUpdate, .doc = "replaces slices of a variable", REF_ND("type", "t
                             "T=string: [\"a\", \"b\"], int32[[1]], [\"c\"] -> [\"a\", \"c\"]",
                             "shape(0,2), int32 shape(0,1), shape(0,2) -> shape(0,2)",
                             "[1, 2], int32[[2]], [7] -> !INVALID_ARGUMENT indices[0] = [2] does not index into shape [2]",
-                            "shape(0), int32[[0]], [7] -> !INVALID_ARGUMENT Indices and updates specified for empty output",
-                            "[1, 2], int32[[1]], [7, 8] -> !INVALID_ARGUMENT updates must have the shape"));
+                            "shape(0), int32[[0]], [7] -> !INVALID_ARGUMENT Indices and updates specified for empty output shape",
+                            "[1, 2], int32[[1]], [7, 8] -> !INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match "
+                            "the outer 1 dimensions of updates.shape=[2]: Dimension 0 in both shapes must be equal, but are 1 and 2",
+                            "[[1, 2]], int32[[0]], [[7]] -> !INVALID_ARGUMENT The inner 1 dimensions of input.shape=[1,2] must match "
+                            "the inner 1 dimensions of updates.shape=[1,1]: Dimension 0 in both shapes must be equal, but are 2 and 1"));
 MR_OP(ScatterNdAdd, .doc = "adds to slices of a variable", REF_ND("numbertype", "false"),
     .kernels = MR_KERNELS(MR_CPU_ONE(nd_add, MR_NUMBERS) MR_CPU_ONE(nd_add, MR_CODES)),
     .examples = MR_EXAMPLES("[1, 2, 3], int32[[2], [0], [2]], [1, 2, 3] -> [3, 2, 7]",
@@ -260,7 +243,7 @@ MR_OP(ResourceScatterNdUpdate, .doc = "replaces slices of a variable", RESOURCE_
     .kernels = MR_KERNELS(MR_CPU_ANY(nd_update)),
     .examples = MR_EXAMPLES(STEPS ": v, int32[[2], [0]], [7, 8] ->", STRINGS, BOOLS,
                             STEPS ": v, int64[[3]], [7] -> !INVALID_ARGUMENT indices[0] = [3] does not index into shape [3]",
-                            STEPS ": v, int32[[0, 1]], [7] -> !INVALID_ARGUMENT is more than the 1 dimensions"));
+                            STEPS ": v, int32[[0, 1]], [7] -> !INVALID_ARGUMENT Inner dimensions of output shape must match"));
 MR_OP(ResourceScatterNdAdd, .doc = "adds to slices of a variable", RESOURCE_ND,
     .kernels = MR_KERNELS(MR_CPU_ONE(nd_add, MR_PLAIN) {"CPU", MR_STRING, nd_add},),
     .examples = MR_EXAMPLES(STEPS ": v, int32[[2], [0]], [7, 8] ->", STRINGS, BOOLS));
@@ -297,7 +280,7 @@ MR_OP(TensorScatterAdd, .doc = "the tensor with the updates added to slices", TE
                             "[[1, 2], [3, 4]], int64[[1, 0]], [2] -> [[1, 2], [5, 4]]",
                             "[true, false], int32[[1], [0]], [true, false] -> [true, true]",
                             "[\"a\", \"b\"], int32[[0]], [\"c\"] -> [\"ac\", \"b\"]",
-                            "[1, 2], int32[[1]], [7, 8] -> !INVALID_ARGUMENT updates must have the shape"));
+                            "[1, 2], int32[[1]], [7, 8] -> !INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match"));
 MR_OP(TensorScatterSub, .doc = "the tensor with the updates subtracted from slices", TENSOR_ND("int32, int64"),
     .grad = sub_backward,
     .kernels = MR_KERNELS(MR_CPU_ONE(tensor_sub, MR_NUMBERS) MR_CPU_ONE(tensor_sub, MR_ALL_CODES)),
@@ -327,7 +310,8 @@ MR_OP(ScatterNdNonAliasingAdd, .doc = "the input with the updates added to slice
 static mr_status *gather_nd_shape(mr_infer *c)
 {
     const mr_pshape *t = NULL, *indices = NULL;
-    MR_TRY(mr_infer_rank_at_least(c, target_shape(c), 1, &t));
+    MR_TRY(mr_infer_handle_type(c, 0, "dtype"));
+    t = mr_infer_variable(c, 0);
     MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &indices));
     int64_t k = indices->rank < 0 ? -1 : mr_infer_dim(indices, -1);
     if (t->rank < 0 || k < 0)

@@ -335,9 +335,10 @@ static mr_status *run_initialize(mr_run *r)
 
 static mr_status *check_handle(mr_infer *c)
 {
-    const mr_pshape *ignored;
+    const mr_pshape *h;
     bool by_ref = mr_dtype_is_ref(c->node->in_types[0]);
-    return mr_infer_rank(c, c->in[0], by_ref ? 1 : 0, &ignored);
+    MR_TRY(mr_infer_rank(c, c->in[0], by_ref ? 1 : 0, &h));
+    return by_ref ? mr_infer_dim_is(h->dims[0], 2) : NULL;
 }
 
 /* What a table that may be changed says of itself to those who use its handle: key and value. */
@@ -387,7 +388,10 @@ static mr_status *values_shape(mr_infer *c, const mr_pshape *keys, const char *k
 
 static mr_status *find_shape(mr_infer *c)
 {
+    const mr_pshape *ignored;
     MR_TRY(check_handle(c));
+    if (mr_dtype_is_ref(c->node->in_types[0]))
+        MR_TRY(mr_infer_rank_at_most(c, c->in[2], 1, &ignored));
     return values_shape(c, c->in[1], "Tin", "Tout", false, &c->out[0]);
 }
 
