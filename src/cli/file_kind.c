@@ -57,16 +57,60 @@ static bool first_is_event(const char *path)
     return is;
 }
 
-/* A GraphDef begins with a node (or its library or versions), a MetaGraphDef has a message of tags and a graph: the
- * second field of a GraphDef is a message that has not been written for long. */
+/* The first message of field 1 in a message, and in that its field 1; false when there is none. */
+static bool first_of_first(mr_sv bytes, mr_sv *out)
+{
+    mr_pb_reader p, inner;
+    uint32_t field, wire;
+    mr_pb_reader_init(&p, bytes);
+    while (mr_pb_next(&p, &field, &wire)) {
+        if (field != 1 || wire != MR_WIRE_BYTES) {
+            mr_pb_skip(&p);
+            continue;
+        }
+        mr_pb_reader_init(&inner, mr_pb_bytes(&p));
+        while (mr_pb_next(&inner, &field, &wire)) {
+            if (field == 1 && wire == MR_WIRE_BYTES) {
+                *out = mr_pb_bytes(&inner);
+                return out->n > 0;
+            }
+            mr_pb_skip(&inner);
+        }
+        return false;
+    }
+    return false;
+}
+
+/* Both messages have fields of the same numbers:
+ *
+ *     GraphDef      1 nodes, many          2 a library of functions   3 a number, no longer written   4 versions
+ *     MetaGraphDef  1 what it is, once     2 a GraphDef               3 how it is saved               4 collections   5, 6, 7 ...
+ *
+ * Where that leaves it open, field 2 tells: a GraphDef begins with a node, whose first field is its name; a library with a
+ * function, whose first field is a message, which begins with a byte that no name has. */
 static bool is_meta_graph(mr_sv bytes)
 {
-    mr_meta_graph m;
-    mr_status *st = mr_meta_graph_open(bytes, &m);
-    bool is = !st && m.graph_def.n > 0 && (m.tensorflow_version.n > 0 || m.tags.n > 0 || m.saver_def.n > 0);
+    mr_pb_reader p;
+    uint32_t field, wire;
+    int n_first = 0;
+    bool has_second = false, only_meta = false, only_graph = false, is_library = false;
+    mr_pb_reader_init(&p, bytes);
+    while (mr_pb_next(&p, &field, &wire)) {
+        n_first += field == 1;
+        only_meta |= field > 4 || (field == 3 && wire == MR_WIRE_BYTES);
+        only_graph |= n_first > 1 || (field == 3 && wire == MR_WIRE_VARINT);
+        if (field == 2 && wire == MR_WIRE_BYTES) {
+            mr_sv second = mr_pb_bytes(&p), first;
+            has_second |= second.n > 0;
+            is_library |= first_of_first(second, &first) && first.p[0] == '\n';
+        } else {
+            mr_pb_skip(&p);
+        }
+    }
+    mr_status *st = mr_pb_reader_status(&p, "GraphDef");
+    bool whole = !st;
     mr_status_free(st);
-    mr_meta_graph_deinit(&m);
-    return is;
+    return whole && !only_graph && !is_library && (only_meta || has_second);
 }
 
 static mr_status *kind_of_bytes(const char *path, mr_file_kind *kind)
@@ -113,7 +157,85 @@ static char *checkpoint_at(const char *prefix)
     return NULL;
 }
 
-/* A folder: a model, or checkpoints of which the newest is meant. */
+/* The number that a name ends in, behind its last dash (model.ckpt-123), or the whole of it (00000123); -1: none. */
+static int64_t number_of(mr_sv name)
+{
+    int64_t v = 0;
+    size_t from = 0;
+    for (size_t i = 0; i < name.n; i++)
+        from = name.p[i] == '-' ? i + 1 : from;
+    if (from == name.n || name.n - from > 18)
+        return -1;
+    for (size_t i = from; i < name.n; i++) {
+        if (name.p[i] < '0' || name.p[i] > '9')
+            return -1;
+        v = v * 10 + (name.p[i] - '0');
+    }
+    return v;
+}
+
+/* Of the files that match, the one with the highest number in its name (without so many bytes at its end), else the last by name;
+ * `fits` (may be NULL) tells which count.  NULL: none. */
+static char *highest(const char *dir, const char *pattern, size_t n_end, bool (*fits)(const char *path))
+{
+    mr_file_names names = {0};
+    char *all = mr_printf("%s/%s", dir, pattern), *best = NULL;
+    int64_t best_number = -2;
+    mr_status_free(mr_files_match(mr_sv_of(all), &names));
+    mr_file_names_sort(&names);
+    for (int i = 0; i < names.v.n; i++) {
+        mr_sv base = mr_path_basename(names.v.p[i]);
+        int64_t number = number_of((mr_sv){base.p, base.n - MR_MIN(base.n, n_end)});
+        if (number < best_number || (fits && !fits(names.v.p[i])))
+            continue;
+        mr_free(best);
+        best = mr_strdup(names.v.p[i]);
+        best_number = number;
+    }
+    mr_file_names_deinit(&names);
+    mr_free(all);
+    return best;
+}
+
+static bool is_numbered(const char *path) { return number_of(mr_path_basename(path)) >= 0; }
+
+static bool is_model_version(const char *path) { return is_numbered(path) && mr_saved_model_exists(path); }
+
+/* The newest checkpoint of a folder as its prefix, or NULL. */
+static char *newest_index(const char *dir)
+{
+    char *found = highest(dir, "*.index", strlen(".index"), NULL);
+    if (found)
+        found[strlen(found) - strlen(".index")] = '\0';
+    return found;
+}
+
+static bool is_export_version(const char *path)
+{
+    char *index = is_numbered(path) ? newest_index(path) : NULL;
+    mr_free(index);
+    return index != NULL;
+}
+
+/* A folder that nobody wrote a `checkpoint` file into: one with checkpoints that were copied, or a server's, which has a folder
+ * for each version with a SavedModel in it, or a checkpoint as before there were SavedModels.  NULL: none of them. */
+static char *unlisted(const char *dir, mr_file_kind *kind)
+{
+    *kind = MR_FILE_CHECKPOINT;
+    char *found = newest_index(dir);
+    if (found)
+        return found;
+    *kind = MR_FILE_SAVED_MODEL;
+    if ((found = highest(dir, "[0-9]*", 0, is_model_version)))
+        return found;
+    *kind = MR_FILE_CHECKPOINT;
+    char *version = highest(dir, "[0-9]*", 0, is_export_version);
+    found = version ? newest_index(version) : NULL;
+    mr_free(version);
+    return found;
+}
+
+/* A folder: a model, or models or checkpoints of which the newest is meant. */
 static mr_status *kind_of_folder(const char *dir, mr_file_kind *kind, char **path)
 {
     mr_checkpoint_state s;
@@ -138,6 +260,8 @@ static mr_status *kind_of_folder(const char *dir, mr_file_kind *kind, char **pat
     }
     mr_checkpoint_state_deinit(&s);
     mr_status_free(st);
+    if (!*path)
+        *path = unlisted(dir, kind);
     return *path ? NULL : mr_error(MR_NOT_FOUND, "%s: neither a SavedModel nor a folder with checkpoints", dir);
 }
 

@@ -53,6 +53,44 @@ def test_inspect_shows_a_graph(t):
     has(out(t, "inspect", "--all", graph_in(t)), "z = Neg(checked) -> float[?,64]")
 
 
+LIBRARY = """
+node { name: "x" op: "Placeholder" device: "/cpu:0" attr { key: "dtype" value { type: DT_FLOAT } } }
+library { function { signature { name: "f" input_arg { name: "a" type: DT_FLOAT } output_arg { name: "b" type: DT_FLOAT } }
+                     node_def { name: "n" op: "Neg" input: "a" attr { key: "T" value { type: DT_FLOAT } } }
+                     ret { key: "b" value: "n:y:0" } } }
+versions { producer: 1087 }
+"""
+
+
+def test_inspect_takes_a_graph_with_functions_for_a_graph(t):
+    a = os.path.join(t.dir, "a.pb")
+    out(t, "convert", t.file("library.pbtxt", LIBRARY), a)
+    has(out(t, "inspect", a), "graph    1 nodes, 1 functions, producer 1087")
+    b = os.path.join(t.dir, "b.pb")
+    out(t, "convert", a, b)
+    has(out(t, "inspect", b), "graph    1 nodes, 1 functions, producer 1087")
+
+
+@needs_golden
+def test_inspect_takes_the_highest_version_of_a_served_model(t):
+    has(out(t, "inspect", golden("saved_model", "half_plus_two")), "gives  y  float  [?,1]  y:0")
+    for folder in (golden("checkpoint", "half_plus_two_export"), golden("checkpoint", "half_plus_two_export", "00000123")):
+        has(out(t, "inspect", folder), "a")
+
+
+@needs_golden
+def test_inspect_takes_the_newest_checkpoint_of_a_folder_without_a_list(t):
+    folder = os.path.join(t.dir, "copied")
+    os.mkdir(folder)
+    source = golden("saved_model", "VarsAndArithmeticObjectGraph", "variables")
+    for name in os.listdir(source):
+        for step in ("model.ckpt-9", "model.ckpt-10"):
+            with open(os.path.join(source, name), "rb") as f, open(os.path.join(folder, name.replace("variables", step)), "wb") as g:
+                g.write(f.read())
+    os.remove(os.path.join(folder, "model.ckpt-9.data-00000-of-00001"))
+    has(out(t, "inspect", folder), "child/z/.ATTRIBUTES/VARIABLE_VALUE")
+
+
 def test_inspect_says_what_is_no_such_file(t):
     path = t.file("page.html", "<!DOCTYPE html>")
     for what in (path, os.path.join(t.dir, "nothing"), t.dir):
