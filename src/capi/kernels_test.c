@@ -539,3 +539,35 @@ MR_TEST(capi_kernel_passes_references_on)
     kit_close(&k, s);
     kit_free(&k);
 }
+
+/* ---- ops that we only know of ---- */
+
+static void answer_7(void *state, TF_OpKernelContext *ctx)
+{
+    (void)state;
+    TF_Status *s = TF_NewStatus();
+    TF_Tensor *t = TF_AllocateOutput(ctx, 0, TF_INT32, NULL, 0, 4, s);
+    if (t)
+        *(int32_t *)TF_TensorData(t) = 7;
+    TF_DeleteTensor(t);
+    TF_DeleteStatus(s);
+}
+
+/* A front end of others brings its own PyFunc; ours says only that there is none. */
+MR_TEST(capi_kernels_of_a_client_come_before_those_that_say_what_is_missing)
+{
+    kit k = kit_new();
+    TF_OperationDescription *d = TF_NewOperation(k.g, "PyFuncStateless", "f");
+    TF_AddInputList(d, NULL, 0);
+    TF_SetAttrString(d, "token", "t", 1);
+    TF_SetAttrTypeList(d, "Tin", NULL, 0);
+    TF_SetAttrTypeList(d, "Tout", (TF_DataType[]){TF_INT32}, 1);
+    TF_Output y = kit_out(kit_finish(&k, d), 0);
+    register_kernel(&k, "PyFuncStateless", NULL, answer_7);
+    TF_Session *s = kit_session(&k);
+    TF_Tensor *t = kit_run(&k, s, none, NULL, y);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(kit_take_int(t), 7);
+    kit_close(&k, s);
+    kit_free(&k);
+}

@@ -7,4 +7,7 @@
 /* Its one kernel gives UNIMPLEMENTED. */
 bool mr_op_absent(const mr_op_def *d);
 
+/* The priority of a kernel that only says what is missing: any kernel that a client registers for the op is better. */
+enum { MR_STAND_IN = INT32_MIN };
+
 #endif

@@ -1,4 +1,5 @@
 /* ops/control/py_func.c -- functions of Python as ops; the front end that has them sets the hook of run/py_func.h. */
+#include "ops/absent.h"
 #include "run/py_func.h"
 
 #include "base/memory.h"
@@ -64,13 +65,16 @@ static void py_func(mr_run *r)
     hook(ctx, &k->c, call_done, k);
 }
 
+/* Without a front end of ours this can only fail: a front end that brings a kernel of its own comes first. */
+#define PY_KERNELS MR_KERNELS({"CPU", 0, NULL, py_func, .priority = MR_STAND_IN}, )
+
 MR_OP(PyFunc,
     .doc      = "what a Python function returns for the inputs; token tells which one",
     .sig      = "input: Tin -> output: Tout",
     .attrs    = "token: string; Tin: list(type) >= 0; Tout: list(type) >= 0",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_unknown,
-    .kernels  = MR_KERNELS(MR_CPU_ASYNC(py_func)),
+    .kernels  = PY_KERNELS,
     .examples = MR_EXAMPLES("token=\"pyfunc_0\" Tout=[float]: ([1, 2]) -> !UNIMPLEMENTED pyfunc_0"));
 
 MR_OP(PyFuncStateless,
@@ -79,7 +83,7 @@ MR_OP(PyFuncStateless,
     .attrs    = "token: string; Tin: list(type) >= 0; Tout: list(type) >= 0",
     .flags    = MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = mr_shape_unknown,
-    .kernels  = MR_KERNELS(MR_CPU_ASYNC(py_func)),
+    .kernels  = PY_KERNELS,
     .examples = MR_EXAMPLES("token=\"pyfunc_0\" Tout=[float]: ([1, 2]) -> !UNIMPLEMENTED pyfunc_0"));
 
 MR_OP(EagerPyFunc,
@@ -88,5 +92,5 @@ MR_OP(EagerPyFunc,
     .attrs    = "token: string; is_async: bool = false; Tin: list(type) >= 0; Tout: list(type) >= 0",
     .flags    = MR_STATEFUL,
     .shape    = mr_shape_unknown,
-    .kernels  = MR_KERNELS(MR_CPU_ASYNC(py_func)),
+    .kernels  = PY_KERNELS,
     .examples = MR_EXAMPLES("token=\"f\" Tout=[float]: ([1, 2]) -> !UNIMPLEMENTED Python front end"));
