@@ -161,3 +161,17 @@ MR_TEST(map_defun_stacks_what_its_function_gives_for_rows)
     MR_CHECK_NEAR(frig_value(&b, 0.5, mr_emit(&b.s, "Sum", y, mr_const_vec_i32(&b.s, 1, axis))), 9900 + 50, 0);
     frig_deinit(&b);
 }
+
+/* The shape of what a call gives is what its body makes; TensorFlow holds no kernel to what was said of it before. */
+MR_TEST(call_may_return_another_shape_than_was_declared)
+{
+    frig b;
+    frig_init(&b);
+    add_branches(&b);
+    mr_out y = frig_call(&b.s, "Twice", b.x), z = frig_if(&b.s, "If", b.x, "Twice", "Quadrat", b.x);
+    MR_CHECK_OK(mr_scope_status(&b.s));
+    y.node->out_shapes[0] = z.node->out_shapes[0] = mr_pshape_vector(&b.g->arena, 3);
+    MR_CHECK_NEAR(frig_value(&b, 5, y), 10, 0);
+    MR_CHECK_NEAR(frig_value(&b, 5, z), 10, 0);
+    frig_deinit(&b);
+}

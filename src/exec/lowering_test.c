@@ -244,3 +244,15 @@ MR_TEST(lowering_call_waits_for_the_control_inputs_of_its_node)
     MR_CHECK_NEAR(frig_value(&b, 4, y), 16, 0);
     frig_deinit(&b);
 }
+
+MR_TEST(lowering_does_not_check_declared_shapes)
+{
+    frig b;
+    frig_init(&b);
+    add_functions(&b);
+    mr_out y = lowered(frig_if(&b.s, "If", b.x, "Twice", "Seven", b.x));
+    MR_CHECK_OK(mr_scope_status(&b.s));
+    y.node->out_shapes[0] = mr_pshape_vector(&b.g->arena, 3);
+    MR_CHECK_NEAR(frig_value(&b, 5, y), 10, 0);
+    frig_deinit(&b);
+}

@@ -169,15 +169,9 @@ static bool is_used(const mr_node *n, int output)
     return false;
 }
 
-/* Who read output i reads v; who waited for the node waits for `executed`.  What is known of the shape was promised only,
- * so it is checked, as the node's kernel would. */
+/* Who read output i reads v; who waited for the node waits for `executed`. */
 static void replace_output(site *s, int i, mr_out v)
 {
-    const mr_pshape *shape = s->n->out_shapes[i];
-    if (!s->w->st && shape->rank >= 0) {
-        mr_named_attr attr = {"shape", mr_a_shape(shape)};
-        v = (mr_out){emit(s, "EnsureShape", "promised", &attr, 1, &v, 1, 0), 0};
-    }
     if (!s->w->st)
         s->w->st = mr_graph_replace_uses((mr_out){(mr_node *)(uintptr_t)s->n, i}, v);
 }
