@@ -260,7 +260,11 @@ out:
 /* The client keeps its tensor and may write to it again: the graph gets a copy. */
 static mr_status *copy_tensor(const TF_Tensor *t, mr_tensor **out)
 {
-    return t ? mr_tensor_copy(NULL, t->t, out) : mr_invalid("There is no tensor");
+    mr_tensor *value;
+    MR_TRY(mr_capi_tensor_value(t, &value));
+    mr_status *st = mr_tensor_copy(NULL, value, out);
+    mr_tensor_unref(value);
+    return st;
 }
 
 void TF_SetAttrTensor(TF_OperationDescription *desc, const char *attr_name, TF_Tensor *value,

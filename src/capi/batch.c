@@ -153,7 +153,9 @@ static mr_status *take_partition(void *arg, int64_t iteration, int64_t partition
     for (int i = 0; i < from->n_inputs; i++) {
         if (!st && !in[i])
             st = mr_invalid("Input %d of partition %lld has no value", i, (long long)partition);
-        values[i] = in[i] ? mr_tensor_ref(in[i]->t) : NULL;
+        values[i] = NULL;
+        if (!st)
+            st = mr_capi_tensor_value(in[i], &values[i]);
         TF_DeleteTensor(in[i]);
     }
     for (int i = 0; st && i < from->n_inputs; i++) { /* nobody asks for them any more */

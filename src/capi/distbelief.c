@@ -13,6 +13,7 @@
 typedef struct client_run { /* a client's arrays as ours */
     mr_run_args a;
     mr_tensor **in, **out;
+    int n_in; /* of `in` that are set */
 } client_run;
 
 static mr_status *take_run(client_run *r, const TF_Graph *g, const TF_Output *inputs, TF_Tensor *const *values, int n_in,
@@ -26,7 +27,8 @@ static mr_status *take_run(client_run *r, const TF_Graph *g, const TF_Output *in
         MR_TRY(mr_capi_check_output(g, inputs[i]));
         if (!values[i])
             return mr_invalid("Input %d has no value", i);
-        r->in[i] = values[i]->t;
+        MR_TRY(mr_capi_tensor_value(values[i], &r->in[i]));
+        r->n_in = i + 1;
     }
     for (int i = 0; i < n_out; i++)
         MR_TRY(mr_capi_check_output(g, outputs[i]));
@@ -49,6 +51,8 @@ static void drop_run(client_run *r)
 {
     for (int i = 0; r->out && i < r->a.n_fetches; i++)
         mr_tensor_unref(r->out[i]);
+    for (int i = 0; i < r->n_in; i++)
+        mr_tensor_unref(r->in[i]);
     mr_free(r->in);
     mr_free(r->out);
 }
@@ -279,7 +283,9 @@ static mr_status *take_portion(void *arg, int64_t portion, int64_t portions, mr_
     r->work->portion(r->work->arg, portion, portions, in, weight, s);
     mr_status *st = mr_capi_status_copy(s);
     for (int i = 0; i < r->n_inputs; i++) {
-        values[i] = in[i] ? mr_tensor_ref(in[i]->t) : NULL;
+        values[i] = NULL;
+        if (in[i])
+            mr_status_update(&st, mr_capi_tensor_value(in[i], &values[i]));
         TF_DeleteTensor(in[i]);
     }
     TF_DeleteStatus(s);

@@ -195,8 +195,10 @@ TFE_TensorHandle *mr_eager_handle_new(mr_tensor *t, const char *device)
 
 TFE_TensorHandle *TFE_NewTensorHandle(const TF_Tensor *t, TF_Status *status)
 {
-    mr_capi_set_status(status, t ? NULL : mr_invalid("There is no tensor"));
-    return t ? mr_eager_handle_new(mr_tensor_ref(t->t), host) : NULL;
+    mr_tensor *value = NULL;
+    mr_status *st = mr_capi_tensor_value(t, &value);
+    mr_capi_set_status(status, st);
+    return st ? NULL : mr_eager_handle_new(value, host);
 }
 
 void TFE_DeleteTensorHandle(TFE_TensorHandle *h)

@@ -319,7 +319,11 @@ void TFE_OpSetAttrTensor(TFE_Op *op, const char *attr_name, TF_Tensor *tensor, T
     mr_str bytes = {0};
     if (!usable(op, status))
         return;
-    mr_status *st = tensor ? mr_tensor_encode(tensor->t, &bytes) : mr_invalid("There is no tensor");
+    mr_tensor *value = NULL;
+    mr_status *st = mr_capi_tensor_value(tensor, &value);
+    if (!st)
+        st = mr_tensor_encode(value, &bytes);
+    mr_tensor_unref(value);
     mr_capi_set_status(status, st);
     if (!st && begin(op, attr_name, 'T')) {
         add(op, bytes.p, bytes.n);

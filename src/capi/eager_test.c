@@ -158,6 +158,43 @@ MR_TEST(eager_variables_live_as_long_as_their_context)
     end(&e);
 }
 
+/* As in TensorFlow 1.x, a resource is to a client the bytes of its ResourceHandleProto: a copy of them names it too. */
+MR_TEST(eager_takes_resources_as_the_bytes_of_their_handles)
+{
+    eager e = begin();
+    TFE_Op *op = TFE_NewOp(e.ctx, "VarHandleOp", e.status);
+    TFE_OpSetAttrType(op, "dtype", TF_FLOAT);
+    TFE_OpSetAttrShape(op, "shape", (const int64_t[]){1}, 1, e.status);
+    TFE_OpSetAttrString(op, "shared_name", "v", 1);
+    TFE_TensorHandle *v = run(&e, op), *x = floats(&e, 1, (const float[]){3});
+    op = TFE_NewOp(e.ctx, "AssignVariableOp", e.status);
+    TFE_OpAddInput(op, v, e.status);
+    TFE_OpAddInput(op, x, e.status);
+    int n = 0;
+    TFE_Execute(op, NULL, &n, e.status);
+    OK(&e);
+    TFE_DeleteOp(op);
+    TF_Tensor *name = TFE_TensorHandleResolve(v, e.status);
+    size_t bytes = TF_TensorByteSize(name);
+    MR_CHECK(bytes > 0 && memmem(TF_TensorData(name), bytes, "localhost", 9));
+    TF_Tensor *copy = TF_AllocateTensor(TF_RESOURCE, NULL, 0, bytes);
+    memcpy(TF_TensorData(copy), TF_TensorData(name), bytes);
+    TFE_TensorHandle *again = TFE_NewTensorHandle(copy, e.status);
+    OK(&e);
+    op = TFE_NewOp(e.ctx, "ReadVariableOp", e.status);
+    TFE_OpSetAttrType(op, "dtype", TF_FLOAT);
+    TFE_OpAddInput(op, again, e.status);
+    TFE_TensorHandle *y = run(&e, op);
+    MR_CHECK_NEAR(float_at(&e, y, 0), 3, 0);
+    TF_DeleteTensor(name);
+    TF_DeleteTensor(copy);
+    TFE_DeleteTensorHandle(again);
+    TFE_DeleteTensorHandle(x);
+    TFE_DeleteTensorHandle(y);
+    TFE_DeleteTensorHandle(v);
+    end(&e);
+}
+
 /* f(x) = x + x */
 static void add_function(eager *e)
 {

@@ -161,6 +161,7 @@ void mr_capi_work_close(mr_capi_work *w)
 mr_status *mr_capi_examples_take(const mr_federated_examples *from, int n_inputs, mr_capi_examples *out)
 {
     mr_federated_examples e;
+    mr_status *st;
     *out = (mr_capi_examples){0};
     MR_TRY(mr_capi_take_struct(&e, sizeof e, from, sizeof(size_t), "mr_federated_examples"));
     if (!e.values || e.num_rows < 0)
@@ -170,7 +171,10 @@ mr_status *mr_capi_examples_take(const mr_federated_examples *from, int n_inputs
             return mr_invalid("federated: a client has no examples for input %d", i);
     out->values = mr_new_array(mr_tensor *, MR_MAX(n_inputs, 1));
     for (out->n_values = 0; out->n_values < n_inputs; out->n_values++)
-        out->values[out->n_values] = mr_tensor_ref(e.values[out->n_values]->t);
+        if ((st = mr_capi_tensor_value(e.values[out->n_values], &out->values[out->n_values]))) {
+            mr_capi_examples_drop(out);
+            return st;
+        }
     int64_t all = n_inputs && out->values[0]->rank ? out->values[0]->dims[0] : 0;
     out->e = (mr_learner_examples){out->values, e.rows, e.rows || e.num_rows ? e.num_rows : all};
     return NULL;

@@ -71,7 +71,8 @@ void mr_function_call_set_output(mr_function_call *c, int i, TF_Tensor *t)
 {
     if (i >= 0 && i < c->c->n_out) {
         mr_tensor_unref(c->c->out[i]);
-        c->c->out[i] = t ? mr_tensor_ref(t->t) : NULL;
+        c->c->out[i] = NULL; /* a tensor of malformed bytes counts as not set */
+        mr_status_free(mr_capi_tensor_value(t, &c->c->out[i]));
     }
     TF_DeleteTensor(t);
 }

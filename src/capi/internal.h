@@ -43,11 +43,20 @@ mr_sv mr_capi_buffer_view(const TF_Buffer *b);
  * A client's TF_Operation is our mr_node: only the type of the pointer changes.  TF_Output and
  * mr_out have one layout, so arrays of them are passed on as they are.  A TF_Tensor holds one of our
  * tensors, because a few functions (TF_TensorBitcastFrom, TF_SetShape) change what a client's handle
- * stands for. */
+ * stands for.
+ *
+ * Elements of resource and variant tensors are pointers of ours, which a client must neither read nor make up.  So
+ * what it sees as the data of a scalar resource is a serialized ResourceHandleProto, both ways, as in
+ * TensorFlow 1.x. */
 
 struct TF_Tensor {
-    mr_tensor *t; /* owned */
+    mr_tensor *t;     /* owned; of a tensor made from bytes: its type and shape, with empty elements */
+    mr_tensor *bytes; /* owned uint8 vector that the client sees as the data; NULL: that of t */
+    bool from_bytes;  /* the client wrote `bytes`, so they are the value */
 };
+/* The value of a client's tensor as a new reference.  INVALID_ARGUMENT for NULL, for bytes that are no
+ * ResourceHandleProto, for a resource made from bytes that is not a scalar, and for a variant made from bytes. */
+mr_status *mr_capi_tensor_value(const TF_Tensor *t, mr_tensor **out);
 /* A handle for t, whose reference is taken over; NULL for NULL. */
 TF_Tensor *mr_capi_tensor_new(mr_tensor *t);
 /* The same for a tensor that others may hold too: what a client gets to write on is a copy. */
@@ -70,6 +79,7 @@ struct TF_Graph {
     /* An edge of a node that stands was set, so there may be a cycle; a graph that only grows has
      * none.  Changed under mu. */
     _Atomic bool rewired;
+    mr_imap updated MR_GUARDED_BY(mu); /* inputs that TF_UpdateEdge has set, by mr_input_key: NodeDefs write them in full */
     /* Of the condition and the body of a loop being built: what TF_NewWhile was given. */
     TF_Graph *parent;
     const TF_Output *parent_inputs;

@@ -119,10 +119,14 @@ static mr_status *check_type(const mr_run *r, int i, mr_dtype type)
 
 void TF_SetOutput(TF_OpKernelContext *ctx, int i, const TF_Tensor *tensor, TF_Status *status)
 {
-    mr_status *st = tensor ? check_type(ctx->run, i, (mr_dtype)tensor->t->dtype)
-                           : mr_invalid("There is no tensor");
+    mr_tensor *value = NULL;
+    mr_status *st = mr_capi_tensor_value(tensor, &value);
     if (!st)
-        mr_run_set(ctx->run, i, mr_tensor_ref(tensor->t));
+        st = check_type(ctx->run, i, (mr_dtype)value->dtype);
+    if (st)
+        mr_tensor_unref(value);
+    else
+        mr_run_set(ctx->run, i, value);
     mr_capi_set_status(status, st);
 }
 

@@ -169,7 +169,7 @@ enum { ON_STACK = 32 };
 
 typedef struct values {
     mr_tensor *small[2 * ON_STACK];
-    mr_tensor **in, **out;
+    mr_tensor **in, **out; /* owned */
     int n_in, n_out;
     bool on_heap; /* then in and out are one block */
 } values;
@@ -195,6 +195,8 @@ static mr_status *reserve(values *v, int n_in, int n_out)
     }
     v->on_heap = !small;
     v->out = v->in + n_in;
+    for (int i = 0; i < n_in; i++)
+        v->in[i] = NULL;
     for (int i = 0; i < n_out; i++)
         v->out[i] = NULL;
     return NULL;
@@ -214,7 +216,7 @@ static mr_status *open_values(values *v, TF_Tensor *const *inputs, int n_in, TF_
     for (int i = 0; i < n_in; i++) {
         if (!inputs[i])
             return mr_invalid("Feed %d has no tensor", i);
-        v->in[i] = inputs[i]->t;
+        MR_TRY(mr_capi_tensor_value(inputs[i], &v->in[i]));
     }
     return NULL;
 }
@@ -223,6 +225,8 @@ static void close_values(values *v, TF_Tensor **outputs)
 {
     for (int i = 0; i < v->n_out; i++)
         outputs[i] = mr_capi_tensor_new(v->out[i]);
+    for (int i = 0; i < v->n_in; i++)
+        mr_tensor_unref(v->in[i]);
     mr_allocator *a = mr_cpu_allocator();
     if (v->on_heap)
         a->free(a, v->in, heap_bytes(v));

@@ -246,13 +246,17 @@ static mr_status *run(mr_supervisor *s, mr_run_args a, TF_Tensor *const *in, TF_
         out[i] = NULL;
     MR_TRY(check_run(s, &a, in, out));
     mr_tensor **values = mr_new_array(mr_tensor *, a.n_feeds + a.n_fetches + 1);
-    for (int i = 0; i < a.n_feeds; i++)
-        values[i] = in[i]->t;
+    mr_status *st = NULL;
+    for (int i = 0; i < a.n_feeds && !st; i++)
+        st = mr_capi_tensor_value(in[i], &values[i]);
     a.feed_values = values;
     a.fetched = values + a.n_feeds;
-    mr_status *st = step ? mr_supervised_train(s->supervised, &a, step) : mr_supervised_run(s->supervised, &a);
+    if (!st)
+        st = step ? mr_supervised_train(s->supervised, &a, step) : mr_supervised_run(s->supervised, &a);
     for (int i = 0; i < a.n_fetches && !st; i++)
         out[i] = mr_capi_tensor_new(a.fetched[i]);
+    for (int i = 0; i < a.n_feeds; i++)
+        mr_tensor_unref(values[i]);
     mr_free(values);
     return st;
 }

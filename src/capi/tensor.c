@@ -3,13 +3,56 @@
 
 enum { ALIGNMENT = 64 };
 
+/* What a client sees of a scalar resource: its ResourceHandleProto.  NULL for all other tensors. */
+static mr_tensor *client_bytes(const mr_tensor *t)
+{
+    if (t->dtype != MR_RESOURCE || t->rank != 0)
+        return NULL;
+    mr_str proto = {0};
+    const mr_handle *h = *MR_DATA(mr_handle *, t);
+    if (h)
+        mr_handle_encode(h, &proto);
+    int64_t n = (int64_t)proto.n;
+    mr_tensor *bytes = mr_tensor_of(MR_UINT8, 1, &n, proto.p);
+    mr_str_deinit(&proto);
+    return bytes;
+}
+
 TF_Tensor *mr_capi_tensor_new(mr_tensor *t)
 {
     if (!t)
         return NULL;
     TF_Tensor *h = mr_small_alloc(sizeof *h); /* from a cache: a warm step allocates nothing */
-    h->t = t;
+    *h = (TF_Tensor){t, client_bytes(t), false};
     return h;
+}
+
+mr_status *mr_capi_tensor_value(const TF_Tensor *t, mr_tensor **out)
+{
+    mr_handle *h = NULL;
+    if (!t)
+        return mr_invalid("There is no tensor");
+    if (!t->from_bytes || t->t->n == 0) {
+        *out = mr_tensor_ref(t->t);
+        return NULL;
+    }
+    if (t->t->dtype == MR_VARIANT)
+        return mr_invalid("A variant tensor cannot be made from bytes");
+    if (t->t->rank != 0)
+        return mr_invalid("Malformed TF_RESOURCE tensor: expected a scalar, got a tensor with shape %s",
+                          MR_TENSOR_SHAPE(t->t));
+    mr_status *st = mr_handle_decode((mr_sv){t->bytes->data, (size_t)t->bytes->n}, &h);
+    if (mr_status_code(st) == MR_INVALID_ARGUMENT || mr_status_code(st) == MR_DATA_LOSS) {
+        mr_status_free(st);
+        return mr_invalid("Malformed TF_RESOUCE tensor: unable to parse resource handle"); /* TensorFlow's spelling */
+    }
+    MR_TRY(st);
+    st = mr_tensor_new(NULL, MR_RESOURCE, 0, NULL, out);
+    if (st)
+        mr_object_unref(&h->base);
+    else
+        *MR_DATA(mr_handle *, *out) = h;
+    return st;
 }
 
 mr_status *mr_capi_tensor_own(mr_tensor *t, TF_Tensor **out)
@@ -34,6 +77,26 @@ static TF_Tensor *handle_or_null(mr_status *st, mr_tensor *t)
 }
 
 static bool is_aligned(const void *p) { return (uintptr_t)p % ALIGNMENT == 0; }
+
+/* Types whose elements are pointers of ours: a client's bytes are kept beside them. */
+static bool holds_objects(mr_dtype dtype) { return dtype == MR_RESOURCE || dtype == MR_VARIANT; }
+
+/* A tensor of a type that holds objects, made from a client's bytes.  Consumes `bytes`, also when st is an error;
+ * NULL then. */
+static TF_Tensor *from_bytes(mr_dtype dtype, const int64_t *dims, int rank, mr_tensor *bytes, mr_status *st)
+{
+    mr_tensor *t = NULL;
+    if (!st)
+        st = mr_tensor_new(NULL, dtype, rank, dims, &t);
+    if (st) {
+        mr_status_free(st);
+        mr_tensor_unref(bytes);
+        return NULL;
+    }
+    TF_Tensor *h = mr_small_alloc(sizeof *h);
+    *h = (TF_Tensor){t, bytes, true};
+    return h;
+}
 
 /* A shape that can be, and for plain types enough bytes for it.  Clients have odd ideas of how many
  * bytes strings and handles take, so those get what they need. */
@@ -68,6 +131,11 @@ TF_Tensor *TF_NewTensor(TF_DataType dtype, const int64_t *dims, int num_dims, vo
     mr_tensor *t = NULL;
     mr_status *st = NULL;
     bool sense = makes_sense(type, dims, num_dims, len);
+    if (sense && holds_objects(type)) {
+        int64_t n = (int64_t)len;
+        st = mr_tensor_adopt(MR_UINT8, 1, &n, data, len, deallocator, deallocator_arg, &t);
+        return from_bytes(type, dims, num_dims, t, st);
+    }
     /* As TensorFlow: what is not aligned is copied at once and given back. */
     bool copy = data && !is_aligned(data) && mr_dtype_is_plain(type);
     if (sense && !copy) {
@@ -86,13 +154,18 @@ TF_Tensor *TF_AllocateTensor(TF_DataType dtype, const int64_t *dims, int num_dim
     mr_tensor *t = NULL;
     if (!makes_sense((mr_dtype)dtype, dims, num_dims, len))
         return NULL;
+    if (holds_objects((mr_dtype)dtype)) {
+        int64_t n = (int64_t)len;
+        mr_status *st = mr_tensor_new(NULL, MR_UINT8, 1, &n, &t);
+        return from_bytes((mr_dtype)dtype, dims, num_dims, t, st);
+    }
     mr_status *st = mr_tensor_new_bytes(NULL, (mr_dtype)dtype, num_dims, dims, len, &t);
     return handle_or_null(st, t);
 }
 
 TF_Tensor *TF_TensorMaybeMove(TF_Tensor *tensor)
 {
-    return tensor && mr_tensor_sole(tensor->t) ? tensor : NULL;
+    return tensor && !tensor->from_bytes && mr_tensor_sole(tensor->t) ? tensor : NULL;
 }
 
 void TF_DeleteTensor(TF_Tensor *tensor)
@@ -100,6 +173,7 @@ void TF_DeleteTensor(TF_Tensor *tensor)
     if (!tensor)
         return;
     mr_tensor_unref(tensor->t);
+    mr_tensor_unref(tensor->bytes);
     mr_small_free(tensor, sizeof *tensor);
 }
 
@@ -117,43 +191,51 @@ int64_t TF_Dim(const TF_Tensor *tensor, int dim_index)
     return tensor->t->dims[dim_index];
 }
 
+/* The tensor whose memory a client reads and writes. */
+static const mr_tensor *visible(const TF_Tensor *tensor) { return tensor->bytes ? tensor->bytes : tensor->t; }
+
 size_t TF_TensorByteSize(const TF_Tensor *tensor)
 {
-    return tensor ? mr_tensor_buffer_bytes(tensor->t) : 0;
+    return tensor ? mr_tensor_buffer_bytes(visible(tensor)) : 0;
 }
 
-void *TF_TensorData(const TF_Tensor *tensor) { return tensor ? tensor->t->data : NULL; }
+void *TF_TensorData(const TF_Tensor *tensor) { return tensor ? visible(tensor)->data : NULL; }
 int64_t TF_TensorElementCount(const TF_Tensor *tensor) { return tensor ? tensor->t->n : 0; }
-bool TF_TensorIsAligned(const TF_Tensor *tensor) { return tensor && is_aligned(tensor->t->data); }
+bool TF_TensorIsAligned(const TF_Tensor *tensor) { return tensor && is_aligned(visible(tensor)->data); }
 size_t TF_TensorDefaultAlignment(void) { return ALIGNMENT; }
 
 /* The handle now stands for t. */
 static void become(TF_Tensor *to, mr_tensor *t)
 {
     mr_tensor_unref(to->t);
-    to->t = t;
+    mr_tensor_unref(to->bytes);
+    *to = (TF_Tensor){t, client_bytes(t), false};
+}
+
+/* `to` becomes a view of from's value. */
+static mr_status *become_view(const TF_Tensor *from, mr_dtype type, const int64_t *dims, int rank, TF_Tensor *to)
+{
+    mr_tensor *value, *t = NULL;
+    MR_TRY(mr_capi_tensor_value(from, &value));
+    mr_status *st = mr_tensor_view(value, type, rank, dims, &t);
+    mr_tensor_unref(value);
+    MR_TRY(st);
+    become(to, t);
+    return NULL;
 }
 
 void TF_TensorBitcastFrom(const TF_Tensor *from, TF_DataType type, TF_Tensor *to,
                           const int64_t *new_dims, int num_new_dims, TF_Status *status)
 {
-    mr_tensor *t = NULL;
-    mr_status *st = from && to ? mr_tensor_view(from->t, (mr_dtype)type, num_new_dims, new_dims, &t)
+    mr_status *st = from && to ? become_view(from, (mr_dtype)type, new_dims, num_new_dims, to)
                                : mr_invalid("There is no tensor");
-    if (!st)
-        become(to, t);
     mr_capi_set_status(status, st);
 }
 
 void TF_SetShape(TF_Tensor *tensor, const int64_t *dims, int num_dims)
 {
-    mr_tensor *t = NULL;
-    if (!tensor)
-        return;
-    mr_status *st = mr_tensor_view(tensor->t, (mr_dtype)tensor->t->dtype, num_dims, dims, &t);
-    if (!st)
-        become(tensor, t);
-    mr_status_free(st);
+    if (tensor)
+        mr_status_free(become_view(tensor, (mr_dtype)tensor->t->dtype, dims, num_dims, tensor));
 }
 
 void TF_TensorFromProto(const TF_Buffer *from, TF_Tensor *to, TF_Status *status)

@@ -189,3 +189,55 @@ MR_TEST(capi_tensor_survives_nulls)
     MR_CHECK_INT(TF_GetCode(k.s), TF_INVALID_ARGUMENT);
     kit_free(&k);
 }
+
+/* A session refuses resources as feeds, but only once it has understood what they are. */
+MR_TEST(capi_tensor_of_bytes_that_name_no_resource_is_an_error_only_when_used)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_RESOURCE), y = kit_unary(&k, "Identity", "y", x);
+    TF_Session *s = kit_session(&k);
+    TF_Tensor *t = TF_AllocateTensor(TF_RESOURCE, NULL, 0, 35);
+    memset(TF_TensorData(t), 0xff, 35);
+    MR_CHECK_INT(TF_TensorByteSize(t), 35);
+    MR_CHECK(!kit_run(&k, s, x, t, y));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "unable to parse resource handle");
+    TF_DeleteTensor(t);
+    t = TF_AllocateTensor(TF_RESOURCE, (int64_t[]){2}, 1, 64);
+    memset(TF_TensorData(t), 0xff, 64);
+    MR_CHECK_INT(TF_Dim(t, 0), 2);
+    MR_CHECK(!kit_run(&k, s, x, t, y));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Malformed TF_RESOURCE tensor: expected a scalar, got a tensor with shape [2]");
+    TF_SetShape(t, (int64_t[]){1, 2}, 2);
+    MR_CHECK_INT(TF_NumDims(t), 1);
+    TF_DeleteTensor(t);
+    freed f = {0};
+    char bytes[] = "\x1a\x01v"; /* name: "v" */
+    t = TF_NewTensor(TF_RESOURCE, NULL, 0, bytes, 3, note, &f);
+    MR_CHECK(TF_TensorData(t) == bytes && f.n == 0);
+    MR_CHECK(!kit_run(&k, s, x, t, y));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "cannot be fed");
+    TF_DeleteTensor(t);
+    MR_CHECK(f.n == 1 && f.data == bytes && f.len == 3);
+    kit_close(&k, s);
+    kit_free(&k);
+}
+
+MR_TEST(capi_tensor_of_variants_cannot_be_made_from_bytes)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_VARIANT), y = kit_unary(&k, "Identity", "y", x);
+    TF_Session *s = kit_session(&k);
+    TF_Tensor *t = TF_AllocateTensor(TF_VARIANT, NULL, 0, 24);
+    memset(TF_TensorData(t), 0xab, 24);
+    MR_CHECK(!kit_run(&k, s, x, t, y));
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "A variant tensor cannot be made from bytes");
+    TF_DeleteTensor(t);
+    t = TF_AllocateTensor(TF_VARIANT, (int64_t[]){0}, 1, 0); /* without elements there is nothing to make up */
+    TF_Tensor *none = kit_run(&k, s, x, t, y);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(TF_Dim(none, 0), 0);
+    TF_DeleteTensor(none);
+    TF_DeleteTensor(t);
+    kit_close(&k, s);
+    kit_free(&k);
+}
