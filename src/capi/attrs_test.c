@@ -353,6 +353,42 @@ MR_TEST(capi_attr_placeholders_are_for_function_bodies)
     TF_OperationDescription *d = TF_NewOperation(k.g, "Placeholder", "p");
     TF_SetAttrPlaceholder(d, "dtype", "T");
     MR_CHECK(!TF_FinishOperation(d, k.s));
-    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "'placeholder'");
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "AttrValue had value with unexpected type 'placeholder'\n\t for attr 'dtype'");
+    kit_free(&k);
+}
+
+/* An attr that no type depends on may be given when the function is called. */
+MR_TEST(capi_attr_placeholders_become_attrs_of_the_function)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT);
+    TF_OperationDescription *d = TF_NewOperation(k.g, "LeakyRelu", "y");
+    TF_AddInput(d, x);
+    TF_SetAttrPlaceholder(d, "alpha", "slope");
+    TF_Output y = kit_out(kit_finish(&k, d), 0);
+    TF_Session *s = kit_session(&k);
+    TF_Tensor *one = kit_float(-1);
+    MR_CHECK(!kit_run(&k, s, x, one, y)); /* not yet a value */
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "AttrValue had value with unexpected type 'placeholder'\n\t for attr 'alpha'");
+    TF_Function *f = TF_GraphToFunction(k.g, "Leak", 0, -1, NULL, 1, &x, 1, &y, NULL, NULL, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_Graph *g = TF_NewGraph();
+    kit other = {g, k.s};
+    TF_GraphCopyFunction(g, f, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_Output in = kit_placeholder(&other, "in", TF_FLOAT);
+    d = TF_NewOperation(g, "Leak", "call");
+    TF_AddInput(d, in);
+    TF_SetAttrFloat(d, "slope", 0.5f);
+    TF_Output out = kit_out(kit_finish(&other, d), 0);
+    TF_Session *t = kit_session(&other);
+    TF_Tensor *v = kit_run(&other, t, in, one, out);
+    CHECK_OK(k.s);
+    MR_CHECK_NEAR(kit_take_float(v), -0.5, 1e-6);
+    TF_DeleteTensor(one);
+    kit_close(&other, t);
+    TF_DeleteGraph(g);
+    TF_DeleteFunction(f);
+    kit_close(&k, s);
     kit_free(&k);
 }

@@ -127,7 +127,9 @@ static mr_status *resolve(TF_DeprecatedSession *s, const char **inputs, int n_in
     if (!s)
         return mr_invalid("There is no session");
     mr_lock(&s->graph->mu);
-    mr_status *st = find_outputs(s->graph->graph, inputs, n_in, "Feed", &r->feeds);
+    mr_status *st = s->graph->graph->nodes.n > 0 ? NULL : mr_invalid("Session was not created with a graph before Run()!");
+    if (!st)
+        st = find_outputs(s->graph->graph, inputs, n_in, "Feed", &r->feeds);
     if (!st)
         st = find_outputs(s->graph->graph, outputs, n_out, "Fetch", &r->fetches);
     if (!st)

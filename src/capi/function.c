@@ -105,9 +105,11 @@ TF_Function *TF_FunctionImportFunctionDef(const void *proto, size_t proto_len, T
 {
     mr_function *f = NULL;
     mr_capi_init();
-    mr_status *st = proto || !proto_len ? mr_function_decode((mr_sv){proto, proto_len}, &f)
-                                        : mr_invalid("there is none");
-    st = mr_status_prepend(st, "Invalid FunctionDef given to TF_FunctionImportFunctionDef: ");
+    mr_status *st = proto || !proto_len ? mr_function_decode((mr_sv){proto, proto_len}, &f) : mr_invalid("NULL");
+    if (mr_status_code(st) == MR_INVALID_ARGUMENT || mr_status_code(st) == MR_DATA_LOSS) {
+        mr_status_free(st);
+        st = mr_invalid("Invalid FunctionDef given to TF_FunctionImportFunctionDef");
+    }
     mr_capi_set_status(status, st);
     return st ? NULL : wrap(f);
 }

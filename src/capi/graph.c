@@ -25,6 +25,7 @@ void mr_capi_graph_release(TF_Graph *g)
         return;
     g->graph->tag = NULL; /* somebody of ours may hold the graph longer */
     mr_graph_unref(g->graph);
+    mr_imap_deinit(&g->updated);
     mr_mutex_deinit(&g->mu);
     mr_free(g);
 }

@@ -176,3 +176,39 @@ MR_TEST(capi_graph_import_remaps_control_dependencies)
     kit_free(&k);
     kit_free(&other);
 }
+
+/* Grappler leaves such ops in graphs that it has optimised. */
+MR_TEST(capi_graph_with_fused_ops_is_imported_and_runs)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT);
+    TF_Output w = kit_const(&k, "w", kit_floats(2, (int64_t[]){1, 2}, (float[]){1, -1}));
+    TF_Output b = kit_const(&k, "b", kit_floats(1, (int64_t[]){2}, (float[]){1, 1}));
+    TF_OperationDescription *d = TF_NewOperation(k.g, "_FusedMatMul", "y");
+    TF_AddInput(d, x);
+    TF_AddInput(d, w);
+    TF_AddInputList(d, &b, 1);
+    TF_SetAttrStringList(d, "fused_ops", (const void *const[]){"BiasAdd", "Relu"}, (size_t[]){7, 4}, 2);
+    kit_finish(&k, d);
+    TF_Buffer *def = TF_NewBuffer();
+    TF_GraphToGraphDef(k.g, def, k.s);
+    CHECK_OK(k.s);
+    kit other = {TF_NewGraph(), k.s};
+    TF_ImportGraphDefOptions *o = TF_NewImportGraphDefOptions();
+    TF_GraphImportGraphDef(other.g, def, o, k.s);
+    CHECK_OK(k.s);
+    TF_Session *s = kit_session(&other);
+    TF_Tensor *three = kit_floats(2, (int64_t[]){1, 1}, (float[]){3});
+    TF_Tensor *y = kit_run(&other, s, kit_out(TF_GraphOperationByName(other.g, "x"), 0), three,
+                           kit_out(TF_GraphOperationByName(other.g, "y"), 0));
+    CHECK_OK(k.s);
+    MR_CHECK_NEAR(((float *)TF_TensorData(y))[0], 4, 0);
+    MR_CHECK_NEAR(((float *)TF_TensorData(y))[1], 0, 0);
+    TF_DeleteTensor(three);
+    TF_DeleteTensor(y);
+    kit_close(&other, s);
+    TF_DeleteImportGraphDefOptions(o);
+    TF_DeleteBuffer(def);
+    TF_DeleteGraph(other.g);
+    kit_free(&k);
+}

@@ -171,14 +171,21 @@ int TF_OperationNumControlInputs(TF_Operation *oper)
 
 /* ---- the whole ---- */
 
+static mr_status *encode(mr_node *n, mr_str *out) MR_NO_TSA
+{
+    mr_mutex *mu = mr_capi_lock(n);
+    const TF_Graph *g = n->graph->tag;
+    mr_status *st = mr_node_encode_full(n, g ? &g->updated : NULL, out);
+    mr_capi_unlock(mu);
+    return st;
+}
+
 void TF_OperationToNodeDef(TF_Operation *oper, TF_Buffer *output_node_def, TF_Status *status)
 {
     mr_str bytes = {0};
     mr_status *st = NULL;
     if (oper) {
-        mr_mutex *mu = mr_capi_lock(mr_capi_node(oper));
-        st = mr_node_encode(mr_capi_node(oper), &bytes);
-        mr_capi_unlock(mu);
+        st = encode(mr_capi_node(oper), &bytes);
     } else {
         st = mr_invalid("There is no operation");
     }

@@ -4,10 +4,11 @@
  * make the graph contradict itself: attrs that its op does not know or of another kind, attrs that
  * the types of its inputs and outputs hang on, and shapes that cannot be. */
 #include "capi/internal.h"
+#include "graph/graph_def.h"
 
 /* ---- edges ---- */
 
-static mr_status *update_edge(TF_Graph *g, TF_Output src, TF_Input dst)
+static mr_status *update_edge(TF_Graph *g, TF_Output src, TF_Input dst) MR_REQUIRES(g->mu)
 {
     mr_node *n = mr_capi_node(dst.oper), *from = mr_capi_node(src.oper);
     MR_TRY(mr_capi_check_op(g, src.oper));
@@ -28,7 +29,9 @@ static mr_status *update_edge(TF_Graph *g, TF_Output src, TF_Input dst)
     if (!mr_pshape_compatible(old, now))
         return mr_invalid("Cannot update edge, incompatible shapes: %s and %s.",
                           MR_PSHAPE_TEXT(old), MR_PSHAPE_TEXT(now));
-    return mr_node_set_input(n, dst.index, mr_capi_out(src));
+    MR_TRY(mr_node_set_input(n, dst.index, mr_capi_out(src)));
+    mr_imap_put(&g->updated, mr_input_key(n, dst.index), g);
+    return NULL;
 }
 
 void TF_UpdateEdge(TF_Graph *graph, TF_Output new_src, TF_Input dst, TF_Status *status)

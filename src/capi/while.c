@@ -283,15 +283,26 @@ static mr_status *build(loop *l)
     return add_body(l);
 }
 
+/* In the words of TensorFlow's import, by which it copies the graphs. */
+static mr_status *check_result(const TF_Graph *g, TF_Output o)
+{
+    const mr_node *n = mr_capi_node(o.oper);
+    if (n->graph != g->graph)
+        return mr_invalid("Requested return tensor '%s:%d' not found in graph def", n->name, o.index);
+    if (o.index < 0 || o.index >= n->n_out)
+        return mr_invalid("Invalid return output %d of node '%s', which has %d output(s)", o.index, n->name, n->n_out);
+    return NULL;
+}
+
 static mr_status *check_params(const TF_WhileParams *p)
 {
     if (!p->cond_output.oper)
         return mr_invalid("TF_WhileParams `cond_output` field isn't set");
-    MR_TRY(mr_capi_check_output(p->cond_graph, p->cond_output));
+    MR_TRY(check_result(p->cond_graph, p->cond_output));
     for (int i = 0; i < p->ninputs; i++) {
         if (!p->body_outputs[i].oper)
             return mr_invalid("TF_WhileParams `body_outputs[%d]` field isn't set", i);
-        MR_TRY(mr_capi_check_output(p->body_graph, p->body_outputs[i]));
+        MR_TRY(check_result(p->body_graph, p->body_outputs[i]));
     }
     if (!p->name)
         return mr_invalid("TF_WhileParams `name` field is null");

@@ -164,7 +164,10 @@ MR_TEST(capi_while_cannot_take_what_is_outside)
     TF_Output start = kit_placeholder(&k, "start", TF_INT32);
     TF_WhileParams p = count_up(&k, &start, 10);
     p.body_outputs[0] = start;
-    refuse(&k, &p, "Node start was not found in the graph");
+    refuse(&k, &p, "Requested return tensor 'start:0' not found in graph def");
+    TF_WhileParams q = count_up(&k, &start, 10);
+    q.body_outputs[0].index = 100;
+    refuse(&k, &q, "Invalid return output 100 of node 'add', which has 1 output(s)");
     kit_free(&k);
 }
 

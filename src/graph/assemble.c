@@ -180,21 +180,43 @@ static mr_node *source(const mr_assembly *a, const mr_part_edge *e)
     return e->part < 0 ? e->node : a->parts[e->part].node;
 }
 
+/* Ops whose shape functions were wrong when graphs were written that are still in use: TensorFlow ignores what those graphs say. */
+static bool was_wrong(const mr_node *n)
+{
+    static const char *const ops[] = {
+        "RandomShuffleQueue", "PaddingFIFOQueue", "FIFOQueue", "PriorityQueue", "QueueSize", "Stack", "Barrier",
+        "BarrierReadySize", "BarrierIncompleteSize", "HashTable", "MutableHashTable", "MutableHashTableOfTensors", "Mutex",
+        "CuckooTable", "IndexTable", "WholeFileReader", "TextLineReader", "FixedLengthRecordReader", "TFRecordReader",
+        "IdentityReader", "RefSwitch", "RefEnter", "RefNextIteration", "RefMerge", "RefIdentity", "LMDBReader",
+        "ConditionalAccumulator", "SparseConditionalAccumulator", "Table"};
+    for (int i = 0; i < MR_COUNT(ops); i++)
+        if (mr_node_is(n, ops[i]))
+            return true;
+    return false;
+}
+
 /* What a producer wrote down about shapes is knowledge too, if it contradicts nothing. */
-static mr_status *use_output_shapes(mr_node *n)
+static mr_status *use_output_shapes(mr_node *n, bool importing)
 {
     const mr_attr *v = mr_node_attr(n, "_output_shapes");
-    if (!v || !v->is_list || v->kind != MR_ATTR_SHAPE || v->n != n->n_out)
+    if (!v || !v->is_list || (v->kind != MR_ATTR_SHAPE && v->n > 0))
         return NULL;
+    if (v->n < n->n_out)
+        return !importing ? NULL
+                          : mr_invalid("Node '%s' has %d outputs but the _output_shapes attribute specifies shapes for %d "
+                                       "outputs", n->name, n->n_out, v->n);
     for (int i = 0; i < n->n_out; i++) {
         mr_status *st = mr_out_refine_shape((mr_out){n, i}, v->shapes[i]);
-        if (st)
+        if (st && importing && !was_wrong(n))
             return mr_status_prepend(
                 st,
                 "Node '%s' has an _output_shapes attribute inconsistent with the "
                 "GraphDef for output #%d: ",
                 n->name, i);
+        mr_status_free(st);
     }
+    if (importing)
+        mr_node_clear_attr(n, "_output_shapes");
     return NULL;
 }
 
@@ -216,7 +238,7 @@ static mr_status *make(const mr_assembly *a, mr_part *p)
     for (int i = 0; on_its_own && i < a->n_controls; i++)
         mr_node_add_control(p->node, a->controls[i]);
     MR_TRY(mr_node_infer(p->node));
-    return use_output_shapes(p->node);
+    return use_output_shapes(p->node, a->importing);
 }
 
 /* Merge nodes were made with these inputs open; their shapes are inferred without them, because

@@ -31,6 +31,9 @@ typedef struct mr_assembly {
     /* Control inputs for nodes that have no input from other parts. */
     mr_node *const *controls;
     int n_controls;
+    /* What _output_shapes says is checked and the attr removed, as TensorFlow's importer does; in the body of a function it
+     * is a hint, which is ignored when it contradicts what is inferred. */
+    bool importing;
 } mr_assembly;
 
 /* On error some of the nodes may be in the graph: the caller truncates it. */

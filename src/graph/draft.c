@@ -35,8 +35,7 @@ static mr_status *check_deprecation(const mr_op_def *d, int producer)
         d->deprecation_text ? d->deprecation_text : "Use a newer op instead");
 }
 
-mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int producer,
-                        bool internal_ok, const mr_op_def **out)
+mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int producer, const mr_op_def **out)
 {
     const mr_op_def *d = mr_library_op(g->library, op);
     if (!d && more) {
@@ -45,10 +44,6 @@ mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int
     }
     if (!d)
         return mr_op_unknown(op);
-    /* Functions made by TensorFlow 2 start with '_' too; internal ops are those of the registry. */
-    if (!internal_ok && d->name[0] == '_' && !d->function)
-        return mr_invalid("Op type '%s' is internal and cannot be used in a graph of a client",
-                          d->name);
     MR_TRY(check_deprecation(d, producer));
     *out = d;
     return NULL;
@@ -89,6 +84,27 @@ static mr_status *check_unknown(const mr_named_attr *a, bool drop_unknown, bool 
         a->name);
 }
 
+static bool tells_types(const mr_arg_def *args, int n, const char *attr)
+{
+    for (int i = 0; i < n; i++) {
+        const char *by[] = {args[i].number_attr, args[i].type_attr, args[i].type_list_attr};
+        for (int k = 0; k < MR_COUNT(by); k++)
+            if (by[k] && strcmp(by[k], attr) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* The types of inputs and outputs must be known from the start. */
+static mr_status *check_value(const mr_draft *d, const mr_attr_def *want, const mr_attr *v)
+{
+    if (v->kind != MR_ATTR_PLACEHOLDER || !d->placeholders)
+        return mr_attr_def_check(want, v);
+    if (tells_types(d->def->in, d->def->n_in, want->name) || tells_types(d->def->out, d->def->n_out, want->name))
+        return mr_invalid("AttrValue had value with unexpected type 'placeholder'\n\t for attr '%s'", want->name);
+    return NULL;
+}
+
 mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown)
 {
     const mr_op_def *def = d->def;
@@ -111,7 +127,7 @@ mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown)
             all[n++] = (mr_named_attr){want->name, want->deflt};
             k++;
         } else {
-            MR_TRY(at_node(mr_attr_def_check(want, &d->attrs[i].v), d));
+            MR_TRY(at_node(check_value(d, want, &d->attrs[i].v), d));
             all[n++] = d->attrs[i];
             i++, k++;
         }
@@ -179,6 +195,26 @@ static mr_status *make_types(mr_arena *a, const mr_draft *d, const mr_arg_def *a
     return NULL;
 }
 
+/* TensorFlow's message, which lists the types that the op takes. */
+static mr_status *wrong_inputs(mr_arena *a, const mr_draft *d, int64_t want, int n_in)
+{
+    enum { MOST = 1000 }; /* a hostile count is only counted */
+    int *types = NULL;
+    mr_str text = {0};
+    if (want > MOST)
+        return at_node(mr_invalid("NodeDef expected %lld inputs but %d are given", (long long)want, n_in), d);
+    MR_TRY(make_types(a, d, d->def->in, d->def->n_in, (int)want, &types));
+    mr_str_appendz(&text, "NodeDef expected inputs '");
+    for (int i = 0; i < want; i++)
+        mr_str_printf(&text, "%s%s", i ? ", " : "", mr_dtype_name(types[i]));
+    mr_str_printf(&text, "' do not match %d inputs specified; ", n_in);
+    mr_op_def_print(&text, d->def);
+    mr_str_printf(&text, "; NodeDef: {{node %s}}", d->name);
+    mr_status *st = mr_invalid("%s", mr_str_z(&text));
+    mr_str_deinit(&text);
+    return st;
+}
+
 mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in)
 {
     const mr_op_def *def = d->def;
@@ -186,8 +222,7 @@ mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in)
     MR_TRY(at_node(count_args(d, def->in, def->n_in, &want), d));
     MR_TRY(at_node(count_args(d, def->out, def->n_out, &n_out), d));
     if (want != n_in)
-        return at_node(
-            mr_invalid("NodeDef expected %lld inputs but %d are given", (long long)want, n_in), d);
+        return wrong_inputs(a, d, want, n_in);
     if (n_out > MR_MAX_OUTPUTS)
         return at_node(mr_invalid("Number of outputs is too big: %lld", (long long)n_out), d);
     d->n_in = n_in; /* now that both are known to be small, arrays can be made */

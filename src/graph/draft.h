@@ -17,6 +17,7 @@ typedef struct mr_draft {
     int n_in, n_out;
     int *in_types, *out_types; /* by mr_draft_types */
     mr_sv extra;
+    bool placeholders; /* attrs may be placeholders: the node becomes part of a function, and does not run before */
 } mr_draft;
 
 /* Most outputs a node may have.  Their number comes from an attr, so without a bound a few bytes
@@ -24,10 +25,9 @@ typedef struct mr_draft {
 #define MR_MAX_OUTPUTS (1 << 20)
 
 /* The op or function for a new node: NOT_FOUND, UNIMPLEMENTED when it is deprecated for this
- * producer, INVALID_ARGUMENT when it is internal and that is not allowed.  `more` (may be NULL) is
+ * producer.  `more` (may be NULL) is
  * a library to look at after the graph's. */
-mr_status *mr_draft_def(const mr_graph *g, const struct mr_library *more, mr_sv op, int producer,
-                        bool internal_ok, const mr_op_def **out);
+mr_status *mr_draft_def(const mr_graph *g, const struct mr_library *more, mr_sv op, int producer, const mr_op_def **out);
 
 /* Adds defaults for what is missing and checks all values against the definition.  With
  * drop_unknown, attrs the definition does not know are dropped when they say nothing (false, 0, "",
@@ -47,6 +47,15 @@ mr_status *mr_draft_make(mr_graph *g, const mr_draft *d, mr_node **out);
 /* A node like another one, under another name and without its edges; nothing is checked or inferred again.  The graph
  * must have what the node's definition lies in. */
 mr_status *mr_node_copy(mr_graph *g, const mr_node *n, const char *name, const char *device, mr_node **out);
+
+/* A value that is given only when the function is called that the node is part of. */
+static inline bool mr_node_has_placeholder(const mr_node *n)
+{
+    for (int i = 0; i < n->n_attrs; i++)
+        if (n->attrs[i].v.kind == MR_ATTR_PLACEHOLDER)
+            return true;
+    return false;
+}
 
 /* ---- edges, unchecked ---- */
 void mr_node_link(mr_node *n, int input, mr_out src);

@@ -8,9 +8,9 @@
 #include "wire/message.h"
 #include "wire/text_format.h"
 
-static void write_input(mr_pb_writer *w, mr_out o, mr_str *text)
+static void write_input(mr_pb_writer *w, mr_out o, bool full, mr_str *text)
 {
-    if (o.index == 0) { /* the canonical form of output 0 is the bare name */
+    if (o.index == 0 && !full) { /* the canonical form of output 0 is the bare name */
         mr_pb_put_bytes(w, 3, mr_sv_of(o.node->name));
         return;
     }
@@ -22,7 +22,8 @@ static void write_input(mr_pb_writer *w, mr_out o, mr_str *text)
     mr_pb_put_bytes(w, 3, mr_str_view(text));
 }
 
-static mr_status *write_node(mr_pb_writer *w, const mr_node *n)
+/* `full` may be NULL, or says of which inputs the output is written though it is 0. */
+static mr_status *write_node(mr_pb_writer *w, const mr_node *n, const mr_imap *full)
 {
     mr_str text = {0};
     mr_status *st = NULL;
@@ -31,10 +32,10 @@ static mr_status *write_node(mr_pb_writer *w, const mr_node *n)
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i].node)
             MR_GO(mr_invalid("Node '%s': input %d is not connected", n->name, i));
-        write_input(w, n->in[i], &text);
+        write_input(w, n->in[i], full && mr_imap_get(full, mr_input_key(n, i)), &text);
     }
     for (int i = 0; i < n->n_ctrl; i++)
-        write_input(w, (mr_out){n->ctrl[i], -1}, &text);
+        write_input(w, (mr_out){n->ctrl[i], -1}, false, &text);
     mr_pb_opt_bytes(w, 4, mr_sv_of(n->device));
     MR_GO(mr_named_attrs_write(n->attrs, n->n_attrs, 5, w));
     mr_pb_put_raw(w, n->extra.p, n->extra.n);
@@ -43,13 +44,15 @@ out:
     return st;
 }
 
-mr_status *mr_node_encode(const mr_node *n, mr_str *out)
+mr_status *mr_node_encode_full(const mr_node *n, const mr_imap *full, mr_str *out)
 {
     mr_pb_writer w;
     mr_pb_writer_init(&w, out);
-    MR_TRY(write_node(&w, n));
+    MR_TRY(write_node(&w, n, full));
     return mr_pb_writer_status(&w, "NodeDef");
 }
+
+mr_status *mr_node_encode(const mr_node *n, mr_str *out) { return mr_node_encode_full(n, NULL, out); }
 
 static void write_versions(mr_pb_writer *w, const mr_versions *v)
 {
@@ -76,7 +79,7 @@ mr_status *mr_graph_export_since(const mr_graph *g, int first, mr_str *out)
         if (!g->nodes.p[i])
             continue;
         mark = mr_pb_begin(&w, 1);
-        MR_TRY(write_node(&w, g->nodes.p[i]));
+        MR_TRY(write_node(&w, g->nodes.p[i], NULL));
         mr_pb_end(&w, mark);
     }
     mark = mr_pb_begin(&w, 2);

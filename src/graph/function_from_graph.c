@@ -62,16 +62,18 @@ static const char *normalized(maker *m, const char *name)
 /* ---- what comes in and goes out ----
  * A reference cannot cross the boundary: inside, nobody would hold its lock. */
 
-static mr_status *in_function(mr_status *st, const maker *m, const char *what, int i)
+static mr_status *in_function(mr_status *st, const maker *m, bool in, int i)
 {
-    return mr_status_append(st, "\nEncountered while processing %s %d of function '%s'", what, i,
-                            m->spec->name);
+    return mr_status_append(st, "\n\tEncountered while processing %s %d %s function '%s'", in ? "input" : "output", i,
+                            in ? "into" : "from", m->spec->name);
 }
 
 static mr_status *check_value(const maker *m, mr_out o)
 {
-    if (!o.node || o.node->graph != m->g)
-        return mr_invalid("Node is null or of another graph");
+    if (!o.node)
+        return mr_invalid("Node is null");
+    if (o.node->graph != m->g)
+        return mr_invalid("Node '%s' is of another graph", o.node->name);
     if (o.index < 0 || o.index >= o.node->n_out)
         return mr_error(MR_OUT_OF_RANGE,
                         "Node '%s' (type: '%s', num of outputs: %d) does not have output %d",
@@ -86,13 +88,13 @@ static mr_status *check_values(maker *m)
 {
     const mr_function_spec *s = m->spec;
     for (int i = 0; i < s->n_inputs; i++) {
-        MR_TRY(in_function(check_value(m, s->inputs[i]), m, "input", i));
+        MR_TRY(in_function(check_value(m, s->inputs[i]), m, true, i));
         if (mr_imap_put(&m->inputs, key_of(s->inputs[i]), m))
             return mr_invalid("TF_Output %s:%d appears more than once in the input list",
                               s->inputs[i].node->name, s->inputs[i].index);
     }
     for (int i = 0; i < s->n_outputs; i++)
-        MR_TRY(in_function(check_value(m, s->outputs[i]), m, "output", i));
+        MR_TRY(in_function(check_value(m, s->outputs[i]), m, false, i));
     return NULL;
 }
 
@@ -193,12 +195,23 @@ static mr_status *name_value(maker *m, mr_out o, bool *found)
                     o.node->name);
 }
 
+/* TensorFlow numbers the edges of a graph as they are made, beginning with one of its own. */
+static int64_t edges_before(const mr_node *n)
+{
+    int64_t edges = 1;
+    for (int i = 0; i < n->id; i++)
+        if (n->graph->nodes.p[i])
+            edges += n->graph->nodes.p[i]->n_in + n->graph->nodes.p[i]->n_ctrl;
+    return edges;
+}
+
 static mr_status *write_inputs(maker *m, mr_pb_writer *w, const mr_node *n)
 {
     bool found;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i].node)
-            return mr_invalid("Input %d of node '%s' is not connected", i, n->name);
+            return mr_invalid("Graph to be converted to function appears to be malformed. Node %s is missing input edge %d",
+                              n->name, i);
         MR_TRY(name_value(m, n->in[i], &found));
         if (!found)
             return mr_invalid(
@@ -212,9 +225,8 @@ static mr_status *write_inputs(maker *m, mr_pb_writer *w, const mr_node *n)
         const char *name = m->renamed[id] ? m->renamed[id] : m->input_of[id];
         if (!name)
             return mr_invalid(
-                "The source of control edge %s -> %s is not in the body of function '%s' and not "
-                "among its inputs",
-                n->ctrl[i]->name, n->name, m->spec->name);
+                "The source of control edge [id=%lld %s:-1 -> %s:-1] is not in the body. Encountered while creating function '%s'",
+                (long long)edges_before(n) + n->n_in + i, n->ctrl[i]->name, n->name, m->spec->name);
         mr_str_clear(&m->text);
         mr_str_printf(&m->text, "^%s", name);
         mr_pb_put_bytes(w, 3, mr_str_view(&m->text));
@@ -287,7 +299,60 @@ static const char *control_name(const mr_function_spec *s, int i)
     return s->control_names && s->control_names[i] ? s->control_names[i] : s->controls[i]->name;
 }
 
-static void write_signature(maker *m, mr_pb_writer *w, const char *name)
+/* An attr whose value is a placeholder is given when the function is called: it is an attr of the function, once. */
+static mr_status *write_attr_defs(maker *m, mr_pb_writer *w)
+{
+    mr_map seen = {0};
+    mr_status *st = NULL;
+    mr_str type = {0};
+    for (int i = 0; i < m->body.n && !st; i++) {
+        const mr_node *n = m->body.p[i];
+        for (int k = 0; k < n->n_attrs && !st; k++) {
+            const mr_attr *v = &n->attrs[k].v;
+            if (v->kind != MR_ATTR_PLACEHOLDER || mr_map_put(&seen, v->s, m))
+                continue;
+            const mr_attr_def *d = mr_op_def_attr(n->def, n->attrs[k].name);
+            if (!d) {
+                st = mr_error(MR_UNIMPLEMENTED, "Placeholder value is not supported for attributes not in OpDef. Attribute: %s",
+                              n->attrs[k].name);
+                continue;
+            }
+            mr_str_clear(&type);
+            mr_attr_type_name(&type, d->kind, d->is_list);
+            size_t mark = mr_pb_begin(w, 4);
+            mr_pb_put_bytes(w, 1, v->s);
+            mr_pb_put_bytes(w, 2, mr_str_view(&type));
+            mr_pb_end(w, mark);
+        }
+    }
+    mr_str_deinit(&type);
+    mr_map_deinit(&seen);
+    return st;
+}
+
+/* What a front end notes about a node in attrs of its own (_name) is kept for the argument that the node becomes. */
+static mr_status *write_arg_attrs(maker *m, mr_pb_writer *w)
+{
+    for (int i = 0; i < m->spec->n_inputs; i++) {
+        const mr_node *n = m->spec->inputs[i].node;
+        bool any = false;
+        for (int k = 0; k < n->n_attrs; k++)
+            any |= n->attrs[k].name[0] == '_';
+        if (!any)
+            continue;
+        size_t entry = mr_pb_begin(w, 7);
+        mr_pb_put_varint(w, 1, (uint64_t)i);
+        size_t attrs = mr_pb_begin(w, 2);
+        for (int k = 0; k < n->n_attrs; k++)
+            if (n->attrs[k].name[0] == '_')
+                MR_TRY(mr_named_attrs_write(&n->attrs[k], 1, 1, w));
+        mr_pb_end(w, attrs);
+        mr_pb_end(w, entry);
+    }
+    return NULL;
+}
+
+static mr_status *write_signature(maker *m, mr_pb_writer *w, const char *name)
 {
     const mr_function_spec *s = m->spec;
     bool is_stateful = false;
@@ -297,6 +362,7 @@ static void write_signature(maker *m, mr_pb_writer *w, const char *name)
         write_arg(w, 2, m->in_names[i], s->inputs[i]);
     for (int i = 0; i < s->n_outputs; i++)
         write_arg(w, 3, m->out_names[i], s->outputs[i]);
+    MR_TRY(write_attr_defs(m, w));
     for (int i = 0; i < m->body.n; i++)
         is_stateful |= (m->body.p[i]->def->flags & MR_STATEFUL) != 0;
     mr_pb_opt_bytes(w, 6, mr_sv_of(s->description));
@@ -304,6 +370,7 @@ static void write_signature(maker *m, mr_pb_writer *w, const char *name)
     for (int i = 0; i < s->n_controls; i++)
         mr_pb_put_bytes(w, 20, mr_sv_of(control_name(s, i)));
     mr_pb_end(w, mark);
+    return NULL;
 }
 
 static void write_pair(mr_pb_writer *w, uint32_t field, const char *name, mr_sv value)
@@ -369,9 +436,10 @@ static mr_status *write_function(maker *m, const char *name)
     mr_pb_writer w;
     mr_str_clear(&m->bytes);
     mr_pb_writer_init(&w, &m->bytes);
-    write_signature(m, &w, name);
+    MR_TRY(write_signature(m, &w, name));
     MR_TRY(write_body(m, &w));
     MR_TRY(write_rets(m, &w));
+    MR_TRY(write_arg_attrs(m, &w));
     return mr_pb_writer_status(&w, "FunctionDef");
 }
 

@@ -4,6 +4,8 @@
 
 #include "graph/library.h"
 
+#define MR_TF_VERSION "2.9.1" /* of TensorFlow, whose formats and C API these are */
+
 typedef struct mr_import_map {
     const char *name; /* in the imported graph */
     int index;        /* -1: a control dependency */
@@ -15,7 +17,7 @@ typedef struct mr_import_options {
     bool uniquify_names, uniquify_prefix;
     bool no_validate_colocation;
     bool extends;     /* inputs may name nodes that the graph has already */
-    bool internal_ok; /* accept '_' names and internal ops (runtime-made graphs) */
+    bool internal_ok; /* accept '_' names (runtime-made graphs) */
     int n_maps, n_controls, n_returns, n_return_nodes;
     const mr_import_map *maps;
     mr_node *const *controls;
@@ -41,6 +43,9 @@ mr_status *mr_graph_export_text(const mr_graph *g, mr_str *out);
 /* Nodes from id `first` on, with the library: what a session is extended by. */
 mr_status *mr_graph_export_since(const mr_graph *g, int first, mr_str *out);
 mr_status *mr_node_encode(const mr_node *n, mr_str *out); /* NodeDef */
+/* The same with the output written of the inputs in `full` (by mr_input_key, NULL: of none) though it is 0: "x:0" instead of "x". */
+static inline uint64_t mr_input_key(const mr_node *n, int i) { return (uint64_t)(uint32_t)n->id << 32 | (uint32_t)i; }
+mr_status *mr_node_encode_full(const mr_node *n, const mr_imap *full, mr_str *out);
 void mr_versions_encode(const mr_versions *v, mr_str *out);
 
 #endif

@@ -125,17 +125,18 @@ static mr_status *check_versions(const importer *im)
     const int consumer = MR_GRAPH_PRODUCER;
     if (im->versions.producer < 0)
         return mr_invalid(
-            "GraphDef producer version %d below min producer 0 supported.  Please regenerate your "
-            "graph.",
+            "GraphDef producer version %d below min producer 0 supported by TensorFlow " MR_TF_VERSION
+            ".  Please regenerate your graph.",
             im->versions.producer);
     if (im->versions.min_consumer > consumer)
         return mr_invalid(
-            "GraphDef min consumer version %d above current version %d.  Please upgrade.",
+            "GraphDef min consumer version %d above current version %d for TensorFlow " MR_TF_VERSION
+            ".  Please upgrade TensorFlow.",
             im->versions.min_consumer, consumer);
     for (int i = 0; i < im->bad_consumers.n; i++)
         if (im->bad_consumers.p[i] == consumer)
             return mr_invalid(
-                "GraphDef disallows consumer version %d.  Please upgrade: this version is likely "
+                "GraphDef disallows consumer version %d.  Please upgrade TensorFlow: this version is likely "
                 "buggy.",
                 consumer);
     return NULL;
@@ -238,14 +239,14 @@ static mr_status *name_nodes(importer *im)
 /* ---- ops and attrs ---- */
 
 /* One entry of _class: "loc:@name" names a node, under its new name from now on. */
-static mr_status *rename_class(importer *im, const mr_part *p, mr_sv *text)
+static mr_status *rename_class(importer *im, mr_sv node, mr_sv *text)
 {
     if (!mr_sv_starts(*text, "loc:@"))
         return NULL;
     mr_sv name = {text->p + 5, text->n - 5};
     int i = part_named(im, name);
     if (i < 0 && !im->o->no_validate_colocation)
-        return mr_invalid("Node '%s' expects to be colocated with unknown node '%.*s'", p->d.name,
+        return mr_invalid("Node '%.*s' expects to be colocated with unknown node '%.*s'", MR_SV_ARG(node),
                           MR_SV_ARG(name));
     char *renamed =
         i >= 0 ? mr_arena_printf(&im->g->arena, "loc:@%s", im->names[i])
@@ -254,13 +255,13 @@ static mr_status *rename_class(importer *im, const mr_part *p, mr_sv *text)
     return NULL;
 }
 
-static mr_status *rename_classes(importer *im, mr_part *p)
+static mr_status *rename_classes(importer *im, mr_sv node, mr_part *p)
 {
     mr_attr *v = (mr_attr *)(uintptr_t)mr_named_attrs_find(p->d.attrs, p->d.n_attrs, "_class");
     if (!v || !v->is_list || v->kind != MR_ATTR_STRING)
         return NULL;
     for (int i = 0; i < v->n; i++) /* the array was made by decoding and is ours */
-        MR_TRY(rename_class(im, p, (mr_sv *)(uintptr_t)&v->ss[i]));
+        MR_TRY(rename_class(im, node, (mr_sv *)(uintptr_t)&v->ss[i]));
     return NULL;
 }
 
@@ -281,12 +282,12 @@ static mr_status *make_draft(importer *im, int i)
     mr_part *p = &im->parts[i];
     int producer = im->versions.producer;
     p->d.name = im->names[i];
-    mr_status *st = mr_draft_def(g, im->library, n->op, producer, im->o->internal_ok, &p->d.def);
+    mr_status *st = mr_draft_def(g, im->library, n->op, producer, &p->d.def);
     if (st)
         return mr_status_append(st, "; NodeDef: {{node %s}}", p->d.name);
     MR_TRY(make_device(im, n->device, &p->d.device));
     MR_TRY(mr_node_def_attrs(&im->defs, n, &g->arena, &g->held, &p->d.attrs, &p->d.n_attrs));
-    MR_TRY(rename_classes(im, p));
+    MR_TRY(rename_classes(im, n->name, p));
     MR_TRY(mr_draft_attrs(&g->arena, &p->d, producer > MR_GRAPH_PRODUCER));
     p->is_merge = !strcmp(p->d.def->name, "Merge") || !strcmp(p->d.def->name, "RefMerge");
     p->is_next =
@@ -337,14 +338,15 @@ static int find_map(const importer *im, mr_sv name, int index)
     return i - 1;
 }
 
-static mr_status *resolve(importer *im, const mr_part *p, mr_sv text, mr_part_edge *out)
+/* Messages about inputs name nodes as the GraphDef does, without the prefix they get here. */
+static mr_status *resolve(importer *im, mr_sv node, mr_sv text, mr_part_edge *out)
 {
     mr_tensor_name t;
     if (!mr_tensor_name_parse(text, &t))
-        return mr_invalid("Node '%s': Invalid input name '%.*s'", p->d.name, MR_SV_ARG(text));
+        return mr_invalid("Node '%.*s': Invalid input name '%.*s'", MR_SV_ARG(node), MR_SV_ARG(text));
     if (t.index < 0 && memchr(t.node.p, ':', t.node.n))
-        return mr_invalid("Control input '%.*s' must not have ':' in NodeDef: {{node %s}}",
-                          MR_SV_ARG(text), p->d.name);
+        return mr_invalid("Control input '%.*s' must not have ':' in NodeDef: {{node %.*s}}",
+                          MR_SV_ARG(text), MR_SV_ARG(node));
     int map = find_map(im, t.node, t.index);
     if (map >= 0) {
         im->map_used[map] = true;
@@ -355,11 +357,8 @@ static mr_status *resolve(importer *im, const mr_part *p, mr_sv text, mr_part_ed
     *out = (mr_part_edge){part_named(im, t.node), t.index, NULL};
     if (out->part < 0 && im->o->extends)
         out->node = mr_graph_find(im->g, t.node);
-    if (out->node && t.index >= out->node->n_out)
-        return mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has %d outputs.",
-                          p->d.name, t.index, out->node->name, out->node->n_out);
     if (out->part < 0 && !out->node)
-        return mr_invalid("Node '%s': Unknown input node '%.*s'", p->d.name, MR_SV_ARG(text));
+        return mr_invalid("Node '%.*s': Unknown input node '%.*s'", MR_SV_ARG(node), MR_SV_ARG(text));
     return NULL;
 }
 
@@ -382,12 +381,11 @@ static mr_status *resolve_inputs(importer *im, int i)
     for (int k = 0; k < n->n_inputs; k++) {
         mr_part_edge e;
         mr_sv text = im->defs.inputs.p[n->first_input + k];
-        MR_TRY(resolve(im, p, text, &e));
+        MR_TRY(resolve(im, n->name, text, &e));
         bool is_control = text.p[0] == '^';
         if (!is_control && n_in != k)
-            return mr_invalid(
-                "Non-control input '%.*s' after control input in NodeDef: {{node %s}}",
-                MR_SV_ARG(text), p->d.name);
+            return mr_invalid("Node '%.*s': Control dependencies must come after regular dependencies",
+                              MR_SV_ARG(n->name));
         n_in += !is_control;
         if (is_control && !first_seen(im, i, &e))
             continue;
@@ -396,6 +394,25 @@ static mr_status *resolve_inputs(importer *im, int i)
             return no_memory();
     }
     return mr_draft_types(&im->g->arena, &p->d, n_in);
+}
+
+/* All data inputs lead to outputs that are there. */
+static mr_status *check_sources(const importer *im, int i)
+{
+    const mr_part *p = &im->parts[i];
+    for (int k = 0; k < p->d.n_in; k++) {
+        const mr_part_edge *e = &im->edges.p[p->first_edge + k];
+        int n_out = e->part < 0 ? e->node->n_out : im->parts[e->part].d.n_out;
+        if (e->index < n_out)
+            continue;
+        mr_sv name = e->part < 0 ? mr_sv_of(e->node->name) : im->defs.nodes.p[e->part].name;
+        const char *op = e->part < 0 ? e->node->def->name : im->parts[e->part].d.def->name;
+        bool functional = !strcmp(op, "If") || !strcmp(op, "StatelessIf") || !strcmp(op, "While") || !strcmp(op, "StatelessWhile");
+        return mr_invalid("Node '%.*s': Connecting to invalid output %d of source node %.*s which has %d outputs.%s",
+                          MR_SV_ARG(im->defs.nodes.p[i].name), e->index, MR_SV_ARG(name), n_out,
+                          functional ? " Try using tf.compat.v1.experimental.output_all_intermediates(True)." : "");
+    }
+    return NULL;
 }
 
 static mr_status *make_parts(importer *im)
@@ -415,6 +432,8 @@ static mr_status *make_parts(importer *im)
                             "GraphDef of %zu bytes asks for more than %lld outputs", im->n_bytes,
                             (long long)most);
     }
+    for (int i = 0; i < n_nodes(im); i++)
+        MR_TRY(check_sources(im, i));
     return NULL;
 }
 
@@ -526,7 +545,8 @@ static mr_status *import(importer *im, mr_sv bytes, mr_import_results *results)
                      .n_parts = n_nodes(im),
                      .edges = im->edges.p,
                      .controls = im->o->controls,
-                     .n_controls = im->o->n_controls};
+                     .n_controls = im->o->n_controls,
+                     .importing = true};
     MR_TRY(mr_assemble(&a));
     MR_TRY(fill_results(im, results));
     /* Last, because it is the first thing that could not be taken back; it fails as a whole. */

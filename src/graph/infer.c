@@ -10,6 +10,7 @@
  * functions: so no op can forget to. */
 #include "graph/infer.h"
 
+#include "graph/draft.h"
 #include "graph/known_value.h"
 
 enum { ASKED_VALUE = 1, ASKED_SHAPE = 2 };
@@ -234,7 +235,7 @@ mr_status *mr_node_infer(mr_node *n)
     mr_known_init(&known);
     read_inputs(&c);
     /* A function's results depend on its body, which may not even be in the library yet. */
-    st = n->def->op && n->def->op->shape ? n->def->op->shape(&c) : NULL;
+    st = n->def->op && n->def->op->shape && !mr_node_has_placeholder(n) ? n->def->op->shape(&c) : NULL;
     if (!st)
         st = store_shapes(&c, n);
     if (st) {

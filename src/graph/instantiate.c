@@ -157,7 +157,7 @@ static mr_status *push_end(body *b, const char *op, const char *name, int type, 
 {
     mr_arena *a = &b->g->arena;
     mr_part p = {.first_edge = b->edges.n, .d = {.name = free_name(b, name), .device = ""}};
-    MR_TRY(mr_draft_def(b->g, NULL, mr_sv_of(op), 0, true, &p.d.def));
+    MR_TRY(mr_draft_def(b->g, NULL, mr_sv_of(op), 0, &p.d.def));
     p.d.attrs = mr_arena_array(a, mr_named_attr, n_more + 2);
     for (int i = 0; i < n_more; i++)
         if (more[i].name[0] == '_') /* what others say about it must not change what it is */
@@ -257,7 +257,7 @@ static mr_status *make_node(body *b, int i)
     const mr_fn_node *n = &b->f->nodes[i];
     mr_part p = {
         .d = {.name = mr_arena_strdup(a, n->name), .device = mr_arena_strdup(a, n->device)}};
-    MR_TRY(mr_draft_def(b->g, NULL, mr_sv_of(n->op), 0, true, &p.d.def));
+    MR_TRY(mr_draft_def(b->g, NULL, mr_sv_of(n->op), 0, &p.d.def));
     p.d.attrs = mr_arena_array(a, mr_named_attr, n->n_attrs);
     p.d.n_attrs = n->n_attrs;
     for (int k = 0; k < n->n_attrs; k++) {

@@ -151,7 +151,7 @@ MR_TEST(function_body_errors_are_named)
     check_no_instance(SIG "node_def { name: 'a' op: 'TestAdd' input: 'x' attr { key: 'T' value { "
                           "type: DT_FLOAT } } } "
                           "ret { key: 'y' value: 'x' }",
-                      MR_INVALID_ARGUMENT, "expected 2 inputs");
+                      MR_INVALID_ARGUMENT, "expected inputs 'float, float' do not match 1 inputs specified; Op<name=TestAdd; ");
     check_no_instance(
         SIG "node_def { name: 'a' op: 'TestSource' attr { key: 'T' value { placeholder: 'U' } } } "
             "ret { key: 'y' value: 'x' }",
@@ -390,7 +390,7 @@ MR_TEST(function_of_nodes_needs_all_it_reads)
                  "9/X:0 appears more than once");
     spec.inputs = (mr_out[]){mr_o(x, 0), mr_o(sum, 0)};
     MR_CHECK_ERR(mr_function_from_graph(g, &spec, &f), MR_INVALID_ARGUMENT,
-                 "The source of control edge b -> Sum is not in the body");
+                 "The source of control edge [id=5 b:-1 -> Sum:-1] is not in the body");
     spec.inputs = all;
     spec.n_inputs = 3;
     MR_CHECK_OK(mr_function_from_graph(g, &spec, &f));

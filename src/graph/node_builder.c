@@ -332,8 +332,8 @@ static mr_status *make_draft(mr_node_builder *b, mr_draft *d)
 {
     MR_ASSERT(b->inputs.n == b->types.n);
     mr_graph *g = b->graph;
-    *d = (mr_draft){.name = b->name};
-    MR_TRY(mr_draft_def(g, NULL, mr_sv_of(b->op), g->versions.producer, b->internal, &d->def));
+    *d = (mr_draft){.name = b->name, .placeholders = b->client};
+    MR_TRY(mr_draft_def(g, NULL, mr_sv_of(b->op), g->versions.producer, &d->def));
     MR_TRY(while_building(take_inputs(b, d->def), b, d->def));
     MR_TRY(move_attrs(b, d));
     MR_TRY(mr_draft_types(&g->arena, d, b->inputs.n));

@@ -203,6 +203,17 @@ static const char *placed_on(const mr_prepare_options *o, int id)
     return p && id < p->n && p->device[id] ? p->device[id] : o->devices[0]->name;
 }
 
+/* A node of a function to be (TF_SetAttrPlaceholder) lacks values of attrs: no kernel may see it. */
+static mr_status *check_complete(const mr_graph *g, const bool *needed)
+{
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; needed[i] && k < g->nodes.p[i]->n_attrs; k++)
+            if (g->nodes.p[i]->attrs[k].v.kind == MR_ATTR_PLACEHOLDER)
+                return mr_invalid("AttrValue had value with unexpected type 'placeholder'\n\t for attr '%s'\n\t; NodeDef: "
+                                  "{{node %s}}", g->nodes.p[i]->attrs[k].name, g->nodes.p[i]->name);
+    return NULL;
+}
+
 mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out)
 {
     mr_status *st = NULL;
@@ -211,6 +222,7 @@ mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare
     p.feed_node = mr_new_array(mr_node *, sig->n_feeds + 1);
     MR_GO(map_feeds(g, sig, &p.feeds));
     MR_GO(walk_back(g, sig, &p.feeds, needed));
+    MR_GO(check_complete(g, needed));
     MR_GO(mr_graph_copy(g, needed, &p.to, &p.copy_of));
     for (int i = 0; i < g->nodes.n; i++) {
         if (!needed[i])

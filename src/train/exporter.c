@@ -74,7 +74,7 @@ static void put_info(mr_pb_writer *w, const mr_export *e)
     size_t mark = mr_pb_begin(w, META_INFO);
     for (int i = 0; i < e->n_tags; i++)
         mr_pb_put_bytes(w, INFO_TAGS, mr_sv_of(e->tags[i]));
-    mr_pb_put_bytes(w, INFO_TENSORFLOW_VERSION, MR_SV("2.9.1"));
+    mr_pb_put_bytes(w, INFO_TENSORFLOW_VERSION, MR_SV(MR_TF_VERSION));
     mr_pb_end(w, mark);
 }
 
