@@ -131,6 +131,11 @@ MR_TEST(capi_operation_edge_is_updated)
     CHECK_OK(k.s);
     MR_CHECK(TF_OperationInput((TF_Input){y.oper, 0}).oper == b.oper);
     MR_CHECK_INT(TF_OperationOutputNumConsumers(a), 0);
+    TF_Buffer *def = TF_NewBuffer();
+    TF_OperationToNodeDef(y.oper, def, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK(memmem(def->data, def->length, "\x1a\x03" "b:0", 5)); /* as TensorFlow writes it */
+    TF_DeleteBuffer(def);
     TF_UpdateEdge(k.g, b, (TF_Input){y.oper, 1}, k.s);
     CHECK_CODE(k.s, TF_OUT_OF_RANGE, "Input index [1] is greater than the number of total inputs");
     TF_UpdateEdge(k.g, (TF_Output){b.oper, 1}, (TF_Input){y.oper, 0}, k.s);
@@ -198,4 +203,38 @@ MR_TEST(capi_operation_device_and_control_inputs_change)
     MR_CHECK_INT(TF_OperationNumControlOutputs(a), 0);
     kit_free(&k);
     kit_free(&other);
+}
+
+/* Only computing it tells how many axes a sum over a broadcast has. */
+MR_TEST(capi_operation_evaluates_constants_of_shapes_that_are_not_known)
+{
+    kit k = kit_new();
+    TF_Output x = kit_const(&k, "x", kit_ints(1, (int64_t[]){2}, (int32_t[]){32, 10}));
+    TF_Output y = kit_const(&k, "y", kit_ints(1, (int64_t[]){1}, (int32_t[]){10}));
+    TF_Output r = kit_binary(&k, "BroadcastGradientArgs", "r", x, y);
+    TF_Tensor *t = NULL;
+    MR_CHECK(TF_TryEvaluateConstant(k.g, kit_out(r.oper, 1), &t, k.s));
+    CHECK_OK(k.s);
+    MR_CHECK_INT(TF_Dim(t, 0), 1);
+    MR_CHECK_INT(kit_take_int(t), 0);
+    MR_CHECK(TF_TryEvaluateConstant(k.g, kit_out(r.oper, 0), &t, k.s));
+    MR_CHECK_INT(TF_Dim(t, 0), 0);
+    TF_DeleteTensor(t);
+    kit_free(&k);
+}
+
+/* What turns out to be large is not computed: 2^30 ones in a few bytes. */
+MR_TEST(capi_operation_does_not_evaluate_what_takes_much_memory)
+{
+    kit k = kit_new();
+    TF_OperationDescription *d = TF_NewOperation(k.g, "Where", "w");
+    TF_Output big = kit_const(&k, "dims", kit_ints(1, (int64_t[]){1}, (int32_t[]){1 << 20}));
+    TF_Output ones = kit_binary(&k, "Fill", "f", big, kit_const(&k, "true", kit_bool(true)));
+    TF_AddInput(d, ones);
+    TF_Output w = kit_out(kit_finish(&k, d), 0);
+    TF_Tensor *t = NULL;
+    MR_CHECK(!TF_TryEvaluateConstant(k.g, w, &t, k.s));
+    CHECK_OK(k.s);
+    MR_CHECK(!t);
+    kit_free(&k);
 }

@@ -180,6 +180,9 @@ MR_TEST(infer_follows_shapes_taken_apart_and_put_together)
     mr_out batch = slice(&b, shape, 0, 1, 1), width = slice(&b, shape, 2, 3, 1);
     mr_out twice = mr_emit(&b.s, "Mul", width, mr_const_i32(&b.s, 2));
     check_filled(&b, mr_emit(&b.s, "Pack", batch, twice, mr_const_i32(&b.s, 7)), "[?,10,7]");
+    /* an element of unknown rank hides only itself */
+    mr_out odd = mr_placeholder(&b.s, MR_INT32, "odd", NULL);
+    check_filled(&b, mr_emit(&b.s, "Pack", odd, mr_const_i32(&b.s, 7)), "[?,7]");
     mr_out parts[] = {slice(&b, shape, 0, 2, 0), VEC(&b, 4, 4)}, axis = mr_const_i32(&b.s, 0);
     mr_emit_arg args[] = {{2, parts}, {-1, &axis}};
     check_filled(&b, mr_emit_lists(&b.s, "ConcatV2", NULL, 0, args, 2), "[?,3,4,4]");

@@ -124,10 +124,12 @@ static const mr_ints *pack_rule(mr_known *k, mr_out o, int which)
     int64_t axis = int_attr(o, "axis", 0);
     if (axis != 0 && axis != -1)
         return NULL;
+    /* An element of unknown rank counts as a scalar, as in TensorFlow: with another one it must be, and a shape made of it can be
+     * nothing else.  Its value stays unknown. */
     mr_ints *r = new_ints(k, 1, o.node->n_in);
     for (int i = 0; r && i < r->n; i++) {
         const mr_ints *x = input(k, o, i);
-        if (x ? x->rank != 0 : input_shape(o, i)->rank != 0)
+        if (x ? x->rank != 0 : input_shape(o, i)->rank > 0)
             return NULL;
         if (x)
             copy_entry(r, i, x, 0);

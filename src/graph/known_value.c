@@ -5,12 +5,13 @@
  * kernels (int_ops.c has the rules).  Anything else is computed whole by the evaluator, one node at
  * a time, when all its inputs are known.
  *
- * Both are bounded: at most MAX_NODES nodes are looked at in one call and no value above MAX_BYTES
- * is computed, so a graph built to be slow to infer stays cheap.  A constant that is there already
- * may have any size.  Feeding may replace any value when the graph runs; as in TensorFlow that is
- * the feeder's promise to keep. */
+ * Both are bounded: at most MAX_NODES nodes are looked at in one call, no value above MAX_BYTES is
+ * computed, and of an unknown size none that takes more than the evaluator allows, so a graph built to
+ * be slow to infer stays cheap.  A constant that is there already may have any size.  Feeding may
+ * replace any value when the graph runs; as in TensorFlow that is the feeder's promise to keep. */
 #include "graph/known_value.h"
 
+#include "graph/draft.h"
 #include "graph/int_ops.h"
 
 enum { MAX_NODES = 256, MAX_BYTES = 10 * 1024 };
@@ -110,12 +111,16 @@ static mr_tensor *remember(mr_known *k, mr_out o, mr_tensor *t)
     return t;
 }
 
-static bool small_output(const mr_node *n, int i)
+/* An output whose shape is not known before it is computed (BroadcastGradientArgs, Unique, Where) may be small: the evaluator
+ * gives it little memory. */
+static bool may_be_small(const mr_node *n, int i)
 {
     const mr_pshape *s = n->out_shapes[i];
     int64_t count = 0, bytes = 0;
-    if (mr_dtype_is_ref(n->out_types[i]) || !s || !mr_pshape_full(s))
+    if (mr_dtype_is_ref(n->out_types[i]))
         return false;
+    if (!s || !mr_pshape_full(s))
+        return true;
     mr_status *st = mr_shape_elements(s->rank, s->dims, &count);
     if (st) {
         mr_status_free(st);
@@ -128,11 +133,11 @@ static bool small_output(const mr_node *n, int i)
 /* Computing it changes nothing, always gives the same, and is cheap. */
 static bool may_evaluate(const mr_node *n)
 {
-    if (!n->def->op || n->n_in == 0 || n->n_out == 0 || mr_node_is_control_flow(n) ||
+    if (!n->def->op || mr_node_has_placeholder(n) || n->n_in == 0 || n->n_out == 0 || mr_node_is_control_flow(n) ||
         (n->def->flags & (MR_STATEFUL | MR_NO_FOLD)) || mr_node_is(n, "PlaceholderWithDefault"))
         return false;
     for (int i = 0; i < n->n_out; i++)
-        if (!small_output(n, i) || !mr_dtype_is_plain(mr_dtype_base(n->out_types[i])))
+        if (!may_be_small(n, i) || !mr_dtype_is_plain(mr_dtype_base(n->out_types[i])))
             return false;
     for (int i = 0; i < n->n_in; i++)
         if (!n->in[i].node || mr_dtype_is_ref(n->in_types[i]) ||

@@ -196,3 +196,19 @@ mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, m
     drop_inputs(n, in); /* of a run that never began */
     return st;
 }
+
+mr_status *mr_eval_bounded(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
+{
+    bool known = true;
+    for (int i = 0; i < n->n_out; i++)
+        known &= n->out_shapes[i] && mr_pshape_full(n->out_shapes[i]);
+    if (known)
+        return mr_eval_node(n, NULL, in, out);
+    mr_device *d;
+    MR_TRY(mr_device_new_cpu(shared_device()->name, NULL, &d));
+    d->alloc = mr_budget_new(NULL, "evaluation", 1 << 20); /* of this call, so that others do not matter */
+    mr_status *st = mr_eval_node(n, d, in, out);
+    mr_budget_free(d->alloc); /* outputs keep it for as long as they need it */
+    mr_device_free(d);
+    return st;
+}

@@ -203,6 +203,9 @@ mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, 
 /* The same, but the references in `in` are taken over (also on error), so a kernel may write its
  * output over an input that nobody else holds, as in a step. */
 mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out);
+/* mr_eval_node for a value that is to be known before anything runs: an output whose shape is not known yet gets little memory (1 MiB
+ * with all else the kernel asks for), so that a small graph cannot stand for a large value.  RESOURCE_EXHAUSTED. */
+mr_status *mr_eval_bounded(const mr_node *n, mr_tensor *const *in, mr_tensor **out);
 /* Another wait than two seconds: for tests. */
 void mr_eval_set_patience(int64_t ms);
 
