@@ -120,6 +120,7 @@ MR_EXPORT extern TF_Output mr_flatten(mr_model *m, TF_Output x);
 
 /* ---- losses and figures: scalars, means over the batch ---- */
 MR_EXPORT extern TF_Output mr_softmax_loss(mr_model *m, TF_Output logits, TF_Output labels); /* labels int32/int64 [n] */
+/* Both of one shape, or one of them a scalar: [n, 1] against [n] is an error. */
 MR_EXPORT extern TF_Output mr_sigmoid_loss(mr_model *m, TF_Output logits, TF_Output targets);
 MR_EXPORT extern TF_Output mr_squared_loss(mr_model *m, TF_Output values, TF_Output targets);
 MR_EXPORT extern TF_Output mr_l2_penalty(mr_model *m, float weight); /* weight * sum of squares / 2 of all trainable variables */
@@ -154,6 +155,22 @@ typedef struct mr_gradients_options {
  * arrives.  With sparse NULL all results are dense.  options may be NULL. */
 MR_EXPORT extern void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Output *xs, int num_xs, const mr_gradients_options *options, TF_Output *dense, mr_sparse_output *sparse, TF_Status *status);
 
+/* An operation whose gradient is asked for. */
+typedef struct mr_gradient_call {
+    size_t struct_size;            /* sizeof(mr_gradient_call), of the library */
+    TF_Graph *graph;               /* to build in; it may be that of a function's body */
+    TF_Operation *op;
+    const char *prefix;            /* no operation of the graph has this name, or one that begins with it and a slash */
+    const TF_Output *grad_outputs; /* one an output of op; {NULL, -1}: none arrives there */
+    TF_Output *grad_inputs;        /* one an input, {NULL, -1} at first: what is left so gets no gradient */
+} mr_gradient_call;
+typedef void mr_gradient_function(void *arg, const mr_gradient_call *call, TF_Status *status);
+/* The gradient of an op of one's own, for mr_minimize, mr_gradients, TF_AddGradients and gradients of functions, in all graphs of the
+ * process.  The function adds operations with the TF_ functions and sets grad_inputs; an error that it puts into status ends the
+ * differentiation.  NULL: no gradient flows through the op.  ALREADY_EXISTS when the op has a gradient.  op_type need not be
+ * defined yet. */
+MR_EXPORT extern void mr_register_gradient(const char *op_type, mr_gradient_function *function, void *arg, TF_Status *status);
+
 /* ---- optimizers ---- */
 typedef enum mr_optimizer_kind { MR_SGD, MR_MOMENTUM, MR_NESTEROV, MR_ADAGRAD, MR_RMSPROP, MR_ADAM } mr_optimizer_kind;
 typedef struct mr_optimizer {
@@ -169,8 +186,13 @@ MR_EXPORT extern mr_optimizer mr_nesterov(float rate, float momentum);
 MR_EXPORT extern mr_optimizer mr_adagrad(float rate);
 MR_EXPORT extern mr_optimizer mr_rmsprop(float rate);
 MR_EXPORT extern mr_optimizer mr_adam(float rate);
-/* One step: gradients of all trainable variables, their updates, then the global step.  NULL after an error. */
+/* One step: gradients of all trainable variables, their updates, then the global step.  NULL after an error: also when the model has
+ * no trainable variable, or the loss depends on none. */
 MR_EXPORT extern TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer optimizer);
+/* The second half of mr_minimize: updates variables (their values or handles, each once) by gradients that were computed, or
+ * changed, by the caller (mr_gradients with respect to their handles).  A variable whose gradient is nothing stays as it is; one of
+ * them at least has a gradient. */
+MR_EXPORT extern TF_Operation *mr_apply_gradients(mr_model *m, int num_variables, const TF_Output *variables, const mr_gradient_value *gradients, mr_optimizer optimizer);
 
 /* Learning rates that fall with the global step. */
 MR_EXPORT extern TF_Output mr_exponential_decay(mr_model *m, float rate, int64_t steps, float factor, unsigned char staircase);

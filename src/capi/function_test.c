@@ -95,6 +95,39 @@ MR_TEST(capi_function_of_what_is_not_whole_is_refused)
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");
     MR_CHECK(!TF_FunctionImportFunctionDef("\377", 1, k.s));
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Invalid FunctionDef given");
+    MR_CHECK_STR(TF_Message(k.s), "Invalid FunctionDef given to TF_FunctionImportFunctionDef");
+    TF_Output wrong[2] = {x, {x.oper, 2}}, nothing[1] = {none};
+    MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, -1, NULL, 2, wrong, 1, &y, NULL, NULL, NULL, k.s));
+    MR_CHECK_STR(TF_Message(k.s), "Node 'x' (type: 'Placeholder', num of outputs: 1) does not have output 2\n\tEncountered "
+                                  "while processing input 1 into function 'F'");
+    MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, -1, NULL, 1, &x, 1, nothing, NULL, NULL, NULL, k.s));
+    MR_CHECK_STR(TF_Message(k.s), "Node is null\n\tEncountered while processing output 0 from function 'F'");
+    TF_OperationDescription *d = TF_NewOperation(k.g, "Neg", "z");
+    TF_AddInput(d, x);
+    TF_AddControlInput(d, y.oper);
+    TF_Output z = kit_out(kit_finish(&k, d), 0);
+    const TF_Operation *one[] = {z.oper};
+    MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, 1, one, 1, &x, 1, &z, NULL, NULL, NULL, k.s));
+    MR_CHECK_STR(TF_Message(k.s), "The source of control edge [id=3 y:-1 -> z:-1] is not in the body. Encountered while creating "
+                                  "function 'F'");
+    kit_free(&k);
+}
+
+MR_TEST(capi_function_arguments_keep_the_attrs_of_front_ends)
+{
+    kit k = kit_new();
+    TF_OperationDescription *d = TF_NewOperation(k.g, "Placeholder", "n");
+    TF_SetAttrType(d, "dtype", TF_INT32);
+    TF_SetAttrString(d, "_test_attr", "value", 5);
+    TF_Output n = kit_out(kit_finish(&k, d), 0);
+    TF_Function *f = TF_GraphToFunction(k.g, "F", 0, -1, NULL, 1, &n, 0, NULL, NULL, NULL, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_Buffer *b = TF_NewBuffer();
+    TF_FunctionToFunctionDef(f, b, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK(memmem(b->data, b->length, "_test_attr", 10) != NULL);
+    TF_DeleteBuffer(b);
+    TF_DeleteFunction(f);
     kit_free(&k);
 }
 
@@ -134,6 +167,29 @@ MR_TEST(capi_gradients_say_what_is_wrong)
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");
     TF_AddGradients(k.g, &y, 1, NULL, 0, NULL, k.s, NULL); /* of nothing: nothing */
     CHECK_OK(k.s);
+    kit_free(&k);
+}
+
+/* As TensorFlow's C API: integers too, and all nodes in one scope. */
+MR_TEST(capi_gradients_of_integers_and_their_names)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "x", TF_INT32), y = kit_unary(&k, "Square", "y", x), dx = none;
+    TF_AddGradients(k.g, &y, 1, &x, 1, NULL, k.s, &dx);
+    CHECK_OK(k.s);
+    TF_Session *s = kit_session(&k);
+    TF_Tensor *five = kit_int(5), *t = kit_run(&k, s, x, five, dx);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(kit_take_int(t), 10);
+    TF_DeleteTensor(five);
+    kit_close(&k, s);
+    TF_Output a = kit_placeholder(&k, "a", TF_FLOAT), b = kit_placeholder(&k, "b", TF_FLOAT), xs[2] = {a, b}, dxs[2];
+    TF_Output c = kit_binary(&k, "MatMul", "MatMul", a, b);
+    TF_AddGradientsWithPrefix(k.g, "g", &c, 1, xs, 2, NULL, k.s, dxs);
+    CHECK_OK(k.s);
+    MR_CHECK_STR(TF_OperationName(dxs[0].oper), "g/MatMul");
+    MR_CHECK_STR(TF_OperationName(dxs[1].oper), "g/MatMul_1");
+    MR_CHECK(TF_GraphOperationByName(k.g, "g/OnesLike") != NULL);
     kit_free(&k);
 }
 

@@ -236,3 +236,81 @@ void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Out
     mr_free(found);
     mr_capi_set_status(status, st);
 }
+
+/* ---- gradients of a client's own ops ---- */
+
+typedef struct client_gradient {
+    mr_gradient_function *function;
+    void *arg;
+} client_gradient;
+
+/* Opens the graph for a client's callback, which locks it by itself.  A graph of ours (a function's body) is no
+ * client's: it gets a handle for the time of the call. */
+static TF_Graph *open_graph(mr_graph *g, TF_Graph *room) MR_NO_TSA
+{
+    TF_Graph *theirs = g->tag;
+    if (theirs) {
+        mr_unlock(&theirs->mu);
+        return theirs;
+    }
+    mr_mutex_init(&room->mu);
+    room->graph = g;
+    g->tag = room;
+    return room;
+}
+
+static void close_graph(TF_Graph *opened, TF_Graph *room) MR_NO_TSA
+{
+    if (opened != room) {
+        mr_lock(&opened->mu);
+        return;
+    }
+    room->graph->tag = NULL;
+    mr_mutex_deinit(&room->mu);
+}
+
+static void call_gradient(void *ctx, mr_grad *g)
+{
+    const client_gradient *c = ctx;
+    const mr_node *n = g->node;
+    TF_Graph room = {0};
+    TF_Status *status = TF_NewStatus();
+    TF_Output *dy = mr_new_array(TF_Output, n->n_out + 1), *dx = mr_new_array(TF_Output, n->n_in + 1);
+    for (int i = 0; i < n->n_out; i++)
+        dy[i] = mr_has_dy(g, i) ? mr_capi_output(mr_dyi(g, i)) : none();
+    for (int i = 0; i < n->n_in; i++)
+        dx[i] = none();
+    if (mr_scope_ok(g->s)) {
+        TF_Graph *graph = open_graph(g->s->graph, &room);
+        mr_gradient_call call = {sizeof call, graph, mr_capi_op(n), g->s->prefix, dy, dx};
+        c->function(c->arg, &call, status);
+        overriding v = {.graph = graph};
+        mr_scope_fail(g->s, mr_capi_status_copy(status));
+        close_graph(graph, &room);
+        for (int i = 0; i < n->n_in && mr_scope_ok(g->s); i++)
+            if (dx[i].oper && mr_capi_node(dx[i].oper)->graph != g->s->graph)
+                mr_scope_fail(g->s, mr_invalid("The gradient of input %d of '%s' is in another graph", i, n->name));
+            else if (dx[i].oper && graph != &room)
+                take_dense(&v, g, i, dx[i]);
+            else if (dx[i].oper)
+                mr_dxi(g, i, mr_capi_out(dx[i]));
+    }
+    mr_free(dy);
+    mr_free(dx);
+    TF_DeleteStatus(status);
+}
+
+void mr_register_gradient(const char *op_type, mr_gradient_function *function, void *arg, TF_Status *status)
+{
+    mr_status *st = NULL;
+    mr_capi_init();
+    if (!op_type || !op_type[0])
+        MR_GO(mr_invalid("An op without a name has no gradient"));
+    client_gradient *c = mr_new(client_gradient); /* kept for the life of the process */
+    *c = (client_gradient){function, arg};
+    st = mr_gradient_register(op_type, function ? call_gradient : NULL, c);
+    if (st || !function)
+        mr_free(c);
+out:
+    mr_capi_set_status(status, st);
+}

@@ -297,6 +297,67 @@ TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer o)
              mr_net_minimize(m->net, mr_capi_out(loss), &with));
 }
 
+/* ---- gradients of the caller ---- */
+
+/* One variable and its gradient, of the variable's type and shape as far as that is known. */
+static mr_status *take_update(mr_model *m, TF_Output variable, const mr_gradient_value *from, mr_net_gradients *g)
+{
+    MR_TRY(mr_capi_check_output(m->graph, variable));
+    const mr_net_var *v = mr_net_find(m->net, mr_capi_out(variable));
+    if (!v)
+        return mr_invalid("'%s' is not a variable of the model", mr_capi_node(variable.oper)->name);
+    int at = (int)(v - m->net->vars.p);
+    for (int i = 0; i < g->n; i++)
+        if (g->var[i] == at)
+            return mr_invalid("variable '%s' is given twice", v->name);
+    const TF_Output rows[] = {from->sparse.values, from->sparse.indices, from->sparse.dense_shape};
+    mr_gradient found = MR_NO_GRAD;
+    if (from->dense.oper) {
+        MR_TRY(mr_capi_check_output(m->graph, from->dense));
+        found.dense = mr_capi_out(from->dense);
+        if (!mr_pshape_compatible(mr_out_shape(found.dense), mr_out_shape(v->value)))
+            return mr_invalid("the gradient of variable '%s' has shape %s instead of %s", v->name,
+                              MR_PSHAPE_TEXT(mr_out_shape(found.dense)), MR_PSHAPE_TEXT(mr_out_shape(v->value)));
+    } else if (rows[0].oper) {
+        for (int i = 0; i < 3; i++)
+            MR_TRY(mr_capi_check_output(m->graph, rows[i]));
+        found = (mr_gradient){MR_NO_OUT, mr_capi_out(rows[0]), mr_capi_out(rows[1]), mr_capi_out(rows[2])};
+    }
+    mr_out value = found.dense.node ? found.dense : found.values;
+    if (value.node && mr_dtype_base(mr_out_type(value)) != v->dtype)
+        return mr_invalid("the gradient of variable '%s' is %s instead of %s", v->name, mr_dtype_name(mr_out_type(value)),
+                          mr_dtype_name(v->dtype));
+    g->var[g->n] = at;
+    g->g[g->n++] = found;
+    return NULL;
+}
+
+static mr_node *apply_gradients(mr_model *m, int n, const TF_Output *variables, const mr_gradient_value *gradients,
+                                const mr_net_optimizer *o)
+{
+    mr_net_global_step(m->net); /* it may be made here, and move the list of variables */
+    mr_net_gradients g = {.var = mr_new_array(int, n + 1), .g = mr_new_array(mr_gradient, n + 1)};
+    for (int i = 0; i < n && mr_scope_ok(&m->net->s); i++)
+        mr_scope_fail(&m->net->s, take_update(m, variables[i], &gradients[i], &g));
+    mr_node *train = mr_scope_ok(&m->net->s) ? mr_net_apply(m->net, o, &g) : NULL;
+    mr_net_gradients_deinit(&g);
+    return train;
+}
+
+static void check_updates(mr_model *m, int n, const TF_Output *variables, const mr_gradient_value *gradients)
+{
+    if (n < 0 || (n && (!variables || !gradients)))
+        mr_scope_fail(&m->net->s, mr_invalid("variables or gradients is NULL although there are %d", n));
+}
+
+TF_Operation *mr_apply_gradients(mr_model *m, int num_variables, const TF_Output *variables,
+                                 const mr_gradient_value *gradients, mr_optimizer o)
+{
+    mr_net_optimizer with;
+    BUILD_OP((check_updates(m, num_variables, variables, gradients), with = mr_model_optimizer(m, o)),
+             apply_gradients(m, num_variables, variables, gradients, &with));
+}
+
 TF_Output mr_exponential_decay(mr_model *m, float rate, int64_t steps, float factor,
                                unsigned char staircase)
 {

@@ -5,6 +5,8 @@
 
 #include "capi/kit_test.h"
 #include "millrace/data.h"
+#include "tensorflow/c/kernels.h"
+#include "tensorflow/c/ops.h"
 
 static const TF_Output none = {NULL, -1};
 
@@ -393,4 +395,181 @@ MR_TEST(capi_train_refuses_what_is_no_variable)
     adoption_fails(true, NULL, NULL, mr_adam(1), "only mr_sgd");
     half.struct_size = 3;
     adoption_fails(false, NULL, &half, mr_sgd(1), "");
+}
+
+static void want_error(mr_model *m, kit *k, const char *text)
+{
+    mr_model_status(m, k->s);
+    CHECK_CODE(k->s, TF_INVALID_ARGUMENT, text);
+    mr_model_free(m);
+    kit_free(k);
+}
+
+/* [n, 1] against [n] would be n * n pairs. */
+MR_TEST(capi_train_losses_refuse_shapes_that_would_be_broadcast)
+{
+    for (int i = 0; i < 3; i++) {
+        kit k = kit_new();
+        mr_model *m = mr_model_new(k.g);
+        TF_Output p = mr_input(m, "p", TF_FLOAT, 2, (int64_t[]){-1, 1});
+        TF_Output y = mr_input(m, "y", i == 2 ? TF_INT32 : TF_FLOAT, i == 2 ? 2 : 1, (int64_t[]){-1, 1});
+        TF_Output loss = i == 0 ? mr_squared_loss(m, p, y) : i == 1 ? mr_sigmoid_loss(m, p, y) : mr_accuracy(m, p, y);
+        MR_CHECK(!loss.oper);
+        want_error(m, &k, i == 0   ? "mr_squared_loss: values [?,1] and targets [?] must have the same shape"
+                          : i == 1 ? "mr_sigmoid_loss: logits [?,1] and targets [?] must have the same shape"
+                                   : "mr_accuracy: classes [?] and labels [?,1] must have the same shape");
+    }
+}
+
+/* A rank that is not known when the loss is made is checked by the step; a scalar stands for all elements. */
+MR_TEST(capi_train_losses_check_an_unknown_rank_when_they_run)
+{
+    kit k = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    TF_Output p = mr_input(m, "p", TF_FLOAT, 2, (int64_t[]){-1, 1}), y = kit_placeholder(&k, "y", TF_FLOAT);
+    TF_Output loss = mr_squared_loss(m, p, y);
+    TF_Output scalar = mr_squared_loss(m, p, kit_const(&k, "half", kit_float(0.5f)));
+    mr_model_status(m, k.s);
+    CHECK_OK(k.s);
+    TF_Session *s = kit_session(&k);
+    TF_Output feeds[2] = {p, y};
+    TF_Tensor *values[2] = {kit_floats(2, (int64_t[]){2, 1}, (float[]){1, 2}), kit_floats(1, (int64_t[]){2}, (float[]){1, 4})};
+    TF_Tensor *out = NULL;
+    TF_SessionRun(s, NULL, feeds, values, 2, &loss, &out, 1, NULL, 0, NULL, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");
+    TF_SetShape(values[1], (int64_t[]){2, 1}, 2);
+    TF_SessionRun(s, NULL, feeds, values, 2, &loss, &out, 1, NULL, 0, NULL, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_NEAR(kit_take_float(out), 2, 1e-6);
+    TF_SessionRun(s, NULL, feeds, values, 2, &scalar, &out, 1, NULL, 0, NULL, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_NEAR(kit_take_float(out), 1.25, 1e-6);
+    TF_DeleteTensor(values[0]);
+    TF_DeleteTensor(values[1]);
+    kit_close(&k, s);
+    mr_model_free(m);
+    kit_free(&k);
+}
+
+MR_TEST(capi_train_minimize_needs_variables_that_the_loss_depends_on)
+{
+    for (int i = 0; i < 2; i++) {
+        kit k = kit_new();
+        mr_model *m = mr_model_new(k.g);
+        TF_Output x = mr_input(m, "x", TF_FLOAT, 1, (int64_t[]){-1});
+        if (i == 1)
+            mr_parameter(m, "w", TF_FLOAT, 0, NULL, (mr_init){MR_INIT_CONSTANT, 0, 0});
+        MR_CHECK(!mr_minimize(m, mr_squared_loss(m, x, x), mr_sgd(0.1f)));
+        want_error(m, &k, i == 0 ? "No variables to optimize." : "No gradients provided for any variable");
+    }
+}
+
+/* The gradient is doubled by the caller; a variable without one stays. */
+MR_TEST(capi_train_applies_gradients_of_the_caller)
+{
+    kit k = kit_new();
+    mr_model *m = mr_model_new(k.g);
+    const mr_init three = {MR_INIT_CONSTANT, 3, 0};
+    TF_Output w[2] = {mr_parameter(m, "w", TF_FLOAT, 0, NULL, three), mr_parameter(m, "v", TF_FLOAT, 0, NULL, three)};
+    TF_Output loss = kit_unary(&k, "Square", "loss", w[0]), dw, handle = mr_parameter_handle(m, w[0]);
+    mr_gradients(k.g, &loss, 1, &handle, 1, NULL, &dw, NULL, k.s);
+    CHECK_OK(k.s);
+    mr_gradient_value g[2] = {{.dense = kit_binary(&k, "AddV2", "twice", dw, dw)}, {.dense = none}};
+    const TF_Operation *step = mr_apply_gradients(m, 2, w, g, mr_sgd(0.1f)), *init = mr_initializer(m);
+    mr_model_status(m, k.s);
+    CHECK_OK(k.s);
+    TF_Session *s = kit_session(&k);
+    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, k.s);
+    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, &step, 1, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_Tensor *out[2];
+    TF_SessionRun(s, NULL, NULL, NULL, 0, w, out, 2, NULL, 0, NULL, k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_NEAR(kit_take_float(out[0]), 3 - 0.1 * 12, 1e-5);
+    MR_CHECK_NEAR(kit_take_float(out[1]), 3, 0);
+    kit_close(&k, s);
+    TF_Output same[2] = {w[0], w[0]};
+    mr_gradient_value twice[2] = {g[0], g[0]};
+    MR_CHECK(!mr_apply_gradients(m, 2, same, twice, mr_sgd(0.1f)));
+    want_error(m, &k, "variable 'w' is given twice");
+}
+
+/* ---- an op of one's own ---- */
+
+static void scalar_shape(TF_ShapeInferenceContext *ctx, TF_Status *s)
+{
+    TF_ShapeHandle *h = TF_NewShapeHandle();
+    TF_ShapeInferenceContextGetInput(ctx, 0, h, s);
+    TF_ShapeInferenceContextSetOutput(ctx, 0, h, s);
+    TF_DeleteShapeHandle(h);
+}
+
+/* d(x * x * x)/dx = 3 * x * x, as three additions of the product. */
+static void cube_gradient(void *arg, const mr_gradient_call *c, TF_Status *s)
+{
+    (*(int *)arg)++;
+    char name[200];
+    TF_Output x = TF_OperationInput((TF_Input){c->op, 0}), at = c->grad_outputs[0];
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s/mul_%d", c->prefix, i);
+        TF_OperationDescription *d = TF_NewOperation(c->graph, "Mul", name);
+        TF_AddInput(d, at);
+        TF_AddInput(d, x);
+        at = (TF_Output){TF_FinishOperation(d, s), 0};
+    }
+    snprintf(name, sizeof name, "%s/sum", c->prefix);
+    TF_OperationDescription *d = TF_NewOperation(c->graph, "AddN", name);
+    TF_AddInputList(d, (TF_Output[]){at, at, at}, 3);
+    c->grad_inputs[0] = (TF_Output){TF_FinishOperation(d, s), 0};
+}
+
+static void cube(void *state, TF_OpKernelContext *ctx)
+{
+    (void)state;
+    TF_Status *s = TF_NewStatus();
+    TF_Tensor *x = NULL, *y = TF_AllocateOutput(ctx, 0, TF_FLOAT, NULL, 0, 4, s);
+    TF_GetInput(ctx, 0, &x, s);
+    float v = *(float *)TF_TensorData(x);
+    *(float *)TF_TensorData(y) = v * v * v;
+    TF_DeleteTensor(x);
+    TF_DeleteTensor(y);
+    TF_DeleteStatus(s);
+}
+
+MR_TEST(capi_train_takes_gradients_of_a_clients_own_op)
+{
+    kit k = kit_new();
+    int calls = 0;
+    TF_OpDefinitionBuilder *b = TF_NewOpDefinitionBuilder("TrainTestCube");
+    TF_OpDefinitionBuilderAddInput(b, "x: float");
+    TF_OpDefinitionBuilderAddOutput(b, "y: float");
+    TF_OpDefinitionBuilderSetShapeInferenceFunction(b, scalar_shape);
+    TF_RegisterOpDefinition(b, k.s);
+    CHECK_OK(k.s);
+    TF_RegisterKernelBuilder("cube", TF_NewKernelBuilder("TrainTestCube", "CPU", NULL, cube, NULL), k.s);
+    CHECK_OK(k.s);
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), y = kit_unary(&k, "TrainTestCube", "y", x), dx;
+    TF_AddGradients(k.g, &y, 1, &x, 1, NULL, k.s, &dx);
+    CHECK_CODE(k.s, TF_NOT_FOUND, "No gradient defined for op: TrainTestCube");
+    mr_register_gradient("TrainTestCube", cube_gradient, &calls, k.s);
+    CHECK_OK(k.s);
+    mr_register_gradient("TrainTestCube", cube_gradient, &calls, k.s);
+    CHECK_CODE(k.s, TF_ALREADY_EXISTS, "TrainTestCube");
+    mr_register_gradient("MatMul", cube_gradient, &calls, k.s);
+    CHECK_CODE(k.s, TF_ALREADY_EXISTS, "MatMul");
+    TF_Session *s = kit_session(&k);
+    for (int i = 0; i < 2; i++) { /* names of the second time do not meet those of the first */
+        if (i == 0)
+            TF_AddGradients(k.g, &y, 1, &x, 1, NULL, k.s, &dx);
+        else
+            mr_gradients(k.g, &y, 1, &x, 1, NULL, &dx, NULL, k.s);
+        CHECK_OK(k.s);
+        MR_CHECK_INT(calls, i + 1);
+        TF_Tensor *two = kit_float(2), *out = kit_run(&k, s, x, two, dx);
+        CHECK_OK(k.s);
+        MR_CHECK_NEAR(kit_take_float(out), 12, 1e-5);
+        TF_DeleteTensor(two);
+    }
+    kit_close(&k, s);
+    kit_free(&k);
 }

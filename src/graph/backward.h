@@ -43,9 +43,8 @@ typedef struct mr_backward {
     mr_arena arena;
     const mr_gradient_options *opt;
     const char *prefix;
-    int n_old;      /* nodes before the walk */
-    uint8_t *marks; /* by id of an old node: on the way from xs, to ys; state of the ordering */
-    uint8_t *frame_state;
+    int n_old;     /* nodes before the walk */
+    mr_imap marks; /* id of an old node -> flags: on the way from xs, to ys; state of the ordering */
     mr_imap xs, stops;
     mr_level *base, *level; /* level: where nodes are emitted now */
     MR_VEC(mr_level *) levels;
@@ -77,6 +76,8 @@ mr_out mr_backward_dense(mr_backward *w, const mr_gradient *g);
 /* ---- gradients.c ---- */
 /* Goes back through the nodes of a level from where gradients have arrived. */
 void mr_backward_walk(mr_backward *w, mr_level *l);
+/* Gradients flow along edges of this type. */
+bool mr_backward_carries(const mr_backward *w, int type);
 /* A gradient may flow through this node from a y to an x. */
 bool mr_backward_between(const mr_backward *w, const mr_node *n);
 

@@ -1,6 +1,7 @@
 /* graph/control_flow.c -- loops and conditionals, as found in the graph itself.
  *
- * One pass over the nodes, producers first, back edges (NextIteration -> Merge) left out.  A node's
+ * Nodes are visited when first asked about, producers first, back edges (NextIteration -> Merge) left out, so that a question
+ * about a part of a large graph costs no more than that part.  A node's
  * frame is that of its inputs; Enter opens or joins the child frame of its name.  A node's guard is
  * the union of what guards its inputs, data and control, because one dead input makes it dead;
  * Switch adds a side to each of its outputs, Merge takes away the sides that its inputs cover among
@@ -129,10 +130,26 @@ const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_frame 
 }
 
 /* ---- looking things up ---- */
+typedef struct place { /* of a node */
+    mr_frame *frame;
+    const mr_guard *guard;
+} place;
+
+/* NULL for a node that was added later and not told of, and for those of a cycle. */
+static const place *place_of(const mr_cflow *f, const mr_node *n)
+{
+    const place *p = mr_imap_get(&f->places, (uint64_t)n->id);
+    if (p || !f->any || f->visiting || n->id >= f->n_old)
+        return p;
+    /* What is known of nodes is a cache, so filling it does not change f for whoever asks. */
+    mr_status_free(mr_cflow_visit((mr_cflow *)(uintptr_t)f, (mr_node *)(uintptr_t)n));
+    return mr_imap_get(&f->places, (uint64_t)n->id);
+}
+
 mr_frame *mr_cflow_frame(const mr_cflow *f, const mr_node *n)
 {
-    mr_frame *frame = n->id < f->node_frame.n ? f->node_frame.p[n->id] : NULL;
-    return frame ? frame : mr_cflow_root(f);
+    const place *p = place_of(f, n);
+    return p ? p->frame : mr_cflow_root(f);
 }
 
 mr_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o)
@@ -143,8 +160,8 @@ mr_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o)
 
 const mr_guard *mr_cflow_guard(const mr_cflow *f, const mr_node *n)
 {
-    const mr_guard *g = n->id < f->node_guard.n ? f->node_guard.p[n->id] : NULL;
-    return g ? g : f->always;
+    const place *p = place_of(f, n);
+    return p ? p->guard : f->always;
 }
 
 mr_out mr_cflow_origin(mr_out o)
@@ -171,12 +188,12 @@ const mr_guard *mr_cflow_value_guard(mr_cflow *f, mr_out o)
 
 void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_frame *frame, const mr_guard *guard)
 {
-    while (f->node_frame.n <= n->id) {
-        mr_vec_push(&f->node_frame, NULL);
-        mr_vec_push(&f->node_guard, NULL);
+    place *p = mr_imap_get(&f->places, (uint64_t)n->id);
+    if (!p) {
+        p = mr_arena_new(&f->arena, place);
+        mr_imap_put(&f->places, (uint64_t)n->id, p);
     }
-    f->node_frame.p[n->id] = frame;
-    f->node_guard.p[n->id] = guard;
+    *p = (place){frame, guard};
 }
 
 mr_node *mr_cflow_back_edge(const mr_node *merge)
@@ -348,7 +365,7 @@ static void add_loop_var(mr_frame *frame, mr_node *merge, mr_node *next)
     mr_vec_push(&frame->vars, v);
 }
 
-static mr_status *visit(mr_cflow *f, mr_node *n)
+static mr_status *visit_node(mr_cflow *f, mr_node *n)
 {
     mr_frame *frame = inputs_frame(f, n);
     const mr_guard *guard;
@@ -372,34 +389,82 @@ static mr_status *visit(mr_cflow *f, mr_node *n)
     return NULL;
 }
 
-static bool has_control_flow(const mr_graph *g)
+typedef struct step { /* a node whose inputs are being visited */
+    mr_node *node;
+    int next; /* data inputs, then control inputs */
+} step;
+
+/* The next input of a node that is to be visited before it; a NextIteration that a Merge takes is left for later. */
+static mr_node *next_input(step *s, bool *later)
 {
-    for (int i = 0; i < g->nodes.n; i++)
-        if (g->nodes.p[i] && mr_node_is_control_flow(g->nodes.p[i]))
-            return true;
-    return false;
+    mr_node *n = s->node;
+    *later = false;
+    while (s->next < n->n_in + n->n_ctrl) {
+        int i = s->next++;
+        mr_node *in = i < n->n_in ? n->in[i].node : n->ctrl[i - n->n_in];
+        if (!in)
+            continue;
+        *later = i < n->n_in && mr_node_is_merge(n) && mr_node_is_next(in);
+        return in;
+    }
+    return NULL;
 }
 
-mr_status *mr_cflow_init(mr_cflow *f, mr_graph *g)
+/* Depth first, with a stack of its own.  A node that was begun but is not finished has no entry in places, and one in `begun`. */
+static mr_status *visit_from(mr_cflow *f, mr_node *root)
 {
-    mr_node **order = NULL;
-    int n = 0;
-    *f = (mr_cflow){.graph = g};
+    mr_status *st = NULL;
+    MR_VEC(step) stack = {0};
+    MR_VEC(mr_node *) roots = {0};
+    mr_imap begun = {0};
+    mr_vec_push(&roots, root);
+    while (roots.n > 0) {
+        mr_node *from = mr_vec_pop(&roots);
+        if (mr_imap_get(&f->places, (uint64_t)from->id))
+            continue;
+        mr_vec_push(&stack, ((step){from, 0}));
+        mr_imap_put(&begun, (uint64_t)from->id, from);
+        while (stack.n > 0) {
+            bool later;
+            mr_node *in = next_input(&mr_vec_last(&stack), &later);
+            if (!in) {
+                MR_GO(visit_node(f, mr_vec_pop(&stack).node));
+            } else if (later) {
+                mr_vec_push(&roots, in);
+            } else if (!mr_imap_get(&f->places, (uint64_t)in->id)) {
+                if (mr_imap_get(&begun, (uint64_t)in->id))
+                    MR_GO(mr_invalid("Graph is invalid, contains a cycle through '%s'", in->name));
+                mr_imap_put(&begun, (uint64_t)in->id, in);
+                mr_vec_push(&stack, ((step){in, 0}));
+            }
+        }
+    }
+out:
+    mr_vec_deinit(&stack);
+    mr_vec_deinit(&roots);
+    mr_imap_deinit(&begun);
+    return st;
+}
+
+mr_status *mr_cflow_visit(mr_cflow *f, mr_node *n)
+{
+    if (!f->any || f->visiting || f->st)
+        return mr_status_copy(f->st);
+    f->visiting = true;
+    f->st = visit_from(f, n);
+    f->visiting = false;
+    return mr_status_copy(f->st);
+}
+
+void mr_cflow_init(mr_cflow *f, mr_graph *g)
+{
+    *f = (mr_cflow){.graph = g, .n_old = g->nodes.n, .any = g->n_control_flow > 0};
     mr_arena_init(&f->arena, 0);
     mr_guard *deep = mr_arena_new(&f->arena, mr_guard);
     deep->n = -1;
     f->too_deep = deep;
     f->always = intern(f, NULL, 0);
     add_frame(f, NULL, "");
-    f->any = has_control_flow(g);
-    if (!f->any)
-        return NULL;
-    MR_TRY(mr_graph_topological(g, &order, &n));
-    mr_status *st = NULL;
-    for (int i = 0; i < n && !st; i++)
-        st = visit(f, order[i]);
-    mr_free(order);
-    return st;
 }
 
 void mr_cflow_deinit(mr_cflow *f)
@@ -410,8 +475,8 @@ void mr_cflow_deinit(mr_cflow *f)
         mr_vec_deinit(&f->frames.p[i]->vars);
     }
     mr_vec_deinit(&f->frames);
-    mr_vec_deinit(&f->node_frame);
-    mr_vec_deinit(&f->node_guard);
+    mr_imap_deinit(&f->places);
+    mr_status_free(f->st);
     mr_map_deinit(&f->by_name);
     mr_map_deinit(&f->guards);
     mr_arena_deinit(&f->arena);

@@ -27,6 +27,7 @@ struct mr_frame {
     const char *name;
     int64_t parallel_iterations; /* of the first Enter */
     mr_node *cond;               /* LoopCond; NULL when there is none */
+    uint8_t mark;                /* free for whoever walks over frames */
     MR_VEC(mr_node *) enters, exits;
     MR_VEC(mr_loop_var) vars;
 };
@@ -48,15 +49,22 @@ typedef struct mr_cflow {
     mr_arena arena;
     bool any; /* there is control flow at all; if not, everything is in the root frame, unguarded */
     MR_VEC(mr_frame *) frames;     /* [0] is the root */
-    MR_VEC(mr_frame *) node_frame; /* by node id; NULL: not known (yet) */
-    MR_VEC(const mr_guard *) node_guard;
+    mr_imap places; /* node id -> struct place, of the nodes that were visited or told of */
+    int n_old;      /* nodes when it was made; later ones are told of by mr_cflow_set */
+    bool visiting;
+    mr_status *st; /* the first error of a visit */
     mr_map by_name; /* "parent id/frame name" -> frame */
     mr_map guards;  /* their bytes -> mr_guard */
     const mr_guard *always, *too_deep;
 } mr_cflow;
 
-mr_status *mr_cflow_init(mr_cflow *f, mr_graph *g); /* deinit also after an error */
+/* Costs nothing by itself: a node is looked at, with all it depends on, when it is first asked about.  A frame knows those
+ * of its loop variables, ways in and ways out that were looked at. */
+void mr_cflow_init(mr_cflow *f, mr_graph *g);
 void mr_cflow_deinit(mr_cflow *f);
+/* Looks at a node and all it depends on.  INVALID_ARGUMENT for a cycle without a NextIteration and for loops that are nested
+ * too deep; functions that look at a node by themselves keep the first such error for this call to return. */
+mr_status *mr_cflow_visit(mr_cflow *f, mr_node *n);
 
 static inline mr_frame *mr_cflow_root(const mr_cflow *f) { return f->frames.p[0]; }
 /* Where a node runs.  Enter and Exit both belong to the inner frame. */

@@ -87,7 +87,7 @@ bool mr_needs_dx(mr_grad *g, int i)
     MR_ASSERT(i >= 0 && i < g->node->n_in);
     mr_out x = g->node->in[i];
     const mr_backward *w = g->walk;
-    if (!x.node || !mr_dtype_is_trainable(mr_dtype_base(mr_out_type(x))))
+    if (!x.node || !mr_backward_carries(w, mr_out_type(x)))
         return false;
     return mr_imap_get(&w->xs, mr_out_key(x)) ||
            (mr_backward_between(w, x.node) && !mr_imap_get(&w->stops, mr_out_key(x)));

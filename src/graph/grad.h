@@ -76,7 +76,13 @@ typedef struct mr_gradient_options {
     /* Asked before an op's own gradient: true when it handled the node. */
     bool (*override)(void *ctx, mr_grad *g);
     void *ctx;
+    int *n_looked_at; /* when not NULL, set to how many nodes of the graph were looked at: for tests of what a walk costs */
 } mr_gradient_options;
+
+/* The gradient of an op that has none of its own, in all graphs; fn NULL: no gradient flows through it.  What fn emits stays in the
+ * graph, needed or not.  ALREADY_EXISTS. */
+typedef void mr_gradient_fn(void *ctx, mr_grad *g);
+mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx);
 
 /* out[i] is the gradient of xs[i]; MR_NO_GRAD where none arrives. */
 mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,

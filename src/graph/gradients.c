@@ -1,7 +1,8 @@
 /* graph/gradients.c -- the walk back from ys to xs.
  *
  * First all nodes are marked that lie on a differentiable way from an x to a y; only those are
- * visited later.  They are put in order, consumers first, with each inner loop counting as one
+ * visited later.  Marking goes back from the ys and then from the xs to what was marked: a walk costs what lies
+ * between and before, not what else is in the graph.  Nodes are put in order, consumers first, with each inner loop counting as one
  * node; then each one's gradient is asked for when all that can arrive at its outputs has arrived.
  *
  * What a node is differentiated by: the caller's override, else control flow and function calls by
@@ -9,12 +10,18 @@
 #include "graph/backward.h"
 #include "graph/draft.h"
 
-enum { FROM_X = 1, TO_Y = 2, REACHED = 4, OPEN = 8, ORDERED = 16 };
+/* FROM_X: depends on an x by ways that lead to a y; OF_X: depends on an x by any way. */
+enum { FROM_X = 1, TO_Y = 2, REACHED = 4, OPEN = 8, ORDERED = 16, OF_X = 32 };
 
 /* ---- marking ---- */
 typedef MR_VEC(mr_node *) node_vec;
 
-static bool carries_gradient(int type) { return mr_dtype_is_trainable(mr_dtype_base(type)); }
+/* TensorFlow's C API differentiates integers too; its Python front end does not. */
+bool mr_backward_carries(const mr_backward *w, int type)
+{
+    mr_dtype t = mr_dtype_base(type);
+    return mr_dtype_is_trainable(t) || (w->opt->tf_semantics && mr_dtype_is_integer(t));
+}
 
 /* Whether the walk may pass through this node.  An override may know more gradients than we do. */
 static bool conducts(const mr_backward *w, const mr_node *n)
@@ -27,37 +34,51 @@ static bool is_stop(const mr_backward *w, mr_out o)
     return mr_imap_get(&w->stops, mr_out_key(o)) != NULL;
 }
 
+static int marks_of(const mr_backward *w, const mr_node *n)
+{
+    return (int)(uintptr_t)mr_imap_get(&w->marks, (uint64_t)n->id);
+}
+
+static void set_marks(mr_backward *w, const mr_node *n, int flags)
+{
+    mr_imap_put(&w->marks, (uint64_t)n->id, (void *)(uintptr_t)flags);
+}
+
+/* false when it has the flag already, or is none of the nodes that were there before. */
 static bool mark(mr_backward *w, const mr_node *n, int flag)
 {
-    if (n->id >= w->n_old || (w->marks[n->id] & flag))
+    int flags = n->id < w->n_old ? marks_of(w, n) : flag;
+    if (flags & flag)
         return false;
-    w->marks[n->id] |= (uint8_t)flag;
+    set_marks(w, n, flags | flag);
     return true;
 }
 
 /* Of one output, or of all (-1) that gradients flow through.  Those of an x arrive at it, though it
- * may be a place to stop at. */
-static void mark_consumers(mr_backward *w, mr_node *n, int output, node_vec *todo)
+ * may be a place to stop at.  With `within` (a flag) only consumers that are marked so. */
+static void mark_consumers(mr_backward *w, mr_node *n, int output, int flag, int within, node_vec *todo)
 {
     for (int i = 0; i < n->uses.n; i++) {
         mr_use u = n->uses.p[i];
         bool flows = output < 0 ? !is_stop(w, (mr_out){n, u.output}) : u.output == output;
-        if (u.input < 0 || !flows || !carries_gradient(n->out_types[u.output]))
+        if (u.input < 0 || !flows || !mr_backward_carries(w, n->out_types[u.output]))
             continue;
-        if (mark(w, u.node, FROM_X))
+        if (within && !(marks_of(w, u.node) & within))
+            continue;
+        if (mark(w, u.node, flag))
             mr_vec_push(todo, u.node);
     }
 }
 
-static void mark_from_xs(mr_backward *w, const mr_out *xs, int n_x)
+static void mark_from_xs(mr_backward *w, const mr_out *xs, int n_x, int flag, int within)
 {
     node_vec todo = {0};
     for (int i = 0; i < n_x; i++)
-        mark_consumers(w, xs[i].node, xs[i].index, &todo);
+        mark_consumers(w, xs[i].node, xs[i].index, flag, within, &todo);
     while (todo.n) {
         mr_node *n = mr_vec_pop(&todo);
         if (conducts(w, n))
-            mark_consumers(w, n, -1, &todo);
+            mark_consumers(w, n, -1, flag, within, &todo);
     }
     mr_vec_deinit(&todo);
 }
@@ -76,7 +97,7 @@ static void mark_to_ys(mr_backward *w, const mr_out *ys, int n_y, int flag, bool
             continue;
         for (int i = 0; i < n->n_in; i++) {
             mr_out o = n->in[i];
-            if (!o.node || (!all && (!carries_gradient(mr_out_type(o)) || is_stop(w, o))))
+            if (!o.node || (!all && (!mr_backward_carries(w, mr_out_type(o)) || is_stop(w, o))))
                 continue;
             if (mark(w, o.node, flag))
                 mr_vec_push(&todo, o.node);
@@ -87,24 +108,34 @@ static void mark_to_ys(mr_backward *w, const mr_out *ys, int n_y, int flag, bool
 
 bool mr_backward_between(const mr_backward *w, const mr_node *n)
 {
-    return n->id < w->n_old && (w->marks[n->id] & (FROM_X | TO_Y)) == (FROM_X | TO_Y);
+    return n->id < w->n_old && (marks_of(w, n) & (FROM_X | TO_Y)) == (FROM_X | TO_Y);
+}
+
+/* A marked node of one of two ops. */
+static const mr_node *find_marked(const mr_backward *w, int flag, const char *op, const char *or_op)
+{
+    uint32_t pos = 0;
+    uint64_t id;
+    void *flags;
+    while (mr_imap_next(&w->marks, &pos, &id, &flags)) {
+        const mr_node *n = w->graph->nodes.p[id];
+        if (((int)(uintptr_t)flags & flag) && (mr_node_is(n, op) || mr_node_is(n, or_op)))
+            return n;
+    }
+    return NULL;
 }
 
 /* The values a backward loop works on come off stacks, which no gradient passes.  So what was
  * pushed there must not depend on an x, or a part of the derivative would be missing without a
- * word. */
-static mr_status *refuse_second_derivative(mr_backward *w)
+ * word.  A push does not lie on the way to a y, so all that depends on an x is looked at, but only when something pops. */
+static mr_status *refuse_second_derivative(mr_backward *w, const mr_out *xs, int n_x)
 {
-    const mr_node *pop = NULL, *push = NULL;
-    for (int i = 0; i < w->n_old; i++) {
-        const mr_node *n = w->graph->nodes.p[i];
-        if (n && (w->marks[i] & TO_Y) && (mr_node_is(n, "StackPopV2") || mr_node_is(n, "StackPop")))
-            pop = n;
-        if (n && (w->marks[i] & FROM_X) &&
-            (mr_node_is(n, "StackPushV2") || mr_node_is(n, "StackPush")))
-            push = n;
-    }
-    if (!pop || !push)
+    const mr_node *pop = w->graph->n_control_flow ? find_marked(w, TO_Y, "StackPopV2", "StackPop") : NULL;
+    if (!pop)
+        return NULL;
+    mark_from_xs(w, xs, n_x, OF_X, 0);
+    const mr_node *push = find_marked(w, OF_X, "StackPushV2", "StackPush");
+    if (!push)
         return NULL;
     return mr_error(
         MR_UNIMPLEMENTED,
@@ -155,9 +186,14 @@ static bool unit_of(mr_backward *w, const mr_level *l, mr_out o, unit *out)
     return mr_scope_ok(&w->s);
 }
 
-static uint8_t *state_of(mr_backward *w, const unit *u)
+static int state_of(const mr_backward *w, const unit *u) { return u->loop ? u->loop->mark : marks_of(w, u->node); }
+
+static void set_state(mr_backward *w, const unit *u, int state)
 {
-    return u->loop ? &w->frame_state[u->loop->id] : &w->marks[u->node->id];
+    if (u->loop)
+        u->loop->mark = (uint8_t)state;
+    else
+        set_marks(w, u->node, state);
 }
 
 static bool next_input(const mr_backward *w, unit *u, mr_out *out)
@@ -166,7 +202,7 @@ static bool next_input(const mr_backward *w, unit *u, mr_out *out)
         if (u->next >= u->node->n_in)
             return false;
         *out = u->node->in[u->next++];
-        if (out->node && !carries_gradient(mr_out_type(*out)))
+        if (out->node && !mr_backward_carries(w, mr_out_type(*out)))
             *out = MR_NO_OUT;
         return true;
     }
@@ -183,22 +219,22 @@ static void order_from(mr_backward *w, const mr_level *l, mr_out from, unit_vec 
     unit_vec stack = {0};
     unit u;
     mr_out in;
-    if (unit_of(w, l, from, &u) && !(*state_of(w, &u) & (OPEN | ORDERED))) {
-        *state_of(w, &u) |= OPEN;
+    if (unit_of(w, l, from, &u) && !(state_of(w, &u) & (OPEN | ORDERED))) {
+        set_state(w, &u, state_of(w, &u) | OPEN);
         mr_vec_push(&stack, u);
     }
     while (stack.n && mr_scope_ok(&w->s)) {
         if (!next_input(w, &mr_vec_last(&stack), &in)) {
             u = mr_vec_pop(&stack);
-            *state_of(w, &u) = (uint8_t)((*state_of(w, &u) & ~OPEN) | ORDERED);
+            set_state(w, &u, (state_of(w, &u) & ~OPEN) | ORDERED);
             mr_vec_push(order, u);
         } else if (unit_of(w, l, in, &u)) {
-            uint8_t *state = state_of(w, &u);
-            if (*state & OPEN)
+            int state = state_of(w, &u);
+            if (state & OPEN)
                 mr_scope_fail(&w->s, mr_invalid("Graph is invalid, contains a cycle through '%s'",
                                                 in.node->name));
-            else if (!(*state & ORDERED)) {
-                *state |= OPEN;
+            else if (!(state & ORDERED)) {
+                set_state(w, &u, state | OPEN);
                 mr_vec_push(&stack, u);
             }
         }
@@ -221,15 +257,53 @@ static void order_level(mr_backward *w, mr_level *l, unit_vec *order)
     mr_vec_deinit(&seeds);
 }
 
+/* ---- gradients that were registered ---- */
+typedef struct registered {
+    mr_gradient_fn *fn;
+    void *ctx;
+} registered;
+
+static mr_mutex registered_mu = {PTHREAD_MUTEX_INITIALIZER};
+static mr_map all_registered MR_GUARDED_BY(registered_mu); /* op -> registered; both live as long as the process */
+
+static const registered *find_registered(const char *op)
+{
+    mr_lock(&registered_mu);
+    const registered *r = mr_map_getz(&all_registered, op);
+    mr_unlock(&registered_mu);
+    return r;
+}
+
+mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx)
+{
+    mr_status *st = NULL;
+    const mr_op_def *def = mr_op_find(mr_sv_of(op));
+    if (def && ((def->op && def->op->grad) || (def->flags & MR_NO_GRADIENT)))
+        return mr_error(MR_ALREADY_EXISTS, "Op %s has a gradient of its own", op);
+    mr_lock(&registered_mu);
+    if (mr_map_getz(&all_registered, op)) {
+        st = mr_error(MR_ALREADY_EXISTS, "Registering two gradient with name '%s'!", op);
+    } else {
+        registered *r = mr_new(registered);
+        *r = (registered){fn, ctx};
+        mr_map_putz(&all_registered, op, r);
+    }
+    mr_unlock(&registered_mu);
+    return st;
+}
+
 /* ---- one node ---- */
 /* false when the caller did it, who may hold on to what he emitted. */
 static bool differentiate(mr_grad *g)
 {
     mr_backward *w = g->walk;
     const mr_node *n = g->node;
+    const registered *r;
     if (w->opt->override && w->opt->override(w->opt->ctx, g))
         return false;
-    if (mr_node_is_switch(n))
+    if (mr_node_has_placeholder(n))
+        mr_grad_fail(g, MR_INVALID_ARGUMENT, "An attr of node '%s' is a placeholder: it has no gradient", n->name);
+    else if (mr_node_is_switch(n))
         mr_backward_switch(g);
     else if (mr_node_is_merge(n))
         mr_backward_merge(g);
@@ -241,9 +315,18 @@ static bool differentiate(mr_grad *g)
         mr_backward_while(g);
     else if (n->def->op && n->def->op->grad)
         n->def->op->grad(g);
-    else if (!(n->def->flags & MR_NO_GRADIENT))
+    else if ((r = find_registered(n->def->name))) {
+        w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name); /* its names are its own */
+        if (r->fn)
+            r->fn(r->ctx, g);
+        return false;
+    } else if (!(n->def->flags & MR_NO_GRADIENT))
         mr_grad_fail(g, MR_NOT_FOUND,
-                     "No gradient defined for op: %s. Node '%s' lies between the ys and the xs.",
+                     w->opt->tf_semantics
+                         ? "No gradient defined for op: %s. Please see "
+                           "https://www.tensorflow.org/code/tensorflow/cc/gradients/README.md"
+                           " for instructions on how to add C++ gradients."
+                         : "No gradient defined for op: %s. Node '%s' lies between the ys and the xs.",
                      n->def->name, n->name);
     return true;
 }
@@ -339,7 +422,7 @@ static void deliver(mr_grad *g, int first_new)
     mr_node *n = (mr_node *)(uintptr_t)g->node;
     for (int i = 0; i < g->n_in && mr_scope_ok(&w->s); i++) {
         mr_gradient *dx = &g->dx[i];
-        if (!mr_is_grad(dx) || !carries_gradient(mr_out_type(n->in[i])) || !mr_needs_dx(g, i))
+        if (!mr_is_grad(dx) || !mr_backward_carries(w, mr_out_type(n->in[i])) || !mr_needs_dx(g, i))
             continue; /* what nobody needs may have been dropped already */
         mr_out *parts[] = {&dx->dense, &dx->values, &dx->indices, &dx->dense_shape};
         for (int j = 0; j < MR_COUNT(parts); j++)
@@ -372,7 +455,9 @@ static void visit_node(mr_backward *w, mr_node *n)
         return;
     if (!mr_backward_needs_anchor(w, w->level, mr_cflow_guard(&w->flow, n)))
         anchor = MR_NO_OUT;
-    w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name);
+    /* TF_AddGradients puts all its nodes into one scope; tf.gradients has one for each op. */
+    if (!w->opt->tf_semantics)
+        w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name);
     w->s.colocate = w->opt->colocate ? n : NULL;
     int start = w->graph->nodes.n;
     if (differentiate(&g) && mr_scope_ok(&w->s))
@@ -431,14 +516,15 @@ static mr_status *check_outs(const mr_graph *g, const mr_out *o, int n, const ch
     return NULL;
 }
 
-static mr_status *check_prefix(const mr_graph *g, const char *prefix)
+static mr_status *check_prefix(mr_graph *g, const char *prefix)
 {
+    if (!mr_graph_name_used(g, mr_sv_of(prefix)))
+        return NULL;
     size_t len = strlen(prefix);
-    for (int i = 0; i < g->nodes.n; i++) {
+    for (int i = 0; i < g->nodes.n; i++) { /* for the message only */
         const mr_node *n = g->nodes.p[i];
         if (n && strncmp(n->name, prefix, len) == 0 && (n->name[len] == 0 || n->name[len] == '/'))
-            return mr_invalid("prefix [%s] conflicts with existing node '%s' in the graph", prefix,
-                              n->name);
+            return mr_invalid("prefix [%s] conflicts with existing node in the graph named [%s]", prefix, n->name);
     }
     return NULL;
 }
@@ -448,7 +534,7 @@ static mr_out ones(mr_backward *w, mr_out y)
     const mr_pshape *s = mr_out_shape(y);
     bool plain = !mr_backward_needs_anchor(w, w->base, mr_cflow_value_guard(&w->flow, y));
     mr_dtype t = mr_dtype_base(mr_out_type(y));
-    if (!plain || !mr_pshape_full(s) || t == MR_VARIANT) {
+    if (w->opt->tf_semantics || !plain || !mr_pshape_full(s) || t == MR_VARIANT) {
         mr_out o = mr_emit(&w->s, "OnesLike", y);
         mr_backward_claim(w, w->base, o.node);
         return o;
@@ -464,7 +550,7 @@ static void seed(mr_backward *w, const mr_out *ys, int n_y)
         mr_dtype t = mr_dtype_base(mr_out_type(ys[i]));
         const mr_gradient *given = w->opt->grad_ys ? &w->opt->grad_ys[i] : NULL;
         bool useful = mr_imap_get(&w->xs, mr_out_key(ys[i])) || mr_backward_between(w, ys[i].node);
-        if (!carries_gradient(t) || !useful)
+        if (!mr_backward_carries(w, t) || !useful)
             continue;
         if (given && given->dense.node && t != MR_RESOURCE &&
             mr_dtype_base(mr_out_type(given->dense)) != t)
@@ -484,7 +570,7 @@ static mr_status *check_reachable(mr_backward *w, const mr_out *ys, int n_y, con
 {
     mark_to_ys(w, ys, n_y, REACHED, true);
     for (int i = 0; i < n_x; i++)
-        if (!(w->marks[xs[i].node->id] & REACHED))
+        if (!(marks_of(w, xs[i].node) & REACHED))
             return mr_invalid(
                 "Cannot compute the partial derivative for node '%s' as it's unreachable from the "
                 "output node(s).",
@@ -513,12 +599,12 @@ static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_o
         mr_imap_put(&w->stops, mr_out_key(w->opt->stop[i]), w);
     if (w->opt->tf_semantics)
         MR_TRY(check_reachable(w, ys, n_y, xs, n_x));
-    mark_from_xs(w, xs, n_x);
     mark_to_ys(w, ys, n_y, TO_Y, false);
-    MR_TRY(refuse_second_derivative(w));
-    MR_TRY(mr_cflow_init(&w->flow, w->graph));
+    mark_from_xs(w, xs, n_x, FROM_X, TO_Y);
+    MR_TRY(refuse_second_derivative(w, xs, n_x));
+    for (int i = 0; i < n_y; i++)
+        MR_TRY(mr_cflow_visit(&w->flow, ys[i].node));
     MR_TRY(check_frames(w, ys, n_y, xs, n_x, &frame));
-    w->frame_state = mr_arena_array(&w->arena, uint8_t, w->flow.frames.n);
     w->base = mr_backward_level(w, NULL, frame);
     w->level = w->base;
     w->base->pivot = mr_backward_body_pivot(w, w->base, ys[0]);
@@ -526,6 +612,7 @@ static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_o
     if (mr_scope_ok(&w->s))
         mr_backward_walk(w, w->base);
     collect(w, xs, n_x, out);
+    mr_scope_fail(&w->s, mr_status_copy(w->flow.st));
     return mr_scope_status(&w->s);
 }
 
@@ -535,9 +622,6 @@ static mr_status *prepare(mr_backward *w, mr_graph *g, const mr_gradient_options
     if (options->tf_semantics && options->prefix)
         MR_TRY(check_prefix(g, prefix));
     w->n_old = g->nodes.n;
-    w->marks = mr_try_calloc((size_t)w->n_old + 1, 1);
-    if (!w->marks)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to mark %d nodes", w->n_old);
     mr_scope_init(&w->s, g, prefix);
     w->prefix = w->s.prefix;
     return NULL;
@@ -557,15 +641,18 @@ mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_o
     if (n_y == 0 || n_x == 0)
         return NULL;
     mr_arena_init(&w.arena, 0);
+    mr_cflow_init(&w.flow, g);
     MR_GO(prepare(&w, g, w.opt));
     MR_GO(walk_all(&w, ys, n_y, xs, n_x, out));
 out:
     mr_backward_free_levels(&w);
-    mr_cflow_deinit(&w.flow);
     mr_imap_deinit(&w.xs);
     mr_imap_deinit(&w.stops);
     mr_scope_deinit(&w.s);
-    mr_free(w.marks);
+    if (w.opt->n_looked_at)
+        *w.opt->n_looked_at = (int)MR_MAX(w.marks.n, w.flow.places.n);
+    mr_imap_deinit(&w.marks);
+    mr_cflow_deinit(&w.flow);
     mr_arena_deinit(&w.arena);
     return st;
 }

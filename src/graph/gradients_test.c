@@ -263,3 +263,28 @@ MR_TEST(gradients_of_rows_are_dense_unless_asked_otherwise)
     mr_gtrial_check(&t, mr_fb2(&t.b, "Mul", a, a));
     mr_gtrial_deinit(&t);
 }
+
+/* What a walk looks at is what ys depend on; the rest of the graph costs nothing. */
+MR_TEST(gradients_do_not_look_at_the_rest_of_the_graph)
+{
+    mr_gtrial t;
+    mr_gtrial_init(&t, 1);
+    mr_out loop[2] = {{0}, t.x[0]};
+    mr_fb_for(&t.b, mr_gtrial_i32(&t, 3), 7, loop + 1, 1); /* a loop elsewhere does not matter either */
+    loop[1] = mr_fb1(&t.b, "Tanh", loop[1]);
+    mr_fb_end_for(&t.b, loop + 1, 1);
+    mr_out y = mr_fb1(&t.b, "Tanh", t.x[0]), other = t.x[0];
+    for (int i = 0; i < 1000; i++)
+        other = mr_fb1(&t.b, "Tanh", other);
+    int looked_at = 0;
+    mr_gradient dx;
+    mr_gradient_options o = {.n_looked_at = &looked_at};
+    MR_CHECK_OK(mr_graph_gradients(t.g, &y, 1, t.x, 1, &o, &dx));
+    MR_CHECK(dx.dense.node != NULL);
+    MR_CHECK(looked_at > 0 && looked_at <= 4);
+    MR_CHECK_OK(mr_graph_gradients(t.g, &other, 1, &y, 1, &o, &dx));
+    MR_CHECK(!dx.dense.node);
+    MR_CHECK_OK(mr_graph_gradients(t.g, &other, 1, t.x, 1, &o, &dx));
+    MR_CHECK(looked_at >= 1000);
+    mr_gtrial_deinit(&t);
+}

@@ -58,6 +58,7 @@ static void add_node(mr_graph *g, mr_node *n)
     n->id = g->nodes.n;
     mr_vec_push(&g->nodes, n);
     mr_map_putz(&g->by_name, n->name, n);
+    g->n_control_flow += mr_node_is_control_flow(n);
 }
 
 mr_status *mr_draft_make(mr_graph *g, const mr_draft *d, mr_node **out)
@@ -182,11 +183,8 @@ void mr_node_remove_control(mr_node *n, mr_node *src)
         if (n->ctrl[i] != src)
             continue;
         drop_use(src, n, -1, -1);
-        /* Copied, because mr_node_push_control relies on the room that n_ctrl implies. */
-        mr_node **rest = mr_arena_array(&n->graph->arena, mr_node *, 2 * n->n_ctrl);
-        memcpy(rest, n->ctrl, (size_t)i * sizeof(*rest));
-        memcpy(rest + i, n->ctrl + i + 1, (size_t)(n->n_ctrl - i - 1) * sizeof(*rest));
-        n->ctrl = rest;
+        /* In place: there is room for the next power of two of any earlier count, so for that of this one too. */
+        memmove(n->ctrl + i, n->ctrl + i + 1, (size_t)(n->n_ctrl - i - 1) * sizeof(*n->ctrl));
         n->n_ctrl--;
         return;
     }
@@ -239,7 +237,32 @@ void mr_graph_remove(mr_graph *g, mr_node *n)
     MR_ASSERT(n->uses.n == 0); /* a node that only feeds itself may go too */
     mr_vec_deinit(&n->uses);
     mr_map_remove(&g->by_name, mr_sv_of(n->name));
+    g->n_control_flow -= mr_node_is_control_flow(n);
     g->nodes.p[n->id] = NULL;
+}
+
+/* Takes the uses by nodes that go out of a node's list, once. */
+static void drop_uses_by(mr_node *src, const bool *gone)
+{
+    int kept = 0;
+    for (int i = 0; i < src->uses.n; i++)
+        if (!gone[src->uses.p[i].node->id])
+            src->uses.p[kept++] = src->uses.p[i];
+    src->uses.n = kept;
+}
+
+void mr_graph_remove_all(mr_graph *g, const bool *gone)
+{
+    for (int i = 0; i < g->nodes.n; i++)
+        if (g->nodes.p[i])
+            drop_uses_by(g->nodes.p[i], gone);
+    for (int i = 0; i < g->nodes.n; i++) {
+        mr_node *n = gone[i] ? g->nodes.p[i] : NULL;
+        if (!n)
+            continue;
+        n->n_ctrl = n->n_in = 0; /* their uses are dropped already */
+        mr_graph_remove(g, n);
+    }
 }
 
 void mr_graph_truncate(mr_graph *g, int n_nodes, int n_held)

@@ -69,6 +69,7 @@ struct mr_graph {
     mr_map name_hints;       /* next number to try for a unique name */
     mr_map prefixes;         /* "a", "a/b" of nodes named a/b/c, for the first n_prefixed nodes */
     int n_prefixed;
+    int n_control_flow; /* nodes of the primitive control flow ops */
     struct mr_library *library;
     mr_versions versions;
     void *tag; /* free for wrappers */
@@ -132,7 +133,7 @@ void mr_nb_extra(mr_node_builder *b, mr_sv node_def_fields);
 /* A back edge of a loop: an input that is set later by mr_node_set_input; its type must be
  * declared.  After an mr_nb_input_list it is one more of that list, as Merge needs it. */
 void mr_nb_input_later(mr_node_builder *b, int type);
-/* Names starting with '_' and internal ops are refused unless this was called (nodes made by the
+/* Names starting with '_' are refused unless this was called (nodes made by the
  * runtime). */
 void mr_nb_internal(mr_node_builder *b);
 /* Any name that mr_name_valid_client takes. */
@@ -155,6 +156,9 @@ void mr_node_extend(mr_node *n, const mr_out *in, const int *types, int count);
 mr_status *mr_graph_replace_uses(mr_out from, mr_out to);
 /* The node must have no uses left. */
 void mr_graph_remove(mr_graph *g, mr_node *n);
+/* Removes all nodes with gone[id], which no other node uses any more, in time linear in the graph: mr_graph_remove looks through
+ * the uses of each input. */
+void mr_graph_remove_all(mr_graph *g, const bool *gone);
 /* Takes back the nodes from n_nodes on and the tensors from n_held on, as if they had never been: for
  * what adds several nodes, or none. */
 void mr_graph_truncate(mr_graph *g, int n_nodes, int n_held);

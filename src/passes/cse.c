@@ -73,7 +73,7 @@ static bool same_inputs(const mr_node *a, const mr_node *b)
         if (!mr_out_eq(a->in[i], b->in[i]))
             return false;
     for (int i = 0; i < a->n_ctrl; i++)
-        if (!has_control(b, a->ctrl[i]))
+        if (b->ctrl[i] != a->ctrl[i] && !has_control(b, a->ctrl[i])) /* mostly in one order */
             return false;
     return true;
 }
@@ -90,18 +90,52 @@ static bool same_node(const mr_node *a, const mr_node *b)
     return strcmp(a->device, b->device) == 0;
 }
 
-/* All uses of `n` go to `first`, then n is removed. */
-static mr_status *replace(mr_graph *g, mr_node *n, mr_node *first)
+typedef struct merger {
+    mr_graph *g;
+    mr_node **instead; /* by id: the node that takes this one's place; NULL: none does */
+    bool *gone;        /* by id: instead is set */
+    int *waited;       /* by id: 1 + id of the last node whose control inputs were found to have this one */
+} merger;
+
+/* Puts the nodes that stay in the place of control inputs that go, each once.  Edges of nodes that stay are not touched,
+ * and those from nodes that go are dropped with them: so a node with n control inputs costs n steps, however many change. */
+static void redirect_controls(merger *m, mr_node *n)
+{
+    int kept = 0;
+    for (int i = 0; i < n->n_ctrl; i++)
+        if (!m->gone[n->ctrl[i]->id])
+            m->waited[n->ctrl[i]->id] = n->id + 1;
+    for (int i = 0; i < n->n_ctrl; i++) {
+        mr_node *src = n->ctrl[i];
+        if (m->gone[src->id]) {
+            src = m->instead[src->id];
+            if (m->waited[src->id] == n->id + 1)
+                continue;
+            m->waited[src->id] = n->id + 1;
+            mr_vec_push(&src->uses, (mr_use){n, -1, -1});
+        }
+        n->ctrl[kept++] = src;
+    }
+    n->n_ctrl = kept;
+}
+
+/* Consumers of n's outputs read those of `first`; who waits for n is redirected when it is visited, which is later. */
+static mr_status *replace(merger *m, mr_node *n, mr_node *first)
 {
     for (int i = 0; i < n->n_out; i++)
         MR_TRY(mr_graph_replace_uses((mr_out){n, i}, (mr_out){first, i}));
-    while (n->uses.n > 0) { /* only control edges are left */
-        mr_node *user = mr_vec_last(&n->uses).node;
-        mr_node_add_control(user, first);
-        mr_node_remove_control(user, n);
-    }
-    mr_graph_remove(g, n);
+    m->instead[n->id] = first;
+    m->gone[n->id] = true;
     return NULL;
+}
+
+/* Only edges to nodes that go, which end with them, and edges that were redirected are left of a node that goes. */
+static void remove_merged(merger *m)
+{
+    for (int i = 0; i < m->g->nodes.n; i++)
+        if (m->gone[i])
+            m->g->nodes.p[i]->uses.n = 0;
+    mr_graph_remove_all(m->g, m->gone);
 }
 
 mr_status *mr_cse(mr_graph *g)
@@ -109,20 +143,33 @@ mr_status *mr_cse(mr_graph *g)
     mr_status *st = NULL;
     mr_imap seen = {0}; /* hash -> first node with it; equal hashes of different nodes simply miss */
     mr_node **order = NULL;
-    int n = 0;
+    int n = 0, n_gone = 0;
+    size_t all = (size_t)g->nodes.n + 1;
+    merger m = {g, mr_try_calloc(all, sizeof *m.instead), mr_try_calloc(all, sizeof *m.gone), mr_try_calloc(all, sizeof *m.waited)};
+    if (!m.instead || !m.gone || !m.waited)
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to look for equal nodes among %d", g->nodes.n));
     MR_GO(mr_graph_topological(g, &order, &n));
     for (int i = 0; i < n; i++) {
+        if (n_gone > 0)
+            redirect_controls(&m, order[i]);
         if (!eligible(order[i]))
             continue;
         uint64_t h = hash_node(order[i]);
         mr_node *first = mr_imap_get(&seen, h);
-        if (!first)
+        if (!first) {
             mr_imap_put(&seen, h, order[i]);
-        else if (same_node(first, order[i]))
-            MR_GO(replace(g, order[i], first));
+        } else if (same_node(first, order[i])) {
+            MR_GO(replace(&m, order[i], first));
+            n_gone++;
+        }
     }
+    if (n_gone > 0)
+        remove_merged(&m);
 out:
     mr_imap_deinit(&seen);
     mr_free(order);
+    mr_free(m.instead);
+    mr_free(m.gone);
+    mr_free(m.waited);
     return st;
 }

@@ -209,9 +209,28 @@ mr_out mr_net_softmax_loss(mr_network *n, mr_out logits, mr_out labels)
     return mean_all(n, mr_emit(&n->s, "SparseSoftmaxCrossEntropyWithLogits", logits, labels));
 }
 
+/* What is compared element by element must have one shape: [n, 1] against [n] would be n * n pairs, and learn nothing.  Only
+ * a scalar may stand for as many elements as there are.  A rank that is not known yet is checked when the graph runs. */
+static void want_same_shape(mr_network *n, const char *loss, const char *a_name, mr_out *a, const char *b_name, mr_out *b)
+{
+    if (!mr_scope_ok(&n->s))
+        return;
+    const mr_pshape *x = mr_out_shape(*a), *y = mr_out_shape(*b);
+    if (x->rank == 0 || y->rank == 0)
+        return;
+    if (!mr_pshape_compatible(x, y))
+        mr_scope_fail(&n->s, mr_invalid("%s: %s %s and %s %s must have the same shape; Reshape one of them", loss, a_name,
+                                        MR_PSHAPE_TEXT(x), b_name, MR_PSHAPE_TEXT(y)));
+    else if (x->rank < 0 && y->rank > 0)
+        *a = mr_emit_with(&n->s, "EnsureShape", MR_ATTRS({"shape", mr_a_shape(y)}), *a);
+    else if (y->rank < 0 && x->rank > 0)
+        *b = mr_emit_with(&n->s, "EnsureShape", MR_ATTRS({"shape", mr_a_shape(x)}), *b);
+}
+
 /* max(x, 0) - x*z + log(1 + exp(-|x|)): stable for large |x|. */
 mr_out mr_net_sigmoid_loss(mr_network *n, mr_out x, mr_out z)
 {
+    want_same_shape(n, "mr_sigmoid_loss", "logits", &x, "targets", &z);
     mr_out soft = mr_emit(&n->s, "Log1p", mr_emit(&n->s, "Exp", mr_emit(&n->s, "Neg", mr_emit(&n->s, "Abs", x))));
     mr_out hinge = mr_emit(&n->s, "Sub", mr_emit(&n->s, "Relu", x), mr_emit(&n->s, "Mul", x, z));
     return mean_all(n, mr_emit(&n->s, "AddV2", hinge, soft));
@@ -219,6 +238,7 @@ mr_out mr_net_sigmoid_loss(mr_network *n, mr_out x, mr_out z)
 
 mr_out mr_net_squared_loss(mr_network *n, mr_out values, mr_out targets)
 {
+    want_same_shape(n, "mr_squared_loss", "values", &values, "targets", &targets);
     return mean_all(n, mr_emit(&n->s, "SquaredDifference", values, targets));
 }
 
@@ -239,6 +259,7 @@ mr_out mr_net_accuracy(mr_network *n, mr_out logits, mr_out labels)
 {
     mr_out best = mr_emit(&n->s, "ArgMax", logits, mr_const_i32(&n->s, 1));
     mr_out wide = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), labels);
+    want_same_shape(n, "mr_accuracy", "classes", &best, "labels", &wide);
     mr_out hit = mr_emit(&n->s, "Equal", best, wide);
     return mean_all(n, mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), hit));
 }

@@ -228,6 +228,8 @@ void mr_net_gradients_of(mr_network *n, mr_out loss, mr_net_gradients *out)
                 xs[n_xs++] = n->vars.p[i].handle;
             out->var[out->n++] = i;
         }
+    if (out->n == 0)
+        mr_scope_fail(&n->s, mr_invalid("No variables to optimize."));
     mr_gradient_options o = {.sparse = true, .colocate = n->s.device[0] != 0};
     if (mr_scope_ok(&n->s) && n_xs)
         mr_scope_fail(&n->s, mr_graph_gradients(n->s.graph, &loss, 1, xs, n_xs, &o, found));
@@ -254,9 +256,23 @@ static void update_all(updater *u, mr_net_gradients *g)
     }
 }
 
+/* A step that changes nothing is a mistake: the loss depends on no variable, or only through ops without gradient. */
+static mr_status *check_any_gradient(const mr_network *n, const mr_net_gradients *g)
+{
+    for (int i = 0; i < g->n; i++)
+        if (g->g[i].dense.node || g->g[i].values.node)
+            return NULL;
+    if (g->n == 0)
+        return mr_invalid("No variables to optimize.");
+    return mr_invalid("No gradients provided for any variable, check your graph for ops that do not support gradients: "
+                      "the first of %d variables is '%s'", g->n, n->vars.p[g->var[0]].name);
+}
+
 mr_node *mr_net_apply(mr_network *n, const mr_net_optimizer *o, mr_net_gradients *g)
 {
     updater u = {.n = n, .o = o};
+    if (mr_scope_ok(&n->s))
+        mr_scope_fail(&n->s, check_any_gradient(n, g));
     mr_out step = mr_net_global_step(n);
     if (!mr_scope_ok(&n->s))
         return NULL;
