@@ -1,6 +1,8 @@
 /* base/str.c -- growing strings, views, and the hash of TensorFlow's names. */
 #include "base/str.h"
 
+#include "base/hash.h"
+
 #include <endian.h>
 #include <stdio.h>
 
@@ -178,9 +180,9 @@ static uint64_t load_le64(const unsigned char *p)
 }
 
 /* MurmurHash64A by Austin Appleby (public domain algorithm). */
-uint64_t mr_hash64(const void *data, size_t n)
+uint64_t mr_hash64_from(const void *data, size_t n, uint64_t seed)
 {
-    const uint64_t m = 0xc6a4a7935bd1e995u, seed = 0xDECAFCAFFEu;
+    const uint64_t m = 0xc6a4a7935bd1e995u;
     const unsigned char *p = data;
     uint64_t h = seed ^ (n * m);
     size_t whole = n / 8;
@@ -198,3 +200,5 @@ uint64_t mr_hash64(const void *data, size_t n)
     h = (h ^ (h >> 47)) * m;
     return h ^ (h >> 47);
 }
+
+uint64_t mr_hash64(const void *data, size_t n) { return mr_hash64_from(data, n, MR_HASH64_SEED); }

@@ -30,6 +30,18 @@ MR_TEST(capi_function_name_may_carry_a_hash)
     kit_free(&k);
 }
 
+/* The name that TensorFlow gives to this function, by its own test. */
+MR_TEST(capi_function_has_the_hash_that_tensorflow_appends)
+{
+    kit k = kit_new();
+    TF_Output x = kit_placeholder(&k, "feed", TF_INT32), y = kit_unary(&k, "Neg", "neg", x);
+    TF_Function *f = TF_GraphToFunction(k.g, "func_name_base", 1, -1, NULL, 1, &x, 1, &y, NULL, NULL, "Return something", k.s);
+    CHECK_OK(k.s);
+    MR_CHECK_STR(TF_FunctionName(f), "func_name_base_qaJ8jA8UmGY");
+    TF_DeleteFunction(f);
+    kit_free(&k);
+}
+
 MR_TEST(capi_function_attrs_are_set_without_changing_graphs_that_have_it)
 {
     kit k = kit_new();

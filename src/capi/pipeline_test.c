@@ -178,7 +178,7 @@ static mr_out leaping_stage(void *arg, int i, mr_out x, const mr_out *parts)
     mr_out more = l->how == VARIABLE ? mr_net_dense(n, "stage0", parts[0], WIDTH, MR_NET_TANH)
                   : l->how == STOPPED ? mr_emit(&n->s, "StopGradient", l->first)
                   : l->how == RESULT ? l->first : l->before;
-    return mr_emit(&n->s, "AddV2", h, mr_net_squared_loss(n, mr_emit(&n->s, "AddV2", parts[1], more), parts[1]));
+    return mr_emit(&n->s, "AddV2", h, mr_net_squared_loss(n, more, parts[1]));
 }
 
 static mr_status *leap_by(shortcut how)

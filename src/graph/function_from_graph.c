@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "base/memory.h"
+#include "graph/function_hash.h"
 #include "graph/draft.h"
 #include "graph/library.h"
 #include "wire/pb.h"
@@ -419,15 +420,21 @@ static mr_status *check_controls(const maker *m)
 
 /* ---- the whole ---- */
 
-/* Base 64 of a hash of the rest of the definition; letters stand in for what names cannot hold. */
-static const char *hashed_name(maker *m)
+/* Base 64 of TensorFlow's hash of the function without a name; letters stand in for what names cannot hold. */
+static mr_status *hashed_name(maker *m, const char **out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789aA";
-    uint64_t h = mr_hash64(m->bytes.p, m->bytes.n);
+    uint64_t h;
     char text[12] = {0};
-    for (int i = 0; i < 11; i++, h >>= 6)
-        text[i] = digits[h & 63];
-    return mr_arena_printf(&m->arena, "%s_%s", m->spec->name, text);
+    MR_TRY(mr_function_hash(mr_str_view(&m->bytes), &h));
+    for (int i = 0; i < 11; i++) { /* the bytes from the lowest, each from its highest bit */
+        int digit = 0;
+        for (int bit = 6 * i; bit < 6 * i + 6; bit++)
+            digit = digit << 1 | (bit < 64 ? (int)(h >> (bit / 8 * 8 + 7 - bit % 8) & 1) : 0);
+        text[i] = digits[digit];
+    }
+    *out = mr_arena_printf(&m->arena, "%s_%s", m->spec->name, text);
+    return NULL;
 }
 
 /* Called again when the name changes: the name is part of what is written. */
@@ -457,9 +464,12 @@ static mr_status *make(maker *m, mr_function **out)
     MR_TRY(name_ends(m));
     MR_TRY(take_body(m));
     MR_TRY(check_controls(m));
-    MR_TRY(write_function(m, s->name));
-    if (s->append_hash)
-        MR_TRY(write_function(m, hashed_name(m)));
+    const char *name = s->name;
+    MR_TRY(write_function(m, name));
+    if (s->append_hash) {
+        MR_TRY(hashed_name(m, &name));
+        MR_TRY(write_function(m, name));
+    }
     return mr_function_decode(mr_str_view(&m->bytes), out);
 }
 
