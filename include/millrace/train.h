@@ -120,7 +120,7 @@ MR_EXPORT extern TF_Output mr_flatten(mr_model *m, TF_Output x);
 
 /* ---- losses and figures: scalars, means over the batch ---- */
 MR_EXPORT extern TF_Output mr_softmax_loss(mr_model *m, TF_Output logits, TF_Output labels); /* labels int32/int64 [n] */
-/* Both of one shape, or one of them a scalar: [n, 1] against [n] is an error. */
+/* Both of one shape, or one of them a scalar or a row ([k] against [n, k]); [n, 1] against [n] is an error. */
 MR_EXPORT extern TF_Output mr_sigmoid_loss(mr_model *m, TF_Output logits, TF_Output targets);
 MR_EXPORT extern TF_Output mr_squared_loss(mr_model *m, TF_Output values, TF_Output targets);
 MR_EXPORT extern TF_Output mr_l2_penalty(mr_model *m, float weight); /* weight * sum of squares / 2 of all trainable variables */

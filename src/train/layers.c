@@ -209,14 +209,26 @@ mr_out mr_net_softmax_loss(mr_network *n, mr_out logits, mr_out labels)
     return mean_all(n, mr_emit(&n->s, "SparseSoftmaxCrossEntropyWithLogits", logits, labels));
 }
 
+/* `few` has fewer dimensions than `many`, and they are the last ones of `many`: a row for each row. */
+static bool is_row_of(const mr_pshape *few, const mr_pshape *many)
+{
+    if (few->rank < 0 || few->rank >= many->rank)
+        return false;
+    for (int i = 0; i < few->rank; i++)
+        if (few->dims[i] < 0 || few->dims[i] != many->dims[many->rank - few->rank + i])
+            return false;
+    return true;
+}
+
 /* What is compared element by element must have one shape: [n, 1] against [n] would be n * n pairs, and learn nothing.  Only
- * a scalar may stand for as many elements as there are.  A rank that is not known yet is checked when the graph runs. */
+ * a scalar, or a row of known size, may stand for as many as there are.  A rank that is not known yet is checked when the
+ * graph runs. */
 static void want_same_shape(mr_network *n, const char *loss, const char *a_name, mr_out *a, const char *b_name, mr_out *b)
 {
     if (!mr_scope_ok(&n->s))
         return;
     const mr_pshape *x = mr_out_shape(*a), *y = mr_out_shape(*b);
-    if (x->rank == 0 || y->rank == 0)
+    if (is_row_of(x, y) || is_row_of(y, x)) /* a scalar is a row of each */
         return;
     if (!mr_pshape_compatible(x, y))
         mr_scope_fail(&n->s, mr_invalid("%s: %s %s and %s %s must have the same shape; Reshape one of them", loss, a_name,
