@@ -61,6 +61,28 @@ static TF_Code code_of(PyObject *type)
     return TF_UNKNOWN;
 }
 
+/* The message of an exception: its type, its text and, if traced, where it was raised.  New, NULL if there is none. */
+static PyObject *text_of(PyObject *type, PyObject *value, PyObject *trace, bool traced)
+{
+    PyObject *text = value ? PyUnicode_FromFormat("%s: %S", ((PyTypeObject *)type)->tp_name, value) : NULL;
+    PyObject *module = text && traced && trace ? PyImport_ImportModule("traceback") : NULL;
+    PyObject *lines = module ? PyObject_CallMethod(module, "format_exception", "OOO", type, value, trace) : NULL;
+    PyObject *none = lines ? PyUnicode_FromString("") : NULL;
+    PyObject *where = none ? PyUnicode_Join(none, lines) : NULL;
+    if (where) {
+        PyObject *both = PyUnicode_FromFormat("%U\n%U", text, where);
+        if (both)
+            Py_SETREF(text, both);
+    }
+    PyErr_Clear(); /* without a trace the text is still right */
+    Py_XDECREF(where);
+    Py_XDECREF(none);
+    Py_XDECREF(lines);
+    Py_XDECREF(module);
+    return text;
+}
+
+/* An error of ours (with an error_code) says what is wrong; of others a user needs to know where they came from. */
 void py_status_from_exception(TF_Status *s)
 {
     PyObject *type, *value, *trace;
@@ -69,9 +91,9 @@ void py_status_from_exception(TF_Status *s)
     PyObject *code = value ? PyObject_GetAttrString(value, "error_code") : NULL;
     long number = code ? PyLong_AsLong(code) : -1;
     PyErr_Clear();
-    PyObject *text = value ? PyUnicode_FromFormat("%s: %S", ((PyTypeObject *)type)->tp_name, value) : NULL;
-    const char *message = text ? PyUnicode_AsUTF8(text) : NULL;
     bool known = number > TF_OK && number <= TF_UNAUTHENTICATED;
+    PyObject *text = text_of(type, value, trace, !known);
+    const char *message = text ? PyUnicode_AsUTF8(text) : NULL;
     TF_Code meant = known ? (TF_Code)number : type ? code_of(type) : TF_UNKNOWN;
     TF_SetStatus(s, meant, message ? message : "An exception without a text");
     PyErr_Clear();

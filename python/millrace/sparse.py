@@ -1,9 +1,11 @@
 """tf.sparse, and the sparse_* functions of tf itself: operations on SparseTensors."""
 
+import numpy as np
+
 from .framework import convert, dtypes, ops
 from .framework.op_defs import call
 from .framework.sparse import SparseTensor, SparseTensorValue
-from .ops import array, math
+from .ops import array, check, math
 from .ops.array import sparse_placeholder
 from .ops.math import sparse_segment_mean, sparse_segment_sqrt_n, sparse_segment_sum
 
@@ -31,10 +33,78 @@ def sparse_add(a, b, threshold=None, thresh=None):
     if all(isinstance(x, (SparseTensor, SparseTensorValue)) for x in (a, b)):
         a, b = as_sparse(a), as_sparse(b)
         limit = convert.convert_to_tensor(limit, a.values.dtype.real_dtype.base_dtype, name="thresh")
-        return SparseTensor(*call("SparseAdd", None, thresh=limit, **_parts(a, "a_"), **_parts(b, "b_")))
+        indices, values, shape = call("SparseAdd", None, thresh=limit, **_parts(a, "a_"), **_parts(b, "b_"))
+        a.shape.assert_is_compatible_with(b.shape)
+        static = array.broadcast_static_shape(a.shape, b.shape)
+        return SparseTensor(indices, values, static.as_list() if static.is_fully_defined() else shape)
     if isinstance(b, (SparseTensor, SparseTensorValue)):
         a, b = b, a
     return call("SparseTensorDenseAdd", None, b=b, **_parts(as_sparse(a), "a_"))
+
+
+_DEFAULT_HASH_KEY = 0xDECAFCAFFE
+
+
+def sparse_cross(inputs, name=None):
+    """Each combination of the features of a row, one of each input, as text: "a_X_b_X_c"."""
+    return _crossed(inputs, False, 0, None, name)
+
+
+def sparse_cross_hashed(inputs, num_buckets=0, hash_key=None, name=None):
+    """The same as the numbers of buckets."""
+    return _crossed(inputs, True, num_buckets, hash_key, name)
+
+
+def _crossed(inputs, hashed, num_buckets, hash_key, name):
+    if not isinstance(inputs, list):
+        raise TypeError("Inputs must be a list")
+    if not all(isinstance(x, (SparseTensor, ops.Tensor)) for x in inputs):
+        raise TypeError("All inputs must be SparseTensors")
+    features = [x for x in inputs if isinstance(x, SparseTensor)]
+    values, dense = [x.values for x in features], [x for x in inputs if not isinstance(x, SparseTensor)]
+    texts = all(x.dtype.base_dtype is dtypes.string for x in values + dense)
+    as_features = lambda x: x if x.dtype.base_dtype is dtypes.string else math.cast(x, dtypes.int64)
+    made = call("SparseCross", name, indices=[x.indices for x in features], values=[as_features(v) for v in values],
+                shapes=[x.dense_shape for x in features], dense_inputs=[as_features(d) for d in dense], hashed_output=hashed,
+                num_buckets=num_buckets, hash_key=hash_key or _DEFAULT_HASH_KEY,
+                out_type=dtypes.int64 if hashed else dtypes.string, internal_type=dtypes.string if texts else dtypes.int64)
+    return SparseTensor(*made)
+
+
+# ---- sparse tensors in a table of the session: as tf.train.batch of TensorFlow keeps them ----
+
+def _add_sparse_to_tensors_map(sp_input, container=None, shared_name=None, name=None):
+    """The handle of a sparse tensor that is put into the table of the operation."""
+    return call("AddSparseToTensorsMap", name, **_parts(as_sparse(sp_input), "sparse_"), container=container,
+                shared_name=shared_name)
+
+
+def _add_many_sparse_to_tensors_map(sp_input, container=None, shared_name=None, name=None):
+    """Handles of the rows of a sparse tensor."""
+    return call("AddManySparseToTensorsMap", name, **_parts(as_sparse(sp_input), "sparse_"), container=container,
+                shared_name=shared_name)
+
+
+def _take_many_sparse_from_tensors_map(sparse_map_op, sparse_handles, rank=None, name=None):
+    """The sparse tensors of handles, one behind the other; they leave the table."""
+    if not isinstance(sparse_map_op, ops.Operation):
+        raise TypeError("sparse_map_op be an Operation")
+    if sparse_map_op.type not in ("AddSparseToTensorsMap", "AddManySparseToTensorsMap"):
+        raise TypeError("sparse_map_op must be one of AddSparseToTensorsMap or AddSparseToTensorsMap. Instead, found `%s`." %
+                        sparse_map_op.type)
+    with ops.colocate_with(sparse_map_op):
+        indices, values, shape = call(
+            "TakeManySparseFromTensorsMap", name, sparse_handles=sparse_handles, dtype=sparse_map_op.get_attr("T"),
+            container=sparse_map_op.get_attr("container"),
+            shared_name=sparse_map_op.get_attr("shared_name") or sparse_map_op.name)
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)
+
+
+def sparse_dense_cwise_add(sp_t, dense_t):
+    """The elements of a sparse tensor, each with that of a dense one added to it."""
+    return sp_t._with_dense("SparseDenseCwiseAdd", dense_t)
 
 
 def sparse_concat(axis=None, sp_inputs=None, name=None, expand_nonconcat_dim=False, concat_dim=None,
@@ -58,8 +128,9 @@ def sparse_split(keyword_required=None, sp_input=None, num_split=None, axis=None
     if not isinstance(keyword_required, type(None)):
         raise ValueError("Keyword arguments are required for this function.")
     axis = split_dim if axis is None else axis
-    if sp_input is None or num_split is None or axis is None:
-        raise ValueError("sp_input, num_split and axis are required")
+    for what, given in (("sp_input", sp_input), ("num_split", num_split), ("axis", axis)):
+        if given is None:
+            raise ValueError("%s is required" % what)
     x = as_sparse(sp_input)
     made = call("SparseSplit", name, split_dim=axis, num_split=num_split, **_parts(x, ""))
     return [SparseTensor(*parts) for parts in zip(*made)]
@@ -118,7 +189,10 @@ def sparse_merge(sp_ids, sp_values, vocab_size, name=None, already_sorted=False)
         first = ids[0]
         made = SparseTensor(array.concat([first.indices[:, :-1]] + columns, 1), values.values,
                             array.concat([first.dense_shape[:-1]] + sizes, 0))
-        return made if already_sorted else sparse_reorder(made)
+        if already_sorted:
+            return made
+        ordered = sparse_reorder(made)
+        return SparseTensor(ordered.indices, ordered.values, made.dense_shape)
 
 
 def sparse_retain(sp_input, to_retain):
@@ -136,13 +210,20 @@ def sparse_reset_shape(sp_input, new_shape=None):
     if new_shape is None:
         needed = math.maximum(math.reduce_max(x.indices, 0) + 1, 0)
         return SparseTensor(x.indices, x.values, needed)
-    wanted = convert.convert_to_tensor(new_shape, dtypes.int64)
-    wanted.shape.with_rank(1)
-    if wanted.shape[0].value is not None and x.shape.ndims is not None and wanted.shape[0].value != x.shape.ndims:
-        raise ValueError("The ranks of the shapes differ: %s and %s" % (wanted.shape[0], x.shape.ndims))
-    check = call("Assert", None, condition=math.reduce_all(math.less_equal(x.dense_shape, wanted)),
-                 data=["The new shape has no room for the old one", wanted])
-    with ops.control_dependencies([check]):
+    wanted = convert.convert_to_tensor(new_shape)
+    wanted.shape.assert_has_rank(1)
+    wanted = math.cast(wanted, dtypes.int64)
+    if wanted.shape.ndims is not None:
+        wanted.shape[0].merge_with(x.dense_shape.shape.with_rank(1)[0])
+    known = convert.constant_value(wanted)
+    if known is not None and x.shape.is_fully_defined():
+        if not (x.shape.as_list() <= known).all():
+            raise ValueError("Requested new_shape should have dimension sizes >= sp_input.shape.  Found new_shape (%s), "
+                             "sp_input.shape (%s)." % (x.shape.as_list(), known))
+        return SparseTensor(x.indices, x.values, known)
+    with ops.control_dependencies([check.assert_equal(array.shape(x.dense_shape), array.shape(wanted))]):
+        wanted = array.identity(wanted)
+    with ops.control_dependencies([check.assert_less_equal(x.dense_shape, wanted)]):
         return SparseTensor(x.indices, x.values, array.identity(wanted))
 
 
@@ -160,7 +241,8 @@ def sparse_reorder(sp_input, name=None):
     """With its elements in row-major order."""
     x = as_sparse(sp_input)
     indices, values = call("SparseReorder", name, **_parts(x, "input_"))
-    return SparseTensor(indices, values, array.identity(x.dense_shape))
+    shape = x.shape.as_list() if x.shape.is_fully_defined() else array.identity(x.dense_shape)
+    return SparseTensor(indices, values, shape)
 
 
 def sparse_reshape(sp_input, shape, name=None):
@@ -168,10 +250,31 @@ def sparse_reshape(sp_input, shape, name=None):
     shape = math.cast(convert.convert_to_tensor(shape), dtypes.int64)
     with ops.name_scope(name, "SparseReshape", [x.values]) as scope:
         indices, made = call("SparseReshape", scope, input_indices=x.indices, input_shape=x.dense_shape, new_shape=shape)
-        known = convert.constant_value(shape)
-        if known is not None and (known >= 0).all():  # keeps what is known, which the op's output does not
+        known = _reshaped_dims(x.shape, shape)
+        if known is not None:  # keeps what is known, which the op's output does not
             made = convert.constant(known, dtypes.int64)
         return SparseTensor(indices, array.identity(x.values), made)
+
+
+def _reshaped_dims(old, shape):
+    """The dimensions of a reshaped tensor where all are known; ValueError where the sizes differ."""
+    new = convert.constant_value_as_shape(shape)
+    if new.ndims is None or not old.is_fully_defined():
+        return new.as_list() if new.is_fully_defined() else None
+    given = convert.constant_value(shape)
+    if given is not None and (given == -1).sum() > 1:
+        raise ValueError("At most one dimension can be inferred (-1). Found: %s" % given)
+    dims = new.as_list()
+    if dims.count(None) > 1:
+        return None
+    elements = int(np.prod(old.as_list()))
+    if None in dims:
+        rest = int(np.prod([d for d in dims if d is not None]))
+        dims[dims.index(None)] = elements // rest if rest else 0
+    if int(np.prod(dims)) != elements:
+        raise ValueError("Cannot reshape a tensor with %d elements to shape %s (%d elements)." %
+                         (elements, new.as_list(), int(np.prod(dims))))
+    return dims
 
 
 def sparse_transpose(sp_input, perm=None, name=None):
@@ -331,6 +434,7 @@ placeholder, reduce_max, reduce_max_sparse, reduce_sum, reduce_sum_sparse = (
 reorder, reset_shape, reshape, retain, softmax, split, to_dense, to_indicator, transpose = (
     sparse_reorder, sparse_reset_shape, sparse_reshape, sparse_retain, sparse_softmax, sparse_split, sparse_tensor_to_dense,
     sparse_to_indicator, sparse_transpose)
+cross, cross_hashed = sparse_cross, sparse_cross_hashed
 segment_mean, segment_sqrt_n, segment_sum = sparse_segment_mean, sparse_segment_sqrt_n, sparse_segment_sum
 slice = sparse_slice  # noqa: A001
 

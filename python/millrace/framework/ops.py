@@ -1060,6 +1060,18 @@ def no_gradient(op_type):
     _gradient_functions[op_type] = _NO_GRADIENT
 
 
+def get_gradient_function(op):
+    """The function that Python has for the gradient of an operation; None where there is none, or where it has no gradient."""
+    if not op.inputs:
+        return None
+    try:
+        op_type = op.get_attr("_gradient_op_type").decode()
+    except ValueError:
+        op_type = op.type
+    found = _gradient_functions.get(op_type)
+    return None if found is _NO_GRADIENT else found
+
+
 class RegisterShape:
     """@ops.RegisterShape("MyOp") of old programs: shapes are the business of the library that defines the op."""
 

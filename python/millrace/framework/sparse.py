@@ -56,8 +56,21 @@ class SparseTensor:
     def __mul__(self, dense):
         return self._with_dense("SparseDenseCwiseMul", dense)
 
+    def __rmul__(self, dense):
+        return self._with_dense("SparseDenseCwiseMul", dense)
+
     def __truediv__(self, dense):
-        return self._with_dense("SparseDenseCwiseDiv", dense)
+        """As for tensors: integers are divided as floating-point numbers."""
+        from ..ops import math
+        dense = convert.convert_to_tensor(dense, name="y")
+        kinds = self.dtype.base_dtype, dense.dtype.base_dtype
+        if kinds[0] is not kinds[1]:
+            raise TypeError("x and y must have the same dtype, got %r != %r" % kinds)
+        if not kinds[0].is_integer:
+            return self._with_dense("SparseDenseCwiseDiv", dense)
+        wide = dtypes.float32 if kinds[0].size <= 2 else dtypes.float64
+        numbers = SparseTensor(self._indices, math.cast(self._values, wide), self._dense_shape)
+        return numbers._with_dense("SparseDenseCwiseDiv", math.cast(dense, wide))
 
     def __repr__(self):
         return "SparseTensor(indices=%s, values=%s, dense_shape=%s)" % (self._indices, self._values, self._dense_shape)

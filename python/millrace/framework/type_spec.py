@@ -1,5 +1,7 @@
 """What is known of a value before it is there: its kind, type and shape."""
 
+import numpy as np
+
 from . import dtypes, shapes, sparse
 from .ops import Tensor
 
@@ -34,6 +36,19 @@ class TypeSpec:
     def __repr__(self):
         return "%s(shape=%s, dtype=%r)" % (type(self).__name__, self._shape, self._dtype)
 
+    def _serialize(self):
+        return self._shape, self._dtype
+
+    def _batch(self, batch_size):
+        """Of so many such values, one behind the other."""
+        return type(self)(shapes.TensorShape([batch_size]).concatenate(self._shape), self._dtype)
+
+    def _unbatch(self):
+        """Of one of the values in such a one."""
+        if self._shape.ndims == 0:
+            raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+        return type(self)(self._shape[1:], self._dtype)
+
 
 class TensorSpec(TypeSpec):
     """Of a tensor."""
@@ -57,3 +72,44 @@ class SparseTensorSpec(TypeSpec):
     """Of a sparse tensor."""
 
     value_type = sparse.SparseTensor
+
+    @classmethod
+    def from_value(cls, value):
+        """Of a SparseTensor or a SparseTensorValue."""
+        if isinstance(value, sparse.SparseTensor):
+            return cls(value.shape, value.dtype)
+        if not isinstance(value, sparse.SparseTensorValue):
+            raise TypeError("Expected SparseTensor or SparseTensorValue")
+        if isinstance(value.values, np.ndarray):
+            return cls(value.dense_shape, value.values.dtype)
+        return cls.from_value(sparse.SparseTensor.from_value(value))
+
+    # ---- as a list of its three tensors ----
+
+    @property
+    def _component_specs(self):
+        rank = self._shape.ndims
+        return [TensorSpec([None, rank], dtypes.int64), TensorSpec([None], self._dtype), TensorSpec([rank], dtypes.int64)]
+
+    def _to_components(self, value):
+        if isinstance(value, sparse.SparseTensorValue):
+            value = sparse.SparseTensor.from_value(value)
+        return [value.indices, value.values, value.dense_shape]
+
+    def _from_components(self, components):
+        of_numpy = all(isinstance(c, np.ndarray) for c in components)
+        return (sparse.SparseTensorValue if of_numpy else sparse.SparseTensor)(*components)
+
+    # ---- as one tensor of variants, which can be batched ----
+
+    @property
+    def _flat_tensor_specs(self):
+        return [TensorSpec(None, dtypes.variant)]
+
+    def _to_tensor_list(self, value):
+        from ..data.structure import encode  # which comes after the framework
+        return encode(sparse.SparseTensor.from_value(value))
+
+    def _from_tensor_list(self, tensor_list):
+        from ..data.structure import decode
+        return decode(self, tensor_list)

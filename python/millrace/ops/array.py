@@ -473,27 +473,42 @@ def gather(params, indices, validate_indices=None, name=None, axis=None, batch_d
 @public
 def gather_nd(params, indices, name=None, batch_dims=0):
     """The elements or slices of params at indices[..., :]; the first batch_dims dimensions of both go together."""
-    if batch_dims:
-        with ops.name_scope(name, "BatchGatherNd", [params, indices]):
-            return op_defs.call("GatherNd", None, params=params, indices=_with_batch_places(indices, batch_dims))
+    known = convert.constant_value(batch_dims) if isinstance(batch_dims, ops.Tensor) else batch_dims
+    batch_dims = batch_dims if known is None else int(known)
+    if batch_dims != 0:
+        return batch_gather_nd(params, indices, batch_dims, name)
     if hasattr(params, "gather_nd"):  # a resource variable reads no more than that of it
         return params.gather_nd(indices, name=name)
     return op_defs.call("GatherNd", name, params=params, indices=indices)
 
 
+def batch_gather_nd(params, indices, batch_dims, name=None):
+    """gather_nd in which the first batch_dims dimensions of both go together; 0 is allowed too."""
+    with ops.name_scope(name, "BatchGatherND", [params, indices]):
+        indices = convert.convert_to_tensor(indices, name="indices")
+        params = convert.convert_to_tensor(params, name="params")
+        if not isinstance(batch_dims, int):
+            raise TypeError("batch_dims must be an int; got %r" % (batch_dims,))
+        if batch_dims < 0:
+            raise ValueError("tf.gather_nd does not allow negative batch_dims.")
+        for t, what in (indices, "indices"), (params, "params"):
+            if t._rank() is not None and batch_dims >= t._rank():
+                raise ValueError("batch_dims = %d must be less than rank(%s) = %d" % (batch_dims, what, t._rank()))
+        return op_defs.call("GatherNd", None, params=params, indices=_with_batch_places(indices, batch_dims))
+
+
 def _with_batch_places(indices, batch_dims):
     """Indices that begin with their own place in the batch."""
-    indices = convert.convert_to_tensor(indices, name="indices")
-    n = indices._rank()
-    if n is None:
-        raise NotImplementedError("tf.gather_nd with batch_dims and indices of unknown rank")
-    if not 0 <= batch_dims < n:
-        raise ValueError("batch_dims = %d must be in [0, %d), the rank of indices" % (batch_dims, n))
-    dims = shape(indices)
+    dims, n = shape(indices), indices._rank()
     column = concat([dims[:-1], [1]], 0)
-    places = [broadcast_to(reshape(_range(dims[axis]), [-1 if i == axis else 1 for i in range(n)]), column)  # noqa: F821
-              for axis in range(batch_dims)]
-    return concat([cast(p, indices.dtype.base_dtype) for p in places] + [indices], n - 1)
+    places = []
+    for axis in range(batch_dims):
+        if n is not None:
+            along = [-1 if i == axis else 1 for i in range(n)]
+        else:
+            along = concat([ones([axis], dtypes.int32), [-1], ones([rank(indices) - axis - 1], dtypes.int32)], 0)
+        places.append(broadcast_to(reshape(_range(dims[axis]), along), column))  # noqa: F821
+    return concat([cast(p, indices.dtype.base_dtype) for p in places] + [indices], -1)
 
 
 @public

@@ -403,6 +403,113 @@ class StagingArea(_Components):
             return raw.stage_clear(dtypes=self._dtypes, name=scope, **self._attrs)
 
 
+class MapStagingArea(_Components):
+    """Values by integer keys on a device; an entry counts when all of its components were put.  With ordered, those without a
+    key are got in the order of keys."""
+
+    def __init__(self, dtypes, shapes=None, names=None, shared_name=None, ordered=False, capacity=0,  # noqa: A002
+                 memory_limit=0):
+        types = _type_list(dtypes)
+        self._keep(types, _shape_list(shapes, types, partial=True), _name_list(names, types))
+        if shared_name is None:
+            shared_name = ops.get_default_graph().unique_name("MapStagingArea")
+        elif not isinstance(shared_name, str):
+            raise ValueError("shared_name must be a string")
+        self._name, self._kind = shared_name, "OrderedMap" if ordered else "Map"
+        self._attrs = dict(shared_name=shared_name, capacity=capacity, memory_limit=memory_limit)
+        # All of its operations are on one device, where the first is.
+        with ops.name_scope("%s_root" % self._name):
+            self._beside = raw.no_op()
+
+    name = property(lambda self: self._name)
+    capacity = property(lambda self: self._attrs["capacity"])
+    memory_limit = property(lambda self: self._attrs["memory_limit"])
+
+    def _call(self, what, name, suffix, **given):
+        """An operation of the area, beside the others."""
+        with ops.colocate_with(self._beside):
+            return call(self._kind + what, name or "%s_%s" % (self._name, suffix), **given, **self._attrs)
+
+    def put(self, key, vals, indices=None, name=None):
+        """Puts some or all components of the entry of a key: a dict by name, or a list and the numbers of its components."""
+        if isinstance(vals, dict):
+            if not self._names:
+                raise ValueError("Staging areas must have names to enqueue a dictionary")
+            if not set(vals) <= set(self._names):
+                raise ValueError("Keys in dictionary to put do not match names of staging area. Dictionary: (%s), Queue: (%s)" %
+                                 (sorted(vals), sorted(self._names)))
+            indices = [i for i, n in enumerate(self._names) if n in vals]
+            vals = [vals[self._names[i]] for i in indices]
+        else:
+            if self._names:
+                raise ValueError("You must enqueue a dictionary in a staging area with names")
+            if indices is None:
+                raise ValueError("Indices must be supplied when inserting a list of tensors")
+            vals = list(vals) if isinstance(vals, (list, tuple)) else [vals]
+            if len(indices) != len(vals):
+                raise ValueError("Number of indices '%s' doesn't match number of values '%s'" % (len(indices), len(vals)))
+        if len(vals) > len(self._dtypes):
+            raise ValueError("Unexpected number of inputs '%s' vs '%s'" % (len(vals), len(self._dtypes)))
+        with ops.name_scope(name, "%s_put" % self._name) as scope:
+            tensors = []
+            for value, i in zip(vals, indices):
+                t = convert.convert_to_tensor(value, name="component_%d" % i)
+                if t.dtype.base_dtype is not self._dtypes[i].base_dtype:
+                    raise ValueError("Datatypes do not match. '%s' != '%s'" % (t.dtype, self._dtypes[i]))
+                t.shape.assert_is_compatible_with(self._shapes[i])
+                tensors.append(t)
+            return self._call("Stage", scope, "put", key=key, indices=list(indices), values=tensors, dtypes=self._dtypes)
+
+    def _numbers(self, indices):
+        """Of the components that are meant, by number or by name; all without indices."""
+        if indices is None:
+            return list(range(len(self._dtypes)))
+        if not isinstance(indices, (tuple, list)):
+            raise TypeError("Invalid indices type '%s'" % type(indices))
+        if not indices:
+            raise ValueError("Empty indices")
+        if all(isinstance(i, str) for i in indices):
+            if self._names is None:
+                raise ValueError("String indices provided '%s', but this Staging Area was not created with names." % indices)
+            for n in indices:
+                if n not in self._names:
+                    raise ValueError("Named index '%s' not in Staging Area names '%s'" % (n, self._names))
+            return [self._names.index(n) for n in indices]
+        if not all(isinstance(i, int) for i in indices):
+            raise TypeError("Mixed types in indices '%s'. May only be str or int" % indices)
+        return list(indices)
+
+    def _entry(self, tensors, numbers):
+        tensors = _list(tensors)
+        for t, i in zip(tensors, numbers):
+            t.set_shape(self._shapes[i])
+        return {self._names[i]: t for t, i in zip(tensors, numbers)} if self._names else tensors
+
+    def get(self, key=None, indices=None, name=None):
+        """(key, components) of a key, or of any; they are taken out."""
+        numbers = self._numbers(indices)
+        types = [self._dtypes[i] for i in numbers]
+        if key is not None:
+            return key, self._entry(self._call("Unstage", name, "get", key=key, indices=numbers, dtypes=types), numbers)
+        key, values = self._call("UnstageNoKey", name, "get_nokey", indices=numbers, dtypes=types)
+        return key, self._entry(values, numbers)
+
+    def peek(self, key, indices=None, name=None):
+        """Components of a key, which stay."""
+        numbers = self._numbers(indices)
+        types = [self._dtypes[i] for i in numbers]
+        return self._entry(self._call("Peek", name, "pop", key=key, indices=numbers, dtypes=types), numbers)
+
+    def size(self, name=None):
+        return self._call("Size", name, "size", dtypes=self._dtypes)
+
+    def incomplete_size(self, name=None):
+        return self._call("IncompleteSize", name, "incomplete_size", dtypes=self._dtypes)
+
+    def clear(self, name=None):
+        return self._call("Clear", name, "clear", dtypes=self._dtypes)
+
+
 class RecordInput:
     """Records of TFRecord files in random order, batch by batch."""
 

@@ -103,8 +103,6 @@ def _seed(y, g, i):
         return dense
     t = y.dtype.base_dtype
     g = convert.convert_to_tensor(g, None if t == dtypes.resource else t, name="grad_y")
-    if not y.shape.is_compatible_with(g.shape) and t != dtypes.resource:
-        raise ValueError("The shape %s of grad_ys[%d] does not fit that of ys[%d]: %s" % (g.shape, i, i, y.shape))
     if g.dtype.is_complex != t.is_complex and t != dtypes.resource:
         raise TypeError("Gradient type %s generated for tensor %s with type %s must be the same kind" %
                         (g.dtype.name, y, t.name))

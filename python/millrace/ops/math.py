@@ -515,17 +515,19 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_
             raise ValueError("Only one of transpose_b and adjoint_b can be True.")
         a = convert.convert_to_tensor(a, name="a")
         b = convert.convert_to_tensor(b, a.dtype.base_dtype, name="b") if not isinstance(b, ops.Tensor) else b
-        ranks = a._rank(), b._rank()
-        unknown = ranks == (None, None) and not (a_is_sparse or b_is_sparse)  # they may turn out to be batches
-        if unknown or any(r is not None and r > 2 for r in ranks):
+        batches = any(t._rank() is None or t._rank() > 2 for t in (a, b))  # of an unknown rank: it may turn out to be a batch
+        if batches and not a_is_sparse and not b_is_sparse:
             return _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name)
         if adjoint_a:
             a, transpose_a = conj(a), True
         if adjoint_b:
             b, transpose_b = conj(b), True
-        if (a_is_sparse or b_is_sparse) and a.dtype.base_dtype in (dtypes.float32, dtypes.bfloat16):
-            return op_defs.call("SparseMatMul", name, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b,
+        kinds = [t.dtype.base_dtype for t in (a, b)]
+        mixed = kinds[0] is not kinds[1] and dtypes.bfloat16 in kinds  # MatMul takes two of one type alone
+        if mixed or (a_is_sparse or b_is_sparse) and all(k in (dtypes.float32, dtypes.bfloat16) for k in kinds):
+            made = op_defs.call("SparseMatMul", name, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b,
                                 a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
+            return cast(made, dtypes.bfloat16) if kinds == [dtypes.bfloat16] * 2 else made
         return op_defs.call("MatMul", name, a=a, b=b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
 
 

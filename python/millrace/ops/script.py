@@ -12,7 +12,7 @@ import weakref
 import numpy as np
 
 import _millrace as _core
-from ..framework import dtypes, errors, op_defs
+from ..framework import convert, dtypes, errors, op_defs, ops
 
 __all__ = ["numpy_function", "py_func", "py_function"]
 
@@ -27,9 +27,7 @@ class _Function:
         self._func, self._types, self._takes_values = func, types, takes_values
 
     def __call__(self, token, inputs):
-        if self._takes_values:
-            inputs = [_Value.of(x) for x in inputs]
-        returned = self._func(*inputs)
+        returned = self._values(inputs) if self._takes_values else self._func(*inputs)
         if not isinstance(returned, (list, tuple)):
             returned = [] if returned is None and not self._types else [returned]
         if len(returned) != len(self._types):
@@ -37,14 +35,35 @@ class _Function:
                                               (token, len(returned), len(self._types)))
         return [_checked(v, t, i, token, self._takes_values) for i, (v, t) in enumerate(zip(returned, self._types))]
 
+    def _values(self, inputs):
+        """What the function returns for values.  Operations that it calls are run at its end, in a graph of their own."""
+        with ops.Graph().as_default() as graph:
+            returned = self._func(*[_Value.of(x) for x in inputs])
+            parts = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+            for v in parts:
+                if hasattr(v, "initializer") and hasattr(v, "read_value"):
+                    raise TypeError("Attempting to return a variable from an eagerly executed py_func. Only numeric data "
+                                    "structures like Tensors or NumPy arrays should be returned; to return the value of a "
+                                    "variable, make sure to obtain the Tensor backing it by calling `.read_value()` on the "
+                                    "variable in question: %s" % v)
+            symbolic = [v for v in parts if isinstance(v, ops.Tensor)]
+            if symbolic:
+                from ..framework.session import Session
+                with Session(graph=graph) as sess:
+                    found = iter(sess.run(symbolic))
+                parts = [next(found) if isinstance(v, ops.Tensor) else v for v in parts]
+        return parts if isinstance(returned, (list, tuple)) else parts[0]
 
-def _checked(value, dtype, i, token, convert):
+
+def _checked(value, dtype, i, token, converts):
     """A value of the type that was promised; one of another type is an error, as in TensorFlow."""
     if dtype is dtypes.string:
         return value
-    array = np.asarray(value, dtype.as_numpy_dtype if convert else None, order="C")
+    array = np.asarray(value, dtype.as_numpy_dtype if converts else None, order="C")
     if array.dtype == object:
-        raise errors.UnimplementedError(None, None, "Unsupported object type %s" % type(value).__name__)
+        raise errors.InternalError(None, None, "Unsupported object type %s" % type(value).__name__)
+    if array.dtype.kind == "V":
+        raise errors.InternalError(None, None, "Unsupported numpy data type %s" % array.dtype)
     if array.dtype != dtype.as_numpy_dtype:
         raise errors.InvalidArgumentError(None, None, "%d-th value returned by %s is %s, but expects %s" %
                                           (i, token, array.dtype.name, dtype.name))
@@ -88,7 +107,7 @@ def _operation(op_type, func, inp, types, name, takes_values=False):
         graph = graph._outer
     graph._scoped.setdefault("functions of Python", []).append(function)
     if not types:
-        return op
+        return [] if op_type == "PyFuncStateless" else op
     return list(op.outputs) if is_list else op.outputs[0]
 
 
@@ -102,8 +121,28 @@ def numpy_function(func, inp, Tout, name=None):  # noqa: N803
 
 
 def py_function(func, inp, Tout, name=None):  # noqa: N803
-    """py_func for functions that take values with a method numpy(); no gradient flows through it."""
+    """py_func for functions that take values with a method numpy() and may call operations.  A gradient is that of the
+    operations that it calls when it is given tensors instead."""
     return _operation("EagerPyFunc", func, inp, Tout, name, takes_values=True)
 
 
 eager_py_func = py_function
+
+
+@ops.RegisterGradient("EagerPyFunc")
+def _eager_py_func_grad(op, *grads):
+    """Builds what the function computes again, in a graph of its own, and differentiates that."""
+    function = _functions[op.get_attr("token").decode()]
+    n = len(op.inputs)
+
+    def backward(*values):
+        from .array import zeros_like
+        from .gradients import gradients
+        xs = [convert.convert_to_tensor(np.asarray(v)) for v in values[:n]]
+        ys = function._func(*xs)
+        ys = list(ys) if isinstance(ys, (list, tuple)) else [ys]
+        pairs = [(y, np.asarray(v)) for y, v in zip(ys, values[n:]) if isinstance(y, ops.Tensor)]
+        found = gradients([y for y, _ in pairs], xs, [v for _, v in pairs]) if pairs else [None] * n
+        return [zeros_like(x) if g is None else g for g, x in zip(found, xs)]
+
+    return py_function(backward, list(op.inputs) + list(grads), [t.dtype for t in op.inputs])
