@@ -8,6 +8,7 @@ import unittest
 import numpy as np
 
 import millrace as tf
+import tensorflow  # noqa: F401 -- private paths are found after it
 from millrace.data import experimental
 
 Dataset = tf.data.Dataset
@@ -178,8 +179,46 @@ class Transformations(Case):
         self.assert_items(d.concatenate(Dataset.range(1)), [0, 1, 2, 3, 0])
         self.assert_items(d.take(2).enumerate(start=5), [(5, 0), (6, 1)])
         self.assert_items(d.cache().prefetch(2), [0, 1, 2, 3])
-        self.assertRaises(ValueError, d.shard, 2, 2)
+        with self.assertRaises(tf.errors.InvalidArgumentError):  # when it runs: the numbers may be tensors
+            self.items(d.shard(2, 2))
         self.assertRaises(TypeError, d.concatenate, Dataset.from_tensors(1.0))
+
+    def test_what_cannot_be_put_together_is_refused(self):
+        d = Dataset.range(4)
+        with self.assertRaisesRegex(TypeError, "Two datasets to concatenate have different types"):
+            d.concatenate(Dataset.from_tensors(1.0))
+        with self.assertRaisesRegex(ValueError, "Cannot unbatch an input with scalar components"):
+            d.unbatch()
+        self.assertRaises(ValueError, Dataset.from_tensors(([1, 2], [1, 2, 3])).unbatch)
+        one, other = tf.data.Options(), tf.data.Options()
+        one.experimental_deterministic, other.experimental_deterministic = True, False
+        self.assertTrue(d.with_options(one).with_options(one).options().experimental_deterministic)
+        with self.assertRaisesRegex(ValueError, "Cannot merge incompatible values"):
+            d.with_options(one).with_options(other)
+        self.assertEqual(d.map(lambda x: x)._inputs(), [d])
+
+    def test_optionals(self):
+        Optional = tf.data.experimental.Optional
+        some = Optional.from_value((tf.constant(1), {"a": tf.constant([2.0])}))
+        none = Optional.none_from_structure(some.value_structure)
+        with tf.Session() as sess:
+            self.assertEqual(sess.run([some.has_value(), none.has_value()]), [True, False])
+            number, rest = sess.run(some.get_value())
+            self.assertEqual((number, rest["a"].tolist()), (1, [2.0]))
+            with self.assertRaises(tf.errors.InvalidArgumentError):
+                sess.run(none.get_value())
+            following = tf.data.experimental.get_next_as_optional(Dataset.range(1).make_one_shot_iterator())
+            self.assertEqual([sess.run(following.has_value()) for _ in range(3)], [True, False, False])
+
+    def test_an_iterator_has_one_string_handle(self):
+        it = Dataset.range(4).make_one_shot_iterator()
+        self.assertIs(it.string_handle(), it.string_handle())
+
+    def test_nests_of_elements_have_lists_at_their_leaves(self):
+        from tensorflow.python.data.util import nest
+        self.assertEqual(nest.flatten(([1, 2], {"b": 3, "a": [4]})), [[1, 2], [4], 3])
+        self.assertEqual(nest.map_structure(len, ([1, 2], {"a": [4]})), (2, {"a": 1}))
+        self.assertRaises(ValueError, nest.assert_same_structure, (1, 2), (1, (2, 3)))
 
     def test_zip(self):
         d = Dataset.zip((Dataset.range(3), {"b": Dataset.range(5, 7)}))

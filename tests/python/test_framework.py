@@ -242,6 +242,15 @@ class Conversions(FreshGraph):
 
 
 class Shapes(unittest.TestCase):
+    def test_unknown_dimensions_equal_nothing(self):
+        some = tf.TensorShape([None, 3])
+        self.assertFalse(some == tf.TensorShape([None, 3]))
+        self.assertTrue(tf.TensorShape([2, 3]) == [2, 3] and tf.TensorShape(None) == tf.TensorShape(None))
+        self.assertRaises(ValueError, lambda: tf.TensorShape(None) != some)
+        self.assertRaises(TypeError, tf.TensorShape, "34")
+        self.assertRaisesRegex(TypeError, "please use // instead", lambda: tf.Dimension(6) / 2)
+
+
     def test_partly_known_shapes(self):
         s = tf.TensorShape([None, 3])
         self.assertEqual(str(s), "(?, 3)")
@@ -420,6 +429,37 @@ class Sessions(FreshGraph):
             got = sess.run(Pair(tf.constant(1), [tf.constant(2), tf.no_op()]))
         self.assertIsInstance(got, Pair)
         self.assertEqual((got.a, got.b), (1, [2, None]))
+
+
+class SessionHandles(FreshGraph):
+    def test_a_tensor_stays_in_the_session(self):
+        c = tf.constant(10.0) * 5.0
+        with tf.Session() as sess:
+            h = sess.run(tf.get_session_handle(c))
+            self.assertEqual(h.eval(), 50)
+            holder, x = tf.get_session_tensor(h.handle, tf.float32)
+            self.assertEqual(sess.run(x * 10, {holder: h.handle}), 500)
+            self.assertEqual(sess.run([c, c + 1], {c: h}), [50, 51])
+            h.delete()
+            self.assertRaises(TypeError, h.eval)
+            self.assertRaises(tf.errors.InvalidArgumentError, sess.run, x, {holder: h.handle})
+
+    def test_handles_that_go_take_their_tensors_along(self):
+        with tf.Session() as sess:
+            h = sess.run(tf.get_session_handle(tf.constant(0)))
+            holder, x = tf.get_session_tensor(h.handle, tf.int32)
+            following = tf.get_session_handle(x + 1)
+            first = h.handle
+            for _ in range(30):
+                h = sess.run(following, {holder: h.handle})
+            self.assertEqual(h.eval(), 30)
+            self.assertRaises(tf.errors.InvalidArgumentError, sess.run, x, {holder: first})
+
+    def test_a_raw_handle_is_deleted_by_its_owner(self):
+        with tf.Session() as sess:
+            raw = sess.run(tf.get_session_handle(tf.constant(1))).get_raw_handle()
+            holder, deletion = tf.delete_session_tensor(raw)
+            sess.run(deletion, {holder: raw})
 
 
 class RawOps(FreshGraph):

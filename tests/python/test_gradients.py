@@ -116,15 +116,21 @@ class GradientsTest(Case):
         self.assertTrue(b.name.startswith("gradients_1/"))
         self.assertEqual(tf.constant(1, name="gradients").op.name, "gradients_2")
 
+    def test_py_function(self):
+        x, y = tf.constant(3.0), tf.constant(2.0)
+        a, b = tf.py_function(lambda x, y: (tf.square(x) * y, x / y), [x, y], [tf.float32, tf.float32])
+        self.assertEqual(self.run_([a, b]), [18, 1.5])
+        self.assertEqual(self.run_(tf.gradients(a + b, [x, y])), [12.5, 8.25])
+
     def test_gate(self):
         x, y = tf.constant(2.0), tf.constant(3.0)
         self.assertEqual(self.run_(tf.gradients(x * y, [x, y], gate_gradients=True)), [3, 2])
 
     def test_no_gradient_is_a_lookup_error(self):
         x = tf.constant([2.0])
-        y = tf.py_function(lambda v: v, [x], tf.float32)
+        y = tf.raw_ops.MatrixLogarithm(input=tf.cast([x], tf.complex64))
         with self.assertRaisesRegex(LookupError, "No gradient defined for operation"):
-            tf.gradients(y, x)
+            tf.gradients(y, x, grad_ys=y)
 
     def test_errors(self):
         x = tf.constant(2)

@@ -243,6 +243,25 @@ class Threads(Base):
             self.assertRaises(tf.errors.FailedPreconditionError, coord.join, threads)
 
 
+class MapStaging(Base):
+    def test_entries_by_key_in_order(self):
+        area = tf.contrib.staging.MapStagingArea([tf.int32, tf.float32], shapes=[[], [2]], names=["a", "b"], ordered=True)
+        first = area.put(7, {"a": tf.constant(1)})
+        rest = area.put(7, {"b": tf.constant([2.0, 3.0])})
+        whole = area.put(3, {"a": tf.constant(4), "b": tf.constant([5.0, 6.0])})
+        key, entry = area.get()
+        with tf.Session() as sess:
+            sess.run(first)
+            self.assertEqual(sess.run([area.size(), area.incomplete_size()]), [0, 1])
+            sess.run([rest, whole])
+            self.assertEqual(sess.run(area.peek(3, ["a"])["a"]), 4)
+            got = [sess.run([key, entry["b"]]) for _ in range(2)]
+            self.assertEqual([(k, b.tolist()) for k, b in got], [(3, [5, 6]), (7, [2, 3])])
+        self.assertEqual(entry["b"].shape, [2])
+        self.assertRaises(ValueError, area.put, 1, [tf.constant(1)])
+        self.assertRaises(ValueError, area.get, 1, ["c"])
+
+
 class StaticShapes(Base):
     def test_batches_of_sparse_tensors_keep_their_rank(self):
         x = tf.SparseTensor([[0, 1]], [1.], [3, 4])

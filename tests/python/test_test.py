@@ -142,6 +142,8 @@ class Gradients(tf.test.TestCase):
             self.assertAllClose(analytic, numeric, rtol=1e-2, atol=1e-2)
             self.assertAllClose(analytic[0], [2., 2., 3., 0.])
             self.assertLess(tf.test.compute_gradient_error(x, [2, 2], y, [2, 2]), 1e-2)
+            given = [np.array([[1., 2.], [3., 4.]])]
+            self.assertLess(tf.test.compute_gradient_error([x], [[2, 2]], y, [2, 2], x_init_value=given), 1e-2)
             wrong = tf.stop_gradient(y) + x
             self.assertGreater(tf.test.compute_gradient_error(x, [2, 2], wrong, [2, 2], np.ones([2, 2])), 0.5)
 

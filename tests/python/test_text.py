@@ -258,5 +258,64 @@ class Sparse(Case):
         self.assertEqual(self.value(tf.bitwise.left_shift([1], [3])), [8])
 
 
+class SparseFunctions(unittest.TestCase):
+    def test_crosses(self):
+        with tf.Graph().as_default(), tf.Session() as sess:
+            a = tf.SparseTensor([[0, 0], [0, 1]], ["x", "y"], [1, 2])
+            made = sess.run(tf.sparse.cross([a, tf.constant([["z"]])]))
+            self.assertEqual(made.values.tolist(), [b"x_X_z", b"y_X_z"])
+            hashed = sess.run(tf.sparse.cross_hashed([a, tf.constant([[3]])], num_buckets=10))
+            self.assertTrue(((hashed.values >= 0) & (hashed.values < 10)).all())
+            self.assertRaises(TypeError, tf.sparse.cross, a)
+
+    def test_static_shapes_and_checks(self):
+        with tf.Graph().as_default():
+            a = tf.SparseTensor([[0, 1]], [6], [2, 3])
+            self.assertEqual(tf.sparse.add(a, a).shape.as_list(), [2, 3])
+            self.assertEqual(tf.sparse.reshape(a, [-1, 2]).shape.as_list(), [3, 2])
+            self.assertEqual(tf.sparse.reset_shape(a, [4, 3]).shape.as_list(), [4, 3])
+            with self.assertRaisesRegex(ValueError, "Cannot reshape a tensor with 6 elements"):
+                tf.sparse.reshape(a, [4, 2])
+            with self.assertRaisesRegex(ValueError, "At most one dimension can be inferred"):
+                tf.sparse.reshape(a, [-1, -1])
+            with self.assertRaisesRegex(ValueError, "should have dimension sizes"):
+                tf.sparse.reset_shape(a, [1, 3])
+            with tf.Session() as sess:
+                dense = tf.constant([[1, 4, 1], [1, 1, 1]])
+                self.assertEqual(sess.run(a / dense).values.tolist(), [1.5])
+                self.assertEqual(sess.run(dense * a).values.tolist(), [24])
+
+
+class Tables(unittest.TestCase):
+    def test_tables_that_a_loop_makes_are_made_once_outside(self):
+        with tf.Graph().as_default(), tf.Session() as sess:
+            def body(x):
+                table = tf.contrib.lookup.HashTable(
+                    tf.contrib.lookup.KeyValueTensorInitializer([1, 2], [10, 20], tf.int64, tf.int64), -1)
+                return table.lookup(x)
+
+            y = tf.map_fn(body, tf.constant([1, 2, 3], tf.int64))
+            sess.run(tf.tables_initializer())
+            self.assertEqual(sess.run(y).tolist(), [10, 20, -1])
+
+    def test_a_table_of_checkpoints_is_shared_by_its_name(self):
+        server = tf.train.Server.create_local_server()
+        for step in range(2):
+            with tf.Graph().as_default(), tf.Session(server.target) as sess:
+                table = tf.contrib.lookup.MutableHashTable(tf.int64, tf.int64, -1, name="t1")
+                if step == 0:
+                    sess.run(table.insert(tf.constant([5], tf.int64), tf.constant([6], tf.int64)))
+                self.assertEqual(sess.run(table.size()), 1)
+
+    def test_names_and_types_are_checked(self):
+        lookup = tf.contrib.lookup
+        with tf.Graph().as_default(), tf.name_scope("s"):
+            table = lookup.HashTable(lookup.KeyValueTensorInitializer(["a"], [0], tf.string, tf.int64), -1)
+            self.assertEqual((table.name, table.resource_handle.op.name), ("hash_table", "s/hash_table"))
+            self.assertRaises(TypeError, lookup.IdTableWithHashBuckets, table, 2, key_dtype=tf.float32)
+            self.assertRaises(TypeError, lookup.IdTableWithHashBuckets, table, 2, hasher_spec=1)
+            self.assertRaises(TypeError, table.lookup, tf.constant([1]))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -40,9 +40,17 @@ def seeds(seed):
 class Dataset:
     """A sequence of elements that may be long, infinite or not known before it is read."""
 
-    def __init__(self, variant_tensor, element_spec, options=None):
+    def __init__(self, variant_tensor, element_spec, options=None, inputs=()):
+        """inputs: the datasets that it is made of."""
         self._variant_tensor, self.element_spec = variant_tensor, element_spec
-        self._options = options or Options()
+        self._options, self._input_datasets = options or Options(), inputs
+
+    def _inputs(self):
+        return list(self._input_datasets)
+
+    def _as_serialized_graph(self):
+        """The GraphDef of the operations that make it, as a string tensor."""
+        return call("DatasetToGraph", None, input_dataset=self._variant_tensor)
 
     def _as_variant_tensor(self):
         return self._variant_tensor
@@ -73,12 +81,13 @@ class Dataset:
         return self._options
 
     def with_options(self, options):
-        return Dataset(self._variant_tensor, self.element_spec, self._options.merge(options))
+        return Dataset(self._variant_tensor, self.element_spec, self._options.merge(options), [self])
 
-    def _new(self, op_type, specs=None, **arguments):
+    def _new(self, op_type, specs=None, inputs=None, **arguments):
         """The dataset of an operation on this one."""
         specs = self.element_spec if specs is None else specs
-        return Dataset(dataset_op(op_type, specs, input_dataset=self._variant_tensor, **arguments), specs, self._options)
+        variant = dataset_op(op_type, specs, input_dataset=self._variant_tensor, **arguments)
+        return Dataset(variant, specs, self._options, inputs or [self])
 
     # ---- sources ----
 
@@ -146,7 +155,7 @@ class Dataset:
                                 type(d))
         specs = structure.pack(datasets, [d.element_spec for d in parts])
         options = functools.reduce(Options.merge, [d._options for d in parts])
-        return Dataset(dataset_op("ZipDataset", specs, input_datasets=[d._variant_tensor for d in parts]), specs, options)
+        return Dataset(dataset_op("ZipDataset", specs, input_datasets=[d._variant_tensor for d in parts]), specs, options, parts)
 
     @staticmethod
     def list_files(file_pattern, shuffle=None, seed=None):
@@ -238,10 +247,6 @@ class Dataset:
 
     def shard(self, num_shards, index):
         """Every num_shards-th element, from index on."""
-        if not isinstance(num_shards, ops.Tensor) and num_shards < 1:
-            raise ValueError("num_shards must be >= 1; got: %s" % num_shards)
-        if not isinstance(index, ops.Tensor) and (index < 0 or not isinstance(num_shards, ops.Tensor) and index >= num_shards):
-            raise ValueError("index must be >= 0 and < num_shards; got: %s of %s" % (index, num_shards))
         return self._new("ShardDataset", num_shards=int64(num_shards), index=int64(index))
 
     def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=None):
@@ -251,8 +256,12 @@ class Dataset:
                          reshuffle_each_iteration=reshuffle_each_iteration is None or reshuffle_each_iteration)
 
     def concatenate(self, dataset):
+        for what in ("types", "classes"):
+            mine, theirs = (getattr(d, "output_" + what) for d in (self, dataset))
+            if mine != theirs:
+                raise TypeError("Two datasets to concatenate have different %s %s and %s" % (what, mine, theirs))
         specs = structure.relaxed(self.element_spec, dataset.element_spec)
-        return self._new("ConcatenateDataset", specs, another_dataset=dataset._variant_tensor)
+        return self._new("ConcatenateDataset", specs, another_dataset=dataset._variant_tensor, inputs=[self, dataset])
 
     def enumerate(self, start=0):
         """Pairs of a number and an element."""
@@ -298,10 +307,16 @@ class Dataset:
             for w, s in builtins.zip(wanted, flat)])
         variant = call("PaddedBatchDatasetV2", None, input_dataset=self._variant_tensor, batch_size=size, padded_shapes=wanted,
                        padding_values=values, drop_remainder=drop, output_shapes=structure.shapes_of(specs))
-        return Dataset(variant, specs, self._options)
+        return Dataset(variant, specs, self._options, [self])
 
     def unbatch(self):
         """The rows of elements as elements."""
+        number = shapes.Dimension(None)
+        for s in structure.flatten(self.element_spec):
+            if s.shape.ndims is not None:
+                if s.shape.ndims == 0:
+                    raise ValueError("Cannot unbatch an input with scalar components.")
+                number = number.merge_with(s.shape[0])
         return self._new("UnbatchDataset", structure.unbatched(self.element_spec))
 
     def window(self, size, shift=None, stride=1, drop_remainder=False):
@@ -333,9 +348,22 @@ def static_batch(size, drop):
 
 def _padded_shape(wanted, shape):
     """A vector with -1 for what the batch decides."""
+    if not isinstance(wanted, ops.Tensor):
+        try:
+            shapes.as_shape(wanted)
+        except (TypeError, ValueError):
+            wanted = convert.convert_to_tensor(wanted, preferred_dtype=dtypes.int64)
     if isinstance(wanted, ops.Tensor):
-        if wanted.dtype is not dtypes.int64 or wanted.shape.ndims not in (None, 1):
-            raise ValueError("Padded shape %s must be a 1-D tensor of tf.int64 values" % (wanted,))
+        if wanted.shape.ndims not in (None, 1):
+            raise ValueError("Padded shape %s must be a 1-D tensor of tf.int64 values, but its shape was %s." %
+                             (wanted, wanted.shape))
+        if wanted.dtype is not dtypes.int64:
+            raise TypeError("Padded shape %s must be a 1-D tensor of tf.int64 values, but its element type was %s." %
+                            (wanted, wanted.dtype.name))
+        given = convert.constant_value_as_shape(wanted)
+        if given.ndims is not None and shape.ndims is not None and given.ndims != shape.ndims:
+            raise ValueError("The padded shape %s is not compatible with the corresponding input component shape %s." %
+                             (given, shape))
         return wanted
     given = shapes.as_shape([None if isinstance(d, (int, np.integer)) and d == -1 else d for d in wanted]
                             if isinstance(wanted, (list, tuple, np.ndarray)) else wanted)

@@ -13,6 +13,7 @@ from ..ops import array, math
 from . import structure
 from .dataset import AUTOTUNE, Dataset, get_structure, int64, seeds, static_batch
 from .functions import built, dataset_op, returns_scalar
+from .optional import Optional, OptionalStructure, get_next_as_optional  # noqa: F401
 from .options import DistributeOptions, MapVectorizationOptions, OptimizationOptions, StatsOptions, ThreadingOptions
 from .readers import CsvDataset, SqlDataset
 

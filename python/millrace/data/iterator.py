@@ -6,13 +6,14 @@ training loop.  A run that finds no more elements ends with OutOfRangeError.
 
 import warnings
 
+from .. import logging
 from ..framework import convert, dtypes, function, op_defs, ops
 from ..framework.op_defs import call
-from . import structure
+from . import nest, structure
 from .functions import dataset_op
 
 GET_NEXT_CALL_WARNING_THRESHOLD = 32
-_TOO_OFTEN = ("An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that "
+GET_NEXT_CALL_WARNING_MESSAGE = ("An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that "
               "`Iterator.get_next()` is "
               "being called inside a training loop, which will cause gradual slowdown and eventual resource exhaustion. If "
               "this is the "
@@ -27,7 +28,7 @@ class Iterator:
     def __init__(self, iterator_resource, initializer, element_spec):
         self._iterator_resource, self._initializer, self.element_spec = iterator_resource, initializer, element_spec
         self._get_next_calls = 0
-        self._string_handle = None
+        self._string_handle = call("IteratorToStringHandle", None, resource_handle=iterator_resource)
         ops.add_to_collection("iterators", iterator_resource)
 
     @staticmethod
@@ -54,6 +55,7 @@ class Iterator:
         """An operation that begins an iteration over the dataset."""
         with ops.name_scope(name, "make_initializer") as scope:
             mine, theirs = self.element_spec, dataset.element_spec
+            nest.assert_same_structure(mine, theirs)
             try:
                 structure.check_same_types(mine, theirs)
             except (TypeError, ValueError) as e:
@@ -69,7 +71,7 @@ class Iterator:
         """The next element, as tensors in the structure of the dataset's elements."""
         self._get_next_calls += 1
         if self._get_next_calls > GET_NEXT_CALL_WARNING_THRESHOLD:
-            warnings.warn(_TOO_OFTEN)
+            warnings.warn(GET_NEXT_CALL_WARNING_MESSAGE)
         with ops.colocate_with(self._iterator_resource.op):
             flat = op_defs.call("IteratorGetNext", name, iterator=self._iterator_resource,
                                 output_types=structure.types(self.element_spec),
@@ -78,6 +80,8 @@ class Iterator:
 
     def string_handle(self, name=None):
         """A string that stands for the iterator, to be fed where from_string_handle is used."""
+        if name is None:
+            return self._string_handle
         return call("IteratorToStringHandle", name, resource_handle=self._iterator_resource)
 
     output_types = property(lambda self: structure.legacy_types(self.element_spec))
@@ -100,6 +104,9 @@ def initializable(dataset, shared_name=None):
 
 def one_shot(dataset):
     """The dataset is made anew by a function, when the iterator is first used; the function takes nothing from outside."""
+    if dataset._graph is not ops.get_default_graph():
+        logging.warning("The dataset was created in another graph than the default one, in which the iterator is expected. Please "
+                        "ensure that all datasets in the pipeline are created in the same graph as the iterator.")
     try:
         factory = function.build(lambda: _Copier(ops.get_default_graph()).tensor(dataset._variant_tensor), [], [],
                                  "_make_dataset",

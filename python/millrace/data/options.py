@@ -24,13 +24,17 @@ class _Wishes:
     __hash__ = None
 
     def merge(self, options):
-        """Both together; what `options` has comes first."""
-        merged = type(self)()
+        """Both together; ValueError where they contradict each other."""
+        merged, default = type(self)(), type(self)()
         for name in self._names:
             first, second = getattr(options, name), getattr(self, name)
             if isinstance(first, _Wishes) and isinstance(second, _Wishes):
                 first = second.merge(first)
-            object.__setattr__(merged, name, second if first is None else first)
+            elif first == getattr(default, name):
+                first = second
+            elif second != getattr(default, name) and first != second:
+                raise ValueError("Cannot merge incompatible values (%r and %r) of option: %s" % (second, first, name))
+            object.__setattr__(merged, name, first)
         return merged
 
 

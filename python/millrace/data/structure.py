@@ -160,6 +160,14 @@ class _DatasetCodec:
 _CODECS = {TensorSpec: _TensorCodec, SparseTensorSpec: _SparseCodec, DatasetSpec: _DatasetCodec}
 
 
+_OTHERS = {}  # kinds of values that modules above this one define, and their specs
+
+
+def add_kind(kind, spec, codec):
+    """Lets elements have values of a class at their leaves."""
+    _CODECS[spec], _OTHERS[kind] = codec, spec
+
+
 def _codec(spec):
     return _CODECS[type(spec)]
 
@@ -169,6 +177,8 @@ def spec_of(value):
         return TensorSpec(value.shape, value.dtype)
     if isinstance(value, sparse.SparseTensor):
         return SparseTensorSpec(value.shape, value.dtype)
+    if type(value) in _OTHERS:
+        return _OTHERS[type(value)].from_value(value)
     return DatasetSpec(value.element_spec)
 
 
@@ -182,7 +192,7 @@ def as_values(x):
         for i, leaf in enumerate(flatten(x)):
             if isinstance(leaf, sparse.SparseTensorValue):
                 leaf = sparse.SparseTensor.from_value(leaf)
-            elif not isinstance(leaf, (sparse.SparseTensor, Dataset)):
+            elif not isinstance(leaf, (sparse.SparseTensor, Dataset)) and type(leaf) not in _OTHERS:
                 leaf = convert.convert_to_tensor(leaf, name="component_%d" % i)
             leaves.append(leaf)
     return pack(x, leaves)
@@ -229,26 +239,36 @@ def relaxed(a, b):
     return map_leaves(lambda s, t: _codec(s).reshaped(s, s.shape.most_specific_compatible_shape(t.shape)), a, b)
 
 
+def _is_other(spec):
+    return type(spec) in _OTHERS.values()
+
+
 def legacy_types(specs):
-    return map_leaves(lambda s: s.dtype, specs)
+    return map_leaves(lambda s: s if _is_other(s) else s.dtype, specs)
 
 
 def legacy_shapes(specs):
-    return map_leaves(lambda s: s.shape, specs)
+    return map_leaves(lambda s: s if _is_other(s) else s.shape, specs)
 
 
 def legacy_classes(specs):
+    """As in TensorFlow 1.x, a kind of value without a legacy class stands for itself."""
     from .dataset import Dataset
-    return map_leaves(lambda s: Dataset if isinstance(s, DatasetSpec) else s.value_type, specs)
+    return map_leaves(lambda s: Dataset if isinstance(s, DatasetSpec) else s if _is_other(s) else s.value_type, specs)
 
 
 def from_legacy(types_, shapes_=None, classes=None):
     """Specs from nests of types, shapes and classes."""
-    flat_types = [dtypes.as_dtype(t) for t in flatten(types_)]
+    flat_types = [t if _is_other(t) else dtypes.as_dtype(t) for t in flatten(types_)]
+    if is_nest(types_) and isinstance(shapes_, list):
+        raise TypeError("If shallow structure is a sequence, input must also be a sequence. Input has type: %s." % type(shapes_))
     flat_shapes = [None] * len(flat_types) if shapes_ is None else flatten_up_to(types_, shapes_)
     flat_classes = [ops.Tensor] * len(flat_types) if classes is None else flatten(classes)
     made = []
     for t, s, c in zip(flat_types, flat_shapes, flat_classes):
+        if _is_other(t):
+            made.append(t)
+            continue
         if c not in (ops.Tensor, sparse.SparseTensor):
             raise TypeError("A component of class %s cannot be described by its type and shape" % c)
         made.append((SparseTensorSpec if c is sparse.SparseTensor else TensorSpec)(s, t))
@@ -262,6 +282,15 @@ def check_same_types(a, b):
         raise TypeError("Expected elements of types %s and classes %s, but got types %s and classes %s." %
                         (legacy_types(a), legacy_classes(a), legacy_types(b), legacy_classes(b)))
     flatten_up_to(a, b)
+
+
+def are_compatible(a, b):
+    """Whether two structures have the same form, and specs that fit each other."""
+    try:
+        parts = flatten_up_to(a, b)
+    except (TypeError, ValueError):
+        return False
+    return all(isinstance(t, TypeSpec) and s.is_compatible_with(t) for s, t in zip(flatten(a), parts))
 
 
 def is_compatible(a, b):

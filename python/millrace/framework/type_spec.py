@@ -39,6 +39,21 @@ class TypeSpec:
     def _serialize(self):
         return self._shape, self._dtype
 
+    # ---- as one tensor, which can be batched; see data/structure.py, which comes after the framework ----
+
+    @property
+    def _flat_tensor_specs(self):
+        from ..data.structure import shapes_of, types
+        return [TensorSpec(s, t) for s, t in zip(shapes_of(self), types(self))]
+
+    def _to_tensor_list(self, value):
+        from ..data.structure import encode
+        return encode(sparse.SparseTensor.from_value(value) if isinstance(value, sparse.SparseTensorValue) else value)
+
+    def _from_tensor_list(self, tensor_list):
+        from ..data.structure import decode
+        return decode(self, tensor_list)
+
     def _batch(self, batch_size):
         """Of so many such values, one behind the other."""
         return type(self)(shapes.TensorShape([batch_size]).concatenate(self._shape), self._dtype)
@@ -99,17 +114,3 @@ class SparseTensorSpec(TypeSpec):
     def _from_components(self, components):
         of_numpy = all(isinstance(c, np.ndarray) for c in components)
         return (sparse.SparseTensorValue if of_numpy else sparse.SparseTensor)(*components)
-
-    # ---- as one tensor of variants, which can be batched ----
-
-    @property
-    def _flat_tensor_specs(self):
-        return [TensorSpec(None, dtypes.variant)]
-
-    def _to_tensor_list(self, value):
-        from ..data.structure import encode  # which comes after the framework
-        return encode(sparse.SparseTensor.from_value(value))
-
-    def _from_tensor_list(self, tensor_list):
-        from ..data.structure import decode
-        return decode(self, tensor_list)

@@ -767,6 +767,10 @@ def _slice_tensor(tensor, key, var=None):
 builtins_slice = builtins.slice
 
 
+_SLICE_TYPE_ERROR = ("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
+                     "are valid indices")
+
+
 def _check_index(k):
     if isinstance(k, (int, np.integer, shapes.Dimension)) and not isinstance(k, bool):
         return
@@ -775,8 +779,7 @@ def _check_index(k):
             return
     if isinstance(k, np.ndarray) and k.ndim == 0 and k.dtype.kind in "iu":
         return
-    raise TypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
-                    "are valid indices, got %r" % (k,))
+    raise TypeError(_SLICE_TYPE_ERROR + ", got %r" % (k,))
 
 
 def _bounds(values):

@@ -42,7 +42,7 @@ def _parts(a):
 def _by_gradient(x, x_value, y, y_shape, feeds):
     from ..ops.gradients import gradients
     from ..ops.array import identity
-    dy = convert.constant(np.zeros(y_shape, y.dtype.base_dtype.as_numpy_dtype), name="dy")
+    dy = convert.constant(np.zeros(y_shape), y.dtype.base_dtype, name="dy")
     dx = gradients(y, x, identity(dy))[0]  # of an addition it is this tensor, and what is fed cannot be fetched
     run = ops.get_default_session().run
     probe = np.zeros(y_shape, y.dtype.base_dtype.as_numpy_dtype)

@@ -1,2 +1,2 @@
 """tf.contrib.staging"""
-from ...ops.data_flow import StagingArea  # noqa: F401
+from ...ops.data_flow import MapStagingArea, StagingArea  # noqa: F401
