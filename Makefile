@@ -417,6 +417,10 @@ bench: deps-bench              ## measure: lines of `name value unit`, ratios ov
 	$(q)bench/cluster_peers $(B)/bench $(PYTHON)
 	$(q)bench/peers $(B)/bench $(PYTHON)
 
+.PHONY: bench-placement
+bench-placement: $(B)/bench/placement ## placement by cost: random graphs on simulated devices, predicted and measured (GRAPHS=40)
+	$(q)$(B)/bench/placement $(GRAPHS)
+
 .PHONY: bench-scaling
 bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine, beside what the simulator predicts
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(addprefix $(B)/bench/,scaling master_steps push_pull)

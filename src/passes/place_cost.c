@@ -166,7 +166,7 @@ typedef enum verdict { BEST, AS_GOOD, HARDLY_WORSE, WORSE } verdict; /* of where
 
 static const char *reason(const mr_placer *p, const mr_node *n, int root, int n_fit, verdict here)
 {
-    if (n->device[0])
+    if (n_fit == 1 && n->device[0])
         return "as it asks for";
     if (n_fit == 1)
         return p->groups[root].request.has_job || p->groups[root].request.has_type ? "as those ask for that it must stand with"

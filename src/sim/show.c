@@ -91,10 +91,11 @@ static void show_step(const mr_sim_step *s, const double *single, mr_str *out)
     for (int d = 1; single && d < s->n_devices; d++)
         best = single[d] < single[best] ? d : best;
     if (single && s->n_devices > 1 && !isinf(single[best])) {
+        const char *before = s->plan->pins.n ? "with all that is not pinned on " : "on ", *after = s->plan->pins.n ? "" : " alone";
         if (single[best] == s->step_s) {
-            mr_str_printf(out, ", as on %s alone", device_name(s, best));
+            mr_str_printf(out, ", as %s%s%s", before, device_name(s, best), after);
         } else { /* never shorter: passes/place_cost.c */
-            mr_str_printf(out, "; on %s alone ", device_name(s, best));
+            mr_str_printf(out, "; %s%s%s ", before, device_name(s, best), after);
             put_time(out, single[best]);
             mr_str_printf(out, ": %.2f times as fast", single[best] / s->step_s);
         }
@@ -103,6 +104,32 @@ static void show_step(const mr_sim_step *s, const double *single, mr_str *out)
     for (int d = 0; d < s->n_devices; d++)
         mr_str_printf(out, "%s%s %.0f %%", d ? ", " : "", device_name(s, d), s->step_s > 0 ? 100 * s->busy_s[d] / s->step_s : 0);
     mr_str_appendc(out, '\n');
+}
+
+/* What the pins cost: the best single device of the plan without them. */
+static void show_pins(const mr_sim_step *s, mr_str *out)
+{
+    mr_sim_plan free_plan = *s->plan; /* borrows all but its numbers */
+    mr_sim_step *unpinned = NULL;
+    int best = 0;
+    free_plan.pins.n = 0;
+    free_plan.visits = 1; /* only single devices are asked for */
+    mr_costs *costs = s->plan->costs ? NULL : (mr_costs *)s->place.measured;
+    mr_status *st = mr_sim_step_new(&free_plan, costs, &unpinned);
+    if (st) {
+        mr_status_free(st);
+        return;
+    }
+    double *alone = mr_sim_single_steps(unpinned);
+    for (int d = 1; d < s->n_devices; d++)
+        best = alone[d] < alone[best] ? d : best;
+    if (alone[best] < s->step_s) {
+        mr_str_printf(out, "pins       without them %s alone would take ", device_name(s, best));
+        put_time(out, alone[best]);
+        mr_str_printf(out, ": %.2f times as fast\n", s->step_s / alone[best]);
+    }
+    mr_free(alone);
+    mr_sim_step_free(unpinned);
 }
 
 static void show_transfers(const mr_sim_step *s, mr_str *out)
@@ -127,6 +154,8 @@ void mr_sim_show_summary(const mr_sim_step *s, const double *single, mr_str *out
     show_graph(s, out);
     show_devices(s, out);
     show_step(s, single, out);
+    if (single && s->plan->pins.n && s->n_devices > 1)
+        show_pins(s, out);
     if (s->n_devices > 1)
         show_transfers(s, out);
     if (s->place.measured)

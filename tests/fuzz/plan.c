@@ -122,8 +122,13 @@ static void check_step(const mr_sim_step *s)
     if (!(s->step_s >= 0) || !isfinite(s->step_s))
         fuzz_fail("a step takes %g s", s->step_s);
     for (int v = 0; v < s->n_nodes; v++)
-        if (!(s->play.start[v] >= s->play.ready_at[v] && s->play.finish[v] <= s->step_s * (1 + 1e-9)))
+        if (!(s->planned.play.start[v] >= s->planned.play.ready_at[v] && s->planned.play.finish[v] <= s->step_s * (1 + 1e-9)))
             fuzz_fail("%s runs at another time", s->nodes[v]->name);
+    double *single = mr_sim_single_steps(s);
+    for (int d = 0; d < s->n_devices; d++)
+        if (!(s->step_s <= single[d]))
+            fuzz_fail("a step of %g s, and of %g s on device %d alone", s->step_s, single[d], d);
+    mr_free(single);
 }
 
 static void train(fuzz_run *r, mr_sim_plan *p, mr_sim_step *s, mr_str *text)
@@ -149,7 +154,7 @@ static void simulate(fuzz_run *r, mr_sim_plan *p)
     mr_sim_step *s;
     mr_str text = {0};
     p->visits = MR_MIN(p->visits, 2000);
-    mr_status *st = mr_sim_step_new(p, NULL, -1, &s);
+    mr_status *st = mr_sim_step_new(p, NULL, &s);
     fuzz_say(r, "simulated: %s", mr_status_message(st));
     if (!st) {
         r->counts[SIMULATED]++;
