@@ -61,8 +61,9 @@ MR_EXPORT extern void mr_session_slow_device(TF_Session *session, const char *de
 
 /* ---- placement by cost ---- */
 
-/* For each operation that a run with these arguments needs: the device it stands on (or would), when it and the whole step
- * end there, why it stands there, and the same for each other device that could take it.  Delete the text with
+/* For each operation that a run with these arguments executes (what is computed beforehand, or merged with an equal one, is not):
+ * the device it is on (or would be), when it and the whole step end there, why it is there, and the same for each other device that
+ * could take it.  All times are of one simulation of the step, feeds and fetches included.  Delete the text with
  * TF_DeleteBuffer; NULL on error. */
 MR_EXPORT extern TF_Buffer *mr_session_explain(TF_Session *session, const TF_Output *inputs, int ninputs, const TF_Output *outputs,
                                                int noutputs, const TF_Operation *const *target_opers, int ntargets,

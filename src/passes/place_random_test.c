@@ -133,7 +133,8 @@ static void begin(world *w, uint64_t seed)
     draw_graph(w);
     draw_signature(w);
     w->costs = (mr_place_costs){.links = w->links, .memory = w->memory, .visits = VISITS};
-    w->o = (mr_prepare_options){.devices = w->devices, .n_devices = w->n_devices, .costs = &w->costs};
+    w->o = (mr_prepare_options){.devices = w->devices, .n_devices = w->n_devices, .costs = &w->costs,
+                                .rendezvous = draw(w, 4) == 0};
     w->needed = mr_new_array(bool, w->g->nodes.n + 1);
     w->placed = mr_new_array(const char *, w->g->nodes.n + 1);
 }
