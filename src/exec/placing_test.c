@@ -314,6 +314,40 @@ MR_TEST(placing_counts_what_it_costs_to_move_a_feed)
     end_fed(&f);
 }
 
+/* A placeholder may not say how much is fed; steps do. */
+MR_TEST(placing_learns_how_large_a_feed_is)
+{
+    fed f;
+    mr_str text = {0};
+    char *path = mr_printf("%s/feeds", mr_test_dir());
+    begin_fed(&f, "GPU:0=op_us=0.001,latency_us=1");
+    mr_run_options traced = {.trace_level = 3};
+    mr_tensor *in = NULL, *out = NULL;
+    mr_str metadata = {0};
+    MR_CHECK_OK(mr_tensor_zeros(mr_cpu_allocator(), MR_FLOAT, 2, (int64_t[]){64, 1000}, &in));
+    mr_run_args a = {.feeds = &f.x, .feed_values = &in, .n_feeds = 1, .fetches = &f.y, .fetched = &out, .n_fetches = 1};
+    MR_CHECK_OK(mr_session_run(f.session, &a, &traced, &metadata));
+    mr_placing *p = mr_placing_new(((mr_direct *)f.session)->env.devices, ((mr_direct *)f.session)->env.n_devices, 0);
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_pb_reader_init(&r, mr_str_view(&metadata));
+    while (mr_pb_next(&r, &field, &wire))
+        if (field == 1)
+            mr_placing_learn_stats(p, mr_pb_bytes(&r));
+        else
+            mr_pb_skip(&r);
+    MR_CHECK_OK(mr_placing_save(p, path));
+    MR_CHECK_OK(mr_file_read_all(path, &text));
+    MR_CHECK(strstr(mr_str_z(&text), "bytes\t_arg_x_0_0\t0\t256000\n"));
+    mr_placing_free(p);
+    mr_tensor_unref(in);
+    mr_tensor_unref(out);
+    mr_str_deinit(&text);
+    mr_str_deinit(&metadata);
+    mr_free(path);
+    end_fed(&f);
+}
+
 /* The initializer alone would put the variable where it is filled faster: that is not where it is used. */
 MR_TEST(placing_puts_new_state_where_later_steps_use_it)
 {

@@ -103,10 +103,11 @@ static void tell_runs(flow *f, int v)
     mr_effort e = mr_effort_of(n, MR_USUAL_DIM);
     begin_line(f, s->planned.play.start[v], device_name(s, s->device[v]));
     mr_sim_step_label(s, v, &f->line);
-    if (mr_node_is(n, "_Arg") || mr_node_is(n, "_Retval"))
-        mr_str_appendz(&f->line, mr_node_is(n, "_Arg") ? " is fed: " : " is fetched: ");
-    else
-        mr_str_printf(&f->line, " runs (%s): ", n->def->name);
+    if (mr_node_is(n, "_Arg") || mr_node_is(n, "_Retval")) { /* takes no time */
+        mr_str_appendz(&f->line, mr_node_is(n, "_Arg") ? " is fed" : " is fetched");
+        return;
+    }
+    mr_str_printf(&f->line, " runs (%s): ", n->def->name);
     put_time(&f->line, took);
     if (e.flops >= 1000) {
         mr_str_appendz(&f->line, ", ");

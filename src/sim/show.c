@@ -222,7 +222,10 @@ mr_status *mr_sim_show_reasons(const mr_sim_step *s, const char *node, mr_str *o
         wanted[i] = s->needed[i] && (!node || strncmp(s->def.g->nodes.p[i]->name, node, strlen(node)) == 0);
         n += wanted[i];
     }
+    size_t before = out->n;
     mr_status *st = n ? explain(s, wanted, out) : mr_invalid("The step runs no node '%s'", node ? node : "");
+    if (!st && out->n == before)
+        st = mr_invalid("The step does not run '%s': it is computed when the step is prepared, or merged with an equal node", node ? node : "");
     mr_free(wanted);
     return st;
 }

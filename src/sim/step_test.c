@@ -275,6 +275,15 @@ MR_TEST(sim_reasons_are_of_the_nodes_asked_for)
     MR_CHECK(mr_sv_starts(mr_str_view(&out), "  layer1/MatMul (MatMul) on cpu"));
     MR_CHECK(strstr(mr_str_z(&out), "it would end at") != NULL);
     MR_CHECK_ERR(mr_sim_show_reasons(s, "nobody", &out), MR_INVALID_ARGUMENT, "no node 'nobody'");
+    for (int i = 0, folded = 0; i < s->def.g->nodes.n && !folded; i++) { /* a node that is needed, and folded away */
+        const char *name = s->def.g->nodes.p[i]->name;
+        bool runs = false;
+        for (int v = 0; v < s->n_nodes; v++)
+            runs |= s->nodes[v]->mark >= 0 && strncmp(s->def.g->nodes.p[s->nodes[v]->mark]->name, name, strlen(name)) == 0;
+        folded = s->needed[i] && !runs;
+        if (folded)
+            MR_CHECK_ERR(mr_sim_show_reasons(s, name, &out), MR_INVALID_ARGUMENT, "is computed when the step is prepared");
+    }
     mr_str_deinit(&out);
     end(s);
 }
