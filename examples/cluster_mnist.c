@@ -133,6 +133,7 @@ static int64_t train_from(const network *n, const plan *p, const mr_digits *d, i
         step = train_step(n, p, d, step, figures);
         float keep = loss == 0 ? 0 : 0.98f;
         loss = keep * loss + (1 - keep) * figures[0];
+        mr_tell_progress(loss, p->total);
         accuracy = keep * accuracy + (1 - keep) * figures[1];
         if (bar)
             mr_progress_update(bar, step, "loss %.4f  accuracy %.2f %%  %.0f images/s", loss, 100 * accuracy,

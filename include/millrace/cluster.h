@@ -263,6 +263,18 @@ MR_EXPORT extern unsigned char mr_supervisor_figures(mr_supervisor *s, int worke
 /* Before its barrier, its model's graph and its task. */
 MR_EXPORT extern void mr_supervisor_free(mr_supervisor *s);
 
+/* ---- for `millrace launch` ----
+ *
+ * The launcher's table shows what its tasks tell it.  A supervisor tells steps and waits by itself; these are for programs with a loop
+ * of their own, and for what only the program knows.  Without a launcher they do nothing. */
+
+/* One more step of this worker is done; the global step is `step` now. */
+MR_EXPORT extern void mr_tell_step(int64_t step);
+/* The last loss (NaN: not known), and the global step at which the training ends (-1: not known). */
+MR_EXPORT extern void mr_tell_progress(double loss, int64_t last_step);
+/* What this worker waits for, until its next step. */
+MR_EXPORT extern void mr_tell_waiting(const char *what);
+
 #ifdef __cplusplus
 }
 #endif

@@ -129,6 +129,8 @@ void py_call_ended(void);
 void py_waits(void);
 void py_waited(void);
 
+/* From now on what the library logs is printed to standard error (misc.c). */
+void py_print_log(void);
 extern PyMethodDef py_signal_methods[], py_function_methods[], py_misc_methods[], py_federated_methods[];
 
 #endif

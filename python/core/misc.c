@@ -2,10 +2,13 @@
 #include "core.h"
 
 #include <limits.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "millrace/cluster.h"
 #include "millrace/data.h"
 #include "tensorflow/c/c_api_experimental.h"
+#include "tensorflow/c/logging.h"
 
 /* ---- messages ---- */
 
@@ -233,7 +236,77 @@ static PyObject *pipeline_predict(PyObject *module, PyObject *args)
     return Py_BuildValue("{sdsdsdsi}", "step", out.step_s, "alone", out.alone_s, "bubble", out.bubble, "kept", out.most_kept);
 }
 
+/* ---- the log, and a launcher's table ---- */
+
+/* As TensorFlow does: a line on standard error, unless TF_CPP_MIN_LOG_LEVEL leaves its level out.  From any thread, with or without
+ * the interpreter's lock, so nothing of Python is touched. */
+static void print_log(int level, const char *text)
+{
+    char line[2048];
+    struct timespec now;
+    struct tm tm;
+    const char *least = getenv("TF_CPP_MIN_LOG_LEVEL");
+    if (least && level < atoi(least))
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &tm);
+    size_t n = strftime(line, sizeof line, "%Y-%m-%d %H:%M:%S", &tm);
+    int all = snprintf(line + n, sizeof line - n - 1, ".%06ld: %c millrace: %s", now.tv_nsec / 1000, level <= 0 ? 'I' : level == 1 ? 'W' : 'E', text);
+    n += (size_t)Py_MIN(all, (int)(sizeof line - n - 2)); /* a line that is too long is cut */
+    line[n++] = '\n';
+    if (write(2, line, n) < 0)
+        return; /* there is nobody to tell */
+}
+
+void py_print_log(void) { mr_register_log_listener(print_log); }
+
+static PyObject *log_info(PyObject *module, PyObject *text)
+{
+    (void)module;
+    const char *t = py_text(text);
+    if (!t)
+        return NULL;
+    TF_Log(TF_INFO, "%s", t);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *tell_step(PyObject *module, PyObject *step)
+{
+    (void)module;
+    long long v = PyLong_AsLongLong(step);
+    if (v == -1 && PyErr_Occurred())
+        return NULL;
+    mr_tell_step(v);
+    return Py_NewRef(Py_None);
+}
+
+/* tell_progress(loss, last_step) */
+static PyObject *tell_progress(PyObject *module, PyObject *args)
+{
+    (void)module;
+    double loss;
+    long long last_step;
+    if (!PyArg_ParseTuple(args, "dL", &loss, &last_step))
+        return NULL;
+    mr_tell_progress(loss, last_step);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *tell_waiting(PyObject *module, PyObject *what)
+{
+    (void)module;
+    const char *t = py_text(what);
+    if (!t)
+        return NULL;
+    mr_tell_waiting(t);
+    return Py_NewRef(Py_None);
+}
+
 PyMethodDef py_misc_methods[] = {
+    {"log_info", log_info, METH_O, "A line of the library's log."},
+    {"tell_step", tell_step, METH_O, "A step is done, for the table of millrace launch."},
+    {"tell_progress", tell_progress, METH_VARARGS, "tell_progress(loss, last_step): NaN and -1 where they are not known"},
+    {"tell_waiting", tell_waiting, METH_O, "What this task waits for."},
     {"set_error_maker", py_set_error_maker, METH_O, "set_error_maker(callable): callable(code, message) -> exception"},
     {"message_describe", message_describe, METH_O, "The fields of a message, a line each."},
     {"enum_describe", enum_describe, METH_O, "The values of an enum, a line each."},

@@ -52,6 +52,7 @@ PyMODINIT_FUNC PyInit__millrace(void)
                                           &py_sandblaster_type, &py_sandblaster_replica_type};
     if (!check_version() || !load_numpy())
         return NULL;
+    py_print_log();
     PyObject *m = PyModule_Create(&definition);
     for (size_t i = 0; m && i < sizeof types / sizeof types[0]; i++)
         if (PyModule_AddType(m, types[i]) < 0)

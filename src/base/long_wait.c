@@ -2,8 +2,12 @@
 #include "base/long_wait.h"
 
 #include <stdatomic.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
 #include "base/str.h"
 
 #define MS INT64_C(1000000)
@@ -35,4 +39,23 @@ bool mr_long_wait_due(mr_long_wait *w, int64_t now_ns, double *seconds)
     if (seconds)
         *seconds = (double)(now_ns - w->begun_ns) / 1e9;
     return true;
+}
+
+bool mr_long_wait_cond(mr_long_wait *w, mr_cond *c, mr_mutex *mu, int64_t until_ns, const char *fmt, ...)
+{
+    double seconds;
+    bool in_time = mr_cond_wait_until(c, mu, until_ns ? MR_MIN(until_ns, w->next_ns) : w->next_ns);
+    int64_t now_ns = mr_now_ns();
+    if (in_time)
+        return true;
+    if (mr_long_wait_due(w, now_ns, &seconds)) {
+        va_list ap;
+        mr_str what = {0};
+        va_start(ap, fmt);
+        mr_str_vprintf(&what, fmt, ap);
+        va_end(ap);
+        mr_info("Still waiting for %s (%.0f s)", mr_str_z(&what), seconds);
+        mr_str_deinit(&what);
+    }
+    return !until_ns || now_ns < until_ns;
 }

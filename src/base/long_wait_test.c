@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
 #define SECOND INT64_C(1000000000)
@@ -39,4 +41,25 @@ MR_TEST(long_wait_takes_its_period_from_the_environment)
     MR_CHECK_INT(w.next_ns, 10 * SECOND);
     unsetenv("MILLRACE_WAIT_LOG_MS");
     mr_long_wait_set_period_ns(0);
+}
+
+MR_TEST(long_wait_on_a_condition_is_logged_until_its_time_is_over)
+{
+    mr_mutex mu;
+    mr_cond c;
+    mr_long_wait w;
+    mr_mutex_init(&mu);
+    mr_cond_init(&c);
+    mr_test_log_begin(SECOND / 100);
+    int64_t until_ns = mr_now_ns() + SECOND / 20;
+    mr_long_wait_begin(&w, mr_now_ns());
+    mr_lock(&mu);
+    while (mr_long_wait_cond(&w, &c, &mu, until_ns, "%s: it is %s", "ps/0", "late"))
+        ;
+    mr_unlock(&mu);
+    MR_CHECK(mr_now_ns() >= until_ns);
+    MR_CHECK(mr_test_log_count("Still waiting for ps/0: it is late (0 s)") > 1);
+    mr_test_log_end();
+    mr_cond_deinit(&c);
+    mr_mutex_deinit(&mu);
 }

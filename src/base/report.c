@@ -30,7 +30,9 @@ static struct {
     const char *blocked MR_GUARDED_BY(mu); /* NULL: by nothing */
     int64_t blocked_ns MR_GUARDED_BY(mu);  /* since when */
     int64_t progress_ns MR_GUARDED_BY(mu); /* when progress was told */
-} watch = {.fd = -1, .step = -1};
+    double loss MR_GUARDED_BY(mu);         /* NaN, or the last one */
+    int64_t last_step MR_GUARDED_BY(mu);   /* likewise; -1 */
+} watch = {.fd = -1, .step = -1, .loss = NAN, .last_step = -1};
 
 static void look_for_watcher(void)
 {
@@ -153,11 +155,15 @@ void mr_report_progress(double loss, int64_t last_step)
         return;
     int64_t now = mr_now_ns();
     mr_lock(&watch.mu);
+    if (!isnan(loss))
+        watch.loss = loss;
+    if (last_step >= 0)
+        watch.last_step = last_step;
     bool due = now - watch.progress_ns >= PAUSE_NS;
     if (due)
         watch.progress_ns = now;
+    snprintf(rest, sizeof rest, "%.9g %lld", watch.loss, (long long)watch.last_step);
     mr_unlock(&watch.mu);
-    snprintf(rest, sizeof rest, "%.9g %lld", loss, (long long)MR_MAX(last_step, -1));
     if (due)
         send_news(MR_REPORT_PROGRESS, rest);
 }

@@ -24,8 +24,8 @@ void mr_report_beat(void);
 void mr_report_ready(void);
 /* This task could not listen, because another process uses its port. */
 void mr_report_port_taken(void);
-/* How far the training is: its last loss (NaN: not known), and the global step at which it ends (-1: not known).  The last of
- * several within a tenth of a second may be lost. */
+/* How far the training is: its last loss (NaN: as before), and the global step at which it ends (-1: as before).  Told at most every
+ * tenth of a second. */
 void mr_report_progress(double loss, int64_t last_step);
 /* What this process logs goes to the watcher from now on, which shows it; unless there is none, or somebody in this process listens. */
 void mr_report_log(void);

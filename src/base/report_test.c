@@ -1,6 +1,7 @@
 /* base/report_test.c */
 #include "base/report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -134,6 +135,10 @@ MR_TEST(report_tells_the_loss_and_the_last_step)
     MR_CHECK(r.kind == MR_REPORT_PROGRESS && r.loss == 0.25 && r.last_step == 1000);
     mr_report_progress(0.5, 1000); /* too soon */
     MR_CHECK(recv(fd, &r, sizeof r, MSG_DONTWAIT) < 0);
+    mr_sleep_ns(INT64_C(110000000));
+    mr_report_progress(NAN, 2000); /* the loss of before goes with it */
+    MR_CHECK(mr_report_news_parse(mr_sv_of(next_report(fd)), &r));
+    MR_CHECK(r.loss == 0.5 && r.last_step == 2000);
     MR_CHECK(mr_report_news_parse(MR_SV("progress worker/3 nan -1"), &r));
     MR_CHECK(r.loss != r.loss && r.last_step == -1);
     close(fd);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/report.h"
 #include "capi/cluster_internal.h"
 #include "dist/synchrony.h"
 #include "train/replicas.h"
@@ -372,3 +373,9 @@ void mr_barrier_free(mr_barrier *b)
     mr_all_reduce_free(b->all_reduce);
     mr_free(b);
 }
+
+/* ---- for a launcher ---- */
+
+void mr_tell_step(int64_t step) { mr_report_step(step); }
+void mr_tell_progress(double loss, int64_t last_step) { mr_report_progress(loss, last_step); }
+void mr_tell_waiting(const char *what) { mr_report_waiting(what ? what : ""); }

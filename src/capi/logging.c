@@ -12,9 +12,11 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "capi/internal.h"
+#include "millrace/millrace.h"
 
 typedef struct listener {
-    void (*fn)(const char *);
+    void (*fn)(const char *);                   /* or: */
+    void (*leveled)(int level, const char *text);
     _Atomic(struct listener *) next;
 } listener;
 
@@ -23,18 +25,17 @@ static _Atomic(listener *) first;
 
 static void tell_all(void *arg, mr_log_level level, const char *file, int line, const char *text)
 {
-    (void)arg, (void)level, (void)file, (void)line;
+    (void)arg, (void)file, (void)line;
     for (listener *l = atomic_load(&first); l; l = atomic_load(&l->next))
-        l->fn(text);
+        l->leveled ? l->leveled((int)level, text) : l->fn(text);
 }
 
-void TF_RegisterLogListener(void (*fn)(const char *))
+/* Kept for the life of the process, as there is no way to remove it. */
+static void add_listener(listener with)
 {
-    if (!fn)
-        return;
-    listener *l =
-        mr_new(listener); /* kept for the life of the process, as there is no way to remove it */
-    l->fn = fn;
+    listener *l = mr_new(listener);
+    l->fn = with.fn;
+    l->leveled = with.leveled;
     mr_lock(&mu);
     _Atomic(listener *) *end = &first;
     for (listener *at; (at = atomic_load(end)); end = &at->next) {
@@ -42,6 +43,18 @@ void TF_RegisterLogListener(void (*fn)(const char *))
     atomic_store(end, l);
     mr_unlock(&mu);
     mr_log_listen(tell_all, NULL);
+}
+
+void TF_RegisterLogListener(void (*fn)(const char *))
+{
+    if (fn)
+        add_listener((listener){.fn = fn});
+}
+
+void mr_register_log_listener(void (*fn)(int level, const char *text))
+{
+    if (fn)
+        add_listener((listener){.leveled = fn});
 }
 
 void TF_Log(TF_LogLevel level, const char *fmt, ...)

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "capi/cluster_rig_test.h"
 #include "dist/recovery.h"
+#include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
 enum { N_PS = 2, N_WORKERS = 2, TOTAL = 150 };
@@ -234,6 +235,23 @@ static void story_with(int64_t chief_ms, bool sync, void (*meanwhile)(team *t, p
 static void story(bool sync, void (*meanwhile)(team *t, player *players), bool restores)
 {
     story_with(0, sync, meanwhile, restores);
+}
+
+/* The others wait for the chief, and say so until it comes. */
+MR_TEST(supervised_worker_that_waits_for_the_chief_says_so)
+{
+    team t;
+    player players[N_WORKERS];
+    mr_test_log_begin(INT64_C(30000000));
+    begin(&t, false);
+    for (int i = 1; i < N_WORKERS; i++)
+        start_player(&t, &players[i], i);
+    mr_test_log_wait("Still waiting for the chief to make variables ready (", 2);
+    start_player(&t, &players[0], 0);
+    for (int i = 0; i < N_WORKERS; i++)
+        mr_thread_join(&players[i].thread);
+    end(&t);
+    mr_test_log_end();
 }
 
 MR_TEST(supervised_trains_asynchronously) { story(false, nothing_happens, false); }

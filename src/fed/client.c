@@ -5,6 +5,7 @@
 #include "fed/client.h"
 
 #include "base/clock.h"
+#include "base/long_wait.h"
 #include "fed/server.h"
 #include "server/ways.h"
 
@@ -59,9 +60,11 @@ static bool is_stopped(const mr_fed_client_options *o) { return o->stop && __ato
 /* Cancels it when the client is to stop. */
 static void asking_watch(asking *a, const mr_fed_client_options *o, mr_net *net)
 {
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&a->mu);
     while (!a->done && !is_stopped(o))
-        mr_cond_wait_until(&a->changed, &a->mu, mr_now_ns() + LOOK_NS);
+        mr_long_wait_cond(&wait, &a->changed, &a->mu, mr_now_ns() + LOOK_NS, "the federated server at %s: it does not answer", o->address);
     mr_unlock(&a->mu);
     if (is_stopped(o))
         net->cancel(&a->r);

@@ -10,6 +10,7 @@
 #include "fed/server.h"
 #include "fed/simulated.h"
 #include "ops/table.h"
+#include "tests/harness/log.h"
 #include "tests/harness/test.h"
 #include "train/net.h"
 
@@ -492,7 +493,10 @@ MR_TEST(federated_client_without_a_server_gives_up)
     line *l = begin();
     int64_t updates;
     mr_fed_client_options o = {"127.0.0.1:1", &l->learners[0], l->examples[0], 50 * MS, false, NULL};
+    mr_test_log_begin(10 * MS);
     mr_status *st = mr_fed_client_run(&o, &updates);
+    MR_CHECK(mr_test_log_count("Still waiting for the federated server at 127.0.0.1:1: it does not answer") > 1);
+    mr_test_log_end();
     MR_CHECK(st != NULL);
     MR_CHECK(strstr(mr_status_message(st), "127.0.0.1:1"));
     mr_status_free(st);

@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
+#include "base/long_wait.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "group/keeper.h"
@@ -327,14 +329,15 @@ static mr_status *find_keeper(mr_meeting *m)
 /* ---- gathering ---- */
 
 /* Asks to join, and waits: *formed, or the keeper was lost. */
-static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, bool *formed)
+static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, mr_long_wait *wait, bool *formed)
 {
     attend(m, MR_ATTEND_JOIN, 0);
     mr_status *st = NULL;
     mr_lock(&m->mu);
     bool in_time = true;
     while (!m->formed && !m->link_lost && !m->refused && in_time)
-        in_time = mr_cond_wait_until(&m->changed, &m->mu, deadline_ns);
+        in_time = mr_long_wait_cond(wait, &m->changed, &m->mu, deadline_ns, "the other members of group '%s': not all of %d have come",
+                                    m->name, m->o.size);
     *formed = m->formed && !m->link_lost;
     st = m->refused;
     m->refused = NULL;
@@ -355,15 +358,20 @@ static void try_another(mr_meeting *m)
 
 mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
 {
+    double seconds;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     for (bool formed = false; !formed;) {
         mr_lock(&m->mu);
         bool has_link = m->peer && !m->link_lost;
         mr_unlock(&m->mu);
         if (!has_link)
             MR_TRY(find_keeper(m));
-        MR_TRY(ask_to_join(m, deadline_ns, &formed));
+        MR_TRY(ask_to_join(m, deadline_ns, &wait, &formed));
         if (!formed && mr_now_ns() > deadline_ns)
             return mr_error(MR_DEADLINE_EXCEEDED, "group '%s': nobody answers who keeps its roster", m->name);
+        if (!formed && mr_long_wait_due(&wait, mr_now_ns(), &seconds))
+            mr_info("Still waiting for the other members of group '%s': nobody answers who keeps its roster (%.0f s)", m->name, seconds);
         if (!formed)
             try_another(m);
     }

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "group/group.h"
+#include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
 enum { MOST = 8 };
@@ -674,3 +675,49 @@ static void stop_one(int victim, mr_group_config c)
 MR_TEST(group_names_a_member_that_is_stopped) { stop_one(2, config(0, 3)); }
 MR_TEST(group_names_a_first_member_that_is_stopped) { stop_one(0, config(0, 3)); }
 MR_TEST(group_names_a_member_that_is_stopped_over_grpc) { stop_one(2, grpc_config()); }
+
+/* ---- long waits ---- */
+
+#define SHORT_NS INT64_C(50000000)
+
+MR_TEST(group_who_waits_for_members_says_so)
+{
+    mr_group *g;
+    mr_group_config c = config(0, 2);
+    c.join_ns = 10 * SHORT_NS;
+    mr_test_log_begin(SHORT_NS);
+    MR_CHECK_ERR(mr_group_open(&c, &g), MR_DEADLINE_EXCEEDED, "waited for members that did not come");
+    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': not all of 2 have come") > 1);
+    mr_test_log_end();
+}
+
+MR_TEST(group_who_waits_for_whoever_keeps_the_roster_says_so)
+{
+    mr_group *g;
+    mr_group_config c = grpc_config();
+    c.rank = 1; /* the first one is not there */
+    c.join_ns = 20 * SHORT_NS;
+    mr_test_log_begin(SHORT_NS);
+    mr_status *st = mr_group_open(&c, &g);
+    MR_CHECK_INT(mr_status_code(st), MR_DEADLINE_EXCEEDED);
+    mr_status_free(st);
+    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': ") > 1);
+    mr_test_log_end();
+}
+
+/* The others wait for the last one until they have said so. */
+static void come_late(mr_group *g, int number)
+{
+    float x[1] = {1};
+    if (number == 2)
+        mr_test_log_wait("Still waiting for member 2 of 3 of the group: it has sent nothing", 1);
+    MR_CHECK_OK(sum(g, x, 1));
+}
+
+MR_TEST(group_who_waits_for_a_member_in_a_collective_says_so)
+{
+    mr_group_config c = grpc_config();
+    mr_test_log_begin(SHORT_NS);
+    together(3, &c, come_late);
+    mr_test_log_end();
+}

@@ -8,6 +8,7 @@
 #include "group/post.h"
 
 #include "base/clock.h"
+#include "base/long_wait.h"
 #include "base/memory.h"
 #include "base/thread.h"
 
@@ -372,13 +373,12 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
     parcel *c = x->impl;
     mr_status *why = NULL;
     bool in_time = true;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&p->mu);
-    while (!c->done && !l->failed && in_time) {
-        if (deadline_ns)
-            in_time = mr_cond_wait_until(&p->changed, &p->mu, deadline_ns);
-        else
-            mr_cond_wait(&p->changed, &p->mu);
-    }
+    while (!c->done && !l->failed && in_time)
+        in_time = mr_long_wait_cond(&wait, &p->changed, &p->mu, deadline_ns, "member %d of %d of the group: %s", x->peer, t->size,
+                                    x->sending ? "it has not taken what was sent" : "it has sent nothing");
     bool given_up = !c->done;
     if (given_up)
         why = l->failed ? mr_status_copy(l->failed)

@@ -2,6 +2,7 @@
  *
  * Between mr_ps_open and mr_ps_close the thread is there: whoever waits is woken by it, when a task ends, a view or a table
  * comes, or the manager refuses this client for good.  After `closing` nothing is sent any more, and what is open ends. */
+#include "base/long_wait.h"
 #include "ps/client_internal.h"
 
 #include <unistd.h>
@@ -168,8 +169,10 @@ mr_status *mr_ps_end(mr_ps *ps, mr_ps_task t)
     if (t <= 0 || t > ps->last) {
         st = mr_error(MR_NOT_FOUND, "There is no task %lld", (long long)t);
     } else {
+        mr_long_wait wait;
+        mr_long_wait_begin(&wait, mr_now_ns());
         while (mr_imap_get(&ps->tasks, (uint64_t)t))
-            mr_cond_wait(&ps->changed, &ps->mu);
+            mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0, "the servers of parameters: they have not answered task %lld", (long long)t);
         st = take_failed_locked(ps, t);
     }
     mr_unlock(&ps->mu);
@@ -192,8 +195,10 @@ static void wait_all_locked(mr_ps *ps) MR_REQUIRES(ps->mu);
 static void wait_all_locked(mr_ps *ps)
 {
     int64_t last = ps->last;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     while (any_open_locked(ps, last))
-        mr_cond_wait(&ps->changed, &ps->mu);
+        mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0, "the servers of parameters: they have not answered all tasks");
 }
 
 void mr_ps_settle(mr_ps *ps)
@@ -312,9 +317,12 @@ static mr_status *wait_for_view(mr_ps *ps, const char *manager)
 {
     bool in_time = true;
     int64_t until = mr_now_ns() + ps->timeout_ns;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&ps->mu);
     while (ps->stats.epoch == 0 && !ps->refused && in_time)
-        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+        in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until, "the manager of parameters at %s: %s", manager,
+                                    ps->n_slots > 0 ? "it waits for more servers" : "it does not answer");
     mr_status *st = mr_status_copy(ps->refused);
     bool met = ps->n_slots > 0;
     mr_unlock(&ps->mu);

@@ -2,6 +2,7 @@
  *
  * A question goes through the client's thread and is asked again while there is no manager, or one that does not know this
  * client yet, until its time is over; so all of them may be asked twice and say the same the second time. */
+#include "base/long_wait.h"
 #include "ps/client_internal.h"
 
 #include "base/clock.h"
@@ -51,9 +52,11 @@ static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, in
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to ask the manager");
     }
     mr_ps_inbox_put(&ps->inbox, &q->note, ask);
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&ps->mu);
     while (!q->done)
-        mr_cond_wait(&ps->changed, &ps->mu);
+        mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0, "the manager of parameters: it has not answered %s", method);
     mr_unlock(&ps->mu);
     mr_status *st = q->ask.st;
     if (!st && reply) {
@@ -141,9 +144,11 @@ static mr_status *wait_for_table(mr_ps *ps, int table)
 {
     bool in_time = true;
     int64_t until = mr_now_ns() + ps->timeout_ns;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&ps->mu);
     while (ps->n_tables <= table && !ps->refused && in_time)
-        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+        in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until, "the manager of parameters: it does not tell of table %d", table);
     mr_status *st = ps->refused ? mr_status_copy(ps->refused) : NULL;
     mr_unlock(&ps->mu);
     return st || in_time ? st

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "ps/cluster_rig_test.h"
+#include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
 MR_TEST(ps_three_servers_hold_a_table)
@@ -277,4 +278,14 @@ MR_TEST(ps_a_push_without_servers_ends_in_time)
     mr_ps_close(r.ps);
     r.ps = NULL;
     ps_rig_close(&r);
+}
+
+MR_TEST(ps_who_waits_for_a_manager_says_so)
+{
+    mr_ps *ps;
+    mr_test_log_begin(INT64_C(50000000));
+    MR_CHECK_ERR(mr_ps_open(&(mr_ps_options){.manager = "127.0.0.1:1", .timeout_ms = 300}, &ps), MR_DEADLINE_EXCEEDED,
+                 "The manager of parameters at 127.0.0.1:1 does not answer");
+    MR_CHECK(mr_test_log_count("Still waiting for the manager of parameters at 127.0.0.1:1: it does not answer") > 1);
+    mr_test_log_end();
 }

@@ -1,4 +1,5 @@
 /* ps/server.c -- the life of a server of parameters: it joins, follows views, and leaves. */
+#include "base/long_wait.h"
 #include "ps/server_internal.h"
 
 #include "base/clock.h"
@@ -258,9 +259,11 @@ static mr_status *wait_joined(mr_ps_server *s, const char *manager)
 {
     bool in_time = true;
     int64_t until = mr_now_ns() + JOIN_NS;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&s->mu);
     while (!s->joined && !s->failed && in_time)
-        in_time = mr_cond_wait_until(&s->changed, &s->mu, until);
+        in_time = mr_long_wait_cond(&wait, &s->changed, &s->mu, until, "the manager of parameters at %s: it does not answer", manager);
     mr_status *st = s->failed ? mr_status_copy(s->failed) : NULL;
     if (!st && !s->joined)
         st = mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s does not answer", manager);

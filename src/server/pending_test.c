@@ -1,62 +1,10 @@
 /* server/pending_test.c -- a task that waits for another one for long says for whom, and why. */
 #include "server/pending.h"
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/long_wait.h"
-#include "base/memory.h"
 #include "server/bench_test.h"
+#include "tests/harness/log.h"
 
 #define PERIOD_NS INT64_C(30000000)
-
-typedef struct heard { /* all lines of the log */
-    mr_mutex mu;
-    mr_cond changed;
-    mr_str text MR_GUARDED_BY(mu);
-} heard;
-
-static void hear(void *arg, mr_log_level level, const char *file, int line, const char *text)
-{
-    heard *h = arg;
-    (void)level, (void)file, (void)line;
-    mr_lock(&h->mu);
-    mr_str_printf(&h->text, "%s\n", text);
-    mr_cond_broadcast(&h->changed);
-    mr_unlock(&h->mu);
-}
-
-static void begin_hearing(heard *h)
-{
-    *h = (heard){0};
-    mr_mutex_init(&h->mu);
-    mr_cond_init(&h->changed);
-    mr_long_wait_set_period_ns(PERIOD_NS);
-    mr_log_listen(hear, h);
-}
-
-/* Until a line with the part has come `times` times; the test's own deadline ends a wait in vain. */
-static void wait_for_line(heard *h, const char *part, int times)
-{
-    mr_lock(&h->mu);
-    for (;;) {
-        int n = 0;
-        for (const char *p = mr_str_z(&h->text); (p = strstr(p, part)); p++)
-            n++;
-        if (n >= times)
-            break;
-        mr_cond_wait(&h->changed, &h->mu);
-    }
-    mr_unlock(&h->mu);
-}
-
-static void end_hearing(heard *h)
-{
-    mr_log_listen(NULL, NULL);
-    mr_long_wait_set_period_ns(0);
-    mr_str_deinit(&h->text);
-    mr_cond_deinit(&h->changed);
-    mr_mutex_deinit(&h->mu);
-}
 
 /* ---- a session that cannot be made ---- */
 
@@ -92,33 +40,31 @@ static void end_making(making *m)
 
 MR_TEST(session_that_waits_for_a_task_names_it_in_tensorflows_words)
 {
-    heard h;
     bench b;
     making m;
-    begin_hearing(&h);
+    mr_test_log_begin(PERIOD_NS);
     bench_begin_on(&b, mr_net_local(), 1, 1);
     bench_stop_task(&b, 0);
     start_making(&m, &b);
-    wait_for_line(&h, "CreateSession still waiting for response from worker: /job:ps/replica:0/task:0 (", 2);
+    mr_test_log_wait("CreateSession still waiting for response from worker: /job:ps/replica:0/task:0 (", 2);
     end_making(&m);
     bench_end(&b);
-    end_hearing(&h);
+    mr_test_log_end();
 }
 
 MR_TEST(session_that_waits_for_its_master_says_why)
 {
-    heard h;
     bench b;
     making m;
-    begin_hearing(&h);
+    mr_test_log_begin(PERIOD_NS);
     bench_begin_on(&b, mr_net_local(), 0, 1);
     bench_stop_task(&b, 0);
     start_making(&m, &b);
-    wait_for_line(&h, "CreateSession still waiting for the master: ", 1);
-    wait_for_line(&h, "worker0:1", 1);
+    mr_test_log_wait("CreateSession still waiting for the master: ", 1);
+    mr_test_log_wait("worker0:1", 1);
     end_making(&m);
     bench_end(&b);
-    end_hearing(&h);
+    mr_test_log_end();
 }
 
 /* ---- a step that waits ---- */
@@ -147,21 +93,20 @@ static void wait_on(bench *b, const char *device)
 
 MR_TEST(step_that_waits_for_a_task_names_it)
 {
-    heard h;
     bench b;
     making m;
-    begin_hearing(&h);
+    mr_test_log_begin(PERIOD_NS);
     bench_begin_on(&b, mr_net_local(), 1, 1);
     wait_on(&b, "/job:ps/task:0");
     bench_session_of(&b);
     m = (making){.b = &b};
     MR_CHECK_INT(mr_thread_start(&m.thread, "step", run_it, &m), 0);
-    wait_for_line(&h, "Still waiting for /job:ps/replica:0/task:0", 2);
+    mr_test_log_wait("Still waiting for /job:ps/replica:0/task:0", 2);
     MR_CHECK_OK(mr_session_close(b.session));
     mr_thread_join(&m.thread);
     MR_CHECK_ERR(m.st, MR_CANCELLED, "closed");
     bench_end(&b);
-    end_hearing(&h);
+    mr_test_log_end();
 }
 
 /* ---- a group that is not complete ---- */
@@ -183,19 +128,18 @@ static void join_group(void *arg)
 
 static void check_joining(int n_ps, const char *line)
 {
-    heard h;
     bench b;
-    begin_hearing(&h);
+    mr_test_log_begin(PERIOD_NS);
     bench_begin_on(&b, mr_net_local(), n_ps, 1);
     joining j = {.s = b.servers[b.n - 1], .cancel = mr_cancel_new(NULL)};
     MR_CHECK_INT(mr_thread_start(&j.thread, "join", join_group, &j), 0);
-    wait_for_line(&h, line, 2);
+    mr_test_log_wait(line, 2);
     mr_cancel_start(j.cancel);
     mr_thread_join(&j.thread);
     MR_CHECK_ERR(j.st, MR_CANCELLED, "");
     mr_cancel_free(j.cancel);
     bench_end(&b);
-    end_hearing(&h);
+    mr_test_log_end();
 }
 
 MR_TEST(worker_that_waits_for_its_group_says_so)

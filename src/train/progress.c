@@ -4,12 +4,14 @@
  * pipe) only a few whole lines are written.  The time left is what the rest takes at the mean speed so far. */
 #include "millrace/progress.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/report.h"
 #include "base/str.h"
 
 struct mr_progress {
@@ -32,6 +34,7 @@ mr_progress *mr_progress_new(FILE *stream, const char *title, int64_t start, int
     p->began_ns = mr_now_ns();
     p->terminal = isatty(fileno(stream));
     p->tenth = total > 0 ? (int)(10 * start / total) : 0;
+    mr_report_progress(NAN, total); /* a launcher's table can tell the time left */
     return p;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/long_wait.h"
 #include "base/report.h"
 #include "dist/recovery.h"
 #include "train/supervised_internal.h"
@@ -281,13 +282,17 @@ static void set_opening(mr_supervised *s, mr_session *session)
     mr_unlock(&s->mu);
 }
 
-/* For whoever watches (base/report.h). */
-static void tell_wait(const mr_supervised *s, mr_recovery_do what)
+/* For whoever watches (base/report.h), and now and then for the log.  What a session waits for while it is made it tells itself. */
+static void tell_wait(mr_supervised *s, mr_recovery_do what)
 {
+    double seconds;
+    const char *text = what == MR_RECOVER_PREPARE ? "variables to be restored or initialised" : "the cluster";
     if (what == MR_RECOVER_PAUSE)
-        mr_report_waiting(s->recovery.why ? mr_status_message(s->recovery.why) : "the chief to make variables ready");
-    else
-        mr_report_waiting(what == MR_RECOVER_PREPARE ? "variables to be restored or initialised" : "the cluster");
+        text = s->recovery.why ? mr_status_message(s->recovery.why) : "the chief to make variables ready";
+    mr_report_waiting(text);
+    bool waits = what == MR_RECOVER_PAUSE || what == MR_RECOVER_PREPARE;
+    if (waits && mr_long_wait_due(&s->way_back, mr_now_ns(), &seconds))
+        mr_info("Still waiting for %s (%.0f s)", text, seconds);
 }
 
 /* Does one thing that the recovery wants, and tells it how that went. */
@@ -346,6 +351,7 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
 {
     mr_session *session = NULL;
     mr_status *fatal = NULL;
+    mr_long_wait_begin(&s->way_back, mr_now_ns());
     do {
         while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL && !(fatal = fatal_of(s)))
             what = carry_out(s, what, &session);
@@ -609,10 +615,12 @@ static mr_status *leave(mr_supervised *s, mr_session *session, void *arg)
 /* The chief's thread leads on until all have left; a loss meanwhile is mended here.  Another chief waits by itself. */
 static mr_status *wait_for_all(mr_supervised *s)
 {
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     for (;;) {
         mr_lock(&s->mu);
         while (!s->led && s->session && s->chief)
-            mr_cond_wait(&s->changed, &s->mu);
+            mr_long_wait_cond(&wait, &s->changed, &s->mu, 0, "the other workers to finish");
         bool over = s->led || (s->session && !s->chief);
         mr_unlock(&s->mu);
         if (over)

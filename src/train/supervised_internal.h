@@ -3,6 +3,7 @@
 #ifndef MR_TRAIN_SUPERVISED_INTERNAL_H
 #define MR_TRAIN_SUPERVISED_INTERNAL_H
 
+#include "base/long_wait.h"
 #include "dist/recovery.h"
 #include "train/supervised.h"
 #include "train/sync_internal.h"
@@ -23,6 +24,7 @@ struct mr_supervised {
     mr_cancel *cancel; /* of the waits for an era to begin */
     /* the client's thread's own */
     mr_recovery recovery;
+    mr_long_wait way_back; /* since the client's thread has no session */
     mr_sync_worker worker;
     int n_losses;
     int64_t last_step; /* the newest of this worker */

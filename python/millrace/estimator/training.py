@@ -12,6 +12,7 @@ import shutil
 import time
 
 from .. import logging, train
+from ..framework.long_wait import LongWait
 from .run_config import TaskType
 
 
@@ -246,15 +247,20 @@ def _run_training(estimator, train_spec, eval_spec):
     server = _server(config) if config.master else None  # noqa: F841 -- lives while there is training
     if config.task_type == TaskType.WORKER:  # the later ones begin later, so that they are spread
         most = config.experimental_max_worker_delay_secs
-        time.sleep(min(60 if most is None else most, (config.task_id + 1) * 5))
+        delay = min(60 if most is None else most, (config.task_id + 1) * 5)
+        LongWait().sleep(delay, "Still waiting %d secs before starting training, so that workers do not begin together" % delay)
     estimator.train(train_spec.input_fn, max_steps=train_spec.max_steps, hooks=train_spec.hooks,
                     saving_listeners=list(train_spec.saving_listeners))
 
 
 def _run_evaluator(estimator, train_spec, eval_spec):
     evaluator = _Evaluator(estimator, eval_spec, train_spec.max_steps)
-    time.sleep(eval_spec.start_delay_secs)
+    LongWait().sleep(eval_spec.start_delay_secs, "Still waiting %f secs before starting eval." % eval_spec.start_delay_secs)
+    wait = LongWait()
     while not evaluator.is_final:
         if evaluator.is_due():
             evaluator.evaluate()
-        time.sleep(0.2 if eval_spec.throttle_secs == 0 else min(1.0, eval_spec.throttle_secs))
+            wait = LongWait()
+        wait.sleep(0.2 if eval_spec.throttle_secs == 0 else min(1.0, eval_spec.throttle_secs),
+                   "Still waiting for the next evaluation: of a new checkpoint in %s, and not before %s secs after the last one" %
+                   (estimator.model_dir, eval_spec.throttle_secs))

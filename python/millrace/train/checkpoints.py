@@ -15,6 +15,7 @@ import _millrace as _core
 from .. import logging, protos
 from ..file_io import as_path
 from ..framework import dtypes, errors, op_defs, ops
+from ..framework.long_wait import LongWait
 from ..ops import variable_scope, variables
 from ..proto import text_format
 
@@ -169,13 +170,14 @@ def checkpoints_iterator(checkpoint_dir, min_interval_secs=0, timeout=None, time
 def wait_for_new_checkpoint(checkpoint_dir, last_checkpoint=None, seconds_to_sleep=1, timeout=None):
     """The path of a checkpoint other than the last one, None when it takes longer than timeout."""
     stop = None if timeout is None else time.time() + timeout
+    wait = LongWait()
     while True:
         found = latest_checkpoint(checkpoint_dir)
         if found is not None and found != last_checkpoint:
             return found
         if stop is not None and time.time() + seconds_to_sleep > stop:
             return None
-        time.sleep(seconds_to_sleep)
+        wait.sleep(seconds_to_sleep, "Still waiting for a new checkpoint in %s" % checkpoint_dir)
 
 
 # ---- what is in a checkpoint ----

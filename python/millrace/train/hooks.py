@@ -8,9 +8,11 @@ import os
 import time
 
 import numpy as np
+import _millrace as _core
 
 from .. import logging, protos
 from ..framework import ops
+from ..framework.long_wait import LongWait
 from . import steps
 
 __all__ = ["CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook", "GlobalStepWaiterHook",
@@ -117,6 +119,13 @@ def _step_read(who):
     return step
 
 
+def _tell_step(run_context, step):
+    """Of this run, for the table of millrace launch; several hooks know it."""
+    if not getattr(run_context, "_step_told", False):
+        run_context._step_told = True
+        _core.tell_step(int(step))
+
+
 # ---- looking ----
 
 class LoggingTensorHook(SessionRunHook):
@@ -155,6 +164,9 @@ class LoggingTensorHook(SessionRunHook):
             self._log(session.run(self._current))
 
     def _log(self, values):
+        for tag in self._tag_order:
+            if tag == "loss" and np.size(values[tag]) == 1:
+                _core.tell_progress(float(values[tag]), -1)
         secs, _ = self._timer.update_last_triggered_step(self._count)
         if self._formatter:
             logging.info(self._formatter(values))
@@ -185,6 +197,7 @@ class NanTensorHook(SessionRunHook):
         return SessionRunArgs(self._loss_tensor)
 
     def after_run(self, run_context, run_values):
+        _core.tell_progress(float(run_values.results), -1)
         if np.isnan(run_values.results):
             if self._fail_on_nan_loss:
                 logging.error("Model diverged with loss = NaN.")
@@ -223,6 +236,7 @@ class StepCounterHook(_Writes):
         return SessionRunArgs(self._global_step_tensor)
 
     def after_run(self, run_context, run_values):
+        _tell_step(run_context, run_values.results + 1)
         if not self._timer.should_trigger_for_step(run_values.results + 1):
             return
         step = run_context.session.run(self._global_step_tensor)
@@ -343,6 +357,8 @@ class StopAtStepHook(SessionRunHook):
         return SessionRunArgs(self._global_step_tensor)
 
     def after_run(self, run_context, run_values):
+        _tell_step(run_context, run_values.results + 1)
+        _core.tell_progress(float("nan"), int(self._last_step))
         # What was fetched may be from before or after the step; a read afterwards decides.
         if run_values.results + 1 >= self._last_step and \
                 run_context.session.run(self._global_step_tensor) >= self._last_step:
@@ -360,10 +376,13 @@ class GlobalStepWaiterHook(SessionRunHook):
         self._global_step_tensor = _step_read("_GlobalStepWaiterHook")
 
     def before_run(self, run_context):
+        wait = LongWait()
         while not self._is_reached and self._wait_until_step > 0:
-            self._is_reached = run_context.session.run(self._global_step_tensor) >= self._wait_until_step
+            step = run_context.session.run(self._global_step_tensor)
+            self._is_reached = step >= self._wait_until_step
             if not self._is_reached:
-                time.sleep(0.5)
+                wait.sleep(0.5, "Still waiting for the other workers: they are at step %d, and this one begins at %d" %
+                           (step, self._wait_until_step))
 
 
 class FinalOpsHook(SessionRunHook):

@@ -10,6 +10,7 @@ import inspect
 
 from .. import logging, protos
 from ..framework import convert, dtypes, errors, ops
+from ..framework.long_wait import LongWait
 from ..framework.op_defs import raw
 from ..ops import control_flow, variables
 from . import coordinator, hooks as hooks_lib, queue_runner, saver as saver_lib, session_manager
@@ -336,11 +337,13 @@ class _RecoverableSession(_Layer):
         super().__init__(self._create())
 
     def _create(self):
+        wait = LongWait()
         while True:
             try:
                 return self._creator.create_session()
             except _PREEMPTION_ERRORS as e:
                 self._tell(e, "while a session was being created")
+                wait.tell("Still waiting for a session: %s" % e)
 
     @staticmethod
     def _tell(e, when):

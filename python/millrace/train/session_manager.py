@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import logging
 from ..framework import errors, ops
+from ..framework.long_wait import LongWait
 from ..framework.session import Session
 from . import checkpoints
 
@@ -64,13 +65,13 @@ class SessionManager:
         if filename:
             saver.restore(sess, filename)
             return sess, True
-        waited = 0
+        waited, wait = 0, LongWait()
         state = checkpoints.get_checkpoint_state(checkpoint_dir)
         while not state or not state.model_checkpoint_path:
             if not wait_for_checkpoint or waited >= max_wait_secs:
                 return sess, False
             logging.info("Waiting for checkpoint to be available.")
-            time.sleep(self._recovery_wait_secs)
+            wait.sleep(self._recovery_wait_secs, "Still waiting for a checkpoint in %s" % checkpoint_dir)
             waited += self._recovery_wait_secs
             state = checkpoints.get_checkpoint_state(checkpoint_dir)
         saver.restore(sess, state.model_checkpoint_path)
@@ -123,7 +124,7 @@ class SessionManager:
         """The others': waits until the chief has made the model ready."""
         if max_wait_secs is None:
             max_wait_secs = float("inf")
-        deadline = time.time() + max_wait_secs
+        deadline, wait = time.time() + max_wait_secs, LongWait()
         while True:
             sess = Session(master, graph=self._graph, config=config)
             ready = False
@@ -139,8 +140,9 @@ class SessionManager:
                 logging.warning("Ignoring: %s", e)
             if deadline - time.time() < self._recovery_wait_secs:
                 raise errors.DeadlineExceededError(None, None, "Session was not ready after waiting %d secs." % max_wait_secs)
-            logging.info("Waiting for model to be ready.  Ready_for_local_init_op:  %s, ready: %s", local_why, why)
-            time.sleep(self._recovery_wait_secs)
+            text = "Waiting for model to be ready.  Ready_for_local_init_op:  %s, ready: %s" % (local_why, why)
+            logging.info(text)
+            wait.sleep(self._recovery_wait_secs, "Still waiting for the chief to initialize or restore the model: " + text)
 
 
 def _name(op):
