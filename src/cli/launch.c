@@ -132,11 +132,12 @@ static void report_failure(mr_launcher *l, mr_launched *t, int code, const char 
         end_job(l, MR_LAUNCH_PORT_TAKEN);
         return;
     }
+    bool repeat = !t->port_taken && !mr_launch_lines_are_last(l, t);
     if (t->port_taken)
         mr_launch_say(l, "%s could not listen, because another process uses its port: the job ends", t->name);
     else
-        mr_launch_say(l, "%s %s before it began, so it is not restarted: the job ends; its last lines:", t->name, how);
-    if (!t->port_taken)
+        mr_launch_say(l, "%s %s before it began, so it is not restarted: the job ends%s", t->name, how, repeat ? "; its last lines:" : "");
+    if (repeat)
         mr_launch_repeat_lines(l, t);
     end_job(l, code);
 }

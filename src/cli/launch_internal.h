@@ -55,6 +55,7 @@ typedef struct mr_launcher {
     bool ending;
     int exit_code;
     int64_t began_ns, kill_at_ns, draw_at_ns;
+    int last_writer, n_in_a_row; /* the task that wrote the last line, and how many before it were its own */
     int name_width;
 } mr_launcher;
 
@@ -68,6 +69,8 @@ void mr_launch_forget(mr_launched *t);
 bool mr_launch_read(mr_launcher *l, mr_launched *t, int stream);
 /* Draws, when it is time to; when the next time is, in draw_at_ns. */
 void mr_launch_show(mr_launcher *l);
+/* Whether the last lines of a task are the last that were shown at all. */
+bool mr_launch_lines_are_last(const mr_launcher *l, const mr_launched *t);
 /* The last lines of a task, once more, behind a line of ours that says how it ended. */
 void mr_launch_repeat_lines(mr_launcher *l, const mr_launched *t);
 /* At the end: how workers fared with each other. */

@@ -193,12 +193,22 @@ typedef struct line_arg {
     int stream;
 } line_arg;
 
-static void keep_line(mr_launched *t, mr_sv line)
+static void keep_line(mr_launcher *l, mr_launched *t, mr_sv line)
 {
+    l->n_in_a_row = l->last_writer == t->number ? l->n_in_a_row + 1 : 1;
+    l->last_writer = t->number;
     mr_str *to = &t->last_lines[t->next_line];
     t->next_line = (t->next_line + 1) % MR_LAST_LINES;
     mr_str_clear(to);
     mr_str_append(to, line.p, line.n);
+}
+
+bool mr_launch_lines_are_last(const mr_launcher *l, const mr_launched *t)
+{
+    int n = 0;
+    for (int i = 0; i < MR_LAST_LINES; i++)
+        n += t->last_lines[i].n > 0;
+    return n == 0 || (l->last_writer == t->number && l->n_in_a_row >= n);
 }
 
 void mr_launch_repeat_lines(mr_launcher *l, const mr_launched *t)
@@ -220,7 +230,7 @@ static void take_line(void *arg, mr_sv line)
         a->t->agent_up = true;
         hear_text(a->l, (mr_sv){line.p + 1, line.n - 1});
     } else {
-        keep_line(a->t, line);
+        keep_line(a->l, a->t, line);
         mr_screen_line(a->l->screen, a->t->number, a->t->name, a->l->name_width, a->stream, line);
     }
 }

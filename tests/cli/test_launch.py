@@ -66,10 +66,19 @@ def test_launch_a_program_that_never_began_is_reported_once_and_not_restarted(t)
     check(r.out.count("life") <= 2, r.out)
     has_not(r.err, "restart 1")
     said = [l for l in r.err.splitlines() if l.startswith("millrace: ")]
-    check(len(said) == 1 and re.match(r"millrace: worker/\d ended with exit code 2 before it began, so it is not restarted: the job ends; "
-                                      r"its last lines:$", said[0]), r.err)
-    has(r.err.split(said[0])[1], "] usage: train --data FOLDER\n")
-    has(r.err.split(said[0])[1], "] error: --data is missing\n")
+    check(len(said) == 1 and re.match(r"millrace: worker/\d ended with exit code 2 before it began, so it is not restarted: the job ends",
+                                      said[0]), r.err)
+    around = r.err.split(said[0])[1 if said[0].endswith("; its last lines:") else 0]  # above it, unless others wrote meanwhile
+    has(around, "] usage: train --data FOLDER\n")
+    has(around, "] error: --data is missing\n")
+
+
+def test_launch_last_lines_of_a_program_that_never_began_are_shown_again_behind_those_of_others(t):
+    p = t.program('[ "$MILLRACE_TASK" = worker/1 ] && { while :; do echo noise; sleep 0.05; done; }\necho "the fault" >&2; sleep 0.5; exit 3\n')
+    r = t.run("launch", "--ps", "0", "--workers", "2", "--", p)
+    check(r.code == 3, "%d: %s" % (r.code, r.err))
+    has(r.err, "worker/0 ended with exit code 3 before it began, so it is not restarted: the job ends; its last lines:\n[worker/0] the fault\n")
+    check(r.err.count("the fault") == 2, r.err)
 
 
 def test_launch_a_killed_program_is_restarted_before_it_began(t):
