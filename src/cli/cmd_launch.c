@@ -34,7 +34,7 @@ static const mr_option options[] = {
     {"workers", MR_OPT_INT, &want.n_workers, "N", "tasks that run PROGRAM (default 1)"},
     {"hosts", MR_OPT_STRING, &want.hosts, "LIST", "run them on these hosts by ssh: a,b:2,user@c (b takes two in each round)"},
     {"hostfile", MR_OPT_STRING, &want.hostfile, "FILE", "the same, a host a line: b, b:2 or b slots=2"},
-    {"port", MR_OPT_INT, &want.port, "N", "the first of their ports (default: free ones; on other hosts 2222; of ranks by the number of the job)"},
+    {"port", MR_OPT_INT, &want.port, "N", "the first of their ports (default: free ones; 2222 on other hosts)"},
     {"env", MR_OPT_STRING, &env_names, "LIST", "variables that other hosts get too: NAME,NAME"},
     {"remote", MR_OPT_STRING, &remote, "PATH", "millrace on other hosts (default: where it is here)"},
     {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "simulated devices of tasks: worker/GPU:0=flops_per_s=2e11;worker:1/GPU:0=..."},
