@@ -1,4 +1,6 @@
 /* exec/config.c -- ConfigProto and RunOptions as far as a session cares. */
+#include <stdio.h>
+
 #include "base/memory.h"
 #include "exec/session.h"
 #include "passes/passes.h"
@@ -63,6 +65,7 @@ mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
     if (c->experimental) {
         const char *leader = c->experimental->collective_group_leader;
         out->order_collectives = c->experimental->collective_deterministic_sequential_execution;
+        snprintf(out->executor_type, sizeof out->executor_type, "%s", c->experimental->executor_type);
         if (strlen(leader) < sizeof out->group_leader) /* else it is no task's name */
             memcpy(out->group_leader, leader, strlen(leader) + 1);
     }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/trace.h"
+#include "run/executor_type.h"
 
 enum { FULL_TRACE = 3 };
 
@@ -29,6 +30,7 @@ static void unlock_graph(mr_direct *s) MR_NO_TSA
 static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool partial,
                                mr_program **out)
 {
+    MR_TRY(mr_executor_type_check(mr_sv_of(s->env.config.executor_type)));
     mr_status *st = NULL;
     mr_graph **parts = mr_new_array(mr_graph *, s->env.n_devices);
     mr_prepare_options o = mr_env_prepare_options(&s->env);

@@ -39,6 +39,7 @@ typedef struct mr_session_config {
                                                until the session is made */
     int placement_period;      /* above 0: by cost, and chosen anew after so many steps */
     bool order_collectives;    /* collective_deterministic_sequential_execution */
+    char executor_type[64];    /* checked when a run needs an executor; what is longer is cut */
     char group_leader[160];    /* collective_group_leader: the task that leads collectives; "": the server's choice */
 } mr_session_config;
 /* INVALID_ARGUMENT when the bytes are not a ConfigProto. */

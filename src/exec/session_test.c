@@ -93,6 +93,31 @@ MR_TEST(session_feeds_and_fetches)
     end(&b);
 }
 
+/* As in TensorFlow it is the first run that needs an executor. */
+MR_TEST(session_refuses_an_unknown_executor_type)
+{
+    for (int i = 0; i < 3; i++) {
+        bench b;
+        float got = 0;
+        begin(&b);
+        Tensorflow__ConfigProto c = TENSORFLOW__CONFIG_PROTO__INIT;
+        Tensorflow__ConfigProto__Experimental e = TENSORFLOW__CONFIG_PROTO__EXPERIMENTAL__INIT;
+        mr_str bytes = {0};
+        e.executor_type = i == 0 ? "UNKNOWN" : i == 1 ? "DEFAULT" : "SINGLE_THREADED_EXECUTOR";
+        c.experimental = &e;
+        MR_CHECK_OK(mr_message_pack(&c.base, &bytes));
+        MR_CHECK_OK(mr_session_config_parse(mr_str_view(&bytes), &b.config));
+        mr_out one = mr_const_f32(&b.s, 1);
+        mr_status *st = run1(&b, MR_NO_OUT, 0, one, &got);
+        if (i == 0)
+            MR_CHECK_ERR(st, MR_NOT_FOUND, "No executor factory registered for the given executor type: UNKNOWN");
+        else
+            MR_CHECK_OK(st);
+        mr_str_deinit(&bytes);
+        end(&b);
+    }
+}
+
 MR_TEST(session_sees_nodes_added_later)
 {
     bench b;

@@ -56,3 +56,28 @@ MR_TEST(tensor_array_passes_only_a_scalar_flow_on)
                           mr_grig_i32(&r, 5), flow),
                   "flow_in must be a scalar, not of shape [2]");
 }
+
+/* The gradient of a split has as many parts as it made, though the array has grown since. */
+MR_TEST(tensor_array_gradient_of_a_split_leaves_later_elements_out)
+{
+    mr_grig r;
+    mr_grig_init(&r);
+    mr_scope *s = &r.b.s;
+    mr_attr type = mr_a_type(MR_INT32);
+    mr_out ta = mr_emit_with(s, "TensorArrayV3", MR_ATTRS({"dtype", type}, {"dynamic_size", mr_a_bool(true)}), mr_grig_i32(&r, 2));
+    mr_out lengths = mr_const(s, mr_tensor_vector_i64(2, (int64_t[]){1, 2}));
+    mr_out flow = mr_emit(s, "TensorArraySplitV3", ta, mr_const_vec_i32(s, 3, (int32_t[]){1, 2, 3}), lengths, mr_nth(ta, 1));
+    flow = mr_emit(s, "TensorArrayWriteV3", ta, mr_grig_i32(&r, 2), mr_const_vec_i32(s, 1, (int32_t[]){9}), flow);
+    mr_out g = mr_emit_with(s, "TensorArrayGradV3", MR_ATTRS({"source", mr_a_str("g")}), ta, flow);
+    flow = mr_emit(s, "TensorArrayWriteV3", g, mr_grig_i32(&r, 0), mr_const_vec_i32(s, 1, (int32_t[]){5}), mr_nth(g, 1));
+    mr_out all = mr_emit_with(s, "TensorArrayConcatV3", MR_ATTRS({"dtype", type}), g, flow);
+    mr_tensor *out[2];
+    MR_CHECK_OK(mr_scope_status(s));
+    MR_CHECK_OK(mr_grig_run(&r, (mr_out[]){all, mr_nth(all, 1)}, 2, out));
+    MR_CHECK_INT(out[0]->n, 3);
+    MR_CHECK_INT(MR_DATA(int32_t, out[0])[0], 5);
+    MR_CHECK_INT(out[1]->n, 2);
+    mr_tensor_unref(out[0]);
+    mr_tensor_unref(out[1]);
+    mr_grig_deinit(&r);
+}

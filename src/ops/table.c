@@ -32,6 +32,7 @@ static void hand_over(void)
 {
     mr_registry_set_builtin(builtin, MR_COUNT(builtin));
     mr_infer_set_evaluator(evaluate);
+    mr_variant_register_numbers();
     mr_variant_register(&mr_list_type);
     mr_variant_register(&mr_iterator_place_type);
 }

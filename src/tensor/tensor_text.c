@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "tensor/variant.h"
 
 /* ---- one element ----------------------------------------------------------------------------- */
 
@@ -77,7 +78,12 @@ static void print_handle(mr_str *out, const mr_handle *h)
 
 static void print_variant(mr_str *out, const mr_object *o)
 {
-    mr_str_printf(out, "Variant<type: %s>", o ? o->type->name : "[empty]");
+    mr_str number = {0};
+    mr_str_printf(out, "Variant<type: %s", o ? o->type->name : "[empty]");
+    if (mr_variant_print_number(o, &number))
+        mr_str_printf(out, " value: %s", mr_str_z(&number));
+    mr_str_appendc(out, '>');
+    mr_str_deinit(&number);
 }
 
 /* 4 exponent and 3 mantissa bits; no infinities, only the last pattern is a NaN. */

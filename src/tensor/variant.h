@@ -26,6 +26,9 @@ mr_status *mr_variant_tensor(mr_object *o, mr_tensor **out);
 
 /* Makes a type known to mr_variant_decode, by its name; once, at start. */
 void mr_variant_register(const mr_object_type *type);
+/* The types of single numbers that TensorFlow registers: "int", "float", "double", "bool". */
+void mr_variant_register_numbers(void);
+bool mr_variant_print_number(const mr_object *o, mr_str *out); /* false: it is something else */
 /* VariantTensorDataProto both ways; o must not be NULL. */
 mr_status *mr_variant_encode(const mr_object *o, mr_str *out);
 mr_status *mr_variant_decode(mr_sv bytes, mr_object **out);

@@ -100,17 +100,15 @@ static void start(mr_run *r, mr_collective_call *c, mr_status *st)
     how->start(how, r, c);
 }
 
-/* The shape that the node declares is that of the result. */
+/* The shape that the node declares is that of the result.  Not of CollectiveGather: TensorFlow's front end says [0] there,
+ * and its kernel does not look at it. */
 static mr_status *check_declared(const mr_run *r, const mr_collective_call *c)
 {
-    const mr_pshape *want = ((state *)r->state)->shape;
+    const mr_pshape *want = c->kind == MR_GATHER ? NULL : ((state *)r->state)->shape;
     const mr_tensor *t = c->in;
-    int64_t rows = t->rank ? t->dims[0] : 0;
     bool same = !want || want->rank < 0 || want->rank == t->rank;
-    if (c->kind == MR_GATHER && !mr_i64_mul(rows, c->group_size, &rows))
-        same = false;
     for (int d = 0; same && want && d < want->rank; d++)
-        same = want->dims[d] < 0 || want->dims[d] == (d == 0 ? rows : t->dims[d]);
+        same = want->dims[d] < 0 || want->dims[d] == t->dims[d];
     return same ? NULL
                 : mr_invalid("Declared shape of op %s does not match shape of input: %s and %s",
                              r->node->name, MR_PSHAPE_TEXT(want), MR_TENSOR_SHAPE(t));
@@ -161,6 +159,21 @@ static mr_status *unknown_rows(mr_infer *c)
     if (in->rank >= 1)
         c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, -1),
                                     mr_infer_sub(c, in, 1, MR_MAX_RANK));
+    return NULL;
+}
+
+/* The rows of all members, whatever is declared. */
+static mr_status *gather_shape(mr_infer *c)
+{
+    const mr_pshape *in;
+    int64_t members, rows;
+    MR_TRY(mr_node_get_int(c->node, "group_size", &members));
+    MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &in));
+    if (in->rank < 0)
+        return NULL;
+    if (in->dims[0] < 0 || !mr_i64_mul(in->dims[0], members, &rows))
+        rows = -1;
+    c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, rows), mr_infer_sub(c, in, 1, MR_MAX_RANK));
     return NULL;
 }
 
@@ -215,9 +228,9 @@ MR_OP(CollectiveGather,
     .doc      = "the tensors of all members of a group, one behind the other",
     .sig      = "input: T -> data: T",
     .attrs    = "T: " OLD_NUMBERS "; " GROUP "shape: shape; " HINT,
-    .shape    = mr_shape_from_attr, COMMON(run_with_input, init_gather),
-    .examples = MR_EXAMPLES(ONE "shape=[2]: [1, 2] -> [1, 2]",
-                            ONE "T=float shape=?: 1 -> !INVALID_ARGUMENT at least one dimension"));
+    .shape    = gather_shape, COMMON(run_with_input, init_gather),
+    .examples = MR_EXAMPLES(ONE "shape=[2]: [1, 2] -> [1, 2]", ONE "T=float shape=[0]: [1, 2] -> [1, 2]",
+                            ONE "T=float shape=?: 1 -> !INVALID_ARGUMENT at least rank 1"));
 MR_OP(CollectiveGatherV2,
     .doc      = "CollectiveGather in a group that inputs tell",
     .sig      = "input: T, " IN_V2 ORDER " -> data: T",

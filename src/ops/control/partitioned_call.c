@@ -4,12 +4,16 @@
  * kernel. SymbolicGradient is handed on under its own name; exec/function.c derives the function it
  * means.  The gradient of a call is made by graph/gradient_call.c. */
 #include "graph/infer.h"
+#include "run/executor_type.h"
 #include "run/run.h"
 
 static void run_call(mr_run *r)
 {
     const mr_func_ref *f = NULL;
+    const mr_attr *type = mr_node_attr(r->node, "executor_type");
     mr_status *st = mr_node_get_func(r->node, "f", &f);
+    if (!st && type && type->kind == MR_ATTR_STRING)
+        st = mr_executor_type_check(type->s);
     if (st)
         mr_run_done(r, st);
     else

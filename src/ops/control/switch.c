@@ -73,8 +73,9 @@ static mr_status *ref_select_shape(mr_infer *c)
     const mr_pshape *s;
     MR_TRY(mr_infer_rank(c, c->in[0], 0, &s));
     s = c->in[1];
-    for (int i = 2; i < c->n_in; i++)
-        s = mr_pshape_relax(c->arena, s, c->in[i]);
+    for (int i = 1; i < c->n_in; i++) /* known only if all are and agree, as in TensorFlow */
+        if (!mr_pshape_full(c->in[i]) || !mr_pshape_eq(c->in[i], s))
+            s = &mr_pshape_unknown;
     c->out[0] = s;
     return NULL;
 }

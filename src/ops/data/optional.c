@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
+#include "ops/state/update.h"
 #include "tensor/variant.h"
 
 typedef struct optional {
@@ -48,8 +49,26 @@ static mr_status *zeros_like(const mr_object *o, mr_allocator *a, mr_object **ou
     return st;
 }
 
+static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)
+{
+    const optional *p = (const optional *)x, *q = (const optional *)y;
+    if ((p->n == 0) != (q->n == 0))
+        return mr_invalid("Cannot add optionals because one has a value and the other doesn't.");
+    if (p->n != q->n)
+        return mr_invalid("Cannot add optionals because they have different numbers of components (%d vs. %d).", p->n, q->n);
+    optional *z = new_optional(p->n, NULL);
+    mr_status *st = NULL;
+    for (int i = 0; !st && i < p->n; i++)
+        st = mr_update_sum(a, p->t[i], q->t[i], &z->t[i]);
+    if (st)
+        mr_object_unref(&z->base);
+    else
+        *out = &z->base;
+    return st;
+}
+
 static const mr_object_type optional_type = {.name = "tensorflow::data::Optional", .free = optional_free,
-                                             .zeros_like = zeros_like};
+                                             .zeros_like = zeros_like, .add = add};
 
 mr_status *mr_optional_give(mr_run *r, int n, mr_tensor *const *t)
 {
@@ -190,6 +209,7 @@ MR_OP(OptionalGetValue,
     .kernels = MR_KERNELS(MR_CPU_ANY(get_value)),
     .examples = MR_EXAMPLES(
         "o = OptionalFromValue: (float[1, 2], \"a\"); output_types=[float, string] output_shapes=[[?], []]: o -> [1, 2], \"a\"",
+        "o = OptionalFromValue: (float[1, 2]); a = AddN N=2: (o, o); output_types=[float] output_shapes=[[2]]: a -> [2, 4]",
         "o = OptionalNone; output_types=[float] output_shapes=[[]]: o -> !INVALID_ARGUMENT does not have a value",
         "o = OptionalFromValue: (1.5); output_types=[int32] output_shapes=[[]]: o -> !INVALID_ARGUMENT expected type",
         "o = OptionalFromValue: (1.5); output_types=[float] output_shapes=[[1]]: o -> !INVALID_ARGUMENT expected shape"));

@@ -237,21 +237,6 @@ static mr_status *zeros_of(mr_allocator *a, const mr_tensor *t, mr_tensor **out)
     return t->dtype == MR_VARIANT ? mr_variants_zeros_like(a, t, out) : mr_tensor_zeros(a, t->dtype, t->rank, t->dims, out);
 }
 
-static mr_status *sum_of(mr_allocator *a, const mr_tensor *x, const mr_tensor *y, mr_tensor **out)
-{
-    if (x->dtype == MR_VARIANT)
-        return mr_variants_add(a, x, y, out);
-    mr_update_loop *add = mr_update_find(MR_UPDATE_ADD, x->dtype);
-    if (!add)
-        return mr_error(MR_UNIMPLEMENTED, "Adding elements of type %s", mr_dtype_name(x->dtype));
-    if (!mr_tensor_same_shape(x, y))
-        return mr_invalid("Trying to add two tensors with incompatible element shapes. One is %s and the other is %s",
-                          MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
-    MR_TRY(mr_tensor_copy(a, x, out));
-    add((*out)->data, y->data, y->n);
-    return NULL;
-}
-
 static mr_status *list_zeros(const mr_object *o, mr_allocator *a, mr_object **out)
 {
     const mr_list *l = (const mr_list *)o;
@@ -288,7 +273,7 @@ static mr_status *list_add(const mr_object *ox, const mr_object *oy, mr_allocato
     for (int i = 0; i < x->e.n && !st; i++) {
         mr_tensor *tx = x->e.p[i], *ty = y->e.p[i];
         if (tx && ty)
-            st = sum_of(a, tx, ty, &z->e.p[i]);
+            st = mr_update_sum(a, tx, ty, &z->e.p[i]);
         else
             z->e.p[i] = mr_tensor_ref(tx ? tx : ty);
     }

@@ -25,6 +25,7 @@ typedef struct array {
     mr_dtype dtype;
     mr_pshape *element_shape;
     bool dynamic, clear_after_read, identical, is_grad;
+    int marked MR_GUARDED_BY(mu); /* elements that the last split or unpack wrote, of a gradient array: of its forward one; -1: none */
     struct array *forward; /* of a gradient array: owned reference, for the shapes of unwritten elements */
     bool closed MR_GUARDED_BY(mu);
     bool aggregated MR_GUARDED_BY(mu); /* some element was written more than once */
@@ -90,6 +91,7 @@ static array *array_new(const char *name, mr_dtype t, const mr_pshape *shape)
     a->name = mr_strdup(name);
     a->dtype = t;
     a->element_shape = copy_shape(shape);
+    a->marked = -1;
     return a;
 }
 
@@ -325,6 +327,8 @@ mr_status *mr_array_run_split(mr_run *r)
                                      "is not marked as dynamically resizeable",
                                      a->e.n, (long long)lengths->n)
                         : NULL;
+    if (!st && !a->is_grad)
+        a->marked = (int)MR_MIN(lengths->n, MAX_ELEMENTS);
     mr_unlock(&a->mu);
     if (!st)
         st = write_parts(r, a, v, lengths->n, NULL, MR_DATA(int64_t, lengths));
@@ -521,14 +525,21 @@ static mr_status *concat_nothing(mr_run *r)
     return stack_nothing(r, rest);
 }
 
+/* How many elements Concat and Pack read: all, but of a gradient array as many as were split or unpacked. */
+static int n_to_join(array *a)
+{
+    mr_lock(&a->mu);
+    int n = a->is_grad && a->marked >= 0 ? MR_MIN(a->marked, a->e.n) : a->e.n;
+    mr_unlock(&a->mu);
+    return n;
+}
+
 mr_status *mr_array_run_concat(mr_run *r)
 {
     array *a;
     parts p = {0};
     MR_TRY(find_to_read(r, &a));
-    mr_lock(&a->mu);
-    int n = a->e.n;
-    mr_unlock(&a->mu);
+    int n = n_to_join(a);
     mr_status *st = read_all(r, a, n, NULL, &p);
     if (!st)
         st = p.n ? join_parts(r, &p) : concat_nothing(r);
@@ -599,6 +610,7 @@ static mr_status *make_gradient(void *ctx, mr_object **out)
                                                f->name)
                     : f->closed ? closed_error(f)
                                 : resize_locked(a, f->e.n);
+    a->marked = f->marked;
     f->dynamic = false; /* the gradient's size is fixed from now on */
     mr_unlock(&f->mu);
     mr_unlock(&a->mu);
@@ -654,9 +666,7 @@ mr_status *mr_array_run_pack(mr_run *r)
     parts p = {0};
     MR_TRY(mr_node_get_shape(r->node, "element_shape", &asked));
     MR_TRY(find_to_read(r, &a));
-    mr_lock(&a->mu);
-    int n = a->e.n;
-    mr_unlock(&a->mu);
+    int n = n_to_join(a);
     mr_status *st = read_all(r, a, n, NULL, &p);
     if (!st)
         st = p.n ? stack_parts(r, &p) : stack_nothing(r, mr_pshape_full(asked) ? asked : a->element_shape);
@@ -678,6 +688,8 @@ mr_status *mr_array_run_unpack(mr_run *r)
                         ? mr_invalid("Input value must have first dimension equal to the array size (%lld vs. %d)",
                                      (long long)v->dims[0], a->e.n)
                         : NULL;
+    if (!st && !a->is_grad)
+        a->marked = (int)MR_MIN(v->dims[0], MAX_ELEMENTS);
     mr_unlock(&a->mu);
     if (!st)
         st = write_parts(r, a, v, v->dims[0], NULL, NULL);

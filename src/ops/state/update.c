@@ -3,6 +3,7 @@
 
 #include "base/simd.h"
 #include "run/accel.h"
+#include "tensor/variant.h"
 
 #define LOOP(E, name, number, S, C, fn, EXPR) CLONED(, name, S, C, fn, EXPR)
 #define HOT_LOOP(E, name, number, S, C, fn, EXPR) CLONED(MR_CLONES, name, S, C, fn, EXPR)
@@ -69,6 +70,24 @@ mr_status *mr_update_run(mr_run *r, mr_update_kind kind, mr_update_loop *loop, m
         return mr_accel_launch(r, kind == MR_UPDATE_ADD ? "each_add" : "each_sub", dst->n,
                                MR_ACCEL(MR_AI(dst->n), MR_AT(dst), MR_AT(dst), MR_AT(src)));
     loop(dst->data, src->data, dst->n);
+    return NULL;
+}
+
+mr_status *mr_update_sum(mr_allocator *a, const mr_tensor *x, const mr_tensor *y, mr_tensor **out)
+{
+    if (x->dtype != y->dtype)
+        return mr_invalid("Trying to add two tensors with incompatible element types. One is %s and the other is %s",
+                          mr_dtype_name(x->dtype), mr_dtype_name(y->dtype));
+    if (x->dtype == MR_VARIANT)
+        return mr_variants_add(a, x, y, out);
+    mr_update_loop *add = mr_update_find(MR_UPDATE_ADD, x->dtype);
+    if (!add)
+        return mr_error(MR_UNIMPLEMENTED, "Adding elements of type %s", mr_dtype_name(x->dtype));
+    if (!mr_tensor_same_shape(x, y))
+        return mr_invalid("Trying to add two tensors with incompatible element shapes. One is %s and the other is %s",
+                          MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
+    MR_TRY(mr_tensor_copy(a, x, out));
+    add((*out)->data, y->data, y->n);
     return NULL;
 }
 

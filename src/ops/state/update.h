@@ -25,6 +25,9 @@ mr_status *mr_update_check(mr_update_kind kind, const mr_tensor *src);
 /* dst = dst OP src, of one shape, by that loop, or by the device of the run. */
 mr_status *mr_update_run(mr_run *r, mr_update_kind kind, mr_update_loop *loop, mr_tensor *dst, const mr_tensor *src);
 
+/* x + y as a new tensor, of one type and shape; variants by what they hold. */
+mr_status *mr_update_sum(mr_allocator *a, const mr_tensor *x, const mr_tensor *y, mr_tensor **out);
+
 /* Runs change_locked(r, v, kind) with the lock of the variable that input 0 is (a reference, which output 0 then is too) or
  * names (a resource). */
 mr_status *mr_update_variable(mr_run *r, mr_update_kind kind, mr_status *(*change_locked)(mr_run *r, mr_variable *v, mr_update_kind kind));
