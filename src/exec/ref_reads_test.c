@@ -1,7 +1,7 @@
 /* exec/ref_reads_test.c -- what nodes see of ref variables that the same step updates.
  *
- * In graphs of TensorFlow's front end one Identity reads a variable for all its users; those that run after an update see
- * the new value. */
+ * In graphs of TensorFlow's front end one Identity reads a variable for all its users; those that run after an update
+ * see the new value. */
 #include "exec/gradient_rig_test.h"
 
 typedef struct bench {

@@ -7,9 +7,9 @@
  *
  * Graphs of TensorFlow's own front end, which has one Identity for each variable, count on it.  Here a value once read
  * never changes (run/variable.h), which keeps torn values, data races and aliases out of kernels.  This pass
- * gives such a node what it would see: wherever edges of the graph order an update of the variable before a node and not
- * before the read that the node takes its value from, the node gets a read of its own, which waits for all that
- * the node waits for.  Where the graph orders nothing, TensorFlow gives either value, and we that of the first read.
+ * gives such a node what it would see: wherever edges of the graph order an update of the variable before a node and
+ * not before the read that the node takes its value from, the node gets a read of its own, which waits for all that the
+ * node waits for.  Where the graph orders nothing, TensorFlow gives either value, and we that of the first read.
  *
  * Values are followed through nodes that hand on the memory of their input: Identity and its like, changes of shape, a
  * Switch, and an Enter of a loop's constant.  A node on another device than the variable keeps what it was sent: there
@@ -21,7 +21,8 @@
 
 enum { MAX_CHAIN = 64 };
 
-/* How a value of a variable comes to a node: nodes[0] reads it through the reference `ref`, the last is read by the node. */
+/* How a value of a variable comes to a node: nodes[0] reads it through the reference `ref`, the last is read by the
+ * node. */
 typedef struct chain {
     mr_node *nodes[MAX_CHAIN];
     int n;
@@ -75,7 +76,8 @@ static bool hands_on(const mr_node *n)
 static const mr_node *variable_of(mr_out ref)
 {
     while (ref.node && ref.node->n_in > 0 && mr_dtype_is_ref(ref.node->in_types[0])) {
-        if (mr_node_is(ref.node, "RefMerge") || mr_node_is(ref.node, "RefSelect") || mr_node_is(ref.node, "RefNextIteration"))
+        if (mr_node_is(ref.node, "RefMerge") || mr_node_is(ref.node, "RefSelect") ||
+            mr_node_is(ref.node, "RefNextIteration"))
             return NULL;
         ref = ref.node->in[0];
     }
@@ -97,8 +99,9 @@ static mr_sv container_name(const mr_node *n)
 /* Two nodes may lead to one variable, by its name. */
 static bool same_variable(const mr_node *a, const mr_node *b)
 {
-    return a && b && (a == b || (mr_sv_eq(resource_name(a), resource_name(b)) && mr_sv_eq(container_name(a), container_name(b)) &&
-                                 !mr_node_is(a, "TemporaryVariable") && !mr_node_is(b, "TemporaryVariable")));
+    return a && b &&
+           (a == b || (mr_sv_eq(resource_name(a), resource_name(b)) && mr_sv_eq(container_name(a), container_name(b)) &&
+                       !mr_node_is(a, "TemporaryVariable") && !mr_node_is(b, "TemporaryVariable")));
 }
 
 static bool find_chain(mr_out value, chain *out)
@@ -171,8 +174,8 @@ static bool in_loop(const reader *w, const mr_node *n)
 
 /* ---- another read ---- */
 
-static mr_status *add_node(reader *w, const char *op, const mr_node *like, const mr_out *in, int n_in, const char *placed,
-                           mr_node **out)
+static mr_status *add_node(reader *w, const char *op, const mr_node *like, const mr_out *in, int n_in,
+                           const char *placed, mr_node **out)
 {
     char *name = mr_printf("%s/again", like->name);
     mr_node_builder *b = mr_node_begin(w->g, op, mr_graph_unique_name(w->g, name));
@@ -208,8 +211,8 @@ static bool same_device(const mr_node *a, const mr_node *b)
 static bool on_cpu(const mr_node *n) { return !n->placed || strstr(n->placed, "/device:CPU:"); }
 
 /* Input i of user, which c leads to, is read again behind all that user waits for on its device, and behind the update.
- * What cannot be repeated inside of a loop (a change of shape outside of it, a reference on a device without RefEnter) is
- * left as it is. */
+ * What cannot be repeated inside of a loop (a change of shape outside of it, a reference on a device without RefEnter)
+ * is left as it is. */
 static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c)
 {
     mr_out value = c->ref, old = user->in[i];
@@ -240,7 +243,8 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c)
         if (changes_shape(c->nodes[k])) {
             mr_node *again;
             mr_out in[2] = {value, c->nodes[k]->n_in > 1 ? c->nodes[k]->in[1] : MR_NO_OUT};
-            MR_TRY(add_node(w, c->nodes[k]->def->name, c->nodes[k], in, MR_MIN(c->nodes[k]->n_in, 2), c->nodes[k]->placed, &again));
+            MR_TRY(add_node(w, c->nodes[k]->def->name, c->nodes[k], in, MR_MIN(c->nodes[k]->n_in, 2),
+                            c->nodes[k]->placed, &again));
             value = (mr_out){again, 0};
         }
     return mr_node_set_input(user, i, value);
@@ -257,7 +261,8 @@ static mr_status *refresh(reader *w, mr_node *update, const mr_node *v, bool aro
         for (int i = 0; i < user->n_in; i++) {
             chain c;
             if (mr_dtype_is_ref(user->in_types[i]) || !find_chain(user->in[i], &c) || is_reached(w, c.nodes[0]) ||
-                !same_variable(variable_of(c.ref), v) || !same_device(user, c.nodes[0]) || (around && in_loop(w, c.nodes[0])))
+                !same_variable(variable_of(c.ref), v) || !same_device(user, c.nodes[0]) ||
+                (around && in_loop(w, c.nodes[0])))
                 continue;
             MR_TRY(read_again(w, user, i, &c));
         }

@@ -1,4 +1,5 @@
-/* run/executor_type.h -- the names that TensorFlow has for kinds of executors.  Here there is one, which serves for all. */
+/* run/executor_type.h -- the names that TensorFlow has for kinds of executors.  Here there is one, which serves for
+ * all. */
 #ifndef MR_RUN_EXECUTOR_TYPE_H
 #define MR_RUN_EXECUTOR_TYPE_H
 
@@ -10,8 +11,10 @@ static inline mr_status *mr_executor_type_check(mr_sv name)
 {
     if (name.n == 0 || mr_sv_is(name, "DEFAULT") || mr_sv_is(name, "SINGLE_THREADED_EXECUTOR"))
         return NULL;
-    return mr_error(MR_NOT_FOUND, "No executor factory registered for the given executor type: %.*s Registered factories are "
-                                  "{DEFAULT, SINGLE_THREADED_EXECUTOR}.", MR_SV_ARG(name));
+    return mr_error(MR_NOT_FOUND,
+                    "No executor factory registered for the given executor type: %.*s Registered factories are "
+                    "{DEFAULT, SINGLE_THREADED_EXECUTOR}.",
+                    MR_SV_ARG(name));
 }
 
 #endif

@@ -12,8 +12,8 @@ MR_TEST(list_of_another_type_may_come_out_of_a_loop)
     mr_node *merge;
     mr_ops_register();
     mr_scope_init(&s, g, "");
-    mr_out l = mr_emit_with(&s, "EmptyTensorList", MR_ATTRS({"element_dtype", mr_a_type(MR_INT32)}), mr_const_i32(&s, -1),
-                            mr_const_i32(&s, -1));
+    mr_out l = mr_emit_with(&s, "EmptyTensorList", MR_ATTRS({"element_dtype", mr_a_type(MR_INT32)}),
+                            mr_const_i32(&s, -1), mr_const_i32(&s, -1));
     mr_out enter = mr_emit_with(&s, "Enter", MR_ATTRS({"frame_name", mr_a_str("f")}), l);
     mr_node_builder *b = mr_node_begin(g, "Merge", "merge");
     mr_nb_input_list(b, &enter, 1);

@@ -11,12 +11,15 @@ static void check_lookup(const char *table, const mr_pshape *keys, const char *f
     mr_ops_register();
     mr_scope_init(&s, g, "");
     const mr_pshape *value = mr_pshape_vector(&g->arena, 3);
-    mr_named_attr attrs[] = {{"key_dtype", mr_a_type(MR_INT64)}, {"value_dtype", mr_a_type(MR_FLOAT)}, {"value_shape", mr_a_shape(value)}};
+    mr_named_attr attrs[] = {
+        {"key_dtype", mr_a_type(MR_INT64)}, {"value_dtype", mr_a_type(MR_FLOAT)}, {"value_shape", mr_a_shape(value)}};
     mr_named_attr out[] = {{"Tkeys", mr_a_type(MR_INT64)}, {"Tvalues", mr_a_type(MR_FLOAT)}};
     bool dense = strstr(table, "Dense") != NULL;
     mr_out key = mr_const_i64(&s, 0), other = mr_const_i64(&s, 1);
-    mr_out h = mr_emit_n(&s, table, attrs, strstr(table, "Tensors") || dense ? 3 : 2, (mr_out[]){key, other}, dense ? 2 : 0);
-    mr_out values = mr_emit(&s, "LookupTableFindV2", h, mr_placeholder(&s, MR_INT64, "keys", keys), mr_const_f32(&s, 0));
+    mr_out h =
+        mr_emit_n(&s, table, attrs, strstr(table, "Tensors") || dense ? 3 : 2, (mr_out[]){key, other}, dense ? 2 : 0);
+    mr_out values =
+        mr_emit(&s, "LookupTableFindV2", h, mr_placeholder(&s, MR_INT64, "keys", keys), mr_const_f32(&s, 0));
     mr_out all = mr_emit_n(&s, "LookupTableExportV2", out, 2, &h, 1);
     MR_CHECK_OK(mr_scope_status(&s));
     MR_CHECK_STR(MR_PSHAPE_TEXT(mr_out_shape(values)), found);
