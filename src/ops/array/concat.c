@@ -249,18 +249,28 @@ MR_OP(ConcatV2,
 
 /* ---- ConcatOffset ---- */
 
+static mr_status *shapes_differ(int64_t axis, int i, const mr_tensor *t, const mr_tensor *first)
+{
+    mr_str text = {0};
+    mr_str_printf(&text, "All dimensions except %lld must match. Input %d has shape [", (long long)axis, i);
+    mr_tensor_summarize(t, 10, &text);
+    mr_str_appendz(&text, "] and doesn't match input 0 with shape [");
+    mr_tensor_summarize(first, 10, &text);
+    mr_status *st = mr_invalid("%s].", mr_str_z(&text));
+    mr_str_deinit(&text);
+    return st;
+}
+
 static mr_status *check_offset_shapes(mr_run *r, int64_t axis, const mr_tensor *first)
 {
     for (int i = 1; i < r->n_in; i++) {
         const mr_tensor *t = mr_in(r, i);
-        if (t->rank != 1 || t->n != first->n)
-            return mr_invalid("input %d should contain %lld elements, but got shape %s", i - 1,
-                              (long long)first->n, MR_TENSOR_SHAPE(t));
+        if (t->n != first->n)
+            return mr_invalid("input %d should contain %lld elements, but got %lld", i - 1, (long long)first->n,
+                              (long long)t->n);
         for (int64_t d = 0; d < t->n; d++)
             if (d != axis && mr_tensor_int_at(t, d) != mr_tensor_int_at(first, d))
-                return mr_invalid("All dimensions except %lld must match. Input %d and input 0 "
-                                  "differ in dimension %lld",
-                                  (long long)axis, i - 1, (long long)d);
+                return shapes_differ(axis, i - 1, t, first);
     }
     return NULL;
 }
@@ -270,10 +280,11 @@ static mr_status *run_concat_offset(mr_run *r)
     const mr_tensor *first = mr_in(r, 1), *dim = mr_in(r, 0);
     int64_t at = 0;
     if (dim->rank > 1 || dim->n != 1) /* what Concat takes, its gradient takes too */
-        return mr_invalid("concat_dim must be a scalar, got shape %s", MR_TENSOR_SHAPE(dim));
+        return mr_invalid("Concat dim tensor should be a scalar integer, but got shape %s", MR_TENSOR_SHAPE(dim));
     int64_t axis = mr_tensor_int_at(dim, 0);
-    if (first->rank != 1)
-        return mr_invalid("input 0 should be a vector, but has shape %s", MR_TENSOR_SHAPE(first));
+    for (int i = 1; i < r->n_in; i++)
+        if (mr_in(r, i)->rank != 1)
+            return mr_invalid("input %d should be a vector, but got shape %s", i, MR_TENSOR_SHAPE(mr_in(r, i)));
     if (axis < -first->n || axis >= first->n)
         return mr_invalid("Concat dim is out of range: %lld vs. %lld", (long long)axis,
                           (long long)first->n);
@@ -294,7 +305,7 @@ static mr_status *run_concat_offset(mr_run *r)
 static mr_status *concat_offset_shape(mr_infer *c)
 {
     for (int i = 0; i < c->n_out; i++)
-        MR_TRY(mr_infer_rank(c, c->in[i + 1], 1, &c->out[i]));
+        c->out[i] = c->in[i + 1];
     return NULL;
 }
 

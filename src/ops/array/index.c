@@ -172,6 +172,8 @@ mr_status *mr_infer_scatter_nd(mr_infer *c, const mr_pshape *indices, const mr_p
 mr_status *mr_scatter_nd_check(const mr_tensor *indices, const mr_tensor *updates, int rank, const int64_t *dims)
 {
     int lead = indices->rank - 1;
+    if (rank < 1)
+        return mr_invalid("Output must be at least 1-D, got shape: %s", MR_SHAPE_TEXT(rank, dims));
     if (lead < 0)
         return mr_invalid("Indices shape must have rank at least one. Found:%s", MR_TENSOR_SHAPE(indices));
     if (updates->rank < 1)

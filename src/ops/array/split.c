@@ -41,7 +41,9 @@ static mr_status *bad_split_axis(int64_t axis, int rank)
 static mr_status *split_axis(const mr_run *r, int in, int rank, int *out)
 {
     int64_t axis = 0;
-    MR_TRY(mr_in_scalar_int(r, in, "split_dim", &axis));
+    if (mr_in(r, in)->n != 1)
+        return mr_invalid("split_dim_tensor must have exactly one element.");
+    axis = mr_tensor_int_at(mr_in(r, in), 0);
     if (axis < -rank || axis >= rank)
         return bad_split_axis(axis, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);

@@ -212,27 +212,31 @@ mr_status *mr_segments_output(mr_run *r, int i, const mr_tensor *data, int lead,
     return mr_run_output(r, i, shape.rank, shape.dims, out);
 }
 
+/* The last id, or *segments where it is not negative, says how many there are: whatever is larger, or falls, is an error
+ * in the order in which TensorFlow finds it. */
 mr_status *mr_segments_sorted(const mr_tensor *ids, int64_t *segments)
 {
-    int64_t before = 0;
     if (ids->rank != 1)
         return mr_invalid("segment_ids should be a vector.");
-    for (int64_t i = 0; i < ids->n; i++) {
-        int64_t id = mr_tensor_int_at(ids, i);
-        if (id < 0)
-            return mr_invalid("segment ids must be >= 0");
-        if (id < before)
-            return mr_invalid("segment ids are not increasing");
-        if (*segments >= 0 && id >= *segments)
-            return mr_invalid("segment_ids[%lld] = %lld is out of range [0, %lld): segment ids "
-                              "must be < num_segments",
-                              (long long)i, (long long)id, (long long)*segments);
-        if (id == INT64_MAX)
-            return mr_invalid("segment id %lld is too large", (long long)id);
-        before = id;
-    }
+    int64_t last = ids->n > 0 ? mr_tensor_int_at(ids, ids->n - 1) : -1;
+    if (last == INT64_MAX)
+        return mr_invalid("segment id %lld is too large", (long long)last);
+    if (*segments >= 0 && last >= *segments)
+        return mr_invalid("segment ids must be < num_segments");
     if (*segments < 0)
-        *segments = ids->n > 0 ? before + 1 : 0;
+        *segments = last + 1;
+    if (*segments < 0 || (*segments == 0 && ids->n > 0))
+        return mr_invalid("segment ids must be >= 0");
+    for (int64_t i = 0; i < ids->n; i++) { /* a run of equal ids is looked at once its end is found */
+        int64_t id = mr_tensor_int_at(ids, i), next = i + 1 < ids->n ? mr_tensor_int_at(ids, i + 1) : INT64_MAX;
+        if (next == id)
+            continue;
+        if (next < id)
+            return mr_invalid("segment ids are not increasing");
+        if (id < 0 || id >= *segments)
+            return mr_invalid("Segment id %lld out of range [0, %lld), possibly because 'segment_ids' input is not sorted.",
+                              (long long)id, (long long)*segments);
+    }
     return NULL;
 }
 

@@ -20,9 +20,7 @@ static mr_status *join(mr_run *r, mr_segments s)
     if (s.ids->rank != 1)
         return mr_invalid("segment_ids should be a vector.");
     if (s.ids->n != s.data->dims[0])
-        return mr_invalid(
-            "segment_ids should be the same size as dimension 0 of input: %lld and %lld",
-            (long long)s.ids->n, (long long)s.data->dims[0]);
+        return mr_invalid("segment_ids should be the same size as dimension 0 of input.");
     MR_TRY(mr_segments_sorted(s.ids, &segments));
     MR_TRY(mr_segments_output(r, 0, s.data, 1, segments, &out));
     return mr_segments_join(r, &s, out);
@@ -128,7 +126,10 @@ MR_OP(SegmentSum,
         "[1+1i, 2-1i], int32[0, 0] -> [3]", "shape(0,2), int32 shape(0) -> shape(0,2)", "T=qint8: [1, -3], int32[0, 0] -> [-2]",
         "fill(1, 3,600), int32[0, 0, 0] -> fill(3, 1,600)",
         "[1, 2], int32[1, 0] -> !INVALID_ARGUMENT segment ids are not increasing",
-        "[1, 2], int32[-1, 0] -> !INVALID_ARGUMENT segment ids must be >= 0",
+        "[1, 2], int32[-1, 0] -> !INVALID_ARGUMENT Segment id -1 out of range [0, 1), possibly because 'segment_ids' input is not sorted.",
+        "[1, 2, 3], int32[0, 1, 0] -> !INVALID_ARGUMENT segment ids are not increasing",
+        "[1, 2, 3, 4], int32[0, 1, 2, 0] -> !INVALID_ARGUMENT Segment id 1 out of range [0, 1), possibly because 'segment_ids' input is not sorted.",
+        "[1, 2], int32[0, -1] -> !INVALID_ARGUMENT segment ids must be >= 0",
         "[1, 2], int32[0] -> !INVALID_ARGUMENT segment_ids should be the same size as dimension 0 of input",
         "1, int32[0] -> !INVALID_ARGUMENT at least rank 1"));
 
@@ -178,7 +179,7 @@ MR_OP(SegmentMax,
 MR_OP(SegmentSumV2, .doc = "sums of the rows of each segment", SORTED_V2(ALL_NUMBERS),
     .kernels  = MR_KERNELS(MR_CPU_ONE(segment_sum, MR_NUMBERS) MR_CPU_ONE(segment_sum, MR_ALL_CODES)),
     .examples = MR_EXAMPLES("[[1, 2], [3, 4]], int32[1, 1], 3 -> [[0, 0], [4, 6], [0, 0]]", "[1], int64[0], 1 -> [1]",
-                            "[1], int32[1], 1 -> !INVALID_ARGUMENT segment_ids[0] = 1 is out of range [0, 1)",
+                            "[1], int32[1], 1 -> !INVALID_ARGUMENT segment ids must be < num_segments",
                             "[1], int32[0], -1 -> !INVALID_ARGUMENT Dimension size, given by scalar input 2, must be non-negative but is -1"));
 MR_OP(SegmentProdV2, .doc = "products of the rows of each segment; 1 where there are none", SORTED_V2(ALL_NUMBERS),
     .kernels  = MR_KERNELS(MR_CPU_ONE(segment_prod, MR_NUMBERS) MR_CPU_ONE(segment_prod, MR_ALL_CODES)),

@@ -35,7 +35,7 @@ static mr_status *join(mr_run *r, mr_segment_scale scale)
     MR_TRY(mr_segments_sorted(ids, &segments));
     for (int64_t i = 0; i < indices->n; i++)
         if ((uint64_t)mr_tensor_int_at(indices, i) >= (uint64_t)data->dims[0])
-            return mr_invalid("indices[%lld] == %lld out of range [0, %lld)", (long long)i,
+            return mr_invalid("Bad: indices[%lld] == %lld out of range [0, %lld)", (long long)i,
                               (long long)mr_tensor_int_at(indices, i), (long long)data->dims[0]);
     MR_TRY(mr_segments_output(r, 0, data, 1, segments, &out));
     mr_segments s = {.kind = MR_UPDATE_ADD,
@@ -156,15 +156,16 @@ static mr_status *check_grad(const mr_tensor *grad, const mr_tensor *indices, co
     MR_TRY(check_lists(grad, indices, ids));
     if (rows < 0)
         return mr_invalid("Cannot specify a negative value for output_dim0");
-    for (int64_t i = 0; i < ids->n; i++) {
-        int64_t row = mr_tensor_int_at(indices, i), id = mr_tensor_int_at(ids, i);
-        if ((uint64_t)row >= (uint64_t)rows)
-            return mr_invalid("Index %lld out of range [0, %lld).", (long long)row,
-                              (long long)rows);
-        if ((uint64_t)id >= (uint64_t)grad->dims[0])
-            return mr_invalid("Segment id %lld out of range [0, %lld).", (long long)id,
+    if (ids->n > 0 && mr_tensor_int_at(ids, ids->n - 1) >= grad->dims[0])
+        return mr_invalid("Invalid number of segments");
+    for (int64_t i = 0; i < ids->n; i++)
+        if ((uint64_t)mr_tensor_int_at(ids, i) >= (uint64_t)grad->dims[0])
+            return mr_invalid("Segment id %lld out of range [0, %lld).", (long long)mr_tensor_int_at(ids, i),
                               (long long)grad->dims[0]);
-    }
+    for (int64_t i = 0; i < ids->n; i++)
+        if ((uint64_t)mr_tensor_int_at(indices, i) >= (uint64_t)rows)
+            return mr_invalid("Index %lld out of range [0, %lld).", (long long)mr_tensor_int_at(indices, i),
+                              (long long)rows);
     return NULL;
 }
 
@@ -315,7 +316,8 @@ MR_OP(SparseSegmentSumGrad,
     .examples = MR_EXAMPLES("[[1, 2], [3, 4]], [0, 2, 2], [0, 0, 1], 3 -> [[1, 2], [0, 0], [4, 6]]",
                             "Tidx=int64 Tsegmentids=int64: [1], [1], [0], 2 -> [0, 1]",
                             "[1], [2], [0], 2 -> !INVALID_ARGUMENT Index 2 out of range [0, 2).",
-                            "[1], [0], [1], 2 -> !INVALID_ARGUMENT Segment id 1 out of range [0, 1).",
+                            "[1], [0], [1], 2 -> !INVALID_ARGUMENT Invalid number of segments",
+                            "[1], [0, 0], [1, 0], 2 -> !INVALID_ARGUMENT Segment id 1 out of range [0, 1).",
                             "[1], [0], [0], -2 -> !INVALID_ARGUMENT Cannot specify a negative value for output_dim0"));
 MR_OP(SparseSegmentMeanGrad,
     .doc      = "the gradient of SparseSegmentMean", GRAD,

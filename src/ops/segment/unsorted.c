@@ -1,4 +1,5 @@
 /* ops/segment/unsorted.c -- UnsortedSegmentSum, Prod, Min, Max: rows joined by segments in any order. */
+#include "ops/array/index.h"
 #include "ops/segment/segment.h"
 
 static mr_status *check_ids(const mr_tensor *data, const mr_tensor *ids, int64_t segments)
@@ -10,7 +11,7 @@ static mr_status *check_ids(const mr_tensor *data, const mr_tensor *ids, int64_t
                           MR_TENSOR_SHAPE(data), MR_TENSOR_SHAPE(ids));
     for (int64_t i = 0; i < ids->n; i++)
         if (mr_tensor_int_at(ids, i) >= segments)
-            return mr_invalid("segment_ids[%lld] = %lld is out of range [0, %lld)", (long long)i,
+            return mr_invalid("segment_ids%s = %lld is out of range [0, %lld)", MR_INDEX_PLACE(ids->rank, ids->dims, i),
                               (long long)mr_tensor_int_at(ids, i), (long long)segments);
     return NULL;
 }
@@ -133,7 +134,8 @@ MR_OP(UnsortedSegmentProd,
         "[[1, 2], [3, 4], [5, 6]], int32[0, 2, 0], 3 -> [[5, 12], [1, 1], [3, 4]]",
         "[2, 0, 3, 4], int64[0, 0, 1, -1], 2 -> [0, 3]", "[0, 0, 3], int32[0, 0, 0], 1 -> [0]",
         "[1+1i, 2i], int32[0, 0], 1 -> [-2+2i]", "shape(0), int32 shape(0), 2 -> [1, 1]",
-        "T=float: [1], int32[1], 1 -> !INVALID_ARGUMENT segment_ids[0] = 1 is out of range [0, 1)"));
+        "T=float: [1], int32[1], 1 -> !INVALID_ARGUMENT segment_ids[0] = 1 is out of range [0, 1)",
+        "T=float: [[1, 2]], int32[[0, 7]], 2 -> !INVALID_ARGUMENT segment_ids[0,1] = 7 is out of range [0, 2)"));
 
 MR_OP(UnsortedSegmentMin,
     .doc      = "smallest of the rows of each segment, the highest number where there are none",

@@ -124,7 +124,7 @@ static mr_status *read_one(const mr_tensor *t, int64_t i, mr_tensor **out)
 {
     if (t->dtype == MR_STRING)
         return mr_status_prepend(mr_tensor_decode(NULL, mr_tensor_str_at(t, i), out),
-                                 "Could not parse serialized_sparse: ");
+                                 "Could not parse serialized proto: ");
     const mr_object *o = MR_DATA(mr_object *, t)[i];
     if (!o || o->type != &boxed_type)
         return mr_invalid("Could not get a tensor from serialized_sparse[%lld, %lld]",
@@ -167,11 +167,11 @@ static mr_status *deserialize(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0);
     if (t->rank < 1)
-        return mr_invalid("Serialized sparse should have non-zero rank but received shape %s",
+        return mr_invalid("Serialized sparse should have non-zero rank %s",
                           MR_TENSOR_SHAPE(t));
     if (t->dims[t->rank - 1] != 3)
         return mr_invalid(
-            "Serialized sparse should have 3 as the last dimension but received shape %s",
+            "Serialized sparse should have 3 as the last dimension %s",
             MR_TENSOR_SHAPE(t));
     return deserialize_at(r, t->rank - 1);
 }

@@ -151,6 +151,10 @@ static mr_status *run_dense_add(mr_run *r)
     int64_t *rows;
     mr_tensor *out;
     MR_TRY(check_dense_add(indices, values, mr_in(r, 2), b));
+    for (int64_t i = 0; i < indices->n; i++)
+        if ((uint64_t)mr_index_at(indices, i) >= (uint64_t)b->dims[i % b->rank])
+            return mr_invalid("Sparse tensor has some invalid index on dimension %lld; dense tensor shape: %s",
+                              (long long)(i / b->rank), MR_TENSOR_SHAPE(b));
     MR_TRY(mr_index_load_nd(r, indices, b->rank, b->dims, "shape", &rows));
     mr_status *st = mr_take_over(r, 3, 0, &out);
     for (int64_t i = 0; i < values->n && !st; i++)
@@ -182,7 +186,7 @@ MR_OP(SparseTensorDenseAdd,
     .examples = MR_EXAMPLES(
         "int32[[0, 1], [1, 0]], [5, 6], int32[2, 2], [[1, 2], [3, 4]] -> [[1, 7], [9, 4]]",
         "int64[[1], [1]], [5, 6], int64[2], [1, 2] -> [1, 13]", "int32 shape(0,1), shape(0), int32[2], [1, 2] -> [1, 2]",
-        "int32[[2]], [5], int32[2], [1, 2] -> !INVALID_ARGUMENT indices[0] = [2] does not index into shape [2]",
+        "int32[[2]], [5], int32[2], [1, 2] -> !INVALID_ARGUMENT Sparse tensor has some invalid index on dimension 0; dense tensor shape: [2]",
         "int32[[0]], [5], int32[3], [1, 2] -> !INVALID_ARGUMENT Dimension 0 does not equal (no broadcasting is supported)",
         "int32[[0]], [5], int32[2], [[1, 2]] -> !INVALID_ARGUMENT Two operands have different ndims: 1 vs. 2"));
 

@@ -61,7 +61,7 @@ static mr_status *decode_group(const char *p, size_t n, mr_str *out)
     uint32_t v = 0;
     char bytes[3];
     if (n < 2)
-        return bad_character();
+        return mr_invalid("Base64 string length cannot be 1 modulo 4.");
     for (size_t i = 0; i < 4; i++) {
         int d = i < n ? digit(p[i]) : 0;
         if (d < 0)
@@ -98,6 +98,6 @@ MR_OP(DecodeBase64,
         "[\"\", \"a\", \"ab\", \"abc\", \"a\", \"ab\"]",
         "\"_---\" -> \"\xff\xef\xbe\"",
         "\"YWJ+\" -> !INVALID_ARGUMENT Invalid character found in base64.",
-        "\"Y\" -> !INVALID_ARGUMENT Invalid character found in base64.",
-        "\"=\" -> !INVALID_ARGUMENT Invalid character found in base64.",
+        "\"Y\" -> !INVALID_ARGUMENT Base64 string length cannot be 1 modulo 4.",
+        "\"=\" -> !INVALID_ARGUMENT Base64 string length cannot be 1 modulo 4.",
         "\"YQ===\" -> !INVALID_ARGUMENT Invalid character found in base64."));

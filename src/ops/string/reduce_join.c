@@ -165,10 +165,8 @@ static mr_status *join_rows(mr_run *r, int64_t n_segments, int64_t width, mr_str
     mr_sv separator = mr_str_view(&((joining *)r->state)->separator);
     for (int64_t i = 0; i < ids->n; i++) {
         int64_t id = mr_tensor_int_at(ids, i);
-        if (id >= n_segments)
-            return mr_invalid("Segment id %lld does not exist", (long long)id);
-        if (id < 0) /* is dropped */
-            continue;
+        if (id >= n_segments || id < 0)
+            return mr_invalid("segment_ids are not allowed to exceed num_segments or to have negative values.");
         MR_TRY(add_row(in, i, width, id, !seen[id], separator, to));
         seen[id] = true;
     }
@@ -204,7 +202,7 @@ static mr_status *run_segment_join(mr_run *r)
     if (n_segments < 0)
         return mr_invalid("num_segments must be positive");
     if (ids->rank == 0)
-        return mr_invalid("segment_ids cannot have rank 0");
+        return mr_invalid("Segment_id cannot have rank 0");
     if (in->rank < ids->rank || !mr_shape_eq(ids->rank, ids->dims, ids->rank, in->dims))
         return mr_invalid("segment_ids.shape = %s does not start data.shape = %s",
                           MR_TENSOR_SHAPE(ids), MR_TENSOR_SHAPE(in));
@@ -246,7 +244,8 @@ MR_OP(UnsortedSegmentJoin,
         "[\"this:is\", \"a:test\"]",
         "[[\"a\", \"b\"], [\"c\", \"d\"]], [2, 2], 3 -> [[\"\", \"\"], [\"\", \"\"], [\"ac\", \"bd\"]]",
         "separator=\",\": [[\"a\", \"b\"], [\"\", \"d\"]], [[0, 0], [0, 1]], 2 -> [\"a,b,\", \"d\"]",
-        "[\"a\", \"b\"], [-1, 0], 1 -> [\"b\"]", "shape(0), shape(0), 0 -> shape(0)",
-        "[\"a\"], [1], 1 -> !INVALID_ARGUMENT Segment id 1 does not exist",
+        "[\"a\", \"b\"], [-1, 0], 1 -> !INVALID_ARGUMENT segment_ids are not allowed to exceed num_segments or to have negative "
+        "values.", "shape(0), shape(0), 0 -> shape(0)",
+        "[\"a\"], [1], 1 -> !INVALID_ARGUMENT segment_ids are not allowed to exceed num_segments",
         "[\"a\"], [0], -1 -> !INVALID_ARGUMENT must be non-negative",
         "[\"a\"], [0, 0], 1 -> !INVALID_ARGUMENT must be equal"));
