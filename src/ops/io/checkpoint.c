@@ -62,15 +62,28 @@ out:
     return st;
 }
 
+static mr_status *save_shape(mr_infer *c)
+{
+    const mr_pshape *s;
+    MR_TRY(mr_infer_rank(c, c->in[0], 0, &s));
+    for (int i = 1; i <= 2; i++) {
+        MR_TRY(mr_infer_rank(c, c->in[i], 1, &s));
+        MR_TRY(mr_infer_dim_is(s->dims[0], c->n_in - 3));
+    }
+    return NULL;
+}
+
 MR_OP(SaveV2,
     .doc      = "writes tensors to a checkpoint",
     .sig      = "prefix: string, tensor_names: string, shape_and_slices: string, tensors: dtypes ->",
     .attrs    = "dtypes: list(type) >= 1",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape    = mr_shape_none,
+    .shape    = save_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(save)),
     .examples = MR_EXAMPLES("dtypes=[float]: \"/nowhere/at/all\", [\"a\", \"b\"], [\"\", \"\"], (float[1]) -> "
-                            "!INVALID_ARGUMENT tensor_names must be a vector of 1"));
+                            "!INVALID_ARGUMENT Dimension must be 1 but is 2",
+                            "n = PlaceholderWithDefault dtype=string shape=?: string[\"a\", \"b\"]; dtypes=[float]: "
+                            "\"/nowhere/at/all\", n, [\"\"], (float[1]) -> !INVALID_ARGUMENT tensor_names must be a vector of 1"));
 
 /* ---- restoring ---- */
 
@@ -216,11 +229,19 @@ out:
     return st;
 }
 
+static mr_status *merge_shape(mr_infer *c)
+{
+    const mr_pshape *ignored;
+    MR_TRY(mr_infer_rank(c, c->in[0], 1, &ignored));
+    return mr_infer_rank(c, c->in[1], 0, &ignored);
+}
+
 MR_OP(MergeV2Checkpoints,
     .doc      = "makes one checkpoint of several; their files are moved",
     .sig      = "checkpoint_prefixes: string, destination_prefix: string ->",
     .attrs    = "delete_old_dirs: bool = true",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape    = mr_shape_none,
+    .shape    = merge_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(merge)),
-    .examples = MR_EXAMPLES("[\"/nowhere/at/all\"], \"/nowhere/else\" -> !NOT_FOUND /nowhere/at/all.index"));
+    .examples = MR_EXAMPLES("\"a\", \"b\" -> !INVALID_ARGUMENT Shape must be rank 1 but is rank 0",
+                            "[\"/nowhere/at/all\"], \"/nowhere/else\" -> !NOT_FOUND /nowhere/at/all.index"));

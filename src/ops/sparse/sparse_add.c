@@ -284,11 +284,15 @@ static mr_status *run_extreme(mr_run *r, mr_update_kind kind)
 static mr_status *run_maximum(mr_run *r) { return run_extreme(r, MR_UPDATE_MAX); }
 static mr_status *run_minimum(mr_run *r) { return run_extreme(r, MR_UPDATE_MIN); }
 
+/* Operands of different ranks or shapes are left to the kernel, as in TensorFlow. */
 static mr_status *extreme_shape(mr_infer *c)
 {
-    int64_t rank;
-    MR_TRY(infer_pair(c, &rank));
-    mr_infer_out_sparse(c, 0, -1, rank, false);
+    static const int ranks[] = {2, 1, 1};
+    const mr_pshape *shapes[6];
+    for (int i = 0; i < 6; i++)
+        MR_TRY(mr_infer_rank(c, c->in[i], ranks[i % 3], &shapes[i]));
+    bool same = shapes[2]->dims[0] == shapes[5]->dims[0];
+    mr_infer_out_sparse(c, 0, -1, same ? shapes[2]->dims[0] : -1, false);
     return NULL;
 }
 
@@ -303,7 +307,8 @@ MR_OP(SparseSparseMaximum,
     .kernels  = MR_KERNELS(MR_CPU_ONE(run_maximum, MR_REALS)),
     .examples = MR_EXAMPLES("[[0], [1]], [5, 2], [3], [[1], [2]], [7, 3], [3] -> [[0], [1], [2]], [5, 7, 3]",
                             "[[0]], [-5], [1], shape(0,1), shape(0), [1] -> [[0]], [0]",
-                            "[[0]], [5], [1], [[0, 0]], [1], [1, 1] -> !INVALID_ARGUMENT"));
+                            "[[0]], [5], [1], [[0, 0]], [1], [1, 1] -> !INVALID_ARGUMENT Operands do not have the same ranks; got shapes: 1 and 1 1",
+                            "[[0]], [5], [1], [[0]], [1], [2] -> !INVALID_ARGUMENT Operands' shapes do not match: got 1 and 2 for dimension 0"));
 MR_OP(SparseSparseMinimum,
     .doc      = "the smaller of two sparse tensors, element by element; what is missing counts as zero", EXTREME,
     .attrs    = "T: numbertype",

@@ -201,17 +201,27 @@ static mr_status *count_up_to(mr_run *r)
     return st;
 }
 
+static mr_status *count_shape(mr_infer *c)
+{
+    const mr_handle_info *h = c->in_handles ? c->in_handles[0] : NULL;
+    mr_dtype type;
+    MR_TRY(mr_node_get_type(c->node, "T", &type));
+    if (h && h->n > 0 && (mr_dtype)h->parts[0].dtype != type)
+        return mr_invalid("Data types do not match: %s and %s", mr_dtype_name(type), mr_dtype_name(h->parts[0].dtype));
+    return mr_infer_rank(c, mr_infer_variable(c, 0), 0, &c->out[0]);
+}
+
 MR_OP(ResourceCountUpTo,
     .doc      = "the variable's value before it is raised by one; OUT_OF_RANGE at the limit",
     .sig      = "resource: resource -> output: T",
     .attrs    = "limit: int; T: {int32, int64}",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
-    .shape    = mr_shape_scalar,
+    .shape    = count_shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(count_up_to, MR_INDEXES)),
     .state_bytes = sizeof(int64_t), .init = count_init,
     .examples = MR_EXAMPLES("v = VarHandleOp dtype=$T shape=[]; AssignVariableOp: v, 2; limit=3: v -> 2",
                             "v = VarHandleOp dtype=$T shape=[]; AssignVariableOp: v, 3; limit=3: v -> !OUT_OF_RANGE Reached limit of 3",
-                            "v = VarHandleOp dtype=$T shape=[1]; AssignVariableOp: v, [3]; limit=3: v -> !INVALID_ARGUMENT scalar"));
+                            "v = VarHandleOp dtype=$T shape=[1]; AssignVariableOp: v, [3]; limit=3: v -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1"));
 
 /* ---- the rest ---- */
 

@@ -211,11 +211,13 @@ static mr_status *count_up_to(mr_run *r)
     return st;
 }
 
+static mr_status *count_shape(mr_infer *c) { return mr_infer_rank(c, c->in[0], 0, &c->out[0]); }
+
 MR_OP(CountUpTo,
     .doc      = "the variable's value before it is raised by one; OUT_OF_RANGE at the limit",
     .sig      = "ref: Ref(T) -> output: T",
     .attrs    = "limit: int; T: {int32, int64}",
     .flags    = MR_NO_FOLD | MR_NO_GRADIENT,
-    .shape    = mr_shape_scalar,
+    .shape    = count_shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(count_up_to, MR_INDEXES)),
-    .examples = MR_EXAMPLES("limit=3: 2 -> 2", "limit=3: 3 -> !OUT_OF_RANGE Reached limit of 3"));
+    .examples = MR_EXAMPLES("limit=3: 2 -> 2", "limit=3: [2] -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1", "limit=3: 3 -> !OUT_OF_RANGE Reached limit of 3"));

@@ -25,6 +25,13 @@ static void count_pieces(mr_sv text, mr_sv mark, form *f)
     f->n_pieces++;
 }
 
+static mr_status *check_pieces(const form *f, int n_in)
+{
+    return f->n_pieces == n_in + 1 ? NULL
+                                   : mr_invalid("num placeholders in template and num inputs must match: %d vs. %d",
+                                                f->n_pieces - 1, n_in);
+}
+
 static mr_status *init_format(mr_make *m, void *p)
 {
     form *f = p;
@@ -37,10 +44,19 @@ static mr_status *init_format(mr_make *m, void *p)
     count_pieces(text, mark, f);
     f->pieces = mr_new_array(mr_sv, f->n_pieces);
     count_pieces(text, mark, f);
-    if (f->n_pieces != m->node->n_in + 1)
-        return mr_invalid("num placeholders in template and num inputs must match: %d vs. %d",
-                          f->n_pieces - 1, m->node->n_in);
-    return NULL;
+    return check_pieces(f, m->node->n_in);
+}
+
+/* The placeholders are counted as soon as the node is made. */
+static mr_status *format_shape(mr_infer *c)
+{
+    form f = {0};
+    mr_sv text, mark;
+    MR_TRY(mr_node_get_str(c->node, "template", &text));
+    MR_TRY(mr_node_get_str(c->node, "placeholder", &mark));
+    count_pieces(text, mark, &f);
+    MR_TRY(check_pieces(&f, c->n_in));
+    return mr_shape_scalar(c);
 }
 
 static void deinit_format(void *p)
@@ -137,7 +153,7 @@ MR_OP(StringFormat,
     .attrs    = "T: list(type) >= 0; template: string = '%s'; placeholder: string = '%s'; "
                 "summarize: int = 3",
     .flags    = MR_NO_GRADIENT,
-    .shape    = mr_shape_scalar,
+    .shape    = format_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_format)),
     .state_bytes = sizeof(form), .init = init_format, .deinit = deinit_format,
     .examples = MR_EXAMPLES(
