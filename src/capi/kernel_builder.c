@@ -4,6 +4,7 @@
  * client's in mr_kernel.user.  What the client's create returned is the state of the kernel, made
  * once a node and shared by all its runs. */
 #include "capi/kernels.h"
+#include "wire/pb.h"
 
 typedef struct state {
     const TF_KernelBuilder *k;
@@ -212,5 +213,93 @@ void TF_RegisterKernelBuilder(const char *kernel_name, TF_KernelBuilder *builder
     }
     if (st)
         TF_DeleteKernelBuilder(builder);
+    mr_capi_set_status(status, st);
+}
+
+/* ---- from a KernelDef ---- */
+
+/* One constraint: 1 the attr, 2 the values it may have, as an AttrValue. */
+static mr_status *take_constraint(TF_KernelBuilder *b, mr_sv bytes)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_sv name = MR_SV(""), value = MR_SV("");
+    mr_arena a;
+    mr_attr v;
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire)) {
+        if (field == 1 && wire == MR_WIRE_BYTES)
+            name = mr_pb_bytes(&r);
+        else if (field == 2 && wire == MR_WIRE_BYTES)
+            value = mr_pb_bytes(&r);
+        else
+            mr_pb_skip(&r);
+    }
+    mr_arena_init(&a, 0);
+    mr_status *st = mr_attr_decode(&a, value, &v);
+    char *attr = mr_strndup(name.p, name.n);
+    if (!st && v.kind != MR_ATTR_TYPE)
+        st = mr_error(MR_UNIMPLEMENTED, "Constraints on types only are supported, not on attr '%s'", attr);
+    TF_Status *told = TF_NewStatus();
+    for (int i = 0; !st && i < (v.is_list ? v.n : 1); i++) {
+        TF_KernelBuilder_TypeConstraint(b, attr, (TF_DataType)(v.is_list ? v.types[i] : v.type), told);
+        st = mr_capi_status_copy(told);
+    }
+    TF_DeleteStatus(told);
+    mr_free(attr);
+    mr_arena_deinit(&a);
+    return st;
+}
+
+static void take_text(char **to, mr_sv s)
+{
+    mr_free(*to);
+    *to = mr_strndup(s.p, s.n);
+}
+
+/* KernelDef: 1 op, 2 device_type, 3 constraints, 4 host_memory_arg, 5 label, 6 priority. */
+static mr_status *take_kernel_def(TF_KernelBuilder *b, mr_sv bytes)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_pb_reader_init(&r, bytes);
+    while (mr_pb_next(&r, &field, &wire)) {
+        if (field == 6 && wire == MR_WIRE_VARINT) {
+            b->priority = mr_pb_int32(&r);
+            continue;
+        }
+        if (wire != MR_WIRE_BYTES || field > 5) {
+            mr_pb_skip(&r);
+            continue;
+        }
+        mr_sv v = mr_pb_bytes(&r);
+        if (field == 1)
+            take_text(&b->op, v);
+        else if (field == 2)
+            take_text(&b->device, v);
+        else if (field == 3)
+            MR_TRY(take_constraint(b, v));
+        else if (field == 4)
+            mr_vec_push(&b->host_args, mr_strndup(v.p, v.n));
+        else if (field == 5)
+            take_text(&b->label, v);
+    }
+    mr_status *st = mr_pb_reader_status(&r, "KernelDef");
+    if (!st)
+        return NULL;
+    mr_status_free(st);
+    return mr_invalid("Error parsing serialized KernelDef.");
+}
+
+void TF_RegisterKernelBuilderWithKernelDef(const char *serialized_kernel_def, const char *name, TF_KernelBuilder *builder,
+                                           TF_Status *status)
+{
+    mr_status *st = builder && serialized_kernel_def ? take_kernel_def(builder, mr_sv_of(serialized_kernel_def))
+                                                     : mr_invalid("There is no kernel to register");
+    if (!st) {
+        TF_RegisterKernelBuilder(name, builder, status);
+        return;
+    }
+    TF_DeleteKernelBuilder(builder);
     mr_capi_set_status(status, st);
 }

@@ -4,6 +4,8 @@
  * graph, which may be held while a kernel is made (constants are evaluated as shapes are inferred).
  */
 #include "capi/kernels.h"
+#include "graph/graph_def.h"
+#include "wire/pb.h"
 
 void TF_OpKernelConstruction_Failure(TF_OpKernelConstruction *ctx, TF_Status *status)
 {
@@ -229,4 +231,52 @@ void TF_OpKernelConstruction_GetAttrTensorList(TF_OpKernelConstruction *ctx, con
         vals[done] = NULL;
     }
     mr_capi_set_status(status, st);
+}
+
+/* ---- messages ---- */
+
+/* A new buffer with the bytes, or NULL after an error; s is empty afterwards. */
+static TF_Buffer *give(mr_str *s, mr_status *st, TF_Status *status)
+{
+    mr_capi_set_status(status, st);
+    TF_Buffer *b = st ? NULL : mr_capi_buffer_new(s);
+    mr_str_deinit(s);
+    return b;
+}
+
+/* An AttrValue has the NameAttrList in field 10. */
+static mr_status *encode_function(const mr_node *n, const char *name, mr_str *out)
+{
+    const mr_func_ref *f;
+    mr_str value = {0};
+    mr_pb_reader r;
+    uint32_t field, wire;
+    MR_TRY(check_name(name));
+    MR_TRY(mr_node_get_func(n, name, &f));
+    mr_status *st = mr_attr_encode(&(mr_attr){MR_ATTR_FUNC, .func = f}, &value);
+    mr_pb_reader_init(&r, mr_str_view(&value));
+    while (!st && mr_pb_next(&r, &field, &wire)) {
+        if (field == 10 && wire == MR_WIRE_BYTES) {
+            mr_sv list = mr_pb_bytes(&r);
+            mr_str_append(out, list.p, list.n);
+        } else {
+            mr_pb_skip(&r);
+        }
+    }
+    mr_str_deinit(&value);
+    return st;
+}
+
+TF_Buffer *TF_OpKernelConstruction_GetAttrFunction(TF_OpKernelConstruction *ctx, const char *attr_name, TF_Status *status)
+{
+    mr_str bytes = {0};
+    mr_status *st = encode_function(ctx->make->node, attr_name, &bytes);
+    return give(&bytes, st, status);
+}
+
+TF_Buffer *TF_OpKernelConstruction_GetNodeDef(TF_OpKernelConstruction *ctx, TF_Status *status)
+{
+    mr_str bytes = {0};
+    mr_status *st = mr_node_encode(ctx->make->node, &bytes);
+    return give(&bytes, st, status);
 }

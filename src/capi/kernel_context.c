@@ -3,6 +3,7 @@
  * Handles given out share the tensor with the run, so a kernel that keeps the handle of an input
  * keeps that input from being written over (TF_ForwardInputOrAllocateOutput), as it should be. */
 #include "capi/kernels.h"
+#include "graph/library.h"
 #include "exec/device_plugin.h"
 
 void TF_OpKernelContext_Failure(TF_OpKernelContext *ctx, TF_Status *status)
@@ -82,6 +83,66 @@ void TF_GetInputByName(TF_OpKernelContext *ctx, const char *inputName, TF_Tensor
     if (!st)
         st = share_input(ctx->run, i, &t);
     *tensor = t;
+    mr_capi_set_status(status, st);
+}
+
+void TF_InputRange(TF_OpKernelContext *ctx, const char *name, TF_InputRange_Args *args)
+{
+    int start = 0, count = 0;
+    mr_status *st = name ? mr_node_in_range(ctx->run->node, name, &start, &count) : mr_invalid("There is no input to look for");
+    args->start = start;
+    args->stop = start + count;
+    if (args->status)
+        mr_capi_set_status(args->status, st);
+    else
+        mr_status_free(st);
+}
+
+bool TF_IsHostMemoryInput(TF_OpKernelContext *ctx, int i, TF_Status *status)
+{
+    mr_status *st = check_input(ctx->run, i);
+    bool host = !st && mr_run_host_in(ctx->run, i);
+    mr_capi_set_status(status, st);
+    return host;
+}
+
+bool TF_IsHostMemoryOutput(TF_OpKernelContext *ctx, int i, TF_Status *status)
+{
+    mr_status *st = check_output(ctx->run, i);
+    bool host = !st && mr_run_host_out(ctx->run, i);
+    mr_capi_set_status(status, st);
+    return host;
+}
+
+static mr_status *encode_handle(const mr_run *r, int i, mr_str *out)
+{
+    MR_TRY(check_input(r, i));
+    if (r->in[i].kind != MR_LIVE || mr_in(r, i)->dtype != MR_RESOURCE || mr_in(r, i)->n != 1)
+        return mr_invalid("Input %d of '%s' is not a resource", i, r->node->name);
+    const mr_handle *h = *MR_DATA(mr_handle *, mr_in(r, i));
+    if (h)
+        mr_handle_encode(h, out);
+    return NULL;
+}
+
+void TF_GetSerializedResourceHandleProto(TF_OpKernelContext *ctx, int i, TF_Buffer *serialized_resource_handle_proto,
+                                         TF_Status *status)
+{
+    mr_str bytes = {0};
+    mr_status *st = encode_handle(ctx->run, i, &bytes);
+    if (!st)
+        st = mr_capi_buffer_fill(serialized_resource_handle_proto, &bytes);
+    mr_str_deinit(&bytes);
+    mr_capi_set_status(status, st);
+}
+
+void TF_GetSerializedFunctionDefLibrary(TF_OpKernelContext *ctx, TF_Buffer *serialized_function_def_library, TF_Status *status)
+{
+    mr_str bytes = {0};
+    mr_status *st = mr_library_encode(ctx->run->node->graph->library, &bytes);
+    if (!st)
+        st = mr_capi_buffer_fill(serialized_function_def_library, &bytes);
+    mr_str_deinit(&bytes);
     mr_capi_set_status(status, st);
 }
 
@@ -254,3 +315,16 @@ int TF_GetGraphDefVersion(TF_OpKernelContext *ctx)
 }
 
 TF_StringView TF_GetOpKernelName(TF_OpKernelContext *ctx) { return view_of(ctx->run->node->name); }
+
+TF_StringView TF_GetOpKernelRequestedInput(TF_OpKernelContext *ctx, size_t index)
+{
+    const mr_node *n = ctx->run->node;
+    bool there = index < (size_t)n->n_in && n->in[index].node;
+    return view_of(there ? n->in[index].node->name : "");
+}
+
+TF_StringView TF_GetResourceMgrDefaultContainerName(TF_OpKernelContext *ctx)
+{
+    (void)ctx; /* the same on all devices */
+    return view_of("localhost");
+}

@@ -571,3 +571,85 @@ MR_TEST(capi_kernels_of_a_client_come_before_those_that_say_what_is_missing)
     kit_close(&k, s);
     kit_free(&k);
 }
+
+/* ---- what later headers ask ---- */
+
+static void *look_at_the_node(TF_OpKernelConstruction *c)
+{
+    TF_Status *s = TF_NewStatus();
+    TF_Buffer *def = TF_OpKernelConstruction_GetNodeDef(c, s);
+    CHECK_OK(s);
+    MR_CHECK(memmem(def->data, def->length, "TestQuestions", 13) != NULL);
+    TF_DeleteBuffer(def);
+    TF_Buffer *f = TF_OpKernelConstruction_GetAttrFunction(c, "f", s);
+    CHECK_OK(s);
+    MR_CHECK(f->length == 6 && memcmp(f->data, "\012\004Func", 6) == 0);
+    TF_DeleteBuffer(f);
+    MR_CHECK(!TF_OpKernelConstruction_GetAttrFunction(c, "none", s));
+    MR_CHECK(TF_GetCode(s) != TF_OK);
+    TF_DeleteStatus(s);
+    return NULL;
+}
+
+static void look_at_the_run(void *state, TF_OpKernelContext *c)
+{
+    (void)state;
+    TF_Status *s = TF_NewStatus(), *of_range = TF_NewStatus();
+    TF_InputRange_Args range = {TF_InputRange_Args_STRUCT_SIZE, NULL, -1, -1, of_range};
+    TF_InputRange(c, "xs", &range);
+    CHECK_OK(of_range);
+    MR_CHECK(range.start == 1 && range.stop == 3);
+    TF_InputRange(c, "nothing", &range);
+    MR_CHECK_INT(TF_GetCode(of_range), TF_INVALID_ARGUMENT);
+    MR_CHECK(!TF_IsHostMemoryInput(c, 0, s));
+    MR_CHECK(TF_IsHostMemoryInput(c, 1, s) && TF_IsHostMemoryInput(c, 2, s));
+    MR_CHECK(TF_IsHostMemoryOutput(c, 0, s));
+    CHECK_OK(s);
+    TF_IsHostMemoryInput(c, 9, s);
+    MR_CHECK_INT(TF_GetCode(s), TF_OUT_OF_RANGE);
+    TF_StringView name = TF_GetOpKernelRequestedInput(c, 1), where = TF_GetResourceMgrDefaultContainerName(c);
+    MR_CHECK(name.len == 3 && memcmp(name.data, "one", 3) == 0);
+    MR_CHECK(where.len == 9 && memcmp(where.data, "localhost", 9) == 0);
+    TF_Buffer *b = TF_NewBuffer();
+    TF_GetSerializedResourceHandleProto(c, 0, b, s);
+    CHECK_OK(s);
+    MR_CHECK(memmem(b->data, b->length, "localhost", 9) != NULL);
+    TF_DeleteBuffer(b);
+    b = TF_NewBuffer();
+    TF_GetSerializedFunctionDefLibrary(c, b, s);
+    CHECK_OK(s);
+    TF_DeleteBuffer(b);
+    TF_Tensor *y = TF_AllocateOutput(c, 0, TF_INT32, NULL, 0, 4, s);
+    *(int32_t *)TF_TensorData(y) = 1;
+    TF_DeleteTensor(y);
+    TF_DeleteStatus(s);
+    TF_DeleteStatus(of_range);
+}
+
+MR_TEST(capi_kernel_answers_what_later_headers_ask)
+{
+    kit k = kit_new();
+    DEFINE(&k, "TestQuestions", "ir: resource", "ixs: N * T", "oy: int32", "aN: int", "aT: type", "af: func");
+    /* op TestQuestions, device CPU, T is int32 or float, xs and y in host memory, priority 3 */
+    const char def[] = "\012\015TestQuestions\022\003CPU\032\013\012\001T\022\006\012\0042\002\003\001"
+                       "\042\002xs\042\001y\060\003";
+    TF_RegisterKernelBuilderWithKernelDef(def, "q", TF_NewKernelBuilder("x", "y", look_at_the_node, look_at_the_run, NULL), k.s);
+    CHECK_OK(k.s);
+    TF_RegisterKernelBuilderWithKernelDef("\377", "q", TF_NewKernelBuilder("x", "y", NULL, look_at_the_run, NULL), k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Error parsing serialized KernelDef.");
+    TF_OperationDescription *d = TF_NewOperation(k.g, "VarHandleOp", "v");
+    TF_SetAttrType(d, "dtype", TF_FLOAT);
+    TF_SetAttrShape(d, "shape", NULL, 0);
+    TF_Output v = kit_out(kit_finish(&k, d), 0), one = kit_const(&k, "one", kit_int(1)), xs[2] = {one, one};
+    d = TF_NewOperation(k.g, "TestQuestions", "q");
+    TF_AddInput(d, v);
+    TF_AddInputList(d, xs, 2);
+    TF_SetAttrFuncName(d, "f", "Func", 4);
+    TF_Output y = kit_out(kit_finish(&k, d), 0);
+    TF_Session *s = kit_session(&k);
+    TF_Tensor *t = kit_run(&k, s, none, NULL, y);
+    CHECK_OK(k.s);
+    MR_CHECK_INT(kit_take_int(t), 1);
+    kit_close(&k, s);
+    kit_free(&k);
+}

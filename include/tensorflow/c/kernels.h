@@ -70,6 +70,13 @@ TF_CAPI_EXPORT extern void TF_KernelBuilder_Label(TF_KernelBuilder *kernel_build
 TF_CAPI_EXPORT extern void TF_RegisterKernelBuilder(const char *kernel_name,
                                                     TF_KernelBuilder *builder, TF_Status *status);
 
+/* The same, with all that a serialized KernelDef says of the kernel (op, device, constraints, host memory, label, priority)
+ * in place of what the builder was told.  The message ends with a NUL. */
+TF_CAPI_EXPORT extern void TF_RegisterKernelBuilderWithKernelDef(const char *serialized_kernel_def,
+                                                                 const char *name,
+                                                                 TF_KernelBuilder *builder,
+                                                                 TF_Status *status);
+
 /* For a builder that is not registered.  NULL is fine. */
 TF_CAPI_EXPORT extern void TF_DeleteKernelBuilder(TF_KernelBuilder *builder);
 
@@ -162,6 +169,14 @@ TF_CAPI_EXPORT extern bool TF_OpKernelConstruction_HasAttr(TF_OpKernelConstructi
 /* The name of the node; lives as long as ctx. */
 TF_CAPI_EXPORT extern TF_StringView TF_OpKernelConstruction_GetName(TF_OpKernelConstruction *ctx);
 
+/* A function attr as a serialized NameAttrList, and the whole node as a NodeDef; the kernel deletes the buffer.  NULL on
+ * error. */
+TF_CAPI_EXPORT extern TF_Buffer *
+TF_OpKernelConstruction_GetAttrFunction(TF_OpKernelConstruction *ctx, const char *attr_name,
+                                        TF_Status *status);
+TF_CAPI_EXPORT extern TF_Buffer *TF_OpKernelConstruction_GetNodeDef(TF_OpKernelConstruction *ctx,
+                                                                    TF_Status *status);
+
 /* ---- inside compute: inputs and outputs ---- */
 
 TF_CAPI_EXPORT extern int TF_NumInputs(TF_OpKernelContext *ctx);
@@ -174,6 +189,31 @@ TF_CAPI_EXPORT extern void TF_GetInput(TF_OpKernelContext *ctx, int i, TF_Tensor
 /* The same by the name the op definition gives it; INVALID_ARGUMENT for lists and unknown names. */
 TF_CAPI_EXPORT extern void TF_GetInputByName(TF_OpKernelContext *ctx, const char *inputName,
                                              TF_Tensor **tensor, TF_Status *status);
+
+typedef struct TF_InputRange_Args {
+    size_t struct_size;
+    void *priv;
+    int start, stop;   /* set: the inputs from start up to stop, which is none of them */
+    TF_Status *status; /* set */
+} TF_InputRange_Args;
+#define TF_InputRange_Args_STRUCT_SIZE (offsetof(TF_InputRange_Args, status) + sizeof(TF_Status *))
+/* The inputs that an argument of the op stands for. */
+TF_CAPI_EXPORT extern void TF_InputRange(TF_OpKernelContext *ctx, const char *name,
+                                         TF_InputRange_Args *args);
+
+/* Whether the kernel asked for this input or output in host memory. */
+TF_CAPI_EXPORT extern bool TF_IsHostMemoryInput(TF_OpKernelContext *ctx, int i, TF_Status *status);
+TF_CAPI_EXPORT extern bool TF_IsHostMemoryOutput(TF_OpKernelContext *ctx, int i, TF_Status *status);
+
+/* The handle that input i is, as a serialized ResourceHandleProto. */
+TF_CAPI_EXPORT extern void
+TF_GetSerializedResourceHandleProto(TF_OpKernelContext *ctx, int i,
+                                    TF_Buffer *serialized_resource_handle_proto, TF_Status *status);
+
+/* The functions that the node's graph knows, as a serialized FunctionDefLibrary. */
+TF_CAPI_EXPORT extern void
+TF_GetSerializedFunctionDefLibrary(TF_OpKernelContext *ctx,
+                                   TF_Buffer *serialized_function_def_library, TF_Status *status);
 
 /* The type of an input, without taking it; 0 when there is no such input. */
 TF_CAPI_EXPORT extern TF_DataType TF_InputDatatype(TF_OpKernelContext *ctx, int index);
@@ -233,6 +273,13 @@ TF_CAPI_EXPORT extern int TF_GetGraphDefVersion(TF_OpKernelContext *ctx);
 
 /* The name of the node. */
 TF_CAPI_EXPORT extern TF_StringView TF_GetOpKernelName(TF_OpKernelContext *ctx);
+
+/* What input `index` reads, by the name of its node; "" when there is no such input. */
+TF_CAPI_EXPORT extern TF_StringView TF_GetOpKernelRequestedInput(TF_OpKernelContext *ctx,
+                                                                 size_t index);
+
+/* Where resources without a container are. */
+TF_CAPI_EXPORT extern TF_StringView TF_GetResourceMgrDefaultContainerName(TF_OpKernelContext *ctx);
 
 /* ---- inside compute: variables ----
  *
