@@ -35,6 +35,8 @@ struct TFE_TensorHandle {
     char *device; /* owned: handles outlive their context */
 };
 TFE_TensorHandle *mr_eager_handle_new(mr_tensor *t, const char *device); /* takes the reference */
+/* What attrs of an op are set on; NULL after an execution. */
+TF_OperationDescription *mr_eager_description(const TFE_Op *op);
 /* The first of the context's devices that fits; NULL when none does.  "" is the CPU. */
 const char *mr_eager_device(const TFE_Context *ctx, const char *name);
 

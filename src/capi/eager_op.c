@@ -64,6 +64,8 @@ TFE_Op *TFE_NewOp(TFE_Context *ctx, const char *op_or_function_name, TF_Status *
     return op;
 }
 
+TF_OperationDescription *mr_eager_description(const TFE_Op *op) { return op->desc; }
+
 static void abandon(TFE_Op *op)
 {
     if (!op->desc)

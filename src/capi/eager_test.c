@@ -1,4 +1,6 @@
 /* capi/eager_test.c -- ops run one at a time. */
+#include "tensorflow/c/c_api_experimental.h"
+
 #include "capi/internal.h"
 #include "tensorflow/c/eager/c_api.h"
 #include "tests/harness/test.h"
@@ -313,5 +315,52 @@ MR_TEST(eager_hands_out_run_metadata)
     MR_CHECK(b->length > 0);
     TF_DeleteBuffer(b);
     TFE_DeleteTensorHandle(x);
+    end(&e);
+}
+
+MR_TEST(eager_infers_shapes_by_attrs_and_what_it_is_told_of_inputs)
+{
+    eager e = begin();
+    TFE_Op *op = TFE_NewOp(e.ctx, "MatMul", e.status);
+    TFE_OpSetAttrType(op, "T", TF_FLOAT);
+    TFE_OpSetAttrBool(op, "transpose_b", 1);
+    TF_ShapeAndTypeList *in = TF_NewShapeAndTypeList(2), *out = NULL;
+    TF_ShapeAndTypeListSetShape(in, 0, (const int64_t[]){-1, 3}, 2);
+    TF_ShapeAndTypeListSetShape(in, 1, (const int64_t[]){5, 3}, 2);
+    TF_ShapeAndTypeListSetShape(in, 7, NULL, 0); /* there is none: nothing happens */
+    for (int again = 0; again < 2; again++) {
+        TFE_InferShapes(op, in, NULL, NULL, NULL, &out, NULL, e.status);
+        OK(&e);
+        MR_CHECK_INT(out->num_items, 1);
+        MR_CHECK(out->items[0].num_dims == 2 && out->items[0].dims[0] == -1 && out->items[0].dims[1] == 5);
+        TF_DeleteShapeAndTypeList(out);
+    }
+    TF_ShapeAndTypeListSetShape(in, 1, (const int64_t[]){5, 4}, 2);
+    TFE_InferShapes(op, in, NULL, NULL, NULL, &out, NULL, e.status);
+    MR_CHECK_INT(TF_GetCode(e.status), TF_INVALID_ARGUMENT);
+    TFE_DeleteOp(op);
+    /* a value that is known */
+    op = TFE_NewOp(e.ctx, "Fill", e.status);
+    TFE_OpSetAttrType(op, "T", TF_FLOAT);
+    TF_ShapeAndTypeListSetShape(in, 0, (const int64_t[]){2}, 1);
+    TF_ShapeAndTypeListSetShape(in, 1, NULL, 0);
+    TF_Tensor *dims = mr_capi_tensor_new(mr_tensor_vector_i32(2, (const int32_t[]){7, 9})), *values[2] = {dims, NULL};
+    TFE_InferShapes(op, in, values, NULL, NULL, &out, NULL, e.status);
+    OK(&e);
+    MR_CHECK(out->items[0].num_dims == 2 && out->items[0].dims[0] == 7 && out->items[0].dims[1] == 9);
+    TF_DeleteShapeAndTypeList(out);
+    TF_ShapeAndTypeListSetUnknownShape(in, 0);
+    TFE_InferShapes(op, in, NULL, NULL, NULL, &out, NULL, e.status);
+    OK(&e);
+    MR_CHECK_INT(out->items[0].num_dims, -1);
+    TF_DeleteShapeAndTypeList(out);
+    TF_DeleteShapeAndTypeList(in);
+    TF_DeleteTensor(dims);
+    TFE_DeleteOp(op);
+    TFE_TensorHandle *x = TFE_NewTensorHandleFromScalar(TF_FLOAT, &(float){2.5f}, 4, e.status);
+    OK(&e);
+    MR_CHECK_NEAR(float_at(&e, x, 0), 2.5, 0);
+    TFE_DeleteTensorHandle(x);
+    MR_CHECK(!TFE_NewTensorHandleFromScalar(TF_FLOAT, &(double){0}, 8, e.status));
     end(&e);
 }

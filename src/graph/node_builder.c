@@ -9,7 +9,9 @@
 
 #include "base/memory.h"
 #include "graph/draft.h"
+#include "graph/infer_op.h"
 #include "graph/library.h"
+#include "graph/scope.h"
 
 typedef struct entry { /* one call of mr_nb_input* */
     enum { SINGLE, LIST, LATER } how;
@@ -398,5 +400,48 @@ mr_status *mr_node_finish(mr_node_builder *b, mr_node **out)
     if (out)
         *out = n;
     mr_nb_abandon(b);
+    return st;
+}
+
+/* ---- without a node ---- */
+
+/* An input of this type and shape, or of a known value. */
+static mr_out stand_in(mr_scope *s, int type, const mr_pshape *shape, mr_tensor *value)
+{
+    mr_dtype t = mr_dtype_base(type);
+    if (value && value->dtype == t)
+        return mr_const(s, mr_tensor_ref(value));
+    return mr_placeholder(s, t, "in", shape);
+}
+
+mr_status *mr_nb_infer(mr_node_builder *b, mr_graph *scratch, int n_in, const mr_pshape *const *shapes,
+                       mr_tensor *const *values, mr_node **out)
+{
+    mr_graph *own = b->graph;
+    mr_draft d = {.name = mr_arena_strdup(&scratch->arena, b->name)};
+    mr_scope s;
+    mr_node *n = NULL;
+    MR_TRY(mr_draft_def(own, NULL, mr_sv_of(b->op), own->versions.producer, &d.def));
+    if (!d.def->op || !d.def->op->shape)
+        return mr_invalid("No shape inference function exists for op '%s', did you forget to define it?", b->op);
+    b->graph = scratch; /* where attrs are copied to */
+    mr_status *st = move_attrs(b, &d);
+    b->graph = own;
+    MR_TRY(st);
+    MR_TRY(mr_draft_types(&scratch->arena, &d, n_in));
+    mr_scope_init(&s, scratch, "inputs");
+    mr_out *in = mr_new_array(mr_out, n_in + 1);
+    for (int i = 0; i < n_in; i++)
+        in[i] = stand_in(&s, d.in_types[i], shapes[i], values ? values[i] : NULL);
+    st = mr_scope_status(&s);
+    if (!st)
+        st = mr_draft_make(scratch, &d, &n);
+    for (int i = 0; i < n_in && !st; i++)
+        mr_node_link(n, i, in[i]);
+    if (!st)
+        st = mr_node_infer(n);
+    mr_scope_deinit(&s);
+    mr_free(in);
+    *out = n;
     return st;
 }

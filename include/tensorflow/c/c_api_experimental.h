@@ -6,6 +6,7 @@
 #define TENSORFLOW_C_C_API_EXPERIMENTAL_H_
 
 #include "tensorflow/c/c_api.h"
+#include "tensorflow/c/eager/c_api.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -81,6 +82,37 @@ TF_CAPI_EXPORT extern void TF_AttrBuilderCheckCanRunOnDevice(TF_AttrBuilder *bui
 /* The attr that says how many tensors a list input has; NULL and OK when the input is no list.  The string stays. */
 TF_CAPI_EXPORT extern const char *TF_GetNumberAttrForOpListInput(const char *op_name, int input_index, TF_Status *status);
 TF_CAPI_EXPORT extern int TF_OpIsStateful(const char *op_type, TF_Status *status);
+
+typedef struct TF_ShapeAndType {
+    int num_dims;  /* -1: unknown rank */
+    int64_t *dims; /* -1: unknown */
+    TF_DataType dtype; /* 0: unknown */
+} TF_ShapeAndType;
+typedef struct TF_ShapeAndTypeList {
+    int num_items;
+    TF_ShapeAndType *items;
+} TF_ShapeAndTypeList;
+
+/* Scalars of unknown type at first.  The functions below do nothing for an index that there is not. */
+TF_CAPI_EXPORT extern TF_ShapeAndTypeList *TF_NewShapeAndTypeList(int num_shapes);
+TF_CAPI_EXPORT extern void TF_ShapeAndTypeListSetShape(TF_ShapeAndTypeList *shape_list, int index, const int64_t *dims, int num_dims);
+TF_CAPI_EXPORT extern void TF_ShapeAndTypeListSetUnknownShape(TF_ShapeAndTypeList *shape_list, int index);
+TF_CAPI_EXPORT extern void TF_ShapeAndTypeListSetDtype(TF_ShapeAndTypeList *shape_list, int index, TF_DataType dtype);
+TF_CAPI_EXPORT extern void TF_DeleteShapeAndTypeList(TF_ShapeAndTypeList *shape_list);
+TF_CAPI_EXPORT extern void TF_DeleteShapeAndTypeListArray(TF_ShapeAndTypeList **shape_list_array, int num_items);
+
+/* The shapes that an op would give for inputs of these shapes, by its attrs alone: its inputs need not be set.  input_tensors
+ * (may be NULL) has the values of inputs that are known, NULL elsewhere.  *output_shapes is the caller's to delete.  As in
+ * TensorFlow, shapes behind resources and values known as shapes only are neither read nor given. */
+TF_CAPI_EXPORT extern void TFE_InferShapes(TFE_Op *op, TF_ShapeAndTypeList *input_shapes, TF_Tensor **input_tensors,
+                                           TF_ShapeAndTypeList *input_tensor_as_shapes,
+                                           TF_ShapeAndTypeList **input_resource_shapes_and_types,
+                                           TF_ShapeAndTypeList **output_shapes,
+                                           TF_ShapeAndTypeList ***output_resource_shapes_and_types, TF_Status *status);
+
+/* A handle of a scalar of a type that memcpy copies; len is the size of that type. */
+TF_CAPI_EXPORT extern TFE_TensorHandle *TFE_NewTensorHandleFromScalar(TF_DataType data_type, void *data, size_t len,
+                                                                      TF_Status *status);
 
 /* ================================ plugins of TensorFlow ================================ */
 
