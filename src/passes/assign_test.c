@@ -142,8 +142,8 @@ MR_TEST(assign_sends_a_tensor_once_and_shares_the_link)
     job_input(&j, 1, 100);
     /* Two consumers of the first share its transfer; the second's follows on the same link. */
     MR_CHECK_OK(mr_assign_simulate(&j.w, (int[]){0, 0, 2, 2, 2}, start, NULL, &end));
-    MR_CHECK_NEAR(start[2], 1, 1e-12);
-    MR_CHECK_NEAR(start[3], 1 + 1.0 / 16, 1e-12);
+    MR_CHECK_NEAR(start[3], 1, 1e-12);
+    MR_CHECK_NEAR(start[2], 1 + 1.0 / 16, 1e-12);
     MR_CHECK_NEAR(start[4], 2, 1e-12);
     job_deinit(&j);
 }
@@ -161,6 +161,24 @@ MR_TEST(assign_takes_the_first_that_is_ready)
     MR_CHECK_NEAR(start[1], 2, 1e-12);
     MR_CHECK_NEAR(start[2], 3, 1e-12);
     MR_CHECK_NEAR(end, 8, 1e-12);
+    job_deinit(&j);
+}
+
+/* As the executor has it: the last of those that one end made ready. */
+MR_TEST(assign_takes_the_last_of_those_that_become_ready_at_once)
+{
+    job j;
+    double start[4], end;
+    job_init(&j, 4, 0, 1);
+    job_node(&j, 1);
+    for (int v = 1; v < 4; v++) {
+        job_node(&j, 1);
+        job_input(&j, 0, 0);
+    }
+    MR_CHECK_OK(mr_assign_simulate(&j.w, (int[]){0, 0, 0, 0}, start, NULL, &end));
+    MR_CHECK_NEAR(start[3], 1, 1e-12);
+    MR_CHECK_NEAR(start[2], 2, 1e-12);
+    MR_CHECK_NEAR(start[1], 3, 1e-12);
     job_deinit(&j);
 }
 
