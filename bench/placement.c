@@ -1,12 +1,15 @@
-/* bench/placement.c -- is placement by cost right?  Random graphs in real sessions on simulated devices.
+/* bench/placement.c -- is placement by cost right?  Random graphs in real sessions on simulated
+ * devices.
  *
  *     placement [GRAPHS [FIRST_SEED]]
  *
- * Each graph has random feeds, fetches, variables, control edges and pins, each machine random speeds, links and memory.  A session places it by cost;
- * the step that it predicts (mr_session_explain) is compared with the fastest of some steps.  Then everything that may move is put on
- * each device in turn: the plan must not be slower than the best of them, but for noise.  Prints `name value unit` lines, and each graph
- * that is off, with its seed.  Ends with 1 when fewer than 9 of 10 predictions are within 15 %, or a plan is slower than a single
- * device by more than 15 %. */
+ * Each graph has random feeds, fetches, variables, control edges and pins, each machine random
+ * speeds, links and memory.  A session places it by cost; the step that it predicts
+ * (mr_session_explain) is compared with the fastest of some steps.  Then everything that may move
+ * is put on each device in turn: the plan must not be slower than the best of them, but for noise.
+ * Prints `name value unit` lines, and each graph that is off, with its seed.  Ends with 1 when
+ * fewer than 9 of 10 predictions are within 15 %, or a plan is slower than a single device by more
+ * than 15 %. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,15 @@
 #include "graph/scope.h"
 #include "ops/table.h"
 
-enum { SIDE = 48, LONG = 8192, MOST_NODES = 24, MOST_DEVICES = 3, STEPS = 3, ROUNDS = 5, GRAPHS = 40 };
+enum {
+    SIDE = 48,
+    LONG = 8192,
+    MOST_NODES = 24,
+    MOST_DEVICES = 3,
+    STEPS = 3,
+    ROUNDS = 5,
+    GRAPHS = 40
+};
 #define NEAR 1.15
 
 static void must(mr_status *st)
@@ -43,7 +54,10 @@ static uint64_t draw(uint64_t n)
 }
 
 /* From low to high, as likely in each of its decades. */
-static double spread(double low, double high) { return low * pow(high / low, (double)draw(1001) / 1000); }
+static double spread(double low, double high)
+{
+    return low * pow(high / low, (double)draw(1001) / 1000);
+}
 
 /* ---- a graph and its machine ---- */
 
@@ -57,21 +71,27 @@ typedef struct trial {
     MR_VEC(mr_node *) targets, assigns, free, variables; /* free: what a plan may move */
 } trial;
 
-/* Nodes and transfers take some milliseconds: then timers that are late on a busy machine matter little. */
+/* Nodes and transfers take some milliseconds: then timers that are late on a busy machine matter
+ * little. */
 static void draw_machine(trial *t)
 {
     mr_str text = {0};
     t->n_devices = 2 + (int)draw(MOST_DEVICES - 1);
     bool scarce = draw(3) == 0;
     for (int i = 0; i < t->n_devices; i++) {
-        mr_str_printf(&text, "GPU:%d=flops_per_s=%g,bytes_per_s=%g,op_us=%g,latency_us=%g,link_bytes_per_s=%g", i, spread(1e7, 2e8), spread(2e7, 4e8),
-                      spread(2500, 15000), spread(250, 15000), spread(6e5, 2e8));
+        mr_str_printf(
+            &text,
+            "GPU:%d=flops_per_s=%g,bytes_per_s=%g,op_us=%g,latency_us=%g,link_bytes_per_s=%g", i,
+            spread(1e7, 2e8), spread(2e7, 4e8), spread(2500, 15000), spread(250, 15000),
+            spread(6e5, 2e8));
         if (scarce) /* room for one or two variables, and for what is computed */
-            mr_str_printf(&text, ",memory_bytes=%d", (1 + (int)draw(2)) * SIDE * LONG * 4 + (1 << 20));
+            mr_str_printf(&text, ",memory_bytes=%d",
+                          (1 + (int)draw(2)) * SIDE * LONG * 4 + (1 << 20));
         mr_str_appendc(&text, ';');
     }
     for (int i = 0; i + 1 < t->n_devices; i++)
-        mr_str_printf(&text, "GPU:%d-GPU:%d=latency_us=%g,bytes_per_s=%g;", i, i + 1, spread(100, 5000), spread(2e6, 2e8));
+        mr_str_printf(&text, "GPU:%d-GPU:%d=latency_us=%g,bytes_per_s=%g;", i, i + 1,
+                      spread(100, 5000), spread(2e6, 2e8));
     must(mr_device_sims_parse(&t->sims, mr_str_view(&text)));
     mr_str_deinit(&text);
 }
@@ -94,13 +114,16 @@ static void draw_variable(trial *t, mr_arena *a)
 {
     int32_t dims[] = {SIDE, LONG};
     const mr_pshape *shape = mr_pshape_matrix(a, SIDE, LONG);
-    mr_out v = mr_emit0_with(&t->s, "VarHandleOp", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(shape)},
-                                                            {"shared_name", mr_a_str(mr_graph_unique_name(t->g, "v"))}));
+    mr_out v = mr_emit0_with(&t->s, "VarHandleOp",
+                             MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(shape)},
+                                      {"shared_name", mr_a_str(mr_graph_unique_name(t->g, "v"))}));
     mr_node_set_device(v.node, "/device:GPU:*");
     mr_vec_push(&t->variables, v.node);
-    mr_out value = mr_emit_with(&t->s, "RandomUniform", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), mr_const_vec_i32(&t->s, 2, dims));
+    mr_out value = mr_emit_with(&t->s, "RandomUniform", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}),
+                                mr_const_vec_i32(&t->s, 2, dims));
     mr_vec_push(&t->assigns, mr_emit(&t->s, "AssignVariableOp", v, value).node);
-    mr_out read = mr_emit_with(&t->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), v);
+    mr_out read =
+        mr_emit_with(&t->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), v);
     mr_out sum = place(t, mr_emit(&t->s, "Sum", read, mr_const_i32(&t->s, 1)));
     mr_vec_push(&t->values, place(t, mr_emit(&t->s, "Add", any_value(t), sum)));
     t->n_variables++;
@@ -127,7 +150,8 @@ static void draw_graph(trial *t)
             static const char *const ops[] = {"MatMul", "MatMul", "Add", "Mul", "Tanh"};
             const char *op = ops[draw(MR_COUNT(ops))];
             mr_out x = any_value(t), y = any_value(t);
-            mr_out z = place(t, strcmp(op, "Tanh") == 0 ? mr_emit(&t->s, op, x) : mr_emit(&t->s, op, x, y));
+            mr_out z = place(t, strcmp(op, "Tanh") == 0 ? mr_emit(&t->s, op, x)
+                                                        : mr_emit(&t->s, op, x, y));
             if (draw(8) == 0)
                 mr_node_add_control(z.node, t->values.p[0].node);
             mr_vec_push(&t->values, z);
@@ -150,12 +174,13 @@ static mr_direct *inside(const trial *t) { return (mr_direct *)t->session; }
 
 static const char *where(const trial *t, const mr_node *n)
 {
-    const char *full = inside(t)->placements.device[n->id], *at = full ? strstr(full, "/device:") : NULL;
+    const char *full = inside(t)->placements.device[n->id],
+               *at = full ? strstr(full, "/device:") : NULL;
     return at ? at : "/device:GPU:0";
 }
 
-/* The same graph and machine for the same seed.  like: NULL: free nodes are placed by cost; else they are all on `device`, and variables where that
- * trial has them. */
+/* The same graph and machine for the same seed.  like: NULL: free nodes are placed by cost; else
+ * they are all on `device`, and variables where that trial has them. */
 static mr_status *open_trial(trial *t, uint64_t seed, const trial *like, int device)
 {
     char name[32];
@@ -203,14 +228,21 @@ static double read_prediction(const mr_str *text)
 
 static mr_status *run(trial *t, times *out)
 {
-    mr_tensor **in = mr_new_array(mr_tensor *, t->feeds.n + 1), **got = mr_new_array(mr_tensor *, t->fetches.n + 1);
+    mr_tensor **in = mr_new_array(mr_tensor *, t->feeds.n + 1),
+              **got = mr_new_array(mr_tensor *, t->fetches.n + 1);
     mr_str text = {0};
     mr_status *st = NULL;
     *out = (times){0, INFINITY};
     for (int i = 0; i < t->feeds.n; i++)
         must(mr_tensor_zeros(mr_cpu_allocator(), MR_FLOAT, 2, (int64_t[]){SIDE, SIDE}, &in[i]));
-    mr_run_args a = {.feeds = t->feeds.p, .feed_values = in, .n_feeds = t->feeds.n, .fetches = t->fetches.p, .fetched = got,
-                     .n_fetches = t->fetches.n, .targets = t->targets.p, .n_targets = t->targets.n};
+    mr_run_args a = {.feeds = t->feeds.p,
+                     .feed_values = in,
+                     .n_feeds = t->feeds.n,
+                     .fetches = t->fetches.p,
+                     .fetched = got,
+                     .n_fetches = t->fetches.n,
+                     .targets = t->targets.p,
+                     .n_targets = t->targets.n};
     for (int i = 0; i <= STEPS && !st; i++) { /* the first one places, and does not count */
         int64_t start = mr_now_ns();
         st = mr_session_run(t->session, &a, NULL, NULL);
@@ -237,7 +269,8 @@ typedef struct tally {
     double worst, off; /* of plan to single device; sum of how far predictions are off */
 } tally;
 
-/* The fastest of several rounds while it is slower than it should be: other work on the machine only ever adds. */
+/* The fastest of several rounds while it is slower than it should be: other work on the machine
+ * only ever adds. */
 static mr_status *run_again(trial *t, double wanted_s, times *out)
 {
     times again;
@@ -283,8 +316,9 @@ static void try_graph(uint64_t seed, tally *sum)
     sum->slower += slower;
     sum->worst = MR_MAX(sum->worst, planned.measured_s / best);
     if (!near || slower)
-        printf("# seed %llu: predicted %.2f ms, measured %.2f ms, best single device %.2f ms\n", (unsigned long long)seed,
-               1e3 * planned.predicted_s, 1e3 * planned.measured_s, 1e3 * best);
+        printf("# seed %llu: predicted %.2f ms, measured %.2f ms, best single device %.2f ms\n",
+               (unsigned long long)seed, 1e3 * planned.predicted_s, 1e3 * planned.measured_s,
+               1e3 * best);
     close_trial(&plan);
 }
 
@@ -298,7 +332,8 @@ int main(int argc, char **argv)
         try_graph(first + (uint64_t)i, &sum);
     printf("placement_graphs %d graphs\n", sum.n);
     printf("placement_without_room %d graphs\n", sum.none);
-    printf("placement_predicted_within_15_percent %.3f share\n", sum.n ? (double)sum.near / sum.n : 0);
+    printf("placement_predicted_within_15_percent %.3f share\n",
+           sum.n ? (double)sum.near / sum.n : 0);
     printf("placement_mean_deviation %.3f share\n", sum.n ? sum.off / sum.n : 0);
     printf("placement_slower_than_a_single_device %d graphs\n", sum.slower);
     printf("placement_longest_to_best_single_device %.3f ratio\n", sum.worst);

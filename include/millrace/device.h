@@ -4,7 +4,8 @@
  * them to the options of a session, or name them in the environment (MILLRACE_SIMULATE), and use them by their names like
  * any other device:
  *
- *     mr_session_simulate(options, "GPU:0=speed=2e11,memory=4G; GPU:1=speed=8e11; GPU:0-GPU:1=latency=2us,link=50G", status);
+ *     mr_session_simulate(options, "GPU:0=flops_per_s=2e11,memory_bytes=4G; GPU:1=flops_per_s=8e11;"
+ *                                  "GPU:0-GPU:1=latency_us=2,bytes_per_s=50G", status);
  *
  * A ConfigProto with placement_period N above 0 lets the session choose devices by cost: for the shortest step, by estimates
  * first, and again after N steps, later more rarely, by what steps really took.  mr_session_explain tells why a node stands

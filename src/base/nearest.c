@@ -7,7 +7,8 @@
 
 enum { LONGEST = 60 }; /* longer words are not compared */
 
-/* Row by row over the letters of a; only the last two rows are needed for the swap of two neighbours. */
+/* Row by row over the letters of a; only the last two rows are needed for the swap of two
+ * neighbours. */
 static int distance(mr_sv a, mr_sv b)
 {
     int rows[3][LONGEST + 1], *before = rows[0], *last = rows[1], *row = rows[2];

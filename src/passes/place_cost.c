@@ -1,21 +1,26 @@
 /* passes/place_cost.c -- devices chosen by what a step would take.
  *
- * The step of the signature becomes a workload (passes/planned_step.h), feeds and fetches included, and passes/assign.c searches
- * for a short one.  What it found is compared with every single device once more as the steps would really run, with equal
- * nodes of a device merged: the choice is never longer than with everything that may move on the best single device.
- * Reasons are given for that same simulation, so they agree with the timeline and the total that are drawn from it.
+ * The step of the signature becomes a workload (passes/planned_step.h), feeds and fetches included,
+ * and passes/assign.c searches for a short one.  What it found is compared with every single device
+ * once more as the steps would really run, with equal nodes of a device merged: the choice is never
+ * longer than with everything that may move on the best single device. Reasons are given for that
+ * same simulation, so they agree with the timeline and the total that are drawn from it.
  *
- * A group for which no device is left is not planned: place.c then names the reason, or softens its request. */
+ * A group for which no device is left is not planned: place.c then names the reason, or softens its
+ * request. */
 #include <math.h>
 
 #include "base/memory.h"
 #include "passes/planned_step.h"
 
-#define WORTH 1.01 /* a plan for several devices must save a hundredth of the best single device's step, or it is not worth it */
+#define WORTH                                                                                     \
+    1.01 /* a plan for several devices must save a hundredth of the best single device's step, or \
+            it is not worth it */
 
 /* ---- choosing ---- */
 
-/* The devices of a workload's groups, by the placer's roots; the others as they were placed.  mr_free. */
+/* The devices of a workload's groups, by the placer's roots; the others as they were placed.
+ * mr_free. */
 static int *devices_by_root(const mr_placer *p, const mr_planned_step *s, const int *device_of)
 {
     int n = p->g->nodes.n, *out = mr_new_array(int, n + 1);
@@ -27,9 +32,10 @@ static int *devices_by_root(const mr_placer *p, const mr_planned_step *s, const 
     return out;
 }
 
-/* What the step takes as it will run, with the groups on these devices; INFINITY when it cannot be. */
-static mr_status *realized_seconds(mr_placer *p, const mr_graph *step_graph, const mr_planned_step *s, const int *device_of,
-                                   double *seconds)
+/* What the step takes as it will run, with the groups on these devices; INFINITY when it cannot be.
+ */
+static mr_status *realized_seconds(mr_placer *p, const mr_graph *step_graph,
+                                   const mr_planned_step *s, const int *device_of, double *seconds)
 {
     mr_planned_step real;
     int *by_root = devices_by_root(p, s, device_of);
@@ -58,9 +64,11 @@ out:
     return st;
 }
 
-/* Takes the best single device in place of the search's choice (s->device_of) where that is shorter as the step will run, or so
- * little longer that estimates cannot tell.  fixed: by group, what must be where it is; -1: free. */
-static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_planned_step *s, const int *fixed)
+/* Takes the best single device in place of the search's choice (s->device_of) where that is shorter
+ * as the step will run, or so little longer that estimates cannot tell.  fixed: by group, what must
+ * be where it is; -1: free. */
+static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_planned_step *s,
+                                const int *fixed)
 {
     mr_status *st = NULL;
     bool any;
@@ -71,7 +79,8 @@ static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_pla
               : mr_assign_simulate(&s->w, s->device_of, NULL, NULL, &found));
     for (int d = 0; d < p->o->n_devices; d++) {
         mr_assign_single(&s->w, fixed, d, trial);
-        MR_GO(any ? realized_seconds(p, step_graph, s, trial, &seconds) : mr_assign_simulate(&s->w, trial, NULL, NULL, &seconds));
+        MR_GO(any ? realized_seconds(p, step_graph, s, trial, &seconds)
+                  : mr_assign_simulate(&s->w, trial, NULL, NULL, &seconds));
         if (seconds < best) {
             best = seconds;
             best_device = d;
@@ -85,7 +94,8 @@ out:
 }
 
 /* Plans a step graph and notes the devices of the groups for which take is true (NULL: all). */
-static mr_status *plan_step(mr_placer *p, mr_graph *step_graph, bool (*take)(void *arg, int root), void *arg)
+static mr_status *plan_step(mr_placer *p, mr_graph *step_graph, bool (*take)(void *arg, int root),
+                            void *arg)
 {
     mr_planned_step s;
     double makespan;
@@ -169,19 +179,24 @@ static const char *reason(const mr_placer *p, const mr_node *n, int root, int n_
     if (n_fit == 1 && n->device[0])
         return "as it asks for";
     if (n_fit == 1)
-        return p->groups[root].request.has_job || p->groups[root].request.has_type ? "as those ask for that it must stand with"
-                                                                                   : "no other device can run it";
+        return p->groups[root].request.has_job || p->groups[root].request.has_type
+                   ? "requested by a node it must share a device with"
+                   : "no other device can run it";
     if (mr_place_is_fed(n))
         return "fed values are there";
     if (here == WORSE)
-        return holds_state(p, root) ? "it holds state, which stays" : "it was placed before, or nothing better was found";
+        return holds_state(p, root) ? "it holds state, which stays"
+                                    : "it was placed before, or nothing better was found";
     if (here == HARDLY_WORSE)
         return "elsewhere would save less than 1 % of the step";
-    return here == BEST ? "the step would be longer elsewhere" : "the step would be no shorter elsewhere";
+    return here == BEST ? "the step would be longer elsewhere"
+                        : "the step would be no shorter elsewhere";
 }
 
-/* Moves the node's group to every other device it fits on, one at a time; others has room for all. */
-static void try_others(mr_planned_step *s, mr_play *play, int v, mr_place_reason *r, mr_place_choice *others)
+/* Moves the node's group to every other device it fits on, one at a time; others has room for all.
+ */
+static void try_others(mr_planned_step *s, mr_play *play, int v, mr_place_reason *r,
+                       mr_place_choice *others)
 {
     int g = s->group[v], here = s->device_of[g], n_devices = s->w.n_devices;
     for (int i = 0; i < n_devices; i++) {
@@ -194,18 +209,23 @@ static void try_others(mr_planned_step *s, mr_play *play, int v, mr_place_reason
     s->device_of[g] = here;
 }
 
-static void explain_node(mr_placer *p, mr_planned_step *s, mr_play *play, int v, mr_place_choice *others,
-                         void (*tell)(void *arg, const mr_place_reason *r), void *arg)
+static void explain_node(mr_placer *p, mr_planned_step *s, mr_play *play, int v,
+                         mr_place_choice *others, void (*tell)(void *arg, const mr_place_reason *r),
+                         void *arg)
 {
     int g = s->group[v], here = s->device_of[g];
     verdict verdict_here = BEST;
-    mr_place_reason r = {.node = p->g->nodes.p[s->nodes[v]->mark],
-                         .here = {here, isinf(s->step_s) ? s->step_s : s->play.finish[v], s->step_s},
-                         .others = others};
+    mr_place_reason r = {
+        .node = p->g->nodes.p[s->nodes[v]->mark],
+        .here = {here, isinf(s->step_s) ? s->step_s : s->play.finish[v], s->step_s},
+        .others = others};
     try_others(s, play, v, &r, others);
     for (int i = 0; i < r.n_others; i++) {
         double there = others[i].step_s;
-        verdict than = there > s->step_s ? BEST : there == s->step_s ? AS_GOOD : there * WORTH >= s->step_s ? HARDLY_WORSE : WORSE;
+        verdict than = there > s->step_s            ? BEST
+                       : there == s->step_s         ? AS_GOOD
+                       : there * WORTH >= s->step_s ? HARDLY_WORSE
+                                                    : WORSE;
         verdict_here = MR_MAX(verdict_here, than);
     }
     int n_fit = r.n_others + s->fits[(size_t)g * (size_t)s->w.n_devices + (size_t)here];
@@ -214,8 +234,8 @@ static void explain_node(mr_placer *p, mr_planned_step *s, mr_play *play, int v,
 }
 
 /* What-ifs are played in tables of their own: s->play stays what the step is. */
-mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r),
-                             void *arg)
+mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wanted,
+                             void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
     mr_play play;
     MR_TRY(mr_play_init(&play, &s->w));
@@ -232,13 +252,15 @@ mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wante
 
 void mr_place_reason_print(const mr_place_reason *r, mr_device *const *devices, mr_str *out)
 {
-    mr_str_printf(out, "%s (%s) on %s: %.3f ms, step %.3f ms; %s\n", r->node->name, r->node->def->name,
-                  devices[r->here.device]->name, 1e3 * r->here.ends_s, 1e3 * r->here.step_s, r->why);
+    mr_str_printf(out, "%s (%s) on %s: %.3f ms, step %.3f ms; %s\n", r->node->name,
+                  r->node->def->name, devices[r->here.device]->name, 1e3 * r->here.ends_s,
+                  1e3 * r->here.step_s, r->why);
     for (int i = 0; i < r->n_others; i++) {
         const mr_place_choice *c = &r->others[i];
         if (isinf(c->step_s))
             mr_str_printf(out, "    on %s: there is no memory\n", devices[c->device]->name);
         else
-            mr_str_printf(out, "    on %s: %.3f ms, step %.3f ms\n", devices[c->device]->name, 1e3 * c->ends_s, 1e3 * c->step_s);
+            mr_str_printf(out, "    on %s: %.3f ms, step %.3f ms\n", devices[c->device]->name,
+                          1e3 * c->ends_s, 1e3 * c->step_s);
     }
 }

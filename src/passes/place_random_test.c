@@ -1,5 +1,6 @@
-/* passes/place_random_test.c -- random graphs with random feeds, fetches, links and memory: a plan is never longer than the best
- * single device, and its total, its nodes' times and its reasons are of one simulation. */
+/* passes/place_random_test.c -- random graphs with random feeds, fetches, links and memory: a plan
+ * is never longer than the best single device, and its total, its nodes' times and its reasons are
+ * of one simulation. */
 #include <math.h>
 #include <stdio.h>
 
@@ -38,7 +39,10 @@ static uint64_t draw(world *w, uint64_t n)
 }
 
 /* From low to high, as likely in each of its decades. */
-static double spread(world *w, double low, double high) { return low * pow(high / low, (double)draw(w, 1001) / 1000); }
+static double spread(world *w, double low, double high)
+{
+    return low * pow(high / low, (double)draw(w, 1001) / 1000);
+}
 
 static void draw_devices(world *w)
 {
@@ -48,7 +52,8 @@ static void draw_devices(world *w)
         char name[80];
         snprintf(name, sizeof name, "/job:localhost/replica:0/task:0/device:CPU:%d", i);
         MR_CHECK_OK(mr_device_new_cpu(name, NULL, &w->devices[i]));
-        w->devices[i]->speed = (mr_speed){spread(w, 1e8, 1e12), spread(w, 1e8, 1e11), spread(w, 1e-7, 1e-4)};
+        w->devices[i]->speed =
+            (mr_speed){spread(w, 1e8, 1e12), spread(w, 1e8, 1e11), spread(w, 1e-7, 1e-4)};
         w->memory[i] = scarce ? (int64_t)spread(w, 1e3, 1e6) : INT64_MAX;
     }
     for (int i = 0; i < w->n_devices * w->n_devices; i++)
@@ -70,7 +75,8 @@ static void add(world *w, mr_node_builder *b, int n_in, const mr_out *in)
     mr_vec_push(&w->values, ((mr_out){n, 0}));
 }
 
-/* Inputs, variables and what is computed of them: products, sums and functions of matrices of one size; equal nodes too. */
+/* Inputs, variables and what is computed of them: products, sums and functions of matrices of one
+ * size; equal nodes too. */
 static void draw_graph(world *w)
 {
     int n = 3 + (int)draw(w, MOST_NODES - 2);
@@ -92,7 +98,8 @@ static void draw_graph(world *w)
                 mr_vec_push(&w->feeds, mr_vec_last(&w->values));
             continue;
         }
-        mr_out in[] = {w->values.p[draw(w, (uint64_t)w->values.n)], w->values.p[draw(w, (uint64_t)w->values.n)]};
+        mr_out in[] = {w->values.p[draw(w, (uint64_t)w->values.n)],
+                       w->values.p[draw(w, (uint64_t)w->values.n)]};
         static const char *const ops[] = {"MatMul", "MatMul", "Add", "Mul", "Tanh"};
         const char *op = ops[draw(w, MR_COUNT(ops))];
         add(w, mr_node_begin(w->g, op, name), strcmp(op, "Tanh") == 0 ? 1 : 2, in);
@@ -121,8 +128,12 @@ static void draw_signature(world *w)
         else if (last)
             mr_vec_push(&w->targets, w->values.p[i].node);
     }
-    w->sig = (mr_signature){.feeds = w->feeds.p, .fetches = w->fetches.p, .targets = w->targets.p,
-                            .n_feeds = w->feeds.n, .n_fetches = w->fetches.n, .n_targets = w->targets.n};
+    w->sig = (mr_signature){.feeds = w->feeds.p,
+                            .fetches = w->fetches.p,
+                            .targets = w->targets.p,
+                            .n_feeds = w->feeds.n,
+                            .n_fetches = w->fetches.n,
+                            .n_targets = w->targets.n};
 }
 
 static void begin(world *w, uint64_t seed)
@@ -133,7 +144,9 @@ static void begin(world *w, uint64_t seed)
     draw_graph(w);
     draw_signature(w);
     w->costs = (mr_place_costs){.links = w->links, .memory = w->memory, .visits = VISITS};
-    w->o = (mr_prepare_options){.devices = w->devices, .n_devices = w->n_devices, .costs = &w->costs,
+    w->o = (mr_prepare_options){.devices = w->devices,
+                                .n_devices = w->n_devices,
+                                .costs = &w->costs,
                                 .rendezvous = draw(w, 4) == 0};
     w->needed = mr_new_array(bool, w->g->nodes.n + 1);
     w->placed = mr_new_array(const char *, w->g->nodes.n + 1);
@@ -154,7 +167,8 @@ static void end(world *w)
 
 static void complain(const world *w, const char *what, double a, double b)
 {
-    mr_test_fail(__FILE__, __LINE__, "seed %llu: %s: %.17g and %.17g", (unsigned long long)w->seed, what, a, b);
+    mr_test_fail(__FILE__, __LINE__, "seed %llu: %s: %.17g and %.17g", (unsigned long long)w->seed,
+                 what, a, b);
 }
 
 /* ---- one simulation ---- */
@@ -195,7 +209,8 @@ static void check_times(world *w, const mr_planned_step *s)
             const mr_workload_link *l = &w->links[from * w->n_devices + to];
             double way_s = from == to ? 0 : l->latency_s + (double)in->bytes / l->bytes_per_s;
             if (s->play.start[v] < (s->play.finish[in->from] + way_s) * (1 - 1e-9))
-                complain(w, "a node starts before its input is there", s->play.start[v], s->play.finish[in->from] + way_s);
+                complain(w, "a node starts before its input is there", s->play.start[v],
+                         s->play.finish[in->from] + way_s);
         }
         if (s->nodes[v]->mark < 0 && to != 0)
             complain(w, "a feed or fetch away from the client", to, 0);
@@ -230,7 +245,8 @@ static void check_graph(world *w)
             w->moved |= s.nodes[s.play.sends.p[i].node]->mark < 0;
         compared c = {w, &s, 0};
         MR_CHECK_OK(mr_place_reasons(w->g, &w->o, &w->sig, w->placed, NULL, compare_reason, &c));
-        for (int v = 0; v < s.w.n_nodes; v++) /* each node has its reason; feeds and fetches need none */
+        for (int v = 0; v < s.w.n_nodes;
+             v++) /* each node has its reason; feeds and fetches need none */
             c.n -= s.nodes[v]->mark >= 0;
         MR_CHECK_INT(c.n, 0);
         mr_planned_step_deinit(&s);
@@ -252,5 +268,6 @@ MR_TEST(place_random_graphs_are_never_longer_than_on_the_best_single_device)
         n_moved += w.moved;
         end(&w);
     }
-    MR_CHECK(n_planned > GRAPHS * 3 / 4 && n_moved > GRAPHS / 10); /* else they are not what this is about */
+    MR_CHECK(n_planned > GRAPHS * 3 / 4 &&
+             n_moved > GRAPHS / 10); /* else they are not what this is about */
 }

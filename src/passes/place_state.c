@@ -1,9 +1,10 @@
 /* passes/place_state.c -- where variables are put by the step that initializes them.
  *
- * State stays where it is first put, and it is first put by an initializer, whose step says nothing about the steps that
- * will use it.  So the state that a signature only initializes is placed for those: all nodes of the graph that
- * work on it with what is fed or with other state, planned as one step whose feeds are the placeholders and whose fetches are the
- * outputs that nobody reads.  Left out is what runs once or rarely: assignments of values that depend on neither feeds nor
+ * State stays where it is first put, and it is first put by an initializer, whose step says nothing
+ * about the steps that will use it.  So the state that a signature only initializes is placed for
+ * those: all nodes of the graph that work on it with what is fed or with other state, planned as
+ * one step whose feeds are the placeholders and whose fetches are the outputs that nobody reads.
+ * Left out is what runs once or rarely: assignments of values that depend on neither feeds nor
  * state, checks for initialized variables, and writing checkpoints.
  *
  * A signature that uses its state itself decides where it goes: then this does nothing. */
@@ -51,7 +52,8 @@ static bool find_fresh(users *u, const bool *needed)
     bool any = false;
     for (int i = 0; i < p->g->nodes.n; i++) {
         int root = needed[i] ? mr_placer_root(p, i) : -1;
-        if (root >= 0 && is_variable(p->g->nodes.p[i]) && !p->groups[root].device && !p->groups[root].error)
+        if (root >= 0 && is_variable(p->g->nodes.p[i]) && !p->groups[root].device &&
+            !p->groups[root].error)
             any = u->fresh[root] = true;
     }
     return any;
@@ -65,7 +67,8 @@ static bool only_rare_readers(const users *u, const mr_node *n)
     return only;
 }
 
-/* Producers first: what is dynamic; consumers first: what is rare; producers first again: what uses fresh state. */
+/* Producers first: what is dynamic; consumers first: what is rare; producers first again: what uses
+ * fresh state. */
 static void follow(users *u)
 {
     for (int k = 0; k < u->n; k++) {
@@ -98,7 +101,8 @@ static bool works(const users *u, const bool *needed)
     return false;
 }
 
-/* The steps that use the state, as one signature: all that nobody in it reads is wanted, values and all. */
+/* The steps that use the state, as one signature: all that nobody in it reads is wanted, values and
+ * all. */
 static void draw_signature(users *u)
 {
     for (int k = 0; k < u->n; k++) {
@@ -123,7 +127,8 @@ static void draw_signature(users *u)
 
 static bool is_fresh(void *arg, int root) { return ((users *)arg)->fresh[root]; }
 
-void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *needed, mr_plan_step_fn *plan)
+void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *needed,
+                        mr_plan_step_fn *plan)
 {
     users u = {.p = p};
     mr_graph *step_graph = NULL;
@@ -143,8 +148,12 @@ void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *neede
     if (!works(&u, needed))
         draw_signature(&u);
     if (u.targets.n) {
-        mr_signature all = {.feeds = u.feeds.p, .fetches = u.fetches.p, .targets = u.targets.p,
-                            .n_feeds = u.feeds.n, .n_fetches = u.fetches.n, .n_targets = u.targets.n};
+        mr_signature all = {.feeds = u.feeds.p,
+                            .fetches = u.fetches.p,
+                            .targets = u.targets.p,
+                            .n_feeds = u.feeds.n,
+                            .n_fetches = u.fetches.n,
+                            .n_targets = u.targets.n};
         MR_GO(mr_step_graph(p->g, &all, &quick, &step_graph));
         MR_GO(plan(p, step_graph, is_fresh, &u));
     }

@@ -1,11 +1,12 @@
 /* passes/planned_step.c -- from a signature to the workload of its step.
  *
- * Nodes are in topological order (back edges of loops left out: one round of a loop is planned), in the groups of the placer,
- * with times from the cost model where a group may be and INFINITY where it may not.  Feeds and fetches are one group, which
- * is fixed on the client's device.
+ * Nodes are in topological order (back edges of loops left out: one round of a loop is planned), in
+ * the groups of the placer, with times from the cost model where a group may be and INFINITY where
+ * it may not.  Feeds and fetches are one group, which is fixed on the client's device.
  *
- * Merging equal nodes depends on where they are, so it comes last: a search plans the step before merging, and what it found
- * is realized (merged, then simulated) before it is compared or shown. */
+ * Merging equal nodes depends on where they are, so it comes last: a search plans the step before
+ * merging, and what it found is realized (merged, then simulated) before it is compared or shown.
+ */
 #include "passes/planned_step.h"
 
 #include <math.h>
@@ -14,13 +15,15 @@
 
 /* ---- the step graph ---- */
 
-/* A session takes whatever is fed; it is believed to be as large as the graph says.  Names are those that mr_prune gives. */
+/* A session takes whatever is fed; it is believed to be as large as the graph says.  Names are
+ * those that mr_prune gives. */
 static mr_status *shape_feeds(mr_graph *g, const mr_signature *sig, bool rendezvous)
 {
     mr_status *st = NULL;
     for (int i = 0; i < sig->n_feeds && !st; i++) {
         mr_out o = sig->feeds[i];
-        char *name = rendezvous ? mr_printf("_recv_%s_%d", o.node->name, o.index) : mr_printf("_arg_%s_%d_%d", o.node->name, o.index, i);
+        char *name = rendezvous ? mr_printf("_recv_%s_%d", o.node->name, o.index)
+                                : mr_printf("_arg_%s_%d_%d", o.node->name, o.index, i);
         mr_node *feed = mr_graph_find(g, mr_sv_of(name));
         if (feed)
             st = mr_out_refine_shape((mr_out){feed, 0}, mr_out_shape(o));
@@ -33,21 +36,25 @@ static mr_status *shape_feeds(mr_graph *g, const mr_signature *sig, bool rendezv
 static bool is_client_end(const mr_node *n)
 {
     const mr_attr *a = mr_node_attr(n, "client_terminated");
-    return mr_node_is(n, "_Arg") || mr_node_is(n, "_Retval") || (a && a->kind == MR_ATTR_BOOL && a->b);
+    return mr_node_is(n, "_Arg") || mr_node_is(n, "_Retval") ||
+           (a && a->kind == MR_ATTR_BOOL && a->b);
 }
 
-/* Nodes keep their names when they are pruned, so a name leads back to the node of the session's graph. */
+/* Nodes keep their names when they are pruned, so a name leads back to the node of the session's
+ * graph. */
 static void mark_origins(const mr_graph *from, mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++) {
         mr_node *n = g->nodes.p[i];
-        const mr_node *origin = n && !is_client_end(n) ? mr_graph_find(from, mr_sv_of(n->name)) : NULL;
+        const mr_node *origin =
+            n && !is_client_end(n) ? mr_graph_find(from, mr_sv_of(n->name)) : NULL;
         if (n)
             n->mark = origin ? origin->id : -1;
     }
 }
 
-mr_status *mr_step_graph(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out)
+mr_status *mr_step_graph(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o,
+                         mr_graph **out)
 {
     mr_prepare_options plain = *o;
     mr_status *st = NULL;
@@ -77,7 +84,8 @@ int mr_placer_device(const mr_placer *p, const char *name)
     return -1;
 }
 
-/* Marks the devices that can take a group.  With soft placement a request that fits nowhere is loosened. */
+/* Marks the devices that can take a group.  With soft placement a request that fits nowhere is
+ * loosened. */
 static int mark_fitting(mr_placer *p, int root, bool *fits)
 {
     mr_device_name request = p->groups[root].request;
@@ -125,9 +133,10 @@ static void number_groups(mr_planned_step *s, mr_placer *p)
         int *group = root < 0 ? &client : &s->group_of[root];
         if (*group < 0) {
             *group = s->w.n_groups;
-            s->device_of[s->w.n_groups] = root < 0                  ? 0
-                                          : p->groups[root].device ? mr_placer_device(p, p->groups[root].device)
-                                                                   : -1;
+            s->device_of[s->w.n_groups] = root < 0 ? 0
+                                          : p->groups[root].device
+                                              ? mr_placer_device(p, p->groups[root].device)
+                                              : -1;
             s->roots[s->w.n_groups++] = root;
         }
         s->group[v] = *group;
@@ -153,12 +162,14 @@ static void draw_edges(mr_planned_step *s, const mr_costs *c)
             mr_out in = node->in[i];
             int from = in.node ? number[in.node->id] : -1;
             if (from >= 0 && from < v) /* else the back edge of a loop */
-                mr_vec_push(&s->inputs, (mr_workload_input){from, s->first_tensor[from] + in.index, mr_costs_bytes(c, in)});
+                mr_vec_push(&s->inputs, (mr_workload_input){from, s->first_tensor[from] + in.index,
+                                                            mr_costs_bytes(c, in)});
         }
         for (int i = 0; i < node->n_ctrl; i++) {
             int from = number[node->ctrl[i]->id];
             if (from >= 0 && from < v)
-                mr_vec_push(&s->inputs, (mr_workload_input){from, s->first_tensor[from + 1] - 1, 0});
+                mr_vec_push(&s->inputs,
+                            (mr_workload_input){from, s->first_tensor[from + 1] - 1, 0});
         }
         s->first_input[v + 1] = s->inputs.n;
     }
@@ -172,17 +183,20 @@ static mr_status *draw_times(mr_planned_step *s, mr_placer *p)
     if (mr_size_mul((size_t)s->w.n_nodes + 1, (size_t)n_devices, &cells))
         s->seconds = mr_try_calloc(cells, sizeof *s->seconds);
     if (!s->seconds)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d nodes on %d devices", s->w.n_nodes, n_devices);
-    mr_costs_fill(p->o->costs->measured, s->nodes, s->w.n_nodes, p->o->devices, n_devices, s->seconds);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d nodes on %d devices",
+                        s->w.n_nodes, n_devices);
+    mr_costs_fill(p->o->costs->measured, s->nodes, s->w.n_nodes, p->o->devices, n_devices,
+                  s->seconds);
     return NULL;
 }
 
-/* Groups that were placed before stay, unless `all` are looked at.  One that fits nowhere is, for the plan, on the first
- * device: the error comes later.  Placeholders that nobody feeds by name (a whole graph is planned) are at the client. */
+/* Groups that were placed before stay, unless `all` are looked at.  One that fits nowhere is, for
+ * the plan, on the first device: the error comes later.  Placeholders that nobody feeds by name (a
+ * whole graph is planned) are at the client. */
 static void find_fitting(mr_planned_step *s, mr_placer *p, bool all)
 {
     size_t n_devices = (size_t)p->o->n_devices;
-    s->fits = mr_new_array(bool, (size_t)s->w.n_groups * n_devices + 1);
+    s->fits = mr_new_array(bool, (size_t)s->w.n_groups *n_devices + 1);
     s->lost = mr_new_array(bool, s->w.n_groups + 1);
     for (int g = 0; g < s->w.n_groups; g++) {
         bool *fits = s->fits + (size_t)g * n_devices;
@@ -207,8 +221,10 @@ static void find_fitting(mr_planned_step *s, mr_placer *p, bool all)
 static int64_t variable_bytes(const mr_node *n)
 {
     const mr_attr *s = mr_node_attr(n, "shape"), *t = mr_node_attr(n, "dtype");
-    bool variable = mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
-    if (!variable || !s || s->kind != MR_ATTR_SHAPE || !t || t->kind != MR_ATTR_TYPE || !mr_pshape_full(s->shape))
+    bool variable =
+        mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
+    if (!variable || !s || s->kind != MR_ATTR_SHAPE || !t || t->kind != MR_ATTR_TYPE ||
+        !mr_pshape_full(s->shape))
         return 0;
     double bytes = (double)mr_dtype_size((mr_dtype)t->type);
     for (int i = 0; i < s->shape->rank; i++)
@@ -231,7 +247,8 @@ static void weigh(mr_planned_step *s, const mr_placer *p)
         s->memory = mr_new_array(int64_t, p->o->n_devices);
         memcpy(s->memory, memory, sizeof *memory * (size_t)p->o->n_devices);
         for (int i = 0; i < p->g->nodes.n; i++) {
-            int d = p->g->nodes.p[i] && !here[i] && p->placed[i] ? mr_placer_device(p, p->placed[i]) : -1;
+            int d = p->g->nodes.p[i] && !here[i] && p->placed[i] ? mr_placer_device(p, p->placed[i])
+                                                                 : -1;
             if (d >= 0)
                 s->memory[d] -= variable_bytes(p->g->nodes.p[i]);
         }
@@ -287,7 +304,8 @@ void mr_planned_step_deinit(mr_planned_step *s)
 
 /* ---- realizing ---- */
 
-mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root, bool all, mr_planned_step *out)
+mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root,
+                           bool all, mr_planned_step *out)
 {
     mr_status *st = NULL;
     mr_graph *g = NULL;

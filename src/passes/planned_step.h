@@ -1,9 +1,11 @@
-/* passes/planned_step.h -- a step as it would run, and its simulation; the inside of placement by cost.
+/* passes/planned_step.h -- a step as it would run, and its simulation; the inside of placement by
+ * cost.
  *
- * A step graph is what a session runs for a signature: pruned and folded, with a node for each feed (_Arg) and each fetch
- * (_Retval).  A planned step is a step graph as a workload: what each node takes on each device, and which tensors flow
- * between them.  Feeds and fetches are on the client's device (devices[0]) and take no time; what they cost is the
- * transfer from there and back. */
+ * A step graph is what a session runs for a signature: pruned and folded, with a node for each feed
+ * (_Arg) and each fetch
+ * (_Retval).  A planned step is a step graph as a workload: what each node takes on each device,
+ * and which tensors flow between them.  Feeds and fetches are on the client's device (devices[0])
+ * and take no time; what they cost is the transfer from there and back. */
 #ifndef MR_PASSES_PLANNED_STEP_H
 #define MR_PASSES_PLANNED_STEP_H
 
@@ -14,9 +16,11 @@ struct mr_planned_step {
     mr_graph *g; /* owned when the step was realized (mr_step_realize), else borrowed */
     bool owns_graph;
     mr_workload w;
-    mr_node **nodes;   /* by number in the workload; node->mark is the id in the session's graph, -1 for feeds and fetches */
-    int *group;        /* by number */
-    int *roots;        /* by group of the workload: the placer's root; -1: the client's feeds and fetches */
+    mr_node **nodes; /* by number in the workload; node->mark is the id in the session's graph, -1
+                        for feeds and fetches */
+    int *group;      /* by number */
+    int *
+        roots; /* by group of the workload: the placer's root; -1: the client's feeds and fetches */
     int *group_of;     /* by the placer's root; -1: not in the step */
     int *device_of;    /* by group: where it is or must be; -1: free */
     int *first_tensor; /* by number: of its outputs; the last one stands for "it has run" */
@@ -24,23 +28,27 @@ struct mr_planned_step {
     double *seconds;
     int64_t *bytes, *memory;
     MR_VEC(mr_workload_input) inputs;
-    bool *fits;  /* [group * n_devices + device] */
-    bool *lost;  /* by group: no device can take it; mr_place reports the error later */
+    bool *fits; /* [group * n_devices + device] */
+    bool *lost; /* by group: no device can take it; mr_place reports the error later */
     mr_play play;
     double step_s; /* INFINITY: the devices have too little memory */
 };
 
-/* The step graph of a signature; NULL: of the whole graph, whose placeholders then are the feeds.  Marks are set. */
-mr_status *mr_step_graph(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out);
+/* The step graph of a signature; NULL: of the whole graph, whose placeholders then are the feeds.
+ * Marks are set. */
+mr_status *mr_step_graph(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o,
+                         mr_graph **out);
 
-/* The workload of a step graph, which must outlive it.  all: devices are listed also for groups that were placed before
- * (for reasons).  Not simulated.  On failure the step is empty. */
+/* The workload of a step graph, which must outlive it.  all: devices are listed also for groups
+ * that were placed before (for reasons).  Not simulated.  On failure the step is empty. */
 mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step_graph, bool all);
 void mr_planned_step_deinit(mr_planned_step *s);
 
-/* A copy of the step graph with its nodes on the devices of their groups (device_by_root, by the placer's root), equal nodes
- * of one device merged as mr_prepare merges them, and simulated.  out->play tells of it. */
-mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root, bool all, mr_planned_step *out);
+/* A copy of the step graph with its nodes on the devices of their groups (device_by_root, by the
+ * placer's root), equal nodes of one device merged as mr_prepare merges them, and simulated.
+ * out->play tells of it. */
+mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root,
+                           bool all, mr_planned_step *out);
 
 /* The number of a device among the options'; -1: there is none of this name. */
 int mr_placer_device(const mr_placer *p, const char *name);

@@ -1,7 +1,9 @@
-/* sim/graph_file.c -- the graph of a plan, from a file: a GraphDef, a MetaGraphDef (.meta) or a SavedModel folder.
+/* sim/graph_file.c -- the graph of a plan, from a file: a GraphDef, a MetaGraphDef (.meta) or a
+ * SavedModel folder.
  *
- * What a step feeds, fetches and runs is what the plan says; else what the signature of a SavedModel says; else every
- * placeholder is fed, and the one output that nobody reads is fetched. */
+ * What a step feeds, fetches and runs is what the plan says; else what the signature of a
+ * SavedModel says; else every placeholder is fed, and the one output that nobody reads is fetched.
+ */
 #include "base/file.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
@@ -20,7 +22,8 @@ static bool ends_with(const char *s, const char *end)
 
 /* ---- names ---- */
 
-static mr_status *find_tensor(const char *file, const mr_graph *g, mr_sv name, bool node_only, mr_out *out)
+static mr_status *find_tensor(const char *file, const mr_graph *g, mr_sv name, bool node_only,
+                              mr_out *out)
 {
     mr_tensor_name t;
     if (!mr_tensor_name_parse(name, &t) || t.index < 0)
@@ -61,11 +64,13 @@ static bool is_fed(const mr_sim_graph_def *d, const mr_node *n)
 /* Could a client want it?  What only is there (constants, variables, inputs) is no result. */
 static bool is_result(const mr_sim_graph_def *d, const mr_node *n)
 {
-    return n->uses.n == 0 && !is_fed(d, n) && !mr_node_is(n, "Const") && !mr_node_is(n, "Placeholder") && !mr_node_is(n, "VariableV2") &&
+    return n->uses.n == 0 && !is_fed(d, n) && !mr_node_is(n, "Const") &&
+           !mr_node_is(n, "Placeholder") && !mr_node_is(n, "VariableV2") &&
            !mr_node_is(n, "Variable") && !mr_node_is(n, "VarHandleOp");
 }
 
-/* The only node that nobody reads: its outputs, or, where it has none, itself.  One with outputs goes before those without. */
+/* The only node that nobody reads: its outputs, or, where it has none, itself.  One with outputs
+ * goes before those without. */
 static mr_status *find_only_result(const mr_sim_plan *p, mr_sim_graph_def *d)
 {
     mr_node *found = NULL;
@@ -82,10 +87,12 @@ static mr_status *find_only_result(const mr_sim_plan *p, mr_sim_graph_def *d)
                 mr_str_printf(&names, "%s%s", n > 1 ? ", " : "", node->name);
         }
     if (n == 0)
-        st = mr_invalid("%s: the graph computes nothing; name graph.fetches or graph.targets", p->graph.file);
+        st = mr_invalid("%s: the graph computes nothing; name graph.fetches or graph.targets",
+                        p->graph.file);
     else if (n > 1)
-        st = mr_invalid("%s: the graph has %d results (%s%s); name those of the step in graph.fetches or graph.targets", p->graph.file, n,
-                        mr_str_z(&names), n > MOST_LISTED ? ", .." : "");
+        st = mr_invalid("%s: the graph has %d results (%s%s); name those of the step in "
+                        "graph.fetches or graph.targets",
+                        p->graph.file, n, mr_str_z(&names), n > MOST_LISTED ? ", .." : "");
     else if (found->n_out == 0)
         mr_vec_push(&d->targets, found);
     for (int i = 0; !st && i < found->n_out; i++)
@@ -104,7 +111,8 @@ static mr_status *find_ends(const mr_sim_plan *p, mr_sim_graph_def *d)
 
 /* ---- signatures ---- */
 
-/* The tensor of an entry of SignatureDef.inputs or .outputs: map entry { key 1, value 2: TensorInfo { name 1 } }. */
+/* The tensor of an entry of SignatureDef.inputs or .outputs: map entry { key 1, value 2: TensorInfo
+ * { name 1 } }. */
 static mr_sv entry_tensor(mr_sv entry)
 {
     mr_pb_reader r, info;
@@ -138,7 +146,8 @@ static mr_status *take_signature(const mr_sim_plan *p, mr_sv signature, mr_sim_g
             continue;
         }
         mr_sv name = entry_tensor(mr_pb_bytes(&r));
-        if (!name.n || (field == 1 ? own_feeds : own_ends)) /* sparse tensors have no name of their own */
+        if (!name.n ||
+            (field == 1 ? own_feeds : own_ends)) /* sparse tensors have no name of their own */
             continue;
         MR_TRY(find_tensor(p->graph.file, d->g, name, false, &o));
         bool known = false;
@@ -153,7 +162,8 @@ static mr_status *take_signature(const mr_sim_plan *p, mr_sv signature, mr_sim_g
 }
 
 /* The signature that the plan names, serving_default, or the only one. */
-static mr_status *choose_signature(const mr_sim_plan *p, const mr_meta_graph *m, mr_sim_graph_def *d)
+static mr_status *choose_signature(const mr_sim_plan *p, const mr_meta_graph *m,
+                                   mr_sim_graph_def *d)
 {
     const char *key = p->graph.signature ? p->graph.signature : "serving_default";
     const char *words[64];
@@ -167,9 +177,11 @@ static mr_status *choose_signature(const mr_sim_plan *p, const mr_meta_graph *m,
         return take_signature(p, m->signatures.p[0].bytes, d);
     int n = MR_MIN(m->signatures.n, (int)MR_COUNT(words));
     for (int i = 0; i < n; i++)
-        words[i] = mr_arena_strndup(&d->g->arena, m->signatures.p[i].name.p, m->signatures.p[i].name.n);
+        words[i] =
+            mr_arena_strndup(&d->g->arena, m->signatures.p[i].name.p, m->signatures.p[i].name.n);
     mr_sim_put_known(mr_sv_of(key), words, n, &known);
-    mr_status *st = mr_invalid("%s: there is no signature '%.100s'%s (graph.signature)", p->graph.file, key, mr_str_z(&known));
+    mr_status *st = mr_invalid("%s: there is no signature '%.100s'%s (graph.signature)",
+                               p->graph.file, key, mr_str_z(&known));
     mr_str_deinit(&known);
     return st;
 }
@@ -236,7 +248,9 @@ static mr_status *import(const mr_sim_plan *p, mr_sim_graph_def *d)
             return mr_invalid("graph.signature is of SavedModels");
         return import_file(p, d);
     }
-    char *dir = !inside ? mr_strdup(path) : slash ? mr_strndup(path, (size_t)(slash - path)) : mr_strdup(".");
+    char *dir = !inside ? mr_strdup(path)
+                : slash ? mr_strndup(path, (size_t)(slash - path))
+                        : mr_strdup(".");
     mr_status *st = import_saved_model(p, dir, d);
     mr_free(dir);
     return st;
