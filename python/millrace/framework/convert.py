@@ -267,16 +267,24 @@ def _sequence_conversion(value, dtype=None, name=None, as_ref=False):
             if any(v is None for v in value):
                 raise ValueError("Cannot convert a partially known shape to a Tensor: %s" % (value,))
         return constant(value, dtype, name=name or "Const")
-    if dtype is None:
-        dtype = _dtype_inside(value)
+    inside = _dtype_inside(value)
+    dtype = inside if dtype is None else dtype
+    return _packed(value, dtype, name or "packed", casts=not dtype.is_compatible_with(inside))
+
+
+def _packed(value, dtype, name, casts):
     from . import op_defs
-    parts = [_sequence_conversion(v, dtype, None) if isinstance(v, (list, tuple)) else _packable(v, dtype) for v in value]
+    parts = [_packed(v, dtype, None, casts) if isinstance(v, (list, tuple)) and _contains_tensor(v) else _packable(v, dtype, casts)
+             for v in value]
     return op_defs.call("Pack", name or "packed", values=parts)
 
 
-def _packable(v, dtype):
-    """A member of a list with tensors; a tensor of another type is cast."""
+def _packable(v, dtype, casts):
+    """A member of a list with tensors.  A tensor of another type is cast if the caller asked for a type that the first tensor does
+    not have; tensors of different types do not go together."""
     if isinstance(v, ops.Tensor) and not dtype.is_compatible_with(v.dtype.base_dtype):
+        if not casts:
+            raise TypeError("Cannot convert a list containing a tensor of dtype %s to %s (Tensor is: %r)" % (v.dtype, dtype, v))
         from . import op_defs
         return op_defs.call("Cast", None, x=v, DstT=dtype)
     return internal_convert_to_tensor(v, dtype)

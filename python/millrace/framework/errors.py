@@ -9,6 +9,14 @@ RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, I
 DATA_LOSS, UNAUTHENTICATED = 15, 16
 
 
+class InaccessibleTensorError(ValueError):
+    """A tensor is used where it cannot be reached."""
+
+
+class OperatorNotAllowedInGraphError(TypeError):
+    """Python asks a tensor for what only a value has: its truth, or its elements one by one."""
+
+
 class OpError(Exception):
     """What a step failed with."""
 

@@ -84,13 +84,14 @@ class Tensor(_core.Output):
         return self is other
 
     def __iter__(self):
-        raise TypeError("Tensor objects are only iterable when eager execution is enabled. "
-                        "To iterate over this tensor use tf.map_fn.")
+        raise errors.OperatorNotAllowedInGraphError(
+            "iterating over `tf.Tensor` is not allowed in Graph execution. Tensor objects are only iterable when eager execution is "
+            "enabled. To iterate over this tensor use tf.map_fn.")
 
     def __bool__(self):
-        raise TypeError("Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` "
-                        "to test if a tensor is defined, and use TensorFlow ops such as tf.cond to execute subgraphs "
-                        "conditioned on the value of a tensor.")
+        raise errors.OperatorNotAllowedInGraphError(
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` to test if a tensor "
+            "is defined, and use TensorFlow ops such as tf.cond to execute subgraphs conditioned on the value of a tensor.")
 
     def __len__(self):
         raise TypeError("object of type 'Tensor' has no len()")

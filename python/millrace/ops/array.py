@@ -366,13 +366,14 @@ def extract_image_patches(images, ksizes=None, strides=None, rates=None, padding
 
 @public
 def concat(values, axis, name="concat"):
-    if isinstance(axis, (list, tuple)) and axis and isinstance(axis[0], ops.Tensor) or isinstance(values, (int, np.integer)):
+    if isinstance(axis, (list, tuple)) and axis and isinstance(axis[0], ops.Tensor) or \
+            isinstance(values, (int, np.integer)) and isinstance(axis, (list, tuple)):
         values, axis = axis, values  # before 1.0 the dimension came first
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
         with ops.name_scope(name) as scope:
-            convert.convert_to_tensor(axis, dtypes.int32, name="concat_dim").shape.assert_has_rank(0)
+            convert.convert_to_tensor(axis, dtypes.int32, name="concat_dim").shape.assert_is_compatible_with([])
             return identity(values[0], name=scope)
     return op_defs.call("ConcatV2", name, values=values, axis=axis)
 
