@@ -1,6 +1,7 @@
 /* server/secure_test.c -- clusters with keys, and those who have the wrong ones: a client, and a task.
  *
  * Keys are read from MILLRACE_TLS_DIR when somebody listens or connects, so a test gives each its folder before. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -316,6 +317,19 @@ MR_TEST(secure_addresses_without_keys_are_refused)
     MR_CHECK_OK(listen_at("127.0.0.1:0"));
     setenv("MILLRACE_TLS", "off", 1); /* on purpose */
     MR_CHECK_OK(listen_at("0.0.0.0:0"));
+}
+
+MR_TEST(secure_keys_that_do_not_fit_are_named)
+{
+    char *ours = make_keys("ours", 1), *key = mr_net_key_path(ours, "worker/0", ".key"), *other = mr_net_key_path(ours, "ps/0", ".key");
+    MR_CHECK(rename(other, key) == 0);
+    use_keys(ours);
+    mr_status *st = listen_at("127.0.0.1:0");
+    MR_CHECK(st && strstr(mr_status_message(st), ours));
+    MR_CHECK_ERR(st, MR_INVALID_ARGUMENT, "the private key does not belong to the certificate");
+    mr_free(other);
+    mr_free(key);
+    mr_free(ours);
 }
 
 MR_TEST(secure_keys_that_others_can_read_are_refused)

@@ -272,6 +272,8 @@ static mr_status *open_doors(const char *address, const char *own, mr_net_listen
     mr_status *st = o.keys ? NULL : check_plain(address, p.host);
     if (!st)
         st = open_port(d, &o, p.host, port);
+    if (st && o.keys && mr_status_code(st) == MR_INVALID_ARGUMENT)
+        st = mr_status_prepend(st, "%s in %s: ", own ? own : "the task", getenv("MILLRACE_TLS_DIR"));
     o.keys = NULL;
     mr_net_keys_deinit(&keys);
     return st ? st : open_socket(d, &o, *port);
