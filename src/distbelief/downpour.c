@@ -3,6 +3,7 @@
  * The caller's thread does everything but the travelling.  A fetch is some pulls, a push some pushes (the vector, tables of
  * rows, the job's count of steps); the client's thread tells when each has ended, and the caller looks at that between steps. */
 #include "base/clock.h"
+#include "base/long_wait.h"
 #include "distbelief/downpour_internal.h"
 #include "run/cancel.h"
 
@@ -230,9 +231,12 @@ static mr_status *wait(mr_pour *p, int64_t deadline_ns)
     mr_status *st = NULL;
     int64_t begin = mr_now_ns();
     bool in_time = true;
+    mr_long_wait long_wait;
+    mr_long_wait_begin(&long_wait, begin);
     mr_lock(&p->mu);
     while (!any_ended_locked(p) && !p->cancelled && in_time)
-        in_time = mr_cond_wait_until(&p->changed, &p->mu, deadline_ns);
+        in_time = mr_long_wait_cond(&long_wait, &p->changed, &p->mu, deadline_ns, "the parameter servers of '%s': they have not %s", p->o.name,
+                                    p->push.left ? "acknowledged a push" : "answered a fetch");
     if (p->cancelled)
         st = mr_error(MR_CANCELLED, "'%s': replica %d was cancelled while it waited for the parameter servers", p->o.name,
                       p->o.replica);

@@ -1,5 +1,6 @@
 /* distbelief/hand.c -- a worker at a desk: one call that stays, one that asks. */
 #include "base/clock.h"
+#include "base/long_wait.h"
 #include "base/thread.h"
 #include "distbelief/desk.h"
 #include "server/ways.h"
@@ -65,9 +66,11 @@ static mr_status *start(mr_hand *h, call *c, const char *method, mr_bytes *text,
 /* Waits until the call has ended: its error, and its reply. */
 static mr_status *wait_for(mr_hand *h, call *c, mr_bytes *out)
 {
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&h->mu);
-    while (c->open)
-        mr_cond_wait(&h->changed, &h->mu); /* every request ends, by its deadline if by nothing else */
+    while (c->open) /* every request ends, by its deadline if by nothing else */
+        mr_long_wait_cond(&wait, &h->changed, &h->mu, 0, "the coordinator: it has not answered %s", c->r.method);
     mr_status *st = c->st;
     c->st = NULL;
     mr_bytes_append(out, &c->reply);

@@ -714,6 +714,21 @@ static void come_late(mr_group *g, int number)
     MR_CHECK_OK(sum(g, x, 1));
 }
 
+static void come_late_on_a_host(mr_group *g, int number)
+{
+    float x[1] = {1};
+    if (number == 2)
+        mr_test_log_wait("Still waiting for member 2 of 3 of the group on this host", 1);
+    MR_CHECK_OK(sum(g, x, 1));
+}
+
+MR_TEST(group_who_waits_for_a_member_on_its_host_says_so)
+{
+    mr_test_log_begin(SHORT_NS);
+    together(3, NULL, come_late_on_a_host);
+    mr_test_log_end();
+}
+
 MR_TEST(group_who_waits_for_a_member_in_a_collective_says_so)
 {
     mr_group_config c = grpc_config();

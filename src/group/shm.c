@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/long_wait.h"
 #include "group/shm_internal.h"
 #include "net/segment.h"
 
@@ -84,10 +86,19 @@ static mr_status *failure(mr_shm *s)
     return st;
 }
 
+/* Not beyond the time at which a long wait is to be logged, which is in s->wait until something was found. */
 static mr_status *sleep_on(mr_shm *s, uint32_t rings, int64_t deadline_ns)
 {
     mr_shm_bell *b = mr_shm_bell_of(s, s->t.rank);
-    int64_t left = deadline_ns ? deadline_ns - mr_now_ns() : INT64_C(3600000000000);
+    int64_t now_ns = mr_now_ns();
+    double seconds;
+    if (!s->wait.begun_ns)
+        mr_long_wait_begin(&s->wait, now_ns);
+    if (mr_long_wait_due(&s->wait, now_ns, &seconds))
+        mr_info("Still waiting for member %d of %d of the group on this host (%.0f s)", s->waits_for, s->t.size, seconds);
+    int64_t left = (deadline_ns ? MR_MIN(deadline_ns, s->wait.next_ns) : s->wait.next_ns) - now_ns;
+    if (deadline_ns && deadline_ns <= now_ns)
+        left = 0;
     if (left <= 0)
         return mr_error(MR_DEADLINE_EXCEEDED, "group: member %d of %d was waited for until the deadline", s->waits_for,
                         s->t.size);
@@ -123,6 +134,8 @@ mr_status *mr_shm_idle(mr_shm *s, mr_shm_wait *w, int64_t deadline_ns)
         *w = (mr_shm_wait){.phase = SPINNING, .began_ns = 1}; /* looks once, does not spin again at once */
         return st;
     }
+    if (w->rounds == 0 && !w->began_ns) /* the first since something was found, or since the operation began */
+        s->wait.begun_ns = 0;
     if (w->rounds++ == 0)
         mr_shm_tell(s);
     if (w->began_ns != 1 && s->may_spin && keep_spinning(s, w)) {

@@ -2,6 +2,7 @@
 #ifndef MR_GROUP_SHM_INTERNAL_H
 #define MR_GROUP_SHM_INTERNAL_H
 
+#include "base/long_wait.h"
 #include "base/thread.h"
 #include "group/group.h"
 #include "group/shm_pipe.h"
@@ -43,6 +44,7 @@ typedef struct mr_shm {
     mr_shm_memory memory;
     size_t *owed; /* bytes put or taken that a member was not told of, should it sleep */
     int waits_for; /* the first member that something is missing from */
+    mr_long_wait wait; /* for it; begun_ns 0: it does not wait */
     uint64_t number; /* of operations so far */
     mr_shm_lane *lanes;
     mr_transfer *transfers; /* begun, in their order */
