@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "capi/internal.h"
+#include "millrace/millrace.h"
 #include "tests/harness/test.h"
 
 static mr_str heard;
@@ -40,6 +41,20 @@ MR_TEST(capi_log_hears_the_library)
     TF_RegisterLogListener(listen);
     mr_warn("from %s", "inside");
     MR_CHECK_STR(mr_str_z(&heard), "<from inside>");
+}
+
+static void listen_by_level(int level, const char *text)
+{
+    mr_str_printf(&heard, "%d:%s;", level, text);
+}
+
+MR_TEST(capi_log_tells_the_level_to_who_wants_it)
+{
+    mr_register_log_listener(listen_by_level);
+    mr_info("so it is");
+    mr_warn("beware");
+    TF_Log(TF_ERROR, "bad");
+    MR_CHECK_STR(mr_str_z(&heard), "0:so it is;1:beware;2:bad;");
 }
 
 MR_TEST(capi_log_fatal_does_not_end_the_process)

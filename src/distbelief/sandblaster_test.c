@@ -6,6 +6,7 @@
 #include "distbelief/blast_words.h"
 #include "distbelief/desk.h"
 #include "distbelief/small_test.h"
+#include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
 #define CHECK_STATUS(s) \
@@ -225,8 +226,11 @@ MR_TEST(sandblaster_without_replicas_ends_with_a_deadline)
     mr_sandblaster *s = mr_sandblaster_start(
         &(mr_sandblaster_options){sizeof(mr_sandblaster_options), .deadline_ms = 100}, ps, status);
     CHECK_STATUS(status);
+    mr_test_log_begin(INT64_C(20000000));
     MR_CHECK(isnan(mr_sandblaster_minimize(s, status)));
     MR_CHECK_INT(TF_GetCode(status), TF_DEADLINE_EXCEEDED);
+    MR_CHECK(mr_test_log_count("Still waiting for the replicas of ") > 1);
+    mr_test_log_end();
     mr_sandblaster_free(s);
     mr_ps_free(ps);
     TF_DeleteStatus(status);
@@ -241,11 +245,14 @@ MR_TEST(sandblaster_replica_of_no_coordinator_ends_with_an_error)
     small_model r = small_build(0);
     mr_sandblaster_replica *b = mr_sandblaster_replica_new(r.m, r.loss, r.in, 2);
     small_open(&r, NULL);
+    mr_test_log_begin(INT64_C(20000000));
     mr_sandblaster_replica_work(b, r.session, ps,
                                 &(mr_sandblaster_work){sizeof(mr_sandblaster_work), .coordinator = "127.0.0.1:1",
                                                        .portion = read_portion, .deadline_ms = 200},
                                 r.status);
     MR_CHECK(TF_GetCode(r.status) == TF_DEADLINE_EXCEEDED || TF_GetCode(r.status) == TF_UNAVAILABLE);
+    MR_CHECK(mr_test_log_count("Still waiting for the coordinator: it has not answered ") > 1);
+    mr_test_log_end();
     mr_sandblaster_replica_free(b);
     small_close(&r);
     mr_ps_free(ps);

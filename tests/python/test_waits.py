@@ -1,8 +1,10 @@
 """Nobody waits in silence: what a task waits for, and why, is on standard error every ten seconds (here: more often)."""
 
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import unittest
 
@@ -119,7 +121,7 @@ class Waits(unittest.TestCase):
         self.line(p, "I millrace: Still waiting for a new checkpoint in /nowhere (", 2)
 
     def test_taken_port_is_one_cause_and_unknown(self):
-        with __import__("socket").create_server(("localhost", int(self.hosts[0].rpartition(":")[2]))):
+        with socket.create_server(("localhost", int(self.hosts[0].rpartition(":")[2]))):
             p = self.start("""
                 import sys
                 import millrace as tf
@@ -132,6 +134,36 @@ class Waits(unittest.TestCase):
         port = self.hosts[0].rpartition(":")[2]
         self.assertEqual(out, "Could not start gRPC server: cannot listen at %s: another process uses port %s\n" % (self.hosts[0], port), err)
         self.assertEqual(err, "")
+
+
+class Reports(unittest.TestCase):
+    def test_hooks_tell_the_launcher_step_loss_and_end(self):
+        """What `millrace launch` draws its table from."""
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(folder + "/status")
+            p = start("""
+                import time
+                import millrace as tf
+                step = tf.train.get_or_create_global_step()
+                loss = tf.constant(0.25)
+                train = tf.assign_add(step, 1)
+                hooks = [tf.train.StopAtStepHook(last_step=4), tf.train.NanTensorHook(loss)]
+                with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+                    while not session.should_stop():
+                        session.run(train)
+                        time.sleep(0.15)
+                """, MILLRACE_STATUS=folder + "/status", MILLRACE_TASK="worker/0")
+            self.assertEqual(p.communicate(), ("", ""))
+            s.setblocking(False)
+            told = []
+            try:
+                while True:
+                    told.append(s.recv(2048).decode())
+            except BlockingIOError:
+                pass
+        self.assertIn("progress worker/0 0.25 4", told)
+        self.assertIn("worker/0 1 1 ", told)
+        self.assertEqual([t for t in told if t.startswith("worker/0 ")][-1], "worker/0 4 4 ")  # each run counts once
 
 
 if __name__ == "__main__":
