@@ -2,7 +2,7 @@
  *
  * The way back visits a span at most once, and time never rises on it, so it ends.  `now` is how
  * far the path is told: from there to the end of the step all time has an owner.  A span owns what
- * lies between the end of what it waited for and now; where that ended before the span began, the
+ * lies between the moment it had what it waited for and now; where that was before the span began, the
  * rest in between is waiting. */
 #include "exec/blame.h"
 
@@ -14,7 +14,8 @@ enum { MAX_BARRIERS = 4096, COUNTS = 20 /* a twentieth of the step */ };
 
 typedef struct finder {
     const mr_timeline *t;
-    int *first, *from; /* what span i needed: from[first[i] .. first[i + 1]) */
+    int *first;            /* what span i needed: */
+    const mr_arrow **from; /* from[first[i] .. first[i + 1]) */
     int *before;       /* the span that had its lane; -1 */
     int *seen;         /* 1 + the step on whose path it is */
     int barriers;      /* that were looked at: each costs a walk over all spans */
@@ -32,7 +33,7 @@ static void index_arrows(finder *f)
 {
     const mr_timeline *t = f->t;
     f->first = mr_new_array(int, t->spans.n + 2);
-    f->from = mr_new_array(int, t->arrows.n + 1);
+    f->from = mr_new_array(const mr_arrow *, t->arrows.n + 1);
     for (int i = 0; i < t->arrows.n; i++)
         f->first[t->arrows.p[i].to + 2]++;
     for (int i = 0; i < t->spans.n; i++)
@@ -40,7 +41,7 @@ static void index_arrows(finder *f)
     /* first[i + 1] is where the arrows of i begin; it moves on with each, to where those of i + 1
      * do. */
     for (int i = 0; i < t->arrows.n; i++)
-        f->from[f->first[t->arrows.p[i].to + 1]++] = t->arrows.p[i].from;
+        f->from[f->first[t->arrows.p[i].to + 1]++] = &t->arrows.p[i];
 }
 
 static int by_lane_and_start(const void *a, const void *b)
@@ -76,18 +77,21 @@ static void index_lanes(finder *f)
     mr_free(sorted);
 }
 
-/* Of what span i waited for, what ended last; -1: nothing. */
-static int needed(const finder *f, int i, int mark)
+/* Of what span i waited for, what it could have last, and since when; -1: nothing. */
+static int needed(const finder *f, int i, int mark, int64_t *since)
 {
     const mr_timeline *t = f->t;
     int best = f->before[i];
     if (best >= 0 && f->seen[best] == mark)
         best = -1;
+    if (best >= 0)
+        *since = t->spans.p[best].end_ns;
     for (int k = f->first[i]; k < f->first[i + 1]; k++) {
-        int from = f->from[k];
-        if (f->seen[from] != mark &&
-            (best < 0 || t->spans.p[from].end_ns > t->spans.p[best].end_ns))
-            best = from;
+        const mr_arrow *a = f->from[k];
+        if (f->seen[a->from] != mark && (best < 0 || a->at_ns > *since)) {
+            best = a->from;
+            *since = a->at_ns;
+        }
     }
     return best;
 }
@@ -224,8 +228,9 @@ static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end
     for (int i = last; i >= 0 && now > start_ns;) {
         const mr_span *s = &t->spans.p[i];
         f->seen[i] = mark;
-        int next = needed(f, i, mark);
-        int64_t ready = next >= 0 ? MR_MIN(t->spans.p[next].end_ns, now) : start_ns;
+        int64_t ready = start_ns;
+        int next = needed(f, i, mark, &ready);
+        ready = MR_MIN(ready, now);
         int64_t began = MR_MAX(start_ns, MR_MIN(s->start_ns, now));
         ready = MR_MAX(ready, start_ns);
         give_span(f, b, i, MR_MAX(began, ready), now);

@@ -1,7 +1,7 @@
 /* exec/blame.h -- where the time of a step went, and who is to blame.
  *
- * From the span that ended last, a way is gone back through what each one waited for: the span it
- * needed that ended last, or the one that had its lane.  That is the critical path; were anything
+ * From the span that ended last, a way is gone back through what each one waited for: the span whose
+ * value it could have last, or the one that had its lane.  That is the critical path; were anything
  * on it shorter, the step would be.  Its time is divided by kind and task.  Moments in which
  * nothing on it was at work are waiting too: for a thread, or for a call to arrive.  A barrier is
  * blamed on the task that came to it last, when its step was traced too. */

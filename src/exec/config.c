@@ -12,6 +12,8 @@ static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_con
     const Tensorflow__OptimizerOptions *o = g->optimizer_options;
     const Tensorflow__RewriterConfig *r = g->rewrite_options;
     out->place_pruned = g->place_pruned_graph;
+    out->cost_model_every = g->build_cost_model;
+    out->cost_model_after = g->build_cost_model_after;
     out->lossy_sends = g->enable_bfloat16_sendrecv;
     if (o) {
         bool none = o->opt_level == TENSORFLOW__OPTIMIZER_OPTIONS__LEVEL__L0;
@@ -64,6 +66,7 @@ mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
         read_graph_options(c->graph_options, out);
     if (c->experimental) {
         const char *leader = c->experimental->collective_group_leader;
+        out->share_brought = c->experimental->share_session_state_in_clusterspec_propagation;
         out->order_collectives = c->experimental->collective_deterministic_sequential_execution;
         snprintf(out->executor_type, sizeof out->executor_type, "%s", c->experimental->executor_type);
         if (strlen(leader) < sizeof out->group_leader) /* else it is no task's name */

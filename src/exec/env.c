@@ -160,6 +160,7 @@ mr_prepare_options mr_env_prepare_options(const mr_env *e)
     return (mr_prepare_options){.devices = e->devices,
                                 .n_devices = e->n_devices,
                                 .soft_placement = c->soft_placement,
+                                .place_all = !c->place_pruned,
                                 .no_fold = c->no_fold,
                                 .no_cse = c->no_cse,
                                 .schedule = (mr_schedule)c->schedule,

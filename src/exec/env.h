@@ -39,6 +39,11 @@ typedef struct mr_env {
     mr_functions *functions;
     mr_cancel *cancel;
     mr_remote_caller *remote; /* NULL: there are no other tasks */
+    /* Of a worker's session: functions that may be called later (run/later.h), by an iterator in a device of the server, say, keep
+     * it.  Set before the first; holder NULL: they end when the session is closed. */
+    void (*hold)(void *holder);
+    void (*release)(void *holder); /* from any thread */
+    void *holder;
 } mr_env;
 
 /* Devices TASK/device:CPU:i; task NULL: "/job:localhost/replica:0/task:0". */
@@ -52,6 +57,8 @@ mr_prepare_options mr_env_prepare_options(const mr_env *e);
 /* ---- exec/function.c: runs functions of a library for kernels ---- */
 mr_functions *mr_functions_new(mr_env *e);
 void mr_functions_free(mr_functions *f);
+/* Ends what may be called later, and waits for it; functions of steps still work. */
+void mr_functions_end(mr_functions *f);
 mr_caller *mr_functions_caller(mr_functions *f);
 
 #endif

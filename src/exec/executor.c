@@ -95,13 +95,26 @@ static void share_heavy(mr_worker *w)
     }
 }
 
+static void check_deadline(mr_flow *f)
+{
+    if (f->deadline_ns && mr_now_ns() > f->deadline_ns)
+        mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
+}
+
 /* Now and then: has the step's time run out? */
 static void look_up(mr_worker *w)
 {
-    mr_flow *f = w->x->flow;
     w->patience = PATIENCE;
-    if (f->deadline_ns && mr_now_ns() > f->deadline_ns)
-        mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
+    check_deadline(w->x->flow);
+}
+
+/* Asked by a kernel that waits for another process, perhaps in the thread that would else watch the deadline. */
+static bool flow_is_over(const void *arg)
+{
+    mr_flow *f = (mr_flow *)(uintptr_t)arg;
+    if (!mr_cancel_started(f->cancel))
+        check_deadline(f);
+    return mr_cancel_started(f->cancel);
 }
 
 /* Forgets the entries before *from now and then: the list may never get empty. */
@@ -296,9 +309,11 @@ static void async_done(mr_run *r, mr_status *st)
 {
     async_run *a = (async_run *)r;
     a->st = st;
-    if (a->started_ns)
-        mr_trace_node(a->x->flow->trace, a->x->plan, a->node, r->began_ns ? r->began_ns : a->started_ns,
-                      r->ended_ns ? r->ended_ns : mr_now_ns(), a->out);
+    if (a->started_ns) {
+        int64_t end = r->ended_ns ? r->ended_ns : mr_now_ns();
+        mr_trace_times when = {r->began_ns ? r->began_ns : a->started_ns, end, end};
+        mr_trace_node(a->x->flow->trace, a->x->plan, a->node, &when, a->out);
+    }
     if (starting == a) {
         starting = NULL;
         return;
@@ -352,8 +367,11 @@ static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
 {
     size_t i = (size_t)(n - w->plan->nodes);
     int64_t start = mr_now_ns();
+    r->began_ns = start;
+    r->ended_ns = 0;
     mr_status *st = n->run(r);
-    int64_t end = mr_now_ns();
+    int64_t end = mr_now_ns(), made = r->ended_ns ? r->ended_ns : end;
+    r->began_ns = r->ended_ns = 0;
     uint32_t ns = (uint32_t)MR_MIN(end - start, INT32_MAX / 8);
     uint32_t old = atomic_load_explicit(&w->plan->cost_ns[i], memory_order_relaxed);
     if (old) /* one slow run says little: the thread may have been put aside */
@@ -362,7 +380,7 @@ static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
     if (!(n->flags & MR_PN_CHEAP))
         atomic_store_explicit(&w->plan->heavy[i], ns > MR_HEAVY_NS, memory_order_relaxed);
     if (w->x->flow->trace)
-        mr_trace_node(w->x->flow->trace, w->plan, n, start, end, r->out);
+        mr_trace_node(w->x->flow->trace, w->plan, n, &(mr_trace_times){start, made, end}, r->out);
     return st;
 }
 
@@ -416,11 +434,11 @@ static void work(mr_work *job)
     mr_flow *f = x->flow;
     mr_ready r;
     bool moved = false; /* two that let each other go first would never get on */
-    mr_cancel *outer = mr_cancel_work_for(f->cancel);
+    mr_stop outer = mr_stop_swap(x->step.stop);
     while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
         bool at_boundary = w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n > 0;
         if (MR_UNLIKELY(at_boundary && moved) && mr_runner_crowded(f->runner)) {
-            mr_cancel_work_for(outer);
+            mr_stop_swap(outer);
             mr_runner_yield(f->runner, &w->work); /* let the others go first */
             return;
         }
@@ -431,7 +449,7 @@ static void work(mr_work *job)
         if (MR_UNLIKELY(--w->patience == 0))
             look_up(w);
     }
-    mr_cancel_work_for(outer);
+    mr_stop_swap(outer);
     give_back(w);
     leave(x);
 }
@@ -453,6 +471,7 @@ mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f)
     x->spare_iters = mr_new_array(mr_iter *, p->n_frames);
     x->step.device = p->device;
     x->step.owner = x;
+    x->step.stop = (mr_stop){flow_is_over, f};
     x->step.mu = &f->mu;
     x->step.library = p->graph->library;
     return x;

@@ -23,6 +23,8 @@ typedef struct function {
     mr_function *def;      /* as it was; the client may have removed and redefined it */
     const mr_device *device;
     bool is_gradient;      /* of def: SymbolicGradient */
+    uint64_t state;        /* of whom its kernels are (mr_later_call.state); 0: the session's */
+    bool keeps_state;      /* some kernel has some that lasts from call to call */
     mr_arena arena;        /* of attrs */
     mr_tensor_vec held;
     int n_attrs;
@@ -36,6 +38,8 @@ struct mr_functions {
     mr_env *env;
     mr_mutex mu;
     mr_imap by_hash; /* -> function * MR_GUARDED_BY(mu) */
+    int n_of_states MR_GUARDED_BY(mu); /* functions that belong to a state */
+    mr_cancel *cancel; /* ends what is called later */
     mr_mutex later_mu;
     mr_cond fewer;   /* `laters` got shorter */
     mr_later *laters MR_GUARDED_BY(later_mu); /* not referenced */
@@ -51,6 +55,7 @@ typedef struct wanted {
     const mr_named_attr *attrs;
     const mr_library *library;
     mr_device *device;
+    uint64_t state;
 } wanted;
 
 static mr_status *find_def(const mr_library *l, const char *name, const mr_function **out)
@@ -91,7 +96,7 @@ static bool counts(const mr_named_attr *a) { return a->name[0] != '_'; }
 static uint64_t hash_of(const wanted *w)
 {
     uint64_t h = (uint64_t)(uintptr_t)w->def * 0x9e3779b97f4a7c15u ^
-                 (uint64_t)(uintptr_t)w->device ^ w->is_gradient;
+                 (uint64_t)(uintptr_t)w->device ^ w->is_gradient ^ w->state * 0xd6e8feb86659fd93u;
     for (int i = 0; i < w->n_attrs; i++)
         if (counts(&w->attrs[i]))
             h = mr_attr_hash(&w->attrs[i].v, h);
@@ -115,7 +120,7 @@ static bool same_attrs(const function *f, const wanted *w)
 static function *find_locked(mr_functions *fs, uint64_t hash, const wanted *w)
 {
     for (function *f = mr_imap_get(&fs->by_hash, hash); f; f = f->next)
-        if (f->def == w->def && f->device == w->device && f->is_gradient == w->is_gradient &&
+        if (f->def == w->def && f->device == w->device && f->is_gradient == w->is_gradient && f->state == w->state &&
             same_attrs(f, w))
             return f;
     return NULL;
@@ -189,13 +194,27 @@ out:
     return mr_status_append(st, "\n\t [[function %s]]", w->def->def.name);
 }
 
+/* Functions that it calls are asked for themselves. */
+static bool keeps_state(const mr_program *p)
+{
+    for (int i = 0; i < p->n_plans; i++)
+        for (uint32_t k = 0; k < p->plans[i]->n_nodes; k++) {
+            const mr_node *n = p->plans[i]->nodes[k].node;
+            if (n->def->op && (n->def->flags & MR_STATEFUL) && n->def->op->state_bytes > 0)
+                return true;
+        }
+    return false;
+}
+
 static function *function_new(const wanted *w, mr_program *p)
 {
     function *f = mr_new(function);
     f->def = mr_function_ref(w->def);
     f->device = w->device;
     f->is_gradient = w->is_gradient;
+    f->state = w->state;
     f->program = p;
+    f->keeps_state = keeps_state(p);
     mr_arena_init(&f->arena, 0);
     f->attrs = mr_arena_array(&f->arena, mr_named_attr, w->n_attrs);
     for (int i = 0; i < w->n_attrs; i++)
@@ -217,24 +236,50 @@ static void function_free(function *f)
     mr_free(f);
 }
 
-/* Made with the lock held: a function is made once, and others of the step may wait for it anyway.
- */
-static mr_status *find_or_make(mr_functions *fs, const wanted *w, mr_program **out)
+static mr_status *find_or_make_locked(mr_functions *fs, const wanted *w, function **out)
 {
     uint64_t hash = hash_of(w);
-    mr_status *st = NULL;
+    mr_program *p = NULL;
+    *out = find_locked(fs, hash, w);
+    if (*out)
+        return NULL;
+    MR_TRY(make_program(fs, w, &p));
+    *out = function_new(w, p);
+    fs->n_of_states += w->state != 0;
+    (*out)->next = mr_imap_put(&fs->by_hash, hash, *out);
+    return NULL;
+}
+
+/* Made with the lock held: a function is made once, and others of the step may wait for it anyway.  One whose kernels
+ * keep nothing serves all states. */
+static mr_status *find_or_make(mr_functions *fs, const wanted *w, mr_program **out)
+{
+    wanted common = *w;
+    function *f = NULL;
+    common.state = 0;
     mr_lock(&fs->mu);
-    function *f = find_locked(fs, hash, w);
-    if (!f) {
-        mr_program *p = NULL;
-        if (!(st = make_program(fs, w, &p))) {
-            f = function_new(w, p);
-            f->next = mr_imap_put(&fs->by_hash, hash, f);
-        }
-    }
+    mr_status *st = find_or_make_locked(fs, &common, &f);
+    if (!st && w->state && f->keeps_state)
+        st = find_or_make_locked(fs, w, &f);
     mr_unlock(&fs->mu);
-    *out = f ? f->program : NULL;
+    *out = !st ? f->program : NULL;
     return st;
+}
+
+/* Takes the functions of a state out of their chain; the caller frees them. */
+static function *take_state(function **chain, uint64_t state, function *taken)
+{
+    while (*chain) {
+        function *f = *chain;
+        if (f->state != state) {
+            chain = &f->next;
+            continue;
+        }
+        *chain = f->next;
+        f->next = taken;
+        taken = f;
+    }
+    return taken;
 }
 
 /* ---- calling ---- */
@@ -284,12 +329,14 @@ typedef struct origin {
     int depth;
     size_t depth_bytes;
     int64_t deadline_ns; /* 0: none */
+    uint64_t state;
 } origin;
 
 static origin origin_of_run(const mr_run *r)
 {
     const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
-    return (origin){r->step->library, r->step->device, outer->depth, outer->depth_bytes, outer->deadline_ns};
+    return (origin){r->step->library, r->step->device, outer->depth, outer->depth_bytes, outer->deadline_ns,
+                    outer->state};
 }
 
 static mr_status *too_deep(const mr_func_ref *f)
@@ -306,6 +353,7 @@ static mr_status *prepare_call(mr_functions *fs, const origin *o, const mr_func_
     if (o->deadline_ns && mr_now_ns() > o->deadline_ns) /* a loop of calls asks nowhere else */
         return mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification");
     MR_TRY(resolve(o->library, o->device, f, &w));
+    w.state = o->state;
     MR_TRY(find_or_make(fs, &w, out));
     if (o->depth_bytes + (*out)->flow_bytes > MAX_DEPTH_BYTES)
         return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: nested calls take more than %zu MiB",
@@ -324,6 +372,7 @@ static mr_status *open_call(mr_functions *fs, const origin *o, const mr_func_ref
         (*out)->args[i] = (mr_value){.t = args[i], .kind = MR_LIVE};
     (*out)->depth = o->depth + 1;
     (*out)->depth_bytes = o->depth_bytes + p->flow_bytes;
+    (*out)->state = o->state;
     return NULL;
 }
 
@@ -415,7 +464,7 @@ static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
 {
     mr_functions *fs = (mr_functions *)c;
     mr_flow *flow = NULL;
-    origin o = {mr_later_library(l), l->device, l->depth, l->depth_bytes};
+    origin o = {mr_later_library(l), l->device, l->depth, l->depth_bytes, 0, a->state};
     mr_status *st = open_call(fs, &o, a->f, a->args, a->n_args, a->n_rets, &flow);
     if (st && done)
         done(ctx, st);
@@ -432,6 +481,33 @@ static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
     return NULL;
 }
 
+static void forget_state(mr_caller *c, uint64_t state)
+{
+    mr_functions *fs = (mr_functions *)c;
+    uint32_t pos = 0;
+    uint64_t hash;
+    void *v;
+    function *taken = NULL;
+    mr_lock(&fs->mu);
+    while (fs->n_of_states > 0 && mr_imap_next(&fs->by_hash, &pos, &hash, &v)) {
+        function *chain = v, *before = taken;
+        taken = take_state(&chain, state, taken);
+        if (taken == before)
+            continue;
+        if (chain)
+            mr_imap_put(&fs->by_hash, hash, chain);
+        else
+            mr_imap_remove(&fs->by_hash, hash);
+    }
+    for (function *f = taken; f; f = f->next)
+        fs->n_of_states--;
+    mr_unlock(&fs->mu);
+    for (function *next; taken; taken = next) {
+        next = taken->next;
+        function_free(taken);
+    }
+}
+
 static void session_cancelled(mr_cancel_entry *e)
 {
     mr_cancel_start(((mr_later *)((char *)e - offsetof(mr_later, in_session)))->cancel);
@@ -439,8 +515,10 @@ static void session_cancelled(mr_cancel_entry *e)
 
 static void list_later(mr_functions *fs, mr_later *l)
 {
+    if (fs->env->holder)
+        fs->env->hold(fs->env->holder);
     l->in_session.fn = session_cancelled;
-    if (!mr_cancel_register(fs->env->cancel, &l->in_session))
+    if (!mr_cancel_register(fs->cancel, &l->in_session))
         mr_cancel_start(l->cancel);
     mr_lock(&fs->later_mu);
     l->prev = NULL;
@@ -479,10 +557,13 @@ static void unlist_locked(mr_functions *fs, mr_later *l)
 static void forget_later(mr_caller *c, mr_later *l)
 {
     mr_functions *fs = (mr_functions *)c;
-    mr_cancel_unregister(fs->env->cancel, &l->in_session);
+    const mr_env *e = fs->env;
+    mr_cancel_unregister(fs->cancel, &l->in_session);
     mr_lock(&fs->later_mu);
     unlist_locked(fs, l);
     mr_unlock(&fs->later_mu);
+    if (e->holder)
+        e->release(e->holder); /* the session may go with it */
 }
 
 /* One whose last reference is just being dropped leaves the list by itself; others may still be
@@ -504,13 +585,16 @@ static mr_later *take_later(mr_functions *fs)
     return l;
 }
 
-static void end_laters(mr_functions *fs)
+void mr_functions_end(mr_functions *fs)
 {
-    mr_cancel_start(fs->env->cancel); /* all of them first: one may wait for another */
+    const mr_env *e = fs->env;
+    mr_cancel_start(fs->cancel); /* all of them first: one may wait for another */
     for (mr_later *l; (l = take_later(fs));) {
         mr_later_end(l);
-        mr_cancel_unregister(fs->env->cancel, &l->in_session);
+        mr_cancel_unregister(fs->cancel, &l->in_session);
         mr_later_unref(l);
+        if (e->holder)
+            e->release(e->holder);
     }
 }
 
@@ -519,8 +603,9 @@ static void end_laters(mr_functions *fs)
 mr_functions *mr_functions_new(mr_env *e)
 {
     mr_functions *fs = mr_new(mr_functions);
-    fs->caller = (mr_caller){call_function, call_later, keep_later, keep_later_like, forget_later, call_on};
+    fs->caller = (mr_caller){call_function, call_later, keep_later, keep_later_like, forget_later, call_on, forget_state};
     fs->env = e;
+    fs->cancel = mr_cancel_new(e->borrowed ? NULL : e->cancel); /* what is kept in devices of a server outlives a session */
     mr_mutex_init(&fs->mu);
     mr_mutex_init(&fs->later_mu);
     mr_cond_init(&fs->fewer);
@@ -532,13 +617,14 @@ void mr_functions_free(mr_functions *fs)
     uint32_t pos = 0;
     uint64_t hash;
     void *v;
-    end_laters(fs);
+    mr_functions_end(fs);
     while (mr_imap_next(&fs->by_hash, &pos, &hash, &v))
         for (function *f = v, *next; f; f = next) {
             next = f->next;
             function_free(f);
         }
     mr_imap_deinit(&fs->by_hash);
+    mr_cancel_free(fs->cancel);
     mr_cond_deinit(&fs->fewer);
     mr_mutex_deinit(&fs->later_mu);
     mr_mutex_deinit(&fs->mu);

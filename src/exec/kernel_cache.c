@@ -24,20 +24,30 @@ mr_kernel_cache *mr_kernel_cache_new(void)
     return c;
 }
 
-void mr_kernel_cache_free(mr_kernel_cache *c)
+/* A kernel may take an iterator with it, so the lock is not held. */
+void mr_kernel_cache_clear(mr_kernel_cache *c)
 {
-    if (!c)
-        return;
     uint32_t pos = 0;
     mr_sv key;
     void *v;
-    while (mr_map_next(&c->by_name, &pos, &key, &v)) {
+    mr_lock(&c->mu);
+    mr_map all = c->by_name;
+    c->by_name = (mr_map){0};
+    mr_unlock(&c->mu);
+    while (mr_map_next(&all, &pos, &key, &v)) {
         kept *k = v;
         mr_instance_unref(k->kernel);
         mr_graph_unref(k->graph);
         mr_free(k);
     }
-    mr_map_deinit(&c->by_name);
+    mr_map_deinit(&all);
+}
+
+void mr_kernel_cache_free(mr_kernel_cache *c)
+{
+    if (!c)
+        return;
+    mr_kernel_cache_clear(c);
     mr_mutex_deinit(&c->mu);
     mr_free(c);
 }

@@ -10,6 +10,8 @@
 
 typedef struct mr_kernel_cache mr_kernel_cache;
 mr_kernel_cache *mr_kernel_cache_new(void);
+/* Lets go of all; those that plans have live on with them. */
+void mr_kernel_cache_clear(mr_kernel_cache *c);
 void mr_kernel_cache_free(mr_kernel_cache *c); /* NULL is fine */
 /* The kernel of a node, made when it is not there yet; the caller owns a reference.  c may be NULL.
  */

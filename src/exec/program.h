@@ -17,6 +17,7 @@ typedef struct mr_program {
     size_t flow_bytes; /* about what one flow takes */
     bool may_be_light; /* nothing in it can wait or go on for ever */
     _Atomic uint32_t n_runs;
+    _Atomic int64_t n_counted; /* runs, for GraphOptions.build_cost_model */
     mr_mutex mu;
     mr_flow *spare MR_GUARDED_BY(mu);
     mr_flow *resting MR_GUARDED_BY(mu); /* were cancelled */

@@ -34,6 +34,9 @@ typedef struct mr_session_config {
     int64_t timeout_ms;        /* of every run; 0: none */
     int64_t memory_limit;      /* bytes a device may hand out; 0: none */
     bool place_pruned;
+    bool share_brought;       /* in a cluster that the client brings, state is shared as in the servers' own */
+    int64_t cost_model_every; /* each time so many steps of a signature were made, RunMetadata has the costs of its nodes; 0: never */
+    int64_t cost_model_after; /* steps that do not count for that */
     bool feeds_handles;        /* handles of resources may be fed: for who runs ops one by one.  Not part of ConfigProto */
     const struct mr_device_sims *simulated; /* devices (exec/device_sim.h); NULL: those of MILLRACE_SIMULATE.  Borrowed
                                                until the session is made */

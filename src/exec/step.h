@@ -110,6 +110,7 @@ typedef struct mr_flow {
     int64_t deadline_ns; /* 0: none */
     int depth;           /* of function calls, */
     size_t depth_bytes;  /* and what they take together */
+    uint64_t state;      /* of a function called later (run/later.h); 0: the session's */
     bool measured;
     struct mr_trace *trace; /* NULL: not traced */
     mr_mutex mu;

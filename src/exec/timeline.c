@@ -111,10 +111,19 @@ int mr_timeline_span(mr_timeline *t, mr_span s)
     return t->spans.n - 1;
 }
 
-void mr_timeline_arrow(mr_timeline *t, int from, int to, bool drawn)
+/* A moment that the spans contradict is moved to the nearest possible one.  Where clocks are so wrong that there is none,
+ * the arrow counts for the critical path but is not drawn: it would point back in time. */
+void mr_timeline_arrow_at(mr_timeline *t, int from, int to, bool drawn, int64_t at_ns)
 {
     MR_ASSERT(from >= 0 && from < t->spans.n && to >= 0 && to < t->spans.n);
-    mr_vec_push(&t->arrows, (mr_arrow){from, to, drawn});
+    const mr_span *f = &t->spans.p[from], *g = &t->spans.p[to];
+    at_ns = MR_MAX(f->start_ns, MR_MIN(at_ns, MR_MIN(f->end_ns, g->end_ns)));
+    mr_vec_push(&t->arrows, (mr_arrow){from, to, drawn && at_ns <= g->end_ns, at_ns});
+}
+
+void mr_timeline_arrow(mr_timeline *t, int from, int to, bool drawn)
+{
+    mr_timeline_arrow_at(t, from, to, drawn, t->spans.p[from].end_ns);
 }
 
 void mr_timeline_mark(mr_timeline *t, int lane, int64_t at_ns, const char *text)

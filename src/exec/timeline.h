@@ -59,6 +59,7 @@ typedef struct mr_lane {
 typedef struct mr_arrow { /* `to` needed what `from` made */
     int from, to;
     bool drawn; /* in a Chrome trace; else it only counts for the critical path */
+    int64_t at_ns; /* when `to` could have it: inside of `from` or at its end, and not after the end of `to` */
 } mr_arrow;
 
 typedef struct mr_mark { /* an instant worth a word: a crash, a decision */
@@ -105,7 +106,8 @@ int mr_timeline_lane(mr_timeline *t, int task, mr_sv name);
 int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns);
 /* Copies the names; an end before the start is moved to it. */
 int mr_timeline_span(mr_timeline *t, mr_span s);
-void mr_timeline_arrow(mr_timeline *t, int from, int to, bool drawn);
+void mr_timeline_arrow(mr_timeline *t, int from, int to, bool drawn); /* leaves at the end of `from` */
+void mr_timeline_arrow_at(mr_timeline *t, int from, int to, bool drawn, int64_t at_ns);
 void mr_timeline_mark(mr_timeline *t, int lane, int64_t at_ns, const char *text);
 void mr_timeline_sample(mr_timeline *t, int task, const char *name, int64_t at_ns, double value);
 int mr_timeline_step_add(mr_timeline *t, int64_t number, int home, int64_t start_ns,

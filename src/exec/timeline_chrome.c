@@ -1,7 +1,7 @@
 /* exec/timeline_chrome.c -- a timeline as a Chrome trace.
  *
- * A task is a process, a lane a thread.  An arrow leaves at the end of its span and comes to where
- * the other one could use what it brings; both points lie inside of their spans, else a viewer
+ * A task is a process, a lane a thread.  An arrow leaves when the value was there and comes to where
+ * the other span could use it; both points lie inside of their spans, else a viewer
  * would not find what they belong to. */
 #include "base/memory.h"
 #include "exec/timeline.h"
@@ -39,22 +39,26 @@ static void put_span(const mr_timeline *t, mr_chrome *c, const mr_span *s, int64
                    less(s->end_ns, s->start_ns), args, n);
 }
 
-/* Inside of the span: not at its end, where it is over. */
-static mr_chrome_point point(const mr_timeline *t, const mr_span *s, int64_t at_ns, int64_t origin)
+/* The nearest moment inside of the span: not at its end, where it is over. */
+static int64_t inside(const mr_span *s, int64_t at_ns)
 {
     int64_t last = s->end_ns > s->start_ns ? s->end_ns - 1 : s->end_ns;
-    int64_t at = MR_MAX(s->start_ns, MR_MIN(at_ns, last));
-    return (mr_chrome_point){t->lanes.p[s->lane].task + 1, s->lane + 1, less(at, origin)};
+    return MR_MAX(s->start_ns, MR_MIN(at_ns, last));
+}
+
+static mr_chrome_point point(const mr_timeline *t, const mr_span *s, int64_t at_ns, int64_t origin)
+{
+    return (mr_chrome_point){t->lanes.p[s->lane].task + 1, s->lane + 1, less(at_ns, origin)};
 }
 
 static void put_arrows(const mr_timeline *t, mr_chrome *c, int64_t origin)
 {
     for (int i = 0; i < t->arrows.n; i++) {
-        const mr_span *from = &t->spans.p[t->arrows.p[i].from],
-                      *to = &t->spans.p[t->arrows.p[i].to];
-        if (t->arrows.p[i].drawn)
-            mr_chrome_arrow(c, mr_sv_of(to->name), point(t, from, from->end_ns, origin),
-                            point(t, to, MR_MAX(from->end_ns, to->start_ns), origin));
+        const mr_arrow *a = &t->arrows.p[i];
+        const mr_span *from = &t->spans.p[a->from], *to = &t->spans.p[a->to];
+        int64_t arrives = inside(to, a->at_ns), leaves = inside(from, MR_MIN(a->at_ns, arrives));
+        if (a->drawn && leaves <= arrives)
+            mr_chrome_arrow(c, mr_sv_of(to->name), point(t, from, leaves, origin), point(t, to, arrives, origin));
     }
 }
 

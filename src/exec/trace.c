@@ -23,7 +23,7 @@ typedef struct output {
 typedef struct record {
     const mr_device *device;
     const mr_node *node;
-    int64_t start_ns, end_ns; /* of the wall clock */
+    int64_t start_ns, made_ns, end_ns; /* of the wall clock */
     uint32_t thread;
     int n_out;
     const output *out;
@@ -81,13 +81,13 @@ static const output *note_outputs(mr_trace *t, const mr_plan_node *n, const mr_v
     return o;
 }
 
-void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, int64_t start_ns,
-                   int64_t end_ns, const mr_value *out)
+void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, const mr_trace_times *when, const mr_value *out)
 {
     record r = {p->device,
                 n->node,
-                start_ns + t->wall_ns,
-                end_ns + t->wall_ns,
+                when->start_ns + t->wall_ns,
+                when->made_ns + t->wall_ns,
+                when->end_ns + t->wall_ns,
                 (uint32_t)syscall(SYS_gettid),
                 0,
                 NULL};
@@ -166,10 +166,11 @@ static void put_label(mr_pb_writer *w, const mr_node *n)
 static void put_record(mr_pb_writer *w, const record *r)
 {
     uint64_t start = (uint64_t)r->start_ns, took = (uint64_t)(r->end_ns - r->start_ns);
+    uint64_t made = (uint64_t)(r->made_ns - r->start_ns);
     size_t at = mr_pb_begin(w, 2); /* NodeExecStats */
     mr_pb_put_bytes(w, 1, mr_sv_of(r->node->name));
     mr_pb_put_varint(w, 2, start / 1000);
-    mr_pb_opt_varint(w, 4, took / 1000);
+    mr_pb_opt_varint(w, 4, made / 1000);
     mr_pb_opt_varint(w, 5, took / 1000);
     for (int i = 0; i < r->n_out; i++)
         put_output(w, r->device, &r->out[i]);
@@ -177,7 +178,7 @@ static void put_record(mr_pb_writer *w, const record *r)
     mr_pb_put_varint(w, 9, start / 1000);
     mr_pb_put_varint(w, 10, r->thread);
     mr_pb_put_varint(w, 13, start);
-    mr_pb_opt_varint(w, 15, took);
+    mr_pb_opt_varint(w, 15, made);
     mr_pb_opt_varint(w, 16, took);
     mr_pb_put_varint(w, 17, start);
     mr_pb_end(w, at);
@@ -218,6 +219,78 @@ static mr_status *put_graph(mr_pb_writer *w, const mr_plan *p)
         mr_pb_put_bytes(w, 3, mr_str_view(&bytes));
     mr_str_deinit(&bytes);
     return st;
+}
+
+/* ---- costs ---- */
+
+/* By node, its run that took longest. */
+static const record **longest_runs(const mr_trace *t, const mr_plan *p) MR_NO_TSA
+{
+    const record **by_id = mr_new_array(const record *, p->graph->nodes.n + 1);
+    for (int i = 0; i < t->records.n; i++) {
+        const record *r = &t->records.p[i], **at = &by_id[r->node->id];
+        if (r->node->graph == p->graph && (!*at || r->end_ns - r->start_ns > (*at)->end_ns - (*at)->start_ns))
+            *at = r;
+    }
+    return by_id;
+}
+
+static void put_cost_outputs(mr_pb_writer *w, const mr_node *n, const record *r)
+{
+    for (int i = 0; i < n->n_out; i++) {
+        const output *o = NULL;
+        for (int k = 0; r && k < r->n_out; k++)
+            if (r->out[k].slot == i)
+                o = &r->out[k];
+        size_t at = mr_pb_begin(w, 5); /* OutputInfo */
+        mr_str shape = {0};
+        mr_pb_opt_varint(w, 1, o ? o->bytes : 0);
+        mr_pb_put_varint(w, 2, (uint64_t)-1); /* alias_input_port: none is known */
+        mr_pshape_encode(o ? o->shape : &mr_pshape_unknown, &shape);
+        mr_pb_put_bytes(w, 3, mr_str_view(&shape));
+        mr_pb_put_varint(w, 4, o ? o->dtype : mr_dtype_base(n->out_types[i]));
+        mr_pb_end(w, at);
+        mr_str_deinit(&shape);
+    }
+}
+
+/* Nodes are numbered plan by plan, from `first` on. */
+static void put_cost_node(mr_pb_writer *w, const mr_plan *p, const mr_node *n, const record *r, int first)
+{
+    size_t at = mr_pb_begin(w, 1); /* CostGraphDef.Node */
+    mr_pb_put_bytes(w, 1, mr_sv_of(n->name));
+    mr_pb_put_bytes(w, 2, mr_sv_of(p->device->name));
+    mr_pb_opt_varint(w, 3, (uint64_t)(first + n->id));
+    for (int i = 0; i < n->n_in; i++) {
+        size_t in = mr_pb_begin(w, 4); /* InputInfo */
+        mr_pb_opt_varint(w, 1, (uint64_t)(first + n->in[i].node->id));
+        mr_pb_opt_varint(w, 2, (uint64_t)n->in[i].index);
+        mr_pb_end(w, in);
+    }
+    put_cost_outputs(w, n, r);
+    mr_pb_opt_varint(w, 7, mr_node_is(n, "_Send") || mr_node_is(n, "_HostSend")); /* is_final */
+    for (int i = 0; i < n->n_ctrl; i++)
+        mr_pb_put_varint(w, 8, (uint64_t)(first + n->ctrl[i]->id));
+    mr_pb_opt_varint(w, 9, r ? (uint64_t)(r->end_ns - r->start_ns) / 1000 : 0);
+    mr_pb_end(w, at);
+}
+
+void mr_trace_put_cost_graph(const mr_trace *t, mr_plan *const *plans, int n, mr_str *out)
+{
+    mr_pb_writer w;
+    int first = 0;
+    mr_pb_writer_init(&w, out);
+    size_t graph = mr_pb_begin(&w, 2);
+    for (int i = 0; i < n; i++) {
+        const mr_graph *g = plans[i]->graph;
+        const record **by_id = longest_runs(t, plans[i]);
+        for (int k = 0; k < g->nodes.n; k++)
+            if (g->nodes.p[k])
+                put_cost_node(&w, plans[i], g->nodes.p[k], by_id[k], first);
+        first += g->nodes.n;
+        mr_free(by_id);
+    }
+    mr_pb_end(&w, graph);
 }
 
 mr_status *mr_trace_encode(mr_trace *t, mr_plan *const *plans, int n, mr_str *out)

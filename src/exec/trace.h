@@ -15,9 +15,16 @@ mr_trace *mr_trace_new(void);
 void mr_trace_free(mr_trace *t); /* NULL is fine */
 /* For tests: all its times are off by so much. */
 void mr_trace_skew(mr_trace *t, int64_t ns);
-/* One run of a node, by mr_now_ns times; from any thread. */
-void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, int64_t start_ns,
-                   int64_t end_ns, const mr_value *out);
+typedef struct mr_trace_times { /* by mr_now_ns */
+    int64_t start_ns;
+    int64_t made_ns; /* when others could have its outputs: end_ns, but for a _Send */
+    int64_t end_ns;
+} mr_trace_times;
+/* One run of a node; from any thread. */
+void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, const mr_trace_times *when, const mr_value *out);
+
+/* Appends a CostGraphDef of the nodes of these plans as field 2 of a RunMetadata: what they took, and their outputs. */
+void mr_trace_put_cost_graph(const mr_trace *t, mr_plan *const *plans, int n, mr_str *out);
 
 /* What nodes took and how large their outputs were, for a cost model. */
 void mr_trace_costs(const mr_trace *t, mr_costs *c);

@@ -103,6 +103,7 @@ static void move_step(mr_records *r, mr_record_step *s, int64_t by)
         s->info.end_ns = at(s->info.end_ns, by);
     for (int i = s->first; i < s->first + s->n; i++) {
         r->all.p[i].start_ns = at(r->all.p[i].start_ns, by);
+        r->all.p[i].made_ns = at(r->all.p[i].made_ns, by);
         r->all.p[i].end_ns = at(r->all.p[i].end_ns, by);
     }
 }
@@ -175,13 +176,12 @@ void mr_records_cut_idle(mr_records *r)
 
 #define MAX_MOVE (INT64_MAX / 64) /* some four years */
 
-/* By how much the task of a Recv is to be moved so that it ends behind the beginning of its Send.
- */
+/* By how much the task of a Recv is to be moved so that it does not end before its value was sent. */
 static int64_t too_early(const mr_records *r, const mr_record *recv, const int64_t *moved)
 {
     const mr_record *send = &r->all.p[recv->sent_by];
     int from = r->devices.p[send->device].task_id, to = r->devices.p[recv->device].task_id;
-    return from == to ? 0 : send->start_ns + moved[from] - recv->end_ns - moved[to];
+    return from == to ? 0 : send->made_ns + moved[from] - recv->end_ns - moved[to];
 }
 
 /* Clocks were measured, so they are a little wrong, and those of a trace from elsewhere may be as
@@ -207,6 +207,7 @@ static void respect_causes(mr_records *r, const mr_record_step *s, int n_tasks, 
     for (int i = s->first; i < s->first + s->n; i++) {
         mr_record *v = &r->all.p[i];
         v->start_ns = at(v->start_ns, moved[r->devices.p[v->device].task_id]);
+        v->made_ns = at(v->made_ns, moved[r->devices.p[v->device].task_id]);
         v->end_ns = at(v->end_ns, moved[r->devices.p[v->device].task_id]);
     }
 }

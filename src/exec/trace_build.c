@@ -194,7 +194,7 @@ static void add_recv(builder *b, mr_record *r)
     mr_sv what = without_edge(r->tensor);
     if (fed) /* a moment each: no line of its own */
         b->t->lanes.p[lane].row = mr_timeline_lane(b->t, own->task_id, mr_sv_of(own->lane));
-    int64_t sent = send ? MR_MAX(r->start_ns, MR_MIN(send->end_ns, r->end_ns)) : r->start_ns;
+    int64_t sent = send ? MR_MAX(r->start_ns, MR_MIN(send->made_ns, r->end_ns)) : r->start_ns;
     if (send && sent > r->start_ns)
         add_span(b, r, lane, what, MR_SPAN_WAIT, r->start_ns, sent);
     r->span = add_span(b, r, lane, what,
@@ -214,12 +214,13 @@ static void add_waiting(builder *b, mr_record *r)
     mr_free(name);
 }
 
+/* A Send ends when its value was handed over: what its thread does then is the receiver's work, and told there. */
 static void add_working(builder *b, mr_record *r)
 {
     const mr_record_device *d = &b->r->devices.p[r->device];
     int lane = mr_timeline_free_lane(b->t, d->task_id, mr_sv_of(d->lane), r->start_ns);
     mr_sv name = r->role == MR_ROLE_SEND ? without_edge(r->tensor) : r->name;
-    r->span = add_span(b, r, lane, name, r->kind, r->start_ns, r->end_ns);
+    r->span = add_span(b, r, lane, name, r->kind, r->start_ns, r->role == MR_ROLE_SEND ? r->made_ns : r->end_ns);
 }
 
 /* Devices come first in each task's list. */
@@ -262,7 +263,10 @@ static int by_start(const void *a, const void *b)
     return compare_starts(*(mr_record *const *)a, *(mr_record *const *)b);
 }
 
-/* The last run of the node of that name, on the device of `r`, that began before r; NULL: none. */
+enum { MAX_AT_ONCE = 64 }; /* iterations of a loop that run beside each other */
+
+/* The last run of the node of that name, on the device of `r`, whose value was there when r began.  Where there is
+ * none, the last one that began before; NULL: none did. */
 static const mr_record *producer(const builder *b, const mr_record *r, mr_sv name)
 {
     mr_record wanted = {.name = name, .step = r->step, .device = r->device};
@@ -275,7 +279,12 @@ static const mr_record *producer(const builder *b, const mr_record *r, mr_sv nam
             high = mid;
     }
     const mr_record *found = low > 0 ? b->by_name[low - 1] : NULL;
-    return found && found != r && compare_names(found, &wanted) == 0 ? found : NULL;
+    if (!found || found == r || compare_names(found, &wanted) != 0)
+        return NULL;
+    for (int i = low - 1; i >= 0 && i >= low - MAX_AT_ONCE && compare_names(b->by_name[i], &wanted) == 0; i--)
+        if (b->by_name[i] != r && b->by_name[i]->made_ns <= r->start_ns)
+            return b->by_name[i];
+    return found;
 }
 
 static void add_arrows(builder *b)
@@ -292,10 +301,11 @@ static void add_arrows(builder *b)
                 input.n = (size_t)(colon - input.p);
             const mr_record *p = producer(b, r, input);
             if (p)
-                mr_timeline_arrow(b->t, p->span, r->span, false);
+                mr_timeline_arrow_at(b->t, p->span, r->span, false, p->made_ns);
         }
-        if (r->sent_by >= 0)
-            mr_timeline_arrow(b->t, b->r->all.p[r->sent_by].span, r->span, true);
+        const mr_record *send = r->sent_by >= 0 ? &b->r->all.p[r->sent_by] : NULL;
+        if (send)
+            mr_timeline_arrow_at(b->t, send->span, r->span, true, send->made_ns);
     }
 }
 

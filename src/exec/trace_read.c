@@ -190,11 +190,12 @@ static void read_node(mr_records *all, mr_pb_reader *r, int step, int device)
     mr_sv label = MR_SV("");
     mr_pb_reader output;
     uint32_t field, wire;
-    int64_t start_us = 0, took_us = 0, start = 0, took = 0;
+    int64_t start_us = 0, took_us = 0, start = 0, took = 0, made_us = 0, made = 0;
     while (mr_pb_next(r, &field, &wire))
         switch (field) {
         case 1: v.name = mr_pb_bytes(r); break;
         case 2: start_us = mr_pb_int64(r); break;
+        case 4: made_us = mr_pb_int64(r); break;
         case 5: took_us = mr_pb_int64(r); break;
         case 7:
             if (mr_pb_message(r, &output)) {
@@ -204,11 +205,14 @@ static void read_node(mr_records *all, mr_pb_reader *r, int step, int device)
             break;
         case 8: label = mr_pb_bytes(r); break;
         case 13: start = mr_pb_int64(r); break;
+        case 15: made = mr_pb_int64(r); break;
         case 16: took = mr_pb_int64(r); break;
         default: mr_pb_skip(r);
         }
     v.start_ns = start ? limited(start) : of_micros(start_us);
     v.end_ns = limited(v.start_ns + MR_MAX(0, took ? limited(took) : of_micros(took_us)));
+    int64_t made_after = made > 0 ? limited(made) : of_micros(made_us);
+    v.made_ns = made_after > 0 ? MR_MIN(limited(v.start_ns + made_after), v.end_ns) : v.end_ns;
     parse_label(all, &v, label);
     v.kind = mr_trace_kind(v.op, v.inputs, &v.blocks);
     mr_vec_push(&all->all, v);

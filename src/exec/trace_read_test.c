@@ -44,6 +44,20 @@ static void node(message *m, const char *label, int64_t start, int64_t end)
     mr_pb_end(&m->w, at);
 }
 
+/* Whose value was there before it ended. */
+static void send_node(message *m, const char *label, int64_t start, int64_t made, int64_t end)
+{
+    mr_sv rest = mr_sv_of(label), name;
+    mr_sv_cut(&rest, ' ', &name);
+    size_t at = mr_pb_begin(&m->w, 2);
+    mr_pb_put_bytes(&m->w, 1, name);
+    mr_pb_put_bytes(&m->w, 8, mr_sv_of(label));
+    mr_pb_put_varint(&m->w, 13, (uint64_t)start * 1000);
+    mr_pb_opt_varint(&m->w, 15, (uint64_t)(made - start) * 1000);
+    mr_pb_opt_varint(&m->w, 16, (uint64_t)(end - start) * 1000);
+    mr_pb_end(&m->w, at);
+}
+
 static void end(message *m, const mr_trace_info *info)
 {
     if (m->device)
@@ -123,6 +137,58 @@ MR_TEST(trace_read_draws_an_arrow_from_each_send_to_its_recv)
         MR_CHECK_STR(from->name, "w");
     }
     MR_CHECK_INT(drawn, 1);
+    mr_timeline_deinit(&t);
+}
+
+/* The value was sent at 513, and whoever waited for it ran inside of the Send, which ended only at 8000. */
+static void long_send(message *m)
+{
+    begin(m);
+    on(m, PS);
+    node(m, "w = Slow()", 100, 500);
+    send_node(m, "w/_1 = _Send(edge_7_w @" W0 ", w)", 510, 513, 8000);
+    on(m, W0);
+    node(m, "w/_2 = _Recv(edge_7_w @" PS ")", 110, 520);
+    node(m, "y = Square(w/_2)", 520, 7900);
+    end(m, &(mr_trace_info){.home = MR_SV("/job:worker/replica:0/task:0"), .number = 7, .start_ns = 100000, .end_ns = 7900000});
+}
+
+MR_TEST(trace_read_lets_an_arrow_leave_when_the_value_was_there)
+{
+    message m;
+    mr_timeline t;
+    long_send(&m);
+    read_one(&m, &t);
+    int drawn = 0;
+    for (int i = 0; i < t.arrows.n; i++)
+        if (t.arrows.p[i].drawn) {
+            MR_CHECK_INT(t.arrows.p[i].at_ns, 513000);
+            MR_CHECK_INT(t.spans.p[t.arrows.p[i].to].start_ns, 513000);
+            MR_CHECK_INT(t.spans.p[t.arrows.p[i].to].end_ns, 520000);
+            drawn++;
+        }
+    MR_CHECK_INT(drawn, 1);
+    mr_timeline_deinit(&t);
+}
+
+/* Both clocks cannot be right, and no move helps: each sends before it receives what the other sent. */
+MR_TEST(trace_read_draws_no_arrow_back_in_time)
+{
+    message m;
+    mr_timeline t;
+    begin(&m);
+    on(&m, PS);
+    node(&m, "r = _Recv(x @" W0 ")", 100, 150);
+    node(&m, "s = _Send(e @" W0 ", r)", 160, 170);
+    on(&m, W0);
+    node(&m, "y = _Recv(e @" PS ")", 100, 150);
+    node(&m, "x/_1 = _Send(x @" PS ", y)", 160, 170);
+    end(&m, NULL);
+    read_one(&m, &t);
+    for (int i = 0; i < t.arrows.n; i++) {
+        const mr_arrow *a = &t.arrows.p[i];
+        MR_CHECK(!a->drawn || (a->at_ns <= t.spans.p[a->to].end_ns && a->at_ns >= t.spans.p[a->from].start_ns));
+    }
     mr_timeline_deinit(&t);
 }
 
@@ -379,6 +445,21 @@ MR_TEST(blame_divides_the_critical_path)
                  "wait 1 % (ps:0 between nodes)\n"
                  "    slowest task: ps:0, 400 us of the way; longest there: w (Slow, 400 us)\n"
                  "    costliest edge: w, ps:0 -> worker:0, 80.0 us\n");
+    mr_str_deinit(&out);
+    mr_timeline_deinit(&t);
+}
+
+MR_TEST(blame_counts_a_transfer_from_when_the_value_was_there)
+{
+    message m;
+    mr_timeline t;
+    mr_str out = {0};
+    long_send(&m);
+    read_one(&m, &t);
+    blame_of(&t, &out);
+    MR_CHECK_STR(mr_str_z(&out),
+                 "step 7 of worker:0: 7.90 ms = compute 98 % (worker:0 93 %, ps:0 5 %), wait 1 % (to start and to answer)\n"
+                 "    slowest task: worker:0, 7.38 ms of the way; longest there: y (Square, 7.38 ms)\n");
     mr_str_deinit(&out);
     mr_timeline_deinit(&t);
 }

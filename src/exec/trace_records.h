@@ -16,6 +16,7 @@ typedef struct mr_record {
     int step, device;
     int peer; /* device of the other side; -1: none */
     int64_t start_ns, end_ns, bytes;
+    int64_t made_ns; /* when others could have its value; a Send goes on a little after that */
     mr_record_role role;
     mr_span_kind kind;
     bool blocks; /* waits for others rather than work: not on a thread of the device */

@@ -46,6 +46,7 @@ typedef struct mr_prepare_options {
     mr_device *const *devices; /* devices[0] is the client's: feeds and fetches live there */
     int n_devices;
     bool soft_placement;
+    bool place_all; /* a node that can be placed nowhere is an error also for steps that do not need it, as in TensorFlow */
     const mr_place_costs *costs; /* devices are chosen by what a step would take; NULL: the first that can */
     bool no_fold, no_cse;
     mr_schedule schedule;

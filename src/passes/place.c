@@ -310,7 +310,7 @@ mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_sig
     mr_status *st = o->costs ? mr_place_by_cost(&p, sig, needed) : NULL;
     place_round(&p, false);
     place_round(&p, true);
-    mr_status_update(&st, collect(&p, needed));
+    mr_status_update(&st, collect(&p, o->place_all ? NULL : needed));
     placer_deinit(&p);
     return st;
 }

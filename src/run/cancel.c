@@ -9,7 +9,6 @@
  * Invariant: an entry is in the list exactly while its state is LISTED. */
 #include "run/cancel.h"
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -190,8 +189,4 @@ bool mr_cancel_reset(mr_cancel *c)
 
 static bool stop_asked(const void *c) { return mr_cancel_started(c); }
 
-mr_cancel *mr_cancel_work_for(mr_cancel *c)
-{
-    mr_stop before = mr_stop_swap(c ? (mr_stop){stop_asked, c} : (mr_stop){0});
-    return before.asked == stop_asked ? (mr_cancel *)(uintptr_t)before.arg : NULL;
-}
+mr_stop mr_cancel_stop(const mr_cancel *c) { return (mr_stop){stop_asked, c}; }

@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#include "base/file.h"
+
 typedef struct mr_cancel mr_cancel;
 
 typedef struct mr_cancel_entry { /* embedded in what waits */
@@ -34,8 +36,7 @@ bool mr_cancel_in_callback(void);
  * registered.  Waits for the callbacks of that start, so never from inside one.  false when the
  * parent was cancelled: then it stays so. */
 bool mr_cancel_reset(mr_cancel *c);
-/* This thread works for c from now on: its waits for pipes and terminals (base/file.h) end when c is started.
- * NULL: for nobody.  Returns what it worked for before, to be given back by a second call. */
-mr_cancel *mr_cancel_work_for(mr_cancel *c);
+/* For mr_stop_swap: a thread's waits for pipes and terminals end when c is started. */
+mr_stop mr_cancel_stop(const mr_cancel *c);
 
 #endif

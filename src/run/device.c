@@ -39,9 +39,18 @@ void mr_device_free(mr_device *d)
 {
     if (!d)
         return;
-    mr_resources_free(d->resources);
+    if (!d->shares)
+        mr_resources_free(d->resources);
     mr_free((char *)(uintptr_t)d->name);
     d->type->free(d);
+}
+
+void mr_device_share(mr_device *d, mr_device *with)
+{
+    MR_ASSERT(!d->shares);
+    mr_resources_free(d->resources);
+    d->resources = with->resources;
+    d->shares = true;
 }
 
 static bool counts(int type)

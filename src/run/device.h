@@ -47,7 +47,8 @@ struct mr_device {
     const char *name; /* full: /job:localhost/replica:0/task:0/device:CPU:0; owned */
     mr_allocator *alloc;
     const struct mr_accel *accel; /* for kernels of its own (run/accel.h); NULL: they compute on the host */
-    mr_resources *resources; /* owned */
+    mr_resources *resources; /* owned, unless shared */
+    bool shares;             /* the resources are another device's */
     mr_pool *pool;           /* for loops inside a kernel; borrowed */
     uint64_t incarnation;    /* random, not 0 */
     int64_t memory_limit;
@@ -78,6 +79,8 @@ mr_status *mr_device_make_all(const char *task, mr_pool *pool, int (*limit)(void
 extern const mr_device_type mr_device_cpu;
 mr_status *mr_device_new_cpu(const char *full_name, mr_pool *pool, mr_device **out);
 void mr_device_free(mr_device *d); /* NULL is fine */
+/* d, which is new, has the resources of another one from now on, which must outlive it. */
+void mr_device_share(mr_device *d, mr_device *with);
 
 /* ---- names ---- */
 typedef struct mr_device_name {

@@ -115,6 +115,7 @@ static void step_init(eval *e, mr_device *env)
     mr_cond_init(&e->changed);
     e->step.device = env ? env : shared_device();
     e->step.cancel = mr_cancel_new(NULL);
+    e->step.stop = mr_cancel_stop(e->step.cancel);
     e->step.rendezvous = mr_rendezvous_new();
     e->step.mu = &e->step_mu;
 }

@@ -164,6 +164,25 @@ mr_status *mr_later_run(mr_later *l, const mr_later_call *a)
     return st;
 }
 
+uint64_t mr_later_state_new(void)
+{
+    static _Atomic uint64_t last;
+    return ++last;
+}
+
+void mr_later_state_forget(mr_later *l, uint64_t state)
+{
+    mr_caller *c = NULL;
+    mr_lock(&l->mu);
+    if (!l->over && (c = l->caller))
+        l->busy++; /* its session waits with its end */
+    mr_unlock(&l->mu);
+    if (!c)
+        return;
+    c->forget_state(c, state);
+    leave(l);
+}
+
 typedef struct started {
     mr_later *later;
     void (*done)(void *ctx, mr_status *st);

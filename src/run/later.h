@@ -32,7 +32,12 @@ typedef struct mr_later_call {
     mr_tensor **rets;       /* owned by the caller afterwards; untouched on failure */
     int n_args, n_rets;
     mr_cancel *cancel;      /* cancels the call; NULL: only the session's end does */
+    uint64_t state;         /* calls of one state share what stateful nodes of the function keep (random numbers go on where they
+                               were), those of different ones do not; 0: the session's */
 } mr_later_call;
+/* A state that no other has; to be forgotten when no call of it is under way or will come. */
+uint64_t mr_later_state_new(void);
+void mr_later_state_forget(mr_later *l, uint64_t state);
 
 /* Runs it in this thread, with others' help, and waits.  Not from inside a kernel or a callback of
  * one: it would hold up a thread of the pool. */

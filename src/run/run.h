@@ -38,6 +38,7 @@ typedef struct mr_step {
     mr_device *device;
     mr_rendezvous *rendezvous;
     mr_cancel *cancel;
+    mr_stop stop; /* for mr_stop_swap of threads that work for it: it was cancelled, or its time is over */
     mr_resources *resources; /* per-step objects; made on first use, see mr_step_resources */
     mr_caller *caller;       /* runs functions; NULL where none can be */
     int n_args, n_rets;
@@ -65,7 +66,8 @@ struct mr_run {
     bool dead;         /* a transfer node called although an input is dead */
     void (*done)(mr_run *r, mr_status *st); /* the executor's */
     /* Of an asynchronous run: when its work began and ended (mr_now_ns), said by a device that lets nodes wait for each
-     * other; 0: from its start to its end. */
+     * other; 0: from its start to its end.  Of a synchronous one that is timed: began_ns is its start, and a kernel whose
+     * value others can have before it returns (_Send) sets ended_ns to that moment; else both are 0. */
     int64_t began_ns, ended_ns;
 };
 
@@ -182,6 +184,8 @@ struct mr_caller {
     /* call with another device as the function's home, also of another task of the cluster. */
     void (*call_on)(mr_caller *c, mr_run *r, mr_sv device, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                     mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
+    /* No call with this mr_later_call.state is under way or will come. */
+    void (*forget_state)(mr_caller *c, uint64_t state);
 };
 
 /* Ends the asynchronous run r by calling f with all its inputs and all its outputs: the kernel of

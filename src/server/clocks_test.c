@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "exec/trace_files.h"
 #include "server/bench_test.h"
@@ -61,16 +62,17 @@ static void trace_step(bench *b, mr_timeline *t)
     mr_str_deinit(&metadata);
 }
 
-/* Each Recv ends behind the beginning of its Send; *n: how many there are between tasks. */
+/* A value leaves while its Send runs, and no Recv ends before that; *n: how many there are between tasks. */
 static void check_arrows(const mr_timeline *t, int *n)
 {
     *n = 0;
     for (int i = 0; i < t->arrows.n; i++) {
-        const mr_span *from = &t->spans.p[t->arrows.p[i].from], *to = &t->spans.p[t->arrows.p[i].to];
-        if (!t->arrows.p[i].drawn || t->lanes.p[from->lane].task == t->lanes.p[to->lane].task)
+        const mr_arrow *a = &t->arrows.p[i];
+        const mr_span *from = &t->spans.p[a->from], *to = &t->spans.p[a->to];
+        if (!a->drawn || t->lanes.p[from->lane].task == t->lanes.p[to->lane].task)
             continue;
         ++*n;
-        MR_CHECK(to->end_ns >= from->start_ns);
+        MR_CHECK(a->at_ns >= from->start_ns && a->at_ns <= from->end_ns && a->at_ns <= to->end_ns);
     }
 }
 
@@ -90,6 +92,42 @@ MR_TEST(server_traces_tasks_whose_clocks_are_wrong_by_one_clock)
     MR_CHECK(end - start < INT64_C(100000000000)); /* else the skew of a clock is in it: no test may take so long */
     mr_timeline_deinit(&t);
     bench_end(&b);
+}
+
+/* As a Chrome trace: each arrow's two ends come one behind the other, "s" and then "f". */
+MR_TEST(server_trace_has_no_arrow_back_in_time)
+{
+    bench b;
+    mr_timeline t;
+    mr_str json = {0};
+    mr_chrome c;
+    int n = 0;
+    unsetenv("MILLRACE_CLOCK_SKEW");
+    for (int step = 0; step < 3; step++) {
+        bench_begin(&b, 2, 1);
+        trace_step(&b, &t);
+        char *path = mr_printf("%s/trace", mr_test_dir());
+        MR_CHECK_OK(mr_chrome_open(&c, path));
+        mr_timeline_to_chrome(&t, &c);
+        MR_CHECK_OK(mr_chrome_end(&c));
+        mr_str_clear(&json);
+        MR_CHECK_OK(mr_file_read_all(path, &json));
+        double left = -1;
+        for (const char *at = mr_str_z(&json), *e; (at = strstr(at, "\"ph\":\"")); at += 6) {
+            if ((at[6] != 's' && at[6] != 'f') || at[7] != '"')
+                continue;
+            MR_CHECK((e = strstr(at, "\"ts\":")) != NULL);
+            double ts = strtod(e + 5, NULL);
+            MR_CHECK(at[6] == 's' || ts >= left);
+            left = ts;
+            n++;
+        }
+        mr_free(path);
+        mr_timeline_deinit(&t);
+        bench_end(&b);
+    }
+    MR_CHECK(n >= 2 * 3 * 3);
+    mr_str_deinit(&json);
 }
 
 /* Recorded spans of the timeline come in the order in which values flow. */

@@ -15,13 +15,33 @@
 
 /* ---- sessions ---- */
 
+/* Drops one of several references without the lock; false: it is the last, as far as one can see. */
+static bool drop_one_of_many(mr_refs *r)
+{
+    int32_t n = atomic_load_explicit(&r->n, memory_order_relaxed);
+    while (n > 1)
+        if (atomic_compare_exchange_weak_explicit(&r->n, &n, n - 1, memory_order_acq_rel, memory_order_relaxed))
+            return true;
+    return false;
+}
+
 /* The last reference may be dropped by a thread behind the answer of its call.  The host, whose threads the session
- * uses, waits for that. */
+ * uses, waits for that.  It goes under the lock: until then the list of all sessions may be asked for it. */
 void mr_wsession_unref(mr_wsession *s)
 {
-    if (!s || !mr_refs_drop(&s->refs))
+    if (!s || drop_one_of_many(&s->refs))
         return;
     mr_worker_service *w = s->worker;
+    mr_lock(&w->mu);
+    bool last = mr_refs_drop(&s->refs);
+    if (last) {
+        *(s->prev ? &s->prev->next : &w->all) = s->next;
+        if (s->next)
+            s->next->prev = s->prev;
+    }
+    mr_unlock(&w->mu);
+    if (!last)
+        return;
     mr_collective_bind(mr_functions_caller(s->env.functions), NULL);
     mr_session_collective_deinit(&s->collective);
     mr_env_deinit(&s->env);
@@ -37,12 +57,70 @@ void mr_wsession_unref(mr_wsession *s)
     mr_unlock(&w->mu);
 }
 
-/* Takes the reference to the peers.  Devices of a cluster that was brought have names of their own, so they are
- * isolated. */
+/* ---- what outlives a session ----
+ *
+ * An iterator, or another object with functions to call, is in a device of the host: other sessions share it by its name, so
+ * closing the session that made it does not end it, as in TensorFlow.  What it calls is the session's, which therefore lives
+ * until the object is gone or the server stops. */
+
+static void hold_session(void *arg) { mr_refs_take(&((mr_wsession *)arg)->refs); }
+
+static void drop_holds(mr_task *t)
+{
+    mr_wsession *s = (mr_wsession *)((char *)t - offsetof(mr_wsession, dropping));
+    for (int n = atomic_exchange(&s->to_drop, 0); n > 0; n--)
+        mr_wsession_unref(s);
+}
+
+/* The last reference must not be dropped by a thread of the session itself, which its end waits for: the pool does it. */
+static void release_session(void *arg)
+{
+    mr_wsession *s = arg;
+    mr_worker_service *w = s->worker;
+    mr_lock(&w->mu);
+    bool pooled = !w->stopped, first = pooled && atomic_fetch_add(&s->to_drop, 1) == 0;
+    if (first)
+        mr_pool_submit(w->host->pool, &s->dropping);
+    mr_unlock(&w->mu);
+    if (!pooled)
+        mr_wsession_unref(s);
+}
+
+/* Ends what is left of sessions that were closed; the server stops. */
+static void end_held(mr_worker_service *w)
+{
+    for (;;) {
+        mr_lock(&w->mu);
+        mr_wsession *s = w->all;
+        while (s && s->held_ended)
+            s = s->next;
+        if (s) {
+            mr_refs_take(&s->refs);
+            s->held_ended = true;
+        }
+        mr_unlock(&w->mu);
+        if (!s)
+            return;
+        mr_functions_end(s->env.functions);
+        mr_wsession_unref(s);
+    }
+}
+
+/* The state of the host's devices under the names that they have in a cluster that was brought. */
+static void share_state(mr_env *e, const mr_env *host)
+{
+    for (int i = 0; i < e->n_devices && i < host->n_devices; i++)
+        if (e->devices[i]->type == host->devices[i]->type)
+            mr_device_share(e->devices[i], host->devices[i]);
+}
+
+/* Takes the reference to the peers.  Devices of a cluster that was brought have names of their own, so the session has its own
+ * devices; their state is the host's unless it is isolated. */
 static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle, bool isolated, mr_wsession **out)
 {
     mr_wsession *s = mr_new(mr_wsession);
     const mr_env *host = &w->host->env;
+    bool shares = p->brought && !isolated;
     isolated |= p->brought;
     mr_refs_init(&s->refs);
     s->master = -1;
@@ -54,6 +132,8 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle
                              : mr_env_init_beside(&s->env, &host->config, host);
     for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers know the host's */
         s->env.devices[i]->incarnation = host->devices[i]->incarnation;
+    if (!st && shares)
+        share_state(&s->env, host);
     if (st) {
         mr_env_deinit(&s->env);
         mr_remote_calls_deinit(&s->remote);
@@ -65,6 +145,18 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle
     } else {
         s->worker = w;
         s->env.remote = &s->remote.caller;
+        s->dropping.fn = drop_holds;
+        if (!isolated) {
+            s->env.hold = hold_session;
+            s->env.release = release_session;
+            s->env.holder = s;
+        }
+        mr_lock(&w->mu);
+        s->next = w->all;
+        if (s->next)
+            s->next->prev = s;
+        w->all = s;
+        mr_unlock(&w->mu);
         mr_session_collective_init(&s->collective, s);
         mr_collective_bind(mr_functions_caller(s->env.functions), &s->collective.base);
         atomic_fetch_add(&w->n_sessions, 1);
@@ -179,6 +271,8 @@ static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
     mr_collectives_session_closed(w->collectives, s);
     mr_status_free(why);
     drop_graphs(&graphs);
+    if (s->env.holder) /* objects that only its kernels have go, others may keep the session */
+        mr_kernel_cache_clear(s->env.kernels);
     mr_wsession_unref(s);
     if (!mr_cancel_in_callback())
         free_unused(w);
@@ -737,6 +831,7 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
         mr_wsession_unref(s);
     }
     drop_graphs(&graphs);
+    end_held(w);
 }
 
 /* A call is answered a little before its flow has come to rest, and a flow uses the devices of its session. */

@@ -27,6 +27,10 @@ typedef struct mr_wsession {
     mr_remote_calls remote;
     mr_session_collective collective;
     mr_status *ended; /* why; under the worker's lock */
+    struct mr_wsession *next, *prev; /* of all there are, also those out of the table; under the worker's lock */
+    bool held_ended;                 /* mr_functions_end was called; under the worker's lock */
+    _Atomic int to_drop;             /* references that the pool is to drop */
+    mr_task dropping;
 } mr_wsession;
 
 /* A registered graph. */
@@ -64,6 +68,7 @@ struct mr_worker_service {
     uint64_t next_graph MR_GUARDED_BY(mu);
     mr_status *stopped MR_GUARDED_BY(mu); /* why nothing runs any more */
     mr_wgraph *unused MR_GUARDED_BY(mu); /* to be freed by who is not inside of a cancellation */
+    mr_wsession *all MR_GUARDED_BY(mu);  /* not referenced */
     _Atomic int n_sessions; /* with those that are out of the table, but whose flows have not come to their end */
     mr_cond session_gone;
     _Atomic uint64_t next_request;

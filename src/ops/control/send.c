@@ -3,6 +3,7 @@
  *
  * Both run although they are dead: the deadness travels with the value, or the other side would
  * wait for ever.  A waiting _Recv is ended by the step's owner, who aborts the rendezvous. */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
@@ -25,6 +26,8 @@ static mr_status *run_send(mr_run *r)
     if (!r->step->rendezvous)
         return mr_error(MR_INTERNAL, "Op kernel context needs to provide a rendezvous.");
     mr_tensor *t = r->dead ? NULL : mr_tensor_ref(mr_in(r, 0));
+    if (MR_UNLIKELY(r->began_ns)) /* who waits for the value may go on inside of this call */
+        r->ended_ns = mr_now_ns();
     return mr_rendezvous_send(r->step->rendezvous, r->state, r->frame, r->iteration, t, r->dead);
 }
 

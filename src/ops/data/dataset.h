@@ -30,6 +30,7 @@ typedef struct mr_data_env {
     mr_later *later;
     mr_cancel *cancel;
     struct mr_data_env *root;
+    uint64_t state;         /* of the root: functions begin anew in each, as those of TensorFlow's iterators do */
     _Atomic int64_t n_open; /* iterators of all environments below a root */
 } mr_data_env;
 mr_data_env *mr_data_env_new(mr_later *l);            /* referenced */
@@ -164,7 +165,7 @@ mr_status *mr_data_call_int(const mr_data_fn *fn, mr_iterator *it, mr_tensor *co
 mr_status *mr_data_call_dataset(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n,
                                 mr_iterator **out);
 /* Does not wait: see mr_later_start.  args are to be all that the function takes. */
-void mr_data_start(const mr_data_fn *fn, const mr_dataset *d, mr_cancel *c, mr_tensor *const *args, int n_args,
+void mr_data_start(const mr_data_fn *fn, const mr_dataset *d, const mr_data_env *e, mr_tensor *const *args, int n_args,
                    mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
 
 /* ---- kernels that go over a dataset ---- */

@@ -357,7 +357,7 @@ static mr_status *reduce_loop(mr_run *r, mr_data_env *env, mr_iterator *it, mr_t
         if (end)
             break;
         st = mr_later_run(env->later, &(mr_later_call){.f = f, .args = args, .n_args = n_args, .rets = next,
-                                                       .n_rets = n_state, .cancel = env->cancel});
+                                                       .n_rets = n_state, .cancel = env->cancel, .state = env->state});
         mr_element_drop(args + n_state, n_in);
         if (st)
             goto out;

@@ -14,6 +14,7 @@ static mr_data_env *new_env(mr_data_env *parent, mr_later *l)
     mr_refs_init(&e->refs);
     e->parent = parent ? mr_data_env_ref(parent) : NULL;
     e->root = parent ? parent->root : e;
+    e->state = parent ? parent->state : mr_later_state_new();
     e->later = mr_later_ref(l);
     e->cancel = mr_cancel_new(parent ? parent->cancel : mr_later_cancel(l));
     return e;
@@ -32,6 +33,8 @@ void mr_data_env_unref(mr_data_env *e)
 {
     for (mr_data_env *parent; e && mr_refs_drop(&e->refs); e = parent) {
         parent = e->parent;
+        if (!parent)
+            mr_later_state_forget(e->later, e->state);
         mr_cancel_free(e->cancel);
         mr_later_unref(e->later);
         mr_free(e);
@@ -113,9 +116,9 @@ mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
         out[i] = NULL;
     if (MR_UNLIKELY(mr_cancel_started(it->env->cancel)))
         return mr_error(MR_CANCELLED, "Iterator was cancelled");
-    mr_cancel *outer = mr_cancel_work_for(it->env->cancel);
+    mr_stop outer = mr_stop_swap(mr_cancel_stop(it->env->cancel));
     mr_status *st = d->kind->next(it, out, end);
-    mr_cancel_work_for(outer);
+    mr_stop_swap(outer);
     if (MR_UNLIKELY(st || *end)) {
         mr_element_drop(out, d->n);
         *end = *end && !st; /* a kind may have seen the end of one part of it before the error of another */
@@ -173,17 +176,19 @@ mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const 
                                                                       .n_args = n_args + fn->n_captured,
                                                                       .rets = rets,
                                                                       .n_rets = n_rets,
-                                                                      .cancel = it->env->cancel});
+                                                                      .cancel = it->env->cancel,
+                                                                      .state = it->env->state});
     if (all != few)
         mr_free(all);
     return st;
 }
 
-void mr_data_start(const mr_data_fn *fn, const mr_dataset *d, mr_cancel *c, mr_tensor *const *args, int n_args,
+void mr_data_start(const mr_data_fn *fn, const mr_dataset *d, const mr_data_env *e, mr_tensor *const *args, int n_args,
                    mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
 {
     mr_later_start(d->later, &(mr_later_call){.f = fn->f, .args = args, .n_args = n_args, .rets = rets,
-                                              .n_rets = n_rets, .cancel = c}, done, ctx);
+                                              .n_rets = n_rets, .cancel = e ? e->cancel : NULL, .state = e ? e->state : 0},
+                   done, ctx);
 }
 
 /* Calls a function of one result, which is to be a scalar of this type. */

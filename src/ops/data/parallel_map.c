@@ -141,7 +141,7 @@ static void start(mr_parallel_map *m, call *k)
     for (int i = 0; i < fn->n_captured; i++)
         k->args[k->n_args + i] = fn->captured[i];
     mr_refs_take(&m->refs);
-    mr_data_start(fn, m->spec.dataset, m->env->cancel, k->args, k->n_args + fn->n_captured, k->rets, m->spec.n_rets, call_done, k);
+    mr_data_start(fn, m->spec.dataset, m->env, k->args, k->n_args + fn->n_captured, k->rets, m->spec.n_rets, call_done, k);
 }
 
 static void run_thread(void *arg)

@@ -157,9 +157,9 @@ static mr_status *begin_work(use *u, const mr_tensor *t)
     if (t->n != 1)
         return mr_invalid("Expected to dequeue a one-element string tensor");
     mr_sv name = mr_tensor_str_at(t, 0);
-    mr_cancel *outer = mr_cancel_work_for(u->r->step->cancel); /* not for the step whose thread filled the queue */
+    mr_stop outer = mr_stop_swap(u->r->step->stop); /* not for the step whose thread filled the queue */
     mr_status *st = work_begin(d, name);
-    mr_cancel_work_for(outer);
+    mr_stop_swap(outer);
     MR_TRY(st);
     mr_lock(&d->on.mu);
     d->works_begun++;
@@ -209,9 +209,9 @@ static mr_status *read_one(use *u, bool *got)
     mr_reader *d = u->d;
     mr_str key = {0}, value = {0};
     bool at_end = false;
-    mr_cancel *outer = mr_cancel_work_for(u->r->step->cancel);
+    mr_stop outer = mr_stop_swap(u->r->step->stop);
     mr_status *st = d->kind->next(&d->work, &key, &value, &at_end);
-    mr_cancel_work_for(outer);
+    mr_stop_swap(outer);
     *got = !st && !at_end;
     if (!*got) {
         mr_str_deinit(&key);
