@@ -77,6 +77,9 @@ static mr_status *serve(int n, char **args)
         st = mr_server_start(s);
     if (!st) {
         fprintf(stderr, "serving /job:%s/task:%d at %s\n", d.job, d.task, mr_server_target(s));
+        if (mr_server_is_plain(s))
+            fprintf(stderr, "warning: there are no keys: whoever can reach %s, at least every user of this host, can run steps and "
+                            "read files as this user; `millrace keys` makes some\n", mr_server_target(s));
         wait_for_signal(asked);
     }
     mr_server_free(s);

@@ -5,23 +5,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/agent.h"
+#include "cli/warden.h"
 #include "net/keys.h"
 
 enum { KEY_DAYS = 30 };
 
+/* A warden of its own watches it from before the first key is in it, until this process has ended in whatever way. */
 mr_status *mr_secrets_folder(char **out)
 {
+    mr_warden *kept; /* for as long as the process lives */
     const char *base = getenv("XDG_RUNTIME_DIR");
     bool use = base && base[0] == '/' && strlen(base) < 60; /* a socket's path has room for 107 bytes */
     *out = mr_printf("%s/millrace-job-XXXXXX", use && mr_dir_exists(base) ? base : "/tmp");
-    if (mkdtemp(*out))
+    mr_status *st = mkdtemp(*out) ? mr_warden_new(*out, &kept) : mr_errno_status(errno, "make", *out);
+    if (!st)
         return NULL;
-    mr_status *st = mr_errno_status(errno, "make", *out);
+    rmdir(*out);
     mr_free(*out);
     *out = NULL;
     return st;

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "net/net.h"
 
-#define MR_NET_LIBRARY_ABI 3
+#define MR_NET_LIBRARY_ABI 4
 
 typedef struct mr_net_host { /* what the library may use of ours */
     int abi;

@@ -112,6 +112,29 @@ MR_TEST(brought_cluster_is_isolated)
     end(&r);
 }
 
+/* ConfigProto.experimental.share_session_state_in_clusterspec_propagation. */
+MR_TEST(brought_cluster_shares_state_when_asked_to)
+{
+    rig r;
+    float v;
+    mr_pb_writer w;
+    begin(&r, mr_net_loop());
+    mr_pb_writer_init(&w, &r.config);
+    mr_pb_put_bytes(&w, 16, MR_SV("\x40\x01"));
+    r.b.s.device = "/job:ps/task:0";
+    mr_out var = mr_emit0_with(mr_as(&r.b.s, "v"), "VariableV2",
+                               MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(&mr_pshape_scalar)}));
+    mr_out set = mr_emit(&r.b.s, "Assign", var, mr_const_f32(&r.b.s, 10));
+    mr_out read = mr_emit(&r.b.s, "Neg", var);
+    MR_CHECK_OK(open_session(&r));
+    MR_CHECK_OK(bench_run(&r.b, bench_nothing, 0, bench_nothing, set.node, &v));
+    bench_end_session(&r.b);
+    MR_CHECK_OK(open_session(&r));
+    MR_CHECK_OK(bench_run(&r.b, bench_nothing, 0, read, NULL, &v));
+    MR_CHECK_NEAR(v, -10, 0);
+    end(&r);
+}
+
 MR_TEST(brought_cluster_tells_of_a_task_that_is_gone)
 {
     rig r;

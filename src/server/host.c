@@ -81,6 +81,7 @@ void mr_host_deinit(mr_host *h)
     mr_host_disconnect(h);
     mr_fellows_unref(h->peers);
     mr_env_deinit(&h->env);
+    mr_str_deinit(&h->default_config);
     MR_ASSERT(!h->all);
     mr_mutex_deinit(&h->mu);
 }

@@ -23,7 +23,7 @@ struct mr_host {
     /* Set before mr_host_init: */
     mr_timers *timers;
     mr_membership_times times; /* of heartbeats */
-    int64_t step_timeout_ms;   /* in sessions that do not say how long a step may take; 0: as long as it does */
+    mr_str default_config;     /* ConfigProto of the ServerDef: merged into that of each session */
     /* Makes the way to a task, under the fellows' lock. */
     mr_status *(*connect)(mr_fellows *p, int task, mr_net **net, mr_net_peer **out);
     /* A life of a task has ended, or a new one is there.  From a thread of the pool. */

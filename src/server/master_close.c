@@ -13,6 +13,12 @@
 
 /* ---- closing ---- */
 
+const char *mr_msession_why_closed(bool unused)
+{
+    return unused ? "Step was cancelled because the session was garbage collected due to inactivity."
+                  : "Step was cancelled by an explicit call to `Session::Close()`.";
+}
+
 static void one_less(mr_master *m)
 {
     mr_lock(&m->mu);
@@ -45,15 +51,16 @@ void mr_msession_closed(mr_msession *s)
 }
 
 /* Takes the table's reference; call (may be NULL) is answered when it is done. */
-static void close_session(mr_msession *s, mr_net_call *call)
+static void close_session(mr_msession *s, mr_net_call *call, bool unused)
 {
     mr_lock(&s->mu);
     MR_ASSERT(!s->closed);
     s->closed = true;
+    s->unused = unused;
     s->n_open++; /* this function's */
     s->to_answer = call;
     mr_unlock(&s->mu);
-    mr_msession_stop(s, MR_CANCELLED, "Session was closed");
+    mr_msession_stop(s, MR_CANCELLED, mr_msession_why_closed(unused));
     mr_msession_leave(s);
     mr_msession_unref(s);
 }
@@ -90,7 +97,7 @@ void mr_master_close_session(void *service, mr_net_call *c, mr_sv body)
     if (!st && !s)
         st = mr_error(MR_ABORTED, "Session %.*s is not found. Possibly, this master has restarted.", MR_SV_ARG(handle));
     if (s)
-        close_session(s, c);
+        close_session(s, c, false);
     else
         mr_reply(c, st, NULL);
 }
@@ -98,7 +105,7 @@ void mr_master_close_session(void *service, mr_net_call *c, mr_sv body)
 void mr_master_close_all(mr_master *m)
 {
     for (mr_msession *s; (s = take_session(m, NULL));)
-        close_session(s, NULL);
+        close_session(s, NULL, false);
 }
 
 /* ---- sessions of clients that are gone ---- */
@@ -137,7 +144,7 @@ static void sweep_now(mr_task *t)
 {
     mr_master *m = (mr_master *)((char *)t - offsetof(mr_master, sweeping));
     for (mr_msession *s; (s = take_idle(m));)
-        close_session(s, NULL);
+        close_session(s, NULL, true);
     mr_lock(&m->mu);
     bool on = !m->stopped;
     if (on)

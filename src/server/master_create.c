@@ -410,7 +410,7 @@ static mr_status *find_self(const mr_cluster *c, mr_sv target, int *self)
 }
 
 /* The session's own cluster, when the client brings one, else the host's.  Variables of a cluster that was brought are the
- * session's, as its devices have names of their own. */
+ * session's, unless the client wants to share them (share_session_state_in_clusterspec_propagation). */
 static mr_status *choose_cluster(mr_msession *s, const create_request *q)
 {
     mr_host *h = s->master->host;
@@ -425,7 +425,7 @@ static mr_status *choose_cluster(mr_msession *s, const create_request *q)
         mr_msession_set_peers(s, mr_fellows_ref(h->peers));
     } else if (!st && !(st = find_self(&c, q->target, &self)) && !(st = mr_fellows_new(h, &c, self, true, &p))) {
         mr_msession_set_peers(s, p);
-        s->isolated = true;
+        s->isolated = !s->config.share_brought;
     }
     mr_cluster_deinit(&c);
     return st;
@@ -469,10 +469,16 @@ static mr_status *open_session(mr_msession *s, mr_sv body)
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "CreateSessionRequest"));
-    MR_TRY(mr_session_config_parse(q.config, &s->config));
-    if (s->config.timeout_ms == 0)
-        s->config.timeout_ms = s->master->host->step_timeout_ms;
+    /* As in TensorFlow, what the server was started with wins; two messages behind each other are their merge. */
+    const mr_str *more = &s->master->host->default_config;
     mr_str_append(&s->config_proto, q.config.p, q.config.n);
+    mr_str_append(&s->config_proto, more->p ? more->p : "", more->n);
+    mr_session_config own;
+    MR_TRY(mr_session_config_parse(q.config, &own));
+    q.config = mr_str_view(&s->config_proto);
+    MR_TRY(mr_session_config_parse(q.config, &s->config));
+    if (own.timeout_ms > 0) /* a client applies its own by itself */
+        s->config.timeout_ms = own.timeout_ms;
     MR_TRY(choose_cluster(s, &q));
     MR_TRY(choose_members(s, q.config));
     return mr_graph_import(s->graph, q.graph_def, NULL, NULL);

@@ -70,6 +70,7 @@ struct mr_msession {
     int n_open MR_GUARDED_BY(mu);      /* calls at work on it */
     int64_t entered_ns MR_GUARDED_BY(mu); /* by the last of them */
     bool closed MR_GUARDED_BY(mu);
+    bool unused MR_GUARDED_BY(mu); /* closed because nobody had used it for long */
     mr_net_call *to_answer MR_GUARDED_BY(mu); /* once all have left; NULL: nobody waits */
 };
 
@@ -200,6 +201,8 @@ void mr_mstep_go(mr_mstep *t, mr_status *st);
 void mr_mstep_begin(mr_mstep *t);
 /* With the step's last work done. */
 void mr_mstep_answer(mr_mstep *t, mr_status *st);
+/* What steps are told that a closed session ends; unused: it was closed because nobody had used it for long. */
+const char *mr_msession_why_closed(bool unused);
 /* Stops all that runs. */
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why);
 /* Stops what counts on a life of a task that has ended. */

@@ -212,6 +212,7 @@ static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogr
     mr_prepare_options o = {.devices = s->devices,
                             .n_devices = s->n_devices,
                             .soft_placement = s->config.soft_placement,
+                            .place_all = own && !s->config.place_pruned,
                             .no_fold = s->config.no_fold,
                             .no_cse = s->config.no_cse,
                             .schedule = (mr_schedule)s->config.schedule,

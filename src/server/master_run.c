@@ -386,12 +386,12 @@ void mr_mstep_begin(mr_mstep *t)
     bool here = t->call->net->on_cancel(t->call, client_left, t);
     do_all(t, &a);
     mr_lock(&s->mu);
-    bool closed = s->closed;
+    bool closed = s->closed, unused = s->unused;
     mr_unlock(&s->mu);
     if (!here)
         client_left(t, NULL);
     if (closed) /* while it was not in the list yet */
-        stop_step(t, mr_error(MR_CANCELLED, "Session was closed"));
+        stop_step(t, mr_error(MR_CANCELLED, "%s", mr_msession_why_closed(unused)));
     mr_status *lost = check_lives(s, p);
     if (lost) /* likewise */
         stop_step(t, lost);

@@ -272,7 +272,7 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     s->net = o ? o->net : NULL;
     s->host.timers = s->timers;
     s->host.times = times_of(o);
-    s->host.step_timeout_ms = config.timeout_ms;
+    mr_str_append(&s->host.default_config, def->config.p ? def->config.p : "", def->config.n);
     s->host.connect = connect_task;
     s->host.life_changed = life_changed;
     s->host.arg = s;
@@ -373,6 +373,14 @@ bool mr_server_runs(mr_server *s)
     bool runs = s->state == STARTED;
     mr_unlock(&s->mu);
     return runs;
+}
+
+bool mr_server_is_plain(mr_server *s)
+{
+    mr_lock(&s->mu);
+    bool plain = s->state == STARTED && s->doors.plain;
+    mr_unlock(&s->mu);
+    return plain;
 }
 
 /* A server that was not started has nothing to wait for, and cannot be started any more, as in TensorFlow. */

@@ -236,7 +236,7 @@ MR_TEST(server_isolates_the_state_of_a_session)
     bench_end(&b);
 }
 
-/* A task that no filter lets through is not seen, and not waited for. */
+/* A task that no filter lets through is not seen, and not waited for.  A node on it fails every step, as in TensorFlow. */
 MR_TEST(server_filters_devices)
 {
     bench b;
@@ -251,11 +251,12 @@ MR_TEST(server_filters_devices)
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out y = mr_emit(&b.s, "Neg", x);
-    b.s.device = "/job:ps/task:1";
-    mr_out z = mr_emit(mr_as(&b.s, "z"), "Neg", x);
     MR_CHECK_OK(bench_run(&b, x, 3, y, NULL, &v));
     MR_CHECK_NEAR(v, -3, 0);
+    b.s.device = "/job:ps/task:1";
+    mr_out z = mr_emit(mr_as(&b.s, "z"), "Neg", x);
     MR_CHECK_ERR(bench_run(&b, x, 3, z, NULL, &v), MR_INVALID_ARGUMENT, "z");
+    MR_CHECK_ERR(bench_run(&b, x, 3, mr_emit(mr_as(&b.s, "w"), "Neg", y), NULL, &v), MR_INVALID_ARGUMENT, "z");
     MR_CHECK_OK(b.session->ops->list_devices(b.session, &d, &n));
     MR_CHECK_INT(n, 2);
     mr_device_infos_free(d, n);

@@ -18,6 +18,7 @@ typedef struct mr_doors { /* what a task listens on */
     mr_net *nets[2];
     mr_net_server *servers[2];
     int n;
+    bool plain; /* whoever reaches the port can run steps */
 } mr_doors;
 /* Listens at "host:port" as a task, or at the host that MILLRACE_BIND names; port 0 takes any, *port is the one taken.  FAILED_PRECONDITION at an address that
  * others can reach without keys, unless MILLRACE_TLS=off. */

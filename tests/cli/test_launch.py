@@ -1,9 +1,12 @@
 """tests/cli/test_launch.py -- `millrace launch` on this machine: what is written, how it ends, and that nothing is left."""
+import fcntl
 import os
 import re
 import signal
 import socket
+import struct
 import subprocess
+import termios
 import time
 
 from harness import check, has, has_not, read_proc, wait_until
@@ -177,6 +180,19 @@ def folders_of(pid):
     """Folders of secrets that tasks below were given."""
     env = read_proc(pid, "environ").split(b"\0")
     return [v.partition(b"=")[2].decode() for v in env if v.startswith(b"MILLRACE_TLS_DIR=")]
+
+
+def test_launch_ends_at_the_second_signal_though_nobody_reads_what_it_writes(t):
+    l = t.start("launch", "--ps", "0", "--workers", "1", "--", "yes", "0123456789" * 50)
+    t.task("worker/0")
+    there = lambda: struct.unpack("i", fcntl.ioctl(l.stdout, termios.FIONREAD, b"    "))[0]
+    wait_until(lambda: there() > 60000, 20, "its pipe is full")
+    l.send_signal(signal.SIGTERM)
+    pending = lambda: int(read_proc(l.pid, "status").partition(b"ShdPnd:")[2].split()[0], 16)
+    wait_until(lambda: not pending(), 10, "the first signal is taken")
+    l.send_signal(signal.SIGINT)
+    check(l.wait(30) == 128 + signal.SIGINT, "%d" % l.returncode)
+    t.none_left()
 
 
 def test_launch_killed_by_9_leaves_nothing(t):

@@ -75,6 +75,40 @@ def test_serve_says_when_its_port_is_taken(t):
     check(r.code == 1 and a in r.err, "%d: %s" % (r.code, r.err))
 
 
+HOLD = """
+import os, sys, threading, time
+import millrace as tf
+fifo, target = sys.argv[1], sys.argv[2]
+with tf.device("/job:ps/task:0"):
+    held, x = tf.read_file(fifo), tf.constant(1) + 1
+s = tf.Session(target, config=tf.ConfigProto(operation_timeout_in_ms=500))
+for _ in range(3):
+    try:
+        s.run(held)
+    except tf.errors.DeadlineExceededError:
+        print("late", flush=True)
+print(s.run(x), flush=True)
+threading.Thread(target=lambda: s.run(held, options=tf.RunOptions(timeout_in_ms=600000)), daemon=True).start()
+time.sleep(600)
+"""
+
+
+def test_serve_goes_on_and_ends_under_steps_that_wait_for_a_pipe(t):
+    a = "127.0.0.1:%d" % t.ports(1)
+    fifo = t.dir + "/fifo"
+    os.mkfifo(fifo)
+    p = t.start("serve", "--ps-hosts", a, "--job", "ps")
+    has(p.stderr.readline(), "serving")
+    client = t.start("python", t.file("hold.py", HOLD), fifo, "grpc://" + a)
+    lines = [client.stdout.readline().strip() for _ in range(4)]
+    check(lines == ["late", "late", "late", "2"], str(lines))
+    p.terminate()
+    r = t.finish(p)
+    check(r.code == 0, "%d: %s" % (r.code, r.err))
+    client.kill()
+    t.finish(client)
+
+
 def test_keys_are_private_and_stay(t):
     keys = t.dir + "/keys"
     r = t.run("keys", "--ps", "2", "--workers", "3", keys)

@@ -399,6 +399,46 @@ class Processes(unittest.TestCase):
             "    print('interrupted', flush=True)\n"), "interrupted")
 
 
+    def test_ctrl_c_ends_the_wait_for_a_pipe(self):
+        self.assertEqual(self.run_script(
+            "import tempfile\n"
+            "fifo = tempfile.mkdtemp() + '/fifo'\n"
+            "os.mkfifo(fifo)\n"
+            "lines = tf.data.TextLineDataset(fifo).make_one_shot_iterator().get_next()\n"
+            "queue = tf.train.string_input_producer([fifo])\n"
+            "whole = tf.WholeFileReader().read(queue)\n"
+            "s = tf.Session()\n"
+            "s.run(tf.local_variables_initializer())\n"
+            "tf.train.start_queue_runners(s)\n"
+            "for y in (tf.read_file(fifo), lines, whole):\n"
+            "    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "    try:\n"
+            "        s.run(y)\n"
+            "    except KeyboardInterrupt:\n"
+            "        print('interrupted', flush=True)\n"
+            "os._exit(0)\n"), "interrupted\ninterrupted\ninterrupted")
+
+    def test_a_step_that_waits_for_a_pipe_has_a_deadline(self):
+        self.assertEqual(self.run_script(
+            "import tempfile\n"
+            "fifo = tempfile.mkdtemp() + '/fifo'\n"
+            "os.mkfifo(fifo)\n"
+            "y, x = tf.read_file(fifo), tf.constant(1) + 1\n"
+            "config = tf.ConfigProto(inter_op_parallelism_threads=1, operation_timeout_in_ms=300)\n"
+            "with tf.Session(config=config) as s:\n"
+            "    try:\n"
+            "        s.run(y)\n"
+            "    except tf.errors.DeadlineExceededError:\n"
+            "        print(s.run(x))\n"), "2")
+
+    def test_a_server_outlives_its_object(self):
+        self.assertEqual(self.run_script(
+            "def target():\n"
+            "    return tf.train.Server.create_local_server().target\n"
+            "with tf.Session(target()) as s:\n"
+            "    print(s.run(tf.constant(3) * 2))\n"), "6")
+
+
 class Sharing(unittest.TestCase):
     """What a program writes into arrays it has fed or fetched changes nothing else; these are too large to be copied anyway."""
 

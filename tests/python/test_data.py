@@ -276,6 +276,21 @@ class Experimental(Case):
 
 
 class Iterators(Case):
+    def test_random_numbers_of_functions_begin_anew_with_each_iterator(self):
+        one = lambda x: tf.random_uniform([], seed=7)
+        for d in (Dataset.range(4).map(one), Dataset.range(4).map(one, num_parallel_calls=1),
+                  Dataset.range(4).map(lambda x: tf.cond(x < 9, lambda: tf.random_uniform([], seed=7), lambda: 0.0)),
+                  Dataset.range(2).flat_map(lambda x: Dataset.range(2).map(one))):
+            it = d.make_initializable_iterator()
+            n = it.get_next()
+            with tf.Session() as s:
+                runs = []
+                for _ in range(2):
+                    s.run(it.initializer)
+                    runs.append([float(s.run(n)) for _ in range(4)])
+            self.assertEqual(runs[0], runs[1])
+            self.assertEqual(len(set(runs[0])), 4)
+
     def test_initializable_with_a_feed(self):
         n = tf.placeholder(tf.int64, [])
         iterator = Dataset.range(n).make_initializable_iterator()

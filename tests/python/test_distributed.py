@@ -3,6 +3,8 @@
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -104,6 +106,63 @@ class Devices(unittest.TestCase):
             tf.train.Saver(sharded=True)
             shards = [op.device for op in g.get_operations() if op.type == "SaveV2"]
             self.assertEqual(shards, ["/job:ps/task:0", "/job:ps/task:1"])
+
+
+class Shared(unittest.TestCase):
+    """What sessions on one server have in common."""
+
+    def setUp(self):
+        tf.reset_default_graph()
+        self.target = tf.train.Server.create_local_server().target
+
+    def test_an_iterator_outlives_the_session_that_made_it(self):
+        d = tf.data.Dataset.range(10).map(lambda x: x * 2, num_parallel_calls=2).prefetch(1)
+        it = d.make_initializable_iterator(shared_name="shared_iterator")
+        n = it.get_next()
+        first, second = tf.Session(self.target), tf.Session(self.target)
+        first.run(it.initializer)
+        self.assertEqual([first.run(n), second.run(n)], [0, 2])
+        first.close()
+        self.assertEqual([second.run(n) for _ in range(8)], [4, 6, 8, 10, 12, 14, 16, 18])
+        self.assertRaises(tf.errors.OutOfRangeError, second.run, n)
+        second.run(it.initializer)
+        self.assertEqual(second.run(n), 0)
+        second.close()
+
+    def test_closing_a_session_tells_its_steps_why(self):
+        marker = tf.FIFOQueue(1, tf.float32, shared_name="marker")
+        with tf.control_dependencies([marker.enqueue(1.0)]):
+            y = tf.FIFOQueue(1, tf.float32).dequeue()
+        begun = marker.dequeue()
+        s, other = tf.Session(self.target), tf.Session(self.target)
+        said = []
+
+        def wait():
+            try:
+                s.run(y)
+            except tf.errors.CancelledError as e:
+                said.append(e.message)
+
+        t = threading.Thread(target=wait)
+        t.start()
+        other.run(begun)
+        s.close()
+        t.join()
+        self.assertEqual(len(said), 1)
+        self.assertIn("Step was cancelled by an explicit call to `Session::Close()`.", said[0])
+        other.close()
+
+    def test_the_configuration_of_a_server_is_that_of_its_sessions(self):
+        script = ("import millrace as tf\n"
+                  "server = tf.train.Server.create_local_server(config=tf.ConfigProto(log_device_placement=True))\n"
+                  "with tf.Session(server.target) as s:\n"
+                  "    s.run(tf.negative(1.0, name='minus'))\n")
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+        self.assertIn("minus: (Neg): /job:local/replica:0/task:0/device:CPU:0", done.stderr)
+
+    def test_reset_has_a_deadline(self):
+        config = tf.ConfigProto(operation_timeout_in_ms=300)
+        self.assertRaises(tf.errors.DeadlineExceededError, tf.Session.reset, "grpc://localhost:0", config=config)
 
 
 class Cluster(unittest.TestCase):

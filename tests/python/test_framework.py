@@ -405,6 +405,35 @@ class Sessions(FreshGraph):
                          run_metadata=metadata)
         self.assertTrue(metadata.step_stats.dev_stats)
 
+    def test_costs_of_some_runs(self):
+        config = tf.ConfigProto(graph_options=tf.GraphOptions(build_cost_model=3, build_cost_model_after=2))
+        x = tf.placeholder(tf.float32, [2], name="x")
+        y = tf.exp(x, name="y")
+        with tf.Session(config=config) as s:
+            for step in range(12):
+                metadata = tf.RunMetadata()
+                s.run(y, {x: [0, 1]}, run_metadata=metadata)
+                self.assertEqual(metadata.HasField("cost_graph"), step in (4, 7, 10))
+                if step == 4:
+                    nodes = {n.name: n for n in metadata.cost_graph.node}
+        self.assertIn("y", nodes)
+        self.assertEqual((nodes["y"].output_info[0].size, nodes["y"].output_info[0].dtype), (8, tf.float32.as_datatype_enum))
+        self.assertIn("CPU:0", nodes["y"].device)
+        self.assertEqual(len(nodes["y"].input_info), 1)
+
+    def test_a_node_without_a_device_fails_every_run(self):
+        one = tf.constant(1.0)
+        with tf.device("/job:nowhere/task:3"):
+            tf.negative(one, name="lost")
+        for pruned, fails in ((False, True), (True, False)):
+            config = tf.ConfigProto(graph_options=tf.GraphOptions(place_pruned_graph=pruned))
+            with tf.Session(config=config) as s:
+                if fails:
+                    with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "lost"):
+                        s.run(one)
+                else:
+                    self.assertEqual(s.run(one), 1)
+
     def test_ctrl_c_ends_a_step_and_the_session_goes_on(self):
         q = op_defs.call("FIFOQueueV2", None, component_types=[tf.int32])
         stuck = op_defs.call("QueueDequeueV2", None, handle=q, component_types=[tf.int32])

@@ -17,6 +17,7 @@ typedef struct request {
     struct request *next, *prev; /* the peer's list */
     grpc_byte_buffer *body, *reply;
     grpc_metadata_array head, trail;
+    grpc_metadata token;
     grpc_status_code code;
     grpc_slice details;
 } request;
@@ -25,6 +26,7 @@ struct mr_net_peer {
     char *address;
     grpc_channel *channel;
     grpc_completion_queue *cq;
+    const char *token; /* shown with every call; NULL: none */
     request *open; /* mu */
     bool closing;  /* mu */
 };
@@ -127,8 +129,12 @@ static void finished(mr_tag *t, bool ok)
 static void start_batch(request *q)
 {
     uint32_t wait = q->r->wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY : 0;
+    if (q->peer->token) /* both live as long as the process */
+        q->token = (grpc_metadata){.key = grpc_slice_from_static_string(MR_GRPC_TOKEN),
+                                   .value = grpc_slice_from_static_string(q->peer->token)};
     grpc_op ops[] = {{.op = GRPC_OP_SEND_INITIAL_METADATA,
-                      .flags = wait | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
+                      .flags = wait | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET,
+                      .data.send_initial_metadata = {.count = q->peer->token ? 1 : 0, .metadata = &q->token}},
                      {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = q->body},
                      {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
                      {.op = GRPC_OP_RECV_INITIAL_METADATA,
@@ -232,6 +238,7 @@ mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *ke
     MR_GO(make_channel(n, address, keys, name, &p->channel));
     MR_GO(mr_queue_clients_get(&p->cq));
     p->address = mr_strdup(address);
+    p->token = !keys && n->token[0] ? n->token : NULL;
     *out = p;
     return NULL;
 out:

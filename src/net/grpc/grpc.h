@@ -33,6 +33,8 @@ void __tsan_release(void *p);
 #define MR_GET(p) ((void)(p))
 #endif
 
+#define MR_GRPC_TOKEN "millrace-token" /* the header with mr_net.token */
+
 /* ---- life.c ---- */
 
 /* gRPC is there while it has users: servers, peers, and received bodies whose memory is its own. */

@@ -12,6 +12,8 @@
  * grpc_call (`call` NULL) and their replies are thrown away. */
 #include "net/grpc/grpc.h"
 
+#include <malloc.h>
+
 #include "base/clock.h"
 #include "net/listen_check.h"
 #include "net/message.h"
@@ -54,6 +56,8 @@ struct mr_net_server {
     int n_telling MR_GUARDED_BY(mu); /* about to hear that the server stops */
     bool stopping MR_GUARDED_BY(mu), shut_down MR_GUARDED_BY(mu);
     int64_t arrival_ns;
+    int64_t late_ns;   /* when late calls are looked for again; the server's thread */
+    const char *token; /* that every call must show; NULL: none */
 };
 
 #define OWNER(T, member, p) ((T *)((char *)(p)-offsetof(T, member)))
@@ -242,6 +246,22 @@ static void find_peer_name(call *k)
     grpc_auth_context_release(ctx);
 }
 
+/* Takes as long for a wrong token as for a right one. */
+static bool shows_token(const call *k, const char *token)
+{
+    size_t n = strlen(token);
+    for (size_t i = 0; i < k->metadata.count; i++) {
+        mr_sv key = mr_slice_view(&k->metadata.metadata[i].key), value = mr_slice_view(&k->metadata.metadata[i].value);
+        if (!mr_sv_is(key, MR_GRPC_TOKEN) || value.n != n)
+            continue;
+        unsigned char differ = 0;
+        for (size_t c = 0; c < n; c++)
+            differ |= (unsigned char)(value.p[c] ^ token[c]);
+        return differ == 0;
+    }
+    return false;
+}
+
 static int64_t deadline_of(const call *k)
 {
     gpr_timespec at = k->details.deadline;
@@ -264,6 +284,11 @@ static void read_done(mr_tag *t, bool ok)
         st = mr_invalid("a call without a request");
     else
         st = mr_body_from_grpc(request, &k->pub.body);
+    if (!st && s->token && !shows_token(k, s->token)) {
+        mr_bytes_deinit(&k->pub.body);
+        st = mr_error(MR_UNAUTHENTICATED, "this task is part of a job, and the caller does not show the job's token "
+                                          "(in the folder MILLRACE_TLS_DIR of its tasks)");
+    }
     mr_lock(&s->mu);
     k->arrived = true;
     if (!st && s->stopping)
@@ -354,10 +379,20 @@ static grpc_call *find_late_locked(mr_net_server *s) MR_REQUIRES(s->mu)
     return NULL;
 }
 
-/* Now and then, in the server's thread.  A peer could send its request byte by byte for ever. */
-static void end_late_calls(void *arg)
+/* gRPC gathers headers until the last of them has come, however many there are, and the memory it then frees stays with
+ * the process: a peer that sends 45 MB of them would leave 150 MB.  So much is given back to the system. */
+enum { FREE_BYTES = 32 << 20 };
+
+static void give_memory_back(void)
 {
-    mr_net_server *s = arg;
+#if __GLIBC_PREREQ(2, 33)
+    if (mallinfo2().fordblks > FREE_BYTES)
+        malloc_trim(0);
+#endif
+}
+
+static void end_late_calls(mr_net_server *s)
+{
     for (;;) {
         mr_lock(&s->mu);
         grpc_call *g = find_late_locked(s);
@@ -368,6 +403,20 @@ static void end_late_calls(void *arg)
                                      "the request was too long on its way", NULL);
         grpc_call_unref(g);
     }
+}
+
+#define TICK_NS (5 * INT64_C(1000000000))
+
+/* Now and then, in the server's thread.  A peer could send its request byte by byte for ever. */
+static void look_around(void *arg)
+{
+    mr_net_server *s = arg;
+    int64_t now = mr_now_ns();
+    give_memory_back();
+    if (now < s->late_ns)
+        return;
+    end_late_calls(s);
+    s->late_ns = now + s->arrival_ns / 2;
 }
 
 /* ---- listening ---- */
@@ -426,9 +475,10 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
     s->net = n;
     s->shut.fn = shut;
     s->arrival_ns = n->arrival_ns ? n->arrival_ns : ARRIVAL_NS;
-    s->queue.tick = end_late_calls;
+    s->token = !o->keys && n->token[0] ? n->token : NULL;
+    s->queue.tick = look_around;
     s->queue.arg = s;
-    s->queue.every_ns = s->arrival_ns / 2;
+    s->queue.every_ns = MR_MIN(s->arrival_ns / 2, TICK_NS);
     mr_status *st = mr_queue_init(&s->queue, "mr-grpc-server");
     if (!st) {
         mr_grpc_server_args(&args, n->max_message);
