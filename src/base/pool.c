@@ -1,15 +1,34 @@
-/* base/pool.c -- one queue of tasks, one list of open loops, and workers that serve both.
+/* base/pool.c -- one queue of tasks, one list of open loops, and threads that serve both.
  *
- * A loop (mr_pool_for) lives on its caller's stack.  While it stands in `loops`, workers may join:
+ * A loop (mr_pool_for) lives on its caller's stack.  While it stands in `loops`, others may join:
  * they count themselves into n_inside under the lock, then claim parts without it.  The caller
  * claims parts too; when none is left it unlinks the loop, after which nobody can join, and waits
  * for those still inside.  It waits only for parts that are already running, and whoever runs one
  * waits, if at all, only for parts of loops opened deeper: so nesting cannot deadlock.  It does not
  * run other tasks while it waits, since they might want what it holds.
  *
- * Sleeping: a worker decides to sleep under the lock, after it has seen that nothing is queued;
- * work is added under the same lock, so no wake-up is lost.  n_ready repeats what is queued for
- * those who spin without the lock; it is a hint, what counts is read again under the lock. */
+ * Who joins what:
+ * - Workers take parts of any open loop first (somebody waits for them), then tasks.
+ * - Guests are threads that wait for a step to end (mr_pool_stay).  A guest takes parts of any open
+ *   loop: a part waits for nothing but parts of deeper loops and takes no lock that a caller could
+ *   hold, so this cannot deadlock whatever the guest holds, and it ends soon.  A guest takes no
+ *   tasks: a task may be the rest of a long step.  The nodes of its own step are given to it by the
+ *   step's runner (exec/runner.c), which recalls it.
+ * - The spare is a worker in place of the callers, for the time that none of them computes: else a
+ *   pool of 2 would run the functions of a parallel map one by one while the caller waits for their
+ *   results.  It takes tasks only, and is started when it is needed for the first time.
+ * - At most n_threads are inside one loop, so a pool never uses more than it was made for.
+ *
+ * Waking a thread costs some microseconds on both sides, so a loop wakes sleepers only when it is
+ * long enough to pay for it and fewer threads compute than the pool has; busy workers and the
+ * callers of steps (n_callers) count as computing.  Threads that spin join without being woken.
+ *
+ * Sleeping: a thread decides to sleep under the lock, after it has seen that there is nothing for it;
+ * work is added under the same lock, so no wake-up is lost.  n_tasks and n_loops repeat what there is
+ * for those who spin without the lock; they are hints, what counts is read again under the lock.  A
+ * recall is not made under the lock: the recaller sets `recalled` and then looks at `asleep`, the
+ * guest sets `asleep` and then looks at `recalled`, both in sequential consistency, so at least one
+ * of them sees the other. */
 #include "base/pool.h"
 
 #include <errno.h>
@@ -26,28 +45,38 @@
 #define SPIN_NS 30000 /* about what it costs to put a thread to sleep and wake it again */
 #define MIN_PART_NS 15000.0
 #define PARTS_PER_THREAD 4 /* more parts than threads even out workers that come late */
+#define WAKE_NS 60000.0    /* a loop this long is worth waking a thread for */
 
 typedef struct loop {
     struct loop *next;
     void (*fn)(void *ctx, int64_t begin, int64_t end);
     void *ctx;
     int64_t n, n_parts;
+    bool wakes; /* long enough to wake threads for */
     _Atomic int64_t claimed;
-    _Atomic int n_inside; /* workers; joins under the pool's lock, leaving too */
+    _Atomic int n_inside; /* beside the caller; joins under the pool's lock, leaving too */
 } loop;
 
 struct mr_pool {
-    int n_threads;
+    int n_threads, n_workers;
     int64_t spin_ns;
     mr_mutex mu;
     mr_task *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu);
     loop *loops MR_GUARDED_BY(mu);
     int n_sleeping MR_GUARDED_BY(mu);
-    int n_spinning MR_GUARDED_BY(mu); /* looking for work: they need no wake-up */
+    int n_spinning MR_GUARDED_BY(mu); /* workers looking for work: they need no wake-up */
+    int n_guests_spinning MR_GUARDED_BY(mu);
+    mr_guest *guests MR_GUARDED_BY(mu); /* asleep */
     bool closing MR_GUARDED_BY(mu);
-    mr_cond work;                                /* something is queued, or closing */
-    mr_cond left;                                /* a loop's last worker has left it */
-    _Alignas(MR_CACHE_LINE) _Atomic int n_ready; /* tasks queued + loops with parts to claim */
+    bool has_spare MR_GUARDED_BY(mu); /* the thread is running */
+    bool spare_asleep MR_GUARDED_BY(mu);
+    mr_thread spare;
+    mr_cond spare_work;
+    mr_cond work; /* something is queued, or closing */
+    mr_cond left; /* the last thread has left a loop */
+    _Alignas(MR_CACHE_LINE) _Atomic int n_tasks; /* queued */
+    _Atomic int n_loops;                         /* with parts to claim */
+    _Alignas(MR_CACHE_LINE) _Atomic int n_callers; /* that compute, guests inside loops too */
     mr_thread workers[];
 };
 
@@ -87,7 +116,7 @@ static void push_locked(mr_pool *p, mr_task *t)
     else
         p->head = t;
     p->tail = t;
-    atomic_fetch_add_explicit(&p->n_ready, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&p->n_tasks, 1, memory_order_relaxed);
 }
 
 static mr_task *pop_locked(mr_pool *p) MR_REQUIRES(p->mu);
@@ -99,19 +128,32 @@ static mr_task *pop_locked(mr_pool *p)
     p->head = t->next;
     if (!p->head)
         p->tail = NULL;
-    atomic_fetch_sub_explicit(&p->n_ready, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&p->n_tasks, 1, memory_order_relaxed);
     return t;
 }
 
-/* Wakes up to n sleepers; spinning workers find new work by themselves, so n leaves them out. */
-static void wake_locked(mr_pool *p, int64_t n) MR_REQUIRES(p->mu);
-static void wake_locked(mr_pool *p, int64_t n)
+/* Wakes up to n sleeping workers and answers how many. */
+static int64_t wake_workers_locked(mr_pool *p, int64_t n) MR_REQUIRES(p->mu);
+static int64_t wake_workers_locked(mr_pool *p, int64_t n)
 {
-    if (n >= p->n_sleeping && p->n_sleeping > 0)
+    n = MR_MIN(n, p->n_sleeping);
+    if (n > 1 && n == p->n_sleeping)
         mr_cond_broadcast(&p->work);
-    else if (p->n_sleeping > 0)
-        for (; n > 0; n--)
+    else
+        for (int64_t i = 0; i < n; i++)
             mr_cond_signal(&p->work);
+    return n;
+}
+
+/* Wakes up to n sleeping guests, the last to fall asleep first. */
+static void wake_guests_locked(mr_pool *p, int64_t n) MR_REQUIRES(p->mu);
+static void wake_guests_locked(mr_pool *p, int64_t n)
+{
+    for (mr_guest *g; n > 0 && (g = p->guests); n--) {
+        p->guests = g->next;
+        g->listed = false;
+        mr_cond_signal(&g->wake);
+    }
 }
 
 /* ---- loops ---- */
@@ -123,15 +165,15 @@ static void run_part(const loop *l, int64_t i)
     l->fn(l->ctx, begin, begin + size + (i < larger));
 }
 
-/* Runs parts until none is left to claim. */
-static void run_parts(mr_pool *p, loop *l)
+/* Runs parts until none is left to claim, or *stop (NULL: nothing stops it) is set. */
+static void run_parts(mr_pool *p, loop *l, _Atomic bool *stop)
 {
-    for (;;) {
+    while (!stop || !atomic_load_explicit(stop, memory_order_relaxed)) {
         int64_t i = atomic_fetch_add_explicit(&l->claimed, 1, memory_order_relaxed);
         if (i >= l->n_parts)
             return;
         if (i == l->n_parts - 1) { /* nothing to find here any more */
-            int before = atomic_fetch_sub_explicit(&p->n_ready, 1, memory_order_relaxed);
+            int before = atomic_fetch_sub_explicit(&p->n_loops, 1, memory_order_relaxed);
             MR_ASSERT(before > 0);
             (void)before;
         }
@@ -139,12 +181,13 @@ static void run_parts(mr_pool *p, loop *l)
     }
 }
 
-/* An open loop with parts left, joined; or NULL. */
+/* An open loop with parts left and room for one more, joined; or NULL. */
 static loop *join_locked(mr_pool *p) MR_REQUIRES(p->mu);
 static loop *join_locked(mr_pool *p)
 {
     for (loop *l = p->loops; l; l = l->next)
-        if (atomic_load_explicit(&l->claimed, memory_order_relaxed) < l->n_parts) {
+        if (atomic_load_explicit(&l->claimed, memory_order_relaxed) < l->n_parts &&
+            atomic_load_explicit(&l->n_inside, memory_order_relaxed) + 1 < p->n_threads) {
             atomic_fetch_add_explicit(&l->n_inside, 1, memory_order_relaxed);
             return l;
         }
@@ -160,13 +203,24 @@ static void leave(mr_pool *p, loop *l)
     mr_unlock(&p->mu);
 }
 
+/* Wakes threads for a loop, where that pays and fewer compute than may. */
+static void invite_locked(mr_pool *p, const loop *l) MR_REQUIRES(p->mu);
+static void invite_locked(mr_pool *p, const loop *l)
+{
+    int busy = p->n_workers - p->n_sleeping - p->n_spinning +
+               atomic_load_explicit(&p->n_callers, memory_order_relaxed);
+    int64_t n = MR_MIN(l->n_parts - 1, p->n_threads - busy) - p->n_spinning - p->n_guests_spinning;
+    if (l->wakes && n > 0)
+        wake_guests_locked(p, n - wake_workers_locked(p, n));
+}
+
 static void open_loop(mr_pool *p, loop *l)
 {
     mr_lock(&p->mu);
     l->next = p->loops; /* the deepest first: others wait for it */
     p->loops = l;
-    atomic_fetch_add_explicit(&p->n_ready, 1, memory_order_relaxed);
-    wake_locked(p, l->n_parts - 1 - p->n_spinning);
+    atomic_fetch_add_explicit(&p->n_loops, 1, memory_order_relaxed);
+    invite_locked(p, l);
     mr_unlock(&p->mu);
 }
 
@@ -229,6 +283,7 @@ void mr_pool_for(mr_pool *p, int64_t n, double cost_ns,
     int shares = mr_pool_shares(p);
     if (shares > 1)
         l.n_parts = count_parts(shares, n, cost_ns);
+    l.wakes = (double)n * cost_ns >= WAKE_NS;
     if (l.n_parts <= 1) {
         fn(ctx, 0, n);
     } else if (mr_pool_threads(p) == 1) { /* the same parts, one after the other */
@@ -236,7 +291,7 @@ void mr_pool_for(mr_pool *p, int64_t n, double cost_ns,
             run_part(&l, part);
     } else {
         open_loop(p, &l);
-        run_parts(p, &l);
+        run_parts(p, &l, NULL);
         close_loop(p, &l);
     }
     mr_denormals_restore(mode);
@@ -271,20 +326,62 @@ static bool drain(mr_pool *p)
     return any;
 }
 
+/* ---- the spare ---- */
+
+static void spare_main(void *arg)
+{
+    mr_pool *p = arg;
+    mr_denormals_flush();
+    mr_lock(&p->mu);
+    for (;;) {
+        bool may = atomic_load_explicit(&p->n_callers, memory_order_relaxed) == 0;
+        mr_task *t = may ? pop_locked(p) : NULL;
+        if (t) {
+            mr_unlock(&p->mu);
+            run_task(p, t);
+            mr_lock(&p->mu);
+        } else if (p->closing) {
+            break;
+        } else {
+            p->spare_asleep = true;
+            mr_cond_wait(&p->spare_work, &p->mu);
+            p->spare_asleep = false;
+        }
+    }
+    mr_unlock(&p->mu);
+}
+
+/* Lets the spare run when no caller computes and more tasks are queued than workers are free.  Where no thread can be
+ * started, the workers do it all. */
+static void call_spare_locked(mr_pool *p) MR_REQUIRES(p->mu);
+static void call_spare_locked(mr_pool *p)
+{
+    int waiting = atomic_load_explicit(&p->n_tasks, memory_order_relaxed) - p->n_sleeping - p->n_spinning;
+    bool may = p->n_workers > 0 && p->n_workers < p->n_threads && !p->closing &&
+               atomic_load_explicit(&p->n_callers, memory_order_relaxed) == 0;
+    if (waiting <= 0 || !may)
+        return;
+    if (!p->has_spare)
+        p->has_spare = mr_thread_start(&p->spare, "compute/spare", spare_main, p) == 0;
+    else if (p->spare_asleep)
+        mr_cond_signal(&p->spare_work);
+}
+
 void mr_pool_submit(mr_pool *p, mr_task *t)
 {
     mr_lock(&p->mu);
     push_locked(p, t);
-    if (atomic_load_explicit(&p->n_ready, memory_order_relaxed) > p->n_spinning)
-        wake_locked(p, 1);
+    if (atomic_load_explicit(&p->n_tasks, memory_order_relaxed) > p->n_spinning)
+        wake_workers_locked(p, 1);
+    call_spare_locked(p);
     mr_unlock(&p->mu);
-    if (p->n_threads == 1 && !runs_task_of(p)) /* else the drain further up this stack runs it */
+    if (p->n_workers == 0 && !runs_task_of(p)) /* else the drain further up this stack runs it */
         drain(p);
 }
 
 bool mr_pool_help(mr_pool *p)
 {
-    if (p->n_threads == 1 && !runs_task_of(p))
+    if (p->n_workers == 0 && !runs_task_of(p))
         return drain(p);
     mr_task *t = pop(p);
     if (!t)
@@ -297,9 +394,11 @@ bool mr_pool_help(mr_pool *p)
 
 /* ---- workers ---- */
 
-static bool has_ready(const void *p)
+static bool has_ready(const void *arg)
 {
-    return atomic_load_explicit(&((mr_pool *)(uintptr_t)p)->n_ready, memory_order_relaxed) > 0;
+    mr_pool *p = (mr_pool *)(uintptr_t)arg;
+    return atomic_load_explicit(&p->n_loops, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&p->n_tasks, memory_order_relaxed) > 0;
 }
 
 /* Takes a loop or a task, waiting for one if need be; false when the pool closes. */
@@ -341,12 +440,136 @@ static void worker_main(void *arg)
         if (!go_on)
             return;
         if (l) {
-            run_parts(p, l);
+            run_parts(p, l, NULL);
             leave(p, l);
         } else {
             run_task(p, t);
         }
     }
+}
+
+/* ---- callers and guests ---- */
+
+void mr_pool_caller_begins(mr_pool *p)
+{
+    if (p)
+        atomic_fetch_add_explicit(&p->n_callers, 1, memory_order_relaxed);
+}
+
+void mr_pool_caller_ends(mr_pool *p)
+{
+    if (!p || atomic_fetch_sub_explicit(&p->n_callers, 1, memory_order_relaxed) != 1 ||
+        atomic_load_explicit(&p->n_tasks, memory_order_relaxed) == 0)
+        return;
+    mr_lock(&p->mu);
+    call_spare_locked(p);
+    mr_unlock(&p->mu);
+}
+
+void mr_guest_init(mr_guest *g)
+{
+    *g = (mr_guest){0};
+    mr_cond_init(&g->wake);
+}
+
+void mr_guest_deinit(mr_guest *g)
+{
+    MR_ASSERT(!g->listed);
+    mr_cond_deinit(&g->wake);
+}
+
+static bool is_recalled(const mr_guest *g)
+{
+    return atomic_load(&((mr_guest *)(uintptr_t)g)->recalled);
+}
+
+typedef struct outlook { /* what a guest spins for */
+    mr_pool *pool;
+    mr_guest *guest;
+} outlook;
+
+static bool has_parts_or_recall(const void *arg)
+{
+    const outlook *o = arg;
+    return atomic_load_explicit(&o->guest->recalled, memory_order_acquire) ||
+           atomic_load_explicit(&o->pool->n_loops, memory_order_relaxed) > 0;
+}
+
+static void spin_as_guest_locked(mr_pool *p, mr_guest *g) MR_REQUIRES(p->mu);
+static void spin_as_guest_locked(mr_pool *p, mr_guest *g)
+{
+    p->n_guests_spinning++;
+    mr_unlock(&p->mu);
+    spin(p, has_parts_or_recall, &(outlook){p, g});
+    mr_lock(&p->mu);
+    p->n_guests_spinning--;
+}
+
+/* Returns once woken for a loop, recalled, or false: too late. */
+static bool sleep_as_guest_locked(mr_pool *p, mr_guest *g, int64_t deadline_ns) MR_REQUIRES(p->mu);
+static bool sleep_as_guest_locked(mr_pool *p, mr_guest *g, int64_t deadline_ns)
+{
+    bool in_time = true;
+    g->next = p->guests;
+    p->guests = g;
+    g->listed = true;
+    atomic_store(&g->asleep, true);
+    while (g->listed && in_time && !is_recalled(g)) {
+        if (deadline_ns)
+            in_time = mr_cond_wait_until(&g->wake, &p->mu, deadline_ns);
+        else
+            mr_cond_wait(&g->wake, &p->mu);
+    }
+    atomic_store(&g->asleep, false);
+    for (mr_guest **at = &p->guests; g->listed; at = &(*at)->next)
+        if (*at == g) {
+            *at = g->next;
+            g->listed = false;
+        }
+    return in_time;
+}
+
+bool mr_pool_stay(mr_pool *p, mr_guest *g, int64_t deadline_ns)
+{
+    bool in_time = true, spun = false;
+    mr_fp_mode mode = mr_denormals_flush();
+    mr_lock(&p->mu);
+    atomic_store_explicit(&g->idle, true, memory_order_relaxed);
+    while (!is_recalled(g) && in_time) {
+        loop *l = join_locked(p);
+        if (l) {
+            atomic_store_explicit(&g->idle, false, memory_order_relaxed);
+            mr_unlock(&p->mu);
+            mr_pool_caller_begins(p);
+            run_parts(p, l, &g->recalled);
+            mr_pool_caller_ends(p);
+            leave(p, l);
+            mr_lock(&p->mu);
+            atomic_store_explicit(&g->idle, true, memory_order_relaxed);
+            spun = false;
+        } else if (!spun) {
+            spin_as_guest_locked(p, g);
+            spun = true;
+        } else {
+            in_time = sleep_as_guest_locked(p, g, deadline_ns);
+            spun = false;
+        }
+    }
+    atomic_store_explicit(&g->idle, false, memory_order_relaxed);
+    mr_unlock(&p->mu);
+    mr_denormals_restore(mode);
+    return is_recalled(g);
+}
+
+void mr_pool_recall(mr_pool *p, mr_guest *g)
+{
+    atomic_store_explicit(&g->idle, false, memory_order_relaxed);
+    atomic_store(&g->recalled, true);
+    if (!atomic_load(&g->asleep))
+        return;
+    mr_lock(&p->mu);
+    mr_cond_signal(&g->wake);
+    mr_unlock(&p->mu);
 }
 
 /* ---- life ---- */
@@ -357,54 +580,72 @@ static void close_pool(mr_pool *p, int n_workers)
     mr_lock(&p->mu);
     p->closing = true;
     mr_cond_broadcast(&p->work);
+    mr_cond_signal(&p->spare_work);
     mr_unlock(&p->mu);
     for (int i = 0; i < n_workers; i++)
         mr_thread_join(&p->workers[i]);
+    if (p->has_spare)
+        mr_thread_join(&p->spare);
     MR_ASSERT(p->head == NULL && p->loops == NULL);
-    MR_ASSERT(p->n_sleeping == 0 && p->n_spinning == 0 && atomic_load(&p->n_ready) == 0);
+    MR_ASSERT(p->n_sleeping == 0 && p->n_spinning == 0 && !p->guests);
+    MR_ASSERT(atomic_load(&p->n_tasks) == 0 && atomic_load(&p->n_loops) == 0);
     mr_cond_deinit(&p->left);
     mr_cond_deinit(&p->work);
+    mr_cond_deinit(&p->spare_work);
     mr_mutex_deinit(&p->mu);
     mr_free(p);
 }
 
-static mr_pool *make(int n_threads)
+static mr_pool *make(int n_threads, int n_workers)
 {
     mr_pool *p = NULL;
-    size_t bytes = sizeof(*p) + (size_t)(n_threads - 1) * sizeof(mr_thread);
+    size_t bytes = sizeof(*p) + (size_t)n_workers * sizeof(mr_thread);
     bytes = (bytes + MR_CACHE_LINE - 1) / MR_CACHE_LINE * MR_CACHE_LINE;
     if (!(p = aligned_alloc(MR_CACHE_LINE, bytes)))
         return NULL;
     memset(p, 0, bytes);
     p->n_threads = n_threads;
+    p->n_workers = n_workers;
     p->spin_ns = mr_cpu_count() > 1 ? SPIN_NS : 0; /* on one core spinning only keeps others away */
     mr_mutex_init(&p->mu);
     mr_cond_init(&p->work);
+    mr_cond_init(&p->spare_work);
     mr_cond_init(&p->left);
     return p;
 }
 
-mr_status *mr_pool_new(const char *name, int n_threads, mr_pool **out)
+static mr_status *new_pool(const char *name, int n_threads, int n_workers, mr_pool **out)
 {
     if (n_threads < 1 || n_threads > MR_POOL_MAX_THREADS)
         return mr_invalid("pool '%s': %d threads, expected 1 to %d", name, n_threads,
                           MR_POOL_MAX_THREADS);
-    mr_pool *p = make(n_threads);
+    mr_pool *p = make(n_threads, n_workers);
     if (!p)
         return mr_error(MR_RESOURCE_EXHAUSTED, "pool '%s': no memory", name);
-    for (int i = 0; i < n_threads - 1; i++) {
+    for (int i = 0; i < n_workers; i++) {
         char label[32];
         snprintf(label, sizeof(label), "%.9s/%d", name, i);
         int err = mr_thread_start(&p->workers[i], label, worker_main, p);
         if (err) {
+            p->n_workers = i;
             close_pool(p, i);
             errno = err;
             return mr_error(MR_RESOURCE_EXHAUSTED, "pool '%s': cannot start thread %d of %d: %m",
-                            name, i + 1, n_threads - 1);
+                            name, i + 1, n_workers);
         }
     }
     *out = p;
     return NULL;
+}
+
+mr_status *mr_pool_new(const char *name, int n_threads, mr_pool **out)
+{
+    return new_pool(name, n_threads, n_threads - 1, out);
+}
+
+mr_status *mr_pool_new_served(const char *name, int n_threads, mr_pool **out)
+{
+    return new_pool(name, n_threads, n_threads, out);
 }
 
 void mr_pool_free(mr_pool *p)
@@ -412,15 +653,17 @@ void mr_pool_free(mr_pool *p)
     if (!p)
         return;
     MR_ASSERT(!runs_task_of(p)); /* a worker cannot join itself */
-    close_pool(p, p->n_threads - 1);
+    close_pool(p, p->n_workers);
 }
 
 int mr_pool_threads(const mr_pool *p) { return p ? p->n_threads : 1; }
+int mr_pool_workers(const mr_pool *p) { return p ? p->n_workers : 0; }
 
 int mr_pool_idle(mr_pool *p)
 {
     mr_lock(&p->mu);
-    int n = p->n_sleeping + p->n_spinning - atomic_load_explicit(&p->n_ready, memory_order_relaxed);
+    int n = p->n_sleeping + p->n_spinning - atomic_load_explicit(&p->n_tasks, memory_order_relaxed) -
+            atomic_load_explicit(&p->n_loops, memory_order_relaxed);
     mr_unlock(&p->mu);
     return MR_MAX(n, 0);
 }

@@ -1,9 +1,11 @@
 /* base/pool.h -- the threads that compute.
  *
- * Two ways in.  mr_pool_submit hands over a task that runs some time later on some worker; the task
- * is embedded in what it works on, so submitting allocates nothing.  mr_pool_for splits one loop over
- * the workers that are idle and the calling thread, and returns when all of it is done; it may be
- * called from inside a task.  Workers spin briefly for new work, then sleep.
+ * mr_pool_submit hands over a task that runs some time later on some worker; the task is embedded in
+ * what it works on, so submitting allocates nothing.  mr_pool_for splits one loop over the threads
+ * that are idle and the calling thread, and returns when all of it is done; it may be called from
+ * inside a task.  A thread that waits for something else (the caller of a step) can help meanwhile:
+ * mr_pool_stay lets it join open loops until it is recalled.  Workers and guests spin briefly for
+ * new work, then sleep.
  *
  * Whatever runs through a pool, on a worker or on the caller's thread, runs with denormal floats
  * flushed to zero, as in TensorFlow; the caller's own setting is restored. */
@@ -14,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "base/thread.h"
 
 #define MR_POOL_MAX_THREADS 4096
 
@@ -24,13 +27,17 @@ typedef struct mr_task {
     struct mr_task *next; /* the pool's */
 } mr_task;
 
-/* A pool of n_threads counting the caller, so with n_threads - 1 workers.  A pool of 1 has none: there
+/* A pool of n_threads counting the caller, so with n_threads - 1 workers, and one more while no caller computes.  A pool of 1 has none: there
  * mr_pool_submit runs the task before it returns, unless it is called from inside one of the pool's
  * tasks; then the task waits until that one has ended and runs next in the same thread, so that
  * chains of tasks do not pile up on the stack. */
 mr_status *mr_pool_new(const char *name, int n_threads, mr_pool **out);
+/* The same with n_threads workers: for a server, where whoever brings a step does not compute. */
+mr_status *mr_pool_new_served(const char *name, int n_threads, mr_pool **out);
 void mr_pool_free(mr_pool *p); /* runs what is queued, then joins; NULL is fine */
-int mr_pool_threads(const mr_pool *p); /* 1 for NULL */
+/* How many threads compute at once, and so how fine loops are cut; 1 for NULL. */
+int mr_pool_threads(const mr_pool *p);
+int mr_pool_workers(const mr_pool *p); /* threads of its own; 0 for NULL */
 /* Workers without work, less what is queued for them already; a hint, as it may change at once. */
 int mr_pool_idle(mr_pool *p);
 
@@ -45,5 +52,29 @@ bool mr_pool_help(mr_pool *p);
  * NULL: then the caller does all.  The parts depend on n, cost and the thread count only. */
 void mr_pool_for(mr_pool *p, int64_t n, double cost_ns, void (*fn)(void *ctx, int64_t begin, int64_t end),
                  void *ctx);
+
+/* ---- callers ---- */
+
+/* A thread that is no worker begins to compute, and stops.  While as many threads compute as the pool
+ * has, loops wake nobody and tasks wait for a worker. */
+void mr_pool_caller_begins(mr_pool *p); /* NULL is fine, here and below */
+void mr_pool_caller_ends(mr_pool *p);
+
+/* A thread that waits for something of its own, and joins open loops meanwhile. */
+typedef struct mr_guest {
+    _Atomic bool recalled; /* what it waits for is here; cleared by the owner */
+    _Atomic bool idle;     /* in mr_pool_stay and not inside a loop (a hint) */
+    _Atomic bool asleep;
+    mr_cond wake;
+    bool listed; /* among the pool's sleeping guests; under the pool's lock */
+    struct mr_guest *next;
+} mr_guest;
+void mr_guest_init(mr_guest *g);
+void mr_guest_deinit(mr_guest *g);
+/* Returns true when recalled, false when the deadline (mr_now_ns, 0: none) passed first.  It never runs
+ * tasks: those may want what this thread holds, and may be long. */
+bool mr_pool_stay(mr_pool *p, mr_guest *g, int64_t deadline_ns);
+/* From any thread; g must stay valid until this returns.  It leaves a loop after the part it is in. */
+void mr_pool_recall(mr_pool *p, mr_guest *g);
 
 #endif

@@ -273,6 +273,182 @@ MR_TEST(pool_for_runs_inside_tasks_on_all_workers_at_once)
     }
 }
 
+/* ---- guests ---- */
+
+#define PATIENCE_NS 10000000000 /* what does not come in this time never comes */
+
+/* A place where n threads meet: each waits for the others. */
+typedef struct meeting {
+    mr_mutex mu;
+    mr_cond more;
+    int n, present;
+} meeting;
+
+static void meeting_init(meeting *m, int n)
+{
+    *m = (meeting){.n = n};
+    mr_mutex_init(&m->mu);
+    mr_cond_init(&m->more);
+}
+
+static void meeting_deinit(meeting *m)
+{
+    mr_cond_deinit(&m->more);
+    mr_mutex_deinit(&m->mu);
+}
+
+static bool meet(meeting *m)
+{
+    int64_t until = mr_now_ns() + PATIENCE_NS;
+    mr_lock(&m->mu);
+    m->present++;
+    mr_cond_broadcast(&m->more);
+    bool in_time = true;
+    while (m->present < m->n && in_time)
+        in_time = mr_cond_wait_until(&m->more, &m->mu, until);
+    bool met = m->present >= m->n;
+    mr_unlock(&m->mu);
+    return met;
+}
+
+typedef struct shared_loop {
+    mr_task task;
+    mr_pool *pool;
+    mr_guest *guest;
+    meeting *meeting;
+    _Atomic bool met;
+} shared_loop;
+
+static void meet_in_part(void *arg, int64_t begin, int64_t end)
+{
+    shared_loop *s = arg;
+    (void)begin, (void)end;
+    if (!meet(s->meeting))
+        atomic_store(&s->met, false);
+}
+
+static void open_shared_loop(mr_task *t)
+{
+    shared_loop *s = (shared_loop *)t;
+    mr_pool_for(s->pool, 8, 1e9, meet_in_part, s);
+    mr_pool_recall(s->pool, s->guest);
+}
+
+/* The one worker opens a loop whose parts wait for each other: it needs the thread that waits for the task. */
+MR_TEST(pool_guest_joins_the_loop_of_a_worker)
+{
+    mr_pool *p = pool_of(2);
+    for (int i = 0; i < 20; i++) {
+        mr_guest g;
+        meeting m;
+        mr_guest_init(&g);
+        meeting_init(&m, 2);
+        shared_loop s = {{open_shared_loop, NULL}, p, &g, &m, true};
+        mr_pool_submit(p, &s.task);
+        MR_CHECK(mr_pool_stay(p, &g, 0));
+        MR_CHECK(s.met);
+        meeting_deinit(&m);
+        mr_guest_deinit(&g);
+    }
+    mr_pool_free(p);
+}
+
+static void recall_later(mr_task *t)
+{
+    shared_loop *s = (shared_loop *)t;
+    mr_sleep_ns((int64_t)(mr_test_random() % 100000)); /* about the time a guest spins */
+    mr_pool_recall(s->pool, s->guest);
+}
+
+/* A recall that got lost would hang the test. */
+MR_TEST(pool_guest_is_recalled_while_it_spins_and_while_it_sleeps)
+{
+    mr_pool *p = pool_of(2);
+    mr_guest g;
+    mr_guest_init(&g);
+    for (int i = 0; i < 500; i++) {
+        shared_loop s = {.task = {recall_later, NULL}, .pool = p, .guest = &g};
+        atomic_store(&g.recalled, false);
+        mr_pool_submit(p, &s.task);
+        MR_CHECK(mr_pool_stay(p, &g, 0));
+    }
+    mr_pool_free(p); /* the last recall has returned */
+    mr_guest_deinit(&g);
+}
+
+MR_TEST(pool_guest_leaves_at_its_deadline)
+{
+    mr_pool *p = pool_of(2);
+    mr_guest g;
+    mr_guest_init(&g);
+    MR_CHECK(!mr_pool_stay(p, &g, mr_now_ns() + 1000000));
+    mr_guest_deinit(&g);
+    mr_pool_free(p);
+}
+
+/* ---- how many compute ---- */
+
+typedef struct meeting_task {
+    mr_task task;
+    meeting *meeting;
+    _Atomic bool met;
+} meeting_task;
+
+static void meet_in_task(mr_task *t)
+{
+    meeting_task *m = (meeting_task *)t;
+    atomic_store(&m->met, meet(m->meeting));
+}
+
+static void check_tasks_meet(mr_pool *p, int n)
+{
+    meeting m;
+    meeting_task tasks[8];
+    meeting_init(&m, n);
+    for (int i = 0; i < n; i++) {
+        tasks[i] = (meeting_task){{meet_in_task, NULL}, &m, false};
+        mr_pool_submit(p, &tasks[i].task);
+    }
+    mr_pool_free(p); /* when all are done */
+    for (int i = 0; i < n; i++)
+        MR_CHECK(tasks[i].met);
+    meeting_deinit(&m);
+}
+
+MR_TEST(pool_of_a_server_computes_with_all_its_threads)
+{
+    for (int n = 1; n <= 4; n++) {
+        mr_pool *p;
+        MR_CHECK_OK(mr_pool_new_served("test", n, &p));
+        MR_CHECK_INT(mr_pool_threads(p), n);
+        MR_CHECK_INT(mr_pool_workers(p), n);
+        check_tasks_meet(p, n);
+    }
+}
+
+static void check_no_spare(int n_callers)
+{
+    mr_pool *p = pool_of(2);
+    _Atomic int count = 0;
+    counter_task tasks[100];
+    for (int i = 0; i < n_callers; i++)
+        mr_pool_caller_begins(p);
+    submit_counters(p, tasks, 100, &count);
+    while (atomic_load(&count) < 100)
+        mr_sleep_ns(1000);
+    for (int i = 0; i < n_callers; i++)
+        mr_pool_caller_ends(p);
+    mr_pool_free(p);
+}
+
+MR_TEST(pool_computes_with_all_its_threads_while_no_caller_does)
+{
+    for (int n = 2; n <= 4; n++)
+        check_tasks_meet(pool_of(n), n);
+    check_no_spare(0);
+    check_no_spare(1);
+}
+
 /* ---- denormals ---- */
 
 static volatile float smallest = FLT_MIN;

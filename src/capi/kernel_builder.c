@@ -206,6 +206,7 @@ void TF_RegisterKernelBuilder(const char *kernel_name, TF_KernelBuilder *builder
             .state_bytes = sizeof(state),
             .init = init_state,
             .deinit = deinit_state,
+            .blocks = true, /* nothing is known of it: two of them may wait for each other */
         };
         st = find_host_args(builder, &k);
         if (!st)

@@ -205,7 +205,7 @@ static mr_status *run_flow(mr_direct *s, mr_flow *f, const mr_run_options *o)
     int64_t timeout_ms = o && o->timeout_ms > 0 ? o->timeout_ms : s->env.config.timeout_ms;
     f->deadline_ns =
         timeout_ms > 0 ? mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000 : 0;
-    mr_runner_reset(&f->own_runner, o && o->inter_op_in_caller ? NULL : s->env.inter, true);
+    mr_runner_reset(&f->own_runner, o && o->inter_op_in_caller ? NULL : s->env.inter, s->env.devices[0]->pool, true);
     mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, s->env.cancel, NULL, flow_done, NULL});
     mr_direct_guard_begin(&g, f, o);
     mr_direct_wait(f, f->deadline_ns);

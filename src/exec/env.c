@@ -94,11 +94,11 @@ static mr_status *make_threads(mr_env *e)
     int inter = mr_threads_wanted(c->inter_threads, "TF_NUM_INTEROP_THREADS");
     int intra = mr_threads_wanted(c->intra_threads, "TF_NUM_INTRAOP_THREADS");
     if (inter > 0)
-        MR_TRY(mr_threads_take(inter, own, &e->inter));
+        MR_TRY(mr_threads_take(inter, own, c->served, &e->inter));
     if (own && inter > 0 && inter == MR_MAX(intra, 1)) /* one pool for both, as when it is shared */
         e->intra = e->inter;
-    else
-        MR_TRY(mr_threads_take(intra, own, &e->intra));
+    else /* whoever opens a loop takes part in it, so only a pool that runs nodes too needs a worker more */
+        MR_TRY(mr_threads_take(intra, own, c->served && inter == MR_MAX(intra, 1), &e->intra));
     return NULL;
 }
 

@@ -6,8 +6,14 @@
  * forgotten; its end is posted to the runner and goes on in a new worker.  `active` counts workers
  * and asynchronous nodes; who takes it to 0 ends the exec.
  *
+ * A node whose kernel may wait (MR_PN_BLOCKS) gets a thread of base/blocking.c and is then treated
+ * like an asynchronous one, so that it never occupies a thread that others need to compute.  Only the
+ * caller of a step runs it itself, when nothing else of the step is running or ready: then nobody
+ * can want that thread before the kernel has ended, and a single py_func costs no hand-over.
+ *
  * Errors: the first stops the flow.  Nodes that are ready then are not started; their inputs stay
  * in their slots and are dropped when everybody is out. */
+#include "base/blocking.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/deliver.h"
@@ -35,6 +41,7 @@ static void worker_free(mr_worker *w)
     mr_vec_deinit(&w->cheap);
     mr_vec_deinit(&w->heavy);
     mr_vec_deinit(&w->fresh);
+    mr_vec_deinit(&w->blocking);
     mr_vec_deinit(&w->trash);
     mr_free(w->out);
     mr_free(w);
@@ -60,7 +67,7 @@ static mr_worker *take_worker(mr_exec *x)
 static void give_back(mr_worker *w)
 {
     mr_exec *x = w->x;
-    w->cheap.n = w->heavy.n = w->fresh.n = 0;
+    w->cheap.n = w->heavy.n = w->fresh.n = w->blocking.n = 0;
     w->heavy_from = w->fresh_from = 0;
     mr_lock(&x->mu);
     w->next = x->idle;
@@ -148,6 +155,10 @@ static inline bool next_ready(mr_worker *w, mr_ready *out)
 {
     if (MR_LIKELY(w->cheap.n > 0)) {
         *out = mr_vec_pop(&w->cheap);
+        return true;
+    }
+    if (w->blocking.n > 0) {
+        *out = mr_vec_pop(&w->blocking);
         return true;
     }
     if (w->heavy.n > 0)
@@ -278,6 +289,8 @@ static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr
 typedef struct async_run {
     mr_run run;
     mr_work work; /* goes on after the end */
+    mr_task task; /* of a kernel that may wait: runs it */
+    mr_cancel_entry on_cancel; /* while it waits for a thread */
     mr_exec *x;
     mr_iter *it;
     const mr_plan_node *node;
@@ -323,7 +336,7 @@ static void async_done(mr_run *r, mr_status *st)
     mr_runner_post(a->x->flow->runner, &a->work);
 }
 
-static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+static async_run *async_new(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_exec *x = w->x;
     async_run *a = mr_small_alloc(async_bytes(n));
@@ -347,6 +360,13 @@ static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool d
                       0,
                       0};
     atomic_fetch_add_explicit(&x->active, 1, memory_order_relaxed);
+    return a;
+}
+
+static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+{
+    mr_exec *x = w->x;
+    async_run *a = async_new(w, it, n, dead);
     async_run *outer = starting;
     starting = a;
     n->run_async(&a->run);
@@ -358,6 +378,59 @@ static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool d
                               memory_order_relaxed); /* the worker keeps it above 0 */
     conclude(w, it, n, a->out, dead, a->st);
     mr_small_free(a, async_bytes(n));
+}
+
+/* ---- kernels that may wait ---- */
+
+/* Nothing else of the step is running or ready, so this thread, the caller's, may be kept. */
+static bool may_wait_here(const mr_worker *w)
+{
+    mr_flow *f = w->x->flow;
+    return f->runner == &f->own_runner && atomic_load_explicit(&f->parts_left, memory_order_relaxed) == 1 &&
+           atomic_load_explicit(&w->x->active, memory_order_relaxed) == 1 && w->cheap.n == 0 &&
+           w->heavy.n == 0 && w->fresh.n == 0 && w->blocking.n == 0 && mr_runner_is_caller_alone(f->runner);
+}
+
+static mr_status *never_started(void)
+{
+    return mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled"));
+}
+
+/* In a thread of its own.  A step that has stopped in the meantime starts no more kernels. */
+static void run_blocking(mr_task *t)
+{
+    async_run *a = (async_run *)((char *)t - offsetof(async_run, task));
+    const mr_plan_node *n = a->node;
+    mr_cancel_unregister(a->x->step.cancel, &a->on_cancel);
+    if (a->started_ns)
+        a->run.began_ns = mr_now_ns();
+    mr_cancel *outer = mr_cancel_work_for(a->x->flow->cancel); /* a wait for a pipe ends with the step */
+    if (atomic_load_explicit(&a->x->flow->stop, memory_order_relaxed))
+        async_done(&a->run, never_started());
+    else if (n->run)
+        async_done(&a->run, n->run(&a->run));
+    else
+        n->run_async(&a->run);
+    mr_cancel_work_for(outer);
+}
+
+/* The step was cancelled while all threads for such kernels are taken: it need not wait for one. */
+static void withdraw(mr_cancel_entry *e)
+{
+    async_run *a = (async_run *)((char *)e - offsetof(async_run, on_cancel));
+    if (mr_blocking_withdraw(&a->task))
+        async_done(&a->run, never_started());
+}
+
+static void start_blocking(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+{
+    async_run *a = async_new(w, it, n, dead);
+    a->task.fn = run_blocking;
+    a->on_cancel.fn = withdraw;
+    if (!mr_cancel_register(w->x->step.cancel, &a->on_cancel))
+        async_done(&a->run, never_started());
+    else if (!mr_blocking_submit(&a->task)) /* the system has no thread to give */
+        run_blocking(&a->task);
 }
 
 /* ---- running a node ---- */
@@ -384,32 +457,47 @@ static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
     return st;
 }
 
-static inline void run_kernel(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+/* Nodes that are not just called: true when this one is to be called after all. */
+static bool begin_special(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_value *in = it->slots + n->slot;
     mr_status *st = NULL;
-    if (MR_UNLIKELY(n->flags & MR_PN_REFS) && !dead)
+    if ((n->flags & MR_PN_BLOCKS) && w->cheap.n > 0) { /* what is cheap first: perhaps nothing else is left then */
+        mr_ready r = {it, (uint32_t)(n - w->plan->nodes)};
+        mr_vec_push(&w->blocking, r);
+        return false;
+    }
+    if ((n->flags & MR_PN_REFS) && !dead)
         st = read_refs(n, in, w->plan->device->alloc);
     if (MR_UNLIKELY(st != NULL)) {
         drop_inputs(in, n->n_in);
         fail_at(w->x, n, st);
-        return;
+        return false;
     }
-    if (n->flags & MR_PN_ASYNC) {
+    if ((n->flags & MR_PN_BLOCKS) && !may_wait_here(w))
+        start_blocking(w, it, n, dead);
+    else if (n->flags & MR_PN_ASYNC)
         start_async(w, it, n, dead);
+    else
+        return true;
+    return false;
+}
+
+static inline void run_kernel(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+{
+    if (MR_UNLIKELY(n->flags & (MR_PN_REFS | MR_PN_ASYNC | MR_PN_BLOCKS)) && !begin_special(w, it, n, dead))
         return;
-    }
     mr_run *r = &w->run;
     r->node = n->node;
     r->kernel = n->kernel->kernel;
     r->state = n->kernel->state;
     r->n_in = (int)n->n_in;
     r->n_out = (int)n->n_out;
-    r->in = in;
+    r->in = it->slots + n->slot;
     r->frame = it->frame_id;
     r->iteration = it->number;
     r->dead = dead;
-    st = MR_UNLIKELY(w->watched) ? run_watched(w, n, r) : n->run(r);
+    mr_status *st = MR_UNLIKELY(w->watched) ? run_watched(w, n, r) : n->run(r);
     conclude(w, it, n, w->out, dead, st);
 }
 

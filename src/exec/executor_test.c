@@ -187,6 +187,119 @@ MR_TEST(executor_gives_up_after_the_deadline)
     rig_deinit(&r);
 }
 
+/* ---- kernels that wait ---- */
+
+/* All of them must run at once, however few threads compute. */
+static void check_meeting(int n_threads, int n)
+{
+    rig r;
+    rig_init(&r, n_threads);
+    mr_out x = rig_arg(&r, 0), sum = rig_const(&r, 0);
+    for (int i = 0; i < n; i++)
+        sum = rig_op(&r, "TestAdd", sum, rig_op(&r, "TestMeet", rig_op(&r, "TestSpin", x)));
+    rig_ret(&r, 0, sum);
+    for (int i = 0; i < 5; i++) {
+        rig_meet_again();
+        MR_CHECK_INT(rig_run1(&r, n), n * n);
+    }
+    rig_deinit(&r);
+}
+
+MR_TEST(executor_runs_kernels_that_wait_for_each_other_without_a_pool) { check_meeting(0, 8); }
+MR_TEST(executor_runs_kernels_that_wait_for_each_other_with_one_thread) { check_meeting(1, 8); }
+MR_TEST(executor_runs_kernels_that_wait_for_each_other_with_a_pool) { check_meeting(2, 30); }
+
+MR_TEST(executor_runs_a_kernel_that_waits_in_the_caller_when_nothing_else_is_left)
+{
+    for (int n_threads = 0; n_threads <= 2; n_threads++) {
+        rig r;
+        rig_init(&r, n_threads);
+        mr_out x = rig_op(&r, "TestMeet", rig_arg(&r, 0));
+        rig_ret(&r, 0, rig_op(&r, "TestMeet", x));
+        rig_meet_again();
+        MR_CHECK_INT(rig_run1(&r, 1), 1);
+        MR_CHECK(pthread_equal(rig_last_meeting_thread, pthread_self()));
+        rig_deinit(&r);
+    }
+}
+
+/* What they would wait for never comes: the cancellation ends those that look for it, and starts no others. */
+MR_TEST(executor_cancels_kernels_that_wait)
+{
+    rig r;
+    rig_init(&r, 2);
+    r.timeout_ms = 30;
+    mr_out x = rig_arg(&r, 0), sum = rig_const(&r, 0);
+    for (int i = 0; i < 300; i++) /* more than there are threads */
+        sum = rig_op(&r, "TestAdd", sum, rig_op(&r, "TestMeet", x));
+    rig_ret(&r, 0, sum);
+    rig_meet_again();
+    int ret, arg = 1000;
+    MR_CHECK_ERR(rig_run(&r, &arg, &ret), MR_DEADLINE_EXCEEDED, "Timed out");
+    rig_deinit(&r);
+}
+
+/* ---- the caller ---- */
+
+/* Two nodes that compute become ready at the end of a chain, while the other thread has nothing to do: it must take one of
+ * them.  They keep their threads, so they meet only then.  A single run may come too early for that. */
+static void check_meeting_behind(int long_side)
+{
+    rig r;
+    rig_init(&r, 2);
+    mr_out x[2] = {rig_arg(&r, 0)};
+    x[1] = x[0];
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < (i == long_side ? 40 : 1); k++)
+            x[i] = rig_op(&r, "TestSpin", x[i]);
+    mr_out end = x[long_side];
+    rig_ret(&r, 0, rig_op(&r, "TestAdd", rig_op(&r, "TestMeetComputing", end), rig_op(&r, "TestMeetComputing", end)));
+    rig_ret(&r, 1, x[1 - long_side]);
+    bool met = false;
+    for (int i = 0; i < 200 && !met; i++) {
+        int rets[2], arg = 2;
+        rig_meet_again();
+        MR_CHECK_OK(rig_run(&r, &arg, rets));
+        met = rets[0] == 4;
+    }
+    MR_CHECK(met);
+    rig_deinit(&r);
+}
+
+/* One of the two chains is the worker's, with the caller waiting. */
+MR_TEST(executor_gives_nodes_to_the_caller_that_waits)
+{
+    atomic_store(&rig_meet_patience_ns, 50000000);
+    check_meeting_behind(0);
+    check_meeting_behind(1);
+    atomic_store(&rig_meet_patience_ns, 20000000000);
+}
+
+/* ---- how many threads compute ---- */
+
+static int count_spinners(int n_threads, int n_runs)
+{
+    rig r;
+    rig_init(&r, n_threads);
+    mr_out x = rig_arg(&r, 0), sum = x;
+    for (int i = 0; i < 20; i++)
+        sum = rig_op(&r, "TestAdd", sum, rig_op(&r, "TestNow", rig_op(&r, "TestSpin", rig_op(&r, "TestSpin", x))));
+    rig_ret(&r, 0, sum);
+    rig_forget_spinners();
+    for (int i = 0; i < n_runs; i++)
+        rig_run1(&r, 1);
+    rig_deinit(&r);
+    return rig_forget_spinners();
+}
+
+MR_TEST(executor_computes_in_one_thread_when_there_is_one)
+{
+    MR_CHECK_INT(count_spinners(0, 5), 1);
+    MR_CHECK_INT(count_spinners(1, 5), 1);
+}
+
+MR_TEST(executor_computes_in_both_threads_of_a_pool_of_two) { MR_CHECK(count_spinners(2, 50) >= 2); }
+
 /* ---- references ---- */
 
 MR_TEST(executor_reads_references_for_ordinary_inputs)

@@ -451,7 +451,7 @@ static void waited_done(mr_flow *f) { mr_runner_finish(&f->own_runner); }
 /* In the calling thread, which does the work as a step's caller does. */
 static mr_status *call_and_wait(mr_functions *fs, mr_flow *f, const mr_later_call *a)
 {
-    mr_runner_reset(&f->own_runner, fs->env->inter, true);
+    mr_runner_reset(&f->own_runner, fs->env->inter, fs->env->devices[0]->pool, true);
     mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, a->cancel, NULL, waited_done, NULL});
     mr_runner_wait(&f->own_runner, 0);
     mr_status *st = take_results(f, &(call){a->rets, a->n_rets, NULL, NULL});
@@ -476,7 +476,7 @@ static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
         return call_and_wait(fs, flow, a);
     call *k = mr_small_alloc(sizeof(call));
     *k = (call){a->rets, a->n_rets, done, ctx};
-    mr_runner_reset(&flow->own_runner, fs->env->inter, false);
+    mr_runner_reset(&flow->own_runner, fs->env->inter, NULL, false);
     mr_flow_start(flow, &(mr_flow_start_args){&flow->own_runner, a->cancel, NULL, call_done, k});
     return NULL;
 }

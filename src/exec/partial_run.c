@@ -97,7 +97,7 @@ static mr_status *start(mr_partial_run *p)
     MR_TRY(mr_program_take(p->entry->program, &p->flow));
     mr_flow *f = p->flow;
     f->deadline_ns = 0; /* a time limit holds for each call, not for all */
-    mr_runner_reset(&f->own_runner, p->session->env.inter, false);
+    mr_runner_reset(&f->own_runner, p->session->env.inter, NULL, false);
     mr_flow_start(
         f, &(mr_flow_start_args){&f->own_runner, p->session->env.cancel, NULL, step_over, p});
     return NULL;

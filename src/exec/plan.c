@@ -152,8 +152,12 @@ static mr_status *make_node(maker *m, uint32_t at, const mr_node *n, mr_kernel_c
     if (by_device(m->p, n, k->kernel)) {
         pn->run_async = m->p->device->type->start;
         pn->flags = (pn->flags | MR_PN_ASYNC) & ~(uint32_t)MR_PN_NOTHING;
-    } else if (!k->kernel->run)
-        pn->flags |= MR_PN_ASYNC | MR_PN_CHEAP; /* starting it is all that is done */
+    } else {
+        if (!k->kernel->run)
+            pn->flags |= MR_PN_ASYNC | MR_PN_CHEAP; /* starting it is all that is done */
+        if (k->kernel->blocks || (n->def->flags & MR_BLOCKS))
+            pn->flags |= MR_PN_BLOCKS | MR_PN_CHEAP; /* so is handing it over */
+    }
     if (may_get_refs(n))
         pn->flags |= MR_PN_REFS;
     bool constant = false;

@@ -31,6 +31,7 @@ enum mr_plan_node_flags {
     MR_PN_MAY_SKIP = 512, /* Switch, Recv: an output left out is dead; elsewhere it is an error */
     MR_PN_REFS = 1024,    /* some input may arrive as a reference */
     MR_PN_UNINIT_OK = 2048,
+    MR_PN_BLOCKS = 4096, /* its kernel may wait: it gets a thread where others need this one */
     MR_PN_FRAMED = MR_PN_ENTER | MR_PN_EXIT | MR_PN_NEXT,
 };
 

@@ -246,7 +246,7 @@ static bool may_be_light(const mr_plan *p)
         return false;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const mr_plan_node *n = &p->nodes[i];
-        if ((n->flags & MR_PN_ASYNC) && !(n->flags & MR_PN_TRANSFER))
+        if ((n->flags & MR_PN_BLOCKS) || ((n->flags & MR_PN_ASYNC) && !(n->flags & MR_PN_TRANSFER)))
             return false;
         if ((n->node->def->flags & MR_STATEFUL) && !only_changes_variables(n->node))
             return false;

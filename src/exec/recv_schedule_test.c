@@ -52,7 +52,7 @@ static void run_part(mr_graph **parts, mr_device *const *devices, line *l)
     mr_rendezvous_set_remote(meet, (mr_rendezvous_remote){answer, aborted, l});
     MR_CHECK_OK(mr_program_new(parts, devices, 1, 0, 1, NULL, NULL, &p));
     MR_CHECK_OK(mr_program_take(p, &f));
-    mr_runner_reset(&f->own_runner, NULL, true);
+    mr_runner_reset(&f->own_runner, NULL, NULL, true);
     mr_flow_start(f, &(mr_flow_start_args){.runner = &f->own_runner, .done = finished, .rendezvous = meet, .step_id = 1});
     MR_CHECK(mr_runner_wait(&f->own_runner, 0));
     MR_CHECK_OK(mr_flow_take_status(f));

@@ -59,9 +59,40 @@ static mr_status *run_frame(mr_run *r)
     return NULL;
 }
 
+/* The threads that TestSpins ran in. */
+static pthread_t spinners[64];
+static int n_spinners;
+
+static mr_mutex *spin_mu(void)
+{
+    static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
+    return &mu;
+}
+
+static void note_spinner(void)
+{
+    int i = 0;
+    mr_lock(spin_mu());
+    while (i < n_spinners && !pthread_equal(spinners[i], pthread_self()))
+        i++;
+    if (i == n_spinners && i < MR_COUNT(spinners))
+        spinners[n_spinners++] = pthread_self();
+    mr_unlock(spin_mu());
+}
+
+int rig_forget_spinners(void)
+{
+    mr_lock(spin_mu());
+    int n = n_spinners;
+    n_spinners = 0;
+    mr_unlock(spin_mu());
+    return n;
+}
+
 /* Uses some 50 us of a core. */
 static mr_status *run_spin(mr_run *r)
 {
+    note_spinner();
     int64_t end = mr_now_ns() + 50000;
     while (mr_now_ns() < end)
         ;
@@ -172,6 +203,44 @@ int rig_release(void)
     return n;
 }
 
+/* Waits until as many of them as input 0 says are at it, and gives back how many: those that met, or fewer when it took
+ * too long. */
+static mr_mutex *meet_mu(void)
+{
+    static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
+    return &mu;
+}
+static int n_meeting;
+_Atomic int64_t rig_meet_patience_ns = 20000000000;
+pthread_t rig_last_meeting_thread;
+
+static mr_status *run_meet(mr_run *r)
+{
+    int wanted = in_int(r, 0), met = 0;
+    int64_t until = mr_now_ns() + atomic_load(&rig_meet_patience_ns);
+    bool left = false;
+    mr_lock(meet_mu());
+    n_meeting++;
+    rig_last_meeting_thread = pthread_self();
+    mr_unlock(meet_mu());
+    while (!left) { /* whoever sees all of them leaves, and the others follow by the count that went up */
+        mr_lock(meet_mu());
+        met = n_meeting;
+        mr_unlock(meet_mu());
+        left = met >= wanted || mr_now_ns() > until || mr_cancel_started(r->step->cancel);
+        if (!left)
+            mr_sleep_ns(20000);
+    }
+    return put_int(r, MR_MIN(met, wanted));
+}
+
+void rig_meet_again(void)
+{
+    mr_lock(meet_mu());
+    n_meeting = 0;
+    mr_unlock(meet_mu());
+}
+
 /* A reference to a variable named by the node, in the device's resources. */
 static mr_status *make_variable(void *ctx, mr_object **out)
 {
@@ -231,6 +300,8 @@ static const mr_op ops[] = {
     {.name = "TestNoOutput", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_no_output)},
     {.name = "TestNow", .sig = "a: int32 -> o: int32", .kernels = ASYNC_KERNEL(run_now)},
     {.name = "TestHold", .sig = "a: int32 -> o: int32", .kernels = ASYNC_KERNEL(run_hold)},
+    {.name = "TestMeet", .sig = "a: int32 -> o: int32", .flags = MR_BLOCKS, .kernels = ONE_KERNEL(run_meet)},
+    {.name = "TestMeetComputing", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_meet)},
     {.name = "TestVariable",
      .sig = "-> o: Ref(int32)",
      .flags = MR_STATEFUL,
@@ -352,7 +423,7 @@ static void run_flow(rig *r, mr_flow *f)
 {
     f->deadline_ns = r->timeout_ms ? mr_now_ns() + r->timeout_ms * 1000000 : 0;
     f->trace = r->trace;
-    mr_runner_reset(&f->own_runner, r->pool, true);
+    mr_runner_reset(&f->own_runner, r->pool, r->pool, true);
     mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, r->cancel, NULL, finished, NULL});
     if (!mr_runner_wait(&f->own_runner, f->deadline_ns)) {
         mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));

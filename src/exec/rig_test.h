@@ -53,6 +53,12 @@ int rig_run1(rig *r, int arg); /* succeeds; the first result */
 int rig_release(void); /* how many */
 int rig_held(void); /* TestHolds waiting now */
 extern _Atomic int rig_counter;
+/* TestMeet waits until as many of them as its input says have come since rig_meet_again; so does TestMeetComputing, which
+ * keeps a thread that computes meanwhile. */
+void rig_meet_again(void);
+extern _Atomic int64_t rig_meet_patience_ns;
+extern pthread_t rig_last_meeting_thread;
+int rig_forget_spinners(void); /* how many threads have run TestSpin since the last call */
 extern uint64_t rig_frame; /* id of the frame the last TestFrame ran in */
 
 #endif

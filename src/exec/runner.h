@@ -4,7 +4,10 @@
  * thread that is already running work of that runner, it waits in that thread's own list and costs
  * nothing: this is how a value moves on between devices, and how functions call functions without a
  * deeper and deeper stack.  Posted from elsewhere (a queue, a network thread) it goes to the caller
- * when it is waiting, else to the pool. */
+ * when it is waiting, else to the pool.
+ *
+ * The caller computes as a worker does: while it waits it joins the loops that kernels have opened
+ * (those of other steps too), and takes nodes of its own step that another thread has to spare. */
 #ifndef MR_EXEC_RUNNER_H
 #define MR_EXEC_RUNNER_H
 
@@ -23,26 +26,29 @@ typedef struct mr_work { /* embedded in what is to be done */
 
 struct mr_runner {
     mr_pool *pool;   /* NULL: all is done by the caller */
+    mr_pool *loops;  /* whose loops the caller joins while it waits; NULL: none */
     bool has_caller; /* somebody will call mr_runner_wait */
+    mr_guest guest;  /* the caller while it waits, where there are loops to join */
     mr_mutex mu;
-    mr_cond changed;
+    mr_cond changed; /* the same where there are none */
     mr_work *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu); /* for the caller */
-    bool sleeping MR_GUARDED_BY(mu); /* the caller; also while it is still on its way to wait */
+    bool waiting MR_GUARDED_BY(mu); /* the caller; also while it is still on its way to wait */
     _Atomic bool finished; /* set under mu */
     _Atomic int n_queued;  /* changed under mu */
 };
 
 void mr_runner_init(mr_runner *r);
 void mr_runner_deinit(mr_runner *r);
-/* Before each use. */
-void mr_runner_reset(mr_runner *r, mr_pool *pool, bool has_caller);
+/* Before each use.  loops: the pool of the kernels' loops. */
+void mr_runner_reset(mr_runner *r, mr_pool *pool, mr_pool *loops, bool has_caller);
 /* The newest is run first: a tree of calls is walked in depth, with few of them open at a time. */
 void mr_runner_post(mr_runner *r, mr_work *w);
 /* From inside work that could go on for ever: puts itself behind all other work of this thread. */
 void mr_runner_yield(mr_runner *r, mr_work *w);
-/* Gives work to the pool whatever this thread is doing.  Only when mr_runner_idle said so. */
+/* Gives work to another thread, the caller or one of the pool, whatever this thread is doing.  Only when
+ * mr_runner_idle said so. */
 void mr_runner_hand_over(mr_runner *r, mr_work *w);
-/* Threads of the pool that have nothing to do (a hint). */
+/* Threads that have nothing to do, the caller included (a hint). */
 int mr_runner_idle(mr_runner *r);
 /* Hands heavy work of this thread's own list to idle threads, because it is about to be busy
  * itself. */
@@ -51,6 +57,9 @@ void mr_runner_share(mr_runner *r);
 bool mr_runner_crowded(const mr_runner *r);
 /* Runs w in this thread, and what it posts; denormals are flushed meanwhile. */
 void mr_runner_run(mr_runner *r, mr_work *w);
+/* This thread is the caller, and the work it runs is all that it was given: it may be kept by a kernel that
+ * blocks, as long as nothing else of the step runs. */
+bool mr_runner_is_caller_alone(const mr_runner *r);
 /* Ends the wait.  The runner may be gone once this returns. */
 void mr_runner_finish(mr_runner *r);
 /* Runs work until finished: true.  false when the deadline (0: none) passed first. */

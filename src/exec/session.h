@@ -26,6 +26,7 @@ typedef struct mr_session_config {
     int intra_threads,
         inter_threads; /* 0: one a core; inter < 0: nodes run in the caller's thread */
     bool per_session_threads;
+    bool served;       /* a server's: whoever brings a step does not compute.  Not part of ConfigProto */
     bool soft_placement, log_placement;
     bool no_fold, no_cse;      /* optimizer level L0 */
     int schedule;              /* mr_schedule of passes/passes.h; L0: none, unless enable_recv_scheduling */

@@ -70,6 +70,7 @@ typedef struct mr_worker {
     mr_exec *x;
     const mr_plan *plan;
     mr_ready_vec cheap, heavy, fresh;
+    mr_ready_vec blocking;      /* nodes that may wait, until what is cheap is done */
     int heavy_from, fresh_from; /* those before are gone */
     int patience;               /* nodes until the clock is looked at */
     bool watched;               /* this step is measured or traced */

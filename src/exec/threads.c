@@ -1,7 +1,7 @@
 /* exec/threads.c -- the pools sessions compute with.
  *
  * Process-wide pools are told apart by their size: sessions that want the same number of threads
- * share them, and so do nodes and the loops inside kernels (inter and intra) when both numbers are
+ * share them (those of servers share others, which have a worker more because nobody waits in them), and so do nodes and the loops inside kernels (inter and intra) when both numbers are
  * equal, as they are by default.  More threads than cores would only take time from each other.  A
  * pool ends with the last session that uses it. */
 #include "exec/threads.h"
@@ -14,6 +14,7 @@
 
 typedef struct shared {
     mr_pool *pool;
+    bool served;
     int n_users;
     struct shared *next;
 } shared;
@@ -30,29 +31,34 @@ int mr_threads_wanted(int n, const char *variable)
     return n ? n : mr_cpu_count();
 }
 
-static mr_status *take_shared_locked(int n, mr_pool **out)
+static mr_status *new_pool(const char *name, int n, bool served, mr_pool **out)
+{
+    return served ? mr_pool_new_served(name, n, out) : mr_pool_new(name, n, out);
+}
+
+static mr_status *take_shared_locked(int n, bool served, mr_pool **out)
 {
     for (shared *s = all; s; s = s->next)
-        if (mr_pool_threads(s->pool) == n) {
+        if (mr_pool_threads(s->pool) == n && s->served == served) {
             s->n_users++;
             *out = s->pool;
             return NULL;
         }
-    MR_TRY(mr_pool_new("compute", n, out));
+    MR_TRY(new_pool("compute", n, served, out));
     shared *s = mr_new(shared);
-    *s = (shared){*out, 1, all};
+    *s = (shared){*out, served, 1, all};
     all = s;
     return NULL;
 }
 
-mr_status *mr_threads_take(int n, bool own, mr_pool **out)
+mr_status *mr_threads_take(int n, bool own, bool served, mr_pool **out)
 {
     *out = NULL;
     n = MR_MIN(MR_MAX(n, 1), MR_POOL_MAX_THREADS);
     if (own)
-        return mr_pool_new("session", n, out);
+        return new_pool("session", n, served, out);
     mr_lock(&mu);
-    mr_status *st = take_shared_locked(n, out);
+    mr_status *st = take_shared_locked(n, served, out);
     mr_unlock(&mu);
     return st;
 }

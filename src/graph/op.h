@@ -40,6 +40,7 @@ typedef struct mr_kernel {
     size_t state_bytes;
     mr_status *(*init)(mr_make *m, void *state);
     void (*deinit)(void *state);
+    bool blocks; /* as MR_BLOCKS, of this kernel */
 } mr_kernel;
 
 enum mr_op_flags {
@@ -52,6 +53,7 @@ enum mr_op_flags {
     MR_CHEAP = 64,        /* runs in well under a microsecond whatever its inputs: always inline */
     MR_NO_FOLD = 128,     /* not folded although stateless (control flow, Send, Recv) */
     MR_HOST_ONLY = 256,   /* touches no data of a device: the same kernel serves all devices */
+    MR_BLOCKS = 512,      /* may wait (for a file, for Python, for a client's lock): not run by the threads that compute */
 };
 
 typedef struct mr_op {
@@ -82,6 +84,7 @@ typedef struct mr_op {
 #define MR_CPU_ONE(fn, TYPES) TYPES(MR_CPU_ONE_ROW, fn)  /* one function serves these types */
 #define MR_CPU_ANY(fn) {"CPU", 0, fn},                   /* one function serves all types */
 #define MR_CPU_ASYNC(fn) {"CPU", 0, NULL, fn},
+#define MR_CPU_BLOCKING(fn) {"CPU", 0, NULL, fn, .blocks = true},
 #define MR_EXAMPLES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* ---- the parsed definition: what OpDef says ---- */

@@ -18,7 +18,7 @@ typedef struct mr_py_call { /* lives until the call is over */
     mr_tensor **out;        /* n_out of them to be set, owned by the op afterwards; NULL before */
 } mr_py_call;
 
-/* Calls done(arg, st) once, perhaps before it returns.  It must not wait for another node of the same step. */
+/* Calls done(arg, st) once, perhaps before it returns.  It may wait: the ops are MR_BLOCKS. */
 typedef void mr_py_func_hook(void *ctx, const mr_py_call *call, void (*done)(void *arg, mr_status *st), void *arg);
 
 /* One for the process; NULL takes it away (who does so sees to it that nothing runs). */

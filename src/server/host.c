@@ -9,7 +9,7 @@ enum { SERVING_THREADS = 2 };
 mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_session_config *config)
 {
     mr_mutex_init(&h->mu);
-    MR_TRY(mr_pool_new("serve", SERVING_THREADS + 1, &h->pool));
+    MR_TRY(mr_pool_new_served("serve", SERVING_THREADS, &h->pool));
     MR_TRY(mr_fellows_new(h, c, self, false, &h->peers));
     MR_TRY(mr_env_init(&h->env, config, mr_host_name(h)));
     for (int i = 1; i < h->env.n_devices; i++) /* it is the life of the process that peers want to know */

@@ -265,9 +265,10 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     MR_TRY(check_addresses(&def->cluster));
     MR_TRY(mr_session_config_parse(mr_str_view(&def->config), &config));
     config.simulated = o ? o->simulated : NULL;
-    /* Steps are computed by threads of their own (a pool of 1 has none), however few there should be: those that bring
-     * calls must stay free to bring their end. */
-    config.inter_threads = MR_MAX(mr_threads_wanted(config.inter_threads, "TF_NUM_INTEROP_THREADS"), 2);
+    /* Steps are computed by threads of their own, however few there should be: those that bring calls must stay free to
+     * bring their end. */
+    config.served = true;
+    config.inter_threads = MR_MAX(mr_threads_wanted(config.inter_threads, "TF_NUM_INTEROP_THREADS"), 1);
     MR_TRY(mr_timers_new(&s->timers));
     s->net = o ? o->net : NULL;
     s->host.timers = s->timers;

@@ -379,7 +379,7 @@ static void start(wrun *r)
     mr_refs_take(&r->step->refs);
     p->step = r->step;
     /* What is light runs where its values come: in threads of the transports. */
-    mr_runner_reset(&f->own_runner, mr_program_is_light(p->graph->program) ? NULL : env->inter, false);
+    mr_runner_reset(&f->own_runner, mr_program_is_light(p->graph->program) ? NULL : env->inter, NULL, false);
     mr_flow_start(f, &(mr_flow_start_args){.runner = &f->own_runner,
                                            .parent = env->cancel,
                                            .done = flow_done,

@@ -3,6 +3,7 @@
 import gzip
 import os
 import tempfile
+import threading
 import unittest
 
 import numpy as np
@@ -141,6 +142,12 @@ class Transformations(Case):
     def test_py_func_inside(self):
         d = Dataset.range(3).map(lambda x: tf.py_func(lambda v: v * 2, [x], tf.int64))
         self.assert_items(d, [0, 2, 4])
+
+    def test_py_funcs_of_a_parallel_map_wait_for_each_other(self):
+        meeting = threading.Barrier(4, timeout=30)
+        f = lambda x: tf.py_func(lambda v: (meeting.wait(), v)[1], [x], tf.int64)  # noqa: E731
+        self.assert_items(Dataset.range(8).map(f, num_parallel_calls=4), list(range(8)))
+        self.assert_items(Dataset.range(4).apply(tf.data.experimental.map_and_batch(f, 4, num_parallel_calls=4)), [[0, 1, 2, 3]])
 
     def test_filter(self):
         self.assert_items(Dataset.range(5).filter(lambda x: tf.equal(x % 2, 0)), [0, 2, 4])

@@ -340,6 +340,28 @@ class PyFuncTest(Case):
         self.assertEqual(self.run_(ys), list(range(20)))
         self.assertEqual(len(most), 20)
 
+    def test_functions_wait_for_each_other(self):
+        for threads in (0, 1, 2):
+            meeting = threading.Barrier(12, timeout=30)
+            ys = [tf.py_func(lambda x: (meeting.wait(), x)[1], [tf.constant(i)], tf.int32) for i in range(12)]
+            config = tf.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads)
+            with tf.Session(config=config) as s:
+                self.assertEqual(s.run(ys), list(range(12)))
+
+    def test_a_function_waits_for_a_step_of_another_thread(self):
+        done = threading.Event()
+        y = tf.py_func(lambda: done.wait(30), [], tf.bool)
+        z = tf.py_func(lambda a: (done.set(), a)[1], [tf.reduce_sum(tf.ones([100]))], tf.float32)
+        with tf.Session(config=tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)) as s:
+            waiting = threading.Thread(target=lambda: self.assertTrue(s.run(y)))
+            waiting.start()
+            self.assertEqual(s.run(z), 100)
+            waiting.join()
+
+    def test_one_function_is_called_in_the_thread_that_runs_the_step(self):
+        y = tf.py_func(lambda: threading.get_ident(), [], tf.int64)
+        self.assertEqual(self.run_(y), threading.get_ident())
+
 
 if __name__ == "__main__":
     unittest.main()

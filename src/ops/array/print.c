@@ -40,7 +40,7 @@ MR_OP(Assert,
     .doc      = "fails with the data in its message if the condition is false",
     .sig      = "condition: bool, data: T ->",
     .attrs    = "T: list(type) >= 1; summarize: int = 3",
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
+    .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assert_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_assert)),
     .examples = MR_EXAMPLES(

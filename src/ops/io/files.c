@@ -33,7 +33,7 @@ out:
 MR_OP(ReadFile,
     .doc      = "the contents of a file",
     .sig      = "filename: string -> contents: string",
-    .flags    = MR_NO_GRADIENT | MR_NO_FOLD, /* a file changes */
+    .flags    = MR_BLOCKS | MR_NO_GRADIENT | MR_NO_FOLD, /* a file changes */
     .shape    = scalars,
     .kernels  = MR_KERNELS(MR_CPU_ANY(read_file)),
     .examples = MR_EXAMPLES("\"/dev/null\" -> \"\"",
@@ -72,7 +72,7 @@ out:
 MR_OP(WriteFile,
     .doc      = "writes a file, with its folder; it appears whole or not at all",
     .sig      = "filename: string, contents: string ->",
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
+    .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = scalars,
     .kernels  = MR_KERNELS(MR_CPU_ANY(write_file)),
     .examples = MR_EXAMPLES("\"/proc/no/such/folder\", \"a\" -> !NOT_FOUND /proc/no",
@@ -117,7 +117,7 @@ static mr_status *matching_shape(mr_infer *c)
 MR_OP(MatchingFiles,
     .doc      = "the files that match one of some patterns, sorted",
     .sig      = "pattern: string -> filenames: string",
-    .flags    = MR_NO_GRADIENT | MR_NO_FOLD,
+    .flags    = MR_BLOCKS | MR_NO_GRADIENT | MR_NO_FOLD,
     .shape    = matching_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(matching_files)),
     .examples = MR_EXAMPLES(

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "base/blocking.h"
 #include "base/memory.h"
 #include "base/vec.h"
 #include "graph/infer.h"
@@ -104,6 +105,7 @@ struct use {
     MR_VEC(mr_str) keys;
     MR_VEC(mr_str) values;
     mr_status *st;       /* of the last dequeue */
+    mr_task task;        /* goes on after it */
     _Atomic int dequeue; /* ASKED, then CAME or LEFT first: whoever is second goes on */
 };
 
@@ -177,8 +179,24 @@ static void end_work(mr_reader *d)
 
 static void go_on(use *u);
 
+/* Opens what the queue gave; u->st says why not. */
+static void take_work(use *u)
+{
+    if (!u->st)
+        u->st = begin_work(u, u->out[0].t);
+    mr_value_drop(&u->out[0]);
+}
+
+static void go_on_later(mr_task *t)
+{
+    use *u = (use *)((char *)t - offsetof(use, task));
+    take_work(u);
+    go_on(u);
+}
+
 /* The queue gave something, or did not.  On the thread that asked, ask_for_work goes on; so works without
- * a record do not pile up on the stack. */
+ * a record do not pile up on the stack.  Any other thread is that of whoever filled the queue, which must not
+ * wait for files. */
 static void work_came(mr_run *inner, mr_status *st)
 {
     use *u = (use *)inner;
@@ -186,19 +204,24 @@ static void work_came(mr_run *inner, mr_status *st)
         mr_status_free(st);
         st = mr_invalid("Expected queue with single string component");
     }
-    u->st = st ? st : begin_work(u, u->out[0].t);
-    mr_value_drop(&u->out[0]);
-    if (atomic_exchange(&u->dequeue, CAME) == LEFT)
-        go_on(u);
+    u->st = st;
+    if (atomic_exchange(&u->dequeue, CAME) != LEFT)
+        return;
+    u->task.fn = go_on_later;
+    if (st || !mr_blocking_submit(&u->task)) /* an error needs no file */
+        go_on_later(&u->task);
 }
 
-/* true: it is there, or u->st says why not.  false: work_came goes on. */
+/* true: it is there, or u->st says why not.  false: go_on_later does the rest. */
 static bool ask_for_work(use *u)
 {
     atomic_store(&u->dequeue, ASKED);
     u->inner.done = work_came;
     mr_queue_dequeue((mr_queue *)mr_object_ref((mr_object *)u->q), &u->inner);
-    return atomic_exchange(&u->dequeue, LEFT) == CAME;
+    bool came = atomic_exchange(&u->dequeue, LEFT) == CAME;
+    if (came)
+        take_work(u);
+    return came;
 }
 
 /* ---- reading ---- */
@@ -409,11 +432,11 @@ static mr_status *vectors(mr_infer *c)
 
 #define READ(handle)                                                                          \
     .sig = "reader_handle: " handle ", queue_handle: " handle " -> key: string, value: string", \
-    .shape = scalars, .kernels = MR_KERNELS(MR_CPU_ASYNC(read_record))
+    .shape = scalars, .kernels = MR_KERNELS(MR_CPU_BLOCKING(read_record))
 #define READ_UP_TO(handle)                                                                    \
     .sig = "reader_handle: " handle ", queue_handle: " handle ", num_records: int64 -> "      \
            "keys: string, values: string",                                                    \
-    .shape = vectors, .kernels = MR_KERNELS(MR_CPU_ASYNC(read_up_to))
+    .shape = vectors, .kernels = MR_KERNELS(MR_CPU_BLOCKING(read_up_to))
 
 MR_OP(ReaderReadV2,
     .doc      = "the next record of a reader, which takes files from a queue as it needs them",
@@ -613,7 +636,7 @@ static mr_status *restore_shape(mr_infer *c)
     .kernels = MR_KERNELS(MR_CPU_ASYNC(save_op))
 #define RESTORE(handle)                                                                 \
     .sig = "reader_handle: " handle ", state: string ->", .shape = restore_shape,        \
-    .kernels = MR_KERNELS(MR_CPU_ASYNC(restore_op))
+    .kernels = MR_KERNELS(MR_CPU_BLOCKING(restore_op))
 #define LINES "r = TextLineReaderV2 shared_name=\"r\"; "
 
 MR_OP(ReaderResetV2,

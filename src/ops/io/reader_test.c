@@ -171,8 +171,7 @@ static void put(rig *g, const char *name)
 static void check_read(mr_call *c, const char *name)
 {
     mr_tensor *out[2];
-    MR_CHECK(mr_call_ended(c));
-    MR_CHECK_OK(mr_call_end(c, out));
+    MR_CHECK_OK(mr_call_end(c, out)); /* it reads in a thread of its own */
     MR_CHECK(mr_sv_is(mr_tensor_str_at(out[1], 0), name));
     mr_tensor_unref(out[0]);
     mr_tensor_unref(out[1]);
@@ -233,7 +232,6 @@ MR_TEST(reader_is_reset_after_the_read_before_it)
     MR_CHECK(!mr_call_ended(c));
     put(&g, "x");
     check_read(a, "x");
-    MR_CHECK(mr_call_ended(c));
     MR_CHECK_OK(mr_call_end(c, NULL));
     end(&g);
 }

@@ -197,7 +197,7 @@ MR_OP(RecordInput,
     .attrs    = "file_pattern: string; file_random_seed: int = 301; file_shuffle_shift_ratio: float = 0; "
                 "file_buffer_size: int = 10000; file_parallelism: int = 16; batch_size: int = 32; "
                 "compression_type: string = \"\"",
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
+    .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = input_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(record_input)),
     .state_bytes = sizeof(state), .init = init, .deinit = deinit,

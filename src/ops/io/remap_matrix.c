@@ -135,7 +135,7 @@ MR_OP(LoadAndRemapMatrix,
     .sig      = "ckpt_path: string, old_tensor_name: string, row_remapping: int64, "
                 "col_remapping: int64, initializing_values: float -> output_matrix: float",
     .attrs    = "num_rows: int >= 0; num_cols: int >= 1; max_rows_in_memory: int = -1",
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
+    .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = remap_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(load_and_remap)),
     .state_bytes = sizeof(state), .init = init,

@@ -141,7 +141,7 @@ MR_OP(GenerateVocabRemapping,
     .sig      = "new_vocab_file: string, old_vocab_file: string -> remapping: int64, "
                 "num_present: int32",
     .attrs    = "new_vocab_offset: int >= 0; num_new_vocab: int >= 0; old_vocab_size: int >= -1 = -1",
-    .flags    = MR_NO_GRADIENT | MR_NO_FOLD,
+    .flags    = MR_BLOCKS | MR_NO_GRADIENT | MR_NO_FOLD,
     .shape    = remapping_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(generate)),
     .state_bytes = sizeof(state), .init = init,

@@ -11,7 +11,7 @@
 #include "proto/graph.pb-c.h"
 #include "wire/message.h"
 
-#define WRITES .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none
+#define WRITES .flags = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_none
 #define WRITER "w = SummaryWriter shared_name=\"w\"; "
 #define NOBODY " -> !NOT_FOUND does not exist"
 

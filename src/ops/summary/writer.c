@@ -181,7 +181,7 @@ MR_OP(CreateSummaryFileWriter,
     .doc      = "makes a writer that writes to an event file in a folder",
     .sig      = "writer: resource, logdir: string, max_queue: int32, flush_millis: int32, "
                 "filename_suffix: string ->",
-    .flags    = MR_STATEFUL | MR_NO_GRADIENT,
+    .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_none,
     .kernels  = MR_KERNELS(MR_CPU_ANY(create_writer)),
     .examples = MR_EXAMPLES(
@@ -213,7 +213,7 @@ static mr_status *close_writer(mr_run *r)
 }
 
 #define ON_WRITER(kernel)                                                \
-    .sig = "writer: resource ->", .flags = MR_STATEFUL | MR_NO_GRADIENT, \
+    .sig = "writer: resource ->", .flags = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT, \
     .shape = mr_shape_none, .kernels = MR_KERNELS(MR_CPU_ANY(kernel)),   \
     .examples = MR_EXAMPLES("w = SummaryWriter shared_name=\"w\"; : w -> !NOT_FOUND does not exist")
 

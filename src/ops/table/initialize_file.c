@@ -270,7 +270,7 @@ static mr_status *from_file_shape(mr_infer *c)
 #define ONCE "h = HashTableV2 key_dtype=string value_dtype=int64 shared_name=\"t\"; "
 MR_OP(InitializeTableFromTextFileV2,
     .doc      = "fills a table from a text file: keys and values are lines, their numbers or columns",
-    FROM_FILE("resource"), .flags = MR_STATEFUL | MR_NO_GRADIENT,
+    FROM_FILE("resource"), .flags = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .examples = MR_EXAMPLES(
         ONCE "key_index=-2 value_index=-1: h, \"/dev/null\" ->",
         ONCE "key_index=-2 value_index=-1 vocab_size=3: h, \"/dev/null\" -> !INVALID_ARGUMENT Invalid "
@@ -285,6 +285,6 @@ MR_OP(InitializeTableFromTextFileV2,
         "value_index=-1: h, \"/dev/null\" -> !INVALID_ARGUMENT not initializable",
         ONCE "key_index=-2 value_index=-1: h, [\"a\"] -> !INVALID_ARGUMENT must be rank 0"));
 MR_OP(InitializeTableFromTextFile, .doc = "the older form of InitializeTableFromTextFileV2",
-    FROM_FILE("Ref(string)"), .flags = MR_NO_FOLD | MR_NO_GRADIENT,
+    FROM_FILE("Ref(string)"), .flags = MR_BLOCKS | MR_NO_FOLD | MR_NO_GRADIENT,
     .examples = MR_EXAMPLES("h = HashTable key_dtype=string value_dtype=int64 shared_name=\"t\"; "
                             "key_index=-2 value_index=-1: h, \"/dev/null\" ->"));

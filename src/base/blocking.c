@@ -1,0 +1,130 @@
+/* base/blocking.c -- one queue for the process and threads that come and go.
+ *
+ * A thread is started whenever more tasks are queued than threads are idle, so that at rest no task
+ * waits while fewer than MR_BLOCKING_MAX threads exist.  n_idle counts the threads that wait for a
+ * task, also those that were signalled and have not run yet; each of them takes one task off the
+ * queue.  Threads are detached: nobody waits for them, the tasks' owners wait for their tasks.
+ *
+ * A child of fork has none of the threads, so it begins with none and with an empty queue. */
+#include "base/blocking.h"
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "base/simd.h"
+#include "base/thread.h"
+
+#define PATIENCE_NS 5000000000 /* an idle thread ends after this */
+
+static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
+static mr_cond work;
+static mr_task *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu);
+static mr_blocking_state now MR_GUARDED_BY(mu);
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void) { mr_lock(&mu); }
+static void after_fork(void) { mr_unlock(&mu); }
+
+static void begin_child(void)
+{
+    mr_cond_init(&work);
+    head = tail = NULL;
+    now = (mr_blocking_state){0};
+    mr_unlock(&mu);
+}
+
+static void begin_process(void)
+{
+    mr_cond_init(&work);
+    pthread_atfork(before_fork, after_fork, begin_child);
+}
+
+/* The next task; NULL when there was none for a while, and this thread no longer counts. */
+static mr_task *next_task(void)
+{
+    mr_lock(&mu);
+    int64_t until = mr_now_ns() + PATIENCE_NS;
+    now.n_idle++;
+    for (bool in_time = true; !head && in_time;)
+        in_time = mr_cond_wait_until(&work, &mu, until);
+    now.n_idle--;
+    mr_task *t = head;
+    if (t) {
+        if (!(head = t->next))
+            tail = NULL;
+        now.n_queued--;
+    } else {
+        now.n_threads--;
+    }
+    mr_unlock(&mu);
+    return t;
+}
+
+static void thread_main(void *unused)
+{
+    (void)unused;
+    mr_denormals_flush();
+    for (mr_task *t; (t = next_task());)
+        t->fn(t); /* t may be freed or submitted again by its own function */
+}
+
+/* false when the system has no thread to give. */
+static bool start_thread_locked(void)
+{
+    mr_thread t;
+    if (mr_thread_start(&t, "blocking", thread_main, NULL) != 0)
+        return false;
+    pthread_detach(t.t);
+    now.n_threads++;
+    return true;
+}
+
+bool mr_blocking_submit(mr_task *t)
+{
+    pthread_once(&once, begin_process);
+    mr_lock(&mu);
+    MR_ASSERT(t->fn && t != tail); /* a task is in the queue once at most */
+    if (now.n_queued >= now.n_idle && now.n_threads < MR_BLOCKING_MAX && !start_thread_locked() && now.n_threads == 0) {
+        mr_unlock(&mu);
+        return false;
+    }
+    t->next = NULL;
+    if (tail)
+        tail->next = t;
+    else
+        head = t;
+    tail = t;
+    now.n_queued++;
+    if (now.n_idle > 0)
+        mr_cond_signal(&work);
+    mr_unlock(&mu);
+    return true;
+}
+
+bool mr_blocking_withdraw(mr_task *t)
+{
+    mr_task *before = NULL;
+    mr_lock(&mu);
+    mr_task *at = head;
+    for (; at && at != t; at = at->next)
+        before = at;
+    if (at) {
+        if (before)
+            before->next = t->next;
+        else
+            head = t->next;
+        if (tail == t)
+            tail = before;
+        now.n_queued--;
+    }
+    mr_unlock(&mu);
+    return at != NULL;
+}
+
+mr_blocking_state mr_blocking_look(void)
+{
+    mr_lock(&mu);
+    mr_blocking_state s = now;
+    mr_unlock(&mu);
+    return s;
+}
