@@ -330,9 +330,12 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
-.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
+.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-threads soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
 soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
+
+soak-threads: $(B)/soak/threads ## random steps from many threads: kernels that wait, functions, parallel maps, queues; nothing hangs (STEPS=1000000 SEED=n)
+	$(q)$(B)/soak/threads --steps $(or $(STEPS),1000000) $(if $(SEED),--seed $(SEED))
 
 SOAK_KILL := $(B)/soak/kill $(B)/soak/kill_program
 soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ## kill -9 of random tasks while clusters train (RUNS=30 KILLS=10 SEED=n)
@@ -503,13 +506,14 @@ python-coverage: python        ## how much of what public TF 1.x scripts use is 
 
 # ---- checking it --------------------------------------------------------------------------------
 test: deps-test                ## everything that must hold for a change
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(B)/soak/ps $(B)/soak/downpour $(SOAK_KILL) $(SIM)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(B)/soak/threads $(B)/soak/ps $(B)/soak/downpour $(SOAK_KILL) $(SIM)
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
 	$(q)$(MAKE) --no-print-directory test-python
 	$(q)$(MAKE) --no-print-directory test-cli
 	$(q)$(MAKE) --no-print-directory docs-check
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
+	$(q)$(MAKE) --no-print-directory soak-threads STEPS=5000 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-kill RUNS=2 KILLS=3 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-ps KILLS=10 SEED=1 JUDGE=0
 	$(q)$(MAKE) --no-print-directory soak-downpour KILLS=3 SEED=1

@@ -42,6 +42,10 @@ def main():
     print("python_run_feed_us %.2f us" % best(lambda: s.run(y, {x: 1.0}), 5000))
     print("python_run_three_fetches_us %.2f us" % best(lambda: s.run([y, {"a": y}, w.op], {x: 1.0}), 5000))
     print("python_callable_us %.2f us" % best(lambda: run(1.0), 5000))
+    f = s.make_callable(tf.py_func(lambda: 1.0, [], tf.float64))
+    print("python_py_func_us %.2f us" % best(f, 5000))
+    g = s.make_callable([tf.py_func(lambda: 1.0, [], tf.float64), tf.py_func(lambda: 2.0, [], tf.float64)])
+    print("python_two_py_funcs_us %.2f us" % best(g, 2000))
     print("python_add_op_us %.1f us" % best(lambda: tf.add(x, y), 500))
     print("python_variable_us %.1f us" % best(lambda: tf.Variable(tf.zeros([10, 10])), 50))
 

@@ -1,10 +1,13 @@
 /* bench/train_step.c -- one training step of the networks that PyTorch is held against.
  *
- *     train_step mlp|lenet|lstm [--steps N] [--threads N] [--wall 1]
+ *     train_step mlp|lenet|lstm [--steps N] [--threads N] [--wall 1] [--by-thread 1]
  *
  * Prints `NAME_step_ms VALUE ms`, the median over blocks of steps: CPU time with one thread unless
- * --wall is given, else wall time.  Under
+ * --wall is given, else wall time; with --threads 0 (as many as there are cores) too.  --by-thread prints instead, for the
+ * threads that used most of it, how much CPU time a step takes in each, which shows on a busy machine too whether all
+ * of them work.  Under
  * bench/count_alloc_lib.so also what steps 100 to 200 asked of the allocator.  Built on the public headers only. */
+#include <dirent.h>
 #include <millrace/train.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,10 +143,67 @@ static double median_ms(const training *t, int steps, int wall)
     return ms[BLOCKS / 2];
 }
 
+/* ---- CPU time by thread ---- */
+
+enum { MAX_THREADS = 256, THREADS_SHOWN = 4 };
+
+typedef struct thread_times {
+    int n;
+    long id[MAX_THREADS];
+    double seconds[MAX_THREADS];
+} thread_times;
+
+/* The kernel's own account: nanoseconds on a CPU, of each thread. */
+static void read_thread_times(thread_times *t)
+{
+    t->n = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *e; d && (e = readdir(d)) && t->n < MAX_THREADS;) {
+        char path[300];
+        unsigned long long ns;
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", e->d_name);
+        FILE *f = fopen(path, "r");
+        if (f && fscanf(f, "%llu", &ns) == 1) {
+            t->id[t->n] = atol(e->d_name);
+            t->seconds[t->n++] = (double)ns * 1e-9;
+        }
+        if (f)
+            fclose(f);
+    }
+    if (d)
+        closedir(d);
+}
+
+static double seconds_of(const thread_times *t, long id)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->id[i] == id)
+            return t->seconds[i];
+    return 0;
+}
+
+static void print_by_thread(const char *name, int threads, const training *t, int steps)
+{
+    thread_times before, after;
+    double ms[MAX_THREADS], sum = 0;
+    run_steps(t, steps); /* warms up */
+    read_thread_times(&before);
+    run_steps(t, steps);
+    read_thread_times(&after);
+    for (int i = 0; i < after.n; i++)
+        sum += ms[i] = 1e3 * (after.seconds[i] - seconds_of(&before, after.id[i])) / steps;
+    qsort(ms, (size_t)after.n, sizeof ms[0], by_value);
+    for (int i = 0; i < after.n && i < THREADS_SHOWN; i++)
+        printf("%s_b%d_%dt_thread%d_cpu_ms %.3f ms %.0f %%\n", name, BATCH, threads, i, ms[after.n - 1 - i],
+               100 * ms[after.n - 1 - i] / sum);
+}
+
 int main(int argc, char **argv)
 {
     const network *net = network_named(argc > 1 ? argv[1] : "mlp");
-    int steps = 20, threads = 1, wall = 0;
+    int steps = 20, threads = 1, wall = 0, by_thread = 0;
     for (int i = 2; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--steps") == 0)
             steps = atoi(argv[i + 1]);
@@ -151,6 +211,8 @@ int main(int argc, char **argv)
             threads = atoi(argv[i + 1]);
         if (strcmp(argv[i], "--wall") == 0)
             wall = atoi(argv[i + 1]);
+        if (strcmp(argv[i], "--by-thread") == 0)
+            by_thread = atoi(argv[i + 1]);
     }
     status = TF_NewStatus();
     TF_Graph *g = TF_NewGraph();
@@ -171,8 +233,10 @@ int main(int argc, char **argv)
         long before = count_alloc();
         run_steps(&t, 100);
         printf("%s_warm_step_mallocs %.2f calls\n", net->name, (double)(count_alloc() - before) / 100);
+    } else if (by_thread) {
+        print_by_thread(net->name, threads, &t, steps);
     } else {
-        printf("%s_b%d_%dt_step_ms %.4f ms\n", net->name, BATCH, threads, median_ms(&t, steps, wall || threads > 1));
+        printf("%s_b%d_%dt_step_ms %.4f ms\n", net->name, BATCH, threads, median_ms(&t, steps, wall || threads != 1));
     }
     TF_DeleteSession(t.session, status);
     TF_DeleteGraph(g);
