@@ -22,10 +22,11 @@ static mr_task *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu);
 static mr_blocking_state now MR_GUARDED_BY(mu);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void before_fork(void) { mr_lock(&mu); }
-static void after_fork(void) { mr_unlock(&mu); }
+/* Around fork the lock is held, so that the child finds it in order. */
+static void before_fork(void) MR_NO_TSA { mr_lock(&mu); }
+static void after_fork(void) MR_NO_TSA { mr_unlock(&mu); }
 
-static void begin_child(void)
+static void begin_child(void) MR_NO_TSA
 {
     mr_cond_init(&work);
     head = tail = NULL;
@@ -84,7 +85,8 @@ bool mr_blocking_submit(mr_task *t)
     pthread_once(&once, begin_process);
     mr_lock(&mu);
     MR_ASSERT(t->fn && t != tail); /* a task is in the queue once at most */
-    if (now.n_queued >= now.n_idle && now.n_threads < MR_BLOCKING_MAX && !start_thread_locked() && now.n_threads == 0) {
+    bool needs_one = now.n_queued >= now.n_idle && now.n_threads < MR_BLOCKING_MAX;
+    if (needs_one && !start_thread_locked() && now.n_threads == 0) {
         mr_unlock(&mu);
         return false;
     }

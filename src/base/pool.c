@@ -23,6 +23,10 @@
  * long enough to pay for it and fewer threads compute than the pool has; busy workers and the
  * callers of steps (n_callers) count as computing.  Threads that spin join without being woken.
  *
+ * The end: whoever submits a task touches the pool no more once the task may have run, since what the
+ * task finishes may free the pool.  In a pool without workers the submitter runs the queue itself;
+ * it is counted (n_draining), and freeing the pool waits for it.
+ *
  * Sleeping: a thread decides to sleep under the lock, after it has seen that there is nothing for it;
  * work is added under the same lock, so no wake-up is lost.  n_tasks and n_loops repeat what there is
  * for those who spin without the lock; they are hints, what counts is read again under the lock.  A
@@ -42,7 +46,7 @@
 #include "base/simd.h"
 #include "base/thread.h"
 
-#define SPIN_NS 30000 /* about what it costs to put a thread to sleep and wake it again */
+#define SPIN_NS 50000 /* about what it costs to put a thread to sleep and wake it again */
 #define MIN_PART_NS 15000.0
 #define PARTS_PER_THREAD 4 /* more parts than threads even out workers that come late */
 #define WAKE_NS 60000.0    /* a loop this long is worth waking a thread for */
@@ -67,13 +71,14 @@ struct mr_pool {
     int n_spinning MR_GUARDED_BY(mu); /* workers looking for work: they need no wake-up */
     int n_guests_spinning MR_GUARDED_BY(mu);
     mr_guest *guests MR_GUARDED_BY(mu); /* asleep */
+    int n_draining MR_GUARDED_BY(mu); /* threads that run tasks because there are no workers */
     bool closing MR_GUARDED_BY(mu);
     bool has_spare MR_GUARDED_BY(mu); /* the thread is running */
     bool spare_asleep MR_GUARDED_BY(mu);
     mr_thread spare;
     mr_cond spare_work;
     mr_cond work; /* something is queued, or closing */
-    mr_cond left; /* the last thread has left a loop */
+    mr_cond left; /* the last thread has left a loop, or has drained */
     _Alignas(MR_CACHE_LINE) _Atomic int n_tasks; /* queued */
     _Atomic int n_loops;                         /* with parts to claim */
     _Alignas(MR_CACHE_LINE) _Atomic int n_callers; /* that compute, guests inside loops too */
@@ -371,12 +376,21 @@ void mr_pool_submit(mr_pool *p, mr_task *t)
 {
     mr_lock(&p->mu);
     push_locked(p, t);
-    if (atomic_load_explicit(&p->n_tasks, memory_order_relaxed) > p->n_spinning)
+    int ready = atomic_load_explicit(&p->n_tasks, memory_order_relaxed) +
+                atomic_load_explicit(&p->n_loops, memory_order_relaxed);
+    if (ready > p->n_spinning) /* those that spin may take a loop first */
         wake_workers_locked(p, 1);
     call_spare_locked(p);
+    bool drains = p->n_workers == 0 && !runs_task_of(p); /* else the drain further up this stack runs it */
+    p->n_draining += drains;
+    mr_unlock(&p->mu); /* from here on the task may be over, and the pool with it unless this thread drains */
+    if (!drains)
+        return;
+    drain(p);
+    mr_lock(&p->mu);
+    if (--p->n_draining == 0)
+        mr_cond_broadcast(&p->left);
     mr_unlock(&p->mu);
-    if (p->n_workers == 0 && !runs_task_of(p)) /* else the drain further up this stack runs it */
-        drain(p);
 }
 
 bool mr_pool_help(mr_pool *p)
@@ -581,6 +595,8 @@ static void close_pool(mr_pool *p, int n_workers)
     p->closing = true;
     mr_cond_broadcast(&p->work);
     mr_cond_signal(&p->spare_work);
+    while (p->n_draining > 0)
+        mr_cond_wait(&p->left, &p->mu);
     mr_unlock(&p->mu);
     for (int i = 0; i < n_workers; i++)
         mr_thread_join(&p->workers[i]);
@@ -596,6 +612,7 @@ static void close_pool(mr_pool *p, int n_workers)
     mr_free(p);
 }
 
+/* Without its workers; NULL: no memory. */
 static mr_pool *make(int n_threads, int n_workers)
 {
     mr_pool *p = NULL;
@@ -614,6 +631,7 @@ static mr_pool *make(int n_threads, int n_workers)
     return p;
 }
 
+/* Starts the workers; when one cannot be started, those before it are ended again. */
 static mr_status *new_pool(const char *name, int n_threads, int n_workers, mr_pool **out)
 {
     if (n_threads < 1 || n_threads > MR_POOL_MAX_THREADS)

@@ -156,6 +156,32 @@ MR_TEST(pool_takes_tasks_from_many_threads)
     }
 }
 
+/* Another thread frees the pool as soon as the task has run, while its submitter may still be inside mr_pool_submit. */
+typedef struct handed_pool {
+    mr_pool *pool;
+    _Atomic int count;
+} handed_pool;
+
+static void free_when_counted(void *arg)
+{
+    handed_pool *h = arg;
+    while (atomic_load(&h->count) == 0)
+        ;
+    mr_pool_free(h->pool);
+}
+
+MR_TEST(pool_may_be_freed_as_soon_as_its_tasks_have_run)
+{
+    for (int i = 0; i < 200; i++) {
+        handed_pool h = {pool_of(1 + i % 2), 0};
+        counter_task t;
+        mr_thread freer;
+        MR_CHECK_INT(mr_thread_start(&freer, "freer", free_when_counted, &h), 0);
+        submit_counters(h.pool, &t, 1, &h.count);
+        mr_thread_join(&freer);
+    }
+}
+
 /* ---- loops ---- */
 
 #define LOOP_N 10007
