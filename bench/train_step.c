@@ -184,6 +184,7 @@ static double seconds_of(const thread_times *t, long id)
     return 0;
 }
 
+/* A line for each of the threads that computed most, with its share of what all of them computed. */
 static void print_by_thread(const char *name, int threads, const training *t, int steps)
 {
     thread_times before, after;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/thread.h"
 #include "capi/kit_test.h"
 #include "tensorflow/c/ops.h"
 
@@ -312,6 +314,55 @@ MR_TEST(capi_kernel_failure_is_that_of_the_run)
     CHECK_CODE(k.s, TF_DATA_LOSS, "first\n\t [[{{node f}}]]");
     run_op(&k, kit_finish(&k, TF_NewOperation(k.g, "TestForgets", "g")));
     CHECK_CODE(k.s, TF_INTERNAL, "Missing 0-th output from {{node g}}");
+    kit_free(&k);
+}
+
+/* ---- kernels that wait ---- */
+
+static mr_mutex meet_mu = {PTHREAD_MUTEX_INITIALIZER};
+static int n_present;
+
+/* Returns when both are in here, or after ten seconds. */
+static void meets(void *kernel, TF_OpKernelContext *c)
+{
+    (void)kernel;
+    bool both = false;
+    mr_lock(&meet_mu);
+    n_present++;
+    mr_unlock(&meet_mu);
+    for (int64_t until = mr_now_ns() + 10000000000; !both && mr_now_ns() < until; mr_sleep_ns(100000)) {
+        mr_lock(&meet_mu);
+        both = n_present == 2;
+        mr_unlock(&meet_mu);
+    }
+    if (both)
+        return;
+    TF_Status *s = TF_NewStatus();
+    TF_SetStatus(s, TF_ABORTED, "the other one did not come");
+    TF_OpKernelContext_Failure(c, s);
+    TF_DeleteStatus(s);
+}
+
+MR_TEST(capi_kernels_that_wait_for_each_other_run_at_once)
+{
+    kit k = kit_new();
+    DEFINE(&k, "TestMeets", "tT: type");
+    register_kernel(&k, "TestMeets", NULL, meets);
+    unsigned char one_thread[] = {0x10, 1, 0x28, 1}; /* ConfigProto: intra and inter threads */
+    const TF_Operation *both[2];
+    for (int i = 0; i < 2; i++) {
+        TF_OperationDescription *d = TF_NewOperation(k.g, "TestMeets", i ? "b" : "a");
+        TF_SetAttrType(d, "T", TF_FLOAT);
+        both[i] = kit_finish(&k, d);
+    }
+    TF_SessionOptions *o = TF_NewSessionOptions();
+    TF_SetConfig(o, one_thread, sizeof one_thread, k.s);
+    TF_Session *s = TF_NewSession(k.g, o, k.s);
+    CHECK_OK(k.s);
+    TF_DeleteSessionOptions(o);
+    TF_SessionRun(s, NULL, NULL, NULL, 0, NULL, NULL, 0, both, 2, NULL, k.s);
+    CHECK_OK(k.s);
+    kit_close(&k, s);
     kit_free(&k);
 }
 

@@ -234,6 +234,15 @@ static mr_status *run_meet(mr_run *r)
     return put_int(r, MR_MIN(met, wanted));
 }
 
+/* Always long enough to be worth another thread, as the executor learns from what it measures. */
+static mr_status *run_meet_computing(mr_run *r)
+{
+    int64_t end = mr_now_ns() + 100000;
+    while (mr_now_ns() < end)
+        ;
+    return run_meet(r);
+}
+
 void rig_meet_again(void)
 {
     mr_lock(meet_mu());
@@ -301,7 +310,7 @@ static const mr_op ops[] = {
     {.name = "TestNow", .sig = "a: int32 -> o: int32", .kernels = ASYNC_KERNEL(run_now)},
     {.name = "TestHold", .sig = "a: int32 -> o: int32", .kernels = ASYNC_KERNEL(run_hold)},
     {.name = "TestMeet", .sig = "a: int32 -> o: int32", .flags = MR_BLOCKS, .kernels = ONE_KERNEL(run_meet)},
-    {.name = "TestMeetComputing", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_meet)},
+    {.name = "TestMeetComputing", .sig = "a: int32 -> o: int32", .kernels = ONE_KERNEL(run_meet_computing)},
     {.name = "TestVariable",
      .sig = "-> o: Ref(int32)",
      .flags = MR_STATEFUL,

@@ -65,6 +65,22 @@ class Specs(unittest.TestCase):
             self.assertEqual(sess.run(tf.constant(2) + 3), 5)
 
 
+class Waiting(unittest.TestCase):
+    def test_a_function_that_waits_leaves_a_server_to_others(self):
+        done = threading.Event()
+        y = tf.py_func(lambda: done.wait(30), [], tf.bool)
+        z = tf.py_func(lambda a: (done.set(), a)[1], [tf.reduce_sum(tf.ones([100]))], tf.float32)
+        config = tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+        server = tf.train.Server.create_local_server(config=config)
+        with tf.Session(server.target) as s, tf.Session(server.target) as other:
+            got = []
+            waiting = threading.Thread(target=lambda: got.append(s.run(y)))
+            waiting.start()
+            self.assertEqual(other.run(z), 100)
+            waiting.join()
+            self.assertEqual(got, [True])
+
+
 class Devices(unittest.TestCase):
     def devices(self, **kwargs):
         with tf.Graph().as_default():

@@ -2,11 +2,11 @@
  *
  *     threads [--steps 1000000] [--seed N] [--clients 4]
  *
- * One graph has branches that use threads in different ways: kernels of a client's own that wait for each other, functions
- * of the front end (PyFunc), functions that call functions, queues filled and emptied in the same step, a parallel map whose
- * function waits, files, and loops that are split over threads.  Each step runs a few branches chosen at random in one of several
- * sessions with different numbers of threads; now and then one waits for something that never comes and must end at its
- * time limit.  A watchdog says which branches hang. */
+ * One graph has branches that use threads in different ways: kernels of a client that wait for each other, functions of
+ * the front end (PyFunc), functions that call functions, queues filled and emptied in the same step, a parallel map
+ * whose function waits, files, and loops that are split over threads.  Each step runs a few branches chosen at random in
+ * one of several sessions with different numbers of threads; now and then one waits for something that never comes and
+ * must end at its time limit.  A watchdog says which branches hang. */
 #include <errno.h>
 #include <millrace/front_end.h>
 #include <pthread.h>
@@ -244,7 +244,10 @@ static TF_Output body_meet(TF_Graph *g, TF_Output x)
     TF_Output key = offset(g, "key", x, 1);
     return binary(g, "AddV2", "sum", unary(g, "SoakMeet", "a", key), unary(g, "SoakMeet", "b", key));
 }
-static TF_Output body_outer(TF_Graph *g, TF_Output x) { return call(g, "inner", "MeetInside", unary(g, "SoakNap", "nap", x)); }
+static TF_Output body_outer(TF_Graph *g, TF_Output x)
+{
+    return call(g, "inner", "MeetInside", unary(g, "SoakNap", "nap", x));
+}
 static TF_Output body_map(TF_Graph *g, TF_Output x) { return unary(g, "SoakNap", "nap", x); }
 
 enum { MEET, NESTED, QUEUE, LOOPS, FRONT_END, MAPPED, READ_FILE, N_BRANCHES };
@@ -266,13 +269,15 @@ typedef struct soak {
 static void build_meet(soak *k)
 {
     TF_Graph *g = k->graph;
-    k->branch[MEET] = binary(g, "AddV2", "meet", unary(g, "SoakMeet", "meet_a", k->x), unary(g, "SoakMeet", "meet_b", k->x));
+    TF_Output a = unary(g, "SoakMeet", "meet_a", k->x), b = unary(g, "SoakMeet", "meet_b", k->x);
+    k->branch[MEET] = binary(g, "AddV2", "meet", a, b);
     add_function(g, "MeetInside", body_meet);
     add_function(g, "Outer", body_outer);
     add_function(g, "Mapped", body_map);
     k->branch[NESTED] = call(g, "nested", "Outer", k->x);
 }
 
+/* A queue with an element put and one taken in the same step; with never, only the taking, from a queue that stays empty. */
 static TF_Output build_queue(TF_Graph *g, const char *name, TF_Output x, TF_Output *never)
 {
     TF_DataType type = TF_INT64;
@@ -319,7 +324,8 @@ static TF_Output build_loops(TF_Graph *g)
         char product[32], sum[32];
         snprintf(product, sizeof product, "product%d", i);
         snprintf(sum, sizeof sum, "sum%d", i);
-        sums[i] = binary(g, "Sum", sum, binary(g, "MatMul", product, i ? unary(g, "Neg", "minus", ones) : ones, ones), both);
+        TF_Output left = i ? unary(g, "Neg", "minus", ones) : ones;
+        sums[i] = binary(g, "Sum", sum, binary(g, "MatMul", product, left, ones), both);
     }
     TF_Output difference = binary(g, "Sub", "difference", sums[0], sums[1]);
     d = TF_NewOperation(g, "Cast", "loops");
@@ -348,6 +354,7 @@ static void set_element(TF_OperationDescription *d)
     TF_SetAttrShapeList(d, "output_shapes", dims, &rank, 1);
 }
 
+/* The next element of a range without end, mapped by four calls at once of a function that sleeps. */
 static TF_Output build_map(soak *k)
 {
     TF_Graph *g = k->graph;
@@ -382,6 +389,7 @@ static TF_Output build_map(soak *k)
     return out0(finish(d));
 }
 
+/* The number in a file that this makes. */
 static TF_Output build_file(soak *k)
 {
     snprintf(k->file, sizeof k->file, "/tmp/soak_threads.%d", (int)getpid());
@@ -450,6 +458,7 @@ static int64_t seconds_now(void)
     return t.tv_sec;
 }
 
+/* One step of some branches in some session; every value must be right.  One in 512 must end by its time limit. */
 static void run_step(client *c, int64_t number, TF_Status *s)
 {
     soak *k = c->soak;
@@ -500,6 +509,7 @@ static void *client_main(void *arg)
     return NULL;
 }
 
+/* Until all steps are taken: a client that has been in one for too long ends the process. */
 static void watch(const client *clients, int n, const soak *k)
 {
     for (int64_t tick = 0; atomic_load(&((soak *)(uintptr_t)k)->taken) < k->steps + n; tick++) {
@@ -517,7 +527,8 @@ static void watch(const client *clients, int n, const soak *k)
             abort(); /* for the debugger */
         }
         if (tick % 100 == 99)
-            fprintf(stderr, "%lld of %lld steps\n", (long long)atomic_load(&((soak *)(uintptr_t)k)->taken), (long long)k->steps);
+            fprintf(stderr, "%lld of %lld steps\n", (long long)atomic_load(&((soak *)(uintptr_t)k)->taken),
+                    (long long)k->steps);
     }
 }
 
