@@ -404,14 +404,14 @@ static void run_blocking(mr_task *t)
     mr_cancel_unregister(a->x->step.cancel, &a->on_cancel);
     if (a->started_ns)
         a->run.began_ns = mr_now_ns();
-    mr_cancel *outer = mr_cancel_work_for(a->x->flow->cancel); /* a wait for a pipe ends with the step */
+    mr_stop outer = mr_stop_swap(a->x->step.stop); /* a wait for a pipe ends with the step */
     if (atomic_load_explicit(&a->x->flow->stop, memory_order_relaxed))
         async_done(&a->run, never_started());
     else if (n->run)
         async_done(&a->run, n->run(&a->run));
     else
         n->run_async(&a->run);
-    mr_cancel_work_for(outer);
+    mr_stop_swap(outer);
 }
 
 /* The step was cancelled while all threads for such kernels are taken: it need not wait for one. */
