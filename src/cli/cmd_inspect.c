@@ -57,6 +57,6 @@ static const mr_option options[] = {
 
 MR_COMMAND(inspect, .summary = "show what a graph, SavedModel, checkpoint, TFRecord or event file holds", .usage = "FILE",
            .options = options, .min_args = 1, .max_args = 1, .run = inspect,
-           .notes = "FILE is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta), the folder of a SavedModel (or of its versions, of which\n"
-                    "the highest is shown), the prefix of a checkpoint (or the file of an old one) or a folder with checkpoints,\n"
-                    "a TFRecord file or an event file.\n");
+           .notes = "FILE is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta), the folder of a SavedModel or of its\n"
+                    "versions (the highest is shown), the prefix of a checkpoint (or the file of an old one), a folder\n"
+                    "with checkpoints, a TFRecord file or an event file.\n");
