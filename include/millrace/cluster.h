@@ -265,8 +265,8 @@ MR_EXPORT extern void mr_supervisor_free(mr_supervisor *s);
 
 /* ---- for `millrace launch` ----
  *
- * The launcher's table shows what its tasks tell it.  A supervisor tells steps and waits by itself; these are for programs with a loop
- * of their own, and for what only the program knows.  Without a launcher they do nothing. */
+ * The launcher's table shows what its tasks tell it.  A supervisor tells steps and waits by itself; these are for
+ * programs with a loop of their own, and for what only the program knows.  Without a launcher they do nothing. */
 
 /* One more step of this worker is done; the global step is `step` now. */
 MR_EXPORT extern void mr_tell_step(int64_t step);

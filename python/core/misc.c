@@ -238,8 +238,8 @@ static PyObject *pipeline_predict(PyObject *module, PyObject *args)
 
 /* ---- the log, and a launcher's table ---- */
 
-/* As TensorFlow does: a line on standard error, unless TF_CPP_MIN_LOG_LEVEL leaves its level out.  From any thread, with or without
- * the interpreter's lock, so nothing of Python is touched. */
+/* As TensorFlow does: a line on standard error, unless TF_CPP_MIN_LOG_LEVEL leaves its level out.  From any thread,
+ * with or without the interpreter's lock, so nothing of Python is touched. */
 static void print_log(int level, const char *text)
 {
     char line[2048];
@@ -251,7 +251,8 @@ static void print_log(int level, const char *text)
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &tm);
     size_t n = strftime(line, sizeof line, "%Y-%m-%d %H:%M:%S", &tm);
-    int all = snprintf(line + n, sizeof line - n - 1, ".%06ld: %c millrace: %s", now.tv_nsec / 1000, level <= 0 ? 'I' : level == 1 ? 'W' : 'E', text);
+    char letter = level <= 0 ? 'I' : level == 1 ? 'W' : 'E';
+    int all = snprintf(line + n, sizeof line - n - 1, ".%06ld: %c millrace: %s", now.tv_nsec / 1000, letter, text);
     n += (size_t)Py_MIN(all, (int)(sizeof line - n - 2)); /* a line that is too long is cut */
     line[n++] = '\n';
     if (write(2, line, n) < 0)
@@ -305,7 +306,8 @@ static PyObject *tell_waiting(PyObject *module, PyObject *what)
 PyMethodDef py_misc_methods[] = {
     {"log_info", log_info, METH_O, "A line of the library's log."},
     {"tell_step", tell_step, METH_O, "A step is done, for the table of millrace launch."},
-    {"tell_progress", tell_progress, METH_VARARGS, "tell_progress(loss, last_step): NaN and -1 where they are not known"},
+    {"tell_progress", tell_progress, METH_VARARGS,
+     "tell_progress(loss, last_step): NaN and -1 where they are not known"},
     {"tell_waiting", tell_waiting, METH_O, "What this task waits for."},
     {"set_error_maker", py_set_error_maker, METH_O, "set_error_maker(callable): callable(code, message) -> exception"},
     {"message_describe", message_describe, METH_O, "The fields of a message, a line each."},

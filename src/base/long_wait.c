@@ -29,7 +29,10 @@ int64_t mr_long_wait_period_ns(void)
 
 void mr_long_wait_set_period_ns(int64_t ns) { atomic_store(&period_ns, ns); }
 
-void mr_long_wait_begin(mr_long_wait *w, int64_t now_ns) { *w = (mr_long_wait){now_ns, now_ns + mr_long_wait_period_ns()}; }
+void mr_long_wait_begin(mr_long_wait *w, int64_t now_ns)
+{
+    *w = (mr_long_wait){now_ns, now_ns + mr_long_wait_period_ns()};
+}
 
 bool mr_long_wait_due(mr_long_wait *w, int64_t now_ns, double *seconds)
 {

@@ -31,8 +31,9 @@ void mr_long_wait_begin(mr_long_wait *w, int64_t now_ns);
 /* True once in a period.  *seconds (may be NULL): how long the wait has lasted. */
 bool mr_long_wait_due(mr_long_wait *w, int64_t now_ns, double *seconds);
 
-/* mr_cond_wait_until that logs "Still waiting for " and what, a text as of printf, when it is due.  until_ns 0: for ever.  False when
- * that time has passed. */
-bool mr_long_wait_cond(mr_long_wait *w, mr_cond *c, mr_mutex *mu, int64_t until_ns, const char *fmt, ...) MR_PRINTF(5, 6) MR_REQUIRES(mu);
+/* mr_cond_wait_until that logs "Still waiting for " and what, a text as of printf, when it is due.  until_ns 0: for
+ * ever.  False when that time has passed. */
+bool mr_long_wait_cond(mr_long_wait *w, mr_cond *c, mr_mutex *mu, int64_t until_ns, const char *fmt, ...)
+    MR_PRINTF(5, 6) MR_REQUIRES(mu);
 
 #endif

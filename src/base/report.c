@@ -124,16 +124,18 @@ void mr_report_tell_figures(const mr_report_figures *f)
 
 /* ---- news ---- */
 
-static const char *const verbs[] = {
-    [MR_REPORT_READY] = "ready", [MR_REPORT_PORT_TAKEN] = "taken", [MR_REPORT_PROGRESS] = "progress", [MR_REPORT_LOG] = "log"};
+static const char *const verbs[] = {[MR_REPORT_READY] = "ready",
+                                    [MR_REPORT_PORT_TAKEN] = "taken",
+                                    [MR_REPORT_PROGRESS] = "progress",
+                                    [MR_REPORT_LOG] = "log"};
 
 /* One datagram, cut where it is too long; the watcher is there. */
 static void send_news(mr_report_kind kind, const char *rest)
 {
     char text[MAX_TEXT];
     int n = snprintf(text, sizeof text, "%s %s%s%s", verbs[kind], watch.task, rest[0] ? " " : "", rest);
-    (void)sendto(watch.fd, text, (size_t)MR_MIN(n, MAX_TEXT - 1), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&watch.to,
-                 sizeof watch.to);
+    (void)sendto(watch.fd, text, (size_t)MR_MIN(n, MAX_TEXT - 1), MSG_DONTWAIT | MSG_NOSIGNAL,
+                 (struct sockaddr *)&watch.to, sizeof watch.to);
 }
 
 void mr_report_ready(void)

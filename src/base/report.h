@@ -24,10 +24,11 @@ void mr_report_beat(void);
 void mr_report_ready(void);
 /* This task could not listen, because another process uses its port. */
 void mr_report_port_taken(void);
-/* How far the training is: its last loss (NaN: as before), and the global step at which it ends (-1: as before).  Told at most every
- * tenth of a second. */
+/* How far the training is: its last loss (NaN: as before), and the global step at which it ends (-1: as before).  Told
+ * at most every tenth of a second. */
 void mr_report_progress(double loss, int64_t last_step);
-/* What this process logs goes to the watcher from now on, which shows it; unless there is none, or somebody in this process listens. */
+/* What this process logs goes to the watcher from now on, which shows it; unless there is none, or somebody in this
+ * process listens. */
 void mr_report_log(void);
 
 /* What is known of a worker of this job: how it fared with the others.  Told by whoever knows. */
@@ -50,7 +51,8 @@ typedef struct mr_report {
 } mr_report;
 bool mr_report_parse(mr_sv text, mr_report *out);
 
-/* The other reports of a task: "ready worker/1", "taken worker/1", "progress worker/1 LOSS LAST_STEP" and "log worker/1 TEXT". */
+/* The other reports of a task: "ready worker/1", "taken worker/1", "progress worker/1 LOSS LAST_STEP" and "log worker/1
+ * TEXT". */
 typedef enum mr_report_kind { MR_REPORT_READY, MR_REPORT_PORT_TAKEN, MR_REPORT_PROGRESS, MR_REPORT_LOG } mr_report_kind;
 typedef struct mr_report_news {
     mr_report_kind kind;

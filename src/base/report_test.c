@@ -158,8 +158,16 @@ MR_TEST(report_takes_the_log_when_nobody_listens)
 MR_TEST(report_refuses_news_that_are_none)
 {
     mr_report_news r;
-    static const char *const bad[] = {"", "ready", "ready ", "ready worker/1 x", "progress worker/1", "progress worker/1 1",
-                                      "progress worker/1 x 5", "progress worker/1 1 x", "progress worker/1 1 -2", "other worker/1"};
+    static const char *const bad[] = {"",
+                                      "ready",
+                                      "ready ",
+                                      "ready worker/1 x",
+                                      "progress worker/1",
+                                      "progress worker/1 1",
+                                      "progress worker/1 x 5",
+                                      "progress worker/1 1 x",
+                                      "progress worker/1 1 -2",
+                                      "other worker/1"};
     for (int i = 0; i < MR_COUNT(bad); i++)
         if (mr_report_news_parse(mr_sv_of(bad[i]), &r))
             mr_test_fail(__FILE__, __LINE__, "'%s' was taken", bad[i]);

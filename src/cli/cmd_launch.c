@@ -32,22 +32,27 @@ static const char *remote, *env_names, *simulated, *trace, *trace_steps, *synchr
 static const mr_option options[] = {
     {"ps", MR_OPT_INT, &want.n_ps, "N", "tasks that hold the variables (default 1); they run `millrace serve`"},
     {"workers", MR_OPT_INT, &want.n_workers, "N", "tasks that run PROGRAM (default 1)"},
-    {"hosts", MR_OPT_STRING, &want.hosts, "LIST", "run them on these hosts by ssh: a,b:2,user@c (b takes two in each round)"},
+    {"hosts", MR_OPT_STRING, &want.hosts, "LIST",
+     "run them on these hosts by ssh: a,b:2,user@c (b takes two in each round)"},
     {"hostfile", MR_OPT_STRING, &want.hostfile, "FILE", "the same, a host a line: b, b:2 or b slots=2"},
     {"port", MR_OPT_INT, &want.port, "N", "the first of their ports (default: free ones; 2222 on other hosts)"},
     {"env", MR_OPT_STRING, &env_names, "LIST", "variables that other hosts get too: NAME,NAME"},
     {"remote", MR_OPT_STRING, &remote, "PATH", "millrace on other hosts (default: where it is here)"},
-    {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "simulated devices of tasks: worker/GPU:0=flops_per_s=2e11;worker:1/GPU:0=..."},
+    {"simulate", MR_OPT_STRING, &simulated, "DEVICES",
+     "simulated devices of tasks: worker/GPU:0=flops_per_s=2e11;worker:1/GPU:0=..."},
     MR_CLUSTER_OPTIONS(want.cluster),
     {"local", MR_OPT_FLAG, &want.local, NULL, "all on this machine, whatever mpirun, Slurm or TF_CONFIG say"},
-    {"restarts", MR_OPT_INT, &restarts, "N", "how often each task that has begun is started again when it dies (default 3)"},
+    {"restarts", MR_OPT_INT, &restarts, "N",
+     "how often each task that has begun is started again when it dies (default 3)"},
     {"grace", MR_OPT_INT, &grace_ms, "MS", "time to end in before a task is killed (default 5000)"},
     {"stay", MR_OPT_FLAG, &stay, NULL, "as one task (--job): when it is done, wait to be ended"},
-    {"synchrony", MR_OPT_STRING, &synchrony, "HOW", "async, sync, backup, backup:K, bounded, bounded:T or all_reduce, for programs that ask"},
+    {"synchrony", MR_OPT_STRING, &synchrony, "HOW",
+     "async, sync, backup, backup:K, bounded, bounded:T or all_reduce, for programs that ask"},
     {"trace", MR_OPT_STRING, &trace, "FOLDER", "trace some steps of all workers, and put them in FOLDER/trace.json"},
     {"trace-steps", MR_OPT_STRING, &trace_steps, "LIST", "which: 20-24,100 (default 20-24)"},
     {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "talk in plain text, without keys"},
-    {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL, "the chief writes straight to this terminal, without its name before each line"},
+    {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL,
+     "the chief writes straight to this terminal, without its name before each line"},
     {"no-table", MR_OPT_FLAG, &no_table, NULL, "only lines, also on a terminal"},
     {"quiet", MR_OPT_FLAG, &quiet, NULL, "only what the tasks write"},
     {0},
@@ -345,9 +350,15 @@ static mr_launch_end told_by_peer(int fd)
 /* With others of its kind, one a rank: who ends the job tells the rest. */
 static mr_status *run(job *j, int *code)
 {
-    mr_launch_options o = {.max_restarts = (int)MR_MIN(restarts, 1000000), .grace_ms = (int)MR_MIN(grace_ms, 600000), .quiet = quiet,
-                           .bare_chief = bare_chief, .table = !no_table && !quiet && !bare_chief && j->plan.only < 0, .folder = j->folder,
-                           .chose_ports = j->plan.chose_ports && want.retries < MAX_RETRIES, .wake = -1, .woken = told_by_peer};
+    mr_launch_options o = {.max_restarts = (int)MR_MIN(restarts, 1000000),
+                           .grace_ms = (int)MR_MIN(grace_ms, 600000),
+                           .quiet = quiet,
+                           .bare_chief = bare_chief,
+                           .table = !no_table && !quiet && !bare_chief && j->plan.only < 0,
+                           .folder = j->folder,
+                           .chose_ports = j->plan.chose_ports && want.retries < MAX_RETRIES,
+                           .wake = -1,
+                           .woken = told_by_peer};
     mr_peers *peers = NULL;
     sigset_t before;
     int me = j->plan.only;

@@ -108,8 +108,8 @@ static void give_up(mr_launcher *l, mr_launched *t, int code, const char *how)
     end_job(l, code ? code : 1);
 }
 
-/* A program that ends by itself, with an error, before it has listened or trained has a fault that a restart does not mend: wrong
- * arguments, a missing module.  One that was killed, or whose ssh failed, may do better the next time. */
+/* A program that ends by itself, with an error, before it has listened or trained has a fault that a restart does not
+ * mend: wrong arguments, a missing module.  One that was killed, or whose ssh failed, may do better the next time. */
 static bool never_began(const mr_launched *t, int code, bool killed)
 {
     bool by_itself = code > 0 && !killed && !(t->what->host && code == SSH_FAILED);
@@ -136,7 +136,8 @@ static void report_failure(mr_launcher *l, mr_launched *t, int code, const char 
     if (t->port_taken)
         mr_launch_say(l, "%s could not listen, because another process uses its port: the job ends", t->name);
     else
-        mr_launch_say(l, "%s %s before it began, so it is not restarted: the job ends%s", t->name, how, repeat ? "; its last lines:" : "");
+        mr_launch_say(l, "%s %s before it began, so it is not restarted: the job ends%s", t->name, how,
+                      repeat ? "; its last lines:" : "");
     if (repeat)
         mr_launch_repeat_lines(l, t);
     end_job(l, code);
@@ -245,7 +246,8 @@ static void tell_wait_for_agent(mr_launcher *l, mr_launched *t)
 {
     double seconds;
     if (waits_for_agent(l, t) && mr_long_wait_due(&t->agent_wait, mr_now_ns(), &seconds))
-        mr_launch_say(l, "still waiting for %s: ssh to %s has not started it (%.0f s)", t->name, t->what->host, seconds);
+        mr_launch_say(l, "still waiting for %s: ssh to %s has not started it (%.0f s)", t->name, t->what->host,
+                      seconds);
 }
 
 static int64_t next_time(const mr_launcher *l)
@@ -378,7 +380,8 @@ static void init_tasks(mr_launcher *l, const mr_launch_task *tasks)
 {
     for (int i = 0; i < l->n; i++) {
         mr_launched *t = &l->tasks[i];
-        *t = (mr_launched){.what = &tasks[i], .number = i, .process = MR_PROCESS_NONE, .step = -1, .rate = -1, .last_step = -1};
+        *t = (mr_launched){
+            .what = &tasks[i], .number = i, .process = MR_PROCESS_NONE, .step = -1, .rate = -1, .last_step = -1};
         t->name = mr_printf("%s/%d", tasks[i].job, tasks[i].number);
         l->name_width = MR_MAX(l->name_width, (int)strlen(t->name));
     }

@@ -33,7 +33,7 @@ typedef struct mr_launch_options {
     bool table;         /* draw one, if stderr is a terminal */
     const char *folder; /* of this job: made by the caller, and removed whatever happens; NULL: none */
     bool bare;          /* for an agent: lines go on as they are, reports between them (cli/agent.h) */
-    bool chose_ports;   /* when one of them is taken before any task has trained, the job ends, for others to be chosen */
+    bool chose_ports; /* when one of them is taken before any task has trained, the job ends, for others to be chosen */
     int wake;           /* when this can be read, woken is asked; -1: never */
     mr_launch_end (*woken)(int fd);
 } mr_launch_options;
@@ -41,8 +41,9 @@ typedef struct mr_launch_options {
 /* Signals that a launcher reads from a descriptor: they must be blocked in every thread, so before the first is started. */
 void mr_launch_block_signals(sigset_t *before);
 enum { MR_LAUNCH_PORT_TAKEN = -1 };
-/* Runs all until the job has ended; its exit code: 0, that of the first task that could not be kept running, 128 + the signal that
- * stopped the launcher, or MR_LAUNCH_PORT_TAKEN (see chose_ports).  With a folder, tasks report to the socket `status` in it. */
+/* Runs all until the job has ended; its exit code: 0, that of the first task that could not be kept running, 128 + the
+ * signal that stopped the launcher, or MR_LAUNCH_PORT_TAKEN (see chose_ports).  With a folder, tasks report to the
+ * socket `status` in it. */
 mr_status *mr_launch(const mr_launch_task *tasks, int n, const mr_launch_options *o, int *exit_code);
 
 #endif

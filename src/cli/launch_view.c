@@ -163,7 +163,8 @@ static void hear_text(mr_launcher *l, mr_sv text)
     mr_report r;
     mr_report_figures f;
     mr_report_news news;
-    bool is_figures = mr_report_figures_parse(text, &f), is_news = mr_report_news_parse(text, &news), is_report = mr_report_parse(text, &r);
+    bool is_figures = mr_report_figures_parse(text, &f), is_news = mr_report_news_parse(text, &news),
+         is_report = mr_report_parse(text, &r);
     if (l->o->bare && (is_figures || is_news || is_report) && !memchr(text.p, '\n', text.n))
         hand_on(2, MR_AGENT_REPORT, text);
     if (l->o->bare)
@@ -270,9 +271,19 @@ static mr_row_state state_of(const mr_launcher *l, const mr_launched *t, int64_t
 
 static mr_row row_of(const mr_launcher *l, const mr_launched *t, int64_t now, char *note, size_t n_note)
 {
-    mr_row r = {.name = t->name, .host = t->what->host, .state = state_of(l, t, now), .step = t->reported ? t->step : -1,
-                .rate = t->reported ? t->rate : -1, .restarts = t->n_restarts, .waiting = t->waiting ? t->waiting : "", .judged = t->judged,
-                .loss = t->loss, .left_s = -1, .waited_s = (double)t->figures.waited_ms / 1000, .staleness = t->figures.staleness, .late = t->figures.late};
+    mr_row r = {.name = t->name,
+                .host = t->what->host,
+                .state = state_of(l, t, now),
+                .step = t->reported ? t->step : -1,
+                .rate = t->reported ? t->rate : -1,
+                .restarts = t->n_restarts,
+                .waiting = t->waiting ? t->waiting : "",
+                .judged = t->judged,
+                .loss = t->loss,
+                .left_s = -1,
+                .waited_s = (double)t->figures.waited_ms / 1000,
+                .staleness = t->figures.staleness,
+                .late = t->figures.late};
     bool waits = r.state == MR_ROW_WAITING;
     int64_t silent = (now - t->heard_ns) / SECOND;
     if (waits && silent >= 3) {

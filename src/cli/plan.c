@@ -142,14 +142,17 @@ static mr_status *check_mixture(const mr_hosts *h)
     return near && far ? mr_invalid("hosts %s and %s: others cannot reach %s by that name; write the name they know it by", near, far, near) : NULL;
 }
 
-/* The first port on other hosts: one that firewalls may know, or any below those that the system gives to connections. */
+/* The first port on other hosts: one that firewalls may know, or any below those that the system gives to connections.
+ */
 static int64_t first_port(const mr_plan_args *a)
 {
-    return a->port ? a->port : a->retries ? LOW_PORT + (int64_t)(mr_random64() % (HIGH_PORT - LOW_PORT - MAX_TASKS)) : FIRST_PORT;
+    return a->port      ? a->port
+           : a->retries ? LOW_PORT + (int64_t)(mr_random64() % (HIGH_PORT - LOW_PORT - MAX_TASKS))
+                        : FIRST_PORT;
 }
 
-/* Tasks go round the places, parameter servers first: no host is idle while another has two tasks, and each gets its share of
- * both kinds. */
+/* Tasks go round the places, parameter servers first: no host is idle while another has two tasks, and each gets its
+ * share of both kinds. */
 static mr_status *plan_hosts(const mr_plan_args *a, const mr_hosts *h, mr_plan *p)
 {
     counts n;
@@ -170,9 +173,9 @@ static mr_status *plan_hosts(const mr_plan_args *a, const mr_hosts *h, mr_plan *
     return st;
 }
 
-/* The first port of a job of ranks, for its tasks and their launchers.  All ranks must come to the same one without asking each
- * other, and jobs that share a host to different ones: the number of the job counts blocks of ports, so that jobs that follow each
- * other do not meet until all blocks were used. */
+/* The first port of a job of ranks, for its tasks and their launchers.  All ranks must come to the same one without
+ * asking each other, and jobs that share a host to different ones: the number of the job counts blocks of ports, so
+ * that jobs that follow each other do not meet until all blocks were used. */
 static int64_t port_of_job(const mr_ranks *r)
 {
     int64_t block = 1;

@@ -58,7 +58,8 @@ MR_TEST(plan_deals_ps_and_workers_out_to_hosts_in_turn)
     mr_plan_args a = asked(2, 4);
     a.hosts = "a,me@b:2";
     check(&a, -1,
-          "ps/0 a:2222 by a, ps/1 b:2223 by me@b, worker/0 b:2224 by me@b, worker/1 a:2225 by a, worker/2 b:2226 by me@b, "
+          "ps/0 a:2222 by a, ps/1 b:2223 by me@b, worker/0 b:2224 by me@b, worker/1 a:2225 by a, worker/2 b:2226 by "
+          "me@b, "
           "worker/3 b:2227 by me@b");
 }
 
@@ -92,8 +93,8 @@ static char *slurm_address(const char *job, const char *step, const char *size)
 
 MR_TEST(plan_of_slurm_jobs_on_the_same_nodes_has_other_ports)
 {
-    char *first = slurm_address("1000", "0", "4"), *same = slurm_address("1000", "0", "4"), *next = slurm_address("1001", "0", "4"),
-         *step = slurm_address("1000", "1", "4");
+    char *first = slurm_address("1000", "0", "4"), *same = slurm_address("1000", "0", "4"),
+         *next = slurm_address("1001", "0", "4"), *step = slurm_address("1000", "1", "4");
     MR_CHECK_STR(first, same);
     MR_CHECK(strcmp(first, next) != 0 && strcmp(first, step) != 0 && strcmp(next, step) != 0);
     int64_t a = atoi(strrchr(first, ':') + 1), b = atoi(strrchr(next, ':') + 1);

@@ -30,8 +30,8 @@ static int digits(int64_t v)
 
 static int count_columns(const widths *w)
 {
-    return 1 + w->name + 2 + (w->host ? w->host + 2 : 0) + 12 + w->step + 2 + 10 + (w->loss ? 11 : 0) + (w->left ? 10 : 0) +
-           (w->restarts ? 10 : 0) + (w->judged ? 25 : 0);
+    return 1 + w->name + 2 + (w->host ? w->host + 2 : 0) + 12 + w->step + 2 + 10 + (w->loss ? 11 : 0) +
+           (w->left ? 10 : 0) + (w->restarts ? 10 : 0) + (w->judged ? 25 : 0);
 }
 
 /* Leaves columns out until the rest fits. */
@@ -116,7 +116,8 @@ static void print_progress(const widths *w, const mr_row *r, mr_str *out)
     if (s >= 360000)
         snprintf(text, sizeof text, "%lld days", (long long)(s / 86400));
     else if (s >= 3600)
-        snprintf(text, sizeof text, "%lld:%02lld:%02lld", (long long)(s / 3600), (long long)(s / 60 % 60), (long long)(s % 60));
+        snprintf(text, sizeof text, "%lld:%02lld:%02lld", (long long)(s / 3600), (long long)(s / 60 % 60),
+                 (long long)(s % 60));
     else if (s >= 0)
         snprintf(text, sizeof text, "%lld:%02lld", (long long)(s / 60), (long long)(s % 60));
     mr_str_printf(out, "%8s  ", text);
@@ -134,7 +135,10 @@ static void print_figures(const widths *w, const mr_row *r, mr_str *out)
 }
 
 /* What it waits for has a line of its own when it would be cut otherwise. */
-static bool needs_own_line(const widths *w, const mr_row *r) { return w->columns + (int)strlen(r->waiting) >= w->width && r->waiting[0]; }
+static bool needs_own_line(const widths *w, const mr_row *r)
+{
+    return w->columns + (int)strlen(r->waiting) >= w->width && r->waiting[0];
+}
 
 static void print_row(const widths *w, const mr_row *r, bool own_line, bool color, mr_str *out)
 {

@@ -20,7 +20,7 @@ typedef struct mr_row {
     mr_row_state state;
     int64_t step;            /* the global one; -1: none yet */
     double rate;             /* steps of its own in a second; negative: none */
-    double loss;             /* the last; NaN: none.  As with the next two, a column that nobody has anything in is not there */
+    double loss; /* the last; NaN: none.  As with the next two, a column that nobody has anything in is not there */
     double left_s;           /* until the training ends; negative: not known */
     int restarts;
     bool judged;             /* the next three are known */
@@ -36,9 +36,9 @@ typedef struct mr_table {
     int64_t seconds; /* since the start */
 } mr_table;
 
-/* Lines of at most `width` columns, at most `height` of them, each with its \n.  color: with escape sequences.  Where there is no room
- * for all columns, those of `judged` go first, which are told at the end anyway, then the host; what a task waits for gets a line
- * of its own where it does not fit behind the columns. */
+/* Lines of at most `width` columns, at most `height` of them, each with its \n.  color: with escape sequences.  Where
+ * there is no room for all columns, those of `judged` go first, which are told at the end anyway, then the host; what a
+ * task waits for gets a line of its own where it does not fit behind the columns. */
 void mr_table_print(const mr_table *t, int width, int height, bool color, mr_str *out);
 
 #endif

@@ -8,8 +8,21 @@
 
 static const mr_row rows[] = {
     {.name = "ps/0", .state = MR_ROW_SERVING, .step = -1, .rate = -1, .loss = NAN, .left_s = -1, .waiting = ""},
-    {.name = "worker/0", .state = MR_ROW_TRAINING, .step = 12345, .rate = 182.31, .loss = NAN, .left_s = -1, .waiting = ""},
-    {.name = "worker/1", .state = MR_ROW_WAITING, .step = 12345, .rate = 0, .loss = NAN, .left_s = -1, .restarts = 1, .waiting = "ps/0"},
+    {.name = "worker/0",
+     .state = MR_ROW_TRAINING,
+     .step = 12345,
+     .rate = 182.31,
+     .loss = NAN,
+     .left_s = -1,
+     .waiting = ""},
+    {.name = "worker/1",
+     .state = MR_ROW_WAITING,
+     .step = 12345,
+     .rate = 0,
+     .loss = NAN,
+     .left_s = -1,
+     .restarts = 1,
+     .waiting = "ps/0"},
 };
 
 static void check(const mr_table *t, int width, int height, const char *expected)
@@ -30,7 +43,8 @@ MR_TEST(table_shows_state_rate_and_what_is_waited_for)
           " worker/1  waiting     12345       0.0         1  ps/0\n");
 }
 
-/* All that a task can report, on the narrowest terminal that is common: only how workers fare with each other is left out. */
+/* All that a task can report, on the narrowest terminal that is common: only how workers fare with each other is left
+ * out. */
 MR_TEST(table_shows_loss_time_left_and_restarts_within_80_columns)
 {
     mr_row some[3] = {rows[0], rows[1], rows[2]};
@@ -46,13 +60,14 @@ MR_TEST(table_shows_loss_time_left_and_restarts_within_80_columns)
           " worker/0  training    12345       182     0.1235   1:02:03\n"
           " worker/1  waiting     12345       0.0       1234                   1\n"
           "   waits for: /job:ps/replica:0/task:0: its part of a step is still running\n");
-    check(&(mr_table){some, 3, 0}, 200, 20,
-          "-- millrace  3 tasks  0:00:00 ------------------------------------------------\n"
-          " task      state        step   steps/s       loss      left  restarts    waited   stale   late  waiting for\n"
-          " ps/0      serving\n"
-          " worker/0  training    12345       182     0.1235   1:02:03               0.0 s    0.00      0\n"
-          " worker/1  waiting     12345       0.0       1234                   1                           "
-          "/job:ps/replica:0/task:0: its part of a step is still running\n");
+    check(
+        &(mr_table){some, 3, 0}, 200, 20,
+        "-- millrace  3 tasks  0:00:00 ------------------------------------------------\n"
+        " task      state        step   steps/s       loss      left  restarts    waited   stale   late  waiting for\n"
+        " ps/0      serving\n"
+        " worker/0  training    12345       182     0.1235   1:02:03               0.0 s    0.00      0\n"
+        " worker/1  waiting     12345       0.0       1234                   1                           "
+        "/job:ps/replica:0/task:0: its part of a step is still running\n");
 }
 
 MR_TEST(table_marks_what_it_has_to_cut)
@@ -102,7 +117,13 @@ MR_TEST(table_has_a_column_for_hosts_when_there_are_some)
 
 MR_TEST(table_lets_nothing_move_the_cursor)
 {
-    mr_row bad = {.name = "w/0", .state = MR_ROW_WAITING, .step = -1, .rate = -1, .loss = NAN, .left_s = -1, .waiting = "a\x1b[2Jb\nc"};
+    mr_row bad = {.name = "w/0",
+                  .state = MR_ROW_WAITING,
+                  .step = -1,
+                  .rate = -1,
+                  .loss = NAN,
+                  .left_s = -1,
+                  .waiting = "a\x1b[2Jb\nc"};
     mr_str out = {0};
     mr_table_print(&(mr_table){&bad, 1, 0}, 80, 20, false, &out);
     MR_CHECK(strchr(mr_str_z(&out), 0x1b) == NULL && strstr(mr_str_z(&out), "a [2Jb c\n"));

@@ -210,8 +210,8 @@ static mr_status *wait_for_all(mr_batch_driver *d)
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&d->mu);
     while (d->counted < d->o.partitions && !st) {
-        mr_long_wait_cond(&wait, &d->changed, &d->mu, d->heard_ns + d->o.deadline_ms * 1000000, "the workers: %d of %d partitions are done",
-                          d->counted, d->o.partitions);
+        mr_long_wait_cond(&wait, &d->changed, &d->mu, d->heard_ns + d->o.deadline_ms * 1000000,
+                          "the workers: %d of %d partitions are done", d->counted, d->o.partitions);
         if (d->counted < d->o.partitions && mr_now_ns() >= d->heard_ns + d->o.deadline_ms * 1000000)
             st = mr_error(MR_DEADLINE_EXCEEDED, "No worker has said anything for %lld ms; %d of %d partitions are done",
                           (long long)d->o.deadline_ms, d->counted, d->o.partitions);

@@ -288,8 +288,8 @@ static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char
     c->heard_ns = mr_now_ns();
     while (!*flag && !c->failed && !c->cancelled && !st) {
         int64_t end = c->heard_ns + c->o.deadline_ms * 1000000;
-        if (!mr_long_wait_cond(&wait, &c->changed, &c->mu, end, "the replicas of '%s' while %s; %d are there", c->o.name, what,
-                               c->n_replicas) &&
+        if (!mr_long_wait_cond(&wait, &c->changed, &c->mu, end, "the replicas of '%s' while %s; %d are there",
+                               c->o.name, what, c->n_replicas) &&
             !*flag && mr_now_ns() >= c->heard_ns + c->o.deadline_ms * 1000000)
             st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has said anything for %lld ms while %s; %d are there",
                           c->o.name, (long long)c->o.deadline_ms, what, c->n_replicas);

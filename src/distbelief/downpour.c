@@ -235,7 +235,8 @@ static mr_status *wait(mr_pour *p, int64_t deadline_ns)
     mr_long_wait_begin(&long_wait, begin);
     mr_lock(&p->mu);
     while (!any_ended_locked(p) && !p->cancelled && in_time)
-        in_time = mr_long_wait_cond(&long_wait, &p->changed, &p->mu, deadline_ns, "the parameter servers of '%s': they have not %s", p->o.name,
+        in_time = mr_long_wait_cond(&long_wait, &p->changed, &p->mu, deadline_ns,
+                                    "the parameter servers of '%s': they have not %s", p->o.name,
                                     p->push.left ? "acknowledged a push" : "answered a fetch");
     if (p->cancelled)
         st = mr_error(MR_CANCELLED, "'%s': replica %d was cancelled while it waited for the parameter servers", p->o.name,

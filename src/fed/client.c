@@ -64,7 +64,8 @@ static void asking_watch(asking *a, const mr_fed_client_options *o, mr_net *net)
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&a->mu);
     while (!a->done && !is_stopped(o))
-        mr_long_wait_cond(&wait, &a->changed, &a->mu, mr_now_ns() + LOOK_NS, "the federated server at %s: it does not answer", o->address);
+        mr_long_wait_cond(&wait, &a->changed, &a->mu, mr_now_ns() + LOOK_NS,
+                          "the federated server at %s: it does not answer", o->address);
     mr_unlock(&a->mu);
     if (is_stopped(o))
         net->cancel(&a->r);

@@ -336,8 +336,8 @@ static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, mr_long_wait *
     mr_lock(&m->mu);
     bool in_time = true;
     while (!m->formed && !m->link_lost && !m->refused && in_time)
-        in_time = mr_long_wait_cond(wait, &m->changed, &m->mu, deadline_ns, "the other members of group '%s': not all of %d have come",
-                                    m->name, m->o.size);
+        in_time = mr_long_wait_cond(wait, &m->changed, &m->mu, deadline_ns,
+                                    "the other members of group '%s': not all of %d have come", m->name, m->o.size);
     *formed = m->formed && !m->link_lost;
     st = m->refused;
     m->refused = NULL;
@@ -371,7 +371,8 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
         if (!formed && mr_now_ns() > deadline_ns)
             return mr_error(MR_DEADLINE_EXCEEDED, "group '%s': nobody answers who keeps its roster", m->name);
         if (!formed && mr_long_wait_due(&wait, mr_now_ns(), &seconds))
-            mr_info("Still waiting for the other members of group '%s': nobody answers who keeps its roster (%.0f s)", m->name, seconds);
+            mr_info("Still waiting for the other members of group '%s': nobody answers who keeps its roster (%.0f s)",
+                    m->name, seconds);
         if (!formed)
             try_another(m);
     }

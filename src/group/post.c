@@ -377,8 +377,9 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&p->mu);
     while (!c->done && !l->failed && in_time)
-        in_time = mr_long_wait_cond(&wait, &p->changed, &p->mu, deadline_ns, "member %d of %d of the group: %s", x->peer, t->size,
-                                    x->sending ? "it has not taken what was sent" : "it has sent nothing");
+        in_time =
+            mr_long_wait_cond(&wait, &p->changed, &p->mu, deadline_ns, "member %d of %d of the group: %s", x->peer,
+                              t->size, x->sending ? "it has not taken what was sent" : "it has sent nothing");
     bool given_up = !c->done;
     if (given_up)
         why = l->failed ? mr_status_copy(l->failed)

@@ -30,7 +30,8 @@ static mr_status *explain(const char *address, const char *host, const char *por
         break;
     case EADDRNOTAVAIL:
         trouble = MR_LISTEN_NOT_HERE;
-        mr_str_printf(&why, "%s is not an address of this machine (MILLRACE_BIND=0.0.0.0 listens at all of its addresses)", host);
+        mr_str_printf(
+            &why, "%s is not an address of this machine (MILLRACE_BIND=0.0.0.0 listens at all of its addresses)", host);
         break;
     case EACCES:
     case EPERM:

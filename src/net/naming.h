@@ -47,8 +47,8 @@ typedef struct mr_naming_options {
     /* What stands under a watched name, as often as it changes; value.p is NULL when nothing does.  From the service's own
      * thread, without its locks.  It must not wait for that thread, and must not keep the value. */
     void (*found)(void *arg, int task, mr_sv value);
-    /* The service could not be reached for deadline_ms, and why; every tell_ms until it is there, then once with NULL.  As found.
-     * NULL: nobody wants to know. */
+    /* The service could not be reached for deadline_ms, and why; every tell_ms until it is there, then once with NULL.
+     * As found. NULL: nobody wants to know. */
     void (*unreachable)(void *arg, const char *why);
     void *arg;
     int64_t tell_ms;     /* how often it is logged that the service cannot be reached; 0: 10 seconds */
@@ -67,8 +67,9 @@ struct mr_naming {
 
 typedef mr_status *(*mr_naming_open_fn)(const mr_naming_options *o, mr_naming **out);
 
-/* Never waits for the service: it may come up later, and go, and come back; while it is not there the log says so, and why.  FAILED_PRECONDITION naming what to install when
- * libmillrace-zookeeper.so (beside this library, or MILLRACE_ZOOKEEPER_LIB) cannot be opened. */
+/* Never waits for the service: it may come up later, and go, and come back; while it is not there the log says so, and
+ * why.  FAILED_PRECONDITION naming what to install when libmillrace-zookeeper.so (beside this library, or
+ * MILLRACE_ZOOKEEPER_LIB) cannot be opened. */
 mr_status *mr_naming_zookeeper(const mr_naming_options *o, mr_naming **out);
 
 /* ---- what libmillrace-zookeeper.so and the rest of the library know of each other: as net/library.h ---- */

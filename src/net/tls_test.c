@@ -203,7 +203,8 @@ MR_TEST(tls_keys_that_are_none_are_refused)
     open_cluster(&c, "mixed", 1);
     mr_net_keys mixed = {c.ps.keys.ca, c.ps.keys.certificate, c.worker.keys.key};
     o.keys = &mixed;
-    MR_CHECK_ERR(net->listen(net, &o, &s, &port), MR_INVALID_ARGUMENT, "the private key does not belong to the certificate");
+    MR_CHECK_ERR(net->listen(net, &o, &s, &port), MR_INVALID_ARGUMENT,
+                 "the private key does not belong to the certificate");
     mixed = (mr_net_keys){c.ps.keys.ca, "junk", c.ps.keys.key};
     MR_CHECK_ERR(net->listen(net, &o, &s, &port), MR_INVALID_ARGUMENT, "the task's certificate is not one in PEM");
     close_cluster(&c);

@@ -172,7 +172,8 @@ mr_status *mr_ps_end(mr_ps *ps, mr_ps_task t)
         mr_long_wait wait;
         mr_long_wait_begin(&wait, mr_now_ns());
         while (mr_imap_get(&ps->tasks, (uint64_t)t))
-            mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0, "the servers of parameters: they have not answered task %lld", (long long)t);
+            mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0,
+                              "the servers of parameters: they have not answered task %lld", (long long)t);
         st = take_failed_locked(ps, t);
     }
     mr_unlock(&ps->mu);
@@ -198,7 +199,8 @@ static void wait_all_locked(mr_ps *ps)
     mr_long_wait wait;
     mr_long_wait_begin(&wait, mr_now_ns());
     while (any_open_locked(ps, last))
-        mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0, "the servers of parameters: they have not answered all tasks");
+        mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0,
+                          "the servers of parameters: they have not answered all tasks");
 }
 
 void mr_ps_settle(mr_ps *ps)

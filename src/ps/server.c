@@ -263,7 +263,8 @@ static mr_status *wait_joined(mr_ps_server *s, const char *manager)
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&s->mu);
     while (!s->joined && !s->failed && in_time)
-        in_time = mr_long_wait_cond(&wait, &s->changed, &s->mu, until, "the manager of parameters at %s: it does not answer", manager);
+        in_time = mr_long_wait_cond(&wait, &s->changed, &s->mu, until,
+                                    "the manager of parameters at %s: it does not answer", manager);
     mr_status *st = s->failed ? mr_status_copy(s->failed) : NULL;
     if (!st && !s->joined)
         st = mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s does not answer", manager);

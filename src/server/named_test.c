@@ -328,7 +328,8 @@ MR_TEST(named_task_is_not_waited_for_when_the_service_is_away)
     start(&l, &b, open_it, bench_nothing);
     newest->o.unreachable(newest->o.arg, "ZooKeeper could not be reached for 60 s: here:1: Connection refused");
     mr_thread_join(&l.thread);
-    MR_CHECK_ERR(l.st, MR_DEADLINE_EXCEEDED, "/job:ps/replica:0/task:0 cannot be found: ZooKeeper could not be reached for 60 s: here:1");
+    MR_CHECK_ERR(l.st, MR_DEADLINE_EXCEEDED,
+                 "/job:ps/replica:0/task:0 cannot be found: ZooKeeper could not be reached for 60 s: here:1");
     newest->o.unreachable(newest->o.arg, NULL); /* it is back */
     start(&l, &b, open_it, bench_nothing);
     start_at(&b, 0, "ps0:1");

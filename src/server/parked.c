@@ -30,12 +30,13 @@ static mr_status *not_found(const mr_fellows *p, int task)
     return mr_error(MR_UNAVAILABLE, "%s is not there: the naming service has no address of it", mr_fellows_task(p, task)->name);
 }
 
-/* Who may wait is not to wait for ever for a service that is away: it ends as a deadline does, which nobody tries again. */
+/* Who may wait is not to wait for ever for a service that is away: it ends as a deadline does, which nobody tries
+ * again. */
 static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_request *r) MR_REQUIRES(p->mu);
 static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_request *r)
 {
-    return mr_error(r->wait_for_ready ? MR_DEADLINE_EXCEEDED : MR_UNAVAILABLE, "%s cannot be found: %s", mr_fellows_task(p, task)->name,
-                    p->unreachable);
+    return mr_error(r->wait_for_ready ? MR_DEADLINE_EXCEEDED : MR_UNAVAILABLE, "%s cannot be found: %s",
+                    mr_fellows_task(p, task)->name, p->unreachable);
 }
 
 static void mark_leaving_locked(mr_fellows *p, mr_parked_request *q) MR_REQUIRES(p->mu);

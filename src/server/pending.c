@@ -1,8 +1,9 @@
 /* server/pending.c -- requests to tasks that are not answered yet.
  *
- * A pending request is in the list of its fellows.  Its `done` is ours meanwhile: it takes the request out and calls the one it stands
- * for, so the list never holds a request whose memory is gone.  One timer looks at the list; a request costs two short locks and no
- * timer.  Requests to this very task are waits for others only where all members of something have to come. */
+ * A pending request is in the list of its fellows.  Its `done` is ours meanwhile: it takes the request out and calls
+ * the one it stands for, so the list never holds a request whose memory is gone.  One timer looks at the list; a
+ * request costs two short locks and no timer.  Requests to this very task are waits for others only where all members
+ * of something have to come. */
 #include "server/pending.h"
 
 #include "base/clock.h"
@@ -36,7 +37,8 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 
 void mr_pending_add_locked(mr_fellows *p, int task, mr_net_request *r)
 {
-    r->pending = (mr_net_pending){.of = p, .task = task, .since_ns = mr_now_ns(), .done = r->done, .next = p->pending, .link = &p->pending};
+    r->pending = (mr_net_pending){
+        .of = p, .task = task, .since_ns = mr_now_ns(), .done = r->done, .next = p->pending, .link = &p->pending};
     if (r->pending.next)
         r->pending.next->pending.link = &r->pending.next;
     p->pending = r;
@@ -114,7 +116,8 @@ static void tell_late(mr_timer *timer)
             mr_str_printf(&who, "other tasks at %s", mr_fellows_name(p));
         else
             mr_watch_describe(p->watch, i, &who);
-        mr_info("Still waiting for %s: %s (%.0f s)", mr_str_z(&who), late[i].text, (double)(now_ns - late[i].since_ns) / 1e9);
+        mr_info("Still waiting for %s: %s (%.0f s)", mr_str_z(&who), late[i].text,
+                (double)(now_ns - late[i].since_ns) / 1e9);
         mr_str_deinit(&who);
     }
     if (n > MAX_LINES)

@@ -1,7 +1,7 @@
 /* server/pending.h -- requests to tasks that are not answered yet, and the log of those that wait for long.
  *
- * For server/fellows.c.  Every request passes through here on its way, so whatever this task waits for (its part of a step, a tensor,
- * the members of a collective), the log names the task that owes the answer, every ten seconds. */
+ * For server/fellows.c.  Every request passes through here on its way, so whatever this task waits for (its part of a
+ * step, a tensor, the members of a collective), the log names the task that owes the answer, every ten seconds. */
 #ifndef MR_SERVER_PENDING_H
 #define MR_SERVER_PENDING_H
 

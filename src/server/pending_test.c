@@ -20,7 +20,8 @@ static void make_session(void *arg)
 {
     making *m = arg;
     bench *b = m->b;
-    m->st = mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, MR_SV(""), m->cancel, &m->session);
+    m->st = mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, MR_SV(""), m->cancel,
+                                  &m->session);
 }
 
 static void start_making(making *m, bench *b)
@@ -80,7 +81,8 @@ static void wait_on(bench *b, const char *device)
 {
     const int types[] = {MR_FLOAT};
     b->s.device = device;
-    mr_out q = mr_emit0_with(&b->s, "FIFOQueueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}, {"shared_name", mr_a_str("q")}));
+    mr_out q = mr_emit0_with(&b->s, "FIFOQueueV2",
+                             MR_ATTRS({"component_types", mr_a_types(1, types)}, {"shared_name", mr_a_str("q")}));
     mr_out v = mr_emit_with(&b->s, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}), q);
     b->s.device = "/job:worker/task:0";
     mr_node_builder *nb = mr_node_begin(b->g, "Identity", "late");
@@ -122,7 +124,8 @@ static void join_group(void *arg)
 {
     joining *j = arg;
     mr_joined out;
-    mr_join q = {.name = "g", .worker = 0, .n_workers = 2, .step = -1, .wait_ms = 60000, .settle_ms = 1000, .cancel = j->cancel};
+    mr_join q = {
+        .name = "g", .worker = 0, .n_workers = 2, .step = -1, .wait_ms = 60000, .settle_ms = 1000, .cancel = j->cancel};
     j->st = mr_server_join_group(j->s, &q, &out);
 }
 
@@ -149,5 +152,6 @@ MR_TEST(worker_that_waits_for_its_group_says_so)
 
 MR_TEST(leader_that_waits_for_its_group_says_so)
 {
-    check_joining(0, "Still waiting for other tasks at /job:worker/replica:0/task:0: not all workers have joined the group");
+    check_joining(
+        0, "Still waiting for other tasks at /job:worker/replica:0/task:0: not all workers have joined the group");
 }

@@ -321,7 +321,8 @@ MR_TEST(secure_addresses_without_keys_are_refused)
 
 MR_TEST(secure_keys_that_do_not_fit_are_named)
 {
-    char *ours = make_keys("ours", 1), *key = mr_net_key_path(ours, "worker/0", ".key"), *other = mr_net_key_path(ours, "ps/0", ".key");
+    char *ours = make_keys("ours", 1), *key = mr_net_key_path(ours, "worker/0", ".key"),
+         *other = mr_net_key_path(ours, "ps/0", ".key");
     MR_CHECK(rename(other, key) == 0);
     use_keys(ours);
     mr_status *st = listen_at("127.0.0.1:0");

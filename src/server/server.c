@@ -186,7 +186,8 @@ static mr_status *naming_options(const mr_server_options *o, mr_naming_options *
     if (!out->session_ms && ms && (!mr_sv_to_i64(mr_sv_of(ms), &out->session_ms) || out->session_ms <= 0))
         return mr_invalid("MILLRACE_ZOOKEEPER_TIMEOUT_MS is '%s': a number of milliseconds is expected", ms);
     const char *deadline = variable("MILLRACE_ZOOKEEPER_DEADLINE_MS");
-    if (deadline && (!mr_sv_to_i64(mr_sv_of(deadline), &out->deadline_ms) || out->deadline_ms <= 0 || out->deadline_ms > INT32_MAX))
+    if (deadline &&
+        (!mr_sv_to_i64(mr_sv_of(deadline), &out->deadline_ms) || out->deadline_ms <= 0 || out->deadline_ms > INT32_MAX))
         return mr_invalid("MILLRACE_ZOOKEEPER_DEADLINE_MS is '%s': a number of milliseconds is expected", deadline);
     out->tell_ms = MR_MAX(mr_long_wait_period_ns() / 1000000, 1);
     return NULL;

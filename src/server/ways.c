@@ -133,8 +133,8 @@ static bool shm_is(const char *value)
     return mode && strcmp(mode, value) == 0;
 }
 
-/* Whether only this user can reach the folder: one that somebody else made, or a link, could lead to a stranger's socket.
- * make: it is made where it does not exist; otherwise that it does not exist is fine. */
+/* Whether only this user can reach the folder: one that somebody else made, or a link, could lead to a stranger's
+ * socket. make: it is made where it does not exist; otherwise that it does not exist is fine. */
 static mr_status *check_folder(bool make)
 {
     struct stat s;

@@ -1,10 +1,10 @@
 /* server/ways.h -- which transport leads to an address.
  *
- * Tasks of one host talk through shared memory, others through gRPC.  A task listens on both: at its port, and at a socket
- * named after that port in a folder of its user: MILLRACE_SOCKETS (which `millrace launch` sets), XDG_RUNTIME_DIR/millrace or
- * /tmp/millrace-UID.  A folder that another user could write to is not used; then all goes through gRPC.  MILLRACE_SHM says when
- * the socket is used for an address of this host: auto (default: when it is there at the first call), on (always; for tasks that
- * start together), off. */
+ * Tasks of one host talk through shared memory, others through gRPC.  A task listens on both: at its port, and at a
+ * socket named after that port in a folder of its user: MILLRACE_SOCKETS (which `millrace launch` sets),
+ * XDG_RUNTIME_DIR/millrace or /tmp/millrace-UID.  A folder that another user could write to is not used; then all goes
+ * through gRPC.  MILLRACE_SHM says when the socket is used for an address of this host: auto (default: when it is there
+ * at the first call), on (always; for tasks that start together), off. */
 #ifndef MR_SERVER_WAYS_H
 #define MR_SERVER_WAYS_H
 

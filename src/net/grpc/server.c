@@ -444,10 +444,11 @@ static mr_status *bind(mr_net_server *s, const char *address, int *port)
         return NULL;
     mr_status *st = mr_listen_check(address, NULL);
     return st ? st
-              : mr_error(MR_UNKNOWN,
-                         "Could not start gRPC server: cannot listen at %s: gRPC gives no reason, and nothing stands in "
-                         "the way now",
-                         address);
+              : mr_error(
+                    MR_UNKNOWN,
+                    "Could not start gRPC server: cannot listen at %s: gRPC gives no reason, and nothing stands in "
+                    "the way now",
+                    address);
 }
 
 static void shut_down(mr_net_server *s)

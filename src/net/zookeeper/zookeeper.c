@@ -162,13 +162,16 @@ static void probe_server(mr_sv server, mr_str *out)
     while (colon > 0 && server.p[colon - 1] != ':')
         colon--;
     bool six = server.p[0] == '[';
-    char *host = mr_strndup(server.p + six, colon - 1 - 2 * (size_t)six), *port = mr_strndup(server.p + colon, server.n - colon);
+    char *host = mr_strndup(server.p + six, colon - 1 - 2 * (size_t)six),
+         *port = mr_strndup(server.p + colon, server.n - colon);
     int rc = getaddrinfo(host, port, &hints, &list), err = 0;
     for (const struct addrinfo *a = list; rc == 0 && a; a = a->ai_next)
         if ((err = try_connect(a)) == 0)
             break;
     mr_str_printf(out, "%s%.*s: %s", out->n ? "; " : "", MR_SV_ARG(server),
-                  rc ? gai_strerror(rc) : err ? strerror(err) : "it accepts connections but does not answer as a ZooKeeper does");
+                  rc    ? gai_strerror(rc)
+                  : err ? strerror(err)
+                        : "it accepts connections but does not answer as a ZooKeeper does");
     if (rc == 0)
         freeaddrinfo(list);
     mr_free(host);
@@ -189,7 +192,8 @@ static void tell_alone(zk *z, int64_t now_ns)
     double seconds = (double)(now_ns - z->alone_ns) / 1e9;
     probe_servers(z, &why);
     mr_warn("ZooKeeper cannot be reached (%.0f s): %s; this task %s", seconds, mr_str_z(&why),
-            z->was_there ? "goes on with the addresses it knows" : "can neither find the others nor be found until it is there");
+            z->was_there ? "goes on with the addresses it knows"
+                         : "can neither find the others nor be found until it is there");
     z->complained = true;
     if (now_ns - z->alone_ns >= z->o.deadline_ms * MS && z->o.unreachable) {
         mr_str text = {0};
