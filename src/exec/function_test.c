@@ -251,6 +251,28 @@ MR_TEST(function_takes_what_it_declares)
     end(&b);
 }
 
+MR_TEST(function_is_not_called_by_an_unknown_executor)
+{
+    static const char *const names[] = {"UNKNOWN", "SINGLE_THREADED_EXECUTOR"};
+    static const int type[] = {MR_FLOAT};
+    for (int i = 0; i < 2; i++) {
+        bench b;
+        float v = 0;
+        begin(&b);
+        add_twice(&b);
+        mr_func_ref f = {"Twice", 0, NULL};
+        mr_out y = mr_emit_with(&b.s, "PartitionedCall",
+                                MR_ATTRS({"Tin", mr_a_types(1, type)}, {"Tout", mr_a_types(1, type)},
+                                         {"f", {MR_ATTR_FUNC, .func = &f}}, {"executor_type", mr_a_str(names[i])}), b.x);
+        mr_status *st = run(&b, 1, y, &v);
+        if (i == 0)
+            MR_CHECK_ERR(st, MR_NOT_FOUND, "No executor factory registered for the given executor type: UNKNOWN");
+        else
+            MR_CHECK_OK(st);
+        end(&b);
+    }
+}
+
 MR_TEST(function_keeps_its_stateful_kernels)
 {
     bench b;
