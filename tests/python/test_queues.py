@@ -108,6 +108,20 @@ class Queues(Base):
             self.assertEqual(sorted(zip(keys.tolist(), values[0].tolist(), values[1].tolist())),
                              [(b"a", 1.0, 10), (b"b", 2.0, 20)])
 
+    def test_barrier_that_is_closed_gives_what_is_ready(self):
+        b = tf.Barrier((tf.float32, tf.float32), shapes=((), ()))
+        taken = b.take_many(3, allow_small_batch=True)
+        with tf.Session() as sess:
+            sess.run(b.insert_many(0, ["a", "b", "c", "d"], [1.0, 2.0, 3.0, 4.0]))
+            sess.run(b.insert_many(1, ["a", "b"], [1.0, 2.0]))
+            sess.run(b.close())
+            self.assertEqual(sess.run(taken[1]).tolist(), [b"a", b"b"])
+            sess.run(b.insert_many(1, ["c"], [3.0]))
+            self.assertEqual(sess.run(taken[1]).tolist(), [b"c"])
+            self.assertRaises(tf.errors.OutOfRangeError, sess.run, taken[1])
+        self.assertRaisesRegex(ValueError, "Empty tensors are not supported, but received shape '.0,.' at index 1",
+                               tf.Barrier, (tf.float32, tf.float32), ((1,), (0,)))
+
     def test_accumulators(self):
         a = tf.ConditionalAccumulator(tf.float32, shape=[2])
         s = tf.SparseConditionalAccumulator(tf.float32, shape=[3, 1])

@@ -245,6 +245,9 @@ class Barrier:
         self._types = _type_list(types)
         found = _shape_list(shapes, self._types)
         self._shapes = found if found is not None else [_unknown()] * len(self._types)
+        for i, shape in enumerate(self._shapes):
+            if shape.num_elements() == 0:
+                raise ValueError("Empty tensors are not supported, but received shape '%s' at index %d" % (shape, i))
         self._barrier_ref = _make("Barrier", self._types, found, shared_name, name)
         self._name = self._barrier_ref.op.name.split("/")[-1]
 

@@ -347,6 +347,15 @@ mr_barrier *mr_barrier_new(const char *name, const mr_tuple_type *t)
 
 const mr_tuple_type *mr_barrier_tuple(const mr_barrier *b) { return &b->tuple; }
 
+static void print_shapes(mr_str *out, const mr_tuple_type *t)
+{
+    for (int i = 0; i < t->n_shapes; i++) {
+        mr_str_appendz(out, i ? ", " : "[");
+        mr_pshape_print(out, t->shapes[i]);
+    }
+    mr_str_appendz(out, t->n_shapes ? "]" : "[]");
+}
+
 mr_status *mr_barrier_matches(const mr_barrier *b, const mr_tuple_type *t)
 {
     mr_str ours = {0}, theirs = {0};
@@ -356,6 +365,13 @@ mr_status *mr_barrier_matches(const mr_barrier *b, const mr_tuple_type *t)
                         ? NULL
                         : mr_invalid("Shared barrier '%s' has component types %s but requested component "
                                      "types were %s", b->name, mr_str_z(&ours), mr_str_z(&theirs));
+    mr_str_clear(&ours);
+    mr_str_clear(&theirs);
+    print_shapes(&ours, &b->tuple);
+    print_shapes(&theirs, t);
+    if (!st && !mr_sv_eq(mr_str_view(&ours), mr_str_view(&theirs)))
+        st = mr_invalid("Shared barrier '%s' has component shapes %s but requested component shapes were %s", b->name,
+                        mr_str_z(&ours), mr_str_z(&theirs));
     mr_str_deinit(&ours);
     mr_str_deinit(&theirs);
     return st;

@@ -74,6 +74,8 @@ MR_OP(Barrier,
         "component_types=[float]: -> shape(2)", "component_types=[float, string] shapes=[[], [2]]: -> shape(2)",
         B "shared_name=\"b\" component_types=[float]: -> !INVALID_ARGUMENT Shared barrier 'b' has "
           "component types",
+        B "shared_name=\"b\" component_types=[float, string] shapes=[[], [2]]: -> !INVALID_ARGUMENT Shared barrier 'b' has "
+          "component shapes [[], []] but requested component shapes were [[], [2]]",
         "component_types=[float, string] shapes=[[]]: -> !INVALID_ARGUMENT 2 types but 1 shapes"));
 
 /* ---- using it ---- */
