@@ -34,9 +34,11 @@ typedef struct reader {
     mr_frames frames;
     int n_old;                /* nodes that were there before */
     int *place;               /* of these, in the order of their dependencies */
+    bool *handed_on;          /* of these: its outputs are the value of some variable, as find_chain would say */
     mr_map read;              /* names of the variables of which somebody hands on a value */
     MR_VEC(bool) reached;     /* by id: the update is before it */
     MR_VEC(mr_node *) behind; /* those */
+    MR_VEC(mr_node *) users;  /* of those, the ones that use a value of some variable */
 } reader;
 
 static bool is_one_of(const mr_node *n, const char *const *names)
@@ -142,29 +144,35 @@ static int by_place(const void *a, const void *b, void *place)
     return ((int *)place)[x->id] - ((int *)place)[y->id];
 }
 
-/* All nodes behind an update, producers first; around: in later iterations of its loop, and behind the loop, too. */
+/* Only for nodes of this pass, which are few, does it look at the node itself. */
+static bool uses_value(const reader *w, const mr_node *n, int i)
+{
+    const mr_node *from = n->in[i].node;
+    return from && !mr_dtype_is_ref(n->in_types[i]) && (from->id < w->n_old ? w->handed_on[from->id] : hands_on(from));
+}
+
+/* All nodes behind an update, and their users of values, producers first; around: in later iterations of its loop, and
+ * behind the loop, too.  What this pass has added reads for those behind it already and is no user. */
 static void find_behind(reader *w, mr_node *update, bool around)
 {
     for (int i = 0; i < w->behind.n; i++)
         w->reached.p[w->behind.p[i]->id] = false;
-    w->behind.n = 0;
+    w->behind.n = w->users.n = 0;
     reach(w, update);
     for (int i = 0; i < w->behind.n; i++) {
-        const mr_node *n = w->behind.p[i];
-        for (int k = 0; k < n->uses.n; k++) {
-            mr_node *user = n->uses.p[k].node;
-            if (around || !(mr_node_is_next(n) && mr_node_is_merge(user)))
-                reach(w, user);
-        }
+        mr_node *n = w->behind.p[i];
+        bool ends_iteration = !around && mr_node_is_next(n);
+        for (int k = 0; k < n->uses.n; k++)
+            if (!ends_iteration || !mr_node_is_merge(n->uses.p[k].node))
+                reach(w, n->uses.p[k].node);
+        bool uses = false;
+        for (int k = 0; k < n->n_in && n->id < w->n_old && !uses; k++)
+            uses = uses_value(w, n, k);
+        if (uses && n != update && !mr_node_is_merge(n))
+            mr_vec_push(&w->users, n);
     }
-    int old = 0; /* nodes of this pass read for those behind them already */
-    for (int i = 0; i < w->behind.n; i++)
-        if (w->behind.p[i]->id < w->n_old) {
-            mr_node *n = w->behind.p[i];
-            w->behind.p[i] = w->behind.p[old];
-            w->behind.p[old++] = n;
-        }
-    qsort_r(w->behind.p, (size_t)old, sizeof *w->behind.p, by_place, w->place);
+    if (w->users.n > 1)
+        qsort_r(w->users.p, (size_t)w->users.n, sizeof *w->users.p, by_place, w->place);
 }
 
 static bool in_loop(const reader *w, const mr_node *n)
@@ -254,13 +262,11 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c)
 static mr_status *refresh(reader *w, mr_node *update, const mr_node *v, bool around)
 {
     find_behind(w, update, around);
-    for (int k = 0; k < w->behind.n; k++) {
-        mr_node *user = w->behind.p[k];
-        if (user->id >= w->n_old || user == update || mr_node_is_merge(user))
-            continue;
+    for (int k = 0; k < w->users.n; k++) {
+        mr_node *user = w->users.p[k];
         for (int i = 0; i < user->n_in; i++) {
             chain c;
-            if (mr_dtype_is_ref(user->in_types[i]) || !find_chain(user->in[i], &c) || is_reached(w, c.nodes[0]) ||
+            if (!uses_value(w, user, i) || !find_chain(user->in[i], &c) || is_reached(w, c.nodes[0]) ||
                 !same_variable(variable_of(c.ref), v) || !same_device(user, c.nodes[0]) ||
                 (around && in_loop(w, c.nodes[0])))
                 continue;
@@ -318,12 +324,19 @@ mr_status *mr_refresh_ref_reads(mr_graph *g)
     MR_GO(mr_frames_find(g, &w.frames));
     MR_GO(mr_graph_topological(g, &order, &n));
     w.place = mr_new_array(int, w.n_old + 1);
-    for (int i = 0; i < n; i++)
+    w.handed_on = mr_new_array(bool, w.n_old + 1);
+    for (int i = 0; i < n; i++) {
+        mr_out from = order[i]->n_in > 0 ? order[i]->in[0] : MR_NO_OUT;
         w.place[order[i]->id] = i;
+        w.handed_on[order[i]->id] =
+            from.node && hands_on(order[i]) && (mr_dtype_is_ref(mr_out_type(from)) || w.handed_on[from.node->id]);
+    }
     MR_GO(refresh_all(&w));
 out:
     mr_free(order);
     mr_free(w.place);
+    mr_free(w.handed_on);
+    mr_vec_deinit(&w.users);
     mr_map_deinit(&w.read);
     mr_vec_deinit(&w.reached);
     mr_vec_deinit(&w.behind);
