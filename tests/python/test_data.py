@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import struct
 import tempfile
 import threading
 import unittest
@@ -114,6 +115,34 @@ class Sources(Case):
             self.assert_items(tf.data.TFRecordDataset(record, num_parallel_reads=2), [b"x", b"y"])
             with tf.Session() as session, self.assertRaisesRegex(tf.errors.InvalidArgumentError, "No files matched"):
                 session.run(Dataset.list_files(folder + "/none*").make_one_shot_iterator().get_next())
+
+    def test_lmdb(self):
+        def page(number, flags, lower, body):
+            return struct.pack("<QHHHH", number, 0, flags, lower, 0) + body
+
+        def meta(number):
+            free = struct.pack("<IHH5Q", 4096, 0, 0, 0, 0, 0, 0, 2 ** 64 - 1)
+            head = struct.pack("<IIQQ", 0xbeefc0de, 1, 0, 1 << 20)
+            main = struct.pack("<IHH5Q", 0, 0, 1, 0, 1, 0, 2, 2)
+            return page(number, 8, 0, head + free + main + struct.pack("<QQ", 2, number)).ljust(4096, b"\0")
+
+        def entry(key, value):
+            return struct.pack("<IHH", len(value), 0, len(key)) + key + value
+
+        first, second = entry(b"k1", b"v1"), entry(b"k2", b"")
+        entries = (first + second).rjust(4096 - 20, b"\0")
+        offsets = struct.pack("<HH", 4096 - len(first + second), 4096 - len(second))
+        with tempfile.TemporaryDirectory() as folder, tf.Graph().as_default():
+            with open(os.path.join(folder, "data.mdb"), "wb") as f:
+                f.write(meta(0) + meta(1) + page(2, 2, 20, offsets + entries))
+            self.assert_items(tf.contrib.data.LMDBDataset([folder]), [(b"k1", b"v1"), (b"k2", b"")])
+            queue = tf.FIFOQueue(1, [tf.string], [[]])
+            read = tf.LMDBReader().read_up_to(queue, 9)
+            with tf.Session() as session:
+                session.run(queue.enqueue(folder))
+                session.run(queue.close())
+                keys, values = session.run(read)
+                self.assertEqual((list(keys), list(values)), ([b"k1", b"k2"], [b"v1", b""]))
 
     def test_csv(self):
         with tempfile.NamedTemporaryFile("w", suffix=".csv") as f:

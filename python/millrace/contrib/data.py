@@ -8,6 +8,7 @@ from ..data.experimental import (AUTOTUNE, CsvDataset, Counter, RandomDataset, R
                                  padded_batch_and_drop_remainder, parallel_interleave, parse_example_dataset,
                                  prefetch_to_device, reduce_dataset, rejection_resample, sample_from_datasets, scan,
                                  shuffle_and_repeat, sliding_window_batch, unbatch, unique)
+from ..data.readers import LMDBDataset
 
 sloppy_interleave = lambda map_func, cycle_length, block_length=1: parallel_interleave(  # noqa: E731
     map_func, cycle_length, block_length, sloppy=True)

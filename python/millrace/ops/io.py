@@ -20,29 +20,39 @@ class ReaderBase:
     reader_ref = property(lambda self: self._reader_ref)
     supports_serialize = property(lambda self: self._supports_serialize)
 
+    def _op(self, op):
+        """The function of an op for this reader: LMDBReader alone has no handle but a reference, and takes the older forms."""
+        return getattr(raw, op + "_v2" if self._reader_ref.dtype == dtypes.resource else op)
+
+    def _queue(self, queue):
+        """The queue as that form wants it."""
+        ref = _queue_ref(queue)
+        by_handle = self._reader_ref.dtype == dtypes.resource or ref.dtype != dtypes.resource
+        return ref if by_handle else raw.fake_queue(ref)
+
     def read(self, queue, name=None):
         """(key, value) of the next record."""
-        return raw.reader_read_v2(self._reader_ref, _queue_ref(queue), name=name)
+        return self._op("reader_read")(self._reader_ref, self._queue(queue), name=name)
 
     def read_up_to(self, queue, num_records, name=None):
         """(keys, values) of up to so many records."""
-        return raw.reader_read_up_to_v2(self._reader_ref, _queue_ref(queue), raw.cast(num_records, DstT=dtypes.int64),
-                                        name=name)
+        return self._op("reader_read_up_to")(self._reader_ref, self._queue(queue), raw.cast(num_records, DstT=dtypes.int64),
+                                             name=name)
 
     def num_records_produced(self, name=None):
-        return raw.reader_num_records_produced_v2(self._reader_ref, name=name)
+        return self._op("reader_num_records_produced")(self._reader_ref, name=name)
 
     def num_work_units_completed(self, name=None):
-        return raw.reader_num_work_units_completed_v2(self._reader_ref, name=name)
+        return self._op("reader_num_work_units_completed")(self._reader_ref, name=name)
 
     def serialize_state(self, name=None):
-        return raw.reader_serialize_state_v2(self._reader_ref, name=name)
+        return self._op("reader_serialize_state")(self._reader_ref, name=name)
 
     def restore_state(self, state, name=None):
-        return raw.reader_restore_state_v2(self._reader_ref, state, name=name)
+        return self._op("reader_restore_state")(self._reader_ref, state, name=name)
 
     def reset(self, name=None):
-        return raw.reader_reset_v2(self._reader_ref, name=name)
+        return self._op("reader_reset")(self._reader_ref, name=name)
 
 
 class WholeFileReader(ReaderBase):
