@@ -233,6 +233,31 @@ class Transformations(Case):
             d.with_options(one).with_options(other)
         self.assertEqual(d.map(lambda x: x)._inputs(), [d])
 
+    def test_the_end_that_a_function_meets_is_the_end_of_the_dataset(self):
+        def up_to_3(i):
+            if i == 3:
+                raise StopIteration()
+            return i
+
+        for calls in (None, 2):
+            self.assert_items(Dataset.range(9).map(lambda x: tf.py_func(up_to_3, [x], tf.int64), calls), [0, 1, 2])
+
+    def test_datasets_and_sparse_tensors_have_rows(self):
+        several = Dataset.from_tensor_slices([Dataset.range(2), Dataset.range(1)])
+        self.assert_items(several.flat_map(lambda d: d), [0, 1, 0])
+        again = Dataset.range(3).map(Dataset.from_tensors).batch(3).map(lambda d: d).unbatch().flat_map(lambda d: d)
+        self.assert_items(again, [0, 1, 2])
+        rows = Dataset.from_tensors(tf.SparseTensor([[0, 0], [1, 1]], [5, 6], [2, 2])).unbatch()
+        self.assertEqual([s.indices.tolist() + s.values.tolist() for s in self.items(rows)], [[[0], 5], [[1], 6]])
+
+    def test_a_table_made_in_a_function_is_warned_of(self):
+        def with_table(x):
+            tf.contrib.lookup.HashTable(tf.contrib.lookup.KeyValueTensorInitializer(["a"], [1.]), 0.0)
+            return x
+
+        with self.assertWarnsRegex(UserWarning, "Creating resources inside a function passed to Dataset.map"):
+            Dataset.range(2).map(with_table)
+
     def test_optionals(self):
         Optional = tf.data.experimental.Optional
         some = Optional.from_value((tf.constant(1), {"a": tf.constant([2.0])}))

@@ -226,6 +226,14 @@ class Conversions(FreshGraph):
         self.assertEqual(tf.Session().run(tf.add(Celsius(), 1.0)), 21)
 
 
+    def test_tensors_of_different_types_do_not_go_into_one(self):
+        one, other = tf.constant([0.0]), tf.constant([0.0], tf.float64)
+        self.assertRaises(TypeError, tf.convert_to_tensor, [one, other])
+        self.assertIs(tf.convert_to_tensor([one, [1]]).dtype, tf.float32)
+        self.assertIs(tf.convert_to_tensor([other], tf.float32).dtype, tf.float32)
+        self.assertRaises(tf.errors.OperatorNotAllowedInGraphError, iter, one)
+        self.assertRaises(tf.errors.OperatorNotAllowedInGraphError, bool, one)
+
     def test_numbers_that_equal_an_enum_are_types(self):
         self.assertIs(tf.as_dtype(1.0), tf.float32)
         self.assertIs(tf.as_dtype(np.int64(3)), tf.int32)

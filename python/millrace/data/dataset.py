@@ -179,7 +179,8 @@ class Dataset:
     def map(self, map_func, num_parallel_calls=None):
         """map_func of each element; the order stays."""
         f, specs = built(map_func, self.element_spec, "Dataset.map()")
-        arguments = dict(f=f, other_arguments=f.captured_inputs, preserve_cardinality=True)
+        arguments = dict(f=f, other_arguments=f.captured_inputs,
+                         preserve_cardinality=False)  # as in 1.x, OutOfRangeError in the function ends the dataset
         if num_parallel_calls is None:
             return self._new("MapDataset", specs, **arguments)
         calls = convert.convert_to_tensor(num_parallel_calls, dtypes.int32, name="num_parallel_calls")
@@ -317,7 +318,19 @@ class Dataset:
                 if s.shape.ndims == 0:
                     raise ValueError("Cannot unbatch an input with scalar components.")
                 number = number.merge_with(s.shape[0])
+        if any(isinstance(s, type_spec.SparseTensorSpec) for s in structure.flatten(self.element_spec)):
+            return self._unbatch_sparse()
         return self._new("UnbatchDataset", structure.unbatched(self.element_spec))
+
+    def _unbatch_sparse(self):
+        """A packed sparse tensor has no rows: they are packed one by one first."""
+        def in_rows(*parts):
+            value = parts if type(self.element_spec) is tuple else parts[0]
+            return tuple(structure.encode(value, rows=True))
+
+        specs = structure.unbatched(self.element_spec)
+        variant = dataset_op("UnbatchDataset", specs, input_dataset=self.map(in_rows)._variant_tensor)
+        return Dataset(variant, specs, self._options, [self])
 
     def window(self, size, shift=None, stride=1, drop_remainder=False):
         """Datasets of `size` elements, each beginning `shift` after the one before."""

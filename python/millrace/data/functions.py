@@ -1,6 +1,8 @@
 """Functions that datasets apply to their elements, built into functions of the graph."""
 
-from ..framework import function, op_defs
+import warnings
+
+from ..framework import function, op_defs, ops
 from . import structure
 
 
@@ -28,7 +30,11 @@ def built(func, specs, what, several=False):
         except (TypeError, ValueError) as e:
             raise TypeError("Unsupported return value from function passed to %s: %s. (%s)" % (what, returned, e)) from e
         made["specs"] = structure.specs_of(values)
-        return structure.encode(values)
+        encoded = structure.encode(values)
+        if ops.get_collection(ops.GraphKeys.TABLE_INITIALIZERS):
+            warnings.warn("Creating resources inside a function passed to %s is not supported. Create each resource outside the "
+                          "function, and capture it inside the function to use it." % what, stacklevel=5)
+        return encoded
 
     f = function.build(flat, structure.types(specs), structure.shapes_of(specs), "Dataset_" + what.replace(".", "_"))
     return f, made["specs"]

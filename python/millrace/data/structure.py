@@ -144,7 +144,9 @@ class _DatasetCodec:
 
     @staticmethod
     def encode_rows(value):
-        raise TypeError("A dataset cannot be sliced into elements")
+        if value._variant_tensor.shape.ndims == 0:
+            raise TypeError("A dataset cannot be sliced into elements")
+        return value._variant_tensor
 
     @staticmethod
     def decode(spec, component):
@@ -179,7 +181,7 @@ def spec_of(value):
         return SparseTensorSpec(value.shape, value.dtype)
     if type(value) in _OTHERS:
         return _OTHERS[type(value)].from_value(value)
-    return DatasetSpec(value.element_spec)
+    return DatasetSpec(value.element_spec, value._variant_tensor.shape)
 
 
 # ---- structures ----
@@ -190,7 +192,10 @@ def as_values(x):
     with ops.name_scope(None, "tensors"):
         leaves = []
         for i, leaf in enumerate(flatten(x)):
-            if isinstance(leaf, sparse.SparseTensorValue):
+            if isinstance(leaf, list) and leaf and all(isinstance(d, Dataset) for d in leaf):
+                variants = call("Pack", None, values=[d._variant_tensor for d in leaf])
+                leaf = Dataset(variants, leaf[0].element_spec, inputs=leaf)
+            elif isinstance(leaf, sparse.SparseTensorValue):
                 leaf = sparse.SparseTensor.from_value(leaf)
             elif not isinstance(leaf, (sparse.SparseTensor, Dataset)) and type(leaf) not in _OTHERS:
                 leaf = convert.convert_to_tensor(leaf, name="component_%d" % i)
