@@ -155,7 +155,8 @@ class Dataset:
                                 type(d))
         specs = structure.pack(datasets, [d.element_spec for d in parts])
         options = functools.reduce(Options.merge, [d._options for d in parts])
-        return Dataset(dataset_op("ZipDataset", specs, input_datasets=[d._variant_tensor for d in parts]), specs, options, parts)
+        variant = dataset_op("ZipDataset", specs, input_datasets=[d._variant_tensor for d in parts])
+        return Dataset(variant, specs, options, parts)
 
     @staticmethod
     def list_files(file_pattern, shuffle=None, seed=None):

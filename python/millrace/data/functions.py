@@ -32,8 +32,8 @@ def built(func, specs, what, several=False):
         made["specs"] = structure.specs_of(values)
         encoded = structure.encode(values)
         if ops.get_collection(ops.GraphKeys.TABLE_INITIALIZERS):
-            warnings.warn("Creating resources inside a function passed to %s is not supported. Create each resource outside the "
-                          "function, and capture it inside the function to use it." % what, stacklevel=5)
+            warnings.warn("Creating resources inside a function passed to %s is not supported. Create each resource outside "
+                          "the function, and capture it inside the function to use it." % what, stacklevel=5)
         return encoded
 
     f = function.build(flat, structure.types(specs), structure.shapes_of(specs), "Dataset_" + what.replace(".", "_"))

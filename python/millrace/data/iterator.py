@@ -13,13 +13,11 @@ from . import nest, structure
 from .functions import dataset_op
 
 GET_NEXT_CALL_WARNING_THRESHOLD = 32
-GET_NEXT_CALL_WARNING_MESSAGE = ("An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that "
-              "`Iterator.get_next()` is "
-              "being called inside a training loop, which will cause gradual slowdown and eventual resource exhaustion. If "
-              "this is the "
-              "case, restructure your code to call `next_element = iterator.get_next()` once outside the loop, and use "
-              "`next_element` as "
-              "the input to some computation that is invoked inside the loop.")
+GET_NEXT_CALL_WARNING_MESSAGE = (
+    "An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that `Iterator.get_next()` is "
+    "being called inside a training loop, which will cause gradual slowdown and eventual resource exhaustion. If this is the "
+    "case, restructure your code to call `next_element = iterator.get_next()` once outside the loop, and use `next_element` "
+    "as the input to some computation that is invoked inside the loop.")
 
 
 class Iterator:
@@ -105,8 +103,8 @@ def initializable(dataset, shared_name=None):
 def one_shot(dataset):
     """The dataset is made anew by a function, when the iterator is first used; the function takes nothing from outside."""
     if dataset._graph is not ops.get_default_graph():
-        logging.warning("The dataset was created in another graph than the default one, in which the iterator is expected. Please "
-                        "ensure that all datasets in the pipeline are created in the same graph as the iterator.")
+        logging.warning("The dataset was created in another graph than the default one, in which the iterator is expected. "
+                        "Please ensure that all datasets in the pipeline are created in the same graph as the iterator.")
     try:
         factory = function.build(lambda: _Copier(ops.get_default_graph()).tensor(dataset._variant_tensor), [], [],
                                  "_make_dataset",

@@ -17,8 +17,8 @@ def pack_sequence_as(structure, flat_sequence):
     flat = list(flat_sequence)
     n = len(flatten(structure))
     if n != len(flat):
-        raise ValueError("Could not pack sequence. Structure had %d elements, but flat_sequence had %d elements. Structure: %s, "
-                         "flat_sequence: %s." % (n, len(flat), structure, flat))
+        raise ValueError("Could not pack sequence. Structure had %d elements, but flat_sequence had %d elements. "
+                         "Structure: %s, flat_sequence: %s." % (n, len(flat), structure, flat))
     return pack(structure, flat)
 
 

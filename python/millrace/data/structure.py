@@ -266,7 +266,8 @@ def from_legacy(types_, shapes_=None, classes=None):
     """Specs from nests of types, shapes and classes."""
     flat_types = [t if _is_other(t) else dtypes.as_dtype(t) for t in flatten(types_)]
     if is_nest(types_) and isinstance(shapes_, list):
-        raise TypeError("If shallow structure is a sequence, input must also be a sequence. Input has type: %s." % type(shapes_))
+        raise TypeError("If shallow structure is a sequence, input must also be a sequence. Input has type: %s." %
+                        type(shapes_))
     flat_shapes = [None] * len(flat_types) if shapes_ is None else flatten_up_to(types_, shapes_)
     flat_classes = [ops.Tensor] * len(flat_types) if classes is None else flatten(classes)
     made = []

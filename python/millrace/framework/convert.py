@@ -274,14 +274,16 @@ def _sequence_conversion(value, dtype=None, name=None, as_ref=False):
 
 def _packed(value, dtype, name, casts):
     from . import op_defs
-    parts = [_packed(v, dtype, None, casts) if isinstance(v, (list, tuple)) and _contains_tensor(v) else _packable(v, dtype, casts)
-             for v in value]
+    parts = []
+    for v in value:
+        nested = isinstance(v, (list, tuple)) and _contains_tensor(v)
+        parts.append(_packed(v, dtype, None, casts) if nested else _packable(v, dtype, casts))
     return op_defs.call("Pack", name or "packed", values=parts)
 
 
 def _packable(v, dtype, casts):
-    """A member of a list with tensors.  A tensor of another type is cast if the caller asked for a type that the first tensor does
-    not have; tensors of different types do not go together."""
+    """A member of a list with tensors.  A tensor of another type is cast if the caller asked for a type that the first
+    tensor does not have; tensors of different types do not go together."""
     if isinstance(v, ops.Tensor) and not dtype.is_compatible_with(v.dtype.base_dtype):
         if not casts:
             raise TypeError("Cannot convert a list containing a tensor of dtype %s to %s (Tensor is: %r)" % (v.dtype, dtype, v))

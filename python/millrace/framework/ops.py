@@ -85,13 +85,13 @@ class Tensor(_core.Output):
 
     def __iter__(self):
         raise errors.OperatorNotAllowedInGraphError(
-            "iterating over `tf.Tensor` is not allowed in Graph execution. Tensor objects are only iterable when eager execution is "
-            "enabled. To iterate over this tensor use tf.map_fn.")
+            "iterating over `tf.Tensor` is not allowed in Graph execution. Tensor objects are only iterable when eager "
+            "execution is enabled. To iterate over this tensor use tf.map_fn.")
 
     def __bool__(self):
         raise errors.OperatorNotAllowedInGraphError(
-            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` to test if a tensor "
-            "is defined, and use TensorFlow ops such as tf.cond to execute subgraphs conditioned on the value of a tensor.")
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` to test if "
+            "a tensor is defined, and use TensorFlow ops such as tf.cond to execute subgraphs conditioned on the value of a tensor.")
 
     def __len__(self):
         raise TypeError("object of type 'Tensor' has no len()")

@@ -279,7 +279,8 @@ class BaseSession:
             raise RuntimeError("Attempted to use a closed Session.")
         graph = self._graph
         feeds, values = self._feeds(feed_dict) if feed_dict else ([], [])
-        moved = self._move_handles(feeds, values) if graph._handle_feeders else None  # noqa: F841 -- alive until the run is over
+        # Handles of what was moved are kept until the run is over.
+        moved = self._move_handles(feeds, values) if graph._handle_feeders else None  # noqa: F841
         if type(fetches) is ops.Tensor and fetches.graph is graph:  # the usual case, without ceremony
             if options is None and run_metadata is None and fetches.op not in graph._unfetchable:
                 if fetches not in feeds and fetches.op.type not in _HANDLE_OPS:

@@ -444,8 +444,9 @@ def index_table_from_file(vocabulary_file=None, num_oov_buckets=0, vocab_size=No
     with ops.name_scope(name, "string_to_index"):
         stored = dtypes.int64 if key_dtype.is_integer else key_dtype
         with ops.name_scope(None, "hash_table"):
-            table = StaticHashTable(TextFileIdTableInitializer(vocabulary_file, key_column_index, value_column_index, vocab_size,
-                                                               delimiter, "table_init", stored), default_value)
+            initializer = TextFileIdTableInitializer(vocabulary_file, key_column_index, value_column_index, vocab_size,
+                                                     delimiter, "table_init", stored)
+            table = StaticHashTable(initializer, default_value)
         return _index_table(table, num_oov_buckets, hasher_spec, key_dtype)
 
 
