@@ -224,7 +224,7 @@ static void ends_with_its_session(mr_net *net)
     begin_waiting(&l, &b);
     MR_CHECK_OK(mr_session_close(b.session));
     mr_thread_join(&l.thread);
-    MR_CHECK_ERR(l.st, MR_CANCELLED, "closed");
+    MR_CHECK_ERR(l.st, MR_CANCELLED, "Close");
     bench_end(&b);
 }
 

@@ -145,6 +145,16 @@ class Shared(unittest.TestCase):
         self.assertEqual(second.run(n), 0)
         second.close()
 
+    def test_a_server_stops_under_iterators_of_closed_sessions(self):
+        server = tf.train.Server.create_local_server()
+        it = tf.data.Dataset.range(10**9).map(lambda x: x * 2, num_parallel_calls=2).prefetch(4).make_initializable_iterator()
+        own = tf.data.Dataset.range(100).map(lambda x: x + 1).prefetch(2).make_one_shot_iterator().get_next()
+        for _ in range(3):
+            with tf.Session(server.target) as s:
+                s.run(it.initializer)
+                self.assertEqual(s.run([it.get_next(), own]), [0, 1])
+        server._server.stop()
+
     def test_closing_a_session_tells_its_steps_why(self):
         marker = tf.FIFOQueue(1, tf.float32, shared_name="marker")
         with tf.control_dependencies([marker.enqueue(1.0)]):
