@@ -1,10 +1,12 @@
 /* store/lmdb.c -- see lmdb.h.
  *
- * Written by hand because liblmdb trusts the files it maps: a damaged one makes it read wild pointers, divide by zero or
+ * Written by hand because liblmdb trusts the files it maps: a damaged one makes it read wild pointers, divide by zero
+ * or
  * abort, and a file that shrinks under it ends the process by SIGBUS.  Here pages are read into buffers, and whatever a
  * page says is checked against the page and the file before it is used.
  *
- * A database is a B+ tree.  A walk holds the pages from the root to the current leaf, at most MAX_DEPTH of them.  In a sound
+ * A database is a B+ tree.  A walk holds the pages from the root to the current leaf, at most MAX_DEPTH of them.  In
+ * a sound
  * file no page is reached twice, so no more pages are read than the file has: that bounds the time of files whose
  * pages lead back to each other. */
 #include "store/lmdb.h"
@@ -56,7 +58,8 @@ static uint64_t get(const uint8_t *p, int bytes)
 }
 static int get16(const uint8_t *p) { return (int)get(p, 2); }
 
-static mr_status *bad_file(const mr_lmdb *l, const char *what) { return mr_invalid("%s: %s", what, mr_file_path(l->f)); }
+static mr_status *bad_file(const mr_lmdb *l, const char *what) { return mr_invalid("%s: %s", what,
+                                                                                   mr_file_path(l->f)); }
 static mr_status *corrupted(const mr_lmdb *l) { return bad_file(l, "MDB_CORRUPTED: Located page was wrong type"); }
 
 /* ---- pages ---- */

@@ -11,7 +11,8 @@ typedef struct mr_lmdb_writer {
     unsigned db;
 } mr_lmdb_writer;
 
-/* A new file; with flags its main database has duplicates, of one size.  The test is skipped where liblmdb is not there. */
+/* A new file; with flags its main database has duplicates, of one size.  The test is skipped where liblmdb is not
+ * there. */
 void mr_lmdb_writer_open(mr_lmdb_writer *w, const char *path, int flags);
 void mr_lmdb_put(mr_lmdb_writer *w, mr_sv key, mr_sv value);
 /* A named database of one record beside the others. */

@@ -36,7 +36,8 @@ static void run_a_session(void)
 static void check_maps(void)
 {
     static const char *const foreign[] = {"libgrpc", "libgpr", "libssl", "libcrypto", "libabsl", "libmillrace-net",
-                                          "libprotobuf.so", "libclblast", "libpocl", "libmillrace-opencl", "libjpeg", "libmillrace-image", "libicu", "libmillrace-icu"};
+                                          "libprotobuf.so", "libclblast", "libpocl", "libmillrace-opencl", "libjpeg",
+                                          "libmillrace-image", "libicu", "libmillrace-icu"};
     char line[4096];
     int ours = 0;
     FILE *f = fopen("/proc/self/maps", "r");

@@ -1,6 +1,7 @@
 /* tests/fuzz/lmdb.c -- LMDB files made and damaged.
  *
- * Pages of a small size, of which some are a sound tree: branches over leaves with plain, large and duplicate values.  Any
+ * Pages of a small size, of which some are a sound tree: branches over leaves with plain, large and duplicate values.
+ *  Any
  * number in them may be replaced, pages may lead back to each other.  What is read must end after no more records than
  * the pages have room for. */
 #include <fcntl.h>

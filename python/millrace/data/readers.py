@@ -107,8 +107,9 @@ class LMDBDataset(Dataset):
     """The keys and values of LMDB files, in the order of the keys."""
 
     def __init__(self, filenames):
-        variant = call("LMDBDataset", None, filenames=convert.convert_to_tensor(filenames, dtypes.string, name="filenames"),
-                       output_types=[dtypes.string] * 2, output_shapes=[_STRING.shape] * 2)
+        names = convert.convert_to_tensor(filenames, dtypes.string, name="filenames")
+        variant = call("LMDBDataset", None, filenames=names, output_types=[dtypes.string] * 2,
+                       output_shapes=[_STRING.shape] * 2)
         super().__init__(variant, (_STRING, _STRING))
 
 

@@ -21,7 +21,7 @@ class ReaderBase:
     supports_serialize = property(lambda self: self._supports_serialize)
 
     def _op(self, op):
-        """The function of an op for this reader: LMDBReader alone has no handle but a reference, and takes the older forms."""
+        """The function of an op for this reader.  LMDBReader has no handle but a reference: it takes the older forms."""
         return getattr(raw, op + "_v2" if self._reader_ref.dtype == dtypes.resource else op)
 
     def _queue(self, queue):
@@ -36,8 +36,8 @@ class ReaderBase:
 
     def read_up_to(self, queue, num_records, name=None):
         """(keys, values) of up to so many records."""
-        return self._op("reader_read_up_to")(self._reader_ref, self._queue(queue), raw.cast(num_records, DstT=dtypes.int64),
-                                             name=name)
+        n = raw.cast(num_records, DstT=dtypes.int64)
+        return self._op("reader_read_up_to")(self._reader_ref, self._queue(queue), n, name=name)
 
     def num_records_produced(self, name=None):
         return self._op("reader_num_records_produced")(self._reader_ref, name=name)

@@ -134,7 +134,8 @@ static mr_status *concat_shape(mr_infer *c)
         if (total >= 0 && x->dims[at] < 0)
             total = -1;
         else if (total >= 0 && !mr_i64_add(total, x->dims[at], &total))
-            return mr_invalid("Dimension size overflow from adding %lld and %lld", (long long)total, (long long)x->dims[at]);
+            return mr_invalid("Dimension size overflow from adding %lld and %lld", (long long)total,
+                              (long long)x->dims[at]);
         MR_TRY(mr_infer_merge(c, mr_infer_sub(c, x, at + 1, MR_MAX_RANK), after, &after));
     }
     if (before->rank >= 0)
@@ -215,10 +216,11 @@ MR_OP(Concat,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat) MR_GPU_HOST(run_concat, FLOAT, 1, 0)),
     .examples = MR_EXAMPLES(
         "0, ([1, 0], [1]) -> [1, 0, 1]",
-        "1, ([[1], [0]], [[0, 1], [1, 1]]) -> [[1, 0, 1], [0, 1, 1]]", "[0], ([1], [0]) -> !INVALID_ARGUMENT must be rank 0 but is rank 1",
+        "1, ([[1], [0]], [[0, 1], [1, 1]]) -> [[1, 0, 1], [0, 1, 1]]", "[0], ([1], [0]) -> !INVALID_ARGUMENT must be "
+        "rank 0 but is rank 1",
         "0, (1, 0) -> !INVALID_ARGUMENT Shape must be at least rank 1 but is rank 0",
-        "i = PlaceholderWithDefault dtype=int32 shape=?: int32 0; : i, (1, 0) -> !INVALID_ARGUMENT Can't concatenate scalars "
-        "(use tf.stack instead)"));
+        "i = PlaceholderWithDefault dtype=int32 shape=?: int32 0; : i, (1, 0) -> !INVALID_ARGUMENT Can't concatenate "
+        "scalars (use tf.stack instead)"));
 
 MR_OP(ConcatV2,
     .doc      = "the values one after another along a dimension",

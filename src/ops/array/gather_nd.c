@@ -202,8 +202,10 @@ MR_OP(ScatterNd,
         "[2]",
         "int32[[0]], [1], int32[0] -> !INVALID_ARGUMENT Indices and updates specified for empty "
         "output",
-        "int32[[0]], [1, 2], int32[2] -> !INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match the "
-        "outer 1 dimensions of updates.shape=[2]: Dimension 0 in both shapes must be equal, but are 1 and 2. Shapes are [1] and [2].",
+        "int32[[0]], [1, 2], int32[2] -> !INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match "
+        "the "
+        "outer 1 dimensions of updates.shape=[2]: Dimension 0 in both shapes must be equal, but are 1 and 2. Shapes "
+        "are [1] and [2].",
         "s = PlaceholderWithDefault dtype=int32 shape=?: int32[2]; : int32[[0]], [1, 2], s -> "
         "!INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match",
         "u = PlaceholderWithDefault dtype=$T shape=?: [1, 2]; : int32[[0]], u, int32[2] -> !INVALID_ARGUMENT "

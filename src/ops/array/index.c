@@ -156,12 +156,13 @@ mr_status *mr_infer_scatter_nd(mr_infer *c, const mr_pshape *indices, const mr_p
     int k = (int)MR_MIN(mr_infer_dim(indices, -1), MR_MAX_RANK);
     mr_status *st = mr_infer_merge(c, mr_infer_sub(c, indices, 0, outer), mr_infer_sub(c, updates, 0, outer), &ignored);
     if (st)
-        return mr_status_prepend(st, "The outer %d dimensions of indices.shape=%s must match the outer %d dimensions of "
-                                     "updates.shape=%s: ",
+        return mr_status_prepend(st, "The outer %d dimensions of indices.shape=%s must match the outer %d dimensions "
+                                     "of updates.shape=%s: ",
                                  outer, MR_PSHAPE_TEXT(indices), outer, MR_PSHAPE_TEXT(updates));
     if (out->rank < 0)
         return NULL;
-    st = mr_infer_merge(c, mr_infer_sub(c, out, k, MR_MAX_RANK), mr_infer_sub(c, updates, outer, MR_MAX_RANK), &ignored);
+    st = mr_infer_merge(c, mr_infer_sub(c, out, k, MR_MAX_RANK), mr_infer_sub(c, updates, outer, MR_MAX_RANK),
+                        &ignored);
     return st ? mr_status_prepend(st, "The inner %lld dimensions of %s.shape=%s must match the inner %d dimensions of "
                                       "updates.shape=%s: ",
                                   (long long)(out->rank - mr_infer_dim(indices, -1)), what, MR_PSHAPE_TEXT(out),

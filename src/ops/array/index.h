@@ -40,7 +40,8 @@ mr_status *mr_index_load_nd(const mr_run *r, const mr_tensor *t, int rank, const
  * have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], got .." */
 struct mr_infer;
 /* What shape functions of ScatterNd and its kin check; `what` is how errors name the shape: "output" or "input". */
-mr_status *mr_infer_scatter_nd(struct mr_infer *c, const mr_pshape *indices, const mr_pshape *updates, const mr_pshape *out,
+mr_status *mr_infer_scatter_nd(struct mr_infer *c, const mr_pshape *indices, const mr_pshape *updates,
+                               const mr_pshape *out,
                                const char *what);
 mr_status *mr_scatter_nd_check(const mr_tensor *indices, const mr_tensor *updates, int rank, const int64_t *dims);
 

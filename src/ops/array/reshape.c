@@ -238,8 +238,8 @@ MR_OP(Squeeze,
         "squeeze_dims=[1]: [[1, 0]] -> !INVALID_ARGUMENT Can not squeeze dim[1], expected a "
         "dimension of 1, got 2",
         "squeeze_dims=[2]: [[1, 0]] -> !INVALID_ARGUMENT squeeze_dims[0] not in [-2,2).",
-        "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 0]]; squeeze_dims=[2]: x -> !INVALID_ARGUMENT Tried to squeeze "
-        "dim index 2 for tensor with 2 dimensions.",
+        "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 0]]; squeeze_dims=[2]: x -> !INVALID_ARGUMENT Tried to "
+        "squeeze dim index 2 for tensor with 2 dimensions.",
         "x = PlaceholderWithDefault dtype=$T shape=?: [[1, 0]]; squeeze_dims=[1]: x -> "
         "!INVALID_ARGUMENT Can not squeeze dim[1], expected a dimension of 1, got 2"));
 
@@ -310,8 +310,8 @@ MR_OP(ExpandDims,
         "[1, 0], 0 -> [[1, 0]]", "[1, 0], -1 -> [[1], [0]]", "Tdim=int64: [1, 0], 1 -> [[1], [0]]",
         "1, [0] -> [1]", "shape(0), -2 -> shape(1,0)",
         "[1, 0], 2 -> !INVALID_ARGUMENT dim 2 not in the interval [-2, 1].",
-        "i = PlaceholderWithDefault dtype=int32 shape=?: int32 2; : [1, 0], i -> !INVALID_ARGUMENT Tried to expand dim index 2 "
-        "for tensor with 1 dimensions.",
+        "i = PlaceholderWithDefault dtype=int32 shape=?: int32 2; : [1, 0], i -> !INVALID_ARGUMENT Tried to expand "
+        "dim index 2 for tensor with 1 dimensions.",
         "[1, 0], [0, 0] -> !INVALID_ARGUMENT 'dim' input must be a tensor with a single value",
-        "i = PlaceholderWithDefault dtype=int32 shape=[2]: int32[0, 0]; : [1, 0], i -> !INVALID_ARGUMENT 'dim' input must be a "
-        "tensor with a single value"));
+        "i = PlaceholderWithDefault dtype=int32 shape=[2]: int32[0, 0]; : [1, 0], i -> !INVALID_ARGUMENT 'dim' input "
+        "must be a tensor with a single value"));

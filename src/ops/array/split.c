@@ -76,7 +76,8 @@ static mr_status *known_axis(mr_infer *c, int in, int rank, int *out)
     if (rank < 0 || !mr_infer_int(c, in, &axis))
         return NULL;
     if (axis < -rank || axis >= rank)
-        return mr_invalid("Dimension size, given by scalar input %lld must be in range [-%d, %d)", (long long)axis, rank, rank);
+        return mr_invalid("Dimension size, given by scalar input %lld must be in range [-%d, %d)", (long long)axis,
+                          rank, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return NULL;
 }

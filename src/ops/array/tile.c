@@ -242,7 +242,8 @@ MR_OP(BroadcastTo,
         "[1, 2, 3], [2, 3] -> [[1, 2, 3], [1, 2, 3]]", "[[1], [2]], [2, 2] -> [[1, 1], [2, 2]]",
         "1, [3] -> [1, 1, 1]", "Tidx=int64: \"a\", [2] -> [\"a\", \"a\"]", "[1, 2], [2] -> [1, 2]",
         "[1], [0] -> shape(0)", "[1, 2], [3] -> !INVALID_ARGUMENT Dimensions must be equal, but are 2 and 3",
-        "s = PlaceholderWithDefault dtype=int32 shape=?: int32[3]; : [1, 2], s -> !INVALID_ARGUMENT Incompatible shapes: [2] vs. [3]",
+        "s = PlaceholderWithDefault dtype=int32 shape=?: int32[3]; : [1, 2], s -> !INVALID_ARGUMENT Incompatible "
+        "shapes: [2] vs. [3]",
         "[1, 2], shape(0) -> !INVALID_ARGUMENT Shape must be at most rank 0 but is rank 1",
         "s = PlaceholderWithDefault dtype=int32 shape=?: int32[2, 0]; : [1, 2], s -> "
         "!INVALID_ARGUMENT Incompatible shapes: [2] vs. [2,0]",

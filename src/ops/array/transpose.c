@@ -122,7 +122,8 @@ static mr_status *transpose_shape(mr_infer *c)
         return NULL;
     for (int i = 0; i < rank && i < value->n; i++)
         if (mr_tensor_int_at(value, i) >= rank)
-            return mr_invalid("perm dim %lld is out of range of input rank %d", (long long)mr_tensor_int_at(value, i), rank);
+            return mr_invalid("perm dim %lld is out of range of input rank %d", (long long)mr_tensor_int_at(value, i),
+                              rank);
     mr_status *st = read_perm(value, rank, perm);
     if (st) { /* the kernel refuses it */
         mr_status_free(st);

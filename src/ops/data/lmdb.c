@@ -33,7 +33,8 @@ static mr_status *give_string(mr_sv text, mr_tensor **out)
     return mr_tensor_set_str(*out, 0, text);
 }
 
-/* A file that cannot be opened is tried again by the next call, and one that is damaged read from there on, as TensorFlow
+/* A file that cannot be opened is tried again by the next call, and one that is damaged read from there on, as
+ * TensorFlow
  * does both: whoever ignores errors must say when to stop. */
 static mr_status *lmdb_next(mr_iterator *it, mr_tensor **out, bool *end)
 {

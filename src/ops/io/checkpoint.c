@@ -83,7 +83,8 @@ MR_OP(SaveV2,
     .examples = MR_EXAMPLES("dtypes=[float]: \"/nowhere/at/all\", [\"a\", \"b\"], [\"\", \"\"], (float[1]) -> "
                             "!INVALID_ARGUMENT Dimension must be 1 but is 2",
                             "n = PlaceholderWithDefault dtype=string shape=?: string[\"a\", \"b\"]; dtypes=[float]: "
-                            "\"/nowhere/at/all\", n, [\"\"], (float[1]) -> !INVALID_ARGUMENT tensor_names must be a vector of 1"));
+                            "\"/nowhere/at/all\", n, [\"\"], (float[1]) -> !INVALID_ARGUMENT tensor_names must be a "
+                            "vector of 1"));
 
 /* ---- restoring ---- */
 
@@ -181,11 +182,12 @@ MR_OP(RestoreV2,
     .kernels  = MR_KERNELS(MR_CPU_ANY(restore)),
     .examples = MR_EXAMPLES("dtypes=[float]: \"/nowhere/at/all\", [\"a\"], [\"\"] -> "
                             "!NOT_FOUND Failed to find any matching files for /nowhere/at/all",
-                            "dtypes=[float]: \"f\", [\"a\", \"b\"], [\"\"] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal, "
-                            "but are 2 and 1",
-                            "dtypes=[float]: \"f\", [\"a\", \"b\"], [\"\", \"\"] -> !INVALID_ARGUMENT The number of shape_and_slice "
-                            "doesn't match tensor outputs.",
-                            "dtypes=[float]: [\"f\"], [\"a\"], [\"\"] -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1"));
+                            "dtypes=[float]: \"f\", [\"a\", \"b\"], [\"\"] -> !INVALID_ARGUMENT Dimension 0 in both "
+                            "shapes must be equal, but are 2 and 1",
+                            "dtypes=[float]: \"f\", [\"a\", \"b\"], [\"\", \"\"] -> !INVALID_ARGUMENT The number of "
+                            "shape_and_slice doesn't match tensor outputs.",
+                            "dtypes=[float]: [\"f\"], [\"a\"], [\"\"] -> !INVALID_ARGUMENT Shape must be rank 0 but "
+                            "is rank 1"));
 
 /* ---- merging ---- */
 

@@ -60,7 +60,8 @@ static mr_status *save_slices(mr_run *r) { return save_all(r, 2, 3); }
 static mr_status *save_shape(mr_infer *c)
 {
     const mr_pshape *vector;
-    int first = mr_node_is(c->node, "SaveSlices") ? 3 : 2; /* the tensors are as many as their names, and their slices */
+    /* the tensors are as many as their names, and their slices */
+    int first = mr_node_is(c->node, "SaveSlices") ? 3 : 2;
     MR_TRY(mr_infer_rank(c, c->in[0], 0, &vector));
     for (int i = 1; i < first; i++) {
         MR_TRY(mr_infer_rank(c, c->in[i], 1, &vector));

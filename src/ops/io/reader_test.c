@@ -240,8 +240,9 @@ MR_TEST(reader_is_reset_after_the_read_before_it)
 
 MR_TEST(reader_of_lmdb_files_gives_their_keys)
 {
-#define LMDB "r = LMDBReader shared_name=\"r\"; q = FIFOQueue component_types=[string] shapes=[[]] shared_name=\"q\"; " \
-             "QueueEnqueueMany Tcomponents=[string]: q, ([\"one\", \"two\"]); QueueClose: q; "
+#define LMDB                                                                                              \
+    "r = LMDBReader shared_name=\"r\"; q = FIFOQueue component_types=[string] shapes=[[]] shared_name=\"q\"; " \
+    "QueueEnqueueMany Tcomponents=[string]: q, ([\"one\", \"two\"]); QueueClose: q; "
     mr_lmdb_writer w;
     mr_told_begin();
     for (int i = 0; i < 2; i++) {
@@ -254,6 +255,7 @@ MR_TEST(reader_of_lmdb_files_gives_their_keys)
     MR_CHECK_TOLD("ReaderRead", LMDB ": r, q -> \"a\", \"y\"");
     MR_CHECK_TOLD("ReaderReadUpTo", LMDB ": r, q, 9 -> [\"a\", \"b\"], [\"y\", \"x\"]");
     MR_CHECK_TOLD("ReaderReadUpTo", LMDB "ReaderReadUpTo: r, q, 9; : r, q, 9 -> [\"a\", \"c\"], [\"y\", \"x\"]");
-    MR_CHECK_TOLD("ReaderRead", LMDB "ReaderReadUpTo: r, q, 9; ReaderReadUpTo: r, q, 9; : r, q -> !OUT_OF_RANGE is closed");
+    MR_CHECK_TOLD("ReaderRead", LMDB "ReaderReadUpTo: r, q, 9; ReaderReadUpTo: r, q, 9; : r, q -> !OUT_OF_RANGE is "
+                                     "closed");
     MR_CHECK_TOLD("ReaderSerializeState", LMDB ": r -> !UNIMPLEMENTED");
 }

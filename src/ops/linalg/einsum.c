@@ -538,14 +538,14 @@ MR_OP(Einsum,
         "the output subscripts where input(s) have non-empty broadcasting shape",
         "equation=\"ij\": ([[1]]) -> !INVALID_ARGUMENT Expecting exactly one '->' in einsum equation: ij",
         "equation=\"i->i->\": ([1]) -> !INVALID_ARGUMENT Expecting exactly one '->' in einsum equation: i->i->",
-        "equation=\"i->j\": ([1]) -> !INVALID_ARGUMENT Einsum output subscripts for equation 'i->j' has label 'j' which "
-        "is not present in the input subscripts",
+        "equation=\"i->j\": ([1]) -> !INVALID_ARGUMENT Einsum output subscripts for equation 'i->j' has label 'j' "
+        "which is not present in the input subscripts",
         "equation=\"i->i\": ([1], [2]) -> !INVALID_ARGUMENT Expected 1 inputs for equation i->i but got: 2",
         "equation=\"i,i->i\": ([1]) -> !INVALID_ARGUMENT Expected 2 inputs for equation i,i->i but got: 1",
         "equation=\"ij->i\": ([1]) -> !INVALID_ARGUMENT Shape must be rank 2 but is rank 1",
         "equation=\"ij...->i\": ([1]) -> !INVALID_ARGUMENT for 0th input and equation: ij...->i",
-        "equation=\"i..->i\": ([1]) -> !INVALID_ARGUMENT Expected at most one ellipsis (...), but found 2 periods (.) in "
-        "the input subscript: i..",
+        "equation=\"i..->i\": ([1]) -> !INVALID_ARGUMENT Expected at most one ellipsis (...), but found 2 periods (.) "
+        "in the input subscript: i..",
         "equation=\".i..->i\": ([1]) -> !INVALID_ARGUMENT Periods found outside of ellipsis in subscript: .i..",
         "equation=\"1->1\": ([1]) -> !INVALID_ARGUMENT letters",
         "equation=\"i,i,i->\": ([1], [1], [1]) -> !INVALID_ARGUMENT Expecting 1 or 2 input subscripts in equation "

@@ -85,7 +85,8 @@ mr_status *mr_einsum_labels(const mr_einsum_term *t, int input, int rank, int *l
 {
     int covered = rank - t->n;
     if (covered < 0 || (t->dots < 0 && covered > 0))
-        return mr_invalid("Expected input %d to have rank %s%d but got: %d", input, t->dots < 0 ? "" : "at least ", t->n,
+        return mr_invalid("Expected input %d to have rank %s%d but got: %d", input, t->dots < 0 ? "" : "at least ",
+                          t->n,
                           rank);
     for (int i = 0, letter = 0; i < rank; i++) {
         int inside = t->dots < 0 ? -1 : i - t->dots;

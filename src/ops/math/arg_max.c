@@ -155,8 +155,8 @@ static mr_status *arg_shape(mr_infer *c)
     int at;
     if (mr_infer_int(c, 1, &axis)) {
         if (axis < -x->rank || axis >= x->rank)
-            return mr_invalid("Dimension (%lld) must be in the range [%d, %d), where %d is the number of dimensions in the "
-                              "input.",
+            return mr_invalid("Dimension (%lld) must be in the range [%d, %d), where %d is the number of dimensions "
+                              "in the input.",
                               (long long)axis, -x->rank, x->rank, x->rank);
         at = (int)(axis < 0 ? axis + x->rank : axis);
         for (int d = 0; d < out->rank; d++)

@@ -16,9 +16,11 @@ MR_OP(ApplyGradientDescent,
         "[1, 2], 0.5, [2, 4] -> [0, 0]", "[1+1i], 2i, [1] -> [1-1i]",
         "shape(0), 1, shape(0) -> shape(0)",
         "[1, 2], 0.5, [2] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal, but are 2 and 1",
-        "g = PlaceholderWithDefault dtype=$T shape=?: [2]; : [1, 2], 0.5, g -> !INVALID_ARGUMENT var and delta do not have the same shape",
+        "g = PlaceholderWithDefault dtype=$T shape=?: [2]; : [1, 2], 0.5, g -> !INVALID_ARGUMENT var and delta do not "
+        "have the same shape",
         "T=float: [1], [0.5], [2] -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1",
-        "a = PlaceholderWithDefault dtype=float shape=?: float[0.5]; T=float: [1], a, [2] -> !INVALID_ARGUMENT alpha is not a scalar: [1]"));
+        "a = PlaceholderWithDefault dtype=float shape=?: float[0.5]; T=float: [1], a, [2] -> !INVALID_ARGUMENT alpha "
+        "is not a scalar: [1]"));
 
 MR_OP(ResourceApplyGradientDescent,
     .doc      = "var -= alpha * delta",

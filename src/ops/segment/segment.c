@@ -212,7 +212,8 @@ mr_status *mr_segments_output(mr_run *r, int i, const mr_tensor *data, int lead,
     return mr_run_output(r, i, shape.rank, shape.dims, out);
 }
 
-/* The last id, or *segments where it is not negative, says how many there are: whatever is larger, or falls, is an error
+/* The last id, or *segments where it is not negative, says how many there are: whatever is larger, or falls, is an
+ * error
  * in the order in which TensorFlow finds it. */
 mr_status *mr_segments_sorted(const mr_tensor *ids, int64_t *segments)
 {
@@ -234,7 +235,8 @@ mr_status *mr_segments_sorted(const mr_tensor *ids, int64_t *segments)
         if (next < id)
             return mr_invalid("segment ids are not increasing");
         if (id < 0 || id >= *segments)
-            return mr_invalid("Segment id %lld out of range [0, %lld), possibly because 'segment_ids' input is not sorted.",
+            return mr_invalid("Segment id %lld out of range [0, %lld), possibly because 'segment_ids' input is not "
+                              "sorted.",
                               (long long)id, (long long)*segments);
     }
     return NULL;

@@ -126,9 +126,11 @@ MR_OP(SegmentSum,
         "[1+1i, 2-1i], int32[0, 0] -> [3]", "shape(0,2), int32 shape(0) -> shape(0,2)", "T=qint8: [1, -3], int32[0, 0] -> [-2]",
         "fill(1, 3,600), int32[0, 0, 0] -> fill(3, 1,600)",
         "[1, 2], int32[1, 0] -> !INVALID_ARGUMENT segment ids are not increasing",
-        "[1, 2], int32[-1, 0] -> !INVALID_ARGUMENT Segment id -1 out of range [0, 1), possibly because 'segment_ids' input is not sorted.",
+        "[1, 2], int32[-1, 0] -> !INVALID_ARGUMENT Segment id -1 out of range [0, 1), possibly because 'segment_ids' "
+        "input is not sorted.",
         "[1, 2, 3], int32[0, 1, 0] -> !INVALID_ARGUMENT segment ids are not increasing",
-        "[1, 2, 3, 4], int32[0, 1, 2, 0] -> !INVALID_ARGUMENT Segment id 1 out of range [0, 1), possibly because 'segment_ids' input is not sorted.",
+        "[1, 2, 3, 4], int32[0, 1, 2, 0] -> !INVALID_ARGUMENT Segment id 1 out of range [0, 1), possibly because "
+        "'segment_ids' input is not sorted.",
         "[1, 2], int32[0, -1] -> !INVALID_ARGUMENT segment ids must be >= 0",
         "[1, 2], int32[0] -> !INVALID_ARGUMENT segment_ids should be the same size as dimension 0 of input",
         "1, int32[0] -> !INVALID_ARGUMENT at least rank 1"));
@@ -180,7 +182,8 @@ MR_OP(SegmentSumV2, .doc = "sums of the rows of each segment", SORTED_V2(ALL_NUM
     .kernels  = MR_KERNELS(MR_CPU_ONE(segment_sum, MR_NUMBERS) MR_CPU_ONE(segment_sum, MR_ALL_CODES)),
     .examples = MR_EXAMPLES("[[1, 2], [3, 4]], int32[1, 1], 3 -> [[0, 0], [4, 6], [0, 0]]", "[1], int64[0], 1 -> [1]",
                             "[1], int32[1], 1 -> !INVALID_ARGUMENT segment ids must be < num_segments",
-                            "[1], int32[0], -1 -> !INVALID_ARGUMENT Dimension size, given by scalar input 2, must be non-negative but is -1"));
+                            "[1], int32[0], -1 -> !INVALID_ARGUMENT Dimension size, given by scalar input 2, must be "
+                            "non-negative but is -1"));
 MR_OP(SegmentProdV2, .doc = "products of the rows of each segment; 1 where there are none", SORTED_V2(ALL_NUMBERS),
     .kernels  = MR_KERNELS(MR_CPU_ONE(segment_prod, MR_NUMBERS) MR_CPU_ONE(segment_prod, MR_ALL_CODES)),
     .examples = MR_EXAMPLES("[2, 3], int32[1, 1], 3 -> [1, 6, 1]"));

@@ -41,7 +41,8 @@ static mr_status *segment_shape(mr_infer *c)
     MR_TRY(mr_infer_rank(c, c->in[2], 0, &n_shape));
     bool known = mr_infer_int(c, 2, &segments);
     if (known && segments < 0)
-        return mr_invalid("Dimension size, given by scalar input %d, must be non-negative but is %lld", 2, (long long)segments);
+        return mr_invalid("Dimension size, given by scalar input %d, must be non-negative but is %lld", 2,
+                          (long long)segments);
     if (data->rank < 0 || ids->rank < 0)
         return NULL;
     MR_TRY(mr_infer_rank_at_least(c, data, ids->rank, &data));

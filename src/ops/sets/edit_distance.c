@@ -112,8 +112,8 @@ static mr_status *place_of(const int64_t *name, const mr_tensor *out, int64_t *a
     return fits && sum >= 0 && sum < out->n
                ? NULL
                : mr_error(MR_INTERNAL,
-                          "Got an inner product %lld which would require writing to outside of the buffer for the output "
-                          "tensor (max elements %lld)",
+                          "Got an inner product %lld which would require writing to outside of the buffer for the "
+                          "output tensor (max elements %lld)",
                           (long long)sum, (long long)out->n);
 }
 
@@ -142,7 +142,8 @@ static mr_status *run_edit(mr_run *r)
     MR_TRY(mr_sparse_check("hypothesis", mr_in(r, 0), mr_in(r, 1), hs));
     MR_TRY(mr_sparse_check("truth", mr_in(r, 3), mr_in(r, 4), ts));
     if (ts->n < 2)
-        return mr_invalid("Input SparseTensors must have rank at least 2, but truth_shape rank is: %lld", (long long)ts->n);
+        return mr_invalid("Input SparseTensors must have rank at least 2, but truth_shape rank is: %lld",
+                          (long long)ts->n);
     if (hs->n != ts->n)
         return mr_invalid("Expected truth and hypothesis to have matching ranks, but their shapes are: %s and %s",
                           MR_TENSOR_SHAPE(ts), MR_TENSOR_SHAPE(hs));

@@ -110,7 +110,8 @@ static long double threshold_of(const mr_tensor *t)
     }
 }
 
-/* Drops sums of two elements that are below the threshold; of zero it drops none but NaN.  An element that stands alone is
+/* Drops sums of two elements that are below the threshold; of zero it drops none but NaN.  An element that stands
+ * alone is
  * no sum and stays, however small it is. */
 static int64_t keep_large(meeting *m, mr_tensor *sums, int64_t n, long double threshold)
 {
@@ -190,7 +191,8 @@ MR_OP(SparseAdd,
         "nograd: [[0], [1]], [1, 5], [2], [[0]], [1], [2], int32 3 -> [[1]], [5], [2]",
         "shape(0,1), shape(0), [2], [[1]], [4], [2], double 0 -> [[1]], [4], [2]",
         "nograd: [[0]], [3+4i], [1], shape(0,1), shape(0), [1], float 5 -> [[0]], [3+4i], [1]",
-        "[[0]], [1], [2], [[0]], [1], [3], float 0 -> !INVALID_ARGUMENT Operands' shapes do not match: got 2 and 3 for dimension 0",
+        "[[0]], [1], [2], [[0]], [1], [3], float 0 -> !INVALID_ARGUMENT Operands' shapes do not match: got 2 and 3 "
+        "for dimension 0",
         "nograd: [[0]], [1], [2], [[5]], [2], [2], float 9 -> [[0], [5]], [1, 2], [2]",
         "[[-1], [7]], [1, 2], [2], [[7]], [3], [2], float 0 -> [[-1], [7]], [1, 5], [2]",
         "[[0]], [1], [2], [[0]], [1], [2], float[0] -> !INVALID_ARGUMENT The magnitude threshold must be a scalar"));
@@ -307,8 +309,10 @@ MR_OP(SparseSparseMaximum,
     .kernels  = MR_KERNELS(MR_CPU_ONE(run_maximum, MR_REALS)),
     .examples = MR_EXAMPLES("[[0], [1]], [5, 2], [3], [[1], [2]], [7, 3], [3] -> [[0], [1], [2]], [5, 7, 3]",
                             "[[0]], [-5], [1], shape(0,1), shape(0), [1] -> [[0]], [0]",
-                            "[[0]], [5], [1], [[0, 0]], [1], [1, 1] -> !INVALID_ARGUMENT Operands do not have the same ranks; got shapes: 1 and 1 1",
-                            "[[0]], [5], [1], [[0]], [1], [2] -> !INVALID_ARGUMENT Operands' shapes do not match: got 1 and 2 for dimension 0"));
+                            "[[0]], [5], [1], [[0, 0]], [1], [1, 1] -> !INVALID_ARGUMENT Operands do not have the "
+                            "same ranks; got shapes: 1 and 1 1",
+                            "[[0]], [5], [1], [[0]], [1], [2] -> !INVALID_ARGUMENT Operands' shapes do not match: got "
+                            "1 and 2 for dimension 0"));
 MR_OP(SparseSparseMinimum,
     .doc      = "the smaller of two sparse tensors, element by element; what is missing counts as zero", EXTREME,
     .attrs    = "T: numbertype",

@@ -186,7 +186,8 @@ MR_OP(SparseTensorDenseAdd,
     .examples = MR_EXAMPLES(
         "int32[[0, 1], [1, 0]], [5, 6], int32[2, 2], [[1, 2], [3, 4]] -> [[1, 7], [9, 4]]",
         "int64[[1], [1]], [5, 6], int64[2], [1, 2] -> [1, 13]", "int32 shape(0,1), shape(0), int32[2], [1, 2] -> [1, 2]",
-        "int32[[2]], [5], int32[2], [1, 2] -> !INVALID_ARGUMENT Sparse tensor has some invalid index on dimension 0; dense tensor shape: [2]",
+        "int32[[2]], [5], int32[2], [1, 2] -> !INVALID_ARGUMENT Sparse tensor has some invalid index on dimension 0; "
+        "dense tensor shape: [2]",
         "int32[[0]], [5], int32[3], [1, 2] -> !INVALID_ARGUMENT Dimension 0 does not equal (no broadcasting is supported)",
         "int32[[0]], [5], int32[2], [[1, 2]] -> !INVALID_ARGUMENT Two operands have different ndims: 1 vs. 2"));
 

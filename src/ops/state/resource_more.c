@@ -221,7 +221,8 @@ MR_OP(ResourceCountUpTo,
     .state_bytes = sizeof(int64_t), .init = count_init,
     .examples = MR_EXAMPLES("v = VarHandleOp dtype=$T shape=[]; AssignVariableOp: v, 2; limit=3: v -> 2",
                             "v = VarHandleOp dtype=$T shape=[]; AssignVariableOp: v, 3; limit=3: v -> !OUT_OF_RANGE Reached limit of 3",
-                            "v = VarHandleOp dtype=$T shape=[1]; AssignVariableOp: v, [3]; limit=3: v -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1"));
+                            "v = VarHandleOp dtype=$T shape=[1]; AssignVariableOp: v, [3]; limit=3: v -> "
+                            "!INVALID_ARGUMENT Shape must be rank 0 but is rank 1"));
 
 /* ---- the rest ---- */
 

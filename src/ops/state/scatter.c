@@ -216,7 +216,8 @@ static mr_status *scatter_shape(mr_infer *c)
     const mr_pshape *var = mr_infer_variable(c, 0), *ignored;
     MR_TRY(mr_infer_handle_type(c, 0, "dtype"));
     if (c->in[2]->rank != 0)
-        MR_TRY(mr_infer_merge(c, c->in[2], mr_infer_concat(c, c->in[1], mr_infer_sub(c, var, 1, MR_MAX_RANK)), &ignored));
+        MR_TRY(mr_infer_merge(c, c->in[2], mr_infer_concat(c, c->in[1], mr_infer_sub(c, var, 1, MR_MAX_RANK)),
+                              &ignored));
     if (c->n_out > 0)
         c->out[0] = var;
     return NULL;
@@ -236,9 +237,10 @@ MR_OP(ScatterUpdate, .doc = "replaces rows of a variable", REF_SCATTER("type", "
     .kernels = MR_KERNELS(MR_CPU_ANY(scatter_update)),
     .examples = MR_EXAMPLES("[1, 2, 3], int32[2, 0], [7, 8] -> [8, 2, 7]", "[[1, 2], [3, 4]], int64 1, 0 -> [[1, 2], [0, 0]]",
                             "[1, 2], int32[2], [7] -> !INVALID_ARGUMENT indices[0] = 2 is not in [0, 2)",
-                            "[1, 2], int32[1], [7, 8] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal, but are 2 and 1. "
-                            "Shapes are [2] and [1].",
-                            "u = PlaceholderWithDefault dtype=$T shape=?: [7, 8]; : [1, 2], int32[1], u -> !INVALID_ARGUMENT "
+                            "[1, 2], int32[1], [7, 8] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal, "
+                            "but are 2 and 1. Shapes are [2] and [1].",
+                            "u = PlaceholderWithDefault dtype=$T shape=?: [7, 8]; : [1, 2], int32[1], u -> "
+                            "!INVALID_ARGUMENT "
                             "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got"));
 MR_OP(ScatterAdd, .doc = "adds to rows of a variable", REF_SCATTER("numbertype", "false"),
     .kernels = MR_KERNELS(MR_CPU_ONE(scatter_add, MR_NUMBERS) MR_CPU_ONE(scatter_add, MR_CODES)),
@@ -252,8 +254,10 @@ MR_OP(ScatterSub, .doc = "subtracts from rows of a variable", REF_SCATTER("numbe
 MR_OP(ResourceScatterUpdate, .doc = "replaces rows of a variable", RESOURCE_SCATTER("type"),
     .kernels = MR_KERNELS(MR_CPU_ANY(scatter_update)),
     .examples = MR_EXAMPLES(SCATTER_STEPS ": v, int32[2, 0], [7, 8] ->",
-                            SCATTER_STEPS ": v, int32[2, 0], [7] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal",
-                            SCATTER_STEPS ": v, int32[2], [[7]] -> !INVALID_ARGUMENT Shapes must be equal rank, but are 2 and 1",
+                            SCATTER_STEPS ": v, int32[2, 0], [7] -> !INVALID_ARGUMENT Dimension 0 in both shapes "
+                                          "must be equal",
+                            SCATTER_STEPS ": v, int32[2], [[7]] -> !INVALID_ARGUMENT Shapes must be equal rank, but "
+                                          "are 2 and 1",
                             "v = VarHandleOp dtype=string shape=[2]; AssignVariableOp: v, string[\"a\", \"b\"]; "
                             "dtype=string: v, int32[1], [\"c\"] ->"));
 MR_OP(ResourceScatterAdd, .doc = "adds to rows of a variable", RESOURCE_SCATTER("numbertype"),

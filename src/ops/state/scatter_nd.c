@@ -210,11 +210,16 @@ MR_OP(ScatterNdUpdate, .doc = "replaces slices of a variable", REF_ND("type", "t
                             "T=string: [\"a\", \"b\"], int32[[1]], [\"c\"] -> [\"a\", \"c\"]",
                             "shape(0,2), int32 shape(0,1), shape(0,2) -> shape(0,2)",
                             "[1, 2], int32[[2]], [7] -> !INVALID_ARGUMENT indices[0] = [2] does not index into shape [2]",
-                            "shape(0), int32[[0]], [7] -> !INVALID_ARGUMENT Indices and updates specified for empty output shape",
-                            "[1, 2], int32[[1]], [7, 8] -> !INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match "
-                            "the outer 1 dimensions of updates.shape=[2]: Dimension 0 in both shapes must be equal, but are 1 and 2",
-                            "[[1, 2]], int32[[0]], [[7]] -> !INVALID_ARGUMENT The inner 1 dimensions of input.shape=[1,2] must match "
-                            "the inner 1 dimensions of updates.shape=[1,1]: Dimension 0 in both shapes must be equal, but are 2 and 1"));
+                            "shape(0), int32[[0]], [7] -> !INVALID_ARGUMENT Indices and updates specified for empty "
+                            "output shape",
+                            "[1, 2], int32[[1]], [7, 8] -> !INVALID_ARGUMENT The outer 1 dimensions of "
+                            "indices.shape=[1,1] must match "
+                            "the outer 1 dimensions of updates.shape=[2]: Dimension 0 in both shapes must be equal, "
+                            "but are 1 and 2",
+                            "[[1, 2]], int32[[0]], [[7]] -> !INVALID_ARGUMENT The inner 1 dimensions of "
+                            "input.shape=[1,2] must match "
+                            "the inner 1 dimensions of updates.shape=[1,1]: Dimension 0 in both shapes must be equal, "
+                            "but are 2 and 1"));
 MR_OP(ScatterNdAdd, .doc = "adds to slices of a variable", REF_ND("numbertype", "false"),
     .kernels = MR_KERNELS(MR_CPU_ONE(nd_add, MR_NUMBERS) MR_CPU_ONE(nd_add, MR_CODES)),
     .examples = MR_EXAMPLES("[1, 2, 3], int32[[2], [0], [2]], [1, 2, 3] -> [3, 2, 7]",
@@ -243,7 +248,8 @@ MR_OP(ResourceScatterNdUpdate, .doc = "replaces slices of a variable", RESOURCE_
     .kernels = MR_KERNELS(MR_CPU_ANY(nd_update)),
     .examples = MR_EXAMPLES(STEPS ": v, int32[[2], [0]], [7, 8] ->", STRINGS, BOOLS,
                             STEPS ": v, int64[[3]], [7] -> !INVALID_ARGUMENT indices[0] = [3] does not index into shape [3]",
-                            STEPS ": v, int32[[0, 1]], [7] -> !INVALID_ARGUMENT Inner dimensions of output shape must match"));
+                            STEPS ": v, int32[[0, 1]], [7] -> !INVALID_ARGUMENT Inner dimensions of output shape "
+                                  "must match"));
 MR_OP(ResourceScatterNdAdd, .doc = "adds to slices of a variable", RESOURCE_ND,
     .kernels = MR_KERNELS(MR_CPU_ONE(nd_add, MR_PLAIN) {"CPU", MR_STRING, nd_add},),
     .examples = MR_EXAMPLES(STEPS ": v, int32[[2], [0]], [7, 8] ->", STRINGS, BOOLS));
@@ -280,7 +286,8 @@ MR_OP(TensorScatterAdd, .doc = "the tensor with the updates added to slices", TE
                             "[[1, 2], [3, 4]], int64[[1, 0]], [2] -> [[1, 2], [5, 4]]",
                             "[true, false], int32[[1], [0]], [true, false] -> [true, true]",
                             "[\"a\", \"b\"], int32[[0]], [\"c\"] -> [\"ac\", \"b\"]",
-                            "[1, 2], int32[[1]], [7, 8] -> !INVALID_ARGUMENT The outer 1 dimensions of indices.shape=[1,1] must match"));
+                            "[1, 2], int32[[1]], [7, 8] -> !INVALID_ARGUMENT The outer 1 dimensions of "
+                            "indices.shape=[1,1] must match"));
 MR_OP(TensorScatterSub, .doc = "the tensor with the updates subtracted from slices", TENSOR_ND("int32, int64"),
     .grad = sub_backward,
     .kernels = MR_KERNELS(MR_CPU_ONE(tensor_sub, MR_NUMBERS) MR_CPU_ONE(tensor_sub, MR_ALL_CODES)),

@@ -220,4 +220,5 @@ MR_OP(CountUpTo,
     .flags    = MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = count_shape,
     .kernels  = MR_KERNELS(MR_CPU_ONE(count_up_to, MR_INDEXES)),
-    .examples = MR_EXAMPLES("limit=3: 2 -> 2", "limit=3: [2] -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1", "limit=3: 3 -> !OUT_OF_RANGE Reached limit of 3"));
+    .examples = MR_EXAMPLES("limit=3: 2 -> 2", "limit=3: [2] -> !INVALID_ARGUMENT Shape must be rank 0 but is rank 1",
+                            "limit=3: 3 -> !OUT_OF_RANGE Reached limit of 3"));

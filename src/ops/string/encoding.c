@@ -88,7 +88,8 @@ static mr_status *open_icu(mr_encoding *e)
 {
     mr_status *st = mr_icu_functions(&e->icu);
     if (st) {
-        mr_status *why = mr_invalid("Could not create converter for input encoding: %s; %s", e->name, mr_status_message(st));
+        mr_status *why = mr_invalid("Could not create converter for input encoding: %s; %s", e->name,
+                                    mr_status_message(st));
         mr_status_free(st);
         return why;
     }

@@ -1,6 +1,7 @@
 /* ops/string/icu.h -- what libmillrace-icu.so and the rest of the library know of each other.
  *
- * That library alone knows ICU, whose converters read the encodings that encoding.c does not: SHIFT-JIS, GB18030, EBCDIC and
+ * That library alone knows ICU, whose converters read the encodings that encoding.c does not: SHIFT-JIS, GB18030,
+ * EBCDIC and
  * some two hundred others.  It is opened at the first use (icu_library.c), asked for one symbol, and gives a table of
  * functions over plain memory.  Both sides are of one build. */
 #ifndef MR_OPS_STRING_ICU_H

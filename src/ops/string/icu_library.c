@@ -16,7 +16,8 @@ static mr_status *open_at(const char *path) MR_REQUIRES(mu)
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* LOCAL: a host may have an ICU of its own */
     if (!lib)
         return mr_error(MR_UNIMPLEMENTED,
-                        "it needs " FILE_NAME " (MILLRACE_ICU_LIB gives its path) and the package libicu72: %s", dlerror());
+                        "it needs " FILE_NAME " (MILLRACE_ICU_LIB gives its path) and the package libicu72: %s",
+                        dlerror());
     mr_icu_fn get = (mr_icu_fn)(uintptr_t)dlsym(lib, MR_ICU_SYMBOL);
     const mr_icu *i = get ? get(MR_ICU_ABI) : NULL;
     if (!i) {

@@ -244,8 +244,8 @@ MR_OP(UnsortedSegmentJoin,
         "[\"this:is\", \"a:test\"]",
         "[[\"a\", \"b\"], [\"c\", \"d\"]], [2, 2], 3 -> [[\"\", \"\"], [\"\", \"\"], [\"ac\", \"bd\"]]",
         "separator=\",\": [[\"a\", \"b\"], [\"\", \"d\"]], [[0, 0], [0, 1]], 2 -> [\"a,b,\", \"d\"]",
-        "[\"a\", \"b\"], [-1, 0], 1 -> !INVALID_ARGUMENT segment_ids are not allowed to exceed num_segments or to have negative "
-        "values.", "shape(0), shape(0), 0 -> shape(0)",
+        "[\"a\", \"b\"], [-1, 0], 1 -> !INVALID_ARGUMENT segment_ids are not allowed to exceed num_segments or to "
+        "have negative values.", "shape(0), shape(0), 0 -> shape(0)",
         "[\"a\"], [1], 1 -> !INVALID_ARGUMENT segment_ids are not allowed to exceed num_segments",
         "[\"a\"], [0], -1 -> !INVALID_ARGUMENT must be non-negative",
         "[\"a\"], [0, 0], 1 -> !INVALID_ARGUMENT must be equal"));

@@ -100,7 +100,8 @@ MR_OP(UnicodeTranscode,
         "input_encoding=\"UTF-8\" output_encoding=\"UTF-8\": shape(0,2) -> shape(0,2)",
         "input_encoding=\"UTF-8\" output_encoding=\"UTF-8\" errors=\"strict\": \"a\xff\" -> !INVALID_ARGUMENT "
         "Invalid formatting on input string",
-        "input_encoding=\"UTF-8\" output_encoding=\"UTF-8\" errors=\"strict\" replace_control_characters=true: \"a\\n\" -> "
+        "input_encoding=\"UTF-8\" output_encoding=\"UTF-8\" errors=\"strict\" replace_control_characters=true: "
+        "\"a\\n\" -> "
         "!INVALID_ARGUMENT Invalid formatting on input string",
         "input_encoding=\"none\" output_encoding=\"UTF-8\": \"a\" -> !INVALID_ARGUMENT Could not create "
         "converter for input encoding: none",

@@ -1,6 +1,7 @@
 /* ops/string/icu/converter.c -- the table of functions that the library offers: converters of ICU.
  *
- * Malformed bytes are told apart by ICU's own callback, which then substitutes as it would without ours; so how many bytes
+ * Malformed bytes are told apart by ICU's own callback, which then substitutes as it would without ours; so how many
+ * bytes
  * count as one malformed character is ICU's decision, as it is in TensorFlow. */
 #include <unicode/ucnv.h>
 
