@@ -133,6 +133,40 @@ class Sessions(tf.test.TestCase):
         self.assertEqual(tf.test.is_gpu_available(), bool(tf.test.gpu_device_name()))
 
 
+class Util(unittest.TestCase):
+    """tensorflow.python.framework.test_util"""
+
+    def test_decorators_run_graphs_and_skip_the_rest(self):
+        from millrace.test import util
+
+        class Case(util.TensorFlowTestCase):
+            @util.run_in_graph_and_eager_modes
+            def test_graph(self):
+                self.assertEqual(tf.get_default_session().run(tf.constant(1)), 1)
+
+            @util.run_deprecated_v1
+            def test_v1(self):
+                pass
+
+            @util.run_v2_only
+            def test_v2(self):
+                self.fail("this needs version 2")
+
+        result = unittest.TestResult()
+        unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
+        self.assertEqual(([], []), (result.failures, result.errors))
+        self.assertEqual(["test_session", "test_v2"], sorted(t._testMethodName for t, _ in result.skipped))
+
+    def test_layouts_and_operations(self):
+        from millrace.test import util
+        with tf.Graph().as_default() as graph:
+            self.assertEqual(util.NHWCToNCHW([1, 2, 3, 4]), [1, 4, 2, 3])
+            self.assertEqual(util.NCHWToNHWC(tf.zeros([1, 4, 2, 3])).shape, [1, 2, 3, 4])
+            tf.constant(1, name="a")
+            self.assertEqual(util.assert_ops_in_graph({"a": "Const"}, graph)["a"].op, "Const")
+            self.assertRaises(ValueError, util.assert_ops_in_graph, {"b": "Const"}, graph)
+
+
 class Gradients(tf.test.TestCase):
     def test_right_and_wrong_gradients(self):
         with self.test_session():
