@@ -23,10 +23,11 @@ OPT     := -O2 $(if $(findstring clang,$(CC)),,-ftree-vectorize -fvect-cost-mode
 ifneq ($(SAN),)
 OPT     := -O1 -DMR_DEBUG -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
-# What makes a bug harder to exploit; sanitizers find it instead.  HARDEN= turns it off.
+# What makes a bug harder to exploit; sanitizers find it instead.  HARDEN= turns it off.  Of CET only the shadow stack: Linux has
+# no branch tracking for programs, and its marks would be an instruction in every function.
 ifeq ($(SAN),)
 HARDEN  ?= -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 \
-           $(if $(filter x86_64,$(shell uname -m)),-fcf-protection)
+           $(if $(filter x86_64,$(shell uname -m)),-fcf-protection=return)
 endif
 LDFLAGS += -Wl,-z,relro,-z,now
 CFLAGS  ?= -g

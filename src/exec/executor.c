@@ -270,8 +270,8 @@ static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
 }
 
 /* After the kernel: its inputs go, its outputs go on. */
-static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
-                            bool dead, mr_status *st)
+MR_PER_NODE static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead,
+                                        mr_status *st)
 {
     drop_inputs(it->slots + n->slot, n->n_in);
     if (!st)
