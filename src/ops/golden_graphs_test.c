@@ -64,12 +64,15 @@ static bool is_default(const mr_op_def *d, const char *key, const mr_attr *v)
     return a && a->has_default && mr_attr_eq(&a->deflt, v);
 }
 
+/* An import checks _output_shapes and clears it, as TensorFlow's does: shapes are inferred from then on. */
 static void compare_attrs(const char *file, const node_def *was, const node_def *is)
 {
     mr_arena a;
     const mr_op_def *d = mr_op_find(mr_sv_of(was->op));
     mr_arena_init(&a, 0);
     for (size_t i = 0; i < was->n_attr; i++) {
+        if (strcmp(was->attr[i]->key, "_output_shapes") == 0)
+            continue;
         const attr_entry *e = find_attr(is, was->attr[i]->key);
         mr_attr x = value_of(&a, was->attr[i]), y = e ? value_of(&a, e) : (mr_attr){0};
         if (!e || !mr_attr_eq(&x, &y))

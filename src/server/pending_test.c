@@ -106,7 +106,7 @@ MR_TEST(step_that_waits_for_a_task_names_it)
     mr_test_log_wait("Still waiting for /job:ps/replica:0/task:0", 2);
     MR_CHECK_OK(mr_session_close(b.session));
     mr_thread_join(&m.thread);
-    MR_CHECK_ERR(m.st, MR_CANCELLED, "closed");
+    MR_CHECK_ERR(m.st, MR_CANCELLED, "Session::Close()");
     bench_end(&b);
     mr_test_log_end();
 }
