@@ -1,9 +1,9 @@
-/* base/blocking.c -- one queue for the process and threads that come and go.
+/* base/blocking.c -- one queue for the process, and threads that are started and ended on demand.
  *
- * A thread is started whenever more tasks are queued than threads are idle, so that at rest no task
- * waits while fewer than MR_BLOCKING_MAX threads exist.  n_idle counts the threads that wait for a
- * task, also those that were signalled and have not run yet; each of them takes one task off the
- * queue.  Threads are detached: nobody waits for them, the tasks' owners wait for their tasks.
+ * A thread is started whenever a task is submitted and the queue already holds a task for each idle
+ * thread.  So no task waits for a thread while fewer than MR_BLOCKING_MAX exist.  n_idle counts the
+ * threads that wait for a task, including those that were signalled and have not run yet; each of them
+ * takes one task off the queue.  Threads are detached: the owner of a task waits for the task.
  *
  * A child of fork has none of the threads, so it begins with none and with an empty queue. */
 #include "base/blocking.h"
@@ -80,17 +80,17 @@ static bool start_thread_locked(void)
     return true;
 }
 
-bool mr_blocking_submit(mr_task *t)
+/* Appends the task and makes sure that a thread will take it; false when it was withdrawn or there is no thread. */
+static bool submit_locked(mr_task *t)
 {
-    pthread_once(&once, begin_process);
-    mr_lock(&mu);
     MR_ASSERT(t->fn && t != tail); /* a task is in the queue once at most */
-    bool needs_one = now.n_queued >= now.n_idle && now.n_threads < MR_BLOCKING_MAX;
-    if (needs_one && !start_thread_locked() && now.n_threads == 0) {
-        mr_unlock(&mu);
-        return false;
-    }
+    bool withdrawn = t->next == t;
     t->next = NULL;
+    if (withdrawn)
+        return false;
+    bool needs_one = now.n_queued >= now.n_idle && now.n_threads < MR_BLOCKING_MAX;
+    if (needs_one && !start_thread_locked() && now.n_threads == 0)
+        return false;
     if (tail)
         tail->next = t;
     else
@@ -99,10 +99,19 @@ bool mr_blocking_submit(mr_task *t)
     now.n_queued++;
     if (now.n_idle > 0)
         mr_cond_signal(&work);
-    mr_unlock(&mu);
     return true;
 }
 
+bool mr_blocking_submit(mr_task *t)
+{
+    pthread_once(&once, begin_process);
+    mr_lock(&mu);
+    bool submitted = submit_locked(t);
+    mr_unlock(&mu);
+    return submitted;
+}
+
+/* A task that is not queued is marked: if it has not been submitted yet, mr_blocking_submit will refuse it. */
 bool mr_blocking_withdraw(mr_task *t)
 {
     mr_task *before = NULL;
@@ -119,6 +128,7 @@ bool mr_blocking_withdraw(mr_task *t)
             tail = before;
         now.n_queued--;
     }
+    t->next = at ? NULL : t;
     mr_unlock(&mu);
     return at != NULL;
 }

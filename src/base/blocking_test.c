@@ -88,7 +88,9 @@ MR_TEST(blocking_threads_are_bounded_and_what_waits_can_be_withdrawn)
     while (g.inside < MR_BLOCKING_MAX)
         mr_cond_wait(&g.changed, &g.mu);
     mr_unlock(&g.mu);
-    gate_task *more = submit_all(&g, EXTRA);
+    gate_task *more = submit_all(&g, EXTRA), early = {{pass_gate, NULL}, &g};
+    MR_CHECK(!mr_blocking_withdraw(&early.task)); /* a cancellation that comes before the task */
+    MR_CHECK(!mr_blocking_submit(&early.task));
     mr_blocking_state s = mr_blocking_look();
     MR_CHECK_INT(s.n_threads, MR_BLOCKING_MAX);
     MR_CHECK_INT(s.n_queued, EXTRA);
