@@ -1,13 +1,13 @@
 /* base/pool.c -- one queue of tasks, one list of open loops, and threads that serve both.
  *
- * A loop (mr_pool_for) lives on its caller's stack.  While it stands in `loops`, others may join:
+ * A loop (mr_pool_for) is on its caller's stack.  While it is in the list `loops`, others may join:
  * they count themselves into n_inside under the lock, then claim parts without it.  The caller
  * claims parts too; when none is left it unlinks the loop, after which nobody can join, and waits
- * for those still inside.  It waits only for parts that are already running, and whoever runs one
+ * for those still inside.  It waits only for parts that are already running, and a thread that runs one
  * waits, if at all, only for parts of loops opened deeper: so nesting cannot deadlock.  It does not
  * run other tasks while it waits, since they might want what it holds.
  *
- * Who joins what:
+ * Which thread takes what:
  * - Workers take parts of any open loop first (somebody waits for them), then tasks.
  * - Guests are threads that wait for a step to end (mr_pool_stay).  A guest takes parts of any open
  *   loop: a part waits for nothing but parts of deeper loops and takes no lock that a caller could
@@ -23,13 +23,13 @@
  * long enough to pay for it and fewer threads compute than the pool has; busy workers and the
  * callers of steps (n_callers) count as computing.  Threads that spin join without being woken.
  *
- * The end: whoever submits a task touches the pool no more once the task may have run, since what the
- * task finishes may free the pool.  In a pool without workers the submitter runs the queue itself;
+ * The end: a submitter does not touch the pool after its task may have run, since what the task
+ * finishes may free the pool.  In a pool without workers the submitter runs the queue itself;
  * it is counted (n_draining), and freeing the pool waits for it.
  *
  * Sleeping: a thread decides to sleep under the lock, after it has seen that there is nothing for it;
  * work is added under the same lock, so no wake-up is lost.  n_tasks and n_loops repeat what there is
- * for those who spin without the lock; they are hints, what counts is read again under the lock.  A
+ * for threads that spin without the lock; they are hints, and are checked again under the lock.  A
  * recall is not made under the lock: the recaller sets `recalled` and then looks at `asleep`, the
  * guest sets `asleep` and then looks at `recalled`, both in sequential consistency, so at least one
  * of them sees the other. */
@@ -121,7 +121,7 @@ static void push_locked(mr_pool *p, mr_task *t)
     else
         p->head = t;
     p->tail = t;
-    atomic_fetch_add_explicit(&p->n_tasks, 1, memory_order_relaxed);
+    atomic_fetch_add(&p->n_tasks, 1); /* ordered before the look at n_callers: see call_spare_locked */
 }
 
 static mr_task *pop_locked(mr_pool *p) MR_REQUIRES(p->mu);
@@ -339,7 +339,7 @@ static void spare_main(void *arg)
     mr_denormals_flush();
     mr_lock(&p->mu);
     for (;;) {
-        bool may = atomic_load_explicit(&p->n_callers, memory_order_relaxed) == 0;
+        bool may = p->closing || atomic_load(&p->n_callers) == 0;
         mr_task *t = may ? pop_locked(p) : NULL;
         if (t) {
             mr_unlock(&p->mu);
@@ -357,13 +357,15 @@ static void spare_main(void *arg)
 }
 
 /* Lets the spare run when no caller computes and more tasks are queued than workers are free.  Where no thread can be
- * started, the workers do it all. */
+ * started, the workers do it all.  n_callers changes without the lock: a submitter counts its task in n_tasks and then
+ * looks at n_callers, a caller that ends does the reverse, both in sequential consistency, so at least one of them calls
+ * the spare. */
 static void call_spare_locked(mr_pool *p) MR_REQUIRES(p->mu);
 static void call_spare_locked(mr_pool *p)
 {
     int waiting = atomic_load_explicit(&p->n_tasks, memory_order_relaxed) - p->n_sleeping - p->n_spinning;
     bool may = p->n_workers > 0 && p->n_workers < p->n_threads && !p->closing &&
-               atomic_load_explicit(&p->n_callers, memory_order_relaxed) == 0;
+               atomic_load(&p->n_callers) == 0;
     if (waiting <= 0 || !may)
         return;
     if (!p->has_spare)
@@ -467,13 +469,12 @@ static void worker_main(void *arg)
 void mr_pool_caller_begins(mr_pool *p)
 {
     if (p)
-        atomic_fetch_add_explicit(&p->n_callers, 1, memory_order_relaxed);
+        atomic_fetch_add(&p->n_callers, 1);
 }
 
 void mr_pool_caller_ends(mr_pool *p)
 {
-    if (!p || atomic_fetch_sub_explicit(&p->n_callers, 1, memory_order_relaxed) != 1 ||
-        atomic_load_explicit(&p->n_tasks, memory_order_relaxed) == 0)
+    if (!p || atomic_fetch_sub(&p->n_callers, 1) != 1 || atomic_load(&p->n_tasks) == 0)
         return;
     mr_lock(&p->mu);
     call_spare_locked(p);
@@ -558,6 +559,7 @@ bool mr_pool_stay(mr_pool *p, mr_guest *g, int64_t deadline_ns)
             run_parts(p, l, &g->recalled);
             mr_pool_caller_ends(p);
             leave(p, l);
+            in_time = !deadline_ns || mr_now_ns() < deadline_ns; /* others may open loops without end */
             mr_lock(&p->mu);
             atomic_store_explicit(&g->idle, true, memory_order_relaxed);
             spun = false;

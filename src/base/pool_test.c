@@ -412,6 +412,52 @@ MR_TEST(pool_guest_leaves_at_its_deadline)
     mr_pool_free(p);
 }
 
+/* The worker is kept, and another thread opens one loop after the other. */
+typedef struct loop_opener {
+    mr_task task;
+    mr_pool *pool;
+    _Atomic bool over;
+    bool told; /* to end, before its patience did */
+} loop_opener;
+
+static void wait_until_over(mr_task *t)
+{
+    while (!atomic_load(&((loop_opener *)t)->over))
+        mr_sleep_ns(100000);
+}
+
+static void pass_time(void *arg, int64_t begin, int64_t end)
+{
+    (void)arg;
+    for (int64_t until = mr_now_ns() + 50000 * (end - begin); mr_now_ns() < until;)
+        ;
+}
+
+static void open_loops(void *arg)
+{
+    loop_opener *o = arg;
+    int64_t until = mr_now_ns() + PATIENCE_NS;
+    while (!(o->told = atomic_load(&o->over)) && mr_now_ns() < until)
+        mr_pool_for(o->pool, 8, 1e6, pass_time, NULL);
+    atomic_store(&o->over, true);
+}
+
+MR_TEST(pool_guest_leaves_at_its_deadline_while_loops_are_opened)
+{
+    loop_opener o = {.task = {wait_until_over, NULL}, .pool = pool_of(2)};
+    mr_thread t;
+    mr_guest g;
+    mr_guest_init(&g);
+    mr_pool_submit(o.pool, &o.task);
+    MR_CHECK_INT(mr_thread_start(&t, "opener", open_loops, &o), 0);
+    MR_CHECK(!mr_pool_stay(o.pool, &g, mr_now_ns() + 20000000));
+    atomic_store(&o.over, true);
+    mr_thread_join(&t);
+    MR_CHECK(o.told);
+    mr_guest_deinit(&g);
+    mr_pool_free(o.pool);
+}
+
 /* ---- how many compute ---- */
 
 typedef struct meeting_task {
