@@ -109,22 +109,21 @@ mr_status *mr_fd_wait(int fd, short events, const char *what, const char *path)
 
 /* ---- reading in order ---- */
 
-/* How much one result may take: what is announced and 1 GiB more, for a log grows while it is read and files of
- * /proc say 0 bytes.  A device that still goes on after 64 MiB (/dev/zero) has no end. */
+/* How large one result may get: the announced size and 1 GiB more, since a log grows while it is read and files of
+ * /proc announce 0 bytes.  A device that has not ended after 64 MiB (/dev/zero) counts as endless. */
 enum { DEVICE_BYTES = 64 << 20, UNANNOUNCED_BYTES = 1 << 30 };
 
-/* Opens for reading without waiting: a FIFO would else hold the thread until it has a writer.  A directory is
- * refused here, because open(2) would accept it. */
+/* Opens for reading without waiting in the kernel: a FIFO would otherwise block the thread until it has a writer.  A file
+ * on which another process has a lease is tried again until that is given up or mr_stop ends the wait.  A directory
+ * is refused here, because open(2) would accept it. */
 static mr_status *open_to_read(const char *path, int *fd, struct stat *info)
 {
-    int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
-    do
-        *fd = open(mr_path_local(path), flags | O_NONBLOCK);
-    while (*fd < 0 && errno == EINTR);
-    if (*fd < 0 && errno == EWOULDBLOCK) /* somebody has a lease on a regular file: the kernel bounds that wait */
-        *fd = open(mr_path_local(path), flags);
-    if (*fd < 0)
-        return mr_errno_status(errno, "open", path);
+    while ((*fd = open(mr_path_local(path), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0) {
+        if (errno == EWOULDBLOCK)
+            MR_TRY(mr_fd_wait(-1, 0, "open", path));
+        else if (errno != EINTR)
+            return mr_errno_status(errno, "open", path);
+    }
     int err = fstat(*fd, info) != 0 ? errno : S_ISDIR(info->st_mode) ? EISDIR : 0;
     if (err) {
         close(*fd);
@@ -154,8 +153,8 @@ void mr_source_close(mr_source *s)
     s->fd = -1;
 }
 
-/* A FIFO without a writer reads as ended; before the first writer came, poll tells the difference.  Some
- * files that call themselves regular (/proc/kmsg) make the reader wait as well. */
+/* A read from a FIFO without a writer returns 0 bytes, also before the first writer has come; poll waits for that
+ * one.  Some files that claim to be regular (/proc/kmsg) make the reader wait as well. */
 mr_status *mr_source_read(mr_source *s, void *to, size_t n, size_t *got)
 {
     for (bool wait = s->waits;; wait = true) {

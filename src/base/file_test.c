@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "tests/harness/test.h"
@@ -222,6 +224,49 @@ MR_TEST(file_fifo_is_read_until_its_writer_closes_it)
     mr_thread_join(&t);
     MR_CHECK_INT(s.n, 300000);
     MR_CHECK(stat(path, &info) == 0 && S_ISFIFO(info.st_mode)); /* written into, not replaced */
+    mr_str_deinit(&s);
+}
+
+MR_TEST(file_write_into_a_pipe_that_nobody_reads_is_an_error)
+{
+    int ends[2];
+    char name[64];
+    mr_writer *w;
+    MR_CHECK_INT(pipe(ends), 0);
+    snprintf(name, sizeof(name), "/dev/fd/%d", ends[1]);
+    MR_CHECK_OK(mr_writer_open(name, &w));
+    close(ends[0]);
+    MR_CHECK_OK(mr_writer_write(w, "abc", 3)); /* it is gathered */
+    MR_CHECK_ERR(mr_writer_flush(w), MR_FAILED_PRECONDITION, "write");
+    mr_writer_free(w);
+    close(ends[1]);
+}
+
+static void close_lease(void *fd)
+{
+    mr_sleep_ns(20000000);
+    close(*(int *)fd);
+}
+
+/* The kernel reports the conflict to the holder of the lease by a signal; SIGURG is ignored by default. */
+MR_TEST(file_is_opened_once_another_process_gives_up_its_lease)
+{
+    mr_str s = {0};
+    mr_thread t;
+    mr_writer *w;
+    put(in_dir("leased"), "abc", 3);
+    for (int i = 0; i < 2; i++) {
+        int fd = open(in_dir("leased"), O_RDWR | O_CLOEXEC);
+        bool leased = fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0; /* not everywhere */
+        MR_CHECK_INT(mr_thread_start(&t, "holder", close_lease, &fd), 0);
+        if (leased && i == 0)
+            MR_CHECK_OK(mr_file_read_all(in_dir("leased"), &s));
+        if (leased && i == 1) {
+            MR_CHECK_OK(mr_writer_open_append(in_dir("leased"), &w));
+            mr_writer_free(w);
+        }
+        mr_thread_join(&t);
+    }
     mr_str_deinit(&s);
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -71,6 +72,26 @@ static ssize_t do_write(int fd, const char *p, size_t n)
     return done;
 }
 
+/* The same for a pipe: when nobody reads it any more, the answer is EPIPE and not also a SIGPIPE, which would end the
+ * process.  One that was pending before belongs to somebody else. */
+static ssize_t do_write_pipe(int fd, const char *p, size_t n)
+{
+    sigset_t only, before, pending;
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    sigemptyset(&pending);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &only, &before);
+    ssize_t done = do_write(fd, p, n);
+    int err = errno;
+    if (done < 0 && err == EPIPE && !sigismember(&pending, SIGPIPE))
+        while (sigtimedwait(&only, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = err;
+    return done;
+}
+
 static int do_sync(int fd)
 {
     int rc;
@@ -121,8 +142,8 @@ mr_status *mr_file_rename(const char *from, const char *to)
 
 /* ---- the writer ---- */
 
-/* Opens for writing.  A FIFO without a reader answers ENXIO instead of holding the thread; it is asked again
- * until it has one, or until mr_stop ends the wait. */
+/* Opens for writing without waiting in the kernel.  A FIFO without a reader is ENXIO, and a file on which another
+ * process has a lease is EWOULDBLOCK; both are tried again until they can be opened or mr_stop ends the wait. */
 static mr_status *open_to_write(const char *path, int flags, const char *what, int *fd)
 {
     for (;;) {
@@ -131,7 +152,7 @@ static mr_status *open_to_write(const char *path, int flags, const char *what, i
             return NULL;
         struct stat info;
         int err = errno;
-        if (err == ENXIO && stat(mr_path_local(path), &info) == 0 && S_ISFIFO(info.st_mode))
+        if (err == EWOULDBLOCK || (err == ENXIO && stat(mr_path_local(path), &info) == 0 && S_ISFIFO(info.st_mode)))
             MR_TRY(mr_fd_wait(-1, 0, what, path));
         else if (err != EINTR)
             return mr_errno_status(err, what, path);
@@ -208,7 +229,7 @@ static mr_status *fail_errno(mr_writer *w, const char *what)
 static mr_status *write_out(mr_writer *w, const char *p, size_t n)
 {
     while (n > 0) {
-        ssize_t done = do_write(w->fd, p, n);
+        ssize_t done = w->temp ? do_write(w->fd, p, n) : do_write_pipe(w->fd, p, n);
         if (done < 0 && errno == EAGAIN) {
             mr_status *st = mr_fd_wait(w->fd, POLLOUT, "write", w->path);
             if (st)
