@@ -318,6 +318,14 @@ static void go_on(mr_work *job)
     work(&w->work); /* the count of the asynchronous node is the worker's now */
 }
 
+static void post_end(async_run *a)
+{
+    a->work.fn = go_on;
+    a->work.heavy = true;
+    mr_runner_post(a->x->flow->runner, &a->work);
+}
+
+/* The kernel has ended, in any thread. */
 static void async_done(mr_run *r, mr_status *st)
 {
     async_run *a = (async_run *)r;
@@ -331,9 +339,7 @@ static void async_done(mr_run *r, mr_status *st)
         starting = NULL;
         return;
     }
-    a->work.fn = go_on;
-    a->work.heavy = true;
-    mr_runner_post(a->x->flow->runner, &a->work);
+    post_end(a);
 }
 
 static async_run *async_new(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
@@ -363,16 +369,22 @@ static async_run *async_new(mr_worker *w, mr_iter *it, const mr_plan_node *n, bo
     return a;
 }
 
+/* true when the kernel has ended before it returned; else the thread that ends it owns a. */
+static bool call_async(async_run *a)
+{
+    async_run *outer = starting;
+    starting = a;
+    a->node->run_async(&a->run);
+    bool ended = starting == NULL;
+    starting = outer;
+    return ended;
+}
+
 static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_exec *x = w->x;
     async_run *a = async_new(w, it, n, dead);
-    async_run *outer = starting;
-    starting = a;
-    n->run_async(&a->run);
-    bool ended = starting == NULL; /* else a belongs to somebody else by now */
-    starting = outer;
-    if (!ended)
+    if (!call_async(a))
         return;
     atomic_fetch_sub_explicit(&x->active, 1,
                               memory_order_relaxed); /* the worker keeps it above 0 */
@@ -396,25 +408,29 @@ static mr_status *never_started(void)
     return mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled"));
 }
 
-/* In a thread of its own.  A step that has stopped in the meantime starts no more kernels. */
+/* Runs the kernel in a thread of base/blocking.c; a step that has stopped in the meantime starts no more kernels.
+ * mr_stop, which ends a wait for a pipe together with the step, is taken back before the end is posted: after
+ * that the step may be gone, and this thread may be running the done callback of a client. */
 static void run_blocking(mr_task *t)
 {
     async_run *a = (async_run *)((char *)t - offsetof(async_run, task));
-    const mr_plan_node *n = a->node;
     mr_cancel_unregister(a->x->step.cancel, &a->on_cancel);
     if (a->started_ns)
         a->run.began_ns = mr_now_ns();
-    mr_stop outer = mr_stop_swap(a->x->step.stop); /* a wait for a pipe ends with the step */
-    if (atomic_load_explicit(&a->x->flow->stop, memory_order_relaxed))
-        async_done(&a->run, never_started());
-    else if (n->run)
-        async_done(&a->run, n->run(&a->run));
-    else
-        n->run_async(&a->run);
+    bool stopped = atomic_load_explicit(&a->x->flow->stop, memory_order_relaxed);
+    bool is_async = !stopped && !a->node->run;
+    mr_stop outer = mr_stop_swap(a->x->step.stop);
+    mr_status *st = stopped ? never_started() : is_async ? NULL : a->node->run(&a->run);
+    bool ended = !is_async || call_async(a);
     mr_stop_swap(outer);
+    if (is_async && ended)
+        post_end(a); /* async_done was called already */
+    else if (ended)
+        async_done(&a->run, st);
 }
 
-/* The step was cancelled while all threads for such kernels are taken: it need not wait for one. */
+/* The step was cancelled: a kernel that waits for a thread need not wait any longer.  async_done frees the entry,
+ * which mr_cancel allows; run_blocking cannot be under way, since it waits for this callback first. */
 static void withdraw(mr_cancel_entry *e)
 {
     async_run *a = (async_run *)((char *)e - offsetof(async_run, on_cancel));
@@ -429,7 +445,7 @@ static void start_blocking(mr_worker *w, mr_iter *it, const mr_plan_node *n, boo
     a->on_cancel.fn = withdraw;
     if (!mr_cancel_register(w->x->step.cancel, &a->on_cancel))
         async_done(&a->run, never_started());
-    else if (!mr_blocking_submit(&a->task)) /* the system has no thread to give */
+    else if (!mr_blocking_submit(&a->task)) /* no thread can be started, or the step was cancelled just now */
         run_blocking(&a->task);
 }
 

@@ -277,28 +277,33 @@ MR_TEST(executor_gives_nodes_to_the_caller_that_waits)
 
 /* ---- how many threads compute ---- */
 
-static int count_spinners(int n_threads, int n_runs)
+/* Runs nodes that compute before and after ones that leave the thread, and returns how many threads computed. */
+static int count_spinners(int n_threads, const char *between, int n_runs)
 {
     rig r;
     rig_init(&r, n_threads);
     mr_out x = rig_arg(&r, 0), sum = x;
     for (int i = 0; i < 20; i++)
-        sum = rig_op(&r, "TestAdd", sum, rig_op(&r, "TestNow", rig_op(&r, "TestSpin", rig_op(&r, "TestSpin", x))));
+        sum = rig_op(&r, "TestAdd", sum, rig_op(&r, "TestSpin", rig_op(&r, between, rig_op(&r, "TestSpin", x))));
     rig_ret(&r, 0, sum);
     rig_forget_spinners();
-    for (int i = 0; i < n_runs; i++)
+    for (int i = 0; i < n_runs; i++) {
+        rig_meet_again();
         rig_run1(&r, 1);
+    }
     rig_deinit(&r);
     return rig_forget_spinners();
 }
 
 MR_TEST(executor_computes_in_one_thread_when_there_is_one)
 {
-    MR_CHECK_INT(count_spinners(0, 5), 1);
-    MR_CHECK_INT(count_spinners(1, 5), 1);
+    for (int n_threads = 0; n_threads <= 1; n_threads++) {
+        MR_CHECK_INT(count_spinners(n_threads, "TestNow", 5), 1);
+        MR_CHECK_INT(count_spinners(n_threads, "TestMeet", 5), 1); /* what blocks has other threads, which do not go on */
+    }
 }
 
-MR_TEST(executor_computes_in_both_threads_of_a_pool_of_two) { MR_CHECK(count_spinners(2, 50) >= 2); }
+MR_TEST(executor_computes_in_both_threads_of_a_pool_of_two) { MR_CHECK(count_spinners(2, "TestNow", 50) >= 2); }
 
 /* ---- references ---- */
 
