@@ -557,13 +557,14 @@ static void unlist_locked(mr_functions *fs, mr_later *l)
 static void forget_later(mr_caller *c, mr_later *l)
 {
     mr_functions *fs = (mr_functions *)c;
-    const mr_env *e = fs->env;
+    void *holder = fs->env->holder; /* without one, the session may be freed as soon as l is off the list */
+    void (*release)(void *) = fs->env->release;
     mr_cancel_unregister(fs->cancel, &l->in_session);
     mr_lock(&fs->later_mu);
     unlist_locked(fs, l);
     mr_unlock(&fs->later_mu);
-    if (e->holder)
-        e->release(e->holder); /* the session may go with it */
+    if (holder)
+        release(holder); /* the session may go with it */
 }
 
 /* One whose last reference is just being dropped leaves the list by itself; others may still be
