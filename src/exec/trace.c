@@ -228,8 +228,11 @@ static const record **longest_runs(const mr_trace *t, const mr_plan *p) MR_NO_TS
 {
     const record **by_id = mr_new_array(const record *, p->graph->nodes.n + 1);
     for (int i = 0; i < t->records.n; i++) {
-        const record *r = &t->records.p[i], **at = &by_id[r->node->id];
-        if (r->node->graph == p->graph && (!*at || r->end_ns - r->start_ns > (*at)->end_ns - (*at)->start_ns))
+        const record *r = &t->records.p[i];
+        if (r->node->graph != p->graph)
+            continue;
+        const record **at = &by_id[r->node->id];
+        if (!*at || r->end_ns - r->start_ns > (*at)->end_ns - (*at)->start_ns)
             *at = r;
     }
     return by_id;
