@@ -170,10 +170,17 @@ static void run_part(const loop *l, int64_t i)
     l->fn(l->ctx, begin, begin + size + (i < larger));
 }
 
-/* Runs parts until none is left to claim, or *stop (NULL: nothing stops it) is set. */
-static void run_parts(mr_pool *p, loop *l, _Atomic bool *stop)
+static bool is_recalled(const mr_guest *g)
 {
-    while (!stop || !atomic_load_explicit(stop, memory_order_relaxed)) {
+    return atomic_load(&((mr_guest *)(uintptr_t)g)->recalled);
+}
+
+static bool is_in_time(int64_t deadline_ns) { return !deadline_ns || mr_now_ns() < deadline_ns; }
+
+/* Runs parts until none is left to claim; a guest (else NULL) also stops when it is recalled or its time is over. */
+static void run_parts(mr_pool *p, loop *l, const mr_guest *g, int64_t deadline_ns)
+{
+    while (!g || (!is_recalled(g) && is_in_time(deadline_ns))) {
         int64_t i = atomic_fetch_add_explicit(&l->claimed, 1, memory_order_relaxed);
         if (i >= l->n_parts)
             return;
@@ -296,7 +303,7 @@ void mr_pool_for(mr_pool *p, int64_t n, double cost_ns,
             run_part(&l, part);
     } else {
         open_loop(p, &l);
-        run_parts(p, &l, NULL);
+        run_parts(p, &l, NULL, 0);
         close_loop(p, &l);
     }
     mr_denormals_restore(mode);
@@ -456,7 +463,7 @@ static void worker_main(void *arg)
         if (!go_on)
             return;
         if (l) {
-            run_parts(p, l, NULL);
+            run_parts(p, l, NULL, 0);
             leave(p, l);
         } else {
             run_task(p, t);
@@ -491,11 +498,6 @@ void mr_guest_deinit(mr_guest *g)
 {
     MR_ASSERT(!g->listed);
     mr_cond_deinit(&g->wake);
-}
-
-static bool is_recalled(const mr_guest *g)
-{
-    return atomic_load(&((mr_guest *)(uintptr_t)g)->recalled);
 }
 
 typedef struct outlook { /* what a guest spins for */
@@ -556,10 +558,10 @@ bool mr_pool_stay(mr_pool *p, mr_guest *g, int64_t deadline_ns)
             atomic_store_explicit(&g->idle, false, memory_order_relaxed);
             mr_unlock(&p->mu);
             mr_pool_caller_begins(p);
-            run_parts(p, l, &g->recalled);
+            run_parts(p, l, g, deadline_ns);
             mr_pool_caller_ends(p);
             leave(p, l);
-            in_time = !deadline_ns || mr_now_ns() < deadline_ns; /* others may open loops without end */
+            in_time = is_in_time(deadline_ns); /* others may open loops without end */
             mr_lock(&p->mu);
             atomic_store_explicit(&g->idle, true, memory_order_relaxed);
             spun = false;
