@@ -329,7 +329,7 @@ $(B)/examples/%: examples/%.c examples/options.h $(SO)
 $(B)/soak/%: tests/soak/%.c $(SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
+	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror $(if $(SAN),-fsanitize=$(SAN)) -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
 
 .PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-threads soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
 soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
