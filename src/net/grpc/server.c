@@ -13,6 +13,8 @@
 #include "net/grpc/grpc.h"
 
 #include <malloc.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "net/listen_check.h"
@@ -57,7 +59,9 @@ struct mr_net_server {
     bool stopping MR_GUARDED_BY(mu), shut_down MR_GUARDED_BY(mu);
     int64_t arrival_ns;
     int64_t late_ns;   /* when late calls are looked for again; the server's thread */
-    const char *token; /* that every call must show; NULL: none */
+    int64_t memory_ns; /* when memory is looked at again; the server's thread */
+    int64_t least_resident; /* bytes of the process, since memory was last given back; the server's thread */
+    const char *token; /* that every call must send; NULL: none */
 };
 
 #define OWNER(T, member, p) ((T *)((char *)(p)-offsetof(T, member)))
@@ -379,16 +383,40 @@ static grpc_call *find_late_locked(mr_net_server *s) MR_REQUIRES(s->mu)
     return NULL;
 }
 
-/* gRPC gathers headers until the last of them has come, however many there are, and the memory it then frees stays with
- * the process: a peer that sends 45 MB of them would leave 150 MB.  So much is given back to the system. */
-enum { FREE_BYTES = 32 << 20 };
+/* gRPC collects headers until the last of them has arrived, however many there are, and the memory that it then frees
+ * stays with the process: a peer that sends 45 MB of them would leave 150 MB.  That much is returned to the system.
+ *
+ * To find out what is free, and to return it, the C library locks its heaps and visits every free block, which takes long
+ * in a large process.  So it is asked only when the process has grown by GROWTH_BYTES, which costs one read of a small
+ * file, and for at most a thousandth of the time. */
+enum { GROWTH_BYTES = 32 << 20 };
 
-static void give_memory_back(void)
+static int64_t resident_bytes(void)
 {
+    long long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (!f || fscanf(f, "%*d %lld", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+static void give_memory_back(mr_net_server *s, int64_t now_ns)
+{
+    if (now_ns < s->memory_ns)
+        return;
+    int64_t resident = resident_bytes();
+    s->least_resident = MR_MIN(s->least_resident, resident);
+    if (resident - s->least_resident < GROWTH_BYTES)
+        return;
 #if __GLIBC_PREREQ(2, 33)
-    if (mallinfo2().fordblks > FREE_BYTES)
+    if (mallinfo2().fordblks > GROWTH_BYTES) { /* else it is in use, and may be freed later */
         malloc_trim(0);
+        s->least_resident = resident_bytes();
+    }
 #endif
+    s->memory_ns = now_ns + 1000 * (mr_now_ns() - now_ns);
 }
 
 static void end_late_calls(mr_net_server *s)
@@ -412,7 +440,7 @@ static void look_around(void *arg)
 {
     mr_net_server *s = arg;
     int64_t now = mr_now_ns();
-    give_memory_back();
+    give_memory_back(s, now);
     if (now < s->late_ns)
         return;
     end_late_calls(s);
@@ -476,6 +504,7 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
     s->net = n;
     s->shut.fn = shut;
     s->arrival_ns = n->arrival_ns ? n->arrival_ns : ARRIVAL_NS;
+    s->least_resident = resident_bytes();
     s->token = !o->keys && n->token[0] ? n->token : NULL;
     s->queue.tick = look_around;
     s->queue.arg = s;
