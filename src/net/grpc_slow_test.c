@@ -319,3 +319,28 @@ MR_TEST(net_grpc_request_ends_by_its_deadline_when_4_GiB_are_promised)
 {
     check_ends_by_deadline(SIZE_MAX);
 }
+
+MR_TEST(net_grpc_server_refuses_a_call_without_the_token_before_its_request_has_arrived)
+{
+    trial t;
+    mr_str bytes = {0};
+    mr_net *net = grpc();
+    memset(net->token, '5', sizeof net->token - 1);
+    trial_init(&t, net);
+    trial_listen(&t, NULL);
+    put_request(&bytes, 1000, NULL);
+    int fd = dial_port(t.address);
+    MR_CHECK(send_all(fd, bytes.p, bytes.n));
+    check_answered(fd);
+    trial_connect(&t, NULL, NULL);
+    check_works(&t); /* with the token */
+    net->disconnect(t.peer);
+    char first = net->token[0];
+    net->token[0] = '\0';
+    trial_connect(&t, NULL, NULL);
+    net->token[0] = first;
+    MR_CHECK_ERR(ask_once(&t, "/trial/Echo", "x", 1, NULL, NULL), MR_UNAUTHENTICATED, "token");
+    close(fd);
+    trial_close(&t);
+    mr_str_deinit(&bytes);
+}

@@ -49,6 +49,19 @@ out:
     return st;
 }
 
+mr_status *mr_net_token_load(const char *folder, mr_str *out)
+{
+    if (!folder || !folder[0])
+        return NULL;
+    char *path = mr_net_key_path(folder, "token", "");
+    bool exists = mr_file_exists(path);
+    mr_status *st = exists ? read_key(path, out) : NULL;
+    if (!st && exists && out->n != MR_NET_TOKEN)
+        st = mr_invalid("%s is not a token: it has %zu bytes instead of %d", path, out->n, MR_NET_TOKEN);
+    mr_free(path);
+    return st;
+}
+
 void mr_net_keys_deinit(mr_net_keys_file *f)
 {
     if (f->key.p)

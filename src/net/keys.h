@@ -16,4 +16,9 @@ typedef struct mr_net_keys_file {
 mr_status *mr_net_keys_load(const char *folder, const char *name, mr_net_keys_file *out);
 void mr_net_keys_deinit(mr_net_keys_file *f); /* overwrites the key */
 
+/* The secret that the tasks of a job share: the 32 bytes of FOLDER/token.  "" where there is no such file, or folder is
+ * NULL or empty.  A file that others can read is refused, as a key is. */
+enum { MR_NET_TOKEN = 32 };
+mr_status *mr_net_token_load(const char *folder, mr_str *out);
+
 #endif

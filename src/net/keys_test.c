@@ -46,3 +46,30 @@ MR_TEST(keys_that_a_group_can_read_must_be_roots)
     mr_net_keys_deinit(&f);
     MR_CHECK_ERR(mr_net_keys_load(folder_with_key(0440, 12345), "ps/0", &f), MR_PERMISSION_DENIED, "chmod 600");
 }
+
+/* ---- the token of a job ---- */
+
+static mr_status *load_token(size_t n, mode_t mode, mr_str *out)
+{
+    char *path = mr_printf("%s/token", mr_test_dir());
+    FILE *f = fopen(path, "w");
+    MR_CHECK(f && fprintf(f, "%.*s", (int)n, "0123456789abcdef0123456789abcdef0123456789abcdef") == (int)n && fclose(f) == 0);
+    MR_CHECK(chmod(path, mode) == 0);
+    mr_free(path);
+    mr_str_clear(out);
+    return mr_net_token_load(mr_test_dir(), out);
+}
+
+MR_TEST(token_is_read_or_missing_or_refused)
+{
+    mr_str token = {0};
+    MR_CHECK_OK(mr_net_token_load(NULL, &token));
+    MR_CHECK_OK(mr_net_token_load(mr_test_dir(), &token));
+    MR_CHECK_INT(token.n, 0);
+    MR_CHECK_OK(load_token(MR_NET_TOKEN, 0600, &token));
+    MR_CHECK_INT(token.n, MR_NET_TOKEN);
+    MR_CHECK_ERR(load_token(MR_NET_TOKEN, 0644, &token), MR_PERMISSION_DENIED, "chmod 600");
+    MR_CHECK_ERR(load_token(0, 0600, &token), MR_INVALID_ARGUMENT, "0 bytes instead of 32");
+    MR_CHECK_ERR(load_token(MR_NET_TOKEN + 1, 0600, &token), MR_INVALID_ARGUMENT, "33 bytes instead of 32");
+    mr_str_deinit(&token);
+}

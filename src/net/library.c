@@ -3,15 +3,18 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/thread.h"
 #include "base/beside.h"
+#include "net/keys.h"
 
 #define FILE_NAME "libmillrace-net.so"
 
 static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
 static const mr_net_library *opened MR_GUARDED_BY(mu);
+static bool has_token MR_GUARDED_BY(mu); /* it was read, or there is none */
 
 /* ---- opening it ---- */
 
@@ -62,12 +65,34 @@ static mr_status *open_library(const mr_net_library **out)
     return st;
 }
 
+/* ---- the job's token ---- */
+
+/* Every user of a host can reach gRPC in plain text, so tasks of one job then send each other its token.  A token that
+ * cannot be read is an error: without one the port would be open to all. */
+static mr_status *read_token(mr_net *grpc)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *tls = getenv("MILLRACE_TLS");
+    mr_str token = {0};
+    if (!tls || strcmp(tls, "off") != 0)
+        return NULL;
+    mr_status *st = mr_net_token_load(getenv("MILLRACE_TLS_DIR"), &token);
+    for (size_t i = 0; !st && i < 2 * token.n; i++)
+        grpc->token[i] = digits[(unsigned char)token.p[i / 2] >> (i % 2 ? 0 : 4) & 15];
+    mr_str_deinit(&token);
+    return st;
+}
+
 mr_status *mr_net_grpc(mr_net **out)
 {
     const mr_net_library *l;
     MR_TRY(open_library(&l));
-    *out = l->grpc;
-    return NULL;
+    mr_lock(&mu);
+    mr_status *st = has_token ? NULL : read_token(l->grpc);
+    has_token = !st;
+    mr_unlock(&mu);
+    *out = st ? NULL : l->grpc;
+    return st;
 }
 
 mr_status *mr_net_make_keys(const char *folder, const char *const *names, const char *const *hosts,

@@ -102,7 +102,7 @@ struct mr_net {
     /* gRPC's servers: how long a request may be on its way once it was begun, set before listen; 0: a minute.  The
      * local transport looks at the pace instead. */
     int64_t arrival_ns;
-    /* gRPC: the cluster's token as text, set before listen and connect; "": none.  In plain text every call shows it, and a
+    /* gRPC: the cluster's token as text, set before listen and connect; "": none.  In plain text every call sends it, and a
      * server answers a call without it UNAUTHENTICATED: other users of the host can reach its port too. */
     char token[65];
 };
@@ -112,8 +112,8 @@ struct mr_net {
 void mr_net_hold(void);
 void mr_net_release(void);
 
-/* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once.  FAILED_PRECONDITION naming what
- * to install when it cannot. */
+/* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once, and with MILLRACE_TLS=off reads the job's
+ * token (net/keys.h).  FAILED_PRECONDITION naming what to install when the library cannot be opened. */
 mr_status *mr_net_grpc(mr_net **out);
 /* Inside this process: an address is any text.  Deadlines are not kept: who answers is this process. */
 mr_net *mr_net_loop(void);

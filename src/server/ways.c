@@ -29,21 +29,14 @@ static mr_status *load_keys(const char *own, mr_net_keys_file *out)
 
 static const mr_net_keys *keys_of(const mr_net_keys_file *f) { return f->keys.ca ? &f->keys : NULL; }
 
-/* The secret of this cluster, where there is one beside the keys; else nothing. */
-static mr_status *read_token(mr_str *out)
-{
-    const char *folder = getenv("MILLRACE_TLS_DIR");
-    char *path = folder ? mr_printf("%s/token", folder) : NULL;
-    mr_status *st = path && mr_file_exists(path) ? mr_file_read_all(path, out) : NULL;
-    mr_free(path);
-    return st;
-}
-
+/* The secret of this cluster for calls within the host, where there is one beside the keys. */
 static void load_token(void)
 {
     mr_str token = {0};
-    mr_status *st = read_token(&token);
-    if (!st && token.n == 32)
+    mr_status *st = mr_net_token_load(getenv("MILLRACE_TLS_DIR"), &token);
+    if (st)
+        mr_warn("calls within this host are made without the job's token: %s", mr_status_message(st));
+    else if (token.n)
         mr_net_local_token((const uint8_t *)token.p);
     mr_status_free(st);
     mr_str_deinit(&token);
@@ -54,29 +47,6 @@ static mr_net *local_net(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load_token);
     return mr_net_local();
-}
-
-/* gRPC in plain text is reached by every user of the host: tasks of one job then know each other by its token. */
-static void show_token(void)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *tls = getenv("MILLRACE_TLS");
-    mr_str token = {0};
-    mr_net *grpc;
-    mr_status *st = mr_net_grpc(&grpc);
-    if (!st && tls && strcmp(tls, "off") == 0)
-        st = read_token(&token);
-    for (size_t i = 0; !st && token.n == 32 && i < 64; i++)
-        grpc->token[i] = digits[(unsigned char)token.p[i / 2] >> (i % 2 ? 0 : 4) & 15];
-    mr_status_free(st); /* without gRPC nobody comes by it */
-    mr_str_deinit(&token);
-}
-
-static mr_status *grpc_net(mr_net **out)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, show_token);
-    return mr_net_grpc(out);
 }
 
 /* ---- addresses ---- */
@@ -198,7 +168,7 @@ mr_status *mr_way_to(const char *address, const char *own, const char *name, mr_
         mr_free(path);
         return st;
     }
-    MR_TRY(grpc_net(net));
+    MR_TRY(mr_net_grpc(net));
     MR_TRY(load_keys(own, &keys));
     mr_status *st = (*net)->connect(*net, address, keys_of(&keys), name, out);
     mr_net_keys_deinit(&keys);
@@ -253,7 +223,7 @@ static mr_status *open_door(mr_doors *d, mr_net *net, const mr_net_listen *o, in
 static mr_status *open_port(mr_doors *d, const mr_net_listen *o, mr_sv host, int *port)
 {
     mr_net *grpc;
-    mr_status *st = grpc_net(&grpc);
+    mr_status *st = mr_net_grpc(&grpc);
     d->plain = !st && !o->keys && !grpc->token[0];
     if (!st) {
         mr_listen_trouble what = MR_LISTEN_FINE;

@@ -26,7 +26,7 @@ struct mr_net_peer {
     char *address;
     grpc_channel *channel;
     grpc_completion_queue *cq;
-    const char *token; /* shown with every call; NULL: none */
+    const char *token; /* sent with every call; NULL: none */
     request *open; /* mu */
     bool closing;  /* mu */
 };

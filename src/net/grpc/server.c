@@ -251,7 +251,7 @@ static void find_peer_name(call *k)
 }
 
 /* Takes as long for a wrong token as for a right one. */
-static bool shows_token(const call *k, const char *token)
+static bool has_token(const call *k, const char *token)
 {
     size_t n = strlen(token);
     for (size_t i = 0; i < k->metadata.count; i++) {
@@ -264,6 +264,15 @@ static bool shows_token(const call *k, const char *token)
         return differ == 0;
     }
     return false;
+}
+
+static mr_status *check_token(const call *k)
+{
+    const char *token = k->server->token;
+    if (!token || has_token(k, token))
+        return NULL;
+    return mr_error(MR_UNAUTHENTICATED, "this task is part of a job, and the caller did not send the job's token "
+                                        "(the file `token` in the folder MILLRACE_TLS_DIR of the job's tasks)");
 }
 
 static int64_t deadline_of(const call *k)
@@ -288,11 +297,6 @@ static void read_done(mr_tag *t, bool ok)
         st = mr_invalid("a call without a request");
     else
         st = mr_body_from_grpc(request, &k->pub.body);
-    if (!st && s->token && !shows_token(k, s->token)) {
-        mr_bytes_deinit(&k->pub.body);
-        st = mr_error(MR_UNAUTHENTICATED, "this task is part of a job, and the caller does not show the job's token "
-                                          "(in the folder MILLRACE_TLS_DIR of its tasks)");
-    }
     mr_lock(&s->mu);
     k->arrived = true;
     if (!st && s->stopping)
@@ -311,6 +315,8 @@ static void read_done(mr_tag *t, bool ok)
     call_unref(k);
 }
 
+/* A call has begun: its headers are here.  A caller without the token is answered at once; its request, which may be
+ * large, is not read. */
 static void accepted(mr_tag *t, bool ok)
 {
     call *k = OWNER(call, accepted, t);
@@ -332,18 +338,24 @@ static void accepted(mr_tag *t, bool ok)
     k->pub.peer_name = mr_str_z(&k->peer_name);
     k->pub.deadline_ns = deadline_of(k);
     k->accepted_ns = mr_now_ns();
+    mr_status *refused = check_token(k);
     mr_lock(&s->mu);
     k->next = s->calls;
     if (k->next)
         k->next->prev = k;
     s->calls = k;
     s->n_live++;
+    k->arrived = k->replied = refused != NULL;
+    grpc_call *g = refused ? get_call_locked(s, k) : NULL;
     mr_unlock(&s->mu);
     grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                      .data.recv_close_on_server.cancelled = &k->was_cancelled};
     grpc_op read = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &k->request};
     start_batch(k, k->call, &close, 1, &k->closed);
-    start_batch(k, k->call, &read, 1, &k->read);
+    if (refused)
+        send_answer(k, g, refused, NULL);
+    else
+        start_batch(k, k->call, &read, 1, &k->read);
     call_unref(k); /* accepting's */
 }
 
