@@ -34,7 +34,7 @@ static const mr_option options[] = {
     {"workers", MR_OPT_INT, &want.n_workers, "N", "tasks that run PROGRAM (default 1)"},
     {"hosts", MR_OPT_STRING, &want.hosts, "LIST",
      "run them on these hosts by ssh: a,b:2,user@c (b takes two in each round)"},
-    {"hostfile", MR_OPT_STRING, &want.hostfile, "FILE", "the same, a host a line: b, b:2 or b slots=2"},
+    {"hostfile", MR_OPT_STRING, &want.hostfile, "FILE", "the same, one host per line: b, b:2 or b slots=2"},
     {"port", MR_OPT_INT, &want.port, "N", "the first of their ports (default: free ones; 2222 on other hosts)"},
     {"env", MR_OPT_STRING, &env_names, "LIST", "variables that other hosts get too: NAME,NAME"},
     {"remote", MR_OPT_STRING, &remote, "PATH", "millrace on other hosts (default: where it is here)"},
@@ -303,23 +303,45 @@ static mr_status *check_door(const char *in_cluster)
     return st;
 }
 
-/* Ports that somebody asked for and another process has: one line, instead of one from each task that cannot listen. */
+/* Fails when another process uses the address. */
+static mr_status *check_free(const char *address)
+{
+    mr_listen_trouble what = MR_LISTEN_FINE;
+    mr_status *st = mr_listen_check(address, &what);
+    if (what == MR_LISTEN_IN_USE)
+        return st;
+    mr_status_free(st); /* the task reports other trouble itself */
+    return NULL;
+}
+
+/* The same of the address that a task on this machine will listen at. */
+static mr_status *check_free_for_task(const char *in_cluster)
+{
+    char *place = mr_server_place(NULL, in_cluster), *address = NULL;
+    mr_status *st = mr_doors_address(place, &address);
+    if (!st)
+        st = check_free(address);
+    mr_free(address);
+    mr_free(place);
+    return st;
+}
+
+/* Ports that the user asked for and another process has: one line, instead of one from each task that cannot listen. */
 static mr_status *check_ports(const job *j)
 {
     const mr_plan *p = &j->plan;
-    for (int i = 0; i < p->cluster.tasks.n && !p->chose_ports; i++) {
-        const char *own[] = {p->cluster.tasks.p[i].address, p->launchers ? p->launchers[i] : NULL};
+    mr_status *st = NULL;
+    for (int i = 0; i < p->cluster.tasks.n && !p->chose_ports && !st; i++) {
+        const mr_task_address *t = &p->cluster.tasks.p[i];
         if ((p->only >= 0 && i != p->only) || (p->hosts && p->hosts[i]))
             continue;
-        for (int k = 0; k < MR_COUNT(own) && own[k]; k++) {
-            mr_listen_trouble what = MR_LISTEN_FINE;
-            mr_status *st = mr_listen_check(own[k], &what);
-            if (what == MR_LISTEN_IN_USE)
-                return mr_status_prepend(st, "%s/%d: ", p->cluster.tasks.p[i].job, p->cluster.tasks.p[i].number);
-            mr_status_free(st); /* the task says it, or listens elsewhere */
-        }
+        st = check_free_for_task(t->address);
+        if (!st && p->launchers)
+            st = check_free(p->launchers[i]);
+        if (st)
+            st = mr_status_prepend(st, "%s/%d: ", t->job, t->number);
     }
-    return NULL;
+    return st;
 }
 
 static mr_status *prepare(job *j)

@@ -40,7 +40,7 @@ mr_status *mr_server_start(mr_server *s);
 /* Ends sessions and steps, then the listening. */
 mr_status *mr_server_stop(mr_server *s);
 bool mr_server_runs(mr_server *s); /* started, not stopped */
-/* Started, and whoever reaches its port can run steps as this user. */
+/* Started, and anyone who reaches its port can run steps as this user. */
 bool mr_server_is_plain(mr_server *s);
 /* Waits until it is stopped. */
 mr_status *mr_server_join(mr_server *s);

@@ -188,8 +188,7 @@ static mr_status *check_plain(const char *address, mr_sv host)
                     address);
 }
 
-/* Where to listen: others may know this task by a name that is not its own, or not yet.  mr_free. */
-static mr_status *bound_address(const char *address, char **out)
+mr_status *mr_doors_address(const char *address, char **out)
 {
     place p;
     const char *host = getenv("MILLRACE_BIND");
@@ -203,7 +202,7 @@ mr_status *mr_doors_check(const char *address)
     place p;
     char *at;
     const char *folder = getenv("MILLRACE_TLS_DIR");
-    MR_TRY(bound_address(address, &at));
+    MR_TRY(mr_doors_address(address, &at));
     mr_status *st = take_apart(at, &p);
     if (!st && !(folder && folder[0]))
         st = check_plain(at, p.host);
@@ -283,7 +282,7 @@ mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(vo
 {
     char *at;
     *d = (mr_doors){0};
-    MR_TRY(bound_address(address, &at));
+    MR_TRY(mr_doors_address(address, &at));
     mr_status *st = open_doors(at, own, (mr_net_listen){.handle = handle, .arg = arg}, d, port);
     mr_free(at);
     return st;

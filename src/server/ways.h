@@ -18,11 +18,13 @@ typedef struct mr_doors { /* what a task listens on */
     mr_net *nets[2];
     mr_net_server *servers[2];
     int n;
-    bool plain; /* whoever reaches the port can run steps */
+    bool plain; /* anyone who reaches the port can run steps */
 } mr_doors;
 /* Listens at "host:port" as a task, or at the host that MILLRACE_BIND names; port 0 takes any, *port is the one taken.  FAILED_PRECONDITION at an address that
  * others can reach without keys, unless MILLRACE_TLS=off. */
 mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *out, int *port);
+/* Where it would listen: others may know this task by a name that is not its own, or not yet.  mr_free. */
+mr_status *mr_doors_address(const char *address, char **out);
 /* Whether that would be refused for want of keys. */
 mr_status *mr_doors_check(const char *address);
 void mr_doors_close(mr_doors *d, int64_t grace_ns);

@@ -91,10 +91,10 @@ def test_launch_a_killed_program_is_restarted_before_it_began(t):
     has(r.err, "worker/0 was killed by signal 11 (Segmentation fault); restart 1 of 3")
 
 
-def taken_port(port):
+def taken_port(port, host="0.0.0.0"):
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind(("0.0.0.0", port))
+    s.bind((host, port))
     s.listen(1)
     return s
 
@@ -106,6 +106,17 @@ def test_launch_a_taken_port_that_was_asked_for_is_one_line(t):
     check(r.code == 1, "%d: %s" % (r.code, r.err))
     check(r.err == "millrace launch: ps/0: Could not start gRPC server: cannot listen at 127.0.0.1:%d: another process uses port %d\n"
           % (port, port), r.err)
+
+
+def test_launch_looks_for_a_taken_port_where_its_tasks_listen(t):
+    port = t.ports(1)
+    with taken_port(port, "127.0.0.1"):  # as a proxy has it that passes calls on to the task
+        r = t.run("launch", "--ps", "0", "--port", str(port), "--", "true", env={"MILLRACE_BIND": "127.0.0.9"})
+    check(r.code == 0, "%d: %s" % (r.code, r.err))
+    with taken_port(port, "127.0.0.9"):
+        r = t.run("launch", "--ps", "0", "--port", str(port), "--", "true", env={"MILLRACE_BIND": "127.0.0.9"})
+    check(r.code == 1, "%d: %s" % (r.code, r.err))
+    has(r.err, "worker/0: Could not start gRPC server: cannot listen at 127.0.0.9:%d: another process uses port %d" % (port, port))
 
 
 def test_launch_takes_other_ports_where_it_chose_a_taken_one(t):
