@@ -72,16 +72,17 @@ static void drop_holds(mr_task *t)
         mr_wsession_unref(s);
 }
 
-/* The last reference must not be dropped by a thread of the session itself, which its end waits for: the pool does it. */
+/* The last reference must not be dropped by a thread of the session itself, which its end waits for: the pool does it,
+ * also while the server stops.  When the pool is gone, no step runs any more. */
 static void release_session(void *arg)
 {
     mr_wsession *s = arg;
-    mr_worker_service *w = s->worker;
-    mr_lock(&w->mu);
-    bool pooled = !w->stopped, first = pooled && atomic_fetch_add(&s->to_drop, 1) == 0;
-    if (first)
-        mr_pool_submit(w->host->pool, &s->dropping);
-    mr_unlock(&w->mu);
+    mr_host *h = s->worker->host;
+    mr_lock(&h->mu); /* the pool stays meanwhile */
+    bool pooled = h->pool != NULL;
+    if (pooled && atomic_fetch_add(&s->to_drop, 1) == 0)
+        mr_pool_submit(h->pool, &s->dropping);
+    mr_unlock(&h->mu);
     if (!pooled)
         mr_wsession_unref(s);
 }
