@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +17,22 @@
 static int ends[2] = {-1, -1}; /* of the pipe: the thread writes */
 static _Atomic int first_ms, second_ms;
 
+/* nohup has SIGHUP ignored; a thread that waits for it would get it nevertheless. */
+static bool hangup_is_ignored(void)
+{
+    struct sigaction now;
+    return sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 static sigset_t ending_signals(void)
 {
     sigset_t mask;
-    static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static const int wanted[] = {SIGINT, SIGTERM, SIGQUIT};
     sigemptyset(&mask);
     for (int i = 0; i < MR_COUNT(wanted); i++)
         sigaddset(&mask, wanted[i]);
+    if (!hangup_is_ignored())
+        sigaddset(&mask, SIGHUP);
     return mask;
 }
 
@@ -37,14 +47,12 @@ static int next_signal(const sigset_t *mask, int ms)
     return sig < 0 ? 0 : sig;
 }
 
-/* Standard error may be a pipe that nobody reads: then the process ends without a word. */
+/* Standard error may be a pipe that nobody reads: then nothing is written. */
 static void say(const char *text)
 {
-    int flags = fcntl(2, F_GETFL);
-    fcntl(2, F_SETFL, flags | O_NONBLOCK);
-    if (write(2, text, strlen(text)) < 0) {
+    struct pollfd p = {2, POLLOUT, 0};
+    if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) && write(2, text, strlen(text)) < 0) {
     }
-    fcntl(2, F_SETFL, flags);
 }
 
 /* exit() would run what the stuck command may be in the middle of. */
@@ -57,7 +65,7 @@ static void take_signals(void *unused)
     }
     second = next_signal(&mask, first_ms);
     if (!second) {
-        say("millrace: not ended in time: ending without waiting for the rest\n");
+        say("millrace: could not stop in time; exiting now\n");
         _exit(1);
     }
     if (write(ends[1], &second, sizeof second) < 0) {

@@ -1,4 +1,4 @@
-/* cli/ending_test.c -- signals that ask a command to end, in processes that do not. */
+/* cli/ending_test.c -- signals that ask a command to end, in processes that do not end by themselves. */
 #include "cli/ending.h"
 
 #include <poll.h>
@@ -8,7 +8,7 @@
 
 #include "tests/harness/test.h"
 
-/* A command that hears of the first signal, says so, and goes on as if nothing had been. */
+/* A command that reads the first signal, reports that, and then does not end. */
 static pid_t start_stubborn(const mr_ending_options *o, int *said)
 {
     int ends[2];
@@ -61,4 +61,19 @@ MR_TEST(ending_first_signal_gives_a_bounded_time)
     pid_t pid = start_stubborn(&(mr_ending_options){.first_ms = 50}, &said);
     kill(pid, SIGTERM);
     MR_CHECK_INT(exit_of(pid, said), 1);
+}
+
+MR_TEST(ending_leaves_a_hangup_that_is_ignored_alone)
+{
+    int said;
+    char c = 0;
+    void (*before)(int) = signal(SIGHUP, SIG_IGN); /* as nohup does; the child inherits it */
+    pid_t pid = start_stubborn(&(mr_ending_options){.first_ms = -1}, &said);
+    signal(SIGHUP, before);
+    kill(pid, SIGHUP); /* if it were taken, it would be the first, and SIGTERM the second, which ends the process */
+    kill(pid, SIGTERM);
+    MR_CHECK_INT(read(said, &c, 1), 1);
+    MR_CHECK_INT(c, 's');
+    kill(pid, SIGINT);
+    MR_CHECK_INT(exit_of(pid, said), 128 + SIGINT);
 }

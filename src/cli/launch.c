@@ -411,7 +411,7 @@ static void deinit(mr_launcher *l)
 static sigset_t wanted_signals(void)
 {
     sigset_t mask;
-    static const int wanted[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static const int wanted[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}; /* those of cli/ending.h, and children */
     sigemptyset(&mask);
     for (int i = 0; i < MR_COUNT(wanted); i++)
         sigaddset(&mask, wanted[i]);
