@@ -69,7 +69,7 @@ struct zk {
     bool replaced; /* another process is the task now */
     char *trouble; /* the last one that was logged */
     int64_t alone_ns; /* since when there is no connection; 0: there is one */
-    int64_t tell_ns;  /* when it is told next that there is none */
+    int64_t tell_ns;  /* when to log next that there is none */
     bool complained;
     bool was_there; /* it was connected once */
 };
@@ -171,29 +171,42 @@ static void probe_server(mr_sv server, mr_str *out)
     mr_str_printf(out, "%s%.*s: %s", out->n ? "; " : "", MR_SV_ARG(server),
                   rc    ? gai_strerror(rc)
                   : err ? strerror(err)
-                        : "it accepts connections but does not answer as a ZooKeeper does");
+                        : "it accepts connections but does not answer like a ZooKeeper server");
     if (rc == 0)
         freeaddrinfo(list);
     mr_free(host);
     mr_free(port);
 }
 
-static void probe_servers(const zk *z, mr_str *out)
+static bool is_closing(zk *z)
+{
+    mr_lock(&z->mu);
+    bool closing = z->closing;
+    mr_unlock(&z->mu);
+    return closing;
+}
+
+/* Each may take a second, so it ends early when the service is closed. */
+static void probe_servers(zk *z, mr_str *out)
 {
     mr_sv rest = mr_sv_of(z->spec.servers), server;
-    while (mr_sv_cut(&rest, ',', &server))
+    while (!is_closing(z) && mr_sv_cut(&rest, ',', &server))
         probe_server(server, out);
 }
 
-/* Says that there is no server, and why; beyond the deadline also to who waits for one. */
+/* Logs that no server can be reached, and why; after the deadline, requests that wait for an address are told too. */
 static void tell_alone(zk *z, int64_t now_ns)
 {
     mr_str why = {0};
     double seconds = (double)(now_ns - z->alone_ns) / 1e9;
     probe_servers(z, &why);
+    if (is_closing(z)) {
+        mr_str_deinit(&why);
+        return;
+    }
     mr_warn("ZooKeeper cannot be reached (%.0f s): %s; this task %s", seconds, mr_str_z(&why),
             z->was_there ? "goes on with the addresses it knows"
-                         : "can neither find the others nor be found until it is there");
+                         : "can neither find the others nor be found until it is reachable");
     z->complained = true;
     if (now_ns - z->alone_ns >= z->o.deadline_ms * MS && z->o.unreachable) {
         mr_str text = {0};
@@ -365,7 +378,7 @@ static void begin_session(zk *z)
     mr_lock(&z->mu);
     z->expired = z->connected = false;
     mr_unlock(&z->mu);
-    /* NULL when no name resolves: that may change, and look_at_connection tells it meanwhile. */
+    /* NULL when no name resolves: that may change, and look_at_connection logs it meanwhile. */
     z->handle = zookeeper_init2(z->spec.servers, session_changed, z->session_ms, NULL, z, 0, client_says);
 }
 
