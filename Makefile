@@ -490,7 +490,7 @@ test-capi: $(CLIENT)           ## run the programs of clients, check the headers
 	$(q)tests/capi/run $(B) $(filter-out %.so,$(CLIENT))
 
 .PHONY: test-cli
-test-cli: $(CLI) $(NET_SO) $(PY_SO) $(CALIBRATE) $(ZK_SO) $(B)/soak/kill_program $(EXAMPLES) ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
+test-cli: $(CLI) $(NET_SO) $(PY_SO) $(CALIBRATE) $(ZK_SO) $(IMAGE_SO) $(ICU_SO) $(B)/soak/kill_program $(EXAMPLES) ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
 .PHONY: test-python

@@ -44,13 +44,28 @@ static void print_log(void *arg, mr_log_level level, const char *file, int line,
     fprintf(stderr, "%s%s\n", level == MR_LOG_INFO ? "" : level == MR_LOG_WARNING ? "warning: " : "error: ", text);
 }
 
-/* Steps that end when they are cancelled do so in milliseconds; the grace is for those in the middle of something long. */
+/* A cancelled step ends within milliseconds, unless one of its kernels is in the middle of something long. */
 enum { STOP_MS = 10000 };
 
 static void wait_for_signal(int asked)
 {
     while (poll(&(struct pollfd){asked, POLLIN, 0}, 1, -1) < 0)
         ;
+}
+
+/* All at once, so that no line of the log comes between. */
+static void tell_ready(const mr_server_def *d, mr_server *s)
+{
+    const char *target = mr_server_target(s);
+    mr_str text = {0};
+    mr_str_printf(&text, "serving /job:%s/task:%d at %s\n", d->job, d->task, target);
+    if (mr_server_is_plain(s))
+        mr_str_printf(&text,
+                      "warning: there are no keys: anyone who can reach %s, at least every user of this host, can run steps "
+                      "and read files as this user; `millrace keys` makes keys\n",
+                      target);
+    fputs(mr_str_z(&text), stderr);
+    mr_str_deinit(&text);
 }
 
 /* The first signal stops the server, the second one the process; so does the end of STOP_MS, should a step not end. */
@@ -76,10 +91,7 @@ static mr_status *serve(int n, char **args)
     if (!st)
         st = mr_server_start(s);
     if (!st) {
-        fprintf(stderr, "serving /job:%s/task:%d at %s\n", d.job, d.task, mr_server_target(s));
-        if (mr_server_is_plain(s))
-            fprintf(stderr, "warning: there are no keys: whoever can reach %s, at least every user of this host, can run steps and "
-                            "read files as this user; `millrace keys` makes some\n", mr_server_target(s));
+        tell_ready(&d, s);
         wait_for_signal(asked);
     }
     mr_server_free(s);
@@ -90,8 +102,8 @@ static mr_status *serve(int n, char **args)
 static const char notes[] =
     "The cluster comes from the flags, from --cluster, or from TF_CONFIG.  The task listens at its own\n"
     "address in it; the usual port is 2222.  MILLRACE_BIND=0.0.0.0 listens at that host instead,\n"
-    "MILLRACE_TLS_DIR is the folder with its keys (`millrace keys`).  Ctrl-C or SIGTERM ends it;\n"
-    "a second one does so at once.\n"
+    "MILLRACE_TLS_DIR is the folder with its keys (`millrace keys`).  Ctrl-C or SIGTERM stops it;\n"
+    "a second one ends the process at once.\n"
     "\n"
     "With --zookeeper (or MILLRACE_ZOOKEEPER) tasks need no addresses beforehand: each takes any port, tells\n"
     "it, and is found again when it was started elsewhere.  docs/cluster.md tells more.\n"

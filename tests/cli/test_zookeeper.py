@@ -37,6 +37,7 @@ def serve(t, z, path, *more, job="ps", env=None):
     line = p.stderr.readline()
     found = re.search(r"serving /job:%s/task:0 at grpc://127.0.0.1:(\d+)" % job, line)
     check(found, line)
+    has(p.stderr.readline(), "warning: there are no keys")
     return p, int(found.group(1))
 
 
@@ -66,6 +67,7 @@ def test_zookeeper_that_is_not_there_is_named_with_the_reason_again_and_again(t)
                        ("no-such-host.invalid:2181", "no-such-host.invalid:2181: ")):
         p = t.start("serve", "--zookeeper", where, "--ps", "1", "--workers", "1", "--job", "ps", env={"MILLRACE_WAIT_LOG_MS": "200"})
         has(p.stderr.readline(), "serving /job:ps/task:0")
+        has(p.stderr.readline(), "warning: there are no keys")
         for _ in range(2):
             line = p.stderr.readline()
             has(line, "warning: ZooKeeper cannot be reached (")
