@@ -224,9 +224,9 @@ MR_TEST(sandblaster_without_replicas_ends_with_a_deadline)
     TF_Status *status = TF_NewStatus();
     mr_ps *ps = mr_ps_connect(NULL, status);
     mr_sandblaster *s = mr_sandblaster_start(
-        &(mr_sandblaster_options){sizeof(mr_sandblaster_options), .deadline_ms = 100}, ps, status);
+        &(mr_sandblaster_options){sizeof(mr_sandblaster_options), .deadline_ms = 500}, ps, status);
     CHECK_STATUS(status);
-    mr_test_log_begin(INT64_C(20000000));
+    mr_test_log_begin(INT64_C(5000000));
     MR_CHECK(isnan(mr_sandblaster_minimize(s, status)));
     MR_CHECK_INT(TF_GetCode(status), TF_DEADLINE_EXCEEDED);
     MR_CHECK(mr_test_log_count("Still waiting for the replicas of ") > 1);
@@ -245,10 +245,10 @@ MR_TEST(sandblaster_replica_of_no_coordinator_ends_with_an_error)
     small_model r = small_build(0);
     mr_sandblaster_replica *b = mr_sandblaster_replica_new(r.m, r.loss, r.in, 2);
     small_open(&r, NULL);
-    mr_test_log_begin(INT64_C(20000000));
+    mr_test_log_begin(INT64_C(5000000));
     mr_sandblaster_replica_work(b, r.session, ps,
                                 &(mr_sandblaster_work){sizeof(mr_sandblaster_work), .coordinator = "127.0.0.1:1",
-                                                       .portion = read_portion, .deadline_ms = 200},
+                                                       .portion = read_portion, .deadline_ms = 500},
                                 r.status);
     MR_CHECK(TF_GetCode(r.status) == TF_DEADLINE_EXCEEDED || TF_GetCode(r.status) == TF_UNAVAILABLE);
     MR_CHECK(mr_test_log_count("Still waiting for the coordinator: it has not answered ") > 1);

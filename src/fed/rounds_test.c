@@ -492,8 +492,8 @@ MR_TEST(federated_client_without_a_server_gives_up)
 {
     line *l = begin();
     int64_t updates;
-    mr_fed_client_options o = {"127.0.0.1:1", &l->learners[0], l->examples[0], 50 * MS, false, NULL};
-    mr_test_log_begin(10 * MS);
+    mr_fed_client_options o = {"127.0.0.1:1", &l->learners[0], l->examples[0], 500 * MS, false, NULL};
+    mr_test_log_begin(5 * MS);
     mr_status *st = mr_fed_client_run(&o, &updates);
     MR_CHECK(mr_test_log_count("Still waiting for the federated server at 127.0.0.1:1: it does not answer") > 1);
     mr_test_log_end();

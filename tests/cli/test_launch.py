@@ -77,7 +77,10 @@ def test_launch_a_program_that_never_began_is_reported_once_and_not_restarted(t)
 
 
 def test_launch_last_lines_of_a_program_that_never_began_are_shown_again_behind_those_of_others(t):
-    p = t.program('[ "$MILLRACE_TASK" = worker/1 ] && { while :; do echo noise; sleep 0.05; done; }\necho "the fault" >&2; sleep 0.5; exit 3\n')
+    wait = "while [ ! -e %s/%s ]; do sleep 0.02; done\n"
+    other = wait % (t.dir, "fault") + "echo noise; touch %s/noise; sleep 1000\n" % t.dir
+    p = t.program('if [ "$MILLRACE_TASK" = worker/1 ]; then\n' + other + 'fi\n' + 'echo "the fault" >&2; touch %s/fault\n' % t.dir +
+                  wait % (t.dir, "noise") + "exit 3\n")
     r = t.run("launch", "--ps", "0", "--workers", "2", "--", p)
     check(r.code == 3, "%d: %s" % (r.code, r.err))
     has(r.err, "worker/0 ended with exit code 3 before it began, so it is not restarted: the job ends; its last lines:\n[worker/0] the fault\n")
