@@ -86,7 +86,7 @@ static bool first_of_first(mr_sv bytes, mr_sv *out)
  *     GraphDef      1 nodes, many          2 a library of functions   3 a number, no longer written   4 versions
  *     MetaGraphDef  1 what it is, once     2 a GraphDef               3 how it is saved               4 collections   5, 6, 7 ...
  *
- * Where that leaves it open, field 2 tells: a GraphDef begins with a node, whose first field is its name; a library with a
+ * Where that leaves it open, field 2 decides: a GraphDef begins with a node, whose first field is its name; a library with a
  * function, whose first field is a message, which begins with a byte that no name has. */
 static bool is_meta_graph(mr_sv bytes)
 {
@@ -175,7 +175,7 @@ static int64_t number_of(mr_sv name)
 }
 
 /* Of the files that match, the one with the highest number in its name (without so many bytes at its end), else the last by name;
- * `fits` (may be NULL) tells which count.  NULL: none. */
+ * `fits` (may be NULL) decides which count.  NULL: none. */
 static char *highest(const char *dir, const char *pattern, size_t n_end, bool (*fits)(const char *path))
 {
     mr_file_names names = {0};

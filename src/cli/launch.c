@@ -22,7 +22,7 @@
 #define MS INT64_C(1000000)
 #define LONG_LIFE_NS (600 * 1000 * MS) /* who lived so long begins anew with its restarts */
 #define SOON_NS (5 * 1000 * MS)
-#define BEGIN_NS (30 * 1000 * MS) /* who lived so long has begun, whether it reports or not */
+#define BEGIN_NS (30 * 1000 * MS) /* a task that has run this long has begun, whether it reports or not */
 enum { SSH_FAILED = 255 };
 
 /* ---- starting ---- */

@@ -71,7 +71,7 @@ bool mr_launch_read(mr_launcher *l, mr_launched *t, int stream);
 void mr_launch_show(mr_launcher *l);
 /* Whether the last lines of a task are the last that were shown at all. */
 bool mr_launch_lines_are_last(const mr_launcher *l, const mr_launched *t);
-/* The last lines of a task, once more, behind a line of ours that says how it ended. */
+/* Repeats the last lines of a task, after our line about how it ended. */
 void mr_launch_repeat_lines(mr_launcher *l, const mr_launched *t);
 /* At the end: how workers fared with each other. */
 void mr_launch_tell_figures(mr_launcher *l);

@@ -9,7 +9,7 @@
 typedef struct mr_ranks {
     const char *scheduler; /* "Slurm"; NULL: nobody started this process as a rank */
     int rank, size;
-    bool has_job;          /* the scheduler tells which job this is: */
+    bool has_job;          /* the scheduler gives the job a number or a name: */
     uint64_t job;          /* the same for all ranks, another one for other jobs */
     mr_hosts hosts;        /* a place for each rank; all 127.0.0.1 when they share one machine */
 } mr_ranks;

@@ -16,7 +16,7 @@
 
 enum { KEY_DAYS = 30 };
 
-/* A warden of its own watches it from before the first key is in it, until this process has ended in whatever way. */
+/* A separate warden removes the folder, with all keys in it, when this process has ended, in whatever way. */
 mr_status *mr_secrets_folder(char **out)
 {
     mr_warden *kept; /* for as long as the process lives */

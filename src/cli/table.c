@@ -134,7 +134,7 @@ static void print_figures(const widths *w, const mr_row *r, mr_str *out)
         mr_str_printf(out, "%8s  %6s  %5s  ", "", "", "");
 }
 
-/* What it waits for has a line of its own when it would be cut otherwise. */
+/* What it waits for goes on a separate line when it would be cut otherwise. */
 static bool needs_own_line(const widths *w, const mr_row *r)
 {
     return w->columns + (int)strlen(r->waiting) >= w->width && r->waiting[0];

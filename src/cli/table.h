@@ -37,8 +37,8 @@ typedef struct mr_table {
 } mr_table;
 
 /* Lines of at most `width` columns, at most `height` of them, each with its \n.  color: with escape sequences.  Where
- * there is no room for all columns, those of `judged` go first, which are told at the end anyway, then the host; what a
- * task waits for gets a line of its own where it does not fit behind the columns. */
+ * there is no room for all columns, those of `judged` are left out first (they are shown at the end anyway), then the
+ * host; what a task waits for goes on a separate line where it does not fit behind the columns. */
 void mr_table_print(const mr_table *t, int width, int height, bool color, mr_str *out);
 
 #endif

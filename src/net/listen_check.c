@@ -1,7 +1,7 @@
 /* net/listen_check.c -- why nobody can listen at an address.
  *
- * gRPC tells only that it could not.  What it tried is tried once more here, where errno can be read.  This file is in
- * libmillrace-net.so too. */
+ * gRPC reports only that it failed.  This repeats what gRPC tried, and reads errno.  The file is also part of
+ * libmillrace-net.so. */
 #include "net/listen_check.h"
 
 #include <errno.h>

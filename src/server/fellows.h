@@ -38,7 +38,7 @@ typedef struct mr_fellows {
     mr_naming *naming MR_GUARDED_BY(mu); /* that; NULL: it cannot be asked any more */
     mr_book book MR_GUARDED_BY(mu);      /* what it has told */
     char *unreachable
-        MR_GUARDED_BY(mu); /* why the service has not been there for long; NULL: it is there, or was lately */
+        MR_GUARDED_BY(mu); /* why the service has been unreachable for long; NULL: it is reachable, or was recently */
     bool *watched MR_GUARDED_BY(mu);     /* by task: it was asked for */
     struct mr_parked_request *parked MR_GUARDED_BY(mu); /* requests that wait for an address (server/parked.c) */
     mr_cond started;                            /* a parked request goes its way */
@@ -73,8 +73,8 @@ int mr_fellows_moves(mr_fellows *p, int task);
 /* From now on the service tells where tasks are, which it does with mr_fellows_found; NULL: it does not any more. */
 void mr_fellows_name_by(mr_fellows *p, mr_naming *n);
 void mr_fellows_found(void *fellows, int task, mr_sv value);
-/* The service has been away beyond its deadline: who waits for an address is told why, instead of waiting on.  NULL: it
- * is there again. */
+/* The service has been unreachable for longer than its deadline: requests that wait for an address fail with this
+ * reason.  NULL: it is reachable again. */
 void mr_fellows_unreachable(void *fellows, const char *why);
 /* For the host's connect: the address to call. */
 const char *mr_fellows_address_locked(const mr_fellows *p, int task) MR_REQUIRES(p->mu);

@@ -30,8 +30,8 @@ static mr_status *not_found(const mr_fellows *p, int task)
     return mr_error(MR_UNAVAILABLE, "%s is not there: the naming service has no address of it", mr_fellows_task(p, task)->name);
 }
 
-/* Who may wait is not to wait for ever for a service that is away: it ends as a deadline does, which nobody tries
- * again. */
+/* A request that may wait must not wait forever for a service that is unreachable.  It ends like one whose deadline has
+ * passed, which callers do not retry. */
 static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_request *r) MR_REQUIRES(p->mu);
 static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_request *r)
 {

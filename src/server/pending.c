@@ -1,9 +1,9 @@
 /* server/pending.c -- requests to tasks that are not answered yet.
  *
- * A pending request is in the list of its fellows.  Its `done` is ours meanwhile: it takes the request out and calls
- * the one it stands for, so the list never holds a request whose memory is gone.  One timer looks at the list; a
- * request costs two short locks and no timer.  Requests to this very task are waits for others only where all members
- * of something have to come. */
+ * A pending request is in the list of its cluster (mr_fellows).  Until it is answered its `done` is `answered` below,
+ * which takes the request out of the list and calls the caller's `done`, so the list never holds a request that has been
+ * freed.  One timer looks at the list; a request costs two short locks and no timer.  A request to this task itself
+ * counts as a wait for other tasks only where it needs all members of a group. */
 #include "server/pending.h"
 
 #include "base/clock.h"
@@ -45,11 +45,11 @@ void mr_pending_add_locked(mr_fellows *p, int task, mr_net_request *r)
     r->done = answered;
 }
 
-/* ---- telling ---- */
+/* ---- logging ---- */
 
 static const struct reason {
     const char *method, *text;
-    bool of_all; /* whoever answers waits for others in turn: also a wait when it is this task */
+    bool of_all; /* the task that answers waits for others in turn: also a wait when it is this task */
 } reasons[] = {
     {MR_WORKER_SERVICE "RunGraph", "its part of a step is still running", false},
     {MR_WORKER_SERVICE "RecvTensor", "a tensor of a step has not come", false},
@@ -60,10 +60,10 @@ static const struct reason {
     {MR_WORKER_SERVICE "JoinCollective", "not all workers have joined the group", true},
     {MR_WORKER_SERVICE "RecvBuf", "a piece of a collective has not come", false},
     {MR_WORKER_SERVICE "GetStepSequence", "it has not given the number of a step", false},
-    {MR_WORKER_SERVICE "GetStatus", NULL, false}, /* a heartbeat, or CreateSession's, which tells by itself */
+    {MR_WORKER_SERVICE "GetStatus", NULL, false}, /* a heartbeat, or part of CreateSession, which logs its own waits */
 };
 
-/* NULL: not to be told. */
+/* NULL: not to be logged. */
 static const char *reason_of(const mr_fellows *p, const mr_net_request *r)
 {
     for (int i = 0; i < MR_COUNT(reasons); i++)
@@ -98,10 +98,11 @@ static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late)
     return n;
 }
 
+/* Logs which tasks owe answers, and sets the timer again. */
 static void tell_late(mr_timer *timer)
 {
     mr_fellows *p = (mr_fellows *)((char *)timer - offsetof(mr_fellows, pending_timer));
-    int n_tasks = p->cluster.tasks.n, told = 0;
+    int n_tasks = p->cluster.tasks.n, logged = 0;
     late_task *late = mr_new_array(late_task, n_tasks + 1);
     int64_t now_ns = mr_now_ns();
     mr_lock(&p->mu);
@@ -109,16 +110,16 @@ static void tell_late(mr_timer *timer)
     bool closed = p->closed;
     mr_unlock(&p->mu);
     for (int i = 0; i < n_tasks; i++) {
-        if (!late[i].n || told++ >= MAX_LINES)
+        if (!late[i].n || logged++ >= MAX_LINES)
             continue;
-        mr_str who = {0};
+        mr_str name = {0};
         if (i == p->self)
-            mr_str_printf(&who, "other tasks at %s", mr_fellows_name(p));
+            mr_str_printf(&name, "other tasks at %s", mr_fellows_name(p));
         else
-            mr_watch_describe(p->watch, i, &who);
-        mr_info("Still waiting for %s: %s (%.0f s)", mr_str_z(&who), late[i].text,
+            mr_watch_describe(p->watch, i, &name);
+        mr_info("Still waiting for %s: %s (%.0f s)", mr_str_z(&name), late[i].text,
                 (double)(now_ns - late[i].since_ns) / 1e9);
-        mr_str_deinit(&who);
+        mr_str_deinit(&name);
     }
     if (n > MAX_LINES)
         mr_info("Still waiting for %d more tasks", n - MAX_LINES);

@@ -1,4 +1,4 @@
-/* server/pending_test.c -- a task that waits for another one for long says for whom, and why. */
+/* server/pending_test.c -- a task that waits long for another one logs which one, and why. */
 #include "server/pending.h"
 
 #include "server/bench_test.h"

@@ -154,7 +154,7 @@ static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
         hung_up = mr_status_code(st) == MR_UNAVAILABLE && strstr(mr_status_message(st), "hangs up") ? hung_up + 1 : 0;
         if (mr_status_code(st) == MR_UNAUTHENTICATED || hung_up == HANG_UPS)
             return st;
-        /* A master that is up tells by itself whom it waits for. */
+        /* A master that is up logs itself which tasks it waits for. */
         if (!heard && mr_long_wait_due(&long_wait, mr_now_ns(), &seconds))
             mr_info("%s still waiting for the master: %s (%.0f s)", c->request.method + strlen(MR_MASTER_SERVICE),
                     st ? mr_status_message(st) : "it does not answer", seconds);

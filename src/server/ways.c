@@ -127,7 +127,7 @@ static mr_status *check_folder(bool make)
     return st;
 }
 
-/* Once in a process: all its ways share the folder.  Takes over the status. */
+/* Once in a process: all its connections share the folder.  Takes over the status. */
 static void warn_of_folder(mr_status *st)
 {
     static _Atomic bool warned;
@@ -136,7 +136,7 @@ static void warn_of_folder(mr_status *st)
     mr_status_free(st);
 }
 
-/* Who is told to use sockets always would wait for ever for one that no task can make. */
+/* With MILLRACE_SHM=on a caller waits until the socket exists, so not where no task can make one. */
 static bool wants_socket(int64_t port)
 {
     if (shm_is("off"))

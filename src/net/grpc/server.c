@@ -471,7 +471,7 @@ static void shut(mr_tag *t, bool ok)
     mr_unlock(&s->mu);
 }
 
-/* gRPC tells only that it could not bind, and logs a page about it: the cause is found by a look of our own. */
+/* gRPC reports only that it could not bind, and logs a page about it; mr_listen_check finds the cause. */
 static mr_status *bind(mr_net_server *s, const char *address, int *port)
 {
     grpc_server_credentials *creds;
@@ -486,8 +486,8 @@ static mr_status *bind(mr_net_server *s, const char *address, int *port)
     return st ? st
               : mr_error(
                     MR_UNKNOWN,
-                    "Could not start gRPC server: cannot listen at %s: gRPC gives no reason, and nothing stands in "
-                    "the way now",
+                    "Could not start gRPC server: cannot listen at %s: gRPC gives no reason, and another "
+                    "attempt to listen there succeeded",
                     address);
 }
 
