@@ -91,6 +91,7 @@ class Test:
     def start(self, *args, env=None, **kw):
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
+        kw.setdefault("preexec_fn", lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # nohup leaves it ignored
         return subprocess.Popen([self.millrace] + list(args), env=self.env(**(env or {})), stdin=subprocess.DEVNULL, text=True,
                                 cwd=self.dir, **kw)
 
