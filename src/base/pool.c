@@ -538,11 +538,13 @@ static bool sleep_as_guest_locked(mr_pool *p, mr_guest *g, int64_t deadline_ns)
             mr_cond_wait(&g->wake, &p->mu);
     }
     atomic_store(&g->asleep, false);
-    for (mr_guest **at = &p->guests; g->listed; at = &(*at)->next)
-        if (*at == g) {
-            *at = g->next;
-            g->listed = false;
-        }
+    if (g->listed) {
+        mr_guest **at = &p->guests;
+        while (*at != g)
+            at = &(*at)->next;
+        *at = g->next;
+        g->listed = false;
+    }
     return in_time;
 }
 
