@@ -120,16 +120,14 @@ static mr_status *concat_shape(mr_infer *c)
     MR_TRY(mr_infer_rank(c, c->in[a.axis], 0, &ignored));
     if (!mr_infer_int(c, a.axis, &axis))
         return shape_of_any_axis(c, a);
-    int64_t least = axis < 0 ? -axis : axis + 1;
     for (int i = a.n - 1; i >= 0; i--) {
         const mr_pshape *x = c->in[a.first + i];
-        if (least < 0 || (x->rank >= 0 && x->rank < least))
-            return mr_invalid("Shape must be at least rank %lld but is rank %d", (long long)least, x->rank);
+        int at;
         if (x->rank < 0) {
             total = -1;
             continue;
         }
-        int at = (int)(axis < 0 ? axis + x->rank : axis);
+        MR_TRY(mr_infer_position(axis, x->rank, &at));
         MR_TRY(mr_infer_merge(c, mr_infer_sub(c, x, 0, at), before, &before));
         if (total >= 0 && x->dims[at] < 0)
             total = -1;
@@ -247,7 +245,11 @@ MR_OP(ConcatV2,
         "(1, 0), 0 -> !INVALID_ARGUMENT must be at least rank 1 but is rank 0",
         "i = PlaceholderWithDefault dtype=int32 shape=?: int32 1; : ([1], [1]), i -> "
         "!INVALID_ARGUMENT ConcatOp : Expected concatenating dimensions in the range [-1, 1), but got 1",
-        "([1], [1]), -2 -> !INVALID_ARGUMENT Shape must be at least rank 2 but is rank 1"));
+        "([1], [1]), -2 -> !INVALID_ARGUMENT Shape must be at least rank 2 but is rank 1",
+        "([1], [1]), int64 -9223372036854775808 -> !INVALID_ARGUMENT Shape must be at least rank 9223372036854775808 "
+        "but is rank 1",
+        "([1], [1]), int64 9223372036854775807 -> !INVALID_ARGUMENT Shape must be at least rank 9223372036854775808 "
+        "but is rank 1"));
 
 /* ---- ConcatOffset ---- */
 

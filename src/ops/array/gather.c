@@ -105,12 +105,8 @@ static mr_status *gather_v2_shape(mr_infer *c)
     int64_t given;
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &params));
     MR_TRY(mr_infer_rank(c, c->in[2], 0, &lead));
-    if (params->rank >= 0 && mr_infer_int(c, 2, &given)) {
-        int64_t least = given < 0 ? -given : given + 1;
-        if (least < 0 || params->rank < least)
-            return mr_invalid("Shape must be at least rank %lld but is rank %d", (long long)least, params->rank);
-        axis = (int)(given < 0 ? given + params->rank : given);
-    }
+    if (params->rank >= 0 && mr_infer_int(c, 2, &given))
+        MR_TRY(mr_infer_position(given, params->rank, &axis));
     if (params->rank < 0 || indices->rank < 0)
         return NULL;
     MR_TRY(read_batch_dims(c->node, indices->rank, &batch));
@@ -293,6 +289,8 @@ MR_OP(GatherV2,
         "shape(2,3), int32 shape(0), int32 1 -> shape(2,0)",
         "[[1, 2]], int32[[0, 2]], int32 1 -> !INVALID_ARGUMENT indices[0,1] = 2 is not in [0, 2)",
         "[[1, 2]], int32[0], int32 2 -> !INVALID_ARGUMENT Shape must be at least rank 3 but is rank 2",
+        "[[1, 2]], int32[0], int64 -9223372036854775808 -> !INVALID_ARGUMENT Shape must be at least rank "
+        "9223372036854775808 but is rank 2",
         "batch_dims=1: [[1, 2]], int32[[0], [0]], int32 1 -> !INVALID_ARGUMENT must be equal",
         "i = PlaceholderWithDefault dtype=int32 shape=?: int32[[0], [0]]; batch_dims=1: [[1, 2]], "
         "i, int32 1 -> !INVALID_ARGUMENT params.shape[0]: 1 should be equal to indices.shape[0]: 2",

@@ -71,14 +71,14 @@ static mr_status *resolve(int64_t axis, int rank, int *out)
     return NULL;
 }
 
-mr_status *mr_infer_axis(mr_infer *c, int input, int rank, int *axis)
+mr_status *mr_infer_position(int64_t axis, int rank, int *out)
 {
-    const mr_pshape *s = c->in[input];
-    int64_t v;
-    *axis = -1;
-    if (s->rank > 1 || (s->rank == 1 && s->dims[0] >= 0 && s->dims[0] != 1))
-        return mr_invalid("axis must be a scalar, but has shape %s", MR_PSHAPE_TEXT(s));
-    return rank >= 0 && mr_infer_int(c, input, &v) ? resolve(v, rank, axis) : NULL;
+    if (axis < -rank || axis >= rank) {
+        int64_t too_small = axis < 0 ? -(axis + 1) : axis; /* the rank that is wanted, minus 1: it may be 2^63 */
+        return mr_invalid("Shape must be at least rank %llu but is rank %d", (unsigned long long)too_small + 1, rank);
+    }
+    *out = (int)(axis < 0 ? axis + rank : axis);
+    return NULL;
 }
 
 mr_status *mr_in_axis(const mr_run *r, int input, int rank, int *axis)

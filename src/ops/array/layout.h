@@ -36,10 +36,10 @@ bool mr_is_contiguous(int rank, const int64_t *dims, const int64_t *sizes);
 
 /* A shape function's pieces: a copy of s with dimension `at` set to n; s has a rank. */
 mr_pshape *mr_pshape_with(mr_arena *a, const mr_pshape *s, int at, int64_t n);
-/* The axis argument of an op on input of this rank: *axis in [0, rank), or -1 when it is not known.
- * `input` must be a scalar, a vector of one element passes too. */
-mr_status *mr_infer_axis(mr_infer *c, int input, int rank, int *axis);
-/* The same for kernels. */
+/* An axis that may count from the end, as a number in [0, rank).  INVALID_ARGUMENT with the message of TensorFlow's
+ * shape functions: it gives the smallest rank that has this axis. */
+mr_status *mr_infer_position(int64_t axis, int rank, int *out);
+/* The axis argument of a kernel whose input has this rank.  A vector of one element passes too. */
 mr_status *mr_in_axis(const mr_run *r, int input, int rank, int *axis);
 
 #endif
