@@ -1,14 +1,12 @@
 /* store/lmdb.c -- see lmdb.h.
  *
- * Written by hand because liblmdb trusts the files it maps: a damaged one makes it read wild pointers, divide by zero
- * or
- * abort, and a file that shrinks under it ends the process by SIGBUS.  Here pages are read into buffers, and whatever a
- * page says is checked against the page and the file before it is used.
+ * Written by hand because liblmdb trusts the files it maps: a damaged file makes it follow wild pointers, divide by
+ * zero or abort, and a file that shrinks while it is mapped kills the process with SIGBUS.  Here pages are read into
+ * buffers, and every number in a page is checked against the page and the file before it is used.
  *
- * A database is a B+ tree.  A walk holds the pages from the root to the current leaf, at most MAX_DEPTH of them.  In
- * a sound
- * file no page is reached twice, so no more pages are read than the file has: that bounds the time of files whose
- * pages lead back to each other. */
+ * A database is a B+ tree.  A walk holds the pages from the root to the current leaf, at most MAX_DEPTH of them.  In a
+ * sound file no page is reached twice, so the reader stops after as many pages as the file has.  That bounds the time
+ * for files whose pages form cycles. */
 #include "store/lmdb.h"
 
 #include "base/file.h"
@@ -41,12 +39,12 @@ struct mr_lmdb {
     mr_file *f;
     size_t page_bytes;
     uint64_t n_pages, n_read; /* in the file; read by now */
-    walk records, values;     /* the main database; the duplicates of the current key that have a tree of their own */
-    const uint8_t *sub;       /* or those in a page inside of the leaf; NULL: none */
+    walk records, values;     /* the main database; the duplicates of the current key, if they are a tree */
+    const uint8_t *sub;       /* the page inside the leaf with these duplicates, if they are few; else NULL */
     size_t sub_bytes;
     int sub_at, sub_n;
     mr_sv key;
-    mr_str big; /* a value on pages of its own */
+    mr_str big; /* a value that is on overflow pages */
 };
 
 static uint64_t get(const uint8_t *p, int bytes)
@@ -58,19 +56,35 @@ static uint64_t get(const uint8_t *p, int bytes)
 }
 static int get16(const uint8_t *p) { return (int)get(p, 2); }
 
-static mr_status *bad_file(const mr_lmdb *l, const char *what) { return mr_invalid("%s: %s", what,
-                                                                                   mr_file_path(l->f)); }
+static mr_status *bad_file(const mr_lmdb *l, const char *what)
+{
+    return mr_invalid("%s: %s", what, mr_file_path(l->f));
+}
 static mr_status *corrupted(const mr_lmdb *l) { return bad_file(l, "MDB_CORRUPTED: Located page was wrong type"); }
+
+/* In TensorFlow all errors of liblmdb and of the system are INVALID_ARGUMENT here.  OUT_OF_RANGE above all must not be
+ * returned: callers would take a file that has shrunk for the end of the data. */
+static mr_status *as_invalid(mr_status *st)
+{
+    mr_status *invalid = st ? mr_invalid("%s", mr_status_message(st)) : NULL;
+    mr_status_free(st);
+    return invalid;
+}
+
+static mr_status *read_bytes(const mr_lmdb *l, uint64_t offset, size_t n, void *out)
+{
+    return as_invalid(mr_file_read_at(l->f, offset, n, out));
+}
 
 /* ---- pages ---- */
 
-/* Entries of a page; -1: it cannot have that many. */
+/* The number of entries of a page; -1 if it has no room for that many. */
 static int entries_of(const uint8_t *page, size_t bytes)
 {
     int lower = get16(page + 12), n = (lower - PAGE_HEAD) / 2;
     if (lower < PAGE_HEAD)
         return -1;
-    if (get16(page + 10) & P_LEAF2) /* keys of one size, which is in pad, stand where offsets would */
+    if (get16(page + 10) & P_LEAF2) /* in place of offsets there are the keys, all of the size in pad */
         return (size_t)n * (size_t)get16(page + 8) <= bytes - PAGE_HEAD ? n : -1;
     return (size_t)lower <= bytes ? n : -1;
 }
@@ -86,7 +100,7 @@ static mr_status *push_page(mr_lmdb *l, walk *w, uint64_t number)
     v->page = v->page ? v->page : mr_try_alloc(l->page_bytes);
     if (!v->page)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a page of %zu bytes", l->page_bytes);
-    MR_TRY(mr_file_read_at(l->f, number * l->page_bytes, l->page_bytes, v->page));
+    MR_TRY(read_bytes(l, number * l->page_bytes, l->page_bytes, v->page));
     v->at = -1;
     v->n = entries_of(v->page, l->page_bytes);
     int kind = get16(v->page + 10) & (P_BRANCH | P_LEAF);
@@ -99,10 +113,10 @@ static mr_status *push_page(mr_lmdb *l, walk *w, uint64_t number)
 typedef struct entry {
     mr_sv key, data;
     int flags;
-    uint64_t said; /* bytes of data, also where it is elsewhere; of a branch: the page below */
+    uint64_t said; /* the size of the data, also if it is on overflow pages; in a branch: the page below */
 } entry;
 
-/* Entry i of a page of so many bytes; false when a part of it would lie outside. */
+/* Entry i of a page of so many bytes; false when a part of it would be outside. */
 static bool read_entry(const uint8_t *page, size_t bytes, int i, entry *e)
 {
     int flags = get16(page + 10);
@@ -164,8 +178,8 @@ static mr_status *read_meta(mr_lmdb *l, uint64_t offset, uint8_t *meta)
     if (offset + PAGE_HEAD + META_BYTES > mr_file_bytes(l->f))
         return bad_file(l, mr_file_bytes(l->f) == 0 ? "No such file or directory"
                                                     : "MDB_INVALID: File is not an LMDB file");
-    MR_TRY(mr_file_read_at(l->f, offset, sizeof head, head));
-    MR_TRY(mr_file_read_at(l->f, offset + PAGE_HEAD, META_BYTES, meta));
+    MR_TRY(read_bytes(l, offset, sizeof head, head));
+    MR_TRY(read_bytes(l, offset + PAGE_HEAD, META_BYTES, meta));
     if (!(get16(head + 10) & P_META) || get(meta, 4) != MAGIC)
         return bad_file(l, "MDB_INVALID: File is not an LMDB file");
     if (get(meta + 4, 4) != 1)
@@ -193,15 +207,10 @@ mr_status *mr_lmdb_open(const char *path, mr_lmdb **out)
 {
     char *inside = mr_dir_exists(path) ? mr_printf("%s/data.mdb", path) : NULL;
     mr_lmdb *l = mr_new(mr_lmdb);
-    mr_status *st = mr_file_open(inside ? inside : path, &l->f);
+    mr_status *st = as_invalid(mr_file_open(inside ? inside : path, &l->f));
     mr_free(inside);
-    if (st) { /* liblmdb's errors are all INVALID_ARGUMENT to TensorFlow, and so are the system's */
-        mr_status *again = mr_invalid("%s", mr_status_message(st));
-        mr_status_free(st);
-        st = again;
-    } else {
+    if (!st)
         st = read_head(l);
-    }
     *out = st ? NULL : l;
     if (st)
         mr_lmdb_close(l);
@@ -223,7 +232,7 @@ void mr_lmdb_close(mr_lmdb *l)
 
 /* ---- records ---- */
 
-/* A value that follows the head of an overflow page, and goes on over the pages behind it. */
+/* A value that begins behind the head of an overflow page and continues on the pages after it. */
 static mr_status *read_big(mr_lmdb *l, const entry *e, mr_sv *value)
 {
     uint64_t page = get((const uint8_t *)e->data.p, 8), n = e->said;
@@ -234,12 +243,12 @@ static mr_status *read_big(mr_lmdb *l, const entry *e, mr_sv *value)
     mr_str_clear(&l->big);
     if (!mr_str_try_reserve(&l->big, (size_t)n))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a value of %llu bytes", (unsigned long long)n);
-    MR_TRY(mr_file_read_at(l->f, page * l->page_bytes + PAGE_HEAD, (size_t)n, l->big.p));
+    MR_TRY(read_bytes(l, page * l->page_bytes + PAGE_HEAD, (size_t)n, l->big.p));
     *value = (mr_sv){l->big.p, (size_t)n};
     return NULL;
 }
 
-/* Duplicates are the keys of a tree, or of a small page that is the data of the entry. */
+/* Begins the duplicates of a key: they are the keys of a tree, or of a small page that is the data of the entry. */
 static mr_status *begin_values(mr_lmdb *l, const entry *e)
 {
     const uint8_t *p = (const uint8_t *)e->data.p;
@@ -273,6 +282,8 @@ static mr_status *next_value(mr_lmdb *l, mr_sv *value, bool *found)
     return NULL;
 }
 
+/* First the remaining duplicates of the current key, then the next key.  After an error the next call continues behind
+ * the part that was damaged. */
 mr_status *mr_lmdb_next(mr_lmdb *l, mr_sv *key, mr_sv *value, bool *at_end)
 {
     bool found;

@@ -30,7 +30,7 @@ void mr_lmdb_writer_open(mr_lmdb_writer *w, const char *path, int flags)
 {
     *w = (mr_lmdb_writer){.lib = dlopen("liblmdb.so.0", RTLD_NOW | RTLD_LOCAL)};
     if (!w->lib)
-        mr_test_skip("liblmdb is not there (package liblmdb0)");
+        mr_test_skip("liblmdb is not installed (package liblmdb0)");
     CALL(w, "mdb_env_create", (void **), &w->env);
     CALL(w, "mdb_env_set_mapsize", (void *, size_t), w->env, MAP_BYTES);
     CALL(w, "mdb_env_set_maxdbs", (void *, unsigned), w->env, 2);

@@ -1,4 +1,4 @@
-/* store/lmdb_writer_test.h -- LMDB files made by liblmdb itself, which is opened for it.  For tests only. */
+/* store/lmdb_writer_test.h -- writes LMDB files with liblmdb itself, for tests. */
 #ifndef MR_STORE_LMDB_WRITER_TEST_H
 #define MR_STORE_LMDB_WRITER_TEST_H
 
@@ -11,13 +11,13 @@ typedef struct mr_lmdb_writer {
     unsigned db;
 } mr_lmdb_writer;
 
-/* A new file; with flags its main database has duplicates, of one size.  The test is skipped where liblmdb is not
- * there. */
+/* Creates a file; flags: its main database has duplicates, and these have one size.  Skips the test if liblmdb is not
+ * installed. */
 void mr_lmdb_writer_open(mr_lmdb_writer *w, const char *path, int flags);
 void mr_lmdb_put(mr_lmdb_writer *w, mr_sv key, mr_sv value);
 /* A named database of one record beside the others. */
 void mr_lmdb_put_database(mr_lmdb_writer *w, const char *name);
-/* What was put is committed; true: to be followed by another transaction. */
+/* Commits what was put; again: begins another transaction. */
 void mr_lmdb_commit(mr_lmdb_writer *w, bool again);
 void mr_lmdb_writer_close(mr_lmdb_writer *w);
 

@@ -1,9 +1,8 @@
-/* tests/fuzz/lmdb.c -- LMDB files made and damaged.
+/* tests/fuzz/lmdb.c -- LMDB files, generated and damaged.
  *
- * Pages of a small size, of which some are a sound tree: branches over leaves with plain, large and duplicate values.
- *  Any
- * number in them may be replaced, pages may lead back to each other.  What is read must end after no more records than
- * the pages have room for. */
+ * A file has a few small pages: branches and leaves with plain, large and duplicate values, whose page numbers are
+ * random, so that some form a sound tree and others a cycle.  Then some bytes are damaged.  The reader must end, after
+ * no more records than the pages have room for. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -32,7 +31,7 @@ static void put_meta(fuzz_rng *r, uint8_t *page, uint64_t n_pages, uint64_t root
     put(m + 128, 8, fuzz_below(r, 3));
 }
 
-/* An inner page of `bytes` bytes with duplicates as its keys. */
+/* A page inside a leaf, of `bytes` bytes, whose keys are the duplicates. */
 static void put_sub_page(fuzz_rng *r, uint8_t *p, size_t bytes)
 {
     int n = (int)fuzz_below(r, 3);
@@ -47,7 +46,8 @@ static void put_sub_page(fuzz_rng *r, uint8_t *p, size_t bytes)
     }
 }
 
-/* Entries from the end of the page on, offsets from its beginning. */
+/* A branch or a leaf: entries are added from the end of the page towards its beginning, their offsets from the
+ * beginning on. */
 static void put_entries(fuzz_rng *r, uint8_t *page, bool leaf, uint64_t n_pages)
 {
     size_t at = PAGE;

@@ -20,7 +20,7 @@ static mr_status *open_next(reading *p, const files *d)
 {
     mr_sv name = mr_tensor_str_at(d->names, p->file);
     if (memchr(name.p, '\0', name.n))
-        return mr_invalid("A file name holds a NUL");
+        return mr_invalid("A file name has a NUL byte inside");
     char *path = mr_strndup(name.p, name.n);
     mr_status *st = mr_lmdb_open(path, &p->open);
     mr_free(path);
@@ -33,9 +33,8 @@ static mr_status *give_string(mr_sv text, mr_tensor **out)
     return mr_tensor_set_str(*out, 0, text);
 }
 
-/* A file that cannot be opened is tried again by the next call, and one that is damaged read from there on, as
- * TensorFlow
- * does both: whoever ignores errors must say when to stop. */
+/* As in TensorFlow, the call after an error opens the same file again if it could not be opened, and reads on behind
+ * the damage if it could: a caller that ignores errors must decide when to stop. */
 static mr_status *lmdb_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const files *d = (files *)it->dataset;
