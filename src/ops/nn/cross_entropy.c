@@ -10,6 +10,7 @@
 #ifndef T /* ---- read once: the ops ---- */
 #include "graph/grad.h"
 #include "graph/infer.h"
+#include "ops/array/layout.h"
 #include "ops/nn/wide.h"
 #include "run/accel.h"
 
@@ -121,13 +122,17 @@ static mr_status *dense_accel(mr_run *r)
                                     MR_AT(labels), MR_AI(lr), MR_AI(lc)));
 }
 
-/* Where logits and labels can have one shape they are taken to have it; else one is broadcast to the other. */
+/* Logits and labels are assumed to have the same shape if they can; otherwise one is broadcast to the other.  Unlike in
+ * TensorFlow, a size of 1 is assumed only if both have it: the other one may be larger and broadcast it. */
 static mr_status *dense_shape(mr_infer *c)
 {
     const mr_pshape *s;
     mr_status *st = mr_infer_rank(c, c->in[0], 2, &s);
     if (!st)
         st = mr_infer_merge(c, s, c->in[1], &s);
+    for (int d = 0; !st && d < 2; d++)
+        if (s->dims[d] == 1 && (mr_infer_dim(c->in[0], d) < 0 || mr_infer_dim(c->in[1], d) < 0))
+            s = mr_pshape_with(c->arena, s, d, -1);
     if (st) {
         mr_status_free(st);
         MR_TRY(mr_infer_broadcast(c, c->in[0], c->in[1], &s));
@@ -294,6 +299,8 @@ MR_OP(SoftmaxCrossEntropyWithLogits,
         "nograd: [[1, 2]], [[0.5], [0.25]] -> [0.8132616875, 0.4066308438], [[-0.231058579, "
         "0.231058579], "
         "[0.018941421, 0.481058579]]",
+        "x = PlaceholderWithDefault dtype=$T shape=[?,?]: [[1, 2]]; nograd: x, [[0.5], [0.25]] -> [0.8132616875, "
+        "0.4066308438], [[-0.231058579, 0.231058579], [0.018941421, 0.481058579]]",
         "T=float nograd: [[1, -inf]], [[1, 0]] -> [nan], [[0, 0]]",
         "shape(0,3), shape(0,3) -> shape(0), shape(0,3)",
         "shape(2,0), shape(2,0) -> [0, 0], shape(2,0)",
