@@ -1,8 +1,8 @@
 /* ops/sets/edit_distance.c -- EditDistance: how many changes make one sequence of the other.
  *
- * Elements of a sequence stand side by side and have equal indices but for the last; those, and only those, say where
- * in the output the distance goes.  Sequences are taken in the order they come, which should be row-major.  The last
- * index is not looked at, so it may be beyond the dense shape. */
+ * The elements of a sequence are adjacent and differ only in their last index; the other indices are its name and give
+ * the place of its distance in the output.  Sequences are taken in the order of the input, which should be row-major.
+ * The last index is never read, so it may be beyond the dense shape. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -74,7 +74,7 @@ static int compare_names(const int64_t *a, const int64_t *b, int64_t n)
     return 0;
 }
 
-/* How many elements from s->from on are of one sequence; 0 at the end. */
+/* The number of elements from s->from on that belong to one sequence; 0 at the end. */
 static int64_t length_of(const sequence *s)
 {
     int64_t n = 0;
@@ -84,24 +84,22 @@ static int64_t length_of(const sequence *s)
     return n;
 }
 
-/* The next sequence of either, or of both where they have one name; the other one is then of no elements. */
+/* The next sequence of a or b, or of both if their names are equal; otherwise the other one is empty.  False at the
+ * end.  Only the lengths of these are counted, so that each element is looked at once. */
 static bool next_pair(sequence *a, sequence *b, const int64_t **name)
 {
     a->from += a->n;
     b->from += b->n;
-    a->n = length_of(a);
-    b->n = length_of(b);
-    int c = a->n == 0 ? 1 : b->n == 0 ? -1 : compare_names(name_of(a), name_of(b), a->rank - 1);
+    int c = a->from == a->values->n   ? 1
+            : b->from == b->values->n ? -1
+                                      : compare_names(name_of(a), name_of(b), a->rank - 1);
     *name = name_of(c <= 0 ? a : b);
-    bool any = a->n + b->n > 0;
-    if (c > 0)
-        a->n = 0;
-    if (c < 0)
-        b->n = 0;
-    return any;
+    a->n = c <= 0 ? length_of(a) : 0;
+    b->n = c >= 0 ? length_of(b) : 0;
+    return a->n + b->n > 0;
 }
 
-/* Where in the output a name leads.  Names beyond the dense shape may still lead inside. */
+/* The offset of a name in the output.  A name beyond the dense shape may still have one. */
 static mr_status *place_of(const int64_t *name, const mr_tensor *out, int64_t *at)
 {
     int64_t stride = 1, step, sum = 0;
