@@ -100,8 +100,8 @@ static void start(mr_run *r, mr_collective_call *c, mr_status *st)
     how->start(how, r, c);
 }
 
-/* The shape that the node declares is that of the result.  Not of CollectiveGather: TensorFlow's front end says [0] there,
- * and its kernel does not look at it. */
+/* The shape that the node declares is that of the result, except for CollectiveGather: TensorFlow's front end declares
+ * [0] there, and its kernel ignores it. */
 static mr_status *check_declared(const mr_run *r, const mr_collective_call *c)
 {
     const mr_pshape *want = c->kind == MR_GATHER ? NULL : ((state *)r->state)->shape;
@@ -162,7 +162,7 @@ static mr_status *unknown_rows(mr_infer *c)
     return NULL;
 }
 
-/* The rows of all members, whatever is declared. */
+/* The rows of all members; the declared shape is ignored. */
 static mr_status *gather_shape(mr_infer *c)
 {
     const mr_pshape *in;
@@ -171,7 +171,7 @@ static mr_status *gather_shape(mr_infer *c)
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], 1, &in));
     if (in->rank < 0)
         return NULL;
-    if (in->dims[0] < 0 || !mr_i64_mul(in->dims[0], members, &rows))
+    if (in->dims[0] < 0 || members <= 0 || !mr_i64_mul(in->dims[0], members, &rows)) /* the kernel refuses it */
         rows = -1;
     c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, rows), mr_infer_sub(c, in, 1, MR_MAX_RANK));
     return NULL;
@@ -230,6 +230,8 @@ MR_OP(CollectiveGather,
     .attrs    = "T: " OLD_NUMBERS "; " GROUP "shape: shape; " HINT,
     .shape    = gather_shape, COMMON(run_with_input, init_gather),
     .examples = MR_EXAMPLES(ONE "shape=[2]: [1, 2] -> [1, 2]", ONE "T=float shape=[0]: [1, 2] -> [1, 2]",
+                            "T=float shape=[2] group_size=-1 group_key=7 instance_key=1: [1, 2] -> !INVALID_ARGUMENT "
+                            "group_size must be positive",
                             ONE "T=float shape=?: 1 -> !INVALID_ARGUMENT at least rank 1"));
 MR_OP(CollectiveGatherV2,
     .doc      = "CollectiveGather in a group that inputs tell",

@@ -1,9 +1,9 @@
 /* ops/queue/barrier.c -- see barrier.h.
  *
- * A key gets a number when its first component comes, from the smallest int64 on; keys that come with one
- * insertion share it.  While components are missing its tuple is in `incomplete`; then in `ready`, sorted by
- * number.  Only taking waits: the first in line until there is enough for it, or until nothing can come any more.
- * One that takes what there is (allow_small) and comes after the close does not wait at all. */
+ * A key gets a number with its first component, counted from the smallest int64; the new keys of one insertion
+ * share it.  While components are missing, its tuple is in `incomplete`; then in `ready`, sorted by number.
+ * Only taking waits: the first in line waits until there is enough for it, or until no more tuples can become
+ * ready.  A take with allow_small that begins after the close takes what is ready and never waits. */
 #include "ops/queue/barrier.h"
 
 #include "base/map.h"
@@ -32,7 +32,7 @@ struct mr_barrier {
 typedef struct taker {
     mr_waiter w;
     int64_t n;
-    bool allow_small, late; /* late: the barrier was closed when it came */
+    bool allow_small, late; /* late: the barrier was already closed when the take began */
     int n_got;
     element **got;
 } taker;
@@ -162,7 +162,7 @@ mr_status *mr_barrier_insert(mr_barrier *b, const mr_tensor *keys, const mr_tens
     bool any_new = false;
     for (int64_t i = 0; i < keys->n && !st; i++)
         st = insert_one(b, mr_tensor_str_at(keys, i), values, i, component, &any_new);
-    if (any_new && b->next_index < INT64_MAX)
+    if (!st && any_new && b->next_index < INT64_MAX)
         b->next_index++;
     mr_waited_unlock(&b->on, NULL);
     return st;
