@@ -13,7 +13,9 @@ static mr_status *absent(mr_run *r)
 
 bool mr_op_absent(const mr_op_def *d) { return d->op && d->op->kernels && d->op->kernels[0].run == absent; }
 
-#define ABSENT .doc = "not implemented", .shape = mr_shape_unknown, .kernels = MR_KERNELS({"CPU", 0, absent, .priority = MR_STAND_IN}, )
+#define ABSENT                                              \
+    .doc = "not implemented", .shape = mr_shape_unknown, \
+    .kernels = MR_KERNELS({"CPU", 0, absent, .priority = MR_STAND_IN}, )
 
 MR_OP(AllToAll,
     .sig = "input: T, group_assignment: int32 -> output: T",

@@ -240,7 +240,7 @@ mr_status *mr_stream_skip(mr_stream *s, uint64_t n, uint64_t *skipped)
     return NULL;
 }
 
-/* A device has as many bytes as one cares to take, and perhaps not one line. */
+/* A device may have no end and no line breaks, so what is read from it has a limit. */
 static mr_status *check_size(const mr_stream *s, size_t bytes)
 {
     return s->file.fd >= 0 && s->file.waits ? mr_source_check_size(&s->file, bytes) : NULL;

@@ -1,7 +1,7 @@
 /* tensor/variant_number.c -- variants that hold one number: int, float, double, bool.
  *
- * TensorFlow knows them by these names, and their metadata is the number as it lies in memory.  They are what its tests
- * and some tools put into TensorProtos. */
+ * TensorFlow registers them under these names; their metadata is the number's bytes in memory.  Its tests and some
+ * tools put them into TensorProtos. */
 #include "base/memory.h"
 #include "tensor/variant.h"
 
@@ -31,7 +31,7 @@ static mr_status *number_zero(const mr_object *o, mr_allocator *a, mr_object **o
     return NULL;
 }
 
-/* The sum of bools is that they hold either, as in C++. */
+/* The sum of bools is their OR, as in C++. */
 #define NUMBER_TYPE(kind, text, field, S, SUM)                                                                     \
     static mr_status *kind##_add(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)         \
     {                                                                                                              \

@@ -36,13 +36,12 @@ mr_status *mr_gather_rows(mr_run *r, const mr_gather *g, int64_t sets, int64_t s
  */
 mr_status *mr_index_load_nd(const mr_run *r, const mr_tensor *t, int rank, const int64_t *dims,
                             const char *what, int64_t **out);
-/* Updates have the shape of indices without its last dimension, then that of the rows so named.  INVALID_ARGUMENT "Must
- * have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], got .." */
 struct mr_infer;
-/* What shape functions of ScatterNd and its kin check; `what` is how errors name the shape: "output" or "input". */
+/* Updates have the shape of indices without its last dimension, followed by the shape of the slices that the indices
+ * name.  The first checks it for shape functions, whose errors call the scattered-to shape `what`, "output" or "input";
+ * the second for kernels. */
 mr_status *mr_infer_scatter_nd(struct mr_infer *c, const mr_pshape *indices, const mr_pshape *updates,
-                               const mr_pshape *out,
-                               const char *what);
+                               const mr_pshape *out, const char *what);
 mr_status *mr_scatter_nd_check(const mr_tensor *indices, const mr_tensor *updates, int rank, const int64_t *dims);
 
 #endif

@@ -65,7 +65,8 @@ static void py_func(mr_run *r)
     hook(ctx, &k->c, call_done, k);
 }
 
-/* Without a front end of ours this can only fail: a front end that brings a kernel of its own comes first. */
+/* Without our Python front end this kernel can only fail, so a kernel that another front end registers
+ * takes precedence. */
 #define PY_KERNELS MR_KERNELS({"CPU", 0, NULL, py_func, .priority = MR_STAND_IN}, )
 
 MR_OP(PyFunc,

@@ -26,7 +26,7 @@ static mr_status *run_send(mr_run *r)
     if (!r->step->rendezvous)
         return mr_error(MR_INTERNAL, "Op kernel context needs to provide a rendezvous.");
     mr_tensor *t = r->dead ? NULL : mr_tensor_ref(mr_in(r, 0));
-    if (MR_UNLIKELY(r->began_ns)) /* who waits for the value may go on inside of this call */
+    if (MR_UNLIKELY(r->began_ns)) /* the receiver may run inside the call below: that is not this op's time */
         r->ended_ns = mr_now_ns();
     return mr_rendezvous_send(r->step->rendezvous, r->state, r->frame, r->iteration, t, r->dead);
 }

@@ -257,8 +257,8 @@ static mr_status *give_window(const windows *d, const mr_gathered *e, int i, int
     return st;
 }
 
-/* In a window that is a dataset an error counts as an element, as in TensorFlow: every window it belongs to fails, and
- * the others are what they would be without it.  `some` has NULLs in its place. */
+/* If windows are datasets, an error counts as an element, as in TensorFlow: every window that contains it fails, and it
+ * does not change the others.  In `some` its place is an element of NULLs. */
 typedef struct window_error {
     int64_t at; /* counted from the first element of the input */
     mr_status *st;
@@ -279,7 +279,8 @@ static void windowing_close(mr_iterator *it)
     gathering_close(it);
 }
 
-/* Fills `some` up to `most` elements; where errors are not kept, the first one is returned. */
+/* Fills `some` up to `most` elements.  Errors are kept in w->errors; if windows are stacked tensors, the first one is
+ * returned. */
 static mr_status *fill_windows(windowing *w, const windows *d, int64_t most)
 {
     gathering *g = &w->g;
@@ -301,7 +302,7 @@ static mr_status *fill_windows(windowing *w, const windows *d, int64_t most)
     return NULL;
 }
 
-/* Moves on by `shift` elements, of which some may not have been read yet; errors of those are nobody's. */
+/* Moves on by `shift` elements.  Those that were not read yet are in no window: they are skipped, errors included. */
 static void move_on(windowing *w, const windows *d)
 {
     gathering *g = &w->g;

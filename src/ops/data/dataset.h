@@ -30,7 +30,7 @@ typedef struct mr_data_env {
     mr_later *later;
     mr_cancel *cancel;
     struct mr_data_env *root;
-    uint64_t state;         /* of the root: functions begin anew in each, as those of TensorFlow's iterators do */
+    uint64_t state;         /* of the root: functions have separate state in each root, as in TensorFlow's iterators */
     _Atomic int64_t n_open; /* iterators of all environments below a root */
 } mr_data_env;
 mr_data_env *mr_data_env_new(mr_later *l);            /* referenced */

@@ -179,7 +179,7 @@ static void end_work(mr_reader *d)
 
 static void go_on(use *u);
 
-/* Opens what the queue gave; u->st says why not. */
+/* Opens the work that the queue gave; u->st is the error if it cannot. */
 static void take_work(use *u)
 {
     if (!u->st)
@@ -195,7 +195,7 @@ static void go_on_later(mr_task *t)
 }
 
 /* The queue gave something, or did not.  On the thread that asked, ask_for_work goes on; so works without
- * a record do not pile up on the stack.  Any other thread is that of whoever filled the queue, which must not
+ * a record do not pile up on the stack.  Any other thread belongs to the op that filled the queue, and must not
  * wait for files. */
 static void work_came(mr_run *inner, mr_status *st)
 {
@@ -263,8 +263,8 @@ static mr_status *give_records(use *u)
     return NULL;
 }
 
-/* Reads what is wanted of the work at hand; true when that is enough, or an error.  A work that is one record ends
- * with it, as a state that is saved then shows. */
+/* Reads what is wanted of the current work; true when that is enough, or an error.  A work of one record ends with that
+ * record, not with the next read: the saved state shows the difference. */
 static bool read_work(use *u, mr_status **st)
 {
     int64_t want = u->want < 0 ? 1 : u->want;

@@ -171,7 +171,7 @@ static void put(rig *g, const char *name)
 static void check_read(mr_call *c, const char *name)
 {
     mr_tensor *out[2];
-    MR_CHECK_OK(mr_call_end(c, out)); /* it reads in a thread of its own */
+    MR_CHECK_OK(mr_call_end(c, out)); /* the read runs on another thread */
     MR_CHECK(mr_sv_is(mr_tensor_str_at(out[1], 0), name));
     mr_tensor_unref(out[0]);
     mr_tensor_unref(out[1]);

@@ -2,7 +2,8 @@
  * WholeFileReader, FixedLengthRecordReader, LMDBReader, IdentityReader.
  *
  * A record's key is its file and where it was found: the offset of a record, the number of a line (from 1)
- * or of a record of fixed length (from 0); of whole files the name alone.  LMDB files have keys of their own. */
+ * or of a record of fixed length (from 0); of whole files the name alone.  The records of LMDB files
+ * have keys already. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "graph/infer.h"

@@ -46,10 +46,10 @@ static bool has_letter(const mr_einsum_term *t, int letter)
     return false;
 }
 
-/* The equation is cut at its one "->", and what stands before it at its comma. */
+/* Splits the equation at its one "->", and the part before that at its comma. */
 mr_status *mr_einsum_parse(mr_sv e, int n_inputs, mr_einsum_spec *out)
 {
-    mr_sv terms[2], rest = {e.p, 0};
+    mr_sv terms[2];
     int n = 1;
     const char *arrow = e.n ? memmem(e.p, e.n, "->", 2) : NULL;
     if (!arrow || memmem(arrow + 2, (size_t)(e.p + e.n - arrow - 2), "->", 2))
@@ -69,8 +69,7 @@ mr_status *mr_einsum_parse(mr_sv e, int n_inputs, mr_einsum_spec *out)
     out->n_in = n;
     for (int i = 0; i < n; i++)
         MR_TRY(parse_term(e, terms[i], &out->in[i]));
-    rest = (mr_sv){arrow + 2, (size_t)(e.p + e.n - arrow - 2)};
-    MR_TRY(parse_term(e, rest, &out->out));
+    MR_TRY(parse_term(e, (mr_sv){arrow + 2, (size_t)(e.p + e.n - arrow - 2)}, &out->out));
     for (int i = 0; i < out->out.n; i++) {
         int l = out->out.letters[i];
         if (!has_letter(&out->in[0], l) && !(n == 2 && has_letter(&out->in[1], l)))
@@ -86,8 +85,7 @@ mr_status *mr_einsum_labels(const mr_einsum_term *t, int input, int rank, int *l
     int covered = rank - t->n;
     if (covered < 0 || (t->dots < 0 && covered > 0))
         return mr_invalid("Expected input %d to have rank %s%d but got: %d", input, t->dots < 0 ? "" : "at least ",
-                          t->n,
-                          rank);
+                          t->n, rank);
     for (int i = 0, letter = 0; i < rank; i++) {
         int inside = t->dots < 0 ? -1 : i - t->dots;
         labels[i] = inside >= 0 && inside < covered ? MR_EINSUM_DOTS + covered - 1 - inside

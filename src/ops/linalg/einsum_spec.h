@@ -23,10 +23,10 @@ typedef struct mr_einsum_spec {
     mr_einsum_term in[2], out;
 } mr_einsum_spec;
 
-/* INVALID_ARGUMENT in TensorFlow's words.  An ellipsis may be in the output alone, where it stands for nothing. */
+/* INVALID_ARGUMENT with TensorFlow's message.  If only the output has an ellipsis, it covers no dimension. */
 mr_status *mr_einsum_parse(mr_sv equation, int n_inputs, mr_einsum_spec *out);
-/* The labels of all dimensions of an input (its number is for the error) of this rank; INVALID_ARGUMENT when it does
- * not fit. */
+/* The labels of all dimensions of an input of this rank; INVALID_ARGUMENT, with the number `input`, if it does not
+ * fit. */
 mr_status *mr_einsum_labels(const mr_einsum_term *t, int input, int rank, int *labels);
 /* The text of a term. */
 void mr_einsum_print(const mr_einsum_term *t, mr_str *out);

@@ -12,7 +12,7 @@
 
 /* ---- kernels, for 2 and 3 dimensions ---- */
 
-/* The maximum of no numbers, as of NaNs only: TensorFlow's CPU kernels begin with the lowest finite number of the type
+/* The maximum of no numbers, or of NaNs only.  TensorFlow's CPU kernels start with the lowest finite number of the type
  * in two dimensions and with -inf in three. */
 static double lowest_of(mr_dtype t, int rank)
 {

@@ -3,13 +3,13 @@
  * Taps are taken four at a time, each of them a run of channels that lie side by side; what is
  * missing to four is a repeated tap, which changes no maximum.
  *
- * NaNs are treated as by TensorFlow's CPU kernels.  Going forward a NaN is never the maximum.  The
- * gradient of two dimensions goes where the maximum is found by another rule, that of
- * MaxPoolWithArgmax: the first tap, until a larger one comes.  So a NaN that is the first tap gets it.
+ * NaNs are treated as in TensorFlow's CPU kernels.  In the forward pass a NaN is never the maximum.  The
+ * gradient in two dimensions finds the maximum by another rule, that of MaxPoolWithArgmax: the first tap,
+ * unless a later one is larger.  So a NaN gets the gradient if it is the first tap.
  *
  * The gradient goes to the first tap that equals the maximum.  It is carried along: a tap that
- * equals the maximum gets it and leaves zero for those behind.  In three dimensions every tap that is
- * near the maximum gets it whole, as in TensorFlow. */
+ * equals the maximum gets it and leaves zero for the taps after it.  In three dimensions every tap that
+ * is near the maximum gets all of it, as in TensorFlow. */
 #ifndef T /* ---- read once ---- */
 #include <math.h>
 
@@ -67,7 +67,7 @@ MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *p
 }
 
 #define LARGER(p, q) ((q) > (p) ? (q) : (p))
-/* Whether a tap gets the gradient: it is the maximum.  Where that is NaN, the first tap is it. */
+/* Whether a tap gets the gradient: it is the maximum.  If that is NaN, it is the first tap. */
 #define IS_TOP(x, top) ((x) == (top) || (top) != (top))
 
 #define MR_TYPED_FILE "ops/nn/max_pool_loops.c"
@@ -75,9 +75,11 @@ MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *p
 
 #else /* ---- read once a type ---- */
 
-/* The largest of four taps and, in this order, of what is there already, or of *lowest if they are the first.  A NaN
- * is larger than nothing, so only what it begins with could be one: the first tap, where lowest is NULL. */
-MR_INLINE void FN(max4)(const T *image, const int64_t *at, int64_t stride, bool first, const T *lowest, int64_t n, T *to)
+/* The largest of four taps and of the previous result, or of *lowest if these are the first taps.  Comparisons with NaN
+ * are false, so a NaN in the start value stays and all others are skipped.  If lowest is NULL, the first tap is the
+ * start value. */
+MR_INLINE void FN(max4)(const T *image, const int64_t *at, int64_t stride, bool first, const T *lowest, int64_t n,
+                        T *to)
 {
     const T *a = image + at[0] * stride, *b = image + at[1] * stride;
     const T *c = image + at[2] * stride, *d = image + at[3] * stride;
@@ -238,8 +240,8 @@ CLONES static void FN(grad_near)(const mr_pool_job *j, int64_t batch, int64_t ch
 }
 
 /* to = more at the first tap that equals the maximum, which is given (top); 0 where none does (a NaN). */
-MR_INLINE void FN(window_pick)(const mr_conv *c, const window *w, const T *image, const T *top, const T *more, int64_t n,
-                               T *to)
+MR_INLINE void FN(window_pick)(const mr_conv *c, const window *w, const T *image, const T *top, const T *more,
+                               int64_t n, T *to)
 {
     bool found[BLOCK];
     for (int64_t from = 0; from < n; from += BLOCK) {

@@ -212,9 +212,8 @@ mr_status *mr_segments_output(mr_run *r, int i, const mr_tensor *data, int lead,
     return mr_run_output(r, i, shape.rank, shape.dims, out);
 }
 
-/* The last id, or *segments where it is not negative, says how many there are: whatever is larger, or falls, is an
- * error
- * in the order in which TensorFlow finds it. */
+/* The number of segments is *segments or, if that is negative, the last id plus one.  Ids that are larger or decrease
+ * are errors, found in the same order as in TensorFlow. */
 mr_status *mr_segments_sorted(const mr_tensor *ids, int64_t *segments)
 {
     if (ids->rank != 1)

@@ -110,9 +110,8 @@ static long double threshold_of(const mr_tensor *t)
     }
 }
 
-/* Drops sums of two elements that are below the threshold; of zero it drops none but NaN.  An element that stands
- * alone is
- * no sum and stays, however small it is. */
+/* Drops sums of two elements that are below the threshold; a threshold of zero drops only NaN.  An element that is in
+ * one operand only is no sum and stays, however small it is. */
 static int64_t keep_large(meeting *m, mr_tensor *sums, int64_t n, long double threshold)
 {
     mr_dtype t = (mr_dtype)sums->dtype;

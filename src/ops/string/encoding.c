@@ -1,7 +1,7 @@
 /* ops/string/encoding.c -- see encoding.h.
  *
- * A converter of ICU has state and serves one text at a time.  An encoding keeps one that is idle; who finds none makes
- * another. */
+ * A converter of ICU has state and serves one text at a time.  An encoding keeps one idle converter; a caller that
+ * finds none opens another. */
 #include "ops/string/encoding.h"
 
 #include <stdatomic.h>
@@ -83,7 +83,7 @@ static const page_of *find_here(mr_sv name)
     return NULL;
 }
 
-/* Asks ICU for a converter, which stays as the first idle one. */
+/* Opens a converter of ICU, which becomes the idle one. */
 static mr_status *open_icu(mr_encoding *e)
 {
     mr_status *st = mr_icu_functions(&e->icu);
@@ -264,7 +264,7 @@ typedef struct sink { /* where characters go */
     void *ctx;
 } sink;
 
-/* One character, or what stands for it. */
+/* Passes on one character or its replacement, or drops it, as the attrs say. */
 static mr_status *put_character(const sink *k, uint32_t c, bool bad, size_t at)
 {
     bool control = k->how->no_controls && c <= 0x1f;

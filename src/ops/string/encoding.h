@@ -7,9 +7,9 @@
 
 typedef struct mr_encoding mr_encoding;
 
-/* An encoding by a name that ICU takes: in any case, dashes and blanks do not matter.  Those of Unicode and the most
- * used code
- * pages are read here, the others by ICU's converters.  INVALID_ARGUMENT when neither knows it. */
+/* An encoding by its name in ICU; case, dashes and blanks do not matter.  The encodings of Unicode and the most common
+ * code pages are decoded here, the others by ICU's converters.  INVALID_ARGUMENT if neither has it.  An encoding may be
+ * used by several threads at once. */
 mr_status *mr_encoding_open(mr_sv name, mr_encoding **out);
 void mr_encoding_close(mr_encoding *e); /* NULL is fine */
 

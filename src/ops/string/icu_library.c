@@ -13,7 +13,7 @@ static const mr_icu *opened MR_GUARDED_BY(mu);
 
 static mr_status *open_at(const char *path) MR_REQUIRES(mu)
 {
-    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* LOCAL: a host may have an ICU of its own */
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* LOCAL: the process may use another ICU */
     if (!lib)
         return mr_error(MR_UNIMPLEMENTED,
                         "it needs " FILE_NAME " (MILLRACE_ICU_LIB gives its path) and the package libicu72: %s",

@@ -252,11 +252,11 @@ static mr_status *run_from_file(mr_run *r)
 
 static mr_status *from_file_shape(mr_infer *c)
 {
-    const mr_pshape *ignored;
+    const mr_pshape *handle, *ignored;
     bool by_ref = mr_dtype_is_ref(c->node->in_types[0]);
-    MR_TRY(mr_infer_rank(c, c->in[0], by_ref ? 1 : 0, &ignored));
+    MR_TRY(mr_infer_rank(c, c->in[0], by_ref ? 1 : 0, &handle));
     if (by_ref)
-        MR_TRY(mr_infer_dim_is(ignored->dims[0], 2));
+        MR_TRY(mr_infer_dim_is(handle->dims[0], 2));
     return mr_infer_rank(c, c->in[1], 0, &ignored);
 }
 

@@ -341,7 +341,7 @@ static mr_status *check_handle(mr_infer *c)
     return by_ref ? mr_infer_dim_is(h->dims[0], 2) : NULL;
 }
 
-/* What a table that may be changed says of itself to those who use its handle: key and value. */
+/* The handle of a mutable table carries the types and shapes of its keys and values. */
 static mr_status *changing_shape(mr_infer *c)
 {
     struct mr_handle_part *parts = mr_arena_array(c->arena, struct mr_handle_part, 2);
@@ -359,7 +359,7 @@ static mr_status *changing_shape(mr_infer *c)
     return NULL;
 }
 
-/* The shape of the values of `keys`, as far as the handle tells.  each: every row of keys is one, whatever their shape. */
+/* The shape of the values of `keys`, if the handle has it.  each: every row of keys is one key, whatever its shape. */
 static mr_status *values_shape(mr_infer *c, const mr_pshape *keys, const char *key_attr, const char *value_attr, bool each,
                                const mr_pshape **out)
 {

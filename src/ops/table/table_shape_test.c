@@ -1,4 +1,4 @@
-/* ops/table/table_shape_test.c -- what the handle of a table tells about the shape of its values. */
+/* ops/table/table_shape_test.c -- the shape of a table's values, which its handle carries. */
 #include "graph/infer.h"
 #include "graph/scope.h"
 #include "ops/table.h"
@@ -28,7 +28,7 @@ static void check_lookup(const char *table, const mr_pshape *keys, const char *f
     mr_graph_unref(g);
 }
 
-MR_TEST(table_values_have_the_shape_that_the_handle_tells)
+MR_TEST(table_values_have_the_shape_in_the_handle)
 {
     mr_arena a;
     mr_arena_init(&a, 0);

@@ -1,8 +1,7 @@
-/* ops/string/icu/converter.c -- the table of functions that the library offers: converters of ICU.
+/* ops/string/icu/converter.c -- the table of functions that the library exports: converters of ICU.
  *
- * Malformed bytes are told apart by ICU's own callback, which then substitutes as it would without ours; so how many
- * bytes
- * count as one malformed character is ICU's decision, as it is in TensorFlow. */
+ * ICU reports malformed bytes to a callback, which notes them and then substitutes as ICU does by default.  So ICU
+ * decides how many bytes count as one malformed character, as in TensorFlow. */
 #include <unicode/ucnv.h>
 
 #include "ops/string/icu.h"
@@ -10,7 +9,8 @@
 /* The one symbol that the version script exports. */
 __attribute__((visibility("default"))) const mr_icu *mr_icu_get(int abi);
 
-/* A converter is a UConverter; where its errors are noted is set anew for each character. */
+/* The context is the `bad` of the call of next_character that is under way.  ICU also calls this on a reset or close,
+ * when that no longer exists: then it must not be touched. */
 static void note_error(const void *context, UConverterToUnicodeArgs *args, const char *bytes, int32_t n,
                        UConverterCallbackReason reason, UErrorCode *err)
 {
@@ -32,7 +32,8 @@ static mr_icu_converter *open_converter(const char *name)
 static void close_converter(mr_icu_converter *c) { ucnv_close((UConverter *)c); }
 static void reset_converter(mr_icu_converter *c) { ucnv_reset((UConverter *)c); }
 
-/* An error that is no malformed character (bytes that end without one) ends the text with U+FFFF, as in TensorFlow. */
+/* An mr_icu_converter is a UConverter.  Bytes that end without a character (an escape sequence) are an error, and end
+ * the text with U+FFFF, as in TensorFlow. */
 static uint32_t next_character(mr_icu_converter *c, const char **p, const char *end, bool *bad)
 {
     UErrorCode err = U_ZERO_ERROR;
