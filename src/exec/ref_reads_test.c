@@ -75,6 +75,32 @@ MR_TEST(ref_reads_see_each_of_several_updates)
     end(&b);
 }
 
+/* Averages behind an optimizer: each of many variables is updated, and all of them are used behind all updates. */
+MR_TEST(ref_reads_see_updates_of_many_variables)
+{
+    enum { N = 150 };
+    bench b;
+    mr_out read[N];
+    begin(&b);
+    mr_node *set = mr_emit0(b.s, "NoOp").node, *train = mr_emit0(b.s, "NoOp").node;
+    mr_named_attr attrs[] = {{"dtype", mr_a_type(MR_DOUBLE)}, {"shape", mr_a_shape(&mr_pshape_scalar)}};
+    for (int i = 0; i < N; i++) {
+        mr_out v = mr_emit_n(b.s, "VariableV2", attrs, 2, NULL, 0);
+        read[i] = mr_emit(b.s, "Identity", v);
+        mr_node_add_control(set, mr_emit(b.s, "Assign", v, mr_grig_num(&b.r, i)).node);
+        mr_node_add_control(train, mr_fb2(&b.r.b, "AssignAdd", v, mr_fb2(&b.r.b, "Mul", read[i], read[i])).node);
+    }
+    MR_CHECK_OK(mr_grig_target(&b.r, set));
+    mr_out total = after(&b, train, read[0]);
+    double sum = 0;
+    for (int i = 1; i < N; i++) {
+        total = mr_fb2(&b.r.b, "Add", total, after(&b, train, read[i]));
+        sum += i + i * i;
+    }
+    CHECK(&b, MR_OUTS(total), sum);
+    end(&b);
+}
+
 /* Through nodes that hand on the memory of what they get, as in TensorFlow. */
 MR_TEST(ref_reads_see_updates_through_reshapes)
 {

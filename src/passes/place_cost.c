@@ -2,8 +2,8 @@
  *
  * The step of the signature becomes a workload (passes/planned_step.h), feeds and fetches included,
  * and passes/assign.c searches for a short one.  What it found is compared with every single device
- * once more as the steps would really run, with equal nodes of a device merged: the choice is never
- * longer than with everything that may move on the best single device. Reasons are given for that
+ * once more as the steps would really run (mr_step_realize): the choice is never
+ * longer than with everything that may move on the best single device.  Reasons are given for that
  * same simulation, so they agree with the timeline and the total that are drawn from it.
  *
  * A group for which no device is left is not planned: place.c then names the reason, or softens its
@@ -13,9 +13,8 @@
 #include "base/memory.h"
 #include "passes/planned_step.h"
 
-#define WORTH                                                                                     \
-    1.01 /* a plan for several devices must save a hundredth of the best single device's step, or \
-            it is not worth it */
+/* A plan for several devices must save a hundredth of the best single device's step. */
+#define WORTH 1.01
 
 /* ---- choosing ---- */
 
@@ -47,16 +46,19 @@ static mr_status *realized_seconds(mr_placer *p, const mr_graph *step_graph,
     return st;
 }
 
-/* Would any nodes be merged if all were on one device?  If not, the plan is what will run. */
-static mr_status *merges_any(const mr_prepare_options *o, const mr_graph *step_graph, bool *any)
+/* Would nodes be added or merged (mr_step_realize) if all were on one device?  If not, the plan is
+ * what will run. */
+static mr_status *realizing_changes(const mr_prepare_options *o, const mr_graph *step_graph, bool *any)
 {
     mr_graph *g = NULL;
     mr_status *st = NULL;
     *any = false;
-    if (o->no_cse)
-        return NULL;
     MR_GO(mr_graph_copy(step_graph, NULL, &g, NULL));
-    MR_GO(mr_cse(g));
+    int n = g->nodes.n;
+    MR_GO(mr_refresh_ref_reads(g));
+    *any = g->nodes.n > n;
+    if (!o->no_cse)
+        MR_GO(mr_cse(g));
     for (int i = 0; i < step_graph->nodes.n && !*any; i++)
         *any = step_graph->nodes.p[i] && !mr_graph_find(g, mr_sv_of(step_graph->nodes.p[i]->name));
 out:
@@ -74,7 +76,7 @@ static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_pla
     bool any;
     double found, best = INFINITY, seconds;
     int *trial = mr_new_array(int, s->w.n_groups + 1), best_device = -1;
-    MR_GO(merges_any(p->o, step_graph, &any));
+    MR_GO(realizing_changes(p->o, step_graph, &any));
     MR_GO(any ? realized_seconds(p, step_graph, s, s->device_of, &found)
               : mr_assign_simulate(&s->w, s->device_of, NULL, NULL, &found));
     for (int d = 0; d < p->o->n_devices; d++) {
@@ -233,7 +235,7 @@ static void explain_node(mr_placer *p, mr_planned_step *s, mr_play *play, int v,
     tell(arg, &r);
 }
 
-/* What-ifs are played in tables of their own: s->play stays what the step is. */
+/* What would happen elsewhere is played in separate tables: s->play stays what the step is. */
 mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wanted,
                              void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
@@ -242,7 +244,8 @@ mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wante
     mr_place_choice *others = mr_new_array(mr_place_choice, p->o->n_devices);
     for (int v = 0; v < s->w.n_nodes; v++) {
         int origin = s->nodes[v]->mark;
-        if (origin >= 0 && s->device_of[s->group[v]] >= 0 && (!wanted || wanted[origin]))
+        bool added = s->nodes[v]->id >= s->first_added;
+        if (origin >= 0 && !added && s->device_of[s->group[v]] >= 0 && (!wanted || wanted[origin]))
             explain_node(p, s, &play, v, others, tell, arg);
     }
     mr_play_deinit(&play);

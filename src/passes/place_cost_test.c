@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "graph/scope.h"
-#include "passes/passes.h"
+#include "passes/planned_step.h"
 #include "tests/harness/test.h"
 
 void mr_ops_register(void); /* ops/table.h, above this layer */
@@ -213,5 +213,30 @@ MR_TEST(place_explains_itself)
     MR_CHECK(strstr(mr_str_z(&text), "x (MatMul) on /job:localhost/replica:0/task:0/device:CPU:2: "));
     MR_CHECK(strstr(mr_str_z(&text), "; the step would be longer elsewhere\n    on /job:localhost/replica:0/task:0/device:CPU:0: "));
     mr_str_deinit(&text);
+    end(&b);
+}
+
+static void count_reasons(void *arg, const mr_place_reason *r) { ((int *)arg)[r->node->id]++; }
+
+/* What runs after an update of a ref variable reads it again: the planned step does so too, where the first read is, and
+ * reasons are given for the client's nodes only. */
+MR_TEST(place_plans_the_reads_of_ref_variables_that_a_step_has)
+{
+    bench b;
+    mr_planned_step s;
+    int told[200] = {0};
+    begin(&b);
+    mr_out v = variable(&b, "v", 100, ""), read = apply(&b, "Identity", "read", v, MR_NO_OUT);
+    mr_out update = apply(&b, "AssignAdd", "update", v, read), use = apply(&b, "MatMul", "use", read, read);
+    mr_node_add_control(use.node, update.node);
+    MR_CHECK_OK(place(&b));
+    MR_CHECK_OK(mr_place_simulate(b.g, &b.o, NULL, b.placed, &s));
+    const mr_node *again = mr_graph_find(s.g, MR_SV("read/again"));
+    MR_CHECK(again && again->id >= s.first_added && again->mark == read.node->id);
+    MR_CHECK(mr_graph_find(s.g, MR_SV("use"))->in[0].node == again);
+    mr_planned_step_deinit(&s);
+    MR_CHECK_OK(mr_place_reasons(b.g, &b.o, NULL, b.placed, NULL, count_reasons, told));
+    for (int i = 0; i < b.g->nodes.n; i++)
+        MR_CHECK_INT(told[i], 1);
     end(&b);
 }

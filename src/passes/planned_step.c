@@ -4,8 +4,9 @@
  * the groups of the placer, with times from the cost model where a group may be and INFINITY where
  * it may not.  Feeds and fetches are one group, which is fixed on the client's device.
  *
- * Merging equal nodes depends on where they are, so it comes last: a search plans the step before
- * merging, and what it found is realized (merged, then simulated) before it is compared or shown.
+ * Reading ref variables again (mr_refresh_ref_reads) and merging equal nodes depend on where nodes
+ * are, so they come last: a search plans the step without them, and what it found is realized (read
+ * again, merged, then simulated) before it is compared or shown.
  */
 #include "passes/planned_step.h"
 
@@ -74,7 +75,7 @@ out:
     return st;
 }
 
-/* ---- who may be where ---- */
+/* ---- which devices fit ---- */
 
 int mr_placer_device(const mr_placer *p, const char *name)
 {
@@ -259,7 +260,7 @@ static void weigh(mr_planned_step *s, const mr_placer *p)
 mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step_graph, bool all)
 {
     mr_status *st = NULL;
-    *s = (mr_planned_step){.g = step_graph};
+    *s = (mr_planned_step){.g = step_graph, .first_added = step_graph->nodes.n};
     MR_GO(number_nodes(s));
     number_groups(s, p);
     draw_edges(s, p->o->costs->measured);
@@ -320,9 +321,12 @@ mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *
         int d = n->mark < 0 ? 0 : device_by_root[mr_placer_root(p, n->mark)];
         n->placed = d < 0 ? NULL : p->o->devices[d]->name;
     }
+    int first_added = g->nodes.n;
+    MR_GO(mr_refresh_ref_reads(g));
     if (!p->o->no_cse)
         MR_GO(mr_cse(g));
     MR_GO(mr_planned_step_init(out, p, g, all));
+    out->first_added = first_added;
     out->owns_graph = true;
     g = NULL;
     for (int i = 0; i < out->w.n_groups; i++)

@@ -2,8 +2,7 @@
  * cost.
  *
  * A step graph is what a session runs for a signature: pruned and folded, with a node for each feed
- * (_Arg) and each fetch
- * (_Retval).  A planned step is a step graph as a workload: what each node takes on each device,
+ * (_Arg) and each fetch (_Retval).  A planned step is a step graph as a workload: what each node takes on each device,
  * and which tensors flow between them.  Feeds and fetches are on the client's device (devices[0])
  * and take no time; what they cost is the transfer from there and back. */
 #ifndef MR_PASSES_PLANNED_STEP_H
@@ -18,9 +17,10 @@ struct mr_planned_step {
     mr_workload w;
     mr_node **nodes; /* by number in the workload; node->mark is the id in the session's graph, -1
                         for feeds and fetches */
+    int first_added; /* nodes of g from this id on are further reads of ref variables (mr_refresh_ref_reads), with
+                        the marks of the nodes that they are placed with */
     int *group;      /* by number */
-    int *
-        roots; /* by group of the workload: the placer's root; -1: the client's feeds and fetches */
+    int *roots;      /* by group of the workload: the placer's root; -1: the client's feeds and fetches */
     int *group_of;     /* by the placer's root; -1: not in the step */
     int *device_of;    /* by group: where it is or must be; -1: free */
     int *first_tensor; /* by number: of its outputs; the last one stands for "it has run" */
@@ -45,8 +45,8 @@ mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step
 void mr_planned_step_deinit(mr_planned_step *s);
 
 /* A copy of the step graph with its nodes on the devices of their groups (device_by_root, by the
- * placer's root), equal nodes of one device merged as mr_prepare merges them, and simulated.
- * out->play tells of it. */
+ * placer's root), ref variables read again and equal nodes of one device merged as mr_prepare does
+ * it, and simulated: out->play has the times. */
 mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root,
                            bool all, mr_planned_step *out);
 

@@ -8,18 +8,21 @@
  * Graphs of TensorFlow's own front end, which has one Identity for each variable, count on it.  Here a value once read
  * never changes (run/variable.h), which keeps torn values, data races and aliases out of kernels.  This pass
  * gives such a node what it would see: wherever edges of the graph order an update of the variable before a node and
- * not before the read that the node takes its value from, the node gets a read of its own, which waits for all that the
- * node waits for.  Where the graph orders nothing, TensorFlow gives either value, and we that of the first read.
+ * not before the read that the node takes its value from, the node gets a separate read, which waits for everything
+ * that the node waits for.  Where the graph orders nothing, TensorFlow gives either value, and we that of the first
+ * read.
  *
  * Values are followed through nodes that hand on the memory of their input: Identity and its like, changes of shape, a
  * Switch, and an Enter of a loop's constant.  A node on another device than the variable keeps what it was sent: there
- * TensorFlow has copied it too. */
-#include <stdlib.h>
-
+ * TensorFlow has copied it too.
+ *
+ * Which updates come before a node is found for up to 64 updates at a time, one bit each, in one pass over the graph:
+ * thousands of variables that are all updated before thousands of averages are (moving averages behind an optimizer)
+ * would otherwise cost a search through the averages for each variable. */
 #include "base/memory.h"
 #include "passes/passes.h"
 
-enum { MAX_CHAIN = 64 };
+enum { MAX_CHAIN = 64, BATCH = 64 };
 
 /* How a value of a variable comes to a node: nodes[0] reads it through the reference `ref`, the last is read by the
  * node. */
@@ -29,16 +32,21 @@ typedef struct chain {
     mr_out ref;
 } chain;
 
+typedef struct update {
+    const mr_node *node, *variable;
+} update;
+
 typedef struct reader {
     mr_graph *g;
     mr_frames frames;
-    int n_old;                /* nodes that were there before */
-    int *place;               /* of these, in the order of their dependencies */
-    bool *handed_on;          /* of these: its outputs are the value of some variable, as find_chain would say */
-    mr_map read;              /* names of the variables of which somebody hands on a value */
-    MR_VEC(bool) reached;     /* by id: the update is before it */
-    MR_VEC(mr_node *) behind; /* those */
-    MR_VEC(mr_node *) users;  /* of those, the ones that use a value of some variable */
+    int n_old;                         /* nodes that the graph had before this pass */
+    bool *handed_on;                   /* by id of those: its outputs are some variable's value, as of find_chain */
+    MR_VEC(mr_node *) order, grown;    /* all nodes, producers first; the same with what a batch adds */
+    mr_map numbers;                    /* name of a variable whose value some node hands on -> 1 + its number */
+    MR_VEC(update) updates;            /* of these variables */
+    const update *batch;               /* the updates that are looked at now: bit i of a mask is batch[i] */
+    MR_VEC(uint64_t) before;           /* by id: the updates of the batch that are before it, or are it */
+    MR_VEC(uint64_t) of_number;        /* by number of a name: the updates of the batch of variables of that name */
 } reader;
 
 static bool is_one_of(const mr_node *n, const char *const *names)
@@ -126,22 +134,42 @@ static bool find_chain(mr_out value, chain *out)
 
 /* ---- which nodes run after an update ---- */
 
-static bool is_reached(const reader *w, const mr_node *n) { return n->id < w->reached.n && w->reached.p[n->id]; }
+static uint64_t before(const reader *w, const mr_node *n) { return n->id < w->before.n ? w->before.p[n->id] : 0; }
 
-static void reach(reader *w, mr_node *n)
+/* Adds what is before the inputs of a node to what is before the node; true when that was news.  around: also along the
+ * edge from one iteration of a loop to the next. */
+static bool follow_inputs(reader *w, const mr_node *n, bool around)
 {
-    while (w->reached.n <= n->id)
-        mr_vec_push(&w->reached, false);
-    if (!w->reached.p[n->id]) {
-        w->reached.p[n->id] = true;
-        mr_vec_push(&w->behind, n);
+    uint64_t bits = before(w, n), old = bits;
+    bool forward_only = !around && w->frames.n > 1 && mr_node_is_merge(n);
+    for (int i = 0; i < n->n_in; i++) {
+        const mr_node *from = n->in[i].node;
+        if (from && !(forward_only && mr_node_is_next(from)))
+            bits |= before(w, from);
     }
+    for (int i = 0; i < n->n_ctrl; i++)
+        bits |= before(w, n->ctrl[i]);
+    while (w->before.n <= n->id)
+        mr_vec_push(&w->before, 0);
+    w->before.p[n->id] = bits;
+    return bits != old;
 }
 
-static int by_place(const void *a, const void *b, void *place)
+/* Finds the updates of the batch (n of them) before each node.  With `around` those of earlier iterations count, too,
+ * which takes a few rounds. */
+static void follow_updates(reader *w, int n, bool around)
 {
-    const mr_node *x = *(mr_node *const *)a, *y = *(mr_node *const *)b;
-    return ((int *)place)[x->id] - ((int *)place)[y->id];
+    w->before.n = 0;
+    for (int i = 0; i < w->g->nodes.n; i++)
+        mr_vec_push(&w->before, 0);
+    for (int i = 0; i < n; i++)
+        w->before.p[w->batch[i].node->id] |= UINT64_C(1) << i;
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < w->order.n; i++)
+            again |= follow_inputs(w, w->order.p[i], around);
+        again &= around;
+    }
 }
 
 /* Only for nodes of this pass, which are few, does it look at the node itself. */
@@ -151,30 +179,6 @@ static bool uses_value(const reader *w, const mr_node *n, int i)
     return from && !mr_dtype_is_ref(n->in_types[i]) && (from->id < w->n_old ? w->handed_on[from->id] : hands_on(from));
 }
 
-/* All nodes behind an update, and their users of values, producers first; around: in later iterations of its loop, and
- * behind the loop, too.  What this pass has added reads for those behind it already and is no user. */
-static void find_behind(reader *w, mr_node *update, bool around)
-{
-    for (int i = 0; i < w->behind.n; i++)
-        w->reached.p[w->behind.p[i]->id] = false;
-    w->behind.n = w->users.n = 0;
-    reach(w, update);
-    for (int i = 0; i < w->behind.n; i++) {
-        mr_node *n = w->behind.p[i];
-        bool ends_iteration = !around && mr_node_is_next(n);
-        for (int k = 0; k < n->uses.n; k++)
-            if (!ends_iteration || !mr_node_is_merge(n->uses.p[k].node))
-                reach(w, n->uses.p[k].node);
-        bool uses = false;
-        for (int k = 0; k < n->n_in && n->id < w->n_old && !uses; k++)
-            uses = uses_value(w, n, k);
-        if (uses && n != update && !mr_node_is_merge(n))
-            mr_vec_push(&w->users, n);
-    }
-    if (w->users.n > 1)
-        qsort_r(w->users.p, (size_t)w->users.n, sizeof *w->users.p, by_place, w->place);
-}
-
 static bool in_loop(const reader *w, const mr_node *n)
 {
     return n->id < w->n_old ? w->frames.of_node[n->id] > 0 : n->n_in > 0 && mr_node_is_enter(n->in[0].node);
@@ -182,8 +186,9 @@ static bool in_loop(const reader *w, const mr_node *n)
 
 /* ---- another read ---- */
 
+/* A node like another one, on the device of `beside`.  In a planned step it is in the same group too: its mark. */
 static mr_status *add_node(reader *w, const char *op, const mr_node *like, const mr_out *in, int n_in,
-                           const char *placed, mr_node **out)
+                           const mr_node *beside, mr_node **out)
 {
     char *name = mr_printf("%s/again", like->name);
     mr_node_builder *b = mr_node_begin(w->g, op, mr_graph_unique_name(w->g, name));
@@ -197,16 +202,19 @@ static mr_status *add_node(reader *w, const char *op, const mr_node *like, const
     for (int i = 0; i < n_in; i++)
         mr_nb_input(b, in[i]);
     MR_TRY(mr_node_finish(b, out));
-    (*out)->placed = placed;
+    (*out)->placed = beside->placed;
+    (*out)->mark = beside->mark;
+    follow_inputs(w, *out, false);
     return NULL;
 }
 
-/* n runs after that value was made, and is dead if it is: a Switch as such is dead with none of its sides. */
-static mr_status *add_wait(reader *w, mr_node *n, mr_out value, const char *placed)
+/* n, which is for user, runs after that value was made, and is dead if the value is.  The node Switch is dead with
+ * neither of its outputs, so an Identity of the output is waited for. */
+static mr_status *add_wait(reader *w, mr_node *n, mr_out value, const mr_node *user)
 {
     mr_node *pivot = value.node;
     if (mr_node_is_switch(value.node))
-        MR_TRY(add_node(w, "Identity", value.node, &value, 1, placed, &pivot));
+        MR_TRY(add_node(w, "Identity", value.node, &value, 1, user, &pivot));
     mr_node_add_control(n, pivot);
     return NULL;
 }
@@ -218,10 +226,10 @@ static bool same_device(const mr_node *a, const mr_node *b)
 
 static bool on_cpu(const mr_node *n) { return !n->placed || strstr(n->placed, "/device:CPU:"); }
 
-/* Input i of user, which c leads to, is read again behind all that user waits for on its device, and behind the update.
- * What cannot be repeated inside of a loop (a change of shape outside of it, a reference on a device without RefEnter)
- * is left as it is. */
-static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c)
+/* Input i of user, which c leads to, is read again behind all that user waits for on its device, and behind the updates
+ * (a mask).  What cannot be repeated inside of a loop (a change of shape outside of it, a reference on a device without
+ * RefEnter) is left as it is. */
+static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, uint64_t updates)
 {
     mr_out value = c->ref, old = user->in[i];
     mr_node *fresh;
@@ -234,47 +242,84 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c)
     for (int k = 0; k < c->n; k++)
         if (mr_node_is_enter(c->nodes[k])) {
             mr_node *enter;
-            MR_TRY(add_node(w, "RefEnter", c->nodes[k], &value, 1, c->nodes[k]->placed, &enter));
+            MR_TRY(add_node(w, "RefEnter", c->nodes[k], &value, 1, c->nodes[k], &enter));
             value = (mr_out){enter, 0};
         }
-    MR_TRY(add_node(w, "Identity", c->nodes[0], &value, 1, c->nodes[0]->placed, &fresh));
-    reach(w, fresh);
-    MR_TRY(add_wait(w, fresh, old, user->placed));
+    MR_TRY(add_node(w, "Identity", c->nodes[0], &value, 1, c->nodes[0], &fresh));
+    MR_TRY(add_wait(w, fresh, old, user));
     for (int k = 0; k < user->n_in; k++)
-        if (k != i && user->in[k].node && (same_device(user->in[k].node, user) || is_reached(w, user->in[k].node)))
-            MR_TRY(add_wait(w, fresh, user->in[k], user->placed));
+        if (k != i && user->in[k].node && (same_device(user->in[k].node, user) || (before(w, user->in[k].node) & updates)))
+            MR_TRY(add_wait(w, fresh, user->in[k], user));
     for (int k = 0; k < user->n_ctrl; k++)
-        if (same_device(user->ctrl[k], user) || is_reached(w, user->ctrl[k]))
+        if (same_device(user->ctrl[k], user) || (before(w, user->ctrl[k]) & updates))
             mr_node_add_control(fresh, user->ctrl[k]);
+    follow_inputs(w, fresh, false);
     value = (mr_out){fresh, 0};
     for (int k = 0; k < c->n; k++)
         if (changes_shape(c->nodes[k])) {
             mr_node *again;
             mr_out in[2] = {value, c->nodes[k]->n_in > 1 ? c->nodes[k]->in[1] : MR_NO_OUT};
-            MR_TRY(add_node(w, c->nodes[k]->def->name, c->nodes[k], in, MR_MIN(c->nodes[k]->n_in, 2),
-                            c->nodes[k]->placed, &again));
+            MR_TRY(add_node(w, c->nodes[k]->def->name, c->nodes[k], in, MR_MIN(c->nodes[k]->n_in, 2), c->nodes[k], &again));
             value = (mr_out){again, 0};
         }
     return mr_node_set_input(user, i, value);
 }
 
-/* The values of v that nodes behind an update use, from reads that are not behind it. */
-static mr_status *refresh(reader *w, mr_node *update, const mr_node *v, bool around)
+/* The updates of the variable that input i of user is a value of (by c) which are before user, but not before that read
+ * of the variable. */
+static uint64_t missed_updates(const reader *w, const mr_node *user, const chain *c)
 {
-    find_behind(w, update, around);
-    for (int k = 0; k < w->users.n; k++) {
-        mr_node *user = w->users.p[k];
-        for (int i = 0; i < user->n_in; i++) {
-            chain c;
-            if (!uses_value(w, user, i) || !find_chain(user->in[i], &c) || is_reached(w, c.nodes[0]) ||
-                !same_variable(variable_of(c.ref), v) || !same_device(user, c.nodes[0]) ||
-                (around && in_loop(w, c.nodes[0])))
-                continue;
-            MR_TRY(read_again(w, user, i, &c));
-        }
+    const mr_node *v = variable_of(c->ref);
+    uint64_t missed = before(w, user) & ~before(w, c->nodes[0]);
+    int number = missed && v ? (int)(intptr_t)mr_map_get(&w->numbers, resource_name(v)) : 0;
+    if (number == 0)
+        return 0;
+    missed &= w->of_number.p[number - 1];
+    for (uint64_t rest = missed; rest; rest &= rest - 1) {
+        const update *u = &w->batch[__builtin_ctzll(rest)];
+        if (u->node == user || !same_variable(u->variable, v))
+            missed &= ~(rest & -rest);
+    }
+    return missed;
+}
+
+/* Gives a node behind updates of the batch values that are read behind them. */
+static mr_status *refresh_user(reader *w, mr_node *user, bool around)
+{
+    for (int i = 0; i < user->n_in; i++) {
+        chain c;
+        uint64_t missed = uses_value(w, user, i) && find_chain(user->in[i], &c) ? missed_updates(w, user, &c) : 0;
+        if (missed && same_device(user, c.nodes[0]) && !(around && in_loop(w, c.nodes[0])))
+            MR_TRY(read_again(w, user, i, &c, missed));
     }
     return NULL;
 }
+
+/* One batch, of the n updates from w->batch on; around: as of follow_updates.  What this pass has added reads for the
+ * nodes behind it already and is not a user. */
+static mr_status *refresh_batch(reader *w, int n, bool around)
+{
+    int n_before = w->g->nodes.n;
+    follow_updates(w, n, around);
+    w->grown.n = 0;
+    for (int k = 0; k < w->order.n; k++) {
+        mr_node *user = w->order.p[k];
+        int first_new = w->g->nodes.n;
+        if (before(w, user) && user->id < w->n_old && !mr_node_is_merge(user))
+            MR_TRY(refresh_user(w, user, around));
+        for (int i = first_new; i < w->g->nodes.n; i++)
+            mr_vec_push(&w->grown, w->g->nodes.p[i]);
+        mr_vec_push(&w->grown, user);
+    }
+    if (w->g->nodes.n > n_before) {
+        __typeof__(w->order) old = w->order;
+        w->order = w->grown;
+        w->grown = old;
+    }
+    return NULL;
+}
+
+/* ---- the updates ---- */
 
 static void find_reads(reader *w)
 {
@@ -283,8 +328,8 @@ static void find_reads(reader *w)
         if (!n || !hands_on(n) || !n->in[0].node || !mr_dtype_is_ref(mr_out_type(n->in[0])))
             continue;
         const mr_node *v = variable_of(n->in[0]);
-        if (v)
-            mr_map_put(&w->read, resource_name(v), w);
+        if (v && !mr_map_get(&w->numbers, resource_name(v)))
+            mr_map_put(&w->numbers, resource_name(v), (void *)(intptr_t)(w->numbers.n + 1));
     }
 }
 
@@ -294,20 +339,51 @@ static bool only_looks(const mr_node *n)
     return mr_node_is_control_flow(n) || is_one_of(n, names);
 }
 
-static mr_status *refresh_all(reader *w)
+static void find_updates(reader *w)
 {
     for (int i = 0; i < w->n_old; i++) {
-        mr_node *n = w->g->nodes.p[i];
+        const mr_node *n = w->g->nodes.p[i];
         if (!n || only_looks(n))
             continue;
         for (int k = 0; k < n->n_in; k++) {
             const mr_node *v = mr_dtype_is_ref(n->in_types[k]) ? variable_of(n->in[k]) : NULL;
-            if (!v || !mr_map_get(&w->read, resource_name(v)))
-                continue;
-            MR_TRY(refresh(w, n, v, false));
-            if (w->frames.n > 1)
-                MR_TRY(refresh(w, n, v, true));
+            if (v && mr_map_get(&w->numbers, resource_name(v)))
+                mr_vec_push(&w->updates, ((update){n, v}));
         }
+    }
+}
+
+/* Fills in order and handed_on. */
+static mr_status *find_values(reader *w)
+{
+    mr_node **order;
+    int n;
+    MR_TRY(mr_graph_topological(w->g, &order, &n));
+    w->handed_on = mr_new_array(bool, w->n_old + 1);
+    for (int i = 0; i < n; i++) {
+        mr_out from = order[i]->n_in > 0 ? order[i]->in[0] : MR_NO_OUT;
+        w->handed_on[order[i]->id] =
+            from.node && hands_on(order[i]) && (mr_dtype_is_ref(mr_out_type(from)) || w->handed_on[from.node->id]);
+        mr_vec_push(&w->order, order[i]);
+    }
+    mr_free(order);
+    return NULL;
+}
+
+static mr_status *refresh_all(reader *w)
+{
+    for (uint32_t i = 0; i < w->numbers.n; i++)
+        mr_vec_push(&w->of_number, 0);
+    for (int first = 0; first < w->updates.n; first += BATCH) {
+        int n = MR_MIN(w->updates.n - first, BATCH);
+        w->batch = w->updates.p + first;
+        for (int i = 0; i < w->of_number.n; i++)
+            w->of_number.p[i] = 0;
+        for (int i = 0; i < n; i++)
+            w->of_number.p[(intptr_t)mr_map_get(&w->numbers, resource_name(w->batch[i].variable)) - 1] |= UINT64_C(1) << i;
+        MR_TRY(refresh_batch(w, n, false));
+        if (w->frames.n > 1)
+            MR_TRY(refresh_batch(w, n, true));
     }
     return NULL;
 }
@@ -315,31 +391,23 @@ static mr_status *refresh_all(reader *w)
 mr_status *mr_refresh_ref_reads(mr_graph *g)
 {
     reader w = {.g = g, .n_old = g->nodes.n};
-    mr_node **order = NULL;
     mr_status *st = NULL;
-    int n;
     find_reads(&w);
-    if (w.read.n == 0)
+    if (w.numbers.n > 0)
+        find_updates(&w);
+    if (w.updates.n == 0)
         goto out;
     MR_GO(mr_frames_find(g, &w.frames));
-    MR_GO(mr_graph_topological(g, &order, &n));
-    w.place = mr_new_array(int, w.n_old + 1);
-    w.handed_on = mr_new_array(bool, w.n_old + 1);
-    for (int i = 0; i < n; i++) {
-        mr_out from = order[i]->n_in > 0 ? order[i]->in[0] : MR_NO_OUT;
-        w.place[order[i]->id] = i;
-        w.handed_on[order[i]->id] =
-            from.node && hands_on(order[i]) && (mr_dtype_is_ref(mr_out_type(from)) || w.handed_on[from.node->id]);
-    }
+    MR_GO(find_values(&w));
     MR_GO(refresh_all(&w));
 out:
-    mr_free(order);
-    mr_free(w.place);
     mr_free(w.handed_on);
-    mr_vec_deinit(&w.users);
-    mr_map_deinit(&w.read);
-    mr_vec_deinit(&w.reached);
-    mr_vec_deinit(&w.behind);
+    mr_map_deinit(&w.numbers);
+    mr_vec_deinit(&w.order);
+    mr_vec_deinit(&w.grown);
+    mr_vec_deinit(&w.updates);
+    mr_vec_deinit(&w.before);
+    mr_vec_deinit(&w.of_number);
     mr_frames_deinit(&w.frames);
     return st;
 }
