@@ -452,8 +452,8 @@ void mr_ps_close(mr_ps *ps)
         mr_ps_inbox_ask(&ps->inbox, end, NULL);
         mr_ps_inbox_stop(&ps->inbox);
     }
+    mr_ps_manager_close(ps->own_manager); /* first: it would report the end of its server as a loss */
     mr_ps_server_close(ps->own_server);
-    mr_ps_manager_close(ps->own_manager);
     free_tasks(ps);
     mr_vec_deinit(&ps->actions);
     mr_vec_deinit(&ps->ways.to);

@@ -213,7 +213,7 @@ static void act(mr_ps_manager *m, const mr_psm_action *a)
     case MR_PSM_DECLINED:
         mr_warn("parameters: server %s has no memory for range %d", p && p->address ? p->address : "", a->slot);
         break;
-    case MR_PSM_LOST_SLOT: mr_warn("parameters: all copies of range %d are lost", a->slot); break;
+    case MR_PSM_LOST_SLOT: break; /* counted by mr_ps_manager_act */
     case MR_PSM_FORGET_CLIENT: forget(m, a->id); break;
     case MR_PSM_WORKERS: break;
     }
@@ -221,10 +221,14 @@ static void act(mr_ps_manager *m, const mr_psm_action *a)
 
 void mr_ps_manager_act(mr_ps_manager *m)
 {
+    int lost = 0;
     for (int i = 0; i < m->actions.n; i++) {
         mr_psm_action a = m->actions.p[i];
+        lost += a.what == MR_PSM_LOST_SLOT;
         act(m, &a);
     }
+    if (lost > 0)
+        mr_warn("parameters: all copies of %d %s are lost", lost, lost == 1 ? "range" : "ranges");
     m->actions.n = 0;
     tell_all(m);
 }
