@@ -59,6 +59,39 @@ static mr_status *run_pack(mr_run *r)
     return NULL;
 }
 
+/* What is common to what two handles lead to; NULL: nothing, for they lead to values of different types. */
+static const mr_handle_info *common_handle(mr_infer *c, const mr_handle_info *a, const mr_handle_info *b)
+{
+    if (a->n != b->n)
+        return NULL;
+    struct mr_handle_part *parts = mr_arena_array(c->arena, struct mr_handle_part, a->n);
+    for (int i = 0; i < a->n; i++) {
+        const mr_pshape *s = a->parts[i].shape, *t = b->parts[i].shape;
+        if (a->parts[i].dtype != b->parts[i].dtype)
+            return NULL;
+        mr_pshape *both = s->rank == t->rank && s->rank >= 0 ? mr_pshape_new(c->arena, s->rank) : NULL;
+        for (int d = 0; both && d < s->rank; d++)
+            both->dims[d] = s->dims[d] == t->dims[d] ? s->dims[d] : -1;
+        parts[i] = (struct mr_handle_part){a->parts[i].dtype, both ? both : &mr_pshape_unknown};
+    }
+    mr_handle_info *out = mr_arena_new(c->arena, mr_handle_info);
+    *out = (mr_handle_info){a->n, parts};
+    return out;
+}
+
+/* Handles in a tensor, such as lists in a batch, lead to what is common to those that are known. */
+static void pack_handles(mr_infer *c)
+{
+    const mr_handle_info *all = NULL;
+    for (int i = 0; i < c->n_in; i++) {
+        const mr_handle_info *h = c->in_handles[i];
+        if (h && all && !(all = common_handle(c, all, h)))
+            return;
+        all = all ? all : h;
+    }
+    c->out_handles[0] = all;
+}
+
 static mr_status *pack_shape(mr_infer *c)
 {
     const mr_pshape *s = c->in[c->n_in - 1];
@@ -77,6 +110,7 @@ static mr_status *pack_shape(mr_infer *c)
     for (int d = 0; d <= s->rank; d++)
         out->dims[d] = d == axis ? c->n_in : s->dims[d - (d > axis)];
     c->out[0] = out;
+    pack_handles(c);
     return NULL;
 }
 

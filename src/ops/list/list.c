@@ -122,7 +122,7 @@ mr_status *mr_list_give(mr_run *r, int i, mr_list *l)
 
 /* ---- elements ---- */
 
-static bool fits(const mr_list *l, int rank, const int64_t *dims)
+bool mr_list_fits(const mr_list *l, int rank, const int64_t *dims)
 {
     const mr_pshape *s = l->shape;
     bool fits = s->rank < 0 || s->rank == rank;
@@ -136,7 +136,7 @@ mr_status *mr_list_check_value(const mr_list *l, const mr_tensor *t)
     if (t->dtype != l->dtype)
         return mr_invalid("Invalid data types; list elements %s but tried to append %s", mr_dtype_name(l->dtype),
                           mr_dtype_name(t->dtype));
-    return fits(l, t->rank, t->dims)
+    return mr_list_fits(l, t->rank, t->dims)
                ? NULL
                : mr_invalid("Tried to append a tensor with incompatible shape to a list. Op element shape: %s list shape: %s",
                             MR_TENSOR_SHAPE(t), MR_PSHAPE_TEXT(l->shape));
@@ -156,7 +156,7 @@ mr_status *mr_list_set(mr_list *l, int64_t i, mr_tensor *t)
 {
     if (i < 0 || i >= l->e.n)
         return mr_invalid("Trying to modify element %lld in a list with %d elements.", (long long)i, l->e.n);
-    if (!fits(l, t->rank, t->dims))
+    if (!mr_list_fits(l, t->rank, t->dims))
         return mr_invalid("Tried to set a tensor with incompatible shape at a list index. Item element shape: %s list shape: %s",
                           MR_TENSOR_SHAPE(t), MR_PSHAPE_TEXT(l->shape));
     MR_TRY(mr_list_check_value(l, t));

@@ -37,6 +37,7 @@ mr_status *mr_list_resize(mr_list *l, int64_t n);
 mr_status *mr_list_push(mr_list *l, mr_tensor *t);
 mr_status *mr_list_set(mr_list *l, int64_t i, mr_tensor *t);
 mr_status *mr_list_check_value(const mr_list *l, const mr_tensor *t);
+bool mr_list_fits(const mr_list *l, int rank, const int64_t *dims); /* whether a tensor of that shape may be an element */
 
 /* An input that gives a shape: a vector with -1 for what is not known, or the scalar -1.  mr_free. */
 mr_status *mr_list_shape_in(const mr_run *r, int in, mr_pshape **out);

@@ -385,6 +385,10 @@ static mr_status *push_row(mr_run *r, int64_t i, mr_object **out)
     const mr_tensor *rows = mr_in(r, 1);
     mr_tensor *row, *part;
     MR_TRY(mr_list_in_at(r, 0, i, &from));
+    if (!mr_list_fits(from, rows->rank - 1, rows->dims + 1))
+        return mr_invalid("Tried to append a tensor with incompatible shape to a list at index %lld. Op element shape: %s "
+                          "list shape: %s",
+                          (long long)i, MR_SHAPE_TEXT(rows->rank - 1, rows->dims + 1), MR_PSHAPE_TEXT(from->shape));
     if (from->dtype != rows->dtype)
         return mr_invalid("Invalid data type at index %lld; op elements %s but list elements %s", (long long)i,
                           mr_dtype_name(rows->dtype), mr_dtype_name(from->dtype));
@@ -432,4 +436,6 @@ MR_OP(TensorListPushBackBatch,
     .examples = MR_EXAMPLES(
         "l = EmptyTensorList element_dtype=$T: int32[2], -1; v = Pack N=2: (l, l); : v, [[1, 2], [3, 4]] -> shape(2)",
         "l = EmptyTensorList element_dtype=float: int32[2], -1; v = Pack N=2: (l, l); : v, float[[1, 2]] -> !INVALID_ARGUMENT",
+        "l = EmptyTensorList element_dtype=float: int32[2], -1; v = Pack N=2: (l, l); : v, float[[1], [2]] -> !INVALID_ARGUMENT Tried "
+        "to append a tensor with incompatible shape to a list at index 0. Op element shape: [1] list shape: [2]",
         ": shape(1), float[[1, 2]] -> !INVALID_ARGUMENT not a list"));

@@ -138,14 +138,12 @@ mr_status *mr_list_shape_gather(mr_infer *c)
     return NULL;
 }
 
-/* Elements joined along their first dimension. */
+/* Elements joined along their first dimension; that they have one is checked by the kernel. */
 static mr_status *set_joined(mr_infer *c, const mr_pshape *each)
 {
     mr_infer_out_vector(c, 1, -1);
     if (each->rank < 0)
         return NULL;
-    if (each->rank == 0)
-        return mr_invalid("Shape must be at least rank 1 but is rank 0");
     c->out[0] = mr_infer_concat(c, mr_pshape_vector(c->arena, -1), mr_infer_sub(c, each, 1, MR_MAX_RANK));
     return NULL;
 }

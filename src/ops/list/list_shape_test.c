@@ -27,3 +27,28 @@ MR_TEST(list_of_another_type_may_come_out_of_a_loop)
     mr_scope_deinit(&s);
     mr_graph_unref(g);
 }
+
+/* A batch of lists holds what is common to them. */
+MR_TEST(list_batches_know_their_elements)
+{
+    mr_graph *g = mr_graph_new();
+    mr_scope s;
+    mr_ops_register();
+    mr_scope_init(&s, g, "");
+    mr_named_attr of_floats[] = {{"element_dtype", mr_a_type(MR_FLOAT)}};
+    mr_out max = mr_const_i32(&s, -1);
+    mr_out pair = mr_const_vec_i32(&s, 2, (int32_t[]){2, 3}), other = mr_const_vec_i32(&s, 2, (int32_t[]){2, 4});
+    mr_out three = mr_const_vec_i32(&s, 1, (int32_t[]){3});
+    mr_out a = mr_emit_n(&s, "EmptyTensorList", of_floats, 1, (mr_out[]){pair, max}, 2);
+    mr_out b = mr_emit_n(&s, "EmptyTensorList", of_floats, 1, (mr_out[]){other, max}, 2);
+    mr_out c = mr_emit_n(&s, "EmptyTensorList", of_floats, 1, (mr_out[]){three, max}, 2);
+    mr_out ab = mr_emit(&s, "Pack", a, b), cc = mr_emit(&s, "Pack", c, c);
+    MR_CHECK_OK(mr_scope_status(&s));
+    const mr_handle_info *h = ab.node->out_handles ? ab.node->out_handles[ab.index] : NULL;
+    MR_CHECK(h && h->n == 1 && h->parts[0].dtype == MR_FLOAT);
+    MR_CHECK_STR(h ? MR_PSHAPE_TEXT(h->parts[0].shape) : "", "[2,?]");
+    mr_emit_n(&s, "TensorListConcatLists", of_floats, 1, (mr_out[]){ab, cc}, 2);
+    MR_CHECK_ERR(mr_scope_status(&s), MR_INVALID_ARGUMENT, "Shapes must be equal rank, but are 2 and 1");
+    mr_scope_deinit(&s);
+    mr_graph_unref(g);
+}

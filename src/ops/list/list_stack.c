@@ -325,7 +325,8 @@ MR_OP(TensorListConcat,
         "3], [1, 2]",
         "l = EmptyTensorList element_dtype=float: int32[-1, 2], -1; element_dtype=float: l -> shape(0,2), shape(0)",
         "l = EmptyTensorList element_dtype=float: int32 -1, -1; element_dtype=float: l -> !INVALID_ARGUMENT fully defined",
-        "l = EmptyTensorList element_dtype=float: int32 shape(0), -1; element_dtype=float: l -> !INVALID_ARGUMENT"));
+        "l = EmptyTensorList element_dtype=float: int32 shape(0), -1; element_dtype=float: l -> !INVALID_ARGUMENT Concat requires "
+        "elements to be at least vectors, found scalars instead"));
 
 MR_OP(TensorListConcatV2,
     .doc      = "all elements of a list, joined along their first dimension; leading_dims are those of missing ones",

@@ -207,7 +207,7 @@ static mr_status *take_many(mr_run *r)
                           : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors",
                                      (long long)handles->n);
     if (!st)
-        st = mr_sparse_stack(r, parts, handles->n, 1, handles->dims);
+        st = mr_sparse_stack(r, parts, handles->n, 1, handles->dims, "rank");
     for (int64_t i = 0; parts && i < handles->n; i++)
         mr_sparse_part_deinit(&parts[i]);
     mr_scratch_free(parts);

@@ -166,9 +166,8 @@ static mr_status *check_value_locked(array *a, int64_t i, const mr_tensor *v) MR
 {
     const mr_pshape *s = a->element_shape;
     if (v->dtype != a->dtype)
-        return mr_invalid("TensorArray %s: Could not write to TensorArray index %lld because the value dtype is %s but "
-                          "TensorArray dtype is %s.",
-                          a->name, (long long)i, mr_dtype_name(v->dtype), mr_dtype_name(a->dtype));
+        return mr_invalid("TensorArray dtype is %s but Op is trying to write dtype %s.", mr_dtype_name(a->dtype),
+                          mr_dtype_name(v->dtype));
     bool fits = s->rank < 0 || s->rank == v->rank;
     for (int k = 0; fits && k < s->rank; k++)
         fits = s->dims[k] < 0 || s->dims[k] == v->dims[k];
@@ -344,8 +343,8 @@ static mr_status *find_to_read(mr_run *r, array **out)
     MR_TRY(find(r, out));
     if ((*out)->dtype == mr_out_dtype(r, 0))
         return NULL;
-    mr_status *st = mr_invalid("TensorArray %s: dtype is %s but Op requested dtype %s.", (*out)->name,
-                               mr_dtype_name((*out)->dtype), mr_dtype_name(mr_out_dtype(r, 0)));
+    mr_status *st = mr_invalid("TensorArray dtype is %s but Op requested dtype %s.", mr_dtype_name((*out)->dtype),
+                               mr_dtype_name(mr_out_dtype(r, 0)));
     mr_object_unref(&(*out)->base);
     return st;
 }

@@ -364,8 +364,18 @@ static bool is_key(const mr_lookup *t, const mr_tensor *keys, int64_t i, const m
     return key && same_rows(keys, i, key, 0, t->key_width);
 }
 
-static mr_status *check_reserved(const mr_lookup *t, const mr_tensor *keys, int64_t n)
+/* A dense table takes one key, or a row of them, and none that it keeps for itself. */
+static mr_status *check_dense_keys(const mr_lookup *t, const mr_tensor *keys, int64_t n)
 {
+    const mr_shape *s = t->key_shape;
+    if (t->kind != MR_LOOKUP_DENSE)
+        return NULL;
+    mr_shape want = {.rank = 0};
+    MR_TRY(mr_shape_push(&want, keys->rank > 0 ? keys->dims[0] : 1));
+    for (int d = 0; d < s->rank; d++)
+        MR_TRY(mr_shape_push(&want, s->dims[d]));
+    if (n != want.dims[0])
+        return mr_invalid("Expected key shape %s got %s", MR_SHAPE_TEXT(want.rank, want.dims), MR_TENSOR_SHAPE(keys));
     for (int64_t i = 0; i < n; i++) {
         if (is_key(t, keys, i, t->empty_key))
             return mr_invalid("Using the empty_key as a table key is not allowed");
@@ -406,7 +416,7 @@ mr_status *mr_lookup_find(mr_lookup *t, mr_allocator *a, const mr_tensor *keys,
         return mr_invalid("Expected shape %s or %s for default value, got %s",
                           MR_SHAPE_TEXT(v->rank, v->dims), MR_SHAPE_TEXT(full.rank, full.dims),
                           MR_TENSOR_SHAPE(missing));
-    MR_TRY(check_reserved(t, keys, n));
+    MR_TRY(check_dense_keys(t, keys, n));
     MR_TRY(mr_tensor_new(a, t->value, full.rank, full.dims, out));
     mr_lock(&t->mu);
     mr_status *st = t->kind == MR_LOOKUP_STATIC && !t->initialized
@@ -449,7 +459,7 @@ mr_status *mr_lookup_insert(mr_lookup *t, const mr_tensor *keys, const mr_tensor
     if (t->kind == MR_LOOKUP_STATIC)
         return not_supported("Insert");
     MR_TRY(check_pairs(t, keys, values, &n));
-    MR_TRY(check_reserved(t, keys, n));
+    MR_TRY(check_dense_keys(t, keys, n));
     mr_lock(&t->mu);
     count_buckets_locked(t, n);
     mr_status *st = insert_locked(t, keys, values, n, false);
@@ -465,7 +475,7 @@ mr_status *mr_lookup_remove(mr_lookup *t, const mr_tensor *keys)
     if (t->kind == MR_LOOKUP_STATIC)
         return not_supported("Remove");
     MR_TRY(check_keys(t, keys, &n, &prefix));
-    MR_TRY(check_reserved(t, keys, n));
+    MR_TRY(check_dense_keys(t, keys, n));
     mr_lock(&t->mu);
     for (int64_t i = 0; i < n && !st; i++)
         st = take_locked(t, keys, i);
@@ -490,13 +500,17 @@ static mr_status *next_piece(void *ctx, mr_tensor **keys, mr_tensor **values)
     return NULL;
 }
 
+mr_status *mr_lookup_initialize_with(mr_lookup *t, const mr_tensor *keys, const mr_tensor *values)
+{
+    one_piece p = {keys, values, false};
+    return keys->n > 0 ? mr_lookup_initialize(t, next_piece, &p) : mr_invalid("keys and values cannot be empty tensors.");
+}
+
 mr_status *mr_lookup_import(mr_lookup *t, const mr_tensor *keys, const mr_tensor *values)
 {
     int64_t n;
-    if (t->kind == MR_LOOKUP_STATIC) {
-        one_piece p = {keys, values, false};
-        return mr_lookup_initialize(t, next_piece, &p);
-    }
+    if (t->kind == MR_LOOKUP_STATIC)
+        return mr_lookup_initialize_with(t, keys, values);
     MR_TRY(check_pairs(t, keys, values, &n));
     mr_lock(&t->mu);
     clear_locked(t);

@@ -56,6 +56,8 @@ mr_status *mr_lookup_export(mr_lookup *t, mr_allocator *a, mr_tensor **keys, mr_
  * differs, or one key has two values.  next runs with the table locked: it must not use tables. */
 typedef mr_status *(*mr_lookup_source)(void *ctx, mr_tensor **keys, mr_tensor **values);
 mr_status *mr_lookup_initialize(mr_lookup *t, mr_lookup_source next, void *ctx);
+/* The same in one piece; INVALID_ARGUMENT when that is empty. */
+mr_status *mr_lookup_initialize_with(mr_lookup *t, const mr_tensor *keys, const mr_tensor *values);
 
 /* The table that input 0 names, by either form of handle; owned by the caller. */
 mr_status *mr_lookup_of(mr_run *r, mr_lookup **out);

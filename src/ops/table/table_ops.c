@@ -288,23 +288,6 @@ static mr_status *run_export(mr_run *r)
     return st;
 }
 
-/* Two equal vectors, as a source of one piece. */
-typedef struct pairs {
-    const mr_run *r;
-    bool given;
-} pairs;
-
-static mr_status *next_pairs(void *ctx, mr_tensor **keys, mr_tensor **values)
-{
-    pairs *p = ctx;
-    if (p->given)
-        return NULL;
-    p->given = true;
-    *keys = mr_tensor_ref(mr_in(p->r, 1));
-    *values = mr_tensor_ref(mr_in(p->r, 2));
-    return NULL;
-}
-
 static mr_status *check_vectors(const mr_run *r)
 {
     const mr_tensor *keys = mr_in(r, 1), *values = mr_in(r, 2);
@@ -320,13 +303,12 @@ static mr_status *check_vectors(const mr_run *r)
 static mr_status *run_initialize(mr_run *r)
 {
     mr_lookup *t;
-    pairs p = {r, false};
     MR_TRY(mr_lookup_of(r, &t));
     mr_status *st = check_types(r, t, 3, 0, false);
     if (!st)
         st = check_vectors(r);
     if (!st)
-        st = mr_lookup_initialize(t, next_pairs, &p);
+        st = mr_lookup_initialize_with(t, mr_in(r, 1), mr_in(r, 2));
     drop(t);
     return st;
 }
@@ -475,6 +457,7 @@ MR_OP(LookupTableFindV2,
              "[2,2] for default value, got []",
         DENSE("") "LookupTableInsertV2: h, int64[1, 2], int64[10, 20]; Tin=int64 Tout=int64: h, "
                   "[2, 3], 0 -> int64[20, 0]",
+        DENSE("") "Tin=int64 Tout=int64: h, [[0, 5]], 0 -> !INVALID_ARGUMENT Expected key shape [1] got [1,2]",
         DENSE("") "Tin=int64 Tout=int64: h, [0], 0 -> !INVALID_ARGUMENT Using the empty_key as a table "
                   "key is not allowed",
         DENSE("") "Tin=int64 Tout=int64: h, [-1], 0 -> !INVALID_ARGUMENT Using the deleted_key as a "
@@ -501,6 +484,7 @@ MR_OP(LookupTableInsertV2,
         T("int64") "Tin=string Tout=int64: h, [\"a\"], [[1]] -> !INVALID_ARGUMENT Expected shape [1] for "
                    "value, got [1,1]",
         DENSE("") "Tin=int64 Tout=int64: h, [1, 0], [1, 1] -> !INVALID_ARGUMENT Using the empty_key",
+        DENSE("") "Tin=int64 Tout=int64: h, [[1, 0]], [[1, 1]] -> !INVALID_ARGUMENT Expected key shape [1] got [1,2]",
         ONCE "Tin=string Tout=int64: h, \"a\", 0 -> !UNIMPLEMENTED Insert not supported by "
              "InitializableLookupTable",
         ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0, 3) ->"));
@@ -533,6 +517,7 @@ MR_OP(LookupTableRemoveV2,
     .examples = MR_EXAMPLES(
         T("int64") PUT "Tin=string: h, [\"b\", \"x\"] ->",
         DENSE("") "Tin=int64: h, [5] ->",
+        DENSE("") "Tin=int64: h, [[5, 6]] -> !INVALID_ARGUMENT Expected key shape [1] got [1,2]",
         DENSE("") "Tin=int64: h, [0] -> !INVALID_ARGUMENT Using the empty_key as a table key",
         ONCE "Tin=string: h, \"a\" -> !UNIMPLEMENTED Remove not supported by",
         "h = AnonymousMutableHashTable key_dtype=$Tin value_dtype=int64; : h, fill(1, 3) ->"));
@@ -577,6 +562,7 @@ MR_OP(InitializeTableV2,
                "initialized with different data.",
         FILLED "Tkey=string Tval=int64: h, [\"b\"], [2] -> !FAILED_PRECONDITION different data",
         ONCE "Tkey=string Tval=int64: h, [\"a\"], [1, 2] -> !INVALID_ARGUMENT must be equal",
+        ONCE "Tkey=string Tval=int64: h, string shape(0), int64 shape(0) -> !INVALID_ARGUMENT keys and values cannot be empty tensors.",
         T("int64") "Tkey=string Tval=int64: h, [\"a\"], [1] -> !INVALID_ARGUMENT not initializable",
         "h = HashTableV2 key_dtype=$Tkey value_dtype=$Tval shared_name=\"t\"; Tval=int64: h, fill(1, 1), fill(0, 1) ->"));
 MR_OP(InitializeTable, .doc = "the older form of InitializeTableV2",
