@@ -1,8 +1,6 @@
 """tf.sparse, and the sparse_* functions of tf itself: operations on SparseTensors."""
 
-import numpy as np
-
-from .framework import convert, dtypes, ops
+from .framework import convert, dtypes, ops, shapes
 from .framework.op_defs import call
 from .framework.sparse import SparseTensor, SparseTensorValue
 from .ops import array, check, math
@@ -267,13 +265,14 @@ def _reshaped_dims(old, shape):
     dims = new.as_list()
     if dims.count(None) > 1:
         return None
-    elements = int(np.prod(old.as_list()))
+    elements = old.num_elements()
     if None in dims:
-        rest = int(np.prod([d for d in dims if d is not None]))
+        rest = shapes.TensorShape([d for d in dims if d is not None]).num_elements()
         dims[dims.index(None)] = elements // rest if rest else 0
-    if int(np.prod(dims)) != elements:
+    made = shapes.TensorShape(dims).num_elements()
+    if made != elements:
         raise ValueError("Cannot reshape a tensor with %d elements to shape %s (%d elements)." %
-                         (elements, new.as_list(), int(np.prod(dims))))
+                         (elements, new.as_list(), made))
     return dims
 
 

@@ -337,7 +337,7 @@ class Experimental(Case):
 
 
 class Iterators(Case):
-    def test_random_numbers_of_functions_begin_anew_with_each_iterator(self):
+    def test_random_numbers_of_functions_restart_with_each_iterator(self):
         one = lambda x: tf.random_uniform([], seed=7)
         for d in (Dataset.range(4).map(one), Dataset.range(4).map(one, num_parallel_calls=1),
                   Dataset.range(4).map(lambda x: tf.cond(x < 9, lambda: tf.random_uniform([], seed=7), lambda: 0.0)),

@@ -310,6 +310,8 @@ class PyFuncTest(Case):
     def test_py_function(self):
         y = tf.py_function(lambda x: x.numpy() * 2, [tf.constant([1.0, 2.0])], tf.float32)
         np.testing.assert_array_equal(self.run_(y), [2, 4])
+        with self.assertRaisesRegex(tf.errors.UnknownError, "Attempting to return a variable"):
+            self.run_(tf.py_function(lambda: tf.Variable(0.0), [], tf.float32))
 
     def test_with_a_gradient(self):
         name = "TestPyFuncGrad%d" % id(self)

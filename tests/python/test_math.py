@@ -93,6 +93,10 @@ class Values(unittest.TestCase):
         self.check(tf.reverse(x,[1]), a[:,::-1])
         self.check(tf.roll(x,1,0), np.roll(a,1,0))
         self.check(tf.repeat([1,2],[2,3]), [1,1,2,2,2])
+        with self.assertRaisesRegex(ValueError, r"axis = -4 not in \[-3, 3\)"):
+            tf.stack([x, x], axis=-4)
+        with self.assertRaisesRegex(ValueError, "Sliced assignment is only supported for variables"):
+            x[:1].assign([[1., 2., 3.]])
 
     def test_other(self):
         x, a = self.x, self.a

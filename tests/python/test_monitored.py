@@ -190,6 +190,11 @@ class Hooks(Base):
         self.assertRegex(lines[1], r"^value = [23]\.0 \([0-9.]+ sec\)$")
         self.assertRaises(ValueError, tf.train.LoggingTensorHook, ["v:0"])
 
+    def test_logging_of_a_loss_that_is_no_number(self):
+        with self.assertLogs("tensorflow", "INFO") as logs:
+            self.run_with(tf.train.LoggingTensorHook({"loss": tf.constant("low")}, every_n_iter=1))
+        self.assertTrue(any("loss = b'low'" in r.getMessage() for r in logs.records))
+
     def test_nan(self):
         loss = tf.constant(float("nan"))
         self.assertRaises(tf.train.NanLossDuringTrainingError, self.run_with, tf.train.NanTensorHook(loss))

@@ -276,12 +276,6 @@ class MapStaging(Base):
         self.assertRaises(ValueError, area.get, 1, ["c"])
 
 
-class BarrierShapes(Base):
-    def test_components_without_elements_are_refused(self):
-        with self.assertRaisesRegex(ValueError, r"Empty tensors are not supported, but received shape '\(0,\)' at index 1"):
-            data_flow.Barrier((tf.float32, tf.float32), shapes=((1,), (0,)))
-
-
 class StaticShapes(Base):
     def test_batches_of_sparse_tensors_keep_their_rank(self):
         x = tf.SparseTensor([[0, 1]], [1.], [3, 4])

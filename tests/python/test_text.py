@@ -141,6 +141,9 @@ class Tables(Case):
         buckets = tf.contrib.lookup.index_table_from_tensor(["a", "b"], num_oov_buckets=3)
         v = self.value(buckets.lookup(tf.constant(["b", "zzz"])))
         self.assertTrue(v[0] == 1 and 2 <= v[1] < 5)
+        tf.contrib.lookup.index_table_from_tensor(np.array([], np.str_), num_oov_buckets=1)
+        with tf.Session() as s, self.assertRaisesRegex(tf.errors.InvalidArgumentError, "keys and values cannot be empty"):
+            s.run(tf.tables_initializer())
 
     def test_from_file(self):
         with tempfile.NamedTemporaryFile("w") as f:
@@ -220,6 +223,8 @@ class Sparse(Case):
     def test_forms(self):
         self.assertEqual(self.dense(tf.sparse_transpose(self.a)), self.dense_a.T.tolist())
         self.assertEqual(self.dense(tf.sparse_reshape(self.a, [3, 2])), self.dense_a.reshape(3, 2).tolist())
+        wide = tf.SparseTensor([[0, 0]], [1], [1 << 40, 1 << 40])
+        self.assertEqual(tf.sparse_reshape(wide, [-1, 1 << 20]).shape.as_list(), [1 << 60, 1 << 20])
         self.assertEqual(self.dense(tf.sparse_concat(1, [self.a, self.a])), np.hstack([self.dense_a] * 2).tolist())
         self.assertEqual(self.dense(tf.sparse_slice(self.a, [0, 0], [2, 2])), self.dense_a[:, :2].tolist())
         parts = tf.sparse_split(sp_input=self.a, num_split=2, axis=0)

@@ -390,7 +390,13 @@ def stack(values, axis=0, name="stack"):
                 else op_defs.call("Pack", name, values=values, axis=0)
         except (TypeError, ValueError):
             pass
-    return op_defs.call("Pack", name, values=unstack(values) if isinstance(values, ops.Tensor) else values, axis=axis)
+    if isinstance(values, ops.Tensor):
+        values = unstack(values)
+    if len(values):
+        n = convert.convert_to_tensor(values[0], name=name)._rank()
+        if n is not None and not -n - 1 <= axis <= n:
+            raise ValueError("axis = %d not in [%d, %d)" % (axis, -n - 1, n + 1))
+    return op_defs.call("Pack", name, values=values, axis=axis)
 
 
 @public
@@ -450,12 +456,13 @@ def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0, el
     out = op_defs.call("StridedSlice", name, input=input_, begin=begin, end=end, strides=strides, begin_mask=begin_mask,
                        end_mask=end_mask, ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask,
                        shrink_axis_mask=shrink_axis_mask)
-    if var is not None:
-        out.assign = lambda value, name=None: _assign_slice(var, out.op, value, name)
+    out.assign = lambda value, name=None: _assign_slice(var, out.op, value, name)
     return out
 
 
 def _assign_slice(var, op, value, name):
+    if var is None:
+        raise ValueError("Sliced assignment is only supported for variables")
     _, begin, end, strides = op.inputs
     masks = {m: op.get_attr(m) for m in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")}
     return var._strided_slice_assign(begin, end, strides, value, name or op.name + "_assign", **masks)

@@ -244,9 +244,6 @@ class Barrier:
     def __init__(self, types, shapes=None, shared_name=None, name="barrier"):  # noqa: A002
         self._types = _type_list(types)
         found = _shape_list(shapes, self._types)
-        for i, shape in enumerate(found or ()):
-            if shape.num_elements() == 0:
-                raise ValueError("Empty tensors are not supported, but received shape '%s' at index %d" % (shape, i))
         self._shapes = found if found is not None else [_unknown()] * len(self._types)
         for i, shape in enumerate(self._shapes):
             if shape.num_elements() == 0:

@@ -42,10 +42,10 @@ class _Function:
             parts = list(returned) if isinstance(returned, (list, tuple)) else [returned]
             for v in parts:
                 if hasattr(v, "initializer") and hasattr(v, "read_value"):
-                    raise TypeError("Attempting to return a variable from an eagerly executed py_func. Only numeric data "
-                                    "structures like Tensors or NumPy arrays should be returned; to return the value of a "
-                                    "variable, make sure to obtain the Tensor backing it by calling `.read_value()` on the "
-                                    "variable in question: %s" % v)
+                    raise RuntimeError("Attempting to return a variable from an eagerly executed py_func. Only numeric data "
+                                       "structures like Tensors or NumPy arrays should be returned; to return the value of "
+                                       "a variable, make sure to obtain the Tensor backing it by calling `.read_value()` on "
+                                       "the variable in question: %s" % v)
             symbolic = [v for v in parts if isinstance(v, ops.Tensor)]
             if symbolic:
                 from ..framework.session import Session

@@ -14,8 +14,6 @@ from . import array
 
 __all__ = ["TensorHandle", "delete_session_tensor", "get_session_handle", "get_session_tensor"]
 
-HANDLE_OPS = ("GetSessionHandle", "GetSessionHandleV2")
-
 
 class TensorHandle:
     """A tensor that is kept in a session.  Deleting the object deletes the tensor, unless get_raw_handle was called."""

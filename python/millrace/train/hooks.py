@@ -126,6 +126,13 @@ def _tell_step(run_context, step):
         _core.tell_step(int(step))
 
 
+def _tell_loss(value):
+    """The same for the loss, if it is one number."""
+    value = np.asarray(value)
+    if value.size == 1 and value.dtype.kind in "fiu":
+        _core.tell_progress(float(value.item()), -1)
+
+
 # ---- looking ----
 
 class LoggingTensorHook(SessionRunHook):
@@ -164,9 +171,8 @@ class LoggingTensorHook(SessionRunHook):
             self._log(session.run(self._current))
 
     def _log(self, values):
-        for tag in self._tag_order:
-            if tag == "loss" and np.size(values[tag]) == 1:
-                _core.tell_progress(float(values[tag]), -1)
+        if "loss" in self._tag_order:
+            _tell_loss(values["loss"])
         secs, _ = self._timer.update_last_triggered_step(self._count)
         if self._formatter:
             logging.info(self._formatter(values))
@@ -197,7 +203,7 @@ class NanTensorHook(SessionRunHook):
         return SessionRunArgs(self._loss_tensor)
 
     def after_run(self, run_context, run_values):
-        _core.tell_progress(float(run_values.results), -1)
+        _tell_loss(run_values.results)
         if np.isnan(run_values.results):
             if self._fail_on_nan_loss:
                 logging.error("Model diverged with loss = NaN.")
