@@ -3,10 +3,10 @@
  *     train_step mlp|lenet|lstm [--steps N] [--threads N] [--wall 1] [--by-thread 1]
  *
  * Prints `NAME_step_ms VALUE ms`, the median over blocks of steps: CPU time with one thread unless
- * --wall is given, else wall time; with --threads 0 (as many as there are cores) too.  --by-thread prints instead, for the
- * threads that used most of it, how much CPU time a step takes in each, which shows on a busy machine too whether all
- * of them work.  Under
- * bench/count_alloc_lib.so also what steps 100 to 200 asked of the allocator.  Built on the public headers only. */
+ * --wall is given, else wall time; --threads 0 means as many as there are cores.  --by-thread prints instead
+ * how much CPU time a step takes in each of the busiest threads, which shows even on a busy machine
+ * whether all of them work.  Under bench/count_alloc_lib.so it also prints how often steps 100 to 200
+ * called the allocator.  Built on the public headers only. */
 #include <dirent.h>
 #include <millrace/train.h>
 #include <stdio.h>

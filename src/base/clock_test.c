@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "tests/harness/test.h"
 
-/* From now on getrandom fails in this process, as in a sandbox that does not know it.  false: the kernel has no such filters. */
+/* Makes getrandom fail in this process, as in a sandbox that does not know it.  false: the kernel has no filters. */
 static bool forbid_getrandom(void)
 {
     struct sock_filter code[] = {

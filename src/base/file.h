@@ -30,10 +30,10 @@ mr_status *mr_dir_each(const char *path, mr_status *(*fn)(void *ctx, const char 
 mr_sv mr_path_dirname(const char *path);  /* "." never: "" when there is no slash */
 mr_sv mr_path_basename(const char *path);
 
-/* Who may end this thread's waits.  Reading or writing a pipe or a terminal waits for another process; meanwhile
- * it asks `asked` several times a second, and returns CANCELLED once that says true. */
+/* Ends this thread's waits.  Reading or writing a pipe or a terminal waits for another process; meanwhile it calls
+ * `asked` several times a second, and returns CANCELLED once that returns true. */
 typedef struct mr_stop {
-    bool (*asked)(const void *arg); /* NULL: nobody */
+    bool (*asked)(const void *arg); /* NULL: nothing ends them */
     const void *arg;
 } mr_stop;
 mr_stop mr_stop_swap(mr_stop s); /* for this thread; returns the previous one */
@@ -54,7 +54,7 @@ void mr_source_close(mr_source *s);
 /* Waits until poll(2) reports one of these events, or an error, of fd; -1: for a moment.  CANCELLED by mr_stop. */
 mr_status *mr_fd_wait(int fd, short events, const char *what, const char *path);
 
-/* Random access; FIFOs, sockets and character devices are refused. */
+/* Random access; FIFOs, sockets and character devices that cannot seek are refused. */
 typedef struct mr_file mr_file;
 mr_status *mr_file_open(const char *path, mr_file **out);
 void mr_file_close(mr_file *f); /* NULL is fine */
@@ -63,9 +63,9 @@ const char *mr_file_path(const mr_file *f);
 /* All n bytes or OUT_OF_RANGE. */
 mr_status *mr_file_read_at(mr_file *f, uint64_t offset, size_t n, void *out);
 
-/* Writing.  Bytes go to PATH.tempstateN; mr_writer_commit syncs and renames to PATH; mr_writer_free
- * without commit removes the temporary file.  Where PATH is a FIFO or a device, the bytes go straight into it.  A writer keeps its first error: every later call gives
- * it again, so it is enough to look at commit's.  Writes are gathered in 256 KiB. */
+/* Writing.  Bytes go to PATH.tempstateN; mr_writer_commit syncs and renames to PATH; mr_writer_free without commit
+ * removes the temporary file.  Where PATH is a FIFO or a device, the bytes go straight into it.  A writer keeps its
+ * first error and returns it from every later call, so checking commit is enough.  Writes are gathered in 256 KiB. */
 typedef struct mr_writer mr_writer;
 mr_status *mr_writer_open(const char *path, mr_writer **out);
 /* Appends to an existing or new file in place (logs, records): no temporary name, commit only syncs

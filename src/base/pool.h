@@ -27,17 +27,17 @@ typedef struct mr_task {
     struct mr_task *next; /* the pool's */
 } mr_task;
 
-/* A pool of n_threads counting the caller, so with n_threads - 1 workers, and one more while no caller computes.  A pool of 1 has none: there
- * mr_pool_submit runs the task before it returns, unless it is called from inside one of the pool's
- * tasks; then the task waits until that one has ended and runs next in the same thread, so that
- * chains of tasks do not pile up on the stack. */
+/* A pool of n_threads counting the caller: n_threads - 1 workers, and one more while no caller computes.  A pool of 1
+ * has none: there mr_pool_submit runs the task before it returns.  Called from inside one of the pool's tasks, it
+ * queues the task, which runs next in the same thread when that one has ended, so that chains of tasks do not pile
+ * up on the stack. */
 mr_status *mr_pool_new(const char *name, int n_threads, mr_pool **out);
-/* The same with n_threads workers: for a server, where whoever brings a step does not compute. */
+/* The same with n_threads workers: for a server, where the thread that starts a step does not compute. */
 mr_status *mr_pool_new_served(const char *name, int n_threads, mr_pool **out);
 void mr_pool_free(mr_pool *p); /* runs what is queued, then joins; NULL is fine */
 /* How many threads compute at once, and so how fine loops are cut; 1 for NULL. */
 int mr_pool_threads(const mr_pool *p);
-int mr_pool_workers(const mr_pool *p); /* threads of its own; 0 for NULL */
+int mr_pool_workers(const mr_pool *p); /* the pool's threads, without callers; 0 for NULL */
 /* Workers without work, less what is queued for them already; a hint, as it may change at once. */
 int mr_pool_idle(mr_pool *p);
 
@@ -60,7 +60,7 @@ void mr_pool_for(mr_pool *p, int64_t n, double cost_ns, void (*fn)(void *ctx, in
 void mr_pool_caller_begins(mr_pool *p); /* NULL is fine, here and below */
 void mr_pool_caller_ends(mr_pool *p);
 
-/* A thread that waits for something of its own, and joins open loops meanwhile. */
+/* A thread that waits for something outside the pool, and joins open loops meanwhile. */
 typedef struct mr_guest {
     _Atomic bool recalled; /* what it waits for is here; cleared by the owner */
     _Atomic bool idle;     /* in mr_pool_stay and not inside a loop (a hint) */
@@ -71,10 +71,10 @@ typedef struct mr_guest {
 } mr_guest;
 void mr_guest_init(mr_guest *g);
 void mr_guest_deinit(mr_guest *g);
-/* Returns true when recalled, false when the deadline (mr_now_ns, 0: none) passed first.  It never runs
- * tasks: those may want what this thread holds, and may be long. */
+/* Returns true when recalled, false when the deadline (mr_now_ns, 0: none) passed first; it leaves a loop after the
+ * part it is in.  It never runs tasks: those may want what this thread holds, and may be long. */
 bool mr_pool_stay(mr_pool *p, mr_guest *g, int64_t deadline_ns);
-/* From any thread; g must stay valid until this returns.  It leaves a loop after the part it is in. */
+/* Ends the stay, from any thread; g and the pool must stay valid until this returns. */
 void mr_pool_recall(mr_pool *p, mr_guest *g);
 
 #endif

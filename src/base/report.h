@@ -20,15 +20,15 @@ void mr_report_waiting(const char *what);
 void mr_report_blocked(const char *what);
 void mr_report_beat(void);
 
-/* This task listens at its address: it has begun.  A program that ends before that is not worth starting again. */
+/* This task listens at its address.  A program that ends before that would only fail again if it were restarted. */
 void mr_report_ready(void);
 /* This task could not listen, because another process uses its port. */
 void mr_report_port_taken(void);
-/* How far the training is: its last loss (NaN: as before), and the global step at which it ends (-1: as before).  Told
- * at most every tenth of a second. */
+/* The progress of the training: its last loss (NaN: unchanged), and the global step at which it ends (-1: unchanged).
+ * Sent at most every tenth of a second. */
 void mr_report_progress(double loss, int64_t last_step);
-/* What this process logs goes to the watcher from now on, which shows it; unless there is none, or somebody in this
- * process listens. */
+/* From now on the watcher, if there is one, gets and shows what this process logs, unless the process has a log
+ * listener already. */
 void mr_report_log(void);
 
 /* What is known of a worker of this job: how it fared with the others.  Told by whoever knows. */
@@ -57,8 +57,8 @@ typedef enum mr_report_kind { MR_REPORT_READY, MR_REPORT_PORT_TAKEN, MR_REPORT_P
 typedef struct mr_report_news {
     mr_report_kind kind;
     mr_sv task, text;  /* views; text of a log */
-    double loss;       /* of progress: NaN, or */
-    int64_t last_step; /* -1, or */
+    double loss;       /* of progress; NaN: unknown */
+    int64_t last_step; /* of progress; -1: unknown */
 } mr_report_news;
 bool mr_report_news_parse(mr_sv text, mr_report_news *out);
 

@@ -1,8 +1,8 @@
 /* exec/blame.c -- the critical path of a step.
  *
  * The way back visits a span at most once, and time never rises on it, so it ends.  `now` is how
- * far the path is told: from there to the end of the step all time has an owner.  A span owns what
- * lies between the moment it had what it waited for and now; where that was before the span began, the
+ * far the path is known: from there to the end of the step all time has an owner.  A span owns the time
+ * between the moment it had what it waited for and now; where that was before the span began, the
  * rest in between is waiting. */
 #include "exec/blame.h"
 

@@ -10,8 +10,8 @@
  *     GPU:0=flops_per_s=2e11,bytes_per_s=50G,op_us=5,memory_bytes=4G,latency_us=10,link_bytes_per_s=12G,priority=210
  *     GPU:0-GPU:1=latency_us=2,bytes_per_s=50G        both ways;  GPU:0>CPU:0=... one way
  *
- * The keys are those of plans (sim/plan.c); device_text.c has their older names too.  k M G T are powers of 1000, of memory
- * powers of 1024. */
+ * The keys are those of plans (sim/plan.c); device_text.c has their older names too.  k M G T are powers of 1000, for
+ * memory powers of 1024. */
 #ifndef MR_EXEC_DEVICE_SIM_H
 #define MR_EXEC_DEVICE_SIM_H
 

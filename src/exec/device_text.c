@@ -143,8 +143,8 @@ static bool read_amount(mr_sv text, unit u, double *out)
     return u != COUNT && u != BYTES ? true : *out <= (u == COUNT ? 1e6 : 9e15);
 }
 
-/* The keys are those of plans (docs/sim.md) and of millrace/device.h, with the unit in the name.  The second names are older:
- * they mean the same, but times are written with their unit (op=5us). */
+/* The keys are those of plans (docs/sim.md) and of millrace/device.h, with the unit in the name.  The second names are
+ * older: they mean the same, but times are written with their unit (op=5us). */
 typedef struct word {
     const char *key, *old;
     unit unit;

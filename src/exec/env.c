@@ -97,7 +97,7 @@ static mr_status *make_threads(mr_env *e)
         MR_TRY(mr_threads_take(inter, own, c->served, &e->inter));
     if (own && inter > 0 && inter == MR_MAX(intra, 1)) /* one pool for both, as when it is shared */
         e->intra = e->inter;
-    else /* whoever opens a loop takes part in it, so only a pool that runs nodes too needs a worker more */
+    else /* the thread that opens a loop takes part in it, so only a pool that runs nodes too needs a worker more */
         MR_TRY(mr_threads_take(intra, own, c->served && inter == MR_MAX(intra, 1), &e->intra));
     return NULL;
 }

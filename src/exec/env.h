@@ -39,8 +39,8 @@ typedef struct mr_env {
     mr_functions *functions;
     mr_cancel *cancel;
     mr_remote_caller *remote; /* NULL: there are no other tasks */
-    /* Of a worker's session: functions that may be called later (run/later.h), by an iterator in a device of the server, say, keep
-     * it.  Set before the first; holder NULL: they end when the session is closed. */
+    /* Keeps a worker's session while functions may be called later (run/later.h), as by an iterator that is kept in a
+     * device of the server.  Set before the first one; holder NULL: they end when the session is closed. */
     void (*hold)(void *holder);
     void (*release)(void *holder); /* from any thread */
     void *holder;

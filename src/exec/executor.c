@@ -115,7 +115,7 @@ static void look_up(mr_worker *w)
     check_deadline(w->x->flow);
 }
 
-/* Asked by a kernel that waits for another process, perhaps in the thread that would else watch the deadline. */
+/* Called by a kernel that waits for another process, perhaps in the thread that would otherwise watch the deadline. */
 static bool flow_is_over(const void *arg)
 {
     mr_flow *f = (mr_flow *)(uintptr_t)arg;

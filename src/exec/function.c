@@ -23,8 +23,8 @@ typedef struct function {
     mr_function *def;      /* as it was; the client may have removed and redefined it */
     const mr_device *device;
     bool is_gradient;      /* of def: SymbolicGradient */
-    uint64_t state;        /* of whom its kernels are (mr_later_call.state); 0: the session's */
-    bool keeps_state;      /* some kernel has some that lasts from call to call */
+    uint64_t state;        /* mr_later_call.state whose calls share its kernels; 0: the session's */
+    bool keeps_state;      /* some kernel keeps state from call to call */
     mr_arena arena;        /* of attrs */
     mr_tensor_vec held;
     int n_attrs;
@@ -194,7 +194,7 @@ out:
     return mr_status_append(st, "\n\t [[function %s]]", w->def->def.name);
 }
 
-/* Functions that it calls are asked for themselves. */
+/* Some kernel of the program itself keeps state from call to call; the functions it calls are looked at when called. */
 static bool keeps_state(const mr_program *p)
 {
     for (int i = 0; i < p->n_plans; i++)
@@ -266,7 +266,7 @@ static mr_status *find_or_make(mr_functions *fs, const wanted *w, mr_program **o
     return st;
 }
 
-/* Takes the functions of a state out of their chain; the caller frees them. */
+/* Moves the functions of a state from their chain to the list `taken`, which the caller frees. */
 static function *take_state(function **chain, uint64_t state, function *taken)
 {
     while (*chain) {
@@ -481,6 +481,8 @@ static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
     return NULL;
 }
 
+/* Frees the functions that were made for calls of this state; the lock is not held then, as a kernel may own an iterator
+ * that forgets a state as well. */
 static void forget_state(mr_caller *c, uint64_t state)
 {
     mr_functions *fs = (mr_functions *)c;
@@ -604,9 +606,11 @@ void mr_functions_end(mr_functions *fs)
 mr_functions *mr_functions_new(mr_env *e)
 {
     mr_functions *fs = mr_new(mr_functions);
-    fs->caller = (mr_caller){call_function, call_later, keep_later, keep_later_like, forget_later, call_on, forget_state};
+    fs->caller = (mr_caller){call_function, call_later, keep_later,  keep_later_like,
+                             forget_later,  call_on,    forget_state};
     fs->env = e;
-    fs->cancel = mr_cancel_new(e->borrowed ? NULL : e->cancel); /* what is kept in devices of a server outlives a session */
+    /* Iterators that are kept in the devices of a server outlive a session. */
+    fs->cancel = mr_cancel_new(e->borrowed ? NULL : e->cancel);
     mr_mutex_init(&fs->mu);
     mr_mutex_init(&fs->later_mu);
     mr_cond_init(&fs->fewer);

@@ -6,7 +6,7 @@
  *
  * Which thread gets the work: the one that posts it, if it runs work of this runner already.  A
  * worker that holds more than one heavy node asks mr_runner_idle and hands one over: to the caller
- * first when it is idle, since it takes nodes of its own step only while workers serve everybody.
+ * first when it is idle, since it takes nodes of this step only, while workers serve all steps.
  *
  * The caller's wait: with a pool whose loops can be joined it is that pool's guest (mr_pool_stay),
  * else it sleeps on `changed`.  `waiting` says that it will look at its queue again before it
@@ -14,8 +14,9 @@
  * While it waits it holds no lock, and it runs nothing but parts of loops and work of its own
  * runner: neither waits for a node, so it cannot wait for itself.
  *
- * The end: whoever finishes the last piece calls mr_runner_finish and touches the runner no more;
- * the caller passes through the lock before it leaves, so that the other has left it. */
+ * The end: the thread that finishes the last piece calls mr_runner_finish and does not touch the
+ * runner after that.  The caller takes the lock before it leaves, so it cannot free the runner, or the
+ * guest, while the other thread is still inside mr_runner_finish. */
 #include "exec/runner.h"
 
 #include "base/memory.h"

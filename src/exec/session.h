@@ -26,7 +26,7 @@ typedef struct mr_session_config {
     int intra_threads,
         inter_threads; /* 0: one a core; inter < 0: nodes run in the caller's thread */
     bool per_session_threads;
-    bool served;       /* a server's: whoever brings a step does not compute.  Not part of ConfigProto */
+    bool served;       /* a server's: the thread that starts a step does not compute.  Not part of ConfigProto */
     bool soft_placement, log_placement;
     bool no_fold, no_cse;      /* optimizer level L0 */
     int schedule;              /* mr_schedule of passes/passes.h; L0: none, unless enable_recv_scheduling */
@@ -36,7 +36,7 @@ typedef struct mr_session_config {
     int64_t memory_limit;      /* bytes a device may hand out; 0: none */
     bool place_pruned;
     bool share_brought;       /* in a cluster that the client brings, state is shared as in the servers' own */
-    int64_t cost_model_every; /* each time so many steps of a signature were made, RunMetadata has the costs of its nodes; 0: never */
+    int64_t cost_model_every; /* after each so many steps of a signature RunMetadata has its nodes' costs; 0: never */
     int64_t cost_model_after; /* steps that do not count for that */
     bool feeds_handles;        /* handles of resources may be fed: for who runs ops one by one.  Not part of ConfigProto */
     const struct mr_device_sims *simulated; /* devices (exec/device_sim.h); NULL: those of MILLRACE_SIMULATE.  Borrowed

@@ -1,9 +1,10 @@
 /* exec/threads.c -- the pools sessions compute with.
  *
- * Process-wide pools are told apart by their size: sessions that want the same number of threads
- * share them (those of servers share others, which have a worker more because nobody waits in them), and so do nodes and the loops inside kernels (inter and intra) when both numbers are
- * equal, as they are by default.  More threads than cores would only take time from each other.  A
- * pool ends with the last session that uses it. */
+ * There is one process-wide pool for each number of threads: sessions that want the same number share
+ * it, and so do nodes and the loops inside kernels (inter and intra) when both numbers are equal, as
+ * they are by default.  The sessions of servers share other pools, which have one worker more because
+ * no caller of a step computes in them.  More threads than cores would only take time from each other.
+ * A pool ends with the last session that uses it. */
 #include "exec/threads.h"
 
 #include <stdlib.h>

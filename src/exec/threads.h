@@ -8,8 +8,8 @@
  * core. */
 int mr_threads_wanted(int n, const char *variable);
 
-/* A pool of n threads (cut to what is possible): the process-wide one of that size, or a new one.  served: all n are its
- * workers, else one of them is the caller of a step. */
+/* A pool of n threads (cut to what is possible): the process-wide one of that size, or a new one.  served: all n are
+ * its workers, else one of them is the caller of a step. */
 mr_status *mr_threads_take(int n, bool own, bool served, mr_pool **out);
 void mr_threads_give(mr_pool *p, bool own); /* NULL is fine */
 

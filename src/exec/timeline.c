@@ -111,8 +111,8 @@ int mr_timeline_span(mr_timeline *t, mr_span s)
     return t->spans.n - 1;
 }
 
-/* A moment that the spans contradict is moved to the nearest possible one.  Where clocks are so wrong that there is none,
- * the arrow counts for the critical path but is not drawn: it would point back in time. */
+/* A moment that the spans contradict is moved to the nearest possible one.  Where clocks are so wrong that there is
+ * none, the arrow counts for the critical path but is not drawn: it would point back in time. */
 void mr_timeline_arrow_at(mr_timeline *t, int from, int to, bool drawn, int64_t at_ns)
 {
     MR_ASSERT(from >= 0 && from < t->spans.n && to >= 0 && to < t->spans.n);

@@ -314,9 +314,12 @@ static void put_marks(picture *p)
 /* Lanes that are not drawn, from number `shown` on in the order of drawing. */
 static void put_rest(picture *p, int n_left, double busy)
 {
-    if (n_left)
-        mr_str_printf(p->out, p->o.no_shares ? "... and %d more lanes\n" : "... and %d more lanes, busy %.0f %% of the time\n", n_left,
-                      100 * busy / n_left / p->n_cells);
+    if (!n_left)
+        return;
+    mr_str_printf(p->out, "... and %d more lanes", n_left);
+    if (!p->o.no_shares)
+        mr_str_printf(p->out, ", busy %.0f %% of the time", 100 * busy / n_left / p->n_cells);
+    mr_str_appendc(p->out, '\n');
 }
 
 /* Lanes of one task stand together, in the order they were added. */

@@ -214,7 +214,8 @@ static void add_waiting(builder *b, mr_record *r)
     mr_free(name);
 }
 
-/* A Send ends when its value was handed over: what its thread does then is the receiver's work, and told there. */
+/* The span of a Send ends when its value was handed over: what its thread does then is the receiver's work, and is shown
+ * there. */
 static void add_working(builder *b, mr_record *r)
 {
     const mr_record_device *d = &b->r->devices.p[r->device];

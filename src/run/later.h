@@ -32,8 +32,8 @@ typedef struct mr_later_call {
     mr_tensor **rets;       /* owned by the caller afterwards; untouched on failure */
     int n_args, n_rets;
     mr_cancel *cancel;      /* cancels the call; NULL: only the session's end does */
-    uint64_t state;         /* calls of one state share what stateful nodes of the function keep (random numbers go on where they
-                               were), those of different ones do not; 0: the session's */
+    uint64_t state;         /* only calls with the same state share what stateful nodes of the function keep, such
+                               as the position in a sequence of random numbers; 0: the session's */
 } mr_later_call;
 /* A state that no other has; to be forgotten when no call of it is under way or will come. */
 uint64_t mr_later_state_new(void);

@@ -66,8 +66,8 @@ struct mr_run {
     bool dead;         /* a transfer node called although an input is dead */
     void (*done)(mr_run *r, mr_status *st); /* the executor's */
     /* Of an asynchronous run: when its work began and ended (mr_now_ns), said by a device that lets nodes wait for each
-     * other; 0: from its start to its end.  Of a synchronous one that is timed: began_ns is its start, and a kernel whose
-     * value others can have before it returns (_Send) sets ended_ns to that moment; else both are 0. */
+     * other; 0: from its start to its end.  Of a synchronous run that is timed, began_ns is the start, and a kernel
+     * whose value others can have before it returns (_Send) sets ended_ns to that moment; else both are 0. */
     int64_t began_ns, ended_ns;
 };
 
@@ -207,8 +207,8 @@ mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, 
 /* The same, but the references in `in` are taken over (also on error), so a kernel may write its
  * output over an input that nobody else holds, as in a step. */
 mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out);
-/* mr_eval_node for a value that is to be known before anything runs: an output whose shape is not known yet gets little memory (1 MiB
- * with all else the kernel asks for), so that a small graph cannot stand for a large value.  RESOURCE_EXHAUSTED. */
+/* mr_eval_node for a value that is to be known before anything runs: if the shape of an output is not known yet, the
+ * kernel gets 1 MiB in all, so that a small graph cannot expand into a large value.  RESOURCE_EXHAUSTED beyond. */
 mr_status *mr_eval_bounded(const mr_node *n, mr_tensor *const *in, mr_tensor **out);
 /* Another wait than two seconds: for tests. */
 void mr_eval_set_patience(int64_t ms);

@@ -4,7 +4,7 @@
  *
  * One graph has branches that use threads in different ways: kernels of a client that wait for each other, functions of
  * the front end (PyFunc), functions that call functions, queues filled and emptied in the same step, a parallel map
- * whose function waits, files, and loops that are split over threads.  Each step runs a few branches chosen at random in
+ * whose function waits, files, and loops that are split over threads.  Each step runs some branches chosen at random in
  * one of several sessions with different numbers of threads; now and then one waits for something that never comes and
  * must end at its time limit.  A watchdog says which branches hang. */
 #include <errno.h>
@@ -277,7 +277,8 @@ static void build_meet(soak *k)
     k->branch[NESTED] = call(g, "nested", "Outer", k->x);
 }
 
-/* A queue with an element put and one taken in the same step; with never, only the taking, from a queue that stays empty. */
+/* A queue with an element put and one taken in the same step; with never, only the taking, from a queue that stays
+ * empty. */
 static TF_Output build_queue(TF_Graph *g, const char *name, TF_Output x, TF_Output *never)
 {
     TF_DataType type = TF_INT64;
