@@ -217,6 +217,13 @@ static void tell_alone(zk *z, int64_t now_ns)
     mr_str_deinit(&why);
 }
 
+/* Every tell_ms, and at the deadline. */
+static int64_t next_tell_ns(const zk *z, int64_t now_ns)
+{
+    int64_t next_ns = now_ns + z->o.tell_ms * MS, deadline_ns = z->alone_ns + z->o.deadline_ms * MS;
+    return now_ns < deadline_ns ? MR_MIN(next_ns, deadline_ns) : next_ns;
+}
+
 static void look_at_connection(zk *z, bool connected, int64_t now_ns)
 {
     if (connected) {
@@ -231,12 +238,12 @@ static void look_at_connection(zk *z, bool connected, int64_t now_ns)
     }
     if (!z->alone_ns) {
         z->alone_ns = now_ns;
-        z->tell_ns = now_ns + z->o.tell_ms * MS;
+        z->tell_ns = next_tell_ns(z, now_ns);
     }
     if (now_ns < z->tell_ns)
         return;
     tell_alone(z, now_ns);
-    z->tell_ns = now_ns + z->o.tell_ms * MS;
+    z->tell_ns = next_tell_ns(z, now_ns);
 }
 
 /* ---- the thread: looking ---- */
