@@ -335,7 +335,7 @@ mr_status *mr_server_start(mr_server *s)
     return st;
 }
 
-/* Once. */
+/* Once, by the caller that has set STOPPING. */
 static void end_all(mr_server *s)
 {
     mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
@@ -348,6 +348,10 @@ static void end_all(mr_server *s)
         mr_net_loop()->stop(s->own, STOP_GRACE_NS);
     s->own = NULL;
     mr_status_free(why);
+    mr_lock(&s->mu);
+    s->state = STOPPED;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
 }
 
 mr_status *mr_server_stop(mr_server *s)
@@ -359,13 +363,8 @@ mr_status *mr_server_stop(mr_server *s)
     while (!mine && s->state != STOPPED)
         mr_cond_wait(&s->changed, &s->mu);
     mr_unlock(&s->mu);
-    if (!mine)
-        return NULL;
-    end_all(s);
-    mr_lock(&s->mu);
-    s->state = STOPPED;
-    mr_cond_broadcast(&s->changed);
-    mr_unlock(&s->mu);
+    if (mine)
+        end_all(s);
     return NULL;
 }
 
@@ -389,14 +388,21 @@ bool mr_server_is_plain(mr_server *s)
 mr_status *mr_server_join(mr_server *s)
 {
     mr_lock(&s->mu);
-    bool made = s->state == MADE;
+    bool mine = s->state == MADE;
+    if (mine)
+        s->state = STOPPING;
     s->n_joining++;
-    while (!made && s->state != STOPPED)
+    if (mine) {
+        mr_unlock(&s->mu);
+        end_all(s);
+        mr_lock(&s->mu);
+    }
+    while (s->state != STOPPED)
         mr_cond_wait(&s->changed, &s->mu);
     if (--s->n_joining == 0)
         mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
-    return made ? mr_server_stop(s) : NULL;
+    return NULL;
 }
 
 /* They look at it once more when it has stopped. */
