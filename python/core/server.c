@@ -1,7 +1,7 @@
 /* server.c -- Server: a task of a cluster in this process.
  *
- * A server that was started serves until the process ends, also when its object is gone, as in TensorFlow: programs return
- * server.target from a function and use it later. */
+ * A server that was started serves until the process ends, also when its object is gone, as in TensorFlow: programs
+ * return server.target from a function and use it later. */
 #include "core.h"
 #include "millrace/cluster.h"
 #include "waiting.h"

@@ -20,7 +20,8 @@ static const mr_option options[] = {
     {"ps", MR_OPT_INT, &want.n_ps, "N", "with --zookeeper, in place of addresses: tasks of the job ps (default 1)"},
     {"workers", MR_OPT_INT, &want.n_workers, "N", "the same of the job worker (default 1)"},
     {"address", MR_OPT_STRING, &address, "HOST:PORT", "where this task is, whatever the cluster says; port 0: any"},
-    {"simulate", MR_OPT_STRING, &simulated, "DEVICES", "with simulated devices: GPU:0=flops_per_s=2e11,memory_bytes=4G;... (docs/devices.md)"},
+    {"simulate", MR_OPT_STRING, &simulated, "DEVICES",
+     "with simulated devices: GPU:0=flops_per_s=2e11,memory_bytes=4G;... (docs/devices.md)"},
     {0},
 };
 
@@ -61,8 +62,8 @@ static void tell_ready(const mr_server_def *d, mr_server *s)
     mr_str_printf(&text, "serving /job:%s/task:%d at %s\n", d->job, d->task, target);
     if (mr_server_is_plain(s))
         mr_str_printf(&text,
-                      "warning: there are no keys: anyone who can reach %s, at least every user of this host, can run steps "
-                      "and read files as this user; `millrace keys` makes keys\n",
+                      "warning: there are no keys: anyone who can reach %s, at least every user of this host, can run "
+                      "steps and read files as this user; `millrace keys` makes keys\n",
                       target);
     fputs(mr_str_z(&text), stderr);
     mr_str_deinit(&text);

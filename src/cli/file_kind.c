@@ -83,11 +83,11 @@ static bool first_of_first(mr_sv bytes, mr_sv *out)
 
 /* Both messages have fields of the same numbers:
  *
- *     GraphDef      1 nodes, many          2 a library of functions   3 a number, no longer written   4 versions
- *     MetaGraphDef  1 what it is, once     2 a GraphDef               3 how it is saved               4 collections   5, 6, 7 ...
+ *     GraphDef      1 nodes, many       2 a library of functions  3 a number, no longer written  4 versions
+ *     MetaGraphDef  1 what it is, once  2 a GraphDef              3 how it is saved              4 collections  5, ...
  *
- * Where that leaves it open, field 2 decides: a GraphDef begins with a node, whose first field is its name; a library with a
- * function, whose first field is a message, which begins with a byte that no name has. */
+ * Where that leaves it open, field 2 decides: a GraphDef begins with a node, whose first field is its name; a library
+ * with a function, whose first field is a message, which begins with a byte that no name has. */
 static bool is_meta_graph(mr_sv bytes)
 {
     mr_pb_reader p;
@@ -174,8 +174,8 @@ static int64_t number_of(mr_sv name)
     return v;
 }
 
-/* Of the files that match, the one with the highest number in its name (without so many bytes at its end), else the last by name;
- * `fits` (may be NULL) decides which count.  NULL: none. */
+/* Of the files that match, the one with the highest number in its name (without the last n_end bytes), else the last by
+ * name; `fits` (may be NULL) decides which count.  NULL: none. */
 static char *highest(const char *dir, const char *pattern, size_t n_end, bool (*fits)(const char *path))
 {
     mr_file_names names = {0};
@@ -217,8 +217,8 @@ static bool is_export_version(const char *path)
     return index != NULL;
 }
 
-/* A folder that nobody wrote a `checkpoint` file into: one with checkpoints that were copied, or a server's, which has a folder
- * for each version with a SavedModel in it, or a checkpoint as before there were SavedModels.  NULL: none of them. */
+/* A folder without a `checkpoint` file: one with copied checkpoints, or one that is served, with a folder for each
+ * version that holds a SavedModel or, as before there were SavedModels, a checkpoint.  NULL: none of them. */
 static char *unlisted(const char *dir, mr_file_kind *kind)
 {
     *kind = MR_FILE_CHECKPOINT;

@@ -17,7 +17,7 @@ void mr_hosts_deinit(mr_hosts *h);
 mr_status *mr_hosts_add(mr_hosts *h, mr_sv host, int64_t places);
 /* "a,b:2,user@c,[fe80::1]:4" */
 mr_status *mr_hosts_add_list(mr_hosts *h, mr_sv list);
-/* One host a line: "a", "b:2", "b slots=2"; # begins a comment. */
+/* One host per line: "a", "b:2", "b slots=2"; # begins a comment. */
 mr_status *mr_hosts_add_file(mr_hosts *h, const char *path);
 /* Slurm's lists: "n[1-3,07],m5" and how many tasks each node has, "2(x3),1"; counts NULL: one each. */
 mr_status *mr_hosts_add_slurm(mr_hosts *h, mr_sv nodes, const char *counts);

@@ -450,8 +450,15 @@ static void allow_descriptors(int n_tasks)
 
 mr_status *mr_launch(const mr_launch_task *tasks, int n, const mr_launch_options *o, int *exit_code)
 {
-    mr_launcher l = {.o = o, .n = n, .tasks = mr_new_array(mr_launched, n), .signals = -1, .asked = -1, .status = -1, .exit_code = 1,
-                     .began_ns = mr_now_ns(), .screen = mr_screen_new(o->table)};
+    mr_launcher l = {.o = o,
+                     .n = n,
+                     .tasks = mr_new_array(mr_launched, n),
+                     .signals = -1,
+                     .asked = -1,
+                     .status = -1,
+                     .exit_code = 1,
+                     .began_ns = mr_now_ns(),
+                     .screen = mr_screen_new(o->table)};
     sigset_t before;
     allow_descriptors(n);
     init_tasks(&l, tasks);

@@ -371,7 +371,8 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
         if (!formed && mr_now_ns() > deadline_ns)
             return mr_error(MR_DEADLINE_EXCEEDED, "group '%s': nobody answers who keeps its roster", m->name);
         if (!formed && mr_long_wait_due(&wait, mr_now_ns(), &seconds))
-            mr_info("Still waiting for the other members of group '%s': no member that keeps its roster answers (%.0f s)",
+            mr_info("Still waiting for the other members of group '%s': the keeper of its roster does not answer "
+                    "(%.0f s)",
                     m->name, seconds);
         if (!formed)
             try_another(m);

@@ -53,7 +53,7 @@ static mr_status *load_token(size_t n, mode_t mode, mr_str *out)
 {
     char *path = mr_printf("%s/token", mr_test_dir());
     FILE *f = fopen(path, "w");
-    MR_CHECK(f && fprintf(f, "%.*s", (int)n, "0123456789abcdef0123456789abcdef0123456789abcdef") == (int)n && fclose(f) == 0);
+    MR_CHECK(f && fwrite("0123456789abcdef0123456789abcdef0123456789abcdef", 1, n, f) == n && fclose(f) == 0);
     MR_CHECK(chmod(path, mode) == 0);
     mr_free(path);
     mr_str_clear(out);

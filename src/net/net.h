@@ -102,8 +102,8 @@ struct mr_net {
     /* gRPC's servers: how long a request may be on its way once it was begun, set before listen; 0: a minute.  The
      * local transport looks at the pace instead. */
     int64_t arrival_ns;
-    /* gRPC: the cluster's token as text, set before listen and connect; "": none.  In plain text every call sends it, and a
-     * server answers a call without it UNAUTHENTICATED: other users of the host can reach its port too. */
+    /* gRPC: the cluster's token as text, set before listen and connect; "": none.  In plain text every call sends it,
+     * and a server answers a call without it UNAUTHENTICATED: other users of the host can reach its port too. */
     char token[65];
 };
 

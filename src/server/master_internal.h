@@ -201,7 +201,7 @@ void mr_mstep_go(mr_mstep *t, mr_status *st);
 void mr_mstep_begin(mr_mstep *t);
 /* With the step's last work done. */
 void mr_mstep_answer(mr_mstep *t, mr_status *st);
-/* The error of steps that the closing of a session ends; unused: it was closed because no client had used it for long. */
+/* The error of steps that a closing session ends; unused: it was closed because no client had used it for long. */
 const char *mr_msession_why_closed(bool unused);
 /* Stops all that runs. */
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why);

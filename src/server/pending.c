@@ -1,9 +1,9 @@
 /* server/pending.c -- requests to tasks that are not answered yet.
  *
  * A pending request is in the list of its cluster (mr_fellows).  Until it is answered its `done` is `answered` below,
- * which takes the request out of the list and calls the caller's `done`, so the list never holds a request that has been
- * freed.  One timer looks at the list; a request costs two short locks and no timer.  A request to this task itself
- * counts as a wait for other tasks only where it needs all members of a group. */
+ * which takes the request out of the list and calls the caller's `done`, so the list never holds a request that has
+ * been freed.  One timer looks at the list; a request costs two short locks and no timer.  A request to this task
+ * itself counts as a wait for other tasks only where it needs all members of a group. */
 #include "server/pending.h"
 
 #include "base/clock.h"

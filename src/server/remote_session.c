@@ -703,7 +703,8 @@ mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *
     mr_pb_writer_init(&w, &body);
     for (int i = 0; i < n; i++)
         mr_pb_put_bytes(&w, 1, mr_sv_of(containers[i]));
-    mr_status *st = ask_str(net, p, MR_MASTER_SERVICE "Reset", &body, timeout_ms > 0 ? timeout_ms : START_DEADLINE_MS, &reply);
+    mr_status *st =
+        ask_str(net, p, MR_MASTER_SERVICE "Reset", &body, timeout_ms > 0 ? timeout_ms : START_DEADLINE_MS, &reply);
     mr_bytes_deinit(&reply);
     net->disconnect(p);
     return st;

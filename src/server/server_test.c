@@ -236,7 +236,8 @@ MR_TEST(server_isolates_the_state_of_a_session)
     bench_end(&b);
 }
 
-/* A task that no filter lets through is not seen, and not waited for.  A node on it fails every step, as in TensorFlow. */
+/* A task that no filter lets through is not seen, and not waited for.  A node on it fails every step, as in
+ * TensorFlow. */
 MR_TEST(server_filters_devices)
 {
     bench b;

@@ -71,7 +71,8 @@ static void closes_under_a_step(mr_net *net, mr_out (*value)(bench *b, const cha
     MR_CHECK_OK(mr_session_close(b.session));
     mr_thread_join(&l.thread);
     bool begun = l.st && strstr(mr_status_message(l.st), "Step");
-    MR_CHECK_ERR(l.st, MR_CANCELLED, begun ? "Step was cancelled by an explicit call to `Session::Close()`." : "Session has been closed.");
+    MR_CHECK_ERR(l.st, MR_CANCELLED,
+                 begun ? "Step was cancelled by an explicit call to `Session::Close()`." : "Session has been closed.");
     bench_end(&b);
 }
 

@@ -59,9 +59,9 @@ void mr_wsession_unref(mr_wsession *s)
 
 /* ---- what outlives a session ----
  *
- * An iterator, or another object with functions to call, is in a device of the host: other sessions share it by its name, so
- * closing the session that made it does not end it, as in TensorFlow.  What it calls is the session's, which therefore lives
- * until the object is gone or the server stops. */
+ * An iterator, or another object with functions to call, is in a device of the host: other sessions share it by its
+ * name, so closing the session that made it does not end it, as in TensorFlow.  The functions belong to the session,
+ * which therefore lives until the object is gone or the server stops. */
 
 static void hold_session(void *arg) { mr_refs_take(&((mr_wsession *)arg)->refs); }
 
@@ -115,8 +115,8 @@ static void share_state(mr_env *e, const mr_env *host)
             mr_device_share(e->devices[i], host->devices[i]);
 }
 
-/* Takes the reference to the peers.  Devices of a cluster that was brought have names of their own, so the session has its own
- * devices; their state is the host's unless it is isolated. */
+/* Takes the reference to the peers.  Devices of a cluster that the client brought have other names, so the session has
+ * separate devices; their state is the host's unless the session is isolated. */
 static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle, bool isolated, mr_wsession **out)
 {
     mr_wsession *s = mr_new(mr_wsession);

@@ -220,10 +220,11 @@ static bool is_row_of(const mr_pshape *few, const mr_pshape *many)
     return true;
 }
 
-/* What is compared element by element must have one shape: [n, 1] against [n] would be n * n pairs, and learn nothing.  Only
- * a scalar, or a row of known size, may stand for as many as there are.  A rank that is not known yet is checked when the
- * graph runs. */
-static void want_same_shape(mr_network *n, const char *loss, const char *a_name, mr_out *a, const char *b_name, mr_out *b)
+/* Tensors that are compared element by element must have the same shape: [n, 1] against [n] would be n * n pairs, and
+ * learn nothing.  Only a scalar, or a row of known size, is broadcast.  A rank that is not known yet is checked when
+ * the graph runs. */
+static void want_same_shape(mr_network *n, const char *loss, const char *a_name, mr_out *a, const char *b_name,
+                            mr_out *b)
 {
     if (!mr_scope_ok(&n->s))
         return;
@@ -231,8 +232,8 @@ static void want_same_shape(mr_network *n, const char *loss, const char *a_name,
     if (is_row_of(x, y) || is_row_of(y, x)) /* a scalar is a row of each */
         return;
     if (!mr_pshape_compatible(x, y))
-        mr_scope_fail(&n->s, mr_invalid("%s: %s %s and %s %s must have the same shape; Reshape one of them", loss, a_name,
-                                        MR_PSHAPE_TEXT(x), b_name, MR_PSHAPE_TEXT(y)));
+        mr_scope_fail(&n->s, mr_invalid("%s: %s %s and %s %s must have the same shape; Reshape one of them", loss,
+                                        a_name, MR_PSHAPE_TEXT(x), b_name, MR_PSHAPE_TEXT(y)));
     else if (x->rank < 0 && y->rank > 0)
         *a = mr_emit_with(&n->s, "EnsureShape", MR_ATTRS({"shape", mr_a_shape(y)}), *a);
     else if (y->rank < 0 && x->rank > 0)

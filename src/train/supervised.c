@@ -282,8 +282,8 @@ static void set_opening(mr_supervised *s, mr_session *session)
     mr_unlock(&s->mu);
 }
 
-/* For the launcher (base/report.h), and every ten seconds for the log.  A session logs itself what it waits for while it
- * is created. */
+/* For the launcher (base/report.h), and every ten seconds for the log.  A session logs itself what it waits for while
+ * it is created. */
 static void tell_wait(mr_supervised *s, mr_recovery_do what)
 {
     double seconds;

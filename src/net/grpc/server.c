@@ -398,9 +398,9 @@ static grpc_call *find_late_locked(mr_net_server *s) MR_REQUIRES(s->mu)
 /* gRPC collects headers until the last of them has arrived, however many there are, and the memory that it then frees
  * stays with the process: a peer that sends 45 MB of them would leave 150 MB.  That much is returned to the system.
  *
- * To find out what is free, and to return it, the C library locks its heaps and visits every free block, which takes long
- * in a large process.  So it is asked only when the process has grown by GROWTH_BYTES, which costs one read of a small
- * file, and for at most a thousandth of the time. */
+ * To find out what is free, and to return it, the C library locks its heaps and visits every free block, which takes
+ * long in a large process.  So it is asked only when the process has grown by GROWTH_BYTES, which costs one read of a
+ * small file, and for at most a thousandth of the time. */
 enum { GROWTH_BYTES = 32 << 20 };
 
 static int64_t resident_bytes(void)
