@@ -122,7 +122,8 @@ static void check_step(const mr_sim_step *s)
     if (!(s->step_s >= 0) || !isfinite(s->step_s))
         fuzz_fail("a step takes %g s", s->step_s);
     for (int v = 0; v < s->n_nodes; v++)
-        if (!(s->planned.play.start[v] >= s->planned.play.ready_at[v] && s->planned.play.finish[v] <= s->step_s * (1 + 1e-9)))
+        if (!(s->planned.play.start[v] >= s->planned.play.ready_at[v] &&
+              s->planned.play.finish[v] <= s->step_s * (1 + 1e-9)))
             fuzz_fail("%s runs at another time", s->nodes[v]->name);
     double *single = mr_sim_single_steps(s);
     for (int d = 0; d < s->n_devices; d++)

@@ -133,22 +133,21 @@ static mr_status *filter_next(mr_iterator *it, mr_tensor **out, bool *end)
     return st;
 }
 
-/* A function that returns other types than the node says must not reach what is stacked. */
+/* Adds an element, unless the function returned types that the node does not declare.  What is left in t is the
+ * caller's. */
 static mr_status *push_checked(mr_gathered *some, const mr_dataset *d, mr_tensor **t)
 {
     for (int i = 0; i < d->n; i++)
-        if (t[i]->dtype != d->types[i]) {
-            mr_status *st = mr_invalid("Data type mismatch at component %d: expected %s but got %s.", i,
-                                       mr_dtype_name(d->types[i]), mr_dtype_name(t[i]->dtype));
-            return st;
-        }
+        if (t[i]->dtype != d->types[i])
+            return mr_invalid("Data type mismatch at component %d: expected %s but got %s.", i,
+                              mr_dtype_name(d->types[i]), mr_dtype_name(t[i]->dtype));
     mr_status *st = mr_gathered_push(some, t); /* which takes the tensors */
     memset(t, 0, sizeof *t * (size_t)d->n);
     return st;
 }
 
-/* The elements of one batch.  An error takes the place of an element: the rest of its batch is taken and dropped, so
- * that the batches after it are those they would be without the error. */
+/* The elements of one batch.  An error counts as an element: the rest of its batch is read and dropped, so that it does
+ * not change the batches after it. */
 static mr_status *gather_batch(calling *c, const many_calls *d, mr_gathered *some)
 {
     mr_tensor **t = mr_element_new(d->base.n);

@@ -2,8 +2,8 @@
  *
  * A list is a value: an op that changes one makes another, which shares the elements.  Where nobody else holds the list
  * that came in, it is changed in place (mr_list_take), so that a loop that appends does not copy what it has.  An element
- * may be missing (NULL): it was reserved but never set, and reads as zeros of the list's element shape, as far as needed
- * completed by the shapes of elements that are set. */
+ * may be missing (NULL): it was reserved but never set, and reads as zeros.  Their shape is the list's element shape;
+ * sizes that are unknown there come from the elements that are set. */
 #ifndef MR_OPS_LIST_LIST_H
 #define MR_OPS_LIST_LIST_H
 
@@ -43,7 +43,7 @@ bool mr_list_fits(const mr_list *l, int rank, const int64_t *dims); /* whether a
 mr_status *mr_list_shape_in(const mr_run *r, int in, mr_pshape **out);
 /* The list's element shape together with another one.  mr_free. */
 mr_status *mr_list_merge_shape(const mr_pshape *a, const mr_pshape *b, mr_pshape **out);
-/* *shape, owned, together with what the dimensions of t from `from` on add to it. */
+/* Merges the dimensions of t from `from` on into *shape, which is owned. */
 mr_status *mr_list_refine_shape(const mr_tensor *t, int from, mr_pshape **shape);
 mr_pshape *mr_list_copy_shape(const mr_pshape *s);
 /* An element to read: a reference to it, or zeros of the shape, which must be known then. */

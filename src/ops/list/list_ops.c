@@ -114,8 +114,8 @@ static mr_status *read_shape(mr_run *r, int in, const mr_list *l, mr_pshape **ou
     return st;
 }
 
-/* Element i.  Only if it is missing does its shape count: input `in`, the list's and, with any, that of elements that are
- * set, which must all agree then. */
+/* Element i.  If it is missing, the result is zeros, whose shape merges input `in`, the list's element shape and, with
+ * any and if these are not complete, the shapes of all elements that are set. */
 static mr_status *read_element(mr_run *r, const mr_list *l, int64_t i, int in, bool any, mr_tensor **out)
 {
     mr_pshape *shape = NULL;

@@ -99,7 +99,7 @@ static mr_status *element_shape(mr_infer *c, int at, const mr_pshape **out)
     return NULL;
 }
 
-/* The element has the shape of the list; what is asked for counts only if it is missing. */
+/* The shape is the list's; the one asked for matters only if the element is missing. */
 mr_status *mr_list_shape_pop(mr_infer *c)
 {
     mr_dtype type;

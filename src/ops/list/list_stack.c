@@ -28,7 +28,8 @@ static mr_status *parts_init(parts *p, int64_t n)
     return p->p ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %lld elements", (long long)n);
 }
 
-/* The shape that the elements named by `at` (NULL: all) must have, to be stacked: input `in`, the list's and theirs. */
+/* The one shape of the elements at the indices `at` (NULL: all), which input `in`, the list's element shape and the
+ * elements themselves must agree on. */
 static mr_status *common_shape(const mr_run *r, int in, const mr_list *l, const mr_tensor *at, mr_pshape **out)
 {
     mr_pshape *asked, *s;
@@ -60,7 +61,7 @@ static mr_status *common_shape(const mr_run *r, int in, const mr_list *l, const 
     return st;
 }
 
-/* `shape` is that of all of them. */
+/* Every element has this shape. */
 static mr_status *read_parts(mr_run *r, const mr_list *l, const mr_tensor *at, const mr_pshape *shape, parts *p)
 {
     int64_t n = at ? at->n : l->e.n;
@@ -165,7 +166,7 @@ MR_OP(TensorListGather,
 
 /* ---- joined along the first dimension ---- */
 
-/* A missing element has the leading dimension that the caller says for it (leading, NULL: of none), and else that of `each`. */
+/* A missing element has the leading dimension that `leading` (or NULL) gives for it, or else that of `each`. */
 static mr_status *read_joined(mr_run *r, const mr_list *l, const mr_pshape *each, const mr_tensor *leading, parts *p)
 {
     for (int i = 0; i < l->e.n; i++) {
@@ -213,7 +214,7 @@ static mr_status *join_parts(mr_run *r, const parts *p, const mr_pshape *each)
     return NULL;
 }
 
-/* The first dimension that all elements which are set share, -1: none.  Each must be that of element_shape, if it says one. */
+/* The first dimension of the elements that are set, -1 if they differ.  It must be `said`, unless that is negative. */
 static mr_status *first_dimension(const mr_list *l, int64_t said, int64_t *out)
 {
     bool any = false;
@@ -233,7 +234,8 @@ static mr_status *first_dimension(const mr_list *l, int64_t said, int64_t *out)
     return NULL;
 }
 
-/* Completes the shape of elements by what those that are set have in common.  All but the first dimension must be known then. */
+/* Merges the shapes of the elements that are set into *each, which is owned.  Then all but its first dimension must be
+ * known. */
 static mr_status *complete_shape(const mr_list *l, mr_pshape **each)
 {
     mr_status *st = NULL;
@@ -464,7 +466,7 @@ static mr_status *append_parts(mr_run *r, const mr_tensor *v, const mr_tensor *l
     return NULL;
 }
 
-/* Parts of v are elements of l but for their number of rows. */
+/* The parts of v must fit the element shape of l, except for their number of rows. */
 static mr_status *check_split(const mr_list *l, const mr_tensor *v)
 {
     const mr_pshape *s = l->shape;

@@ -46,7 +46,7 @@ mr_status *mr_lookup_find(mr_lookup *t, mr_allocator *a, const mr_tensor *keys,
 /* A key that is there gets the new value.  UNIMPLEMENTED for a table that is initialised. */
 mr_status *mr_lookup_insert(mr_lookup *t, const mr_tensor *keys, const mr_tensor *values);
 mr_status *mr_lookup_remove(mr_lookup *t, const mr_tensor *keys);
-/* Forgets everything, then inserts; a table that is initialised once is initialised. */
+/* Replaces the contents of a mutable table; initialises one that can be initialised only once. */
 mr_status *mr_lookup_import(mr_lookup *t, const mr_tensor *keys, const mr_tensor *values);
 mr_status *mr_lookup_export(mr_lookup *t, mr_allocator *a, mr_tensor **keys, mr_tensor **values);
 
