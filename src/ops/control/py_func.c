@@ -1,9 +1,9 @@
 /* ops/control/py_func.c -- functions of Python as ops; the front end that has them sets the hook of run/py_func.h. */
-#include "ops/absent.h"
 #include "run/py_func.h"
 
 #include "base/memory.h"
 #include "graph/infer.h"
+#include "ops/absent.h"
 #include "run/run.h"
 
 typedef struct call {

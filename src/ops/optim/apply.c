@@ -3,8 +3,9 @@
  * The variables of an update are locked together for its whole length, in address order, in all
  * forms: an update is then never lost and never seen half done, which is more than
  * use_locking=false asks for. */
-#include "ops/array/layout.h"
 #include "ops/optim/apply.h"
+
+#include "ops/array/layout.h"
 
 typedef struct update {
     mr_run *r;
@@ -227,7 +228,7 @@ out:
     return st;
 }
 
-/* The rows of a sparse gradient are those that the indices, input i + 1, name. */
+/* A sparse gradient, input i, has one row for each of the indices, input i + 1. */
 static mr_status *infer_rows(mr_infer *c, int i, const mr_pshape **s)
 {
     const mr_pshape *indices, *grad = c->in[i];
@@ -240,7 +241,7 @@ static mr_status *infer_rows(mr_infer *c, int i, const mr_pshape **s)
     return mr_infer_merge(c, *s, mr_pshape_with(c->arena, grad, 0, -1), s);
 }
 
-/* Inputs are known by their names, and looked at in their order, which is that of TensorFlow's checks. */
+/* Inputs are recognised by their names and checked in their order, as in TensorFlow. */
 mr_status *mr_apply_shape(mr_infer *c)
 {
     const mr_pshape *s = mr_infer_variable(c, 0), *ignored;

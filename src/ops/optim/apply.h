@@ -64,7 +64,7 @@ typedef struct mr_apply_state { /* of a kernel: its attrs */
 mr_status *mr_apply_init(mr_make *m, void *state);
 mr_status *mr_apply_run(mr_run *r);
 mr_status *mr_apply_run_accel(mr_run *r);
-/* Variables and the gradient have one shape, a sparse gradient but for its rows; what else there is are scalars. */
+/* Variables and the gradient have one shape, except for the rows of a sparse gradient; all other inputs are scalars. */
 mr_status *mr_apply_shape(mr_infer *c);
 
 /* Types: formulas of + - * / sqrt alone mean something for complex numbers too. */
