@@ -62,8 +62,8 @@ MR_EXPORT extern int mr_cluster_task_num_ps(const mr_cluster_task *t);
 MR_EXPORT extern void mr_cluster_task_serve(mr_cluster_task *t, TF_Status *status);
 /* Stops it, from any thread; whoever serves, or does so later, returns.  It is still to be freed. */
 MR_EXPORT extern void mr_cluster_task_stop(mr_cluster_task *t);
-/* Ends the sessions and steps of a server, which cannot be started again, and lets TF_ServerJoin return.  TF_ServerStop refuses
- * that (UNIMPLEMENTED) for a server that runs, as in TensorFlow. */
+/* Ends the sessions and steps of a server, which cannot be started again, and lets TF_ServerJoin return.  For a server
+ * that runs TF_ServerStop refuses to (UNIMPLEMENTED), as in TensorFlow. */
 MR_EXPORT extern void mr_stop_server(TF_Server *server, TF_Status *status);
 
 /* ---- where things go ---- */
@@ -265,8 +265,9 @@ MR_EXPORT extern void mr_supervisor_free(mr_supervisor *s);
 
 /* ---- for `millrace launch` ----
  *
- * The launcher's table shows what its tasks tell it.  A supervisor tells steps and waits by itself; these are for
- * programs with a loop of their own, and for what only the program knows.  Without a launcher they do nothing. */
+ * The launcher's table shows what its tasks report.  A supervisor reports steps and waits by itself; these functions
+ * are for programs with another training loop, and for what only the program knows.  Without a launcher they do
+ * nothing. */
 
 /* One more step of this worker is done; the global step is `step` now. */
 MR_EXPORT extern void mr_tell_step(int64_t step);

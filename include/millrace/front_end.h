@@ -32,8 +32,8 @@ MR_EXPORT extern void mr_run_under(mr_interrupter *i);
 /* ---- functions of the front end ----
  *
  * PyFunc, PyFuncStateless and EagerPyFunc hand their inputs to one hook of the process, which finds the function by the
- * operation's token.  The hook may wait, also for other functions of the same step: it is called in a thread that nobody needs to
- * compute.  It may also finish the call later and in another thread. */
+ * operation's token.  The hook may block, also on other functions of the same step: it is called in a thread that is not needed
+ * for computing.  It may also finish the call later and in another thread. */
 
 typedef struct mr_function_call mr_function_call;
 typedef void mr_function_hook(void *ctx, mr_function_call *call);

@@ -13,8 +13,8 @@ extern "C" {
 MR_EXPORT extern const char *mr_version(void);
 
 /* Calls the listener with each line that the library logs, from any thread, one line at a time: level 0 is information,
- * 1 a warning, 2 an error.  The library itself never prints.  Beside TF_RegisterLogListener, which does not tell the
- * level; a listener stays for the life of the process. */
+ * 1 a warning, 2 an error.  The library itself never prints.  Unlike TF_RegisterLogListener it gets the
+ * level.  A listener stays for the life of the process. */
 MR_EXPORT extern void mr_register_log_listener(void (*listener)(int level, const char *text));
 
 #ifdef __cplusplus

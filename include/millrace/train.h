@@ -158,17 +158,18 @@ MR_EXPORT extern void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num
 /* An operation whose gradient is asked for. */
 typedef struct mr_gradient_call {
     size_t struct_size;            /* sizeof(mr_gradient_call), of the library */
-    TF_Graph *graph;               /* to build in; it may be that of a function's body */
+    TF_Graph *graph;               /* to build in, valid during the call; it may be that of a function's body */
     TF_Operation *op;
     const char *prefix;            /* no operation of the graph has this name, or one that begins with it and a slash */
-    const TF_Output *grad_outputs; /* one an output of op; {NULL, -1}: none arrives there */
-    TF_Output *grad_inputs;        /* one an input, {NULL, -1} at first: what is left so gets no gradient */
+    const TF_Output *grad_outputs; /* one for each output of op; {NULL, -1}: none arrives there */
+    TF_Output *grad_inputs;        /* to fill in, one for each input of op; {NULL, -1}, as at first: no gradient */
 } mr_gradient_call;
 typedef void mr_gradient_function(void *arg, const mr_gradient_call *call, TF_Status *status);
-/* The gradient of an op of one's own, for mr_minimize, mr_gradients, TF_AddGradients and gradients of functions, in all graphs of the
- * process.  The function adds operations with the TF_ functions and sets grad_inputs; an error that it puts into status ends the
- * differentiation.  NULL: no gradient flows through the op.  ALREADY_EXISTS when the op has a gradient.  op_type need not be
- * defined yet. */
+/* Registers the gradient of a client's op for mr_minimize, mr_gradients, TF_AddGradients and gradients of functions, in
+ * all graphs, for the life of the process.  The function adds operations with the TF_ functions and sets grad_inputs; an
+ * error that it puts into status ends the differentiation.  It is called by the thread that differentiates, so by several
+ * at once for several graphs, and arg must stay valid.  function NULL: no gradient flows through the op.  ALREADY_EXISTS
+ * when the op has a gradient.  op_type need not be defined yet.  Thread-safe. */
 MR_EXPORT extern void mr_register_gradient(const char *op_type, mr_gradient_function *function, void *arg, TF_Status *status);
 
 /* ---- optimizers ---- */
@@ -189,9 +190,10 @@ MR_EXPORT extern mr_optimizer mr_adam(float rate);
 /* One step: gradients of all trainable variables, their updates, then the global step.  NULL after an error: also when the model has
  * no trainable variable, or the loss depends on none. */
 MR_EXPORT extern TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer optimizer);
-/* The second half of mr_minimize: updates variables (their values or handles, each once) by gradients that were computed, or
- * changed, by the caller (mr_gradients with respect to their handles).  A variable whose gradient is nothing stays as it is; one of
- * them at least has a gradient. */
+/* The second half of mr_minimize: updates variables (their values or handles, each once) by gradients that the caller
+ * has computed (mr_gradients with respect to their handles) or changed.  gradients[i] is that of variables[i]; a variable
+ * without one (dense.oper and sparse.values.oper are NULL) stays as it is, and at least one has a gradient.  The arrays
+ * are the caller's.  NULL after an error, which is the model's then. */
 MR_EXPORT extern TF_Operation *mr_apply_gradients(mr_model *m, int num_variables, const TF_Output *variables, const mr_gradient_value *gradients, mr_optimizer optimizer);
 
 /* Learning rates that fall with the global step. */

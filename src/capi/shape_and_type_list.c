@@ -1,4 +1,4 @@
-/* capi/shape_and_type_list.c -- TF_ShapeAndTypeList, and the inference of shapes for an eager op that speaks by it. */
+/* capi/shape_and_type_list.c -- TF_ShapeAndTypeList, and the inference of shapes for an eager op that uses it. */
 #include "capi/eager.h"
 #include "graph/infer_op.h"
 #include "tensorflow/c/c_api_experimental.h"
@@ -68,7 +68,7 @@ static mr_status *take_shape(mr_graph *g, const TF_ShapeAndType *s, const mr_psh
     if (s->num_dims < 0)
         return NULL;
     if (s->num_dims > MR_MAX_RANK || (s->num_dims && !s->dims))
-        return mr_invalid("A shape of %d dimensions is not there", s->num_dims);
+        return mr_invalid("A shape has %d dimensions; at most %d are possible, and dims must be set", s->num_dims, MR_MAX_RANK);
     for (int i = 0; i < s->num_dims; i++)
         if (s->dims[i] < -1)
             return mr_invalid("A dimension cannot be %lld", (long long)s->dims[i]);
@@ -90,7 +90,7 @@ static TF_ShapeAndTypeList *list_of(const mr_node *n)
     return l;
 }
 
-/* In a graph of its own, so that nothing of it is left. */
+/* In a temporary graph, so that nothing of it is left. */
 static mr_status *infer(mr_node_builder *b, const TF_ShapeAndTypeList *in, TF_Tensor *const *tensors, TF_ShapeAndTypeList **out)
 {
     mr_status *st = NULL;

@@ -573,3 +573,38 @@ MR_TEST(capi_train_takes_gradients_of_a_clients_own_op)
     kit_close(&k, s);
     kit_free(&k);
 }
+
+/* Claims an output that no operation has. */
+static void wrong_gradient(void *arg, const mr_gradient_call *c, TF_Status *s)
+{
+    (void)arg, (void)s;
+    c->grad_inputs[0] = (TF_Output){c->grad_outputs[0].oper, 5};
+}
+
+/* In a client's graph, and in the body of a function, which is no client's. */
+MR_TEST(capi_train_refuses_gradients_that_a_client_made_up)
+{
+    kit k = kit_new(), body = kit_new();
+    TF_OpDefinitionBuilder *b = TF_NewOpDefinitionBuilder("TrainTestWrong");
+    TF_OpDefinitionBuilderAddInput(b, "x: float");
+    TF_OpDefinitionBuilderAddOutput(b, "y: float");
+    TF_OpDefinitionBuilderSetShapeInferenceFunction(b, scalar_shape);
+    TF_RegisterOpDefinition(b, k.s);
+    CHECK_OK(k.s);
+    mr_register_gradient("TrainTestWrong", wrong_gradient, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_Output x = kit_placeholder(&k, "x", TF_FLOAT), y = kit_unary(&k, "TrainTestWrong", "y", x), dx;
+    TF_AddGradients(k.g, &y, 1, &x, 1, NULL, k.s, &dx);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "there is no output 5");
+    TF_Output in = kit_placeholder(&body, "in", TF_FLOAT), out = kit_unary(&body, "TrainTestWrong", "out", in);
+    TF_Function *f = TF_GraphToFunction(body.g, "calls_wrong", 0, -1, NULL, 1, &in, 1, &out, NULL, NULL, NULL, k.s);
+    CHECK_OK(k.s);
+    TF_GraphCopyFunction(k.g, f, NULL, k.s);
+    CHECK_OK(k.s);
+    y = kit_unary(&k, "calls_wrong", "call", x);
+    mr_gradients(k.g, &y, 1, &x, 1, NULL, &dx, NULL, k.s);
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "there is no output 5");
+    TF_DeleteFunction(f);
+    kit_free(&body);
+    kit_free(&k);
+}

@@ -1,8 +1,7 @@
 /* graph/control_flow.c -- loops and conditionals, as found in the graph itself.
  *
- * Nodes are visited when first asked about, producers first, back edges (NextIteration -> Merge) left out, so that a question
- * about a part of a large graph costs no more than that part.  A node's
- * frame is that of its inputs; Enter opens or joins the child frame of its name.  A node's guard is
+ * Nodes are visited when first asked about, producers first, back edges (NextIteration -> Merge) left out, so that a
+ * question about a part of a large graph costs no more than that part.  A node's frame is that of its inputs; Enter opens or joins the child frame of its name.  A node's guard is
  * the union of what guards its inputs, data and control, because one dead input makes it dead;
  * Switch adds a side to each of its outputs, Merge takes away the sides that its inputs cover among
  * them.
@@ -141,7 +140,7 @@ static const place *place_of(const mr_cflow *f, const mr_node *n)
     const place *p = mr_imap_get(&f->places, (uint64_t)n->id);
     if (p || !f->any || f->visiting || n->id >= f->n_old)
         return p;
-    /* What is known of nodes is a cache, so filling it does not change f for whoever asks. */
+    /* What is known of nodes is a cache, so filling it does not change f for callers. */
     mr_status_free(mr_cflow_visit((mr_cflow *)(uintptr_t)f, (mr_node *)(uintptr_t)n));
     return mr_imap_get(&f->places, (uint64_t)n->id);
 }
@@ -410,7 +409,7 @@ static mr_node *next_input(step *s, bool *later)
     return NULL;
 }
 
-/* Depth first, with a stack of its own.  A node that was begun but is not finished has no entry in places, and one in `begun`. */
+/* Depth first, with an explicit stack.  A node that was begun but is not finished is in `begun` and not in places. */
 static mr_status *visit_from(mr_cflow *f, mr_node *root)
 {
     mr_status *st = NULL;

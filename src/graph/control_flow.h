@@ -27,7 +27,7 @@ struct mr_frame {
     const char *name;
     int64_t parallel_iterations; /* of the first Enter */
     mr_node *cond;               /* LoopCond; NULL when there is none */
-    uint8_t mark;                /* free for whoever walks over frames */
+    uint8_t mark;                /* free for walks over frames */
     MR_VEC(mr_node *) enters, exits;
     MR_VEC(mr_loop_var) vars;
 };

@@ -196,7 +196,7 @@ static mr_status *name_value(maker *m, mr_out o, bool *found)
                     o.node->name);
 }
 
-/* TensorFlow numbers the edges of a graph as they are made, beginning with one of its own. */
+/* TensorFlow numbers the edges of a graph as they are made, beginning with an internal one. */
 static int64_t edges_before(const mr_node *n)
 {
     int64_t edges = 1;
@@ -331,7 +331,7 @@ static mr_status *write_attr_defs(maker *m, mr_pb_writer *w)
     return st;
 }
 
-/* What a front end notes about a node in attrs of its own (_name) is kept for the argument that the node becomes. */
+/* What a front end notes about a node in internal attrs (_name) is kept for the argument that the node becomes. */
 static mr_status *write_arg_attrs(maker *m, mr_pb_writer *w)
 {
     for (int i = 0; i < m->spec->n_inputs; i++) {
@@ -420,7 +420,7 @@ static mr_status *check_controls(const maker *m)
 
 /* ---- the whole ---- */
 
-/* Base 64 of TensorFlow's hash of the function without a name; letters stand in for what names cannot hold. */
+/* Base 64 of TensorFlow's hash of the function without a name; letters replace what names cannot contain. */
 static mr_status *hashed_name(maker *m, const char **out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789aA";

@@ -79,8 +79,8 @@ typedef struct mr_gradient_options {
     int *n_looked_at; /* when not NULL, set to how many nodes of the graph were looked at: for tests of what a walk costs */
 } mr_gradient_options;
 
-/* The gradient of an op that has none of its own, in all graphs; fn NULL: no gradient flows through it.  What fn emits stays in the
- * graph, needed or not.  ALREADY_EXISTS. */
+/* Registers the gradient of an op that has none, in all graphs; fn NULL: no gradient flows through it.  What fn emits
+ * stays in the graph, needed or not.  ALREADY_EXISTS.  Thread-safe. */
 typedef void mr_gradient_fn(void *ctx, mr_grad *g);
 mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx);
 

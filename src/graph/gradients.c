@@ -1,9 +1,9 @@
 /* graph/gradients.c -- the walk back from ys to xs.
  *
- * First all nodes are marked that lie on a differentiable way from an x to a y; only those are
- * visited later.  Marking goes back from the ys and then from the xs to what was marked: a walk costs what lies
- * between and before, not what else is in the graph.  Nodes are put in order, consumers first, with each inner loop counting as one
- * node; then each one's gradient is asked for when all that can arrive at its outputs has arrived.
+ * First all nodes are marked that are on a differentiable way from an x to a y; only those are
+ * visited later.  Marking goes back from the ys, and then from the xs to what was marked, so the cost of a walk does
+ * not depend on nodes that no y depends on.  Nodes are put in order, consumers first, with each inner loop counting as
+ * one node; then each one's gradient is asked for when all that can arrive at its outputs has arrived.
  *
  * What a node is differentiated by: the caller's override, else control flow and function calls by
  * the rules of gradient_loops.c, gradient_cond.c and gradient_call.c, else the op's own .grad. */
@@ -279,7 +279,7 @@ mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx)
     mr_status *st = NULL;
     const mr_op_def *def = mr_op_find(mr_sv_of(op));
     if (def && ((def->op && def->op->grad) || (def->flags & MR_NO_GRADIENT)))
-        return mr_error(MR_ALREADY_EXISTS, "Op %s has a gradient of its own", op);
+        return mr_error(MR_ALREADY_EXISTS, "Op %s has a built-in gradient", op);
     mr_lock(&registered_mu);
     if (mr_map_getz(&all_registered, op)) {
         st = mr_error(MR_ALREADY_EXISTS, "Registering two gradient with name '%s'!", op);

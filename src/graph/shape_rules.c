@@ -33,7 +33,7 @@ mr_status *mr_shape_merge_all(mr_infer *c)
 {
     MR_ENSURE(c->n_in > 0);
     const mr_pshape *s = c->in[c->n_in - 1];
-    for (int i = c->n_in - 2; i >= 0; i--) { /* from the last on, as TensorFlow's errors tell */
+    for (int i = c->n_in - 2; i >= 0; i--) { /* from the last on, as TensorFlow's errors show */
         mr_status *st = mr_infer_merge(c, c->in[i], s, &s);
         if (st && c->node->def->in[0].number_attr)
             return mr_status_append(st, "\n\tFrom merging shape %d with other shapes.", i);

@@ -119,7 +119,7 @@ static void redirect_controls(merger *m, mr_node *n)
     n->n_ctrl = kept;
 }
 
-/* Consumers of n's outputs read those of `first`; who waits for n is redirected when it is visited, which is later. */
+/* Consumers of n's outputs read those of `first`; nodes that wait for n are redirected when they are visited, which is later. */
 static mr_status *replace(merger *m, mr_node *n, mr_node *first)
 {
     for (int i = 0; i < n->n_out; i++)

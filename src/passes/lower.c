@@ -169,7 +169,7 @@ static bool is_used(const mr_node *n, int output)
     return false;
 }
 
-/* Who read output i reads v; who waited for the node waits for `executed`. */
+/* What read output i reads v; what waited for the node waits for `executed`. */
 static void replace_output(site *s, int i, mr_out v)
 {
     if (!s->w->st)

@@ -67,7 +67,7 @@ out:
 }
 
 /* Takes the best single device in place of the search's choice (s->device_of) where that is shorter
- * as the step will run, or so little longer that estimates cannot tell.  fixed: by group, what must
+ * as the step will run, or so little longer that it is within the error of estimates.  fixed: by group, what must
  * be where it is; -1: free. */
 static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_planned_step *s,
                                 const int *fixed)

@@ -218,7 +218,7 @@ static void find_fitting(mr_planned_step *s, mr_placer *p, bool all)
     }
 }
 
-/* What a variable holds for good; 0 for other nodes, and where the shape does not tell. */
+/* The bytes that a variable always holds; 0 for other nodes, and where the shape is not known. */
 static int64_t variable_bytes(const mr_node *n)
 {
     const mr_attr *s = mr_node_attr(n, "shape"), *t = mr_node_attr(n, "dtype");

@@ -23,7 +23,7 @@ struct mr_planned_step {
     int *roots;      /* by group of the workload: the placer's root; -1: the client's feeds and fetches */
     int *group_of;     /* by the placer's root; -1: not in the step */
     int *device_of;    /* by group: where it is or must be; -1: free */
-    int *first_tensor; /* by number: of its outputs; the last one stands for "it has run" */
+    int *first_tensor; /* by number: of its outputs; the last one means "it has run" */
     int *first_input;  /* by number */
     double *seconds;
     int64_t *bytes, *memory;

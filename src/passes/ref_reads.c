@@ -248,7 +248,8 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, ui
     MR_TRY(add_node(w, "Identity", c->nodes[0], &value, 1, c->nodes[0], &fresh));
     MR_TRY(add_wait(w, fresh, old, user));
     for (int k = 0; k < user->n_in; k++)
-        if (k != i && user->in[k].node && (same_device(user->in[k].node, user) || (before(w, user->in[k].node) & updates)))
+        if (k != i && user->in[k].node &&
+            (same_device(user->in[k].node, user) || (before(w, user->in[k].node) & updates)))
             MR_TRY(add_wait(w, fresh, user->in[k], user));
     for (int k = 0; k < user->n_ctrl; k++)
         if (same_device(user->ctrl[k], user) || (before(w, user->ctrl[k]) & updates))
@@ -259,7 +260,8 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, ui
         if (changes_shape(c->nodes[k])) {
             mr_node *again;
             mr_out in[2] = {value, c->nodes[k]->n_in > 1 ? c->nodes[k]->in[1] : MR_NO_OUT};
-            MR_TRY(add_node(w, c->nodes[k]->def->name, c->nodes[k], in, MR_MIN(c->nodes[k]->n_in, 2), c->nodes[k], &again));
+            MR_TRY(add_node(w, c->nodes[k]->def->name, c->nodes[k], in, MR_MIN(c->nodes[k]->n_in, 2), c->nodes[k],
+                            &again));
             value = (mr_out){again, 0};
         }
     return mr_node_set_input(user, i, value);
@@ -379,8 +381,10 @@ static mr_status *refresh_all(reader *w)
         w->batch = w->updates.p + first;
         for (int i = 0; i < w->of_number.n; i++)
             w->of_number.p[i] = 0;
-        for (int i = 0; i < n; i++)
-            w->of_number.p[(intptr_t)mr_map_get(&w->numbers, resource_name(w->batch[i].variable)) - 1] |= UINT64_C(1) << i;
+        for (int i = 0; i < n; i++) {
+            intptr_t number = (intptr_t)mr_map_get(&w->numbers, resource_name(w->batch[i].variable));
+            w->of_number.p[number - 1] |= UINT64_C(1) << i;
+        }
         MR_TRY(refresh_batch(w, n, false));
         if (w->frames.n > 1)
             MR_TRY(refresh_batch(w, n, true));

@@ -61,7 +61,7 @@ static bool is_fed(const mr_sim_graph_def *d, const mr_node *n)
     return false;
 }
 
-/* Could a client want it?  What only is there (constants, variables, inputs) is no result. */
+/* Could a client want it?  Constants, variables and inputs are not results. */
 static bool is_result(const mr_sim_graph_def *d, const mr_node *n)
 {
     return n->uses.n == 0 && !is_fed(d, n) && !mr_node_is(n, "Const") &&
@@ -147,7 +147,7 @@ static mr_status *take_signature(const mr_sim_plan *p, mr_sv signature, mr_sim_g
         }
         mr_sv name = entry_tensor(mr_pb_bytes(&r));
         if (!name.n ||
-            (field == 1 ? own_feeds : own_ends)) /* sparse tensors have no name of their own */
+            (field == 1 ? own_feeds : own_ends)) /* sparse tensors have no single name */
             continue;
         MR_TRY(find_tensor(p->graph.file, d->g, name, false, &o));
         bool known = false;

@@ -42,7 +42,7 @@ mr_status *mr_sim_step_reasons(const mr_sim_step *s, const bool *wanted, void (*
 
 /* What a node is to people: its name in the graph, or what is fed or fetched. */
 void mr_sim_step_label(const mr_sim_step *s, int v, mr_str *out);
-/* Of a transfer: what is sent; "end of NAME" for what only tells another device of it. */
+/* Of a transfer: what is sent; "end of NAME" when only the end is signalled to another device. */
 void mr_sim_step_send_label(const mr_sim_step *s, const mr_play_send *x, mr_str *out);
 /* Forward, backward or update, by its name. */
 typedef enum mr_sim_phase { MR_SIM_FORWARD, MR_SIM_BACKWARD, MR_SIM_UPDATE } mr_sim_phase;

@@ -116,7 +116,8 @@ static void add_spans(const mr_sim_training *t, unsigned which, mr_timeline *out
 
 void mr_sim_training_timeline(const mr_sim_training *t, mr_timeline *out) { add_spans(t, STEPS | INCIDENTS, out); }
 
-/* Pictures of their own: shares of the first steps are of the time that these take, those of the whole training stand above. */
+/* Separate pictures: shares of the first steps are of the time that these take, shares of the whole training are printed
+ * above. */
 static void show_spans(const mr_sim_training *t, unsigned which, int width, mr_str *out)
 {
     mr_timeline line;
