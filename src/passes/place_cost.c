@@ -1,10 +1,11 @@
 /* passes/place_cost.c -- devices chosen by what a step would take.
  *
  * The step of the signature becomes a workload (passes/planned_step.h), feeds and fetches included,
- * and passes/assign.c searches for a short one.  What it found is compared with every single device
- * once more as the steps would really run (mr_step_realize): the choice is never
- * longer than with everything that may move on the best single device.  Reasons are given for that
- * same simulation, so they agree with the timeline and the total that are drawn from it.
+ * and passes/assign.c searches for a short one.  What it found is compared with the best single
+ * devices once more as the steps would really run (mr_step_realize): the choice is never longer than
+ * with everything that may move on the best single device.  With more than 8 devices only the 8 best
+ * by the search's simulation are compared.  Reasons are given for that same simulation, so they agree
+ * with the timeline and the total that are drawn from it.
  *
  * A group for which no device is left is not planned: place.c then names the reason, or softens its
  * request. */
@@ -66,33 +67,60 @@ out:
     return st;
 }
 
+/* The best single device for the free groups, -1 when all have too little memory, and what the step
+ * takes with it.  exact: the workload is what will run; otherwise the devices with the shortest
+ * simulated steps are realized, no more than MOST_REALIZED, because each costs a copy of the graph. */
+static mr_status *best_single(mr_placer *p, const mr_graph *step_graph, const mr_planned_step *s,
+                              const int *fixed, bool exact, int *best_device, double *best)
+{
+    enum { MOST_REALIZED = 8 };
+    mr_status *st = NULL;
+    int n_devices = p->o->n_devices, *trial = mr_new_array(int, s->w.n_groups + 1);
+    double *seconds = mr_new_array(double, n_devices + 1);
+    *best = INFINITY;
+    *best_device = -1;
+    for (int d = 0; d < n_devices; d++) {
+        mr_assign_single(&s->w, fixed, d, trial);
+        MR_GO(mr_assign_simulate(&s->w, trial, NULL, NULL, &seconds[d]));
+    }
+    for (int round = 0; round < (exact ? 1 : MOST_REALIZED); round++) {
+        int next = 0;
+        for (int d = 1; d < n_devices; d++)
+            next = seconds[d] < seconds[next] ? d : next;
+        double real = seconds[next];
+        if (isinf(real))
+            break;
+        mr_assign_single(&s->w, fixed, next, trial);
+        if (!exact)
+            MR_GO(realized_seconds(p, step_graph, s, trial, &real));
+        if (real < *best || (real == *best && next < *best_device)) {
+            *best = real;
+            *best_device = next;
+        }
+        seconds[next] = INFINITY;
+    }
+out:
+    mr_free(seconds);
+    mr_free(trial);
+    return st;
+}
+
 /* Takes the best single device in place of the search's choice (s->device_of) where that is shorter
- * as the step will run, or so little longer that it is within the error of estimates.  fixed: by group, what must
- * be where it is; -1: free. */
+ * as the step will run, or so little longer that it is within the error of estimates.  fixed: by
+ * group, what must be where it is; -1: free. */
 static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_planned_step *s,
                                 const int *fixed)
 {
-    mr_status *st = NULL;
-    bool any;
-    double found, best = INFINITY, seconds;
-    int *trial = mr_new_array(int, s->w.n_groups + 1), best_device = -1;
-    MR_GO(realizing_changes(p->o, step_graph, &any));
-    MR_GO(any ? realized_seconds(p, step_graph, s, s->device_of, &found)
-              : mr_assign_simulate(&s->w, s->device_of, NULL, NULL, &found));
-    for (int d = 0; d < p->o->n_devices; d++) {
-        mr_assign_single(&s->w, fixed, d, trial);
-        MR_GO(any ? realized_seconds(p, step_graph, s, trial, &seconds)
-                  : mr_assign_simulate(&s->w, trial, NULL, NULL, &seconds));
-        if (seconds < best) {
-            best = seconds;
-            best_device = d;
-        }
-    }
+    bool changes;
+    double found, best;
+    int best_device;
+    MR_TRY(realizing_changes(p->o, step_graph, &changes));
+    MR_TRY(changes ? realized_seconds(p, step_graph, s, s->device_of, &found)
+                   : mr_assign_simulate(&s->w, s->device_of, NULL, NULL, &found));
+    MR_TRY(best_single(p, step_graph, s, fixed, !changes, &best_device, &best));
     if (best_device >= 0 && best <= found * WORTH)
         mr_assign_single(&s->w, fixed, best_device, s->device_of);
-out:
-    mr_free(trial);
-    return st;
+    return NULL;
 }
 
 /* Plans a step graph and notes the devices of the groups for which take is true (NULL: all). */
