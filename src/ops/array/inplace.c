@@ -123,7 +123,7 @@ MR_OP(Snapshot,
 static mr_status *guarantee(mr_run *r)
 {
     if (mr_in(r, 0)->dtype == MR_RESOURCE)
-        return mr_error(MR_UNIMPLEMENTED, "Input tensor cannot be a resource variable handle.");
+        return mr_invalid("Input tensor cannot be a resource variable handle.");
     mr_run_pass(r, 0, 0);
     return NULL;
 }

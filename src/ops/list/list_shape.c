@@ -249,12 +249,16 @@ mr_status *mr_list_shape_join(mr_infer *c)
 mr_status *mr_list_shape_batch(mr_infer *c)
 {
     const mr_pshape *lists, *value;
+    const struct mr_handle_part *p;
+    mr_dtype type;
     int64_t n;
+    MR_TRY(element_type(c, &type));
+    MR_TRY(holds(c, 0, type, &p));
     MR_TRY(mr_infer_rank(c, c->in[0], 1, &lists));
     MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &value));
     MR_TRY(mr_infer_merge_dim(mr_infer_dim(lists, 0), mr_infer_dim(value, 0), &n));
     mr_infer_out_vector(c, 0, n);
-    c->out_handles[0] = c->in_handles[0];
+    set_list(c, 0, type, p ? p->shape : &mr_pshape_unknown);
     return NULL;
 }
 

@@ -80,7 +80,7 @@ mr_status *mr_sparse_cut(mr_run *r, const mr_sparse *s,
 /* ---- putting together ---- */
 
 static mr_status *stacked_shape(const mr_sparse_part *parts, int64_t n, int lead_rank,
-                                const int64_t *lead, const char *what, mr_shape *out)
+                                const int64_t *lead, mr_shape *out)
 {
     int64_t rank = n > 0 ? parts[0].shape->n : 0;
     mr_shape_set(out, lead_rank, lead);
@@ -88,10 +88,10 @@ static mr_status *stacked_shape(const mr_sparse_part *parts, int64_t n, int lead
         MR_TRY(mr_shape_push(out, 0));
     for (int64_t i = 0; i < n; i++) {
         if (parts[i].shape->n != rank)
-            return mr_invalid("Inconsistent %s across SparseTensors: rank prior to "
+            return mr_invalid("Inconsistent shape across SparseTensors: rank prior to "
                               "SparseTensor[%lld] was: %lld but rank of "
                               "SparseTensor[%lld] is: %lld",
-                              what, (long long)i, (long long)rank, (long long)i,
+                              (long long)i, (long long)rank, (long long)i,
                               (long long)parts[i].shape->n);
         for (int64_t d = 0; d < rank; d++)
             out->dims[lead_rank + d] =
@@ -117,12 +117,12 @@ static mr_status *write_part(const mr_sparse_part *p, int64_t number, int lead_r
 }
 
 mr_status *mr_sparse_stack(mr_run *r, const mr_sparse_part *parts, int64_t n, int lead_rank,
-                           const int64_t *lead, const char *what)
+                           const int64_t *lead)
 {
     mr_shape shape;
     mr_tensor *indices, *values;
     int64_t total = 0, at = 0;
-    MR_TRY(stacked_shape(parts, n, lead_rank, lead, what, &shape));
+    MR_TRY(stacked_shape(parts, n, lead_rank, lead, &shape));
     for (int64_t i = 0; i < n; i++)
         if (!mr_i64_add(total, parts[i].values->n, &total))
             return mr_error(MR_RESOURCE_EXHAUSTED, "too many elements to put together");

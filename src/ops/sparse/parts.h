@@ -21,9 +21,9 @@ mr_status *mr_sparse_cut(mr_run *r, const mr_sparse *s,
 
 /* Outputs 0, 1, 2 are n parts put together: indices get the digits of the part's number in a tensor
  * of shape `lead` before them, and the shape is lead and the largest size of each dimension.  All
- * have been checked.  Parts of different ranks are an error, whose text calls `what` inconsistent. */
+ * have been checked. */
 mr_status *mr_sparse_stack(mr_run *r, const mr_sparse_part *parts, int64_t n, int lead_rank,
-                           const int64_t *lead, const char *what);
+                           const int64_t *lead);
 
 /* Element i of a variant tensor, empty before, holds t (referenced), as SerializeSparse has it. */
 void mr_sparse_box(mr_tensor *variants, int64_t i, const mr_tensor *t);

@@ -156,7 +156,7 @@ static mr_status *deserialize_at(mr_run *r, int lead_rank)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors", (long long)n);
     mr_status *st = read_parts(t, n, mr_out_dtype(r, 1), parts);
     if (!st)
-        st = mr_sparse_stack(r, parts, n, lead_rank, t->dims, "shape");
+        st = mr_sparse_stack(r, parts, n, lead_rank, t->dims);
     for (int64_t i = 0; i < n; i++)
         mr_sparse_part_deinit(&parts[i]);
     mr_scratch_free(parts);

@@ -187,6 +187,10 @@ static mr_status *take(tensors_map *m, const mr_tensor *handles, mr_dtype type, 
         out[i] = *p;
         mr_free(p);
         MR_TRY(mr_sparse_part_check(&out[i], type, i));
+        if (out[i].shape->n != out[0].shape->n) /* ranks with the dimension of the batch */
+            return mr_invalid("Inconsistent rank across SparseTensors: rank prior to SparseTensor[%lld] was: %lld but rank of "
+                              "SparseTensor[%lld] is: %lld",
+                              (long long)i, (long long)out[0].shape->n + 1, (long long)i, (long long)out[i].shape->n + 1);
     }
     return NULL;
 }
@@ -207,7 +211,7 @@ static mr_status *take_many(mr_run *r)
                           : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors",
                                      (long long)handles->n);
     if (!st)
-        st = mr_sparse_stack(r, parts, handles->n, 1, handles->dims, "rank");
+        st = mr_sparse_stack(r, parts, handles->n, 1, handles->dims);
     for (int64_t i = 0; parts && i < handles->n; i++)
         mr_sparse_part_deinit(&parts[i]);
     mr_scratch_free(parts);
