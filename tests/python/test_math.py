@@ -89,6 +89,8 @@ class Values(unittest.TestCase):
         self.check(tf.where(x>2, x, -x), np.where(a>2,a,-a))
         self.check(tf.boolean_mask(x, x[:,0]>1), a[a[:,0]>1])
         self.check(tf.pad(x,[[1,1],[0,0]]), np.pad(a,[(1,1),(0,0)]))
+        some = tf.pad(tf.zeros([4, 4, 4]), [[1, 2], tf.placeholder(tf.int32), [tf.placeholder(tf.int32, []), 1]])
+        self.assertEqual(some.shape.as_list(), [7, None, None])
         self.check(tf.tile(x,[2,1]), np.tile(a,(2,1)))
         self.check(tf.reverse(x,[1]), a[:,::-1])
         self.check(tf.roll(x,1,0), np.roll(a,1,0))

@@ -216,12 +216,16 @@ def is_constant(tensor_or_op):
 # ---- values that are known already ----
 
 def constant_value(tensor, partial=False):
-    """The value of a tensor when it is known before any run, else None; `partial` allows None within a packed vector."""
+    """The value of a tensor when it is known before any run, else None; `partial` allows None for parts of a packed one."""
     if not isinstance(tensor, ops.Tensor):
         return None if hasattr(tensor, "_as_graph_element") else np.asarray(tensor)
     value = tensor.graph.constant(tensor)
-    if value is None and partial and tensor.op.type == "Pack" and tensor._rank() == 1:
-        return np.array([constant_value(x) for x in tensor.op.inputs], dtype=object)
+    if value is None and partial and tensor.op.type == "Pack" and tensor.op.get_attr("axis") == 0:
+        parts = np.empty(len(tensor.op.inputs), object)
+        for i, x in enumerate(tensor.op.inputs):
+            part = constant_value(x, partial)
+            parts[i] = part.item() if part is not None and part.ndim == 0 else part
+        return parts
     return None if value is None else np.asarray(value)
 
 

@@ -301,14 +301,26 @@ def transpose(a, perm=None, name="transpose", conjugate=False):
 def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
     mode = mode.upper()
     if mode in ("REFLECT", "SYMMETRIC"):
-        return op_defs.call("MirrorPad", name, input=tensor, paddings=paddings, mode=mode)
+        return _with_padded_shape(op_defs.call("MirrorPad", name, input=tensor, paddings=paddings, mode=mode))
     if mode != "CONSTANT":
         raise ValueError("Unknown padding mode: %s" % mode)
     if not isinstance(constant_values, ops.Tensor) and np.ndim(constant_values) == 0 and constant_values == 0:
-        return op_defs.call("Pad", name, input=tensor, paddings=paddings)
+        return _with_padded_shape(op_defs.call("Pad", name, input=tensor, paddings=paddings))
     tensor = convert.convert_to_tensor(tensor)
-    return op_defs.call("PadV2", name, input=tensor, paddings=paddings,
-                        constant_values=convert.convert_to_tensor(constant_values, tensor.dtype.base_dtype))
+    return _with_padded_shape(op_defs.call("PadV2", name, input=tensor, paddings=paddings,
+                                           constant_values=convert.convert_to_tensor(constant_values, tensor.dtype.base_dtype)))
+
+
+def _with_padded_shape(padded):
+    """The result of a padding, with the dimensions that are known where paddings are known in part."""
+    x, paddings = padded.op.inputs[:2]
+    if x._rank() is None or padded.shape.is_fully_defined():
+        return padded
+    known = convert.constant_value(paddings, partial=True)
+    if known is not None:
+        padded.set_shape([None if d is None or pair is None or any(p is None for p in pair) else d + int(sum(pair))
+                          for pair, d in zip(known, x._dims)])
+    return padded
 
 
 @public
