@@ -180,7 +180,8 @@ static mr_node *source(const mr_assembly *a, const mr_part_edge *e)
     return e->part < 0 ? e->node : a->parts[e->part].node;
 }
 
-/* Ops whose shape functions were wrong when graphs were written that are still in use: TensorFlow ignores what those graphs say. */
+/* Ops whose shape functions were wrong when graphs were written that are still in use: TensorFlow ignores what those
+ * graphs say. */
 static bool was_wrong(const mr_node *n)
 {
     static const char *const ops[] = {

@@ -111,8 +111,8 @@ static mr_tensor *remember(mr_known *k, mr_out o, mr_tensor *t)
     return t;
 }
 
-/* An output whose shape is not known before it is computed (BroadcastGradientArgs, Unique, Where) may be small: the evaluator
- * gives it little memory. */
+/* An output whose shape is not known before it is computed (BroadcastGradientArgs, Unique, Where) may be small: the
+ * evaluator gives it little memory. */
 static bool may_be_small(const mr_node *n, int i)
 {
     const mr_pshape *s = n->out_shapes[i];

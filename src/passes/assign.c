@@ -1,8 +1,8 @@
 /* passes/assign.c -- looks for a good choice of devices.
  *
- * First drafts: all on one device, for each (what cannot run there aside); the greedy simulation of TensorFlow's white paper (nodes in the order in
- * which they could start, each on the device where it would end first); and the same with the nodes of the longest way
- * to the end first.  The best drafts are then polished: a group moves to another device as long as that makes the
+ * First drafts: everything that can run there on one device, for each; the greedy simulation of TensorFlow's white
+ * paper (nodes in the order in which they could start, each on the device where it would end first); and the same with
+ * the nodes of the longest way to the end first.  The best drafts are then polished: a group moves to another device as long as that makes the
  * simulated step shorter.  When no single move helps, some random ones are made and it is polished again.  The
  * work is bounded by the number of simulated nodes, so that large graphs get fewer trials, not longer waits.
  *

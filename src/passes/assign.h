@@ -37,7 +37,8 @@ typedef struct mr_workload {
  * or a device has not the memory.  start and finish (by node) may be NULL. */
 mr_status *mr_assign_simulate(const mr_workload *w, const int *device_of, double *start, double *finish, double *makespan);
 
-/* Everything on one device that is free (fixed[group] is -1) and can run there; what cannot is on the first device that can. */
+/* Puts everything that is free (fixed[group] is -1) and can run there on one device, the rest on the first device that can
+ * run it. */
 void mr_assign_single(const mr_workload *w, const int *fixed, int device, int *device_of);
 
 /* Fills in device_of where it is -1; other values stay.  *makespan is what simulate says of the result: never more than

@@ -74,18 +74,20 @@ mr_status *mr_needed(const mr_graph *g, const mr_signature *sig, bool *needed);
 mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out);
 
 /* Chooses a device for every node of g: requested devices, colocation, kernels.  placed[id] not
- * NULL on entry stays.  Only errors of needed nodes count (NULL: all).  sig: the step that is placed by cost, with its feeds
- * and fetches; NULL: everything, once (without costs it is not read). */
-mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const bool *needed, const char **placed);
+ * NULL on entry stays.  Only errors of needed nodes count (NULL: all).  sig: the step that is placed by cost, with its
+ * feeds and fetches; NULL: everything, once (without costs it is not read). */
+mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const bool *needed,
+                    const char **placed);
 
-/* The one simulation of a placed step that totals, timelines and reasons are drawn from (passes/planned_step.h).  o->costs must
- * be set. */
+/* The one simulation of a placed step that totals, timelines and reasons are drawn from (passes/planned_step.h).
+ * o->costs must be set. */
 typedef struct mr_planned_step mr_planned_step;
-mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
-                             mr_planned_step *out);
-/* What the step takes with everything on one device but what is placed already or asks for another; INFINITY: it does not fit. */
-mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
-                          int device, double *seconds);
+mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig,
+                             const char *const *placed, mr_planned_step *out);
+/* What the step takes with everything on one device but what is placed already or asks for another; INFINITY: it does
+ * not fit. */
+mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig,
+                          const char *const *placed, int device, double *seconds);
 
 /* Where a node stands and why. */
 typedef struct mr_place_choice {
@@ -99,14 +101,15 @@ typedef struct mr_place_reason {
     int n_others;
     const char *why;
 } mr_place_reason;
-/* Calls tell for each node that the step of a placed graph runs, those with wanted[id] only (NULL: all).  What was computed when the step was
- * prepared, or merged with an equal node, does not run.  o->costs must be set. */
+/* Calls tell for each node that the step of a placed graph runs, those with wanted[id] only (NULL: all).  What was
+ * computed when the step was prepared, or merged with an equal node, does not run.  o->costs must be set. */
 mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
                             const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg);
 
-/* The same as text: where each node is and why, the devices that could take it, and when it and the whole step would end if it
- * were there with everything else as it is. */
-mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed, mr_str *out);
+/* The same as text: where each node is and why, the devices that could take it, and when it and the whole step would end
+ * if it were there with everything else as it is. */
+mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig,
+                            const char *const *placed, mr_str *out);
 
 /* Puts the functions of If, Case, While and call nodes that say _lower_using_switch_merge in their places, as Switch, Merge
  * and loops; what nobody needs of them is left out.  *g may become another graph.  New nodes have no device yet unless

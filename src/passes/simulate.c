@@ -2,9 +2,9 @@
  *
  * A device runs one node at a time, in the order in which they became ready; so does the executor.  A node is ready when
  * its last input has arrived; one that takes no time is over then, whatever the device does.  Inputs from another device
- * travel by a link, one after the other, each tensor once a device.  Two kinds of events are played in order of time: a node ends,
- * a node is ready.  Ties go by number, so that the same work always gives the same times; of nodes that an end makes ready the last
- * goes first, and what is ready from the start goes in order, as in the executor. */
+ * travel by a link, one after the other, each tensor once a device.  Two kinds of events are played in order of
+ * time: a node ends, a node is ready.  Ties go by number, so that the same work always gives the same times; of nodes
+ * that an end makes ready the last goes first, and what is ready from the start goes in order, as in the executor. */
 #include "passes/simulate.h"
 
 #include <math.h>
