@@ -302,14 +302,16 @@ static bool is_exception(const combination *c)
     return false;
 }
 
-/* What does not run says so: as TensorFlow does where there is no kernel, else by op and type. */
+/* What does not run says so: as TensorFlow does where there is no kernel, else by op and type.  A kernel of TensorFlow that
+ * refuses a type itself answers INVALID_ARGUMENT (GuaranteeConst of a resource). */
 static bool is_told(const combination *c, const mr_status *why)
 {
     const char *text = mr_status_message(why);
     bool told = mr_status_code(why) == MR_NOT_FOUND &&
                 strstr(text, "No OpKernel was registered to support Op") &&
                 strstr(text, c->op->name);
-    for (int i = 0; i < c->n_attrs && mr_status_code(why) == MR_UNIMPLEMENTED; i++)
+    bool refused = mr_status_code(why) == MR_UNIMPLEMENTED || mr_status_code(why) == MR_INVALID_ARGUMENT;
+    for (int i = 0; i < c->n_attrs && refused; i++)
         told |= strstr(text, mr_dtype_name(c->forced[i].v.type)) != NULL;
     return told;
 }
