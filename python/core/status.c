@@ -61,7 +61,7 @@ static TF_Code code_of(PyObject *type)
     return TF_UNKNOWN;
 }
 
-/* The message of an exception: its type, its text and, if traced, where it was raised.  New, NULL if there is none. */
+/* The message of an exception: its type, its text and, if traced, where it was raised.  The caller owns it; NULL on failure. */
 static PyObject *text_of(PyObject *type, PyObject *value, PyObject *trace, bool traced)
 {
     PyObject *text = value ? PyUnicode_FromFormat("%s: %S", ((PyTypeObject *)type)->tp_name, value) : NULL;

@@ -12,7 +12,7 @@
  * - Guests are threads that wait for a step to end (mr_pool_stay).  A guest takes parts of any open
  *   loop: a part waits for nothing but parts of deeper loops and takes no lock that a caller could
  *   hold, so this cannot deadlock whatever the guest holds, and it ends soon.  A guest takes no
- *   tasks: a task may be the rest of a long step.  The nodes of its own step are given to it by the
+ *   tasks: a task may be the rest of a long step.  The nodes of its step are given to it by the
  *   step's runner (exec/runner.c), which recalls it.
  * - The spare is a worker in place of the callers, for the time that none of them computes: else a
  *   pool of 2 would run the functions of a parallel map one by one while the caller waits for their

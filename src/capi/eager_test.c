@@ -327,7 +327,7 @@ MR_TEST(eager_infers_shapes_by_attrs_and_what_it_is_told_of_inputs)
     TF_ShapeAndTypeList *in = TF_NewShapeAndTypeList(2), *out = NULL;
     TF_ShapeAndTypeListSetShape(in, 0, (const int64_t[]){-1, 3}, 2);
     TF_ShapeAndTypeListSetShape(in, 1, (const int64_t[]){5, 3}, 2);
-    TF_ShapeAndTypeListSetShape(in, 7, NULL, 0); /* there is none: nothing happens */
+    TF_ShapeAndTypeListSetShape(in, 7, NULL, 0); /* out of range: ignored */
     for (int again = 0; again < 2; again++) {
         TFE_InferShapes(op, in, NULL, NULL, NULL, &out, NULL, e.status);
         OK(&e);

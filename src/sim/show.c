@@ -142,8 +142,9 @@ static void show_transfers(const mr_sim_step *s, mr_str *out)
     }
     mr_str_printf(out, "transfers  %d tensor%s, ", n, n == 1 ? "" : "s");
     mr_sim_put_size(out, bytes, "B");
-    if (n < s->planned.play.sends.n)
-        mr_str_printf(out, ", and %d that only tell of an end", s->planned.play.sends.n - n);
+    int controls = s->planned.play.sends.n - n; /* a send without bytes says only that a node has ended */
+    if (controls > 0)
+        mr_str_printf(out, ", and %d control signal%s", controls, controls == 1 ? "" : "s");
     mr_str_appendc(out, '\n');
 }
 

@@ -36,7 +36,7 @@ class Optional:
         return call("OptionalHasValue", name, optional=self._variant_tensor)
 
     def get_value(self, name=None):
-        """The value; a run fails where there is none."""
+        """The value; running it fails if the optional is empty."""
         with ops.name_scope(name, "OptionalGetValue", [self._variant_tensor]) as scope:
             flat = op_defs.call("OptionalGetValue", scope, optional=self._variant_tensor,
                                 output_types=structure.types(self._value_structure),

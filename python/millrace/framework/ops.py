@@ -1062,7 +1062,7 @@ def no_gradient(op_type):
 
 
 def get_gradient_function(op):
-    """The function that Python has for the gradient of an operation; None where there is none, or where it has no gradient."""
+    """The gradient function that Python registered for an operation; None if it registered none, or no gradient."""
     if not op.inputs:
         return None
     try:

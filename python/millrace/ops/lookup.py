@@ -192,7 +192,7 @@ class StaticHashTable(LookupInterface):
         super().__init__(initializer.key_dtype, initializer.value_dtype)
         self._default_value = convert.convert_to_tensor(default_value, self._value_dtype)
         self._default_value.shape.assert_is_compatible_with([])
-        # Without a name that is shared, each kernel would have a table of its own.
+        # Without a shared name, each kernel would have a separate table.
         shared_name = shared_name or initializer._shared_name or "hash_table_%s" % uuid.uuid4()
         with ops.init_scope():
             self._table = call("HashTableV2", name or "hash_table", shared_name=shared_name, key_dtype=self._key_dtype,

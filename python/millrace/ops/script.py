@@ -131,7 +131,7 @@ eager_py_func = py_function
 
 @ops.RegisterGradient("EagerPyFunc")
 def _eager_py_func_grad(op, *grads):
-    """Builds what the function computes again, in a graph of its own, and differentiates that."""
+    """Rebuilds what the function computes in a separate graph, and differentiates it there."""
     function = _functions[op.get_attr("token").decode()]
     n = len(op.inputs)
 
