@@ -1,14 +1,16 @@
 /* bench/train_step.c -- one training step of the networks that PyTorch is held against.
  *
- *     train_step mlp|lenet|lstm [--steps N] [--threads N] [--wall 1] [--by-thread 1]
+ *     train_step mlp|lenet|lstm [--steps N] [--threads N] [--wall 1] [--by-thread 1] [--sessions N]
  *
  * Prints `NAME_step_ms VALUE ms`, the median over blocks of steps: CPU time with one thread unless
  * --wall is given, else wall time; --threads 0 means as many as there are cores.  --by-thread prints instead
  * how much CPU time a step takes in each of the busiest threads, which shows even on a busy machine
- * whether all of them work.  Under bench/count_alloc_lib.so it also prints how often steps 100 to 200
+ * whether all of them work.  --sessions prints how many steps a second N sessions with the default threads do
+ * at once, each called by its own thread, against one of them alone.  Under bench/count_alloc_lib.so it also prints how often steps 100 to 200
  * called the allocator.  Built on the public headers only. */
 #include <dirent.h>
 #include <millrace/train.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,7 @@ enum { BATCH = 128, BLOCKS = 9 };
 /* How often memory was asked for, where bench/count_alloc_lib.so is preloaded. */
 extern long count_alloc(void) __attribute__((weak));
 
-static TF_Status *status;
+static _Thread_local TF_Status *status;
 
 static void check(const char *what)
 {
@@ -114,6 +116,8 @@ static TF_Session *open_session(TF_Graph *g, int threads)
 
 /* What a step needs, all there from the first. */
 typedef struct training {
+    TF_Graph *graph;
+    mr_model *model;
     TF_Session *session;
     TF_Output in[2], loss;
     TF_Tensor *feed[2];
@@ -201,24 +205,16 @@ static void print_by_thread(const char *name, int threads, const training *t, in
                100 * ms[after.n - 1 - i] / sum);
 }
 
-int main(int argc, char **argv)
+/* ---- many sessions at once ---- */
+
+enum { MAX_SESSIONS = 16 };
+
+/* Builds the network in its own graph and makes its variables. */
+static training new_training(const network *net, int threads)
 {
-    const network *net = network_named(argc > 1 ? argv[1] : "mlp");
-    int steps = 20, threads = 1, wall = 0, by_thread = 0;
-    for (int i = 2; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--steps") == 0)
-            steps = atoi(argv[i + 1]);
-        if (strcmp(argv[i], "--threads") == 0)
-            threads = atoi(argv[i + 1]);
-        if (strcmp(argv[i], "--wall") == 0)
-            wall = atoi(argv[i + 1]);
-        if (strcmp(argv[i], "--by-thread") == 0)
-            by_thread = atoi(argv[i + 1]);
-    }
-    status = TF_NewStatus();
     TF_Graph *g = TF_NewGraph();
     mr_model *m = mr_model_new(g);
-    training t = {.feed = {random_batch(net), labels()}};
+    training t = {.graph = g, .model = m, .feed = {random_batch(net), labels()}};
     t.in[0] = mr_input(m, "x", TF_FLOAT, net->rank, net->dims);
     t.in[1] = mr_input(m, "y", TF_INT32, 1, (int64_t[]){-1});
     t.loss = mr_softmax_loss(m, net->build(m, t.in[0]), t.in[1]);
@@ -229,6 +225,97 @@ int main(int argc, char **argv)
     t.session = open_session(g, threads);
     TF_SessionRun(t.session, NULL, NULL, NULL, 0, NULL, NULL, 0, &init, 1, NULL, status);
     check("init");
+    return t;
+}
+
+static void free_training(training *t)
+{
+    TF_DeleteSession(t->session, status);
+    TF_DeleteGraph(t->graph);
+    mr_model_free(t->model);
+    TF_DeleteTensor(t->feed[0]);
+    TF_DeleteTensor(t->feed[1]);
+}
+
+typedef struct caller {
+    const training *training;
+    int steps;
+    pthread_t thread;
+} caller;
+
+static void *call_steps(void *arg)
+{
+    caller *c = arg;
+    status = TF_NewStatus();
+    run_steps(c->training, c->steps);
+    TF_DeleteStatus(status);
+    return NULL;
+}
+
+/* Seconds of `n` sessions that do `steps` steps each at the same time. */
+static double seconds_at_once(const training *t, int n, int steps)
+{
+    caller callers[MAX_SESSIONS];
+    double start = cpu_seconds(1);
+    for (int i = 0; i < n; i++) {
+        callers[i] = (caller){.training = &t[i], .steps = steps};
+        if (pthread_create(&callers[i].thread, NULL, call_steps, &callers[i]) != 0) {
+            fprintf(stderr, "train_step: no thread\n");
+            exit(1);
+        }
+    }
+    for (int i = 0; i < n; i++)
+        pthread_join(callers[i].thread, NULL);
+    return cpu_seconds(1) - start;
+}
+
+/* One session and all of them take turns with the same number of steps; the best turn of each counts. */
+static void print_sessions(const network *net, int n, int steps)
+{
+    training t[MAX_SESSIONS];
+    double one = 1e9, all = 1e9;
+    if (n < 1 || n > MAX_SESSIONS) {
+        fprintf(stderr, "train_step: --sessions takes 1 to %d\n", MAX_SESSIONS);
+        exit(2);
+    }
+    for (int i = 0; i < n; i++)
+        t[i] = new_training(net, 0);
+    for (int block = -1; block < BLOCKS; block++) { /* one block to warm up */
+        double a = seconds_at_once(t, 1, n * steps), b = seconds_at_once(t, n, steps);
+        if (block >= 0) {
+            one = a < one ? a : one;
+            all = b < all ? b : all;
+        }
+    }
+    printf("%s_b%d_one_session_steps %.1f 1/s\n", net->name, BATCH, n * steps / one);
+    printf("%s_b%d_%d_sessions_steps %.1f 1/s\n", net->name, BATCH, n, n * steps / all);
+    printf("%s_b%d_%d_sessions_against_one %.2f x\n", net->name, BATCH, n, one / all);
+    for (int i = 0; i < n; i++)
+        free_training(&t[i]);
+}
+
+int main(int argc, char **argv)
+{
+    const network *net = network_named(argc > 1 ? argv[1] : "mlp");
+    int steps = 20, threads = 1, wall = 0, by_thread = 0, sessions = 0;
+    for (int i = 2; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--steps") == 0)
+            steps = atoi(argv[i + 1]);
+        if (strcmp(argv[i], "--threads") == 0)
+            threads = atoi(argv[i + 1]);
+        if (strcmp(argv[i], "--wall") == 0)
+            wall = atoi(argv[i + 1]);
+        if (strcmp(argv[i], "--by-thread") == 0)
+            by_thread = atoi(argv[i + 1]);
+        if (strcmp(argv[i], "--sessions") == 0)
+            sessions = atoi(argv[i + 1]);
+    }
+    status = TF_NewStatus();
+    if (sessions) {
+        print_sessions(net, sessions, steps);
+        return 0;
+    }
+    training t = new_training(net, threads);
     if (count_alloc) {
         run_steps(&t, 100);
         long before = count_alloc();
@@ -239,8 +326,6 @@ int main(int argc, char **argv)
     } else {
         printf("%s_b%d_%dt_step_ms %.4f ms\n", net->name, BATCH, threads, median_ms(&t, steps, wall || threads != 1));
     }
-    TF_DeleteSession(t.session, status);
-    TF_DeleteGraph(g);
-    mr_model_free(m);
+    free_training(&t);
     return 0;
 }
