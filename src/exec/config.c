@@ -76,6 +76,17 @@ mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
     return NULL;
 }
 
+/* TensorFlow's master looks only at the remainder, so with build_cost_model 1 it skips no step at all.  Its direct
+ * session does what the options' documentation says, and so do both of ours. */
+bool mr_session_config_wants_costs(const mr_session_config *c, _Atomic int64_t *n_steps)
+{
+    if (c->cost_model_every <= 0)
+        return false;
+    int64_t skipped = MR_MAX(c->cost_model_after, INT64_MIN / 2); /* no overflow below */
+    int64_t counted = atomic_fetch_add_explicit(n_steps, 1, memory_order_relaxed) - skipped;
+    return counted >= 0 && (counted + 1) % c->cost_model_every == 0;
+}
+
 mr_status *mr_run_options_parse(mr_sv run_options_proto, mr_run_options *out)
 {
     Tensorflow__RunOptions *o = NULL;

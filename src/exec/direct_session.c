@@ -213,16 +213,6 @@ static mr_status *run_flow(mr_direct *s, mr_flow *f, const mr_run_options *o)
     return mr_flow_take_status(f);
 }
 
-/* Whether this run of a program is one whose costs are wanted (GraphOptions.build_cost_model). */
-static bool counts_costs(const mr_direct *s, mr_program *p)
-{
-    const mr_session_config *c = &s->env.config;
-    if (c->cost_model_every <= 0)
-        return false;
-    int64_t run = atomic_fetch_add(&p->n_counted, 1) - c->cost_model_after;
-    return run >= 0 && (run + 1) % c->cost_model_every == 0;
-}
-
 static mr_status *run_traced(mr_direct *s, mr_flow *f, const mr_run_options *o, bool costs, mr_str *metadata)
 {
     mr_trace *t = costs || o->trace_level >= FULL_TRACE ? mr_trace_new() : NULL;
@@ -263,7 +253,7 @@ static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_o
     mr_flow *f = NULL;
     MR_TRY(mr_program_take(e->program, &f));
     mr_status *st = fill_args(s, f, e, a);
-    bool costs = counts_costs(s, e->program);
+    bool costs = mr_session_config_wants_costs(&s->env.config, &e->program->n_counted);
     if (!st && metadata && (costs || (o && (o->trace_level >= FULL_TRACE || o->output_partition_graphs))))
         st = run_traced(s, f, o, costs, metadata);
     else if (!st && turn == MR_PLACING_MEASURE)

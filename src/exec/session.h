@@ -48,6 +48,8 @@ typedef struct mr_session_config {
 } mr_session_config;
 /* INVALID_ARGUMENT when the bytes are not a ConfigProto. */
 mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out);
+/* Counts one more step of a signature, of which there were *n_steps; true when the costs of this one are wanted. */
+bool mr_session_config_wants_costs(const mr_session_config *c, _Atomic int64_t *n_steps);
 
 enum { MR_FULL_TRACE = 3 };
 

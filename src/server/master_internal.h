@@ -32,6 +32,7 @@ typedef struct mr_mprogram {
     mr_mpart *parts;
     int client_part; /* the one that takes feeds and gives fetches; -1: there are none */
     bool partial;
+    _Atomic int64_t n_counted; /* steps, for GraphOptions.build_cost_model */
     /* Under the session's lock: */
     bool ready;
     int n_registering;
@@ -186,6 +187,7 @@ struct mr_mstep {
     mr_mpart_call *parts;
     struct mr_mtrace *trace; /* of a timed step, until it is answered; or NULL */
     mr_placing_turn placing; /* measured, or placed anew before it */
+    bool costs;              /* of its nodes are wanted (GraphOptions.build_cost_model) */
     mr_timer timer;
     bool timed;
     mr_mstep *next, **link; /* of the session's steps, under its lock; link NULL: not in the list */
@@ -222,8 +224,9 @@ bool mr_mstep_is_traced(const mr_mstep *t); /* anything is recorded of it */
 void mr_mstep_trace_begin(mr_mstep *t);
 /* It has ended: asks its tasks for their clocks, then calls fn(t, st); at once when it is not timed. */
 void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_status *st));
-/* Field 2 of a RunStepResponse: RunMetadata with the stats of all tasks by this one's clock, and their graphs. */
-void mr_mstep_trace_encode(mr_mstep *t, mr_pb_writer *w);
+/* Field 2 of a RunStepResponse: RunMetadata with the stats of all tasks by this one's clock, their graphs, and the costs of
+ * their nodes unless the step failed. */
+void mr_mstep_trace_encode(mr_mstep *t, bool failed, mr_pb_writer *w);
 void mr_mtrace_free(struct mr_mtrace *x);
 
 /* ---- master_partial.c ---- */

@@ -97,22 +97,22 @@ out:
     return st;
 }
 
-static void begin_answer(mr_mstep *t, mr_wire *w)
+static void begin_answer(mr_mstep *t, bool failed, mr_wire *w)
 {
     mr_wire_init(w);
     if (t->parts && mr_mstep_is_traced(t))
-        mr_mstep_trace_encode(t, &w->pb);
+        mr_mstep_trace_encode(t, failed, &w->pb);
 }
 
 static mr_status *encode_answer(mr_mstep *t, mr_status *st, mr_bytes *body)
 {
     mr_wire w;
-    begin_answer(t, &w);
+    begin_answer(t, st != NULL, &w);
     if (!st)
         st = encode_fetches(t, &w);
     if (st && t->q.errors_in_body) {
         mr_wire_deinit(&w); /* of values that came before the error */
-        begin_answer(t, &w);
+        begin_answer(t, true, &w);
         mr_pb_put_varint(&w.pb, 3, mr_status_code(st));
         mr_pb_put_bytes(&w.pb, 4, mr_sv_of(mr_status_message(st)));
         mr_status_free(st);
@@ -154,6 +154,7 @@ static void encode_options(mr_mstep *t, mr_pb_writer *out)
     bool measured = t->placing == MR_PLACING_MEASURE;
     if (mr_mstep_is_traced(t) || measured) {
         size_t mark = mr_pb_begin(out, 5); /* ExecutorOpts */
+        mr_pb_opt_varint(out, 1, t->costs);
         mr_pb_opt_varint(out, 3, mr_mstep_is_timed(t) || measured);
         mr_pb_opt_varint(out, 4, t->q.options.output_partition_graphs);
         mr_pb_end(out, mark);
@@ -371,6 +372,7 @@ void mr_mstep_begin(mr_mstep *t)
     t->parts = mr_new_array(mr_mpart_call, p->n_parts + 1);
     mr_master_step_init(&t->state, p->n_parts);
     t->state.goes_on = t->partial && !t->last;
+    t->costs = !t->partial && mr_session_config_wants_costs(&s->config, &p->n_counted);
     mr_mstep_trace_begin(t);
     mr_refs_take(&t->refs); /* this function's */
     mr_refs_take(&s->refs);

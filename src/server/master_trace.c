@@ -20,7 +20,10 @@ typedef struct mr_mtrace {
 
 bool mr_mstep_is_timed(const mr_mstep *t) { return t->q.options.trace_level >= MR_FULL_TRACE; }
 
-bool mr_mstep_is_traced(const mr_mstep *t) { return mr_mstep_is_timed(t) || t->q.options.output_partition_graphs; }
+bool mr_mstep_is_traced(const mr_mstep *t)
+{
+    return mr_mstep_is_timed(t) || t->q.options.output_partition_graphs || t->costs;
+}
 
 void mr_mtrace_free(mr_mtrace *x)
 {
@@ -114,7 +117,18 @@ static void put_stats(mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
     mr_str_deinit(&stats);
 }
 
-void mr_mstep_trace_encode(mr_mstep *t, mr_pb_writer *w)
+/* The nodes of all tasks, which keep their numbers: in TensorFlow, too, these are unique within a partition only. */
+static void put_costs(const mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
+{
+    mr_str nodes = {0};
+    for (int i = 0; i < t->n_parts; i++)
+        if (all[i].costs.n)
+            mr_str_append(&nodes, all[i].costs.p, all[i].costs.n);
+    mr_pb_put_bytes(w, 2, mr_str_view(&nodes));
+    mr_str_deinit(&nodes);
+}
+
+void mr_mstep_trace_encode(mr_mstep *t, bool failed, mr_pb_writer *w)
 {
     mr_run_reply *all = mr_new_array(mr_run_reply, t->n_parts + 1);
     for (int i = 0; i < t->n_parts; i++)
@@ -122,6 +136,8 @@ void mr_mstep_trace_encode(mr_mstep *t, mr_pb_writer *w)
     size_t mark = mr_pb_begin(w, 2);
     if (t->trace)
         put_stats(t, all, w);
+    if (t->costs && !failed)
+        put_costs(t, all, w);
     for (int i = 0; i < t->n_parts; i++)
         for (int k = 0; k < all[i].graphs.n; k++)
             mr_pb_put_bytes(w, 3, all[i].graphs.p[k]);

@@ -1,4 +1,6 @@
 /* server/partial_test.c -- partial runs, callables and traced steps through a master. */
+#include <math.h>
+
 #include "base/memory.h"
 #include "base/thread.h"
 #include "graph/graph_def.h"
@@ -392,6 +394,80 @@ MR_TEST(server_traces_a_step_on_all_tasks)
     mr_sv graph = mr_wire_field(mr_str_view(&metadata), 3);
     MR_CHECK(graph.n > 0);
     mr_str_deinit(&metadata);
+    bench_end(&b);
+}
+
+/* The node of a CostGraphDef with this name; "": there is none. */
+static mr_sv cost_node(mr_sv graph, const char *name)
+{
+    mr_pb_reader r;
+    uint32_t field, wire;
+    mr_pb_reader_init(&r, graph);
+    while (mr_pb_next(&r, &field, &wire)) {
+        mr_sv node = mr_pb_bytes(&r);
+        if (field == 1 && mr_sv_is(mr_wire_field(node, 1), name))
+            return node;
+    }
+    return MR_SV("");
+}
+
+/* build_cost_model 2 and build_cost_model_after 1: of the steps 2, 4, 6 and so on. */
+MR_TEST(server_gives_the_costs_of_some_steps_on_all_tasks)
+{
+    bench b;
+    mr_tensor *got = NULL;
+    bench_begin(&b, 2, 1);
+    mr_str_append(&b.config, "\x52\x04\x20\x02\x48\x01", 6); /* ConfigProto.graph_options */
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    b.s.device = "/job:ps/task:0";
+    mr_out y = mr_emit(mr_as(&b.s, "first"), "Neg", x);
+    b.s.device = "/job:ps/task:1";
+    mr_out z = mr_emit(mr_as(&b.s, "second"), "Square", y);
+    mr_tensor *one = mr_tensor_scalar_f32(1);
+    mr_run_args a = {.feeds = &x, .feed_values = &one, .n_feeds = 1, .fetches = &z, .fetched = &got, .n_fetches = 1};
+    for (int step = 0; step < 7; step++) {
+        mr_str metadata = {0};
+        bool traced = step == 4;
+        mr_run_options full = {.trace_level = MR_FULL_TRACE};
+        MR_CHECK_OK(mr_session_run(bench_session_of(&b), &a, traced ? &full : NULL, &metadata));
+        mr_tensor_unref(got);
+        mr_sv all = mr_str_view(&metadata), costs = mr_wire_field(all, 2);
+        MR_CHECK((mr_wire_field(all, 1).n > 0) == traced);
+        MR_CHECK((costs.n > 0) == (step == 2 || step == 4 || step == 6));
+        mr_sv first = cost_node(costs, "first"), second = cost_node(costs, "second");
+        if (costs.n) {
+            MR_CHECK(mr_sv_is(mr_wire_field(first, 2), "/job:ps/replica:0/task:0/device:CPU:0"));
+            MR_CHECK(mr_sv_is(mr_wire_field(second, 2), "/job:ps/replica:0/task:1/device:CPU:0"));
+            MR_CHECK(mentions(mr_wire_field(second, 5), "\x08\x04")); /* OutputInfo.size: a float */
+        }
+        mr_str_deinit(&metadata);
+    }
+    mr_tensor_unref(one);
+    bench_end(&b);
+}
+
+/* A step that fails has none, and counts. */
+MR_TEST(server_gives_no_costs_of_a_step_that_failed)
+{
+    bench b;
+    bench_begin(&b, 1, 1);
+    mr_str_append(&b.config, "\x52\x02\x20\x02", 4);
+    mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
+    b.s.device = "/job:ps/task:0";
+    mr_out y = mr_emit_with(mr_as(&b.s, "checked"), "CheckNumerics", MR_ATTRS({"message", mr_a_str("bad")}), x);
+    for (int step = 0; step < 4; step++) {
+        mr_str metadata = {0};
+        mr_tensor *got = NULL, *value = mr_tensor_scalar_f32(step == 1 ? INFINITY : 1);
+        mr_run_args a = {.feeds = &x, .feed_values = &value, .n_feeds = 1,
+                         .fetches = &y, .fetched = &got, .n_fetches = 1};
+        mr_status *st = mr_session_run(bench_session_of(&b), &a, NULL, &metadata);
+        MR_CHECK_INT(mr_status_code(st), step == 1 ? MR_INVALID_ARGUMENT : MR_OK);
+        MR_CHECK((mr_wire_field(mr_str_view(&metadata), 2).n > 0) == (step == 3));
+        mr_status_free(st);
+        mr_tensor_unref(got);
+        mr_tensor_unref(value);
+        mr_str_deinit(&metadata);
+    }
     bench_end(&b);
 }
 

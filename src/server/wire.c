@@ -340,6 +340,7 @@ mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out)
         switch (field) {
         case 1: mr_vec_push(&out->named, mr_pb_bytes(&r)); break;
         case 2: out->stats = mr_pb_bytes(&r); break;
+        case 3: out->costs = mr_pb_bytes(&r); break;
         case 4: mr_vec_push(&out->graphs, mr_pb_bytes(&r)); break;
         case 5: code = mr_pb_int64(&r); break;
         case 6: text = mr_pb_bytes(&r); break;

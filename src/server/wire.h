@@ -46,6 +46,7 @@ typedef struct mr_run_reply { /* a RunGraphResponse */
     MR_VEC(mr_sv) named;  /* NamedTensorProtos */
     MR_VEC(mr_sv) graphs; /* GraphDefs */
     mr_sv stats;          /* StepStats */
+    mr_sv costs;          /* CostGraphDef */
 } mr_run_reply;
 mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out);
 void mr_run_reply_deinit(mr_run_reply *r);

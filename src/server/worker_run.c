@@ -12,7 +12,7 @@ typedef struct run_request {
     mr_sv session, graph;
     int64_t step, request;
     bool partial, last, errors_in_body, session_made;
-    bool timeline, graphs; /* what is to be recorded */
+    bool costs, timeline, graphs; /* what is to be recorded */
     int depth;             /* of calls of functions, over tasks */
     MR_VEC(mr_sv) send; /* NamedTensorProtos */
     MR_VEC(mr_sv) recv; /* keys */
@@ -32,6 +32,7 @@ static void parse_recorded(mr_pb_reader *r, run_request *q)
         return;
     while (mr_pb_next(&o, &field, &wire))
         switch (field) {
+        case 1: q->costs = mr_pb_bool(&o); break;
         case 3: q->timeline = mr_pb_bool(&o); break;
         case 4: q->graphs = mr_pb_bool(&o); break;
         default: mr_pb_skip(&o);
@@ -162,7 +163,8 @@ static mr_status *encode_values(wrun *r, mr_wire *w)
     return NULL;
 }
 
-/* What was recorded, as fields of a RunGraphResponse. */
+/* What was recorded, as fields of a RunGraphResponse: step_stats, cost_graph and partition_graph.  The number of each
+ * is that of the same field of RunMetadata plus 1.  A step of which only the costs are wanted was traced, too. */
 static mr_status *encode_recorded(wrun *r, mr_pb_writer *w)
 {
     mr_partial *p = r->flow;
@@ -170,11 +172,14 @@ static mr_status *encode_recorded(wrun *r, mr_pb_writer *w)
     mr_str metadata = {0};
     mr_pb_reader m;
     uint32_t field, wire;
-    mr_status *st = mr_trace_encode(p->trace, program->plans, r->q.graphs ? program->n_plans : 0, &metadata);
+    mr_trace *stats = r->q.costs && !r->q.timeline ? NULL : p->trace;
+    mr_status *st = mr_trace_encode(stats, program->plans, r->q.graphs ? program->n_plans : 0, &metadata);
+    if (!st && r->q.costs && p->trace) /* a partial run that did not ask for them at first has none */
+        mr_trace_put_cost_graph(p->trace, program->plans, program->n_plans, &metadata);
     mr_pb_reader_init(&m, mr_str_view(&metadata));
     while (!st && mr_pb_next(&m, &field, &wire)) {
         mr_sv v = mr_pb_bytes(&m);
-        mr_pb_put_bytes(w, field == 1 ? 2 : 4, v); /* step_stats, partition_graph */
+        mr_pb_put_bytes(w, field + 1, v);
     }
     mr_str_deinit(&metadata);
     return st;
@@ -371,7 +376,7 @@ static void start(wrun *r)
     mr_flow *f = p->flow;
     mr_env *env = &p->graph->session->env;
     mr_refs_take(&p->refs); /* the flow's, until it is done */
-    if (r->q.timeline) {
+    if (r->q.timeline || r->q.costs) {
         f->trace = p->trace = mr_trace_new();
         mr_trace_skew(p->trace, r->worker->skew_ns);
     }

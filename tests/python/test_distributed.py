@@ -244,6 +244,26 @@ class Cluster(unittest.TestCase):
         opt = optimizer(0.3)
         return step, loss, opt, opt.minimize(loss, global_step=step), w, b
 
+    def test_costs_of_some_runs(self):
+        config = tf.ConfigProto(graph_options=tf.GraphOptions(build_cost_model=3, build_cost_model_after=2))
+        with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, [2], name="x")
+            with tf.device("/job:ps/task:0"):
+                y = tf.exp(x, name="y")
+            with tf.device("/job:worker/task:1"):
+                z = tf.negative(y, name="z")
+            with tf.Session(self.servers["worker", 0].target, config=config) as s:
+                for step in range(9):
+                    metadata = tf.RunMetadata()
+                    s.run(z, {x: [0, 1]}, run_metadata=metadata)
+                    self.assertEqual(metadata.HasField("cost_graph"), step in (4, 7))
+                    self.assertFalse(metadata.HasField("step_stats"))
+                    if step == 4:
+                        nodes = {n.name: n for n in metadata.cost_graph.node}
+        self.assertEqual([nodes[n].device for n in "yz"],
+                         ["/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:1/device:CPU:0"])
+        self.assertEqual([(o.size, o.dtype) for o in nodes["z"].output_info], [(8, tf.float32.as_datatype_enum)])
+
     def test_asynchronous(self):
         done = []
 
