@@ -13,11 +13,11 @@
  *
  * Errors: the first stops the flow.  Nodes that are ready then are not started; their inputs stay
  * in their slots and are dropped when everybody is out. */
-#include "base/blocking.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/deliver.h"
 #include "exec/trace.h"
+#include "run/blocking_work.h"
 
 #define PATIENCE 1024 /* nodes between two looks at the clock */
 #define MAX_MESSAGE 4096
@@ -289,8 +289,7 @@ MR_PER_NODE static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan
 typedef struct async_run {
     mr_run run;
     mr_work work; /* goes on after the end */
-    mr_task task; /* of a kernel that may wait: runs it */
-    mr_cancel_entry on_cancel; /* while it waits for a thread */
+    mr_blocking_work blocking; /* of a kernel that may wait: runs it */
     mr_exec *x;
     mr_iter *it;
     const mr_plan_node *node;
@@ -408,16 +407,15 @@ static mr_status *never_started(void)
     return mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled"));
 }
 
-/* Runs the kernel in a thread of base/blocking.c; a step that has stopped in the meantime starts no more kernels.
+/* Runs the kernel in a thread that may wait; a step that has stopped in the meantime starts no more kernels.
  * mr_stop, which ends a wait for a pipe together with the step, is taken back before the end is posted: after
  * that the step may be gone, and this thread may be running the done callback of a client. */
-static void run_blocking(mr_task *t)
+static void run_blocking(mr_blocking_work *b, bool cancelled)
 {
-    async_run *a = (async_run *)((char *)t - offsetof(async_run, task));
-    mr_cancel_unregister(a->x->step.cancel, &a->on_cancel);
+    async_run *a = (async_run *)((char *)b - offsetof(async_run, blocking));
     if (a->started_ns)
         a->run.began_ns = mr_now_ns();
-    bool stopped = atomic_load_explicit(&a->x->flow->stop, memory_order_relaxed);
+    bool stopped = cancelled || atomic_load_explicit(&a->x->flow->stop, memory_order_relaxed);
     bool is_async = !stopped && !a->node->run;
     mr_stop outer = mr_stop_swap(a->x->step.stop);
     mr_status *st = stopped ? never_started() : is_async ? NULL : a->node->run(&a->run);
@@ -429,24 +427,11 @@ static void run_blocking(mr_task *t)
         async_done(&a->run, st);
 }
 
-/* The step was cancelled: a kernel that waits for a thread need not wait any longer.  async_done frees the entry,
- * which mr_cancel allows; run_blocking cannot be under way, since it waits for this callback first. */
-static void withdraw(mr_cancel_entry *e)
-{
-    async_run *a = (async_run *)((char *)e - offsetof(async_run, on_cancel));
-    if (mr_blocking_withdraw(&a->task))
-        async_done(&a->run, never_started());
-}
-
 static void start_blocking(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     async_run *a = async_new(w, it, n, dead);
-    a->task.fn = run_blocking;
-    a->on_cancel.fn = withdraw;
-    if (!mr_cancel_register(w->x->step.cancel, &a->on_cancel))
-        async_done(&a->run, never_started());
-    else if (!mr_blocking_submit(&a->task)) /* no thread can be started, or the step was cancelled just now */
-        run_blocking(&a->task);
+    a->blocking.fn = run_blocking;
+    mr_blocking_work_start(&a->blocking, w->x->step.cancel);
 }
 
 /* ---- running a node ---- */

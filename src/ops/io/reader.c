@@ -3,20 +3,21 @@
  * Whoever reads holds the reader's token, of which there is one, also while the queue is empty: records
  * come in the order of the ops.  Waiting for the token and for the queue holds no thread.  Both waits
  * are those of ops/queue, whose ops end an mr_run: so they are given runs of our own (`inner`), whose end
- * carries on the real one.
+ * carries on the real one.  The thread that ends a wait belongs to another op: the one that had the token, that
+ * filled the queue, or that cancels.  It must not wait for our files, so reading goes on in a thread that may wait.
  *
  * Locks: `on.mu` guards the token and the counters; the work itself belongs to whoever has the token. */
 #include "ops/io/reader.h"
 
 #include <stdatomic.h>
 
-#include "base/blocking.h"
 #include "base/memory.h"
 #include "base/vec.h"
 #include "graph/infer.h"
 #include "ops/io/name_input.h"
 #include "ops/queue/queue.h"
 #include "ops/queue/waiting.h"
+#include "run/blocking_work.h"
 #include "wire/pb.h"
 #include "wire/text_format.h"
 
@@ -104,12 +105,13 @@ struct use {
     int64_t want;                         /* records; -1: one, as scalars */
     MR_VEC(mr_str) keys;
     MR_VEC(mr_str) values;
-    mr_status *st;       /* of the last dequeue */
-    mr_task task;        /* goes on after it */
-    _Atomic int dequeue; /* ASKED, then CAME or LEFT first: whoever is second goes on */
+    bool has_token;
+    mr_status *st;             /* of the last wait */
+    mr_blocking_work blocking; /* goes on after it */
+    _Atomic int wait;          /* ASKED, then CAME or LEFT first: whoever is second goes on */
 };
 
-enum { ASKED, CAME, LEFT };
+enum { ASKED = 0, CAME, LEFT };
 
 static void use_free(use *u)
 {
@@ -124,15 +126,18 @@ static void use_free(use *u)
     mr_free(u);
 }
 
-/* Gives the token to the next in line and ends the op. */
+/* Gives the token, if it has it, to the next in line and ends the op. */
 static void finish(use *u, mr_status *st)
 {
     mr_reader *d = u->d;
     mr_run *r = u->r;
+    bool had_token = u->has_token;
     use_free(u);
-    mr_lock(&d->on.mu);
-    d->taken = false;
-    mr_waited_unlock(&d->on, NULL);
+    if (had_token) {
+        mr_lock(&d->on.mu);
+        d->taken = false;
+        mr_waited_unlock(&d->on, NULL);
+    }
     mr_object_unref(&d->on.base);
     mr_run_done(r, st);
 }
@@ -177,51 +182,63 @@ static void end_work(mr_reader *d)
     mr_unlock(&d->on.mu);
 }
 
+/* ---- waiting ---- */
+
+static const char cancelled_text[] = "Waiting for a reader was cancelled";
+
 static void go_on(use *u);
 
-/* Opens the work that the queue gave; u->st is the error if it cannot. */
-static void take_work(use *u)
+/* If the step was cancelled while all threads were in use, nothing is opened, and a work from the queue is lost. */
+static void go_on_in_thread(mr_blocking_work *b, bool cancelled)
 {
-    if (!u->st)
-        u->st = begin_work(u, u->out[0].t);
-    mr_value_drop(&u->out[0]);
-}
-
-static void go_on_later(mr_task *t)
-{
-    use *u = (use *)((char *)t - offsetof(use, task));
-    take_work(u);
+    use *u = (use *)((char *)b - offsetof(use, blocking));
+    if (cancelled)
+        u->st = mr_error(MR_CANCELLED, "%s", cancelled_text);
     go_on(u);
 }
 
-/* The queue gave something, or did not.  On the thread that asked, ask_for_work goes on; so works without
- * a record do not pile up on the stack.  Any other thread belongs to the op that filled the queue, and must not
- * wait for files. */
+/* A wait is over.  The thread that began it goes on by itself if it is still there (wait_ended), so works without a
+ * record do not pile up on the stack; any other thread must not wait for files. */
+static void wait_came(use *u, mr_status *st)
+{
+    u->st = st;
+    if (atomic_exchange(&u->wait, CAME) != LEFT)
+        return;
+    u->blocking.fn = go_on_in_thread;
+    if (st) /* an error needs no file */
+        go_on(u);
+    else
+        mr_blocking_work_start(&u->blocking, u->r->step->cancel);
+}
+
+/* After a wait was begun.  true: it is over, and u->st is its status.  false: another thread goes on with u and may
+ * have freed it. */
+static bool wait_ended(use *u) { return atomic_exchange(&u->wait, LEFT) == CAME; }
+
+/* The queue gave something, or did not. */
 static void work_came(mr_run *inner, mr_status *st)
 {
-    use *u = (use *)inner;
     if (mr_status_code(st) == MR_INVALID_ARGUMENT) { /* it is a queue of something else */
         mr_status_free(st);
         st = mr_invalid("Expected queue with single string component");
     }
-    u->st = st;
-    if (atomic_exchange(&u->dequeue, CAME) != LEFT)
-        return;
-    u->task.fn = go_on_later;
-    if (st || !mr_blocking_submit(&u->task)) /* an error needs no file */
-        go_on_later(&u->task);
+    wait_came((use *)inner, st);
 }
 
-/* true: it is there, or u->st says why not.  false: go_on_later does the rest. */
-static bool ask_for_work(use *u)
+static bool wait_for_work(use *u)
 {
-    atomic_store(&u->dequeue, ASKED);
+    atomic_store(&u->wait, ASKED);
     u->inner.done = work_came;
     mr_queue_dequeue((mr_queue *)mr_object_ref((mr_object *)u->q), &u->inner);
-    bool came = atomic_exchange(&u->dequeue, LEFT) == CAME;
-    if (came)
-        take_work(u);
-    return came;
+    return wait_ended(u);
+}
+
+/* Opens the work that the queue gave, if it gave one; u->st is the error if it cannot. */
+static void take_work(use *u)
+{
+    if (!u->st && u->out[0].kind == MR_LIVE)
+        u->st = begin_work(u, u->out[0].t);
+    mr_value_drop(&u->out[0]);
 }
 
 /* ---- reading ---- */
@@ -279,30 +296,27 @@ static bool read_work(use *u, mr_status **st)
     return u->keys.n > 0;
 }
 
+/* With the token, or with the error of a wait: reads until there is enough, or waits for the queue again. */
 static void go_on(use *u)
 {
     do {
+        take_work(u);
         mr_status *st = u->st;
         if (st || (u->d->work.name && read_work(u, &st))) {
             finish(u, st ? st : give_records(u));
             return;
         }
-    } while (ask_for_work(u));
+    } while (wait_for_work(u));
 }
 
 static void token_came(mr_run *inner, mr_status *st)
 {
     use *u = (use *)inner;
-    mr_run *r = u->r;
-    if (st) { /* cancelled: it never had the token */
-        mr_object_unref(&u->d->on.base);
-        use_free(u);
-        mr_run_done(r, st);
-    } else if (u->now) {
-        finish(u, u->now(u));
-    } else {
-        go_on(u);
-    }
+    u->has_token = !st; /* else it was cancelled in line */
+    if (u->now)
+        finish(u, st ? st : u->now(u));
+    else
+        wait_came(u, st);
 }
 
 /* ---- beginning ---- */
@@ -321,11 +335,12 @@ static use *use_new(mr_run *r, mr_reader *d)
     return u;
 }
 
+/* Afterwards another thread may have freed u, except for an op that reads and whose wait_ended is true. */
 static void wait_for_token(use *u)
 {
     mr_reader *d = u->d;
     mr_object_ref(&d->on.base);
-    mr_wait(mr_waiter_new(&d->on, &u->inner, "Waiting for a reader was cancelled"), &d->line);
+    mr_wait(mr_waiter_new(&d->on, &u->inner, cancelled_text), &d->line);
 }
 
 /* Input 1 becomes the first one of the inner run, which is where ops on queues look. */
@@ -349,7 +364,9 @@ static void read_some(mr_run *r, int64_t want)
         st = find_queue(u);
     }
     if (!st) {
-        wait_for_token(u);
+        wait_for_token(u); /* u->wait is ASKED from the start */
+        if (wait_ended(u))
+            go_on(u);
         return;
     }
     if (u) {

@@ -1,4 +1,9 @@
 /* ops/io/reader_test.c -- readers over files, and readers that wait. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/busy_threads_test.h"
 #include "base/memory.h"
 #include "ops/io/told_test.h"
 #include "ops/queue/calls_test.h"
@@ -121,13 +126,13 @@ static mr_tensor *made(rig *g, const mr_callee *k)
     return t;
 }
 
-static void begin(rig *g)
+static void begin_with(rig *g, const char *reader)
 {
     static const int string[] = {MR_STRING};
     const mr_named_attr types[] = {{"component_types", mr_a_types(1, string)}};
     mr_ops_register();
     mr_calls_init(&g->calls);
-    g->reader = mr_callee_make(&g->calls, "IdentityReaderV2", NULL, 0, MR_NO_OUT, 0, NULL);
+    g->reader = mr_callee_make(&g->calls, reader, NULL, 0, MR_NO_OUT, 0, NULL);
     g->queue = mr_callee_make(&g->calls, "FIFOQueueV2", types, 1, MR_NO_OUT, 0, NULL);
     mr_out r = {g->reader.node, 0}, q = {g->queue.node, 0};
     g->read = mr_callee_make(&g->calls, "ReaderReadV2", NULL, 0, r, MR_TYPES(MR_RESOURCE));
@@ -137,6 +142,8 @@ static void begin(rig *g)
     g->r = made(g, &g->reader);
     g->q = made(g, &g->queue);
 }
+
+static void begin(rig *g) { begin_with(g, "IdentityReaderV2"); }
 
 static void end(rig *g)
 {
@@ -234,6 +241,57 @@ MR_TEST(reader_is_reset_after_the_read_before_it)
     check_read(a, "x");
     MR_CHECK_OK(mr_call_end(c, NULL));
     end(&g);
+}
+
+/* The first has a work, the second then gets the reader: neither has a thread to open a file in. */
+MR_TEST(reader_ends_when_it_is_cancelled_while_all_threads_are_in_use)
+{
+    rig g;
+    begin(&g);
+    mr_call *a = start_read(&g), *b = start_read(&g);
+    mr_busy_threads *busy = mr_busy_threads_new();
+    put(&g, "x");
+    MR_CHECK(!mr_call_ended(a));
+    mr_call_cancel(a);
+    MR_CHECK(mr_call_ended(a));
+    MR_CHECK_ERR(mr_call_end(a, NULL), MR_CANCELLED, "Waiting for a reader was cancelled");
+    MR_CHECK(!mr_call_ended(b));
+    mr_call_cancel(b);
+    MR_CHECK(mr_call_ended(b));
+    MR_CHECK_ERR(mr_call_end(b, NULL), MR_CANCELLED, "Waiting for a reader was cancelled");
+    mr_busy_threads_free(busy);
+    mr_call *c = start_read(&g);
+    put(&g, "y");
+    check_read(c, "y");
+    end(&g);
+}
+
+/* Waits until somebody opens the FIFO to read it. */
+static void write_fifo(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY);
+    MR_CHECK(fd >= 0);
+    MR_CHECK_INT(write(fd, text, strlen(text)), (int)strlen(text));
+    close(fd);
+}
+
+MR_TEST(reader_ends_a_read_before_the_next_one_has_its_file)
+{
+    rig g;
+    char *first = mr_printf("%s/first", mr_test_dir()), *second = mr_printf("%s/second", mr_test_dir());
+    MR_CHECK_INT(mkfifo(first, 0600), 0);
+    MR_CHECK_INT(mkfifo(second, 0600), 0);
+    begin_with(&g, "WholeFileReaderV2");
+    mr_call *a = start_read(&g), *b = start_read(&g);
+    put(&g, first);
+    put(&g, second);
+    write_fifo(first, "1");
+    check_read(a, "1"); /* although b waits for its FIFO */
+    write_fifo(second, "2");
+    check_read(b, "2");
+    end(&g);
+    mr_free(first);
+    mr_free(second);
 }
 
 /* ---- LMDB ---- */

@@ -1,0 +1,38 @@
+/* run/blocking_work.c -- work in a thread that may wait, or not at all.
+ *
+ * Two sides may call fn: the thread that takes the work, and the cancellation.  If the cancellation finds the work in
+ * the queue of base/blocking.h, it removes it and calls fn.  Otherwise a thread has the work, or none will get it
+ * (mr_blocking_submit refuses what was withdrawn before), and that side calls fn.  It calls mr_cancel_unregister
+ * first, which waits for a callback that is running and reports whether there was one. */
+#include "run/blocking_work.h"
+
+#include <stddef.h>
+
+#include "base/blocking.h"
+
+static void run_work(mr_task *t)
+{
+    mr_blocking_work *w = (mr_blocking_work *)((char *)t - offsetof(mr_blocking_work, task));
+    bool in_time = mr_cancel_unregister(w->cancel, &w->entry);
+    w->fn(w, !in_time);
+}
+
+/* fn may free the entry, which mr_cancel allows. */
+static void withdraw(mr_cancel_entry *e)
+{
+    mr_blocking_work *w = (mr_blocking_work *)((char *)e - offsetof(mr_blocking_work, entry));
+    if (mr_blocking_withdraw(&w->task))
+        w->fn(w, true);
+}
+
+void mr_blocking_work_start(mr_blocking_work *w, mr_cancel *cancel)
+{
+    MR_ASSERT(w->fn);
+    w->task = (mr_task){.fn = run_work};
+    w->entry = (mr_cancel_entry){.fn = withdraw};
+    w->cancel = cancel;
+    if (!mr_cancel_register(cancel, &w->entry))
+        w->fn(w, true);
+    else if (!mr_blocking_submit(&w->task)) /* no thread can be started, or the step was cancelled just now */
+        run_work(&w->task);
+}
