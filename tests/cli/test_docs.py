@@ -61,6 +61,20 @@ def test_docs_of_opencl_do_what_they_say(t):
     check(n == 2 or not n, "%d blocks were run" % n)
 
 
+def adapt(text, first_port, replaced):
+    """A block with other ports in place of the page's (231xx to 233xx), and with the replacements.  The ports come first: a
+    replacement may have a port in the same range, which must stay."""
+    text = re.sub(r"\b23([123])(\d\d)\b", lambda m: str(first_port(m[1]) + int(m[2])), text)
+    for a, b in replaced.items():
+        text = text.replace(a, b)
+    return text
+
+
+def test_docs_keep_the_address_of_a_server_whose_port_is_like_one_of_the_page(t):
+    text = adapt("ZK=127.0.0.1:2181; serve 127.0.0.1:23201", {"2": 30000}.get, {"127.0.0.1:2181": "127.0.0.1:23165"})
+    check(text == "ZK=127.0.0.1:23165; serve 127.0.0.1:30001", text)
+
+
 def run_page(t, wanted, replaced, page="cluster.md"):
     """Runs the blocks that are wanted by their number and mark; how many there were."""
     if os.path.basename(t.build) not in ("gcc", "clang"):
@@ -69,10 +83,7 @@ def run_page(t, wanted, replaced, page="cluster.md"):
     env = t.env(P=p, SRC=ROOT, PATH=p + "/bin:" + os.environ["PATH"])
     out, n, met, ports = None, 0, 0, {}
     for kind, more, text in blocks(os.path.join(ROOT, "docs", page)):
-        for a, b in replaced.items():
-            text = text.replace(a, b)
-        # The page has ports of its own; here they are others, which are free.
-        text = re.sub(r"\b23([123])(\d\d)\b", lambda m: str(ports.setdefault(m[1], t.ports(10)) + int(m[2])), text)
+        text = adapt(text, lambda hundred: ports.setdefault(hundred, t.ports(10)), replaced)
         if kind == "c":
             t.file(re.search(r"file=(\S+)", more).group(1), text)
         elif kind == "sh":
