@@ -37,16 +37,16 @@ class Server:
             ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", CONF + ":" + JAR,
              "org.apache.zookeeper.server.quorum.QuorumPeerMain", self.dir + "/zoo.cfg"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.env)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError("ZooKeeper does not come up at " + self.address)
             time.sleep(0.05)
 
     def answers(self):
-        """Whether sessions can be had: it listens a little earlier."""
+        """Whether sessions can be had.  It listens a little earlier, and what asks it then may never be answered: so not for long."""
         try:
-            with Client(self):
+            with Client(self, timeout_s=0.5):
                 return True
         except OSError:
             return False
@@ -76,8 +76,8 @@ class Client:
     """A session of its own, for one question after the other."""
     OPEN_ACL = struct.pack(">ii", 1, 31) + struct.pack(">i5si6s", 5, b"world", 6, b"anyone")
 
-    def __init__(self, server):
-        self.s = socket.create_connection(("127.0.0.1", server.port), 10)
+    def __init__(self, server, timeout_s=10):
+        self.s = socket.create_connection(("127.0.0.1", server.port), timeout_s)
         self.xid = 0
         self.send(struct.pack(">iqiqi16s", 0, 0, 10000, 0, 16, b""))
         self.receive()
