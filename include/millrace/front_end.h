@@ -26,7 +26,8 @@ MR_EXPORT extern void mr_interrupter_free(mr_interrupter *i);
 MR_EXPORT extern void mr_interrupter_fire(mr_interrupter *i);
 /* While nothing runs under it. */
 MR_EXPORT extern void mr_interrupter_reset(mr_interrupter *i);
-/* Puts the runs that this thread starts from now on (TF_SessionRun, TF_SessionPRun) under i; NULL: under none. */
+/* Puts the runs that this thread starts from now on (TF_SessionRun, TF_SessionPRun, TFE_Execute) under i; NULL: under
+ * none. */
 MR_EXPORT extern void mr_run_under(mr_interrupter *i);
 
 /* ---- functions of the front end ----

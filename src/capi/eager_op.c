@@ -552,16 +552,16 @@ static mr_status *run_node(TFE_Op *op, mr_node *n, const mr_out *feeds, TFE_Tens
 {
     mr_tensor **in = mr_new_array(mr_tensor *, op->inputs.n + 1), **got = mr_new_array(mr_tensor *, n->n_out + 1);
     mr_out *fetches = mr_new_array(mr_out, n->n_out + 1);
-    mr_run_options o = {.trace_level = MR_FULL_TRACE};
     mr_str metadata = {0};
     bool traced = op->ctx->wants_metadata;
+    mr_run_options o = {.trace_level = traced ? MR_FULL_TRACE : 0, .cancel = mr_capi_run_cancel()};
     for (int i = 0; i < op->inputs.n; i++)
         in[i] = op->inputs.p[i]->t;
     for (int i = 0; i < n->n_out; i++)
         fetches[i] = (mr_out){n, i};
     mr_run_args a = {.feeds = feeds, .feed_values = in, .n_feeds = op->inputs.n, .fetches = fetches, .fetched = got,
                      .n_fetches = n->n_out, .targets = &n, .n_targets = 1};
-    mr_status *st = mr_session_run(op->ctx->session->session, &a, traced ? &o : NULL, traced ? &metadata : NULL);
+    mr_status *st = mr_session_run(op->ctx->session->session, &a, &o, traced ? &metadata : NULL);
     for (int i = 0; !st && i < n->n_out; i++)
         retvals[i] = mr_eager_handle_new(got[i], op->device[0] ? op->device : op->ctx->devices[0].name);
     if (traced) {

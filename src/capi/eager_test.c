@@ -1,7 +1,15 @@
 /* capi/eager_test.c -- ops run one at a time. */
 #include "tensorflow/c/c_api_experimental.h"
 
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/thread.h"
 #include "capi/internal.h"
+#include "millrace/front_end.h"
 #include "tensorflow/c/eager/c_api.h"
 #include "tests/harness/test.h"
 
@@ -363,4 +371,50 @@ MR_TEST(eager_infers_shapes_by_attrs_and_what_it_is_told_of_inputs)
     TFE_DeleteTensorHandle(x);
     MR_CHECK(!TFE_NewTensorHandleFromScalar(TF_FLOAT, &(double){0}, 8, e.status));
     end(&e);
+}
+
+/* ---- ending an op ---- */
+
+typedef struct pipe_read {
+    mr_thread thread;
+    eager e;
+    const char *path;
+    mr_interrupter *i;
+} pipe_read;
+
+static void read_pipe(void *arg)
+{
+    pipe_read *p = arg;
+    TFE_TensorHandle *path = handle_of(&p->e, mr_tensor_scalar_str(mr_sv_of(p->path))), *out = NULL;
+    TFE_Op *op = TFE_NewOp(p->e.ctx, "ReadFile", p->e.status);
+    int n = 1;
+    TFE_OpAddInput(op, path, p->e.status);
+    mr_run_under(p->i);
+    TFE_Execute(op, &out, &n, p->e.status);
+    mr_run_under(NULL);
+    TFE_DeleteOp(op);
+    TFE_DeleteTensorHandle(path);
+}
+
+/* A pipe whose writer writes nothing; it can be opened without waiting once the op has opened the other end. */
+MR_TEST(eager_op_that_waits_for_a_pipe_ends_with_the_interrupter_of_its_thread)
+{
+    char *path = mr_printf("%s/fifo", mr_test_dir());
+    pipe_read p = {.e = begin(), .path = path, .i = mr_interrupter_new()};
+    MR_CHECK_INT(mkfifo(path, 0600), 0);
+    MR_CHECK_INT(mr_thread_start(&p.thread, "read", read_pipe, &p), 0);
+    int writer;
+    while ((writer = open(path, O_WRONLY | O_NONBLOCK)) < 0)
+        sched_yield();
+    mr_interrupter_fire(p.i);
+    mr_thread_join(&p.thread);
+    MR_CHECK_INT(TF_GetCode(p.e.status), TF_CANCELLED);
+    TFE_TensorHandle *x = floats(&p.e, 1, (const float[]){2}), *y = sum(&p.e, x, x); /* the context is as it was */
+    MR_CHECK_NEAR(float_at(&p.e, y, 0), 4, 0);
+    TFE_DeleteTensorHandle(x);
+    TFE_DeleteTensorHandle(y);
+    close(writer);
+    mr_interrupter_free(p.i);
+    end(&p.e);
+    mr_free(path);
 }
