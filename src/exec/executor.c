@@ -9,7 +9,8 @@
  * A node whose kernel may wait (MR_PN_BLOCKS) gets a thread of base/blocking.c and is then treated
  * like an asynchronous one, so that it never occupies a thread that others need to compute.  Only the
  * caller of a step runs it itself, when nothing else of the step is running or ready: then nobody
- * can want that thread before the kernel has ended, and a single py_func costs no hand-over.
+ * can want that thread before the kernel has ended, and a single py_func costs no hand-over.  With
+ * runner->caller_only the caller runs all of them, one after the other.
  *
  * Errors: the first stops the flow.  Nodes that are ready then are not started; their inputs stay
  * in their slots and are dropped when everybody is out. */
@@ -393,10 +394,12 @@ static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool d
 
 /* ---- kernels that may wait ---- */
 
-/* Nothing else of the step is running or ready, so this thread, the caller's, may be kept. */
+/* Nothing else of the step is running or ready, so this thread, the caller's, may be kept; or no other may run it. */
 static bool may_wait_here(const mr_worker *w)
 {
     mr_flow *f = w->x->flow;
+    if (f->runner->caller_only)
+        return true;
     return f->runner == &f->own_runner && atomic_load_explicit(&f->parts_left, memory_order_relaxed) == 1 &&
            atomic_load_explicit(&w->x->active, memory_order_relaxed) == 1 && w->cheap.n == 0 &&
            w->heavy.n == 0 && w->fresh.n == 0 && w->blocking.n == 0 && mr_runner_is_caller_alone(f->runner);

@@ -7,6 +7,7 @@
  *
  * Calls outside of a step (run/later.h) are flows of the same programs on runners of their own.  Who
  * may make them is listed; before the functions end, each of those is ended, and waited for. */
+#include "base/blocking.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/memory.h"
@@ -451,7 +452,10 @@ static void waited_done(mr_flow *f) { mr_runner_finish(&f->own_runner); }
 /* In the calling thread, which does the work as a step's caller does. */
 static mr_status *call_and_wait(mr_functions *fs, mr_flow *f, const mr_later_call *a)
 {
-    mr_runner_reset(&f->own_runner, fs->env->inter, fs->env->devices[0]->pool, true);
+    if (a->one_thread)
+        mr_runner_reset_caller_only(&f->own_runner, fs->env->devices[0]->pool);
+    else
+        mr_runner_reset(&f->own_runner, fs->env->inter, fs->env->devices[0]->pool, true);
     mr_flow_start(f, &(mr_flow_start_args){&f->own_runner, a->cancel, NULL, waited_done, NULL});
     mr_runner_wait(&f->own_runner, 0);
     mr_status *st = take_results(f, &(call){a->rets, a->n_rets, NULL, NULL});
@@ -459,19 +463,87 @@ static mr_status *call_and_wait(mr_functions *fs, mr_flow *f, const mr_later_cal
     return st;
 }
 
+static mr_status *open_later(mr_functions *fs, mr_later *l, const mr_later_call *a, mr_flow **out)
+{
+    origin o = {mr_later_library(l), l->device, l->depth, l->depth_bytes, 0, a->state};
+    MR_TRY(open_call(fs, &o, a->f, a->args, a->n_args, a->n_rets, out));
+    (*out)->deadline_ns = 0;
+    (*out)->trace = NULL;
+    return NULL;
+}
+
+/* A call that is not waited for and has one_thread.  As its kernels may wait, the thread is one of base/blocking.c. */
+typedef struct threaded_call {
+    mr_task task;
+    mr_cancel_entry on_cancel; /* of a.cancel, until the task begins */
+    mr_functions *fs;
+    mr_later *later;
+    mr_later_call a;
+    void (*done)(void *ctx, mr_status *st);
+    void *ctx;
+} threaded_call;
+
+static void end_threaded(threaded_call *t, mr_status *st)
+{
+    threaded_call was = *t;
+    mr_small_free(t, sizeof *t);
+    was.done(was.ctx, st);
+}
+
+static void run_threaded(mr_task *task)
+{
+    threaded_call *t = (threaded_call *)((char *)task - offsetof(threaded_call, task));
+    mr_flow *flow = NULL;
+    mr_cancel_unregister(t->a.cancel, &t->on_cancel);
+    mr_stop outer = mr_stop_swap(mr_cancel_stop(t->a.cancel));
+    mr_status *st = open_later(t->fs, t->later, &t->a, &flow);
+    if (!st)
+        st = call_and_wait(t->fs, flow, &t->a);
+    mr_stop_swap(outer);
+    end_threaded(t, st);
+}
+
+static mr_status *never_called(void)
+{
+    return mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled"));
+}
+
+/* A call that waits for a thread need not wait any longer.  run_threaded cannot be under way: it waits for this
+ * callback. */
+static void withdraw_threaded(mr_cancel_entry *e)
+{
+    threaded_call *t = (threaded_call *)((char *)e - offsetof(threaded_call, on_cancel));
+    if (mr_blocking_withdraw(&t->task))
+        end_threaded(t, never_called());
+}
+
+static void start_threaded(mr_functions *fs, mr_later *l, const mr_later_call *a,
+                           void (*done)(void *ctx, mr_status *st), void *ctx)
+{
+    threaded_call *t = mr_small_alloc(sizeof *t);
+    *t = (threaded_call){.task.fn = run_threaded, .on_cancel.fn = withdraw_threaded, .fs = fs, .later = l, .a = *a,
+                         .done = done, .ctx = ctx};
+    if (!mr_cancel_register(a->cancel, &t->on_cancel))
+        end_threaded(t, never_called());
+    else if (!mr_blocking_submit(&t->task)) /* no thread can be started, or the call was cancelled just now */
+        run_threaded(&t->task);
+}
+
+/* done NULL: waits, and returns how the call ended. */
 static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
                              void (*done)(void *ctx, mr_status *st), void *ctx)
 {
     mr_functions *fs = (mr_functions *)c;
     mr_flow *flow = NULL;
-    origin o = {mr_later_library(l), l->device, l->depth, l->depth_bytes, 0, a->state};
-    mr_status *st = open_call(fs, &o, a->f, a->args, a->n_args, a->n_rets, &flow);
+    if (done && a->one_thread) {
+        start_threaded(fs, l, a, done, ctx);
+        return NULL;
+    }
+    mr_status *st = open_later(fs, l, a, &flow);
     if (st && done)
         done(ctx, st);
     if (st)
         return done ? NULL : st;
-    flow->deadline_ns = 0;
-    flow->trace = NULL;
     if (!done)
         return call_and_wait(fs, flow, a);
     call *k = mr_small_alloc(sizeof(call));

@@ -1,6 +1,7 @@
 /* Functions called outside of a step, and what becomes of them when their session ends. */
 #include "run/later.h"
 
+#include "base/blocking.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/session.h"
@@ -25,6 +26,23 @@ static const mr_op keep_op = {.name = "TestKeepLater",
                               .sig = "a: float -> o: float",
                               .flags = MR_STATEFUL,
                               .kernels = keep_kernels};
+
+enum { MOST_NOTED = 16 };
+static pthread_t noted[MOST_NOTED]; /* the threads that TestNoteThread ran in */
+static _Atomic int n_noted;
+
+static mr_status *note_thread(mr_run *r)
+{
+    noted[atomic_fetch_add(&n_noted, 1)] = pthread_self();
+    mr_run_pass(r, 0, 0);
+    return NULL;
+}
+
+static const mr_kernel note_kernels[] = {{"CPU", 0, note_thread}, {0}};
+static const mr_op note_op = {.name = "TestNoteThread",
+                              .sig = "a: float -> o: float",
+                              .flags = MR_STATEFUL | MR_BLOCKS,
+                              .kernels = note_kernels};
 
 typedef struct bench {
     mr_graph *g;
@@ -71,12 +89,18 @@ static void add_functions(bench *b)
     f = body_begin();
     mr_out log = mr_emit(&f.s, "Log", f.a);
     body_end(&f, b, "Fails", mr_emit_with(mr_as(&f.s, "check"), "CheckNumerics", MR_ATTRS({"message", mr_a_str("bad")}), log));
+    f = body_begin();
+    mr_out sum = f.a;
+    for (int i = 0; i < MOST_NOTED; i++)
+        sum = mr_emit(&f.s, "AddV2", sum, mr_emit(&f.s, "TestNoteThread", f.a));
+    body_end(&f, b, "NotesThreads", sum);
 }
 
 static void begin(bench *b, int threads)
 {
     mr_ops_register();
     MR_CHECK_OK(mr_op_register(&keep_op));
+    MR_CHECK_OK(mr_op_register(&note_op));
     *b = (bench){.g = mr_graph_new()};
     mr_scope_init(&b->s, b->g, "");
     add_functions(b);
@@ -142,6 +166,35 @@ MR_TEST(later_an_error_names_the_node)
     end(&b);
 }
 
+static int n_other_threads(pthread_t t)
+{
+    int n = 0;
+    for (int i = 0; i < atomic_load(&n_noted); i++)
+        n += !pthread_equal(noted[i], t);
+    return n;
+}
+
+/* Also those that may wait, which have threads of their own otherwise. */
+static void kernels_in_the_caller(int threads)
+{
+    bench b;
+    begin(&b, threads);
+    atomic_store(&n_noted, 0);
+    mr_func_ref f = {"NotesThreads", 0, NULL};
+    mr_tensor *arg = mr_tensor_scalar_f32(1), *ret = NULL;
+    MR_CHECK_OK(mr_later_run(kept, &(mr_later_call){.f = &f, .args = &arg, .n_args = 1, .rets = &ret, .n_rets = 1,
+                                                    .one_thread = true}));
+    MR_CHECK_NEAR(*MR_DATA(float, ret), 1 + MOST_NOTED, 0);
+    MR_CHECK_INT(atomic_load(&n_noted), MOST_NOTED);
+    MR_CHECK_INT(n_other_threads(pthread_self()), 0);
+    mr_tensor_unref(ret);
+    mr_tensor_unref(arg);
+    end(&b);
+}
+
+MR_TEST(later_a_call_of_one_thread_runs_kernels_that_wait_in_the_caller) { kernels_in_the_caller(3); }
+MR_TEST(later_a_call_of_one_thread_needs_no_pool) { kernels_in_the_caller(-1); }
+
 typedef struct async {
     _Atomic int left;
     _Atomic int wrong;
@@ -181,6 +234,59 @@ MR_TEST(later_many_calls_are_under_way_at_once)
         mr_tensor_unref(all[i].arg);
         mr_tensor_unref(all[i].ret);
     }
+    end(&b);
+}
+
+MR_TEST(later_a_call_of_one_thread_that_is_not_waited_for_stays_in_one)
+{
+    bench b;
+    begin(&b, 3);
+    atomic_store(&n_noted, 0);
+    async a = {1};
+    one o = {&a, mr_tensor_scalar_f32(1), NULL, 1 + MOST_NOTED};
+    mr_func_ref f = {"NotesThreads", 0, NULL};
+    mr_later_start(kept, &(mr_later_call){.f = &f, .args = &o.arg, .n_args = 1, .rets = &o.ret, .n_rets = 1,
+                                          .one_thread = true}, async_done, &o);
+    while (atomic_load(&a.left) > 0) /* the end of the session would cancel it */
+        ;
+    MR_CHECK_INT(atomic_load(&a.wrong), 0);
+    MR_CHECK_INT(atomic_load(&n_noted), MOST_NOTED);
+    MR_CHECK_INT(n_other_threads(noted[0]), 0);
+    mr_tensor_unref(o.arg);
+    mr_tensor_unref(o.ret);
+    end(&b);
+}
+
+static void must_be_cancelled(void *ctx, mr_status *st)
+{
+    async *a = ctx;
+    if (mr_status_code(st) != MR_CANCELLED)
+        atomic_fetch_add(&a->wrong, 1);
+    mr_status_free(st);
+    atomic_fetch_sub(&a->left, 1);
+}
+
+/* More calls than base/blocking.c has threads: some are under way, some have no thread yet, and one comes too late. */
+MR_TEST(later_calls_of_one_thread_are_cancelled)
+{
+    enum { N = MR_BLOCKING_MAX + 20 };
+    bench b;
+    begin(&b, 1);
+    async a = {N};
+    mr_func_ref f = {"Waits", 0, NULL};
+    mr_tensor *arg = mr_tensor_scalar_f32(1), *rets[N] = {0};
+    mr_cancel *c = mr_cancel_new(mr_later_cancel(kept));
+    for (int i = 0; i < N; i++) {
+        if (i == N - 1)
+            mr_cancel_start(c);
+        mr_later_start(kept, &(mr_later_call){.f = &f, .args = &arg, .n_args = 1, .rets = &rets[i], .n_rets = 1,
+                                              .cancel = c, .one_thread = true}, must_be_cancelled, &a);
+    }
+    end_session(&b);
+    MR_CHECK_INT(atomic_load(&a.left), 0);
+    MR_CHECK_INT(atomic_load(&a.wrong), 0);
+    mr_cancel_free(c);
+    mr_tensor_unref(arg);
     end(&b);
 }
 

@@ -78,8 +78,15 @@ void mr_runner_reset(mr_runner *r, mr_pool *pool, mr_pool *loops, bool has_calle
     r->pool = pool;
     r->loops = mr_pool_threads(loops) > 1 ? loops : mr_pool_threads(pool) > 1 ? pool : NULL;
     r->has_caller = has_caller;
+    r->caller_only = false;
     r->waiting = has_caller; /* it starts the step and comes at once: the first work is its own */
     atomic_store_explicit(&r->finished, false, memory_order_relaxed);
+}
+
+void mr_runner_reset_caller_only(mr_runner *r, mr_pool *loops)
+{
+    mr_runner_reset(r, NULL, loops, true);
+    r->caller_only = true;
 }
 
 /* Moves what waits for the caller to this thread's list. */

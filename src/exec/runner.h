@@ -28,6 +28,7 @@ struct mr_runner {
     mr_pool *pool;   /* NULL: all is done by the caller */
     mr_pool *loops;  /* whose loops the caller joins while it waits; NULL: none */
     bool has_caller; /* somebody will call mr_runner_wait */
+    bool caller_only; /* there is no pool, and kernels that may wait run in the caller's thread as well */
     mr_guest guest;  /* the caller while it waits, where there are loops to join */
     mr_mutex mu;
     mr_cond changed; /* the same where there are none */
@@ -41,6 +42,8 @@ void mr_runner_init(mr_runner *r);
 void mr_runner_deinit(mr_runner *r);
 /* Before each use.  loops: the pool of the kernels' loops. */
 void mr_runner_reset(mr_runner *r, mr_pool *pool, mr_pool *loops, bool has_caller);
+/* The same for a caller who wants every kernel in the thread that calls mr_runner_wait. */
+void mr_runner_reset_caller_only(mr_runner *r, mr_pool *loops);
 /* The newest is run first: a tree of calls is walked in depth, with few of them open at a time. */
 void mr_runner_post(mr_runner *r, mr_work *w);
 /* From inside work that could go on for ever: puts itself behind all other work of this thread. */

@@ -34,13 +34,15 @@ typedef struct mr_later_call {
     mr_cancel *cancel;      /* cancels the call; NULL: only the session's end does */
     uint64_t state;         /* only calls with the same state share what stateful nodes of the function keep, such
                                as the position in a sequence of random numbers; 0: the session's */
+    bool one_thread;        /* all its kernels run in one thread, one after the other: in mr_later_run's, or in one that
+                               mr_later_start finds for the call */
 } mr_later_call;
 /* A state that no other has; to be forgotten when no call of it is under way or will come. */
 uint64_t mr_later_state_new(void);
 void mr_later_state_forget(mr_later *l, uint64_t state);
 
-/* Runs it in this thread, with others' help, and waits.  Not from inside a kernel or a callback of
- * one: it would hold up a thread of the pool. */
+/* Runs it in this thread, with others' help unless one_thread is set, and waits.  Not from inside a kernel or a
+ * callback of one: it would hold up a thread of the pool. */
 mr_status *mr_later_run(mr_later *l, const mr_later_call *a);
 /* Returns at once; done is called once, from any thread (perhaps this one), and must not wait.
  * Copies *a, not what it points to. */

@@ -11,7 +11,7 @@ import numpy as np
 
 import millrace as tf
 import tensorflow  # noqa: F401 -- private paths are found after it
-from millrace.data import experimental
+from millrace.data import experimental, functions
 
 Dataset = tf.data.Dataset
 
@@ -177,6 +177,17 @@ class Transformations(Case):
         f = lambda x: tf.py_func(lambda v: (meeting.wait(), v)[1], [x], tf.int64)  # noqa: E731
         self.assert_items(Dataset.range(8).map(f, num_parallel_calls=4), list(range(8)))
         self.assert_items(Dataset.range(4).apply(tf.data.experimental.map_and_batch(f, 4, num_parallel_calls=4)), [[0, 1, 2, 3]])
+
+    def test_without_inter_op_parallelism_py_funcs_share_a_thread(self):
+        f, specs = functions.built(
+            lambda x: [tf.py_func(lambda: np.int64(threading.get_ident()), [], tf.int64) for _ in range(10)],
+            Dataset.range(1).element_spec, "Dataset.map()")
+        arguments = dict(f=f, other_arguments=[], use_inter_op_parallelism=False)
+        calls = tf.constant(4)
+        for d in (Dataset.range(8)._new("MapDataset", specs, **arguments),
+                  Dataset.range(8)._new("ParallelMapDataset", specs, num_parallel_calls=calls, **arguments)):
+            for threads in self.items(d):
+                self.assertEqual(len(set(threads)), 1)
 
     def test_filter(self):
         self.assert_items(Dataset.range(5).filter(lambda x: tf.equal(x % 2, 0)), [0, 2, 4])

@@ -74,6 +74,8 @@ mr_status *mr_dataset_init(mr_make *m, void *state)
     }
     const mr_attr *keeps = mr_node_attr(m->node, "preserve_cardinality");
     s->keeps_count = keeps && keeps->kind == MR_ATTR_BOOL && keeps->b;
+    const mr_attr *parallel = mr_node_attr(m->node, "use_inter_op_parallelism");
+    s->one_thread = parallel && parallel->kind == MR_ATTR_BOOL && !parallel->b;
     return read_order(s, m->node);
 }
 

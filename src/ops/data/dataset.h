@@ -93,6 +93,7 @@ typedef struct mr_dataset_state {
     bool flag; /* the op's own: see mr_dataset_flag_names */
     int choice; /* attr deterministic: 1 true, 0 false, -1 default */
     bool keeps_count; /* attr preserve_cardinality */
+    bool one_thread;  /* attr use_inter_op_parallelism is false */
 } mr_dataset_state;
 mr_status *mr_dataset_init(mr_make *m, void *state);
 void mr_dataset_deinit(void *state);
@@ -147,6 +148,7 @@ typedef struct mr_data_fn {
     const mr_func_ref *f;
     int n_captured;
     mr_tensor **captured; /* held by the dataset */
+    bool one_thread; /* see mr_later_call */
 } mr_data_fn;
 /* Function i of the state, with n inputs of the run from first_in on behind its arguments. */
 void mr_data_fn_init(mr_data_fn *fn, mr_dataset *d, mr_run *r, int i, int first_in, int n);

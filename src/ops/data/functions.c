@@ -347,7 +347,7 @@ MR_OP(ScanDataset,
 /* args: the state, room for an element, what is captured. */
 static mr_status *reduce_loop(mr_run *r, mr_data_env *env, mr_iterator *it, mr_tensor **args, int n_state, int n_args)
 {
-    const mr_func_ref *f = ((mr_dataset_state *)r->state)->funcs[0];
+    const mr_dataset_state *s = r->state;
     int n_in = it->dataset->n;
     mr_tensor **next = mr_element_new(n_state);
     mr_status *st = NULL;
@@ -356,8 +356,9 @@ static mr_status *reduce_loop(mr_run *r, mr_data_env *env, mr_iterator *it, mr_t
         MR_GO(mr_iterator_next(it, args + n_state, &end));
         if (end)
             break;
-        st = mr_later_run(env->later, &(mr_later_call){.f = f, .args = args, .n_args = n_args, .rets = next,
-                                                       .n_rets = n_state, .cancel = env->cancel, .state = env->state});
+        st = mr_later_run(env->later, &(mr_later_call){.f = s->funcs[0], .args = args, .n_args = n_args, .rets = next,
+                                                       .n_rets = n_state, .cancel = env->cancel, .state = env->state,
+                                                       .one_thread = s->one_thread});
         mr_element_drop(args + n_state, n_in);
         if (st)
             goto out;

@@ -137,6 +137,7 @@ void mr_data_fn_init(mr_data_fn *fn, mr_dataset *d, mr_run *r, int i, int first_
         d->later = mr_later_new(r);
     fn->f = mr_attr_copy(&d->arena, &d->held, &f).func;
     fn->n_captured = n;
+    fn->one_thread = s->one_thread;
     fn->captured = mr_arena_array(&d->arena, mr_tensor *, n + 1);
     for (int k = 0; k < n; k++)
         fn->captured[k] = mr_dataset_keep(d, mr_in(r, first_in + k));
@@ -177,7 +178,8 @@ mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const 
                                                                       .rets = rets,
                                                                       .n_rets = n_rets,
                                                                       .cancel = it->env->cancel,
-                                                                      .state = it->env->state});
+                                                                      .state = it->env->state,
+                                                                      .one_thread = fn->one_thread});
     if (all != few)
         mr_free(all);
     return st;
@@ -187,7 +189,8 @@ void mr_data_start(const mr_data_fn *fn, const mr_dataset *d, const mr_data_env 
                    mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
 {
     mr_later_start(d->later, &(mr_later_call){.f = fn->f, .args = args, .n_args = n_args, .rets = rets,
-                                              .n_rets = n_rets, .cancel = e ? e->cancel : NULL, .state = e ? e->state : 0},
+                                              .n_rets = n_rets, .cancel = e ? e->cancel : NULL,
+                                              .state = e ? e->state : 0, .one_thread = fn->one_thread},
                    done, ctx);
 }
 
