@@ -88,6 +88,12 @@ MR_TEST(dataset_parallel_map_goes_on_after_an_error)
     end();
 }
 
+/* start to stop - 1, where 2 and 4 are errors. */
+static mr_out with_errors_from(int64_t start, int64_t stop)
+{
+    return fn("MapDataset", "NoTwoNoFour", range(start, stop), NULL, 0);
+}
+
 /* 1 to 6, where 2 and 4 are errors. */
 static mr_out with_errors(void)
 {
@@ -96,7 +102,7 @@ static mr_out with_errors(void)
                                        mr_emit(&b.s, "Sub", x, mr_const_i64(&b.s, 4)));
     mr_out none = mr_emit(&b.s, "FloorDiv", mr_const_i64(&b.s, 0), by);
     mr_dbody_end(&b, &rig, "NoTwoNoFour", MR_OUTS(mr_emit(&b.s, "AddV2", x, none)));
-    return fn("MapDataset", "NoTwoNoFour", range(1, 7), NULL, 0);
+    return with_errors_from(1, 7);
 }
 
 /* Of "Itself" a dataset of its argument alone, of "Batched" one of all elements of its argument. */
@@ -126,6 +132,8 @@ MR_TEST(dataset_errors_of_the_input_are_passed_on)
             OVER_ERRORS(fn("InterleaveDataset", "Itself", d, MR_OUTS(i64(cycle), i64(block))), "1 ! 3 ! 5 6");
             OVER_ERRORS(fn("ParallelInterleaveDatasetV2", "Itself", d, MR_OUTS(i64(cycle), i64(block), i64(2))), "1 ! 3 ! 5 6");
         }
+    for (int calls = 1; calls <= 7; calls++) /* fewer than the cycle has, and as many */
+        OVER_ERRORS(fn("ParallelInterleaveDatasetV2", "Itself", d, MR_OUTS(i64(7), i64(2), i64(calls))), "1 ! 3 ! 5 6");
     OVER_ERRORS(fn("ParallelInterleaveDataset", "Itself", d, MR_OUTS(i64(1), i64(1), mr_drig_bool(&rig, false), i64(2), i64(1))),
                 "1 ! 3 ! 5 6");
     OVER_ERRORS(fn("FlatMapDataset", "Itself", d, NULL, 0), "1 ! 3 ! 5 6");
@@ -138,6 +146,52 @@ MR_TEST(dataset_errors_of_the_input_are_passed_on)
     OVER_ERRORS(mr_drig_op(&rig, "TakeDataset", d, i64(3)), "1 ! 3 ! 5");
     OVER_ERRORS(mr_drig_op(&rig, "ShuffleDataset", d, i64(1), i64(1), i64(1)), "1 ! 3 ! 5 6");
     OVER_ERRORS(mr_drig_op(&rig, "BatchDataset", d, i64(3)), "! ! [5 6]");
+    end();
+}
+
+/* A MapDataset of f inside of a function. */
+static mr_out map_in_body(mr_dbody *b, const char *f, mr_out input)
+{
+    static const int types[] = {MR_INT64};
+    static const mr_pshape *const shapes[] = {&mr_pshape_scalar};
+    mr_func_ref ref = {f, 0, NULL};
+    mr_emit_arg args[] = {{-1, &input}, {0, NULL}};
+    mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &ref}},
+                             {"Targuments", mr_a_types(0, NULL)},
+                             {"output_types", mr_a_types(1, types)},
+                             {"output_shapes", mr_a_shapes(1, shapes)}};
+    return mr_emit_lists(&b->s, "MapDataset", attrs, MR_COUNT(attrs), args, MR_COUNT(args));
+}
+
+/* "NoTwoNoFour" of the three numbers from its argument on; with_errors comes first. */
+static void define_failing_rows(void)
+{
+    static const int types[] = {MR_INT64};
+    static const mr_pshape *const shapes[] = {&mr_pshape_scalar};
+    mr_dbody b = mr_dbody_new(&rig, 1, MR_INT64);
+    mr_out rows = mr_emit_with(&b.s, "RangeDataset", ATTRS, b.args[0],
+                               mr_emit(&b.s, "AddV2", b.args[0], mr_const_i64(&b.s, 3)), mr_const_i64(&b.s, 1));
+    mr_out d = map_in_body(&b, "NoTwoNoFour", rows);
+    mr_dbody_end(&b, &rig, "FailingRows", &d, 1);
+}
+
+/* As in TensorFlow: a parallel interleave counts an error as an element of the block, the plain one does not. */
+MR_TEST(dataset_errors_count_as_elements_of_parallel_blocks)
+{
+    begin(2);
+    define_datasets();
+    mr_out d = with_errors();
+    define_failing_rows(); /* 1 ! 3 and ! 3 ! */
+    d = range(1, 3);
+    for (int calls = 1; calls <= 2; calls++)
+        OVER_ERRORS(fn("ParallelInterleaveDatasetV2", "FailingRows", d, MR_OUTS(i64(2), i64(2), i64(calls))),
+                    "1 ! ! 3 3 !");
+    OVER_ERRORS(fn("ParallelInterleaveDataset", "FailingRows", d,
+                   MR_OUTS(i64(2), i64(2), mr_drig_bool(&rig, false), i64(2), i64(1))), "1 ! ! 3 3 !");
+    OVER_ERRORS(fn("InterleaveDataset", "FailingRows", d, MR_OUTS(i64(2), i64(2))), "1 ! 3 ! 3 !");
+    /* the place of an input that is an error is empty for one visit, like that of a dataset at its end */
+    OVER_ERRORS(fn("ParallelInterleaveDatasetV2", "FromRange", with_errors_from(1, 4), MR_OUTS(i64(2), i64(1), i64(2))),
+                "1 ! 3 4 5");
     end();
 }
 
@@ -199,9 +253,9 @@ static void close_soon(void *arg)
     MR_CHECK_OK(mr_session_close(arg));
 }
 
-static void closed_while_waiting(const char *op, const mr_out *scalars, int n)
+static void closed_while_waiting_for(mr_out d)
 {
-    mr_diter i = mr_drig_iterator(&rig, fn(op, "Waits", range(0, 5), scalars, n));
+    mr_diter i = mr_drig_iterator(&rig, d);
     mr_str got = {0};
     mr_thread t;
     MR_CHECK_OK(mr_drig_run(&rig, i.make));
@@ -209,6 +263,32 @@ static void closed_while_waiting(const char *op, const mr_out *scalars, int n)
     MR_CHECK_ERR(mr_drig_get_all(&rig, &i, &got), MR_CANCELLED, "");
     mr_thread_join(&t);
     mr_str_deinit(&got);
+}
+
+static void closed_while_waiting(const char *op, const mr_out *scalars, int n)
+{
+    closed_while_waiting_for(fn(op, "Waits", range(0, 5), scalars, n));
+}
+
+/* Of its argument a dataset of "Waits". */
+static void define_waiting_rows(void)
+{
+    static const int types[] = {MR_INT64};
+    static const mr_pshape *const shapes[] = {&mr_pshape_scalar};
+    mr_dbody b = mr_dbody_new(&rig, 1, MR_INT64);
+    mr_out rows = mr_emit_with(&b.s, "RangeDataset", ATTRS, mr_const_i64(&b.s, 0), b.args[0], mr_const_i64(&b.s, 1));
+    mr_out d = map_in_body(&b, "Waits", rows);
+    mr_dbody_end(&b, &rig, "WaitingRows", &d, 1);
+}
+
+/* Two threads make elements, one waits for its turn, and the taker waits for any of them. */
+MR_TEST(dataset_close_cancels_an_interleave_in_any_order)
+{
+    begin(2);
+    define_waiting_rows();
+    mr_out d = fn("ParallelInterleaveDatasetV2", "WaitingRows", range(1, 9), MR_OUTS(i64(3), i64(1), i64(2)));
+    closed_while_waiting_for(mr_drig_op(&rig, "OptimizeDataset", d, mr_const_str(&rig.s, "make_sloppy")));
+    end();
 }
 
 MR_TEST(dataset_close_cancels_a_function_that_waits)

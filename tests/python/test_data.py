@@ -200,6 +200,19 @@ class Transformations(Case):
         self.assert_items(Dataset.range(2).interleave(repeated, 2, 1, num_parallel_calls=2), [0, 1, 0, 1, 0, 1])
         self.assertRaises(TypeError, Dataset.range(2).flat_map, lambda x: x)
 
+    def test_a_parallel_interleave_passes_errors_on(self):
+        d = Dataset.from_tensor_slices([1., np.nan, 2., np.nan, 3.]).map(lambda x: tf.check_numerics(x, "bad"))
+        d = d.interleave(Dataset.from_tensors, 7, 2, num_parallel_calls=3)
+        following, got = d.make_one_shot_iterator().get_next(), []
+        with tf.Session() as session:
+            for _ in range(5):
+                try:
+                    got.append(session.run(following))
+                except tf.errors.InvalidArgumentError:
+                    got.append("error")
+            self.assertEqual(got, [1., "error", 2., "error", 3.])
+            self.assertRaises(tf.errors.OutOfRangeError, session.run, following)
+
     def test_batch(self):
         d = Dataset.range(5).batch(2)
         self.assertEqual(d.output_shapes.as_list(), [None])
@@ -345,6 +358,76 @@ class Experimental(Case):
         with tf.Session() as session:
             self.assertEqual(session.run(experimental.cardinality(d)), 5)
             self.assertEqual(session.run(experimental.get_single_element(d.batch(5))).tolist(), [0, 1, 2, 3, 4])
+
+
+class AnyOrder(Case):
+    """The first element is ready only when all others were taken; datasets that keep the order would wait for ever."""
+
+    def setUp(self):
+        super().setUp()
+        self.all_taken = threading.Event()
+
+    def late(self, x):
+        def first_waits(v):
+            if v == 0 and not self.all_taken.wait(30):
+                raise ValueError("0 was waited for before the others were taken")
+            return v
+        return tf.py_func(first_waits, [x], tf.int64)
+
+    def assert_first_is_last(self, dataset, n, one_shot=True):
+        iterator = dataset.make_one_shot_iterator() if one_shot else dataset.make_initializable_iterator()
+        following, got = iterator.get_next(), []
+        with tf.Session() as session:
+            if not one_shot:
+                session.run(iterator.initializer)
+            for i in range(n):
+                if i == n - 1:
+                    self.all_taken.set()
+                got.append(session.run(following))
+            self.assertRaises(tf.errors.OutOfRangeError, session.run, following)
+        self.assertEqual(sorted(got), list(range(n)))
+        self.assertEqual(got[-1], 0)
+
+    @staticmethod
+    def not_deterministic():
+        options = tf.data.Options()
+        options.experimental_deterministic = False
+        return options
+
+    def test_map(self):
+        d = Dataset.range(6).map(self.late, num_parallel_calls=2).with_options(self.not_deterministic())
+        self.assert_first_is_last(d, 6)
+        self.all_taken.clear()
+        self.assert_first_is_last(d, 6, one_shot=False)
+
+    def test_options_reach_what_comes_before_and_behind_them(self):
+        d = Dataset.range(6).with_options(self.not_deterministic()).map(self.late, num_parallel_calls=2)
+        self.assert_first_is_last(d.map(lambda x: x + 0).prefetch(1).batch(1).unbatch(), 6)
+
+    def rows(self, x):
+        return Dataset.range(2 * x, 2 * x + 1).concatenate(Dataset.range(2 * x + 1, 2 * x + 2)).map(self.late)
+
+    def test_interleave(self):
+        """0 holds one of the two calls, and 1 comes behind it."""
+        d = Dataset.range(5).interleave(lambda x: Dataset.from_tensors(x).map(self.late), 3, num_parallel_calls=2)
+        self.assert_first_is_last(d.with_options(self.not_deterministic()), 5)
+
+    def test_interleave_gives_the_rest_of_a_late_dataset(self):
+        d = Dataset.range(3).interleave(self.rows, 3, 2, num_parallel_calls=3).with_options(self.not_deterministic())
+        following, got = d.make_one_shot_iterator().get_next(), []
+        with tf.Session() as session:
+            for i in range(6):
+                if i == 4:
+                    self.all_taken.set()
+                got.append(session.run(following))
+        self.assertEqual(sorted(got[:4]), [2, 3, 4, 5])
+        self.assertEqual(got[4:], [0, 1])
+
+    def test_sloppy_parallel_interleave(self):
+        one = lambda x: Dataset.from_tensors(x).map(self.late)  # noqa: E731
+        self.assert_first_is_last(Dataset.range(5).apply(experimental.parallel_interleave(one, 3, sloppy=True)), 5)
+        d = Dataset.range(5).apply(experimental.parallel_interleave(lambda x: Dataset.from_tensors(x), 3, sloppy=False))
+        self.assert_items(d.with_options(self.not_deterministic()), [0, 1, 2, 3, 4])
 
 
 class Iterators(Case):

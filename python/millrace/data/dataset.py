@@ -83,6 +83,14 @@ class Dataset:
     def with_options(self, options):
         return Dataset(self._variant_tensor, self.element_spec, self._options.merge(options), [self])
 
+    def _apply_options(self, variant=None):
+        """The variant that an iterator goes over: this dataset's or the one given, with options that change results."""
+        variant = self._variant_tensor if variant is None else variant
+        if self._options.experimental_deterministic is not False:
+            return variant
+        return dataset_op("OptimizeDataset", self.element_spec, input_dataset=variant,
+                          optimizations=convert.convert_to_tensor(["make_sloppy"], name="optimizations"))
+
     def _new(self, op_type, specs=None, inputs=None, **arguments):
         """The dataset of an operation on this one."""
         specs = self.element_spec if specs is None else specs
@@ -178,7 +186,7 @@ class Dataset:
     # ---- one element at a time ----
 
     def map(self, map_func, num_parallel_calls=None):
-        """map_func of each element; the order stays."""
+        """map_func of each element; the order stays, unless the options say that it does not matter."""
         f, specs = built(map_func, self.element_spec, "Dataset.map()")
         arguments = dict(f=f, other_arguments=f.captured_inputs,
                          preserve_cardinality=False)  # as in 1.x, OutOfRangeError in the function ends the dataset

@@ -63,7 +63,7 @@ class Iterator:
                 raise TypeError("Expected output shapes compatible with %r but got dataset with output shapes %r." %
                                 (self.output_shapes, dataset.output_shapes))
             with ops.colocate_with(self._iterator_resource.op):
-                return call("MakeIterator", scope, dataset=dataset._variant_tensor, iterator=self._iterator_resource)
+                return call("MakeIterator", scope, dataset=dataset._apply_options(), iterator=self._iterator_resource)
 
     def get_next(self, name=None):
         """The next element, as tensors in the structure of the dataset's elements."""
@@ -105,10 +105,11 @@ def one_shot(dataset):
     if dataset._graph is not ops.get_default_graph():
         logging.warning("The dataset was created in another graph than the default one, in which the iterator is expected. "
                         "Please ensure that all datasets in the pipeline are created in the same graph as the iterator.")
+    def make_dataset():
+        return dataset._apply_options(_Copier(ops.get_default_graph()).tensor(dataset._variant_tensor))
+
     try:
-        factory = function.build(lambda: _Copier(ops.get_default_graph()).tensor(dataset._variant_tensor), [], [],
-                                 "_make_dataset",
-                                 graph=dataset._graph)
+        factory = function.build(make_dataset, [], [], "_make_dataset", graph=dataset._graph)
     except ValueError as e:
         raise ValueError("Failed to create a one-shot iterator for a dataset. `Dataset.make_one_shot_iterator()` does not "
                          "support "

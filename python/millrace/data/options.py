@@ -1,4 +1,8 @@
-"""tf.data.Options: wishes about how a dataset is run.  They change no result, so the library is free in how it heeds them."""
+"""tf.data.Options: how a dataset is to be run.
+
+experimental_deterministic=False lets parallel transformations give elements in another order (Dataset._apply_options).
+The others change no result, so the library is free in how it heeds them.
+"""
 
 
 class _Wishes:

@@ -1,4 +1,7 @@
-/* ops/data/channel.c -- see channel.h. */
+/* ops/data/channel.c -- see channel.h.
+ *
+ * A set has its own lock, taken while no channel's is held.  A channel adds to `news` after it has changed, and the
+ * taker reads `news` before it looks at the channels, so it never sleeps over a change. */
 #include "ops/data/channel.h"
 
 #include "base/memory.h"
@@ -11,9 +14,19 @@ typedef struct item {
     struct item *next;
 } item;
 
+struct mr_channel_set {
+    mr_refs refs; /* the taker's and the channels' */
+    int64_t most;
+    mr_mutex mu;
+    mr_cond changed;
+    uint64_t news MR_GUARDED_BY(mu);
+    int64_t n_making MR_GUARDED_BY(mu); /* threads that are making an element */
+};
+
 struct mr_channel {
     mr_refs refs;
     mr_data_env *env;
+    mr_channel_set *set; /* referenced; NULL: none */
     mr_iterator *it; /* the thread's, once it has begun */
     int64_t ahead;
     mr_cancel_entry on_cancel;
@@ -25,6 +38,79 @@ struct mr_channel {
     bool begun, over, ended MR_GUARDED_BY(mu); /* ended: the taker has seen the end */
 };
 
+/* ---- sets ---- */
+
+mr_channel_set *mr_channel_set_new(int64_t most)
+{
+    mr_channel_set *s = mr_new(mr_channel_set);
+    mr_refs_init(&s->refs);
+    mr_mutex_init(&s->mu);
+    mr_cond_init(&s->changed);
+    s->most = MR_MAX(most, 1);
+    return s;
+}
+
+void mr_channel_set_unref(mr_channel_set *s)
+{
+    if (!s || !mr_refs_drop(&s->refs))
+        return;
+    mr_cond_deinit(&s->changed);
+    mr_mutex_deinit(&s->mu);
+    mr_free(s);
+}
+
+uint64_t mr_channel_set_news(mr_channel_set *s)
+{
+    mr_lock(&s->mu);
+    uint64_t news = s->news;
+    mr_unlock(&s->mu);
+    return news;
+}
+
+void mr_channel_set_wait(mr_channel_set *s, uint64_t seen)
+{
+    mr_lock(&s->mu);
+    while (s->news == seen)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_unlock(&s->mu);
+}
+
+/* A channel of the set has changed; it may have been cancelled. */
+static void tell_set(mr_channel_set *s)
+{
+    if (!s)
+        return;
+    mr_lock(&s->mu);
+    s->news++;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+/* Waits until the thread of a channel may make an element.  A cancelled one need not wait: its iterator returns
+ * CANCELLED at once. */
+static void begin_making(mr_channel_set *s, const mr_cancel *cancel)
+{
+    if (!s)
+        return;
+    mr_lock(&s->mu);
+    while (s->n_making >= s->most && !mr_cancel_started(cancel))
+        mr_cond_wait(&s->changed, &s->mu);
+    s->n_making++;
+    mr_unlock(&s->mu);
+}
+
+static void end_making(mr_channel_set *s)
+{
+    if (!s)
+        return;
+    mr_lock(&s->mu);
+    s->n_making--;
+    mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+/* ---- making and closing ---- */
+
 static void cancelled(mr_cancel_entry *e)
 {
     mr_channel *c = (mr_channel *)((char *)e - offsetof(mr_channel, on_cancel));
@@ -32,12 +118,16 @@ static void cancelled(mr_cancel_entry *e)
     c->over = true;
     mr_cond_broadcast(&c->changed);
     mr_unlock(&c->mu);
+    tell_set(c->set);
 }
 
-mr_channel *mr_channel_new(mr_data_env *env, int64_t ahead)
+mr_channel *mr_channel_new(mr_data_env *env, int64_t ahead, mr_channel_set *set)
 {
     mr_channel *c = mr_new(mr_channel);
     mr_refs_init(&c->refs);
+    c->set = set;
+    if (set)
+        mr_refs_take(&set->refs);
     c->env = mr_data_env_child(env);
     c->ahead = MR_MAX(ahead, 1);
     mr_mutex_init(&c->mu);
@@ -49,7 +139,7 @@ mr_channel *mr_channel_new(mr_data_env *env, int64_t ahead)
 }
 
 mr_data_env *mr_channel_env(mr_channel *c) { return c->env; }
-void mr_channel_set(mr_channel *c, mr_iterator *it) { c->it = it; }
+void mr_channel_over(mr_channel *c, mr_iterator *it) { c->it = it; }
 
 static void item_free(item *i, int n)
 {
@@ -71,6 +161,7 @@ static void unref(mr_channel *c)
         item_free(i, c->it->dataset->n);
     }
     mr_iterator_close(c->it);
+    mr_channel_set_unref(c->set);
     mr_data_env_unref(c->env);
     mr_cond_deinit(&c->changed);
     mr_mutex_deinit(&c->mu);
@@ -91,7 +182,9 @@ static item *make_one(mr_channel *c)
 {
     item *i = mr_new(item);
     i->t = mr_element_new(c->it->dataset->n);
+    begin_making(c->set, c->env->cancel);
     i->st = mr_iterator_next(c->it, i->t, &i->end);
+    end_making(c->set);
     return i;
 }
 
@@ -121,6 +214,11 @@ static void run_thread(void *arg)
         end = i->end;
         mr_lock(&c->mu);
         push_locked(c, i);
+        if (c->set) {
+            mr_unlock(&c->mu);
+            tell_set(c->set);
+            mr_lock(&c->mu);
+        }
     }
     mr_unlock(&c->mu);
     unref(c);
@@ -155,6 +253,14 @@ static item *pop_locked(mr_channel *c)
     c->n--;
     mr_cond_broadcast(&c->changed);
     return i;
+}
+
+bool mr_channel_ready(mr_channel *c)
+{
+    mr_lock(&c->mu);
+    bool ready = c->head || c->ended || c->over;
+    mr_unlock(&c->mu);
+    return ready;
 }
 
 mr_status *mr_channel_next(mr_channel *c, mr_tensor **out, bool *end)

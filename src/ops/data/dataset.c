@@ -13,7 +13,7 @@ static const char *const func_names[] = {"f", "predicate", "dataset_factory", "r
                                          "next_func", "finalize_func", "shard_func"};
 static const char *const type_names[] = {"output_types", "Toutput_types"};
 /* Attrs of type bool that change what an op does; no op has two of them. */
-static const char *const flag_names[] = {"reshuffle_each_iteration", "sloppy", "require_non_empty", "stop_on_empty_dataset",
+static const char *const flag_names[] = {"reshuffle_each_iteration", "require_non_empty", "stop_on_empty_dataset",
                                          "rerandomize_each_iteration", "log_warning", "is_files", "use_shard_func"};
 
 static mr_status *read_types(mr_dataset_state *s, const mr_node *n)
@@ -46,14 +46,14 @@ static void read_funcs(mr_dataset_state *s, const mr_node *n)
 
 static mr_status *read_order(mr_dataset_state *s, const mr_node *n)
 {
-    const mr_attr *a = mr_node_attr(n, "deterministic");
-    s->choice = -1;
+    const mr_attr *a = mr_node_attr(n, "deterministic"), *sloppy = mr_node_attr(n, "sloppy");
+    s->order = sloppy && sloppy->kind == MR_ATTR_BOOL && sloppy->b ? 0 : -1;
     if (!a || a->kind != MR_ATTR_STRING)
         return NULL;
     if (mr_sv_is(a->s, "true"))
-        s->choice = 1;
+        s->order = 1;
     else if (mr_sv_is(a->s, "false"))
-        s->choice = 0;
+        s->order = 0;
     else if (!mr_sv_is(a->s, "default"))
         return mr_invalid("%s '%s': %.*s is not a valid value for deterministic: true, false or default",
                           n->def->name, n->name, MR_SV_ARG(a->s));

@@ -30,6 +30,7 @@ typedef struct mr_data_env {
     mr_later *later;
     mr_cancel *cancel;
     struct mr_data_env *root;
+    bool any_order;         /* the options of the dataset say that the order of its elements does not matter */
     uint64_t state;         /* of the root: functions have separate state in each root, as in TensorFlow's iterators */
     _Atomic int64_t n_open; /* iterators of all environments below a root */
 } mr_data_env;
@@ -91,7 +92,7 @@ typedef struct mr_dataset_state {
     int n_funcs;
     const mr_func_ref *funcs[MR_DATASET_FUNCS]; /* in the order of mr_dataset_func_names */
     bool flag; /* the op's own: see mr_dataset_flag_names */
-    int choice; /* attr deterministic: 1 true, 0 false, -1 default */
+    int order;  /* attrs deterministic and sloppy: 1 the input's, 0 any, -1 as the options of the dataset say */
     bool keeps_count; /* attr preserve_cardinality */
     bool one_thread;  /* attr use_inter_op_parallelism is false */
 } mr_dataset_state;
@@ -137,6 +138,11 @@ void mr_iterator_close(mr_iterator *it); /* NULL is fine */
 /* The next element, its tensors owned by the caller; or *end, and at every call from then on.  An error is never the
  * end: the caller may ask for the element after it. */
 mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end);
+/* Whether the elements must come in the order of the input; order: as in mr_dataset_state. */
+static inline bool mr_iterator_in_order(const mr_iterator *it, int order)
+{
+    return order < 0 ? !it->env->any_order : order == 1;
+}
 /* Opens input i beside it->input. */
 mr_status *mr_iterator_open_input(mr_iterator *it, int i, mr_iterator **out);
 void mr_element_drop(mr_tensor **t, int n); /* leaves NULLs */

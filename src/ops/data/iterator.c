@@ -14,6 +14,7 @@ static mr_data_env *new_env(mr_data_env *parent, mr_later *l)
     mr_refs_init(&e->refs);
     e->parent = parent ? mr_data_env_ref(parent) : NULL;
     e->root = parent ? parent->root : e;
+    e->any_order = parent && parent->any_order;
     e->state = parent ? parent->state : mr_later_state_new();
     e->later = mr_later_ref(l);
     e->cancel = mr_cancel_new(parent ? parent->cancel : mr_later_cancel(l));

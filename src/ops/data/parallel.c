@@ -1,7 +1,8 @@
 /* ops/data/parallel.c -- datasets whose elements are made ahead or many at a time: PrefetchDataset, ParallelMapDataset,
  * ParallelFilterDataset, MapAndBatchDataset, ParallelBatchDataset, ParallelInterleaveDataset.
  *
- * What they give is what the plain ones give.  Order is kept unless the node says that it does not matter. */
+ * What they give is what the plain ones give.  The order is kept unless the node, or the options of the dataset, say
+ * that it does not matter. */
 #include "base/memory.h"
 #include "ops/data/channel.h"
 #include "ops/data/dataset.h"
@@ -32,9 +33,9 @@ static mr_status *prefetch_open(mr_iterator *it)
     int64_t ahead = ((prefetch *)it->dataset)->ahead;
     if (ahead == 0)
         return mr_iterator_open_input(it, 0, &it->input);
-    p->c = mr_channel_new(it->env, ahead);
+    p->c = mr_channel_new(it->env, ahead, NULL);
     mr_status *st = mr_iterator_open(it->dataset->inputs[0], mr_channel_env(p->c), it, &input);
-    mr_channel_set(p->c, input);
+    mr_channel_over(p->c, input);
     return st;
 }
 
@@ -75,7 +76,8 @@ typedef struct many_calls {
     mr_dataset base;
     mr_data_fn fn;
     int64_t most;
-    bool in_order, keeps_count;
+    int order; /* see mr_dataset_state */
+    bool keeps_count;
     int64_t batch; /* of MapAndBatchDataset */
     bool drop_remainder;
 } many_calls;
@@ -90,7 +92,8 @@ typedef struct calling {
 static mr_status *open_calls(mr_iterator *it, int n_rets)
 {
     const many_calls *d = (many_calls *)it->dataset;
-    mr_parallel_map_spec s = {it->dataset, &d->fn, 0, n_rets ? n_rets : 1, d->most, d->in_order, n_rets == 0, d->keeps_count};
+    mr_parallel_map_spec s = {it->dataset, &d->fn, 0, n_rets ? n_rets : 1, d->most,
+                              mr_iterator_in_order(it, d->order), n_rets == 0, d->keeps_count};
     return mr_parallel_map_new(it, &s, &((calling *)it)->m);
 }
 
@@ -206,7 +209,7 @@ static mr_status *new_many(mr_run *r, const mr_dataset_kind *k, int calls, bool 
     many_calls *d = *out;
     mr_data_fn_init(&d->fn, &d->base, r, 0, first, n);
     d->most = most;
-    d->in_order = s->choice != 0 && !s->flag; /* "default" is true, and sloppy false */
+    d->order = s->order;
     d->keeps_count = s->keeps_count;
     if (own_types)
         mr_dataset_say_types(&d->base, s);
@@ -237,6 +240,7 @@ static mr_status *map_and_batch(mr_run *r)
     if (batch <= 0)
         return mr_invalid("batch_size must be greater than zero.");
     MR_TRY(new_many(r, &map_and_batch_kind, r->n_in - 2, true, &d));
+    d->order = 1; /* it has no attr for another */
     d->batch = batch;
     d->drop_remainder = drop;
     return mr_dataset_give(r, d, NULL);
@@ -269,19 +273,30 @@ MR_OP(MapAndBatchDataset,
     .attrs   = "f: func; Targuments: list(type) >= 0; " MR_DATASET_TYPES "; preserve_cardinality: bool = false; metadata: string = ''",
     .flags   = MR_NO_GRADIENT, MR_DATASET(map_and_batch));
 
-/* ---- interleave ---- */
+/* ---- interleave ----
+ *
+ * Up to cycle_length datasets are open at a time, each in a slot.  The slots are visited in turn, for block_length
+ * elements at a visit.  The thread that asks for elements reads the input and calls the function, in the order of the
+ * input.  A dataset that cannot be opened counts as one whose only element is the error, as in TensorFlow.
+ *
+ * Where the order does not matter, a slot with nothing ready is skipped; if no slot has anything ready, the taker waits
+ * for the first that has.  Each slot has a thread then, and at most num_parallel_calls of them work at a time. */
+
+enum { MOST_THREADS = 64 }; /* of one interleaving iterator; the others are gone over without */
 
 typedef struct interleave {
     mr_dataset base;
     mr_data_fn fn;
     int64_t cycle, block, ahead;
     int64_t most; /* datasets gone over at once */
+    int order;    /* see mr_dataset_state */
 } interleave;
 
 typedef struct slot {
     mr_channel *c; /* made ahead; else: */
     mr_iterator *it;
-    mr_status *st; /* or why it could not be opened, for when its turn comes */
+    bool failed;   /* or it could not be opened: */
+    mr_status *st; /* why, until that was said */
 } slot;
 
 typedef struct interleaving {
@@ -290,7 +305,16 @@ typedef struct interleaving {
     int64_t at, given;
     int n_open, n_threads;
     bool ended;
+    mr_channel_set *any; /* the channels of all slots, where the order does not matter; else NULL */
 } interleaving;
+
+static mr_status *interleave_open(mr_iterator *it)
+{
+    const interleave *d = (interleave *)it->dataset;
+    if (!mr_iterator_in_order(it, d->order))
+        ((interleaving *)it)->any = mr_channel_set_new(d->most);
+    return mr_iterator_open_input(it, 0, &it->input);
+}
 
 static void advance(interleaving *p, int64_t cycle)
 {
@@ -310,7 +334,7 @@ static void close_slot(interleaving *p, slot *s)
     *s = (slot){0};
 }
 
-static bool is_open(const slot *s) { return s->c || s->it || s->st; }
+static bool is_open(const slot *s) { return s->c || s->it || s->failed; }
 
 /* The dataset made of an element, in a channel as long as there are not too many of them.  Its thread begins at once. */
 static mr_status *open_dataset(interleaving *p, const interleave *d, mr_tensor **in, slot *out)
@@ -323,11 +347,11 @@ static mr_status *open_dataset(interleaving *p, const interleave *d, mr_tensor *
     MR_GO(mr_data_call(&d->fn, &p->base, in, d->base.inputs[0]->n, &t, 1));
     MR_GO(mr_dataset_of(t, &inner));
     MR_GO(mr_dataset_check_types(d->base.n, d->base.types, inner));
-    if (p->n_threads < d->most)
-        s.c = mr_channel_new(p->base.env, d->ahead);
+    if (p->n_threads < (p->any ? MOST_THREADS : d->most))
+        s.c = mr_channel_new(p->base.env, d->ahead, p->any);
     MR_GO(mr_iterator_open(inner, s.c ? mr_channel_env(s.c) : p->base.env, &p->base, &it));
     if (s.c) {
-        mr_channel_set(s.c, it);
+        mr_channel_over(s.c, it);
         MR_GO(mr_channel_begin(s.c));
         p->n_threads++;
     } else {
@@ -341,7 +365,8 @@ out:
     return st;
 }
 
-static mr_status *open_slot(interleaving *p, const interleave *d)
+/* Opens the next dataset in the slot at p->at, or notes there why that failed; or finds that there are no more. */
+static void open_slot(interleaving *p, const interleave *d)
 {
     int n = d->base.inputs[0]->n;
     slot made = {0};
@@ -351,65 +376,85 @@ static mr_status *open_slot(interleaving *p, const interleave *d)
         st = open_dataset(p, d, in, &made);
     mr_element_drop(in, n);
     mr_free(in);
-    if (st || p->ended) {
-        if (p->ended && p->at >= p->slots.n)
+    if (p->ended) {
+        if (p->at >= p->slots.n)
             p->at = 0;
-        return st;
+        return;
     }
+    if (st)
+        made = (slot){.failed = true, .st = st};
     if (p->at >= p->slots.n)
         mr_vec_push(&p->slots, (slot){0});
     p->slots.p[p->at] = made;
     p->n_open++;
-    return NULL;
 }
 
 /* All of the cycle are opened before the first is waited for. */
 static void open_cycle(interleaving *p, const interleave *d)
 {
     int64_t was = p->at;
-    while (!p->ended && p->slots.n < MR_MIN(d->cycle, d->most)) {
+    while (!p->ended && p->slots.n < MR_MIN(d->cycle, p->any ? MOST_THREADS : d->most)) {
         p->at = p->slots.n;
-        mr_status *st = open_slot(p, d);
-        if (!st)
-            continue;
-        mr_vec_push(&p->slots, (slot){.st = st});
-        p->n_open++;
+        open_slot(p, d);
     }
     p->at = was;
 }
 
 static mr_status *slot_next(slot *s, mr_tensor **out, bool *end)
 {
-    return s->c ? mr_channel_next(s->c, out, end) : mr_iterator_next(s->it, out, end);
+    mr_status *st = s->st;
+    if (!s->failed)
+        return s->c ? mr_channel_next(s->c, out, end) : mr_iterator_next(s->it, out, end);
+    s->st = NULL;
+    *end = !st;
+    return st;
+}
+
+/* The open slot to take from, which p->at is moved to; NULL at the end of all.  Where the order matters, that is the
+ * next open one in turn, and taking from it may wait; else it is one with something ready, or at its end. */
+static slot *next_slot(interleaving *p, const interleave *d)
+{
+    uint64_t seen = 0;
+    int n_passed = 0; /* slots, since `seen` was read */
+    open_cycle(p, d);
+    while (!p->ended || p->n_open > 0) {
+        slot *s = p->at < p->slots.n ? &p->slots.p[p->at] : NULL;
+        if (!s || !is_open(s)) {
+            if (p->ended)
+                advance(p, d->cycle);
+            else
+                open_slot(p, d);
+            n_passed = 0;
+            continue;
+        }
+        if (p->any && n_passed == 0)
+            seen = mr_channel_set_news(p->any);
+        if (!p->any || !s->c || mr_channel_ready(s->c))
+            return s;
+        advance(p, d->cycle);
+        if (++n_passed == p->n_open && (p->ended || p->n_open == d->cycle)) {
+            mr_channel_set_wait(p->any, seen);
+            n_passed = 0;
+        }
+    }
+    return NULL;
 }
 
 static mr_status *interleave_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const interleave *d = (interleave *)it->dataset;
     interleaving *p = (interleaving *)it;
-    open_cycle(p, d);
-    while (!p->ended || p->n_open > 0) {
-        slot *s = p->at < p->slots.n ? &p->slots.p[p->at] : NULL;
-        if (s && s->st) {
-            mr_status *st = s->st;
-            s->st = NULL;
-            p->n_open--;
+    for (slot *s; (s = next_slot(p, d));) {
+        bool slot_end = false;
+        mr_status *st = slot_next(s, out, &slot_end);
+        if (!slot_end) { /* an error is an element of the block as well */
+            if (++p->given == d->block)
+                advance(p, d->cycle);
             return st;
         }
-        if (s && is_open(s)) {
-            MR_TRY(slot_next(s, out, end)); /* an error is no element of the block */
-            if (!*end) {
-                if (++p->given == d->block)
-                    advance(p, d->cycle);
-                return NULL;
-            }
-            close_slot(p, s);
-            advance(p, d->cycle);
-        } else if (!p->ended) {
-            MR_TRY(open_slot(p, d));
-        } else {
-            advance(p, d->cycle);
-        }
+        MR_ASSERT(!st);
+        close_slot(p, s);
+        advance(p, d->cycle);
     }
     *end = true;
     return NULL;
@@ -422,12 +467,11 @@ static void interleave_close(mr_iterator *it)
         if (is_open(&p->slots.p[i]))
             close_slot(p, &p->slots.p[i]);
     mr_vec_deinit(&p->slots);
+    mr_channel_set_unref(p->any);
 }
 
-static const mr_dataset_kind interleave_kind = {"ParallelInterleave", sizeof(interleave), sizeof(interleaving), NULL, interleave_next,
-                                                interleave_close};
-
-enum { MOST_THREADS = 64 }; /* of one interleaving iterator; the others are gone over without */
+static const mr_dataset_kind interleave_kind = {"ParallelInterleave", sizeof(interleave), sizeof(interleaving),
+                                                interleave_open, interleave_next, interleave_close};
 
 /* What follows the captured arguments is said by `names`; NULL: not there. */
 static mr_status *read_number(mr_run *r, const char *name, int64_t otherwise, int64_t *out)
@@ -440,11 +484,25 @@ static mr_status *read_number(mr_run *r, const char *name, int64_t otherwise, in
     return mr_in_scalar_int(r, i, name, out);
 }
 
+/* The first op has an input `sloppy`, which the options of the dataset do not change; the later ones have attrs. */
+static mr_status *read_order(mr_run *r, const mr_dataset_state *s, int *out)
+{
+    int i, n;
+    bool sloppy;
+    *out = s->order;
+    if (mr_op_def_input(r->node->def, "sloppy") < 0)
+        return NULL;
+    MR_TRY(mr_node_in_range(r->node, "sloppy", &i, &n));
+    MR_TRY(mr_in_scalar_bool(r, i, "sloppy", &sloppy));
+    *out = !sloppy;
+    return NULL;
+}
+
 static mr_status *parallel_interleave(mr_run *r)
 {
     interleave *d;
     const mr_dataset_state *s = r->state;
-    int first, n;
+    int first, n, order;
     int64_t cycle, block, most, ahead, input_ahead;
     MR_TRY(mr_node_in_range(r->node, "other_arguments", &first, &n));
     MR_TRY(read_number(r, "cycle_length", 1, &cycle));
@@ -452,6 +510,7 @@ static mr_status *parallel_interleave(mr_run *r)
     MR_TRY(read_number(r, "num_parallel_calls", INT32_MAX, &most));
     MR_TRY(read_number(r, "buffer_output_elements", -1, &ahead));
     MR_TRY(read_number(r, "prefetch_input_elements", -1, &input_ahead));
+    MR_TRY(read_order(r, s, &order));
     if (cycle == -1)
         cycle = MR_MIN(mr_cpu_count(), 16);
     if (cycle <= 0)
@@ -470,6 +529,7 @@ static mr_status *parallel_interleave(mr_run *r)
     d->cycle = MR_MIN(cycle, INT32_MAX);
     d->block = block;
     d->most = MR_MIN(most, MOST_THREADS);
+    d->order = order;
     d->ahead = ahead == -1 ? MR_MAX(AHEAD, MR_MIN(block, 64)) : ahead;
     mr_dataset_say_types(&d->base, s);
     return mr_dataset_give(r, d, NULL);

@@ -18,7 +18,7 @@ static mr_status *pass_next(mr_iterator *it, mr_tensor **out, bool *end) { retur
 
 #define PASS(name) {name, sizeof(pass), sizeof(mr_iterator), .next = pass_next, .cardinality = mr_dataset_cardinality_of_input}
 
-static const mr_dataset_kind model_kind = PASS("Model"), optimize_kind = PASS("Optimize"), finalize_kind = PASS("Finalize"),
+static const mr_dataset_kind model_kind = PASS("Model"), finalize_kind = PASS("Finalize"),
                              options_kind = PASS("Options"), intra_kind = PASS("MaxIntraOpParallelism"),
                              threads_kind = PASS("PrivateThreadPool");
 
@@ -29,10 +29,9 @@ static mr_status *give_pass(mr_run *r, const mr_dataset_kind *k)
     return mr_dataset_give(r, d, NULL);
 }
 
-/* ---- what changes no element: this runtime tunes and rewrites nothing ---- */
+/* ---- what changes no element: this runtime tunes nothing ---- */
 
 static mr_status *model_dataset(mr_run *r) { return give_pass(r, &model_kind); }
-static mr_status *optimize_dataset(mr_run *r) { return give_pass(r, &optimize_kind); }
 static mr_status *finalize_dataset(mr_run *r) { return give_pass(r, &finalize_kind); }
 
 MR_OP(ModelDataset,
@@ -41,6 +40,38 @@ MR_OP(ModelDataset,
     .attrs   = "algorithm: int = 0; cpu_budget: int = 0; ram_budget: int = 0; " MR_DATASET_TYPES,
     .flags   = MR_NO_GRADIENT, MR_DATASET(model_dataset),
     .examples = MR_EXAMPLES(R TYPES ": r -> shape()"));
+
+/* ---- rewriting: of TensorFlow's rewrites only make_sloppy changes what is seen from outside ---- */
+
+typedef struct optimize {
+    mr_dataset base;
+    bool any_order; /* make_sloppy: elements below may come in any order, unless a node demands that of the input */
+} optimize;
+
+/* The input and all below it are in an environment that says so. */
+static mr_status *optimize_open(mr_iterator *it)
+{
+    if (!((optimize *)it->dataset)->any_order || it->env->any_order)
+        return mr_iterator_open_input(it, 0, &it->input);
+    mr_data_env *env = mr_data_env_child(it->env);
+    env->any_order = true;
+    mr_status *st = mr_iterator_open(it->dataset->inputs[0], env, it, &it->input);
+    mr_data_env_unref(env);
+    return st;
+}
+
+static const mr_dataset_kind optimize_kind = {"Optimize", sizeof(optimize), sizeof(mr_iterator), .open = optimize_open,
+                                              .next = pass_next, .cardinality = mr_dataset_cardinality_of_input};
+
+static mr_status *optimize_dataset(mr_run *r)
+{
+    optimize *d;
+    const mr_tensor *names = mr_in(r, 1);
+    MR_TRY(mr_dataset_new(r, &optimize_kind, 0, 1, &d));
+    for (int64_t i = 0; i < names->n; i++)
+        d->any_order |= mr_sv_is(mr_tensor_str_at(names, i), "make_sloppy");
+    return mr_dataset_give(r, d, NULL);
+}
 
 MR_OP(OptimizeDataset,
     .doc     = "the same elements; rewriting is left to the runtime",
