@@ -243,6 +243,17 @@ class Transformations(Case):
             self.items(d.shard(2, 2))
         self.assertRaises(TypeError, d.concatenate, Dataset.from_tensors(1.0))
 
+    def test_unbatch_refuses_elements_whose_rows_differ(self):
+        first, second = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32)
+        it = Dataset.from_tensors((first, second)).unbatch().make_initializable_iterator()
+        following = it.get_next()
+        with tf.Session() as session:
+            for value, message in ((np.arange(8), "Component 0 had size 7 but component 1 had size, 8"),
+                                   (7, "must have a non-scalar value in each component")):
+                session.run(it.initializer, {first: np.arange(7), second: value})
+                with self.assertRaisesRegex(tf.errors.InvalidArgumentError, message):
+                    session.run(following)
+
     def test_what_cannot_be_put_together_is_refused(self):
         d = Dataset.range(4)
         with self.assertRaisesRegex(TypeError, "Two datasets to concatenate have different types"):

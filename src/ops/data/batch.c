@@ -467,7 +467,7 @@ static mr_status *check_batch(unbatching *u, int n)
 {
     for (int i = 0; i < n; i++) {
         if (u->now[i]->rank == 0)
-            return mr_invalid("Input element must be non-scalar in component %d", i);
+            return mr_invalid("Input element must have a non-scalar value in each component.");
         if (u->now[i]->dims[0] != u->now[0]->dims[0])
             return mr_invalid("Input element must have the same batch size in each component. Component 0 had size %lld but "
                               "component %d had size, %lld.", (long long)u->now[0]->dims[0], i, (long long)u->now[i]->dims[0]);
@@ -530,23 +530,18 @@ static int64_t unbatch_count(const mr_dataset *d)
 static const mr_dataset_kind unbatch_kind = {"Unbatch", sizeof(mr_dataset), sizeof(unbatching), NULL, unbatch_next, unbatch_close,
                                              unbatch_count};
 
+/* As in TensorFlow, a component that turns out to be a scalar is an error of the element, not of the dataset. */
 static mr_status *unbatch_dataset(mr_run *r)
 {
     mr_dataset *d;
     MR_TRY(mr_dataset_new(r, &unbatch_kind, 0, 1, &d));
     const mr_pshape **shapes = mr_arena_array(&d->arena, const mr_pshape *, d->n + 1);
-    mr_status *st = NULL;
     for (int i = 0; i < d->n; i++) {
         const mr_pshape *s = d->shapes[i];
-        if (s->rank == 0)
-            st = mr_invalid("Cannot unbatch a dataset whose component %d is a scalar", i);
         shapes[i] = s->rank > 0 ? mr_pshape_of(&d->arena, s->rank - 1, s->dims + 1) : s;
-        if (st)
-            break;
     }
-    if (!st)
-        mr_dataset_set_types(d, d->n, d->types, shapes);
-    return mr_dataset_give(r, d, st);
+    mr_dataset_set_types(d, d->n, d->types, shapes);
+    return mr_dataset_give(r, d, NULL);
 }
 
 MR_OP(UnbatchDataset,
@@ -555,4 +550,4 @@ MR_OP(UnbatchDataset,
     .attrs   = MR_DATASET_ATTRS,
     .flags   = MR_NO_GRADIENT, MR_DATASET(unbatch_dataset),
     .examples = MR_EXAMPLES("t = TensorDataset output_shapes=[[3]]: (float[1, 2, 3]); output_types=[float] output_shapes=[[]]: t -> shape()",
-                            R TYPES ": r -> !INVALID_ARGUMENT is a scalar"));
+                            R TYPES ": r -> shape()"));
