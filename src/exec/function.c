@@ -7,13 +7,13 @@
  *
  * Calls outside of a step (run/later.h) are flows of the same programs on runners of their own.  Who
  * may make them is listed; before the functions end, each of those is ended, and waited for. */
-#include "base/blocking.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "exec/env.h"
 #include "graph/grad.h"
 #include "graph/library.h"
+#include "run/blocking_work.h"
 #include "run/later.h"
 
 /* A recursion that never ends is an error, not the end of the process. */
@@ -472,10 +472,9 @@ static mr_status *open_later(mr_functions *fs, mr_later *l, const mr_later_call 
     return NULL;
 }
 
-/* A call that is not waited for and has one_thread.  As its kernels may wait, the thread is one of base/blocking.c. */
+/* A call that is not waited for and has one_thread.  Its kernels may wait, so it gets a thread that may. */
 typedef struct threaded_call {
-    mr_task task;
-    mr_cancel_entry on_cancel; /* of a.cancel, until the task begins */
+    mr_blocking_work work;
     mr_functions *fs;
     mr_later *later;
     mr_later_call a;
@@ -483,50 +482,33 @@ typedef struct threaded_call {
     void *ctx;
 } threaded_call;
 
-static void end_threaded(threaded_call *t, mr_status *st)
+static mr_status *run_threaded(threaded_call *t)
 {
-    threaded_call was = *t;
-    mr_small_free(t, sizeof *t);
-    was.done(was.ctx, st);
-}
-
-static void run_threaded(mr_task *task)
-{
-    threaded_call *t = (threaded_call *)((char *)task - offsetof(threaded_call, task));
     mr_flow *flow = NULL;
-    mr_cancel_unregister(t->a.cancel, &t->on_cancel);
     mr_stop outer = mr_stop_swap(mr_cancel_stop(t->a.cancel));
     mr_status *st = open_later(t->fs, t->later, &t->a, &flow);
     if (!st)
         st = call_and_wait(t->fs, flow, &t->a);
     mr_stop_swap(outer);
-    end_threaded(t, st);
+    return st;
 }
 
-static mr_status *never_called(void)
+/* Frees the call before it reports the end: done may end the functions. */
+static void run_or_cancel_threaded(mr_blocking_work *w, bool cancelled)
 {
-    return mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled"));
-}
-
-/* A call that waits for a thread need not wait any longer.  run_threaded cannot be under way: it waits for this
- * callback. */
-static void withdraw_threaded(mr_cancel_entry *e)
-{
-    threaded_call *t = (threaded_call *)((char *)e - offsetof(threaded_call, on_cancel));
-    if (mr_blocking_withdraw(&t->task))
-        end_threaded(t, never_called());
+    threaded_call *t = (threaded_call *)((char *)w - offsetof(threaded_call, work));
+    mr_status *st = cancelled ? mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled")) : run_threaded(t);
+    threaded_call was = *t;
+    mr_small_free(t, sizeof *t);
+    was.done(was.ctx, st);
 }
 
 static void start_threaded(mr_functions *fs, mr_later *l, const mr_later_call *a,
                            void (*done)(void *ctx, mr_status *st), void *ctx)
 {
     threaded_call *t = mr_small_alloc(sizeof *t);
-    *t = (threaded_call){.task.fn = run_threaded, .on_cancel.fn = withdraw_threaded, .fs = fs, .later = l, .a = *a,
-                         .done = done, .ctx = ctx};
-    if (!mr_cancel_register(a->cancel, &t->on_cancel))
-        end_threaded(t, never_called());
-    else if (!mr_blocking_submit(&t->task)) /* no thread can be started, or the call was cancelled just now */
-        run_threaded(&t->task);
+    *t = (threaded_call){.work.fn = run_or_cancel_threaded, .fs = fs, .later = l, .a = *a, .done = done, .ctx = ctx};
+    mr_blocking_work_start(&t->work, a->cancel);
 }
 
 /* done NULL: waits, and returns how the call ended. */
