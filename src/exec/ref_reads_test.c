@@ -113,6 +113,32 @@ MR_TEST(ref_reads_see_updates_through_reshapes)
     end(&b);
 }
 
+/* As TensorFlow's kernels of these do, too. */
+MR_TEST(ref_reads_see_updates_through_checks)
+{
+    bench b;
+    begin(&b);
+    mr_named_attr message[] = {{"message", mr_a_str("")}};
+    mr_out checked = mr_emit_n(b.s, "CheckNumerics", message, 1, MR_OUTS(b.read));
+    mr_named_attr shape[] = {{"shape", mr_a_shape(&mr_pshape_scalar)}};
+    mr_out ensured = mr_emit_n(b.s, "EnsureShape", shape, 1, MR_OUTS(checked));
+    mr_out either = mr_emit_n(b.s, "PlaceholderWithDefault", shape, 1, MR_OUTS(ensured));
+    mr_out first = add_one(&b), last = after(&b, first.node, either);
+    CHECK(&b, MR_OUTS(last), 3);
+    end(&b);
+}
+
+/* A Snapshot copies what others hold, too: the variable. */
+MR_TEST(ref_reads_leave_snapshots_alone)
+{
+    bench b;
+    begin(&b);
+    mr_out kept = mr_emit(b.s, "Snapshot", b.read), first = add_one(&b);
+    mr_node_add_control(first.node, kept.node);
+    CHECK(&b, MR_OUTS(after(&b, first.node, kept)), 2);
+    end(&b);
+}
+
 /* The value that was computed before is no alias. */
 MR_TEST(ref_reads_leave_results_of_kernels_alone)
 {
@@ -191,5 +217,26 @@ MR_TEST(ref_reads_in_a_loop_see_each_iteration)
     mr_out behind = after(&b, sum->node, b.read);
     CHECK(&b, MR_OUTS(*sum, behind), 3 + 4 + 5, 5);
     CHECK(&b, MR_OUTS(*sum, behind), 6 + 7 + 8, 8);
+    end(&b);
+}
+
+/* The same with changes of shape outside of two loops, which are made again inside of them. */
+MR_TEST(ref_reads_in_a_loop_see_updates_through_reshapes)
+{
+    bench b;
+    begin(&b);
+    mr_fb *f = &b.r.b;
+    mr_out shape = mr_const_vec_i32(b.s, 1, (const int32_t[]){1}), scalar = mr_const_vec_i32(b.s, 0, NULL);
+    mr_out view = mr_emit(b.s, "ExpandDims", mr_emit(b.s, "Reshape", b.read, shape), mr_grig_i32(&b.r, 0));
+    mr_out all[2] = {MR_NO_OUT, mr_grig_num(&b.r, 0)}, *sum = &all[1];
+    mr_fb_for(f, mr_grig_i32(&b.r, 2), 10, sum, 1);
+    mr_out inner[2] = {MR_NO_OUT, *sum};
+    mr_fb_for(f, mr_grig_i32(&b.r, 2), 10, &inner[1], 1);
+    mr_out here = after(&b, add_one(&b).node, view);
+    inner[1] = mr_fb2(f, "Add", inner[1], mr_fb2(f, "Reshape", here, scalar));
+    mr_fb_end_for(f, &inner[1], 1);
+    *sum = inner[1];
+    mr_fb_end_for(f, sum, 1);
+    CHECK(&b, MR_OUTS(*sum), 3 + 4 + 5 + 6);
     end(&b);
 }

@@ -12,9 +12,9 @@
  * that the node waits for.  Where the graph orders nothing, TensorFlow gives either value, and we that of the first
  * read.
  *
- * Values are followed through nodes that hand on the memory of their input: Identity and its like, changes of shape, a
- * Switch, and an Enter of a loop's constant.  A node on another device than the variable keeps what it was sent: there
- * TensorFlow has copied it too.
+ * Values are followed through nodes that hand on the memory of their input: Identity and its like, checks, changes of
+ * shape, a Switch, and an Enter of a loop's constant.  A node on another device than the variable keeps what it was
+ * sent: there TensorFlow has copied it too.
  *
  * Which updates come before a node is found for up to 64 updates at a time, one bit each, in one pass over the graph:
  * thousands of variables that are all updated before thousands of averages are (moving averages behind an optimizer)
@@ -72,7 +72,8 @@ static bool changes_shape(const mr_node *n)
 /* Its output 0 (of a Switch: any) is the memory of its input 0. */
 static bool hands_on(const mr_node *n)
 {
-    static const char *const names[] = {"Identity", "StopGradient", "PreventGradient", "Snapshot", "Switch", NULL};
+    static const char *const names[] = {"Identity", "StopGradient",         "PreventGradient", "CheckNumerics", "Print",
+                                        "Switch",   "PlaceholderWithDefault", "EnsureShape",   NULL};
     if (n->n_in < 1 || mr_dtype_is_ref(n->in_types[0]))
         return false;
     if (mr_node_is(n, "Enter")) {
@@ -186,7 +187,8 @@ static bool in_loop(const reader *w, const mr_node *n)
 
 /* ---- another read ---- */
 
-/* A node like another one, on the device of `beside`.  In a planned step it is in the same group too: its mark. */
+/* A node like another one, but of its inputs' types, on the device of `beside`.  In a planned step it is in the same
+ * group too: its mark. */
 static mr_status *add_node(reader *w, const char *op, const mr_node *like, const mr_out *in, int n_in,
                            const mr_node *beside, mr_node **out)
 {
@@ -197,7 +199,7 @@ static mr_status *add_node(reader *w, const char *op, const mr_node *like, const
     mr_nb_device(b, like->device);
     if (strcmp(op, "Identity") != 0)
         for (int i = 0; i < like->n_attrs; i++)
-            if (like->attrs[i].name[0] != '_')
+            if (like->attrs[i].name[0] != '_' && like->attrs[i].v.kind != MR_ATTR_TYPE)
                 mr_nb_attr(b, like->attrs[i].name, like->attrs[i].v);
     for (int i = 0; i < n_in; i++)
         mr_nb_input(b, in[i]);
@@ -226,19 +228,46 @@ static bool same_device(const mr_node *a, const mr_node *b)
 
 static bool on_cpu(const mr_node *n) { return !n->placed || strstr(n->placed, "/device:CPU:"); }
 
+/* What c->nodes[k] takes beside the value (the shape of a Reshape), brought into the loops that the chain enters
+ * behind that node. */
+static mr_status *bring_argument(reader *w, const chain *c, int k, mr_out *argument)
+{
+    *argument = c->nodes[k]->in[1];
+    for (k++; k < c->n; k++)
+        if (mr_node_is_enter(c->nodes[k])) {
+            mr_node *enter;
+            MR_TRY(add_node(w, "Enter", c->nodes[k], argument, 1, c->nodes[k], &enter));
+            *argument = (mr_out){enter, 0};
+        }
+    return NULL;
+}
+
+/* Makes the changes of shape in a chain again, of a value that was read at the chain's end. */
+static mr_status *change_shape_again(reader *w, const chain *c, mr_out *value)
+{
+    for (int k = 0; k < c->n; k++) {
+        if (!changes_shape(c->nodes[k]))
+            continue;
+        mr_node *again;
+        mr_out in[2] = {*value, MR_NO_OUT};
+        int n_in = MR_MIN(c->nodes[k]->n_in, 2);
+        if (n_in == 2)
+            MR_TRY(bring_argument(w, c, k, &in[1]));
+        MR_TRY(add_node(w, c->nodes[k]->def->name, c->nodes[k], in, n_in, c->nodes[k], &again));
+        *value = (mr_out){again, 0};
+    }
+    return NULL;
+}
+
 /* Input i of user, which c leads to, is read again behind all that user waits for on its device, and behind the updates
- * (a mask).  What cannot be repeated inside of a loop (a change of shape outside of it, a reference on a device without
- * RefEnter) is left as it is. */
+ * (a mask).  A value that comes into a loop on a device without RefEnter is left as it is. */
 static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, uint64_t updates)
 {
     mr_out value = c->ref, old = user->in[i];
     mr_node *fresh;
-    bool reshaped = false;
-    for (int k = 0; k < c->n; k++) {
-        reshaped |= changes_shape(c->nodes[k]);
-        if (mr_node_is_enter(c->nodes[k]) && (reshaped || !on_cpu(c->nodes[k])))
+    for (int k = 0; k < c->n; k++)
+        if (mr_node_is_enter(c->nodes[k]) && !on_cpu(c->nodes[k]))
             return NULL;
-    }
     for (int k = 0; k < c->n; k++)
         if (mr_node_is_enter(c->nodes[k])) {
             mr_node *enter;
@@ -256,14 +285,7 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, ui
             mr_node_add_control(fresh, user->ctrl[k]);
     follow_inputs(w, fresh, false);
     value = (mr_out){fresh, 0};
-    for (int k = 0; k < c->n; k++)
-        if (changes_shape(c->nodes[k])) {
-            mr_node *again;
-            mr_out in[2] = {value, c->nodes[k]->n_in > 1 ? c->nodes[k]->in[1] : MR_NO_OUT};
-            MR_TRY(add_node(w, c->nodes[k]->def->name, c->nodes[k], in, MR_MIN(c->nodes[k]->n_in, 2), c->nodes[k],
-                            &again));
-            value = (mr_out){again, 0};
-        }
+    MR_TRY(change_shape_again(w, c, &value));
     return mr_node_set_input(user, i, value);
 }
 
