@@ -4,6 +4,7 @@ import os
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -208,6 +209,32 @@ class WhileTest(Case):
             y = tf.while_loop(lambda i: raw.less(i, 3), body, [tf.constant(0)])
         self.assertEqual(self.run_(y), 3)
 
+    def test_control_dependencies_in_an_inner_loop(self):
+        """A value that the outer loop has taken in already enters the inner one behind an operation of the inner one."""
+        two = tf.constant(2.0)
+
+        def inner(i, x):
+            with tf.control_dependencies([x]):
+                return i + 1, x + two
+
+        def outer(i, x):
+            return i + 1, tf.while_loop(lambda i, x: i < 2, inner, [0, x + two])[1]
+
+        self.assertEqual(self.run_(tf.while_loop(lambda i, x: i < 2, outer, [0, 0.0])), (2, 12.0))
+
+    def test_condition_reads_a_variable_that_the_body_changes(self):
+        v = tf.Variable(0, use_resource=False)
+
+        def body(i):
+            with tf.control_dependencies([v.assign_add(2)]):
+                return i + 1
+
+        turns = tf.while_loop(lambda i: v < 7, body, [0])
+        with tf.Session() as sess:
+            sess.run(v.initializer)
+            self.assertEqual(sess.run([turns, turns]), [4, 4])
+            self.assertEqual(sess.run(v), 8)
+
     def test_gradients_within_the_body(self):
         def body(i, v):
             slope, = tf.gradients(raw.mul(v, v), v)
@@ -297,6 +324,29 @@ class OrderTest(Case):
             b = tf.constant(1)
         op = tf.group(a, b)
         self.assertEqual(sorted(o.device for o in op.control_inputs), ["/job:ps/task:0", "/job:ps/task:1"])
+
+    def test_group_is_linear(self):
+        """In what it makes and in how often it asks for a device, over devices that take turns."""
+        from millrace.framework import ops
+
+        def cost(n):
+            with tf.Graph().as_default() as g:
+                members = []
+                for i in range(n):
+                    with tf.device("/cpu:%d" % (i % 2)):
+                        members.append(tf.no_op())
+                asked, device = [], ops.Operation.device
+                with mock.patch.object(ops.Operation, "device", property(lambda op: asked.append(op) or device.__get__(op))):
+                    done = tf.group(*members)
+                new = g.get_operations()[n:]
+                edges = sum(len(op.inputs) + len(op.control_inputs) for op in new)
+                self.assertEqual(edges, n + 2)
+                self.assertEqual([len(op.control_inputs) for op in done.control_inputs], [n // 2, n // 2])
+                return len(new), len(asked)
+
+        (nodes, asked), (more_nodes, more_asked) = cost(1000), cost(3000)
+        self.assertEqual((nodes, more_nodes), (3, 3))
+        self.assertLessEqual(more_asked - asked, 2 * 2000)
 
     def test_assert(self):
         x = raw.placeholder(tf.float32, shape=[])

@@ -321,7 +321,6 @@ class WhileContext(ControlFlowContext):
         self._back_prop, self._swap_memory = back_prop, swap_memory
         self.pivot_for_pred = self.pivot_for_body = self.pivot = None
         self.loop_enters, self.loop_exits = [], []
-        self._early = set()      # operations of the condition
         self._constants = set()  # Enters of values that the loop does not change
         self._brought = {}       # operation outside -> one in here that comes after it
         # All of the loop comes after what its ways in wait for.
@@ -356,7 +355,7 @@ class WhileContext(ControlFlowContext):
             context.loop_enters = [element(name) for name in d.loop_enter_names]
             context.loop_exits = [element(name) for name in d.loop_exit_names]
             context._brought, context._waited_for = {}, set()
-            context._constants, context._early = set(), set()
+            context._constants = set()
         context = cls._from(context_def, import_scope, build)
         context._constants = {t.op for t in context._external.values()}
         return context
@@ -365,34 +364,6 @@ class WhileContext(ControlFlowContext):
     parallel_iterations = property(lambda self: self._parallel_iterations)
     back_prop = property(lambda self: self._back_prop)
     swap_memory = property(lambda self: self._swap_memory)
-
-    def op_added(self, op):
-        super().op_added(op)
-        if self.pivot_for_body is None:
-            self._early.add(op)
-
-    def read_anew(self):
-        """Once the loop is built: what it reads of a variable that it changes is read where it is used, in every iteration.
-
-        A read of a variable (of the old kind) stands outside of the loop, so it would have the value from before it.
-        """
-        for value, enter in list(self._external.items()):
-            if value.op.type != "Identity" or not value.op.inputs[0].dtype._is_ref_dtype:
-                continue
-            variable = self._external.get(value.op.inputs[0])  # only what changes it takes it in itself
-            if variable is None:
-                continue
-            for op in dict.fromkeys(enter.consumers()):
-                pivot = self.pivot_for_pred if op in self._early else self.pivot_for_body
-                controls = [c for c in op.control_inputs if self._is_within(c)] + [pivot.op]
-                read = add_op("Identity", "read", [variable], [_type(variable)], controls).outputs[0]
-                for i, x in enumerate(op.inputs):
-                    if x is enter:
-                        op._update_input(i, read)
-
-    def _is_within(self, op):
-        context = output_context(op)
-        return context is not None and context.while_context is self
 
     def enter_variable(self, value):
         """A loop variable's way in."""
@@ -415,12 +386,11 @@ class WhileContext(ControlFlowContext):
 
     def _door(self, outer, is_constant):
         graph = self._graph
-        controls = graph._controls_for([outer])
+        controls = [op for op in graph._controls_for([outer]) if self._is_around(op)]
         if self._outer is not None:
             controls = self._outer.take_controls(controls)
         with self._outside():
-            enter = enter_of(outer, self._name, is_constant, self._parallel_iterations,
-                             controls=[op for op in controls if self._is_around(op)])
+            enter = enter_of(outer, self._name, is_constant, self._parallel_iterations, controls=controls)
         self._found(enter.op)
         for scope in graph._control_stack:
             scope.seen.add(enter.op)

@@ -406,7 +406,6 @@ def _build_loop(cond, body, loop_vars, shape_invariants, parallel, back_prop, sw
     starts = nest.flatten(converted, expand_composites=True)
     with context:
         returned, exits = _Loop(context, loop_vars, leaves, converted).build(cond, body, starts, invariants)
-        context.read_anew()
     if not back_prop:
         context._graph._scoped.setdefault("loops without gradients", []).extend(exits)
     packed = nest.pack_sequence_as(returned, _with_flows(nest.flatten(returned, expand_composites=True), exits),
