@@ -45,6 +45,10 @@ class Queues(Base):
             self.assertRaises(tf.errors.OutOfRangeError, sess.run, one)
             self.assertRaises(tf.errors.CancelledError, sess.run, put)
 
+    def test_one_type_in_any_form(self):
+        for form in (tf.int32, np.int32, np.dtype("int32"), "int32", tf.int32.as_datatype_enum, [3], (tf.int32,)):
+            self.assertEqual(tf.FIFOQueue(1, form, shapes=[()]).dtypes, [tf.int32])
+
     def test_up_to(self):
         q = tf.FIFOQueue(10, tf.int32, shapes=[()])
         with tf.Session() as sess:

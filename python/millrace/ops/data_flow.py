@@ -17,8 +17,8 @@ __all__ = ["Barrier", "ConditionalAccumulator", "ConditionalAccumulatorBase", "F
 # ---- arguments ----
 
 def _type_list(types):
-    types = [types] if isinstance(types, (dtypes.DType, type, str)) else list(types)
-    return [dtypes.as_dtype(t) for t in types]
+    """A list of DTypes; what is not a list or tuple is one type, in any form that as_dtype takes."""
+    return [dtypes.as_dtype(t) for t in (types if isinstance(types, (list, tuple)) else [types])]
 
 
 def _shape_list(given, types, partial=False):
