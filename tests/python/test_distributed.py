@@ -8,10 +8,12 @@ import sys
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import millrace as tf
+from millrace.ops.ref_variable import RefVariable
 
 
 def free_ports(n):
@@ -320,6 +322,20 @@ class Cluster(unittest.TestCase):
 
     def test_supervisor_synchronous(self):
         """The older form: the chief's queue runner and tokens are started by hand."""
+        self.supervised()
+
+    def test_supervisor_synchronous_with_one_read_a_variable(self):
+        """Graphs as TensorFlow's front end makes them: tokens are filled from the one read of the step, which comes before the
+        update, and yet have the step after it."""
+        def check_tokens():
+            fills = [op for op in tf.get_default_graph().get_operations() if op.type == "Fill"]
+            tokens = [op for op in fills if any(c.type == "AssignAdd" for c in op.inputs[0].op.control_inputs)]
+            self.assertEqual([op.inputs[1].op.name for op in tokens], ["global_step/read"])
+
+        with mock.patch.object(RefVariable, "value", lambda v: v._snapshot):
+            self.supervised(check_tokens)
+
+    def supervised(self, check=lambda: None):
         values = {}
 
         def body(task, target):
@@ -334,6 +350,7 @@ class Cluster(unittest.TestCase):
                 local_init = opt.chief_init_op if is_chief else opt.local_step_init_op
                 runner, tokens = opt.get_chief_queue_runner(), opt.get_init_tokens_op(num_tokens=0)
                 init = tf.global_variables_initializer()
+            check()
             sv = tf.train.Supervisor(is_chief=is_chief, logdir=self.dir, init_op=init, local_init_op=local_init,
                                      ready_for_local_init_op=opt.ready_for_local_init_op, recovery_wait_secs=0.1,
                                      global_step=step,

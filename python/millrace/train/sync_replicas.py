@@ -107,7 +107,7 @@ class SyncReplicasOptimizer(Optimizer):
             token = q.dequeue()
         train = state.assign(self._local_step, token)
         with ops.control_dependencies([update]):
-            sync = q.enqueue_many((array.fill([self._tokens_per_step], _fresh(step)),))
+            sync = q.enqueue_many((array.fill([self._tokens_per_step], step),))
         if self._variable_averages is not None:
             with ops.control_dependencies([sync]), ops.name_scope(None):
                 sync = self._variable_averages.apply(self._variables_to_average)
@@ -130,7 +130,7 @@ class SyncReplicasOptimizer(Optimizer):
         if num_tokens <= 0:
             return control_flow.no_op(name="no_init_tokens")
         with ops.device(self._global_step.device), ops.name_scope(None):
-            return self._sync_token_queue.enqueue_many((array.fill([num_tokens], _fresh(self._global_step)),))
+            return self._sync_token_queue.enqueue_many((array.fill([num_tokens], self._global_step),))
 
     def _check(self, what):
         if not self._gradients_applied:
@@ -165,11 +165,6 @@ class _Hook(hooks.SessionRunHook):
             session.run(self._tokens)
         if self._runner is not None:
             self._runner.create_threads(session, coord=coord, daemon=True, start=True)
-
-
-def _fresh(v):
-    """The value of the moment, not one that was read earlier in the step."""
-    return v.read_value() if isinstance(v, variables.Variable) else array.identity(v)
 
 
 def _op(x):
