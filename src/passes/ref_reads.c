@@ -13,8 +13,8 @@
  * read.
  *
  * Values are followed through nodes that hand on the memory of their input: Identity and its like, checks, changes of
- * shape, a Switch, and an Enter of a loop's constant.  A node on another device than the variable keeps what it was
- * sent: there TensorFlow has copied it too.
+ * shape, a Switch, and an Enter of a loop's constant.  A node on a device with other memory keeps what it was sent:
+ * there TensorFlow has copied it too.
  *
  * Which updates come before a node is found for up to 64 updates at a time, one bit each, in one pass over the graph:
  * thousands of variables that are all updated before thousands of averages are (moving averages behind an optimizer)
@@ -196,7 +196,7 @@ static mr_status *add_node(reader *w, const char *op, const mr_node *like, const
     mr_node_builder *b = mr_node_begin(w->g, op, mr_graph_unique_name(w->g, name));
     mr_free(name);
     mr_nb_internal(b);
-    mr_nb_device(b, like->device);
+    mr_nb_device(b, beside->device);
     if (strcmp(op, "Identity") != 0)
         for (int i = 0; i < like->n_attrs; i++)
             if (like->attrs[i].name[0] != '_' && like->attrs[i].v.kind != MR_ATTR_TYPE)
@@ -227,6 +227,28 @@ static bool same_device(const mr_node *a, const mr_node *b)
 }
 
 static bool on_cpu(const mr_node *n) { return !n->placed || strstr(n->placed, "/device:CPU:"); }
+
+/* One sees what the other writes: TensorFlow sends a tensor from CPU to CPU of a task without a copy. */
+static bool share_memory(const mr_node *a, const mr_node *b)
+{
+    if (same_device(a, b))
+        return true;
+    const char *at = a->placed ? strstr(a->placed, "/device:CPU:") : NULL;
+    return at && b->placed && on_cpu(b) && strncmp(a->placed, b->placed, (size_t)(at - a->placed)) == 0 &&
+           strstr(b->placed, "/device:CPU:") == b->placed + (at - a->placed);
+}
+
+/* The node has the variable's own memory at the end of the chain.  In a loop a reference must be able to follow. */
+static bool sees_memory(const mr_node *user, const chain *c)
+{
+    for (int k = 1; k < c->n; k++)
+        if (!share_memory(c->nodes[k], c->nodes[0]))
+            return false;
+    for (int k = 0; k < c->n; k++)
+        if (mr_node_is_enter(c->nodes[k]) && !on_cpu(c->nodes[k]))
+            return false;
+    return share_memory(user, c->nodes[0]);
+}
 
 /* What c->nodes[k] takes beside the value (the shape of a Reshape), brought into the loops that the chain enters
  * behind that node. */
@@ -260,18 +282,15 @@ static mr_status *change_shape_again(reader *w, const chain *c, mr_out *value)
 }
 
 /* Input i of user, which c leads to, is read again behind all that user waits for on its device, and behind the updates
- * (a mask).  A value that comes into a loop on a device without RefEnter is left as it is. */
+ * (a mask).  What is read and what refers to the variable is on the variable's device. */
 static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, uint64_t updates)
 {
     mr_out value = c->ref, old = user->in[i];
     mr_node *fresh;
     for (int k = 0; k < c->n; k++)
-        if (mr_node_is_enter(c->nodes[k]) && !on_cpu(c->nodes[k]))
-            return NULL;
-    for (int k = 0; k < c->n; k++)
         if (mr_node_is_enter(c->nodes[k])) {
             mr_node *enter;
-            MR_TRY(add_node(w, "RefEnter", c->nodes[k], &value, 1, c->nodes[k], &enter));
+            MR_TRY(add_node(w, "RefEnter", c->nodes[k], &value, 1, c->nodes[0], &enter));
             value = (mr_out){enter, 0};
         }
     MR_TRY(add_node(w, "Identity", c->nodes[0], &value, 1, c->nodes[0], &fresh));
@@ -313,7 +332,7 @@ static mr_status *refresh_user(reader *w, mr_node *user, bool around)
     for (int i = 0; i < user->n_in; i++) {
         chain c;
         uint64_t missed = uses_value(w, user, i) && find_chain(user->in[i], &c) ? missed_updates(w, user, &c) : 0;
-        if (missed && same_device(user, c.nodes[0]) && !(around && in_loop(w, c.nodes[0])))
+        if (missed && sees_memory(user, &c) && !(around && in_loop(w, c.nodes[0])))
             MR_TRY(read_again(w, user, i, &c, missed));
     }
     return NULL;

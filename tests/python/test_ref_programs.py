@@ -55,10 +55,17 @@ def interpret(program, memory, total):
 
 
 class Builder:
-    def __init__(self, starts):
-        self.variables = [raw.variable_v2(shape=[2], dtype=tf.float64, name="v") for _ in starts]
-        self.init = tf.group(*[raw.assign(v, x) for v, x in zip(self.variables, starts)])
-        self.views = [self.views_of(tf.identity(v)) for v in self.variables]
+    """choose() gives the device of a variable or statement; updates and reads are where their variable is."""
+
+    def __init__(self, starts, choose):
+        self.choose, self.variables, self.views, init = choose, [], [], []
+        for x in starts:
+            with tf.device(choose()):
+                v = raw.variable_v2(shape=[2], dtype=tf.float64, name="v")
+                init.append(raw.assign(v, x))
+                self.views.append(self.views_of(tf.identity(v)))
+            self.variables.append(v)
+        self.init = tf.group(*init)
 
     def views_of(self, read):
         return [read, tf.identity(tf.identity(read)), tf.reshape(read, [1, 2]), tf.expand_dims(read, 1),
@@ -70,7 +77,7 @@ class Builder:
         for s in program:
             before = total
             if s[0] == "use":
-                with tf.control_dependencies([before]):
+                with tf.control_dependencies([before]), tf.device(self.choose()):
                     used = tf.reduce_sum(self.views[s[1]][s[2]])
                 total = before * 0.5 + used
             elif s[0] == "if":
@@ -81,21 +88,25 @@ class Builder:
                 total = tf.while_loop(lambda i, x: tf.logical_and(i < s[1], x > -1e30),
                                       lambda i, x: (i + 1, self.build(s[3], x)), [0, before], parallel_iterations=s[2])[1]
             else:
+                v = self.variables[s[1]]
                 with tf.control_dependencies([before]):
-                    x = tf.reshape(self.views[s[2]][s[3]] * 0.5, [2])
-                    update = UPDATES[s[0]][0](self.variables[s[1]], x)
+                    with tf.device(self.choose()):
+                        x = tf.reshape(self.views[s[2]][s[3]] * 0.5, [2])
+                    with tf.device(v.device):
+                        update = UPDATES[s[0]][0](v, x)
                 with tf.control_dependencies([update]):
                     total = before + 0.0
         return total
 
 
 class Programs(unittest.TestCase):
-    def check(self, seed):
-        r = random.Random(seed)
+    def check(self, seed, n_devices):
+        r, places = random.Random(seed), random.Random(seed)
+        config = tf.ConfigProto(device_count={"CPU": n_devices})
         memory = [np.array([r.randint(1, 5), r.randint(1, 5)], float) for _ in range(r.randint(1, 3))]
         program = make_program(r, len(memory))
-        with tf.Graph().as_default(), tf.Session() as sess:
-            b = Builder(memory)
+        with tf.Graph().as_default(), tf.Session(config=config) as sess:
+            b = Builder(memory, lambda: "/cpu:%d" % places.randrange(n_devices))
             total = b.build(program, tf.constant(0.0, tf.float64))
             sess.run(b.init)
             for _ in range(2):
@@ -103,8 +114,12 @@ class Programs(unittest.TestCase):
                 np.testing.assert_allclose(sess.run(b.variables), memory, err_msg=str((seed, program)))
 
     def test_uses_see_what_the_memory_holds(self):
-        for seed in range(120):
-            self.check(seed)
+        for seed in range(100):
+            self.check(seed, 1)
+
+    def test_on_two_devices_of_one_memory(self):
+        for seed in range(60):
+            self.check(seed, 2)
 
 
 if __name__ == "__main__":
