@@ -6,6 +6,7 @@ import struct
 import tempfile
 import threading
 import unittest
+import warnings
 
 import numpy as np
 
@@ -284,6 +285,23 @@ class Transformations(Case):
         self.assert_items(again, [0, 1, 2])
         rows = Dataset.from_tensors(tf.SparseTensor([[0, 0], [1, 1]], [5, 6], [2, 2])).unbatch()
         self.assertEqual([s.indices.tolist() + s.values.tolist() for s in self.items(rows)], [[[0], 5], [[1], 6]])
+
+    def test_a_seed_of_the_graph_around_a_function_is_warned_of(self):
+        def without_seed(x):
+            tf.get_default_graph().seed = None
+            return tf.random_shuffle(x)
+
+        numbers = tf.data.Dataset.range(10).batch(2)
+        text = "Seed 10 from outer graph might be getting used by function <lambda>.*Explicitly set the seed in the function"
+        tf.set_random_seed(10)
+        with self.assertWarnsRegex(UserWarning, text):
+            numbers.map(lambda x: tf.random_shuffle(x))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for f in (tf.square, without_seed, lambda x: tf.random_shuffle(x, seed=37)):
+                numbers.map(f)
+            tf.set_random_seed(None)
+            numbers.map(tf.random_shuffle)
 
     def test_a_table_made_in_a_function_is_warned_of(self):
         def with_table(x):

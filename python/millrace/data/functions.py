@@ -16,7 +16,7 @@ def built(func, specs, what, several=False):
 
     With `several`, specs is a tuple of the specs of arguments that are not taken apart.
     """
-    made = {}
+    made, outer_seed = {}, ops.get_default_graph().seed
 
     def flat(*components):
         arguments = structure.decode(specs, components)
@@ -34,6 +34,11 @@ def built(func, specs, what, several=False):
         if ops.get_collection(ops.GraphKeys.TABLE_INITIALIZERS):
             warnings.warn("Creating resources inside a function passed to %s is not supported. Create each resource outside "
                           "the function, and capture it inside the function to use it." % what, stacklevel=5)
+        graph = ops.get_default_graph()
+        if outer_seed and graph.seed == outer_seed and graph._seed_used:
+            warnings.warn("Seed %s from outer graph might be getting used by function %s, if the random op has not been "
+                          "provided any seed. Explicitly set the seed in the function if this is not the intended "
+                          "behavior." % (outer_seed, getattr(func, "__name__", type(func).__name__)), stacklevel=5)
         return encoded
 
     f = function.build(flat, structure.types(specs), structure.shapes_of(specs), "Dataset_" + what.replace(".", "_"))

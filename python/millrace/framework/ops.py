@@ -338,6 +338,7 @@ class Graph(_core.Graph):
         self._kernel_labels = {}
         self._container = ""
         self._seed = None
+        self._seed_used = False  # by an operation without a seed of its own
         self._finalized = False
         self._written = {}            # the graph as bytes, while it is finalized
         self._unfeedable, self._unfetchable = set(), set()

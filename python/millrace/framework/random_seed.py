@@ -12,10 +12,11 @@ _MOST = 2 ** 31 - 1
 
 def get_seed(op_seed):
     """(seed of the graph, seed of the operation), both None when there is none."""
-    graph_seed = ops.get_default_graph().seed
+    graph = ops.get_default_graph()
+    graph_seed = graph.seed
     if graph_seed is not None:
         if op_seed is None:
-            op_seed = ops.get_default_graph()._last_id
+            op_seed, graph._seed_used = graph._last_id, True
         seeds = int(graph_seed) % _MOST, int(op_seed) % _MOST
     elif op_seed is not None:
         seeds = DEFAULT_GRAPH_SEED, int(op_seed) % _MOST
