@@ -72,8 +72,9 @@ static bool changes_shape(const mr_node *n)
 /* Its output 0 (of a Switch: any) is the memory of its input 0. */
 static bool hands_on(const mr_node *n)
 {
-    static const char *const names[] = {"Identity", "StopGradient",         "PreventGradient", "CheckNumerics", "Print",
-                                        "Switch",   "PlaceholderWithDefault", "EnsureShape",   NULL};
+    static const char *const names[] = {"Identity",      "StopGradient", "PreventGradient", "PlaceholderWithDefault",
+                                        "CheckNumerics", "EnsureShape",  "Print",           "Switch",
+                                        NULL};
     if (n->n_in < 1 || mr_dtype_is_ref(n->in_types[0]))
         return false;
     if (mr_node_is(n, "Enter")) {
