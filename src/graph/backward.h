@@ -51,6 +51,7 @@ typedef struct mr_backward {
     MR_VEC(mr_level *)
     node_level; /* by id - n_old; NULL: not said yet; &forward: put into a forward frame */
     mr_level forward;
+    MR_VEC(mr_node *) merges; /* of the new loops: their second inputs are set when the loop is complete */
 } mr_backward;
 
 static inline uint64_t mr_out_key(mr_out o)
@@ -87,8 +88,9 @@ mr_out mr_backward_real(mr_backward *w, mr_level *l, mr_out v);
 /* The value came into its loop and never changes there. */
 bool mr_backward_is_invariant(const mr_backward *w, mr_out v);
 /* Nodes emitted since `start` are fitted into the current level: forward inputs are replaced by
- * their real values, nodes without inputs run only when `anchor` is live (MR_NO_OUT: whenever). */
-void mr_backward_settle(mr_backward *w, int start, mr_out anchor);
+ * their real values, nodes without inputs run only when `anchor` is live (MR_NO_OUT: whenever).
+ * made[id - start] tells which of them are of this walk; NULL: all. */
+void mr_backward_settle(mr_backward *w, int start, const bool *made, mr_out anchor);
 /* int32 shape, and zeros, of a forward value at a level; live when it was. */
 mr_out mr_backward_shape(mr_backward *w, mr_level *l, mr_out v);
 mr_out mr_backward_zeros(mr_backward *w, mr_level *l, mr_out v, mr_dtype type);
@@ -121,6 +123,8 @@ void mr_backward_tie(mr_backward *w, mr_level *l, const mr_guard *guard, mr_node
 
 /* ---- gradient_loops.c, gradient_cond.c, gradient_call.c ---- */
 void mr_backward_loop(mr_backward *w, mr_frame *frame); /* from its Exits to its Enters */
+/* After an error: new loops that were not completed become valid nodes, which nobody runs. */
+void mr_backward_close_loops(mr_backward *w);
 /* A value of the outer level inside of a level's loop. */
 mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant);
 /* A gradient of v that is live under `guard`, made live whenever v is. */

@@ -247,7 +247,7 @@ static void fit(mr_backward *w, mr_node *n)
     }
 }
 
-void mr_backward_settle(mr_backward *w, int start, mr_out anchor)
+void mr_backward_settle(mr_backward *w, int start, const bool *made, mr_out anchor)
 {
     int end = w->graph->nodes.n;
     mr_node *tie = NULL;
@@ -255,7 +255,7 @@ void mr_backward_settle(mr_backward *w, int start, mr_out anchor)
         return;
     MR_VEC(mr_node *) todo = {0}; /* what was built by hand meanwhile knows its place */
     for (int i = start; i < end; i++)
-        if (!level_of(w, w->graph->nodes.p[i]))
+        if ((!made || made[i - start]) && !level_of(w, w->graph->nodes.p[i]))
             mr_vec_push(&todo, w->graph->nodes.p[i]);
     for (int i = 0; i < todo.n; i++)
         mr_backward_claim(w, w->level, todo.p[i]);

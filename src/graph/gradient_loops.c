@@ -20,6 +20,7 @@
  * N is counted by a variable added to the forward loop.  Nothing else is added there but pushes
  * (gradient_stack.c), and no existing node is changed. */
 #include "graph/backward.h"
+#include "graph/draft.h"
 
 /* ---- building blocks of the backward loop ---- */
 static mr_node *enter(mr_backward *w, const mr_frame *f, const char *name, mr_out v, bool constant)
@@ -57,8 +58,20 @@ static mr_node *open_merge(mr_backward *w, mr_out v)
     if (!mr_scope_ok(&w->s))
         return NULL;
     int type = mr_dtype_base(mr_out_type(v));
-    return mr_backward_node(w, (mr_spec){"Merge", .in = {v}, .later = type,
-                                         .attrs = {{"N", mr_a_int(2)}, {"T", mr_a_type(type)}}});
+    mr_node *n = mr_backward_node(w, (mr_spec){"Merge", .in = {v}, .later = type,
+                                               .attrs = {{"N", mr_a_int(2)}, {"T", mr_a_type(type)}}});
+    if (n)
+        mr_vec_push(&w->merges, n);
+    return n;
+}
+
+/* The nodes stay, because a client's callback may use them.  But a graph with an input that is not
+ * connected could not be exported. */
+void mr_backward_close_loops(mr_backward *w)
+{
+    for (int i = 0; i < w->merges.n; i++)
+        if (!w->merges.p[i]->in[1].node)
+            mr_node_link(w->merges.p[i], 1, w->merges.p[i]->in[0]);
 }
 
 typedef struct back_var { /* a variable of the backward loop */
@@ -398,7 +411,7 @@ static void sum_rows(mr_backward *w, mr_level *l, mr_out from, const mr_gradient
         none = mr_emit_with(&w->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_out_type(g->indices))}),
                             none);
     if (mr_scope_ok(&w->s))
-        mr_backward_settle(w, start,
+        mr_backward_settle(w, start, NULL,
                            mr_backward_needs_anchor(w, outer, guard) ? l->start : MR_NO_OUT);
     w->level = l;
     if (!mr_scope_ok(&w->s))

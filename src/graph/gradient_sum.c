@@ -93,7 +93,7 @@ mr_out mr_backward_dense(mr_backward *w, const mr_gradient *g)
         return mr_scope_ok(&w->s) ? g->dense : MR_NO_OUT;
     int start = w->graph->nodes.n;
     mr_out o = mr_gradient_dense(&w->s, g);
-    mr_backward_settle(w, start, anchor_of(w, g));
+    mr_backward_settle(w, start, NULL, anchor_of(w, g));
     return o;
 }
 
@@ -127,7 +127,7 @@ bool mr_backward_total(mr_backward *w, mr_level *l, mr_out o, mr_gradient *out)
         w->s.colocate = w->opt->colocate ? o.node : NULL;
         mr_gradient total = add_all(w, t->parts.p, t->parts.n);
         if (mr_scope_ok(&w->s))
-            mr_backward_settle(w, start, anchor_of(w, &t->parts.p[0]));
+            mr_backward_settle(w, start, NULL, anchor_of(w, &t->parts.p[0]));
         w->level = level;
         w->s.prefix = prefix;
         w->s.colocate = colocate;

@@ -293,14 +293,19 @@ mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx)
 }
 
 /* ---- one node ---- */
-/* false when the caller did it, who may hold on to what he emitted. */
-static bool differentiate(mr_grad *g)
+/* Emits the gradient of a node; the new nodes begin at *start.  false when a client's callback made
+ * it: the client may keep the nodes, and some of them may belong to other threads, because the graph
+ * is unlocked while a callback runs.  Nodes that were added while a callback ran that left the
+ * gradient to us are before *start. */
+static bool differentiate(mr_grad *g, int *start)
 {
     mr_backward *w = g->walk;
     const mr_node *n = g->node;
     const registered *r;
+    *start = w->graph->nodes.n;
     if (w->opt->override && w->opt->override(w->opt->ctx, g))
         return false;
+    *start = w->graph->nodes.n;
     if (mr_node_has_placeholder(n))
         mr_grad_fail(g, MR_INVALID_ARGUMENT, "An attr of node '%s' is a placeholder: it has no gradient", n->name);
     else if (mr_node_is_switch(n))
@@ -348,6 +353,42 @@ static void mark_needed(mr_out o, int start, bool *needed, node_vec *todo)
     }
 }
 
+/* Marks the nodes from `start` on that the gradients of the inputs depend on. */
+static void mark_needed_by_dx(const mr_grad *g, int start, bool *needed)
+{
+    node_vec todo = {0};
+    for (int i = 0; i < g->n_in; i++) {
+        const mr_out parts[] = {g->dx[i].dense, g->dx[i].values, g->dx[i].indices, g->dx[i].dense_shape};
+        for (int j = 0; j < MR_COUNT(parts); j++)
+            mark_needed(parts[j], start, needed, &todo);
+    }
+    mr_vec_deinit(&todo);
+}
+
+static bool is_made_by_walk(const mr_backward *w, const mr_node *n, int start, const bool *made)
+{
+    return n->id >= start ? made[n->id - start] : n->id >= w->n_old && mr_backward_is_claimed(w, n);
+}
+
+/* Which of the nodes from `start` on, added while a client's callback ran, belong to its gradient:
+ * those that its results depend on, and those that use nodes of this walk, which no other thread
+ * knows. */
+static const bool *made_by_callback(const mr_grad *g, int start)
+{
+    mr_backward *w = g->walk;
+    int n = w->graph->nodes.n - start;
+    bool *made = mr_arena_array(&w->arena, bool, n + 1);
+    mark_needed_by_dx(g, start, made);
+    for (int i = 0; i < n; i++) {
+        const mr_node *node = w->graph->nodes.p[start + i];
+        for (int j = 0; j < node->n_in && !made[i]; j++)
+            made[i] = node->in[j].node && is_made_by_walk(w, node->in[j].node, start, made);
+        for (int j = 0; j < node->n_ctrl && !made[i]; j++)
+            made[i] = is_made_by_walk(w, node->ctrl[j], start, made);
+    }
+    return made;
+}
+
 /* An op emits the gradients of all its inputs, asked for or not.  What nobody asked for goes again,
  * as nobody has seen it yet: in a loop it would make forward values be kept for nothing. */
 static void drop_unneeded(mr_grad *g, int start)
@@ -355,16 +396,11 @@ static void drop_unneeded(mr_grad *g, int start)
     mr_backward *w = g->walk;
     mr_graph *graph = w->graph;
     int n = graph->nodes.n - start, kept = 0, n_gone = 0;
-    node_vec todo = {0};
     bool *needed = mr_arena_array(&w->arena, bool, n + 1);
-    for (int i = 0; i < g->n_in; i++) {
+    for (int i = 0; i < g->n_in; i++)
         if (!mr_needs_dx(g, i)) /* or it would be delivered from a node that is gone */
             g->dx[i] = MR_NO_GRAD;
-        const mr_out parts[] = {g->dx[i].dense, g->dx[i].values, g->dx[i].indices,
-                                g->dx[i].dense_shape};
-        for (int j = 0; j < MR_COUNT(parts); j++)
-            mark_needed(parts[j], start, needed, &todo);
-    }
+    mark_needed_by_dx(g, start, needed);
     mr_node **gone = mr_arena_array(&w->arena, mr_node *, n + 1);
     for (int i = 0; i < n; i++) {
         mr_node *node = graph->nodes.p[start + i];
@@ -378,7 +414,6 @@ static void drop_unneeded(mr_grad *g, int start)
         }
         kept++;
     }
-    mr_vec_deinit(&todo);
     if (!n_gone)
         return;
     for (int i = 0, at = start; i < n; i++) {
@@ -459,11 +494,12 @@ static void visit_node(mr_backward *w, mr_node *n)
     if (!w->opt->tf_semantics)
         w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name);
     w->s.colocate = w->opt->colocate ? n : NULL;
-    int start = w->graph->nodes.n;
-    if (differentiate(&g) && mr_scope_ok(&w->s))
+    int start;
+    bool ours = differentiate(&g, &start);
+    if (ours && mr_scope_ok(&w->s))
         drop_unneeded(&g, start);
     if (mr_scope_ok(&w->s))
-        mr_backward_settle(w, start, anchor);
+        mr_backward_settle(w, start, ours ? NULL : made_by_callback(&g, start), anchor);
     if (mr_scope_ok(&w->s))
         deliver(&g, w->n_old);
     w->s.prefix = w->prefix;
@@ -645,6 +681,9 @@ mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_o
     MR_GO(prepare(&w, g, w.opt));
     MR_GO(walk_all(&w, ys, n_y, xs, n_x, out));
 out:
+    if (st)
+        mr_backward_close_loops(&w);
+    mr_vec_deinit(&w.merges);
     mr_backward_free_levels(&w);
     mr_imap_deinit(&w.xs);
     mr_imap_deinit(&w.stops);
