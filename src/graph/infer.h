@@ -85,5 +85,9 @@ mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *
 typedef enum mr_padding { MR_PAD_VALID, MR_PAD_SAME, MR_PAD_EXPLICIT } mr_padding;
 mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
                           mr_padding padding, int64_t *before, int64_t *after, int64_t *out);
+/* The same for shape inference, where TensorFlow refuses every window that is larger than its padded
+ * input: a kernel computes an empty output if the window is less than a stride too large. */
+mr_status *mr_infer_window(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
+                           mr_padding padding, int64_t before, int64_t after, int64_t *out);
 
 #endif

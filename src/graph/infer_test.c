@@ -308,6 +308,23 @@ MR_TEST(window_sizes_follow_their_padding)
     check_window(7, -1, 1, 2, MR_PAD_SAME, 4, -1, -1);
 }
 
+MR_TEST(window_sizes_of_shape_inference_are_never_empty_for_want_of_room)
+{
+    int64_t out = 0;
+    MR_CHECK_OK(mr_infer_window(3, 3, 1, 2, MR_PAD_VALID, 0, 0, &out));
+    MR_CHECK_INT(out, 1);
+    MR_CHECK_OK(mr_infer_window(2, 3, 1, 2, MR_PAD_EXPLICIT, 1, 0, &out));
+    MR_CHECK_INT(out, 1);
+    MR_CHECK_OK(mr_infer_window(0, 3, 1, 2, MR_PAD_SAME, 0, 0, &out));
+    MR_CHECK_INT(out, 0);
+    MR_CHECK_OK(mr_infer_window(-1, 3, 1, 2, MR_PAD_VALID, 0, 0, &out));
+    MR_CHECK_INT(out, -1);
+    MR_CHECK_ERR(mr_infer_window(2, 3, 1, 2, MR_PAD_VALID, 0, 0, &out), MR_INVALID_ARGUMENT,
+                 "Negative dimension size caused by subtracting 3 from 2");
+    MR_CHECK_ERR(mr_infer_window(3, 3, 2, 1, MR_PAD_EXPLICIT, 0, 1, &out), MR_INVALID_ARGUMENT,
+                 "Negative dimension size caused by subtracting 5 from 4");
+}
+
 MR_TEST(window_sizes_refuse_nonsense)
 {
     int64_t b = 0, a = 0, out;

@@ -169,10 +169,14 @@ static mr_status *check_window(int64_t n, int64_t filter, int64_t dilation, int6
 
 static mr_status *too_large(void) { return mr_invalid("Window or padding sizes are too large"); }
 
-/* (span - extent + stride) / stride, which is 0 for a window that is just too large. */
-static mr_status *fitting(int64_t span, int64_t extent, int64_t stride, int64_t *out)
+/* (span - extent + stride) / stride, which is 0 for a window that is just too large: only shape
+ * inference refuses that. */
+static mr_status *fitting(int64_t span, int64_t extent, int64_t stride, bool infers, int64_t *out)
 {
     int64_t room;
+    if (infers && span < extent)
+        return mr_invalid("Negative dimension size caused by subtracting %lld from %lld",
+                          (long long)extent, (long long)span);
     if (__builtin_sub_overflow(span, extent, &room) || !mr_i64_add(room, stride, &room))
         return too_large();
     if (room / stride < 0)
@@ -199,8 +203,10 @@ static mr_status *same_padding(int64_t n, int64_t extent, int64_t stride, int64_
     return NULL;
 }
 
-mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
-                          mr_padding padding, int64_t *before, int64_t *after, int64_t *out)
+/* Both functions of graph/infer.h in one: `infers` is true for shape inference. */
+static mr_status *window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
+                              mr_padding padding, bool infers, int64_t *before, int64_t *after,
+                              int64_t *out)
 {
     int64_t extent = -1, span = n, ignored[2];
     before = before ? before : &ignored[0];
@@ -227,5 +233,17 @@ mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t s
         return NULL;
     if (!mr_i64_add(span, *before, &span) || !mr_i64_add(span, *after, &span))
         return too_large();
-    return fitting(span, extent, stride, out);
+    return fitting(span, extent, stride, infers, out);
+}
+
+mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
+                          mr_padding padding, int64_t *before, int64_t *after, int64_t *out)
+{
+    return window_size(n, filter, dilation, stride, padding, false, before, after, out);
+}
+
+mr_status *mr_infer_window(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
+                           mr_padding padding, int64_t before, int64_t after, int64_t *out)
+{
+    return window_size(n, filter, dilation, stride, padding, true, &before, &after, out);
 }

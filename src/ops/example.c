@@ -388,15 +388,15 @@ static mr_sv attr_text(reader *r)
     return (mr_sv){start, (size_t)(r->p - start)};
 }
 
-/* name=value name=value nograd */
+/* name=value name=value nograd unknown */
 static void settings(reader *r, mr_example *e, mr_example_step *s)
 {
     MR_VEC(mr_example_attr) attrs = {0};
     for (;;) {
         const char *start = r->p;
         mr_sv w = peek_word(r);
-        if (mr_sv_is(w, "nograd")) {
-            e->nograd = true;
+        if (mr_sv_is(w, "nograd") || mr_sv_is(w, "unknown")) {
+            *(mr_sv_is(w, "nograd") ? &e->nograd : &e->unknown) = true;
             r->p += w.n;
             continue;
         }

@@ -10,7 +10,8 @@
  *
  * Before a colon stand the attrs, separated by blanks; they take their kind from the op's
  * definition: strings in quotes, types by name, shapes [2,?] or ?, lists [..].  The bare word
- * nograd says that the gradient is not to be compared with finite differences (a kink, a tie).
+ * nograd says that the gradient is not to be compared with finite differences (a kink, a tie);
+ * unknown says that neither shapes nor values of the inputs are known when the graph is built.
  *
  * A value is a number, a "string", or a nested list of them in brackets.  Its type is that of the
  * argument: the fixed one, or that of the attr as it is set or defaults, or a type name in front
@@ -83,7 +84,7 @@ typedef struct mr_example_step {
 typedef struct mr_example {
     int n_steps; /* the last one is checked */
     mr_example_step *steps;
-    bool nograd;
+    bool nograd, unknown;
     bool fails;
     mr_code code;
     mr_sv text; /* part of the error's message */

@@ -262,6 +262,8 @@ static mr_out variable(mr_trial *t, mr_tensor *v, const mr_pshape *shape)
     return t->whole ? mr_emit(&t->scope, "Assign", var, mr_const(&t->scope, mr_tensor_ref(v))) : var;
 }
 
+/* The node that gives the value.  A session that is not fed sees a constant; if the example wants nothing to be known, the
+ * constant is hidden behind a placeholder. */
 static mr_out source(mr_trial *t, mr_tensor *v, bool is_ref)
 {
     const mr_pshape *shape = mr_pshape_of(&t->graph->arena, v->rank, v->dims);
@@ -272,8 +274,12 @@ static mr_out source(mr_trial *t, mr_tensor *v, bool is_ref)
                                                              : &mr_pshape_unknown;
     if (t->hooks)
         declared = t->hooks->placeholder(t->hooks->ctx, v);
-    return declared ? mr_placeholder(&t->scope, (mr_dtype)v->dtype, "in", declared)
-                    : mr_const(&t->scope, mr_tensor_ref(v));
+    if (declared)
+        return mr_placeholder(&t->scope, (mr_dtype)v->dtype, "in", declared);
+    mr_out value = mr_const(&t->scope, mr_tensor_ref(v));
+    if (!t->example->unknown)
+        return value;
+    return mr_emit_with(&t->scope, "PlaceholderWithDefault", MR_ATTRS({"shape", mr_a_shape(&mr_pshape_unknown)}), value);
 }
 
 static mr_status *named_input(mr_trial *t, const mr_example_value *v, mr_trial_input *out)
@@ -590,7 +596,7 @@ mr_status *mr_trial_run(mr_trial *t)
 void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dtype key,
                    mr_trial_mode mode)
 {
-    *t = (mr_trial){.def = def, .example = e, .key = key, .mode = mode};
+    *t = (mr_trial){.def = def, .example = e, .key = key, .mode = e->unknown ? MR_TRIAL_UNKNOWN : mode};
     mr_arena_init(&t->arena, 0);
     t->graph = mr_graph_new();
     /* Only graphs as old as that may use it, unless the example shows how it is refused. */

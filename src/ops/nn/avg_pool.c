@@ -155,6 +155,8 @@ MR_OP(AvgPool,
         "3, 10]]]] -> [[[[9.5, 10.5], [12.5, 12.5]], [[10, 9.5], [14.3333333333, 11.5]]]]",
         "nograd ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": fill(0.5, 2,6,6,300) "
         "-> fill(0.5, 2,3,3,300)",
+        "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": fill(1, 1,1,2,1) -> "
+        "!INVALID_ARGUMENT Negative dimension size caused by subtracting 2 from 1",
         "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": shape(0,4,4,1) -> "
         "shape(0,2,2,1)",
         "ksize=[1, 1, 1, 2] strides=[1, 1, 1, 2] padding=\"SAME\": [[[[1, 2]]]] -> !UNIMPLEMENTED "

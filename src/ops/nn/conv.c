@@ -281,10 +281,9 @@ mr_status *mr_conv_infer(mr_infer *c, int spatial, bool depthwise)
     int rank = mr_window_rank(&w);
     MR_TRY(mr_infer_rank(c, c->in[0], rank, &x));
     MR_TRY(mr_infer_rank(c, c->in[1], rank, &f));
-    int64_t space[MR_SPACE], channels, ignored[2];
+    int64_t space[MR_SPACE], channels;
     for (int i = 0; i < spatial; i++)
-        MR_TRY(mr_window_place(&w, i, x->dims[mr_layout_spatial(w.layout, i)], f->dims[i],
-                               &ignored[0], &ignored[1], &space[i]));
+        MR_TRY(mr_window_infer(&w, i, x->dims[mr_layout_spatial(w.layout, i)], f->dims[i], &space[i]));
     MR_TRY(infer_channels(x, f, &w, depthwise, &channels));
     mr_pshape *y = mr_pshape_new(c->arena, rank);
     mr_window_dims(&w, x->dims[0], space, channels, y->dims);

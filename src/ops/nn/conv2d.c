@@ -77,12 +77,18 @@ MR_OP(Conv2D,
         "1]]]]",
         "strides=[1, 1, 1, 1] padding=\"SAME\": shape(0,3,3,2), fill(1, 2,2,2,5) -> shape(0,3,3,5)",
         "strides=[1, 1, 1, 1] padding=\"VALID\": shape(1,1,3,1), fill(1, 2,2,1,1) -> "
+        "!INVALID_ARGUMENT Negative dimension size caused by subtracting 2 from 1",
+        "strides=[1, 1, 1, 1] padding=\"VALID\" dilations=[1, 1, 2, 1]: fill(1, 1,2,2,1), fill(1, 2,2,1,1) -> "
+        "!INVALID_ARGUMENT Negative dimension size caused by subtracting 3 from 2",
+        "strides=[1, 1, 1, 1] padding=\"EXPLICIT\" explicit_paddings=[0, 0, 1, 0, 0, 1, 0, 0]: fill(1, 1,2,2,1), "
+        "fill(1, 4,4,1,1) -> !INVALID_ARGUMENT Negative dimension size caused by subtracting 4 from 3",
+        "unknown strides=[1, 1, 1, 1] padding=\"VALID\": shape(1,1,3,1), fill(1, 2,2,1,1) -> "
         "shape(1,0,2,1)",
         "T=float nograd strides=[1, 2, 2, 1] padding=\"SAME\": fill(0.5, 5,17,19,3), fill(2, "
         "3,3,3,20) -> shape(5,9,10,20)",
         "T=float nograd strides=[1, 1, 1, 1] padding=\"VALID\": fill(0.5, 67,6,6,8), fill(2, "
         "3,3,8,16) -> fill(72, 67,4,4,16)",
-        "strides=[1, 1, 1, 1] padding=\"VALID\": fill(1, 1,2,2,1), fill(1, 4,4,1,1) -> "
+        "unknown strides=[1, 1, 1, 1] padding=\"VALID\": fill(1, 1,2,2,1), fill(1, 4,4,1,1) -> "
         "!INVALID_ARGUMENT Computed output size would be negative",
         "strides=[1, 1, 1, 1] padding=\"VALID\": fill(1, 1,2,2,3), fill(1, 1,1,2,1) -> "
         "!INVALID_ARGUMENT",

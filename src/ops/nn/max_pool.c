@@ -299,6 +299,8 @@ MR_OP(MaxPool,
         "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": shape(0,4,4,1) -> "
         "shape(0,2,2,1)",
         "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": shape(1,1,2,3) -> "
+        "!INVALID_ARGUMENT Negative dimension size caused by subtracting 2 from 1",
+        "unknown ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": shape(1,1,2,3) -> "
         "shape(1,0,1,3)",
         "ksize=[2, 1, 1, 1] strides=[1, 1, 1, 1] padding=\"VALID\": [[[[1]]]] -> !UNIMPLEMENTED "
         "Pooling is not yet supported on the batch dimension.",

@@ -57,7 +57,7 @@ static mr_status *infer(mr_infer *c)
 {
     mr_window w;
     const mr_pshape *x, *ignored;
-    int64_t size[4], stride[4], before, after;
+    int64_t size[4], stride[4];
     MR_TRY(mr_window_init(c->node, 2, &w));
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
     MR_TRY(mr_infer_rank(c, c->in[1], 1, &ignored));
@@ -72,7 +72,7 @@ static mr_status *infer(mr_infer *c)
     y->dims[channel] = x->dims[channel] < 0 ? -1 : x->dims[channel] / w.depth;
     for (int i = 0; i < 2; i++) {
         int at = mr_layout_spatial(w.layout, i);
-        MR_TRY(mr_window_place(&w, i, x->dims[at], w.size[i], &before, &after, &y->dims[at]));
+        MR_TRY(mr_window_infer(&w, i, x->dims[at], w.size[i], &y->dims[at]));
     }
     return NULL;
 }

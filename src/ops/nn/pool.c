@@ -59,10 +59,9 @@ mr_status *mr_pool_infer(mr_infer *c, int spatial)
     MR_TRY(mr_window_init(c->node, spatial, &w));
     int rank = mr_window_rank(&w);
     MR_TRY(mr_infer_rank(c, c->in[0], rank, &x));
-    int64_t space[MR_SPACE], ignored[2];
+    int64_t space[MR_SPACE];
     for (int i = 0; i < spatial; i++)
-        MR_TRY(mr_window_place(&w, i, x->dims[mr_layout_spatial(w.layout, i)], w.size[i],
-                               &ignored[0], &ignored[1], &space[i]));
+        MR_TRY(mr_window_infer(&w, i, x->dims[mr_layout_spatial(w.layout, i)], w.size[i], &space[i]));
     int64_t channels = x->dims[mr_layout_channel(w.layout, rank)];
     mr_pshape *y = mr_pshape_new(c->arena, rank);
     mr_window_dims(&w, x->dims[0], space, channels < 0 ? -1 : channels / w.depth, y->dims);

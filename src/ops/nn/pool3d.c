@@ -77,6 +77,8 @@ MR_OP(MaxPool3D,
         "ksize=[1, 1, 1, 2, 2] strides=[1, 1, 1, 1, 2] padding=\"SAME\" data_format=\"NCDHW\": "
         "[[[[[3, 4, 6], [9, 8, 2]], [[11, 0, 1], [5, 7, 10]]]]] -> [[[[[9, 6], [9, 2]], [[11, "
         "10], [7, 10]]]]]",
+        "ksize=[1, 1, 1, 2, 1] strides=[1, 1, 1, 1, 1] padding=\"VALID\": [[[[[1]]]]] -> "
+        "!INVALID_ARGUMENT Negative dimension size caused by subtracting 2 from 1",
         "T=float nograd ksize=[1, 1, 1, 2, 1] strides=[1, 1, 1, 2, 1] padding=\"VALID\": [[[[[nan], [2], [1], [nan], [nan], "
         "[nan]]]]] -> [[[[[2], [1], [-inf]]]]]"));
 

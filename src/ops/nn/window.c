@@ -120,6 +120,11 @@ mr_status *mr_window_place(const mr_window *w, int i, int64_t in, int64_t size, 
     return mr_window_size(in, size, w->dilation[i], w->stride[i], w->padding, before, after, out);
 }
 
+mr_status *mr_window_infer(const mr_window *w, int i, int64_t in, int64_t size, int64_t *out)
+{
+    return mr_infer_window(in, size, w->dilation[i], w->stride[i], w->padding, w->before[i], w->after[i], out);
+}
+
 void mr_window_dims(const mr_window *w, int64_t batch, const int64_t *space, int64_t channels,
                     int64_t *out_dims)
 {

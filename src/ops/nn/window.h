@@ -34,6 +34,8 @@ mr_status *mr_window_set_pool(mr_window *w, const int64_t *size, const int64_t *
  * a window of `size`; -1 is unknown. */
 mr_status *mr_window_place(const mr_window *w, int i, int64_t in, int64_t size, int64_t *before,
                            int64_t *after, int64_t *out);
+/* The output's size for shape inference (mr_infer_window). */
+mr_status *mr_window_infer(const mr_window *w, int i, int64_t in, int64_t size, int64_t *out);
 
 /* An image [batch, space.., channels] in the layout of the window. */
 void mr_window_dims(const mr_window *w, int64_t batch, const int64_t *space, int64_t channels,
