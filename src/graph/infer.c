@@ -116,17 +116,18 @@ static bool handles_eq(const mr_handle_info *a, const mr_handle_info *b)
     return true;
 }
 
-/* The handle all inputs agree on; back edges that are not there yet cannot disagree, but what a variant holds may change
- * from one iteration to the next. */
+/* The handle all inputs agree on; back edges that are not there yet cannot disagree.  But what a variant holds may change
+ * from one iteration of a loop to the next, and the Merge of a loop is made before its back edge: Python gives it the
+ * Enter twice at first. */
 static const mr_handle_info *merged_handle(const mr_infer *c)
 {
     const mr_handle_info *h = NULL;
     for (int i = 0; i < c->n_in; i++) {
-        if (!c->node->in[i].node) {
-            if (mr_dtype_base(c->node->in_types[i]) == MR_VARIANT)
-                return NULL;
+        const mr_node *from = c->node->in[i].node;
+        if (mr_dtype_base(c->node->in_types[i]) == MR_VARIANT && (!from || mr_node_is_enter(from)))
+            return NULL;
+        if (!from)
             continue;
-        }
         if (h && !handles_eq(h, c->in_handles[i]))
             return NULL;
         h = c->in_handles[i];
