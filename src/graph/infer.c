@@ -346,6 +346,33 @@ mr_status *mr_infer_dim_is(int64_t dim, int64_t value)
                : mr_invalid("Dimension must be %lld but is %lld", (long long)value, (long long)dim);
 }
 
+mr_status *mr_infer_multiply(int64_t dim, int64_t by, int64_t *out)
+{
+    *out = -1;
+    if (dim >= 0 && !mr_i64_mul(dim, by, out))
+        return mr_invalid("Negative dimension size caused by overflow when multiplying %lld and %lld", (long long)dim,
+                          (long long)by);
+    return NULL;
+}
+
+mr_status *mr_infer_divide(int64_t dim, int64_t by, int64_t *out)
+{
+    MR_ASSERT(by > 0);
+    if (dim >= 0 && dim % by != 0)
+        return mr_invalid("Dimension size must be evenly divisible by %lld but is %lld", (long long)by, (long long)dim);
+    *out = dim < 0 ? -1 : dim / by;
+    return NULL;
+}
+
+mr_status *mr_infer_subtract(int64_t dim, int64_t less, int64_t *out)
+{
+    if (dim >= 0 && dim < less)
+        return mr_invalid("Negative dimension size caused by subtracting %lld from %lld", (long long)less,
+                          (long long)dim);
+    *out = dim < 0 ? -1 : dim - less;
+    return NULL;
+}
+
 int64_t mr_infer_elements(const mr_pshape *s)
 {
     int64_t n = 1;

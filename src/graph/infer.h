@@ -38,6 +38,11 @@ mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
 mr_status *mr_infer_merge_dim(int64_t a, int64_t b, int64_t *out);
 /* A dimension that must be this: INVALID_ARGUMENT "Dimension must be 2 but is 3". */
 mr_status *mr_infer_dim_is(int64_t dim, int64_t value);
+/* Arithmetic on a dimension, which may be unknown (-1): then the result is.  INVALID_ARGUMENT with TensorFlow's message
+ * when the product overflows, the quotient (of a positive divisor) has a remainder, or the difference is negative. */
+mr_status *mr_infer_multiply(int64_t dim, int64_t by, int64_t *out);
+mr_status *mr_infer_divide(int64_t dim, int64_t by, int64_t *out);
+mr_status *mr_infer_subtract(int64_t dim, int64_t less, int64_t *out);
 /* Elements of a shape: 0 as soon as one dimension is; -1: not known. */
 int64_t mr_infer_elements(const mr_pshape *s);
 /* INVALID_ARGUMENT when the variable that handle i leads to is known to be of another type than this attr says. */

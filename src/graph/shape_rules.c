@@ -174,9 +174,8 @@ static mr_status *too_large(void) { return mr_invalid("Window or padding sizes a
 static mr_status *fitting(int64_t span, int64_t extent, int64_t stride, bool infers, int64_t *out)
 {
     int64_t room;
-    if (infers && span < extent)
-        return mr_invalid("Negative dimension size caused by subtracting %lld from %lld",
-                          (long long)extent, (long long)span);
+    if (infers)
+        MR_TRY(mr_infer_subtract(span, extent, &room));
     if (__builtin_sub_overflow(span, extent, &room) || !mr_i64_add(room, stride, &room))
         return too_large();
     if (room / stride < 0)

@@ -13,10 +13,11 @@ static mr_status *cast_shape(mr_dtype from, mr_dtype to, int rank, const int64_t
         return NULL;
     if (a > b)
         return mr_shape_push(out, a / b);
-    if (rank == 0 || (dims[rank - 1] >= 0 && dims[rank - 1] != b / a))
-        return mr_invalid(
-            "Cannot bitcast from %s to %s: the last dimension of shape %s must be %lld",
-            mr_dtype_name(from), mr_dtype_name(to), MR_SHAPE_TEXT(rank, dims), (long long)(b / a));
+    if (rank == 0)
+        return mr_invalid("Shape must be at least rank 1 but is rank 0");
+    if (dims[rank - 1] >= 0 && dims[rank - 1] != b / a)
+        return mr_invalid("Cannot bitcast due to shape. %lld does not match %lld", (long long)dims[rank - 1],
+                          (long long)(b / a));
     out->rank--;
     return NULL;
 }
@@ -25,7 +26,10 @@ static mr_status *run_bitcast(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0);
     mr_shape s;
-    MR_TRY(cast_shape(t->dtype, mr_out_dtype(r, 0), t->rank, t->dims, &s));
+    mr_status *st = cast_shape(t->dtype, mr_out_dtype(r, 0), t->rank, t->dims, &s);
+    if (st)
+        return mr_status_prepend(st, "Cannot bitcast from %s to %s, shape %s: ", mr_dtype_name(t->dtype),
+                                 mr_dtype_name(mr_out_dtype(r, 0)), MR_TENSOR_SHAPE(t));
     return mr_run_reshape(r, 0, 0, s.rank, s.dims);
 }
 
@@ -60,5 +64,7 @@ MR_OP(Bitcast,
         "T=uint8 type=int64: [[0, 1, 0, 0, 0, 0, 0, 0]] -> [256]",
         "T=uint8 type=complex128: fill(0, 1,16) -> [0]",
         "T=int64 type=float: shape(0) -> shape(0,2)",
-        "T=uint8 type=int32: [1, 0] -> !INVALID_ARGUMENT Cannot bitcast from uint8 to int32",
-        "T=uint8 type=int32: 1 -> !INVALID_ARGUMENT Cannot bitcast"));
+        "T=uint8 type=int32: [1, 0] -> !INVALID_ARGUMENT Cannot bitcast due to shape. 2 does not match 4",
+        "T=uint8 type=int32: 1 -> !INVALID_ARGUMENT Shape must be at least rank 1 but is rank 0",
+        "unknown T=uint8 type=int32: [1, 0] -> !INVALID_ARGUMENT Cannot bitcast from uint8 to int32",
+        "unknown T=uint8 type=int32: 1 -> !INVALID_ARGUMENT Cannot bitcast from uint8 to int32"));

@@ -73,15 +73,22 @@ out:
     return st;
 }
 
+/* The shape begins with this prefix; both have a rank. */
+static mr_status *check_prefix(mr_infer *c, const mr_pshape *shape, const mr_pshape *prefix)
+{
+    int64_t ignored;
+    MR_TRY(mr_infer_rank_at_least(c, shape, prefix->rank, &shape));
+    for (int d = 0; d < prefix->rank; d++)
+        MR_TRY(mr_infer_merge_dim(shape->dims[d], prefix->dims[d], &ignored));
+    return NULL;
+}
+
 static mr_status *partition_shape(mr_infer *c)
 {
-    const mr_pshape *data = c->in[0], *partitions = c->in[1], *lead;
-    if (partitions->rank < 0)
+    const mr_pshape *data = c->in[0], *partitions = c->in[1];
+    if (partitions->rank < 0 || data->rank < 0)
         return NULL;
-    MR_TRY(mr_infer_rank_at_least(c, data, partitions->rank, &data));
-    if (data->rank < 0)
-        return NULL;
-    MR_TRY(mr_infer_merge(c, mr_infer_sub(c, data, 0, partitions->rank), partitions, &lead));
+    MR_TRY(check_prefix(c, data, partitions));
     const mr_pshape *out = mr_infer_concat(c, mr_pshape_vector(c->arena, -1),
                                            mr_infer_sub(c, data, partitions->rank, MR_MAX_RANK));
     for (int i = 0; i < c->n_out; i++)
@@ -126,7 +133,10 @@ MR_OP(DynamicPartition,
         "num_partitions=1: [\"a\", \"b\"], [0, 0] -> [\"a\", \"b\"]",
         "num_partitions=2: shape(0,3), shape(0) -> shape(0,3), shape(0,3)",
         "num_partitions=2: [1, 2], [0, 2] -> !INVALID_ARGUMENT partitions[1] = 2 is not in [0, 2)",
-        "num_partitions=2: [1, 2], [0] -> !INVALID_ARGUMENT must be equal",
+        "num_partitions=2: [1, 2], [0] -> !INVALID_ARGUMENT Dimensions must be equal, but are 2 and 1",
+        "num_partitions=2: [1, 2], [[0, 1]] -> !INVALID_ARGUMENT Shape must be at least rank 2 but is rank 1",
+        "unknown num_partitions=2: [1, 2], [[0, 1]] -> !INVALID_ARGUMENT data.shape must start with "
+        "partitions.shape, got data.shape = [2], partitions.shape = [1,2]",
         "p = PlaceholderWithDefault dtype=int32 shape=?: int32[0]; num_partitions=2: [1, 2], p -> "
         "!INVALID_ARGUMENT data.shape must start with partitions.shape, got data.shape = [2]"));
 
@@ -251,14 +261,11 @@ static mr_status *run_stitch(mr_run *r)
 /* What is behind the indices' dimensions of one input. */
 static mr_status *stitch_tail(mr_infer *c, int i, const mr_pshape **out)
 {
-    const mr_pshape *indices = c->in[i], *data = c->in[c->n_in / 2 + i], *lead;
+    const mr_pshape *indices = c->in[i], *data = c->in[c->n_in / 2 + i];
     *out = &mr_pshape_unknown;
-    if (indices->rank < 0)
+    if (indices->rank < 0 || data->rank < 0)
         return NULL;
-    MR_TRY(mr_infer_rank_at_least(c, data, indices->rank, &data));
-    if (data->rank < 0)
-        return NULL;
-    MR_TRY(mr_infer_merge(c, mr_infer_sub(c, data, 0, indices->rank), indices, &lead));
+    MR_TRY(check_prefix(c, data, indices));
     *out = mr_infer_sub(c, data, indices->rank, MR_MAX_RANK);
     return NULL;
 }

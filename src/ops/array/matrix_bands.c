@@ -9,6 +9,7 @@
 #include "graph/infer.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "ops/array/matrix_diag.h"
 
 typedef struct state {
     bool left_above, left_below;
@@ -211,11 +212,14 @@ static mr_status *set_diag(mr_run *r)
     band b;
     mr_shape wanted;
     mr_tensor *out;
+    if (x->rank >= 2 && d->rank < 1)
+        return mr_invalid("diagonal must be at least 1-dim, received shape: %s", MR_TENSOR_SHAPE(d));
     MR_TRY(matrices_band(r, 2, &b));
     MR_TRY(rows_shape(&b, x->rank, x->dims, &wanted));
-    if (!mr_shape_eq(wanted.rank, wanted.dims, d->rank, d->dims))
-        return mr_invalid("Expected diagonal to have shape %s, but received %s",
-                          MR_SHAPE_TEXT(wanted.rank, wanted.dims), MR_TENSOR_SHAPE(d));
+    if (b.count > 1 && (d->rank < x->rank - 1 || d->dims[x->rank - 2] != b.count))
+        return mr_invalid("The number of diagonals provided in `diag` is not consistent with `lower_diag_index` and "
+                          "`upper_diag_index`");
+    MR_TRY(mr_check_diag(x, d, wanted.rank, wanted.dims));
     MR_TRY(mr_take_over(r, 0, 0, &out));
     return d->n > 0 ? copy_band(r, &b, d, out, true) : NULL;
 }
@@ -270,12 +274,31 @@ static mr_status *diag_shape(mr_infer *c)
     return NULL;
 }
 
+/* Where k is not known, TensorFlow assumes one diagonal and so refuses bands; here the kernel checks them. */
 static mr_status *set_diag_shape(mr_infer *c)
 {
-    const mr_pshape *ignored;
-    MR_TRY(mr_infer_rank_at_least(c, c->in[0], 2, &c->out[0]));
-    MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &ignored));
-    return mr_infer_rank_at_most(c, c->in[2], 1, &ignored);
+    const mr_pshape *x, *d, *ignored;
+    band b = {0};
+    MR_TRY(mr_infer_rank_at_least(c, c->in[0], 2, &x));
+    MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &d));
+    MR_TRY(mr_infer_rank_at_most(c, c->in[2], 1, &ignored));
+    const mr_tensor *k = mr_infer_const(c, 2);
+    c->out[0] = x;
+    if (!k) {
+        if (x->rank < 0)
+            return NULL;
+        MR_TRY(mr_infer_rank_at_least(c, d, x->rank - 1, &d));
+        return mr_infer_rank_at_most(c, d, x->rank, &d);
+    }
+    MR_TRY(band_of(k, &b));
+    int inner = b.count > 1 ? 2 : 1;
+    if (x->rank >= 0)
+        MR_TRY(mr_infer_rank(c, d, x->rank - 2 + inner, &d));
+    b.rows = mr_infer_dim(x, -2);
+    b.cols = mr_infer_dim(x, -1);
+    if (b.rows >= 0 && b.cols >= 0)
+        MR_TRY(measure(&b));
+    return mr_infer_set_diag(c, x, d, inner, &c->out[0]);
 }
 
 /* ---- gradients: each of the three by the others, of the same version ---- */
@@ -399,8 +422,15 @@ MR_OP(MatrixSetDiagV2,
         "[[1, 2], [3, 4]], [[7, 0], [5, 6]], [0, 1] -> [[5, 7], [3, 6]]",
         "[[\"a\", \"b\"]], [\"c\"], 1 -> [[\"a\", \"c\"]]",
         "shape(0,2,2), shape(0,2), 0 -> shape(0,2,2)",
-        "[[1, 2], [3, 4]], [5], 0 -> !INVALID_ARGUMENT Expected diagonal to have shape [2], but "
-        "received [1]"));
+        "[[1, 2], [3, 4]], [5], 0 -> !INVALID_ARGUMENT Either first dimensions of diagonal don't match",
+        "[[1, 2], [3, 4]], [[5]], [0, 1] -> !INVALID_ARGUMENT The number of diagonals provided in `diag` is not "
+        "consistent",
+        "[[1, 2], [3, 4]], [5], [0, 1] -> !INVALID_ARGUMENT Shape must be rank 2 but is rank 1",
+        "[[1, 2], [3, 4]], [[5, 6]], 0 -> !INVALID_ARGUMENT Shape must be rank 1 but is rank 2",
+        "[[1, 2], [3, 4]], [5], 2 -> !INVALID_ARGUMENT lower_diag_index is out of bound",
+        "unknown: [[1, 2], [3, 4]], [5], [0, 1] -> !INVALID_ARGUMENT The number of diagonals provided in `diag` is not "
+        "consistent",
+        "unknown: [[1, 2], [3, 4]], 5, 0 -> !INVALID_ARGUMENT diagonal must be at least 1-dim, received shape: []"));
 
 MR_OP(MatrixSetDiagV3,
     .doc      = "the input with other diagonals k[0] to k[1], which are aligned in their rows",
@@ -412,5 +442,4 @@ MR_OP(MatrixSetDiagV3,
         "[[1, 2], [3, 4]], [[0, 7], [5, 6]], [0, 1] -> [[5, 7], [3, 6]]",
         "align=\"LEFT_LEFT\": [[1, 2], [3, 4]], [[7, 0], [5, 6]], [0, 1] -> [[5, 7], [3, 6]]",
         "[[\"a\", \"b\"]], [\"c\"], 1 -> [[\"a\", \"c\"]]",
-        "[[1, 2]], [5, 6], 0 -> !INVALID_ARGUMENT Expected diagonal to have shape [1], but "
-        "received [2]"));
+        "[[1, 2]], [5, 6], 0 -> !INVALID_ARGUMENT Either first dimensions of diagonal don't match"));

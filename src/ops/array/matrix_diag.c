@@ -4,6 +4,7 @@
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
+#include "ops/array/matrix_diag.h"
 
 /* ---- the walk along all diagonals ---- */
 
@@ -35,7 +36,7 @@ static mr_status *run_diag(mr_run *r)
     mr_shape s;
     mr_tensor *out;
     if (x->rank < 1)
-        return mr_invalid("input must be at least 1-dim, received shape: %s", MR_TENSOR_SHAPE(x));
+        return mr_invalid("diagonal must be at least 1-dim, received shape: %s", MR_TENSOR_SHAPE(x));
     mr_shape_set(&s, x->rank, x->dims);
     MR_TRY(mr_shape_push(&s, x->dims[x->rank - 1]));
     MR_TRY(mr_run_output(r, 0, s.rank, s.dims, &out));
@@ -69,7 +70,8 @@ MR_OP(MatrixDiag,
     .examples = MR_EXAMPLES(
         "[1, 2] -> [[1, 0], [0, 2]]", "[[1, 2], [3, 4]] -> [[[1, 0], [0, 2]], [[3, 0], [0, 4]]]",
         "[\"a\"] -> [[\"a\"]]", "shape(0) -> shape(0,0)", "shape(2,0) -> shape(2,0,0)",
-        "1 -> !INVALID_ARGUMENT at least rank 1"));
+        "1 -> !INVALID_ARGUMENT at least rank 1",
+        "unknown: 1 -> !INVALID_ARGUMENT diagonal must be at least 1-dim, received shape: []"));
 
 /* ---- MatrixDiagPart ---- */
 
@@ -97,7 +99,7 @@ static mr_status *run_diag_part(mr_run *r)
 static const mr_pshape *diagonal_shape(mr_infer *c, const mr_pshape *m)
 {
     int64_t rows = mr_infer_dim(m, -2), cols = mr_infer_dim(m, -1);
-    int64_t n = rows < 0 || cols < 0 ? -1 : MR_MIN(rows, cols);
+    int64_t n = rows == 0 || cols == 0 ? 0 : rows < 0 || cols < 0 ? -1 : MR_MIN(rows, cols);
     return mr_infer_concat(c, mr_infer_sub(c, m, 0, -2), mr_pshape_vector(c->arena, n));
 }
 
@@ -130,9 +132,20 @@ MR_OP(MatrixDiagPart,
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]] -> [1, 4]", "iota(2,2,3) -> [[0, 4], [6, 10]]", "iota(3,2) -> [0, 3]",
         "[[\"a\", \"b\"]] -> [\"a\"]", "shape(2,0,3) -> shape(2,0)",
-        "[1] -> !INVALID_ARGUMENT at least rank 2"));
+        "[1] -> !INVALID_ARGUMENT at least rank 2",
+        "unknown: [1] -> !INVALID_ARGUMENT input must be at least 2-dim, received shape: [1]"));
 
 /* ---- MatrixSetDiag ---- */
+
+mr_status *mr_check_diag(const mr_tensor *x, const mr_tensor *diag, int rank, const int64_t *dims)
+{
+    if (mr_shape_eq(rank, dims, diag->rank, diag->dims))
+        return NULL;
+    return mr_invalid("Either first dimensions of diagonal don't match input.shape[:-2], or diagonal.shape[:-1] is not "
+                      "equal to the longests diagonal in range [lower_diag_index:upper_diag_index].\nInput shape: %s\n"
+                      "Diagonal shape: %s\nExpected diagonal shape: %s",
+                      MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(diag), MR_SHAPE_TEXT(rank, dims));
+}
 
 static mr_status *run_set_diag(mr_run *r)
 {
@@ -140,26 +153,39 @@ static mr_status *run_set_diag(mr_run *r)
     mr_tensor *out;
     if (x->rank < 2)
         return mr_invalid("input must be at least 2-dim, received shape: %s", MR_TENSOR_SHAPE(x));
+    if (diag->rank < 1)
+        return mr_invalid("diagonal must be at least 1-dim, received shape: %s", MR_TENSOR_SHAPE(diag));
     diagonals d = diagonals_of(x);
-    if (diag->rank != x->rank - 1 || diag->dims[diag->rank - 1] != d.n ||
-        !mr_shape_eq(x->rank - 2, x->dims, diag->rank - 1, diag->dims))
-        return mr_invalid(
-            "must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:]), but "
-            "received input shape: %s and diagonal shape: %s",
-            MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(diag));
+    int64_t dims[MR_MAX_RANK];
+    memcpy(dims, x->dims, (size_t)(x->rank - 2) * sizeof(int64_t));
+    dims[x->rank - 2] = d.n;
+    MR_TRY(mr_check_diag(x, diag, x->rank - 1, dims));
     MR_TRY(mr_run_forward(r, 0, 0, x->rank, x->dims, &out));
     if (out->data != x->data && x->n > 0)
         MR_TRY(mr_move(r, out, 0, x, 0, x->n));
     return diag->n > 0 ? put_diagonals(r, d, out, diag) : NULL;
 }
 
+mr_status *mr_infer_set_diag(mr_infer *c, const mr_pshape *x, const mr_pshape *diag, int inner, const mr_pshape **out)
+{
+    *out = x;
+    if (diag->rank < inner || mr_pshape_full(x))
+        return NULL;
+    const mr_pshape *batch = mr_infer_sub(c, diag, 0, -inner);
+    return mr_infer_merge(c, x, mr_infer_concat(c, batch, mr_pshape_matrix(c->arena, -1, -1)), out);
+}
+
 static mr_status *set_diag_shape(mr_infer *c)
 {
     const mr_pshape *x = NULL, *diag = NULL;
+    int64_t ignored;
     MR_TRY(mr_infer_rank_at_least(c, c->in[0], 2, &x));
     MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &diag));
-    c->out[0] = x;
-    return x->rank < 0 ? NULL : mr_infer_merge(c, diagonal_shape(c, x), diag, &diag);
+    if (x->rank >= 0) {
+        MR_TRY(mr_infer_rank(c, diag, x->rank - 1, &diag));
+        MR_TRY(mr_infer_merge_dim(mr_infer_dim(diagonal_shape(c, x), -1), mr_infer_dim(diag, -1), &ignored));
+    }
+    return mr_infer_set_diag(c, x, diag, 1, &c->out[0]);
 }
 
 static void set_diag_backward(mr_grad *g)
@@ -180,9 +206,14 @@ MR_OP(MatrixSetDiag,
         "[[1, 2], [3, 4]], [5, 6] -> [[5, 2], [3, 6]]",
         "iota(1,3,2), [[7, 8]] -> [[[7, 1], [2, 8], [4, 5]]]",
         "[[\"a\", \"b\"]], [\"c\"] -> [[\"c\", \"b\"]]", "shape(0,2), shape(0) -> shape(0,2)",
-        "[[1, 2]], [5, 6] -> !INVALID_ARGUMENT must be equal",
+        "[[1, 2]], [5, 6] -> !INVALID_ARGUMENT Dimensions must be equal, but are 1 and 2",
+        "[[1, 2]], [[5]] -> !INVALID_ARGUMENT Shape must be rank 1 but is rank 2",
+        "[1], [5] -> !INVALID_ARGUMENT Shape must be at least rank 2 but is rank 1",
+        "unknown: [1], [5] -> !INVALID_ARGUMENT input must be at least 2-dim, received shape: [1]",
+        "unknown: [[1]], 5 -> !INVALID_ARGUMENT diagonal must be at least 1-dim, received shape: []",
+        "iota(2,1,1), [[5]] -> !INVALID_ARGUMENT Either first dimensions of diagonal don't match input.shape[:-2]",
         "d = PlaceholderWithDefault dtype=$T shape=?: [1, 2]; : [[1, 2]], d -> !INVALID_ARGUMENT "
-        "must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:])"));
+        "Either first dimensions of diagonal don't match input.shape[:-2]"));
 
 /* ---- MatrixBandPart ---- */
 

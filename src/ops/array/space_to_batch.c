@@ -26,8 +26,7 @@ static mr_status *read_blocks(int rank, const mr_tensor *shape, const mr_tensor 
     b->product = 1;
     b->padded = false;
     if (shape->rank != 1)
-        return mr_invalid("block_shape must be one-dimensional, got shape %s",
-                          MR_TENSOR_SHAPE(shape));
+        return mr_invalid("block_shape rank should be 1 instead of %d", shape->rank);
     if (rank < 1 + shape->n)
         return mr_invalid("input rank should be >= %lld instead of %d", (long long)shape->n + 1,
                           rank);
@@ -240,65 +239,73 @@ static mr_status *images_init(mr_make *m, void *state) { return mr_node_get_int(
 
 /* ---- shapes ---- */
 
-/* Sizes of dimensions 1..m of the result, and the product of the blocks. */
-static mr_status *infer_blocks(bool to_batch, const mr_pshape *x, const mr_tensor *block,
-                               const mr_tensor *pads, mr_pshape *out, int64_t *product)
+/* The batch size of the result, as TensorFlow's shape function finds it: block by block. */
+static mr_status *infer_batch(bool to_batch, int m, const mr_tensor *block, int64_t n, int64_t *out)
 {
-    *product = 1;
-    for (int d = 0; d < block->n; d++) {
-        int64_t b = mr_tensor_int_at(block, d), n = x->dims[d + 1];
+    for (int d = 0; d < m; d++) {
+        int64_t b = mr_tensor_int_at(block, d);
         if (b < 1)
-            return mr_invalid("block_shape[%d] = %lld must be positive", d, (long long)b);
-        if (!mr_i64_mul(*product, b, product))
-            return mr_invalid("Product of block sizes must fit in int64");
-        if (!pads || pads->n != 2 * block->n)
-            continue;
-        int64_t before = mr_tensor_int_at(pads, 2 * d), after = mr_tensor_int_at(pads, 2 * d + 1);
+            return mr_invalid("block_shape must be positive");
+        MR_TRY((to_batch ? mr_infer_multiply : mr_infer_divide)(n, b, &n));
+    }
+    *out = n;
+    return NULL;
+}
+
+/* Dimension 1 + d of the result. */
+static mr_status *infer_space(bool to_batch, int64_t n, int64_t block, int64_t before, int64_t after, int64_t *out)
+{
+    if (to_batch) {
+        if (n >= 0 && (!mr_i64_add(n, before, &n) || !mr_i64_add(n, after, &n)))
+            return mr_invalid("The padded size is too large");
+        return mr_infer_divide(n, block, out);
+    }
+    MR_TRY(mr_infer_multiply(n, block, &n));
+    MR_TRY(mr_infer_subtract(n, before, &n));
+    return mr_infer_subtract(n, after, out);
+}
+
+/* dims: 1 + m sizes of the result.  block and pads are NULL where they are not known, but what is known is checked. */
+static mr_status *infer_blocks(bool to_batch, const mr_pshape *x, int m, const mr_tensor *block,
+                               const mr_tensor *pads, int64_t *dims)
+{
+    dims[0] = m > 0 ? -1 : mr_infer_dim(x, 0);
+    if (block)
+        MR_TRY(infer_batch(to_batch, m, block, mr_infer_dim(x, 0), &dims[0]));
+    for (int d = 0; d < m; d++) {
+        int64_t before = pads ? mr_tensor_int_at(pads, 2 * d) : 0;
+        int64_t after = pads ? mr_tensor_int_at(pads, 2 * d + 1) : 0;
+        dims[1 + d] = -1;
         if (before < 0 || after < 0)
-            return mr_invalid("paddings or crops must be non-negative, got %lld and %lld",
-                              (long long)before, (long long)after);
-        if (n >= 0)
-            MR_TRY((to_batch ? space_to_count : count_to_space)(d, n, b, before, after,
-                                                                &out->dims[d + 1]));
+            return mr_invalid("%s cannot be negative", to_batch ? "paddings" : "crops");
+        if (block && pads)
+            MR_TRY(infer_space(to_batch, mr_infer_dim(x, 1 + d), mr_tensor_int_at(block, d), before, after,
+                               &dims[1 + d]));
     }
     return NULL;
 }
 
-static mr_status *infer_batch(bool to_batch, int64_t n, int64_t product, int64_t *out)
-{
-    if (to_batch && !mr_i64_mul(n, product, out))
-        return mr_invalid("Batch size times block sizes must fit in int64");
-    if (!to_batch && n % product != 0)
-        return mr_invalid(
-            "Input batch dimension (%lld) is not divisible by product of block sizes (%lld)",
-            (long long)n, (long long)product);
-    if (!to_batch)
-        *out = n / product;
-    return NULL;
-}
-
+/* TensorFlow refuses a block_shape whose size is not known; here the kernel checks it. */
 static mr_status *blocks_shape(mr_infer *c, bool to_batch)
 {
-    const mr_pshape *x = NULL, *bs = NULL, *ps = NULL;
-    int64_t m, product = 1;
-    MR_TRY(mr_infer_rank(c, c->in[1], 1, &bs));
-    MR_TRY(mr_infer_rank(c, c->in[2], 2, &ps));
-    MR_TRY(mr_infer_merge_dim(bs->dims[0], ps->dims[0], &m));
-    MR_TRY(mr_infer_dim_is(ps->dims[1], 2));
-    int rank = (int)MR_MIN(m < 0 ? 1 : m + 1, MR_MAX_RANK + 1);
-    MR_TRY(mr_infer_rank_at_least(c, c->in[0], rank, &x));
-    const mr_tensor *block = mr_infer_const(c, 1), *pads = mr_infer_const(c, 2);
-    if (x->rank < 0)
+    const mr_pshape *x = NULL, *pads = NULL;
+    int64_t dims[MR_MAX_RANK + 1];
+    if (c->in[1]->rank >= 0 && c->in[1]->rank != 1)
+        return mr_invalid("block_shape must have rank 1.");
+    int64_t m = mr_infer_dim(c->in[1], 0);
+    MR_TRY(mr_infer_merge(c, c->in[2], mr_pshape_matrix(c->arena, m, 2), &pads));
+    m = pads->dims[0];
+    MR_TRY(mr_infer_rank_at_least(c, c->in[0], (int)MR_MIN(m < 0 ? 1 : m + 1, MR_MAX_RANK + 1), &x));
+    if (m >= MR_MAX_RANK || m < 0) {
+        c->out[0] = x->rank < 0 ? x : mr_pshape_new(c->arena, x->rank);
         return NULL;
-    mr_pshape *out = mr_pshape_new(c->arena, x->rank);
-    c->out[0] = out;
-    if (m < 0)
-        return NULL;
-    memcpy(out->dims + m + 1, x->dims + m + 1, (size_t)(x->rank - m - 1) * sizeof(int64_t));
-    if (!block || block->n != m)
-        return NULL;
-    MR_TRY(infer_blocks(to_batch, x, block, pads, out, &product));
-    return x->dims[0] < 0 ? NULL : infer_batch(to_batch, x->dims[0], product, &out->dims[0]);
+    }
+    const mr_tensor *block = mr_infer_const(c, 1), *values = mr_infer_const(c, 2);
+    MR_TRY(infer_blocks(to_batch, x, (int)m, block && block->n == m ? block : NULL,
+                        values && values->n == 2 * m ? values : NULL, dims));
+    c->out[0] = mr_infer_concat(c, mr_pshape_of(c->arena, 1 + (int)m, dims),
+                                mr_infer_sub(c, x, 1 + (int)m, MR_MAX_RANK));
+    return NULL;
 }
 
 static mr_status *space_to_batch_shape(mr_infer *c) { return blocks_shape(c, true); }
@@ -307,20 +314,18 @@ static mr_status *batch_to_space_shape(mr_infer *c) { return blocks_shape(c, fal
 static mr_status *images_shape(mr_infer *c, bool to_batch)
 {
     const mr_pshape *x = NULL, *pads = NULL;
-    int64_t size, product;
+    int64_t size;
     MR_TRY(mr_node_get_int(c->node, "block_size", &size));
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
-    MR_TRY(mr_infer_rank(c, c->in[1], 2, &pads));
-    MR_TRY(mr_infer_dim_is(pads->dims[0], 2));
-    MR_TRY(mr_infer_dim_is(pads->dims[1], 2));
+    MR_TRY(mr_infer_merge(c, c->in[1], mr_pshape_matrix(c->arena, 2, 2), &pads));
     mr_pshape *out = mr_pshape_new(c->arena, 4);
     mr_tensor *block = mr_tensor_vector_i64(2, (int64_t[]){size, size});
-    mr_status *st = infer_blocks(to_batch, x, block, mr_infer_const(c, 1), out, &product);
+    const mr_tensor *values = mr_infer_const(c, 1);
+    mr_status *st = infer_blocks(to_batch, x, 2, block, values && values->n == 4 ? values : NULL, out->dims);
     mr_tensor_unref(block);
-    MR_TRY(st);
     out->dims[3] = x->dims[3];
     c->out[0] = out;
-    return x->dims[0] < 0 ? NULL : infer_batch(to_batch, x->dims[0], product, &out->dims[0]);
+    return st;
 }
 
 static mr_status *images_to_batch_shape(mr_infer *c) { return images_shape(c, true); }
@@ -356,12 +361,20 @@ MR_OP(SpaceToBatchND,
         "[[[1], [3]], [[2], [4]]]",
         "[[\"a\", \"b\"]], [2], [[1, 1]] -> [[\"\", \"b\"], [\"a\", \"\"]]",
         "[1, 2], shape(0), shape(0,2) -> [1, 2]", "shape(0,2), [2], [[0, 0]] -> shape(0,1)",
-        "[[1, 2, 3]], [2], [[0, 0]] -> !INVALID_ARGUMENT padded_shape[0]=3 is not divisible by "
+        "[[1, 2, 3]], [2], [[0, 0]] -> !INVALID_ARGUMENT Dimension size must be evenly divisible by 2 but is 3",
+        "unknown: [[1, 2, 3]], [2], [[0, 0]] -> !INVALID_ARGUMENT padded_shape[0]=3 is not divisible by "
         "block_shape[0]=2",
-        "[[1, 2]], [0], [[0, 0]] -> !INVALID_ARGUMENT must be positive",
+        "[[1, 2]], [0], [[0, 0]] -> !INVALID_ARGUMENT block_shape must be positive",
+        "[[1, 2]], [[2]], [[0, 0]] -> !INVALID_ARGUMENT block_shape must have rank 1.",
+        "unknown: [[1, 2]], [[2]], [[0, 0]] -> !INVALID_ARGUMENT block_shape rank should be 1 instead of 2",
+        "[[1, 2]], [2], [[0, 0], [0, 0]] -> !INVALID_ARGUMENT Dimension 0 in both shapes must be equal, but are 2 and "
+        "1",
         "b = PlaceholderWithDefault dtype=int32 shape=?: int32[0]; : [[1, 2]], b, [[0, 0]] -> "
         "!INVALID_ARGUMENT All values in block_shape must be positive",
-        "[[1, 2]], [2], [[-1, 1]] -> !INVALID_ARGUMENT must be non-negative",
+        "[[1, 2]], [2], [[-1, 1]] -> !INVALID_ARGUMENT paddings cannot be negative",
+        "b = PlaceholderWithDefault dtype=int32 shape=[1]: int32[1]; : [[1, 2]], b, [[-1, 1]] -> "
+        "!INVALID_ARGUMENT paddings cannot be negative",
+        "b = PlaceholderWithDefault dtype=int32 shape=[1]: int32[2]; : [[1, 2]], b, [[0, 0]] -> [[1], [2]]",
         "[1], [2], [[0, 0]] -> !INVALID_ARGUMENT at least rank 2"));
 
 MR_OP(BatchToSpaceND,
@@ -380,9 +393,13 @@ MR_OP(BatchToSpaceND,
         "[[9, 2], [8, 3], [1, 7]], [3], [[2, 1]] -> [[1, 2, 3]]",
         "[[\"a\"], [\"b\"]], [2], [[0, 0]] -> [[\"a\", \"b\"]]",
         "shape(0,1), [2], [[0, 0]] -> shape(0,2)", "[[1], [2]], [2], [[1, 1]] -> shape(1,0)",
-        "[[1], [2], [3]], [2], [[0, 0]] -> !INVALID_ARGUMENT Input batch dimension (3) is not "
+        "[[1], [2], [3]], [2], [[0, 0]] -> !INVALID_ARGUMENT Dimension size must be evenly divisible by 2 but is 3",
+        "unknown: [[1], [2], [3]], [2], [[0, 0]] -> !INVALID_ARGUMENT Input batch dimension (3) is not "
         "divisible by product of block sizes (2)",
-        "[[1], [2]], [2], [[2, 1]] -> !INVALID_ARGUMENT cropped_shape[0] must be non-negative"));
+        "b = PlaceholderWithDefault dtype=int32 shape=[1]: int32[2]; : [[1], [2]], b, [[0, -1]] -> "
+        "!INVALID_ARGUMENT crops cannot be negative",
+        "[[1], [2]], [2], [[2, 1]] -> !INVALID_ARGUMENT Negative dimension size caused by subtracting 1 from 0",
+        "unknown: [[1], [2]], [2], [[2, 1]] -> !INVALID_ARGUMENT cropped_shape[0] must be non-negative"));
 
 static void images_to_batch_backward(mr_grad *g)
 {
@@ -406,7 +423,7 @@ MR_OP(SpaceToBatch,
         "block_size=2: [[[[1], [2]], [[3], [4]]]], [[0, 0], [0, 0]] -> [[[[1]]], [[[2]]], [[[3]]], [[[4]]]]",
         "block_size=2 Tpaddings=int64: [[[[1]]]], [[1, 0], [0, 1]] -> [[[[0]]], [[[0]]], [[[1]]], [[[0]]]]",
         "block_size=2: [[[[\"a\"]]]], [[0, 1], [0, 1]] -> [[[[\"a\"]]], [[[\"\"]]], [[[\"\"]]], [[[\"\"]]]]",
-        "block_size=2: [[[[1]]]], [[0, 0], [0, 1]] -> !INVALID_ARGUMENT is not divisible by",
+        "block_size=2: [[[[1]]]], [[0, 0], [0, 1]] -> !INVALID_ARGUMENT must be evenly divisible by 2 but is 1",
         "block_size=2: [[1]], [[0, 0], [0, 0]] -> !INVALID_ARGUMENT must be rank 4"));
 
 MR_OP(BatchToSpace,
@@ -420,5 +437,7 @@ MR_OP(BatchToSpace,
     .examples = MR_EXAMPLES(
         "block_size=2: [[[[1]]], [[[2]]], [[[3]]], [[[4]]]], [[0, 0], [0, 0]] -> [[[[1], [2]], [[3], [4]]]]",
         "block_size=2 Tidx=int64: [[[[1]]], [[[2]]], [[[3]]], [[[4]]]], [[1, 0], [0, 1]] -> [[[[3]]]]",
-        "block_size=2: [[[[1]]], [[[2]]]], [[0, 0], [0, 0]] -> !INVALID_ARGUMENT is not divisible by",
-        "block_size=2: [[[[1]]], [[[2]]], [[[3]]], [[[4]]]], [[2, 1], [0, 0]] -> !INVALID_ARGUMENT must be non-negative"));
+        "block_size=2: [[[[1]]], [[[2]]]], [[0, 0], [0, 0]] -> !INVALID_ARGUMENT must be evenly divisible by 2 but is "
+        "1",
+        "block_size=2: [[[[1]]], [[[2]]], [[[3]]], [[[4]]]], [[2, 1], [0, 0]] -> !INVALID_ARGUMENT subtracting 1 "
+        "from 0"));

@@ -29,36 +29,29 @@ static mr_status *read_attrs(const mr_node *n, layout *l, int64_t *block)
     return NULL;
 }
 
-/* The other shape; sizes of -1 are unknown and stay so. */
-static mr_status *convert(bool to_depth, const layout *l, int64_t b, const int64_t *in,
-                          int64_t *out)
+/* The other shape, with the messages of TensorFlow's shape functions; sizes of -1 are unknown and stay so. */
+static mr_status *convert(bool to_depth, const layout *l, int64_t b, const int64_t *in, int64_t *out)
 {
     for (int d = 0; d < l->rank; d++)
         out[d] = in[d];
-    int grow[] = {l->h, l->w}, n_grow = 2, shrink = l->c;
-    int64_t bb = b * b;
     if (l->split && in[4] >= 0 && in[4] != 4)
         return mr_invalid("The last dimension must be 4 for NCHW_VECT_C, but is %lld",
                           (long long)in[4]);
-    if (to_depth) {
-        for (int i = 0; i < n_grow; i++) {
-            if (in[grow[i]] >= 0 && in[grow[i]] % b != 0)
-                return mr_invalid(
-                    "Image height %lld and width %lld should be divisible by block_size: %lld",
-                    (long long)in[l->h], (long long)in[l->w], (long long)b);
-            out[grow[i]] = in[grow[i]] < 0 ? -1 : in[grow[i]] / b;
-        }
-        if (in[shrink] >= 0 && __builtin_mul_overflow(in[shrink], bb, &out[shrink]))
-            return mr_invalid("the output has too many channels");
-        return NULL;
-    }
-    if (in[shrink] >= 0 && in[shrink] % bb != 0)
+    mr_status *(*space)(int64_t, int64_t, int64_t *) = to_depth ? mr_infer_divide : mr_infer_multiply;
+    MR_TRY(space(in[l->h], b, &out[l->h]));
+    MR_TRY(space(in[l->w], b, &out[l->w]));
+    return (to_depth ? mr_infer_multiply : mr_infer_divide)(in[l->c], b * b, &out[l->c]);
+}
+
+/* What a kernel says of sizes that do not fit, which it may be the first to see. */
+static mr_status *check_divisible(bool to_depth, const layout *l, int64_t b, const int64_t *in)
+{
+    if (to_depth && (in[l->h] % b != 0 || in[l->w] % b != 0))
+        return mr_invalid("Image width %lld and height %lld should be divisible by block_size: %lld",
+                          (long long)in[l->w], (long long)in[l->h], (long long)b);
+    if (!to_depth && in[l->c] % (b * b) != 0)
         return mr_invalid("Input depth dimension %lld should be divisible by: %lld",
-                          (long long)in[shrink], (long long)bb);
-    out[shrink] = in[shrink] < 0 ? -1 : in[shrink] / bb;
-    for (int i = 0; i < n_grow; i++)
-        if (in[grow[i]] >= 0 && __builtin_mul_overflow(in[grow[i]], b, &out[grow[i]]))
-            return mr_invalid("the output image is too large");
+                          (long long)in[l->c], (long long)(b * b));
     return NULL;
 }
 
@@ -76,7 +69,9 @@ static mr_status *rearrange(mr_run *r, bool to_depth)
     mr_blit w;
     MR_TRY(read_attrs(r->node, &l, &b));
     if (x->rank != l.rank)
-        return mr_invalid("Input rank should be: %d instead of: %d", l.rank, x->rank);
+        return to_depth ? mr_invalid("Input rank should be %d instead of %d", l.rank, x->rank)
+                        : mr_invalid("Input rank should be: %d instead of: %d", l.rank, x->rank);
+    MR_TRY(check_divisible(to_depth, &l, b, x->dims));
     MR_TRY(convert(to_depth, &l, b, x->dims, dims));
     MR_TRY(mr_run_output(r, 0, l.rank, dims, &out));
     if (out->n == 0)
@@ -147,7 +142,10 @@ MR_OP(SpaceToDepth,
         "block_size=2 data_format=\"NCHW_VECT_C\": iota(1,1,2,2,4) -> [[[[[0, 1, 2, 3]]], [[[4, 5, "
         "6, 7]]], [[[8, 9, 10, 11]]], [[[12, 13, 14, 15]]]]]",
         "block_size=2: shape(0,2,2,1) -> shape(0,1,1,4)",
-        "block_size=2: shape(1,3,2,1) -> !INVALID_ARGUMENT should be divisible by block_size: 2",
+        "block_size=2: shape(1,3,2,1) -> !INVALID_ARGUMENT Dimension size must be evenly divisible by 2 but is 3",
+        "unknown block_size=2: shape(1,3,2,1) -> !INVALID_ARGUMENT Image width 2 and height 3 should be divisible by "
+        "block_size: 2",
+        "unknown block_size=2: [1] -> !INVALID_ARGUMENT Input rank should be 4 instead of 1",
         "block_size=2: [1] -> !INVALID_ARGUMENT must be rank 4"));
 
 MR_OP(DepthToSpace,
@@ -163,5 +161,7 @@ MR_OP(DepthToSpace,
         "2], [3, 4], [5, 6], [7, 8]], [[9, 10], [11, 12], [13, 14], [15, 16]]]]",
         "block_size=2 data_format=\"NCHW\": [[[[1]], [[5]], [[2]], [[6]], [[3]], [[7]], [[4]], "
         "[[8]]]] -> [[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]]",
-        "block_size=2: [[[[1, 2, 3]]]] -> !INVALID_ARGUMENT Input depth dimension 3 should be "
+        "block_size=2: [[[[1, 2, 3]]]] -> !INVALID_ARGUMENT Dimension size must be evenly divisible by 4 but is 3",
+        "unknown block_size=2: [1] -> !INVALID_ARGUMENT Input rank should be: 4 instead of: 1",
+        "unknown block_size=2: [[[[1, 2, 3]]]] -> !INVALID_ARGUMENT Input depth dimension 3 should be "
         "divisible by: 4"));
