@@ -42,6 +42,28 @@ class Matrices(Case):
         m = np.array([[4, 1, 0], [1, 4, 1], [0, 1, 4]], np.float32)
         self.assert_value(tf.linalg.tridiagonal_solve(diagonals, [1.0, 2, 3]), np.linalg.solve(m, [1, 2, 3]))
 
+    def test_other_diagonals(self):
+        self.assert_value(tf.linalg.diag([1.0, 2.0], k=1), np.diag([1.0, 2.0], 1))
+        self.assert_value(tf.matrix_diag([1.0, 2.0], num_rows=3, padding_value=9.0), [[1, 9], [9, 2], [9, 9]])
+        self.assert_value(tf.matrix_diag([[8.0, 9.0], [1.0, 2.0]], k=(0, 1), num_rows=2, num_cols=3), [[1, 8, 0], [0, 2, 9]])
+        self.assert_value(tf.matrix_diag([True, True], k=-1), np.diag([True, True], -1))
+        self.assert_value(tf.matrix_diag_part(A, k=-1), np.diag(A, -1))
+        self.assert_value(tf.linalg.diag_part(A, k=(-1, 0), padding_value=7.0), [np.diag(A), list(np.diag(A, -1)) + [7]])
+        expected = A.copy()
+        expected[0, 1], expected[1, 2] = 5, 6
+        self.assert_value(tf.matrix_set_diag(A, [5.0, 6.0], k=1), expected)
+        self.assertEqual(tf.matrix_diag([1.0]).op.type, "MatrixDiag")
+        with self.assertRaisesRegex(ValueError, "must be rank 1 but is rank 2"):
+            tf.matrix_set_diag(A, [[5.0, 6.0]], k=1)
+
+    def test_shapes_of_diagonals(self):
+        x = tf.placeholder(tf.float32, [None, 3, None])
+        self.assertEqual(tf.matrix_set_diag(x, np.zeros((2, 3), np.float32)).shape.as_list(), [2, 3, None])
+        self.assertEqual(tf.matrix_set_diag(x, np.zeros((2, 3), np.float32), k=-1).shape.as_list(), [2, 3, None])
+        self.assertEqual(tf.matrix_diag_part(tf.placeholder(tf.float32, [None, 0])).shape.as_list(), [0])
+        with self.assertRaisesRegex(ValueError, "Dimension 0 in both shapes must be equal"):
+            tf.matrix_set_diag(tf.placeholder(tf.float32, [3, None, 2]), np.zeros((2, 2), np.float32))
+
 
 class Hidden(Case):
     """Matrices of shapes that only a run shows."""

@@ -53,7 +53,6 @@ _same({
     "log1p": "Log1p", "logical_and": "LogicalAnd", "logical_not": "LogicalNot", "logical_or": "LogicalOr",
     "matrix_determinant": "MatrixDeterminant", "matrix_inverse": "MatrixInverse", "matrix_solve": "MatrixSolve",
     "matrix_triangular_solve": "MatrixTriangularSolve", "matrix_band_part": "MatrixBandPart",
-    "matrix_diag": "MatrixDiag", "matrix_diag_part": "MatrixDiagPart", "matrix_set_diag": "MatrixSetDiag",
     "maximum": "Maximum", "minimum": "Minimum", "polygamma": "Polygamma", "reciprocal": "Reciprocal",
     "rint": "Rint", "rsqrt": "Rsqrt", "segment_max": "SegmentMax", "segment_mean": "SegmentMean", "segment_min": "SegmentMin",
     "segment_prod": "SegmentProd", "segment_sum": "SegmentSum", "sin": "Sin", "sinh": "Sinh",
@@ -598,6 +597,44 @@ def qr(input, full_matrices=False, name=None):  # noqa: A002
 @public
 def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
     return op_defs.call("MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2_regularizer, fast=fast)
+
+
+def _is_main_diagonal(k):
+    return isinstance(k, int) and k == 0
+
+
+def _padding(x, value):
+    """A padding value of the type of x: a bool tensor takes no number."""
+    x = convert.convert_to_tensor(x)
+    return x, builtins.bool(value) if x.dtype == dtypes.bool_ and not isinstance(value, ops.Tensor) else value
+
+
+@public
+def matrix_diag(diagonal, name="diag", k=0, num_rows=-1, num_cols=-1, padding_value=0):
+    """Matrices with these diagonals: number k, or k[0] to k[1], which are rows of equal length then."""
+    plain = all(isinstance(v, int) for v in (num_rows, num_cols, padding_value))
+    if _is_main_diagonal(k) and plain and (num_rows, num_cols, padding_value) == (-1, -1, 0):
+        return op_defs.call("MatrixDiag", name, diagonal=diagonal)
+    diagonal, padding_value = _padding(diagonal, padding_value)
+    return op_defs.call("MatrixDiagV2", name, diagonal=diagonal, k=k, num_rows=num_rows, num_cols=num_cols,
+                        padding_value=padding_value)
+
+
+@public
+def matrix_diag_part(input, name="diag_part", k=0, padding_value=0):  # noqa: A002
+    """Diagonal k of matrices, or k[0] to k[1], the shorter of which are padded."""
+    if _is_main_diagonal(k):
+        return op_defs.call("MatrixDiagPart", name, input=input)
+    input, padding_value = _padding(input, padding_value)
+    return op_defs.call("MatrixDiagPartV2", name, input=input, k=k, padding_value=padding_value)
+
+
+@public
+def matrix_set_diag(input, diagonal, name="set_diag", k=0):  # noqa: A002
+    """The matrices with other values on diagonal k, or on k[0] to k[1]."""
+    if _is_main_diagonal(k):
+        return op_defs.call("MatrixSetDiag", name, input=input, diagonal=diagonal)
+    return op_defs.call("MatrixSetDiagV2", name, input=input, diagonal=diagonal, k=k)
 
 
 @public
