@@ -118,6 +118,24 @@ class CrossEntropyTest(NnTest):
 
 
 class ConvolutionTest(NnTest):
+    def test_windows_that_do_not_fit_are_refused_when_the_graph_is_built(self):
+        image, kernel = tf.placeholder(tf.float32, [1, 2, 3, 1]), tf.placeholder(tf.float32, [3, 1, 1, 1])
+        message = "Negative dimension size caused by subtracting 3 from 2"
+        with self.assertRaisesRegex(ValueError, message):
+            tf.nn.conv2d(image, kernel, [1, 1, 1, 1], "VALID")
+        with self.assertRaisesRegex(ValueError, message):
+            tf.nn.max_pool(image, [1, 3, 1, 1], [1, 1, 1, 1], "VALID")
+        self.assertEqual(tf.nn.conv2d(image, kernel, [1, 1, 1, 1], "SAME").shape.as_list(), [1, 2, 3, 1])
+
+    def test_explicit_paddings_that_are_none_are_refused(self):
+        image, kernel = tf.zeros([1, 2, 2, 1]), tf.zeros([1, 1, 1, 1])
+        for padding, message in [("EXPLICIT", "not a valid value for the padding parameter"),
+                                 ([0, 0, 0, 0], "Element with index 0 of padding is not a list/tuple"),
+                                 ([[0, 0], [1], [0, 0], [0, 0]], "Element with index 1 of padding has size 1"),
+                                 ([[0, 0]] * 3, "Got padding of size: 3")]:
+            with self.assertRaisesRegex(ValueError, message):
+                tf.nn.conv2d(image, kernel, [1, 1, 1, 1], padding)
+
     def test_conv2d_and_atrous(self):
         image, kernel = self.floats(2, 9, 8, 3), self.floats(3, 2, 3, 4)
         self.check(tf.nn.conv2d(image, kernel, [1, 2, 2, 1], "VALID"), conv2d(image, kernel, 2), 1e-4)

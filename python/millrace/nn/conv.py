@@ -47,15 +47,19 @@ def per_dimension(value, spatial, data_format, name):
 def padding_attrs(padding, data_format):
     """padding and explicit_paddings of an op: numbers for each dimension are explicit ones."""
     if isinstance(padding, (str, bytes)):
+        if padding in ("EXPLICIT", b"EXPLICIT"):
+            raise ValueError('"EXPLICIT" is not a valid value for the padding parameter. To use explicit padding, the padding '
+                             'parameter must be a list.')
         return {"padding": padding.upper() if isinstance(padding, str) else padding}
-    if len(padding) != 4:
-        raise ValueError("When padding is a list, it must be of size 4.")
     flat = []
     for i, pair in enumerate(padding):
-        if len(pair) != 2:
-            raise ValueError("When padding is a list, each element must be a list/tuple of size 2. Element with index %d is "
-                             "not." % i)
+        wrong = "is not a list/tuple" if not isinstance(pair, (list, tuple)) else "has size %d" % len(pair)
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise ValueError("When padding is a list, each element of padding must be a list/tuple of size 2. Element with "
+                             "index %d of padding %s" % (i, wrong))
         flat += [int(n) for n in pair]
+    if len(padding) != 4:
+        raise ValueError("When padding is a list, it must be of size 4. Got padding of size: %d" % len(padding))
     channel = 1 if channels_first(data_format) else 3
     if any(flat[:2]) or any(flat[2 * channel:2 * channel + 2]):
         raise ValueError("Padding of the batch or channel dimension must be zero: %s" % (padding,))
