@@ -152,7 +152,8 @@ typedef struct mr_gradients_options {
     int (*override_any)(void *arg, TF_Graph *graph, TF_Operation *op, const mr_gradient_value *grad_outputs, mr_gradient_value *grad_inputs);
 } mr_gradients_options;
 /* d(sum of ys)/dxs.  dense[i] is {NULL, -1} where the gradient is sparse (then sparse[i] has it) or where none
- * arrives.  With sparse NULL all results are dense.  options may be NULL. */
+ * arrives.  With sparse NULL all results are dense.  options may be NULL.  The callbacks may add operations, and so may other
+ * threads while they run.  After an error the operations that were added stay in the graph. */
 MR_EXPORT extern void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Output *xs, int num_xs, const mr_gradients_options *options, TF_Output *dense, mr_sparse_output *sparse, TF_Status *status);
 
 /* An operation whose gradient is asked for. */
