@@ -59,6 +59,17 @@ const mr_ps_slot *mr_psc_slot(const mr_psc *c, int slot)
     return slot >= 0 && slot < c->view.slots.n ? &c->view.slots.p[slot] : NULL;
 }
 
+uint64_t mr_psc_waits_for(const mr_psc *c, int64_t task)
+{
+    for (const mr_psc_task *t = c->all; t; t = t->next)
+        for (int i = 0; (t->id == task || !task) && t->begun && i < t->n; i++) {
+            const mr_psc_part *p = &t->parts[i];
+            if (!p->out && !p->empty)
+                return p->under_way ? p->to : c->view.slots.p[p->slot].chain[0].id;
+        }
+    return task ? mr_psc_waits_for(c, 0) : 0;
+}
+
 /* ---- beginnings ---- */
 
 static void begin_part(mr_psc *c, mr_psc_part *p)

@@ -78,5 +78,7 @@ bool mr_psc_settled(const mr_psc *c);       /* and no part is under way either: 
 uint64_t mr_psc_epoch(const mr_psc *c);     /* of its view */
 const mr_ps_slot *mr_psc_slot(const mr_psc *c, int slot); /* as its view has it; NULL: no view yet */
 int64_t mr_psc_resent(const mr_psc *c);
+/* A server that has not answered a part of that task, or of an earlier one that it comes after; 0: none is known. */
+uint64_t mr_psc_waits_for(const mr_psc *c, int64_t task);
 
 #endif

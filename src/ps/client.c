@@ -2,12 +2,12 @@
  *
  * Between mr_ps_open and mr_ps_close the thread is there: whoever waits is woken by it, when a task ends, a view or a table
  * comes, or the manager refuses this client for good.  After `closing` nothing is sent any more, and what is open ends. */
-#include "base/long_wait.h"
 #include "ps/client_internal.h"
 
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #define MS INT64_C(1000000)
 #define TICK_NS (5 * MS)
@@ -32,9 +32,9 @@ static void drop_lost_ways(mr_ps *ps, const mr_ps_map *m)
 static void take_view(mr_ps *ps, mr_ps_map *m)
 {
     drop_lost_ways(ps, m);
+    mr_lock(&ps->mu);
     mr_ps_map_deinit(&ps->map);
     ps->map = *m;
-    mr_lock(&ps->mu);
     mr_status_free(mr_psc_view(ps->psc, &ps->map.view, mr_now_ns(), &ps->actions)); /* it was checked */
     ps->stats.epoch = (int64_t)ps->map.view.epoch;
     ps->stats.servers = ps->map.view.servers.n;
@@ -94,11 +94,37 @@ static void on_news(void *owner, mr_ps_news *n)
 
 /* ---- its thread ---- */
 
+/* Logs the push or pull that has been open longest, once in a period, when it has been for one.  Done here rather than
+ * where somebody waits, because most tasks are waited for elsewhere: by ops, by Python, by a push that finds no room. */
+static void tell_late_locked(mr_ps *ps, int64_t now_ns) MR_REQUIRES(ps->mu);
+static void tell_late_locked(mr_ps *ps, int64_t now_ns)
+{
+    uint32_t pos = 0;
+    uint64_t key;
+    void *task;
+    const mr_ps_client_task *late = NULL;
+    int64_t period_ns = mr_long_wait_period_ns();
+    if (now_ns < ps->look_ns)
+        return;
+    ps->look_ns = now_ns + period_ns / 10;
+    while (mr_imap_next(&ps->tasks, &pos, &key, &task))
+        if (!late || ((mr_ps_client_task *)task)->since_ns < late->since_ns)
+            late = task;
+    if (!late || now_ns - late->since_ns < period_ns)
+        return;
+    ps->look_ns = now_ns + period_ns;
+    const char *address = mr_ps_map_address(&ps->map, mr_psc_waits_for(ps->psc, late->number));
+    mr_info("Still waiting for the server of parameters at %s: it has not answered a %s table '%s' (%.0f s)",
+            address ? address : "an unknown address", late->pull ? "pull of" : "push to",
+            ps->table_at[late->change.table]->name, (double)(now_ns - late->since_ns) / 1e9);
+}
+
 static int64_t tick(void *owner, int64_t now_ns)
 {
     mr_ps *ps = owner;
     mr_ps_link_tick(&ps->link, now_ns);
     mr_lock(&ps->mu);
+    tell_late_locked(ps, now_ns);
     bool busy = mr_psc_open(ps->psc) > 0;
     mr_psc_tick(ps->psc, now_ns, &ps->actions);
     mr_unlock(&ps->mu);
@@ -169,11 +195,8 @@ mr_status *mr_ps_end(mr_ps *ps, mr_ps_task t)
     if (t <= 0 || t > ps->last) {
         st = mr_error(MR_NOT_FOUND, "There is no task %lld", (long long)t);
     } else {
-        mr_long_wait wait;
-        mr_long_wait_begin(&wait, mr_now_ns());
-        while (mr_imap_get(&ps->tasks, (uint64_t)t))
-            mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0,
-                              "the servers of parameters: they have not answered task %lld", (long long)t);
+        while (mr_imap_get(&ps->tasks, (uint64_t)t)) /* the thread logs a long wait: tell_late_locked */
+            mr_cond_wait(&ps->changed, &ps->mu);
         st = take_failed_locked(ps, t);
     }
     mr_unlock(&ps->mu);
@@ -196,11 +219,8 @@ static void wait_all_locked(mr_ps *ps) MR_REQUIRES(ps->mu);
 static void wait_all_locked(mr_ps *ps)
 {
     int64_t last = ps->last;
-    mr_long_wait wait;
-    mr_long_wait_begin(&wait, mr_now_ns());
     while (any_open_locked(ps, last))
-        mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0,
-                          "the servers of parameters: they have not answered all tasks");
+        mr_cond_wait(&ps->changed, &ps->mu);
 }
 
 void mr_ps_settle(mr_ps *ps)

@@ -2,14 +2,17 @@
  *
  * A question goes through the client's thread and is asked again while there is no manager, or one that does not know this
  * client yet, until its time is over; so all of them may be asked twice and say the same the second time. */
-#include "base/long_wait.h"
 #include "ps/client_internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "ps/graph_update.h"
 
 #define MS INT64_C(1000000)
+#define WORKERS_NS (1000 * MS)         /* a wait that is only logged must not last longer for it */
 #define ITERATION_NS (600 * 1000 * MS) /* others may be slow; who is dead is not waited for */
+
+enum { MAX_ROWS = 1024 };
 
 /* ---- questions ---- */
 
@@ -39,7 +42,20 @@ static void ask(void *owner, mr_ps_note *n)
     mr_ps_ask_start(&ps->ways, &q->ask, MR_PS_TO_MANAGER, ps->link.manager, q->method, &q->body, q->until_ns);
 }
 
-static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, int64_t until_ns,
+static void tell_slow_worker(mr_ps *ps, double seconds);
+
+/* Logs why the manager has not answered yet.  Without the lock: it may have to be asked. */
+static void tell_wait(mr_ps *ps, const char *method, double seconds)
+{
+    if (strcmp(method, MR_PS_MANAGER_SERVICE "Iterate") == 0)
+        tell_slow_worker(ps, seconds);
+    else
+        mr_info("Still waiting for the manager of parameters at %s: it has not answered %s (%.0f s)", ps->link.manager,
+                method, seconds);
+}
+
+/* Asks the manager, and waits for what it says or for an error.  wait: of all calls of this question. */
+static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, int64_t until_ns, mr_long_wait *wait,
                            mr_bytes *reply)
 {
     question *q = mr_new(question);
@@ -52,11 +68,16 @@ static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, in
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to ask the manager");
     }
     mr_ps_inbox_put(&ps->inbox, &q->note, ask);
-    mr_long_wait wait;
-    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&ps->mu);
-    while (!q->done)
-        mr_long_wait_cond(&wait, &ps->changed, &ps->mu, 0, "the manager of parameters: it has not answered %s", method);
+    while (!q->done) {
+        double seconds;
+        if (mr_cond_wait_until(&ps->changed, &ps->mu, wait->next_ns) ||
+            !mr_long_wait_due(wait, mr_now_ns(), &seconds))
+            continue;
+        mr_unlock(&ps->mu);
+        tell_wait(ps, method, seconds);
+        mr_lock(&ps->mu);
+    }
     mr_unlock(&ps->mu);
     mr_status *st = q->ask.st;
     if (!st && reply) {
@@ -73,13 +94,16 @@ mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_
                              mr_bytes *reply)
 {
     int64_t until = mr_now_ns() + timeout_ns;
+    double seconds;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_status *st = mr_pb_writer_status(w, method);
     if (!st) {
         uint32_t n = (uint32_t)(head->n - sizeof n);
         memcpy(head->p, &n, sizeof n);
     }
     for (bool again = !st; again;) {
-        st = ask_once(ps, method, head, until, reply);
+        st = ask_once(ps, method, head, until, &wait, reply);
         mr_code code = mr_status_code(st);
         mr_lock(&ps->mu);
         again =
@@ -87,6 +111,9 @@ mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_
             !ps->refused && mr_now_ns() < until;
         mr_unlock(&ps->mu);
         if (again) {
+            if (mr_long_wait_due(&wait, mr_now_ns(), &seconds))
+                mr_info("Still waiting for the manager of parameters at %s: %s (%.0f s)", ps->link.manager,
+                        mr_status_message(st), seconds);
             mr_status_free(st);
             st = NULL;
             mr_sleep_ns(20 * MS);
@@ -149,7 +176,7 @@ static mr_status *wait_for_table(mr_ps *ps, int table)
     mr_lock(&ps->mu);
     while (ps->n_tables <= table && !ps->refused && in_time)
         in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until,
-                                    "the manager of parameters: it does not tell of table %d", table);
+                                    "the manager of parameters at %s: it has not sent table %d", ps->link.manager, table);
     mr_status *st = ps->refused ? mr_status_copy(ps->refused) : NULL;
     mr_unlock(&ps->mu);
     return st || in_time ? st
@@ -234,9 +261,13 @@ mr_status *mr_ps_renew(mr_ps *ps)
         st = read_number(&reply, &epoch);
     mr_bytes_deinit(&reply);
     int64_t until = mr_now_ns() + ps->timeout_ns;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&ps->mu);
     while (!st && (uint64_t)ps->stats.epoch < epoch && !ps->refused && in_time)
-        in_time = mr_cond_wait_until(&ps->changed, &ps->mu, until);
+        in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until,
+                                    "the manager of parameters at %s: it has not sent where lost ranges are now",
+                                    ps->link.manager);
     if (!st)
         st = mr_status_copy(ps->refused);
     mr_unlock(&ps->mu);
@@ -314,20 +345,50 @@ static mr_status *read_workers(mr_ps *ps, const mr_bytes *reply, mr_ps_worker_st
     return st;
 }
 
-mr_status *mr_ps_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, int *n)
+static mr_status *ask_for_workers(mr_ps *ps, int64_t timeout_ns, mr_ps_worker_stats *rows, int max, int *n)
 {
     mr_pb_writer w;
     mr_str head = {0};
     mr_bytes reply = {0};
     *n = 0;
-    if (max < 0 || (max > 0 && !rows))
-        return mr_invalid("There is no room for %d workers", max);
     mr_ps_question_begin(ps, &w, &head);
-    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Workers", &w, &head, ps->timeout_ns, &reply);
+    mr_status *st = mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Workers", &w, &head, timeout_ns, &reply);
     if (!st)
         st = read_workers(ps, &reply, rows, max, n);
     mr_bytes_deinit(&reply);
     return st;
+}
+
+mr_status *mr_ps_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, int *n)
+{
+    *n = 0;
+    if (max < 0 || (max > 0 && !rows))
+        return mr_invalid("There is no room for %d workers", max);
+    return ask_for_workers(ps, ps->timeout_ns, rows, max, n);
+}
+
+/* An iteration begins when all workers have come close enough to it: logs which one is furthest behind, as the manager
+ * knows it, or that the manager does not answer. */
+static void tell_slow_worker(mr_ps *ps, double seconds)
+{
+    int n, slow = -1;
+    mr_ps_worker_stats *rows = mr_new_array(mr_ps_worker_stats, MAX_ROWS);
+    mr_status *st = ask_for_workers(ps, WORKERS_NS, rows, MAX_ROWS, &n);
+    for (int i = 0; i < n; i++)
+        if (strcmp(rows[i].name, ps->name) != 0 && (slow < 0 || rows[i].iteration < rows[slow].iteration))
+            slow = i;
+    mr_lock(&ps->mu);
+    long long own = (long long)ps->iteration, delay = (long long)ps->delay_now;
+    mr_unlock(&ps->mu);
+    if (!st && slow >= 0)
+        mr_info("Still waiting for worker '%s': it is at iteration %lld, and iteration %lld is too far ahead of it "
+                "(delay %lld) (%.0f s)",
+                rows[slow].name, (long long)rows[slow].iteration, own, delay, seconds);
+    else
+        mr_info("Still waiting for the manager of parameters at %s: %s (%.0f s)", ps->link.manager,
+                st ? mr_status_message(st) : "it has not let the next iteration begin", seconds);
+    mr_status_free(st);
+    mr_free(rows);
 }
 
 mr_status *mr_ps_is_quiet(mr_ps *ps, bool *out)

@@ -235,6 +235,7 @@ mr_status *mr_ps_task_begin(mr_ps *ps, mr_ps_client_task *t, const mr_ps_task *a
                           &t->number, &ps->actions);
     if (!st) {
         t->refs = 1;
+        t->since_ns = now;
         mr_imap_put(&ps->tasks, (uint64_t)t->number, t);
         *number = ps->last = t->number;
         mr_ps_nudge_locked(ps);

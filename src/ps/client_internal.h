@@ -10,6 +10,7 @@
 #ifndef MR_PS_CLIENT_INTERNAL_H
 #define MR_PS_CLIENT_INTERNAL_H
 
+#include "base/long_wait.h"
 #include "dist/ps_client.h"
 #include "ps/client.h"
 #include "ps/filter.h"
@@ -20,7 +21,7 @@
 #include "run/parameter_store.h"
 
 typedef struct mr_ps_client_task {
-    int64_t number;
+    int64_t number, since_ns;
     int refs; /* under the lock: the client's while it is open, and of messages */
     bool pull, reduce, whole;
     mr_ps_change change; /* of a push; keys and floats in the blob */
@@ -56,10 +57,11 @@ struct mr_ps {
     mr_ps_inbox inbox;
     mr_ps_ways ways;
     mr_ps_link link;
-    mr_ps_map map;
+    mr_ps_map map; /* written by the client's thread under the lock: the thread reads it without, others with it */
     mr_ps_store tables; /* of which only the tables are used */
     mr_ps_key_cache *keys; /* hashes that servers have */
     uint64_t seed_sent;    /* of random rounding */
+    int64_t look_ns; /* for tasks that are late */
     bool closing;
 
     mr_mutex mu;
@@ -92,8 +94,10 @@ void mr_ps_task_unref_locked(mr_ps *ps, mr_ps_client_task *t) MR_REQUIRES(ps->mu
 /* ---- client_ask.c ---- */
 /* A question begins with who asks; w writes its other fields. */
 void mr_ps_question_begin(mr_ps *ps, mr_pb_writer *w, mr_str *head);
-/* A call to the manager, which is made again while there is none.  head: what mr_ps_question_begin began; reply: may be NULL. */
-mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns, mr_bytes *reply);
+/* A call to the manager, which is made again while there is none.  head: what mr_ps_question_begin began; reply: may be
+ * NULL. */
+mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns,
+                             mr_bytes *reply);
 const mr_ps_table_spec *mr_ps_find_table(mr_ps *ps, int table, mr_status **st); /* NULL: there is none */
 
 /* ---- client_begin.c ---- */

@@ -101,3 +101,43 @@ void ps_pull_keys(mr_ps *ps, int table, const uint64_t *keys, size_t n, float *v
         ps, &(mr_ps_job){.pull = true, .table = table, .keys = {.list = keys, .n = n}, .out = v}, &t));
     MR_CHECK_OK(mr_ps_end(ps, t));
 }
+
+/* ---- a peer that stands still ---- */
+
+static void stand_still(void *owner, mr_ps_note *n)
+{
+    ps_halt *h = (ps_halt *)((char *)n - offsetof(ps_halt, note));
+    (void)owner;
+    mr_lock(&h->mu);
+    h->reached = true;
+    mr_cond_broadcast(&h->changed);
+    while (!h->open)
+        mr_cond_wait(&h->changed, &h->mu);
+    h->gone = true;
+    mr_cond_broadcast(&h->changed);
+    mr_unlock(&h->mu);
+}
+
+void ps_halt_begin(ps_halt *h, mr_ps_inbox *inbox)
+{
+    *h = (ps_halt){.reached = false};
+    mr_mutex_init(&h->mu);
+    mr_cond_init(&h->changed);
+    mr_ps_inbox_put(inbox, &h->note, stand_still);
+    mr_lock(&h->mu);
+    while (!h->reached)
+        mr_cond_wait(&h->changed, &h->mu);
+    mr_unlock(&h->mu);
+}
+
+void ps_halt_end(ps_halt *h)
+{
+    mr_lock(&h->mu);
+    h->open = true;
+    mr_cond_broadcast(&h->changed);
+    while (!h->gone)
+        mr_cond_wait(&h->changed, &h->mu);
+    mr_unlock(&h->mu);
+    mr_cond_deinit(&h->changed);
+    mr_mutex_deinit(&h->mu);
+}

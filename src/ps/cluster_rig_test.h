@@ -4,6 +4,7 @@
 
 #include "base/thread.h"
 #include "ps/client.h"
+#include "ps/inbox.h"
 #include "ps/manager.h"
 #include "ps/server.h"
 
@@ -39,5 +40,15 @@ void ps_push_keys(mr_ps *ps, int table, const uint64_t *keys, size_t n, const fl
 void ps_pull_keys(mr_ps *ps, int table, const uint64_t *keys, size_t n, float *v);
 /* Until every range has its copies where they should be. */
 void ps_wait_quiet(mr_ps *ps);
+
+/* The thread of a manager, server or client (its inbox) stands still from begin to end: it does not answer. */
+typedef struct ps_halt {
+    mr_ps_note note;
+    mr_mutex mu;
+    mr_cond changed;
+    bool reached, open, gone;
+} ps_halt;
+void ps_halt_begin(ps_halt *h, mr_ps_inbox *inbox);
+void ps_halt_end(ps_halt *h);
 
 #endif

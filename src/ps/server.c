@@ -182,9 +182,13 @@ mr_status *mr_ps_server_hand_over(mr_ps_server *s)
     mr_unlock(&s->mu);
     if (begin)
         mr_ps_inbox_put(&s->inbox, &s->leave_note, leave);
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&s->mu);
     while (s->leaving && !s->failed)
-        mr_cond_wait(&s->changed, &s->mu);
+        mr_long_wait_cond(&wait, &s->changed, &s->mu, 0,
+                          "the manager of parameters at %s: it has not moved this server's ranges to others",
+                          s->link.manager);
     st = s->failed ? mr_status_copy(s->failed) : s->left ? NULL : mr_status_copy(s->failed_to_leave);
     mr_unlock(&s->mu);
     return st;
