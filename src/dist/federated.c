@@ -111,12 +111,12 @@ static void enter(mr_fed *f, mr_fed_stage stage, int64_t now_ns, mr_fed_actions 
     }
 }
 
+int mr_fed_least(const mr_fed *f) { return MR_MAX(f->o.secure ? MR_FED_SECURE_LEAST : 1, f->o.wait_for); }
+
 static bool may_begin(const mr_fed *f, int64_t now_ns)
 {
-    int least = MR_MAX(1, f->o.wait_for);
-    if (f->o.secure)
-        least = MR_MAX(least, MR_FED_SECURE_LEAST);
-    return !f->hold && !f->failed && f->stage == MR_FED_REST && f->n_there >= least && now_ns >= f->not_before_ns;
+    return !f->hold && !f->failed && f->stage == MR_FED_REST && f->n_there >= mr_fed_least(f) &&
+           now_ns >= f->not_before_ns;
 }
 
 static void begin(mr_fed *f, int64_t now_ns, mr_fed_actions *out)

@@ -112,6 +112,8 @@ void mr_fed_go(mr_fed *f, int64_t now_ns, mr_fed_actions *out);
 void mr_fed_step(mr_fed *f, const mr_fed_event *e, int64_t now_ns, mr_fed_actions *out);
 /* What the caller took is of no use (shares that bring nothing back): the try is given up, also when it was complete. */
 void mr_fed_spoilt(mr_fed *f, int64_t now_ns, mr_fed_actions *out);
+/* How many clients must be there before a round begins. */
+int mr_fed_least(const mr_fed *f);
 /* When time alone changes something; 0: never. */
 int64_t mr_fed_next_ns(const mr_fed *f);
 

@@ -5,6 +5,7 @@
 #include "fed/client.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/long_wait.h"
 #include "fed/server.h"
 #include "server/ways.h"
@@ -88,6 +89,7 @@ typedef struct visit { /* from one Stay to its end */
     mr_fed_worker worker;
     _Atomic bool over; /* Stay has ended */
     int64_t heard_ns;
+    mr_long_wait idle; /* since it has nothing to do */
     int64_t *updates;
 } visit;
 
@@ -146,11 +148,18 @@ static mr_status *turn(visit *v, mr_fed_answer *a, bool *end)
     *v->updates += update;
     mr_fed_answer_deinit(a);
     mr_status *st = NULL;
+    double seconds;
     *end = t.kind == MR_FED_END;
-    if (t.kind == MR_FED_WORK)
+    if (t.kind == MR_FED_WORK) {
         st = do_task(v, &t, a);
-    else if (!*end && mr_now_ns() - start_ns < QUICK_NS)
-        mr_sleep_ns(PAUSE_NS);
+        mr_long_wait_begin(&v->idle, mr_now_ns());
+    } else if (!*end) {
+        if (mr_long_wait_due(&v->idle, mr_now_ns(), &seconds))
+            mr_info("Still waiting for the federated server at %s: it has no task for this client (%.0f s)", v->o->address,
+                    seconds);
+        if (mr_now_ns() - start_ns < QUICK_NS)
+            mr_sleep_ns(PAUSE_NS);
+    }
     mr_fed_task_deinit(&t);
     return st;
 }
@@ -194,6 +203,7 @@ static mr_status *pay_visit(const mr_fed_client_options *o, int64_t *heard_ns, i
     visit v = {.o = o, .name = {mr_random64(), mr_random64()}, .worker.examples = o->examples, .updates = updates};
     asking stay;
     mr_str body = {0};
+    mr_long_wait_begin(&v.idle, mr_now_ns());
     MR_TRY(mr_way_to(o->address, NULL, NULL, &v.net, &v.peer));
     mr_status *st = mr_fed_answer_encode(name_of(&v), &(mr_fed_answer){0}, &body);
     if (!st) {

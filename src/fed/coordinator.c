@@ -11,8 +11,12 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/long_wait.h"
 #include "fed/fixed.h"
 #include "fed/secure.h"
+
+enum { MAX_LISTED = 10 }; /* clients in a line of the log */
 
 typedef struct client {
     bool asked; /* for `stage` of the present ticket */
@@ -434,11 +438,50 @@ static mr_status *too_often(mr_fed_coordinator *c)
                     c->rounds.tries, c->refusal ? mr_status_message(c->refusal) : "too few updates in time");
 }
 
-/* Takes part in the waiting: lets time pass in dist/ when it is due.  Returns with the lock held. */
+/* Appends the numbers of the clients that are there, or of those that owe an answer to the present stage. */
+static void list_clients_locked(mr_fed_coordinator *c, bool owe, mr_str *out) MR_REQUIRES(c->mu)
+{
+    int n = 0;
+    for (int i = 0; i < c->rounds.o.n_clients; i++) {
+        const mr_fed_client *k = &c->rounds.clients[i];
+        if (!(owe ? k->chosen && !k->answered : k->there))
+            continue;
+        if (n++ < MAX_LISTED)
+            mr_str_printf(out, n > 1 ? ", %d" : "%d", i);
+    }
+    if (n > MAX_LISTED)
+        mr_str_printf(out, " and %d more", n - MAX_LISTED);
+}
+
+/* Logs which clients a round waits for: those it needs to begin, or those that have not answered its present stage.  A
+ * pause between two tries is no wait for a client. */
+static void tell_wait_locked(mr_fed_coordinator *c, double seconds) MR_REQUIRES(c->mu)
+{
+    static const char *const stages[] = {"", "keys", "shares", "training", "unmasking"};
+    const mr_fed *f = &c->rounds;
+    int least = mr_fed_least(f);
+    mr_str who = {0};
+    list_clients_locked(c, f->stage != MR_FED_REST, &who);
+    if (f->stage != MR_FED_REST)
+        mr_info("Still waiting for clients %s of federated round %lld: they have not answered its stage '%s' (%.0f s)",
+                mr_str_z(&who), (long long)f->round, stages[f->stage], seconds);
+    else if (f->n_there < least)
+        mr_info("Still waiting for clients of federated round %lld: it needs %d, %d are there (%s), %d are missing "
+                "(%.0f s)",
+                (long long)f->round, least, f->n_there, f->n_there ? mr_str_z(&who) : "none", least - f->n_there, seconds);
+    mr_str_deinit(&who);
+}
+
+/* Takes part in the waiting: lets time pass in dist/ when it is due, and logs waits that are long, each stage for itself.
+ * Returns with the lock held. */
 static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TSA
 {
     int64_t idle_ns = mr_now_ns(); /* since when nothing is asked */
     int64_t passed = 0;            /* the end of a pause that dist/ was told of: too few clients may keep it idle */
+    mr_fed_stage stage = c->rounds.stage;
+    double seconds;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, idle_ns);
     for (;;) {
         int64_t now = mr_now_ns(), due = mr_fed_next_ns(&c->rounds);
         if (c->error)
@@ -459,12 +502,14 @@ static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TS
             mr_lock(&c->mu);
             continue;
         }
+        if (c->rounds.stage != stage)
+            mr_long_wait_begin(&wait, now);
+        stage = c->rounds.stage;
+        if (mr_long_wait_due(&wait, now, &seconds))
+            tell_wait_locked(c, seconds);
         if (due > now)
             limit = limit ? MR_MIN(limit, due) : due;
-        if (limit)
-            mr_cond_wait_until(&c->changed, &c->mu, limit);
-        else
-            mr_cond_wait(&c->changed, &c->mu);
+        mr_cond_wait_until(&c->changed, &c->mu, limit ? MR_MIN(limit, wait.next_ns) : wait.next_ns);
     }
 }
 

@@ -509,11 +509,16 @@ MR_TEST(federated_client_that_waits_can_be_stopped)
     mr_fed_coordinator_options o = plain();
     mr_fed_server *s;
     volatile int stop = 0;
+    mr_test_log_begin(5 * MS);
     MR_CHECK_OK(mr_fed_server_new(&o, "127.0.0.1:0", zeros(), &s)); /* and no round is made */
     caller c = {.address = mr_fed_server_address(s), .l = l, .stop = &stop};
     mr_thread_start(&c.thread, "client", be_client, &c);
     while (!mr_fed_coordinator_there(mr_fed_server_coordinator(s)))
         mr_sleep_ns(MS);
+    char *said = mr_printf("Still waiting for the federated server at %s: it has no task for this client (", c.address);
+    mr_test_log_wait(said, 1);
+    mr_test_log_end();
+    mr_free(said);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     mr_thread_join(&c.thread);
     MR_CHECK_ERR(c.st, MR_CANCELLED, "stopped");
@@ -521,6 +526,56 @@ MR_TEST(federated_client_that_waits_can_be_stopped)
         mr_sleep_ns(MS);
     mr_fed_server_free(s);
     end(l);
+}
+
+/* ---- the log of a long wait for clients ---- */
+
+typedef struct round_maker {
+    mr_fed_coordinator *c;
+    mr_status *st;
+    mr_thread thread;
+} round_maker;
+
+static void make_one_round(void *arg)
+{
+    round_maker *m = arg;
+    m->st = mr_fed_coordinator_round(m->c, NULL);
+}
+
+/* First one client is missing; then it comes, all are asked, and none answers. */
+static void wait_for_clients(mr_fed_coordinator_options o, int first, const char *missing, const char *owing)
+{
+    round_maker m;
+    o.rounds.stage_ns = 0;
+    o.wait_ns = 0;
+    o.rounds.wait_for = first + 1;
+    MR_CHECK_OK(mr_fed_coordinator_new(&o, zeros(), &m.c));
+    for (int i = 0; i < first; i++)
+        mr_fed_coordinator_join_as(m.c, 2 * i + 1);
+    mr_test_log_begin(5 * MS);
+    MR_CHECK_INT(mr_thread_start(&m.thread, "round", make_one_round, &m), 0);
+    mr_test_log_wait(missing, 2);
+    mr_fed_coordinator_join_as(m.c, 6);
+    mr_test_log_wait(owing, 2);
+    mr_fed_coordinator_stop(m.c);
+    mr_thread_join(&m.thread);
+    MR_CHECK_ERR(m.st, MR_CANCELLED, "rounds were ended");
+    mr_test_log_end();
+    mr_fed_coordinator_free(m.c);
+}
+
+MR_TEST(federated_server_logs_a_long_wait_for_clients)
+{
+    wait_for_clients(plain(), 0, "Still waiting for clients of federated round 1: it needs 1, 0 are there (none), 1 are missing (",
+                     "Still waiting for clients 6 of federated round 1: they have not answered its stage 'training' (");
+    wait_for_clients(plain(), 2, "Still waiting for clients of federated round 1: it needs 3, 2 are there (1, 3), 1 are missing (",
+                     "Still waiting for clients 1, 3, 6 of federated round 1: they have not answered its stage 'training' (");
+}
+
+MR_TEST(federated_server_logs_a_long_wait_for_clients_of_secure_sums)
+{
+    wait_for_clients(secure(), 2, "Still waiting for clients of federated round 1: it needs 3, 2 are there (1, 3), 1 are missing (",
+                     "Still waiting for clients 1, 3, 6 of federated round 1: they have not answered its stage 'keys' (");
 }
 
 /* ---- clients that are killed in the middle of a round ---- */
