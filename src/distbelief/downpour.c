@@ -3,6 +3,7 @@
  * The caller's thread does everything but the travelling.  A fetch is some pulls, a push some pushes (the vector, tables of
  * rows, the job's count of steps); the client's thread tells when each has ended, and the caller looks at that between steps. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/long_wait.h"
 #include "distbelief/downpour_internal.h"
 #include "run/cancel.h"
@@ -254,6 +255,9 @@ static mr_status *wait(mr_pour *p, int64_t deadline_ns)
 static mr_status *pump(mr_pour *p, bool finish)
 {
     int64_t deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
+    double seconds;
+    mr_long_wait warm_up;
+    mr_long_wait_begin(&warm_up, mr_now_ns());
     for (;;) {
         bool moved;
         MR_TRY(look(p, &moved));
@@ -261,6 +265,10 @@ static mr_status *pump(mr_pour *p, bool finish)
             return NULL;
         if (p->watch_due) {
             MR_TRY(watch(p));
+            if (p->watch_due && mr_long_wait_due(&warm_up, mr_now_ns(), &seconds))
+                mr_info("Still waiting for replica 0 of '%s': it has made %lld of the %lld steps that it trains alone "
+                        "(%.0f s)",
+                        p->o.name, (long long)p->plan.progress, (long long)p->plan.o.warm_steps, seconds);
             deadline = mr_now_ns() + p->o.deadline_ms * 1000000; /* a job that moves may take its time */
         } else if (moved) {
             deadline = mr_now_ns() + p->o.deadline_ms * 1000000;

@@ -3,6 +3,10 @@
 #include "distbelief/downpour_internal.h"
 #include "distbelief/small_test.h"
 #include "millrace/front_end.h"
+#include "ps/client_internal.h"
+#include "ps/cluster_rig_test.h"
+#include "ps/server_internal.h"
+#include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
 #define CHECK_STATUS(s) \
@@ -16,6 +20,7 @@ typedef struct replica {
     mr_downpour *d;
     mr_thread thread;
     int steps, first;
+    mr_ps *ps; /* of start_and_train */
 } replica;
 
 static void make(replica *x, int hidden, mr_downpour_options o)
@@ -346,6 +351,87 @@ MR_TEST(downpour_that_waits_to_begin_ends_when_its_thread_is_interrupted)
     mr_run_under(NULL);
     mr_interrupter_free(i);
     drop(&x);
+    mr_ps_free(ps);
+    TF_DeleteStatus(s);
+}
+
+/* ---- the log of a long wait ---- */
+
+#define PERIOD_NS INT64_C(5000000)
+
+static void finish_it(void *arg)
+{
+    replica *x = arg;
+    mr_downpour_finish(x->d, x->r.status);
+    CHECK_STATUS(x->r.status);
+}
+
+/* With hold_step the server stands still before the first step, which needs a fetch; else before the last push. */
+static void wait_for_servers(bool hold_step, const char *why)
+{
+    replica x = {.steps = 5};
+    ps_halt h;
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = connect_ps(s);
+    make(&x, 4, (mr_downpour_options){.name = "job", .rate = 0.1f, .n_push = 100, .most_behind = 1});
+    mr_downpour_start(x.d, x.r.session, ps, s);
+    CHECK_STATUS(s);
+    if (!hold_step)
+        train(&x, 0);
+    ps_halt_begin(&h, &ps->own_server->inbox);
+    mr_test_log_begin(PERIOD_NS);
+    MR_CHECK_INT(mr_thread_start(&x.thread, "replica", hold_step ? train_all : finish_it, &x), 0);
+    mr_test_log_wait(why, 2);
+    ps_halt_end(&h);
+    mr_thread_join(&x.thread);
+    mr_test_log_end();
+    drop(&x);
+    mr_ps_free(ps);
+    TF_DeleteStatus(s);
+}
+
+MR_TEST(downpour_logs_a_long_wait_for_a_fetch)
+{
+    wait_for_servers(true, "Still waiting for the parameter servers of 'job': they have not answered a fetch (");
+}
+
+MR_TEST(downpour_logs_a_long_wait_for_a_push)
+{
+    wait_for_servers(false, "Still waiting for the parameter servers of 'job': they have not acknowledged a push (");
+}
+
+static void start_and_train(void *arg)
+{
+    replica *x = arg;
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = x->ps;
+    mr_downpour_start(x->d, x->r.session, ps, s);
+    CHECK_STATUS(s);
+    TF_DeleteStatus(s);
+    train_all(x);
+}
+
+/* Replica 1 waits first for the initial values of replica 0, then for the steps that it trains alone. */
+MR_TEST(downpour_logs_a_long_wait_for_the_first_replica)
+{
+    replica x[2] = {{.steps = 3}, {.steps = 1}};
+    TF_Status *s = TF_NewStatus();
+    mr_ps *ps = connect_ps(s);
+    for (int i = 0; i < 2; i++) {
+        make(&x[i], 4, (mr_downpour_options){.name = "job", .replica = i, .rate = 0.1f, .warm_steps = 3, .patience_ms = 60000});
+        x[i].ps = ps;
+    }
+    mr_test_log_begin(PERIOD_NS);
+    MR_CHECK_INT(mr_thread_start(&x[1].thread, "replica", start_and_train, &x[1]), 0);
+    mr_test_log_wait("Still waiting for replica 0 of 'job': it has not given the parameter servers all initial values (", 2);
+    mr_downpour_start(x[0].d, x[0].r.session, ps, s);
+    CHECK_STATUS(s);
+    mr_test_log_wait("Still waiting for replica 0 of 'job': it has made 0 of the 3 steps that it trains alone (", 2);
+    train_all(&x[0]);
+    mr_thread_join(&x[1].thread);
+    mr_test_log_end();
+    drop(&x[0]);
+    drop(&x[1]);
     mr_ps_free(ps);
     TF_DeleteStatus(s);
 }

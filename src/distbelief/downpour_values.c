@@ -3,6 +3,8 @@
  * Beside the model's tables a job has NAME/job: the steps that all replicas have pushed (two keys), whether the tables have
  * their initial values, and how many pieces of these were given. */
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/long_wait.h"
 #include "distbelief/downpour_internal.h"
 
 enum { KEYS_AT_ONCE = 1 << 16 };
@@ -141,6 +143,9 @@ mr_status *mr_pour_see_values(mr_pour *p)
 {
     int64_t since = mr_now_ns();
     float job[JOB_KEYS], given = 0;
+    double seconds;
+    mr_long_wait wait;
+    mr_long_wait_begin(&wait, since);
     for (;;) {
         MR_TRY(mr_pour_check(p));
         MR_TRY(read_keys(p, job));
@@ -152,6 +157,10 @@ mr_status *mr_pour_see_values(mr_pour *p)
         given = job[KEY_GIVEN];
         if ((now - since) / 1000000 / p->o.patience_ms >= (int64_t)p->o.replica + (given > 0))
             return give_values(p);
+        if (mr_long_wait_due(&wait, now, &seconds))
+            mr_info("Still waiting for replica 0 of '%s': it has not given the parameter servers all initial values "
+                    "(%.0f s)",
+                    p->o.name, seconds);
         mr_sleep_ns(WATCH_MS * 1000000);
     }
 }

@@ -17,6 +17,7 @@ typedef struct call { /* under way; the request is first */
 struct mr_hand {
     int64_t id;
     int64_t deadline_ms;
+    char *address; /* of the desk */
     mr_net *net;
     mr_net_peer *peer;
     mr_mutex mu;
@@ -70,7 +71,8 @@ static mr_status *wait_for(mr_hand *h, call *c, mr_bytes *out)
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&h->mu);
     while (c->open) /* every request ends, by its deadline if by nothing else */
-        mr_long_wait_cond(&wait, &h->changed, &h->mu, 0, "the coordinator: it has not answered %s", c->r.method);
+        mr_long_wait_cond(&wait, &h->changed, &h->mu, 0, "the coordinator at %s: it has not answered %s", h->address,
+                          c->r.method);
     mr_status *st = c->st;
     c->st = NULL;
     mr_bytes_append(out, &c->reply);
@@ -118,6 +120,7 @@ mr_status *mr_hand_join(const mr_hand_rules *o, mr_hand **out)
     mr_bytes hello = {0};
     h->id = (int64_t)(mr_random64() >> 2) | 1;
     h->deadline_ms = o->deadline_ms > 0 ? o->deadline_ms : 60000;
+    h->address = mr_strdup(o->address);
     mr_mutex_init(&h->mu);
     mr_cond_init(&h->changed);
     mr_status *st = mr_way_to(o->address, NULL, NULL, &h->net, &h->peer);
@@ -146,5 +149,6 @@ void mr_hand_leave(mr_hand *h)
         h->net->disconnect(h->peer);
     mr_cond_deinit(&h->changed);
     mr_mutex_deinit(&h->mu);
+    mr_free(h->address);
     mr_free(h);
 }
