@@ -7,6 +7,8 @@
  *
  * A member that has nothing does not come to the exchange, so the others wait for it there. */
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/long_wait.h"
 #include "base/memory.h"
 #include "group/member.h"
 
@@ -49,6 +51,7 @@ struct mr_fusion {
     int all_n;
     entry *rest;      /* all entries of all, when there are many: `most` a member */
     int64_t most;
+    int64_t tell_ns; /* a request that waits for a member is logged then at the earliest */
 };
 
 static entry entry_of(const item *it)
@@ -263,6 +266,39 @@ static item *reduce_some(mr_fusion *f, item *first, int64_t deadline_ns, mr_stat
     return end;
 }
 
+/* The first member whose list does not have it; -1: all have. */
+static int who_lacks(const mr_fusion *f, uint64_t hash)
+{
+    for (int i = 0; i < f->all_n; i++)
+        if (!find_entry(f, i, hash))
+            return i;
+    return -1;
+}
+
+/* Logs the request that has waited longest, when it is old enough, and the member that has not begun it. */
+static void tell_old(mr_fusion *f)
+{
+    int64_t now = mr_now_ns(), since = 0;
+    char *name = NULL;
+    uint64_t hash = 0;
+    if (now < f->tell_ns)
+        return;
+    mr_lock(&f->mu);
+    if (f->items && now - f->items->since_ns >= mr_long_wait_period_ns()) {
+        since = f->items->since_ns;
+        hash = f->items->hash;
+        name = mr_strdup(f->items->name);
+    }
+    mr_unlock(&f->mu);
+    int missing = name ? who_lacks(f, hash) : -1;
+    if (missing >= 0) {
+        mr_info("Still waiting for member %d of %d of group '%s': it has not begun '%s' (%.0f s)", missing, f->all_n,
+                f->g->name, name, (double)(now - since) / 1e9);
+        f->tell_ns = now + mr_long_wait_period_ns();
+    }
+    mr_free(name);
+}
+
 /* Requests that have waited for too long for somebody. */
 static void end_old(mr_fusion *f)
 {
@@ -276,10 +312,8 @@ static void end_old(mr_fusion *f)
         mr_unlock(&f->mu);
         if (!it)
             return;
-        int missing = -1;
-        for (int i = 0; i < f->all_n && missing < 0; i++)
-            missing = find_entry(f, i, it->hash) ? -1 : i;
-        mr_status *st = mr_error(MR_DEADLINE_EXCEEDED, "group '%s': member %d has not begun '%s'", f->g->name, missing, it->name);
+        mr_status *st = mr_error(MR_DEADLINE_EXCEEDED, "group '%s': member %d has not begun '%s'", f->g->name,
+                                 who_lacks(f, it->hash), it->name);
         end_item(it, st);
     }
 }
@@ -293,6 +327,7 @@ static mr_status *cycle(mr_fusion *f)
     while (ready && !st)
         ready = reduce_some(f, ready, deadline_ns, &st);
     end_items(ready, st);
+    tell_old(f);
     end_old(f);
     return st;
 }

@@ -701,7 +701,7 @@ MR_TEST(group_logs_a_long_wait_for_the_keeper_of_the_roster)
     mr_status *st = mr_group_open(&c, &g);
     MR_CHECK_INT(mr_status_code(st), MR_DEADLINE_EXCEEDED);
     mr_status_free(st);
-    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': ") > 1);
+    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': the keeper of its roster does not answer (") > 1);
     mr_test_log_end();
 }
 
@@ -718,8 +718,29 @@ static void come_late_on_a_host(mr_group *g, int number)
 {
     float x[1] = {1};
     if (number == 2)
-        mr_test_log_wait("Still waiting for member 2 of 3 of the group on this host", 1);
+        mr_test_log_wait("Still waiting for member 2 of 3 of the group on this host: it has neither sent nor taken data (", 1);
     MR_CHECK_OK(sum(g, x, 1));
+}
+
+/* Each begins at first what the other one has not begun. */
+static void begin_other_things(mr_group *g, int number)
+{
+    float x[1] = {1}, y[1] = {1};
+    pending p;
+    pending_init(&p);
+    MR_CHECK_OK(begin(g, &p, number ? "b" : "a", x, 1));
+    mr_test_log_wait("Still waiting for member 1 of 2 of group 'test': it has not begun 'a' (", 2);
+    mr_test_log_wait("Still waiting for member 0 of 2 of group 'test': it has not begun 'b' (", 2);
+    MR_CHECK_OK(begin(g, &p, number ? "a" : "b", y, 1));
+    pending_wait(&p, 2);
+    MR_CHECK_OK(p.st);
+}
+
+MR_TEST(group_fusion_logs_a_long_wait_for_a_member)
+{
+    mr_test_log_begin(SHORT_NS);
+    together(2, NULL, begin_other_things);
+    mr_test_log_end();
 }
 
 MR_TEST(group_logs_a_long_wait_for_a_member_on_its_host)

@@ -2,6 +2,8 @@
 #include <dlfcn.h>
 
 #include "base/beside.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "group/mpi.h"
 
@@ -27,6 +29,17 @@ static mr_status *open_at(const char *path)
     return NULL;
 }
 
+static void tell_wait(mr_long_wait *w, const mr_transfer *x, int size)
+{
+    int64_t now_ns = mr_now_ns();
+    double seconds;
+    if (!w->begun_ns)
+        mr_long_wait_begin(w, now_ns);
+    if (mr_long_wait_due(w, now_ns, &seconds))
+        mr_info("Still waiting for member %d of %d of the group over MPI: %s (%.0f s)", x->peer, size,
+                x->sending ? "it has not taken what was sent" : "it has sent nothing", seconds);
+}
+
 mr_status *mr_mpi_open(int n, mr_transport **out)
 {
     mr_status *st = NULL;
@@ -39,5 +52,5 @@ mr_status *mr_mpi_open(int n, mr_transport **out)
     }
     const mr_mpi_library *l = opened;
     mr_unlock(&mu);
-    return st ? st : l->open(n, out);
+    return st ? st : l->open(n, tell_wait, out);
 }

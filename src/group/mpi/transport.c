@@ -18,6 +18,7 @@
 
 typedef struct world {
     mr_transport t;
+    mr_mpi_tell_wait tell;
     MPI_Comm comm;
     _Atomic bool has_failed;
     mr_status *failed MR_GUARDED_BY(mu);
@@ -121,6 +122,7 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
     letter *l = x->impl;
     mr_status *st = l->st;
     int64_t nap_ns = FIRST_NAP_NS;
+    mr_long_wait wait = {0};
     for (int i = 0; l->begun && !look(x, &st); i++) {
         if ((st = why_not(w, x, deadline_ns))) {
             give_up(x);
@@ -128,6 +130,7 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
         }
         if (i < LOOKS)
             continue;
+        w->tell(&wait, x, t->size);
         mr_sleep_ns(nap_ns);
         nap_ns = MR_MIN(nap_ns * 2, LONGEST_NAP_NS);
     }
@@ -182,10 +185,11 @@ static mr_status *begin_locked(void) MR_REQUIRES(mu)
     return NULL;
 }
 
-static mr_status *open_locked(mr_transport **out) MR_REQUIRES(mu)
+static mr_status *open_locked(mr_mpi_tell_wait tell, mr_transport **out) MR_REQUIRES(mu)
 {
     world *w = mr_new(world);
     w->t.of = &class;
+    w->tell = tell;
     int rc = MPI_Comm_dup(MPI_COMM_WORLD, &w->comm);
     if (rc != MPI_SUCCESS) {
         mr_free(w);
@@ -199,13 +203,13 @@ static mr_status *open_locked(mr_transport **out) MR_REQUIRES(mu)
     return NULL;
 }
 
-static mr_status *open_all(int n, mr_transport **out)
+static mr_status *open_all(int n, mr_mpi_tell_wait tell, mr_transport **out)
 {
     mr_lock(&mu);
     mr_status *st = begin_locked();
     int made = 0;
     for (; made < n && !st; made += !st)
-        st = open_locked(&out[made]);
+        st = open_locked(tell, &out[made]);
     mr_unlock(&mu);
     for (int i = 0; st && i < made; i++)
         world_free(out[i]);
