@@ -24,6 +24,8 @@ typedef struct team {
     _Atomic bool leads[N_WORKERS];     /* is the chief */
     _Atomic int losses;
     _Atomic bool hold; /* nobody ends yet: something is to happen before */
+    _Atomic bool stall;  /* worker 1 makes no step */
+    _Atomic bool linger; /* worker 1 does not end yet */
     int n_returns;           /* how often worker 0 trains on when it has finished */
     int64_t last[N_WORKERS]; /* the step each ends with: so far its data goes */
     int64_t chief_ms; /* 0: worker 0 is the chief, without an election */
@@ -77,7 +79,9 @@ static mr_status *train_some(player *p, mr_supervised *s, int64_t *step)
     mr_out feeds[] = {p->l.x, p->l.y};
     mr_run_args a = {.feeds = feeds, .feed_values = v, .n_feeds = 2};
     mr_status *st = NULL;
-    while ((*step < p->t->last[p->worker] || p->t->hold) && !st && !p->t->crash[p->worker]) {
+    while ((*step < p->t->last[p->worker] || p->t->hold || (p->worker == 1 && p->t->linger)) && !st && !p->t->crash[p->worker]) {
+        while (p->worker == 1 && p->t->stall)
+            mr_sleep_ns(1000000);
         line_batch((*step * N_WORKERS + p->worker) * 8, 8, v);
         st = mr_supervised_train(s, &a, step);
         note(p->t, p->worker, *step);
@@ -253,6 +257,33 @@ MR_TEST(supervised_worker_that_waits_for_the_chief_says_so)
     end(&t);
     mr_test_log_end();
 }
+
+/* The chief names the worker that the others wait for: one that has not come, one that is slow, one that trains on. */
+static void wait_for_worker_1(bool bounded)
+{
+    team t;
+    player players[N_WORKERS];
+    mr_test_log_begin(INT64_C(30000000));
+    begin(&t, true);
+    t.bounded = bounded;
+    t.linger = true;
+    start_player(&t, &players[0], 0);
+    if (!bounded)
+        mr_test_log_wait("Still waiting for worker 1: it has not joined (", 2);
+    t.stall = true;
+    start_player(&t, &players[1], 1);
+    mr_test_log_wait("Still waiting for worker 1: it has not given its gradient, and others wait (", 2);
+    t.stall = false;
+    mr_test_log_wait("Still waiting for worker 1: it has not finished (", 2);
+    t.linger = false;
+    for (int i = 0; i < N_WORKERS; i++)
+        mr_thread_join(&players[i].thread);
+    end(&t);
+    mr_test_log_end();
+}
+
+MR_TEST(supervised_sync_chief_that_waits_for_a_worker_names_it) { wait_for_worker_1(false); }
+MR_TEST(delay_supervised_chief_that_waits_for_a_worker_names_it) { wait_for_worker_1(true); }
 
 MR_TEST(supervised_trains_asynchronously) { story(false, nothing_happens, false); }
 MR_TEST(supervised_trains_synchronously) { story(true, nothing_happens, false); }

@@ -613,6 +613,16 @@ static mr_status *leave(mr_supervised *s, mr_session *session, void *arg)
     return mr_net_sync_say(s->o.sync, session, s->o.sync->o.worker, MR_SYNC_LEAVE);
 }
 
+static void tell_unfinished(mr_supervised *s, mr_long_wait *wait)
+{
+    double seconds;
+    mr_str who = {0};
+    mr_net_sync_list_present(s->o.sync, &who);
+    if (mr_long_wait_due(wait, mr_now_ns(), &seconds))
+        mr_info("Still waiting for worker %s: it has not finished (%.0f s)", who.n ? mr_str_z(&who) : "(unknown)", seconds);
+    mr_str_deinit(&who);
+}
+
 /* The chief's thread leads on until all have left; a loss meanwhile is mended here.  Another chief waits by itself. */
 static mr_status *wait_for_all(mr_supervised *s)
 {
@@ -621,7 +631,11 @@ static mr_status *wait_for_all(mr_supervised *s)
     for (;;) {
         mr_lock(&s->mu);
         while (!s->led && s->session && s->chief)
-            mr_long_wait_cond(&wait, &s->changed, &s->mu, 0, "the other workers to finish");
+            if (!mr_cond_wait_until(&s->changed, &s->mu, wait.next_ns)) {
+                mr_unlock(&s->mu);
+                tell_unfinished(s, &wait);
+                mr_lock(&s->mu);
+            }
         bool over = s->led || (s->session && !s->chief);
         mr_unlock(&s->mu);
         if (over)

@@ -379,6 +379,7 @@ void mr_net_sync_free(mr_net_sync *y)
     mr_vec_deinit(&y->set);
     mr_mutex_deinit(&y->mu);
     mr_free(y->figures);
+    mr_free(y->present);
     mr_free(y->knew_left);
     mr_free(y);
 }

@@ -52,6 +52,8 @@ mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_wo
 
 /* Of one worker as the chief of this process saw it when it last led, or leads; false: it never did. */
 bool mr_net_sync_figures(mr_net_sync *y, int worker, mr_sync_figures *out);
+/* Appends the other workers that have not left, likewise: "1, 2". */
+void mr_net_sync_list_present(mr_net_sync *y, mr_str *out);
 
 /* The chief's part, in a thread of its own: returns when all workers have left (NULL), or with the error of
  * a run (CANCELLED when the session is closed). */

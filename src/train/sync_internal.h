@@ -45,6 +45,7 @@ struct mr_net_sync {
     mr_mutex mu;
     mr_sync_figures *figures MR_GUARDED_BY(mu); /* by worker; NULL: this process never led */
     bool *knew_left; /* the same, as this process knew it when it last led */
+    bool *present MR_GUARDED_BY(mu); /* by worker: it has not left; NULL: this process never led */
     MR_VEC(mr_sync_accumulator) accumulators;
     mr_sync_nodes pushed; /* ApplyGradient of each variable; or, each for itself, the update */
     mr_sync_nodes set;    /* SetGlobalStep of each */

@@ -1,5 +1,7 @@
 /* train/sync_run.c -- workers and the chief at work: runs of the nodes that sync.c made. */
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/long_wait.h"
 #include "base/report.h"
 #include "train/sync_internal.h"
 
@@ -162,6 +164,8 @@ typedef struct chief {
     mr_sync sync;
     int64_t step; /* the global one */
     int64_t told_ns; /* figures, to whoever watches */
+    mr_long_wait wait; /* for workers, since the last gradient came or somebody began to wait */
+    int64_t n_gave;    /* gradients then */
     bool ended;
     bool knows_left; /* those who left before */
 } chief;
@@ -324,11 +328,60 @@ static void note_figures(chief *c)
 {
     int n = c->y->o.n_workers;
     mr_lock(&c->y->mu);
-    if (!c->y->figures)
+    if (!c->y->figures) {
         c->y->figures = mr_new_array(mr_sync_figures, n);
-    for (int i = 0; i < n; i++)
+        c->y->present = mr_new_array(bool, n);
+    }
+    for (int i = 0; i < n; i++) {
         c->y->figures[i] = mr_sync_figures_of(&c->sync, i);
+        c->y->present[i] = c->sync.members[i].state != MR_SYNC_LEFT;
+    }
     mr_unlock(&c->y->mu);
+}
+
+enum { MAX_LISTED = 10 }; /* workers in a line of the log */
+
+/* The n-th of a list. */
+static void list_worker(mr_str *out, int n, int worker)
+{
+    if (n <= MAX_LISTED)
+        mr_str_printf(out, n == 1 ? "%d" : ", %d", worker);
+    else if (n == MAX_LISTED + 1)
+        mr_str_appendz(out, ", ...");
+}
+
+void mr_net_sync_list_present(mr_net_sync *y, mr_str *out)
+{
+    int n = 0;
+    mr_lock(&y->mu);
+    for (int i = 0; y->present && i < y->o.n_workers; i++)
+        if (y->present[i] && i != y->o.worker)
+            list_worker(out, ++n, i);
+    mr_unlock(&y->mu);
+}
+
+/* Logs whom the others wait for, when no gradient has come for long: workers that have not joined since the chief
+ * started, or those whose gradients are missing.  Workers that live say so now and then, so this is called often. */
+static void tell_waits(chief *c)
+{
+    int64_t n_gave = 0, now_ns = mr_now_ns();
+    int n = 0;
+    double seconds;
+    mr_str who = {0};
+    bool joining = !c->y->o.bounded && mr_sync_required(&c->sync) == 0;
+    for (int i = 0; i < c->y->o.n_workers; i++) {
+        mr_sync_figures f = mr_sync_figures_of(&c->sync, i);
+        n_gave += f.iterations;
+        if (joining ? c->sync.members[i].state == MR_SYNC_UNHEARD : f.waited_for)
+            list_worker(&who, ++n, i);
+    }
+    if (!n || n_gave != c->n_gave || !c->wait.begun_ns)
+        mr_long_wait_begin(&c->wait, now_ns);
+    c->n_gave = n_gave;
+    if (mr_long_wait_due(&c->wait, now_ns, &seconds))
+        mr_info("Still waiting for worker %s: %s (%.0f s)", mr_str_z(&who),
+                joining ? "it has not joined" : "it has not given its gradient, and others wait", seconds);
+    mr_str_deinit(&who);
 }
 
 bool mr_net_sync_figures(mr_net_sync *y, int worker, mr_sync_figures *out)
@@ -348,6 +401,7 @@ mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s)
         st = hear_some(&c);
         note_figures(&c);
         tell_figures(&c);
+        tell_waits(&c);
     }
     remember_left(&c);
     mr_sync_deinit(&c.sync);
