@@ -6,7 +6,7 @@
 #include "server/server.h"
 #include "tests/harness/test.h"
 
-enum { BENCH_MAX_TASKS = 8 };
+enum { BENCH_MAX_TASKS = 16 };
 
 typedef struct bench {
     mr_net *net;

@@ -1,7 +1,10 @@
 /* server/pending_test.c -- a task that waits long for another one logs which one, and why. */
 #include "server/pending.h"
 
+#include "base/memory.h"
+#include "ops/table.h"
 #include "server/bench_test.h"
+#include "server/host.h"
 #include "tests/harness/log.h"
 
 #define PERIOD_NS INT64_C(30000000)
@@ -65,6 +68,98 @@ MR_TEST(session_that_waits_for_its_master_says_why)
     mr_test_log_wait("worker0:1", 1);
     end_making(&m);
     bench_end(&b);
+    mr_test_log_end();
+}
+
+/* Ten tasks have a line each; the others are counted. */
+MR_TEST(session_that_waits_for_many_tasks_counts_them)
+{
+    bench b;
+    making m;
+    mr_test_log_begin(PERIOD_NS);
+    bench_begin_on(&b, mr_net_local(), 12, 1);
+    for (int i = 0; i < 12; i++)
+        bench_stop_task(&b, i);
+    start_making(&m, &b);
+    mr_test_log_wait("CreateSession still waiting for response from 2 more of 13 workers", 2);
+    end_making(&m);
+    bench_end(&b);
+    mr_test_log_end();
+}
+
+/* ---- requests that nobody answers ---- */
+
+enum { N_MUTE = 13 };
+
+static void start_nothing(mr_net_peer *p, mr_net_request *r) { (void)p, (void)r; }
+static void cancel_nothing(mr_net_request *r) { (void)r; }
+static void disconnect_nothing(mr_net_peer *p) { (void)p; }
+static mr_net mute_net = {
+    .name = "mute", .start = start_nothing, .cancel = cancel_nothing, .disconnect = disconnect_nothing};
+
+static mr_status *connect_mute(mr_fellows *p, int task, mr_net **net, mr_net_peer **out)
+{
+    (void)p, (void)task;
+    *net = &mute_net;
+    *out = NULL;
+    return NULL;
+}
+
+static void life_changed(void *arg, mr_fellows *p, int task) { (void)arg, (void)p, (void)task; }
+
+static void forget_answer(mr_net_request *r, mr_status *st, mr_bytes *reply)
+{
+    (void)r, (void)reply;
+    mr_status_free(st);
+}
+
+/* One request to each task: every reason has a line, ten tasks have one, and heartbeats have none. */
+MR_TEST(request_that_is_not_answered_is_logged_with_its_reason)
+{
+    static const struct {
+        const char *method, *text;
+    } asked[N_MUTE] = {
+        {MR_WORKER_SERVICE "RunGraph", "its part of a step is still running"},
+        {MR_WORKER_SERVICE "RecvTensor", "a tensor of a step has not come"},
+        {MR_WORKER_SERVICE "RegisterGraph", "it is still preparing its part of the graph"},
+        {MR_WORKER_SERVICE "CreateWorkerSession", "it is still making its session"},
+        {MR_WORKER_SERVICE "CompleteGroup", "not all members of a collective have joined"},
+        {MR_WORKER_SERVICE "CompleteInstance", "the sender of a broadcast has not joined"},
+        {MR_WORKER_SERVICE "JoinCollective", "not all workers have joined the group"},
+        {MR_WORKER_SERVICE "RecvBuf", "a piece of a collective has not come"},
+        {MR_WORKER_SERVICE "GetStepSequence", "it has not given the number of a step"},
+        {MR_WORKER_SERVICE "GetStatus", NULL},
+        {MR_WORKER_SERVICE "Logging", MR_WORKER_SERVICE "Logging has not been answered"},
+        {MR_WORKER_SERVICE "RunGraph", NULL}, /* the eleventh and twelfth line */
+        {MR_WORKER_SERVICE "RunGraph", NULL},
+    };
+    mr_cluster c = {0};
+    mr_host host = {.connect = connect_mute, .life_changed = life_changed};
+    mr_net_request r[N_MUTE];
+    mr_bytes none = {0};
+    mr_ops_register();
+    mr_test_log_begin(PERIOD_NS);
+    MR_CHECK_OK(mr_timers_new(&host.timers));
+    for (int i = 0; i < N_MUTE; i++)
+        MR_CHECK_OK(mr_cluster_add(&c, MR_SV("ps"), i, MR_SV("nowhere:1")));
+    MR_CHECK_OK(mr_cluster_add(&c, MR_SV("worker"), 0, MR_SV("here:1")));
+    MR_CHECK_OK(mr_host_init(&host, &c, N_MUTE, &(mr_session_config){0}));
+    for (int i = 0; i < N_MUTE; i++) {
+        r[i] = (mr_net_request){.method = asked[i].method, .done = forget_answer};
+        mr_fellows_ask(host.peers, i, &r[i]);
+    }
+    mr_test_log_wait("Still waiting for 2 more tasks", 2);
+    for (int i = 0; i < N_MUTE; i++) {
+        char *line = mr_printf("Still waiting for /job:ps/replica:0/task:%d: %s (", i, asked[i].text ? asked[i].text : "");
+        MR_CHECK((mr_test_log_count(line) > 1) == (asked[i].text != NULL));
+        mr_free(line);
+    }
+    for (int i = 0; i < N_MUTE; i++)
+        r[i].done(&r[i], NULL, &none);
+    mr_host_disconnect(&host);
+    mr_host_deinit(&host);
+    mr_timers_free(host.timers);
+    mr_cluster_deinit(&c);
     mr_test_log_end();
 }
 
