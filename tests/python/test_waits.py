@@ -7,7 +7,15 @@ import sys
 import tempfile
 import textwrap
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
+import millrace as tf
+from millrace.contrib.learn.experiment import Experiment
+from millrace.contrib.slim import learning as slim_learning
+from millrace.estimator import training as estimator_training
+from millrace.framework import long_wait
+from millrace.train import monitored_session
 from tasks import lasting_hosts
 
 
@@ -134,6 +142,122 @@ class Waits(unittest.TestCase):
         port = self.hosts[0].rpartition(":")[2]
         self.assertEqual(out, "Could not start gRPC server: cannot listen at %s: another process uses port %s\n" % (self.hosts[0], port), err)
         self.assertEqual(err, "")
+
+
+class Enough(BaseException):
+    """Ends a wait that would last for ever."""
+
+
+class Clock:
+    """Stands in for the module time: sleeping takes no time, and nobody sleeps for ever."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        if self.now > 100:
+            raise AssertionError("a wait of 100 s was not logged")
+
+
+class Log:
+    """Stands in for the library's log: the second line ends the wait."""
+
+    def __init__(self):
+        self.lines = []
+
+    def tell_waiting(self, what):
+        pass
+
+    def log_info(self, line):
+        self.lines.append(line)
+        if len(self.lines) == 2:
+            raise Enough
+
+
+class Messages(unittest.TestCase):
+    """Every wait of Python says every ten seconds what it waits for."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        graph = tf.Graph().as_default()
+        graph.__enter__()
+        self.addCleanup(graph.__exit__, None, None, None)
+
+        self.clock = Clock()
+
+    def check(self, text, wait, *args, **kwargs):
+        log = Log()
+        with mock.patch.object(long_wait, "_core", log), mock.patch.object(long_wait, "time", self.clock):
+            self.clock.now = 0.0
+            self.assertRaises(Enough, wait, *args, **kwargs)
+        self.assertEqual(log.lines, [text + " (10 s)", text + " (20 s)"])
+
+    def test_hook_waits_for_the_other_workers(self):
+        step = tf.train.get_or_create_global_step()
+        hook = tf.train.GlobalStepWaiterHook(5)
+        hook.begin()
+        with tf.Session() as session:
+            session.run(step.initializer)
+            self.check("Still waiting for the other workers: they are at step 0, and this one begins at 5", hook.before_run,
+                       SimpleNamespace(session=session))
+
+    def test_worker_waits_for_the_chief(self):
+        tf.Variable(1.0, name="v")
+        manager = tf.train.SessionManager(ready_op=tf.report_uninitialized_variables(), recovery_wait_secs=30)
+        self.check("Still waiting for the chief to initialize or restore the model: Waiting for model to be ready.  "
+                   "Ready_for_local_init_op:  None, ready: Variables not initialized: v", manager.wait_for_session, "")
+
+    def test_worker_waits_for_a_checkpoint(self):
+        tf.Variable(1.0)
+        manager, saver = tf.train.SessionManager(recovery_wait_secs=30), tf.train.Saver()
+        for wait in manager.recover_session, manager.prepare_session:
+            self.check("Still waiting for a checkpoint to restore: there is none in " + self.folder, wait, "", saver=saver,
+                       checkpoint_dir=self.folder, wait_for_checkpoint=True)
+
+    def test_new_checkpoint(self):
+        self.check("Still waiting for a new checkpoint in " + self.folder, tf.contrib.training.wait_for_new_checkpoint, self.folder)
+
+    def test_session_that_cannot_be_made(self):
+        class Creator:
+            def create_session(creator):
+                self.clock.sleep(5)
+                raise tf.errors.UnavailableError(None, None, "ps 0 has gone")
+
+        with mock.patch.object(monitored_session.logging, "info"):
+            self.check("Still waiting for a session: ps 0 has gone", monitored_session._RecoverableSession, Creator())
+
+    def test_evaluator_waits_for_the_trainer(self):
+        spec = tf.estimator.EvalSpec(lambda: None, start_delay_secs=0, throttle_secs=0)
+        estimator = SimpleNamespace(model_dir=self.folder)
+        train_spec = tf.estimator.TrainSpec(lambda: None, max_steps=1)
+        self.check("Still waiting for the trainer: no new checkpoint to evaluate in %s, at most one in 0 secs" % self.folder,
+                   estimator_training._run_evaluator, estimator, train_spec, spec)
+        spec = tf.estimator.EvalSpec(lambda: None, start_delay_secs=100)
+        self.check("Still waiting 100.000000 secs before starting eval.", estimator_training._run_evaluator, estimator, train_spec,
+                   spec)
+
+    def test_worker_of_an_estimator_waits_for_the_chief(self):
+        config = SimpleNamespace(master="", task_type="worker", task_id=3, experimental_max_worker_delay_secs=None)
+        self.check("Still waiting 20 secs before starting training, so that workers do not begin together",
+                   estimator_training._run_training, SimpleNamespace(config=config), None, None)
+
+    def test_worker_of_slim_waits_for_the_chief(self):
+        self.check("Still waiting for the chief: it is at step 2, and this worker begins at 7", slim_learning._wait_for_step,
+                   SimpleNamespace(run=lambda step: 2), None, 7)
+
+    def test_experiment(self):
+        config = SimpleNamespace(master="grpc://x:1", cluster_spec=SimpleNamespace(jobs=["worker"]), is_chief=False, task_id=6)
+        e = Experiment(SimpleNamespace(model_dir=self.folder, config=config), None, None)
+        with mock.patch.object(e, "_server"):
+            self.check("Still waiting 30 secs before training, so that the chief begins first", e.train)
+        self.check("Still waiting 120 secs before evaluating, so that the trainer has a checkpoint", e.evaluate)
+        self.check("Still waiting for the trainer: no new checkpoint to evaluate in " + self.folder, e.continuous_eval, 0)
 
 
 class Reports(unittest.TestCase):

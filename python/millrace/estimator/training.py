@@ -174,9 +174,10 @@ class _Evaluator:
         self.is_final = False
 
     def evaluate(self, at_end=False):
+        """Whether there was a new checkpoint."""
         path = train.latest_checkpoint(self._estimator.model_dir)
         if not path or path == self._last:
-            return
+            return False
         spec, self._last, self._time = self._spec, path, time.time()
         self.metrics = self._estimator.evaluate(spec.input_fn, steps=spec.steps, name=spec.name, checkpoint_path=path,
                                                 hooks=spec.hooks)
@@ -186,6 +187,7 @@ class _Evaluator:
                                                                                      e.name),
                                  checkpoint_path=path, eval_result=self.metrics, is_the_final_export=self.is_final)
                         for e in spec.exporters]
+        return True
 
     def is_due(self):
         return time.time() - self._time >= self._spec.throttle_secs
@@ -258,9 +260,8 @@ def _run_evaluator(estimator, train_spec, eval_spec):
     LongWait().sleep(eval_spec.start_delay_secs, "Still waiting %f secs before starting eval." % eval_spec.start_delay_secs)
     wait = LongWait()
     while not evaluator.is_final:
-        if evaluator.is_due():
-            evaluator.evaluate()
+        if evaluator.is_due() and evaluator.evaluate():
             wait = LongWait()
         wait.sleep(0.2 if eval_spec.throttle_secs == 0 else min(1.0, eval_spec.throttle_secs),
-                   "Still waiting for the next evaluation: of a new checkpoint in %s, and not before %s secs after the last one" %
+                   "Still waiting for the trainer: no new checkpoint to evaluate in %s, at most one in %s secs" %
                    (estimator.model_dir, eval_spec.throttle_secs))

@@ -71,7 +71,7 @@ class SessionManager:
             if not wait_for_checkpoint or waited >= max_wait_secs:
                 return sess, False
             logging.info("Waiting for checkpoint to be available.")
-            wait.sleep(self._recovery_wait_secs, "Still waiting for a checkpoint in %s" % checkpoint_dir)
+            wait.sleep(self._recovery_wait_secs, "Still waiting for a checkpoint to restore: there is none in %s" % checkpoint_dir)
             waited += self._recovery_wait_secs
             state = checkpoints.get_checkpoint_state(checkpoint_dir)
         saver.restore(sess, state.model_checkpoint_path)

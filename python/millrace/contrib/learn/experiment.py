@@ -1,8 +1,7 @@
 """Experiment: an estimator with its inputs; learn_runner.run does what the task of this process is."""
 
-import time
-
 from ... import logging, train
+from ...framework.long_wait import LongWait
 
 
 class Experiment:
@@ -34,7 +33,8 @@ class Experiment:
         if config.master and config.cluster_spec.jobs:
             self._server()
             if not config.is_chief:
-                time.sleep(min(60, config.task_id * 5) if delay_secs is None else delay_secs)
+                delay = min(60, config.task_id * 5) if delay_secs is None else delay_secs
+                LongWait().sleep(delay, "Still waiting %s secs before training, so that the chief begins first" % delay)
         return self._train(self._train_steps)
 
     def _train(self, max_steps):
@@ -44,8 +44,12 @@ class Experiment:
                                      saving_listeners=self._listeners)
 
     def evaluate(self, delay_secs=None, name=None):
-        time.sleep(self._delay if delay_secs is None else delay_secs)
+        self._wait_before_evaluation(delay_secs)
         return self._evaluate(name)
+
+    def _wait_before_evaluation(self, delay_secs):
+        delay = self._delay if delay_secs is None else delay_secs
+        LongWait().sleep(delay, "Still waiting %s secs before evaluating, so that the trainer has a checkpoint" % delay)
 
     def _evaluate(self, name=None):
         more = {"metrics": self._metrics} if self._metrics else {}
@@ -73,16 +77,17 @@ class Experiment:
     def continuous_eval(self, delay_secs=None, throttle_delay_secs=None, evaluate_checkpoint_only_once=True,
                         continuous_eval_predicate_fn=None):
         """Evaluates new checkpoints until training has made all its steps."""
-        time.sleep(self._delay if delay_secs is None else delay_secs)
+        self._wait_before_evaluation(delay_secs)
         pause = self._throttle if throttle_delay_secs is None else throttle_delay_secs
         last = found = None
+        wait = LongWait()
         while continuous_eval_predicate_fn is None or continuous_eval_predicate_fn(found):
             path = train.latest_checkpoint(self._estimator.model_dir)
             if path and not (evaluate_checkpoint_only_once and path == last):
-                last, found = path, self._evaluate("continuous")
+                last, found, wait = path, self._evaluate("continuous"), LongWait()
                 if self._train_steps and found["global_step"] >= self._train_steps:
                     break
-            time.sleep(pause)
+            wait.sleep(pause, "Still waiting for the trainer: no new checkpoint to evaluate in %s" % self._estimator.model_dir)
         return found
 
     def test(self):

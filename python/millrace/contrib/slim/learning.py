@@ -3,6 +3,7 @@
 import time
 
 from ...framework import ops
+from ...framework.long_wait import LongWait
 from ...ops import math
 from ...ops import variables as _variables
 from ... import logging
@@ -161,5 +162,9 @@ def _run(supervisor, train_op, step_fn, kwargs, global_step, master, config, wra
 
 
 def _wait_for_step(sess, global_step, step):
-    while sess.run(global_step) < step:
-        time.sleep(1)
+    wait = LongWait()
+    while True:
+        reached = sess.run(global_step)
+        if reached >= step:
+            return
+        wait.sleep(1, "Still waiting for the chief: it is at step %d, and this worker begins at %d" % (reached, step))
