@@ -206,6 +206,19 @@ MR_TEST(step_that_waits_for_a_task_names_it)
     mr_test_log_end();
 }
 
+MR_TEST(server_of_this_process_is_known_by_its_target)
+{
+    bench b;
+    bench_begin(&b, 0, 1);
+    const char *address = mr_server_target(b.servers[0]) + sizeof "grpc://" - 1;
+    MR_CHECK(mr_server_is_here(address) && !mr_server_is_here("elsewhere:1"));
+    char *kept = mr_strdup(address);
+    bench_stop_task(&b, 0);
+    MR_CHECK(!mr_server_is_here(kept));
+    mr_free(kept);
+    bench_end(&b);
+}
+
 /* ---- a group that is not complete ---- */
 
 typedef struct joining {

@@ -20,10 +20,16 @@
 #define HANG_UPS 5
 #define PROBE_DEADLINE_NS (6 * INT64_C(1000000000))
 
-typedef struct remote {
-    mr_session base; /* first */
+typedef struct master {
     mr_net *net;
     mr_net_peer *peer;
+    char *address;
+    _Atomic int64_t tell_ns; /* a long wait for it is logged then at the earliest, of however many calls */
+} master;
+
+typedef struct remote {
+    mr_session base; /* first */
+    master to;
     mr_graph *graph;
     mr_mutex *graph_mu;
     char *handle;
@@ -87,17 +93,17 @@ static void wait_for_locked(waited *w, const call *c, const call *other, int64_t
 
 /* Asks the task of the master for its status, which it tells whatever else it does.  NULL when it answered, or c was done
  * first. */
-static mr_status *probe(mr_net *net, mr_net_peer *p, waited *w, const call *c)
+static mr_status *probe(const master *m, waited *w, const call *c)
 {
     call q = {.request = {.method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = mr_now_ns() + PROBE_DEADLINE_NS, .done = came},
               .w = w};
-    net->start(p, &q.request);
+    m->net->start(m->peer, &q.request);
     mr_lock(&w->mu);
     wait_for_locked(w, c, &q, 0);
     bool early = !q.done;
     mr_unlock(&w->mu);
     if (early)
-        net->cancel(&q.request);
+        m->net->cancel(&q.request);
     mr_lock(&w->mu);
     wait_for_locked(w, &q, NULL, 0);
     mr_unlock(&w->mu);
@@ -122,9 +128,24 @@ static void tell_trouble(call *c, mr_status *probed)
     mr_status_free(probed);
 }
 
+/* Logs that a call takes long.  A master that is up logs itself which tasks it waits for, so where it is of this process
+ * that suffices.  Calls may be many, as of threads that fill a queue: one of them is logged in a period. */
+static void tell_wait(master *m, const call *c, bool heard, const mr_status *probed, double seconds)
+{
+    const char *method = c->request.method + strlen(MR_MASTER_SERVICE);
+    int64_t now_ns = mr_now_ns(), tell_ns = m->tell_ns;
+    if (!heard)
+        mr_info("%s still waiting for the master: %s (%.0f s)", method,
+                probed ? mr_status_message(probed) : "it does not answer", seconds);
+    else if (now_ns >= tell_ns && !mr_server_is_here(m->address) &&
+             atomic_compare_exchange_strong(&m->tell_ns, &tell_ns, now_ns + mr_long_wait_period_ns()))
+        mr_info("%s still waiting for the master at %s: it is up, and has not finished; its log says why (%.0f s)", method,
+                m->address, seconds);
+}
+
 /* A call may take as long as it likes, but its master must be there: it is asked now and then.  How a call ends that is
  * given up, or NULL. */
-static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
+static mr_status *wait_for(master *m, waited *w, call *c)
 {
     bool heard = !c->request.wait_for_ready;
     int hung_up = 0;      /* in a row */
@@ -141,7 +162,7 @@ static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
             tell_trouble(c, st);
             return NULL;
         }
-        mr_status *now = probe(net, p, w, c);
+        mr_status *now = probe(m, w, c);
         mr_lock(&w->mu);
         done = c->done;
         mr_unlock(&w->mu);
@@ -154,10 +175,8 @@ static mr_status *wait_for(mr_net *net, mr_net_peer *p, waited *w, call *c)
         hung_up = mr_status_code(st) == MR_UNAVAILABLE && strstr(mr_status_message(st), "hangs up") ? hung_up + 1 : 0;
         if (mr_status_code(st) == MR_UNAUTHENTICATED || hung_up == HANG_UPS)
             return st;
-        /* A master that is up logs itself which tasks it waits for. */
-        if (!heard && mr_long_wait_due(&long_wait, mr_now_ns(), &seconds))
-            mr_info("%s still waiting for the master: %s (%.0f s)", c->request.method + strlen(MR_MASTER_SERVICE),
-                    st ? mr_status_message(st) : "it does not answer", seconds);
+        if (mr_long_wait_due(&long_wait, mr_now_ns(), &seconds))
+            tell_wait(m, c, heard, st, seconds);
         if (!heard || !means_silence(st))
             continue;
         mr_status *silent = mr_error(MR_UNAVAILABLE, "The master does not answer: %s", mr_status_message(st));
@@ -173,33 +192,33 @@ static void cancel_call(mr_cancel_entry *e)
 }
 
 /* wait_for, in which the call is cancelled when the cancellation (NULL: none) starts.  The call is done, or given up. */
-static mr_status *wait_under(mr_net *net, mr_net_peer *p, waited *w, call *c, mr_cancel *cancel)
+static mr_status *wait_under(master *m, waited *w, call *c, mr_cancel *cancel)
 {
     c->on_cancel.fn = cancel_call;
     if (cancel && !mr_cancel_register(cancel, &c->on_cancel))
         cancel_call(&c->on_cancel);
-    mr_status *st = wait_for(net, p, w, c);
+    mr_status *st = wait_for(m, w, c);
     if (cancel)
         mr_cancel_unregister(cancel, &c->on_cancel);
     return st;
 }
 
 /* Takes the body.  timeout_ms 0: as long as it takes.  cancel may be NULL. */
-static mr_status *ask(mr_net *net, mr_net_peer *p, const char *method, mr_bytes *body, int64_t timeout_ms,
-                      mr_cancel *cancel, mr_bytes *reply)
+static mr_status *ask(master *m, const char *method, mr_bytes *body, int64_t timeout_ms, mr_cancel *cancel,
+                      mr_bytes *reply)
 {
     waited w = {0};
     call c = {.request = {.method = method, .body = *body, .wait_for_ready = waits_for_master(method), .done = came},
-              .net = net, .w = &w};
+              .net = m->net, .w = &w};
     if (timeout_ms > 0)
         c.request.deadline_ns = mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000;
     *body = (mr_bytes){0};
     mr_mutex_init(&w.mu);
     mr_cond_init(&w.changed);
-    net->start(p, &c.request);
-    mr_status *silent = wait_under(net, p, &w, &c, cancel);
+    m->net->start(m->peer, &c.request);
+    mr_status *silent = wait_under(m, &w, &c, cancel);
     if (silent)
-        net->cancel(&c.request);
+        m->net->cancel(&c.request);
     mr_lock(&w.mu);
     wait_for_locked(&w, &c, NULL, 0);
     mr_unlock(&w.mu);
@@ -214,11 +233,11 @@ static mr_status *ask(mr_net *net, mr_net_peer *p, const char *method, mr_bytes 
     return silent;
 }
 
-static mr_status *ask_str(mr_net *net, mr_net_peer *p, const char *method, mr_str *body, int64_t timeout_ms, mr_bytes *reply)
+static mr_status *ask_str(master *m, const char *method, mr_str *body, int64_t timeout_ms, mr_bytes *reply)
 {
     mr_bytes b = {0};
     mr_bytes_add_str(&b, body);
-    return ask(net, p, method, &b, timeout_ms, NULL, reply);
+    return ask(m, method, &b, timeout_ms, NULL, reply);
 }
 
 /* ---- the graph ---- */
@@ -262,7 +281,7 @@ static mr_status *extend_locked(remote *s)
     mr_pb_put_bytes(&w, 2, mr_str_view(&graph));
     mr_pb_opt_varint(&w, 3, (uint64_t)s->version);
     MR_GO(mr_pb_writer_status(&w, "ExtendSessionRequest"));
-    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "ExtendSession", &body, s->timeout_ms, &reply));
+    MR_GO(ask_str(&s->to, MR_MASTER_SERVICE "ExtendSession", &body, s->timeout_ms, &reply));
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_pb_reader_init(&r, bytes);
     while (mr_pb_next(&r, &field, &wire))
@@ -459,7 +478,7 @@ static mr_status *run_entered(remote *s, const mr_run_args *a, const run_call *c
     MR_TRY(extend(s));
     MR_TRY(encode_run(s, a, c, &body));
     mr_cancel *cancel = c->options ? c->options->cancel : NULL;
-    mr_status *st = ask(s->net, s->peer, MR_MASTER_SERVICE "RunStep", &body, 0, cancel, &reply);
+    mr_status *st = ask(&s->to, MR_MASTER_SERVICE "RunStep", &body, 0, cancel, &reply);
     if (!st)
         st = decode_run(&reply, a, c->metadata);
     if (cancel && mr_cancel_started(cancel) && mr_status_code(st) == MR_CANCELLED) {
@@ -505,7 +524,7 @@ static mr_status *setup_entered(remote *s, const mr_run_args *a, char **handle)
     put_common(s, a, &w);
     put_outs(&w, 2, a->feeds, a->n_feeds);
     MR_GO(mr_pb_writer_status(&w, "PartialRunSetupRequest"));
-    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "PartialRunSetup", &body, s->timeout_ms, &reply));
+    MR_GO(ask_str(&s->to, MR_MASTER_SERVICE "PartialRunSetup", &body, s->timeout_ms, &reply));
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_sv text = mr_wire_field(bytes, 1);
     if (text.n == 0)
@@ -562,7 +581,7 @@ static mr_status *remote_list_devices(mr_session *base, mr_device_info **out, in
     *n = 0;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
-    MR_GO(ask_str(s->net, s->peer, MR_MASTER_SERVICE "ListDevices", &body, s->timeout_ms, &reply));
+    MR_GO(ask_str(&s->to, MR_MASTER_SERVICE "ListDevices", &body, s->timeout_ms, &reply));
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_pb_reader_init(&r, bytes);
     while (mr_pb_next(&r, &field, &wire))
@@ -583,10 +602,19 @@ out:
 
 /* ---- life ---- */
 
-static mr_status *connect_master(mr_net *given, const char *address, mr_net **net, mr_net_peer **out)
+static mr_status *connect_master(mr_net *given, const char *address, master *out)
 {
-    *net = given;
-    return given ? given->connect(given, address, NULL, NULL, out) : mr_way_to(address, NULL, NULL, net, out);
+    out->net = given;
+    out->address = mr_strdup(address);
+    return given ? given->connect(given, address, NULL, NULL, &out->peer)
+                 : mr_way_to(address, NULL, NULL, &out->net, &out->peer);
+}
+
+static void disconnect_master(master *m)
+{
+    if (m->peer)
+        m->net->disconnect(m->peer);
+    mr_free(m->address);
 }
 
 static mr_status *remote_close(mr_session *base)
@@ -603,7 +631,7 @@ static mr_status *remote_close(mr_session *base)
         return NULL;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
-    mr_status *st = ask_str(s->net, s->peer, MR_MASTER_SERVICE "CloseSession", &body,
+    mr_status *st = ask_str(&s->to, MR_MASTER_SERVICE "CloseSession", &body,
                             s->timeout_ms > 0 ? s->timeout_ms : CLOSE_DEADLINE_MS, &reply);
     mr_bytes_deinit(&reply);
     return st;
@@ -617,8 +645,7 @@ static void remote_free(mr_session *base)
     while (s->n_running > 0)
         mr_cond_wait(&s->idle, &s->mu);
     mr_unlock(&s->mu);
-    if (s->peer)
-        s->net->disconnect(s->peer);
+    disconnect_master(&s->to);
     mr_graph_unref(s->graph);
     mr_free(s->handle);
     mr_cond_deinit(&s->idle);
@@ -647,7 +674,7 @@ static mr_status *create(remote *s, const char *address, mr_sv config, mr_cancel
     mr_pb_put_bytes(&w, 3, mr_sv_of(address)); /* by which it finds itself in a cluster of the client's */
     MR_GO(mr_pb_writer_status(&w, "CreateSessionRequest"));
     mr_bytes_add_str(&request, &body);
-    MR_GO(ask(s->net, s->peer, MR_MASTER_SERVICE "CreateSession", &request, s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS,
+    MR_GO(ask(&s->to, MR_MASTER_SERVICE "CreateSession", &request, s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS,
               cancel, &reply));
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_pb_reader_init(&r, bytes);
@@ -681,7 +708,7 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
     mr_status *st = mr_session_config_parse(config, &parsed);
     if (!st) {
         s->timeout_ms = parsed.timeout_ms;
-        st = connect_master(net, address, &s->net, &s->peer);
+        st = connect_master(net, address, &s->to);
     }
     if (!st)
         st = create(s, address, config, cancel);
@@ -695,17 +722,20 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
 
 mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n, int64_t timeout_ms)
 {
-    mr_net_peer *p;
+    master to = {0};
     mr_str body = {0};
     mr_bytes reply = {0};
     mr_pb_writer w;
-    MR_TRY(connect_master(net, address, &net, &p));
+    mr_status *st = connect_master(net, address, &to);
+    if (st) {
+        disconnect_master(&to);
+        return st;
+    }
     mr_pb_writer_init(&w, &body);
     for (int i = 0; i < n; i++)
         mr_pb_put_bytes(&w, 1, mr_sv_of(containers[i]));
-    mr_status *st =
-        ask_str(net, p, MR_MASTER_SERVICE "Reset", &body, timeout_ms > 0 ? timeout_ms : START_DEADLINE_MS, &reply);
+    st = ask_str(&to, MR_MASTER_SERVICE "Reset", &body, timeout_ms > 0 ? timeout_ms : START_DEADLINE_MS, &reply);
     mr_bytes_deinit(&reply);
-    net->disconnect(p);
+    disconnect_master(&to);
     return st;
 }

@@ -52,6 +52,7 @@ struct mr_server {
     mr_cond changed;
     server_state state MR_GUARDED_BY(mu);
     int n_joining MR_GUARDED_BY(mu); /* threads that wait for its end */
+    struct mr_server *next_here;     /* of the servers of this process, under their lock */
 };
 
 /* ---- services of others ---- */
@@ -321,6 +322,41 @@ static mr_status *listen_all(mr_server *s)
     return enter(s, port);
 }
 
+/* ---- the servers of this process ---- */
+
+static mr_mutex here_mu = {PTHREAD_MUTEX_INITIALIZER};
+static mr_server *here MR_GUARDED_BY(here_mu); /* those that have started, by next_here */
+
+static void add_here(mr_server *s)
+{
+    mr_lock(&here_mu);
+    s->next_here = here;
+    here = s;
+    mr_unlock(&here_mu);
+}
+
+static void remove_here(mr_server *s)
+{
+    mr_lock(&here_mu);
+    for (mr_server **p = &here; *p; p = &(*p)->next_here)
+        if (*p == s) {
+            *p = s->next_here;
+            break;
+        }
+    mr_unlock(&here_mu);
+}
+
+/* started_target is constant from add_here to remove_here. */
+bool mr_server_is_here(const char *address) MR_NO_TSA
+{
+    bool found = false;
+    mr_lock(&here_mu);
+    for (mr_server *s = here; s && !found; s = s->next_here)
+        found = strcmp(s->started_target + sizeof "grpc://" - 1, address) == 0 || strcmp(s->own_address, address) == 0;
+    mr_unlock(&here_mu);
+    return found;
+}
+
 mr_status *mr_server_start(mr_server *s)
 {
     mr_lock(&s->mu);
@@ -329,6 +365,7 @@ mr_status *mr_server_start(mr_server *s)
         st = mr_error(MR_FAILED_PRECONDITION, "Server has stopped.");
     else if (s->state == MADE && !(st = listen_all(s))) {
         s->state = STARTED;
+        add_here(s);
         mr_report_ready();
     }
     mr_unlock(&s->mu);
@@ -339,6 +376,7 @@ mr_status *mr_server_start(mr_server *s)
 static void end_all(mr_server *s)
 {
     mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
+    remove_here(s);
     close_naming(s);
     mr_watch_stop(s->host.peers->watch);
     mr_master_stop(s->master);

@@ -68,6 +68,9 @@ typedef struct mr_joined {
 /* Waits for the next generation and is in it.  Asked of the leader of the cluster's collectives. */
 mr_status *mr_server_join_group(mr_server *s, const mr_join *q, mr_joined *out);
 
+/* Whether a server of this process runs at this address, as its target says it. */
+bool mr_server_is_here(const char *address);
+
 /* Methods that begin with the prefix ("/package.Service/") are handed to `handle`, which must not block, until they are unmounted:
  * when that has returned, handle does not run any more.  Calls that it took are its own to answer. */
 mr_status *mr_server_mount(mr_server *s, const char *prefix, void (*handle)(void *arg, mr_net_call *c), void *arg);

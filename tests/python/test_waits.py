@@ -96,6 +96,21 @@ class Waits(unittest.TestCase):
             """, self.hosts[0])
         self.assertIn(self.hosts[0], self.line(p, "I millrace: CreateSession still waiting for the master: ", 2))
 
+    def test_step_of_a_master_elsewhere(self):
+        """The client of another process does not see the master's log."""
+        self.start("""
+            import sys
+            import millrace as tf
+            tf.train.Server({"worker": [sys.argv[1]]}, "worker", 0).join()
+            """, self.hosts[0])
+        p = self.start("""
+            import sys
+            import millrace as tf
+            tf.Session("grpc://" + sys.argv[1]).run(tf.FIFOQueue(1, tf.float32).dequeue())
+            """, self.hosts[0])
+        self.line(p, "I millrace: RunStep still waiting for the master at %s: it is up, and has not finished; its log says why (" %
+                  self.hosts[0])
+
     def test_worker_before_its_chief(self):
         self.start(PS, *self.hosts)
         other = WORKER + """
