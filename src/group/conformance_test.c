@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "group/post.h"
 #include "group/shm.h"
+#include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
 enum { MOST = 16 };
@@ -432,6 +433,24 @@ static void send_less(mr_transport *t)
         MR_CHECK_OK(t->of->finish(t, &x, soon()));
     else
         MR_CHECK_ERR(t->of->finish(t, &x, soon()), MR_INVALID_ARGUMENT, "3 bytes came from it, expected 4");
+}
+
+/* The receiver takes the message when the sender has logged that it waits. */
+static void take_late(mr_transport *t)
+{
+    char byte = 1;
+    mr_transfer x = {.sending = t->rank == 0, .peer = 1 - t->rank, .data = &byte, .n = 1};
+    if (!x.sending)
+        mr_test_log_wait("Still waiting for member 1 of 2 of the group: it has not taken what was sent (", 2);
+    t->of->start(t, &x);
+    MR_CHECK_OK(t->of->finish(t, &x, 0));
+}
+
+MR_TEST(group_post_logs_a_long_wait_for_who_does_not_take)
+{
+    mr_test_log_begin(INT64_C(5000000));
+    run_calls(mr_net_local(), 2, take_late);
+    mr_test_log_end();
 }
 
 MR_TEST(group_post_another_size_is_an_error) { run_calls(mr_net_local(), 2, send_less); }
