@@ -90,6 +90,9 @@ mr_status *mr_listen_check(const char *address, mr_listen_trouble *what)
     *what = MR_LISTEN_FINE;
     if (!colon || colon == address)
         return cannot(address, what, MR_LISTEN_OTHER, "it is not host:port");
+    int64_t port;
+    if (!mr_sv_to_i64(mr_sv_of(colon + 1), &port) || port < 0 || port > UINT16_MAX) /* else the name would be blamed */
+        return cannot(address, what, MR_LISTEN_OTHER, "the port is not a number from 0 to 65535");
     bool six = address[0] == '[' && colon[-1] == ']' && colon - address > 2;
     char *host = mr_strndup(address + six, (size_t)(colon - address) - 2 * (size_t)six);
     mr_status *st = try_all(address, host, colon + 1, what);

@@ -54,6 +54,27 @@ MR_TEST(listen_check_names_a_name_that_does_not_resolve)
     check_cause("no-such-host.invalid:2222", MR_LISTEN_NO_NAME, "the name no-such-host.invalid does not resolve");
 }
 
+MR_TEST(listen_check_names_an_address_without_a_port)
+{
+    check_cause("localhost", MR_LISTEN_OTHER, "cannot listen at localhost: it is not host:port");
+    check_cause("localhost:http", MR_LISTEN_OTHER, "the port is not a number from 0 to 65535");
+    check_cause("localhost:65536", MR_LISTEN_OTHER, "the port is not a number from 0 to 65535");
+    check_cause("localhost:", MR_LISTEN_OTHER, "the port is not a number from 0 to 65535");
+}
+
+MR_TEST(listen_check_names_a_port_that_is_not_allowed)
+{
+    mr_listen_trouble what;
+    if (geteuid() == 0)
+        MR_CHECK_INT(setuid(65534), 0); /* root may use all */
+    mr_status *st = mr_listen_check("127.0.0.1:1", &what);
+    bool allowed = !st || what == MR_LISTEN_IN_USE;
+    mr_status_free(st);
+    if (allowed)
+        mr_test_skip("this machine gives low ports to everybody");
+    check_cause("127.0.0.1:1", MR_LISTEN_NOT_ALLOWED, "this user may not use port 1: low ports are for root");
+}
+
 MR_TEST(listen_check_takes_any_port_and_ipv6)
 {
     MR_CHECK_OK(mr_listen_check("127.0.0.1:0", NULL));
