@@ -24,6 +24,7 @@ typedef struct team {
     _Atomic bool leads[N_WORKERS];     /* is the chief */
     _Atomic int losses;
     _Atomic bool hold; /* nobody ends yet: something is to happen before */
+    _Atomic bool away;   /* no session can be made */
     _Atomic bool stall;  /* worker 1 makes no step */
     _Atomic bool linger; /* worker 1 does not end yet */
     int n_returns;           /* how often worker 0 trains on when it has finished */
@@ -47,6 +48,8 @@ static mr_status *open_session(void *arg, mr_cancel *cancel, mr_session **out)
     *out = NULL;
     if (p->t->crash[p->worker])
         return mr_error(MR_FAILED_PRECONDITION, "This process has crashed");
+    if (p->t->away)
+        return mr_error(MR_UNAVAILABLE, "ps 0 has gone");
     return rig_open_under(&p->t->rig, p->worker, p->l.graph, cancel, out);
 }
 
@@ -252,6 +255,24 @@ MR_TEST(supervised_worker_that_waits_for_the_chief_says_so)
         start_player(&t, &players[i], i);
     mr_test_log_wait("Still waiting for the chief to make variables ready (", 2);
     start_player(&t, &players[0], 0);
+    for (int i = 0; i < N_WORKERS; i++)
+        mr_thread_join(&players[i].thread);
+    end(&t);
+    mr_test_log_end();
+}
+
+/* A cluster that cannot be reached is named with the reason. */
+MR_TEST(supervised_worker_that_waits_for_the_cluster_says_why)
+{
+    team t;
+    player players[N_WORKERS];
+    mr_test_log_begin(INT64_C(30000000));
+    begin(&t, false);
+    t.away = true;
+    for (int i = 0; i < N_WORKERS; i++)
+        start_player(&t, &players[i], i);
+    mr_test_log_wait("Still waiting for the cluster: ps 0 has gone (", 4);
+    t.away = false;
     for (int i = 0; i < N_WORKERS; i++)
         mr_thread_join(&players[i].thread);
     end(&t);

@@ -282,18 +282,18 @@ static void set_opening(mr_supervised *s, mr_session *session)
     mr_unlock(&s->mu);
 }
 
-/* For the launcher (base/report.h), and every ten seconds for the log.  A session logs itself what it waits for while
- * it is created. */
+/* For the launcher (base/report.h), and every ten seconds for the log.  Only pauses are logged here: a session logs
+ * itself which tasks it waits for while it is created, and so do its steps. */
 static void tell_wait(mr_supervised *s, mr_recovery_do what)
 {
     double seconds;
     const char *text = what == MR_RECOVER_PREPARE ? "variables to be restored or initialised" : "the cluster";
-    if (what == MR_RECOVER_PAUSE)
-        text = s->recovery.why ? mr_status_message(s->recovery.why) : "the chief to make variables ready";
-    mr_report_waiting(text);
-    bool waits = what == MR_RECOVER_PAUSE || what == MR_RECOVER_PREPARE;
-    if (waits && mr_long_wait_due(&s->way_back, mr_now_ns(), &seconds))
-        mr_info("Still waiting for %s (%.0f s)", text, seconds);
+    const char *why = what == MR_RECOVER_PAUSE && s->recovery.why ? mr_status_message(s->recovery.why) : NULL;
+    if (what == MR_RECOVER_PAUSE && !why)
+        text = "the chief to make variables ready";
+    mr_report_waiting(why ? why : text);
+    if (what == MR_RECOVER_PAUSE && mr_long_wait_due(&s->way_back, mr_now_ns(), &seconds))
+        mr_info("Still waiting for %s%s%s (%.0f s)", text, why ? ": " : "", why ? why : "", seconds);
 }
 
 /* Does one thing that the recovery wants, and tells it how that went. */
