@@ -163,6 +163,22 @@ MR_TEST(ps_client_resends_to_the_new_head)
     end(&t);
 }
 
+MR_TEST(ps_client_knows_which_server_owes_an_answer)
+{
+    story t;
+    begin(&t, (mr_psc_options){0});
+    MR_CHECK(mr_psc_waits_for(t.c, 0) == 0);
+    push(&t, "02");
+    MR_CHECK(mr_psc_waits_for(t.c, 1) == A);
+    answer(&t, A, 1, 0, 1, MR_OK, 0);
+    MR_CHECK(mr_psc_waits_for(t.c, 1) == B);
+    MR_CHECK(mr_psc_waits_for(t.c, 2) == B); /* as of a task that comes after it */
+    mr_psc_broken(t.c, B, t.now, &t.out);    /* it is to be sent again */
+    MR_CHECK(mr_psc_waits_for(t.c, 1) == B);
+    told(&t);
+    end(&t);
+}
+
 MR_TEST(ps_client_waits_longer_each_time_it_is_turned_away)
 {
     story t;
