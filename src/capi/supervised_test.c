@@ -82,7 +82,8 @@ static mr_status *train_some(player *p, mr_supervised *s, int64_t *step)
     mr_out feeds[] = {p->l.x, p->l.y};
     mr_run_args a = {.feeds = feeds, .feed_values = v, .n_feeds = 2};
     mr_status *st = NULL;
-    while ((*step < p->t->last[p->worker] || p->t->hold || (p->worker == 1 && p->t->linger)) && !st && !p->t->crash[p->worker]) {
+    while ((*step < p->t->last[p->worker] || p->t->hold || (p->worker == 1 && p->t->linger)) && !st &&
+           !p->t->crash[p->worker]) {
         while (p->worker == 1 && p->t->stall)
             mr_sleep_ns(1000000);
         line_batch((*step * N_WORKERS + p->worker) * 8, 8, v);

@@ -418,12 +418,14 @@ MR_TEST(downpour_logs_a_long_wait_for_the_first_replica)
     TF_Status *s = TF_NewStatus();
     mr_ps *ps = connect_ps(s);
     for (int i = 0; i < 2; i++) {
-        make(&x[i], 4, (mr_downpour_options){.name = "job", .replica = i, .rate = 0.1f, .warm_steps = 3, .patience_ms = 60000});
+        mr_downpour_options o = {.name = "job", .replica = i, .rate = 0.1f, .warm_steps = 3, .patience_ms = 60000};
+        make(&x[i], 4, o);
         x[i].ps = ps;
     }
     mr_test_log_begin(PERIOD_NS);
     MR_CHECK_INT(mr_thread_start(&x[1].thread, "replica", start_and_train, &x[1]), 0);
-    mr_test_log_wait("Still waiting for replica 0 of 'job': it has not given the parameter servers all initial values (", 2);
+    mr_test_log_wait("Still waiting for replica 0 of 'job': it has not given the parameter servers all initial "
+                     "values (", 2);
     mr_downpour_start(x[0].d, x[0].r.session, ps, s);
     CHECK_STATUS(s);
     mr_test_log_wait("Still waiting for replica 0 of 'job': it has made 0 of the 3 steps that it trains alone (", 2);

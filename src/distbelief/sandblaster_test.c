@@ -229,7 +229,8 @@ MR_TEST(sandblaster_without_replicas_ends_with_a_deadline)
     mr_test_log_begin(INT64_C(5000000));
     MR_CHECK(isnan(mr_sandblaster_minimize(s, status)));
     MR_CHECK_INT(TF_GetCode(status), TF_DEADLINE_EXCEEDED);
-    MR_CHECK(mr_test_log_count("Still waiting for the replicas of 'sandblaster' while initial values are awaited; 0 are there (") > 1);
+    MR_CHECK(mr_test_log_count("Still waiting for the replicas of 'sandblaster' while initial values are awaited; "
+                               "0 are there (") > 1);
     mr_test_log_end();
     mr_sandblaster_free(s);
     mr_ps_free(ps);
@@ -251,7 +252,8 @@ MR_TEST(sandblaster_replica_of_no_coordinator_ends_with_an_error)
                                                        .portion = read_portion, .deadline_ms = 500},
                                 r.status);
     MR_CHECK(TF_GetCode(r.status) == TF_DEADLINE_EXCEEDED || TF_GetCode(r.status) == TF_UNAVAILABLE);
-    MR_CHECK(mr_test_log_count("Still waiting for the coordinator at 127.0.0.1:1: it has not answered /millrace.Desk/Ask (") > 1);
+    MR_CHECK(mr_test_log_count("Still waiting for the coordinator at 127.0.0.1:1: it has not answered "
+                               "/millrace.Desk/Ask (") > 1);
     mr_test_log_end();
     mr_sandblaster_replica_free(b);
     small_close(&r);

@@ -155,8 +155,8 @@ static mr_status *turn(visit *v, mr_fed_answer *a, bool *end)
         mr_long_wait_begin(&v->idle, mr_now_ns());
     } else if (!*end) {
         if (mr_long_wait_due(&v->idle, mr_now_ns(), &seconds))
-            mr_info("Still waiting for the federated server at %s: it has no task for this client (%.0f s)", v->o->address,
-                    seconds);
+            mr_info("Still waiting for the federated server at %s: it has no task for this client (%.0f s)",
+                    v->o->address, seconds);
         if (mr_now_ns() - start_ns < QUICK_NS)
             mr_sleep_ns(PAUSE_NS);
     }

@@ -468,11 +468,12 @@ static void tell_wait_locked(mr_fed_coordinator *c, double seconds) MR_REQUIRES(
     else if (f->n_there < least)
         mr_info("Still waiting for clients of federated round %lld: it needs %d, %d are there (%s), %d are missing "
                 "(%.0f s)",
-                (long long)f->round, least, f->n_there, f->n_there ? mr_str_z(&who) : "none", least - f->n_there, seconds);
+                (long long)f->round, least, f->n_there, f->n_there ? mr_str_z(&who) : "none", least - f->n_there,
+                seconds);
     mr_str_deinit(&who);
 }
 
-/* Takes part in the waiting: lets time pass in dist/ when it is due, and logs waits that are long, each stage for itself.
+/* Takes part in the waiting: lets time pass in dist/ when it is due, and logs long waits, each stage for itself.
  * Returns with the lock held. */
 static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TSA
 {

@@ -564,18 +564,20 @@ static void wait_for_clients(mr_fed_coordinator_options o, int first, const char
     mr_fed_coordinator_free(m.c);
 }
 
+#define WAITING "Still waiting for clients "
+
 MR_TEST(federated_server_logs_a_long_wait_for_clients)
 {
-    wait_for_clients(plain(), 0, "Still waiting for clients of federated round 1: it needs 1, 0 are there (none), 1 are missing (",
-                     "Still waiting for clients 6 of federated round 1: they have not answered its stage 'training' (");
-    wait_for_clients(plain(), 2, "Still waiting for clients of federated round 1: it needs 3, 2 are there (1, 3), 1 are missing (",
-                     "Still waiting for clients 1, 3, 6 of federated round 1: they have not answered its stage 'training' (");
+    wait_for_clients(plain(), 0, WAITING "of federated round 1: it needs 1, 0 are there (none), 1 are missing (",
+                     WAITING "6 of federated round 1: they have not answered its stage 'training' (");
+    wait_for_clients(plain(), 2, WAITING "of federated round 1: it needs 3, 2 are there (1, 3), 1 are missing (",
+                     WAITING "1, 3, 6 of federated round 1: they have not answered its stage 'training' (");
 }
 
 MR_TEST(federated_server_logs_a_long_wait_for_clients_of_secure_sums)
 {
-    wait_for_clients(secure(), 2, "Still waiting for clients of federated round 1: it needs 3, 2 are there (1, 3), 1 are missing (",
-                     "Still waiting for clients 1, 3, 6 of federated round 1: they have not answered its stage 'keys' (");
+    wait_for_clients(secure(), 2, WAITING "of federated round 1: it needs 3, 2 are there (1, 3), 1 are missing (",
+                     WAITING "1, 3, 6 of federated round 1: they have not answered its stage 'keys' (");
 }
 
 /* ---- clients that are killed in the middle of a round ---- */

@@ -701,7 +701,8 @@ MR_TEST(group_logs_a_long_wait_for_the_keeper_of_the_roster)
     mr_status *st = mr_group_open(&c, &g);
     MR_CHECK_INT(mr_status_code(st), MR_DEADLINE_EXCEEDED);
     mr_status_free(st);
-    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': the keeper of its roster does not answer (") > 1);
+    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': the keeper of its roster does not "
+                               "answer (") > 1);
     mr_test_log_end();
 }
 
@@ -718,7 +719,8 @@ static void come_late_on_a_host(mr_group *g, int number)
 {
     float x[1] = {1};
     if (number == 2)
-        mr_test_log_wait("Still waiting for member 2 of 3 of the group on this host: it has neither sent nor taken data (", 1);
+        mr_test_log_wait("Still waiting for member 2 of 3 of the group on this host: it has neither sent nor taken "
+                         "data (", 1);
     MR_CHECK_OK(sum(g, x, 1));
 }
 

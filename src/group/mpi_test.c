@@ -29,8 +29,10 @@ static int run_ranks(int n, const char *test)
     char program[512] = {0}, command[1600], line[512];
     MR_CHECK(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
     snprintf(command, sizeof(command),
-             "ASAN_OPTIONS=detect_leaks=0 MILLRACE_MPI_TEST='%s/seen' OMPI_MCA_rmaps_base_oversubscribe=1 mpirun --oversubscribe --allow-run-as-root "
-             "-x MILLRACE_MPI_TEST -x ASAN_OPTIONS -n %d timeout 80 '%s' %s > '%s/out' 2>&1", mr_test_dir(), n, program, test, mr_test_dir());
+             "ASAN_OPTIONS=detect_leaks=0 MILLRACE_MPI_TEST='%s/seen' OMPI_MCA_rmaps_base_oversubscribe=1 "
+             "mpirun --oversubscribe --allow-run-as-root -x MILLRACE_MPI_TEST -x ASAN_OPTIONS -n %d timeout 80 '%s' %s "
+             "> '%s/out' 2>&1",
+             mr_test_dir(), n, program, test, mr_test_dir());
     int rc = system(command);
     snprintf(line, sizeof(line), "%s/out", mr_test_dir());
     FILE *f = rc ? fopen(line, "r") : NULL;

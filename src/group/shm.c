@@ -95,7 +95,8 @@ static mr_status *sleep_on(mr_shm *s, uint32_t rings, int64_t deadline_ns)
     if (!s->wait.begun_ns)
         mr_long_wait_begin(&s->wait, now_ns);
     if (mr_long_wait_due(&s->wait, now_ns, &seconds))
-        mr_info("Still waiting for member %d of %d of the group on this host: it has neither sent nor taken data (%.0f s)",
+        mr_info("Still waiting for member %d of %d of the group on this host: it has neither sent nor taken data "
+                "(%.0f s)",
                 s->waits_for, s->t.size, seconds);
     int64_t left = (deadline_ns ? MR_MIN(deadline_ns, s->wait.next_ns) : s->wait.next_ns) - now_ns;
     if (deadline_ns && deadline_ns <= now_ns)

@@ -94,8 +94,8 @@ static void on_news(void *owner, mr_ps_news *n)
 
 /* ---- its thread ---- */
 
-/* Logs the push or pull that has been open longest, once in a period, when it has been for one.  Done here rather than
- * where somebody waits, because most tasks are waited for elsewhere: by ops, by Python, by a push that finds no room. */
+/* Logs the push or pull that has been open longest, once in a period, when it has been open for one.  This is done here
+ * rather than where somebody waits, because others wait in other ways: ops, Python, a push that finds no room. */
 static void tell_late_locked(mr_ps *ps, int64_t now_ns) MR_REQUIRES(ps->mu);
 static void tell_late_locked(mr_ps *ps, int64_t now_ns)
 {

@@ -176,7 +176,8 @@ static mr_status *wait_for_table(mr_ps *ps, int table)
     mr_lock(&ps->mu);
     while (ps->n_tables <= table && !ps->refused && in_time)
         in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until,
-                                    "the manager of parameters at %s: it has not sent table %d", ps->link.manager, table);
+                                    "the manager of parameters at %s: it has not sent table %d", ps->link.manager,
+                                    table);
     mr_status *st = ps->refused ? mr_status_copy(ps->refused) : NULL;
     mr_unlock(&ps->mu);
     return st || in_time ? st

@@ -150,8 +150,10 @@ MR_TEST(request_that_is_not_answered_is_logged_with_its_reason)
     }
     mr_test_log_wait("Still waiting for 2 more tasks", 2);
     for (int i = 0; i < N_MUTE; i++) {
-        char *line = mr_printf("Still waiting for /job:ps/replica:0/task:%d: %s (", i, asked[i].text ? asked[i].text : "");
-        MR_CHECK((mr_test_log_count(line) > 1) == (asked[i].text != NULL));
+        const char *text = asked[i].text;
+        char *line =
+            mr_printf("Still waiting for /job:ps/replica:0/task:%d: %s%s", i, text ? text : "", text ? " (" : "");
+        MR_CHECK((mr_test_log_count(line) > 1) == (text != NULL));
         mr_free(line);
     }
     for (int i = 0; i < N_MUTE; i++)

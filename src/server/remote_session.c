@@ -128,8 +128,8 @@ static void tell_trouble(call *c, mr_status *probed)
     mr_status_free(probed);
 }
 
-/* Logs that a call takes long.  A master that is up logs itself which tasks it waits for, so where it is of this process
- * that suffices.  Calls may be many, as of threads that fill a queue: one of them is logged in a period. */
+/* Logs that a call takes long.  A master that is up logs itself which tasks it waits for, which suffices where it is in
+ * this process.  Calls may be many, as of threads that fill a queue: one of them is logged in a period. */
 static void tell_wait(master *m, const call *c, bool heard, const mr_status *probed, double seconds)
 {
     const char *method = c->request.method + strlen(MR_MASTER_SERVICE);
@@ -139,8 +139,8 @@ static void tell_wait(master *m, const call *c, bool heard, const mr_status *pro
                 probed ? mr_status_message(probed) : "it does not answer", seconds);
     else if (now_ns >= tell_ns && !mr_server_is_here(m->address) &&
              atomic_compare_exchange_strong(&m->tell_ns, &tell_ns, now_ns + mr_long_wait_period_ns()))
-        mr_info("%s still waiting for the master at %s: it is up, and has not finished; its log says why (%.0f s)", method,
-                m->address, seconds);
+        mr_info("%s still waiting for the master at %s: it is up, and has not finished; its log says why (%.0f s)",
+                method, m->address, seconds);
 }
 
 /* A call may take as long as it likes, but its master must be there: it is asked now and then.  How a call ends that is
@@ -674,8 +674,8 @@ static mr_status *create(remote *s, const char *address, mr_sv config, mr_cancel
     mr_pb_put_bytes(&w, 3, mr_sv_of(address)); /* by which it finds itself in a cluster of the client's */
     MR_GO(mr_pb_writer_status(&w, "CreateSessionRequest"));
     mr_bytes_add_str(&request, &body);
-    MR_GO(ask(&s->to, MR_MASTER_SERVICE "CreateSession", &request, s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS,
-              cancel, &reply));
+    MR_GO(ask(&s->to, MR_MASTER_SERVICE "CreateSession", &request,
+              s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS, cancel, &reply));
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_pb_reader_init(&r, bytes);
     while (mr_pb_next(&r, &field, &wire))

@@ -619,7 +619,8 @@ static void tell_unfinished(mr_supervised *s, mr_long_wait *wait)
     mr_str who = {0};
     mr_net_sync_list_present(s->o.sync, &who);
     if (mr_long_wait_due(wait, mr_now_ns(), &seconds))
-        mr_info("Still waiting for worker %s: it has not finished (%.0f s)", who.n ? mr_str_z(&who) : "(unknown)", seconds);
+        mr_info("Still waiting for worker %s: it has not finished (%.0f s)", who.n ? mr_str_z(&who) : "(unknown)",
+                seconds);
     mr_str_deinit(&who);
 }
 
