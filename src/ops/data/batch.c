@@ -550,4 +550,4 @@ MR_OP(UnbatchDataset,
     .attrs   = MR_DATASET_ATTRS,
     .flags   = MR_NO_GRADIENT, MR_DATASET(unbatch_dataset),
     .examples = MR_EXAMPLES("t = TensorDataset output_shapes=[[3]]: (float[1, 2, 3]); output_types=[float] output_shapes=[[]]: t -> shape()",
-                            R TYPES ": r -> shape()"));
+                            "t = TensorDataset output_shapes=[[]]: (float 1); output_types=[float] output_shapes=[[]]: t -> shape()"));
