@@ -125,6 +125,13 @@ $(eval $(call table,MR_OP,ops.inc,$(filter src/ops/%,$(LIB_C))))
 $(eval $(call table,MR_TEST,tests.inc,$(TEST_C)))
 $(eval $(call table,MR_COMMAND,commands.inc,$(CLI_C)))
 
+# The family of an op is the folder of its file under src/ops; `millrace ops --markdown` writes a page for each.
+$(G)/op_families.inc: $(filter src/ops/%,$(LIB_C)) Makefile
+	@mkdir -p $(@D)
+	@awk 'match($$0, /^MR_OP\([A-Za-z0-9_]+/) { split(FILENAME, p, "/"); sub(/\.c$$/, "", p[3]); \
+		print "X(" substr($$0, 7, RLENGTH - 6) ", " p[3] ")" }' $^ | LC_ALL=C sort > $@.tmp
+	@cmp -s $@.tmp $@ || mv $@.tmp $@; rm -f $@.tmp; touch $@
+
 # Kernels of OpenCL devices are text in the library: the .cl files, and expressions of ops that have a row for such a device.
 CL_TEXT := src/exec/opencl/prelude.cl $(filter-out %_test.c,$(filter src/ops/%,$(ALL_C))) $(sort $(shell find src/ops -name '*.cl'))
 $(G)/kernels_cl.inc: tools/cl-kernels $(CL_TEXT)
@@ -137,7 +144,7 @@ $(G)/messages.inc: tools/message-table $(PB_H)
 	@tools/message-table $(PB_H) > $@.tmp
 	@cmp -s $@.tmp $@ || mv $@.tmp $@; rm -f $@.tmp; touch $@
 
-GEN := $(PB_H) $(G)/messages.inc $(G)/kernels_cl.inc $(G)/ops.inc $(G)/tests.inc $(G)/commands.inc
+GEN := $(PB_H) $(G)/messages.inc $(G)/kernels_cl.inc $(G)/ops.inc $(G)/op_families.inc $(G)/tests.inc $(G)/commands.inc
 
 # ---- compile and link ---------------------------------------------------------------------------
 $(B)/%.o: %.c | $(GEN)
@@ -524,12 +531,15 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory layers
 
 RUN_DOCS := docs/sim.md docs/tour.md $(if $(PY_SO),docs/python.md)
-docs: $(CLI) python              ## write docs/ops.md from the registry, and what commands say into the pages that show it
-	$(q)$(CLI) ops --markdown > docs/ops.md
+docs: $(CLI) python            ## write docs/ops/ from the op registry, and the output of commands into the pages that show it
+	$(q)rm -f docs/ops/*.md
+	$(q)$(CLI) ops --markdown docs/ops
 	$(q)$(PYTHON) tools/run-docs $(B) $(RUN_DOCS)
 
-docs-check: $(CLI) python      ## docs/ops.md says what the registry does, the other pages what commands do
-	$(q)$(CLI) ops --markdown | cmp -s - docs/ops.md || { echo "docs/ops.md is out of date: run make docs"; exit 1; }
+docs-check: $(CLI) python      ## check that docs/ops/ and the command output shown in other pages are up to date
+	$(q)rm -rf $(B)/docs-ops
+	$(q)$(CLI) ops --markdown $(B)/docs-ops
+	$(q)diff -rq $(B)/docs-ops docs/ops || { echo "docs/ops is out of date: run make docs"; exit 1; }
 	$(q)$(PYTHON) tools/run-docs --check $(B) $(RUN_DOCS)
 
 test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name, SEED=n)

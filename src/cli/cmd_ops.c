@@ -1,10 +1,10 @@
-/* cli/cmd_ops.c -- `millrace ops`: which operations there are, what one takes and gives. */
+/* cli/cmd_ops.c -- `millrace ops`: lists the operations, describes one, or writes the op reference. */
 #include <stdio.h>
 
 #include "cli/command.h"
 #include "cli/op_page.h"
 
-static bool markdown;
+static const char *markdown; /* the folder for the pages, or NULL */
 
 static void print_line(const char *before, mr_str *s)
 {
@@ -23,7 +23,7 @@ static mr_status *describe(const char *name)
 {
     const mr_op_def *d = mr_op_find(mr_sv_of(name));
     if (!d)
-        return mr_error(MR_NOT_FOUND, "there is no op '%s'; `millrace ops` lists them", name);
+        return mr_error(MR_NOT_FOUND, "there is no op '%s'; `millrace ops` lists all ops", name);
     print_signature(d);
     if (d->op && d->op->doc)
         printf("  %s\n", d->op->doc);
@@ -44,15 +44,12 @@ static mr_status *describe(const char *name)
 
 static mr_status *ops(int n_args, char **args)
 {
-    mr_str page = {0};
+    if (markdown && n_args)
+        return mr_invalid("--markdown writes all ops; it takes no op (got '%s')", args[0]);
+    if (markdown)
+        return mr_op_pages_write(markdown);
     if (n_args == 1)
         return describe(args[0]);
-    if (markdown) {
-        mr_op_page(&page);
-        fputs(mr_str_z(&page), stdout);
-        mr_str_deinit(&page);
-        return NULL;
-    }
     int n;
     const mr_op_def **all = mr_op_all(&n);
     for (int i = 0; i < n; i++)
@@ -62,7 +59,8 @@ static mr_status *ops(int n_args, char **args)
 }
 
 static const mr_option options[] = {
-    {"markdown", MR_OPT_FLAG, &markdown, NULL, "write the page docs/ops.md"},
+    {"markdown", MR_OPT_STRING, &markdown, "FOLDER",
+     "write the op reference into FOLDER, a page per family (docs/ops/)"},
     {0},
 };
 

@@ -1,12 +1,14 @@
 /* cli/op_page.c -- ops described from the registry.
  *
- * Nothing here is written by hand but the list of TensorFlow's ops, so the page cannot say other
- * than the library does; `make test` compares docs/ops.md with it. */
+ * The pages of docs/ops/ come from the registry, so they describe what the library does. Only two things are written
+ * by hand: one line about each family (below) and the list of TensorFlow's ops (cli/tensorflow_ops.inc).
+ * `make docs` writes the pages; `make docs-check` fails if they are out of date. */
 #include "cli/op_page.h"
 
 #include <ctype.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "ops/absent.h"
 
 /* ---- one op ---- */
@@ -72,13 +74,13 @@ static bool allows(const mr_attr_def *a, int type)
     return a->n_allowed == 0;
 }
 
-/* A kernel for pairs of types tells both. */
+/* A kernel that needs further type attrs prints them too: "int32 (Tout float)". */
 static void print_kernel(void *ctx, const mr_kernel *k)
 {
     rows *r = ctx;
     bool same = r->device && strcmp(r->device, k->device) == 0;
     if (k->type && r->op->key && !allows(r->op->key, k->type))
-        return; /* a list of types that many ops share may say more than this one's attrs */
+        return; /* kernel lists are shared by many ops and may name types that this op does not allow */
     if (!same)
         mr_str_printf(r->out, "%s%s: ", r->n ? "; " : "", k->device);
     mr_str_printf(r->out, "%s%s", same ? ", " : "", k->type ? mr_dtype_name(k->type) : "any");
@@ -91,7 +93,8 @@ static void print_kernel(void *ctx, const mr_kernel *k)
 void mr_op_devices(const mr_op_def *d, mr_str *out)
 {
     rows r = {out, d, NULL, 0};
-    mr_kernel_each(d, print_kernel, &r);
+    if (!mr_op_absent(d))
+        mr_kernel_each(d, print_kernel, &r);
     if (r.n == 0)
         mr_str_appendz(out, "none");
 }
@@ -111,13 +114,13 @@ const char *mr_op_gradient(const mr_op_def *d)
         return "yes";
     for (int i = 0; i < MR_COUNT(tier_a); i++)
         if (tier_a[i].gradient == FLOW && strcmp(tier_a[i].name, d->name) == 0)
-            return "yes, that of its loop, conditional or call";
-    return d->flags & MR_NO_GRADIENT ? "none flows" : "none";
+            return "yes, as part of its loop, conditional or call";
+    return d->flags & MR_NO_GRADIENT ? "stops here" : "none";
 }
 
 static void print_op(const mr_op_def *d, mr_str *out)
 {
-    mr_str_printf(out, "\n### %s\n\n    ", d->name);
+    mr_str_printf(out, "\n## %s\n\n    ", d->name);
     mr_op_signature(d, out);
     const char *doc = d->op && d->op->doc ? d->op->doc : "";
     mr_str_printf(out, "\n\n%c%s.\n\n", toupper((unsigned char)doc[0]), doc[0] ? doc + 1 : "");
@@ -130,12 +133,103 @@ static void print_op(const mr_op_def *d, mr_str *out)
     mr_op_devices(d, out);
     mr_str_printf(out, "\n- gradient: %s\n", mr_op_gradient(d));
     if (d->deprecated)
-        mr_str_printf(out, "- refused in graphs of version %d and later%s%s\n", d->deprecated,
+        mr_str_printf(out, "- not allowed in graphs of version %d and later%s%s\n", d->deprecated,
                       d->deprecation_text && d->deprecation_text[0] ? ": " : "",
                       d->deprecation_text ? d->deprecation_text : "");
 }
 
-/* ---- beside TensorFlow ---- */
+/* ---- families ---- */
+
+static const struct {
+    const char *op, *family;
+} family_of_op[] = {
+#define X(Op, family) {#Op, #family},
+#include "op_families.inc"
+#undef X
+};
+
+static const struct {
+    const char *name, *doc;
+} families[] = {
+    {"absent", "TensorFlow ops without a kernel: graphs with them can be loaded and edited, but running one fails"},
+    {"array", "shapes, slicing, gathering, concatenation, padding, transposition, sorting and image resizing"},
+    {"audio", "WAV files, spectrograms and MFCC features"},
+    {"batch", "collecting the inputs of several calls into one batch"},
+    {"collective", "all-reduce, all-gather, broadcast and other operations over a group of devices"},
+    {"control", "conditionals, loops, function calls, send and receive, Python functions"},
+    {"data", "datasets and iterators"},
+    {"debug", "copying and checking tensors for a debugger"},
+    {"fft", "Fourier transforms"},
+    {"image", "image files, colours, cropping, bounding boxes and non-maximum suppression"},
+    {"io", "files, record readers and checkpoints"},
+    {"linalg", "matrix products, solvers and decompositions"},
+    {"list", "tensor lists and tensor maps"},
+    {"math", "arithmetic, comparison, reduction and special functions"},
+    {"nn", "activations, convolution, pooling, normalization, losses and recurrent cells"},
+    {"optim", "optimizer updates of dense and sparse variables"},
+    {"parse", "decoding of Examples, CSV, JSON, protocol buffers and raw bytes"},
+    {"ps", "pull from and push to parameter servers"},
+    {"quant", "quantization and simulated quantization"},
+    {"queue", "queues, barriers, staging areas and gradient accumulators"},
+    {"ragged", "ragged tensors"},
+    {"random", "random numbers, shuffling and candidate sampling"},
+    {"segment", "reductions over the segments of a tensor"},
+    {"sets", "set operations and edit distance"},
+    {"sparse", "sparse tensors and sparse matrices"},
+    {"state", "variables, tensor arrays, stacks, mutexes and scatter updates"},
+    {"string", "strings, regular expressions, hashing and Unicode"},
+    {"summary", "summaries for TensorBoard"},
+    {"table", "lookup tables"},
+};
+
+static const char *family_of(const char *op)
+{
+    for (int i = 0; i < MR_COUNT(family_of_op); i++)
+        if (strcmp(family_of_op[i].op, op) == 0)
+            return family_of_op[i].family;
+    return "";
+}
+
+static int count_ops(const char *family)
+{
+    int n = 0;
+    for (int i = 0; i < MR_COUNT(family_of_op); i++)
+        n += strcmp(family_of_op[i].family, family) == 0;
+    return n;
+}
+
+/* Every op belongs to a family that has a line in the table above. */
+static mr_status *check_families(void)
+{
+    for (int i = 0; i < MR_COUNT(family_of_op); i++) {
+        int at = 0;
+        while (at < MR_COUNT(families) && strcmp(families[at].name, family_of_op[i].family) != 0)
+            at++;
+        if (at == MR_COUNT(families))
+            return mr_error(MR_INTERNAL, "%s: the op family '%s' has no description; add one to src/cli/op_page.c",
+                            family_of_op[i].op, family_of_op[i].family);
+    }
+    return NULL;
+}
+
+static void print_family_table(mr_str *out)
+{
+    mr_str_appendz(out, "| family | ops | contents |\n|---|---|---|\n");
+    for (int i = 0; i < MR_COUNT(families); i++)
+        mr_str_printf(out, "| [%s](%s.md) | %d | %s |\n", families[i].name, families[i].name,
+                      count_ops(families[i].name), families[i].doc);
+}
+
+static void print_family(const char *family, const char *doc, const mr_op_def **all, int n, mr_str *out)
+{
+    mr_str_printf(out, "# Operations: %s\n\n%c%s.\n\n", family, toupper((unsigned char)doc[0]), doc + 1);
+    mr_str_appendz(out, "[All families](README.md). `make docs` generates this page from the op registry.\n");
+    for (int i = 0; i < n; i++)
+        if (strcmp(family_of(all[i]->name), family) == 0)
+            print_op(all[i], out);
+}
+
+/* ---- comparison with TensorFlow ---- */
 
 enum { IN_1_15 = 1, IN_2_9 = 2 };
 
@@ -154,7 +248,7 @@ static bool has_kernels(const char *name)
     return d && !mr_op_absent(d);
 }
 
-static void count(int version, int *all, int *here)
+static void count_tensorflow_ops(int version, int *all, int *here)
 {
     *all = *here = 0;
     for (int i = 0; i < MR_COUNT(tensorflow); i++) {
@@ -167,44 +261,98 @@ static void count(int version, int *all, int *here)
 static void print_counts(mr_str *out)
 {
     int all_1, here_1, all_2, here_2;
-    count(IN_1_15, &all_1, &here_1);
-    count(IN_2_9, &all_2, &here_2);
+    count_tensorflow_ops(IN_1_15, &all_1, &here_1);
+    count_tensorflow_ops(IN_2_9, &all_2, &here_2);
     mr_str_printf(out,
                   "| | TensorFlow 1.15 | TensorFlow 2.9 |\n|---|---|---|\n"
-                  "| ops | %d | %d |\n| here | %d | %d |\n| missing | %d | %d |\n",
+                  "| ops | %d | %d |\n| implemented | %d | %d |\n| missing | %d | %d |\n",
                   all_1, all_2, here_1, here_2, all_1 - here_1, all_2 - here_2);
+}
+
+/* "[Abs](math.md#abs)": the heading of an op makes the anchor, in lower case. */
+static void print_link(const char *op, mr_str *out)
+{
+    mr_str_printf(out, "[%s](%s.md#", op, family_of(op));
+    for (const char *c = op; *c; c++)
+        mr_str_appendc(out, (char)tolower((unsigned char)*c));
+    mr_str_appendc(out, ')');
 }
 
 static void print_comparison(mr_str *out)
 {
-    mr_str_appendz(out, "\n| op | 1.15 | 2.9 | here |\n|---|---|---|---|\n");
+    mr_str_appendz(out, "# TensorFlow's operations in Millrace\n\n"
+                        "Every op of TensorFlow 1.15 and 2.9, the versions that have it, and whether Millrace\n"
+                        "implements it. [README.md](README.md) says which ops are left out.\n\n"
+                        "| op | 1.15 | 2.9 | Millrace |\n|---|---|---|---|\n");
     for (int i = 0; i < MR_COUNT(tensorflow); i++) {
         const char *name = tensorflow[i].name;
-        bool here = has_kernels(name);
-        mr_str_printf(out, "| %s | %s | %s | %s |\n", name,
-                      tensorflow[i].versions & IN_1_15 ? "x" : "",
-                      tensorflow[i].versions & IN_2_9 ? "x" : "", here ? "x" : "missing");
+        mr_str_appendz(out, "| ");
+        if (mr_op_find(mr_sv_of(name)))
+            print_link(name, out);
+        else
+            mr_str_appendz(out, name);
+        mr_str_printf(out, " | %s | %s | %s |\n", tensorflow[i].versions & IN_1_15 ? "x" : "",
+                      tensorflow[i].versions & IN_2_9 ? "x" : "", has_kernels(name) ? "x" : "missing");
     }
 }
 
-void mr_op_page(mr_str *out)
+/* ---- the pages ---- */
+
+static void print_index(int n_ops, mr_str *out)
 {
+    mr_str_printf(out,
+                  "# Operations\n\n"
+                  "Millrace knows %d operations in %d families; each family has a page. `make docs` generates these\n"
+                  "pages from the op registry. `millrace ops` lists the ops on the command line, and\n"
+                  "`millrace ops OP` describes one, with examples.\n\n",
+                  n_ops, MR_COUNT(families));
+    print_family_table(out);
+    mr_str_appendz(out,
+                   "\n## Fields of an op\n\n"
+                   "- The signature: inputs and outputs with their types. `N * T` is a list of N tensors of type T.\n"
+                   "- The attributes, with the values they allow and their default.\n"
+                   "- `kernels`: the devices that run the op, and the element types on each. `any` stands for every\n"
+                   "  type that the attributes allow.\n"
+                   "- `gradient`: `yes`; `stops here` if backpropagation ends at the op without an error; `none` if\n"
+                   "  asking for a gradient through the op is an error.\n\n"
+                   "## Coverage of TensorFlow\n\n");
+    print_counts(out);
+    mr_str_appendz(out,
+                   "\n[tensorflow.md](tensorflow.md) lists them one by one. These ops are not counted:\n\n"
+                   "- ops for TPUs, XLA, cuDNN, NCCL and Hexagon\n"
+                   "- ops of the tf.data service and of boosted trees\n"
+                   "- fused quantized ops\n"
+                   "- the aliases `Experimental...`\n");
+}
+
+/* Writes FOLDER/NAME.md and empties the text for the next page. */
+static mr_status *write_page(const char *folder, const char *name, mr_str *text)
+{
+    mr_str path = {0};
+    mr_str_printf(&path, "%s/%s.md", folder, name);
+    mr_status *st = mr_file_write_all(mr_str_z(&path), mr_str_view(text));
+    mr_str_deinit(&path);
+    mr_str_deinit(text);
+    return st;
+}
+
+mr_status *mr_op_pages_write(const char *folder)
+{
+    MR_TRY(check_families());
+    MR_TRY(mr_dir_make(folder));
     int n;
     const mr_op_def **all = mr_op_all(&n);
-    mr_str_printf(
-        out,
-        "# The %d operations\n\n"
-        "Made from the registry by `make docs`; `millrace ops OP` tells the same of one op, "
-        "with examples.\nA kernel for `any` type runs in all that the attrs allow.\n\n"
-        "## Beside TensorFlow\n\n",
-        n);
-    print_counts(out);
-    mr_str_appendz(
-        out, "\nNot counted are ops for TPUs, XLA, cuDNN, NCCL and Hexagon, of data services and "
-             "boosted trees,\nfused quantized ones, and the second names `Experimental...`.\n");
-    print_comparison(out);
-    mr_str_appendz(out, "\n## Each of them\n");
-    for (int i = 0; i < n; i++)
-        print_op(all[i], out);
+    mr_str text = {0};
+    mr_status *st = NULL;
+    print_index(n, &text);
+    MR_GO(write_page(folder, "README", &text));
+    print_comparison(&text);
+    MR_GO(write_page(folder, "tensorflow", &text));
+    for (int i = 0; i < MR_COUNT(families); i++) {
+        print_family(families[i].name, families[i].doc, all, n, &text);
+        MR_GO(write_page(folder, families[i].name, &text));
+    }
+out:
     mr_free(all);
+    return st;
 }
