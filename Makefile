@@ -531,15 +531,17 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory layers
 
 RUN_DOCS := docs/sim.md docs/tour.md $(if $(PY_SO),docs/python.md)
-docs: $(CLI) python            ## write docs/ops/ from the op registry, and the output of commands into the pages that show it
+docs: $(CLI) python            ## write docs/ops/ from the op registry, the diagrams, and the output of commands into the pages that show it
 	$(q)rm -f docs/ops/*.md
 	$(q)$(CLI) ops --markdown docs/ops
+	$(q)$(PYTHON) tools/diagrams
 	$(q)$(PYTHON) tools/run-docs $(B) $(RUN_DOCS)
 
-docs-check: $(CLI) python      ## check that docs/ops/ and the command output shown in other pages are up to date
+docs-check: $(CLI) python      ## check that docs/ops/, the diagrams and the command output shown in pages are up to date
 	$(q)rm -rf $(B)/docs-ops
 	$(q)$(CLI) ops --markdown $(B)/docs-ops
 	$(q)diff -rq $(B)/docs-ops docs/ops || { echo "docs/ops is out of date: run make docs"; exit 1; }
+	$(q)$(PYTHON) tools/diagrams --check
 	$(q)$(PYTHON) tools/run-docs --check $(B) $(RUN_DOCS)
 
 test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name, SEED=n)
