@@ -537,11 +537,12 @@ docs: $(CLI) python            ## write docs/ops/ from the op registry, the diag
 	$(q)$(PYTHON) tools/diagrams
 	$(q)$(PYTHON) tools/run-docs $(B) $(RUN_DOCS)
 
-docs-check: $(CLI) python      ## check that docs/ops/, the diagrams and the command output shown in pages are up to date
+docs-check: $(CLI) python      ## check that generated pages, diagrams and shown output are up to date, and that files named in READMEs exist
 	$(q)rm -rf $(B)/docs-ops
 	$(q)$(CLI) ops --markdown $(B)/docs-ops
 	$(q)diff -rq $(B)/docs-ops docs/ops || { echo "docs/ops is out of date: run make docs"; exit 1; }
 	$(q)$(PYTHON) tools/diagrams --check
+	$(q)$(PYTHON) tools/doc-paths
 	$(q)$(PYTHON) tools/run-docs --check $(B) $(RUN_DOCS)
 
 test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name, SEED=n)
