@@ -111,8 +111,8 @@ void mr_timers_free(mr_timers *t)
 
 void mr_timers_set(mr_timers *t, mr_timer *e, int64_t at_ns, void (*fn)(mr_timer *))
 {
-    *e = (mr_timer){.fn = fn, .at_ns = at_ns};
     mr_lock(&t->mu);
+    *e = (mr_timer){.fn = fn, .at_ns = at_ns}; /* under the lock: another thread may be clearing it */
     mr_vec_push(&t->heap, e);
     put(t, t->heap.n - 1, e);
     rise(t, t->heap.n - 1);
