@@ -2,7 +2,6 @@
 #include "ops/absent.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/memory.h"
 #include "ops/table.h"
@@ -31,23 +30,13 @@ MR_TEST(absent_ops_say_that_they_are)
     MR_CHECK(n_absent > 0);
 }
 
-static FILE *open_list(const char *name)
-{
-    const char *dir = getenv("MILLRACE_REFERENCE");
-    char *path = mr_printf("%s/%s", dir ? dir : "../shared/reference", name);
-    FILE *f = fopen(path, "r");
-    mr_free(path);
-    if (!f)
-        mr_test_skip("no %s: set MILLRACE_REFERENCE", name);
-    return f;
-}
-
 /* The first word of each line of the list; what a tier that must be there lacks is told, then the test fails. */
 MR_TEST(absent_ops_are_in_none_of_the_tiers_that_programs_lean_on)
 {
     enum { LEAST = 900 };
     static char line[1 << 12];
-    FILE *f = open_list("op_priority.tsv");
+    FILE *f = fopen("tests/reference/op_priority.tsv", "r");
+    MR_CHECK(f != NULL);
     int n_there = 0, n_lacking = 0;
     mr_ops_register();
     while (fgets(line, sizeof line, f)) {

@@ -73,12 +73,8 @@ static void read_op(reference *r, char *line)
 static void reference_init(reference *r)
 {
     *r = (reference){0};
-    const char *dir = getenv("MILLRACE_REFERENCE");
-    char *path = mr_printf("%s/ops.tsv", dir ? dir : "../shared/reference");
-    r->text = read_file(path);
-    mr_free(path);
-    if (!r->text)
-        mr_test_skip("no ops.tsv: set MILLRACE_REFERENCE");
+    r->text = read_file("tests/reference/ops.tsv");
+    MR_CHECK(r->text != NULL);
     char *save, *line = strtok_r(r->text, "\n", &save);
     for (; line; line = strtok_r(NULL, "\n", &save)) {
         if (strncmp(line, "#set ", 5) == 0)
