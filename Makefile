@@ -520,6 +520,7 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory test-python
 	$(q)$(MAKE) --no-print-directory test-cli
 	$(q)$(MAKE) --no-print-directory docs-check
+	$(q)$(MAKE) --no-print-directory golden-check
 	$(q)$(MAKE) --no-print-directory soak-save KILLS=20 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-threads STEPS=5000 SEED=1
 	$(q)$(MAKE) --no-print-directory soak-kill RUNS=2 KILLS=3 SEED=1
@@ -548,6 +549,10 @@ docs-check: $(CLI) python      ## check that generated pages, diagrams and shown
 test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name, SEED=n)
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) lib
 	$(q)MILLRACE_LIB=$(SO) PYTHONPATH=tests/oracle OPENBLAS_NUM_THREADS=1 $(PYTHON) -W ignore tests/oracle/run.py $(T)
+
+.PHONY: golden-check
+golden-check:                  ## tests/golden has what tests/golden/make.py writes
+	$(q)$(PYTHON) -B tests/golden/make.py --check
 
 layers:                        ## check who includes whom
 	$(q)tools/layers && echo "layers: as src/LAYERS says"

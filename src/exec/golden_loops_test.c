@@ -1,6 +1,6 @@
-/* exec/golden_loops_test.c -- loops written by TensorFlow: read, run over devices, differentiated.
+/* exec/golden_loops_test.c -- loops of golden files: read, run over devices, differentiated.
  *
- * Both double a tensor again and again, so the gradient of the sum is how many copies there are. */
+ * Each of them doubles a tensor again and again, so the gradient of the sum is the number of copies. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -11,11 +11,8 @@
 
 void mr_ops_register(void); /* ops/table.h, above this layer */
 
-static mr_graph *read_graph(const char *name)
+static mr_graph *read_graph(const char *dir, const char *name)
 {
-    const char *dir = mr_test_golden();
-    if (!dir)
-        mr_test_skip("no golden folder");
     mr_str text = {0};
     char *path = mr_printf("%s/pbtxt/%s.pbtxt", dir, name);
     mr_graph *g = mr_graph_new();
@@ -54,10 +51,10 @@ static void run(mr_graph *g, int n_cpus, mr_out x, mr_tensor *value, const mr_ou
     mr_session_free(s);
 }
 
-static void check(const char *name, int copies, int n_cpus)
+static void check(const char *dir, const char *name, int copies, int n_cpus)
 {
     mr_ops_register();
-    mr_graph *g = read_graph(name);
+    mr_graph *g = read_graph(dir, name);
     mr_out x = {mr_graph_find(g, MR_SV("ones")), 0},
            last = {mr_graph_find(g, MR_SV("while/Exit_1")), 0};
     for (int i = 0; i < g->nodes.n; i++) {
@@ -81,12 +78,24 @@ static void check(const char *name, int copies, int n_cpus)
 
 MR_TEST(golden_loop_runs_and_differentiates)
 {
-    check("while_loop", 1 << 10, 1);
-    check("while_loop", 1 << 10, 3);
+    check(mr_test_golden(), "while_loop", 1 << 10, 1);
+    check(mr_test_golden(), "while_loop", 1 << 10, 3);
 }
 
 MR_TEST(golden_nested_loop_runs_and_differentiates)
 {
-    check("nested_loop", 1 << 3, 1);
-    check("nested_loop", 1 << 3, 3);
+    check(mr_test_golden(), "nested_loop", 1 << 6, 1);
+    check(mr_test_golden(), "nested_loop", 1 << 6, 3);
+}
+
+MR_TEST(golden_loop_of_tensorflow_runs_and_differentiates)
+{
+    check(mr_test_tensorflow_golden(), "while_loop", 1 << 10, 1);
+    check(mr_test_tensorflow_golden(), "while_loop", 1 << 10, 3);
+}
+
+MR_TEST(golden_nested_loop_of_tensorflow_runs_and_differentiates)
+{
+    check(mr_test_tensorflow_golden(), "nested_loop", 1 << 3, 1);
+    check(mr_test_tensorflow_golden(), "nested_loop", 1 << 3, 3);
 }

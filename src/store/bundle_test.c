@@ -199,12 +199,10 @@ MR_TEST(bundle_notices_flipped_bytes)
     mr_free(prefix), mr_free(data), mr_free(index);
 }
 
-/* What TensorFlow wrote is read, written again and has the same bytes (where it was not compressed). */
-static void check_golden(const char *rel, bool same_bytes)
+/* A golden file is read, written again and has the same bytes (where it was not compressed). */
+static void check_golden(const char *golden, const char *rel, bool same_bytes)
 {
-    if (!mr_test_golden())
-        mr_test_skip("no golden files");
-    char *prefix = mr_printf("%s/%s", mr_test_golden(), rel), *copy = path_in("copy");
+    char *prefix = mr_printf("%s/%s", golden, rel), *copy = path_in("copy");
     mr_bundle *b, *c;
     mr_bundle_writer *w;
     MR_CHECK_OK(mr_bundle_open(prefix, &b));
@@ -247,11 +245,17 @@ static void check_golden(const char *rel, bool same_bytes)
     mr_bundle_close(c);
 }
 
-MR_TEST(bundle_golden_half_plus_two) { check_golden("checkpoint/half_plus_two_export/00000123/export", true); }
-MR_TEST(bundle_golden_iris) { check_golden("checkpoint/tensorflex_iris/graph", true); }
-MR_TEST(bundle_golden_old_strings) { check_golden("checkpoint/old_string_tensors/foo", false); }
-MR_TEST(bundle_golden_contrib) { check_golden("checkpoint/contrib_bundle/bundle_checkpoint", false); }
-MR_TEST(bundle_golden_saved_model) { check_golden("saved_model/half_plus_two/00000123/variables/variables", true); }
+#define OURS(path, same_bytes) check_golden(mr_test_golden(), path, same_bytes)
+MR_TEST(bundle_golden_types_are_written_as_they_were) { OURS("checkpoint/types/model", true); }
+MR_TEST(bundle_golden_trained_is_written_as_it_was) { OURS("checkpoint/trained/model", true); }
+MR_TEST(bundle_golden_object_graph_is_written_as_it_was) { OURS("saved_model/object_graph/variables/variables", true); }
+
+#define THEIRS(path, same_bytes) check_golden(mr_test_tensorflow_golden(), path, same_bytes)
+MR_TEST(bundle_golden_half_plus_two) { THEIRS("checkpoint/half_plus_two_export/00000123/export", true); }
+MR_TEST(bundle_golden_iris) { THEIRS("checkpoint/tensorflex_iris/graph", true); }
+MR_TEST(bundle_golden_old_strings) { THEIRS("checkpoint/old_string_tensors/foo", false); }
+MR_TEST(bundle_golden_contrib) { THEIRS("checkpoint/contrib_bundle/bundle_checkpoint", false); }
+MR_TEST(bundle_golden_saved_model) { THEIRS("saved_model/half_plus_two/00000123/variables/variables", true); }
 
 MR_TEST(slice_keys_keep_the_order_of_numbers)
 {

@@ -428,7 +428,7 @@ MR_TEST(tensor_proto_survives_any_bytes)
     mr_budget_free(b);
 }
 
-/* ---- what TensorFlow wrote ---- */
+/* ---- golden files ---- */
 
 /* Decodes every TensorProto of a GraphDef (node 1, attr 5, value 2, tensor 8), writes it again and
  * reads that. */
@@ -482,12 +482,16 @@ static mr_status *check_graph(void *dir, const char *name)
     return NULL;
 }
 
-MR_TEST(tensor_proto_reads_the_constants_of_golden_graphs)
+static int check_golden_graphs(const char *golden)
 {
-    if (!mr_test_golden())
-        mr_test_skip("no golden files");
-    char *dir = mr_printf("%s/graphs", mr_test_golden());
+    char *dir = mr_printf("%s/graphs", golden);
     MR_CHECK_OK(mr_dir_each(dir, check_graph, dir));
-    MR_CHECK(n_golden > 100);
     mr_free(dir);
+    return n_golden;
+}
+
+MR_TEST(tensor_proto_reads_the_constants_of_golden_graphs) { MR_CHECK(check_golden_graphs(mr_test_golden()) > 50); }
+MR_TEST(tensor_proto_reads_the_constants_of_graphs_of_tensorflow)
+{
+    MR_CHECK(check_golden_graphs(mr_test_tensorflow_golden()) > 100);
 }

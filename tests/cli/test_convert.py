@@ -2,9 +2,7 @@
 import os
 import struct
 
-from harness import HERE, check, has, has_not
-
-GOLDEN = os.environ.get("MILLRACE_GOLDEN", os.path.join(HERE, "../../../shared/golden"))
+from harness import GOLDEN, TENSORFLOW_GOLDEN, check, has, has_not, needs_tensorflow
 
 GRAPH = """
 node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
@@ -20,19 +18,12 @@ versions { producer: 1087 }
 """
 
 
-def golden(*parts):
+def ours(*parts):
     return os.path.join(GOLDEN, *parts)
 
 
-def needs_golden(fn):
-    """For tests of files that TensorFlow made."""
-    def run(t):
-        if os.path.isdir(GOLDEN):
-            fn(t)
-        else:
-            print("skipped %s: no golden folder" % fn.__name__[5:], flush=True)
-    run.__name__ = fn.__name__
-    return run
+def theirs(*parts):
+    return os.path.join(TENSORFLOW_GOLDEN, *parts)
 
 
 def graph_in(t):
@@ -71,24 +62,36 @@ def test_inspect_takes_a_graph_with_functions_for_a_graph(t):
     has(out(t, "inspect", b), "graph    1 nodes, 1 functions, producer 1087")
 
 
-@needs_golden
 def test_inspect_takes_the_highest_version_of_a_served_model(t):
-    has(out(t, "inspect", golden("saved_model", "half_plus_two")), "gives  y  float  [?,1]  y:0")
-    for folder in (golden("checkpoint", "half_plus_two_export"), golden("checkpoint", "half_plus_two_export", "00000123")):
+    has(out(t, "inspect", ours("saved_model", "half_plus_two")), "gives  y  float  [?,1]  y:0")
+
+
+@needs_tensorflow
+def test_inspect_takes_the_highest_version_of_a_model_of_tensorflow(t):
+    has(out(t, "inspect", theirs("saved_model", "half_plus_two")), "gives  y  float  [?,1]  y:0")
+    for folder in (theirs("checkpoint", "half_plus_two_export"), theirs("checkpoint", "half_plus_two_export", "00000123")):
         has(out(t, "inspect", folder), "a")
 
 
-@needs_golden
-def test_inspect_takes_the_newest_checkpoint_of_a_folder_without_a_list(t):
+def inspect_newest(t, source):
+    """The checkpoint `variables` of the folder under two names, the older of them without its data."""
     folder = os.path.join(t.dir, "copied")
     os.mkdir(folder)
-    source = golden("saved_model", "VarsAndArithmeticObjectGraph", "variables")
     for name in os.listdir(source):
         for step in ("model.ckpt-9", "model.ckpt-10"):
             with open(os.path.join(source, name), "rb") as f, open(os.path.join(folder, name.replace("variables", step)), "wb") as g:
                 g.write(f.read())
     os.remove(os.path.join(folder, "model.ckpt-9.data-00000-of-00001"))
-    has(out(t, "inspect", folder), "child/z/.ATTRIBUTES/VARIABLE_VALUE")
+    return out(t, "inspect", folder)
+
+
+def test_inspect_takes_the_newest_checkpoint_of_a_folder_without_a_list(t):
+    has(inspect_newest(t, ours("saved_model", "object_graph", "variables")), "z/.ATTRIBUTES/VARIABLE_VALUE")
+
+
+@needs_tensorflow
+def test_inspect_takes_the_newest_checkpoint_of_tensorflow(t):
+    has(inspect_newest(t, theirs("saved_model", "VarsAndArithmeticObjectGraph", "variables")), "child/z/.ATTRIBUTES/VARIABLE_VALUE")
 
 
 def test_inspect_says_what_is_no_such_file(t):
@@ -130,10 +133,9 @@ def test_convert_to_8_bits(t):
     has(text, "z = Neg(checked) -> float[?,64]")
 
 
-@needs_golden
-def test_convert_freezes_a_checkpoint(t):
+def freeze_checkpoint(t, model):
+    """`model`: a checkpoint with its meta graph beside it."""
     a = os.path.join(t.dir, "a.pb")
-    model = golden("checkpoint", "tensorflex_iris", "graph")
     out(t, "convert", "--freeze", "--checkpoint", model, "--outputs", "output", model + ".meta", a)
     text = out(t, "inspect", a)
     has_not(text, "variable")
@@ -142,29 +144,68 @@ def test_convert_freezes_a_checkpoint(t):
     has(r.err, "Say --checkpoint")
 
 
-@needs_golden
-def test_convert_freezes_a_saved_model(t):
+def test_convert_freezes_a_checkpoint(t):
+    freeze_checkpoint(t, ours("checkpoint", "trained", "model"))
+
+
+@needs_tensorflow
+def test_convert_freezes_a_checkpoint_of_tensorflow(t):
+    freeze_checkpoint(t, theirs("checkpoint", "tensorflex_iris", "graph"))
+
+
+def frozen(t, model):
     a = os.path.join(t.dir, "a.pb")
-    out(t, "convert", "--freeze", golden("saved_model", "half_plus_two", "00000123"), a)
-    text = out(t, "inspect", a)
+    out(t, "convert", "--freeze", model, a)
+    return out(t, "inspect", a)
+
+
+def test_convert_freezes_a_saved_model(t):
+    text = frozen(t, ours("saved_model", "half_plus_two", "00000001"))
     has_not(text, "variable")
     has(text, "output  y")
-    out(t, "convert", "--freeze", golden("saved_model", "VarsAndArithmeticObjectGraph"), a)
-    text = out(t, "inspect", a)
+    text = frozen(t, ours("saved_model", "object_graph"))
     has(text, " nodes, 0 functions")
     has_not(text, "variable")
     has(text, "output  StatefulPartitionedCall  float  []")
-    out(t, "convert", "--freeze", golden("saved_model", "SimpleWhileLoop"), a)
-    has(out(t, "inspect", a), "output  PartitionedCall")
+    has(frozen(t, ours("saved_model", "while_loop")), "output  PartitionedCall")
 
 
-@needs_golden
+@needs_tensorflow
+def test_convert_freezes_a_saved_model_of_tensorflow(t):
+    text = frozen(t, theirs("saved_model", "half_plus_two", "00000123"))
+    has_not(text, "variable")
+    has(text, "output  y")
+    text = frozen(t, theirs("saved_model", "VarsAndArithmeticObjectGraph"))
+    has(text, " nodes, 0 functions")
+    has_not(text, "variable")
+    has(text, "output  StatefulPartitionedCall  float  []")
+    has(frozen(t, theirs("saved_model", "SimpleWhileLoop")), "output  PartitionedCall")
+
+
 def test_inspect_shows_models_records_and_events(t):
-    text = out(t, "inspect", golden("saved_model", "VarsAndArithmeticObjectGraph"))
+    text = out(t, "inspect", ours("saved_model", "object_graph"))
+    has(text, "takes  a       float  []  serving_default_a:0")
+    has(text, "z/.ATTRIBUTES/VARIABLE_VALUE")
+    has(out(t, "inspect", ours("tfrecord", "squares.tfrecord")), "records  40")
+    has(out(t, "inspect", ours("tfrecord", "examples.tfrecord")), "label  int64  2 values  in 20")
+    text = out(t, "inspect", ours("events", "events.out.tfevents.1600000000.host"))
+    has(text, "10 times  steps 100 to 1000   1 to 0.1")
+    has(text, "weights      histogram  1 times")
+
+
+@needs_tensorflow
+def test_inspect_shows_models_records_and_events_of_tensorflow(t):
+    text = out(t, "inspect", theirs("saved_model", "VarsAndArithmeticObjectGraph"))
     has(text, "takes  a         float  []  serving_default_a:0")
     has(text, "child/z/.ATTRIBUTES/VARIABLE_VALUE")
-    has(out(t, "inspect", golden("tfrecord", "test.tfrecord")), "records  418")
-    has(out(t, "inspect", golden("events", "events.out.tfevents.cifar")), "39 times  steps 1553625 to 1558375")
+    has(out(t, "inspect", theirs("tfrecord", "test.tfrecord")), "records  418")
+    has(out(t, "inspect", theirs("events", "events.out.tfevents.cifar")), "39 times  steps 1553625 to 1558375")
+
+
+def test_inspect_shows_golden_checkpoints(t):
+    has(out(t, "inspect", ours("checkpoint", "types", "model")), "complex128   complex128  [3,5]  240 bytes")
+    has(out(t, "inspect", ours("checkpoint", "sharded", "model")), "embedding        float  [100,3]")
+    has(out(t, "inspect", ours("checkpoint", "first_format", "parts.ckpt-*")), "2 tensors")
 
 
 def crc32c(data):

@@ -54,9 +54,8 @@ static void add_pair(const char *prefix)
 
 static void add_golden(const char *path)
 {
-    char *prefix = (char *)(uintptr_t)fuzz_golden(path);
-    if (prefix)
-        add_pair(prefix);
+    char *prefix = fuzz_golden(path);
+    add_pair(prefix);
     mr_free(prefix);
 }
 
@@ -113,11 +112,15 @@ static void prepare(void)
         return;
     mr_ops_register();
     add_own();
+    /* those of TensorFlow, or ours */
     add_golden("checkpoint/contrib_bundle/bundle_checkpoint");
     add_golden("checkpoint/half_plus_two_export/00000123/export");
     add_golden("checkpoint/old_string_tensors/foo");
     add_golden("checkpoint/tensorflex_iris/graph");
     add_golden("saved_model/VarsAndArithmeticObjectGraph/variables/variables");
+    add_golden("checkpoint/types/model");
+    add_golden("checkpoint/trained/model");
+    add_golden("saved_model/object_graph/variables/variables");
 }
 
 static int64_t n_runs(void) { return 500000; }

@@ -74,7 +74,9 @@ typedef struct fuzz_files {
     mr_str *bytes;
 } fuzz_files;
 void fuzz_files_add(fuzz_files *f, const char *folder, const char *ending, size_t limit);
-const char *fuzz_golden(const char *folder); /* NULL when there are no golden files; mr_free */
+/* Of the golden files made by TensorFlow (MILLRACE_GOLDEN, default ../shared/golden) where that folder exists, else of
+ * our own (tests/golden). The caller frees it. */
+char *fuzz_golden(const char *folder);
 
 /* ---- the driver ---- */
 typedef struct fuzz_options {

@@ -256,8 +256,7 @@ static void add_ops(void)
 
 static void add_golden(void)
 {
-    char *graphs = (char *)(uintptr_t)fuzz_golden("graphs"),
-         *text = (char *)(uintptr_t)fuzz_golden("pbtxt");
+    char *graphs = fuzz_golden("graphs"), *text = fuzz_golden("pbtxt");
     fuzz_files pbtxt = {0};
     fuzz_files_add(&all, graphs, "_net.pb", MOST_BYTES);
     fuzz_files_add(&pbtxt, text, ".pbtxt", MOST_BYTES);

@@ -43,7 +43,7 @@ static int help(void)
          "    --input FILE   an input saved in build/fuzz\n"
          "    --first        stop at the first failure\n"
          "    --no-fork      in this process, for a debugger (with --only or --input)\n"
-         "MILLRACE_GOLDEN: folder of golden files to start from");
+         "MILLRACE_GOLDEN: folder of golden files to start from (default: ../shared/golden, or else tests/golden)");
     return 2;
 }
 

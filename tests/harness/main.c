@@ -63,7 +63,7 @@ SANITIZER_OPTIONS(__asan_default_options, ":intercept_tls_get_addr=0")
 SANITIZER_OPTIONS(__tsan_default_options, ":ignore_noninstrumented_modules=1")
 SANITIZER_OPTIONS(__msan_default_options, "")
 
-enum outcome { UNDECIDED, PASSED, FAILED, SKIPPED };
+enum outcome { UNDECIDED, PASSED, FAILED, SKIPPED, WITHOUT_GOLDEN };
 
 /* One running test, in memory shared with its child, which writes only the first two. */
 typedef struct slot {
@@ -122,12 +122,17 @@ const char *mr_test_dir(void)
     return dir_path;
 }
 
-const char *mr_test_golden(void)
+const char *mr_test_golden(void) { return "tests/golden"; }
+
+const char *mr_test_tensorflow_golden(void)
 {
     const char *dir = getenv("MILLRACE_GOLDEN");
-    if (!dir)
-        dir = "../shared/golden";
-    return access(dir, R_OK | X_OK) == 0 ? dir : NULL;
+    if (access(dir ? dir : "../shared/golden", R_OK | X_OK) == 0)
+        return dir ? dir : "../shared/golden";
+    if (dir)
+        mr_test_fail(__FILE__, __LINE__, "MILLRACE_GOLDEN is '%s': %s", dir, strerror(errno));
+    end_test(WITHOUT_GOLDEN);
+    return NULL;
 }
 
 /* splitmix64: its state is a counter, so threads of a test may share it. */
@@ -270,7 +275,7 @@ static void start(slot *s, int test)
 /* ---- the parent ---- */
 
 static struct {
-    int passed, failed, skipped;
+    int passed, failed, skipped, without_golden;
     bool dots; /* progress is shown: stdout is a terminal */
     int column;
 } tally;
@@ -363,6 +368,8 @@ static void finish(slot *s, int wstatus)
     if (clean && outcome == PASSED) {
         tally.passed++;
         progress();
+    } else if (clean && outcome == WITHOUT_GOLDEN) {
+        tally.without_golden++;
     } else if (clean && outcome == SKIPPED) {
         tally.skipped++;
         end_dots();
@@ -484,11 +491,15 @@ static int run_all(char **parts, int n_parts)
     while (any_running(slots, n_slots))
         wait_and_reap(slots, n_slots, &watched);
     end_dots();
+    if (tally.without_golden)
+        printf("%d tests need the golden files made by TensorFlow, which are not here: set MILLRACE_GOLDEN to their "
+               "folder\n",
+               tally.without_golden);
     printf("%d passed, %d failed", tally.passed, tally.failed);
     if (tally.skipped)
         printf(", %d skipped", tally.skipped);
     putchar('\n');
-    return tally.failed || tally.passed + tally.skipped == 0;
+    return tally.failed || tally.passed + tally.skipped + tally.without_golden == 0;
 }
 
 /* For a debugger: one test in this very process, without a deadline. */
@@ -515,7 +526,8 @@ static int help(void)
          "test --list                print the names\n"
          "test --no-fork NAME        run one test in this process, for a debugger\n"
          "MILLRACE_JOBS: tests at a time (default: cores); MILLRACE_SEED: of mr_test_random;\n"
-         "MILLRACE_GOLDEN: folder of golden files; TMPDIR: where tests make their folders");
+         "MILLRACE_GOLDEN: folder of the golden files made by TensorFlow (default: ../shared/golden);\n"
+         "TMPDIR: where tests make their folders");
     return 0;
 }
 

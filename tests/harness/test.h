@@ -25,8 +25,11 @@ void mr_test_skip(const char *fmt, ...) __attribute__((noreturn, format(printf, 
 void mr_test_deadline(int seconds);
 /* A fresh empty folder for this test, removed afterwards. */
 const char *mr_test_dir(void);
-/* The golden folder (MILLRACE_GOLDEN, default ../shared/golden), or NULL when it is not there. */
+/* The folder of the golden files of our own making, tests/golden. */
 const char *mr_test_golden(void);
+/* The folder of the golden files made by TensorFlow (MILLRACE_GOLDEN, default ../shared/golden), which are not part of
+ * the repository. Where it does not exist this ends the test, and the runner counts all such tests in one line. */
+const char *mr_test_tensorflow_golden(void);
 /* Deterministic numbers for a test: MILLRACE_SEED or 1. */
 uint64_t mr_test_random(void);
 

@@ -3,7 +3,7 @@
     PYTHONPATH=build/gcc/share/millrace/python /usr/bin/python3 tests/python/test_protos.py
 
 MILLRACE_GOLDEN is the folder of files that TensorFlow wrote (default ../shared/golden beside the
-checkout); without it their tests are skipped.
+checkout); without it their tests do not run. Those of tests/golden always do.
 """
 import copy
 import glob
@@ -27,7 +27,8 @@ from millrace.proto import schema, wire
 from millrace.protos import json_format, text_format
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-GOLDEN = os.environ.get("MILLRACE_GOLDEN", os.path.join(ROOT, "../shared/golden"))
+GOLDEN = os.path.join(ROOT, "tests/golden")
+TENSORFLOW_GOLDEN = os.environ.get("MILLRACE_GOLDEN", os.path.join(ROOT, "../shared/golden"))
 
 
 def example():
@@ -935,8 +936,9 @@ attr {
         self.assertEqual(node.op, "o")
 
 
-@unittest.skipUnless(os.path.isdir(GOLDEN), "no golden files")
 class Golden(unittest.TestCase):
+    folder = GOLDEN
+
     def check(self, kind, data):
         message = kind.FromString(data)
         self.assertEqual(message.SerializeToString(), data)
@@ -948,12 +950,12 @@ class Golden(unittest.TestCase):
         return message
 
     def files(self, pattern):
-        found = glob.glob(os.path.join(GOLDEN, pattern), recursive=True)
+        found = glob.glob(os.path.join(self.folder, pattern), recursive=True)
         self.assertTrue(found, pattern)
         return [contents(path) for path in sorted(found)]
 
     def test_graphs(self):
-        for data in self.files("graphs/*.pb") + self.files("checkpoint/**/graphdef.pb"):
+        for data in self.files("graphs/*.pb") + self.files("checkpoint/**/graph*.pb"):
             self.assertTrue(self.check(protos.GraphDef, data).node)
 
     def test_meta_graphs(self):
@@ -975,6 +977,11 @@ class Golden(unittest.TestCase):
         for data in self.files("events/*"):
             events = [self.check(protos.Event, record) for record in records(data)]
             self.assertEqual(events[0].file_version, "brain.Event:2")
+
+
+@unittest.skipUnless(os.path.isdir(TENSORFLOW_GOLDEN), "no golden files made by TensorFlow")
+class TensorFlowGolden(Golden):
+    folder = TENSORFLOW_GOLDEN
 
 
 class Threads(unittest.TestCase):

@@ -64,19 +64,26 @@ MR_TEST(matrix_says_why_it_cannot_be_loaded)
                                                "shape(0) -> !NOT_FOUND Key x not found");
 }
 
-/* The keywords of TensorFlow's own tests. */
-MR_TEST(vocabulary_golden_files_are_read)
+static void check_vocabularies(const char *golden, const char *new_words, const char *old_words)
 {
-    if (!mr_test_golden())
-        mr_test_skip("no golden files");
-    char *dir = realpath(mr_test_golden(), NULL);
+    char *dir = realpath(golden, NULL);
     MR_CHECK(dir != NULL);
-    char *text = mr_printf("new_vocab_offset=0 num_new_vocab=4: "
-                           "\"%s/checkpoint/contrib_bundle/keyword_new.txt\", "
-                           "\"%s/checkpoint/contrib_bundle/keyword.txt\" -> [2, 0, -1, 1], 3",
-                           dir, dir);
+    char *text = mr_printf("new_vocab_offset=0 num_new_vocab=4: \"%s/%s\", \"%s/%s\" -> [2, 0, -1, 1], 3", dir, new_words,
+                           dir, old_words);
     mr_told_begin();
     MR_CHECK_TOLD("GenerateVocabRemapping", text);
     free(dir);
     mr_free(text);
+}
+
+MR_TEST(vocabulary_golden_files_are_read)
+{
+    check_vocabularies(mr_test_golden(), "vocabulary/new.txt", "vocabulary/old.txt");
+}
+
+/* The keywords of TensorFlow's own tests. */
+MR_TEST(vocabulary_golden_files_of_tensorflow_are_read)
+{
+    check_vocabularies(mr_test_tensorflow_golden(), "checkpoint/contrib_bundle/keyword_new.txt",
+                       "checkpoint/contrib_bundle/keyword.txt");
 }
