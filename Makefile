@@ -1,95 +1,167 @@
 # Millrace.  `make help` lists the targets.  All output goes to build/.
+#
+# CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's: they are added to ours, which begin with MR_.
+#
+#     make CFLAGS=-O3                    after our flags, so that it wins
+#     make WERROR=1                      warnings are errors, as in `make check` and .ci/run
+#     make install DESTDIR=root PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu
 
 CC      ?= gcc
-PREFIX  ?= /usr/local
 VERSION := 0.1.0
 PYTHON  ?= /usr/bin/python3
+PKG_CONFIG ?= pkg-config
+INSTALL ?= install
+STRIP   ?= strip
 SAN     ?=
 V       ?= 0
+.DEFAULT_GOAL := all
 
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 
-# One folder of objects a compiler and sanitizer, so that `make check` throws nothing away.
+# Where `make install` puts things, below DESTDIR.
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+PYTHONDIR  := $(PREFIX)/share/millrace/python
+
+# Each compiler and sanitizer has its own folder of objects, so that `make check` throws nothing away.
 comma   := ,
 VARIANT := $(notdir $(lastword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 B       := build/$(VARIANT)
 G       := build/gen
+MACHINE := $(shell $(CC) -dumpmachine)
 
-WARN    := -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wpointer-arith \
-           -Wno-missing-field-initializers -Wno-override-init $(if $(findstring clang,$(CC)),-Wthread-safety -Wno-initializer-overrides,)
+# ---- flags --------------------------------------------------------------------------------------
+CFLAGS  ?= -g
+STRICT  := -Wall -Wextra $(if $(filter-out 0 no,$(WERROR)),-Werror)
+WARN    := $(STRICT) -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wpointer-arith -Wno-missing-field-initializers \
+           -Wno-override-init $(if $(findstring clang,$(CC)),-Wthread-safety -Wno-initializer-overrides)
 OPT     := -O2 $(if $(findstring clang,$(CC)),,-ftree-vectorize -fvect-cost-model=dynamic)
 ifneq ($(SAN),)
 OPT     := -O1 -DMR_DEBUG -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
-# What makes a bug harder to exploit; sanitizers find it instead.  HARDEN= turns it off.  Of CET only the shadow stack: Linux has
+# What makes a bug harder to exploit; sanitizers find it instead. HARDEN= turns it off. Of CET only the shadow stack: Linux has
 # no branch tracking for programs, and its marks would be an instruction in every function.
 ifeq ($(SAN),)
-HARDEN  ?= -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 \
-           $(if $(filter x86_64,$(shell uname -m)),-fcf-protection=return)
+HARDEN  ?= -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64-%,$(MACHINE)),-fcf-protection=return) \
+           $(if $(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 endif
-LDFLAGS += -Wl,-z,relro,-z,now
-CFLAGS  ?= -g
-CFLAGS  += -std=gnu11 $(OPT) $(HARDEN) $(WARN) -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math \
-           -ffp-contract=off -fno-strict-aliasing -pthread
-CPPFLAGS += -Isrc -Iinclude -I$(G) -I. -D_GNU_SOURCE
-LDLIBS  := -ldnnl -l:libprotobuf-c.a -l:libz.a -lm -ldl -pthread
+MR_CPPFLAGS := -Isrc -Iinclude -I$(G) -I. -D_GNU_SOURCE
+MR_CFLAGS   := -std=gnu11 $(OPT) $(HARDEN) $(WARN) -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math \
+               -ffp-contract=off -fno-strict-aliasing -pthread
+MR_LDFLAGS  := -Wl,-z,relro,-z,now
+MR_LIBS      = -ldnnl $(shell $(PKG_CONFIG) --libs-only-L libprotobuf-c zlib 2>/dev/null) -l:libprotobuf-c.a -l:libz.a -lm -ldl -pthread
 
+COMPILE = $(CC) $(MR_CPPFLAGS) $(CPPFLAGS) $(MR_CFLAGS) $(CFLAGS)
+LINK    = $(CC) $(MR_CFLAGS) $(CFLAGS)
+LIBS    = $(MR_LDFLAGS) $(LDFLAGS) $(MR_LIBS) $(LDLIBS)
+# For programs that see the public headers alone; they find the library in lib/ of the folder above theirs.
+CLIENT_CC   = $(CC) -Iinclude $(CPPFLAGS) -std=gnu11 -O2 $(STRICT) $(if $(SAN),-fsanitize=$(SAN)) -pthread $(CFLAGS)
+CLIENT_LIBS = -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib' $(LDFLAGS) -lm $(LDLIBS)
+
+# ---- sources ------------------------------------------------------------------------------------
 PROTO   := $(wildcard proto/*.proto)
 PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
 PB_H    := $(PB_C:.c=.h)
 ALL_C   := $(sort $(shell find src -name '*.c'))
+SOURCES := $(filter-out %_test.c,$(ALL_C))
 TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
-LIB_C   := $(filter-out %_test.c src/cli/% src/net/grpc/% src/net/zookeeper/% src/group/mpi/% src/exec/opencl/driver/% src/ops/image/jpeg/% src/ops/string/icu/%,$(ALL_C))
-CLI_C   := $(filter src/cli/%,$(filter-out %_test.c,$(ALL_C)))
+
+# ---- plug-ins -----------------------------------------------------------------------------------
+# A library of others that only some programs need is linked to a plug-in of ours, libmillrace-NAME.so, which is opened when it
+# is first needed. It exports one function, and has copies of the files of ours that it uses (with). It is built where
+# pkg-config knows all its packages (pkg), or, for want of that, where the header is.
+PLUGINS := net zookeeper mpi opencl image icu
+base     = $(patsubst %,src/base/%.c,$(1))
+
+net.dir   := src/net/grpc
+net.entry := mr_net_library_get
+net.pkg   := grpc gpr libcrypto
+net.libs  := -lgrpc -lgpr -lcrypto
+net.with  := $(patsubst %,src/net/%.c,message task_name keys listen_check) \
+             $(call base,bytes clock file log memory status str thread vec writer)
+
+zookeeper.dir    := src/net/zookeeper
+zookeeper.entry  := mr_naming_library_get
+zookeeper.header := zookeeper/zookeeper.h
+zookeeper.libs   := -lzookeeper_mt
+zookeeper.with   := src/net/naming.c $(call base,clock log memory status str thread vec)
+zookeeper.lacks  := no ZooKeeper: it needs the package libzookeeper-mt-dev
+
+mpi.dir    := src/group/mpi
+mpi.entry  := mr_mpi_library_get
+mpi.pkg    := mpi-c
+mpi.header := mpi.h openmpi/include/mpi.h
+mpi.libs   := -lmpi
+mpi.with   := $(call base,clock memory status str thread)
+mpi.lacks  := no MPI: it needs the package libopenmpi-dev
+
+opencl.dir    := src/exec/opencl/driver
+opencl.entry  := mr_cl_driver_get
+opencl.pkg    := OpenCL clblast
+opencl.header := clblast_c.h
+opencl.libs   := -lOpenCL -lclblast
+opencl.with   := $(call base,clock log map memory siphash status str thread)
+opencl.lacks  := no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev
+
+image.dir    := src/ops/image/jpeg
+image.entry  := mr_jpeg_get
+image.pkg    := libjpeg
+image.header := jpeglib.h
+image.libs   := -ljpeg
+image.with   := $(call base,memory status str)
+image.lacks  := no JPEG: it needs the package libjpeg-dev
+
+icu.dir    := src/ops/string/icu
+icu.entry  := mr_icu_get
+icu.pkg    := icu-uc
+icu.header := unicode/ucnv.h
+icu.libs   := -licuuc
+icu.lacks  := no encodings but Unicode and some code pages: SHIFT-JIS and others need the package libicu-dev
+
+# Of a package that pkg-config knows, its folders are taken; the names of libraries are ours, because those of gRPC's file are
+# a hundred, and each would be a dependency of the plug-in.
+known     = $(if $(1),$(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes))
+header_in = $(firstword $(wildcard $(foreach d,/usr/include /usr/local/include /usr/lib/$(subst -pc-,-,$(MACHINE)),$(addprefix $(d)/,$(1)))))
+includes  = $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I $(1) 2>/dev/null))
+
+define plugin
+$(1).c  := $$(filter $$($(1).dir)/%,$$(SOURCES)) $$($(1).with)
+$(1).o  := $$(patsubst %.c,$$(B)/%.o,$$($(1).c))
+$(1).known := $$(call known,$$($(1).pkg))
+$(1).found := $$(if $$($(1).header),$$(if $$($(1).known),,$$(call header_in,$$($(1).header))))
+$(1).so := $$(if $$($(1).known)$$($(1).found)$$(if $$($(1).header),,always),$$(B)/lib/libmillrace-$(1).so)
+$(1).include = $$(if $$($(1).known),$$(call includes,$$($(1).pkg)),$$(patsubst %,-isystem %,$$(filter-out /usr/include%,$$(patsubst %/,%,$$(dir $$($(1).found))))))
+$$(filter $$(B)/$$($(1).dir)/%,$$($(1).o)): MR_CPPFLAGS += $$($(1).include)
+$$(B)/lib/libmillrace-$(1).so: $$($(1).o)
+	$$(call say,LINK,$$@)
+	@mkdir -p $$(@D)
+	@echo '{ global: $$($(1).entry); local: *; };' > $$(B)/$(1).map
+	$$(q)$$(LINK) -shared -Wl,-soname,$$(@F) $$(WHOLE) -Wl,--version-script=$$(B)/$(1).map -Wl,-z,nodelete -Wl,--gc-sections \
+	    -o $$@ $$($(1).o) $$(MR_LDFLAGS) $$(LDFLAGS) $$(if $$($(1).known),$$(shell $$(PKG_CONFIG) --libs-only-L $$($(1).pkg))) $$($(1).libs) -pthread $$(LDLIBS)
+endef
+PLUGIN_DIRS := $(foreach p,$(PLUGINS),$($(p).dir)/%)
+
+LIB_C   := $(filter-out src/cli/% $(PLUGIN_DIRS),$(SOURCES))
+CLI_C   := $(filter src/cli/%,$(SOURCES))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(PB_C:$(G)/%.c=$(B)/gen/%.o)
 TEST_O  := $(TEST_C:%.c=$(B)/%.o)
 CLI_O   := $(CLI_C:%.c=$(B)/%.o)
 
-# gRPC and OpenSSL are known to this library alone, which is opened when they are first needed (src/net/library.h).
-# What it needs of the rest it has a copy of.
-NET_C   := $(filter src/net/grpc/%,$(filter-out %_test.c,$(ALL_C))) src/net/message.c src/net/task_name.c src/net/keys.c src/net/listen_check.c \
-           $(addprefix src/base/,bytes.c clock.c file.c log.c memory.c status.c str.c thread.c vec.c writer.c)
-NET_O   := $(NET_C:%.c=$(B)/%.o)
-NET_SO  := $(B)/lib/libmillrace-net.so
-
-# Likewise ZooKeeper's client (src/net/naming.h); where its header is not installed, the library is not built.
-ZK_C    := $(filter src/net/zookeeper/%,$(filter-out %_test.c,$(ALL_C))) src/net/naming.c \
-           $(addprefix src/base/,clock.c log.c memory.c status.c str.c thread.c vec.c)
-ZK_O    := $(ZK_C:%.c=$(B)/%.o)
-ZK_SO   := $(if $(wildcard /usr/include/zookeeper/zookeeper.h /usr/local/include/zookeeper/zookeeper.h),$(B)/lib/libmillrace-zookeeper.so)
-
-# Likewise MPI (src/group/mpi.h), where its header is.
-MPI_H   := $(firstword $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/openmpi/include/mpi.h /usr/include/mpi.h /usr/local/include/mpi.h))
-MPI_C   := $(filter src/group/mpi/%,$(ALL_C)) $(addprefix src/base/,clock.c memory.c status.c str.c thread.c)
-MPI_O   := $(MPI_C:%.c=$(B)/%.o)
-MPI_SO  := $(if $(MPI_H),$(B)/lib/libmillrace-mpi.so)
-
-# Likewise OpenCL and CLBlast, where their headers are (src/exec/opencl/driver.h).
-CL_C    := $(filter src/exec/opencl/driver/%,$(ALL_C)) $(addprefix src/base/,clock.c log.c map.c memory.c siphash.c status.c str.c thread.c)
-CL_O    := $(CL_C:%.c=$(B)/%.o)
-CL_SO   := $(if $(wildcard /usr/include/CL/cl.h),$(if $(wildcard /usr/include/clblast_c.h),$(B)/lib/libmillrace-opencl.so))
-
-# Likewise libjpeg (src/ops/image/jpeg.h), where its header is.
-IMAGE_C := $(filter src/ops/image/jpeg/%,$(ALL_C)) $(addprefix src/base/,memory.c status.c str.c)
-IMAGE_O := $(IMAGE_C:%.c=$(B)/%.o)
-IMAGE_SO := $(if $(wildcard /usr/include/jpeglib.h /usr/local/include/jpeglib.h),$(B)/lib/libmillrace-image.so)
-
-# Likewise ICU (src/ops/string/icu.h), where its header is.
-ICU_C   := $(filter src/ops/string/icu/%,$(ALL_C))
-ICU_O   := $(ICU_C:%.c=$(B)/%.o)
-ICU_SO  := $(if $(wildcard /usr/include/unicode/ucnv.h /usr/local/include/unicode/ucnv.h),$(B)/lib/libmillrace-icu.so)
-
-# The extension of Python, where an interpreter with its headers and numpy is.  PYTHON's own word counts, not the path's.
+# The extension of Python, where an interpreter with its headers and numpy is. PYTHON itself is asked.
 PY_INCLUDE := $(shell $(PYTHON) -c 'import sysconfig, numpy, os; d = sysconfig.get_path("include"); \
     os.path.exists(d + "/Python.h") and print("-isystem", d, "-isystem", numpy.get_include())' 2>/dev/null)
 PY_C    := $(sort $(wildcard python/core/*.c))
 PY_O    := $(PY_C:%.c=$(B)/%.o)
 PY_DIR  := $(B)/share/millrace/python
 PY_SO   := $(if $(PY_INCLUDE),$(PY_DIR)/_millrace.so)
+PY_LACKS := it needs the packages python3-dev and python3-numpy for $(PYTHON)
 
 SO      := $(B)/lib/libtensorflow.so.2
+SO_NAMES := libtensorflow.so libtensorflow_framework.so libtensorflow_framework.so.2 libmillrace.so
 LIBA    := $(B)/lib/libmillrace.a
 UNIT    := $(B)/test
 CLI     := $(B)/bin/millrace
@@ -100,12 +172,19 @@ WHOLE := $(if $(SAN),,-Wl,-z,defs)
 q := $(if $(filter 0,$(V)),@)
 say = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
+$(foreach p,$(PLUGINS),$(eval $(call plugin,$(p))))
+PLUGIN_SO := $(foreach p,$(PLUGINS),$($(p).so))
+NET_SO    := $(net.so)
+
 .PHONY: all lib deps-run deps-python deps-test deps-bench help clean unit
-all: lib $(CLI) python         ## build the library, the millrace command and the Python package
-lib: $(SO) $(LIBA) $(NET_SO) $(ZK_SO) $(MPI_SO) $(CL_SO) $(IMAGE_SO) $(ICU_SO)
-	$(if $(CL_SO),,@echo "  no OpenCL: GPUs need the packages ocl-icd-opencl-dev, opencl-headers and libclblast-dev")
-	$(if $(IMAGE_SO),,@echo "  no JPEG: it needs the package libjpeg-dev")
-	$(if $(ICU_SO),,@echo "  no encodings but Unicode and some code pages: SHIFT-JIS and others need the package libicu-dev")
+all: lib $(CLI) python         ##build build the library, the millrace command and the Python package
+lib: $(SO) $(LIBA) $(PLUGIN_SO) ##build build the library and its plug-ins
+	$(foreach p,$(PLUGINS),$(if $($(p).so),,@echo "  $($(p).lacks)"$(newline)	))@:
+
+define newline
+
+
+endef
 
 # ---- generated: messages, and the tables of ops, tests and commands -----------------------------
 # A table line is made from each MR_OP(Name, MR_TEST(name) or MR_COMMAND(name at the start of a line.
@@ -150,14 +229,25 @@ GEN := $(PB_H) $(G)/messages.inc $(G)/kernels_cl.inc $(G)/ops.inc $(G)/op_famili
 $(B)/%.o: %.c | $(GEN)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(q)$(COMPILE) -MMD -MP -c $< -o $@
 
 # Products of floats may multiply and add in one: oneDNN, the other way to make them, does so too.
-$(B)/src/ops/linalg/tiles.o: CFLAGS += -ffp-contract=fast
+$(B)/src/ops/linalg/tiles.o: MR_CFLAGS += -ffp-contract=fast
+
+# Where the command looks for plug-ins: LIBDIR as seen from BINDIR.
+LIB_FROM_BIN := $(if $(filter $(LIBDIR),$(PREFIX)/lib),../lib,$(shell realpath -m --relative-to=$(BINDIR) $(LIBDIR)))
+$(B)/src/base/beside.o: MR_CPPFLAGS += -DMR_LIB_FROM_BIN='"$(LIB_FROM_BIN)"'
+$(B)/src/base/beside.o: $(B)/lib_from_bin
+ifneq ($(LIB_FROM_BIN),$(file <$(B)/lib_from_bin))
+.PHONY: $(B)/lib_from_bin
+endif
+$(B)/lib_from_bin:
+	@mkdir -p $(@D)
+	@echo "$(LIB_FROM_BIN)" > $@
 
 $(B)/gen/%.o: $(G)/%.c | $(GEN)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -Os -ffunction-sections -w -MMD -MP -c $< -o $@
+	$(q)$(COMPILE) -Os -ffunction-sections -w -MMD -MP -c $< -o $@
 
 # Hidden visibility does not reach what the compiler makes by itself (resolvers of target_clones).
 $(G)/exports.map: tools/exported-names $(shell find include -name '*.h')
@@ -167,64 +257,22 @@ $(G)/exports.map: tools/exported-names $(shell find include -name '*.h')
 $(SO): $(LIB_O) $(G)/exports.map
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libtensorflow.so.2 -Wl,--version-script=$(G)/exports.map -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
-	    -o $@ $(LIB_O) $(LDFLAGS) $(LDLIBS)
-	@for l in libtensorflow.so libtensorflow_framework.so libtensorflow_framework.so.2 libmillrace.so; do \
-	    ln -sf libtensorflow.so.2 $(@D)/$$l; done
-
-$(NET_SO): $(NET_O)
-	$(call say,LINK,$@)
-	@mkdir -p $(@D)
-	@echo '{ global: mr_net_library_get; local: *; };' > $(B)/net.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-net.so $(WHOLE) -Wl,--version-script=$(B)/net.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
-	    -o $@ $(NET_O) $(LDFLAGS) -lgrpc -lgpr -lcrypto -pthread
-
-$(B)/lib/libmillrace-zookeeper.so: $(ZK_O)
-	$(call say,LINK,$@)
-	@mkdir -p $(@D)
-	@echo '{ global: mr_naming_library_get; local: *; };' > $(B)/zookeeper.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-zookeeper.so $(WHOLE) -Wl,--version-script=$(B)/zookeeper.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
-	    -o $@ $(ZK_O) $(LDFLAGS) -lzookeeper_mt -pthread
-
-$(filter $(B)/src/group/%,$(MPI_O)): CPPFLAGS += $(addprefix -isystem ,$(filter-out /usr/include,$(patsubst %/,%,$(dir $(MPI_H)))))
-$(B)/lib/libmillrace-mpi.so: $(MPI_O)
-	$(call say,LINK,$@)
-	@mkdir -p $(@D)
-	@echo '{ global: mr_mpi_library_get; local: *; };' > $(B)/mpi.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-mpi.so $(WHOLE) -Wl,--version-script=$(B)/mpi.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
-	    -o $@ $(MPI_O) $(LDFLAGS) -lmpi -pthread
-
-$(B)/lib/libmillrace-opencl.so: $(CL_O)
-	$(call say,LINK,$@)
-	@mkdir -p $(@D)
-	@echo '{ global: mr_cl_driver_get; local: *; };' > $(B)/opencl.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-opencl.so $(WHOLE) -Wl,--version-script=$(B)/opencl.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
-	    -o $@ $(CL_O) $(LDFLAGS) -lOpenCL -lclblast -pthread
-
-$(B)/lib/libmillrace-image.so: $(IMAGE_O)
-	$(call say,LINK,$@)
-	@mkdir -p $(@D)
-	@echo '{ global: mr_jpeg_get; local: *; };' > $(B)/image.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-image.so $(WHOLE) -Wl,--version-script=$(B)/image.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
-	    -o $@ $(IMAGE_O) $(LDFLAGS) -ljpeg
-
-$(B)/lib/libmillrace-icu.so: $(ICU_O)
-	$(call say,LINK,$@)
-	@mkdir -p $(@D)
-	@echo '{ global: mr_icu_get; local: *; };' > $(B)/icu.map
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmillrace-icu.so $(WHOLE) -Wl,--version-script=$(B)/icu.map -Wl,-z,now -Wl,-z,nodelete -Wl,--gc-sections \
-	    -o $@ $(ICU_O) $(LDFLAGS) -licuuc
+	$(q)$(LINK) -shared -Wl,-soname,libtensorflow.so.2 -Wl,--version-script=$(G)/exports.map -Wl,--exclude-libs,ALL -Wl,-z,nodelete \
+	    -Wl,--gc-sections -o $@ $(LIB_O) $(LIBS)
+	@for l in $(SO_NAMES); do ln -sf libtensorflow.so.2 $(@D)/$$l; done
 
 # In the build tree the package is a link, so that a changed file of it needs no build.
 .PHONY: python
-python: $(PY_SO)               ## build the Python package
-	$(if $(PY_SO),,@echo "  no Python package: it needs the packages python3-dev and python3-numpy")
-$(PY_O): CPPFLAGS += $(PY_INCLUDE)
+python: $(PY_SO)               ##build build the Python package
+	$(if $(PY_SO),@:,@echo "  no Python package: $(PY_LACKS)")
+$(PY_O): MR_CPPFLAGS += $(PY_INCLUDE)
+# $(call link_python,file,folder of the library as seen from the file's)
+link_python = $(LINK) -shared -o $(1) $(PY_O) $(MR_LDFLAGS) $(LDFLAGS) -L$(B)/lib -l:libtensorflow.so.2 -Wl,-rpath,'$$ORIGIN/$(2)' -pthread $(LDLIBS)
 $(PY_DIR)/_millrace.so: $(PY_O) $(SO)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	@for d in millrace tensorflow; do ln -sfn ../../../../../python/$$d $(@D)/$$d; done
-	$(q)$(CC) $(CFLAGS) -shared -o $@ $(PY_O) $(LDFLAGS) -L$(B)/lib -l:libtensorflow.so.2 -Wl,-rpath,'$$ORIGIN/../../../lib' -pthread
+	$(q)$(call link_python,$@,../../../lib)
 
 $(LIBA): $(LIB_O)
 	$(call say,AR,$@)
@@ -236,15 +284,15 @@ $(LIBA): $(LIB_O)
 $(CLI): $(CLI_O) $(LIBA)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CFLAGS) -pie -rdynamic -o $@ $(CLI_O) -Wl,--whole-archive $(LIBA) -Wl,--no-whole-archive $(LDFLAGS) $(LDLIBS)
+	$(q)$(LINK) -pie -rdynamic -o $@ $(CLI_O) -Wl,--whole-archive $(LIBA) -Wl,--no-whole-archive $(LIBS)
 
 # Unit tests see the insides, so they link the objects.
 TESTED_O := $(LIB_O) $(filter-out %/main.o $(B)/src/cli/cmd_%,$(CLI_O))
-$(UNIT): $(TEST_O) $(TESTED_O) | $(NET_SO) $(ZK_SO) $(MPI_SO) $(CL_SO) $(IMAGE_SO) $(ICU_SO)
+$(UNIT): $(TEST_O) $(TESTED_O) | $(PLUGIN_SO)
 	$(call say,LINK,$@)
-	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(TEST_O) $(TESTED_O) $(LDFLAGS) $(LDLIBS)
+	$(q)$(LINK) -rdynamic -o $@ $(TEST_O) $(TESTED_O) $(LIBS)
 
-unit: $(UNIT)                  ## build and run the unit tests (T=part of a name)
+unit: $(UNIT)                  ##test build and run the unit tests (T=part of a name)
 	$(q)$(UNIT) $(T)
 
 # ---- fuzzing: tests/fuzz ------------------------------------------------------------------------
@@ -255,39 +303,39 @@ FUZZ     := $(B)/fuzz
 FUZZ_SAN := address,undefined
 fuzz_with = $(MAKE) --no-print-directory SAN=$(FUZZ_SAN) fuzz-run FUZZ_ARGS="$(1)"
 
-$(FUZZ): $(FUZZ_O) $(LIB_O) | $(IMAGE_SO) $(ICU_SO)
+$(FUZZ): $(FUZZ_O) $(LIB_O) | $(image.so) $(icu.so)
 	$(call say,LINK,$@)
-	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+	$(q)$(LINK) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LIBS)
 
 .PHONY: fuzz fuzz-quick fuzz-run fuzz-selftest fuzz-selftest-run fuzz-coverage
-fuzz:                          ## every parser, every op and the services of a cluster, some million inputs under sanitizers
+fuzz:                          ##soak every parser, every op and the services of a cluster: millions of inputs under sanitizers
 	$(q)+$(call fuzz_with,all)
-fuzz-quick:                    ## a hundredth of that, the same inputs every time
+fuzz-quick:                    ##soak one percent of that, with the same inputs every time
 	$(q)+$(call fuzz_with,all --percent 1)
 fuzz-run: $(FUZZ)
 	$(q)$(FUZZ) $(FUZZ_ARGS)
 
 # The script builds fuzzers with a bug in them out of the same objects, by the same flags.
-fuzz-selftest:                 ## plant known bugs, one at a time: the fuzzers must find each
+fuzz-selftest:                 ##soak plant known bugs, one at a time: the fuzzers must find each
 	$(q)+$(MAKE) --no-print-directory SAN=$(FUZZ_SAN) fuzz-selftest-run
 fuzz-selftest-run: $(FUZZ)
 	$(file >$(FUZZ).objects)$(foreach o,$(FUZZ_O) $(LIB_O),$(file >>$(FUZZ).objects,$(o)))
-	$(q)COMPILE="$(CC) $(CPPFLAGS) $(CFLAGS) -c" LINK="$(CC) $(CFLAGS) -rdynamic" LIBS="$(LDFLAGS) $(LDLIBS)" \
+	$(q)COMPILE="$(COMPILE) -c" LINK="$(LINK) -rdynamic" LIBS="$(LIBS)" \
 	    tests/fuzz/selftest $(B)
 
-fuzz-coverage: $(FUZZ)         ## how many lines of each parser its fuzz target reaches (RUNS=30000)
+fuzz-coverage: $(FUZZ)         ##soak count the lines of each parser that its fuzz target reaches (RUNS=30000)
 	$(file >$(FUZZ).objects)$(foreach o,$(FUZZ_O) $(LIB_O),$(file >>$(FUZZ).objects,$(o)))
-	$(q)tools/fuzz-coverage $(FUZZ).objects "$(LDFLAGS) $(LDLIBS)" $(RUNS)
+	$(q)tools/fuzz-coverage $(FUZZ).objects "$(LIBS)" $(RUNS)
 
 # ---- refused memory: tests/memory ---------------------------------------------------------------
 MEMORY   := $(B)/memory
 MEMORY_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/memory/*.c)) src/ops/trial_test.c)
 $(MEMORY): $(MEMORY_O) $(LIB_O)
 	$(call say,LINK,$@)
-	$(q)$(CC) $(CFLAGS) -rdynamic -o $@ $(MEMORY_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+	$(q)$(LINK) -rdynamic -o $@ $(MEMORY_O) $(LIB_O) $(LIBS)
 
 .PHONY: test-memory memory-run
-test-memory:                   ## refuse every allocation of many scenarios, one at a time, under sanitizers (T=part of a name)
+test-memory:                   ##test refuse every allocation of many scenarios, one at a time, under sanitizers (T=part of a name)
 	$(q)+$(MAKE) --no-print-directory SAN=$(FUZZ_SAN) memory-run
 memory-run: $(MEMORY)
 	$(q)rm -rf $(B)/memory-runs && mkdir -p $(B)/memory-runs && cd $(B)/memory-runs && $(abspath $(MEMORY)) $(if $(T),"$(T)")
@@ -297,27 +345,27 @@ SIM   := $(B)/sim
 SIM_O := $(B)/tests/sim/main.o
 $(SIM): $(SIM_O) $(LIB_O)
 	$(call say,LINK,$@)
-	$(q)$(CC) $(CFLAGS) -o $@ $(SIM_O) $(LIB_O) $(LDFLAGS) $(LDLIBS)
+	$(q)$(LINK) -o $@ $(SIM_O) $(LIB_O) $(LIBS)
 
 .PHONY: sim-soak sim-selftest
-sim-soak: $(SIM)               ## simulated clusters with all kinds of faults (SEEDS=100000)
+sim-soak: $(SIM)               ##soak simulated clusters with all kinds of faults (SEEDS=100000)
 	$(q)$(SIM) --runs $(or $(SEEDS),100000) $(if $(FROM),--from $(FROM))
 	$(q)$(SIM) --ps --runs $(or $(SEEDS),100000) $(if $(FROM),--from $(FROM))
 
 # The script builds simulations with a bug in them out of the same objects, by the same flags.
-sim-selftest: $(SIM)           ## plant known bugs in dist/, one at a time: the simulation must find each
+sim-selftest: $(SIM)           ##soak plant known bugs in dist/, one at a time: the simulation must find each
 	$(file >$(SIM).objects)$(foreach o,$(SIM_O) $(LIB_O),$(file >>$(SIM).objects,$(o)))
-	$(q)COMPILE="$(CC) $(CPPFLAGS) $(CFLAGS) -c" LINK="$(CC) $(CFLAGS)" LIBS="$(LDFLAGS) $(LDLIBS)" \
+	$(q)COMPILE="$(COMPILE) -c" LINK="$(LINK)" LIBS="$(LIBS)" \
 	    tests/sim/selftest $(B)
 
 # Where the numbers of src/sim/train/calibration.c come from.
 CALIBRATE := $(B)/calibrate
 $(CALIBRATE): $(B)/tests/sim/calibrate.o $(LIB_O)
 	$(call say,LINK,$@)
-	$(q)$(CC) $(CFLAGS) -o $@ $< $(LIB_O) $(LDFLAGS) $(LDLIBS)
+	$(q)$(LINK) -o $@ $< $(LIB_O) $(LIBS)
 
 .PHONY: calibrate
-calibrate: $(CALIBRATE)        ## fit the training simulator to the ends of published curves, show all of them (CALIBRATE_ARGS=--table: no fit)
+calibrate: $(CALIBRATE)        ##bench fit the training simulator to the ends of published curves and show all of them (CALIBRATE_ARGS=--table: no fit)
 	$(q)$(CALIBRATE) $(CALIBRATE_ARGS)
 
 deps-run: ; @tools/deps run
@@ -330,98 +378,119 @@ deps-bench: ; @tools/deps bench
 $(B)/examples/%: examples/%.c examples/options.h $(SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CC) -std=c11 -g -O2 -Wall -Wextra -Werror -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib' -lm
+	$(q)$(CLIENT_CC) -std=c11 $< -o $@ $(CLIENT_LIBS)
 
 # Soaks and the benchmarks that use the library as a program does.
 $(B)/soak/%: tests/soak/%.c $(SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror $(if $(SAN),-fsanitize=$(SAN)) -Iinclude $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
+	$(q)$(CLIENT_CC) $< -o $@ $(CLIENT_LIBS)
 
-.PHONY: run examples install test check layers bench bench-ops test-oracle soak-save soak-threads soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
-soak-save: $(B)/soak/save      ## kill -9 at 300 instants while saving
+.PHONY: run examples install uninstall test check layers bench bench-ops test-oracle soak-save soak-threads soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
+soak-save: $(B)/soak/save      ##soak kill -9 at 300 instants while saving (KILLS=300 SEED=n)
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
 
-soak-threads: $(B)/soak/threads ## random steps from many threads: kernels that wait, functions, parallel maps, queues; nothing hangs (STEPS=1000000 SEED=n)
+soak-threads: $(B)/soak/threads ##soak random steps from many threads: nothing hangs (STEPS=1000000 SEED=n)
 	$(q)$(B)/soak/threads --steps $(or $(STEPS),1000000) $(if $(SEED),--seed $(SEED))
 
 SOAK_KILL := $(B)/soak/kill $(B)/soak/kill_program
-soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ## kill -9 of random tasks while clusters train (RUNS=30 KILLS=10 SEED=n)
+soak-kill: $(SOAK_KILL) $(CLI) $(NET_SO) ##soak kill -9 of random tasks while clusters train (RUNS=30 KILLS=10 SEED=n)
 	$(q)$(B)/soak/kill --launcher $(CLI) --program $(B)/soak/kill_program --runs $(or $(RUNS),30) --kills $(or $(KILLS),10) \
 	    $(if $(SEED),--seed $(SEED))
 
-soak-ps: $(B)/soak/ps $(NET_SO) ## kill -9 of parameter servers under pushes: nothing acknowledged is lost or doubled (KILLS=200 SEED=n FREEZE=1: some stand still too; JUDGE=0: not by the clock)
+soak-ps: $(B)/soak/ps $(NET_SO) ##soak kill -9 of parameter servers under pushes: no acknowledged push is lost or applied twice (KILLS=200 SEED=n; FREEZE=1 also stops some; JUDGE=0 ignores times)
 	$(q)$(B)/soak/ps --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED)) $(if $(JUDGE),--judge $(JUDGE)) $(if $(FREEZE),--freeze $(FREEZE))
 
-soak-downpour: $(B)/soak/downpour $(NET_SO) ## kill -9 of Downpour replicas: the longest pause of the others, beside that of times without kills (KILLS=50 SEED=n)
+soak-downpour: $(B)/soak/downpour $(NET_SO) ##soak kill -9 of Downpour replicas: the longest pause of the others, with and without kills (KILLS=50 SEED=n)
 	$(q)$(B)/soak/downpour --kills $(or $(KILLS),50) $(if $(SEED),--seed $(SEED))
 
-soak-zookeeper: all $(B)/soak/kill_program ## kill -9 and worse of tasks that come back at other ports and are found by ZooKeeper (RUNS=20 SEED=n)
+soak-zookeeper: all $(B)/soak/kill_program ##soak kill tasks that come back at other ports and are found through ZooKeeper (RUNS=20 SEED=n)
 	$(q)$(PYTHON) -B tests/soak/zookeeper.py $(B) --runs $(or $(RUNS),20) $(if $(SEED),--seed $(SEED))
 
 EXAMPLES := $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c))
-examples: $(EXAMPLES)          ## build the examples
+examples: $(EXAMPLES)          ##build build the examples
 
 # One parameter server and two workers with keys of their own, over shared memory; or one process with a session.
 RUN := $(if $(filter local,$(MODE)),mnist,cluster_mnist)
-run: deps-run                  ## train the MNIST network on a local cluster, MODE=local in one process (RUN_ARGS are passed on)
+run: deps-run                  ##run train the MNIST network on a local cluster; MODE=local in one process (RUN_ARGS are passed on)
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/$(RUN) $(if $(filter local,$(MODE)),,$(CLI) $(NET_SO))
 	$(q)$(if $(filter local,$(MODE)),,$(CLI) launch --ps 1 --workers 2 --bare-chief --quiet -- )$(B)/examples/$(RUN) \
 	    --dir "$$(tools/mnist)" $(RUN_ARGS)
 
 .PHONY: run-python
-run-python: deps-python        ## train an MNIST network from Python (SCRIPT=examples/python/mnist.py; RUN_ARGS are passed on)
+run-python: deps-python        ##run train an MNIST network from Python (SCRIPT=examples/python/mnist.py; RUN_ARGS are passed on)
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all
 	$(q)MNIST_DIR="$$(tools/mnist)" PYTHON=$(PYTHON) $(CLI) python $(or $(SCRIPT),examples/python/mnist.py) $(RUN_ARGS)
 
-install: lib $(CLI) python     ## copy library, headers, command and Python package to PREFIX
-	@mkdir -p $(PREFIX)/lib/pkgconfig $(PREFIX)/include $(PREFIX)/bin
-	cp -P $(B)/lib/*.so* $(LIBA) $(PREFIX)/lib/
-	cp -R include/tensorflow include/millrace $(PREFIX)/include/
-	cp $(CLI) $(PREFIX)/bin/
-	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' tools/millrace.pc.in > $(PREFIX)/lib/pkgconfig/millrace.pc
-	sed -e 's|Name: Millrace|Name: tensorflow|' $(PREFIX)/lib/pkgconfig/millrace.pc > $(PREFIX)/lib/pkgconfig/tensorflow.pc
-	$(if $(PY_SO),$(install_python))
+# ---- installing it ------------------------------------------------------------------------------
+D       := $(DESTDIR)
+below_prefix = $(patsubst $(abspath $(PREFIX))/%,$${prefix}/%,$(abspath $(1)))
+STRIPPED = $(if $(filter no,$(STRIP)),,-s --strip-program=$(STRIP))
+# $(call install_tree,folder,kinds of names,where to): the files below a folder, to the same places below another
+install_tree = cd $(1) && find $(2) -type f ! -path '*/__pycache__/*' -exec $(INSTALL) -D -m 644 '{}' '$(abspath $(3))/{}' ';'
 
-# What Python makes of the files is made here, for a user may not write into PREFIX.
+install: lib $(CLI) python     ##run install the library, headers, command and Python package below DESTDIR and PREFIX (STRIP=no keeps symbols)
+	$(q)$(INSTALL) -d $(D)$(BINDIR) $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR)
+	$(q)$(INSTALL) -m 755 $(STRIPPED) $(CLI) $(D)$(BINDIR)/
+	$(q)$(INSTALL) -m 644 $(STRIPPED) $(SO) $(PLUGIN_SO) $(D)$(LIBDIR)/
+	$(q)for l in $(SO_NAMES); do ln -sf libtensorflow.so.2 $(D)$(LIBDIR)/$$l; done
+	$(q)$(INSTALL) -m 644 $(LIBA) $(D)$(LIBDIR)/
+	$(if $(filter no,$(STRIP)),,$(q)$(STRIP) -g $(D)$(LIBDIR)/$(notdir $(LIBA)))
+	$(q)$(call install_tree,include,tensorflow millrace,$(D)$(INCLUDEDIR))
+	$(q)for name in Millrace tensorflow; do \
+	    sed -e "s|@NAME@|$$name|" -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
+	        -e 's|@INCLUDEDIR@|$(call below_prefix,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' tools/millrace.pc.in \
+	        > $(D)$(LIBDIR)/pkgconfig/$$(echo $$name | tr M m).pc; done
+	$(if $(PY_SO),$(install_python),@echo "The Python package was not built and is not installed: $(PY_LACKS)" >&2)
+
+# The extension is linked once more, because it must find the library in LIBDIR. Python's compiled files are made here, because a
+# user may not write into PREFIX.
 define install_python
-mkdir -p $(PREFIX)/share/millrace/python
-rm -rf $(PREFIX)/share/millrace/python/millrace $(PREFIX)/share/millrace/python/tensorflow
-cp -R python/millrace python/tensorflow $(PY_SO) $(PREFIX)/share/millrace/python/
-find $(PREFIX)/share/millrace/python -name __pycache__ -prune -exec rm -rf {} +
-$(PYTHON) -m compileall -q $(PREFIX)/share/millrace/python
+$(q)rm -rf $(D)$(PYTHONDIR)
+	$(q)$(INSTALL) -d $(D)$(PYTHONDIR)
+	$(q)$(call install_tree,python,millrace tensorflow,$(D)$(PYTHONDIR))
+	$(q)$(call link_python,$(D)$(PYTHONDIR)/_millrace.so,$(shell realpath -m --relative-to=$(PYTHONDIR) $(LIBDIR)))
+	$(if $(filter no,$(STRIP)),,$(q)$(STRIP) $(D)$(PYTHONDIR)/_millrace.so)
+	$(q)$(PYTHON) -m compileall -q -d $(abspath $(PYTHONDIR)) $(D)$(PYTHONDIR)
 endef
+
+uninstall:                     ##run remove what `make install` with the same DESTDIR, PREFIX and LIBDIR put there
+	$(q)rm -f $(D)$(BINDIR)/millrace $(addprefix $(D)$(LIBDIR)/,libtensorflow.so.2 $(SO_NAMES) libmillrace.a $(PLUGINS:%=libmillrace-%.so) \
+	    pkgconfig/millrace.pc pkgconfig/tensorflow.pc)
+	$(q)cd include && find tensorflow millrace -type f -exec rm -f '$(abspath $(D)$(INCLUDEDIR))/{}' ';'
+	$(q)for d in tensorflow millrace; do [ ! -d $(D)$(INCLUDEDIR)/$$d ] || find $(D)$(INCLUDEDIR)/$$d -depth -type d -empty -delete; done
+	$(q)rm -rf $(D)$(PREFIX)/share/millrace
 
 # ---- measuring it -------------------------------------------------------------------------------
 # One program a question; they see the insides, so they link the static library.
 $(B)/bench/%: bench/%.c $(wildcard bench/*.h) $(LIBA) | $(NET_SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@ $(LIBA) $(LDFLAGS) $(LDLIBS)
+	$(q)$(COMPILE) $< -o $@ $(LIBA) $(LIBS)
 
 # Like a client: what loading the library costs is part of what it measures.
 $(B)/bench/import: bench/import.c $(SO)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CFLAGS) -Iinclude -o $@ $< -L$(B)/lib -l:libtensorflow.so.2 -Wl,-rpath,$(abspath $(B))/lib
+	$(q)$(LINK) -Iinclude $(CPPFLAGS) -o $@ $< -L$(B)/lib -l:libtensorflow.so.2 -Wl,-rpath,$(abspath $(B))/lib $(LDFLAGS)
 $(B)/bench/%_lib.so: bench/%_lib.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CC) $(CPPFLAGS) -std=gnu11 -g -O2 -fPIC -shared -Wall -Wextra -Werror $< -o $@
+	$(q)$(CC) $(MR_CPPFLAGS) $(CPPFLAGS) -std=gnu11 -O2 -fPIC -shared $(STRICT) $(CFLAGS) $< -o $@ $(LDFLAGS)
 
 .PHONY: bench-group
-bench-group: deps-bench        ## all-reduce, push and pull beside gloo and Open MPI, quiet and with loaded cores (ROUNDS=3); the ways of collective operations beside each other
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,all_reduce push_pull collectives $(if $(MPI_H),mpi_all_reduce)) $(NET_SO)
+bench-group: deps-bench        ##bench all-reduce, push and pull beside gloo and Open MPI, with free and loaded cores (ROUNDS=3); collective algorithms beside each other
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,all_reduce push_pull collectives $(if $(mpi.so),mpi_all_reduce)) $(NET_SO)
 	$(q)bench/group_peers $(B)/bench $(PYTHON)
 	$(q)$(B)/bench/collectives
 $(B)/bench/mpi_all_reduce: bench/mpi_all_reduce.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra -Werror -isystem $(dir $(MPI_H)) $< -o $@ -lmpi
+	$(q)$(CC) $(mpi.include) $(CPPFLAGS) -std=gnu11 -O2 $(STRICT) $(CFLAGS) $< -o $@ $(LDFLAGS) $(mpi.libs)
 
 BENCHES := $(patsubst bench/%.c,$(B)/bench/%,$(filter-out %_lib.c bench/mpi_%,$(wildcard bench/*.c))) \
            $(patsubst bench/%.c,$(B)/bench/%.so,$(wildcard bench/*_lib.c))
-bench: deps-bench              ## measure: lines of `name value unit`, ratios over 1 mean we are faster
+bench: deps-bench              ##bench the main benchmarks: lines of `name value unit`; a ratio over 1 means that we are faster
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(BENCHES) $(CLI) $(NET_SO) python
 	$(q)$(B)/bench/null_ops
 	$(q)$(B)/bench/import
@@ -435,16 +504,16 @@ bench: deps-bench              ## measure: lines of `name value unit`, ratios ov
 	$(q)bench/peers $(B)/bench $(PYTHON)
 
 .PHONY: bench-placement
-bench-placement: $(B)/bench/placement ## placement by cost: random graphs on simulated devices, predicted and measured (GRAPHS=40)
+bench-placement: $(B)/bench/placement ##bench placement by cost: random graphs on simulated devices, predicted and measured (GRAPHS=40)
 	$(q)$(B)/bench/placement $(GRAPHS)
 
 .PHONY: bench-scaling
-bench-scaling: deps-run        ## images/s of 1, 2 and 3 workers on this machine, beside what the simulator predicts
+bench-scaling: deps-run        ##bench images/s of 1, 2 and 3 workers on this machine, beside what the simulator predicts
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(addprefix $(B)/bench/,scaling master_steps push_pull)
 	$(q)$(B)/bench/scaling $(B) "$$(tools/mnist)"
 
 .PHONY: bench-train
-bench-train: deps-run          ## training over many workers: stragglers, large tables, pipelines, Downpour and a batch system's driver, Sandblaster, all-reduce
+bench-train: deps-run          ##bench training over many workers: stragglers, large tables, pipelines, Downpour, Sandblaster, all-reduce
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(addprefix $(B)/bench/,backups count_min embedding pipeline data_parallel distbelief sandblaster) $(NET_SO)
 	$(q)$(B)/bench/count_min
 	$(q)$(B)/bench/backups
@@ -458,7 +527,7 @@ bench-train: deps-run          ## training over many workers: stragglers, large 
 # The small form is a test: the same promises, in seconds.
 PS_TRAFFIC := $(B)/examples/sparse_logistic $(NET_SO)
 .PHONY: bench-ps-traffic test-ps-traffic
-bench-ps-traffic: deps-run     ## sparse logistic regression over parameter servers: bytes that filters save, time that bounded delay saves
+bench-ps-traffic: deps-run     ##bench sparse logistic regression over parameter servers: bytes that filters save, time that bounded delay saves
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(PS_TRAFFIC) $(B)/bench/count_min
 	$(q)$(B)/bench/count_min
 	$(q)$(PYTHON) bench/ps_traffic.py $(B)
@@ -466,12 +535,12 @@ test-ps-traffic: $(PS_TRAFFIC)
 	$(q)$(PYTHON) bench/ps_traffic.py $(B) --small
 
 .PHONY: bench-fed
-bench-fed: deps-run            ## federated averaging on MNIST as in its paper: 99 % within 30 rounds, 97 % where clients know two digits (FED_ARGS are passed on)
+bench-fed: deps-run            ##bench federated averaging on MNIST as in its paper: 99 % within 30 rounds, 97 % where clients have two digits (FED_ARGS are passed on)
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/federated
 	$(q)$(B)/examples/federated --dir "$$(tools/mnist)" --rounds 30 --target 99 $(FED_ARGS)
 	$(q)$(B)/examples/federated --dir "$$(tools/mnist)" --non-iid --rounds 60 --target 97 $(FED_ARGS)
 
-bench-ops: deps-bench          ## single ops beside a copy of memory and beside PyTorch, a line each
+bench-ops: deps-bench          ##bench single ops beside a copy of memory and beside PyTorch, a line each
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/bench/ops
 	$(q)bench/op_peers $(B)/bench $(PYTHON)
 
@@ -480,40 +549,39 @@ bench-ops: deps-bench          ## single ops beside a copy of memory and beside 
 # NAME_lib.c is a library of ops that they load.
 CLIENT_C   := $(filter-out tests/capi/headers_c.c %_lib.c,$(sort $(wildcard tests/capi/*.c)))
 CLIENT     := $(CLIENT_C:tests/capi/%.c=$(B)/capi/%) $(patsubst tests/capi/%_lib.c,$(B)/capi/%_lib.so,$(wildcard tests/capi/*_lib.c))
-CLIENT_CC   = $(CC) -std=gnu11 -g -O1 -Wall -Wextra -Werror $(if $(SAN),-fsanitize=$(SAN)) -Iinclude -pthread
 
 $(B)/capi/%: tests/capi/%.c tests/capi/client.h $(SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CLIENT_CC) $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib' -lm
+	$(q)$(CLIENT_CC) -O1 $< -o $@ $(CLIENT_LIBS)
 
 $(B)/capi/%_lib.so: tests/capi/%_lib.c $(SO)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(q)$(CLIENT_CC) -fPIC -shared $< -o $@ -L$(B)/lib -ltensorflow -Wl,-rpath,'$$ORIGIN/../lib'
+	$(q)$(CLIENT_CC) -O1 -fPIC -shared $< -o $@ $(CLIENT_LIBS)
 
 .PHONY: test-capi
-test-capi: $(CLIENT)           ## run the programs of clients, check the headers and what is exported
+test-capi: $(CLIENT)           ##test programs that use the C API; the headers; the exported names
 	$(q)tests/capi/run $(B) $(filter-out %.so,$(CLIENT))
 
 .PHONY: test-cli
-test-cli: $(CLI) $(NET_SO) $(PY_SO) $(CALIBRATE) $(ZK_SO) $(IMAGE_SO) $(ICU_SO) $(B)/soak/kill_program $(EXAMPLES) ## the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
+test-cli: $(CLI) $(PY_SO) $(CALIBRATE) $(PLUGIN_SO) $(B)/soak/kill_program $(EXAMPLES) ##test the millrace command: launch here, over ssh, in mpirun and Slurm; serve; keys (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
 .PHONY: test-python
-test-python: $(CLI) $(NET_SO) python ## the Python package (T=part of a name)
+test-python: $(CLI) $(NET_SO) python ##test the Python package (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/python/run $(B) $(T)
 
 .PHONY: test-examples
-test-examples: $(CLI) $(NET_SO) python $(addprefix $(B)/examples/,serve downpour sandblaster batch_driver next_word pipeline) ## run the examples to their stated results (T=part of a name)
+test-examples: $(CLI) $(NET_SO) python $(addprefix $(B)/examples/,serve downpour sandblaster batch_driver next_word pipeline) ##test run the examples to their stated results (T=part of a name)
 	$(q)PYTHON=$(PYTHON) MNIST_DIR="$$(tools/mnist)" $(PYTHON) -B tests/examples/run $(B) $(T)
 
 .PHONY: python-coverage
-python-coverage: python        ## how much of what public TF 1.x scripts use is there (COVERAGE_ARGS=--missing names the rest)
+python-coverage: python        ##test how much of what public TF 1.x scripts use the Python package has (COVERAGE_ARGS=--missing names the rest)
 	$(q)PYTHONPATH=$(PY_DIR) $(PYTHON) -B tools/python-coverage $(COVERAGE_ARGS)
 
 # ---- checking it --------------------------------------------------------------------------------
-test: deps-test                ## everything that must hold for a change
+test: deps-test                ##test everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all examples $(UNIT) $(B)/soak/save $(B)/soak/threads $(B)/soak/ps $(B)/soak/downpour $(SOAK_KILL) $(SIM)
 	$(q)$(MAKE) --no-print-directory unit
 	$(q)$(MAKE) --no-print-directory test-capi
@@ -532,13 +600,13 @@ test: deps-test                ## everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory layers
 
 RUN_DOCS := docs/sim.md docs/tour.md $(if $(PY_SO),docs/python.md)
-docs: $(CLI) python            ## write docs/ops/ from the op registry, the diagrams, and the output of commands into the pages that show it
+docs: $(CLI) python            ##docs write docs/ops/ from the op registry, the diagrams, and the output of commands into the pages that show it
 	$(q)rm -f docs/ops/*.md
 	$(q)$(CLI) ops --markdown docs/ops
 	$(q)$(PYTHON) tools/diagrams
 	$(q)$(PYTHON) tools/run-docs $(B) $(RUN_DOCS)
 
-docs-check: $(CLI) python      ## check that generated pages, diagrams and shown output are up to date, and that files named in READMEs exist
+docs-check: $(CLI) python      ##docs check that generated pages, diagrams and shown output are up to date, and that files named in READMEs exist
 	$(q)rm -rf $(B)/docs-ops
 	$(q)$(CLI) ops --markdown $(B)/docs-ops
 	$(q)diff -rq $(B)/docs-ops docs/ops || { echo "docs/ops is out of date: run make docs"; exit 1; }
@@ -546,28 +614,39 @@ docs-check: $(CLI) python      ## check that generated pages, diagrams and shown
 	$(q)$(PYTHON) tools/doc-paths
 	$(q)$(PYTHON) tools/run-docs --check $(B) $(RUN_DOCS)
 
-test-oracle: deps-bench        ## our results against numpy, scipy and PyTorch (T=part of a name, SEED=n)
+test-oracle: deps-bench        ##test compare results with numpy, scipy and PyTorch (T=part of a name, SEED=n)
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) lib
 	$(q)MILLRACE_LIB=$(SO) PYTHONPATH=tests/oracle OPENBLAS_NUM_THREADS=1 $(PYTHON) -W ignore tests/oracle/run.py $(T)
 
 .PHONY: golden-check
-golden-check:                  ## tests/golden has what tests/golden/make.py writes
+golden-check:                  ##test check that tests/golden has what tests/golden/make.py writes
 	$(q)$(PYTHON) -B tests/golden/make.py --check
 
-layers:                        ## check who includes whom
+layers:                        ##test check the includes against src/LAYERS
 	$(q)tools/layers && echo "layers: as src/LAYERS says"
 
-check: deps-test               ## what a change passes: both compilers, layers, all sanitizers
+check: export WERROR := 1
+check: deps-test               ##test what a change passes: both compilers with warnings as errors, layers, all sanitizers
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all unit CC=gcc
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all unit CC=clang
 	$(q)$(MAKE) --no-print-directory layers
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) unit SAN=address,undefined
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) unit SAN=thread
 
-clean:                         ## remove build/
+clean:                         ##build remove build/
 	rm -rf build
 
-help:                          ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
+GROUPS := build=Build run=Run_and_install test=Test soak=Soak_and_fuzz bench=Benchmarks docs=Documentation
+help:                          ##docs this list
+	@awk -v groups="$(GROUPS)" '\
+	    match($$0, /^[a-z-]+:.*##[a-z]+ /) { \
+	        name = substr($$0, 1, index($$0, ":") - 1); \
+	        tail = $$0; sub(/^[^#]*(#[^#][^#]*)*##/, "", tail); \
+	        group = substr(tail, 1, index(tail, " ") - 1); \
+	        lines[group] = lines[group] sprintf("  %-17s %s\n", name, substr(tail, length(group) + 2)) } \
+	    END { n = split(groups, list, " "); \
+	        for (i = 1; i <= n; i++) { \
+	            split(list[i], pair, "="); gsub("_", " ", pair[2]); \
+	            printf "%s%s\n%s", (i == 1 ? "" : "\n"), pair[2], lines[pair[1]] } }' Makefile
 
--include $(LIB_O:.o=.d) $(PY_O:.o=.d) $(NET_O:.o=.d) $(ZK_O:.o=.d) $(MPI_O:.o=.d) $(CL_O:.o=.d) $(IMAGE_O:.o=.d) $(ICU_O:.o=.d) $(TEST_O:.o=.d) $(CLI_O:.o=.d) $(FUZZ_O:.o=.d) $(SIM_O:.o=.d) $(B)/tests/sim/calibrate.d
+-include $(patsubst %.o,%.d,$(LIB_O) $(PY_O) $(foreach p,$(PLUGINS),$($(p).o)) $(TEST_O) $(CLI_O) $(FUZZ_O) $(SIM_O)) $(B)/tests/sim/calibrate.d

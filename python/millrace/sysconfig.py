@@ -1,4 +1,5 @@
 """tf.sysconfig: where the headers and the library are, to compile ops against them."""
+import glob
 import os
 
 import _millrace
@@ -22,7 +23,12 @@ def get_include():
 
 
 def get_lib():
-    return os.path.join(_root(), "lib")
+    """lib/, or the folder below it where a distribution has the libraries of this machine."""
+    lib = os.path.join(_root(), "lib")
+    below = glob.glob(os.path.join(lib, "*", "libtensorflow.so.2"))
+    if below and not os.path.exists(os.path.join(lib, "libtensorflow.so.2")):
+        return os.path.dirname(below[0])
+    return lib
 
 
 def get_compile_flags():

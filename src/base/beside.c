@@ -8,6 +8,10 @@
 #include "base/file.h"
 #include "base/memory.h"
 
+#ifndef MR_LIB_FROM_BIN /* the folder of the libraries as seen from that of the programs, when it is not ../lib */
+#define MR_LIB_FROM_BIN "../lib"
+#endif
+
 /* The folder of the library or program that this code is in; empty when nobody knows. */
 static void own_folder(mr_str *out)
 {
@@ -26,7 +30,7 @@ static void own_folder(mr_str *out)
 
 void mr_find_beside(const char *file, const char *variable, mr_str *out)
 {
-    static const char *const places[] = {"", "/lib", "/../lib"};
+    static const char *const places[] = {"", "/lib", "/../lib", "/" MR_LIB_FROM_BIN};
     const char *named = getenv(variable);
     mr_str folder = {0};
     bool found = named && named[0];

@@ -8,6 +8,7 @@ import test_convert
 import test_deploy
 import test_docs
 import test_help
+import test_install
 import test_launch
 import test_ops
 import test_ranks
@@ -21,5 +22,7 @@ import test_trace
 import test_zookeeper
 
 if __name__ == "__main__":
-    tests = harness.collect(test_all_reduce, test_help, test_ops, test_launch, test_table, test_ssh, test_ranks, test_serve, test_security, test_sim, test_convert, test_deploy, test_docs, test_sim_docs, test_trace, test_zookeeper)
+    tests = harness.collect(test_all_reduce, test_help, test_install, test_ops, test_launch, test_table, test_ssh, test_ranks,
+                            test_serve, test_security, test_sim, test_convert, test_deploy, test_docs, test_sim_docs, test_trace,
+                            test_zookeeper)
     sys.exit(0 if harness.main(tests, os.path.abspath(sys.argv[1]), *sys.argv[2:3]) else 1)
