@@ -386,7 +386,7 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CLIENT_CC) $< -o $@ $(CLIENT_LIBS)
 
-.PHONY: run examples install uninstall test check layers bench bench-ops test-oracle soak-save soak-threads soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
+.PHONY: run examples install uninstall test check layers figures bench bench-ops test-oracle soak-save soak-threads soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
 soak-save: $(B)/soak/save      ##soak kill -9 at 300 instants while saving (KILLS=300 SEED=n)
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
 
@@ -625,11 +625,15 @@ golden-check:                  ##test check that tests/golden has what tests/gol
 layers:                        ##test check the includes against src/LAYERS
 	$(q)tools/layers && echo "layers: as src/LAYERS says"
 
+figures:                       ##test how the code reads, in numbers: lengths, comments, asserts, names (tools/figures --help)
+	$(q)$(PYTHON) -B tools/figures
+
 check: export WERROR := 1
 check: deps-test               ##test what a change passes: both compilers with warnings as errors, layers, all sanitizers
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all unit CC=gcc
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) all unit CC=clang
 	$(q)$(MAKE) --no-print-directory layers
+	$(q)$(MAKE) --no-print-directory figures
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) unit SAN=address,undefined
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) unit SAN=thread
 
