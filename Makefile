@@ -43,17 +43,19 @@ OPT     := -O2 $(if $(findstring clang,$(CC)),,-ftree-vectorize -fvect-cost-mode
 ifneq ($(SAN),)
 OPT     := -O1 -DMR_DEBUG -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
-# What makes a bug harder to exploit; sanitizers find it instead. HARDEN= turns it off. Of CET only the shadow stack: Linux has
-# no branch tracking for programs, and its marks would be an instruction in every function.
+# What makes a bug harder to exploit; sanitizers find it instead. HARDEN= turns it off. Of CET only the shadow stack:
+# Linux has no branch tracking for programs, and its marks would be an instruction in every function.
 ifeq ($(SAN),)
-HARDEN  ?= -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64-%,$(MACHINE)),-fcf-protection=return) \
+HARDEN  ?= -fstack-protector-strong -fstack-clash-protection \
+           $(if $(filter x86_64-%,$(MACHINE)),-fcf-protection=return) \
            $(if $(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 endif
 MR_CPPFLAGS := -Isrc -Iinclude -I$(G) -I. -D_GNU_SOURCE
 MR_CFLAGS   := -std=gnu11 $(OPT) $(HARDEN) $(WARN) -fPIC -fvisibility=hidden -fno-math-errno -fno-trapping-math \
                -ffp-contract=off -fno-strict-aliasing -pthread
 MR_LDFLAGS  := -Wl,-z,relro,-z,now
-MR_LIBS      = -ldnnl $(shell $(PKG_CONFIG) --libs-only-L libprotobuf-c zlib 2>/dev/null) -l:libprotobuf-c.a -l:libz.a -lm -ldl -pthread
+MR_LIBS      = -ldnnl $(shell $(PKG_CONFIG) --libs-only-L libprotobuf-c zlib 2>/dev/null) -l:libprotobuf-c.a -l:libz.a \
+               -lm -ldl -pthread
 
 COMPILE = $(CC) $(MR_CPPFLAGS) $(CPPFLAGS) $(MR_CFLAGS) $(CFLAGS)
 LINK    = $(CC) $(MR_CFLAGS) $(CFLAGS)
@@ -71,9 +73,10 @@ SOURCES := $(filter-out %_test.c,$(ALL_C))
 TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
 
 # ---- plug-ins -----------------------------------------------------------------------------------
-# A library of others that only some programs need is linked to a plug-in of ours, libmillrace-NAME.so, which is opened when it
-# is first needed. It exports one function, and has copies of the files of ours that it uses (with). It is built where
-# pkg-config knows all its packages (pkg), or, for want of that, where the header is.
+# A library that only some programs need is linked to a plug-in, libmillrace-NAME.so, which is opened when it is first
+# needed. A plug-in consists of the sources in NAME.dir and copies of the files that these use (NAME.with), and exports
+# the function NAME.entry. It is built where pkg-config knows all of NAME.pkg or, without that, where NAME.header is
+# installed; NAME.lacks tells the user what is missing otherwise.
 PLUGINS := net zookeeper mpi opencl image icu
 base     = $(patsubst %,src/base/%.c,$(1))
 
@@ -122,26 +125,29 @@ icu.header := unicode/ucnv.h
 icu.libs   := -licuuc
 icu.lacks  := no encodings but Unicode and some code pages: SHIFT-JIS and others need the package libicu-dev
 
-# Of a package that pkg-config knows, its folders are taken; the names of libraries are ours, because those of gRPC's file are
-# a hundred, and each would be a dependency of the plug-in.
-known     = $(if $(1),$(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes))
-header_in = $(firstword $(wildcard $(foreach d,/usr/include /usr/local/include /usr/lib/$(subst -pc-,-,$(MACHINE)),$(addprefix $(d)/,$(1)))))
-includes  = $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I $(1) 2>/dev/null))
+# pkg-config gives the folders of headers and libraries. The names of the libraries are ours, because gRPC's file names a
+# hundred, and each would become a dependency of the plug-in.
+HEADER_DIRS := /usr/include /usr/local/include /usr/lib/$(subst -pc-,-,$(MACHINE))
+is_known    = $(if $(1),$(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes))
+find_header = $(firstword $(wildcard $(foreach d,$(HEADER_DIRS),$(addprefix $(d)/,$(1)))))
+folder_of   = $(patsubst %,-isystem %,$(filter-out /usr/include%,$(patsubst %/,%,$(dir $(1)))))
+includes_of = $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags-only-I $(1) 2>/dev/null))
+folders_of  = $(if $(1),$(shell $(PKG_CONFIG) --libs-only-L $(1) 2>/dev/null))
 
-define plugin
-$(1).c  := $$(filter $$($(1).dir)/%,$$(SOURCES)) $$($(1).with)
-$(1).o  := $$(patsubst %.c,$$(B)/%.o,$$($(1).c))
-$(1).known := $$(call known,$$($(1).pkg))
-$(1).found := $$(if $$($(1).header),$$(if $$($(1).known),,$$(call header_in,$$($(1).header))))
-$(1).so := $$(if $$($(1).known)$$($(1).found)$$(if $$($(1).header),,always),$$(B)/lib/libmillrace-$(1).so)
-$(1).include = $$(if $$($(1).known),$$(call includes,$$($(1).pkg)),$$(patsubst %,-isystem %,$$(filter-out /usr/include%,$$(patsubst %/,%,$$(dir $$($(1).found))))))
+define plugin # NAME
+$(1).o     := $$(patsubst %.c,$$(B)/%.o,$$(filter $$($(1).dir)/%,$$(SOURCES)) $$($(1).with))
+$(1).known := $$(call is_known,$$($(1).pkg))
+$(1).found := $$(if $$($(1).known),,$$(call find_header,$$($(1).header)))
+$(1).so    := $$(if $$($(1).known)$$($(1).found)$$(if $$($(1).header),,always),$$(B)/lib/libmillrace-$(1).so)
+$(1).include = $$(if $$($(1).known),$$(call includes_of,$$($(1).pkg)),$$(call folder_of,$$($(1).found)))
 $$(filter $$(B)/$$($(1).dir)/%,$$($(1).o)): MR_CPPFLAGS += $$($(1).include)
 $$(B)/lib/libmillrace-$(1).so: $$($(1).o)
 	$$(call say,LINK,$$@)
 	@mkdir -p $$(@D)
 	@echo '{ global: $$($(1).entry); local: *; };' > $$(B)/$(1).map
-	$$(q)$$(LINK) -shared -Wl,-soname,$$(@F) $$(WHOLE) -Wl,--version-script=$$(B)/$(1).map -Wl,-z,nodelete -Wl,--gc-sections \
-	    -o $$@ $$($(1).o) $$(MR_LDFLAGS) $$(LDFLAGS) $$(if $$($(1).known),$$(shell $$(PKG_CONFIG) --libs-only-L $$($(1).pkg))) $$($(1).libs) -pthread $$(LDLIBS)
+	$$(q)$$(LINK) -shared -Wl,-soname,$$(@F) $$(WHOLE) -Wl,--version-script=$$(B)/$(1).map -Wl,-z,nodelete \
+	    -Wl,--gc-sections -o $$@ $$($(1).o) $$(MR_LDFLAGS) $$(LDFLAGS) $$(call folders_of,$$($(1).pkg)) $$($(1).libs) \
+	    -pthread $$(LDLIBS)
 endef
 PLUGIN_DIRS := $(foreach p,$(PLUGINS),$($(p).dir)/%)
 
@@ -257,8 +263,8 @@ $(G)/exports.map: tools/exported-names $(shell find include -name '*.h')
 $(SO): $(LIB_O) $(G)/exports.map
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(q)$(LINK) -shared -Wl,-soname,libtensorflow.so.2 -Wl,--version-script=$(G)/exports.map -Wl,--exclude-libs,ALL -Wl,-z,nodelete \
-	    -Wl,--gc-sections -o $@ $(LIB_O) $(LIBS)
+	$(q)$(LINK) -shared -Wl,-soname,libtensorflow.so.2 -Wl,--version-script=$(G)/exports.map -Wl,--exclude-libs,ALL \
+	    -Wl,-z,nodelete -Wl,--gc-sections -o $@ $(LIB_O) $(LIBS)
 	@for l in $(SO_NAMES); do ln -sf libtensorflow.so.2 $(@D)/$$l; done
 
 # In the build tree the package is a link, so that a changed file of it needs no build.
@@ -267,7 +273,8 @@ python: $(PY_SO)               ##build build the Python package
 	$(if $(PY_SO),@:,@echo "  no Python package: $(PY_LACKS)")
 $(PY_O): MR_CPPFLAGS += $(PY_INCLUDE)
 # $(call link_python,file,folder of the library as seen from the file's)
-link_python = $(LINK) -shared -o $(1) $(PY_O) $(MR_LDFLAGS) $(LDFLAGS) -L$(B)/lib -l:libtensorflow.so.2 -Wl,-rpath,'$$ORIGIN/$(2)' -pthread $(LDLIBS)
+link_python = $(LINK) -shared -o $(1) $(PY_O) $(MR_LDFLAGS) $(LDFLAGS) -L$(B)/lib -l:libtensorflow.so.2 \
+              -Wl,-rpath,'$$ORIGIN/$(2)' -pthread $(LDLIBS)
 $(PY_DIR)/_millrace.so: $(PY_O) $(SO)
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
@@ -386,7 +393,8 @@ $(B)/soak/%: tests/soak/%.c $(SO)
 	@mkdir -p $(@D)
 	$(q)$(CLIENT_CC) $< -o $@ $(CLIENT_LIBS)
 
-.PHONY: run examples install uninstall test check layers figures bench bench-ops test-oracle soak-save soak-threads soak-kill soak-ps soak-downpour soak-zookeeper docs docs-check
+.PHONY: run examples install uninstall test check layers figures bench bench-ops test-oracle docs docs-check \
+    soak-save soak-threads soak-kill soak-ps soak-downpour soak-zookeeper
 soak-save: $(B)/soak/save      ##soak kill -9 at 300 instants while saving (KILLS=300 SEED=n)
 	$(q)$(B)/soak/save --kills $(or $(KILLS),300) $(if $(SEED),--seed $(SEED))
 
@@ -426,8 +434,9 @@ run-python: deps-python        ##run train an MNIST network from Python (SCRIPT=
 D       := $(DESTDIR)
 below_prefix = $(patsubst $(abspath $(PREFIX))/%,$${prefix}/%,$(abspath $(1)))
 STRIPPED = $(if $(filter no,$(STRIP)),,-s --strip-program=$(STRIP))
-# $(call install_tree,folder,kinds of names,where to): the files below a folder, to the same places below another
-install_tree = cd $(1) && find $(2) -type f ! -path '*/__pycache__/*' -exec $(INSTALL) -D -m 644 '{}' '$(abspath $(3))/{}' ';'
+# $(call install_tree,folder,folders in it,to): the files below these folders, to the same places below another
+install_tree = cd $(1) && find $(2) -type f ! -path '*/__pycache__/*' \
+               -exec $(INSTALL) -D -m 644 '{}' '$(abspath $(3))/{}' ';'
 
 install: lib $(CLI) python     ##run install the library, headers, command and Python package below DESTDIR and PREFIX (STRIP=no keeps symbols)
 	$(q)$(INSTALL) -d $(D)$(BINDIR) $(D)$(LIBDIR)/pkgconfig $(D)$(INCLUDEDIR)
@@ -443,8 +452,8 @@ install: lib $(CLI) python     ##run install the library, headers, command and P
 	        > $(D)$(LIBDIR)/pkgconfig/$$(echo $$name | tr M m).pc; done
 	$(if $(PY_SO),$(install_python),@echo "The Python package was not built and is not installed: $(PY_LACKS)" >&2)
 
-# The extension is linked once more, because it must find the library in LIBDIR. Python's compiled files are made here, because a
-# user may not write into PREFIX.
+# The extension is linked once more, because it must find the library in LIBDIR. Python's compiled files are made here,
+# because a user may not write into PREFIX.
 define install_python
 $(q)rm -rf $(D)$(PYTHONDIR)
 	$(q)$(INSTALL) -d $(D)$(PYTHONDIR)
@@ -455,10 +464,11 @@ $(q)rm -rf $(D)$(PYTHONDIR)
 endef
 
 uninstall:                     ##run remove what `make install` with the same DESTDIR, PREFIX and LIBDIR put there
-	$(q)rm -f $(D)$(BINDIR)/millrace $(addprefix $(D)$(LIBDIR)/,libtensorflow.so.2 $(SO_NAMES) libmillrace.a $(PLUGINS:%=libmillrace-%.so) \
-	    pkgconfig/millrace.pc pkgconfig/tensorflow.pc)
+	$(q)rm -f $(D)$(BINDIR)/millrace $(addprefix $(D)$(LIBDIR)/,libtensorflow.so.2 $(SO_NAMES) libmillrace.a \
+	    $(PLUGINS:%=libmillrace-%.so) pkgconfig/millrace.pc pkgconfig/tensorflow.pc)
 	$(q)cd include && find tensorflow millrace -type f -exec rm -f '$(abspath $(D)$(INCLUDEDIR))/{}' ';'
-	$(q)for d in tensorflow millrace; do [ ! -d $(D)$(INCLUDEDIR)/$$d ] || find $(D)$(INCLUDEDIR)/$$d -depth -type d -empty -delete; done
+	$(q)for d in $(D)$(INCLUDEDIR)/tensorflow $(D)$(INCLUDEDIR)/millrace; do \
+	    [ ! -d $$d ] || find $$d -depth -type d -empty -delete; done
 	$(q)rm -rf $(D)$(PREFIX)/share/millrace
 
 # ---- measuring it -------------------------------------------------------------------------------
@@ -653,4 +663,5 @@ help:                          ##docs this list
 	            split(list[i], pair, "="); gsub("_", " ", pair[2]); \
 	            printf "%s%s\n%s", (i == 1 ? "" : "\n"), pair[2], lines[pair[1]] } }' Makefile
 
--include $(patsubst %.o,%.d,$(LIB_O) $(PY_O) $(foreach p,$(PLUGINS),$($(p).o)) $(TEST_O) $(CLI_O) $(FUZZ_O) $(SIM_O)) $(B)/tests/sim/calibrate.d
+-include $(patsubst %.o,%.d,$(LIB_O) $(PY_O) $(foreach p,$(PLUGINS),$($(p).o)) $(TEST_O) $(CLI_O) $(FUZZ_O) $(SIM_O) \
+    $(B)/tests/sim/calibrate.o)
