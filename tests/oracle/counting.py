@@ -100,5 +100,13 @@ def normed(r):
     return [r.finite(shape), np.asarray(axes, np.int32)], {"keep_dims": r.chance(0.5)}
 
 
-op("EuclideanNorm", normed, lambda x, a, keep_dims: np.sqrt(np.sum(np.abs(x) ** 2, axis=tuple(int(v) for v in a), keepdims=keep_dims)),
+def euclidean_norm(x, a, keep_dims):
+    """As in TensorFlow, a reduction that combines no elements returns them as they are, with their signs."""
+    axes = tuple(int(v) for v in a)
+    if all(x.shape[v] == 1 for v in axes):
+        return np.sum(x, axis=axes, keepdims=keep_dims)
+    return np.sqrt(np.sum(np.abs(x) ** 2, axis=axes, keepdims=keep_dims))
+
+
+op("EuclideanNorm", normed, euclidean_norm,
    types=["float16", "float32", "float64", "complex64", "complex128"], ulp={None: 2})

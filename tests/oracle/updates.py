@@ -222,6 +222,6 @@ def with_input(gen, i, value):
 
 for i, value, message in ((4, -1.0, "lr is not a positive scalar"), (5, -1.0, "l1 is not a non-negative scalar"),
                           (6, -1.0, "l2 is not a non-negative scalar"), (7, 0.5, "lr_power is not a non-positive scalar"),
-                          (4, [1.0], "lr is not a positive scalar: [1]")):
+                          (4, [1.0], ("lr is not a positive scalar: [1]", "Shape must be rank 0 but is rank 1"))):
     fails("ResourceApplyFtrl", with_input(ftrl_case(False), i, value), message,
           build=state.with_resources("ResourceApplyFtrl", 3), types=FLOATS)

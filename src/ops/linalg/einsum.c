@@ -416,11 +416,12 @@ static mr_out shape_part(mr_grad *g, mr_out shape_, int from, int to)
 }
 
 /* d, which begins with what an ellipsis stands for and has n more dimensions, summed over those
- * that x repeats under its own ellipsis. */
+ * that x repeats under its own ellipsis; over all of them if x has no ellipsis. */
 static mr_out unbroadcast(mr_grad *g, const mr_einsum_term *x_term, mr_out x, mr_out d, int n)
 {
     mr_scope *s = g->s;
-    mr_out mine = shape_part(g, mr_shape_of(g, x), x_term->dots, x_term->dots - x_term->n);
+    mr_out mine = x_term->dots < 0 ? mr_const_vec_i32(s, 0, NULL)
+                                   : shape_part(g, mr_shape_of(g, x), x_term->dots, x_term->dots - x_term->n);
     mr_out shape_ = mr_shape_of(g, d), all = shape_part(g, shape_, 0, -n);
     mr_out axes = mr_nth(mr_emit(s, "BroadcastGradientArgs", all, mine), 1);
     mr_out wanted = mine;
@@ -452,12 +453,13 @@ static mr_out ones_of(mr_grad *g, const mr_einsum_term *x_term, const mr_einsum_
 }
 
 /* dx: dy times the other input, summed over what x lacks, repeated along what only x has, and on a
- * diagonal where x was read along one. */
+ * diagonal where x was read along one.  Einsum itself must not sum over an ellipsis, so the product
+ * keeps it and the sum comes after. */
 static mr_out input_gradient(mr_grad *g, const mr_einsum_spec *spec, int i)
 {
     const mr_einsum_term *mine = &spec->in[i], *other = spec->n_in == 2 ? &spec->in[1 - i] : NULL;
     mr_einsum_term kept = {0}, summed = {.dots = -1};
-    bool dots = mine->dots >= 0 && (spec->out.dots >= 0 || (other && other->dots >= 0));
+    bool dots = spec->out.dots >= 0 || (other && other->dots >= 0);
     kept.dots = dots ? 0 : -1;
     for (int k = 0; k < mine->n; k++)
         add_letter(has(&spec->out, mine->letters[k]) || has(other, mine->letters[k]) ? &kept
@@ -465,8 +467,10 @@ static mr_out input_gradient(mr_grad *g, const mr_einsum_spec *spec, int i)
                    mine->letters[k]);
     mr_out x = mr_xi(g, i), dy = mr_dyi(g, 0), y = other ? mr_conj(g, mr_xi(g, 1 - i)) : MR_NO_OUT;
     mr_out d = emit_einsum(g, &spec->out, other, &kept, dy, y);
-    if (dots && other)
+    if (dots && (other || mine->dots < 0))
         d = unbroadcast(g, mine, x, d, kept.n);
+    if (mine->dots < 0)
+        kept.dots = -1;
     bool repeats = kept.n + summed.n < mine->n;
     if (summed.n > 0)
         return emit_einsum(g, &kept, &summed, mine, d, ones_of(g, mine, &summed, x));
@@ -512,6 +516,7 @@ MR_OP(Einsum,
         "[[25]]]",
         "equation=\"...ij,...jk->...ik\": ([[[1, 2]], [[3, 4]]], [[1], [2]]) -> [[[5]], [[11]]]",
         "equation=\"a...,a...->...a\": ([[1, 2]], [[3]]) -> [[3], [6]]",
+        "equation=\"i,...i->...\": ([1, 2], [[1, 2], [3, 4], [5, 6]]) -> [5, 11, 17]",
         "equation=\"...->...\": ([[1, 2]]) -> [[1, 2]]", "equation=\",->\": (2, 3) -> 6",
         "equation=\"->\": (2) -> 2",
         "equation=\"iij,jk->ik\": ([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [[1], [2]]) -> [[5], "
