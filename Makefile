@@ -23,6 +23,7 @@ endif
 # Where `make install` puts things, below DESTDIR.
 PREFIX     ?= /usr/local
 BINDIR     ?= $(PREFIX)/bin
+MANDIR     ?= $(PREFIX)/share/man
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 PYTHONDIR  := $(PREFIX)/share/millrace/python
@@ -450,6 +451,8 @@ install: lib $(CLI) python     ##run install the library, headers, command and P
 	    sed -e "s|@NAME@|$$name|" -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
 	        -e 's|@INCLUDEDIR@|$(call below_prefix,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' tools/millrace.pc.in \
 	        > $(D)$(LIBDIR)/pkgconfig/$$(echo $$name | tr M m).pc; done
+	$(q)$(INSTALL) -d $(D)$(MANDIR)/man1
+	$(q)$(CLI) help --man $(D)$(MANDIR)/man1
 	$(if $(PY_SO),$(install_python),@echo "The Python package was not built and is not installed: $(PY_LACKS)" >&2)
 
 # The extension is linked once more, because it must find the library in LIBDIR. Python's compiled files are made here,
@@ -470,6 +473,7 @@ uninstall:                     ##run remove what `make install` with the same DE
 	$(q)for d in $(D)$(INCLUDEDIR)/tensorflow $(D)$(INCLUDEDIR)/millrace; do \
 	    [ ! -d $$d ] || find $$d -depth -type d -empty -delete; done
 	$(q)rm -rf $(D)$(PREFIX)/share/millrace
+	$(q)rm -f $(D)$(MANDIR)/man1/millrace.1 $(D)$(MANDIR)/man1/millrace-*.1
 
 # ---- measuring it -------------------------------------------------------------------------------
 # One program a question; they see the insides, so they link the static library.

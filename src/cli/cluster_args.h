@@ -14,14 +14,17 @@ typedef struct mr_cluster_args {
 } mr_cluster_args;
 #define MR_CLUSTER_ARGS {.task = MR_NOT_GIVEN, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN}
 
-#define MR_CLUSTER_OPTIONS(a)                                                                                              \
-    {"ps-hosts", MR_OPT_STRING, &(a).ps_hosts, "LIST", "addresses of the job ps: host:port,host:port"},                    \
-        {"worker-hosts", MR_OPT_STRING, &(a).worker_hosts, "LIST", "the same of the job worker"},                          \
-        {"cluster", MR_OPT_STRING, &(a).cluster, "FILE", "the cluster, and maybe the task, as JSON like TF_CONFIG (or the JSON itself)"}, \
-        {"job", MR_OPT_STRING, &(a).job, "NAME", "be a task of this job: ps, worker, chief"},                              \
-        {"task", MR_OPT_INT, &(a).task, "N", "its number in the job (default 0)"},                                         \
-        {"zookeeper", MR_OPT_STRING, &(a).zookeeper, "WHERE", "tasks find each other through it: host:port,host:port/path"},       \
-        {"zookeeper-timeout", MR_OPT_INT, &(a).zookeeper_ms, "MS", "how long a task's entry outlives it (default 4000)"}
+#define MR_CLUSTER_OPTIONS(a)                                                                                                \
+    {"ps-hosts", MR_OPT_STRING, &(a).ps_hosts, "LIST", "addresses of the ps tasks: HOST:PORT,HOST:PORT"},                    \
+        {"worker-hosts", MR_OPT_STRING, &(a).worker_hosts, "LIST", "addresses of the worker tasks: HOST:PORT,HOST:PORT"},    \
+        {"cluster", MR_OPT_STRING, &(a).cluster, "FILE",                                                                     \
+         "the cluster, and optionally the task: a JSON file in the format of TF_CONFIG, or the JSON itself"},                \
+        {"job", MR_OPT_STRING, &(a).job, "NAME", "run a task of this job: ps, worker or chief"},                             \
+        {"task", MR_OPT_INT, &(a).task, "N", "number of the task in its job (default 0)"},                                   \
+        {"zookeeper", MR_OPT_STRING, &(a).zookeeper, "WHERE",                                                                \
+         "tasks find each other through this ZooKeeper: HOST:PORT,HOST:PORT/PATH"},                                          \
+        {"zookeeper-timeout", MR_OPT_INT, &(a).zookeeper_ms, "MS",                                                           \
+         "how long the entry of a task that died stays in ZooKeeper, in milliseconds (default 4000)"}
 
 /* The flags, else --cluster, else TF_CONFIG where `environment`, else with a ZooKeeper as many tasks as there should be.  out->job is NULL when none is named, and out->cluster empty
  * when there is none.  A task that is named is in the cluster. */

@@ -91,4 +91,7 @@ static mr_status *agent(int n, char **args)
     return st;
 }
 
-MR_COMMAND(agent, .summary = "the far end of `launch --hosts`; ssh starts it, nobody else needs to", .run = agent);
+MR_COMMAND(agent, .summary = "run a task for launch --hosts on this machine (internal)", .group = MR_COMMANDS_OTHER,
+           .about = "The launcher sends the task, its files and its environment to the standard input of this command. When the "
+                    "input ends, because the launcher or ssh has ended, the task is killed.",
+           .run = agent);

@@ -328,18 +328,27 @@ static mr_status *convert(int n, char **args)
 }
 
 static const mr_option options[] = {
-    {"freeze", MR_OPT_FLAG, &freeze, NULL, "make constants of the variables"},
-    {"strip", MR_OPT_FLAG, &strip, NULL, "leave only what the outputs need, without checks and prints"},
-    {"eight-bit", MR_OPT_FLAG, &eight_bit, NULL, "store large float constants in 8 bits"},
-    {"outputs", MR_OPT_STRING, &outputs, "NAMES", "nodes that are wanted; of a SavedModel those of its signature"},
-    {"inputs", MR_OPT_STRING, &inputs, "NAMES", "nodes that become placeholders"},
-    {"checkpoint", MR_OPT_STRING, &checkpoint, "PREFIX", "where to take the variables' values from"},
-    {"signature", MR_OPT_STRING, &signature, "KEY", "of a SavedModel (serving_default)"},
-    {"tags", MR_OPT_STRING, &tags, "TAGS", "of a SavedModel (serve)"},
+    {"freeze", MR_OPT_FLAG, &freeze, NULL, "replace variables by constants with their values"},
+    {"strip", MR_OPT_FLAG, &strip, NULL, "keep only the nodes that the outputs need; remove assertions and prints"},
+    {"eight-bit", MR_OPT_FLAG, &eight_bit, NULL, "store large float constants as 8-bit values"},
+    {"outputs", MR_OPT_STRING, &outputs, "NAMES",
+     "output nodes, NAME,NAME; required by --freeze and --strip unless FROM is a SavedModel (default: the outputs of its signature)"},
+    {"inputs", MR_OPT_STRING, &inputs, "NAMES", "nodes that become placeholders, NAME,NAME"},
+    {"checkpoint", MR_OPT_STRING, &checkpoint, "PREFIX",
+     "with --freeze, take the values of variables from this checkpoint; not needed for a SavedModel"},
+    {"signature", MR_OPT_STRING, &signature, "KEY", "signature of the SavedModel (default serving_default)"},
+    {"tags", MR_OPT_STRING, &tags, "TAGS", "tags of the graph in the SavedModel, TAG,TAG (default serve)"},
     {0},
 };
 
-MR_COMMAND(convert, .summary = "freeze, strip or shrink a graph, or turn it into text and back", .usage = "FROM TO",
-           .options = options, .min_args = 2, .max_args = 2, .run = convert,
-           .notes = "FROM is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or the folder of a SavedModel.  TO is written as text\n"
-                    "when its name ends in .pbtxt, else as bytes.\n");
+static const mr_help_item examples[] = {
+    {"millrace convert graph.pb graph.pbtxt", "Convert a graph to text:"},
+    {"millrace convert --freeze --strip model frozen.pb", "Freeze a SavedModel into a single file:"},
+    {0},
+};
+
+MR_COMMAND(convert, .summary = "freeze, strip or compress a graph, or convert it to and from text", .group = MR_COMMANDS_MODEL,
+           .usage = "FROM TO", .options = options, .examples = examples, .min_args = 2, .max_args = 2, .run = convert,
+           .about = "FROM is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or the folder of a SavedModel. TO is written as text if "
+                    "its name ends in .pbtxt, otherwise in binary. Without --freeze, --strip or --eight-bit, the file is only "
+                    "converted between the two forms.");

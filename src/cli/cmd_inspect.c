@@ -51,12 +51,12 @@ static mr_status *inspect(int n, char **args)
 }
 
 static const mr_option options[] = {
-    {"all", MR_OPT_FLAG, &all, NULL, "every node, record and value"},
+    {"all", MR_OPT_FLAG, &all, NULL, "show every node, record and value"},
     {0},
 };
 
-MR_COMMAND(inspect, .summary = "show what a graph, SavedModel, checkpoint, TFRecord or event file holds", .usage = "FILE",
-           .options = options, .min_args = 1, .max_args = 1, .run = inspect,
-           .notes = "FILE is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta), the folder of a SavedModel or of its\n"
-                    "versions (the highest is shown), the prefix of a checkpoint (or the file of an old one), a folder\n"
-                    "with checkpoints, a TFRecord file or an event file.\n");
+MR_COMMAND(inspect, .summary = "show the contents of a graph, model, checkpoint, record or event file",
+           .group = MR_COMMANDS_MODEL, .usage = "FILE", .options = options, .min_args = 1, .max_args = 1, .run = inspect,
+           .about = "FILE is one of: a GraphDef (.pb, .pbtxt); a MetaGraphDef (.meta); the folder of a SavedModel, or a folder of "
+                    "versions of one, of which the highest is shown; the prefix of a checkpoint, a checkpoint file of the old "
+                    "format, or a folder of checkpoints; a TFRecord file; an event file.");

@@ -10,11 +10,13 @@ static int64_t n_ps = MR_NOT_GIVEN, n_workers = MR_NOT_GIVEN, days = 365;
 static const char *hosts, *cluster;
 
 static const mr_option options[] = {
-    {"ps", MR_OPT_INT, &n_ps, "N", "tasks of the job ps (default 1)"},
-    {"workers", MR_OPT_INT, &n_workers, "N", "tasks of the job worker (default 1)"},
-    {"cluster", MR_OPT_STRING, &cluster, "FILE", "all tasks of a cluster instead, as JSON like TF_CONFIG (or the JSON itself)"},
-    {"hosts", MR_OPT_STRING, &hosts, "LIST", "host names the tasks may have, h1,h2 (default: those of the cluster, or localhost)"},
-    {"days", MR_OPT_INT, &days, "N", "how long the certificates hold (default 365)"},
+    {"ps", MR_OPT_INT, &n_ps, "N", "number of ps tasks (default 1)"},
+    {"workers", MR_OPT_INT, &n_workers, "N", "number of worker tasks (default 1)"},
+    {"cluster", MR_OPT_STRING, &cluster, "FILE",
+     "make keys for all tasks of this cluster instead: a JSON file in the format of TF_CONFIG, or the JSON itself"},
+    {"hosts", MR_OPT_STRING, &hosts, "LIST",
+     "host names that the certificates are valid for, HOST,HOST (default: those of the cluster, or localhost)"},
+    {"days", MR_OPT_INT, &days, "N", "how long the certificates are valid, in days (default 365)"},
     {0},
 };
 
@@ -79,10 +81,11 @@ static mr_status *make_keys(int n_args, char **args)
     return st;
 }
 
-static const char notes[] =
-    "FOLDER gets ca.pem and ca.key, and for each task and for clients a .pem and a .key; files that\n"
-    "are there stay.  A host needs ca.pem and the files of its own tasks, in the folder that\n"
-    "MILLRACE_TLS_DIR names.  Who has ca.key can make more keys: keep it somewhere safe.\n";
+static const char about[] =
+    "Writes to FOLDER a certificate authority (ca.pem, ca.key), and a certificate and a key (.pem, .key) for each task and for "
+    "clients. Existing files are kept.\n\n"
+    "Copy ca.pem and the files of its own tasks to each host, and set MILLRACE_TLS_DIR to the folder that holds them. Anyone who "
+    "has ca.key can make more keys, so keep it in a safe place.";
 
-MR_COMMAND(keys, .summary = "make certificates for the tasks of a cluster", .usage = "FOLDER", .options = options, .notes = notes, .min_args = 1,
-           .max_args = 1, .run = make_keys);
+MR_COMMAND(keys, .summary = "make TLS certificates for the tasks of a cluster", .group = MR_COMMANDS_RUN, .usage = "FOLDER",
+           .options = options, .about = about, .min_args = 1, .max_args = 1, .run = make_keys);

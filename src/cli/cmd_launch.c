@@ -30,31 +30,35 @@ static bool quiet, no_tls, no_table, bare_chief, stay;
 static const char *remote, *env_names, *simulated, *trace, *trace_steps, *synchrony;
 
 static const mr_option options[] = {
-    {"ps", MR_OPT_INT, &want.n_ps, "N", "tasks that hold the variables (default 1); they run `millrace serve`"},
-    {"workers", MR_OPT_INT, &want.n_workers, "N", "tasks that run PROGRAM (default 1)"},
+    MR_OPTION_HEADING("Tasks and hosts"),
+    {"ps", MR_OPT_INT, &want.n_ps, "N", "number of ps tasks, which hold the variables and run `millrace serve` (default 1)"},
+    {"workers", MR_OPT_INT, &want.n_workers, "N", "number of worker tasks, which run PROGRAM (default 1)"},
     {"hosts", MR_OPT_STRING, &want.hosts, "LIST",
-     "run them on these hosts by ssh: a,b:2,user@c (b takes two in each round)"},
-    {"hostfile", MR_OPT_STRING, &want.hostfile, "FILE", "the same, one host per line: b, b:2 or b slots=2"},
-    {"port", MR_OPT_INT, &want.port, "N", "the first of their ports (default: free ones; 2222 on other hosts)"},
-    {"env", MR_OPT_STRING, &env_names, "LIST", "variables that other hosts get too: NAME,NAME"},
-    {"remote", MR_OPT_STRING, &remote, "PATH", "millrace on other hosts (default: where it is here)"},
-    {"simulate", MR_OPT_STRING, &simulated, "DEVICES",
-     "simulated devices of tasks: worker/GPU:0=flops_per_s=2e11;worker:1/GPU:0=..."},
+     "run the tasks on these hosts over SSH, in turn: a,b:2,user@c (b gets two tasks in each round)"},
+    {"hostfile", MR_OPT_STRING, &want.hostfile, "FILE", "the same, from a file with one host per line: b, b:2 or b slots=2"},
+    {"port", MR_OPT_INT, &want.port, "N",
+     "port of the first task; the others use the following ports (default: free ports on this machine, 2222 on other hosts)"},
+    {"env", MR_OPT_STRING, &env_names, "LIST", "environment variables to pass to tasks on other hosts: NAME,NAME"},
+    {"remote", MR_OPT_STRING, &remote, "PATH", "path of millrace on other hosts (default: the same path as here)"},
+    {"local", MR_OPT_FLAG, &want.local, NULL, "run all tasks on this machine; ignore mpirun, Slurm and TF_CONFIG"},
+    MR_OPTION_HEADING("A cluster with given addresses"),
     MR_CLUSTER_OPTIONS(want.cluster),
-    {"local", MR_OPT_FLAG, &want.local, NULL, "all on this machine, whatever mpirun, Slurm or TF_CONFIG say"},
+    MR_OPTION_HEADING("Running the job"),
     {"restarts", MR_OPT_INT, &restarts, "N",
-     "how often each task that has begun is started again when it dies (default 3)"},
-    {"grace", MR_OPT_INT, &grace_ms, "MS", "time to end in before a task is killed (default 5000)"},
-    {"stay", MR_OPT_FLAG, &stay, NULL, "as one task (--job): when it is done, wait to be ended"},
+     "restart a task that dies, at most N times (default 3); a program that fails before it listens or trains is not restarted"},
+    {"grace", MR_OPT_INT, &grace_ms, "MS", "how long a task may take to stop before it is killed, in milliseconds (default 5000)"},
+    {"stay", MR_OPT_FLAG, &stay, NULL, "for a single task (--job): when its program has ended, wait to be stopped"},
     {"synchrony", MR_OPT_STRING, &synchrony, "HOW",
-     "async, sync, backup, backup:K, bounded, bounded:T or all_reduce, for programs that ask"},
-    {"trace", MR_OPT_STRING, &trace, "FOLDER", "trace some steps of all workers, and put them in FOLDER/trace.json"},
-    {"trace-steps", MR_OPT_STRING, &trace_steps, "LIST", "which: 20-24,100 (default 20-24)"},
-    {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "talk in plain text, without keys"},
-    {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL,
-     "the chief writes straight to this terminal, without its name before each line"},
-    {"no-table", MR_OPT_FLAG, &no_table, NULL, "only lines, also on a terminal"},
-    {"quiet", MR_OPT_FLAG, &quiet, NULL, "only what the tasks write"},
+     "how workers coordinate, in programs that leave it open: async, sync, backup, backup:K, bounded, bounded:T or all_reduce"},
+    {"simulate", MR_OPT_STRING, &simulated, "DEVICES",
+     "give tasks simulated devices: worker/GPU:0=flops_per_s=2e11;worker:1/GPU:0=... (docs/devices.md)"},
+    {"no-tls", MR_OPT_FLAG, &no_tls, NULL, "communicate in plain text, without certificates"},
+    MR_OPTION_HEADING("Tracing and output"),
+    {"trace", MR_OPT_STRING, &trace, "FOLDER", "trace some steps of all workers and write FOLDER/trace.json"},
+    {"trace-steps", MR_OPT_STRING, &trace_steps, "LIST", "the steps to trace: 20-24,100 (default 20-24)"},
+    {"bare-chief", MR_OPT_FLAG, &bare_chief, NULL, "write the chief's output unchanged, without its name before each line"},
+    {"no-table", MR_OPT_FLAG, &no_table, NULL, "do not draw the table of tasks on a terminal"},
+    {"quiet", MR_OPT_FLAG, &quiet, NULL, "print only what the tasks print"},
     {0},
 };
 
@@ -470,16 +474,29 @@ static mr_status *launch(int n_args, char **args)
     return st;
 }
 
-static const char notes[] =
-    "When the chief (worker 0) has ended well, so has the job, and the exit code is 0; a task that cannot\n"
-    "be kept running ends the job with its own exit code.  docs/cluster.md tells more.\n"
-    "\n"
-    "  millrace launch --ps 2 --workers 4 -- ./program args       on this machine\n"
-    "  millrace launch --workers 4 --hosts a,b -- ./program args  on others, by ssh (or MILLRACE_SSH)\n"
-    "  srun millrace launch --ps 2 -- ./program args              each rank a task, keys in MILLRACE_TLS_DIR\n"
-    "  millrace launch --cluster c.json --job worker --task 1 -- ./program args  one task of a cluster\n"
-    "  millrace launch --zookeeper zk:2181 --workers 4 -- ./program args  tasks that find each other by ZooKeeper\n";
+static const char about[] =
+    "Starts ps and worker tasks on this machine, on other hosts over SSH, or as the ranks of mpirun or Slurm. Tasks that die are "
+    "restarted. When the chief (worker 0) ends successfully, the whole job ends with exit code 0. When a task cannot be kept "
+    "running, the job ends with the exit code of that task. See docs/cluster.md.";
 
-MR_COMMAND(launch,
-           .summary = "start a cluster here, over ssh, or in mpirun and Slurm; run a program on it; end all together",
-           .usage = "-- PROGRAM [ARGUMENT...]", .options = options, .notes = notes, .min_args = 0, .max_args = -1, .run = launch);
+static const mr_help_item variables[] = {
+    {"MILLRACE_SSH", "the command to use as ssh, with its first arguments: ssh -p 2200"},
+    {"MILLRACE_TLS_DIR", "folder with keys, when this command starts only one task (--job, mpirun, Slurm); otherwise keys are made "
+                         "for the job"},
+    {"MILLRACE_ZOOKEEPER", "the same as --zookeeper"},
+    {"TF_CONFIG", "the cluster and the task as JSON, unless options give them"},
+    {0},
+};
+
+static const mr_help_item examples[] = {
+    {"millrace launch --ps 2 --workers 4 -- ./program args", "Run a program on this machine:"},
+    {"millrace launch --workers 4 --hosts a,b -- ./program args", "Run it on other hosts:"},
+    {"srun millrace launch --ps 2 -- ./program args", "Run it under Slurm, with one task per rank:"},
+    {"millrace launch --cluster c.json --job worker --task 1 -- ./program args", "Run one task of a cluster:"},
+    {"millrace launch --zookeeper zk:2181 --workers 4 -- ./program args", "Run tasks that find each other through ZooKeeper:"},
+    {0},
+};
+
+MR_COMMAND(launch, .summary = "start a cluster, run a program on it, and stop it again", .group = MR_COMMANDS_RUN,
+           .usage = "-- PROGRAM [ARGUMENT...]", .options = options, .about = about, .environment = variables, .examples = examples,
+           .min_args = 0, .max_args = -1, .run = launch);

@@ -64,5 +64,7 @@ static const mr_option options[] = {
     {0},
 };
 
-MR_COMMAND(ops, .summary = "list the operations, or describe one", .usage = "[OP]",
-           .options = options, .max_args = 1, .run = ops);
+MR_COMMAND(ops, .summary = "list the operations, or describe one", .group = MR_COMMANDS_MODEL, .usage = "[OP]",
+           .options = options, .max_args = 1, .run = ops,
+           .about = "Without OP, prints the signature of every operation. With OP, prints its signature, attributes, kernels and "
+                    "examples, and whether it has a gradient.");

@@ -64,12 +64,26 @@ static mr_status *python(int n_args, char **args)
 }
 
 static const mr_option options[] = {
-    {"interpreter", MR_OPT_STRING, &interpreter, "FILE", "the Python to run (default: PYTHON, else /usr/bin/python3)"},
+    {"interpreter", MR_OPT_STRING, &interpreter, "FILE", "Python interpreter (default: $PYTHON, or /usr/bin/python3)"},
     {0},
 };
 
-static const char notes[] = "In the script, `import millrace as tf` and `import tensorflow as tf` are the same package.\n"
-                            "Everything behind SCRIPT is for it; -c CODE and -m MODULE work as for Python itself.\n";
+static const char about[] =
+    "In the script, `import millrace as tf` and `import tensorflow as tf` import the same package. Everything after SCRIPT is passed "
+    "to it. -c CODE and -m MODULE work as in Python. Without SCRIPT, the interactive interpreter starts.";
 
-MR_COMMAND(python, .summary = "run a Python script that uses millrace or TensorFlow 1.x", .usage = "[SCRIPT [ARGUMENT...]]",
-           .options = options, .notes = notes, .max_args = -1, .ends_at_argument = true, .run = python);
+static const mr_help_item variables[] = {
+    {"PYTHON", "the interpreter, unless --interpreter is given"},
+    {"PYTHONPATH", "searched after the package"},
+    {0},
+};
+
+static const mr_help_item examples[] = {
+    {"millrace python examples/python/mnist.py --model=cnn", "Train a convolutional network:"},
+    {"millrace python -c 'import tensorflow as tf; print(tf.__version__)'", "Run a line of Python:"},
+    {0},
+};
+
+MR_COMMAND(python, .summary = "run a Python script that uses millrace or TensorFlow 1.x", .group = MR_COMMANDS_RUN,
+           .usage = "[SCRIPT [ARGUMENT...]]", .options = options, .about = about, .environment = variables, .examples = examples,
+           .max_args = -1, .ends_at_argument = true, .run = python);

@@ -16,12 +16,15 @@ static const char *address;
 static const char *simulated;
 
 static const mr_option options[] = {
+    MR_OPTION_HEADING("The cluster and the task"),
     MR_CLUSTER_OPTIONS(want),
-    {"ps", MR_OPT_INT, &want.n_ps, "N", "with --zookeeper, in place of addresses: tasks of the job ps (default 1)"},
-    {"workers", MR_OPT_INT, &want.n_workers, "N", "the same of the job worker (default 1)"},
-    {"address", MR_OPT_STRING, &address, "HOST:PORT", "where this task is, whatever the cluster says; port 0: any"},
+    {"ps", MR_OPT_INT, &want.n_ps, "N", "with --zookeeper, instead of addresses: number of ps tasks (default 1)"},
+    {"workers", MR_OPT_INT, &want.n_workers, "N", "with --zookeeper, instead of addresses: number of worker tasks (default 1)"},
+    {"address", MR_OPT_STRING, &address, "HOST:PORT",
+     "listen at this address instead of the one in the cluster; port 0 takes any free port"},
+    MR_OPTION_HEADING("Devices"),
     {"simulate", MR_OPT_STRING, &simulated, "DEVICES",
-     "with simulated devices: GPU:0=flops_per_s=2e11,memory_bytes=4G;... (docs/devices.md)"},
+     "add simulated devices: GPU:0=flops_per_s=2e11,memory_bytes=4G;... (docs/devices.md)"},
     {0},
 };
 
@@ -100,17 +103,26 @@ static mr_status *serve(int n, char **args)
     return st;
 }
 
-static const char notes[] =
-    "The cluster comes from the flags, from --cluster, or from TF_CONFIG.  The task listens at its own\n"
-    "address in it; the usual port is 2222.  MILLRACE_BIND=0.0.0.0 listens at that host instead,\n"
-    "MILLRACE_TLS_DIR is the folder with its keys (`millrace keys`).  Ctrl-C or SIGTERM stops it;\n"
-    "a second one ends the process at once.\n"
-    "\n"
-    "With --zookeeper (or MILLRACE_ZOOKEEPER) tasks need no addresses beforehand: each takes any port, tells\n"
-    "it, and is found again when it was started elsewhere.  docs/cluster.md tells more.\n"
-    "\n"
-    "  millrace serve --ps-hosts a:2222,b:2222 --worker-hosts c:2222 --job ps --task 1\n"
-    "  millrace serve --cluster cluster.json --job ps\n"
-    "  millrace serve --zookeeper zk:2181/mnist --ps 2 --workers 4 --job ps --task 1 --address c:0\n";
+static const char about[] =
+    "The cluster comes from the options, or else from TF_CONFIG. The task listens at its own address in the cluster; the usual port "
+    "is 2222. Ctrl-C or SIGTERM stops the task, and a second one ends the process at once.\n\n"
+    "With --zookeeper, tasks need no addresses beforehand: each one takes any port and registers it, and the others find it again "
+    "after it is restarted elsewhere. See docs/cluster.md.";
 
-MR_COMMAND(serve, .summary = "run one task of a cluster until it is asked to end", .options = options, .notes = notes, .run = serve);
+static const mr_help_item variables[] = {
+    {"TF_CONFIG", "the cluster and the task as JSON, unless options give them"},
+    {"MILLRACE_TLS_DIR", "folder with the keys of this task (see `millrace keys`)"},
+    {"MILLRACE_BIND", "host to listen at instead of the host of the task's address, for example 0.0.0.0"},
+    {"MILLRACE_ZOOKEEPER", "the same as --zookeeper"},
+    {0},
+};
+
+static const mr_help_item examples[] = {
+    {"millrace serve --ps-hosts a:2222 --worker-hosts b:2222 --job ps", "Run the parameter server of a cluster:"},
+    {"millrace serve --cluster cluster.json --job ps", "The same, with the cluster in a file:"},
+    {"millrace serve --zookeeper zk:2181 --workers 4 --job ps --address c:0", "Run a task that others find through ZooKeeper:"},
+    {0},
+};
+
+MR_COMMAND(serve, .summary = "run one task of a cluster until it is stopped", .group = MR_COMMANDS_RUN, .options = options, .about = about,
+           .environment = variables, .examples = examples, .run = serve);

@@ -14,19 +14,22 @@ static const char *trace, *sweep, *costs_file, *save_costs;
 static int64_t width, rounds = 15;
 
 static const mr_option options[] = {
-    {"graph", MR_OPT_FLAG, &graph, NULL, "the nodes of the step: what each makes, and what it reads"},
-    {"step", MR_OPT_FLAG, &step, NULL, "the flow of one step, event by event; on a terminal Enter goes on, q ends"},
-    {"explain", MR_OPT_FLAG, &explain, NULL, "why each node stands where it stands; NODE: those whose names begin so"},
-    {"sweep", MR_OPT_STRING, &sweep, "WHAT=A..B", "simulate again and again while one number goes from A to B"},
-    {"trace", MR_OPT_STRING, &trace, "FILE", "write the timeline as a Chrome trace (chrome://tracing, ui.perfetto.dev)"},
-    {"costs", MR_OPT_STRING, &costs_file, "FILE", "measured costs of nodes, in place of estimates"},
-    {"measure", MR_OPT_FLAG, &measure, NULL, "run the network on this machine's CPU, and compare with what is predicted"},
-    {"rounds", MR_OPT_INT, &rounds, "N", "of --measure (default 15)"},
-    {"save-costs", MR_OPT_STRING, &save_costs, "FILE", "of --measure: the measured costs, for --costs"},
-    {"json", MR_OPT_FLAG, &json, NULL, "everything as one JSON object"},
-    {"width", MR_OPT_INT, &width, "N", "columns of the picture (default: those of the terminal, or 100)"},
-    {"list", MR_OPT_FLAG, &list, NULL, "the built-in networks and their numbers"},
-    {"keys", MR_OPT_FLAG, &keys, NULL, "all keys of a plan, as a table"},
+    {"graph", MR_OPT_FLAG, &graph, NULL, "list the nodes of the step with their inputs and outputs"},
+    {"step", MR_OPT_FLAG, &step, NULL,
+     "print the events of one step in order; on a terminal, Enter shows the next event and q stops"},
+    {"explain", MR_OPT_FLAG, &explain, NULL,
+     "explain why each node is placed on its device; with NODE, only the nodes whose names start with NODE"},
+    {"sweep", MR_OPT_STRING, &sweep, "WHAT=A..B", "simulate repeatedly while the number WHAT goes from A to B"},
+    {"trace", MR_OPT_STRING, &trace, "FILE",
+     "write the timeline to FILE as a Chrome trace, for chrome://tracing or ui.perfetto.dev"},
+    {"costs", MR_OPT_STRING, &costs_file, "FILE", "use the measured costs of nodes in FILE instead of estimates"},
+    {"measure", MR_OPT_FLAG, &measure, NULL, "run the network on the CPU of this machine and compare with the prediction"},
+    {"rounds", MR_OPT_INT, &rounds, "N", "number of rounds of --measure (default 15)"},
+    {"save-costs", MR_OPT_STRING, &save_costs, "FILE", "save the costs that --measure finds, for --costs"},
+    {"json", MR_OPT_FLAG, &json, NULL, "print the result as one JSON object"},
+    {"width", MR_OPT_INT, &width, "N", "width of the output in columns (default: the width of the terminal, or 100)"},
+    {"list", MR_OPT_FLAG, &list, NULL, "list the built-in networks and their parameters"},
+    {"keys", MR_OPT_FLAG, &keys, NULL, "list the keys of a plan"},
     {0},
 };
 
@@ -226,10 +229,11 @@ static mr_status *simulate(int n_args, char **args)
     return run_plan(path, node);
 }
 
-static const char notes[] =
-    "PLAN.json says what is simulated: a graph, devices, links, a cluster (docs/sim.md); without one a\n"
-    "built-in plan is shown.  --sweep takes device:NAME.KEY, link.KEY, graph.KEY (device:gpu0.speedup=1..16),\n"
-    "and for trainings workers, ps, backup, delay (workers=1..1000).\n";
+static const char about[] =
+    "PLAN.json describes what to simulate: a graph, devices, links and optionally a cluster. Without a plan, a built-in example is "
+    "simulated. docs/sim.md describes plans.\n\n"
+    "--sweep varies device:NAME.KEY, link.KEY or graph.KEY (device:gpu0.speedup=1..16), or, when the plan trains on a cluster, "
+    "workers, ps, backup or delay (workers=1..1000).";
 
-MR_COMMAND(sim, .summary = "simulate a plan: placement, timeline, training on a cluster", .usage = "[PLAN.json] [NODE]", .options = options,
-           .notes = notes, .max_args = 2, .run = simulate);
+MR_COMMAND(sim, .summary = "simulate a plan: placement, timeline, training on a cluster", .group = MR_COMMANDS_ANALYZE,
+           .usage = "[PLAN.json] [NODE]", .options = options, .about = about, .max_args = 2, .run = simulate);

@@ -14,10 +14,10 @@ static bool text;
 static int64_t width, only = MR_NOT_GIVEN;
 
 static const mr_option options[] = {
-    {"output", MR_OPT_STRING, &output, "FILE", "write a Chrome trace (JSON) of all tasks; also -o FILE"},
-    {"text", MR_OPT_FLAG, &text, NULL, "draw the tasks' lanes here, too"},
-    {"width", MR_OPT_INT, &width, "N", "characters a line of the drawing has (default: the terminal's, or 100)"},
-    {"step", MR_OPT_INT, &only, "N", "draw the step of this number only"},
+    {"output", MR_OPT_STRING, &output, "FILE", "write a Chrome trace (JSON) of all tasks to FILE; -o FILE is the same"},
+    {"text", MR_OPT_FLAG, &text, NULL, "also draw a timeline of the tasks in the terminal"},
+    {"width", MR_OPT_INT, &width, "N", "width of that timeline in columns (default: the width of the terminal, or 100)"},
+    {"step", MR_OPT_INT, &only, "N", "draw only the step with this number; implies --text"},
     {0},
 };
 
@@ -93,14 +93,19 @@ static mr_status *trace(int n, char **args)
     return st;
 }
 
-static const char notes[] =
-    "A trace is a RunMetadata as a traced step gives it (RunOptions.trace_level FULL_TRACE); of a folder\n"
-    "all files *.pb are taken.  Times of all tasks are by one clock; several steps stand behind each other.\n"
-    "For each step it is told where its time went on the critical path: input, compute, send, wait.\n"
-    "\n"
-    "  millrace launch --trace traces --workers 2 -- ./program     trace some steps of a job\n"
-    "  millrace trace traces -o trace.json                         all of them in one picture\n"
-    "  millrace trace --text --step 21 traces                      one step, drawn here\n";
+static const char about[] =
+    "Reads traced steps and prints, for each step, how much time its critical path spent on input, compute, send and wait, and "
+    "which task to look at.\n\n"
+    "FILE is a serialized RunMetadata, as a step returns it when RunOptions.trace_level is FULL_TRACE. From a FOLDER, all files "
+    "*.pb are read. The times of all tasks are shown on one clock; several steps follow each other. See docs/trace.md.";
 
-MR_COMMAND(trace, .summary = "show traced steps: a Chrome trace of all tasks, a drawing, and who is slow",
-           .usage = "FILE|FOLDER...", .options = options, .notes = notes, .min_args = 1, .max_args = -1, .run = trace);
+static const mr_help_item examples[] = {
+    {"millrace launch --trace traces --workers 2 -- ./program", "Trace some steps of a job:"},
+    {"millrace trace traces -o trace.json", "Put all of them into one Chrome trace:"},
+    {"millrace trace --text --step 21 traces", "Draw one step in the terminal:"},
+    {0},
+};
+
+MR_COMMAND(trace, .summary = "show where traced steps spend their time, and which task is slow", .group = MR_COMMANDS_ANALYZE,
+           .usage = "FILE|FOLDER...", .options = options, .about = about, .examples = examples, .min_args = 1, .max_args = -1,
+           .run = trace);

@@ -12,4 +12,4 @@ static mr_status *version(int n, char **args)
     return NULL;
 }
 
-MR_COMMAND(version, .summary = "tell the version", .run = version);
+MR_COMMAND(version, .summary = "print the version", .group = MR_COMMANDS_OTHER, .run = version);

@@ -1,10 +1,10 @@
-/* cli/main.c -- the `millrace` command: finds the sub-command, reads its options, runs it. */
+/* cli/main.c -- the `millrace` command: finds the subcommand, parses its options and runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
-#include "millrace/millrace.h"
+#include "cli/help.h"
 #include "ops/table.h"
 
 #define X(id) extern const mr_command mr_command_##id;
@@ -18,27 +18,34 @@ static const mr_command *const commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
-static void print_help(FILE *out)
+const mr_command *const *mr_commands(int *n)
 {
-    fprintf(out, "millrace %s -- machine learning on dataflow graphs\n\nusage: millrace COMMAND [options] ...\n\n", mr_version());
-    for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out, "\n`millrace COMMAND --help` tells more.\n");
+    *n = N_COMMANDS;
+    return commands;
 }
 
-static void print_command_help(const mr_command *c, FILE *out)
+const mr_command *mr_command_find(const char *name)
 {
-    fprintf(out, "usage: millrace %s%s%s%s\n\n%s\n", c->name, c->options ? " [options]" : "", c->usage ? " " : "",
-            c->usage ? c->usage : "", c->summary);
-    for (const mr_option *o = c->options; o && o->name; o++) {
-        if (o == c->options)
-            fprintf(out, "\noptions:\n");
-        char left[80];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
-        fprintf(out, "  %-20s %s\n", left, o->help);
-    }
-    if (c->notes)
-        fprintf(out, "\n%s", c->notes);
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static void print_help(FILE *out)
+{
+    mr_str text = {0};
+    mr_help_overview(commands, N_COMMANDS, &text);
+    fputs(mr_str_z(&text), out);
+    mr_str_deinit(&text);
+}
+
+static void print_command_help(const mr_command *c)
+{
+    mr_str text = {0};
+    mr_help_command(c, &text);
+    fputs(mr_str_z(&text), stdout);
+    mr_str_deinit(&text);
 }
 
 static int usage_error(const mr_command *c, const char *what, const char *detail)
@@ -57,6 +64,7 @@ static bool set_option(const mr_option *o, const char *text)
     case MR_OPT_INT:
         *(int64_t *)o->value = strtoll(text, &end, 10);
         return *text && !*end;
+    case MR_OPT_HEADING: break;
     }
     return false;
 }
@@ -64,12 +72,12 @@ static bool set_option(const mr_option *o, const char *text)
 static const mr_option *find_option(const mr_command *c, const char *name, size_t n)
 {
     for (const mr_option *o = c->options; o && o->name; o++)
-        if (strlen(o->name) == n && strncmp(o->name, name, n) == 0)
+        if (o->kind != MR_OPT_HEADING && strlen(o->name) == n && strncmp(o->name, name, n) == 0)
             return o;
     return NULL;
 }
 
-/* Reads "--name value" and "--name=value" at argv[i]; returns how many words it took, 0 after an error. */
+/* Reads "--name value" or "--name=value" at argv[i]. Returns how many elements of argv it used, 0 after an error. */
 static int read_option(const mr_command *c, int argc, char **argv, int i)
 {
     const char *word = argv[i] + 2, *eq = strchr(word, '=');
@@ -81,7 +89,7 @@ static int read_option(const mr_command *c, int argc, char **argv, int i)
     bool inline_value = eq != NULL, wants = o->kind != MR_OPT_FLAG;
     const char *value = inline_value ? eq + 1 : wants && i + 1 < argc ? argv[i + 1] : NULL;
     if ((wants && !value) || (!wants && inline_value) || !set_option(o, value)) {
-        usage_error(c, wants ? "a value is missing or wrong for" : "no value belongs to", argv[i]);
+        usage_error(c, wants ? "missing or invalid value for" : "unexpected value for", argv[i]);
         return 0;
     }
     return wants && !inline_value ? 2 : 1;
@@ -95,7 +103,7 @@ static int run_command(const mr_command *c, int argc, char **argv)
 {
     char **args = calloc((size_t)argc + 1, sizeof *args);
     int n = 0, took = 1, code = 2;
-    bool plain = false; /* behind "--", or behind an argument that ends the options */
+    bool plain = false; /* after "--", or after an argument that ends the options */
     for (int i = 0; i < argc && took; i += took) {
         took = 1;
         if (plain || strcmp(argv[i], "--") == 0) {
@@ -105,7 +113,7 @@ static int run_command(const mr_command *c, int argc, char **argv)
             continue;
         }
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_command_help(c, stdout);
+            print_command_help(c);
             free(args);
             return 0;
         }
@@ -117,7 +125,7 @@ static int run_command(const mr_command *c, int argc, char **argv)
         }
     }
     if (took && (n < c->min_args || (c->max_args >= 0 && n > c->max_args)))
-        code = usage_error(c, n < c->min_args ? "an argument is missing" : "too many arguments", NULL);
+        code = usage_error(c, n < c->min_args ? "missing argument" : "too many arguments", NULL);
     else if (took) {
         mr_status *st = c->run(n, args);
         if (st)
@@ -129,28 +137,16 @@ static int run_command(const mr_command *c, int argc, char **argv)
     return code;
 }
 
-static const mr_command *find_command(const char *name)
-{
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(name, commands[i]->name) == 0)
-            return commands[i];
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
     mr_ops_register();
-    if (argc == 3 && strcmp(argv[1], "help") == 0 && find_command(argv[2])) {
-        print_command_help(find_command(argv[2]), stdout);
-        return 0;
-    }
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_help(argc < 2 ? stderr : stdout);
         return argc < 2 ? 2 : 0;
     }
     if (strcmp(argv[1], "--version") == 0)
         argv[1] = (char *)"version";
-    const mr_command *c = find_command(argv[1]);
+    const mr_command *c = mr_command_find(argv[1]);
     if (c)
         return run_command(c, argc - 2, argv + 2);
     fprintf(stderr, "millrace: there is no command '%s'\n\n", argv[1]);

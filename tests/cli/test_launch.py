@@ -332,7 +332,7 @@ def test_launch_says_what_is_wrong_with_its_options(t):
         check(r.err.startswith("millrace launch: "), r.err)
     r = t.run("launch", "--ps", "x", "--", "true")
     check(r.code == 2, str(r.code))
-    has(r.err, "a value is missing or wrong for --ps")
+    has(r.err, "missing or invalid value for --ps")
 
 
 def test_launch_ends_when_descriptors_run_out(t):
