@@ -1,17 +1,15 @@
-/* millrace/device.h -- devices beside the CPU, and which of them takes what.
+/* millrace/device.h -- simulated devices, placement by cost, and device plug-ins.
  *
- * Simulated devices compute on this machine and take the time of another: a speed, a memory and links that are told.  Add
- * them to the options of a session, or name them in the environment (MILLRACE_SIMULATE), and use them by their names like
- * any other device:
+ * A simulated device computes on this machine, but takes the time of another one with a given speed, memory and links.
+ * Add simulated devices to the options of a session, or name them in the environment variable MILLRACE_SIMULATE, and
+ * use their names like those of any other device:
  *
  *     mr_session_simulate(options, "GPU:0=flops_per_s=2e11,memory_bytes=4G; GPU:1=flops_per_s=8e11;"
  *                                  "GPU:0-GPU:1=latency_us=2,bytes_per_s=50G", status);
  *
- * A ConfigProto with placement_period N above 0 lets the session choose devices by cost: for the shortest step, by estimates
- * first, and again after N steps, later more rarely, by what steps really took.  mr_session_explain tells why a node stands
- * where it stands.  docs/devices.md has the whole story.
- *
- * Structs begin with their size, and zero is a sensible value of every field that is not said to be needed. */
+ * With placement_period N above 0 in its ConfigProto, a session chooses devices by cost, for the shortest step: by
+ * estimates at first, and by measured times after N steps and again later, less and less often. mr_session_explain says
+ * why a node is on its device. docs/devices.md describes all of this. */
 #ifndef MILLRACE_DEVICE_H
 #define MILLRACE_DEVICE_H
 
@@ -27,104 +25,128 @@ extern "C" {
 
 /* ---- simulated devices ---- */
 
+/* A device that takes the time of another one. */
 typedef struct mr_simulated_device {
     size_t struct_size; /* sizeof(mr_simulated_device) */
-    const char *type;   /* needed: "GPU", "SIM", any name but "CPU" */
-    int id;             /* of this type: the 0 of "GPU:0" */
-    int priority;       /* where nothing else decides, nodes go to the type with the highest; CPU: 60; 0: 210 */
-    double flops_per_s; /* what it computes; 0: 1e11 */
-    double bytes_per_s; /* of its own memory; 0: 5e10 */
-    double op_s;        /* the least an operation takes; 0: 5e-6 */
-    int64_t memory_bytes; /* RESOURCE_EXHAUSTED beyond; 0: no limit */
-    double latency_s, link_bytes_per_s; /* to and from other devices; 0: 1e-5 and 1e10 */
+    const char *type;   /* required: "GPU", "SIM", or any other name except "CPU" */
+    int id;             /* number among the devices of this type: the 0 of "GPU:0" */
+    int priority; /* where nothing else decides, nodes go to the type with the highest priority; CPU has 60; 0: 210 */
+    double flops_per_s;   /* speed of arithmetic; 0: 1e11 */
+    double bytes_per_s;   /* speed of its memory; 0: 5e10 */
+    double op_s;          /* shortest time of an operation; 0: 5e-6 */
+    int64_t memory_bytes; /* steps that need more fail with TF_RESOURCE_EXHAUSTED; 0: no limit */
+    double latency_s;     /* latency of copies to and from other devices; 0: 1e-5 */
+    double link_bytes_per_s; /* bandwidth of these copies; 0: 1e10 */
 } mr_simulated_device;
 
-/* A device for the sessions that are made with these options in this process. */
+/* Adds a device to the sessions that are created in this process with these options. The struct is copied. */
 MR_EXPORT extern void mr_session_add_simulated_device(TF_SessionOptions *options, const mr_simulated_device *device,
                                                       TF_Status *status);
 
-typedef struct mr_simulated_link { /* one way; what goes over a link follows each other */
+/* A link from one device to another, in one direction. Transfers over a link do not overlap. */
+typedef struct mr_simulated_link {
     size_t struct_size; /* sizeof(mr_simulated_link) */
-    const char *from, *to; /* needed: "GPU:0", "CPU:0" */
-    double latency_s, bytes_per_s; /* 0: as the devices say */
+    const char *from;   /* source device, for example "GPU:0"; required */
+    const char *to;     /* destination device; required */
+    double latency_s;   /* 0: as the devices say */
+    double bytes_per_s; /* 0: as the devices say */
 } mr_simulated_link;
 
+/* Sets the speed of a link for the sessions that are created with these options. The struct is copied. */
 MR_EXPORT extern void mr_session_add_simulated_link(TF_SessionOptions *options, const mr_simulated_link *link,
                                                     TF_Status *status);
 
-/* Devices and links as text, several separated by ';'.  A device: TYPE:ID=key=amount,key=amount with the keys flops_per_s,
- * bytes_per_s, op_us, memory_bytes, latency_us, link_bytes_per_s, priority.  A link: FROM>TO=latency_us=amount,bytes_per_s=amount, or
- * FROM-TO for both ways.  k M G T are powers of 1000, of memory of 1024. */
+/* Adds devices and links that are described by a text, separated by ';'. A device is TYPE:ID=key=amount,key=amount with
+ * the keys flops_per_s, bytes_per_s, op_us, memory_bytes, latency_us, link_bytes_per_s and priority. A link is
+ * FROM>TO=latency_us=amount,bytes_per_s=amount, or FROM-TO for both directions. The suffixes k, M, G and T are powers
+ * of 1000; for memory, of 1024. */
 MR_EXPORT extern void mr_session_simulate(TF_SessionOptions *options, const char *text, TF_Status *status);
 
-/* From now on everything on a simulated device ("GPU:0", or its full name) takes `factor` times as long as it promised. */
+/* From now on, everything on a simulated device ("GPU:0", or its full name) takes `factor` times as long. Fails with
+ * TF_UNIMPLEMENTED if the session is not in this process. */
 MR_EXPORT extern void mr_session_slow_device(TF_Session *session, const char *device, double factor, TF_Status *status);
 
 /* ---- placement by cost ---- */
 
-/* For each operation that a run with these arguments executes (what is computed beforehand, or merged with an equal one, is not):
- * the device it is on (or would be), when it and the whole step end there, why it is there, and the same for each other device that
- * could take it.  All times are of one simulation of the step, feeds and fetches included.  Delete the text with
- * TF_DeleteBuffer; NULL on error. */
-MR_EXPORT extern TF_Buffer *mr_session_explain(TF_Session *session, const TF_Output *inputs, int ninputs, const TF_Output *outputs,
-                                               int noutputs, const TF_Operation *const *target_opers, int ntargets,
+/* Returns a text that explains the placement of a run with these arguments. For each operation that the run executes,
+ * it gives the device, when the operation and the whole step end there, and why it was chosen; and the same times for
+ * each other device that could run it. Operations that are computed beforehand or merged with an equal one are left
+ * out. All times come from one simulation of the step, with its feeds and fetches. The caller deletes the buffer. NULL
+ * after an error; TF_UNIMPLEMENTED if the session is not in this process. */
+MR_EXPORT extern TF_Buffer *mr_session_explain(TF_Session *session, const TF_Output *inputs, int ninputs,
+                                               const TF_Output *outputs, int noutputs,
+                                               const TF_Operation *const *target_opers, int ntargets,
                                                TF_Status *status);
 
-/* What steps took, operation by operation, for the next session on such devices.  Loading adds to what is known.  With
- * MILLRACE_COSTS=FILE in the environment both happen by themselves, when a session that places by cost begins and ends. */
+/* Saves the measured times of operations to a file, for later sessions on such devices. With MILLRACE_COSTS=FILE in the
+ * environment, a session that places by cost loads the file when it is created and saves it when it is closed. Fails
+ * with TF_UNIMPLEMENTED if the session is not in this process. */
 MR_EXPORT extern void mr_session_save_costs(TF_Session *session, const char *path, TF_Status *status);
+/* Loads such a file and adds its times to those that the session already knows. */
 MR_EXPORT extern void mr_session_load_costs(TF_Session *session, const char *path, TF_Status *status);
 
-/* ---- device types of a library ----
+/* ---- device plug-ins ----
  *
- * A library that is loaded by TF_LoadLibrary, or named in MILLRACE_DEVICES (paths separated by ':'), may register a type of
- * devices from its initialiser; every session and server made afterwards has them.  Its kernels come through
- * tensorflow/c/kernels.h: TF_NewKernelBuilder("MatMul", "MYTYPE", ...); TF_KernelBuilder_HostMemory names arguments that lie in
- * host memory all the same.  Variables are in host memory always, also to kernels of the device.  examples/device/ is such a
- * library.
+ * A library that is loaded by TF_LoadLibrary, or named in MILLRACE_DEVICES (paths separated by ':'), may register a
+ * device type in its initializer. Every session and server created afterwards has devices of this type. Its kernels are
+ * registered through tensorflow/c/kernels.h with TF_NewKernelBuilder("MatMul", "MYTYPE", ...).
+ * TF_KernelBuilder_HostMemory names arguments that are in host memory even so. Variables are always in host memory, for
+ * kernels of the device too. examples/device/ is such a library.
  *
- * Functions may be called from many threads at once.  `device` is what open gave. */
+ * The functions of a plug-in may be called from several threads at once. Their argument `device` is the result of
+ * `open`. */
 
+/* The version of mr_device_plugin that this header describes. */
 enum { MR_DEVICE_PLUGIN_VERSION = 1 };
 
+/* A device type. Only struct_size, version and type are required. */
 typedef struct mr_device_plugin {
-    size_t struct_size; /* sizeof(mr_device_plugin) */
-    int version;        /* MR_DEVICE_PLUGIN_VERSION */
-    int priority;       /* as in mr_simulated_device; 0: 210 */
-    const char *type;   /* needed, up to 31 letters, digits and _ */
-    unsigned char borrow; /* kernels of the CPU serve where it has none of its own: they get and give host memory */
-    void *user;           /* for count and open */
+    size_t struct_size;   /* sizeof(mr_device_plugin) */
+    int version;          /* MR_DEVICE_PLUGIN_VERSION */
+    int priority;         /* as in mr_simulated_device; 0: 210 */
+    const char *type;     /* up to 31 letters, digits and underscores, not starting with a digit */
+    unsigned char borrow; /* 1: where the type has no kernel, CPU kernels run instead, on host memory */
+    void *user;           /* passed to count and open */
 
-    int (*count)(void *user); /* how many there are; NULL: one */
-    /* A device for a session or server; NULL: it is `user`.  An error makes the session fail. */
+    int (*count)(void *user); /* returns the number of devices; NULL: one */
+    /* Opens a device for a session or server and returns its handle. An error makes the creation of the session fail.
+     * NULL: the handle is `user`. */
     void *(*open)(void *user, int id, TF_Status *status);
-    /* When nothing refers to it any more.  NULL: nothing to do. */
+    /* Called when nothing refers to the device any more. NULL: nothing to do. */
     void (*close)(void *device);
 
-    /* Memory of its own: alloc, free, copy_in and copy_out, or none of them: then it computes in host memory.  Other code never
-     * looks behind addresses that alloc gave (NULL: there is no memory left); free gets the size that was asked for.
-     * copy_within NULL: by way of the host. */
+    /* Memory of the device. Set alloc, free, copy_in and copy_out, or none of them; without them the device computes in
+     * host memory. alloc returns NULL if there is no memory left. The library never accesses what its addresses point
+     * to. */
     void *(*alloc)(void *device, size_t bytes);
+    /* Frees memory of alloc; `bytes` is the size that was requested. */
     void (*free)(void *device, void *at, size_t bytes);
+    /* Copies from host memory to device memory. */
     void (*copy_in)(void *device, void *dst, const void *host, size_t bytes, TF_Status *status);
+    /* Copies from device memory to host memory. */
     void (*copy_out)(void *device, void *host, const void *src, size_t bytes, TF_Status *status);
+    /* Copies within device memory. NULL: by way of the host. */
     void (*copy_within)(void *device, void *dst, const void *src, size_t bytes, TF_Status *status);
-    int64_t (*memory_bytes)(void *device); /* NULL, or 0: not told */
+    int64_t (*memory_bytes)(void *device); /* returns the size of the memory; NULL, or a result of 0: unknown */
 
-    /* Asked for each operation that computes: calls run(arg) once, now or later, from any thread; the operation ends with it.
-     * own: its kernel is of this type, not borrowed.  NULL: operations run as they become ready. */
+    /* Called for each operation that computes. It must call run(arg) once, now or later, from any thread; the operation
+     * ends when run returns. `own` is 1 if the kernel is registered for this type, 0 if it is borrowed. NULL:
+     * operations run as soon as they are ready. */
     void (*start)(void *device, const char *node, const char *op, unsigned char own, void (*run)(void *arg), void *arg);
 
-    /* What placement by cost believes before anything was measured; 0: as a core of a CPU. */
-    double flops_per_s, bytes_per_s, op_s;
-    double latency_s, link_bytes_per_s; /* of copies to and from other devices; 0: as within the host */
+    double flops_per_s;      /* estimate for placement by cost, before anything is measured; 0: that of a CPU core */
+    double bytes_per_s;      /* the same for memory */
+    double op_s;             /* the same for the shortest time of an operation */
+    double latency_s;        /* latency of copies to and from other devices; 0: as within the host */
+    double link_bytes_per_s; /* bandwidth of these copies; 0: as within the host */
 } mr_device_plugin;
 
-/* The struct is copied.  ALREADY_EXISTS when there is such a type, INVALID_ARGUMENT when something is missing or cannot be. */
+/* Registers a device type. The struct is copied. Fails with TF_ALREADY_EXISTS if the type exists, and with
+ * TF_INVALID_ARGUMENT if a field is missing or has an invalid value. */
 MR_EXPORT extern void mr_register_device(const mr_device_plugin *plugin, TF_Status *status);
 
-/* In a kernel: the device it runs on, as open gave it; NULL on devices of other kinds. */
-struct TF_OpKernelContext;
+struct TF_OpKernelContext; /* see tensorflow/c/kernels.h */
+/* In a kernel, returns the device it runs on: the result of `open`. NULL on devices of other kinds. */
 MR_EXPORT extern void *mr_kernel_device(struct TF_OpKernelContext *ctx);
 
 #ifdef __cplusplus

@@ -1,22 +1,21 @@
 /* millrace/federated.h -- federated averaging: training on examples that stay where they are.
  *
- * Clients hold examples.  In each round some of them get the model, train it for a few epochs on their own examples, and
- * return by how much it changed; the server averages that, weighted by their numbers of examples (McMahan et al. 2017).
- * Clients may be lost at any time: a round goes on without them, and with too few left it is tried again.  With `secure`
- * the server sees only the sum of the updates, not those of single clients (Bonawitz et al. 2017).
+ * Clients hold the examples. In each round, some clients receive the model, train it for a few epochs on their own
+ * examples, and return how much it changed. The server averages these updates, weighted by the numbers of examples
+ * (McMahan et al., 2017). Clients may be lost at any time: a round continues without them, and is tried again if too
+ * few are left. With `secure`, the server sees only the sum of the updates, not those of single clients (Bonawitz et
+ * al., 2017).
  *
  *     mr_federated_work w = {sizeof w, .model = m, .train = mr_minimize(m, loss, mr_sgd(0.1f)),
  *                            .inputs = (TF_Output[]){x, y}, .num_inputs = 2, .loss = loss};
  *     mr_federated *f = mr_federated_new(&(mr_federated_options){sizeof(mr_federated_options), .work = &w,
  *                                            .fraction = 0.1f, .epochs = 5, .batch = 10,
- *                                            .clients = clients, .num_clients = 100}, status);   // inside this process
+ *                                            .clients = clients, .num_clients = 100}, status);   // in this process
  *     while (rounds--) mr_federated_round(f, &report, status);
  *     TF_SessionRun(mr_federated_session(f), ...);                         // has the averaged model
  *
- * With `address` instead of `clients` it serves clients of other processes, which build the same model and call
- * mr_federated_client.  Addresses and keys are those of a cluster (docs/cluster.md).
- *
- * Structs begin with their size, and zero is a sensible value of every other field. */
+ * With `address` instead of `clients`, it serves clients in other processes, which build the same model and call
+ * mr_federated_client. Addresses and keys are those of a cluster (docs/cluster.md). */
 #ifndef MILLRACE_FEDERATED_H
 #define MILLRACE_FEDERATED_H
 
@@ -28,114 +27,130 @@
 extern "C" {
 #endif
 
-/* ---- what clients do ---- */
+/* ---- the work of a client ---- */
 
-typedef struct mr_federated_parameter { /* a float variable of known shape */
-    TF_Output value;      /* fetched */
+/* A float variable of known shape. */
+typedef struct mr_federated_parameter {
+    TF_Output value;      /* fetched to read the variable */
     TF_Output feed;       /* a placeholder of its shape */
-    TF_Operation *assign; /* run to give the variable what is fed */
+    TF_Operation *assign; /* assigns the fed value to the variable */
 } mr_federated_parameter;
 
+/* How to train the model. Either `model` is set, or the graph and its parameters are described one by one. */
 typedef struct mr_federated_work {
     size_t struct_size; /* sizeof(mr_federated_work) */
-    mr_model *model;    /* its trainable parameters are averaged, its other variables begin anew with each client; or NULL and: */
-    TF_Graph *graph;
-    const mr_federated_parameter *parameters;
-    int num_parameters;
-    TF_Operation *init;  /* run once in each session */
-    TF_Operation *reset; /* run when a client begins: what optimizers keep; NULL: nothing */
-    /* In both cases: */
-    TF_Operation *train;     /* one step on a batch */
-    const TF_Output *inputs; /* placeholders, fed with rows of a client's examples */
-    int num_inputs;
-    TF_Output loss; /* a scalar float, fetched with every step; {NULL, 0}: none */
-    TF_Output rate; /* a scalar float (mr_setting), fed with the learning rate of the round; {NULL, 0}: none */
+    /* The model. Its trainable parameters are averaged; its other variables are initialized again for each client.
+     * NULL: the fields from graph to reset describe the model. */
+    mr_model *model;
+    TF_Graph *graph; /* the graph */
+    const mr_federated_parameter *parameters; /* the variables to average */
+    int num_parameters;      /* number of parameters */
+    TF_Operation *init;      /* run once in each session */
+    TF_Operation *reset;     /* run when a client starts, to reset the state of the optimizer; NULL: nothing to reset */
+    TF_Operation *train;     /* one training step on a batch */
+    const TF_Output *inputs; /* placeholders that are fed with a batch of the client's examples */
+    int num_inputs;          /* number of inputs */
+    TF_Output loss;          /* a float scalar, fetched with every step; {NULL, 0}: none */
+    TF_Output rate;          /* a float scalar (mr_setting), fed with the learning rate of the round; {NULL, 0}: none */
 } mr_federated_work;
 
+/* The examples of a client. */
 typedef struct mr_federated_examples {
-    size_t struct_size;       /* sizeof(mr_federated_examples) */
-    TF_Tensor *const *values; /* one an input; dimension 0 counts examples.  Kept, not copied: clients may share them */
-    const int64_t *rows;      /* which of them are this client's; NULL: the first num_rows */
-    int64_t num_rows;         /* 0 without rows: all */
+    size_t struct_size; /* sizeof(mr_federated_examples) */
+    /* One tensor per input; dimension 0 counts the examples. They are shared, not copied, so that clients can use the
+     * same tensors. */
+    TF_Tensor *const *values;
+    const int64_t *rows; /* the examples of this client; NULL: the first num_rows */
+    int64_t num_rows;    /* number of examples; 0 without rows: all */
 } mr_federated_examples;
 
 /* ---- the server ---- */
 
+/* A server of federated averaging, or a simulation with clients in this process. */
 typedef struct mr_federated mr_federated;
 
+/* Options of the server. */
 typedef struct mr_federated_options {
-    size_t struct_size; /* sizeof(mr_federated_options) */
-    const mr_federated_work *work;
-    /* Whom a round asks: */
-    float fraction;   /* of the clients that are there; 0: 0.1 */
-    int at_least;     /* but so many; 0: 1 */
-    float over;       /* some more, as a fraction of those: they make up for lost ones, and who is too slow does not count */
-    float suffice;    /* of the updates wanted, so many are enough when the time is over; 0: half */
-    int64_t deadline_ms; /* the time of a stage (a plain round has one); 0: ten minutes */
-    int most_tries;   /* of one round; 0: 10 */
-    uint64_t seed;    /* of whom is asked, and of the order of examples */
-    /* What clients are told: */
-    int epochs;  /* 0: 1 */
-    int batch;   /* 0: all examples at once */
-    float rate;  /* for work->rate */
-    /* What becomes of their updates: */
-    float server_rate;     /* 0: 1 */
-    float server_momentum; /* 0: none */
-    int64_t most_examples; /* a client with more counts as having so many; 0: 100000 */
-    unsigned char secure;  /* only sums are seen; every round needs three clients */
-    float threshold;       /* secure: above this share of a round's clients must stay to its end; 0: two thirds, least: a half */
-    float clip;            /* secure: single weights change by no more than this in a round; 0: 4 */
-    /* Where clients are.  Inside this process: */
-    const mr_federated_examples *clients;
-    int num_clients;
-    int threads; /* each with a session of its own; 0: one a core */
-    float lose;  /* for trials: clients are lost with this probability at each stage */
-    /* Or elsewhere: */
-    const char *address; /* "host:port", port 0: any */
-    int most_clients;    /* at the same time; 0: 10000 */
-    int wait_for;        /* a round begins when so many are there; 0: 1 */
-    int64_t wait_ms;     /* how long it waits for them; 0: ten minutes */
+    size_t struct_size;            /* sizeof(mr_federated_options) */
+    const mr_federated_work *work; /* required */
+    float fraction;                /* clients in a round: this fraction of the connected clients; 0: 0.1 */
+    int at_least;                  /* but at least this many; 0: 1 */
+    /* Ask some more clients, as a fraction of those. They replace lost ones; updates that come last do not count. */
+    float over;
+    float suffice;         /* when the time is over, this fraction of the wanted updates is enough; 0: one half */
+    int64_t deadline_ms;   /* time limit of each stage of a round; a plain round has one stage; 0: ten minutes */
+    int most_tries;        /* how often a round is tried; 0: 10 */
+    uint64_t seed;         /* for the choice of clients and the order of examples */
+    int epochs;            /* epochs that a client trains; 0: 1 */
+    int batch;             /* batch size of a client; 0: all its examples */
+    float rate;            /* learning rate of a client, for work->rate */
+    float server_rate;     /* how far the server moves along the averaged update; 0: 1 */
+    float server_momentum; /* momentum of the server; 0: none */
+    int64_t most_examples; /* a client with more examples counts as one with this many; 0: 100000 */
+    /* 1: secure aggregation, in which the server sees only sums. Every round needs three clients. */
+    unsigned char secure;
+    /* With secure, more than this fraction of a round's clients must stay until its end; 0: two thirds; the minimum is
+     * one half. */
+    float threshold;
+    float clip; /* with secure, a single weight changes by at most this much in a round; 0: 4 */
+    const mr_federated_examples *clients; /* clients in this process; NULL: clients connect to `address` */
+    int num_clients;     /* number of these clients */
+    int threads;         /* threads that train them, each with its own session; 0: one per core */
+    float lose;          /* for experiments: probability that a client is lost in each stage */
+    const char *address; /* "host:port" for clients in other processes; port 0 takes any port */
+    int most_clients;    /* largest number of connected clients; 0: 10000 */
+    int wait_for;        /* a round starts when this many clients are connected; 0: 1 */
+    int64_t wait_ms;     /* how long a round waits for them; 0: ten minutes */
 } mr_federated_options;
 
+/* The result of a round. */
 typedef struct mr_federated_report {
-    size_t struct_size;  /* sizeof(mr_federated_report), set before */
-    int64_t round;       /* from 1 on */
-    int tries;           /* 1, unless it was given up before */
-    int asked, updates;  /* clients */
-    int there;           /* clients at its end */
-    int64_t examples;    /* behind the updates */
-    double loss;         /* mean of the clients' steps, weighted by examples */
-    double seconds;
+    size_t struct_size; /* sizeof(mr_federated_report), set by the caller */
+    int64_t round;      /* number of the round, from 1 */
+    int tries;          /* how often it was tried */
+    int asked;          /* clients that were asked */
+    int updates;        /* updates that were averaged */
+    int there;          /* clients that were connected at its end */
+    int64_t examples;   /* number of examples used for the updates */
+    double loss;        /* mean loss of the clients' steps, weighted by examples */
+    double seconds;     /* duration of the round */
 } mr_federated_report;
 
-/* Everything in the options is copied but the examples' tensors, which are kept, and their rows, which must stay. */
+/* Creates a server, whose initial model is the one that work->init or the model's initializer makes. The options are
+ * copied, except for the tensors of the examples, which are shared, and their rows, which must stay valid. Either
+ * clients or address must be set. Returns NULL after an error. */
 MR_EXPORT extern mr_federated *mr_federated_new(const mr_federated_options *options, TF_Status *status);
-/* Clients of other processes are told that it is over. */
+/* Frees the server. Clients in other processes are told that the training is over. NULL is allowed. */
 MR_EXPORT extern void mr_federated_free(mr_federated *f);
-/* Until a round is complete; then the session below has the new model.  report may be NULL. */
+/* Runs one round; afterwards the session below has the new model. report may be NULL. Fails with TF_ABORTED after
+ * most_tries, with TF_DEADLINE_EXCEEDED if there are too few clients, and with TF_CANCELLED after mr_federated_stop. */
 MR_EXPORT extern void mr_federated_round(mr_federated *f, mr_federated_report *report, TF_Status *status);
-/* Ends a round that another thread waits for, with CANCELLED, and those after it. */
+/* Makes the current round of another thread, and all later ones, end with TF_CANCELLED. */
 MR_EXPORT extern void mr_federated_stop(mr_federated *f);
-/* The clients' learning rate from the next round on. */
+/* Sets the learning rate of the clients, from the next round on. */
 MR_EXPORT extern void mr_federated_set_rate(mr_federated *f, float rate);
-/* A session whose variables are the averaged model, since the end of the last round: to test it, to save it. */
+/* Returns a session whose variables are the averaged model after the last round, for testing or saving it. The server
+ * owns it. */
 MR_EXPORT extern TF_Session *mr_federated_session(mr_federated *f);
-/* Where clients reach it, "host:port"; "" when they are inside this process. */
+/* Returns the address of the server, "host:port"; "" if its clients are in this process. It is valid as long as the
+ * server. */
 MR_EXPORT extern const char *mr_federated_address(const mr_federated *f);
 
-/* ---- a client of another process ---- */
+/* ---- a client in another process ---- */
 
+/* What a client needs. */
 typedef struct mr_federated_client_options {
-    size_t struct_size; /* sizeof(mr_federated_client_options) */
-    const mr_federated_work *work;
-    const mr_federated_examples *examples;
-    const char *address;  /* the server's */
-    int64_t deadline_ms;  /* how long it looks for a server that is not there, or not any more; 0: a minute */
-    unsigned char secure; /* refuses to send updates that are not masked */
-    const volatile int *stop; /* another thread, or a handler of signals, ends the client (CANCELLED) by setting it to 1; NULL: none */
+    size_t struct_size;            /* sizeof(mr_federated_client_options) */
+    const mr_federated_work *work; /* required */
+    const mr_federated_examples *examples; /* required */
+    const char *address;  /* address of the server; required */
+    int64_t deadline_ms;  /* how long to look for a server that is not there, or no longer there; 0: one minute */
+    unsigned char secure; /* 1: refuse to send updates that are not masked */
+    /* Another thread or a signal handler sets this to 1 to end the client with TF_CANCELLED; NULL: none. */
+    const volatile int *stop;
 } mr_federated_client_options;
 
-/* Works until the server says that it is over; returns how many updates it has sent (-1 after an error). */
+/* Trains for the server until the server ends. Returns how many updates the client has sent, -1 after an error. */
 MR_EXPORT extern int64_t mr_federated_client(const mr_federated_client_options *options, TF_Status *status);
 
 #ifdef __cplusplus

@@ -1,9 +1,11 @@
-/* millrace/sketch.h -- about how often each of very many keys has come, in little memory.
+/* millrace/sketch.h -- approximate counts of very many keys in little memory: a count-min sketch.
  *
- * A count-min sketch: counts are never too small, and too large by at most e / width of all inserts, except with probability
- * exp(-depth).  Training drops rare features by it: one pass over the examples inserts their keys, the second asks.  Workers
- * who have counted a share each bring their counters together by adding them up; a parameter server's table can do that
- * (MR_PS_ADD, a key a counter). */
+ * A count is never too small. Except with probability exp(-depth), it is too large by at most e / width times the
+ * number of all inserts. Training can use it to drop rare features: a first pass over the examples inserts their keys,
+ * a second pass looks up the counts.
+ *
+ * Workers that have each counted a part of the data combine their sketches by adding the counters. A table of a
+ * parameter server can do this: MR_PS_ADD, with one key per counter (millrace/ps.h). */
 #ifndef MILLRACE_SKETCH_H
 #define MILLRACE_SKETCH_H
 
@@ -17,20 +19,25 @@
 extern "C" {
 #endif
 
+/* A count-min sketch. One thread at a time may change it; several may read it. */
 typedef struct mr_sketch mr_sketch;
 
-/* `depth` (1 to 8) rows of `width` counters, rounded up to a power of two.  NULL after an error. */
+/* Creates an empty sketch with `depth` rows (1 to 8) of `width` counters; width is rounded up to a power of two.
+ * Returns NULL after an error. */
 MR_EXPORT extern mr_sketch *mr_sketch_new(uint64_t width, int depth, uint64_t seed, TF_Status *status);
+/* Frees the sketch. NULL is allowed. */
 MR_EXPORT extern void mr_sketch_free(mr_sketch *s);
-/* Each key once more.  From one thread at a time. */
+/* Counts each of the n keys once more. */
 MR_EXPORT extern void mr_sketch_insert(mr_sketch *s, const uint64_t *keys, size_t n);
-/* At least how often each has come. */
+/* Stores in counts[i] how often keys[i] has been inserted, or more. */
 MR_EXPORT extern void mr_sketch_counts(const mr_sketch *s, const uint64_t *keys, size_t n, uint32_t *counts);
 
-/* The counters, width * depth of them, as floats (exact up to 2^24), and the other way: what was there is replaced.  Sums of
- * the counters of sketches of one width, depth and seed are those of all their keys. */
+/* Returns the number of counters, width * depth. */
 MR_EXPORT extern size_t mr_sketch_size(const mr_sketch *s);
+/* Copies all counters to `counters` as floats, which are exact up to 2^24. The sum of the counters of several sketches
+ * of the same width, depth and seed is a sketch of all their keys. */
 MR_EXPORT extern void mr_sketch_get(const mr_sketch *s, float *counters);
+/* Replaces all counters, usually by such a sum. */
 MR_EXPORT extern void mr_sketch_set(mr_sketch *s, const float *counters);
 
 #ifdef __cplusplus

@@ -1,17 +1,16 @@
-/* millrace/train.h -- training from C: layers, losses, optimizers and checkpoints on a TF_Graph.
+/* millrace/train.h -- training from C: layers, losses, gradients, optimizers and checkpoints on a TF_Graph.
  *
- * A model collects what is built on a graph: its variables, how they start, and the first error.  Building
- * calls never fail by themselves; after an error they return {NULL, -1} and the error waits in
- * mr_model_status.  What comes out are plain operations: run them with TF_SessionRun, export the graph, load it
- * in TensorFlow.
+ * A model builds operations on a graph, and remembers its variables, their initial values, and its first error.
+ * Building functions have no status: after an error they return {NULL, -1} or NULL and do nothing, and mr_model_status
+ * reports the error. The results are ordinary operations: run them with TF_SessionRun, export the graph, or load it in
+ * TensorFlow.
  *
  *     mr_model *m = mr_model_new(graph);
  *     TF_Output x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 784});
  *     TF_Output y = mr_input(m, "y", TF_INT32, 1, (int64_t[]){-1});
  *     TF_Output logits = mr_dense(m, "fc", x, 10, MR_LINEAR);
  *     TF_Output loss = mr_softmax_loss(m, logits, y);
- *     TF_Operation *train = mr_minimize(m, loss, mr_adam(0.001f));
- */
+ *     TF_Operation *train = mr_minimize(m, loss, mr_adam(0.001f)); */
 #ifndef MILLRACE_TRAIN_H
 #define MILLRACE_TRAIN_H
 
@@ -22,196 +21,292 @@
 extern "C" {
 #endif
 
+/* ---- models ---- */
+
+/* Builds operations on a graph, and remembers the variables. */
 typedef struct mr_model mr_model;
 
-/* The graph is borrowed and must outlive the model.  While a model builds, nobody else may add to the graph. */
+/* Creates a model that builds on `graph`. The graph must outlive the model. During a building call, no other thread may
+ * add to the graph. */
 MR_EXPORT extern mr_model *mr_model_new(TF_Graph *graph);
+/* Frees the model; its operations stay in the graph. NULL is allowed. */
 MR_EXPORT extern void mr_model_free(mr_model *m);
-/* The first error of any building call, or OK. */
+/* Reports the first error of any building call, or TF_OK. */
 MR_EXPORT extern void mr_model_status(const mr_model *m, TF_Status *status);
-/* Random initial values and dropout repeat for the same seed (default 1). */
+/* Sets the seed of random initial values and dropout, which repeat for the same seed. The default is 1. */
 MR_EXPORT extern void mr_model_seed(mr_model *m, int64_t seed);
-/* Gives all variables their initial values. */
+/* Returns an operation that assigns the initial values to all variables made so far. */
 MR_EXPORT extern TF_Operation *mr_initializer(mr_model *m);
-/* Number of parameters in trainable variables. */
+/* Returns the number of elements in all trainable variables. */
 MR_EXPORT extern int64_t mr_parameter_count(const mr_model *m);
 
-/* A placeholder; a dimension of -1 is unknown. */
+/* Adds a placeholder. A dimension of -1 is unknown. */
 MR_EXPORT extern TF_Output mr_input(mr_model *m, const char *name, TF_DataType type, int num_dims, const int64_t *dims);
-/* A scalar that is `value` unless fed. */
+/* Adds a float scalar that has the given value unless it is fed. */
 MR_EXPORT extern TF_Output mr_setting(mr_model *m, const char *name, float value);
 
 /* ---- variables ---- */
+
+/* How a variable is initialized, with the fields a and b of mr_init. */
 typedef enum mr_init_kind {
-    MR_INIT_CONSTANT,         /* a */
-    MR_INIT_UNIFORM,          /* from a to b */
-    MR_INIT_NORMAL,           /* mean a, deviation b */
-    MR_INIT_TRUNCATED_NORMAL, /* the same, redrawn beyond two deviations */
-    MR_INIT_GLOROT,           /* uniform by fan-in and fan-out */
-    MR_INIT_HE                /* truncated normal by fan-in, for relu */
+    MR_INIT_CONSTANT,         /* the constant a */
+    MR_INIT_UNIFORM,          /* uniform from a to b */
+    MR_INIT_NORMAL,           /* normal with mean a and standard deviation b */
+    MR_INIT_TRUNCATED_NORMAL, /* the same; values beyond two standard deviations are drawn again */
+    MR_INIT_GLOROT,           /* uniform, scaled by fan-in and fan-out (Glorot and Bengio) */
+    MR_INIT_HE                /* truncated normal, scaled by fan-in, for relu (He et al.) */
 } mr_init_kind;
+
+/* The initial value of a variable. All zero is the constant 0. */
 typedef struct mr_init {
-    mr_init_kind kind;
-    float a, b;
+    mr_init_kind kind; /* how to initialize */
+    float a;           /* see mr_init_kind */
+    float b;           /* see mr_init_kind */
 } mr_init;
 
-/* A trainable variable; the result is its value.  All dims must be known. */
-MR_EXPORT extern TF_Output mr_parameter(mr_model *m, const char *name, TF_DataType type, int num_dims, const int64_t *dims, mr_init init);
-/* The same without gradient: counters, averages. */
-MR_EXPORT extern TF_Output mr_state(mr_model *m, const char *name, TF_DataType type, int num_dims, const int64_t *dims, mr_init init);
-/* The handle (resource) behind a variable's value, for ops that update it; {NULL, -1} when it is none. */
+/* Adds a trainable variable and returns its value. All dimensions must be known. */
+MR_EXPORT extern TF_Output mr_parameter(mr_model *m, const char *name, TF_DataType type, int num_dims,
+                                        const int64_t *dims, mr_init init);
+/* Adds a variable that is not trained, such as a counter or an average, and returns its value. */
+MR_EXPORT extern TF_Output mr_state(mr_model *m, const char *name, TF_DataType type, int num_dims, const int64_t *dims,
+                                    mr_init init);
+/* Returns the resource handle of a variable whose value is given, for operations that update it; {NULL, -1} if it is
+ * not the value of a variable. */
 MR_EXPORT extern TF_Output mr_parameter_handle(mr_model *m, TF_Output value);
-/* A variable that the graph has already, made by operations of one's own or by another front end. */
+
+/* Options of mr_model_adopt. */
 typedef struct mr_adopt_options {
-    size_t struct_size;        /* sizeof(mr_adopt_options) */
-    TF_Operation *initializer; /* gives it its initial value, in mr_initializer; NULL: whoever made it sees to that */
-    unsigned char fixed;       /* as mr_state: without gradient */
-    /* Whoever has differentiated the loss gives the result; otherwise that is done here.  gradient.oper NULL: none arrives.  One
-     * that is rows has indices and dense_shape (int32 vector) too. */
+    size_t struct_size; /* sizeof(mr_adopt_options) */
+    /* Assigns the initial value; it becomes part of mr_initializer. NULL: the caller initializes the variable. */
+    TF_Operation *initializer;
+    unsigned char fixed; /* 1: the variable is not trained, as with mr_state */
+    /* 1: the caller has computed the gradient of the loss, and gives it below. 0: mr_minimize computes it. */
     unsigned char differentiated;
-    TF_Output gradient, indices, dense_shape;
+    TF_Output gradient;    /* the dense gradient, or the rows of a sparse one; oper NULL: the variable has none */
+    TF_Output indices;     /* of a sparse gradient: the row numbers */
+    TF_Output dense_shape; /* of a sparse gradient: the shape of the variable, an int32 vector */
 } mr_adopt_options;
-/* variable is the output of a VarHandleOp, or of a VariableV2 or Variable (a reference: of the optimizers only mr_sgd updates
- * it).  Its shape must be known.  Named by its operation; an int64 scalar without gradient that is named global_step is
- * mr_global_step.  options may be NULL.  The result is its value. */
+
+/* Makes a variable that is already in the graph part of the model, and returns its value. `variable` is the output of a
+ * VarHandleOp, VariableV2 or Variable; the latter two are references, which only mr_sgd can update. Its shape must be
+ * known. The variable has the name of its operation. An int64 scalar that is not trained and is named global_step
+ * becomes mr_global_step. */
 MR_EXPORT extern TF_Output mr_model_adopt(mr_model *m, TF_Output variable, const mr_adopt_options *options);
-/* Rows of a variable by index; its gradient is sparse. */
+/* Adds a table of rows and returns the rows with the given ids: [ids.., columns]. Its gradient is sparse. */
 MR_EXPORT extern TF_Output mr_embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns);
-/* A table of rows in several variables, NAME/part_0 and so on, which mr_replicate lays on different parameter servers.  Rows are
- * gathered where they lie: only those that are asked for travel, and so do their gradients. */
+
+/* How the rows of a table are distributed over its variables. */
 typedef enum mr_sharding {
-    MR_SHARD_MOD, /* row i lies in shard i % n */
-    MR_SHARD_DIV, /* each shard has rows that follow each other */
+    MR_SHARD_MOD, /* row i is in shard i % n */
+    MR_SHARD_DIV, /* each shard holds consecutive rows */
 } mr_sharding;
+
+/* Options of a table that is split into several variables, NAME/part_0 and so on, which mr_replicate
+ * (millrace/cluster.h) places on different parameter servers. Rows are gathered on the server that holds them, so that
+ * only the requested rows and their gradients are sent. */
 typedef struct mr_table_options {
     size_t struct_size;   /* sizeof(mr_table_options) */
-    int shards;           /* 0: one for each parameter server, or one */
-    mr_sharding sharding;
-    unsigned char zeros;  /* rows begin as zeros, not as `init` says */
-    mr_init init;         /* all zero: uniform from -0.05 to 0.05 */
+    int shards;           /* number of variables; 0: one per parameter server, or one */
+    mr_sharding sharding; /* how rows are distributed */
+    unsigned char zeros;  /* 1: rows are initially zero; `init` is ignored */
+    mr_init init;         /* initial values; all zero: uniform from -0.05 to 0.05 */
 } mr_table_options;
-/* ids of any shape -> [ids.., columns].  options may be NULL.  A step with mr_sgd, mr_momentum or mr_adagrad takes time by the rows
- * that it touches, not by the size of the table. */
-MR_EXPORT extern TF_Output mr_embedding_sharded(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns, const mr_table_options *options);
-/* The softmax loss of a layer with so many classes that only the true one and num_sampled others are computed in a step.  x
- * [n, k], labels int32 or int64 [n].  Others are drawn log-uniformly: class 0 is to be the most frequent one.  The layer is the
- * tables NAME/weights and NAME/biases, made when they are not there yet. */
-MR_EXPORT extern TF_Output mr_sampled_softmax_loss(mr_model *m, const char *name, TF_Output x, TF_Output labels, int64_t num_classes, int64_t num_sampled, const mr_table_options *options);
-/* The same layer with all its classes: x [n, k] -> [n, num_classes], each shard's part computed beside it. */
-MR_EXPORT extern TF_Output mr_sharded_logits(mr_model *m, const char *name, TF_Output x, int64_t num_classes, const mr_table_options *options);
-/* int64 scalar, 0 at first, raised by one with each step of mr_minimize. */
+
+/* Adds a sharded table and returns the rows with the given ids: [ids.., columns]. With mr_sgd, mr_momentum and
+ * mr_adagrad, the time of a step depends on the number of rows it uses, not on the size of the table. */
+MR_EXPORT extern TF_Output mr_embedding_sharded(mr_model *m, const char *name, TF_Output ids, int64_t rows,
+                                                int64_t columns, const mr_table_options *options);
+/* Returns the softmax loss of a layer with so many classes that a step computes only the true class and num_sampled
+ * others. x is [n, k], labels are int32 or int64 [n]. The others are drawn from a log-uniform distribution, so class 0
+ * should be the most frequent one. The layer consists of the tables NAME/weights and NAME/biases, which are added if
+ * they do not exist. */
+MR_EXPORT extern TF_Output mr_sampled_softmax_loss(mr_model *m, const char *name, TF_Output x, TF_Output labels,
+                                                   int64_t num_classes, int64_t num_sampled,
+                                                   const mr_table_options *options);
+/* Returns the logits of all classes of the same layer: x [n, k] -> [n, num_classes]. Each part is computed on the
+ * server of its shard. */
+MR_EXPORT extern TF_Output mr_sharded_logits(mr_model *m, const char *name, TF_Output x, int64_t num_classes,
+                                             const mr_table_options *options);
+/* Returns the global step, an int64 scalar that starts at 0. Each step of mr_minimize increments it by one. */
 MR_EXPORT extern TF_Output mr_global_step(mr_model *m);
 
 /* ---- layers ---- */
+
+/* The function that a layer applies to its result. MR_LINEAR applies none. */
 typedef enum mr_activation { MR_LINEAR, MR_RELU, MR_TANH, MR_SIGMOID } mr_activation;
-/* x [.., n] -> [.., units]. */
-MR_EXPORT extern TF_Output mr_dense(mr_model *m, const char *name, TF_Output x, int64_t units, mr_activation activation);
-/* x NHWC; a square kernel; padding "SAME" or "VALID". */
-MR_EXPORT extern TF_Output mr_conv2d(mr_model *m, const char *name, TF_Output x, int64_t filters, int64_t kernel, int64_t stride, const char *padding, mr_activation activation);
+
+/* Adds a fully connected layer: x [.., n] -> [.., units]. */
+MR_EXPORT extern TF_Output mr_dense(mr_model *m, const char *name, TF_Output x, int64_t units,
+                                    mr_activation activation);
+/* Adds a 2-D convolution with a square kernel. x is [batch, height, width, channels]; padding is "SAME" or "VALID". */
+MR_EXPORT extern TF_Output mr_conv2d(mr_model *m, const char *name, TF_Output x, int64_t filters, int64_t kernel,
+                                     int64_t stride, const char *padding, mr_activation activation);
+/* Adds a maximum over square windows. Arguments as for mr_conv2d. */
 MR_EXPORT extern TF_Output mr_max_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding);
+/* Adds a mean over square windows. Arguments as for mr_conv2d. */
 MR_EXPORT extern TF_Output mr_avg_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding);
-/* A long short-term memory over x [time, batch, n] from a zero state: h of every step [time, batch, units], or of
- * the last one [batch, units]. */
+/* Adds a long short-term memory over x [time, batch, n], which starts from a zero state. Returns the outputs of all
+ * time steps, [time, batch, units], if all_steps is 1, otherwise that of the last one, [batch, units]. */
 MR_EXPORT extern TF_Output mr_lstm(mr_model *m, const char *name, TF_Output x, int64_t units, unsigned char all_steps);
-/* Drops each element with probability `rate` (a scalar float; 0 keeps all): feed an mr_setting while training. */
+/* Sets each element to zero with probability `rate`, a float scalar; 0 keeps all. To use it in training only, make rate
+ * an mr_setting of 0 and feed it while training. */
 MR_EXPORT extern TF_Output mr_dropout(mr_model *m, TF_Output x, TF_Output rate);
-/* [n, a, b, ..] -> [n, a*b*..]. */
+/* Reshapes [n, a, b, ..] to [n, a * b * ..]. */
 MR_EXPORT extern TF_Output mr_flatten(mr_model *m, TF_Output x);
 
-/* ---- losses and figures: scalars, means over the batch ---- */
-MR_EXPORT extern TF_Output mr_softmax_loss(mr_model *m, TF_Output logits, TF_Output labels); /* labels int32/int64 [n] */
-/* Both of one shape, or one of them a scalar or a row ([k] against [n, k]); [n, 1] against [n] is an error. */
+/* ---- losses and metrics ----
+ *
+ * All results are float scalars: means over the batch, except for mr_l2_penalty. */
+
+/* Returns the cross entropy of softmax(logits) and the labels: logits [n, classes], labels int32 or int64 [n]. */
+MR_EXPORT extern TF_Output mr_softmax_loss(mr_model *m, TF_Output logits, TF_Output labels);
+/* Returns the cross entropy of sigmoid(logits) and the targets. Both have one shape, or one of them is a scalar or a
+ * row ([k] against [n, k]). [n, 1] against [n] is an error. */
 MR_EXPORT extern TF_Output mr_sigmoid_loss(mr_model *m, TF_Output logits, TF_Output targets);
+/* Returns the mean squared difference. Shapes as for mr_sigmoid_loss. */
 MR_EXPORT extern TF_Output mr_squared_loss(mr_model *m, TF_Output values, TF_Output targets);
-MR_EXPORT extern TF_Output mr_l2_penalty(mr_model *m, float weight); /* weight * sum of squares / 2 of all trainable variables */
+/* Returns weight / 2 times the sum of squares of all trainable variables. */
+MR_EXPORT extern TF_Output mr_l2_penalty(mr_model *m, float weight);
+/* Returns the fraction of examples whose largest logit is that of the label. */
 MR_EXPORT extern TF_Output mr_accuracy(mr_model *m, TF_Output logits, TF_Output labels);
 
 /* ---- gradients ---- */
-typedef struct mr_sparse_output { /* rows of a gradient: values[i] belongs to row indices[i] */
-    TF_Output values, indices, dense_shape;
-} mr_sparse_output;
-typedef struct mr_gradient_value { /* dense, or rows (dense.oper NULL), or nothing (all NULL) */
-    TF_Output dense;
-    mr_sparse_output sparse; /* its dense_shape: int32 */
-} mr_gradient_value;
-typedef struct mr_gradients_options {
-    size_t struct_size;         /* sizeof(mr_gradients_options) */
-    const char *prefix;         /* of the new operations; NULL: "gradients" */
-    const TF_Output *grad_ys;   /* incoming gradients, one a y; NULL: ones */
-    const TF_Output *stop;      /* gradients do not flow past these */
-    int num_stop;
-    unsigned char colocate;     /* gradients on the device of their forward operation */
-    /* Asked first for every operation on the way back: returns 1 when it set grad_inputs (one an input,
-     * {NULL, -1}: none) itself from grad_outputs, 0 for the operation's own gradient. */
-    int (*override)(void *arg, TF_Graph *graph, TF_Operation *op, const TF_Output *grad_outputs, TF_Output *grad_inputs);
-    void *override_arg;
-    /* Whether to ask `override` about an operation at all; NULL: always.  The others keep their sparse gradients. */
-    int (*overrides)(void *arg, TF_Operation *op);
-    /* Asked instead of `override` when it is set: gradients come as they are, and may be rows.  grad_inputs are set to
-     * nothing. */
-    int (*override_any)(void *arg, TF_Graph *graph, TF_Operation *op, const mr_gradient_value *grad_outputs, mr_gradient_value *grad_inputs);
-} mr_gradients_options;
-/* d(sum of ys)/dxs.  dense[i] is {NULL, -1} where the gradient is sparse (then sparse[i] has it) or where none
- * arrives.  With sparse NULL all results are dense.  options may be NULL.  The callbacks may add operations, and so may other
- * threads while they run.  After an error the operations that were added stay in the graph. */
-MR_EXPORT extern void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Output *xs, int num_xs, const mr_gradients_options *options, TF_Output *dense, mr_sparse_output *sparse, TF_Status *status);
 
-/* An operation whose gradient is asked for. */
+/* A sparse gradient: values[i] is the gradient of row indices[i]. Rows may occur several times; their gradients add
+ * up. */
+typedef struct mr_sparse_output {
+    TF_Output values;      /* [n, ..], the rows */
+    TF_Output indices;     /* [n], the row numbers */
+    TF_Output dense_shape; /* shape of the whole gradient, an int32 vector */
+} mr_sparse_output;
+
+/* A gradient: dense, sparse (dense.oper is NULL), or none (all are NULL). */
+typedef struct mr_gradient_value {
+    TF_Output dense;
+    mr_sparse_output sparse;
+} mr_gradient_value;
+
+/* Options of mr_gradients. */
+typedef struct mr_gradients_options {
+    size_t struct_size;       /* sizeof(mr_gradients_options) */
+    const char *prefix;       /* prefix of the names of new operations; NULL: "gradients" */
+    const TF_Output *grad_ys; /* incoming gradients, one per y; NULL: ones */
+    const TF_Output *stop;    /* gradients do not flow past these */
+    int num_stop;             /* number of these tensors */
+    unsigned char colocate;   /* 1: place gradients on the devices of their forward operations */
+    /* Called for every operation on the way back. Returns 1 if it has set grad_inputs, one per input ({NULL, -1}: no
+     * gradient), from grad_outputs; 0 to use the registered gradient of the operation. */
+    int (*override)(void *arg, TF_Graph *graph, TF_Operation *op, const TF_Output *grad_outputs,
+                    TF_Output *grad_inputs);
+    void *override_arg; /* passed to override, overrides and override_any */
+    /* Returns whether to call override for an operation. NULL: always. Other operations keep their sparse gradients,
+     * which override receives as dense ones. */
+    int (*overrides)(void *arg, TF_Operation *op);
+    /* Called instead of override if it is set: gradients are passed as they are, dense or sparse. grad_inputs are set
+     * to none before the call. */
+    int (*override_any)(void *arg, TF_Graph *graph, TF_Operation *op, const mr_gradient_value *grad_outputs,
+                        mr_gradient_value *grad_inputs);
+} mr_gradients_options;
+
+/* Adds the operations that compute d(sum of ys)/dx for each x of xs. dense[i] becomes the gradient of xs[i], or {NULL,
+ * -1} if it is sparse, in which case sparse[i] has it, or if there is none. If `sparse` is NULL, all results are dense.
+ * The arrays have num_xs elements. The callbacks of the options may add operations, and so may other threads while they
+ * run. After an error the operations that were added stay in the graph. */
+MR_EXPORT extern void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Output *xs, int num_xs,
+                                   const mr_gradients_options *options, TF_Output *dense, mr_sparse_output *sparse,
+                                   TF_Status *status);
+
+/* The arguments of a gradient function. */
 typedef struct mr_gradient_call {
-    size_t struct_size;            /* sizeof(mr_gradient_call), of the library */
-    TF_Graph *graph;               /* to build in, valid during the call; it may be that of a function's body */
-    TF_Operation *op;
-    const char *prefix;            /* no operation of the graph has this name, or one that begins with it and a slash */
-    const TF_Output *grad_outputs; /* one for each output of op; {NULL, -1}: none arrives there */
-    TF_Output *grad_inputs;        /* to fill in, one for each input of op; {NULL, -1}, as at first: no gradient */
+    size_t struct_size; /* size of the struct in the library */
+    TF_Graph *graph;    /* the graph to build in, which may be that of a function body; valid during the call */
+    TF_Operation *op;   /* the operation to differentiate */
+    /* For names of new operations: no operation has this name, or one that starts with it and a slash. */
+    const char *prefix;
+    const TF_Output *grad_outputs; /* one per output of op; {NULL, -1}: no gradient arrives there */
+    TF_Output *grad_inputs;        /* to be set, one per input of op; initially {NULL, -1}: no gradient */
 } mr_gradient_call;
+
+/* The type of a gradient function. An error that it sets in status ends the differentiation. */
 typedef void mr_gradient_function(void *arg, const mr_gradient_call *call, TF_Status *status);
-/* Registers the gradient of a client's op for mr_minimize, mr_gradients, TF_AddGradients and gradients of functions, in
- * all graphs, for the life of the process.  The function adds operations with the TF_ functions and sets grad_inputs; an
- * error that it puts into status ends the differentiation.  It is called by the thread that differentiates, so by several
- * at once for several graphs, and arg must stay valid.  function NULL: no gradient flows through the op.  ALREADY_EXISTS
- * when the op has a gradient.  op_type need not be defined yet.  Thread-safe. */
-MR_EXPORT extern void mr_register_gradient(const char *op_type, mr_gradient_function *function, void *arg, TF_Status *status);
+
+/* Registers the gradient of an op for mr_minimize, mr_gradients, TF_AddGradients and gradients of functions, in all
+ * graphs, until the process ends. The function adds operations with the TF_ functions and sets grad_inputs. It is
+ * called by the thread that differentiates, so possibly by several threads at once for several graphs; arg must stay
+ * valid. If function is NULL, no gradient flows through the op. op_type need not be defined yet. Fails with
+ * TF_ALREADY_EXISTS if the op has a gradient. Thread-safe. */
+MR_EXPORT extern void mr_register_gradient(const char *op_type, mr_gradient_function *function, void *arg,
+                                           TF_Status *status);
 
 /* ---- optimizers ---- */
-typedef enum mr_optimizer_kind { MR_SGD, MR_MOMENTUM, MR_NESTEROV, MR_ADAGRAD, MR_RMSPROP, MR_ADAM } mr_optimizer_kind;
-typedef struct mr_optimizer {
-    mr_optimizer_kind kind;
-    float rate;       /* learning rate, unless `schedule` is set */
-    TF_Output schedule; /* a scalar float, from the decays below or fed; {NULL, 0}: none */
-    float a, b, epsilon; /* momentum; decay and momentum; beta1 and beta2; start of the accumulator */
-    float clip_norm;  /* gradients are scaled down to this global norm; 0: off */
-} mr_optimizer;
-MR_EXPORT extern mr_optimizer mr_sgd(float rate);
-MR_EXPORT extern mr_optimizer mr_momentum(float rate, float momentum);
-MR_EXPORT extern mr_optimizer mr_nesterov(float rate, float momentum);
-MR_EXPORT extern mr_optimizer mr_adagrad(float rate);
-MR_EXPORT extern mr_optimizer mr_rmsprop(float rate);
-MR_EXPORT extern mr_optimizer mr_adam(float rate);
-/* One step: gradients of all trainable variables, their updates, then the global step.  NULL after an error: also when the model has
- * no trainable variable, or the loss depends on none. */
-MR_EXPORT extern TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer optimizer);
-/* The second half of mr_minimize: updates variables (their values or handles, each once) by gradients that the caller
- * has computed (mr_gradients with respect to their handles) or changed.  gradients[i] is that of variables[i]; a variable
- * without one (dense.oper and sparse.values.oper are NULL) stays as it is, and at least one has a gradient.  The arrays
- * are the caller's.  NULL after an error, which is the model's then. */
-MR_EXPORT extern TF_Operation *mr_apply_gradients(mr_model *m, int num_variables, const TF_Output *variables, const mr_gradient_value *gradients, mr_optimizer optimizer);
 
-/* Learning rates that fall with the global step. */
-MR_EXPORT extern TF_Output mr_exponential_decay(mr_model *m, float rate, int64_t steps, float factor, unsigned char staircase);
+/* The update rule of an optimizer. */
+typedef enum mr_optimizer_kind { MR_SGD, MR_MOMENTUM, MR_NESTEROV, MR_ADAGRAD, MR_RMSPROP, MR_ADAM } mr_optimizer_kind;
+
+/* An optimizer. Start from one of the functions below, and change fields where needed. */
+typedef struct mr_optimizer {
+    mr_optimizer_kind kind; /* the update rule */
+    float rate; /* learning rate, unless `schedule` is set */
+    TF_Output schedule; /* learning rate as a float scalar: one of the decays below, or fed; {NULL, 0}: none */
+    float a;       /* momentum and Nesterov: the momentum; Adagrad: initial accumulator; RMSProp: decay; Adam: beta1 */
+    float b;       /* RMSProp: momentum; Adam: beta2 */
+    float epsilon; /* RMSProp and Adam: added to denominators */
+    float clip_norm; /* gradients are scaled down to this global norm; 0: off */
+} mr_optimizer;
+
+/* Returns plain stochastic gradient descent. */
+MR_EXPORT extern mr_optimizer mr_sgd(float rate);
+/* Returns gradient descent with momentum. */
+MR_EXPORT extern mr_optimizer mr_momentum(float rate, float momentum);
+/* Returns gradient descent with Nesterov momentum. */
+MR_EXPORT extern mr_optimizer mr_nesterov(float rate, float momentum);
+/* Returns Adagrad with an initial accumulator of 0.1. */
+MR_EXPORT extern mr_optimizer mr_adagrad(float rate);
+/* Returns RMSProp with decay 0.9, momentum 0 and epsilon 1e-10. */
+MR_EXPORT extern mr_optimizer mr_rmsprop(float rate);
+/* Returns Adam with beta1 0.9, beta2 0.999 and epsilon 1e-8. */
+MR_EXPORT extern mr_optimizer mr_adam(float rate);
+/* Returns an operation that runs one training step: it computes the gradients of all trainable variables, updates them,
+ * and then increments the global step. NULL after an error, for example if the loss depends on no trainable
+ * variable. */
+MR_EXPORT extern TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer optimizer);
+/* The second half of mr_minimize: returns an operation that updates variables with gradients that the caller has
+ * computed, by mr_gradients with respect to the handles, or changed. `variables` are values or handles, each once;
+ * gradients[i] belongs to variables[i]. A variable without a gradient (dense.oper and sparse.values.oper are NULL) is
+ * not updated; at least one must have a gradient. NULL after an error, which mr_model_status reports. */
+MR_EXPORT extern TF_Operation *mr_apply_gradients(mr_model *m, int num_variables, const TF_Output *variables,
+                                                  const mr_gradient_value *gradients, mr_optimizer optimizer);
+
+/* Returns the learning rate `rate` * factor^(global step / steps). With staircase, the exponent is rounded down. */
+MR_EXPORT extern TF_Output mr_exponential_decay(mr_model *m, float rate, int64_t steps, float factor,
+                                                unsigned char staircase);
+/* Returns a learning rate that goes from `rate` to `end_rate` in the given number of steps and then stays: (rate -
+ * end_rate) * (1 - global step / steps)^power + end_rate. */
 MR_EXPORT extern TF_Output mr_polynomial_decay(mr_model *m, float rate, int64_t steps, float end_rate, float power);
-/* rates[i] up to and including step boundaries[i]; rates has one more entry. */
-MR_EXPORT extern TF_Output mr_piecewise_rate(mr_model *m, int num_boundaries, const int64_t *boundaries, const float *rates);
+/* Returns the learning rate rates[i] up to and including the global step boundaries[i]. `rates` has num_boundaries + 1
+ * entries; the last one applies after all boundaries. */
+MR_EXPORT extern TF_Output mr_piecewise_rate(mr_model *m, int num_boundaries, const int64_t *boundaries,
+                                             const float *rates);
 
 /* ---- checkpoints ---- */
+
+/* Saves and restores variables, in the format of TensorFlow's V2 checkpoints. */
 typedef struct mr_saver mr_saver;
-/* Saves and restores all variables made so far; keeps the newest max_to_keep checkpoints (0: all). */
+
+/* Creates a saver for all variables that the model has so far. It keeps the newest max_to_keep checkpoints (0: all).
+ * mr_model_status reports errors. */
 MR_EXPORT extern mr_saver *mr_saver_new(mr_model *m, int max_to_keep);
+/* Frees the saver. NULL is allowed. */
 MR_EXPORT extern void mr_saver_free(mr_saver *s);
-/* Writes PREFIX-STEP (step < 0: PREFIX) and names it in the `checkpoint` file of its folder. */
-MR_EXPORT extern void mr_saver_save(mr_saver *s, TF_Session *session, const char *prefix, int64_t step, TF_Status *status);
+/* Writes the checkpoint PREFIX-STEP (PREFIX if step is negative), records it in the file `checkpoint` of its folder,
+ * and then removes old checkpoints. A crash at any time leaves a folder whose newest recorded checkpoint can be
+ * loaded. */
+MR_EXPORT extern void mr_saver_save(mr_saver *s, TF_Session *session, const char *prefix, int64_t step,
+                                    TF_Status *status);
+/* Restores the checkpoint with this prefix. */
 MR_EXPORT extern void mr_saver_restore(mr_saver *s, TF_Session *session, const char *path, TF_Status *status);
-/* Restores the newest checkpoint of a folder that is whole and returns 1; 0 when there is none. */
+/* Restores the newest undamaged checkpoint that the folder records, and returns 1. Returns 0 if the folder records
+ * none. Fails if it records some but none can be loaded. */
 MR_EXPORT extern int mr_saver_restore_latest(mr_saver *s, TF_Session *session, const char *folder, TF_Status *status);
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@ static mr_status *read_job(mr_agent_job *j, const char *folder)
         if (n > 0)
             mr_str_append(&in, buf, (size_t)n);
         else if (n == 0 || errno != EINTR)
-            st = mr_invalid("this is the far end of `millrace launch --hosts`: it takes its orders from there, not from a person");
+            st = mr_invalid("this command is started by `millrace launch --hosts` and reads its instructions from there; it cannot be used by hand");
     }
     if (!st && used < in.n)
         st = mr_error(MR_CANCELLED, "the job ended before this task began"); /* END came right behind */

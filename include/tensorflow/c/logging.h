@@ -1,6 +1,6 @@
-/* tensorflow/c/logging.h -- writing to the library's log.
+/* tensorflow/c/logging.h -- writing to the log of the library.
  *
- * The log is silent until a listener is there (TF_RegisterLogListener in c_api.h). */
+ * Nothing is printed unless a listener is registered (TF_RegisterLogListener in c_api.h). */
 #ifndef TENSORFLOW_C_LOGGING_H_
 #define TENSORFLOW_C_LOGGING_H_
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* TF_FATAL is logged as an error: the library never ends the process of its host. */
+/* The level of a log line. TF_FATAL is logged as an error: the library never ends the process. */
 typedef enum TF_LogLevel {
     TF_INFO = 0,
     TF_WARNING = 1,
@@ -22,11 +22,11 @@ typedef enum TF_LogLevel {
 TF_CAPI_EXPORT extern void TF_Log(TF_LogLevel level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Logs only when level is at most TF_CPP_MAX_VLOG_LEVEL of the environment (0 when unset). */
+/* Logs a line if level is at most the environment variable TF_CPP_MAX_VLOG_LEVEL, which is 0 if unset. */
 TF_CAPI_EXPORT extern void TF_VLog(int level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same in debug builds of the library, nothing in others. */
+/* The same in debug builds of the library. Does nothing in other builds. */
 TF_CAPI_EXPORT extern void TF_DVLog(int level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

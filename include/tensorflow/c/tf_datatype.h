@@ -1,7 +1,7 @@
 /* tensorflow/c/tf_datatype.h -- the element types of tensors.
  *
- * The numbers are those of DataType in types.proto.  An output that is a reference to a variable
- * (ref ops of TensorFlow 1.x) reports its type plus 100; tensors themselves never do. */
+ * The numbers are those of DataType in types.proto. An output that is a reference to a variable (as in TensorFlow 1.x)
+ * reports its type plus 100; a tensor never does. */
 #ifndef TENSORFLOW_C_TF_DATATYPE_H_
 #define TENSORFLOW_C_TF_DATATYPE_H_
 
@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+/* An element type. */
 typedef enum TF_DataType {
     TF_FLOAT = 1,
     TF_DOUBLE = 2,
@@ -38,14 +39,14 @@ typedef enum TF_DataType {
     TF_VARIANT = 21,
     TF_UINT32 = 22,
     TF_UINT64 = 23,
-    /* Of later releases: stored, one byte an element, not computed with. */
+    /* Types of later releases: they can be stored, in one byte per element, but not computed with. */
     TF_FLOAT8_E5M2 = 24,
     TF_FLOAT8_E4M3FN = 25,
     TF_INT4 = 29,
     TF_UINT4 = 30,
 } TF_DataType;
 
-/* Bytes of one element; 0 for types without a fixed size and for unknown numbers. */
+/* Returns the size of an element in bytes; 0 for types without a fixed size and for unknown types. */
 TF_CAPI_EXPORT extern size_t TF_DataTypeSize(TF_DataType dt);
 
 #ifdef __cplusplus

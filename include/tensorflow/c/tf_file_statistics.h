@@ -1,4 +1,4 @@
-/* tensorflow/c/tf_file_statistics.h -- what TF_FileStat tells about a file. */
+/* tensorflow/c/tf_file_statistics.h -- the result of TF_FileStat. */
 #ifndef TENSORFLOW_C_TF_FILE_STATISTICS_H_
 #define TENSORFLOW_C_TF_FILE_STATISTICS_H_
 
@@ -9,9 +9,10 @@
 extern "C" {
 #endif
 
+/* Information about a file. */
 typedef struct TF_FileStatistics {
-    int64_t length;     /* bytes, -1 when not known */
-    int64_t mtime_nsec; /* last change, nanoseconds since 1970 */
+    int64_t length;     /* size in bytes, -1 if unknown */
+    int64_t mtime_nsec; /* time of the last change, in nanoseconds since 1970 */
     bool is_directory;
 } TF_FileStatistics;
 

@@ -1,7 +1,7 @@
 /* tensorflow/c/tf_status.h -- how a call reports success or failure.
  *
- * The caller makes one TF_Status and lends it to call after call; it must not be NULL.  A TF_Status
- * belongs to one thread at a time. */
+ * The caller creates a TF_Status and passes it to one call after the other. It must not be NULL, and belongs to one
+ * thread at a time. */
 #ifndef TENSORFLOW_C_TF_STATUS_H_
 #define TENSORFLOW_C_TF_STATUS_H_
 
@@ -11,9 +11,10 @@
 extern "C" {
 #endif
 
+/* The result of a call: a code, a message and payloads. */
 typedef struct TF_Status TF_Status;
 
-/* The codes of gRPC. */
+/* The error codes, which are those of gRPC. */
 typedef enum TF_Code {
     TF_OK = 0,
     TF_CANCELLED = 1,
@@ -34,34 +35,33 @@ typedef enum TF_Code {
     TF_UNAUTHENTICATED = 16,
 } TF_Code;
 
-/* A new status, OK.  The caller deletes it. */
+/* Creates a status with TF_OK. The caller deletes it. */
 TF_CAPI_EXPORT extern TF_Status *TF_NewStatus(void);
 
-/* NULL is fine. */
+/* Deletes the status. NULL is allowed. */
 TF_CAPI_EXPORT extern void TF_DeleteStatus(TF_Status *s);
 
-/* Sets code and message (copied) and drops the payloads.  With TF_OK the message is dropped too. */
+/* Sets the code and the message, which is copied, and removes all payloads. With TF_OK the message is ignored. */
 TF_CAPI_EXPORT extern void TF_SetStatus(TF_Status *s, TF_Code code, const char *msg);
 
-/* Attaches value under key to an error, replacing what was there; both are copied.  An OK status
- * carries no payloads: nothing happens. */
+/* Attaches a value to an error, and replaces a former value with the same key. Both strings are copied. Does nothing if
+ * the status is TF_OK. */
 TF_CAPI_EXPORT extern void TF_SetPayload(TF_Status *s, const char *key, const char *value);
 
-/* Called once a payload; key and value live for the call only. */
+/* A function that receives a payload. The strings are valid during the call. */
 typedef void (*TF_PayloadVisitor)(const char *key, const char *value, void *capture);
 
-/* Calls visitor(key, value, capture) for each payload, in the order they were first set.  The
- * visitor must not change s. */
-TF_CAPI_EXPORT extern void TF_ForEachPayload(const TF_Status *s, TF_PayloadVisitor visitor,
-                                             void *capture);
+/* Calls visitor(key, value, capture) for each payload, in the order in which they were first set. The visitor must not
+ * change s. */
+TF_CAPI_EXPORT extern void TF_ForEachPayload(const TF_Status *s, TF_PayloadVisitor visitor, void *capture);
 
-/* Sets the status that fits an errno value, with the message "context; text of the errno". */
-TF_CAPI_EXPORT extern void TF_SetStatusFromIOError(TF_Status *s, int error_code,
-                                                   const char *context);
+/* Sets the code that corresponds to an errno value, and the message "context; text of the errno". */
+TF_CAPI_EXPORT extern void TF_SetStatusFromIOError(TF_Status *s, int error_code, const char *context);
 
+/* Returns the code. */
 TF_CAPI_EXPORT extern TF_Code TF_GetCode(const TF_Status *s);
 
-/* "" when OK.  Owned by s; valid until s is changed or deleted. */
+/* Returns the message, "" for TF_OK. The status owns it; it is valid until the status is changed or deleted. */
 TF_CAPI_EXPORT extern const char *TF_Message(const TF_Status *s);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* tensorflow/core/platform/ctstring_internal.h -- the layout of TF_TString and what works on it.
+/* tensorflow/core/platform/ctstring_internal.h -- the layout of TF_TString and its functions.
  *
  *     offset  0         1        4         8           16
  *     SMALL   size8<<2  text and NUL ...
@@ -6,8 +6,8 @@
  *     OFFSET  size32<<2 | 2      offset32  count32
  *     VIEW    size64<<2 | 3                pointer
  *
- * All numbers are little-endian, so the two low bits of the first byte tell the type.  LARGE
- * capacities are a multiple of 16 less one, for the NUL.  ctstring.h says what one may rely on. */
+ * All numbers are little-endian, so that the two low bits of the first byte are the type. The capacity of LARGE is a
+ * multiple of 16 minus one, which leaves room for the NUL. ctstring.h describes the interface. */
 #ifndef TENSORFLOW_CORE_PLATFORM_CTSTRING_INTERNAL_H_
 #define TENSORFLOW_CORE_PLATFORM_CTSTRING_INTERNAL_H_
 
@@ -24,6 +24,7 @@
 extern "C" {
 #endif
 
+/* How a string stores its text. */
 typedef enum TF_TString_Type {
     TF_TSTR_SMALL = 0,
     TF_TSTR_LARGE = 1,
@@ -32,38 +33,44 @@ typedef enum TF_TString_Type {
     TF_TSTR_TYPE_MASK = 3,
 } TF_TString_Type;
 
-/* What a SMALL string holds at most: 24 bytes less the size byte and the NUL. */
+/* The longest text of a SMALL string: 24 bytes minus the size byte and the NUL. */
 enum { TF_TString_SmallCapacity = 22 };
 
-/* The longest text: its size fits beside the type bits and rounding it up does not overflow. */
+/* The longest text: its size fits next to the type bits, and rounding it up does not overflow. */
 #define TF_TSTR_MAX_SIZE ((((size_t)-1) >> 2) - 16)
 
+/* A string with its text inside. */
 typedef struct TF_TString_Small {
     uint8_t size;
     char str[TF_TString_SmallCapacity + 1];
 } TF_TString_Small;
 
+/* A string with its text in a block from malloc. */
 typedef struct TF_TString_Large {
     size_t size;
     size_t cap;
     char *ptr; /* malloc of cap + 1 bytes */
 } TF_TString_Large;
 
+/* A string with its text at a distance from the struct. */
 typedef struct TF_TString_Offset {
     uint32_t size;
     uint32_t offset; /* from the start of this struct to the text */
     uint32_t count;
 } TF_TString_Offset;
 
+/* A string with its text behind a pointer that it does not own. */
 typedef struct TF_TString_View {
     size_t size;
     const char *ptr;
 } TF_TString_View;
 
+/* The bytes of a string. */
 typedef struct TF_TString_Raw {
     uint8_t raw[24];
 } TF_TString_Raw;
 
+/* A string: one of the four kinds. */
 typedef struct TF_TString {
     union {
         TF_TString_Small smll;
@@ -76,24 +83,26 @@ typedef struct TF_TString {
 
 /* ---- reading ---- */
 
-/* A stored size field to bytes of text, and back. */
+/* Returns the number of bytes that a stored size field stands for. */
 static inline size_t TF_TString_ToActualSizeT(size_t size)
 {
     return size >> 2;
 }
 
+/* Returns the stored size field for a number of bytes and a type. */
 static inline size_t TF_TString_ToInternalSizeT(size_t size, TF_TString_Type type)
 {
     return (size << 2) | (size_t)type;
 }
 
+/* Returns how the string stores its text. */
 static inline TF_TString_Type TF_TString_GetType(const TF_TString *str)
 {
     return (TF_TString_Type)(str->u.raw.raw[0] & TF_TSTR_TYPE_MASK);
 }
 
-/* Bytes of text.  Never more than there can be: a size byte of a SMALL string that says more than
- * fits, as garbage may, is cut, and what points nowhere is empty. */
+/* Returns the number of bytes of text. The result is safe for invalid contents: the size of a SMALL string is limited
+ * to what fits, and a string with a NULL pointer is empty. */
 static inline size_t TF_TString_GetSize(const TF_TString *str)
 {
     size_t n;
@@ -110,7 +119,7 @@ static inline size_t TF_TString_GetSize(const TF_TString *str)
     }
 }
 
-/* Bytes of text that fit without allocating; 0 where the string does not own its text. */
+/* Returns the number of bytes that fit without allocating; 0 if the string does not own its text. */
 static inline size_t TF_TString_GetCapacity(const TF_TString *str)
 {
     switch (TF_TString_GetType(str)) {
@@ -123,7 +132,7 @@ static inline size_t TF_TString_GetCapacity(const TF_TString *str)
     }
 }
 
-/* The text; valid until the string is changed or, for SMALL and OFFSET, moved in memory. */
+/* Returns the text. It is valid until the string is changed or, for SMALL and OFFSET, moved in memory. */
 static inline const char *TF_TString_GetDataPointer(const TF_TString *str)
 {
     switch (TF_TString_GetType(str)) {
@@ -138,15 +147,15 @@ static inline const char *TF_TString_GetDataPointer(const TF_TString *str)
     }
 }
 
-/* ---- life ---- */
+/* ---- initialization ---- */
 
-/* Makes str empty without looking at what it held. */
+/* Makes str an empty string. Its former contents are ignored. */
 static inline void TF_TString_Init(TF_TString *str)
 {
     memset(str->u.raw.raw, 0, sizeof(*str));
 }
 
-/* Frees what str owns and makes it empty, ready for use. */
+/* Frees the text that str owns and makes it an empty string. */
 static inline void TF_TString_Dealloc(TF_TString *str)
 {
     if (TF_TString_GetType(str) == TF_TSTR_LARGE)
@@ -154,15 +163,16 @@ static inline void TF_TString_Dealloc(TF_TString *str)
     TF_TString_Init(str);
 }
 
-/* ---- storage; the functions below stand on these three ---- */
+/* ---- storage, used by the functions below ---- */
 
-/* round_up_16(n + 1) - 1, for n up to TF_TSTR_MAX_SIZE. */
+/* Returns round_up_16(n + 1) - 1, for n up to TF_TSTR_MAX_SIZE. */
 static inline size_t TF_TString_RoundCapacity(size_t n)
 {
     return ((n + 16) & ~(size_t)15) - 1;
 }
 
-/* Makes str LARGE with this capacity and keeps the text that fits.  NULL: no memory, unchanged. */
+/* Makes str LARGE with this capacity and keeps the text that fits. Returns NULL and leaves str unchanged if there is no
+ * memory. */
 static inline char *TF_TString_MakeLarge(TF_TString *str, size_t cap)
 {
     const int is_large = TF_TString_GetType(str) == TF_TSTR_LARGE;
@@ -187,7 +197,7 @@ static inline char *TF_TString_MakeSmall(TF_TString *str, size_t new_size)
     const size_t size = TF_TString_GetSize(str);
     const size_t keep = size < new_size ? size : new_size;
     if (type != TF_TSTR_SMALL) {
-        /* The text may lie under the bytes about to be written, and the pointer to it does. */
+        /* The bytes written next may overlap the text, and do overlap the pointer to it. */
         const char *from = TF_TString_GetDataPointer(str);
         char *heap = type == TF_TSTR_LARGE ? str->u.large.ptr : NULL;
         if (keep > 0)
@@ -201,8 +211,8 @@ static inline char *TF_TString_MakeSmall(TF_TString *str, size_t new_size)
 
 /* ---- sizes ---- */
 
-/* Sets the size, keeps the text that fits and leaves new bytes undefined.  A string that shrinks
- * below half its capacity gives half of it back.  Returns the text. */
+/* Sets the size, keeps the text that fits and leaves new bytes undefined. A string that shrinks below half its capacity
+ * releases half of it. Returns the text, NULL if there is no memory. */
 static inline char *TF_TString_ResizeUninitialized(TF_TString *str, size_t new_size)
 {
     const size_t cap = TF_TString_GetCapacity(str);
@@ -214,7 +224,7 @@ static inline char *TF_TString_ResizeUninitialized(TF_TString *str, size_t new_s
         if (TF_TString_MakeLarge(str, TF_TString_RoundCapacity(new_size)) == NULL)
             return NULL;
     } else if (new_size < cap / 2 && new_size < TF_TString_GetSize(str)) {
-        /* A failure to shrink is none: the old block serves. */
+        /* If it cannot shrink, it keeps the old block. */
         (void)TF_TString_MakeLarge(str, TF_TString_RoundCapacity(cap / 2));
     }
     str->u.large.size = TF_TString_ToInternalSizeT(new_size, TF_TSTR_LARGE);
@@ -222,7 +232,7 @@ static inline char *TF_TString_ResizeUninitialized(TF_TString *str, size_t new_s
     return str->u.large.ptr;
 }
 
-/* The same with new bytes set to c. */
+/* The same, with new bytes set to c. */
 static inline char *TF_TString_Resize(TF_TString *str, size_t new_size, char c)
 {
     const size_t size = TF_TString_GetSize(str);
@@ -232,7 +242,7 @@ static inline char *TF_TString_Resize(TF_TString *str, size_t new_size, char c)
     return p;
 }
 
-/* The text for writing; OFFSET and VIEW strings get a copy of their own first. */
+/* Returns the text for writing. OFFSET and VIEW strings are copied first. NULL if there is no memory. */
 static inline char *TF_TString_GetMutableDataPointer(TF_TString *str)
 {
     switch (TF_TString_GetType(str)) {
@@ -245,19 +255,19 @@ static inline char *TF_TString_GetMutableDataPointer(TF_TString *str)
     }
 }
 
-/* Makes room for new_cap bytes of text.  What fits in SMALL changes nothing. */
+/* Makes room for new_cap bytes of text. Does nothing if that fits into SMALL. */
 static inline void TF_TString_Reserve(TF_TString *str, size_t new_cap)
 {
     const size_t size = TF_TString_GetSize(str);
     if (new_cap <= TF_TString_SmallCapacity || new_cap <= TF_TString_GetCapacity(str))
         return;
     if (new_cap < size)
-        new_cap = size; /* a view longer than asked for keeps all its text */
+        new_cap = size; /* a longer view keeps all its text */
     if (new_cap <= TF_TSTR_MAX_SIZE)
         (void)TF_TString_MakeLarge(str, TF_TString_RoundCapacity(new_cap));
 }
 
-/* The same, but at least doubling, so that appending many times costs little. */
+/* The same, but at least doubles the capacity, so that repeated appending is cheap. */
 static inline void TF_TString_ReserveAmortized(TF_TString *str, size_t new_cap)
 {
     const size_t cap = TF_TString_GetCapacity(str);
@@ -269,14 +279,14 @@ static inline void TF_TString_ReserveAmortized(TF_TString *str, size_t new_cap)
 
 /* ---- text ---- */
 
-/* Where src stands in the text that str owns, or (size_t)-1 when it stands elsewhere. */
+/* Returns the position of src in the text that str owns, (size_t)-1 if it is elsewhere. */
 static inline size_t TF_TString_PositionOf(const TF_TString *str, const char *src)
 {
     const uintptr_t at = (uintptr_t)src, begin = (uintptr_t)TF_TString_GetDataPointer(str);
     return at >= begin && at - begin < TF_TString_GetCapacity(str) ? at - begin : (size_t)-1;
 }
 
-/* Sets dst to a view of bytes that live longer than dst. */
+/* Sets dst to a view of bytes, which must outlive dst. */
 static inline void TF_TString_AssignView(TF_TString *dst, const char *src, size_t size)
 {
     TF_TString_Dealloc(dst);
@@ -284,7 +294,7 @@ static inline void TF_TString_AssignView(TF_TString *dst, const char *src, size_
     dst->u.view.ptr = src;
 }
 
-/* Adds n bytes; src may be part of dst. */
+/* Appends n bytes; src may be part of dst. */
 static inline void TF_TString_AppendN(TF_TString *dst, const char *src, size_t n)
 {
     const size_t size = TF_TString_GetSize(dst);
@@ -298,7 +308,7 @@ static inline void TF_TString_AppendN(TF_TString *dst, const char *src, size_t n
         memmove(p + size, inside == (size_t)-1 ? src : p + inside, n);
 }
 
-/* Adds the text of src, which may be dst itself. */
+/* Appends the text of src, which may be dst. */
 static inline void TF_TString_Append(TF_TString *dst, const TF_TString *src)
 {
     TF_TString_AppendN(dst, TF_TString_GetDataPointer(src), TF_TString_GetSize(src));
@@ -324,7 +334,7 @@ static inline void TF_TString_Copy(TF_TString *dst, const char *src, size_t size
         memcpy(p, src, size);
 }
 
-/* Sets dst to the text of src: a copy where src owns it, a view of the same bytes where not. */
+/* Sets dst to the text of src: to a copy if src owns it, otherwise to a view of the same bytes. */
 static inline void TF_TString_Assign(TF_TString *dst, const TF_TString *src)
 {
     const TF_TString_Type type = TF_TString_GetType(src);
@@ -336,8 +346,8 @@ static inline void TF_TString_Assign(TF_TString *dst, const TF_TString *src)
         TF_TString_AssignView(dst, TF_TString_GetDataPointer(src), TF_TString_GetSize(src));
 }
 
-/* Takes the text over from src, which is empty afterwards.  An OFFSET string becomes a view, as
- * its distance holds at one address only. */
+/* Moves the text of src to dst; src is empty afterwards. An OFFSET string becomes a view, because its distance is valid
+ * at one address only. */
 static inline void TF_TString_Move(TF_TString *dst, TF_TString *src)
 {
     if (dst == src)
