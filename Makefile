@@ -614,9 +614,11 @@ test: deps-test                ##test everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory layers
 
 RUN_DOCS := docs/sim.md docs/tour.md $(if $(PY_SO),docs/python.md)
-docs: $(CLI) python            ##docs write docs/ops, docs/c-api, the diagrams, and the output of commands into the pages that show it
+docs: $(CLI) python            ##docs write docs/ops, docs/c-api, ops/op_functions.py, the diagrams, and the output of commands into the pages that show it
 	$(q)rm -f docs/ops/*.md
 	$(q)$(CLI) ops --markdown docs/ops
+	$(if $(PY_SO),$(q)PYTHONPATH=$(PY_DIR) $(PYTHON) -B tools/python-ops > $(B)/op_functions.py && \
+	    mv $(B)/op_functions.py python/millrace/ops/op_functions.py)
 	$(q)$(PYTHON) tools/diagrams
 	$(q)$(PYTHON) tools/c-api-docs docs/c-api
 	$(q)$(PYTHON) tools/run-docs $(B) $(RUN_DOCS)
@@ -625,6 +627,8 @@ docs-check: $(CLI) python      ##docs check that generated pages, diagrams and s
 	$(q)rm -rf $(B)/docs-ops
 	$(q)$(CLI) ops --markdown $(B)/docs-ops
 	$(q)diff -rq $(B)/docs-ops docs/ops || { echo "docs/ops is out of date: run make docs"; exit 1; }
+	$(if $(PY_SO),$(q)PYTHONPATH=$(PY_DIR) $(PYTHON) -B tools/python-ops | cmp -s - python/millrace/ops/op_functions.py || \
+	    { echo "python/millrace/ops/op_functions.py is out of date: run make docs"; exit 1; })
 	$(q)$(PYTHON) tools/diagrams --check
 	$(q)$(PYTHON) tools/c-api-docs --check docs/c-api
 	$(q)$(PYTHON) tools/doc-paths

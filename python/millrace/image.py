@@ -10,7 +10,8 @@ from .framework import convert, dtypes, ops, shapes
 from .framework.op_defs import call
 from .ops import array, control_flow, math, random
 from .ops.array import extract_image_patches
-from .ops.math import _delayed
+from .ops.op_functions import (decode_and_crop_jpeg, decode_bmp, decode_gif, decode_jpeg, decode_png, encode_jpeg,
+                               encode_png, extract_jpeg_shape, hsv_to_rgb, rgb_to_hsv)
 
 
 class ResizeMethod:
@@ -22,14 +23,6 @@ ResizeMethodV1 = ResizeMethod
 
 # ---- files ----
 
-decode_bmp = _delayed("decode_bmp", "DecodeBmp")
-decode_gif = _delayed("decode_gif", "DecodeGif")
-decode_jpeg = _delayed("decode_jpeg", "DecodeJpeg")
-decode_png = _delayed("decode_png", "DecodePng")
-decode_and_crop_jpeg = _delayed("decode_and_crop_jpeg", "DecodeAndCropJpeg")
-encode_jpeg = _delayed("encode_jpeg", "EncodeJpeg")
-encode_png = _delayed("encode_png", "EncodePng")
-extract_jpeg_shape = _delayed("extract_jpeg_shape", "ExtractJpegShape")
 
 
 def decode_image(contents, channels=None, dtype=dtypes.uint8, name=None, expand_animations=True):
@@ -530,8 +523,6 @@ def grayscale_to_rgb(images, name=None):
         return rgb
 
 
-rgb_to_hsv = _delayed("rgb_to_hsv", "RGBToHSV")
-hsv_to_rgb = _delayed("hsv_to_rgb", "HSVToRGB")
 
 _RGB_TO_YIQ = np.array([[0.299, 0.59590059, 0.2115], [0.587, -0.27455667, -0.52273617], [0.114, -0.32134392, 0.31119955]])
 _YIQ_TO_RGB = np.array([[1, 1, 1], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]])

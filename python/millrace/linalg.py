@@ -8,14 +8,13 @@ from .ops import array, check, control_flow, math
 from .ops.array import eye
 from .ops.math import (diag as tensor_diag, diag_part as tensor_diag_part, matrix_band_part as band_part, matrix_diag as diag,
                        matrix_diag_part as diag_part, matrix_set_diag as set_diag)
-from .ops.math import _delayed, cholesky, cholesky_solve, cross, einsum, matmul, matvec, norm, qr, svd, tensordot, trace
+from .ops.math import cholesky, cholesky_solve, cross, einsum, matmul, matvec, norm, qr, svd, tensordot, trace
 from .ops.math import (matrix_determinant as det, matrix_inverse as inv, matrix_solve as solve, matrix_solve_ls as lstsq,
                        matrix_transpose, matrix_triangular_solve as triangular_solve, self_adjoint_eig as eigh,
                        self_adjoint_eigvals as eigvalsh)
+from .ops.op_functions import logm, sqrtm
 
 transpose = matrix_transpose
-logm = _delayed("logm", "MatrixLogarithm")
-sqrtm = _delayed("sqrtm", "MatrixSquareRoot")
 
 
 _PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0,

@@ -4,10 +4,8 @@ from .framework.op_defs import call
 from .ops.array import (dequantize, fake_quant_with_min_max_args, fake_quant_with_min_max_args_gradient,
                         fake_quant_with_min_max_vars,
                         fake_quant_with_min_max_vars_gradient, fake_quant_with_min_max_vars_per_channel, quantized_concat)
-from .ops.math import _delayed
+from .ops.op_functions import fake_quant_with_min_max_vars_per_channel_gradient
 
-fake_quant_with_min_max_vars_per_channel_gradient = _delayed("fake_quant_with_min_max_vars_per_channel_gradient",
-                                                             "FakeQuantWithMinMaxVarsPerChannelGradient")
 
 
 def quantize(input, min_range, max_range, T, mode="MIN_COMBINED", round_mode="HALF_AWAY_FROM_ZERO",

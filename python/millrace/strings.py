@@ -2,20 +2,15 @@
 
 from .framework import convert, dtypes, sparse
 from .framework.op_defs import call
-from .ops.math import _delayed
+from .ops.op_functions import (as_string, decode_base64, encode_base64, strip, unicode_script, unicode_transcode,
+                               unsorted_segment_join)
 
 __all__ = ["as_string", "decode_base64", "encode_base64", "reduce_join", "regex_full_match", "regex_replace", "string_join",
            "string_length", "string_lower", "string_split", "string_strip", "string_to_hash_bucket",
            "string_to_hash_bucket_fast",
            "string_to_hash_bucket_strong", "string_to_number", "string_upper", "substr", "unicode_script", "unicode_transcode"]
 
-as_string = _delayed("as_string", "AsString")
-decode_base64 = _delayed("decode_base64", "DecodeBase64")
-encode_base64 = _delayed("encode_base64", "EncodeBase64")
-string_strip = strip = _delayed("strip", "StringStrip")
-unicode_script = _delayed("unicode_script", "UnicodeScript")
-unicode_transcode = _delayed("unicode_transcode", "UnicodeTranscode")
-unsorted_segment_join = _delayed("unsorted_segment_join", "UnsortedSegmentJoin")
+string_strip = strip
 
 
 def string_to_hash_bucket_fast(input, num_buckets, name=None):  # noqa: A002

@@ -508,12 +508,80 @@ def _make_function(op_type):
         return call(op_type, name, **kwargs)
 
     f.__name__ = f.__qualname__ = snake_case(op_type)
-    f.__doc__ = p.doc
+    f.__doc__ = _documentation(p)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     f.__signature__ = inspect.Signature(
-        [inspect.Parameter(_python_name(k), kind, default=inspect.Parameter.empty if k in p.required else p.attrs[k].default)
+        [inspect.Parameter(_python_name(k), kind, default=inspect.Parameter.empty if k in p.required else _shown_default(p.attrs[k]))
          for k in parameters] + [inspect.Parameter("name", kind, default=None)])
     return f
+
+
+# ---- documentation of functions ----
+
+_KIND_WORDS = {"s": ("a string", "strings"), "i": ("an int", "ints"), "f": ("a float", "floats"), "b": ("a bool", "bools"),
+               "t": ("a type", "types"), "h": ("a shape", "shapes"), "x": ("a tensor", "tensors"), "n": ("a function", "functions")}
+
+
+def _documentation(p):
+    """The docstring of the function of an op: its summary, then a line for each argument, then the result."""
+    lines, explained = [p.doc, "", "Args:"], {}
+    for a in p.inputs:
+        lines.append("    %s: %s" % (_python_name(a.name), _describe_tensor(p, a, explained)))
+    for name in p.parameters[len(p.inputs):]:
+        lines.append("    %s: %s" % (_python_name(name), _describe_attr(p.attrs[name])))
+    lines += ["    name: the name of the operation", "", "Returns:"]
+    if not p.outputs:
+        lines.append("    The operation.")
+    elif len(p.outputs) == 1:
+        text = _describe_tensor(p, p.outputs[0], explained)
+        lines.append("    %s%s." % (text[0].upper(), text[1:]))
+    else:
+        lines.append("    A named tuple:")
+        lines += ["    %s: %s" % (_python_name(a.name), _describe_tensor(p, a, explained)) for a in p.outputs]
+    return "\n".join(lines) + "\n"
+
+
+def _describe_tensor(p, arg, explained):
+    """An input or output in words.  `explained` has the first argument of each type attr: the others have its type."""
+    noun = "a list of tensors" if arg.is_list else "a tensor"
+    if arg.types_attr:
+        return noun + " of any types"
+    if not arg.type_attr:
+        return "%s of type %s" % (noun, dtypes.as_dtype(arg.type).base_dtype.name)
+    if arg.type_attr in explained:
+        return "%s of the type of %s" % (noun, explained[arg.type_attr])
+    attr = p.attrs[arg.type_attr]
+    if not attr.inferred:
+        return "%s of type %s" % (noun, _python_name(attr.name))
+    explained[arg.type_attr] = _python_name(arg.name)
+    return noun + " of " + (_type_names(attr.allowed) if attr.allowed else "any type")
+
+
+def _shown_default(a):
+    """The default of an attr as a signature shows it: strings are str."""
+    if a.kind != "s":
+        return a.default
+    return [s.decode() for s in a.default] if a.is_list else a.default.decode()
+
+
+def _describe_attr(a):
+    one, many = _KIND_WORDS[a.kind]
+    text = "a list of " + many if a.is_list else one
+    if a.allowed and a.kind == "t":
+        text += ": " + _type_names(a.allowed)
+    elif a.allowed:
+        text += ": " + _one_of(['"%s"' % s.decode() for s in a.allowed])
+    elif a.minimum is not None and not (a.is_list and a.minimum == 0):
+        text += (", %d or more" if a.is_list else ", at least %d") % a.minimum
+    return text
+
+
+def _type_names(allowed):
+    return _one_of([dtypes.as_dtype(t).name for t in allowed])
+
+
+def _one_of(words):
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
 def _keywords_only(op_type):
@@ -527,7 +595,8 @@ def _keywords_only(op_type):
         return f(**kwargs)
 
     g.__name__ = g.__qualname__ = op_type
-    g.__doc__, g.__signature__ = f.__doc__, f.__signature__
+    g.__doc__ = f.__doc__
+    g.__signature__ = inspect.Signature([k.replace(kind=k.KEYWORD_ONLY) for k in f.__signature__.parameters.values()])
     return g
 
 

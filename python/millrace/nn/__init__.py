@@ -1,7 +1,7 @@
 """tf.nn: what neural networks are made of.  Recurrent parts are loaded when they are first asked for."""
 
 from .. import lazy as _lazy
-from ..ops.math import _delayed, sigmoid, tanh
+from ..ops.math import sigmoid, tanh
 from ..ops.math import log_sigmoid  # noqa: F401
 from .activations import *  # noqa: F403
 from .basic import *  # noqa: F403
@@ -14,15 +14,9 @@ from .normalization import *  # noqa: F403
 from .pool import *  # noqa: F403
 from .sampling import *  # noqa: F403
 
-for _name, _op in {
-        "quantized_avg_pool": "QuantizedAvgPool", "quantized_conv2d": "QuantizedConv2D",
-        "quantized_max_pool": "QuantizedMaxPool",
-        "quantized_relu_x": "QuantizedReluX", "quantized_relu": "QuantizedRelu", "quantized_relu6": "QuantizedRelu6",
-        "quantized_bias_add": "QuantizedBiasAdd", "data_format_dim_map": "DataFormatDimMap",
-        "data_format_vec_permute": "DataFormatVecPermute", "depth_to_space": "DepthToSpace",
-        "space_to_depth": "SpaceToDepth"}.items():
-    globals()[_name] = _delayed(_name, _op)
-
+from ..ops.op_functions import (  # noqa: F401, E402
+    data_format_dim_map, data_format_vec_permute, quantized_avg_pool, quantized_bias_add, quantized_conv2d,
+    quantized_max_pool, quantized_relu, quantized_relu6, quantized_relu_x)
 from ..ops.array import depth_to_space, space_to_batch, space_to_depth  # noqa: F401, E402
 
 _RNN = "bidirectional_dynamic_rnn dynamic_rnn raw_rnn static_bidirectional_rnn static_rnn static_state_saving_rnn".split()

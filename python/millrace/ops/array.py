@@ -6,33 +6,22 @@ import numpy as np
 
 from ..framework import convert, dtypes, op_defs, ops, shapes
 
-from .math import _same, cast, deprecated, place_of, range as _range
+from .math import cast, deprecated, place_of, range as _range
+from .op_functions import (batch_to_space_nd, broadcast_to, check_numerics, dequantize, dynamic_partition,
+                           dynamic_stitch, fake_quant_with_min_max_args, fake_quant_with_min_max_args_gradient,
+                           fake_quant_with_min_max_vars, fake_quant_with_min_max_vars_gradient,
+                           fake_quant_with_min_max_vars_per_channel, guarantee_const, mirror_pad, parallel_concat,
+                           quantize_v2, quantized_concat, scatter_nd, space_to_batch_nd, stop_gradient,
+                           tensor_scatter_add, tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_update,
+                           tensor_scatter_sub, tensor_scatter_update, tile, unravel_index)
 
-__all__ = []
+# Functions that are an op and nothing more; @public adds the others.
+__all__ = [n for n, f in list(globals().items()) if getattr(f, "__module__", "") == "millrace.ops.op_functions"]
 
 
 def public(f):
     __all__.append(f.__name__)
     return f
-
-
-_same({
-    "batch_to_space_nd": "BatchToSpaceND", "broadcast_to": "BroadcastTo", "check_numerics": "CheckNumerics",
-    "dynamic_partition": "DynamicPartition", "dynamic_stitch": "DynamicStitch",
-    "fake_quant_with_min_max_args": "FakeQuantWithMinMaxArgs",
-    "fake_quant_with_min_max_vars": "FakeQuantWithMinMaxVars",
-    "fake_quant_with_min_max_vars_per_channel": "FakeQuantWithMinMaxVarsPerChannel",
-    "fake_quant_with_min_max_args_gradient": "FakeQuantWithMinMaxArgsGradient",
-    "fake_quant_with_min_max_vars_gradient": "FakeQuantWithMinMaxVarsGradient",
-    "guarantee_const": "GuaranteeConst", "parallel_concat": "ParallelConcat",
-    "scatter_nd": "ScatterNd", "space_to_batch_nd": "SpaceToBatchND", "stop_gradient": "StopGradient",
-    "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub",
-    "tensor_scatter_update": "TensorScatterUpdate",
-    "tensor_scatter_nd_add": "TensorScatterAdd", "tensor_scatter_nd_sub": "TensorScatterSub",
-    "tensor_scatter_nd_update": "TensorScatterUpdate", "tile": "Tile", "mirror_pad": "MirrorPad",
-    "quantize_v2": "QuantizeV2", "dequantize": "Dequantize",
-    "quantized_concat": "QuantizedConcat", "unravel_index": "UnravelIndex",
-}, globals())
 
 
 # ---- making ----

@@ -6,8 +6,20 @@ import numpy as np
 
 from ..framework import convert, dtypes, op_defs, ops, shapes
 from ..framework.op_defs import raw
+from .op_functions import (acos, acosh, add, add_v2, approximate_equal, asin, asinh, atan, atan2, atanh,
+                           batch_matmul, bessel_i0e,
+                           bessel_i1e, betainc, bitcast, ceil, cholesky, cos, cosh, cross, diag, diag_part, digamma,
+                           erfc, exp, expm1, fft, fft2d, fft3d, floor, floormod, greater, greater_equal, ifft, ifft2d,
+                           ifft3d, igamma, igammac, invert_permutation, is_finite, is_inf, is_nan, less, less_equal,
+                           lgamma, log, log1p, logical_and, logical_not, logical_or, matrix_band_part,
+                           matrix_determinant, matrix_inverse, matrix_solve, matrix_triangular_solve, maximum, minimum, polygamma, real_div, reciprocal,
+                           rint, rsqrt, segment_max, segment_mean, segment_min, segment_prod, segment_sum, sin, sinh,
+                           sparse_matmul,
+                           squared_difference, tan, timestamp, truncatediv, truncatemod, unsorted_segment_max,
+                           unsorted_segment_min, unsorted_segment_prod, unsorted_segment_sum, xdivy, xlogy, zeta)
 
-__all__ = []  # filled by @public and _same below
+# Functions that are an op and nothing more; @public adds the others.
+__all__ = [n for n, f in list(globals().items()) if getattr(f, "__module__", "") == "millrace.ops.op_functions"]
 
 builtin_range = builtins.range  # `range` is tf's here
 
@@ -16,55 +28,6 @@ def public(f):
     """Makes a function one of tf's."""
     __all__.append(f.__name__)
     return f
-
-
-def _same(names, namespace):
-    """Ops whose function in tf has the arguments of the op itself: {name: op}, made when they are first called."""
-    for name, op_type in names.items():
-        namespace[name] = _delayed(name, op_type)
-        namespace["__all__"].append(name)
-
-
-def _delayed(name, op_type, rename=None):
-    """The function of an op, looked up at the first call: to import the package is not to read a thousand definitions.
-
-    `rename` has the argument names that tf's function has in place of the op's."""
-    made = []
-
-    def f(*args, **kwargs):
-        if not made:
-            made.append(op_defs.function_for(op_type))
-        for theirs in rename or ():
-            if theirs in kwargs:
-                kwargs[rename[theirs]] = kwargs.pop(theirs)
-        return made[0](*args, **kwargs)
-
-    f.__name__ = f.__qualname__ = name
-    f.__doc__ = "The op %s." % op_type
-    return f
-
-
-_same({
-    "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan", "atan2": "Atan2", "atanh": "Atanh",
-    "betainc": "Betainc", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "cross": "Cross", "digamma": "Digamma",
-    "erfc": "Erfc", "exp": "Exp", "expm1": "Expm1", "floor": "Floor", "greater": "Greater", "greater_equal": "GreaterEqual",
-    "igamma": "Igamma", "igammac": "Igammac", "invert_permutation": "InvertPermutation", "is_finite": "IsFinite",
-    "is_inf": "IsInf", "is_nan": "IsNan", "less": "Less", "less_equal": "LessEqual", "lgamma": "Lgamma", "log": "Log",
-    "log1p": "Log1p", "logical_and": "LogicalAnd", "logical_not": "LogicalNot", "logical_or": "LogicalOr",
-    "matrix_determinant": "MatrixDeterminant", "matrix_inverse": "MatrixInverse", "matrix_solve": "MatrixSolve",
-    "matrix_triangular_solve": "MatrixTriangularSolve", "matrix_band_part": "MatrixBandPart",
-    "maximum": "Maximum", "minimum": "Minimum", "polygamma": "Polygamma", "reciprocal": "Reciprocal",
-    "rint": "Rint", "rsqrt": "Rsqrt", "segment_max": "SegmentMax", "segment_mean": "SegmentMean", "segment_min": "SegmentMin",
-    "segment_prod": "SegmentProd", "segment_sum": "SegmentSum", "sin": "Sin", "sinh": "Sinh",
-    "squared_difference": "SquaredDifference", "tan": "Tan", "unsorted_segment_max": "UnsortedSegmentMax",
-    "unsorted_segment_min": "UnsortedSegmentMin", "unsorted_segment_prod": "UnsortedSegmentProd",
-    "unsorted_segment_sum": "UnsortedSegmentSum", "zeta": "Zeta", "truncatediv": "TruncateDiv", "truncatemod": "TruncateMod",
-    "floormod": "FloorMod", "real_div": "RealDiv", "bitcast": "Bitcast", "cholesky": "Cholesky",
-    "diag": "Diag", "diag_part": "DiagPart", "bessel_i0e": "BesselI0e",
-    "bessel_i1e": "BesselI1e", "add": "Add", "add_v2": "AddV2", "xdivy": "Xdivy", "xlogy": "Xlogy",
-    "fft": "FFT", "fft2d": "FFT2D", "fft3d": "FFT3D", "ifft": "IFFT", "ifft2d": "IFFT2D", "ifft3d": "IFFT3D",
-    "approximate_equal": "ApproximateEqual", "timestamp": "Timestamp",
-}, globals())
 
 
 def deprecated(new, new_name, old, old_name):
@@ -536,10 +499,6 @@ def _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name):
     if transpose_b:
         b, adjoint_b = conj(b), True
     return op_defs.call("BatchMatMulV2", name, x=a, y=b, adj_x=bool(adjoint_a), adj_y=bool(adjoint_b))
-
-
-batch_matmul = public(_delayed("batch_matmul", "BatchMatMul"))
-sparse_matmul = public(_delayed("sparse_matmul", "SparseMatMul"))
 
 
 @public
