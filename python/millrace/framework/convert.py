@@ -28,6 +28,15 @@ def _for_type(t):
 
 
 def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None, dtype_hint=None):
+    """Converts a value to a tensor: an array, a number, a list, a variable, or anything with a registered
+    conversion.
+
+    Args:
+        value: what to convert; a tensor of the right type is returned as it is
+        dtype: the element type of the result; None takes the type of the value
+        name: the name of the constant, if one is made
+        preferred_dtype: the type to try first when dtype is None; another is taken if the value does not fit
+        dtype_hint: the same as preferred_dtype"""
     return internal_convert_to_tensor(value, dtype, name, False, preferred_dtype or dtype_hint)
 
 

@@ -18,9 +18,11 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, text):
+        """Makes a DeviceSpec from a device name such as "/job:ps/task:1/device:CPU:0"."""
         return cls().parse_from_string(text)
 
     def parse_from_string(self, text):
+        """Replaces all fields with those of a device name, and returns this object."""
         self.__init__()
         at = 0
         while at < len(text):
@@ -49,6 +51,7 @@ class DeviceSpec:
                 setattr(self, part, value)
 
     def to_string(self):
+        """Returns the device name, with the fields that are set."""
         parts = []
         for part, value in (("job", self.job), ("replica", self.replica), ("task", self.task)):
             if value is not None:

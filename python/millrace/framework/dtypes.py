@@ -31,6 +31,7 @@ class DType:
 
     @property
     def is_numpy_compatible(self):
+        """Whether numpy has a matching type."""
         return self._numpy is not None
 
     @property
@@ -53,26 +54,32 @@ class DType:
 
     @property
     def is_floating(self):
+        """Whether this is a floating-point type that is not quantized."""
         return self.base_dtype in (float16, float32, float64, bfloat16)
 
     @property
     def is_complex(self):
+        """Whether this is a complex type."""
         return self.base_dtype in (complex64, complex128)
 
     @property
     def is_quantized(self):
+        """Whether this is a quantized type, such as qint8."""
         return self.base_dtype in (qint8, quint8, qint16, quint16, qint32)
 
     @property
     def is_bool(self):
+        """Whether this is the bool type."""
         return self.base_dtype is bool_
 
     @property
     def is_integer(self):
+        """Whether this is an integer type that is not quantized, signed or unsigned."""
         return not self.is_quantized and self._numpy is not None and np.issubdtype(self._numpy, np.integer)
 
     @property
     def is_unsigned(self):
+        """Whether this is an unsigned integer type."""
         return self.is_integer and np.issubdtype(self._numpy, np.unsignedinteger)
 
     @property
@@ -97,10 +104,12 @@ class DType:
 
     @property
     def min(self):
+        """The smallest value of the type."""
         return self._limits()[0]
 
     @property
     def max(self):
+        """The largest value of the type."""
         return self._limits()[1]
 
     @property

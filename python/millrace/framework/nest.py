@@ -191,6 +191,7 @@ def assert_shallow_structure(shallow_tree, input_tree, check_types=True, expand_
 
 
 def flatten_up_to(shallow_tree, input_tree, check_types=True, expand_composites=False):
+    """Flattens input_tree only as deep as shallow_tree goes, and returns the list of parts."""
     assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites)
     out = []
 
@@ -205,6 +206,8 @@ def flatten_up_to(shallow_tree, input_tree, check_types=True, expand_composites=
 
 
 def map_structure_up_to(shallow_tree, func, *inputs, **kwargs):
+    """Calls func on the matching parts of the inputs, taken only as deep as shallow_tree goes, and returns the
+    results in the structure of shallow_tree."""
     if not inputs:
         raise ValueError("Cannot map over no sequences")
     flat = [flatten_up_to(shallow_tree, t, **kwargs) for t in inputs]

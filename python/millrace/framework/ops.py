@@ -39,13 +39,16 @@ class Tensor(_core.Output):
 
     @property
     def dtype(self):
+        """The type of the elements."""
         return dtypes.as_dtype(self._dtype_number)
 
     @property
     def shape(self):
+        """The static shape, which may be unknown in part or whole."""
         return shapes.TensorShape(self._dims)
 
     def get_shape(self):
+        """Returns the static shape; the same as the property shape."""
         return shapes.TensorShape(self._dims)
 
     def _shape_as_list(self):
@@ -68,6 +71,7 @@ class Tensor(_core.Output):
 
     @property
     def device(self):
+        """The name of the device the operation was placed on, or "" where it is not decided."""
         return self.op.device
 
     def _as_node_def_input(self):
@@ -130,10 +134,12 @@ class Operation(_core.Operation):
 
     @property
     def inputs(self):
+        """The input tensors, in order."""
         return self._inputs()
 
     @property
     def control_inputs(self):
+        """The operations that must run before this one."""
         return self._control_inputs()
 
     @property
@@ -145,15 +151,18 @@ class Operation(_core.Operation):
 
     @property
     def node_def(self):
+        """The NodeDef message of the operation."""
         from .. import protos
         return protos.NodeDef.FromString(self._node_def())
 
     @property
     def op_def(self):
+        """The OpDef message of the operation's type."""
         from . import op_defs
         return op_defs.op_def(self.type, self.graph)
 
     def values(self):
+        """Returns the outputs as a tuple."""
         return tuple(self.outputs)
 
     def get_attr(self, name):
@@ -202,6 +211,7 @@ class Operation(_core.Operation):
         return groups or [b"loc:@" + self.name.encode()]
 
     def run(self, feed_dict=None, session=None):
+        """Runs the operation, in the given session or in the default one."""
         _session_for(session, self.graph, "execute operation").run(self, feed_dict)
 
     def __hash__(self):
@@ -237,17 +247,19 @@ class IndexedSlices:
     def __init__(self, values, indices, dense_shape=None):
         self._values, self._indices, self._dense_shape = values, indices, dense_shape
 
-    values = property(lambda self: self._values)
-    indices = property(lambda self: self._indices)
-    dense_shape = property(lambda self: self._dense_shape)
-    name = property(lambda self: self._values.name)
-    device = property(lambda self: self._values.device)
-    op = property(lambda self: self._values.op)
-    dtype = property(lambda self: self._values.dtype)
-    graph = property(lambda self: self._values.graph)
+    values = property(lambda self: self._values, doc="The slices: a tensor whose first dimension goes with indices.")
+    indices = property(lambda self: self._indices,
+                       doc="The positions of the slices in the first dimension of the dense tensor.")
+    dense_shape = property(lambda self: self._dense_shape, doc="The shape of the dense tensor, as a tensor, or None.")
+    name = property(lambda self: self._values.name, doc="The name of the values.")
+    device = property(lambda self: self._values.device, doc="The device of the values.")
+    op = property(lambda self: self._values.op, doc="The operation that makes the values.")
+    dtype = property(lambda self: self._values.dtype, doc="The type of the values.")
+    graph = property(lambda self: self._values.graph, doc="The graph of the values.")
 
     @property
     def shape(self):
+        """The static shape of the dense tensor that the slices are part of."""
         from . import convert
         return shapes.TensorShape(None) if self._dense_shape is None else convert.constant_value_as_shape(self._dense_shape)
 
@@ -395,6 +407,9 @@ class Graph(_core.Graph):
 
     @contextlib.contextmanager
     def name_scope(self, name):
+        """Returns a context manager that prefixes the names of new operations with the name.
+
+        A name that ends in "/" replaces the whole prefix; None or "" resets it."""
         if name:
             if isinstance(name, bytes):
                 name = name.decode()
@@ -414,6 +429,7 @@ class Graph(_core.Graph):
             self._name_stack = former
 
     def get_name_scope(self):
+        """Returns the current name scope, without a trailing slash."""
         return self._name_stack
 
     # ---- making operations ----
@@ -543,6 +559,11 @@ class Graph(_core.Graph):
 
     @contextlib.contextmanager
     def colocate_with(self, op, ignore_existing=False):
+        """Returns a context manager that places new operations on the device of op.
+
+        Args:
+            op: an operation or a tensor; None clears colocation, and then ignore_existing must be True
+            ignore_existing: whether to drop the colocation and devices of enclosing blocks"""
         if op is None and not ignore_existing:
             raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
         if op is not None:
@@ -572,6 +593,8 @@ class Graph(_core.Graph):
 
     @contextlib.contextmanager
     def gradient_override_map(self, op_type_map):
+        """Returns a context manager in which operations get other gradients: {op type: name of a registered
+        gradient}."""
         former = self._gradient_override
         self._gradient_override = dict(former, **op_type_map)
         self._scoped["overrides gradients"] = True
@@ -591,6 +614,7 @@ class Graph(_core.Graph):
 
     @contextlib.contextmanager
     def container(self, container_name):
+        """Returns a context manager in which stateful operations keep their resources in the named container."""
         former, self._container = self._container, container_name
         try:
             yield container_name
@@ -598,6 +622,7 @@ class Graph(_core.Graph):
             self._container = former
 
     def as_default(self):
+        """Returns a context manager that makes this the default graph of the thread."""
         return _default_graphs.entered(self)
 
     def _get_control_flow_context(self):
@@ -609,18 +634,24 @@ class Graph(_core.Graph):
     # ---- collections ----
 
     def add_to_collection(self, name, value):
+        """Appends a value to the collection of this name."""
         self._check_not_finalized()
         self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names, value):
+        """Appends a value to each of the named collections."""
         names = (names,) if isinstance(names, str) else set(names)
         for name in names:
             self.add_to_collection(name, value)
 
     def get_collection_ref(self, name):
+        """Returns the list that holds a collection, made if it does not exist; changes to it change the collection."""
         return self._collections.setdefault(name, [])
 
     def get_collection(self, name, scope=None):
+        """Returns a copy of a collection.
+
+        With scope, only items whose name matches that regular expression from its start are included."""
         values = self._collections.get(name, [])
         if scope is None:
             return list(values)
@@ -628,27 +659,33 @@ class Graph(_core.Graph):
         return [v for v in values if hasattr(v, "name") and pattern.match(v.name)]
 
     def get_all_collection_keys(self):
+        """Returns the names of all collections."""
         return [k for k in self._collections if isinstance(k, str)]
 
     @property
     def collections(self):
+        """The names of all collections."""
         return list(self._collections)
 
     def clear_collection(self, name):
+        """Removes all values of a collection."""
         self._check_not_finalized()
         self._collections.pop(name, None)
 
     # ---- finding ----
 
     def get_operations(self):
+        """Returns all operations of the graph, in the order they were added."""
         return self.ops()[0]
 
     def get_operation_by_name(self, name):
+        """Returns the operation with this name; KeyError if there is none."""
         if not isinstance(name, str):
             raise TypeError("Operation names are strings (or similar), not %s." % type(name).__name__)
         return self.as_graph_element(name, allow_tensor=False, allow_operation=True)
 
     def get_tensor_by_name(self, name):
+        """Returns the tensor with this name, such as "x:0"; KeyError if there is none."""
         if not isinstance(name, str):
             raise TypeError("Tensor names are strings (or similar), not %s." % type(name).__name__)
         return self.as_graph_element(name, allow_tensor=True, allow_operation=False)
@@ -700,15 +737,19 @@ class Graph(_core.Graph):
     # ---- the rest ----
 
     def prevent_feeding(self, tensor):
+        """Marks a tensor as one that may not be fed."""
         self._unfeedable.add(tensor)
 
     def is_feedable(self, tensor):
+        """Whether a tensor may be fed."""
         return tensor not in self._unfeedable
 
     def prevent_fetching(self, op):
+        """Marks an operation as one that may not be fetched."""
         self._unfetchable.add(op)
 
     def is_fetchable(self, tensor_or_op):
+        """Whether a tensor or operation may be fetched."""
         return getattr(tensor_or_op, "op", tensor_or_op) not in self._unfetchable
 
     def as_graph_def(self, from_version=None, add_shapes=False):
@@ -734,11 +775,13 @@ class Graph(_core.Graph):
 
     @property
     def graph_def_versions(self):
+        """The VersionDef message of the graph."""
         from .. import protos
         return protos.VersionDef.FromString(self.versions_proto())
 
     @property
     def version(self):
+        """A number that grows with each operation added."""
         return self._count
 
     @property
@@ -747,6 +790,7 @@ class Graph(_core.Graph):
 
     @property
     def seed(self):
+        """The graph-level random seed, or None."""
         return self._seed
 
     @seed.setter
@@ -755,10 +799,12 @@ class Graph(_core.Graph):
 
     @property
     def building_function(self):
+        """Whether this graph is the body of a function."""
         return self._building_function
 
     @property
     def finalized(self):
+        """Whether the graph is read-only."""
         return self._finalized
 
     def finalize(self):
@@ -840,6 +886,7 @@ _default_sessions = _Stack()
 
 
 def get_default_graph():
+    """Returns the default graph of the current thread."""
     return _default_graphs.get()
 
 
@@ -852,6 +899,7 @@ def reset_default_graph():
 
 
 def get_default_session():
+    """Returns the innermost session used as default in the current thread, or None."""
     return _default_sessions.get()
 
 
@@ -866,34 +914,48 @@ def has_default_graph():
 # ---- the same on the default graph ----
 
 def device(device_name_or_function):
+    """Returns a context manager that places new operations of the default graph on a device.
+
+    The argument is a device name, a function from operation to device name, or None to ignore enclosing blocks."""
     return get_default_graph().device(device_name_or_function)
 
 
 def container(container_name):
+    """Returns a context manager in which stateful operations of the default graph keep their resources in the
+    named container."""
     return get_default_graph().container(container_name)
 
 
 def control_dependencies(control_inputs):
+    """Returns a context manager in which new operations of the default graph run after the given ones.
+
+    Args:
+        control_inputs: operations or tensors; None clears the dependencies of enclosing blocks"""
     return get_default_graph().control_dependencies(control_inputs)
 
 
 def colocate_with(op, ignore_existing=False):
+    """Returns a context manager that places new operations of the default graph on the device of op."""
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
 def add_to_collection(name, value):
+    """Appends a value to a collection of the default graph."""
     get_default_graph().add_to_collection(name, value)
 
 
 def add_to_collections(names, value):
+    """Appends a value to several collections of the default graph."""
     get_default_graph().add_to_collections(names, value)
 
 
 def get_collection_ref(key):
+    """Returns the list that holds a collection of the default graph; changes to it change the collection."""
     return get_default_graph().get_collection_ref(key)
 
 
 def get_collection(key, scope=None):
+    """Returns a copy of a collection of the default graph; scope keeps only items whose name matches it."""
     return get_default_graph().get_collection(key, scope)
 
 
@@ -915,6 +977,7 @@ class name_scope:  # noqa: N801 -- TensorFlow's name
 
     @property
     def name(self):
+        """The name of the scope as it was given."""
         return self._name
 
     def __enter__(self):
@@ -938,7 +1001,9 @@ def init_scope():
         yield
 
 
-op_scope = lambda values, name, default_name=None: name_scope(name, default_name, values)
+def op_scope(values, name, default_name=None):
+    """Returns name_scope(name, default_name, values); its form before TensorFlow 1.0."""
+    return name_scope(name, default_name, values)
 
 
 def graph_of(values):
@@ -1030,6 +1095,7 @@ def get_from_proto_function(collection_name):
 
 
 def convert_to_tensor_or_indexed_slices(value, dtype=None, name=None):
+    """Converts a value to a tensor; IndexedSlices are returned as they are."""
     from . import convert
     return value if isinstance(value, IndexedSlices) else convert.convert_to_tensor(value, dtype, name)
 

@@ -252,8 +252,8 @@ class BaseSession:
         _watch_signals()
         self._session = _core.Session(self._graph, target, b"" if config is None else config.SerializeToString())
 
-    graph = property(lambda self: self._graph)
-    sess_str = property(lambda self: self._target)
+    graph = property(lambda self: self._graph, doc="The graph that the session runs.")
+    sess_str = property(lambda self: self._target, doc="The target of the session; \"\" is this process.")
 
     @property
     def graph_def(self):

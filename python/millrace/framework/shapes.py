@@ -31,17 +31,21 @@ class Dimension:
 
     @property
     def value(self):
+        """The size, or None if it is unknown."""
         return self._value
 
     def is_compatible_with(self, other):
+        """Whether both sizes are equal or at least one is unknown."""
         other = as_dimension(other)
         return self._value is None or other._value is None or self._value == other._value
 
     def assert_is_compatible_with(self, other):
+        """Raises ValueError if the sizes are known and differ."""
         if not self.is_compatible_with(other):
             raise ValueError("Dimensions %s and %s are not compatible" % (self, other))
 
     def merge_with(self, other):
+        """Returns the dimension with what is known of either; ValueError if they differ."""
         other = as_dimension(other)
         self.assert_is_compatible_with(other)
         return Dimension(other._value if self._value is None else self._value)
@@ -165,10 +169,12 @@ class TensorShape:
 
     @property
     def dims(self):
+        """The list of dimensions, or None if the rank is unknown."""
         return self._dims
 
     @property
     def ndims(self):
+        """The rank, or None if it is unknown."""
         return None if self._dims is None else len(self._dims)
 
     rank = ndims
@@ -197,6 +203,7 @@ class TensorShape:
         return unknown_shape(ndims=max(0, stop - start))
 
     def num_elements(self):
+        """Returns the number of elements, or None if the shape is not fully known."""
         if not self.is_fully_defined():
             return None
         n = 1
@@ -205,23 +212,28 @@ class TensorShape:
         return n
 
     def is_fully_defined(self):
+        """Whether the rank and all dimensions are known."""
         return self._dims is not None and all(d.value is not None for d in self._dims)
 
     def assert_is_fully_defined(self):
+        """Raises ValueError if the rank or a dimension is unknown."""
         if not self.is_fully_defined():
             raise ValueError("Shape %s is not fully defined" % self)
 
     def is_compatible_with(self, other):
+        """Whether some fully known shape matches both."""
         other = as_shape(other)
         if self._dims is None or other._dims is None:
             return True
         return len(self._dims) == len(other._dims) and all(a.is_compatible_with(b) for a, b in zip(self._dims, other._dims))
 
     def assert_is_compatible_with(self, other):
+        """Raises ValueError if no shape matches both."""
         if not self.is_compatible_with(other):
             raise ValueError("Shapes %s and %s are incompatible" % (self, other))
 
     def merge_with(self, other):
+        """Returns the shape with what is known of either; ValueError if they do not match."""
         other = as_shape(other)
         if self._dims is None:
             return other
@@ -232,6 +244,7 @@ class TensorShape:
         return TensorShape([a.merge_with(b) for a, b in zip(self._dims, other._dims)])
 
     def most_specific_compatible_shape(self, other):
+        """Returns the most specific shape that covers both: dimensions that differ become unknown."""
         other = as_shape(other)
         if self._dims is None or other._dims is None or len(self._dims) != len(other._dims):
             return unknown_shape()
@@ -239,32 +252,38 @@ class TensorShape:
                             for a, b in zip(self._dims, other._dims)])
 
     def concatenate(self, other):
+        """Returns the dimensions of this shape followed by those of the other."""
         other = as_shape(other)
         if self._dims is None or other._dims is None:
             return unknown_shape()
         return TensorShape(self._dims + other._dims)
 
     def assert_same_rank(self, other):
+        """Raises ValueError if both ranks are known and differ."""
         other = as_shape(other)
         if self.ndims is not None and other.ndims is not None and self.ndims != other.ndims:
             raise ValueError("Shapes %s and %s must have the same rank" % (self, other))
 
     def assert_has_rank(self, rank):
+        """Raises ValueError if the rank is known and is not this one."""
         if self.ndims not in (None, rank):
             raise ValueError("Shape %s must have rank %d" % (self, rank))
 
     def with_rank(self, rank):
+        """Returns this shape with the given rank; ValueError if its rank is known and differs."""
         try:
             return self.merge_with(unknown_shape(ndims=rank))
         except ValueError:
             raise ValueError("Shape %s must have rank %d" % (self, rank)) from None
 
     def with_rank_at_least(self, rank):
+        """Returns this shape; ValueError if its rank is known and smaller."""
         if self.ndims is not None and self.ndims < rank:
             raise ValueError("Shape %s must have rank at least %d" % (self, rank))
         return self
 
     def with_rank_at_most(self, rank):
+        """Returns this shape; ValueError if its rank is known and larger."""
         if self.ndims is not None and self.ndims > rank:
             raise ValueError("Shape %s must have rank at most %d" % (self, rank))
         return self
@@ -276,6 +295,7 @@ class TensorShape:
         return [d.value for d in self._dims]
 
     def as_proto(self):
+        """Returns the shape as a TensorShapeProto."""
         from .. import protos
         if self._dims is None:
             return protos.TensorShapeProto(unknown_rank=True)

@@ -22,29 +22,34 @@ class SparseTensor:
 
     @classmethod
     def from_value(cls, value):
+        """Makes a SparseTensor from a SparseTensorValue or another SparseTensor."""
         if not isinstance(value, (SparseTensor, SparseTensorValue)):
             raise TypeError("Neither a SparseTensor nor SparseTensorValue: %s." % (value,))
         return cls(value.indices, value.values, value.dense_shape)
 
-    indices = property(lambda self: self._indices)
-    values = property(lambda self: self._values)
-    dense_shape = property(lambda self: self._dense_shape)
-    op = property(lambda self: self._values.op)
-    dtype = property(lambda self: self._values.dtype)
-    graph = property(lambda self: self._values.graph)
-    name = property(lambda self: self._values.name)
+    indices = property(lambda self: self._indices, doc="The positions of the values: int64 [number of values, rank].")
+    values = property(lambda self: self._values, doc="The values, a vector.")
+    dense_shape = property(lambda self: self._dense_shape, doc="The shape of the dense tensor, as an int64 vector.")
+    op = property(lambda self: self._values.op, doc="The operation that makes the values.")
+    dtype = property(lambda self: self._values.dtype, doc="The type of the values.")
+    graph = property(lambda self: self._values.graph, doc="The graph of the values.")
+    name = property(lambda self: self._values.name, doc="The name of the values.")
 
     @property
     def shape(self):
+        """The static shape of the dense tensor."""
         return convert.constant_value_as_shape(self._dense_shape)
 
     def get_shape(self):
+        """Returns the static shape of the dense tensor; the same as the property shape."""
         return self.shape
 
     def eval(self, feed_dict=None, session=None):
+        """Runs the graph and returns a SparseTensorValue, in the given session or in the default one."""
         return ops._session_for(session, self.graph, "evaluate tensor").run(self, feed_dict)
 
     def consumers(self):
+        """Returns the operations that take the values as an input."""
         return self._values.consumers()
 
     def _with_dense(self, op_type, dense):
@@ -91,6 +96,7 @@ class SparseTensor:
 
 
 def convert_to_tensor_or_sparse_tensor(value, dtype=None, name=None):
+    """Converts a value to a tensor; a sparse value becomes or stays a SparseTensor."""
     if isinstance(value, SparseTensorValue):
         value = SparseTensor.from_value(value)
     if isinstance(value, SparseTensor):

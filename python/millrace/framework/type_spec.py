@@ -14,10 +14,11 @@ class TypeSpec:
     def __init__(self, shape=None, dtype=dtypes.float32):
         self._shape, self._dtype = shapes.as_shape(shape), dtypes.as_dtype(dtype).base_dtype
 
-    shape = property(lambda self: self._shape)
-    dtype = property(lambda self: self._dtype)
+    shape = property(lambda self: self._shape, doc="The shape of the values that this describes.")
+    dtype = property(lambda self: self._dtype, doc="The element type of the values that this describes.")
 
     def is_compatible_with(self, other):
+        """Whether a tensor or another spec has a matching type and shape."""
         return (isinstance(other, (type(self), self.value_type)) and self._dtype.is_compatible_with(other.dtype) and
                 self._shape.is_compatible_with(other.shape))
 
@@ -76,10 +77,12 @@ class TensorSpec(TypeSpec):
 
     @classmethod
     def from_tensor(cls, tensor, name=None):
+        """Makes the spec of a tensor, named as its operation unless a name is given."""
         return cls(tensor.shape, tensor.dtype, name or tensor.op.name)
 
     @classmethod
     def from_spec(cls, spec, name=None):
+        """Makes a TensorSpec with the type and shape of another spec."""
         return cls(spec.shape, spec.dtype, name or getattr(spec, "name", None))
 
 

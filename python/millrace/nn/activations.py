@@ -20,6 +20,7 @@ relu6, softplus, softsign = _simple("relu6", "Relu6"), _simple("softplus", "Soft
 
 
 def leaky_relu(features, alpha=0.2, name=None):
+    """Computes features where they are positive, and alpha times features elsewhere."""
     with ops.name_scope(name, "LeakyRelu", [features, alpha]) as name:
         features = convert.convert_to_tensor(features, name="features")
         if features.dtype.is_integer:
@@ -37,12 +38,14 @@ def crelu(features, name=None, axis=-1):
 
 
 def swish(features, name=None):
+    """Computes features * sigmoid(features)."""
     with ops.name_scope(name, "swish", [features]) as name:
         features = convert.convert_to_tensor(features, name="features")
         return math.multiply(features, math.sigmoid(features), name=name)
 
 
 def relu_layer(x, weights, biases, name=None):
+    """Computes relu(x * weights + biases)."""
     with ops.name_scope(name, "relu_layer", [x, weights, biases]) as name:
         from .basic import bias_add
         return relu(bias_add(math.matmul(x, weights), biases), name=name)
@@ -95,10 +98,16 @@ def _softmax(logits, op_type, axis, name):
 
 
 def softmax(logits, axis=None, name=None, dim=None):
+    """Computes exp(logits) / sum(exp(logits)) along an axis, the last one by default.
+
+    dim is an old name of axis."""
     axis = math.deprecated(axis, "axis", dim, "dim")
     return _softmax(logits, "Softmax", -1 if axis is None else axis, name)
 
 
 def log_softmax(logits, axis=None, name=None, dim=None):
+    """Computes the logarithm of softmax(logits) along an axis, the last one by default.
+
+    dim is an old name of axis."""
     axis = math.deprecated(axis, "axis", dim, "dim")
     return _softmax(logits, "LogSoftmax", -1 if axis is None else axis, name)

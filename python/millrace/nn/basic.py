@@ -23,16 +23,19 @@ def bias_add(value, bias, data_format=None, name=None):
 
 
 def bias_add_v1(value, bias, name=None):
+    """Adds a vector to the last dimension of value, with the op of graphs made before data formats existed."""
     with ops.name_scope(name, "BiasAddV1", [value, bias]) as name:
         return op_defs.call("BiasAddV1", name, value=value, bias=bias)
 
 
 def xw_plus_b(x, weights, biases, name=None):
+    """Computes x * weights + biases."""
     with ops.name_scope(name, "xw_plus_b", [x, weights, biases]) as name:
         return bias_add(math.matmul(x, weights), biases, name=name)
 
 
 def xw_plus_b_v1(x, weights, biases, name=None):
+    """Computes x * weights + biases with the old op BiasAddV1."""
     with ops.name_scope(name, "xw_plus_b_v1", [x, weights, biases]) as name:
         return bias_add_v1(math.matmul(x, weights), biases, name=name)
 
@@ -56,6 +59,13 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None, rate=None
 
 
 def dropout_v2(x, rate, noise_shape=None, seed=None, name=None):
+    """Sets each element to 0 with probability rate, and scales the others by 1 / (1 - rate).
+
+    Args:
+        x: a floating-point tensor
+        rate: the fraction of elements to drop
+        noise_shape: the shape of the random decisions, broadcast to that of x; None decides for each element
+        seed: the random seed"""
     return _dropout(x, rate, noise_shape, seed, name)
 
 
@@ -103,6 +113,9 @@ def _noise_shape(x, noise_shape):
 # ---- the best ----
 
 def top_k(input, k=1, sorted=True, name=None):  # noqa: A002 -- tf's argument names are Python's here and below
+    """Finds the k largest elements of each row of the last dimension.
+
+    Returns a named tuple of the values and their indices, the largest first."""
     return op_defs.call("TopKV2", name, input=input, k=k, sorted=sorted)
 
 
@@ -113,4 +126,5 @@ def in_top_k(predictions, targets, k, name=None):
 
 
 def nth_element(input, n, reverse=False, name=None):  # noqa: A002
+    """Finds the element that would be at index n of each row if it were sorted; reverse sorts in descending order."""
     return op_defs.call("NthElement", name, input=input, n=convert.convert_to_tensor(n, dtypes.int32), reverse=reverse)

@@ -26,6 +26,7 @@ def required(**values):
 
 
 def channels_first(data_format):
+    """Whether a data format, such as "NCHW", has the channels before the spatial dimensions."""
     return bool(data_format) and data_format.startswith("NC")
 
 
@@ -70,6 +71,16 @@ def padding_attrs(padding, data_format):
 
 def conv2d(input, filter=None, strides=None, padding=None, use_cudnn_on_gpu=True, data_format="NHWC",  # noqa: A002
            dilations=[1, 1, 1, 1], name=None, filters=None):  # noqa: B006 -- tf's signature
+    """Computes a 2-D convolution.
+
+    Args:
+        input: a tensor of images [batch, height, width, in_channels], or as data_format says
+        filter: [height, width, in_channels, out_channels]; filters is another name
+        strides: an int, or a list of 1, 2 or 4 ints
+        padding: "SAME", "VALID", or a list of pairs of ints, one for each dimension of input
+        data_format: "NHWC" or "NCHW"
+        dilations: the spacing of the filter's elements, in the same forms as strides
+    """
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     required(filter=filter, padding=padding)
     data_format = data_format or "NHWC"
@@ -81,6 +92,16 @@ def conv2d(input, filter=None, strides=None, padding=None, use_cudnn_on_gpu=True
 
 def conv3d(input, filter=None, strides=None, padding=None, data_format="NDHWC", dilations=[1, 1, 1, 1, 1],  # noqa: A002, B006
            name=None, filters=None):
+    """Computes a 3-D convolution.
+
+    Args:
+        input: a tensor [batch, depth, height, width, in_channels], or as data_format says
+        filter: [depth, height, width, in_channels, out_channels]; filters is another name
+        strides: an int, or a list of 1, 3 or 5 ints
+        padding: "SAME" or "VALID"
+        data_format: "NDHWC" or "NCDHW"
+        dilations: the spacing of the filter's elements, in the same forms as strides
+    """
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     required(filter=filter, padding=padding)
     data_format = data_format or "NDHWC"
@@ -134,6 +155,7 @@ def convolution(input, filter=None, padding=None, strides=None, dilation_rate=No
 
 
 def spatial_rank(x, filter):  # noqa: A002
+    """Returns the number of spatial dimensions, 1 to 3, from the rank of a filter or its input."""
     n = filter.shape.ndims - 2 if filter.shape.ndims is not None else x.shape.ndims and x.shape.ndims - 2
     if n is None:
         raise ValueError("rank of input or filter must be known")
@@ -172,6 +194,15 @@ def _is_known(shape):
 
 def conv2d_transpose(value=None, filter=None, output_shape=None, strides=None, padding="SAME", data_format="NHWC",  # noqa: A002
                      name=None, input=None, filters=None, dilations=None):  # noqa: A002
+    """Computes the gradient of conv2d with respect to its input, also called a deconvolution.
+
+    Args:
+        value: the tensor to convolve; input is another name
+        filter: [height, width, out_channels, in_channels]; filters is another name
+        output_shape: the shape of the result
+        strides: an int, or a list of 1, 2 or 4 ints
+        padding: "SAME" or "VALID"
+    """
     value = deprecated(input, "input", value, "value")
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     required(value=value, filter=filter, output_shape=output_shape)
@@ -207,6 +238,15 @@ deconv2d = conv2d_transpose  # its first name
 
 def conv3d_transpose(value=None, filter=None, output_shape=None, strides=None, padding="SAME", data_format="NDHWC",
                      name=None, input=None, filters=None, dilations=None):  # noqa: A002
+    """Computes the gradient of conv3d with respect to its input, also called a deconvolution.
+
+    Args:
+        value: the tensor to convolve; input is another name
+        filter: [depth, height, width, out_channels, in_channels]; filters is another name
+        output_shape: the shape of the result
+        strides: an int, or a list of 1, 3 or 5 ints
+        padding: "SAME" or "VALID"
+    """
     value = deprecated(input, "input", value, "value")
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     required(value=value, filter=filter, output_shape=output_shape)
@@ -221,6 +261,13 @@ def conv3d_transpose(value=None, filter=None, output_shape=None, strides=None, p
 
 def conv1d_transpose(input, filters, output_shape, strides, padding="SAME", data_format="NWC", dilations=None,  # noqa: A002
                      name=None):
+    """Computes the gradient of conv1d with respect to its input, also called a deconvolution.
+
+    Args:
+        input: the tensor to convolve, [batch, width, in_channels] for the format "NWC"
+        filters: [width, out_channels, in_channels]
+        output_shape: the shape of the result
+    """
     if data_format not in _WIDER:
         raise ValueError("data_format must be \"NWC\" or \"NCW\".")
     data_format = _WIDER[data_format]
@@ -250,12 +297,20 @@ def conv_transpose(input, filters, output_shape, strides, padding="SAME", data_f
 
 
 def atrous_conv2d_transpose(value, filters, output_shape, rate, padding, name=None):
+    """Computes the transpose of a 2-D convolution whose filter elements are `rate` apart."""
     with ops.name_scope(name, "atrous_conv2d_transpose", [value, filters, output_shape]) as name:
         return conv2d_transpose(value, filters, output_shape, 1, padding, dilations=rate, name=name)
 
 
 def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None, strides=None, padding=None,  # noqa: A002
                           use_cudnn_on_gpu=True, data_format="NHWC", dilations=[1, 1, 1, 1], name=None, filters=None):
+    """Computes the gradient of conv2d with respect to its input.
+
+    Args:
+        input_sizes: the shape of the input
+        filter: the filter of the convolution; filters is another name
+        out_backprop: the gradient of the output
+    """
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     return op_defs.call("Conv2DBackpropInput", name, input_sizes=input_sizes, filter=filter, out_backprop=out_backprop,
                         strides=per_dimension(strides, 2, data_format, "strides"), use_cudnn_on_gpu=use_cudnn_on_gpu,
@@ -265,6 +320,13 @@ def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None, strides=N
 
 def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding, use_cudnn_on_gpu=True,  # noqa: A002
                            data_format="NHWC", dilations=[1, 1, 1, 1], name=None):  # noqa: B006
+    """Computes the gradient of conv2d with respect to its filter.
+
+    Args:
+        input: the input of the convolution
+        filter_sizes: the shape of the filter
+        out_backprop: the gradient of the output
+    """
     return op_defs.call("Conv2DBackpropFilter", name, input=input, filter_sizes=filter_sizes, out_backprop=out_backprop,
                         strides=per_dimension(strides, 2, data_format, "strides"), use_cudnn_on_gpu=use_cudnn_on_gpu,
                         data_format=data_format, dilations=per_dimension(dilations, 2, data_format, "dilations"),
@@ -273,6 +335,13 @@ def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding, 
 
 def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding, data_format="NDHWC",  # noqa: A002
                            dilations=[1, 1, 1, 1, 1], name=None):  # noqa: B006
+    """Computes the gradient of conv3d with respect to its filter.
+
+    Args:
+        input: the input of the convolution
+        filter_sizes: the shape of the filter
+        out_backprop: the gradient of the output
+    """
     return op_defs.call("Conv3DBackpropFilterV2", name, input=input, filter_sizes=filter_sizes, out_backprop=out_backprop,
                         strides=strides, padding=padding, data_format=data_format, dilations=dilations)
 
@@ -293,6 +362,12 @@ def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None, data
 
 def depthwise_conv2d_native(input, filter, strides, padding, data_format="NHWC", dilations=[1, 1, 1, 1],  # noqa: A002, B006
                             name=None):
+    """Convolves each channel with filters of its own.
+
+    Args:
+        input: a tensor of images [batch, height, width, channels]
+        filter: [height, width, channels, multiplier]; the result has channels * multiplier channels
+    """
     return op_defs.call("DepthwiseConv2dNative", name, input=input, filter=filter, data_format=data_format,
                         strides=per_dimension(strides, 2, data_format, "strides"),
                         dilations=per_dimension(dilations, 2, data_format, "dilations"),
@@ -301,6 +376,7 @@ def depthwise_conv2d_native(input, filter, strides, padding, data_format="NHWC",
 
 def depthwise_conv2d_native_backprop_input(input_sizes, filter, out_backprop, strides, padding, data_format="NHWC",
                                            dilations=[1, 1, 1, 1], name=None):  # noqa: B006
+    """Computes the gradient of depthwise_conv2d_native with respect to its input."""
     return op_defs.call("DepthwiseConv2dNativeBackpropInput", name, input_sizes=input_sizes, filter=filter,
                         out_backprop=out_backprop, strides=strides, padding=padding, data_format=data_format,
                         dilations=dilations)
@@ -308,6 +384,7 @@ def depthwise_conv2d_native_backprop_input(input_sizes, filter, out_backprop, st
 
 def depthwise_conv2d_native_backprop_filter(input, filter_sizes, out_backprop, strides, padding, data_format="NHWC",
                                             dilations=[1, 1, 1, 1], name=None):  # noqa: B006
+    """Computes the gradient of depthwise_conv2d_native with respect to its filter."""
     return op_defs.call("DepthwiseConv2dNativeBackpropFilter", name, input=input, filter_sizes=filter_sizes,
                         out_backprop=out_backprop, strides=strides, padding=padding, data_format=data_format,
                         dilations=dilations)
@@ -334,12 +411,20 @@ def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding
 # ---- grey-scale morphology ----
 
 def dilation2d(input, filter=None, strides=None, rates=None, padding=None, name=None, filters=None, dilations=None):
+    """Computes the grayscale dilation: the largest sum of the image and the filter in each window.
+
+    Args:
+        input: a tensor of images [batch, height, width, channels]
+        filter: [height, width, channels]; filters is another name
+        rates: the spacing of the filter's elements, a list of 4 ints; dilations is another name
+    """
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     rates = deprecated(dilations, "dilations", rates, "rates")
     return op_defs.call("Dilation2D", name, input=input, filter=filter, strides=strides, rates=rates, padding=padding)
 
 
 def erosion2d(value, kernel, strides, rates, padding, name=None):
+    """Computes the grayscale erosion: the smallest difference of the image and the kernel in each window."""
     with ops.name_scope(name, "erosion2d", [value, kernel]) as name:
         return math.negative(dilation2d(math.negative(value), array.reverse(kernel, [0, 1]), strides, rates, padding),
                              name=name)

@@ -129,6 +129,14 @@ def weighted_cross_entropy_with_logits(labels=None, logits=None, pos_weight=None
 
 
 def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
+    """Computes the negative log likelihood of targets under a Poisson distribution: exp(log_input) - targets *
+    log_input.
+
+    Args:
+        targets: the observed counts
+        log_input: the logarithm of the predicted rate
+        compute_full_loss: whether to add the approximation of log(targets!), which does not depend on log_input
+    """
     with ops.name_scope(name, "log_poisson_loss", [log_input, targets]):
         log_input = convert.convert_to_tensor(log_input, name="log_input")
         targets = convert.convert_to_tensor(targets, name="targets")

@@ -68,6 +68,9 @@ def ctc_beam_search_decoder(inputs, sequence_length, beam_width=100, top_paths=1
 
 
 def ctc_beam_search_decoder_v2(inputs, sequence_length, beam_width=100, top_paths=1):
+    """Decodes with a beam search that never merges repeated classes in its output.
+
+    Returns the list of the best paths, as sparse tensors, and their log probabilities."""
     return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, merge_repeated=False)
 
 

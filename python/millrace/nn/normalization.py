@@ -40,6 +40,7 @@ def _squeezed(t, axes):
 
 
 def weighted_moments(x, axes, frequency_weights, name=None, keep_dims=None, keepdims=None):
+    """Computes the weighted mean and variance of x over some axes, and returns both."""
     keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
     with ops.name_scope(name, "weighted_moments", [x, frequency_weights, axes]):
         x = convert.convert_to_tensor(x, name="x")
@@ -80,6 +81,7 @@ def sufficient_statistics(x, axes, shift=None, keep_dims=None, name=None, keepdi
 
 
 def normalize_moments(counts, mean_ss, variance_ss, shift, name=None):
+    """Returns mean and variance from the sums that sufficient_statistics computes."""
     with ops.name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
         divisor = math.reciprocal(counts, name="divisor")
         if shift is not None:
@@ -92,6 +94,12 @@ def normalize_moments(counts, mean_ss, variance_ss, shift, name=None):
 
 
 def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name=None):
+    """Computes (x - mean) / sqrt(variance + variance_epsilon) * scale + offset.
+
+    Args:
+        offset: a tensor, or None to add nothing
+        scale: a tensor, or None to multiply by nothing
+    """
     with ops.name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
         inv = math.rsqrt(convert.convert_to_tensor(variance) + variance_epsilon)
         if scale is not None:
@@ -123,6 +131,15 @@ def fused_batch_norm(x, scale, offset, mean=None, variance=None, epsilon=0.001, 
 def batch_norm_with_global_normalization(t=None, m=None, v=None, beta=None, gamma=None, variance_epsilon=None,
                                          scale_after_normalization=None, name=None, input=None, mean=None,  # noqa: A002
                                          variance=None):
+    """Normalizes a tensor with a given mean and variance; an old form of batch_normalization.
+
+    Args:
+        t: the tensor; input is another name
+        m: the mean; mean is another name
+        v: the variance; variance is another name
+        beta: what is added after normalizing
+        gamma: what is multiplied by, if scale_after_normalization is True
+    """
     t = deprecated(input, "input", t, "t")
     m = deprecated(mean, "mean", m, "m")
     v = deprecated(variance, "variance", v, "v")

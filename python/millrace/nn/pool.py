@@ -12,6 +12,8 @@ __all__ = ["avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", 
            "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_v2", "max_pool_with_argmax",
            "max_pool_with_argmax_v2", "pool"]
 
+_REDUCTION = {"Max": "largest element", "Avg": "mean"}
+
 
 def _pool(op_type, spatial, name_in_tf, first, default_format):
     """A pooling function; `first` is its input's name, the other name is known too."""
@@ -34,7 +36,15 @@ def _pool(op_type, spatial, name_in_tf, first, default_format):
 
     made = with_value if first == "value" else with_input
     made.__name__ = made.__qualname__ = name_in_tf
-    made.__doc__ = "The op %s." % op_type
+    made.__doc__ = """Computes the %s of each window, in %d spatial dimensions.
+
+    Args:
+        %s: the tensor to pool
+        ksize: the size of the window, an int or a list of ints
+        strides: the distance between windows, an int or a list of ints
+        padding: "SAME" or "VALID"
+        data_format: the order of the dimensions, %r by default
+    """ % (_REDUCTION[op_type[:3]], spatial, first, default_format)
     return made
 
 
@@ -57,13 +67,14 @@ def _pool_1d(two, called):
             out = two(array.expand_dims(input, at), k[:at] + [1] + k[at:], s[:at] + [1] + s[at:], padding, data_format=wide)
             return array.squeeze(out, at)
     f.__name__ = f.__qualname__ = "max_pool1d" if two is max_pool2d else "avg_pool1d"
+    f.__doc__ = two.__doc__.replace("in 2 spatial dimensions", "in 1 spatial dimension").replace("NHWC", "NWC")
     return f
 
 
 max_pool1d, avg_pool1d = _pool_1d(max_pool2d, "MaxPool1d"), _pool_1d(avg_pool2d, "AvgPool1D")
 
 
-def _any_rank(one, two, three):
+def _any_rank(called, one, two, three):
     def f(input, ksize, strides, padding, data_format=None, name=None):  # noqa: A002
         rank = convert.convert_to_tensor(input).shape.ndims
         n = len(data_format) - 2 if data_format else rank - 2 if rank is not None else 2
@@ -71,11 +82,14 @@ def _any_rank(one, two, three):
             raise ValueError("The input's rank must be 3, 4 or 5, but was %d" % (n + 2))
         chosen, default = {1: (one, "NWC"), 2: (two, "NHWC"), 3: (three, "NDHWC")}[n]
         return chosen(input, ksize, strides, padding, data_format or default, name)
+    f.__name__ = f.__qualname__ = called
+    f.__doc__ = two.__doc__.replace("in 2 spatial", "in 1 to 3 spatial").replace(
+        "'NHWC' by default", "by default 'NWC', 'NHWC' or 'NDHWC'")
     return f
 
 
-max_pool_v2 = _any_rank(max_pool1d, max_pool2d, max_pool3d)
-avg_pool_v2 = _any_rank(avg_pool1d, avg_pool2d, avg_pool3d)
+max_pool_v2 = _any_rank("max_pool_v2", max_pool1d, max_pool2d, max_pool3d)
+avg_pool_v2 = _any_rank("avg_pool_v2", avg_pool1d, avg_pool2d, avg_pool3d)
 
 
 def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC", Targmax=None, name=None,  # noqa: A002, N803
@@ -91,10 +105,11 @@ def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC", Tar
 
 def max_pool_with_argmax_v2(input, ksize, strides, padding, data_format="NHWC", output_dtype=dtypes.int64,  # noqa: A002
                             include_batch_in_index=False, name=None):
+    """Returns the largest element of each window and its index in the flattened image."""
     return max_pool_with_argmax(input, ksize, strides, padding, data_format, None, name, output_dtype, include_batch_in_index)
 
 
-def _fractional(op_type):
+def _fractional(called, op_type):
     def f(value, pooling_ratio, pseudo_random=False, overlapping=False, deterministic=False, seed=0, seed2=0, name=None):
         if seed and not deterministic:
             seeds = dict(zip(("seed", "seed2"), random.get_seed(seed)))
@@ -105,15 +120,32 @@ def _fractional(op_type):
             [1.0] + list(pooling_ratio) + [1.0] if len(pooling_ratio) == 2 else list(pooling_ratio)
         return op_defs.call(op_type, name, value=value, pooling_ratio=ratio, pseudo_random=pseudo_random,
                             overlapping=overlapping, deterministic=deterministic, **seeds)
+    f.__name__ = f.__qualname__ = called
+    f.__doc__ = """Computes the %s of windows of random sizes, so that images shrink by a ratio that need not be an integer.
+
+    Args:
+        value: a tensor of images [batch, height, width, channels]
+        pooling_ratio: the ratio of sizes: a number, one for each of height and width, or one for each dimension
+        pseudo_random: whether to choose the windows pseudo-randomly instead of randomly
+        overlapping: whether neighbouring windows share their edge
+        deterministic: whether every run chooses the same windows
+
+    Returns:
+        A named tuple: the result, and the positions of the rows and columns of windows.
+    """ % _REDUCTION[op_type[10:13]]
     return f
 
 
-fractional_max_pool, fractional_avg_pool = _fractional("FractionalMaxPool"), _fractional("FractionalAvgPool")
+fractional_max_pool = _fractional("fractional_max_pool", "FractionalMaxPool")
+fractional_avg_pool = _fractional("fractional_avg_pool", "FractionalAvgPool")
 
 
 def _fractional_v2(f):
     def g(value, pooling_ratio, pseudo_random=False, overlapping=False, seed=0, name=None):
         return f(value, pooling_ratio, pseudo_random, overlapping, seed=seed, name=name)
+    g.__name__ = g.__qualname__ = f.__name__ + "_v2"
+    g.__doc__ = f.__doc__.replace("        deterministic: whether every run chooses the same windows\n",
+                                  "        seed: a seed other than 0 makes every run choose the same windows\n")
     return g
 
 

@@ -58,6 +58,7 @@ def _dynamic_shape(batch_size, size):
 
 
 def zero_state_tensors(state_size, batch_size, dtype):
+    """Returns tensors of zeros in the structure of state_size."""
     def zeros(size):
         z = array.zeros(_dynamic_shape(batch_size, size), dtype=dtype)
         z.set_shape(state_shape(batch_size, size))
@@ -91,16 +92,19 @@ class RNNCell(base.Layer):
 
     @property
     def state_size(self):
+        """The size or shape of the state, or a structure of them."""
         raise NotImplementedError("Abstract method")
 
     @property
     def output_size(self):
+        """The size or shape of the output."""
         raise NotImplementedError("Abstract method")
 
     def build(self, inputs_shape):
         """The default: variables are made in call."""
 
     def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
+        """Returns a state of zeros; batch size and type are taken from inputs if it is given."""
         if inputs is not None:
             inputs = convert.convert_to_tensor(inputs, name="inputs")
             batch_size, dtype = array.shape(inputs)[0], inputs.dtype.base_dtype
@@ -164,6 +168,7 @@ class BasicRNNCell(LayerRNNCell):
         self.built = True
 
     def call(self, inputs, state):
+        """Runs one step, and returns the output and the new state, which are the same tensor."""
         gate = bias_add(math.matmul(array.concat([inputs, state], 1), self._kernel), self._bias)
         output = self._activation(gate)
         return output, output
@@ -199,6 +204,7 @@ class GRUCell(LayerRNNCell):
         self.built = True
 
     def call(self, inputs, state):
+        """Runs one step, and returns the output and the new state, which are the same tensor."""
         gates = bias_add(math.matmul(array.concat([inputs, state], 1), self._gate_kernel), self._gate_bias)
         reset, update = array.split(math.sigmoid(gates), num_or_size_splits=2, axis=1)
         candidate = math.matmul(array.concat([inputs, reset * state], 1), self._candidate_kernel)
@@ -214,6 +220,7 @@ class LSTMStateTuple(collections.namedtuple("LSTMStateTuple", ("c", "h"))):
 
     @property
     def dtype(self):
+        """The type of c and h, which must be the same."""
         if self.c.dtype != self.h.dtype:
             raise TypeError("Inconsistent internal state: %s vs %s" % (self.c.dtype, self.h.dtype))
         return self.c.dtype
@@ -254,6 +261,7 @@ class BasicLSTMCell(LayerRNNCell, _LstmState):
         self.built = True
 
     def call(self, inputs, state):
+        """Runs one step, and returns the output h and the new state."""
         c, h = state if self._state_is_tuple else array.split(state, 2, axis=1)
         gates = bias_add(math.matmul(array.concat([inputs, h], 1), self._kernel), self._bias)
         i, j, f, o = array.split(gates, 4, axis=1)  # input, new value, forget, output
@@ -302,6 +310,7 @@ class LSTMCell(LayerRNNCell, _LstmState):
         self.built = True
 
     def call(self, inputs, state):
+        """Runs one step, and returns the output, projected if num_proj is set, and the new state."""
         c_prev, h_prev = self._split(state, self._num_units)
         gates = bias_add(math.matmul(array.concat([inputs, h_prev], 1), self._kernel), self._bias)
         i, j, f, o = array.split(gates, 4, axis=1)
@@ -338,6 +347,7 @@ class MultiRNNCell(RNNCell):
 
     @property
     def state_size(self):
+        """The state sizes of the cells: a tuple, or their sum if the state is one tensor."""
         if self._state_is_tuple:
             return tuple(c.state_size for c in self._cells)
         return sum(c.state_size for c in self._cells)
@@ -346,10 +356,12 @@ class MultiRNNCell(RNNCell):
 
     @property
     def trainable_weights(self):
+        """The trainable weights of all cells."""
         return [w for c in self._cells if isinstance(c, base.Layer) for w in c.trainable_weights] if self.trainable else []
 
     @property
     def non_trainable_weights(self):
+        """The weights of all cells that training does not change."""
         layers = [c for c in self._cells if isinstance(c, base.Layer)]
         own = [w for c in layers for w in c.non_trainable_weights]
         return own if self.trainable else [w for c in layers for w in c.trainable_weights] + own
@@ -361,6 +373,7 @@ class MultiRNNCell(RNNCell):
             return super().zero_state(batch_size, dtype)
 
     def call(self, inputs, state):
+        """Runs one step through all cells, and returns the output of the last one and the new states."""
         at, new_states, x = 0, [], inputs
         for i, cell in enumerate(self._cells):
             with vs.variable_scope("cell_%d" % i):

@@ -27,6 +27,19 @@ learned_unigram_candidate_sampler = _sampler("LearnedUnigramCandidateSampler", "
 
 def fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, vocab_file="", distortion=1.0,
                                     num_reserved_ids=0, num_shards=1, shard=0, unigrams=(), seed=None, name=None):
+    """Samples classes with the probabilities of a file or a list.
+
+    Args:
+        true_classes: int64 [batch_size, num_true], the target classes
+        unique: whether a class may be sampled only once in a batch
+        range_max: the number of classes
+        vocab_file: a CSV file with a class in each line, whose last field is its weight; or give unigrams
+        distortion: the power that weights are raised to
+        num_reserved_ids: classes at the start of the range that are never sampled
+        unigrams: the weights of the classes
+
+    Returns the sampled classes, and the expected counts of the true and of the sampled classes.
+    """
     return op_defs.call("FixedUnigramCandidateSampler", name, true_classes=true_classes, num_true=num_true,
                         num_sampled=num_sampled, unique=unique, range_max=range_max, vocab_file=vocab_file,
                         distortion=distortion, num_reserved_ids=num_reserved_ids, num_shards=num_shards, shard=shard,
@@ -34,11 +47,15 @@ def fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique,
 
 
 def all_candidate_sampler(true_classes, num_true, num_sampled, unique, seed=None, name=None):
+    """Returns all classes as if they had been sampled, to compare a sampled loss with the full one."""
     return op_defs.call("AllCandidateSampler", name, true_classes=true_classes, num_true=num_true, num_sampled=num_sampled,
                         unique=unique, **random._seeds(seed))
 
 
 def compute_accidental_hits(true_classes, sampled_candidates, num_true, seed=None, name=None):
+    """Finds sampled classes that equal a true class.
+
+    Returns the row of the batch, the position in sampled_candidates, and a weight of -FLOAT_MAX for each hit."""
     return op_defs.call("ComputeAccidentalHits", name, true_classes=true_classes, sampled_candidates=sampled_candidates,
                         num_true=num_true, **random._seeds(seed))
 

@@ -34,11 +34,13 @@ def placeholder(dtype, shape=None, name=None):
 
 @public
 def placeholder_with_default(input, shape, name=None):  # noqa: A002 -- tf's argument names are Python's here and below
+    """Returns a tensor that has the value of input unless it is fed."""
     return op_defs.call("PlaceholderWithDefault", name, input=input, shape=shape)
 
 
 @public
 def sparse_placeholder(dtype, shape=None, name=None):
+    """Returns a sparse tensor that must be fed."""
     from ..framework.sparse import SparseTensor
     base = (name + "/") if name is not None else ""
     static = None if shape is None or isinstance(shape, ops.Tensor) else shapes.as_shape(shape)
@@ -95,11 +97,13 @@ def _filled(shape, dtype, name, default_name, value):
 
 @public
 def zeros(shape, dtype=dtypes.float32, name=None):
+    """Returns a tensor of zeros."""
     return _filled(shape, dtype, name, "zeros", 0)
 
 
 @public
 def ones(shape, dtype=dtypes.float32, name=None):
+    """Returns a tensor of ones."""
     return _filled(shape, dtype, name, "ones", 1)
 
 
@@ -116,21 +120,35 @@ def _like(tensor, dtype, name, default_name, op_type, make, optimize):
 
 @public
 def zeros_like(tensor, dtype=None, name=None, optimize=True):
+    """Returns zeros in the shape of a tensor, and of its type unless dtype is given.
+
+    With optimize, a statically known shape becomes a constant."""
     return _like(tensor, dtype, name, "zeros_like", "ZerosLike", zeros, optimize)
 
 
 @public
 def ones_like(tensor, dtype=None, name=None, optimize=True):
+    """Returns ones in the shape of a tensor, and of its type unless dtype is given.
+
+    With optimize, a statically known shape becomes a constant."""
     return _like(tensor, dtype, name, "ones_like", "OnesLike", ones, optimize)
 
 
 @public
 def fill(dims, value, name=None):
+    """Returns a tensor of shape dims whose elements are all the scalar value."""
     return op_defs.call("Fill", name, dims=_shape_tensor(dims), value=value)
 
 
 @public
 def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32, name=None):
+    """Returns an identity matrix, or a batch of them.
+
+    Args:
+        num_rows: the number of rows
+        num_columns: the number of columns; None makes the matrix square
+        batch_shape: leading dimensions of the result
+    """
     with ops.name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
         columns = num_rows if num_columns is None else num_columns
         batch = [] if batch_shape is None else batch_shape
@@ -150,6 +168,16 @@ def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32, name
 
 @public
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None, name=None):
+    """Returns vectors that are on_value at the index and off_value elsewhere.
+
+    Args:
+        indices: the positions; an index outside of 0 to depth - 1 makes a vector of off_value
+        depth: the length of the vectors
+        on_value: 1 by default
+        off_value: 0 by default
+        axis: where the new dimension is inserted; the last by default
+        dtype: the type of the result; taken from the values, or float32
+    """
     with ops.name_scope(name, "one_hot", [indices, depth, on_value, off_value]) as name:
         given = [dtypes.as_dtype(v.dtype).base_dtype if hasattr(v, "dtype") else convert.as_array(v)[1]
                  for v in (on_value, off_value) if v is not None]
@@ -168,6 +196,9 @@ def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None
 
 @public
 def meshgrid(*args, **kwargs):
+    """Returns tensors of coordinates on the grid that the given vectors span.
+
+    The keyword indexing is "xy" (the first two dimensions swapped, as in plots) or "ij" (matrix order)."""
     indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
     if kwargs:
         raise TypeError("'%s' is an invalid keyword argument for this function" % next(iter(kwargs)))
@@ -202,11 +233,13 @@ def shape(input, name=None, out_type=dtypes.int32):  # noqa: A002
 
 @public
 def shape_n(input, out_type=dtypes.int32, name=None):  # noqa: A002
+    """Returns the shapes of several tensors."""
     return op_defs.call("ShapeN", name, input=input, out_type=out_type)
 
 
 @public
 def size(input, name=None, out_type=dtypes.int32):  # noqa: A002
+    """Returns the number of elements of a tensor."""
     with ops.name_scope(name, "Size", [input]) as name:
         if hasattr(input, "dense_shape") and not isinstance(input, ops.Tensor):
             from .math import reduce_prod
@@ -220,6 +253,7 @@ def size(input, name=None, out_type=dtypes.int32):  # noqa: A002
 
 @public
 def rank(input, name=None):  # noqa: A002
+    """Returns the number of dimensions of a tensor."""
     with ops.name_scope(name, "Rank", [input]) as name:
         if hasattr(input, "dense_shape") and not isinstance(input, ops.Tensor):
             return op_defs.call("Size", name, input=input.dense_shape)
@@ -233,16 +267,19 @@ def rank(input, name=None):  # noqa: A002
 
 @public
 def identity(input, name=None):  # noqa: A002
+    """Returns a tensor with the same values."""
     return op_defs.call("Identity", name, input=input)
 
 
 @public
 def identity_n(input, name=None):  # noqa: A002
+    """Returns tensors with the same values as the inputs; they are ready together."""
     return op_defs.call("IdentityN", name, input=input)
 
 
 @public
 def reshape(tensor, shape, name=None):
+    """Returns a tensor with the same elements in another shape; one dimension may be -1, to be computed."""
     return op_defs.call("Reshape", name, tensor=tensor, shape=_minus_one(shape))
 
 
@@ -259,6 +296,9 @@ def _minus_one(shape):
 
 @public
 def expand_dims(input, axis=None, name=None, dim=None):  # noqa: A002
+    """Inserts a dimension of size 1 at position axis.
+
+    dim is an old name of axis."""
     axis = deprecated(axis, "axis", dim, "dim")
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
@@ -267,6 +307,9 @@ def expand_dims(input, axis=None, name=None, dim=None):  # noqa: A002
 
 @public
 def squeeze(input, axis=None, name=None, squeeze_dims=None):  # noqa: A002
+    """Removes dimensions of size 1: all of them, or those in axis.
+
+    squeeze_dims is an old name of axis."""
     axis = deprecated(axis, "axis", squeeze_dims, "squeeze_dims")
     axes = [] if axis is None else [axis] if isinstance(axis, (int, np.integer)) else list(axis)
     return op_defs.call("Squeeze", name, input=input, squeeze_dims=axes)
@@ -274,6 +317,9 @@ def squeeze(input, axis=None, name=None, squeeze_dims=None):  # noqa: A002
 
 @public
 def transpose(a, perm=None, name="transpose", conjugate=False):
+    """Permutes the dimensions: dimension i of the result is dimension perm[i] of a.
+
+    Without perm the order is reversed. With conjugate, complex numbers are also conjugated."""
     with ops.name_scope(name, "transpose", [a]) as name:
         a = convert.convert_to_tensor(a, name="a")
         op_type = "ConjugateTranspose" if conjugate and a.dtype.is_complex else "Transpose"
@@ -288,6 +334,14 @@ def transpose(a, perm=None, name="transpose", conjugate=False):
 
 @public
 def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
+    """Adds elements before and after each dimension.
+
+    Args:
+        tensor: the tensor to pad
+        paddings: [rank, 2], the number of elements before and after
+        mode: "CONSTANT", "REFLECT" (mirrored without the edge) or "SYMMETRIC" (mirrored with the edge)
+        constant_values: the value of the new elements in mode "CONSTANT"
+    """
     mode = mode.upper()
     if mode in ("REFLECT", "SYMMETRIC"):
         return _with_padded_shape(op_defs.call("MirrorPad", name, input=tensor, paddings=paddings, mode=mode))
@@ -314,6 +368,7 @@ def _with_padded_shape(padded):
 
 @public
 def reverse(tensor, axis, name=None):
+    """Reverses the order of elements along the given axes."""
     return op_defs.call("ReverseV2", name, tensor=tensor, axis=[axis] if isinstance(axis, (int, np.integer)) else axis)
 
 
@@ -323,6 +378,9 @@ __all__.append("reverse_v2")
 
 @public
 def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None, name=None, seq_dim=None, batch_dim=None):  # noqa: A002
+    """Reverses the first seq_lengths[i] elements along seq_axis for each i of batch_axis.
+
+    seq_dim and batch_dim are old names of the axes."""
     seq = deprecated(seq_axis, "seq_axis", seq_dim, "seq_dim")
     batch = deprecated(batch_axis, "batch_axis", batch_dim, "batch_dim")
     return op_defs.call("ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0)
@@ -330,21 +388,31 @@ def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None, name=No
 
 @public
 def roll(input, shift, axis, name=None):  # noqa: A002
+    """Shifts elements along axes; those that leave at one end enter at the other."""
     return op_defs.call("Roll", name, input=input, shift=shift, axis=axis)
 
 
 @public
 def space_to_depth(input, block_size, name=None, data_format="NHWC"):  # noqa: A002
+    """Moves blocks of block_size * block_size pixels into the channels."""
     return op_defs.call("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
 
 
 @public
 def depth_to_space(input, block_size, name=None, data_format="NHWC"):  # noqa: A002
+    """Moves channels into blocks of block_size * block_size pixels."""
     return op_defs.call("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
 
 
 @public
 def space_to_batch(input, paddings, block_size=None, name=None, block_shape=None):  # noqa: A002
+    """Pads images and moves blocks of pixels into the batch dimension.
+
+    Args:
+        paddings: [dimensions, 2], the number of zeros before and after each spatial dimension
+        block_size: the size of the blocks in height and width
+        block_shape: instead of block_size, a size for each spatial dimension
+    """
     if block_shape is not None:
         return space_to_batch_nd(input, block_shape, paddings, name=name)  # noqa: F821
     return op_defs.call("SpaceToBatch", name, input=input, paddings=paddings, block_size=block_size)
@@ -352,6 +420,13 @@ def space_to_batch(input, paddings, block_size=None, name=None, block_shape=None
 
 @public
 def batch_to_space(input, crops, block_size=None, name=None, block_shape=None):  # noqa: A002
+    """Moves parts of the batch dimension back into blocks of pixels, then crops.
+
+    Args:
+        crops: [dimensions, 2], the number of elements to cut off before and after each spatial dimension
+        block_size: the size of the blocks in height and width
+        block_shape: instead of block_size, a size for each spatial dimension
+    """
     if block_shape is not None:
         return batch_to_space_nd(input, block_shape, crops, name=name)  # noqa: F821
     return op_defs.call("BatchToSpace", name, input=input, crops=crops, block_size=block_size)
@@ -359,6 +434,15 @@ def batch_to_space(input, crops, block_size=None, name=None, block_shape=None): 
 
 @public
 def extract_image_patches(images, ksizes=None, strides=None, rates=None, padding=None, name=None, sizes=None):
+    """Returns the patches of images, each flattened into the last dimension.
+
+    Args:
+        images: [batch, height, width, channels]
+        ksizes: the size of the patches, a list of 4 ints; sizes is another name
+        strides: the distance between patches, a list of 4 ints
+        rates: the spacing of pixels in a patch, a list of 4 ints
+        padding: "SAME" or "VALID"
+    """
     return op_defs.call("ExtractImagePatches", name, images=images, ksizes=deprecated(sizes, "sizes", ksizes, "ksizes"),
                         strides=strides, rates=rates, padding=padding)
 
@@ -367,6 +451,7 @@ def extract_image_patches(images, ksizes=None, strides=None, rates=None, padding
 
 @public
 def concat(values, axis, name="concat"):
+    """Joins tensors along an axis that exists in all of them."""
     if isinstance(axis, (list, tuple)) and axis and isinstance(axis[0], ops.Tensor) or \
             isinstance(values, (int, np.integer)) and isinstance(axis, (list, tuple)):
         values, axis = axis, values  # before 1.0 the dimension came first
@@ -385,6 +470,7 @@ __all__.append("concat_v2")
 
 @public
 def stack(values, axis=0, name="stack"):
+    """Joins tensors of the same shape along a new axis."""
     if axis == 0 and not isinstance(values, ops.Tensor):
         try:
             return convert.convert_to_tensor(values, name=name) if not convert._contains_tensor(list(values)) \
@@ -402,6 +488,8 @@ def stack(values, axis=0, name="stack"):
 
 @public
 def unstack(value, num=None, axis=0, name="unstack"):
+    """Splits a tensor along an axis into a list of tensors without that axis; num is needed if the size is not
+    known."""
     if num is None:
         value = convert.convert_to_tensor(value)
         n = value._rank()
@@ -420,6 +508,7 @@ __all__ += ["pack", "unpack"]
 
 @public
 def parallel_stack(values, name="parallel_stack"):
+    """Stacks tensors along a new first dimension, and copies each as soon as it is ready."""
     with ops.name_scope(name):
         values = [convert.convert_to_tensor(v) for v in values]
         if not values:
@@ -430,6 +519,14 @@ def parallel_stack(values, name="parallel_stack"):
 
 @public
 def split(value, num_or_size_splits, axis=0, num=None, name="split"):
+    """Splits a tensor along an axis into a list.
+
+    Args:
+        value: the tensor to split
+        num_or_size_splits: the number of equal parts, or the sizes of the parts
+        axis: the dimension to split
+        num: the number of parts, where it does not follow from the sizes
+    """
     if isinstance(value, (int, np.integer)) and isinstance(axis, ops.Tensor):  # before 1.0: split(dim, num, value)
         value, axis = axis, value
     sizes = num_or_size_splits
@@ -446,12 +543,18 @@ def split(value, num_or_size_splits, axis=0, num=None, name="split"):
 
 @public
 def slice(input_, begin, size, name=None):  # noqa: A001
+    """Returns the part of a tensor that starts at begin and has this size; a size of -1 takes the rest of a
+    dimension."""
     return op_defs.call("Slice", name, input=input_, begin=begin, size=size)
 
 
 @public
 def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
                   shrink_axis_mask=0, var=None, name=None):
+    """Returns the part of a tensor that Python writes as x[begin:end:strides].
+
+    The masks have a bit for each dimension: ignore begin, ignore end, an ellipsis, a new dimension, or a single
+    index."""
     if strides is None:
         strides = ones_like(begin)
     out = op_defs.call("StridedSlice", name, input=input_, begin=begin, end=end, strides=strides, begin_mask=begin_mask,
@@ -471,6 +574,15 @@ def _assign_slice(var, op, value, name):
 
 @public
 def gather(params, indices, validate_indices=None, name=None, axis=None, batch_dims=0):
+    """Picks slices of params by their indices along an axis.
+
+    Args:
+        params: the tensor or variable to pick from
+        indices: the indices, of any shape
+        validate_indices: ignored
+        axis: the dimension to pick from; the first one after the batch dimensions by default
+        batch_dims: the number of leading dimensions that params and indices share
+    """
     if hasattr(params, "sparse_read") and axis in (None, 0) and not batch_dims:
         return params.sparse_read(indices, name=name)
     if batch_dims == 0 and axis in (None, 0) and not isinstance(axis, ops.Tensor):
@@ -522,6 +634,7 @@ def _with_batch_places(indices, batch_dims):
 
 @public
 def batch_gather(params, indices, name=None):
+    """Picks slices by index separately for each entry of the leading dimensions."""
     with ops.name_scope(name, "BatchGather", [params, indices]):
         indices = convert.convert_to_tensor(indices, name="indices")
         if indices._rank() is None:
@@ -532,6 +645,7 @@ def batch_gather(params, indices, name=None):
 
 @public
 def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
+    """Returns the elements of a tensor where the mask is True; the mask's dimensions become one."""
     with ops.name_scope(name, values=[tensor, mask]):
         tensor = convert.convert_to_tensor(tensor, name="tensor")
         mask = convert.convert_to_tensor(mask, name="mask")
@@ -555,6 +669,8 @@ def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
 
 @public
 def where(condition, x=None, y=None, name=None):
+    """Picks from x where the condition holds and from y elsewhere; without x and y, returns the indices where it
+    holds."""
     if x is None and y is None:
         with ops.name_scope(name, "Where", [condition]) as name:
             return op_defs.call("Where", name, input=convert.convert_to_tensor(condition, preferred_dtype=dtypes.bool_))
@@ -565,6 +681,9 @@ def where(condition, x=None, y=None, name=None):
 
 @public
 def where_v2(condition, x=None, y=None, name=None):
+    """Picks from x where the condition holds and from y elsewhere; all three are broadcast.
+
+    Without x and y, returns the indices where the condition holds."""
     if x is None and y is None:
         return where(condition, name=name)
     return op_defs.call("SelectV2", name, condition=condition, t=x, e=y)
@@ -576,16 +695,19 @@ __all__.append("select")
 
 @public
 def unique(x, out_idx=dtypes.int32, name=None):
+    """Finds the different elements of a vector; returns them and, for each element, its index among them."""
     return op_defs.call("Unique", name, x=x, out_idx=out_idx)
 
 
 @public
 def unique_with_counts(x, out_idx=dtypes.int32, name=None):
+    """Finds the different elements of a vector; returns them, the index of each element, and how often each occurs."""
     return op_defs.call("UniqueWithCounts", name, x=x, out_idx=out_idx)
 
 
 @public
 def setdiff1d(x, y, index_dtype=dtypes.int32, name=None):
+    """Finds the elements of x that are not in y; returns them and their indices in x."""
     return op_defs.call("ListDiff", name, x=x, y=y, out_idx=index_dtype)
 
 
@@ -595,6 +717,12 @@ __all__.append("listdiff")
 
 @public
 def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
+    """Returns a mask whose rows are True for the first lengths[i] elements.
+
+    Args:
+        lengths: the number of True elements in each row
+        maxlen: the length of the rows; the longest length by default
+    """
     with ops.name_scope(name, "SequenceMask", [lengths, maxlen]):
         lengths = convert.convert_to_tensor(lengths)
         if maxlen is None:
@@ -632,6 +760,7 @@ def _known_array(x):
 
 @public
 def broadcast_static_shape(shape_x, shape_y):
+    """Returns the static shape that two static shapes broadcast to."""
     x, y = shapes.as_shape(shape_x), shapes.as_shape(shape_y)
     if x.ndims is None or y.ndims is None:
         return shapes.unknown_shape()
@@ -650,11 +779,15 @@ def broadcast_static_shape(shape_x, shape_y):
 
 @public
 def broadcast_dynamic_shape(shape_x, shape_y):
+    """Returns, as a tensor, the shape that two shapes broadcast to."""
     return op_defs.call("BroadcastArgs", None, s0=shape_x, s1=shape_y)
 
 
 @public
 def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32, name=None):
+    """Finds where values would be inserted to keep each row of sorted_sequence sorted.
+
+    side="left" gives the first suitable position, "right" the last."""
     sequence = convert.convert_to_tensor(sorted_sequence)
     values = convert.convert_to_tensor(values, sequence.dtype.base_dtype)
     last = shape(sequence)[-1]
@@ -689,6 +822,7 @@ def _negated(x):
 
 @public
 def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
+    """Returns the indices that sort a tensor along an axis; direction is "ASCENDING" or "DESCENDING"."""
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError("direction must be ASCENDING or DESCENDING, not %r" % direction)
     with ops.name_scope(name, "argsort", [values]):
@@ -697,6 +831,7 @@ def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
 
 @public
 def sort(values, axis=-1, direction="ASCENDING", name=None):
+    """Sorts a tensor along an axis; direction is "ASCENDING" or "DESCENDING"."""
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError("direction must be ASCENDING or DESCENDING, not %r" % direction)
     with ops.name_scope(name, "sort", [values]):
@@ -710,6 +845,13 @@ def sort(values, axis=-1, direction="ASCENDING", name=None):
 
 @public
 def repeat(input, repeats, axis=None, name=None):  # noqa: A002
+    """Repeats the elements along an axis.
+
+    Args:
+        input: the tensor
+        repeats: how often to repeat each element: one number, or one for each element
+        axis: the dimension; None flattens the tensor first
+    """
     with ops.name_scope(name, "Repeat", [input, repeats]):
         x = convert.convert_to_tensor(input)
         if axis is None:
@@ -728,6 +870,9 @@ def repeat(input, repeats, axis=None, name=None):  # noqa: A002
 
 @public
 def edit_distance(hypothesis, truth, normalize=True, name="edit_distance"):
+    """Computes the Levenshtein distance of sequences in two sparse tensors.
+
+    With normalize the distance is divided by the length of the true sequence."""
     for what, value in (("Hypothesis", hypothesis), ("Truth", truth)):
         if not all(hasattr(value, part) for part in ("indices", "values", "dense_shape")):
             raise TypeError("%s must be a SparseTensor." % what)

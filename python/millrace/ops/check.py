@@ -45,24 +45,28 @@ assert_greater = _binary("assert_greater", lambda a, b: a > b, ">", lambda x, y:
 assert_greater_equal = _binary("assert_greater_equal", lambda a, b: a >= b, ">=", lambda x, y: x >= y)
 
 
-def _sign(called, compare):
+def _sign(called, compare, text):
     def f(x, data=None, summarize=None, message=None, name=None):
         with ops.name_scope(name, called, [x, data]):
             x = convert.convert_to_tensor(x, name="x")
             return compare(convert.convert_to_tensor(0, x.dtype.base_dtype), x, data=data, summarize=summarize,
                            message=message or "Condition for %s did not hold." % x.name)
     f.__name__ = f.__qualname__ = called
+    f.__doc__ = "Returns an operation that fails unless x %s 0 everywhere." % text
     return public(f)
 
 
-assert_positive = _sign("assert_positive", assert_less)
-assert_negative = _sign("assert_negative", assert_greater)
-assert_non_negative = _sign("assert_non_negative", assert_less_equal)
-assert_non_positive = _sign("assert_non_positive", assert_greater_equal)
+assert_positive = _sign("assert_positive", assert_less, ">")
+assert_negative = _sign("assert_negative", assert_greater, "<")
+assert_non_negative = _sign("assert_non_negative", assert_less_equal, ">=")
+assert_non_positive = _sign("assert_non_positive", assert_greater_equal, "<=")
 
 
 @public
 def assert_near(x, y, rtol=None, atol=None, data=None, summarize=None, message=None, name=None):
+    """Returns an operation that fails unless |x - y| <= atol + rtol * |y| everywhere.
+
+    The default of both limits is 10 times the precision of the type of x."""
     with ops.name_scope(name, "assert_near", [x, y]):
         x = convert.convert_to_tensor(x, name="x")
         y = convert.convert_to_tensor(y, x.dtype.base_dtype, name="y")
@@ -86,6 +90,8 @@ def _rank_check(called, fits, text):
             shown = data or [message or "", "Tensor %s must have rank %s" % (x.name, text), rank, n]
             return _assert(held, shown, scope, summarize)
     f.__name__ = f.__qualname__ = called
+    f.__doc__ = "Returns an operation that fails unless x has rank %s`rank`; a static rank is checked at once." % (
+        text and text + " ")
     return public(f)
 
 
@@ -95,6 +101,7 @@ assert_rank_at_least = _rank_check("assert_rank_at_least", lambda n, w: n >= w, 
 
 @public
 def assert_rank_in(x, ranks, data=None, summarize=None, message=None, name=None):
+    """Returns an operation that fails unless the rank of x is one of ranks; a static rank is checked at once."""
     with ops.name_scope(name, "assert_rank_in", [x]) as scope:
         x = convert.convert_to_tensor(x, name="x")
         known = [convert.constant_value(convert.convert_to_tensor(r)) for r in ranks]
@@ -110,6 +117,7 @@ def assert_rank_in(x, ranks, data=None, summarize=None, message=None, name=None)
 
 @public
 def assert_integer(x, message=None, name=None):
+    """Raises TypeError unless x has an integer type; returns an operation that does nothing."""
     x = convert.convert_to_tensor(x, name="x")
     if not x.dtype.is_integer:
         raise TypeError("%s  Expected \"x\" to be integer type.  Found: %s of dtype %s" % (message or "", x.name, x.dtype))
@@ -118,6 +126,7 @@ def assert_integer(x, message=None, name=None):
 
 @public
 def assert_type(tensor, tf_type, message=None, name=None):
+    """Raises TypeError unless the tensor has type tf_type; returns an operation that does nothing."""
     tensor = convert.convert_to_tensor(tensor, name="tensor")
     if tensor.dtype.base_dtype is not dtypes.as_dtype(tf_type).base_dtype:
         raise TypeError("%s  %s must be of type %s" % (message or "", tensor.name, tf_type))
@@ -126,6 +135,7 @@ def assert_type(tensor, tf_type, message=None, name=None):
 
 @public
 def assert_scalar(tensor, name=None, message=None):
+    """Raises ValueError if the static shape is not that of a scalar; returns the tensor."""
     with ops.name_scope(name, "assert_scalar", [tensor]):
         tensor = convert.convert_to_tensor(tensor)
     if tensor.shape.ndims not in (None, 0):
@@ -152,6 +162,7 @@ def assert_same_float_dtype(tensors=None, dtype=None):
 
 @public
 def is_numeric_tensor(tensor):
+    """Whether the argument is a tensor of numbers."""
     if not isinstance(tensor, ops.Tensor):
         return False
     d = tensor.dtype
@@ -160,6 +171,7 @@ def is_numeric_tensor(tensor):
 
 @public
 def is_non_decreasing(x, name=None):
+    """Returns whether each element of x, flattened, is at least as large as the one before it."""
     with ops.name_scope(name, "is_non_decreasing", [x]):
         x = array.reshape(x, [-1])
         return math.reduce_all(x[1:] >= x[:-1])
@@ -167,6 +179,7 @@ def is_non_decreasing(x, name=None):
 
 @public
 def is_strictly_increasing(x, name=None):
+    """Returns whether each element of x, flattened, is larger than the one before it."""
     with ops.name_scope(name, "is_strictly_increasing", [x]):
         x = array.reshape(x, [-1])
         return math.reduce_all(x[1:] > x[:-1])
@@ -174,10 +187,12 @@ def is_strictly_increasing(x, name=None):
 
 @public
 def ensure_shape(x, shape, name=None):
+    """Returns x with its static shape refined, and fails the step if the value has another shape."""
     return op_defs.call("EnsureShape", name, input=x, shape=shape)
 
 
 def assert_proper_iterable(values):
+    """Raises TypeError unless values is an iterable other than a tensor, an array or a string."""
     if isinstance(values, (ops.Tensor, np.ndarray, bytes, str)) or not hasattr(values, "__iter__"):
         raise TypeError("Expected argument \"values\" to be a \"proper\" iterable.  Found: %s" % type(values))
 

@@ -14,6 +14,7 @@ def _rows(t, f):
 
 
 def clip_by_value(t, clip_value_min, clip_value_max, name=None):
+    """Limits each element to the range from clip_value_min to clip_value_max."""
     with ops.name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as name:
         values = convert.convert_to_tensor(t.values if isinstance(t, ops.IndexedSlices) else t, name="t")
         low = math.minimum(values, clip_value_max)
@@ -24,6 +25,7 @@ def clip_by_value(t, clip_value_min, clip_value_max, name=None):
 
 
 def clip_by_norm(t, clip_norm, axes=None, name=None):
+    """Scales a tensor down so that its L2 norm, over axes or the whole tensor, is at most clip_norm."""
     with ops.name_scope(name, "clip_by_norm", [t, clip_norm]) as name:
         values = convert.convert_to_tensor(t.values if isinstance(t, ops.IndexedSlices) else t, name="t")
         squares = math.reduce_sum(values * values, axes, keepdims=True)
@@ -38,6 +40,7 @@ def clip_by_norm(t, clip_norm, axes=None, name=None):
 
 
 def clip_by_average_norm(t, clip_norm, name=None):
+    """Scales a tensor down so that its L2 norm divided by its number of elements is at most clip_norm."""
     with ops.name_scope(name, "clip_by_average_norm", [t, clip_norm]) as name:
         t = convert.convert_to_tensor(t, name="t")
         n = math.cast(array.size(t), dtypes.float32)

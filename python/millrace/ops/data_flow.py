@@ -124,8 +124,8 @@ class QueueBase(_Components):
         chosen = raw.gather(raw.pack([q.queue_ref for q in queues]), index)
         return QueueBase(types, shape_list, names, chosen)
 
-    queue_ref = property(lambda self: self._queue_ref)
-    name = property(lambda self: self._queue_ref.op.name)
+    queue_ref = property(lambda self: self._queue_ref, doc="The tensor that identifies the queue.")
+    name = property(lambda self: self._queue_ref.op.name, doc="The name of the queue's operation.")
 
     def _scope(self, name, what, values=()):
         return ops.name_scope(name, "%s_%s" % (self._name, what), list(values))
@@ -165,9 +165,11 @@ class QueueBase(_Components):
                                   name=name or "%s_Close" % self._name)
 
     def is_closed(self, name=None):
+        """Returns a bool tensor: whether the queue is closed."""
         return raw.queue_is_closed_v2(self._queue_ref, name=name or "%s_Is_Closed" % self._name)
 
     def size(self, name=None):
+        """Returns the number of elements in the queue, as a tensor."""
         return raw.queue_size_v2(self._queue_ref, name=name or "%s_Size" % self._name)
 
 
@@ -251,10 +253,11 @@ class Barrier:
         self._barrier_ref = _make("Barrier", self._types, found, shared_name, name)
         self._name = self._barrier_ref.op.name.split("/")[-1]
 
-    barrier_ref = property(lambda self: self._barrier_ref)
-    name = property(lambda self: self._barrier_ref.op.name)
+    barrier_ref = property(lambda self: self._barrier_ref, doc="The tensor that identifies the barrier.")
+    name = property(lambda self: self._barrier_ref.op.name, doc="The name of the barrier's operation.")
 
     def insert_many(self, component_index, keys, values, name=None):
+        """Returns an operation that sets component component_index for each of the keys."""
         return raw.barrier_insert_many(self._barrier_ref, keys, values, component_index,
                                        name=name or "%s_BarrierInsertMany" % self._name)
 
@@ -272,13 +275,18 @@ class Barrier:
         return tuple(taken)
 
     def close(self, cancel_pending_enqueues=False, name=None):
+        """Returns an operation that closes the barrier: no new keys are accepted.
+
+        With cancel_pending_enqueues, keys that are incomplete can no longer be completed."""
         return raw.barrier_close(self._barrier_ref, cancel_pending_enqueues=cancel_pending_enqueues,
                                  name=name or "%s_BarrierClose" % self._name)
 
     def ready_size(self, name=None):
+        """Returns the number of complete elements, as a tensor."""
         return raw.barrier_ready_size(self._barrier_ref, name=name or "%s_BarrierReadySize" % self._name)
 
     def incomplete_size(self, name=None):
+        """Returns the number of incomplete elements, as a tensor."""
         return raw.barrier_incomplete_size(self._barrier_ref, name=name or "%s_BarrierIncompleteSize" % self._name)
 
 
@@ -296,11 +304,12 @@ class ConditionalAccumulatorBase:
         self._accumulator_ref = accumulator_ref
         self._name = accumulator_ref.op.name.split("/")[-1]
 
-    accumulator_ref = property(lambda self: self._accumulator_ref)
-    name = property(lambda self: self._name)
-    dtype = property(lambda self: self._dtype)
+    accumulator_ref = property(lambda self: self._accumulator_ref, doc="The tensor that identifies the accumulator.")
+    name = property(lambda self: self._name, doc="The name of the accumulator.")
+    dtype = property(lambda self: self._dtype, doc="The type of the gradients.")
 
     def num_accumulated(self, name=None):
+        """Returns the number of gradients collected since the last take, as a tensor."""
         return raw.accumulator_num_accumulated(self._accumulator_ref, name=name or "%s_NumAccumulated" % self._name)
 
     def set_global_step(self, new_global_step, name=None):
@@ -310,12 +319,15 @@ class ConditionalAccumulatorBase:
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
+    """Collects dense gradients, and gives out their average when enough have arrived."""
+
     def __init__(self, dtype, shape=None, shared_name=None, name="conditional_accumulator", reduction_type="MEAN"):
         ref = raw.conditional_accumulator(dtype, shapes.as_shape(shape), shared_name=shared_name, name=name,
                                           reduction_type=reduction_type)
         super().__init__(dtype, shape, ref)
 
     def apply_grad(self, grad, local_step=0, name=None):
+        """Returns an operation that adds a gradient; it is dropped if local_step is older than the global step."""
         grad = convert.convert_to_tensor(grad, self._dtype)
         grad.get_shape().assert_is_compatible_with(self._shape)
         return raw.accumulator_apply_gradient(self._accumulator_ref, _int64(local_step), grad, name=name)
@@ -340,9 +352,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         super().__init__(dtype, shape, ref)
 
     def apply_indexed_slices_grad(self, grad, local_step=0, name=None):
+        """Returns an operation that adds a gradient given as IndexedSlices."""
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
     def apply_grad(self, grad_indices, grad_values, grad_shape=None, local_step=0, name=None):
+        """Returns an operation that adds a gradient given by indices and values.
+
+        It is dropped if local_step is older than the global step."""
         return raw.sparse_accumulator_apply_gradient(
             self._accumulator_ref, _int64(local_step), _int64(grad_indices),
             convert.convert_to_tensor(grad_values, self._dtype),
@@ -354,6 +370,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         return raw.sparse_accumulator_take_gradient(self._accumulator_ref, num_required, self._dtype, name=name)
 
     def take_indexed_slices_grad(self, num_required, name=None):
+        """Returns the average as IndexedSlices once num_required gradients have arrived, and resets the sum."""
         taken = self.take_grad(num_required, name)
         return ops.IndexedSlices(taken.values, taken.indices, taken.shape)
 
@@ -378,30 +395,36 @@ class StagingArea(_Components):
         with ops.name_scope("%s_root" % self._name):
             self._beside = raw.no_op()
 
-    name = property(lambda self: self._name)
-    capacity = property(lambda self: self._attrs["capacity"])
-    memory_limit = property(lambda self: self._attrs["memory_limit"])
+    name = property(lambda self: self._name, doc="The name of the area.")
+    capacity = property(lambda self: self._attrs["capacity"], doc="The largest number of elements; 0 is no limit.")
+    memory_limit = property(lambda self: self._attrs["memory_limit"],
+                            doc="The largest number of bytes of all elements; 0 is no limit.")
 
     def _scope(self, name, what):
         return ops.name_scope(name, "%s_%s" % (self._name, what))
 
     def put(self, values, name=None):
+        """Returns an operation that adds an element, waiting while the area is full."""
         with self._scope(name, "put") as scope, ops.colocate_with(self._beside):
             return raw.stage(self._converted(values), name=scope, **self._attrs)
 
     def get(self, name=None):
+        """Removes the oldest element, waiting while the area is empty, and returns its tensors."""
         with self._scope(name, "get") as scope, ops.colocate_with(self._beside):
             return self._returned(_list(raw.unstage(dtypes=self._dtypes, name=scope, **self._attrs)))
 
     def peek(self, index, name=None):
+        """Returns the tensors of the element at index without removing it, waiting until it exists."""
         with self._scope(name, "peek") as scope, ops.colocate_with(self._beside):
             return self._returned(_list(raw.stage_peek(index, dtypes=self._dtypes, name=scope, **self._attrs)))
 
     def size(self, name=None):
+        """Returns the number of elements, as a tensor."""
         with self._scope(name, "size") as scope, ops.colocate_with(self._beside):
             return raw.stage_size(dtypes=self._dtypes, name=scope, **self._attrs)
 
     def clear(self, name=None):
+        """Returns an operation that removes all elements."""
         with self._scope(name, "clear") as scope, ops.colocate_with(self._beside):
             return raw.stage_clear(dtypes=self._dtypes, name=scope, **self._attrs)
 
@@ -424,9 +447,10 @@ class MapStagingArea(_Components):
         with ops.name_scope("%s_root" % self._name):
             self._beside = raw.no_op()
 
-    name = property(lambda self: self._name)
-    capacity = property(lambda self: self._attrs["capacity"])
-    memory_limit = property(lambda self: self._attrs["memory_limit"])
+    name = property(lambda self: self._name, doc="The name of the area.")
+    capacity = property(lambda self: self._attrs["capacity"], doc="The largest number of elements; 0 is no limit.")
+    memory_limit = property(lambda self: self._attrs["memory_limit"],
+                            doc="The largest number of bytes of all elements; 0 is no limit.")
 
     def _call(self, what, name, suffix, **given):
         """An operation of the area, beside the others."""
@@ -504,12 +528,15 @@ class MapStagingArea(_Components):
         return self._entry(self._call("Peek", name, "pop", key=key, indices=numbers, dtypes=types), numbers)
 
     def size(self, name=None):
+        """Returns the number of complete elements, as a tensor."""
         return self._call("Size", name, "size", dtypes=self._dtypes)
 
     def incomplete_size(self, name=None):
+        """Returns the number of incomplete elements, as a tensor."""
         return self._call("IncompleteSize", name, "incomplete_size", dtypes=self._dtypes)
 
     def clear(self, name=None):
+        """Returns an operation that removes all elements."""
         return self._call("Clear", name, "clear", dtypes=self._dtypes)
 
 

@@ -17,8 +17,9 @@ class ReaderBase:
     def __init__(self, reader_ref, supports_serialize=False):
         self._reader_ref, self._supports_serialize = reader_ref, supports_serialize
 
-    reader_ref = property(lambda self: self._reader_ref)
-    supports_serialize = property(lambda self: self._supports_serialize)
+    reader_ref = property(lambda self: self._reader_ref, doc="The tensor that identifies the reader.")
+    supports_serialize = property(lambda self: self._supports_serialize,
+                                  doc="Whether the reader's state can be saved and restored.")
 
     def _op(self, op):
         """The function of an op for this reader.  LMDBReader has no handle but a reference: it takes the older forms."""
@@ -40,18 +41,23 @@ class ReaderBase:
         return self._op("reader_read_up_to")(self._reader_ref, self._queue(queue), n, name=name)
 
     def num_records_produced(self, name=None):
+        """Returns the number of records read so far, as a tensor."""
         return self._op("reader_num_records_produced")(self._reader_ref, name=name)
 
     def num_work_units_completed(self, name=None):
+        """Returns the number of work units, such as files, that were read to the end, as a tensor."""
         return self._op("reader_num_work_units_completed")(self._reader_ref, name=name)
 
     def serialize_state(self, name=None):
+        """Returns the state of the reader as a string tensor, for readers that support it."""
         return self._op("reader_serialize_state")(self._reader_ref, name=name)
 
     def restore_state(self, state, name=None):
+        """Returns an operation that sets the state to one from serialize_state."""
         return self._op("reader_restore_state")(self._reader_ref, state, name=name)
 
     def reset(self, name=None):
+        """Returns an operation that resets the reader to its initial state."""
         return self._op("reader_reset")(self._reader_ref, name=name)
 
 

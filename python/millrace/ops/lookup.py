@@ -59,6 +59,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
         super().__init__(self._keys.dtype, self._values.dtype)
 
     def initialize(self, table):
+        """Returns the operation that fills a table with the keys and values."""
         _check_table_dtypes(table, self._keys.dtype, self._values.dtype)
         with ops.name_scope(self._name):
             op = call("InitializeTableV2", None, table_handle=table.resource_handle, keys=self._keys, values=self._values)
@@ -98,6 +99,7 @@ class TextFileInitializer(TableInitializerBase):
         return "hash_table_%s%s_%s_%s" % (self._file, size, self._key_index, self._value_index)
 
     def initialize(self, table):
+        """Returns the operation that fills a table from the file."""
         _check_table_dtypes(table, self.key_dtype, self.value_dtype)
         with ops.name_scope(self._name, "text_file_init"):
             filename = convert.convert_to_tensor(self._file, dtypes.string, name="asset_filepath")
@@ -142,19 +144,21 @@ class LookupInterface:
     def __init__(self, key_dtype, value_dtype):
         self._key_dtype, self._value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
 
-    key_dtype = property(lambda self: self._key_dtype)
-    value_dtype = property(lambda self: self._value_dtype)
-    resource_handle = property(lambda self: self._table)
-    table_ref = property(lambda self: self._table)
+    key_dtype = property(lambda self: self._key_dtype, doc="The type of the keys.")
+    value_dtype = property(lambda self: self._value_dtype, doc="The type of the values.")
+    resource_handle = property(lambda self: self._table, doc="The tensor that identifies the table.")
+    table_ref = property(lambda self: self._table, doc="The tensor that identifies the table; an old name.")
     _value_shape, _key_rank = (), 0  # a key of a dense table may be a vector
 
     _lookup_name = "Lookup"
 
     @property
     def name(self):
+        """The name of the table."""
         return self._table.op.name.split("/")[-1]
 
     def size(self, name=None):
+        """Returns the number of entries, as a tensor."""
         with ops.name_scope(name, "%s_Size" % self.name):
             return call("LookupTableSizeV2", None, table_handle=self._table)
 
@@ -207,9 +211,10 @@ class StaticHashTable(LookupInterface):
         values.set_shape(keys.shape)
         return keys, values
 
-    initializer = property(lambda self: self._init_op)
+    initializer = property(lambda self: self._init_op, doc="The operation that fills the table.")
     init = initializer
-    default_value = property(lambda self: self._default_value)
+    default_value = property(lambda self: self._default_value,
+                             doc="What a lookup gives for a key that the table does not have.")
 
 
 StaticHashTableV1 = HashTable = StaticHashTable
@@ -362,12 +367,15 @@ class IdTableWithHashBuckets(LookupInterface):
         self._own_name = ((name or "").rstrip("/") or (table.name if table else "hash_bucket")).split("/")[-1]
         super().__init__(key_dtype, dtypes.int64)
 
-    name = property(lambda self: self._own_name)
-    initializer = property(lambda self: self._inner.initializer if self._inner else control_flow.no_op())
+    name = property(lambda self: self._own_name, doc="The name of the table.")
+    initializer = property(lambda self: self._inner.initializer if self._inner else control_flow.no_op(),
+                           doc="The operation that fills the inner table; it does nothing if there is none.")
     init = initializer
-    resource_handle = property(lambda self: self._inner.resource_handle if self._inner else None)
+    resource_handle = property(lambda self: self._inner.resource_handle if self._inner else None,
+                               doc="The tensor that identifies the inner table, or None.")
 
     def size(self, name=None):
+        """Returns the number of entries plus the number of buckets, as a tensor."""
         with ops.name_scope(name, "%s_Size" % self.name):
             inner = self._inner.size() if self._inner else convert.constant(0, dtypes.int64)
             return inner + self._buckets
@@ -484,6 +492,9 @@ def index_to_string_table_from_file(vocabulary_file, vocab_size=None, default_va
 
 
 def index_to_string_table_from_tensor(vocabulary_list=None, default_value="UNK", name=None, mapping=None):
+    """Returns a table from index to string, made from a vector of strings; other indices give default_value.
+
+    mapping is an old name of vocabulary_list."""
     vocabulary_list = mapping if vocabulary_list is None else vocabulary_list
     if vocabulary_list is None:
         raise ValueError("vocabulary_list must be specified.")
@@ -498,8 +509,10 @@ index_to_string_table_from_mapping, index_table_from_mapping = index_to_string_t
 
 
 def string_to_index(tensor, mapping, default_value=-1, name=None):
+    """Looks up the indices of strings in a vector of strings; unknown strings give default_value."""
     return index_table_from_tensor(mapping, default_value=default_value, name=name).lookup(tensor)
 
 
 def index_to_string(tensor, mapping, default_value="UNK", name=None):
+    """Looks up strings by their index in a vector of strings; other indices give default_value."""
     return index_to_string_table_from_tensor(mapping, default_value, name).lookup(tensor)

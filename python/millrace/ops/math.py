@@ -50,6 +50,7 @@ def place_of(axis, rank):
 
 @public
 def abs(x, name=None):  # noqa: A001 -- tf's names are Python's here and below
+    """Computes the absolute value of each element; for complex numbers, the magnitude."""
     with ops.name_scope(name, "Abs", [x]) as name:
         if hasattr(x, "indices") and hasattr(x, "dense_shape"):
             from ..framework.sparse import SparseTensor
@@ -60,25 +61,31 @@ def abs(x, name=None):  # noqa: A001 -- tf's names are Python's here and below
         return op_defs.call("Abs", name, x=x)
 
 
-def _also_sparse(called, op_type):
+def _also_sparse(called, op_type, text):
     def f(x, name=None):
         return _on_values(x, lambda v: op_defs.call(op_type, name, x=v))
     f.__name__ = f.__qualname__ = called
-    f.__doc__ = "The op %s; of a sparse tensor it takes the values." % op_type
+    f.__doc__ = "Computes %s of each element; for a sparse tensor, of its values." % text
     return public(f)
 
 
-negative, sign, square = _also_sparse("negative", "Neg"), _also_sparse("sign", "Sign"), _also_sparse("square", "Square")
-sqrt, erf, tanh = _also_sparse("sqrt", "Sqrt"), _also_sparse("erf", "Erf"), _also_sparse("tanh", "Tanh")
+negative = _also_sparse("negative", "Neg", "-x")
+sign = _also_sparse("sign", "Sign", "-1, 0 or 1, the sign,")
+square = _also_sparse("square", "Square", "the square")
+sqrt = _also_sparse("sqrt", "Sqrt", "the square root")
+erf = _also_sparse("erf", "Erf", "the error function")
+tanh = _also_sparse("tanh", "Tanh", "the hyperbolic tangent")
 
 
 @public
 def sigmoid(x, name=None):
+    """Computes 1 / (1 + exp(-x)) of each element."""
     return op_defs.call("Sigmoid", name, x=x)
 
 
 @public
 def log_sigmoid(x, name=None):
+    """Computes log(sigmoid(x)) of each element."""
     with ops.name_scope(name, "LogSigmoid", [x]) as name:
         return negative(op_defs.call("Softplus", None, features=negative(x)), name=name)
 
@@ -91,37 +98,44 @@ def _on_values(x, f):
 
 @public
 def subtract(x, y, name=None):
+    """Computes x - y, element by element."""
     return op_defs.call("Sub", name, x=x, y=y)
 
 
 @public
 def multiply(x, y, name=None):
+    """Computes x * y, element by element."""
     return op_defs.call("Mul", name, x=x, y=y)
 
 
 @public
 def equal(x, y, name=None):
+    """Compares x == y, element by element."""
     return op_defs.call("Equal", name, x=x, y=y)
 
 
 @public
 def not_equal(x, y, name=None):
+    """Compares x != y, element by element."""
     return op_defs.call("NotEqual", name, x=x, y=y)
 
 
 @public
 def pow(x, y, name=None):  # noqa: A001
+    """Computes x to the power of y, element by element."""
     with ops.name_scope(name, "Pow", [x]) as name:
         return op_defs.call("Pow", name, x=x, y=y)
 
 
 @public
 def logical_xor(x, y, name="LogicalXor"):
+    """Computes x xor y, element by element."""
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)  # noqa: F821
 
 
 @public
 def round(x, name=None):  # noqa: A001
+    """Rounds each element to the nearest integer; halves go to the even one."""
     x = convert.convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else op_defs.call("Round", name, x=x)
 
@@ -166,6 +180,7 @@ def _pair(x, y):
 
 @public
 def divide(x, y, name=None):
+    """Computes x / y as Python does, element by element."""
     if name is not None:
         return truediv(x, y, name)
     return convert.convert_to_tensor(x) / y if not isinstance(x, ops.Tensor) else x / y
@@ -173,6 +188,7 @@ def divide(x, y, name=None):
 
 @public
 def floordiv(x, y, name=None):
+    """Computes x / y rounded down, element by element."""
     with ops.name_scope(name, "floordiv", [x, y]) as name:
         return op_defs.call("FloorDiv", name, x=x, y=y)
 
@@ -183,11 +199,13 @@ __all__.append("floor_div")
 
 @public
 def mod(x, y, name=None):
+    """Computes the remainder of x / y with the sign of y, element by element."""
     return op_defs.call("FloorMod", name, x=x, y=y)
 
 
 @public
 def div_no_nan(x, y, name=None):
+    """Computes x / y, element by element, with 0 where y is 0."""
     with ops.name_scope(name, "div_no_nan", [x, y]) as name:
         x = convert.convert_to_tensor(x, name="x")
         return op_defs.call("DivNoNan", name, x=x, y=convert.convert_to_tensor(y, x.dtype.base_dtype, name="y"))
@@ -195,6 +213,7 @@ def div_no_nan(x, y, name=None):
 
 @public
 def multiply_no_nan(x, y, name=None):
+    """Computes x * y, element by element, with 0 where y is 0, even if x is infinite or NaN."""
     return op_defs.call("MulNoNan", name, x=x, y=y)
 
 
@@ -212,6 +231,9 @@ def add_n(inputs, name=None):
 
 @public
 def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
+    """Adds a list of tensors of the same shape and type.
+
+    shape and tensor_dtype are checked against the tensors."""
     if not inputs:
         raise ValueError("inputs must be a list of at least one Tensor")
     tensors = [convert.convert_to_tensor(x) for x in inputs]
@@ -227,6 +249,7 @@ def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
 
 @public
 def cast(x, dtype, name=None):
+    """Converts a tensor to another type; sparse tensors stay sparse."""
     base = dtypes.as_dtype(dtype).base_dtype
     if isinstance(x, (ops.Tensor,)) and x.dtype is base:
         return x
@@ -242,6 +265,7 @@ def cast(x, dtype, name=None):
 
 @public
 def saturate_cast(value, dtype, name=None):
+    """Converts a tensor to another type; values outside of its range become the nearest limit."""
     with ops.name_scope(name, "saturate_cast", [value]) as name:
         value = convert.convert_to_tensor(value, name="value")
         dtype = dtypes.as_dtype(dtype).base_dtype
@@ -270,6 +294,7 @@ to_complex64, to_complex128 = _to(dtypes.complex64, "ToComplex64"), _to(dtypes.c
 
 @public
 def complex(real, imag, name=None):  # noqa: A001
+    """Makes complex numbers from their real and imaginary parts."""
     real = convert.convert_to_tensor(real, name="real")
     imag = convert.convert_to_tensor(imag, name="imag")
     out = {(dtypes.float64, dtypes.float64): dtypes.complex128, (dtypes.float32, dtypes.float32): dtypes.complex64}
@@ -282,6 +307,7 @@ def complex(real, imag, name=None):  # noqa: A001
 
 @public
 def real(input, name=None):  # noqa: A002 -- tf's argument names are Python's here and below
+    """Returns the real part of each element."""
     with ops.name_scope(name, "Real", [input]) as name:
         x = convert.convert_to_tensor(input)
         return op_defs.call("Real", name, input=x, Tout=x.dtype.real_dtype) if x.dtype.is_complex else x
@@ -289,6 +315,7 @@ def real(input, name=None):  # noqa: A002 -- tf's argument names are Python's he
 
 @public
 def imag(input, name=None):  # noqa: A002
+    """Returns the imaginary part of each element."""
     with ops.name_scope(name, "Imag", [input]) as name:
         x = convert.convert_to_tensor(input)
         if x.dtype.is_complex:
@@ -298,6 +325,7 @@ def imag(input, name=None):  # noqa: A002
 
 @public
 def angle(input, name=None):  # noqa: A002
+    """Returns the angle of each element in the complex plane, in radians."""
     with ops.name_scope(name, "Angle", [input]) as name:
         x = convert.convert_to_tensor(input)
         if x.dtype.is_complex:
@@ -307,6 +335,7 @@ def angle(input, name=None):  # noqa: A002
 
 @public
 def conj(x, name=None):
+    """Returns the complex conjugate of each element."""
     x = convert.convert_to_tensor(x, name="x")
     return op_defs.call("Conj", name, input=x) if x.dtype.is_complex or x.dtype is dtypes.variant else x
 
@@ -349,6 +378,9 @@ reduce_any = _reduction("reduce_any", "Any", dtypes.bool_)
 @public
 def count_nonzero(input_tensor=None, axis=None, keepdims=None, dtype=dtypes.int64, name=None, reduction_indices=None,
                   keep_dims=None, input=None):  # noqa: A002
+    """Counts the elements that are not zero, over some axes or all.
+
+    reduction_indices, keep_dims and input are other names of axis, keepdims and input_tensor."""
     keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
     axis = deprecated(axis, "axis", reduction_indices, "reduction_indices")
     x = deprecated(input, "input", input_tensor, "input_tensor")
@@ -360,6 +392,9 @@ def count_nonzero(input_tensor=None, axis=None, keepdims=None, dtype=dtypes.int6
 
 @public
 def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None, reduction_indices=None, keep_dims=None):
+    """Computes log(sum(exp(x))) over some axes or all, without overflow.
+
+    reduction_indices and keep_dims are old names of axis and keepdims."""
     keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
     axis = deprecated(axis, "axis", reduction_indices, "reduction_indices")
     x = convert.convert_to_tensor(input_tensor)
@@ -375,6 +410,7 @@ def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None, reductio
 
 @public
 def reduce_variance(input_tensor, axis=None, keepdims=False, name=None):
+    """Computes the variance over some axes or all."""
     with ops.name_scope(name, "reduce_variance", [input_tensor]):
         means = reduce_mean(input_tensor, axis=axis, keepdims=True)
         return reduce_mean(square(input_tensor - means), axis=axis, keepdims=keepdims)  # noqa: F821
@@ -382,57 +418,93 @@ def reduce_variance(input_tensor, axis=None, keepdims=False, name=None):
 
 @public
 def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
+    """Computes the standard deviation over some axes or all."""
     with ops.name_scope(name, "reduce_std", [input_tensor]):
         return sqrt(reduce_variance(input_tensor, axis, keepdims))  # noqa: F821
 
 
 @public
 def reduce_euclidean_norm(input_tensor, axis=None, keepdims=False, name=None):
+    """Computes the square root of the sum of squares over some axes or all."""
     x = convert.convert_to_tensor(input_tensor)
     return op_defs.call("EuclideanNorm", name, input=x, reduction_indices=_axes(x, axis), keep_dims=bool(keepdims))
 
 
 @public
 def argmax(input, axis=None, name=None, dimension=None, output_type=dtypes.int64):  # noqa: A002
+    """Returns the index of the largest element along an axis, the first by default.
+
+    dimension is an old name of axis."""
     axis = deprecated(axis, "axis", dimension, "dimension")
     return op_defs.call("ArgMax", name, input=input, dimension=0 if axis is None else axis, output_type=output_type)
 
 
 @public
 def argmin(input, axis=None, name=None, dimension=None, output_type=dtypes.int64):  # noqa: A002
+    """Returns the index of the smallest element along an axis, the first by default.
+
+    dimension is an old name of axis."""
     axis = deprecated(axis, "axis", dimension, "dimension")
     return op_defs.call("ArgMin", name, input=input, dimension=0 if axis is None else axis, output_type=output_type)
 
 
 @public
 def arg_max(input, dimension, output_type=dtypes.int64, name=None):  # noqa: A002
+    """Returns the index of the largest element along a dimension; an old form of argmax."""
     return argmax(input, dimension, name, output_type=output_type)
 
 
 @public
 def arg_min(input, dimension, output_type=dtypes.int64, name=None):  # noqa: A002
+    """Returns the index of the smallest element along a dimension; an old form of argmin."""
     return argmin(input, dimension, name, output_type=output_type)
 
 
 @public
 def cumsum(x, axis=0, exclusive=False, reverse=False, name=None):
+    """Computes running sums along an axis.
+
+    Args:
+        exclusive: whether each sum leaves out its own element
+        reverse: whether to sum from the end
+    """
     with ops.name_scope(name, "Cumsum", [x]) as name:
         return op_defs.call("Cumsum", name, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
 @public
 def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
+    """Computes running products along an axis.
+
+    Args:
+        exclusive: whether each product leaves out its own element
+        reverse: whether to multiply from the end
+    """
     with ops.name_scope(name, "Cumprod", [x]) as name:
         return op_defs.call("Cumprod", name, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
 @public
 def cumulative_logsumexp(x, axis=0, exclusive=False, reverse=False, name=None):
+    """Computes the running log(sum(exp(x))) along an axis.
+
+    Args:
+        exclusive: whether each result leaves out its own element
+        reverse: whether to start from the end
+    """
     return op_defs.call("CumulativeLogsumexp", name, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
 @public
 def bincount(arr, weights=None, minlength=None, maxlength=None, dtype=dtypes.int32, name=None):
+    """Counts how often each non-negative integer occurs.
+
+    Args:
+        arr: an int32 tensor
+        weights: what to add for each element instead of 1
+        minlength: the smallest length of the result
+        maxlength: the largest length of the result; larger values are not counted
+    """
     with ops.name_scope(name, "bincount", [arr]):
         arr = convert.convert_to_tensor(arr, dtypes.int32, name="arr")
         size = cast(reduce_any(not_equal(op_defs.call("Size", None, input=arr), 0)), dtypes.int32) * (reduce_max(arr) + 1)
@@ -470,6 +542,13 @@ def histogram_fixed_width(values, value_range, nbins=100, dtype=dtypes.int32, na
 @public
 def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_b=False, a_is_sparse=False, b_is_sparse=False,
            name=None):
+    """Multiplies matrices, or batches of them in the last two dimensions.
+
+    Args:
+        transpose_a: whether to transpose a first; transpose_b likewise
+        adjoint_a: whether to transpose and conjugate a first; adjoint_b likewise
+        a_is_sparse: a hint that a has many zeros; b_is_sparse likewise
+    """
     with ops.name_scope(name, "MatMul", [a, b]) as name:
         if transpose_a and adjoint_a:
             raise ValueError("Only one of transpose_a and adjoint_a can be True.")
@@ -503,6 +582,7 @@ def _batched(a, b, transpose_a, transpose_b, adjoint_a, adjoint_b, name):
 
 @public
 def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False, b_is_sparse=False, name=None):
+    """Multiplies a matrix, or a batch of them, by a vector."""
     with ops.name_scope(name, "MatVec", [a, b]) as name:
         b = op_defs.call("ExpandDims", None, input=b, dim=-1)
         out = matmul(a, b, transpose_a=transpose_a, adjoint_a=adjoint_a, a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
@@ -511,6 +591,7 @@ def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False, b_is_spa
 
 @public
 def matrix_transpose(a, name="matrix_transpose", conjugate=False):
+    """Swaps the last two dimensions; with conjugate, also conjugates complex numbers."""
     with ops.name_scope(name, values=[a]):
         a = convert.convert_to_tensor(a, name="a")
         n = a._rank()
@@ -527,6 +608,7 @@ def matrix_transpose(a, name="matrix_transpose", conjugate=False):
 
 @public
 def cholesky_solve(chol, rhs, name=None):
+    """Solves A x = rhs, given the lower Cholesky factor of A."""
     with ops.name_scope(name, "cholesky_solve", [chol, rhs]):
         y = matrix_triangular_solve(chol, rhs, adjoint=False, lower=True)  # noqa: F821
         return matrix_triangular_solve(chol, y, adjoint=True, lower=True)  # noqa: F821
@@ -534,27 +616,36 @@ def cholesky_solve(chol, rhs, name=None):
 
 @public
 def self_adjoint_eig(tensor, name=None):
+    """Computes the eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
     return op_defs.call("SelfAdjointEigV2", name, input=tensor, compute_v=True)
 
 
 @public
 def self_adjoint_eigvals(tensor, name=None):
+    """Computes the eigenvalues of symmetric or Hermitian matrices."""
     return op_defs.call("SelfAdjointEigV2", name, input=tensor, compute_v=False)[0]
 
 
 @public
 def svd(tensor, full_matrices=False, compute_uv=True, name=None):
+    """Computes the singular value decomposition of matrices.
+
+    Returns s, u, v, or s alone if compute_uv is False. full_matrices asks for square u and v."""
     s, u, v = op_defs.call("Svd", name, input=tensor, compute_uv=compute_uv, full_matrices=full_matrices)
     return (s, u, v) if compute_uv else s
 
 
 @public
 def qr(input, full_matrices=False, name=None):  # noqa: A002
+    """Computes the QR decomposition of matrices; full_matrices asks for a square Q."""
     return op_defs.call("Qr", name, input=input, full_matrices=full_matrices)
 
 
 @public
 def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
+    """Solves linear least-squares problems, with an L2 penalty on the solution.
+
+    fast uses the Cholesky factor of the normal equations."""
     return op_defs.call("MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2_regularizer, fast=fast)
 
 
@@ -598,12 +689,20 @@ def matrix_set_diag(input, diagonal, name="set_diag", k=0):  # noqa: A002
 
 @public
 def trace(x, name=None):
+    """Computes the sum of the main diagonal of matrices in the last two dimensions."""
     with ops.name_scope(name, "Trace", [x]) as name:
         return reduce_sum(op_defs.call("MatrixDiagPart", None, input=x), [-1], name=name)
 
 
 @public
 def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None, keep_dims=None):  # noqa: A002
+    """Computes the norm of vectors or matrices.
+
+    Args:
+        ord: "euclidean", 1, 2, np.inf or another positive number; for matrices also "fro"
+        axis: an axis for vectors, a pair for matrices; None takes the whole tensor as one vector
+        keepdims: whether reduced dimensions stay with size 1; keep_dims is an old name
+    """
     keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
     is_matrix = isinstance(axis, (tuple, list))
     if is_matrix and (len(axis) != 2 or axis[0] == axis[1] or not all(isinstance(a, (int, np.integer)) for a in axis)):
@@ -653,6 +752,9 @@ def _spectral_norm(x, axes, keep):
 
 @public
 def einsum(equation, *inputs, **kwargs):
+    """Computes a sum of products described by Einstein notation, such as "ij,jk->ik".
+
+    The keyword name names the operation."""
     name = kwargs.pop("name", None)
     if kwargs:
         raise TypeError("einsum() got an unexpected argument %r" % next(iter(kwargs)))
@@ -735,6 +837,9 @@ def _as_matrix(x, rows, columns):
 
 @public
 def range(start, limit=None, delta=1, dtype=None, name="range"):  # noqa: A001
+    """Returns numbers from start up to, but not including, limit, in steps of delta.
+
+    With a single argument the numbers start at 0."""
     if limit is None:
         start, limit = 0, start
     with ops.name_scope(name, "Range", [start, limit, delta]) as name:
@@ -750,6 +855,7 @@ def range(start, limit=None, delta=1, dtype=None, name="range"):  # noqa: A001
 
 @public
 def linspace(start, stop, num, name=None):
+    """Returns num numbers, evenly spaced, from start to stop."""
     return op_defs.call("LinSpace", name, start=start, stop=stop, num=num)
 
 
@@ -759,6 +865,7 @@ __all__.append("lin_space")
 
 @public
 def scalar_mul(scalar, x, name=None):
+    """Multiplies a tensor or IndexedSlices by a scalar."""
     scalar = convert.convert_to_tensor(scalar, x.dtype.base_dtype, name="scalar")
     if scalar.shape.ndims not in (None, 0):
         raise ValueError("Only scalar multiply works, got shape %s" % scalar.shape)
@@ -785,6 +892,7 @@ sparse_segment_sqrt_n = _sparse_segments("sparse_segment_sqrt_n", "SparseSegment
 
 @public
 def unsorted_segment_mean(data, segment_ids, num_segments, name=None):
+    """Computes the mean of the rows that share a segment id."""
     with ops.name_scope(name, "UnsortedSegmentMean", [data]):
         data = convert.convert_to_tensor(data)
         sizes = _segment_sizes(data, segment_ids, num_segments)
@@ -793,6 +901,7 @@ def unsorted_segment_mean(data, segment_ids, num_segments, name=None):
 
 @public
 def unsorted_segment_sqrt_n(data, segment_ids, num_segments, name=None):
+    """Computes the sum of the rows that share a segment id, divided by the square root of their number."""
     with ops.name_scope(name, "UnsortedSegmentSqrtN", [data]):
         data = convert.convert_to_tensor(data)
         sizes = _segment_sizes(data, segment_ids, num_segments)
@@ -817,6 +926,14 @@ def _segment_sizes(data, segment_ids, num_segments):
 
 @public
 def confusion_matrix(labels, predictions, num_classes=None, dtype=dtypes.int32, name=None, weights=None):
+    """Counts, for each true class (row) and predicted class (column), how often the pair occurs.
+
+    Args:
+        labels: the true classes
+        predictions: the predicted classes
+        num_classes: the size of the matrix; the largest class plus 1 by default
+        weights: what to add for each pair instead of 1
+    """
     with ops.name_scope(name, "confusion_matrix", [predictions, labels]):
         labels = cast(op_defs.call("Reshape", None, tensor=labels, shape=[-1]), dtypes.int64)
         predictions = cast(op_defs.call("Reshape", None, tensor=predictions, shape=[-1]), dtypes.int64)

@@ -250,12 +250,15 @@ def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None, b
 
 
 def decode_compressed(bytes, compression_type="", name=None):  # noqa: A002
+    """Decompresses strings; compression_type is "", "ZLIB" or "GZIP"."""
     return call("DecodeCompressed", name, bytes=bytes, compression_type=compression_type)
 
 
 def decode_json_example(json_examples, name=None):
+    """Converts Example messages from JSON to the binary format."""
     return call("DecodeJSONExample", name, json_examples=json_examples)
 
 
 def parse_tensor(serialized, out_type, name=None):
+    """Converts a serialized TensorProto to a tensor of type out_type."""
     return call("ParseTensor", name, serialized=serialized, out_type=out_type)

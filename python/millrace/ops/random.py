@@ -30,6 +30,7 @@ def _shaped(out, shape):
 
 @public
 def random_normal(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None, name=None):
+    """Returns random numbers from a normal distribution."""
     with ops.name_scope(name, "random_normal", [shape, mean, stddev]) as name:
         return _normal("RandomStandardNormal", shape, mean, stddev, dtype, name, lambda: _seeds(seed))
 
@@ -45,6 +46,7 @@ def _normal(op_type, shape, mean, stddev, dtype, name, seeds):
 
 @public
 def truncated_normal(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None, name=None):
+    """Returns random numbers from a normal distribution, all within two standard deviations of the mean."""
     with ops.name_scope(name, "truncated_normal", [shape, mean, stddev]) as name:
         return _normal("TruncatedNormal", shape, mean, stddev, dtype, name, lambda: _seeds(seed))
 
@@ -52,6 +54,8 @@ def truncated_normal(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=Non
 @public
 def parameterized_truncated_normal(shape, means=0.0, stddevs=1.0, minvals=-2.0, maxvals=2.0, dtype=dtypes.float32, seed=None,
                                    name=None):
+    """Returns random numbers from normal distributions cut off at minvals and maxvals, a set of parameters for
+    each batch."""
     with ops.name_scope(name, "parameterized_truncated_normal", [shape]):
         given = [convert.convert_to_tensor(x, dtype) for x in (means, stddevs, minvals, maxvals)]
         return op_defs.call("ParameterizedTruncatedNormal", None, shape=_shape_tensor(shape), means=given[0], stdevs=given[1],
@@ -60,6 +64,9 @@ def parameterized_truncated_normal(shape, means=0.0, stddevs=1.0, minvals=-2.0, 
 
 @public
 def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32, seed=None, name=None):
+    """Returns random numbers from minval up to, but not including, maxval.
+
+    maxval is 1 by default, but must be given for integers."""
     dtype = dtypes.as_dtype(dtype)
     if maxval is None:
         if dtype.is_integer:
@@ -78,6 +85,7 @@ def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32, seed=None
 
 @public
 def random_shuffle(value, seed=None, name=None):
+    """Shuffles a tensor along its first dimension."""
     return op_defs.call("RandomShuffle", name, value=value, **_seeds(seed))
 
 
@@ -98,6 +106,7 @@ def random_crop(value, size, seed=None, name=None):
 
 @public
 def multinomial(logits, num_samples, seed=None, name=None, output_dtype=None):
+    """Draws num_samples classes for each row of logits, the unnormalized log probabilities."""
     with ops.name_scope(name, "multinomial", [logits]):
         return op_defs.call("Multinomial", None, logits=logits, num_samples=num_samples,
                             output_dtype=output_dtype or dtypes.int64, **_seeds(seed))
@@ -105,6 +114,9 @@ def multinomial(logits, num_samples, seed=None, name=None, output_dtype=None):
 
 @public
 def random_gamma(shape, alpha, beta=None, dtype=dtypes.float32, seed=None, name=None):
+    """Returns random numbers from gamma distributions of shape alpha and rate beta.
+
+    The result has the given shape followed by the broadcast shape of alpha and beta."""
     with ops.name_scope(name, "random_gamma", [shape, alpha, beta]):
         alpha = convert.convert_to_tensor(alpha, dtype, name="alpha")
         beta = convert.convert_to_tensor(1 if beta is None else beta, dtype, name="beta")
@@ -119,6 +131,9 @@ def random_gamma(shape, alpha, beta=None, dtype=dtypes.float32, seed=None, name=
 
 @public
 def random_poisson(lam, shape, dtype=dtypes.float32, seed=None, name=None):
+    """Returns random numbers from Poisson distributions of rate lam.
+
+    The result has the given shape followed by the shape of lam."""
     with ops.name_scope(name, "random_poisson", [lam, shape]):
         return op_defs.call("RandomPoissonV2", None, shape=_shape_tensor(shape), rate=lam, dtype=dtype, **_seeds(seed))
 
@@ -128,6 +143,8 @@ def _stateless(op_type, default):
         with ops.name_scope(name, default, [shape, seed, mean, stddev]) as name:
             return _normal(op_type, shape, mean, stddev, dtype, name, lambda: {"seed": seed})
     f.__name__ = f.__qualname__ = default
+    f.__doc__ = "Returns random numbers from a %snormal distribution that depend only on the arguments; seed is two integers." % (
+        "truncated " if "truncated" in default else "")
     return public(f)
 
 
@@ -137,6 +154,7 @@ stateless_truncated_normal = _stateless("StatelessTruncatedNormal", "stateless_t
 
 @public
 def stateless_random_uniform(shape, seed, minval=0, maxval=None, dtype=dtypes.float32, name=None):
+    """Returns random numbers from minval to maxval that depend only on the arguments; seed is two integers."""
     dtype = dtypes.as_dtype(dtype)
     if maxval is None:
         if dtype.is_integer:
@@ -154,5 +172,6 @@ def stateless_random_uniform(shape, seed, minval=0, maxval=None, dtype=dtypes.fl
 
 @public
 def stateless_multinomial(logits, num_samples, seed, output_dtype=dtypes.int64, name=None):
+    """Draws classes for each row of logits; the result depends only on the arguments, and seed is two integers."""
     return op_defs.call("StatelessMultinomial", name, logits=logits, num_samples=num_samples, seed=seed,
                         output_dtype=output_dtype)

@@ -245,6 +245,7 @@ BaseResourceVariable = ResourceVariable
 
 
 def is_resource_variable(var):
+    """Whether the argument is a resource variable."""
     return isinstance(var, ResourceVariable)
 
 

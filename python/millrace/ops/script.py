@@ -117,6 +117,13 @@ def py_func(func, inp, Tout, stateful=True, name=None):  # noqa: N803 -- TensorF
 
 
 def numpy_function(func, inp, Tout, name=None):  # noqa: N803
+    """Wraps a Python function as an operation that calls it with numpy arrays.
+
+    Args:
+        func: a function from arrays to an array or a list of arrays
+        inp: the input tensors
+        Tout: the type of the result, or a list of types
+    """
     return _operation("PyFunc", func, inp, Tout, name)
 
 

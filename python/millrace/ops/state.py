@@ -37,18 +37,23 @@ def init_variable(v, init, name="init"):
 
 
 def assign(ref, value, validate_shape=None, use_locking=None, name=None):
+    """Returns an operation that sets a variable to a value, and gives the new value.
+
+    validate_shape=False allows a value of another shape, for reference variables."""
     if _is_ref(ref):
         return call("Assign", name, ref=ref, value=value, validate_shape=validate_shape, use_locking=use_locking)
     return ref.assign(value, name=name)
 
 
 def assign_add(ref, value, use_locking=None, name=None):
+    """Returns an operation that adds a value to a variable, and gives the new value."""
     if _is_ref(ref):
         return call("AssignAdd", name, ref=ref, value=value, use_locking=use_locking)
     return ref.assign_add(value)
 
 
 def assign_sub(ref, value, use_locking=None, name=None):
+    """Returns an operation that subtracts a value from a variable, and gives the new value."""
     if _is_ref(ref):
         return call("AssignSub", name, ref=ref, value=value, use_locking=use_locking)
     return ref.assign_sub(value)

@@ -43,11 +43,11 @@ class TensorArray:
                 clear_after_read=True if clear_after_read is None else clear_after_read,
                 identical_element_shapes=infer_shape, tensor_array_name=tensor_array_name or "")
 
-    flow = property(lambda self: self._flow)
-    dtype = property(lambda self: self._dtype)
-    handle = property(lambda self: self._handle)
-    graph = property(lambda self: self._handle.graph)
-    dynamic_size = property(lambda self: self._dynamic_size)
+    flow = property(lambda self: self._flow, doc="The scalar that orders operations on the array.")
+    dtype = property(lambda self: self._dtype, doc="The type of the elements.")
+    handle = property(lambda self: self._handle, doc="The tensor that identifies the array.")
+    graph = property(lambda self: self._handle.graph, doc="The graph of the array.")
+    dynamic_size = property(lambda self: self._dynamic_size, doc="Whether writing past the end makes the array grow.")
 
     @property
     def element_shape(self):
@@ -80,6 +80,7 @@ class TensorArray:
             yield
 
     def identity(self):
+        """Returns the same array with the flow passed through an identity, so that control dependencies apply."""
         return self._with_flow(array.identity(self._flow))
 
     def grad(self, source, flow=None, name=None):
@@ -96,6 +97,7 @@ class TensorArray:
                 return other
 
     def read(self, index, name=None):
+        """Reads the element at an index."""
         with ops.colocate_with(self._handle):
             value = op_defs.call("TensorArrayReadV3", name, handle=self._handle, index=index, flow_in=self._flow,
                                  dtype=self._dtype)
@@ -103,6 +105,7 @@ class TensorArray:
         return value
 
     def write(self, index, value, name=None):
+        """Writes an element at an index, and returns the array to use from now on."""
         with ops.name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
             value = convert.convert_to_tensor(value, self._dtype, name="value")
             self._check_shape(value.shape)
@@ -116,6 +119,7 @@ class TensorArray:
             return self.gather(math.range(0, self.size()))
 
     def gather(self, indices, name=None):
+        """Reads the elements at the given indices, stacked along a new first dimension."""
         value = op_defs.call("TensorArrayGatherV3", name, handle=self._handle, indices=indices, flow_in=self._flow,
                              dtype=self._dtype, element_shape=self._shape[0])
         if self._shape[0].ndims is not None:
@@ -138,6 +142,7 @@ class TensorArray:
             return self.scatter(math.range(0, array.shape(value)[0]), value)
 
     def scatter(self, indices, value, name=None):
+        """Writes the rows of value at the given indices, and returns the array to use from now on."""
         with ops.name_scope(name, "TensorArrayScatter", [self._handle, value, indices]):
             value = convert.convert_to_tensor(value, self._dtype, name="value")
             if value.shape.ndims is not None:
@@ -161,10 +166,12 @@ class TensorArray:
                                                     lengths=lengths, flow_in=self._flow))
 
     def size(self, name=None):
+        """Returns the number of elements, as a tensor."""
         with ops.colocate_with(self._handle):
             return op_defs.call("TensorArraySizeV3", name, handle=self._handle, flow_in=self._flow)
 
     def close(self, name=None):
+        """Returns an operation that frees the elements."""
         with ops.colocate_with(self._handle):
             return op_defs.call("TensorArrayCloseV3", name, handle=self._handle)
 

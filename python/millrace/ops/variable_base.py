@@ -39,11 +39,13 @@ def enable_resource_variables():
 
 
 def disable_resource_variables():
+    """Makes new variables reference variables unless they ask for resources."""
     global _default_use_resource
     _default_use_resource = False
 
 
 def resource_variables_enabled():
+    """Whether new variables are resource variables by default."""
     return _default_use_resource
 
 
@@ -150,13 +152,16 @@ class Variable(metaclass=_VariableKind):
         """A slice, which has a method `assign` that changes that part of the variable."""
         return array._slice_tensor(self._as_tensor(), key, var=self)
 
-    trainable = property(lambda self: self._trainable)
-    constraint = property(lambda self: self._constraint)
-    synchronization = property(lambda self: self._synchronization)
-    aggregation = property(lambda self: self._aggregation)
-    initial_value = property(lambda self: self._initial_value)
-    initializer = property(lambda self: self._initializer_op)
-    shape = property(lambda self: self.get_shape())
+    trainable = property(lambda self: self._trainable, doc="Whether optimizers change the variable by default.")
+    constraint = property(lambda self: self._constraint,
+                          doc="The function applied to the variable after each update of an optimizer, or None.")
+    synchronization = property(lambda self: self._synchronization,
+                               doc="When copies of the variable are combined, a VariableSynchronization.")
+    aggregation = property(lambda self: self._aggregation,
+                           doc="How copies of the variable are combined, a VariableAggregation.")
+    initial_value = property(lambda self: self._initial_value, doc="The tensor that the variable is initialized with.")
+    initializer = property(lambda self: self._initializer_op, doc="The operation that initializes the variable.")
+    shape = property(lambda self: self.get_shape(), doc="The static shape of the variable.")
     _shared_name = property(lambda self: self.name[:self.name.index(":")])
     _unique_id = property(lambda self: self._shared_name)
 
@@ -254,6 +259,7 @@ class Variable(metaclass=_VariableKind):
                 "%d,%d" % pair for pair in zip(self.var_offset, self.var_shape))
 
         def to_proto(self, export_scope=None):
+            """Returns the slice as a SaveSliceInfoDef, or None if it is outside of export_scope."""
             from .. import protos
             if export_scope is not None and not self.full_name.startswith(export_scope):
                 return None

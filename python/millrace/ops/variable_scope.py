@@ -317,41 +317,52 @@ class VariableScope:
         how.update(changes)
         return VariableScope(**how)
 
-    name = property(lambda self: self._name)
-    original_name_scope = property(lambda self: self._name_scope)
-    reuse = property(lambda self: self._reuse)
-    initializer = property(lambda self: self._initializer)
-    dtype = property(lambda self: self._dtype)
-    use_resource = property(lambda self: self._use_resource)
-    regularizer = property(lambda self: self._regularizer)
-    constraint = property(lambda self: self._constraint)
-    caching_device = property(lambda self: self._caching_device)
-    partitioner = property(lambda self: self._partitioner)
-    custom_getter = property(lambda self: self._custom_getter)
+    name = property(lambda self: self._name, doc="The name that variables of the scope start with.")
+    original_name_scope = property(lambda self: self._name_scope,
+                                   doc="The name scope that was opened with this variable scope.")
+    reuse = property(lambda self: self._reuse,
+                     doc="True, False or AUTO_REUSE: whether get_variable returns existing variables.")
+    initializer = property(lambda self: self._initializer, doc="The default initializer, or None.")
+    dtype = property(lambda self: self._dtype, doc="The default type of variables.")
+    use_resource = property(lambda self: self._use_resource,
+                            doc="Whether the scope makes resource variables; None leaves it to the default.")
+    regularizer = property(lambda self: self._regularizer, doc="The default regularizer, or None.")
+    constraint = property(lambda self: self._constraint, doc="The default constraint, or None.")
+    caching_device = property(lambda self: self._caching_device, doc="The device that reads are cached on, or None.")
+    partitioner = property(lambda self: self._partitioner, doc="The default partitioner, or None.")
+    custom_getter = property(lambda self: self._custom_getter,
+                             doc="The function that get_variable calls instead of its own getter, or None.")
 
     def reuse_variables(self):
         """From now on only variables that are there already."""
         self._reuse = True
 
     def set_initializer(self, initializer):
+        """Sets the default initializer of the scope."""
         self._initializer = initializer
 
     def set_dtype(self, dtype):
+        """Sets the default type of variables in the scope."""
         self._dtype = dtype
 
     def set_use_resource(self, use_resource):
+        """Sets whether the scope makes resource variables."""
         self._use_resource = use_resource
 
     def set_regularizer(self, regularizer):
+        """Sets the default regularizer of the scope."""
         self._regularizer = regularizer
 
     def set_caching_device(self, caching_device):
+        """Sets the default caching device of the scope."""
         self._caching_device = caching_device
 
     def set_partitioner(self, partitioner):
+        """Sets the default partitioner of the scope."""
         self._partitioner = partitioner
 
     def set_custom_getter(self, custom_getter):
+        """Sets the custom getter of the scope."""
         self._custom_getter = custom_getter
 
     def get_collection(self, name):
@@ -359,12 +370,15 @@ class VariableScope:
         return ops.get_collection(name, self._name + "/" if self._name else "")
 
     def trainable_variables(self):
+        """Returns the trainable variables of the scope."""
         return self.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES)
 
     def global_variables(self):
+        """Returns the global variables of the scope."""
         return self.get_collection(ops.GraphKeys.GLOBAL_VARIABLES)
 
     def local_variables(self):
+        """Returns the local variables of the scope."""
         return self.get_collection(ops.GraphKeys.LOCAL_VARIABLES)
 
     def get_variable(self, var_store, name, shape=None, dtype=None, initializer=None, regularizer=None, reuse=None,
@@ -432,6 +446,7 @@ def _variable_store():
 
 
 def get_variable_scope():
+    """Returns the current variable scope."""
     return _scope_store().current_scope
 
 

@@ -31,26 +31,32 @@ __all__ = [
 
 
 def global_variables(scope=None):
+    """Returns the global variables, of all scopes or of those whose name matches scope."""
     return ops.get_collection(ops.GraphKeys.GLOBAL_VARIABLES, scope)
 
 
 def all_variables():
+    """Returns the global variables; an old name of global_variables."""
     return global_variables()
 
 
 def local_variables(scope=None):
+    """Returns the local variables, of all scopes or of those whose name matches scope."""
     return ops.get_collection(ops.GraphKeys.LOCAL_VARIABLES, scope)
 
 
 def model_variables(scope=None):
+    """Returns the model variables, of all scopes or of those whose name matches scope."""
     return ops.get_collection(ops.GraphKeys.MODEL_VARIABLES, scope)
 
 
 def trainable_variables(scope=None):
+    """Returns the trainable variables, of all scopes or of those whose name matches scope."""
     return ops.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
 def moving_average_variables(scope=None):
+    """Returns the variables with moving averages, of all scopes or of those whose name matches scope."""
     return ops.get_collection(ops.GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
 
@@ -61,22 +67,27 @@ def variables_initializer(var_list, name="init"):
 
 
 def initialize_variables(var_list, name="init"):
+    """Returns an operation that initializes the variables; an old name of variables_initializer."""
     return variables_initializer(var_list, name=name)
 
 
 def global_variables_initializer():
+    """Returns an operation that initializes all global variables."""
     return variables_initializer(global_variables())
 
 
 def initialize_all_variables():
+    """Returns an operation that initializes all global variables; an old name."""
     return global_variables_initializer()
 
 
 def local_variables_initializer():
+    """Returns an operation that initializes all local variables."""
     return variables_initializer(local_variables())
 
 
 def initialize_local_variables():
+    """Returns an operation that initializes all local variables; an old name."""
     return local_variables_initializer()
 
 

@@ -94,4 +94,5 @@ def squeezed_weights(weights, values, expand=True):
 
 
 def as_float(x):
+    """Converts a tensor to float32."""
     return math.cast(x, dtypes.float32)

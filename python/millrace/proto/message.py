@@ -510,9 +510,21 @@ def _encoders(descriptor):
     return {f.number: f.encoder() for f in descriptor.fields}
 
 
+def _documentation(descriptor):
+    """The docstring of a message: a line for each field."""
+    lines = ["The message %s." % descriptor.full_name]
+    if descriptor.fields:
+        lines += ["", "Fields:"]
+    for f in descriptor.fields:
+        kind = f._part or f.kind
+        lines.append("    %s: %s" % (f.name, {"one": kind, "map": "map of " + kind}.get(f.quantity, "repeated " + kind)))
+    return "\n".join(lines)
+
+
 def make_class(name, lines):
+    """The class of a message, made from what the library tells of it."""
     descriptor = Descriptor(name, lines)
-    space = {"__slots__": (), "DESCRIPTOR": descriptor, "__module__": "millrace.protos",
+    space = {"__slots__": (), "__doc__": _documentation(descriptor), "DESCRIPTOR": descriptor, "__module__": "millrace.protos",
              "__qualname__": name, "_decoders": _Codec(_decoders), "_encoders": _Codec(_encoders)}
     for wrapper in map(schema.enum_wrapper, descriptor._nested("enum")):
         space.update(wrapper.items())
