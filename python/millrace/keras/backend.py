@@ -25,40 +25,48 @@ _own = threading.local()  # .session: the one kept here
 # ---- settings ----
 
 def epsilon():
+    """Returns the small number that avoids division by zero, 1e-7 by default."""
     return _settings["epsilon"]
 
 
 def set_epsilon(value):
+    """Sets the small number that avoids division by zero."""
     _settings["epsilon"] = value
 
 
 def floatx():
+    """Returns the name of the default floating-point type, such as "float32"."""
     return _settings["floatx"]
 
 
 def set_floatx(value):
+    """Sets the default floating-point type: "float16", "float32" or "float64"."""
     if value not in ("float16", "float32", "float64"):
         raise ValueError("Unknown floatx type: " + str(value))
     _settings["floatx"] = str(value)
 
 
 def cast_to_floatx(x):
+    """Converts an array or tensor to the default floating-point type."""
     if isinstance(x, (ops.Tensor, tf.Variable, SparseTensor)):
         return tf.cast(x, floatx())
     return np.asarray(x, dtype=floatx())
 
 
 def image_data_format():
+    """Returns the default order of dimensions of images: "channels_last" or "channels_first"."""
     return _settings["image_data_format"]
 
 
 def set_image_data_format(data_format):
+    """Sets the default order of dimensions of images: "channels_last" or "channels_first"."""
     if data_format not in ("channels_last", "channels_first"):
         raise ValueError("Unknown data_format: " + str(data_format))
     _settings["image_data_format"] = str(data_format)
 
 
 def backend():
+    """Returns the name of the backend, "tensorflow"."""
     return "tensorflow"
 
 
@@ -75,16 +83,19 @@ def _state(graph=None):
 
 
 def get_graph():
+    """Returns the graph that Keras adds to, the default graph."""
     return ops.get_default_graph()
 
 
 def get_uid(prefix=""):
+    """Returns the next number for a prefix, starting at 1, for unique names."""
     uids = _state()["uids"]
     uids[prefix] = uids.get(prefix, 0) + 1
     return uids[prefix]
 
 
 def reset_uids():
+    """Starts the numbers of get_uid again."""
     _state()["uids"].clear()
     ops.get_default_graph()._scoped.pop("object_names", None)
 
@@ -104,10 +115,12 @@ def clear_session():
 
 
 def set_session(session):
+    """Sets the session that Keras uses."""
     _own.session = session
 
 
 def get_session(op_input_list=()):
+    """Returns the session that Keras uses, made if there is none, with new variables initialized."""
     session = _session()
     if not _settings["manual"]:
         with session.graph.as_default():
@@ -160,6 +173,7 @@ def learning_phase():
 
 
 def symbolic_learning_phase():
+    """Returns the placeholder of the learning phase, even if set_learning_phase fixed a value."""
     state = _state()
     if state["phase"] is None:
         with ops.name_scope(None), ops.control_dependencies(None):
@@ -168,12 +182,15 @@ def symbolic_learning_phase():
 
 
 def set_learning_phase(value):
+    """Fixes the learning phase: 0 for testing, 1 for training."""
     if value not in (0, 1):
         raise ValueError("Expected learning phase to be 0 or 1.")
     _settings["phase"] = value
 
 
 class learning_phase_scope:  # noqa: N801 -- the name Keras has for it
+    """A context manager that fixes the learning phase: 0 for testing, 1 for training."""
+
     def __init__(self, value):
         self._value = value
 
@@ -189,6 +206,7 @@ class learning_phase_scope:  # noqa: N801 -- the name Keras has for it
 
 
 def in_train_phase(x, alt, training=None):
+    """Returns x when training and alt otherwise; either may be a function."""
     training = learning_phase() if training is None else training
     as_function = lambda v: v if callable(v) else lambda: v
     if not isinstance(training, ops.Tensor):
@@ -197,6 +215,7 @@ def in_train_phase(x, alt, training=None):
 
 
 def in_test_phase(x, alt, training=None):
+    """Returns x when testing and alt when training; either may be a function."""
     return in_train_phase(alt, x, training=training)
 
 
@@ -219,6 +238,7 @@ def switch(condition, then_expression, else_expression):
 # ---- variables and placeholders ----
 
 def variable(value, dtype=None, name=None, constraint=None):
+    """Makes an initialized variable from a value; constraint is applied after updates."""
     dtype = dtype or floatx()
     if hasattr(value, "tocoo"):
         coo = value.tocoo()
@@ -231,6 +251,7 @@ def variable(value, dtype=None, name=None, constraint=None):
 
 
 def placeholder(shape=None, ndim=None, dtype=None, sparse=False, name=None):
+    """Makes a tensor to be fed; ndim may be given instead of shape."""
     dtype = dtype or floatx()
     if shape is None and ndim:
         shape = (None,) * ndim
@@ -240,38 +261,46 @@ def placeholder(shape=None, ndim=None, dtype=None, sparse=False, name=None):
 
 
 def is_placeholder(x):
+    """Whether a tensor is a placeholder."""
     return getattr(getattr(x, "op", None), "type", None) == "Placeholder"
 
 
 def constant(value, dtype=None, shape=None, name=None):
+    """Makes a constant of the default floating-point type, or of dtype."""
     return tf.constant(value, dtype=dtype or floatx(), shape=shape, name=name or "Const")
 
 
 def is_keras_tensor(x):
+    """Whether a tensor is the output of a Keras layer or of Input."""
     if not isinstance(x, (ops.Tensor, tf.Variable, SparseTensor)):
         raise ValueError("Unexpectedly found an instance of type `%s`. Expected a symbolic tensor instance." % type(x))
     return hasattr(x, "_keras_history")
 
 
 def is_tensor(x):
+    """Whether the argument is a tensor, a sparse tensor or a variable."""
     return isinstance(x, (ops.Tensor, SparseTensor, tf.Variable))
 
 
 def is_sparse(tensor):
+    """Whether a tensor is sparse."""
     return isinstance(tensor, SparseTensor)
 
 
 def to_dense(tensor):
+    """Converts a sparse tensor to a dense one; a dense tensor is returned as it is."""
     if not is_sparse(tensor):
         return tensor
     return raw.sparse_to_dense(tensor.indices, tensor.dense_shape, tensor.values, tf.zeros([], tensor.dtype))
 
 
 def zeros(shape, dtype=None, name=None):
+    """Makes a variable of zeros."""
     return _filled(tf.zeros, shape, dtype, name)
 
 
 def ones(shape, dtype=None, name=None):
+    """Makes a variable of ones."""
     return _filled(tf.ones, shape, dtype, name)
 
 
@@ -281,22 +310,27 @@ def _filled(make, shape, dtype, name):
 
 
 def eye(size, dtype=None, name=None):
+    """Makes a variable that is an identity matrix."""
     return variable(tf.eye(size, dtype=dtypes.as_dtype(dtype or floatx())), dtype, name)
 
 
 def zeros_like(x, dtype=None, name=None):
+    """Returns zeros in the shape of x."""
     return tf.zeros_like(x, dtype=dtype, name=name)
 
 
 def ones_like(x, dtype=None, name=None):
+    """Returns ones in the shape of x."""
     return tf.ones_like(x, dtype=dtype, name=name)
 
 
 def random_uniform_variable(shape, low, high, dtype=None, name=None, seed=None):
+    """Makes a variable of random numbers from low to high."""
     return variable(lambda: tf.random_uniform(shape, low, high, dtypes.as_dtype(dtype or floatx()), _seed(seed)), dtype, name)
 
 
 def random_normal_variable(shape, mean, scale, dtype=None, name=None, seed=None):
+    """Makes a variable of random numbers from a normal distribution with this mean and standard deviation."""
     return variable(lambda: tf.random_normal(shape, mean, scale, dtypes.as_dtype(dtype or floatx()), _seed(seed)), dtype, name)
 
 
@@ -306,14 +340,17 @@ def _seed(seed):
 
 
 def get_value(x):
+    """Returns the value of a variable or tensor as an array."""
     return x if not is_tensor(x) else get_session().run(x)
 
 
 def batch_get_value(tensors):
+    """Returns the values of several variables or tensors as a list of arrays."""
     return get_session().run(list(tensors)) if tensors else []
 
 
 def set_value(x, value):
+    """Sets a variable to an array."""
     batch_set_value([(x, value)])
 
 
@@ -335,18 +372,22 @@ def _assignment(x):
 
 
 def update(x, new_x):
+    """Returns an operation that sets variable x to new_x."""
     return tf.assign(x, new_x)
 
 
 def update_add(x, increment):
+    """Returns an operation that adds increment to variable x."""
     return tf.assign_add(x, increment)
 
 
 def update_sub(x, decrement):
+    """Returns an operation that subtracts decrement from variable x."""
     return tf.assign_sub(x, decrement)
 
 
 def moving_average_update(x, value, momentum):
+    """Returns an operation that sets x to x * momentum + value * (1 - momentum)."""
     return tf.assign_sub(x, (x - value) * (1 - momentum))
 
 
@@ -368,91 +409,111 @@ class _Function:
 
 
 def function(inputs, outputs, updates=None, name=None, **kwargs):
+    """Makes a function that feeds inputs, runs updates, and returns the values of outputs."""
     if kwargs:
         raise ValueError("Unknown keyword arguments: %s" % ", ".join(kwargs))
     return _Function(inputs, outputs, updates, name)
 
 
 def eval(x):  # noqa: A001 -- Keras' name
+    """Returns the value of a tensor or variable as an array."""
     return get_value(to_dense(x))
 
 
 def gradients(loss, variables):
+    """Returns the gradients of loss with respect to the variables."""
     return tf.gradients(loss, variables)
 
 
 def stop_gradient(variables):
+    """Returns the tensor or tensors with their gradient taken as zero."""
     if isinstance(variables, (list, tuple)):
         return [tf.stop_gradient(v) for v in variables]
     return tf.stop_gradient(variables)
 
 
 def print_tensor(x, message=""):
+    """Returns x, and prints message and x whenever it is computed."""
     return tf.Print(x, [x], message)
 
 
 def name_scope(name, default_name=None, values=None):
+    """Returns a context manager that prefixes the names of operations."""
     return ops.name_scope(name, default_name, values)
 
 
 # ---- shapes ----
 
 def shape(x):
+    """Returns the shape of a tensor, as a tensor."""
     return tf.shape(x)
 
 
 def int_shape(x):
+    """Returns the static shape as a tuple, or None if the rank is unknown; unknown dimensions are None."""
     dims = x.shape
     return None if dims.ndims is None else tuple(dims.as_list())
 
 
 def ndim(x):
+    """Returns the rank of a tensor, or None if it is unknown."""
     return x.shape.ndims
 
 
 def dtype(x):
+    """Returns the name of the type of a tensor."""
     return x.dtype.base_dtype.name
 
 
 def count_params(x):
+    """Returns the number of elements of a variable."""
     return int(np.prod(x.shape.as_list()))
 
 
 def cast(x, dtype):
+    """Converts a tensor to the type of this name."""
     return tf.cast(x, dtype)
 
 
 def reshape(x, shape):
+    """Returns a tensor with the same elements in another shape."""
     return tf.reshape(x, shape)
 
 
 def permute_dimensions(x, pattern):
+    """Permutes the dimensions of a tensor as pattern says."""
     return tf.transpose(x, perm=pattern)
 
 
 def transpose(x):
+    """Reverses the order of the dimensions."""
     return tf.transpose(x)
 
 
 def flatten(x):
+    """Returns all elements as a vector."""
     return tf.reshape(x, [-1])
 
 
 def batch_flatten(x):
+    """Flattens all dimensions but the first."""
     size = x.shape.as_list()[1:]
     last = -1 if None in size else int(np.prod(size))
     return tf.reshape(x, tf.stack([-1, tf.reduce_prod(tf.shape(x)[1:])]) if last == -1 else [-1, last])
 
 
 def expand_dims(x, axis=-1):
+    """Inserts a dimension of size 1."""
     return tf.expand_dims(x, axis)
 
 
 def squeeze(x, axis):
+    """Removes a dimension of size 1."""
     return tf.squeeze(x, [axis])
 
 
 def concatenate(tensors, axis=-1):
+    """Joins tensors along an axis."""
     if axis < 0:
         axis = axis % ndim(tensors[0]) if ndim(tensors[0]) else 0
     if builtins.all(is_sparse(x) for x in tensors):
@@ -463,6 +524,7 @@ def concatenate(tensors, axis=-1):
 
 
 def stack(x, axis=0):
+    """Joins tensors along a new axis."""
     return tf.stack(x, axis=axis)
 
 
@@ -472,6 +534,7 @@ def repeat(x, n):
 
 
 def repeat_elements(x, rep, axis):
+    """Repeats each element rep times along an axis."""
     known = x.shape.as_list()
     axis = axis % len(known)
     if known[axis] is not None:
@@ -484,14 +547,17 @@ def repeat_elements(x, rep, axis):
 
 
 def tile(x, n):
+    """Repeats a tensor n times, a number for each dimension."""
     return tf.tile(x, [n] if isinstance(n, int) else n)
 
 
 def reverse(x, axes):
+    """Reverses the order of elements along axes."""
     return tf.reverse(x, [axes] if isinstance(axes, int) else axes)
 
 
 def arange(start, stop=None, step=1, dtype="int32"):
+    """Returns numbers from start up to, but not including, stop; with one argument, from 0."""
     if stop is None:
         start, stop = 0, builtins.max(start, 0) if not is_tensor(start) else start
     out = tf.range(start, limit=stop, delta=step)
@@ -499,18 +565,22 @@ def arange(start, stop=None, step=1, dtype="int32"):
 
 
 def gather(reference, indices):
+    """Picks rows of reference by index."""
     return tf.gather(reference, indices)
 
 
 def one_hot(indices, num_classes):
+    """Returns vectors that are 1 at the index and 0 elsewhere."""
     return tf.one_hot(indices, depth=num_classes, axis=-1)
 
 
 def slice(x, start, size):  # noqa: A001
+    """Returns the part of a tensor that starts at start and has this size."""
     return tf.slice(x, start, size)
 
 
 def temporal_padding(x, padding=(1, 1)):
+    """Adds zeros before and after the middle dimension of a 3-D tensor."""
     return tf.pad(x, [[0, 0], [padding[0], padding[1]], [0, 0]])
 
 
@@ -521,14 +591,17 @@ def _spatial_padding(x, padding, data_format):
 
 
 def spatial_2d_padding(x, padding=((1, 1), (1, 1)), data_format=None):
+    """Adds zeros around the height and width of images."""
     return _spatial_padding(x, padding, data_format)
 
 
 def spatial_3d_padding(x, padding=((1, 1), (1, 1), (1, 1)), data_format=None):
+    """Adds zeros around the depth, height and width of volumes."""
     return _spatial_padding(x, padding, data_format)
 
 
 def resize_images(x, height_factor, width_factor, data_format, interpolation="nearest"):
+    """Makes images larger by integer factors; interpolation is "nearest" or "bilinear"."""
     first = data_format == "channels_first"
     if first:
         x = tf.transpose(x, [0, 2, 3, 1])
@@ -543,6 +616,7 @@ def resize_images(x, height_factor, width_factor, data_format, interpolation="ne
 
 
 def resize_volumes(x, depth_factor, height_factor, width_factor, data_format):
+    """Makes volumes larger by integer factors, repeating elements."""
     axes = (2, 3, 4) if data_format == "channels_first" else (1, 2, 3)
     for factor, axis in zip((depth_factor, height_factor, width_factor), axes):
         x = repeat_elements(x, factor, axis)
@@ -555,6 +629,7 @@ def _elementwise(function):
     def f(x):
         return function(x)
     f.__name__ = f.__qualname__ = function.__name__
+    f.__doc__ = "Computes tf.%s(x), element by element." % function.__name__
     return f
 
 
@@ -563,18 +638,22 @@ abs, square, sign, exp, sin, cos, round, sigmoid, tanh = map(  # noqa: A001 -- K
 
 
 def log(x):
+    """Computes the natural logarithm of each element."""
     return tf.log(x)
 
 
 def sqrt(x):
+    """Computes the square root of each element; negative elements give 0."""
     return tf.sqrt(tf.maximum(x, tf.cast(0.0, x.dtype.base_dtype)))
 
 
 def pow(x, a):  # noqa: A001
+    """Computes x to the power of a, element by element."""
     return tf.pow(x, a)
 
 
 def clip(x, min_value, max_value):
+    """Limits each element to the range from min_value to max_value; None is no limit."""
     if max_value is not None and min_value is not None and not is_tensor(max_value) and max_value < min_value:
         max_value = min_value
     return tf.clip_by_value(x, -np.inf if min_value is None else min_value, np.inf if max_value is None else max_value)
@@ -584,6 +663,7 @@ def _comparison(op):
     def f(x, y):
         return op(x, y)
     f.__name__ = f.__qualname__ = op.__name__
+    f.__doc__ = "Computes tf.%s(x, y), element by element." % op.__name__
     return f
 
 
@@ -608,11 +688,13 @@ def relu(x, alpha=0.0, max_value=None, threshold=0):
 
 
 def elu(x, alpha=1.0):
+    """Computes x where it is positive, and alpha * (exp(x) - 1) elsewhere."""
     out = raw.elu(x)
     return out if alpha == 1 else tf.where(tf.greater(x, 0), out, alpha * out)
 
 
 def softmax(x, axis=-1):
+    """Computes exp(x) / sum(exp(x)) along an axis."""
     rank = ndim(x)
     if axis in (-1, rank - 1):
         return raw.softmax(x)
@@ -621,14 +703,17 @@ def softmax(x, axis=-1):
 
 
 def softplus(x):
+    """Computes log(exp(x) + 1)."""
     return raw.softplus(x)
 
 
 def softsign(x):
+    """Computes x / (|x| + 1)."""
     return raw.softsign(x)
 
 
 def hard_sigmoid(x):
+    """Computes 0.2 * x + 0.5, limited to the range from 0 to 1."""
     return tf.clip_by_value(0.2 * x + 0.5, 0.0, 1.0)
 
 
@@ -638,6 +723,7 @@ def _reduction(function, name):
     def f(x, axis=None, keepdims=False):
         return function(x, axis=axis, keepdims=keepdims)
     f.__name__ = f.__qualname__ = name
+    f.__doc__ = "Computes tf.reduce_%s(x) over some axes or all." % name
     return f
 
 
@@ -645,14 +731,17 @@ max, min, sum, prod = (_reduction(getattr(tf, "reduce_" + n), n) for n in ("max"
 
 
 def mean(x, axis=None, keepdims=False):
+    """Computes the mean over some axes or all."""
     return tf.reduce_mean(_as_float(x), axis=axis, keepdims=keepdims)
 
 
 def var(x, axis=None, keepdims=False):
+    """Computes the variance over some axes or all."""
     return tf.reduce_variance(_as_float(x), axis=axis, keepdims=keepdims)
 
 
 def std(x, axis=None, keepdims=False):
+    """Computes the standard deviation over some axes or all."""
     return tf.reduce_std(_as_float(x), axis=axis, keepdims=keepdims)
 
 
@@ -661,34 +750,42 @@ def _as_float(x):
 
 
 def any(x, axis=None, keepdims=False):  # noqa: A001
+    """Computes whether any element is true, over some axes or all."""
     return tf.reduce_any(tf.cast(x, "bool"), axis=axis, keepdims=keepdims)
 
 
 def all(x, axis=None, keepdims=False):  # noqa: A001
+    """Computes whether all elements are true, over some axes or all."""
     return tf.reduce_all(tf.cast(x, "bool"), axis=axis, keepdims=keepdims)
 
 
 def argmax(x, axis=-1):
+    """Returns the index of the largest element along an axis."""
     return tf.argmax(x, axis)
 
 
 def argmin(x, axis=-1):
+    """Returns the index of the smallest element along an axis."""
     return tf.argmin(x, axis)
 
 
 def logsumexp(x, axis=None, keepdims=False):
+    """Computes log(sum(exp(x))) over some axes or all, without overflow."""
     return tf.reduce_logsumexp(x, axis=axis, keepdims=keepdims)
 
 
 def cumsum(x, axis=0):
+    """Computes running sums along an axis."""
     return tf.cumsum(x, axis=axis)
 
 
 def cumprod(x, axis=0):
+    """Computes running products along an axis."""
     return tf.cumprod(x, axis=axis)
 
 
 def l2_normalize(x, axis=None):
+    """Divides by the L2 norm along an axis, or of the whole tensor."""
     total = tf.reduce_sum(tf.square(x), axis=axis, keepdims=True)
     return x * tf.rsqrt(tf.maximum(total, 1e-12))
 
@@ -731,6 +828,7 @@ def batch_dot(x, y, axes=None):
 
 
 def bias_add(x, bias, data_format=None):
+    """Adds a bias to the channels of a tensor."""
     first = (data_format or image_data_format()) == "channels_first"
     if ndim(bias) == 1 and not first:
         return raw.bias_add(x, bias)
@@ -741,14 +839,38 @@ def bias_add(x, bias, data_format=None):
 
 
 def conv1d(x, kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
+    """Computes a 1-D convolution.
+
+    Args:
+        x: the tensor to convolve
+        kernel: [width, in_channels, out_channels]
+        padding: "valid", "same" or "causal"
+        data_format: "channels_last" or "channels_first"; None takes the default
+    """
     return _conv(1, x, kernel, (strides,), padding, data_format, (dilation_rate,))
 
 
 def conv2d(x, kernel, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1)):
+    """Computes a 2-D convolution.
+
+    Args:
+        x: the tensor to convolve
+        kernel: [height, width, in_channels, out_channels]
+        padding: "valid" or "same"
+        data_format: "channels_last" or "channels_first"; None takes the default
+    """
     return _conv(2, x, kernel, strides, padding, data_format, dilation_rate)
 
 
 def conv3d(x, kernel, strides=(1, 1, 1), padding="valid", data_format=None, dilation_rate=(1, 1, 1)):
+    """Computes a 3-D convolution.
+
+    Args:
+        x: the tensor to convolve
+        kernel: [depth, height, width, in_channels, out_channels]
+        padding: "valid" or "same"
+        data_format: "channels_last" or "channels_first"; None takes the default
+    """
     return _conv(3, x, kernel, strides, padding, data_format, dilation_rate)
 
 
@@ -763,6 +885,7 @@ def _conv(rank, x, kernel, strides, padding, data_format, dilation_rate):
 
 
 def conv2d_transpose(x, kernel, output_shape, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1)):
+    """Computes a 2-D deconvolution, whose result has shape output_shape."""
     data_format = layer_utils.convert_data_format(data_format or image_data_format(), 4)
     per_dim = lambda v: [1, 1] + list(v) if data_format == "NCHW" else [1] + list(v) + [1]
     return raw.conv2d_backprop_input(tf.stack(list(output_shape)) if isinstance(output_shape, (tuple, list)) else output_shape,
@@ -771,6 +894,7 @@ def conv2d_transpose(x, kernel, output_shape, strides=(1, 1), padding="valid", d
 
 
 def depthwise_conv2d(x, depthwise_kernel, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1)):
+    """Convolves each channel with kernels of its own."""
     data_format = layer_utils.convert_data_format(data_format or image_data_format(), 4)
     per_dim = lambda v: [1, 1] + list(v) if data_format == "NCHW" else [1] + list(v) + [1]
     return raw.depthwise_conv2d_native(x, depthwise_kernel, strides=per_dim(strides), padding=padding.upper(),
@@ -779,15 +903,18 @@ def depthwise_conv2d(x, depthwise_kernel, strides=(1, 1), padding="valid", data_
 
 def separable_conv2d(x, depthwise_kernel, pointwise_kernel, strides=(1, 1), padding="valid", data_format=None,
                      dilation_rate=(1, 1)):
+    """Convolves each channel with kernels of its own, then mixes the channels with a 1 x 1 convolution."""
     each = depthwise_conv2d(x, depthwise_kernel, strides, padding, data_format, dilation_rate)
     return conv2d(each, pointwise_kernel, data_format=data_format)
 
 
 def pool2d(x, pool_size, strides=(1, 1), padding="valid", data_format=None, pool_mode="max"):
+    """Pools in two dimensions; pool_mode is "max" or "avg"."""
     return _pool(2, x, pool_size, strides, padding, data_format, pool_mode)
 
 
 def pool3d(x, pool_size, strides=(1, 1, 1), padding="valid", data_format=None, pool_mode="max"):
+    """Pools in three dimensions; pool_mode is "max" or "avg"."""
     return _pool(3, x, pool_size, strides, padding, data_format, pool_mode)
 
 
@@ -802,6 +929,7 @@ def _pool(rank, x, pool_size, strides, padding, data_format, pool_mode):
 # ---- normalization and noise ----
 
 def batch_normalization(x, mean, var, beta, gamma, axis=-1, epsilon=1e-3):
+    """Computes (x - mean) / sqrt(var + epsilon) * gamma + beta."""
     rank = ndim(x)
     if rank is not None and axis % rank != rank - 1:
         wide = [-1 if i == axis % rank else 1 for i in range(rank)]
@@ -812,6 +940,9 @@ def batch_normalization(x, mean, var, beta, gamma, axis=-1, epsilon=1e-3):
 
 
 def normalize_batch_in_training(x, gamma, beta, reduction_axes, epsilon=1e-3):
+    """Normalizes a batch by its own mean and variance.
+
+    Returns the result, the mean and the variance."""
     m = tf.reduce_mean(x, axis=reduction_axes, keepdims=True)
     v = tf.reduce_mean(tf.square(x - tf.stop_gradient(m)), axis=reduction_axes, keepdims=True)
     wide = tf.shape(m)
@@ -821,22 +952,27 @@ def normalize_batch_in_training(x, gamma, beta, reduction_axes, epsilon=1e-3):
 
 
 def dropout(x, level, noise_shape=None, seed=None):
+    """Sets a fraction `level` of the elements to 0, and scales the others so that the mean stays."""
     return tf.nn.dropout(x, rate=level, noise_shape=noise_shape, seed=_seed(seed))
 
 
 def random_normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
+    """Returns random numbers from a normal distribution."""
     return tf.random_normal(shape, mean, stddev, dtypes.as_dtype(dtype or floatx()), _seed(seed))
 
 
 def random_uniform(shape, minval=0.0, maxval=1.0, dtype=None, seed=None):
+    """Returns random numbers from minval to maxval."""
     return tf.random_uniform(shape, minval, maxval, dtypes.as_dtype(dtype or floatx()), _seed(seed))
 
 
 def truncated_normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
+    """Returns random numbers from a normal distribution, all within two standard deviations of the mean."""
     return tf.truncated_normal(shape, mean, stddev, dtypes.as_dtype(dtype or floatx()), _seed(seed))
 
 
 def random_binomial(shape, p=0.0, dtype=None, seed=None):
+    """Returns random numbers that are 1 with probability p and 0 otherwise."""
     dtype = dtypes.as_dtype(dtype or floatx())
     return tf.where(tf.random_uniform(shape, dtype=dtype, seed=_seed(seed)) <= p, tf.ones(shape, dtype), tf.zeros(shape, dtype))
 
@@ -856,6 +992,9 @@ def _logits_of(output, op_type):
 
 
 def categorical_crossentropy(target, output, from_logits=False, axis=-1):
+    """Computes the cross entropy of one-hot targets and predictions.
+
+    output holds probabilities, or logits if from_logits is True; axis is the dimension of the classes."""
     if not from_logits:
         logits = _logits_of(output, "Softmax") if axis in (-1, ndim(output) - 1) else None
         if logits is None:
@@ -866,6 +1005,9 @@ def categorical_crossentropy(target, output, from_logits=False, axis=-1):
 
 
 def sparse_categorical_crossentropy(target, output, from_logits=False, axis=-1):
+    """Computes the cross entropy of integer targets and predictions.
+
+    output holds probabilities, or logits if from_logits is True; axis is the dimension of the classes."""
     rank = ndim(output)
     if rank is not None and axis % rank != rank - 1:
         axis = axis % rank
@@ -886,6 +1028,9 @@ def sparse_categorical_crossentropy(target, output, from_logits=False, axis=-1):
 
 
 def binary_crossentropy(target, output, from_logits=False):
+    """Computes the cross entropy of targets 0 or 1 and predictions, element by element.
+
+    output holds probabilities, or logits if from_logits is True."""
     if not from_logits:
         logits = _logits_of(output, "Sigmoid")
         if logits is None:
@@ -896,6 +1041,7 @@ def binary_crossentropy(target, output, from_logits=False):
 
 
 def in_top_k(predictions, targets, k):
+    """Computes whether each target is among the k largest predictions of its row."""
     return raw.in_top_kv2(predictions, targets, k)
 
 
@@ -909,6 +1055,14 @@ def ctc_label_dense_to_sparse(labels, label_lengths):
 
 
 def ctc_batch_cost(y_true, y_pred, input_length, label_length):
+    """Computes the CTC loss of each sequence in a batch.
+
+    Args:
+        y_true: [batch, longest label], the labels
+        y_pred: [batch, time, classes], probabilities
+        input_length: [batch, 1], the lengths of the predictions
+        label_length: [batch, 1], the lengths of the labels
+    """
     sparse = ctc_label_dense_to_sparse(tf.cast(y_true, tf.int32), tf.cast(tf.squeeze(label_length, [-1]), tf.int32))
     logits = tf.log(tf.transpose(y_pred, [1, 0, 2]) + epsilon())
     loss = raw.ctc_loss(logits, sparse.indices, sparse.values, tf.cast(tf.squeeze(input_length, [-1]), tf.int32))[0]
@@ -916,6 +1070,9 @@ def ctc_batch_cost(y_true, y_pred, input_length, label_length):
 
 
 def ctc_decode(y_pred, input_length, greedy=True, beam_width=100, top_paths=1):
+    """Decodes CTC predictions, greedily or with a beam search.
+
+    Returns a list of decoded label tensors, padded with -1, and the log probabilities."""
     logits = tf.log(tf.transpose(y_pred, [1, 0, 2]) + epsilon())
     lengths = tf.cast(input_length, tf.int32)
     if greedy:
@@ -939,22 +1096,27 @@ def rnn(step_function, inputs, initial_states, go_backwards=False, mask=None, co
 
 
 def map_fn(fn, elems, name=None, dtype=None):
+    """Applies a function to each element along the first dimension, and stacks the results."""
     return tf.map_fn(fn, elems, name=name, dtype=dtype)
 
 
 def foldl(fn, elems, initializer=None, name=None):
+    """Combines the elements of the first dimension with a function, from first to last."""
     return tf.foldl(fn, elems, initializer=initializer, name=name)
 
 
 def foldr(fn, elems, initializer=None, name=None):
+    """Combines the elements of the first dimension with a function, from last to first."""
     return tf.foldr(fn, elems, initializer=initializer, name=name)
 
 
 def local_conv1d(inputs, kernel, kernel_size, strides, data_format=None):
+    """Convolves in 1-D with a kernel of its own for each position."""
     return local_conv(inputs, kernel, kernel_size, strides, None, data_format)
 
 
 def local_conv2d(inputs, kernel, kernel_size, strides, output_shape, data_format=None):
+    """Convolves in 2-D with a kernel of its own for each position."""
     return local_conv(inputs, kernel, kernel_size, strides, output_shape, data_format)
 
 

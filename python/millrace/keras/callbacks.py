@@ -20,58 +20,62 @@ class Callback:
         self.validation_data = self.model = None
 
     def set_params(self, params):
+        """Receives the parameters of the run: a dict with epochs, steps, verbose and others."""
         self.params = params
 
     def set_model(self, model):
+        """Receives the model that is run."""
         self.model = model
 
     def on_epoch_begin(self, epoch, logs=None):
-        pass
+        """Is called before each epoch of training."""
 
     def on_epoch_end(self, epoch, logs=None):
-        pass
+        """Is called after each epoch of training; logs has the losses and metrics."""
 
     def on_batch_begin(self, batch, logs=None):
-        pass
+        """Is called before each batch of training."""
 
     def on_batch_end(self, batch, logs=None):
-        pass
+        """Is called after each batch of training; logs has the losses and metrics."""
 
     def on_train_batch_begin(self, batch, logs=None):
+        """Is called before each batch of training; calls on_batch_begin."""
         self.on_batch_begin(batch, logs=logs)
 
     def on_train_batch_end(self, batch, logs=None):
+        """Is called after each batch of training; calls on_batch_end."""
         self.on_batch_end(batch, logs=logs)
 
     def on_train_begin(self, logs=None):
-        pass
+        """Is called when training begins."""
 
     def on_train_end(self, logs=None):
-        pass
+        """Is called when training ends."""
 
     def on_test_batch_begin(self, batch, logs=None):
-        pass
+        """Is called before each batch of evaluation."""
 
     def on_test_batch_end(self, batch, logs=None):
-        pass
+        """Is called after each batch of evaluation."""
 
     def on_test_begin(self, logs=None):
-        pass
+        """Is called when evaluation begins."""
 
     def on_test_end(self, logs=None):
-        pass
+        """Is called when evaluation ends."""
 
     def on_predict_batch_begin(self, batch, logs=None):
-        pass
+        """Is called before each batch of prediction."""
 
     def on_predict_batch_end(self, batch, logs=None):
-        pass
+        """Is called after each batch of prediction."""
 
     def on_predict_begin(self, logs=None):
-        pass
+        """Is called when prediction begins."""
 
     def on_predict_end(self, logs=None):
-        pass
+        """Is called when prediction ends."""
 
 
 class CallbackList:
@@ -82,41 +86,51 @@ class CallbackList:
         self.params, self.model = {}, None
 
     def append(self, callback):
+        """Adds a callback."""
         self.callbacks.append(callback)
 
     def set_params(self, params):
+        """Passes the parameters of the run to all callbacks."""
         self.params = params
         for c in self.callbacks:
             c.set_params(params)
 
     def set_model(self, model):
+        """Passes the model to all callbacks."""
         self.model = model
         for c in self.callbacks:
             c.set_model(model)
 
     def call(self, what, *args):
+        """Calls the method of this name of all callbacks that have it."""
         for c in self.callbacks:
             tell = getattr(c, what, None)  # what was written for older ones may lack the newer methods
             if tell is not None:
                 tell(*args)
 
     def on_train_begin(self, logs=None):
+        """Calls on_train_begin of all callbacks."""
         self.call("on_train_begin", logs or {})
 
     def on_train_end(self, logs=None):
+        """Calls on_train_end of all callbacks."""
         self.call("on_train_end", logs or {})
 
     def on_epoch_begin(self, epoch, logs=None):
+        """Calls on_epoch_begin of all callbacks."""
         self.call("on_epoch_begin", epoch, logs or {})
 
     def on_epoch_end(self, epoch, logs=None):
+        """Calls on_epoch_end of all callbacks."""
         self.call("on_epoch_end", epoch, logs if logs is not None else {})
 
     def on_batch_begin(self, batch, logs=None):
+        """Calls on_train_batch_begin of all callbacks, or on_batch_begin."""
         for c in self.callbacks:
             getattr(c, "on_train_batch_begin", c.on_batch_begin)(batch, logs or {})
 
     def on_batch_end(self, batch, logs=None):
+        """Calls on_train_batch_end of all callbacks, or on_batch_end."""
         for c in self.callbacks:
             getattr(c, "on_train_batch_end", c.on_batch_end)(batch, logs or {})
 
@@ -154,6 +168,8 @@ class BaseLogger(Callback):
 
 
 class TerminateOnNaN(Callback):
+    """Stops training when the loss is not finite."""
+
     def on_batch_end(self, batch, logs=None):
         loss = (logs or {}).get("loss")
         if loss is not None and not np.isfinite(loss):

@@ -7,10 +7,13 @@ from .utils import generic
 
 
 class Constraint:
+    """The base of constraints: functions applied to weights after each update."""
+
     def __call__(self, w):
         return w
 
     def get_config(self):
+        """Returns the arguments of the constructor as a dict."""
         return {}
 
 
@@ -33,11 +36,15 @@ class MaxNorm(Constraint):
 
 
 class NonNeg(Constraint):
+    """Makes weights non-negative."""
+
     def __call__(self, w):
         return w * tf.cast(tf.greater_equal(w, 0.0), w.dtype.base_dtype)
 
 
 class UnitNorm(Constraint):
+    """Makes the norm of weights along an axis 1."""
+
     def __init__(self, axis=0):
         self.axis = axis
 
@@ -85,14 +92,17 @@ _NAMES.update(max_norm=MaxNorm, non_neg=NonNeg, unit_norm=UnitNorm, min_max_norm
 
 
 def serialize(constraint):
+    """Returns the name and the arguments of a constraint as a dict."""
     return generic.serialize_keras_object(constraint)
 
 
 def deserialize(config, custom_objects=None):
+    """Makes a constraint from the result of serialize, or from its name."""
     return generic.deserialize_keras_object(config, _NAMES, custom_objects, "constraint")
 
 
 def get(identifier):
+    """Returns a constraint from a name, a config or a function; None stays None."""
     if identifier is None or callable(identifier) and not isinstance(identifier, type):
         return identifier
     if isinstance(identifier, type):

@@ -12,6 +12,15 @@ from . import optimizers
 
 def model_to_estimator(keras_model=None, keras_model_path=None, custom_objects=None, model_dir=None, config=None,
                        checkpoint_format="saver"):
+    """Makes an Estimator from a compiled model.
+
+    Args:
+        keras_model: the model, or
+        keras_model_path: the file of a saved model
+        custom_objects: {name: class or function} that the model needs
+        model_dir: the folder for checkpoints
+        config: a RunConfig
+    """
     if (keras_model is None) == (keras_model_path is None):
         raise ValueError("Please specity either `keras_model` or `keras_model_path`, but not both.")
     if checkpoint_format not in ("saver", None):

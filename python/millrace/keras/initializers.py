@@ -9,16 +9,22 @@ from .utils import generic
 
 
 class RandomNormal(_all.RandomNormal):
+    """Fills with random numbers from a normal distribution."""
+
     def __init__(self, mean=0.0, stddev=0.05, seed=None, dtype=dtypes.float32):
         super().__init__(mean, stddev, seed, dtype)
 
 
 class RandomUniform(_all.RandomUniform):
+    """Fills with random numbers from minval to maxval."""
+
     def __init__(self, minval=-0.05, maxval=0.05, seed=None, dtype=dtypes.float32):
         super().__init__(minval, maxval, seed, dtype)
 
 
 class TruncatedNormal(_all.TruncatedNormal):
+    """Fills with random numbers from a normal distribution, all within two standard deviations of the mean."""
+
     def __init__(self, mean=0.0, stddev=0.05, seed=None, dtype=dtypes.float32):
         super().__init__(mean, stddev, seed, dtype)
 
@@ -35,10 +41,12 @@ _NAMES = {n: f for n, f in globals().items() if n[0] != "_" and (isinstance(f, t
 
 
 def serialize(initializer):
+    """Returns the name and the arguments of an initializer as a dict."""
     return generic.serialize_keras_object(initializer)
 
 
 def deserialize(config, custom_objects=None):
+    """Makes an initializer from the result of serialize, or from its name."""
     if isinstance(config, str):
         made = generic.find_object(config, _NAMES, custom_objects, "initializer")
         return made() if isinstance(made, type) or made in (he_normal, he_uniform, lecun_normal, lecun_uniform) else made
@@ -46,6 +54,7 @@ def deserialize(config, custom_objects=None):
 
 
 def get(identifier):
+    """Returns an initializer from a name, a config or a function; None stays None."""
     if identifier is None:
         return None
     if isinstance(identifier, (dict, str)):

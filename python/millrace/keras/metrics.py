@@ -25,21 +25,25 @@ from .utils import generic
 # ---- functions ----
 
 def accuracy(y_true, y_pred):
+    """Computes whether predictions equal labels, element by element, as 0 or 1."""
     if y_true.dtype != y_pred.dtype:
         y_pred = tf.cast(y_pred, y_true.dtype)
     return tf.cast(tf.equal(y_true, y_pred), K.floatx())
 
 
 def binary_accuracy(y_true, y_pred, threshold=0.5):
+    """Computes the share of predictions on the right side of the threshold, over the last axis."""
     decided = tf.cast(y_pred > tf.cast(threshold, y_pred.dtype), y_pred.dtype)
     return tf.reduce_mean(tf.cast(tf.equal(tf.cast(y_true, y_pred.dtype), decided), K.floatx()), axis=-1)
 
 
 def categorical_accuracy(y_true, y_pred):
+    """Computes whether the largest prediction is at the 1 of the one-hot label, as 0 or 1."""
     return tf.cast(tf.equal(tf.argmax(y_true, axis=-1), tf.argmax(y_pred, axis=-1)), K.floatx())
 
 
 def sparse_categorical_accuracy(y_true, y_pred):
+    """Computes whether the largest prediction is at the index of the integer label, as 0 or 1."""
     y_pred, y_true = tf.convert_to_tensor(y_pred), tf.convert_to_tensor(y_true)
     if y_true.shape.ndims is not None and y_true.shape.ndims == y_pred.shape.ndims:
         y_true = tf.squeeze(y_true, [-1])
@@ -47,10 +51,12 @@ def sparse_categorical_accuracy(y_true, y_pred):
 
 
 def top_k_categorical_accuracy(y_true, y_pred, k=5):
+    """Computes whether the class of the one-hot label is among the k largest predictions, as 0 or 1."""
     return tf.cast(raw.in_top_kv2(y_pred, tf.argmax(y_true, axis=-1), tf.cast(k, tf.int64)), K.floatx())
 
 
 def sparse_top_k_categorical_accuracy(y_true, y_pred, k=5):
+    """Computes whether the class of the integer label is among the k largest predictions, as 0 or 1."""
     return tf.cast(raw.in_top_kv2(y_pred, tf.cast(tf.reshape(y_true, [-1]), tf.int64), tf.cast(k, tf.int64)), K.floatx())
 
 
@@ -79,12 +85,15 @@ class Metric(Layer):
                 return self.result()
 
     def update_state(self, *args, **kwargs):
+        """Returns an operation that adds values to the metric; subclasses define it and its arguments."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def result(self):
+        """Returns the value of the metric, as a tensor; subclasses define it."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def reset_states(self):
+        """Sets all state variables to zero."""
         K.batch_set_value([(v, np.zeros(v.shape.as_list())) for v in self.weights])
 
     def get_config(self):
@@ -92,11 +101,14 @@ class Metric(Layer):
 
 
 class Sum(Metric):
+    """The weighted sum of values."""
+
     def __init__(self, name="sum", dtype=None):
         super().__init__(name, dtype)
         self.total = self.add_weight("total")
 
     def update_state(self, values, sample_weight=None):
+        """Returns an operation that adds values, weighted by sample_weight."""
         values = weighted(tf.cast(values, self.dtype), sample_weight)
         return tf.assign_add(self.total, tf.reduce_sum(values)).op
 
@@ -105,11 +117,14 @@ class Sum(Metric):
 
 
 class Mean(Metric):
+    """The weighted mean of values."""
+
     def __init__(self, name="mean", dtype=None):
         super().__init__(name, dtype)
         self.total, self.count = self.add_weight("total"), self.add_weight("count")
 
     def update_state(self, values, sample_weight=None):
+        """Returns an operation that adds values, weighted by sample_weight."""
         values = tf.cast(values, self.dtype)
         if sample_weight is None:
             n, total = tf.cast(tf.size(values), self.dtype), tf.reduce_sum(values)
@@ -130,6 +145,7 @@ class MeanMetricWrapper(Mean):
         self._fn, self._fn_kwargs = fn, kwargs
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        """Returns an operation that adds the function's values for these labels and predictions."""
         y_pred = tf.cast(y_pred, self.dtype)
         y_true = tf.convert_to_tensor(y_true)
         return super().update_state(self._fn(_like(y_true, y_pred), y_pred, **self._fn_kwargs), sample_weight=sample_weight)
@@ -139,24 +155,16 @@ class MeanMetricWrapper(Mean):
 
 
 def _class(name, fn, arguments=(), called=None):
+    """The class of a function.  Its arguments come after the name and the type, but k comes before them."""
     default_name = called or fn.__name__
+    own = [("name", default_name), ("dtype", None)]
+    signature = generic.signature([*arguments, *own] if arguments and arguments[0][0] == "k" else [*own, *arguments])
 
     def __init__(self, *args, **kwargs):
-        if arguments and arguments[0][0] in ("k", "threshold", "from_logits", "axis"):  # these come after the name
-            order = ["name", "dtype"] + [a for a, _ in arguments]
-            if arguments[0][0] == "k":
-                order = ["k", "name", "dtype"]
-        else:
-            order = ["name", "dtype"]
-        if len(args) > len(order):
-            raise TypeError("%s() takes at most %d arguments" % (name, len(order)))
-        kwargs.update(zip(order, args))
-        unknown = set(kwargs) - set(order)
-        if unknown:
-            raise TypeError("%s() got an unexpected keyword argument %r" % (name, sorted(unknown)[0]))
-        values = {a: kwargs.get(a, default) for a, default in arguments}
-        MeanMetricWrapper.__init__(self, fn, kwargs.get("name") or default_name, kwargs.get("dtype"), **values)
+        values = generic.bound(name, signature, self, args, kwargs)
+        MeanMetricWrapper.__init__(self, fn, values.pop("name") or default_name, values.pop("dtype"), **values)
 
+    __init__.__signature__ = signature
     return type(name, (MeanMetricWrapper,), {"__init__": __init__, "__module__": __name__, "__doc__": fn.__doc__})
 
 
@@ -181,6 +189,7 @@ SparseCategoricalCrossentropy = _class("SparseCategoricalCrossentropy", sparse_c
 
 
 def _cosine(y_true, y_pred, axis=-1):
+    """Computes the cosine of the angle between y_true and y_pred along an axis."""
     return -cosine_proximity(y_true, y_pred, axis=axis)
 
 
@@ -188,10 +197,13 @@ CosineSimilarity = _class("CosineSimilarity", _cosine, (("axis", -1),), "cosine_
 
 
 class RootMeanSquaredError(Mean):
+    """The square root of the mean squared error."""
+
     def __init__(self, name="root_mean_squared_error", dtype=None):
         super().__init__(name, dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        """Returns an operation that adds the squared errors of these predictions."""
         y_pred = tf.cast(y_pred, self.dtype)
         return super().update_state(tf.squared_difference(y_pred, tf.cast(_like(y_true, y_pred), self.dtype)), sample_weight)
 
@@ -245,7 +257,8 @@ def _count_class(name, count):
     def result(self):
         return self._one(getattr(self, count).read_value())
 
-    return type(name, (_Confusion,), {"__init__": __init__, "result": result, "__module__": __name__})
+    doc = "Counts %s: a prediction above a threshold is positive." % count.replace("_", " ")
+    return type(name, (_Confusion,), {"__init__": __init__, "result": result, "__module__": __name__, "__doc__": doc})
 
 
 TruePositives, FalsePositives = _count_class("TruePositives", "true_positives"), _count_class("FalsePositives",
@@ -280,10 +293,12 @@ class _Share(_Confusion):
 
 
 class Precision(_Share):
+    """The share of positive predictions that are right."""
     _other = "false_positives"
 
 
 class Recall(_Share):
+    """The share of positive labels that were predicted."""
     _other = "false_negatives"
 
 
@@ -334,6 +349,7 @@ class MeanIoU(Metric):
         self.total_cm = self.add_weight("total_confusion_matrix", shape=(num_classes, num_classes))
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        """Returns an operation that adds labels and predictions to the confusion matrix."""
         flat = lambda x: tf.reshape(tf.cast(x, tf.int64), [-1])
         weights = None if sample_weight is None else tf.reshape(tf.cast(sample_weight, self.dtype), [-1])
         cm = tf.confusion_matrix(flat(y_true), flat(y_pred), self.num_classes, weights=weights, dtype=tf.as_dtype(self.dtype))
@@ -353,14 +369,17 @@ _NAMES = {n: f for n, f in globals().items() if n[0] != "_" and callable(f) and 
 
 
 def serialize(metric):
+    """Returns the name and the arguments of a metric as a dict."""
     return generic.serialize_keras_object(metric)
 
 
 def deserialize(config, custom_objects=None):
+    """Makes a metric from the result of serialize, or from its name."""
     return generic.deserialize_keras_object(config, _NAMES, custom_objects, "metric function")
 
 
 def get(identifier):
+    """Returns a metric from a name, a config or a function."""
     if isinstance(identifier, (dict, str)):
         return deserialize(identifier)
     if callable(identifier):

@@ -84,6 +84,7 @@ class Optimizer:
 
     @property
     def iterations(self):
+        """The variable that counts the steps."""
         here = self._here()
         if here["iterations"] is None:
             here["iterations"] = self._variable(0, self._name + "/iter", tf.int64)
@@ -100,6 +101,7 @@ class Optimizer:
     # ---- slots ----
 
     def add_slot(self, var, slot_name, initializer="zeros"):
+        """Adds a variable of this name that belongs to var, such as a momentum, and returns it."""
         from . import initializers
         slots = self._here()["slots"]
         if (id(var), slot_name) not in slots:
@@ -112,21 +114,26 @@ class Optimizer:
         return slots[id(var), slot_name]
 
     def get_slot(self, var, slot_name):
+        """Returns the variable of this name that belongs to var."""
         return self._here()["slots"][id(var), slot_name]
 
     def get_slot_names(self):
+        """Returns the names of all slots."""
         return sorted({n for _, n in self._here()["slots"]})
 
     @property
     def weights(self):
+        """The variables of the optimizer."""
         return list(self._here()["weights"])
 
     variables = weights
 
     def get_weights(self):
+        """Returns the values of the optimizer's variables as a list of arrays."""
         return K.batch_get_value(self.weights)
 
     def set_weights(self, weights):
+        """Sets the optimizer's variables to a list of arrays."""
         mine = self.weights
         if len(mine) != len(weights):
             raise ValueError("You called `set_weights(weights)` on optimizer %s with a  weight list of length %d, but the "
@@ -136,6 +143,7 @@ class Optimizer:
     # ---- steps ----
 
     def get_gradients(self, loss, params):
+        """Returns the gradients of loss with respect to params, clipped if the optimizer says so."""
         grads = tf.gradients(loss, params)
         for g, p in zip(grads, params):
             if g is None:
@@ -152,15 +160,18 @@ class Optimizer:
         return grads
 
     def get_updates(self, loss, params):
+        """Returns a list of operations that take one step."""
         grads = self.get_gradients(loss, params)
         return [self.apply_gradients(list(zip(grads, params)))]
 
     def minimize(self, loss, var_list, grad_loss=None, name=None):
+        """Returns an operation that takes one step to minimize loss; loss and var_list may be functions."""
         loss, var_list = (f() if callable(f) and not isinstance(f, ops.Tensor) else f for f in (loss, var_list))
         grads = tf.gradients(loss, var_list, grad_ys=grad_loss)
         return self.apply_gradients(list(zip(self._clipped(grads), var_list)), name=name)
 
     def apply_gradients(self, grads_and_vars, name=None):
+        """Returns an operation that applies a list of (gradient, variable)."""
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable: %s." % [v.name for _, v in grads_and_vars])
@@ -215,6 +226,7 @@ class Optimizer:
         return out
 
     def get_config(self):
+        """Returns the arguments of the constructor as a dict."""
         config = {"name": self._name}
         for k, v in self._hyper_values.items():
             if isinstance(v, (ops.Tensor, tf.Variable)):
@@ -233,6 +245,7 @@ class Optimizer:
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """Makes an optimizer from the result of get_config."""
         config = dict(config)
         if "lr" in config:
             config["learning_rate"] = config.pop("lr")
@@ -478,6 +491,7 @@ class TFOptimizer:
 
     @property
     def iterations(self):
+        """The variable that counts the steps."""
         if self._iterations is None:
             with ops.name_scope(None), ops.init_scope():
                 self._iterations = tf.Variable(0, dtype=tf.int64, trainable=False, use_resource=True, name="iterations")
@@ -485,28 +499,35 @@ class TFOptimizer:
         return self._iterations
 
     def get_grads(self, loss, params):
+        """Returns a list of (gradient, variable)."""
         return self.optimizer.compute_gradients(loss, params)
 
     def get_updates(self, loss, params):
+        """Returns a list of operations that take one step."""
         if not params:
             return [tf.assign_add(self.iterations, 1).op]
         return [self.optimizer.apply_gradients(self.optimizer.compute_gradients(loss, params), global_step=self.iterations)]
 
     @property
     def weights(self):
+        """The step counter and the variables of the wrapped optimizer."""
         return [self.iterations] + list(self.optimizer.variables())
 
     def get_weights(self):
+        """Returns the values of weights as a list of arrays."""
         return K.batch_get_value(self.weights)
 
     def set_weights(self, weights):
+        """Sets weights to a list of arrays."""
         K.batch_set_value(list(zip(self.weights, weights)))
 
     def get_config(self):
+        """Raises NotImplementedError: an optimizer of tf.train has no configuration."""
         raise NotImplementedError("An optimizer of tf.train has no configuration")
 
     @classmethod
     def from_config(cls, config):
+        """Raises NotImplementedError: an optimizer of tf.train has no configuration."""
         raise NotImplementedError("An optimizer of tf.train has no configuration")
 
 
@@ -514,16 +535,19 @@ _NAMES = {c.__name__.lower(): c for c in (SGD, Adam, Adamax, Nadam, RMSprop, Ada
 
 
 def serialize(optimizer):
+    """Returns the class name and the config of an optimizer as a dict."""
     return generic.serialize_keras_object(optimizer)
 
 
 def deserialize(config, custom_objects=None):
+    """Makes an optimizer from the result of serialize."""
     if config["class_name"].lower() in _NAMES:
         config = dict(config, class_name=config["class_name"].lower())
     return generic.deserialize_keras_object(config, _NAMES, custom_objects, "optimizer")
 
 
 def get(identifier):
+    """Returns an optimizer from a name, a config, an optimizer of tf.train or one of Keras."""
     if isinstance(identifier, (Optimizer, TFOptimizer)):
         return identifier
     if hasattr(identifier, "compute_gradients") and hasattr(identifier, "apply_gradients"):

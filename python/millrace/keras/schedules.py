@@ -8,14 +8,18 @@ from .utils import generic
 
 
 class LearningRateSchedule:
+    """The base of learning rate schedules: functions from the step to the learning rate."""
+
     def __call__(self, step):
         raise NotImplementedError("Learning rate schedule must override __call__")
 
     def get_config(self):
+        """Returns the arguments of the constructor as a dict; subclasses define it."""
         raise NotImplementedError("Learning rate schedule must override get_config")
 
     @classmethod
     def from_config(cls, config):
+        """Makes a schedule from the result of get_config."""
         return cls(**config)
 
 
@@ -31,6 +35,8 @@ class _Kept(LearningRateSchedule):
 
 
 class ExponentialDecay(_Kept):
+    """Computes initial_learning_rate * decay_rate ** (step / decay_steps); staircase rounds the power down."""
+
     def __init__(self, initial_learning_rate, decay_steps, decay_rate, staircase=False, name=None):
         self._keep(locals())
 
@@ -40,6 +46,8 @@ class ExponentialDecay(_Kept):
 
 
 class InverseTimeDecay(_Kept):
+    """Computes initial_learning_rate / (1 + decay_rate * step / decay_steps); staircase rounds the ratio down."""
+
     def __init__(self, initial_learning_rate, decay_steps, decay_rate, staircase=False, name=None):
         self._keep(locals())
 
@@ -49,6 +57,8 @@ class InverseTimeDecay(_Kept):
 
 
 class PolynomialDecay(_Kept):
+    """Goes from the initial to the end learning rate in decay_steps steps, along a polynomial of this power."""
+
     def __init__(self, initial_learning_rate, decay_steps, end_learning_rate=0.0001, power=1.0, cycle=False, name=None):
         self._keep(locals())
 
@@ -63,6 +73,8 @@ class PolynomialDecay(_Kept):
 
 
 class CosineDecay(_Kept):
+    """Goes from the initial learning rate to alpha times it in decay_steps steps, along a cosine."""
+
     def __init__(self, initial_learning_rate, decay_steps, alpha=0.0, name=None):
         self._keep(locals())
 
@@ -72,6 +84,8 @@ class CosineDecay(_Kept):
 
 
 class PiecewiseConstantDecay(_Kept):
+    """Gives values[i] from step boundaries[i - 1] to step boundaries[i]."""
+
     def __init__(self, boundaries, values, name=None):
         if len(boundaries) != len(values) - 1:
             raise ValueError("The length of boundaries should be 1 less than the length of values")
@@ -86,8 +100,10 @@ _NAMES = {c.__name__: c for c in (ExponentialDecay, InverseTimeDecay, Polynomial
 
 
 def serialize(schedule):
+    """Returns the class name and the config of a schedule as a dict."""
     return generic.serialize_keras_object(schedule)
 
 
 def deserialize(config, custom_objects=None):
+    """Makes a schedule from the result of serialize."""
     return generic.deserialize_keras_object(config, _NAMES, custom_objects, "decay")

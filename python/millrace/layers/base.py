@@ -8,6 +8,7 @@ The computing classes (core.py, convolutional.py, ...) are written over BaseLaye
 `class Dense(DenseBase, Layer)`.
 """
 
+import functools
 import inspect
 import re
 
@@ -147,15 +148,19 @@ class BaseLayer:
         self.built = True
 
     def call(self, inputs, *args, **kwargs):
+        """Computes the outputs of the layer from its inputs; subclasses define it."""
         return inputs
 
     def compute_output_shape(self, input_shape):
+        """Returns the shape of the outputs for inputs of this shape; subclasses define it."""
         raise NotImplementedError("%s does not know the shape of its output" % type(self).__name__)
 
     def compute_mask(self, inputs, mask=None):
+        """Returns the mask of the outputs: that of the inputs if the layer supports masking, else None."""
         return mask if self.supports_masking else None
 
     def get_config(self):
+        """Returns the arguments of the constructor as a dict."""
         config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
         if "batch_input_shape" in self._constructor_kwargs:
             config["batch_input_shape"] = self._constructor_kwargs["batch_input_shape"]
@@ -163,15 +168,18 @@ class BaseLayer:
 
     @classmethod
     def from_config(cls, config):
+        """Makes a layer from the result of get_config."""
         return cls(**config)
 
     # ---- what is known ----
 
-    name = property(lambda self: self._name)
-    dtype = property(lambda self: self._dtype)
+    name = property(lambda self: self._name, doc="The name of the layer.")
+    dtype = property(lambda self: self._dtype,
+                     doc="The name of the type of the layer's variables, or None if it is not known yet.")
 
     @property
     def trainable(self):
+        """Whether training changes the variables of the layer."""
         return self._trainable
 
     @trainable.setter
@@ -180,6 +188,7 @@ class BaseLayer:
 
     @property
     def activity_regularizer(self):
+        """The function that computes a loss from the outputs, or None."""
         return self._activity_regularizer
 
     @activity_regularizer.setter
@@ -196,6 +205,7 @@ class BaseLayer:
 
     @property
     def trainable_weights(self):
+        """The variables that training changes."""
         if not self.trainable:
             return []
         own, parts = list(self._trainable_weights), self._parts()
@@ -204,6 +214,7 @@ class BaseLayer:
 
     @property
     def non_trainable_weights(self):
+        """The variables that training does not change."""
         own, parts = list(self._non_trainable_weights), self._parts()
         own += [p for p in parts if isinstance(p, variables.Variable) and not p.trainable]
         own += [w for p in parts if isinstance(p, BaseLayer) for w in p.non_trainable_weights]
@@ -212,20 +223,26 @@ class BaseLayer:
                 p.trainable_weights if isinstance(p, BaseLayer) else [p] if p.trainable else [])] + own
         return _unique(own)
 
-    weights = property(lambda self: self.trainable_weights + self.non_trainable_weights)
-    variables = property(lambda self: self.weights)
-    trainable_variables = property(lambda self: self.trainable_weights)
-    non_trainable_variables = property(lambda self: self.non_trainable_weights)
+    weights = property(lambda self: self.trainable_weights + self.non_trainable_weights,
+                       doc="All variables of the layer, the trainable ones first.")
+    variables = property(lambda self: self.weights, doc="All variables of the layer; the same as weights.")
+    trainable_variables = property(lambda self: self.trainable_weights,
+                                   doc="The variables that training changes; the same as trainable_weights.")
+    non_trainable_variables = property(lambda self: self.non_trainable_weights,
+        doc="The variables that training does not change; the same as non_trainable_weights.")
 
     @property
     def updates(self):
+        """The operations to run with each training step."""
         return list(self._updates) if self.trainable or self.stateful else []
 
     @property
     def losses(self):
+        """The losses that the layer adds to that of the model."""
         return list(self._losses)
 
     def count_params(self):
+        """Returns the number of elements of all variables; the layer must have been built."""
         if not self.built:
             raise ValueError("You tried to call `count_params` on %s, but the layer isn't built." % self.name)
         return sum(w.shape.num_elements() for w in self.weights)
@@ -236,6 +253,7 @@ class BaseLayer:
         return session.run(self.weights) if self.weights else []
 
     def set_weights(self, weights):
+        """Sets all variables to a list of arrays, in the order of weights."""
         session, mine = _session(), self.weights
         if len(mine) != len(weights):
             raise ValueError('You called `set_weights(weights)` on layer "%s" with a weight list of length %d, but '
@@ -268,14 +286,18 @@ class BaseLayer:
         kept.extend(v if isinstance(v, variables.PartitionedVariable) else [v])
         return v
 
+    @functools.wraps(add_weight)
     def add_variable(self, *args, **kwargs):
         return self.add_weight(*args, **kwargs)
+
+    add_variable.__doc__ = "Adds a variable to the layer; the same as add_weight."
 
     def add_update(self, updates, inputs=None):
         """Operations (or functions that make them) that are to run with each step of training."""
         self._keep(updates, self._updates)
 
     def add_loss(self, losses, inputs=None):
+        """Adds losses to those of the layer; inputs is accepted for compatibility."""
         self._keep(losses, self._losses)
 
     def _keep(self, values, kept):
@@ -291,6 +313,7 @@ class BaseLayer:
         return self._those_for(self.updates, inputs)
 
     def get_losses_for(self, inputs):
+        """Returns the losses that depend on these inputs; for None, those that depend on no inputs."""
         return self._those_for(self.losses, inputs)
 
     def _those_for(self, values, inputs):
@@ -322,6 +345,7 @@ class BaseLayer:
         return outputs
 
     def apply(self, inputs, *args, **kwargs):
+        """Calls the layer on inputs."""
         return self(inputs, *args, **kwargs)
 
     def _prepare(self, inputs, flat):
@@ -412,7 +436,7 @@ class Layer(BaseLayer):
                 self._scope = captured
         self._graph = ops.get_default_graph()
 
-    graph = property(lambda self: self._graph)
+    graph = property(lambda self: self._graph, doc="The graph that the layer was made in.")
 
     def _init_set_name(self, name):
         base = to_snake_case(type(self).__name__)
@@ -423,6 +447,7 @@ class Layer(BaseLayer):
 
     @property
     def scope_name(self):
+        """The name of the variable scope of the layer, once it was used."""
         if not self._scope:
             raise ValueError('No name available for layer scope because the layer "%s" has not been used yet. The scope name '
                              "is determined the first time the layer instance is called. You must therefore call the layer "
@@ -459,6 +484,7 @@ class Layer(BaseLayer):
         return v
 
     def add_loss(self, losses, inputs=None):
+        """Adds losses to those of the layer and to the collection REGULARIZATION_LOSSES."""
         before = len(self._losses)
         super().add_loss(losses, inputs)
         _add_new(self._losses[before:], ops.GraphKeys.REGULARIZATION_LOSSES)

@@ -1,5 +1,7 @@
 """Convolutional layers."""
 
+import inspect
+
 from .. import initializers
 from ..framework import ops, shapes
 from ..framework.op_defs import raw
@@ -116,14 +118,27 @@ class ConvBase(BaseLayer):
         return shapes.TensorShape([dims[0], self.filters] + space if first else [dims[0]] + space + [self.filters])
 
 
+def _ranked(rank, base):
+    """A decorator of constructors for a known rank: their signature is that of the base, without the rank."""
+    def decorate(init):
+        defaults = {"strides": (1,) * rank, "dilation_rate": (1,) * rank} if rank > 1 else {}
+        defaults["data_format"] = "channels_last"
+        parameters = [p for p in inspect.signature(base.__init__).parameters.values() if p.name != "rank"]
+        init.__signature__ = inspect.Signature([p.replace(default=defaults.get(p.name, p.default)) for p in parameters])
+        return init
+    return decorate
+
+
 def _of_rank(n):
     """A ConvBase whose rank is known: its arguments begin with filters."""
 
     class Conv(ConvBase):
+        @_ranked(n, ConvBase)
         def __init__(self, filters, kernel_size, strides=1, padding="valid", data_format="channels_last", *args, **kwargs):
             super().__init__(n, filters, kernel_size, strides, padding, data_format, *args, **kwargs)
 
     Conv.__name__ = Conv.__qualname__ = "Conv%dDBase" % n
+    Conv.__doc__ = "The computation of a %d-D convolution." % n
     return Conv
 
 
@@ -183,11 +198,17 @@ class ConvTransposeBase(ConvBase):
 
 
 class Conv2DTransposeBase(ConvTransposeBase):
+    """The computation of a 2-D transposed convolution."""
+
+    @_ranked(2, ConvTransposeBase)
     def __init__(self, filters, kernel_size, *args, **kwargs):
         super().__init__(2, filters, kernel_size, *args, **kwargs)
 
 
 class Conv3DTransposeBase(ConvTransposeBase):
+    """The computation of a 3-D transposed convolution."""
+
+    @_ranked(3, ConvTransposeBase)
     def __init__(self, filters, kernel_size, *args, **kwargs):
         super().__init__(3, filters, kernel_size, *args, **kwargs)
 
@@ -244,11 +265,17 @@ class SeparableConvBase(ConvBase):
 
 
 class SeparableConv1DBase(SeparableConvBase):
+    """The computation of a 1-D separable convolution."""
+
+    @_ranked(1, SeparableConvBase)
     def __init__(self, filters, kernel_size, *args, **kwargs):
         super().__init__(1, filters, kernel_size, *args, **kwargs)
 
 
 class SeparableConv2DBase(SeparableConvBase):
+    """The computation of a 2-D separable convolution."""
+
+    @_ranked(2, SeparableConvBase)
     def __init__(self, filters, kernel_size, *args, **kwargs):
         super().__init__(2, filters, kernel_size, *args, **kwargs)
 
@@ -291,37 +318,47 @@ class DepthwiseConv2DBase(ConvBase):
 # ---- tf.layers ----
 
 class Conv1D(Conv1DBase, Layer):
-    pass
+    """A 1-D convolution layer, with bias and activation."""
 
 
 class Conv2D(Conv2DBase, Layer):
-    pass
+    """A 2-D convolution layer, with bias and activation."""
 
 
 class Conv3D(Conv3DBase, Layer):
-    pass
+    """A 3-D convolution layer, with bias and activation."""
 
 
 class Conv2DTranspose(Conv2DTransposeBase, Layer):
-    pass
+    """A 2-D transposed convolution layer, also called a deconvolution."""
 
 
 class Conv3DTranspose(Conv3DTransposeBase, Layer):
-    pass
+    """A 3-D transposed convolution layer, also called a deconvolution."""
 
 
 class SeparableConv1D(SeparableConv1DBase, Layer):
-    pass
+    """A layer that convolves each channel separately in 1-D, then mixes the channels."""
 
 
 class SeparableConv2D(SeparableConv2DBase, Layer):
-    pass
+    """A layer that convolves each channel separately in 2-D, then mixes the channels."""
 
 
 def conv1d(inputs, filters, kernel_size, strides=1, padding="valid", data_format="channels_last", dilation_rate=1,
            activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
            kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
            bias_constraint=None, trainable=True, name=None, reuse=None):
+    """Applies a new 1-D convolution layer to inputs [batch, width, channels].
+
+    Args:
+        filters: the number of output channels
+        kernel_size: the width of the window
+        padding: "valid" or "same"
+        data_format: "channels_last" or "channels_first"
+        name: the name of the layer and of its variable scope
+        reuse: whether to use the variables of an existing layer of this name
+    """
     return Conv1D(filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, kernel_initializer,
                   bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                   bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)
@@ -331,6 +368,16 @@ def conv2d(inputs, filters, kernel_size, strides=(1, 1), padding="valid", data_f
            activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
            kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
            bias_constraint=None, trainable=True, name=None, reuse=None):
+    """Applies a new 2-D convolution layer to inputs [batch, height, width, channels].
+
+    Args:
+        filters: the number of output channels
+        kernel_size: the size of the window, an int or a pair
+        padding: "valid" or "same"
+        data_format: "channels_last" or "channels_first"
+        name: the name of the layer and of its variable scope
+        reuse: whether to use the variables of an existing layer of this name
+    """
     return Conv2D(filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, kernel_initializer,
                   bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                   bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)
@@ -340,6 +387,16 @@ def conv3d(inputs, filters, kernel_size, strides=(1, 1, 1), padding="valid", dat
            dilation_rate=(1, 1, 1), activation=None, use_bias=True, kernel_initializer=None,
            bias_initializer=initializers.zeros(), kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None,
            kernel_constraint=None, bias_constraint=None, trainable=True, name=None, reuse=None):
+    """Applies a new 3-D convolution layer to inputs [batch, depth, height, width, channels].
+
+    Args:
+        filters: the number of output channels
+        kernel_size: the size of the window, an int or three
+        padding: "valid" or "same"
+        data_format: "channels_last" or "channels_first"
+        name: the name of the layer and of its variable scope
+        reuse: whether to use the variables of an existing layer of this name
+    """
     return Conv3D(filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, kernel_initializer,
                   bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                   bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)
@@ -349,6 +406,7 @@ def conv2d_transpose(inputs, filters, kernel_size, strides=(1, 1), padding="vali
                      activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
                      kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
                      bias_constraint=None, trainable=True, name=None, reuse=None):
+    """Applies a new 2-D transposed convolution layer to inputs; the arguments are those of conv2d."""
     return Conv2DTranspose(filters, kernel_size, strides, padding, data_format, activation, use_bias, kernel_initializer,
                            bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                            bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)
@@ -358,6 +416,7 @@ def conv3d_transpose(inputs, filters, kernel_size, strides=(1, 1, 1), padding="v
                      activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
                      kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
                      bias_constraint=None, trainable=True, name=None, reuse=None):
+    """Applies a new 3-D transposed convolution layer to inputs; the arguments are those of conv3d."""
     return Conv3DTranspose(filters, kernel_size, strides, padding, data_format, activation, use_bias, kernel_initializer,
                            bias_initializer, kernel_regularizer, bias_regularizer, activity_regularizer, kernel_constraint,
                            bias_constraint, trainable, name, _reuse=reuse, _scope=name).apply(inputs)
@@ -368,6 +427,9 @@ def separable_conv1d(inputs, filters, kernel_size, strides=1, padding="valid", d
                      bias_initializer=initializers.zeros(), depthwise_regularizer=None, pointwise_regularizer=None,
                      bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, pointwise_constraint=None,
                      bias_constraint=None, trainable=True, name=None, reuse=None):
+    """Applies a new 1-D separable convolution layer to inputs.
+
+    depth_multiplier is the number of outputs of each channel before they are mixed; the others are those of conv1d."""
     return SeparableConv1D(filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier, activation,
                            use_bias, depthwise_initializer, pointwise_initializer, bias_initializer, depthwise_regularizer,
                            pointwise_regularizer, bias_regularizer, activity_regularizer, depthwise_constraint,
@@ -379,6 +441,9 @@ def separable_conv2d(inputs, filters, kernel_size, strides=(1, 1), padding="vali
                      pointwise_initializer=None, bias_initializer=initializers.zeros(), depthwise_regularizer=None,
                      pointwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None,
                      pointwise_constraint=None, bias_constraint=None, trainable=True, name=None, reuse=None):
+    """Applies a new 2-D separable convolution layer to inputs.
+
+    depth_multiplier is the number of outputs of each channel before they are mixed; the others are those of conv2d."""
     return SeparableConv2D(filters, kernel_size, strides, padding, data_format, dilation_rate, depth_multiplier, activation,
                            use_bias, depthwise_initializer, pointwise_initializer, bias_initializer, depthwise_regularizer,
                            pointwise_regularizer, bias_regularizer, activity_regularizer, depthwise_constraint,

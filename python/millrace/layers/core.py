@@ -123,15 +123,15 @@ class FlattenBase(BaseLayer):
 
 
 class Dense(DenseBase, Layer):
-    pass
+    """A fully connected layer: activation(inputs * kernel + bias)."""
 
 
 class Dropout(DropoutBase, Layer):
-    pass
+    """A layer that drops a fraction of its inputs while training."""
 
 
 class Flatten(FlattenBase, Layer):
-    pass
+    """A layer that flattens all dimensions but the first."""
 
 
 FullyConnected = Dense
@@ -140,6 +140,14 @@ FullyConnected = Dense
 def dense(inputs, units, activation=None, use_bias=True, kernel_initializer=None, bias_initializer=initializers.zeros(),
           kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
           bias_constraint=None, trainable=True, name=None, reuse=None):
+    """Applies a new fully connected layer to inputs.
+
+    Args:
+        units: the size of the output
+        activation: a function applied to the output, or None
+        name: the name of the layer and of its variable scope
+        reuse: whether to use the variables of an existing layer of this name
+    """
     layer = Dense(units, activation, use_bias, kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
                   activity_regularizer, kernel_constraint, bias_constraint, trainable, name, _scope=name, _reuse=reuse)
     return layer.apply(inputs)
@@ -149,8 +157,10 @@ fully_connected = dense
 
 
 def dropout(inputs, rate=0.5, noise_shape=None, seed=None, training=False, name=None):
+    """Drops a fraction `rate` of the inputs if training is true, and scales the others so that the mean stays."""
     return Dropout(rate, noise_shape, seed, name).apply(inputs, training=training)
 
 
 def flatten(inputs, name=None, data_format="channels_last"):
+    """Flattens all dimensions but the first."""
     return Flatten(name=name, data_format=data_format).apply(inputs)

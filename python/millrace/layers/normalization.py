@@ -272,7 +272,7 @@ def _composed(scale, offset, then_scale, then_offset):
 
 
 class BatchNormalization(BatchNormalizationBase, Layer):
-    pass
+    """A layer that normalizes its inputs by the mean and variance of each batch."""
 
 
 BatchNorm = BatchNormalization
@@ -284,6 +284,20 @@ def batch_normalization(inputs, axis=-1, momentum=0.99, epsilon=1e-3, center=Tru
                         beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None,
                         training=False, trainable=True, name=None, reuse=None, renorm=False, renorm_clipping=None,
                         renorm_momentum=0.99, fused=None, virtual_batch_size=None, adjustment=None):
+    """Applies a new batch normalization layer to inputs.
+
+    Args:
+        axis: the dimension of the features
+        momentum: the weight of the old value in the moving averages
+        center: whether to add a learned offset
+        scale: whether to multiply by a learned factor
+        training: whether to normalize by the batch, or by the moving averages
+        name: the name of the layer and of its variable scope
+        reuse: whether to use the variables of an existing layer of this name
+        fused: whether to use the fused op; None decides by the shape
+
+    The updates of the moving averages are in the collection UPDATE_OPS, to be run with each training step.
+    """
     layer = BatchNormalization(
         axis, momentum, epsilon, center, scale, beta_initializer, gamma_initializer, moving_mean_initializer,
         moving_variance_initializer, beta_regularizer, gamma_regularizer, beta_constraint, gamma_constraint, renorm,

@@ -45,7 +45,8 @@ class PoolingBase(BaseLayer):
 
 
 def _base(kind, rank):
-    return type("%sPooling%dDBase" % (kind, rank), (PoolingBase,), {"kind": kind, "rank": rank})
+    doc = "The computation of %d-D %s pooling." % (rank, kind)
+    return type("%sPooling%dDBase" % (kind, rank), (PoolingBase,), {"kind": kind, "rank": rank, "__doc__": doc})
 
 
 MaxPooling1DBase, MaxPooling2DBase, MaxPooling3DBase = (_base("max", n) for n in (1, 2, 3))
@@ -59,12 +60,23 @@ def _pair(base, name):
             raise ValueError("Argument `strides` must not be None.")
         base.__init__(self, pool_size, strides, padding, data_format, name, **kwargs)
 
-    cls = type(name, (base, Layer), {"__init__": init, "__module__": __name__})
+    reduction = "largest element" if base.kind == "max" else "mean"
+    doc = "A layer that computes the %s of each window, in %d-D." % (reduction, base.rank)
+    cls = type(name, (base, Layer), {"__init__": init, "__module__": __name__, "__doc__": doc})
 
     def function(inputs, pool_size, strides, padding="valid", data_format="channels_last", name=None):
         return cls(pool_size, strides, padding, data_format, name).apply(inputs)
 
     function.__name__ = function.__qualname__ = name.replace("Pooling", "_pooling").replace("D", "d").lower()
+    function.__doc__ = """Computes the %s of each window of inputs, in %d-D.
+
+    Args:
+        inputs: the tensor to pool
+        pool_size: the size of the window, an int or %d of them
+        strides: the distance between windows, an int or %d of them
+        padding: "valid" or "same"
+        data_format: "channels_last" or "channels_first"
+    """ % (reduction, base.rank, base.rank, base.rank)
     return cls, function
 
 

@@ -20,6 +20,7 @@ def normalize_tuple(value, n, name):
 
 
 def normalize_data_format(value):
+    """Returns "channels_last" or "channels_first" in lower case; other values are a ValueError."""
     data_format = (value or "channels_last").lower()
     if data_format not in ("channels_first", "channels_last"):
         raise ValueError('The `data_format` argument must be one of "channels_first", "channels_last". Received: %s' % value)
@@ -27,6 +28,7 @@ def normalize_data_format(value):
 
 
 def normalize_padding(value, causal=False):
+    """Returns "valid" or "same" (or "causal" if allowed) in lower case; other values are a ValueError."""
     padding = value.lower()
     if padding not in ("valid", "same") + (("causal",) if causal else ()):
         raise ValueError("The `padding` argument must be one of %s. Received: %s" %

@@ -158,8 +158,8 @@ class BasicRNNCell(LayerRNNCell):
         self._num_units = num_units
         self._activation = _activation(activation, math.tanh)
 
-    state_size = property(lambda self: self._num_units)
-    output_size = property(lambda self: self._num_units)
+    state_size = property(lambda self: self._num_units, doc="The number of units.")
+    output_size = property(lambda self: self._num_units, doc="The number of units.")
 
     def build(self, inputs_shape):
         n = self._num_units
@@ -186,8 +186,8 @@ class GRUCell(LayerRNNCell):
         self._kernel_initializer = initializers.get(kernel_initializer)
         self._bias_initializer = initializers.get(bias_initializer)
 
-    state_size = property(lambda self: self._num_units)
-    output_size = property(lambda self: self._num_units)
+    state_size = property(lambda self: self._num_units, doc="The number of units.")
+    output_size = property(lambda self: self._num_units, doc="The number of units.")
 
     def build(self, inputs_shape):
         n = self._num_units
@@ -251,8 +251,9 @@ class BasicLSTMCell(LayerRNNCell, _LstmState):
         self._num_units, self._forget_bias, self._state_is_tuple = num_units, forget_bias, state_is_tuple
         self._activation = _activation(activation, math.tanh)
 
-    state_size = property(lambda self: self._sizes(self._num_units, self._num_units))
-    output_size = property(lambda self: self._num_units)
+    state_size = property(lambda self: self._sizes(self._num_units, self._num_units),
+                          doc="The sizes of c and h: an LSTMStateTuple, or their sum if the state is one tensor.")
+    output_size = property(lambda self: self._num_units, doc="The number of units.")
 
     def build(self, inputs_shape):
         n = self._num_units
@@ -291,8 +292,10 @@ class LSTMCell(LayerRNNCell, _LstmState):
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
         self._activation = _activation(activation, math.tanh)
 
-    state_size = property(lambda self: self._sizes(self._num_units, self.output_size))
-    output_size = property(lambda self: self._num_proj or self._num_units)
+    state_size = property(lambda self: self._sizes(self._num_units, self.output_size),
+                          doc="The sizes of c and h: an LSTMStateTuple, or their sum if the state is one tensor.")
+    output_size = property(lambda self: self._num_proj or self._num_units,
+                           doc="The size of the projection if there is one, else the number of units.")
 
     def build(self, inputs_shape):
         n = self._num_units
@@ -352,7 +355,7 @@ class MultiRNNCell(RNNCell):
             return tuple(c.state_size for c in self._cells)
         return sum(c.state_size for c in self._cells)
 
-    output_size = property(lambda self: self._cells[-1].output_size)
+    output_size = property(lambda self: self._cells[-1].output_size, doc="The output size of the last cell.")
 
     @property
     def trainable_weights(self):
@@ -398,11 +401,13 @@ class RNNCellWrapper(RNNCell):
         assert_like_rnncell("cell", cell)
         self._cell = cell
 
-    cell = wrapped_cell = property(lambda self: self._cell)
-    state_size = property(lambda self: self._cell.state_size)
-    output_size = property(lambda self: self._cell.output_size)
-    trainable_weights = property(lambda self: list(getattr(self._cell, "trainable_weights", [])))
-    non_trainable_weights = property(lambda self: list(getattr(self._cell, "non_trainable_weights", [])))
+    cell = wrapped_cell = property(lambda self: self._cell, doc="The wrapped cell.")
+    state_size = property(lambda self: self._cell.state_size, doc="The state size of the wrapped cell.")
+    output_size = property(lambda self: self._cell.output_size, doc="The output size of the wrapped cell.")
+    trainable_weights = property(lambda self: list(getattr(self._cell, "trainable_weights", [])),
+                                 doc="The trainable weights of the wrapped cell.")
+    non_trainable_weights = property(lambda self: list(getattr(self._cell, "non_trainable_weights", [])),
+                                     doc="The other weights of the wrapped cell.")
 
     def zero_state(self, batch_size, dtype):
         with self._zero_scope(batch_size):

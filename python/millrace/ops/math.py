@@ -280,7 +280,7 @@ def _to(dtype, called):
     def f(x, name=called):
         return cast(x, dtype, name=name)
     f.__name__ = f.__qualname__ = "to_" + {dtypes.float64: "double", dtypes.float32: "float"}.get(dtype, dtype.name)
-    f.__doc__ = "The same as %s." % dtype.name
+    f.__doc__ = "Converts a tensor to %s." % dtype.name
     return public(f)
 
 
@@ -352,7 +352,7 @@ def _axes(x, axis):
     return op_defs.call("Range", None, start=0, limit=op_defs.call("Rank", None, input=x), delta=1)
 
 
-def _reduction(name_in_tf, op_type, dtype=None):
+def _reduction(name_in_tf, op_type, text, dtype=None):
     def f(input_tensor, axis=None, keepdims=None, name=None, reduction_indices=None, keep_dims=None):
         keep = bool(deprecated(keepdims, "keepdims", keep_dims, "keep_dims"))
         axis = deprecated(axis, "axis", reduction_indices, "reduction_indices")
@@ -362,17 +362,26 @@ def _reduction(name_in_tf, op_type, dtype=None):
             out.set_shape(())
         return out
     f.__name__ = f.__qualname__ = name_in_tf
-    f.__doc__ = "%s over the dimensions `axis`, all when None." % op_type
+    f.__doc__ = """Computes %s over some axes or all.
+
+    Args:
+        input_tensor: the tensor to reduce
+        axis: an axis or a list of them; None reduces all
+        keepdims: whether reduced dimensions stay with size 1
+        name: the name of the operation
+        reduction_indices: an old name of axis
+        keep_dims: an old name of keepdims
+    """ % text
     return public(f)
 
 
-reduce_sum = _reduction("reduce_sum", "Sum")
-reduce_mean = _reduction("reduce_mean", "Mean")
-reduce_prod = _reduction("reduce_prod", "Prod")
-reduce_max = _reduction("reduce_max", "Max")
-reduce_min = _reduction("reduce_min", "Min")
-reduce_all = _reduction("reduce_all", "All", dtypes.bool_)
-reduce_any = _reduction("reduce_any", "Any", dtypes.bool_)
+reduce_sum = _reduction("reduce_sum", "Sum", "the sum")
+reduce_mean = _reduction("reduce_mean", "Mean", "the mean")
+reduce_prod = _reduction("reduce_prod", "Prod", "the product")
+reduce_max = _reduction("reduce_max", "Max", "the largest element")
+reduce_min = _reduction("reduce_min", "Min", "the smallest element")
+reduce_all = _reduction("reduce_all", "All", "whether all elements are true", dtypes.bool_)
+reduce_any = _reduction("reduce_any", "Any", "whether any element is true", dtypes.bool_)
 
 
 @public
@@ -874,20 +883,29 @@ def scalar_mul(scalar, x, name=None):
     return op_defs.call("Mul", name, x=scalar, y=x)
 
 
-def _sparse_segments(called, op_type):
+def _sparse_segments(called, op_type, text):
     def f(data, indices, segment_ids, name=None, num_segments=None):
         given = dict(data=data, indices=indices, segment_ids=segment_ids)
         if num_segments is None:
             return op_defs.call(op_type, name, **given)
         return op_defs.call(op_type + "WithNumSegments", name, num_segments=num_segments, **given)
     f.__name__ = f.__qualname__ = called
-    f.__doc__ = "The op %s: of the rows `indices` of data, which come in segments." % op_type
+    f.__doc__ = """Computes %s of the rows of data that share a segment.
+
+    Args:
+        data: the tensor to pick rows from
+        indices: which rows to take
+        segment_ids: the segment of each of these rows, in ascending order
+        name: the name of the operation
+        num_segments: the number of rows of the result; by default the last segment id plus 1
+    """ % text
     return public(f)
 
 
-sparse_segment_sum = _sparse_segments("sparse_segment_sum", "SparseSegmentSum")
-sparse_segment_mean = _sparse_segments("sparse_segment_mean", "SparseSegmentMean")
-sparse_segment_sqrt_n = _sparse_segments("sparse_segment_sqrt_n", "SparseSegmentSqrtN")
+sparse_segment_sum = _sparse_segments("sparse_segment_sum", "SparseSegmentSum", "the sum")
+sparse_segment_mean = _sparse_segments("sparse_segment_mean", "SparseSegmentMean", "the mean")
+sparse_segment_sqrt_n = _sparse_segments("sparse_segment_sqrt_n", "SparseSegmentSqrtN",
+                                         "the sum, divided by the square root of the number,")
 
 
 @public

@@ -6,6 +6,9 @@ from ..utils.data_utils import get_file
 
 
 def load_data(path="boston_housing.npz", test_split=0.2, seed=113):
+    """Loads the Boston housing prices, from the cache or the network.
+
+    Returns (x_train, y_train), (x_test, y_test); test_split is the fraction of test samples."""
     if not 0 <= test_split < 1:
         raise ValueError("test_split is a part of one, got %s" % test_split)
     path = get_file(path, "https://storage.googleapis.com/tensorflow/tf-keras-datasets/boston_housing.npz")

@@ -15,12 +15,14 @@ class _Arrays(pickle.Unpickler):
 
 
 def load_batch(path, label_key="labels"):
+    """Reads one file of CIFAR, and returns images and labels."""
     with open(path, "rb") as f:
         d = {k.decode() if isinstance(k, bytes) else k: v for k, v in _Arrays(f, encoding="bytes").load().items()}
     return np.asarray(d["data"]).reshape(-1, 3, 32, 32), d[label_key]
 
 
 def arranged(x_train, y_train, x_test, y_test):
+    """Returns the arrays as pairs, with images in the default order of dimensions."""
     from .. import backend as K
     if K.image_data_format() == "channels_last":
         x_train, x_test = x_train.transpose(0, 2, 3, 1), x_test.transpose(0, 2, 3, 1)

@@ -9,6 +9,7 @@ from .cifar import arranged, load_batch
 
 
 def load_data():
+    """Loads CIFAR-10, from the cache or the network: (x_train, y_train), (x_test, y_test)."""
     folder = get_file("cifar-10-batches-py", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", untar=True)
     parts = [load_batch(os.path.join(folder, "data_batch_%d" % i)) for i in range(1, 6)]
     x_test, y_test = load_batch(os.path.join(folder, "test_batch"))

@@ -33,5 +33,6 @@ def load_data(path="imdb.npz", num_words=None, skip_top=0, maxlen=None, seed=113
 
 
 def get_word_index(path="imdb_word_index.json"):
+    """Returns {word: its number}, from the cache or the network."""
     with open(get_file(path, _ORIGIN + "imdb_word_index.json")) as f:
         return json.load(f)

@@ -23,5 +23,6 @@ def load_data(path="reuters.npz", num_words=None, skip_top=0, maxlen=None, test_
 
 
 def get_word_index(path="reuters_word_index.json"):
+    """Returns {word: its number}, from the cache or the network."""
     with open(get_file(path, _ORIGIN + "reuters_word_index.json")) as f:
         return json.load(f)

@@ -158,6 +158,7 @@ class Layer(BaseLayer):
 
     @property
     def trainable(self):
+        """Whether training changes the weights of the layer and of the layers in it."""
         return self._trainable
 
     @trainable.setter
@@ -168,27 +169,32 @@ class Layer(BaseLayer):
 
     @property
     def trainable_weights(self):
+        """The weights that training changes, with those of layers in this one."""
         return self._collected(list(self._trainable_weights), "trainable_weights") if self.trainable else []
 
     @property
     def non_trainable_weights(self):
+        """The weights that training does not change, with those of layers in this one."""
         if self.trainable:
             return self._collected(list(self._non_trainable_weights), "non_trainable_weights")
         return self._collected(self._trainable_weights + self._non_trainable_weights, "weights")
 
     @property
     def updates(self):
+        """The operations to run with each training step, with those of layers in this one."""
         own = self._updates if self.trainable or self.stateful else []
         return self._collected(list(own), "updates")
 
     @property
     def losses(self):
+        """The losses that the layer and the layers in it add to that of the model."""
         return self._collected(list(self._losses), "losses")
 
     def get_weights(self):
         return K.batch_get_value(self.weights)
 
     def set_weights(self, weights):
+        """Sets all weights to a list of arrays, in the order of weights."""
         mine = self.weights
         if len(mine) != len(weights):
             raise ValueError('You called `set_weights(weights)` on layer "%s" with a  weight list of length %d, but the layer '
@@ -220,6 +226,7 @@ class Layer(BaseLayer):
         return dependence.of_inputs(self.updates, inputs)
 
     def get_losses_for(self, inputs):
+        """Returns the losses that depend on these inputs; for None, those that depend on no inputs."""
         from . import dependence
         return dependence.of_inputs(self.losses, inputs)
 
@@ -284,6 +291,7 @@ class Layer(BaseLayer):
         return type(self).compute_mask not in (Layer.compute_mask, BaseLayer.compute_mask)
 
     def compute_mask(self, inputs, mask=None):
+        """Returns the mask of the outputs: that of the inputs if the layer supports masking, else None."""
         if self.supports_masking:
             return mask
         masks = mask if isinstance(mask, (list, tuple)) else [mask]
@@ -303,8 +311,9 @@ class Layer(BaseLayer):
 
     # ---- what calls there were ----
 
-    inbound_nodes = property(lambda self: self._inbound_nodes)
-    outbound_nodes = property(lambda self: self._outbound_nodes)
+    inbound_nodes = property(lambda self: self._inbound_nodes, doc="The calls of the layer.")
+    outbound_nodes = property(lambda self: self._outbound_nodes,
+                              doc="The calls of other layers with outputs of this one.")
 
     def _node(self, index, what):
         if not self._inbound_nodes:
@@ -322,23 +331,33 @@ class Layer(BaseLayer):
                              (what, index, len(self._inbound_nodes)))
         return self._inbound_nodes[index]
 
-    input = property(lambda self: generic.unpack_singleton(self._node(None, "input").input_tensors))
-    output = property(lambda self: generic.unpack_singleton(self._node(None, "output").output_tensors))
-    input_shape = property(lambda self: self._node(None, "input shape").input_shapes)
-    output_shape = property(lambda self: self._node(None, "output shape").output_shapes)
-    input_mask = property(lambda self: getattr(self.input, "_keras_mask", None))
-    output_mask = property(lambda self: getattr(self.output, "_keras_mask", None))
+    input = property(lambda self: generic.unpack_singleton(self._node(None, "input").input_tensors),
+                     doc="The input of the layer, if it was called once.")
+    output = property(lambda self: generic.unpack_singleton(self._node(None, "output").output_tensors),
+                      doc="The output of the layer, if it was called once.")
+    input_shape = property(lambda self: self._node(None, "input shape").input_shapes,
+                           doc="The shape of the input, if all calls had the same.")
+    output_shape = property(lambda self: self._node(None, "output shape").output_shapes,
+                            doc="The shape of the output, if all calls had the same.")
+    input_mask = property(lambda self: getattr(self.input, "_keras_mask", None),
+                          doc="The mask of the input, if the layer was called once.")
+    output_mask = property(lambda self: getattr(self.output, "_keras_mask", None),
+                           doc="The mask of the output, if the layer was called once.")
 
     def get_input_at(self, node_index):
+        """Returns the input of call number node_index."""
         return generic.unpack_singleton(self._node(node_index, "input").input_tensors)
 
     def get_output_at(self, node_index):
+        """Returns the output of call number node_index."""
         return generic.unpack_singleton(self._node(node_index, "output").output_tensors)
 
     def get_input_shape_at(self, node_index):
+        """Returns the shape of the input of call number node_index."""
         return self._node(node_index, "input shape").input_shapes
 
     def get_output_shape_at(self, node_index):
+        """Returns the shape of the output of call number node_index."""
         return self._node(node_index, "output shape").output_shapes
 
     # ---- configuration ----
@@ -352,6 +371,7 @@ class Layer(BaseLayer):
         return config
 
     def count_params(self):
+        """Returns the number of elements of all weights; builds the layer if its input shape is known."""
         if not self.built:
             if hasattr(self, "_batch_input_shape"):
                 self.build(shapes.TensorShape(self._batch_input_shape))

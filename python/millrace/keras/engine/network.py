@@ -197,15 +197,18 @@ class Network(Layer):
 
     @property
     def layers(self):
+        """The layers of the network."""
         return list(self._sublayers())
 
     @property
     def weights(self):
+        """The weights of all layers."""
         own = self._trainable_weights + self._non_trainable_weights
         return base_layer._unique([w for layer in self._sublayers() for w in layer.weights] + own)
 
     @property
     def stateful(self):
+        """Whether any layer keeps its state between batches."""
         return any(getattr(x, "stateful", False) for x in self._sublayers())
 
     @stateful.setter
@@ -223,6 +226,7 @@ class Network(Layer):
 
     @property
     def input_spec(self):
+        """What is known of the shape and type of the inputs, or None."""
         return self.__dict__.get("_input_spec")
 
     @input_spec.setter
@@ -230,11 +234,13 @@ class Network(Layer):
         self.__dict__["_input_spec"] = value
 
     def reset_states(self):
+        """Resets the state of all stateful layers."""
         for layer in self._sublayers():
             if hasattr(layer, "reset_states") and getattr(layer, "stateful", False):
                 layer.reset_states()
 
     def get_layer(self, name=None, index=None):
+        """Returns the layer with this name or at this index."""
         layers = self.layers
         if index is not None:
             if len(layers) <= index:
@@ -248,6 +254,7 @@ class Network(Layer):
         raise ValueError("No such layer: " + name)
 
     def set_weights(self, weights):
+        """Sets the weights of all layers to a list of arrays, in the order of weights."""
         pairs, weights = [], list(weights)
         if len(weights) != len(self.weights):
             raise ValueError('You called `set_weights(weights)` on layer "%s" with a  weight list of length %d, but the layer '
@@ -266,11 +273,14 @@ class Network(Layer):
 
     # ---- calling ----
 
-    input = property(lambda self: generic.unpack_singleton(self.inputs) if self.inputs is not None else Layer.input.fget(self))
+    input = property(lambda self: generic.unpack_singleton(self.inputs) if self.inputs is not None
+                     else Layer.input.fget(self), doc="The input, or the list of inputs.")
     output = property(lambda self: generic.unpack_singleton(self.outputs) if self.outputs is not None
-                      else Layer.output.fget(self))
-    input_shape = property(lambda self: generic.unpack_singleton([K.int_shape(t) for t in self.inputs]))
-    output_shape = property(lambda self: generic.unpack_singleton([K.int_shape(t) for t in self.outputs]))
+                      else Layer.output.fget(self), doc="The output, or the list of outputs.")
+    input_shape = property(lambda self: generic.unpack_singleton([K.int_shape(t) for t in self.inputs]),
+                           doc="The shape of the input, or a list of shapes.")
+    output_shape = property(lambda self: generic.unpack_singleton([K.int_shape(t) for t in self.outputs]),
+                            doc="The shape of the output, or a list of shapes.")
 
     def build(self, input_shape=None):
         self.built = True
@@ -306,6 +316,7 @@ class Network(Layer):
             values[id(old)] = new
 
     def compute_mask(self, inputs, mask=None):
+        """Returns None: the outputs have their masks from the layers."""
         return None  # the outputs have theirs from the layers already
 
     def compute_output_shape(self, input_shape):
@@ -325,6 +336,7 @@ class Network(Layer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """Makes a network from the result of get_config."""
         from . import config as config_lib
         return config_lib.to_network(cls, config, custom_objects)
 
@@ -333,9 +345,11 @@ class Network(Layer):
                 "backend": K.backend()}
 
     def to_json(self, **kwargs):
+        """Returns the architecture, without weights, as JSON; the arguments are those of json.dumps."""
         return json.dumps(generic.plain(self._updated_config()), **kwargs)
 
     def to_yaml(self, **kwargs):
+        """Returns the architecture, without weights, as YAML; the arguments are those of yaml.dump."""
         try:
             import yaml
         except ImportError:
@@ -343,6 +357,13 @@ class Network(Layer):
         return yaml.dump(generic.plain(self._updated_config()), **kwargs)
 
     def summary(self, line_length=None, positions=None, print_fn=None):
+        """Prints a table of the layers with output shapes and numbers of weights.
+
+        Args:
+            line_length: the width of the table
+            positions: the ends of the columns, as fractions of the width
+            print_fn: a function to call with each line instead of print
+        """
         from ..utils import layer_utils
         if not self.built and not self.weights:
             raise ValueError("This model has not yet been built. Build the model first by calling `build()` or calling `fit()` "
@@ -352,16 +373,27 @@ class Network(Layer):
     # ---- files ----
 
     def save_weights(self, filepath, overwrite=True, save_format=None):
+        """Writes the weights to a file.
+
+        Args:
+            filepath: the path, or the prefix of a checkpoint
+            overwrite: whether to replace an existing file; False asks first
+            save_format: "h5" or "tf"; None decides by the name
+        """
         from . import saving
         with self._graph.as_default():
             saving.save_weights(self, filepath, overwrite, save_format)
 
     def load_weights(self, filepath, by_name=False):
+        """Reads weights that save_weights wrote; by_name matches layers by name instead of order."""
         from . import saving
         with self._graph.as_default():
             return saving.load_weights(self, filepath, by_name)
 
     def save(self, filepath, overwrite=True, include_optimizer=True, save_format=None):
+        """Writes architecture, weights and, if include_optimizer, the optimizer's state to a file.
+
+        save_format is "h5" or "tf"; None decides by the name."""
         from . import saving
         with self._graph.as_default():
             saving.save_model(self, filepath, overwrite, include_optimizer, save_format)

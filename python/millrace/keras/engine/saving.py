@@ -311,6 +311,7 @@ def _restore_optimizer(model, prefix):
 
 
 def model_from_config(config, custom_objects=None):
+    """Makes a model from the result of get_config with its class name."""
     if isinstance(config, list):
         raise TypeError("`model_from_config` expects a dictionary, not a list. Maybe you meant to use "
                         "`Sequential.from_config(config)`?")
@@ -319,10 +320,12 @@ def model_from_config(config, custom_objects=None):
 
 
 def model_from_json(json_string, custom_objects=None):
+    """Makes a model from the result of to_json."""
     return model_from_config(json.loads(json_string), custom_objects)
 
 
 def model_from_yaml(yaml_string, custom_objects=None):
+    """Makes a model from the result of to_yaml."""
     try:
         import yaml
     except ImportError:

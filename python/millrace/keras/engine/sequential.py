@@ -21,9 +21,11 @@ class Sequential(Model):
 
     @property
     def layers(self):
+        """The layers, without the input layer."""
         return [x for x in self._row if not isinstance(x, InputLayer)]
 
     def add(self, layer):
+        """Adds a layer to the end."""
         if not isinstance(layer, Layer):
             raise TypeError("The added layer must be an instance of class Layer. Found: " + str(layer))
         if not self._row:
@@ -66,6 +68,7 @@ class Sequential(Model):
         self._row = row
 
     def pop(self):
+        """Removes the last layer."""
         if not self.layers:
             raise TypeError("There are no layers in the model.")
         layer = self._row.pop()
@@ -99,9 +102,11 @@ class Sequential(Model):
         self._begin((None,) + tuple(first.shape[1:]), None)
 
     def predict_proba(self, x, batch_size=32, verbose=0):
+        """Returns the outputs for inputs x; the same as predict."""
         return self.predict(x, batch_size, verbose)
 
     def predict_classes(self, x, batch_size=32, verbose=0):
+        """Returns the index of the largest output for each sample, or output > 0.5 if there is only one."""
         p = self.predict(x, batch_size=batch_size, verbose=verbose)
         return p.argmax(axis=-1) if p.shape[-1] > 1 else (p > 0.5).astype("int32")
 
@@ -116,6 +121,7 @@ class Sequential(Model):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """Makes a model from the result of get_config."""
         from ..layers import serialization
         named = isinstance(config, dict)
         model = cls(name=config.get("name") if named else None)

@@ -216,10 +216,12 @@ class Model(Network):
 
     @property
     def metrics_names(self):
+        """The names of the values that evaluate returns."""
         losses = [o.name + "_loss" for o in self._trained] if len(self.outputs or ()) > 1 else []
         return ["loss"] + losses + self._metric_names
 
     def reset_metrics(self):
+        """Sets the state of all metrics to zero."""
         with self._graph.as_default():
             K.batch_set_value([(v, np.zeros(v.shape.as_list())) for m in self.metrics or [] for v in m.weights])
 
@@ -375,6 +377,27 @@ class Model(Network):
     def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose=1, callbacks=None, validation_split=0.0,
             validation_data=None, shuffle=True, class_weight=None, sample_weight=None, initial_epoch=0, steps_per_epoch=None,
             validation_steps=None, validation_freq=1, max_queue_size=10, workers=1, use_multiprocessing=False, **kwargs):
+        """Trains the model for a number of epochs.
+
+        Args:
+            x: arrays, a dict of arrays, tensors, a dataset, a generator or a Sequence
+            y: the targets, unless x gives them
+            batch_size: the number of samples in a batch, 32 by default
+            verbose: 0 prints nothing, 1 a progress bar, 2 a line for each epoch
+            callbacks: a list of Callback objects
+            validation_split: the fraction of samples, taken from the end, to validate with
+            validation_data: (x, y) or (x, y, weights) to validate with after each epoch
+            shuffle: whether to shuffle the samples before each epoch
+            class_weight: {class: weight of its samples in the loss}
+            sample_weight: an array with the weight of each sample
+            initial_epoch: the epoch to start at
+            steps_per_epoch: the number of batches in an epoch, where it does not follow from x
+            validation_steps: the number of batches to validate with
+            validation_freq: how many epochs there are between validations, or a list of epochs
+
+        Returns:
+            A History, whose attribute history has the losses and metrics of each epoch.
+        """
         if "nb_epoch" in kwargs:
             epochs = kwargs.pop("nb_epoch")
         if kwargs:
@@ -419,20 +442,41 @@ class Model(Network):
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose=1, sample_weight=None, steps=None, callbacks=None,
                  max_queue_size=10, workers=1, use_multiprocessing=False):
+        """Computes the loss and the metrics on some data; returns one number, or a list as metrics_names tells.
+
+        Args:
+            x: arrays, tensors, a dataset, a generator or a Sequence
+            y: the targets, unless x gives them
+            batch_size: the number of samples in a batch, 32 by default
+            verbose: 0 prints nothing, 1 a progress bar
+            sample_weight: an array with the weight of each sample
+            steps: the number of batches, where it does not follow from x
+        """
         from . import loops
         with self._graph.as_default():
             return loops.evaluate(self, self._source(x, y, sample_weight, batch_size, steps), verbose, callbacks)
 
     def predict(self, x, batch_size=None, verbose=0, steps=None, callbacks=None, max_queue_size=10, workers=1,
                 use_multiprocessing=False):
+        """Computes the outputs for some data, and returns them as arrays.
+
+        Args:
+            x: arrays, tensors, a dataset, a generator or a Sequence
+            batch_size: the number of samples in a batch, 32 by default
+            steps: the number of batches, where it does not follow from x
+        """
         from . import loops
         with self._graph.as_default():
             return loops.predict(self, self._source(x, None, None, batch_size, steps, with_targets=False), verbose, callbacks)
 
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, reset_metrics=True):
+        """Runs one training step on a batch, and returns its loss and metrics.
+
+        With reset_metrics False, the metrics are those of all batches since the last reset."""
         return self._on_batch("train", x, y, sample_weight, class_weight, reset_metrics)
 
     def test_on_batch(self, x, y=None, sample_weight=None, reset_metrics=True):
+        """Computes the loss and the metrics on a batch."""
         return self._on_batch("test", x, y, sample_weight, None, reset_metrics)
 
     def _on_batch(self, kind, x, y, sample_weight, class_weight, reset_metrics):
@@ -444,6 +488,7 @@ class Model(Network):
         return generic.unpack_singleton(values)
 
     def predict_on_batch(self, x):
+        """Computes the outputs for a batch."""
         with self._graph.as_default():
             inputs = self._standardize(x, with_targets=False)[0]
             return generic.unpack_singleton(self._run("predict", inputs))
@@ -451,14 +496,17 @@ class Model(Network):
     def fit_generator(self, generator, steps_per_epoch=None, epochs=1, verbose=1, callbacks=None, validation_data=None,
                       validation_steps=None, validation_freq=1, class_weight=None, max_queue_size=10, workers=1,
                       use_multiprocessing=False, shuffle=True, initial_epoch=0):
+        """Trains the model on batches of a generator or a Sequence; the other arguments are those of fit."""
         return self.fit(generator, steps_per_epoch=steps_per_epoch, epochs=epochs, verbose=verbose, callbacks=callbacks,
                         validation_data=validation_data, validation_steps=validation_steps, validation_freq=validation_freq,
                         class_weight=class_weight, shuffle=shuffle, initial_epoch=initial_epoch)
 
     def evaluate_generator(self, generator, steps=None, callbacks=None, max_queue_size=10, workers=1, use_multiprocessing=False,
                            verbose=0):
+        """Computes the loss and the metrics on batches of a generator or a Sequence."""
         return self.evaluate(generator, steps=steps, verbose=verbose, callbacks=callbacks)
 
     def predict_generator(self, generator, steps=None, callbacks=None, max_queue_size=10, workers=1, use_multiprocessing=False,
                           verbose=0):
+        """Computes the outputs for batches of a generator or a Sequence."""
         return self.predict(generator, steps=steps, verbose=verbose, callbacks=callbacks)

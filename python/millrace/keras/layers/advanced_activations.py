@@ -22,6 +22,8 @@ class _Elementwise(Layer):
 
 
 class LeakyReLU(_Elementwise):
+    """A layer that multiplies negative inputs by alpha."""
+
     def __init__(self, alpha=0.3, **kwargs):
         super().__init__(**kwargs)
         self.alpha = float(alpha)
@@ -53,6 +55,8 @@ class PReLU(_Elementwise):
 
 
 class ELU(_Elementwise):
+    """A layer that computes x where it is positive, and alpha * (exp(x) - 1) elsewhere."""
+
     def __init__(self, alpha=1.0, **kwargs):
         super().__init__(**kwargs)
         self.alpha = float(alpha)
@@ -62,6 +66,8 @@ class ELU(_Elementwise):
 
 
 class ThresholdedReLU(_Elementwise):
+    """A layer that sets inputs that are not above theta to 0."""
+
     def __init__(self, theta=1.0, **kwargs):
         super().__init__(**kwargs)
         self.theta = float(theta)
@@ -71,6 +77,8 @@ class ThresholdedReLU(_Elementwise):
 
 
 class Softmax(_Elementwise):
+    """A layer that computes the softmax along an axis."""
+
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)
         self.axis = axis
@@ -80,6 +88,8 @@ class Softmax(_Elementwise):
 
 
 class ReLU(_Elementwise):
+    """A layer that computes max(x, 0), with a largest value, a slope below the threshold, and a threshold."""
+
     def __init__(self, max_value=None, negative_slope=0, threshold=0, **kwargs):
         super().__init__(**kwargs)
         if max_value is not None and max_value < 0.0:

@@ -17,6 +17,7 @@ def resolved(**given):
 
 
 def data_format(value):
+    """Returns "channels_first" or "channels_last"; None takes the default, other values are a ValueError."""
     value = value or K.image_data_format()
     if value not in ("channels_first", "channels_last"):
         raise ValueError('The `data_format` argument must be one of "channels_first", "channels_last". Received: ' + str(value))

@@ -16,6 +16,8 @@ from .arguments import resolved
 
 
 class ConvLSTM2DCell(Layer):
+    """One step of a ConvLSTM2D: an LSTM whose products are convolutions."""
+
     def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1),
                  activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True, kernel_initializer="glorot_uniform",
                  recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, kernel_regularizer=None,
@@ -37,6 +39,7 @@ class ConvLSTM2DCell(Layer):
 
     @property
     def state_size(self):
+        """The channels of the two parts of the state."""
         return (self.filters, self.filters)
 
     def build(self, input_shape):
@@ -54,19 +57,23 @@ class ConvLSTM2DCell(Layer):
         self.built = True
 
     def input_conv(self, x, w, b=None):
+        """Convolves the input, with strides, padding and an optional bias."""
         out = K.conv2d(x, w, strides=self.strides, padding=self.padding, data_format=self.data_format,
                        dilation_rate=self.dilation_rate)
         return out if b is None else K.bias_add(out, b, data_format=self.data_format)
 
     def recurrent_conv(self, x, w):
+        """Convolves the state, keeping its size."""
         return K.conv2d(x, w, strides=(1, 1), padding="same", data_format=self.data_format)
 
     def prepare(self, x, state, training):
+        """Draws the dropout masks of a sequence."""
         draw = lambda like, rate: None if not rate else K.in_train_phase(
             lambda: tf.nn.dropout(tf.ones_like(like), rate=rate), lambda: tf.ones_like(like), training=training)
         self._mask, self._recurrent_mask = draw(x, self.dropout), draw(state, self.recurrent_dropout)
 
     def call(self, inputs, states, training=None):
+        """Runs one step, and returns the output and the new states."""
         h, c = states
         x = inputs if self._mask is None else inputs * self._mask
         r = h if self._recurrent_mask is None else h * self._recurrent_mask

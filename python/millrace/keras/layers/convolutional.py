@@ -23,7 +23,8 @@ def _conv(kernel_base, name, one):
             kernel_regularizer=kernel_regularizer, bias_regularizer=bias_regularizer, activity_regularizer=activity_regularizer,
             kernel_constraint=kernel_constraint, bias_constraint=bias_constraint), **kwargs)
 
-    return type(name, (kernel_base, Layer), {"__init__": __init__, "__module__": __name__})
+    doc = "A %s-D convolution layer, with bias and activation." % name[4]
+    return type(name, (kernel_base, Layer), {"__init__": __init__, "__module__": __name__, "__doc__": doc})
 
 
 Conv1D = _conv(base.Conv1DBase, "Conv1D", 1)
@@ -32,6 +33,8 @@ Conv3D = _conv(base.Conv3DBase, "Conv3D", (1, 1, 1))
 
 
 class Conv2DTranspose(base.Conv2DTransposeBase, Layer):
+    """A 2-D transposed convolution layer, also called a deconvolution."""
+
     def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", output_padding=None, data_format=None,
                  dilation_rate=(1, 1), activation=None, use_bias=True, kernel_initializer="glorot_uniform",
                  bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None,
@@ -44,6 +47,8 @@ class Conv2DTranspose(base.Conv2DTransposeBase, Layer):
 
 
 class Conv3DTranspose(base.Conv3DTransposeBase, Layer):
+    """A 3-D transposed convolution layer, also called a deconvolution."""
+
     def __init__(self, filters, kernel_size, strides=(1, 1, 1), padding="valid", output_padding=None, data_format=None,
                  activation=None, use_bias=True, kernel_initializer="glorot_uniform", bias_initializer="zeros",
                  kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
@@ -70,7 +75,8 @@ def _separable(kernel_base, name, one):
                 activity_regularizer=activity_regularizer, depthwise_constraint=depthwise_constraint,
                 pointwise_constraint=pointwise_constraint, bias_constraint=bias_constraint), **kwargs)
 
-    return type(name, (kernel_base, Layer), {"__init__": __init__, "__module__": __name__})
+    doc = "A layer that convolves each channel separately in %s-D, then mixes the channels." % name[13]
+    return type(name, (kernel_base, Layer), {"__init__": __init__, "__module__": __name__, "__doc__": doc})
 
 
 SeparableConv1D = _separable(base.SeparableConv1DBase, "SeparableConv1D", 1)
@@ -78,6 +84,8 @@ SeparableConv2D = _separable(base.SeparableConv2DBase, "SeparableConv2D", (1, 1)
 
 
 class DepthwiseConv2D(base.DepthwiseConv2DBase, Layer):
+    """A layer that convolves each channel separately, without mixing them."""
+
     def __init__(self, kernel_size, strides=(1, 1), padding="valid", depth_multiplier=1, data_format=None, activation=None,
                  use_bias=True, depthwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None,
                  bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, bias_constraint=None,
@@ -148,11 +156,13 @@ class _LocallyConnected(Layer):
 
 
 class LocallyConnected1D(_LocallyConnected):
+    """A 1-D convolution layer with separate weights for each position."""
     rank = 1
     __init__ = _LocallyConnected.__init__
 
 
 class LocallyConnected2D(_LocallyConnected):
+    """A 2-D convolution layer with separate weights for each position."""
     rank = 2
     __init__ = _LocallyConnected.__init__
 
@@ -205,7 +215,7 @@ def _zero_padding(rank_):
                 pads[axis] = list(p)
             return tf.pad(inputs, pads)
 
-    return _named(ZeroPadding, "ZeroPadding%dD" % rank_)
+    return _named(ZeroPadding, "ZeroPadding%dD" % rank_, "A layer that adds zeros around %d-D inputs." % rank_)
 
 
 def _cropping(rank_):
@@ -229,11 +239,12 @@ def _cropping(rank_):
                 key[axis] = slice(a, -b if b else None)
             return inputs[tuple(key)]
 
-    return _named(Cropping, "Cropping%dD" % rank_)
+    return _named(Cropping, "Cropping%dD" % rank_, "A layer that cuts elements off the edges of %d-D inputs." % rank_)
 
 
-def _named(cls, name):
+def _named(cls, name, doc):
     cls.__name__ = cls.__qualname__ = name
+    cls.__doc__ = doc
     return cls
 
 
@@ -242,6 +253,7 @@ Cropping1D, Cropping2D, Cropping3D = (_cropping(n) for n in (1, 2, 3))
 
 
 class UpSampling1D(_Resized):
+    """A layer that repeats each time step `size` times."""
     rank, data_format = 1, "channels_last"
 
     def __init__(self, size=2, **kwargs):
@@ -256,6 +268,7 @@ class UpSampling1D(_Resized):
 
 
 class UpSampling2D(_Resized):
+    """A layer that enlarges images by integer factors; interpolation is "nearest" or "bilinear"."""
     rank = 2
 
     def __init__(self, size=(2, 2), data_format=None, interpolation="nearest", **kwargs):
@@ -273,6 +286,7 @@ class UpSampling2D(_Resized):
 
 
 class UpSampling3D(_Resized):
+    """A layer that enlarges volumes by integer factors, repeating elements."""
     rank = 3
 
     def __init__(self, size=(2, 2, 2), data_format=None, **kwargs):

@@ -19,6 +19,8 @@ from .arguments import resolved
 
 
 class Dense(base.DenseBase, Layer):
+    """A fully connected layer: activation(inputs * kernel + bias)."""
+
     def __init__(self, units, activation=None, use_bias=True, kernel_initializer="glorot_uniform", bias_initializer="zeros",
                  kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
                  bias_constraint=None, **kwargs):
@@ -29,6 +31,8 @@ class Dense(base.DenseBase, Layer):
 
 
 class Dropout(base.DropoutBase, Layer):
+    """A layer that drops a fraction `rate` of its inputs while training."""
+
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(rate, noise_shape, seed, **kwargs)
 
@@ -53,6 +57,7 @@ class _SpatialDropout(Dropout):
 
 
 class SpatialDropout1D(_SpatialDropout):
+    """A layer that drops whole channels of sequences while training."""
     _ndim = 3
 
     def __init__(self, rate, **kwargs):
@@ -60,6 +65,7 @@ class SpatialDropout1D(_SpatialDropout):
 
 
 class SpatialDropout2D(_SpatialDropout):
+    """A layer that drops whole channels of images while training."""
     _ndim = 4
 
     def __init__(self, rate, data_format=None, **kwargs):
@@ -67,6 +73,7 @@ class SpatialDropout2D(_SpatialDropout):
 
 
 class SpatialDropout3D(_SpatialDropout):
+    """A layer that drops whole channels of volumes while training."""
     _ndim = 5
 
     def __init__(self, rate, data_format=None, **kwargs):
@@ -74,11 +81,15 @@ class SpatialDropout3D(_SpatialDropout):
 
 
 class Flatten(base.FlattenBase, Layer):
+    """A layer that flattens all dimensions but the first."""
+
     def __init__(self, data_format=None, **kwargs):
         super().__init__(_data_format(data_format), **kwargs)
 
 
 class Activation(Layer):
+    """A layer that applies an activation function."""
+
     def __init__(self, activation, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking, self.activation = True, activations.get(activation)
@@ -91,6 +102,8 @@ class Activation(Layer):
 
 
 class Reshape(Layer):
+    """A layer that reshapes each sample to target_shape; one dimension may be -1."""
+
     def __init__(self, target_shape, **kwargs):
         super().__init__(**kwargs)
         self.target_shape = tuple(target_shape)
@@ -122,6 +135,8 @@ class Reshape(Layer):
 
 
 class Permute(Layer):
+    """A layer that permutes the dimensions of each sample; dims counts them from 1."""
+
     def __init__(self, dims, **kwargs):
         super().__init__(**kwargs)
         self.dims = tuple(dims)
@@ -139,6 +154,8 @@ class Permute(Layer):
 
 
 class RepeatVector(Layer):
+    """A layer that repeats its input n times along a new second dimension."""
+
     def __init__(self, n, **kwargs):
         super().__init__(**kwargs)
         self.n, self.input_spec = n, InputSpec(ndim=2)
@@ -152,6 +169,8 @@ class RepeatVector(Layer):
 
 
 class ActivityRegularization(Layer):
+    """A layer that passes its input on, and adds its L1 and L2 norms to the loss."""
+
     def __init__(self, l1=0.0, l2=0.0, **kwargs):
         super().__init__(activity_regularizer=regularizers.L1L2(l1=l1, l2=l2), **kwargs)
         self.supports_masking, self.l1, self.l2 = True, l1, l2
@@ -222,6 +241,7 @@ class Lambda(Layer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """Makes a layer from the result of get_config."""
         config = dict(config)
         kind, function, module = config.pop("function_type"), config.pop("function"), config.pop("module", None)
         if kind == "lambda":

@@ -9,6 +9,15 @@ from .. import backend as K
 
 
 class Embedding(_MaskMakers, Layer):
+    """A layer that turns integers into rows of a matrix of weights.
+
+    Args:
+        input_dim: the number of rows
+        output_dim: the length of the rows
+        mask_zero: whether 0 is padding, to be masked in later layers
+        input_length: the length of the sequences, if it is constant
+    """
+
     def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", embeddings_regularizer=None,
                  activity_regularizer=None, embeddings_constraint=None, mask_zero=False, input_length=None, **kwargs):
         if "input_shape" not in kwargs and "batch_input_shape" not in kwargs:

@@ -67,11 +67,15 @@ def _broadcast(a, b):
 
 
 class Add(_Merge):
+    """A layer that adds its inputs."""
+
     def _merge(self, inputs):
         return functools.reduce(tf.add, inputs)
 
 
 class Subtract(_Merge):
+    """A layer that subtracts the second input from the first."""
+
     def build(self, input_shape):
         super().build(input_shape)
         if len(input_shape) != 2:
@@ -82,26 +86,36 @@ class Subtract(_Merge):
 
 
 class Multiply(_Merge):
+    """A layer that multiplies its inputs, element by element."""
+
     def _merge(self, inputs):
         return functools.reduce(tf.multiply, inputs)
 
 
 class Average(_Merge):
+    """A layer that averages its inputs."""
+
     def _merge(self, inputs):
         return functools.reduce(tf.add, inputs) / len(inputs)
 
 
 class Maximum(_Merge):
+    """A layer that takes the largest of its inputs, element by element."""
+
     def _merge(self, inputs):
         return functools.reduce(tf.maximum, inputs)
 
 
 class Minimum(_Merge):
+    """A layer that takes the smallest of its inputs, element by element."""
+
     def _merge(self, inputs):
         return functools.reduce(tf.minimum, inputs)
 
 
 class Concatenate(_Merge):
+    """A layer that joins its inputs along an axis."""
+
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)
         self.axis = axis
@@ -186,32 +200,40 @@ class Dot(_Merge):
 
 
 def add(inputs, **kwargs):
+    """Adds a list of tensors with a new Add layer."""
     return Add(**kwargs)(inputs)
 
 
 def subtract(inputs, **kwargs):
+    """Subtracts the second tensor of a list from the first with a new Subtract layer."""
     return Subtract(**kwargs)(inputs)
 
 
 def multiply(inputs, **kwargs):
+    """Multiplies a list of tensors with a new Multiply layer."""
     return Multiply(**kwargs)(inputs)
 
 
 def average(inputs, **kwargs):
+    """Averages a list of tensors with a new Average layer."""
     return Average(**kwargs)(inputs)
 
 
 def maximum(inputs, **kwargs):
+    """Takes the largest of a list of tensors, element by element, with a new Maximum layer."""
     return Maximum(**kwargs)(inputs)
 
 
 def minimum(inputs, **kwargs):
+    """Takes the smallest of a list of tensors, element by element, with a new Minimum layer."""
     return Minimum(**kwargs)(inputs)
 
 
 def concatenate(inputs, axis=-1, **kwargs):
+    """Joins a list of tensors along an axis with a new Concatenate layer."""
     return Concatenate(axis=axis, **kwargs)(inputs)
 
 
 def dot(inputs, axes, normalize=False, **kwargs):
+    """Computes the dot product of two tensors along axes with a new Dot layer; normalize makes it the cosine."""
     return Dot(axes=axes, normalize=normalize, **kwargs)(inputs)

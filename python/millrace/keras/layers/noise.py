@@ -21,6 +21,8 @@ class _Noise(Layer):
 
 
 class GaussianNoise(_Noise):
+    """A layer that adds normal noise while training."""
+
     def __init__(self, stddev, **kwargs):
         super().__init__(**kwargs)
         self.stddev = stddev
@@ -30,6 +32,8 @@ class GaussianNoise(_Noise):
 
 
 class GaussianDropout(_Noise):
+    """A layer that multiplies by normal noise around 1 while training."""
+
     def __init__(self, rate, **kwargs):
         super().__init__(**kwargs)
         self.rate = rate

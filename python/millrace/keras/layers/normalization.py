@@ -10,6 +10,8 @@ from .arguments import resolved
 
 
 class BatchNormalization(base.BatchNormalizationBase, Layer):
+    """A layer that normalizes its inputs by the mean and variance of each batch."""
+
     def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros",
                  gamma_initializer="ones", moving_mean_initializer="zeros", moving_variance_initializer="ones",
                  beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, renorm=False,

@@ -8,13 +8,17 @@ from ...layers.base import InputSpec
 from ..engine.base_layer import Layer
 from .arguments import data_format as _data_format
 
+_REDUCTIONS = {"Max": "largest element", "Ave": "mean"}
+
 
 def _windowed(kernel_base, name, rank):
     def __init__(self, pool_size=2 if rank == 1 else (2,) * rank, strides=None, padding="valid", data_format=None, **kwargs):
         fmt = _data_format(data_format) if rank > 1 else data_format or "channels_last"
         kernel_base.__init__(self, pool_size, strides, padding, fmt, **kwargs)
 
-    return type(name, (kernel_base, Layer), {"__init__": __init__, "__module__": __name__})
+    doc = "A layer that computes the %s of each window, in %d-D; strides are pool_size by default." % (
+        _REDUCTIONS[name[:3]], rank)
+    return type(name, (kernel_base, Layer), {"__init__": __init__, "__module__": __name__, "__doc__": doc})
 
 
 MaxPooling1D, MaxPooling2D, MaxPooling3D = (
@@ -45,8 +49,11 @@ def _global(name, rank, reduce):
     def __init__(self, data_format=None, **kwargs):
         _Global.__init__(self, data_format, **kwargs)
 
-    return type(name, (_Global,), {"rank": rank, "call": lambda self, inputs: reduce(inputs, axis=self._axes()),
-                                   "__init__": __init__, "__module__": __name__})
+    def call(self, inputs):
+        return reduce(inputs, axis=self._axes())
+
+    doc = "A layer that computes the %s of each channel of %d-D inputs." % (_REDUCTIONS[name[6:9]], rank)
+    return type(name, (_Global,), {"rank": rank, "call": call, "__init__": __init__, "__module__": __name__, "__doc__": doc})
 
 
 GlobalMaxPooling1D, GlobalMaxPooling2D, GlobalMaxPooling3D = (

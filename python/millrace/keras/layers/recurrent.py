@@ -40,10 +40,12 @@ class StackedRNNCells(Layer):
 
     @property
     def state_size(self):
+        """The state sizes of all cells."""
         return tuple(s for c in self.cells for s in _sizes(c))
 
     @property
     def output_size(self):
+        """The output size of the last cell."""
         return getattr(self.cells[-1], "output_size", _sizes(self.cells[-1])[0])
 
     def build(self, input_shape):
@@ -58,6 +60,7 @@ class StackedRNNCells(Layer):
         self.built = True
 
     def prepare(self, x, training):
+        """Prepares all cells for a sequence."""
         for cell in self.cells:
             if hasattr(cell, "prepare"):
                 cell.prepare(x, training)
@@ -65,6 +68,7 @@ class StackedRNNCells(Layer):
             x = tf.zeros(tf.stack([tf.shape(x)[0]] + _dims(out)), x.dtype)
 
     def call(self, inputs, states, constants=None, **kwargs):
+        """Runs one step through all cells, and returns the output of the last one and the new states."""
         states, new = list(states), []
         for cell in self.cells:
             n = len(_sizes(cell))
@@ -81,6 +85,7 @@ class StackedRNNCells(Layer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """Makes a cell from the result of get_config."""
         from . import serialization
         config = dict(config)
         return cls([serialization.deserialize(c, custom_objects=custom_objects) for c in config.pop("cells")], **config)
@@ -108,6 +113,7 @@ class RNN(Layer):
 
     @property
     def states(self):
+        """The state variables of a stateful layer, or a list of None."""
         return [None] * len(_sizes(self.cell)) if self._state_variables is None else self._state_variables
 
     # ---- building ----
@@ -137,6 +143,7 @@ class RNN(Layer):
         self.__dict__["_state_variables"] = made  # the values of states are no weights
 
     def reset_states(self, states=None):
+        """Sets the states of a stateful layer to zero, or to the given arrays."""
         if not self.stateful:
             raise AttributeError("Layer must be stateful.")
         if self._state_variables is None:
@@ -152,6 +159,7 @@ class RNN(Layer):
         K.batch_set_value(list(zip(self._state_variables, values)))
 
     def get_initial_state(self, inputs):
+        """Returns the states that a sequence starts with: zeros, unless the cell has its own."""
         batch = tf.shape(inputs)[1 if self.time_major else 0]
         if hasattr(self.cell, "get_initial_state"):
             return list(nest.flatten(self.cell.get_initial_state(inputs=None, batch_size=batch, dtype=inputs.dtype)))
@@ -189,6 +197,15 @@ class RNN(Layer):
         return inputs[0], states or None, list(inputs[n:])
 
     def call(self, inputs, mask=None, training=None, initial_state=None, constants=None):
+        """Runs the cell over a sequence.
+
+        Args:
+            inputs: [batch, time, ...], or a list of it, the initial states and the constants
+            mask: which steps count
+            training: whether to apply dropout
+            initial_state: the states to start with
+            constants: tensors passed to the cell at each step
+        """
         inputs, states, more = self._taken_apart(inputs)
         constants = generic.to_list(constants) or more
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
@@ -238,6 +255,7 @@ class RNN(Layer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """Makes a layer from the result of get_config."""
         config = dict(config)
         if cls is not RNN:
             return cls(**config)
@@ -250,16 +268,20 @@ class RNN(Layer):
 class AbstractRNNCell(Layer):
     """What a cell of a program's own has to have."""
 
-    state_size = property(lambda self: self._missing("state_size"))
-    output_size = property(lambda self: self._missing("output_size"))
+    state_size = property(lambda self: self._missing("state_size"),
+                          doc="The size of the state, or a list of sizes; subclasses define it.")
+    output_size = property(lambda self: self._missing("output_size"),
+                           doc="The size of the output; subclasses define it.")
 
     def _missing(self, what):
         raise NotImplementedError("%s has no %s" % (type(self).__name__, what))
 
     def call(self, inputs, states):
+        """Runs one step, and returns the output and the new states; subclasses define it."""
         self._missing("call")
 
     def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
+        """Returns states of zeros; batch size and type are taken from inputs if it is given."""
         batch, made = tf.shape(inputs)[0] if inputs is not None else batch_size, []
         for s in _sizes(self):
             zeros = tf.zeros(tf.stack([batch] + _dims(s)), dtype or K.floatx())
@@ -340,6 +362,8 @@ class _Cell(AbstractRNNCell):
 
 
 class SimpleRNNCell(_Cell):
+    """One step of a SimpleRNN: the output is fed back."""
+
     def __init__(self, units, activation="tanh", use_bias=True, kernel_initializer="glorot_uniform",
                  recurrent_initializer="orthogonal", bias_initializer="zeros", kernel_regularizer=None,
                  recurrent_regularizer=None, bias_regularizer=None, kernel_constraint=None, recurrent_constraint=None,
@@ -352,6 +376,7 @@ class SimpleRNNCell(_Cell):
                    recurrent_constraint=recurrent_constraint, bias_constraint=bias_constraint)
 
     def call(self, inputs, states, training=None):
+        """Runs one step, and returns the output and the new states."""
         x, = self._parts(inputs, self.kernel, self._masks, self.bias)
         h, = self._parts(states[0], self.recurrent_kernel, self._recurrent_masks)
         output = self.activation(x + h)
@@ -359,6 +384,7 @@ class SimpleRNNCell(_Cell):
 
 
 class GRUCell(_Cell):
+    """One step of a GRU."""
     gates = 3
 
     def __init__(self, units, activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True,
@@ -379,6 +405,7 @@ class GRUCell(_Cell):
         return (2, 3 * self.units) if self.reset_after else (3 * self.units,)
 
     def call(self, inputs, states, training=None):
+        """Runs one step, and returns the output and the new states."""
         h, n = states[0], self.units
         bias = self.bias if not (self.use_bias and self.reset_after) else self.bias[0]
         xz, xr, xh = self._parts(inputs, self.kernel, self._masks, bias)
@@ -400,6 +427,7 @@ class GRUCell(_Cell):
 
 
 class LSTMCell(_Cell):
+    """One step of an LSTM."""
     gates = 4
 
     def __init__(self, units, activation="tanh", recurrent_activation="hard_sigmoid", use_bias=True,
@@ -418,6 +446,7 @@ class LSTMCell(_Cell):
 
     @property
     def state_size(self):
+        """The sizes of the two parts of the state."""
         return [self.units, self.units]
 
     def _first_bias(self):
@@ -429,6 +458,7 @@ class LSTMCell(_Cell):
             [self.bias_initializer((n,), dtype=dtype), tf.ones((n,), dtype), self.bias_initializer((2 * n,), dtype=dtype)], 0)
 
     def call(self, inputs, states, training=None):
+        """Runs one step, and returns the output and the new states."""
         h, c = states
         x = self._parts(inputs, self.kernel, self._masks, self.bias)
         r = self._parts(h, self.recurrent_kernel, self._recurrent_masks)
@@ -440,7 +470,7 @@ class LSTMCell(_Cell):
 
 # ---- layers of cells ----
 
-def _layer(name, cell_class, module=__name__):
+def _layer(name, cell_class, doc, module=__name__):
     """The RNN of a cell; its arguments are the cell's and RNN's, and it has them as attributes."""
     cell_parameters = [p for p in inspect.signature(cell_class.__init__).parameters.values()
                        if p.name not in ("self", "kwargs")]
@@ -470,10 +500,12 @@ def _layer(name, cell_class, module=__name__):
         return config
 
     __init__.__signature__ = signature
-    members = {"__init__": __init__, "get_config": get_config, "__module__": module}
+    members = {"__init__": __init__, "get_config": get_config, "__module__": module, "__doc__": doc}
     for n in names:
-        members[n] = property(lambda self, n=n: getattr(self.cell, n))
+        members[n] = property(lambda self, n=n: getattr(self.cell, n), doc="The argument %s of the cell." % n)
     return type(name, (RNN,), members)
 
 
-SimpleRNN, GRU, LSTM = _layer("SimpleRNN", SimpleRNNCell), _layer("GRU", GRUCell), _layer("LSTM", LSTMCell)
+SimpleRNN = _layer("SimpleRNN", SimpleRNNCell, "A recurrent layer whose output is fed back.")
+GRU = _layer("GRU", GRUCell, "A recurrent layer of gated recurrent units.")
+LSTM = _layer("LSTM", LSTMCell, "A recurrent layer of long short-term memory.")

@@ -13,8 +13,10 @@ def _names():
 
 
 def serialize(layer):
+    """Returns the class name and the config of a layer as a dict."""
     return {"class_name": type(layer).__name__, "config": layer.get_config()}
 
 
 def deserialize(config, custom_objects=None):
+    """Makes a layer from the result of serialize."""
     return generic.deserialize_keras_object(config, _names(), custom_objects, "layer")

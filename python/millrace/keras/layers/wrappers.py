@@ -22,6 +22,7 @@ class Wrapper(Layer):
 
     @property
     def activity_regularizer(self):
+        """The activity regularizer of the wrapped layer."""
         return getattr(self.layer, "activity_regularizer", None)
 
     def get_config(self):
@@ -33,6 +34,7 @@ class Wrapper(Layer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """Makes a layer from the result of get_config."""
         from . import serialization
         config = dict(config)
         return cls(serialization.deserialize(config.pop("layer"), custom_objects=custom_objects), **config)
@@ -132,6 +134,7 @@ class Bidirectional(Wrapper):
         return generic.to_list(merged) + states
 
     def reset_states(self):
+        """Resets the states of both layers."""
         self.forward_layer.reset_states()
         self.backward_layer.reset_states()
 
@@ -152,6 +155,7 @@ class Bidirectional(Wrapper):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """Makes a layer from the result of get_config."""
         from . import serialization
         config = dict(config)
         if config.get("backward_layer") is not None:

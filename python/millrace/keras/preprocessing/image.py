@@ -67,11 +67,15 @@ def _sampled(x, rows, cols, fill_mode, cval, order):
 
 
 def random_rotation(x, rg, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
+    """Rotates an image by a random angle of at most rg degrees.
+
+    fill_mode ("nearest", "constant", "reflect" or "wrap") says what fills the points outside of the image."""
     return apply_affine_transform(x, theta=np.random.uniform(-rg, rg), row_axis=row_axis, col_axis=col_axis,
                                   channel_axis=channel_axis, fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def random_shift(x, wrg, hrg, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
+    """Shifts an image by random fractions of at most wrg of its width and hrg of its height."""
     tx = np.random.uniform(-hrg, hrg) * x.shape[row_axis]
     ty = np.random.uniform(-wrg, wrg) * x.shape[col_axis]
     return apply_affine_transform(x, tx=tx, ty=ty, row_axis=row_axis, col_axis=col_axis, channel_axis=channel_axis,
@@ -79,11 +83,13 @@ def random_shift(x, wrg, hrg, row_axis=1, col_axis=2, channel_axis=0, fill_mode=
 
 
 def random_shear(x, intensity, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
+    """Shears an image by a random angle of at most intensity degrees."""
     return apply_affine_transform(x, shear=np.random.uniform(-intensity, intensity), row_axis=row_axis, col_axis=col_axis,
                                   channel_axis=channel_axis, fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def random_zoom(x, zoom_range, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
+    """Zooms an image by random factors from zoom_range[0] to zoom_range[1]."""
     if len(zoom_range) != 2:
         raise ValueError("`zoom_range` should be a tuple or list of two floats. Received: %s" % (zoom_range,))
     zx, zy = (1, 1) if zoom_range[0] == 1 and zoom_range[1] == 1 else np.random.uniform(zoom_range[0], zoom_range[1], 2)
@@ -92,18 +98,22 @@ def random_zoom(x, zoom_range, row_axis=1, col_axis=2, channel_axis=0, fill_mode
 
 
 def apply_channel_shift(x, intensity, channel_axis=0):
+    """Adds a number to all values, within the range that the image has."""
     return np.clip(x + intensity, x.min(), x.max())
 
 
 def random_channel_shift(x, intensity_range, channel_axis=0):
+    """Adds a random number of at most intensity_range to all values, within the range that the image has."""
     return apply_channel_shift(x, np.random.uniform(-intensity_range, intensity_range), channel_axis)
 
 
 def apply_brightness_shift(x, brightness):
+    """Multiplies all values by brightness, limited to the range from 0 to 255."""
     return np.clip(x * brightness, 0, 255)
 
 
 def random_brightness(x, brightness_range):
+    """Multiplies all values by a random factor from brightness_range[0] to brightness_range[1]."""
     if len(brightness_range) != 2:
         raise ValueError("`brightness_range should be tuple or list of two floats. Received: %s" % (brightness_range,))
     return apply_brightness_shift(x, np.random.uniform(*brightness_range))
@@ -131,6 +141,7 @@ def load_img(path, grayscale=False, color_mode="rgb", target_size=None, interpol
 
 
 def img_to_array(img, data_format=None, dtype=None):
+    """Converts an image of PIL to an array."""
     data_format = data_format or K.image_data_format()
     if data_format not in ("channels_first", "channels_last"):
         raise ValueError("Unknown data_format: %s" % data_format)
@@ -143,6 +154,7 @@ def img_to_array(img, data_format=None, dtype=None):
 
 
 def array_to_img(x, data_format=None, scale=True, dtype=None):
+    """Converts an array to an image of PIL; scale maps its range to 0 to 255."""
     try:
         from PIL import Image
     except ImportError:
@@ -158,6 +170,7 @@ def array_to_img(x, data_format=None, scale=True, dtype=None):
 
 
 def save_img(path, x, data_format=None, file_format=None, scale=True, **kwargs):
+    """Writes an array as an image file; the format follows from the name unless it is given."""
     array_to_img(x, data_format=data_format, scale=scale).save(path, format=file_format, **kwargs)
 
 
@@ -188,9 +201,11 @@ class Iterator(Sequence):
         return self._get_batches_of_transformed_samples(self.index_array[i * self.batch_size:(i + 1) * self.batch_size])
 
     def on_epoch_end(self):
+        """Chooses the order of samples for the next epoch."""
         self._set_index_array()
 
     def reset(self):
+        """Starts again at the first batch."""
         self.batch_index = 0
 
     def __iter__(self):
@@ -206,6 +221,8 @@ class Iterator(Sequence):
 
 
 class NumpyArrayIterator(Iterator):
+    """An iterator over batches of images from arrays."""
+
     def __init__(self, x, y, image_data_generator, batch_size=32, shuffle=False, sample_weight=None, seed=None,
                  data_format=None, save_to_dir=None, save_prefix="", save_format="png", subset=None, dtype=None):
         x = np.asarray(x, dtype or K.floatx())
@@ -318,12 +335,28 @@ class ImageDataGenerator:
 
     def flow(self, x, y=None, batch_size=32, shuffle=True, sample_weight=None, seed=None, save_to_dir=None, save_prefix="",
              save_format="png", subset=None):
+        """Returns an iterator over batches of transformed images, and their labels if y is given.
+
+        Args:
+            x: an array of images
+            y: the labels
+            save_to_dir: a folder that the images are also written to
+            subset: "training" or "validation", if validation_split is set
+        """
         return NumpyArrayIterator(x, y, self, batch_size, shuffle, sample_weight, seed, self.data_format, save_to_dir,
                                   save_prefix, save_format, subset, self.dtype)
 
     def flow_from_directory(self, directory, target_size=(256, 256), color_mode="rgb", classes=None, class_mode="categorical",
                             batch_size=32, shuffle=True, seed=None, save_to_dir=None, save_prefix="", save_format="png",
                             follow_links=False, subset=None, interpolation="nearest"):
+        """Returns an iterator over batches of images from a folder with a subfolder for each class.
+
+        Args:
+            target_size: the height and width that images are scaled to
+            color_mode: "rgb", "rgba" or "grayscale"
+            classes: the names of subfolders; all of them by default
+            class_mode: "categorical", "binary", "sparse", "input" or None for no labels
+        """
         return DirectoryIterator(directory, self, target_size, color_mode, classes, class_mode, batch_size, shuffle, seed,
                                  self.data_format, save_to_dir, save_prefix, save_format, follow_links, subset, interpolation)
 
@@ -347,6 +380,7 @@ class ImageDataGenerator:
         return x
 
     def get_random_transform(self, img_shape, seed=None):
+        """Returns a dict with the parameters of a random transformation."""
         if seed is not None:
             np.random.seed(seed)
         h, w = img_shape[self.row_axis - 1], img_shape[self.col_axis - 1]
@@ -363,6 +397,7 @@ class ImageDataGenerator:
                 "brightness": np.random.uniform(*self.brightness_range) if self.brightness_range is not None else None}
 
     def apply_transform(self, x, transform_parameters):
+        """Applies the transformation that the parameters describe to an image."""
         p = transform_parameters
         row, col, channel = self.row_axis - 1, self.col_axis - 1, self.channel_axis - 1
         moved = {k: p.get(k, d) for k, d in (("theta", 0), ("tx", 0), ("ty", 0), ("shear", 0), ("zx", 1), ("zy", 1))}
@@ -378,6 +413,7 @@ class ImageDataGenerator:
         return x if p.get("brightness") is None else apply_brightness_shift(x, p["brightness"])
 
     def random_transform(self, x, seed=None):
+        """Applies a random transformation to an image."""
         return self.apply_transform(x, self.get_random_transform(x.shape, seed))
 
     def _changed(self, x, dtype=None):

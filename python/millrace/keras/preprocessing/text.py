@@ -17,6 +17,7 @@ def text_to_word_sequence(text, filters=_FILTERS, lower=True, split=" "):
 
 
 def one_hot(text, n, filters=_FILTERS, lower=True, split=" "):
+    """Returns the words of a text as numbers from 1 to n - 1, by their hash; words may share a number."""
     return hashing_trick(text, n, hash_function=hash, filters=filters, lower=lower, split=split)
 
 
@@ -52,6 +53,7 @@ class Tokenizer:
         return text_to_word_sequence(text, self.filters, self.lower, self.split)
 
     def fit_on_texts(self, texts):
+        """Counts the words of texts, and numbers them by how often they occur."""
         for text in texts:
             self.document_count += 1
             words = self._words(text)
@@ -68,15 +70,18 @@ class Tokenizer:
             self.index_docs[self.word_index[w]] = n
 
     def fit_on_sequences(self, sequences):
+        """Counts in how many sequences each number occurs."""
         self.document_count += len(sequences)
         for s in sequences:
             for i in set(s):
                 self.index_docs[i] += 1
 
     def texts_to_sequences(self, texts):
+        """Returns texts as lists of the numbers of their words."""
         return list(self.texts_to_sequences_generator(texts))
 
     def texts_to_sequences_generator(self, texts):
+        """Yields texts as lists of the numbers of their words."""
         oov = self.word_index.get(self.oov_token)
         for text in texts:
             row = []
@@ -89,9 +94,11 @@ class Tokenizer:
             yield row
 
     def sequences_to_texts(self, sequences):
+        """Returns lists of numbers as texts."""
         return list(self.sequences_to_texts_generator(sequences))
 
     def sequences_to_texts_generator(self, sequences):
+        """Yields lists of numbers as texts."""
         oov = self.word_index.get(self.oov_token)
         for s in sequences:
             words = []
@@ -104,6 +111,7 @@ class Tokenizer:
             yield " ".join(words)
 
     def texts_to_matrix(self, texts, mode="binary"):
+        """Returns a matrix with a row for each text; mode is "binary", "count", "tfidf" or "freq"."""
         return self.sequences_to_matrix(self.texts_to_sequences(texts), mode=mode)
 
     def sequences_to_matrix(self, sequences, mode="binary"):
@@ -127,6 +135,7 @@ class Tokenizer:
         return {"count": count, "freq": count / length, "binary": 1}[mode]
 
     def get_config(self):
+        """Returns the settings and counts as a dict."""
         return {"num_words": self.num_words, "filters": self.filters, "lower": self.lower, "split": self.split,
                 "char_level": self.char_level, "oov_token": self.oov_token, "document_count": self.document_count,
                 "word_counts": json.dumps(self.word_counts), "word_docs": json.dumps(self.word_docs),
@@ -134,10 +143,12 @@ class Tokenizer:
                 "word_index": json.dumps(self.word_index)}
 
     def to_json(self, **kwargs):
+        """Returns the tokenizer as JSON; the arguments are those of json.dumps."""
         return json.dumps({"class_name": type(self).__name__, "config": self.get_config()}, **kwargs)
 
 
 def tokenizer_from_json(json_string):
+    """Makes a tokenizer from the result of to_json."""
     config = json.loads(json_string)["config"]
     kept = {k: json.loads(config.pop(k)) for k in ("word_counts", "word_docs", "index_docs", "index_word", "word_index")}
     made = Tokenizer(**config)

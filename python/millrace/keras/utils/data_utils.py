@@ -16,7 +16,7 @@ class Sequence:
         raise NotImplementedError
 
     def on_epoch_end(self):
-        pass
+        """Is called after each epoch."""
 
     def __iter__(self):
         for i in range(len(self)):

@@ -29,14 +29,17 @@ class CustomObjectScope:
 
 
 def custom_object_scope(*args):
+    """Returns a context manager in which these custom objects are found by name."""
     return CustomObjectScope(*args)
 
 
 def get_custom_objects():
+    """Returns the dict of custom objects, which may be changed."""
     return _custom_objects
 
 
 def register_keras_serializable(package="Custom", name=None):
+    """Returns a decorator that registers a class or function as package>name."""
     def register(f):
         _custom_objects[package + ">" + (name or f.__name__)] = f
         return f
@@ -44,6 +47,7 @@ def register_keras_serializable(package="Custom", name=None):
 
 
 def serialize_keras_object(instance):
+    """Returns an object as its class name and config, or a function as its name."""
     if instance is None:
         return None
     if hasattr(instance, "get_config"):
@@ -54,6 +58,7 @@ def serialize_keras_object(instance):
 
 
 def find_object(name, module_objects, custom_objects, what):
+    """Returns the class or function of this name, custom ones first; ValueError if there is none."""
     for where in (custom_objects or {}, _custom_objects, module_objects or {}):
         if name in where:
             return where[name]
@@ -61,6 +66,14 @@ def find_object(name, module_objects, custom_objects, what):
 
 
 def deserialize_keras_object(identifier, module_objects=None, custom_objects=None, printable_module_name="object"):
+    """Makes an object from the result of serialize_keras_object, or from its name.
+
+    Args:
+        identifier: a dict, a name, a function or None
+        module_objects: {name: class or function}
+        custom_objects: more of them, looked at first
+        printable_module_name: what error messages call the object
+    """
     if identifier is None:
         return None
     if isinstance(identifier, dict):
@@ -95,10 +108,30 @@ def plain(value):
 
 
 def to_list(x):
+    """Returns a list: None is empty, and anything that is not a list or a tuple is its only element."""
     if x is None:
         return []
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
 def unpack_singleton(x):
+    """Returns the only element of a list, or the list if it has more."""
     return x[0] if isinstance(x, (list, tuple)) and len(x) == 1 else x
+
+
+def signature(arguments):
+    """The signature of a constructor with these arguments: pairs of a name and its default."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter("self", kind)] +
+                             [inspect.Parameter(name, kind, default=default) for name, default in arguments])
+
+
+def bound(called, signature, self, args, kwargs):
+    """The values of the arguments of a call, with defaults, as a dict without self."""
+    try:
+        found = signature.bind(self, *args, **kwargs)
+    except TypeError as e:
+        raise TypeError("%s() %s" % (called, e)) from None
+    found.apply_defaults()
+    del found.arguments["self"]
+    return found.arguments

@@ -81,4 +81,5 @@ class Progbar:
         return out
 
     def add(self, n, values=None):
+        """Moves the bar forward by n steps."""
         self.update(self._seen + n, values)

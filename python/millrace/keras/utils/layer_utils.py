@@ -6,6 +6,7 @@ from ..engine.network import Network
 
 
 def count_params(weights):
+    """Returns the number of elements of different variables."""
     return int(sum(np.prod(w.shape.as_list()) for w in {id(w): w for w in weights}.values()))
 
 
@@ -25,6 +26,7 @@ def _in_line(model):
 
 
 def print_summary(model, line_length=None, positions=None, print_fn=None):
+    """Prints a table of the layers of a model with output shapes and numbers of weights."""
     print_fn = print_fn or print
     row = _is_row(model)
     line_length = line_length or (65 if row else 98)

@@ -15,6 +15,7 @@ def to_categorical(y, num_classes=None, dtype="float32"):
 
 
 def normalize(x, axis=-1, order=2):
+    """Divides an array by its norm along an axis."""
     norm = np.atleast_1d(np.linalg.norm(x, order, axis))
     norm[norm == 0] = 1
     return x / np.expand_dims(norm, axis)

@@ -25,9 +25,11 @@ class BaseWrapper:
         return self.build_fn if self.build_fn is not None else self.__call__
 
     def get_params(self, **unused):
+        """Returns the parameters as a dict, with build_fn."""
         return dict(copy.deepcopy(self.sk_params), build_fn=self.build_fn)
 
     def set_params(self, **params):
+        """Changes parameters, and returns this object."""
         self.sk_params.update(params)
         return self
 
@@ -36,6 +38,7 @@ class BaseWrapper:
         return dict({k: v for k, v in self.sk_params.items() if k in known}, **more)
 
     def fit(self, x, y, **kwargs):
+        """Builds the model and trains it; the keywords go to fit of the model."""
         builder = self._builder()
         self.model = builder(**self._for(builder))
         if str(self.model.loss) == "categorical_crossentropy" and np.ndim(y) != 2:
@@ -44,6 +47,8 @@ class BaseWrapper:
 
 
 class KerasClassifier(BaseWrapper):
+    """A Keras classifier with the interface of scikit-learn."""
+
     def fit(self, x, y, **kwargs):
         y = np.array(y)
         if y.ndim == 2 and y.shape[1] > 1:
@@ -56,14 +61,17 @@ class KerasClassifier(BaseWrapper):
         return super().fit(x, y, **kwargs)
 
     def predict(self, x, **kwargs):
+        """Returns the predicted classes."""
         p = self.model.predict(x, **dict(self._for(Sequential.predict), **kwargs))
         return self.classes_[p.argmax(-1) if p.shape[-1] > 1 else (p > 0.5).astype(int)]
 
     def predict_proba(self, x, **kwargs):
+        """Returns the predicted probabilities of all classes."""
         p = self.model.predict(x, **dict(self._for(Sequential.predict), **kwargs))
         return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
 
     def score(self, x, y, **kwargs):
+        """Returns the accuracy; the model must have been compiled with it."""
         y = np.searchsorted(self.classes_, y)
         if str(self.model.loss) == "categorical_crossentropy" and np.ndim(y) != 2:
             y = to_categorical(y)
@@ -76,8 +84,12 @@ class KerasClassifier(BaseWrapper):
 
 
 class KerasRegressor(BaseWrapper):
+    """A Keras regressor with the interface of scikit-learn."""
+
     def predict(self, x, **kwargs):
+        """Returns the predicted values."""
         return np.squeeze(self.model.predict(x, **dict(self._for(Sequential.predict), **kwargs)), -1)
 
     def score(self, x, y, **kwargs):
+        """Returns the negative loss."""
         return -np.atleast_1d(self.model.evaluate(x, y, **dict(self._for(Sequential.evaluate), **kwargs)))[0]
