@@ -41,13 +41,17 @@ class Distribution:
                 pass
         self._parameters, self._name = parameters, name  # the name is a scope, which each method enters again
 
-    name = property(lambda self: self._name)
-    dtype = property(lambda self: self._dtype)
+    name = property(lambda self: self._name, doc="The name of the distribution, the prefix of its operations.")
+    dtype = property(lambda self: self._dtype, doc="The type of samples.")
     parameters = property(lambda self: dict(self._parameters, validate_args=self._validate_args,
-                                            allow_nan_stats=self._allow_nan_stats, name=self._own_name()))
-    reparameterization_type = property(lambda self: self._reparameterization_type)
-    validate_args = property(lambda self: self._validate_args)
-    allow_nan_stats = property(lambda self: self._allow_nan_stats)
+                                            allow_nan_stats=self._allow_nan_stats, name=self._own_name()),
+                          doc="The arguments of the constructor as a dict.")
+    reparameterization_type = property(lambda self: self._reparameterization_type,
+                                       doc="Whether gradients flow through samples to the parameters.")
+    validate_args = property(lambda self: self._validate_args,
+                             doc="Whether the arguments are checked when operations run.")
+    allow_nan_stats = property(lambda self: self._allow_nan_stats,
+                               doc="Whether a statistic that is not defined is NaN instead of an error.")
 
     def _own_name(self):
         """Without the scopes around it, so that a copy gets a scope of its own."""
@@ -72,30 +76,36 @@ class Distribution:
 
     @property
     def batch_shape(self):
+        """The static shape of the batch of distributions."""
         shape = self._shape_of_all().shape
         return shape if not self._event_ndims or shape.ndims is None else shape[:-self._event_ndims]
 
     @property
     def event_shape(self):
+        """The static shape of one sample of one distribution."""
         shape = self._shape_of_all().shape
         return shapes.TensorShape([]) if not self._event_ndims else shape[-self._event_ndims:]
 
     def batch_shape_tensor(self, name="batch_shape_tensor"):
+        """Returns the shape of the batch of distributions, as a tensor."""
         with self._scope(name):
             shape = array.shape(self._shape_of_all())
             return shape[:-self._event_ndims] if self._event_ndims else shape
 
     def event_shape_tensor(self, name="event_shape_tensor"):
+        """Returns the shape of one sample of one distribution, as a tensor."""
         with self._scope(name):
             if not self._event_ndims:
                 return convert.constant([], dtypes.int32)
             return array.shape(self._shape_of_all())[-self._event_ndims:]
 
     def is_scalar_event(self, name="is_scalar_event"):
+        """Returns whether samples are scalars, as a tensor."""
         with self._scope(name):
             return convert.constant(self._event_ndims == 0)
 
     def is_scalar_batch(self, name="is_scalar_batch"):
+        """Returns whether this is a single distribution, as a tensor."""
         with self._scope(name):
             return math.equal(array.size(self.batch_shape_tensor()), 0)
 
@@ -123,10 +133,12 @@ class Distribution:
             return made
 
     def log_prob(self, value, name="log_prob"):
+        """Computes the logarithm of the probability or density of a value."""
         with self._scope(name, [value]):
             return self._log_prob(convert.convert_to_tensor(value, self._value_type(value)))
 
     def prob(self, value, name="prob"):
+        """Computes the probability or density of a value."""
         with self._scope(name, [value]):
             return math.exp(self._log_prob(convert.convert_to_tensor(value, self._value_type(value))))
 
@@ -134,34 +146,42 @@ class Distribution:
         return None if isinstance(value, ops.Tensor) else self._dtype
 
     def cdf(self, value, name="cdf"):
+        """Computes the probability of a sample that is at most the value."""
         with self._scope(name, [value]):
             return self._cdf(convert.convert_to_tensor(value, self._value_type(value)))
 
     def log_cdf(self, value, name="log_cdf"):
+        """Computes the logarithm of cdf."""
         with self._scope(name, [value]):
             return math.log(self.cdf(value))
 
     def survival_function(self, value, name="survival_function"):
+        """Computes the probability of a sample that is above the value."""
         with self._scope(name, [value]):
             return 1 - self.cdf(value)
 
     def log_survival_function(self, value, name="log_survival_function"):
+        """Computes the logarithm of survival_function."""
         with self._scope(name, [value]):
             return math.log(self.survival_function(value))
 
     def stddev(self, name="stddev"):
+        """Computes the standard deviation."""
         with self._scope(name):
             return math.sqrt(self._variance())
 
     def cross_entropy(self, other, name="cross_entropy"):
+        """Computes the cross entropy of this distribution and another one."""
         with self._scope(name):
             return self.entropy() + kl_divergence(self, other, self._allow_nan_stats)
 
     def kl_divergence(self, other, name="kl_divergence"):
+        """Computes the Kullback-Leibler divergence from another distribution."""
         with self._scope(name):
             return kl_divergence(self, other, self._allow_nan_stats)
 
     def copy(self, **override_parameters_kwargs):
+        """Returns a distribution with the same arguments, except for those given."""
         return type(self)(**dict(self.parameters, **override_parameters_kwargs))
 
     def __repr__(self):
@@ -176,6 +196,7 @@ def _statistic(what):
         with self._scope(name):
             return getattr(self, "_" + what)()
     f.__name__ = what
+    f.__doc__ = "Computes the %s of the distribution." % what
     return f
 
 
@@ -184,6 +205,7 @@ for _what in "mean mode variance entropy covariance".split():
 
 
 def _quantile(self, value, name="quantile"):
+    """Computes the value that a sample is at most with this probability."""
     if not hasattr(self, "_quantile"):
         raise NotImplementedError("quantile is not implemented: %s" % type(self).__name__)
     with self._scope(name, [value]):
@@ -246,8 +268,8 @@ class _LocationScale(Distribution):
             (self._scale,) = _all_positive(validate_args, self._scale)
         super().__init__(self._loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, scope)
 
-    loc = property(lambda self: self._loc)
-    scale = property(lambda self: self._scale)
+    loc = property(lambda self: self._loc, doc="The location parameter.")
+    scale = property(lambda self: self._scale, doc="The scale parameter.")
 
     def _shape_of_all(self):
         return self._loc + self._scale
@@ -265,6 +287,8 @@ class _LocationScale(Distribution):
 
 
 class Normal(_LocationScale):
+    """The normal distribution with mean loc and standard deviation scale."""
+
     def __init__(self, loc=None, scale=None, validate_args=False, allow_nan_stats=True, name="Normal", mu=None, sigma=None):
         loc, scale = mu if loc is None else loc, sigma if scale is None else scale
         super().__init__(loc, scale, validate_args, allow_nan_stats, dict(loc=loc, scale=scale), name)
@@ -291,6 +315,8 @@ class Normal(_LocationScale):
 
 
 class Laplace(_LocationScale):
+    """The Laplace distribution with mean loc and scale."""
+
     def __init__(self, loc, scale, validate_args=False, allow_nan_stats=True, name="Laplace"):
         super().__init__(loc, scale, validate_args, allow_nan_stats, dict(loc=loc, scale=scale), name)
 
@@ -313,6 +339,8 @@ class Laplace(_LocationScale):
 
 
 class StudentT(Distribution):
+    """Student's t-distribution with df degrees of freedom, shifted by loc and stretched by scale."""
+
     def __init__(self, df, loc, scale, validate_args=False, allow_nan_stats=True, name="StudentT"):
         with ops.name_scope(name, values=[df, loc, scale]) as scope:
             self._df, self._loc, self._scale = _floats(df, loc, scale)
@@ -320,9 +348,9 @@ class StudentT(Distribution):
         super().__init__(self._loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(df=df, loc=loc, scale=scale), scope)
 
-    df = property(lambda self: self._df)
-    loc = property(lambda self: self._loc)
-    scale = property(lambda self: self._scale)
+    df = property(lambda self: self._df, doc="The degrees of freedom.")
+    loc = property(lambda self: self._loc, doc="The location parameter.")
+    scale = property(lambda self: self._scale, doc="The scale parameter.")
 
     def _shape_of_all(self):
         return self._df + self._loc + self._scale
@@ -372,6 +400,8 @@ class StudentT(Distribution):
 
 
 class Uniform(Distribution):
+    """The uniform distribution from low to high."""
+
     def __init__(self, low=0.0, high=1.0, validate_args=False, allow_nan_stats=True, name="Uniform"):
         with ops.name_scope(name, values=[low, high]) as scope:
             self._low, self._high = _floats(low, high)
@@ -382,10 +412,11 @@ class Uniform(Distribution):
         super().__init__(self._low.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, dict(low=low, high=high),
                          scope)
 
-    low = property(lambda self: self._low)
-    high = property(lambda self: self._high)
+    low = property(lambda self: self._low, doc="The lower end of the range.")
+    high = property(lambda self: self._high, doc="The upper end of the range.")
 
     def range(self, name="range"):  # noqa: A003 -- TensorFlow's name
+        """Computes high - low."""
         with self._scope(name):
             return self._high - self._low
 
@@ -419,14 +450,16 @@ class Uniform(Distribution):
 
 
 class Gamma(Distribution):
+    """The gamma distribution with this concentration and rate."""
+
     def __init__(self, concentration, rate, validate_args=False, allow_nan_stats=True, name="Gamma"):
         with ops.name_scope(name, values=[concentration, rate]) as scope:
             self._concentration, self._rate = _all_positive(validate_args, *_floats(concentration, rate))
         super().__init__(self._rate.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(concentration=concentration, rate=rate), scope)
 
-    concentration = property(lambda self: self._concentration)
-    rate = property(lambda self: self._rate)
+    concentration = property(lambda self: self._concentration, doc="The concentration parameter, often called alpha.")
+    rate = property(lambda self: self._rate, doc="The rate parameter, often called beta.")
 
     def _shape_of_all(self):
         return self._concentration + self._rate
@@ -458,6 +491,8 @@ class Gamma(Distribution):
 
 
 class Exponential(Gamma):
+    """The exponential distribution with this rate."""
+
     def __init__(self, rate, validate_args=False, allow_nan_stats=True, name="Exponential"):
         (rate_,) = _floats(rate)
         super().__init__(array.ones_like(rate_), rate_, validate_args, allow_nan_stats, name)
@@ -471,15 +506,17 @@ class Exponential(Gamma):
 
 
 class Beta(Distribution):
+    """The beta distribution with concentrations concentration1 (alpha) and concentration0 (beta)."""
+
     def __init__(self, concentration1=None, concentration0=None, validate_args=False, allow_nan_stats=True, name="Beta"):
         with ops.name_scope(name, values=[concentration1, concentration0]) as scope:
             self._a, self._b = _all_positive(validate_args, *_floats(concentration1, concentration0))
         super().__init__(self._a.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(concentration1=concentration1, concentration0=concentration0), scope)
 
-    concentration1 = property(lambda self: self._a)
-    concentration0 = property(lambda self: self._b)
-    total_concentration = property(lambda self: self._a + self._b)
+    concentration1 = property(lambda self: self._a, doc="The concentration at 1, often called alpha.")
+    concentration0 = property(lambda self: self._b, doc="The concentration at 0, often called beta.")
+    total_concentration = property(lambda self: self._a + self._b, doc="The sum of both concentrations.")
 
     def _shape_of_all(self):
         return self._a + self._b
@@ -529,6 +566,8 @@ def _logits_and_probs(logits, probs, validate_args, many=False):
 
 
 class Bernoulli(Distribution):
+    """The distribution of 1 with probability probs and 0 otherwise; logits may be given instead."""
+
     def __init__(self, logits=None, probs=None, dtype=dtypes.int32, validate_args=False, allow_nan_stats=True,
                  name="Bernoulli"):
         with ops.name_scope(name) as scope:
@@ -536,8 +575,8 @@ class Bernoulli(Distribution):
         super().__init__(dtypes.as_dtype(dtype), NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(logits=logits, probs=probs, dtype=dtype), scope)
 
-    logits = property(lambda self: self._logits)
-    probs = property(lambda self: self._probs)
+    logits = property(lambda self: self._logits, doc="The log-odds of 1.")
+    probs = property(lambda self: self._probs, doc="The probability of 1.")
 
     def _shape_of_all(self):
         return self._probs
@@ -575,11 +614,12 @@ class Categorical(Distribution):
         super().__init__(dtypes.as_dtype(dtype), NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(logits=logits, probs=probs, dtype=dtype), scope)
 
-    logits = property(lambda self: self._logits)
-    probs = property(lambda self: self._probs)
+    logits = property(lambda self: self._logits, doc="The unnormalized log probabilities of the classes.")
+    probs = property(lambda self: self._probs, doc="The probabilities of the classes.")
 
     @property
     def event_size(self):
+        """The number of classes, as a tensor."""
         n = self._logits.shape.as_list()[-1]
         return convert.constant(n, dtypes.int32) if n is not None else array.shape(self._logits)[-1]
 
@@ -621,9 +661,9 @@ class Multinomial(Distribution):
         super().__init__(self._logits.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(total_count=total_count, logits=logits, probs=probs), scope)
 
-    logits = property(lambda self: self._logits)
-    probs = property(lambda self: self._probs)
-    total_count = property(lambda self: self._total)
+    logits = property(lambda self: self._logits, doc="The unnormalized log probabilities of the classes.")
+    probs = property(lambda self: self._probs, doc="The probabilities of the classes.")
+    total_count = property(lambda self: self._total, doc="The number of draws.")
 
     def _shape_of_all(self):
         return self._probs * array.expand_dims(self._total, -1)
@@ -651,6 +691,7 @@ class Multinomial(Distribution):
 
 
 class Dirichlet(Distribution):
+    """The Dirichlet distribution: probabilities of classes with these concentrations."""
     _event_ndims = 1
 
     def __init__(self, concentration, validate_args=False, allow_nan_stats=True, name="Dirichlet"):
@@ -659,8 +700,9 @@ class Dirichlet(Distribution):
         super().__init__(self._concentration.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(concentration=concentration), scope)
 
-    concentration = property(lambda self: self._concentration)
-    total_concentration = property(lambda self: math.reduce_sum(self._concentration, -1))
+    concentration = property(lambda self: self._concentration, doc="The concentrations of the classes.")
+    total_concentration = property(lambda self: math.reduce_sum(self._concentration, -1),
+                                   doc="The sum of the concentrations.")
 
     def _shape_of_all(self):
         return self._concentration
@@ -703,9 +745,10 @@ class DirichletMultinomial(Distribution):
         super().__init__(self._concentration.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(total_count=total_count, concentration=concentration), scope)
 
-    concentration = property(lambda self: self._concentration)
-    total_count = property(lambda self: self._total)
-    total_concentration = property(lambda self: math.reduce_sum(self._concentration, -1))
+    concentration = property(lambda self: self._concentration, doc="The concentrations of the classes.")
+    total_count = property(lambda self: self._total, doc="The number of draws.")
+    total_concentration = property(lambda self: math.reduce_sum(self._concentration, -1),
+                                   doc="The sum of the concentrations.")
 
     def _shape_of_all(self):
         return self._concentration * array.expand_dims(self._total, -1)
@@ -739,7 +782,7 @@ class MultivariateNormalDiag(Distribution):
                          dict(loc=loc, scale_diag=scale_diag, scale_identity_multiplier=scale_identity_multiplier),
                          scope)
 
-    loc = property(lambda self: self._one.loc)
+    loc = property(lambda self: self._one.loc, doc="The means.")
 
     def _shape_of_all(self):
         return self._one._shape_of_all()
@@ -766,6 +809,8 @@ class MultivariateNormalDiag(Distribution):
 
 
 class Poisson(Distribution):
+    """The Poisson distribution with this rate, or the exponential of log_rate."""
+
     def __init__(self, rate=None, log_rate=None, interpolate_nondiscrete=True, validate_args=False, allow_nan_stats=True,
                  name="Poisson"):
         if (rate is None) == (log_rate is None):
@@ -777,7 +822,7 @@ class Poisson(Distribution):
         super().__init__(self._rate.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats,
                          dict(rate=rate, log_rate=log_rate, interpolate_nondiscrete=interpolate_nondiscrete), scope)
 
-    rate = property(lambda self: self._rate)
+    rate = property(lambda self: self._rate, doc="The mean number of events.")
 
     def _shape_of_all(self):
         return self._rate

@@ -65,8 +65,8 @@ class FileIO:
         self._name, self._mode, self._binary, self._path = name, mode, "b" in mode, as_path(name)
         self._reads, self._writes, self._appends = plain[0] == "r" or "+" in plain, plain != "r", plain[0] == "a"
 
-    name = property(lambda self: self._name)
-    mode = property(lambda self: self._mode)
+    name = property(lambda self: self._name, doc="The path of the file.")
+    mode = property(lambda self: self._mode, doc="The mode the file was opened with.")
 
     def _to_read(self):
         if not self._reads:
@@ -88,25 +88,30 @@ class FileIO:
         return data if self._binary else data.decode("utf-8")
 
     def size(self):
+        """Returns the size of the file in bytes."""
         return stat(self._path).length
 
     def read(self, n=-1):
+        """Reads n bytes or characters, or the rest of the file for -1."""
         f = self._to_read()
         with _Errors(self._path):
             return self._text(f.read(n))
 
     def readline(self):
+        """Reads a line, with its end; an empty result is the end of the file."""
         f = self._to_read()
         with _Errors(self._path):
             return self._text(f.readline())
 
     def readlines(self):
+        """Reads all remaining lines into a list."""
         return list(self)
 
     def __iter__(self):
         return self
 
     def __next__(self):
+        """Returns the next line."""
         line = self.readline()
         if not line:
             raise StopIteration
@@ -115,6 +120,7 @@ class FileIO:
     next = __next__
 
     def write(self, file_content):
+        """Writes to the file."""
         f = self._to_write()
         with _Errors(self._path):
             f.write(as_bytes(file_content))
@@ -136,14 +142,17 @@ class FileIO:
             f.seek(offset, whence)
 
     def tell(self):
+        """Returns the current position in the file."""
         return (self._to_read() if self._reads else self._to_write()).tell()
 
     def flush(self):
+        """Passes what was written to the operating system."""
         if self._writer is not None:
             with _Errors(self._path):
                 self._writer.flush()
 
     def close(self):
+        """Closes the file."""
         with _Errors(self._path):
             for f in (self._reader, self._writer):
                 if f is not None:
@@ -151,6 +160,7 @@ class FileIO:
         self._reader = self._writer = None
 
     def seekable(self):
+        """Returns True."""
         return True
 
     def __enter__(self):
@@ -175,10 +185,12 @@ class FileStatistics:
 # ---- single files ----
 
 def file_exists(filename):
+    """Whether a file or folder with this path exists."""
     return os.path.exists(as_path(filename))
 
 
 def stat(filename):
+    """Returns the length, the modification time and the kind of a file."""
     path = as_path(filename)
     with _Errors(path):
         s = os.stat(path)
@@ -186,17 +198,20 @@ def stat(filename):
 
 
 def delete_file(filename):
+    """Deletes a file."""
     path = as_path(filename)
     with _Errors(path):
         os.remove(path)
 
 
 def read_file_to_string(filename, binary_mode=False):
+    """Returns the contents of a file: bytes with binary_mode, else a string."""
     with FileIO(filename, "rb" if binary_mode else "r") as f:
         return f.read()
 
 
 def write_string_to_file(filename, file_content):
+    """Replaces the contents of a file with a string."""
     with FileIO(filename, "w") as f:
         f.write(file_content)
 
@@ -218,6 +233,7 @@ def atomic_write_string_to_file(filename, contents, overwrite=True):
 
 
 def copy(oldpath, newpath, overwrite=False):
+    """Copies a file; an existing target is an error unless overwrite is True."""
     old, new = as_path(oldpath), as_path(newpath)
     if not overwrite and os.path.exists(new):
         raise errors.AlreadyExistsError(None, None, "file already exists: %s" % new)
@@ -226,6 +242,7 @@ def copy(oldpath, newpath, overwrite=False):
 
 
 def rename(oldname, newname, overwrite=False):
+    """Moves a file or folder; an existing target is an error unless overwrite is True."""
     old, new = as_path(oldname), as_path(newname)
     if not overwrite and os.path.exists(new):
         raise errors.AlreadyExistsError(None, None, "file already exists: %s" % new)
@@ -234,6 +251,7 @@ def rename(oldname, newname, overwrite=False):
 
 
 def filecmp(filename_a, filename_b):
+    """Whether two files have the same contents."""
     if stat(filename_a).length != stat(filename_b).length:
         return False
     return read_file_to_string(filename_a, True) == read_file_to_string(filename_b, True)
@@ -251,22 +269,26 @@ def file_crc32(filename, block_size=1 << 24):
 # ---- folders ----
 
 def is_directory(dirname):
+    """Whether the path is a folder."""
     return os.path.isdir(as_path(dirname))
 
 
 def create_dir(dirname):
+    """Makes a folder whose parent exists."""
     path = as_path(dirname)
     with _Errors(path):
         os.mkdir(path)
 
 
 def recursive_create_dir(dirname):
+    """Makes a folder and the parents it needs."""
     path = as_path(dirname)
     with _Errors(path):
         os.makedirs(path, exist_ok=True)
 
 
 def delete_recursively(dirname):
+    """Deletes a file, or a folder with all it contains."""
     path = as_path(dirname)
     with _Errors(path):
         if os.path.isdir(path) and not os.path.islink(path):
@@ -276,6 +298,7 @@ def delete_recursively(dirname):
 
 
 def list_directory(dirname):
+    """Returns the names of the entries of a folder."""
     path = as_path(dirname)
     if not os.path.isdir(path):
         raise errors.NotFoundError(None, None, "Could not find directory %s" % path)

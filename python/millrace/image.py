@@ -15,6 +15,7 @@ from .ops.op_functions import (decode_and_crop_jpeg, decode_bmp, decode_gif, dec
 
 
 class ResizeMethod:
+    """How the pixels of resized images are computed."""
     BILINEAR, NEAREST_NEIGHBOR, BICUBIC, AREA = 0, 1, 2, 3
 
 
@@ -38,6 +39,7 @@ def decode_image(contents, channels=None, dtype=dtypes.uint8, name=None, expand_
 
 
 def is_jpeg(contents, name=None):
+    """Returns whether a string starts as a JPEG file does, as a tensor."""
     with ops.name_scope(name, "is_jpeg"):
         return math.equal(call("Substr", None, input=contents, pos=0, len=3), b"\xff\xd8\xff")
 
@@ -116,10 +118,12 @@ def _flip(image, axis, name):
 
 
 def flip_left_right(image):
+    """Mirrors an image, or a batch of them, left to right."""
     return _flip(image, 1, "flip_left_right")
 
 
 def flip_up_down(image):
+    """Mirrors an image, or a batch of them, top to bottom."""
     return _flip(image, 0, "flip_up_down")
 
 
@@ -143,6 +147,7 @@ def random_flip_left_right(image, seed=None):
 
 
 def random_flip_up_down(image, seed=None):
+    """Mirrors an image top to bottom with probability 0.5; for a batch, decides for each image."""
     return _random_flip(image, 0, seed, "random_flip_up_down")
 
 
@@ -162,6 +167,7 @@ def rot90(image, k=1, name=None):
 
 
 def transpose(image, name=None):
+    """Swaps height and width of an image, or of a batch of them."""
     with ops.name_scope(name, "transpose", [image]):
         batch, single = _as_batch(image)
         return _back(array.transpose(batch, [0, 2, 1, 3]), single)
@@ -274,28 +280,56 @@ def sample_distorted_bounding_box(image_size, bounding_boxes, seed=None, seed2=N
 
 
 def extract_glimpse(input, size, offsets, centered=True, normalized=True, uniform_noise=True, name=None):  # noqa: A002
+    """Cuts a window out of each image of a batch.
+
+    Args:
+        input: [batch, height, width, channels]
+        size: the height and width of the window
+        offsets: [batch, 2], the centers of the windows as y, x
+        centered: whether offsets are relative to the center of the image
+        normalized: whether offsets are fractions of the size
+        uniform_noise: whether points outside of the image get uniform or normal noise
+    """
     return call("ExtractGlimpse", name, input=input, size=size, offsets=offsets, centered=centered, normalized=normalized,
                 uniform_noise=uniform_noise)
 
 
 def extract_patches(images, sizes=None, strides=None, rates=None, padding=None, name=None):
+    """Returns the patches of images, each flattened into the last dimension.
+
+    Args:
+        images: [batch, height, width, channels]
+        sizes: the size of the patches, a list of 4 ints
+        strides: the distance between patches, a list of 4 ints
+        rates: the spacing of pixels in a patch, a list of 4 ints
+        padding: "SAME" or "VALID"
+    """
     return call("ExtractImagePatches", name, images=images, ksizes=sizes, strides=strides, rates=rates, padding=padding)
 
 
 # ---- resizing ----
 
-def _resize_function(name, op_type):
+def _resize_function(name, op_type, how):
     def resize_(images, size, align_corners=False, name=None, half_pixel_centers=False):
         more = {} if op_type == "ResizeArea" else {"half_pixel_centers": half_pixel_centers}
         return call(op_type, name, images=images, size=size, align_corners=align_corners, **more)
     resize_.__name__ = resize_.__qualname__ = name
+    resize_.__doc__ = """Resizes a batch of images %s.
+
+    Args:
+        images: [batch, height, width, channels]
+        size: the new height and width
+        align_corners: whether the centers of the corner pixels stay in place
+        name: the name of the operation
+        half_pixel_centers: whether the center of a pixel is at 0.5 instead of 0
+    """ % how
     return resize_
 
 
-resize_bilinear = _resize_function("resize_bilinear", "ResizeBilinear")
-resize_nearest_neighbor = _resize_function("resize_nearest_neighbor", "ResizeNearestNeighbor")
-resize_bicubic = _resize_function("resize_bicubic", "ResizeBicubic")
-resize_area = _resize_function("resize_area", "ResizeArea")
+resize_bilinear = _resize_function("resize_bilinear", "ResizeBilinear", "with bilinear interpolation")
+resize_nearest_neighbor = _resize_function("resize_nearest_neighbor", "ResizeNearestNeighbor", "by taking the nearest pixel")
+resize_bicubic = _resize_function("resize_bicubic", "ResizeBicubic", "with bicubic interpolation")
+resize_area = _resize_function("resize_area", "ResizeArea", "by averaging areas")
 
 _RESIZERS = {ResizeMethod.BILINEAR: resize_bilinear, ResizeMethod.NEAREST_NEIGHBOR: resize_nearest_neighbor,
              ResizeMethod.BICUBIC: resize_bicubic, ResizeMethod.AREA: resize_area, "bilinear": resize_bilinear,
@@ -376,6 +410,16 @@ def _largest_inside_floor(batch, target_height, target_width):
 
 def crop_and_resize(image, boxes, box_ind=None, crop_size=None, method="bilinear", extrapolation_value=0, name=None,
                     box_indices=None):
+    """Cuts boxes out of a batch of images, and scales each to crop_size.
+
+    Args:
+        image: [batch, height, width, channels]
+        boxes: [number of boxes, 4] as y1, x1, y2, x2, relative to the size of the image
+        box_ind: the image of each box; box_indices is another name
+        crop_size: the height and width of the result
+        method: "bilinear" or "nearest"
+        extrapolation_value: the value of points outside of the image
+    """
     box_ind = box_indices if box_ind is None else box_ind
     return call("CropAndResize", name, image=image, boxes=boxes, box_ind=box_ind, crop_size=crop_size, method=method,
                 extrapolation_value=extrapolation_value)
@@ -417,6 +461,7 @@ def _in_floats(name, image, f):
 
 
 def adjust_brightness(image, delta):
+    """Adds delta to all values of an image in the range from 0 to 1."""
     return _in_floats("adjust_brightness", image, lambda x: math.add(x, math.cast(delta, x.dtype)))
 
 
@@ -427,6 +472,7 @@ def adjust_contrast(images, contrast_factor):
 
 
 def adjust_gamma(image, gamma=1, gain=1):
+    """Computes gain * image ** gamma."""
     def adjusted(x):
         checks = _check(gamma >= 0, "Gamma should be a non-negative real number.")
         return gain * _after(checks, x) ** gamma
@@ -434,10 +480,12 @@ def adjust_gamma(image, gamma=1, gain=1):
 
 
 def adjust_hue(image, delta, name=None):
+    """Rotates the hue by delta, from -1 to 1."""
     return _in_floats(name or "adjust_hue", image, lambda x: call("AdjustHue", None, images=x, delta=delta))
 
 
 def adjust_saturation(image, saturation_factor, name=None):
+    """Multiplies the saturation by a factor."""
     return _in_floats(name or "adjust_saturation", image, lambda x: call("AdjustSaturation", None, images=x,
                                                                          scale=saturation_factor))
 
@@ -461,16 +509,19 @@ def _between(lower, upper, seed, least=None):
 
 
 def random_brightness(image, max_delta, seed=None):
+    """Adds a random number from -max_delta to max_delta to all values."""
     if max_delta < 0:
         raise ValueError("max_delta must be non-negative.")
     return adjust_brightness(image, random.random_uniform([], -max_delta, max_delta, seed=seed))
 
 
 def random_contrast(image, lower, upper, seed=None):
+    """Changes the contrast by a random factor from lower to upper."""
     return adjust_contrast(image, _between(lower, upper, seed, 0))
 
 
 def random_hue(image, max_delta, seed=None):
+    """Rotates the hue by a random amount from -max_delta to max_delta; at most 0.5."""
     if max_delta > 0.5:
         raise ValueError("max_delta must be <= 0.5.")
     if max_delta < 0:
@@ -479,10 +530,12 @@ def random_hue(image, max_delta, seed=None):
 
 
 def random_saturation(image, lower, upper, seed=None):
+    """Multiplies the saturation by a random factor from lower to upper."""
     return adjust_saturation(image, _between(lower, upper, seed, 0))
 
 
 def random_jpeg_quality(image, min_jpeg_quality, max_jpeg_quality, seed=None):
+    """Compresses and decompresses an image as JPEG with a random quality."""
     if not 0 <= min_jpeg_quality < max_jpeg_quality <= 100:
         raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`, and both between 0 and 100.")
     return adjust_jpeg_quality(image, random.random_uniform([], min_jpeg_quality, max_jpeg_quality, seed=seed,
@@ -508,12 +561,14 @@ per_image_whitening = per_image_standardization
 # ---- colours ----
 
 def rgb_to_grayscale(images, name=None):
+    """Converts images from RGB to one channel of gray."""
     def gray(x):
         return array.expand_dims(math.tensordot(x, convert.constant([0.2989, 0.5870, 0.1140], x.dtype), [[-1], [-1]]), -1)
     return _in_floats(name or "rgb_to_grayscale", images, gray)
 
 
 def grayscale_to_rgb(images, name=None):
+    """Converts images from one channel of gray to RGB."""
     with ops.name_scope(name, "grayscale_to_rgb", [images]) as scope:
         images = convert.convert_to_tensor(images, name="images")
         before = array.ones([math.subtract(array.rank(images), 1)], dtypes.int32)
@@ -537,6 +592,7 @@ def _colours(name, kernel):
         made.set_shape(images.shape)
         return made
     f.__name__ = f.__qualname__ = name
+    f.__doc__ = "Converts images from %s to %s; the last dimension has the 3 channels." % tuple(name.upper().split("_TO_"))
     return f
 
 
@@ -547,6 +603,13 @@ rgb_to_yuv, yuv_to_rgb = _colours("rgb_to_yuv", _RGB_TO_YUV), _colours("yuv_to_r
 # ---- boxes ----
 
 def draw_bounding_boxes(images, boxes, name=None, colors=None):
+    """Draws boxes on a batch of images.
+
+    Args:
+        images: [batch, height, width, channels]
+        boxes: [batch, number of boxes, 4] as y1, x1, y2, x2, relative to the size of the image
+        colors: [number of colors, channels], used in turn
+    """
     if colors is None:
         return call("DrawBoundingBoxes", name, images=images, boxes=boxes)
     return call("DrawBoundingBoxesV2", name, images=images, boxes=boxes, colors=colors)
@@ -561,6 +624,18 @@ def non_max_suppression(boxes, scores, max_output_size, iou_threshold=0.5, score
 
 def non_max_suppression_with_scores(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=float("-inf"),
                                     soft_nms_sigma=0.0, name=None):
+    """Chooses boxes that overlap little, best scores first, and can lower the scores of others.
+
+    Args:
+        boxes: [number of boxes, 4] as y1, x1, y2, x2
+        scores: the score of each box
+        max_output_size: the largest number of boxes to choose
+        iou_threshold: the overlap, intersection over union, above which a box is dropped
+        score_threshold: the score that a box must exceed
+        soft_nms_sigma: how much overlap lowers a score; 0 drops boxes instead
+
+    Returns the indices of the chosen boxes and their scores.
+    """
     with ops.name_scope(name, "non_max_suppression_with_scores"):
         made = call("NonMaxSuppressionV5", None, boxes=boxes, scores=scores, max_output_size=max_output_size,
                     iou_threshold=iou_threshold, score_threshold=score_threshold, soft_nms_sigma=soft_nms_sigma,
@@ -570,6 +645,11 @@ def non_max_suppression_with_scores(boxes, scores, max_output_size, iou_threshol
 
 def non_max_suppression_padded(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=float("-inf"),
                                pad_to_max_output_size=False, name=None):
+    """Chooses boxes that overlap little, best scores first.
+
+    The arguments are those of non_max_suppression. With pad_to_max_output_size the result has max_output_size
+    indices.
+    Returns the indices and how many of them are valid."""
     with ops.name_scope(name, "non_max_suppression_padded"):
         return call("NonMaxSuppressionV4", None, boxes=boxes, scores=scores, max_output_size=max_output_size,
                     iou_threshold=iou_threshold, score_threshold=score_threshold, pad_to_max_output_size=pad_to_max_output_size)
@@ -577,6 +657,7 @@ def non_max_suppression_padded(boxes, scores, max_output_size, iou_threshold=0.5
 
 def non_max_suppression_overlaps(overlaps, scores, max_output_size, overlap_threshold=0.5, score_threshold=float("-inf"),
                                  name=None):
+    """Chooses boxes that overlap little, best scores first, given the overlaps of all pairs."""
     with ops.name_scope(name, "non_max_suppression_overlaps"):
         return call("NonMaxSuppressionWithOverlaps", None, overlaps=overlaps, scores=scores, max_output_size=max_output_size,
                     overlap_threshold=overlap_threshold, score_threshold=score_threshold)
@@ -584,6 +665,18 @@ def non_max_suppression_overlaps(overlaps, scores, max_output_size, overlap_thre
 
 def combined_non_max_suppression(boxes, scores, max_output_size_per_class, max_total_size, iou_threshold=0.5,
                                  score_threshold=float("-inf"), pad_per_class=False, clip_boxes=True, name=None):
+    """Chooses boxes that overlap little, for each class and then among all classes.
+
+    Args:
+        boxes: [batch, number of boxes, classes or 1, 4] as y1, x1, y2, x2
+        scores: [batch, number of boxes, classes]
+        max_output_size_per_class: the largest number of boxes of a class
+        max_total_size: the largest number of boxes of an image
+        pad_per_class: whether to pad the result to the smaller of max_total_size and the boxes of all classes
+        clip_boxes: whether to limit coordinates to the range from 0 to 1
+
+    Returns boxes, scores, classes, and the number of valid boxes of each image.
+    """
     with ops.name_scope(name, "combined_non_max_suppression"):
         return call("CombinedNonMaxSuppression", None, boxes=boxes, scores=scores,
                     max_output_size_per_class=max_output_size_per_class,

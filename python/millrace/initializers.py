@@ -25,10 +25,12 @@ class Initializer:
         raise NotImplementedError
 
     def get_config(self):
+        """Returns the arguments of the constructor as a dict."""
         return {}
 
     @classmethod
     def from_config(cls, config):
+        """Makes an initializer from the result of get_config."""
         return cls(**config)
 
     def _config(self, *names):
@@ -190,6 +192,8 @@ class VarianceScaling(Initializer):
 
 
 class GlorotUniform(VarianceScaling):
+    """Fills with uniform random numbers whose range depends on the sizes of input and output; also called Xavier."""
+
     def __init__(self, seed=None, dtype=dtypes.float32):
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
@@ -198,6 +202,8 @@ class GlorotUniform(VarianceScaling):
 
 
 class GlorotNormal(VarianceScaling):
+    """Fills with truncated normal numbers whose spread depends on the sizes of input and output; also called Xavier."""
+
     def __init__(self, seed=None, dtype=dtypes.float32):
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
 
@@ -247,18 +253,22 @@ class Identity(Initializer):
 
 
 def lecun_normal(seed=None):
+    """Returns an initializer with truncated normal numbers of variance 1 / inputs."""
     return VarianceScaling(1.0, "fan_in", "truncated_normal", seed)
 
 
 def lecun_uniform(seed=None):
+    """Returns an initializer with uniform numbers of variance 1 / inputs."""
     return VarianceScaling(1.0, "fan_in", "uniform", seed)
 
 
 def he_normal(seed=None):
+    """Returns an initializer with truncated normal numbers of variance 2 / inputs."""
     return VarianceScaling(2.0, "fan_in", "truncated_normal", seed)
 
 
 def he_uniform(seed=None):
+    """Returns an initializer with uniform numbers of variance 2 / inputs."""
     return VarianceScaling(2.0, "fan_in", "uniform", seed)
 
 

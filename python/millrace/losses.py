@@ -28,10 +28,12 @@ class Reduction:
 
     @classmethod
     def all(cls):
+        """Returns all kinds of reduction."""
         return (cls.NONE, cls.SUM, cls.MEAN, cls.SUM_OVER_BATCH_SIZE, cls.SUM_OVER_NONZERO_WEIGHTS, cls.SUM_BY_NONZERO_WEIGHTS)
 
     @classmethod
     def validate(cls, key):
+        """Raises ValueError unless key is a kind of reduction."""
         if key not in cls.all():
             raise ValueError("Invalid Reduction Key %s." % key)
 
@@ -42,24 +44,29 @@ _BY_NONZERO = Reduction.SUM_BY_NONZERO_WEIGHTS
 # ---- the collection ----
 
 def add_loss(loss, loss_collection=_LOSSES):
+    """Adds a loss to the collection of losses."""
     if loss_collection:
         ops.add_to_collection(loss_collection, loss)
 
 
 def get_losses(scope=None, loss_collection=_LOSSES):
+    """Returns the losses of the collection; scope keeps only those whose name matches it."""
     return ops.get_collection(loss_collection, scope)
 
 
 def get_regularization_losses(scope=None):
+    """Returns the regularization losses; scope keeps only those whose name matches it."""
     return ops.get_collection(ops.GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
 def get_regularization_loss(scope=None, name="total_regularization_loss"):
+    """Returns the sum of the regularization losses, or 0 if there is none."""
     losses = get_regularization_losses(scope)
     return math.add_n(losses, name=name) if losses else convert.constant(0.0)
 
 
 def get_total_loss(add_regularization_losses=True, name="total_loss", scope=None):
+    """Returns the sum of all losses, with the regularization losses unless told otherwise."""
     losses = get_losses(scope=scope)
     if add_regularization_losses:
         losses += get_regularization_losses(scope=scope)
@@ -78,6 +85,15 @@ def _num_present(losses, weights, per_batch=False):
 
 
 def compute_weighted_loss(losses, weights=1.0, scope=None, loss_collection=_LOSSES, reduction=_BY_NONZERO):
+    """Computes a weighted sum or mean of losses, and adds it to the collection of losses.
+
+    Args:
+        losses: the loss of each element
+        weights: a number, or a tensor that broadcasts to losses
+        scope: the name scope
+        loss_collection: the collection that the result is added to, or None
+        reduction: how to combine the losses, one of tf.losses.Reduction
+    """
     Reduction.validate(reduction)
     with ops.name_scope(scope, "weighted_loss", [losses, weights]):
         losses = convert.convert_to_tensor(losses)
@@ -122,6 +138,7 @@ def _floats(labels, predictions):
 
 
 def absolute_difference(labels, predictions, weights=1.0, scope=None, loss_collection=_LOSSES, reduction=_BY_NONZERO):
+    """Computes the weighted mean of |predictions - labels|; see compute_weighted_loss for the other arguments."""
     _pair(labels, predictions)
     with ops.name_scope(scope, "absolute_difference", [predictions, labels, weights]) as scope:
         labels, predictions = _floats(labels, predictions)
@@ -129,6 +146,8 @@ def absolute_difference(labels, predictions, weights=1.0, scope=None, loss_colle
 
 
 def mean_squared_error(labels, predictions, weights=1.0, scope=None, loss_collection=_LOSSES, reduction=_BY_NONZERO):
+    """Computes the weighted mean of (predictions - labels) squared; see compute_weighted_loss for the other
+    arguments."""
     _pair(labels, predictions)
     with ops.name_scope(scope, "mean_squared_error", [predictions, labels, weights]) as scope:
         labels, predictions = _floats(labels, predictions)
@@ -172,6 +191,9 @@ def huber_loss(labels, predictions, weights=1.0, delta=1.0, scope=None, loss_col
 
 
 def log_loss(labels, predictions, weights=1.0, epsilon=1e-7, scope=None, loss_collection=_LOSSES, reduction=_BY_NONZERO):
+    """Computes the weighted mean cross entropy of labels and probabilities.
+
+    epsilon avoids log(0); see compute_weighted_loss for the other arguments."""
     _pair(labels, predictions)
     with ops.name_scope(scope, "log_loss", [predictions, labels, weights]) as scope:
         labels, predictions = _floats(labels, predictions)
@@ -204,6 +226,10 @@ def mean_pairwise_squared_error(labels, predictions, weights=1.0, scope=None, lo
 
 def sigmoid_cross_entropy(multi_class_labels, logits, weights=1.0, label_smoothing=0, scope=None, loss_collection=_LOSSES,
                           reduction=_BY_NONZERO):
+    """Computes the weighted mean cross entropy of labels 0 or 1 and logits, for classes that do not exclude each
+    other.
+
+    label_smoothing moves labels towards 0.5; see compute_weighted_loss for the other arguments."""
     _pair(multi_class_labels, logits, "multi_class_labels", "logits")
     with ops.name_scope(scope, "sigmoid_cross_entropy_loss", [logits, multi_class_labels, weights]) as scope:
         logits = convert.convert_to_tensor(logits)
@@ -217,6 +243,9 @@ def sigmoid_cross_entropy(multi_class_labels, logits, weights=1.0, label_smoothi
 
 def softmax_cross_entropy(onehot_labels, logits, weights=1.0, label_smoothing=0, scope=None, loss_collection=_LOSSES,
                           reduction=_BY_NONZERO):
+    """Computes the weighted mean cross entropy of one-hot labels and logits.
+
+    label_smoothing moves labels towards 1 / classes; see compute_weighted_loss for the other arguments."""
     _pair(onehot_labels, logits, "onehot_labels", "logits")
     with ops.name_scope(scope, "softmax_cross_entropy_loss", [logits, onehot_labels, weights]) as scope:
         logits = convert.convert_to_tensor(logits)
@@ -231,6 +260,9 @@ def softmax_cross_entropy(onehot_labels, logits, weights=1.0, label_smoothing=0,
 
 
 def sparse_softmax_cross_entropy(labels, logits, weights=1.0, scope=None, loss_collection=_LOSSES, reduction=_BY_NONZERO):
+    """Computes the weighted mean cross entropy of integer labels and logits.
+
+    See compute_weighted_loss for the other arguments."""
     _pair(labels, logits, predictions_name="logits")
     with ops.name_scope(scope, "sparse_softmax_cross_entropy_loss", [logits, labels, weights]) as scope:
         labels, logits = remove_squeezable_dimensions(labels, logits, expected_rank_diff=1)

@@ -53,6 +53,18 @@ def _matched(predictions, labels, weights):
 # ---- means ----
 
 def mean(values, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """Computes the weighted mean of values over all steps.
+
+    Args:
+        values: what to average
+        weights: a tensor that broadcasts to values; None is 1
+        metrics_collections: collections that the value is added to
+        updates_collections: collections that the update is added to
+        name: the name of the variable scope
+
+    Returns:
+        The value, and the operation that updates it with the values of this step and gives the new value.
+    """
     with vs.variable_scope(name, "mean", [values, weights]):
         values = math.to_float(values)
         total = metric_variable([], dtypes.float32, name="total")
@@ -99,18 +111,23 @@ def accuracy(labels, predictions, weights=None, metrics_collections=None, update
 
 
 def mean_absolute_error(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """Computes the mean of |predictions - labels| over all steps; see mean for the other arguments and the result."""
     predictions, labels, weights = _matched(predictions, labels, weights)
     return mean(math.abs(predictions - labels), weights, metrics_collections, updates_collections,
                 name or "mean_absolute_error")
 
 
 def mean_squared_error(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """Computes the mean of (predictions - labels) squared over all steps; see mean for the other arguments and the
+    result."""
     predictions, labels, weights = _matched(predictions, labels, weights)
     return mean(math.squared_difference(labels, predictions), weights, metrics_collections, updates_collections,
                 name or "mean_squared_error")
 
 
 def root_mean_squared_error(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """Computes the square root of the mean squared error over all steps; see mean for the other arguments and the
+    result."""
     value, update = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
     return _collected(math.sqrt(value), math.sqrt(update), metrics_collections, updates_collections)
 
@@ -127,6 +144,10 @@ def mean_relative_error(labels, predictions, normalizer, weights=None, metrics_c
 
 
 def mean_cosine_distance(labels, predictions, dim, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """Computes the mean cosine distance along dimension dim over all steps; see mean for the other arguments and
+    the result.
+
+    Labels and predictions must have length 1 along dim."""
     predictions, labels, weights = _matched(predictions, labels, weights)
     product = math.reduce_sum(math.multiply(predictions, labels), axis=[dim], keepdims=True)
     value, update = mean(product, weights, None, None, name or "mean_cosine_distance")
@@ -134,6 +155,8 @@ def mean_cosine_distance(labels, predictions, dim, weights=None, metrics_collect
 
 
 def percentage_below(values, threshold, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """Computes the share of values below a threshold over all steps; see mean for the other arguments and the
+    result."""
     return mean(math.to_float(math.less(values, threshold)), weights, metrics_collections, updates_collections,
                 name or "percentage_below_threshold")
 
@@ -174,6 +197,8 @@ def mean_iou(labels, predictions, num_classes, weights=None, metrics_collections
 
 def mean_per_class_accuracy(labels, predictions, num_classes, weights=None, metrics_collections=None, updates_collections=None,
                             name=None):
+    """Computes the mean of the accuracies of all classes over all steps; see mean for the other arguments and the
+    result."""
     with vs.variable_scope(name, "mean_accuracy", [predictions, labels, weights]):
         labels = math.cast(convert.convert_to_tensor(labels), dtypes.int64)
         predictions = math.cast(convert.convert_to_tensor(predictions), dtypes.int64)
@@ -340,6 +365,9 @@ def _share_at_thresholds(default_name, other):
             return _collected(share(values, suffix + "_value"), share(updates, suffix + "_update_op"), metrics_collections,
                               updates_collections)
     f.__name__ = f.__qualname__ = default_name
+    f.__doc__ = """Computes the %s at each of the thresholds, over all steps.
+
+    See mean for the other arguments and the result.""" % default_name.split("_")[0]
     return f
 
 
@@ -353,6 +381,9 @@ def _counts_at_thresholds(name_in_tf, which):
             values, updates = _at_thresholds(labels, predictions, thresholds, weights, (which,))
             return _collected(values[which], updates[which], metrics_collections, updates_collections)
     f.__name__ = f.__qualname__ = name_in_tf
+    f.__doc__ = """Counts the %s at each of the thresholds, over all steps.
+
+    See mean for the other arguments and the result.""" % name_in_tf[:-len("_at_thresholds")].replace("_", " ")
     return f
 
 
@@ -379,6 +410,9 @@ def sensitivity_at_specificity(labels, predictions, specificity, weights=None, n
 
 def specificity_at_sensitivity(labels, predictions, sensitivity, weights=None, num_thresholds=200, metrics_collections=None,
                                updates_collections=None, name=None):
+    """Computes the specificity at the threshold with this sensitivity, over all steps.
+
+    num_thresholds is the number of thresholds tried; see mean for the other arguments and the result."""
     if sensitivity < 0 or sensitivity > 1:
         raise ValueError("`sensitivity` must be in the range [0, 1].")
     with vs.variable_scope(name, "specificity_at_sensitivity", [predictions, labels, weights]):
@@ -459,6 +493,16 @@ def precision_at_k(labels, predictions, k, class_id=None, weights=None, metrics_
 
 def recall_at_top_k(labels, predictions_idx, k=None, class_id=None, weights=None, metrics_collections=None,
                     updates_collections=None, name=None):
+    """Computes the share of labels that are among the top k predictions, over all steps.
+
+    Args:
+        labels: the classes of each sample
+        predictions_idx: the indices of the top k classes
+        k: only used for the name
+        class_id: count only this class
+
+    See mean for the other arguments and the result.
+    """
     with ops.name_scope(name, "recall_at_%s" % ("top_k" if k is None else k), [predictions_idx, labels, weights]):
         best = convert.convert_to_tensor(predictions_idx)
         return _at_k(labels, best, k or "top_k", class_id, weights, metrics_collections, updates_collections, "recall")
@@ -466,6 +510,16 @@ def recall_at_top_k(labels, predictions_idx, k=None, class_id=None, weights=None
 
 def precision_at_top_k(labels, predictions_idx, k=None, class_id=None, weights=None, metrics_collections=None,
                        updates_collections=None, name=None):
+    """Computes the share of the top k predictions that are labels, over all steps.
+
+    Args:
+        labels: the classes of each sample
+        predictions_idx: the indices of the top k classes
+        k: only used for the name
+        class_id: count only this class
+
+    See mean for the other arguments and the result.
+    """
     with ops.name_scope(name, "precision_at_%s" % ("top_k" if k is None else k), [predictions_idx, labels, weights]):
         best = convert.convert_to_tensor(predictions_idx)
         return _at_k(labels, best, k or "top_k", class_id, weights, metrics_collections, updates_collections, "precision")
@@ -473,6 +527,7 @@ def precision_at_top_k(labels, predictions_idx, k=None, class_id=None, weights=N
 
 def sparse_precision_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None,
                           updates_collections=None, name=None):
+    """Computes the share of the top k predictions that are labels; an old name of precision_at_k."""
     return precision_at_k(labels, predictions, k, class_id, weights, metrics_collections, updates_collections, name)
 
 
@@ -493,6 +548,9 @@ def _average_precision(labels, best, k):
 
 
 def average_precision_at_k(labels, predictions, k, weights=None, metrics_collections=None, updates_collections=None, name=None):
+    """Computes the mean of the average precisions of the top k predictions, over all steps.
+
+    See mean for the other arguments and the result."""
     if k < 1:
         raise ValueError("Invalid k=%s." % k)
     with ops.name_scope(name, "average_precision_at_%s" % k, [predictions, labels, weights]):
@@ -516,4 +574,5 @@ def average_precision_at_k(labels, predictions, k, weights=None, metrics_collect
 
 def sparse_average_precision_at_k(labels, predictions, k, weights=None, metrics_collections=None, updates_collections=None,
                                   name=None):
+    """Computes the mean of the average precisions; an old name of average_precision_at_k."""
     return average_precision_at_k(labels, predictions, k, weights, metrics_collections, updates_collections, name)

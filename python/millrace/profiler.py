@@ -37,20 +37,24 @@ class ProfileOptionBuilder:
 
     @staticmethod
     def trainable_variables_parameter():
+        """Returns options that show the number of parameters of trainable variables."""
         return dict(copy.deepcopy(_DEFAULTS), account_type_regexes=["_trainable_variables"], select=["params"], order_by="name")
 
     @staticmethod
     def float_operation():
+        """Returns options that show the number of floating-point operations."""
         return dict(copy.deepcopy(_DEFAULTS), min_float_ops=1, select=["float_ops"], order_by="float_ops")
 
     @staticmethod
     def time_and_memory(min_micros=1, min_bytes=1, min_accelerator_micros=0, min_cpu_micros=0, min_peak_bytes=0,
                         min_residual_bytes=0,
                         min_output_bytes=0):
+        """Returns options that show times and memory of nodes above the given limits."""
         return dict(copy.deepcopy(_DEFAULTS), min_micros=min_micros, min_bytes=min_bytes, order_by="micros",
                     select=["micros", "bytes"])
 
     def build(self):
+        """Returns the options as a dict."""
         return copy.deepcopy(self._options)
 
     def _with(self, **changes):
@@ -58,56 +62,73 @@ class ProfileOptionBuilder:
         return self
 
     def with_max_depth(self, max_depth):
+        """Sets the largest depth of nodes to show."""
         return self._with(max_depth=max_depth)
 
     def with_min_memory(self, min_bytes=0, min_peak_bytes=0, min_residual_bytes=0, min_output_bytes=0):
+        """Shows only nodes that use at least this much memory."""
         return self._with(min_bytes=min_bytes)
 
     def with_min_execution_time(self, min_micros=0, min_accelerator_micros=0, min_cpu_micros=0):
+        """Shows only nodes that take at least this many microseconds."""
         return self._with(min_micros=min_micros)
 
     def with_min_parameters(self, min_params):
+        """Shows only nodes with at least this many parameters."""
         return self._with(min_params=min_params)
 
     def with_min_occurrence(self, min_occurrence):
+        """Shows only ops that occur at least this often."""
         return self._with(min_occurrence=min_occurrence)
 
     def with_min_float_operations(self, min_float_ops):
+        """Shows only nodes with at least this many floating-point operations."""
         return self._with(min_float_ops=min_float_ops)
 
     def with_accounted_types(self, account_type_regexes):
+        """Counts only nodes whose type matches one of the regular expressions."""
         return self._with(account_type_regexes=list(account_type_regexes))
 
     def with_node_names(self, start_name_regexes=None, show_name_regexes=None, hide_name_regexes=None, trim_name_regexes=None):
+        """Selects nodes to start at, to show, to hide or to leave out by regular expressions of their names."""
         given = {"start_name_regexes": start_name_regexes, "show_name_regexes": show_name_regexes,
                  "hide_name_regexes": hide_name_regexes, "trim_name_regexes": trim_name_regexes}
         return self._with(**{k: list(v) for k, v in given.items() if v is not None})
 
     def account_displayed_op_only(self, is_true):
+        """Sets whether the totals count only nodes that are shown."""
         return self._with(account_displayed_op_only=is_true)
 
     def with_empty_output(self):
+        """Prints nothing."""
         return self._with(output="none")
 
     def with_stdout_output(self):
+        """Prints to the standard output."""
         return self._with(output="stdout")
 
     def with_file_output(self, outfile):
+        """Writes to a file."""
         return self._with(output="file:outfile=%s" % outfile)
 
     def with_timeline_output(self, timeline_file):
+        """Writes a timeline to a file."""
         return self._with(output="timeline:outfile=%s" % timeline_file)
 
     def order_by(self, attribute):
+        """Sets the attribute to sort nodes by, such as "micros"."""
         return self._with(order_by=attribute)
 
     def select(self, attributes):
+        """Sets the attributes to show, such as ["micros", "bytes"]."""
         return self._with(select=list(attributes))
 
     def with_step(self, step):
+        """Sets the step to show; -1 shows the last one."""
         return self._with(step=step)
 
     def with_pprof_output(self, pprof_file):
+        """Raises NotImplementedError: there is no output for pprof."""
         raise NotImplementedError("tf.profiler.ProfileOptionBuilder.with_pprof_output")
 
 
@@ -133,7 +154,7 @@ class Node:
             return (self._all if name.startswith("total_") else self._own)[field]
         raise AttributeError(name)
 
-    graph_nodes = property(lambda self: self.children)
+    graph_nodes = property(lambda self: self.children, doc="The children; another name.")
 
 
 # ---- what an operation has ----
@@ -280,22 +301,27 @@ class Profiler:
         self._graph, self._steps = graph or _ops.get_default_graph(), {}
 
     def add_step(self, step, run_meta):
+        """Adds the RunMetadata of a step."""
         self._steps[step] = run_meta
 
     def profile_name_scope(self, options):
+        """Profiles the name scopes, prints the result as the options say, and returns it."""
         return self._profile("scope", options)
 
     def profile_graph(self, options):
+        """Profiles the nodes of the graph, prints the result as the options say, and returns it."""
         return self._profile("graph", options)
 
     def profile_operations(self, options):
+        """Profiles the types of operations, prints the result as the options say, and returns it."""
         return self._profile("op", options)
 
     def profile_python(self, options):
+        """Profiles the lines of Python, prints the result as the options say, and returns it."""
         return self._profile("code", options)
 
     def advise(self, options=None):
-        """The operations that took most of the time, by what each is a share of it."""
+        """Prints and returns the ten types of operations that took most of the time: {type: share of the time}."""
         root = self._nodes("op", dict(_DEFAULTS))
         total = root._all["micros"] or 1
         found = {n.name: round(n._all["micros"] / total, 4)
@@ -356,6 +382,7 @@ def profile(graph=None, run_meta=None, op_log=None, cmd="scope", options=None):
 
 
 def advise(graph=None, run_meta=None, options=None):
+    """Prints and returns the ten types of operations that took most of the time: {type: share of the time}."""
     profiler = Profiler(graph)
     if run_meta is not None:
         profiler.add_step(0, run_meta)
@@ -363,4 +390,5 @@ def advise(graph=None, run_meta=None, options=None):
 
 
 def write_op_log(graph, log_dir, op_log=None, run_meta=None, add_trace=True):
+    """Raises NotImplementedError: there is no op log."""
     raise NotImplementedError("tf.profiler.write_op_log")

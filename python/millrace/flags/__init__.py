@@ -35,6 +35,7 @@ def _calling_module():
 
 
 def DEFINE_flag(flag, flag_values=FLAGS, module_name=None, required=False):  # noqa: N802
+    """Adds a Flag object to the flags."""
     flag.module = module_name or _calling_module()
     flag_values[flag.name] = flag
     if required:
@@ -43,6 +44,7 @@ def DEFINE_flag(flag, flag_values=FLAGS, module_name=None, required=False):  # n
 
 
 def DEFINE(parser, name, default, help, flag_values=FLAGS, serializer=None, module_name=None, **args):  # noqa: N802, A002
+    """Defines a flag whose values a parser reads and a serializer writes."""
     return DEFINE_flag(Flag(parser, serializer or ArgumentSerializer(), name, default, help, **args), flag_values, module_name)
 
 
@@ -58,17 +60,20 @@ def _takes_old_names(define):
 
 @_takes_old_names
 def DEFINE_string(name, default, help, flag_values=FLAGS, **args):  # noqa: N802, A002
+    """Defines a flag with any string as its value."""
     return DEFINE(ArgumentParser(), name, default, help, flag_values, **args)
 
 
 @_takes_old_names
 def DEFINE_integer(name, default, help, lower_bound=None, upper_bound=None, flag_values=FLAGS, **args):  # noqa: N802, A002
+    """Defines a flag with an integer as its value, within optional bounds."""
     flag = DEFINE(IntegerParser(lower_bound, upper_bound), name, default, help, flag_values, **args)
     return _bounded(flag, flag_values)
 
 
 @_takes_old_names
 def DEFINE_float(name, default, help, lower_bound=None, upper_bound=None, flag_values=FLAGS, **args):  # noqa: N802, A002
+    """Defines a flag with a number as its value, within optional bounds."""
     return _bounded(DEFINE(FloatParser(lower_bound, upper_bound), name, default, help, flag_values, **args), flag_values)
 
 
@@ -84,6 +89,7 @@ def _bounded(flag, flag_values):
 
 @_takes_old_names
 def DEFINE_boolean(name, default, help, flag_values=FLAGS, module_name=None, **args):  # noqa: N802, A002
+    """Defines a flag that is true or false: --name, --noname or --name=true."""
     return DEFINE_flag(BooleanFlag(name, default, help, **args), flag_values, module_name)
 
 
@@ -91,39 +97,48 @@ DEFINE_bool = DEFINE_boolean
 
 
 def DEFINE_enum(name, default, enum_values, help, flag_values=FLAGS, module_name=None, **args):  # noqa: N802, A002
+    """Defines a flag whose value is one of a list of strings."""
     return DEFINE_flag(EnumFlag(name, default, help, enum_values, **args), flag_values, module_name)
 
 
 def DEFINE_enum_class(name, default, enum_class, help, flag_values=FLAGS, module_name=None, **args):  # noqa: N802, A002
+    """Defines a flag whose value is a member of an Enum class."""
     return DEFINE_flag(EnumClassFlag(name, default, help, enum_class, **args), flag_values, module_name)
 
 
 def DEFINE_list(name, default, help, flag_values=FLAGS, **args):  # noqa: N802, A002
+    """Defines a flag whose value is a list of strings separated by commas."""
     return DEFINE(ListParser(), name, default, help, flag_values, CsvListSerializer(","), **args)
 
 
 def DEFINE_spaceseplist(name, default, help, comma_compat=False, flag_values=FLAGS, **args):  # noqa: N802, A002
+    """Defines a flag whose value is a list of strings separated by spaces; comma_compat allows commas too."""
     return DEFINE(WhitespaceSeparatedListParser(comma_compat), name, default, help, flag_values, ListSerializer(" "), **args)
 
 
 def DEFINE_multi(parser, serializer, name, default, help, flag_values=FLAGS, module_name=None, **args):  # noqa: N802, A002
+    """Defines a flag that may be given several times, and whose value is the list of all."""
     return DEFINE_flag(MultiFlag(parser, serializer, name, default, help, **args), flag_values, module_name)
 
 
 def DEFINE_multi_string(name, default, help, flag_values=FLAGS, **args):  # noqa: N802, A002
+    """Defines a flag with a string as its value that may be given several times."""
     return DEFINE_multi(ArgumentParser(), ArgumentSerializer(), name, default, help, flag_values, **args)
 
 
 def DEFINE_multi_integer(name, default, help, lower_bound=None, upper_bound=None, flag_values=FLAGS,
                          **args):  # noqa: N802, A002
+    """Defines a flag with an integer as its value that may be given several times."""
     return DEFINE_multi(IntegerParser(lower_bound, upper_bound), ArgumentSerializer(), name, default, help, flag_values, **args)
 
 
 def DEFINE_multi_float(name, default, help, lower_bound=None, upper_bound=None, flag_values=FLAGS, **args):  # noqa: N802, A002
+    """Defines a flag with a number as its value that may be given several times."""
     return DEFINE_multi(FloatParser(lower_bound, upper_bound), ArgumentSerializer(), name, default, help, flag_values, **args)
 
 
 def DEFINE_multi_enum(name, default, enum_values, help, flag_values=FLAGS, case_sensitive=True, **args):  # noqa: N802, A002
+    """Defines a flag with one of a list of strings as its value that may be given several times."""
     return DEFINE_multi(EnumParser(enum_values, case_sensitive), ArgumentSerializer(), name, default,
                         "<%s>: %s" % ("|".join(enum_values), help), flag_values, **args)
 
@@ -152,6 +167,7 @@ class _Alias(Flag):
 
 
 def DEFINE_alias(name, original_name, flag_values=FLAGS, module_name=None):  # noqa: N802
+    """Defines another name for a flag that exists."""
     if original_name not in flag_values:
         raise UnrecognizedFlagError(original_name)
     return DEFINE_flag(_Alias(name, flag_values[original_name]), flag_values, module_name)
@@ -165,6 +181,7 @@ def register_validator(flag_name, checker, message="Flag validation failed", fla
 
 
 def validator(flag_name, message="Flag validation failed", flag_values=FLAGS):
+    """Returns a decorator that makes a function the validator of a flag."""
     def decorate(f):
         register_validator(flag_name, f, message, flag_values)
         return f
@@ -172,10 +189,12 @@ def validator(flag_name, message="Flag validation failed", flag_values=FLAGS):
 
 
 def register_multi_flags_validator(flag_names, multi_flags_checker, message="Flags validation failed", flag_values=FLAGS):
+    """Adds a check of several flags: a function from {name: value} to whether they fit together."""
     flag_values._mutual.append((list(flag_names), multi_flags_checker, message))
 
 
 def multi_flags_validator(flag_names, message="Flag validation failed", flag_values=FLAGS):
+    """Returns a decorator that makes a function the validator of several flags."""
     def decorate(f):
         register_multi_flags_validator(flag_names, f, message, flag_values)
         return f
@@ -183,16 +202,19 @@ def multi_flags_validator(flag_names, message="Flag validation failed", flag_val
 
 
 def mark_flag_as_required(flag_name, flag_values=FLAGS):
+    """Makes it an error if the flag has no value when flags are parsed."""
     register_validator(flag_name, lambda value: value is not None,
                        "Flag --%s must have a value other than None." % flag_name, flag_values)
 
 
 def mark_flags_as_required(flag_names, flag_values=FLAGS):
+    """Makes it an error if one of the flags has no value when flags are parsed."""
     for name in flag_names:
         mark_flag_as_required(name, flag_values)
 
 
 def mark_flags_as_mutual_exclusive(flag_names, required=False, flag_values=FLAGS):
+    """Makes it an error if more than one of the flags is given; with required, also if none is."""
     def check(values):
         n = sum(1 for v in values.values() if v is not None)
         return n == 1 or (not required and n == 0)
@@ -201,6 +223,7 @@ def mark_flags_as_mutual_exclusive(flag_names, required=False, flag_values=FLAGS
 
 
 def mark_bool_flags_as_mutual_exclusive(flag_names, required=False, flag_values=FLAGS):
+    """Makes it an error if more than one of the flags is true; with required, also if none is."""
     def check(values):
         n = sum(1 for v in values.values() if v)
         return n == 1 or (not required and n == 0)
@@ -236,16 +259,19 @@ def disclaim_key_flags():
 # ---- texts ----
 
 def get_help_width():
+    """Returns the width of help texts, 80."""
     return 80
 
 
 def text_wrap(text, length=None, indent="", firstline_indent=None):
+    """Wraps the lines of a text at a length, with an indentation."""
     first = indent if firstline_indent is None else firstline_indent
     return "\n".join(textwrap.fill(line, length or 80, initial_indent=first if i == 0 else indent, subsequent_indent=indent)
                      for i, line in enumerate(text.splitlines()))
 
 
 def doc_to_help(doc):
+    """Returns a docstring without its indentation, as help texts show it."""
     return textwrap.dedent(doc).strip()
 
 

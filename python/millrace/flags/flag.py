@@ -37,6 +37,7 @@ class Flag:
             raise IllegalFlagValueError("flag --%s=%s: %s" % (self.name, argument, e)) from None
 
     def parse(self, argument):
+        """Sets the value from a string of the command line."""
         if self.present and not self.allow_overwrite:
             raise IllegalFlagValueError("flag --%s=%s: already defined as %s" % (self.name, argument, self.value))
         self.value = self._parse(argument)
@@ -44,6 +45,7 @@ class Flag:
         self.using_default_value = False
 
     def unparse(self):
+        """Sets the value back to the default."""
         self.value, self.present, self.using_default_value = self.default, 0, True
 
     def serialize(self):
@@ -55,21 +57,28 @@ class Flag:
         return "--%s=%s" % (self.name, self.serializer.serialize(self.value))
 
     def flag_type(self):
+        """Returns the name of the kind of value."""
         return self.parser.flag_type()
 
 
 class BooleanFlag(Flag):
+    """A flag that is true or false."""
+
     def __init__(self, name, default, help, short_name=None, **args):  # noqa: A002 -- TensorFlow's name
         super().__init__(BooleanParser(), ArgumentSerializer(), name, default, help, short_name, True, **args)
 
 
 class EnumFlag(Flag):
+    """A flag whose value is one of a list of strings."""
+
     def __init__(self, name, default, help, enum_values, short_name=None, case_sensitive=True, **args):  # noqa: A002
         super().__init__(EnumParser(enum_values, case_sensitive), ArgumentSerializer(), name, default, help, short_name, **args)
         self.help = "<%s>: %s" % ("|".join(enum_values), self.help)
 
 
 class EnumClassFlag(Flag):
+    """A flag whose value is a member of an Enum class."""
+
     def __init__(self, name, default, help, enum_class, short_name=None, **args):  # noqa: A002
         super().__init__(EnumClassParser(enum_class), EnumClassSerializer(), name, default, help, short_name, **args)
         self.help = "<%s>: %s" % ("|".join(enum_class.__members__), self.help)

@@ -11,11 +11,13 @@ class ArgumentParser:
     syntactic_help = ""
 
     def parse(self, argument):
+        """Converts a string of the command line to a value; ValueError if it is not valid."""
         if not isinstance(argument, str):
             raise TypeError("flag value must be a string, found %r" % type(argument))
         return argument
 
     def flag_type(self):
+        """Returns the name of the kind of value."""
         return "string"
 
 
@@ -45,9 +47,11 @@ class _NumberParser(ArgumentParser):
 
 
 class FloatParser(_NumberParser):
+    """Reads numbers, within optional bounds."""
     number_article, number_name = "a", "number"
 
     def convert(self, argument):
+        """Returns the argument as a float."""
         if isinstance(argument, (str, int, float)) and not isinstance(argument, bool):
             return float(argument)
         raise TypeError("Expect argument to be a string, int, or float, found %s" % type(argument))
@@ -57,9 +61,11 @@ class FloatParser(_NumberParser):
 
 
 class IntegerParser(_NumberParser):
+    """Reads integers, also hexadecimal and octal ones, within optional bounds."""
     number_article, number_name = "an", "integer"
 
     def convert(self, argument):
+        """Returns the argument as an int."""
         if isinstance(argument, str):
             return int(argument, 16 if argument.lower().startswith("0x") else 8 if argument.startswith("0o") else 10)
         if isinstance(argument, int) and not isinstance(argument, bool):
@@ -71,6 +77,8 @@ class IntegerParser(_NumberParser):
 
 
 class BooleanParser(ArgumentParser):
+    """Reads true or false."""
+
     def parse(self, argument):
         if isinstance(argument, (bool, int)) and argument in (0, 1):
             return bool(argument)
@@ -83,6 +91,8 @@ class BooleanParser(ArgumentParser):
 
 
 class EnumParser(ArgumentParser):
+    """Reads one of a list of strings."""
+
     def __init__(self, enum_values, case_sensitive=True):
         if not enum_values:
             raise ValueError("enum_values cannot be empty, found %r" % (enum_values,))
@@ -99,6 +109,8 @@ class EnumParser(ArgumentParser):
 
 
 class EnumClassParser(ArgumentParser):
+    """Reads a member of an Enum class by its name."""
+
     def __init__(self, enum_class):
         self.enum_class = enum_class
 
@@ -114,6 +126,8 @@ class EnumClassParser(ArgumentParser):
 
 
 class BaseListParser(ArgumentParser):
+    """Reads a list of strings separated by a token."""
+
     def __init__(self, token=None, name=None):
         self._token, self._name = token, name
         self.syntactic_help = "a %s separated list" % name
@@ -128,6 +142,8 @@ class BaseListParser(ArgumentParser):
 
 
 class ListParser(BaseListParser):
+    """Reads a list of strings separated by commas."""
+
     def __init__(self):
         super().__init__(",", "comma")
 
@@ -143,6 +159,8 @@ class ListParser(BaseListParser):
 
 
 class WhitespaceSeparatedListParser(BaseListParser):
+    """Reads a list of strings separated by spaces, and by commas with comma_compat."""
+
     def __init__(self, comma_compat=False):
         self._comma_compat = comma_compat
         super().__init__(None, "whitespace or comma" if comma_compat else "whitespace")
@@ -154,11 +172,16 @@ class WhitespaceSeparatedListParser(BaseListParser):
 
 
 class ArgumentSerializer:
+    """Writes values as str does."""
+
     def serialize(self, value):
+        """Returns a value as a string that the parser reads."""
         return str(value)
 
 
 class ListSerializer(ArgumentSerializer):
+    """Writes lists with a separator."""
+
     def __init__(self, list_sep):
         self.list_sep = list_sep
 
@@ -167,6 +190,8 @@ class ListSerializer(ArgumentSerializer):
 
 
 class CsvListSerializer(ListSerializer):
+    """Writes lists as a line of CSV."""
+
     def serialize(self, value):
         out = io.StringIO()
         csv.writer(out, delimiter=self.list_sep).writerow([str(x) for x in value])
@@ -174,5 +199,7 @@ class CsvListSerializer(ListSerializer):
 
 
 class EnumClassSerializer(ArgumentSerializer):
+    """Writes members of an Enum class as their names."""
+
     def serialize(self, value):
         return value.name

@@ -86,6 +86,7 @@ class FlagValues:
             self._table[flag.short_name] = flag
 
     def __contains__(self, name):
+        """Whether there is a flag of this name."""
         return name in self._table
 
     has_key = __contains__
@@ -205,20 +206,25 @@ class FlagValues:
         self([sys.argv[0]] + list(sys.argv[1:] if args is None else args), known_only=True)
 
     def is_parsed(self):
+        """Whether flags were parsed."""
         return self._parsed
 
     def mark_as_parsed(self):
+        """Allows access to values without parsing a command line."""
         self._parsed = True
 
     def unparse_flags(self):
+        """Sets all flags back to their defaults."""
         for flag in self._table.values():
             flag.unparse()
         self._parsed = False
 
     def set_gnu_getopt(self, gnu_getopt=True):
+        """Sets whether flags may come after other arguments."""
         self._gnu = gnu_getopt
 
     def is_gnu_getopt(self):
+        """Whether flags may come after other arguments."""
         return self._gnu
 
     # ---- checks ----
@@ -242,27 +248,32 @@ class FlagValues:
             raise IllegalFlagValueError(message)
 
     def validate_all_flags(self):
+        """Runs all validators; IllegalFlagValueError if one fails."""
         self._validate(list({id(f): f for f in self._table.values()}.values()))
 
     # ---- what there is ----
 
     def set_default(self, name, value):
+        """Changes the default of a flag, and its value if it was not given."""
         if name not in self._table:
             raise UnrecognizedFlagError(name)
         self._table[name]._set_default(value)
         self._validate([self._table[name]])
 
     def flag_values_dict(self):
+        """Returns {name: value} of all flags."""
         return {name: flag.value for name, flag in self._table.items()}
 
     FlagValuesDict = flag_values_dict
 
     def append_flag_values(self, flag_values):
+        """Adds all flags of another FlagValues."""
         for name, flag in flag_values._table.items():
             if name == flag.name:
                 self[name] = flag
 
     def flags_by_module_dict(self):
+        """Returns {module: its flags}."""
         modules = {}
         for name in sorted(self._table):
             flag = self._table[name]
@@ -271,6 +282,7 @@ class FlagValues:
         return modules
 
     def key_flags_by_module_dict(self):
+        """Returns {module: its key flags}."""
         return {module: self.get_key_flags_for_module(module) for module in {**self.flags_by_module_dict(), **self._key_flags}}
 
     def get_key_flags_for_module(self, module):
@@ -287,17 +299,21 @@ class FlagValues:
         return default if value is None else value
 
     def find_module_defining_flag(self, flagname, default=None):
+        """Returns the name of the module that defines a flag, or default."""
         flag = self._table.get(flagname)
         return default if flag is None else flag.module
 
     def flags_into_string(self):
+        """Returns all flags with a value as lines of a flag file."""
         return "".join(f.serialize() + "\n" for fs in self.flags_by_module_dict().values() for f in fs if f.value is not None)
 
     def append_flags_into_file(self, filename):
+        """Appends all flags with a value to a flag file."""
         with open(filename, "a") as f:
             f.write(self.flags_into_string())
 
     def get_help(self, prefix="", include_special_flags=True):
+        """Returns the help of all flags, by module."""
         modules = self.flags_by_module_dict()
         main = main_name()
         order = ([main] if main in modules else []) + [m for m in modules if m != main]
@@ -306,11 +322,13 @@ class FlagValues:
     __str__ = get_help
 
     def module_help(self, module, prefix=""):
+        """Returns the help of the key flags of a module."""
         name = module if isinstance(module, str) else getattr(module, "__name__", "")
         lines = ["\n%s%s:" % (prefix, name)] + [_help_of(f, prefix + "  ") for f in self.get_key_flags_for_module(name)]
         return "\n".join(lines)
 
     def main_module_help(self):
+        """Returns the help of the key flags of the main module."""
         return self.module_help(main_name())
 
 

@@ -255,6 +255,7 @@ def _count_class(name, count):
         self._make(_thresholds(thresholds, 0.5), [count])
 
     def result(self):
+        """Returns the count, one for each threshold, as a tensor."""
         return self._one(getattr(self, count).read_value())
 
     doc = "Counts %s: a prediction above a threshold is positive." % count.replace("_", " ")

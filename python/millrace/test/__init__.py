@@ -58,10 +58,12 @@ def test_src_dir_path(relative_path):
 
 
 def is_built_with_cuda():
+    """Returns False: there is no CUDA in this package."""
     return False
 
 
 def is_built_with_rocm():
+    """Returns False: there is no ROCm in this package."""
     return False
 
 
@@ -71,6 +73,7 @@ def is_built_with_gpu_support():
 
 
 def is_gpu_available(cuda_only=False, min_cuda_compute_capability=None):
+    """Whether there is a GPU device; False if one with CUDA is asked for."""
     return not cuda_only and min_cuda_compute_capability is None and bool(gpu_device_name())
 
 
@@ -192,6 +195,7 @@ class TestCase(unittest.TestCase):
             return s.run(tensors)
 
     def checkedThread(self, target, args=None, kwargs=None):  # noqa: N802
+        """Returns a thread that fails the test if its function raises."""
         return _CheckedThread(self, target, args, kwargs)
 
     @contextlib.contextmanager
@@ -222,6 +226,7 @@ class TestCase(unittest.TestCase):
         return np.asarray(a)
 
     def assertAllEqual(self, a, b, msg=None):  # noqa: N802
+        """Fails unless both arrays or tensors have the same shape and elements."""
         a, b = self._GetNdArray(a), self._GetNdArray(b)
         self._same_shapes(a, b, msg)
         same = _texts(a) == _texts(b) if a.dtype.kind in "SUO" or b.dtype.kind in "SUO" else a == b
@@ -233,6 +238,7 @@ class TestCase(unittest.TestCase):
             self.fail("%snot equal, first at %s: %r and %r\nlhs = %s\nrhs = %s" % (_intro(msg), list(at), a[at], b[at], a, b))
 
     def assertNotAllEqual(self, a, b, msg=None):  # noqa: N802
+        """Fails if both arrays or tensors have the same shape and elements."""
         try:
             self.assertAllEqual(a, b)
         except AssertionError:
@@ -282,6 +288,7 @@ class TestCase(unittest.TestCase):
         self.assertAllClose(a, b, rtol, atol, msg)
 
     def assertNotAllClose(self, a, b, **kwargs):  # noqa: N802
+        """Fails if both arrays or tensors are close; the keywords are those of assertAllClose."""
         try:
             self.assertAllClose(a, b, **kwargs)
         except AssertionError:
@@ -298,53 +305,66 @@ class TestCase(unittest.TestCase):
             self.fail("not all elements are %s: %s" % (what, a))
 
     def assertAllGreater(self, a, comparison_target):  # noqa: N802
+        """Fails unless all elements are greater than comparison_target."""
         self._all(a, lambda x: x > comparison_target, "greater than %s" % comparison_target)
 
     def assertAllGreaterEqual(self, a, comparison_target):  # noqa: N802
+        """Fails unless all elements are at least comparison_target."""
         self._all(a, lambda x: x >= comparison_target, "at least %s" % comparison_target)
 
     def assertAllLess(self, a, comparison_target):  # noqa: N802
+        """Fails unless all elements are less than comparison_target."""
         self._all(a, lambda x: x < comparison_target, "less than %s" % comparison_target)
 
     def assertAllLessEqual(self, a, comparison_target):  # noqa: N802
+        """Fails unless all elements are at most comparison_target."""
         self._all(a, lambda x: x <= comparison_target, "at most %s" % comparison_target)
 
     def assertAllInRange(self, target, lower_bound, upper_bound, open_lower_bound=False, open_upper_bound=False):  # noqa: N802
+        """Fails unless all elements are from lower_bound to upper_bound; an open bound is excluded."""
         def good(x):
             low = x > lower_bound if open_lower_bound else x >= lower_bound
             return low & (x < upper_bound if open_upper_bound else x <= upper_bound)
         self._all(target, good, "between %s and %s" % (lower_bound, upper_bound))
 
     def assertAllInSet(self, target, expected_set):  # noqa: N802
+        """Fails unless all elements are in the set."""
         self._all(target, lambda x: np.isin(x, list(expected_set)), "in %s" % (expected_set,))
 
     def assertNear(self, f1, f2, err, msg=None):  # noqa: N802
+        """Fails unless two numbers differ by at most err."""
         self.assertTrue(f1 == f2 or math.fabs(f1 - f2) <= err,
                         "%f != %f +/- %f%s" % (f1, f2, err, " (%s)" % msg if msg else ""))
 
     def assertArrayNear(self, farray1, farray2, err, msg=None):  # noqa: N802
+        """Fails unless the elements of two lists differ by at most err."""
         self.assertEqual(len(farray1), len(farray2), msg=msg)
         for a, b in zip(farray1, farray2):
             self.assertNear(float(a), float(b), err, msg=msg)
 
     def assertNDArrayNear(self, ndarray1, ndarray2, err, msg=None):  # noqa: N802
+        """Fails unless the norm of the difference of two arrays is below err."""
         distance = np.linalg.norm(np.asarray(ndarray1) - np.asarray(ndarray2))
         self.assertTrue(distance < err, msg or "the arrays are %g apart, allowed is %g" % (distance, err))
 
     def assertShapeEqual(self, np_array, tf_tensor, msg=None):  # noqa: N802
+        """Fails unless an array and a tensor have the same shape."""
         self.assertAllEqual(np_array.shape, tf_tensor.get_shape().as_list(), msg=msg)
 
     def assertDTypeEqual(self, target, expected_dtype):  # noqa: N802
+        """Fails unless the array or tensor has this type."""
         got = dtypes.as_dtype(self._GetNdArray(target).dtype if isinstance(target, list) else target.dtype)
         self.assertEqual(got.base_dtype, dtypes.as_dtype(expected_dtype))
 
     def assertDeviceEqual(self, device1, device2, msg=None):  # noqa: N802
+        """Fails unless two device names mean the same device."""
         a, b = _device.canonical_name(device1), _device.canonical_name(device2)
         self.assertEqual(a, b, "Devices %s and %s are not equal. %s" % (a, b, msg or ""))
 
     # ---- texts, messages, errors ----
 
     def assertStartsWith(self, actual, expected_start, msg=None):  # noqa: N802
+        """Fails unless a string starts with another one."""
         if not actual.startswith(expected_start):
             self.fail("%s: %r does not start with %r" % (msg or "", actual, expected_start))
 
@@ -360,6 +380,7 @@ class TestCase(unittest.TestCase):
 
     def assertProtoEqualsVersion(self, expected, actual, producer=1087, min_consumer=0, bad_consumers=None,
                                  msg=None):  # noqa: N802
+        """Fails unless a GraphDef equals the expected one with these versions."""
         from ..protos import text_format
         wanted = text_format.Parse(expected, type(actual)()) if isinstance(expected, str) else expected
         wanted.versions.producer, wanted.versions.min_consumer = producer, min_consumer
@@ -386,26 +407,33 @@ class TestCase(unittest.TestCase):
             self.fail("%s not raised" % getattr(exception_type, "__name__", exception_type))
 
     def assertRaisesOpError(self, expected_err_re_or_predicate):  # noqa: N802
+        """Returns a context manager that fails unless an OpError is raised whose text matches."""
         return self.assertRaisesWithPredicateMatch(errors.OpError, expected_err_re_or_predicate)
 
     # ---- what the tests of others use of absl ----
 
     def assertEmpty(self, container, msg=None):  # noqa: N802
+        """Fails unless the container is empty."""
         self.assertEqual(len(container), 0, msg)
 
     def assertNotEmpty(self, container, msg=None):  # noqa: N802
+        """Fails if the container is empty."""
         self.assertTrue(len(container), msg)
 
     def assertLen(self, container, expected_len, msg=None):  # noqa: N802
+        """Fails unless the container has this length."""
         self.assertEqual(len(container), expected_len, msg)
 
     def assertBetween(self, value, minv, maxv, msg=None):  # noqa: N802
+        """Fails unless minv <= value <= maxv."""
         self.assertTrue(minv <= value <= maxv, msg or "%s is not between %s and %s" % (value, minv, maxv))
 
     def assertItemsEqual(self, expected_seq, actual_seq, msg=None):  # noqa: N802
+        """Fails unless both sequences have the same elements in any order."""
         self.assertCountEqual(expected_seq, actual_seq, msg)
 
     def assertSequenceStartsWith(self, prefix, whole, msg=None):  # noqa: N802
+        """Fails unless the sequence starts with the prefix."""
         self.assertEqual(list(prefix), list(whole)[:len(prefix)], msg)
 
 
@@ -441,6 +469,7 @@ class StubOutForTesting:
         self.CleanUp()
 
     def Set(self, parent, child_name, new_child):  # noqa: N802
+        """Replaces an attribute of parent until UnsetAll."""
         former = parent.__dict__.get(child_name, getattr(parent, child_name))
         self._former.append((parent, child_name, former))
         setattr(parent, child_name, new_child)
@@ -448,6 +477,7 @@ class StubOutForTesting:
     SmartSet = Set
 
     def UnsetAll(self):  # noqa: N802
+        """Restores all attributes that Set replaced."""
         while self._former:
             setattr(*self._former.pop())
 
@@ -525,9 +555,11 @@ class Benchmark:
         return result
 
     def report_benchmark(self, iters=None, cpu_time=None, wall_time=None, throughput=None, extras=None, name=None):
+        """Prints the figures of a benchmark."""
         shown = {"iters": iters, "cpu_time": cpu_time, "wall_time": wall_time, "throughput": throughput,
                  "extras": extras or None}
         sys.stderr.write("%s: %s\n" % (name or type(self).__name__, {k: v for k, v in shown.items() if v is not None}))
 
     def evaluate(self, tensors):
+        """Runs tensors in the default session, and returns their values."""
         return ops.get_default_session().run(tensors)

@@ -210,6 +210,7 @@ def _zero_padding(rank_):
             return d + sum(self._pads[i])
 
         def call(self, inputs):
+            """Adds the zeros."""
             pads = [[0, 0] for _ in range(rank_ + 2)]
             for axis, p in zip(self._at(None), self._pads):
                 pads[axis] = list(p)
@@ -234,6 +235,7 @@ def _cropping(rank_):
             return d - sum(self._cuts[i])
 
         def call(self, inputs):
+            """Cuts off the edges."""
             key = [slice(None)] * (rank_ + 2)
             for axis, (a, b) in zip(self._at(None), self._cuts):
                 key[axis] = slice(a, -b if b else None)

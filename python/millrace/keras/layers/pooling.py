@@ -50,6 +50,7 @@ def _global(name, rank, reduce):
         _Global.__init__(self, data_format, **kwargs)
 
     def call(self, inputs):
+        """Reduces all positions to one."""
         return reduce(inputs, axis=self._axes())
 
     doc = "A layer that computes the %s of each channel of %d-D inputs." % (_REDUCTIONS[name[6:9]], rank)

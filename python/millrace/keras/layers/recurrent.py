@@ -494,6 +494,7 @@ def _layer(name, cell_class, doc, module=__name__):
         self.input_spec = None
 
     def get_config(self):
+        """Returns the arguments of the constructor as a dict."""
         config = RNN.get_config(self)
         config.update((n, base_layer._encoded(getattr(self.cell, n))) for n in names)
         config["activity_regularizer"] = base_layer._encoded(self.activity_regularizer)

@@ -212,6 +212,7 @@ class Iterator(Sequence):
         return self
 
     def __next__(self):
+        """Returns the next batch."""
         if self.batch_index == 0:
             self._set_index_array()
         i, self.batch_index = self.batch_index, (self.batch_index + 1) % len(self)
