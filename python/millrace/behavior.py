@@ -10,7 +10,7 @@ def _free(name):
     def switch():
         return None
     switch.__name__ = switch.__qualname__ = name
-    switch.__doc__ = "What it asks for is so already."
+    switch.__doc__ = "Does nothing: this is how the package behaves already."
     return switch
 
 
@@ -18,6 +18,7 @@ def _refused(name):
     def switch(*unused, **unused_too):
         raise NotImplementedError("tf.%s: Millrace has the graphs and sessions of TensorFlow 1.x only" % name)
     switch.__name__ = switch.__qualname__ = name
+    switch.__doc__ = "Raises NotImplementedError: there are only the graphs and sessions of TensorFlow 1.x."
     return switch
 
 
@@ -27,8 +28,10 @@ for _name in __all__:
 
 
 def executing_eagerly():
+    """Returns False: operations are always added to a graph."""
     return False
 
 
 def control_flow_v2_enabled():
+    """Returns False: loops and conditions are those of TensorFlow 1.x."""
     return False

@@ -62,8 +62,8 @@ class Task(Closing):
 
     target = property(lambda self: self._core.target, doc="For sessions on it.")
     worker = property(lambda self: self._core.worker, doc="Its number among the workers; -1: it is none.")
-    num_workers = property(lambda self: self._core.num_workers)
-    num_ps = property(lambda self: self._core.num_ps)
+    num_workers = property(lambda self: self._core.num_workers, doc="The number of workers in the cluster.")
+    num_ps = property(lambda self: self._core.num_ps, doc="The number of parameter servers in the cluster.")
 
     def device(self, synchrony=None):
         """For tf.device: variables go to the parameter servers by turns, or without any to the first worker, the rest stays here.  With

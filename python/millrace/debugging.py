@@ -12,5 +12,6 @@ __getattr__ = _lazy.selection(
 
 
 def assert_all_finite(t=None, msg=None, name=None, x=None, message=None):
+    """Returns the tensor with a check that it has no NaN or infinity; t and msg are old names of x and message."""
     from .ops.check import verify_tensor_all_finite
     return verify_tensor_all_finite(t, msg, name, x, message)

@@ -54,6 +54,7 @@ def must_run_on_cpu(node, pin_variables_on_cpu=False):
 
 
 def set_cpu0(device_string):
+    """Returns a device name with its device replaced by CPU 0."""
     from .framework.device import DeviceSpec
     spec = DeviceSpec.from_string(device_string)
     spec.device_type, spec.device_index = "CPU", 0
@@ -61,6 +62,7 @@ def set_cpu0(device_string):
 
 
 def tensor_shape_from_node_def_name(graph, input_name):
+    """Returns the static shape of the tensor with this name; without ":n" the first output is meant."""
     name = input_name if ":" in input_name else input_name + ":0"
     return graph.get_tensor_by_name(name).get_shape()
 

@@ -16,6 +16,7 @@ All processes have to build the same collectives, and run them in steps that all
 names, as in Horovod.
 """
 
+import functools
 import json
 import os
 import zlib
@@ -94,6 +95,7 @@ def shutdown():
 
 
 def is_initialized():
+    """Whether init was called."""
     return _world is not None
 
 
@@ -104,22 +106,27 @@ def _there():
 
 
 def rank():
+    """Returns the number of this process among all."""
     return _there().rank
 
 
 def size():
+    """Returns the number of processes."""
     return _there().size
 
 
 def local_rank():
+    """Returns the number of this process among those of its machine."""
     return _there().local_rank
 
 
 def local_size():
+    """Returns the number of processes on this machine."""
     return _there().local_size
 
 
 def mpi_threads_supported():
+    """Returns False: there is no MPI."""
     _there()
     return False
 
@@ -139,22 +146,30 @@ Min, Max, Product = _Op("Min", "Min", "Id"), _Op("Max", "Max", "Id"), _Op("Produ
 
 
 class _AsIs:
+    """Sends tensors as they are."""
+
     @staticmethod
     def compress(t):
+        """Returns the tensor, and None."""
         return t, None
 
     @staticmethod
     def decompress(t, was):
+        """Returns the tensor."""
         return t
 
 
 class _Half:
+    """Sends floating-point tensors as float16."""
+
     @staticmethod
     def compress(t):
+        """Returns the tensor to send, and the type it had if that changed."""
         return (math.cast(t, dtypes.float16), t.dtype) if t.dtype.is_floating else (t, None)
 
     @staticmethod
     def decompress(t, was):
+        """Returns the tensor in the type it had."""
         return t if was is None else math.cast(t, was)
 
 
@@ -298,6 +313,7 @@ def _value_of(v, root_rank):
 
 
 def broadcast_global_variables(root_rank):
+    """Returns an operation that sets all global variables to their values in process root_rank."""
     return broadcast_variables(variables.global_variables(), root_rank)
 
 
@@ -353,6 +369,7 @@ class DistributedOptimizer(Optimizer):
         self._optimizer, self._op, self._compression = optimizer, op, compression
         self._device_dense, self._device_sparse, self._sparse_as_dense = device_dense, device_sparse, sparse_as_dense
 
+    @functools.wraps(Optimizer.compute_gradients)
     def compute_gradients(self, *args, **kwargs):
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         return pairs if size() == 1 else self._averaged(pairs)
@@ -374,14 +391,18 @@ class DistributedOptimizer(Optimizer):
         return allreduce(g, device_dense=self._device_dense, device_sparse=self._device_sparse, compression=self._compression,
                          op=self._op, name=name)
 
+    @functools.wraps(Optimizer.apply_gradients)
     def apply_gradients(self, *args, **kwargs):
         return self._optimizer.apply_gradients(*args, **kwargs)
 
+    @functools.wraps(Optimizer.get_slot)
     def get_slot(self, *args, **kwargs):
         return self._optimizer.get_slot(*args, **kwargs)
 
+    @functools.wraps(Optimizer.get_slot_names)
     def get_slot_names(self, *args, **kwargs):
         return self._optimizer.get_slot_names(*args, **kwargs)
 
+    @functools.wraps(Optimizer.variables)
     def variables(self, *args, **kwargs):
         return self._optimizer.variables(*args, **kwargs)

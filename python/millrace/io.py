@@ -22,10 +22,12 @@ def write_file(filename, contents, name=None):
 
 
 def matching_files(pattern, name=None):
+    """Returns the names of files that match a pattern, or one of several, as a tensor."""
     return call("MatchingFiles", name, pattern=pattern)
 
 
 def serialize_tensor(tensor, name=None):
+    """Returns a tensor as a serialized TensorProto."""
     return call("SerializeTensor", name, tensor=tensor)
 
 

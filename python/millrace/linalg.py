@@ -80,6 +80,9 @@ def logdet(matrix, name=None):
 
 
 def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
+    """Divides by the L2 norm along an axis, which is taken as at least the square root of epsilon.
+
+    dim is an old name of axis."""
     with ops.name_scope(name, "l2_normalize", [x]) as scope:
         x = convert.convert_to_tensor(x, name="x")
         length = math.reduce_sum(math.square(x), dim if axis is None else axis, keepdims=True)
@@ -87,11 +90,13 @@ def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
 
 
 def global_norm(t_list, name=None):
+    """Computes the square root of the sum of squares of all elements of a list of tensors."""
     from .ops import clip
     return clip.global_norm(t_list, name)
 
 
 def lu(input, output_idx_type=dtypes.int32, name=None):  # noqa: A002
+    """Computes the LU decomposition of matrices; returns both factors in one matrix, and the permutation of rows."""
     return call("Lu", name, input=input, output_idx_type=output_idx_type)
 
 

@@ -20,6 +20,7 @@ _seen = {}  # (file, line) -> how often log_every_n was called there
 
 
 def get_logger():
+    """Returns the logger "tensorflow" of Python's logging."""
     global _logger
     if _logger is None:
         logger = _logging.getLogger("tensorflow")
@@ -39,26 +40,32 @@ def _is_interactive():
 
 
 def log(level, msg, *args, **kwargs):
+    """Logs a message at a level; the other arguments are those of Python's logging."""
     get_logger().log(level, msg, *args, **kwargs)
 
 
 def debug(msg, *args, **kwargs):
+    """Logs a message at level DEBUG."""
     get_logger().debug(msg, *args, **kwargs)
 
 
 def info(msg, *args, **kwargs):
+    """Logs a message at level INFO."""
     get_logger().info(msg, *args, **kwargs)
 
 
 def warning(msg, *args, **kwargs):
+    """Logs a message at level WARN."""
     get_logger().warning(msg, *args, **kwargs)
 
 
 def warn(msg, *args, **kwargs):
+    """Logs a message at level WARN."""
     get_logger().warning(msg, *args, **kwargs)
 
 
 def error(msg, *args, **kwargs):
+    """Logs a message at level ERROR."""
     get_logger().error(msg, *args, **kwargs)
 
 
@@ -68,14 +75,17 @@ def fatal(msg, *args, **kwargs):
 
 
 def vlog(level, msg, *args, **kwargs):
+    """Logs a message at a level."""
     get_logger().log(level, msg, *args, **kwargs)
 
 
 def TaskLevelStatusMessage(msg):  # noqa: N802
+    """Logs a message at level ERROR."""
     error(msg)
 
 
 def log_if(level, msg, condition, *args):
+    """Logs a message if the condition holds."""
     if condition:
         vlog(level, msg, *args)
 
@@ -95,10 +105,12 @@ def log_every_n(level, msg, n, *args):
 
 
 def log_first_n(level, msg, n, *args):
+    """Logs a message the first n times that this line is reached."""
     log_if(level, msg, _times_before() < n, *args)
 
 
 def get_verbosity():
+    """Returns the lowest level that is logged."""
     return get_logger().getEffectiveLevel()
 
 
@@ -108,6 +120,7 @@ def set_verbosity(v):
 
 
 def flush():
+    """Passes all messages on to where they are written."""
     for handler in get_logger().handlers:
         handler.flush()
 
@@ -125,4 +138,5 @@ def google2_log_prefix(level, timestamp=None, file_and_line=None):
 
 
 def level_name(level):
+    """Returns the name of a level."""
     return _NAMES.get(level, str(level))

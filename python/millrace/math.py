@@ -32,6 +32,7 @@ def reduce_variance(input_tensor, axis=None, keepdims=False, name=None):
 
 
 def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
+    """Computes the standard deviation over some axes or all."""
     from .framework import ops
     from .ops import math
     with ops.name_scope(name or "reduce_std"):

@@ -16,6 +16,7 @@ __all__ = ["TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_r
 
 
 class TFRecordCompressionType:
+    """How the records of a file are compressed."""
     NONE, ZLIB, GZIP = 0, 1, 2
 
 
@@ -74,6 +75,7 @@ class TFRecordWriter:
             self._file = open(self._path, "wb")
 
     def write(self, record):
+        """Appends a record."""
         self._check_open()
         self._put(framed(as_bytes(record)))
 
@@ -86,6 +88,7 @@ class TFRecordWriter:
             self._file.write(self._packer.compress(data) if self._packer else data)
 
     def flush(self):
+        """Passes what was written to the operating system."""
         self._check_open()
         with _Errors(self._path):
             if self._packer:
@@ -93,6 +96,7 @@ class TFRecordWriter:
             self._file.flush()
 
     def close(self):
+        """Closes the file."""
         if self._file is not None:
             with _Errors(self._path):
                 if self._packer:

@@ -17,6 +17,7 @@ class EventsWriter:
         self._prefix, self._suffix, self._file = os.fsdecode(file_prefix), "", None
 
     def InitWithSuffix(self, suffix):  # noqa: N802
+        """Sets the end of the name of the file."""
         self._suffix = os.fsdecode(suffix)
 
     def _open(self):
@@ -27,17 +28,21 @@ class EventsWriter:
         return self._file
 
     def FileName(self):  # noqa: N802
+        """Returns the name of the file, which is opened if it is not yet."""
         return os.fsencode(self._open().name)
 
     def WriteEvent(self, event):  # noqa: N802
+        """Appends an Event message."""
         self._open().write(framed(event.SerializeToString()))
 
     def Flush(self):  # noqa: N802
+        """Passes what was written to the operating system."""
         if self._file is not None:
             self._file.flush()
         return True
 
     def Close(self):  # noqa: N802
+        """Closes the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -12,10 +12,12 @@ __getattr__ = _lazy.selection(
 
 
 def categorical(logits, num_samples, dtype=None, seed=None, name=None):
+    """Draws num_samples classes for each row of logits, the unnormalized log probabilities."""
     from .ops import random
     return random.multinomial(logits, num_samples, seed, name, dtype)
 
 
 def stateless_categorical(logits, num_samples, seed, dtype="int64", name=None):
+    """Draws classes for each row of logits; the result depends only on the arguments, and seed is two integers."""
     from .ops import random
     return random.stateless_multinomial(logits, num_samples, seed, dtype, name)

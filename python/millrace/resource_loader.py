@@ -22,12 +22,15 @@ def get_data_files_path():
 
 
 def get_root_dir_with_all_resources():
+    """Returns the folder of the calling file."""
     return _folder_of(sys._getframe(1))
 
 
 def get_path_to_datafile(path):
+    """Returns a path relative to the folder of the calling file."""
     return os.path.join(_folder_of(sys._getframe(1)), path)
 
 
 def readahead_file_path(path, readahead="128M"):
+    """Returns the path as it is."""
     return path

@@ -25,18 +25,22 @@ def _combined(a, b, operation, validate_indices):
 
 
 def set_intersection(a, b, validate_indices=True):
+    """Computes the intersection of the sets in the last dimension of a and b, as a sparse tensor."""
     return _combined(a, b, "intersection", validate_indices)
 
 
 def set_union(a, b, validate_indices=True):
+    """Computes the union of the sets in the last dimension of a and b, as a sparse tensor."""
     return _combined(a, b, "union", validate_indices)
 
 
 def set_difference(a, b, aminusb=True, validate_indices=True):
+    """Computes a - b of the sets in the last dimension, or b - a if aminusb is False, as a sparse tensor."""
     return _combined(a, b, "a-b" if aminusb else "b-a", validate_indices)
 
 
 def set_size(a, validate_indices=True):
+    """Computes the number of different elements along the last dimension of a sparse tensor."""
     a = sparse.convert_to_tensor_or_sparse_tensor(a)
     if not isinstance(a, sparse.SparseTensor):
         raise TypeError("Expected `SparseTensor`, got %s." % a)

@@ -16,6 +16,8 @@ def _real_transform(name, op_type, rank, inverse):
             x = _fitted(x, rank, length, inverse)
             return call(op_type, scope, input=x, fft_length=length)
     f.__name__ = f.__qualname__ = name
+    f.__doc__ = "Computes the %sFourier transform of real numbers over the last %s." % (
+        "inverse " if inverse else "", "dimension" if rank == 1 else "%d dimensions" % rank)
     return f
 
 
@@ -50,6 +52,7 @@ def fftshift(x, axes=None, name=None):
 
 
 def ifftshift(x, axes=None, name=None):
+    """Undoes fftshift."""
     return _rolled(x, axes, name or "ifftshift", lambda n: -(n // 2))
 
 
@@ -125,6 +128,8 @@ def _cosine_window(name, a, b):
             count = math.cast(math.range(length), dtype)
             return math.cast(a - b * math.cos(2 * np.pi * count / n), dtype)
     f.__name__ = f.__qualname__ = name
+    f.__doc__ = "Returns a %s window; periodic windows are for spectral analysis, symmetric ones for filters." % (
+        name.split("_")[0].capitalize())
     return f
 
 
@@ -178,6 +183,9 @@ def overlap_and_add(signal, frame_step, name=None):
 
 
 def inverse_stft(stfts, frame_length, frame_step, fft_length=None, window_fn=hann_window, name=None):
+    """Computes a signal from its short-time Fourier transform, by adding overlapping windows.
+
+    The arguments are those that stft was called with."""
     with ops.name_scope(name, "inverse_stft", [stfts]):
         if fft_length is None:
             fft_length = 1 << max(0, int(frame_length) - 1).bit_length()
@@ -206,6 +214,7 @@ def linear_to_mel_weight_matrix(num_mel_bins=20, num_spectrogram_bins=129, sampl
 
 
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms, name=None):
+    """Computes mel-frequency cepstral coefficients: a cosine transform of the last dimension."""
     with ops.name_scope(name, "mfccs_from_log_mel_spectrograms", [log_mel_spectrograms]):
         x = convert.convert_to_tensor(log_mel_spectrograms, dtypes.float32)
         return dct(x, type=2) * np.float32(1 / np.sqrt(2.0 * x.shape.as_list()[-1]))

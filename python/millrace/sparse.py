@@ -9,6 +9,7 @@ from .ops.math import sparse_segment_mean, sparse_segment_sqrt_n, sparse_segment
 
 
 def as_sparse(value):
+    """Returns a SparseTensor from a SparseTensor or SparseTensorValue; anything else is a TypeError."""
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
     if not isinstance(value, SparseTensor):
@@ -123,6 +124,7 @@ def sparse_concat(axis=None, sp_inputs=None, name=None, expand_nonconcat_dim=Fal
 
 
 def sparse_split(keyword_required=None, sp_input=None, num_split=None, axis=None, name=None, split_dim=None):
+    """Splits a sparse tensor along an axis into a list; arguments must be given by keyword."""
     if not isinstance(keyword_required, type(None)):
         raise ValueError("Keyword arguments are required for this function.")
     axis = split_dim if axis is None else axis
@@ -135,6 +137,7 @@ def sparse_split(keyword_required=None, sp_input=None, num_split=None, axis=None
 
 
 def sparse_slice(sp_input, start, size, name=None):
+    """Returns the part of a sparse tensor that starts at start and has this size."""
     x = as_sparse(sp_input)
     start, size = (convert.convert_to_tensor(v, dtypes.int64) for v in (start, size))
     return SparseTensor(*call("SparseSlice", name, start=start, size=size, **_parts(x, "")))
@@ -147,6 +150,7 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
 
 
 def sparse_tensor_to_dense(sp_input, default_value=None, validate_indices=True, name=None):
+    """Converts a sparse tensor to a dense one, with default_value where there are no values."""
     x = as_sparse(sp_input)
     if default_value is None:
         default_value = array.zeros([], x.dtype)
@@ -244,6 +248,7 @@ def sparse_reorder(sp_input, name=None):
 
 
 def sparse_reshape(sp_input, shape, name=None):
+    """Returns a sparse tensor with the same values in another shape; one dimension may be -1."""
     x = as_sparse(sp_input)
     shape = math.cast(convert.convert_to_tensor(shape), dtypes.int64)
     with ops.name_scope(name, "SparseReshape", [x.values]) as scope:
@@ -277,6 +282,7 @@ def _reshaped_dims(old, shape):
 
 
 def sparse_transpose(sp_input, perm=None, name=None):
+    """Permutes the dimensions of a sparse tensor; without perm the order is reversed."""
     with ops.name_scope(name, "SparseTranspose"):
         x = as_sparse(sp_input)
         if perm is None:
@@ -303,6 +309,7 @@ def expand_dims(sp_input, axis=None, name=None):
 
 
 def eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
+    """Returns an identity matrix as a sparse tensor."""
     with ops.name_scope(name, "eye"):
         rows = math.cast(convert.convert_to_tensor(num_rows), dtypes.int64)
         columns = rows if num_columns is None else math.cast(convert.convert_to_tensor(num_columns), dtypes.int64)
@@ -311,16 +318,19 @@ def eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
 
 
 def sparse_softmax(sp_input, name=None):
+    """Computes the softmax of the values in each row of the last dimension."""
     x = as_sparse(sp_input)
     return SparseTensor(x.indices, call("SparseSoftmax", name, **_parts(x, "sp_")), x.dense_shape)
 
 
 def sparse_maximum(sp_a, sp_b, name=None):
+    """Computes the larger of two sparse tensors, element by element; a missing value is 0."""
     a, b = as_sparse(sp_a), as_sparse(sp_b)
     return SparseTensor(*call("SparseSparseMaximum", name, **_parts(a, "a_"), **_parts(b, "b_")), a.dense_shape)
 
 
 def sparse_minimum(sp_a, sp_b, name=None):
+    """Computes the smaller of two sparse tensors, element by element; a missing value is 0."""
     a, b = as_sparse(sp_a), as_sparse(sp_b)
     return SparseTensor(*call("SparseSparseMinimum", name, **_parts(a, "a_"), **_parts(b, "b_")), a.dense_shape)
 
@@ -348,28 +358,42 @@ def _reduced(op_type, sp_input, axis, keepdims, reduction_axes, keep_dims):
 
 
 def sparse_reduce_sum(sp_input, axis=None, keepdims=None, reduction_axes=None, keep_dims=None):
+    """Computes the sum over some axes or all, as a dense tensor.
+
+    reduction_axes and keep_dims are old names of axis and keepdims."""
     return _reduced("SparseReduceSum", sp_input, axis, keepdims, reduction_axes, keep_dims)
 
 
 def sparse_reduce_sum_sparse(sp_input, axis=None, keepdims=None, reduction_axes=None, keep_dims=None):
+    """Computes the sum over some axes or all, as a sparse tensor.
+
+    reduction_axes and keep_dims are old names of axis and keepdims."""
     return _reduced("SparseReduceSumSparse", sp_input, axis, keepdims, reduction_axes, keep_dims)
 
 
 def sparse_reduce_max(sp_input, axis=None, keepdims=None, reduction_axes=None, keep_dims=None):
+    """Computes the largest value over some axes or all, as a dense tensor.
+
+    reduction_axes and keep_dims are old names of axis and keepdims."""
     return _reduced("SparseReduceMax", sp_input, axis, keepdims, reduction_axes, keep_dims)
 
 
 def sparse_reduce_max_sparse(sp_input, axis=None, keepdims=None, reduction_axes=None, keep_dims=None):
+    """Computes the largest value over some axes or all, as a sparse tensor.
+
+    reduction_axes and keep_dims are old names of axis and keepdims."""
     return _reduced("SparseReduceMaxSparse", sp_input, axis, keepdims, reduction_axes, keep_dims)
 
 
 # ---- packing ----
 
 def serialize_sparse(sp_input, name=None, out_type=dtypes.string):
+    """Returns a sparse tensor as a vector of 3 serialized tensors."""
     return call("SerializeSparse", name, out_type=out_type, **_parts(as_sparse(sp_input), "sparse_"))
 
 
 def serialize_many_sparse(sp_input, name=None, out_type=dtypes.string):
+    """Returns each row of the first dimension as 3 serialized tensors."""
     return call("SerializeManySparse", name, out_type=out_type, **_parts(as_sparse(sp_input), "sparse_"))
 
 
@@ -381,10 +405,12 @@ def _deserialized(op_type, serialized_sparse, dtype, rank, name):
 
 
 def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
+    """Makes one sparse tensor from rows that serialize_many_sparse gave, or from joined serialize_sparse vectors."""
     return _deserialized("DeserializeManySparse", serialized_sparse, dtype, rank, name)
 
 
 def deserialize_sparse(serialized_sparse, dtype, rank=None, name=None):
+    """Makes a sparse tensor from the result of serialize_sparse; leading dimensions are a batch."""
     return _deserialized("DeserializeSparse", serialized_sparse, dtype, rank, name)
 
 

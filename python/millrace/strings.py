@@ -14,14 +14,20 @@ string_strip = strip
 
 
 def string_to_hash_bucket_fast(input, num_buckets, name=None):  # noqa: A002
+    """Returns the hash of each string as a number from 0 to num_buckets - 1, with a fast hash."""
     return call("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
 
 
 def string_to_hash_bucket_strong(input, num_buckets, key, name=None):  # noqa: A002
+    """Returns the hash of each string as a number from 0 to num_buckets - 1, with a keyed hash that resists
+    attacks.
+
+    key is a list of two integers."""
     return call("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=key)
 
 
 def string_to_hash_bucket(string_tensor=None, num_buckets=None, name=None, input=None):  # noqa: A002
+    """Returns the hash of each string as a number from 0 to num_buckets - 1; input is another name of string_tensor."""
     return call("StringToHashBucket", name, string_tensor=_either(string_tensor, input), num_buckets=num_buckets)
 
 
@@ -36,6 +42,7 @@ def _either(value, other):
 
 
 def string_to_number(string_tensor=None, out_type=dtypes.float32, name=None, input=None):  # noqa: A002
+    """Converts strings to numbers; input is another name of string_tensor."""
     return call("StringToNumber", name, string_tensor=_either(string_tensor, input), out_type=out_type)
 
 
@@ -48,14 +55,17 @@ def string_join(inputs, separator="", name=None):
 
 
 def string_length(input, name=None, unit="BYTE"):  # noqa: A002
+    """Returns the length of each string, in units of "BYTE" or "UTF8_CHAR"."""
     return call("StringLength", name, input=input, unit=unit)
 
 
 def string_lower(input, encoding="", name=None):  # noqa: A002
+    """Converts strings to lower case; encoding is "" for ASCII or "utf-8"."""
     return call("StringLower", name, input=input, encoding=encoding)
 
 
 def string_upper(input, encoding="", name=None):  # noqa: A002
+    """Converts strings to upper case; encoding is "" for ASCII or "utf-8"."""
     return call("StringUpper", name, input=input, encoding=encoding)
 
 
@@ -63,16 +73,21 @@ join, length, lower, upper = string_join, string_length, string_lower, string_up
 
 
 def substr(input, pos, len, name=None, unit="BYTE"):  # noqa: A002
+    """Returns the part of each string that starts at pos and has length len, in units of "BYTE" or "UTF8_CHAR"."""
     return call("Substr", name, input=input, pos=pos, len=len, unit=unit)
 
 
 def regex_replace(input, pattern, rewrite, replace_global=True, name=None):  # noqa: A002
+    r"""Replaces matches of a regular expression; rewrite may refer to groups as \1.
+
+    replace_global says whether to replace all matches or the first one."""
     if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
         return call("StaticRegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
     return call("RegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
 
 
 def regex_full_match(input, pattern, name=None):  # noqa: A002
+    """Returns whether each string matches a regular expression as a whole."""
     if isinstance(pattern, (str, bytes)):
         return call("StaticRegexFullMatch", name, input=input, pattern=pattern)
     return call("RegexFullMatch", name, input=input, pattern=pattern)
@@ -118,4 +133,5 @@ def format(template, inputs, placeholder="{}", summarize=3, name=None):  # noqa:
 
 
 def bytes_split(input, name=None):  # noqa: A002
+    """Raises NotImplementedError: there are no ragged tensors."""
     raise NotImplementedError("tf.strings.bytes_split: there are no ragged tensors")

@@ -16,6 +16,7 @@ def _root():
 
 
 def get_include():
+    """Returns the folder of the header files."""
     root = _root()
     if os.path.isdir(os.path.join(root, "include")):
         return os.path.join(root, "include")
@@ -23,7 +24,7 @@ def get_include():
 
 
 def get_lib():
-    """lib/, or the folder below it where a distribution has the libraries of this machine."""
+    """Returns the folder of the library: lib/, or the multiarch folder below it that holds it."""
     lib = os.path.join(_root(), "lib")
     below = glob.glob(os.path.join(lib, "*", "libtensorflow.so.2"))
     if below and not os.path.exists(os.path.join(lib, "libtensorflow.so.2")):
@@ -32,8 +33,10 @@ def get_lib():
 
 
 def get_compile_flags():
+    """Returns the flags for compiling with the header files."""
     return ["-I%s" % get_include(), "-D_GLIBCXX_USE_CXX11_ABI=%d" % CXX11_ABI_FLAG]
 
 
 def get_link_flags():
+    """Returns the flags for linking with the library."""
     return ["-L%s" % get_lib(), "-l:libtensorflow.so.2"]

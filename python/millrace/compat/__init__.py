@@ -9,6 +9,7 @@ v1 = sys.modules["millrace"]
 
 
 def as_bytes(bytes_or_text, encoding="utf-8"):
+    """Returns bytes: a string is encoded, bytes are returned as they are."""
     if isinstance(bytes_or_text, str):
         return bytes_or_text.encode(encoding)
     if isinstance(bytes_or_text, (bytes, bytearray)):
@@ -17,6 +18,7 @@ def as_bytes(bytes_or_text, encoding="utf-8"):
 
 
 def as_text(bytes_or_text, encoding="utf-8"):
+    """Returns a string: bytes are decoded, a string is returned as it is."""
     if isinstance(bytes_or_text, str):
         return bytes_or_text
     if isinstance(bytes_or_text, bytes):
@@ -37,7 +39,10 @@ def path_to_str(path):
     return as_str_any(path.__fspath__()) if hasattr(path, "__fspath__") else path
 
 
-path_to_bytes = lambda path: as_bytes(path_to_str(path))
+def path_to_bytes(path):
+    """Returns a path, of pathlib or a string, as bytes."""
+    return as_bytes(path_to_str(path))
+
 
 integral_types = (numbers.Integral, np.integer)
 real_types = (numbers.Real, np.integer, np.floating)

@@ -10,5 +10,7 @@ from ..data.experimental import (AUTOTUNE, CsvDataset, Counter, RandomDataset, R
                                  shuffle_and_repeat, sliding_window_batch, unbatch, unique)
 from ..data.readers import LMDBDataset
 
-sloppy_interleave = lambda map_func, cycle_length, block_length=1: parallel_interleave(  # noqa: E731
-    map_func, cycle_length, block_length, sloppy=True)
+
+def sloppy_interleave(map_func, cycle_length, block_length=1):
+    """Returns parallel_interleave with sloppy=True: the order of elements may differ from run to run."""
+    return parallel_interleave(map_func, cycle_length, block_length, sloppy=True)

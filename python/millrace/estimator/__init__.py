@@ -29,6 +29,7 @@ def classifier_parse_example_spec(feature_columns, label_key, label_dtype="int64
 
 def regressor_parse_example_spec(feature_columns, label_key, label_dtype="float32", label_default=None, label_dimension=1,
                                  weight_column=None):
+    """Returns the argument for tf.parse_example that reads the columns, the label and the weight of a regressor."""
     from ..framework import dtypes
     from ..ops.parsing import FixedLenFeature
     label = FixedLenFeature((label_dimension,), dtypes.as_dtype(label_dtype), label_default)

@@ -136,6 +136,14 @@ class _Canned(Estimator):
 
 
 class DNNEstimator(_Canned):
+    """A deep neural network with a head of your own.
+
+    Args:
+        head: computes predictions, loss and metrics from the outputs of the network
+        hidden_units: the sizes of the hidden layers
+        feature_columns: what the network reads of the features
+    """
+
     def __init__(self, head, hidden_units, feature_columns, model_dir=None, optimizer="Adagrad", activation_fn=nn.relu,
                  dropout=None,
                  input_layer_partitioner=None, config=None, warm_start_from=None, batch_norm=False):
@@ -146,6 +154,15 @@ class DNNEstimator(_Canned):
 
 
 class DNNClassifier(DNNEstimator):
+    """A deep neural network that chooses one of n_classes.
+
+    Args:
+        hidden_units: the sizes of the hidden layers
+        feature_columns: what the network reads of the features
+        weight_column: the feature with the weight of each sample
+        label_vocabulary: the names of the classes, if labels are strings
+    """
+
     def __init__(self, hidden_units, feature_columns, model_dir=None, n_classes=2, weight_column=None, label_vocabulary=None,
                  optimizer="Adagrad", activation_fn=nn.relu, dropout=None, input_layer_partitioner=None, config=None,
                  warm_start_from=None, loss_reduction=_SUM, batch_norm=False):
@@ -155,6 +172,14 @@ class DNNClassifier(DNNEstimator):
 
 
 class DNNRegressor(DNNEstimator):
+    """A deep neural network that predicts label_dimension numbers.
+
+    Args:
+        hidden_units: the sizes of the hidden layers
+        feature_columns: what the network reads of the features
+        weight_column: the feature with the weight of each sample
+    """
+
     def __init__(self, hidden_units, feature_columns, model_dir=None, label_dimension=1, weight_column=None,
                  optimizer="Adagrad",
                  activation_fn=nn.relu, dropout=None, input_layer_partitioner=None, config=None, warm_start_from=None,
@@ -165,6 +190,8 @@ class DNNRegressor(DNNEstimator):
 
 
 class LinearEstimator(_Canned):
+    """A linear model with a head of your own."""
+
     def __init__(self, head, feature_columns, model_dir=None, optimizer="Ftrl", config=None, partitioner=None,
                  sparse_combiner="sum",
                  warm_start_from=None):
@@ -174,6 +201,8 @@ class LinearEstimator(_Canned):
 
 
 class LinearClassifier(LinearEstimator):
+    """A linear model that chooses one of n_classes."""
+
     def __init__(self, feature_columns, model_dir=None, n_classes=2, weight_column=None, label_vocabulary=None,
                  optimizer="Ftrl",
                  config=None, partitioner=None, warm_start_from=None, loss_reduction=_SUM, sparse_combiner="sum"):
@@ -183,6 +212,8 @@ class LinearClassifier(LinearEstimator):
 
 
 class LinearRegressor(LinearEstimator):
+    """A linear model that predicts label_dimension numbers."""
+
     def __init__(self, feature_columns, model_dir=None, label_dimension=1, weight_column=None, optimizer="Ftrl", config=None,
                  partitioner=None, warm_start_from=None, loss_reduction=_SUM, sparse_combiner="sum"):
         super().__init__(heads.RegressionHead(weight_column, label_dimension, loss_reduction), feature_columns, model_dir,
@@ -191,6 +222,8 @@ class LinearRegressor(LinearEstimator):
 
 
 class DNNLinearCombinedEstimator(_Canned):
+    """A linear model and a deep neural network whose outputs are added, with a head of your own."""
+
     def __init__(self, head, model_dir=None, linear_feature_columns=None, linear_optimizer="Ftrl", dnn_feature_columns=None,
                  dnn_optimizer="Adagrad", dnn_hidden_units=None, dnn_activation_fn=nn.relu, dnn_dropout=None,
                  input_layer_partitioner=None, config=None, linear_sparse_combiner="sum", warm_start_from=None,
@@ -204,6 +237,8 @@ class DNNLinearCombinedEstimator(_Canned):
 
 
 class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
+    """A linear model and a deep neural network whose outputs are added, to choose one of n_classes."""
+
     def __init__(self, model_dir=None, linear_feature_columns=None, linear_optimizer="Ftrl", dnn_feature_columns=None,
                  dnn_optimizer="Adagrad", dnn_hidden_units=None, dnn_activation_fn=nn.relu, dnn_dropout=None, n_classes=2,
                  weight_column=None, label_vocabulary=None, input_layer_partitioner=None, config=None, warm_start_from=None,
@@ -216,6 +251,8 @@ class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
 
 
 class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
+    """A linear model and a deep neural network whose outputs are added, to predict numbers."""
+
     def __init__(self, model_dir=None, linear_feature_columns=None, linear_optimizer="Ftrl", dnn_feature_columns=None,
                  dnn_optimizer="Adagrad", dnn_hidden_units=None, dnn_activation_fn=nn.relu, dnn_dropout=None, label_dimension=1,
                  weight_column=None, input_layer_partitioner=None, config=None, warm_start_from=None, loss_reduction=_SUM,
@@ -241,6 +278,8 @@ def _baseline_model(features, labels, mode, head, optimizer, config):
 
 
 class BaselineEstimator(_Canned):
+    """A model that ignores the features and learns only a bias, with a head of your own."""
+
     def __init__(self, head, model_dir=None, optimizer="Ftrl", config=None):
         self._begin(_baseline_model, head, model_dir, config, None, optimizer=optimizer)
 

@@ -38,6 +38,7 @@ class WarmStartSettings:
         self.var_name_to_prev_var_name = var_name_to_prev_var_name or {}
 
     def apply(self):
+        """Makes the variables of the current graph start with the values of the checkpoint."""
         train.warm_start(self.ckpt_to_initialize_from, self.vars_to_warm_start, self.var_name_to_vocab_info,
                          self.var_name_to_prev_var_name)
 
@@ -102,18 +103,21 @@ class Estimator:
             logging.warning("Using temporary folder as model directory: %s", model_dir)
         return config.replace(model_dir=str(model_dir))
 
-    model_dir = property(lambda self: self._model_dir)
-    config = property(lambda self: self._config)
+    model_dir = property(lambda self: self._model_dir, doc="The folder of checkpoints and summaries.")
+    config = property(lambda self: self._config, doc="The RunConfig.")
 
     @property
     def params(self):
+        """A copy of the parameters that model_fn gets."""
         return dict(self._params) if isinstance(self._params, dict) else self._params
 
     @property
     def model_fn(self):
+        """The model function, with the arguments features, labels, mode and config."""
         return lambda features, labels, mode, config: self._call_model_fn(features, labels, mode, config)
 
     def latest_checkpoint(self):
+        """Returns the path of the newest checkpoint, or None."""
         return train.latest_checkpoint(self._model_dir)
 
     def _trained(self):
@@ -123,12 +127,15 @@ class Estimator:
         return found
 
     def get_variable_value(self, name):
+        """Returns the value of a variable in the newest checkpoint."""
         return train.load_variable(self._trained(), name)
 
     def get_variable_names(self):
+        """Returns the names of all variables in the newest checkpoint."""
         return [name for name, _ in train.list_variables(self._trained())]
 
     def eval_dir(self, name=None):
+        """Returns the folder for the summaries of an evaluation of this name."""
         return os.path.join(self._model_dir, "eval" if not name else "eval_" + name)
 
     # ---- building ----
@@ -379,6 +386,15 @@ class Estimator:
 
     def export_savedmodel(self, export_dir_base, serving_input_receiver_fn, assets_extra=None, as_text=False,
                           checkpoint_path=None, strip_default_attrs=False):
+        """Writes a SavedModel for serving below export_dir_base, and returns its folder.
+
+        Args:
+            serving_input_receiver_fn: a function that returns a ServingInputReceiver
+            assets_extra: {path in the SavedModel: file to copy}
+            as_text: whether to write the graph as text
+            checkpoint_path: the checkpoint to export; the newest by default
+            strip_default_attrs: whether to leave out attributes that have their default
+        """
         return self._export(export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path,
                             strip_default_attrs)
 

@@ -16,6 +16,7 @@ class ExportOutput:
     """An output of an exported model."""
 
     def as_signature_def(self, receiver_tensors):
+        """Returns the SignatureDef of this output for the given inputs; subclasses define it."""
         raise NotImplementedError
 
 
@@ -46,6 +47,8 @@ class ClassificationOutput(ExportOutput):
 
 
 class RegressionOutput(ExportOutput):
+    """The output of a regression: a tensor of numbers."""
+
     def __init__(self, value):
         if not (isinstance(value, ops.Tensor) and value.dtype.is_floating):
             raise ValueError("Regression output value must be a float32 Tensor; got %s" % (value,))

@@ -119,7 +119,7 @@ class MultiClassHead(Head):
         super().__init__(weight_column, loss_reduction, loss_fn, name)
         self._n, self._vocabulary = n_classes, label_vocabulary
 
-    logits_dimension = property(lambda self: self._n)
+    logits_dimension = property(lambda self: self._n, doc="The number of outputs of the network that the head needs.")
 
     def _ids(self, labels):
         labels = _labels(labels, 1)
@@ -141,6 +141,7 @@ class MultiClassHead(Head):
         return lookup.index_to_string_table_from_tensor(list(self._vocabulary), name="class_string_lookup").lookup(ids)
 
     def predictions(self, logits):
+        """Returns the predictions, by name, for the outputs of the network."""
         with ops.name_scope(None, "predictions", [logits]):
             ids = array.expand_dims(math.argmax(logits, axis=-1), -1, name="class_ids")
             n = array.shape(logits)[0]
@@ -190,7 +191,7 @@ class BinaryHead(MultiClassHead):
         Head.__init__(self, weight_column, loss_reduction, loss_fn, name)
         self._n, self._vocabulary, self._thresholds = 2, label_vocabulary, _checked_thresholds(thresholds)
 
-    logits_dimension = property(lambda self: 1)
+    logits_dimension = property(lambda self: 1, doc="The number of outputs of the network that the head needs.")
 
     def _ids(self, labels):
         labels = _labels(labels, 1)
@@ -203,6 +204,7 @@ class BinaryHead(MultiClassHead):
             return array.identity(labels)
 
     def predictions(self, logits):
+        """Returns the predictions, by name, for the outputs of the network."""
         with ops.name_scope(None, "predictions", [logits]):
             logistic = math.sigmoid(logits, name="logistic")
             two = array.concat([array.zeros_like(logits), logits], -1, name="two_class_logits")
@@ -251,9 +253,11 @@ class RegressionHead(Head):
         super().__init__(weight_column, loss_reduction, loss_fn, name)
         self._dimension, self._link = label_dimension, inverse_link_fn
 
-    logits_dimension = property(lambda self: self._dimension)
+    logits_dimension = property(lambda self: self._dimension,
+                                doc="The number of outputs of the network that the head needs.")
 
     def predictions(self, logits):
+        """Returns the predictions, by name, for the outputs of the network."""
         made = {"predictions": logits if self._link is None else self._link(logits)}
         if self._link is not None:
             made["logits"] = logits
@@ -305,9 +309,10 @@ class MultiLabelHead(Head):
         super().__init__(weight_column, loss_reduction, loss_fn, name)
         self._n, self._thresholds = n_classes, _checked_thresholds(thresholds)
 
-    logits_dimension = property(lambda self: self._n)
+    logits_dimension = property(lambda self: self._n, doc="The number of outputs of the network that the head needs.")
 
     def predictions(self, logits):
+        """Returns the predictions, by name, for the outputs of the network."""
         return {"logits": logits, "probabilities": math.sigmoid(logits)}
 
     def _losses(self, labels, logits, features):
@@ -334,6 +339,7 @@ class MultiLabelHead(Head):
 
 
 def classification_head(n_classes, weight_column, label_vocabulary, loss_reduction):
+    """Returns a head for two classes, or for more."""
     if n_classes == 2:
         return BinaryHead(weight_column, label_vocabulary=label_vocabulary, loss_reduction=loss_reduction)
     return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction)

@@ -12,6 +12,7 @@ _DEFAULT = object()
 
 
 class TaskType:
+    """The kinds of tasks in a cluster."""
     MASTER, PS, WORKER, CHIEF, EVALUATOR = "master", "ps", "worker", "chief", "evaluator"
 
 
@@ -108,15 +109,16 @@ class RunConfig:
         self._master, self._is_chief = config.get("session_master") or "", self._task_type != TaskType.EVALUATOR
         self._num_ps_replicas, self._num_worker_replicas = 0, 1
 
-    cluster_spec = property(lambda self: self._cluster_spec)
-    task_type = property(lambda self: self._task_type)
-    task_id = property(lambda self: self._task_id)
-    master = property(lambda self: self._master)
-    evaluation_master = property(lambda self: "")
-    is_chief = property(lambda self: self._is_chief)
-    num_ps_replicas = property(lambda self: self._num_ps_replicas)
-    num_worker_replicas = property(lambda self: self._num_worker_replicas)
-    service = property(lambda self: self._service)
+    cluster_spec = property(lambda self: self._cluster_spec, doc="The ClusterSpec of TF_CONFIG.")
+    task_type = property(lambda self: self._task_type, doc="The kind of this task, one of TaskType.")
+    task_id = property(lambda self: self._task_id, doc="The number of this task among those of its kind.")
+    master = property(lambda self: self._master, doc="The target of the session.")
+    evaluation_master = property(lambda self: "", doc="The target of the session for evaluation, \"\".")
+    is_chief = property(lambda self: self._is_chief, doc="Whether this task is the chief.")
+    num_ps_replicas = property(lambda self: self._num_ps_replicas, doc="The number of parameter servers.")
+    num_worker_replicas = property(lambda self: self._num_worker_replicas,
+                                   doc="The number of workers, including the chief.")
+    service = property(lambda self: self._service, doc="The entry \"service\" of TF_CONFIG, or None.")
 
     @property
     def global_id_in_cluster(self):
@@ -149,7 +151,8 @@ class RunConfig:
 
 
 for _name in RunConfig._REPLACEABLE:
-    setattr(RunConfig, _name, property(lambda self, name=_name: self._values[name]))
+    setattr(RunConfig, _name, property(lambda self, name=_name: self._values[name],
+                                       doc="The argument %s of the constructor." % _name))
 
 
 def _model_dir(given, config):

@@ -7,6 +7,7 @@ from ..ops import array
 
 
 class ModeKeys:
+    """The modes that a model function is called with."""
     TRAIN, EVAL, PREDICT = "train", "eval", "infer"
 
 

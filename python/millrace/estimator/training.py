@@ -17,6 +17,15 @@ from .run_config import TaskType
 
 
 class TrainSpec(collections.namedtuple("TrainSpec", ["input_fn", "max_steps", "hooks", "saving_listeners"])):
+    """What train_and_evaluate trains with.
+
+    Args:
+        input_fn: a function that returns the training data
+        max_steps: the number of steps to train to; None has no end
+        hooks: a list of SessionRunHook
+        saving_listeners: a list of CheckpointSaverListener
+    """
+
     def __new__(cls, input_fn, max_steps=None, hooks=None, saving_listeners=None):
         _check_callable(input_fn)
         if max_steps is not None and max_steps <= 0:
@@ -26,6 +35,18 @@ class TrainSpec(collections.namedtuple("TrainSpec", ["input_fn", "max_steps", "h
 
 class EvalSpec(collections.namedtuple("EvalSpec", ["input_fn", "steps", "name", "hooks", "exporters", "start_delay_secs",
                                                    "throttle_secs"])):
+    """What train_and_evaluate evaluates with.
+
+    Args:
+        input_fn: a function that returns the evaluation data
+        steps: the number of steps; None reads the data to its end
+        name: the name of the evaluation, if there are several
+        hooks: a list of SessionRunHook
+        exporters: one or more Exporter objects to call after each evaluation
+        start_delay_secs: how long to wait before the first evaluation
+        throttle_secs: the shortest time between evaluations
+    """
+
     def __new__(cls, input_fn, steps=100, name=None, hooks=None, exporters=None, start_delay_secs=120, throttle_secs=600):
         _check_callable(input_fn)
         if steps is not None and steps <= 0:
@@ -60,6 +81,15 @@ class Exporter:
     name = None
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        """Writes a model if it should be exported now, and returns its folder, or None.
+
+        Args:
+            estimator: the estimator to export
+            export_path: the folder to export to
+            checkpoint_path: the checkpoint to export
+            eval_result: the metrics of the evaluation, by name
+            is_the_final_export: whether training has ended
+        """
         raise NotImplementedError
 
 

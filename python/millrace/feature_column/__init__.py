@@ -62,6 +62,7 @@ def _check_type(dtype, name):
 
 
 def categorical_column_with_hash_bucket(key, hash_bucket_size, dtype=dtypes.string):
+    """Returns a column of categories, numbered by the hash of their value."""
     _check_key(key)
     if hash_bucket_size is None:
         raise ValueError("hash_bucket_size must be set. key: %s" % key)
@@ -81,6 +82,14 @@ def _check_oov(num_oov_buckets, default_value, key):
 
 def categorical_column_with_vocabulary_file(key, vocabulary_file, vocabulary_size=None, num_oov_buckets=0, default_value=None,
                                             dtype=dtypes.string):
+    """Returns a column of categories, numbered by their line in a file.
+
+    Args:
+        key: the name of the feature
+        vocabulary_size: the number of lines to use; None is all
+        num_oov_buckets: how many numbers unknown values share, chosen by their hash
+        default_value: the number of unknown values if there are no such buckets; -1 ignores them
+    """
     _check_key(key)
     if not vocabulary_file:
         raise ValueError("Missing vocabulary_file in %s." % key)
@@ -94,6 +103,13 @@ def categorical_column_with_vocabulary_file(key, vocabulary_file, vocabulary_siz
 
 
 def categorical_column_with_vocabulary_list(key, vocabulary_list, dtype=None, default_value=-1, num_oov_buckets=0):
+    """Returns a column of categories, numbered by their place in a list.
+
+    Args:
+        key: the name of the feature
+        default_value: the number of unknown values; -1 ignores them
+        num_oov_buckets: how many numbers unknown values share instead, chosen by their hash
+    """
     _check_key(key)
     if vocabulary_list is None or len(vocabulary_list) < 1:
         raise ValueError("vocabulary_list %s must be non-empty, column_name: %s" % (vocabulary_list, key))
@@ -109,6 +125,9 @@ def categorical_column_with_vocabulary_list(key, vocabulary_list, dtype=None, de
 
 
 def categorical_column_with_identity(key, num_buckets, default_value=None):
+    """Returns a column of categories that are numbers from 0 to num_buckets - 1.
+
+    default_value replaces numbers outside of the range, which are an error otherwise."""
     _check_key(key)
     if num_buckets < 1:
         raise ValueError("num_buckets %s < 1, column_name %s" % (num_buckets, key))
@@ -118,6 +137,7 @@ def categorical_column_with_identity(key, num_buckets, default_value=None):
 
 
 def weighted_categorical_column(categorical_column, weight_feature_key, dtype=dtypes.float32):
+    """Returns a column of categories with weights from another feature."""
     dtype = dtypes.as_dtype(dtype)
     if not (dtype.is_integer or dtype.is_floating):
         raise ValueError("dtype %s is not convertible to float." % dtype)

@@ -58,14 +58,16 @@ class FeatureColumn:
 
     @property
     def name(self):
+        """The name of the column."""
         raise NotImplementedError
 
     @property
     def parse_example_spec(self):
+        """The part of the argument of tf.parse_example that reads this column."""
         raise NotImplementedError
 
     _parse_example_spec = property(lambda self: self.parse_example_spec)
-    var_scope_name = property(lambda self: self.name)
+    var_scope_name = property(lambda self: self.name, doc="The name of the variable scope for the column's variables.")
 
     def __lt__(self, other):
         return str(self) < str(other)
@@ -86,14 +88,16 @@ class CategoricalColumn(FeatureColumn):
 # ---- numbers ----
 
 class NumericColumn(DenseColumn, collections.namedtuple("NumericColumn", "key shape default_value dtype normalizer_fn")):
-    name = property(lambda self: self.key)
-    variable_shape = property(lambda self: self.shape)
+    """A column of numbers."""
+    name = property(lambda self: self.key, doc="The name of the column.")
+    variable_shape = property(lambda self: self.shape, doc="The shape of the dense tensor, without the batch.")
 
     @property
     def parse_example_spec(self):
         return {self.key: FixedLenFeature(self.shape, self.dtype, self.default_value)}
 
     def transform(self, features):
+        """Returns the feature as numbers, normalized if there is a normalizer."""
         tensor = features.get(self.key)
         if isinstance(tensor, sparse.SparseTensor):
             raise ValueError("The corresponding Tensor of numerical column must be a Tensor. SparseTensor is not supported. "
@@ -103,19 +107,26 @@ class NumericColumn(DenseColumn, collections.namedtuple("NumericColumn", "key sh
         return math.cast(tensor, dtypes.float32)
 
     def dense_tensor(self, features):
+        """Returns the values as a dense tensor."""
         return features.get(self)
 
 
 class BucketizedColumn(DenseColumn, CategoricalColumn, collections.namedtuple("BucketizedColumn", "source_column boundaries")):
-    name = property(lambda self: self.source_column.name + "_bucketized")
-    parse_example_spec = property(lambda self: self.source_column.parse_example_spec)
-    variable_shape = property(lambda self: tuple(self.source_column.shape) + (len(self.boundaries) + 1,))
-    num_buckets = property(lambda self: (len(self.boundaries) + 1) * self.source_column.shape[0])
+    """A column of numbers put into buckets."""
+    name = property(lambda self: self.source_column.name + "_bucketized", doc="The name of the column.")
+    parse_example_spec = property(lambda self: self.source_column.parse_example_spec,
+                                  doc="The part of the argument of tf.parse_example that reads this column.")
+    variable_shape = property(lambda self: tuple(self.source_column.shape) + (len(self.boundaries) + 1,),
+                              doc="The shape of the dense tensor, without the batch.")
+    num_buckets = property(lambda self: (len(self.boundaries) + 1) * self.source_column.shape[0],
+                           doc="The number of categories.")
 
     def transform(self, features):
+        """Returns the number of the bucket of each value."""
         return call("Bucketize", None, input=features.get(self.source_column), boundaries=self.boundaries)
 
     def dense_tensor(self, features):
+        """Returns the buckets as one-hot vectors."""
         return array.one_hot(features.get(self), len(self.boundaries) + 1, 1.0, 0.0)
 
     def sparse_tensors(self, features):
@@ -135,7 +146,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn, collections.namedtuple("B
 class _KeyedColumn(CategoricalColumn):
     """Of one feature, of any number of values."""
 
-    name = property(lambda self: self.key)
+    name = property(lambda self: self.key, doc="The name of the column.")
 
     @property
     def parse_example_spec(self):
@@ -154,7 +165,8 @@ class _KeyedColumn(CategoricalColumn):
 
 
 class HashedColumn(_KeyedColumn, collections.namedtuple("HashedColumn", "key hash_bucket_size dtype")):
-    num_buckets = property(lambda self: self.hash_bucket_size)
+    """A column of categories, numbered by their hash."""
+    num_buckets = property(lambda self: self.hash_bucket_size, doc="The number of categories.")
 
     def _ids(self, tensor):
         text = tensor.values if tensor.dtype is dtypes.string else call("AsString", None, input=tensor.values)
@@ -171,7 +183,9 @@ def _wide(tensor):
 
 class VocabularyFileColumn(_KeyedColumn, collections.namedtuple(
         "VocabularyFileColumn", "key vocabulary_file vocabulary_size num_oov_buckets dtype default_value")):
-    num_buckets = property(lambda self: self.vocabulary_size + self.num_oov_buckets)
+    """A column of categories, numbered by their line in a file."""
+    num_buckets = property(lambda self: self.vocabulary_size + self.num_oov_buckets,
+                           doc="The number of categories, with buckets for unknown ones.")
 
     def _ids(self, tensor):
         table = lookup.index_table_from_file(self.vocabulary_file, self.num_oov_buckets, self.vocabulary_size,
@@ -183,7 +197,9 @@ class VocabularyFileColumn(_KeyedColumn, collections.namedtuple(
 
 class VocabularyListColumn(_KeyedColumn, collections.namedtuple(
         "VocabularyListColumn", "key vocabulary_list dtype default_value num_oov_buckets")):
-    num_buckets = property(lambda self: len(self.vocabulary_list) + self.num_oov_buckets)
+    """A column of categories, numbered by their place in a list."""
+    num_buckets = property(lambda self: len(self.vocabulary_list) + self.num_oov_buckets,
+                           doc="The number of categories, with buckets for unknown ones.")
 
     def _ids(self, tensor):
         table = lookup.index_table_from_tensor(list(self.vocabulary_list), self.num_oov_buckets, self.default_value,
@@ -193,8 +209,9 @@ class VocabularyListColumn(_KeyedColumn, collections.namedtuple(
 
 
 class IdentityColumn(_KeyedColumn, collections.namedtuple("IdentityColumn", "key number_buckets default_value")):
+    """A column of categories that are numbers already."""
     dtype = dtypes.int64
-    num_buckets = property(lambda self: self.number_buckets)
+    num_buckets = property(lambda self: self.number_buckets, doc="The number of categories.")
 
     def _ids(self, tensor):
         ids = math.cast(tensor.values, dtypes.int64)
@@ -211,14 +228,17 @@ class IdentityColumn(_KeyedColumn, collections.namedtuple("IdentityColumn", "key
 
 class WeightedColumn(CategoricalColumn, collections.namedtuple("WeightedColumn",
                                                                "categorical_column weight_feature_key dtype")):
-    name = property(lambda self: "%s_weighted_by_%s" % (self.categorical_column.name, self.weight_feature_key))
-    num_buckets = property(lambda self: self.categorical_column.num_buckets)
+    """A column of categories with weights."""
+    name = property(lambda self: "%s_weighted_by_%s" % (self.categorical_column.name, self.weight_feature_key),
+                    doc="The name of the column.")
+    num_buckets = property(lambda self: self.categorical_column.num_buckets, doc="The number of categories.")
 
     @property
     def parse_example_spec(self):
         return dict(self.categorical_column.parse_example_spec, **{self.weight_feature_key: VarLenFeature(self.dtype)})
 
     def transform(self, features):
+        """Returns the categories and their weights."""
         weights = features.get(self.weight_feature_key)
         if not weights.dtype.is_compatible_with(self.dtype):
             raise ValueError("Bad dtype, expected %s, but got %s." % (self.dtype, weights.dtype))
@@ -236,8 +256,10 @@ class WeightedColumn(CategoricalColumn, collections.namedtuple("WeightedColumn",
 
 
 class CrossedColumn(CategoricalColumn, collections.namedtuple("CrossedColumn", "keys hash_bucket_size hash_key")):
-    num_buckets = property(lambda self: self.hash_bucket_size)
-    name = property(lambda self: "_X_".join(sorted(k if isinstance(k, str) else k.name for k in self._leaves())))
+    """A column of combinations of categories, numbered by their hash."""
+    num_buckets = property(lambda self: self.hash_bucket_size, doc="The number of categories.")
+    name = property(lambda self: "_X_".join(sorted(k if isinstance(k, str) else k.name for k in self._leaves())),
+                    doc="The name of the column.")
 
     def _leaves(self):
         leaves = []
@@ -253,6 +275,7 @@ class CrossedColumn(CategoricalColumn, collections.namedtuple("CrossedColumn", "
         return spec
 
     def transform(self, features):
+        """Returns the numbers of the combinations as a sparse tensor."""
         tensors = []
         for k in self._leaves():
             if isinstance(k, str):
@@ -269,11 +292,15 @@ class CrossedColumn(CategoricalColumn, collections.namedtuple("CrossedColumn", "
 # ---- categories as dense tensors ----
 
 class IndicatorColumn(DenseColumn, collections.namedtuple("IndicatorColumn", "categorical_column")):
-    name = property(lambda self: "%s_indicator" % self.categorical_column.name)
-    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)
-    variable_shape = property(lambda self: (1, self.categorical_column.num_buckets))
+    """A dense column that counts the categories of another one."""
+    name = property(lambda self: "%s_indicator" % self.categorical_column.name, doc="The name of the column.")
+    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec,
+                                  doc="The part of the argument of tf.parse_example that reads this column.")
+    variable_shape = property(lambda self: (1, self.categorical_column.num_buckets),
+                              doc="The shape of the dense tensor, without the batch.")
 
     def transform(self, features):
+        """Returns how often, or with which weight, each category occurs."""
         ids, weights = self.categorical_column.sparse_tensors(features)
         number = self.categorical_column.num_buckets
         if weights is not None:
@@ -285,14 +312,16 @@ class IndicatorColumn(DenseColumn, collections.namedtuple("IndicatorColumn", "ca
         return math.reduce_sum(hot, [-2])
 
     def dense_tensor(self, features):
+        """Returns the counts as a dense tensor."""
         return features.get(self)
 
 
 class _EmbeddingLookup(DenseColumn):
     """The rows of a matrix for ids, combined."""
 
-    variable_shape = property(lambda self: (self.dimension,))
-    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)
+    variable_shape = property(lambda self: (self.dimension,), doc="The shape of the dense tensor, without the batch.")
+    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec,
+                                  doc="The part of the argument of tf.parse_example that reads this column.")
 
     def transform(self, features):
         return self.categorical_column.sparse_tensors(features)
@@ -322,15 +351,18 @@ class EmbeddingColumn(_EmbeddingLookup, collections.namedtuple(
         "EmbeddingColumn",
         "categorical_column dimension combiner initializer ckpt_to_load_from tensor_name_in_ckpt max_norm trainable "
         "use_safe_embedding_lookup")):
-    name = property(lambda self: "%s_embedding" % self.categorical_column.name)
+    """A dense column of learned vectors for the categories of another one."""
+    name = property(lambda self: "%s_embedding" % self.categorical_column.name, doc="The name of the column.")
 
 
 class SharedEmbeddingColumn(_EmbeddingLookup, collections.namedtuple(
         "SharedEmbeddingColumn",
         "categorical_column dimension combiner initializer shared_embedding_collection_name ckpt_to_load_from "
         "tensor_name_in_ckpt max_norm trainable use_safe_embedding_lookup")):
-    name = property(lambda self: "%s_shared_embedding" % self.categorical_column.name)
-    var_scope_name = property(lambda self: self.shared_embedding_collection_name)
+    """A dense column of learned vectors that several columns of categories share."""
+    name = property(lambda self: "%s_shared_embedding" % self.categorical_column.name, doc="The name of the column.")
+    var_scope_name = property(lambda self: self.shared_embedding_collection_name,
+                              doc="The name of the variable scope for the shared vectors.")
 
     def _weights(self, weight_collections, trainable):
         """One for all columns of the collection."""

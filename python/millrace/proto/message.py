@@ -304,9 +304,11 @@ class Message(installed.Message, metaclass=MessageType):
     SerializePartialToString = SerializeToString
 
     def ByteSize(self):
+        """Returns the number of bytes of the serialized message."""
         return len(self._bytes())
 
     def MergeFromString(self, serialized):
+        """Merges a serialized message into this one, and returns the number of bytes read."""
         data = serialized if type(serialized) is bytes else _to_bytes(serialized)
         if self._values is not None and not self._values and not self._unknown and not self._ghosts:
             wire.check(data)
@@ -323,6 +325,7 @@ class Message(installed.Message, metaclass=MessageType):
 
     @classmethod
     def FromString(cls, serialized):
+        """Makes a message from its serialized form."""
         new = cls()
         new.MergeFromString(serialized)
         return new
@@ -339,6 +342,7 @@ class Message(installed.Message, metaclass=MessageType):
         return self._load() if self._values is None else self._values
 
     def HasField(self, name):
+        """Whether a message field or a member of a oneof is set; name may also be that of a oneof."""
         if name in self.DESCRIPTOR.oneofs_by_name:
             return self.WhichOneof(name) is not None
         field = self._field(name)
@@ -348,6 +352,7 @@ class Message(installed.Message, metaclass=MessageType):
         return field.number in self._loaded()
 
     def ClearField(self, name):
+        """Clears a field, or the member of a oneof that is set."""
         if name in self.DESCRIPTOR.oneofs_by_name:
             name = self.WhichOneof(name)
             if name is None:
@@ -358,6 +363,7 @@ class Message(installed.Message, metaclass=MessageType):
         self._attach()
 
     def WhichOneof(self, name):
+        """Returns the name of the field of a oneof that is set, or None."""
         oneof = self.DESCRIPTOR.oneofs_by_name.get(name)
         if oneof is None:
             raise ValueError("Protocol message %s has no oneof \"%s\" field."
@@ -366,6 +372,7 @@ class Message(installed.Message, metaclass=MessageType):
         return next((f.name for f in oneof.fields if f.number in values), None)
 
     def ListFields(self):
+        """Returns a list of (field descriptor, value) for all fields that are set."""
         values = self._loaded()
         by_number = self.DESCRIPTOR.fields_by_number
         pairs = [(by_number[n], values[n]) for n in sorted(values)]
@@ -378,6 +385,7 @@ class Message(installed.Message, metaclass=MessageType):
             self._drop_ghost(number)
 
     def Clear(self):
+        """Clears all fields."""
         for number in list(self._values or ()):
             self._forget(number)
         self._drop_all_ghosts()
@@ -385,9 +393,11 @@ class Message(installed.Message, metaclass=MessageType):
         self._attach()
 
     def SetInParent(self):
+        """Marks the message as set in the message it belongs to, even if it is empty."""
         self._attach()
 
     def MergeFrom(self, other):
+        """Merges another message of this type: repeated fields are appended, others replaced."""
         if type(other) is not type(self):
             raise TypeError("Parameter to MergeFrom() must be instance of same class: expected %s "
                             "got %s." % (self.DESCRIPTOR.full_name, type(other).__name__))
@@ -404,6 +414,7 @@ class Message(installed.Message, metaclass=MessageType):
         self._attach()
 
     def CopyFrom(self, other):
+        """Replaces the contents with those of another message of this type."""
         if other is self:
             return
         if type(other) is not type(self):
@@ -426,6 +437,7 @@ class Message(installed.Message, metaclass=MessageType):
         return _restored, (self.DESCRIPTOR._path, self.SerializeToString())
 
     def DiscardUnknownFields(self):
+        """Drops fields that the message type does not know, also in messages inside of this one."""
         self._loaded()
         self._unknown = None
         for field, value in self.ListFields():
@@ -433,9 +445,11 @@ class Message(installed.Message, metaclass=MessageType):
                 part.DiscardUnknownFields()
 
     def IsInitialized(self, errors=None):
+        """Returns True: there are no required fields."""
         return True  # only fields of proto2 can be required
 
     def FindInitializationErrors(self):
+        """Returns an empty list: there are no required fields."""
         return []
 
     # ---- comparing and showing ----

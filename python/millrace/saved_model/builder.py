@@ -16,6 +16,8 @@ from .signature_def_utils import op_signature_def  # noqa: F401 -- TensorFlow ha
 
 
 class SavedModelBuilder:
+    """Writes a SavedModel: graphs with tags, variables, assets and signatures."""
+
     def __init__(self, export_dir):
         self._export_dir = os.fspath(export_dir) if not isinstance(export_dir, bytes) else export_dir.decode()
         if file_io.file_exists(self._export_dir):

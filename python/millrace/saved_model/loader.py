@@ -41,12 +41,14 @@ class SavedModelLoader:
         self._export_dir = export_dir.decode() if isinstance(export_dir, bytes) else os.fspath(export_dir)
         self._saved_model = parse_saved_model(self._export_dir)
 
-    export_dir = property(lambda self: self._export_dir)
+    export_dir = property(lambda self: self._export_dir, doc="The folder of the SavedModel.")
     variables_path = property(lambda self: os.path.join(self._export_dir, constants.VARIABLES_DIRECTORY,
-                                                        constants.VARIABLES_FILENAME))
-    saved_model = property(lambda self: self._saved_model)
+                                                        constants.VARIABLES_FILENAME),
+                              doc="The prefix of the checkpoint with the variables.")
+    saved_model = property(lambda self: self._saved_model, doc="The SavedModel message.")
 
     def get_meta_graph_def_from_tags(self, tags):
+        """Returns the MetaGraphDef that has exactly these tags; RuntimeError if there is none."""
         wanted = {tags} if isinstance(tags, str) else set(tags)
         found = [set(m.meta_info_def.tags) for m in self._saved_model.meta_graphs]
         for tag_set, meta in zip(found, self._saved_model.meta_graphs):
@@ -64,6 +66,7 @@ class SavedModelLoader:
         return result if isinstance(result, tuple) else (result, [None])
 
     def restore_variables(self, sess, saver, import_scope=None):
+        """Reads the variables into a session."""
         if saver is None:
             logging.info("The specified SavedModel has no variables; no checkpoints were restored.")
         else:
@@ -78,6 +81,9 @@ class SavedModelLoader:
                 sess.run(init, _asset_feeds(self._export_dir, meta, import_scope))
 
     def load(self, sess, tags, import_scope=None, **saver_kwargs):
+        """Adds the graph with these tags to the session's graph, reads its variables, and runs its initialization.
+
+        Returns the MetaGraphDef."""
         try:
             saver, _ = self.load_graph(sess.graph, tags, import_scope, **saver_kwargs)
             with sess.graph.as_default():

@@ -37,6 +37,7 @@ def _must_be(tensor, dtype, what):
 
 
 def regression_signature_def(examples, predictions):
+    """Makes a signature that predicts numbers from serialized Example messages."""
     if examples is None:
         raise ValueError("Regression examples cannot be None.")
     if predictions is None:
@@ -47,6 +48,7 @@ def regression_signature_def(examples, predictions):
 
 
 def classification_signature_def(examples, classes, scores):
+    """Makes a signature that predicts classes, scores or both from serialized Example messages."""
     if examples is None:
         raise ValueError("Classification examples cannot be None.")
     if classes is None and scores is None:
@@ -73,10 +75,12 @@ def _supervised_signature_def(method_name, inputs, loss, predictions, metrics):
 
 
 def supervised_train_signature_def(inputs, loss, predictions=None, metrics=None):
+    """Makes a signature for training: inputs, loss, predictions and metrics."""
     return _supervised_signature_def(names.SUPERVISED_TRAIN_METHOD_NAME, inputs, loss, predictions, metrics)
 
 
 def supervised_eval_signature_def(inputs, loss, predictions=None, metrics=None):
+    """Makes a signature for evaluation: inputs, loss, predictions and metrics."""
     return _supervised_signature_def(names.SUPERVISED_EVAL_METHOD_NAME, inputs, loss, predictions, metrics)
 
 
@@ -99,8 +103,10 @@ def is_valid_signature(signature_def):
 
 
 def op_signature_def(op, key):
+    """Makes a signature that holds an operation under a key."""
     return build_signature_def(outputs={key: build_tensor_info_from_op(op)})
 
 
 def load_op_from_signature_def(signature_def, key, import_scope=None):
+    """Returns the operation that op_signature_def put under a key."""
     return get_element_from_tensor_info(signature_def.outputs[key], import_scope=import_scope)

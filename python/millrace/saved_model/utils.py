@@ -46,6 +46,7 @@ def get_tensor_from_tensor_info(tensor_info, graph=None, import_scope=None):
 
 
 def get_element_from_tensor_info(tensor_info, graph=None, import_scope=None):
+    """Returns the tensor or operation that a TensorInfo names."""
     graph = graph or ops.get_default_graph()
     return graph.as_graph_element(ops.prepend_name_scope(tensor_info.name, import_scope))
 

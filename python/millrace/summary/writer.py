@@ -42,6 +42,7 @@ class EventFileWriter:
         self.reopen()
 
     def get_logdir(self):
+        """Returns the folder of the event file."""
         return self._logdir
 
     def _new_file(self):
@@ -63,13 +64,16 @@ class EventFileWriter:
 
     @property
     def is_closed(self):
+        """Whether the file is closed."""
         return self._file is None
 
     def add_event(self, event):
+        """Adds an Event message to be written."""
         if self._file is not None:
             self._queue.put(event.SerializeToString())
 
     def flush(self):
+        """Writes all events to the file."""
         if self._file is not None:
             self._put_word(_FLUSH)
 
@@ -84,6 +88,7 @@ class EventFileWriter:
                 raise word.error
 
     def close(self):
+        """Writes all events and closes the file."""
         if self._file is not None:
             self._put_word(_CLOSE)
             self._thread.join()
@@ -152,9 +157,11 @@ class SummaryToEventTransformer:
         self._add_event(protos.Event(summary=s), global_step)
 
     def add_session_log(self, session_log, global_step=None):
+        """Adds a SessionLog message."""
         self._add_event(protos.Event(session_log=session_log), global_step)
 
     def add_graph(self, graph, global_step=None, graph_def=None):
+        """Adds a graph; graph_def is an old form of the argument."""
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
         given = graph_def if graph is None else graph
@@ -165,11 +172,13 @@ class SummaryToEventTransformer:
         self._add_event(protos.Event(graph_def=given.SerializeToString()), global_step)
 
     def add_meta_graph(self, meta_graph_def, global_step=None):
+        """Adds a MetaGraphDef."""
         if not isinstance(meta_graph_def, protos.MetaGraphDef):
             raise TypeError("meta_graph_def must be type MetaGraphDef, saw type: %s" % type(meta_graph_def))
         self._add_event(protos.Event(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
 
     def add_run_metadata(self, run_metadata, tag, global_step=None):
+        """Adds the RunMetadata of a step under a tag that was not used before."""
         if tag in self._session_run_tags:
             raise ValueError("The provided tag was already used for this event type")
         self._session_run_tags.add(tag)
@@ -200,9 +209,11 @@ class FileWriter(SummaryToEventTransformer):
         super().__init__(EventFileWriter(path_to_str(logdir), max_queue, flush_secs, filename_suffix), graph, graph_def)
 
     def get_logdir(self):
+        """Returns the folder of the event file."""
         return self.event_writer.get_logdir()
 
     def add_event(self, event):
+        """Adds an Event message to be written."""
         self._warn_if_closed()
         self.event_writer.add_event(event)
 
@@ -223,9 +234,11 @@ class FileWriter(SummaryToEventTransformer):
         self.event_writer.flush()
 
     def close(self):
+        """Writes all events and closes the file."""
         self.event_writer.close()
 
     def reopen(self):
+        """Opens a new event file after close."""
         self.event_writer.reopen()
 
     def __enter__(self):
@@ -242,6 +255,7 @@ class FileWriterCache:
 
     @staticmethod
     def clear():
+        """Closes all writers, and forgets them."""
         with FileWriterCache._lock:
             for writer in FileWriterCache._cache.values():
                 writer.close()
@@ -249,6 +263,7 @@ class FileWriterCache:
 
     @staticmethod
     def get(logdir):
+        """Returns the writer of a folder, made if there is none."""
         with FileWriterCache._lock:
             if logdir not in FileWriterCache._cache:
                 FileWriterCache._cache[logdir] = FileWriter(logdir, graph=ops.get_default_graph())
