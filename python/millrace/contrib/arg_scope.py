@@ -21,6 +21,7 @@ _decorated = {}  # key of a function -> the names of its arguments that have def
 
 
 def arg_scope_func_key(op):
+    """Returns the key under which arg_scope keeps the arguments of a function."""
     return getattr(op, "_key_op", str(op))
 
 
@@ -29,10 +30,12 @@ def _name_of(op):
 
 
 def current_arg_scope():
+    """Returns the arguments that are in force: {key of the function: its arguments}."""
     return _stack[-1]
 
 
 def has_arg_scope(func):
+    """Whether a function was decorated with add_arg_scope."""
     return arg_scope_func_key(func) in _decorated
 
 

@@ -35,6 +35,14 @@ def crf_binary_score(tag_indices, sequence_lengths, transition_params):
 
 
 def crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params):
+    """Computes the unnormalized score of each sequence of tags.
+
+    Args:
+        inputs: [batch, time, tags], the scores of tags at each step
+        tag_indices: [batch, time], the tags
+        sequence_lengths: [batch], the lengths of the sequences
+        transition_params: [tags, tags], the scores of a tag after another one
+    """
     inputs = convert.convert_to_tensor(inputs)
     return crf_unary_score(tag_indices, sequence_lengths, inputs) + crf_binary_score(tag_indices, sequence_lengths,
                                                                                      transition_params)

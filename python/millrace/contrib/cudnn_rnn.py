@@ -39,8 +39,8 @@ class CudnnCompatibleGRUCell(LayerRNNCell):
         self._num_units, self._kernel_initializer = num_units, kernel_initializer
         self.input_spec = InputSpec(ndim=2)
 
-    state_size = property(lambda self: self._num_units)
-    output_size = property(lambda self: self._num_units)
+    state_size = property(lambda self: self._num_units, doc="The number of units.")
+    output_size = property(lambda self: self._num_units, doc="The number of units.")
 
     def build(self, inputs_shape):
         n, depth = self._num_units, self._depth(inputs_shape)
@@ -104,11 +104,12 @@ class _CudnnRNN(base.Layer):
         self._kernel_initializer = kernel_initializer
         self._cells = None
 
-    num_layers = property(lambda self: self._num_layers)
-    num_units = property(lambda self: self._num_units)
-    input_mode = property(lambda self: self._input_mode)
-    direction = property(lambda self: self._direction)
-    num_dirs = property(lambda self: 1 if self._direction == CUDNN_RNN_UNIDIRECTION else 2)
+    num_layers = property(lambda self: self._num_layers, doc="The number of layers.")
+    num_units = property(lambda self: self._num_units, doc="The number of units of each layer.")
+    input_mode = property(lambda self: self._input_mode, doc="How the input enters the first layer.")
+    direction = property(lambda self: self._direction, doc="\"unidirectional\" or \"bidirectional\".")
+    num_dirs = property(lambda self: 1 if self._direction == CUDNN_RNN_UNIDIRECTION else 2,
+                        doc="The number of directions, 1 or 2.")
 
     def build(self, input_shape):
         shape = shapes.as_shape(input_shape)
@@ -173,6 +174,7 @@ class _CudnnRNN(base.Layer):
 
 
 class CudnnLSTM(_CudnnRNN):
+    """LSTM layers with the interface of cuDNN's; they run on any device."""
     _is_lstm = True
 
     def _cell(self):
@@ -180,16 +182,22 @@ class CudnnLSTM(_CudnnRNN):
 
 
 class CudnnGRU(_CudnnRNN):
+    """GRU layers with the interface of cuDNN's; they run on any device."""
+
     def _cell(self):
         return CudnnCompatibleGRUCell(self._num_units)
 
 
 class CudnnRNNTanh(_CudnnRNN):
+    """Simple recurrent layers with tanh and the interface of cuDNN's; they run on any device."""
+
     def _cell(self):
         return _Simple(self._num_units, math.tanh, "cudnn_compatible_rnn_cell")
 
 
 class CudnnRNNRelu(_CudnnRNN):
+    """Simple recurrent layers with relu and the interface of cuDNN's; they run on any device."""
+
     def _cell(self):
         return _Simple(self._num_units, nn.relu, "cudnn_compatible_rnn_cell")
 
@@ -197,7 +205,8 @@ class CudnnRNNRelu(_CudnnRNN):
 class RNNParamsSaveable:
     """For parameters in the form of one device's library, which there is none of here."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, opaque_params, num_layers, num_units, input_size, input_mode=CUDNN_INPUT_LINEAR_MODE,
+                 direction=CUDNN_RNN_UNIDIRECTION, scope=None, name="cudnn_rnn_saveable"):
         raise NotImplementedError("tf.contrib.cudnn_rnn.RNNParamsSaveable: parameters are plain variables here, and are saved "
                                   "as such")
 

@@ -46,16 +46,19 @@ def model_variable(name, shape=None, dtype=dtypes.float32, initializer=None, reg
 
 
 def local_variable(initial_value, validate_shape=True, name=None, use_resource=None):
+    """Makes a variable in the collection LOCAL_VARIABLES that training does not change."""
     return _variables.Variable(initial_value, trainable=False, collections=[_KEYS.LOCAL_VARIABLES],
                                validate_shape=validate_shape, use_resource=use_resource, name=name)
 
 
 def global_variable(initial_value, validate_shape=True, name=None, use_resource=None):
+    """Makes a variable in the collection GLOBAL_VARIABLES that training does not change."""
     return _variables.Variable(initial_value, trainable=False, collections=[_KEYS.GLOBAL_VARIABLES],
                                validate_shape=validate_shape, use_resource=use_resource, name=name)
 
 
 def add_model_variable(var):
+    """Adds a variable to the collection MODEL_VARIABLES if it is not there."""
     if not any(v is var for v in ops.get_collection_ref(_KEYS.MODEL_VARIABLES)):
         ops.add_to_collection(_KEYS.MODEL_VARIABLES, var)
 
@@ -89,22 +92,27 @@ def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES):
 
 
 def get_model_variables(scope=None, suffix=None):
+    """Returns the model variables in a scope, with names that end in suffix."""
     return get_variables(scope, suffix, _KEYS.MODEL_VARIABLES)
 
 
 def get_local_variables(scope=None, suffix=None):
+    """Returns the local variables in a scope, with names that end in suffix."""
     return get_variables(scope, suffix, _KEYS.LOCAL_VARIABLES)
 
 
 def get_trainable_variables(scope=None, suffix=None):
+    """Returns the trainable variables in a scope, with names that end in suffix."""
     return get_variables(scope, suffix, _KEYS.TRAINABLE_VARIABLES)
 
 
 def get_variables_by_suffix(suffix, scope=None):
+    """Returns the global variables in a scope with names that end in suffix."""
     return get_variables(scope=scope, suffix=suffix)
 
 
 def get_variables_by_name(given_name, scope=None):
+    """Returns the global variables in a scope whose last part of the name is given_name."""
     return get_variables(scope=scope, suffix="/" + given_name + ":|^" + given_name + ":")
 
 
@@ -159,6 +167,7 @@ def assign_from_values(var_names_to_values):
 
 
 def assign_from_values_fn(var_names_to_values):
+    """Returns a function of a session that sets variables to arrays: {name: array}."""
     op, feed = assign_from_values(var_names_to_values)
     return lambda session: session.run(op, feed)
 
@@ -228,21 +237,25 @@ def zero_initializer(ref, use_locking=True, name="zero_initializer"):
 # ---- tensors ----
 
 def is_tensor(x):
+    """Whether the argument is a tensor, a sparse tensor, IndexedSlices or a variable."""
     from ..framework.sparse import SparseTensor
     return isinstance(x, (ops.Tensor, SparseTensor, ops.IndexedSlices, _variables.Variable))
 
 
 def assert_same_float_dtype(tensors=None, dtype=None):
+    """Raises ValueError unless all tensors have the same floating-point type; returns the type."""
     from ..ops import check
     return check.assert_same_float_dtype(tensors, dtype)
 
 
 def assert_scalar(tensor, name=None):
+    """Raises ValueError if the static shape is not that of a scalar; returns the tensor."""
     from ..ops import check
     return check.assert_scalar(tensor, name=name)
 
 
 def assert_scalar_int(tensor, name=None):
+    """Raises ValueError unless the tensor is a scalar of type int32 or int64; returns the tensor."""
     tensor = convert.convert_to_tensor(tensor, name=name)
     if tensor.dtype.base_dtype not in (dtypes.int32, dtypes.int64):
         raise ValueError("Expected int32 or int64 dtype for tensor: %s" % tensor)
@@ -283,6 +296,7 @@ def _assert_shape(tensor, expected):
 
 
 def with_same_shape(expected_tensor, tensor):
+    """Returns the tensor with a check that it has the shape of expected_tensor."""
     return with_shape(expected_tensor.shape, tensor)
 
 

@@ -57,6 +57,7 @@ def rotate(images, angles, interpolation="NEAREST", name=None):
 
 
 def angles_to_projective_transforms(angles, image_height, image_width, name=None):
+    """Returns the transforms that rotate images around their center by angles in radians."""
     with ops.name_scope(name, "angles_to_projective_transforms"):
         angles = convert.convert_to_tensor(angles, dtypes.float32, name="angles")
         angles = angles[None] if angles.shape.ndims == 0 else angles
@@ -74,6 +75,7 @@ def translate(images, translations, interpolation="NEAREST", name=None):
 
 
 def translations_to_projective_transforms(translations, name=None):
+    """Returns the transforms that move images by [dx, dy]."""
     with ops.name_scope(name, "translations_to_projective_transforms"):
         t = convert.convert_to_tensor(translations, dtypes.float32, name="translations")
         t = t[None] if t.shape.ndims == 1 else t
@@ -82,12 +84,14 @@ def translations_to_projective_transforms(translations, name=None):
 
 
 def flat_transforms_to_matrices(transforms):
+    """Converts transforms of 8 numbers to 3 x 3 matrices."""
     transforms = convert.convert_to_tensor(transforms, dtypes.float32)
     transforms = array.reshape(transforms, [-1, 8])
     return array.reshape(array.concat([transforms, array.ones([array.shape(transforms)[0], 1])], 1), [-1, 3, 3])
 
 
 def matrices_to_flat_transforms(transform_matrices):
+    """Converts 3 x 3 matrices to transforms of 8 numbers."""
     flat = array.reshape(convert.convert_to_tensor(transform_matrices), [-1, 9])
     return flat[:, :8] / flat[:, 8:9]
 
@@ -123,6 +127,14 @@ def adjust_hsv_in_yiq(image, delta_hue=0, saturation_scale=1, value_scale=1, nam
 
 
 def random_hsv_in_yiq(image, max_delta_hue=0, lower_saturation=1, upper_saturation=1, lower_value=1, upper_value=1, seed=None):
+    """Changes hue, saturation and value of an image by random amounts.
+
+    Args:
+        image: an RGB image
+        max_delta_hue: the largest rotation of the hue, in radians
+        lower_saturation: the smallest factor of the saturation; upper_saturation is the largest
+        lower_value: the smallest factor of the value; upper_value is the largest
+    """
     if max_delta_hue < 0 or lower_saturation < 0 or lower_value < 0:
         raise ValueError("max_delta, lower_saturation and lower_value must be non-negative.")
     if lower_saturation > upper_saturation or lower_value > upper_value:

@@ -61,6 +61,9 @@ def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None, scope=N
 
 
 def basic_rnn_seq2seq(encoder_inputs, decoder_inputs, cell, dtype=dtypes.float32, scope=None):
+    """Encodes a list of inputs with a cell, and decodes a list of decoder inputs from its last state.
+
+    Returns the list of outputs and the final state."""
     with vs.variable_scope(scope or "basic_rnn_seq2seq"):
         _, state = static_rnn(_fresh_copy(cell), encoder_inputs, dtype=dtype)
         return rnn_decoder(decoder_inputs, state, cell)
@@ -109,6 +112,17 @@ def _with_or_without_feeding(decoder, feed_previous):
 
 def embedding_rnn_seq2seq(encoder_inputs, decoder_inputs, cell, num_encoder_symbols, num_decoder_symbols, embedding_size,
                           output_projection=None, feed_previous=False, dtype=None, scope=None):
+    """Encodes and decodes sequences of symbols with embeddings.
+
+    Args:
+        encoder_inputs: a list of int32 [batch], the symbols of each step
+        decoder_inputs: a list of int32 [batch], the symbols of each step
+        cell: the RNN cell
+        output_projection: (weights, bias) that turn outputs into symbols, or None
+        feed_previous: whether the decoder gets its own last output instead of decoder_inputs; may be a tensor
+
+    Returns the list of outputs and the final state.
+    """
     with vs.variable_scope(scope or "embedding_rnn_seq2seq", dtype=dtype) as scope:
         dtype = scope.dtype
         encoder = EmbeddingWrapper(_fresh_copy(cell), embedding_classes=num_encoder_symbols, embedding_size=embedding_size)
@@ -213,6 +227,18 @@ def attention_decoder(decoder_inputs, initial_state, attention_states, cell, out
 def embedding_attention_decoder(decoder_inputs, initial_state, attention_states, cell, num_symbols, embedding_size, num_heads=1,
                                 output_size=None, output_projection=None, feed_previous=False,
                                 update_embedding_for_previous=True, dtype=None, scope=None, initial_state_attention=False):
+    """Decodes a sequence of symbols with embeddings and attention.
+
+    Args:
+        decoder_inputs: a list of int32 [batch], the symbols of each step
+        initial_state: the state to start with
+        attention_states: [batch, length, size], what the attention looks at
+        num_heads: the number of attention heads
+        output_projection: (weights, bias) that turn outputs into symbols, or None
+        feed_previous: whether the decoder gets its own last output instead of decoder_inputs
+
+    Returns the list of outputs and the final state.
+    """
     output_size = cell.output_size if output_size is None else output_size
     if output_projection is not None:
         output_projection[1].shape.assert_is_compatible_with([num_symbols])
@@ -228,6 +254,10 @@ def embedding_attention_decoder(decoder_inputs, initial_state, attention_states,
 def embedding_attention_seq2seq(encoder_inputs, decoder_inputs, cell, num_encoder_symbols, num_decoder_symbols, embedding_size,
                                 num_heads=1, output_projection=None, feed_previous=False, dtype=None, scope=None,
                                 initial_state_attention=False):
+    """Encodes and decodes sequences of symbols with embeddings and attention.
+
+    The arguments are those of embedding_rnn_seq2seq and embedding_attention_decoder.
+    Returns the list of outputs and the final state."""
     with vs.variable_scope(scope or "embedding_attention_seq2seq", dtype=dtype) as scope:
         dtype = scope.dtype
         encoder = EmbeddingWrapper(_fresh_copy(cell), embedding_classes=num_encoder_symbols, embedding_size=embedding_size)
@@ -295,6 +325,7 @@ def sequence_loss_by_example(logits, targets, weights, average_across_timesteps=
 
 def sequence_loss(logits, targets, weights, average_across_timesteps=True, average_across_batch=True,
                   softmax_loss_function=None, name=None):
+    """Computes the weighted cross entropy of a list of logits and targets, averaged as asked."""
     with ops.name_scope(name, "sequence_loss", list(logits) + list(targets) + list(weights)):
         cost = math.reduce_sum(sequence_loss_by_example(
             logits, targets, weights, average_across_timesteps=average_across_timesteps,

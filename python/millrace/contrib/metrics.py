@@ -15,7 +15,8 @@ __all__ = ["accuracy", "aggregate_metric_map", "aggregate_metrics", "confusion_m
 
 def _streaming(name, of):
     """A measure of tf.metrics whose first two arguments are exchanged."""
-    order = list(inspect.signature(of).parameters)
+    parameters = inspect.signature(of).parameters
+    order = list(parameters)
     if order[:2] == ["labels", "predictions"]:
         order[:2] = ["predictions", "labels"]
 
@@ -32,6 +33,7 @@ def _streaming(name, of):
         return of(**given)
     f.__name__ = f.__qualname__ = name
     f.__doc__ = of.__doc__
+    f.__signature__ = inspect.Signature([parameters[n] for n in order])
     return f
 
 

@@ -39,8 +39,9 @@ class LSTMBlockCell(LayerRNNCell):
         self._num_units, self._forget_bias, self._use_peephole = num_units, forget_bias, use_peephole
         self._cell_clip = -1 if cell_clip is None else cell_clip
 
-    state_size = property(lambda self: LSTMStateTuple(self._num_units, self._num_units))
-    output_size = property(lambda self: self._num_units)
+    state_size = property(lambda self: LSTMStateTuple(self._num_units, self._num_units),
+                          doc="The sizes of c and h, an LSTMStateTuple.")
+    output_size = property(lambda self: self._num_units, doc="The number of units.")
 
     def build(self, inputs_shape):
         n = self._num_units
@@ -73,8 +74,8 @@ class GRUBlockCell(LayerRNNCell):
         self._cell_size = num_units if num_units is not None else cell_size
         self.input_spec = InputSpec(ndim=2)
 
-    state_size = property(lambda self: self._cell_size)
-    output_size = property(lambda self: self._cell_size)
+    state_size = property(lambda self: self._cell_size, doc="The number of units.")
+    output_size = property(lambda self: self._cell_size, doc="The number of units.")
 
     def build(self, inputs_shape):
         n = self._cell_size
@@ -117,7 +118,7 @@ class LSTMBlockFusedCell(base.Layer, FusedRNNCell):
         self._num_units, self._forget_bias, self._use_peephole = num_units, forget_bias, use_peephole
         self._cell_clip = -1 if cell_clip is None else cell_clip
 
-    num_units = property(lambda self: self._num_units)
+    num_units = property(lambda self: self._num_units, doc="The number of units.")
 
     def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
         return base.Layer.__call__(self, inputs, initial_state, dtype, sequence_length, scope=scope)
@@ -223,8 +224,9 @@ class LayerNormBasicLSTMCell(RNNCell):
         self._keep_prob, self._seed, self._layer_norm = dropout_keep_prob, dropout_prob_seed, layer_norm
         self._norm_gain, self._norm_shift = norm_gain, norm_shift
 
-    state_size = property(lambda self: LSTMStateTuple(self._num_units, self._num_units))
-    output_size = property(lambda self: self._num_units)
+    state_size = property(lambda self: LSTMStateTuple(self._num_units, self._num_units),
+                          doc="The sizes of c and h, an LSTMStateTuple.")
+    output_size = property(lambda self: self._num_units, doc="The number of units.")
 
     def _norm(self, x, scope):
         return _normed(x, scope, self._norm_gain, self._norm_shift)
@@ -272,8 +274,10 @@ class CoupledInputForgetGateLSTMCell(RNNCell, _LstmState):
         self._state_is_tuple, self._activation = state_is_tuple, activation
         self._layer_norm, self._norm_gain, self._norm_shift = layer_norm, norm_gain, norm_shift
 
-    state_size = property(lambda self: self._sizes(self._num_units, self.output_size))
-    output_size = property(lambda self: self._num_proj or self._num_units)
+    state_size = property(lambda self: self._sizes(self._num_units, self.output_size),
+                          doc="The sizes of c and h: an LSTMStateTuple, or their sum if the state is one tensor.")
+    output_size = property(lambda self: self._num_proj or self._num_units,
+                           doc="The size of the projection if there is one, else the number of units.")
 
     def _norm(self, x, scope):
         return _normed(x, scope, self._norm_gain, self._norm_shift) if self._layer_norm else x
@@ -315,8 +319,10 @@ class NASCell(LayerRNNCell):
         self._num_units, self._num_proj, self._use_bias = num_units, num_proj, use_bias
         self.input_spec = InputSpec(ndim=2)
 
-    state_size = property(lambda self: LSTMStateTuple(self._num_units, self.output_size))
-    output_size = property(lambda self: self._num_proj or self._num_units)
+    state_size = property(lambda self: LSTMStateTuple(self._num_units, self.output_size),
+                          doc="The sizes of c and h, an LSTMStateTuple.")
+    output_size = property(lambda self: self._num_proj or self._num_units,
+                           doc="The size of the projection if there is one, else the number of units.")
 
     def build(self, inputs_shape):
         n = self._num_units
@@ -354,8 +360,8 @@ class UGRNNCell(RNNCell):
         self._num_units, self._initializer, self._forget_bias = num_units, initializer, forget_bias
         self._activation = activation
 
-    state_size = property(lambda self: self._num_units)
-    output_size = property(lambda self: self._num_units)
+    state_size = property(lambda self: self._num_units, doc="The number of units.")
+    output_size = property(lambda self: self._num_units, doc="The number of units.")
 
     def call(self, inputs, state):
         with vs.variable_scope(vs.get_variable_scope(), initializer=self._initializer):
@@ -381,8 +387,8 @@ class ConvLSTMCell(RNNCell):
         self._output_size = shapes.TensorShape(self._input_shape[:-1] + [channels])
         self._state_size = LSTMStateTuple(*[shapes.TensorShape(self._input_shape[:-1] + [output_channels])] * 2)
 
-    output_size = property(lambda self: self._output_size)
-    state_size = property(lambda self: self._state_size)
+    output_size = property(lambda self: self._output_size, doc="The shape of the output, without the batch.")
+    state_size = property(lambda self: self._state_size, doc="The shapes of c and h, an LSTMStateTuple.")
 
     def call(self, inputs, state, scope=None):
         cell, hidden = state
@@ -406,6 +412,7 @@ def _conv_lstm(n):
         def __init__(self, name="conv_%dd_lstm_cell" % n, **kwargs):
             super().__init__(conv_ndims=n, name=name, **kwargs)
     Cell.__name__ = Cell.__qualname__ = "Conv%dDLSTMCell" % n
+    Cell.__doc__ = "An LSTM cell whose products are %d-D convolutions; the keywords are those of ConvLSTMCell." % n
     return Cell
 
 
@@ -422,8 +429,8 @@ class _OnCell(RNNCell):
         assert_like_rnncell("cell", cell)
         self._cell = cell
 
-    state_size = property(lambda self: self._cell.state_size)
-    output_size = property(lambda self: self._cell.output_size)
+    state_size = property(lambda self: self._cell.state_size, doc="The state size of the inner cell.")
+    output_size = property(lambda self: self._cell.output_size, doc="The output size of the inner cell.")
 
     def zero_state(self, batch_size, dtype):
         with self._zero_scope(batch_size):
@@ -471,7 +478,7 @@ class OutputProjectionWrapper(_OnCell):
             raise ValueError("Parameter output_size must be > 0: %d." % output_size)
         self._output_size, self._activation = output_size, activation
 
-    output_size = property(lambda self: self._output_size)
+    output_size = property(lambda self: self._output_size, doc="The size of the projection.")
 
     def call(self, inputs, state):
         output, state = self._cell(inputs, state)
@@ -524,7 +531,7 @@ class AttentionCellWrapper(RNNCell):
         size = (self._cell.state_size, self._attn_size, self._attn_size * self._attn_length)
         return size if self._state_is_tuple else sum(size)
 
-    output_size = property(lambda self: self._attn_size)
+    output_size = property(lambda self: self._attn_size, doc="The size of the attention.")
 
     def call(self, inputs, state):
         if self._state_is_tuple:

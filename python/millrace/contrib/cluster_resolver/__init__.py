@@ -14,9 +14,11 @@ class ClusterResolver:
     rpc_layer = "grpc"
 
     def cluster_spec(self):
+        """Returns the ClusterSpec; subclasses define it."""
         raise NotImplementedError("%s has no cluster_spec" % type(self).__name__)
 
     def master(self, task_type=None, task_id=None, rpc_layer=None):
+        """Returns the address of a task, by default this one, with the protocol if rpc_layer is set."""
         kind = self.task_type if task_type is None else task_type
         index = self.task_id if task_id is None else task_id
         if kind is None or index is None:

@@ -20,6 +20,7 @@ __getattr__ = _lazy.attributes(__name__, _LATER, "utils")
 
 def safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights=None, combiner=None, default_id=None, name=None,
                                  partition_strategy="div", max_norm=None):
+    """Looks up embeddings of sparse ids and combines those of each row; invalid ids and empty rows are handled."""
     from ... import nn
     return nn.safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights, combiner or "mean", default_id, name,
                                            partition_strategy, max_norm)

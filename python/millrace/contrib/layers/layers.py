@@ -107,6 +107,7 @@ def legacy_fully_connected(x, num_output_units, activation_fn=None, weight_init=
                            weight_collections=(ops.GraphKeys.WEIGHTS,), bias_collections=(ops.GraphKeys.BIASES,),
                            output_collections=(ops.GraphKeys.ACTIVATIONS,), trainable=True, weight_regularizer=None,
                            bias_regularizer=None):
+    """Computes activation_fn(x * w + b) with variables made here; an old form of fully_connected."""
     with vs.variable_scope(name, "fully_connected", [x]):
         x = convert.convert_to_tensor(x)
         dims = x.shape.as_list()
@@ -171,6 +172,7 @@ def _of_dims(n, called):
                            normalizer_params, weights_initializer, weights_regularizer, biases_initializer, biases_regularizer,
                            reuse, variables_collections, outputs_collections, trainable, scope, conv_dims=n)
     f.__name__ = f.__qualname__ = called
+    f.__doc__ = "Applies a %d-D convolution with variables made here; see convolution for the arguments." % n
     return f
 
 
@@ -213,6 +215,9 @@ def _transposed(n, default_scope, formats, f):
             outputs.set_shape(known)
             return how.finished(outputs, int(num_outputs), sc, data_format)
     layer.__name__ = layer.__qualname__ = "convolution%dd_transpose" % n
+    layer.__doc__ = """Applies a %d-D transposed convolution with variables made here; the result is `stride` times as large.
+
+    The arguments are those of convolution.""" % n
     return layer
 
 
@@ -278,6 +283,16 @@ def _pool_layer(n, f, default_scope, formats):
                         padding, data_format)
             return utils.collect_named_outputs(outputs_collections, sc, outputs)
     layer.__name__ = layer.__qualname__ = default_scope.lower().replace("pool", "_pool")
+    layer.__doc__ = """Computes the %s of each window, in %d-D.
+
+    Args:
+        inputs: the tensor to pool
+        kernel_size: the size of the window, an int or %d of them
+        stride: the distance between windows, an int or %d of them
+        padding: "VALID" or "SAME"
+        outputs_collections: collections that the result is added to
+        scope: the name scope
+    """ % ("largest element" if default_scope.startswith("Max") else "mean", n, n, n)
     return layer
 
 
@@ -290,6 +305,7 @@ avg_pool3d = _pool_layer(3, nn.avg_pool3d, "AvgPool3D", ("NDHWC", "NCDHW"))
 @add_arg_scope
 def pool(inputs, kernel_size, pooling_type, padding="VALID", data_format=None, dilation_rate=1, stride=1,
          outputs_collections=None, scope=None):
+    """Pools in as many dimensions as kernel_size has; pooling_type is "MAX" or "AVG"."""
     with ops.name_scope(scope, "%s_pool" % pooling_type.lower(), [inputs]) as sc:
         inputs = convert.convert_to_tensor(inputs)
         if inputs.shape.ndims is None:
@@ -548,6 +564,7 @@ def poincare_normalize(x, axis=1, epsilon=1e-5, name=None):
 @add_arg_scope
 def bias_add(inputs, activation_fn=None, initializer=_zeros(), regularizer=None, reuse=None, variables_collections=None,
              outputs_collections=None, trainable=True, data_format="NHWC", scope=None):
+    """Adds a learned bias to the channels, then applies activation_fn."""
     _check_format(data_format, ("NHWC", "NCHW"))
     with vs.variable_scope(scope, "BiasAdd", [inputs], reuse=reuse) as sc:
         inputs = convert.convert_to_tensor(inputs)
@@ -561,6 +578,7 @@ def bias_add(inputs, activation_fn=None, initializer=_zeros(), regularizer=None,
 
 @add_arg_scope
 def dropout(inputs, keep_prob=0.5, noise_shape=None, is_training=True, outputs_collections=None, scope=None, seed=None):
+    """Keeps each element with probability keep_prob and scales it, if is_training; returns inputs otherwise."""
     with vs.variable_scope(scope, "Dropout", [inputs]) as sc:
         inputs = convert.convert_to_tensor(inputs)
         outputs = utils.smart_cond(
@@ -581,6 +599,7 @@ def flatten(inputs, outputs_collections=None, scope=None):
 
 @add_arg_scope
 def one_hot_encoding(labels, num_classes, on_value=1.0, off_value=0.0, outputs_collections=None, scope=None):
+    """Returns vectors that are on_value at the label and off_value elsewhere."""
     with ops.name_scope(scope, "OneHotEncoding", [labels]) as sc:
         labels = convert.convert_to_tensor(labels)
         if labels.dtype is dtypes.int32:
@@ -608,6 +627,7 @@ def maxout(inputs, num_units, axis=-1, scope=None):
 
 @add_arg_scope
 def softmax(logits, scope=None):
+    """Computes the softmax of the last dimension."""
     with vs.variable_scope(scope, "softmax", [logits]):
         return nn.softmax(logits)
 
@@ -668,6 +688,7 @@ def images_to_sequence(inputs, data_format="NHWC", outputs_collections=None, sco
 
 @add_arg_scope
 def sequence_to_images(inputs, height, output_data_format="NHWC", outputs_collections=None, scope=None):
+    """Makes a batch of images from a batch of sequences, with images of this height."""
     with ops.name_scope(scope, "SequenceToImages", [inputs]) as sc:
         inputs = convert.convert_to_tensor(inputs)
         width, _, depth = inputs.shape.as_list()

@@ -30,6 +30,7 @@ def _scaled(scale, scope, default_name, size):
 
 
 def l1_regularizer(scale, scope=None):
+    """Returns a function from weights to scale times the sum of their absolute values."""
     return _scaled(scale, scope, "l1_regularizer", lambda w: math.reduce_sum(math.abs(w)))
 
 
@@ -39,6 +40,7 @@ def l2_regularizer(scale, scope=None):
 
 
 def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None):
+    """Returns a function from weights to the sum of an L1 and an L2 penalty with these scales."""
     _checked(scale_l1, "scale_l1")
     _checked(scale_l2, "scale_l2")
     scope = scope or "l1_l2_regularizer"
@@ -50,6 +52,7 @@ def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None):
 
 
 def sum_regularizer(regularizer_list, scope=None):
+    """Returns a function from weights to the sum of the given regularizers."""
     regularizers = [r for r in regularizer_list if r is not None]
     if not regularizers:
         return None

@@ -1,7 +1,5 @@
 """Summaries of tensors by what they are: histograms, scalars for what has one element."""
 
-import functools
-
 from ...framework import ops
 from ... import nn, summary
 
@@ -20,16 +18,19 @@ def summarize_activation(op):
 
 
 def summarize_tensor(tensor, tag=None):
+    """Adds a summary of a tensor: a scalar, or a histogram."""
     if tensor.shape.ndims == 0:
         return summary.scalar(tag or tensor.op.name, tensor)
     return summary.histogram(tag or tensor.op.name, tensor)
 
 
 def summarize_tensors(tensors, summarizer=summarize_tensor):
+    """Adds a summary of each tensor, and returns the list."""
     return [summarizer(t) for t in tensors]
 
 
 def summarize_collection(collection, name_filter=None, summarizer=summarize_tensor):
+    """Adds a summary of each tensor of a collection whose name matches name_filter."""
     import re
     found = ops.get_collection(collection)
     if name_filter is not None:
@@ -37,13 +38,15 @@ def summarize_collection(collection, name_filter=None, summarizer=summarize_tens
     return summarize_tensors(found, summarizer)
 
 
-def _of(collection, summarizer=summarize_tensor):
+def _of(called, collection, summarizer=summarize_tensor):
     def f(name_filter=None, summarizer=summarizer):
         return summarize_collection(collection, name_filter, summarizer)
+    f.__name__ = f.__qualname__ = called
+    f.__doc__ = "Adds a summary of each tensor of the collection %s whose name matches name_filter." % collection
     return f
 
 
-summarize_variables = functools.partial(summarize_collection, ops.GraphKeys.GLOBAL_VARIABLES)
-summarize_weights = functools.partial(summarize_collection, ops.GraphKeys.WEIGHTS)
-summarize_biases = functools.partial(summarize_collection, ops.GraphKeys.BIASES)
-summarize_activations = _of(ops.GraphKeys.ACTIVATIONS, summarize_activation)
+summarize_variables = _of("summarize_variables", ops.GraphKeys.GLOBAL_VARIABLES)
+summarize_weights = _of("summarize_weights", ops.GraphKeys.WEIGHTS)
+summarize_biases = _of("summarize_biases", ops.GraphKeys.BIASES)
+summarize_activations = _of("summarize_activations", ops.GraphKeys.ACTIVATIONS, summarize_activation)

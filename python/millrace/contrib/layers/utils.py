@@ -30,10 +30,12 @@ def append_tensor_alias(tensor, alias):
 
 
 def gather_tensors_aliases(tensors):
+    """Returns the aliases of all tensors in one list."""
     return [a for t in tensors for a in get_tensor_aliases(t)]
 
 
 def get_tensor_aliases(tensor):
+    """Returns the aliases of a tensor, or its name without ":0" if it has none."""
     if hasattr(tensor, "aliases"):
         return tensor.aliases
     name = tensor.name[:-2] if tensor.name[-2:] == ":0" else tensor.name
@@ -57,10 +59,12 @@ def convert_collection_to_dict(collection, clear_collection=False):
 
 
 def static_cond(pred, fn1, fn2):
+    """Calls fn1 if pred is true, else fn2; pred is a Python value."""
     return fn1() if pred else fn2()
 
 
 def last_dimension(shape, min_rank=1):
+    """Returns the size of the last dimension of a static shape; ValueError if it is not known."""
     return channel_dimension(shape, "NHWC", min_rank)
 
 
@@ -76,6 +80,7 @@ def channel_dimension(shape, data_format, min_rank=1):
 
 
 def two_element_tuple(value):
+    """Returns a pair from an int, a pair or a shape."""
     return tuple(n_positive_integers(2, value))
 
 

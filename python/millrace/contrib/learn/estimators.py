@@ -13,10 +13,12 @@ from ..layers.feature_columns import UNNAMED, real_valued_column
 
 
 class ModeKeys:
+    """The modes that a model function is called with."""
     TRAIN, EVAL, INFER = "train", "eval", "infer"
 
 
 class PredictionKey:
+    """The names of predictions."""
     CLASSES, PROBABILITIES, LOGITS, LOGISTIC, SCORES = "classes", "probabilities", "logits", "logistic", "scores"
 
 
@@ -32,6 +34,7 @@ class ModelFnOps(collections.namedtuple("ModelFnOps", ["predictions", "loss", "t
                                training_hooks or [], scaffold, mode)
 
     def spec(self):
+        """Returns the same as an EstimatorSpec."""
         predictions = self.predictions if self.predictions is not None else {}
         return core.EstimatorSpec(self.mode, predictions=predictions, loss=self.loss, train_op=self.train_op,
                                   eval_metric_ops=self.eval_metric_ops, training_chief_hooks=self.training_chief_hooks,
@@ -45,6 +48,7 @@ class MetricSpec:
         self.metric_fn, self.prediction_key, self.label_key, self.weight_key = metric_fn, prediction_key, label_key, weight_key
 
     def create_metric_ops(self, inputs, labels, predictions):
+        """Returns the value and the update operation of the metric for these tensors."""
         predictions = predictions[self.prediction_key] if self.prediction_key else predictions
         labels = labels[self.label_key] if self.label_key else labels
         names = list(inspect.signature(self.metric_fn).parameters)
@@ -71,6 +75,17 @@ class BaseEstimator(core.Estimator):
     _wants_dict = True
 
     def fit(self, x=None, y=None, input_fn=None, steps=None, batch_size=None, monitors=None, max_steps=None):
+        """Trains the model.
+
+        Args:
+            x: arrays of features, or give input_fn
+            y: arrays of labels
+            input_fn: a function that returns features and labels
+            steps: the number of steps
+            batch_size: the number of samples in a step, for arrays
+            monitors: a list of monitors or hooks
+            max_steps: the global step to stop at
+        """
         hooks = list(monitors or [])
         for h in hooks:
             if hasattr(h, "set_estimator"):
@@ -185,6 +200,8 @@ def _optimizer(given, default):
 
 
 class DNNClassifier(_Classifier, core.DNNClassifier):
+    """A deep neural network that chooses one of n_classes."""
+
     def __init__(self, hidden_units, feature_columns, model_dir=None, n_classes=2, weight_column_name=None, optimizer=None,
                  activation_fn=None, dropout=None, gradient_clip_norm=None, enable_centered_bias=False, config=None,
                  feature_engineering_fn=None, embedding_lr_multipliers=None, input_layer_min_slice_size=None, label_keys=None):
@@ -196,6 +213,8 @@ class DNNClassifier(_Classifier, core.DNNClassifier):
 
 
 class DNNRegressor(_Regressor, core.DNNRegressor):
+    """A deep neural network that predicts numbers."""
+
     def __init__(self, hidden_units, feature_columns, model_dir=None, weight_column_name=None, optimizer=None,
                  activation_fn=None,
                  dropout=None, gradient_clip_norm=None, enable_centered_bias=False, config=None, feature_engineering_fn=None,
@@ -208,6 +227,8 @@ class DNNRegressor(_Regressor, core.DNNRegressor):
 
 
 class LinearClassifier(_Classifier, core.LinearClassifier):
+    """A linear model that chooses one of n_classes."""
+
     def __init__(self, feature_columns, model_dir=None, n_classes=2, weight_column_name=None, optimizer=None,
                  gradient_clip_norm=None,
                  enable_centered_bias=False, _joint_weight=False, config=None, feature_engineering_fn=None, label_keys=None):
@@ -218,6 +239,8 @@ class LinearClassifier(_Classifier, core.LinearClassifier):
 
 
 class LinearRegressor(_Regressor, core.LinearRegressor):
+    """A linear model that predicts numbers."""
+
     def __init__(self, feature_columns, model_dir=None, weight_column_name=None, optimizer=None, gradient_clip_norm=None,
                  enable_centered_bias=False, label_dimension=1, _joint_weights=False, config=None, feature_engineering_fn=None):
         _no(gradient_clip_norm=gradient_clip_norm, enable_centered_bias=enable_centered_bias,
@@ -227,6 +250,8 @@ class LinearRegressor(_Regressor, core.LinearRegressor):
 
 
 class DNNLinearCombinedClassifier(_Classifier, core.DNNLinearCombinedClassifier):
+    """A linear model and a deep neural network whose outputs are added, to choose one of n_classes."""
+
     def __init__(self, model_dir=None, n_classes=2, weight_column_name=None, linear_feature_columns=None, linear_optimizer=None,
                  _joint_linear_weights=False, dnn_feature_columns=None, dnn_optimizer=None, dnn_hidden_units=None,
                  dnn_activation_fn=None, dnn_dropout=None, gradient_clip_norm=None, enable_centered_bias=False, config=None,
@@ -242,6 +267,8 @@ class DNNLinearCombinedClassifier(_Classifier, core.DNNLinearCombinedClassifier)
 
 
 class DNNLinearCombinedRegressor(_Regressor, core.DNNLinearCombinedRegressor):
+    """A linear model and a deep neural network whose outputs are added, to predict numbers."""
+
     def __init__(self, model_dir=None, weight_column_name=None, linear_feature_columns=None, linear_optimizer=None,
                  _joint_linear_weights=False, dnn_feature_columns=None, dnn_optimizer=None, dnn_hidden_units=None,
                  dnn_activation_fn=None, dnn_dropout=None, gradient_clip_norm=None, enable_centered_bias=False,
@@ -284,14 +311,17 @@ class SKCompat:
         self._estimator = estimator
 
     def fit(self, x, y, batch_size=128, steps=None, max_steps=None, monitors=None):
+        """Trains the model on arrays."""
         self._estimator.fit(x, y, batch_size=batch_size, steps=steps, max_steps=max_steps, monitors=monitors)
         return self
 
     def score(self, x, y, batch_size=128, steps=None, metrics=None, name=None):
+        """Evaluates the model on arrays, and returns {name: metric}."""
         return self._estimator.evaluate(x, y, batch_size=batch_size, steps=steps, metrics=metrics,
                                         name="score" if name is None else name)
 
     def predict(self, x, batch_size=128, outputs=None):
+        """Returns the predictions for an array."""
         return self._estimator.predict(x, batch_size=batch_size, outputs=outputs, as_iterable=False)
 
 
@@ -303,6 +333,7 @@ def infer_real_valued_columns_from_input(x):
 
 
 def infer_real_valued_columns_from_input_fn(input_fn):
+    """Returns columns of numbers for all features that input_fn returns."""
     with ops.Graph().as_default():
         features = input_fn()[0]
         features = features if isinstance(features, dict) else {UNNAMED: features}

@@ -5,6 +5,8 @@ from ...framework.long_wait import LongWait
 
 
 class Experiment:
+    """An estimator with the data to train and to evaluate it."""
+
     def __init__(self, estimator, train_input_fn, eval_input_fn, eval_metrics=None, train_steps=None, eval_steps=100,
                  train_monitors=None, eval_hooks=None, local_eval_frequency=None, eval_delay_secs=120,
                  continuous_eval_throttle_secs=60, min_eval_frequency=None, delay_workers_by_global_step=False,
@@ -24,11 +26,12 @@ class Experiment:
         self._delay, self._throttle, self._listeners = eval_delay_secs, continuous_eval_throttle_secs, saving_listeners
         self._every = min_eval_frequency or local_eval_frequency
 
-    estimator = property(lambda self: self._estimator)
-    train_steps = property(lambda self: self._train_steps)
-    eval_steps = property(lambda self: self._eval_steps)
+    estimator = property(lambda self: self._estimator, doc="The estimator.")
+    train_steps = property(lambda self: self._train_steps, doc="The number of training steps, or None.")
+    eval_steps = property(lambda self: self._eval_steps, doc="The number of evaluation steps, or None.")
 
     def train(self, delay_secs=None):
+        """Trains the estimator, after a delay that is longer for workers with a higher number."""
         config = self._estimator.config
         if config.master and config.cluster_spec.jobs:
             self._server()
@@ -44,6 +47,7 @@ class Experiment:
                                      saving_listeners=self._listeners)
 
     def evaluate(self, delay_secs=None, name=None):
+        """Evaluates the estimator after a delay, and returns the metrics."""
         self._wait_before_evaluation(delay_secs)
         return self._evaluate(name)
 
@@ -102,6 +106,7 @@ class Experiment:
         return self._running
 
     def run_std_server(self):
+        """Runs the server of this task, and does not return."""
         self._server().join()
 
 

@@ -11,14 +11,18 @@ _DEFAULT_UID_WHITE_LIST = ["tf_random_seed", "save_summary_steps", "save_checkpo
 
 
 class TaskType:
+    """The kinds of tasks in a cluster."""
     MASTER, PS, WORKER = "master", "ps", "worker"
 
 
 class Environment:
+    """Where a program runs."""
     CLOUD, GOOGLE, LOCAL = "cloud", "google", "local"
 
 
 class RunConfig(core.RunConfig):
+    """How an estimator runs: cluster, session, checkpoints and summaries."""
+
     def __init__(self, master=None, num_cores=0, log_device_placement=False, gpu_memory_fraction=1, tf_random_seed=None,
                  save_summary_steps=100, save_checkpoints_secs=600, save_checkpoints_steps=None, keep_checkpoint_max=5,
                  keep_checkpoint_every_n_hours=10000, log_step_count_steps=100, protocol=None, evaluation_master="",
@@ -54,12 +58,14 @@ class RunConfig(core.RunConfig):
                                                   "master" not in cluster and
                                                   "chief" not in cluster)
 
-    evaluation_master = property(lambda self: self._evaluation_master)
+    evaluation_master = property(lambda self: self._evaluation_master, doc="The target of the session for evaluation.")
 
     @property
     def environment(self):
+        """The entry "environment" of TF_CONFIG, or "local"."""
         return (json.loads(os.environ.get("TF_CONFIG") or "{}")).get("environment", Environment.LOCAL)
 
     @property
     def tf_config(self):
+        """The ConfigProto of the session."""
         return self.session_config

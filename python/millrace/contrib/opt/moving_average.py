@@ -1,5 +1,7 @@
 """MovingAverageOptimizer: another optimizer, after each step of which moving averages of the variables are kept."""
 
+import functools
+
 from ...framework import ops
 from ...ops import control_flow, variables
 from ...train import saver as saver_lib
@@ -8,18 +10,23 @@ from ...train.optimizer import Optimizer
 
 
 class MovingAverageOptimizer(Optimizer):
+    """Runs another optimizer, and keeps moving averages of the variables it changes."""
+
     def __init__(self, opt, average_decay=0.9999, num_updates=None, sequential_update=True):
         super().__init__(False, "MovingAverageOptimizer")
         self._optimizer, self._sequential_update = opt, sequential_update
         self._ema = ExponentialMovingAverage(average_decay, num_updates=num_updates)
         self._swapped_variable_name_map = None
 
+    @functools.wraps(Optimizer.compute_gradients)
     def compute_gradients(self, *args, **kwargs):
         return self._optimizer.compute_gradients(*args, **kwargs)
 
+    @functools.wraps(Optimizer.get_slot)
     def get_slot(self, *args, **kwargs):
         return self._optimizer.get_slot(*args, **kwargs)
 
+    @functools.wraps(Optimizer.get_slot_names)
     def get_slot_names(self, *args, **kwargs):
         return self._optimizer.get_slot_names(*args, **kwargs)
 

@@ -1,6 +1,7 @@
 """Optimizers by further rules."""
 
 import contextlib
+import functools
 
 from ...framework import convert, ops
 from ...framework.op_defs import raw
@@ -118,6 +119,7 @@ def _global_step():
 
 
 class AddSignOptimizer(_Sign):
+    """The AddSign method: steps are larger where the gradient agrees in sign with its moving average."""
     _op = "AddSign"
     _numbers = (("lr", "_lr", "learning_rate"), ("alpha", "_alpha", "alpha"), ("beta", "_beta", "beta"))
 
@@ -127,6 +129,7 @@ class AddSignOptimizer(_Sign):
 
 
 class PowerSignOptimizer(_Sign):
+    """The PowerSign method: steps grow by a power where the gradient agrees in sign with its moving average."""
     _op = "PowerSign"
     _numbers = (("lr", "_lr", "learning_rate"), ("logbase", "_logbase", "logbase"), ("beta", "_beta", "beta"))
 
@@ -147,12 +150,15 @@ class VariableClippingOptimizer(Optimizer):
         self._opt, self._vars_to_clip_dims, self._max_norm = opt, dict(vars_to_clip_dims), max_norm
         self._colocate_clip_ops = colocate_clip_ops_with_vars
 
+    @functools.wraps(Optimizer.compute_gradients)
     def compute_gradients(self, *args, **kwargs):
         return self._opt.compute_gradients(*args, **kwargs)
 
+    @functools.wraps(Optimizer.get_slot)
     def get_slot(self, *args, **kwargs):
         return self._opt.get_slot(*args, **kwargs)
 
+    @functools.wraps(Optimizer.get_slot_names)
     def get_slot_names(self, *args, **kwargs):
         return self._opt.get_slot_names(*args, **kwargs)
 

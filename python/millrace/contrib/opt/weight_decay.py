@@ -14,12 +14,14 @@ class DecoupledWeightDecayExtension:
 
     def minimize(self, loss, global_step=None, var_list=None, gate_gradients=1, aggregation_method=None,
                  colocate_gradients_with_ops=False, name=None, grad_loss=None, decay_var_list=None):
+        """Returns an operation that takes one step; decay_var_list limits which variables decay."""
         self._decay_var_list = None if decay_var_list is None else set(decay_var_list)
         return super().minimize(loss, global_step=global_step, var_list=var_list, gate_gradients=gate_gradients,
                                 aggregation_method=aggregation_method, colocate_gradients_with_ops=colocate_gradients_with_ops,
                                 name=name, grad_loss=grad_loss)
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None, decay_var_list=None):
+        """Returns an operation that decays weights and applies (gradient, variable) pairs."""
         if decay_var_list is not None:
             self._decay_var_list = set(decay_var_list)
         return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)
@@ -44,12 +46,16 @@ def extend_with_decoupled_weight_decay(base_optimizer):
 
 
 class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
+    """Momentum with decoupled weight decay."""
+
     def __init__(self, weight_decay, learning_rate, momentum, use_locking=False, name="MomentumW", use_nesterov=False):
         super().__init__(weight_decay, learning_rate=learning_rate, momentum=momentum, use_locking=use_locking, name=name,
                          use_nesterov=use_nesterov)
 
 
 class AdamWOptimizer(DecoupledWeightDecayExtension, AdamOptimizer):
+    """Adam with decoupled weight decay."""
+
     def __init__(self, weight_decay, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, use_locking=False,
                  name="AdamW"):
         super().__init__(weight_decay, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon,

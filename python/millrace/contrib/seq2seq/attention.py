@@ -21,10 +21,12 @@ class AttentionMechanism:
 
     @property
     def alignments_size(self):
+        """The length of the memory; subclasses define it."""
         raise NotImplementedError
 
     @property
     def state_size(self):
+        """The size of the attention state; subclasses define it."""
         raise NotImplementedError
 
 
@@ -70,13 +72,13 @@ class _BaseAttentionMechanism(AttentionMechanism):
             self._batch_size = self._keys.shape.as_list()[0] or array.shape(self._keys)[0]
             self._alignments_size = self._keys.shape.as_list()[1] or array.shape(self._keys)[1]
 
-    memory_layer = property(lambda self: self._memory_layer)
-    query_layer = property(lambda self: self._query_layer)
-    values = property(lambda self: self._values)
-    keys = property(lambda self: self._keys)
-    batch_size = property(lambda self: self._batch_size)
-    alignments_size = property(lambda self: self._alignments_size)
-    state_size = property(lambda self: self._alignments_size)
+    memory_layer = property(lambda self: self._memory_layer, doc="The layer applied to the memory, or None.")
+    query_layer = property(lambda self: self._query_layer, doc="The layer applied to the query, or None.")
+    values = property(lambda self: self._values, doc="The memory, with what is past the end of sequences set to zero.")
+    keys = property(lambda self: self._keys, doc="The memory after memory_layer.")
+    batch_size = property(lambda self: self._batch_size, doc="The batch size, as a tensor.")
+    alignments_size = property(lambda self: self._alignments_size, doc="The length of the memory.")
+    state_size = property(lambda self: self._alignments_size, doc="The length of the memory.")
 
     def initial_alignments(self, batch_size, dtype):
         return _zeros(batch_size, self._alignments_size, dtype)
@@ -223,6 +225,8 @@ class _Monotonic:
 
 
 class BahdanauMonotonicAttention(_Monotonic, BahdanauAttention):
+    """Bahdanau's additive attention that only moves forward through the memory."""
+
     def __init__(self, num_units, memory, memory_sequence_length=None, normalize=False, score_mask_value=None, sigmoid_noise=0.,
                  sigmoid_noise_seed=None, score_bias_init=0., mode="parallel", dtype=None, name="BahdanauMonotonicAttention"):
         dtype = dtype or dtypes.float32
@@ -240,6 +244,8 @@ class BahdanauMonotonicAttention(_Monotonic, BahdanauAttention):
 
 
 class LuongMonotonicAttention(_Monotonic, LuongAttention):
+    """Luong's multiplicative attention that only moves forward through the memory."""
+
     def __init__(self, num_units, memory, memory_sequence_length=None, scale=False, score_mask_value=None, sigmoid_noise=0.,
                  sigmoid_noise_seed=None, score_bias_init=0., mode="parallel", dtype=None, name="LuongMonotonicAttention"):
         _BaseAttentionMechanism.__init__(
@@ -343,7 +349,9 @@ class AttentionWrapper(RNNCell):
     def _one_or_all(self, values):
         return tuple(values) if self._is_multi else list(values)[0]
 
-    output_size = property(lambda self: self._attention_layer_size if self._output_attention else self._cell.output_size)
+    output_size = property(
+        lambda self: self._attention_layer_size if self._output_attention else self._cell.output_size,
+        doc="The size of the attention if it is the output, else that of the cell.")
 
     @property
     def state_size(self):

@@ -20,16 +20,16 @@ __all__ = ["BeamSearchDecoder", "BeamSearchDecoderOutput", "BeamSearchDecoderSta
 
 class BeamSearchDecoderState(collections.namedtuple(
         "BeamSearchDecoderState", ("cell_state", "log_probs", "finished", "lengths", "accumulated_attention_probs"))):
-    pass
+    """The state of a beam search after a step."""
 
 
 class BeamSearchDecoderOutput(collections.namedtuple("BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))):
-    pass
+    """The output of one step of a beam search."""
 
 
 class FinalBeamSearchDecoderOutput(collections.namedtuple(
         "FinalBeamDecoderOutput", ("predicted_ids", "beam_search_decoder_output"))):
-    pass
+    """The result of a beam search: the best sequences, and the outputs of all steps."""
 
 
 def tile_batch(t, multiplier, name=None):
@@ -113,16 +113,19 @@ class BeamSearchDecoder(Decoder):
         self._finished = array.one_hot(array.zeros(array.stack([self._batch_size]), dtypes.int32), depth=beam_width,
                                        on_value=False, off_value=True, dtype=dtypes.bool_)
 
-    batch_size = property(lambda self: self._batch_size)
-    tracks_own_finished = property(lambda self: True)
+    batch_size = property(lambda self: self._batch_size, doc="The batch size, as a tensor.")
+    tracks_own_finished = property(lambda self: True,
+        doc="True: beams change places, so that the decoder keeps track of those that have ended.")
 
     @property
     def output_size(self):
+        """The shapes of the outputs of a step, without the batch."""
         n = shapes.TensorShape([self._beam_width])
         return BeamSearchDecoderOutput(scores=n, predicted_ids=n, parent_ids=n)
 
     @property
     def output_dtype(self):
+        """The types of the outputs of a step."""
         dtype = nest.flatten(self._initial_cell_state)[0].dtype.base_dtype
         return BeamSearchDecoderOutput(scores=dtype, predicted_ids=dtypes.int32, parent_ids=dtypes.int32)
 

@@ -17,14 +17,17 @@ class Decoder:
 
     @property
     def batch_size(self):
+        """The batch size; subclasses define it."""
         raise NotImplementedError
 
     @property
     def output_size(self):
+        """The shapes of the outputs of a step, without the batch; subclasses define it."""
         raise NotImplementedError
 
     @property
     def output_dtype(self):
+        """The types of the outputs of a step; subclasses define it."""
         raise NotImplementedError
 
     def initialize(self, name=None):
@@ -46,7 +49,7 @@ class Decoder:
 
 
 class BasicDecoderOutput(collections.namedtuple("BasicDecoderOutput", ("rnn_output", "sample_id"))):
-    pass
+    """The output of one step: that of the cell, and the sampled ids."""
 
 
 class BasicDecoder(Decoder):
@@ -58,7 +61,7 @@ class BasicDecoder(Decoder):
             raise TypeError("helper must be a Helper, received: %s" % type(helper))
         self._cell, self._helper, self._initial_state, self._output_layer = cell, helper, initial_state, output_layer
 
-    batch_size = property(lambda self: self._helper.batch_size)
+    batch_size = property(lambda self: self._helper.batch_size, doc="The batch size of the helper.")
 
     def _rnn_output_size(self):
         size = self._cell.output_size
@@ -72,10 +75,12 @@ class BasicDecoder(Decoder):
 
     @property
     def output_size(self):
+        """The shapes of the outputs of a step, without the batch."""
         return BasicDecoderOutput(rnn_output=self._rnn_output_size(), sample_id=self._helper.sample_ids_shape)
 
     @property
     def output_dtype(self):
+        """The types of the outputs of a step."""
         dtype = nest.flatten(self._initial_state)[0].dtype.base_dtype
         return BasicDecoderOutput(nest.map_structure(lambda _: dtype, self._rnn_output_size()), self._helper.sample_ids_dtype)
 

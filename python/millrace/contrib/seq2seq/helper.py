@@ -17,23 +17,28 @@ __all__ = ["CustomHelper", "GreedyEmbeddingHelper", "Helper", "InferenceHelper",
 class Helper:
     """What helpers must have."""
 
-    batch_size = property(lambda self: self._batch_size)
+    batch_size = property(lambda self: self._batch_size, doc="The batch size, as a tensor.")
 
     @property
     def sample_ids_shape(self):
+        """The shape of the sampled ids of one sequence, without the batch."""
         return shapes.TensorShape([])
 
     @property
     def sample_ids_dtype(self):
+        """The type of the sampled ids."""
         return dtypes.int32
 
     def initialize(self, name=None):
+        """Returns which sequences are finished at the start, and the first inputs; subclasses define it."""
         raise NotImplementedError
 
     def sample(self, time, outputs, state, name=None):
+        """Returns the sampled ids for the outputs of a step; subclasses define it."""
         raise NotImplementedError
 
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
+        """Returns which sequences are finished, the next inputs, and the next state; subclasses define it."""
         raise NotImplementedError
 
 
@@ -48,12 +53,14 @@ class CustomHelper(Helper):
 
     @property
     def batch_size(self):
+        """The batch size, known after initialize."""
         if self._batch_size is None:
             raise ValueError("batch_size accessed before initialize was called")
         return self._batch_size
 
-    sample_ids_shape = property(lambda self: self._shape)
-    sample_ids_dtype = property(lambda self: self._dtype)
+    sample_ids_shape = property(lambda self: self._shape,
+                                doc="The shape of the sampled ids of one sequence, without the batch.")
+    sample_ids_dtype = property(lambda self: self._dtype, doc="The type of the sampled ids.")
 
     def initialize(self, name=None):
         with ops.name_scope(name, "%sInitialize" % type(self).__name__):
@@ -92,8 +99,8 @@ class TrainingHelper(Helper):
             self._zero_inputs = nest.map_structure(lambda x: array.zeros_like(x[0, :]), inputs)
             self._batch_size = array.size(sequence_length)
 
-    inputs = property(lambda self: self._inputs)
-    sequence_length = property(lambda self: self._sequence_length)
+    inputs = property(lambda self: self._inputs, doc="The inputs of all steps.")
+    sequence_length = property(lambda self: self._sequence_length, doc="The lengths of the sequences.")
 
     def initialize(self, name=None):
         with ops.name_scope(name, "TrainingHelperInitialize"):
@@ -163,7 +170,8 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
         with ops.name_scope(name, "ScheduledOutputTrainingHelperSample", [time, outputs, state]):
             return _chances(self._sampling_probability, self._batch_size, self._seed)
 
-    sample_ids_dtype = property(lambda self: dtypes.bool_)
+    sample_ids_dtype = property(lambda self: dtypes.bool_,
+                                doc="bool: whether each sequence gets its own output as the next input.")
 
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
         with ops.name_scope(name, "ScheduledOutputTrainingHelperNextInputs", [time, outputs, sample_ids]):
@@ -239,8 +247,9 @@ class InferenceHelper(Helper):
         self._start_inputs = convert.convert_to_tensor(start_inputs, name="start_inputs")
         self._batch_size = array.shape(self._start_inputs)[0]
 
-    sample_ids_shape = property(lambda self: self._shape)
-    sample_ids_dtype = property(lambda self: self._dtype)
+    sample_ids_shape = property(lambda self: self._shape,
+                                doc="The shape of the sampled ids of one sequence, without the batch.")
+    sample_ids_dtype = property(lambda self: self._dtype, doc="The type of the sampled ids.")
 
     def initialize(self, name=None):
         return array.tile([False], array.expand_dims(self._batch_size, 0)), self._start_inputs

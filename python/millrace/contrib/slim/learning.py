@@ -19,6 +19,19 @@ _USE_GLOBAL_STEP = 0
 def create_train_op(total_loss, optimizer, global_step=_USE_GLOBAL_STEP, update_ops=None, variables_to_train=None,
                     clip_gradient_norm=0, summarize_gradients=False, gate_gradients=1, aggregation_method=None,
                     colocate_gradients_with_ops=False, gradient_multipliers=None, check_numerics=True):
+    """Returns an operation that takes one step and gives the loss.
+
+    Args:
+        total_loss: the loss to minimize
+        optimizer: an Optimizer
+        global_step: the step counter; None counts nothing
+        update_ops: operations to run before; by default the collection UPDATE_OPS
+        variables_to_train: the variables to change; by default all trainable ones
+        clip_gradient_norm: the largest norm of a gradient; 0 is no limit
+        summarize_gradients: whether to add summaries of gradients
+        gradient_multipliers: {variable or its name: factor of its gradient}
+        check_numerics: whether to fail on a loss that is not finite
+    """
     def transformed(pairs):
         if gradient_multipliers:
             pairs = multiply_gradients(pairs, gradient_multipliers)

@@ -4,6 +4,7 @@ __all__ = ["analyze_ops", "analyze_vars", "tensor_description"]
 
 
 def tensor_description(var):
+    """Returns the type and shape of a variable as text."""
     shape = "x".join("?" if d is None else str(d) for d in var.shape.as_list())
     return "(%s %s)" % (var.dtype.base_dtype.name, shape)
 

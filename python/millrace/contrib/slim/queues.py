@@ -11,6 +11,7 @@ class NestedQueueRunnerError(Exception):
 
 @contextlib.contextmanager
 def QueueRunners(session):  # noqa: N802 -- TensorFlow's name
+    """A context manager that runs the queue runners of the graph in a session."""
     from ... import train
     coord = train.Coordinator()
     threads = train.start_queue_runners(session, coord)

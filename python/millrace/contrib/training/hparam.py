@@ -84,6 +84,7 @@ class HParams:
             self.add_hparam(name, value)
 
     def add_hparam(self, name, value):
+        """Adds a parameter with a value."""
         if getattr(self, name, None) is not None:
             raise ValueError("Hyperparameter name is reserved: %s" % name)
         if isinstance(value, (list, tuple)):
@@ -95,12 +96,14 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name, value):
+        """Changes a parameter; the value must have the type of the old one."""
         kind, is_list = self._hparam_types[name]
         if isinstance(value, list) != is_list:
             raise ValueError("Must %s a list for multi-valued parameter: %s." % ("pass" if is_list else "not pass", name))
         setattr(self, name, [_cast(name, kind, v) for v in value] if is_list else _cast(name, kind, value))
 
     def del_hparam(self, name):
+        """Removes a parameter."""
         if hasattr(self, name):
             delattr(self, name)
             del self._hparam_types[name]
@@ -118,6 +121,7 @@ class HParams:
         return self
 
     def override_from_dict(self, values_dict):
+        """Changes parameters to the values of a dict, and returns this object."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
@@ -125,16 +129,20 @@ class HParams:
     set_from_map = override_from_dict
 
     def parse_json(self, values_json):
+        """Changes parameters to the values of a JSON object, and returns this object."""
         return self.override_from_dict(json.loads(values_json))
 
     def values(self):
+        """Returns {name: value}."""
         return {name: getattr(self, name) for name in self._hparam_types}
 
     def to_json(self, indent=None, separators=None, sort_keys=False):
+        """Returns the parameters as JSON; functions are left out."""
         plain = {k: v for k, v in self.values().items() if not callable(v)}
         return json.dumps(plain, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def get(self, key, default=None):
+        """Returns a parameter, or default if there is none of this name."""
         if key in self._hparam_types:
             kind, is_list = self._hparam_types[key]
             if default is not None:
@@ -146,9 +154,11 @@ class HParams:
         return default
 
     def get_model_structure(self):
+        """Returns what set_model_structure set."""
         return self._model_structure
 
     def set_model_structure(self, model_structure):
+        """Sets a description of the model."""
         self._model_structure = model_structure
 
     def __contains__(self, key):

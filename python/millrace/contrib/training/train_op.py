@@ -15,6 +15,7 @@ def _values(g):
 
 
 def add_gradients_summaries(grads_and_vars):
+    """Adds summaries of gradients and their norms, and returns them."""
     from ... import summary
     made = []
     for g, v in grads_and_vars:
@@ -39,6 +40,7 @@ def clip_gradient_norms(gradients_to_variables, max_norm):
 
 
 def clip_gradient_norms_fn(max_norm):
+    """Returns a function that limits the norm of each gradient of a list of (gradient, variable)."""
     return lambda gradients_to_variables: clip_gradient_norms(gradients_to_variables, max_norm)
 
 

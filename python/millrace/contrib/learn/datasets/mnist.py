@@ -58,11 +58,13 @@ def extract_images(f):
 
 
 def extract_labels(f, one_hot=False, num_classes=10):
+    """Reads a gzip file of MNIST labels into an array; one_hot makes vectors of them."""
     labels = _read(f, 2049, "label").copy()
     return dense_to_one_hot(labels, num_classes) if one_hot else labels
 
 
 def dense_to_one_hot(labels_dense, num_classes):
+    """Converts an array of classes to one-hot vectors."""
     return np.eye(num_classes)[np.asarray(labels_dense).ravel()]
 
 
@@ -96,10 +98,11 @@ class DataSet:
             images = images.astype(np.float32) * np.float32(1.0 / 255.0)
         return images, labels
 
-    images = property(lambda self: self._images)
-    labels = property(lambda self: self._labels)
-    num_examples = property(lambda self: self._num_examples)
-    epochs_completed = property(lambda self: self._epochs_completed)
+    images = property(lambda self: self._images, doc="The images, an array.")
+    labels = property(lambda self: self._labels, doc="The labels, an array.")
+    num_examples = property(lambda self: self._num_examples, doc="The number of examples.")
+    epochs_completed = property(lambda self: self._epochs_completed,
+                                doc="How often next_batch has gone through all examples.")
 
     def next_batch(self, batch_size, fake_data=False, shuffle=True):
         """The next images and labels.  At the end of all of them they are shuffled anew, and a batch may have some of both
@@ -152,4 +155,5 @@ def read_data_sets(train_dir, fake_data=False, one_hot=False, dtype=dtypes.float
 
 
 def load_mnist(train_dir="MNIST-data"):
+    """Reads MNIST from a folder; the same as read_data_sets."""
     return read_data_sets(train_dir)

@@ -35,4 +35,5 @@ def get_metric(metric_name):
 
 
 def get_prediction_key(metric_name):
+    """Returns the name of the prediction that a metric uses."""
     return _METRICS[metric_name][1]

@@ -42,9 +42,11 @@ class ForestHParams:
             setattr(self, name, value)
 
     def values(self):
+        """Returns all parameters as a dict."""
         return dict(self.__dict__)
 
     def fill(self):
+        """Computes the parameters that were not given, and returns this object."""
         if getattr(self, "num_classes", None) is None or getattr(self, "num_features", None) is None:
             raise ValueError("num_classes and num_features must be set")
         if self.bagging_fraction <= 0 or self.bagging_fraction > 1:
@@ -200,6 +202,7 @@ class RandomForestGraphs:
         return mean, None, math.reduce_mean(math.square(every - mean), 0)
 
     def average_size(self):
+        """Returns the mean number of nodes of a tree, as a tensor."""
         return math.reduce_mean(math.cast(array.stack([t.size for t in self.trees]), dtypes.float32))
 
     def training_loss(self, features, labels, name="training_loss"):
@@ -207,6 +210,7 @@ class RandomForestGraphs:
         return math.negative(self.average_size(), name=name)
 
     def validation_loss(self, features, labels):
+        """Returns the loss on these features and labels; the same as training_loss."""
         return self.training_loss(features, labels)
 
 
