@@ -319,7 +319,7 @@ PyMethodDef py_misc_methods[] = {
     {"kernels_of", kernels_of, METH_O, "The serialized KernelList of an op."},
     {"reset", reset, METH_VARARGS, "reset(target, ConfigProto, containers)"},
     {"version", version, METH_NOARGS, "(of Millrace, of the C API)"},
-    {"masked_crc32c", masked_crc, METH_O, "The masked checksum of TFRecord files."},
+    {"masked_crc32c", masked_crc, METH_O, "masked_crc32c(data)\n--\n\nThe masked checksum of TFRecord files."},
     {"generated_digits", generated_digits, METH_O, "generated_digits(test) -> (images, labels)"},
     {"pipeline_predict", pipeline_predict, METH_VARARGS, "pipeline_predict(forward, backward, micro_batches, order, transfer) -> dict"},
     {"array_from_proto", array_from_proto, METH_O, "The array in a serialized TensorProto."},

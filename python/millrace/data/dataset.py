@@ -21,6 +21,7 @@ _MAX_INT64 = 2 ** 63 - 1
 
 
 def int64(value, name=None):
+    """Converts a value to an int64 tensor."""
     return convert.convert_to_tensor(value, dtypes.int64, name=name)
 
 
@@ -61,14 +62,17 @@ class Dataset:
 
     @property
     def output_types(self):
+        """The types of the parts of an element."""
         return structure.legacy_types(self.element_spec)
 
     @property
     def output_shapes(self):
+        """The shapes of the parts of an element."""
         return structure.legacy_shapes(self.element_spec)
 
     @property
     def output_classes(self):
+        """The classes of the parts of an element: Tensor, SparseTensor or others."""
         return structure.legacy_classes(self.element_spec)
 
     def __repr__(self):
@@ -78,9 +82,11 @@ class Dataset:
         raise RuntimeError("__iter__() is only supported inside of tf.function or when eager execution is enabled.")
 
     def options(self):
+        """Returns the options of the dataset."""
         return self._options
 
     def with_options(self, options):
+        """Returns the dataset with further options."""
         return Dataset(self._variant_tensor, self.element_spec, self._options.merge(options), [self])
 
     def _apply_options(self, variant=None):
@@ -196,6 +202,7 @@ class Dataset:
         return self._new("ParallelMapDataset", specs, num_parallel_calls=calls, **arguments)
 
     def map_with_legacy_function(self, map_func, num_parallel_calls=None):
+        """Returns a dataset of map_func of each element; the same as map."""
         return self.map(map_func, num_parallel_calls)
 
     def filter(self, predicate):
@@ -247,12 +254,15 @@ class Dataset:
     # ---- how many, in which order ----
 
     def repeat(self, count=None):
+        """Returns a dataset that repeats this one count times; None or -1 repeats it forever."""
         return self._new("RepeatDataset", count=_count(count, -1))
 
     def take(self, count):
+        """Returns a dataset of the first count elements; -1 takes all."""
         return self._new("TakeDataset", count=int64(count))
 
     def skip(self, count):
+        """Returns a dataset without the first count elements; -1 skips all."""
         return self._new("SkipDataset", count=int64(count))
 
     def shard(self, num_shards, index):
@@ -266,6 +276,7 @@ class Dataset:
                          reshuffle_each_iteration=reshuffle_each_iteration is None or reshuffle_each_iteration)
 
     def concatenate(self, dataset):
+        """Returns a dataset of the elements of this one, then those of another one."""
         for what in ("types", "classes"):
             mine, theirs = (getattr(d, "output_" + what) for d in (self, dataset))
             if mine != theirs:
@@ -286,6 +297,7 @@ class Dataset:
         return self._new("PrefetchDataset", buffer_size=_count(buffer_size, AUTOTUNE))
 
     def apply(self, transformation_func):
+        """Returns transformation_func(self), which must be a dataset."""
         dataset = transformation_func(self)
         if not isinstance(dataset, Dataset):
             raise TypeError("`transformation_func` must return a Dataset. Got %s." % (dataset,))
@@ -411,24 +423,30 @@ def _padding_value(value, dtype):
 
 
 def get_legacy_output_types(dataset_or_iterator):
+    """Returns the types of the parts of an element."""
     return dataset_or_iterator.output_types
 
 
 def get_legacy_output_shapes(dataset_or_iterator):
+    """Returns the shapes of the parts of an element."""
     return dataset_or_iterator.output_shapes
 
 
 def get_legacy_output_classes(dataset_or_iterator):
+    """Returns the classes of the parts of an element."""
     return dataset_or_iterator.output_classes
 
 
 def get_structure(dataset_or_iterator):
+    """Returns the specs of the parts of an element."""
     return dataset_or_iterator.element_spec
 
 
 def make_one_shot_iterator(dataset):
+    """Returns an iterator that needs no initialization."""
     return dataset.make_one_shot_iterator()
 
 
 def make_initializable_iterator(dataset, shared_name=None):
+    """Returns an iterator whose initializer must be run first; shared_name shares it between sessions."""
     return dataset.make_initializable_iterator(shared_name)

@@ -23,18 +23,22 @@ INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
 # ---- what methods of datasets do too ----
 
 def unbatch():
+    """Returns a transformation that splits elements along their first dimension."""
     return lambda dataset: dataset.unbatch()
 
 
 def enumerate_dataset(start=0):
+    """Returns a transformation that pairs each element with its number."""
     return lambda dataset: dataset.enumerate(start)
 
 
 def batch_and_drop_remainder(batch_size):
+    """Returns a transformation that joins batch_size elements, and drops a last batch that is smaller."""
     return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
 
 
 def padded_batch_and_drop_remainder(batch_size, padded_shapes, padding_values=None):
+    """Returns a transformation that pads and joins batch_size elements, and drops a last batch that is smaller."""
     return lambda dataset: dataset.padded_batch(batch_size, padded_shapes, padding_values, drop_remainder=True)
 
 
@@ -61,6 +65,7 @@ map_and_batch_with_legacy_function = map_and_batch
 
 
 def shuffle_and_repeat(buffer_size, count=None, seed=None):
+    """Returns a transformation that shuffles with a buffer, and repeats count times in another order each time."""
     def apply(dataset):
         first, second = seeds(seed)
         return dataset._new("ShuffleAndRepeatDataset", buffer_size=int64(buffer_size), seed=first, seed2=second,
@@ -212,6 +217,7 @@ def scan(initial_state, scan_func):
 
 
 def take_while(predicate):
+    """Returns a transformation that ends the dataset at the first element for which the predicate is false."""
     def apply(dataset):
         f, specs = built(predicate, dataset.element_spec, "tf.data.experimental.take_while()")
         if not returns_scalar(specs, dtypes.bool_):
@@ -221,6 +227,7 @@ def take_while(predicate):
 
 
 def unique():
+    """Returns a transformation that drops elements that came before."""
     return lambda dataset: dataset._new("UniqueDataset")
 
 
@@ -265,6 +272,7 @@ def prefetch_to_device(device, buffer_size=None):
 
 
 def copy_to_device(target_device, source_device="/cpu:0"):
+    """Returns a transformation that changes nothing: sessions move data between devices."""
     return lambda dataset: dataset
 
 
@@ -372,6 +380,7 @@ def make_batched_features_dataset(file_pattern, batch_size, features, reader=Non
 
 
 def parse_example_dataset(features, num_parallel_calls=1):
+    """Returns a transformation that parses serialized Example messages, as tf.parse_example does."""
     from .. import io
     return lambda dataset: dataset.map(lambda s: io.parse_example(s, features), num_parallel_calls)
 
@@ -389,6 +398,7 @@ def get_single_element(dataset):
 
 
 def reduce_dataset(dataset, reducer):
+    """Reduces all elements of a dataset to one value with a Reducer."""
     state = dataset.reduce(reducer.init_func(np.int64(0)), reducer.reduce_func)
     return reducer.finalize_func(state)
 

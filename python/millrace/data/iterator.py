@@ -82,9 +82,12 @@ class Iterator:
             return self._string_handle
         return call("IteratorToStringHandle", name, resource_handle=self._iterator_resource)
 
-    output_types = property(lambda self: structure.legacy_types(self.element_spec))
-    output_shapes = property(lambda self: structure.legacy_shapes(self.element_spec))
-    output_classes = property(lambda self: structure.legacy_classes(self.element_spec))
+    output_types = property(lambda self: structure.legacy_types(self.element_spec),
+                            doc="The types of the parts of an element.")
+    output_shapes = property(lambda self: structure.legacy_shapes(self.element_spec),
+                             doc="The shapes of the parts of an element.")
+    output_classes = property(lambda self: structure.legacy_classes(self.element_spec),
+                              doc="The classes of the parts of an element: Tensor, SparseTensor or others.")
 
 
 def _resource(specs, shared_name):
@@ -92,6 +95,7 @@ def _resource(specs, shared_name):
 
 
 def initializable(dataset, shared_name=None):
+    """Returns an iterator over a dataset whose initializer must be run first."""
     with ops.colocate_with(dataset._variant_tensor.op):
         iterator = Iterator(_resource(dataset.element_spec, shared_name), None, dataset.element_spec)
     iterator._initializer = iterator.make_initializer(dataset)

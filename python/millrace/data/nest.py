@@ -88,6 +88,8 @@ def flatten_up_to(shallow_tree, input_tree):
 
 
 def map_structure_up_to(shallow_tree, func, *inputs):
+    """Calls func on the matching parts of the inputs, taken only as deep as shallow_tree goes, and returns the
+    results in its structure."""
     if not inputs:
         raise ValueError("Cannot map over no sequences")
     flat = [flatten_up_to(shallow_tree, t) for t in inputs]

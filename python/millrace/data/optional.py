@@ -19,6 +19,7 @@ class Optional:
 
     @staticmethod
     def from_value(value):
+        """Makes an optional that has this value."""
         with ops.name_scope("optional") as scope:
             with ops.name_scope("value"):
                 values = structure.as_values(value)
@@ -27,12 +28,14 @@ class Optional:
 
     @staticmethod
     def none_from_structure(value_structure):
+        """Makes an optional without a value."""
         return Optional(call("OptionalNone", None), value_structure)
 
-    value_structure = property(lambda self: self._value_structure)
-    graph = property(lambda self: self._variant_tensor.graph)
+    value_structure = property(lambda self: self._value_structure, doc="The specs of the parts of the value.")
+    graph = property(lambda self: self._variant_tensor.graph, doc="The graph of the optional.")
 
     def has_value(self, name=None):
+        """Returns a bool tensor: whether there is a value."""
         return call("OptionalHasValue", name, optional=self._variant_tensor)
 
     def get_value(self, name=None):
@@ -66,6 +69,7 @@ class OptionalSpec(TypeSpec):
 
     @staticmethod
     def from_value(value):
+        """Returns the spec of an optional."""
         return OptionalSpec(value.value_structure)
 
     def is_compatible_with(self, other):

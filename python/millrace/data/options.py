@@ -43,10 +43,12 @@ class _Wishes:
 
 
 class MapVectorizationOptions(_Wishes):
+    """Options about computing map on whole batches."""
     _names = ("enabled", "use_choose_fastest")
 
 
 class OptimizationOptions(_Wishes):
+    """Options about optimizing the graph of a dataset."""
     _names = ("apply_default_optimizations", "autotune", "autotune_algorithm", "autotune_buffers", "autotune_cpu_budget",
               "filter_fusion", "filter_with_random_uniform_fusion", "hoist_random_uniform", "map_and_batch_fusion",
               "map_and_filter_fusion", "map_fusion", "map_parallelization", "map_vectorization", "noop_elimination",
@@ -58,18 +60,22 @@ class OptimizationOptions(_Wishes):
 
 
 class ThreadingOptions(_Wishes):
+    """Options about the threads of a dataset."""
     _names = ("max_intra_op_parallelism", "private_threadpool_size")
 
 
 class DistributeOptions(_Wishes):
+    """Options about dividing a dataset between workers."""
     _names = ("auto_shard", "auto_shard_policy", "num_devices", "make_stateless")
 
 
 class StatsOptions(_Wishes):
+    """Options about statistics of a dataset."""
     _names = ("aggregator", "prefix", "counter_prefix", "latency_all_edges")
 
 
 class Options(_Wishes):
+    """Options of a dataset; those that are None are not set."""
     _names = ("experimental_deterministic", "experimental_distribute", "experimental_external_state_policy",
               "experimental_optimization", "experimental_slack", "experimental_stateful_whitelist", "experimental_stats",
               "experimental_threading", "experimental_autotune")

@@ -15,6 +15,7 @@ from ..framework.type_spec import SparseTensorSpec, TensorSpec, TypeSpec
 # ---- nests without lists ----
 
 def is_nest(x):
+    """Whether a value is a structure: a dict or a tuple."""
     return isinstance(x, collections.abc.Mapping) or isinstance(x, tuple) and not isinstance(x, sparse.SparseTensorValue)
 
 
@@ -23,6 +24,7 @@ def _children(x):
 
 
 def flatten(x):
+    """Returns the leaves of a structure as a list."""
     if not is_nest(x):
         return [x]
     return [leaf for child in _children(x) for leaf in flatten(child)]
@@ -175,6 +177,7 @@ def _codec(spec):
 
 
 def spec_of(value):
+    """Returns the spec of a value."""
     if isinstance(value, ops.Tensor):
         return TensorSpec(value.shape, value.dtype)
     if isinstance(value, sparse.SparseTensor):
@@ -204,6 +207,7 @@ def as_values(x):
 
 
 def specs_of(values):
+    """Returns the specs of the leaves of a structure, in the same structure."""
     return map_leaves(spec_of, values)
 
 
@@ -214,14 +218,17 @@ def encode(values, rows=False):
 
 
 def decode(specs, components):
+    """Makes values from the tensors of a dataset element, in the structure of specs."""
     return pack(specs, [_codec(s).decode(s, c) for s, c in zip(flatten(specs), components)])
 
 
 def types(specs):
+    """Returns the types of the tensors of a dataset element as a list."""
     return [_codec(s).component(s)[0] for s in flatten(specs)]
 
 
 def shapes_of(specs):
+    """Returns the shapes of the tensors of a dataset element as a list."""
     return [_codec(s).component(s)[1] for s in flatten(specs)]
 
 
@@ -231,10 +238,12 @@ def reshaped(f, specs):
 
 
 def batched(specs, size):
+    """Returns the specs with a first dimension of this size added."""
     return reshaped(shapes.TensorShape([size]).concatenate, specs)
 
 
 def unbatched(specs):
+    """Returns the specs without their first dimension."""
     return reshaped(lambda shape: shape[1:] if shape.ndims is not None else shape, specs)
 
 
@@ -249,10 +258,12 @@ def _is_other(spec):
 
 
 def legacy_types(specs):
+    """Returns the types of the leaves, in the same structure."""
     return map_leaves(lambda s: s if _is_other(s) else s.dtype, specs)
 
 
 def legacy_shapes(specs):
+    """Returns the shapes of the leaves, in the same structure."""
     return map_leaves(lambda s: s if _is_other(s) else s.shape, specs)
 
 
@@ -282,6 +293,7 @@ def from_legacy(types_, shapes_=None, classes=None):
 
 
 def check_same_types(a, b):
+    """Raises TypeError unless both structures of specs have the same structure and types."""
     same = flatten(map_leaves(lambda s: 0, a)) == flatten(map_leaves(lambda s: 0, b)) and \
         [(type(s), s.dtype) for s in flatten(a)] == [(type(s), s.dtype) for s in flatten(b)]
     if not same:

@@ -5,6 +5,7 @@ What makes a variable goes through the creators of tf.variable_creator_scope, ou
 
 import contextlib
 import enum
+import inspect
 
 from ..framework import convert, ops
 from . import array, state
@@ -92,6 +93,14 @@ class _VariableKind(type):
             creator = _bound(c, creator)
         return creator(**given)
 
+    @property
+    def __signature__(cls):
+        """The arguments of the constructor; inspect would show those of __call__."""
+        if cls is Variable:
+            return inspect.signature(_arguments)
+        own = inspect.signature(cls.__init__)
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
 
 def _arguments(initial_value=None, trainable=None, collections=None, validate_shape=True, caching_device=None, name=None,
                variable_def=None, dtype=None, expected_shape=None, import_scope=None, constraint=None, use_resource=None,
@@ -102,7 +111,25 @@ def _arguments(initial_value=None, trainable=None, collections=None, validate_sh
 # ---- what all variables do ----
 
 class Variable(metaclass=_VariableKind):
-    """A variable: `tf.Variable(initial_value, name="w")`."""
+    """A variable: `tf.Variable(initial_value, name="w")`.
+
+    Args:
+        initial_value: a value, a tensor, or a function that returns one
+        trainable: whether optimizers change the variable; by default yes
+        collections: the collections it is added to; by default GLOBAL_VARIABLES
+        validate_shape: whether the shape must be known
+        caching_device: the device that reads are cached on
+        name: the name of the variable
+        variable_def: a VariableDef to make the variable from instead
+        dtype: the type that initial_value is converted to
+        expected_shape: ignored
+        import_scope: the name scope that variable_def was imported to
+        constraint: a function applied to the variable after each update of an optimizer
+        use_resource: whether to make a resource variable; None leaves it to the variable scope
+        synchronization: when copies of the variable are combined
+        aggregation: how copies of the variable are combined
+        shape: the shape of the variable, where it differs from that of initial_value
+    """
 
     __array_priority__ = 100
     _in_graph_mode = True

@@ -190,15 +190,19 @@ class CheckpointReader:
         self._variables = self._reader.variables()
 
     def get_variable_to_shape_map(self):
+        """Returns {name of a tensor: its shape as a list}."""
         return {name: list(shape) for name, (_, shape) in self._variables.items()}
 
     def get_variable_to_dtype_map(self):
+        """Returns {name of a tensor: its type}."""
         return {name: dtypes.as_dtype(dtype) for name, (dtype, _) in self._variables.items()}
 
     def has_tensor(self, tensor_str):
+        """Whether the checkpoint has a tensor of this name."""
         return tensor_str in self._variables
 
     def get_tensor(self, tensor_str):
+        """Returns the tensor of this name as an array; NotFoundError if there is none."""
         if tensor_str not in self._variables:
             raise errors.NotFoundError(None, None, "Key %s not found in checkpoint" % tensor_str)
         return self._reader.get_tensor(tensor_str)
@@ -212,6 +216,7 @@ class CheckpointReader:
 
 
 def NewCheckpointReader(filepattern):  # noqa: N802 -- TensorFlow's name
+    """Returns a CheckpointReader for a checkpoint, given by its prefix."""
     return CheckpointReader(filepattern)
 
 
@@ -221,6 +226,7 @@ def _checkpoint_filename(path):
 
 
 def load_checkpoint(ckpt_dir_or_file):
+    """Returns a CheckpointReader for a checkpoint, or for the newest one in a folder."""
     filename = _checkpoint_filename(ckpt_dir_or_file)
     if filename is None:
         raise ValueError("Couldn't find 'checkpoint' file or checkpoints in given directory %s" % ckpt_dir_or_file)
@@ -228,6 +234,7 @@ def load_checkpoint(ckpt_dir_or_file):
 
 
 def load_variable(ckpt_dir_or_file, name):
+    """Returns the value of a variable in a checkpoint, or in the newest one in a folder."""
     if name.endswith(":0"):
         name = name[:-2]
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name)

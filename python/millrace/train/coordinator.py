@@ -15,6 +15,8 @@ __all__ = ["Coordinator", "LooperThread"]
 
 
 class Coordinator:
+    """Stops a group of threads together, and reports the exception that stopped them."""
+
     def __init__(self, clean_stop_exception_types=None):
         clean = (errors.OutOfRangeError,) if clean_stop_exception_types is None else clean_stop_exception_types
         self._clean_types = tuple(clean)
@@ -45,6 +47,7 @@ class Coordinator:
             self._stop_event.clear()
 
     def should_stop(self):
+        """Whether the threads should stop."""
         return self._stop_event.is_set()
 
     @contextlib.contextmanager
@@ -56,6 +59,7 @@ class Coordinator:
             self.request_stop(e)
 
     def wait_for_stop(self, timeout=None):
+        """Waits until the threads should stop, or for timeout seconds; returns whether they should."""
         return self._stop_event.wait(timeout)
 
     def register_thread(self, thread):
@@ -87,9 +91,11 @@ class Coordinator:
 
     @property
     def joined(self):
+        """Whether join was called."""
         return self._joined
 
     def raise_requested_exception(self):
+        """Raises the exception that stopped the threads, if there is one."""
         with self._lock:
             if self._raise is not None:
                 raise self._raise
@@ -131,11 +137,12 @@ class LooperThread(threading.Thread):
             self.stop_loop()
 
     def start_loop(self):
-        pass
+        """Is called once before the loop."""
 
     def stop_loop(self):
-        pass
+        """Is called once after the loop."""
 
     def run_loop(self):
+        """Is called in each round; calls the target of the thread."""
         if self._target:
             self._target(*self._args, **self._kwargs)

@@ -51,11 +51,13 @@ class SessionRunContext:
     def __init__(self, original_args, session):
         self._original_args, self._session, self._stop_requested = original_args, session, False
 
-    original_args = property(lambda self: self._original_args)
-    session = property(lambda self: self._session)
-    stop_requested = property(lambda self: self._stop_requested)
+    original_args = property(lambda self: self._original_args,
+                             doc="The arguments of the call of run, a SessionRunArgs.")
+    session = property(lambda self: self._session, doc="The session that runs.")
+    stop_requested = property(lambda self: self._stop_requested, doc="Whether a hook asked the loop to stop.")
 
     def request_stop(self):
+        """Asks the loop to stop."""
         self._stop_requested = True
 
 
@@ -73,9 +75,11 @@ class SecondOrStepTimer:
         self.reset()
 
     def reset(self):
+        """Forgets when it was last triggered."""
         self._last_triggered_step = self._last_triggered_time = None
 
     def should_trigger_for_step(self, step):
+        """Whether enough steps or seconds have passed since it was last triggered."""
         if self._last_triggered_step is None:
             return True
         if self._last_triggered_step == step:
@@ -95,20 +99,26 @@ class SecondOrStepTimer:
         return passed
 
     def last_triggered_step(self):
+        """Returns the step it was last triggered at, or None."""
         return self._last_triggered_step
 
 
 class NeverTriggerTimer:
+    """A timer that never triggers."""
+
     def reset(self):
-        pass
+        """Does nothing."""
 
     def should_trigger_for_step(self, step):
+        """Returns False."""
         return False
 
     def update_last_triggered_step(self, step):
+        """Returns None and None: nothing is kept."""
         return None, None
 
     def last_triggered_step(self):
+        """Returns None."""
         return None
 
 
@@ -189,6 +199,8 @@ def _as_element(t):
 
 
 class NanLossDuringTrainingError(RuntimeError):
+    """The loss of a training step was NaN."""
+
     def __str__(self):
         return "NaN loss during training."
 
@@ -399,6 +411,7 @@ class FinalOpsHook(SessionRunHook):
 
     @property
     def final_ops_values(self):
+        """The values of the final operations, after the session ended."""
         return self._final_ops_values
 
     def end(self, session):
@@ -422,16 +435,16 @@ class CheckpointSaverListener:
     """Is told of each checkpoint that a CheckpointSaverHook writes."""
 
     def begin(self):
-        pass
+        """Is called once before the session is made."""
 
     def before_save(self, session, global_step_value):
-        pass
+        """Is called before a checkpoint is written."""
 
     def after_save(self, session, global_step_value):
         """True asks the training to stop."""
 
     def end(self, session, global_step_value):
-        pass
+        """Is called when the session ends."""
 
 
 class CheckpointSaverHook(SessionRunHook):

@@ -223,6 +223,7 @@ def batch(tensors, batch_size, num_threads=1, capacity=32, enqueue_many=False, s
 
 def maybe_batch(tensors, keep_input, batch_size, num_threads=1, capacity=32, enqueue_many=False, shapes=None, dynamic_pad=False,
                 allow_smaller_final_batch=False, shared_name=None, name=None):
+    """Returns batches of the tensors for which keep_input is true; the other arguments are those of batch."""
     return _plain("maybe_batch", [tensors], batch_size, keep_input, num_threads, capacity, enqueue_many, shapes, dynamic_pad,
                   allow_smaller_final_batch, shared_name, name)
 
@@ -236,6 +237,7 @@ def batch_join(tensors_list, batch_size, capacity=32, enqueue_many=False, shapes
 
 def maybe_batch_join(tensors_list, keep_input, batch_size, capacity=32, enqueue_many=False, shapes=None, dynamic_pad=False,
                      allow_smaller_final_batch=False, shared_name=None, name=None):
+    """Returns batches of the tensors for which keep_input is true; the other arguments are those of batch_join."""
     return _plain("maybe_batch_join", _list_of(tensors_list), batch_size, keep_input, 1, capacity, enqueue_many, shapes,
                   dynamic_pad,
                   allow_smaller_final_batch, shared_name, name)
@@ -251,18 +253,33 @@ def shuffle_batch(tensors, batch_size, capacity, min_after_dequeue, num_threads=
 def maybe_shuffle_batch(tensors, batch_size, capacity, min_after_dequeue, keep_input, num_threads=1, seed=None,
                         enqueue_many=False,
                         shapes=None, allow_smaller_final_batch=False, shared_name=None, name=None):
+    """Returns shuffled batches of the tensors for which keep_input is true; the other arguments are those of
+    shuffle_batch."""
     return _shuffled("maybe_shuffle_batch", [tensors], batch_size, capacity, min_after_dequeue, keep_input, num_threads, seed,
                      enqueue_many, shapes, allow_smaller_final_batch, shared_name, name)
 
 
 def shuffle_batch_join(tensors_list, batch_size, capacity, min_after_dequeue, seed=None, enqueue_many=False, shapes=None,
                        allow_smaller_final_batch=False, shared_name=None, name=None):
+    """Returns shuffled batches of tensors from several sources, one thread for each.
+
+    Args:
+        tensors_list: a list of lists or dicts of tensors
+        batch_size: the number of elements in a batch
+        capacity: the largest number of elements in the queue
+        min_after_dequeue: the number of elements that stay in the queue to be shuffled
+        enqueue_many: whether the first dimension of the tensors holds several elements
+        shapes: the shapes of an element, where they are not known
+        allow_smaller_final_batch: whether the last batch may be smaller
+    """
     return _shuffled("shuffle_batch_join", _list_of(tensors_list), batch_size, capacity, min_after_dequeue, True, 1, seed,
                      enqueue_many, shapes, allow_smaller_final_batch, shared_name, name)
 
 
 def maybe_shuffle_batch_join(tensors_list, batch_size, capacity, min_after_dequeue, keep_input, seed=None, enqueue_many=False,
                              shapes=None, allow_smaller_final_batch=False, shared_name=None, name=None):
+    """Returns shuffled batches of the tensors for which keep_input is true; the other arguments are those of
+    shuffle_batch_join."""
     return _shuffled("maybe_shuffle_batch_join", _list_of(tensors_list), batch_size, capacity, min_after_dequeue, keep_input, 1,
                      seed,
                      enqueue_many, shapes, allow_smaller_final_batch, shared_name, name)

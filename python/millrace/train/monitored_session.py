@@ -61,15 +61,19 @@ class Scaffold:
         self._ready_for_local_init_op, self._local_init_op = ready_for_local_init_op, local_init_op
         self._local_init_feed_dict, self._summary_op, self._saver = local_init_feed_dict, summary_op, saver
 
-    init_fn = property(lambda self: self._init_fn)
-    init_op = property(lambda self: self._init_op)
-    init_feed_dict = property(lambda self: self._init_feed_dict)
-    ready_op = property(lambda self: self._ready_op)
-    ready_for_local_init_op = property(lambda self: self._ready_for_local_init_op)
-    local_init_op = property(lambda self: self._local_init_op)
-    local_init_feed_dict = property(lambda self: self._local_init_feed_dict)
-    summary_op = property(lambda self: self._summary_op)
-    saver = property(lambda self: self._saver)
+    init_fn = property(lambda self: self._init_fn,
+                       doc="The function of scaffold and session called after init_op, or None.")
+    init_op = property(lambda self: self._init_op, doc="The operation that initializes variables.")
+    init_feed_dict = property(lambda self: self._init_feed_dict, doc="What is fed when init_op runs.")
+    ready_op = property(lambda self: self._ready_op,
+                        doc="The tensor with the names of variables that are not initialized.")
+    ready_for_local_init_op = property(lambda self: self._ready_for_local_init_op,
+                                       doc="The tensor with what is missing before local_init_op can run.")
+    local_init_op = property(lambda self: self._local_init_op,
+                             doc="The operation that initializes local variables and tables.")
+    local_init_feed_dict = property(lambda self: self._local_init_feed_dict, doc="What is fed when local_init_op runs.")
+    summary_op = property(lambda self: self._summary_op, doc="The operation that gives all summaries.")
+    saver = property(lambda self: self._saver, doc="The Saver.")
 
     def finalize(self):
         """Makes what is missing and finalizes the graph."""
@@ -99,6 +103,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name, collection_key, default_constructor):
+        """Returns the only element of a collection, or the result of default_constructor, which is added to it."""
         found = _only(collection_key)
         if found is None:
             found = default_constructor()
@@ -108,6 +113,7 @@ class Scaffold:
 
     @staticmethod
     def default_local_init_op():
+        """Returns an operation that initializes local variables and tables."""
         return control_flow.group(variables.local_variables_initializer(),
                                   control_flow.group(*ops.get_collection(ops.GraphKeys.TABLE_INITIALIZERS),
                                                      name="init_all_tables"),
@@ -137,6 +143,7 @@ class SessionCreator:
     """The base of what makes sessions."""
 
     def create_session(self):
+        """Makes the session; subclasses define it."""
         raise NotImplementedError("%s has no create_session" % type(self).__name__)
 
 

@@ -71,7 +71,7 @@ class ExponentialMovingAverage:
         self._decay, self._num_updates, self._zero_debias, self._name = decay, num_updates, zero_debias, name
         self._averages = {}  # id of a variable or tensor -> (it, its average)
 
-    name = property(lambda self: self._name)
+    name = property(lambda self: self._name, doc="The name of the averages.")
 
     def apply(self, var_list=None):
         """Makes averages for those that have none yet; an operation that updates all of them."""

@@ -40,6 +40,7 @@ class Optimizer:
         self._non_slot_dict = {}  # (name, graph) -> variable
 
     def get_name(self):
+        """Returns the name of the optimizer."""
         return self._name
 
     # ---- the steps of a program ----
@@ -148,6 +149,7 @@ class Optimizer:
         return self._slots.get(name, {}).get(_var_key(var))
 
     def get_slot_names(self):
+        """Returns the names of all slots."""
         return sorted(self._slots)
 
     def variables(self):

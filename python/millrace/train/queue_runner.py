@@ -30,13 +30,15 @@ class QueueRunner:
         self._exceptions_raised = []
         self._runs = weakref.WeakKeyDictionary()  # session -> threads of it that still run
 
-    queue = property(lambda self: self._queue)
-    enqueue_ops = property(lambda self: self._enqueue_ops)
-    close_op = property(lambda self: self._close_op)
-    cancel_op = property(lambda self: self._cancel_op)
-    queue_closed_exception_types = property(lambda self: self._closed_types)
-    name = property(lambda self: getattr(self._queue, "name", None))
-    exceptions_raised = property(lambda self: self._exceptions_raised)
+    queue = property(lambda self: self._queue, doc="The queue.")
+    enqueue_ops = property(lambda self: self._enqueue_ops, doc="The operations to run, a thread for each.")
+    close_op = property(lambda self: self._close_op, doc="The operation that closes the queue.")
+    cancel_op = property(lambda self: self._cancel_op,
+                         doc="The operation that closes the queue and cancels pending enqueues.")
+    queue_closed_exception_types = property(lambda self: self._closed_types,
+                                            doc="The exceptions that mean that the queue was closed.")
+    name = property(lambda self: getattr(self._queue, "name", None), doc="The name of the queue.")
+    exceptions_raised = property(lambda self: self._exceptions_raised, doc="The exceptions that threads have raised.")
 
     def create_threads(self, sess, coord=None, daemon=False, start=False):
         """The threads for a session; none while those made before still run."""
@@ -106,6 +108,7 @@ class QueueRunner:
     # ---- messages ----
 
     def to_proto(self, export_scope=None):
+        """Returns a QueueRunnerDef, or None if the queue is outside of export_scope."""
         from .. import protos
         if export_scope is not None and not self.queue.name.startswith(export_scope):
             return None
@@ -118,6 +121,7 @@ class QueueRunner:
 
     @staticmethod
     def from_proto(queue_runner_def, import_scope=None):
+        """Makes a QueueRunner from a QueueRunnerDef."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
     def _from_def(self, d, import_scope):

@@ -22,6 +22,7 @@ class SaveSpec:
 
     @property
     def tensor(self):
+        """The tensor to save."""
         return self._tensor() if callable(self._tensor) else self._tensor
 
 
@@ -33,13 +34,16 @@ class SaveableObject:
 
     @property
     def optional_restore(self):
+        """Whether it is no error if a checkpoint does not have it."""
         return False
 
     @property
     def device(self):
+        """The device of the first tensor."""
         return self.specs[0].device
 
     def restore(self, restored_tensors, restored_shapes):
+        """Returns an operation that sets the object to tensors from a checkpoint; subclasses define it."""
         raise NotImplementedError("%s has no restore" % type(self).__name__)
 
 

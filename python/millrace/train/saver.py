@@ -48,6 +48,7 @@ class BaseSaverBuilder:
                                keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours, version=self._version)
 
     def save_op(self, filename_tensor, saveables):
+        """Returns an operation that writes all objects to a file."""
         specs = [spec for s in saveables for spec in s.specs]
         names, slices = [s.name for s in specs], [s.slice_spec for s in specs]
         tensors = [s.tensor for s in specs]
@@ -139,6 +140,7 @@ class Saver:
     # ---- building ----
 
     def build(self):
+        """Adds the operations to the default graph, if that was not done yet."""
         if self._is_built:
             return
         self._is_built = True
@@ -181,6 +183,7 @@ class Saver:
             raise RuntimeError("`build()` should be called before %s if defer_build==True" % what)
 
     def as_saver_def(self):
+        """Returns the SaverDef."""
         return self.saver_def
 
     def to_proto(self, export_scope=None):
@@ -198,6 +201,7 @@ class Saver:
 
     @staticmethod
     def from_proto(saver_def, import_scope=None):
+        """Makes a Saver from a SaverDef."""
         return Saver(saver_def=saver_def, name=import_scope)
 
     # ---- which checkpoints there are ----
@@ -208,9 +212,11 @@ class Saver:
         return [path for path, _ in self._last_checkpoints]
 
     def set_last_checkpoints(self, last_checkpoints):
+        """Sets the list of checkpoints that may be deleted when there are too many, as paths."""
         self._last_checkpoints = [(path, float("inf")) for path in last_checkpoints]
 
     def set_last_checkpoints_with_time(self, last_checkpoints_with_time):
+        """Sets the list of checkpoints that may be deleted when there are too many, as (path, time)."""
         self._last_checkpoints = list(last_checkpoints_with_time)
 
     def recover_last_checkpoints(self, checkpoint_paths):

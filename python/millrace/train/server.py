@@ -43,6 +43,7 @@ class ClusterSpec:
                 for job, tasks in self._jobs.items()}
 
     def as_cluster_def(self):
+        """Returns the cluster as a ClusterDef."""
         d = protos.ClusterDef()
         for job, tasks in sorted(self._jobs.items()):
             j = d.job.add()
@@ -53,6 +54,7 @@ class ClusterSpec:
 
     @property
     def jobs(self):
+        """The names of the jobs."""
         return list(self._jobs)
 
     def _job(self, name):
@@ -61,12 +63,15 @@ class ClusterSpec:
         return self._jobs[name]
 
     def num_tasks(self, job_name):
+        """Returns the number of tasks of a job."""
         return len(self._job(job_name))
 
     def task_indices(self, job_name):
+        """Returns the numbers of the tasks of a job."""
         return sorted(self._job(job_name))
 
     def task_address(self, job_name, task_index):
+        """Returns the address of a task."""
         tasks = self._job(job_name)
         if task_index not in tasks:
             raise ValueError("No task with index %r in job %r" % (task_index, job_name))
@@ -107,6 +112,7 @@ class Server:
             self.start()
 
     def start(self):
+        """Starts the server."""
         self._server.start()
 
     def join(self):
@@ -115,10 +121,12 @@ class Server:
 
     @property
     def server_def(self):
+        """The ServerDef."""
         return self._server_def
 
     @property
     def target(self):
+        """The target for sessions that use this server."""
         return self._server.target
 
     @staticmethod

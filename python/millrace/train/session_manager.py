@@ -30,6 +30,8 @@ def _ready(op, sess, what):
 
 
 class SessionManager:
+    """Makes sessions whose variables are initialized: from a checkpoint, by an operation, or by another task."""
+
     def __init__(self, local_init_op=None, ready_op=None, ready_for_local_init_op=None, graph=None, recovery_wait_secs=30,
                  local_init_run_options=None):
         if ready_for_local_init_op is not None and local_init_op is None:

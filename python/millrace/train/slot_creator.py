@@ -43,6 +43,7 @@ def create_slot(primary, val, name, colocate_with_primary=True):
 
 
 def create_slot_with_initializer(primary, initializer, shape, dtype, name, colocate_with_primary=True):
+    """Makes a variable that belongs to primary, with the values of an initializer."""
     with _scope(primary, name), _beside(primary, colocate_with_primary):
         known = shape.is_fully_defined()
         return _make(primary, initializer, known, shape if known else None, dtype)

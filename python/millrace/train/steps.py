@@ -46,6 +46,7 @@ def create_global_step(graph=None):
 
 
 def get_or_create_global_step(graph=None):
+    """Returns the global step of a graph, made if there is none."""
     graph = graph or ops.get_default_graph()
     step = get_global_step(graph)
     return create_global_step(graph) if step is None else step

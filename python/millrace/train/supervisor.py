@@ -94,21 +94,24 @@ class Supervisor:
             if op.type in ("Variable", "VariableV2") and not op.device:
                 raise ValueError("When using replicas, all Variables must have their device set: %s" % op.name)
 
-    is_chief = property(lambda self: self._is_chief)
-    session_manager = property(lambda self: self._session_manager)
-    coord = property(lambda self: self._coord)
-    init_op = property(lambda self: self._init_op)
-    init_feed_dict = property(lambda self: self._init_feed_dict)
-    ready_op = property(lambda self: self._ready_op)
-    ready_for_local_init_op = property(lambda self: self._ready_for_local_init_op)
-    local_init_op = property(lambda self: self._local_init_op)
-    summary_writer = property(lambda self: self._summary_writer)
-    summary_op = property(lambda self: self._summary_op)
-    save_summaries_secs = property(lambda self: self._save_summaries_secs)
-    save_model_secs = property(lambda self: self._save_model_secs)
-    global_step = property(lambda self: self._global_step)
-    saver = property(lambda self: self._saver)
-    save_path = property(lambda self: self._save_path)
+    is_chief = property(lambda self: self._is_chief, doc="Whether this task is the chief.")
+    session_manager = property(lambda self: self._session_manager, doc="The SessionManager.")
+    coord = property(lambda self: self._coord, doc="The Coordinator.")
+    init_op = property(lambda self: self._init_op, doc="The operation that initializes variables.")
+    init_feed_dict = property(lambda self: self._init_feed_dict, doc="What is fed when init_op runs.")
+    ready_op = property(lambda self: self._ready_op,
+                        doc="The tensor with the names of variables that are not initialized.")
+    ready_for_local_init_op = property(lambda self: self._ready_for_local_init_op,
+                                       doc="The tensor with what is missing before local_init_op can run.")
+    local_init_op = property(lambda self: self._local_init_op,
+                             doc="The operation that initializes local variables and tables.")
+    summary_writer = property(lambda self: self._summary_writer, doc="The FileWriter, or None.")
+    summary_op = property(lambda self: self._summary_op, doc="The operation that gives all summaries.")
+    save_summaries_secs = property(lambda self: self._save_summaries_secs, doc="The seconds between summaries.")
+    save_model_secs = property(lambda self: self._save_model_secs, doc="The seconds between checkpoints.")
+    global_step = property(lambda self: self._global_step, doc="The global step.")
+    saver = property(lambda self: self._saver, doc="The Saver.")
+    save_path = property(lambda self: self._save_path, doc="The prefix of checkpoints.")
 
     # ---- sessions ----
 
@@ -184,6 +187,7 @@ class Supervisor:
         return threads
 
     def start_queue_runners(self, sess, queue_runners=None):
+        """Starts the threads of queue runners, by default all of the graph, and returns the threads."""
         if queue_runners is None:
             queue_runners = self._graph.get_collection(ops.GraphKeys.QUEUE_RUNNERS)
         return [t for qr in queue_runners for t in qr.create_threads(sess, coord=self._coord, daemon=True, start=True)]
@@ -205,15 +209,19 @@ class Supervisor:
                 self._summary_writer.close()
 
     def request_stop(self, ex=None):
+        """Asks the threads to stop; ex is the reason."""
         self._coord.request_stop(ex)
 
     def should_stop(self):
+        """Whether the threads should stop."""
         return self._coord.should_stop()
 
     def stop_on_exception(self):
+        """Returns a context manager that asks the threads to stop when an exception is raised."""
         return self._coord.stop_on_exception()
 
     def wait_for_stop(self):
+        """Waits until the threads should stop."""
         self._coord.wait_for_stop()
 
     def summary_computed(self, sess, summary, global_step=None):  # noqa: A002

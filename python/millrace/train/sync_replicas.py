@@ -6,6 +6,8 @@ worker ends its step by taking one, which becomes its local step.  With fewer gr
 backups.
 """
 
+import functools
+
 from ..framework import ops
 from ..framework import dtypes
 from ..ops import array, control_flow, data_flow, state, variables
@@ -32,12 +34,15 @@ class SyncReplicasOptimizer(Optimizer):
         self._accumulator_list = []  # (accumulator, device)
         self.local_step_init_op = self.chief_init_op = self.ready_for_local_init_op = None
 
+    @functools.wraps(Optimizer.compute_gradients)
     def compute_gradients(self, *args, **kwargs):
         return self._opt.compute_gradients(*args, **kwargs)
 
+    @functools.wraps(Optimizer.get_slot)
     def get_slot(self, *args, **kwargs):
         return self._opt.get_slot(*args, **kwargs)
 
+    @functools.wraps(Optimizer.get_slot_names)
     def get_slot_names(self, *args, **kwargs):
         return self._opt.get_slot_names(*args, **kwargs)
 
