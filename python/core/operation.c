@@ -241,6 +241,7 @@ static PyGetSetDef output_getset[] = {{"op", (getter)output_op, NULL, "The opera
 PyTypeObject py_output_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Output",
                                .tp_basicsize = sizeof(py_output),
                                .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                               .tp_doc = "Output(op, value_index, /)\n--\n\nAn output of an operation.",
                                .tp_new = output_new,
                                .tp_dealloc = (destructor)output_free,
                                .tp_traverse = (traverseproc)output_traverse,

@@ -6,6 +6,9 @@ __all__ = ["disable_v2_behavior", "disable_eager_execution", "disable_v2_tensors
            "control_flow_v2_enabled"]
 
 
+_ONLY_GRAPHS = "tf.%s: Millrace has the graphs and sessions of TensorFlow 1.x only"
+
+
 def _free(name):
     def switch():
         return None
@@ -15,8 +18,8 @@ def _free(name):
 
 
 def _refused(name):
-    def switch(*unused, **unused_too):
-        raise NotImplementedError("tf.%s: Millrace has the graphs and sessions of TensorFlow 1.x only" % name)
+    def switch():
+        raise NotImplementedError(_ONLY_GRAPHS % name)
     switch.__name__ = switch.__qualname__ = name
     switch.__doc__ = "Raises NotImplementedError: there are only the graphs and sessions of TensorFlow 1.x."
     return switch
@@ -25,6 +28,11 @@ def _refused(name):
 for _name in __all__:
     if _name.startswith(("disable_", "enable_")):
         globals()[_name] = (_free if _name.startswith("disable_") else _refused)(_name)
+
+
+def enable_eager_execution(config=None, device_policy=None, execution_mode=None):
+    """Raises NotImplementedError: there are only the graphs and sessions of TensorFlow 1.x."""
+    raise NotImplementedError(_ONLY_GRAPHS % "enable_eager_execution")
 
 
 def executing_eagerly():

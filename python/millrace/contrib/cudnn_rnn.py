@@ -120,6 +120,7 @@ class _CudnnRNN(base.Layer):
         self.built = True
 
     def state_shape(self, batch_size):
+        """Returns the shapes of the parts of the state, as lists."""
         shape = [self._num_layers * self.num_dirs, batch_size, self._num_units]
         return (shape, shape) if self._is_lstm else (shape,)
 
@@ -169,6 +170,7 @@ class _CudnnRNN(base.Layer):
 
     @property
     def saveable(self):
+        """Raises NotImplementedError: the parameters are plain variables, which a Saver saves."""
         raise NotImplementedError("tf.contrib.cudnn_rnn: saveable: parameters are plain variables here, which a Saver saves by "
                                   "itself")
 

@@ -153,6 +153,7 @@ class _KeyedColumn(CategoricalColumn):
         return {self.key: VarLenFeature(self.dtype)}
 
     def transform(self, features):
+        """Returns the numbers of the categories as a sparse tensor."""
         tensor = _as_sparse(features.get(self.key))
         if self.dtype.is_integer != tensor.dtype.is_integer:
             raise ValueError("Column dtype and SparseTensors dtype must be compatible. key: %s, column dtype: %s, tensor "
@@ -324,6 +325,7 @@ class _EmbeddingLookup(DenseColumn):
                                   doc="The part of the argument of tf.parse_example that reads this column.")
 
     def transform(self, features):
+        """Returns the categories of the column that is embedded."""
         return self.categorical_column.sparse_tensors(features)
 
     def _weights(self, weight_collections, trainable):
@@ -337,6 +339,7 @@ class _EmbeddingLookup(DenseColumn):
         return made
 
     def dense_tensor(self, features, weight_collections=None, trainable=True):
+        """Returns the vectors of the categories, combined for each row."""
         from .. import nn
         ids, weights = features.get(self)
         table = self._weights(weight_collections, trainable)

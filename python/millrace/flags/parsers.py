@@ -36,6 +36,7 @@ class _NumberParser(ArgumentParser):
                 ["less than or equal to %s" % high] if high is not None else [])
 
     def is_outside_bounds(self, value):
+        """Whether a value is below the lower or above the upper bound."""
         return (self.lower_bound is not None and value < self.lower_bound or
                 self.upper_bound is not None and value > self.upper_bound)
 

@@ -257,6 +257,7 @@ class BaseSession:
 
     @property
     def graph_def(self):
+        """The GraphDef message of the graph."""
         return self._graph.as_graph_def()
 
     def close(self):
@@ -266,9 +267,11 @@ class BaseSession:
             self._session.close()
 
     def list_devices(self):
+        """Returns the devices that the session can use."""
         return [_DeviceAttributes(*d) for d in self._session.devices()]
 
     def as_default(self):
+        """Returns a context manager that makes this the default session of the thread."""
         return ops.default_session(self)
 
     # ---- runs ----
@@ -346,6 +349,13 @@ class BaseSession:
         return self._call(self._session.prepare_partial, tensors, f.tensors, f.targets)
 
     def partial_run(self, handle, fetches, feed_dict=None):
+        """Continues a step that partial_run_setup began, and returns the values of fetches.
+
+        Args:
+            handle: the result of partial_run_setup
+            fetches: what to return; must be among the fetches of the setup
+            feed_dict: {tensor: value}; must be among the feeds of the setup
+        """
         f = _Fetches(self._graph, fetches, self)
         feeds, values = self._feeds(feed_dict or {})
         return f.results(self._call(self._session.run_partial, handle, feeds, values, f.tensors, f.targets))

@@ -57,9 +57,9 @@ class _Components:
         self._dtypes, self._names = types, names
         self._shapes = shape_list if shape_list is not None else [shapes.unknown_shape()] * len(types)
 
-    dtypes = property(lambda self: self._dtypes)
-    shapes = property(lambda self: self._shapes)
-    names = property(lambda self: self._names)
+    dtypes = property(lambda self: self._dtypes, doc="The types of the components of an element.")
+    shapes = property(lambda self: self._shapes, doc="The shapes of the components of an element.")
+    names = property(lambda self: self._names, doc="The names of the components of an element, or None.")
 
     def _flat(self, vals):
         """Values as a list; of a dict, in the order of the names."""

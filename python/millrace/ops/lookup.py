@@ -40,11 +40,13 @@ def _check_table_dtypes(table, key_dtype, value_dtype):
 
 
 class TableInitializerBase:
+    """The base of initializers of lookup tables."""
+
     def __init__(self, key_dtype, value_dtype):
         self._key_dtype, self._value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
 
-    key_dtype = property(lambda self: self._key_dtype)
-    value_dtype = property(lambda self: self._value_dtype)
+    key_dtype = property(lambda self: self._key_dtype, doc="The type of the keys.")
+    value_dtype = property(lambda self: self._value_dtype, doc="The type of the values.")
     _shared_name = ""
 
 
@@ -265,6 +267,7 @@ class _Mutable(LookupInterface):
     insert_or_assign = insert
 
     def remove(self, keys, name=None):
+        """Returns an operation that removes keys; keys that the table does not have are ignored."""
         keys = convert.convert_to_tensor(keys, name="keys")
         if keys.dtype.base_dtype is not self._key_dtype:
             raise TypeError("Signature mismatch. Keys must be dtype %s, got %s." % (self._key_dtype, keys.dtype))

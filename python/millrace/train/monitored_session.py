@@ -410,6 +410,7 @@ class _MonitoredSession:
 
     @property
     def graph(self):
+        """The graph that the session runs."""
         return None if self._tf_sess() is None else self._tf_sess().graph
 
     def _tf_sess(self):
@@ -421,6 +422,7 @@ class _MonitoredSession:
         return self._sess
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        """Runs a step with the hooks, and returns the values of fetches; see tf.Session.run."""
         return self._open().run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
 
     class StepContext:
@@ -449,9 +451,11 @@ class _MonitoredSession:
         return self._open().run_step_fn(step_fn, self._tf_sess(), run_with_hooks=None)
 
     def should_stop(self):
+        """Whether the loop should end."""
         return self._sess is None or self._sess.should_stop()
 
     def close(self):
+        """Ends the hooks, the threads and the session."""
         self._close_internal()
 
     def _is_closed(self):

@@ -177,9 +177,11 @@ class _Classifier(BaseEstimator):
     _key = "classes"
 
     def predict_classes(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        """Returns the predicted classes, as an iterator or an array."""
         return self.predict(x, input_fn, batch_size, as_iterable=as_iterable)
 
     def predict_proba(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        """Returns the predicted probabilities of the classes, as an iterator or an array."""
         made = (p["probabilities"] for p in self.predict(x, input_fn, batch_size, ["probabilities"]))
         return made if as_iterable else np.array(list(made))
 
@@ -192,6 +194,7 @@ class _Regressor(BaseEstimator):
         return super()._prediction({"scores": made[..., 0] if made.shape[-1] == 1 else made}, outputs)
 
     def predict_scores(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        """Returns the predicted values, as an iterator or an array."""
         return self.predict(x, input_fn, batch_size, as_iterable=as_iterable)
 
 

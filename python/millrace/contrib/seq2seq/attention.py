@@ -81,9 +81,11 @@ class _BaseAttentionMechanism(AttentionMechanism):
     state_size = property(lambda self: self._alignments_size, doc="The length of the memory.")
 
     def initial_alignments(self, batch_size, dtype):
+        """Returns the alignments to start with: zeros."""
         return _zeros(batch_size, self._alignments_size, dtype)
 
     def initial_state(self, batch_size, dtype):
+        """Returns the attention state to start with: the initial alignments."""
         return self.initial_alignments(batch_size, dtype)
 
 
@@ -216,6 +218,7 @@ class _Monotonic:
     """What both kinds share: the first alignment is at the beginning of the memory."""
 
     def initial_alignments(self, batch_size, dtype):
+        """Returns the alignments to start with: all weight on the first entry of the memory."""
         return array.one_hot(array.zeros(array.reshape(batch_size, [1]), dtypes.int32), self._alignments_size, dtype=dtype)
 
     def _biased(self, score):

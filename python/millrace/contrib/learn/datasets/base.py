@@ -31,6 +31,9 @@ def load_csv_with_header(filename, target_dtype, features_dtype, target_column=-
 
 
 def load_csv_without_header(filename, target_dtype, features_dtype, target_column=-1):
+    """Reads a CSV file without a header, and returns a Dataset of data and target.
+
+    target_column is the column of the target; the others are data."""
     with open(filename, newline="") as f:
         return _split(csv.reader(f), target_dtype, features_dtype, target_column)
 
