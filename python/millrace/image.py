@@ -327,7 +327,8 @@ def _resize_function(name, op_type, how):
 
 
 resize_bilinear = _resize_function("resize_bilinear", "ResizeBilinear", "with bilinear interpolation")
-resize_nearest_neighbor = _resize_function("resize_nearest_neighbor", "ResizeNearestNeighbor", "by taking the nearest pixel")
+resize_nearest_neighbor = _resize_function("resize_nearest_neighbor", "ResizeNearestNeighbor",
+                                           "by taking the nearest pixel")
 resize_bicubic = _resize_function("resize_bicubic", "ResizeBicubic", "with bicubic interpolation")
 resize_area = _resize_function("resize_area", "ResizeArea", "by averaging areas")
 
@@ -592,7 +593,8 @@ def _colours(name, kernel):
         made.set_shape(images.shape)
         return made
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = "Converts images from %s to %s; the last dimension has the 3 channels." % tuple(name.upper().split("_TO_"))
+    f.__doc__ = "Converts images from %s to %s; the last dimension has the 3 channels." % tuple(
+        name.upper().split("_TO_"))
     return f
 
 

@@ -17,18 +17,18 @@ class DeviceSpec:
                        r"|(?:device:([A-Za-z_][A-Za-z0-9_]*)|([cCgG][pP][uU]))(?::(\d+|\*))?)(?=/|$)")
 
     @classmethod
-    def from_string(cls, text):
+    def from_string(cls, spec):
         """Makes a DeviceSpec from a device name such as "/job:ps/task:1/device:CPU:0"."""
-        return cls().parse_from_string(text)
+        return cls().parse_from_string(spec)
 
-    def parse_from_string(self, text):
+    def parse_from_string(self, spec):
         """Replaces all fields with those of a device name, and returns this object."""
         self.__init__()
         at = 0
-        while at < len(text):
-            m = self._PART.match(text, at)
+        while at < len(spec):
+            m = self._PART.match(spec, at)
             if not m or (m.lastindex > 3 and self.device_type):
-                raise ValueError("Unknown attribute or more than one device type in device specification: '%s'" % text)
+                raise ValueError("Unknown attribute or more than one device type in device specification: '%s'" % spec)
             job, replica, task, kind, unit, index = m.groups()
             if job:
                 self.job = job
@@ -43,10 +43,10 @@ class DeviceSpec:
             at = m.end()
         return self
 
-    def merge_from(self, other):
-        """Takes over the parts that the other has."""
+    def merge_from(self, dev):
+        """Takes over the parts that the other one has."""
         for part in ("job", "replica", "task", "device_type", "device_index"):
-            value = getattr(other, part)
+            value = getattr(dev, part)
             if value is not None:
                 setattr(self, part, value)
 

@@ -180,18 +180,18 @@ half, double = float16, float64
 QUANTIZED_DTYPES = frozenset([qint8, quint8, qint16, quint16, qint32])
 
 
-def as_dtype(value):
+def as_dtype(type_value):
     """The DType meant by a DType, a number, a name, or a type of numpy or Python."""
-    if isinstance(value, DType):
-        return value
-    if isinstance(value, (int, float, np.number)) and value in _BY_NUMBER:  # 1.0 equals 1, and TensorFlow asks a dict too
-        return _BY_NUMBER[value]
-    if isinstance(value, str) and value in _BY_NAME:
-        return _BY_NAME[value]
-    if isinstance(value, type) and value in _BY_PYTHON:
-        return _BY_PYTHON[value]
+    if isinstance(type_value, DType):
+        return type_value
+    if isinstance(type_value, (int, float, np.number)) and type_value in _BY_NUMBER:  # 1.0 equals 1, as in TensorFlow
+        return _BY_NUMBER[type_value]
+    if isinstance(type_value, str) and type_value in _BY_NAME:
+        return _BY_NAME[type_value]
+    if isinstance(type_value, type) and type_value in _BY_PYTHON:
+        return _BY_PYTHON[type_value]
     try:
-        t = np.dtype(value) if value is not None else None
+        t = np.dtype(type_value) if type_value is not None else None
     except (TypeError, ValueError, SyntaxError):  # a text that begins like a type of numpy has errors of its own
         t = None
     if t is not None:
@@ -199,7 +199,7 @@ def as_dtype(value):
             return string
         if t in _BY_NUMPY:
             return _BY_NUMPY[t]
-    raise TypeError("Cannot convert value %r to a TensorFlow DType." % (value,))
+    raise TypeError("Cannot convert value %r to a TensorFlow DType." % (type_value,))
 
 
 def public_names():

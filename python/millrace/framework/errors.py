@@ -26,6 +26,7 @@ class OpError(Exception):
 
     @property
     def message(self):
+        """The message of the error."""
         return self._message
 
     @property
@@ -35,10 +36,12 @@ class OpError(Exception):
 
     @property
     def node_def(self):
+        """The NodeDef of the operation that failed, or None."""
         return self._op.node_def if self._op is not None and self._node_def is None else self._node_def
 
     @property
     def error_code(self):
+        """The code of the error, as tf.errors.NOT_FOUND."""
         return self._error_code
 
     def __str__(self):
@@ -59,35 +62,39 @@ def _error_class(name, code, doc):
 
 
 CancelledError = _error_class("CancelledError", CANCELLED, "The step was cancelled.")
-UnknownError = _error_class("UnknownError", UNKNOWN, "An error of another kind.")
-InvalidArgumentError = _error_class("InvalidArgumentError", INVALID_ARGUMENT, "An operation got what it cannot take.")
-DeadlineExceededError = _error_class("DeadlineExceededError", DEADLINE_EXCEEDED, "The time for a step was over.")
-NotFoundError = _error_class("NotFoundError", NOT_FOUND, "A file, variable or other thing is not there.")
-AlreadyExistsError = _error_class("AlreadyExistsError", ALREADY_EXISTS, "What was to be made is there already.")
+UnknownError = _error_class("UnknownError", UNKNOWN, "An error of an unknown kind.")
+InvalidArgumentError = _error_class("InvalidArgumentError", INVALID_ARGUMENT,
+                                    "An operation got an argument or input that is not valid.")
+DeadlineExceededError = _error_class("DeadlineExceededError", DEADLINE_EXCEEDED, "A step did not end in its time.")
+NotFoundError = _error_class("NotFoundError", NOT_FOUND, "A file, a variable or something else does not exist.")
+AlreadyExistsError = _error_class("AlreadyExistsError", ALREADY_EXISTS, "Something to be made exists already.")
 PermissionDeniedError = _error_class("PermissionDeniedError", PERMISSION_DENIED, "The caller may not do this.")
 ResourceExhaustedError = _error_class("ResourceExhaustedError", RESOURCE_EXHAUSTED, "Memory or another resource is used up.")
 FailedPreconditionError = _error_class("FailedPreconditionError", FAILED_PRECONDITION,
-                                       "The state of the system does not allow it: a variable is uninitialized, say.")
-AbortedError = _error_class("AbortedError", ABORTED, "The step was given up, because of another one mostly.")
+                                       "The state of the system does not allow it; a variable may not be initialized.")
+AbortedError = _error_class("AbortedError", ABORTED, "The step was given up, usually because of another one.")
 OutOfRangeError = _error_class("OutOfRangeError", OUT_OF_RANGE, "The input is at its end.")
-UnimplementedError = _error_class("UnimplementedError", UNIMPLEMENTED, "There is no kernel for this.")
-InternalError = _error_class("InternalError", INTERNAL, "Something inside is broken.")
+UnimplementedError = _error_class("UnimplementedError", UNIMPLEMENTED,
+                                  "The operation is not implemented for these inputs.")
+InternalError = _error_class("InternalError", INTERNAL, "A fault in the library itself.")
 UnavailableError = _error_class("UnavailableError", UNAVAILABLE, "A task cannot be reached.")
 DataLossError = _error_class("DataLossError", DATA_LOSS, "A file is damaged.")
-UnauthenticatedError = _error_class("UnauthenticatedError", UNAUTHENTICATED, "The caller is not known.")
+UnauthenticatedError = _error_class("UnauthenticatedError", UNAUTHENTICATED, "The caller could not be authenticated.")
 
 _CLASSES = [CancelledError, UnknownError, InvalidArgumentError, DeadlineExceededError, NotFoundError, AlreadyExistsError,
             PermissionDeniedError, ResourceExhaustedError, FailedPreconditionError, AbortedError, OutOfRangeError,
             UnimplementedError, InternalError, UnavailableError, DataLossError, UnauthenticatedError]
 
 
-def exception_type_from_error_code(code):
-    if not 0 < code <= len(_CLASSES):
-        raise KeyError(code)
-    return _CLASSES[code - 1]
+def exception_type_from_error_code(error_code):
+    """Returns the class of errors with this code; KeyError if there is none."""
+    if not 0 < error_code <= len(_CLASSES):
+        raise KeyError(error_code)
+    return _CLASSES[error_code - 1]
 
 
 def error_code_from_exception_type(cls):
+    """Returns the code of a class of errors."""
     return _CLASSES.index(cls) + 1
 
 

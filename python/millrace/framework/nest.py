@@ -13,10 +13,10 @@ def _is_named_tuple(x):
     return isinstance(x, tuple) and hasattr(x, "_fields")
 
 
-def is_sequence(x):
-    """Whether it is a structure and no leaf."""
-    return isinstance(x, (list, tuple, collections.abc.Mapping, collections.abc.MappingView)) or \
-        hasattr(type(x), "__attrs_attrs__")
+def is_sequence(seq):
+    """Whether a value is a structure and not a leaf."""
+    return isinstance(seq, (list, tuple, collections.abc.Mapping, collections.abc.MappingView)) or \
+        hasattr(type(seq), "__attrs_attrs__")
 
 
 is_nested = is_sequence

@@ -511,15 +511,17 @@ def _make_function(op_type):
     f.__doc__ = _documentation(p)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     f.__signature__ = inspect.Signature(
-        [inspect.Parameter(_python_name(k), kind, default=inspect.Parameter.empty if k in p.required else _shown_default(p.attrs[k]))
+        [inspect.Parameter(_python_name(k), kind,
+                           default=inspect.Parameter.empty if k in p.required else _shown_default(p.attrs[k]))
          for k in parameters] + [inspect.Parameter("name", kind, default=None)])
     return f
 
 
 # ---- documentation of functions ----
 
-_KIND_WORDS = {"s": ("a string", "strings"), "i": ("an int", "ints"), "f": ("a float", "floats"), "b": ("a bool", "bools"),
-               "t": ("a type", "types"), "h": ("a shape", "shapes"), "x": ("a tensor", "tensors"), "n": ("a function", "functions")}
+_KIND_WORDS = {"s": ("a string", "strings"), "i": ("an int", "ints"), "f": ("a float", "floats"),
+               "b": ("a bool", "bools"), "t": ("a type", "types"), "h": ("a shape", "shapes"),
+               "x": ("a tensor", "tensors"), "n": ("a function", "functions")}
 
 
 def _documentation(p):

@@ -21,11 +21,11 @@ class SparseTensor:
         rank.merge_with(self._dense_shape.shape.with_rank(1)[0])
 
     @classmethod
-    def from_value(cls, value):
+    def from_value(cls, sparse_tensor_value):
         """Makes a SparseTensor from a SparseTensorValue or another SparseTensor."""
-        if not isinstance(value, (SparseTensor, SparseTensorValue)):
-            raise TypeError("Neither a SparseTensor nor SparseTensorValue: %s." % (value,))
-        return cls(value.indices, value.values, value.dense_shape)
+        if not isinstance(sparse_tensor_value, (SparseTensor, SparseTensorValue)):
+            raise TypeError("Neither a SparseTensor nor SparseTensorValue: %s." % (sparse_tensor_value,))
+        return cls(sparse_tensor_value.indices, sparse_tensor_value.values, sparse_tensor_value.dense_shape)
 
     indices = property(lambda self: self._indices, doc="The positions of the values: int64 [number of values, rank].")
     values = property(lambda self: self._values, doc="The values, a vector.")

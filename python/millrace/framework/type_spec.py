@@ -17,10 +17,11 @@ class TypeSpec:
     shape = property(lambda self: self._shape, doc="The shape of the values that this describes.")
     dtype = property(lambda self: self._dtype, doc="The element type of the values that this describes.")
 
-    def is_compatible_with(self, other):
+    def is_compatible_with(self, spec_or_tensor):
         """Whether a tensor or another spec has a matching type and shape."""
-        return (isinstance(other, (type(self), self.value_type)) and self._dtype.is_compatible_with(other.dtype) and
-                self._shape.is_compatible_with(other.shape))
+        return (isinstance(spec_or_tensor, (type(self), self.value_type)) and
+                self._dtype.is_compatible_with(spec_or_tensor.dtype) and
+                self._shape.is_compatible_with(spec_or_tensor.shape))
 
     def __eq__(self, other):
         return type(self) is type(other) and self._dtype == other._dtype and self._key() == other._key()

@@ -99,9 +99,9 @@ class PiecewiseConstantDecay(_Kept):
 _NAMES = {c.__name__: c for c in (ExponentialDecay, InverseTimeDecay, PolynomialDecay, CosineDecay, PiecewiseConstantDecay)}
 
 
-def serialize(schedule):
+def serialize(learning_rate_schedule):
     """Returns the class name and the config of a schedule as a dict."""
-    return generic.serialize_keras_object(schedule)
+    return generic.serialize_keras_object(learning_rate_schedule)
 
 
 def deserialize(config, custom_objects=None):

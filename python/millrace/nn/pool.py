@@ -53,7 +53,7 @@ _INPUT = {"MaxPool": "input", "AvgPool": "value", "MaxPool3D": "input", "AvgPool
 max_pool = _pool("MaxPool", 2, "max_pool", "value", "NHWC")
 avg_pool = _pool("AvgPool", 2, "avg_pool", "value", "NHWC")
 max_pool2d = _pool("MaxPool", 2, "max_pool2d", "input", "NHWC")
-avg_pool2d = _pool("AvgPool", 2, "avg_pool2d", "input", "NHWC")
+avg_pool2d = _pool("AvgPool", 2, "avg_pool2d", "value", "NHWC")
 max_pool3d = _pool("MaxPool3D", 3, "max_pool3d", "input", "NDHWC")
 avg_pool3d = _pool("AvgPool3D", 3, "avg_pool3d", "input", "NDHWC")
 
@@ -121,7 +121,9 @@ def _fractional(called, op_type):
         return op_defs.call(op_type, name, value=value, pooling_ratio=ratio, pseudo_random=pseudo_random,
                             overlapping=overlapping, deterministic=deterministic, **seeds)
     f.__name__ = f.__qualname__ = called
-    f.__doc__ = """Computes the %s of windows of random sizes, so that images shrink by a ratio that need not be an integer.
+    f.__doc__ = """Computes the %s of windows of random sizes.
+
+    So images shrink by a ratio that need not be an integer.
 
     Args:
         value: a tensor of images [batch, height, width, channels]

@@ -143,8 +143,9 @@ def _stateless(op_type, default):
         with ops.name_scope(name, default, [shape, seed, mean, stddev]) as name:
             return _normal(op_type, shape, mean, stddev, dtype, name, lambda: {"seed": seed})
     f.__name__ = f.__qualname__ = default
-    f.__doc__ = "Returns random numbers from a %snormal distribution that depend only on the arguments; seed is two integers." % (
-        "truncated " if "truncated" in default else "")
+    f.__doc__ = """Returns random numbers from a %snormal distribution.
+
+    They depend only on the arguments; seed is two integers.""" % ("truncated " if "truncated" in default else "")
     return public(f)
 
 

@@ -531,14 +531,16 @@ def _documentation(descriptor):
         lines += ["", "Fields:"]
     for f in descriptor.fields:
         kind = f._part or f.kind
-        lines.append("    %s: %s" % (f.name, {"one": kind, "map": "map of " + kind}.get(f.quantity, "repeated " + kind)))
+        shown = {"one": kind, "map": "map of " + kind}.get(f.quantity, "repeated " + kind)
+        lines.append("    %s: %s" % (f.name, shown))
     return "\n".join(lines)
 
 
 def make_class(name, lines):
     """The class of a message, made from what the library tells of it."""
     descriptor = Descriptor(name, lines)
-    space = {"__slots__": (), "__doc__": _documentation(descriptor), "DESCRIPTOR": descriptor, "__module__": "millrace.protos",
+    space = {"__slots__": (), "__doc__": _documentation(descriptor), "DESCRIPTOR": descriptor,
+             "__module__": "millrace.protos",
              "__qualname__": name, "_decoders": _Codec(_decoders), "_encoders": _Codec(_encoders)}
     for wrapper in map(schema.enum_wrapper, descriptor._nested("enum")):
         space.update(wrapper.items())

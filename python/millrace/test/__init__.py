@@ -378,8 +378,8 @@ class TestCase(unittest.TestCase):
             self.assertMultiLineEqual(str(expected), str(message), msg)
             self.fail("the messages differ: %s and %s" % (expected, message))
 
-    def assertProtoEqualsVersion(self, expected, actual, producer=1087, min_consumer=0, bad_consumers=None,
-                                 msg=None):  # noqa: N802
+    def assertProtoEqualsVersion(self, expected, actual, producer=1087, min_consumer=0, msg=None,
+                                 bad_consumers=None):  # noqa: N802
         """Fails unless a GraphDef equals the expected one with these versions."""
         from ..protos import text_format
         wanted = text_format.Parse(expected, type(actual)()) if isinstance(expected, str) else expected

@@ -215,9 +215,9 @@ def _transposed(n, default_scope, formats, f):
             outputs.set_shape(known)
             return how.finished(outputs, int(num_outputs), sc, data_format)
     layer.__name__ = layer.__qualname__ = "convolution%dd_transpose" % n
-    layer.__doc__ = """Applies a %d-D transposed convolution with variables made here; the result is `stride` times as large.
+    layer.__doc__ = """Applies a %d-D transposed convolution with variables made here.
 
-    The arguments are those of convolution.""" % n
+    The result is `stride` times as large. The arguments are those of convolution.""" % n
     return layer
 
 

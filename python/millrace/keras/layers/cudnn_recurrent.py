@@ -61,6 +61,7 @@ class _CuDNNLSTMCell(LSTMCell):
         return h, [h, c]
 
 
-CuDNNGRU = _layer("CuDNNGRU", _CuDNNGRUCell, "A GRU layer with the weights that cuDNN has; it runs on any device.", __name__)
+CuDNNGRU = _layer("CuDNNGRU", _CuDNNGRUCell, "A GRU layer with the weights that cuDNN has; it runs on any device.",
+                  __name__)
 CuDNNLSTM = _layer("CuDNNLSTM", _CuDNNLSTMCell, "An LSTM layer with the weights that cuDNN has; it runs on any device.",
                    __name__)

@@ -54,7 +54,8 @@ def _global(name, rank, reduce):
         return reduce(inputs, axis=self._axes())
 
     doc = "A layer that computes the %s of each channel of %d-D inputs." % (_REDUCTIONS[name[6:9]], rank)
-    return type(name, (_Global,), {"rank": rank, "call": call, "__init__": __init__, "__module__": __name__, "__doc__": doc})
+    return type(name, (_Global,), {"rank": rank, "call": call, "__init__": __init__, "__module__": __name__,
+                                   "__doc__": doc})
 
 
 GlobalMaxPooling1D, GlobalMaxPooling2D, GlobalMaxPooling3D = (

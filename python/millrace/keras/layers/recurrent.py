@@ -476,10 +476,14 @@ def _layer(name, cell_class, doc, module=__name__):
                        if p.name not in ("self", "kwargs")]
     names = [p.name for p in cell_parameters]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    more = [("activity_regularizer", None), ("return_sequences", False), ("return_state", False), ("go_backwards", False),
-            ("stateful", False), ("unroll", False), ("time_major", False)]
-    signature = inspect.Signature([inspect.Parameter("self", kind)] + cell_parameters +
-                                  [inspect.Parameter(n, kind, default=d) for n, d in more] +
+    more = [inspect.Parameter(n, kind, default=d) for n, d in (
+        ("activity_regularizer", None), ("return_sequences", False), ("return_state", False), ("go_backwards", False),
+        ("stateful", False), ("unroll", False), ("time_major", False))]
+    at = names.index("bias_regularizer") + 1  # TensorFlow's order: reset_after comes after unroll
+    cell_first = [p for p in cell_parameters if p.name != "reset_after"]
+    signature = inspect.Signature([inspect.Parameter("self", kind)] +
+                                  cell_first[:at] + more[:1] + cell_first[at:] + more[1:6] +
+                                  [p for p in cell_parameters if p.name == "reset_after"] + more[6:] +
                                   [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
 
     def __init__(self, *args, **kwargs):
