@@ -12,8 +12,8 @@ from .op_functions import (acos, acosh, add, add_v2, approximate_equal, asin, as
                            erfc, exp, expm1, fft, fft2d, fft3d, floor, floormod, greater, greater_equal, ifft, ifft2d,
                            ifft3d, igamma, igammac, invert_permutation, is_finite, is_inf, is_nan, less, less_equal,
                            lgamma, log, log1p, logical_and, logical_not, logical_or, matrix_band_part,
-                           matrix_determinant, matrix_inverse, matrix_solve, matrix_triangular_solve, maximum, minimum, polygamma, real_div, reciprocal,
-                           rint, rsqrt, segment_max, segment_mean, segment_min, segment_prod, segment_sum, sin, sinh,
+                           matrix_determinant, matrix_inverse, matrix_solve, matrix_triangular_solve, maximum, minimum,
+                           polygamma, real_div, reciprocal, rint, rsqrt, segment_max, segment_mean, segment_min, segment_prod, segment_sum, sin, sinh,
                            sparse_matmul,
                            squared_difference, tan, timestamp, truncatediv, truncatemod, unsorted_segment_max,
                            unsorted_segment_min, unsorted_segment_prod, unsorted_segment_sum, xdivy, xlogy, zeta)
