@@ -38,12 +38,12 @@ class Group(Closing):
 
     @property
     def rank(self):
-        """Of this process, from 0 on."""
+        """The number of this process, from 0."""
         return self._core.rank
 
     @property
     def size(self):
-        """How many processes there are."""
+        """The number of processes."""
         return self._core.size
 
     @property

@@ -126,7 +126,7 @@ class Downpour(Closing):
         self._core.fetch()
 
     def stats(self):
-        """What happened so far: a dict."""
+        """Returns counters of what happened so far, as a dict."""
         return self._core.stats()
 
 
@@ -158,7 +158,7 @@ class Sandblaster(Closing):
         self._core.cancel()
 
     def stats(self):
-        """What happened so far: a dict."""
+        """Returns counters of what happened so far, as a dict."""
         return self._core.stats()
 
 

@@ -604,7 +604,7 @@ class Bernoulli(Distribution):
 
 
 class Categorical(Distribution):
-    """One of n classes, which the last dimension of the parameters is."""
+    """The categorical distribution: one of n classes, the last dimension of the parameters."""
 
     def __init__(self, logits=None, probs=None, dtype=dtypes.int32, validate_args=False, allow_nan_stats=True,
                  name="Categorical"):
@@ -649,7 +649,7 @@ class Categorical(Distribution):
 
 
 class Multinomial(Distribution):
-    """How often each of n classes comes in total_count draws."""
+    """The multinomial distribution: how often each class is drawn in total_count draws."""
 
     _event_ndims = 1
 
@@ -733,7 +733,7 @@ class Dirichlet(Distribution):
 
 
 class DirichletMultinomial(Distribution):
-    """Counts of draws with probabilities that a Dirichlet gave."""
+    """The Dirichlet-multinomial distribution: counts of draws with probabilities from a Dirichlet distribution."""
 
     _event_ndims = 1
 

@@ -128,7 +128,7 @@ class FileIO:
                 f.flush()
 
     def seek(self, offset=None, whence=0, position=None):
-        """Where to read next."""
+        """Sets the position to read from next."""
         if offset is None:
             if position is None:
                 raise TypeError("seek(): offset argument required")
@@ -176,7 +176,7 @@ class FileIO:
 
 
 class FileStatistics:
-    """What is known of a file."""
+    """The length, the modification time and the kind of a file."""
 
     def __init__(self, length, mtime_nsec, is_directory):
         self.length, self.mtime_nsec, self.is_directory = length, mtime_nsec, is_directory

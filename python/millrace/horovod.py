@@ -174,7 +174,7 @@ class _Half:
 
 
 class Compression:
-    """How gradients travel."""
+    """How gradients are compressed before they are sent."""
     none, fp16 = _AsIs, _Half
 
 

@@ -338,7 +338,7 @@ _RESIZERS = {ResizeMethod.BILINEAR: resize_bilinear, ResizeMethod.NEAREST_NEIGHB
 
 
 def resize_images(images, size, method=ResizeMethod.BILINEAR, align_corners=False, preserve_aspect_ratio=False, name=None):
-    """Of size [height, width].  The result is float32, except of NEAREST_NEIGHBOR and when the size is right already."""
+    """Resizes images to [height, width]; float32, except for NEAREST_NEIGHBOR or if the size is right already."""
     with ops.name_scope(name, "resize", [images, size]):
         images = convert.convert_to_tensor(images, name="images")
         if images.shape.ndims is None:
@@ -429,7 +429,7 @@ def crop_and_resize(image, boxes, box_ind=None, crop_size=None, method="bilinear
 # ---- intensities ----
 
 def convert_image_dtype(image, dtype, saturate=False, name=None):
-    """Of another type, scaled so that the largest intensity stays the largest."""
+    """Converts images to another type, scaled so that the largest intensity stays the largest."""
     image = convert.convert_to_tensor(image, name="image")
     dtype = dtypes.as_dtype(dtype)
     if dtype == image.dtype.base_dtype:

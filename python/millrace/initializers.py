@@ -161,7 +161,7 @@ def _fans(shape):
 
 
 class VarianceScaling(Initializer):
-    """With a variance of scale / n, n being the number of inputs, outputs or their mean."""
+    """Fills with random numbers of variance scale / n; n is the number of inputs, of outputs, or their mean."""
 
     def __init__(self, scale=1.0, mode="fan_in", distribution="truncated_normal", seed=None, dtype=dtypes.float32):
         if scale <= 0.0:

@@ -17,7 +17,7 @@ _LOSSES = ops.GraphKeys.LOSSES
 
 
 class Reduction:
-    """How weighted losses become one."""
+    """How weighted losses are combined."""
 
     NONE = "none"
     SUM = "weighted_sum"

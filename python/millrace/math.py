@@ -23,7 +23,7 @@ __getattr__ = _lazy.selection(
 
 
 def reduce_variance(input_tensor, axis=None, keepdims=False, name=None):
-    """The mean of the squares of what differs from the mean."""
+    """Computes the variance over some axes or all."""
     from .framework import convert, ops
     from .ops import math
     with ops.name_scope(name or "reduce_variance"):
@@ -40,7 +40,7 @@ def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
 
 
 def polyval(coeffs, x, name=None):
-    """A polynomial whose coefficients are given from the highest power down."""
+    """Computes a polynomial; coeffs start with the highest power."""
     from .framework import convert, ops
     with ops.name_scope(name, "polyval", list(coeffs) + [x]):
         x = convert.convert_to_tensor(x, name="x")

@@ -102,7 +102,7 @@ def mean_tensor(values, weights=None, metrics_collections=None, updates_collecti
 
 
 def accuracy(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
-    """How often predictions equal labels."""
+    """Computes the share of predictions that equal labels, over all steps."""
     predictions, labels, weights = _matched(predictions, labels, weights)
     if labels.dtype != predictions.dtype:
         predictions = math.cast(predictions, labels.dtype)
@@ -260,12 +260,12 @@ def _share(labels, predictions, weights, collections, updates, name, default_nam
 
 
 def precision(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
-    """How much of what was predicted is so."""
+    """Computes the share of positive predictions that are right, over all steps."""
     return _share(labels, predictions, weights, metrics_collections, updates_collections, name, "precision", false_positives)
 
 
 def recall(labels, predictions, weights=None, metrics_collections=None, updates_collections=None, name=None):
-    """How much of what is so was predicted."""
+    """Computes the share of positive labels that were predicted, over all steps."""
     return _share(labels, predictions, weights, metrics_collections, updates_collections, name, "recall", false_negatives)
 
 
@@ -477,7 +477,7 @@ def _k_name(name, k, class_id):
 
 def recall_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None, updates_collections=None,
                 name=None):
-    """How many of the labels are among the k best predictions."""
+    """Computes the share of labels that are among the k largest predictions, over all steps."""
     with ops.name_scope(name, _k_name("recall", k, class_id), [predictions, labels, weights]):
         _, best = raw.top_kv2(predictions, k)
         return _at_k(labels, best, k, class_id, weights, metrics_collections, updates_collections, "recall")
@@ -485,7 +485,7 @@ def recall_at_k(labels, predictions, k, class_id=None, weights=None, metrics_col
 
 def precision_at_k(labels, predictions, k, class_id=None, weights=None, metrics_collections=None, updates_collections=None,
                    name=None):
-    """How many of the k best predictions are labels."""
+    """Computes the share of the k largest predictions that are labels, over all steps."""
     with ops.name_scope(name, _k_name("precision", k, class_id), [predictions, labels, weights]):
         _, best = raw.top_kv2(predictions, k)
         return _at_k(labels, best, k, class_id, weights, metrics_collections, updates_collections, "precision")

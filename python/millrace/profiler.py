@@ -295,7 +295,7 @@ def _text(node, select, depth=0):
 
 
 class Profiler:
-    """Of a graph; steps are added as they are run."""
+    """Profiles a graph; the metadata of steps is added with add_step."""
 
     def __init__(self, graph=None, op_log=None):
         self._graph, self._steps = graph or _ops.get_default_graph(), {}

@@ -155,7 +155,7 @@ class Client(Closing):
         self._core.bind(name)
 
     def stats(self):
-        """What happened so far: a dict."""
+        """Returns counters of what happened so far, as a dict."""
         return self._core.stats()
 
 

@@ -24,7 +24,7 @@ _NAMES = {TFRecordCompressionType.NONE: "", TFRecordCompressionType.ZLIB: "ZLIB"
 
 
 class TFRecordOptions:
-    """How a file is packed: "", "ZLIB" or "GZIP", or a TFRecordCompressionType; the level is zlib's."""
+    """How a file is compressed: "", "ZLIB" or "GZIP", or a TFRecordCompressionType; the level is zlib's."""
 
     compression_type_map = _NAMES
 

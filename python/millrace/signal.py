@@ -47,7 +47,7 @@ irfft, irfft2d, irfft3d = (_real_transform("irfft" + d, "IRFFT" + d.upper(), n, 
 
 
 def fftshift(x, axes=None, name=None):
-    """With the frequency zero in the middle."""
+    """Moves the zero frequency to the middle."""
     return _rolled(x, axes, name or "fftshift", lambda n: n // 2)
 
 
@@ -169,7 +169,7 @@ def stft(signals, frame_length, frame_step, fft_length=None, window_fn=hann_wind
 
 
 def overlap_and_add(signal, frame_step, name=None):
-    """What frames give when they are added where they were cut out."""
+    """Adds overlapping frames into a signal; the inverse of frame."""
     with ops.name_scope(name, "overlap_and_add", [signal, frame_step]):
         signal = convert.convert_to_tensor(signal)
         frames, length = signal.shape.as_list()[-2:]

@@ -240,7 +240,7 @@ def sparse_fill_empty_rows(sp_input, default_value, name=None):
 
 
 def sparse_reorder(sp_input, name=None):
-    """With its elements in row-major order."""
+    """Returns a sparse tensor with its elements in row-major order."""
     x = as_sparse(sp_input)
     indices, values = call("SparseReorder", name, **_parts(x, "input_"))
     shape = x.shape.as_list() if x.shape.is_fully_defined() else array.identity(x.dense_shape)
@@ -293,7 +293,7 @@ def sparse_transpose(sp_input, perm=None, name=None):
 
 
 def expand_dims(sp_input, axis=None, name=None):
-    """With a dimension of one more."""
+    """Inserts a dimension of size 1 into a sparse tensor."""
     x = as_sparse(sp_input)
     rank = x.shape.ndims
     if rank is None:

@@ -50,14 +50,14 @@ for _name in ("accuracy", "auc", "false_negatives", "false_negatives_at_threshol
 
 
 def streaming_recall_at_k(predictions, labels, k, weights=None, metrics_collections=None, updates_collections=None, name=None):
-    """How often the label is among the k best."""
+    """Computes how often the label is among the k largest predictions, over all steps."""
     from .. import nn
     hits = math.to_float(nn.in_top_k(predictions, labels, k))
     return _metrics.mean(hits, weights, metrics_collections, updates_collections, name or "recall_at_%d" % k)
 
 
 def accuracy(predictions, labels, weights=None, name=None):
-    """Of this batch alone."""
+    """Computes the share of predictions that equal labels, in this batch only."""
     from ..framework import ops
     if not (labels.dtype.is_integer or labels.dtype in (dtypes.bool_, dtypes.string)):
         raise ValueError("Labels should have bool, integer, or string dtype, not %r" % labels.dtype)

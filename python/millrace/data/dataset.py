@@ -142,7 +142,7 @@ class Dataset:
 
     @staticmethod
     def from_generator(generator, output_types, output_shapes=None, args=None):
-        """What an iterator of Python yields; generator() (or generator(*args)) is called for each iteration."""
+        """Returns a dataset of what a Python generator yields; generator(*args) is called for each iteration."""
         from . import generator as generators
         return generators.dataset(generator, output_types, output_shapes, args)
 

@@ -119,7 +119,7 @@ def _as_int64(x):
 
 
 class Reducer:
-    """How elements are put together: init_func(key), reduce_func(state, element), finalize_func(state)."""
+    """How elements are reduced: init_func(key), reduce_func(state, element), finalize_func(state)."""
 
     def __init__(self, init_func, reduce_func, finalize_func):
         self.init_func, self.reduce_func, self.finalize_func = init_func, reduce_func, finalize_func
@@ -404,7 +404,7 @@ def reduce_dataset(dataset, reducer):
 
 
 def cardinality(dataset):
-    """How many elements it has; INFINITE_CARDINALITY and UNKNOWN_CARDINALITY are answers too."""
+    """Returns the number of elements, or INFINITE_CARDINALITY or UNKNOWN_CARDINALITY."""
     return call("DatasetCardinality", None, input_dataset=dataset._variant_tensor)
 
 

@@ -59,7 +59,7 @@ class Optional:
 
 
 class OptionalSpec(TypeSpec):
-    """Of an Optional."""
+    """The spec of an Optional."""
 
     value_type = Optional
 

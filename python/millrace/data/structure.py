@@ -72,7 +72,7 @@ def flatten_up_to(shallow, x):
 # ---- leaves ----
 
 class DatasetSpec(TypeSpec):
-    """Of a dataset that is part of an element."""
+    """The spec of a dataset that is part of an element."""
 
     def __init__(self, element_spec, dataset_shape=()):
         super().__init__(dataset_shape, dtypes.variant)

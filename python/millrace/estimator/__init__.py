@@ -20,7 +20,7 @@ __getattr__ = _lazy.attributes(__name__, _TABLE, "export inputs")
 
 
 def classifier_parse_example_spec(feature_columns, label_key, label_dtype="int64", label_default=None, weight_column=None):
-    """What an Example needs for a classifier."""
+    """Returns the argument for tf.parse_example that reads the columns, the label and the weight of a classifier."""
     from ..framework import dtypes
     from ..ops.parsing import FixedLenFeature
     return _with_label(feature_columns, label_key, FixedLenFeature((1,), dtypes.as_dtype(label_dtype), label_default),

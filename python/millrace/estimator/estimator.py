@@ -328,7 +328,7 @@ class Estimator:
     # ---- prediction ----
 
     def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
-        """What the model predicts, example by example, or batch by batch."""
+        """Yields the predictions of the model for each example, or for each batch."""
         hooks = _checked_hooks(hooks)
         checkpoint_path = checkpoint_path or train.latest_checkpoint(self._model_dir)
         if not checkpoint_path:

@@ -17,7 +17,7 @@ class TaskType:
 
 
 class RunConfig:
-    """How an Estimator runs; it does not change, replace() gives another."""
+    """How an Estimator runs; it is immutable, and replace() returns a changed copy."""
 
     _REPLACEABLE = ("model_dir", "tf_random_seed", "save_summary_steps", "save_checkpoints_steps", "save_checkpoints_secs",
                     "session_config", "keep_checkpoint_max", "keep_checkpoint_every_n_hours", "log_step_count_steps",

@@ -161,7 +161,7 @@ def crossed_column(keys, hash_bucket_size, hash_key=None):
 
 
 def indicator_column(categorical_column):
-    """How often each category is there."""
+    """Returns a dense column that counts the categories of another one."""
     return IndicatorColumn(categorical_column)
 
 
@@ -204,7 +204,7 @@ def shared_embedding_columns(categorical_columns, dimension, combiner="mean", in
 
 
 def make_parse_example_spec(feature_columns):
-    """What tf.parse_example is to find for these columns."""
+    """Returns the argument for tf.parse_example that reads these columns."""
     spec = {}
     for column in feature_columns:
         if not isinstance(column, FeatureColumn):

@@ -54,7 +54,7 @@ def _as_sparse(tensor):
 
 
 class FeatureColumn:
-    """What all columns have; fields are those of a named tuple, so columns compare by value."""
+    """The base of feature columns; they are named tuples, so that columns compare by value."""
 
     @property
     def name(self):

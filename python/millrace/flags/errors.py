@@ -2,7 +2,7 @@
 
 
 class Error(Exception):
-    """Of flags, or of the command line."""
+    """The base of errors about flags and the command line."""
 
 
 class CantOpenFlagFileError(Error):

@@ -18,7 +18,7 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 class OpError(Exception):
-    """What a step failed with."""
+    """The base of errors of a step."""
 
     def __init__(self, node_def, op, message, error_code):
         super().__init__()

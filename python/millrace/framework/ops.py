@@ -144,7 +144,7 @@ class Operation(_core.Operation):
 
     @property
     def traceback(self):
-        """Where it was made, outermost first: (file, line, function, text)."""
+        """Where the operation was made, outermost call first: (file, line, function, text)."""
         import linecache
         return [(code.co_filename, line, code.co_name, linecache.getline(code.co_filename, line).strip())
                 for code, line in reversed(self._where)]

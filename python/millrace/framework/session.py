@@ -261,7 +261,7 @@ class BaseSession:
         return self._graph.as_graph_def()
 
     def close(self):
-        """Ends it; runs under way in other threads end with an error."""
+        """Closes the session; runs in other threads end with an error."""
         self._closed = True
         if self._session is not None:
             self._session.close()

@@ -7,7 +7,7 @@ from .ops import Tensor
 
 
 class TypeSpec:
-    """Of a value with a type and a shape."""
+    """The base of specs: what is known of a value's type and shape."""
 
     value_type = None
 
@@ -68,7 +68,7 @@ class TypeSpec:
 
 
 class TensorSpec(TypeSpec):
-    """Of a tensor."""
+    """The type, shape and name of a tensor."""
 
     value_type = Tensor
 
@@ -88,13 +88,13 @@ class TensorSpec(TypeSpec):
 
 
 class SparseTensorSpec(TypeSpec):
-    """Of a sparse tensor."""
+    """The type and shape of a sparse tensor."""
 
     value_type = sparse.SparseTensor
 
     @classmethod
     def from_value(cls, value):
-        """Of a SparseTensor or a SparseTensorValue."""
+        """Returns the spec of a SparseTensor or a SparseTensorValue."""
         if isinstance(value, sparse.SparseTensor):
             return cls(value.shape, value.dtype)
         if not isinstance(value, sparse.SparseTensorValue):

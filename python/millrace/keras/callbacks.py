@@ -236,7 +236,7 @@ class ProgbarLogger(Callback):
 
 
 class History(Callback):
-    """What fit returns: logs of all epochs by name."""
+    """The result of fit: its attribute history has the logs of all epochs by name."""
 
     def __init__(self):
         super().__init__()

@@ -37,7 +37,7 @@ def unique_object_name(name, zero_based=False):
 
 
 class InputSpec:
-    """What a layer can take as an input."""
+    """What a layer accepts as an input: shape, rank and type."""
 
     def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None, min_ndim=None, axes=None):
         self.dtype = None if dtype is None else dtypes.as_dtype(dtype).name
@@ -106,7 +106,7 @@ _KEYWORDS = {"input_shape", "batch_input_shape", "batch_size", "weights", "activ
 
 
 class BaseLayer:
-    """What layers of every family do."""
+    """The base of all layers: building, calling, weights, updates and losses."""
 
     _uses_inputs_dtype = True
 

@@ -45,7 +45,7 @@ def convert_data_format(data_format, ndim):
 
 
 def conv_output_length(input_length, filter_size, padding, stride, dilation=1):
-    """How long the output of a convolution is; None for None."""
+    """Returns the length of the output of a convolution; None if the input's is not known."""
     if input_length is None:
         return None
     size = filter_size + (filter_size - 1) * (dilation - 1)
@@ -55,7 +55,7 @@ def conv_output_length(input_length, filter_size, padding, stride, dilation=1):
 
 
 def conv_input_length(output_length, filter_size, padding, stride):
-    """How long the input was."""
+    """Returns the length of the input of a convolution, from that of its output."""
     if output_length is None:
         return None
     pad = {"same": filter_size // 2, "valid": 0, "full": filter_size - 1}[padding]

@@ -176,7 +176,7 @@ def _for_each(value, n, name):
 
 
 def atrous_conv2d(value, filters, rate, padding, name=None):
-    """With holes of rate - 1 between the filter's elements."""
+    """Computes a 2-D convolution whose filter elements are `rate` apart."""
     return convolution(value, filters, padding, dilation_rate=[rate, rate], name=name)
 
 

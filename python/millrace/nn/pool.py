@@ -94,7 +94,7 @@ avg_pool_v2 = _any_rank("avg_pool_v2", avg_pool1d, avg_pool2d, avg_pool3d)
 
 def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC", Targmax=None, name=None,  # noqa: A002, N803
                          output_dtype=None, include_batch_in_index=False):
-    """Also where the largest are, in the flattened image."""
+    """Returns the largest element of each window and its index in the flattened image."""
     if data_format != "NHWC":
         raise ValueError("Data formats other than 'NHWC' are not yet supported")
     wanted = deprecated(output_dtype, "output_dtype", Targmax, "Targmax") or dtypes.int64

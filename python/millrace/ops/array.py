@@ -28,7 +28,7 @@ def public(f):
 
 @public
 def placeholder(dtype, shape=None, name=None):
-    """A tensor that must be fed."""
+    """Returns a tensor that must be fed."""
     return op_defs.call("Placeholder", name, dtype=dtype, shape=shape)
 
 
@@ -593,7 +593,7 @@ def gather(params, indices, validate_indices=None, name=None, axis=None, batch_d
 
 @public
 def gather_nd(params, indices, name=None, batch_dims=0):
-    """The elements or slices of params at indices[..., :]; the first batch_dims dimensions of both go together."""
+    """Picks elements or slices of params at indices[..., :]; the first batch_dims dimensions are a batch."""
     known = convert.constant_value(batch_dims) if isinstance(batch_dims, ops.Tensor) else batch_dims
     batch_dims = batch_dims if known is None else int(known)
     if batch_dims != 0:

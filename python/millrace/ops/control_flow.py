@@ -156,7 +156,7 @@ def _unpacked(x):
 
 
 def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None, fn2=None):
-    """What true_fn or false_fn returns, as pred is true or not; only that one's operations run."""
+    """Returns the result of true_fn if pred is true, else that of false_fn; only the chosen operations run."""
     true_fn = _renamed(true_fn, fn1, "fn1", "true_fn")
     false_fn = _renamed(false_fn, fn2, "fn2", "false_fn")
     if not callable(true_fn):

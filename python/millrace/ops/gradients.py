@@ -12,7 +12,7 @@ __all__ = ["AggregationMethod", "UnconnectedGradients", "gradients", "hessians",
 
 
 class AggregationMethod:
-    """How gradients that meet are added up; here it makes no difference."""
+    """How gradients of one variable are added up; all values give the same result here."""
     ADD_N = 0
     DEFAULT = ADD_N
     EXPERIMENTAL_TREE = 1
@@ -20,7 +20,7 @@ class AggregationMethod:
 
 
 class UnconnectedGradients:
-    """What tf.gradients gives for an x that no y hangs on."""
+    """What tf.gradients gives for an x that no y depends on."""
     NONE = "none"
     ZERO = "zero"
 

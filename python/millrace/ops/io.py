@@ -105,7 +105,7 @@ class LMDBReader(ReaderBase):
 
 
 class IdentityReader(ReaderBase):
-    """What comes from the queue is a record, as key and as value."""
+    """A reader that returns each string of its queue as both key and value."""
 
     def __init__(self, name=None):
         super().__init__(raw.identity_reader_v2(name=name), True)

@@ -51,7 +51,7 @@ class TableInitializerBase:
 
 
 class KeyValueTensorInitializer(TableInitializerBase):
-    """With pairs of keys and values."""
+    """Initializes a table with pairs of keys and values."""
 
     def __init__(self, keys, values, key_dtype=None, value_dtype=None, name=None):
         with _outside_of_loops():
@@ -70,12 +70,12 @@ class KeyValueTensorInitializer(TableInitializerBase):
 
 
 class TextFileIndex:
-    """What of a line is meant, beside the number of a column."""
+    """Names for parts of a line other than a column: the whole line, or its number."""
     WHOLE_LINE, LINE_NUMBER = -2, -1
 
 
 class TextFileInitializer(TableInitializerBase):
-    """With the lines of a file."""
+    """Initializes a table with the lines of a file."""
 
     def __init__(self, filename, key_dtype, key_index, value_dtype, value_index, vocab_size=None, delimiter="\t", name=None):
         if not isinstance(filename, ops.Tensor) and not filename:
@@ -329,7 +329,7 @@ class DenseHashTable(MutableDenseHashTable):
 # ---- numbers for keys that no table has ----
 
 class HasherSpec(collections.namedtuple("HasherSpec", ["hasher", "key"])):
-    """How keys that are not in a table are spread over buckets."""
+    """How keys that are not in a table are hashed to buckets."""
 
 
 FastHashSpec = HasherSpec("fasthash", None)

@@ -541,7 +541,7 @@ def histogram_fixed_width_bins(values, value_range, nbins=100, dtype=dtypes.int3
 
 @public
 def histogram_fixed_width(values, value_range, nbins=100, dtype=dtypes.int32, name=None):
-    """How many values are in each of nbins equal parts of the range."""
+    """Counts the values in each of nbins equal parts of a range."""
     with ops.name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as name:
         return op_defs.call("HistogramFixedWidth", name, values=values, value_range=value_range, nbins=nbins, dtype=dtype)
 

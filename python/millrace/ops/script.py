@@ -112,7 +112,7 @@ def _operation(op_type, func, inp, types, name, takes_values=False):
 
 
 def py_func(func, inp, Tout, stateful=True, name=None):  # noqa: N803 -- TensorFlow's names
-    """What func returns for the values of inp, as numpy arrays; a stateful function runs whenever it is asked for."""
+    """Wraps a Python function of numpy arrays as an operation; a stateful one is called whenever its result is needed."""
     return _operation("PyFunc" if stateful else "PyFuncStateless", func, inp, Tout, name)
 
 

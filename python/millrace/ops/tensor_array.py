@@ -51,7 +51,7 @@ class TensorArray:
 
     @property
     def element_shape(self):
-        """What is known of the shape of its elements."""
+        """What is known of the shape of the elements."""
         return self._shape[0]
 
     def _with_flow(self, flow):

@@ -12,7 +12,7 @@ from . import array, state
 
 
 class VariableSynchronization(enum.Enum):
-    """When copies of a variable on several devices are made equal."""
+    """When copies of a variable on several devices are combined."""
     AUTO = 0
     NONE = 1
     ON_WRITE = 2
@@ -20,7 +20,7 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """How changes from several devices become one."""
+    """How updates from several devices are combined."""
     NONE = 0
     SUM = 1
     MEAN = 2
@@ -66,7 +66,7 @@ def _creators(graph):
 
 @contextlib.contextmanager
 def variable_creator_scope(variable_creator):
-    """Under it variable_creator(next_creator, **kwargs) makes the variables."""
+    """Returns a context manager in which variable_creator(next_creator, **kwargs) makes the variables."""
     stack = _creators(ops.get_default_graph())
     stack.append(variable_creator)
     try:

@@ -302,7 +302,7 @@ def _slices(full_shape, partitions):
 # ---- scopes ----
 
 class VariableScope:
-    """What get_variable heeds: the name in front, whether variables are found or made, and defaults for their making."""
+    """What get_variable follows: a name prefix, whether to reuse variables, and defaults for new ones."""
 
     def __init__(self, reuse, name="", initializer=None, regularizer=None, caching_device=None, partitioner=None,
                  custom_getter=None, name_scope="", dtype=dtypes.float32, use_resource=None, constraint=None):

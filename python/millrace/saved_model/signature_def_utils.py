@@ -6,7 +6,7 @@ from .utils import build_tensor_info, build_tensor_info_from_op, get_element_fro
 
 
 def build_signature_def(inputs=None, outputs=None, method_name=None):
-    """Of TensorInfos by name."""
+    """Makes a SignatureDef from TensorInfos by name."""
     signature = SignatureDef()
     for field, given in ((signature.inputs, inputs), (signature.outputs, outputs)):
         for key, info in (given or {}).items():
@@ -21,7 +21,7 @@ def _infos(tensors):
 
 
 def predict_signature_def(inputs, outputs):
-    """Of tensors by name."""
+    """Makes a signature for prediction from tensors by name."""
     if not inputs:
         raise ValueError("Prediction inputs cannot be None or empty.")
     if not outputs:

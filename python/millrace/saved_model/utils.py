@@ -6,7 +6,7 @@ from ..protos import TensorInfo
 
 
 def build_tensor_info(tensor):
-    """What a signature says of a tensor: its name, type and shape; of a sparse one the names of its three."""
+    """Makes the TensorInfo of a tensor, sparse or dense: names, type and shape."""
     info = TensorInfo()
     if isinstance(tensor, SparseTensor):
         info.coo_sparse.values_tensor_name = tensor.values.name

@@ -57,7 +57,7 @@ def scalar(name, tensor, collections=None, family=None):
 
 
 def histogram(name, values, collections=None, family=None):
-    """How the elements of a tensor are distributed."""
+    """Returns a summary with the histogram of a tensor."""
     with _scope(name, family, "HistogramSummary", [values]) as (tag, scope):
         return _collect(_raw.histogram_summary(tag, values, name=scope), collections)
 

@@ -79,7 +79,7 @@ def _by_differences(x, x_value, y, delta, feeds):
 
 
 def compute_gradient_error(x, x_shape, y, y_shape, x_init_value=None, delta=1e-3, init_targets=None, extra_feed_dict=None):
-    """How far the gradient is from differences, at most."""
+    """Returns the largest difference of the computed gradient from the numeric one."""
     pairs = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta, init_targets, extra_feed_dict)
     errors_ = [np.fabs(a - b) for a, b in ([pairs] if isinstance(pairs, tuple) else pairs)]
     return max((e.max() for e in errors_ if e.size), default=0)

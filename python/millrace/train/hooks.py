@@ -34,7 +34,7 @@ class SessionRunHook:
         """SessionRunArgs to add to a run, or None."""
 
     def after_run(self, run_context, run_values):
-        """With what came of before_run's fetches."""
+        """Is called after each run, with the values of the fetches of before_run."""
 
     def end(self, session):
         """At the end, unless there was an error."""
@@ -46,7 +46,7 @@ SessionRunValues = collections.namedtuple("SessionRunValues", ["results", "optio
 
 
 class SessionRunContext:
-    """What a hook knows of a run."""
+    """What a hook can see of a call of run."""
 
     def __init__(self, original_args, session):
         self._original_args, self._session, self._stop_requested = original_args, session, False
@@ -237,7 +237,7 @@ class _Writes(SessionRunHook):
 
 
 class StepCounterHook(_Writes):
-    """How many steps a second."""
+    """A hook that logs steps per second and writes them as a summary."""
 
     def __init__(self, every_n_steps=100, every_n_secs=None, output_dir=None, summary_writer=None):
         if (every_n_steps is None) == (every_n_secs is None):

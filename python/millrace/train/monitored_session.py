@@ -40,7 +40,7 @@ def _initialize(resources):
 
 
 class Scaffold:
-    """What a session needs besides the graph; what is not given is taken from collections or made."""
+    """What a session needs besides the graph; parts that are not given are taken from collections or made."""
 
     def __init__(self, init_op=None, init_feed_dict=None, init_fn=None, ready_op=None, ready_for_local_init_op=None,
                  local_init_op=None, summary_op=None, saver=None, copy_from_scaffold=None, local_init_feed_dict=None):

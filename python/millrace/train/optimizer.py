@@ -153,7 +153,7 @@ class Optimizer:
         return sorted(self._slots)
 
     def variables(self):
-        """What it keeps in the default graph, by name."""
+        """Returns the optimizer's variables in the default graph, sorted by name."""
         graph = ops.get_default_graph()
         own = [v for (_, g), v in self._non_slot_dict.items() if g is graph]
         own += [s for slots in self._slots.values() for s in slots.values() if s.graph is graph]

@@ -656,7 +656,7 @@ def spatial_softmax(features, temperature=None, name=None, variables_collections
 
 @add_arg_scope
 def dense_to_sparse(tensor, eos_token=0, outputs_collections=None, scope=None):
-    """What differs from eos_token, as a sparse tensor."""
+    """Returns the elements that differ from eos_token as a sparse tensor."""
     with vs.variable_scope(scope, "dense_to_sparse", [tensor]) as sc:
         tensor = convert.convert_to_tensor(tensor)
         at = array.where(math.not_equal(tensor, convert.constant(eos_token, tensor.dtype.base_dtype)))

@@ -15,7 +15,7 @@ __all__ = ["CustomHelper", "GreedyEmbeddingHelper", "Helper", "InferenceHelper",
 
 
 class Helper:
-    """What helpers must have."""
+    """The base of helpers: they choose the inputs of each decoding step."""
 
     batch_size = property(lambda self: self._batch_size, doc="The batch size, as a tensor.")
 

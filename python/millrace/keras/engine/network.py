@@ -18,7 +18,7 @@ from .base_layer import Layer
 
 
 class InputLayer(Layer):
-    """Where tensors of Keras begin: a placeholder, or a tensor that is given."""
+    """The first layer of a model: a placeholder, or a given tensor."""
 
     def __init__(self, input_shape=None, batch_size=None, dtype=None, input_tensor=None, sparse=False, name=None, **kwargs):
         batch_input_shape = kwargs.pop("batch_input_shape", None)
@@ -217,7 +217,7 @@ class Network(Layer):
 
     @property
     def state_updates(self):
-        """What keeps the states of layers from one batch to the next."""
+        """The updates that keep the states of layers from one batch to the next."""
         found = []
         for layer in self._sublayers():
             if getattr(layer, "stateful", False):

@@ -256,7 +256,7 @@ def _optimizer_to_group(optimizer, f):
 
 
 def load_model(filepath, custom_objects=None, compile=True):  # noqa: A002 -- Keras' name
-    """What save_model wrote."""
+    """Loads a model that save_model wrote."""
     if os.path.isdir(filepath):
         with open(os.path.join(filepath, "assets", "saved_model.json")) as f:
             saved = json.load(f)

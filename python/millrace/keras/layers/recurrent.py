@@ -266,7 +266,7 @@ class RNN(Layer):
 # ---- cells ----
 
 class AbstractRNNCell(Layer):
-    """What a cell of a program's own has to have."""
+    """The base of RNN cells that a program defines."""
 
     state_size = property(lambda self: self._missing("state_size"),
                           doc="The size of the state, or a list of sizes; subclasses define it.")

@@ -39,7 +39,7 @@ def pad_sequences(sequences, maxlen=None, dtype="int32", padding="pre", truncati
 
 
 def make_sampling_table(size, sampling_factor=1e-5):
-    """How likely the word of each rank is kept, when ranks follow Zipf's law."""
+    """Returns the probability of keeping the word of each rank, if ranks follow Zipf's law."""
     rank = np.arange(size)
     rank[0] = 1
     f = sampling_factor * (rank * (np.log(rank) + 0.577) + 0.5 - 1.0 / (12.0 * rank))  # the factor over the frequency

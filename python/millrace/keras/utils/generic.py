@@ -12,7 +12,7 @@ _custom_objects = {}
 
 
 class CustomObjectScope:
-    """Within it these objects are found by their names."""
+    """A context manager in which these custom objects are found by name."""
 
     def __init__(self, *args):
         self._objects = args
@@ -95,7 +95,7 @@ def deserialize_keras_object(identifier, module_objects=None, custom_objects=Non
 
 
 def plain(value):
-    """Without numpy's types and tuples, as JSON has it."""
+    """Converts arrays, numpy numbers and tuples to what JSON can hold."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

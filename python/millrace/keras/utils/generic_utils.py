@@ -27,7 +27,7 @@ class Progbar:
         self._start, self._last = time.time(), 0.0
 
     def update(self, current, values=None):
-        """How far it is now; values are means over what was seen, but for stateful ones."""
+        """Draws the bar at step current; values are averaged, except for stateful metrics."""
         for k, v in values or []:
             if k not in self._order:
                 self._order.append(k)
