@@ -60,8 +60,8 @@ class Task(Closing):
             ps_hosts, worker_hosts = ps_hosts or "", worker_hosts or ""  # either may be none at all
         self._core = _millrace.ClusterTask(ps_hosts, worker_hosts, job, index)
 
-    target = property(lambda self: self._core.target, doc="For sessions on it.")
-    worker = property(lambda self: self._core.worker, doc="Its number among the workers; -1: it is none.")
+    target = property(lambda self: self._core.target, doc="The target for sessions that use this task.")
+    worker = property(lambda self: self._core.worker, doc="The number of this task among the workers, or -1.")
     num_workers = property(lambda self: self._core.num_workers, doc="The number of workers in the cluster.")
     num_ps = property(lambda self: self._core.num_ps, doc="The number of parameter servers in the cluster.")
 

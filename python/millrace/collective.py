@@ -56,7 +56,7 @@ class Group(Closing):
         return self._compute(_IN_ORDER if in_order else _ALL_REDUCE, array, _reduction(how))
 
     def reduce_scatter(self, array, how="sum"):
-        """This member's part, along the first dimension, of the reduction."""
+        """Returns this member's part of the reduction, along the first dimension."""
         return self._compute(_REDUCE_SCATTER, array, _reduction(how))
 
     def all_gather(self, array):

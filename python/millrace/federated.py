@@ -82,7 +82,7 @@ class Averaging(Closing):
         return self._core.weights()
 
     def load(self, sess):
-        """Gives the variables of a session the averaged model."""
+        """Sets the variables of a session to the averaged model."""
         sess.run(self._work._assigns, dict(zip(self._work._feeds, self.weights())))
 
     def stop(self):
@@ -90,7 +90,7 @@ class Averaging(Closing):
         self._core.stop()
 
     def close(self):
-        """Tells clients that it is over."""
+        """Tells the clients that training is over."""
         self._core.close()
 
 

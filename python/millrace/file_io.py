@@ -258,7 +258,7 @@ def filecmp(filename_a, filename_b):
 
 
 def file_crc32(filename, block_size=1 << 24):
-    """Its checksum (zlib's), in hexadecimal."""
+    """Returns the CRC-32 of a file, in hexadecimal."""
     crc = 0
     with FileIO(filename, "rb") as f:
         for block in iter(lambda: f.read(block_size), b""):

@@ -318,7 +318,7 @@ def broadcast_global_variables(root_rank):
 
 
 class BroadcastGlobalVariablesHook(hooks.SessionRunHook):
-    """All processes begin with the variables of one of them, initialised or restored."""
+    """A hook that sets the variables of all processes to those of one of them at the start."""
 
     def __init__(self, root_rank, device=""):
         self.root_rank, self.device, self.bcast_op = root_rank, device, None

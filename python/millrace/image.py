@@ -249,7 +249,7 @@ def _smaller(x, y):
 
 
 def resize_image_with_crop_or_pad(image, target_height, target_width):
-    """Its middle, or it in the middle of zeros."""
+    """Crops an image to its middle, or pads it with zeros, to the target size."""
     with ops.name_scope(None, "resize_image_with_crop_or_pad", [image]):
         batch, single = _as_batch(image)
         checks = _check(target_width > 0, "target_width must be > 0.") + _check(target_height > 0, "target_height must be > 0.")
@@ -386,7 +386,7 @@ def _largest_inside(batch, size):
 
 
 def resize_image_with_pad(image, target_height, target_width, method=ResizeMethod.BILINEAR, align_corners=False):
-    """As large as fits, in the middle of zeros."""
+    """Resizes an image to fit the target size, and pads it with zeros."""
     with ops.name_scope(None, "resize_image_with_pad", [image]):
         batch, single = _as_batch(image)
         checks = _check(target_width > 0, "target_width must be > 0.") + _check(target_height > 0, "target_height must be > 0.")
@@ -492,7 +492,7 @@ def adjust_saturation(image, saturation_factor, name=None):
 
 
 def adjust_jpeg_quality(image, jpeg_quality, name=None):
-    """As it is after it was a JPEG file of that quality."""
+    """Compresses and decompresses an image as JPEG with this quality."""
     with ops.name_scope(name, "adjust_jpeg_quality", [image]):
         image = convert.convert_to_tensor(image, name="image")
         channels = image.shape.with_rank(3).as_list()[-1]
@@ -618,7 +618,7 @@ def draw_bounding_boxes(images, boxes, name=None, colors=None):
 
 
 def non_max_suppression(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=float("-inf"), name=None):
-    """Which boxes remain when of those that overlap only the best is kept."""
+    """Returns the indices of boxes that remain when only the best of those that overlap is kept."""
     with ops.name_scope(name, "non_max_suppression"):
         return call("NonMaxSuppressionV3", None, boxes=boxes, scores=scores, max_output_size=max_output_size,
                     iou_threshold=iou_threshold, score_threshold=score_threshold)

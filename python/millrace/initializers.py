@@ -52,7 +52,7 @@ def _random():
 
 
 class Zeros(Initializer):
-    """All elements 0."""
+    """Fills with zeros."""
 
     def __init__(self, dtype=dtypes.float32):
         self.dtype = dtypes.as_dtype(dtype)
@@ -66,7 +66,7 @@ class Zeros(Initializer):
 
 
 class Ones(Initializer):
-    """All elements 1."""
+    """Fills with ones."""
 
     def __init__(self, dtype=dtypes.float32):
         self.dtype = dtypes.as_dtype(dtype)

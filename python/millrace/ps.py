@@ -75,7 +75,7 @@ class Table:
         self._client._core.flush(self._number)
 
     def values(self):
-        """All values, as an array [num_keys, width]."""
+        """Returns all values as an array [num_keys, width]."""
         return self.pull((0, self.num_keys)).wait()
 
     # Vector algebra, where the values are.
@@ -104,7 +104,7 @@ class Table:
         self._vector(_MULTIPLY, other)
 
     def copy(self, other):
-        """Takes over the values of another table."""
+        """Sets this table to the values of another one."""
         self._vector(_COPY, other)
 
     def fill(self, value):

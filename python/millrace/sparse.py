@@ -108,7 +108,7 @@ def sparse_dense_cwise_add(sp_t, dense_t):
 
 def sparse_concat(axis=None, sp_inputs=None, name=None, expand_nonconcat_dim=False, concat_dim=None,
                   expand_nonconcat_dims=None):
-    """One after the other along a dimension; with expand_nonconcat_dims the others are as long as the longest."""
+    """Joins sparse tensors along a dimension; with expand_nonconcat_dims other dimensions may differ."""
     axis = concat_dim if axis is None else axis
     expand = expand_nonconcat_dim if expand_nonconcat_dims is None else expand_nonconcat_dims
     inputs = [as_sparse(x) for x in sp_inputs]
@@ -175,7 +175,7 @@ def sparse_to_indicator(sp_input, vocab_size, name=None):
 
 
 def sparse_merge(sp_ids, sp_values, vocab_size, name=None, already_sorted=False):
-    """Values at positions whose last coordinates are the ids."""
+    """Makes a sparse tensor of values at positions whose last coordinates are the ids."""
     if isinstance(sp_ids, (SparseTensor, SparseTensorValue)):
         sp_ids, vocab_size = [sp_ids], [vocab_size]
     elif not isinstance(sp_ids, (list, tuple)):

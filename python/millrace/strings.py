@@ -117,7 +117,7 @@ def string_split(source, sep=None, skip_empty=True, delimiter=" ", result_type="
 
 
 def split(input=None, sep=None, maxsplit=-1, result_type="SparseTensor", source=None, name=None):  # noqa: A002
-    """As Python's str.split, of each string."""
+    """Splits each string as Python's str.split does."""
     if result_type != "SparseTensor":
         raise NotImplementedError("split with result_type=%r: there are no ragged tensors" % result_type)
     source = convert.convert_to_tensor(_either(input, source), dtypes.string)

@@ -30,7 +30,7 @@ as_str = as_text
 
 
 def as_str_any(value):
-    """Bytes are decoded, anything else is shown by str()."""
+    """Returns a string: bytes are decoded, anything else is converted by str()."""
     return as_str(value) if isinstance(value, bytes) else str(value)
 
 
@@ -58,7 +58,7 @@ def forward_compatible(year, month, day):
 
 
 class forward_compatibility_horizon:  # noqa: N801 -- reads like a function
-    """For tests of TensorFlow; there is nothing that depends on it here."""
+    """A context manager that does nothing here."""
 
     def __init__(self, year, month, day):
         pass

@@ -83,7 +83,7 @@ class VariableDeviceChooser:
 # ---- finding ----
 
 def get_variables(scope=None, suffix=None, collection=_KEYS.GLOBAL_VARIABLES):
-    """Those whose names begin with scope and end with suffix."""
+    """Returns the variables whose names begin with scope and end with suffix."""
     if isinstance(scope, vs.VariableScope):
         scope = scope.name
     if suffix is not None:
@@ -140,13 +140,13 @@ def get_unique_variable(var_op_name):
 
 
 def get_variable_full_name(var):
-    """Its name in checkpoints: for a part of a variable, that of the whole."""
+    """Returns the name of a variable in checkpoints: for a part of a variable, that of the whole."""
     info = var._get_save_slice_info()
     return var.op.name if info is None else info.full_name
 
 
 def filter_variables(var_list, include_patterns=None, exclude_patterns=None, reg_search=True):
-    """Those whose names match one of include_patterns (all for none), and none of exclude_patterns."""
+    """Returns the variables whose names match one of include_patterns, if given, and none of exclude_patterns."""
     match = re.search if reg_search else re.match
     fits = lambda v, patterns: any(match(p, v.name) for p in patterns)
     kept = [v for v in var_list if not include_patterns or fits(v, include_patterns)]

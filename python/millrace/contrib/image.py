@@ -31,7 +31,7 @@ def _with_rank(images, rank):
 
 
 def transform(images, transforms, interpolation="NEAREST", output_shape=None, name=None):
-    """Images warped by one transform, or by one each."""
+    """Warps images by one transform, or each by its own."""
     with ops.name_scope(name, "transform"):
         batch, rank = _images_4d(images)
         transforms = convert.convert_to_tensor(transforms, dtypes.float32, name="transforms")
@@ -97,7 +97,7 @@ def matrices_to_flat_transforms(transform_matrices):
 
 
 def compose_transforms(*transforms):
-    """One transform that does what they do one after the other."""
+    """Returns one transform that does what the given ones do one after the other."""
     if not transforms:
         raise ValueError("compose_transforms needs at least one transform")
     whole = flat_transforms_to_matrices(transforms[0])

@@ -276,7 +276,7 @@ def embedding_attention_seq2seq(encoder_inputs, decoder_inputs, cell, num_encode
 
 def one2many_rnn_seq2seq(encoder_inputs, decoder_inputs_dict, enc_cell, dec_cells_dict, num_encoder_symbols,
                          num_decoder_symbols_dict, embedding_size, feed_previous=False, dtype=None, scope=None):
-    """One encoder and several decoders, by name."""
+    """Encodes a sequence once, and decodes it with several decoders, by name."""
     outputs, states = {}, {}
     with vs.variable_scope(scope or "one2many_rnn_seq2seq", dtype=dtype) as scope:
         encoder = EmbeddingWrapper(enc_cell, embedding_classes=num_encoder_symbols, embedding_size=embedding_size)

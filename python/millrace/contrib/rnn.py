@@ -353,7 +353,7 @@ class NASCell(LayerRNNCell):
 
 
 class UGRNNCell(RNNCell):
-    """One gate between the old state and the new one."""
+    """An RNN cell with one gate between the old state and the new one."""
 
     def __init__(self, num_units, initializer=None, forget_bias=1.0, activation=math.tanh, reuse=None):
         super().__init__(_reuse=reuse)

@@ -107,7 +107,7 @@ class Dataset:
 
     @staticmethod
     def from_tensors(tensors):
-        """One element: the tensors."""
+        """Returns a dataset with one element: the tensors."""
         values = structure.as_values(tensors)
         specs = structure.specs_of(values)
         return Dataset(call("TensorDataset", None, components=structure.encode(values),
@@ -158,7 +158,7 @@ class Dataset:
 
     @staticmethod
     def zip(datasets):
-        """Elements of datasets side by side, in the form of `datasets`; it ends with the shortest."""
+        """Returns a dataset of elements of several, combined in the structure of `datasets`; the shortest ends it."""
         parts = structure.flatten(datasets)
         for d in parts:
             if not isinstance(d, Dataset):
@@ -220,7 +220,7 @@ class Dataset:
         return self._new("FlatMapDataset", specs, f=f, other_arguments=f.captured_inputs)
 
     def interleave(self, map_func, cycle_length=AUTOTUNE, block_length=1, num_parallel_calls=None):
-        """Like flat_map with cycle_length of the datasets open at a time and block_length elements of each in turn."""
+        """Works like flat_map with cycle_length datasets at a time, taking block_length elements of each in turn."""
         f, specs = self._dataset_function(map_func, "Dataset.interleave()")
         if not isinstance(cycle_length, ops.Tensor) and cycle_length == AUTOTUNE:
             cycle_length = len(os.sched_getaffinity(0))
@@ -270,7 +270,7 @@ class Dataset:
         return self._new("ShardDataset", num_shards=int64(num_shards), index=int64(index))
 
     def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=None):
-        """In random order: each element is drawn from a buffer of that many."""
+        """Returns the dataset in random order: each element is drawn from a buffer of buffer_size elements."""
         first, second = seeds(seed)
         return self._new("ShuffleDataset", buffer_size=int64(buffer_size), seed=first, seed2=second,
                          reshuffle_each_iteration=reshuffle_each_iteration is None or reshuffle_each_iteration)
@@ -306,14 +306,14 @@ class Dataset:
     # ---- several together ----
 
     def batch(self, batch_size, drop_remainder=False):
-        """Elements stacked, batch_size at a time; the last batch may be smaller."""
+        """Returns a dataset of batches of batch_size elements; the last batch may be smaller."""
         size = int64(batch_size, "batch_size")
         drop = convert.convert_to_tensor(drop_remainder, dtypes.bool_, name="drop_remainder")
         specs = structure.batched(self.element_spec, static_batch(size, drop))
         return self._new("BatchDatasetV2", specs, batch_size=size, drop_remainder=drop)
 
     def padded_batch(self, batch_size, padded_shapes, padding_values=None, drop_remainder=False):
-        """Batches of elements that are padded to one shape; a dimension that is None is as long as the batch's longest."""
+        """Returns a dataset of batches padded to one shape; a dimension of None becomes that of the longest element."""
         flat = structure.flatten(self.element_spec)
         if not all(isinstance(s, type_spec.TensorSpec) for s in flat):
             raise TypeError("Batching of padded sparse tensors is not currently supported")

@@ -91,7 +91,7 @@ def parallel_interleave(map_func, cycle_length, block_length=1, sloppy=False, bu
 # ---- groups ----
 
 def group_by_window(key_func, reduce_func, window_size=None, window_size_func=None):
-    """Elements of one key, window_size of them, become what reduce_func(key, dataset of them) returns."""
+    """Returns a transformation that replaces window_size elements of a key by reduce_func(key, dataset of them)."""
     if (window_size is None) == (window_size_func is None):
         raise ValueError("Must pass either `window_size` or `window_size_func`, not both or none.")
     size_of = window_size_func or (lambda key: convert.convert_to_tensor(window_size, dtypes.int64))
@@ -126,7 +126,7 @@ class Reducer:
 
 
 def group_by_reducer(key_func, reducer):
-    """One element a key, made by the reducer."""
+    """Returns a transformation that reduces all elements of a key to one."""
     key_spec = type_spec.TensorSpec([], dtypes.int64)
 
     def apply(dataset):
@@ -232,7 +232,7 @@ def unique():
 
 
 def dense_to_sparse_batch(batch_size, row_shape):
-    """Batches of tensors of different lengths, as sparse tensors."""
+    """Returns a transformation that joins tensors of different lengths into batches of sparse tensors."""
     def apply(dataset):
         row = shapes.as_shape(row_shape)
         specs = type_spec.SparseTensorSpec(shapes.TensorShape([None]).concatenate(row), dataset.output_types)
@@ -242,7 +242,7 @@ def dense_to_sparse_batch(batch_size, row_shape):
 
 
 def sliding_window_batch(window_size, stride=None, window_shift=None, window_stride=1):
-    """Batches of windows over the elements."""
+    """Returns a transformation that makes batches of sliding windows over the elements."""
     if stride is not None and window_shift is not None:
         raise ValueError("Cannot specify both `stride` and `window_shift`")
     shift = window_shift or stride or 1
@@ -252,7 +252,7 @@ def sliding_window_batch(window_size, stride=None, window_shift=None, window_str
 
 
 def assert_element_shape(expected_shapes):
-    """Elements of these shapes, or an error."""
+    """Returns a transformation that checks the shapes of elements."""
     def checked(tensor, shape):
         return call("EnsureShape", None, input=tensor, shape=shape)
 
@@ -316,7 +316,7 @@ class RandomDataset(Dataset):
 
 
 def choose_from_datasets(datasets, choice_dataset):
-    """Elements of the datasets that choice_dataset names by number."""
+    """Returns a dataset that takes each element from the dataset whose number choice_dataset gives."""
     if choice_dataset.output_types is not dtypes.int64:
         raise TypeError("`choice_dataset` must be a dataset of scalar `tf.int64` tensors.")
     specs = functools.reduce(structure.relaxed, [d.element_spec for d in datasets])
@@ -325,7 +325,7 @@ def choose_from_datasets(datasets, choice_dataset):
 
 
 def sample_from_datasets(datasets, weights=None, seed=None):
-    """Elements of the datasets at random, by weight."""
+    """Returns a dataset that takes elements from the datasets at random, by weight."""
     n = len(datasets)
     if isinstance(weights, Dataset):
         logits = weights.map(lambda *p: call("Log", None, x=p[0]))
@@ -348,7 +348,7 @@ def make_csv_dataset(file_pattern, batch_size, column_names=None, column_default
                      shuffle_buffer_size=10000, shuffle_seed=None, prefetch_buffer_size=None, num_parallel_reads=None,
                      sloppy=False,
                      num_rows_for_inference=100, compression_type=None, ignore_errors=False):  # noqa: A002
-    """Batches {column: values}, or (such, label), of CSV files whose first lines name the columns."""
+    """Returns a dataset of batches {column: values}, or (these, label), from CSV files with a header."""
     from . import csv_files
     return csv_files.dataset(**locals())
 
@@ -358,7 +358,7 @@ def make_batched_features_dataset(file_pattern, batch_size, features, reader=Non
                                   shuffle=True, shuffle_buffer_size=10000, shuffle_seed=None, prefetch_buffer_size=None,
                                   reader_num_threads=None, parser_num_threads=None, sloppy_ordering=False,
                                   drop_final_batch=False):
-    """Batches of parsed Examples from TFRecord files."""
+    """Returns a dataset of batches of parsed Examples from TFRecord files."""
     from .. import io
     from .readers import TFRecordDataset
     reader = reader or TFRecordDataset

@@ -31,7 +31,7 @@ class Iterator:
 
     @staticmethod
     def from_structure(output_types, output_shapes=None, shared_name=None, output_classes=None):
-        """One that can be begun with any dataset of this structure (make_initializer)."""
+        """Makes an iterator that can be initialized with any dataset of this structure, with make_initializer."""
         specs = structure.from_legacy(output_types, output_shapes, output_classes)
         return Iterator(_resource(specs, shared_name), None, specs)
 

@@ -56,7 +56,7 @@ def map_structure(func, *structure, **kwargs):
 
 
 def assert_shallow_structure(shallow_tree, input_tree, check_types=True):
-    """That input_tree has the form of shallow_tree, with structures in place of its leaves perhaps."""
+    """Raises an error unless input_tree has the structure of shallow_tree; leaves may be structures."""
     if not is_sequence(shallow_tree):
         return
     if not is_sequence(input_tree):

@@ -27,7 +27,7 @@ def _arguments(function):
 
 
 class WarmStartSettings:
-    """Which variables begin with values of a checkpoint."""
+    """Which variables start with values of a checkpoint."""
 
     def __init__(self, ckpt_to_initialize_from, vars_to_warm_start=".*", var_name_to_vocab_info=None,
                  var_name_to_prev_var_name=None):

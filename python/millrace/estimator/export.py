@@ -122,7 +122,7 @@ class ServingInputReceiver(collections.namedtuple("ServingInputReceiver",
 
 class TensorServingInputReceiver(collections.namedtuple("TensorServingInputReceiver",
                                                         ["features", "receiver_tensors", "receiver_tensors_alternatives"])):
-    """For models whose features are one tensor and no dict."""
+    """The inputs of a served model whose features are one tensor instead of a dict."""
 
     def __new__(cls, features, receiver_tensors, receiver_tensors_alternatives=None):
         if not isinstance(features, ops.Tensor):

@@ -110,7 +110,7 @@ class Head:
 
 
 class MultiClassHead(Head):
-    """One of n classes."""
+    """A head that chooses one of n classes."""
 
     def __init__(self, n_classes, weight_column=None, label_vocabulary=None, loss_reduction=_MEAN, loss_fn=None,
                  name=None):
@@ -281,7 +281,7 @@ class RegressionHead(Head):
 
 
 class LogisticRegressionHead(RegressionHead):
-    """Numbers from 0 to 1."""
+    """A head for regression of numbers from 0 to 1."""
 
     def __init__(self, weight_column=None, loss_reduction=_MEAN, name=None):
         super().__init__(weight_column, 1, loss_reduction, nn.sigmoid_cross_entropy_with_logits, math.sigmoid, name)

@@ -134,7 +134,7 @@ class RunConfig:
         return before
 
     def replace(self, **kwargs):
-        """One that differs in these."""
+        """Returns a copy with these settings changed."""
         for key in kwargs:
             if key not in self._REPLACEABLE:
                 raise ValueError("Replacing %s is not supported. Allowed properties are %s." % (key, list(self._REPLACEABLE)))

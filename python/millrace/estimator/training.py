@@ -128,7 +128,7 @@ def _check_number(exports_to_keep):
 
 
 class LatestExporter(_ModelExporter):
-    """After each evaluation; the newest are kept."""
+    """Exports after each evaluation, and keeps the newest exports."""
 
     def __init__(self, name, serving_input_receiver_fn, assets_extra=None, as_text=False, exports_to_keep=5):
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)

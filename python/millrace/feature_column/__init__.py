@@ -21,7 +21,7 @@ def _check_key(key):
 
 
 def numeric_column(key, shape=(1,), default_value=None, dtype=dtypes.float32, normalizer_fn=None):
-    """Numbers as they are, or as normalizer_fn makes them."""
+    """Returns a column of numbers, normalized by normalizer_fn if it is given."""
     _check_key(key)
     shape = tuple(shape) if isinstance(shape, (list, tuple, np.ndarray)) else (shape,)
     for d in shape:
@@ -44,7 +44,7 @@ def numeric_column(key, shape=(1,), default_value=None, dtype=dtypes.float32, no
 
 
 def bucketized_column(source_column, boundaries):
-    """Which of the ranges between boundaries numbers fall into."""
+    """Returns a column of the ranges between boundaries that numbers fall into."""
     if not isinstance(source_column, NumericColumn):
         raise ValueError("source_column must be a column generated with numeric_column(). Given: %s" % (source_column,))
     if len(source_column.shape) > 1:
@@ -145,7 +145,7 @@ def weighted_categorical_column(categorical_column, weight_feature_key, dtype=dt
 
 
 def crossed_column(keys, hash_bucket_size, hash_key=None):
-    """All combinations of the values of several features, by their hash."""
+    """Returns a column of all combinations of the values of several features, numbered by their hash."""
     if not hash_bucket_size or hash_bucket_size < 1:
         raise ValueError("hash_bucket_size must be > 1. hash_bucket_size: %s" % hash_bucket_size)
     if not keys or len(keys) < 2:

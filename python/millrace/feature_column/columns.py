@@ -74,11 +74,11 @@ class FeatureColumn:
 
 
 class DenseColumn(FeatureColumn):
-    """Gives dense_tensor(features) of [batch] + variable_shape."""
+    """The base of dense columns: dense_tensor(features) has the shape [batch] + variable_shape."""
 
 
 class CategoricalColumn(FeatureColumn):
-    """Gives ids from 0 to num_buckets."""
+    """The base of columns of categories: ids from 0 to num_buckets - 1."""
 
     def sparse_tensors(self, features):
         """(ids, weights or None)"""
@@ -130,7 +130,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn, collections.namedtuple("B
         return array.one_hot(features.get(self), len(self.boundaries) + 1, 1.0, 0.0)
 
     def sparse_tensors(self, features):
-        """Each element of the source has buckets of its own."""
+        """Returns the buckets as ids; each element of the source has buckets of its own."""
         buckets = features.get(self)
         n, size = array.shape(buckets)[0], self.source_column.shape[0]
         rows = array.reshape(array.tile(array.expand_dims(math.range(n), 1), [1, size]), [-1])

@@ -49,7 +49,7 @@ class Flag:
         self.value, self.present, self.using_default_value = self.default, 0, True
 
     def serialize(self):
-        """As it would be written on a command line."""
+        """Returns the flag as it would be written on a command line."""
         if self.value is None:
             return ""
         if self.boolean:

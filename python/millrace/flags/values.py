@@ -286,7 +286,7 @@ class FlagValues:
         return {module: self.get_key_flags_for_module(module) for module in {**self.flags_by_module_dict(), **self._key_flags}}
 
     def get_key_flags_for_module(self, module):
-        """Those that the module defines, and those that it declares to be its key flags."""
+        """Returns the flags that a module defines or declares to be its key flags."""
         name = module if isinstance(module, str) else getattr(module, "__name__", "")
         name = main_name() if name == "__main__" else name
         own = self.flags_by_module_dict().get(name, [])

@@ -44,7 +44,7 @@ class DeviceSpec:
         return self
 
     def merge_from(self, dev):
-        """Takes over the parts that the other one has."""
+        """Sets the fields that are set in the other DeviceSpec."""
         for part in ("job", "replica", "task", "device_type", "device_index"):
             value = getattr(dev, part)
             if value is not None:

@@ -84,7 +84,7 @@ class DType:
 
     @property
     def size(self):
-        """Bytes of an element; 1 for strings and other things of no fixed size, as in TensorFlow."""
+        """The number of bytes of an element; 1 for strings and other types without a fixed size."""
         if self.base_dtype is bfloat16:
             return 2
         return 1 if self._numpy in (None, object) else np.dtype(self._numpy).itemsize

@@ -171,7 +171,7 @@ def _are_alike(shallow, deep):
 
 
 def assert_shallow_structure(shallow_tree, input_tree, check_types=True, expand_composites=False):
-    """That input_tree has the form of shallow_tree, with structures in place of its leaves perhaps."""
+    """Raises an error unless input_tree has the structure of shallow_tree; leaves may be structures."""
     if not is_sequence(shallow_tree):
         return
     if not is_sequence(input_tree):
@@ -215,7 +215,7 @@ def map_structure_up_to(shallow_tree, func, *inputs, **kwargs):
 
 
 def flatten_dict_items(dictionary):
-    """Each key of a structure of keys with the leaf of its value."""
+    """Returns a dict of each key in a structure of keys with the matching leaf of its value."""
     if not isinstance(dictionary, collections.abc.Mapping):
         raise TypeError("input must be a dictionary")
     out = {}

@@ -78,7 +78,7 @@ class Tensor(_core.Output):
         return self.op.name if self.value_index == 0 else self.name
 
     def eval(self, feed_dict=None, session=None):
-        """Its value, from a run of the session or of the default one."""
+        """Runs the graph and returns the value, in the given session or in the default one."""
         return _session_for(session, self.graph, "evaluate tensor").run(self, feed_dict)
 
     def __hash__(self):
@@ -334,7 +334,7 @@ def _scope_of_thread(name):
 
 
 class Graph(_core.Graph):
-    """Operations and the tensors between them."""
+    """A graph of operations and the tensors between them."""
 
     _operation_class = Operation
 
@@ -808,7 +808,7 @@ class Graph(_core.Graph):
         return self._finalized
 
     def finalize(self):
-        """From now on nothing can be added."""
+        """Makes the graph read-only."""
         self._finalized, self._written = True, {}
 
     def _unsafe_unfinalize(self):
@@ -819,7 +819,7 @@ class Graph(_core.Graph):
             raise RuntimeError("Graph is finalized and cannot be modified.")
 
     def switch_to_thread_local(self):
-        """Each thread has its own scopes here anyway."""
+        """Does nothing: each thread has its own scopes already."""
 
 
 def _flat(inputs):
@@ -992,7 +992,7 @@ class name_scope:  # noqa: N801 -- TensorFlow's name
 
 @contextlib.contextmanager
 def init_scope():
-    """Out of loops, conditionals and control dependencies, but in the same name scope: for what makes variables."""
+    """Returns a context manager that leaves loops, conditionals and control dependencies, but not the name scope."""
     graph = get_default_graph()
     while graph._building_function and graph._outer is not None:
         graph = graph._outer
@@ -1122,7 +1122,7 @@ class RegisterGradient:
 
 
 def no_gradient(op_type):
-    """Gradients do not flow through operations of this type."""
+    """Declares that gradients do not flow through operations of this type."""
     if not isinstance(op_type, str):
         raise TypeError("op_type must be a string")
     _gradient_functions[op_type] = _NO_GRADIENT

@@ -10,7 +10,7 @@ from .dtypes import DType
 
 
 class Dimension:
-    """One dimension: a number, or None when it is not known."""
+    """The size of one dimension: a number, or None if it is not known."""
 
     __slots__ = ("_value",)
 

@@ -74,7 +74,7 @@ _NAMES = {f.__name__: f for f in (softmax, elu, selu, softplus, softsign, relu, 
 
 
 def serialize(activation):
-    """Its name; functions of tf.nn have the same ones."""
+    """Returns the name of an activation function."""
     if hasattr(activation, "get_config"):
         return generic.serialize_keras_object(activation)
     return getattr(activation, "__name__", activation)

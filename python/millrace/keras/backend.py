@@ -355,7 +355,7 @@ def set_value(x, value):
 
 
 def batch_set_value(tuples):
-    """Gives variables their values."""
+    """Sets variables to arrays, given as a list of (variable, array)."""
     if not tuples:
         return
     session, assigns, feeds = get_session(), [], {}

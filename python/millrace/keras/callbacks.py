@@ -79,7 +79,7 @@ class Callback:
 
 
 class CallbackList:
-    """Tells all of them."""
+    """A list of callbacks that are called together."""
 
     def __init__(self, callbacks=None):
         self.callbacks = list(callbacks or [])
@@ -330,7 +330,7 @@ class ModelCheckpoint(Callback):
 
 
 class EarlyStopping(Callback):
-    """Ends training when a value stops getting better."""
+    """Stops training when a monitored value stops improving."""
 
     def __init__(self, monitor="val_loss", min_delta=0, patience=0, verbose=0, mode="auto", baseline=None,
                  restore_best_weights=False):

@@ -293,7 +293,7 @@ class BaseLayer:
     add_variable.__doc__ = "Adds a variable to the layer; the same as add_weight."
 
     def add_update(self, updates, inputs=None):
-        """Operations (or functions that make them) that are to run with each step of training."""
+        """Adds operations, or functions that make them, to be run with each training step."""
         self._keep(updates, self._updates)
 
     def add_loss(self, losses, inputs=None):

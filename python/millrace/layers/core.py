@@ -98,7 +98,7 @@ class DropoutBase(BaseLayer):
 
 
 class FlattenBase(BaseLayer):
-    """All dimensions but the first made one."""
+    """Flattens all dimensions but the first."""
 
     def __init__(self, data_format=None, **kwargs):
         super().__init__(**kwargs)

@@ -52,7 +52,7 @@ def relu_layer(x, weights, biases, name=None):
 
 
 def zero_fraction(value, name=None):
-    """Which part of the elements is 0."""
+    """Computes the share of elements that are 0."""
     with ops.name_scope(name, "zero_fraction", [value]):
         value = convert.convert_to_tensor(value, name="value")
         zero = convert.constant(0, value.dtype.base_dtype, name="zero")

@@ -137,7 +137,7 @@ def _one_high(value, data_format, name):
 
 def convolution(input, filter=None, padding=None, strides=None, dilation_rate=None, name=None, data_format=None,  # noqa: A002
                 filters=None, dilations=None):
-    """In as many dimensions as the filter has."""
+    """Computes a convolution in as many dimensions as the filter has."""
     filter = deprecated(filters, "filters", filter, "filter")  # noqa: A001
     rate = deprecated(dilations, "dilations", dilation_rate, "dilation_rate")
     required(filter=filter, padding=padding)
@@ -284,7 +284,7 @@ def conv1d_transpose(input, filters, output_shape, strides, padding="SAME", data
 
 def conv_transpose(input, filters, output_shape, strides, padding="SAME", data_format=None, dilations=None,  # noqa: A002
                    name=None):
-    """In as many dimensions as output_shape has."""
+    """Computes a transposed convolution in as many dimensions as output_shape has."""
     with ops.name_scope(name, "conv_transpose", [input, filters, output_shape]) as name:
         n = len(output_shape) if not isinstance(output_shape, ops.Tensor) else output_shape.shape.as_list()[0]
         f = {3: conv1d_transpose, 4: conv2d_transpose, 5: conv3d_transpose}.get(n)
@@ -352,7 +352,7 @@ conv3d_backprop_filter_v2 = conv3d_backprop_filter
 # ---- a channel at a time ----
 
 def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None, data_format=None, dilations=None):  # noqa: A002
-    """Each channel by filters of its own: filter [height, width, channels, how many]."""
+    """Convolves each channel with filters of its own: filter [height, width, channels, multiplier]."""
     rate = deprecated(dilations, "dilations", rate, "rate")
     with ops.name_scope(name, "depthwise", [input, filter]) as name:
         data_format = data_format or "NHWC"

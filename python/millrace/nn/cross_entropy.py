@@ -17,7 +17,7 @@ def _only_named(function, sentinel, labels, logits, first="labels"):
 
 
 def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, dim=-1, name=None, axis=None):
-    """Gradients do not flow into the labels."""
+    """Computes the cross entropy of labels and logits; gradients do not flow into the labels."""
     axis = dim if axis is None else axis
     _only_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with ops.name_scope(name, "softmax_cross_entropy_with_logits_sg", [logits, labels]) as name:
@@ -26,7 +26,7 @@ def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, 
 
 
 def softmax_cross_entropy_with_logits_v2(labels=None, logits=None, axis=None, name=None, dim=None, _sentinel=None):
-    """Gradients flow into the labels too."""
+    """Computes the cross entropy of labels and logits; gradients flow into the labels too."""
     axis = math.deprecated(axis, "axis", dim, "dim")
     _only_named("softmax_cross_entropy_with_logits_v2", _sentinel, labels, logits)
     return _softmax_cross_entropy(labels, logits, -1 if axis is None else axis, name)
@@ -117,7 +117,7 @@ def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, 
 
 
 def weighted_cross_entropy_with_logits(labels=None, logits=None, pos_weight=None, name=None, targets=None):
-    """As sigmoid_cross_entropy_with_logits, positive labels counting pos_weight times."""
+    """Computes sigmoid_cross_entropy_with_logits with positive labels weighted by pos_weight."""
     labels = math.deprecated(labels, "labels", targets, "targets")
     with ops.name_scope(name, "logistic_loss", [logits, labels]) as name:
         logits = convert.convert_to_tensor(logits, name="logits")

@@ -86,7 +86,7 @@ def _places(params, flat, strategy):
 # ---- several rows for each result ----
 
 def embedding_lookup_sparse(params, sp_ids, sp_weights, partition_strategy="mod", name=None, combiner=None, max_norm=None):
-    """For each row of sp_ids the sum, mean or sum / sqrt(number) of the rows it names."""
+    """Computes, for each row of sp_ids, the sum, mean or sum / sqrt(number) of the rows that its ids name."""
     combiner = "mean" if combiner is None else combiner
     if combiner not in ("mean", "sqrtn", "sum"):
         raise ValueError("combiner must be one of 'mean', 'sqrtn' or 'sum'")

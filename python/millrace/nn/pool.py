@@ -156,7 +156,7 @@ fractional_max_pool_v2, fractional_avg_pool_v2 = _fractional_v2(fractional_max_p
 
 def pool(input, window_shape, pooling_type, padding, dilation_rate=None, strides=None, name=None, data_format=None,
          dilations=None):
-    """In as many dimensions as the window has, with holes too."""
+    """Pools in as many dimensions as the window has; dilations leave holes in the window."""
     with ops.name_scope(name, "%s_pool" % pooling_type.lower(), [input]) as scope:
         x = convert.convert_to_tensor(input, name="input")
         n = len(window_shape)

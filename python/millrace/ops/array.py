@@ -220,7 +220,7 @@ def meshgrid(*args, **kwargs):
 
 @public
 def shape(input, name=None, out_type=dtypes.int32):  # noqa: A002
-    """Its shape as a tensor, a constant where it is known."""
+    """Returns the shape of a tensor, as a constant where it is known."""
     with ops.name_scope(name, "Shape", [input]) as name:
         if hasattr(input, "dense_shape") and not isinstance(input, ops.Tensor):
             return cast(input.dense_shape, out_type)

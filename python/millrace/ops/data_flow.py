@@ -160,7 +160,7 @@ class QueueBase(_Components):
         return self._many(raw.queue_dequeue_up_to_v2, n, name or "%s_DequeueUpTo" % self._name, False)
 
     def close(self, cancel_pending_enqueues=False, name=None):
-        """No elements will be added any more."""
+        """Returns an operation that closes the queue: no more elements are accepted."""
         return raw.queue_close_v2(self._queue_ref, cancel_pending_enqueues=cancel_pending_enqueues,
                                   name=name or "%s_Close" % self._name)
 
@@ -313,7 +313,7 @@ class ConditionalAccumulatorBase:
         return raw.accumulator_num_accumulated(self._accumulator_ref, name=name or "%s_NumAccumulated" % self._name)
 
     def set_global_step(self, new_global_step, name=None):
-        """Gradients of earlier steps are dropped from now on."""
+        """Returns an operation that sets the step; gradients of earlier steps are dropped from then on."""
         step = raw.cast(new_global_step, DstT=dtypes.int64)
         return raw.accumulator_set_global_step(self._accumulator_ref, step, name=name or "%s_SetGlobalStep" % self._name)
 

@@ -76,7 +76,7 @@ class TextLineReader(ReaderBase):
 
 
 class FixedLengthRecordReader(ReaderBase):
-    """So many bytes are a record."""
+    """A reader whose records all have the same number of bytes."""
 
     def __init__(self, record_bytes, header_bytes=None, footer_bytes=None, hop_bytes=None, name=None, encoding=None):
         super().__init__(raw.fixed_length_record_reader_v2(record_bytes=record_bytes, header_bytes=header_bytes,

@@ -115,7 +115,7 @@ class TextFileInitializer(TableInitializerBase):
 
 
 class TextFileStringTableInitializer(TextFileInitializer):
-    """From the number of a line to its text."""
+    """Initializes a table from the number of a line to its text."""
 
     def __init__(self, filename, key_column_index=TextFileIndex.LINE_NUMBER, value_column_index=TextFileIndex.WHOLE_LINE,
                  vocab_size=None, delimiter="\t", name="text_file_string_table_init"):
@@ -124,7 +124,7 @@ class TextFileStringTableInitializer(TextFileInitializer):
 
 
 class TextFileIdTableInitializer(TextFileInitializer):
-    """From the text of a line to its number."""
+    """Initializes a table from the text of a line to its number."""
 
     def __init__(self, filename, key_column_index=TextFileIndex.WHOLE_LINE, value_column_index=TextFileIndex.LINE_NUMBER,
                  vocab_size=None, delimiter="\t", name="text_file_id_table_init", key_dtype=dtypes.string):
@@ -296,7 +296,7 @@ class MutableHashTable(_Mutable):
 
 
 class MutableDenseHashTable(_Mutable):
-    """One of open addressing; empty_key and deleted_key cannot be keys."""
+    """A mutable table with open addressing; empty_key and deleted_key cannot be keys."""
 
     def __init__(self, key_dtype, value_dtype, default_value, empty_key, deleted_key=None, initial_num_buckets=None,
                  shared_name=None,
@@ -336,7 +336,7 @@ FastHashSpec = HasherSpec("fasthash", None)
 
 
 class StrongHashSpec(HasherSpec):
-    """By a hash whose key two numbers are."""
+    """A hash with a key of two numbers."""
 
     def __new__(cls, key):
         if len(key) != 2:
@@ -347,7 +347,7 @@ class StrongHashSpec(HasherSpec):
 
 
 class IdTableWithHashBuckets(LookupInterface):
-    """Numbers of a table, and of so many buckets behind them for keys that it does not have."""
+    """A table with additional buckets for keys that it does not have, chosen by their hash."""
 
     def __init__(self, table, num_oov_buckets, hasher_spec=FastHashSpec, name=None, key_dtype=None):
         key_dtype = dtypes.as_dtype(key_dtype or (table.key_dtype if table else dtypes.string))
@@ -447,7 +447,7 @@ def _index_table(table, num_oov_buckets, hasher_spec, key_dtype):
 def index_table_from_file(vocabulary_file=None, num_oov_buckets=0, vocab_size=None, default_value=-1, hasher_spec=FastHashSpec,
                           key_dtype=dtypes.string, name=None, key_column_index=TextFileIndex.WHOLE_LINE,
                           value_column_index=TextFileIndex.LINE_NUMBER, delimiter="\t"):
-    """From the lines of a file to their numbers."""
+    """Returns a table from the lines of a file to their numbers."""
     if vocabulary_file is None or isinstance(vocabulary_file, str) and not vocabulary_file:
         raise ValueError("vocabulary_file must be specified and must not be empty.")
     _check_vocab_size(vocab_size, vocabulary_file)
@@ -464,7 +464,7 @@ def index_table_from_file(vocabulary_file=None, num_oov_buckets=0, vocab_size=No
 def index_table_from_tensor(vocabulary_list=None, num_oov_buckets=0, default_value=-1, hasher_spec=FastHashSpec,
                             dtype=dtypes.string,
                             name=None, mapping=None):
-    """From the elements of a vector to their positions."""
+    """Returns a table from the elements of a vector to their positions."""
     vocabulary_list = mapping if vocabulary_list is None else vocabulary_list
     if vocabulary_list is None:
         raise ValueError("vocabulary_list must be specified.")
@@ -484,7 +484,7 @@ def index_table_from_tensor(vocabulary_list=None, num_oov_buckets=0, default_val
 def index_to_string_table_from_file(vocabulary_file, vocab_size=None, default_value="UNK", name=None,
                                     key_column_index=TextFileIndex.LINE_NUMBER, value_column_index=TextFileIndex.WHOLE_LINE,
                                     delimiter="\t"):
-    """From numbers of lines to the lines."""
+    """Returns a table from the numbers of lines of a file to the lines."""
     if not isinstance(vocabulary_file, ops.Tensor) and not vocabulary_file:
         raise ValueError("vocabulary_file must be specified and must not be empty.")
     _check_vocab_size(vocab_size, vocabulary_file)

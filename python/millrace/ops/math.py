@@ -527,7 +527,7 @@ def bincount(arr, weights=None, minlength=None, maxlength=None, dtype=dtypes.int
 
 @public
 def histogram_fixed_width_bins(values, value_range, nbins=100, dtype=dtypes.int32, name=None):
-    """For each value which of nbins equal parts of the range it is in; what lies outside is in the first or the last."""
+    """Returns which of nbins equal parts of the range each value is in; values outside are in the first or last."""
     with ops.name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
         values = convert.convert_to_tensor(values, name="values")
         low, high = op_defs.call("Unpack", None, value=convert.convert_to_tensor(

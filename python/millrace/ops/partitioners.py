@@ -35,7 +35,7 @@ def variable_axis_size_partitioner(max_shard_bytes, axis=0, bytes_per_string_ele
 
 
 def min_max_variable_partitioner(max_partitions=1, axis=0, min_slice_size=256 << 10, bytes_per_string_element=16):
-    """At most so many parts, none below a size in bytes."""
+    """Returns a partitioner with at most max_partitions parts, none smaller than min_slice_size bytes."""
     def partitioner(shape, dtype):
         shape = _partitioned_shape(shape)
         whole = shape.num_elements() * _bytes_each(dtype, bytes_per_string_element)

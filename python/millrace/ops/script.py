@@ -112,7 +112,7 @@ def _operation(op_type, func, inp, types, name, takes_values=False):
 
 
 def py_func(func, inp, Tout, stateful=True, name=None):  # noqa: N803 -- TensorFlow's names
-    """Wraps a Python function of numpy arrays as an operation; a stateful one is called whenever its result is needed."""
+    """Wraps a Python function of numpy arrays as an operation; a stateful one is called whenever it is needed."""
     return _operation("PyFunc" if stateful else "PyFuncStateless", func, inp, Tout, name)
 
 

@@ -114,7 +114,7 @@ class TensorArray:
                                                     flow_in=self._flow))
 
     def stack(self, name=None):
-        """All elements as one tensor."""
+        """Returns all elements stacked into one tensor."""
         with ops.colocate_with(self._handle), ops.name_scope(name, "TensorArrayStack", [self._handle]):
             return self.gather(math.range(0, self.size()))
 

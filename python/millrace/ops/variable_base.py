@@ -34,7 +34,7 @@ _default_use_resource = False
 
 
 def enable_resource_variables():
-    """From now on variables are ResourceVariables unless use_resource=False."""
+    """Makes new variables resource variables unless they are made with use_resource=False."""
     global _default_use_resource
     _default_use_resource = True
 
@@ -197,18 +197,18 @@ class Variable(metaclass=_VariableKind):
         return self.graph
 
     def eval(self, session=None):
-        """Its value now, in the session or the default one."""
+        """Returns the current value, in the given session or in the default one."""
         return self._as_graph_element().eval(session=session)
 
     def load(self, value, session=None):
-        """Gives it a value without new operations."""
+        """Sets the variable to a value without adding operations to the graph."""
         session = session or ops.get_default_session()
         if session is None:
             raise ValueError("Either session argument should be provided or default session should be established")
         session.run(self.initializer, {self.initializer.inputs[1]: value})
 
     def initialized_value(self):
-        """Its value, or the initial value while it has none."""
+        """Returns the value, or the initial value while the variable is not initialized."""
         from . import control_flow
         with ops.init_scope():
             return control_flow.cond(state.is_variable_initialized(self), self.read_value, lambda: self._safe_initial_value)

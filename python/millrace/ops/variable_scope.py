@@ -30,7 +30,7 @@ _INHERITED = ("initializer", "regularizer", "caching_device", "partitioner", "cu
 
 
 def no_regularizer(unused_tensor):
-    """For a variable that the scope's regularizer is not meant for."""
+    """Returns None: the regularizer of variables that are not to be regularized."""
     return None
 
 
@@ -334,7 +334,7 @@ class VariableScope:
                              doc="The function that get_variable calls instead of its own getter, or None.")
 
     def reuse_variables(self):
-        """From now on only variables that are there already."""
+        """Makes the scope reuse variables from now on."""
         self._reuse = True
 
     def set_initializer(self, initializer):

@@ -319,7 +319,7 @@ class Message(installed.Message, metaclass=MessageType):
         return len(data)
 
     def ParseFromString(self, serialized):
-        """Only the outermost level is checked here; see above."""
+        """Replaces the contents with a serialized message; only the outermost level is checked at once."""
         self.Clear()
         return self.MergeFromString(serialized)
 

@@ -24,7 +24,7 @@ def build_tensor_info(tensor):
 
 
 def build_tensor_info_from_op(op):
-    """For an operation without outputs: a step to be run."""
+    """Makes the TensorInfo of an operation without outputs."""
     info = TensorInfo(name=op.name, dtype=0)
     info.tensor_shape.unknown_rank = True
     return info

@@ -101,7 +101,7 @@ def text(name, tensor, collections=None):
 
 
 def merge(inputs, collections=None, name=None):
-    """All of them in one; a tag must not be in two."""
+    """Joins summaries into one; a tag may not occur twice."""
     inputs = list(inputs)
     clean = _clean_tag(name)
     with _ops.name_scope(clean, "Merge", inputs):
@@ -109,7 +109,7 @@ def merge(inputs, collections=None, name=None):
 
 
 def merge_all(key=_ops.GraphKeys.SUMMARIES, scope=None, name=None):
-    """All summaries of the default graph in one; None when there are none."""
+    """Joins all summaries of the default graph into one; None if there are none."""
     found = _ops.get_collection(key, scope)
     return merge(found, name=name) if found else None
 

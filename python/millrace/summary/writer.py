@@ -249,7 +249,7 @@ class FileWriter(SummaryToEventTransformer):
 
 
 class FileWriterCache:
-    """One writer for a folder, whoever asks."""
+    """Keeps one FileWriter for each folder."""
 
     _cache, _lock = {}, threading.RLock()
 

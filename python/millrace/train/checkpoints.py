@@ -152,7 +152,7 @@ def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=None, meta_gr
 
 
 def checkpoints_iterator(checkpoint_dir, min_interval_secs=0, timeout=None, timeout_fn=None):
-    """Each new checkpoint of a folder as it appears."""
+    """Yields each new checkpoint of a folder as it appears."""
     last = None
     while True:
         new = wait_for_new_checkpoint(checkpoint_dir, last, timeout=timeout)

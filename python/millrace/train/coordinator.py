@@ -63,7 +63,7 @@ class Coordinator:
         return self._stop_event.wait(timeout)
 
     def register_thread(self, thread):
-        """One that join() waits for."""
+        """Adds a thread that join() waits for."""
         with self._lock:
             self._registered_threads.add(thread)
 

@@ -47,7 +47,7 @@ class _Chooser:
 
 def replica_device_setter(ps_tasks=0, ps_device="/job:ps", worker_device="/job:worker", merge_devices=True, cluster=None,
                           ps_ops=None, ps_strategy=None):
-    """For tf.device(); None, which changes nothing, when there are no parameter servers."""
+    """Returns a device function that places variables on parameter servers; None if there are none."""
     if cluster is not None:
         tasks = server.ClusterSpec(cluster).as_dict()
         job = device_lib.DeviceSpec.from_string(ps_device).job

@@ -37,7 +37,7 @@ class SessionRunHook:
         """Is called after each run, with the values of the fetches of before_run."""
 
     def end(self, session):
-        """At the end, unless there was an error."""
+        """Is called at the end of the session, unless there was an error."""
 
 
 SessionRunArgs = collections.namedtuple("SessionRunArgs", ["fetches", "feed_dict", "options"])
@@ -64,7 +64,7 @@ class SessionRunContext:
 # ---- when ----
 
 class SecondOrStepTimer:
-    """Each so many seconds, or each so many steps."""
+    """A timer that triggers every so many seconds or steps."""
 
     def __init__(self, every_secs=None, every_steps=None):
         if every_secs is None and every_steps is None:
@@ -206,7 +206,7 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 class NanTensorHook(SessionRunHook):
-    """Ends the training when a loss is no number any more."""
+    """Stops training when the loss is NaN, or raises an error."""
 
     def __init__(self, loss_tensor, fail_on_nan_loss=True):
         self._loss_tensor, self._fail_on_nan_loss = loss_tensor, fail_on_nan_loss

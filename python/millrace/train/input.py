@@ -216,7 +216,7 @@ def _shuffled(what, given, batch_size, capacity, min_after_dequeue, keep_input, 
 
 def batch(tensors, batch_size, num_threads=1, capacity=32, enqueue_many=False, shapes=None, dynamic_pad=False,
           allow_smaller_final_batch=False, shared_name=None, name=None):
-    """Elements in their order, so many together."""
+    """Returns batches of elements in their order, from a queue."""
     return _plain("batch", [tensors], batch_size, True, num_threads, capacity, enqueue_many, shapes, dynamic_pad,
                   allow_smaller_final_batch, shared_name, name)
 
@@ -230,7 +230,7 @@ def maybe_batch(tensors, keep_input, batch_size, num_threads=1, capacity=32, enq
 
 def batch_join(tensors_list, batch_size, capacity=32, enqueue_many=False, shapes=None, dynamic_pad=False,
                allow_smaller_final_batch=False, shared_name=None, name=None):
-    """Elements of several sources, a thread each."""
+    """Returns batches of elements from several sources, one thread for each."""
     return _plain("batch_join", _list_of(tensors_list), batch_size, True, 1, capacity, enqueue_many, shapes, dynamic_pad,
                   allow_smaller_final_batch, shared_name, name)
 
@@ -245,7 +245,7 @@ def maybe_batch_join(tensors_list, keep_input, batch_size, capacity=32, enqueue_
 
 def shuffle_batch(tensors, batch_size, capacity, min_after_dequeue, num_threads=1, seed=None, enqueue_many=False, shapes=None,
                   allow_smaller_final_batch=False, shared_name=None, name=None):
-    """Elements in random order, so many together."""
+    """Returns batches of elements in random order, from a queue."""
     return _shuffled("shuffle_batch", [tensors], batch_size, capacity, min_after_dequeue, True, num_threads, seed, enqueue_many,
                      shapes, allow_smaller_final_batch, shared_name, name)
 

@@ -78,7 +78,7 @@ piecewise_constant_decay = piecewise_constant
 
 
 def polynomial_decay(learning_rate, global_step, decay_steps, end_learning_rate=0.0001, power=1.0, cycle=False, name=None):
-    """From learning_rate to end_learning_rate in decay_steps, and then there, or again and again over longer times."""
+    """Goes from learning_rate to end_learning_rate in decay_steps, then stays there, or starts again with cycle."""
     _steps_asked(global_step, "polynomial_decay")
     with ops.name_scope(name, "PolynomialDecay", [learning_rate, global_step, decay_steps, end_learning_rate, power]) as scope:
         rate = convert.convert_to_tensor(learning_rate, name="learning_rate")

@@ -246,7 +246,7 @@ class AdadeltaOptimizer(_Rule):
 
 
 class RMSPropOptimizer(_Rule):
-    """Gradients over the root of a moving mean of their squares; centered, of their variance."""
+    """Divides gradients by the root of a moving mean of their squares, or of their variance if centered."""
 
     _numbers = (("lr", "_learning_rate", "learning_rate"), ("rho", "_decay", "decay"), ("momentum", "_momentum", "momentum"),
                 ("epsilon", "_epsilon", "epsilon"))

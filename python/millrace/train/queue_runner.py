@@ -143,7 +143,7 @@ def _checked_types(types):
 
 
 def add_queue_runner(qr, collection=ops.GraphKeys.QUEUE_RUNNERS):
-    """For start_queue_runners."""
+    """Adds a queue runner to a collection, for start_queue_runners."""
     ops.add_to_collection(collection, qr)
 
 

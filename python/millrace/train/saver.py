@@ -208,7 +208,7 @@ class Saver:
 
     @property
     def last_checkpoints(self):
-        """Those that were not deleted yet, the newest last."""
+        """The checkpoints that were not deleted yet, the newest last."""
         return [path for path, _ in self._last_checkpoints]
 
     def set_last_checkpoints(self, last_checkpoints):
@@ -220,7 +220,7 @@ class Saver:
         self._last_checkpoints = list(last_checkpoints_with_time)
 
     def recover_last_checkpoints(self, checkpoint_paths):
-        """Takes over checkpoints that another process wrote, those that are there."""
+        """Takes over checkpoints that another process wrote, if they exist."""
         found = [(path, checkpoints.get_checkpoint_mtimes([path])) for path in checkpoint_paths or []]
         self.set_last_checkpoints_with_time([(path, times[0]) for path, times in found if times])
 

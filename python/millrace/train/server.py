@@ -103,7 +103,7 @@ def _tasks(job, tasks):
 
 
 class Server:
-    """This process as a task of a cluster; sessions on its target reach all of the cluster."""
+    """Makes this process a task of a cluster; sessions on its target reach the whole cluster."""
 
     def __init__(self, server_or_cluster_def, job_name=None, task_index=None, protocol=None, config=None, start=True):
         self._server_def = _server_def(server_or_cluster_def, job_name, task_index, protocol, config)

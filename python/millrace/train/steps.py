@@ -12,12 +12,12 @@ __all__ = ["assert_global_step", "create_global_step", "get_global_step", "get_o
 
 
 def global_step(sess, global_step_tensor):
-    """Its value as an int."""
+    """Returns the value of the global step as an int."""
     return int(sess.run(global_step_tensor))
 
 
 def get_global_step(graph=None):
-    """That of the collection GLOBAL_STEP, else a tensor of that name; None when there is none."""
+    """Returns the global step of the collection GLOBAL_STEP, else the tensor of that name, else None."""
     graph = graph or ops.get_default_graph()
     found = graph.get_collection(ops.GraphKeys.GLOBAL_STEP)
     if len(found) > 1:

@@ -199,7 +199,7 @@ class Supervisor:
     # ---- stopping ----
 
     def stop(self, threads=None, close_summary_writer=True, ignore_live_threads=False):
-        """Ends the threads; raises what one of them failed with."""
+        """Stops the threads, and raises the error that one of them failed with."""
         self._coord.request_stop()
         try:
             self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs, ignore_live_threads=ignore_live_threads)

@@ -72,7 +72,7 @@ class TFConfigClusterResolver(ClusterResolver):
 
 
 class UnionClusterResolver(ClusterResolver):
-    """Several together; those that come first decide."""
+    """Combines several resolvers; earlier ones take precedence."""
 
     def __init__(self, *resolvers, **kwargs):
         if not resolvers:

@@ -142,7 +142,7 @@ def convolution(inputs, num_outputs, kernel_size, stride=1, padding="SAME", data
                 normalizer_fn=None, normalizer_params=None, weights_initializer=_xavier(), weights_regularizer=None,
                 biases_initializer=_zeros(), biases_regularizer=None, reuse=None, variables_collections=None,
                 outputs_collections=None, trainable=True, scope=None, conv_dims=None):
-    """In as many dimensions as the inputs have between batch and channels."""
+    """Applies a convolution in as many dimensions as the inputs have between batch and channels."""
     _check_format(data_format, (None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW"))
     how = _How(activation_fn, normalizer_fn, normalizer_params, weights_initializer, weights_regularizer, biases_initializer,
                biases_regularizer, variables_collections, outputs_collections, trainable)
@@ -447,7 +447,7 @@ def _renormalized(inputs, how):
 @add_arg_scope
 def layer_norm(inputs, center=True, scale=True, activation_fn=None, reuse=None, variables_collections=None,
                outputs_collections=None, trainable=True, begin_norm_axis=1, begin_params_axis=-1, scope=None):
-    """Each example by its own mean and variance."""
+    """Normalizes each example by its own mean and variance."""
     with vs.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
         inputs = convert.convert_to_tensor(inputs)
         rank = inputs.shape.ndims
@@ -484,7 +484,7 @@ def _spread_parameters(center, scale, n, dtype, initial, collections, trainable,
 @add_arg_scope
 def instance_norm(inputs, center=True, scale=True, epsilon=1e-6, activation_fn=None, param_initializers=None, reuse=None,
                   variables_collections=None, outputs_collections=None, trainable=True, data_format="NHWC", scope=None):
-    """Each channel of each example by its own mean and variance."""
+    """Normalizes each channel of each example by its own mean and variance."""
     _check_format(data_format, ("NHWC", "NCHW"))
     with vs.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
         inputs = convert.convert_to_tensor(inputs)
@@ -704,7 +704,7 @@ def sequence_to_images(inputs, height, output_data_format="NHWC", outputs_collec
 
 def embed_sequence(ids, vocab_size=None, embed_dim=None, unique=False, initializer=None, regularizer=None, trainable=True,
                    scope=None, reuse=None):
-    """Rows of a table "embeddings" by ids."""
+    """Looks up ids in a variable "embeddings"."""
     if not (reuse or (vocab_size and embed_dim)):
         raise ValueError("Must specify vocab size and embedding dimension when not reusing. Got vocab_size=%s, embed_dim=%s" %
                          (vocab_size, embed_dim))

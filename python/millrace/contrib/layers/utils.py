@@ -20,7 +20,7 @@ def get_variable_collections(variables_collections, name):
 
 
 def append_tensor_alias(tensor, alias):
-    """Another name for a tensor, without a slash at its end."""
+    """Gives a tensor another name, without a slash at its end."""
     alias = alias[:-1] if alias[-1] == "/" else alias
     if hasattr(tensor, "aliases"):
         tensor.aliases.append(alias)

@@ -154,7 +154,7 @@ def _input_fn(x, y, input_fn, batch_size, shuffle, num_epochs):
 
 
 class Estimator(BaseEstimator):
-    """By a model function that returns ModelFnOps or (predictions, loss, train_op)."""
+    """An estimator with a model function that returns ModelFnOps or (predictions, loss, train_op)."""
 
     _wants_dict = False
 

@@ -95,7 +95,7 @@ class Experiment:
         return found
 
     def test(self):
-        """One step of training and one of evaluation."""
+        """Runs one training step and one evaluation."""
         self._train(1)
         return self._estimator.evaluate(input_fn=self._eval_input_fn, steps=1, name="one_pass"), []
 

@@ -142,7 +142,7 @@ class PowerSignOptimizer(_Sign):
 
 
 class VariableClippingOptimizer(Optimizer):
-    """Another optimizer, after which variables are clipped by their norms along dimensions."""
+    """Runs another optimizer, then limits the norms of variables along dimensions."""
 
     def __init__(self, opt, vars_to_clip_dims, max_norm, use_locking=False, colocate_clip_ops_with_vars=False,
                  name="VariableClipping"):

@@ -6,7 +6,7 @@ from ...train.optimizers import AdamOptimizer, MomentumOptimizer
 
 
 class DecoupledWeightDecayExtension:
-    """In front of an optimizer in a class's bases: the first argument is weight_decay."""
+    """A base class to put before an optimizer: it adds weight decay, and its first argument is weight_decay."""
 
     def __init__(self, weight_decay, **kwargs):
         self._decay_var_list, self._weight_decay = None, weight_decay

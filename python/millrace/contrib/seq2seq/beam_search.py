@@ -33,7 +33,7 @@ class FinalBeamSearchDecoderOutput(collections.namedtuple(
 
 
 def tile_batch(t, multiplier, name=None):
-    """Each example of the batch so many times, one after the other."""
+    """Repeats each example of a batch multiplier times, one after the other."""
     with ops.name_scope(name, "tile_batch"):
         return nest.map_structure(lambda x: _tile_one(x, multiplier), t)
 

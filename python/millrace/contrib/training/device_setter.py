@@ -6,7 +6,7 @@ __all__ = ["GreedyLoadBalancingStrategy", "RandomStrategy", "byte_size_load_fn"]
 
 
 def byte_size_load_fn(op):
-    """Returns the size in bytes of the variable of an operation; ValueError if its shape is not known."""
+    """Returns the size in bytes of the variable of an operation; an unknown shape is an error."""
     if len(op.outputs) != 1:
         raise ValueError("Op %s must have a single output" % op)
     output = op.outputs[0]

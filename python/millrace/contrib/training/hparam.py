@@ -74,7 +74,7 @@ def parse_values(values, type_map, ignore_unknown=False):
 
 
 class HParams:
-    """Values that are attributes."""
+    """A set of hyperparameters, which are its attributes."""
 
     def __init__(self, hparam_def=None, model_structure=None, **kwargs):
         if hparam_def is not None:
@@ -109,7 +109,7 @@ class HParams:
             del self._hparam_types[name]
 
     def parse(self, values):
-        """Takes over what a text says; an unknown name or a value of another type is a ValueError."""
+        """Changes parameters as a text says; an unknown name or a value of another type is a ValueError."""
         changes = parse_values(values, {name: kind for name, (kind, _) in self._hparam_types.items()})
         for name, value in changes.items():
             if isinstance(value, dict):  # some elements of a list

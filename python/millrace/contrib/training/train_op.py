@@ -28,7 +28,7 @@ def add_gradients_summaries(grads_and_vars):
 
 
 def clip_gradient_norms(gradients_to_variables, max_norm):
-    """Each gradient by its own norm."""
+    """Limits the norm of each gradient of a list of (gradient, variable)."""
     clipped = []
     for g, v in gradients_to_variables:
         if isinstance(g, ops.IndexedSlices):
@@ -45,7 +45,7 @@ def clip_gradient_norms_fn(max_norm):
 
 
 def multiply_gradients(grads_and_vars, gradient_multipliers):
-    """Gradients times the factor of their variable, given for it or the name of its operation."""
+    """Multiplies gradients by factors given for their variables or the names of these."""
     if not isinstance(grads_and_vars, list):
         raise ValueError("`grads_and_vars` must be a list.")
     if not gradient_multipliers:

@@ -300,7 +300,7 @@ class Layer(BaseLayer):
         return None
 
     def compute_output_shape(self, input_shape):
-        """By a call on placeholders of a graph of its own, where the layer does not say."""
+        """Returns the shape of the outputs, found by calling the layer on placeholders in a separate graph."""
         with tf.Graph().as_default(), ops.name_scope("shape"):
             copy = type(self).from_config(self.get_config())
             as_list = lambda s: tuple(s.as_list()) if isinstance(s, shapes.TensorShape) else s

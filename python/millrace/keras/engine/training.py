@@ -325,7 +325,7 @@ class Model(Network):
         self.output_names = ["output_%d" % (i + 1) for i in range(len(self.outputs))]
 
     def build(self, input_shape=None):
-        """For a model that is a class of its own: its weights, for inputs of this shape."""
+        """Makes the weights of a subclassed model for inputs of this shape."""
         if self._is_graph_network or self.inputs is not None or input_shape is None or getattr(base_layer._calls, "building",
                                                                                                False):
             self.built = True

@@ -36,7 +36,7 @@ class BatchNormalization(base.BatchNormalizationBase, Layer):
 
 
 class LayerNormalization(Layer):
-    """Each sample by itself, over the given axes."""
+    """A layer that normalizes each sample by its mean and variance over the given axes."""
 
     def __init__(self, axis=-1, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones",
                  beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, trainable=True,

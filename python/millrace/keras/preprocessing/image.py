@@ -257,7 +257,7 @@ def _save_batch(images, index_array, folder, prefix, file_format, data_format):
 
 
 class DirectoryIterator(Iterator):
-    """Images of folders, one folder a class."""
+    """An iterator over batches of images from folders, one folder for each class."""
 
     _ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".tif", ".tiff")
 

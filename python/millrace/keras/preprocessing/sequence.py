@@ -71,7 +71,7 @@ def skipgrams(sequence, vocabulary_size, window_size=4, negative_samples=1.0, sh
 
 
 class TimeseriesGenerator(Sequence):
-    """Batches of windows of a series, each with what follows it."""
+    """A sequence of batches of windows of a series, each with the value that follows it."""
 
     def __init__(self, data, targets, length, sampling_rate=1, stride=1, start_index=0, end_index=None, shuffle=False,
                  reverse=False, batch_size=128):

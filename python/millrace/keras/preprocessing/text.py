@@ -22,7 +22,7 @@ def one_hot(text, n, filters=_FILTERS, lower=True, split=" "):
 
 
 def hashing_trick(text, n, hash_function=None, filters=_FILTERS, lower=True, split=" "):
-    """Words as numbers from 1 to n - 1, by their hash; different words may share one."""
+    """Returns the words of a text as numbers from 1 to n - 1, by their hash; words may share a number."""
     if hash_function is None:
         hash_function = hash
     elif hash_function == "md5":
@@ -31,7 +31,7 @@ def hashing_trick(text, n, hash_function=None, filters=_FILTERS, lower=True, spl
 
 
 class Tokenizer:
-    """Numbers words, or characters, the more frequent the lower; 0 is no word."""
+    """Numbers words, or characters, from 1 by how often they occur."""
 
     def __init__(self, num_words=None, filters=_FILTERS, lower=True, split=" ", char_level=False, oov_token=None,
                  document_count=0, **kwargs):

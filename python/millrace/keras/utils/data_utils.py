@@ -5,7 +5,7 @@ import os
 
 
 class Sequence:
-    """Batches by number: a subclass has __getitem__ and __len__."""
+    """The base of sequences of batches: a subclass defines __getitem__ and __len__."""
 
     use_sequence_api = True
 

@@ -69,7 +69,7 @@ def dense_to_one_hot(labels_dense, num_classes):
 
 
 class DataSet:
-    """Images and their labels, handed out in batches."""
+    """Images and their labels, returned in batches."""
 
     def __init__(self, images, labels, fake_data=False, one_hot=False, dtype=dtypes.float32, reshape=True, seed=None):
         from ....ops.random import get_seed

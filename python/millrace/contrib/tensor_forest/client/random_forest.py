@@ -15,7 +15,7 @@ def _one_tensor(features):
 
 
 class TensorForestLossHook(train.SessionRunHook):
-    """Ends training when the loss did not get smaller for more than so many steps."""
+    """Stops training when the loss has not decreased for a number of steps."""
 
     def __init__(self, early_stopping_rounds, early_stopping_loss_threshold=None, loss_op=None):
         if loss_op is None:
