@@ -569,6 +569,34 @@ static void stop_cancels(mr_net *net)
     trial_close(&t);
 }
 
+/* Calls are accepted, read and answered at every instant of a stop without grace. */
+static void stop_while_calls_arrive(mr_net *net)
+{
+    enum { ROUNDS = 40, N = 30 };
+    mr_test_deadline(60);
+    for (int round = 0; round < ROUNDS; round++) {
+        trial t;
+        ask a[N];
+        trial_open(&t, net);
+        for (int i = 0; i < N; i++) {
+            ask_init(&a[i], "/trial/Echo", "x", 1);
+            ask_start(&a[i], net, t.peer);
+        }
+        if (round % 2) /* else the connection is being made */
+            mr_status_free(ask_wait(&a[0]));
+        net->stop(t.server, 0);
+        t.server = NULL;
+        for (int i = round % 2; i < N; i++) {
+            mr_status *st = ask_wait(&a[i]);
+            MR_CHECK(!st || mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_CANCELLED);
+            mr_status_free(st);
+        }
+        for (int i = 0; i < N; i++)
+            ask_deinit(&a[i]);
+        trial_close(&t);
+    }
+}
+
 static void stop_leaves_the_stubborn(mr_net *net)
 {
     trial t;
@@ -631,6 +659,7 @@ MR_TEST(net_local_survives_its_server) { killed_in_the_middle(local); }
 MR_TEST(net_local_survives_its_caller) { caller_killed(local); }
 MR_TEST(net_local_answers_those_who_left) { answers_to_those_who_left(local()); }
 MR_TEST(net_local_stop_cancels_calls) { stop_cancels(local()); }
+MR_TEST(net_local_stops_while_calls_arrive) { stop_while_calls_arrive(local()); }
 MR_TEST(net_local_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(local()); }
 MR_TEST(net_local_listens_again) { listen_again(local()); }
 
@@ -657,5 +686,6 @@ MR_TEST(net_grpc_survives_its_server) { killed_in_the_middle(grpc); }
 MR_TEST(net_grpc_survives_its_caller) { caller_killed(grpc); }
 MR_TEST(net_grpc_answers_those_who_left) { answers_to_those_who_left(grpc()); }
 MR_TEST(net_grpc_stop_cancels_calls) { stop_cancels(grpc()); }
+MR_TEST(net_grpc_stops_while_calls_arrive) { stop_while_calls_arrive(grpc()); }
 MR_TEST(net_grpc_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(grpc()); }
 MR_TEST(net_grpc_listens_again) { listen_again(grpc()); }

@@ -9,7 +9,11 @@
  *
  * Cancellation is as in the local transport: once `replied`, no callback begins, and reply waits
  * for one that runs.  When the server has stopped, calls that were not answered lose their
- * grpc_call (`call` NULL) and their replies are thrown away. */
+ * grpc_call (`call` NULL) and their replies are thrown away.
+ *
+ * gRPC aborts the process if a batch starts on a completion queue that is shut down.  So before that, `detached` is
+ * set, after which nobody is given a grpc_call to start a batch on, and those who have one (`n_starting`) are waited
+ * for.  A call that is accepted even later is dropped without a batch. */
 #include "net/grpc/grpc.h"
 
 #include <malloc.h>
@@ -56,7 +60,8 @@ struct mr_net_server {
     call *calls MR_GUARDED_BY(mu);
     int n_live MR_GUARDED_BY(mu);    /* that have a grpc_call */
     int n_telling MR_GUARDED_BY(mu); /* about to hear that the server stops */
-    bool stopping MR_GUARDED_BY(mu), shut_down MR_GUARDED_BY(mu);
+    int n_starting MR_GUARDED_BY(mu); /* batches that are about to start */
+    bool stopping MR_GUARDED_BY(mu), detached MR_GUARDED_BY(mu), shut_down MR_GUARDED_BY(mu);
     int64_t arrival_ns;
     int64_t late_ns;   /* when late calls are looked for again; the server's thread */
     int64_t memory_ns; /* when memory is looked at again; the server's thread */
@@ -139,7 +144,26 @@ static grpc_call *get_call_locked(mr_net_server *s, call *k) MR_REQUIRES(s->mu)
     return k->call;
 }
 
-/* Sends an answer; takes over g, st and body. */
+/* The same for a caller that starts batches on it and then calls end_batches. */
+static grpc_call *begin_batches_locked(mr_net_server *s, call *k) MR_REQUIRES(s->mu)
+{
+    grpc_call *g = get_call_locked(s, k);
+    MR_ASSERT(!g || !s->detached);
+    s->n_starting += g != NULL;
+    return g;
+}
+
+static void end_batches(mr_net_server *s, grpc_call *g)
+{
+    grpc_call_unref(g);
+    mr_lock(&s->mu);
+    MR_ASSERT(s->n_starting > 0);
+    if (--s->n_starting == 0 && s->detached)
+        mr_cond_broadcast(&s->changed);
+    mr_unlock(&s->mu);
+}
+
+/* Sends an answer; takes over st, body and g, which is from begin_batches_locked. */
 static void send_answer(call *k, grpc_call *g, mr_status *st, mr_bytes *body)
 {
     mr_str memory = {0};
@@ -154,7 +178,7 @@ static void send_answer(call *k, grpc_call *g, mr_status *st, mr_bytes *body)
                                           .status_details = &k->message}},
         {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = k->answer}};
     start_batch(k, g, ops, st ? 2 : 3, &k->sent);
-    grpc_call_unref(g);
+    end_batches(k->server, g);
     mr_str_deinit(&memory);
     mr_status_free(st);
 }
@@ -218,7 +242,7 @@ void mr_grpc_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
     while (k->running && !pthread_equal(k->running_in, pthread_self()))
         mr_cond_wait(&s->changed, &s->mu);
     k->replied = true;
-    grpc_call *g = get_call_locked(s, k);
+    grpc_call *g = begin_batches_locked(s, k);
     mr_unlock(&s->mu);
     if (g)
         send_answer(k, g, st, body);
@@ -302,7 +326,7 @@ static void read_done(mr_tag *t, bool ok)
     if (!st && s->stopping)
         st = mr_error(MR_UNAVAILABLE, "the server is shutting down");
     k->replied = st != NULL;
-    grpc_call *g = st ? get_call_locked(s, k) : NULL;
+    grpc_call *g = st ? begin_batches_locked(s, k) : NULL;
     mr_unlock(&s->mu);
     if (!st) {
         mr_refs_take(&k->refs); /* the handler's */
@@ -340,22 +364,34 @@ static void accepted(mr_tag *t, bool ok)
     k->accepted_ns = mr_now_ns();
     mr_status *refused = check_token(k);
     mr_lock(&s->mu);
+    if (s->detached) {
+        grpc_call *late = k->call;
+        k->call = NULL;
+        mr_unlock(&s->mu);
+        mr_status_free(refused);
+        grpc_call_cancel_with_status(late, GRPC_STATUS_UNAVAILABLE, "the server was stopped", NULL);
+        grpc_call_unref(late);
+        call_unref(k);
+        return;
+    }
     k->next = s->calls;
     if (k->next)
         k->next->prev = k;
     s->calls = k;
     s->n_live++;
     k->arrived = k->replied = refused != NULL;
-    grpc_call *g = refused ? get_call_locked(s, k) : NULL;
+    grpc_call *g = begin_batches_locked(s, k);
     mr_unlock(&s->mu);
     grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                      .data.recv_close_on_server.cancelled = &k->was_cancelled};
     grpc_op read = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &k->request};
-    start_batch(k, k->call, &close, 1, &k->closed);
-    if (refused)
+    start_batch(k, g, &close, 1, &k->closed);
+    if (refused) {
         send_answer(k, g, refused, NULL);
-    else
-        start_batch(k, k->call, &read, 1, &k->read);
+    } else {
+        start_batch(k, g, &read, 1, &k->read);
+        end_batches(s, g);
+    }
     call_unref(k); /* accepting's */
 }
 
@@ -591,18 +627,21 @@ static void wait_for_answers(mr_net_server *s, int64_t until_ns)
     mr_unlock(&s->mu);
 }
 
-/* What is not answered by now has to go without gRPC. */
+/* Calls that are not answered by now lose their grpc_call.  After this no batch starts any more. */
 static void detach_all(mr_net_server *s)
 {
-    for (;;) {
-        mr_lock(&s->mu);
-        grpc_call *g = s->calls ? detach_locked(s, s->calls) : NULL;
+    mr_lock(&s->mu);
+    s->detached = true;
+    while (s->calls) {
+        grpc_call *g = detach_locked(s, s->calls);
         mr_unlock(&s->mu);
-        if (!g)
-            return;
         grpc_call_cancel_with_status(g, GRPC_STATUS_UNAVAILABLE, "the server was stopped", NULL);
         grpc_call_unref(g);
+        mr_lock(&s->mu);
     }
+    while (s->n_starting > 0)
+        mr_cond_wait(&s->changed, &s->mu);
+    mr_unlock(&s->mu);
 }
 
 void mr_grpc_stop(mr_net_server *s, int64_t grace_ns)
