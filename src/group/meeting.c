@@ -361,21 +361,22 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
     double seconds;
     mr_long_wait wait;
     mr_long_wait_begin(&wait, mr_now_ns());
-    for (bool formed = false; !formed;) {
+    for (bool formed = false;;) {
         mr_lock(&m->mu);
         bool has_link = m->peer && !m->link_lost;
         mr_unlock(&m->mu);
         if (!has_link)
             MR_TRY(find_keeper(m));
         MR_TRY(ask_to_join(m, deadline_ns, &wait, &formed));
-        if (!formed && mr_now_ns() > deadline_ns)
+        if (formed)
+            break;
+        if (mr_now_ns() > deadline_ns)
             return mr_error(MR_DEADLINE_EXCEEDED, "group '%s': nobody answers who keeps its roster", m->name);
-        if (!formed && mr_long_wait_due(&wait, mr_now_ns(), &seconds))
+        try_another(m);
+        if (mr_long_wait_due(&wait, mr_now_ns(), &seconds)) /* before the next attempt, which logs its own wait */
             mr_info("Still waiting for the other members of group '%s': the keeper of its roster does not answer "
                     "(%.0f s)",
                     m->name, seconds);
-        if (!formed)
-            try_another(m);
     }
     m->candidate = 0;
     return NULL;
