@@ -586,8 +586,12 @@ static void stop_while_calls_arrive(mr_net *net)
             mr_status_free(ask_wait(&a[0]));
         net->stop(t.server, 0);
         t.server = NULL;
-        for (int i = round % 2; i < N; i++)
-            mr_status_free(ask_wait(&a[i])); /* every request ends, answered or not */
+        for (int i = round % 2; i < N; i++) {
+            mr_status *st = ask_wait(&a[i]);
+            if (st)
+                MR_CHECK_INT(mr_status_code(st), MR_UNAVAILABLE);
+            mr_status_free(st);
+        }
         for (int i = 0; i < N; i++)
             ask_deinit(&a[i]);
         trial_close(&t);

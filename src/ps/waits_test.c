@@ -120,7 +120,8 @@ MR_TEST(ps_logs_a_push_that_nobody_waits_for)
 
 /* ---- for the manager ---- */
 
-MR_TEST(ps_logs_a_long_wait_for_an_answer_of_the_manager)
+/* What fn asks is not answered until the log says so. */
+static void check_wait_for_manager(void (*fn)(void *), const char *reason)
 {
     ps_rig r;
     ps_halt h;
@@ -128,12 +129,17 @@ MR_TEST(ps_logs_a_long_wait_for_an_answer_of_the_manager)
     ps_rig_open(&r, 1, 1, MR_PS_ADD);
     ps_halt_begin(&h, &r.manager->inbox);
     mr_test_log_begin(PERIOD_NS);
-    start(&r, &w, make_table);
-    wait_for_log("the manager of parameters", r.address, "it has not answered " MR_PS_MANAGER_SERVICE "Table (");
+    start(&r, &w, fn);
+    wait_for_log("the manager of parameters", r.address, reason);
     ps_halt_end(&h);
     mr_thread_join(&w.thread);
     mr_test_log_end();
     ps_rig_close(&r);
+}
+
+MR_TEST(ps_logs_a_long_wait_for_an_answer_of_the_manager)
+{
+    check_wait_for_manager(make_table, "it has not answered " MR_PS_MANAGER_SERVICE "Table (");
 }
 
 /* Every call fails at once, and is made again. */
@@ -290,16 +296,5 @@ MR_TEST(ps_logs_a_long_wait_for_a_slower_worker)
 /* A manager that cannot say who is slow is named itself. */
 MR_TEST(ps_logs_a_long_wait_for_an_iteration_of_a_silent_manager)
 {
-    ps_rig r;
-    ps_halt h;
-    waiter w;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
-    ps_halt_begin(&h, &r.manager->inbox);
-    mr_test_log_begin(PERIOD_NS);
-    start(&r, &w, iterate);
-    wait_for_log("the manager of parameters", r.address, "it has not answered " MR_PS_MANAGER_SERVICE "Workers (");
-    ps_halt_end(&h);
-    mr_thread_join(&w.thread);
-    mr_test_log_end();
-    ps_rig_close(&r);
+    check_wait_for_manager(iterate, "it has not answered " MR_PS_MANAGER_SERVICE "Workers (");
 }

@@ -323,8 +323,10 @@ static void read_done(mr_tag *t, bool ok)
         st = mr_body_from_grpc(request, &k->pub.body);
     mr_lock(&s->mu);
     k->arrived = true;
-    if (!st && s->stopping)
+    if (s->stopping) { /* also if that is why the request did not arrive */
+        mr_status_free(st);
         st = mr_error(MR_UNAVAILABLE, "the server is shutting down");
+    }
     k->replied = st != NULL;
     grpc_call *g = st ? begin_batches_locked(s, k) : NULL;
     mr_unlock(&s->mu);
@@ -472,11 +474,13 @@ static void end_late_calls(mr_net_server *s)
     for (;;) {
         mr_lock(&s->mu);
         grpc_call *g = find_late_locked(s);
+        bool stopping = s->stopping;
         mr_unlock(&s->mu);
         if (!g)
             return;
-        grpc_call_cancel_with_status(g, GRPC_STATUS_DEADLINE_EXCEEDED,
-                                     "the request was too long on its way", NULL);
+        grpc_call_cancel_with_status(g, stopping ? GRPC_STATUS_UNAVAILABLE : GRPC_STATUS_DEADLINE_EXCEEDED,
+                                     stopping ? "the server is shutting down" : "the request was too long on its way",
+                                     NULL);
         grpc_call_unref(g);
     }
 }
