@@ -1,8 +1,14 @@
 /* server/master_run.c -- RunStep: a step over the tasks of a program.
  *
- * A step is a record that passes through: registration of its program (once for all its steps), one RunGraph a task,
- * one CleanupGraph a task, the answer.  No thread waits for it.  What to do next says dist/master_step; its calls are made
- * under the step's lock, what it tells to do is done without. */
+ * A step is a record (mr_mstep) that passes through four stages: registration of its program (once for all steps
+ * of the program), one RunGraph per task, one CleanupGraph per task, and the answer. No thread waits for it; the
+ * callbacks of the calls move it on. dist/master_step.c decides what happens next: its functions are called under
+ * the step's lock and return actions, which are carried out without the lock.
+ *
+ * References: the step has one until it is answered (mr_mstep_answer drops it), and one for each call and timer
+ * under way. It is in its session's list of steps from mr_mstep_begin until it is answered, so that whoever closes
+ * the session or loses a task can find it. Each call to the session (mr_mstep_enter) is matched by one
+ * mr_msession_leave in mr_mstep_answer. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/trace.h"
@@ -10,7 +16,7 @@
 #include "server/master_internal.h"
 #include "server/wire.h"
 
-#define BEGUN_AT_ONCE 65536 /* bytes of a request */
+#define BEGUN_AT_ONCE 65536 /* bytes of a request; larger ones are handled by the pool */
 
 /* ---- life ---- */
 
@@ -27,6 +33,7 @@ void mr_mstep_unref(mr_mstep *t)
 {
     if (!mr_refs_drop(&t->refs))
         return;
+    MR_ASSERT(!t->link);
     for (int i = 0; i < t->n_parts; i++)
         mr_bytes_deinit(&t->parts[i].reply);
     mr_master_step_deinit(&t->state);
@@ -41,10 +48,12 @@ void mr_mstep_unref(mr_mstep *t)
     mr_free(t);
 }
 
+/* Puts the step into its session's list, where mr_msession_stop and mr_msession_stop_lost find it. */
 static void enlist(mr_mstep *t)
 {
     mr_msession *s = t->session;
     mr_lock(&s->mu);
+    MR_ASSERT(!t->link);
     t->next = s->steps;
     t->link = &s->steps;
     if (t->next)
@@ -53,11 +62,13 @@ static void enlist(mr_mstep *t)
     mr_unlock(&s->mu);
 }
 
+/* Takes the step out of the list. A step that was answered before it began is not in the list. */
 static void delist(mr_mstep *t)
 {
     mr_msession *s = t->session;
     mr_lock(&s->mu);
     if (t->link) {
+        MR_ASSERT(*t->link == t);
         *t->link = t->next;
         if (t->next)
             t->next->link = t->link;
@@ -70,7 +81,8 @@ static void delist(mr_mstep *t)
 
 static int place(const int *at, int i) { return at ? at[i] : i; }
 
-/* The fetches, in the client's order and under the client's names; those of a callable have none. */
+/* Adds the fetched values to the answer, in the client's order and under the client's names; a callable's have no
+ * names. The values are views into the reply of the client's part, which the step keeps. */
 static mr_status *encode_fetches(mr_mstep *t, mr_wire *w)
 {
     mr_mprogram *p = t->program;
@@ -78,6 +90,7 @@ static mr_status *encode_fetches(mr_mstep *t, mr_wire *w)
     mr_status *st = NULL;
     if (t->q.fetches.n == 0)
         return NULL;
+    MR_ASSERT(p->client_part >= 0 && p->client_part < t->n_parts);
     MR_GO(mr_run_reply_parse(&t->parts[p->client_part].reply, &reply));
     for (int i = 0; i < t->q.fetches.n; i++) {
         mr_sv value = MR_SV("");
@@ -86,7 +99,7 @@ static mr_status *encode_fetches(mr_mstep *t, mr_wire *w)
             if (mr_sv_is(mr_wire_field(reply.named.p[k], 1), key))
                 value = mr_wire_field(reply.named.p[k], 2);
         if (!value.n)
-            MR_GO(mr_error(MR_INTERNAL, "No value came for %.*s", MR_SV_ARG(t->q.fetches.p[i])));
+            MR_GO(mr_error(MR_INTERNAL, "No value was returned for fetch %.*s", MR_SV_ARG(t->q.fetches.p[i])));
         if (t->callable)
             mr_wire_raw(w, 1, value);
         else
@@ -104,6 +117,8 @@ static void begin_answer(mr_mstep *t, bool failed, mr_wire *w)
         mr_mstep_trace_encode(t, failed, &w->pb);
 }
 
+/* Makes the body of the answer. Takes st; returns the status to reply with, which is NULL when the client asked
+ * for errors in the body (store_errors_in_response_body) and the error is there. */
 static mr_status *encode_answer(mr_mstep *t, mr_status *st, mr_bytes *body)
 {
     mr_wire w;
@@ -124,10 +139,14 @@ static mr_status *encode_answer(mr_mstep *t, mr_status *st, mr_bytes *body)
     return st ? st : mr_bytes_flat(body, &flat);
 }
 
+/* Ends the step: answers the client and drops the step's own reference, its entry into the session and its
+ * reference to the session. The order matters: the timer goes before the answer, and the session is left last,
+ * because leaving a closed session may end it. */
 void mr_mstep_answer(mr_mstep *t, mr_status *st)
 {
     mr_bytes body = {0};
     mr_msession *s = t->session;
+    MR_ASSERT(s && t->call);
     delist(t);
     if (t->timed && mr_timers_clear(s->master->timers, &t->timer))
         mr_mstep_unref(t);
@@ -149,6 +168,8 @@ void mr_mstep_answer(mr_mstep *t, mr_status *st)
 
 static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
+/* Adds what the worker is to record of the step, and the fields of a partial run. A traced or measured step asks
+ * for timings; a piece of a partial run has a separate request id, because the worker runs each request id once. */
 static void encode_options(mr_mstep *t, mr_pb_writer *out)
 {
     bool measured = t->placing == MR_PLACING_MEASURE;
@@ -166,6 +187,8 @@ static void encode_options(mr_mstep *t, mr_pb_writer *out)
     }
 }
 
+/* Encodes the RunGraphRequest of one part. Only the client's part gets feeds and fetches; a key that is fetched
+ * twice is asked for once, since the worker takes each value out of its rendezvous. */
 static void encode_run(mr_mstep *t, int part, mr_wire *w)
 {
     mr_mprogram *p = t->program;
@@ -190,6 +213,8 @@ static void encode_run(mr_mstep *t, int part, mr_wire *w)
         mr_wire_named_raw(w, 3, mr_sv_of(p->feed_keys[place(t->feed_at, i)]), t->q.values.p[i]);
 }
 
+/* Sends RunGraph to the part's task. A request can be cancelled only once it is started, so a cancellation that
+ * arrives earlier leaves a mark (`cancelled`) and is carried out here. */
 static void run_part(mr_mstep *t, int part)
 {
     mr_wire w;
@@ -197,6 +222,7 @@ static void run_part(mr_mstep *t, int part)
     mr_fellows *peers = t->session->peers;
     int task = t->program->parts[part].task;
     mr_bytes none = {0};
+    MR_ASSERT(part >= 0 && part < t->n_parts && !c->started);
     mr_wire_init(&w);
     encode_run(t, part, &w);
     c->request = (mr_net_request){.method = MR_WORKER_SERVICE "RunGraph", .done = part_ran};
@@ -217,9 +243,11 @@ static void run_part(mr_mstep *t, int part)
         mr_fellows_cancel(peers, task, &c->request);
 }
 
+/* Cancels the part's RunGraph, or leaves a mark for run_part if the call is not started yet. */
 static void cancel_part(mr_mstep *t, int part)
 {
     mr_mpart_call *c = &t->parts[part];
+    MR_ASSERT(part >= 0 && part < t->n_parts);
     mr_lock(&t->mu);
     c->cancelled = true;
     bool started = c->started;
@@ -228,19 +256,22 @@ static void cancel_part(mr_mstep *t, int part)
         mr_fellows_cancel(t->session->peers, t->program->parts[part].task, &c->request);
 }
 
+/* Sends CleanupGraph, retried until the task has answered or is lost. The step does not wait for it. */
 static void clean_up(mr_mstep *t, int part)
 {
     mr_str body = {0};
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)t->id);
-    mr_errands_send(&t->session->master->errands, t->session->peers, t->program->parts[part].task, MR_WORKER_SERVICE "CleanupGraph", &body);
+    mr_errands_send(&t->session->master->errands, t->session->peers, t->program->parts[part].task,
+                    MR_WORKER_SERVICE "CleanupGraph", &body);
 }
 
-/* The caller holds a reference to the step. */
+/* Carries out the actions, in order. The caller holds a reference to the step, since MR_DO_REPLY drops the step's
+ * own. No lock is held: a call inside this process may finish inside run_part and come back to part_ran. */
 static void do_all(mr_mstep *t, mr_step_actions *a)
 {
-    mr_net_hold(); /* what a part of this task asks of another goes with the part of that one */
+    mr_net_hold(); /* a request from our own part to another task is sent together with that task's RunGraph */
     for (int i = 0; i < a->n; i++) {
         int part = a->p[i].part;
         switch (a->p[i].what) {
@@ -260,7 +291,7 @@ static void do_all(mr_mstep *t, mr_step_actions *a)
     mr_vec_deinit(a);
 }
 
-/* Where an error comes from is said in front of it. */
+/* Puts the name of the task that an error comes from in front of its message. */
 static mr_status *from_task(mr_mstep *t, int part, mr_status *st)
 {
     if (!st)
@@ -268,15 +299,18 @@ static mr_status *from_task(mr_mstep *t, int part, mr_status *st)
     return mr_status_prepend(st, "From %s:\n", mr_fellows_task(t->session->peers, t->program->parts[part].task)->name);
 }
 
+/* A part's RunGraph has ended. Keeps the reply and reports the end to dist/master_step. Malformed replies become
+ * errors here, so that later code may parse them again without checking. */
 static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_mpart_call *c = (mr_mpart_call *)r;
     mr_mstep *t = c->step;
     mr_msession *s = t->session;
     mr_step_actions a = {0};
+    MR_ASSERT(c->part >= 0 && c->part < t->n_parts);
     c->heard_ns = t->trace ? mr_trace_clock_ns() : 0;
     mr_run_reply parsed = {0};
-    mr_refs_take(&s->refs); /* the step may be answered, and the session be gone, before all is done */
+    mr_refs_take(&s->refs); /* do_all may answer the step, which may free the session */
     st = mr_wire_unmark(st);
     if (!st) {
         mr_bytes_append(&c->reply, reply);
@@ -292,6 +326,8 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_mstep_unref(t);
 }
 
+/* Ends the step early with `why`, which it takes. The caller holds a reference. Stopping a step that has ended
+ * does nothing. */
 static void stop_step(mr_mstep *t, mr_status *why)
 {
     mr_step_actions a = {0};
@@ -304,6 +340,7 @@ static void stop_step(mr_mstep *t, mr_status *why)
     mr_msession_unref(s);
 }
 
+/* The step's time limit has passed. The timer's reference is dropped here. */
 static void time_is_up(mr_timer *e)
 {
     mr_mstep *t = (mr_mstep *)((char *)e - offsetof(mr_mstep, timer));
@@ -311,11 +348,12 @@ static void time_is_up(mr_timer *e)
     mr_mstep_unref(t);
 }
 
+/* The client cancelled the call or its connection broke. */
 static void client_left(void *arg, mr_net_call *c)
 {
     mr_mstep *t = arg;
     (void)c;
-    mr_refs_take(&t->refs); /* stopping may answer the call and end the step */
+    mr_refs_take(&t->refs); /* stopping may answer the call and drop the last reference */
     stop_step(t, mr_error(MR_CANCELLED, "RunStep was cancelled"));
     mr_mstep_unref(t);
 }
@@ -328,7 +366,8 @@ static bool takes_part(const mr_mstep *t, int task)
     return false;
 }
 
-/* Those with a task (-1: all). */
+/* Stops the steps that run on a task (-1: all). They are collected first, because stopping a step may remove it
+ * from the list and must not happen under the session's lock. */
 static void stop_steps(mr_msession *s, int task, const mr_status *why)
 {
     MR_VEC(mr_mstep *) all = {0};
@@ -349,7 +388,7 @@ static void stop_steps(mr_msession *s, int task, const mr_status *why)
 
 /* ---- from a ready program on ---- */
 
-/* A task of a program that is known to be lost: it is not asked, for it may not answer. */
+/* Refuses a program with a part on a task that is known to be lost or restarted: such a task might never answer. */
 static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
 {
     for (int i = 0; i < p->n_parts; i++) {
@@ -360,12 +399,17 @@ static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
     return NULL;
 }
 
+/* Starts the step, whose program is registered. The step joins the session's list before its first call, and the
+ * session's end, the client's departure and lost tasks are checked again afterwards: one that happened before the
+ * step was in the list could not stop it. Two references are held meanwhile, because the step may be answered
+ * inside do_all. */
 void mr_mstep_begin(mr_mstep *t)
 {
     mr_step_actions a = {0};
     mr_mprogram *p = t->program;
     mr_msession *s = t->session;
     int64_t ms = t->q.options.timeout_ms > 0 ? t->q.options.timeout_ms : s->config.timeout_ms;
+    MR_ASSERT(!t->link && !t->parts && !t->trace);
     if (!t->partial && !t->id)
         t->id = mr_step_id_new();
     t->n_parts = p->n_parts;
@@ -374,7 +418,7 @@ void mr_mstep_begin(mr_mstep *t)
     t->state.goes_on = t->partial && !t->last;
     t->costs = !t->partial && mr_session_config_wants_costs(&s->config, &p->n_counted);
     mr_mstep_trace_begin(t);
-    mr_refs_take(&t->refs); /* this function's */
+    mr_refs_take(&t->refs); /* for this function, as the next one */
     mr_refs_take(&s->refs);
     enlist(t);
     mr_lock(&t->mu);
@@ -383,7 +427,8 @@ void mr_mstep_begin(mr_mstep *t)
     if (ms > 0) {
         t->timed = true;
         mr_refs_take(&t->refs);
-        mr_timers_set(s->master->timers, &t->timer, mr_now_ns() + MR_MIN(ms, INT64_MAX / 4000000) * 1000000, time_is_up);
+        mr_timers_set(s->master->timers, &t->timer, mr_now_ns() + MR_MIN(ms, INT64_MAX / 4000000) * 1000000,
+                      time_is_up);
     }
     bool here = t->call->net->on_cancel(t->call, client_left, t);
     do_all(t, &a);
@@ -392,10 +437,10 @@ void mr_mstep_begin(mr_mstep *t)
     mr_unlock(&s->mu);
     if (!here)
         client_left(t, NULL);
-    if (closed) /* while it was not in the list yet */
+    if (closed) /* the session was closed before the step was in its list */
         stop_step(t, mr_error(MR_CANCELLED, "%s", mr_msession_why_closed(unused)));
     mr_status *lost = check_lives(s, p);
-    if (lost) /* likewise */
+    if (lost) /* the task was lost before the step was in the list */
         stop_step(t, lost);
     mr_mstep_unref(t);
     mr_msession_unref(s);
@@ -411,6 +456,7 @@ void mr_msession_stop(mr_msession *s, mr_code code, const char *why)
 
 void mr_msession_stop_lost(mr_msession *s, int task)
 {
+    MR_ASSERT(task >= 0 && task < s->peers->cluster.tasks.n);
     mr_status *why = s->lives[task] ? mr_watch_why(s->peers->watch, task, s->lives[task]) : NULL;
     if (!why)
         return;
@@ -421,10 +467,12 @@ void mr_msession_stop_lost(mr_msession *s, int task)
 
 /* ---- RunStep ---- */
 
+/* Finds the session and enters it. On failure t->session is NULL and nothing has to be left. */
 mr_status *mr_mstep_enter(mr_mstep *t, mr_master *m, mr_sv session, int64_t request)
 {
+    MR_ASSERT(!t->session);
     mr_lock(&m->mu);
-    mr_status *st = mr_recent_once(&m->requests, request); /* clients send a request again when its answer is lost */
+    mr_status *st = mr_recent_once(&m->requests, request); /* a client repeats a request whose answer was lost */
     mr_unlock(&m->mu);
     if (!st)
         st = mr_msession_find(m, session, &t->session);
@@ -438,7 +486,7 @@ mr_status *mr_mstep_enter(mr_mstep *t, mr_master *m, mr_sv session, int64_t requ
     return st;
 }
 
-/* The id of a step that other masters make too. */
+/* The id of a step that several masters share (collective_graph_key) has been agreed on. */
 static void id_found(void *ctx, mr_status *st, int64_t id)
 {
     mr_mstep *t = ctx;
@@ -449,8 +497,11 @@ static void id_found(void *ctx, mr_status *st, int64_t id)
         mr_mstep_run_when_ready(t);
 }
 
+/* Takes st. An error before the session was entered is replied directly; afterwards mr_mstep_answer has to leave
+ * the session. */
 void mr_mstep_go(mr_mstep *t, mr_status *st)
 {
+    MR_ASSERT(st || (t->session && t->program));
     if (!st)
         st = check_lives(t->session, t->program);
     if (!st && t->q.options.graph_key && !t->partial) {
@@ -465,7 +516,8 @@ void mr_mstep_go(mr_mstep *t, mr_status *st)
     }
 }
 
-/* What may take longer: a program is made. */
+/* Runs on the pool, because making a program takes long: places the graph again if it is due, finds or makes the
+ * program, and starts the step. */
 static void make_and_go(mr_task *task)
 {
     mr_mstep *t = (mr_mstep *)((char *)task - offsetof(mr_mstep, turn));
@@ -477,7 +529,8 @@ static void make_and_go(mr_task *task)
         mr_mstep_go(t, mr_mprogram_get(t->session, &t->q, false, &t->program));
 }
 
-/* In the thread of the transport: a known step with small feeds is begun there. */
+/* Runs on the transport's thread. A step whose program exists and whose request is small is started there, which
+ * saves a thread switch per step; everything else goes to the pool. */
 void mr_master_run_step(void *service, mr_net_call *c, mr_sv body)
 {
     mr_master *m = service;
