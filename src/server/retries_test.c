@@ -327,7 +327,7 @@ MR_TEST(server_gives_buffers_by_their_key)
     memcpy(&last, content.p + 8, sizeof last);
     MR_CHECK_NEAR(last, 2, 0);
     MR_CHECK_OK(run_graph(&b, "a", 8));
-    MR_CHECK_ERR(recv_buf(&b, 8, life, 16), MR_INVALID_ARGUMENT, "has 12 bytes, not 16");
+    MR_CHECK_ERR(recv_buf(&b, 8, life, 16), MR_INVALID_ARGUMENT, "has 12 bytes, but 16 were requested");
     end(&b);
 }
 

@@ -1,8 +1,16 @@
 /* server/worker_run.c -- RunGraph: one task's share of a step.
  *
- * The values sent along go into the step's rendezvous, the graph runs, what was asked for is taken out of the rendezvous
- * and sent back.  A partial run is one flow and several calls: the first starts it, each feeds and fetches some,
- * the last one waits for its end. */
+ * The values in the request go into the step's rendezvous, the graph runs, and the requested values are taken out
+ * of the rendezvous and sent back. A partial run is one flow and several calls: the first call starts the flow,
+ * each call feeds and fetches some values, and the last one waits for the flow to end.
+ *
+ * A call (wrun) is answered when n_left reaches 0: it counts the fetches that are missing, the end of the flow if
+ * the call waits for it, and one for the function that handles the call. Whoever takes it to 0 answers and frees
+ * the call, so nobody may touch the call after its own one_less. A flow (mr_partial) has one reference while it
+ * runs, one for each call, and one in the step while further calls may follow.
+ *
+ * Locks: mr_wstep.mu guards which flow a step has, mr_partial.mu how far the flow is. They are never held
+ * together, and not while a flow is started or failed. */
 #include "base/memory.h"
 #include "exec/trace.h"
 #include "server/wire.h"
@@ -39,13 +47,14 @@ static void parse_recorded(mr_pb_reader *r, run_request *q)
         }
 }
 
-/* What is no depth is too deep. */
+/* Anything that is not a valid depth counts as too deep. */
 static int parse_depth(mr_pb_reader *r)
 {
     int64_t depth = mr_pb_int64(r);
     return depth < 0 || depth > INT32_MAX ? INT32_MAX : (int)depth;
 }
 
+/* Parses a RunGraphRequest. The request's strings are views into the body. */
 static mr_status *parse_run(mr_sv body, run_request *q)
 {
     mr_pb_reader r;
@@ -79,21 +88,23 @@ static mr_status *parse_run(mr_sv body, run_request *q)
 
 typedef struct wrun wrun;
 
-/* The flow of a step; with partial runs shared by several calls. */
+/* The flow of a step. The calls of a partial run share one. */
 typedef struct mr_partial {
     mr_refs refs;
     mr_wgraph *graph;
     mr_flow *flow;
     mr_trace *trace; /* written while it runs, read when it is over; or NULL */
-    mr_wstep *step; /* while it runs: Recvs of the flow go through it */
+    mr_wstep *step;  /* a reference while the flow runs: its Recvs go through the step */
     mr_mutex mu;
     bool over MR_GUARDED_BY(mu);
-    bool started MR_GUARDED_BY(mu), ended MR_GUARDED_BY(mu); /* the step has, so the flow is to */
+    bool started MR_GUARDED_BY(mu);
+    bool ended MR_GUARDED_BY(mu); /* the step has ended, so the flow must end, too */
     mr_status *st MR_GUARDED_BY(mu); /* how it ended */
-    wrun *waiting MR_GUARDED_BY(mu); /* the call to be told of the end */
+    wrun *waiting MR_GUARDED_BY(mu); /* the call that waits for the end */
 } mr_partial;
 
-typedef struct wfetch { /* one value to be sent back */
+/* One value to send back. */
+typedef struct wfetch {
     mr_recv w;          /* first */
     wrun *run;
     mr_rendezvous_key key;
@@ -111,14 +122,17 @@ struct wrun {
     run_request q;
     int n_fetches;
     wfetch *fetches;
-    _Atomic int n_left; /* fetches that are not there, and the end of the flow when it is waited for */
+    _Atomic int n_left; /* see the head of this file */
     mr_status *st;
 };
 
+/* Drops a reference; the last one returns the flow to its program, so the flow must be over or never started. */
 void mr_partial_unref(mr_partial *p)
 {
     if (!p || !mr_refs_drop(&p->refs))
         return;
+    MR_ASSERT(!p->waiting);
+    MR_ASSERT(!p->started || p->over);
     if (p->flow) {
         p->flow->trace = NULL;
         mr_program_give(p->flow);
@@ -147,6 +161,7 @@ static void run_free(wrun *r)
 
 /* ---- the answer ---- */
 
+/* Adds the fetched values. Takes the first error that a fetch met. */
 static mr_status *encode_values(wrun *r, mr_wire *w)
 {
     for (int i = 0; i < r->n_fetches; i++) {
@@ -163,8 +178,9 @@ static mr_status *encode_values(wrun *r, mr_wire *w)
     return NULL;
 }
 
-/* What was recorded, as fields of a RunGraphResponse: step_stats, cost_graph and partition_graph.  The number of each
- * is that of the same field of RunMetadata plus 1.  A step of which only the costs are wanted was traced, too. */
+/* Adds what was recorded as fields of a RunGraphResponse: step_stats, cost_graph and partition_graph. Each field's
+ * number is the one it has in RunMetadata plus 1. Costs are computed from a trace, so a step that asked only for
+ * costs was traced, too, but does not send the trace. */
 static mr_status *encode_recorded(wrun *r, mr_pb_writer *w)
 {
     mr_partial *p = r->flow;
@@ -174,7 +190,7 @@ static mr_status *encode_recorded(wrun *r, mr_pb_writer *w)
     uint32_t field, wire;
     mr_trace *stats = r->q.costs && !r->q.timeline ? NULL : p->trace;
     mr_status *st = mr_trace_encode(stats, program->plans, r->q.graphs ? program->n_plans : 0, &metadata);
-    if (!st && r->q.costs && p->trace) /* a partial run that did not ask for them at first has none */
+    if (!st && r->q.costs && p->trace) /* there is no trace if the partial run's first call did not ask for one */
         mr_trace_put_cost_graph(p->trace, program->plans, program->n_plans, &metadata);
     mr_pb_reader_init(&m, mr_str_view(&metadata));
     while (!st && mr_pb_next(&m, &field, &wire)) {
@@ -185,6 +201,7 @@ static mr_status *encode_recorded(wrun *r, mr_pb_writer *w)
     return st;
 }
 
+/* Starts the answer with what was recorded, which is complete only when the flow is over. */
 static mr_status *begin_answer(wrun *r, mr_wire *w)
 {
     bool over = r->flow && (!r->q.partial || r->q.last);
@@ -192,8 +209,8 @@ static mr_status *begin_answer(wrun *r, mr_wire *w)
     return over && (r->flow->trace || r->q.graphs) ? encode_recorded(r, &w->pb) : NULL;
 }
 
-/* A task that is stopped, or a session that is ended, cancels its steps; why is told rather than that.  Of a call that
- * is cancelled by the end of its server no body is sent any more. */
+/* Replaces CANCELLED by the reason for it when this task was stopped or the session ended. Takes st. A call that
+ * is cancelled because its server stops cannot send a body any more, so the error goes into its status. */
 static mr_status *why_stopped(wrun *r, mr_status *st)
 {
     mr_worker_service *w = r->worker;
@@ -209,7 +226,8 @@ static mr_status *why_stopped(wrun *r, mr_status *st)
     return why ? why : st;
 }
 
-/* An error goes into the body when the master asked so: a call's status is short. */
+/* Answers the call and frees it. An error goes into the body if the master asked for that, because the length of a
+ * gRPC status is limited. */
 static void answer(wrun *r)
 {
     mr_wire w;
@@ -220,7 +238,7 @@ static void answer(wrun *r)
     if (!st)
         st = encode_values(r, &w);
     if (st && r->q.errors_in_body) {
-        mr_wire_deinit(&w); /* of values that came before the error */
+        mr_wire_deinit(&w); /* drops the values that were added before the error */
         mr_status_free(begin_answer(r, &w));
         char *text = mr_wire_error_text(st);
         mr_pb_put_varint(&w.pb, 5, mr_status_code(st));
@@ -236,14 +254,17 @@ static void answer(wrun *r)
     run_free(r);
 }
 
+/* One of the things the call waits for is done. The caller must not use r afterwards. */
 static void one_less(wrun *r)
 {
+    MR_ASSERT(atomic_load_explicit(&r->n_left, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&r->n_left, 1, memory_order_acq_rel) == 1)
         answer(r);
 }
 
 /* ---- values in and out ---- */
 
+/* Puts one fed value (a NamedTensorProto whose name is a rendezvous key) into the step's rendezvous. */
 static mr_status *send_one(wrun *r, mr_sv named)
 {
     mr_pb_reader p;
@@ -270,6 +291,8 @@ static mr_status *send_one(wrun *r, mr_sv named)
     return st;
 }
 
+/* Makes a receive for each key in recv_key. The keys' names are views into the call's body, which lives until the
+ * answer. */
 static mr_status *make_fetches(wrun *r)
 {
     r->n_fetches = r->q.recv.n;
@@ -284,6 +307,7 @@ static mr_status *make_fetches(wrun *r)
     return NULL;
 }
 
+/* A value that a call of a partial run fetches has arrived, or never will. */
 static void fetched(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     wfetch *f = (wfetch *)w;
@@ -293,7 +317,8 @@ static void fetched(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
     one_less(f->run);
 }
 
-/* After the flow all that was asked for is there, or never comes. */
+/* Takes the fetched values out of the rendezvous after the flow has ended. A value that is missing now never
+ * arrives; encode_values reports it. */
 static void take_fetches(wrun *r)
 {
     for (int i = 0; i < r->n_fetches; i++) {
@@ -304,12 +329,16 @@ static void take_fetches(wrun *r)
 
 /* ---- running ---- */
 
+/* The flow has ended. If a call waits for that, it gets the status; otherwise the status is kept for the last
+ * call. */
 static void flow_done(mr_flow *flow)
 {
     mr_partial *p = flow->ctx;
     mr_wstep *s = p->step;
     mr_status *st = mr_flow_take_status(flow);
+    MR_ASSERT(s);
     mr_lock(&p->mu);
+    MR_ASSERT(!p->over);
     p->over = true;
     wrun *r = p->waiting;
     p->waiting = NULL;
@@ -326,8 +355,9 @@ static void flow_done(mr_flow *flow)
     mr_partial_unref(p); /* the flow's */
 }
 
-/* The master has given the step up, and may not be there to clean it up.  A flow that has ended meanwhile takes no
- * harm: it is not given back before this call is answered.  That may happen in here: then r is gone behind it. */
+/* The master cancelled the call, and may not be there to clean up, so the step ends too. If the flow has ended
+ * meanwhile, failing it has no effect: it is not returned to its program before this call is answered. The call
+ * may be answered and freed in here, so what is needed of r is read first. */
 static void caller_left(void *arg, mr_net_call *c)
 {
     (void)c;
@@ -335,13 +365,14 @@ static void caller_left(void *arg, mr_net_call *c)
     mr_worker_service *w = r->worker;
     mr_partial *p = r->flow;
     int64_t id = r->step->id;
-    mr_refs_take(&p->refs); /* the flow may come to its end in here */
+    mr_refs_take(&p->refs); /* the flow may end inside mr_flow_fail */
     mr_flow_fail(p->flow, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
     mr_wstep_end(w, id, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
     mr_partial_unref(p);
 }
 
-/* Between two calls nobody else would tell a flow that waits for something but values of its step. */
+/* Between two calls of a partial run, the flow may wait for something other than a value of its step, so aborting
+ * the rendezvous would not end it. A flow that is not started yet is failed by start_partial. */
 void mr_partial_end(mr_partial *p, const mr_status *why)
 {
     if (!p)
@@ -355,6 +386,7 @@ void mr_partial_end(mr_partial *p, const mr_status *why)
     mr_partial_unref(p);
 }
 
+/* Makes a flow of the graph; takes the caller's reference to g, also on failure. */
 static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
 {
     mr_partial *p = mr_new(mr_partial);
@@ -370,11 +402,14 @@ static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
     return st;
 }
 
+/* Starts the flow. A program of cheap nodes runs on the threads that bring its values, that is, transport threads;
+ * others use the session's pool. */
 static void start(wrun *r)
 {
     mr_partial *p = r->flow;
     mr_flow *f = p->flow;
     mr_env *env = &p->graph->session->env;
+    MR_ASSERT(!p->step);
     mr_refs_take(&p->refs); /* the flow's, until it is done */
     if (r->q.timeline || r->q.costs) {
         f->trace = p->trace = mr_trace_new();
@@ -383,7 +418,7 @@ static void start(wrun *r)
     f->depth = r->q.depth;
     mr_refs_take(&r->step->refs);
     p->step = r->step;
-    /* What is light runs where its values come: in threads of the transports. */
+
     mr_runner_reset(&f->own_runner, mr_program_is_light(p->graph->program) ? NULL : env->inter, NULL, false);
     mr_flow_start(f, &(mr_flow_start_args){.runner = &f->own_runner,
                                            .parent = env->cancel,
@@ -393,7 +428,9 @@ static void start(wrun *r)
                                            .step_id = r->step->id});
 }
 
-/* The flow of this call: a new one, or that of the partial run it belongs to.  Takes over the graph. */
+/* Finds the flow of this call: a new one, or that of the partial run it belongs to. Takes the reference to the
+ * graph. A new flow is made first and dropped if it is not needed, because it cannot be made under the step's
+ * lock. */
 static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
 {
     mr_wstep *s = r->step;
@@ -415,7 +452,8 @@ static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
     return closed ? mr_error(MR_ABORTED, "Step %lld is over", (long long)s->id) : NULL;
 }
 
-/* The end of the flow is to be told to r: at once when it is over. */
+/* Makes the call wait for the flow's end; if it is over, takes its status at once. A last call that arrives twice
+ * is refused. */
 static void wait_for_flow(wrun *r)
 {
     mr_partial *p = r->flow;
@@ -437,7 +475,8 @@ static void wait_for_flow(wrun *r)
     }
 }
 
-/* The step may have been ended before its flow was started. */
+/* Starts the flow of a partial run. The step may have been ended before `started` was set: mr_partial_end left the
+ * flow alone then, and it is failed here. */
 static void start_partial(wrun *r)
 {
     mr_partial *p = r->flow;
@@ -450,6 +489,8 @@ static void start_partial(wrun *r)
         mr_flow_fail(p->flow, mr_error(MR_ABORTED, "Step %lld is over", (long long)r->step->id));
 }
 
+/* One call of a partial run: starts the flow if this is the first call, waits for its end if it is the last, and
+ * asks for the call's fetches. With the last call the step gives up its reference to the flow. */
 static void run_partial(wrun *r, bool is_new)
 {
     if (is_new)
@@ -470,7 +511,7 @@ static void run_partial(wrun *r, bool is_new)
     }
 }
 
-/* What is of another task would be asked for there. */
+/* Refuses keys whose source is another task: their Recv would be sent there. */
 static mr_status *check_fetches(const wrun *r, const mr_wsession *s)
 {
     for (int i = 0; i < r->n_fetches; i++)
@@ -479,7 +520,7 @@ static mr_status *check_fetches(const wrun *r, const mr_wsession *s)
     return NULL;
 }
 
-/* What the flow is to find, then the flow. */
+/* Sends the fed values, then finds the flow, so that the flow never waits for a feed. Takes the reference to g. */
 static mr_status *fill_step(wrun *r, mr_wgraph *g, bool *is_new)
 {
     mr_status *st = NULL;
@@ -491,7 +532,8 @@ static mr_status *fill_step(wrun *r, mr_wgraph *g, bool *is_new)
     return st;
 }
 
-/* The step is made late, when little can refuse it any more, and ended then: who was refused does not clean up. */
+/* Parses and checks the request and opens its step. The step is made late, when little can fail any more, and a
+ * failure after that ends it at once: a master does not clean up a step that was refused. */
 static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_new)
 {
     mr_wgraph *g = NULL;
@@ -512,6 +554,8 @@ static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_n
     return st;
 }
 
+/* Handles RunGraph on the transport's thread. The call holds one of n_left until on_cancel is set, so r is valid
+ * there. */
 void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body)
 {
     wrun *r = mr_new(wrun);
@@ -522,8 +566,9 @@ void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body)
         answer(r);
         return;
     }
+    MR_ASSERT(r->flow && r->step);
     bool waits = !r->q.partial || r->q.last;
-    atomic_init(&r->n_left, (r->q.partial ? r->n_fetches : 0) + waits + 1); /* one for this call */
+    atomic_init(&r->n_left, (r->q.partial ? r->n_fetches : 0) + waits + 1); /* 1: this function */
     if (!r->q.partial) {
         r->flow->waiting = r;
         start(r);

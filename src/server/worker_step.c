@@ -1,8 +1,15 @@
-/* server/worker_step.c -- the steps of a worker: where their values meet, and how they come from other tasks.
+/* server/worker_step.c -- the steps of a worker: where their values meet, and how they arrive from other tasks.
  *
- * Aborting: whoever fails a step aborts its rendezvous; that ends the receives that wait here, and through
- * `aborted` the calls to other tasks.  A receive is told exactly once: by the call's end, or at once when
- * the step had been aborted before. */
+ * A step exists from the first message about it, which may be another task's RecvTensor before the master's
+ * RunGraph, until CleanupGraph. dist/worker_steps.c keeps the table and knows which steps have begun, ended or
+ * were repeated.
+ *
+ * Aborting: whatever fails a step aborts its rendezvous. That ends the receives that wait here and, through
+ * `aborted`, the calls to other tasks. Each receive is completed exactly once: when its call ends, or at once if
+ * the step was already aborted.
+ *
+ * Locks: the worker's lock guards the table, a step's lock its list of receives; no function here holds both.
+ * Cancelling a call may complete it in the same thread, so no lock is held then. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "server/wire.h"
@@ -10,15 +17,17 @@
 
 /* ---- values from other tasks ---- */
 
+/* A value that a Recv of this task waits for: a RecvTensor to the task that produces it. It is in the step's list
+ * until the call ends. */
 struct mr_wreceive {
     mr_net_request request; /* first */
     mr_wstep *step;
     mr_recv *to;
     int task;
     int64_t start_us;
-    bool started, told_to_end; /* under the step's lock: a call is cancelled once it is started */
-    mr_status *lost;           /* likewise: why it was told so, when the task is lost */
-    mr_refs refs;              /* the call's, and of who cancels it */
+    bool started, told_to_end; /* under the step's lock; a call can be cancelled only once it is started */
+    mr_status *lost;           /* under the step's lock: why it was cancelled, if its task is lost */
+    mr_refs refs;              /* one for the call, and one for each thread that cancels it */
     mr_wreceive *next, **link; /* of the step's receives */
 };
 
@@ -36,12 +45,16 @@ static void unlink_receive(mr_wreceive *v)
 {
     mr_wstep *s = v->step;
     mr_lock(&s->mu);
+    MR_ASSERT(*v->link == v);
     *v->link = v->next;
     if (v->next)
         v->next->link = v->link;
     mr_unlock(&s->mu);
 }
 
+/* The call has ended: decodes the value and completes the Recv. An error that follows from the step's own end is
+ * marked as derived, so that the master reports the first error; other errors say what was being received, and
+ * from where. */
 static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_wreceive *v = (mr_wreceive *)r;
@@ -65,7 +78,7 @@ static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
             v->lost = NULL;
         }
         mr_unlock(&s->mu);
-        if (aborted) /* the end of this call is a consequence of the step's */
+        if (aborted)
             mr_status_mark_derived(st);
         else
             mr_status_append(st, "\n\t while receiving %.*s from %s", MR_SV_ARG(to->key->name),
@@ -75,12 +88,13 @@ static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
     receive_unref(v);
 }
 
+/* Encodes the RecvTensorRequest. */
 static void encode_request(mr_wreceive *v)
 {
     mr_str body = {0}, key = {0};
     mr_pb_writer w;
     mr_worker_service *worker = v->step->worker;
-    /* Each number once, and none to be guessed from another: one that was used before would be refused. */
+    /* The receiver refuses an id that it has seen, so each is used once, and none can be guessed from another. */
     uint64_t request = mr_id_mixed(atomic_fetch_add(&worker->next_request, 1));
     const mr_rendezvous_key *k = v->to->key;
     mr_str_append(&key, k->text, (size_t)(k->name.p + k->name.n - k->text));
@@ -93,7 +107,7 @@ static void encode_request(mr_wreceive *v)
     mr_str_deinit(&key);
 }
 
-/* True when it is in the step's list and the call may start. */
+/* Puts the receive into the step's list; false: the step is aborted, and the call must not start. */
 static bool enlist(mr_wreceive *v)
 {
     mr_wstep *s = v->step;
@@ -110,7 +124,8 @@ static bool enlist(mr_wreceive *v)
     return ok;
 }
 
-/* A receive from a life of a task that has ended; not told yet. */
+/* Finds a receive from an incarnation of the task that has ended and that was not cancelled yet; *why says what
+ * happened. */
 static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why) MR_REQUIRES(s->mu);
 static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why)
 {
@@ -121,6 +136,8 @@ static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why)
     return NULL;
 }
 
+/* Cancels the receives from ended incarnations of a task. After each one the list is read again from its start,
+ * because cancelling happens without the lock. */
 static void end_lost_receives(mr_wstep *s, int task)
 {
     for (;;) {
@@ -144,15 +161,21 @@ static void end_lost_receives(mr_wstep *s, int task)
 
 static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead);
 
+/* The rendezvous asks whether a Recv is for another task's value; true: it is, and this function completes it.
+ * RecvTensors of other tasks (value_came) want our values, maybe before the step has begun and has a session.
+ *
+ * The producing task is watched while the call is under way. If it is lost before the receive is in the list, its
+ * loss would go unnoticed, so that is checked at the end. */
 static bool take_remote(void *arg, mr_recv *to)
 {
     mr_wstep *s = arg;
     if (to->fn == value_came || mr_sv_starts(to->key->src_device, s->session->prefix))
-        return false; /* asked for by others, maybe before the step has begun: it is of this task */
+        return false;
     mr_fellows *p = s->session->peers;
     int task = mr_cluster_find_named(&p->cluster, to->key->src_device);
     if (task < 0) {
-        to->fn(to, mr_invalid("There is no task of device %.*s", MR_SV_ARG(to->key->src_device)), NULL, false);
+        to->fn(to, mr_invalid("Device %.*s belongs to no task of the cluster", MR_SV_ARG(to->key->src_device)), NULL,
+               false);
         return true;
     }
     uint64_t incarnation = to->key->src_incarnation;
@@ -183,12 +206,13 @@ static bool take_remote(void *arg, mr_recv *to)
     if (cancelled)
         mr_fellows_cancel(p, task, &v->request);
     receive_unref(v);
-    if (mr_watch_ended(p->watch, task, incarnation)) /* no more will be heard of that */
+    if (mr_watch_ended(p->watch, task, incarnation)) /* mr_wsteps_lost is not called again for it */
         end_lost_receives(s, task);
     return true;
 }
 
-/* Cancelling may end the call in this thread, so the lock is not held then, and the list is read anew. */
+/* The step's rendezvous was aborted: cancels all receives under way. Cancelling may end the call in this thread,
+ * so it happens without the lock, and the list is read again from its start each time. */
 static void aborted(void *arg, const mr_status *why)
 {
     mr_wstep *s = arg;
@@ -215,6 +239,7 @@ static void aborted(void *arg, const mr_status *why)
     }
 }
 
+/* Ends the receives from a lost task in all steps of a cluster. */
 void mr_wsteps_lost(mr_worker_service *w, const mr_fellows *p, int task)
 {
     MR_VEC(mr_wstep *) all = {0};
@@ -239,9 +264,11 @@ void mr_wsteps_lost(mr_worker_service *w, const mr_fellows *p, int task)
 
 /* ---- the table ---- */
 
+/* Called when the rendezvous is freed; see mr_wstep. */
 static void wstep_free(void *arg)
 {
     mr_wstep *s = arg;
+    MR_ASSERT(!s->receives && !s->session);
     mr_status_free(s->aborted);
     mr_mutex_deinit(&s->mu);
     mr_free(s);
@@ -271,6 +298,7 @@ void mr_wstep_unref(mr_wstep *s)
 static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_id, mr_worker_step **out)
     MR_REQUIRES(w->mu);
 
+/* Finds the step, or makes it; refuses a repeated request id and a step that is over. */
 static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_id, mr_worker_step **out)
 {
     bool is_new;
@@ -283,6 +311,7 @@ static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_i
     return NULL;
 }
 
+/* The session is set by the first piece; later pieces of a partial run come with the same one. */
 mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, mr_wsession *owner,
                           mr_wstep **out)
 {
@@ -299,11 +328,12 @@ mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, 
             (*out)->session = owner;
         }
     }
+    MR_ASSERT(st || (*out)->session);
     mr_unlock(&w->mu);
     return st;
 }
 
-/* A value of the step is waited for, until wstep_asked. */
+/* Finds or makes a step of which another task wants a value. Each success is matched by one wstep_asked. */
 static mr_status *wstep_ask(mr_worker_service *w, int64_t id, int64_t request_id, mr_wstep **out)
 {
     mr_worker_step *step;
@@ -318,7 +348,8 @@ static mr_status *wstep_ask(mr_worker_service *w, int64_t id, int64_t request_id
     return st;
 }
 
-/* True when the step is to be ended: who waited has gone, and nobody else knows of it. */
+/* The value was sent, or its receiver is gone. Returns true if the step must be ended: no master has begun it, and
+ * nobody waits for it any more. */
 static bool wstep_asked(mr_wstep *s, bool gone)
 {
     mr_worker_service *w = s->worker;
@@ -329,6 +360,7 @@ static bool wstep_asked(mr_wstep *s, bool gone)
     return last;
 }
 
+/* Closes the step for further pieces and takes its reference to the flow. */
 static struct mr_partial *take_partial(mr_wstep *s)
 {
     mr_lock(&s->mu);
@@ -339,6 +371,8 @@ static struct mr_partial *take_partial(mr_wstep *s)
     return p;
 }
 
+/* Takes why. A step that has ended, or was never there, is remembered as over by dist/worker_steps, so that late
+ * messages are refused. The rendezvous is aborted without the worker's lock, since that completes Recvs. */
 void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why)
 {
     mr_lock(&w->mu);
@@ -346,7 +380,7 @@ void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why)
     mr_unlock(&w->mu);
     if (s) {
         mr_rendezvous_abort(s->rendezvous, why);
-        mr_partial_end(take_partial(s), why); /* a partial run whose last piece never came */
+        mr_partial_end(take_partial(s), why); /* of a partial run whose last piece never arrived */
     }
     mr_wstep_unref(s);
     mr_status_free(why);
@@ -371,16 +405,18 @@ void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body)
 
 /* ---- RecvTensor: a value of ours for another task ---- */
 
+/* Another task's request for a value of ours. Either the value or the caller's cancellation answers it, whichever
+ * is first; each has a reference. */
 typedef struct asked {
     mr_recv w; /* first */
     mr_net_call *call;
     mr_wstep *step;
     mr_rendezvous_key key;
     int64_t start_us;
-    int64_t buf_bytes; /* of a buffer, which is told as such; -1: it is a tensor */
+    int64_t buf_bytes; /* RecvBuf: the size that is expected; -1: RecvTensor */
     mr_mutex mu;
-    bool answered MR_GUARDED_BY(mu); /* by whoever was first: the value, or the caller who left */
-    mr_refs refs;                    /* of the receive and of the call */
+    bool answered MR_GUARDED_BY(mu);
+    mr_refs refs; /* one for the receive, one for the call until it is answered */
 } asked;
 
 static void asked_unref(asked *a)
@@ -393,6 +429,7 @@ static void asked_unref(asked *a)
     mr_free(a);
 }
 
+/* True for the first caller, which has to answer the call. */
 static bool answers_first(asked *a)
 {
     mr_lock(&a->mu);
@@ -402,16 +439,19 @@ static bool answers_first(asked *a)
     return first;
 }
 
+/* Encodes the answer. The receiver of a buffer has said how large it is; a different size means that the two
+ * disagree. */
 static mr_status *encode_value(const asked *a, const mr_tensor *t, bool dead, mr_bytes *out)
 {
     if (a->buf_bytes < 0)
         return mr_wire_recv_encode(t, dead, a->start_us, out);
     if (t && mr_tensor_bytes(t) != (uint64_t)a->buf_bytes)
-        return mr_invalid("Buffer %.*s has %zu bytes, not %lld", MR_SV_ARG(a->key.name), mr_tensor_bytes(t),
-                          (long long)a->buf_bytes);
+        return mr_invalid("Buffer %.*s has %zu bytes, but %lld were requested", MR_SV_ARG(a->key.name),
+                          mr_tensor_bytes(t), (long long)a->buf_bytes);
     return mr_wire_buf_encode(t, dead, a->start_us, out);
 }
 
+/* The value exists, or the step failed. Drops the receive's reference. */
 static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     asked *a = (asked *)w;
@@ -430,8 +470,8 @@ static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
     asked_unref(a);
 }
 
-/* The value may still come; it is dropped then.  A step that nobody has begun and nobody waits for any more has failed
- * elsewhere: it is forgotten. */
+/* The caller cancelled. The value may still appear, and is dropped then. A step that nobody has begun and nobody
+ * waits for has failed elsewhere, and is forgotten. */
 static void caller_left(void *arg, mr_net_call *c)
 {
     asked *a = arg;
@@ -441,10 +481,12 @@ static void caller_left(void *arg, mr_net_call *c)
     bool last = wstep_asked(s, true);
     mr_reply(c, mr_error(MR_CANCELLED, "RecvTensor was cancelled"), NULL);
     if (last)
-        mr_wstep_end(s->worker, s->id, mr_error(MR_ABORTED, "Step %lld was given up by who waited for it", (long long)s->id));
+        mr_wstep_end(s->worker, s->id, mr_error(MR_ABORTED, "Step %lld has no receiver any more", (long long)s->id));
     asked_unref(a);
 }
 
+/* Refuses a request for a value of an earlier incarnation of this task. A device that we do not have passes:
+ * nothing is ever sent under such a key, so the request ends with its step. */
 static mr_status *check_life(const mr_env *env, const mr_rendezvous_key *k)
 {
     for (int i = 0; i < env->n_devices; i++) {
@@ -452,10 +494,10 @@ static mr_status *check_life(const mr_env *env, const mr_rendezvous_key *k)
         if (mr_sv_is(k->src_device, d->name) && k->src_incarnation != d->incarnation)
             return mr_error(MR_ABORTED,
                             "RecvTensor expects a different device incarnation: %llu vs. %llu. The task of %s was "
-                            "restarted: its state is gone",
+                            "restarted and has lost its state",
                             (unsigned long long)k->src_incarnation, (unsigned long long)d->incarnation, d->name);
     }
-    return NULL; /* maybe no device at all: then nothing is ever sent */
+    return NULL;
 }
 
 static bool is_of_task(mr_sv device, const char *task)
@@ -464,7 +506,8 @@ static bool is_of_task(mr_sv device, const char *task)
     return mr_sv_starts(device, task) && device.n > n && device.p[n] == '/';
 }
 
-/* The source is this task, by its name or by one that a session brought, and in the life that is meant. */
+/* Checks that the source is this task, by its own name or by the name it has in the cluster of one of its
+ * sessions, and in the incarnation that the caller means. */
 static mr_status *check_source(mr_worker_service *w, const mr_rendezvous_key *k)
 {
     uint32_t pos = 0;
@@ -472,7 +515,8 @@ static mr_status *check_source(mr_worker_service *w, const mr_rendezvous_key *k)
     void *v;
     if (is_of_task(k->src_device, mr_host_name(w->host)))
         return check_life(&w->host->env, k);
-    mr_status *st = mr_invalid("%s was asked for a value of %.*s", mr_host_name(w->host), MR_SV_ARG(k->src_device));
+    mr_status *st = mr_invalid("A value of %.*s was requested from %s, which does not have that device",
+                               MR_SV_ARG(k->src_device), mr_host_name(w->host));
     mr_lock(&w->mu);
     while (mr_map_next(&w->sessions.by_handle, &pos, &key, &v)) {
         const mr_wsession *s = ((mr_worker_session *)v)->host;
@@ -504,7 +548,8 @@ static mr_status *parse_recv(mr_sv body, int64_t *step, int64_t *request, asked 
     return mr_rendezvous_key_parse(key, &a->key, &a->w.frame, &a->w.iteration);
 }
 
-/* A buffer of a collective is a value of its step under a key of its devices and the name it goes by. */
+/* Parses a RecvBufRequest. A buffer of a collective op is a value of its step; its rendezvous key is made of the
+ * two devices and the buffer's name. */
 static mr_status *parse_recv_buf(mr_sv body, int64_t *step, int64_t *request, asked *a)
 {
     mr_pb_reader r;
@@ -526,7 +571,7 @@ static mr_status *parse_recv_buf(mr_sv body, int64_t *step, int64_t *request, as
         }
     MR_TRY(mr_pb_reader_status(&r, "RecvBufRequest"));
     if (a->buf_bytes < 0)
-        return mr_invalid("RecvBuf of %lld bytes", (long long)a->buf_bytes);
+        return mr_invalid("RecvBuf: the number of bytes is negative (%lld)", (long long)a->buf_bytes);
     return mr_rendezvous_key_make(from, incarnation, to, key, &a->key);
 }
 
@@ -538,6 +583,7 @@ static mr_status *open_recv(mr_worker_service *w, mr_sv body, asked *a)
     return wstep_ask(w, step, request, &a->step);
 }
 
+/* Handles RecvTensor and RecvBuf: the answer is sent when the value exists, without a thread waiting for it. */
 static void answer_when_it_comes(mr_worker_service *service, mr_net_call *c, mr_sv body, bool is_buf)
 {
     asked *a = mr_new(asked);
