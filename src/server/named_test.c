@@ -434,7 +434,7 @@ MR_TEST(named_tasks_without_a_service_are_refused)
     mr_server_def def = {.job = "ps", .task = 0};
     MR_CHECK_OK(mr_cluster_add(&def.cluster, MR_SV("ps"), 0, MR_SV("zk")));
     MR_CHECK_ERR(mr_server_new(&def, &(mr_server_options){.net = mr_net_loop(), .zookeeper = ""}, &s), MR_INVALID_ARGUMENT,
-                 "has no address, and no ZooKeeper tells it");
+                 "has no address; give one, or set MILLRACE_ZOOKEEPER");
     MR_CHECK_ERR(mr_server_new(&def, &(mr_server_options){.net = mr_net_loop(), .zookeeper = "a b", .open_naming = looker_open}, &s),
                  MR_INVALID_ARGUMENT, "is not where a ZooKeeper is");
     mr_cluster_deinit(&def.cluster);

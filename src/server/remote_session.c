@@ -1,8 +1,15 @@
-/* server/remote_session.c -- a session of a master in another process, or in this one.
+/* server/remote_session.c -- the client's session with a master in another process, or in this one.
  *
- * The client's graph is sent when the session is made; nodes added later are sent before the next run.  A run is one
- * RunStep call; the calling thread waits for it.  What ends it from outside cancels that call: the client is told at once,
- * the master stops the step at its tasks meanwhile. */
+ * The client's graph is sent when the session is made; nodes that are added later are sent before the next run. A
+ * run is one RunStep call, and the calling thread waits for it. What ends a run from outside cancels that call:
+ * the client gets its error at once, while the master stops the step at its tasks.
+ *
+ * A call may take any time, but its master must be alive. So a waiting thread probes the master every two seconds
+ * with GetStatus, which a task answers whatever else it does. A master that has not been heard yet may still be
+ * starting, and is waited for; one that has answered before and is silent now is an error.
+ *
+ * Locks: `extending` is held while new nodes are sent, so the master gets them in order; `mu` guards only the
+ * counts. Neither is held while a step runs. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_wait.h"
@@ -15,16 +22,16 @@
 
 #define START_DEADLINE_MS (610 * 1000) /* the master itself waits ten minutes for its tasks */
 #define CLOSE_DEADLINE_MS 5000
-#define PROBE_AFTER_NS (2 * INT64_C(1000000000)) /* of waiting: most calls never come to it */
-#define FIRST_PROBE_NS INT64_C(500000000)        /* of waiting for a master that was not heard yet */
-#define HANG_UPS 5
+#define PROBE_AFTER_NS (2 * INT64_C(1000000000)) /* most calls are answered before the first probe */
+#define FIRST_PROBE_NS INT64_C(500000000)        /* if the master has not answered yet */
+#define HANG_UPS 5                               /* probes in a row that meet a closed connection */
 #define PROBE_DEADLINE_NS (6 * INT64_C(1000000000))
 
 typedef struct master {
     mr_net *net;
     mr_net_peer *peer;
     char *address;
-    _Atomic int64_t tell_ns; /* a long wait for it is logged then at the earliest, of however many calls */
+    _Atomic int64_t tell_ns; /* when the next long wait may be logged; shared by all calls */
 } master;
 
 typedef struct remote {
@@ -45,14 +52,16 @@ typedef struct remote {
 
 /* ---- one call, waited for ---- */
 
+/* Lives on the stack of a thread that waits for calls. */
 typedef struct waited {
     mr_mutex mu;
     mr_cond changed;
 } waited;
 
-typedef struct call { /* one of those waited for */
+/* One of the calls that are waited for. */
+typedef struct call {
     mr_net_request request; /* first */
-    mr_cancel_entry on_cancel; /* of an ask under a cancellation */
+    mr_cancel_entry on_cancel; /* used if the run can be cancelled */
     mr_net *net;
     waited *w;
     bool done; /* under the lock */
@@ -60,11 +69,14 @@ typedef struct call { /* one of those waited for */
     mr_bytes reply;
 } call;
 
+/* The call has ended. The lock is held until the end of the broadcast, because the waiter frees it as soon as it
+ * sees `done`. */
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     call *c = (call *)r;
     waited *w = c->w;
     mr_lock(&w->mu);
+    MR_ASSERT(!c->done);
     c->st = mr_wire_unmark(st);
     mr_bytes_append(&c->reply, reply);
     c->done = true;
@@ -72,14 +84,14 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&w->mu);
 }
 
-/* A master that is not up yet is waited for; one that was there and has gone is an error at once, since a session of it has
- * gone too. */
+/* Whether a call waits until its master is up. The others use a session, and if the master has gone, so has the
+ * session: they fail at once. */
 static bool waits_for_master(const char *method)
 {
     return strcmp(method, MR_MASTER_SERVICE "CreateSession") == 0 || strcmp(method, MR_MASTER_SERVICE "Reset") == 0;
 }
 
-/* Until c, or also other (may be NULL), is done, or the time (0: none) has come. */
+/* Waits until c or other (may be NULL) is done, or until the time has come (0: no limit). */
 static void wait_for_locked(waited *w, const call *c, const call *other, int64_t until_ns) MR_REQUIRES(w->mu);
 static void wait_for_locked(waited *w, const call *c, const call *other, int64_t until_ns)
 {
@@ -91,12 +103,12 @@ static void wait_for_locked(waited *w, const call *c, const call *other, int64_t
             mr_cond_wait(&w->changed, &w->mu);
 }
 
-/* Asks the task of the master for its status, which it tells whatever else it does.  NULL when it answered, or c was done
- * first. */
+/* Asks the master's task for its status. Returns NULL if it answered, or if c was done first. The probe is always
+ * completed before this returns, since it is on the stack. */
 static mr_status *probe(const master *m, waited *w, const call *c)
 {
-    call q = {.request = {.method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = mr_now_ns() + PROBE_DEADLINE_NS, .done = came},
-              .w = w};
+    int64_t deadline_ns = mr_now_ns() + PROBE_DEADLINE_NS;
+    call q = {.request = {.method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = deadline_ns, .done = came}, .w = w};
     m->net->start(m->peer, &q.request);
     mr_lock(&w->mu);
     wait_for_locked(w, c, &q, 0);
@@ -106,6 +118,7 @@ static mr_status *probe(const master *m, waited *w, const call *c)
         m->net->cancel(&q.request);
     mr_lock(&w->mu);
     wait_for_locked(w, &q, NULL, 0);
+    MR_ASSERT(q.done);
     mr_unlock(&w->mu);
     mr_bytes_deinit(&q.reply);
     if (early) {
@@ -120,7 +133,8 @@ static bool means_silence(const mr_status *st)
     return mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_DEADLINE_EXCEEDED;
 }
 
-/* That the time is over says little; what the last probe met with says why.  Takes over the probe's status. */
+/* A call that ran out of time says little; the error that the last probe met says why, so it is appended. Takes
+ * the probe's status. */
 static void tell_trouble(call *c, mr_status *probed)
 {
     if (probed && mr_status_code(c->st) == MR_DEADLINE_EXCEEDED)
@@ -128,8 +142,9 @@ static void tell_trouble(call *c, mr_status *probed)
     mr_status_free(probed);
 }
 
-/* Logs that a call takes long.  A master that is up logs itself which tasks it waits for, which suffices where it is in
- * this process.  Calls may be many, as of threads that fill a queue: one of them is logged in a period. */
+/* Logs that a call takes long. A master that is up logs itself which tasks it waits for, so nothing is logged if
+ * it is in this process. There may be many calls, for example of threads that fill a queue; one of them is logged
+ * per period. */
 static void tell_wait(master *m, const call *c, bool heard, const mr_status *probed, double seconds)
 {
     const char *method = c->request.method + strlen(MR_MASTER_SERVICE);
@@ -143,12 +158,12 @@ static void tell_wait(master *m, const call *c, bool heard, const mr_status *pro
                 method, m->address, seconds);
 }
 
-/* A call may take as long as it likes, but its master must be there: it is asked now and then.  How a call ends that is
- * given up, or NULL. */
+/* Waits for the call and probes the master meanwhile. Returns NULL when the call is done, or the error to give it
+ * up with. The caller has to cancel a call that was given up. */
 static mr_status *wait_for(master *m, waited *w, call *c)
 {
     bool heard = !c->request.wait_for_ready;
-    int hung_up = 0;      /* in a row */
+    int hung_up = 0;
     double seconds;
     mr_long_wait long_wait;
     mr_long_wait_begin(&long_wait, mr_now_ns());
@@ -171,7 +186,7 @@ static mr_status *wait_for(master *m, waited *w, call *c)
         mr_status_free(st);
         st = now;
         heard |= !st;
-        /* It is there, but waiting does not change its keys, nor ours. */
+        /* The master is there but refuses our connection: waiting does not change its keys, nor ours. */
         hung_up = mr_status_code(st) == MR_UNAVAILABLE && strstr(mr_status_message(st), "hangs up") ? hung_up + 1 : 0;
         if (mr_status_code(st) == MR_UNAUTHENTICATED || hung_up == HANG_UPS)
             return st;
@@ -191,7 +206,7 @@ static void cancel_call(mr_cancel_entry *e)
     c->net->cancel(&c->request);
 }
 
-/* wait_for, in which the call is cancelled when the cancellation (NULL: none) starts.  The call is done, or given up. */
+/* wait_for, during which the call is cancelled when `cancel` (may be NULL) starts. */
 static mr_status *wait_under(master *m, waited *w, call *c, mr_cancel *cancel)
 {
     c->on_cancel.fn = cancel_call;
@@ -203,7 +218,8 @@ static mr_status *wait_under(master *m, waited *w, call *c, mr_cancel *cancel)
     return st;
 }
 
-/* Takes the body.  timeout_ms 0: as long as it takes.  cancel may be NULL. */
+/* Makes one call to the master and waits for it. Takes the body; the caller owns the reply. timeout_ms 0 means no
+ * limit. cancel may be NULL. If the master answers after the call was given up, the answer counts. */
 static mr_status *ask(master *m, const char *method, mr_bytes *body, int64_t timeout_ms, mr_cancel *cancel,
                       mr_bytes *reply)
 {
@@ -222,6 +238,7 @@ static mr_status *ask(master *m, const char *method, mr_bytes *body, int64_t tim
     mr_lock(&w.mu);
     wait_for_locked(&w, &c, NULL, 0);
     mr_unlock(&w.mu);
+    MR_ASSERT(c.done);
     mr_cond_deinit(&w.changed);
     mr_mutex_deinit(&w.mu);
     *reply = c.reply;
@@ -242,6 +259,7 @@ static mr_status *ask_str(master *m, const char *method, mr_str *body, int64_t t
 
 /* ---- the graph ---- */
 
+/* The graph's lock is the front end's; a session without one has a graph that nobody changes. */
 static void lock_graph(remote *s) MR_NO_TSA
 {
     if (s->graph_mu)
@@ -254,7 +272,7 @@ static void unlock_graph(remote *s) MR_NO_TSA
         mr_unlock(s->graph_mu);
 }
 
-/* What the master does not know yet; the lock `extending` is held. */
+/* Exports the nodes that the master does not know yet. The lock `extending` is held. */
 static mr_status *export_new(remote *s, mr_str *out, int *n)
 {
     lock_graph(s);
@@ -264,6 +282,8 @@ static mr_status *export_new(remote *s, mr_str *out, int *n)
     return st;
 }
 
+/* Sends new nodes to the master; does nothing if there are none. The lock `extending` is held, so that two runs do
+ * not send the same nodes. */
 static mr_status *extend_locked(remote *s)
 {
     mr_str graph = {0}, body = {0};
@@ -273,6 +293,7 @@ static mr_status *extend_locked(remote *s)
     uint32_t field, wire;
     mr_sv bytes;
     int n;
+    MR_ASSERT(s->handle);
     mr_status *st = export_new(s, &graph, &n);
     if (st || n == s->n_sent)
         goto out;
@@ -320,6 +341,7 @@ static mr_status *enter(remote *s)
 static void leave(remote *s)
 {
     mr_lock(&s->mu);
+    MR_ASSERT(s->n_running > 0);
     if (--s->n_running == 0)
         mr_cond_broadcast(&s->idle);
     mr_unlock(&s->mu);
@@ -332,12 +354,12 @@ static mr_status *check_feed(const mr_run_args *a, int i)
     if (!t)
         return mr_invalid("Feed %s:%d has no value", o.node->name, o.index);
     if (t->dtype != mr_dtype_base(mr_out_type(o)))
-        return mr_invalid("Expects arg[%d] to be %s but %s is provided", i, mr_dtype_name(mr_dtype_base(mr_out_type(o))),
-                          mr_dtype_name(t->dtype));
+        return mr_invalid("Expects arg[%d] to be %s but %s is provided", i,
+                          mr_dtype_name(mr_dtype_base(mr_out_type(o))), mr_dtype_name(t->dtype));
     return NULL;
 }
 
-/* The fields that RunStepRequest and PartialRunSetupRequest share. */
+/* Writes outputs as "node:index". */
 static void put_outs(mr_pb_writer *w, uint32_t field, const mr_out *o, int n)
 {
     mr_str name = {0};
@@ -349,6 +371,7 @@ static void put_outs(mr_pb_writer *w, uint32_t field, const mr_out *o, int n)
     mr_str_deinit(&name);
 }
 
+/* The fields that RunStepRequest and PartialRunSetupRequest share. */
 static void put_common(const remote *s, const mr_run_args *a, mr_pb_writer *w)
 {
     mr_pb_put_bytes(w, 1, mr_sv_of(s->handle));
@@ -357,10 +380,11 @@ static void put_common(const remote *s, const mr_run_args *a, mr_pb_writer *w)
         mr_pb_put_bytes(w, 4, mr_sv_of(a->targets[i]->name));
 }
 
+/* Writes the RunOptions. Tracing is requested only if the caller takes the metadata. */
 static void put_options(const mr_run_options *o, bool metadata, mr_pb_writer *w)
 {
     size_t mark = mr_pb_begin(w, 5);
-    if (metadata) { /* else nobody would see it */
+    if (metadata) {
         mr_pb_opt_varint(w, 1, (uint64_t)o->trace_level);
         mr_pb_opt_varint(w, 5, o->output_partition_graphs);
     }
@@ -380,6 +404,8 @@ typedef struct run_call { /* what a RunStep is made of besides its arguments */
     mr_str *metadata;              /* or NULL */
 } run_call;
 
+/* Encodes a RunStepRequest. The feeds' memory is referenced, not copied. Errors come in the response's body (field
+ * 7), since the length of a gRPC status is limited. */
 static mr_status *encode_run(remote *s, const mr_run_args *a, const run_call *c, mr_bytes *out)
 {
     mr_wire w;
@@ -405,13 +431,14 @@ out:
     return st;
 }
 
+/* Decodes the i-th value of a RunStepResponse into the i-th fetch, whose dtype it must have. */
 static mr_status *take_value(const mr_run_args *a, int i, mr_sv named)
 {
     mr_pb_reader r;
     uint32_t field, wire;
     mr_sv value = MR_SV("");
     if (i >= a->n_fetches)
-        return mr_error(MR_INTERNAL, "More values came than were fetched");
+        return mr_error(MR_INTERNAL, "The master returned more values than the %d fetched", a->n_fetches);
     mr_pb_reader_init(&r, named);
     while (mr_pb_next(&r, &field, &wire))
         if (field == 2)
@@ -421,12 +448,13 @@ static mr_status *take_value(const mr_run_args *a, int i, mr_sv named)
     MR_TRY(mr_pb_reader_status(&r, "NamedTensorProto"));
     MR_TRY(mr_tensor_decode(mr_cpu_allocator(), value, &a->fetched[i]));
     if (a->fetched[i]->dtype != mr_dtype_base(mr_out_type(a->fetches[i])))
-        return mr_error(MR_INTERNAL, "%s came for %s:%d", mr_dtype_name(a->fetched[i]->dtype), a->fetches[i].node->name,
-                        a->fetches[i].index);
+        return mr_error(MR_INTERNAL, "The master returned a %s tensor for %s:%d", mr_dtype_name(a->fetched[i]->dtype),
+                        a->fetches[i].node->name, a->fetches[i].index);
     return NULL;
 }
 
-/* Values come in the order of the fetches. */
+/* Decodes a RunStepResponse. Values are in the order of the fetches; those that were decoded before an error stay
+ * in a->fetched. */
 static mr_status *decode_run(mr_bytes *reply, const mr_run_args *a, mr_str *metadata)
 {
     mr_pb_reader r;
@@ -454,7 +482,8 @@ static mr_status *decode_run(mr_bytes *reply, const mr_run_args *a, mr_str *meta
     MR_TRY(mr_pb_reader_status(&r, "RunStepResponse"));
     if (code)
         return mr_wire_error(code, text);
-    return n == a->n_fetches ? NULL : mr_error(MR_INTERNAL, "%d values came for %d fetches", n, a->n_fetches);
+    return n == a->n_fetches ? NULL
+                             : mr_error(MR_INTERNAL, "The master returned %d values for %d fetches", n, a->n_fetches);
 }
 
 static mr_status *check_args(const remote *s, const mr_run_args *a)
@@ -471,6 +500,8 @@ static mr_status *check_args(const remote *s, const mr_run_args *a)
     return NULL;
 }
 
+/* Sends new nodes and runs the step. A run that its own cancellation ended gets the same error as in a local
+ * session. */
 static mr_status *run_entered(remote *s, const mr_run_args *a, const run_call *c)
 {
     mr_bytes body = {0}, reply = {0};
@@ -482,13 +513,14 @@ static mr_status *run_entered(remote *s, const mr_run_args *a, const run_call *c
     if (!st)
         st = decode_run(&reply, a, c->metadata);
     if (cancel && mr_cancel_started(cancel) && mr_status_code(st) == MR_CANCELLED) {
-        mr_status_free(st); /* it says what became of a call */
+        mr_status_free(st);
         st = mr_run_interrupted();
     }
     mr_bytes_deinit(&reply);
     return st;
 }
 
+/* Runs one step, or one piece of a partial run. On failure no fetched value is left. */
 static mr_status *run(remote *s, const mr_run_args *a, const run_call *c)
 {
     for (int i = 0; i < a->n_fetches; i++)
@@ -528,7 +560,7 @@ static mr_status *setup_entered(remote *s, const mr_run_args *a, char **handle)
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_sv text = mr_wire_field(bytes, 1);
     if (text.n == 0)
-        MR_GO(mr_error(MR_INTERNAL, "PartialRunSetupResponse without a handle"));
+        MR_GO(mr_error(MR_INTERNAL, "The PartialRunSetupResponse has no handle"));
     *handle = mr_strndup(text.p, text.n);
 out:
     mr_bytes_deinit(&reply);
@@ -546,15 +578,17 @@ static mr_status *remote_partial_setup(mr_session *base, const mr_run_args *a, c
     return st;
 }
 
-static mr_status *remote_partial_run(mr_session *base, const char *handle, const mr_run_args *a, const mr_run_options *o)
+static mr_status *remote_partial_run(mr_session *base, const char *handle, const mr_run_args *a,
+                                     const mr_run_options *o)
 {
-    if (!handle || !handle[0]) /* it would be a step of its own */
+    if (!handle || !handle[0]) /* without a handle it would be an ordinary step */
         return mr_invalid("Must run 'setup' before performing partial runs!");
     return run((remote *)base, a, &(run_call){.options = o, .partial = handle});
 }
 
 /* ---- devices ---- */
 
+/* Appends one device to the list; a device of an unknown type is left out. */
 static mr_status *add_info(mr_sv attributes, mr_device_info **out, int *n)
 {
     mr_device *d;
@@ -567,6 +601,7 @@ static mr_status *add_info(mr_sv attributes, mr_device_info **out, int *n)
     return NULL;
 }
 
+/* Lists the devices of the session. On failure the list is empty. */
 static mr_status *remote_list_devices(mr_session *base, mr_device_info **out, int *n)
 {
     remote *s = (remote *)base;
@@ -602,6 +637,7 @@ out:
 
 /* ---- life ---- */
 
+/* Connects by the given transport, or picks one by the address (ways.h). */
 static mr_status *connect_master(mr_net *given, const char *address, master *out)
 {
     out->net = given;
@@ -617,6 +653,7 @@ static void disconnect_master(master *m)
     mr_free(m->address);
 }
 
+/* Closes the session once; later calls do nothing. Steps that run are cancelled by the master. */
 static mr_status *remote_close(mr_session *base)
 {
     remote *s = (remote *)base;
@@ -637,6 +674,7 @@ static mr_status *remote_close(mr_session *base)
     return st;
 }
 
+/* Closes the session and waits for the threads that are still in a run. */
 static void remote_free(mr_session *base)
 {
     remote *s = (remote *)base;
@@ -645,6 +683,7 @@ static void remote_free(mr_session *base)
     while (s->n_running > 0)
         mr_cond_wait(&s->idle, &s->mu);
     mr_unlock(&s->mu);
+    MR_ASSERT(s->n_running == 0);
     disconnect_master(&s->to);
     mr_graph_unref(s->graph);
     mr_free(s->handle);
@@ -657,6 +696,7 @@ static void remote_free(mr_session *base)
 static const mr_session_ops remote_ops = {remote_run,   remote_partial_setup, remote_partial_run,
                                           remote_close, remote_list_devices,  remote_free};
 
+/* Sends CreateSession with the whole graph, and waits for a master that is not up yet. */
 static mr_status *create(remote *s, const char *address, mr_sv config, mr_cancel *cancel)
 {
     mr_str graph = {0}, body = {0};
@@ -671,7 +711,7 @@ static mr_status *create(remote *s, const char *address, mr_sv config, mr_cancel
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
     mr_pb_put_bytes(&w, 2, config);
-    mr_pb_put_bytes(&w, 3, mr_sv_of(address)); /* by which it finds itself in a cluster of the client's */
+    mr_pb_put_bytes(&w, 3, mr_sv_of(address)); /* by which the master finds itself in a cluster_def of the client's */
     MR_GO(mr_pb_writer_status(&w, "CreateSessionRequest"));
     mr_bytes_add_str(&request, &body);
     MR_GO(ask(&s->to, MR_MASTER_SERVICE "CreateSession", &request,
@@ -694,8 +734,8 @@ out:
     return st;
 }
 
-mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel,
-                                 mr_session **out)
+mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config,
+                                 mr_cancel *cancel, mr_session **out)
 {
     mr_session_config parsed;
     remote *s = mr_new(remote);

@@ -283,7 +283,7 @@ MR_TEST(secure_masters_speak_for_themselves)
     mr_pb_put_bytes(&w, 5, MR_SV("/job:worker/replica:0/task:0"));
     mr_pb_put_varint(&w, 6, 7);
     MR_CHECK_ERR(say(&c, 0, "client", MR_WORKER_SERVICE "CreateWorkerSession", &body), MR_PERMISSION_DENIED,
-                 "client says it is /job:worker");
+                 "The certificate names client, but the request says it is from /job:worker");
     MR_CHECK_OK(say(&c, 0, "worker/0", MR_WORKER_SERVICE "CreateWorkerSession", &body));
     mr_str_deinit(&body);
     mr_free(ours);

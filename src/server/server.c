@@ -1,8 +1,11 @@
 /* server/server.c -- one task of a cluster.
  *
- * Life: made, started, stopped; never started again.  Stopping goes from the outside in: sessions are closed, so that
- * their steps end and their peers hear of it; then the steps of other masters are cut off; then nobody listens any
- * more; then the ways to the peers are closed. */
+ * A server is made, started and stopped, and never started again (server_state). Stopping goes from the outside
+ * in: sessions are closed, so that their steps end and their peers hear of it; then the steps of other masters are
+ * cut off; then the listeners are closed; then the routes to the peers.
+ *
+ * The state changes under `mu`. The thread that sets STOPPING stops the server without the lock (end_all); other
+ * threads that stop or join wait for STOPPED. */
 #include "server/server.h"
 
 #include <stdlib.h>
@@ -22,7 +25,8 @@
 
 enum { MAX_MOUNTS = 8 };
 
-typedef struct mount { /* a service of somebody else at our address */
+/* A service that another part of the program offers at our address. */
+typedef struct mount {
     char *prefix;
     void (*handle)(void *arg, mr_net_call *c);
     void *arg;
@@ -32,20 +36,20 @@ typedef enum server_state { MADE, STARTED, STOPPING, STOPPED } server_state;
 
 struct mr_server {
     mr_host host;
-    bool hosting; /* it was initialised, maybe not to its end */
+    bool hosting; /* host was initialised, maybe only in part */
     mr_timers *timers;
     mr_worker_service *worker;
     mr_master *master;
-    mr_net *net;         /* of the other tasks; NULL: by their addresses */
-    mr_net_server *own;  /* for calls of this task to itself */
-    mr_doors doors;      /* for others */
+    mr_net *net;        /* to all other tasks; NULL: chosen by their addresses */
+    mr_net_server *own; /* for calls of this task to itself */
+    mr_doors doors;     /* for other tasks */
     char *own_address;
     char *name;    /* "worker/0" */
     char *address; /* to listen at */
     char *target;
-    char *started_target MR_GUARDED_BY(mu); /* with the port that was taken; NULL: as the other one says */
+    char *started_target MR_GUARDED_BY(mu); /* with the actual port; NULL before the server is started */
     mr_naming *naming;                      /* NULL: none */
-    mr_mutex mount_mu; /* also held while a mounted handler runs, so that none does once it is taken out */
+    mr_mutex mount_mu; /* also held while a mounted handler runs, so none runs after its unmount */
     mount mounts[MAX_MOUNTS] MR_GUARDED_BY(mount_mu);
     int n_mounts MR_GUARDED_BY(mount_mu);
     mr_mutex mu;
@@ -57,21 +61,24 @@ struct mr_server {
 
 /* ---- services of others ---- */
 
+/* The prefixes of mounted services are distinct, so at most one handler gets a call. */
 mr_status *mr_server_mount(mr_server *s, const char *prefix, void (*handle)(void *arg, mr_net_call *c), void *arg)
 {
     mr_status *st = NULL;
     mr_lock(&s->mount_mu);
+    MR_ASSERT(s->n_mounts >= 0 && s->n_mounts <= MAX_MOUNTS);
     for (int i = 0; i < s->n_mounts && !st; i++)
         if (strcmp(s->mounts[i].prefix, prefix) == 0)
-            st = mr_error(MR_ALREADY_EXISTS, "%s serves %s already", s->name, prefix);
+            st = mr_error(MR_ALREADY_EXISTS, "%s already serves %s", s->name, prefix);
     if (!st && s->n_mounts == MAX_MOUNTS)
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "%s serves %d other services already", s->name, MAX_MOUNTS);
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "%s already serves %d other services, the maximum", s->name, MAX_MOUNTS);
     if (!st)
         s->mounts[s->n_mounts++] = (mount){mr_strdup(prefix), handle, arg};
     mr_unlock(&s->mount_mu);
     return st;
 }
 
+/* Waits for a handler of the service that is running. */
 void mr_server_unmount(mr_server *s, const char *prefix)
 {
     mr_lock(&s->mount_mu);
@@ -84,6 +91,8 @@ void mr_server_unmount(mr_server *s, const char *prefix)
     mr_unlock(&s->mount_mu);
 }
 
+/* Passes the call to the mounted service whose prefix it has; false: there is none. Handlers do not block, so the
+ * lock is held while they run. */
 static bool handle_mounted(mr_server *s, mr_net_call *c)
 {
     bool found = false;
@@ -108,7 +117,7 @@ static void handle(void *arg, mr_net_call *c)
         mr_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
 }
 
-/* Calls to itself stay inside the process. */
+/* Opens the route to a task. Calls to this task itself stay inside the process. */
 static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_peer **out) MR_REQUIRES(p->mu);
 static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_peer **out)
 {
@@ -125,6 +134,7 @@ static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_pee
     return st;
 }
 
+/* A task was lost or restarted: ends whatever relied on its old incarnation. */
 static void life_changed(void *arg, mr_fellows *p, int task)
 {
     mr_server *s = arg;
@@ -132,7 +142,7 @@ static void life_changed(void *arg, mr_fellows *p, int task)
     mr_worker_lost(s->worker, p, task);
 }
 
-/* A task is asked ten times before it is lost. */
+/* The times of the watch. With lost_ms, a task is probed ten times before it counts as lost. */
 static mr_membership_times times_of(const mr_server_options *o)
 {
     int64_t lost_ns = o ? MR_MIN(o->lost_ms, INT64_C(1) << 30) * 1000000 : 0;
@@ -141,6 +151,7 @@ static mr_membership_times times_of(const mr_server_options *o)
     return (mr_membership_times){MR_MAX(lost_ns / 10, 1), MR_MAX(lost_ns / 2, 1), lost_ns};
 }
 
+/* How long a session may be unused before it is closed; 0: for ever. */
 static int64_t session_gc_ns(const mr_server_options *o)
 {
     int64_t s = 0;
@@ -152,7 +163,8 @@ static int64_t session_gc_ns(const mr_server_options *o)
     return 0;
 }
 
-/* Two tasks at one address: one of them could not be reached, and would be waited for. */
+/* Refuses two tasks with one address: one of them could never be reached, and would be waited for. Port 0 means
+ * any port, so such addresses may repeat. */
 static mr_status *check_addresses(const mr_cluster *c)
 {
     mr_map seen = {0};
@@ -160,7 +172,7 @@ static mr_status *check_addresses(const mr_cluster *c)
     for (int i = 0; !st && i < c->tasks.n; i++) {
         const mr_task_address *t = &c->tasks.p[i], *other = mr_map_getz(&seen, t->address);
         size_t n = strlen(t->address);
-        if (n >= 2 && strcmp(t->address + n - 2, ":0") == 0) /* any port */
+        if (n >= 2 && strcmp(t->address + n - 2, ":0") == 0)
             continue;
         if (other)
             st = mr_invalid("%s and %s have the same address, %s", other->name, t->name, t->address);
@@ -179,30 +191,33 @@ static const char *variable(const char *name)
     return v && v[0] ? v : NULL;
 }
 
+/* Reads the naming service's options; what the program set comes before the environment. */
 static mr_status *naming_options(const mr_server_options *o, mr_naming_options *out)
 {
     const char *ms = variable("MILLRACE_ZOOKEEPER_TIMEOUT_MS");
     out->where = o && o->zookeeper ? o->zookeeper : variable("MILLRACE_ZOOKEEPER");
     out->session_ms = o && o->zookeeper_ms > 0 ? o->zookeeper_ms : 0;
     if (!out->session_ms && ms && (!mr_sv_to_i64(mr_sv_of(ms), &out->session_ms) || out->session_ms <= 0))
-        return mr_invalid("MILLRACE_ZOOKEEPER_TIMEOUT_MS is '%s': a number of milliseconds is expected", ms);
+        return mr_invalid("MILLRACE_ZOOKEEPER_TIMEOUT_MS is '%s'; set a positive number of milliseconds", ms);
     const char *deadline = variable("MILLRACE_ZOOKEEPER_DEADLINE_MS");
     if (deadline &&
         (!mr_sv_to_i64(mr_sv_of(deadline), &out->deadline_ms) || out->deadline_ms <= 0 || out->deadline_ms > INT32_MAX))
-        return mr_invalid("MILLRACE_ZOOKEEPER_DEADLINE_MS is '%s': a number of milliseconds is expected", deadline);
+        return mr_invalid("MILLRACE_ZOOKEEPER_DEADLINE_MS is '%s'; set a positive number of milliseconds", deadline);
     out->tell_ms = MR_MAX(mr_long_wait_period_ns() / 1000000, 1);
     return NULL;
 }
 
-/* A task that nobody can tell where it is would be waited for. */
+/* Without a naming service, refuses a task whose address would have to be looked up: it would be waited for. */
 static mr_status *check_named(const mr_cluster *c)
 {
     for (int i = 0; i < c->tasks.n; i++)
         if (strcmp(c->tasks.p[i].address, MR_ADDRESS_ASKED) == 0)
-            return mr_invalid("%s has no address, and no ZooKeeper tells it: set MILLRACE_ZOOKEEPER", c->tasks.p[i].name);
+            return mr_invalid("%s has no address; give one, or set MILLRACE_ZOOKEEPER to look it up",
+                              c->tasks.p[i].name);
     return NULL;
 }
 
+/* Connects to the naming service if one is configured. The cluster's peers are looked up there from now on. */
 static mr_status *open_naming(mr_server *s, const mr_server_options *o)
 {
     mr_naming_options with = {.found = mr_fellows_found, .unreachable = mr_fellows_unreachable, .arg = s->host.peers};
@@ -217,13 +232,14 @@ static mr_status *open_naming(mr_server *s, const mr_server_options *o)
     return NULL;
 }
 
+/* Closes the naming service, once. Nobody asks it any more when it is closed. */
 static void close_naming(mr_server *s)
 {
     mr_naming *n = s->naming;
     s->naming = NULL;
     if (!n)
         return;
-    mr_fellows_name_by(s->host.peers, NULL); /* nobody asks it any more */
+    mr_fellows_name_by(s->host.peers, NULL);
     n->close(n);
 }
 
@@ -235,15 +251,15 @@ char *mr_server_place(const char *address, const char *in_cluster)
     return mr_strdup(strcmp(in_cluster, MR_ADDRESS_ASKED) == 0 ? "127.0.0.1:0" : in_cluster);
 }
 
-/* The address with the port that was taken; mr_free. */
+/* The address with the port we listen on; the caller frees it. */
 static char *taken_place(const mr_server *s, int port)
 {
     const char *colon = strrchr(s->address, ':');
-    return colon && strcmp(colon, ":0") == 0 && port > 0 ? mr_printf("%.*s:%d", (int)(colon - s->address), s->address, port)
-                                                         : mr_strdup(s->address);
+    bool any = colon && strcmp(colon, ":0") == 0 && port > 0;
+    return any ? mr_printf("%.*s:%d", (int)(colon - s->address), s->address, port) : mr_strdup(s->address);
 }
 
-/* Tells others where this task is, now that it listens. */
+/* Registers this task's address with the naming service, now that it listens. */
 static mr_status *enter(mr_server *s, int port)
 {
     mr_naming_entry e;
@@ -258,6 +274,7 @@ static mr_status *enter(mr_server *s, int port)
 
 /* ---- life ---- */
 
+/* Makes everything that a server has. On failure mr_server_free releases what was made so far. */
 static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_options *o)
 {
     mr_session_config config;
@@ -267,8 +284,8 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
     MR_TRY(check_addresses(&def->cluster));
     MR_TRY(mr_session_config_parse(mr_str_view(&def->config), &config));
     config.simulated = o ? o->simulated : NULL;
-    /* Steps are computed by threads of their own, however few there should be: those that bring calls must stay free to
-     * bring their end. */
+    /* Steps run on at least one separate thread: transport threads must stay free, since they also bring the messages
+     * that end a step. */
     config.served = true;
     config.inter_threads = MR_MAX(mr_threads_wanted(config.inter_threads, "TF_NUM_INTEROP_THREADS"), 1);
     MR_TRY(mr_timers_new(&s->timers));
@@ -294,7 +311,7 @@ static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_o
 mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out)
 {
     mr_server *s = mr_new(mr_server);
-    mr_report_log(); /* a program that shows no log itself is heard by its launcher */
+    mr_report_log(); /* sends the log to the launcher, if there is one */
     mr_mutex_init(&s->mount_mu);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
@@ -307,10 +324,13 @@ mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, m
     return st;
 }
 
+/* Listens for calls of this process, then of other tasks, and registers the address. On failure mr_server_free
+ * closes what is open. */
 static mr_status *listen_all(mr_server *s)
 {
     int port;
-    mr_net_listen own = {.address = s->own_address, .handle = handle, .arg = s}, outer = {.address = s->address, .handle = handle, .arg = s};
+    mr_net_listen own = {.address = s->own_address, .handle = handle, .arg = s};
+    mr_net_listen outer = {.address = s->address, .handle = handle, .arg = s};
     MR_TRY(mr_net_loop()->listen(mr_net_loop(), &own, &s->own, &port));
     if (s->net) {
         MR_TRY(s->net->listen(s->net, &outer, &s->doors.servers[0], &port));
@@ -346,7 +366,7 @@ static void remove_here(mr_server *s)
     mr_unlock(&here_mu);
 }
 
-/* started_target is constant from add_here to remove_here. */
+/* started_target is constant between add_here and remove_here, so it is read without the server's lock. */
 bool mr_server_is_here(const char *address) MR_NO_TSA
 {
     bool found = false;
@@ -361,6 +381,7 @@ mr_status *mr_server_start(mr_server *s)
 {
     mr_lock(&s->mu);
     mr_status *st = NULL;
+    MR_ASSERT(s->state != STARTED || s->own);
     if (s->state == STOPPING || s->state == STOPPED)
         st = mr_error(MR_FAILED_PRECONDITION, "Server has stopped.");
     else if (s->state == MADE && !(st = listen_all(s))) {
@@ -372,7 +393,7 @@ mr_status *mr_server_start(mr_server *s)
     return st;
 }
 
-/* Once, by the caller that has set STOPPING. */
+/* Stops the server. Called once, without the lock, by the thread that has set STOPPING. */
 static void end_all(mr_server *s)
 {
     mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
@@ -387,11 +408,13 @@ static void end_all(mr_server *s)
     s->own = NULL;
     mr_status_free(why);
     mr_lock(&s->mu);
+    MR_ASSERT(s->state == STOPPING);
     s->state = STOPPED;
     mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
 }
 
+/* Returns when the server has stopped, whichever thread stops it. */
 mr_status *mr_server_stop(mr_server *s)
 {
     mr_lock(&s->mu);
@@ -422,7 +445,8 @@ bool mr_server_is_plain(mr_server *s)
     return plain;
 }
 
-/* A server that was not started has nothing to wait for, and cannot be started any more, as in TensorFlow. */
+/* Waits until the server has stopped. A server that was not started has nothing to wait for; it is stopped, and
+ * cannot be started afterwards, as in TensorFlow. */
 mr_status *mr_server_join(mr_server *s)
 {
     mr_lock(&s->mu);
@@ -443,7 +467,7 @@ mr_status *mr_server_join(mr_server *s)
     return NULL;
 }
 
-/* They look at it once more when it has stopped. */
+/* Waits for the threads in mr_server_join, which read the state once more after the server has stopped. */
 static void let_go_of_who_joined(mr_server *s)
 {
     mr_lock(&s->mu);
@@ -452,7 +476,8 @@ static void let_go_of_who_joined(mr_server *s)
     mr_unlock(&s->mu);
 }
 
-mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel, mr_session **out)
+mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel,
+                             mr_session **out)
 {
     return mr_remote_session_new(mr_net_loop(), s->own_address, g, graph_mu, config, cancel, out);
 }
@@ -470,6 +495,8 @@ mr_status *mr_server_join_group(mr_server *s, const mr_join *q, mr_joined *out)
     return mr_collectives_ask_to_join(mr_worker_collectives(s->worker), q, out);
 }
 
+/* The order matters: peers' requests end before the services that wait for them are freed, and the host goes last,
+ * because sessions use its devices and threads. */
 void mr_server_free(mr_server *s)
 {
     if (!s)
@@ -477,6 +504,7 @@ void mr_server_free(mr_server *s)
     if (s->master)
         mr_server_stop(s);
     let_go_of_who_joined(s);
+    MR_ASSERT(s->n_joining == 0 && !s->own);
     close_naming(s);
     if (s->hosting)
         mr_host_disconnect(&s->host); /* ends what is still on its way to peers */

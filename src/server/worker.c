@@ -1,4 +1,15 @@
-/* server/worker.c -- the worker service: sessions, registered graphs, and the small methods. */
+/* server/worker.c -- the worker service: sessions, registered graphs, and the small methods.
+ *
+ * A session (mr_wsession) is made by a master's CreateWorkerSession and ends with DeleteWorkerSession, with the
+ * loss or restart of the master, or with the server. A graph belongs to a session, and a step to both.
+ * dist/session.c keeps the table of sessions; its entries point to ours.
+ *
+ * The table has one reference to each session, its graphs and steps have others. So a session that has ended lives
+ * on until its last flow has come to rest; mr_worker_free waits for that (n_sessions). The list `all` holds every
+ * session that is not freed, in the table or not.
+ *
+ * Nothing that may call back (ending steps, cancelling, dropping graphs) happens under the worker's lock. A loop
+ * that ends several things takes one out under the lock, ends it without, and starts again. */
 #include "server/worker.h"
 
 #include <inttypes.h>
@@ -15,7 +26,7 @@
 
 /* ---- sessions ---- */
 
-/* Drops one of several references without the lock; false: it is the last, as far as one can see. */
+/* Drops a reference without the lock unless it may be the last one; false: the caller must drop it under the lock. */
 static bool drop_one_of_many(mr_refs *r)
 {
     int32_t n = atomic_load_explicit(&r->n, memory_order_relaxed);
@@ -25,8 +36,9 @@ static bool drop_one_of_many(mr_refs *r)
     return false;
 }
 
-/* The last reference may be dropped by a thread behind the answer of its call.  The host, whose threads the session
- * uses, waits for that.  It goes under the lock: until then the list of all sessions may be asked for it. */
+/* The last reference is dropped under the worker's lock, because end_held may find the session in the list until
+ * then. A thread may drop it after the call that used it was answered, and the worker's owner waits for that, so
+ * the count is lowered last, and the lock keeps the worker alive until the signal is sent. */
 void mr_wsession_unref(mr_wsession *s)
 {
     if (!s || drop_one_of_many(&s->refs))
@@ -35,6 +47,7 @@ void mr_wsession_unref(mr_wsession *s)
     mr_lock(&w->mu);
     bool last = mr_refs_drop(&s->refs);
     if (last) {
+        MR_ASSERT(s->prev ? s->prev->next == s : w->all == s);
         *(s->prev ? &s->prev->next : &w->all) = s->next;
         if (s->next)
             s->next->prev = s->prev;
@@ -51,7 +64,8 @@ void mr_wsession_unref(mr_wsession *s)
     mr_free(s->handle);
     mr_free(s->prefix);
     mr_free(s);
-    mr_lock(&w->mu); /* the worker may go, once this is unlocked */
+    mr_lock(&w->mu); /* the worker may be freed once this is unlocked */
+    MR_ASSERT(atomic_load(&w->n_sessions) > 0);
     atomic_fetch_sub(&w->n_sessions, 1);
     mr_cond_broadcast(&w->session_gone);
     mr_unlock(&w->mu);
@@ -59,12 +73,13 @@ void mr_wsession_unref(mr_wsession *s)
 
 /* ---- what outlives a session ----
  *
- * An iterator, or another object with functions to call, is in a device of the host: other sessions share it by its
- * name, so closing the session that made it does not end it, as in TensorFlow.  The functions belong to the session,
+ * An iterator, or another object that calls functions, belongs to a device of the host. Other sessions share it by its
+ * name, so closing the session that made it does not end it, as in TensorFlow. The functions belong to the session,
  * which therefore lives until the object is gone or the server stops. */
 
 static void hold_session(void *arg) { mr_refs_take(&((mr_wsession *)arg)->refs); }
 
+/* Runs on the pool: drops the references that release_session has collected. It may run once for several of them. */
 static void drop_holds(mr_task *t)
 {
     mr_wsession *s = (mr_wsession *)((char *)t - offsetof(mr_wsession, dropping));
@@ -72,8 +87,9 @@ static void drop_holds(mr_task *t)
         mr_wsession_unref(s);
 }
 
-/* The last reference must not be dropped by a thread of the session itself, which its end waits for: the pool does it,
- * also while the server stops.  When the pool is gone, no step runs any more. */
+/* An object that held the session is gone. The pool drops the reference, because the end of a session waits for
+ * the session's own threads, and this may be one of them. Without a pool the server has stopped, no step runs any
+ * more, and the reference is dropped here. */
 static void release_session(void *arg)
 {
     mr_wsession *s = arg;
@@ -87,7 +103,8 @@ static void release_session(void *arg)
         mr_wsession_unref(s);
 }
 
-/* Ends what is left of sessions that were closed; the server stops. */
+/* Ends the objects of sessions that were closed but are still held, because the server stops. Each session is
+ * visited once (held_ended). */
 static void end_held(mr_worker_service *w)
 {
     for (;;) {
@@ -107,7 +124,8 @@ static void end_held(mr_worker_service *w)
     }
 }
 
-/* The state of the host's devices under the names that they have in a cluster that was brought. */
+/* Lets the devices of a session with a separate cluster use the state of the host's devices, which have other
+ * names. */
 static void share_state(mr_env *e, const mr_env *host)
 {
     for (int i = 0; i < e->n_devices && i < host->n_devices; i++)
@@ -115,8 +133,10 @@ static void share_state(mr_env *e, const mr_env *host)
             mr_device_share(e->devices[i], host->devices[i]);
 }
 
-/* Takes the reference to the peers.  Devices of a cluster that the client brought have other names, so the session has
- * separate devices; their state is the host's unless the session is isolated. */
+/* Makes a session that is not in the table yet. Takes the reference to the peers, also on failure. In a cluster
+ * that the client brought, devices have other names, so the session has separate devices; they share the host's
+ * state unless the session is isolated. Only sessions on the host's devices are held by the objects they leave
+ * there. */
 static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle, bool isolated, mr_wsession **out)
 {
     mr_wsession *s = mr_new(mr_wsession);
@@ -131,7 +151,7 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle
     mr_remote_calls_init(&s->remote, s);
     mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_fellows_name(p))
                              : mr_env_init_beside(&s->env, &host->config, host);
-    for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers know the host's */
+    for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers expect the host's incarnation */
         s->env.devices[i]->incarnation = host->devices[i]->incarnation;
     if (!st && shares)
         share_state(&s->env, host);
@@ -166,7 +186,8 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle
     return st;
 }
 
-/* A reference.  Masters of old do not create sessions: theirs is "". */
+/* Finds the session and takes a reference. Old masters do not create worker sessions; theirs has the handle "" and
+ * is made when it is first needed. It is made before the lock is taken and dropped if another thread was faster. */
 static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created, mr_wsession **out)
 {
     mr_status *st = NULL;
@@ -193,9 +214,9 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
                     mr_host_name(w->host));
 }
 
-/* Takes all graphs of a session out of the table; the caller drops them without the lock. */
 typedef MR_VEC(mr_wgraph *) wgraph_vec;
 
+/* Takes the graphs of a session (NULL: all graphs) out of the table. The caller drops them without the lock. */
 static void take_graphs_locked(mr_worker_service *w, const mr_wsession *s, wgraph_vec *out)
 {
     uint32_t pos = 0;
@@ -221,6 +242,7 @@ static void drop_graphs(wgraph_vec *v)
     mr_vec_deinit(v);
 }
 
+/* The value of field 1 of a request, as a view into its body; "" if it is missing. */
 static mr_sv first_string(mr_sv body, const char *what, mr_status **st)
 {
     mr_pb_reader r;
@@ -236,6 +258,7 @@ static mr_sv first_string(mr_sv body, const char *what, mr_status **st)
     return v;
 }
 
+/* Ends the steps of a session (NULL: all steps), one at a time, since ending one completes its calls. */
 static void end_steps(mr_worker_service *w, const mr_wsession *owner, const mr_status *why)
 {
     for (;;) {
@@ -251,7 +274,9 @@ static void end_steps(mr_worker_service *w, const mr_wsession *owner, const mr_s
 
 static void free_unused(mr_worker_service *w);
 
-/* Also of a session that is not there: its creation may come later, and is refused then.  Takes why. */
+/* Ends a session: its steps, graphs and objects that only its own kernels use. Takes why. dist/session.c remembers
+ * the handle even if there is no such session, so that a CreateWorkerSession that arrives late is refused. May be
+ * called from inside a cancellation, where graphs cannot be freed. */
 static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
 {
     wgraph_vec graphs = {0};
@@ -268,11 +293,11 @@ static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
     }
     mr_watch_release(s->peers->watch, s->master);
     mr_cancel_start(s->env.cancel);
-    end_steps(w, s, why); /* whose clean-up was lost on its way */
+    end_steps(w, s, why); /* those whose CleanupGraph has not arrived */
     mr_collectives_session_closed(w->collectives, s);
     mr_status_free(why);
     drop_graphs(&graphs);
-    if (s->env.holder) /* objects that only its kernels have go, others may keep the session */
+    if (s->env.holder) /* objects that only its kernels use end here; others may hold the session */
         mr_kernel_cache_clear(s->env.kernels);
     mr_wsession_unref(s);
     if (!mr_cancel_in_callback())
@@ -317,7 +342,8 @@ static mr_status *parse_create(mr_sv body, create_request *q)
     return mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
 }
 
-/* A device of the session.  The master tells whom it means: a task that was restarted since it was asked is another one. */
+/* Adds a device to those that the session's functions may be called on. The master says which incarnation of this
+ * task it means: if the task was restarted since the master asked it, the session is refused. */
 static mr_status *take_device(mr_wsession *s, mr_sv attributes)
 {
     mr_device *d = NULL;
@@ -331,7 +357,7 @@ static mr_status *take_device(mr_wsession *s, mr_sv attributes)
     return other ? mr_error(MR_ABORTED, "%s was restarted", mr_fellows_name(s->peers)) : NULL;
 }
 
-/* The cluster of the session, and who this task is in it. */
+/* The session's cluster and this task's place in it: the host's, unless the request brings another one. */
 static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, mr_fellows **out)
 {
     mr_server_def def;
@@ -340,8 +366,8 @@ static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, 
         *out = mr_fellows_ref(w->host->peers);
         return NULL;
     }
-    if (q->server_def.n > 2 * MR_BROUGHT_MAX_BYTES) /* the cluster and as much of a ConfigProto */
-        return mr_error(MR_RESOURCE_EXHAUSTED, "A server_def of %zu bytes; there is room for %d", q->server_def.n,
+    if (q->server_def.n > 2 * MR_BROUGHT_MAX_BYTES) /* the cluster, and as much for its ConfigProto */
+        return mr_error(MR_RESOURCE_EXHAUSTED, "The server_def has %zu bytes; the maximum is %d", q->server_def.n,
                         2 * MR_BROUGHT_MAX_BYTES);
     MR_TRY(mr_server_def_decode(q->server_def, &def));
     int self = mr_cluster_find(&def.cluster, mr_sv_of(def.job), def.task);
@@ -350,7 +376,7 @@ static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, 
     return st;
 }
 
-/* Sessions of other lives of a master than this one: nobody else would delete them. */
+/* Ends the sessions of earlier incarnations of this master: nobody else would delete them. */
 static void end_orphans(mr_worker_service *w, mr_sv master, uint64_t incarnation)
 {
     for (;;) {
@@ -365,17 +391,18 @@ static void end_orphans(mr_worker_service *w, mr_sv master, uint64_t incarnation
     }
 }
 
-/* Into the table; takes over s, also on failure. */
+/* Puts the session into the table and watches its master. Takes the reference to s, also on failure. A request of
+ * an incarnation that is known to have ended arrived late and is refused. */
 static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_wsession *s)
 {
     mr_worker_session *entry;
     int master = mr_cluster_find_named(&s->peers->cluster, q->master);
-    /* A master of a cluster that was brought goes by its address: names are the session's. */
+    /* In a cluster that was brought, the master's name is valid in this session only, so its address identifies it. */
     mr_sv name = s->peers->brought && master >= 0 ? mr_sv_of(mr_fellows_task(s->peers, master)->address) : q->master;
     if (name.n && q->incarnation)
         end_orphans(w, name, q->incarnation);
     mr_watch_heard(s->peers->watch, master, q->incarnation);
-    mr_status *st = mr_watch_why(s->peers->watch, master, q->incarnation); /* a late word of a life that is over */
+    mr_status *st = mr_watch_why(s->peers->watch, master, q->incarnation);
     mr_lock(&w->mu);
     if (!st)
         st = mr_status_copy(w->stopped);
@@ -390,8 +417,9 @@ static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_
     return st;
 }
 
-/* Sessions of other lives of a master are ended, so only the master itself may say that it lives: where certificates are
- * shown (peer is not ""), theirs.  In a cluster that was brought tasks have other names. */
+/* A new session of a master ends the sessions of the master's earlier incarnations, so only the master itself may
+ * make one. With certificates (peer is not ""), the peer's certificate must name the master. In a cluster that was
+ * brought tasks have other names, so nothing can be checked. */
 static mr_status *check_master(const mr_worker_service *w, const create_request *q, const char *peer)
 {
     const mr_fellows *p = w->host->peers;
@@ -401,9 +429,12 @@ static mr_status *check_master(const mr_worker_service *w, const create_request 
     char *name = mr_printf("%s/%d", mr_fellows_task(p, task)->job, mr_fellows_task(p, task)->number);
     bool itself = strcmp(name, peer) == 0;
     mr_free(name);
-    return itself ? NULL : mr_error(MR_PERMISSION_DENIED, "%s says it is %.*s", peer, MR_SV_ARG(q->master));
+    return itself ? NULL
+                  : mr_error(MR_PERMISSION_DENIED, "The certificate names %s, but the request says it is from %.*s",
+                             peer, MR_SV_ARG(q->master));
 }
 
+/* Handles a CreateWorkerSessionRequest; `peer` is the name in the caller's certificate, or "". */
 static mr_status *open_session(mr_worker_service *w, mr_sv body, const char *peer)
 {
     create_request q = {.handle = MR_SV(""), .master = MR_SV(""), .server_def = MR_SV("")};
@@ -424,7 +455,7 @@ out:
     return st;
 }
 
-/* A session of a master whose life has ended, or NULL. */
+/* Finds a session whose master's incarnation has ended, or returns NULL. */
 static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_fellows *p, int task) MR_REQUIRES(w->mu);
 static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_fellows *p, int task)
 {
@@ -445,7 +476,7 @@ static void create_session(void *service, mr_net_call *c, mr_sv body)
     mr_reply(c, open_session(service, body, c->peer_name), NULL);
 }
 
-/* A master that is lost does not know that its sessions are gone; should it be back, its next call hears it. */
+/* Ends the sessions of a lost master. The master is not told; if it comes back, its next call is refused. */
 static void end_sessions_of(mr_worker_service *w, const mr_fellows *p, int task)
 {
     for (;;) {
@@ -478,7 +509,8 @@ static void wgraph_free(mr_wgraph *g)
     mr_free(g);
 }
 
-/* A flow may come to its end while it is cancelled, and cannot be freed from inside of that: it would wait for itself. */
+/* A flow may end while it is cancelled, and a graph cannot be freed inside a cancellation, because freeing it
+ * waits for the cancellation to end. Such a graph is put aside in `unused`. */
 void mr_wgraph_unref(mr_wgraph *g)
 {
     if (!g || !mr_refs_drop(&g->refs))
@@ -495,9 +527,10 @@ void mr_wgraph_unref(mr_wgraph *g)
     mr_unlock(&w->mu);
 }
 
-/* Not from inside of a cancellation. */
+/* Frees the graphs that were put aside. Must not be called inside a cancellation. */
 static void free_unused(mr_worker_service *w)
 {
+    MR_ASSERT(!mr_cancel_in_callback());
     mr_lock(&w->mu);
     mr_wgraph *all = w->unused;
     w->unused = NULL;
@@ -517,7 +550,7 @@ mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *sessi
         g = NULL;
     if (g)
         mr_refs_take(&g->refs);
-    mr_status *stopped = g ? NULL : mr_status_copy(w->stopped); /* then no graph is there any more */
+    mr_status *stopped = g ? NULL : mr_status_copy(w->stopped); /* a stopped worker has no graphs */
     mr_unlock(&w->mu);
     *out = g;
     if (g || stopped)
@@ -526,7 +559,7 @@ mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *sessi
                     mr_host_name(w->host));
 }
 
-/* A node's device is one of ours, in full. */
+/* Places each node on the device that the master chose for it, which must be one of ours, by its full name. */
 static mr_status *place_nodes(const mr_env *env, mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++) {
@@ -540,15 +573,18 @@ static mr_status *place_nodes(const mr_env *env, mr_graph *g)
     return NULL;
 }
 
+/* Makes the program of a registered GraphDef. The master has already cut the graph by task; here it is cut by
+ * device. */
 static mr_status *make_program(mr_env *env, mr_sv graph_def, mr_program **out)
 {
     mr_status *st = NULL;
     mr_graph *g = mr_graph_new();
     mr_graph **parts = mr_new_array(mr_graph *, env->n_devices);
-    MR_GO(mr_graph_import(g, graph_def, &(mr_import_options){.internal_ok = true, .no_validate_colocation = true}, NULL));
+    const mr_import_options import = {.internal_ok = true, .no_validate_colocation = true};
+    MR_GO(mr_graph_import(g, graph_def, &import, NULL));
     MR_GO(place_nodes(env, g));
     mr_prepare_options o = mr_env_prepare_options(env);
-    o.schedule = MR_SCHEDULE_NONE; /* the master has cut it; here each device gets its own */
+    o.schedule = MR_SCHEDULE_NONE; /* the master has scheduled it */
     MR_GO(mr_partition(g, &o, parts));
     MR_GO(mr_program_new(parts, env->devices, env->n_devices, 0, 0, env->kernels,
                          mr_functions_caller(env->functions), out));
@@ -580,7 +616,8 @@ static mr_status *parse_register(mr_sv body, register_request *q)
     return mr_pb_reader_status(&r, "RegisterGraphRequest");
 }
 
-/* Takes over the session and the program. */
+/* Puts a graph into the table and writes its handle. Takes the references to the session and the program, also on
+ * failure. */
 static mr_status *add_graph(mr_worker_service *w, mr_wsession *s, mr_program *p, char handle[17])
 {
     mr_wgraph *g = mr_new(mr_wgraph);
@@ -598,6 +635,8 @@ static mr_status *add_graph(mr_worker_service *w, mr_wsession *s, mr_program *p,
     return st;
 }
 
+/* Handles RegisterGraph, on the pool, because compiling a program takes long. Also a good place to free unused
+ * graphs: this thread is not inside a cancellation. */
 static void register_graph(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
@@ -646,7 +685,7 @@ static mr_status *parse_deregister(mr_sv body, deregister_request *q)
     return mr_pb_reader_status(&r, "DeregisterGraphRequest");
 }
 
-/* Steps that run it keep it until they end. */
+/* Handles DeregisterGraph. Steps that run the graph keep it until they end. */
 static void deregister_graph(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
@@ -657,7 +696,7 @@ static void deregister_graph(void *service, mr_net_call *c, mr_sv body)
         st = mr_wgraph_find(w, q.graph, q.created ? &q.session : NULL, &g);
     if (!st) {
         mr_lock(&w->mu);
-        bool mine = mr_map_get(&w->graphs, q.graph) == g; /* else somebody was faster */
+        bool mine = mr_map_get(&w->graphs, q.graph) == g; /* else another thread has removed it */
         if (mine)
             mr_map_remove(&w->graphs, q.graph);
         mr_unlock(&w->mu);
@@ -670,6 +709,8 @@ static void deregister_graph(void *service, mr_net_call *c, mr_sv body)
 
 /* ---- the rest ---- */
 
+/* Handles GetStatus: our devices, or, if the request asks for it, our clock (clocks.h). The time is read first,
+ * because the caller computes with it. */
 static void get_status(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
@@ -685,6 +726,7 @@ static void get_status(void *service, mr_net_call *c, mr_sv body)
     mr_reply_str(c, NULL, &reply);
 }
 
+/* Handles CleanupAll: clears the named resource containers of all devices; no name means the default container. */
 static void cleanup_all(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
@@ -717,14 +759,15 @@ static void logging(void *service, mr_net_call *c, mr_sv body)
     mr_str_deinit(&reply);
 }
 
-/* As in TensorFlow, whose workers have no profiler of their own: stats come with the step (ExecutorOpts). */
+/* As in TensorFlow, whose workers have no profiler: a step's stats come with its answer (ExecutorOpts). */
 static void tracing(void *service, mr_net_call *c, mr_sv body)
 {
     (void)service, (void)body;
-    mr_reply(c, mr_error(MR_UNIMPLEMENTED, "Tracing: ask for step stats with RunOptions.trace_level"), NULL);
+    mr_reply(c, mr_error(MR_UNIMPLEMENTED, "Tracing is not supported; set RunOptions.trace_level for a step's stats"),
+             NULL);
 }
 
-/* Replies are not kept for a second asking, so nothing is to be let go. */
+/* Handles MarkRecvFinished. We do not keep replies for a repeated request, so there is nothing to release. */
 static void say_nothing(void *service, mr_net_call *c, mr_sv body)
 {
     (void)service, (void)body;
@@ -768,7 +811,7 @@ static const mr_method methods[] = {
     {"RecvBuf", recv_buf},
     {"CompleteGroup", complete_group},
     {"CompleteInstance", complete_instance},
-    {"AbortCollective", abort_collective}, /* our own, as the next */
+    {"AbortCollective", abort_collective}, /* not in TensorFlow, like the next one */
     {"JoinCollective", join_collective},
     {"GetStepSequence", get_step_sequence},
     {"CleanupGraph", mr_worker_cleanup_graph},
@@ -804,11 +847,13 @@ mr_worker_service *mr_worker_new(mr_host *h)
     w->skew_ns = mr_clock_skew_ns(mr_host_name(h));
     mr_transfers_init(&w->transfers);
     w->collectives = mr_collectives_new(w);
-    /* Apart from those of other tasks and of an earlier life of this one. */
+    /* Request ids must differ from those of other tasks and of earlier incarnations of this one. */
     atomic_init(&w->next_request, mr_random64() | 1);
     return w;
 }
 
+/* Ends all steps and sessions with `why`; later calls are refused with it. Does not wait for flows to come to
+ * rest. */
 void mr_worker_stop(mr_worker_service *w, const mr_status *why)
 {
     wgraph_vec graphs = {0};
@@ -835,7 +880,8 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
     end_held(w);
 }
 
-/* A call is answered a little before its flow has come to rest, and a flow uses the devices of its session. */
+/* Waits until all sessions are freed. A call is answered a little before its flow has come to rest, and a flow
+ * uses the devices of its session. Graphs that were put aside hold sessions too, so they are freed meanwhile. */
 static void wait_for_sessions(mr_worker_service *w)
 {
     mr_lock(&w->mu);
@@ -857,6 +903,7 @@ void mr_worker_free(mr_worker_service *w)
     mr_worker_stop(w, why);
     mr_status_free(why);
     wait_for_sessions(w);
+    MR_ASSERT(!w->all && !w->unused && !w->calls);
     mr_errands_wait_no_more(&w->errands);
     mr_errands_deinit(&w->errands);
     mr_collectives_free(w->collectives);

@@ -268,7 +268,7 @@ def test_zookeeper_options_that_make_no_sense_are_named(t):
              (["serve", "--zookeeper", "a:1", "--ps", "0", "--workers", "0", "--job", "ps"], "from 1 to"),
              (["serve", "--zookeeper", "a:1", "--ps", "1", "--ps-hosts", "b:1", "--job", "ps"], "not given otherwise"),
              (["serve", "--zookeeper", "a:1", "--ps", "1", "--job", "ps", "--task", "1"], "there is no task 1 of job 'ps'"),
-             (["serve", "--ps-hosts", "zk", "--job", "ps"], "has no address, and no ZooKeeper tells it"),
+             (["serve", "--ps-hosts", "zk", "--job", "ps"], "has no address; give one, or set MILLRACE_ZOOKEEPER"),
              (["serve", "--zookeeper", "a:1", "--zookeeper-timeout", "-1", "--ps", "1", "--job", "ps"], "--zookeeper-timeout -1"),
              (["launch", "--zookeeper", "a:1//", "--", "true"], "--zookeeper: 'a:1//' is not where a ZooKeeper is")]
     for args, message in cases:
