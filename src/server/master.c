@@ -1,4 +1,9 @@
-/* server/master.c -- the master service: sessions of clients. */
+/* server/master.c -- the master service: sessions of clients.
+ *
+ * The master's table has one reference to each session from the answer of CreateSession until somebody
+ * closes it. Calls enter a session before they use it and leave it afterwards; a closed session ends
+ * when the last of them has left (mr_msession_leave). Its memory lives a little longer, until the last
+ * reference is dropped; mr_master_free waits for that. */
 #include "server/master.h"
 
 #include <inttypes.h>
@@ -14,6 +19,7 @@
 
 /* ---- sessions ---- */
 
+/* The count of sessions goes down last: the master may be freed once it is 0. */
 void mr_msession_unref(mr_msession *s)
 {
     uint32_t pos = 0;
@@ -21,6 +27,7 @@ void mr_msession_unref(mr_msession *s)
     void *v;
     if (!s || !mr_refs_drop(&s->refs))
         return;
+    MR_ASSERT(!s->steps && !s->holds && !s->to_answer && s->n_open == 0);
     mr_master *m = s->master;
     while (mr_map_next(&s->programs, &pos, &key, &v))
         mr_mprogram_free(v);
@@ -68,6 +75,7 @@ mr_msession *mr_msession_new(mr_master *m)
 
 void mr_msession_set_peers(mr_msession *s, mr_fellows *p)
 {
+    MR_ASSERT(!s->peers);
     s->peers = p;
     s->member = mr_new_array(bool, p->cluster.tasks.n + 1);
     s->lives = mr_new_array(uint64_t, p->cluster.tasks.n + 1);
@@ -81,7 +89,8 @@ mr_status *mr_msession_find(mr_master *m, mr_sv handle, mr_msession **out)
         mr_refs_take(&(*out)->refs);
     mr_unlock(&m->mu);
     return *out ? NULL
-                : mr_error(MR_ABORTED, "Session %.*s is not found. Possibly, this master has restarted.", MR_SV_ARG(handle));
+                : mr_error(MR_ABORTED, "Session %.*s is not found. Possibly, this master has restarted.",
+                           MR_SV_ARG(handle));
 }
 
 mr_status *mr_msession_enter(mr_msession *s)
@@ -97,7 +106,8 @@ mr_status *mr_msession_enter(mr_msession *s)
 void mr_msession_leave(mr_msession *s)
 {
     mr_lock(&s->mu);
-    bool over = --s->n_open == 0 && s->closed; /* nobody enters any more */
+    MR_ASSERT(s->n_open > 0);
+    bool over = --s->n_open == 0 && s->closed; /* a closed session cannot be entered, so this happens once */
     mr_unlock(&s->mu);
     if (over)
         mr_msession_closed(s);
@@ -105,6 +115,7 @@ void mr_msession_leave(mr_msession *s)
 
 void mr_msession_hold(mr_msession *s)
 {
+    MR_ASSERT(!s->holds);
     s->holds = true;
     for (int i = 0; i < s->peers->cluster.tasks.n; i++)
         if (s->member[i])
@@ -119,6 +130,8 @@ void mr_msession_release(mr_msession *s)
     s->holds = false;
 }
 
+/* A task was lost or restarted. Stops the steps of sessions in that cluster (p) that rely on it.
+ * Sessions are collected first, because stopping a step must not happen under the master's lock. */
 void mr_master_lost(mr_master *m, const mr_fellows *p, int task)
 {
     uint32_t pos = 0;
@@ -143,6 +156,8 @@ void mr_master_lost(mr_master *m, const mr_fellows *p, int task)
 
 /* ---- ExtendSession ---- */
 
+/* Handles an ExtendSessionRequest: adds nodes to the session's graph. Versions count the extensions,
+ * so that two clients of one session cannot extend the same graph without knowing of each other. */
 static mr_status *extend(mr_master *m, mr_sv body, int64_t *new_version)
 {
     mr_pb_reader r;
@@ -163,9 +178,11 @@ static mr_status *extend(mr_master *m, mr_sv body, int64_t *new_version)
     mr_lock(&s->making);
     mr_status *st = NULL;
     if (version != s->version)
-        st = mr_error(MR_ABORTED, "The graph has version %lld, not %lld", (long long)s->version, (long long)version);
+        st = mr_error(MR_ABORTED, "The session's graph has version %lld, but the request extends version %lld",
+                      (long long)s->version, (long long)version);
+    const mr_import_options import = {.extends = true, .no_validate_colocation = true};
     if (!st)
-        st = mr_graph_import(s->graph, graph_def, &(mr_import_options){.extends = true, .no_validate_colocation = true}, NULL);
+        st = mr_graph_import(s->graph, graph_def, &import, NULL);
     if (!st)
         *new_version = ++s->version;
     mr_unlock(&s->making);
@@ -187,6 +204,8 @@ static void extend_session(void *service, mr_net_call *c, mr_sv body)
 
 /* ---- ListDevices ---- */
 
+/* Answers with the devices of a session: the first is local to the client, the others are remote.
+ * Takes the reference to s. */
 static void session_devices(mr_net_call *c, mr_msession *s)
 {
     mr_str reply = {0};
@@ -203,7 +222,8 @@ typedef struct listing {
     mr_net_call *call;
 } listing;
 
-/* This task's devices, then those of the others as they told them. */
+/* All tasks have answered, or one has failed. Answers with this task's devices, then those of the
+ * others as they reported them. */
 static void devices_came(void *arg, mr_status *st, mr_str *replies)
 {
     listing l = *(listing *)arg;
@@ -229,6 +249,7 @@ static void devices_came(void *arg, mr_status *st, mr_str *replies)
     mr_str_deinit(&reply);
 }
 
+/* Lists the devices of the whole cluster: asks every other task. */
 static void list_all(mr_master *m, mr_net_call *c)
 {
     mr_host *h = m->host;
@@ -237,11 +258,12 @@ static void list_all(mr_master *m, mr_net_call *c)
         others[i] = i != h->peers->self;
     listing *l = mr_new(listing);
     *l = (listing){m, c};
-    mr_round_start(h, others, MR_WORKER_SERVICE "GetStatus", MR_SV(""), mr_now_ns() + LIST_DEADLINE_NS, devices_came, l);
+    mr_round_start(h, others, MR_WORKER_SERVICE "GetStatus", MR_SV(""), mr_now_ns() + LIST_DEADLINE_NS, devices_came,
+                   l);
     mr_free(others);
 }
 
-/* Of a session, or of the cluster. */
+/* Handles ListDevices, of a session or, without a handle, of the cluster. */
 static void list_devices(void *service, mr_net_call *c, mr_sv body)
 {
     mr_pb_reader r;
@@ -300,6 +322,8 @@ mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns, struct mr
     return m;
 }
 
+/* Closes all sessions and waits until their calls have left. The messages to workers that are still
+ * being retried get a short time to arrive (mr_errands_hurry). */
 void mr_master_stop(mr_master *m)
 {
     mr_lock(&m->mu);
@@ -315,12 +339,14 @@ void mr_master_stop(mr_master *m)
     mr_errands_wait_no_more(&m->errands);
 }
 
+/* Waits for threads that still have to drop a session after its last answer, which takes a moment. */
 void mr_master_free(mr_master *m)
 {
     if (!m)
         return;
-    while (atomic_load_explicit(&m->n_sessions, memory_order_acquire) > 0) /* dropped behind their last answer, in a moment */
+    while (atomic_load_explicit(&m->n_sessions, memory_order_acquire) > 0)
         mr_sleep_ns(100000);
+    MR_ASSERT(m->n_closing == 0);
     mr_map_deinit(&m->sessions);
     mr_recent_deinit(&m->requests);
     mr_errands_deinit(&m->errands);

@@ -1,4 +1,9 @@
-/* server/master_callable.c -- MakeCallable, RunCallable, ReleaseCallable: a step named once, and run by a number. */
+/* server/master_callable.c -- MakeCallable, RunCallable, ReleaseCallable: a step that is named once
+ * and run by its number.
+ *
+ * A callable keeps the bytes of its CallableOptions; its request (q) has views into them. Each run
+ * copies those views into its step and holds a reference to the callable, so releasing it does not
+ * disturb runs that are under way. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -6,7 +11,7 @@
 #include "server/wire.h"
 
 struct mr_mcallable {
-    mr_refs refs; /* the table's, and of its runs */
+    mr_refs refs; /* one for the table, one for each run */
     mr_str options; /* a CallableOptions */
     mr_mrequest q;  /* views into it */
 };
@@ -22,17 +27,20 @@ void mr_mcallable_unref(mr_mcallable *k)
 
 /* ---- MakeCallable ---- */
 
-/* Values go through the master, so they come from and go to its own memory whatever the devices. */
+/* Refuses feeds and fetches that shall stay on a device: they pass through the master, which has them
+ * in CPU memory. */
 static mr_status *check_device(mr_sv entry)
 {
     mr_device_name d;
     mr_sv device = mr_wire_field(entry, 2);
     if (!mr_device_name_parse(device, &d) || (d.has_type && !mr_sv_is(mr_sv_of(d.type), mr_device_cpu.name)))
-        return mr_error(MR_UNIMPLEMENTED, "Feeds and fetches on '%.*s': a master has them in its own memory",
+        return mr_error(MR_UNIMPLEMENTED,
+                        "Feeds and fetches on '%.*s' are not supported: the master needs them on a CPU",
                         MR_SV_ARG(device));
     return NULL;
 }
 
+/* Parses the CallableOptions into a request. The strings are views into `options`. */
 static mr_status *parse_options(mr_sv options, mr_mrequest *q)
 {
     mr_pb_reader r;
@@ -56,7 +64,8 @@ static mr_status *parse_options(mr_sv options, mr_mrequest *q)
     return mr_pb_reader_status(&r, "CallableOptions");
 }
 
-typedef struct callable_request { /* of all three methods, which share their numbers for these */
+/* A request of any of the three methods. */
+typedef struct callable_request {
     mr_sv session, options;
     int64_t handle, request;
     MR_VEC(mr_sv) feeds;
@@ -77,7 +86,8 @@ static mr_status *parse_make(mr_sv body, callable_request *q)
     return mr_pb_reader_status(&r, "MakeCallableRequest");
 }
 
-/* Names that are wrong are told now; the graph goes to its tasks with the first run. */
+/* Adds a callable and gives it a number. Its program is made at once, so that wrong names are reported
+ * now; the tasks get their parts with the first run. */
 static mr_status *add_callable(mr_msession *s, mr_sv options, int64_t *handle)
 {
     mr_mprogram *program;
@@ -100,6 +110,7 @@ static mr_status *add_callable(mr_msession *s, mr_sv options, int64_t *handle)
     return NULL;
 }
 
+/* Leaves the session that mr_mstep_enter has entered; NULL: it has not. */
 static void leave(mr_msession *s)
 {
     if (!s)
@@ -108,9 +119,10 @@ static void leave(mr_msession *s)
     mr_msession_unref(s);
 }
 
+/* Handles MakeCallable. The step is used only to enter the session; it does not run. */
 void mr_master_make_callable(void *service, mr_net_call *c, mr_sv body)
 {
-    mr_mstep *t = mr_mstep_new(c); /* for its way into the session; it does not run */
+    mr_mstep *t = mr_mstep_new(c);
     callable_request q = {0};
     mr_str reply = {0};
     mr_pb_writer w;
@@ -152,6 +164,8 @@ static mr_status *parse_run(mr_sv body, callable_request *q)
     return mr_pb_reader_status(&r, "RunCallableRequest");
 }
 
+/* Finds a callable and takes a reference. Handles are numbers in sequence, so a released one can be
+ * told from one that never existed. */
 static mr_status *find_callable(mr_msession *s, int64_t handle, mr_mcallable **out)
 {
     char text[24];
@@ -168,10 +182,11 @@ static mr_status *find_callable(mr_msession *s, int64_t handle, mr_mcallable **o
                 : mr_invalid("No such callable handle: %lld", (long long)handle);
 }
 
-/* The step of a callable: its names, the values of this call. */
+/* Fills the step with the callable's names and this call's values, and finds its program. */
 static mr_status *fill(mr_mstep *t, const callable_request *q)
 {
     MR_TRY(find_callable(t->session, q->handle, &t->callable));
+    MR_ASSERT(t->callable);
     const mr_mrequest *named = &t->callable->q;
     if (q->feeds.n != named->feeds.n)
         return mr_invalid("Expected %d feed tensors, but got %d", named->feeds.n, q->feeds.n);
@@ -206,6 +221,7 @@ void mr_master_run_callable(void *service, mr_net_call *c, mr_sv body)
 
 void mr_master_release_callable(void *service, mr_net_call *c, mr_sv body)
 {
+    /* The step is used only to enter the session. */
     mr_mstep *t = mr_mstep_new(c);
     callable_request q = {0};
     char text[24];

@@ -1,8 +1,11 @@
 /* server/master_close.c -- CloseSession and Reset: no thread waits for the steps they end.
  *
- * A session is taken out of the master's table by whoever closes it, so it is closed once.  Its steps are cancelled, and
- * the last call that leaves it tells the tasks, then answers.  A thread that waited here instead might be the one that those
- * steps need to end. */
+ * Whoever closes a session takes it out of the master's table, so it is closed once. Its steps are
+ * cancelled, and the last call that leaves it tells the tasks and then answers. A thread that waited
+ * here might be the one that those steps need to end.
+ *
+ * n_closing counts the sessions that are being closed, the resets, and the timer that looks for idle
+ * sessions; mr_master_stop waits until it is 0. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "server/master_internal.h"
@@ -19,15 +22,18 @@ const char *mr_msession_why_closed(bool unused)
                   : "Step was cancelled by an explicit call to `Session::Close()`.";
 }
 
+/* One session, reset or timer has ended. */
 static void one_less(mr_master *m)
 {
     mr_lock(&m->mu);
+    MR_ASSERT(m->n_closing > 0);
     if (--m->n_closing == 0)
         mr_cond_broadcast(&m->quiet);
     mr_unlock(&m->mu);
 }
 
-/* The answer comes last: the server may be gone once nobody waits for it. */
+/* The last call has left: tells all member tasks to delete their sessions and answers CloseSession.
+ * The reply comes last: when nobody waits for an answer any more, the server may be freed. */
 void mr_msession_closed(mr_msession *s)
 {
     mr_master *m = s->master;
@@ -50,14 +56,16 @@ void mr_msession_closed(mr_msession *s)
         mr_reply(call, NULL, NULL);
 }
 
-/* Takes the table's reference; call (may be NULL) is answered when it is done. */
+/* Closes a session that was taken out of the table, and takes the table's reference. call (may be
+ * NULL) is answered when the session has ended. The function counts as a call of the session, so that
+ * the session cannot end while its steps are being stopped. */
 static void close_session(mr_msession *s, mr_net_call *call, bool unused)
 {
     mr_lock(&s->mu);
     MR_ASSERT(!s->closed);
     s->closed = true;
     s->unused = unused;
-    s->n_open++; /* this function's */
+    s->n_open++; /* for this function */
     s->to_answer = call;
     mr_unlock(&s->mu);
     mr_msession_stop(s, MR_CANCELLED, mr_msession_why_closed(unused));
@@ -65,7 +73,8 @@ static void close_session(mr_msession *s, mr_net_call *call, bool unused)
     mr_msession_unref(s);
 }
 
-/* The session of a handle, or any (NULL). */
+/* Takes the session of a handle, or any session (NULL), out of the table; returns NULL if there is
+ * none. */
 static mr_msession *take_session(mr_master *m, const mr_sv *handle)
 {
     uint32_t pos = 0;
@@ -81,6 +90,7 @@ static mr_msession *take_session(mr_master *m, const mr_sv *handle)
     return v;
 }
 
+/* Handles CloseSession. The answer is sent when the session's last step has ended. */
 void mr_master_close_session(void *service, mr_net_call *c, mr_sv body)
 {
     mr_pb_reader r;
@@ -110,6 +120,8 @@ void mr_master_close_all(mr_master *m)
 
 /* ---- sessions of clients that are gone ---- */
 
+/* Takes a session out of the table that no call has entered for gc_ns; NULL: there is none. The
+ * master's lock is held while a session's is taken. */
 static mr_msession *take_idle(mr_master *m)
 {
     uint32_t pos = 0;
@@ -140,6 +152,8 @@ static void set_sweep(mr_master *m)
     mr_timers_set(m->timers, &m->sweep, mr_now_ns() + MR_MAX(m->gc_ns / 4, 1), sweep_time);
 }
 
+/* Runs on the pool: closes the idle sessions and sets the timer again, unless the master was stopped
+ * meanwhile. */
 static void sweep_now(mr_task *t)
 {
     mr_master *m = (mr_master *)((char *)t - offsetof(mr_master, sweeping));
@@ -154,7 +168,7 @@ static void sweep_now(mr_task *t)
         one_less(m);
 }
 
-/* The pool does it: closing takes locks and makes calls. */
+/* The timer: closing takes locks and makes calls, so the pool does it. */
 static void sweep_time(mr_timer *t)
 {
     mr_master *m = (mr_master *)((char *)t - offsetof(mr_master, sweep));
@@ -162,7 +176,7 @@ static void sweep_time(mr_timer *t)
     mr_pool_submit(m->host->pool, &m->sweeping);
 }
 
-/* The sweeping counts among what is closing: who stops the master waits for its end. */
+/* The timer counts in n_closing, so mr_master_stop waits for its end. */
 void mr_master_sweep(mr_master *m)
 {
     mr_lock(&m->mu);
@@ -171,10 +185,12 @@ void mr_master_sweep(mr_master *m)
     mr_unlock(&m->mu);
 }
 
+/* If the timer cannot be cleared, it has fired: sweep_now sees that the master is stopped, and lowers
+ * n_closing. */
 void mr_master_sweep_no_more(mr_master *m)
 {
     if (m->gc_ns > 0 && mr_timers_clear(m->timers, &m->sweep))
-        one_less(m); /* else it is on its way to the pool, and sees that the master is stopped */
+        one_less(m);
 }
 
 /* ---- Reset ---- */
@@ -193,7 +209,8 @@ static void cleaned(void *arg, mr_status *st, mr_str *replies)
     mr_reply(r.call, st, NULL);
 }
 
-/* Containers, and which tasks: those of the filters, or all. */
+/* Reads the containers to clear, as a CleanupAllRequest, and which tasks to ask: those that match a
+ * device filter, or all. */
 static mr_status *parse_reset(const mr_host *h, mr_sv body, mr_str *containers, bool *asked)
 {
     mr_pb_reader r;
@@ -219,7 +236,7 @@ static mr_status *parse_reset(const mr_host *h, mr_sv body, mr_str *containers, 
     return mr_pb_reader_status(&r, "ResetRequest");
 }
 
-/* Sessions end first, so that no step of them fills a container again. */
+/* Handles Reset. Sessions are closed first, so that their steps do not fill a container again. */
 void mr_master_reset(void *service, mr_net_call *c, mr_sv body)
 {
     mr_master *m = service;

@@ -1,7 +1,14 @@
 /* server/master_create.c -- CreateSession: in rounds, none of which holds a thread.
  *
- * What to do next says dist/session; its calls are made under the creation's lock, what it tells to do is done
- * without. */
+ * First every member task is asked for its devices (GetStatus), for up to ten minutes, so that a
+ * cluster may start in any order. When all have answered, their devices are gathered, and each task is
+ * asked to make a session (CreateWorkerSession). If a task refuses, the sessions that exist are
+ * deleted again. dist/session.c decides what happens next: its functions are called under the
+ * creation's lock and return actions, which are carried out without it.
+ *
+ * References: the creation has one until the client is answered, one for each call under way, one for
+ * the timer while it is set, and one for whoever carries out actions. The new session is in no table
+ * until the answer, so nobody else knows it. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_wait.h"
@@ -16,23 +23,27 @@
 
 typedef struct creation creation;
 
-typedef struct task_call { /* GetStatus or CreateWorkerSession on its way */
+/* A GetStatus or CreateWorkerSession under way. */
+typedef struct task_call {
     mr_net_request request; /* first */
     creation *creation;
     int task;
-    int moves; /* of the task, when it was asked */
-    bool making, patient, started, cancelled; /* under the creation's lock: a call is cancelled once it is started */
+    int moves;    /* how often the task had moved when it was asked */
+    bool making;  /* it is the CreateWorkerSession */
+    bool patient; /* it waits until the task is up */
+    /* Under the creation's lock; a call can be cancelled only once it is started. */
+    bool started, cancelled;
 } task_call;
 
 struct creation {
-    mr_refs refs; /* its own until the answer, and of each call and of who carries out actions */
+    mr_refs refs; /* see the head of this file */
     mr_net_call *call;
     mr_msession *session;
     mr_mutex mu;
     mr_creation state MR_GUARDED_BY(mu);
-    mr_timer timer;   /* tells now and then whom it waits for */
+    mr_timer timer;   /* logs from time to time which tasks are missing */
     int64_t begun_ns;
-    task_call *calls; /* by task; those of the second round behind those of the first */
+    task_call *calls; /* by task; those of the second round follow those of the first */
     mr_str *devices;  /* by task: its GetStatusResponse */
     int n_tasks;
     bool answered MR_GUARDED_BY(mu);
@@ -54,7 +65,8 @@ static void creation_unref(creation *c)
 
 /* ---- devices ---- */
 
-/* A device of another task is seen when it matches any filter, or there is none.  The config was read before. */
+/* Whether the session sees a device: it is this task's, or it matches one of the device filters, or
+ * there are none. The filters are known to be well-formed, since choose_members has parsed the config. */
 static bool is_seen(const mr_msession *s, int task, const mr_device *d)
 {
     mr_pb_reader r;
@@ -74,17 +86,23 @@ static bool is_seen(const mr_msession *s, int task, const mr_device *d)
     return match || !any || task == s->peers->self;
 }
 
-/* Where tasks are named by a service, another may have got the port of one that is gone: that passes. */
+/* The error for a task that answers at another task's address. Where a naming service gives the
+ * addresses, another task may have got the port of one that is gone; that passes, so the error is
+ * UNAVAILABLE and may be retried. */
 static mr_status *is_another(mr_msession *s, int task, const mr_device *d)
 {
     mr_str at = {0};
     bool named = mr_fellows_where(s->peers, task, &at);
-    mr_status *st = mr_error(named ? MR_UNAVAILABLE : MR_INVALID_ARGUMENT, "At %s is the task of %s, not %s%s", mr_str_z(&at), d->name,
-                             mr_fellows_task(s->peers, task)->name, named ? "" : ": the cluster specs of the two differ");
+    mr_status *st = mr_error(named ? MR_UNAVAILABLE : MR_INVALID_ARGUMENT,
+                             "The task at %s has the device %s, but it should be %s%s", mr_str_z(&at), d->name,
+                             mr_fellows_task(s->peers, task)->name,
+                             named ? "" : ": the cluster specs of the two tasks differ");
     mr_str_deinit(&at);
     return st;
 }
 
+/* Adds the devices in a task's GetStatusResponse to the session. The incarnation of the first one is
+ * that of the task. */
 static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
 {
     mr_pb_reader r;
@@ -97,8 +115,9 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         }
         mr_device *d = NULL;
         mr_sv attributes = mr_pb_bytes(&r);
-        /* In a cluster that was brought tasks have other names than they know. */
-        MR_TRY(mr_device_attributes_decode_as(attributes, s->peers->brought ? mr_fellows_task(s->peers, task)->name : NULL, &d));
+        /* In a cluster that the client brought, tasks have other names than their own. */
+        const char *name = s->peers->brought ? mr_fellows_task(s->peers, task)->name : NULL;
+        MR_TRY(mr_device_attributes_decode_as(attributes, name, &d));
         if (d && !s->lives[task])
             s->lives[task] = d->incarnation;
         if (!d || !is_seen(s, task, d)) {
@@ -115,16 +134,18 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
     return mr_pb_reader_status(&r, "GetStatusResponse");
 }
 
-/* The client's device comes first: it is this task's. */
+/* Collects the devices of all members. This task's come first: its first device takes the client's
+ * feeds and fetches. */
 static mr_status *gather_devices(creation *c)
 {
     mr_msession *s = c->session;
     int self = s->peers->self;
+    MR_ASSERT(s->n_devices == 0 && s->member[self]);
     MR_TRY(add_devices(s, self, mr_str_view(&c->devices[self])));
     for (int i = 0; i < c->n_tasks; i++)
         if (s->member[i] && i != self)
             MR_TRY(add_devices(s, i, mr_str_view(&c->devices[i])));
-    return s->n_devices ? NULL : mr_error(MR_INTERNAL, "There is no device");
+    return s->n_devices ? NULL : mr_error(MR_INTERNAL, "The session's tasks have no devices");
 }
 
 /* ---- doing what dist/session tells ---- */
@@ -132,35 +153,38 @@ static mr_status *gather_devices(creation *c)
 static void do_all(creation *c, mr_create_actions *a);
 static void ask(creation *c, int task, bool making);
 
-/* A task is asked at once first, for an error that waiting would hide: one with other keys than ours never comes up.  One
- * that is not there is waited for.  One that was waited for in one place and came up in another is asked there. */
+/* Whether a GetStatus is sent again after it failed. A task is first asked without waiting, because
+ * waiting would hide errors that never pass, such as wrong keys; one that is not up is then asked
+ * again and waited for. A task that moved to another address meanwhile is asked there. */
 static bool asks_again(task_call *q, const mr_status *st)
 {
     creation *c = q->creation;
     mr_code code = mr_status_code(st);
-    bool moved = (code == MR_CANCELLED || code == MR_UNAVAILABLE) && mr_fellows_moves(c->session->peers, q->task) != q->moves;
+    bool moved = (code == MR_CANCELLED || code == MR_UNAVAILABLE) &&
+                 mr_fellows_moves(c->session->peers, q->task) != q->moves;
     mr_lock(&c->mu);
     bool again = ((code == MR_UNAVAILABLE && !q->patient) || moved) && !q->making && !q->cancelled;
     q->patient |= again && !moved;
-    q->started &= !again; /* who cancels it now leaves that to the next asking, which writes the request anew */
+    q->started &= !again; /* a cancellation from now on is carried out by the next ask, which reuses the request */
     mr_unlock(&c->mu);
     return again;
 }
 
-/* Who moved has lost what was being made there; who does not answer is not there.  Both may be tried again, and clients know that
- * by the code. */
+/* A task that moved has lost its new session, and a task that does not answer may be down. Both may be
+ * tried again, which clients recognise by the code UNAVAILABLE. Takes st. */
 static mr_status *as_unavailable(task_call *q, mr_status *st)
 {
     mr_code code = mr_status_code(st);
     bool moved = code == MR_CANCELLED && mr_fellows_moves(q->creation->session->peers, q->task) != q->moves;
     if (!moved && !(code == MR_DEADLINE_EXCEEDED && q->making))
         return st;
-    mr_status *told = moved ? mr_error(MR_UNAVAILABLE, "The task was started anew elsewhere")
+    mr_status *told = moved ? mr_error(MR_UNAVAILABLE, "The task was restarted at another address")
                             : mr_error(MR_UNAVAILABLE, "The task does not answer: %s", mr_status_message(st));
     mr_status_free(st);
     return told;
 }
 
+/* A call has ended: asks again, or reports the end to dist/session. Drops the call's reference. */
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     task_call *q = (task_call *)r;
@@ -186,7 +210,7 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     creation_unref(c);
 }
 
-/* Who a task is in the cluster that was brought. */
+/* Tells a task who it is in the cluster that the client brought. */
 static void encode_server_def(const mr_msession *s, const mr_task_address *task, mr_pb_writer *w)
 {
     mr_str cluster = {0};
@@ -201,9 +225,12 @@ static void encode_server_def(const mr_msession *s, const mr_task_address *task,
     mr_str_deinit(&cluster);
 }
 
+/* Encodes a CreateWorkerSessionRequest. It carries all devices of the session, and this master's name
+ * and incarnation, by which the task knows when the master is restarted. */
 static void encode_make(const mr_msession *s, int task, mr_str *out)
 {
     mr_pb_writer w;
+    MR_ASSERT(s->n_devices > 0);
     mr_pb_writer_init(&w, out);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
     if (s->peers->brought)
@@ -212,17 +239,21 @@ static void encode_make(const mr_msession *s, int task, mr_str *out)
     for (int i = 0; i < s->n_devices; i++)
         mr_device_attributes_encode(s->devices[i], &w, 4);
     mr_pb_put_bytes(&w, 5, mr_sv_of(mr_fellows_name(s->peers)));
-    mr_pb_put_varint(&w, 6, s->devices[0]->incarnation); /* the client's device is one of ours */
+    mr_pb_put_varint(&w, 6, s->devices[0]->incarnation); /* the first device is this task's */
 }
 
+/* Sends GetStatus, or CreateWorkerSession (making). A cancellation that came before the call was
+ * started is carried out here. */
 static void ask(creation *c, int task, bool making)
 {
     mr_fellows *peers = c->session->peers;
     task_call *q = &c->calls[making ? c->n_tasks + task : task];
     mr_str body = {0};
+    MR_ASSERT(task >= 0 && task < c->n_tasks);
     if (making)
         encode_make(c->session, task, &body);
-    q->request = (mr_net_request){.method = making ? MR_WORKER_SERVICE "CreateWorkerSession" : MR_WORKER_SERVICE "GetStatus",
+    const char *method = making ? MR_WORKER_SERVICE "CreateWorkerSession" : MR_WORKER_SERVICE "GetStatus";
+    q->request = (mr_net_request){.method = method,
                                   .deadline_ns = mr_now_ns() + (making ? MAKE_DEADLINE_NS : START_DEADLINE_NS),
                                   .wait_for_ready = q->patient,
                                   .done = came};
@@ -241,8 +272,10 @@ static void ask(creation *c, int task, bool making)
         mr_fellows_cancel(peers, task, &q->request);
 }
 
+/* Cancels the task's call of the current round, or leaves a mark for ask. */
 static void cancel(creation *c, int task)
 {
+    MR_ASSERT(task >= 0 && task < c->n_tasks);
     mr_lock(&c->mu);
     task_call *q = &c->calls[c->state.making ? c->n_tasks + task : task];
     q->cancelled = true;
@@ -252,15 +285,18 @@ static void cancel(creation *c, int task)
         mr_fellows_cancel(c->session->peers, task, &q->request);
 }
 
+/* Deletes the session at a task, without waiting for the answer. */
 static void delete_at(creation *c, int task)
 {
     mr_str body = {0};
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(c->session->handle));
-    mr_errands_send(&c->session->master->errands, c->session->peers, task, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
+    mr_errands_send(&c->session->master->errands, c->session->peers, task, MR_WORKER_SERVICE "DeleteWorkerSession",
+                    &body);
 }
 
+/* Between the two rounds: collects the devices and reports how that went. */
 static void gather(creation *c)
 {
     mr_create_actions a = {0};
@@ -275,7 +311,7 @@ static void gather(creation *c)
 
 /* ---- telling whom it waits for ---- */
 
-/* A line for each task, in TensorFlow's words; a log of a thousand tasks helps nobody. */
+/* Logs a line for each missing task, in TensorFlow's words; the first ten are enough. */
 static void log_missing(creation *c, mr_str *names, int n, double seconds)
 {
     enum { MAX_LINES = 10 };
@@ -285,7 +321,9 @@ static void log_missing(creation *c, mr_str *names, int n, double seconds)
         mr_info("CreateSession still waiting for response from %d more of %d workers", n - MAX_LINES, c->n_tasks);
 }
 
-/* The timer holds a reference while it is set. */
+/* The timer: logs which tasks are missing and sets itself again. It holds a reference to the creation
+ * while it is set, which is dropped by whoever finds the creation answered: this function or
+ * stop_telling. */
 static void tell_missing(mr_timer *t)
 {
     creation *c = (creation *)((char *)t - offsetof(creation, timer));
@@ -313,6 +351,7 @@ static void tell_missing(mr_timer *t)
         creation_unref(c);
 }
 
+/* Stops the timer. If it is running right now, it sees `answered` and drops the reference itself. */
 static void stop_telling(creation *c)
 {
     mr_lock(&c->mu);
@@ -322,7 +361,9 @@ static void stop_telling(creation *c)
         creation_unref(c);
 }
 
-/* The answer comes last: the server may be gone once nobody waits for it. */
+/* Answers the client, and on success puts the session into the master's table, which takes over its
+ * first reference. The reply comes last: when nobody waits for an answer any more, the server may be
+ * freed. */
 static void answer(creation *c)
 {
     mr_msession *s = c->session;
@@ -333,6 +374,7 @@ static void answer(creation *c)
     stop_telling(c);
     mr_lock(&c->mu);
     mr_status *st = mr_creation_result(&c->state);
+    MR_ASSERT(c->answered);
     mr_unlock(&c->mu);
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
@@ -353,7 +395,7 @@ static void answer(creation *c)
     mr_str_deinit(&body);
 }
 
-/* The caller holds a reference. */
+/* Carries out the actions, in order. The caller holds a reference to the creation and no lock. */
 static void do_all(creation *c, mr_create_actions *a)
 {
     for (int i = 0; i < a->n; i++) {
@@ -370,6 +412,7 @@ static void do_all(creation *c, mr_create_actions *a)
     mr_vec_deinit(a);
 }
 
+/* The client cancelled the call. Stopping a creation that has ended does nothing. */
 static void client_left(void *arg, mr_net_call *call)
 {
     creation *c = arg;
@@ -389,7 +432,8 @@ typedef struct create_request {
     mr_sv graph_def, config, target;
 } create_request;
 
-/* Which task of a cluster this one is: the one at the address the client has called. */
+/* Finds which task of a client's cluster this one is: the one at the address that the client has
+ * called. */
 static mr_status *find_self(const mr_cluster *c, mr_sv target, int *self)
 {
     mr_sv address = target;
@@ -409,8 +453,9 @@ static mr_status *find_self(const mr_cluster *c, mr_sv target, int *self)
     return NULL;
 }
 
-/* The session's own cluster, when the client brings one, else the host's.  Variables of a cluster that was brought are the
- * session's, unless the client wants to share them (share_session_state_in_clusterspec_propagation). */
+/* The session's cluster: the one that the client brings, or the host's. The variables of a brought
+ * cluster belong to the session, unless the client wants to share them
+ * (share_session_state_in_clusterspec_propagation). */
 static mr_status *choose_cluster(mr_msession *s, const create_request *q)
 {
     mr_host *h = s->master->host;
@@ -419,7 +464,8 @@ static mr_status *choose_cluster(mr_msession *s, const create_request *q)
     mr_fellows *p = NULL;
     int self;
     if (bytes.n > MR_BROUGHT_MAX_BYTES)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "A cluster_def of %zu bytes; there is room for %d", bytes.n, MR_BROUGHT_MAX_BYTES);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "The cluster_def has %zu bytes; the maximum is %d", bytes.n,
+                        MR_BROUGHT_MAX_BYTES);
     mr_status *st = mr_cluster_decode(&c, bytes);
     if (!st && c.tasks.n == 0) {
         mr_msession_set_peers(s, mr_fellows_ref(h->peers));
@@ -431,6 +477,8 @@ static mr_status *choose_cluster(mr_msession *s, const create_request *q)
     return st;
 }
 
+/* Reads the device filters: the session has the tasks that match one of them, and always this task.
+ * Without filters it has all tasks. */
 static mr_status *choose_members(mr_msession *s, mr_sv config)
 {
     const mr_fellows *p = s->peers;
@@ -450,11 +498,13 @@ static mr_status *choose_members(mr_msession *s, mr_sv config)
         MR_TRY(mr_fellows_filter(p, text, s->member));
         n_filters++;
     }
+    MR_ASSERT(p->self >= 0 && p->self < p->cluster.tasks.n);
     for (int i = 0; i < p->cluster.tasks.n; i++)
         s->member[i] |= n_filters == 0 || i == p->self;
     return mr_pb_reader_status(&r, "ConfigProto");
 }
 
+/* Parses a CreateSessionRequest into the session. On failure the caller drops the session. */
 static mr_status *open_session(mr_msession *s, mr_sv body)
 {
     mr_pb_reader r;
@@ -469,7 +519,7 @@ static mr_status *open_session(mr_msession *s, mr_sv body)
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "CreateSessionRequest"));
-    /* As in TensorFlow, what the server was started with wins; two messages behind each other are their merge. */
+    /* As in TensorFlow, the server's own config wins. Two serialized messages, one after the other, are their merge. */
     const mr_str *more = &s->master->host->default_config;
     mr_str_append(&s->config_proto, q.config.p, q.config.n);
     mr_str_append(&s->config_proto, more->p ? more->p : "", more->n);
@@ -477,7 +527,7 @@ static mr_status *open_session(mr_msession *s, mr_sv body)
     MR_TRY(mr_session_config_parse(q.config, &own));
     q.config = mr_str_view(&s->config_proto);
     MR_TRY(mr_session_config_parse(q.config, &s->config));
-    if (own.timeout_ms > 0) /* a client applies its own by itself */
+    if (own.timeout_ms > 0) /* except for the client's timeout */
         s->config.timeout_ms = own.timeout_ms;
     MR_TRY(choose_cluster(s, &q));
     MR_TRY(choose_members(s, q.config));
@@ -491,7 +541,7 @@ static creation *creation_new(mr_net_call *call, mr_msession *s)
     mr_mutex_init(&c->mu);
     c->call = call;
     c->session = s;
-    mr_refs_take(&s->refs); /* the answer may be given, and the session be gone, while others still cancel */
+    mr_refs_take(&s->refs); /* a cancellation may still use the session after the answer has dropped it */
     c->n_tasks = s->peers->cluster.tasks.n;
     c->calls = mr_new_array(task_call, 2 * c->n_tasks + 1);
     c->devices = mr_new_array(mr_str, c->n_tasks + 1);
@@ -499,6 +549,7 @@ static creation *creation_new(mr_net_call *call, mr_msession *s)
     return c;
 }
 
+/* Handles CreateSession, on the pool: importing the graph takes long. */
 void mr_master_create_session(void *service, mr_net_call *call, mr_sv body)
 {
     mr_create_actions a = {0};
@@ -511,8 +562,8 @@ void mr_master_create_session(void *service, mr_net_call *call, mr_sv body)
     }
     creation *c = creation_new(call, s);
     mr_msession_hold(s);
-    mr_refs_take(&c->refs); /* this function's */
-    mr_refs_take(&c->refs); /* the timer's */
+    mr_refs_take(&c->refs); /* for this function */
+    mr_refs_take(&c->refs); /* for the timer */
     c->begun_ns = mr_now_ns();
     mr_timers_set(s->master->timers, &c->timer, c->begun_ns + mr_long_wait_period_ns(), tell_missing);
     mr_lock(&c->mu);

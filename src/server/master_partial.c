@@ -1,21 +1,25 @@
-/* server/master_partial.c -- partial runs: PartialRunSetup, and the RunSteps that feed and fetch piece by piece.
+/* server/master_partial.c -- partial runs: PartialRunSetup, and the RunSteps that feed and fetch piece
+ * by piece.
  *
- * A partial run is one step at the workers, with one id, and several calls here.  Its calls take turns: one that comes while
- * another is under way waits in the run, for the workers begin with the first one and end with the last.  A call
- * that is refused (a feed that was fed, a fetch that does not follow yet) changes nothing; one that fails ends the run.
+ * A partial run is one step at the workers, with one id, and several calls here. Its calls take turns:
+ * a call that arrives while another one runs waits in the run, because the workers must see the first
+ * call first and the last call last. A call that is refused (a value that was already fed, a fetch
+ * that cannot be computed yet) changes nothing; a call that fails ends the run.
  *
- * A run's turn is guarded by its session's lock; what it has used belongs to whose turn it is. */
+ * Whose turn it is (busy, waiting) is guarded by the session's lock. What the run has used so far
+ * (use) belongs to the call whose turn it is, so it needs no lock. */
 #include <stdio.h>
 
 #include "base/memory.h"
 #include "server/master_internal.h"
 #include "server/wire.h"
 
+/* A partial run, from PartialRunSetup until its last call or its first failure. */
 struct mr_mpartial {
-    mr_refs refs; /* the table's, and of its calls */
+    mr_refs refs; /* one for the table, one for each of its calls */
     char handle[24];
     mr_mprogram *program;
-    mr_mnamed named; /* by the setup */
+    mr_mnamed named; /* what the setup has named */
     mr_partial_use use;
     int64_t id; /* of the step */
     /* Under the session's lock: */
@@ -27,6 +31,7 @@ void mr_mpartial_unref(mr_mpartial *p)
 {
     if (!p || !mr_refs_drop(&p->refs))
         return;
+    MR_ASSERT(p->waiting.n == 0);
     mr_partial_use_deinit(&p->use);
     mr_mnamed_deinit(&p->named);
     mr_vec_deinit(&p->waiting);
@@ -35,7 +40,7 @@ void mr_mpartial_unref(mr_mpartial *p)
 
 /* ---- PartialRunSetup ---- */
 
-/* The same as a RunStepRequest, but feeds are names. */
+/* Parses a PartialRunSetupRequest: like a RunStepRequest, but feeds are names without values. */
 static mr_status *parse_setup(mr_sv body, mr_mrequest *q)
 {
     mr_pb_reader r;
@@ -57,6 +62,7 @@ static mr_status *parse_setup(mr_sv body, mr_mrequest *q)
     return mr_pb_reader_status(&r, "PartialRunSetupRequest");
 }
 
+/* Makes the run and its program, and writes its handle. */
 static mr_status *add_partial(mr_msession *s, const mr_mrequest *q, mr_str *handle)
 {
     mr_mprogram *program;
@@ -81,9 +87,10 @@ static mr_status *add_partial(mr_msession *s, const mr_mrequest *q, mr_str *hand
     return NULL;
 }
 
+/* Handles PartialRunSetup. The step is used only to enter the session; it does not run. */
 void mr_master_partial_setup(void *service, mr_net_call *c, mr_sv body)
 {
-    mr_mstep *t = mr_mstep_new(c); /* for its way into the session; it does not run */
+    mr_mstep *t = mr_mstep_new(c);
     mr_str reply = {0}, handle = {0};
     mr_pb_writer w;
     mr_status *st = parse_setup(body, &t->q);
@@ -109,7 +116,8 @@ void mr_master_partial_setup(void *service, mr_net_call *c, mr_sv body)
 
 static mr_status *no_setup(void) { return mr_invalid("Must run 'setup' before performing partial runs!"); }
 
-/* Where the outputs of a call stand among those of the setup; all are there. */
+/* For each of a call's outputs, its position among those of the setup. mr_partial_use_check has found
+ * that all are there. */
 static int *places(const mr_out *all, int n_all, const mr_out *some, int n)
 {
     int *at = mr_new_array(int, n + 1);
@@ -118,6 +126,8 @@ static int *places(const mr_out *all, int n_all, const mr_out *some, int n)
     return at;
 }
 
+/* Checks the call against what the run has used so far and marks what it uses. It is the call's turn.
+ * On failure the run is unchanged. */
 static mr_status *prepare(mr_mstep *t)
 {
     mr_mpartial *p = t->partial;
@@ -143,7 +153,7 @@ static mr_status *prepare(mr_mstep *t)
     return st;
 }
 
-/* It is this call's turn. */
+/* It is this call's turn: runs it, or refuses it if the run is over. */
 static void run_now(mr_task *task)
 {
     mr_mstep *t = (mr_mstep *)((char *)task - offsetof(mr_mstep, turn));
@@ -157,6 +167,7 @@ static void run_now(mr_task *task)
     mr_mstep_go(t, st);
 }
 
+/* Runs the call now if no other call of the run is under way; otherwise it waits in the run. */
 void mr_mstep_take_turn(mr_mstep *t)
 {
     mr_msession *s = t->session;
@@ -176,11 +187,14 @@ void mr_mstep_take_turn(mr_mstep *t)
         mr_mstep_answer(t, no_setup());
 }
 
+/* Ends the call's turn and starts the next one. The next call runs on the pool, not in here: a long
+ * row of refused calls would fill the stack. */
 void mr_mstep_leave_turn(mr_mstep *t, bool failed)
 {
     mr_mpartial *p = t->partial;
     mr_msession *s = t->session;
     mr_lock(&s->mu);
+    MR_ASSERT(p->busy);
     bool ends = !p->over && !t->refused && (failed || t->last);
     p->over |= ends;
     if (ends)
@@ -192,7 +206,7 @@ void mr_mstep_leave_turn(mr_mstep *t, bool failed)
     mr_unlock(&s->mu);
     if (ends)
         mr_mpartial_unref(p); /* the table's */
-    if (next) { /* not in here: a long row of calls that are refused would pile up on the stack */
+    if (next) {
         next->turn.fn = run_now;
         mr_pool_submit(s->master->host->pool, &next->turn);
     }

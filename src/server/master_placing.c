@@ -1,8 +1,9 @@
 /* server/master_placing.c -- placement by cost over the devices of all tasks.
  *
- * As in a session of one process (exec/placing.h): with placement_period a master chooses devices by what a step would take,
- * asks its tasks now and then for the stats of a step, and places anew by them.  Programs of former placements are not
- * found any more and stay until the session ends, for steps may be in them. */
+ * As in a session of one process (exec/placing.h): with placement_period, the master chooses devices
+ * by the estimated time of a step, asks its tasks from time to time for the stats of a step, and
+ * places the nodes again by what it has learned. Programs of earlier placements are no longer found;
+ * they stay until the session ends, because steps may still run them. */
 #include "base/memory.h"
 #include "server/master_internal.h"
 #include "server/wire.h"
@@ -13,7 +14,8 @@ void mr_msession_placing_init(mr_msession *s)
         s->placing = mr_placing_new(s->devices, s->n_devices, s->config.placement_period);
 }
 
-/* Steps of partial runs go on as they began, and what is being registered is waited for. */
+/* Takes the finished programs out of the table. Partial runs continue with the placement they began
+ * with, and programs that are being registered are kept, because steps wait in them. */
 static void forget_programs_locked(mr_msession *s) MR_REQUIRES(s->mu)
 {
     mr_map kept = {0};

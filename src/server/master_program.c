@@ -1,4 +1,12 @@
-/* server/master_program.c -- from the names of a request to graphs for the tasks that take part. */
+/* server/master_program.c -- from the names of a request to graphs for the tasks that take part.
+ *
+ * A program is made once per signature: the names of its feeds, fetches, targets and connections, in
+ * order, joined into a key. The graph is pruned, placed and cut by the same passes as in one process,
+ * with the devices of all tasks; the parts of one task form one GraphDef. A program lives as long as
+ * its session, so steps may point to it without a reference.
+ *
+ * Locks: `making` is held while a program is made, so the graph does not change and each program is
+ * made once; `mu` guards the table and is taken inside of it. */
 #include "base/memory.h"
 #include "exec/placing.h"
 #include "graph/graph_def.h"
@@ -16,6 +24,7 @@ void mr_mrequest_deinit(mr_mrequest *q)
     mr_vec_deinit(&q->connections);
 }
 
+/* A feed is a name and a TensorProto; both lists always have the same length. */
 static void parse_feed(mr_pb_reader *r, mr_mrequest *q)
 {
     mr_pb_reader named;
@@ -34,6 +43,7 @@ static void parse_feed(mr_pb_reader *r, mr_mrequest *q)
     mr_vec_push(&q->values, value);
 }
 
+/* Parses a RunStepRequest. The strings are views into the body, which must outlive q. */
 mr_status *mr_mrequest_parse(mr_sv body, mr_mrequest *q)
 {
     mr_pb_reader r;
@@ -56,12 +66,13 @@ mr_status *mr_mrequest_parse(mr_sv body, mr_mrequest *q)
         default: mr_pb_skip(&r);
         }
     }
+    MR_ASSERT(q->feeds.n == q->values.n);
     return mr_pb_reader_status(&r, "RunStepRequest");
 }
 
 /* ---- names ---- */
 
-/* "node" or "node:2". */
+/* Finds the output that "node" or "node:2" names. */
 static mr_status *find_out(const mr_graph *g, mr_sv name, mr_out *out)
 {
     mr_sv node = name;
@@ -88,6 +99,7 @@ void mr_mnamed_deinit(mr_mnamed *n)
     mr_free(n->nodes);
 }
 
+/* Feeds and fetches share one array: the feeds come first. */
 mr_status *mr_mnamed_find(const mr_graph *g, const mr_mrequest *q, mr_mnamed *n)
 {
     int f = q->feeds.n, k = q->fetches.n, t = q->targets.n;
@@ -106,7 +118,7 @@ mr_status *mr_mnamed_find(const mr_graph *g, const mr_mrequest *q, mr_mnamed *n)
 
 /* ---- connections ---- */
 
-/* Whoever takes `to` takes `from` in its place. */
+/* Makes every consumer of the connection's `to` tensor take its `from` tensor instead. */
 static mr_status *connect_one(mr_graph *g, const mr_mrequest *q, mr_sv connection)
 {
     mr_out from, to, fed;
@@ -126,8 +138,8 @@ static mr_status *connect_one(mr_graph *g, const mr_mrequest *q, mr_sv connectio
     return NULL;
 }
 
-/* The graph of a callable with tensor_connection.  It is read once more in the end, since a connection may close a
- * circle. */
+/* Makes the graph of a callable with tensor_connection. The rewired graph is exported and imported
+ * again, because that checks it: a connection may close a cycle. */
 static mr_status *connected(const mr_graph *g, const mr_mrequest *q, mr_graph **out)
 {
     mr_status *st = NULL;
@@ -149,10 +161,12 @@ out:
 
 /* ---- making ---- */
 
+/* Nobody may be registering it, nor waiting for that. */
 void mr_mprogram_free(mr_mprogram *p)
 {
     if (!p)
         return;
+    MR_ASSERT(p->n_registering == 0 && p->waiting.n == 0);
     for (int i = 0; p->feed_keys && i < p->n_feeds; i++)
         mr_free(p->feed_keys[i]);
     for (int i = 0; p->fetch_keys && i < p->n_fetches; i++)
@@ -164,12 +178,14 @@ void mr_mprogram_free(mr_mprogram *p)
     mr_free(p->feed_keys);
     mr_free(p->fetch_keys);
     mr_free(p->parts);
-    mr_free(p->calls); /* their errors were handed on */
+    mr_free(p->calls);
     mr_status_free(p->failed);
     mr_vec_deinit(&p->waiting);
     mr_free(p);
 }
 
+/* Makes the rendezvous keys of feeds or fetches. Both ends are the client's device: values are sent to
+ * and received from the client part by the master. */
 static mr_status *make_keys(const mr_msession *s, const mr_out *o, int n, char ***out)
 {
     const mr_device *client = s->devices[0];
@@ -188,7 +204,8 @@ static mr_status *make_keys(const mr_msession *s, const mr_out *o, int n, char *
     return NULL;
 }
 
-/* Nodes say where they run; parts of one task follow each other in one GraphDef. */
+/* Adds the graph of one device to the part of its task. Nodes name their devices, so the graphs of one
+ * task can follow each other in one GraphDef. */
 static mr_status *add_part(mr_mprogram *p, int task, mr_graph *g)
 {
     int at = 0;
@@ -196,13 +213,16 @@ static mr_status *add_part(mr_mprogram *p, int task, mr_graph *g)
         at++;
     if (at == p->n_parts)
         p->parts[p->n_parts++].task = task;
+    MR_ASSERT(at < p->n_parts);
     for (int i = 0; i < g->nodes.n; i++)
         if (g->nodes.p[i])
             g->nodes.p[i]->device = g->nodes.p[i]->placed;
     return mr_graph_export(g, &p->parts[at].graph_def);
 }
 
-/* The session's own graph keeps the places of its nodes. */
+/* Prunes, places and cuts the graph, and exports the parts. Placements are kept with the session's own
+ * graph, so a node has the same device in all programs; the graph of a callable with connections is
+ * placed on its own. */
 static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogram *p)
 {
     mr_status *st = NULL;
@@ -221,7 +241,8 @@ static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogr
                             .max_folded_bytes = s->config.max_folded_bytes,
                             .rendezvous = true,
                             .placements = own ? &s->placements : &local};
-    MR_GO(own && s->placing ? mr_placing_prepare(s->placing, g, &n->sig, &o, parts) : mr_prepare(g, &n->sig, &o, parts));
+    MR_GO(own && s->placing ? mr_placing_prepare(s->placing, g, &n->sig, &o, parts)
+                            : mr_prepare(g, &n->sig, &o, parts));
     if (s->config.log_placement)
         mr_placing_log(g, o.placements, own ? &s->told : &told);
     p->parts = mr_new_array(mr_mpart, s->n_devices + 1);
@@ -241,6 +262,7 @@ out:
     return st;
 }
 
+/* Makes the program of a request. The lock `making` is held. */
 static mr_status *make_program(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out)
 {
     mr_status *st = NULL;
@@ -277,6 +299,8 @@ static void add_names(mr_str *s, const mr_sv *v, int n)
     mr_str_appendc(s, '\2');
 }
 
+/* The text that identifies a signature. Names in a graph have no control characters, so the signatures of two
+ * programs never share a text. */
 static void make_key(const mr_mrequest *q, bool partial, mr_str *key)
 {
     mr_str_appendc(key, partial ? 'p' : 'r');
@@ -297,6 +321,8 @@ mr_mprogram *mr_mprogram_find(mr_msession *s, const mr_mrequest *q)
     return p;
 }
 
+/* Looks the program up, and makes it under `making` if it is missing. It is looked up again there,
+ * because another thread may have made it meanwhile. */
 mr_status *mr_mprogram_get(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out)
 {
     mr_status *st = NULL;

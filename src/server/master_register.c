@@ -1,21 +1,27 @@
-/* server/master_register.c -- RegisterGraph: a program is sent to its tasks once, before its first step.
+/* server/master_register.c -- RegisterGraph: a program is sent to its tasks once, before its first
+ * step.
  *
- * Steps that come meanwhile wait in the program.  What could not be registered leaves the table, so that the next step tries
- * anew; it is kept until the session's end, as calls may still point to it. */
+ * Steps that arrive meanwhile wait in the program. A program that could not be registered leaves the
+ * table, so that the next step makes it again; it is kept until the session's end, because calls may
+ * still point to it.
+ *
+ * All state here is under the session's lock. A registration counts as a call of the session (n_open)
+ * and holds a reference, so the session does not end before the tasks have answered. */
 #include "base/memory.h"
 #include "server/master_internal.h"
 #include "server/wire.h"
 
-struct mr_mregister { /* a RegisterGraph on its way */
+/* A RegisterGraph under way. */
+struct mr_mregister {
     mr_net_request request; /* first */
     mr_mprogram *program;
     int part;
     /* Under the session's lock: */
-    bool started, cancelled, over; /* a call is cancelled once it is started */
-    mr_status *lost;               /* why it was cancelled, when its task is lost */
+    bool started, cancelled, over; /* a call can be cancelled only once it is started */
+    mr_status *lost;               /* why it was cancelled */
 };
 
-/* The program leaves the table, so that the next step tries anew. */
+/* Takes a program that could not be registered out of the table. The session's lock is held. */
 static void forget_failed_locked(mr_mprogram *p)
 {
     mr_msession *s = p->session;
@@ -30,7 +36,8 @@ static void forget_failed_locked(mr_mprogram *p)
         }
 }
 
-/* What some tasks have of a program that others refused. */
+/* Deregisters the parts that some tasks have accepted, after others refused theirs. Does not wait for
+ * the answers. */
 static void deregister(mr_mprogram *p)
 {
     for (int i = 0; i < p->n_parts; i++) {
@@ -42,14 +49,19 @@ static void deregister(mr_mprogram *p)
         mr_pb_put_bytes(&w, 1, mr_sv_of(p->parts[i].handle));
         mr_pb_put_bytes(&w, 2, mr_sv_of(p->session->handle));
         mr_pb_put_varint(&w, 3, 1);
-        mr_errands_send(&p->session->master->errands, p->session->peers, p->parts[i].task, MR_WORKER_SERVICE "DeregisterGraph", &body);
+        mr_errands_send(&p->session->master->errands, p->session->peers, p->parts[i].task,
+                        MR_WORKER_SERVICE "DeregisterGraph", &body);
     }
 }
 
+/* All tasks have answered: starts the steps that waited, or answers them with the error. The waiting
+ * steps are taken out under the lock and started without it. At the end the registration leaves the
+ * session. */
 static void registered_all(mr_mprogram *p)
 {
     mr_msession *s = p->session;
     mr_lock(&s->mu);
+    MR_ASSERT(p->n_registering == 0 && !p->ready);
     p->ready = !p->failed;
     mr_status *st = mr_status_copy(p->failed);
     MR_VEC(mr_mstep *) waiting = {0};
@@ -78,9 +90,11 @@ static mr_status *read_handle(mr_bytes *reply, char **out)
     MR_TRY(mr_bytes_flat(reply, &bytes));
     mr_sv handle = mr_wire_field(bytes, 1);
     *out = mr_strndup(handle.p, handle.n);
-    return handle.n ? NULL : mr_error(MR_INTERNAL, "RegisterGraphResponse without a handle");
+    return handle.n ? NULL : mr_error(MR_INTERNAL, "The RegisterGraphResponse has no handle");
 }
 
+/* A task has answered. CANCELLED without a reason of ours means that the task's server was stopped
+ * while it worked on the call. */
 static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_mregister *c = (mr_mregister *)r;
@@ -90,13 +104,14 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     st = mr_wire_unmark(st);
     if (!st)
         st = read_handle(reply, &handle);
-    if (mr_status_code(st) == MR_CANCELLED) { /* not by us, or the reason is known: the task's server ends */
+    if (mr_status_code(st) == MR_CANCELLED) {
         mr_status_free(st);
         st = mr_error(MR_UNAVAILABLE, "The server was stopped");
     }
     if (st)
         mr_status_prepend(st, "From %s:\n", mr_fellows_task(p->session->peers, part->task)->name);
     mr_lock(&p->session->mu);
+    MR_ASSERT(!c->over && p->n_registering > 0);
     c->over = true;
     if (c->lost) {
         mr_status_free(st);
@@ -111,6 +126,8 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         registered_all(p);
 }
 
+/* Sends one part. The GraphDef moves into the request; it is not needed afterwards. A cancellation
+ * that came before the call was started is carried out here. */
 static void register_part(mr_mprogram *p, int i)
 {
     mr_mregister *c = &p->calls[i];
@@ -123,7 +140,7 @@ static void register_part(mr_mprogram *p, int i)
     mr_pb_writer_init(&w, &head);
     mr_pb_put_bytes(&w, 1, mr_sv_of(p->session->handle));
     mr_pb_put_varint(&w, 6, 1);
-    if (p->session->config.group_leader[0]) /* all tasks of the session are to ask the same one */
+    if (p->session->config.group_leader[0]) /* all tasks of the session must ask the same group leader */
         mr_pb_put_bytes(&w, 8, mr_str_view(&p->session->config_proto));
     mr_pb_put_header(&w, 2, p->parts[i].graph_def.n);
     mr_bytes_add_str(&c->request.body, &head);
@@ -137,19 +154,22 @@ static void register_part(mr_mprogram *p, int i)
         mr_fellows_cancel(p->session->peers, task, &c->request);
 }
 
-/* Sends the parts to their tasks; the session stays open meanwhile. */
+/* Sends all parts to their tasks. The function counts as one of the calls, so registered_all is not
+ * called before all are sent. Tasks that were lost before their call could be found are handled at the
+ * end. */
 static void register_all(mr_mprogram *p)
 {
     int n = p->n_parts;
     mr_lock(&p->session->mu);
     p->session->n_open++;
     mr_refs_take(&p->session->refs);
-    p->n_registering = n + 1; /* one for this function */
+    MR_ASSERT(p->n_registering == 0 && !p->calls);
+    p->n_registering = n + 1; /* 1: this function */
     p->calls = mr_new_array(mr_mregister, n + 1);
     mr_unlock(&p->session->mu);
     for (int i = 0; i < n; i++)
         register_part(p, i);
-    for (int i = 0; i < n; i++) /* what was lost while it was not to be seen yet */
+    for (int i = 0; i < n; i++)
         mr_msession_stop_lost(p->session, p->parts[i].task);
     mr_lock(&p->session->mu);
     bool last = --p->n_registering == 0;
@@ -158,7 +178,8 @@ static void register_all(mr_mprogram *p)
         registered_all(p);
 }
 
-/* A registration that is under way; a reference to the session, which keeps the program, is held. */
+/* Finds a registration with the task (-1: with any) that is under way and not cancelled yet. The
+ * session's lock is held; the caller has a reference to the session, which keeps the program. */
 static mr_mregister *find_registering_locked(mr_msession *s, int task)
 {
     uint32_t pos = 0;
@@ -173,7 +194,8 @@ static mr_mregister *find_registering_locked(mr_msession *s, int task)
     return NULL;
 }
 
-/* Cancelling may end the call in this thread, so the lock is not held then, and the table is read anew. */
+/* Cancelling may complete the call in this thread, so the lock is not held then, and the table is
+ * searched again each time. */
 void mr_msession_stop_registrations(mr_msession *s, int task, const mr_status *why)
 {
     for (;;) {
@@ -192,12 +214,15 @@ void mr_msession_stop_registrations(mr_msession *s, int task, const mr_status *w
     }
 }
 
+/* Starts the step if its program is registered, registers the program if this is its first step, and
+ * otherwise lets the step wait. A program is sent only once, so a step that found it before it failed
+ * gets its error. */
 void mr_mstep_run_when_ready(mr_mstep *t)
 {
     mr_mprogram *p = t->program;
     mr_lock(&t->session->mu);
     bool ready = p->ready, idle = !ready && p->n_registering == 0 && p->waiting.n == 0;
-    mr_status *failed = idle ? mr_status_copy(p->failed) : NULL; /* a program is sent once */
+    mr_status *failed = idle ? mr_status_copy(p->failed) : NULL;
     bool first = idle && !failed;
     if (!ready && !failed)
         mr_vec_push(&p->waiting, t);

@@ -1,14 +1,15 @@
 /* server/master_run.c -- RunStep: a step over the tasks of a program.
  *
- * A step is a record (mr_mstep) that passes through four stages: registration of its program (once for all steps
- * of the program), one RunGraph per task, one CleanupGraph per task, and the answer. No thread waits for it; the
- * callbacks of the calls move it on. dist/master_step.c decides what happens next: its functions are called under
- * the step's lock and return actions, which are carried out without the lock.
+ * A step is a record (mr_mstep) that passes through four stages: registration of its program (once for
+ * all steps of the program), one RunGraph per task, one CleanupGraph per task, and the answer. No
+ * thread waits for it; the callbacks of the calls move it on. dist/master_step.c decides what happens
+ * next: its functions are called under the step's lock and return actions, which are carried out
+ * without the lock.
  *
- * References: the step has one until it is answered (mr_mstep_answer drops it), and one for each call and timer
- * under way. It is in its session's list of steps from mr_mstep_begin until it is answered, so that whoever closes
- * the session or loses a task can find it. Each call to the session (mr_mstep_enter) is matched by one
- * mr_msession_leave in mr_mstep_answer. */
+ * References: the step has one until it is answered (mr_mstep_answer drops it), and one for each call
+ * and timer under way. It is in its session's list of steps from mr_mstep_begin until it is answered,
+ * so that whoever closes the session or loses a task can find it. Each call to the session
+ * (mr_mstep_enter) is matched by one mr_msession_leave in mr_mstep_answer. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/trace.h"
@@ -81,8 +82,9 @@ static void delist(mr_mstep *t)
 
 static int place(const int *at, int i) { return at ? at[i] : i; }
 
-/* Adds the fetched values to the answer, in the client's order and under the client's names; a callable's have no
- * names. The values are views into the reply of the client's part, which the step keeps. */
+/* Adds the fetched values to the answer, in the client's order and under the client's names; a
+ * callable's have no names. The values are views into the reply of the client's part, which the step
+ * keeps. */
 static mr_status *encode_fetches(mr_mstep *t, mr_wire *w)
 {
     mr_mprogram *p = t->program;
@@ -117,8 +119,8 @@ static void begin_answer(mr_mstep *t, bool failed, mr_wire *w)
         mr_mstep_trace_encode(t, failed, &w->pb);
 }
 
-/* Makes the body of the answer. Takes st; returns the status to reply with, which is NULL when the client asked
- * for errors in the body (store_errors_in_response_body) and the error is there. */
+/* Makes the body of the answer. Takes st; returns the status to reply with, which is NULL when the
+ * client asked for errors in the body (store_errors_in_response_body) and the error is there. */
 static mr_status *encode_answer(mr_mstep *t, mr_status *st, mr_bytes *body)
 {
     mr_wire w;
@@ -139,9 +141,9 @@ static mr_status *encode_answer(mr_mstep *t, mr_status *st, mr_bytes *body)
     return st ? st : mr_bytes_flat(body, &flat);
 }
 
-/* Ends the step: answers the client and drops the step's own reference, its entry into the session and its
- * reference to the session. The order matters: the timer goes before the answer, and the session is left last,
- * because leaving a closed session may end it. */
+/* Ends the step: answers the client and drops the step's own reference, its entry into the session and
+ * its reference to the session. The order matters: the timer goes before the answer, and the session
+ * is left last, because leaving a closed session may end it. */
 void mr_mstep_answer(mr_mstep *t, mr_status *st)
 {
     mr_bytes body = {0};
@@ -168,8 +170,9 @@ void mr_mstep_answer(mr_mstep *t, mr_status *st)
 
 static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
-/* Adds what the worker is to record of the step, and the fields of a partial run. A traced or measured step asks
- * for timings; a piece of a partial run has a separate request id, because the worker runs each request id once. */
+/* Adds what the worker is to record of the step, and the fields of a partial run. A traced or measured
+ * step asks for timings; a piece of a partial run has a separate request id, because the worker runs
+ * each request id once. */
 static void encode_options(mr_mstep *t, mr_pb_writer *out)
 {
     bool measured = t->placing == MR_PLACING_MEASURE;
@@ -187,8 +190,8 @@ static void encode_options(mr_mstep *t, mr_pb_writer *out)
     }
 }
 
-/* Encodes the RunGraphRequest of one part. Only the client's part gets feeds and fetches; a key that is fetched
- * twice is asked for once, since the worker takes each value out of its rendezvous. */
+/* Encodes the RunGraphRequest of one part. Only the client's part gets feeds and fetches; a key that
+ * is fetched twice is asked for once, since the worker takes each value out of its rendezvous. */
 static void encode_run(mr_mstep *t, int part, mr_wire *w)
 {
     mr_mprogram *p = t->program;
@@ -213,8 +216,8 @@ static void encode_run(mr_mstep *t, int part, mr_wire *w)
         mr_wire_named_raw(w, 3, mr_sv_of(p->feed_keys[place(t->feed_at, i)]), t->q.values.p[i]);
 }
 
-/* Sends RunGraph to the part's task. A request can be cancelled only once it is started, so a cancellation that
- * arrives earlier leaves a mark (`cancelled`) and is carried out here. */
+/* Sends RunGraph to the part's task. A request can be cancelled only once it is started, so a
+ * cancellation that arrives earlier leaves a mark (`cancelled`) and is carried out here. */
 static void run_part(mr_mstep *t, int part)
 {
     mr_wire w;
@@ -267,8 +270,9 @@ static void clean_up(mr_mstep *t, int part)
                     MR_WORKER_SERVICE "CleanupGraph", &body);
 }
 
-/* Carries out the actions, in order. The caller holds a reference to the step, since MR_DO_REPLY drops the step's
- * own. No lock is held: a call inside this process may finish inside run_part and come back to part_ran. */
+/* Carries out the actions, in order. The caller holds a reference to the step, since MR_DO_REPLY drops
+ * the step's own. No lock is held: a call inside this process may finish inside run_part and come back
+ * to part_ran. */
 static void do_all(mr_mstep *t, mr_step_actions *a)
 {
     mr_net_hold(); /* a request from our own part to another task is sent together with that task's RunGraph */
@@ -299,8 +303,8 @@ static mr_status *from_task(mr_mstep *t, int part, mr_status *st)
     return mr_status_prepend(st, "From %s:\n", mr_fellows_task(t->session->peers, t->program->parts[part].task)->name);
 }
 
-/* A part's RunGraph has ended. Keeps the reply and reports the end to dist/master_step. Malformed replies become
- * errors here, so that later code may parse them again without checking. */
+/* A part's RunGraph has ended. Keeps the reply and reports the end to dist/master_step. Malformed
+ * replies become errors here, so that later code may parse them again without checking. */
 static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_mpart_call *c = (mr_mpart_call *)r;
@@ -326,8 +330,8 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_mstep_unref(t);
 }
 
-/* Ends the step early with `why`, which it takes. The caller holds a reference. Stopping a step that has ended
- * does nothing. */
+/* Ends the step early with `why`, which it takes. The caller holds a reference. Stopping a step that
+ * has ended does nothing. */
 static void stop_step(mr_mstep *t, mr_status *why)
 {
     mr_step_actions a = {0};
@@ -366,8 +370,8 @@ static bool takes_part(const mr_mstep *t, int task)
     return false;
 }
 
-/* Stops the steps that run on a task (-1: all). They are collected first, because stopping a step may remove it
- * from the list and must not happen under the session's lock. */
+/* Stops the steps that run on a task (-1: all). They are collected first, because stopping a step may
+ * remove it from the list and must not happen under the session's lock. */
 static void stop_steps(mr_msession *s, int task, const mr_status *why)
 {
     MR_VEC(mr_mstep *) all = {0};
@@ -388,7 +392,8 @@ static void stop_steps(mr_msession *s, int task, const mr_status *why)
 
 /* ---- from a ready program on ---- */
 
-/* Refuses a program with a part on a task that is known to be lost or restarted: such a task might never answer. */
+/* Refuses a program with a part on a task that is known to be lost or restarted: such a task might
+ * never answer. */
 static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
 {
     for (int i = 0; i < p->n_parts; i++) {
@@ -399,10 +404,10 @@ static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
     return NULL;
 }
 
-/* Starts the step, whose program is registered. The step joins the session's list before its first call, and the
- * session's end, the client's departure and lost tasks are checked again afterwards: one that happened before the
- * step was in the list could not stop it. Two references are held meanwhile, because the step may be answered
- * inside do_all. */
+/* Starts the step, whose program is registered. The step joins the session's list before its first
+ * call, and the session's end, the client's departure and lost tasks are checked again afterwards: one
+ * that happened before the step was in the list could not stop it. Two references are held meanwhile,
+ * because the step may be answered inside do_all. */
 void mr_mstep_begin(mr_mstep *t)
 {
     mr_step_actions a = {0};
@@ -497,8 +502,8 @@ static void id_found(void *ctx, mr_status *st, int64_t id)
         mr_mstep_run_when_ready(t);
 }
 
-/* Takes st. An error before the session was entered is replied directly; afterwards mr_mstep_answer has to leave
- * the session. */
+/* Takes st. An error before the session was entered is replied directly; afterwards mr_mstep_answer
+ * has to leave the session. */
 void mr_mstep_go(mr_mstep *t, mr_status *st)
 {
     MR_ASSERT(st || (t->session && t->program));
@@ -516,8 +521,8 @@ void mr_mstep_go(mr_mstep *t, mr_status *st)
     }
 }
 
-/* Runs on the pool, because making a program takes long: places the graph again if it is due, finds or makes the
- * program, and starts the step. */
+/* Runs on the pool, because making a program takes long: places the graph again if it is due, finds or
+ * makes the program, and starts the step. */
 static void make_and_go(mr_task *task)
 {
     mr_mstep *t = (mr_mstep *)((char *)task - offsetof(mr_mstep, turn));
@@ -529,8 +534,8 @@ static void make_and_go(mr_task *task)
         mr_mstep_go(t, mr_mprogram_get(t->session, &t->q, false, &t->program));
 }
 
-/* Runs on the transport's thread. A step whose program exists and whose request is small is started there, which
- * saves a thread switch per step; everything else goes to the pool. */
+/* Runs on the transport's thread. A step whose program exists and whose request is small is started
+ * there, which saves a thread switch per step; everything else goes to the pool. */
 void mr_master_run_step(void *service, mr_net_call *c, mr_sv body)
 {
     mr_master *m = service;

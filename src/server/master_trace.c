@@ -1,14 +1,17 @@
-/* server/master_trace.c -- what a traced step tells: the stats of all its tasks, by the clock of the master's.
+/* server/master_trace.c -- what a traced step reports: the stats of all its tasks, by the clock of the
+ * master's task.
  *
- * When the step has ended, its tasks are asked for their clocks (server/clocks.h), a few small calls each, beside the step and
- * not in it.  A task that does not tell its clock worked between the RunGraph and its answer: that bounds the difference
- * too, and also what was measured is kept within those bounds. */
+ * When the step has ended, its tasks are asked for their clocks (server/clocks.h) with a few small
+ * calls each, which are not part of the step's time. A task's work also bounds its clock's offset,
+ * because it happened between the RunGraph and its answer. These bounds are used if the task does not
+ * report its clock, and otherwise limit what was measured. */
 #include "base/memory.h"
 #include "exec/trace.h"
 #include "server/clocks.h"
 #include "server/master_internal.h"
 #include "server/wire.h"
 
+/* The trace of one step; owned by it. */
 typedef struct mr_mtrace {
     int64_t start_ns, end_ns, skew_ns;
     mr_clock_reading *clocks; /* by part */
@@ -50,7 +53,8 @@ static void measured(void *arg)
     x->fn(x->step, x->st);
 }
 
-/* A step that failed is answered at once: its tasks may not be there. */
+/* Takes st and passes it on to fn. A step that failed is answered at once, because its tasks may not
+ * be there. */
 void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_status *st))
 {
     mr_mtrace *x = t->trace;
@@ -71,7 +75,8 @@ void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_s
     mr_free(tasks);
 }
 
-/* What a task did, it did after it was asked to and before it answered. */
+/* The clock of a part's task, limited by its work: a task worked after it was asked and before it
+ * answered. */
 static mr_clock_reading bounded(const mr_mstep *t, int part, mr_sv stats)
 {
     const mr_mpart_call *c = &t->parts[part];
@@ -89,7 +94,8 @@ static mr_clock_reading bounded(const mr_mstep *t, int part, mr_sv stats)
 
 /* ---- RunMetadata ---- */
 
-/* A task's stats behind those of the others: StepStats are lists of devices.  What cannot be read is left out. */
+/* Appends a task's StepStats, corrected by its clock, to those of the other tasks; StepStats are lists
+ * of devices, so appending merges them. Stats that cannot be parsed are left out. */
 static void add_stats(mr_mstep *t, int part, mr_sv stats, mr_trace_clock *clock, mr_str *out)
 {
     const mr_task_address *task = mr_fellows_task(t->session->peers, t->program->parts[part].task);
@@ -102,6 +108,7 @@ static void add_stats(mr_mstep *t, int part, mr_sv stats, mr_trace_clock *clock,
     mr_status_free(st);
 }
 
+/* Writes the stats of all tasks and what is known of their clocks. */
 static void put_stats(mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
 {
     mr_str stats = {0};
@@ -117,9 +124,11 @@ static void put_stats(mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
     mr_str_deinit(&stats);
 }
 
-/* The nodes of all tasks, which keep their numbers: in TensorFlow, too, these are unique within a partition only. */
+/* Writes the cost graph: the nodes of all tasks with the numbers they have there. In TensorFlow, too,
+ * the numbers are unique only within a partition. */
 static void put_costs(const mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
 {
+    MR_ASSERT(t->costs);
     mr_str nodes = {0};
     for (int i = 0; i < t->n_parts; i++)
         if (all[i].costs.n)
@@ -128,11 +137,13 @@ static void put_costs(const mr_mstep *t, const mr_run_reply *all, mr_pb_writer *
     mr_str_deinit(&nodes);
 }
 
+/* The replies have been parsed once (part_ran), and a part that failed has an empty one, so errors
+ * cannot matter here. */
 void mr_mstep_trace_encode(mr_mstep *t, bool failed, mr_pb_writer *w)
 {
     mr_run_reply *all = mr_new_array(mr_run_reply, t->n_parts + 1);
     for (int i = 0; i < t->n_parts; i++)
-        mr_status_free(mr_run_reply_parse(&t->parts[i].reply, &all[i])); /* what failed is told elsewhere */
+        mr_status_free(mr_run_reply_parse(&t->parts[i].reply, &all[i]));
     size_t mark = mr_pb_begin(w, 2);
     if (t->trace)
         put_stats(t, all, w);

@@ -242,7 +242,8 @@ MR_TEST(server_tells_a_task_of_another_cluster)
     MR_CHECK_OK(mr_server_new(&def, &b.options, &odd));
     MR_CHECK_OK(mr_server_start(odd));
     MR_CHECK_ERR(mr_remote_session_new(b.net, "odd:1", b.g, NULL, MR_SV(""), NULL, &s), MR_INVALID_ARGUMENT,
-                 "At ps0:1 is the task of /job:ps/replica:0/task:0/device:CPU:0, not /job:ps/replica:0/task:1");
+                 "The task at ps0:1 has the device /job:ps/replica:0/task:0/device:CPU:0, but it should be "
+                 "/job:ps/replica:0/task:1");
     mr_server_free(odd);
     mr_cluster_deinit(&def.cluster);
     bench_end(&b);
@@ -345,9 +346,9 @@ MR_TEST(server_extends_only_the_newest_graph)
 {
     raw k;
     begin_raw(&k);
-    MR_CHECK_ERR(extend(&k, 1, "n1"), MR_ABORTED, "version 0, not 1");
+    MR_CHECK_ERR(extend(&k, 1, "n1"), MR_ABORTED, "version 0, but the request extends version 1");
     MR_CHECK_OK(extend(&k, 0, "n1"));
-    MR_CHECK_ERR(extend(&k, 0, "n2"), MR_ABORTED, "version 1, not 0");
+    MR_CHECK_ERR(extend(&k, 0, "n2"), MR_ABORTED, "version 1, but the request extends version 0");
     MR_CHECK_ERR(extend(&k, 1, "y"), MR_INVALID_ARGUMENT, "y"); /* is there */
     MR_CHECK_OK(extend(&k, 1, "n2"));
     end_raw(&k);
