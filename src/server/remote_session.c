@@ -1,15 +1,17 @@
 /* server/remote_session.c -- the client's session with a master in another process, or in this one.
  *
- * The client's graph is sent when the session is made; nodes that are added later are sent before the next run. A
- * run is one RunStep call, and the calling thread waits for it. What ends a run from outside cancels that call:
- * the client gets its error at once, while the master stops the step at its tasks.
+ * The client's graph is sent when the session is made; nodes that are added later are sent before the
+ * next run. A run is one RunStep call, and the calling thread waits for it. What ends a run from
+ * outside cancels that call: the client gets its error at once, while the master stops the step at its
+ * tasks.
  *
- * A call may take any time, but its master must be alive. So a waiting thread probes the master every two seconds
- * with GetStatus, which a task answers whatever else it does. A master that has not been heard yet may still be
- * starting, and is waited for; one that has answered before and is silent now is an error.
+ * A call may take any time, but its master must be alive. So a waiting thread probes the master every
+ * two seconds with GetStatus, which a task answers whatever else it does. A master that has not been
+ * heard yet may still be starting, and is waited for; one that has answered before and is silent now
+ * is an error.
  *
- * Locks: `extending` is held while new nodes are sent, so the master gets them in order; `mu` guards only the
- * counts. Neither is held while a step runs. */
+ * Locks: `extending` is held while new nodes are sent, so the master gets them in order; `mu` guards
+ * only the counts. Neither is held while a step runs. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_wait.h"
@@ -69,8 +71,8 @@ typedef struct call {
     mr_bytes reply;
 } call;
 
-/* The call has ended. The lock is held until the end of the broadcast, because the waiter frees it as soon as it
- * sees `done`. */
+/* The call has ended. The lock is held until the end of the broadcast, because the waiter frees it as
+ * soon as it sees `done`. */
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     call *c = (call *)r;
@@ -84,8 +86,8 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&w->mu);
 }
 
-/* Whether a call waits until its master is up. The others use a session, and if the master has gone, so has the
- * session: they fail at once. */
+/* Whether a call waits until its master is up. The others use a session, and if the master has gone,
+ * so has the session: they fail at once. */
 static bool waits_for_master(const char *method)
 {
     return strcmp(method, MR_MASTER_SERVICE "CreateSession") == 0 || strcmp(method, MR_MASTER_SERVICE "Reset") == 0;
@@ -103,8 +105,8 @@ static void wait_for_locked(waited *w, const call *c, const call *other, int64_t
             mr_cond_wait(&w->changed, &w->mu);
 }
 
-/* Asks the master's task for its status. Returns NULL if it answered, or if c was done first. The probe is always
- * completed before this returns, since it is on the stack. */
+/* Asks the master's task for its status. Returns NULL if it answered, or if c was done first. The
+ * probe is always completed before this returns, since it is on the stack. */
 static mr_status *probe(const master *m, waited *w, const call *c)
 {
     int64_t deadline_ns = mr_now_ns() + PROBE_DEADLINE_NS;
@@ -133,8 +135,8 @@ static bool means_silence(const mr_status *st)
     return mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_DEADLINE_EXCEEDED;
 }
 
-/* A call that ran out of time says little; the error that the last probe met says why, so it is appended. Takes
- * the probe's status. */
+/* A call that ran out of time says little; the error that the last probe met says why, so it is
+ * appended. Takes the probe's status. */
 static void tell_trouble(call *c, mr_status *probed)
 {
     if (probed && mr_status_code(c->st) == MR_DEADLINE_EXCEEDED)
@@ -142,9 +144,9 @@ static void tell_trouble(call *c, mr_status *probed)
     mr_status_free(probed);
 }
 
-/* Logs that a call takes long. A master that is up logs itself which tasks it waits for, so nothing is logged if
- * it is in this process. There may be many calls, for example of threads that fill a queue; one of them is logged
- * per period. */
+/* Logs that a call takes long. A master that is up logs itself which tasks it waits for, so nothing is
+ * logged if it is in this process. There may be many calls, for example of threads that fill a queue;
+ * one of them is logged per period. */
 static void tell_wait(master *m, const call *c, bool heard, const mr_status *probed, double seconds)
 {
     const char *method = c->request.method + strlen(MR_MASTER_SERVICE);
@@ -158,8 +160,8 @@ static void tell_wait(master *m, const call *c, bool heard, const mr_status *pro
                 method, m->address, seconds);
 }
 
-/* Waits for the call and probes the master meanwhile. Returns NULL when the call is done, or the error to give it
- * up with. The caller has to cancel a call that was given up. */
+/* Waits for the call and probes the master meanwhile. Returns NULL when the call is done, or the error
+ * to give it up with. The caller has to cancel a call that was given up. */
 static mr_status *wait_for(master *m, waited *w, call *c)
 {
     bool heard = !c->request.wait_for_ready;
@@ -218,8 +220,9 @@ static mr_status *wait_under(master *m, waited *w, call *c, mr_cancel *cancel)
     return st;
 }
 
-/* Makes one call to the master and waits for it. Takes the body; the caller owns the reply. timeout_ms 0 means no
- * limit. cancel may be NULL. If the master answers after the call was given up, the answer counts. */
+/* Makes one call to the master and waits for it. Takes the body; the caller owns the reply. timeout_ms
+ * 0 means no limit. cancel may be NULL. If the master answers after the call was given up, the answer
+ * counts. */
 static mr_status *ask(master *m, const char *method, mr_bytes *body, int64_t timeout_ms, mr_cancel *cancel,
                       mr_bytes *reply)
 {
@@ -282,8 +285,8 @@ static mr_status *export_new(remote *s, mr_str *out, int *n)
     return st;
 }
 
-/* Sends new nodes to the master; does nothing if there are none. The lock `extending` is held, so that two runs do
- * not send the same nodes. */
+/* Sends new nodes to the master; does nothing if there are none. The lock `extending` is held, so that
+ * two runs do not send the same nodes. */
 static mr_status *extend_locked(remote *s)
 {
     mr_str graph = {0}, body = {0};
@@ -404,8 +407,8 @@ typedef struct run_call { /* what a RunStep is made of besides its arguments */
     mr_str *metadata;              /* or NULL */
 } run_call;
 
-/* Encodes a RunStepRequest. The feeds' memory is referenced, not copied. Errors come in the response's body (field
- * 7), since the length of a gRPC status is limited. */
+/* Encodes a RunStepRequest. The feeds' memory is referenced, not copied. Errors come in the response's
+ * body (field 7), since the length of a gRPC status is limited. */
 static mr_status *encode_run(remote *s, const mr_run_args *a, const run_call *c, mr_bytes *out)
 {
     mr_wire w;
@@ -453,8 +456,8 @@ static mr_status *take_value(const mr_run_args *a, int i, mr_sv named)
     return NULL;
 }
 
-/* Decodes a RunStepResponse. Values are in the order of the fetches; those that were decoded before an error stay
- * in a->fetched. */
+/* Decodes a RunStepResponse. Values are in the order of the fetches; those that were decoded before an
+ * error stay in a->fetched. */
 static mr_status *decode_run(mr_bytes *reply, const mr_run_args *a, mr_str *metadata)
 {
     mr_pb_reader r;
@@ -500,8 +503,8 @@ static mr_status *check_args(const remote *s, const mr_run_args *a)
     return NULL;
 }
 
-/* Sends new nodes and runs the step. A run that its own cancellation ended gets the same error as in a local
- * session. */
+/* Sends new nodes and runs the step. A run that its own cancellation ended gets the same error as in a
+ * local session. */
 static mr_status *run_entered(remote *s, const mr_run_args *a, const run_call *c)
 {
     mr_bytes body = {0}, reply = {0};

@@ -1,11 +1,11 @@
 /* server/server.c -- one task of a cluster.
  *
- * A server is made, started and stopped, and never started again (server_state). Stopping goes from the outside
- * in: sessions are closed, so that their steps end and their peers hear of it; then the steps of other masters are
- * cut off; then the listeners are closed; then the routes to the peers.
+ * A server is made, started and stopped, and never started again (server_state). Stopping goes from
+ * the outside in: sessions are closed, so that their steps end and their peers hear of it; then the
+ * steps of other masters are cut off; then the listeners are closed; then the routes to the peers.
  *
- * The state changes under `mu`. The thread that sets STOPPING stops the server without the lock (end_all); other
- * threads that stop or join wait for STOPPED. */
+ * The state changes under `mu`. The thread that sets STOPPING stops the server without the lock
+ * (end_all); other threads that stop or join wait for STOPPED. */
 #include "server/server.h"
 
 #include <stdlib.h>
@@ -91,8 +91,8 @@ void mr_server_unmount(mr_server *s, const char *prefix)
     mr_unlock(&s->mount_mu);
 }
 
-/* Passes the call to the mounted service whose prefix it has; false: there is none. Handlers do not block, so the
- * lock is held while they run. */
+/* Passes the call to the mounted service whose prefix it has; false: there is none. Handlers do not
+ * block, so the lock is held while they run. */
 static bool handle_mounted(mr_server *s, mr_net_call *c)
 {
     bool found = false;
@@ -163,8 +163,8 @@ static int64_t session_gc_ns(const mr_server_options *o)
     return 0;
 }
 
-/* Refuses two tasks with one address: one of them could never be reached, and would be waited for. Port 0 means
- * any port, so such addresses may repeat. */
+/* Refuses two tasks with one address: one of them could never be reached, and would be waited for.
+ * Port 0 means any port, so such addresses may repeat. */
 static mr_status *check_addresses(const mr_cluster *c)
 {
     mr_map seen = {0};
@@ -207,7 +207,8 @@ static mr_status *naming_options(const mr_server_options *o, mr_naming_options *
     return NULL;
 }
 
-/* Without a naming service, refuses a task whose address would have to be looked up: it would be waited for. */
+/* Without a naming service, refuses a task whose address would have to be looked up: it would be
+ * waited for. */
 static mr_status *check_named(const mr_cluster *c)
 {
     for (int i = 0; i < c->tasks.n; i++)
@@ -217,7 +218,8 @@ static mr_status *check_named(const mr_cluster *c)
     return NULL;
 }
 
-/* Connects to the naming service if one is configured. The cluster's peers are looked up there from now on. */
+/* Connects to the naming service if one is configured. The cluster's peers are looked up there from
+ * now on. */
 static mr_status *open_naming(mr_server *s, const mr_server_options *o)
 {
     mr_naming_options with = {.found = mr_fellows_found, .unreachable = mr_fellows_unreachable, .arg = s->host.peers};
@@ -324,8 +326,8 @@ mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, m
     return st;
 }
 
-/* Listens for calls of this process, then of other tasks, and registers the address. On failure mr_server_free
- * closes what is open. */
+/* Listens for calls of this process, then of other tasks, and registers the address. On failure
+ * mr_server_free closes what is open. */
 static mr_status *listen_all(mr_server *s)
 {
     int port;
@@ -366,7 +368,8 @@ static void remove_here(mr_server *s)
     mr_unlock(&here_mu);
 }
 
-/* started_target is constant between add_here and remove_here, so it is read without the server's lock. */
+/* started_target is constant between add_here and remove_here, so it is read without the server's
+ * lock. */
 bool mr_server_is_here(const char *address) MR_NO_TSA
 {
     bool found = false;
@@ -445,8 +448,8 @@ bool mr_server_is_plain(mr_server *s)
     return plain;
 }
 
-/* Waits until the server has stopped. A server that was not started has nothing to wait for; it is stopped, and
- * cannot be started afterwards, as in TensorFlow. */
+/* Waits until the server has stopped. A server that was not started has nothing to wait for; it is
+ * stopped, and cannot be started afterwards, as in TensorFlow. */
 mr_status *mr_server_join(mr_server *s)
 {
     mr_lock(&s->mu);
@@ -467,7 +470,8 @@ mr_status *mr_server_join(mr_server *s)
     return NULL;
 }
 
-/* Waits for the threads in mr_server_join, which read the state once more after the server has stopped. */
+/* Waits for the threads in mr_server_join, which read the state once more after the server has
+ * stopped. */
 static void let_go_of_who_joined(mr_server *s)
 {
     mr_lock(&s->mu);
@@ -495,8 +499,8 @@ mr_status *mr_server_join_group(mr_server *s, const mr_join *q, mr_joined *out)
     return mr_collectives_ask_to_join(mr_worker_collectives(s->worker), q, out);
 }
 
-/* The order matters: peers' requests end before the services that wait for them are freed, and the host goes last,
- * because sessions use its devices and threads. */
+/* The order matters: peers' requests end before the services that wait for them are freed, and the
+ * host goes last, because sessions use its devices and threads. */
 void mr_server_free(mr_server *s)
 {
     if (!s)

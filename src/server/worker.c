@@ -1,15 +1,16 @@
 /* server/worker.c -- the worker service: sessions, registered graphs, and the small methods.
  *
- * A session (mr_wsession) is made by a master's CreateWorkerSession and ends with DeleteWorkerSession, with the
- * loss or restart of the master, or with the server. A graph belongs to a session, and a step to both.
- * dist/session.c keeps the table of sessions; its entries point to ours.
+ * A session (mr_wsession) is made by a master's CreateWorkerSession and ends with DeleteWorkerSession,
+ * with the loss or restart of the master, or with the server. A graph belongs to a session, and a step
+ * to both. dist/session.c keeps the table of sessions; its entries point to ours.
  *
- * The table has one reference to each session, its graphs and steps have others. So a session that has ended lives
- * on until its last flow has come to rest; mr_worker_free waits for that (n_sessions). The list `all` holds every
- * session that is not freed, in the table or not.
+ * The table has one reference to each session, its graphs and steps have others. So a session that has
+ * ended lives on until its last flow has come to rest; mr_worker_free waits for that (n_sessions). The
+ * list `all` holds every session that is not freed, in the table or not.
  *
- * Nothing that may call back (ending steps, cancelling, dropping graphs) happens under the worker's lock. A loop
- * that ends several things takes one out under the lock, ends it without, and starts again. */
+ * Nothing that may call back (ending steps, cancelling, dropping graphs) happens under the worker's
+ * lock. A loop that ends several things takes one out under the lock, ends it without, and starts
+ * again. */
 #include "server/worker.h"
 
 #include <inttypes.h>
@@ -26,7 +27,8 @@
 
 /* ---- sessions ---- */
 
-/* Drops a reference without the lock unless it may be the last one; false: the caller must drop it under the lock. */
+/* Drops a reference without the lock unless it may be the last one; false: the caller must drop it
+ * under the lock. */
 static bool drop_one_of_many(mr_refs *r)
 {
     int32_t n = atomic_load_explicit(&r->n, memory_order_relaxed);
@@ -36,9 +38,10 @@ static bool drop_one_of_many(mr_refs *r)
     return false;
 }
 
-/* The last reference is dropped under the worker's lock, because end_held may find the session in the list until
- * then. A thread may drop it after the call that used it was answered, and the worker's owner waits for that, so
- * the count is lowered last, and the lock keeps the worker alive until the signal is sent. */
+/* The last reference is dropped under the worker's lock, because end_held may find the session in the
+ * list until then. A thread may drop it after the call that used it was answered, and the worker's
+ * owner waits for that, so the count is lowered last, and the lock keeps the worker alive until the
+ * signal is sent. */
 void mr_wsession_unref(mr_wsession *s)
 {
     if (!s || drop_one_of_many(&s->refs))
@@ -79,7 +82,8 @@ void mr_wsession_unref(mr_wsession *s)
 
 static void hold_session(void *arg) { mr_refs_take(&((mr_wsession *)arg)->refs); }
 
-/* Runs on the pool: drops the references that release_session has collected. It may run once for several of them. */
+/* Runs on the pool: drops the references that release_session has collected. It may run once for
+ * several of them. */
 static void drop_holds(mr_task *t)
 {
     mr_wsession *s = (mr_wsession *)((char *)t - offsetof(mr_wsession, dropping));
@@ -87,9 +91,9 @@ static void drop_holds(mr_task *t)
         mr_wsession_unref(s);
 }
 
-/* An object that held the session is gone. The pool drops the reference, because the end of a session waits for
- * the session's own threads, and this may be one of them. Without a pool the server has stopped, no step runs any
- * more, and the reference is dropped here. */
+/* An object that held the session is gone. The pool drops the reference, because the end of a session
+ * waits for the session's own threads, and this may be one of them. Without a pool the server has
+ * stopped, no step runs any more, and the reference is dropped here. */
 static void release_session(void *arg)
 {
     mr_wsession *s = arg;
@@ -103,8 +107,8 @@ static void release_session(void *arg)
         mr_wsession_unref(s);
 }
 
-/* Ends the objects of sessions that were closed but are still held, because the server stops. Each session is
- * visited once (held_ended). */
+/* Ends the objects of sessions that were closed but are still held, because the server stops. Each
+ * session is visited once (held_ended). */
 static void end_held(mr_worker_service *w)
 {
     for (;;) {
@@ -124,8 +128,8 @@ static void end_held(mr_worker_service *w)
     }
 }
 
-/* Lets the devices of a session with a separate cluster use the state of the host's devices, which have other
- * names. */
+/* Lets the devices of a session with a separate cluster use the state of the host's devices, which
+ * have other names. */
 static void share_state(mr_env *e, const mr_env *host)
 {
     for (int i = 0; i < e->n_devices && i < host->n_devices; i++)
@@ -133,10 +137,10 @@ static void share_state(mr_env *e, const mr_env *host)
             mr_device_share(e->devices[i], host->devices[i]);
 }
 
-/* Makes a session that is not in the table yet. Takes the reference to the peers, also on failure. In a cluster
- * that the client brought, devices have other names, so the session has separate devices; they share the host's
- * state unless the session is isolated. Only sessions on the host's devices are held by the objects they leave
- * there. */
+/* Makes a session that is not in the table yet. Takes the reference to the peers, also on failure. In
+ * a cluster that the client brought, devices have other names, so the session has separate devices;
+ * they share the host's state unless the session is isolated. Only sessions on the host's devices are
+ * held by the objects they leave there. */
 static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle, bool isolated, mr_wsession **out)
 {
     mr_wsession *s = mr_new(mr_wsession);
@@ -186,8 +190,9 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle
     return st;
 }
 
-/* Finds the session and takes a reference. Old masters do not create worker sessions; theirs has the handle "" and
- * is made when it is first needed. It is made before the lock is taken and dropped if another thread was faster. */
+/* Finds the session and takes a reference. Old masters do not create worker sessions; theirs has the
+ * handle "" and is made when it is first needed. It is made before the lock is taken and dropped if
+ * another thread was faster. */
 static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created, mr_wsession **out)
 {
     mr_status *st = NULL;
@@ -216,7 +221,8 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
 
 typedef MR_VEC(mr_wgraph *) wgraph_vec;
 
-/* Takes the graphs of a session (NULL: all graphs) out of the table. The caller drops them without the lock. */
+/* Takes the graphs of a session (NULL: all graphs) out of the table. The caller drops them without the
+ * lock. */
 static void take_graphs_locked(mr_worker_service *w, const mr_wsession *s, wgraph_vec *out)
 {
     uint32_t pos = 0;
@@ -274,9 +280,10 @@ static void end_steps(mr_worker_service *w, const mr_wsession *owner, const mr_s
 
 static void free_unused(mr_worker_service *w);
 
-/* Ends a session: its steps, graphs and objects that only its own kernels use. Takes why. dist/session.c remembers
- * the handle even if there is no such session, so that a CreateWorkerSession that arrives late is refused. May be
- * called from inside a cancellation, where graphs cannot be freed. */
+/* Ends a session: its steps, graphs and objects that only its own kernels use. Takes why.
+ * dist/session.c remembers the handle even if there is no such session, so that a CreateWorkerSession
+ * that arrives late is refused. May be called from inside a cancellation, where graphs cannot be
+ * freed. */
 static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
 {
     wgraph_vec graphs = {0};
@@ -342,8 +349,9 @@ static mr_status *parse_create(mr_sv body, create_request *q)
     return mr_pb_reader_status(&r, "CreateWorkerSessionRequest");
 }
 
-/* Adds a device to those that the session's functions may be called on. The master says which incarnation of this
- * task it means: if the task was restarted since the master asked it, the session is refused. */
+/* Adds a device to those that the session's functions may be called on. The master says which
+ * incarnation of this task it means: if the task was restarted since the master asked it, the session
+ * is refused. */
 static mr_status *take_device(mr_wsession *s, mr_sv attributes)
 {
     mr_device *d = NULL;
@@ -357,7 +365,8 @@ static mr_status *take_device(mr_wsession *s, mr_sv attributes)
     return other ? mr_error(MR_ABORTED, "%s was restarted", mr_fellows_name(s->peers)) : NULL;
 }
 
-/* The session's cluster and this task's place in it: the host's, unless the request brings another one. */
+/* The session's cluster and this task's place in it: the host's, unless the request brings another
+ * one. */
 static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, mr_fellows **out)
 {
     mr_server_def def;
@@ -391,8 +400,8 @@ static void end_orphans(mr_worker_service *w, mr_sv master, uint64_t incarnation
     }
 }
 
-/* Puts the session into the table and watches its master. Takes the reference to s, also on failure. A request of
- * an incarnation that is known to have ended arrived late and is refused. */
+/* Puts the session into the table and watches its master. Takes the reference to s, also on failure. A
+ * request of an incarnation that is known to have ended arrived late and is refused. */
 static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_wsession *s)
 {
     mr_worker_session *entry;
@@ -417,9 +426,9 @@ static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_
     return st;
 }
 
-/* A new session of a master ends the sessions of the master's earlier incarnations, so only the master itself may
- * make one. With certificates (peer is not ""), the peer's certificate must name the master. In a cluster that was
- * brought tasks have other names, so nothing can be checked. */
+/* A new session of a master ends the sessions of the master's earlier incarnations, so only the master
+ * itself may make one. With certificates (peer is not ""), the peer's certificate must name the
+ * master. In a cluster that was brought tasks have other names, so nothing can be checked. */
 static mr_status *check_master(const mr_worker_service *w, const create_request *q, const char *peer)
 {
     const mr_fellows *p = w->host->peers;
@@ -476,7 +485,8 @@ static void create_session(void *service, mr_net_call *c, mr_sv body)
     mr_reply(c, open_session(service, body, c->peer_name), NULL);
 }
 
-/* Ends the sessions of a lost master. The master is not told; if it comes back, its next call is refused. */
+/* Ends the sessions of a lost master. The master is not told; if it comes back, its next call is
+ * refused. */
 static void end_sessions_of(mr_worker_service *w, const mr_fellows *p, int task)
 {
     for (;;) {
@@ -509,8 +519,8 @@ static void wgraph_free(mr_wgraph *g)
     mr_free(g);
 }
 
-/* A flow may end while it is cancelled, and a graph cannot be freed inside a cancellation, because freeing it
- * waits for the cancellation to end. Such a graph is put aside in `unused`. */
+/* A flow may end while it is cancelled, and a graph cannot be freed inside a cancellation, because
+ * freeing it waits for the cancellation to end. Such a graph is put aside in `unused`. */
 void mr_wgraph_unref(mr_wgraph *g)
 {
     if (!g || !mr_refs_drop(&g->refs))
@@ -559,7 +569,8 @@ mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *sessi
                     mr_host_name(w->host));
 }
 
-/* Places each node on the device that the master chose for it, which must be one of ours, by its full name. */
+/* Places each node on the device that the master chose for it, which must be one of ours, by its full
+ * name. */
 static mr_status *place_nodes(const mr_env *env, mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++) {
@@ -573,8 +584,8 @@ static mr_status *place_nodes(const mr_env *env, mr_graph *g)
     return NULL;
 }
 
-/* Makes the program of a registered GraphDef. The master has already cut the graph by task; here it is cut by
- * device. */
+/* Makes the program of a registered GraphDef. The master has already cut the graph by task; here it is
+ * cut by device. */
 static mr_status *make_program(mr_env *env, mr_sv graph_def, mr_program **out)
 {
     mr_status *st = NULL;
@@ -616,8 +627,8 @@ static mr_status *parse_register(mr_sv body, register_request *q)
     return mr_pb_reader_status(&r, "RegisterGraphRequest");
 }
 
-/* Puts a graph into the table and writes its handle. Takes the references to the session and the program, also on
- * failure. */
+/* Puts a graph into the table and writes its handle. Takes the references to the session and the
+ * program, also on failure. */
 static mr_status *add_graph(mr_worker_service *w, mr_wsession *s, mr_program *p, char handle[17])
 {
     mr_wgraph *g = mr_new(mr_wgraph);
@@ -635,8 +646,8 @@ static mr_status *add_graph(mr_worker_service *w, mr_wsession *s, mr_program *p,
     return st;
 }
 
-/* Handles RegisterGraph, on the pool, because compiling a program takes long. Also a good place to free unused
- * graphs: this thread is not inside a cancellation. */
+/* Handles RegisterGraph, on the pool, because compiling a program takes long. Also a good place to
+ * free unused graphs: this thread is not inside a cancellation. */
 static void register_graph(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
@@ -709,8 +720,8 @@ static void deregister_graph(void *service, mr_net_call *c, mr_sv body)
 
 /* ---- the rest ---- */
 
-/* Handles GetStatus: our devices, or, if the request asks for it, our clock (clocks.h). The time is read first,
- * because the caller computes with it. */
+/* Handles GetStatus: our devices, or, if the request asks for it, our clock (clocks.h). The time is
+ * read first, because the caller computes with it. */
 static void get_status(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
@@ -726,7 +737,8 @@ static void get_status(void *service, mr_net_call *c, mr_sv body)
     mr_reply_str(c, NULL, &reply);
 }
 
-/* Handles CleanupAll: clears the named resource containers of all devices; no name means the default container. */
+/* Handles CleanupAll: clears the named resource containers of all devices; no name means the default
+ * container. */
 static void cleanup_all(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
@@ -759,7 +771,8 @@ static void logging(void *service, mr_net_call *c, mr_sv body)
     mr_str_deinit(&reply);
 }
 
-/* As in TensorFlow, whose workers have no profiler: a step's stats come with its answer (ExecutorOpts). */
+/* As in TensorFlow, whose workers have no profiler: a step's stats come with its answer
+ * (ExecutorOpts). */
 static void tracing(void *service, mr_net_call *c, mr_sv body)
 {
     (void)service, (void)body;
@@ -767,7 +780,8 @@ static void tracing(void *service, mr_net_call *c, mr_sv body)
              NULL);
 }
 
-/* Handles MarkRecvFinished. We do not keep replies for a repeated request, so there is nothing to release. */
+/* Handles MarkRecvFinished. We do not keep replies for a repeated request, so there is nothing to
+ * release. */
 static void say_nothing(void *service, mr_net_call *c, mr_sv body)
 {
     (void)service, (void)body;
@@ -852,8 +866,8 @@ mr_worker_service *mr_worker_new(mr_host *h)
     return w;
 }
 
-/* Ends all steps and sessions with `why`; later calls are refused with it. Does not wait for flows to come to
- * rest. */
+/* Ends all steps and sessions with `why`; later calls are refused with it. Does not wait for flows to
+ * come to rest. */
 void mr_worker_stop(mr_worker_service *w, const mr_status *why)
 {
     wgraph_vec graphs = {0};
@@ -880,8 +894,9 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
     end_held(w);
 }
 
-/* Waits until all sessions are freed. A call is answered a little before its flow has come to rest, and a flow
- * uses the devices of its session. Graphs that were put aside hold sessions too, so they are freed meanwhile. */
+/* Waits until all sessions are freed. A call is answered a little before its flow has come to rest,
+ * and a flow uses the devices of its session. Graphs that were put aside hold sessions too, so they
+ * are freed meanwhile. */
 static void wait_for_sessions(mr_worker_service *w)
 {
     mr_lock(&w->mu);

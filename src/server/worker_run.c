@@ -1,16 +1,18 @@
 /* server/worker_run.c -- RunGraph: one task's share of a step.
  *
- * The values in the request go into the step's rendezvous, the graph runs, and the requested values are taken out
- * of the rendezvous and sent back. A partial run is one flow and several calls: the first call starts the flow,
- * each call feeds and fetches some values, and the last one waits for the flow to end.
+ * The values in the request go into the step's rendezvous, the graph runs, and the requested values
+ * are taken out of the rendezvous and sent back. A partial run is one flow and several calls: the
+ * first call starts the flow, each call feeds and fetches some values, and the last one waits for the
+ * flow to end.
  *
- * A call (wrun) is answered when n_left reaches 0: it counts the fetches that are missing, the end of the flow if
- * the call waits for it, and one for the function that handles the call. Whoever takes it to 0 answers and frees
- * the call, so nobody may touch the call after its own one_less. A flow (mr_partial) has one reference while it
- * runs, one for each call, and one in the step while further calls may follow.
+ * A call (wrun) is answered when n_left reaches 0: it counts the fetches that are missing, the end of
+ * the flow if the call waits for it, and one for the function that handles the call. Whoever takes it
+ * to 0 answers and frees the call, so nobody may touch the call after its own one_less. A flow
+ * (mr_partial) has one reference while it runs, one for each call, and one in the step while further
+ * calls may follow.
  *
- * Locks: mr_wstep.mu guards which flow a step has, mr_partial.mu how far the flow is. They are never held
- * together, and not while a flow is started or failed. */
+ * Locks: mr_wstep.mu guards which flow a step has, mr_partial.mu how far the flow is. They are never
+ * held together, and not while a flow is started or failed. */
 #include "base/memory.h"
 #include "exec/trace.h"
 #include "server/wire.h"
@@ -126,7 +128,8 @@ struct wrun {
     mr_status *st;
 };
 
-/* Drops a reference; the last one returns the flow to its program, so the flow must be over or never started. */
+/* Drops a reference; the last one returns the flow to its program, so the flow must be over or never
+ * started. */
 void mr_partial_unref(mr_partial *p)
 {
     if (!p || !mr_refs_drop(&p->refs))
@@ -178,9 +181,9 @@ static mr_status *encode_values(wrun *r, mr_wire *w)
     return NULL;
 }
 
-/* Adds what was recorded as fields of a RunGraphResponse: step_stats, cost_graph and partition_graph. Each field's
- * number is the one it has in RunMetadata plus 1. Costs are computed from a trace, so a step that asked only for
- * costs was traced, too, but does not send the trace. */
+/* Adds what was recorded as fields of a RunGraphResponse: step_stats, cost_graph and partition_graph.
+ * Each field's number is the one it has in RunMetadata plus 1. Costs are computed from a trace, so a
+ * step that asked only for costs was traced, too, but does not send the trace. */
 static mr_status *encode_recorded(wrun *r, mr_pb_writer *w)
 {
     mr_partial *p = r->flow;
@@ -209,8 +212,9 @@ static mr_status *begin_answer(wrun *r, mr_wire *w)
     return over && (r->flow->trace || r->q.graphs) ? encode_recorded(r, &w->pb) : NULL;
 }
 
-/* Replaces CANCELLED by the reason for it when this task was stopped or the session ended. Takes st. A call that
- * is cancelled because its server stops cannot send a body any more, so the error goes into its status. */
+/* Replaces CANCELLED by the reason for it when this task was stopped or the session ended. Takes st. A
+ * call that is cancelled because its server stops cannot send a body any more, so the error goes into
+ * its status. */
 static mr_status *why_stopped(wrun *r, mr_status *st)
 {
     mr_worker_service *w = r->worker;
@@ -226,8 +230,8 @@ static mr_status *why_stopped(wrun *r, mr_status *st)
     return why ? why : st;
 }
 
-/* Answers the call and frees it. An error goes into the body if the master asked for that, because the length of a
- * gRPC status is limited. */
+/* Answers the call and frees it. An error goes into the body if the master asked for that, because the
+ * length of a gRPC status is limited. */
 static void answer(wrun *r)
 {
     mr_wire w;
@@ -291,8 +295,8 @@ static mr_status *send_one(wrun *r, mr_sv named)
     return st;
 }
 
-/* Makes a receive for each key in recv_key. The keys' names are views into the call's body, which lives until the
- * answer. */
+/* Makes a receive for each key in recv_key. The keys' names are views into the call's body, which
+ * lives until the answer. */
 static mr_status *make_fetches(wrun *r)
 {
     r->n_fetches = r->q.recv.n;
@@ -317,8 +321,8 @@ static void fetched(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
     one_less(f->run);
 }
 
-/* Takes the fetched values out of the rendezvous after the flow has ended. A value that is missing now never
- * arrives; encode_values reports it. */
+/* Takes the fetched values out of the rendezvous after the flow has ended. A value that is missing now
+ * never arrives; encode_values reports it. */
 static void take_fetches(wrun *r)
 {
     for (int i = 0; i < r->n_fetches; i++) {
@@ -329,8 +333,8 @@ static void take_fetches(wrun *r)
 
 /* ---- running ---- */
 
-/* The flow has ended. If a call waits for that, it gets the status; otherwise the status is kept for the last
- * call. */
+/* The flow has ended. If a call waits for that, it gets the status; otherwise the status is kept for
+ * the last call. */
 static void flow_done(mr_flow *flow)
 {
     mr_partial *p = flow->ctx;
@@ -355,9 +359,9 @@ static void flow_done(mr_flow *flow)
     mr_partial_unref(p); /* the flow's */
 }
 
-/* The master cancelled the call, and may not be there to clean up, so the step ends too. If the flow has ended
- * meanwhile, failing it has no effect: it is not returned to its program before this call is answered. The call
- * may be answered and freed in here, so what is needed of r is read first. */
+/* The master cancelled the call, and may not be there to clean up, so the step ends too. If the flow
+ * has ended meanwhile, failing it has no effect: it is not returned to its program before this call is
+ * answered. The call may be answered and freed in here, so what is needed of r is read first. */
 static void caller_left(void *arg, mr_net_call *c)
 {
     (void)c;
@@ -371,8 +375,9 @@ static void caller_left(void *arg, mr_net_call *c)
     mr_partial_unref(p);
 }
 
-/* Between two calls of a partial run, the flow may wait for something other than a value of its step, so aborting
- * the rendezvous would not end it. A flow that is not started yet is failed by start_partial. */
+/* Between two calls of a partial run, the flow may wait for something other than a value of its step,
+ * so aborting the rendezvous would not end it. A flow that is not started yet is failed by
+ * start_partial. */
 void mr_partial_end(mr_partial *p, const mr_status *why)
 {
     if (!p)
@@ -402,8 +407,8 @@ static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
     return st;
 }
 
-/* Starts the flow. A program of cheap nodes runs on the threads that bring its values, that is, transport threads;
- * others use the session's pool. */
+/* Starts the flow. A program of cheap nodes runs on the threads that bring its values, that is,
+ * transport threads; others use the session's pool. */
 static void start(wrun *r)
 {
     mr_partial *p = r->flow;
@@ -428,9 +433,9 @@ static void start(wrun *r)
                                            .step_id = r->step->id});
 }
 
-/* Finds the flow of this call: a new one, or that of the partial run it belongs to. Takes the reference to the
- * graph. A new flow is made first and dropped if it is not needed, because it cannot be made under the step's
- * lock. */
+/* Finds the flow of this call: a new one, or that of the partial run it belongs to. Takes the
+ * reference to the graph. A new flow is made first and dropped if it is not needed, because it cannot
+ * be made under the step's lock. */
 static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
 {
     mr_wstep *s = r->step;
@@ -452,8 +457,8 @@ static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
     return closed ? mr_error(MR_ABORTED, "Step %lld is over", (long long)s->id) : NULL;
 }
 
-/* Makes the call wait for the flow's end; if it is over, takes its status at once. A last call that arrives twice
- * is refused. */
+/* Makes the call wait for the flow's end; if it is over, takes its status at once. A last call that
+ * arrives twice is refused. */
 static void wait_for_flow(wrun *r)
 {
     mr_partial *p = r->flow;
@@ -475,8 +480,8 @@ static void wait_for_flow(wrun *r)
     }
 }
 
-/* Starts the flow of a partial run. The step may have been ended before `started` was set: mr_partial_end left the
- * flow alone then, and it is failed here. */
+/* Starts the flow of a partial run. The step may have been ended before `started` was set:
+ * mr_partial_end left the flow alone then, and it is failed here. */
 static void start_partial(wrun *r)
 {
     mr_partial *p = r->flow;
@@ -489,8 +494,9 @@ static void start_partial(wrun *r)
         mr_flow_fail(p->flow, mr_error(MR_ABORTED, "Step %lld is over", (long long)r->step->id));
 }
 
-/* One call of a partial run: starts the flow if this is the first call, waits for its end if it is the last, and
- * asks for the call's fetches. With the last call the step gives up its reference to the flow. */
+/* One call of a partial run: starts the flow if this is the first call, waits for its end if it is the
+ * last, and asks for the call's fetches. With the last call the step gives up its reference to the
+ * flow. */
 static void run_partial(wrun *r, bool is_new)
 {
     if (is_new)
@@ -520,7 +526,8 @@ static mr_status *check_fetches(const wrun *r, const mr_wsession *s)
     return NULL;
 }
 
-/* Sends the fed values, then finds the flow, so that the flow never waits for a feed. Takes the reference to g. */
+/* Sends the fed values, then finds the flow, so that the flow never waits for a feed. Takes the
+ * reference to g. */
 static mr_status *fill_step(wrun *r, mr_wgraph *g, bool *is_new)
 {
     mr_status *st = NULL;
@@ -532,8 +539,8 @@ static mr_status *fill_step(wrun *r, mr_wgraph *g, bool *is_new)
     return st;
 }
 
-/* Parses and checks the request and opens its step. The step is made late, when little can fail any more, and a
- * failure after that ends it at once: a master does not clean up a step that was refused. */
+/* Parses and checks the request and opens its step. The step is made late, when little can fail any
+ * more, and a failure after that ends it at once: a master does not clean up a step that was refused. */
 static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_new)
 {
     mr_wgraph *g = NULL;
@@ -554,8 +561,8 @@ static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_n
     return st;
 }
 
-/* Handles RunGraph on the transport's thread. The call holds one of n_left until on_cancel is set, so r is valid
- * there. */
+/* Handles RunGraph on the transport's thread. The call holds one of n_left until on_cancel is set, so
+ * r is valid there. */
 void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body)
 {
     wrun *r = mr_new(wrun);

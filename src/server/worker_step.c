@@ -1,15 +1,16 @@
-/* server/worker_step.c -- the steps of a worker: where their values meet, and how they arrive from other tasks.
+/* server/worker_step.c -- the steps of a worker: where their values meet, and how they arrive from
+ * other tasks.
  *
- * A step exists from the first message about it, which may be another task's RecvTensor before the master's
- * RunGraph, until CleanupGraph. dist/worker_steps.c keeps the table and knows which steps have begun, ended or
- * were repeated.
+ * A step exists from the first message about it, which may be another task's RecvTensor before the
+ * master's RunGraph, until CleanupGraph. dist/worker_steps.c keeps the table and knows which steps
+ * have begun, ended or were repeated.
  *
- * Aborting: whatever fails a step aborts its rendezvous. That ends the receives that wait here and, through
- * `aborted`, the calls to other tasks. Each receive is completed exactly once: when its call ends, or at once if
- * the step was already aborted.
+ * Aborting: whatever fails a step aborts its rendezvous. That ends the receives that wait here and,
+ * through `aborted`, the calls to other tasks. Each receive is completed exactly once: when its call
+ * ends, or at once if the step was already aborted.
  *
- * Locks: the worker's lock guards the table, a step's lock its list of receives; no function here holds both.
- * Cancelling a call may complete it in the same thread, so no lock is held then. */
+ * Locks: the worker's lock guards the table, a step's lock its list of receives; no function here
+ * holds both. Cancelling a call may complete it in the same thread, so no lock is held then. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "server/wire.h"
@@ -17,8 +18,8 @@
 
 /* ---- values from other tasks ---- */
 
-/* A value that a Recv of this task waits for: a RecvTensor to the task that produces it. It is in the step's list
- * until the call ends. */
+/* A value that a Recv of this task waits for: a RecvTensor to the task that produces it. It is in the
+ * step's list until the call ends. */
 struct mr_wreceive {
     mr_net_request request; /* first */
     mr_wstep *step;
@@ -52,9 +53,9 @@ static void unlink_receive(mr_wreceive *v)
     mr_unlock(&s->mu);
 }
 
-/* The call has ended: decodes the value and completes the Recv. An error that follows from the step's own end is
- * marked as derived, so that the master reports the first error; other errors say what was being received, and
- * from where. */
+/* The call has ended: decodes the value and completes the Recv. An error that follows from the step's
+ * own end is marked as derived, so that the master reports the first error; other errors say what was
+ * being received, and from where. */
 static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_wreceive *v = (mr_wreceive *)r;
@@ -124,8 +125,8 @@ static bool enlist(mr_wreceive *v)
     return ok;
 }
 
-/* Finds a receive from an incarnation of the task that has ended and that was not cancelled yet; *why says what
- * happened. */
+/* Finds a receive from an incarnation of the task that has ended and that was not cancelled yet; *why
+ * says what happened. */
 static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why) MR_REQUIRES(s->mu);
 static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why)
 {
@@ -136,8 +137,8 @@ static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why)
     return NULL;
 }
 
-/* Cancels the receives from ended incarnations of a task. After each one the list is read again from its start,
- * because cancelling happens without the lock. */
+/* Cancels the receives from ended incarnations of a task. After each one the list is read again from
+ * its start, because cancelling happens without the lock. */
 static void end_lost_receives(mr_wstep *s, int task)
 {
     for (;;) {
@@ -161,11 +162,12 @@ static void end_lost_receives(mr_wstep *s, int task)
 
 static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead);
 
-/* The rendezvous asks whether a Recv is for another task's value; true: it is, and this function completes it.
- * RecvTensors of other tasks (value_came) want our values, maybe before the step has begun and has a session.
+/* The rendezvous asks whether a Recv is for another task's value; true: it is, and this function
+ * completes it. RecvTensors of other tasks (value_came) want our values, maybe before the step has
+ * begun and has a session.
  *
- * The producing task is watched while the call is under way. If it is lost before the receive is in the list, its
- * loss would go unnoticed, so that is checked at the end. */
+ * The producing task is watched while the call is under way. If it is lost before the receive is in
+ * the list, its loss would go unnoticed, so that is checked at the end. */
 static bool take_remote(void *arg, mr_recv *to)
 {
     mr_wstep *s = arg;
@@ -211,8 +213,8 @@ static bool take_remote(void *arg, mr_recv *to)
     return true;
 }
 
-/* The step's rendezvous was aborted: cancels all receives under way. Cancelling may end the call in this thread,
- * so it happens without the lock, and the list is read again from its start each time. */
+/* The step's rendezvous was aborted: cancels all receives under way. Cancelling may end the call in
+ * this thread, so it happens without the lock, and the list is read again from its start each time. */
 static void aborted(void *arg, const mr_status *why)
 {
     mr_wstep *s = arg;
@@ -333,7 +335,8 @@ mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, 
     return st;
 }
 
-/* Finds or makes a step of which another task wants a value. Each success is matched by one wstep_asked. */
+/* Finds or makes a step of which another task wants a value. Each success is matched by one
+ * wstep_asked. */
 static mr_status *wstep_ask(mr_worker_service *w, int64_t id, int64_t request_id, mr_wstep **out)
 {
     mr_worker_step *step;
@@ -348,8 +351,8 @@ static mr_status *wstep_ask(mr_worker_service *w, int64_t id, int64_t request_id
     return st;
 }
 
-/* The value was sent, or its receiver is gone. Returns true if the step must be ended: no master has begun it, and
- * nobody waits for it any more. */
+/* The value was sent, or its receiver is gone. Returns true if the step must be ended: no master has
+ * begun it, and nobody waits for it any more. */
 static bool wstep_asked(mr_wstep *s, bool gone)
 {
     mr_worker_service *w = s->worker;
@@ -371,8 +374,9 @@ static struct mr_partial *take_partial(mr_wstep *s)
     return p;
 }
 
-/* Takes why. A step that has ended, or was never there, is remembered as over by dist/worker_steps, so that late
- * messages are refused. The rendezvous is aborted without the worker's lock, since that completes Recvs. */
+/* Takes why. A step that has ended, or was never there, is remembered as over by dist/worker_steps, so
+ * that late messages are refused. The rendezvous is aborted without the worker's lock, since that
+ * completes Recvs. */
 void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why)
 {
     mr_lock(&w->mu);
@@ -405,8 +409,8 @@ void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body)
 
 /* ---- RecvTensor: a value of ours for another task ---- */
 
-/* Another task's request for a value of ours. Either the value or the caller's cancellation answers it, whichever
- * is first; each has a reference. */
+/* Another task's request for a value of ours. Either the value or the caller's cancellation answers
+ * it, whichever is first; each has a reference. */
 typedef struct asked {
     mr_recv w; /* first */
     mr_net_call *call;
@@ -439,8 +443,8 @@ static bool answers_first(asked *a)
     return first;
 }
 
-/* Encodes the answer. The receiver of a buffer has said how large it is; a different size means that the two
- * disagree. */
+/* Encodes the answer. The receiver of a buffer has said how large it is; a different size means that
+ * the two disagree. */
 static mr_status *encode_value(const asked *a, const mr_tensor *t, bool dead, mr_bytes *out)
 {
     if (a->buf_bytes < 0)
@@ -470,8 +474,8 @@ static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
     asked_unref(a);
 }
 
-/* The caller cancelled. The value may still appear, and is dropped then. A step that nobody has begun and nobody
- * waits for has failed elsewhere, and is forgotten. */
+/* The caller cancelled. The value may still appear, and is dropped then. A step that nobody has begun
+ * and nobody waits for has failed elsewhere, and is forgotten. */
 static void caller_left(void *arg, mr_net_call *c)
 {
     asked *a = arg;
@@ -485,8 +489,8 @@ static void caller_left(void *arg, mr_net_call *c)
     asked_unref(a);
 }
 
-/* Refuses a request for a value of an earlier incarnation of this task. A device that we do not have passes:
- * nothing is ever sent under such a key, so the request ends with its step. */
+/* Refuses a request for a value of an earlier incarnation of this task. A device that we do not have
+ * passes: nothing is ever sent under such a key, so the request ends with its step. */
 static mr_status *check_life(const mr_env *env, const mr_rendezvous_key *k)
 {
     for (int i = 0; i < env->n_devices; i++) {
@@ -506,8 +510,8 @@ static bool is_of_task(mr_sv device, const char *task)
     return mr_sv_starts(device, task) && device.n > n && device.p[n] == '/';
 }
 
-/* Checks that the source is this task, by its own name or by the name it has in the cluster of one of its
- * sessions, and in the incarnation that the caller means. */
+/* Checks that the source is this task, by its own name or by the name it has in the cluster of one of
+ * its sessions, and in the incarnation that the caller means. */
 static mr_status *check_source(mr_worker_service *w, const mr_rendezvous_key *k)
 {
     uint32_t pos = 0;
@@ -548,8 +552,8 @@ static mr_status *parse_recv(mr_sv body, int64_t *step, int64_t *request, asked 
     return mr_rendezvous_key_parse(key, &a->key, &a->w.frame, &a->w.iteration);
 }
 
-/* Parses a RecvBufRequest. A buffer of a collective op is a value of its step; its rendezvous key is made of the
- * two devices and the buffer's name. */
+/* Parses a RecvBufRequest. A buffer of a collective op is a value of its step; its rendezvous key is
+ * made of the two devices and the buffer's name. */
 static mr_status *parse_recv_buf(mr_sv body, int64_t *step, int64_t *request, asked *a)
 {
     mr_pb_reader r;
@@ -583,7 +587,8 @@ static mr_status *open_recv(mr_worker_service *w, mr_sv body, asked *a)
     return wstep_ask(w, step, request, &a->step);
 }
 
-/* Handles RecvTensor and RecvBuf: the answer is sent when the value exists, without a thread waiting for it. */
+/* Handles RecvTensor and RecvBuf: the answer is sent when the value exists, without a thread waiting
+ * for it. */
 static void answer_when_it_comes(mr_worker_service *service, mr_net_call *c, mr_sv body, bool is_buf)
 {
     asked *a = mr_new(asked);
