@@ -1,11 +1,16 @@
-/* server/collective.c -- exchanges between members of a group: their lives and their requests.
+/* server/collective.c -- exchanges between the members of a group: their lifetime and their requests.
  *
- * The way of an exchange: it finds its group, or asks the leader for it; of a broadcast the source; then it gets its number,
- * opens its box and makes all its offers and requests.  n_left counts what is not done yet, the way itself too; who takes it
- * to 0 ends the run.  A failure cancels the requests and takes the offers back, and the rest is the same.
+ * An exchange is one collective op of one member. It finds its group, or asks the leader for it; for a
+ * broadcast it finds the source; then it gets its number, opens its box and makes all its offers and
+ * requests. n_left counts what is not done yet: the search itself, requests under way, and offers that
+ * nobody has fetched. Whoever takes it to 0 ends the run. A failure cancels the requests and withdraws
+ * the offers; the rest is the same.
  *
- * A failure breaks the communicator: its other exchanges here fail too, and tasks of other members are told, unless it came
- * from one of them. */
+ * A failure breaks the communicator: its other exchanges here fail too, and the tasks of the other
+ * members are told, unless the failure came from one of them.
+ *
+ * Everything is under the lock of mr_collectives; calls are answered, requests are sent and runs are
+ * ended without it. */
 #include "server/collective.h"
 
 #include <stdlib.h>
@@ -29,6 +34,7 @@ void mr_exchange_unref(mr_exchange *x)
 {
     if (!x || !mr_refs_drop(&x->refs))
         return;
+    MR_ASSERT(!x->requests && !x->out && !x->pieces && !x->flows);
     mr_cgroup_unref(x->group);
     mr_fellows_unref(x->peers);
     mr_free(x->text);
@@ -43,7 +49,9 @@ void mr_exchange_watch(mr_exchange *x, bool hold)
         (hold ? mr_watch_hold : mr_watch_release)(x->peers->watch, x->group->members[i].task);
 }
 
-/* Nothing of it is under way any more. */
+/* Ends the run: nothing of the exchange is under way any more. The timer and the cancellation are
+ * stopped first, so that neither can find the exchange afterwards. The run is ended last, because that
+ * may free the session. */
 static void finish(mr_exchange *x)
 {
     mr_collectives *c = x->all;
@@ -55,6 +63,7 @@ static void finish(mr_exchange *x)
     mr_exchange_close(x, over);
     mr_status_free(over);
     mr_lock(&c->mu);
+    MR_ASSERT(*x->link == x && x->n_left == 0 && x->over);
     *x->link = x->next;
     if (x->next)
         x->next->link = x->link;
@@ -76,6 +85,7 @@ static void finish(mr_exchange *x)
 void mr_exchange_less(mr_exchange *x, int64_t n)
 {
     mr_lock(&x->all->mu);
+    MR_ASSERT(!x->over);
     x->n_left -= n;
     MR_ASSERT(x->n_left >= 0);
     x->over = x->n_left == 0;
@@ -94,6 +104,8 @@ static void xrequest_unref(mr_xrequest *q)
     mr_free(q);
 }
 
+/* Cancels all requests under way. Cancelling may complete a request in this thread, so it happens
+ * without the lock, and the list is read again from its start each time. */
 static void cancel_requests(mr_exchange *x)
 {
     mr_collectives *c = x->all;
@@ -116,7 +128,7 @@ static void cancel_requests(mr_exchange *x)
     }
 }
 
-/* What the others are told: who it was stands in front. */
+/* What the other members are told: the error, with the device that it happened at in front. */
 static mr_status *as_told(const mr_exchange *x, const mr_status *st)
 {
     const char *text = mr_status_message(st);
@@ -125,6 +137,8 @@ static mr_status *as_told(const mr_exchange *x, const mr_status *st)
     return mr_error(MR_ABORTED, MR_ABORTED_BY "%s: %s", x->device, text);
 }
 
+/* The first failure counts. It raises n_left by one, so that the exchange does not end before the
+ * function is done with it. */
 void mr_exchange_fail(mr_exchange *x, mr_status *st, bool tell)
 {
     mr_collectives *c = x->all;
@@ -133,7 +147,7 @@ void mr_exchange_fail(mr_exchange *x, mr_status *st, bool tell)
     if (first) {
         x->st = mr_status_copy(st);
         x->ended = true;
-        x->n_left++; /* it does not end in the middle of this */
+        x->n_left++;
     }
     mr_cgroup *g = first && x->group ? mr_cgroup_ref(x->group) : NULL;
     mr_unlock(&c->mu);
@@ -155,25 +169,29 @@ void mr_exchange_fail(mr_exchange *x, mr_status *st, bool tell)
 
 /* ---- requests ---- */
 
-/* Why one failed, in words that name whom was asked. */
+/* Why a request failed, with the name of the member or task that was asked in front. Takes st.
+ * CANCELLED means that the other server was stopped: requests that we cancel are not reported. */
 static mr_status *why_failed(const mr_xrequest *q, mr_status *st)
 {
     const char *who = q->from >= 0 ? q->x->group->members[q->from].device : mr_fellows_task(q->x->peers, q->task)->name;
     st = mr_wire_unmark(st);
     if (strncmp(mr_status_message(st), MR_ABORTED_BY, sizeof MR_ABORTED_BY - 1) == 0)
         return st;
-    if (mr_status_code(st) == MR_CANCELLED) { /* not by us: its server ends */
+    if (mr_status_code(st) == MR_CANCELLED) {
         mr_status_free(st);
         st = mr_error(MR_UNAVAILABLE, "The server was stopped");
     }
     return mr_status_prepend(st, MR_ABORTED_BY "%s: ", who);
 }
 
+/* A request has ended. If the exchange has ended meanwhile, the reply is dropped; otherwise the
+ * request's own `then` takes it. In each case the exchange waits for one thing less. */
 static void replied(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_xrequest *q = (mr_xrequest *)r;
     mr_exchange *x = q->x;
     mr_lock(&x->all->mu);
+    MR_ASSERT(*q->link == q);
     *q->link = q->next;
     if (q->next)
         q->next->link = q->link;
@@ -200,8 +218,11 @@ mr_xrequest *mr_xrequest_new(mr_exchange *x, int task, int from, void (*then)(mr
     return q;
 }
 
+/* Sends the request and takes the caller's reference; takes the body. A request of an exchange that
+ * has ended is dropped. A cancellation that came before the request was started is carried out here. */
 void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body)
 {
+    MR_ASSERT(q->then && !q->link);
     mr_exchange *x = q->x;
     mr_collectives *c = x->all;
     mr_lock(&c->mu);
@@ -220,7 +241,7 @@ void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body)
         xrequest_unref(q);
         return;
     }
-    /* A leader that is not up yet is waited for, as all waits of a cluster's start; a member was there before. */
+    /* A leader that is not up yet is waited for, since a cluster may start in any order; a member has been heard of. */
     q->request = (mr_net_request){.method = method, .done = replied, .wait_for_ready = q->from < 0};
     mr_bytes_add_str(&q->request.body, body);
     mr_refs_take(&q->refs);
@@ -236,6 +257,7 @@ void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body)
 
 /* ---- the beginning ---- */
 
+/* The step that runs the op was cancelled. */
 static void step_cancelled(mr_cancel_entry *e)
 {
     mr_exchange *x = mr_exchange_ref((mr_exchange *)((char *)e - offsetof(mr_exchange, on_cancel)));
@@ -243,7 +265,7 @@ static void step_cancelled(mr_cancel_entry *e)
     mr_exchange_unref(x);
 }
 
-/* False when nothing begins any more. */
+/* Puts the exchange into the task's list; false: the task has stopped, and nothing begins any more. */
 static bool enlist(mr_exchange *x)
 {
     mr_collectives *c = x->all;
@@ -274,25 +296,27 @@ static mr_exchange *exchange_new(mr_session_collective *s, mr_run *r, const mr_c
     x->call = *call;
     x->device = r->step->device->name;
     x->incarnation = r->step->device->incarnation;
-    /* Exchanges of communicators are counted by the group: after a failure its members count from 0 again. */
+    /* The exchanges of a communicator op are counted per group: after a failure its members count from 0 again. */
     x->instance = call->rank >= 0 ? -1 : call->instance_key;
     x->n_left = 1;
     x->timer.place = -1;
     return x;
 }
 
-/* The run may be over behind it. */
+/* Starts a collective op. A group of one needs no other task, unless it is a generation: then the
+ * leader has to know of it, so that it hears of the generation's end. The run may have ended when this
+ * returns. */
 static void start(mr_collective *base, mr_run *r, const mr_collective_call *call)
 {
     mr_session_collective *s = (mr_session_collective *)base;
-    /* A generation of one is known to the leader too: so it hears of its end. */
+
     if (call->group_size <= 0 || (call->group_size == 1 && !mr_collectives_is_generation(call->group_key))) {
         mr_collective_local()->start(mr_collective_local(), r, call);
         return;
     }
     if (call->group_size > MR_GROUP_MAX_SIZE) {
-        mr_run_done(r, mr_invalid("a group of %lld members; at most %d are possible", (long long)call->group_size,
-                                  MR_GROUP_MAX_SIZE));
+        mr_run_done(r, mr_invalid("a group of %lld members is too large; the maximum is %d",
+                                  (long long)call->group_size, MR_GROUP_MAX_SIZE));
         return;
     }
     mr_exchange *x = exchange_new(s, r, call);
@@ -315,6 +339,7 @@ static void start(mr_collective *base, mr_run *r, const mr_collective_call *call
 
 /* ---- of a task ---- */
 
+/* Fails everything that is under way. Nothing begins afterwards, since `stopped` is set first. */
 void mr_collectives_stop(mr_collectives *c, const mr_status *why)
 {
     mr_lock(&c->mu);
@@ -365,6 +390,7 @@ mr_status *mr_session_collective_configure(mr_session_collective *c, mr_sv confi
     return NULL;
 }
 
+/* A number from the environment, or `otherwise` if it is missing, malformed or out of range. */
 static int64_t setting(const char *name, int64_t otherwise, int64_t least, int64_t most)
 {
     const char *text = getenv(name);
@@ -381,7 +407,7 @@ mr_collectives *mr_collectives_new(mr_worker_service *w)
     c->patience_ns = setting("MILLRACE_COLLECTIVE_TIMEOUT_MS", PATIENCE_NS / 1000000, 1, INT64_C(1) << 40) * 1000000;
     c->chunk_bytes = setting("MILLRACE_COLLECTIVE_CHUNK", 1 << 20, 64, INT64_C(1) << 32);
     c->ring_from = (int)setting("MILLRACE_COLLECTIVE_RING_FROM", 9, 2, INT32_MAX);
-    const char *algorithm = getenv("MILLRACE_COLLECTIVE_ALGORITHM"); /* what is no name of one stays AUTO */
+    const char *algorithm = getenv("MILLRACE_COLLECTIVE_ALGORITHM"); /* an unknown name means AUTO */
     if (algorithm)
         mr_group_algorithm_from_name(algorithm, &c->algorithm);
     return c;
@@ -403,6 +429,7 @@ void mr_collectives_free(mr_collectives *c)
     if (!c)
         return;
     MR_ASSERT(!c->exchanges && c->boxes.n == 0);
+    MR_ASSERT(!c->ticking);
     while (mr_map_next(&c->groups, &pos, &key, &v))
         mr_cgroup_unref(v);
     mr_map_deinit(&c->groups);

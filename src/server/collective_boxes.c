@@ -1,10 +1,16 @@
-/* server/collective_boxes.c -- what members of a group have for each other.
+/* server/collective_boxes.c -- what the members of a group have for each other.
  *
- * Each exchange of a member has a box: what it offers, and the calls of others who fetch (RecvBuf).  Either comes first,
- * also the whole box: a fetch may come before the exchange has begun here, or before this task knows of the communicator.
- * An exchange ends well when all that it offered was fetched.
+ * Each exchange of a member has a box: what it offers, and the calls of others that fetch from it
+ * (RecvBuf). Either may come first, and so may the box: a fetch may arrive before the exchange has
+ * begun here, or before this task knows the communicator. An exchange ends well when everything it
+ * offered was fetched.
  *
- * The key of such a RecvBuf is "millrace;COMMUNICATOR;INSTANCE;NUMBER;FROM;PHASE;SECTION;CHUNK;SIGNATURE". */
+ * A fetcher is answered once: by whoever sets `answered` under the lock. Answers are collected as
+ * deliveries and sent without the lock. A box without an exchange exists only while somebody waits in
+ * it.
+ *
+ * The key of such a RecvBuf is
+ * "millrace;COMMUNICATOR;INSTANCE;NUMBER;FROM;PHASE;SECTION;CHUNK;SIGNATURE". */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -15,8 +21,9 @@
 
 #define KEY_PREFIX "millrace;"
 
-typedef struct fetcher { /* a call that waits */
-    mr_refs refs; /* of who asks, and of who answers */
+/* Another member's call for a piece. */
+typedef struct fetcher {
+    mr_refs refs; /* one for the handler of the call, one for whoever answers it */
     mr_collectives *all;
     mr_net_call *call;
     char *box; /* text of the exchange */
@@ -29,6 +36,7 @@ typedef struct fetcher { /* a call that waits */
     struct fetcher *next;
 } fetcher;
 
+/* A piece that n_left members have still to fetch. */
 typedef struct offer {
     mr_xname name;
     mr_tensor *t;
@@ -44,7 +52,8 @@ typedef struct box {
     offer *offers;
 } box;
 
-typedef struct delivery { /* what is to be told once the lock is released */
+/* An answer to be sent once the lock is released. */
+typedef struct delivery {
     fetcher *to;
     mr_tensor *t;
     int64_t at, bytes;
@@ -68,6 +77,7 @@ static bool same_name(mr_xname a, mr_xname b)
 
 /* ---- boxes, under the lock ---- */
 
+/* Finds the box, or makes an empty one. */
 static box *box_locked(mr_collectives *c, const char *text, uint64_t communicator) MR_REQUIRES(c->mu);
 static box *box_locked(mr_collectives *c, const char *text, uint64_t communicator)
 {
@@ -81,9 +91,11 @@ static box *box_locked(mr_collectives *c, const char *text, uint64_t communicato
     return b;
 }
 
+/* Takes the box out of the table and frees it with its offers. Nobody waits in it any more. */
 static void box_free_locked(mr_collectives *c, box *b) MR_REQUIRES(c->mu);
 static void box_free_locked(mr_collectives *c, box *b)
 {
+    MR_ASSERT(!b->fetchers);
     mr_map_remove(&c->boxes, mr_sv_of(b->text));
     for (offer *o = b->offers, *next; o; o = next) {
         next = o->next;
@@ -94,7 +106,7 @@ static void box_free_locked(mr_collectives *c, box *b)
     mr_free(b);
 }
 
-/* Everybody who waits there is told why. */
+/* Answers everybody who waits in the box with why. */
 static void fail_fetchers(box *b, const mr_status *why, deliveries *out)
 {
     for (fetcher *f = b->fetchers; f; f = f->next) {
@@ -104,13 +116,17 @@ static void fail_fetchers(box *b, const mr_status *why, deliveries *out)
     b->fetchers = NULL;
 }
 
+/* The error for two members that call different ops, or the same op with different arguments, in one
+ * instance. */
 static mr_status *disagree(const fetcher *f, const mr_exchange *x)
 {
-    return mr_invalid("members of group %lld do different things in instance %lld: %s here, and %s at %s",
-                      (long long)x->call.group_key, (long long)x->call.instance_key, f->signature, x->signature.p, x->device);
+    return mr_invalid("members of group %lld disagree about instance %lld: %s here, and %s at %s",
+                      (long long)x->call.group_key, (long long)x->call.instance_key, f->signature, x->signature.p,
+                      x->device);
 }
 
-/* Takes what a fetcher wants out of the box; false when it is not there.  *st: it will never be. */
+/* Takes what a fetcher wants out of the box, or finds that it will never be there (out->st); false: it
+ * has to wait. The last fetcher of an offer removes it. */
 static bool take(box *b, fetcher *f, delivery *out)
 {
     *out = (delivery){.to = f};
@@ -124,11 +140,12 @@ static bool take(box *b, fetcher *f, delivery *out)
         offer *o = *at;
         if (!same_name(o->name, f->name))
             continue;
+        MR_ASSERT(o->n_left > 0);
         out->t = mr_tensor_ref(o->t);
         out->at = o->at;
         out->bytes = o->bytes;
         if (f->bytes >= 0 && f->bytes != o->bytes)
-            out->st = mr_invalid("Shape mismatch in the collective instance: %lld bytes are here, not %lld",
+            out->st = mr_invalid("Shape mismatch in the collective instance: %lld bytes exist, but %lld are fetched",
                                  (long long)o->bytes, (long long)f->bytes);
         if (--o->n_left == 0) {
             *at = o->next;
@@ -140,11 +157,12 @@ static bool take(box *b, fetcher *f, delivery *out)
     return false;
 }
 
-/* Serves all who can be. */
+/* Serves all fetchers in the box that can be served. */
 static void serve(box *b, deliveries *out)
 {
     for (fetcher **at = &b->fetchers; *at;) {
         fetcher *f = *at;
+        MR_ASSERT(!f->answered);
         delivery d;
         if (!take(b, f, &d)) {
             at = &f->next;
@@ -156,12 +174,13 @@ static void serve(box *b, deliveries *out)
     }
 }
 
-/* ---- telling, without it ---- */
+/* ---- answers, without the lock ---- */
 
 static void drop_tensor(void *t) { mr_tensor_unref(t); }
 
 #define EXTRA_URL "type.googleapis.com/tensorflow.RecvBufRespExtra"
 
+/* The size of a protobuf field of n bytes with a field number below 16. */
 static size_t field_size(size_t n)
 {
     size_t head = 2;
@@ -170,7 +189,8 @@ static size_t field_size(size_t n)
     return head + n;
 }
 
-/* A RecvBufResponse; the memory is not copied, and stands last.  Takes t. */
+/* Encodes a RecvBufResponse. The tensor's memory is not copied: it is the last piece of the body,
+ * which find_last_piece relies on. Takes t. */
 static mr_status *encode(mr_tensor *t, int64_t at, int64_t bytes, mr_bytes *out)
 {
     mr_str head = {0};
@@ -188,6 +208,7 @@ static mr_status *encode(mr_tensor *t, int64_t at, int64_t bytes, mr_bytes *out)
     return st;
 }
 
+/* Sends the answers and drops the reference of whoever answers. */
 static void deliver(deliveries *all)
 {
     for (int i = 0; i < all->n; i++) {
@@ -205,7 +226,7 @@ static void deliver(deliveries *all)
     mr_vec_deinit(all);
 }
 
-/* How many of them took an offer, and the first that could not agree (owned). */
+/* Counts the answers that took an offer; *bad is a copy of the first error among them. */
 static int64_t count_taken(const deliveries *all, mr_status **bad)
 {
     int64_t n = 0;
@@ -217,7 +238,8 @@ static int64_t count_taken(const deliveries *all, mr_status **bad)
     return n;
 }
 
-/* Who took something, and whether all agreed, matters to the exchange. */
+/* Sends the answers, and reports to the exchange how many offers were fetched and whether a member
+ * disagreed. */
 static void deliver_from(mr_exchange *x, deliveries *all)
 {
     mr_status *bad = NULL;
@@ -248,6 +270,7 @@ void mr_exchange_greet(mr_exchange *x)
     deliver_from(x, &out);
 }
 
+/* The exchange waits for one fetch per receiver (n_left). An exchange that has ended offers nothing. */
 void mr_exchange_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_t at_bytes, int64_t bytes, int64_t n)
 {
     mr_collectives *c = x->all;
@@ -265,6 +288,7 @@ void mr_exchange_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_
     deliver_from(x, &out);
 }
 
+/* The offers that were not fetched are counted, because the exchange still waits for them. */
 int64_t mr_exchange_close(mr_exchange *x, const mr_status *why)
 {
     mr_collectives *c = x->all;
@@ -289,6 +313,7 @@ bool mr_exchange_offers_locked(mr_collectives *c, const mr_exchange *x)
     return b && b->x == x && b->offers;
 }
 
+/* Only boxes without an exchange: the others are closed by their exchanges. */
 void mr_boxes_break(mr_collectives *c, uint64_t communicator, const mr_status *why)
 {
     deliveries out = {0};
@@ -319,7 +344,7 @@ static bool next_number(mr_sv *text, int64_t *out)
     return mr_sv_cut(text, ';', &word) && mr_sv_to_i64(word, out);
 }
 
-/* Communicators are written in hexadecimal digits, all 16 of them. */
+/* Reads a communicator, which is always written with 16 hexadecimal digits. */
 static bool next_hex(mr_sv *text, uint64_t *out)
 {
     mr_sv word;
@@ -335,6 +360,8 @@ static bool next_hex(mr_sv *text, uint64_t *out)
     return true;
 }
 
+/* Parses the key of a RecvBuf that starts with KEY_PREFIX. The rest after the numbers is the
+ * signature. */
 static mr_status *parse_key(mr_sv text, fetcher *f)
 {
     mr_sv rest = {text.p + sizeof KEY_PREFIX - 1, text.n - (sizeof KEY_PREFIX - 1)};
@@ -343,7 +370,8 @@ static mr_status *parse_key(mr_sv text, fetcher *f)
         !next_number(&rest, &f->name.chunk))
         return mr_invalid("'%.*s' is not the key of a buffer", MR_SV_ARG(text));
     f->signature = mr_strndup(rest.p ? rest.p : "", rest.n);
-    f->box = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%" PRId64, f->communicator, f->instance, f->number, f->from);
+    f->box = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%" PRId64, f->communicator, f->instance, f->number,
+                       f->from);
     return NULL;
 }
 
@@ -363,6 +391,7 @@ static mr_status *parse(mr_sv body, mr_sv *key, int64_t *bytes)
     return mr_pb_reader_status(&r, "RecvBufRequest");
 }
 
+/* The caller cancelled: it leaves the box, which is freed if nothing else is in it. */
 static void caller_left(void *arg, mr_net_call *call)
 {
     fetcher *f = arg;
@@ -385,7 +414,8 @@ static void caller_left(void *arg, mr_net_call *call)
     fetcher_unref(f);
 }
 
-/* An exchange without a box that was begun has ended; one that is about to fail will tell why. */
+/* Whether the exchange that is fetched from has ended: it was counted and has no box. One that is just
+ * failing still has to report why, so it does not count as ended. */
 static bool is_over_locked(mr_collectives *c, const mr_cgroup *g, const fetcher *f) MR_REQUIRES(c->mu);
 static bool is_over_locked(mr_collectives *c, const mr_cgroup *g, const fetcher *f)
 {
@@ -397,7 +427,9 @@ static bool is_over_locked(mr_collectives *c, const mr_cgroup *g, const fetcher 
     return true;
 }
 
-/* Why a fetcher cannot wait here; NULL: it can.  What goes on in a group that somebody has left is still fetched. */
+/* Why a fetcher cannot wait here; NULL: it can. In a group that a member has left, exchanges that are
+ * under way may still be fetched from. An unknown communicator is accepted, since the answer with it
+ * may still be on its way. */
 static mr_status *refusal_locked(mr_collectives *c, const fetcher *f) MR_REQUIRES(c->mu);
 static mr_status *refusal_locked(mr_collectives *c, const fetcher *f)
 {
@@ -410,16 +442,17 @@ static mr_status *refusal_locked(mr_collectives *c, const fetcher *f)
     if (g->broken)
         return mr_status_copy(g->broken);
     if (!b && is_over_locked(c, g, f))
-        return mr_invalid("members of group %lld do different things in instance %lld: at %s it is over", (long long)g->key,
-                          (long long)f->instance, mr_fellows_name(g->peers));
+        return mr_invalid("members of group %lld disagree about instance %lld: %s has already finished it",
+                          (long long)g->key, (long long)f->instance, mr_fellows_name(g->peers));
     return NULL;
 }
 
-/* What is there is taken at once; else it waits.  *x (a reference) is the exchange it took from. */
+/* Takes the piece at once if it exists; otherwise the fetcher waits in the box. *x is a reference to
+ * the exchange that the piece was taken from. */
 static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exchange **x) MR_REQUIRES(c->mu);
 static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exchange **x)
 {
-    if (f->answered) /* its caller has gone */
+    if (f->answered) /* the caller has cancelled */
         return;
     delivery d = {.to = f, .st = refusal_locked(c, f)};
     if (!d.st) {
@@ -435,6 +468,7 @@ static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exch
     mr_vec_push(out, d);
 }
 
+/* Registers the cancellation first, so that a caller that leaves is always noticed. */
 static void fetch(mr_collectives *c, fetcher *f)
 {
     deliveries out = {0};
@@ -452,13 +486,14 @@ static void fetch(mr_collectives *c, fetcher *f)
     mr_exchange_unref(x);
 }
 
+/* False: the key is not one of ours (or malformed), and the call is for a buffer of TensorFlow's kind. */
 bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body)
 {
     mr_sv key;
     int64_t bytes;
     mr_status *st = parse(body, &key, &bytes);
     if (st || !mr_sv_starts(key, KEY_PREFIX)) {
-        mr_status_free(st); /* whoever else reads it finds it too */
+        mr_status_free(st); /* the other handler reports it */
         return false;
     }
     fetcher *f = mr_new(fetcher);
@@ -477,6 +512,8 @@ bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body)
 
 /* ---- fetching ---- */
 
+/* The key names the sender's exchange, the piece and our signature, so the sender can see whether we
+ * agree. */
 void mr_exchange_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes, mr_xrequest *q)
 {
     mr_str body = {0}, key = {0};
@@ -496,11 +533,14 @@ void mr_exchange_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes, m
     mr_str_deinit(&key);
 }
 
-/* Our own servers write the contents last, as a piece of its own behind a head that ends with their length. */
+/* Finds the contents of a reply of our own servers, which send them as the last piece, behind a head
+ * that ends with their length. So the contents are found without joining the pieces. The length is
+ * compared, since another server may send anything. */
 static bool find_last_piece(const mr_bytes *reply, size_t *at, size_t *n)
 {
     char head[256];
-    if (reply->pieces.n != 2 || reply->pieces.p[0].n > sizeof head || !mr_bytes_read(reply, 0, head, reply->pieces.p[0].n))
+    if (reply->pieces.n != 2 || reply->pieces.p[0].n > sizeof head ||
+        !mr_bytes_read(reply, 0, head, reply->pieces.p[0].n))
         return false;
     *at = reply->pieces.p[0].n;
     *n = reply->pieces.p[1].n;
@@ -513,7 +553,7 @@ static bool find_last_piece(const mr_bytes *reply, size_t *at, size_t *n)
     return true;
 }
 
-/* The last value of a field of bytes. */
+/* The last value of a bytes field; *ok becomes false if the message is malformed. */
 static mr_sv bytes_in(mr_sv message, uint32_t wanted, bool *ok)
 {
     mr_pb_reader r;
@@ -542,6 +582,7 @@ mr_status *mr_fetched_at(mr_bytes *reply, int64_t bytes, size_t *at, size_t *n)
         *n = content.n;
     }
     if (bytes >= 0 && *n != (uint64_t)bytes)
-        return mr_invalid("Shape mismatch in the collective instance: %zu bytes came, not %lld", *n, (long long)bytes);
+        return mr_invalid("Shape mismatch in the collective instance: received %zu bytes, expected %lld", *n,
+                          (long long)bytes);
     return NULL;
 }

@@ -177,7 +177,7 @@ MR_TEST(server_collective_that_is_over_lets_nobody_wait)
     ask_group(&known);
     mr_status *st = fetch_from(&b, 0, known.communicator, 0);
     MR_CHECK_INT(mr_status_code(st), MR_INVALID_ARGUMENT);
-    MR_CHECK(strstr(mr_status_message(st), "it is over"));
+    MR_CHECK(strstr(mr_status_message(st), "has already finished it"));
     mr_status_free(st);
     run_together(&b, outs, 2);
     bench_end(&b);
@@ -194,7 +194,7 @@ MR_TEST(server_collective_that_is_at_work_ends_when_its_group_is_formed_anew)
     wait_in_exchange(&r);
     run_together(&b, three, 3);
     mr_thread_join(&r.thread);
-    check_told(r.st, "group 7 is formed anew");
+    check_told(r.st, "group 7 is being formed again");
     bench_end(&b);
 }
 
@@ -254,11 +254,11 @@ MR_TEST(server_collective_by_halving_ends_for_all_when_one_fails_in_the_middle)
     mr_scope_init(&other.s, other.g, "");
     running late = {.b = &other, .out = reduce_floats(&other, 0, 7, 5, 9)};
     run(&late);
-    MR_CHECK(names(late.st, "do different things"));
+    MR_CHECK(names(late.st, "disagree about instance"));
     mr_status_free(late.st);
     for (int i = 0; i < 4; i++) {
         mr_thread_join(&r[i].thread);
-        MR_CHECK(names(r[i].st, "do different things"));
+        MR_CHECK(names(r[i].st, "disagree about instance"));
         mr_status_free(r[i].st);
     }
     bench_end_session(&other);
@@ -275,7 +275,7 @@ MR_TEST(server_collective_by_halving_ends_for_all_when_sizes_differ)
     begin_halving(&b, r, 12);
     for (int i = 0; i < 4; i++) {
         mr_thread_join(&r[i].thread);
-        MR_CHECK(names(r[i].st, "8 bytes are here, not 12"));
+        MR_CHECK(names(r[i].st, "8 bytes exist, but 12 are fetched"));
         mr_status_free(r[i].st);
     }
     bench_end(&b);

@@ -1,6 +1,12 @@
-/* server/collective_groups.c -- groups as a member sees them: those that are known, and what breaks them.
+/* server/collective_groups.c -- groups as a member sees them: those that are known, and what breaks
+ * them.
  *
- * A broken group stays in the table until the next one of its key: its communicator tells the leader what is of no use any more. */
+ * A group here is one formation of it, a communicator. A broken one stays in the table until the next
+ * one of its key replaces it: its communicator tells the leader which formation is of no use any more.
+ *
+ * A communicator breaks in one of two ways. If a member failed, everything in it ends. If a member
+ * left after it had finished what it had begun (`left`), only what needs that member ends, and the
+ * others may finish. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -38,6 +44,8 @@ void mr_cgroup_unref(mr_cgroup *g)
     mr_free(g);
 }
 
+/* The cluster is part of the key, because sessions with clusters of their own may use the same group
+ * keys. */
 mr_sv mr_cgroup_text(const mr_fellows *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT])
 {
     snprintf(out, MR_CGROUP_TEXT, "%p %lld %lld", (const void *)p, (long long)key, (long long)part);
@@ -71,18 +79,20 @@ int64_t mr_cgroup_count_locked(mr_collectives *c, const mr_cgroup *g, int64_t in
 
 /* ---- ends that come first ---- */
 
-/* The word that a communicator is broken and the answer that this task is in it come over different connections, in either
- * order; one that is not known here may be about to come. */
+/* Remembers that an unknown communicator is broken. That message and the answer that puts this task
+ * into the communicator travel over different connections and may arrive in either order. */
 static void remember_end_locked(mr_collectives *c, uint64_t communicator, const mr_status *why) MR_REQUIRES(c->mu);
 static void remember_end_locked(mr_collectives *c, uint64_t communicator, const mr_status *why)
 {
     int i = c->next_early;
+    MR_ASSERT(i >= 0 && i < MR_EARLY_ENDS);
     mr_status_free(c->early[i].why);
     c->early[i].communicator = communicator;
     c->early[i].why = mr_status_copy(why);
     c->next_early = (i + 1) % MR_EARLY_ENDS;
 }
 
+/* Why a communicator was broken before it was known here, or NULL; borrowed. */
 static const mr_status *early_end_locked(const mr_collectives *c, uint64_t communicator)
 {
     for (int i = 0; i < MR_EARLY_ENDS; i++)
@@ -99,7 +109,8 @@ void mr_collectives_forget_early(mr_collectives *c)
 
 /* ---- those that are known ---- */
 
-/* A generation's key does not come again: what is left of former ones goes with the next. */
+/* Takes a broken group of an earlier generation out of the table, or returns NULL. The key of a
+ * generation is not used again, so no successor would replace it. */
 static mr_cgroup *take_former_locked(mr_collectives *c, const mr_cgroup *g) MR_REQUIRES(c->mu);
 static mr_cgroup *take_former_locked(mr_collectives *c, const mr_cgroup *g)
 {
@@ -116,6 +127,7 @@ static mr_cgroup *take_former_locked(mr_collectives *c, const mr_cgroup *g)
     return NULL;
 }
 
+/* Drops the groups of earlier generations, one at a time, without the lock. */
 static void forget_former(mr_collectives *c, const mr_cgroup *g)
 {
     for (mr_cgroup *old;;) {
@@ -128,15 +140,18 @@ static void forget_former(mr_collectives *c, const mr_cgroup *g)
     }
 }
 
-/* Out of the table, nobody can tell what is at work in it that it has ended.  The others are told as well: answers may have come
- * in another order than they were given, and then it is the newer one. */
+/* Breaks a group that was replaced in the table: nobody could find its exchanges there any more. The
+ * other members are told as well. If answers of the leader arrived out of order, it is the newer group
+ * that ends, and its members have to form the group again. */
 static void end_former(mr_collectives *c, mr_cgroup *old)
 {
-    mr_status *why = mr_error(MR_ABORTED, "group %lld is formed anew", (long long)old->key);
+    mr_status *why = mr_error(MR_ABORTED, "group %lld is being formed again", (long long)old->key);
     mr_cgroup_break(c, old, why, MR_BREAK_TELL);
     mr_status_free(why);
 }
 
+/* Two ops may have asked for the same communicator; the first answer is kept, and the second is
+ * dropped. */
 mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
 {
     char text[MR_CGROUP_TEXT];
@@ -160,7 +175,9 @@ mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
     return use;
 }
 
-void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why, bool left)
+/* The message is retried until the task has answered or is lost. */
+void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why,
+                         bool left)
 {
     mr_str body = {0};
     mr_pb_writer w;
@@ -171,10 +188,11 @@ void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t co
     mr_errands_send(&c->worker->errands, p, task, MR_WORKER_SERVICE "AbortCollective", &body);
 }
 
-/* Tasks of the group, and the leader's, each once; not this one. */
+/* Tells the tasks of all members and the leader's, each once, but not this one. */
 static void tell_all(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool left)
 {
     int n_tasks = g->peers->cluster.tasks.n;
+    MR_ASSERT(g->leader >= 0 && g->leader < n_tasks);
     bool *marked = mr_new_array(bool, n_tasks + 1);
     marked[g->leader] = true;
     for (int i = 0; i < g->n; i++)
@@ -186,7 +204,8 @@ static void tell_all(mr_collectives *c, mr_cgroup *g, const mr_status *why, bool
     mr_free(marked);
 }
 
-/* An exchange of the group that is not told yet (left: of those that wait for others to fetch); a reference. */
+/* An exchange of the group that is to fail, or NULL; a reference. left: only broadcasts, in which a
+ * member waits for others to fetch. */
 static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g, bool left)
 {
     mr_lock(&c->mu);
@@ -199,8 +218,8 @@ static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g, bool le
     return x;
 }
 
-/* Who waits for the data of a member that has left is told by that member, which answers nobody any more.  What goes on then
- * ends when one of the others fails. */
+/* A group breaks once; one that was only left may still break for everybody. Whoever waits for data of
+ * a member that has left is told by that member, which answers nobody any more. */
 void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how)
 {
     mr_lock(&c->mu);
@@ -226,6 +245,7 @@ void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_b
 
 /* ---- endings from outside ---- */
 
+/* Whether the group relies on an incarnation of a task that has ended; *why names the member. */
 static bool has_lost(const mr_cgroup *g, const mr_fellows *p, int task, mr_status **why)
 {
     for (int i = 0; g->peers == p && i < g->n; i++)
@@ -236,6 +256,7 @@ static bool has_lost(const mr_cgroup *g, const mr_fellows *p, int task, mr_statu
     return false;
 }
 
+/* A group that relies on the lost task and is not broken yet, or NULL; a reference. */
 static mr_cgroup *take_lost_group(mr_collectives *c, const mr_fellows *p, int task, mr_status **why)
 {
     uint32_t pos = 0;
@@ -252,7 +273,8 @@ static mr_cgroup *take_lost_group(mr_collectives *c, const mr_fellows *p, int ta
     return found;
 }
 
-/* Whether it still needs something of a task: one that was done with the exchange may go. */
+/* Whether the exchange still needs something from a task. A task that was done with the exchange may
+ * go. */
 static bool needs_locked(mr_collectives *c, const mr_exchange *x, int task) MR_REQUIRES(c->mu);
 static bool needs_locked(mr_collectives *c, const mr_exchange *x, int task)
 {
@@ -262,6 +284,7 @@ static bool needs_locked(mr_collectives *c, const mr_exchange *x, int task)
     return !x->text || mr_exchange_offers_locked(c, x);
 }
 
+/* An exchange of the group that needs something from the task, or NULL; a reference. */
 static mr_exchange *take_needing(mr_collectives *c, const mr_cgroup *g, int task)
 {
     mr_lock(&c->mu);
@@ -274,7 +297,8 @@ static mr_exchange *take_needing(mr_collectives *c, const mr_cgroup *g, int task
     return x;
 }
 
-/* The exchanges are told first, with the code of the loss: to them it is no consequence of something else. */
+/* Fails the exchanges that need the lost task, with the code of the loss. They are failed before the
+ * group is broken, because breaking it would mark the error as a consequence of another one. */
 static void fail_needing(mr_collectives *c, const mr_cgroup *g, int task, const mr_status *why)
 {
     for (mr_exchange *x; (x = take_needing(c, g, task));) {
@@ -295,6 +319,7 @@ void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task)
     }
 }
 
+/* Takes the group out of the table, unless another one has replaced it. */
 static void forget_group(mr_collectives *c, mr_cgroup *g)
 {
     char text[MR_CGROUP_TEXT];
@@ -308,7 +333,8 @@ static void forget_group(mr_collectives *c, mr_cgroup *g)
         mr_cgroup_unref(g);
 }
 
-/* A group that the session was the last to work in, and that is to be broken or forgotten; a reference. */
+/* A group that the session was the last to use and that is to be broken or forgotten, or NULL; a
+ * reference. */
 static mr_cgroup *take_group_of(mr_collectives *c, const mr_wsession *s)
 {
     uint32_t pos = 0;
@@ -325,10 +351,14 @@ static mr_cgroup *take_group_of(mr_collectives *c, const mr_wsession *s)
     return found;
 }
 
+/* Leaves the groups that the session used: the other members are told, and may finish what does not
+ * need this task. The groups of a session's own cluster are forgotten, since nobody asks for them
+ * again. */
 void mr_collectives_session_closed(mr_collectives *c, mr_wsession *s)
 {
     for (mr_cgroup *found; (found = take_group_of(c, s));) {
-        mr_status *why = mr_error(MR_ABORTED, MR_ABORTED_BY "%s: its session was closed", mr_fellows_name(found->peers));
+        mr_status *why =
+            mr_error(MR_ABORTED, MR_ABORTED_BY "%s: its session was closed", mr_fellows_name(found->peers));
         mr_lock(&c->mu);
         bool whole = !found->broken;
         mr_unlock(&c->mu);
@@ -336,13 +366,13 @@ void mr_collectives_session_closed(mr_collectives *c, mr_wsession *s)
         if (whole)
             tell_all(c, found, why, true);
         mr_status_free(why);
-        if (found->peers->brought) /* the session's own cluster: nobody asks for the group again */
+        if (found->peers->brought)
             forget_group(c, found);
         mr_cgroup_unref(found);
     }
 }
 
-/* Another member has broken a communicator. */
+/* Handles AbortCollective: another member has broken a communicator, or has left it. */
 void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body)
 {
     mr_pb_reader r;

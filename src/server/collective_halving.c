@@ -1,12 +1,15 @@
-/* server/collective_halving.c -- all-reduce by recursive halving and doubling, among any number of members.
+/* server/collective_halving.c -- all-reduce by recursive halving and doubling, among any number of
+ * members.
  *
- * A chunk is a flow of its own: it goes by the steps of group/schedule.h, of which each merges what another member has with
- * what is here, or takes over a result.  A member asks for all that the steps of a flow will bring as soon as it begins; what
- * comes before its turn is kept, so a hop takes the time of one message, not of a question and an answer.
+ * Each chunk is a separate flow, which follows the steps of group/schedule.h: a step merges what
+ * another member has with what is here, or takes over a result. A member asks for everything that the
+ * steps of a flow will bring as soon as the flow begins. Data that arrives before its turn is kept, so
+ * a hop takes the time of one message, not of a request and an answer.
  *
- * One thread at a time goes on with a flow: who has set `busy` under the lock.  It stops when a step's data is not there, and
- * whoever brings that goes on.  What a step overwrites was sent before and has been read by then: a result comes
- * from the one to whom the values went that it was made of. */
+ * One thread at a time works on a flow: the one that has set `busy` under the lock. It stops when a
+ * step's data is missing, and whoever brings the data continues. A step may overwrite data that was
+ * offered before, because it has been read by then: a result comes from the member to which the values
+ * went that it was computed from. */
 #include "base/memory.h"
 #include "ops/collective/combine.h"
 #include "server/collective_moves.h"
@@ -14,18 +17,19 @@
 enum { MAX_STEPS = 64 }; /* two for each doubling of the members, and two more; bits of mr_xflow.there */
 _Static_assert(MR_GROUP_MAX_SIZE < 1 << 30, "a schedule has more steps than a flow");
 
+/* The reduction of one chunk. */
 typedef struct mr_xflow {
     mr_task task; /* first */
-    mr_exchange *x; /* NULL: behind the last flow */
+    mr_exchange *x; /* NULL: the end of the array */
     int64_t chunk, at; /* its place in the tensor, of all steps too */
     mr_group_steps steps;
     mr_bytes came[MAX_STEPS]; /* by step, until it is used */
-    /* Of who is busy: */
+    /* Of the thread that is busy: */
     int next;    /* step */
-    bool begun;  /* it has been: what it sends is offered */
-    bool merged; /* the numbers are those of the output now, no more those of the input */
+    bool begun;  /* what that step sends is offered */
+    bool merged; /* the current numbers are in the output; before that, in the input */
     /* Under the lock: */
-    uint64_t there; /* steps whose data has come */
+    uint64_t there; /* a bit for each step whose data has arrived */
     bool busy;
 } mr_xflow;
 
@@ -40,7 +44,8 @@ void mr_x_forget_flows(mr_exchange *x)
     x->flows = NULL;
 }
 
-/* Members agree on what is which by order alone: this is the k-th that goes from the one to the other. */
+/* The name of what a step sends or receives. Members agree on names by order alone: the phase counts
+ * the messages that went from the one member to the other before. */
 static mr_xname name_of(const mr_xflow *f, int step, bool sent)
 {
     const mr_group_step *s = f->steps.p;
@@ -58,6 +63,7 @@ static int64_t bytes_of(const mr_xflow *f, const mr_group_step *s) { return s->r
 
 static const mr_tensor *numbers_of(const mr_xflow *f) { return f->merged ? f->x->out : f->x->call.in; }
 
+/* Offers what the current step sends. */
 static void give(mr_xflow *f)
 {
     const mr_group_step *s = &f->steps.p[f->next];
@@ -65,11 +71,13 @@ static void give(mr_xflow *f)
         mr_x_offer(f->x, name_of(f, f->next, true), numbers_of(f), f->at + s->send_at, s->send_n, 1);
 }
 
+/* Whether the current step is the last one that merges; then the mean is computed. */
 static bool merges_last(const mr_xflow *f)
 {
     return f->next + 1 == f->steps.n || !f->steps.p[f->next + 1].merge;
 }
 
+/* Merges what arrived into the output. */
 static mr_status *merge(mr_xflow *f, const mr_group_step *s)
 {
     mr_exchange *x = f->x;
@@ -85,20 +93,23 @@ static mr_status *merge(mr_xflow *f, const mr_group_step *s)
     return st;
 }
 
+/* Uses the data of the current step, which has arrived. */
 static mr_status *take(mr_xflow *f)
 {
     const mr_group_step *s = &f->steps.p[f->next];
+    MR_ASSERT(f->next < f->steps.n);
     mr_status *st = NULL;
     if (receives(s))
         st = s->merge ? merge(f, s) : mr_x_put(f->x, f->at + s->recv_at, bytes_of(f, s), &f->came[f->next]);
-    f->merged |= s->merge; /* of what is left to merge all was merged now, also if that is nothing */
+    f->merged |= s->merge; /* also if the step merges nothing: then nothing is left to merge here */
     mr_bytes_deinit(&f->came[f->next]);
     return st;
 }
 
-/* ---- one behind the other ---- */
+/* ---- the steps in order ---- */
 
-/* False: the flow is no more this thread's, but of who brings what is missing. */
+/* Whether the current step's data has arrived. False: the flow now belongs to whoever brings the data,
+ * and must not be touched. */
 static bool may_take(mr_xflow *f)
 {
     mr_collectives *c = f->x->all;
@@ -111,6 +122,8 @@ static bool may_take(mr_xflow *f)
     return there;
 }
 
+/* Works on the flow until data is missing or the flow is done. A finished flow stays busy, so nobody
+ * starts it again. */
 static mr_status *go_on(mr_xflow *f)
 {
     while (f->next < f->steps.n) {
@@ -123,9 +136,10 @@ static mr_status *go_on(mr_xflow *f)
         f->next++;
         f->begun = false;
     }
-    return NULL; /* it stays busy: nothing is left to be done */
+    return NULL;
 }
 
+/* Continues a flow; the exchange waits for it (mr_x_merge_soon). */
 static void work(mr_task *t)
 {
     mr_exchange *x = mr_exchange_ref(((mr_xflow *)t)->x);
@@ -136,12 +150,13 @@ static void work(mr_task *t)
     mr_exchange_unref(x);
 }
 
-/* The data of step q->at. */
+/* The data of step q->at has arrived. If the flow waits for it, this thread takes the flow over. */
 static void keep(mr_xrequest *q, mr_bytes *reply)
 {
     mr_xflow *f = q->ctx;
     mr_collectives *c = q->x->all;
     int step = (int)q->at;
+    MR_ASSERT(step >= 0 && step < f->steps.n);
     mr_bytes_append(&f->came[step], reply);
     mr_lock(&c->mu);
     f->there |= UINT64_C(1) << step;
@@ -154,11 +169,13 @@ static void keep(mr_xrequest *q, mr_bytes *reply)
 
 /* ---- the beginning ---- */
 
+/* Begins the flow of a chunk: asks for the data of all its steps, then goes as far as it can. */
 static mr_status *begin(mr_exchange *x, mr_xflow *f, int64_t chunk)
 {
     int64_t at = chunk * mr_x_chunk(x);
     *f = (mr_xflow){.task.fn = work, .x = x, .chunk = chunk, .at = at, .busy = true};
-    mr_schedule_all_reduce(MR_GROUP_HALVING, x->group->n, x->rank, MR_MIN(mr_x_chunk(x), x->call.in->n - at), &f->steps);
+    int64_t n = MR_MIN(mr_x_chunk(x), x->call.in->n - at);
+    mr_schedule_all_reduce(MR_GROUP_HALVING, x->group->n, x->rank, n, &f->steps);
     MR_ASSERT(f->steps.n <= MAX_STEPS);
     for (int i = 0; i < f->steps.n; i++)
         if (receives(&f->steps.p[i]))
@@ -166,6 +183,7 @@ static mr_status *begin(mr_exchange *x, mr_xflow *f, int64_t chunk)
     return go_on(f);
 }
 
+/* The array of flows ends with one that has no exchange. */
 mr_status *mr_x_reduce_by_halving(mr_exchange *x)
 {
     int64_t n = mr_x_chunks(x, x->call.in->n);

@@ -1,7 +1,11 @@
-/* server/collective_join.c -- groups whose members come and go: the leader's JoinCollective, and who asks for it.
+/* server/collective_join.c -- groups whose members come and go: the leader's JoinCollective, and the
+ * member's side of it.
  *
- * Generations are decided by dist/elastic.  A generation has a group key of its own; when it is to end, the leader tells all
- * members of the group of that key that it is broken, and refuses to complete it again, so they come and ask for the next.
+ * dist/elastic.c decides about generations. Each generation has a separate group key. When it is to
+ * end, the leader tells all members of the group of that key that it is broken, and refuses to
+ * complete it again, so they come and ask for the next one.
+ *
+ * A call that waits is answered once: by whoever sets `answered` under the lock.
  *
  *     JoinCollectiveRequest   1 name, 2 worker, 3 num_workers, 4 generation, 5 step + 1, 6 wait_ms, 7 settle_ms
  *     JoinCollectiveResponse  1 generation, 2 group_key, 3 size, 4 rank, 5 source */
@@ -13,18 +17,21 @@
 #define MAX_WAIT_MS (INT64_C(1) << 32)
 enum { MAX_NAME = 256 };
 
-/* Keys of generations; clients have the rest. */
+/* Group keys of generations start here; those below belong to the clients. */
 enum { KEY_BASE = 0x40000000, SLOT_BITS = 20 };
 
+/* The group key of a generation: the slot of its group, and the low bits of its number. */
 static int64_t key_of(int slot, int64_t generation)
 {
+    MR_ASSERT(slot >= 0 && slot < MR_ELASTIC_SLOTS);
     return KEY_BASE + ((int64_t)slot << SLOT_BITS) + (generation & ((1 << SLOT_BITS) - 1));
 }
 
 /* ---- answers ---- */
 
-typedef struct joiner { /* a call that waits */
-    mr_refs refs; /* of who asks, and of who answers */
+/* A JoinCollective that waits. */
+typedef struct joiner {
+    mr_refs refs; /* one for the handler of the call, one for whoever answers it */
     mr_collectives *all;
     mr_net_call *call;
     int slot;
@@ -37,13 +44,14 @@ static void joiner_unref(joiner *j)
         mr_free(j);
 }
 
-/* Marks them as answered, under the lock; without it reply_all follows. */
+/* Marks the calls as answered, under the lock; reply_all follows without it. */
 static void mark_locked(mr_elastic_answers *all)
 {
     for (int i = 0; i < all->n; i++)
         ((joiner *)all->p[i].caller)->answered = true;
 }
 
+/* Sends the answers and drops the reference of whoever answers. */
 static void reply_all(mr_elastic_answers *all)
 {
     for (int i = 0; i < all->n; i++) {
@@ -66,6 +74,7 @@ static void reply_all(mr_elastic_answers *all)
     mr_vec_deinit(all);
 }
 
+/* The caller cancelled: it does not count as waiting any more. */
 static void caller_left(void *arg, mr_net_call *call)
 {
     joiner *j = arg;
@@ -85,7 +94,7 @@ static void caller_left(void *arg, mr_net_call *call)
 
 static void tick(mr_timer *t);
 
-/* While somebody waits, time is looked at now and then. */
+/* Sets the timer if somebody waits and it is not set. */
 static void arm_locked(mr_collectives *c) MR_REQUIRES(c->mu);
 static void arm_locked(mr_collectives *c)
 {
@@ -98,6 +107,7 @@ static void arm_locked(mr_collectives *c)
     mr_timers_set(c->worker->host->timers, &c->ticker, mr_now_ns() + TICK_NS, tick);
 }
 
+/* The timer: lets dist/elastic form generations whose waiting time is over. */
 static void tick(mr_timer *t)
 {
     mr_collectives *c = (mr_collectives *)((char *)t - offsetof(mr_collectives, ticker));
@@ -112,6 +122,8 @@ static void tick(mr_timer *t)
     reply_all(&out);
 }
 
+/* Answers all waiting calls; the task stops. Clearing the timer also waits for one that runs;
+ * `stopped` keeps it from being set again. */
 void mr_collectives_end_joining(mr_collectives *c, const mr_status *why)
 {
     mr_elastic_answers out = {0};
@@ -122,7 +134,7 @@ void mr_collectives_end_joining(mr_collectives *c, const mr_status *why)
     c->ticking = false;
     mr_unlock(&c->mu);
     reply_all(&out);
-    mr_timers_clear(c->worker->host->timers, &c->ticker); /* also waits for one that runs; none is set any more */
+    mr_timers_clear(c->worker->host->timers, &c->ticker);
 }
 
 /* ---- the end of a generation ---- */
@@ -141,7 +153,8 @@ bool mr_collectives_is_over_locked(const mr_collectives *c, int64_t key)
     return e->members.n == 0 || key_of((int)slot, e->generation) != key;
 }
 
-/* Members of the group of a generation, if it was formed: its communicator, and their tasks. */
+/* The communicator of a generation's group, or 0 if it is not formed yet; marks the tasks of its
+ * members. */
 static uint64_t find_members_locked(mr_collectives *c, int64_t key, bool *tasks) MR_REQUIRES(c->mu);
 static uint64_t find_members_locked(mr_collectives *c, int64_t key, bool *tasks)
 {
@@ -162,7 +175,8 @@ static uint64_t find_members_locked(mr_collectives *c, int64_t key, bool *tasks)
     return 0;
 }
 
-/* Takes over why it ends. */
+/* Ends a generation: its members are told, or, if the group is not complete, those who wait for that.
+ * Takes reason. */
 static void end_generation(mr_collectives *c, int64_t key, mr_status *reason)
 {
     mr_fellows *p = c->worker->host->peers;
@@ -178,13 +192,15 @@ static void end_generation(mr_collectives *c, int64_t key, mr_status *reason)
     if (communicator)
         mr_collectives_break_led(c, communicator, why);
     else
-        mr_collectives_drop_led(c, key, why); /* some may wait for it to be complete */
+        mr_collectives_drop_led(c, key, why);
     mr_status_free(why);
     mr_free(tasks);
 }
 
 /* ---- JoinCollective ---- */
 
+/* Parses and checks a JoinCollectiveRequest. It is checked completely here, so that a request that is
+ * refused takes no slot. */
 static mr_status *parse(mr_sv body, mr_sv *name, mr_elastic_ask *a)
 {
     mr_pb_reader r;
@@ -206,17 +222,18 @@ static mr_status *parse(mr_sv body, mr_sv *name, mr_elastic_ask *a)
         }
     MR_TRY(mr_pb_reader_status(&r, "JoinCollectiveRequest"));
     if (name->n > MAX_NAME)
-        return mr_invalid("JoinCollective: the name of a group has %zu bytes; at most %d are possible", name->n, MAX_NAME);
+        return mr_invalid("JoinCollective: the group's name has %zu bytes; the maximum is %d", name->n, MAX_NAME);
     if (wait_ms < 0 || wait_ms > MAX_WAIT_MS || settle_ms < 0 || settle_ms > MAX_WAIT_MS)
-        return mr_invalid("JoinCollective: times of %lld and %lld ms", (long long)wait_ms, (long long)settle_ms);
+        return mr_invalid("JoinCollective: wait_ms is %lld and settle_ms is %lld; both must be between 0 and %lld",
+                          (long long)wait_ms, (long long)settle_ms, (long long)MAX_WAIT_MS);
     a->wait_ns = wait_ms * 1000000;
     a->settle_ns = settle_ms * 1000000;
     a->step -= a->step > INT64_MIN;
-    return mr_elastic_check(a); /* what is refused takes no place of a name */
+    return mr_elastic_check(a);
 }
 
-/* The place of the group of this name: its own, one that nobody had, or one of a group that is idle, whose generation *ends (0:
- * none) then.  -1: all are taken. */
+/* The slot of the group of this name: its own, a free one, or that of an idle group, whose generation
+ * (*ends, 0: none) ends then. -1: all slots are in use. */
 static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64_t *ends) MR_REQUIRES(c->mu);
 static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64_t *ends)
 {
@@ -225,10 +242,11 @@ static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64
     for (int i = MR_ELASTIC_SLOTS - 1; i >= 0; i--) {
         if (c->elastic[i].name && mr_sv_is(name, c->elastic[i].name)) {
             if (mr_elastic_is_idle(&c->elastic[i].e, now_ns))
-                c->elastic[i].e.newest_ns = now_ns; /* no more: it is asked in a moment */
+                c->elastic[i].e.newest_ns = now_ns; /* it is about to be used, so it is not idle any more */
             return i;
         }
-        if (!c->elastic[i].name || (mr_elastic_is_idle(&c->elastic[i].e, now_ns) && (place < 0 || c->elastic[place].name)))
+        bool idle = mr_elastic_is_idle(&c->elastic[i].e, now_ns);
+        if (!c->elastic[i].name || (idle && (place < 0 || c->elastic[place].name)))
             place = i;
     }
     if (place < 0)
@@ -239,7 +257,8 @@ static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64
     return place;
 }
 
-/* The call may be answered in here, or its caller have left. */
+/* Passes the request to dist/elastic. The call may be answered in here, or may have been cancelled
+ * already. */
 static void ask(mr_collectives *c, joiner *j, mr_elastic_ask *a)
 {
     mr_elastic_answers out = {0};
@@ -263,6 +282,7 @@ static void ask(mr_collectives *c, joiner *j, mr_elastic_ask *a)
     reply_all(&out);
 }
 
+/* Handles JoinCollective. */
 void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body)
 {
     mr_elastic_ask a;
@@ -273,9 +293,10 @@ void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body)
     int slot = st ? -1 : find_slot_locked(c, name, mr_now_ns(), &ends);
     mr_unlock(&c->mu);
     if (ends)
-        end_generation(c, key_of(slot, ends), mr_error(MR_ABORTED, "the group was idle, and another one has its place"));
+        end_generation(c, key_of(slot, ends), mr_error(MR_ABORTED, "the group was idle, and another one replaced it"));
     if (!st && slot < 0)
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "There are %d groups whose members come and go", MR_ELASTIC_SLOTS);
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "JoinCollective: all %d groups are in use; try again later",
+                      MR_ELASTIC_SLOTS);
     if (st) {
         mr_reply(call, st, NULL);
         return;
@@ -292,6 +313,7 @@ void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body)
 
 /* ---- asking ---- */
 
+/* A JoinCollective that a thread of this task waits for; on its stack. */
 typedef struct waited {
     mr_net_request request; /* first */
     mr_mutex mu;
@@ -304,6 +326,7 @@ typedef struct waited {
     int leader;
 } waited;
 
+/* Parses and checks the leader's answer, so that the caller may use its numbers as indices. */
 static mr_status *read_answer(mr_bytes *reply, mr_joined *out)
 {
     mr_pb_reader r;
@@ -318,13 +341,16 @@ static mr_status *read_answer(mr_bytes *reply, mr_joined *out)
         else
             mr_pb_skip(&r);
     MR_TRY(mr_pb_reader_status(&r, "JoinCollectiveResponse"));
-    if (v[1] < 1 || v[2] < 0 || v[2] > INT32_MAX || v[3] < 1 || v[3] > MR_ELASTIC_MAX_WORKERS || v[4] < 0 || v[4] >= v[3] ||
-        v[5] < 0 || v[5] >= v[3])
-        return mr_error(MR_INTERNAL, "A generation without sense: member %lld of %lld", (long long)v[4], (long long)v[3]);
+    if (v[1] < 1 || v[2] < 0 || v[2] > INT32_MAX || v[3] < 1 || v[3] > MR_ELASTIC_MAX_WORKERS || v[4] < 0 ||
+        v[4] >= v[3] || v[5] < 0 || v[5] >= v[3])
+        return mr_error(MR_INTERNAL, "The group leader's answer is invalid: member %lld of %lld", (long long)v[4],
+                        (long long)v[3]);
     *out = (mr_joined){v[1], (int)v[2], (int)v[3], (int)v[4], (int)v[5]};
     return NULL;
 }
 
+/* The call has ended. The lock is held until the end of the broadcast, because the waiter frees w when
+ * it sees `done`. */
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     waited *w = (waited *)r;
@@ -356,6 +382,7 @@ static void encode_ask(const mr_join *q, mr_str *body)
     mr_pb_put_varint(&pb, 7, (uint64_t)q->settle_ms);
 }
 
+/* Waits for the call, which is cancelled when `cancel` (may be NULL) starts. */
 static void wait_until_done(waited *w, mr_cancel *cancel)
 {
     if (cancel && !mr_cancel_register(cancel, &w->on_cancel))
@@ -368,6 +395,7 @@ static void wait_until_done(waited *w, mr_cancel *cancel)
         mr_cancel_unregister(cancel, &w->on_cancel);
 }
 
+/* Blocks the calling thread, which is the client's. */
 mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_joined *out)
 {
     mr_fellows *p = c->worker->host->peers;
@@ -383,6 +411,7 @@ mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_jo
     mr_cond_init(&w.changed);
     mr_fellows_ask(p, leader, &w.request);
     wait_until_done(&w, q->cancel);
+    MR_ASSERT(w.done);
     mr_cond_deinit(&w.changed);
     mr_mutex_deinit(&w.mu);
     return w.st ? mr_status_prepend(w.st, "From %s:\n", mr_fellows_task(p, leader)->name) : NULL;

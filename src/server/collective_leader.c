@@ -1,17 +1,18 @@
 /* server/collective_leader.c -- the leader's methods: CompleteGroup, CompleteInstance.
  *
- * A call that waits is known to dist/groups by its address.  It is answered once: by an answer of dist/groups, or because
- * its caller has gone, whichever takes it first under the lock. */
+ * dist/groups.c decides when a group is complete; it knows a call that waits by its address. A call is
+ * answered once, by an answer of dist/groups or because its caller cancelled, whichever sets
+ * `answered` first under the lock. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "server/collective_internal.h"
 
 typedef struct waiting_call {
-    mr_refs refs; /* of who asks, and of who answers */
+    mr_refs refs; /* one for the handler of the call, one for whoever answers it */
     mr_collectives *all;
     mr_net_call *call;
     bool answered; /* under the lock */
-    bool instance;
+    bool instance; /* it is a CompleteInstance */
     int64_t key; /* of an instance */
 } waiting_call;
 
@@ -21,9 +22,12 @@ static void waiting_unref(waiting_call *w)
         mr_free(w);
 }
 
+/* The session's choice comes first, then the server's config, then task 0 of the job that is least
+ * likely to go first, then task 0 of the cluster. All members must get the same answer from the same
+ * cluster. */
 int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p, const char *by_session)
 {
-    static const char *const jobs[] = {"ps", "chief", "worker"}; /* those that are least likely to go first */
+    static const char *const jobs[] = {"ps", "chief", "worker"};
     int task = by_session ? mr_cluster_find_named(&p->cluster, mr_sv_of(by_session)) : -1;
     mr_lock(&c->mu);
     if (task < 0 && c->leader)
@@ -36,13 +40,14 @@ int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p, const char 
 
 /* ---- answers ---- */
 
+/* The length of the task's part of a device name. */
 static size_t task_length(const char *device)
 {
     const char *end = strstr(device, "/device:");
     return end ? (size_t)(end - device) : strlen(device);
 }
 
-/* Devices of a task stand beside each other. */
+/* Counts the tasks of a group. The devices of one task are next to each other. */
 static int count_tasks(const mr_group_record *g)
 {
     int n = 0;
@@ -54,6 +59,7 @@ static int count_tasks(const mr_group_record *g)
     return n;
 }
 
+/* Encodes a CompleteGroupResponse. Members are in the order of their ranks. */
 static void encode_group(const mr_group_record *g, mr_str *out)
 {
     mr_pb_writer w;
@@ -82,7 +88,8 @@ typedef struct answer {
 } answer;
 typedef MR_VEC(answer) answers;
 
-/* Records live until the next change, so bodies are written under the lock; those who were told already are passed over. */
+/* Turns answers of dist/groups into replies. Records are valid only until the next change, so the
+ * bodies are written under the lock. Calls that were answered meanwhile are skipped. */
 static void write_locked(mr_group_answers *all, answers *out)
 {
     for (int i = 0; i < all->n; i++) {
@@ -102,9 +109,11 @@ static void write_locked(mr_group_answers *all, answers *out)
     mr_vec_deinit(all);
 }
 
+/* Sends the replies without the lock and drops the reference of whoever answers. */
 static void reply_all(answers *all)
 {
     for (int i = 0; i < all->n; i++) {
+        MR_ASSERT(all->p[i].to->answered);
         mr_reply_str(all->p[i].to->call, all->p[i].st, &all->p[i].body);
         mr_str_deinit(&all->p[i].body);
         waiting_unref(all->p[i].to);
@@ -139,6 +148,7 @@ void mr_collectives_drop_led(mr_collectives *c, int64_t key, const mr_status *wh
 
 /* ---- calls ---- */
 
+/* The caller cancelled: it does not count for its group any more. */
 static void caller_left(void *arg, mr_net_call *call)
 {
     waiting_call *w = arg;
@@ -154,7 +164,7 @@ static void caller_left(void *arg, mr_net_call *call)
     waiting_unref(w);
 }
 
-/* From now on the caller may leave at any time; false: it has. */
+/* From now on the caller may cancel at any time; false: it has. */
 static bool begin_waiting(waiting_call *w)
 {
     mr_refs_take(&w->refs);
@@ -166,6 +176,7 @@ static bool begin_waiting(waiting_call *w)
     return there;
 }
 
+/* Parses a CompleteGroupRequest. The strings are views into the body. */
 static mr_status *parse_group(mr_sv body, mr_group_ask *q)
 {
     mr_pb_reader r, d;
@@ -197,6 +208,7 @@ static mr_status *parse_group(mr_sv body, mr_group_ask *q)
     return NULL;
 }
 
+/* A random number for a new communicator; 0 means none. */
 static uint64_t fresh_number(void)
 {
     uint64_t v = mr_random64();
@@ -212,6 +224,7 @@ static waiting_call *waiting_new(mr_collectives *c, mr_net_call *call)
     return w;
 }
 
+/* Handles CompleteGroup: answered when the group is complete, or at once if its generation has ended. */
 void mr_collectives_complete_group(mr_collectives *c, mr_net_call *call, mr_sv body)
 {
     mr_group_ask q;
@@ -260,6 +273,7 @@ static mr_status *parse_instance(mr_sv body, mr_instance_ask *a)
     return mr_pb_reader_status(&r, "CompleteInstanceRequest");
 }
 
+/* Handles CompleteInstance: answered when the source of the broadcast is known. */
 void mr_collectives_complete_instance(mr_collectives *c, mr_net_call *call, mr_sv body)
 {
     mr_instance_ask a;

@@ -1,12 +1,15 @@
-/* server/collective_moves.c -- which pieces of an exchange go where: what is only moved, and what all kinds share.
+/* server/collective_moves.c -- which pieces of an exchange go where: ops that only move data, and what
+ * all kinds share.
  *
- * Gather and all-to-all fetch from each member what it has.  A broadcast goes down a binary tree, chunk by chunk, with a
- * head that tells the shape.  Reductions are in collective_reduce.c.
+ * Gather and all-to-all fetch from each member what it has. A broadcast goes down a binary tree, chunk
+ * by chunk, with a head that carries the shape. Reductions are in collective_reduce.c.
  *
- * What a reply holds goes nowhere before its size was found to be the one that was asked for (mr_fetched_at). */
+ * A reply is copied into the output only after its size was found to be the expected one
+ * (mr_fetched_at). */
 #include "server/collective_moves.h"
 
-/* Which way an all-reduce goes is part of what members must agree on: environments and hints may differ. */
+/* The algorithm of an all-reduce is part of the signature, because environments and hints of the
+ * members may differ. */
 void mr_exchange_sign(mr_exchange *x)
 {
     static const char *const kinds[] = {"all-reduce", "reduce-scatter", "gather", "broadcast", "all-to-all"};
@@ -27,9 +30,10 @@ void mr_exchange_sign(mr_exchange *x)
 
 /* ---- fetching into a place of the output ---- */
 
-void mr_x_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes, void (*then)(mr_xrequest *q, mr_bytes *reply), void *ctx,
-                int64_t at)
+void mr_x_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes,
+                void (*then)(mr_xrequest *q, mr_bytes *reply), void *ctx, int64_t at)
 {
+    MR_ASSERT(from >= 0 && from < x->group->n && from != x->rank);
     mr_xrequest *q = mr_xrequest_new(x, x->group->members[from].task, from, then);
     q->ctx = ctx;
     q->at = at;
@@ -42,7 +46,7 @@ void mr_x_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_t at, i
     mr_exchange_offer(x, name, t, at * mr_x_size(x), n * mr_x_size(x), n_others);
 }
 
-/* Bytes that are no bools become some. */
+/* Copies a reply into the output. Any non-zero byte of a bool tensor becomes true. */
 mr_status *mr_x_put(mr_exchange *x, int64_t at, int64_t bytes, mr_bytes *reply)
 {
     size_t from, n;
@@ -61,6 +65,7 @@ void mr_x_put_it(mr_xrequest *q, mr_bytes *reply)
         mr_exchange_fail(q->x, st, true);
 }
 
+/* Checks that dimension 0 can be divided among n members: exactly one row for each, or a multiple. */
 mr_status *mr_x_check_rows(const mr_tensor *t, int64_t n, bool exactly)
 {
     if (t->rank >= 1 && (exactly ? t->dims[0] == n : t->dims[0] % n == 0))
@@ -71,14 +76,17 @@ mr_status *mr_x_check_rows(const mr_tensor *t, int64_t n, bool exactly)
 
 mr_status *mr_x_new_output(mr_exchange *x, int64_t rows)
 {
+    MR_ASSERT(!x->out && x->call.in->rank >= 1);
     mr_shape shape;
     mr_shape_set(&shape, x->call.in->rank, x->call.in->dims);
     shape.dims[0] = rows;
     return mr_tensor_new(mr_run_allocator(x->r), x->call.type, shape.rank, shape.dims, &x->out);
 }
 
-/* ---- what is only moved ---- */
+/* ---- gather and all-to-all ---- */
 
+/* Every member offers its input to all others and fetches theirs into the output, in the order of
+ * ranks. */
 static mr_status *gather(mr_exchange *x)
 {
     const mr_tensor *in = x->call.in;
@@ -101,6 +109,7 @@ static mr_status *gather(mr_exchange *x)
     return NULL;
 }
 
+/* Row k of a member's input goes to member k, which puts it at the sender's rank. */
 static mr_status *all_to_all(mr_exchange *x)
 {
     const mr_tensor *in = x->call.in;
@@ -120,16 +129,17 @@ static mr_status *all_to_all(mr_exchange *x)
 
 /* ---- broadcast ---- */
 
-/* Places in the tree are counted from the source on. */
+/* Positions in the tree count from the source. */
 static int place(const mr_exchange *x) { return (x->rank - x->source + x->group->n) % x->group->n; }
 
+/* The nodes of the tree are numbered like a heap: the children of k are 2k + 1 and 2k + 2. */
 static int n_children(const mr_exchange *x)
 {
     int first = 2 * place(x) + 1;
     return MR_MAX(0, MR_MIN(2, x->group->n - first));
 }
 
-/* The shape as int64 numbers. */
+/* Offers the shape to the children: the rank, then the dimensions, as int64 numbers. */
 static mr_status *offer_head(mr_exchange *x, const mr_tensor *t)
 {
     mr_tensor *head;
@@ -143,6 +153,7 @@ static mr_status *offer_head(mr_exchange *x, const mr_tensor *t)
     return NULL;
 }
 
+/* Offers a chunk to the children. */
 static void hand_down(mr_exchange *x, const mr_tensor *t, int64_t chunk)
 {
     int64_t step = mr_x_chunk(x), at = chunk * step;
@@ -158,6 +169,8 @@ static void chunk_came(mr_xrequest *q, mr_bytes *reply)
         hand_down(q->x, q->x->out, q->at / mr_x_chunk(q->x));
 }
 
+/* Parses a head and makes the output. The sender is not trusted: rank and number of elements are
+ * checked. */
 static mr_status *read_head(mr_exchange *x, mr_bytes *reply)
 {
     int64_t head[MR_MAX_RANK + 1], elements;
@@ -165,11 +178,12 @@ static mr_status *read_head(mr_exchange *x, mr_bytes *reply)
     MR_TRY(mr_fetched_at(reply, -1, &at, &n));
     if (n < 8 || n > sizeof head || !mr_bytes_read(reply, at, head, n) || head[0] < 0 || head[0] > MR_MAX_RANK ||
         n != (size_t)(head[0] + 1) * 8)
-        return mr_error(MR_INTERNAL, "A broadcast without a shape");
+        return mr_error(MR_INTERNAL, "The head of a broadcast has no valid shape");
     MR_TRY(mr_shape_elements((int)head[0], head + 1, &elements));
     return mr_tensor_new(mr_run_allocator(x->r), x->call.type, (int)head[0], head + 1, &x->out);
 }
 
+/* The shape is known: passes it on and asks for all chunks. */
 static void head_came(mr_xrequest *q, mr_bytes *reply)
 {
     mr_exchange *x = q->x;
@@ -178,11 +192,13 @@ static void head_came(mr_xrequest *q, mr_bytes *reply)
     if (!st)
         st = offer_head(x, x->out);
     for (int64_t c = 0; !st && c * step < x->out->n; c++)
-        mr_x_fetch(x, q->from, (mr_xname){MR_X_RAW, 0, c}, MR_MIN(step, x->out->n - c * step) * mr_x_size(x), chunk_came, NULL, c * step);
+        mr_x_fetch(x, q->from, (mr_xname){MR_X_RAW, 0, c}, MR_MIN(step, x->out->n - c * step) * mr_x_size(x),
+                   chunk_came, NULL, c * step);
     if (st)
         mr_exchange_fail(x, st, true);
 }
 
+/* The source offers its input; the others fetch from their parent in the tree and offer what they got. */
 static mr_status *broadcast(mr_exchange *x)
 {
     if (x->rank != x->source) {
@@ -200,7 +216,7 @@ static mr_status *broadcast(mr_exchange *x)
 
 mr_status *mr_exchange_move(mr_exchange *x)
 {
-    if (x->group->n == 1) { /* whatever it is, it has what it brings */
+    if (x->group->n == 1) { /* the result is the input, whatever the op */
         x->out = mr_tensor_ref(x->call.in);
         return x->call.in ? NULL : mr_error(MR_INTERNAL, "a broadcast has no source: all members receive");
     }
@@ -211,5 +227,5 @@ mr_status *mr_exchange_move(mr_exchange *x)
     case MR_BROADCAST: return broadcast(x);
     case MR_ALL_TO_ALL: return all_to_all(x);
     }
-    return mr_error(MR_INTERNAL, "no such collective: %d", (int)x->call.kind);
+    return mr_error(MR_INTERNAL, "unknown collective op %d", (int)x->call.kind);
 }

@@ -1,23 +1,24 @@
 /* server/collective_reduce.c -- all-reduce and reduce-scatter.
  *
- * A reduction is cut into one section a member, and sections into chunks, each of which goes its way by itself.  Among few
- * members the owner of a section fetches it from all (RAW), merges in the order of ranks, and all fetch the result from
- * it (FINAL): two hops whatever their number.  What is tiny is fetched whole by everybody from everybody: one hop, and merged
- * alike.
+ * A reduction is cut into one section per member, and sections into chunks, each of which is reduced
+ * separately. Among few members, the owner of a section fetches it from all others (RAW) and merges in
+ * the order of ranks, and all fetch the result from it (FINAL): two hops, whatever their number. A
+ * tiny tensor is fetched whole by everybody from everybody: one hop, and merged in the same order.
  *
- * Among many, much goes around a ring: a section begins behind its owner, each member adds its own, and from the owner the result
- * goes around once more; so each talks to its neighbours only.  That takes 2 (n - 1) hops; so what is too little to fill
- * them goes by halving (collective_halving.c), in about 2 log n.
+ * Among many members, large tensors go around a ring: a section starts behind its owner, each member
+ * adds its values, and from the owner the result goes around once more. So each member talks only to
+ * its neighbours. That takes 2 (n - 1) hops; tensors that are too small to fill them are reduced by
+ * halving (collective_halving.c), in about 2 log n hops.
  *
- * Any of these ways every number is computed by one member, so all get the same bits; and in an order that depends on
- * the ranks alone, so they repeat. */
+ * In all of these, each number is computed by one member or in the same order by all, so all members
+ * get the same bits; and the order depends only on the ranks, so results repeat. */
 #include "base/memory.h"
 #include "ops/collective/combine.h"
 #include "server/collective_moves.h"
 
 enum { TINY_BYTES = 16384, POOL_BYTES = 65536 };
 
-/* A chunk that is to be merged from several; one in a ring has one source at a time. */
+/* A chunk to be merged from several sources; in a ring it has one source. */
 typedef struct mr_xpiece {
     mr_task task; /* first */
     mr_exchange *x;
@@ -29,13 +30,14 @@ typedef struct mr_xpiece {
     _Atomic int n_missing;
 } mr_xpiece;
 
-/* ---- which way ---- */
+/* ---- the algorithm ---- */
 
 static bool in_ring(const mr_exchange *x) { return x->algorithm == MR_GROUP_RING; }
 
 static bool is_tiny(const mr_exchange *x) { return x->call.in->n * mr_x_size(x) <= TINY_BYTES; }
 
-/* In a ring each passes on a part of the whole at a time: that must be worth the hops (MR_X_HALVING_BYTES). */
+/* The setting comes first, then the op's hint, then the size: in a ring each member passes on one
+ * section at a time, which must be worth the hops (MR_X_HALVING_BYTES). */
 mr_group_algorithm mr_x_choose(const mr_exchange *x)
 {
     const mr_collectives *c = x->all;
@@ -53,6 +55,7 @@ mr_group_algorithm mr_x_choose(const mr_exchange *x)
 
 /* ---- merging ---- */
 
+/* The array of pieces ends with one that has no exchange. */
 void mr_exchange_forget_pieces(mr_exchange *x)
 {
     for (mr_xpiece *p = x->pieces; p && p->x; p++) {
@@ -65,6 +68,8 @@ void mr_exchange_forget_pieces(mr_exchange *x)
     mr_x_forget_flows(x);
 }
 
+/* Uses the numbers in place if the reply has them in one aligned piece; otherwise copies them into
+ * *tmp, which is made at the first need and reused. */
 mr_status *mr_x_numbers(mr_exchange *x, int64_t n, mr_bytes *reply, mr_tensor **tmp, const void **out)
 {
     size_t at, bytes;
@@ -83,7 +88,8 @@ mr_status *mr_x_numbers(mr_exchange *x, int64_t n, mr_bytes *reply, mr_tensor **
     return NULL;
 }
 
-/* All members' numbers in the order of ranks. */
+/* Merges all members' numbers in the order of ranks into the output. Two buffers are enough, because
+ * only the first and the current one are needed. */
 static mr_status *merge_all(mr_xpiece *p)
 {
     mr_exchange *x = p->x;
@@ -109,7 +115,8 @@ static mr_status *merge_all(mr_xpiece *p)
     return st;
 }
 
-/* Of a ring: what came, and then our own.  FINAL at the owner of the section. */
+/* A step of a ring: merges what arrived with our own numbers. last: we own the section, and the result
+ * is complete. */
 static mr_status *merge_one(mr_xpiece *p, bool last)
 {
     mr_exchange *x = p->x;
@@ -126,7 +133,8 @@ static mr_status *merge_one(mr_xpiece *p, bool last)
     return st;
 }
 
-/* All that a piece needs is there.  The exchange waits for it (mr_exchange_less). */
+/* Merges a piece for which everything has arrived, and offers the result to whoever needs it. The
+ * exchange waits for it (mr_x_merge_soon). */
 static void merge(mr_task *t)
 {
     mr_xpiece *p = (mr_xpiece *)t;
@@ -136,16 +144,19 @@ static void merge(mr_task *t)
     if (st)
         mr_exchange_fail(x, st, true);
     else if (ring)
-        mr_x_offer(x, (mr_xname){own ? MR_X_FINAL : MR_X_RAW, p->name.section, p->name.chunk}, x->out, p->out_at, p->n, 1);
+        mr_x_offer(x, (mr_xname){own ? MR_X_FINAL : MR_X_RAW, p->name.section, p->name.chunk}, x->out, p->out_at, p->n,
+                   1);
     else if (x->call.kind == MR_ALL_REDUCE && p->name.phase == MR_X_FINAL)
         mr_x_offer(x, p->name, x->out, p->out_at, p->n, x->group->n - 1);
     mr_exchange_less(x, 1);
     mr_exchange_unref(x);
 }
 
+/* Raises n_left before the work is handed over, so the exchange does not end before it is done. */
 void mr_x_merge_soon(mr_exchange *x, int64_t bytes, mr_task *t)
 {
     mr_lock(&x->all->mu);
+    MR_ASSERT(!x->over && x->n_left > 0);
     x->n_left++;
     mr_unlock(&x->all->mu);
     mr_pool *pool = bytes >= POOL_BYTES ? x->session->env.inter : NULL;
@@ -155,12 +166,14 @@ void mr_x_merge_soon(mr_exchange *x, int64_t bytes, mr_task *t)
         t->fn(t);
 }
 
-/* A reply for a piece; the last one lets it be merged, which takes long, so not here. */
+/* Keeps a reply for a piece. The last one lets the piece be merged; a large one is merged by the pool,
+ * not by the transport's thread. */
 static void keep_it(mr_xrequest *q, mr_bytes *reply)
 {
     mr_xpiece *p = q->ctx;
     mr_exchange *x = q->x;
     mr_bytes_append(&p->got[in_ring(x) ? 0 : q->index], reply);
+    MR_ASSERT(atomic_load_explicit(&p->n_missing, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&p->n_missing, 1, memory_order_acq_rel) != 1)
         return;
     p->task.fn = merge;
@@ -174,7 +187,9 @@ static void section(const mr_exchange *x, int s, int64_t *at, int64_t *n)
     mr_group_part(x->call.in->n, x->group->n, s, at, n);
 }
 
-static mr_status *piece_init(mr_exchange *x, mr_xpiece *p, mr_xname name, int64_t at, int64_t n, int64_t out_at, int n_sources)
+/* Prepares a piece with room for its sources' replies. */
+static mr_status *piece_init(mr_exchange *x, mr_xpiece *p, mr_xname name, int64_t at, int64_t n, int64_t out_at,
+                             int n_sources)
 {
     *p = (mr_xpiece){.x = x, .name = name, .at = at, .n = n, .out_at = out_at};
     atomic_init(&p->n_missing, n_sources);
@@ -183,7 +198,7 @@ static mr_status *piece_init(mr_exchange *x, mr_xpiece *p, mr_xname name, int64_
     return p->got ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a piece of a reduction");
 }
 
-/* What is tiny: everybody has all. */
+/* Everybody fetches everything. */
 static mr_status *reduce_tiny(mr_exchange *x)
 {
     mr_xname whole = {MR_X_RAW, 0, 0};
@@ -197,7 +212,7 @@ static mr_status *reduce_tiny(mr_exchange *x)
     return NULL;
 }
 
-/* One chunk of another's section. */
+/* Offers a chunk of another member's section to that member, and fetches the result from it. */
 static void give_direct(mr_exchange *x, mr_xname name, int64_t at, int64_t n)
 {
     mr_x_offer(x, name, x->call.in, at, n, 1);
@@ -206,6 +221,7 @@ static void give_direct(mr_exchange *x, mr_xname name, int64_t at, int64_t n)
         mr_x_fetch(x, (int)name.section, name, n * mr_x_size(x), mr_x_put_it, NULL, at);
 }
 
+/* Fetches a chunk of our own section from all other members. */
 static mr_status *take_direct(mr_exchange *x, mr_xpiece *p, mr_xname name, int64_t at, int64_t n, int64_t out_at)
 {
     MR_TRY(piece_init(x, p, (mr_xname){MR_X_FINAL, name.section, name.chunk}, at, n, out_at, x->group->n - 1));
@@ -215,6 +231,8 @@ static mr_status *take_direct(mr_exchange *x, mr_xpiece *p, mr_xname name, int64
     return NULL;
 }
 
+/* Each member merges its own section. It starts with its own rank, so that not all members ask the
+ * same one first. */
 static mr_status *reduce_direct(mr_exchange *x)
 {
     int64_t at, n, step = mr_x_chunk(x), used = 0;
@@ -223,7 +241,7 @@ static mr_status *reduce_direct(mr_exchange *x)
     if (!x->pieces)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pieces of a reduction");
     for (int i = 0; i < x->group->n; i++) {
-        int s = (x->rank + i) % x->group->n; /* so that not all begin with the same one */
+        int s = (x->rank + i) % x->group->n;
         section(x, s, &at, &n);
         for (int64_t c = 0; c * step < n; c++) {
             mr_xname name = {MR_X_RAW, s, c};
@@ -238,7 +256,8 @@ static mr_status *reduce_direct(mr_exchange *x)
     return NULL;
 }
 
-/* The result of a section on its way around: kept, and handed on unless its owner is next. */
+/* The result of a section goes around: it is kept, and offered to the next member unless that one owns
+ * the section. */
 static void pass_on(mr_xrequest *q, mr_bytes *reply)
 {
     mr_exchange *x = q->x;
@@ -250,6 +269,8 @@ static void pass_on(mr_xrequest *q, mr_bytes *reply)
         mr_x_offer(x, (mr_xname){MR_X_FINAL, p->name.section, p->name.chunk}, x->out, p->out_at, p->n, 1);
 }
 
+/* One chunk in the ring: it starts at the member behind the section's owner; every other member
+ * fetches it from the one before. */
 static mr_status *ring_chunk(mr_exchange *x, mr_xpiece *p, mr_xname name, int64_t at, int64_t len)
 {
     int n = x->group->n, s = (int)name.section, before = (x->rank + n - 1) % n;
@@ -275,10 +296,12 @@ static mr_status *reduce_ring(mr_exchange *x)
     x->pieces = mr_try_calloc((size_t)total + 1, sizeof *x->pieces);
     if (!x->pieces)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pieces of a reduction");
+    MR_ASSERT(x->group->n > 1);
     for (int s = 0; s < x->group->n; s++) {
         section(x, s, &at, &n);
         for (int64_t c = 0; c * step < n; c++)
-            MR_TRY(ring_chunk(x, &x->pieces[used++], (mr_xname){MR_X_RAW, s, c}, at + c * step, MR_MIN(step, n - c * step)));
+            MR_TRY(ring_chunk(x, &x->pieces[used++], (mr_xname){MR_X_RAW, s, c}, at + c * step,
+                              MR_MIN(step, n - c * step)));
     }
     return NULL;
 }

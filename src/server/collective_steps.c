@@ -1,8 +1,9 @@
-/* server/collective_steps.c -- ids of steps that several masters make together: GetStepSequence.
+/* server/collective_steps.c -- ids of steps that several masters run together: GetStepSequence.
  *
- * Masters whose clients run the same graph with the same key (RunOptions.experimental.collective_graph_key) give its steps the same
- * ids, as TensorFlow's buffers of collectives are told apart by them.  The leader makes the first id of a key up; each task
- * asks once, counts by itself, and asks again when it has lost count. */
+ * Masters whose clients run the same graph with the same key
+ * (RunOptions.experimental.collective_graph_key) give its steps the same ids, because TensorFlow tells
+ * the buffers of collectives apart by them. The leader invents the first id of a key. Each task asks
+ * once, counts by itself, and asks again when it has lost count. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "dist/recent.h"
@@ -12,10 +13,10 @@ enum { MAX_KEYS = 65536 };
 #define ID_MASK ((INT64_C(1) << 56) - 1)
 #define PATIENCE_NS (10 * INT64_C(1000000000))
 
-/* Keys are whatever clients say; mixed they fall apart. */
+/* Keys are chosen by clients; mixing spreads them over the table. */
 static uint64_t mixed(int64_t key) { return mr_id_mixed((uint64_t)key); }
 
-/* 0: not known. */
+/* The id of the key's next step; 0: not known. */
 static int64_t next_locked(const mr_collectives *c, int64_t key) MR_REQUIRES(c->mu);
 static int64_t next_locked(const mr_collectives *c, int64_t key)
 {
@@ -23,13 +24,15 @@ static int64_t next_locked(const mr_collectives *c, int64_t key)
     return id ? *id : 0;
 }
 
+/* Sets the id of the key's next step. The number of keys is limited, since clients choose them. */
 static mr_status *set_locked(mr_collectives *c, int64_t key, int64_t id) MR_REQUIRES(c->mu);
 static mr_status *set_locked(mr_collectives *c, int64_t key, int64_t id)
 {
+    MR_ASSERT(id > 0);
     int64_t *at = mr_imap_get(&c->steps, mixed(key));
     if (!at) {
         if (c->steps.n >= MAX_KEYS)
-            return mr_error(MR_RESOURCE_EXHAUSTED, "There are %d keys of collective graphs", MAX_KEYS);
+            return mr_error(MR_RESOURCE_EXHAUSTED, "There are already %d collective_graph_keys, the maximum", MAX_KEYS);
         at = mr_new(int64_t);
         mr_imap_put(&c->steps, mixed(key), at);
     }
@@ -49,6 +52,7 @@ void mr_collectives_forget_steps(mr_collectives *c)
 
 /* ---- the leader ---- */
 
+/* Adds the next id of a key to the answer; a new key gets a random id. */
 static mr_status *answer_key(mr_collectives *c, int64_t key, mr_pb_writer *w)
 {
     mr_status *st = NULL;
@@ -66,7 +70,7 @@ static mr_status *answer_key(mr_collectives *c, int64_t key, mr_pb_writer *w)
     return st;
 }
 
-/* Keys come packed or one by one. */
+/* Parses the request's keys, which are packed or single, and answers each. */
 static mr_status *answer_all(mr_collectives *c, mr_sv body, mr_pb_writer *w)
 {
     mr_pb_reader r, packed;
@@ -104,6 +108,7 @@ void mr_collectives_get_step_sequence(mr_collectives *c, mr_net_call *call, mr_s
 
 /* ---- who asks ---- */
 
+/* A GetStepSequence under way; owned by itself until it is done. */
 typedef struct question {
     mr_net_request request; /* first */
     mr_collectives *all;
@@ -112,6 +117,7 @@ typedef struct question {
     void *ctx;
 } question;
 
+/* Finds the id of our key in the leader's answer. */
 static mr_status *read_sequence(mr_bytes *reply, int64_t key, int64_t *id)
 {
     mr_pb_reader r, one;
@@ -135,9 +141,12 @@ static mr_status *read_sequence(mr_bytes *reply, int64_t key, int64_t *id)
         *id = v[1] == key ? v[2] : *id;
     }
     MR_TRY(mr_pb_reader_status(&r, "GetStepSequenceResponse"));
-    return *id > 0 ? NULL : mr_error(MR_INTERNAL, "No step id came for graph key %lld", (long long)key);
+    return *id > 0 ? NULL
+                   : mr_error(MR_INTERNAL, "The group leader returned no step id for collective_graph_key %lld",
+                              (long long)key);
 }
 
+/* The leader has answered. The question is freed before `done` is called, which may end the step. */
 static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     question *q = (question *)r;
@@ -155,7 +164,9 @@ static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
     done(ctx, st, id);
 }
 
-void mr_collectives_next_step(mr_collectives *c, int64_t graph_key, void (*done)(void *ctx, mr_status *st, int64_t id), void *ctx)
+/* done is called exactly once, maybe in here. */
+void mr_collectives_next_step(mr_collectives *c, int64_t graph_key,
+                              void (*done)(void *ctx, mr_status *st, int64_t id), void *ctx)
 {
     mr_fellows *p = c->worker->host->peers;
     mr_str body = {0};
@@ -177,6 +188,8 @@ void mr_collectives_next_step(mr_collectives *c, int64_t graph_key, void (*done)
     mr_fellows_ask(p, mr_collectives_leader_of(c, p, NULL), &q->request);
 }
 
+/* The step has ended: the next id follows. If the id is not the expected one, this task has lost
+ * count, and the key is forgotten, so that the next step asks the leader. */
 void mr_collectives_retire_step(mr_collectives *c, int64_t graph_key, int64_t id)
 {
     mr_lock(&c->mu);

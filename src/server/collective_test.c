@@ -386,7 +386,7 @@ MR_TEST(server_collective_members_of_other_shapes_are_told)
     give(&m[1], numbers(1, 1, 3));
     run_all(m, 2);
     MR_CHECK(m[0].st && m[1].st);
-    MR_CHECK(says(m[0].st, "different things") || says(m[1].st, "different things"));
+    MR_CHECK(says(m[0].st, "disagree about instance") || says(m[1].st, "disagree about instance"));
     check_sums(m, 2, 1, 2);
     end_all(&b, m, 2);
 }

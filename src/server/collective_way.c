@@ -1,7 +1,9 @@
-/* server/collective_way.c -- the way of an exchange to its data: its group, the source of a broadcast, its number.
+/* server/collective_way.c -- how an exchange gets to its data: its group, the source of a broadcast,
+ * its number.
  *
- * What is not known here is asked of the leader; each exchange asks for itself, so that none depends on another's step being
- * cancelled. */
+ * What is not known here is asked of the leader. Each exchange asks for itself, so that none depends
+ * on another one, whose step may be cancelled. The answers arrive as the `then` of a request, and each
+ * step calls the next one. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -13,6 +15,7 @@
 
 /* ---- its number ---- */
 
+/* The number under a name, which starts with `first`; owned by the map. */
 static int64_t *number_locked(mr_map *m, const char *text, int64_t first)
 {
     int64_t *n = mr_map_getz(m, text);
@@ -24,9 +27,11 @@ static int64_t *number_locked(mr_map *m, const char *text, int64_t first)
     return n;
 }
 
-/* Instances of ops that have their keys as inputs may be new ones each time; there is an end to what is remembered of them. */
-enum { MAX_INSTANCES = 1 << 20 };
+enum { MAX_INSTANCES = 1 << 20 }; /* ops that take their keys as inputs may use a new instance each time */
 
+/* The group is known: gives the exchange its number, opens its box, and makes its offers and requests.
+ * Numbering and opening happen under one lock, because an exchange that is counted and not open counts
+ * as ended. An exchange that has ended before is not counted. */
 static void begin_moving(mr_exchange *x)
 {
     mr_collectives *c = x->all;
@@ -34,20 +39,23 @@ static void begin_moving(mr_exchange *x)
     mr_cgroup_count_text(x->instance, x->rank, text);
     mr_exchange_sign(x);
     mr_lock(&c->mu);
-    bool ended = x->ended; /* maybe before it had a group that could be broken: then it is not counted, as if it had not begun */
+    bool ended = x->ended;
     mr_status *st = ended ? NULL : mr_status_copy(x->group->broken);
     if (!ended && !st && x->group->counts.n >= MAX_INSTANCES)
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "group %lld has had %d instances", (long long)x->call.group_key, MAX_INSTANCES);
-    if (!ended && !st) { /* counted and open at once: what is counted and not open is over */
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "group %lld has used %d instances, the maximum",
+                      (long long)x->call.group_key, MAX_INSTANCES);
+    if (!ended && !st) {
         x->number = (*number_locked(&x->group->counts, text, 0))++;
-        x->text = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%d", x->group->communicator, x->instance, x->number, x->rank);
+        MR_ASSERT(!x->text);
+        x->text = mr_printf("%016" PRIx64 ";%" PRId64 ";%" PRId64 ";%d", x->group->communicator, x->instance, x->number,
+                            x->rank);
         mr_exchange_open_locked(c, x);
     }
     mr_unlock(&c->mu);
     if (ended)
         return;
     if (!st) {
-        mr_net_hold(); /* what goes to one member goes together */
+        mr_net_hold(); /* requests to one member are sent together */
         mr_exchange_greet(x);
         st = mr_exchange_move(x);
         mr_net_release();
@@ -58,6 +66,8 @@ static void begin_moving(mr_exchange *x)
 
 /* ---- the source of a broadcast ---- */
 
+/* The leader has named the source. It must be a member, and this member must be the source if and only
+ * if it has an input. */
 static void source_found(mr_xrequest *q, mr_bytes *reply)
 {
     mr_exchange *x = q->x;
@@ -77,9 +87,11 @@ static void source_found(mr_xrequest *q, mr_bytes *reply)
         st = mr_pb_reader_status(&r, "CompleteInstanceResponse");
     }
     if (!st && (source < 0 || source >= x->group->n))
-        st = mr_error(MR_INTERNAL, "The source of a broadcast is member %lld of %d", (long long)source, x->group->n);
+        st = mr_error(MR_INTERNAL, "The source of a broadcast is member %lld of a group of %d", (long long)source,
+                      x->group->n);
     if (!st && (source == x->rank) != (x->call.in != NULL))
-        st = mr_error(MR_INTERNAL, x->call.in ? "a broadcast has two sources" : "a broadcast has no source: all members receive");
+        st = mr_error(MR_INTERNAL, x->call.in ? "a broadcast has two sources"
+                                              : "a broadcast has no source: all members receive");
     if (st) {
         mr_exchange_fail(x, st, true);
         return;
@@ -92,6 +104,7 @@ static void source_found(mr_xrequest *q, mr_bytes *reply)
     begin_moving(x);
 }
 
+/* Asks the leader which member is the source of a broadcast. */
 static void ask_source(mr_exchange *x)
 {
     mr_str body = {0};
@@ -112,6 +125,8 @@ static void ask_source(mr_exchange *x)
 
 /* ---- the group ---- */
 
+/* Finds the rank: the op's, which must be that of its device, or the position of the device among the
+ * members. */
 static mr_status *find_rank(mr_exchange *x)
 {
     const mr_cgroup *g = x->group;
@@ -120,10 +135,11 @@ static mr_status *find_rank(mr_exchange *x)
         if (strcmp(g->members[i].device, x->device) == 0)
             x->rank = i;
     if (x->rank < 0 || x->rank >= g->n || strcmp(g->members[x->rank].device, x->device) != 0)
-        return mr_error(MR_INTERNAL, "%s is no member of group %lld", x->device, (long long)g->key);
+        return mr_error(MR_INTERNAL, "%s is not a member of group %lld", x->device, (long long)g->key);
     return NULL;
 }
 
+/* Whether the source is known from an earlier exchange of the instance and fits this one. */
 static bool known_source(mr_exchange *x)
 {
     char text[32];
@@ -135,7 +151,8 @@ static bool known_source(mr_exchange *x)
     return x->source >= 0 && (x->source == x->rank) == (x->call.in != NULL);
 }
 
-/* A member whose life has ended: nobody will tell of it any more. */
+/* The error for a member whose incarnation has ended; NULL: there is none. The watch does not report
+ * such a loss again. */
 static mr_status *lost_member(const mr_exchange *x)
 {
     for (int i = 0; i < x->group->n; i++) {
@@ -147,6 +164,7 @@ static mr_status *lost_member(const mr_exchange *x)
     return NULL;
 }
 
+/* The exchange has waited too long. The message says for what, in TensorFlow's words. */
 static void time_is_up(mr_timer *t)
 {
     mr_exchange *x = mr_exchange_ref((mr_exchange *)((char *)t - offsetof(mr_exchange, timer)));
@@ -163,7 +181,8 @@ static void set_timer(mr_exchange *x, int64_t patience_ns)
     mr_timers_set(x->all->worker->host->timers, &x->timer, mr_now_ns() + patience_ns, time_is_up);
 }
 
-/* Members of a generation come together soon after it was formed, or one of them was lost on its way. */
+/* How long the exchange may take. The members of a generation come together soon after it was formed,
+ * or one of them was lost on its way; so the wait for them is short. */
 static int64_t patience_of(const mr_exchange *x, bool formed)
 {
     double ns = x->call.timeout_s * 1e9;
@@ -173,12 +192,14 @@ static int64_t patience_of(const mr_exchange *x, bool formed)
 
 void mr_exchange_set_timer(mr_exchange *x) { set_timer(x, patience_of(x, false)); }
 
-/* Takes the reference to the group. */
+/* The group is known: watches its members, finds the rank, and goes on. Takes the reference to the
+ * group. The members are checked after the watch has begun, so a loss is noticed by one or the other. */
 static void with_group(mr_exchange *x, mr_cgroup *g)
 {
     if (patience_of(x, true) != patience_of(x, false) && mr_timers_clear(x->all->worker->host->timers, &x->timer))
         set_timer(x, patience_of(x, true));
     mr_lock(&x->all->mu);
+    MR_ASSERT(!x->group);
     x->group = g;
     g->user = x->session;
     mr_unlock(&x->all->mu);
@@ -195,6 +216,7 @@ static void with_group(mr_exchange *x, mr_cgroup *g)
         ask_source(x);
 }
 
+/* Parses the DeviceAttributes of a member. out->device is owned by the group, also on failure. */
 static mr_status *read_member(mr_exchange *x, mr_sv attributes, mr_cmember *out)
 {
     mr_pb_reader r;
@@ -210,10 +232,13 @@ static mr_status *read_member(mr_exchange *x, mr_sv attributes, mr_cmember *out)
     MR_TRY(mr_pb_reader_status(&r, "DeviceAttributes"));
     out->device = mr_strndup(name.p, name.n);
     out->task = mr_cluster_find_named(&x->peers->cluster, name);
-    return out->task >= 0 ? NULL : mr_invalid("There is no task of device %s, a member of group %lld", out->device,
-                                              (long long)x->call.group_key);
+    return out->task >= 0 ? NULL
+                          : mr_invalid("Device %s, a member of group %lld, belongs to no task of the cluster",
+                                       out->device, (long long)x->call.group_key);
 }
 
+/* Parses a CompleteGroupResponse. The members are in the order of their ranks, and there must be as
+ * many as the op expects. */
 static mr_status *read_group(mr_exchange *x, mr_sv body, mr_cgroup *g)
 {
     mr_pb_reader r;
@@ -236,12 +261,13 @@ static mr_status *read_group(mr_exchange *x, mr_sv body, mr_cgroup *g)
     MR_TRY(st);
     MR_TRY(mr_pb_reader_status(&r, "CompleteGroupResponse"));
     if (n != g->n || communicator.n != sizeof g->communicator)
-        return mr_error(MR_INTERNAL, "The leader of the collectives names %d of %d members of group %lld", n, g->n,
+        return mr_error(MR_INTERNAL, "The group leader named %d of the %d members of group %lld", n, g->n,
                         (long long)x->call.group_key);
     memcpy(&g->communicator, communicator.p, sizeof g->communicator);
     return NULL;
 }
 
+/* The leader has answered CompleteGroup. */
 static void group_found(mr_xrequest *q, mr_bytes *reply)
 {
     mr_exchange *x = q->x;
@@ -263,6 +289,8 @@ static void group_found(mr_xrequest *q, mr_bytes *reply)
     with_group(x, mr_cgroup_keep(x->all, g));
 }
 
+/* Asks the leader for the group. useless: the communicator that is known here and broken, so that the
+ * leader does not return it again. */
 static void ask_group(mr_exchange *x, uint64_t useless)
 {
     mr_str body = {0};
@@ -281,6 +309,8 @@ static void ask_group(mr_exchange *x, uint64_t useless)
     mr_xrequest_send(q, MR_WORKER_SERVICE "CompleteGroup", &body);
 }
 
+/* A group that is known, whole and of the right size is used; otherwise the leader is asked. A
+ * generation that has ended is not formed again: the next one has another key. */
 void mr_exchange_find_group(mr_exchange *x)
 {
     char text[MR_CGROUP_TEXT];
@@ -293,7 +323,7 @@ void mr_exchange_find_group(mr_exchange *x)
     mr_unlock(&c->mu);
     if (g)
         with_group(x, g);
-    else if (over) /* the next one has another key */
+    else if (over)
         mr_exchange_fail(x, over, false);
     else
         ask_group(x, useless);
