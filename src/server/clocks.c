@@ -1,7 +1,8 @@
 /* server/clocks.c -- how far the clocks of other tasks are from this one's.
  *
- * A measurement is a record of its own: a chain of questions to each task, all chains at once.  A chain ends with its last
- * question or the first that failed; the last chain tells who waits. */
+ * A measurement asks each task several questions, one after the other; the chains of all tasks run at
+ * once. A chain ends with its last question or the first one that failed. n_left counts the chains and
+ * the function that starts them; the last one calls back and frees the measurement. */
 #include "server/clocks.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ enum { QUESTIONS = 6 };
 
 typedef struct measurement measurement;
 
+/* The questions to one task; the request is reused. */
 typedef struct chain {
     mr_net_request request; /* first */
     measurement *all;
@@ -35,13 +37,17 @@ struct measurement {
 
 /* ---- arithmetic ---- */
 
-/* Times of a stranger may be anything: all is done so that it cannot overflow, and kept below 292 years. */
-static int64_t limited(__int128 v) { return v > INT64_MAX / 4 ? INT64_MAX / 4 : v < -INT64_MAX / 4 ? -INT64_MAX / 4 : (int64_t)v; }
+/* Times come from another process and may be anything. Differences are computed with 128 bits and
+ * limited to about 73 years, so nothing overflows later. */
+static int64_t limited(__int128 v)
+{
+    return v > INT64_MAX / 4 ? INT64_MAX / 4 : v < -INT64_MAX / 4 ? -INT64_MAX / 4 : (int64_t)v;
+}
 
 mr_clock_reading mr_clock_judge(int64_t asked_ns, int64_t received_ns, int64_t sent_ns, int64_t heard_ns)
 {
     __int128 there = (__int128)received_ns - asked_ns, back = (__int128)sent_ns - heard_ns;
-    __int128 way = there - back; /* both ways together, without what the task thought about it */
+    __int128 way = there - back; /* both directions together, without the time that the task needed */
     if (way < 0 || sent_ns < received_ns || heard_ns < asked_ns)
         return (mr_clock_reading){.known = false};
     return (mr_clock_reading){true, limited((there + back) / 2), limited(way / 2)};
@@ -52,7 +58,7 @@ mr_clock_reading mr_clock_within(int64_t asked_ns, int64_t first_ns, int64_t las
     return mr_clock_judge(asked_ns, first_ns, last_ns, heard_ns);
 }
 
-/* "worker:1" of "/job:worker/replica:0/task:1", "worker:1=2500" in the list. */
+/* The name "/job:worker/replica:0/task:1" is written "worker:1" in the list. */
 int64_t mr_clock_skew_ns(const char *name)
 {
     const char *list = getenv("MILLRACE_CLOCK_SKEW");
@@ -62,7 +68,8 @@ int64_t mr_clock_skew_ns(const char *name)
     while (mr_sv_cut(&rest, ',', &part)) {
         mr_sv value = part, task, job;
         int64_t ms;
-        if (!mr_sv_cut(&value, '=', &task) || !value.p || !mr_sv_to_i64(value, &ms) || !mr_sv_cut(&task, ':', &job) || !task.p)
+        if (!mr_sv_cut(&value, '=', &task) || !value.p || !mr_sv_to_i64(value, &ms) ||
+            !mr_sv_cut(&task, ':', &job) || !task.p)
             continue;
         char *full = mr_printf("/job:%.*s/replica:0/task:%.*s", MR_SV_ARG(job), MR_SV_ARG(task));
         bool ours = strcmp(full, name) == 0;
@@ -75,8 +82,10 @@ int64_t mr_clock_skew_ns(const char *name)
 
 /* ---- asking ---- */
 
+/* A chain has ended. The last one calls back first, because the readings belong to the caller. */
 static void one_less(measurement *m)
 {
+    MR_ASSERT(atomic_load_explicit(&m->n_left, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&m->n_left, 1, memory_order_acq_rel) != 1)
         return;
     m->fn(m->arg);
@@ -87,20 +96,24 @@ static void one_less(measurement *m)
 
 static void heard(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
+/* Sends the next question. The time is taken last, right before it is sent. */
 static void ask(chain *c)
 {
     mr_str body = {0};
     mr_pb_writer w;
+    MR_ASSERT(c->n_asked < QUESTIONS);
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, MR_CLOCK_FIELD, 1);
-    c->request = (mr_net_request){.method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = mr_now_ns() + QUESTION_NS, .done = heard};
+    c->request = (mr_net_request){
+        .method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = mr_now_ns() + QUESTION_NS, .done = heard};
     mr_bytes_add_str(&c->request.body, &body);
     c->n_asked++;
     c->asked_ns = mr_trace_clock_ns() + c->all->skew_ns;
     mr_fellows_ask(c->all->peers, c->task, &c->request);
 }
 
-/* False when the answer has no times: nobody asks again. */
+/* Keeps the reading if it is better than the best one so far. False: the answer has no times, so the
+ * task does not know the question, and is not asked again. */
 static bool judge(chain *c, mr_sv reply, int64_t heard_ns)
 {
     mr_pb_reader r, times;
@@ -127,6 +140,7 @@ static bool judge(chain *c, mr_sv reply, int64_t heard_ns)
     return true;
 }
 
+/* An answer has arrived. The time is taken first. */
 static void heard(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     chain *c = (chain *)r;
@@ -142,13 +156,13 @@ static void heard(mr_net_request *r, mr_status *st, mr_bytes *reply)
         one_less(c->all);
 }
 
-void mr_clocks_measure(mr_fellows *p, const int *tasks, int n, int64_t skew_ns, mr_clock_reading *out, void (*fn)(void *arg),
-                       void *arg)
+void mr_clocks_measure(mr_fellows *p, const int *tasks, int n, int64_t skew_ns, mr_clock_reading *out,
+                       void (*fn)(void *arg), void *arg)
 {
     measurement *m = mr_new(measurement);
     *m = (measurement){.peers = mr_fellows_ref(p), .skew_ns = skew_ns, .fn = fn, .arg = arg};
     m->chains = mr_new_array(chain, n + 1);
-    atomic_init(&m->n_left, n + 1); /* one for this function */
+    atomic_init(&m->n_left, n + 1); /* 1: this function */
     for (int i = 0; i < n; i++) {
         out[i] = (mr_clock_reading){.known = tasks[i] == p->self};
         m->chains[i] = (chain){.all = m, .task = tasks[i], .out = &out[i]};

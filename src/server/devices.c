@@ -1,10 +1,10 @@
-/* server/devices.c -- DeviceAttributes: how tasks tell each other of their devices.
+/* server/devices.c -- DeviceAttributes: how tasks tell each other about their devices.
  *
- * A master places nodes on devices of other tasks: it has to know what kernels there are, which of them comes first and
- * how fast it is.  TensorFlow has no fields for that, so a device that is no CPU says it in its physical_device_desc, which is
- * for people anyway: "millrace; kernels CPU; priority 210; flops 1e+11; bytes 5e+10; op 5e-06".  Of a device that says
- * nothing of the kind, only those kernels are known that are registered here for its type, and nothing goes there
- * unless it asks for it. */
+ * A master places nodes on devices of other tasks, so it has to know which kernels a device has, its
+ * priority and its speed. TensorFlow has no fields for that. A device that is not a CPU says it in its
+ * physical_device_desc, which is free text: "millrace; kernels CPU; priority 210; flops 1e+11; bytes
+ * 5e+10; op 5e-06". A device without such a description has only the kernels that are registered here
+ * for its type, and nodes are placed on it only if they ask for it. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -13,10 +13,11 @@
 #include "wire/number.h"
 
 enum { A_NAME = 1, A_TYPE = 2, A_MEMORY = 4, A_LOCALITY = 5, A_INCARNATION = 6, A_PHYSICAL = 7 };
-enum { NOT_BY_ITSELF = -1 }; /* a priority below that of all */
+enum { NOT_BY_ITSELF = -1 }; /* a priority below all others: no node is placed there unasked */
 
 /* ---- writing ---- */
 
+/* Writes the description; read_description is its counterpart. */
 static void describe(const mr_device *d, mr_pb_writer *w)
 {
     const char *kernels = d->type->kernels;
@@ -45,14 +46,16 @@ void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t f
 
 /* ---- devices of others ---- */
 
-typedef struct remote { /* of any type but CPU */
-    mr_device base;     /* first */
+/* Another task's device that is not a CPU. It has a type of its own, which lives as long as the device. */
+typedef struct remote {
+    mr_device base; /* first */
     mr_device_type type;
     char name[sizeof ((mr_device_name *)0)->type];
 } remote;
 
 static void remote_free(mr_device *d) { mr_free(d); }
 
+/* Numbers that are not positive and finite are ignored. */
 static void read_positive(mr_sv text, double *out)
 {
     double v;
@@ -60,7 +63,7 @@ static void read_positive(mr_sv text, double *out)
         *out = v;
 }
 
-/* Whose kernels it borrows: of those that are known here. */
+/* The device type whose kernels it uses, if that is known here. */
 static const char *read_kernels(mr_sv value)
 {
     static const char *const known[] = {"CPU", MR_ACCEL_KERNELS};
@@ -70,6 +73,7 @@ static const char *read_kernels(mr_sv value)
     return NULL;
 }
 
+/* One "key value" of a description; unknown keys are ignored, so newer tasks may add some. */
 static void read_word(mr_sv key, mr_sv value, remote *r)
 {
     int64_t n;
@@ -85,7 +89,7 @@ static void read_word(mr_sv key, mr_sv value, remote *r)
         read_positive(value, &r->base.speed.op_s);
 }
 
-/* What cannot be read is left as it is. */
+/* Reads a description. It comes from another process: whatever cannot be read keeps its default. */
 static void read_description(mr_sv text, remote *r)
 {
     mr_sv word, key;
@@ -130,7 +134,7 @@ mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr
     MR_TRY(mr_pb_reader_status(&r, "DeviceAttributes"));
     if (!mr_device_name_parse(name, &parsed) || !mr_device_name_full(&parsed))
         return mr_invalid("DeviceAttributes: '%.*s' is not the full name of a device", MR_SV_ARG(name));
-    if (!mr_sv_is(type, parsed.type)) /* it cannot be asked for by its type */
+    if (!mr_sv_is(type, parsed.type)) /* no node could ask for it by its type */
         return NULL;
     bool cpu = strcmp(parsed.type, mr_device_cpu.name) == 0;
     char *z = task ? mr_printf("%s/device:%s:%d", task, parsed.type, parsed.id) : mr_strndup(name.p, name.n);

@@ -1,4 +1,8 @@
-/* server/errands.c -- requests that nobody waits for, tried again until they arrive. */
+/* server/errands.c -- requests that nobody waits for, retried until they arrive.
+ *
+ * A request is in the list from its start to its end. Its state is either under way or waiting for its
+ * timer (`waits`). It is freed by whoever takes it out of the list under the lock: the answer, or
+ * mr_errands_wait_no_more. dist/session.c decides whether and when to retry. */
 #include "server/errands.h"
 
 #include "base/clock.h"
@@ -9,6 +13,8 @@
 #define TELL_DEADLINE_NS (10 * INT64_C(1000000000))
 
 typedef struct mr_errand mr_errand;
+
+/* One request. The body is kept, since each try sends a copy. */
 struct mr_errand {
     mr_net_request request; /* first */
     mr_errands *owner;
@@ -25,6 +31,7 @@ static void unlink_locked(mr_errands *o, mr_errand *e) MR_REQUIRES(o->mu);
 static void unlink_locked(mr_errands *o, mr_errand *e)
 {
     MR_ASSERT(e->owner == o);
+    MR_ASSERT(*e->link == e);
     (void)o;
     *e->link = e->next;
     if (e->next)
@@ -40,26 +47,32 @@ static void errand_free(mr_errand *e)
 
 static void told(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
+/* Sends the request. A CleanupGraph is lazy: it may travel with the next step's messages. */
 static void tell_now(mr_errand *e)
 {
-    /* The clean-up of a step goes with the next step, if that is soon. */
     bool lazy = strcmp(e->method, MR_WORKER_SERVICE "CleanupGraph") == 0;
-    e->request = (mr_net_request){.method = e->method, .deadline_ns = mr_now_ns() + TELL_DEADLINE_NS, .lazy = lazy, .done = told};
+    e->request = (mr_net_request){
+        .method = e->method, .deadline_ns = mr_now_ns() + TELL_DEADLINE_NS, .lazy = lazy, .done = told};
     mr_bytes_add_copy(&e->request.body, mr_str_z(&e->body), e->body.n);
     mr_fellows_ask(e->peers, e->task, &e->request);
 }
 
+/* The timer: sends the request again. After mr_errands_hurry it stays in the list, for
+ * mr_errands_wait_no_more to free. */
 static void try_again(mr_timer *timer)
 {
     mr_errand *e = (mr_errand *)((char *)timer - offsetof(mr_errand, timer));
     mr_lock(&e->owner->mu);
-    bool go = !e->owner->hurried; /* else mr_errands_wait_no_more frees it */
+    MR_ASSERT(e->waits);
+    bool go = !e->owner->hurried;
     e->waits = !go;
     mr_unlock(&e->owner->mu);
     if (go)
         tell_now(e);
 }
 
+/* The request has ended: it is done, given up, or waits for its timer. Once hurried, nothing waits any
+ * more. */
 static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_errand *e = (mr_errand *)r;
@@ -68,6 +81,7 @@ static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
     (void)reply;
     mr_status_free(st);
     mr_lock(&o->mu);
+    MR_ASSERT(!e->waits);
     bool over = ns < 0 || o->hurried;
     if (over) {
         unlink_locked(o, e);
@@ -102,10 +116,13 @@ void mr_errands_hurry(mr_errands *o)
     mr_unlock(&o->mu);
 }
 
+/* Frees the requests that wait for their timers. Clearing a timer waits for its callback, which does
+ * nothing once hurried. */
 void mr_errands_wait_no_more(mr_errands *o)
 {
     for (;;) {
         mr_lock(&o->mu);
+        MR_ASSERT(o->hurried);
         mr_errand *e = o->all;
         while (e && !e->waits)
             e = e->next;
@@ -114,7 +131,7 @@ void mr_errands_wait_no_more(mr_errands *o)
         mr_unlock(&o->mu);
         if (!e)
             return;
-        mr_timers_clear(o->timers, &e->timer); /* a callback that runs does nothing, and is waited for */
+        mr_timers_clear(o->timers, &e->timer);
         errand_free(e);
     }
 }

@@ -1,7 +1,12 @@
-/* server/fellows.c -- the tasks of a cluster as one of them sees it.
+/* server/fellows.c -- the tasks of a cluster as one of them sees it: peers, and the routes to them.
  *
- * Ways are closed by a thread that may wait, since requests end in callbacks first: by the host's pool when a session's
- * cluster is let go, or by whoever ends the host, for all that are left. */
+ * A route to a task is made at the first request. If a naming service says that the task has moved,
+ * the route is taken out under the lock, together with the old address, and closed later. Closing a
+ * route waits for the requests that use it, so it is done by a thread that may wait: the host's pool
+ * when a session's cluster is dropped or a task has moved, or the thread that ends the host.
+ *
+ * A request is pending (pending.c) from mr_fellows_ask until its `done`. If the task's address is
+ * unknown, it also waits in parked.c. */
 #include "server/fellows.h"
 
 #include "base/clock.h"
@@ -14,7 +19,8 @@
 
 /* ---- life ---- */
 
-/* Nobody finds it any more.  Who found it before is about to start a request, which is done in no time. */
+/* Closes a route that nobody can find any more. A thread that found it before is about to start a
+ * request (`starting`), which takes only a moment. */
 static void way_free(mr_way *w)
 {
     if (!w)
@@ -42,12 +48,13 @@ void mr_fellows_close(mr_fellows *p)
     }
 }
 
+/* Frees everything. No request is under way once the routes are closed. */
 static void take_apart(mr_fellows *p)
 {
     mr_fellows_close(p);
     mr_watch_free(p->watch);
     mr_cluster_deinit(&p->cluster);
-    MR_ASSERT(!p->parked && !p->pending);
+    MR_ASSERT(!p->parked && !p->pending && p->closed);
     mr_book_deinit(&p->book);
     mr_cond_deinit(&p->started);
     mr_mutex_deinit(&p->mu);
@@ -59,6 +66,7 @@ static void take_apart(mr_fellows *p)
 
 static void part(mr_task *t) { take_apart((mr_fellows *)((char *)t - offsetof(mr_fellows, parting))); }
 
+/* The cluster is added to the host even if copying it failed, so that mr_fellows_unref can release it. */
 mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brought, mr_fellows **out)
 {
     mr_fellows *p = mr_new(mr_fellows);
@@ -90,7 +98,7 @@ mr_fellows *mr_fellows_ref(mr_fellows *p)
     return p;
 }
 
-/* Where there is no pool any more, nothing is under way. */
+/* If the host has no pool any more, nothing is under way, and the caller's thread frees it. */
 void mr_fellows_unref(mr_fellows *p)
 {
     if (p && mr_host_drop_peers(p->host, p))
@@ -105,7 +113,8 @@ const char *mr_fellows_address_locked(const mr_fellows *p, int task)
     return told ? told : mr_fellows_task(p, task)->address;
 }
 
-/* The service tells what it knows soon, and again with every change. */
+/* Asks the naming service for a task, once. The service reports what it knows soon, and again with
+ * every change. */
 static void ask_for_locked(mr_fellows *p, int task) MR_REQUIRES(p->mu);
 static void ask_for_locked(mr_fellows *p, int task)
 {
@@ -117,9 +126,11 @@ static void ask_for_locked(mr_fellows *p, int task)
     mr_free(name);
 }
 
+/* Makes the route to a task. */
 static mr_status *make_way_locked(mr_fellows *p, int task) MR_REQUIRES(p->mu);
 static mr_status *make_way_locked(mr_fellows *p, int task)
 {
+    MR_ASSERT(!p->ways[task]);
     mr_way w = {0};
     MR_TRY(p->host->connect(p, task, &w.net, &w.peer));
     p->ways[task] = mr_new(mr_way);
@@ -128,8 +139,11 @@ static mr_status *make_way_locked(mr_fellows *p, int task)
     return NULL;
 }
 
+/* Finds or makes the route. `starting` is raised under the lock, so the route is not closed before
+ * mr_fellows_go. */
 mr_status *mr_fellows_way_locked(mr_fellows *p, int task, mr_net_request *r, mr_way **out)
 {
+    MR_ASSERT(task >= 0 && task < p->cluster.tasks.n);
     *out = NULL;
     if (p->closed)
         return mr_error(MR_CANCELLED, "%s was stopped", mr_fellows_name(p));
@@ -152,6 +166,8 @@ void mr_fellows_go(mr_way *w, mr_net_request *r)
     atomic_fetch_sub_explicit(&w->starting, 1, memory_order_release);
 }
 
+/* The request may end before this returns, and `done` may free it, so it is not touched after it is
+ * started. */
 void mr_fellows_ask(mr_fellows *p, int task, mr_net_request *r)
 {
     mr_way *way;
@@ -159,7 +175,7 @@ void mr_fellows_ask(mr_fellows *p, int task, mr_net_request *r)
     mr_lock(&p->mu);
     mr_pending_add_locked(p, task, r);
     mr_status *st = mr_fellows_way_locked(p, task, r, &way);
-    if (!st && !way) /* nobody knows where it is */
+    if (!st && !way) /* its address is not known */
         st = mr_park_locked(p, task, r);
     mr_unlock(&p->mu);
     if (st) {
@@ -170,6 +186,7 @@ void mr_fellows_ask(mr_fellows *p, int task, mr_net_request *r)
     }
 }
 
+/* A request whose address is not known has no transport yet; mr_park_cancel ends it. */
 void mr_fellows_cancel(mr_fellows *p, int task, mr_net_request *r)
 {
     (void)task;
@@ -211,14 +228,16 @@ void mr_fellows_name_by(mr_fellows *p, mr_naming *n)
     mr_unlock(&p->mu);
 }
 
-typedef struct retirement { /* of a way to where a task was */
+/* The route to a task's former address, until it is closed. */
+typedef struct retirement {
     mr_task task; /* first */
     mr_fellows *peers;
     int of;
     mr_way *way;
 } retirement;
 
-/* Who counted on the task hears why it is lost before the requests end, which tell only that they were cancelled. */
+/* Runs on the pool. Whoever relied on the task is told why it is lost before the route is closed; the
+ * requests would only report that they were cancelled. */
 static void retire(mr_task *t)
 {
     retirement r = *(retirement *)t;
@@ -228,7 +247,7 @@ static void retire(mr_task *t)
     mr_fellows_unref(r.peers);
 }
 
-/* The pool is there as long as a service calls. */
+/* The pool exists as long as a naming service calls. */
 static void let_retire(mr_fellows *p, int task, mr_way *former)
 {
     retirement *r = mr_new(retirement);
@@ -236,8 +255,9 @@ static void let_retire(mr_fellows *p, int task, mr_way *former)
     mr_pool_submit(p->host->pool, &r->task);
 }
 
-/* The former way goes together with the address: who asks from now on makes another one, and is not cut off with it.  The watch
- * hears of the end of a life before the requests do: who asks why one ended is told so. */
+/* The route is taken out together with the address: a request that starts from now on makes a new
+ * route, and is not cut off with the old one. The watch learns about the end of the incarnation before
+ * the requests end, so whoever asks why a request ended gets the reason. */
 void mr_fellows_found(void *fellows, int task, mr_sv value)
 {
     mr_fellows *p = fellows;
@@ -255,7 +275,7 @@ void mr_fellows_found(void *fellows, int task, mr_sv value)
     else if (news == MR_BOOK_LEFT)
         mr_watch_doubt(p->watch, task);
     else if (news == MR_BOOK_BAD)
-        mr_warn("what the naming service says of %s is not an address and is ignored", mr_fellows_task(p, task)->name);
+        mr_warn("the naming service's entry for %s is not an address; it is ignored", mr_fellows_task(p, task)->name);
     if (news == MR_BOOK_MOVED)
         let_retire(p, task, former);
     mr_park_end(p, task);
@@ -272,6 +292,7 @@ void mr_fellows_unreachable(void *fellows, const char *why)
         mr_park_end(p, i);
 }
 
+/* The filter's device type and number are ignored: a task passes if any device of it could match. */
 mr_status *mr_fellows_filter(const mr_fellows *p, mr_sv filter, bool *marked)
 {
     mr_device_name f, task;

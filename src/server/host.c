@@ -1,4 +1,10 @@
-/* server/host.c -- what the services of one task share. */
+/* server/host.c -- what the services of one task share: the pool, the clusters, and how calls are
+ * answered.
+ *
+ * The list `all` holds the host's own cluster and those of sessions. A cluster leaves it with its last
+ * reference, under the host's lock, and is then freed by the pool, which therefore must exist until
+ * then. mr_host_disconnect closes all clusters and frees the pool; afterwards the last references are
+ * dropped without it. */
 #include "server/host.h"
 
 #include "base/clock.h"
@@ -6,13 +12,14 @@
 
 enum { SERVING_THREADS = 2 };
 
+/* On failure mr_host_deinit releases what was made. */
 mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_session_config *config)
 {
     mr_mutex_init(&h->mu);
     MR_TRY(mr_pool_new_served("serve", SERVING_THREADS, &h->pool));
     MR_TRY(mr_fellows_new(h, c, self, false, &h->peers));
     MR_TRY(mr_env_init(&h->env, config, mr_host_name(h)));
-    for (int i = 1; i < h->env.n_devices; i++) /* it is the life of the process that peers want to know */
+    for (int i = 1; i < h->env.n_devices; i++) /* one incarnation for the whole process */
         h->env.devices[i]->incarnation = h->env.devices[0]->incarnation;
     return NULL;
 }
@@ -28,12 +35,14 @@ void mr_host_add_peers(mr_host *h, mr_fellows *p)
     mr_unlock(&h->mu);
 }
 
-/* Under the lock, so that nobody finds one in the list that is going, and the pool stays. */
+/* The last reference is dropped under the lock, so find_open never finds a cluster that is being
+ * freed, and the pool stays meanwhile. */
 bool mr_host_drop_peers(mr_host *h, mr_fellows *p)
 {
     mr_lock(&h->mu);
     bool last = mr_refs_drop(&p->refs);
     if (last) {
+        MR_ASSERT(*p->link == p);
         *p->link = p->next;
         if (p->next)
             p->next->link = p->link;
@@ -45,7 +54,8 @@ bool mr_host_drop_peers(mr_host *h, mr_fellows *p)
     return alone;
 }
 
-/* Peers that are not closed yet, with a reference; or NULL. */
+/* A cluster that is not closed yet, with a reference, or NULL. Takes a cluster's lock inside the
+ * host's. */
 static mr_fellows *find_open(mr_host *h)
 {
     mr_lock(&h->mu);
@@ -73,7 +83,7 @@ void mr_host_disconnect(mr_host *h)
     mr_pool *pool = h->pool;
     h->pool = NULL;
     mr_unlock(&h->mu);
-    mr_pool_free(pool); /* with the calls that are still at work */
+    mr_pool_free(pool); /* waits for the calls that it works on */
 }
 
 void mr_host_deinit(mr_host *h)
@@ -88,10 +98,11 @@ void mr_host_deinit(mr_host *h)
 
 /* ---- answering ---- */
 
+/* The mark of a derived error travels in the text, as in TensorFlow. */
 void mr_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
 {
     mr_bytes none = {0};
-    if (st && mr_status_is_derived(st)) { /* the mark travels in the text */
+    if (st && mr_status_is_derived(st)) {
         mr_status *marked = mr_error(mr_status_code(st), "[_Derived_]%s", mr_status_message(st));
         mr_status_free(st);
         st = marked;
@@ -114,6 +125,7 @@ void mr_reply_str(mr_net_call *c, mr_status *st, mr_str *body)
     mr_bytes_deinit(&b);
 }
 
+/* A call that the pool handles. */
 typedef struct heavy_call {
     mr_task task; /* first */
     void (*handle)(void *service, mr_net_call *c, mr_sv body);
@@ -129,6 +141,8 @@ static void run_heavy(mr_task *t)
     h.handle(h.service, h.call, h.body);
 }
 
+/* Handles the call here, or lets the pool do it if the method takes long. Without a pool the server is
+ * stopping. */
 static void handle(mr_host *h, const mr_method *m, void *service, mr_net_call *c, mr_sv body)
 {
     if (!m->heavy || !h->pool) {
@@ -143,6 +157,7 @@ static void handle(mr_host *h, const mr_method *m, void *service, mr_net_call *c
 void mr_dispatch(mr_host *h, const mr_method *methods, int n, const char *prefix, void *service, mr_net_call *c)
 {
     mr_sv body;
+    MR_ASSERT(strncmp(c->method, prefix, strlen(prefix)) == 0);
     const char *name = c->method + strlen(prefix);
     mr_status *st = mr_bytes_flat(&c->body, &body);
     for (int i = 0; !st && i < n; i++)

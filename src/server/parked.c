@@ -1,16 +1,20 @@
-/* server/parked.c -- requests to tasks of which nobody knows yet where they are.
+/* server/parked.c -- requests to tasks whose address is not known yet.
  *
- * A parked request is in the list of its fellows, with a timer set for its deadline.  Three may want to end it: news of its task,
- * its timer, and whoever cancels it.  The one that finds it in the list and not `leaving`, under the lock, does; it marks it so,
- * does what is to be done without the lock, and takes it out last.  Who cancels one that leaves waits for that, so that the request
- * is either ended or started when it returns, as if it had never been here; who closes the fellows waits for all.  Only who is
- * called back by the one that leaves does not wait: for him it has ended, and he may be asking again with the same request. */
+ * Such a request is in the list of its cluster, with a timer set for its deadline. Three may want to
+ * end it: news about its task, its timer, and whoever cancels it. The one that finds it in the list
+ * and not `leaving`, under the lock, ends it: it sets `leaving`, does the work without the lock, and
+ * takes the request out of the list last.
+ *
+ * A thread that cancels a request that is leaving waits until it has left, so that afterwards the
+ * request is either ended or started, as if it had never been here. A thread that closes the cluster
+ * waits for all. Only a thread that is called back by the one that ends the request does not wait: for
+ * it the request has ended, and it may be sending the same request again. */
 #include "server/parked.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define PATIENCE_NS (3 * INT64_C(1000000000)) /* for the service's first word of a task */
+#define PATIENCE_NS (3 * INT64_C(1000000000)) /* for the service's first report about a task */
 #define FOREVER_NS (INT64_C(1) << 60)
 
 typedef struct mr_parked_request mr_parked_request;
@@ -19,19 +23,20 @@ struct mr_parked_request {
     mr_fellows *peers;
     int task;
     bool leaving;
-    pthread_t by; /* whom it leaves by, then */
+    pthread_t by; /* the thread that ends it, if it is leaving */
     mr_timer timer;
     mr_parked_request *next;
 };
 
-/* What is told to who cannot wait. */
+/* The error of a request that does not wait for its task. */
 static mr_status *not_found(const mr_fellows *p, int task)
 {
-    return mr_error(MR_UNAVAILABLE, "%s is not there: the naming service has no address of it", mr_fellows_task(p, task)->name);
+    return mr_error(MR_UNAVAILABLE, "%s is not there: the naming service has no address of it",
+                    mr_fellows_task(p, task)->name);
 }
 
-/* A request that may wait must not wait forever for a service that is unreachable.  It ends like one whose deadline has
- * passed, which callers do not retry. */
+/* A request that may wait must not wait for ever for a service that is unreachable. It ends as if its
+ * deadline had passed, which callers do not retry. */
 static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_request *r) MR_REQUIRES(p->mu);
 static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_request *r)
 {
@@ -39,18 +44,21 @@ static mr_status *no_service_locked(const mr_fellows *p, int task, const mr_net_
                     mr_fellows_task(p, task)->name, p->unreachable);
 }
 
+/* From now on the calling thread is the one that ends the request. */
 static void mark_leaving_locked(mr_fellows *p, mr_parked_request *q) MR_REQUIRES(p->mu);
 static void mark_leaving_locked(mr_fellows *p, mr_parked_request *q)
 {
+    MR_ASSERT(!q->leaving);
     (void)p;
     q->leaving = true;
     q->by = pthread_self();
 }
 
-/* Takes it out, and frees it. */
+/* Takes the request out of the list, frees its record and wakes those who wait for that. */
 static void leave_locked(mr_fellows *p, mr_parked_request *q) MR_REQUIRES(p->mu);
 static void leave_locked(mr_fellows *p, mr_parked_request *q)
 {
+    MR_ASSERT(q->leaving);
     mr_parked_request **at = &p->parked;
     while (*at != q)
         at = &(*at)->next;
@@ -59,7 +67,8 @@ static void leave_locked(mr_fellows *p, mr_parked_request *q)
     mr_cond_broadcast(&p->started);
 }
 
-/* Ends one that is leaving: with an error, or by the way it can go now. */
+/* Ends a request that is leaving: with an error, or by starting it on its route. Clearing the timer
+ * waits for its callback, unless this is it. */
 static void let_go(mr_fellows *p, mr_parked_request *q, mr_status *st, mr_way *way)
 {
     mr_net_request *r = q->request;
@@ -77,6 +86,7 @@ static void let_go(mr_fellows *p, mr_parked_request *q, mr_status *st, mr_way *w
     mr_unlock(&p->mu);
 }
 
+/* The timer: the request has waited long enough. */
 static void time_is_up(mr_timer *t)
 {
     mr_parked_request *q = (mr_parked_request *)((char *)t - offsetof(mr_parked_request, timer));
@@ -87,11 +97,16 @@ static void time_is_up(mr_timer *t)
         mark_leaving_locked(p, q);
     bool late = q->request->deadline_ns && mr_now_ns() >= q->request->deadline_ns;
     mr_unlock(&p->mu);
-    if (mine)
-        let_go(p, q, late ? mr_error(MR_DEADLINE_EXCEEDED, "no address of %s until the deadline", mr_fellows_task(p, q->task)->name)
-                          : not_found(p, q->task), NULL);
+    if (!mine)
+        return;
+    mr_status *st = late ? mr_error(MR_DEADLINE_EXCEEDED, "the naming service had no address of %s before the deadline",
+                                    mr_fellows_task(p, q->task)->name)
+                         : not_found(p, q->task);
+    let_go(p, q, st, NULL);
 }
 
+/* A request that does not wait for its task is kept only until the service has reported about the task
+ * at all. */
 mr_status *mr_park_locked(mr_fellows *p, int task, mr_net_request *r)
 {
     if (!p->naming || (!r->wait_for_ready && p->book.tasks[task].told))
@@ -108,7 +123,7 @@ mr_status *mr_park_locked(mr_fellows *p, int task, mr_net_request *r)
     return NULL;
 }
 
-/* One that can end now, marked as leaving, and how; NULL: there is none. */
+/* A request that can end now, marked as leaving, with its error or its route; NULL: there is none. */
 static mr_parked_request *take(mr_fellows *p, int task, mr_status **st, mr_way **way)
 {
     mr_lock(&p->mu);
@@ -142,12 +157,12 @@ void mr_park_close(mr_fellows *p)
         mr_park_end(p, i);
     mr_lock(&p->mu);
     MR_ASSERT(p->closed);
-    while (p->parked) /* others end them */
+    while (p->parked) /* other threads are ending them */
         mr_cond_wait(&p->started, &p->mu);
     mr_unlock(&p->mu);
 }
 
-/* What this thread lets go itself is not there any more. */
+/* The record of a request. One that this thread is ending itself does not count. */
 static mr_parked_request *find_locked(const mr_fellows *p, const mr_net_request *r) MR_REQUIRES(p->mu);
 static mr_parked_request *find_locked(const mr_fellows *p, const mr_net_request *r)
 {

@@ -1,9 +1,10 @@
 /* server/pending.c -- requests to tasks that are not answered yet.
  *
- * A pending request is in the list of its cluster (mr_fellows).  Until it is answered its `done` is `answered` below,
- * which takes the request out of the list and calls the caller's `done`, so the list never holds a request that has
- * been freed.  One timer looks at the list; a request costs two short locks and no timer.  A request to this task
- * itself counts as a wait for other tasks only where it needs all members of a group. */
+ * A pending request is in the list of its cluster (mr_fellows). Until it is answered, its `done` is
+ * `answered` below, which takes the request out of the list and calls the caller's `done`, so the list
+ * never holds a request that has been freed. One timer looks at the list; a request costs two short
+ * locks and no timer. A request to this task itself counts as a wait for other tasks only where it
+ * needs all members of a group. */
 #include "server/pending.h"
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@
 #include "base/memory.h"
 #include "server/watch.h"
 
-enum { MAX_LINES = 10 }; /* a log of a thousand tasks helps nobody */
+enum { MAX_LINES = 10 }; /* tasks that are named in the log at once */
 
 static void take_out_locked(mr_fellows *p, mr_net_request *r) MR_REQUIRES(p->mu);
 static void take_out_locked(mr_fellows *p, mr_net_request *r)
@@ -25,6 +26,8 @@ static void take_out_locked(mr_fellows *p, mr_net_request *r)
         w->next->pending.link = w->link;
 }
 
+/* Stands in for the request's `done`. The callback may free the request, so it is called last and
+ * without the lock. */
 static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_fellows *p = r->pending.of;
@@ -37,6 +40,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 
 void mr_pending_add_locked(mr_fellows *p, int task, mr_net_request *r)
 {
+    MR_ASSERT(r->done && r->done != answered && task >= 0 && task < p->cluster.tasks.n);
     r->pending = (mr_net_pending){
         .of = p, .task = task, .since_ns = mr_now_ns(), .done = r->done, .next = p->pending, .link = &p->pending};
     if (r->pending.next)
@@ -52,18 +56,19 @@ static const struct reason {
     bool of_all; /* the task that answers waits for others in turn: also a wait when it is this task */
 } reasons[] = {
     {MR_WORKER_SERVICE "RunGraph", "its part of a step is still running", false},
-    {MR_WORKER_SERVICE "RecvTensor", "a tensor of a step has not come", false},
+    {MR_WORKER_SERVICE "RecvTensor", "a tensor of a step has not arrived", false},
     {MR_WORKER_SERVICE "RegisterGraph", "it is still preparing its part of the graph", false},
     {MR_WORKER_SERVICE "CreateWorkerSession", "it is still making its session", false},
     {MR_WORKER_SERVICE "CompleteGroup", "not all members of a collective have joined", true},
     {MR_WORKER_SERVICE "CompleteInstance", "the sender of a broadcast has not joined", true},
     {MR_WORKER_SERVICE "JoinCollective", "not all workers have joined the group", true},
-    {MR_WORKER_SERVICE "RecvBuf", "a piece of a collective has not come", false},
-    {MR_WORKER_SERVICE "GetStepSequence", "it has not given the number of a step", false},
+    {MR_WORKER_SERVICE "RecvBuf", "a piece of a collective has not arrived", false},
+    {MR_WORKER_SERVICE "GetStepSequence", "it has not sent the id of a step", false},
     {MR_WORKER_SERVICE "GetStatus", NULL, false}, /* a heartbeat, or part of CreateSession, which logs its own waits */
 };
 
-/* NULL: not to be logged. */
+/* What the log says about a request; NULL: nothing. A method that is not in the table is named by its
+ * path. */
 static const char *reason_of(const mr_fellows *p, const mr_net_request *r)
 {
     for (int i = 0; i < MR_COUNT(reasons); i++)
@@ -72,13 +77,15 @@ static const char *reason_of(const mr_fellows *p, const mr_net_request *r)
     return r->pending.task == p->self ? NULL : r->method;
 }
 
-typedef struct late_task { /* what is waited for of one task */
+/* What one task owes. */
+typedef struct late_task {
     int n;
     int64_t since_ns; /* of the oldest */
     char *text;       /* why, of that one */
 } late_task;
 
-/* Gathers, by task, what has waited for a period or longer. */
+/* Collects, by task, the requests that have waited for a period or longer; returns the number of such
+ * tasks. The oldest request gives the reason. */
 static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late) MR_REQUIRES(p->mu);
 static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late)
 {
@@ -98,7 +105,7 @@ static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late)
     return n;
 }
 
-/* Logs which tasks owe answers, and sets the timer again. */
+/* The timer: logs which tasks owe answers, and sets itself again. */
 static void tell_late(mr_timer *timer)
 {
     mr_fellows *p = (mr_fellows *)((char *)timer - offsetof(mr_fellows, pending_timer));
@@ -135,7 +142,8 @@ void mr_pending_watch(mr_fellows *p)
     mr_timers_set(p->host->timers, &p->pending_timer, mr_now_ns() + mr_long_wait_period_ns(), tell_late);
 }
 
-/* The fellows are closed: a callback that runs is waited for, and may have set one more. */
+/* The cluster is closed. Clearing the timer waits for a callback that runs, which may have set the
+ * timer once more before it saw that; so it is cleared twice. */
 void mr_pending_stop(mr_fellows *p)
 {
     mr_timers_clear(p->host->timers, &p->pending_timer);

@@ -120,14 +120,14 @@ MR_TEST(request_that_is_not_answered_is_logged_with_its_reason)
         const char *method, *text;
     } asked[N_MUTE] = {
         {MR_WORKER_SERVICE "RunGraph", "its part of a step is still running"},
-        {MR_WORKER_SERVICE "RecvTensor", "a tensor of a step has not come"},
+        {MR_WORKER_SERVICE "RecvTensor", "a tensor of a step has not arrived"},
         {MR_WORKER_SERVICE "RegisterGraph", "it is still preparing its part of the graph"},
         {MR_WORKER_SERVICE "CreateWorkerSession", "it is still making its session"},
         {MR_WORKER_SERVICE "CompleteGroup", "not all members of a collective have joined"},
         {MR_WORKER_SERVICE "CompleteInstance", "the sender of a broadcast has not joined"},
         {MR_WORKER_SERVICE "JoinCollective", "not all workers have joined the group"},
-        {MR_WORKER_SERVICE "RecvBuf", "a piece of a collective has not come"},
-        {MR_WORKER_SERVICE "GetStepSequence", "it has not given the number of a step"},
+        {MR_WORKER_SERVICE "RecvBuf", "a piece of a collective has not arrived"},
+        {MR_WORKER_SERVICE "GetStepSequence", "it has not sent the id of a step"},
         {MR_WORKER_SERVICE "GetStatus", NULL},
         {MR_WORKER_SERVICE "Logging", MR_WORKER_SERVICE "Logging has not been answered"},
         {MR_WORKER_SERVICE "RunGraph", NULL}, /* the eleventh and twelfth line */

@@ -1,30 +1,34 @@
 /* server/remote_call.c -- calls of functions on devices of other tasks.
  *
- * A call goes through two requests at most: RegisterGraph, unless some call of the node did that before, and RunGraph.
- * Each call that finds nothing registered registers by itself, so that none depends on another's step being cancelled;
- * whose handle comes second gives it back.  No thread waits.
+ * A call makes two requests at most: RegisterGraph, unless an earlier call of the node has done that,
+ * and RunGraph. Each call that finds nothing registered registers by itself, so that none depends on
+ * another one, whose step may be cancelled; the handle that arrives second is deregistered. No thread
+ * waits.
  *
- * The end: `ended` is set by whoever wants the call to end (its step is cancelled, the task is lost), which cancels the
- * request that is under way; the end of that request is the end of the call, in any case, and tells why. */
+ * Ending a call: whoever wants it to end (its step is cancelled, the task is lost) sets `ended` and
+ * cancels the request under way. The end of that request is always the end of the call, and says why.
+ * A call is in the worker's list from `listen` to `finish`, and holds a reference to its session. */
 #include "server/remote_call.h"
 
 #include "base/memory.h"
 #include "server/wire.h"
 #include "server/worker_internal.h"
 
+/* A function's graph that is registered at another task. */
 typedef struct registered {
-    mr_graph *graph; /* of the node: it keeps the key's address from being another graph's */
+    mr_graph *graph; /* the node's; the reference keeps its address, which is in the key, from being reused */
     char *handle;
 } registered;
 
+/* One of the call's two requests. */
 typedef struct ask {
     mr_net_request request; /* first */
     mr_wcall *call;
-    bool started; /* under the worker's calls_mu: only then it can be cancelled */
+    bool started; /* under the worker's calls_mu; a request can be cancelled only once it is started */
 } ask;
 
 struct mr_wcall {
-    mr_refs refs; /* of its way, and of who ends it */
+    mr_refs refs; /* one until it is finished, and one for each thread that ends it */
     mr_wsession *session; /* a reference */
     const mr_remote_device *on;
     mr_str key; /* of what is registered */
@@ -43,8 +47,9 @@ struct mr_wcall {
     mr_cancel_entry on_cancel;
     bool listens; /* on_cancel is registered */
     /* Under the worker's calls_mu: */
-    bool ended, cancelled; /* it is to end; by its step */
-    mr_status *lost;       /* why, when its task is lost */
+    bool ended;      /* it shall end */
+    bool cancelled;  /* because its step was cancelled */
+    mr_status *lost; /* why, if its task is lost */
     mr_wcall *next, **link; /* of the worker's */
 };
 
@@ -58,6 +63,7 @@ void mr_remote_calls_add_device(mr_remote_calls *c, const mr_device *d)
         mr_vec_push(&c->devices, ((mr_remote_device){mr_strdup(d->name), task, d->incarnation}));
 }
 
+/* Finds the session's device that matches the name, which may be partial. */
 static mr_status *find_device(const mr_remote_calls *c, mr_sv name, const mr_remote_device **out)
 {
     mr_device_name asked, full;
@@ -68,7 +74,7 @@ static mr_status *find_device(const mr_remote_calls *c, mr_sv name, const mr_rem
             *out = &c->devices.p[i];
             return NULL;
         }
-    return mr_invalid("There is no device '%.*s' of this session to run a function on", MR_SV_ARG(name));
+    return mr_invalid("The session has no device '%.*s' to run a function on", MR_SV_ARG(name));
 }
 
 /* ---- life ---- */
@@ -77,7 +83,7 @@ static void call_unref(mr_wcall *c)
 {
     if (!mr_refs_drop(&c->refs))
         return;
-    mr_bytes_deinit(&c->registering.request.body); /* of one that was not sent */
+    mr_bytes_deinit(&c->registering.request.body); /* if it was not sent */
     mr_bytes_deinit(&c->running.request.body);
     mr_str_deinit(&c->key);
     mr_graph_unref(c->graph);
@@ -99,11 +105,13 @@ static void enlist(mr_wcall *c)
     mr_unlock(&w->calls_mu);
 }
 
-/* Out of the list; what the call has come to, by what it ended with. */
+/* Takes the call out of the list and returns what it ends with: st (taken), or why its task is lost.
+ * An error that follows from the end of the step is marked as derived. */
 static mr_status *delist(mr_wcall *c, mr_status *st)
 {
     mr_worker_service *w = c->session->worker;
     mr_lock(&w->calls_mu);
+    MR_ASSERT(*c->link == c);
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
@@ -114,19 +122,22 @@ static mr_status *delist(mr_wcall *c, mr_status *st)
         c->lost = NULL;
     }
     mr_unlock(&w->calls_mu);
-    return cancelled ? mr_status_mark_derived(st) : st; /* a consequence of the step's end */
+    return cancelled ? mr_status_mark_derived(st) : st;
 }
 
+/* Sends CleanupGraph for the call's step, without waiting for the answer. */
 static void clean_up(mr_wcall *c)
 {
     mr_str body = {0};
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)c->step);
-    mr_errands_send(&c->session->worker->errands, c->session->peers, c->on->task, MR_WORKER_SERVICE "CleanupGraph", &body);
+    mr_errands_send(&c->session->worker->errands, c->session->peers, c->on->task, MR_WORKER_SERVICE "CleanupGraph",
+                    &body);
 }
 
-/* The end, once.  Takes st, and the reference of the call's way.  With done the session may go: it is the last. */
+/* Ends the call, once. Takes st and the call's own reference. `done` is called last, because the
+ * session may be freed then. */
 static void finish(mr_wcall *c, mr_status *st)
 {
     void (*done)(void *ctx, mr_status *st) = c->done;
@@ -134,7 +145,7 @@ static void finish(mr_wcall *c, mr_status *st)
     if (c->listens)
         mr_cancel_unregister(c->cancel, &c->on_cancel);
     st = delist(c, st);
-    if (st && strncmp(mr_status_message(st), "From ", 5) != 0) /* of calls in calls the innermost tells */
+    if (st && strncmp(mr_status_message(st), "From ", 5) != 0) /* of nested calls, the innermost task is named */
         mr_status_prepend(st, "From %s:\n", mr_fellows_task(c->session->peers, c->on->task)->name);
     if (c->step)
         clean_up(c);
@@ -145,7 +156,8 @@ static void finish(mr_wcall *c, mr_status *st)
 
 /* ---- ending it ---- */
 
-/* Cancelling may end the call in this thread, so the lock is not held then.  The caller holds a reference. */
+/* Makes the call end. Cancelling may finish it in this thread, so the lock is not held then. The
+ * caller has a reference. */
 static void end(mr_wcall *c)
 {
     mr_worker_service *w = c->session->worker;
@@ -160,6 +172,7 @@ static void end(mr_wcall *c)
     }
 }
 
+/* The step that makes the call was cancelled. */
 static void step_cancelled(mr_cancel_entry *e)
 {
     mr_wcall *c = (mr_wcall *)((char *)e - offsetof(mr_wcall, on_cancel));
@@ -172,7 +185,8 @@ static void step_cancelled(mr_cancel_entry *e)
     call_unref(c);
 }
 
-/* A call to a life of a task that has ended; not told yet.  A reference. */
+/* A call to an incarnation of a task that has ended and that was not told to end yet, or NULL; a
+ * reference. */
 static mr_wcall *take_lost(mr_worker_service *w, const mr_fellows *p, int task)
 {
     mr_status *why = NULL;
@@ -200,8 +214,10 @@ void mr_remote_calls_lost(mr_worker_service *w, const mr_fellows *p, int task)
 
 /* ---- asking ---- */
 
-/* done is called in any case.  The caller may hold no reference: the call may be over behind it. */
-static void send(mr_wcall *c, ask *a, const char *method, void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply))
+/* Sends a request; `done` is called in any case. The call may be over when this returns. A
+ * cancellation that came before the request was started is carried out here. */
+static void send(mr_wcall *c, ask *a, const char *method,
+                 void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply))
 {
     mr_worker_service *w = c->session->worker;
     mr_bytes none = {0};
@@ -226,7 +242,8 @@ static void send(mr_wcall *c, ask *a, const char *method, void (*done)(mr_net_re
     call_unref(c);
 }
 
-/* Of a request: its server ends, unless the call was to end. */
+/* Why a request failed. CANCELLED, if we did not cancel, means that the other server was stopped.
+ * Takes st. */
 static mr_status *as_told(mr_wcall *c, mr_status *st)
 {
     mr_worker_service *w = c->session->worker;
@@ -241,6 +258,7 @@ static mr_status *as_told(mr_wcall *c, mr_status *st)
 
 /* ---- RunGraph ---- */
 
+/* Adds the arguments and the keys of the results to a RunGraphRequest. */
 static mr_status *encode_values(mr_wcall *c, mr_wire *w)
 {
     char *key;
@@ -275,6 +293,7 @@ static mr_status *encode_run(mr_wcall *c, mr_bytes *out)
     return mr_wire_finish(&w, out);
 }
 
+/* Finds a result in the answer by its key. */
 static mr_status *decode_one(mr_wcall *c, const mr_run_reply *reply, int i)
 {
     char *key;
@@ -285,11 +304,11 @@ static mr_status *decode_one(mr_wcall *c, const mr_run_reply *reply, int i)
             value = mr_wire_field(reply->named.p[k], 2);
     mr_free(key);
     if (!value.n)
-        return mr_error(MR_INTERNAL, "No value came for result %d", i);
+        return mr_error(MR_INTERNAL, "No value was returned for result %d", i);
     return mr_tensor_decode(mr_cpu_allocator(), value, &c->rets[i]);
 }
 
-/* All results, or none. */
+/* Decodes all results, or none. */
 static mr_status *decode_results(mr_wcall *c, mr_bytes *bytes)
 {
     mr_run_reply reply = {0};
@@ -313,9 +332,12 @@ static void ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
     finish(c, st);
 }
 
+/* Sends RunGraph. The step id is a new one: the other task may have a part in the caller's step, and a
+ * node may make several calls in it. */
 static void run(mr_wcall *c)
 {
-    c->step = mr_step_id_new(); /* not the caller's: the other task may have a part in that, and a node may call often */
+    MR_ASSERT(c->handle && !c->step);
+    c->step = mr_step_id_new();
     mr_status *st = encode_run(c, &c->running.request.body);
     if (st)
         finish(c, st);
@@ -325,7 +347,7 @@ static void run(mr_wcall *c)
 
 /* ---- RegisterGraph ---- */
 
-/* The handle that is there already, or NULL; mr_free. */
+/* A copy of the handle that is registered under the key, or NULL; the caller frees it. */
 static char *find_registered(mr_remote_calls *rc, mr_sv key)
 {
     mr_lock(&rc->mu);
@@ -335,7 +357,7 @@ static char *find_registered(mr_remote_calls *rc, mr_sv key)
     return handle;
 }
 
-/* True when it is kept; else another call was faster. */
+/* Keeps the handle for later calls; false: another call was faster, and its handle is kept. */
 static bool keep_registered(mr_wcall *c, const char *handle)
 {
     mr_remote_calls *rc = &c->session->remote;
@@ -351,6 +373,7 @@ static bool keep_registered(mr_wcall *c, const char *handle)
     return first;
 }
 
+/* Deregisters a handle that is not needed. */
 static void give_back(mr_wcall *c, const char *handle)
 {
     mr_str body = {0};
@@ -359,16 +382,18 @@ static void give_back(mr_wcall *c, const char *handle)
     mr_pb_put_bytes(&w, 1, mr_sv_of(handle));
     mr_pb_put_bytes(&w, 2, mr_sv_of(c->session->handle));
     mr_pb_put_varint(&w, 3, 1);
-    mr_errands_send(&c->session->worker->errands, c->session->peers, c->on->task, MR_WORKER_SERVICE "DeregisterGraph", &body);
+    mr_errands_send(&c->session->worker->errands, c->session->peers, c->on->task, MR_WORKER_SERVICE "DeregisterGraph",
+                    &body);
 }
 
+/* Takes the handle out of the answer, or uses the one that another call has registered meanwhile. */
 static mr_status *take_handle(mr_wcall *c, mr_bytes *reply)
 {
     mr_sv bytes;
     MR_TRY(mr_bytes_flat(reply, &bytes));
     mr_sv given = mr_wire_field(bytes, 1);
     if (!given.n)
-        return mr_error(MR_INTERNAL, "RegisterGraphResponse without a handle");
+        return mr_error(MR_INTERNAL, "The RegisterGraphResponse has no handle");
     c->handle = mr_strndup(given.p, given.n);
     if (keep_registered(c, c->handle))
         return NULL;
@@ -426,7 +451,8 @@ static mr_wcall *call_new(mr_remote_calls *rc, mr_run *r, const mr_remote_device
     return c;
 }
 
-/* The call is in the list from now on, and hears of the end of its step and of its task. */
+/* From now on the call is in the list, and learns about the end of its step and of its task. What
+ * happened before is checked here, since nobody reports it again. */
 static void listen(mr_wcall *c)
 {
     mr_fellows *p = c->session->peers;
@@ -439,10 +465,12 @@ static void listen(mr_wcall *c)
         c->cancelled = c->ended = true;
         mr_unlock(&c->session->worker->calls_mu);
     }
-    if (mr_watch_ended(p->watch, c->on->task, c->on->incarnation)) /* no more will be heard of that */
+    if (mr_watch_ended(p->watch, c->on->task, c->on->incarnation))
         mr_remote_calls_lost(c->session->worker, p, c->on->task);
 }
 
+/* Starts a call. The graph is built before the call is in the list, because the node and its arguments
+ * are valid only now. */
 static void call(mr_remote_caller *caller, mr_run *r, const mr_remote_args *a)
 {
     mr_remote_calls *rc = (mr_remote_calls *)caller;

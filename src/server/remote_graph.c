@@ -2,13 +2,15 @@
  *
  *     arg_0: _Recv ---> call: StatefulPartitionedCall(f) ---> ret_0: _Send
  *
- * All of it is on that device.  Arguments are put into the step's rendezvous by the RunGraph request, results are taken out
- * for its answer, as a master does it with feeds and fetches. */
+ * All of it is on that device. The RunGraph request puts the arguments into the step's rendezvous, and
+ * its answer takes the results out, as a master does with feeds and fetches. */
 #include "base/memory.h"
 #include "graph/graph_def.h"
 #include "run/rendezvous.h"
 #include "server/remote_call.h"
 
+/* The rendezvous key of an argument or result. Both ends are the device, whose incarnation is part of
+ * the key. */
 mr_status *mr_remote_key(const mr_remote_device *on, const char *what, int i, char **out)
 {
     mr_rendezvous_key k;
@@ -22,6 +24,7 @@ mr_status *mr_remote_key(const mr_remote_device *on, const char *what, int i, ch
     return NULL;
 }
 
+/* Completes a node on the device. Internal ops are allowed. */
 static mr_status *finish(mr_node_builder *b, const mr_remote_device *on, mr_node **out)
 {
     mr_nb_device(b, on->name);
@@ -29,9 +32,9 @@ static mr_status *finish(mr_node_builder *b, const mr_remote_device *on, mr_node
     return mr_node_finish(b, out);
 }
 
-/* A _Recv of argument i, or (from is there) a _Send of result i. */
-static mr_status *add_end(mr_graph *g, const mr_remote_device *on, const char *what, int i, mr_dtype type, const mr_out *from,
-                          mr_node **out)
+/* Adds a _Recv of argument i or, if `from` is given, a _Send of result i. */
+static mr_status *add_end(mr_graph *g, const mr_remote_device *on, const char *what, int i, mr_dtype type,
+                          const mr_out *from, mr_node **out)
 {
     char *name = mr_printf("%s_%d", what, i);
     mr_node_builder *b = mr_node_begin(g, from ? "_Send" : "_Recv", name);
@@ -47,6 +50,7 @@ static mr_status *add_end(mr_graph *g, const mr_remote_device *on, const char *w
     return finish(b, on, out);
 }
 
+/* Adds the node that calls the function. */
 static mr_status *add_call(mr_graph *g, const mr_run *r, const mr_func_ref *f, const mr_out *args, int n_args,
                            const mr_remote_device *on, mr_node **out)
 {
@@ -65,6 +69,7 @@ static mr_status *add_call(mr_graph *g, const mr_run *r, const mr_func_ref *f, c
     return st;
 }
 
+/* Builds the graph, with a copy of the caller's function library. ins has room for n_args outputs. */
 static mr_status *fill(mr_graph *g, const mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                        const mr_remote_device *on, mr_out *ins)
 {

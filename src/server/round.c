@@ -1,4 +1,7 @@
-/* server/round.c -- the same call to several tasks. */
+/* server/round.c -- the same call to several tasks.
+ *
+ * n_left counts the calls and the function that starts them; the last one calls `done` and frees the
+ * round. An error of one task does not end the others. */
 #include "server/round.h"
 
 #include "base/memory.h"
@@ -24,14 +27,16 @@ struct mr_round {
     mr_str *replies;
 };
 
+/* A call has ended. `done` may let the host be freed, so only the round's own memory is used after it. */
 static void one_less(mr_round *r)
 {
     mr_lock(&r->mu);
+    MR_ASSERT(r->n_left > 0);
     bool last = --r->n_left == 0;
     mr_unlock(&r->mu);
     if (!last)
         return;
-    r->done(r->arg, r->st, r->replies); /* the host may be gone behind this */
+    r->done(r->arg, r->st, r->replies);
     for (int i = 0; i < r->n_tasks; i++)
         mr_str_deinit(&r->replies[i]);
     mr_free(r->replies);
@@ -40,6 +45,7 @@ static void one_less(mr_round *r)
     mr_free(r);
 }
 
+/* Keeps the reply, or the first error. */
 static void answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
 {
     round_call *c = (round_call *)q;
@@ -56,12 +62,12 @@ static void answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
     one_less(r);
 }
 
-void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv body, int64_t deadline_ns, mr_round_fn done,
-                    void *arg)
+void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv body, int64_t deadline_ns,
+                    mr_round_fn done, void *arg)
 {
     int n = h->peers->cluster.tasks.n;
     mr_round *r = mr_new(mr_round);
-    *r = (mr_round){.host = h, .done = done, .arg = arg, .n_tasks = n, .n_left = 1}; /* this function's */
+    *r = (mr_round){.host = h, .done = done, .arg = arg, .n_tasks = n, .n_left = 1}; /* 1: this function */
     mr_mutex_init(&r->mu);
     r->calls = mr_new_array(round_call, n + 1);
     r->replies = mr_new_array(mr_str, n + 1);

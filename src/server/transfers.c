@@ -1,4 +1,8 @@
-/* server/transfers.c -- what came from other tasks and how long it took. */
+/* server/transfers.c -- which tensors came from other tasks, and how long that took (the Logging
+ * method).
+ *
+ * Recording is off unless a client turns it on; then the newest MR_TRANSFERS_KEPT transfers are kept
+ * until they are asked for. */
 #include "server/transfers.h"
 
 #include "base/clock.h"
@@ -35,6 +39,7 @@ void mr_transfers_deinit(mr_transfers *t)
     mr_mutex_deinit(&t->mu);
 }
 
+/* Costs one atomic read while recording is off. The strings are copied. */
 void mr_transfers_add(mr_transfers *t, int64_t step, mr_sv tensor, mr_sv from, mr_sv to, size_t bytes, int64_t start_us)
 {
     if (!atomic_load_explicit(&t->on, memory_order_relaxed))
@@ -51,13 +56,14 @@ void mr_transfers_add(mr_transfers *t, int64_t step, mr_sv tensor, mr_sv from, m
         transfer_deinit(&t->all.p[0]);
         memmove(t->all.p, t->all.p + 1, sizeof x * (size_t)--t->all.n);
     }
+    MR_ASSERT(t->all.n < MR_TRANSFERS_KEPT);
     mr_vec_push(&t->all, x);
     mr_unlock(&t->mu);
 }
 
-/* ---- telling ---- */
+/* ---- Logging ---- */
 
-/* "[4B] [0.1Mb/s] edge_3_y from /job:.. to /job:..", as TensorFlow's timelines show it. */
+/* Writes "[4B] [0.1Mb/s] edge_3_y from /job:.. to /job:..", as TensorFlow's timelines show it. */
 static void put_label(mr_pb_writer *w, const mr_arrival *x, int64_t took_us)
 {
     mr_str s = {0};
@@ -75,6 +81,7 @@ static void put_label(mr_pb_writer *w, const mr_arrival *x, int64_t took_us)
     mr_str_deinit(&s);
 }
 
+/* Writes a transfer as the NodeExecStats of a RecvTensor. */
 static void put_transfer(mr_pb_writer *w, const mr_arrival *x)
 {
     int64_t took_us = MR_MAX(x->end_us - x->start_us, 0);
@@ -100,7 +107,7 @@ static bool is_first_of_its_device(const mr_transfers *t, int i)
     return true;
 }
 
-/* LabeledStepStats: the transfers of a step, device by device. */
+/* Writes the LabeledStepStats of a step: its transfers, grouped by the receiving device. */
 static void put_step_locked(mr_transfers *t, int64_t step, mr_pb_writer *w) MR_REQUIRES(t->mu);
 static void put_step_locked(mr_transfers *t, int64_t step, mr_pb_writer *w)
 {
@@ -122,6 +129,7 @@ static void put_step_locked(mr_transfers *t, int64_t step, mr_pb_writer *w)
     mr_pb_end(w, labeled);
 }
 
+/* Removes the transfers of a step; the others keep their order. */
 static void forget_step_locked(mr_transfers *t, int64_t step) MR_REQUIRES(t->mu);
 static void forget_step_locked(mr_transfers *t, int64_t step)
 {
@@ -139,7 +147,7 @@ typedef struct logging_request {
     MR_VEC(int64_t) steps;
 } logging_request;
 
-/* Step ids come packed or one by one. */
+/* Parses step ids, which are packed or single. */
 static void parse_steps(mr_pb_reader *r, uint32_t wire, logging_request *q)
 {
     mr_pb_reader packed;
@@ -170,7 +178,8 @@ static mr_status *parse(mr_sv body, logging_request *q)
     return mr_pb_reader_status(&r, "LoggingRequest");
 }
 
-/* Masters of old turn it off by a request that asks for nothing. */
+/* Steps that are asked for are removed. Old masters turn recording off by a request that asks for
+ * nothing. */
 mr_status *mr_transfers_answer(mr_transfers *t, mr_sv request, mr_str *out)
 {
     logging_request q = {0};

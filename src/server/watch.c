@@ -1,8 +1,11 @@
 /* server/watch.c -- heartbeats.
  *
- * One timer goes round while any task is held.  At most one heartbeat to a task is under way: one that is not answered
- * says as much as many.  A connection that is refused says more than silence: the process is gone.  It is
- * believed the second time, as the first one may be the end of an old connection.
+ * One timer runs while any task is held. At most one heartbeat per task is under way, because several
+ * unanswered ones say no more than one. A refused connection says more than silence: the process is
+ * gone. It is believed the second time, since the first one may be the end of an old connection.
+ *
+ * dist/membership.c decides what follows from the answers. Whoever relies on a task is told by the
+ * pool, not by the timer's or the transport's thread, because that takes locks and frees memory.
  *
  * Locks: mu is held for a few instructions, never around calls to others. */
 #include "server/watch.h"
@@ -12,15 +15,16 @@
 
 #define MS INT64_C(1000000)
 #define TICK_NS (250 * MS)
-#define ASK_NS_A_TASK (30 * MS) /* so that a hundred tasks do not drown each other in heartbeats */
+#define ASK_NS_A_TASK (30 * MS) /* the period grows with the number of tasks, to limit the traffic */
 #define LONGEST_ASK_NS (2000 * MS)
-#define DOUBTS_IN_LOST 14 /* a task that the naming service has lost must answer in so much less time: half a second of seven */
+#define DOUBTS_IN_LOST 14 /* a task that the naming service has lost must answer in 1/14 of the usual time */
 
 const mr_membership_times mr_watch_default = {700 * MS, 3000 * MS, 7000 * MS};
 
 enum { REFUSALS = 2 };
 
-typedef struct beat { /* a heartbeat to one task */
+/* The heartbeats to one task. */
+typedef struct beat {
     mr_net_request request; /* first */
     mr_watch *watch;
     int task;
@@ -28,9 +32,9 @@ typedef struct beat { /* a heartbeat to one task */
     int held;
     bool under_way;
     int64_t asked_ns;
-    int refused;   /* in a row */
-    int64_t doubted_ns; /* since when; 0: it is not */
-    char *trouble; /* how the last one failed, or NULL */
+    int refused;        /* connections in a row */
+    int64_t doubted_ns; /* when the naming service lost it; 0: it has not */
+    char *trouble;      /* how the last heartbeat failed, or NULL */
 } beat;
 
 struct mr_watch {
@@ -39,7 +43,7 @@ struct mr_watch {
     int n;
     mr_mutex mu;
     mr_membership members MR_GUARDED_BY(mu);
-    int64_t ask_ns; /* as told */
+    int64_t ask_ns; /* the configured period */
     beat *beats;    /* by task */
     int n_held MR_GUARDED_BY(mu);
     bool ticking MR_GUARDED_BY(mu); /* the timer is set, or its callback runs */
@@ -48,8 +52,9 @@ struct mr_watch {
     mr_timer timer;
 };
 
-/* ---- what follows ---- */
+/* ---- notices ---- */
 
+/* The pool's task of telling the host about a change. */
 typedef struct notice {
     mr_task task; /* first */
     mr_fellows *peers;
@@ -64,8 +69,8 @@ static void give_notice(mr_task *t)
     mr_fellows_unref(n.peers);
 }
 
-/* Those who are told take locks and free much, so it is not done here.  The pool is there: no request is answered and no
- * timer runs behind its end. */
+/* Lets the pool tell the host about the events. The pool exists: no request is answered and no timer
+ * runs after its end. */
 static void tell(mr_watch *w, mr_member_events *events)
 {
     for (int i = 0; i < events->n; i++) {
@@ -81,7 +86,8 @@ static void tell(mr_watch *w, mr_member_events *events)
 
 /* ---- heartbeats ---- */
 
-/* The incarnation of a process is that of its first device.  Another task's process may have taken the port. */
+/* Reads the incarnation of a process, which is that of its first device. UNAVAILABLE if another task's
+ * process answers: it may have taken the port. */
 static mr_status *read_incarnation(mr_fellows *p, int number, mr_bytes *reply, uint64_t *out)
 {
     const mr_task_address *task = mr_fellows_task(p, number);
@@ -102,7 +108,7 @@ static mr_status *read_incarnation(mr_fellows *p, int number, mr_bytes *reply, u
     if (!st && d && !p->brought && (strncmp(d->name, task->name, n) != 0 || d->name[n] != '/')) {
         mr_str at = {0};
         mr_fellows_where(p, number, &at);
-        st = mr_error(MR_UNAVAILABLE, "at %s is %s instead", mr_str_z(&at), d->name);
+        st = mr_error(MR_UNAVAILABLE, "%s answers at %s instead", d->name, mr_str_z(&at));
         mr_str_deinit(&at);
     }
     *out = d && !st ? d->incarnation : 0;
@@ -110,6 +116,7 @@ static mr_status *read_incarnation(mr_fellows *p, int number, mr_bytes *reply, u
     return st;
 }
 
+/* A heartbeat has failed. After a refused connection the next one is sent at the next tick. */
 static void failed_locked(mr_watch *w, beat *b, const mr_status *st, int64_t now_ns, mr_member_events *events)
 {
     mr_free(b->trouble);
@@ -123,6 +130,7 @@ static void failed_locked(mr_watch *w, beat *b, const mr_status *st, int64_t now
         mr_membership_gone(&w->members, b->task, 0, now_ns, events);
 }
 
+/* A heartbeat has ended. After the watch has stopped nobody is told any more. */
 static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     beat *b = (beat *)r;
@@ -133,6 +141,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (!st)
         st = read_incarnation(w->peers, b->task, reply, &incarnation);
     mr_lock(&w->mu);
+    MR_ASSERT(b->under_way);
     b->under_way = false;
     if (st) {
         failed_locked(w, b, st, now_ns, &events);
@@ -152,6 +161,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 
 static void tick(mr_timer *t);
 
+/* Sets the timer if any task is held. */
 static void arm_locked(mr_watch *w) MR_REQUIRES(w->mu);
 static void arm_locked(mr_watch *w)
 {
@@ -160,7 +170,8 @@ static void arm_locked(mr_watch *w)
         mr_timers_set(w->host->timers, &w->timer, mr_now_ns() + TICK_NS, tick);
 }
 
-/* Those who were doubted, and asked, and have not answered. */
+/* Declares those tasks lost that the naming service has lost, and that have not answered a heartbeat
+ * since then. */
 static void judge_doubted_locked(mr_watch *w, int64_t now_ns, mr_member_events *events) MR_REQUIRES(w->mu);
 static void judge_doubted_locked(mr_watch *w, int64_t now_ns, mr_member_events *events)
 {
@@ -176,6 +187,7 @@ static void judge_doubted_locked(mr_watch *w, int64_t now_ns, mr_member_events *
     }
 }
 
+/* This process was stopped for a while: its own pause must not count as silence of the others. */
 static void slept_locked(mr_watch *w, int64_t now_ns) MR_REQUIRES(w->mu);
 static void slept_locked(mr_watch *w, int64_t now_ns)
 {
@@ -185,12 +197,13 @@ static void slept_locked(mr_watch *w, int64_t now_ns)
             w->beats[i].doubted_ns = now_ns;
 }
 
-/* Who is to be asked now, less those who were and have not answered. */
+/* One tick: what has become of the tasks, and which heartbeats are due (*ask), except those that are
+ * under way. */
 static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask) MR_REQUIRES(w->mu);
 static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask)
 {
     int64_t now_ns = mr_now_ns();
-    if (now_ns - w->looked_ns > w->members.times.lost_ns / 2) /* this process was stopped, or its machine */
+    if (now_ns - w->looked_ns > w->members.times.lost_ns / 2)
         slept_locked(w, now_ns);
     w->looked_ns = now_ns;
     judge_doubted_locked(w, now_ns, events);
@@ -208,6 +221,7 @@ static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *
     ask->n = n;
 }
 
+/* The timer. Heartbeats are sent and events are told without the lock; then the timer is set again. */
 static void tick(mr_timer *t)
 {
     mr_watch *w = (mr_watch *)((char *)t - offsetof(mr_watch, timer));
@@ -256,6 +270,7 @@ void mr_watch_release(mr_watch *w, int task)
     mr_lock(&w->mu);
     MR_ASSERT(w->beats[task].held > 0);
     if (--w->beats[task].held == 0) {
+        MR_ASSERT(w->n_held > 0);
         w->n_held--;
         w->beats[task].doubted_ns = 0;
         mr_membership_care(&w->members, task, false, mr_now_ns());
@@ -275,6 +290,8 @@ void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation)
     tell(w, &events);
 }
 
+/* A new incarnation that the service names counts as heard of, unless it is known to have ended; it is
+ * asked at the next tick. */
 void mr_watch_named(mr_watch *w, int task, uint64_t incarnation)
 {
     mr_member_events events = {0};
@@ -286,7 +303,7 @@ void mr_watch_named(mr_watch *w, int task, uint64_t incarnation)
     mr_member *m = &w->members.members[task];
     b->doubted_ns = 0;
     if (!w->stopped && m->incarnation != incarnation && !mr_membership_ended(&w->members, task, incarnation)) {
-        b->refused = 0; /* those were of the life before */
+        b->refused = 0; /* those were of the earlier incarnation */
         mr_membership_heard(&w->members, task, incarnation, now_ns, now_ns, &events);
         m->ask_ns = now_ns; /* at the next tick */
     }
@@ -328,7 +345,8 @@ mr_status *mr_watch_why(mr_watch *w, int task, uint64_t incarnation)
         const char *name = mr_fellows_task(w->peers, task)->name;
         const char *trouble = w->beats[task].trouble;
         if (m->incarnation != incarnation)
-            st = mr_error(MR_ABORTED, "%s was restarted %.1f s ago: its state is gone", name, seconds_since(m->born_ns));
+            st = mr_error(MR_ABORTED, "%s was restarted %.1f s ago and has lost its state", name,
+                          seconds_since(m->born_ns));
         else
             st = mr_error(MR_UNAVAILABLE, "%s is lost: last heard of %.1f s ago%s%s", name, seconds_since(m->heard_ns),
                           trouble ? "; " : "", trouble ? trouble : "");
@@ -346,7 +364,7 @@ void mr_watch_describe(mr_watch *w, int task, mr_str *out)
     const char *trouble = w->beats[task].trouble;
     mr_str_appendz(out, mr_fellows_task(w->peers, task)->name);
     if (!w->beats[task].held && !trouble)
-        ; /* nobody has asked it for a heartbeat */
+        ; /* no heartbeat was sent to it */
     else if (m->incarnation)
         mr_str_printf(out, " (last heard of %.1f s ago%s%s)", seconds_since(m->heard_ns), trouble ? "; " : "",
                       trouble ? trouble : "");
@@ -381,7 +399,7 @@ void mr_watch_stop(mr_watch *w)
     mr_lock(&w->mu);
     w->stopped = true;
     mr_unlock(&w->mu);
-    mr_timers_clear(w->host->timers, &w->timer); /* a callback that runs is waited for, and sets no other */
+    mr_timers_clear(w->host->timers, &w->timer); /* waits for a callback that runs; it does not set the timer again */
 }
 
 void mr_watch_free(mr_watch *w)
@@ -389,8 +407,10 @@ void mr_watch_free(mr_watch *w)
     if (!w)
         return;
     mr_watch_stop(w);
-    for (int i = 0; i < w->n; i++)
+    for (int i = 0; i < w->n; i++) {
+        MR_ASSERT(!w->beats[i].under_way);
         mr_free(w->beats[i].trouble);
+    }
     mr_membership_deinit(&w->members);
     mr_mutex_deinit(&w->mu);
     mr_free(w->beats);

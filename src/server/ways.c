@@ -1,4 +1,8 @@
-/* server/ways.c -- which transport leads to an address. */
+/* server/ways.c -- which transport leads to an address, and what a task listens on.
+ *
+ * The local transport is used if the address is on this host and its socket can be trusted: the folder
+ * of sockets must belong to this user and be closed to others, because the connection relies on the
+ * file system for who may connect. If that fails, gRPC is used, with a warning once per process. */
 #include "server/ways.h"
 
 #include <errno.h>
@@ -17,7 +21,7 @@
 
 /* ---- keys ---- */
 
-/* The keys of a task of this process, from MILLRACE_TLS_DIR; *out stays empty in plain text. */
+/* Loads the keys of a task of this process from MILLRACE_TLS_DIR. *out stays empty in plain text. */
 static mr_status *load_keys(const char *own, mr_net_keys_file *out)
 {
     const char *folder = getenv("MILLRACE_TLS_DIR"), *tls = getenv("MILLRACE_TLS"), *task = getenv("MILLRACE_TASK");
@@ -29,7 +33,7 @@ static mr_status *load_keys(const char *own, mr_net_keys_file *out)
 
 static const mr_net_keys *keys_of(const mr_net_keys_file *f) { return f->keys.ca ? &f->keys : NULL; }
 
-/* The secret of this cluster for calls within the host, where there is one beside the keys. */
+/* Loads the cluster's secret for calls within the host, if there is one beside the keys. */
 static void load_token(void)
 {
     mr_str token = {0};
@@ -51,11 +55,13 @@ static mr_net *local_net(void)
 
 /* ---- addresses ---- */
 
-typedef struct place { /* an address taken apart; views */
+/* A parsed address; views into it. */
+typedef struct place {
     mr_sv host;
     int64_t port;
 } place;
 
+/* Splits host:port at the last colon, since an IPv6 host contains some. */
 static mr_status *take_apart(const char *address, place *out)
 {
     mr_sv a = mr_sv_of(address);
@@ -81,6 +87,7 @@ static bool is_this_host(mr_sv host)
 
 /* ---- sockets of this user ---- */
 
+/* The folder of sockets; the caller frees it. */
 static char *socket_folder(void)
 {
     const char *told = getenv("MILLRACE_SOCKETS"), *base = getenv("XDG_RUNTIME_DIR");
@@ -103,8 +110,8 @@ static bool shm_is(const char *value)
     return mode && strcmp(mode, value) == 0;
 }
 
-/* Whether only this user can reach the folder: one that somebody else made, or a link, could lead to a stranger's
- * socket. make: it is made where it does not exist; otherwise that it does not exist is fine. */
+/* Checks that only this user can enter the folder: one that somebody else made, or a link, could lead
+ * to another user's socket. make: create it if it does not exist; otherwise a missing folder is fine. */
 static mr_status *check_folder(bool make)
 {
     struct stat s;
@@ -114,7 +121,7 @@ static mr_status *check_folder(bool make)
     if (strlen(folder) + sizeof "/65535" > sizeof longest.sun_path)
         st = mr_error(MR_FAILED_PRECONDITION, "the path %s is too long for a socket in it", folder);
     else if (make && mkdir(folder, 0700) < 0 && errno != EEXIST)
-        st = mr_error(MR_FAILED_PRECONDITION, "cannot make %s: %s", folder, strerror(errno));
+        st = mr_error(MR_FAILED_PRECONDITION, "cannot create %s: %s", folder, strerror(errno));
     else if (lstat(folder, &s) < 0)
         st = make || errno != ENOENT ? mr_error(MR_FAILED_PRECONDITION, "%s: %s", folder, strerror(errno)) : NULL;
     else if (!S_ISDIR(s.st_mode))
@@ -127,7 +134,7 @@ static mr_status *check_folder(bool make)
     return st;
 }
 
-/* Once in a process: all its connections share the folder.  Takes over the status. */
+/* Warns once per process, since all connections share the folder. Takes st. */
 static void warn_of_folder(mr_status *st)
 {
     static _Atomic bool warned;
@@ -136,7 +143,8 @@ static void warn_of_folder(mr_status *st)
     mr_status_free(st);
 }
 
-/* With MILLRACE_SHM=on a caller waits until the socket exists, so not where no task can make one. */
+/* Whether to use the local transport for a port of this host. With MILLRACE_SHM=on a caller waits
+ * until the socket exists, so not if the folder is unsafe, where no task would make one. */
 static bool wants_socket(int64_t port)
 {
     if (shm_is("off"))
@@ -177,6 +185,8 @@ mr_status *mr_way_to(const char *address, const char *own, const char *name, mr_
 
 /* ---- listening ---- */
 
+/* Refuses to listen in plain text at an address that other hosts can reach, unless that is explicitly
+ * wanted. */
 static mr_status *check_plain(const char *address, mr_sv host)
 {
     const char *tls = getenv("MILLRACE_TLS");
@@ -210,15 +220,18 @@ mr_status *mr_doors_check(const char *address)
     return st;
 }
 
+/* Listens with one transport. */
 static mr_status *open_door(mr_doors *d, mr_net *net, const mr_net_listen *o, int *port)
 {
+    MR_ASSERT(d->n < MR_COUNT(d->servers));
     mr_status *st = net->listen(net, o, &d->servers[d->n], port);
     if (!st)
         d->nets[d->n++] = net;
     return st;
 }
 
-/* gRPC at the port.  Where it is not installed, a task that only its own host can reach does without. */
+/* Listens with gRPC at the port. If gRPC is not installed, a task at a loopback address does without
+ * it. */
 static mr_status *open_port(mr_doors *d, const mr_net_listen *o, mr_sv host, int *port)
 {
     mr_net *grpc;
@@ -230,7 +243,7 @@ static mr_status *open_port(mr_doors *d, const mr_net_listen *o, mr_sv host, int
         if (mr_status_code(st) == MR_UNKNOWN)
             mr_status_free(mr_listen_check(o->address, &what));
         if (what == MR_LISTEN_IN_USE)
-            mr_report_port_taken(); /* a launcher that chose it chooses another */
+            mr_report_port_taken(); /* lets the launcher choose another port */
         return st;
     }
     if (!is_loopback(host))
@@ -240,7 +253,7 @@ static mr_status *open_port(mr_doors *d, const mr_net_listen *o, mr_sv host, int
     return NULL;
 }
 
-/* The socket for tasks of this host.  Where it cannot be there is still the port. */
+/* Listens at the socket for tasks of this host. A failure is only a warning if the port is open. */
 static mr_status *open_socket(mr_doors *d, mr_net_listen *o, int port)
 {
     int unused;
@@ -259,6 +272,7 @@ static mr_status *open_socket(mr_doors *d, mr_net_listen *o, int port)
     return st;
 }
 
+/* Listens with both transports. The keys are used by gRPC only and freed here. */
 static mr_status *open_doors(const char *address, const char *own, mr_net_listen o, mr_doors *d, int *port)
 {
     place p;
@@ -278,7 +292,8 @@ static mr_status *open_doors(const char *address, const char *own, mr_net_listen
     return st ? st : open_socket(d, &o, *port);
 }
 
-mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg, mr_doors *d, int *port)
+mr_status *mr_doors_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg,
+                         mr_doors *d, int *port)
 {
     char *at;
     *d = (mr_doors){0};

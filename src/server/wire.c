@@ -1,9 +1,18 @@
-/* server/wire.c -- messages of the services that carry tensors. */
+/* server/wire.c -- messages of the services that carry tensors.
+ *
+ * Writing: a large tensor's memory is a separate piece of the message, with a reference to the tensor,
+ * and is never copied. The small fields go into `head`, which is moved into the message before each
+ * such piece.
+ *
+ * Reading: our own messages have the contents of a large tensor at the end. They are found by looking
+ * at the first bytes only (find_large), and become the tensor without a copy if the piece is aligned.
+ * Everything else is parsed in general (decode_flat). Nothing in a message is trusted: sizes are
+ * compared before memory is allocated. */
 #include "server/wire.h"
 
 #include "base/memory.h"
 
-#define IN_PLACE 4096 /* bytes from which a tensor's memory travels as it is */
+#define IN_PLACE 4096 /* bytes from which a tensor's memory is sent as a piece */
 #define DERIVED "[_Derived_]"
 
 /* ---- writing ---- */
@@ -24,12 +33,13 @@ void mr_wire_deinit(mr_wire *w)
 
 static void drop_tensor(void *t) { mr_tensor_unref(t); }
 
-/* A TensorProto cut in two: its small fields, and the bytes of tensor_content behind them. */
+/* A TensorProto in two parts: its small fields, and the bytes of tensor_content. */
 typedef struct cut_tensor {
     mr_str head;
     mr_sv content;
 } cut_tensor;
 
+/* Splits a tensor; false: w->st says why not. */
 static bool cut(mr_wire *w, const mr_tensor *t, cut_tensor *c)
 {
     *c = (cut_tensor){0};
@@ -37,6 +47,7 @@ static bool cut(mr_wire *w, const mr_tensor *t, cut_tensor *c)
     return w->st == NULL;
 }
 
+/* Writes the tensor as a field. A large content becomes a piece of its own. */
 static void put_cut(mr_wire *w, uint32_t field, const mr_tensor *t, cut_tensor *c)
 {
     mr_pb_put_header(&w->pb, field, c->head.n + c->content.n);
@@ -59,6 +70,7 @@ void mr_wire_tensor(mr_wire *w, uint32_t field, const mr_tensor *t)
 
 static size_t field_size(size_t n) { return 1 + mr_pb_varint_size(n) + n; } /* numbers below 16 */
 
+/* The length of the message comes before it, so it is computed from those of its two fields. */
 void mr_wire_named(mr_wire *w, uint32_t field, mr_sv name, const mr_tensor *t)
 {
     cut_tensor c;
@@ -120,6 +132,7 @@ mr_status *mr_wire_finish(mr_wire *w, mr_bytes *out)
 enum { R_TENSOR = 1, R_DEAD = 2, R_START = 3 };
 enum { T_DTYPE = 1, T_SHAPE = 2, T_CONTENT = 4 };
 
+/* The tensor comes last, so that nothing follows its contents. */
 mr_status *mr_wire_recv_encode(const mr_tensor *t, bool dead, int64_t start_us, mr_bytes *out)
 {
     mr_wire w;
@@ -127,19 +140,19 @@ mr_status *mr_wire_recv_encode(const mr_tensor *t, bool dead, int64_t start_us, 
     mr_pb_opt_varint(&w.pb, R_DEAD, dead);
     mr_pb_opt_varint(&w.pb, R_START, (uint64_t)start_us);
     if (t)
-        mr_wire_tensor(&w, R_TENSOR, t); /* last, so that nothing follows its content */
+        mr_wire_tensor(&w, R_TENSOR, t);
     return mr_wire_finish(&w, out);
 }
 
 #define EXTRA_URL "type.googleapis.com/tensorflow.RecvBufRespExtra"
 
-/* transport_options is an Any whose value is a RecvBufRespExtra with the content; as with tensors it stands last and its
- * memory is not copied. */
+/* transport_options is an Any whose value is a RecvBufRespExtra with the contents. As with tensors,
+ * they come last and are not copied. */
 mr_status *mr_wire_buf_encode(const mr_tensor *t, bool dead, int64_t start_us, mr_bytes *out)
 {
     mr_wire w;
     if (t && !mr_dtype_is_plain(t->dtype))
-        return mr_error(MR_INTERNAL, "A tensor of %s has no bytes to send as a buffer", mr_dtype_name(t->dtype));
+        return mr_error(MR_INTERNAL, "A %s tensor cannot be sent as a buffer", mr_dtype_name(t->dtype));
     size_t n = t ? mr_tensor_bytes(t) : 0, extra = field_size(n);
     mr_wire_init(&w);
     mr_pb_opt_varint(&w.pb, 2, n);
@@ -156,12 +169,13 @@ mr_status *mr_wire_buf_encode(const mr_tensor *t, bool dead, int64_t start_us, m
     return mr_wire_finish(&w, out);
 }
 
-/* The beginning of a message whose end is not looked at: what stands before a large content. */
+/* The beginning of a message: what comes before large contents. */
 typedef struct front {
     uint8_t bytes[512];
     size_t n, at;
 } front;
 
+/* Reads a varint; false: it is malformed, or longer than what was copied. */
 static bool front_varint(front *f, uint64_t *v)
 {
     *v = 0;
@@ -174,14 +188,16 @@ static bool front_varint(front *f, uint64_t *v)
     return false;
 }
 
-/* Where the content of a message { .. tensor { dtype, shape, content } } stands, when that is the way it is
- * written: then it is taken from there.  Anything else is read by the general way. */
+/* Where the contents of a message { .. tensor { dtype, shape, content } } are, if it is written that
+ * way. */
 typedef struct large {
     size_t at, n;    /* of the content */
     size_t head_at, head_n; /* of the fields of the tensor before it */
     bool dead;
 } large;
 
+/* Looks for large contents at the very end of the message; false: the message is not of that form, and
+ * has to be parsed in general. Each length is checked against the size of the message. */
 static bool find_large(const mr_bytes *b, large *l)
 {
     front f = {.n = b->n < sizeof f.bytes ? b->n : sizeof f.bytes};
@@ -225,7 +241,7 @@ static void drop_piece_memory(void *data, size_t n, void *arg)
     mr_free(p);
 }
 
-/* The last piece is just the content: it becomes the tensor. */
+/* The last piece is exactly the contents: its memory becomes the tensor's. */
 static mr_status *adopt_last(mr_bytes *b, mr_dtype type, int rank, const int64_t *dims, mr_tensor **t)
 {
     mr_piece *p = mr_new(mr_piece);
@@ -233,7 +249,7 @@ static mr_status *adopt_last(mr_bytes *b, mr_dtype type, int rank, const int64_t
     return mr_tensor_adopt(type, rank, dims, (void *)(uintptr_t)p->data, p->n, drop_piece_memory, p, t);
 }
 
-/* Type and shape alone, as an empty-handed TensorProto reads. */
+/* Parses the type and the shape of a TensorProto whose contents were cut off. */
 static mr_status *read_head(mr_sv head, mr_dtype *type, int *rank, int64_t *dims)
 {
     mr_pb_reader r, shape, dim;
@@ -267,6 +283,8 @@ static mr_status *read_head(mr_sv head, mr_dtype *type, int *rank, int64_t *dims
     return mr_pb_reader_status(&r, "TensorProto");
 }
 
+/* Makes the tensor of a message that find_large has accepted. The contents must have exactly the size
+ * that type and shape imply. Bool tensors are always copied, since any byte but 0 has to become 1. */
 static mr_status *decode_large(mr_bytes *b, const large *l, mr_allocator *a, mr_tensor **t)
 {
     char head[512];
@@ -274,23 +292,25 @@ static mr_status *decode_large(mr_bytes *b, const large *l, mr_allocator *a, mr_
     int rank;
     int64_t dims[MR_MAX_RANK], elements;
     if (l->head_n > sizeof head || !mr_bytes_read(b, l->head_at, head, l->head_n))
-        return mr_invalid("TensorProto: no head");
+        return mr_invalid("TensorProto: the fields before tensor_content cannot be read");
     MR_TRY(read_head((mr_sv){head, l->head_n}, &type, &rank, dims));
     if (!mr_dtype_is_plain(type))
-        return mr_invalid("TensorProto: tensor_content of type %d", (int)type);
+        return mr_invalid("TensorProto: dtype %d cannot have tensor_content", (int)type);
     MR_TRY(mr_shape_elements(rank, dims, &elements));
     if ((uint64_t)elements > l->n / mr_dtype_size(type) || (size_t)elements * mr_dtype_size(type) != l->n)
-        return mr_invalid("TensorProto: %zu bytes of content for %lld elements", l->n, (long long)elements);
+        return mr_invalid("TensorProto: tensor_content has %zu bytes, which does not fit %lld elements of %s", l->n,
+                          (long long)elements, mr_dtype_name(type));
     const mr_piece *last = &b->pieces.p[b->pieces.n - 1];
     if (type != MR_BOOL && last->n == l->n && (uintptr_t)last->data % 64 == 0)
         return adopt_last(b, type, rank, dims, t);
     MR_TRY(mr_tensor_new(a, type, rank, dims, t));
     mr_bytes_read(b, l->at, (*t)->data, l->n);
-    for (int64_t i = 0; type == MR_BOOL && i < elements; i++) /* other bytes are no bools in C */
+    for (int64_t i = 0; type == MR_BOOL && i < elements; i++)
         ((uint8_t *)(*t)->data)[i] = ((uint8_t *)(*t)->data)[i] != 0;
     return NULL;
 }
 
+/* Parses any RecvTensorResponse, after joining its pieces. */
 static mr_status *decode_flat(mr_bytes *b, mr_allocator *a, mr_tensor **t, bool *dead)
 {
     mr_sv bytes, tensor = MR_SV("");
@@ -328,6 +348,7 @@ void mr_run_reply_deinit(mr_run_reply *r)
     mr_vec_deinit(&r->graphs);
 }
 
+/* The strings in `out` are views into the body, which must outlive it. */
 mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out)
 {
     mr_pb_reader r;
@@ -359,6 +380,8 @@ char *mr_wire_error_text(const mr_status *st)
     return mr_printf("%s%s", mr_status_is_derived(st) ? DERIVED : "", text);
 }
 
+/* Makes an error of a code and a text that came in a message. Codes that are not gRPC's become
+ * UNKNOWN, and long texts are cut. */
 mr_status *mr_wire_error(int64_t code, mr_sv text)
 {
     if (code == MR_OK)
@@ -370,6 +393,8 @@ mr_status *mr_wire_error(int64_t code, mr_sv text)
     return derived ? mr_status_mark_derived(st) : st;
 }
 
+/* Takes st. An error that came over the wire has its mark as a prefix of its text; here it becomes a
+ * flag again. */
 mr_status *mr_wire_unmark(mr_status *st)
 {
     if (!st || strncmp(mr_status_message(st), DERIVED, sizeof DERIVED - 1) != 0)
