@@ -309,7 +309,6 @@ static mr_exchange *exchange_new(mr_session_collective *s, mr_run *r, const mr_c
 static void start(mr_collective *base, mr_run *r, const mr_collective_call *call)
 {
     mr_session_collective *s = (mr_session_collective *)base;
-
     if (call->group_size <= 0 || (call->group_size == 1 && !mr_collectives_is_generation(call->group_key))) {
         mr_collective_local()->start(mr_collective_local(), r, call);
         return;

@@ -423,7 +423,6 @@ static void start(wrun *r)
     f->depth = r->q.depth;
     mr_refs_take(&r->step->refs);
     p->step = r->step;
-
     mr_runner_reset(&f->own_runner, mr_program_is_light(p->graph->program) ? NULL : env->inter, NULL, false);
     mr_flow_start(f, &(mr_flow_start_args){.runner = &f->own_runner,
                                            .parent = env->cancel,
