@@ -1,9 +1,9 @@
 /* net/frame.c -- frames of the local transport, written and read.
  *
- * The reader passes through three states a frame: head, meta, body.  Small frames are cut out of
- * the stage, many at a time; the rest of a body that is longer than what the stage holds is read
- * straight into its own memory.  Nothing is allocated before the head was found sound and the
- * budget agreed. */
+ * The reader passes through three states per frame: head, meta, body. Small frames are cut out of the
+ * stage, many at a time; if a body is longer than what the stage holds, the rest is read directly into
+ * the body's own memory. Nothing is allocated before the head was found valid and the budget allows
+ * it. */
 #include "net/frame.h"
 
 #include <endian.h>
@@ -50,7 +50,8 @@ void mr_frame_head_write(const mr_frame_head *h, uint8_t out[MR_FRAME_HEAD])
     put32(out + 32, h->segment);
 }
 
-/* Only calls have texts and bodies, and parts are told of only where a segment is. */
+/* Whether a head is valid: only calls have texts and bodies, and only frames with a segment have
+ * parts. */
 static bool is_sound(const mr_frame_head *h, const uint8_t *in)
 {
     bool call = h->kind == MR_FRAME_REQUEST || h->kind == MR_FRAME_REPLY;
@@ -72,7 +73,7 @@ mr_status *mr_frame_head_read(const uint8_t in[MR_FRAME_HEAD], mr_frame_head *ou
                            .value = (int64_t)get64(in + 24),
                            .segment = get32(in + 32)};
     if (!is_sound(out, in))
-        return mr_invalid("a frame that makes no sense (kind %d)", out->kind);
+        return mr_invalid("invalid frame head (kind %d)", out->kind);
     return NULL;
 }
 
@@ -89,8 +90,9 @@ mr_frame_part mr_frame_part_read(const uint8_t in[MR_FRAME_PART])
 
 /* ---- memory of bodies ---- */
 
+/* The memory of a body that came through the socket. */
 typedef struct mr_block {
-    mr_refs refs; /* one a piece, and the reader while it fills it */
+    mr_refs refs; /* one for each piece, and one for the reader while it fills the block */
     mr_net_budget *budget;
     size_t bytes; /* of the budget */
     _Alignas(16) char data[];
@@ -105,6 +107,7 @@ static void block_drop(void *p)
     mr_free(b);
 }
 
+/* NULL: the budget is used up, or there is no memory. */
 static block *block_new(mr_net_budget *budget, size_t n)
 {
     size_t bytes;
@@ -150,10 +153,11 @@ void mr_frame_reader_deinit(mr_frame_reader *r)
     r->stage = NULL;
 }
 
+/* Where the next bytes go: the rest of the body, if one is being read, then the stage. */
 int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2])
 {
     int n = 0;
-    /* What is left is less than a head, once mr_frame_reader_next asked for more. */
+    /* mr_frame_reader_next has consumed everything but the beginning of a head. */
     MR_ASSERT(r->end - r->begin < MR_FRAME_HEAD);
     memmove(r->stage, r->stage + r->begin, r->end - r->begin);
     r->end -= r->begin;
@@ -177,7 +181,7 @@ void mr_frame_reader_came(mr_frame_reader *r, size_t n)
     r->end += n;
 }
 
-/* Up to n bytes from the stage; to NULL they are thrown away. */
+/* Moves up to n bytes from the stage; to NULL: they are dropped. */
 static size_t cut(mr_frame_reader *r, void *to, uint64_t n)
 {
     size_t have = r->end - r->begin, part = n < have ? (size_t)n : have;
@@ -187,8 +191,10 @@ static size_t cut(mr_frame_reader *r, void *to, uint64_t n)
     return part;
 }
 
+/* A whole head is in the stage. */
 static mr_status *begin_frame(mr_frame_reader *r)
 {
+    MR_ASSERT(r->state == IN_HEAD && r->end - r->begin >= MR_FRAME_HEAD);
     MR_TRY(mr_frame_head_read(r->stage + r->begin, &r->head));
     r->begin += MR_FRAME_HEAD;
     r->state = IN_META;
@@ -198,8 +204,11 @@ static mr_status *begin_frame(mr_frame_reader *r)
     return NULL;
 }
 
+/* Text and parts are complete. If there is no memory for the body, its bytes are dropped as they
+ * arrive, and the frame is marked as too large. */
 static void begin_body(mr_frame_reader *r)
 {
+    MR_ASSERT(r->state == IN_META && !r->block);
     uint64_t n = r->head.stream_bytes;
     r->state = IN_BODY;
     r->body_got = 0;
@@ -210,7 +219,8 @@ static void begin_body(mr_frame_reader *r)
 
 /* ---- bodies ---- */
 
-/* A part in the stream is the next bytes of the block. */
+/* Adds a part of the body: a piece of the segment, or the next bytes of the block. Offsets and lengths
+ * come from the peer and are checked. */
 static mr_status *add_part(mr_frame_reader *r, mr_loan *l, mr_frame_part p, uint64_t *at,
                            mr_bytes *out)
 {
@@ -221,13 +231,14 @@ static mr_status *add_part(mr_frame_reader *r, mr_loan *l, mr_frame_part p, uint
         return NULL;
     }
     if (p.n > r->head.stream_bytes - *at)
-        return mr_invalid("a frame whose parts are longer than its body");
+        return mr_invalid("the parts of a frame are longer than its body");
     if (r->block && p.n)
         mr_bytes_add(out, block_piece(r->block, (size_t)*at, (size_t)p.n));
     *at += p.n;
     return NULL;
 }
 
+/* Adds all parts; together they must use the block exactly. */
 static mr_status *add_parts(mr_frame_reader *r, mr_loan *l, mr_bytes *out)
 {
     uint64_t at = 0;
@@ -236,12 +247,13 @@ static mr_status *add_parts(mr_frame_reader *r, mr_loan *l, mr_bytes *out)
         MR_TRY(add_part(r, l, p, &at, out));
     }
     if (at != r->head.stream_bytes)
-        return mr_invalid("a frame whose parts are shorter than its body");
+        return mr_invalid("the parts of a frame are shorter than its body");
     if (out->n > r->max_message)
         r->too_large = true;
     return NULL;
 }
 
+/* The body of a complete frame, as pieces that refer to the block or the segment. */
 static mr_status *collect_body(mr_frame_reader *r, mr_bytes *out)
 {
     if (r->head.n_parts == 0) {
@@ -256,6 +268,7 @@ static mr_status *collect_body(mr_frame_reader *r, mr_bytes *out)
     return st;
 }
 
+/* The frame is complete. On failure, and if it is too large, it has no body. */
 static mr_status *end_frame(mr_frame_reader *r, mr_frame *out)
 {
     *out = (mr_frame){.head = r->head, .text = r->text};

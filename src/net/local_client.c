@@ -1,13 +1,17 @@
-/* net/local_client.c -- the local transport, asking.
+/* net/local_client.c -- the local transport's client side.
  *
- * A request is in one of three places, guarded by mr_local_mu: STARTING, while the thread that
- * called start still works on it; PENDING in its peer's list, until there is a connection; OPEN
- * among a connection's calls.  All requests end in the transport's thread, so they cannot end
- * twice.  A request to be ended while it is STARTING is marked, and ends when that is over.
+ * A request is in one of three places, guarded by mr_local_mu: STARTING, while the thread that called
+ * start still works on it; PENDING in its peer's list, until there is a connection; OPEN among a
+ * connection's calls. All requests end in the transport's thread, so they cannot end twice. A request
+ * that shall end while it is STARTING is marked (`early`), and ends when that is over.
  *
- * A call's id is its place in the connection's table.  It is `reserved` while the frame is made,
- * then the request itself.  The place of a request that ended early stays taken (by `zombie`) until
- * the server's reply has come, for until then the server knows the id. */
+ * A call's id is its index in the connection's table. The entry is `reserved` while the frame is made,
+ * then the request itself. If a request ends early, its entry stays taken (by `zombie`) until the
+ * server's reply has arrived, because until then the server knows the id.
+ *
+ * A peer has at most one connection, made by the transport's thread when a request needs it. If that
+ * fails, requests that do not wait for the peer fail at once; for the others it is tried again, with
+ * growing pauses. */
 #include "net/local.h"
 
 #include <errno.h>
@@ -27,15 +31,15 @@ enum { STARTING, PENDING, OPEN };
 typedef struct request {
     mr_net_request *r;
     mr_net_peer *peer;
-    int place;                   /* mr_local_mu, as all up to the connection's lock */
+    int place;                   /* mr_local_mu guards this and all up to `ended` */
     int early;                   /* the code to end with when STARTING is over; 0: none */
     struct request *next, *prev; /* PENDING */
     mr_conn *conn;               /* OPEN */
     mr_timer deadline;
     mr_order cancel, lost;
-    bool cancelling, ended; /* cancel was posted; when it has ended before, the order frees it */
-    uint64_t id;            /* the connection's lock */
-    mr_out_frame *frame;    /* likewise: not a byte of it is sent yet */
+    bool cancelling, ended; /* the order `cancel` is posted; if the request ends first, the order frees it */
+    uint64_t id;            /* the connection's lock guards this and the next */
+    mr_out_frame *frame;    /* while not a byte of it is sent */
 } request;
 
 struct mr_net_peer {
@@ -59,7 +63,9 @@ static request reserved, zombie;
 
 /* ---- ending ---- */
 
-/* Ends a request that is in no place any more; takes over st and body. */
+/* Ends a request that is in no place any more, in the transport's thread. Takes st and the body.
+ * `done` may free the mr_net_request, so it is not touched afterwards; the peer lives until its count
+ * of requests is lowered. */
 static void finish(request *q, mr_status *st, mr_bytes *body)
 {
     MR_ASSERT(mr_local_io_here());
@@ -67,6 +73,7 @@ static void finish(request *q, mr_status *st, mr_bytes *body)
     mr_net_peer *p = q->peer;
     mr_bytes none = {0};
     mr_lock(&mr_local_mu);
+    MR_ASSERT(!q->ended);
     mr_timer_clear_locked(&q->deadline);
     r->impl = NULL;
     q->ended = true;
@@ -74,10 +81,11 @@ static void finish(request *q, mr_status *st, mr_bytes *body)
     mr_unlock(&mr_local_mu);
     if (!keep)
         mr_free(q);
-    mr_bytes_deinit(&r->body); /* when it was never sent */
+    mr_bytes_deinit(&r->body); /* if it was never sent */
     r->done(r, st, body ? body : &none);
     mr_bytes_deinit(body ? body : &none);
     mr_lock(&mr_local_mu);
+    MR_ASSERT(p->n_requests > 0);
     p->n_requests--;
     if (p->closing)
         mr_cond_broadcast(&mr_local_changed);
@@ -86,9 +94,9 @@ static void finish(request *q, mr_status *st, mr_bytes *body)
 
 static mr_status *early_error(const request *q, int code)
 {
-    const char *why = code == MR_DEADLINE_EXCEEDED  ? "no answer until its deadline"
+    const char *why = code == MR_DEADLINE_EXCEEDED  ? "no answer before the deadline"
                       : code == MR_CANCELLED        ? "cancelled"
-                      : code == MR_INVALID_ARGUMENT ? "the name of the method is too long"
+                      : code == MR_INVALID_ARGUMENT ? "the method's name is too long"
                                                     : "connection lost";
     return mr_error((mr_code)code, "%s to %s: %s", q->r->method, q->peer->address, why);
 }
@@ -100,13 +108,16 @@ static void unlink_pending_locked(request *q) MR_REQUIRES(mr_local_mu)
     *(q->next ? &q->next->prev : &p->last) = q->prev;
 }
 
+/* The id may be used again. */
 static void free_id_locked(mr_conn *c, uint64_t id) MR_REQUIRES(c->mu)
 {
+    MR_ASSERT(id < (uint64_t)c->calls.n && c->calls.p[id]);
     c->calls.p[id] = NULL;
     mr_vec_push(&c->free_ids, (uint32_t)id);
 }
 
-/* Takes an open request out of its connection before the reply has come. */
+/* Takes an open request out of its connection before its reply has arrived. If its frame is still
+ * unsent, it is withdrawn; otherwise the server is told, and the id stays taken until it has answered. */
 static void abandon(request *q)
 {
     mr_conn *c = q->conn;
@@ -114,7 +125,7 @@ static void abandon(request *q)
     mr_out_frame *cancel = mr_conn_compose(c, h, (mr_sv){"", 0}, NULL);
     mr_lock(&c->mu);
     mr_out_frame *unsent = q->frame;
-    if (unsent) { /* the server will never hear of it */
+    if (unsent) {
         mr_conn_withdraw_locked(c, unsent);
         free_id_locked(c, q->id);
     } else {
@@ -128,7 +139,8 @@ static void abandon(request *q)
     mr_conn_flush(c);
 }
 
-/* Ends it now if it can be. */
+/* Ends the request now, wherever it is; one that is STARTING ends as soon as that is over. In the
+ * transport's thread. */
 static void end_early(request *q, int code)
 {
     mr_lock(&mr_local_mu);
@@ -150,6 +162,8 @@ static void run_deadline(mr_timer *t)
     end_early(OWNER(request, deadline, t), MR_DEADLINE_EXCEEDED);
 }
 
+/* The order that mr_local_cancel posted. If the request has ended meanwhile, only its record is left,
+ * and is freed here. */
 static void run_cancel(mr_order *o)
 {
     request *q = OWNER(request, cancel, o);
@@ -174,7 +188,7 @@ void mr_local_cancel(mr_net_request *r)
     mr_unlock(&mr_local_mu);
 }
 
-/* It was to end, or lost its connection, while it was STARTING. */
+/* The request was to end, or its connection was lost, while it was STARTING. */
 static void run_lost(mr_order *o)
 {
     request *q = OWNER(request, lost, o);
@@ -183,6 +197,7 @@ static void run_lost(mr_order *o)
 
 /* ---- starting ---- */
 
+/* Wakes the transport's thread for this peer, once. */
 static void order_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
 {
     if (p->ordered)
@@ -197,6 +212,8 @@ static void connect_soon_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
     order_locked(p);
 }
 
+/* Puts a request that could not be sent into the peer's list, and sees that the transport's thread
+ * connects or looks at the list. A request that was marked meanwhile ends instead. */
 static void put_pending(mr_net_peer *p, request *q)
 {
     mr_lock(&mr_local_mu);
@@ -210,8 +227,7 @@ static void put_pending(mr_net_peer *p, request *q)
         q->prev = p->last;
         *(p->last ? &p->last->next : &p->first) = q;
         p->last = q;
-        if (p->conn) /* it was opened, or had room again, since we looked: nobody else may see that
-                      */
+        if (p->conn) /* it was opened, or got room, since we looked; nobody else may notice the request */
             order_locked(p);
         else if (!p->connecting || (p->retry.place && !q->r->wait_for_ready))
             connect_soon_locked(p);
@@ -219,7 +235,7 @@ static void put_pending(mr_net_peer *p, request *q)
     mr_unlock(&mr_local_mu);
 }
 
-/* A place among the calls of an open connection; false: there is none. */
+/* Reserves an id on an open connection; false: it is not open, or has too many calls. */
 static bool reserve_id(mr_conn *c, request *q)
 {
     mr_lock(&c->mu);
@@ -234,7 +250,7 @@ static bool reserve_id(mr_conn *c, request *q)
     return ok;
 }
 
-/* From here on it ends like any open request; false: it is to end at once. */
+/* From here on the request ends like any open one; false: it was marked to end. */
 static bool become_open(mr_conn *c, request *q)
 {
     mr_lock(&mr_local_mu);
@@ -247,14 +263,15 @@ static bool become_open(mr_conn *c, request *q)
     return ok;
 }
 
-/* Sends a request that has an id. */
+/* Composes and queues the frame of a request that has an id. The frame is composed without a lock,
+ * since that copies large pieces; the connection may be lost, or the request marked, meanwhile. */
 static void send_request(mr_conn *c, request *q)
 {
     mr_net_request *r = q->r;
     int64_t left_ns = r->deadline_ns ? MR_MAX(r->deadline_ns - mr_now_ns(), 1) : 0;
     mr_frame_head h = {.kind = MR_FRAME_REQUEST, .id = q->id, .value = left_ns};
     mr_out_frame *f = mr_conn_compose(c, h, mr_sv_of(r->method), &r->body);
-    bool lazy = r->lazy; /* once it is queued it may end */
+    bool lazy = r->lazy; /* the request may end once it is queued */
     mr_lock(&c->mu);
     bool alive = mr_conn_is_open_locked(c), ok = alive && become_open(c, q);
     if (ok) {
@@ -275,6 +292,8 @@ static void send_request(mr_conn *c, request *q)
     }
 }
 
+/* Sends the request at once if there is a connection with room, in the caller's thread; otherwise it
+ * is pending. */
 void mr_local_start(mr_net_peer *p, mr_net_request *r)
 {
     request *q = mr_new(request);
@@ -302,7 +321,8 @@ void mr_local_start(mr_net_peer *p, mr_net_request *r)
         mr_conn_unref(c);
 }
 
-/* In the transport's thread: as many as the connection takes. */
+/* Sends as many pending requests as the connection takes, in the order of their arrival. In the
+ * transport's thread. */
 static void start_pending(mr_net_peer *p, mr_conn *c)
 {
     for (;;) {
@@ -320,7 +340,8 @@ static void start_pending(mr_net_peer *p, mr_conn *c)
 
 /* ---- the connection ---- */
 
-/* Ends what is pending, or only what would not wait. */
+/* Ends the pending requests, all or only those that do not wait for the peer. They are collected
+ * first, because ending one calls back. */
 static void fail_pending(mr_net_peer *p, const mr_status *why, bool all)
 {
     request *list = NULL, **end = &list;
@@ -342,7 +363,8 @@ static void fail_pending(mr_net_peer *p, const mr_status *why, bool all)
     }
 }
 
-/* There is no connection: those who wait try again later, the others hear it now. */
+/* There is no connection. Requests that wait for the peer are tried again later, the others end now.
+ * Errors that do not pass, such as a wrong token, end all. */
 static void not_connected(mr_net_peer *p, const mr_status *why)
 {
     mr_code code = mr_status_code(why);
@@ -350,7 +372,7 @@ static void not_connected(mr_net_peer *p, const mr_status *why)
     fail_pending(p, why, for_good);
     p->backoff_ns = MR_MIN(p->backoff_ns ? 2 * p->backoff_ns : FIRST_BACKOFF_NS, LAST_BACKOFF_NS);
     mr_lock(&mr_local_mu);
-    bool impatient = false; /* came while the others were told */
+    bool impatient = false; /* a request that does not wait arrived while the others were ended */
     for (request *q = p->first; q; q = q->next)
         impatient |= !q->r->wait_for_ready;
     p->connecting = p->first != NULL && !p->closing;
@@ -361,9 +383,11 @@ static void not_connected(mr_net_peer *p, const mr_status *why)
     mr_unlock(&mr_local_mu);
 }
 
+/* The handshake is done: the connection becomes the peer's. */
 static void opened(mr_conn *c)
 {
     mr_net_peer *p = c->owner;
+    MR_ASSERT(p->half == c && !p->conn);
     p->half = NULL;
     p->backoff_ns = 0;
     mr_lock(&mr_local_mu);
@@ -373,24 +397,26 @@ static void opened(mr_conn *c)
     start_pending(p, c);
 }
 
+/* A frame from the server. It must be the reply to a request that was sent, or the connection ends. A
+ * request that ended early only frees its id. */
 static mr_status *take_reply(mr_conn *c, mr_frame *f)
 {
     request *q = NULL;
     if (f->head.kind != MR_FRAME_REPLY)
-        return mr_invalid("a server that asks");
+        return mr_invalid("the server sent a frame that only clients send");
     mr_lock(&c->mu);
     if (f->head.id < (uint64_t)c->calls.n)
         q = c->calls.p[f->head.id];
-    if (q == &reserved || (q && q->frame)) /* it was not asked yet */
+    if (q == &reserved || (q && q->frame)) /* not a byte of the request is sent yet */
         q = NULL;
     if (q)
         free_id_locked(c, f->head.id);
     mr_unlock(&c->mu);
     if (!q)
-        return mr_invalid("an answer to nothing");
+        return mr_invalid("the server answered a call that does not exist");
     if (q != &zombie)
         finish(q,
-               f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "the answer of %s is too large",
+               f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "the reply from %s is too large",
                                        q->peer->address)
                             : mr_net_status(f->head.value, f->text),
                &f->body);
@@ -398,7 +424,8 @@ static mr_status *take_reply(mr_conn *c, mr_frame *f)
     return NULL;
 }
 
-/* All of its open requests; those that are being started see for themselves. */
+/* Ends all open requests of a lost connection. Those that are being started see for themselves that
+ * the connection is closed. */
 static void fail_open(mr_conn *c, const mr_status *why, mr_code code)
 {
     mr_net_peer *p = c->owner;
@@ -421,6 +448,7 @@ static void fail_open(mr_conn *c, const mr_status *why, mr_code code)
     }
 }
 
+/* The connection has ended, in its handshake or later. If requests are pending, a new one is made. */
 static void lost(mr_conn *c, const mr_status *why)
 {
     mr_net_peer *p = c->owner;
@@ -439,7 +467,7 @@ static void lost(mr_conn *c, const mr_status *why)
 
 static const mr_conn_end client_end = {.open = opened, .frame = take_reply, .closed = lost};
 
-/* A connected socket; *fd -1 without an error: the server has no room in its queue just now. */
+/* A connected socket. *fd -1 without an error: the server's queue is full just now, so try again. */
 static mr_status *dial(const char *path, int *fd)
 {
     struct sockaddr_un a;
@@ -454,11 +482,13 @@ static mr_status *dial(const char *path, int *fd)
     }
     int err = errno;
     close(s);
-    return err == EAGAIN ? NULL : mr_error(MR_UNAVAILABLE, "not there (%s)", strerror(err));
+    return err == EAGAIN ? NULL : mr_error(MR_UNAVAILABLE, "cannot connect (%s)", strerror(err));
 }
 
+/* Begins a connection; its handshake follows in the transport's thread. */
 static void try_connect(mr_net_peer *p)
 {
+    MR_ASSERT(!p->half);
     int fd;
     mr_status *st = dial(p->address, &fd);
     if (!st && fd < 0) {
@@ -472,6 +502,8 @@ static void try_connect(mr_net_peer *p)
     mr_status_free(st);
 }
 
+/* The peer's order: sends what is pending, or connects. A pause between two tries ends, because a
+ * request has arrived that does not wait. */
 static void run_connect(mr_order *o)
 {
     mr_net_peer *p = OWNER(mr_net_peer, connect, o);
@@ -479,14 +511,14 @@ static void run_connect(mr_order *o)
     p->ordered = false;
     bool closing = p->closing, connecting = p->connecting;
     mr_conn *c = p->conn;
-    mr_timer_clear_locked(&p->retry); /* somebody does not want to wait for it */
+    mr_timer_clear_locked(&p->retry);
     mr_cond_broadcast(&mr_local_changed);
     mr_unlock(&mr_local_mu);
     if (closing)
         return;
     if (c)
         start_pending(p, c);
-    else if (connecting && !p->half) /* the retry may just have begun one */
+    else if (connecting && !p->half) /* the retry may just have started one */
         try_connect(p);
 }
 
@@ -498,7 +530,7 @@ mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *k
                             const char *name, mr_net_peer **out)
 {
     struct sockaddr_un a;
-    (void)keys, (void)name; /* the token stands for both */
+    (void)keys, (void)name; /* the token takes the place of both */
     MR_TRY(mr_local_address(address, &a));
     MR_TRY(mr_local_io_start());
     mr_net_peer *p = mr_new(mr_net_peer);
@@ -510,6 +542,7 @@ mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *k
     return NULL;
 }
 
+/* In the transport's thread: no request is accepted any more, and all end. */
 static void close_peer(void *arg)
 {
     mr_net_peer *p = arg;
@@ -527,6 +560,8 @@ static void close_peer(void *arg)
     mr_status_free(why);
 }
 
+/* Waits until all requests have ended and the peer's order has run, so nothing refers to the peer when
+ * it is freed. */
 void mr_local_disconnect(mr_net_peer *p)
 {
     if (!p)
@@ -536,6 +571,7 @@ void mr_local_disconnect(mr_net_peer *p)
     while (p->n_requests || p->ordered)
         mr_cond_wait(&mr_local_changed, &mr_local_mu);
     mr_unlock(&mr_local_mu);
+    MR_ASSERT(!p->conn && !p->half && !p->first);
     mr_local_io_stop();
     mr_free(p->address);
     mr_free(p);

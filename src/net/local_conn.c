@@ -1,9 +1,12 @@
-/* net/local_conn.c -- connections of the local transport: their life, and what they read.
+/* net/local_conn.c -- connections of the local transport: their lifetime, and what they read.
  *
- * States: HELLO until both sides know each other, OPEN, DEAD.  The descriptor is closed under the
- * lock when the state becomes DEAD, so whoever holds the lock and sees another state may write to
- * it.  Memory goes with the last reference: the transport's thread has one while the connection is
- * not dead, each call being answered and each loan of shared memory another. */
+ * States: HELLO until both sides have proved that they know the token, OPEN, DEAD. The descriptor is
+ * closed under the lock when the state becomes DEAD, so whoever holds the lock and sees another state
+ * may write to it. The memory is freed with the last reference: the transport's thread has one while
+ * the connection is not dead, and each call being answered and each loan of shared memory has another.
+ *
+ * Only the transport's thread reads, and only it closes. Any malformed or unexpected frame closes the
+ * connection. */
 #include "net/local_conn.h"
 
 #include <errno.h>
@@ -15,18 +18,19 @@
 #include "base/file.h"
 #include "net/local_out.h"
 
-enum { READ_ROUNDS = 16 }; /* then it is the turn of others */
+enum { READ_ROUNDS = 16 }; /* reads per connection before others get their turn */
 
 /* ---- the handshake ---- */
 
+/* Sends a message of the handshake. A fresh socket has room for these few bytes. */
 static mr_status *send_all(mr_conn *c, const void *p, size_t n)
 {
-    /* A fresh socket has room for these few bytes. */
     if (send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
-        return mr_error(MR_UNAVAILABLE, "the other side hung up");
+        return mr_error(MR_UNAVAILABLE, "the peer closed the connection");
     return NULL;
 }
 
+/* Refuses a process of another user. The token protects too, but the kernel's word comes first. */
 static mr_status *check_user(int fd)
 {
     struct ucred peer;
@@ -34,11 +38,12 @@ static mr_status *check_user(int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0)
         return mr_errno_status(errno, "ask who is at", "the other end of a socket");
     if (peer.uid != geteuid())
-        return mr_error(MR_PERMISSION_DENIED, "the other side is of user %u, we are of %u",
+        return mr_error(MR_PERMISSION_DENIED, "the peer runs as user %u, this process as user %u",
                         peer.uid, geteuid());
     return NULL;
 }
 
+/* The size of the handshake's next message. */
 static size_t hello_bytes(const mr_conn *c)
 {
     if (!c->end->accepts)
@@ -55,7 +60,7 @@ static void open_up(mr_conn *c)
     c->end->open(c);
 }
 
-/* A whole message of the handshake has come. */
+/* A whole message of the handshake has arrived: answers it, or opens the connection. */
 static mr_status *hello_step(mr_conn *c)
 {
     const uint8_t *token = mr_local_settings_get()->token;
@@ -86,7 +91,8 @@ static void hello_late(mr_timer *t)
 
 /* ---- reading ---- */
 
-/* Descriptors wait for the frame that tells what they are. */
+/* Keeps descriptors that arrived until the frame arrives that says what they are. All others are
+ * closed, and are an error. */
 static mr_status *keep_fds(mr_conn *c, struct msghdr *m)
 {
     mr_status *st = NULL;
@@ -103,15 +109,15 @@ static mr_status *keep_fds(mr_conn *c, struct msghdr *m)
             }
             close(fd);
             if (!st)
-                st = mr_invalid("descriptors that nobody asked for");
+                st = mr_invalid("the peer sent unexpected file descriptors");
         }
     }
     if (!st && (m->msg_flags & MSG_CTRUNC))
-        st = mr_invalid("descriptors that could not be taken");
+        st = mr_invalid("the peer sent too many file descriptors");
     return st;
 }
 
-/* The bytes there are, up to the space given; *n 0: none now. */
+/* Reads the bytes that are there, up to the space given; *n 0: none now. */
 static mr_status *receive(mr_conn *c, struct iovec *space, int n_space, size_t *n)
 {
     union {
@@ -131,7 +137,7 @@ static mr_status *receive(mr_conn *c, struct iovec *space, int n_space, size_t *
         return errno == EAGAIN ? NULL : mr_error(MR_UNAVAILABLE, "%s", strerror(errno));
     mr_status *st = keep_fds(c, &m);
     if (!st && got == 0)
-        st = mr_error(MR_UNAVAILABLE, "the other side hung up");
+        st = mr_error(MR_UNAVAILABLE, "the peer closed the connection");
     return st;
 }
 
@@ -145,22 +151,24 @@ static mr_status *read_hello(mr_conn *c, bool *more)
     return c->hello_got == hello_bytes(c) ? hello_step(c) : NULL;
 }
 
+/* The peer announces a segment; its descriptor has arrived before the frame. */
 static mr_status *take_segment(mr_conn *c, const mr_frame_head *h)
 {
     if (c->n_fds == 0)
-        return mr_invalid("a segment without a descriptor");
+        return mr_invalid("the peer announced a segment without its file descriptor");
     int fd = c->fds[0];
     memmove(c->fds, c->fds + 1, (size_t)--c->n_fds * sizeof(int));
     return mr_segment_map(&c->table, h->id, h->value, fd);
 }
 
+/* The peer has read a message in our shared memory: the segment can be filled again. */
 static mr_status *segment_came_back(mr_conn *c, uint64_t id)
 {
     mr_lock(&c->mu);
     bool ours = mr_segment_return(&c->pool, id, mr_now_ns());
     mr_unlock(&c->mu);
     return ours ? NULL
-                : mr_invalid("segment %llu given back by somebody who has not got it",
+                : mr_invalid("the peer returned segment %llu, which it does not have",
                              (unsigned long long)id);
 }
 
@@ -174,14 +182,14 @@ static mr_status *take_frame(mr_conn *c, mr_frame *f)
     }
 }
 
-/* ---- peers that do not come to an end ---- */
+/* ---- slow peers ---- */
 
-/* While a frame is coming in, somebody looks after a while. */
+/* Sets the timer that checks a peer's pace while a frame is arriving. */
 static void watch_pace(mr_conn *c)
 {
     if (c->closed || !mr_frame_reader_is_inside(&c->reader))
         return;
-    mr_lock(&mr_local_mu); /* whoever sets a timer of its own moves ours about */
+    mr_lock(&mr_local_mu); /* other threads move our timer's place in the heap */
     bool is_set = c->slow_timer.place != 0;
     mr_unlock(&mr_local_mu);
     if (is_set)
@@ -191,8 +199,8 @@ static void watch_pace(mr_conn *c)
     mr_timer_set(&c->slow_timer, mr_now_ns() + mr_local_settings_get()->frame_ns);
 }
 
-/* A frame that is still the same and has hardly grown: its memory is not held for ever.  When we
- * ourselves do not read, that is not the peer's fault. */
+/* The timer: closes the connection if the same frame is still arriving and has hardly grown, so that
+ * its memory is not held for ever. If we do not read ourselves, the peer is not to blame. */
 static void look_at_pace(mr_timer *t)
 {
     mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, slow_timer));
@@ -204,11 +212,13 @@ static void look_at_pace(mr_timer *t)
         watch_pace(c);
         return;
     }
-    mr_status *why = mr_error(MR_DEADLINE_EXCEEDED, "the other side sends too slowly");
+    mr_status *why = mr_error(MR_DEADLINE_EXCEEDED, "the peer sends too slowly");
     mr_conn_close(c, why);
     mr_status_free(why);
 }
 
+/* Reads once and handles all frames that are complete. *more: there may be more to read. A frame's
+ * handler may close the connection. */
 static mr_status *read_frames(mr_conn *c, bool *more)
 {
     struct iovec space[2];
@@ -218,7 +228,7 @@ static mr_status *read_frames(mr_conn *c, bool *more)
     for (int i = 0; i < n_space; i++)
         room += space[i].iov_len;
     MR_TRY(receive(c, space, n_space, &n));
-    *more = n == room; /* less: that was all */
+    *more = n == room;
     mr_frame_reader_came(&c->reader, n);
     c->n_bytes += n;
     for (bool got = true; got && !c->closed; c->n_frames++) {
@@ -233,6 +243,7 @@ static mr_status *read_frames(mr_conn *c, bool *more)
     return NULL;
 }
 
+/* Reads for a while; an error closes the connection. */
 static void read_some(mr_conn *c)
 {
     bool more = true;
@@ -244,6 +255,7 @@ static void read_some(mr_conn *c)
     }
 }
 
+/* The socket is readable or writable. */
 static void ready(mr_watch *w, uint32_t events)
 {
     mr_conn *c = (mr_conn *)w;
@@ -257,7 +269,8 @@ static void ready(mr_watch *w, uint32_t events)
 
 static void keep(void *owner) { mr_conn_ref(owner); }
 
-/* A message in shared memory was read to its end: its memory goes back. */
+/* A message in the peer's shared memory was dropped: its segment goes back. Called by any thread, with
+ * no lock held; drops the loan's reference. */
 static void returned(void *owner, uint32_t id)
 {
     mr_conn *c = owner;
@@ -355,6 +368,9 @@ void mr_conn_unref(mr_conn *c)
 
 bool mr_conn_is_open_locked(const mr_conn *c) { return c->state == CONN_OPEN; }
 
+/* The timers are cleared in the transport's thread, so none of them runs afterwards. The last
+ * reference of that thread is dropped only after the events at hand (`bury`), because one of them may
+ * be for this connection. */
 void mr_conn_close(mr_conn *c, const mr_status *why)
 {
     MR_ASSERT(mr_local_io_here());
@@ -362,6 +378,7 @@ void mr_conn_close(mr_conn *c, const mr_status *why)
         return;
     c->closed = true;
     mr_lock(&c->mu);
+    MR_ASSERT(c->state != CONN_DEAD);
     mr_watch_remove(c->fd);
     close(c->fd);
     c->state = CONN_DEAD;

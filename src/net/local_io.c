@@ -1,9 +1,13 @@
 /* net/local_io.c -- the thread of the local transport.
  *
- * It sleeps in epoll_wait.  Waking a sleeper costs some 30 us, a round trip over a socket 5, so
- * after something has happened the thread looks a little longer before it sleeps.  It does so where
- * that may pay: when what it slept for came soon, as long as looking finds something, and while
- * nobody else wants the core. */
+ * It sleeps in epoll_wait. Waking a sleeper costs about 30 us, a round trip over a socket 5 us, so
+ * after something has happened the thread spins a little before it sleeps. It does so where that may
+ * pay: if the last sleep was short, as long as spinning finds something, and while nobody else wants
+ * the core.
+ *
+ * Other threads reach it by orders, which run in the order of posting, and by timers. mr_local_mu
+ * guards both. Whoever adds one wakes the thread if it is asleep (`asleep`), so at most one wake is
+ * written per sleep. Everything else in `io` belongs to the thread. */
 #include "net/local_io.h"
 
 #include <errno.h>
@@ -16,11 +20,11 @@
 #include "base/file.h"
 #include "base/vec.h"
 
-#define SPIN_NS 50000    /* how long it looks */
-#define SOON_NS 150000   /* both sides being woken, and something in between */
-#define CROWDED_NS 20000 /* a yield that took so long gave the core to somebody */
+#define SPIN_NS 50000    /* how long it spins */
+#define SOON_NS 150000   /* a short sleep: both sides are woken, with a little work in between */
+#define CROWDED_NS 20000 /* a yield that took this long gave the core to another thread */
 #define GIVE_UP_NS INT64_C(100000000)
-/* What looking is worth: a hit adds one, a miss or a lost core takes some; at 0 it is given up. */
+/* What spinning is worth: a hit adds one, a miss or a lost core subtracts; at 0 spinning stops for GIVE_UP_NS. */
 enum { MAX_EVENTS = 64, FIRST_WORTH = 8, MOST_WORTH = 32, MISS = 2, LOST_CORE = 8 };
 
 mr_mutex mr_local_mu = {PTHREAD_MUTEX_INITIALIZER};
@@ -36,26 +40,27 @@ static struct {
     /* guarded by mr_local_mu */
     mr_order *orders, **orders_end;
     MR_VEC(mr_timer *) heap;
-    bool asleep; /* or about to be: somebody must write to wake_fd */
+    bool asleep; /* or about to be: an event for it must be written to wake_fd */
     int64_t asleep_until_ns;
     bool ending;
-    /* the thread's own */
+    /* the thread's */
     mr_order *later;
-    bool spinning; /* looking may pay */
-    int worth;     /* of looking, so far */
+    bool spinning; /* spinning may pay */
+    int worth;     /* of spinning */
     int64_t no_spin_until_ns;
-    _Atomic bool has_orders; /* for a look without the lock */
+    _Atomic bool has_orders; /* to be read without the lock */
 } io;
 
 static _Thread_local bool here __attribute__((tls_model("initial-exec")));
 
 bool mr_local_io_here(void) { return here; }
 
+/* Wakes the thread if it sleeps, once. */
 static void wake_locked(void)
 {
     if (!io.asleep)
         return;
-    io.asleep = false; /* once is enough */
+    io.asleep = false;
     uint64_t one = 1;
     ssize_t rc = write(io.wake_fd, &one, sizeof(one));
     (void)rc; /* a full counter wakes as well */
@@ -65,6 +70,7 @@ static void wake_locked(void)
 
 void mr_local_post_locked(mr_order *o)
 {
+    MR_ASSERT(o->fn);
     o->next = NULL;
     *io.orders_end = o;
     io.orders_end = &o->next;
@@ -81,6 +87,7 @@ void mr_local_post(mr_order *o)
 
 static bool has_orders(void) { return atomic_load_explicit(&io.has_orders, memory_order_acquire); }
 
+/* Runs all orders that are posted. An order's function may free it, so the next one is read first. */
 static void run_orders(void)
 {
     if (!has_orders())
@@ -98,6 +105,7 @@ static void run_orders(void)
     }
 }
 
+/* An order whose poster waits for it; on the poster's stack. */
 typedef struct errand {
     mr_order order;
     void (*fn)(void *arg);
@@ -133,6 +141,7 @@ void mr_local_later(mr_order *o)
     io.later = o;
 }
 
+/* Runs what mr_local_later has put aside; each may put aside more. */
 static void run_later(void)
 {
     while (io.later) {
@@ -142,7 +151,7 @@ static void run_later(void)
     }
 }
 
-/* ---- times: a binary heap, the next one first ---- */
+/* ---- timers: a binary heap, the earliest first; a timer knows its place, counted from 1 ---- */
 
 static void put(int place, mr_timer *t) MR_REQUIRES(mr_local_mu)
 {
@@ -152,6 +161,7 @@ static void put(int place, mr_timer *t) MR_REQUIRES(mr_local_mu)
 
 static mr_timer *at(int place) { return io.heap.p[place - 1]; }
 
+/* Moves a timer up to its place. */
 static void sift_up(int place) MR_REQUIRES(mr_local_mu)
 {
     mr_timer *t = at(place);
@@ -160,6 +170,7 @@ static void sift_up(int place) MR_REQUIRES(mr_local_mu)
     put(place, t);
 }
 
+/* Moves a timer down to its place. */
 static void sift_down(int place) MR_REQUIRES(mr_local_mu)
 {
     mr_timer *t = at(place);
@@ -184,12 +195,14 @@ void mr_timer_set_locked(mr_timer *t, int64_t at_ns)
         wake_locked();
 }
 
+/* The last timer of the heap takes the place of the cleared one, and moves up or down from there. */
 void mr_timer_clear_locked(mr_timer *t)
 {
     MR_ASSERT(here);
     int place = t->place;
     if (!place)
         return;
+    MR_ASSERT(at(place) == t);
     mr_timer *last = mr_vec_pop(&io.heap);
     t->place = 0;
     if (last == t)
@@ -213,6 +226,7 @@ void mr_timer_clear(mr_timer *t)
     mr_unlock(&mr_local_mu);
 }
 
+/* Takes a timer that is due out of the heap; NULL: there is none. */
 static mr_timer *take_due(int64_t now)
 {
     mr_lock(&mr_local_mu);
@@ -223,6 +237,7 @@ static mr_timer *take_due(int64_t now)
     return t;
 }
 
+/* Timers that are set meanwhile run in the next round, so the loop ends. */
 static void run_timers(void)
 {
     int64_t now = mr_now_ns();
@@ -262,9 +277,9 @@ static mr_watch wake_watch = {drain_wakes};
 
 /* ---- waiting ---- */
 
-/* Looks for events and orders without sleeping.  Others who want the core get it; when they are
- * many, a thread that yields has to queue up where one that is woken goes first, so then it is
- * better to sleep. */
+/* Spins for events and orders. It yields to other threads that want the core. If there are many, a
+ * thread that yields has to queue up where one that is woken goes first, so it is better to sleep
+ * then. */
 static int look(struct epoll_event *events)
 {
     int64_t now = mr_now_ns(), until = now + SPIN_NS, before;
@@ -288,7 +303,8 @@ static int look(struct epoll_event *events)
     return 0;
 }
 
-/* Milliseconds until the next time, rounded up so that it is due then; -1: none. */
+/* How long to sleep: milliseconds until the next timer, rounded up so that it is due then; -1: no
+ * timer; 0: there are orders. Sets `asleep`, so from now on whoever posts wakes the thread. */
 static int prepare_sleep(void)
 {
     mr_lock(&mr_local_mu);
@@ -302,6 +318,7 @@ static int prepare_sleep(void)
     return (int)MR_MIN(ms, 60 * 1000);
 }
 
+/* Sleeps, and decides by the time it took whether to spin next time. */
 static int sleep_for_events(struct epoll_event *events)
 {
     int ms = prepare_sleep();
@@ -321,6 +338,7 @@ static int wait_for_events(struct epoll_event *events)
     return n != 0 || has_orders() ? n : sleep_for_events(events);
 }
 
+/* The thread: orders, timers, then events, until it is told to end and no order is left. */
 static void run(void *arg)
 {
     struct epoll_event events[MAX_EVENTS];
@@ -355,6 +373,7 @@ static void close_fds(void)
         close(io.wake_fd);
 }
 
+/* Starts the thread; life_mu is held. */
 static mr_status *begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -389,10 +408,12 @@ mr_status *mr_local_io_start(void)
     return st;
 }
 
+/* All users have gone, so no timer is set and no order posted when the thread ends. */
 void mr_local_io_stop(void)
 {
     MR_ASSERT(!here);
     pthread_mutex_lock(&life_mu);
+    MR_ASSERT(n_users > 0);
     if (--n_users == 0) {
         mr_lock(&mr_local_mu);
         io.ending = true;

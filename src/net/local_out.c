@@ -1,9 +1,13 @@
 /* net/local_out.c -- connections of the local transport: what they write.
  *
- * Frames wait in a queue; a frame owns its body until its last byte is sent.  Whoever has queued a
- * frame writes as many as the socket takes, many with one call.  What remains is written when the
- * socket has room again.  A frame with a descriptor begins a call of its own: descriptors travel
- * with the first byte. */
+ * Frames wait in a queue; a frame owns its body until its last byte is sent. Whoever has queued a
+ * frame writes as many frames as the socket takes, many with one call. What remains is written when
+ * the socket has room again. A frame with a descriptor starts a new call to sendmsg: descriptors
+ * travel with the first byte.
+ *
+ * Large pieces are copied into a segment of shared memory when the frame is made, without a lock. A
+ * segment is announced to the receiver in the queue, right before the first frame that uses it.
+ * queued_bytes is the number of bytes in the queue that are not sent. */
 #include "net/local_out.h"
 
 #include <errno.h>
@@ -15,15 +19,15 @@
 
 enum { MAX_IOV = 64 };
 #define LAZY_NS INT64_C(5000000)          /* the longest a lazy frame waits */
-#define TRIM_NS (5 * INT64_C(1000000000)) /* unused for that long, shared memory is let go */
+#define TRIM_NS (5 * INT64_C(1000000000)) /* shared memory that is unused for this long is freed */
 
 struct mr_out_frame {
     mr_out_frame *next, **withdraw;
     int fd; /* travels with the first byte; -1: none */
     uint32_t segment;
-    bool begun;
+    bool begun;    /* its first byte is sent */
     mr_bytes body; /* what goes into the stream */
-    int piece;     /* the next one of it, and where in it */
+    int piece;     /* the piece of it to be sent next, and the position in it */
     size_t piece_at;
     size_t head_bytes, head_at; /* head, text and parts */
     uint8_t head[];
@@ -61,7 +65,7 @@ static size_t align(size_t n)
     return (n + MR_SEGMENT_ALIGN - 1) & ~(size_t)(MR_SEGMENT_ALIGN - 1);
 }
 
-/* Bytes of shared memory for the body's large pieces; 0 when it has none. */
+/* The bytes of shared memory that the body's large pieces need; 0: it has none. */
 static size_t shared_bytes(const mr_bytes *body)
 {
     size_t n = 0;
@@ -74,7 +78,9 @@ static size_t shared_bytes(const mr_bytes *body)
     return n;
 }
 
-/* A segment ready to be filled; NULL when there is none to be had. */
+/* A segment to be filled; NULL: there is none, and the message goes through the socket. If memory is
+ * short, the connection's unused segments, which have the wrong size, are freed first. Segments are
+ * made without the lock, since that takes long. */
 static mr_segment *get_segment(mr_conn *c, size_t n)
 {
     mr_lock(&c->mu);
@@ -82,7 +88,6 @@ static mr_segment *get_segment(mr_conn *c, size_t n)
     mr_unlock(&c->mu);
     if (!s || s->data || mr_segment_make(&c->pool, s))
         return s;
-    /* Others of this connection may lie there unused, with the wrong size. */
     mr_lock(&c->mu);
     mr_segment_trim(&c->pool, INT64_MAX);
     mr_unlock(&c->mu);
@@ -94,7 +99,8 @@ static mr_segment *get_segment(mr_conn *c, size_t n)
     return NULL;
 }
 
-/* Copies the large pieces over and drops them; the others stay.  Tells where all are. */
+/* Copies the large pieces into the segment and drops them; the others stay in the body. `parts` tells
+ * the receiver where each piece is. */
 static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
 {
     mr_bytes rest = {0};
@@ -132,6 +138,7 @@ mr_out_frame *mr_conn_compose(mr_conn *c, mr_frame_head h, mr_sv text, mr_bytes 
         f->body = *body;
         *body = (mr_bytes){0};
     }
+    MR_ASSERT(!s || s->lent);
     h.stream_bytes = f->body.n;
     mr_frame_head_write(&h, f->head);
     return f;
@@ -149,6 +156,7 @@ static void append_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu)
     c->queued_bytes += bytes_left(f);
 }
 
+/* A frame without text and body. */
 static mr_out_frame *small_frame(uint8_t kind, uint64_t id, int64_t value)
 {
     mr_frame_head h = {.kind = kind, .id = id, .value = value};
@@ -165,7 +173,8 @@ static void trim_later(mr_conn *c)
     mr_unlock(&mr_local_mu);
 }
 
-/* What the receiver must know of our segments before the next frame. */
+/* Queues what the receiver must know about our segments before the next frame: which were freed, and
+ * the new one, with its descriptor. */
 static void announce_locked(mr_conn *c, mr_segment *s) MR_REQUIRES(c->mu)
 {
     for (int i = 0; i < c->pool.gone.n; i++)
@@ -180,7 +189,7 @@ static void announce_locked(mr_conn *c, mr_segment *s) MR_REQUIRES(c->mu)
     trim_later(c);
 }
 
-/* For those who wait until all is sent. */
+/* Counts the connection as busy while it has unsent frames, for a server that waits until all is sent. */
 static void count_busy_locked(mr_conn *c) MR_REQUIRES(c->mu)
 {
     if (!c->busy || c->counted_busy == (c->queue != NULL))
@@ -221,12 +230,13 @@ void mr_conn_withdraw_locked(mr_conn *c, mr_out_frame *f)
 void mr_conn_discard_locked(mr_conn *c, mr_out_frame *f)
 {
     mr_segment *s = f->segment ? c->pool.segments[f->segment - 1] : NULL;
-    if (s && s->fd >= 0) /* never announced either */
+    if (s && s->fd >= 0) /* it was not announced either */
         mr_segment_discard(&c->pool, s);
     else if (s)
         mr_segment_return(&c->pool, s->id, mr_now_ns());
 }
 
+/* Takes the whole queue, for the caller to free without the lock. */
 mr_out_frame *mr_conn_empty_queue_locked(mr_conn *c)
 {
     mr_out_frame *all = c->queue;
@@ -242,6 +252,7 @@ mr_out_frame *mr_conn_empty_queue_locked(mr_conn *c)
 
 /* ---- writing ---- */
 
+/* Adds what is left of a frame. */
 static int add_iov(const mr_out_frame *f, struct iovec *iov, int n)
 {
     if (f->head_at < f->head_bytes)
@@ -255,7 +266,8 @@ static int add_iov(const mr_out_frame *f, struct iovec *iov, int n)
     return n;
 }
 
-/* As many frames as one call takes.  A descriptor to pass on begins a call. */
+/* Collects as many frames as one call takes. A descriptor must be passed with the first byte of a
+ * call, so a frame with one ends the collection. */
 static int gather_locked(mr_conn *c, struct iovec *iov, int *fd) MR_REQUIRES(c->mu)
 {
     int n = 0;
@@ -268,6 +280,7 @@ static int gather_locked(mr_conn *c, struct iovec *iov, int *fd) MR_REQUIRES(c->
     return n;
 }
 
+/* Sends with one call, and fd with it (-1: none). */
 static ssize_t send_some(int socket, struct iovec *iov, int n, int fd)
 {
     union {
@@ -291,7 +304,8 @@ static ssize_t send_some(int socket, struct iovec *iov, int n, int fd)
     return sent;
 }
 
-/* n bytes of this frame (at least one) are sent; returns how many of them were not its own. */
+/* n bytes, at least one, of this frame are sent. Returns how many of them were of the frames after it.
+ * Once its first byte is sent, a frame cannot be withdrawn, and the receiver has its descriptor. */
 static size_t advance(mr_out_frame *f, size_t n)
 {
     f->begun = true;
@@ -319,12 +333,14 @@ static bool is_sent(const mr_out_frame *f)
     return f->head_at == f->head_bytes && f->piece == f->body.pieces.n;
 }
 
-/* Frames that are sent go over to `sent`, to be freed without the lock. */
+/* n bytes of the queue are sent. Finished frames move to `sent`, to be freed without the lock. */
 static void advance_queue_locked(mr_conn *c, size_t n, mr_out_frame ***sent) MR_REQUIRES(c->mu)
 {
+    MR_ASSERT(n <= c->queued_bytes);
     c->queued_bytes -= n;
     while (n) {
         mr_out_frame *f = c->queue;
+        MR_ASSERT(f);
         n = advance(f, n);
         if (!is_sent(f))
             break;
@@ -337,8 +353,8 @@ static void advance_queue_locked(mr_conn *c, size_t n, mr_out_frame ***sent) MR_
     }
 }
 
-/* Writable again is of interest while something waits; a client that lets its replies lie is not
- * read from. */
+/* Watches for writability while something waits. A client that does not read its replies is not read
+ * from either. */
 static void settle_locked(mr_conn *c) MR_REQUIRES(c->mu)
 {
     bool pause = c->end->accepts && c->queued_bytes > MR_CONN_MAX_QUEUED;
@@ -348,6 +364,8 @@ static void settle_locked(mr_conn *c) MR_REQUIRES(c->mu)
     count_busy_locked(c);
 }
 
+/* Writes until the queue is empty or the socket is full. After an error the socket is shut down, and
+ * the transport's thread closes the connection when it reads. */
 static void write_queue_locked(mr_conn *c, mr_out_frame ***sent) MR_REQUIRES(c->mu)
 {
     struct iovec iov[MAX_IOV];
@@ -355,7 +373,7 @@ static void write_queue_locked(mr_conn *c, mr_out_frame ***sent) MR_REQUIRES(c->
         int fd, n = gather_locked(c, iov, &fd);
         ssize_t done = send_some(c->fd, iov, n, fd);
         if (done < 0 && errno != EAGAIN)
-            shutdown(c->fd, SHUT_RDWR); /* the transport's thread will see it */
+            shutdown(c->fd, SHUT_RDWR);
         if (done <= 0)
             break;
         advance_queue_locked(c, (size_t)done, sent);
@@ -374,12 +392,14 @@ void mr_conn_flush_now(mr_conn *c)
     mr_out_frames_free(sent);
 }
 
-/* Connections that this thread writes to at its release.  When there are more, they do not wait. */
+/* The connections that this thread will write to at mr_net_release, with references. If there are
+ * more, they are written to at once. */
 static _Thread_local struct {
     int depth, n;
     mr_conn *conns[32];
 } held;
 
+/* Remembers the connection for mr_net_release; false: write now. */
 static bool hold(mr_conn *c)
 {
     for (int i = 0; i < held.n; i++)
@@ -394,13 +414,15 @@ static bool hold(mr_conn *c)
 
 void mr_net_hold(void) { held.depth++; }
 
+/* Sending may drop pieces, whose owners may send more on the same connection, so each is taken out of
+ * the list before it is written to. */
 void mr_net_release(void)
 {
     MR_ASSERT(held.depth > 0);
     if (held.depth == 1)
         for (int i = 0; i < held.n; i++) {
             mr_conn *c = held.conns[i];
-            held.conns[i] = NULL; /* who is dropped with what is sent may say something more there */
+            held.conns[i] = NULL;
             mr_conn_flush_now(c);
             mr_conn_unref(c);
         }
@@ -408,12 +430,14 @@ void mr_net_release(void)
         held.n = 0;
 }
 
+/* In the transport's thread, what is queued while it handles its events is written with one call
+ * afterwards. */
 void mr_conn_flush(mr_conn *c)
 {
     if (!mr_local_io_here()) {
         if (!hold(c))
             mr_conn_flush_now(c);
-    } else if (!c->flush_soon) { /* one call for all that is being said now */
+    } else if (!c->flush_soon) {
         c->flush_soon = true;
         mr_conn_ref(c);
         mr_local_later(&c->flush);
@@ -433,6 +457,7 @@ void mr_conn_flush_late(mr_timer *t)
     mr_conn_flush((mr_conn *)((char *)t - offsetof(mr_conn, lazy_timer)));
 }
 
+/* The timer: frees segments that were not used for a while, and tells the receiver. */
 void mr_conn_trim(mr_timer *t)
 {
     mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, trim_timer));

@@ -1,9 +1,11 @@
-/* net/local_server.c -- the local transport, answering.
+/* net/local_server.c -- the local transport's server side.
  *
- * A call belongs to its handler until reply; the connection's table finds it by id for a cancel.
- * Its state of cancellation is guarded by mr_local_mu: once `replied`, no callback begins, and
- * reply waits for one that runs.  A call outlives its connection and its server: then its reply is
- * thrown away. */
+ * A call belongs to its handler until reply; the connection's table finds it by its id for a cancel.
+ * Whether it is cancelled is guarded by mr_local_mu: once it is `replied`, no callback begins, and
+ * reply waits for one that runs. A call may outlive its connection and its server; then its reply is
+ * dropped.
+ *
+ * Connections, the list of them and `stopping` belong to the transport's thread. */
 #include "net/local.h"
 
 #include <errno.h>
@@ -23,17 +25,17 @@
 enum {
     BACKLOG = 256,
     MAX_CONNECTIONS = 4096,
-    ACCEPT_ROUNDS = 64, /* then it is the turn of others */
+    ACCEPT_ROUNDS = 64, /* connections accepted before others get their turn */
 };
 
 struct mr_net_server {
     mr_watch watch;
-    mr_refs refs; /* the user, and each call */
+    mr_refs refs; /* one for the user, one for each call */
     mr_net_listen o;
     const mr_net *net;
     size_t max_message;
     char *path;
-    dev_t dev; /* of the socket's file, to remove no other */
+    dev_t dev; /* of the socket's file, so that no other one is removed */
     ino_t ino;
     int fd;
     mr_timer accept_again;
@@ -48,7 +50,7 @@ struct mr_net_server {
 
 typedef struct call {
     mr_net_call pub;
-    mr_refs refs; /* its handler, and a cancel under way */
+    mr_refs refs; /* one for its handler, one for a cancel under way */
     mr_conn *conn;
     mr_net_server *server;
     uint64_t id;
@@ -77,15 +79,16 @@ static void call_unref(call *k)
     mr_free(k);
 }
 
-/* The answer to a request, with what became of it; takes over st and body. */
+/* Sends the reply to a call, if its connection is still open. Takes st and the body. */
 static void answer(mr_conn *c, uint64_t id, mr_status *st, mr_bytes *body)
 {
     mr_str memory = {0};
     mr_frame_head h = {.kind = MR_FRAME_REPLY, .id = id, .value = mr_status_code(st)};
     mr_out_frame *f = mr_conn_compose(c, h, mr_net_message(st, &memory), st ? NULL : body);
     mr_lock(&c->mu);
+    MR_ASSERT(id < (uint64_t)c->calls.n);
     bool open = mr_conn_is_open_locked(c);
-    c->calls.p[id] = NULL; /* also when it is lost: its end still looks for calls to cancel */
+    c->calls.p[id] = NULL; /* also if the connection is lost: `closed` still looks for calls to cancel */
     if (open)
         mr_conn_queue_locked(c, f, NULL);
     mr_unlock(&c->mu);
@@ -99,21 +102,25 @@ static void answer(mr_conn *c, uint64_t id, mr_status *st, mr_bytes *body)
         mr_bytes_deinit(body);
 }
 
+/* A callback that runs in another thread is waited for; if it is the callback itself that replies,
+ * there is nothing to wait for. A cancelled call is answered with CANCELLED, since nobody wants the
+ * reply. */
 void mr_local_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
 {
     call *k = (call *)c;
     mr_net_server *s = k->server;
     mr_lock(&mr_local_mu);
     MR_ASSERT(!k->replied);
-    while (k->running && !mr_local_io_here()) /* there: it is the callback that replies */
+    while (k->running && !mr_local_io_here()) /* in that thread, it is the callback that replies */
         mr_cond_wait(&mr_local_changed, &mr_local_mu);
     k->replied = true;
     bool cancelled = k->cancelled;
     mr_unlock(&mr_local_mu);
-    if (cancelled && !st) /* nobody wants the answer, only the end of the call */
+    if (cancelled && !st)
         st = mr_error(MR_CANCELLED, "cancelled");
     answer(k->conn, k->id, st, body);
     mr_lock(&mr_local_mu);
+    MR_ASSERT(s->n_calls > 0);
     s->n_calls--;
     mr_cond_broadcast(&mr_local_changed);
     mr_unlock(&mr_local_mu);
@@ -133,7 +140,8 @@ bool mr_local_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), v
     return ok;
 }
 
-/* Marks a call and tells its handler; takes over a reference. */
+/* Marks a call as cancelled and calls back, unless it is replied. In the transport's thread; takes the
+ * reference. */
 static void cancel_call(call *k)
 {
     mr_lock(&mr_local_mu);
@@ -163,15 +171,17 @@ static call *find_call(mr_conn *c, uint64_t id)
     return k;
 }
 
+/* Cancels all calls of a connection. */
 static void cancel_all(mr_conn *c)
 {
-    for (int i = 0; i < c->calls.n; i++) { /* only this thread lets it grow */
+    for (int i = 0; i < c->calls.n; i++) { /* only this thread makes the table grow */
         call *k = find_call(c, (uint64_t)i);
         if (k)
             cancel_call(k);
     }
 }
 
+/* Makes the call of a request frame; takes the frame's body. */
 static call *call_new(mr_conn *c, mr_frame *f)
 {
     mr_net_server *s = c->owner;
@@ -191,11 +201,12 @@ static call *call_new(mr_conn *c, mr_frame *f)
     return k;
 }
 
-/* Puts it where a cancel finds it; an id in use is the peer's mistake. */
+/* Puts the call into the connection's table, where a cancel finds it. A client may not use an id again
+ * before it was answered. */
 static mr_status *claim_id(mr_conn *c, uint64_t id, void *k)
 {
     if (id >= MR_CONN_MAX_CALLS)
-        return mr_invalid("a call with the number %llu", (unsigned long long)id);
+        return mr_invalid("the client used call id %llu, which is too large", (unsigned long long)id);
     mr_lock(&c->mu);
     while ((uint64_t)c->calls.n <= id)
         mr_vec_push(&c->calls, NULL);
@@ -204,10 +215,12 @@ static mr_status *claim_id(mr_conn *c, uint64_t id, void *k)
         c->calls.p[id] = k;
     mr_unlock(&c->mu);
     return taken
-               ? mr_invalid("call %llu comes again before it was answered", (unsigned long long)id)
+               ? mr_invalid("the client used call id %llu again before it was answered", (unsigned long long)id)
                : NULL;
 }
 
+/* A request has arrived: hands it to the handler, or refuses it if the server stops or the message was
+ * too large to keep. */
 static mr_status *take_request(mr_conn *c, mr_frame *f)
 {
     mr_net_server *s = c->owner;
@@ -216,7 +229,7 @@ static mr_status *take_request(mr_conn *c, mr_frame *f)
         answer(c, f->head.id,
                s->stopping
                    ? mr_error(MR_UNAVAILABLE, "the server is shutting down")
-                   : mr_error(MR_RESOURCE_EXHAUSTED, "%.*s: a request of %llu bytes is too large",
+                   : mr_error(MR_RESOURCE_EXHAUSTED, "%.*s: the request is too large (%llu bytes)",
                               MR_SV_ARG(f->text), (unsigned long long)f->head.stream_bytes),
                NULL);
         return NULL;
@@ -239,7 +252,7 @@ static mr_status *take_frame(mr_conn *c, mr_frame *f)
     if (f->head.kind == MR_FRAME_REQUEST)
         return take_request(c, f);
     if (f->head.kind != MR_FRAME_CANCEL)
-        return mr_invalid("a client that answers");
+        return mr_invalid("the client sent a frame that only servers send");
     call *k = find_call(c, f->head.id);
     if (k)
         cancel_call(k);
@@ -250,9 +263,11 @@ static mr_status *take_frame(mr_conn *c, mr_frame *f)
 
 static void opened(mr_conn *c) { (void)c; }
 
+/* The connection has ended: its calls are cancelled. Only what is not an ordinary end is logged. */
 static void closed(mr_conn *c, const mr_status *why)
 {
     mr_net_server *s = c->owner;
+    MR_ASSERT(s->n_conns > 0);
     if (mr_status_code(why) != MR_UNAVAILABLE)
         mr_warn("%s: a connection was closed: %s", s->path, mr_status_message(why));
     *(c->prev ? &c->prev->next : &s->conns) = c->next;
@@ -265,6 +280,7 @@ static void closed(mr_conn *c, const mr_status *why)
 static const mr_conn_end server_end = {
     .accepts = true, .open = opened, .frame = take_frame, .closed = closed};
 
+/* Makes a connection of an accepted socket. */
 static void welcome(mr_net_server *s, int fd)
 {
     mr_conn *c;
@@ -286,7 +302,7 @@ static void welcome(mr_net_server *s, int fd)
     s->n_conns++;
 }
 
-/* Without descriptors there is no use in being called again at once. */
+/* Without free descriptors accept would fail again at once, so the socket is not watched for a while. */
 static void pause_accepting(mr_net_server *s)
 {
     mr_watch_change(&s->watch, s->fd, 0);
@@ -299,6 +315,7 @@ static void accept_again(mr_timer *t)
     mr_watch_change(&s->watch, s->fd, EPOLLIN);
 }
 
+/* The listening socket is readable. */
 static void accept_some(mr_watch *w, uint32_t events)
 {
     mr_net_server *s = (mr_net_server *)w;
@@ -317,7 +334,7 @@ static void accept_some(mr_watch *w, uint32_t events)
 
 /* ---- listening ---- */
 
-/* Nobody answers at a path that a dead server left behind. */
+/* Whether a server listens at the path; a dead one leaves only the file. */
 static bool is_in_use(const struct sockaddr_un *a)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -328,14 +345,16 @@ static bool is_in_use(const struct sockaddr_un *a)
     return used;
 }
 
-/* The socket gets its name when it listens: whoever finds it is answered. */
+/* Binds under a temporary name and renames it when the socket listens, so whoever finds the path is
+ * answered. If the path is too long for that, it is bound directly, which is less safe against two
+ * servers that start at once. */
 static mr_status *bind_and_listen(mr_net_server *s, const struct sockaddr_un *a)
 {
     struct sockaddr_un aside = *a;
     struct stat st;
     char *temp = mr_printf("%s.%llx", s->path, (unsigned long long)(mr_random64() & 0xffffff));
     mr_status *bad = mr_local_address(temp, &aside);
-    if (bad) /* no room for that: less safe against two who start at once */
+    if (bad)
         aside = *a, unlink(a->sun_path), mr_status_free(bad), bad = NULL;
     mr_free(temp);
     if (bind(s->fd, (struct sockaddr *)&aside, sizeof(aside)) != 0)
@@ -351,15 +370,16 @@ static mr_status *bind_and_listen(mr_net_server *s, const struct sockaddr_un *a)
     return NULL;
 }
 
+/* Opens the socket. A path at which somebody listens, or which is not a socket, is left alone. */
 static mr_status *open_socket(mr_net_server *s)
 {
     struct sockaddr_un a;
     struct stat st;
     MR_TRY(mr_local_address(s->path, &a));
     if (lstat(s->path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        return mr_error(MR_ALREADY_EXISTS, "listen at %s: there is something else", s->path);
+        return mr_error(MR_ALREADY_EXISTS, "cannot listen at %s: the file exists and is not a socket", s->path);
     if (is_in_use(&a))
-        return mr_error(MR_ALREADY_EXISTS, "listen at %s: another process does", s->path);
+        return mr_error(MR_ALREADY_EXISTS, "cannot listen at %s: another process listens there", s->path);
     s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s->fd < 0)
         return mr_errno_status(errno, "open", "a socket");
@@ -369,7 +389,7 @@ static mr_status *open_socket(mr_net_server *s)
     return NULL;
 }
 
-/* The path may be another server's by now. */
+/* Removes the socket's file, unless another server has replaced it. */
 static void remove_path(mr_net_server *s)
 {
     struct stat st;
@@ -409,6 +429,7 @@ mr_status *mr_local_listen(mr_net *n, const mr_net_listen *o, mr_net_server **ou
 
 /* ---- stopping ---- */
 
+/* In the transport's thread: accepts nothing any more and cancels the calls that run. */
 static void begin_stop(void *arg)
 {
     mr_net_server *s = arg;
@@ -421,6 +442,7 @@ static void begin_stop(void *arg)
         cancel_all(c);
 }
 
+/* In the transport's thread: closes the connections. Calls that are not answered yet lose theirs. */
 static void end_stop(void *arg)
 {
     mr_net_server *s = arg;
@@ -430,6 +452,8 @@ static void end_stop(void *arg)
     mr_status_free(why);
 }
 
+/* Calls get until grace_ns to be answered and their replies to be sent. A call that is still open
+ * keeps the server's memory. */
 void mr_local_stop(mr_net_server *s, int64_t grace_ns)
 {
     if (!s)

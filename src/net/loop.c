@@ -1,11 +1,12 @@
 /* net/loop.c -- calls inside this process: a task that calls itself, and the clusters of tests.
  *
- * An address is any text.  A request goes to the handler of whoever listens there, in the caller's thread; the
- * reply calls `done` in the replier's.  Bodies change hands without a copy.  Deadlines are not kept here: what
- * is asked inside one process is answered or cancelled.
+ * An address is any text. A request goes to the handler of the server that listens there, in the
+ * caller's thread; the reply calls `done` in the replier's thread. Bodies change hands without a copy.
+ * Deadlines are not kept: a call inside one process is answered or cancelled.
  *
- * A call is held by its handler until the reply.  Its lock decides whether the reply or a cancellation gets the request,
- * whose `done` is called by the one that does. */
+ * A call belongs to its handler until the reply. Its server's lock decides whether the reply or a
+ * cancellation takes the request (`request` becomes NULL); the one that does calls `done`. Locks:
+ * all_mu, then a server's. */
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/memory.h"
@@ -15,7 +16,7 @@
 typedef struct loop_call {
     mr_net_call base; /* first */
     mr_net_server *server;
-    mr_net_request *request; /* NULL once it was told how it ended; under the server's lock */
+    mr_net_request *request; /* NULL once somebody ends it; under the server's lock */
     char *method;
     bool in_callback;       /* base.cancelled runs, in this thread: */
     pthread_t callback_thread;
@@ -77,7 +78,7 @@ static mr_status *loop_listen(mr_net *n, const mr_net_listen *o, mr_net_server *
     if (!taken)
         return NULL;
     server_unref(s);
-    return mr_error(MR_ALREADY_EXISTS, "Somebody listens at %s", o->address);
+    return mr_error(MR_ALREADY_EXISTS, "Another server already listens at %s", o->address);
 }
 
 /* ---- the end of a request ---- */
@@ -88,6 +89,7 @@ typedef struct loop_request {
     mr_net_server *server; /* NULL: nobody listened */
 } loop_request;
 
+/* The request is no longer open, but `done` has still to be called (n_ending). */
 static void close_request(mr_net_peer *p, const mr_net_request *r)
 {
     mr_lock(&all_mu);
@@ -100,15 +102,18 @@ static void close_request(mr_net_peer *p, const mr_net_request *r)
     mr_unlock(&all_mu);
 }
 
-/* The peer may go now: nobody is told anything any more. */
+/* `done` has returned: the peer may be freed. */
 static void request_ended(mr_net_peer *p)
 {
     mr_lock(&all_mu);
+    MR_ASSERT(p->n_ending > 0);
     if (--p->n_ending == 0)
         mr_cond_broadcast(&p->empty);
     mr_unlock(&all_mu);
 }
 
+/* Ends a request that the caller has taken from its call. Takes st; the body stays the caller's unless
+ * `done` takes it. */
 static void end_request(mr_net_request *r, mr_status *st, mr_bytes *body)
 {
     mr_bytes none = {0};
@@ -128,11 +133,14 @@ static void end_request(mr_net_request *r, mr_status *st, mr_bytes *body)
 
 static void unlink_locked(loop_call *c)
 {
+    MR_ASSERT(*c->link == c);
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
 }
 
+/* Waits for a cancellation callback that runs in another thread. If the request was cancelled, the
+ * reply is dropped. */
 static void loop_reply(mr_net_call *base, mr_status *st, mr_bytes *body)
 {
     loop_call *c = (loop_call *)base;
@@ -170,7 +178,9 @@ static bool loop_on_cancel(mr_net_call *base, void (*fn)(void *arg, mr_net_call 
     return ok;
 }
 
-/* With the server's lock held, which is given up while the handler's callback runs.  The call may be gone then. */
+/* Takes the request of a call, for the caller to end, and calls the handler's callback, once. The
+ * server's lock is held, and released while the callback runs; the call may be gone then, so it is
+ * looked for before it is touched. */
 static mr_net_request *cancel_locked(mr_net_server *s, loop_call *c) MR_NO_TSA
 {
     mr_net_request *r = c->request;
@@ -181,12 +191,12 @@ static mr_net_request *cancel_locked(mr_net_server *s, loop_call *c) MR_NO_TSA
     if (c->base.cancelled) {
         c->in_callback = true;
         c->callback_thread = pthread_self();
-        s->n_handling++; /* it may answer the call, and go on */
+        s->n_handling++; /* the callback counts as a handler */
         mr_unlock(&s->mu);
         c->base.cancelled(c->base.cancelled_arg, &c->base);
         mr_lock(&s->mu);
         s->n_handling--;
-        for (loop_call *x = s->calls; x; x = x->next) /* not when the callback itself replied */
+        for (loop_call *x = s->calls; x; x = x->next) /* it is gone if the callback replied */
             if (x == c)
                 c->in_callback = false;
         mr_cond_broadcast(&s->changed);
@@ -202,9 +212,10 @@ static loop_call *find_call_locked(mr_net_server *s, const mr_net_request *r)
     return c;
 }
 
+/* Cancels a request. It may have ended, and its record with it, so its server is looked for among all
+ * that listen. */
 static void loop_cancel(mr_net_request *r)
 {
-    /* The request's own record may be gone with its end, so the server is looked for among all. */
     mr_net_server *found = NULL;
     uint32_t pos = 0;
     mr_sv key;
@@ -231,6 +242,8 @@ static void loop_cancel(mr_net_request *r)
     server_unref(found);
 }
 
+/* Cancels the open calls and waits until they are answered, at most grace_ns, and until all handlers
+ * have returned, however long that takes: what they use is freed afterwards. */
 static void loop_stop(mr_net_server *s, int64_t grace_ns)
 {
     int64_t until = mr_now_ns() + grace_ns;
@@ -253,7 +266,7 @@ static void loop_stop(mr_net_server *s, int64_t grace_ns)
         end_request(r, mr_error(MR_UNAVAILABLE, "%s has stopped", s->address), NULL);
         mr_lock(&s->mu);
     }
-    while (s->n_handling > 0) /* they do not block, but what they use is to be freed */
+    while (s->n_handling > 0)
         mr_cond_wait(&s->changed, &s->mu);
     mr_unlock(&s->mu);
     server_unref(s);
@@ -271,6 +284,8 @@ static mr_status *loop_connect(mr_net *n, const char *address, const mr_net_keys
     return NULL;
 }
 
+/* Cancels the open requests and waits until `done` of each has returned. A request that another thread
+ * is ending is only waited for. */
 static void loop_disconnect(mr_net_peer *p)
 {
     mr_lock(&all_mu);
@@ -280,7 +295,7 @@ static void loop_disconnect(mr_net_peer *p)
         if (r)
             loop_cancel(r);
         mr_lock(&all_mu);
-        if (p->n_ending > 0 || (p->open.n > 0 && p->open.p[0] == r)) /* its end is on the way in another thread */
+        if (p->n_ending > 0 || (p->open.n > 0 && p->open.p[0] == r))
             mr_cond_wait_until(&p->empty, &all_mu, mr_now_ns() + 1000000);
     }
     mr_unlock(&all_mu);
@@ -302,7 +317,8 @@ static loop_call *call_new(mr_net *net, mr_net_server *s, mr_net_request *r)
 
 static mr_net net_loop;
 
-/* NULL once the server is being stopped: it was found before, but who handles its calls may be gone. */
+/* Makes the call and takes the request's body; NULL: the server is being stopped, so its handler may
+ * be gone. */
 static loop_call *open_call(mr_net_server *s, mr_net_request *r)
 {
     mr_lock(&s->mu);
@@ -314,13 +330,14 @@ static loop_call *open_call(mr_net_server *s, mr_net_request *r)
             s->calls->link = &c->next;
         s->calls = c;
         s->n_handling++;
-        mr_refs_take(&s->refs); /* the handler's */
+        mr_refs_take(&s->refs); /* for the handler */
         r->body = (mr_bytes){0};
     }
     mr_unlock(&s->mu);
     return c;
 }
 
+/* Runs the handler in this thread. The call may be answered and freed in it. */
 static void handle_call(mr_net_server *s, loop_call *c)
 {
     s->handle(s->arg, &c->base);
@@ -331,6 +348,7 @@ static void handle_call(mr_net_server *s, loop_call *c)
     server_unref(s);
 }
 
+/* Handles the request in the caller's thread. */
 static void loop_start(mr_net_peer *p, mr_net_request *r)
 {
     loop_request *q = mr_new(loop_request);
@@ -340,8 +358,8 @@ static void loop_start(mr_net_peer *p, mr_net_request *r)
     mr_vec_push(&p->open, r);
     mr_net_server *s = mr_map_getz(&listeners, p->address);
     if (s) {
-        mr_refs_take(&s->refs); /* the request's */
-        mr_refs_take(&s->refs); /* the call's */
+        mr_refs_take(&s->refs); /* for the request */
+        mr_refs_take(&s->refs); /* for the call */
         q->server = s;
     }
     mr_unlock(&all_mu);

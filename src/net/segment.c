@@ -1,10 +1,10 @@
-/* net/segment.c -- memory that two processes see at once.
+/* net/segment.c -- memory that two processes share.
  *
- * Invariants: segments[i] has the number i + 1; a segment that is lent is never unmapped or filled;
- * the budget holds exactly the bytes of all segments of all pools.
+ * Invariants: segments[i] has the id i + 1; a segment that is lent is never unmapped or filled; the
+ * budget counts exactly the bytes of all segments of all pools.
  *
- * Pages of a new segment are allocated by fallocate and not by touching them, so that a system
- * without memory says no instead of killing the writer. */
+ * The pages of a new segment are allocated by fallocate and not by touching them, so that a system
+ * without memory refuses instead of killing the writer. */
 #include "net/segment.h"
 
 #include <errno.h>
@@ -19,7 +19,8 @@
 
 /* ---- sending ---- */
 
-/* Some room to grow, so that messages whose size varies a little fit again: steps of an eighth. */
+/* Rounds a size up in steps of an eighth, so that messages whose size varies a little fit into the
+ * same segment. */
 static bool round_up(size_t n, size_t *out)
 {
     size_t step = 64 << 10;
@@ -77,7 +78,7 @@ void mr_segment_discard(mr_segment_pool *p, mr_segment *s)
     mr_free(s);
 }
 
-/* The smallest free one that is large enough, and not so large that it would be a waste. */
+/* The smallest free segment that is large enough, but at most four times as large as needed. */
 static mr_segment *find_free(mr_segment_pool *p, size_t n)
 {
     mr_segment *best = NULL;
@@ -116,7 +117,7 @@ mr_segment *mr_segment_take(mr_segment_pool *p, size_t n)
 bool mr_segment_return(mr_segment_pool *p, uint64_t id, int64_t now_ns)
 {
     mr_segment *s = id >= 1 && id <= MR_SEGMENTS ? p->segments[id - 1] : NULL;
-    if (!s || !s->lent || !s->data || s->fd >= 0) /* or was never told of it */
+    if (!s || !s->lent || !s->data || s->fd >= 0) /* fd: the receiver was not told about it yet */
         return false;
     s->lent = false;
     s->returned_ns = now_ns;
@@ -129,7 +130,7 @@ void mr_segment_trim(mr_segment_pool *p, int64_t before_ns)
         mr_segment *s = p->segments[i];
         if (!s || s->lent || s->returned_ns >= before_ns)
             continue;
-        MR_ASSERT(s->fd < 0); /* it was lent, so the receiver knows it */
+        MR_ASSERT(s->fd < 0); /* it was lent before, so the receiver knows it */
         mr_vec_push(&p->gone, s->id);
         mr_segment_discard(p, s);
     }
@@ -145,14 +146,16 @@ void mr_segment_pool_deinit(mr_segment_pool *p)
 
 /* ---- receiving ---- */
 
+/* A peer's segment, mapped here. */
 struct mr_mapping {
-    mr_refs refs; /* the table, and a loan */
+    mr_refs refs; /* one for the table, one for a loan */
     uint32_t id;
     size_t bytes;
     char *data;
     _Atomic bool lent;
 };
 
+/* The use of a segment by one message; returned when all of its pieces are dropped. */
 struct mr_loan {
     mr_refs refs;
     mr_mapping *mapping;
@@ -168,36 +171,38 @@ static void mapping_unref(mr_mapping *m)
     mr_free(m);
 }
 
-/* A file that cannot shrink has all its bytes for good; one of another kind (huge pages, a file on
- * disk) could still fail to deliver them, and one with holes would take our memory instead of the
- * sender's. */
+/* Checks a peer's file. One that is sealed against shrinking has all its bytes for good. A file of
+ * another kind (huge pages, a file on disk) could still fail to deliver them, and one with holes would
+ * take our memory instead of the sender's. */
 mr_status *mr_segment_file_check(int fd, int64_t bytes)
 {
     struct stat st;
     struct statfs fs;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEALS) != SEALS)
-        return mr_invalid("a segment that is not sealed");
+        return mr_invalid("the segment's file is not sealed");
     if (fstat(fd, &st) != 0 || fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
-        return mr_invalid("a segment of a strange kind");
+        return mr_invalid("the segment's file is not in memory (tmpfs)");
     if (st.st_size != bytes || (uint64_t)st.st_blocks < (uint64_t)bytes / 512)
-        return mr_invalid("a segment said to have %lld bytes has %lld", (long long)bytes,
+        return mr_invalid("the segment should have %lld bytes, but has %lld", (long long)bytes,
                           (long long)st.st_size);
     return NULL;
 }
 
+/* Checks the id and the size that a peer announces; the size counts against the limit of mapped bytes. */
 static mr_status *check_new(const mr_segment_table *t, uint64_t id, int64_t bytes)
 {
     if (id < 1 || id > MR_SEGMENTS || t->mappings[id - 1])
-        return mr_invalid("no room for a segment with the number %llu", (unsigned long long)id);
+        return mr_invalid("segment id %llu is in use or out of range", (unsigned long long)id);
     if (bytes < 1 || (uint64_t)bytes > t->limit - t->bytes)
-        return mr_invalid("a segment of %lld bytes", (long long)bytes);
+        return mr_invalid("a segment of %lld bytes exceeds the limit", (long long)bytes);
     return NULL;
 }
 
+/* Maps the file, also for writing: whoever holds the last reference to a tensor may compute in its
+ * buffer. */
 static mr_status *map(mr_segment_table *t, uint64_t id, size_t bytes, int fd)
 {
-    /* Writable: whoever holds the last reference to a tensor may compute in its buffer. */
     void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED)
         return mr_error(MR_RESOURCE_EXHAUSTED, "cannot map a segment of %zu bytes", bytes);
@@ -206,6 +211,7 @@ static mr_status *map(mr_segment_table *t, uint64_t id, size_t bytes, int fd)
     m->id = (uint32_t)id;
     m->bytes = bytes;
     m->data = data;
+    MR_ASSERT(!t->mappings[id - 1]);
     t->mappings[id - 1] = m;
     t->bytes += bytes;
     return NULL;
@@ -232,10 +238,10 @@ mr_status *mr_segment_forget(mr_segment_table *t, uint64_t id)
 {
     mr_mapping *m = find(t, id);
     if (!m)
-        return mr_invalid("there is no segment %llu to forget", (unsigned long long)id);
+        return mr_invalid("the peer freed segment %llu, which does not exist", (unsigned long long)id);
     t->mappings[id - 1] = NULL;
     t->bytes -= m->bytes;
-    mapping_unref(m); /* a loan keeps it a little longer: that harms nobody */
+    mapping_unref(m); /* a loan may keep the memory mapped a little longer, which is harmless */
     return NULL;
 }
 
@@ -243,9 +249,9 @@ mr_status *mr_loan_begin(mr_segment_table *t, uint64_t id, mr_loan **out)
 {
     mr_mapping *m = find(t, id);
     if (!m)
-        return mr_invalid("there is no segment %llu", (unsigned long long)id);
+        return mr_invalid("the peer used segment %llu, which does not exist", (unsigned long long)id);
     if (atomic_exchange(&m->lent, true))
-        return mr_invalid("segment %llu comes again before it was given back",
+        return mr_invalid("the peer used segment %llu again before it was returned",
                           (unsigned long long)id);
     mr_loan *l = mr_new(mr_loan);
     mr_refs_init(&l->refs);
@@ -262,20 +268,23 @@ mr_status *mr_loan_piece(mr_loan *l, uint64_t offset, uint64_t n, mr_piece *out)
 {
     size_t bytes = l->mapping->bytes;
     if (offset > bytes || n > bytes - offset)
-        return mr_invalid("bytes %llu + %llu of a segment of %zu", (unsigned long long)offset,
+        return mr_invalid("offset %llu and length %llu exceed a segment of %zu bytes", (unsigned long long)offset,
                           (unsigned long long)n, bytes);
     mr_refs_take(&l->refs);
     *out = (mr_piece){l->mapping->data + offset, (size_t)n, mr_loan_drop, l, .shared = true};
     return NULL;
 }
 
+/* A piece was dropped; the last one returns the segment. `lent` is cleared first, because the sender
+ * may use the segment again as soon as it is told. */
 void mr_loan_drop(void *loan)
 {
     mr_loan *l = loan;
     if (!mr_refs_drop(&l->refs))
         return;
     uint32_t id = l->mapping->id;
-    atomic_store(&l->mapping->lent, false); /* before the sender hears of it */
+    MR_ASSERT(atomic_load(&l->mapping->lent));
+    atomic_store(&l->mapping->lent, false);
     mapping_unref(l->mapping);
     l->returned(l->owner, id);
     mr_free(l);

@@ -139,9 +139,9 @@ MR_TEST(segment_table_refuses_what_could_harm)
     MR_CHECK_ERR(mr_segment_map(&table, 1, 2 * MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
                  "bytes");
     MR_CHECK_ERR(mr_segment_map(&table, 0, MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
-                 "number 0");
+                 "segment id 0");
     MR_CHECK_ERR(mr_segment_map(&table, MR_SEGMENTS + 1, MIB, make_file(MIB, all_seals)),
-                 MR_INVALID_ARGUMENT, "number");
+                 MR_INVALID_ARGUMENT, "segment id");
     MR_CHECK_ERR(mr_segment_map(&table, 1, -1, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
                  "-1 bytes");
     MR_CHECK_ERR(mr_segment_map(&table, 1, 0, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
@@ -158,7 +158,7 @@ MR_TEST(segment_table_keeps_numbers_apart)
 {
     MR_CHECK_OK(mr_segment_map(&table, 7, MIB, make_file(MIB, all_seals)));
     MR_CHECK_ERR(mr_segment_map(&table, 7, MIB, make_file(MIB, all_seals)), MR_INVALID_ARGUMENT,
-                 "number 7");
+                 "segment id 7");
     MR_CHECK_ERR(mr_segment_forget(&table, 8), MR_INVALID_ARGUMENT, "segment 8");
     MR_CHECK_OK(mr_segment_forget(&table, 7));
     MR_CHECK_ERR(mr_segment_forget(&table, 7), MR_INVALID_ARGUMENT, "segment 7");
@@ -170,9 +170,9 @@ MR_TEST(segment_loans_are_bounded_and_not_doubled)
     mr_loan *l, *again;
     mr_piece p;
     MR_CHECK_OK(mr_segment_map(&table, 1, MIB, make_file(MIB, all_seals)));
-    MR_CHECK_ERR(mr_loan_begin(&table, 2, &l), MR_INVALID_ARGUMENT, "no segment 2");
+    MR_CHECK_ERR(mr_loan_begin(&table, 2, &l), MR_INVALID_ARGUMENT, "segment 2, which does not exist");
     MR_CHECK_OK(mr_loan_begin(&table, 1, &l));
-    MR_CHECK_ERR(mr_loan_begin(&table, 1, &again), MR_INVALID_ARGUMENT, "given back");
+    MR_CHECK_ERR(mr_loan_begin(&table, 1, &again), MR_INVALID_ARGUMENT, "before it was returned");
     MR_CHECK_ERR(mr_loan_piece(l, MIB, 1, &p), MR_INVALID_ARGUMENT, "segment of");
     MR_CHECK_ERR(mr_loan_piece(l, 1, UINT64_MAX, &p), MR_INVALID_ARGUMENT, "segment of");
     MR_CHECK_ERR(mr_loan_piece(l, UINT64_MAX - 1, 2, &p), MR_INVALID_ARGUMENT, "segment of");
