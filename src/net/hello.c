@@ -1,4 +1,8 @@
-/* net/hello.c -- the handshake of processes on one host. */
+/* net/hello.c -- the handshake of processes on one host.
+ *
+ * Each side sends a random nonce and proves that it knows the token with a keyed hash of both nonces.
+ * The server proves first, so a client never proves anything to a process that does not know the
+ * token. The token itself is not sent. */
 #include "net/hello.h"
 
 #include <endian.h>
@@ -26,8 +30,8 @@ static uint64_t keyed_hash(const uint8_t key[16], const void *data, size_t n)
 
 /* ---- messages ---- */
 
-/* Each half of the token keys one half of the proof.  The side is part of what is hashed: a proof
- * sent back to its maker must not count. */
+/* Each half of the token keys one half of the proof. The side is part of what is hashed, so a proof
+ * that is sent back to its maker does not count. */
 static void prove(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
 {
     uint8_t text[1 + 2 * MR_HELLO_NONCE];
@@ -40,7 +44,7 @@ static void prove(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
     }
 }
 
-/* Takes as long for a wrong proof as for a right one. */
+/* Compares in constant time. */
 static bool same(const uint8_t *a, const uint8_t *b, size_t n)
 {
     uint8_t differ = 0;
@@ -52,7 +56,7 @@ static bool same(const uint8_t *a, const uint8_t *b, size_t n)
 static mr_status *check_magic(const uint8_t *in)
 {
     if (memcmp(in, magic, MR_HELLO_MAGIC) != 0)
-        return mr_error(MR_UNAUTHENTICATED, "the other side does not speak this protocol (%s)",
+        return mr_error(MR_UNAUTHENTICATED, "the peer does not speak this protocol (%s)",
                         magic);
     return NULL;
 }
@@ -62,7 +66,7 @@ static mr_status *check_proof(const mr_hello *h, char side, const uint8_t *in)
     uint8_t want[MR_HELLO_PROOF];
     prove(h, side, want);
     if (!same(in, want, sizeof(want)))
-        return mr_error(MR_UNAUTHENTICATED, "the other side does not know this cluster's token");
+        return mr_error(MR_UNAUTHENTICATED, "the peer does not know this cluster's token");
     return NULL;
 }
 

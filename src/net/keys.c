@@ -1,4 +1,7 @@
-/* net/keys.c -- keys of tasks as files in a folder. */
+/* net/keys.c -- keys of tasks as files in a folder.
+ *
+ * A task's files are NAME.pem and NAME.key, with "/" in the name written as "-"; the CA's certificate
+ * is ca.pem, the job's secret is `token`. A private key or token that others can read is refused. */
 #include "net/keys.h"
 
 #include <errno.h>
@@ -15,8 +18,8 @@ char *mr_net_key_path(const char *folder, const char *name, const char *ending)
     return path;
 }
 
-/* Only its owner may read a key; one that belongs to root may be read by a group too: so do secrets reach a user in a
- * container. */
+/* Only its owner may read a key. One that belongs to root may also be readable by a group, because
+ * that is how secrets reach a user in a container. */
 static bool is_private(const struct stat *st) { return !(st->st_mode & (st->st_uid == 0 ? 037 : 077)); }
 
 static mr_status *read_key(const char *path, mr_str *out)
@@ -30,6 +33,7 @@ static mr_status *read_key(const char *path, mr_str *out)
     return mr_file_read_all(path, out);
 }
 
+/* On failure *out is empty. */
 mr_status *mr_net_keys_load(const char *folder, const char *name, mr_net_keys_file *out)
 {
     char *ca = mr_net_key_path(folder, "ca", ".pem"), *key = mr_net_key_path(folder, name, ".key"),
@@ -62,6 +66,7 @@ mr_status *mr_net_token_load(const char *folder, mr_str *out)
     return st;
 }
 
+/* The private key is overwritten before its memory is freed. */
 void mr_net_keys_deinit(mr_net_keys_file *f)
 {
     if (f->key.p)

@@ -1,4 +1,7 @@
-/* net/library.c -- opens libmillrace-net.so. */
+/* net/library.c -- opens libmillrace-net.so, once, when gRPC is first needed.
+ *
+ * The library is never closed, because gRPC cannot be unloaded. It has to be of the same build, since
+ * both share structs (MR_NET_LIBRARY_ABI). */
 #include "net/library.h"
 
 #include <dlfcn.h>
@@ -18,18 +21,21 @@ static bool has_token MR_GUARDED_BY(mu); /* it was read, or there is none */
 
 /* ---- opening it ---- */
 
+/* The library's log goes to ours. */
 static void pass_on(void *arg, mr_log_level level, const char *file, int line, const char *text)
 {
     (void)arg;
     mr_log_at(level, file, line, "%s", text);
 }
 
+/* Whether the process has loaded gRPC by itself: then its log settings are left alone. */
 static int is_grpc(struct dl_phdr_info *info, size_t n, void *arg)
 {
     (void)n, (void)arg;
     return strstr(info->dlpi_name, "/libgpr.so") != NULL;
 }
 
+/* Opens the library at a path; mu is held. */
 static mr_status *open_at(const char *path)
 {
     static mr_net_host host = {.abi = MR_NET_LIBRARY_ABI, .log = pass_on};
@@ -46,10 +52,12 @@ static mr_status *open_at(const char *path)
         dlclose(lib);
         return mr_error(MR_FAILED_PRECONDITION, "%s is not of this build of the library", path);
     }
-    opened = l; /* for good: gRPC does not bear being unloaded */
+    MR_ASSERT(!opened);
+    opened = l;
     return NULL;
 }
 
+/* Opens the library if it is not open. A failure is tried again at the next call. */
 static mr_status *open_library(const mr_net_library **out)
 {
     mr_status *st = NULL;
@@ -67,8 +75,8 @@ static mr_status *open_library(const mr_net_library **out)
 
 /* ---- the job's token ---- */
 
-/* Every user of a host can reach gRPC in plain text, so tasks of one job then send each other its token.  A token that
- * cannot be read is an error: without one the port would be open to all. */
+/* Every user of a host can reach gRPC in plain text, so tasks of one job then send each other its
+ * token. A token that cannot be read is an error: without it the port would be open to all. */
 static mr_status *read_token(mr_net *grpc)
 {
     static const char digits[] = "0123456789abcdef";

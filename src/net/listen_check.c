@@ -1,7 +1,7 @@
 /* net/listen_check.c -- why nobody can listen at an address.
  *
- * gRPC reports only that it failed.  This repeats what gRPC tried, and reads errno.  The file is also part of
- * libmillrace-net.so. */
+ * gRPC reports only that it failed. This repeats what gRPC tried, and reads errno. The file is also
+ * part of libmillrace-net.so. */
 #include "net/listen_check.h"
 
 #include <errno.h>
@@ -13,12 +13,14 @@
 #include "base/memory.h"
 #include "base/str.h"
 
+/* The error, in the words of TensorFlow's. */
 static mr_status *cannot(const char *address, mr_listen_trouble *what, mr_listen_trouble trouble, const char *why)
 {
     *what = trouble;
     return mr_error(MR_UNKNOWN, "Could not start gRPC server: cannot listen at %s: %s", address, why);
 }
 
+/* Says what an errno means for whoever started the task, and what to do. */
 static mr_status *explain(const char *address, const char *host, const char *port, int err, mr_listen_trouble *what)
 {
     mr_str why = {0};
@@ -45,7 +47,7 @@ static mr_status *explain(const char *address, const char *host, const char *por
     return st;
 }
 
-/* 0, or errno. */
+/* Tries to listen at one address; returns 0 or errno. */
 static int try_one(const struct addrinfo *a)
 {
     int on = 1, err = 0;
@@ -59,7 +61,8 @@ static int try_one(const struct addrinfo *a)
     return err;
 }
 
-/* One of the addresses of a name is enough, as for gRPC. */
+/* Tries all addresses of a name; one is enough, as for gRPC. A port that is in use says more than an
+ * address family that is switched off, so that error is preferred. */
 static mr_status *try_all(const char *address, const char *host, const char *port, mr_listen_trouble *what)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list = NULL;
@@ -73,7 +76,7 @@ static mr_status *try_all(const char *address, const char *host, const char *por
     }
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         int one = try_one(a);
-        if (one == 0 || !err || one == EADDRINUSE) /* a taken port says more than a family that is switched off */
+        if (one == 0 || !err || one == EADDRINUSE)
             err = one;
         if (one == 0)
             break;
@@ -82,6 +85,7 @@ static mr_status *try_all(const char *address, const char *host, const char *por
     return err ? explain(address, host, port, err, what) : NULL;
 }
 
+/* The port is checked first, because getaddrinfo would blame the name. */
 mr_status *mr_listen_check(const char *address, mr_listen_trouble *what)
 {
     mr_listen_trouble unused;
@@ -91,7 +95,7 @@ mr_status *mr_listen_check(const char *address, mr_listen_trouble *what)
     if (!colon || colon == address)
         return cannot(address, what, MR_LISTEN_OTHER, "it is not host:port");
     int64_t port;
-    if (!mr_sv_to_i64(mr_sv_of(colon + 1), &port) || port < 0 || port > UINT16_MAX) /* else the name would be blamed */
+    if (!mr_sv_to_i64(mr_sv_of(colon + 1), &port) || port < 0 || port > UINT16_MAX)
         return cannot(address, what, MR_LISTEN_OTHER, "the port is not a number from 0 to 65535");
     bool six = address[0] == '[' && colon[-1] == ']' && colon - address > 2;
     char *host = mr_strndup(address + six, (size_t)(colon - address) - 2 * (size_t)six);

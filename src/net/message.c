@@ -1,4 +1,6 @@
-/* net/message.c -- how errors travel. */
+/* net/message.c -- how errors travel.
+ *
+ * A message is limited to 3 KiB, because gRPC sends it as metadata, whose size is limited. */
 #include "net/message.h"
 
 enum { MOST_BYTES = 3072 };
@@ -19,6 +21,6 @@ mr_status *mr_net_status(int64_t code, mr_sv message)
     if (code == MR_OK)
         return NULL;
     mr_code known = code > 0 && code <= MR_UNAUTHENTICATED ? (mr_code)code : MR_UNKNOWN;
-    /* A NUL inside would hide the rest, which is the peer's business. */
+    /* A NUL in the message would hide the rest of it, which is harmless. */
     return mr_error(known, "%.*s", MR_SV_ARG(message));
 }

@@ -1,6 +1,8 @@
-/* net/naming.c -- what stands under a name, and where a naming service is, as texts.
+/* net/naming.c -- the entry under a name, and where a naming service is, as texts.
  *
- * This file is in libmillrace-zookeeper.so too. */
+ * An entry is "host:port INCARNATION", the incarnation in 16 hexadecimal digits. It comes from a
+ * service that others can write to, so it is checked completely before it is used. This file is in
+ * libmillrace-zookeeper.so too. */
 #include "net/naming.h"
 
 #include "base/memory.h"
@@ -12,7 +14,7 @@ static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 
 /* ---- addresses ---- */
 
-/* One way to write each number, from 1 on: port 0 cannot be called. */
+/* A number is written in one way only, from 1 on: port 0 cannot be called. */
 static bool port_ok(mr_sv v)
 {
     int64_t port = 0;
@@ -22,7 +24,7 @@ static bool port_ok(mr_sv v)
     return v.n > 0 && v.n <= 5 && v.p[0] != '0' && mr_sv_to_i64(v, &port) && port <= 65535;
 }
 
-/* A name or an IPv4 address; or an IPv6 address in brackets, maybe with a zone behind a percent sign. */
+/* A name or an IPv4 address, or an IPv6 address in brackets, maybe with a zone after a percent sign. */
 static bool host_ok(mr_sv v)
 {
     bool six = v.n > 2 && v.p[0] == '[' && v.p[v.n - 1] == ']', ok = v.n > 0 && v.n <= 253;
@@ -33,7 +35,7 @@ static bool host_ok(mr_sv v)
     return ok;
 }
 
-/* Splits at the last colon; false when there is none. */
+/* Splits at the last colon; false: there is none. */
 static bool split(mr_sv address, mr_sv *host, mr_sv *port)
 {
     size_t at = address.n;
@@ -52,7 +54,7 @@ static bool address_ok(mr_sv a)
     return a.n <= MR_NAMING_MAX_ADDRESS && split(a, &host, &port) && host_ok(host) && port_ok(port);
 }
 
-/* Where one listens for all, and nobody can call. */
+/* An address at which one listens on all interfaces, and which nobody can call. */
 static bool is_any_host(mr_sv a) { return mr_sv_starts(a, "0.0.0.0:") || mr_sv_starts(a, "[::]:"); }
 
 /* ---- an entry ---- */
@@ -61,9 +63,11 @@ mr_status *mr_naming_entry_init(mr_naming_entry *e, const char *address, uint64_
 {
     *e = (mr_naming_entry){.incarnation = incarnation};
     if (is_any_host(mr_sv_of(address)))
-        return mr_invalid("others cannot call %s: give the name by which they know this host, and listen there by MILLRACE_BIND", address);
+        return mr_invalid("others cannot call %s: give the name by which they know this host, and set MILLRACE_BIND to "
+                          "the address to listen at",
+                          address);
     if (!address_ok(mr_sv_of(address)))
-        return mr_invalid("'%s' is not host:port, so others cannot be told of it", address);
+        return mr_invalid("'%s' is not host:port, so others could not call it", address);
     MR_ENSURE(incarnation != 0);
     memcpy(e->address, address, strlen(address) + 1);
     return NULL;
@@ -74,6 +78,7 @@ void mr_naming_encode(const mr_naming_entry *e, mr_str *out)
     mr_str_printf(out, "%s %016llx", e->address, (unsigned long long)e->incarnation);
 }
 
+/* Reads an incarnation: 16 digits, not 0. */
 static bool read_hex(mr_sv v, uint64_t *out)
 {
     *out = 0;
@@ -87,26 +92,28 @@ static bool read_hex(mr_sv v, uint64_t *out)
     return v.n == 16 && *out != 0;
 }
 
+/* False: the value is not an entry; *out is empty then. */
 bool mr_naming_decode(mr_sv value, mr_naming_entry *out)
 {
     mr_sv rest = value, address;
     *out = (mr_naming_entry){0};
-    if (value.n > MR_NAMING_MAX_VALUE || !mr_sv_cut(&rest, ' ', &address) || !rest.p || !address_ok(address) || is_any_host(address) ||
-        !read_hex(rest, &out->incarnation)) {
+    if (value.n > MR_NAMING_MAX_VALUE || !mr_sv_cut(&rest, ' ', &address) || !rest.p || !address_ok(address) ||
+        is_any_host(address) || !read_hex(rest, &out->incarnation)) {
         *out = (mr_naming_entry){0};
         return false;
     }
+    MR_ASSERT(address.n < sizeof out->address);
     memcpy(out->address, address.p, address.n);
     return true;
 }
 
 /* ---- where the service is ---- */
 
-/* ZooKeeper's default port where none is given. */
+/* Adds a server to the list, with ZooKeeper's default port if it has none. */
 static bool add_server(mr_sv server, mr_str *out)
 {
     mr_sv host = server, port = MR_SV("2181");
-    bool bare = server.n > 0 && server.p[server.n - 1] == ']'; /* colons, but no port */
+    bool bare = server.n > 0 && server.p[server.n - 1] == ']'; /* an IPv6 address without a port */
     if (!bare)
         split(server, &host, &port);
     if (!host_ok(host) || !port_ok(port))
@@ -115,7 +122,7 @@ static bool add_server(mr_sv server, mr_str *out)
     return true;
 }
 
-/* Segments of letters, digits, dots, dashes and underscores; "." and ".." are none. */
+/* A path has segments of letters, digits, dots, dashes and underscores; "." and ".." are not allowed. */
 static bool path_ok(mr_sv path)
 {
     size_t dots = 0, from = 0;
@@ -135,6 +142,7 @@ static bool path_ok(mr_sv path)
     return ok;
 }
 
+/* Parses "host:port,host:port/path"; the path is /millrace if it is missing. */
 mr_status *mr_naming_spec_parse(const char *text, mr_naming_spec *out)
 {
     mr_sv all = mr_sv_of(text), path = MR_SV("/millrace"), servers = all, rest, server;
@@ -152,7 +160,9 @@ mr_status *mr_naming_spec_parse(const char *text, mr_naming_spec *out)
     if (ok && list.n)
         *out = (mr_naming_spec){mr_str_take(&list), mr_strndup(path.p, path.n)};
     mr_str_deinit(&list);
-    return out->servers ? NULL : mr_invalid("'%.100s' is not where a ZooKeeper is: host:port,host:port/path is expected", text);
+    return out->servers ? NULL
+                        : mr_invalid("'%.100s' is not the address of a ZooKeeper: expected host:port,host:port/path",
+                                     text);
 }
 
 void mr_naming_spec_deinit(mr_naming_spec *s)

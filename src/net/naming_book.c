@@ -1,4 +1,7 @@
-/* net/naming_book.c -- what a task knows of where the others are. */
+/* net/naming_book.c -- what a task knows about where the others are.
+ *
+ * An address that is known stays known when its entry disappears: the service may have lost it, not
+ * the task. A task has moved if its address or its incarnation changed; `moves` counts that. */
 #include "net/naming_book.h"
 
 #include "base/memory.h"
@@ -15,7 +18,7 @@ void mr_book_expect(mr_book *b, int task, const char *address)
 {
     MR_ASSERT(task >= 0 && task < b->n && !b->tasks[task].told);
     mr_naming_entry e;
-    mr_status *st = mr_naming_entry_init(&e, address, 1); /* refuses port 0 */
+    mr_status *st = mr_naming_entry_init(&e, address, 1); /* port 0 is refused */
     e.incarnation = 0;
     if (!st)
         b->tasks[task].entry = e;
@@ -28,6 +31,7 @@ const char *mr_book_address(const mr_book *b, int task)
     return b->tasks[task].entry.address[0] ? b->tasks[task].entry.address : NULL;
 }
 
+/* The entry is gone, or there was none. */
 static mr_book_news leave(mr_book_task *t)
 {
     bool first = !t->told, was_there = t->there;
@@ -38,12 +42,15 @@ static mr_book_news leave(mr_book_task *t)
     return first || was_there ? MR_BOOK_ABSENT : MR_BOOK_NOTHING;
 }
 
-/* The first process at the address that the spec has told is no other one. */
+/* Whether an entry is for the process that is known already. An address from the cluster's spec has no
+ * incarnation; the first process there is the expected one. */
 static bool is_same(const mr_naming_entry *have, const mr_naming_entry *now)
 {
-    return strcmp(have->address, now->address) == 0 && (have->incarnation == now->incarnation || have->incarnation == 0);
+    return strcmp(have->address, now->address) == 0 &&
+           (have->incarnation == now->incarnation || have->incarnation == 0);
 }
 
+/* An entry that cannot be read is reported once, and otherwise treated as if nothing had been said. */
 mr_book_news mr_book_found(mr_book *b, int task, mr_sv value)
 {
     MR_ASSERT(task >= 0 && task < b->n);

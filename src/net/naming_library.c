@@ -1,4 +1,7 @@
-/* net/naming_library.c -- opens libmillrace-zookeeper.so. */
+/* net/naming_library.c -- opens libmillrace-zookeeper.so, once, when a naming service is first needed.
+ *
+ * The library is never closed, because ZooKeeper's client has threads. It has to be of the same build
+ * (MR_NAMING_LIBRARY_ABI). */
 #include <dlfcn.h>
 #include <link.h>
 
@@ -24,6 +27,7 @@ static int is_zookeeper(struct dl_phdr_info *info, size_t n, void *arg)
     return strstr(info->dlpi_name, "/libzookeeper_") != NULL;
 }
 
+/* Opens the library at a path; mu is held. */
 static mr_status *open_at(const char *path)
 {
     static mr_naming_host host = {.abi = MR_NAMING_LIBRARY_ABI, .log = pass_on};
@@ -40,7 +44,8 @@ static mr_status *open_at(const char *path)
         dlclose(lib);
         return mr_error(MR_FAILED_PRECONDITION, "%s is not of this build of the library", path);
     }
-    opened = l; /* for good: it has threads */
+    MR_ASSERT(!opened);
+    opened = l;
     return NULL;
 }
 

@@ -86,9 +86,9 @@ MR_TEST(naming_specs_that_mean_nothing_are_refused)
                                       "a:1,", ",a:1",   "a b:1", "a:1/x y", "a:x",    "a:1?",   "a:1/\x01", "a:99999"};
     mr_naming_spec s;
     for (int i = 0; i < MR_COUNT(bad); i++)
-        MR_CHECK_ERR(mr_naming_spec_parse(bad[i], &s), MR_INVALID_ARGUMENT, "is not where a ZooKeeper is");
+        MR_CHECK_ERR(mr_naming_spec_parse(bad[i], &s), MR_INVALID_ARGUMENT, "is not the address of a ZooKeeper");
     char *longer = mr_printf("a:1/%02000d", 0);
-    MR_CHECK_ERR(mr_naming_spec_parse(longer, &s), MR_INVALID_ARGUMENT, "is not where a ZooKeeper is");
+    MR_CHECK_ERR(mr_naming_spec_parse(longer, &s), MR_INVALID_ARGUMENT, "is not the address of a ZooKeeper");
     mr_free(longer);
 }
 

@@ -1,11 +1,15 @@
-/* net/task_name.c -- the names of tasks as they stand in certificates. */
+/* net/task_name.c -- the names of tasks as they are in certificates.
+ *
+ * "ps/0" is the host name "task-0.ps.millrace", and "client" is "name.client.millrace". Characters
+ * that a host name cannot have are written as "-" and two hexadecimal digits, so every name has
+ * exactly one encoding, and no two tasks share one. */
 #include "net/task_name.h"
 
 static const char ending[] = ".millrace", task[] = "task-", plain[] = "name.";
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* One way to write each number, so that a name stands for one task. */
+/* A number is written in one way only, so that a name stands for one task. */
 static bool is_number(mr_sv v)
 {
     bool ok = v.n >= 1 && v.n <= 9 && (v.n == 1 || v.p[0] != '0');
@@ -14,6 +18,7 @@ static bool is_number(mr_sv v)
     return ok;
 }
 
+/* Writes letters and digits as they are, everything else as "-XX". */
 static void encode(mr_sv v, mr_str *out)
 {
     for (size_t i = 0; i < v.n; i++) {
@@ -46,6 +51,7 @@ static int hex_digit(char c)
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* The reverse of encode; false: the text is not an encoding. */
 static bool decode(mr_sv v, mr_str *out)
 {
     for (size_t i = 0; i < v.n; i++) {

@@ -198,7 +198,7 @@ MR_TEST(tls_keys_that_are_none_are_refused)
     MR_CHECK_ERR(net->connect(net, "127.0.0.1:1", &part, "ps/0", &p), MR_INVALID_ARGUMENT, "needs");
     MR_CHECK_ERR(net->connect(net, "127.0.0.1:1", &junk, "ps/x", &p), MR_INVALID_ARGUMENT, "ps/x");
     o.keys = &junk;
-    MR_CHECK_ERR(net->listen(net, &o, &s, &port), MR_INVALID_ARGUMENT, "the CA's certificate is not one in PEM");
+    MR_CHECK_ERR(net->listen(net, &o, &s, &port), MR_INVALID_ARGUMENT, "the CA's certificate is not valid PEM");
     cluster c;
     open_cluster(&c, "mixed", 1);
     mr_net_keys mixed = {c.ps.keys.ca, c.ps.keys.certificate, c.worker.keys.key};
@@ -206,7 +206,7 @@ MR_TEST(tls_keys_that_are_none_are_refused)
     MR_CHECK_ERR(net->listen(net, &o, &s, &port), MR_INVALID_ARGUMENT,
                  "the private key does not belong to the certificate");
     mixed = (mr_net_keys){c.ps.keys.ca, "junk", c.ps.keys.key};
-    MR_CHECK_ERR(net->listen(net, &o, &s, &port), MR_INVALID_ARGUMENT, "the task's certificate is not one in PEM");
+    MR_CHECK_ERR(net->listen(net, &o, &s, &port), MR_INVALID_ARGUMENT, "the task's certificate is not valid PEM");
     close_cluster(&c);
 }
 

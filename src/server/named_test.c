@@ -436,6 +436,6 @@ MR_TEST(named_tasks_without_a_service_are_refused)
     MR_CHECK_ERR(mr_server_new(&def, &(mr_server_options){.net = mr_net_loop(), .zookeeper = ""}, &s), MR_INVALID_ARGUMENT,
                  "has no address; give one, or set MILLRACE_ZOOKEEPER");
     MR_CHECK_ERR(mr_server_new(&def, &(mr_server_options){.net = mr_net_loop(), .zookeeper = "a b", .open_naming = looker_open}, &s),
-                 MR_INVALID_ARGUMENT, "is not where a ZooKeeper is");
+                 MR_INVALID_ARGUMENT, "is not the address of a ZooKeeper");
     mr_cluster_deinit(&def.cluster);
 }

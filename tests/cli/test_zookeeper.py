@@ -262,7 +262,7 @@ def test_zookeeper_that_is_not_installed_is_one_line(t):
 
 
 def test_zookeeper_options_that_make_no_sense_are_named(t):
-    cases = [(["serve", "--zookeeper", "a b", "--ps", "1", "--job", "ps"], "--zookeeper: 'a b' is not where a ZooKeeper is"),
+    cases = [(["serve", "--zookeeper", "a b", "--ps", "1", "--job", "ps"], "--zookeeper: 'a b' is not the address of a ZooKeeper"),
              (["serve", "--zookeeper", "", "--ps", "1", "--job", "ps"], "nothing tells where they are: give --zookeeper too"),
              (["serve", "--ps", "1", "--job", "ps"], "give --zookeeper too"),
              (["serve", "--zookeeper", "a:1", "--ps", "0", "--workers", "0", "--job", "ps"], "from 1 to"),
@@ -270,7 +270,7 @@ def test_zookeeper_options_that_make_no_sense_are_named(t):
              (["serve", "--zookeeper", "a:1", "--ps", "1", "--job", "ps", "--task", "1"], "there is no task 1 of job 'ps'"),
              (["serve", "--ps-hosts", "zk", "--job", "ps"], "has no address; give one, or set MILLRACE_ZOOKEEPER"),
              (["serve", "--zookeeper", "a:1", "--zookeeper-timeout", "-1", "--ps", "1", "--job", "ps"], "--zookeeper-timeout -1"),
-             (["launch", "--zookeeper", "a:1//", "--", "true"], "--zookeeper: 'a:1//' is not where a ZooKeeper is")]
+             (["launch", "--zookeeper", "a:1//", "--", "true"], "--zookeeper: 'a:1//' is not the address of a ZooKeeper")]
     for args, message in cases:
         r = t.run(*args)
         check(r.code == 1 and r.err.count("\n") == 1, "%s: %d: %s" % (args, r.code, r.err))

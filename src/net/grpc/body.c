@@ -1,14 +1,14 @@
 /* net/grpc/body.c -- messages as lists of pieces and as gRPC's slices.
  *
- * Sending: a slice refers to the piece's own memory and drops the piece when gRPC lets go of it,
- * from any of its threads.  Receiving: the pieces refer to the slices, which are kept together
- * until all pieces are dropped. */
+ * Sending: a slice refers to the piece's own memory, and drops the piece when gRPC releases the slice,
+ * from any of its threads. Receiving: the pieces refer to the slices, which are kept together until
+ * all pieces are dropped; until then gRPC must not be shut down (mr_grpc_use). */
 #include "net/grpc/grpc.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 
-enum { COPY_BYTES = 256 }; /* less is copied: a slice of its own costs as much */
+enum { COPY_BYTES = 256 }; /* up to this size copying is cheaper than a slice with a reference */
 
 mr_sv mr_slice_view(const grpc_slice *s)
 {
@@ -17,6 +17,7 @@ mr_sv mr_slice_view(const grpc_slice *s)
 
 /* ---- sending ---- */
 
+/* gRPC has released the slice. */
 static void drop_piece(void *arg)
 {
     mr_piece *p = arg;
@@ -25,6 +26,7 @@ static void drop_piece(void *arg)
     mr_free(p);
 }
 
+/* Makes a slice of a piece and takes the piece. */
 static grpc_slice slice_of(mr_piece p)
 {
     if (p.n <= COPY_BYTES) {
@@ -58,8 +60,9 @@ grpc_byte_buffer *mr_body_to_grpc(mr_bytes *b)
 
 /* ---- receiving ---- */
 
+/* The slices of a received message. */
 typedef struct slices {
-    mr_refs refs; /* one a piece, and the maker */
+    mr_refs refs; /* one for each piece, and one while they are collected */
     int n;
     grpc_slice p[];
 } slices;
@@ -75,7 +78,8 @@ static void drop_slices(void *arg)
     mr_grpc_unuse();
 }
 
-/* All slices of a buffer; NULL: no memory. */
+/* Collects all slices of a buffer; NULL: there is no memory. The number of slices is the sender's
+ * choice, so the array may fail to grow. */
 static slices *collect(grpc_byte_buffer *g)
 {
     grpc_byte_buffer_reader r;
@@ -106,6 +110,8 @@ static slices *collect(grpc_byte_buffer *g)
     return s;
 }
 
+/* The views are taken of the slices in their final place, because short slices hold their bytes
+ * themselves. */
 mr_status *mr_body_from_grpc(grpc_byte_buffer *g, mr_bytes *out)
 {
     size_t n = grpc_byte_buffer_length(g);
@@ -114,8 +120,7 @@ mr_status *mr_body_from_grpc(grpc_byte_buffer *g, mr_bytes *out)
     if (!s)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a message of %zu bytes", n);
     for (int i = 0; i < s->n; i++) {
-        mr_sv v = mr_slice_view(
-            &s->p[i]); /* of the slice in its place: short ones hold their bytes themselves */
+        mr_sv v = mr_slice_view(&s->p[i]);
         mr_refs_take(&s->refs);
         mr_bytes_add(out, (mr_piece){v.p, v.n, drop_slices, s});
     }

@@ -1,8 +1,9 @@
-/* net/grpc/client.c -- the gRPC transport, asking.
+/* net/grpc/client.c -- the gRPC transport's client side.
  *
- * A request is one call and one batch of six operations; the clients' thread hears when all are
- * over. Requests of a peer are in its list until then.  One lock for all of it: it is held for a
- * few instructions a request. */
+ * A request is one call and one batch of six operations; the clients' thread is told when all of them
+ * are over. Until then the request is in its peer's list. One lock guards all of it, and is held for a
+ * few instructions per request. gRPC is never called with it held, because gRPC may drop pieces of a
+ * body, and that may call anything. */
 #include "net/grpc/grpc.h"
 
 #include "base/clock.h"
@@ -32,12 +33,12 @@ struct mr_net_peer {
 };
 
 static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
-static mr_cond changed = {PTHREAD_COND_INITIALIZER}; /* a closing peer has no requests any more */
+static mr_cond changed = {PTHREAD_COND_INITIALIZER}; /* a request of a closing peer has ended */
 
 /* ---- ending ---- */
 
-/* What gRPC's words about a connection that failed mean for who has to put it right; NULL: nothing
- * about keys. */
+/* What gRPC's text about a failed connection means for whoever has to fix it; NULL: it is not about
+ * keys. */
 static const char *about_keys(const char *text)
 {
     if (strstr(text, "certificate verify failed"))
@@ -46,11 +47,12 @@ static const char *about_keys(const char *text)
         return "its certificate is of another task";
     if (strstr(text, "wrong version number"))
         return "it speaks plain text, and this side has keys";
-    return strstr(text, "handshake failed") ? "its keys and ours do not go together" : NULL;
+    return strstr(text, "handshake failed") ? "its keys do not match ours" : NULL;
 }
 
-/* Keys do not put themselves right, so that is another error than a peer who is not there.  Who
- * refuses our certificate, or wants one where there is none, just hangs up: that may be anything. */
+/* Turns a connection that failed because of keys into UNAUTHENTICATED, because waiting does not help
+ * there. A peer that refuses our certificate, or wants one when we have none, just closes the
+ * connection, which may have other reasons, so that stays UNAVAILABLE. Takes st. */
 static mr_status *explain(mr_status *st)
 {
     const char *text = mr_status_message(st);
@@ -66,7 +68,8 @@ static mr_status *explain(mr_status *st)
     return told;
 }
 
-/* What became of it; the reply, if there is one. */
+/* The request's status, and its reply if there is one. gRPC's own errors do not name the peer, so that
+ * is added. */
 static mr_status *result(request *q, bool closing, mr_bytes *reply)
 {
     if (q->code == GRPC_STATUS_OK && q->reply) {
@@ -75,13 +78,13 @@ static mr_status *result(request *q, bool closing, mr_bytes *reply)
         return mr_body_from_grpc(g, reply);
     }
     if (q->code == GRPC_STATUS_OK)
-        return mr_error(MR_INTERNAL, "%s of %s ended without an answer", q->r->method,
+        return mr_error(MR_INTERNAL, "%s to %s ended without a reply", q->r->method,
                         q->peer->address);
     if (closing)
         return mr_error(MR_CANCELLED, "%s to %s: disconnected", q->r->method, q->peer->address);
     mr_status *st = mr_net_status(q->code, mr_slice_view(&q->details));
     if (q->code == GRPC_STATUS_UNAVAILABLE ||
-        q->code == GRPC_STATUS_DEADLINE_EXCEEDED) /* often gRPC's own words */
+        q->code == GRPC_STATUS_DEADLINE_EXCEEDED)
         st = mr_status_prepend(st, "%s to %s: ", q->r->method, q->peer->address);
     return q->code == GRPC_STATUS_UNAVAILABLE ? explain(st) : st;
 }
@@ -98,6 +101,8 @@ static void free_request(request *q)
     mr_free(q);
 }
 
+/* All operations are over. `done` may free the mr_net_request; the peer stays until the request is out
+ * of its list. */
 static void finished(mr_tag *t, bool ok)
 {
     request *q = (request *)t;
@@ -106,6 +111,7 @@ static void finished(mr_tag *t, bool ok)
     mr_bytes reply = {0};
     (void)ok; /* a batch with a status always succeeds */
     mr_lock(&mu);
+    MR_ASSERT(r->impl == q);
     r->impl = NULL; /* a cancel from now on does nothing */
     bool closing = p->closing;
     mr_unlock(&mu);
@@ -115,6 +121,7 @@ static void finished(mr_tag *t, bool ok)
     r->done(r, st, &reply);
     mr_bytes_deinit(&reply);
     mr_lock(&mu);
+    MR_ASSERT(q->prev ? q->prev->next == q : p->open == q);
     *(q->prev ? &q->prev->next : &p->open) = q->next;
     if (q->next)
         q->next->prev = q->prev;
@@ -126,10 +133,11 @@ static void finished(mr_tag *t, bool ok)
 
 /* ---- starting ---- */
 
+/* Starts the call's only batch. The token's text lives as long as the process, so it is not copied. */
 static void start_batch(request *q)
 {
     uint32_t wait = q->r->wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY : 0;
-    if (q->peer->token) /* both live as long as the process */
+    if (q->peer->token)
         q->token = (grpc_metadata){.key = grpc_slice_from_static_string(MR_GRPC_TOKEN),
                                    .value = grpc_slice_from_static_string(q->peer->token)};
     grpc_op ops[] = {{.op = GRPC_OP_SEND_INITIAL_METADATA,
@@ -150,6 +158,7 @@ static void start_batch(request *q)
     (void)e;
 }
 
+/* A request of a peer that is closing is started and cancelled, so that it ends like any other. */
 void mr_grpc_start(mr_net_peer *p, mr_net_request *r)
 {
     request *q = mr_new(request);
@@ -177,8 +186,7 @@ void mr_grpc_start(mr_net_peer *p, mr_net_request *r)
     start_batch(q);
 }
 
-/* gRPC is called without the lock: it may drop the pieces of the body, and who knows what that
- * does. */
+/* Called without the lock, with a reference to the call. */
 static void cancel_and_unref(grpc_call *call)
 {
     grpc_call_cancel(call, NULL);
@@ -199,16 +207,17 @@ void mr_grpc_cancel(mr_net_request *r)
 
 /* ---- peers ---- */
 
-/* The name the peer's certificate must show. */
+/* The host name that the peer's certificate must contain. */
 static mr_status *host_of(const char *name, mr_str *out)
 {
     if (!name)
         mr_str_appendz(out, MR_TASK_ANY);
     else if (!mr_task_name_encode(name, out))
-        return mr_invalid("'%s' is no name of a task, such as ps/0", name);
+        return mr_invalid("'%s' is not the name of a task, such as ps/0", name);
     return NULL;
 }
 
+/* Makes the channel. gRPC connects with the first call. */
 static mr_status *make_channel(mr_net *n, const char *address, const mr_net_keys *keys,
                                const char *name, grpc_channel **out)
 {
@@ -223,7 +232,7 @@ static mr_status *make_channel(mr_net *n, const char *address, const mr_net_keys
         *out = grpc_channel_create(address, creds, &args.list);
         grpc_channel_credentials_release(creds);
         if (!*out)
-            st = mr_invalid("'%s' is no address", address);
+            st = mr_invalid("'%s' is not an address", address);
     }
     mr_str_deinit(&host);
     return st;
@@ -249,6 +258,7 @@ out:
     return st;
 }
 
+/* Cancels the open requests and waits until they have ended. */
 void mr_grpc_disconnect(mr_net_peer *p)
 {
     if (!p)

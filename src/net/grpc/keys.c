@@ -1,8 +1,11 @@
 /* net/grpc/keys.c -- a certificate authority and certificates of tasks, in a folder.
  *
- * Keys are ECDSA on P-256, files are PEM.  A key is written before its certificate, so a folder
- * that was left half-made is completed the next time.  Files are of mode 0600 from their first
- * byte, written aside, synced and then named. */
+ * Keys are ECDSA on P-256, files are PEM. A key is written before its certificate, so a folder that
+ * was left half-made is completed the next time. Files have mode 0600 from their first byte; they are
+ * written under another name, synced and renamed.
+ *
+ * OpenSSL keeps errors in a queue per thread. Every public function leaves it empty, so that gRPC does
+ * not find ours. */
 #include "net/grpc/grpc.h"
 
 #include <arpa/inet.h>
@@ -23,6 +26,7 @@
 #define DAY_S (24 * 60 * 60L)
 #define SKEW_S (60 * 60L) /* clocks of hosts differ */
 
+/* The oldest error in OpenSSL's queue, which is emptied. */
 static mr_status *ssl_error(const char *what)
 {
     char text[256];
@@ -39,6 +43,7 @@ static mr_status *ssl_error(const char *what)
 
 /* ---- files ---- */
 
+/* Writes and syncs. */
 static mr_status *write_all(int fd, mr_sv v, const char *path)
 {
     while (v.n) {
@@ -51,6 +56,7 @@ static mr_status *write_all(int fd, mr_sv v, const char *path)
     return fsync(fd) == 0 ? NULL : mr_errno_status(errno, "sync", path);
 }
 
+/* Writes a file in one step: a reader finds the old one or the whole new one. */
 static mr_status *save(const char *path, BIO *pem)
 {
     char *bytes;
@@ -101,6 +107,7 @@ static int no_password(char *buf, int size, int rw, void *arg)
     return -1;
 }
 
+/* Loads a key or a certificate, whichever is not NULL. */
 static mr_status *load(const char *path, EVP_PKEY **key, X509 **certificate)
 {
     mr_str text = {0};
@@ -111,7 +118,7 @@ static mr_status *load(const char *path, EVP_PKEY **key, X509 **certificate)
     if (b && certificate)
         *certificate = PEM_read_bio_X509(b, NULL, no_password, NULL);
     if (!st && !(key ? (void *)*key : (void *)*certificate))
-        st = mr_error(MR_FAILED_PRECONDITION, "%s holds no %s", path, key ? "key" : "certificate");
+        st = mr_error(MR_FAILED_PRECONDITION, "%s contains no %s", path, key ? "key" : "certificate");
     ERR_clear_error();
     BIO_free(b);
     mr_str_deinit(&text);
@@ -144,11 +151,11 @@ mr_status *mr_grpc_check_keys(const mr_net_keys *k)
     EVP_PKEY *key = key_of(k->key);
     mr_status *st = NULL;
     if (!ca)
-        st = mr_invalid("The keys are wrong: the CA's certificate is not one in PEM");
+        st = mr_invalid("The keys are wrong: the CA's certificate is not valid PEM");
     else if (!own)
-        st = mr_invalid("The keys are wrong: the task's certificate is not one in PEM");
+        st = mr_invalid("The keys are wrong: the task's certificate is not valid PEM");
     else if (!key)
-        st = mr_invalid("The keys are wrong: the task's private key is not one in PEM, or needs a password");
+        st = mr_invalid("The keys are wrong: the task's private key is not valid PEM, or needs a password");
     else if (X509_check_private_key(own, key) != 1)
         st = mr_invalid("The keys are wrong: the private key does not belong to the certificate");
     X509_free(ca);
@@ -160,7 +167,7 @@ mr_status *mr_grpc_check_keys(const mr_net_keys *k)
 
 /* ---- making them ---- */
 
-/* The key that is there, or a new one. */
+/* Loads the key if it exists; otherwise makes and saves a new one. */
 static mr_status *load_or_make_key(const char *path, EVP_PKEY **out)
 {
     if (mr_file_exists(path))
@@ -194,14 +201,15 @@ static bool add_extension(X509 *c, X509 *issuer, int nid, const char *value)
     return ok;
 }
 
-/* Nobody else's: 64 random bits. */
+/* A random serial number, which no other certificate has. */
 static bool set_serial(X509 *c)
 {
     uint64_t n = mr_random64() >> 1;
     return ASN1_INTEGER_set_uint64(X509_get_serialNumber(c), n ? n : 1) == 1;
 }
 
-/* Not yet expired before it began: days may be negative. */
+/* Sets the validity. It begins an hour ago, since the clocks of hosts differ. days may be negative;
+ * then the certificate has expired, but not before it began. */
 static bool set_times(X509 *c, int days)
 {
     long end = days * DAY_S, begin = end < 0 ? end - SKEW_S : -SKEW_S;
@@ -209,7 +217,8 @@ static bool set_times(X509 *c, int days)
            X509_gmtime_adj(X509_getm_notAfter(c), end);
 }
 
-/* Subject and key; the issuer is set by its certificate, which is c itself for a CA. */
+/* Sets everything but the extensions. The issuer is given by its certificate, which is c itself for a
+ * CA. */
 static bool set_basics(X509 *c, const char *common_name, EVP_PKEY *key, X509 *issuer, int days)
 {
     X509_NAME *name = X509_get_subject_name(c);
@@ -221,6 +230,8 @@ static bool set_basics(X509 *c, const char *common_name, EVP_PKEY *key, X509 *is
            X509_set_issuer_name(c, X509_get_subject_name(issuer)) && X509_set_pubkey(c, key);
 }
 
+/* Makes the CA's certificate, signed with its own key. It may sign certificates of tasks, but no other
+ * CAs. */
 static mr_status *make_ca(EVP_PKEY *key, int days, X509 **out)
 {
     mr_status *st = NULL;
@@ -238,6 +249,7 @@ out:
     return st;
 }
 
+/* Adds an alternative name: a DNS name, or the bytes of an IP address. */
 static bool add_name(GENERAL_NAMES *names, int type, const void *bytes, int n)
 {
     GENERAL_NAME *g = GENERAL_NAME_new();
@@ -256,7 +268,7 @@ static bool add_name(GENERAL_NAMES *names, int type, const void *bytes, int n)
     return ok;
 }
 
-/* A host by name or number. */
+/* Adds a host by name or by number. */
 static bool add_host(GENERAL_NAMES *names, mr_sv host)
 {
     unsigned char ip[16];
@@ -272,7 +284,8 @@ static bool add_host(GENERAL_NAMES *names, mr_sv host)
     return ok;
 }
 
-/* Built as a structure, not from text: no name can smuggle another one in. */
+/* Adds the names by which the task is verified. They are built as a structure and not from text, so no
+ * name can add another one. */
 static bool add_names(X509 *c, const char *task, const char *hosts)
 {
     GENERAL_NAMES *names = GENERAL_NAMES_new();
@@ -286,6 +299,8 @@ static bool add_names(X509 *c, const char *task, const char *hosts)
     return ok;
 }
 
+/* Makes a task's certificate, for both sides of a connection. Only the alternative names are compared;
+ * the CN is for people and holds 64 characters. */
 static mr_status *make_certificate(const authority *ca, const char *name, const char *hosts,
                                    EVP_PKEY *key, int days, X509 **out)
 {
@@ -293,8 +308,7 @@ static mr_status *make_certificate(const authority *ca, const char *name, const 
     mr_str task = {0};
     X509 *c = X509_new();
     if (!mr_task_name_encode(name, &task))
-        MR_GO(mr_invalid("'%s' is no name of a task, such as ps/0", name));
-    /* A CN holds 64 characters; the whole name is among the others, which alone are looked at. */
+        MR_GO(mr_invalid("'%s' is not the name of a task, such as ps/0", name));
     char *cn = mr_strndup(name, MR_MIN(strlen(name), 64));
     bool ok = c && set_basics(c, cn, key, ca->certificate, days) &&
               add_names(c, mr_str_z(&task), hosts) &&
@@ -316,14 +330,13 @@ out:
 
 /* ---- the folder ---- */
 
-/* A CA that cannot sign (its key was left at home) serves as long as nothing is to be signed. */
+/* Opens or makes the CA. Its key may be kept elsewhere; then nothing new can be signed. */
 static mr_status *open_authority(const char *folder, int days, authority *out)
 {
     mr_status *st = NULL;
     char *key = mr_net_key_path(folder, "ca", ".key"), *pem = mr_net_key_path(folder, "ca", ".pem");
     if (mr_file_exists(pem) && !mr_file_exists(key))
-        MR_GO(
-            mr_error(MR_FAILED_PRECONDITION, "%s is not there, so nothing new can be signed", key));
+        MR_GO(mr_error(MR_FAILED_PRECONDITION, "%s does not exist, so no new certificate can be signed", key));
     MR_GO(load_or_make_key(key, &out->key));
     if (mr_file_exists(pem)) {
         MR_GO(load(pem, NULL, &out->certificate));
@@ -340,6 +353,7 @@ out:
     return st;
 }
 
+/* Makes a task's key and certificate, unless both exist. */
 static mr_status *make_pair(const authority *ca, const char *folder, const char *name,
                             const char *hosts, int days)
 {
@@ -361,6 +375,7 @@ out:
     return st;
 }
 
+/* Whether nothing has to be made; the CA's key is not needed then. */
 static bool all_there(const char *folder, const char *const *names, int n)
 {
     bool there = true;
@@ -382,7 +397,7 @@ mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const
     mr_status *st = NULL;
     for (int i = 0; i < n; i++)
         if (!mr_task_name_encode(names[i], &task) || strcmp(names[i], "ca") == 0)
-            MR_GO(mr_invalid("'%s' is no name of a task, such as ps/0", names[i]));
+            MR_GO(mr_invalid("'%s' is not the name of a task, such as ps/0", names[i]));
     MR_GO(mr_dir_make(folder));
     if (all_there(folder, names, n) && n > 0)
         goto out;

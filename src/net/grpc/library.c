@@ -1,4 +1,6 @@
-/* net/grpc/library.c -- the one symbol of libmillrace-net.so. */
+/* net/grpc/library.c -- the one symbol of libmillrace-net.so.
+ *
+ * The library has its own copy of base/, so its log is passed on to the host's. */
 #include "net/library.h"
 
 #include <grpc/support/log.h>
@@ -25,7 +27,7 @@ static _Thread_local bool hushed;
 void mr_grpc_hush(void) { hushed = true; }
 void mr_grpc_unhush(void) { hushed = false; }
 
-/* gRPC would write to stderr by itself. */
+/* gRPC would write to stderr otherwise. */
 static void log_grpc(gpr_log_func_args *a)
 {
     if (hushed)
@@ -34,6 +36,7 @@ static void log_grpc(gpr_log_func_args *a)
               a->line, "gRPC: %s", a->message);
 }
 
+/* NULL: the host is of another build. gRPC's log is left alone if the process used gRPC before. */
 const mr_net_library *mr_net_library_get(const mr_net_host *host)
 {
     static const mr_net_library library = {

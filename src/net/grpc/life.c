@@ -1,4 +1,8 @@
-/* net/grpc/life.c -- gRPC's own life, completion queues and their threads. */
+/* net/grpc/life.c -- when gRPC is initialised and shut down, completion queues and their threads.
+ *
+ * gRPC is initialised for its first user and shut down after its last one: servers, peers, and
+ * received bodies whose memory belongs to gRPC. A completion queue has one thread, which runs the
+ * callbacks (mr_tag) of everything that ends in it. */
 #include "net/grpc/grpc.h"
 
 #include <signal.h>
@@ -9,12 +13,12 @@
 static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER}; /* of both counts; last in this folder's order */
 static int n_users MR_GUARDED_BY(mu);
 
-/* Under the lock, so that a new user waits for the end of gRPC's last life. */
+/* The lock is held while gRPC starts or shuts down, so that a new user waits for the end of the last
+ * shutdown. gRPC's threads block all signals: the program's handlers run on the program's threads. */
 void mr_grpc_use(void)
 {
     mr_lock(&mu);
     if (n_users++ == 0) {
-        /* The host's signal handlers run on the host's threads, never on gRPC's. */
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -27,13 +31,16 @@ void mr_grpc_use(void)
 void mr_grpc_unuse(void)
 {
     mr_lock(&mu);
+    MR_ASSERT(n_users > 0);
     if (--n_users == 0)
-        grpc_shutdown(); /* waits, unless it is called by one of gRPC's own threads */
+        grpc_shutdown(); /* waits, unless one of gRPC's own threads calls it */
     mr_unlock(&mu);
 }
 
 /* ---- completion queues ---- */
 
+/* The thread of a queue: runs the callbacks, and the queue's tick from time to time. It ends when the
+ * queue is shut down and empty. */
 static void run(void *arg)
 {
     mr_queue *q = arg;
@@ -91,6 +98,7 @@ mr_status *mr_queue_clients_get(grpc_completion_queue **out)
 void mr_queue_clients_put(void)
 {
     mr_lock(&clients_mu);
+    MR_ASSERT(n_clients > 0);
     if (--n_clients == 0)
         mr_queue_deinit(&clients);
     mr_unlock(&clients_mu);
@@ -98,6 +106,7 @@ void mr_queue_clients_put(void)
 
 /* ---- time ---- */
 
+/* gRPC counts its clocks in its own way, so the time that is left is added to gRPC's present. */
 gpr_timespec mr_grpc_time(int64_t at_ns)
 {
     if (at_ns == 0)

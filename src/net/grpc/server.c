@@ -1,19 +1,19 @@
-/* net/grpc/server.c -- the gRPC transport, answering.
+/* net/grpc/server.c -- the gRPC transport's server side.
  *
- * The server's thread accepts calls, a few asked for in advance.  A call then has up to three
- * operations under way: its request is read (first), its end is awaited (`close`, from the
- * beginning), its answer is sent.  Each holds a reference, and so does the handler until reply.
+ * The server's thread accepts calls; a few are requested in advance. A call then has up to three
+ * operations under way: its request is read (first), its end is awaited (`close`, from the beginning),
+ * its answer is sent. Each has a reference, and so has the handler until reply.
  *
- * gRPC is called without our lock, for it may drop pieces of bodies, and who knows what that does;
- * a reference keeps the grpc_call for that long.
+ * gRPC is called without our lock, because it may drop pieces of bodies, and that may call anything; a
+ * reference keeps the grpc_call meanwhile.
  *
- * Cancellation is as in the local transport: once `replied`, no callback begins, and reply waits
- * for one that runs.  When the server has stopped, calls that were not answered lose their
- * grpc_call (`call` NULL) and their replies are thrown away.
+ * Cancellation is as in the local transport: once `replied`, no callback begins, and reply waits for
+ * one that runs. When the server has stopped, calls that were not answered lose their grpc_call
+ * (`call` is NULL) and their replies are dropped.
  *
- * gRPC aborts the process if a batch starts on a completion queue that is shut down.  So before that, `detached` is
- * set, after which nobody is given a grpc_call to start a batch on, and those who have one (`n_starting`) are waited
- * for.  A call that is accepted even later is dropped without a batch. */
+ * gRPC aborts the process if a batch starts on a completion queue that is shut down. Before the shutdown
+ * `detached` is set: from then on nobody gets a grpc_call to start a batch on, and the server waits for
+ * the callers that already have one (`n_starting`). A call accepted even later is dropped without a batch. */
 #include "net/grpc/grpc.h"
 
 #include <malloc.h>
@@ -49,7 +49,7 @@ typedef struct call {
 } call;
 
 struct mr_net_server {
-    mr_refs refs; /* the user, and each call */
+    mr_refs refs; /* one for the user, one for each call */
     mr_net_listen o;
     const mr_net *net;
     grpc_server *server;
@@ -59,14 +59,15 @@ struct mr_net_server {
     mr_cond changed;
     call *calls MR_GUARDED_BY(mu);
     int n_live MR_GUARDED_BY(mu);    /* that have a grpc_call */
-    int n_telling MR_GUARDED_BY(mu); /* about to hear that the server stops */
+    int n_telling MR_GUARDED_BY(mu); /* calls that are about to be cancelled because the server stops */
     int n_starting MR_GUARDED_BY(mu); /* batches that are about to start */
     bool stopping MR_GUARDED_BY(mu), detached MR_GUARDED_BY(mu), shut_down MR_GUARDED_BY(mu);
     int64_t arrival_ns;
-    int64_t late_ns;   /* when late calls are looked for again; the server's thread */
-    int64_t memory_ns; /* when memory is looked at again; the server's thread */
-    int64_t least_resident; /* bytes of the process, since memory was last given back; the server's thread */
-    const char *token; /* that every call must send; NULL: none */
+    /* The server's thread: */
+    int64_t late_ns;        /* when to look for late calls again */
+    int64_t memory_ns;      /* when to look at memory again */
+    int64_t least_resident; /* bytes of the process, since memory was last returned to the system */
+    const char *token;      /* that every call must send; NULL: none */
 };
 
 #define OWNER(T, member, p) ((T *)((char *)(p)-offsetof(T, member)))
@@ -83,7 +84,7 @@ static void server_unref(mr_net_server *s)
 
 /* ---- the life of a call ---- */
 
-/* Lets go of gRPC's part, which the caller unrefs without the lock; NULL: it is gone already. */
+/* Takes gRPC's part out of the call; the caller unrefs it without the lock. NULL: it is gone already. */
 static grpc_call *detach_locked(mr_net_server *s, call *k) MR_REQUIRES(s->mu)
 {
     MR_ASSERT(k->server == s);
@@ -94,12 +95,14 @@ static grpc_call *detach_locked(mr_net_server *s, call *k) MR_REQUIRES(s->mu)
     *(k->prev ? &k->prev->next : &s->calls) = k->next;
     if (k->next)
         k->next->prev = k->prev;
+    MR_ASSERT(s->n_live > 0);
     s->n_live--;
     mr_cond_broadcast(&s->changed);
     return g;
 }
 
-/* The last reference goes under the lock, so that whoever finds it in the list can take one. */
+/* The last reference is dropped under the lock, so that whoever finds the call in the list can take
+ * one. */
 static void call_unref(call *k)
 {
     mr_net_server *s = k->server;
@@ -125,6 +128,7 @@ static void call_unref(call *k)
     server_unref(s);
 }
 
+/* Starts operations of a call, which hold a reference until their tag is told. */
 static void start_batch(call *k, grpc_call *g, const grpc_op *ops, int n, mr_tag *tag)
 {
     mr_refs_take(&k->refs);
@@ -163,7 +167,7 @@ static void end_batches(mr_net_server *s, grpc_call *g)
     mr_unlock(&s->mu);
 }
 
-/* Sends an answer; takes over st, body and g, which is from begin_batches_locked. */
+/* Sends an answer. Takes st, the body and g, which comes from begin_batches_locked. */
 static void send_answer(call *k, grpc_call *g, mr_status *st, mr_bytes *body)
 {
     mr_str memory = {0};
@@ -204,7 +208,7 @@ bool mr_grpc_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), vo
     return ok;
 }
 
-/* In the server's thread. */
+/* Marks the call as cancelled and calls back, unless it is replied. In the server's thread. */
 static void cancel_call(call *k)
 {
     mr_net_server *s = k->server;
@@ -257,7 +261,8 @@ void mr_grpc_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
 
 static void accept_one(mr_net_server *s);
 
-/* Whose certificate it was, "" without one: the first of its names that is a task's. */
+/* Finds the name of the peer in its certificate: the first of its names that is a task's; "" without
+ * one. */
 static void find_peer_name(call *k)
 {
     grpc_auth_context *ctx = grpc_call_auth_context(k->call);
@@ -274,7 +279,7 @@ static void find_peer_name(call *k)
     grpc_auth_context_release(ctx);
 }
 
-/* Takes as long for a wrong token as for a right one. */
+/* Compares in constant time, so that a wrong token cannot be guessed byte by byte. */
 static bool has_token(const call *k, const char *token)
 {
     size_t n = strlen(token);
@@ -299,6 +304,7 @@ static mr_status *check_token(const call *k)
                                         "(the file `token` in the folder MILLRACE_TLS_DIR of the job's tasks)");
 }
 
+/* The call's deadline by our clock; 0: none, or so far away that it does not matter. */
 static int64_t deadline_of(const call *k)
 {
     gpr_timespec at = k->details.deadline;
@@ -309,7 +315,7 @@ static int64_t deadline_of(const call *k)
     return ns > 1e17 ? 0 : mr_now_ns() + (int64_t)MR_MAX(ns, -1e17);
 }
 
-/* The request is here: it is the handler's. */
+/* The request has arrived: hands the call to the handler, or refuses it. */
 static void read_done(mr_tag *t, bool ok)
 {
     call *k = OWNER(call, read, t);
@@ -331,7 +337,7 @@ static void read_done(mr_tag *t, bool ok)
     grpc_call *g = st ? begin_batches_locked(s, k) : NULL;
     mr_unlock(&s->mu);
     if (!st) {
-        mr_refs_take(&k->refs); /* the handler's */
+        mr_refs_take(&k->refs); /* for the handler */
         s->o.handle(s->o.arg, &k->pub);
     } else if (g) {
         send_answer(k, g, st, NULL);
@@ -341,8 +347,8 @@ static void read_done(mr_tag *t, bool ok)
     call_unref(k);
 }
 
-/* A call has begun: its headers are here.  A caller without the token is answered at once; its request, which may be
- * large, is not read. */
+/* A call has begun: its headers are here. A caller without the token is answered at once, and its
+ * request, which may be large, is not read. */
 static void accepted(mr_tag *t, bool ok)
 {
     call *k = OWNER(call, accepted, t);
@@ -394,9 +400,10 @@ static void accepted(mr_tag *t, bool ok)
         start_batch(k, g, &read, 1, &k->read);
         end_batches(s, g);
     }
-    call_unref(k); /* accepting's */
+    call_unref(k); /* of accept_one */
 }
 
+/* Requests one more call from gRPC. */
 static void accept_one(mr_net_server *s)
 {
     call *k = mr_new(call);
@@ -422,12 +429,14 @@ static void accept_one(mr_net_server *s)
 
 /* ---- requests that do not arrive ---- */
 
+/* A call whose request did not arrive in time, or has not arrived when the server stops; each is found
+ * once. */
 static grpc_call *find_late_locked(mr_net_server *s) MR_REQUIRES(s->mu)
 {
     int64_t now = mr_now_ns();
     for (call *k = s->calls; k; k = k->next)
         if (!k->arrived && (s->stopping || now - k->accepted_ns > s->arrival_ns)) {
-            k->arrived = true; /* as far as we care */
+            k->arrived = true; /* so that it is not found again */
             return get_call_locked(s, k);
         }
     return NULL;
@@ -452,6 +461,7 @@ static int64_t resident_bytes(void)
     return pages * sysconf(_SC_PAGESIZE);
 }
 
+/* Runs now and then in the server's thread. */
 static void give_memory_back(mr_net_server *s, int64_t now_ns)
 {
     if (now_ns < s->memory_ns)
@@ -461,7 +471,7 @@ static void give_memory_back(mr_net_server *s, int64_t now_ns)
     if (resident - s->least_resident < GROWTH_BYTES)
         return;
 #if __GLIBC_PREREQ(2, 33)
-    if (mallinfo2().fordblks > GROWTH_BYTES) { /* else it is in use, and may be freed later */
+    if (mallinfo2().fordblks > GROWTH_BYTES) { /* otherwise it is in use, and may be freed later */
         malloc_trim(0);
         s->least_resident = resident_bytes();
     }
@@ -469,6 +479,7 @@ static void give_memory_back(mr_net_server *s, int64_t now_ns)
     s->memory_ns = now_ns + 1000 * (mr_now_ns() - now_ns);
 }
 
+/* Cancels them one at a time, without the lock. */
 static void end_late_calls(mr_net_server *s)
 {
     for (;;) {
@@ -479,7 +490,7 @@ static void end_late_calls(mr_net_server *s)
         if (!g)
             return;
         grpc_call_cancel_with_status(g, stopping ? GRPC_STATUS_UNAVAILABLE : GRPC_STATUS_DEADLINE_EXCEEDED,
-                                     stopping ? "the server is shutting down" : "the request was too long on its way",
+                                     stopping ? "the server is shutting down" : "the request did not arrive in time",
                                      NULL);
         grpc_call_unref(g);
     }
@@ -487,7 +498,7 @@ static void end_late_calls(mr_net_server *s)
 
 #define TICK_NS (5 * INT64_C(1000000000))
 
-/* Now and then, in the server's thread.  A peer could send its request byte by byte for ever. */
+/* Runs now and then in the server's thread. A peer could send its request byte by byte for ever. */
 static void look_around(void *arg)
 {
     mr_net_server *s = arg;
@@ -511,7 +522,8 @@ static void shut(mr_tag *t, bool ok)
     mr_unlock(&s->mu);
 }
 
-/* gRPC reports only that it could not bind, and logs a page about it; mr_listen_check finds the cause. */
+/* Binds the port. gRPC reports only that it could not, and logs a page about it; mr_listen_check finds
+ * the cause. */
 static mr_status *bind(mr_net_server *s, const char *address, int *port)
 {
     grpc_server_credentials *creds;
@@ -531,6 +543,7 @@ static mr_status *bind(mr_net_server *s, const char *address, int *port)
                     address);
 }
 
+/* Shuts gRPC's server down and waits for that. All calls have been answered or detached. */
 static void shut_down(mr_net_server *s)
 {
     MR_GIVE(&s->shut);
@@ -571,7 +584,7 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
         if (st)
             shut_down(s);
     }
-    s->o.address = NULL; /* the caller's */
+    s->o.address = NULL; /* both belong to the caller */
     s->o.keys = NULL;
     if (st) {
         server_unref(s);
@@ -585,7 +598,7 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
 
 /* ---- stopping ---- */
 
-/* In the server's thread. */
+/* In the server's thread: cancels a call because the server stops. */
 static void stop_call(mr_tag *t, bool ok)
 {
     call *k = OWNER(call, stop, t);
@@ -599,7 +612,8 @@ static void stop_call(mr_tag *t, bool ok)
     call_unref(k);
 }
 
-/* The calls that run are cancelled in the server's thread, to which an empty batch leads. */
+/* Lets the server's thread cancel all calls that run: an empty batch makes it call stop_call. Calls
+ * whose request has not arrived are ended directly, because no handler would answer them. */
 static void cancel_all(mr_net_server *s)
 {
     MR_VEC(call *) calls = {0};
@@ -611,11 +625,11 @@ static void cancel_all(mr_net_server *s)
     }
     s->n_telling = calls.n;
     mr_unlock(&s->mu);
-    end_late_calls(s); /* no handler knows of those, so none would answer them */
+    end_late_calls(s);
     for (int i = 0; i < calls.n; i++) {
         call *k = calls.p[i];
         k->stop.fn = stop_call;
-        start_batch(k, k->call, NULL, 0, &k->stop); /* our reference keeps it attached */
+        start_batch(k, k->call, NULL, 0, &k->stop); /* the reference keeps its grpc_call attached */
         call_unref(k);
     }
     mr_vec_deinit(&calls);
@@ -631,7 +645,8 @@ static void wait_for_answers(mr_net_server *s, int64_t until_ns)
     mr_unlock(&s->mu);
 }
 
-/* Calls that are not answered by now lose their grpc_call.  After this no batch starts any more. */
+/* Calls that are not answered by now lose their grpc_call; their callers get UNAVAILABLE. After this no batch
+ * starts. */
 static void detach_all(mr_net_server *s)
 {
     mr_lock(&s->mu);

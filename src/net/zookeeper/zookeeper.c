@@ -1,19 +1,23 @@
 /* net/zookeeper/zookeeper.c -- naming through ZooKeeper.
  *
- * One thread does everything that asks the server, one question at a time, with the calls of ZooKeeper's client that wait.
- * What the client's own threads tell (the session's state, a node that has changed) only marks what is to be looked at and wakes
- * that thread.  So there is no order of callbacks to think of: whatever is marked is read anew, and what is read is the truth.
- * A question that fails leaves its mark, and is asked again when the connection is back, or a little later.
+ * One thread asks the server everything, one question at a time, with the blocking calls of
+ * ZooKeeper's client. The client's own threads report the session's state and changes of nodes; that
+ * only marks what has to be read and wakes our thread. So the order of callbacks does not matter:
+ * whatever is marked is read again, and what is read is true. A question that fails leaves its mark,
+ * and is asked again when the connection is back, or a little later.
  *
- * Sessions end in two ways.  The server may declare one dead: its nodes are gone, and it is of no use; a new one is begun,
- * in which the task enters again and everything is looked at anew.  Or the connection breaks and comes back in time:
- * then nodes and watches are still there, and all is looked at once more all the same.
+ * Sessions end in two ways. The server may declare one dead: its nodes are gone, and it cannot be used
+ * any more; then a new one is started, in which the task registers again and everything is read again.
+ * Or the connection breaks and comes back in time: then nodes and watches are still there, and
+ * everything is read once more all the same.
  *
- * Who enters for the first time in its life takes the place of whatever stands there: a task that was started again does not
- * wait for the session of its former life to die.  Who enters again, after its session died, gives way to another
- * process that has come meanwhile.
+ * A process that registers for the first time replaces whatever is registered under its name: a
+ * restarted task does not wait for the session of its former incarnation to end. A process that
+ * registers again, after its session ended, gives way to another process that has registered
+ * meanwhile.
  *
- * Locks: mu guards what both sides touch, and is held for a few instructions, never around calls to others. */
+ * Locks: mu guards what both sides use, and is held for a few instructions, never around calls to
+ * others. */
 #define THREADED /* the calls that wait */
 #include "net/zookeeper/zookeeper.h"
 
@@ -39,14 +43,16 @@ enum { DEFAULT_SESSION_MS = 4000, SHORTEST_SESSION_MS = 100, LONGEST_SESSION_MS 
 
 typedef struct zk zk;
 
-typedef struct node { /* one that is looked at */
+/* A node of ZooKeeper's tree that we read. */
+typedef struct node {
     zk *z;
     char *path;
-    int task;      /* -1: this process's own */
-    bool marked;   /* mu: to be looked at */
-    bool told;     /* the thread's: found was called */
-    bool is_there; /* with something; the last time */
-    mr_str value;  /* that */
+    int task;    /* -1: this process's own */
+    bool marked; /* mu: it has to be read */
+    /* The thread's: */
+    bool told;     /* found was called */
+    bool is_there; /* the last time it was read */
+    mr_str value;  /* the value then */
 } node;
 
 struct zk {
@@ -59,23 +65,24 @@ struct zk {
     mr_cond changed;
     bool closing MR_GUARDED_BY(mu);
     bool connected MR_GUARDED_BY(mu);
-    bool expired MR_GUARDED_BY(mu); /* the session is of no use any more */
+    bool expired MR_GUARDED_BY(mu); /* the session cannot be used any more */
     MR_VEC(node *) nodes MR_GUARDED_BY(mu); /* which stay until the end */
-    node *own MR_GUARDED_BY(mu);            /* NULL: this process has not entered */
+    node *own MR_GUARDED_BY(mu);            /* NULL: this process does not register */
     mr_naming_entry entry;                  /* written before own */
     /* The thread's: */
     zhandle_t *handle;
-    bool entered;  /* once in this life */
-    bool replaced; /* another process is the task now */
-    char *trouble; /* the last one that was logged */
+    bool entered;     /* it has registered at least once */
+    bool replaced;    /* another process is the task now */
+    char *trouble;    /* the last one that was logged */
     int64_t alone_ns; /* since when there is no connection; 0: there is one */
-    int64_t tell_ns;  /* when to log next that there is none */
-    bool complained;
-    bool was_there; /* it was connected once */
+    int64_t tell_ns;  /* when to log that again */
+    bool complained;  /* it was logged */
+    bool was_there;   /* it was connected at least once */
 };
 
-/* ---- what the client's threads tell ---- */
+/* ---- callbacks of the client's threads ---- */
 
+/* Everything has to be read again. */
 static void mark_all_locked(zk *z) MR_REQUIRES(z->mu);
 static void mark_all_locked(zk *z)
 {
@@ -85,6 +92,7 @@ static void mark_all_locked(zk *z)
         z->own->marked = true;
 }
 
+/* The session's state changed. After a reconnection everything is read again. */
 static void session_changed(zhandle_t *h, int type, int state, const char *path, void *context)
 {
     zk *z = context;
@@ -100,7 +108,7 @@ static void session_changed(zhandle_t *h, int type, int state, const char *path,
     mr_unlock(&z->mu);
 }
 
-/* Watchers hear of the session too; that is session_changed's. */
+/* A node changed. Watchers are told about the session, too; session_changed handles that. */
 static void node_changed(zhandle_t *h, int type, int state, const char *path, void *context)
 {
     node *n = context;
@@ -113,12 +121,12 @@ static void node_changed(zhandle_t *h, int type, int state, const char *path, vo
     mr_unlock(&n->z->mu);
 }
 
-/* Where the process had set a level for itself, before we came. */
+/* The client's own log. It is on only if the process had set a level for the client before. */
 static void client_says(const char *message) { mr_info("ZooKeeper's client: %s", message); }
 
 /* ---- the thread: troubles ---- */
 
-/* Each of them once, until another one comes. */
+/* Logs a problem once, until there is another one. */
 static void complain(zk *z, const char *what, const char *path, int rc)
 {
     char *text = mr_printf("ZooKeeper at %s: cannot %s %s: %s", z->spec.servers, what, path, zerror(rc));
@@ -128,14 +136,14 @@ static void complain(zk *z, const char *what, const char *path, int rc)
     z->trouble = text;
 }
 
-/* Whether a question failed because of the connection or the session, of which more will be heard. */
+/* Whether a question failed because of the connection or the session, which is reported elsewhere. */
 static bool is_passing(int rc)
 {
-    return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED || rc == ZINVALIDSTATE || rc == ZSESSIONMOVED ||
-           rc == ZCLOSING;
+    return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED || rc == ZINVALIDSTATE ||
+           rc == ZSESSIONMOVED || rc == ZCLOSING;
 }
 
-/* 0, or errno: whether somebody listens at an address. */
+/* Whether somebody listens at an address: 0 or errno. */
 static int try_connect(const struct addrinfo *a)
 {
     int err = 0;
@@ -154,7 +162,7 @@ static int try_connect(const struct addrinfo *a)
     return err;
 }
 
-/* Why one of the servers, "host:port", cannot be reached. */
+/* Appends why one of the servers, "host:port", cannot be reached. */
 static void probe_server(mr_sv server, mr_str *out)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -186,7 +194,7 @@ static bool is_closing(zk *z)
     return closing;
 }
 
-/* Each may take a second, so it ends early when the service is closed. */
+/* Each server may take a second, so this ends early when the service is closed. */
 static void probe_servers(zk *z, mr_str *out)
 {
     mr_sv rest = mr_sv_of(z->spec.servers), server;
@@ -194,7 +202,8 @@ static void probe_servers(zk *z, mr_str *out)
         probe_server(server, out);
 }
 
-/* Logs that no server can be reached, and why; after the deadline, requests that wait for an address are told too. */
+/* Logs that no server can be reached, and why. After the deadline, requests that wait for an address
+ * are told, too. */
 static void tell_alone(zk *z, int64_t now_ns)
 {
     mr_str why = {0};
@@ -205,7 +214,7 @@ static void tell_alone(zk *z, int64_t now_ns)
         return;
     }
     mr_warn("ZooKeeper cannot be reached (%.0f s): %s; this task %s", seconds, mr_str_z(&why),
-            z->was_there ? "goes on with the addresses it knows"
+            z->was_there ? "continues with the addresses it knows"
                          : "can neither find the others nor be found until it is reachable");
     z->complained = true;
     if (now_ns - z->alone_ns >= z->o.deadline_ms * MS && z->o.unreachable) {
@@ -217,18 +226,19 @@ static void tell_alone(zk *z, int64_t now_ns)
     mr_str_deinit(&why);
 }
 
-/* Every tell_ms, and at the deadline. */
+/* When to log next: every tell_ms, and at the deadline. */
 static int64_t next_tell_ns(const zk *z, int64_t now_ns)
 {
     int64_t next_ns = now_ns + z->o.tell_ms * MS, deadline_ns = z->alone_ns + z->o.deadline_ms * MS;
     return now_ns < deadline_ns ? MR_MIN(next_ns, deadline_ns) : next_ns;
 }
 
+/* Keeps track of how long there is no connection, and logs it. */
 static void look_at_connection(zk *z, bool connected, int64_t now_ns)
 {
     if (connected) {
         if (z->complained)
-            mr_info("ZooKeeper at %s is there again", z->spec.servers);
+            mr_info("ZooKeeper at %s can be reached again", z->spec.servers);
         if (z->complained && z->o.unreachable)
             z->o.unreachable(z->o.arg, NULL);
         z->alone_ns = 0;
@@ -248,12 +258,14 @@ static void look_at_connection(zk *z, bool connected, int64_t now_ns)
 
 /* ---- the thread: looking ---- */
 
-/* ZOK, or why not; *there tells whether there is a node, and the value is then in out.  What is longer than any entry is cut,
- * and no entry then. */
+/* Reads a node and watches it. Returns ZOK, or why not; *there says whether the node exists, and out
+ * has its value. A value that is longer than any entry is cut, so it is not an entry. A node that does
+ * not exist can only be watched by zoo_wexists; if it appears between the two calls, they are
+ * repeated. */
 static int read_node(node *n, bool *there, struct Stat *stat, mr_str *out)
 {
     zhandle_t *h = n->z->handle;
-    for (;;) { /* until both questions have the same answer */
+    for (;;) {
         char buf[MR_NAMING_MAX_VALUE + 1];
         int len = sizeof buf;
         int rc = zoo_wget(h, n->path, node_changed, n, buf, &len, stat);
@@ -263,20 +275,21 @@ static int read_node(node *n, bool *there, struct Stat *stat, mr_str *out)
             mr_str_append(out, buf, (size_t)MR_MIN(len, (int)sizeof buf));
         if (rc != ZNONODE)
             return rc;
-        rc = zoo_wexists(h, n->path, node_changed, n, stat); /* only this one watches what is not there */
+        rc = zoo_wexists(h, n->path, node_changed, n, stat);
         if (rc != ZOK)
             return rc == ZNONODE ? ZOK : rc;
     }
 }
 
-/* Whether it was answered. */
+/* Reads a node and reports its value if it is new; false: it has to be tried again. */
 static bool look(zk *z, node *n)
 {
     struct Stat stat;
     mr_str value = {0};
     bool there;
     int rc = read_node(n, &there, &stat, &value);
-    bool news = rc == ZOK && (!n->told || there != n->is_there || !mr_sv_eq(mr_str_view(&value), mr_str_view(&n->value)));
+    bool same = n->told && there == n->is_there && mr_sv_eq(mr_str_view(&value), mr_str_view(&n->value));
+    bool news = rc == ZOK && !same;
     if (rc != ZOK && !is_passing(rc))
         complain(z, "read", n->path, rc);
     if (news) {
@@ -293,7 +306,8 @@ static bool look(zk *z, node *n)
 
 /* ---- the thread: entering ---- */
 
-/* Servers before 3.5 have no containers. */
+/* Makes a node for others to be in. Servers before 3.5 have no containers, which vanish when they are
+ * empty. */
 static int make_folder(zk *z, const char *path)
 {
     int rc = zoo_create(z->handle, path, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER, NULL, 0);
@@ -302,7 +316,7 @@ static int make_folder(zk *z, const char *path)
     return rc == ZNODEEXISTS ? ZOK : rc;
 }
 
-/* All above a node, from the top. */
+/* Makes all nodes above a path, from the top. */
 static int make_folders(zk *z, const char *path)
 {
     char *copy = mr_strdup(path);
@@ -316,7 +330,8 @@ static int make_folders(zk *z, const char *path)
     return rc;
 }
 
-/* Something stands where this process wants to enter: ZOK when it has given way, or may stay. */
+/* Removes what is registered under this process's name, if it may be replaced. *mine: our own entry of
+ * this session is there already. */
 static int make_room(zk *z, node *own, bool *mine)
 {
     struct Stat stat;
@@ -332,16 +347,18 @@ static int make_room(zk *z, node *own, bool *mine)
     if (rc != ZOK || !there || *mine)
         return rc;
     if (readable && !ours && z->entered) {
-        mr_warn("%s is at %s now: another process has entered for it, and this one at %s is not found any more", own->path, e.address,
-                z->entry.address);
+        mr_warn("%s is at %s now: another process has entered for it, and this one at %s is no longer found", own->path,
+                e.address, z->entry.address);
         z->replaced = true;
         return ZOK;
     }
-    rc = zoo_delete(z->handle, own->path, stat.version); /* of a former life, or of a session of ours that is dead */
+    rc = zoo_delete(z->handle, own->path, stat.version); /* of a former incarnation, or of an ended session of ours */
     return rc == ZNONODE || rc == ZBADVERSION ? ZOK : rc;
 }
 
-/* ZOK when this process's entry stands there, in this session; or when it is not to any more. */
+/* Registers this process; ZOK if its entry exists in this session, or another process has replaced it.
+ * Two processes that register as the same task at the same time may replace each other; after some
+ * tries the other one may have the name. */
 static int try_to_enter(zk *z, node *own, mr_sv value)
 {
     int rc = ZOK;
@@ -358,10 +375,10 @@ static int try_to_enter(zk *z, node *own, mr_sv value)
         if (rc != ZOK && rc != ZNODEEXISTS)
             return rc;
     }
-    return rc; /* two that were started as the same task at the same time: the other one may have it */
+    return rc;
 }
 
-/* Whether it is done. */
+/* Registers this process; false: it has to be tried again. */
 static bool enter(zk *z, node *own)
 {
     mr_str value = {0};
@@ -371,13 +388,13 @@ static bool enter(zk *z, node *own)
     int rc = try_to_enter(z, own, mr_str_view(&value));
     mr_str_deinit(&value);
     if (rc != ZOK && !is_passing(rc))
-        complain(z, "enter as", own->path, rc);
+        complain(z, "register as", own->path, rc);
     return rc == ZOK;
 }
 
 /* ---- the thread ---- */
 
-/* A session, or the one after it. */
+/* Starts a session, and ends the one before. */
 static void begin_session(zk *z)
 {
     if (z->handle)
@@ -389,7 +406,8 @@ static void begin_session(zk *z)
     z->handle = zookeeper_init2(z->spec.servers, session_changed, z->session_ms, NULL, z, 0, client_says);
 }
 
-/* The next node that is marked, its mark taken; NULL: there is none. */
+/* The next node that is marked, with its mark removed; NULL: there is none, or there is no connection.
+ * Our own comes first. */
 static node *take_marked(zk *z)
 {
     node *n = NULL;
@@ -406,7 +424,7 @@ static node *take_marked(zk *z)
     return n;
 }
 
-/* Looks at all that is marked; false: something is to be tried again. */
+/* Reads everything that is marked; false: something has to be tried again. */
 static bool look_at_all(zk *z)
 {
     for (node *n; (n = take_marked(z));) {
@@ -429,7 +447,7 @@ static bool has_work_locked(const zk *z)
     return z->closing || z->expired || (z->connected && marked);
 }
 
-/* Until there is something to do, or it is time to look again; false: it is time to go. */
+/* Waits until there is something to do, or it is time to look again; false: the service is closing. */
 static bool wait_for_work(zk *z, int64_t until_ns, bool *expired, bool *connected)
 {
     mr_lock(&z->mu);
@@ -442,7 +460,7 @@ static bool wait_for_work(zk *z, int64_t until_ns, bool *expired, bool *connecte
     return go;
 }
 
-/* Rests after a failure, whatever else is to be done. */
+/* Waits after a failure, whatever else is to be done. */
 static void rest(zk *z)
 {
     int64_t until_ns = mr_now_ns() + (z->handle ? RETRY_NS : MR_MIN(RESOLVE_NS, MR_MAX(RETRY_NS, z->o.tell_ms * MS)));
@@ -452,6 +470,7 @@ static void rest(zk *z)
     mr_unlock(&z->mu);
 }
 
+/* The thread. */
 static void run(void *arg)
 {
     zk *z = arg;
@@ -467,7 +486,7 @@ static void run(void *arg)
         look_at_connection(z, connected, mr_now_ns());
     } while (wait_for_work(z, mr_now_ns() + MR_MIN(LOOK_MS, z->o.tell_ms) * MS, &expired, &connected));
     if (z->handle)
-        zookeeper_close(z->handle); /* and with its session this process's node */
+        zookeeper_close(z->handle); /* this process's node goes with its session */
 }
 
 /* ---- the service ---- */
@@ -511,6 +530,7 @@ static void zk_watch(mr_naming *naming, const char *name, int task)
     mr_unlock(&z->mu);
 }
 
+/* Frees everything; the thread has ended. */
 static void zk_free(zk *z)
 {
     for (int i = 0; i < z->nodes.n; i++)
@@ -546,11 +566,12 @@ mr_status *mr_zookeeper_open(const mr_naming_options *o, mr_naming **out)
         z->o.tell_ms = DEFAULT_TELL_MS;
     if (z->o.deadline_ms <= 0)
         z->o.deadline_ms = DEFAULT_DEADLINE_MS;
-    z->session_ms = o->session_ms ? (int)MR_MAX(SHORTEST_SESSION_MS, MR_MIN(o->session_ms, LONGEST_SESSION_MS)) : DEFAULT_SESSION_MS;
+    z->session_ms = o->session_ms ? (int)MR_MAX(SHORTEST_SESSION_MS, MR_MIN(o->session_ms, LONGEST_SESSION_MS))
+                                  : DEFAULT_SESSION_MS;
     mr_status *st = mr_naming_spec_parse(o->where, &z->spec);
     int err = st ? 0 : mr_thread_start(&z->thread, "zookeeper", run, z);
     if (err)
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "no thread for ZooKeeper: %s", strerror(err));
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "cannot start the thread for ZooKeeper: %s", strerror(err));
     if (st)
         zk_free(z);
     else
