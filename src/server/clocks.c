@@ -83,7 +83,7 @@ int64_t mr_clock_skew_ns(const char *name)
 /* ---- asking ---- */
 
 /* A chain has ended. The last one calls back first, because the readings belong to the caller. */
-static void one_less(measurement *m)
+static void one_less_chain(measurement *m)
 {
     MR_ASSERT(atomic_load_explicit(&m->n_left, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&m->n_left, 1, memory_order_acq_rel) != 1)
@@ -94,10 +94,10 @@ static void one_less(measurement *m)
     mr_free(m);
 }
 
-static void heard(mr_net_request *r, mr_status *st, mr_bytes *reply);
+static void clock_heard(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 /* Sends the next question. The time is taken last, right before it is sent. */
-static void ask(chain *c)
+static void ask_clock(chain *c)
 {
     mr_str body = {0};
     mr_pb_writer w;
@@ -105,7 +105,7 @@ static void ask(chain *c)
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, MR_CLOCK_FIELD, 1);
     c->request = (mr_net_request){
-        .method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = mr_now_ns() + QUESTION_NS, .done = heard};
+        .method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = mr_now_ns() + QUESTION_NS, .done = clock_heard};
     mr_bytes_add_str(&c->request.body, &body);
     c->n_asked++;
     c->asked_ns = mr_trace_clock_ns() + c->all->skew_ns;
@@ -114,7 +114,7 @@ static void ask(chain *c)
 
 /* Keeps the reading if it is better than the best one so far. False: the answer has no times, so the
  * task does not know the question, and is not asked again. */
-static bool judge(chain *c, mr_sv reply, int64_t heard_ns)
+static bool judge_reply(chain *c, mr_sv reply, int64_t heard_ns)
 {
     mr_pb_reader r, times;
     uint32_t field, wire;
@@ -141,19 +141,19 @@ static bool judge(chain *c, mr_sv reply, int64_t heard_ns)
 }
 
 /* An answer has arrived. The time is taken first. */
-static void heard(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void clock_heard(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     chain *c = (chain *)r;
     int64_t now = mr_trace_clock_ns() + c->all->skew_ns;
     mr_sv bytes;
     if (!st)
         st = mr_bytes_flat(reply, &bytes);
-    bool more = !st && judge(c, bytes, now) && c->n_asked < QUESTIONS;
+    bool more = !st && judge_reply(c, bytes, now) && c->n_asked < QUESTIONS;
     mr_status_free(st);
     if (more)
-        ask(c);
+        ask_clock(c);
     else
-        one_less(c->all);
+        one_less_chain(c->all);
 }
 
 void mr_clocks_measure(mr_fellows *p, const int *tasks, int n, int64_t skew_ns, mr_clock_reading *out,
@@ -167,11 +167,11 @@ void mr_clocks_measure(mr_fellows *p, const int *tasks, int n, int64_t skew_ns, 
         out[i] = (mr_clock_reading){.known = tasks[i] == p->self};
         m->chains[i] = (chain){.all = m, .task = tasks[i], .out = &out[i]};
         if (tasks[i] == p->self)
-            one_less(m);
+            one_less_chain(m);
         else
-            ask(&m->chains[i]);
+            ask_clock(&m->chains[i]);
     }
-    one_less(m);
+    one_less_chain(m);
 }
 
 /* ---- answering ---- */

@@ -52,7 +52,7 @@ void mr_exchange_watch(mr_exchange *x, bool hold)
 /* Ends the run: nothing of the exchange is under way any more. The timer and the cancellation are
  * stopped first, so that neither can find the exchange afterwards. The run is ended last, because that
  * may free the session. */
-static void finish(mr_exchange *x)
+static void finish_exchange(mr_exchange *x)
 {
     mr_collectives *c = x->all;
     mr_run *r = x->r;
@@ -93,7 +93,7 @@ void mr_exchange_less(mr_exchange *x, int64_t n)
     x->ended |= over;
     mr_unlock(&x->all->mu);
     if (over)
-        finish(x);
+        finish_exchange(x);
 }
 
 static void xrequest_unref(mr_xrequest *q)
@@ -186,7 +186,7 @@ static mr_status *why_failed(const mr_xrequest *q, mr_status *st)
 
 /* A request has ended. If the exchange has ended meanwhile, the reply is dropped; otherwise the
  * request's own `then` takes it. In each case the exchange waits for one thing less. */
-static void replied(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void request_replied(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_xrequest *q = (mr_xrequest *)r;
     mr_exchange *x = q->x;
@@ -242,7 +242,7 @@ void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body)
         return;
     }
     /* A leader that is not up yet is waited for, since a cluster may start in any order; a member has been heard of. */
-    q->request = (mr_net_request){.method = method, .done = replied, .wait_for_ready = q->from < 0};
+    q->request = (mr_net_request){.method = method, .done = request_replied, .wait_for_ready = q->from < 0};
     mr_bytes_add_str(&q->request.body, body);
     mr_refs_take(&q->refs);
     mr_fellows_ask(x->peers, q->task, &q->request);
@@ -306,7 +306,7 @@ static mr_exchange *exchange_new(mr_session_collective *s, mr_run *r, const mr_c
 /* Starts a collective op. A group of one needs no other task, unless it is a generation: then the
  * leader has to know of it, so that it hears of the generation's end. The run may have ended when this
  * returns. */
-static void start(mr_collective *base, mr_run *r, const mr_collective_call *call)
+static void start_exchange(mr_collective *base, mr_run *r, const mr_collective_call *call)
 {
     mr_session_collective *s = (mr_session_collective *)base;
     if (call->group_size <= 0 || (call->group_size == 1 && !mr_collectives_is_generation(call->group_key))) {
@@ -365,7 +365,7 @@ void mr_collectives_stop(mr_collectives *c, const mr_status *why)
 
 void mr_session_collective_init(mr_session_collective *c, mr_wsession *s)
 {
-    c->base = (mr_collective){"cluster", start};
+    c->base = (mr_collective){"cluster", start_exchange};
     c->session = s;
     mr_mutex_init(&c->mu);
 }
@@ -390,7 +390,7 @@ mr_status *mr_session_collective_configure(mr_session_collective *c, mr_sv confi
 }
 
 /* A number from the environment, or `otherwise` if it is missing, malformed or out of range. */
-static int64_t setting(const char *name, int64_t otherwise, int64_t least, int64_t most)
+static int64_t read_setting(const char *name, int64_t otherwise, int64_t least, int64_t most)
 {
     const char *text = getenv(name);
     int64_t v = 0;
@@ -403,9 +403,10 @@ mr_collectives *mr_collectives_new(mr_worker_service *w)
     mr_mutex_init(&c->mu);
     c->worker = w;
     c->ticker.place = -1;
-    c->patience_ns = setting("MILLRACE_COLLECTIVE_TIMEOUT_MS", PATIENCE_NS / 1000000, 1, INT64_C(1) << 40) * 1000000;
-    c->chunk_bytes = setting("MILLRACE_COLLECTIVE_CHUNK", 1 << 20, 64, INT64_C(1) << 32);
-    c->ring_from = (int)setting("MILLRACE_COLLECTIVE_RING_FROM", 9, 2, INT32_MAX);
+    c->patience_ns =
+        read_setting("MILLRACE_COLLECTIVE_TIMEOUT_MS", PATIENCE_NS / 1000000, 1, INT64_C(1) << 40) * 1000000;
+    c->chunk_bytes = read_setting("MILLRACE_COLLECTIVE_CHUNK", 1 << 20, 64, INT64_C(1) << 32);
+    c->ring_from = (int)read_setting("MILLRACE_COLLECTIVE_RING_FROM", 9, 2, INT32_MAX);
     const char *algorithm = getenv("MILLRACE_COLLECTIVE_ALGORITHM"); /* an unknown name means AUTO */
     if (algorithm)
         mr_group_algorithm_from_name(algorithm, &c->algorithm);

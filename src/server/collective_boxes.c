@@ -118,7 +118,7 @@ static void fail_fetchers(box *b, const mr_status *why, deliveries *out)
 
 /* The error for two members that call different ops, or the same op with different arguments, in one
  * instance. */
-static mr_status *disagree(const fetcher *f, const mr_exchange *x)
+static mr_status *disagreement(const fetcher *f, const mr_exchange *x)
 {
     return mr_invalid("members of group %lld disagree about instance %lld: %s here, and %s at %s",
                       (long long)x->call.group_key, (long long)x->call.instance_key, f->signature, x->signature.p,
@@ -127,13 +127,13 @@ static mr_status *disagree(const fetcher *f, const mr_exchange *x)
 
 /* Takes what a fetcher wants out of the box, or finds that it will never be there (out->st); false: it
  * has to wait. The last fetcher of an offer removes it. */
-static bool take(box *b, fetcher *f, delivery *out)
+static bool take_offer(box *b, fetcher *f, delivery *out)
 {
     *out = (delivery){.to = f};
     if (!b->x)
         return false;
     if (strcmp(f->signature, b->x->signature.p) != 0) {
-        out->st = disagree(f, b->x);
+        out->st = disagreement(f, b->x);
         return true;
     }
     for (offer **at = &b->offers; *at; at = &(*at)->next) {
@@ -158,13 +158,13 @@ static bool take(box *b, fetcher *f, delivery *out)
 }
 
 /* Serves all fetchers in the box that can be served. */
-static void serve(box *b, deliveries *out)
+static void serve_box(box *b, deliveries *out)
 {
     for (fetcher **at = &b->fetchers; *at;) {
         fetcher *f = *at;
         MR_ASSERT(!f->answered);
         delivery d;
-        if (!take(b, f, &d)) {
+        if (!take_offer(b, f, &d)) {
             at = &f->next;
             continue;
         }
@@ -191,7 +191,7 @@ static size_t field_size(size_t n)
 
 /* Encodes a RecvBufResponse. The tensor's memory is not copied: it is the last piece of the body,
  * which find_last_piece relies on. Takes t. */
-static mr_status *encode(mr_tensor *t, int64_t at, int64_t bytes, mr_bytes *out)
+static mr_status *encode_offer(mr_tensor *t, int64_t at, int64_t bytes, mr_bytes *out)
 {
     mr_str head = {0};
     mr_pb_writer w;
@@ -209,14 +209,14 @@ static mr_status *encode(mr_tensor *t, int64_t at, int64_t bytes, mr_bytes *out)
 }
 
 /* Sends the answers and drops the reference of whoever answers. */
-static void deliver(deliveries *all)
+static void send_deliveries(deliveries *all)
 {
     for (int i = 0; i < all->n; i++) {
         delivery *d = &all->p[i];
         mr_bytes body = {0};
         mr_status *st = d->st;
         if (!st)
-            st = encode(d->t, d->at, d->bytes, &body);
+            st = encode_offer(d->t, d->at, d->bytes, &body);
         else
             mr_tensor_unref(d->t);
         mr_reply(d->to->call, st, &body);
@@ -244,7 +244,7 @@ static void deliver_from(mr_exchange *x, deliveries *all)
 {
     mr_status *bad = NULL;
     int64_t n = count_taken(all, &bad);
-    deliver(all);
+    send_deliveries(all);
     if (bad)
         mr_exchange_fail(x, bad, true);
     if (n)
@@ -265,7 +265,7 @@ void mr_exchange_greet(mr_exchange *x)
     mr_lock(&c->mu);
     box *b = mr_map_getz(&c->boxes, x->text);
     if (b && b->x == x)
-        serve(b, &out);
+        serve_box(b, &out);
     mr_unlock(&c->mu);
     deliver_from(x, &out);
 }
@@ -282,7 +282,7 @@ void mr_exchange_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_
         *o = (offer){name, mr_tensor_ref(t), at_bytes, bytes, n, b->offers};
         b->offers = o;
         x->n_left += n;
-        serve(b, &out);
+        serve_box(b, &out);
     }
     mr_unlock(&c->mu);
     deliver_from(x, &out);
@@ -303,7 +303,7 @@ int64_t mr_exchange_close(mr_exchange *x, const mr_status *why)
         box_free_locked(c, b);
     }
     mr_unlock(&c->mu);
-    deliver(&out);
+    send_deliveries(&out);
     return n;
 }
 
@@ -333,7 +333,7 @@ void mr_boxes_break(mr_collectives *c, uint64_t communicator, const mr_status *w
     }
     mr_unlock(&c->mu);
     mr_vec_deinit(&gone);
-    deliver(&out);
+    send_deliveries(&out);
 }
 
 /* ---- RecvBuf ---- */
@@ -375,7 +375,7 @@ static mr_status *parse_key(mr_sv text, fetcher *f)
     return NULL;
 }
 
-static mr_status *parse(mr_sv body, mr_sv *key, int64_t *bytes)
+static mr_status *parse_recv_buf(mr_sv body, mr_sv *key, int64_t *bytes)
 {
     mr_pb_reader r;
     uint32_t field, wire;
@@ -457,7 +457,7 @@ static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exch
     delivery d = {.to = f, .st = refusal_locked(c, f)};
     if (!d.st) {
         box *b = box_locked(c, f->box, f->communicator);
-        if (!take(b, f, &d)) {
+        if (!take_offer(b, f, &d)) {
             f->next = b->fetchers;
             b->fetchers = f;
             return;
@@ -469,7 +469,7 @@ static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exch
 }
 
 /* Registers the cancellation first, so that a caller that leaves is always noticed. */
-static void fetch(mr_collectives *c, fetcher *f)
+static void fetch_piece(mr_collectives *c, fetcher *f)
 {
     deliveries out = {0};
     mr_exchange *x = NULL;
@@ -482,7 +482,7 @@ static void fetch(mr_collectives *c, fetcher *f)
     if (x)
         deliver_from(x, &out);
     else
-        deliver(&out);
+        send_deliveries(&out);
     mr_exchange_unref(x);
 }
 
@@ -491,7 +491,7 @@ bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body)
 {
     mr_sv key;
     int64_t bytes;
-    mr_status *st = parse(body, &key, &bytes);
+    mr_status *st = parse_recv_buf(body, &key, &bytes);
     if (st || !mr_sv_starts(key, KEY_PREFIX)) {
         mr_status_free(st); /* the other handler reports it */
         return false;
@@ -505,7 +505,7 @@ bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body)
     if (st)
         mr_reply(call, st, NULL);
     else
-        fetch(c, f);
+        fetch_piece(c, f);
     fetcher_unref(f);
     return true;
 }

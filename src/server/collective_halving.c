@@ -55,7 +55,7 @@ static mr_xname name_of(const mr_xflow *f, int step, bool sent)
     return name;
 }
 
-static bool receives(const mr_group_step *s) { return s->from >= 0 && s->recv_n > 0; }
+static bool step_receives(const mr_group_step *s) { return s->from >= 0 && s->recv_n > 0; }
 
 static int64_t bytes_of(const mr_xflow *f, const mr_group_step *s) { return s->recv_n * mr_x_size(f->x); }
 
@@ -64,7 +64,7 @@ static int64_t bytes_of(const mr_xflow *f, const mr_group_step *s) { return s->r
 static const mr_tensor *numbers_of(const mr_xflow *f) { return f->merged ? f->x->out : f->x->call.in; }
 
 /* Offers what the current step sends. */
-static void give(mr_xflow *f)
+static void offer_step(mr_xflow *f)
 {
     const mr_group_step *s = &f->steps.p[f->next];
     if (s->to >= 0 && s->send_n > 0)
@@ -78,7 +78,7 @@ static bool merges_last(const mr_xflow *f)
 }
 
 /* Merges what arrived into the output. */
-static mr_status *merge(mr_xflow *f, const mr_group_step *s)
+static mr_status *merge_step(mr_xflow *f, const mr_group_step *s)
 {
     mr_exchange *x = f->x;
     mr_tensor *tmp = NULL;
@@ -94,13 +94,13 @@ static mr_status *merge(mr_xflow *f, const mr_group_step *s)
 }
 
 /* Uses the data of the current step, which has arrived. */
-static mr_status *take(mr_xflow *f)
+static mr_status *take_step(mr_xflow *f)
 {
     const mr_group_step *s = &f->steps.p[f->next];
     MR_ASSERT(f->next < f->steps.n);
     mr_status *st = NULL;
-    if (receives(s))
-        st = s->merge ? merge(f, s) : mr_x_put(f->x, f->at + s->recv_at, bytes_of(f, s), &f->came[f->next]);
+    if (step_receives(s))
+        st = s->merge ? merge_step(f, s) : mr_x_put(f->x, f->at + s->recv_at, bytes_of(f, s), &f->came[f->next]);
     f->merged |= s->merge; /* also if the step merges nothing: then nothing is left to merge here */
     mr_bytes_deinit(&f->came[f->next]);
     return st;
@@ -113,7 +113,7 @@ static mr_status *take(mr_xflow *f)
 static bool may_take(mr_xflow *f)
 {
     mr_collectives *c = f->x->all;
-    if (!receives(&f->steps.p[f->next]))
+    if (!step_receives(&f->steps.p[f->next]))
         return true;
     mr_lock(&c->mu);
     bool there = f->there >> f->next & 1;
@@ -124,15 +124,15 @@ static bool may_take(mr_xflow *f)
 
 /* Works on the flow until data is missing or the flow is done. A finished flow stays busy, so nobody
  * starts it again. */
-static mr_status *go_on(mr_xflow *f)
+static mr_status *advance_flow(mr_xflow *f)
 {
     while (f->next < f->steps.n) {
         if (!f->begun)
-            give(f);
+            offer_step(f);
         f->begun = true;
         if (!may_take(f))
             return NULL;
-        MR_TRY(take(f));
+        MR_TRY(take_step(f));
         f->next++;
         f->begun = false;
     }
@@ -140,10 +140,10 @@ static mr_status *go_on(mr_xflow *f)
 }
 
 /* Continues a flow; the exchange waits for it (mr_x_merge_soon). */
-static void work(mr_task *t)
+static void run_flow(mr_task *t)
 {
     mr_exchange *x = mr_exchange_ref(((mr_xflow *)t)->x);
-    mr_status *st = go_on((mr_xflow *)t);
+    mr_status *st = advance_flow((mr_xflow *)t);
     if (st)
         mr_exchange_fail(x, st, true);
     mr_exchange_less(x, 1);
@@ -151,7 +151,7 @@ static void work(mr_task *t)
 }
 
 /* The data of step q->at has arrived. If the flow waits for it, this thread takes the flow over. */
-static void keep(mr_xrequest *q, mr_bytes *reply)
+static void keep_reply(mr_xrequest *q, mr_bytes *reply)
 {
     mr_xflow *f = q->ctx;
     mr_collectives *c = q->x->all;
@@ -170,17 +170,17 @@ static void keep(mr_xrequest *q, mr_bytes *reply)
 /* ---- the beginning ---- */
 
 /* Begins the flow of a chunk: asks for the data of all its steps, then goes as far as it can. */
-static mr_status *begin(mr_exchange *x, mr_xflow *f, int64_t chunk)
+static mr_status *begin_flow(mr_exchange *x, mr_xflow *f, int64_t chunk)
 {
     int64_t at = chunk * mr_x_chunk(x);
-    *f = (mr_xflow){.task.fn = work, .x = x, .chunk = chunk, .at = at, .busy = true};
+    *f = (mr_xflow){.task.fn = run_flow, .x = x, .chunk = chunk, .at = at, .busy = true};
     int64_t n = MR_MIN(mr_x_chunk(x), x->call.in->n - at);
     mr_schedule_all_reduce(MR_GROUP_HALVING, x->group->n, x->rank, n, &f->steps);
     MR_ASSERT(f->steps.n <= MAX_STEPS);
     for (int i = 0; i < f->steps.n; i++)
-        if (receives(&f->steps.p[i]))
-            mr_x_fetch(x, f->steps.p[i].from, name_of(f, i, false), bytes_of(f, &f->steps.p[i]), keep, f, i);
-    return go_on(f);
+        if (step_receives(&f->steps.p[i]))
+            mr_x_fetch(x, f->steps.p[i].from, name_of(f, i, false), bytes_of(f, &f->steps.p[i]), keep_reply, f, i);
+    return advance_flow(f);
 }
 
 /* The array of flows ends with one that has no exchange. */
@@ -191,6 +191,6 @@ mr_status *mr_x_reduce_by_halving(mr_exchange *x)
     if (!x->flows)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the flows of a reduction");
     for (int64_t i = 0; i < n; i++)
-        MR_TRY(begin(x, &x->flows[i], i));
+        MR_TRY(begin_flow(x, &x->flows[i], i));
     return NULL;
 }

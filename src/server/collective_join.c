@@ -92,7 +92,7 @@ static void caller_left(void *arg, mr_net_call *call)
 
 /* ---- time ---- */
 
-static void tick(mr_timer *t);
+static void run_ticker(mr_timer *t);
 
 /* Sets the timer if somebody waits and it is not set. */
 static void arm_locked(mr_collectives *c) MR_REQUIRES(c->mu);
@@ -104,11 +104,11 @@ static void arm_locked(mr_collectives *c)
     if (!waits || c->ticking || c->stopped)
         return;
     c->ticking = true;
-    mr_timers_set(c->worker->host->timers, &c->ticker, mr_now_ns() + TICK_NS, tick);
+    mr_timers_set(c->worker->host->timers, &c->ticker, mr_now_ns() + TICK_NS, run_ticker);
 }
 
 /* The timer: lets dist/elastic form generations whose waiting time is over. */
-static void tick(mr_timer *t)
+static void run_ticker(mr_timer *t)
 {
     mr_collectives *c = (mr_collectives *)((char *)t - offsetof(mr_collectives, ticker));
     mr_elastic_answers out = {0};
@@ -201,7 +201,7 @@ static void end_generation(mr_collectives *c, int64_t key, mr_status *reason)
 
 /* Parses and checks a JoinCollectiveRequest. It is checked completely here, so that a request that is
  * refused takes no slot. */
-static mr_status *parse(mr_sv body, mr_sv *name, mr_elastic_ask *a)
+static mr_status *parse_join(mr_sv body, mr_sv *name, mr_elastic_ask *a)
 {
     mr_pb_reader r;
     uint32_t field, wire;
@@ -259,7 +259,7 @@ static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64
 
 /* Passes the request to dist/elastic. The call may be answered in here, or may have been cancelled
  * already. */
-static void ask(mr_collectives *c, joiner *j, mr_elastic_ask *a)
+static void ask_to_join(mr_collectives *c, joiner *j, mr_elastic_ask *a)
 {
     mr_elastic_answers out = {0};
     int64_t ends = 0;
@@ -288,7 +288,7 @@ void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body)
     mr_elastic_ask a;
     mr_sv name;
     int64_t ends = 0;
-    mr_status *st = parse(body, &name, &a);
+    mr_status *st = parse_join(body, &name, &a);
     mr_lock(&c->mu);
     int slot = st ? -1 : find_slot_locked(c, name, mr_now_ns(), &ends);
     mr_unlock(&c->mu);
@@ -307,7 +307,7 @@ void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body)
     j->call = call;
     j->slot = slot;
     a.caller = j;
-    ask(c, j, &a);
+    ask_to_join(c, j, &a);
     joiner_unref(j);
 }
 
@@ -351,7 +351,7 @@ static mr_status *read_answer(mr_bytes *reply, mr_joined *out)
 
 /* The call has ended. The lock is held until the end of the broadcast, because the waiter frees w when
  * it sees `done`. */
-static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void join_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     waited *w = (waited *)r;
     if (!st)
@@ -401,7 +401,7 @@ mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_jo
     mr_fellows *p = c->worker->host->peers;
     int leader = mr_collectives_leader_of(c, p, NULL);
     int64_t deadline = q->deadline_ms > 0 ? mr_now_ns() + MR_MIN(q->deadline_ms, MAX_WAIT_MS) * 1000000 : 0;
-    waited w = {.request = {.method = MR_WORKER_SERVICE "JoinCollective", .done = came, .wait_for_ready = true,
+    waited w = {.request = {.method = MR_WORKER_SERVICE "JoinCollective", .done = join_answered, .wait_for_ready = true,
                             .deadline_ns = deadline},
                 .out = out, .on_cancel.fn = cancel_asking, .peers = p, .leader = leader};
     mr_str body = {0};

@@ -87,7 +87,7 @@ mr_status *mr_x_new_output(mr_exchange *x, int64_t rows)
 
 /* Every member offers its input to all others and fetches theirs into the output, in the order of
  * ranks. */
-static mr_status *gather(mr_exchange *x)
+static mr_status *move_gather(mr_exchange *x)
 {
     const mr_tensor *in = x->call.in;
     int64_t rows, step = mr_x_chunk(x);
@@ -130,12 +130,12 @@ static mr_status *all_to_all(mr_exchange *x)
 /* ---- broadcast ---- */
 
 /* Positions in the tree count from the source. */
-static int place(const mr_exchange *x) { return (x->rank - x->source + x->group->n) % x->group->n; }
+static int tree_place(const mr_exchange *x) { return (x->rank - x->source + x->group->n) % x->group->n; }
 
 /* The nodes of the tree are numbered like a heap: the children of k are 2k + 1 and 2k + 2. */
 static int n_children(const mr_exchange *x)
 {
-    int first = 2 * place(x) + 1;
+    int first = 2 * tree_place(x) + 1;
     return MR_MAX(0, MR_MIN(2, x->group->n - first));
 }
 
@@ -199,10 +199,10 @@ static void head_came(mr_xrequest *q, mr_bytes *reply)
 }
 
 /* The source offers its input; the others fetch from their parent in the tree and offer what they got. */
-static mr_status *broadcast(mr_exchange *x)
+static mr_status *move_broadcast(mr_exchange *x)
 {
     if (x->rank != x->source) {
-        int above = ((place(x) - 1) / 2 + x->source) % x->group->n;
+        int above = ((tree_place(x) - 1) / 2 + x->source) % x->group->n;
         mr_x_fetch(x, above, (mr_xname){MR_X_HEAD, 0, 0}, -1, head_came, NULL, 0);
         return NULL;
     }
@@ -223,8 +223,8 @@ mr_status *mr_exchange_move(mr_exchange *x)
     switch (x->call.kind) {
     case MR_ALL_REDUCE: return mr_x_all_reduce(x);
     case MR_REDUCE_SCATTER: return mr_x_reduce_scatter(x);
-    case MR_GATHER: return gather(x);
-    case MR_BROADCAST: return broadcast(x);
+    case MR_GATHER: return move_gather(x);
+    case MR_BROADCAST: return move_broadcast(x);
     case MR_ALL_TO_ALL: return all_to_all(x);
     }
     return mr_error(MR_INTERNAL, "unknown collective op %d", (int)x->call.kind);

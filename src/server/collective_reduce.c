@@ -135,7 +135,7 @@ static mr_status *merge_one(mr_xpiece *p, bool last)
 
 /* Merges a piece for which everything has arrived, and offers the result to whoever needs it. The
  * exchange waits for it (mr_x_merge_soon). */
-static void merge(mr_task *t)
+static void merge_piece(mr_task *t)
 {
     mr_xpiece *p = (mr_xpiece *)t;
     mr_exchange *x = mr_exchange_ref(p->x);
@@ -176,13 +176,13 @@ static void keep_it(mr_xrequest *q, mr_bytes *reply)
     MR_ASSERT(atomic_load_explicit(&p->n_missing, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&p->n_missing, 1, memory_order_acq_rel) != 1)
         return;
-    p->task.fn = merge;
+    p->task.fn = merge_piece;
     mr_x_merge_soon(x, p->n * mr_x_size(x), &p->task);
 }
 
 /* ---- reductions ---- */
 
-static void section(const mr_exchange *x, int s, int64_t *at, int64_t *n)
+static void find_section(const mr_exchange *x, int s, int64_t *at, int64_t *n)
 {
     mr_group_part(x->call.in->n, x->group->n, s, at, n);
 }
@@ -236,13 +236,13 @@ static mr_status *take_direct(mr_exchange *x, mr_xpiece *p, mr_xname name, int64
 static mr_status *reduce_direct(mr_exchange *x)
 {
     int64_t at, n, step = mr_x_chunk(x), used = 0;
-    section(x, x->rank, &at, &n);
+    find_section(x, x->rank, &at, &n);
     x->pieces = mr_try_calloc((size_t)mr_x_chunks(x, n) + 1, sizeof *x->pieces);
     if (!x->pieces)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pieces of a reduction");
     for (int i = 0; i < x->group->n; i++) {
         int s = (x->rank + i) % x->group->n;
-        section(x, s, &at, &n);
+        find_section(x, s, &at, &n);
         for (int64_t c = 0; c * step < n; c++) {
             mr_xname name = {MR_X_RAW, s, c};
             int64_t from = at + c * step, len = MR_MIN(step, n - c * step);
@@ -290,7 +290,7 @@ static mr_status *reduce_ring(mr_exchange *x)
 {
     int64_t step = mr_x_chunk(x), at, n, total = 0, used = 0;
     for (int s = 0; s < x->group->n; s++) {
-        section(x, s, &at, &n);
+        find_section(x, s, &at, &n);
         total += mr_x_chunks(x, n);
     }
     x->pieces = mr_try_calloc((size_t)total + 1, sizeof *x->pieces);
@@ -298,7 +298,7 @@ static mr_status *reduce_ring(mr_exchange *x)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the pieces of a reduction");
     MR_ASSERT(x->group->n > 1);
     for (int s = 0; s < x->group->n; s++) {
-        section(x, s, &at, &n);
+        find_section(x, s, &at, &n);
         for (int64_t c = 0; c * step < n; c++)
             MR_TRY(ring_chunk(x, &x->pieces[used++], (mr_xname){MR_X_RAW, s, c}, at + c * step,
                               MR_MIN(step, n - c * step)));

@@ -14,13 +14,13 @@ enum { MAX_KEYS = 65536 };
 #define PATIENCE_NS (10 * INT64_C(1000000000))
 
 /* Keys are chosen by clients; mixing spreads them over the table. */
-static uint64_t mixed(int64_t key) { return mr_id_mixed((uint64_t)key); }
+static uint64_t mixed_key(int64_t key) { return mr_id_mixed((uint64_t)key); }
 
 /* The id of the key's next step; 0: not known. */
 static int64_t next_locked(const mr_collectives *c, int64_t key) MR_REQUIRES(c->mu);
 static int64_t next_locked(const mr_collectives *c, int64_t key)
 {
-    const int64_t *id = mr_imap_get(&c->steps, mixed(key));
+    const int64_t *id = mr_imap_get(&c->steps, mixed_key(key));
     return id ? *id : 0;
 }
 
@@ -29,12 +29,12 @@ static mr_status *set_locked(mr_collectives *c, int64_t key, int64_t id) MR_REQU
 static mr_status *set_locked(mr_collectives *c, int64_t key, int64_t id)
 {
     MR_ASSERT(id > 0);
-    int64_t *at = mr_imap_get(&c->steps, mixed(key));
+    int64_t *at = mr_imap_get(&c->steps, mixed_key(key));
     if (!at) {
         if (c->steps.n >= MAX_KEYS)
             return mr_error(MR_RESOURCE_EXHAUSTED, "There are already %d collective_graph_keys, the maximum", MAX_KEYS);
         at = mr_new(int64_t);
-        mr_imap_put(&c->steps, mixed(key), at);
+        mr_imap_put(&c->steps, mixed_key(key), at);
     }
     *at = id;
     return NULL;
@@ -147,7 +147,7 @@ static mr_status *read_sequence(mr_bytes *reply, int64_t key, int64_t *id)
 }
 
 /* The leader has answered. The question is freed before `done` is called, which may end the step. */
-static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void sequence_told(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     question *q = (question *)r;
     int64_t id = 0;
@@ -180,7 +180,9 @@ void mr_collectives_next_step(mr_collectives *c, int64_t graph_key,
     }
     question *q = mr_new(question);
     *q = (question){.all = c, .key = graph_key, .done = done, .ctx = ctx};
-    q->request = (mr_net_request){.method = MR_WORKER_SERVICE "GetStepSequence", .done = told, .wait_for_ready = true,
+    q->request = (mr_net_request){.method = MR_WORKER_SERVICE "GetStepSequence",
+                                  .done = sequence_told,
+                                  .wait_for_ready = true,
                                   .deadline_ns = mr_now_ns() + PATIENCE_NS};
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)graph_key);
@@ -193,11 +195,11 @@ void mr_collectives_next_step(mr_collectives *c, int64_t graph_key,
 void mr_collectives_retire_step(mr_collectives *c, int64_t graph_key, int64_t id)
 {
     mr_lock(&c->mu);
-    int64_t *at = mr_imap_get(&c->steps, mixed(graph_key));
+    int64_t *at = mr_imap_get(&c->steps, mixed_key(graph_key));
     if (at && *at == id) {
         *at = ((id + 1) & ID_MASK) ? (id + 1) & ID_MASK : 1;
     } else if (at) {
-        mr_imap_remove(&c->steps, mixed(graph_key));
+        mr_imap_remove(&c->steps, mixed_key(graph_key));
         mr_free(at);
     }
     mr_unlock(&c->mu);

@@ -18,7 +18,7 @@ enum { NOT_BY_ITSELF = -1 }; /* a priority below all others: no node is placed t
 /* ---- writing ---- */
 
 /* Writes the description; read_description is its counterpart. */
-static void describe(const mr_device *d, mr_pb_writer *w)
+static void put_description(const mr_device *d, mr_pb_writer *w)
 {
     const char *kernels = d->type->kernels;
     char flops[MR_NUMBER_BYTES], bytes[MR_NUMBER_BYTES], op[MR_NUMBER_BYTES];
@@ -40,7 +40,7 @@ void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t f
     mr_pb_put_bytes(w, A_LOCALITY, MR_SV(""));
     mr_pb_put_fixed64(w, A_INCARNATION, d->incarnation);
     if (strcmp(d->type->name, mr_device_cpu.name) != 0)
-        describe(d, w);
+        put_description(d, w);
     mr_pb_end(w, mark);
 }
 

@@ -45,14 +45,14 @@ static void errand_free(mr_errand *e)
     mr_free(e);
 }
 
-static void told(mr_net_request *r, mr_status *st, mr_bytes *reply);
+static void request_told(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 /* Sends the request. A CleanupGraph is lazy: it may travel with the next step's messages. */
 static void tell_now(mr_errand *e)
 {
     bool lazy = strcmp(e->method, MR_WORKER_SERVICE "CleanupGraph") == 0;
     e->request = (mr_net_request){
-        .method = e->method, .deadline_ns = mr_now_ns() + TELL_DEADLINE_NS, .lazy = lazy, .done = told};
+        .method = e->method, .deadline_ns = mr_now_ns() + TELL_DEADLINE_NS, .lazy = lazy, .done = request_told};
     mr_bytes_add_copy(&e->request.body, mr_str_z(&e->body), e->body.n);
     mr_fellows_ask(e->peers, e->task, &e->request);
 }
@@ -73,7 +73,7 @@ static void try_again(mr_timer *timer)
 
 /* The request has ended: it is done, given up, or waits for its timer. Once hurried, nothing waits any
  * more. */
-static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void request_told(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_errand *e = (mr_errand *)r;
     mr_errands *o = e->owner;

@@ -64,7 +64,7 @@ static void take_apart(mr_fellows *p)
     mr_free(p);
 }
 
-static void part(mr_task *t) { take_apart((mr_fellows *)((char *)t - offsetof(mr_fellows, parting))); }
+static void run_parting(mr_task *t) { take_apart((mr_fellows *)((char *)t - offsetof(mr_fellows, parting))); }
 
 /* The cluster is added to the host even if copying it failed, so that mr_fellows_unref can release it. */
 mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brought, mr_fellows **out)
@@ -74,7 +74,7 @@ mr_status *mr_fellows_new(mr_host *h, const mr_cluster *c, int self, bool brough
     mr_mutex_init(&p->mu);
     mr_cond_init(&p->started);
     p->host = h;
-    p->parting.fn = part;
+    p->parting.fn = run_parting;
     p->self = self;
     p->brought = brought;
     mr_status *st = mr_cluster_copy(c, &p->cluster);
@@ -238,7 +238,7 @@ typedef struct retirement {
 
 /* Runs on the pool. Whoever relied on the task is told why it is lost before the route is closed; the
  * requests would only report that they were cancelled. */
-static void retire(mr_task *t)
+static void run_retirement(mr_task *t)
 {
     retirement r = *(retirement *)t;
     mr_free(t);
@@ -248,10 +248,10 @@ static void retire(mr_task *t)
 }
 
 /* The pool exists as long as a naming service calls. */
-static void let_retire(mr_fellows *p, int task, mr_way *former)
+static void retire_later(mr_fellows *p, int task, mr_way *former)
 {
     retirement *r = mr_new(retirement);
-    *r = (retirement){{.fn = retire}, mr_fellows_ref(p), task, former};
+    *r = (retirement){{.fn = run_retirement}, mr_fellows_ref(p), task, former};
     mr_pool_submit(p->host->pool, &r->task);
 }
 
@@ -277,7 +277,7 @@ void mr_fellows_found(void *fellows, int task, mr_sv value)
     else if (news == MR_BOOK_BAD)
         mr_warn("the naming service's entry for %s is not an address; it is ignored", mr_fellows_task(p, task)->name);
     if (news == MR_BOOK_MOVED)
-        let_retire(p, task, former);
+        retire_later(p, task, former);
     mr_park_end(p, task);
 }
 

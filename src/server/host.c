@@ -143,7 +143,7 @@ static void run_heavy(mr_task *t)
 
 /* Handles the call here, or lets the pool do it if the method takes long. Without a pool the server is
  * stopping. */
-static void handle(mr_host *h, const mr_method *m, void *service, mr_net_call *c, mr_sv body)
+static void handle_call(mr_host *h, const mr_method *m, void *service, mr_net_call *c, mr_sv body)
 {
     if (!m->heavy || !h->pool) {
         m->handle(service, c, body);
@@ -162,7 +162,7 @@ void mr_dispatch(mr_host *h, const mr_method *methods, int n, const char *prefix
     mr_status *st = mr_bytes_flat(&c->body, &body);
     for (int i = 0; !st && i < n; i++)
         if (strcmp(methods[i].name, name) == 0) {
-            handle(h, &methods[i], service, c, body);
+            handle_call(h, &methods[i], service, c, body);
             return;
         }
     mr_reply(c, st ? st : mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);

@@ -158,7 +158,7 @@ void mr_master_lost(mr_master *m, const mr_fellows *p, int task)
 
 /* Handles an ExtendSessionRequest: adds nodes to the session's graph. Versions count the extensions,
  * so that two clients of one session cannot extend the same graph without knowing of each other. */
-static mr_status *extend(mr_master *m, mr_sv body, int64_t *new_version)
+static mr_status *extend_graph(mr_master *m, mr_sv body, int64_t *new_version)
 {
     mr_pb_reader r;
     uint32_t field, wire;
@@ -195,7 +195,7 @@ static void extend_session(void *service, mr_net_call *c, mr_sv body)
     int64_t version = 0;
     mr_str reply = {0};
     mr_pb_writer w;
-    mr_status *st = extend(service, body, &version);
+    mr_status *st = extend_graph(service, body, &version);
     mr_pb_writer_init(&w, &reply);
     if (!st)
         mr_pb_put_varint(&w, 4, (uint64_t)version);
@@ -250,7 +250,7 @@ static void devices_came(void *arg, mr_status *st, mr_str *replies)
 }
 
 /* Lists the devices of the whole cluster: asks every other task. */
-static void list_all(mr_master *m, mr_net_call *c)
+static void list_cluster_devices(mr_master *m, mr_net_call *c)
 {
     mr_host *h = m->host;
     bool *others = mr_new_array(bool, h->peers->cluster.tasks.n + 1);
@@ -284,7 +284,7 @@ static void list_devices(void *service, mr_net_call *c, mr_sv body)
     else if (s)
         session_devices(c, s);
     else
-        list_all(service, c);
+        list_cluster_devices(service, c);
 }
 
 /* ---- the service ---- */

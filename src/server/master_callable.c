@@ -111,7 +111,7 @@ static mr_status *add_callable(mr_msession *s, mr_sv options, int64_t *handle)
 }
 
 /* Leaves the session that mr_mstep_enter has entered; NULL: it has not. */
-static void leave(mr_msession *s)
+static void leave_session(mr_msession *s)
 {
     if (!s)
         return;
@@ -139,7 +139,7 @@ void mr_master_make_callable(void *service, mr_net_call *c, mr_sv body)
     mr_mstep_unref(t);
     mr_reply_str(c, st, &reply);
     mr_str_deinit(&reply);
-    leave(s);
+    leave_session(s);
 }
 
 /* ---- RunCallable ---- */
@@ -183,7 +183,7 @@ static mr_status *find_callable(mr_msession *s, int64_t handle, mr_mcallable **o
 }
 
 /* Fills the step with the callable's names and this call's values, and finds its program. */
-static mr_status *fill(mr_mstep *t, const callable_request *q)
+static mr_status *fill_step(mr_mstep *t, const callable_request *q)
 {
     MR_TRY(find_callable(t->session, q->handle, &t->callable));
     MR_ASSERT(t->callable);
@@ -212,7 +212,7 @@ void mr_master_run_callable(void *service, mr_net_call *c, mr_sv body)
     if (!st)
         st = mr_mstep_enter(t, service, q.session, q.request);
     if (!st)
-        st = fill(t, &q);
+        st = fill_step(t, &q);
     mr_vec_deinit(&q.feeds);
     mr_mstep_go(t, st);
 }
@@ -239,5 +239,5 @@ void mr_master_release_callable(void *service, mr_net_call *c, mr_sv body)
     mr_vec_deinit(&q.feeds);
     mr_mstep_unref(t);
     mr_reply(c, st, NULL);
-    leave(s);
+    leave_session(s);
 }

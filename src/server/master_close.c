@@ -23,7 +23,7 @@ const char *mr_msession_why_closed(bool unused)
 }
 
 /* One session, reset or timer has ended. */
-static void one_less(mr_master *m)
+static void one_less_closing(mr_master *m)
 {
     mr_lock(&m->mu);
     MR_ASSERT(m->n_closing > 0);
@@ -51,7 +51,7 @@ void mr_msession_closed(mr_msession *s)
     mr_net_call *call = s->to_answer;
     s->to_answer = NULL;
     mr_unlock(&s->mu);
-    one_less(m);
+    one_less_closing(m);
     if (call)
         mr_reply(call, NULL, NULL);
 }
@@ -165,7 +165,7 @@ static void sweep_now(mr_task *t)
         set_sweep(m);
     mr_unlock(&m->mu);
     if (!on)
-        one_less(m);
+        one_less_closing(m);
 }
 
 /* The timer: closing takes locks and makes calls, so the pool does it. */
@@ -190,7 +190,7 @@ void mr_master_sweep(mr_master *m)
 void mr_master_sweep_no_more(mr_master *m)
 {
     if (m->gc_ns > 0 && mr_timers_clear(m->timers, &m->sweep))
-        one_less(m);
+        one_less_closing(m);
 }
 
 /* ---- Reset ---- */
@@ -200,12 +200,12 @@ typedef struct reset {
     mr_net_call *call;
 } reset;
 
-static void cleaned(void *arg, mr_status *st, mr_str *replies)
+static void tasks_cleaned(void *arg, mr_status *st, mr_str *replies)
 {
     reset r = *(reset *)arg;
     (void)replies;
     mr_free(arg);
-    one_less(r.master);
+    one_less_closing(r.master);
     mr_reply(r.call, st, NULL);
 }
 
@@ -253,7 +253,7 @@ void mr_master_reset(void *service, mr_net_call *c, mr_sv body)
         reset *r = mr_new(reset);
         *r = (reset){m, c};
         mr_round_start(m->host, asked, MR_WORKER_SERVICE "CleanupAll", mr_str_view(&containers),
-                       mr_now_ns() + RESET_DEADLINE_NS, cleaned, r);
+                       mr_now_ns() + RESET_DEADLINE_NS, tasks_cleaned, r);
     }
     mr_str_deinit(&containers);
     mr_free(asked);

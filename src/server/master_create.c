@@ -150,8 +150,8 @@ static mr_status *gather_devices(creation *c)
 
 /* ---- doing what dist/session tells ---- */
 
-static void do_all(creation *c, mr_create_actions *a);
-static void ask(creation *c, int task, bool making);
+static void do_actions(creation *c, mr_create_actions *a);
+static void ask_task(creation *c, int task, bool making);
 
 /* Whether a GetStatus is sent again after it failed. A task is first asked without waiting, because
  * waiting would hide errors that never pass, such as wrong keys; one that is not up is then asked
@@ -165,7 +165,7 @@ static bool asks_again(task_call *q, const mr_status *st)
     mr_lock(&c->mu);
     bool again = ((code == MR_UNAVAILABLE && !q->patient) || moved) && !q->making && !q->cancelled;
     q->patient |= again && !moved;
-    q->started &= !again; /* a cancellation from now on is carried out by the next ask, which reuses the request */
+    q->started &= !again; /* a cancellation from now on is carried out by the next ask_task, which reuses the request */
     mr_unlock(&c->mu);
     return again;
 }
@@ -185,7 +185,7 @@ static mr_status *as_unavailable(task_call *q, mr_status *st)
 }
 
 /* A call has ended: asks again, or reports the end to dist/session. Drops the call's reference. */
-static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void task_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     task_call *q = (task_call *)r;
     creation *c = q->creation;
@@ -194,7 +194,7 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     st = mr_wire_unmark(st);
     if (asks_again(q, st)) {
         mr_status_free(st);
-        ask(c, q->task, false);
+        ask_task(c, q->task, false);
         creation_unref(c);
         return;
     }
@@ -206,7 +206,7 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_lock(&c->mu);
     mr_creation_came(&c->state, q->task, st, &a);
     mr_unlock(&c->mu);
-    do_all(c, &a);
+    do_actions(c, &a);
     creation_unref(c);
 }
 
@@ -244,7 +244,7 @@ static void encode_make(const mr_msession *s, int task, mr_str *out)
 
 /* Sends GetStatus, or CreateWorkerSession (making). A cancellation that came before the call was
  * started is carried out here. */
-static void ask(creation *c, int task, bool making)
+static void ask_task(creation *c, int task, bool making)
 {
     mr_fellows *peers = c->session->peers;
     task_call *q = &c->calls[making ? c->n_tasks + task : task];
@@ -256,7 +256,7 @@ static void ask(creation *c, int task, bool making)
     q->request = (mr_net_request){.method = method,
                                   .deadline_ns = mr_now_ns() + (making ? MAKE_DEADLINE_NS : START_DEADLINE_NS),
                                   .wait_for_ready = q->patient,
-                                  .done = came};
+                                  .done = task_answered};
     mr_bytes_add_str(&q->request.body, &body);
     q->creation = c;
     q->task = task;
@@ -272,8 +272,8 @@ static void ask(creation *c, int task, bool making)
         mr_fellows_cancel(peers, task, &q->request);
 }
 
-/* Cancels the task's call of the current round, or leaves a mark for ask. */
-static void cancel(creation *c, int task)
+/* Cancels the task's call of the current round, or leaves a mark for ask_task. */
+static void cancel_task(creation *c, int task)
 {
     MR_ASSERT(task >= 0 && task < c->n_tasks);
     mr_lock(&c->mu);
@@ -297,7 +297,7 @@ static void delete_at(creation *c, int task)
 }
 
 /* Between the two rounds: collects the devices and reports how that went. */
-static void gather(creation *c)
+static void gather_then_go_on(creation *c)
 {
     mr_create_actions a = {0};
     mr_status *st = gather_devices(c);
@@ -306,7 +306,7 @@ static void gather(creation *c)
     mr_lock(&c->mu);
     mr_creation_gathered(&c->state, st, &a);
     mr_unlock(&c->mu);
-    do_all(c, &a);
+    do_actions(c, &a);
 }
 
 /* ---- telling whom it waits for ---- */
@@ -364,7 +364,7 @@ static void stop_telling(creation *c)
 /* Answers the client, and on success puts the session into the master's table, which takes over its
  * first reference. The reply comes last: when nobody waits for an answer any more, the server may be
  * freed. */
-static void answer(creation *c)
+static void answer_client(creation *c)
 {
     mr_msession *s = c->session;
     mr_master *m = s->master;
@@ -396,17 +396,17 @@ static void answer(creation *c)
 }
 
 /* Carries out the actions, in order. The caller holds a reference to the creation and no lock. */
-static void do_all(creation *c, mr_create_actions *a)
+static void do_actions(creation *c, mr_create_actions *a)
 {
     for (int i = 0; i < a->n; i++) {
         int task = a->p[i].task;
         switch (a->p[i].what) {
-        case MR_CREATE_ASK: ask(c, task, false); break;
-        case MR_CREATE_GATHER: gather(c); break;
-        case MR_CREATE_MAKE: ask(c, task, true); break;
-        case MR_CREATE_CANCEL: cancel(c, task); break;
+        case MR_CREATE_ASK: ask_task(c, task, false); break;
+        case MR_CREATE_GATHER: gather_then_go_on(c); break;
+        case MR_CREATE_MAKE: ask_task(c, task, true); break;
+        case MR_CREATE_CANCEL: cancel_task(c, task); break;
         case MR_CREATE_DELETE: delete_at(c, task); break;
-        case MR_CREATE_REPLY: answer(c); break;
+        case MR_CREATE_REPLY: answer_client(c); break;
         }
     }
     mr_vec_deinit(a);
@@ -422,7 +422,7 @@ static void client_left(void *arg, mr_net_call *call)
     mr_lock(&c->mu);
     mr_creation_stop(&c->state, mr_error(MR_CANCELLED, "CreateSession was cancelled"), &a);
     mr_unlock(&c->mu);
-    do_all(c, &a);
+    do_actions(c, &a);
     creation_unref(c);
 }
 
@@ -572,6 +572,6 @@ void mr_master_create_session(void *service, mr_net_call *call, mr_sv body)
     bool here = call->net->on_cancel(call, client_left, c);
     if (!here)
         client_left(c, call);
-    do_all(c, &a);
+    do_actions(c, &a);
     creation_unref(c);
 }

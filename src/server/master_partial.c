@@ -118,7 +118,7 @@ static mr_status *no_setup(void) { return mr_invalid("Must run 'setup' before pe
 
 /* For each of a call's outputs, its position among those of the setup. mr_partial_use_check has found
  * that all are there. */
-static int *places(const mr_out *all, int n_all, const mr_out *some, int n)
+static int *find_places(const mr_out *all, int n_all, const mr_out *some, int n)
 {
     int *at = mr_new_array(int, n + 1);
     for (int i = 0; i < n; i++)
@@ -128,7 +128,7 @@ static int *places(const mr_out *all, int n_all, const mr_out *some, int n)
 
 /* Checks the call against what the run has used so far and marks what it uses. It is the call's turn.
  * On failure the run is unchanged. */
-static mr_status *prepare(mr_mstep *t)
+static mr_status *prepare_call(mr_mstep *t)
 {
     mr_mpartial *p = t->partial;
     mr_msession *s = t->session;
@@ -143,8 +143,8 @@ static mr_status *prepare(mr_mstep *t)
         st = mr_partial_use_follow(&p->use, s->graph, &c);
     mr_unlock(&s->making);
     if (!st) {
-        t->feed_at = places(sig->feeds, sig->n_feeds, c.feeds, c.n_feeds);
-        t->fetch_at = places(sig->fetches, sig->n_fetches, c.fetches, c.n_fetches);
+        t->feed_at = find_places(sig->feeds, sig->n_feeds, c.feeds, c.n_feeds);
+        t->fetch_at = find_places(sig->fetches, sig->n_fetches, c.fetches, c.n_fetches);
         mr_partial_use_mark(&p->use, &c);
         t->last = mr_partial_use_all(&p->use);
         t->id = p->id;
@@ -161,7 +161,7 @@ static void run_now(mr_task *task)
     mr_lock(&t->session->mu);
     bool over = p->over;
     mr_unlock(&t->session->mu);
-    mr_status *st = over ? no_setup() : prepare(t);
+    mr_status *st = over ? no_setup() : prepare_call(t);
     t->refused = st != NULL;
     t->program = p->program;
     mr_mstep_go(t, st);

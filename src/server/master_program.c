@@ -140,7 +140,7 @@ static mr_status *connect_one(mr_graph *g, const mr_mrequest *q, mr_sv connectio
 
 /* Makes the graph of a callable with tensor_connection. The rewired graph is exported and imported
  * again, because that checks it: a connection may close a cycle. */
-static mr_status *connected(const mr_graph *g, const mr_mrequest *q, mr_graph **out)
+static mr_status *connect_graph(const mr_graph *g, const mr_mrequest *q, mr_graph **out)
 {
     mr_status *st = NULL;
     mr_str def = {0};
@@ -223,7 +223,7 @@ static mr_status *add_part(mr_mprogram *p, int task, mr_graph *g)
 /* Prunes, places and cuts the graph, and exports the parts. Placements are kept with the session's own
  * graph, so a node has the same device in all programs; the graph of a callable with connections is
  * placed on its own. */
-static mr_status *cut(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogram *p)
+static mr_status *cut_graph(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_mprogram *p)
 {
     mr_status *st = NULL;
     mr_placements local = {0}, told = {0};
@@ -274,13 +274,13 @@ static mr_status *make_program(mr_msession *s, const mr_mrequest *q, bool partia
     p->n_feeds = q->feeds.n;
     p->n_fetches = q->fetches.n;
     if (q->connections.n) {
-        MR_GO(connected(s->graph, q, &own));
+        MR_GO(connect_graph(s->graph, q, &own));
         g = own;
     }
     MR_GO(mr_mnamed_find(g, q, &n));
     MR_GO(make_keys(s, n.sig.feeds, p->n_feeds, &p->feed_keys));
     MR_GO(make_keys(s, n.sig.fetches, p->n_fetches, &p->fetch_keys));
-    MR_GO(cut(s, g, &n, p));
+    MR_GO(cut_graph(s, g, &n, p));
     *out = p;
     p = NULL;
 out:

@@ -38,7 +38,7 @@ static void forget_failed_locked(mr_mprogram *p)
 
 /* Deregisters the parts that some tasks have accepted, after others refused theirs. Does not wait for
  * the answers. */
-static void deregister(mr_mprogram *p)
+static void deregister_parts(mr_mprogram *p)
 {
     for (int i = 0; i < p->n_parts; i++) {
         mr_str body = {0};
@@ -72,7 +72,7 @@ static void registered_all(mr_mprogram *p)
         forget_failed_locked(p);
     mr_unlock(&s->mu);
     if (st)
-        deregister(p);
+        deregister_parts(p);
     for (int i = 0; i < waiting.n; i++)
         if (st)
             mr_mstep_answer(waiting.p[i], mr_status_copy(st));

@@ -80,7 +80,7 @@ static void delist(mr_mstep *t)
 
 /* ---- the answer ---- */
 
-static int place(const int *at, int i) { return at ? at[i] : i; }
+static int position_of(const int *at, int i) { return at ? at[i] : i; }
 
 /* Adds the fetched values to the answer, in the client's order and under the client's names; a
  * callable's have no names. The values are views into the reply of the client's part, which the step
@@ -96,7 +96,7 @@ static mr_status *encode_fetches(mr_mstep *t, mr_wire *w)
     MR_GO(mr_run_reply_parse(&t->parts[p->client_part].reply, &reply));
     for (int i = 0; i < t->q.fetches.n; i++) {
         mr_sv value = MR_SV("");
-        const char *key = p->fetch_keys[place(t->fetch_at, i)];
+        const char *key = p->fetch_keys[position_of(t->fetch_at, i)];
         for (int k = 0; k < reply.named.n && !value.n; k++)
             if (mr_sv_is(mr_wire_field(reply.named.p[k], 1), key))
                 value = mr_wire_field(reply.named.p[k], 2);
@@ -205,15 +205,15 @@ static void encode_run(mr_mstep *t, int part, mr_wire *w)
     if (part != p->client_part)
         return;
     for (int i = 0; i < t->q.fetches.n; i++) {
-        const char *key = p->fetch_keys[place(t->fetch_at, i)];
+        const char *key = p->fetch_keys[position_of(t->fetch_at, i)];
         bool again = false;
         for (int k = 0; k < i && !again; k++)
-            again = strcmp(p->fetch_keys[place(t->fetch_at, k)], key) == 0;
+            again = strcmp(p->fetch_keys[position_of(t->fetch_at, k)], key) == 0;
         if (!again)
             mr_pb_put_bytes(out, 4, mr_sv_of(key));
     }
     for (int i = 0; i < t->q.feeds.n; i++)
-        mr_wire_named_raw(w, 3, mr_sv_of(p->feed_keys[place(t->feed_at, i)]), t->q.values.p[i]);
+        mr_wire_named_raw(w, 3, mr_sv_of(p->feed_keys[position_of(t->feed_at, i)]), t->q.values.p[i]);
 }
 
 /* Sends RunGraph to the part's task. A request can be cancelled only once it is started, so a
@@ -273,7 +273,7 @@ static void clean_up(mr_mstep *t, int part)
 /* Carries out the actions, in order. The caller holds a reference to the step, since MR_DO_REPLY drops
  * the step's own. No lock is held: a call inside this process may finish inside run_part and come back
  * to part_ran. */
-static void do_all(mr_mstep *t, mr_step_actions *a)
+static void do_actions(mr_mstep *t, mr_step_actions *a)
 {
     mr_net_hold(); /* a request from our own part to another task is sent together with that task's RunGraph */
     for (int i = 0; i < a->n; i++) {
@@ -314,7 +314,7 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
     MR_ASSERT(c->part >= 0 && c->part < t->n_parts);
     c->heard_ns = t->trace ? mr_trace_clock_ns() : 0;
     mr_run_reply parsed = {0};
-    mr_refs_take(&s->refs); /* do_all may answer the step, which may free the session */
+    mr_refs_take(&s->refs); /* do_actions may answer the step, which may free the session */
     st = mr_wire_unmark(st);
     if (!st) {
         mr_bytes_append(&c->reply, reply);
@@ -325,7 +325,7 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_lock(&t->mu);
     mr_master_step_ran(&t->state, c->part, st, &a);
     mr_unlock(&t->mu);
-    do_all(t, &a);
+    do_actions(t, &a);
     mr_msession_unref(s);
     mr_mstep_unref(t);
 }
@@ -340,7 +340,7 @@ static void stop_step(mr_mstep *t, mr_status *why)
     mr_lock(&t->mu);
     mr_master_step_stop(&t->state, why, &a);
     mr_unlock(&t->mu);
-    do_all(t, &a);
+    do_actions(t, &a);
     mr_msession_unref(s);
 }
 
@@ -407,7 +407,7 @@ static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
 /* Starts the step, whose program is registered. The step joins the session's list before its first
  * call, and the session's end, the client's departure and lost tasks are checked again afterwards: one
  * that happened before the step was in the list could not stop it. Two references are held meanwhile,
- * because the step may be answered inside do_all. */
+ * because the step may be answered inside do_actions. */
 void mr_mstep_begin(mr_mstep *t)
 {
     mr_step_actions a = {0};
@@ -436,7 +436,7 @@ void mr_mstep_begin(mr_mstep *t)
                       time_is_up);
     }
     bool here = t->call->net->on_cancel(t->call, client_left, t);
-    do_all(t, &a);
+    do_actions(t, &a);
     mr_lock(&s->mu);
     bool closed = s->closed, unused = s->unused;
     mr_unlock(&s->mu);

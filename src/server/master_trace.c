@@ -47,7 +47,7 @@ void mr_mstep_trace_begin(mr_mstep *t)
     t->trace->start_ns = mr_trace_clock_ns() + t->trace->skew_ns;
 }
 
-static void measured(void *arg)
+static void clocks_measured(void *arg)
 {
     mr_mtrace *x = arg;
     x->fn(x->step, x->st);
@@ -71,13 +71,13 @@ void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_s
     x->st = st;
     x->fn = fn;
     mr_fellows *peers = t->session->peers;
-    mr_clocks_measure(peers, tasks, t->n_parts, x->skew_ns, x->clocks, measured, x);
+    mr_clocks_measure(peers, tasks, t->n_parts, x->skew_ns, x->clocks, clocks_measured, x);
     mr_free(tasks);
 }
 
 /* The clock of a part's task, limited by its work: a task worked after it was asked and before it
  * answered. */
-static mr_clock_reading bounded(const mr_mstep *t, int part, mr_sv stats)
+static mr_clock_reading bounded_clock(const mr_mstep *t, int part, mr_sv stats)
 {
     const mr_mpart_call *c = &t->parts[part];
     mr_clock_reading v = t->trace->clocks ? t->trace->clocks[part] : (mr_clock_reading){0};
@@ -99,7 +99,7 @@ static mr_clock_reading bounded(const mr_mstep *t, int part, mr_sv stats)
 static void add_stats(mr_mstep *t, int part, mr_sv stats, mr_trace_clock *clock, mr_str *out)
 {
     const mr_task_address *task = mr_fellows_task(t->session->peers, t->program->parts[part].task);
-    mr_clock_reading v = bounded(t, part, stats);
+    mr_clock_reading v = bounded_clock(t, part, stats);
     size_t before = out->n;
     *clock = (mr_trace_clock){mr_sv_of(task->name), v.offset_ns, v.known ? v.error_ns : INT64_MAX};
     mr_status *st = mr_trace_shift(stats, -v.offset_ns, out);

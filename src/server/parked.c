@@ -69,7 +69,7 @@ static void leave_locked(mr_fellows *p, mr_parked_request *q)
 
 /* Ends a request that is leaving: with an error, or by starting it on its route. Clearing the timer
  * waits for its callback, unless this is it. */
-static void let_go(mr_fellows *p, mr_parked_request *q, mr_status *st, mr_way *way)
+static void end_request(mr_fellows *p, mr_parked_request *q, mr_status *st, mr_way *way)
 {
     mr_net_request *r = q->request;
     mr_bytes none = {0};
@@ -102,7 +102,7 @@ static void time_is_up(mr_timer *t)
     mr_status *st = late ? mr_error(MR_DEADLINE_EXCEEDED, "the naming service had no address of %s before the deadline",
                                     mr_fellows_task(p, q->task)->name)
                          : not_found(p, q->task);
-    let_go(p, q, st, NULL);
+    end_request(p, q, st, NULL);
 }
 
 /* A request that does not wait for its task is kept only until the service has reported about the task
@@ -124,7 +124,7 @@ mr_status *mr_park_locked(mr_fellows *p, int task, mr_net_request *r)
 }
 
 /* A request that can end now, marked as leaving, with its error or its route; NULL: there is none. */
-static mr_parked_request *take(mr_fellows *p, int task, mr_status **st, mr_way **way)
+static mr_parked_request *take_ready(mr_fellows *p, int task, mr_status **st, mr_way **way)
 {
     mr_lock(&p->mu);
     mr_parked_request *q = p->parked;
@@ -147,8 +147,8 @@ void mr_park_end(mr_fellows *p, int task)
 {
     mr_status *st;
     mr_way *way;
-    for (mr_parked_request *q; (q = take(p, task, &st, &way));)
-        let_go(p, q, st, way);
+    for (mr_parked_request *q; (q = take_ready(p, task, &st, &way));)
+        end_request(p, q, st, way);
 }
 
 void mr_park_close(mr_fellows *p)
@@ -182,6 +182,6 @@ bool mr_park_cancel(mr_fellows *p, mr_net_request *r)
         mark_leaving_locked(p, q);
     mr_unlock(&p->mu);
     if (q)
-        let_go(p, q, mr_error(MR_CANCELLED, "cancelled"), NULL);
+        end_request(p, q, mr_error(MR_CANCELLED, "cancelled"), NULL);
     return q != NULL;
 }

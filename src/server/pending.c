@@ -1,7 +1,7 @@
 /* server/pending.c -- requests to tasks that are not answered yet.
  *
  * A pending request is in the list of its cluster (mr_fellows). Until it is answered, its `done` is
- * `answered` below, which takes the request out of the list and calls the caller's `done`, so the list
+ * `request_answered` below, which takes the request out of the list and calls the caller's `done`, so the list
  * never holds a request that has been freed. One timer looks at the list; a request costs two short
  * locks and no timer. A request to this task itself counts as a wait for other tasks only where it
  * needs all members of a group. */
@@ -28,7 +28,7 @@ static void take_out_locked(mr_fellows *p, mr_net_request *r)
 
 /* Stands in for the request's `done`. The callback may free the request, so it is called last and
  * without the lock. */
-static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void request_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_fellows *p = r->pending.of;
     mr_lock(&p->mu);
@@ -40,13 +40,13 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 
 void mr_pending_add_locked(mr_fellows *p, int task, mr_net_request *r)
 {
-    MR_ASSERT(r->done && r->done != answered && task >= 0 && task < p->cluster.tasks.n);
+    MR_ASSERT(r->done && r->done != request_answered && task >= 0 && task < p->cluster.tasks.n);
     r->pending = (mr_net_pending){
         .of = p, .task = task, .since_ns = mr_now_ns(), .done = r->done, .next = p->pending, .link = &p->pending};
     if (r->pending.next)
         r->pending.next->pending.link = &r->pending.next;
     p->pending = r;
-    r->done = answered;
+    r->done = request_answered;
 }
 
 /* ---- logging ---- */

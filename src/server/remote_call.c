@@ -7,7 +7,7 @@
  *
  * Ending a call: whoever wants it to end (its step is cancelled, the task is lost) sets `ended` and
  * cancels the request under way. The end of that request is always the end of the call, and says why.
- * A call is in the worker's list from `listen` to `finish`, and holds a reference to its session. */
+ * A call is in the worker's list from listen_for_end to finish_call, and holds a reference to its session. */
 #include "server/remote_call.h"
 
 #include "base/memory.h"
@@ -138,7 +138,7 @@ static void clean_up(mr_wcall *c)
 
 /* Ends the call, once. Takes st and the call's own reference. `done` is called last, because the
  * session may be freed then. */
-static void finish(mr_wcall *c, mr_status *st)
+static void finish_call(mr_wcall *c, mr_status *st)
 {
     void (*done)(void *ctx, mr_status *st) = c->done;
     void *ctx = c->ctx;
@@ -158,7 +158,7 @@ static void finish(mr_wcall *c, mr_status *st)
 
 /* Makes the call end. Cancelling may finish it in this thread, so the lock is not held then. The
  * caller has a reference. */
-static void end(mr_wcall *c)
+static void end_call(mr_wcall *c)
 {
     mr_worker_service *w = c->session->worker;
     ask *all[] = {&c->registering, &c->running};
@@ -181,7 +181,7 @@ static void step_cancelled(mr_cancel_entry *e)
     mr_lock(&w->calls_mu);
     c->cancelled = true;
     mr_unlock(&w->calls_mu);
-    end(c);
+    end_call(c);
     call_unref(c);
 }
 
@@ -207,7 +207,7 @@ static mr_wcall *take_lost(mr_worker_service *w, const mr_fellows *p, int task)
 void mr_remote_calls_lost(mr_worker_service *w, const mr_fellows *p, int task)
 {
     for (mr_wcall *c; (c = take_lost(w, p, task));) {
-        end(c);
+        end_call(c);
         call_unref(c);
     }
 }
@@ -216,7 +216,7 @@ void mr_remote_calls_lost(mr_worker_service *w, const mr_fellows *p, int task)
 
 /* Sends a request; `done` is called in any case. The call may be over when this returns. A
  * cancellation that came before the request was started is carried out here. */
-static void send(mr_wcall *c, ask *a, const char *method,
+static void send_ask(mr_wcall *c, ask *a, const char *method,
                  void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply))
 {
     mr_worker_service *w = c->session->worker;
@@ -323,26 +323,26 @@ static mr_status *decode_results(mr_wcall *c, mr_bytes *bytes)
     return st;
 }
 
-static void ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void graph_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_wcall *c = ((ask *)r)->call;
     st = as_told(c, st);
     if (!st)
         st = decode_results(c, reply);
-    finish(c, st);
+    finish_call(c, st);
 }
 
 /* Sends RunGraph. The step id is a new one: the other task may have a part in the caller's step, and a
  * node may make several calls in it. */
-static void run(mr_wcall *c)
+static void run_graph(mr_wcall *c)
 {
     MR_ASSERT(c->handle && !c->step);
     c->step = mr_step_id_new();
     mr_status *st = encode_run(c, &c->running.request.body);
     if (st)
-        finish(c, st);
+        finish_call(c, st);
     else
-        send(c, &c->running, MR_WORKER_SERVICE "RunGraph", ran);
+        send_ask(c, &c->running, MR_WORKER_SERVICE "RunGraph", graph_ran);
 }
 
 /* ---- RegisterGraph ---- */
@@ -410,9 +410,9 @@ static void graph_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (!st)
         st = take_handle(c, reply);
     if (st)
-        finish(c, st);
+        finish_call(c, st);
     else
-        run(c);
+        run_graph(c);
 }
 
 /* Takes the graph. */
@@ -426,7 +426,7 @@ static void register_graph(mr_wcall *c, mr_str *graph_def)
     mr_pb_put_header(&w, 2, graph_def->n);
     mr_bytes_add_str(&c->registering.request.body, &head);
     mr_bytes_add_str(&c->registering.request.body, graph_def);
-    send(c, &c->registering, MR_WORKER_SERVICE "RegisterGraph", graph_registered);
+    send_ask(c, &c->registering, MR_WORKER_SERVICE "RegisterGraph", graph_registered);
 }
 
 /* ---- a call ---- */
@@ -453,7 +453,7 @@ static mr_wcall *call_new(mr_remote_calls *rc, mr_run *r, const mr_remote_device
 
 /* From now on the call is in the list, and learns about the end of its step and of its task. What
  * happened before is checked here, since nobody reports it again. */
-static void listen(mr_wcall *c)
+static void listen_for_end(mr_wcall *c)
 {
     mr_fellows *p = c->session->peers;
     mr_watch_hold(p->watch, c->on->task);
@@ -471,7 +471,7 @@ static void listen(mr_wcall *c)
 
 /* Starts a call. The graph is built before the call is in the list, because the node and its arguments
  * are valid only now. */
-static void call(mr_remote_caller *caller, mr_run *r, const mr_remote_args *a)
+static void start_call(mr_remote_caller *caller, mr_run *r, const mr_remote_args *a)
 {
     mr_remote_calls *rc = (mr_remote_calls *)caller;
     const mr_remote_device *on = NULL;
@@ -485,11 +485,11 @@ static void call(mr_remote_caller *caller, mr_run *r, const mr_remote_args *a)
     c->handle = find_registered(rc, mr_str_view(&c->key));
     if (!c->handle)
         st = mr_remote_graph(r, a->f, a->args, a->n_args, on, &graph_def);
-    listen(c);
+    listen_for_end(c);
     if (st)
-        finish(c, st);
+        finish_call(c, st);
     else if (c->handle)
-        run(c);
+        run_graph(c);
     else
         register_graph(c, &graph_def);
     mr_str_deinit(&graph_def);
@@ -499,7 +499,7 @@ static void call(mr_remote_caller *caller, mr_run *r, const mr_remote_args *a)
 
 void mr_remote_calls_init(mr_remote_calls *c, mr_wsession *s)
 {
-    c->caller.call = call;
+    c->caller.call = start_call;
     c->session = s;
     mr_mutex_init(&c->mu);
 }

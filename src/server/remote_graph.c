@@ -25,7 +25,7 @@ mr_status *mr_remote_key(const mr_remote_device *on, const char *what, int i, ch
 }
 
 /* Completes a node on the device. Internal ops are allowed. */
-static mr_status *finish(mr_node_builder *b, const mr_remote_device *on, mr_node **out)
+static mr_status *finish_node(mr_node_builder *b, const mr_remote_device *on, mr_node **out)
 {
     mr_nb_device(b, on->name);
     mr_nb_internal(b);
@@ -47,7 +47,7 @@ static mr_status *add_end(mr_graph *g, const mr_remote_device *on, const char *w
     mr_nb_attr(b, "recv_device", mr_a_str(on->name));
     mr_nb_attr(b, "client_terminated", mr_a_bool(true));
     mr_free(name);
-    return finish(b, on, out);
+    return finish_node(b, on, out);
 }
 
 /* Adds the node that calls the function. */
@@ -64,13 +64,13 @@ static mr_status *add_call(mr_graph *g, const mr_run *r, const mr_func_ref *f, c
     mr_nb_attr(b, "Tin", mr_a_types(n_args, types));
     mr_nb_attr(b, "Tout", mr_a_types(r->n_out, types + n_args));
     mr_nb_attr(b, "f", (mr_attr){MR_ATTR_FUNC, .func = (mr_func_ref *)(uintptr_t)f});
-    mr_status *st = finish(b, on, out);
+    mr_status *st = finish_node(b, on, out);
     mr_free(types);
     return st;
 }
 
 /* Builds the graph, with a copy of the caller's function library. ins has room for n_args outputs. */
-static mr_status *fill(mr_graph *g, const mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
+static mr_status *fill_graph(mr_graph *g, const mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                        const mr_remote_device *on, mr_out *ins)
 {
     mr_node *n, *call;
@@ -91,7 +91,7 @@ mr_status *mr_remote_graph(const mr_run *r, const mr_func_ref *f, mr_tensor *con
 {
     mr_graph *g = mr_graph_new();
     mr_out *ins = mr_new_array(mr_out, n_args + 1);
-    mr_status *st = fill(g, r, f, args, n_args, on, ins);
+    mr_status *st = fill_graph(g, r, f, args, n_args, on, ins);
     if (!st)
         st = mr_graph_export(g, out);
     mr_free(ins);

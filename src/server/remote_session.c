@@ -73,7 +73,7 @@ typedef struct call {
 
 /* The call has ended. The lock is held until the end of the broadcast, because the waiter frees it as
  * soon as it sees `done`. */
-static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void call_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     call *c = (call *)r;
     waited *w = c->w;
@@ -107,10 +107,11 @@ static void wait_for_locked(waited *w, const call *c, const call *other, int64_t
 
 /* Asks the master's task for its status. Returns NULL if it answered, or if c was done first. The
  * probe is always completed before this returns, since it is on the stack. */
-static mr_status *probe(const master *m, waited *w, const call *c)
+static mr_status *probe_master(const master *m, waited *w, const call *c)
 {
     int64_t deadline_ns = mr_now_ns() + PROBE_DEADLINE_NS;
-    call q = {.request = {.method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = deadline_ns, .done = came}, .w = w};
+    call q = {.request = {.method = MR_WORKER_SERVICE "GetStatus", .deadline_ns = deadline_ns, .done = call_done},
+              .w = w};
     m->net->start(m->peer, &q.request);
     mr_lock(&w->mu);
     wait_for_locked(w, c, &q, 0);
@@ -179,7 +180,7 @@ static mr_status *wait_for(master *m, waited *w, call *c)
             tell_trouble(c, st);
             return NULL;
         }
-        mr_status *now = probe(m, w, c);
+        mr_status *now = probe_master(m, w, c);
         mr_lock(&w->mu);
         done = c->done;
         mr_unlock(&w->mu);
@@ -223,11 +224,12 @@ static mr_status *wait_under(master *m, waited *w, call *c, mr_cancel *cancel)
 /* Makes one call to the master and waits for it. Takes the body; the caller owns the reply. timeout_ms
  * 0 means no limit. cancel may be NULL. If the master answers after the call was given up, the answer
  * counts. */
-static mr_status *ask(master *m, const char *method, mr_bytes *body, int64_t timeout_ms, mr_cancel *cancel,
+static mr_status *ask_master(master *m, const char *method, mr_bytes *body, int64_t timeout_ms, mr_cancel *cancel,
                       mr_bytes *reply)
 {
     waited w = {0};
-    call c = {.request = {.method = method, .body = *body, .wait_for_ready = waits_for_master(method), .done = came},
+    bool wait = waits_for_master(method);
+    call c = {.request = {.method = method, .body = *body, .wait_for_ready = wait, .done = call_done},
               .net = m->net, .w = &w};
     if (timeout_ms > 0)
         c.request.deadline_ns = mr_now_ns() + MR_MIN(timeout_ms, INT64_MAX / 4000000) * 1000000;
@@ -257,7 +259,7 @@ static mr_status *ask_str(master *m, const char *method, mr_str *body, int64_t t
 {
     mr_bytes b = {0};
     mr_bytes_add_str(&b, body);
-    return ask(m, method, &b, timeout_ms, NULL, reply);
+    return ask_master(m, method, &b, timeout_ms, NULL, reply);
 }
 
 /* ---- the graph ---- */
@@ -322,7 +324,7 @@ out:
     return st;
 }
 
-static mr_status *extend(remote *s)
+static mr_status *extend_session(remote *s)
 {
     mr_lock(&s->extending);
     mr_status *st = extend_locked(s);
@@ -332,7 +334,7 @@ static mr_status *extend(remote *s)
 
 /* ---- a run ---- */
 
-static mr_status *enter(remote *s)
+static mr_status *enter_session(remote *s)
 {
     mr_lock(&s->mu);
     bool open = !s->closed;
@@ -341,7 +343,7 @@ static mr_status *enter(remote *s)
     return open ? NULL : mr_error(MR_CANCELLED, "Session has been closed.");
 }
 
-static void leave(remote *s)
+static void leave_session(remote *s)
 {
     mr_lock(&s->mu);
     MR_ASSERT(s->n_running > 0);
@@ -509,10 +511,10 @@ static mr_status *run_entered(remote *s, const mr_run_args *a, const run_call *c
 {
     mr_bytes body = {0}, reply = {0};
     MR_TRY(check_args(s, a));
-    MR_TRY(extend(s));
+    MR_TRY(extend_session(s));
     MR_TRY(encode_run(s, a, c, &body));
     mr_cancel *cancel = c->options ? c->options->cancel : NULL;
-    mr_status *st = ask(&s->to, MR_MASTER_SERVICE "RunStep", &body, 0, cancel, &reply);
+    mr_status *st = ask_master(&s->to, MR_MASTER_SERVICE "RunStep", &body, 0, cancel, &reply);
     if (!st)
         st = decode_run(&reply, a, c->metadata);
     if (cancel && mr_cancel_started(cancel) && mr_status_code(st) == MR_CANCELLED) {
@@ -524,14 +526,14 @@ static mr_status *run_entered(remote *s, const mr_run_args *a, const run_call *c
 }
 
 /* Runs one step, or one piece of a partial run. On failure no fetched value is left. */
-static mr_status *run(remote *s, const mr_run_args *a, const run_call *c)
+static mr_status *run_step(remote *s, const mr_run_args *a, const run_call *c)
 {
     for (int i = 0; i < a->n_fetches; i++)
         a->fetched[i] = NULL;
     MR_TRY(mr_run_options_check(c->options));
-    MR_TRY(enter(s));
+    MR_TRY(enter_session(s));
     mr_status *st = run_entered(s, a, c);
-    leave(s);
+    leave_session(s);
     for (int i = 0; st && i < a->n_fetches; i++) {
         mr_tensor_unref(a->fetched[i]);
         a->fetched[i] = NULL;
@@ -541,7 +543,7 @@ static mr_status *run(remote *s, const mr_run_args *a, const run_call *c)
 
 static mr_status *remote_run(mr_session *base, const mr_run_args *a, const mr_run_options *o, mr_str *metadata)
 {
-    return run((remote *)base, a, &(run_call){.options = o, .metadata = metadata});
+    return run_step((remote *)base, a, &(run_call){.options = o, .metadata = metadata});
 }
 
 /* ---- partial runs ---- */
@@ -554,7 +556,7 @@ static mr_status *setup_entered(remote *s, const mr_run_args *a, char **handle)
     mr_sv bytes;
     mr_status *st = NULL;
     MR_TRY(check_args(s, a));
-    MR_TRY(extend(s));
+    MR_TRY(extend_session(s));
     mr_pb_writer_init(&w, &body);
     put_common(s, a, &w);
     put_outs(&w, 2, a->feeds, a->n_feeds);
@@ -575,9 +577,9 @@ static mr_status *remote_partial_setup(mr_session *base, const mr_run_args *a, c
 {
     remote *s = (remote *)base;
     *handle = NULL;
-    MR_TRY(enter(s));
+    MR_TRY(enter_session(s));
     mr_status *st = setup_entered(s, a, handle);
-    leave(s);
+    leave_session(s);
     return st;
 }
 
@@ -586,7 +588,7 @@ static mr_status *remote_partial_run(mr_session *base, const char *handle, const
 {
     if (!handle || !handle[0]) /* without a handle it would be an ordinary step */
         return mr_invalid("Must run 'setup' before performing partial runs!");
-    return run((remote *)base, a, &(run_call){.options = o, .partial = handle});
+    return run_step((remote *)base, a, &(run_call){.options = o, .partial = handle});
 }
 
 /* ---- devices ---- */
@@ -700,7 +702,7 @@ static const mr_session_ops remote_ops = {remote_run,   remote_partial_setup, re
                                           remote_close, remote_list_devices,  remote_free};
 
 /* Sends CreateSession with the whole graph, and waits for a master that is not up yet. */
-static mr_status *create(remote *s, const char *address, mr_sv config, mr_cancel *cancel)
+static mr_status *create_session(remote *s, const char *address, mr_sv config, mr_cancel *cancel)
 {
     mr_str graph = {0}, body = {0};
     mr_bytes request = {0}, reply = {0};
@@ -717,7 +719,7 @@ static mr_status *create(remote *s, const char *address, mr_sv config, mr_cancel
     mr_pb_put_bytes(&w, 3, mr_sv_of(address)); /* by which the master finds itself in a cluster_def of the client's */
     MR_GO(mr_pb_writer_status(&w, "CreateSessionRequest"));
     mr_bytes_add_str(&request, &body);
-    MR_GO(ask(&s->to, MR_MASTER_SERVICE "CreateSession", &request,
+    MR_GO(ask_master(&s->to, MR_MASTER_SERVICE "CreateSession", &request,
               s->timeout_ms > 0 ? s->timeout_ms : START_DEADLINE_MS, cancel, &reply));
     MR_GO(mr_bytes_flat(&reply, &bytes));
     mr_pb_reader_init(&r, bytes);
@@ -754,7 +756,7 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
         st = connect_master(net, address, &s->to);
     }
     if (!st)
-        st = create(s, address, config, cancel);
+        st = create_session(s, address, config, cancel);
     if (st) {
         remote_free(&s->base);
         s = NULL;

@@ -28,7 +28,7 @@ struct mr_round {
 };
 
 /* A call has ended. `done` may let the host be freed, so only the round's own memory is used after it. */
-static void one_less(mr_round *r)
+static void one_less_call(mr_round *r)
 {
     mr_lock(&r->mu);
     MR_ASSERT(r->n_left > 0);
@@ -46,7 +46,7 @@ static void one_less(mr_round *r)
 }
 
 /* Keeps the reply, or the first error. */
-static void answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
+static void call_answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
 {
     round_call *c = (round_call *)q;
     mr_round *r = c->round;
@@ -59,7 +59,7 @@ static void answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
     mr_lock(&r->mu);
     mr_status_update(&r->st, st);
     mr_unlock(&r->mu);
-    one_less(r);
+    one_less_call(r);
 }
 
 void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv body, int64_t deadline_ns,
@@ -77,11 +77,11 @@ void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv bod
         if (!asked[i])
             continue;
         round_call *c = &r->calls[i];
-        c->request = (mr_net_request){.method = method, .deadline_ns = deadline_ns, .done = answered};
+        c->request = (mr_net_request){.method = method, .deadline_ns = deadline_ns, .done = call_answered};
         mr_bytes_add_copy(&c->request.body, body.p ? body.p : "", body.n);
         c->round = r;
         c->task = i;
         mr_fellows_ask(h->peers, i, &c->request);
     }
-    one_less(r);
+    one_less_call(r);
 }

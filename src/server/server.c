@@ -185,7 +185,7 @@ static mr_status *check_addresses(const mr_cluster *c)
 
 /* ---- naming ---- */
 
-static const char *variable(const char *name)
+static const char *read_variable(const char *name)
 {
     const char *v = getenv(name);
     return v && v[0] ? v : NULL;
@@ -194,12 +194,12 @@ static const char *variable(const char *name)
 /* Reads the naming service's options; what the program set comes before the environment. */
 static mr_status *naming_options(const mr_server_options *o, mr_naming_options *out)
 {
-    const char *ms = variable("MILLRACE_ZOOKEEPER_TIMEOUT_MS");
-    out->where = o && o->zookeeper ? o->zookeeper : variable("MILLRACE_ZOOKEEPER");
+    const char *ms = read_variable("MILLRACE_ZOOKEEPER_TIMEOUT_MS");
+    out->where = o && o->zookeeper ? o->zookeeper : read_variable("MILLRACE_ZOOKEEPER");
     out->session_ms = o && o->zookeeper_ms > 0 ? o->zookeeper_ms : 0;
     if (!out->session_ms && ms && (!mr_sv_to_i64(mr_sv_of(ms), &out->session_ms) || out->session_ms <= 0))
         return mr_invalid("MILLRACE_ZOOKEEPER_TIMEOUT_MS is '%s'; set a positive number of milliseconds", ms);
-    const char *deadline = variable("MILLRACE_ZOOKEEPER_DEADLINE_MS");
+    const char *deadline = read_variable("MILLRACE_ZOOKEEPER_DEADLINE_MS");
     if (deadline &&
         (!mr_sv_to_i64(mr_sv_of(deadline), &out->deadline_ms) || out->deadline_ms <= 0 || out->deadline_ms > INT32_MAX))
         return mr_invalid("MILLRACE_ZOOKEEPER_DEADLINE_MS is '%s'; set a positive number of milliseconds", deadline);
@@ -247,7 +247,7 @@ static void close_naming(mr_server *s)
 
 char *mr_server_place(const char *address, const char *in_cluster)
 {
-    const char *told = address ? address : variable("MILLRACE_ADDRESS");
+    const char *told = address ? address : read_variable("MILLRACE_ADDRESS");
     if (told)
         return mr_strdup(told);
     return mr_strdup(strcmp(in_cluster, MR_ADDRESS_ASKED) == 0 ? "127.0.0.1:0" : in_cluster);
@@ -262,7 +262,7 @@ static char *taken_place(const mr_server *s, int port)
 }
 
 /* Registers this task's address with the naming service, now that it listens. */
-static mr_status *enter(mr_server *s, int port)
+static mr_status *register_address(mr_server *s, int port)
 {
     mr_naming_entry e;
     char *place = taken_place(s, port);
@@ -277,7 +277,7 @@ static mr_status *enter(mr_server *s, int port)
 /* ---- life ---- */
 
 /* Makes everything that a server has. On failure mr_server_free releases what was made so far. */
-static mr_status *make(mr_server *s, const mr_server_def *def, const mr_server_options *o)
+static mr_status *init_server(mr_server *s, const mr_server_def *def, const mr_server_options *o)
 {
     mr_session_config config;
     int self = mr_cluster_find(&def->cluster, mr_sv_of(def->job), def->task);
@@ -317,7 +317,7 @@ mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, m
     mr_mutex_init(&s->mount_mu);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
-    mr_status *st = make(s, def, o);
+    mr_status *st = init_server(s, def, o);
     if (st) {
         mr_server_free(s);
         s = NULL;
@@ -341,7 +341,7 @@ static mr_status *listen_all(mr_server *s)
     } else {
         MR_TRY(mr_doors_open(s->address, s->name, handle, s, &s->doors, &port));
     }
-    return enter(s, port);
+    return register_address(s, port);
 }
 
 /* ---- the servers of this process ---- */

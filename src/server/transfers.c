@@ -162,7 +162,7 @@ static void parse_steps(mr_pb_reader *r, uint32_t wire, logging_request *q)
     }
 }
 
-static mr_status *parse(mr_sv body, logging_request *q)
+static mr_status *parse_logging(mr_sv body, logging_request *q)
 {
     mr_pb_reader r;
     uint32_t field, wire;
@@ -184,7 +184,7 @@ mr_status *mr_transfers_answer(mr_transfers *t, mr_sv request, mr_str *out)
 {
     logging_request q = {0};
     mr_pb_writer w;
-    mr_status *st = parse(request, &q);
+    mr_status *st = parse_logging(request, &q);
     mr_pb_writer_init(&w, out);
     if (!st) {
         if (q.on)

@@ -71,7 +71,7 @@ static void give_notice(mr_task *t)
 
 /* Lets the pool tell the host about the events. The pool exists: no request is answered and no timer
  * runs after its end. */
-static void tell(mr_watch *w, mr_member_events *events)
+static void tell_events(mr_watch *w, mr_member_events *events)
 {
     for (int i = 0; i < events->n; i++) {
         mr_member_what what = events->p[i].what;
@@ -131,7 +131,7 @@ static void failed_locked(mr_watch *w, beat *b, const mr_status *st, int64_t now
 }
 
 /* A heartbeat has ended. After the watch has stopped nobody is told any more. */
-static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void beat_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     beat *b = (beat *)r;
     mr_watch *w = b->watch;
@@ -156,10 +156,10 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         events.n = 0;
     mr_unlock(&w->mu);
     mr_status_free(st);
-    tell(w, &events);
+    tell_events(w, &events);
 }
 
-static void tick(mr_timer *t);
+static void run_tick(mr_timer *t);
 
 /* Sets the timer if any task is held. */
 static void arm_locked(mr_watch *w) MR_REQUIRES(w->mu);
@@ -167,7 +167,7 @@ static void arm_locked(mr_watch *w)
 {
     w->ticking = w->n_held > 0 && !w->stopped;
     if (w->ticking)
-        mr_timers_set(w->host->timers, &w->timer, mr_now_ns() + TICK_NS, tick);
+        mr_timers_set(w->host->timers, &w->timer, mr_now_ns() + TICK_NS, run_tick);
 }
 
 /* Declares those tasks lost that the naming service has lost, and that have not answered a heartbeat
@@ -222,7 +222,7 @@ static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *
 }
 
 /* The timer. Heartbeats are sent and events are told without the lock; then the timer is set again. */
-static void tick(mr_timer *t)
+static void run_tick(mr_timer *t)
 {
     mr_watch *w = (mr_watch *)((char *)t - offsetof(mr_watch, timer));
     mr_member_events events = {0};
@@ -235,10 +235,10 @@ static void tick(mr_timer *t)
         beat *b = &w->beats[ask.p[i]];
         b->request = (mr_net_request){.method = MR_WORKER_SERVICE "GetStatus",
                                       .deadline_ns = b->asked_ns + w->members.times.lost_ns,
-                                      .done = answered};
+                                      .done = beat_answered};
         mr_fellows_ask(w->peers, b->task, &b->request);
     }
-    tell(w, &events);
+    tell_events(w, &events);
     mr_lock(&w->mu);
     arm_locked(w);
     mr_unlock(&w->mu);
@@ -287,7 +287,7 @@ void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation)
     if (!w->stopped)
         mr_membership_heard(&w->members, task, incarnation, -1, mr_now_ns(), &events);
     mr_unlock(&w->mu);
-    tell(w, &events);
+    tell_events(w, &events);
 }
 
 /* A new incarnation that the service names counts as heard of, unless it is known to have ended; it is
@@ -308,7 +308,7 @@ void mr_watch_named(mr_watch *w, int task, uint64_t incarnation)
         m->ask_ns = now_ns; /* at the next tick */
     }
     mr_unlock(&w->mu);
-    tell(w, &events);
+    tell_events(w, &events);
 }
 
 void mr_watch_doubt(mr_watch *w, int task)

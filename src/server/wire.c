@@ -40,7 +40,7 @@ typedef struct cut_tensor {
 } cut_tensor;
 
 /* Splits a tensor; false: w->st says why not. */
-static bool cut(mr_wire *w, const mr_tensor *t, cut_tensor *c)
+static bool cut_head(mr_wire *w, const mr_tensor *t, cut_tensor *c)
 {
     *c = (cut_tensor){0};
     mr_status_update(&w->st, mr_tensor_encode_head(t, &c->head, &c->content));
@@ -63,7 +63,7 @@ static void put_cut(mr_wire *w, uint32_t field, const mr_tensor *t, cut_tensor *
 void mr_wire_tensor(mr_wire *w, uint32_t field, const mr_tensor *t)
 {
     cut_tensor c;
-    if (cut(w, t, &c))
+    if (cut_head(w, t, &c))
         put_cut(w, field, t, &c);
     mr_str_deinit(&c.head);
 }
@@ -74,7 +74,7 @@ static size_t field_size(size_t n) { return 1 + mr_pb_varint_size(n) + n; } /* n
 void mr_wire_named(mr_wire *w, uint32_t field, mr_sv name, const mr_tensor *t)
 {
     cut_tensor c;
-    if (cut(w, t, &c)) {
+    if (cut_head(w, t, &c)) {
         mr_pb_put_header(&w->pb, field, field_size(name.n) + field_size(c.head.n + c.content.n));
         mr_pb_put_bytes(&w->pb, 1, name);
         put_cut(w, 2, t, &c);

@@ -762,7 +762,7 @@ static void cleanup_all(void *service, mr_net_call *c, mr_sv body)
     mr_reply(c, mr_pb_reader_status(&r, "CleanupAllRequest"), NULL);
 }
 
-static void logging(void *service, mr_net_call *c, mr_sv body)
+static void handle_logging(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
     mr_str reply = {0};
@@ -773,7 +773,7 @@ static void logging(void *service, mr_net_call *c, mr_sv body)
 
 /* As in TensorFlow, whose workers have no profiler: a step's stats come with its answer
  * (ExecutorOpts). */
-static void tracing(void *service, mr_net_call *c, mr_sv body)
+static void handle_tracing(void *service, mr_net_call *c, mr_sv body)
 {
     (void)service, (void)body;
     mr_reply(c, mr_error(MR_UNIMPLEMENTED, "Tracing is not supported; set RunOptions.trace_level for a step's stats"),
@@ -782,7 +782,7 @@ static void tracing(void *service, mr_net_call *c, mr_sv body)
 
 /* Handles MarkRecvFinished. We do not keep replies for a repeated request, so there is nothing to
  * release. */
-static void say_nothing(void *service, mr_net_call *c, mr_sv body)
+static void handle_mark_recv_finished(void *service, mr_net_call *c, mr_sv body)
 {
     (void)service, (void)body;
     mr_reply(c, NULL, NULL);
@@ -835,9 +835,9 @@ static const mr_method methods[] = {
     {"RegisterGraph", register_graph, true},
     {"DeregisterGraph", deregister_graph},
     {"CleanupAll", cleanup_all},
-    {"Logging", logging},
-    {"Tracing", tracing},
-    {"MarkRecvFinished", say_nothing},
+    {"Logging", handle_logging},
+    {"Tracing", handle_tracing},
+    {"MarkRecvFinished", handle_mark_recv_finished},
 };
 
 mr_collectives *mr_worker_collectives(mr_worker_service *w) { return w->collectives; }

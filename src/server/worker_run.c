@@ -7,7 +7,7 @@
  *
  * A call (wrun) is answered when n_left reaches 0: it counts the fetches that are missing, the end of
  * the flow if the call waits for it, and one for the function that handles the call. Whoever takes it
- * to 0 answers and frees the call, so nobody may touch the call after its own one_less. A flow
+ * to 0 answers and frees the call, so nobody may touch the call after its own run_one_less. A flow
  * (mr_partial) has one reference while it runs, one for each call, and one in the step while further
  * calls may follow.
  *
@@ -232,7 +232,7 @@ static mr_status *why_stopped(wrun *r, mr_status *st)
 
 /* Answers the call and frees it. An error goes into the body if the master asked for that, because the
  * length of a gRPC status is limited. */
-static void answer(wrun *r)
+static void answer_run(wrun *r)
 {
     mr_wire w;
     mr_bytes body = {0};
@@ -259,11 +259,11 @@ static void answer(wrun *r)
 }
 
 /* One of the things the call waits for is done. The caller must not use r afterwards. */
-static void one_less(wrun *r)
+static void run_one_less(wrun *r)
 {
     MR_ASSERT(atomic_load_explicit(&r->n_left, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&r->n_left, 1, memory_order_acq_rel) == 1)
-        answer(r);
+        answer_run(r);
 }
 
 /* ---- values in and out ---- */
@@ -312,13 +312,13 @@ static mr_status *make_fetches(wrun *r)
 }
 
 /* A value that a call of a partial run fetches has arrived, or never will. */
-static void fetched(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
+static void value_fetched(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     wfetch *f = (wfetch *)w;
     f->st = st;
     f->t = t;
     f->dead = dead;
-    one_less(f->run);
+    run_one_less(f->run);
 }
 
 /* Takes the fetched values out of the rendezvous after the flow has ended. A value that is missing now
@@ -353,7 +353,7 @@ static void flow_done(mr_flow *flow)
         mr_status_update(&r->st, st);
         if (!r->st && !r->q.partial)
             take_fetches(r);
-        one_less(r);
+        run_one_less(r);
     }
     mr_wstep_unref(s);
     mr_partial_unref(p); /* the flow's */
@@ -409,7 +409,7 @@ static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
 
 /* Starts the flow. A program of cheap nodes runs on the threads that bring its values, that is,
  * transport threads; others use the session's pool. */
-static void start(wrun *r)
+static void start_flow(wrun *r)
 {
     mr_partial *p = r->flow;
     mr_flow *f = p->flow;
@@ -475,7 +475,7 @@ static void wait_for_flow(wrun *r)
     mr_unlock(&p->mu);
     if (over || twice) {
         mr_status_update(&r->st, st);
-        one_less(r);
+        run_one_less(r);
     }
 }
 
@@ -484,7 +484,7 @@ static void wait_for_flow(wrun *r)
 static void start_partial(wrun *r)
 {
     mr_partial *p = r->flow;
-    start(r);
+    start_flow(r);
     mr_lock(&p->mu);
     p->started = true;
     bool ended = p->ended && !p->over;
@@ -511,7 +511,7 @@ static void run_partial(wrun *r, bool is_new)
         mr_partial_unref(p);
     }
     for (int i = 0; i < r->n_fetches; i++) {
-        r->fetches[i].w.fn = fetched;
+        r->fetches[i].w.fn = value_fetched;
         mr_rendezvous_recv(r->step->rendezvous, &r->fetches[i].w);
     }
 }
@@ -569,7 +569,7 @@ void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body)
     r->call = c;
     r->st = open_run(service, body, r, &is_new);
     if (r->st) {
-        answer(r);
+        answer_run(r);
         return;
     }
     MR_ASSERT(r->flow && r->step);
@@ -577,11 +577,11 @@ void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body)
     atomic_init(&r->n_left, (r->q.partial ? r->n_fetches : 0) + waits + 1); /* 1: this function */
     if (!r->q.partial) {
         r->flow->waiting = r;
-        start(r);
+        start_flow(r);
     } else {
         run_partial(r, is_new);
     }
     if (!c->net->on_cancel(c, caller_left, r))
         caller_left(r, c);
-    one_less(r);
+    run_one_less(r);
 }

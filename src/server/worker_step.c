@@ -56,7 +56,7 @@ static void unlink_receive(mr_wreceive *v)
 /* The call has ended: decodes the value and completes the Recv. An error that follows from the step's
  * own end is marked as derived, so that the master reports the first error; other errors say what was
  * being received, and from where. */
-static void received(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void tensor_received(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_wreceive *v = (mr_wreceive *)r;
     mr_wstep *s = v->step;
@@ -182,7 +182,7 @@ static bool take_remote(void *arg, mr_recv *to)
     }
     uint64_t incarnation = to->key->src_incarnation;
     mr_wreceive *v = mr_new(mr_wreceive);
-    v->request = (mr_net_request){.method = MR_WORKER_SERVICE "RecvTensor", .done = received};
+    v->request = (mr_net_request){.method = MR_WORKER_SERVICE "RecvTensor", .done = tensor_received};
     mr_refs_init(&v->refs);
     mr_refs_take(&s->refs);
     v->step = s;
