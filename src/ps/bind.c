@@ -1,10 +1,14 @@
-/* ps/bind.c -- a client as a store that ops use (run/parameter_store.h). */
+/* ps/bind.c -- a client as a store that ops use (run/parameter_store.h).
+ *
+ * The store is embedded in the client. Ops find it by name; mr_parameter_store_bind(name, NULL)
+ * returns only when no op is using it, so the client can be closed after that. */
 #include "ps/client_internal.h"
 
 #include "base/clock.h"
 
 static mr_ps *client_of(mr_parameter_store *s) { return (mr_ps *)((char *)s - offsetof(mr_ps, store)); }
 
+/* Tables may be added at any time, so the number is looked up for each op. */
 static mr_status *find(mr_parameter_store *s, mr_sv table, int *number, int *width, int *push_width)
 {
     mr_ps *ps = client_of(s);
@@ -17,7 +21,7 @@ static mr_status *find(mr_parameter_store *s, mr_sv table, int *number, int *wid
         *push_width = mr_ps_table_push_width(t);
         return NULL;
     }
-    return mr_error(MR_NOT_FOUND, "There is no table of parameters '%.*s'", MR_SV_ARG(table));
+    return mr_error(MR_NOT_FOUND, "The parameter server has no table '%.*s'", MR_SV_ARG(table));
 }
 
 typedef struct call {
@@ -25,6 +29,8 @@ typedef struct call {
     void *arg;
 } call;
 
+/* On the client's thread. The op's callback may start other ops, so the memory is freed before it
+ * runs. */
 static void on_done(void *arg, mr_ps_task t, const mr_status *st)
 {
     call c = *(call *)arg;
@@ -33,6 +39,8 @@ static void on_done(void *arg, mr_ps_task t, const mr_status *st)
     c.done(c.arg, mr_status_copy(st));
 }
 
+/* Begins an op's pull or push. `done` is called exactly once, also after an error; 0: it already
+ * was. */
 static int64_t start(mr_parameter_store *s, const mr_parameter_call *c)
 {
     mr_ps_task task = 0;
@@ -55,6 +63,7 @@ static int64_t start(mr_parameter_store *s, const mr_parameter_call *c)
 
 static void cancel(mr_parameter_store *s, int64_t task) { mr_ps_cancel(client_of(s), task); }
 
+/* A task that has ended, or never existed, is ignored. */
 void mr_ps_cancel(mr_ps *ps, mr_ps_task t)
 {
     mr_lock(&ps->mu);
@@ -65,10 +74,12 @@ void mr_ps_cancel(mr_ps *ps, mr_ps_task t)
     mr_unlock(&ps->mu);
 }
 
+/* Replaces an earlier name. The lock is not held while the old name is unbound, because that waits
+ * for ops, and ops take the lock. */
 mr_status *mr_ps_bind_store(mr_ps *ps, const char *name)
 {
     mr_lock(&ps->mu);
-    if (!ps->store.find) /* once: ops may be reading it */
+    if (!ps->store.find) /* only once, because ops may be reading it */
         ps->store = (mr_parameter_store){find, start, cancel};
     char *before = ps->bound;
     ps->bound = NULL;

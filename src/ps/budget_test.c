@@ -348,7 +348,7 @@ MR_TEST(ps_a_pull_larger_than_the_budget_is_an_error)
     mr_ps_table_options o = {.num_keys = 3 * PULL_KEYS, .update = MR_PS_ADD};
     MR_CHECK_OK(mr_ps_make_table(p.ps, MR_SV("big"), &o, &big));
     MR_CHECK_OK(mr_ps_begin(p.ps, &(mr_ps_job){.pull = true, .table = big, .keys = {.n = 3 * PULL_KEYS}, .out = v}, &t));
-    MR_CHECK_ERR(mr_ps_end(p.ps, t), MR_RESOURCE_EXHAUSTED, "more than the whole budget");
+    MR_CHECK_ERR(mr_ps_end(p.ps, t), MR_RESOURCE_EXHAUSTED, "exceeds this server's whole memory budget");
     MR_CHECK_OK(mr_ps_begin(p.ps, &(mr_ps_job){.pull = true, .table = big, .keys = {.n = PULL_KEYS}, .out = v}, &t));
     MR_CHECK_OK(mr_ps_end(p.ps, t)); /* in pieces it can be had */
     puller_close(&p);

@@ -1,7 +1,13 @@
-/* ps/client.c -- the life of a client of parameters: its thread, views that come, waiting for tasks.
+/* ps/client.c -- a client of the parameter server from start to end: its thread, views, and waiting
+ * for tasks.
  *
- * Between mr_ps_open and mr_ps_close the thread is there: whoever waits is woken by it, when a task ends, a view or a table
- * comes, or the manager refuses this client for good.  After `closing` nothing is sent any more, and what is open ends. */
+ * The thread runs from mr_ps_open to mr_ps_close. It wakes everybody who waits on `changed` when a
+ * task ends, a view or a table comes, or the manager refuses this client for good. After `closing`
+ * nothing is sent, and open tasks end.
+ *
+ * A task is in `tasks` from mr_ps_task_begin until its callback has returned, so a caller that
+ * waits for it continues after the callback. Its error stays in `failed` until somebody asks for
+ * it. */
 #include "ps/client_internal.h"
 
 #include <unistd.h>
@@ -16,8 +22,9 @@
 
 enum { KEY_CACHE_BYTES = 64 << 20 };
 
-/* ---- what the manager says ---- */
+/* ---- messages from the manager ---- */
 
+/* Disconnects servers that the new view no longer names, and forgets which key lists they have. */
 static void drop_lost_ways(mr_ps *ps, const mr_ps_map *m)
 {
     for (int i = ps->ways.to.n - 1; i >= 0; i--) {
@@ -29,8 +36,11 @@ static void drop_lost_ways(mr_ps *ps, const mr_ps_map *m)
     }
 }
 
+/* Adopts a newer view, whose contents move out of *m. The thread reads ps->map without the lock, so
+ * only this thread may replace it. */
 static void take_view(mr_ps *ps, mr_ps_map *m)
 {
+    MR_ASSERT(m->view.epoch > ps->map.view.epoch);
     drop_lost_ways(ps, m);
     mr_lock(&ps->mu);
     mr_ps_map_deinit(&ps->map);
@@ -42,6 +52,7 @@ static void take_view(mr_ps *ps, mr_ps_map *m)
     mr_unlock(&ps->mu);
 }
 
+/* Fails everything that waits, now and later. The first reason is kept. Takes over st. */
 static void on_refused(void *owner, mr_status *st)
 {
     mr_ps *ps = owner;
@@ -51,21 +62,26 @@ static void on_refused(void *owner, mr_status *st)
     mr_unlock(&ps->mu);
 }
 
+/* Takes over t. A table that cannot be added makes the client unusable: tables are identified by
+ * their position, so later ones would have the wrong number. */
 static void add_table(mr_ps *ps, mr_ps_table_spec *t)
 {
     mr_status *st = mr_ps_store_add(&ps->tables, t);
     if (st) {
         mr_ps_table_spec_deinit(t);
         mr_free(t);
-        on_refused(ps, st); /* tables go by their number: without one there are no later ones */
+        on_refused(ps, st);
         return;
     }
     mr_lock(&ps->mu);
     ps->table_at[ps->n_tables++] = t;
+    MR_ASSERT(ps->n_tables == ps->tables.tables.n);
     mr_cond_broadcast(&ps->changed);
     mr_unlock(&ps->mu);
 }
 
+/* The manager's answer to Join or Watch, on the client's thread. Tables are added before the view
+ * is adopted: whoever is woken by the view may use them. */
 static void on_news(void *owner, mr_ps_news *n)
 {
     mr_ps *ps = owner;
@@ -73,8 +89,8 @@ static void on_news(void *owner, mr_ps_news *n)
         mr_ps_store_init(&ps->tables, n->num_slots, 0);
     if (n->num_slots != ps->tables.n_slots || (n->map && n->map->view.slots.n != n->num_slots)) {
         on_refused(ps, mr_error(MR_FAILED_PRECONDITION,
-                                "The manager cuts tables into %d ranges, and did otherwise before",
-                                n->num_slots));
+                                "The manager divides tables into %d ranges, but this client has %d",
+                                n->num_slots, ps->tables.n_slots));
         return;
     }
     mr_lock(&ps->mu);
@@ -92,10 +108,11 @@ static void on_news(void *owner, mr_ps_news *n)
     }
 }
 
-/* ---- its thread ---- */
+/* ---- the client's thread ---- */
 
-/* Logs the push or pull that has been open longest, once in a period, when it has been open for one.  This is done here
- * rather than where somebody waits, because others wait in other ways: ops, Python, a push that finds no room. */
+/* Logs the push or pull that has been open longest, once per period, if it has been open for at
+ * least one. The thread does this instead of the waiting callers, because there are several ways to
+ * wait: ops, Python, a push that finds no room. */
 static void tell_late_locked(mr_ps *ps, int64_t now_ns) MR_REQUIRES(ps->mu);
 static void tell_late_locked(mr_ps *ps, int64_t now_ns)
 {
@@ -114,11 +131,12 @@ static void tell_late_locked(mr_ps *ps, int64_t now_ns)
         return;
     ps->look_ns = now_ns + period_ns;
     const char *address = mr_ps_map_address(&ps->map, mr_psc_waits_for(ps->psc, late->number));
-    mr_info("Still waiting for the server of parameters at %s: it has not answered a %s table '%s' (%.0f s)",
+    mr_info("Still waiting for the parameter server at %s: it has not answered a %s table '%s' (%.0f s)",
             address ? address : "an unknown address", late->pull ? "pull of" : "push to",
             ps->table_at[late->change.table]->name, (double)(now_ns - late->since_ns) / 1e9);
 }
 
+/* Timers of the link and of open tasks; rarer while no task is open. */
 static int64_t tick(void *owner, int64_t now_ns)
 {
     mr_ps *ps = owner;
@@ -140,7 +158,8 @@ static void count_bytes(mr_ps *ps)
     mr_unlock(&ps->mu);
 }
 
-/* Who hears that a task has ended finds its bytes counted, so they are counted first. */
+/* Runs after each batch of notes. Bytes are counted before tasks end, so that a caller who sees the
+ * end of its task finds its bytes in the statistics. */
 static void turn(void *owner)
 {
     mr_ps *ps = owner;
@@ -158,6 +177,8 @@ static void on_nudge(void *owner, mr_ps_note *n)
     mr_unlock(&ps->mu);
 }
 
+/* At most one nudge is in the inbox at a time; the turn after it handles all actions that were
+ * added. */
 void mr_ps_nudge_locked(mr_ps *ps)
 {
     if (!ps->nudged) {
@@ -166,16 +187,18 @@ void mr_ps_nudge_locked(mr_ps *ps)
     }
 }
 
+/* The last reference frees the task. */
 void mr_ps_task_unref_locked(mr_ps *ps, mr_ps_client_task *t)
 {
     (void)ps;
+    MR_ASSERT(t->refs > 0);
     if (--t->refs == 0)
         mr_ps_task_free(t);
 }
 
 /* ---- waiting ---- */
 
-/* Takes the error of a task out of those that failed; NULL: it did not. */
+/* Removes and returns the error of a task; NULL if it did not fail. The caller owns it. */
 static mr_status *take_failed_locked(mr_ps *ps, int64_t number) MR_REQUIRES(ps->mu);
 static mr_status *take_failed_locked(mr_ps *ps, int64_t number)
 {
@@ -188,6 +211,7 @@ static mr_status *take_failed_locked(mr_ps *ps, int64_t number)
     return NULL;
 }
 
+/* A task that has ended without an error leaves no trace, so waiting for it again returns NULL. */
 mr_status *mr_ps_end(mr_ps *ps, mr_ps_task t)
 {
     mr_status *st;
@@ -215,6 +239,7 @@ static bool any_open_locked(mr_ps *ps, int64_t through)
     return false;
 }
 
+/* Waits for the tasks that exist now; others may begin meanwhile. */
 static void wait_all_locked(mr_ps *ps) MR_REQUIRES(ps->mu);
 static void wait_all_locked(mr_ps *ps)
 {
@@ -230,6 +255,7 @@ void mr_ps_settle(mr_ps *ps)
     mr_unlock(&ps->mu);
 }
 
+/* Returns the error of the task that was begun first, and drops the others. */
 mr_status *mr_ps_end_all(mr_ps *ps)
 {
     mr_status *st = NULL;
@@ -249,19 +275,25 @@ mr_status *mr_ps_end_all(mr_ps *ps)
 
 /* ---- algebra ---- */
 
+/* Both tables must have the same keys and width. b is ignored by operations on one table. */
 static mr_status *check_algebra(mr_ps *ps, mr_ps_algebra what, int a, int b)
 {
     mr_status *st = NULL;
     const mr_ps_table_spec *x = mr_ps_find_table(ps, a, &st), *y = x;
     if ((unsigned)what > MR_PS_NORM1)
-        st = mr_invalid("There is no algebra %d", (int)what);
+        st = mr_invalid("Unknown algebra operation %d", (int)what);
     if (!st && (what == MR_PS_DOT || what == MR_PS_AXPY || what == MR_PS_COPY || what == MR_PS_MULTIPLY))
         y = mr_ps_find_table(ps, b, &st);
     if (!st && (x->o.num_keys != y->o.num_keys || x->o.width != y->o.width))
-        st = mr_invalid("Tables '%s' and '%s' differ in their keys or width", x->name, y->name);
+        st = mr_invalid("Tables '%s' and '%s' differ: %llu keys of width %d, and %llu keys of width %d", x->name,
+                        y->name, (unsigned long long)x->o.num_keys, x->o.width, (unsigned long long)y->o.num_keys,
+                        y->o.width);
     return st;
 }
 
+/* A task with one piece per range. It starts after all earlier tasks have ended, so that it sees
+ * their pushes. Sums are added up in the order of the ranges, which makes the result the same every
+ * time. */
 mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result)
 {
     mr_ps_task number;
@@ -279,7 +311,7 @@ mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alp
         mr_vec_push(&t->at, 0);
     }
     mr_vec_push(&t->at, 0);
-    double *sums = t->sums = mr_new_array(double, n); /* stays when the task is gone */
+    double *sums = t->sums = mr_new_array(double, n); /* owned here: the task is gone when mr_ps_end returns */
     mr_status *st = mr_ps_task_begin(ps, t, NULL, 0, &number);
     if (!st)
         st = mr_ps_end(ps, number);
@@ -289,7 +321,7 @@ mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alp
     return st;
 }
 
-/* ---- what happened ---- */
+/* ---- statistics ---- */
 
 void mr_ps_count(mr_ps *ps, mr_ps_stats *out)
 {
@@ -301,9 +333,10 @@ void mr_ps_count(mr_ps *ps, mr_ps_stats *out)
     out->struct_size = sizeof *out;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
-/* A manager and a server of this process, which nobody else reaches. */
+/* Starts a manager and a server inside this process, which nobody else can reach. *manager is the
+ * address, owned by the caller, also on error. */
 static mr_status *open_inside(mr_ps *ps, char **manager)
 {
     char *a = mr_printf(MR_PS_INSIDE "%d/%016llx/manager", (int)getpid(), (unsigned long long)ps->id);
@@ -318,6 +351,7 @@ static mr_status *open_inside(mr_ps *ps, char **manager)
     return st;
 }
 
+/* Runs on the client's thread. arg is the manager's address. */
 static void begin_link(void *owner, void *arg)
 {
     mr_ps *ps = owner;
@@ -335,6 +369,7 @@ static void begin_link(void *owner, void *arg)
     mr_ps_link_start(&ps->link);
 }
 
+/* Waits for the first view. The manager sends it when enough servers have joined. */
 static mr_status *wait_for_view(mr_ps *ps, const char *manager)
 {
     bool in_time = true;
@@ -343,18 +378,18 @@ static mr_status *wait_for_view(mr_ps *ps, const char *manager)
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&ps->mu);
     while (ps->stats.epoch == 0 && !ps->refused && in_time)
-        in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until, "the manager of parameters at %s: %s", manager,
+        in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until, "the parameter manager at %s: %s", manager,
                                     ps->n_slots > 0 ? "it waits for more servers" : "it does not answer");
     mr_status *st = mr_status_copy(ps->refused);
     bool met = ps->n_slots > 0;
     mr_unlock(&ps->mu);
     if (st || in_time)
         return st;
-    return met ? mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s waits for more servers",
-                          manager)
-               : mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s does not answer", manager);
+    return met ? mr_error(MR_DEADLINE_EXCEEDED, "The parameter manager at %s waits for more servers", manager)
+               : mr_error(MR_DEADLINE_EXCEEDED, "The parameter manager at %s does not answer", manager);
 }
 
+/* manager NULL: everything inside this process. */
 static mr_status *start(mr_ps *ps, const char *manager)
 {
     char *inside = NULL;
@@ -376,15 +411,17 @@ out:
 static mr_status *check_options(const mr_ps_options *o)
 {
     if (o->delay < MR_PS_ADAPTIVE)
-        return mr_invalid("delay is %d", o->delay);
+        return mr_invalid("delay is %d, expected %d or more", o->delay, MR_PS_ADAPTIVE);
     if (o->half > 2)
         return mr_invalid("half is %d, expected 0 to 2", o->half);
     if (o->timeout_ms < 0 || o->max_bytes < 0)
-        return mr_invalid("timeout_ms is %lld, max_bytes %lld", (long long)o->timeout_ms,
+        return mr_invalid("timeout_ms is %lld and max_bytes is %lld, expected 0 or more", (long long)o->timeout_ms,
                           (long long)o->max_bytes);
     return NULL;
 }
 
+/* Returns when the first view has come. mr_ps_close copes with a client of which only a part was
+ * started. */
 mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
 {
     *out = NULL;
@@ -403,7 +440,7 @@ mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
     ps->keys = mr_ps_key_cache_new(KEY_CACHE_BYTES);
     ps->inbox.owner = ps;
     ps->ways.inbox = &ps->inbox;
-    ps->link.closing = true; /* until it is begun */
+    ps->link.closing = true; /* until begin_link */
     mr_status *st = start(ps, o->manager);
     ps->o.manager = ps->o.name = NULL;
     if (st) {
@@ -414,7 +451,8 @@ mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
     return NULL;
 }
 
-/* Everything that is open ends; nothing else is begun. */
+/* The last event of the client's thread: cancels all open tasks, so that their callbacks run and
+ * whoever waits continues. */
 static void end(void *owner, void *arg)
 {
     mr_ps *ps = owner;
@@ -428,10 +466,12 @@ static void end(void *owner, void *arg)
     while (mr_imap_next(&ps->tasks, &pos, &key, &task))
         mr_psc_cancel(ps->psc, (int64_t)key, mr_now_ns(), &ps->actions);
     mr_unlock(&ps->mu);
-    mr_ps_send_all(ps); /* callers hear of it */
+    mr_ps_send_all(ps); /* ends the tasks */
     mr_ps_ways_close(&ps->ways);
 }
 
+/* Tells the manager, so that the other workers do not wait for this one. A short timeout: the
+ * manager may be gone, and would notice anyway. */
 static void say_goodbye(mr_ps *ps)
 {
     mr_pb_writer w;
@@ -461,18 +501,20 @@ static void free_tasks(mr_ps *ps)
     mr_vec_deinit(&ps->kept_back);
 }
 
+/* NULL is allowed. Ops stop using the client first. Inside one process the manager is closed before
+ * the server, because it would report the server as lost. */
 void mr_ps_close(mr_ps *ps)
 {
     if (!ps)
         return;
-    mr_status_free(mr_ps_bind_store(ps, NULL)); /* ops are no more inside of it */
+    mr_status_free(mr_ps_bind_store(ps, NULL)); /* returns when no op is using it */
     if (ps->inbox.running) {
         if (!ps->own_manager)
             say_goodbye(ps);
         mr_ps_inbox_ask(&ps->inbox, end, NULL);
         mr_ps_inbox_stop(&ps->inbox);
     }
-    mr_ps_manager_close(ps->own_manager); /* first: it would report the end of its server as a loss */
+    mr_ps_manager_close(ps->own_manager);
     mr_ps_server_close(ps->own_server);
     free_tasks(ps);
     mr_vec_deinit(&ps->actions);

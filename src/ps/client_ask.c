@@ -1,7 +1,9 @@
-/* ps/client_ask.c -- what a client asks of the manager while somebody waits: tables, lost ranges, iterations, who is there.
+/* ps/client_ask.c -- questions to the manager that a caller waits for: tables, lost ranges,
+ * iterations, workers.
  *
- * A question goes through the client's thread and is asked again while there is no manager, or one that does not know this
- * client yet, until its time is over; so all of them may be asked twice and say the same the second time. */
+ * A question goes through the client's thread. It is repeated until its time is over, while there
+ * is no manager, or one that does not know this client yet. So every method must give the same
+ * answer when it is asked twice. */
 #include "ps/client_internal.h"
 
 #include "base/clock.h"
@@ -9,14 +11,14 @@
 #include "ps/graph_update.h"
 
 #define MS INT64_C(1000000)
-#define WORKERS_NS (1000 * MS)         /* a wait that is only logged must not last longer for it */
-#define ITERATION_NS (600 * 1000 * MS) /* others may be slow; who is dead is not waited for */
+#define WORKERS_NS (1000 * MS)         /* short: it only serves a log line about another wait */
+#define ITERATION_NS (600 * 1000 * MS) /* long: other workers may be slow. Dead ones are not waited for */
 
 enum { MAX_ROWS = 1024 };
 
 /* ---- questions ---- */
 
-typedef struct question {
+typedef struct question { /* owned by ask_once, which waits for `done` */
     mr_ps_ask ask; /* first */
     mr_ps_note note;
     mr_ps *ps;
@@ -26,6 +28,7 @@ typedef struct question {
     bool done; /* under the client's lock */
 } question;
 
+/* On the client's thread. The question belongs to ask_once again as soon as `done` is set. */
 static void on_answered(void *owner, mr_ps_ask *a)
 {
     mr_ps *ps = owner;
@@ -44,17 +47,19 @@ static void ask(void *owner, mr_ps_note *n)
 
 static void tell_slow_worker(mr_ps *ps, double seconds);
 
-/* Logs why the manager has not answered yet.  Without the lock: it may have to be asked. */
+/* Logs why the manager has not answered yet. Called without the lock, because it may ask the
+ * manager. */
 static void tell_wait(mr_ps *ps, const char *method, double seconds)
 {
     if (strcmp(method, MR_PS_MANAGER_SERVICE "Iterate") == 0)
         tell_slow_worker(ps, seconds);
     else
-        mr_info("Still waiting for the manager of parameters at %s: it has not answered %s (%.0f s)", ps->link.manager,
+        mr_info("Still waiting for the parameter manager at %s: it has not answered %s (%.0f s)", ps->link.manager,
                 method, seconds);
 }
 
-/* Asks the manager, and waits for what it says or for an error.  wait: of all calls of this question. */
+/* Asks once and waits for the answer or an error. `wait` spans all repetitions of the question, so
+ * that its log lines show the whole time. reply may be NULL. */
 static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, int64_t until_ns, mr_long_wait *wait,
                            mr_bytes *reply)
 {
@@ -90,6 +95,8 @@ static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, in
     return st;
 }
 
+/* Repeats the question every 20 ms while the error may pass. If the manager has refused this
+ * client, its reason is the result, rather than the error that followed from it. */
 mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_str *head, int64_t timeout_ns,
                              mr_bytes *reply)
 {
@@ -112,7 +119,7 @@ mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_
         mr_unlock(&ps->mu);
         if (again) {
             if (mr_long_wait_due(&wait, mr_now_ns(), &seconds))
-                mr_info("Still waiting for the manager of parameters at %s: %s (%.0f s)", ps->link.manager,
+                mr_info("Still waiting for the parameter manager at %s: %s (%.0f s)", ps->link.manager,
                         mr_status_message(st), seconds);
             mr_status_free(st);
             st = NULL;
@@ -121,7 +128,7 @@ mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_
     }
     mr_str_deinit(head);
     mr_lock(&ps->mu);
-    if (st && ps->refused) { /* which is why */
+    if (st && ps->refused) {
         mr_status_free(st);
         st = mr_status_copy(ps->refused);
     }
@@ -135,7 +142,7 @@ void mr_ps_question_begin(mr_ps *ps, mr_pb_writer *w, mr_str *head)
     mr_pb_put_fixed64(w, 1, ps->id);
 }
 
-/* A number that the manager answers in field 1. */
+/* Reads an answer that is one number, in field 1. */
 static mr_status *read_number(const mr_bytes *reply, uint64_t *out)
 {
     mr_ps_frame f;
@@ -157,6 +164,7 @@ static mr_status *read_number(const mr_bytes *reply, uint64_t *out)
 
 /* ---- tables ---- */
 
+/* The table stays valid after the lock is released: entries of table_at never change. */
 const mr_ps_table_spec *mr_ps_find_table(mr_ps *ps, int table, mr_status **st)
 {
     mr_lock(&ps->mu);
@@ -167,6 +175,7 @@ const mr_ps_table_spec *mr_ps_find_table(mr_ps *ps, int table, mr_status **st)
     return t;
 }
 
+/* The manager has created the table; it also has to reach this client through its Watch. */
 static mr_status *wait_for_table(mr_ps *ps, int table)
 {
     bool in_time = true;
@@ -176,15 +185,15 @@ static mr_status *wait_for_table(mr_ps *ps, int table)
     mr_lock(&ps->mu);
     while (ps->n_tables <= table && !ps->refused && in_time)
         in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until,
-                                    "the manager of parameters at %s: it has not sent table %d", ps->link.manager,
-                                    table);
+                                    "the parameter manager at %s: it has not sent table %d", ps->link.manager, table);
     mr_status *st = ps->refused ? mr_status_copy(ps->refused) : NULL;
     mr_unlock(&ps->mu);
     return st || in_time ? st
-                         : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of table %d", table);
+                         : mr_error(MR_DEADLINE_EXCEEDED, "The parameter manager at %s has not sent table %d in time",
+                                    ps->link.manager, table);
 }
 
-/* What is wrong with a graph is said here rather than at every push. */
+/* Errors of an update graph are reported when the table is made, rather than at every push. */
 static mr_status *check_graph(const mr_ps_table_spec *t)
 {
     mr_ps_graph_update *g = NULL;
@@ -193,6 +202,7 @@ static mr_status *check_graph(const mr_ps_table_spec *t)
     return mr_status_prepend(st, "Table '%s': ", t->name);
 }
 
+/* Creates the table, or finds one of the same name and options; returns when this client knows it. */
 mr_status *mr_ps_make_table(mr_ps *ps, mr_sv name, const mr_ps_table_options *o, int *out)
 {
     mr_pb_writer w;
@@ -216,7 +226,8 @@ mr_status *mr_ps_make_table(mr_ps *ps, mr_sv name, const mr_ps_table_options *o,
         st = read_number(&reply, &number);
     mr_bytes_deinit(&reply);
     if (!st && number >= MR_PS_MAX_TABLES)
-        st = mr_error(MR_INTERNAL, "The manager calls a table number %llu", (unsigned long long)number);
+        st = mr_error(MR_INTERNAL, "The parameter manager gave a table the number %llu, at most %d are possible",
+                      (unsigned long long)number, MR_PS_MAX_TABLES);
     if (!st)
         st = wait_for_table(ps, (int)number);
     *out = st ? -1 : (int)number;
@@ -247,8 +258,9 @@ int mr_ps_n_slots(mr_ps *ps)
     return n;
 }
 
-/* ---- ranges that were lost ---- */
+/* ---- lost ranges ---- */
 
+/* Returns when this client has the view that says where the lost ranges are now. */
 mr_status *mr_ps_renew(mr_ps *ps)
 {
     mr_pb_writer w;
@@ -267,18 +279,22 @@ mr_status *mr_ps_renew(mr_ps *ps)
     mr_lock(&ps->mu);
     while (!st && (uint64_t)ps->stats.epoch < epoch && !ps->refused && in_time)
         in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until,
-                                    "the manager of parameters at %s: it has not sent where lost ranges are now",
+                                    "the parameter manager at %s: it has not sent where lost ranges are now",
                                     ps->link.manager);
     if (!st)
         st = mr_status_copy(ps->refused);
     mr_unlock(&ps->mu);
     return st || in_time
                ? st
-               : mr_error(MR_DEADLINE_EXCEEDED, "The manager does not tell of lost ranges begun anew");
+               : mr_error(MR_DEADLINE_EXCEEDED, "The parameter manager at %s has not sent where lost ranges are now",
+                          ps->link.manager);
 }
 
 /* ---- iterations ---- */
 
+/* Ends all tasks of the present iteration, then waits until the manager lets the next one begin.
+ * Observers do not wait. After an error the iteration has not begun, and the next call asks for it
+ * again. */
 mr_status *mr_ps_next_iteration(mr_ps *ps, int64_t *out)
 {
     mr_pb_writer w;
@@ -297,13 +313,14 @@ mr_status *mr_ps_next_iteration(mr_ps *ps, int64_t *out)
     mr_lock(&ps->mu);
     ps->stats.waited_s += (double)(mr_now_ns() - from) / 1e9;
     if (st && ps->iteration == n)
-        ps->iteration--; /* it is not begun: who calls again asks for the same one */
+        ps->iteration--;
     mr_unlock(&ps->mu);
     return st;
 }
 
-/* ---- who is there ---- */
+/* ---- workers ---- */
 
+/* A name that is too long is cut; out is zeroed, so it ends with a NUL. */
 static void read_worker(mr_pb_reader *r, mr_ps_worker_stats *out)
 {
     uint32_t field, wire;
@@ -318,6 +335,7 @@ static void read_worker(mr_pb_reader *r, mr_ps_worker_stats *out)
     memcpy(out->name, name.p, MR_MIN(name.n, sizeof out->name - 1));
 }
 
+/* Appends up to max rows. Also notes whether the manager has anything to move (ps->quiet). */
 static mr_status *read_workers(mr_ps *ps, const mr_bytes *reply, mr_ps_worker_stats *rows, int max, int *n)
 {
     mr_ps_frame f;
@@ -325,7 +343,7 @@ static mr_status *read_workers(mr_ps *ps, const mr_bytes *reply, mr_ps_worker_st
     uint32_t field, wire;
     mr_status *st = mr_ps_frame_open(reply, &f);
     mr_lock(&ps->mu);
-    ps->quiet = false; /* unless it says so */
+    ps->quiet = false; /* a missing field means false */
     mr_unlock(&ps->mu);
     mr_pb_reader_init(&r, f.head);
     while (!st && mr_pb_next(&r, &field, &wire)) {
@@ -364,12 +382,12 @@ mr_status *mr_ps_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, int *n)
 {
     *n = 0;
     if (max < 0 || (max > 0 && !rows))
-        return mr_invalid("There is no room for %d workers", max);
+        return mr_invalid("max is %d, and rows is %s", max, rows ? "set" : "NULL");
     return ask_for_workers(ps, ps->timeout_ns, rows, max, n);
 }
 
-/* An iteration begins when all workers have come close enough to it: logs which one is furthest behind, as the manager
- * knows it, or that the manager does not answer. */
+/* An iteration begins when all workers are close enough to it. Logs which one is furthest behind,
+ * according to the manager, or that the manager does not answer. */
 static void tell_slow_worker(mr_ps *ps, double seconds)
 {
     int n, slow = -1;
@@ -386,7 +404,7 @@ static void tell_slow_worker(mr_ps *ps, double seconds)
                 "(delay %lld) (%.0f s)",
                 rows[slow].name, (long long)rows[slow].iteration, own, delay, seconds);
     else
-        mr_info("Still waiting for the manager of parameters at %s: %s (%.0f s)", ps->link.manager,
+        mr_info("Still waiting for the parameter manager at %s: %s (%.0f s)", ps->link.manager,
                 st ? mr_status_message(st) : "it has not let the next iteration begin", seconds);
     mr_status_free(st);
     mr_free(rows);

@@ -1,4 +1,9 @@
-/* ps/client_begin.c -- pushes and pulls are checked, filtered, cut by slots and begun. */
+/* ps/client_begin.c -- checks, filters, splits and begins pushes and pulls.
+ *
+ * All of this runs on the caller's thread. The caller's keys and floats are copied into the task's
+ * blob before any filter changes them. Then the rows are split at the borders of the ranges: piece
+ * i of a task has the rows at[i] to at[i + 1], so `at` has one entry more than `pieces`. The task
+ * becomes visible to the client's thread only in mr_ps_task_begin, under the lock. */
 #include "ps/client_internal.h"
 
 #include "base/clock.h"
@@ -15,8 +20,9 @@ void mr_ps_task_free(mr_ps_client_task *t)
     mr_free(t);
 }
 
-/* ---- cutting ---- */
+/* ---- splitting ---- */
 
+/* bytes is an upper bound: keys may go as a hash, and floats may be packed. */
 static void add_piece(mr_ps_client_task *t, int slot, size_t rows, size_t at)
 {
     mr_vec_push(&t->pieces,
@@ -40,12 +46,13 @@ static size_t find_end(mr_ps_keys k, size_t from, uint64_t end)
     return lo;
 }
 
-/* all: slots without keys too, for tables that count pushes. */
+/* Splits the rows at the borders of the ranges. all: a piece also for ranges without keys, for
+ * tables that aggregate: every range counts the pushes of a round. */
 static void cut(mr_ps_client_task *t, uint64_t num_keys, int n_slots, mr_ps_keys k, bool all)
 {
     size_t at = 0;
     for (int slot = 0; slot < n_slots && (all || at < k.n);) {
-        if (!all) /* straight to the slot of the next key */
+        if (!all) /* skip the ranges without keys */
             slot = mr_ps_slot_of(num_keys, n_slots, k.list ? k.list[at] : k.first + at);
         size_t end = find_end(k, at, mr_ps_slot_first(num_keys, n_slots, slot + 1));
         add_piece(t, slot, end - at, at);
@@ -53,6 +60,7 @@ static void cut(mr_ps_client_task *t, uint64_t num_keys, int n_slots, mr_ps_keys
         slot++;
     }
     mr_vec_push(&t->at, k.n);
+    MR_ASSERT(t->at.n == t->pieces.n + 1);
 }
 
 /* ---- checking ---- */
@@ -62,31 +70,33 @@ static mr_status *check_keys(const mr_ps_table_spec *t, mr_ps_keys k)
     if (k.list)
         return mr_status_prepend(mr_ps_keys_check(k.list, k.n, t->o.num_keys), "Table '%s': ", t->name);
     if (k.n && (k.first >= t->o.num_keys || k.n > t->o.num_keys - k.first))
-        return mr_invalid("Table '%s' has no %zu keys from %llu on", t->name, k.n,
-                          (unsigned long long)k.first);
+        return mr_invalid("Table '%s' has %llu keys; %zu keys from %llu on are out of range", t->name,
+                          (unsigned long long)t->o.num_keys, k.n, (unsigned long long)k.first);
     return NULL;
 }
 
+/* Filters are for pushes. `modified` needs a rule under which a change may be sent later. */
 static mr_status *check_call(const mr_ps_table_spec *t, const mr_ps_job *j)
 {
     const mr_ps_call *c = j->call;
     if (!c)
         return NULL;
     if (!(c->keep >= 0 && c->keep <= 1) || !(c->modified >= 0))
-        return mr_invalid("A push keeps rows with a probability of %g, or above a change of %g",
-                          (double)c->keep, (double)c->modified);
+        return mr_invalid("keep is %g, expected 0 to 1; modified is %g, expected 0 or more", (double)c->keep,
+                          (double)c->modified);
     if (j->pull && (c->keep > 0 || c->modified > 0 || c->kkt))
-        return mr_invalid("A pull has no filters");
+        return mr_invalid("Filters (keep, modified, kkt) apply to pushes, not to pulls");
     if (c->modified > 0 && t->o.update != MR_PS_ADD && t->o.update != MR_PS_SGD &&
         t->o.update != MR_PS_ASSIGN)
-        return mr_invalid("Table '%s': only what adds up can be kept for later", t->name);
+        return mr_invalid("Table '%s': the filter 'modified' needs update ADD, SGD or ASSIGN", t->name);
     if (c->kkt && t->o.update != MR_PS_PROXIMAL)
-        return mr_invalid("Table '%s': the KKT filter is for proximal updates", t->name);
+        return mr_invalid("Table '%s': the KKT filter needs update PROXIMAL", t->name);
     return NULL;
 }
 
 /* ---- filters ---- */
 
+/* What the filter `modified` holds back of a table; made when it is first needed. */
 static mr_ps_residuals *residuals_locked(mr_ps *ps, int table, const mr_ps_table_spec *t) MR_REQUIRES(ps->mu);
 static mr_ps_residuals *residuals_locked(mr_ps *ps, int table, const mr_ps_table_spec *t)
 {
@@ -98,6 +108,8 @@ static mr_ps_residuals *residuals_locked(mr_ps *ps, int table, const mr_ps_table
     return *r;
 }
 
+/* The filter needs the keys as a list, which is made for the moment if the push is of a range. The
+ * lock is held for the whole filter: pushes of several threads share the residuals. */
 static mr_status *filter_modified(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j,
                                   mr_ps_client_task *k, float *floats, mr_ps_filter_stats *stats)
 {
@@ -119,9 +131,12 @@ static mr_status *filter_modified(mr_ps *ps, const mr_ps_table_spec *t, const mr
     return st;
 }
 
+/* Decides which rows are sent (k->present). The order is fixed: KKT, `modified`, random skip.
+ * floats may be changed; they are the task's copy. */
 static mr_status *filter(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k,
                          float *floats)
 {
+    MR_ASSERT(!j->pull && !k->present && j->call);
     const mr_ps_call *c = j->call;
     mr_ps_filter_stats stats = {0};
     size_t n = j->keys.n;
@@ -147,7 +162,7 @@ static mr_status *filter(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *
 
 /* ---- copying ---- */
 
-/* The caller's keys, and of a push its floats, in a blob of the task. */
+/* Copies the caller's keys, and the floats of a push, into a blob of the task. */
 static mr_status *copy_in(mr_ps_client_task *k, const mr_ps_job *j)
 {
     size_t keys = 0, floats = 0, bytes;
@@ -166,6 +181,7 @@ static mr_status *copy_in(mr_ps_client_task *k, const mr_ps_job *j)
     return NULL;
 }
 
+/* Statistics: rows that were pushed, and rows that the filters left. */
 static void count_rows(mr_ps *ps, const mr_ps_client_task *k)
 {
     size_t sent = k->change.keys.n;
@@ -177,6 +193,7 @@ static void count_rows(mr_ps *ps, const mr_ps_client_task *k)
     mr_unlock(&ps->mu);
 }
 
+/* Fills in a task. After an error the caller frees it. */
 static mr_status *make_task(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k)
 {
     k->pull = j->pull;
@@ -202,8 +219,9 @@ static mr_status *make_task(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_jo
     return NULL;
 }
 
-/* ---- beginning ---- */
+/* ---- starting ---- */
 
+/* What a push counts against max_bytes; pulls count nothing. */
 static size_t bytes_of(const mr_ps_client_task *t)
 {
     size_t n = 0;
@@ -212,6 +230,7 @@ static size_t bytes_of(const mr_ps_client_task *t)
     return n;
 }
 
+/* Waits until the pushes under way leave room for another. The client's thread wakes it. */
 static mr_status *wait_for_room_locked(mr_ps *ps, size_t bytes, int64_t until_ns) MR_REQUIRES(ps->mu);
 static mr_status *wait_for_room_locked(mr_ps *ps, size_t bytes, int64_t until_ns)
 {
@@ -221,13 +240,16 @@ static mr_status *wait_for_room_locked(mr_ps *ps, size_t bytes, int64_t until_ns
     if (ps->refused)
         return mr_status_copy(ps->refused);
     return in_time ? NULL
-                   : mr_error(MR_DEADLINE_EXCEEDED, "There was no room for a push of %zu bytes", bytes);
+                   : mr_error(MR_DEADLINE_EXCEEDED, "No room for a push of %zu bytes: earlier pushes are not answered",
+                              bytes);
 }
 
+/* The deadline counts from here, including the wait for room. */
 mr_status *mr_ps_task_begin(mr_ps *ps, mr_ps_client_task *t, const mr_ps_task *after, int n_after,
                             mr_ps_task *number)
 {
     int64_t now = mr_now_ns(), until = now + ps->timeout_ns;
+    MR_ASSERT(t->at.n == t->pieces.n + 1 && t->refs == 0);
     mr_lock(&ps->mu);
     mr_status *st = t->pull ? mr_status_copy(ps->refused) : wait_for_room_locked(ps, bytes_of(t), until);
     if (!st)
@@ -246,6 +268,7 @@ mr_status *mr_ps_task_begin(mr_ps *ps, mr_ps_client_task *t, const mr_ps_task *a
     return st;
 }
 
+/* If it fails, nothing is sent; but filters may have changed what `modified` holds back by then. */
 mr_status *mr_ps_begin(mr_ps *ps, const mr_ps_job *j, mr_ps_task *number)
 {
     mr_status *st = NULL;
@@ -264,6 +287,7 @@ mr_status *mr_ps_begin(mr_ps *ps, const mr_ps_job *j, mr_ps_task *number)
     return mr_ps_task_begin(ps, k, j->call ? j->call->after : NULL, j->call ? j->call->num_after : 0, number);
 }
 
+/* An ordinary push without filters. What it takes out of the residuals is lost if the push fails. */
 mr_status *mr_ps_begin_flush(mr_ps *ps, int table, mr_ps_task *task)
 {
     uint64_t *keys = NULL;

@@ -1,9 +1,12 @@
-/* ps/client_send.c -- what was decided is sent, and what is answered taken.
+/* ps/client_send.c -- sends what was decided, and handles the answers; on the client's thread.
  *
- * Parts of one task that go to one server travel in one message.  Its keys and floats are pieces of the task's own memory
- * where they go as they are; small ones are gathered, and what is packed (16 bits, Snappy, rows left out) is made anew.  A key
- * list that the server has been sent before goes as its hash; when it has forgotten it, the message is made again with the
- * list. */
+ * Parts of one task that go to one server travel in one message, a group. Keys and floats that go
+ * unchanged are pieces of the task's own memory; small pieces are copied together, and packed ones
+ * (16 bits, Snappy, rows left out) are made for the message. A key list that the server has seen
+ * goes as its hash; if the server has forgotten it, the message is made again with the list.
+ *
+ * A group holds a reference to its task, because an answer may come after the task has ended. All
+ * parts of a group have the same task, server and timestamp, and their ranges rise. */
 #include "ps/client_internal.h"
 
 #include "base/clock.h"
@@ -14,12 +17,12 @@
 
 enum { MAX_PARTS = 400, SMALL_PIECE = 4096, MAX_FAILED = 4096 };
 
-typedef struct group { /* parts of one task to one server: a message */
+typedef struct group { /* a message: parts of one task for one server */
     mr_ps_ask ask;     /* first */
     mr_ps_client_task *task;
-    bool empty;  /* without what it had to say */
+    bool empty;  /* a push that was given up: only its number is sent */
     bool hashed; /* its keys went as a hash */
-    bool whole;  /* they may not: the server did not know it */
+    bool whole;  /* its keys must not go as a hash: the server did not know it */
     uint64_t hash;
     size_t bytes;
     MR_VEC(mr_psc_action) parts;
@@ -27,6 +30,7 @@ typedef struct group { /* parts of one task to one server: a message */
 
 /* ---- rows of a group ---- */
 
+/* The first row of part i, counted in the task. */
 static size_t part_at(const group *g, int i) { return g->task->at.p[g->parts.p[i].piece]; }
 static size_t part_rows(const group *g, int i)
 {
@@ -42,12 +46,13 @@ static size_t group_rows(const group *g)
     return n;
 }
 
-/* Rows of all parts, as pieces of the task's memory or, when they are small, copied together.  base: the first row's. */
+/* Adds the rows of all parts to a message: as pieces of the task's memory, or copied together if
+ * they are small. Parts that are neighbours in memory become one piece. base: address of row 0. */
 static mr_status *add_rows(const group *g, const char *base, size_t row_bytes, mr_bytes *raw)
 {
     size_t n = group_rows(g), at = 0;
     if (n * row_bytes >= (size_t)SMALL_PIECE * (size_t)g->parts.n) {
-        for (int i = 0; i < g->parts.n;) { /* neighbours lie behind each other */
+        for (int i = 0; i < g->parts.n;) {
             size_t from = part_at(g, i), end = from;
             for (; i < g->parts.n && part_at(g, i) == end; i++)
                 end += part_rows(g, i);
@@ -67,7 +72,8 @@ static mr_status *add_rows(const group *g, const char *base, size_t row_bytes, m
     return NULL;
 }
 
-/* The same in one place; a copy where it is not yet.  *made: to be freed. */
+/* The rows of all parts in one block: *out points into the task if they are contiguous there, else
+ * to *made, a copy that the caller frees. */
 static mr_status *gather_rows(const group *g, const void *base, size_t row_bytes, const void **out,
                               void **made)
 {
@@ -93,6 +99,7 @@ static mr_status *gather_rows(const group *g, const void *base, size_t row_bytes
 
 /* ---- keys ---- */
 
+/* Differences between keys, as varints (keys.c). */
 static mr_status *put_packed_keys(mr_ps_request *q, const uint64_t *keys, size_t n, mr_bytes *raw)
 {
     mr_str packed = {0};
@@ -107,6 +114,8 @@ static mr_status *put_packed_keys(mr_ps_request *q, const uint64_t *keys, size_t
     return NULL;
 }
 
+/* Chooses how the keys go: raw, packed, or as a hash that the server knows. ps->keys is used only
+ * by this thread. */
 static mr_status *put_keys(mr_ps *ps, group *g, mr_ps_request *q, mr_bytes *raw)
 {
     const uint64_t *list = g->task->change.keys.list;
@@ -141,6 +150,7 @@ out:
 
 /* ---- values ---- */
 
+/* Each message has another seed, so that the errors of random rounding are independent. */
 static mr_status *put_packed_values(mr_ps *ps, const group *g, mr_ps_request *q, mr_bytes *raw)
 {
     const mr_ps_client_task *t = g->task;
@@ -163,12 +173,14 @@ out:
     return st;
 }
 
+/* SET carries state, which must not be rounded, so it goes raw. Rows that a filter left out can
+ * only be expressed by packing. */
 static mr_status *put_values(mr_ps *ps, const group *g, mr_ps_request *q, mr_bytes *raw)
 {
     const mr_ps_client_task *t = g->task;
     if (group_rows(g) == 0)
         return NULL;
-    /* SET carries state, which is not to be rounded. */
+
     if (t->present || ((ps->o.half || ps->o.compress) && t->change.kind == MR_PS_CHANGE_PUSH))
         return put_packed_values(ps, g, q, raw);
     q->value_bytes = group_rows(g) * t->width * sizeof(float);
@@ -177,6 +189,7 @@ static mr_status *put_values(mr_ps *ps, const group *g, mr_ps_request *q, mr_byt
 
 /* ---- messages ---- */
 
+/* One entry per part. Pulls have no predecessors and generations. */
 static void put_parts(const group *g, mr_ps_request *q)
 {
     bool listed = g->task->change.keys.list && !g->empty;
@@ -193,8 +206,10 @@ static void put_parts(const group *g, mr_ps_request *q)
     }
 }
 
+/* On error raw may hold pieces; the caller frees them. */
 static mr_status *fill_request(mr_ps *ps, group *g, mr_ps_request *q, mr_bytes *raw)
 {
+    MR_ASSERT(g->parts.n > 0 && g->parts.n <= MAX_PARTS);
     const mr_ps_client_task *t = g->task;
     const mr_ps_change *c = &t->change;
     q->client = ps->id;
@@ -225,6 +240,7 @@ static mr_status *fill_request(mr_ps *ps, group *g, mr_ps_request *q, mr_bytes *
 
 static void on_answer(void *owner, mr_ps_ask *ask);
 
+/* A message that cannot be made, for lack of memory, is treated as if the server had answered so. */
 static void group_send(mr_ps *ps, group *g)
 {
     mr_pb_writer w;
@@ -245,7 +261,7 @@ static void group_send(mr_ps *ps, group *g)
     mr_ps_request_deinit(&q);
     mr_bytes_deinit(&raw);
     g->ask.answered = on_answer;
-    if (st) { /* as if the server had said so */
+    if (st) {
         g->ask.st = st;
         g->ask.ways = &ps->ways;
         on_answer(ps, &g->ask);
@@ -257,13 +273,14 @@ static void group_send(mr_ps *ps, group *g)
 
 /* ---- answers ---- */
 
-typedef struct said { /* by a server */
+typedef struct said { /* an answer; empty lists stand for MR_OK and 0 of every part */
     mr_ps_numbers codes, epochs, versions;
     mr_sv why;
     bool packed;
     uint64_t value_bytes;
 } said;
 
+/* An answer has one entry per part in each list, or none at all. `why` points into the message. */
 static mr_status *read_said(mr_sv head, int n, said *s)
 {
     mr_pb_reader r;
@@ -280,11 +297,12 @@ static mr_status *read_said(mr_sv head, int n, said *s)
         case 6: s->value_bytes = mr_pb_varint(&r); break;
         default: mr_pb_skip(&r);
         }
-    MR_TRY(mr_pb_reader_status(&r, "an answer of a server of parameters"));
+    MR_TRY(mr_pb_reader_status(&r, "an answer of a parameter server"));
     bool right = (!s->codes.n || s->codes.n == n) && (!s->epochs.n || s->epochs.n == n) &&
                  (!s->versions.n || s->versions.n == n);
     return right ? NULL
-                 : mr_invalid("An answer of a server of parameters has %d words for %d parts", s->codes.n, n);
+                 : mr_invalid("An answer of a parameter server has %d codes, %d epochs and %d versions for %d parts",
+                              s->codes.n, s->epochs.n, s->versions.n, n);
 }
 
 static mr_code code_of(const said *s, int i)
@@ -293,7 +311,7 @@ static mr_code code_of(const said *s, int i)
     return c <= MR_UNAUTHENTICATED ? (mr_code)c : MR_UNKNOWN;
 }
 
-/* Values of the parts that were served, to where the caller wants them. */
+/* Copies the values of the served parts to where the caller wants them (task->out). */
 static mr_status *take_values(const group *g, const mr_ps_frame *f, const said *s)
 {
     const mr_ps_client_task *t = g->task;
@@ -310,7 +328,8 @@ static mr_status *take_values(const group *g, const mr_ps_frame *f, const said *
             MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu rows", rows));
         MR_GO(mr_ps_values_unpack((mr_sv){b->data, b->n}, rows, (int)t->width, unpacked));
     } else if (s->value_bytes != rows * row_bytes || s->value_bytes > f->raw_n) {
-        MR_GO(mr_invalid("A server sends %llu bytes for %zu rows", (unsigned long long)s->value_bytes, rows));
+        MR_GO(mr_invalid("A parameter server sent %llu bytes of values for %zu rows of %zu bytes",
+                         (unsigned long long)s->value_bytes, rows, row_bytes));
     }
     for (int i = 0; i < g->parts.n; i++) {
         size_t n = part_rows(g, i) * row_bytes;
@@ -329,6 +348,7 @@ out:
     return st;
 }
 
+/* One double per part, whether it was served or not. */
 static mr_status *take_sums(const group *g, const mr_ps_frame *f, const said *s)
 {
     for (int i = 0; i < g->parts.n; i++)
@@ -338,12 +358,14 @@ static mr_status *take_sums(const group *g, const mr_ps_frame *f, const said *s)
     return NULL;
 }
 
+/* Codes after which the same request may succeed. */
 static bool is_passing(mr_code c)
 {
     return c == MR_UNAVAILABLE || c == MR_CANCELLED || c == MR_DEADLINE_EXCEEDED;
 }
 
-/* The answer to each part; st: to all of them. */
+/* Passes the result of each part to dist/ps_client.h, which decides whether to try again. st: the
+ * result of all parts. Gives up the group's reference to the task. */
 static void tell_parts(mr_ps *ps, group *g, const mr_status *st, const said *s)
 {
     int64_t now = mr_now_ns();
@@ -372,7 +394,7 @@ static void group_free(group *g)
     mr_free(g);
 }
 
-/* The server has forgotten a list of keys: it is sent the list. */
+/* The server has forgotten a key list: the same group is sent with the list. true: it is under way. */
 static bool send_again(mr_ps *ps, group *g)
 {
     if (mr_status_code(g->ask.st) != MR_NOT_FOUND || !g->hashed || ps->closing)
@@ -386,6 +408,8 @@ static bool send_again(mr_ps *ps, group *g)
     return true;
 }
 
+/* The end of a group. The values of a task that has ended are dropped, because its caller may have
+ * freed the memory. */
 static void on_answer(void *owner, mr_ps_ask *ask)
 {
     mr_ps *ps = owner;
@@ -397,7 +421,7 @@ static void on_answer(void *owner, mr_ps_ask *ask)
     mr_status *st = ask->st ? mr_status_copy(ask->st) : mr_ps_frame_open(&ask->reply, &f);
     if (!st)
         st = read_said(f.head, g->parts.n, &s);
-    if (!st && g->task->pull && !g->task->ended) /* after its end nobody keeps the memory for it */
+    if (!st && g->task->pull && !g->task->ended)
         st = g->task->reduce ? take_sums(g, &f, &s) : take_values(g, &f, &s);
     if (!st && g->hash && !g->hashed)
         mr_ps_key_cache_put(ps->keys, ask->to, g->hash, NULL);
@@ -410,12 +434,14 @@ static void on_answer(void *owner, mr_ps_ask *ask)
     group_free(g);
 }
 
-/* ---- what was decided ---- */
+/* ---- carrying out actions ---- */
 
 typedef MR_VEC(group *) groups;
 typedef MR_VEC(mr_ps_client_task *) ended_tasks;
 
-/* Parts of a task to a server come one after the other, so only the last groups are looked at. */
+/* Adds a part to the group of its task and server, or begins a new one. Parts of a task for a
+ * server come close together, so only the newest groups are searched. A task that has ended (its
+ * push was given up) is represented by an empty one that has only a number. */
 static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a) MR_REQUIRES(ps->mu);
 static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a)
 {
@@ -433,7 +459,8 @@ static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a)
     }
     if (!g) {
         g = mr_new(group);
-        if (!t) { /* it ended: what is left of it says nothing but its number */
+        if (!t) {
+            MR_ASSERT(a->empty);
             t = mr_new(mr_ps_client_task);
             t->number = a->task;
             t->ended = true;
@@ -447,6 +474,8 @@ static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a)
     mr_vec_push(&g->parts, *a);
 }
 
+/* The error that the caller of a failed task gets: a server's own words if there are any, else what
+ * happened and where. The caller owns it. */
 static mr_status *end_status(mr_ps *ps, const mr_ps_client_task *t, const mr_psc_action *a)
 {
     const mr_ps_table_spec *spec =
@@ -465,7 +494,7 @@ static mr_status *end_status(mr_ps *ps, const mr_ps_client_task *t, const mr_psc
                     at ? at : "no server");
 }
 
-/* For whoever waits for it; of those that nobody asks for only the last are kept. */
+/* Keeps the error for mr_ps_end. If nobody asks, the oldest errors are dropped. */
 static void remember_failed_locked(mr_ps *ps, int64_t number, const mr_status *st) MR_REQUIRES(ps->mu);
 static void remember_failed_locked(mr_ps *ps, int64_t number, const mr_status *st)
 {
@@ -476,6 +505,7 @@ static void remember_failed_locked(mr_ps *ps, int64_t number, const mr_status *s
     mr_vec_push(&ps->failed, (mr_ps_failed){number, mr_status_copy(st)});
 }
 
+/* The task stays in ps->tasks until its callback has run (tell_ended). */
 static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out) MR_REQUIRES(ps->mu);
 static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out)
 {
@@ -493,7 +523,8 @@ static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out)
     mr_vec_push(out, t);
 }
 
-/* Callbacks run without the lock; a wait for the task returns after its callback has. */
+/* Callbacks run without the lock. Only after that the task is removed, so a caller that waits for
+ * it continues after its callback. */
 static void tell_ended(mr_ps *ps, ended_tasks *e)
 {
     for (int i = 0; i < e->n; i++)
@@ -509,6 +540,8 @@ static void tell_ended(mr_ps *ps, ended_tasks *e)
     mr_vec_deinit(e);
 }
 
+/* Groups are built under the lock and sent without it, because sending may take long and its errors
+ * come back through on_answer, which takes the lock. */
 void mr_ps_send_all(mr_ps *ps)
 {
     groups gs = {0};

@@ -65,7 +65,7 @@ MR_TEST(ps_the_last_server_cannot_leave)
 {
     ps_rig r;
     ps_rig_open(&r, 1, 2, MR_PS_ADD);
-    MR_CHECK_ERR(mr_ps_server_hand_over(r.servers[0]), MR_FAILED_PRECONDITION, "no other server");
+    MR_CHECK_ERR(mr_ps_server_hand_over(r.servers[0]), MR_FAILED_PRECONDITION, "No other server");
     ps_push_all(r.ps, r.table, 3);
     ps_check_all(r.ps, r.table, 3);
     ps_rig_close(&r);
@@ -218,7 +218,7 @@ MR_TEST(ps_a_worker_whose_tables_have_other_numbers_is_not_let_in)
     MR_CHECK_OK(mr_ps_make_table(other, MR_SV("b"), &thousand, &b));
     MR_CHECK_OK(mr_ps_make_table(other, MR_SV("w"), &thousand, &w));
     gate_pass(&g);
-    MR_CHECK_ERR(mr_ps_make_table(r.ps, MR_SV("w"), &thousand, &w), MR_FAILED_PRECONDITION, "tables are others");
+    MR_CHECK_ERR(mr_ps_make_table(r.ps, MR_SV("w"), &thousand, &w), MR_FAILED_PRECONDITION, "tables differ from the manager's");
     ps_check_all(other, b, 0);
     mr_ps_close(other);
     ps_rig_close(&r);
@@ -285,7 +285,7 @@ MR_TEST(ps_logs_a_long_wait_for_a_manager)
     mr_ps *ps;
     mr_test_log_begin(INT64_C(5000000));
     MR_CHECK_ERR(mr_ps_open(&(mr_ps_options){.manager = "127.0.0.1:1", .timeout_ms = 500}, &ps), MR_DEADLINE_EXCEEDED,
-                 "The manager of parameters at 127.0.0.1:1 does not answer");
-    MR_CHECK(mr_test_log_count("Still waiting for the manager of parameters at 127.0.0.1:1: it does not answer") > 1);
+                 "The parameter manager at 127.0.0.1:1 does not answer");
+    MR_CHECK(mr_test_log_count("Still waiting for the parameter manager at 127.0.0.1:1: it does not answer") > 1);
     mr_test_log_end();
 }

@@ -1,9 +1,8 @@
-/* ps/codec.c -- see codec.h, which tells the layout.
+/* ps/codec.c -- see codec.h, which describes the layout.
  *
- * Packing gathers the rows that are there into one array, in the order of the layout, and writes
- * that; unpacking goes the same way back.  Everything a stranger sent is checked before use: after
- * `open_packed` the rows rise and are below n_rows, and the bytes behind them are exactly those of
- * their values. */
+ * Packing gathers the present rows into one array, in the order of the layout, and writes it;
+ * unpacking goes the same way back. Bytes of a peer are checked before use: after open_packed the
+ * row numbers rise and are below n_rows, and exactly the bytes of their values follow. */
 #include "ps/codec.h"
 
 #include <float.h>
@@ -22,28 +21,30 @@ static bool by_column(int width) { return width <= BY_COLUMN; }
 
 static mr_status *no_memory(size_t n_rows, int width)
 {
-    return mr_error(MR_RESOURCE_EXHAUSTED, "values: no memory for %zu rows of %d", n_rows, width);
+    return mr_error(MR_RESOURCE_EXHAUSTED, "values: no memory for %zu rows of %d floats", n_rows, width);
 }
 
+/* Scales that precede n values. */
 static size_t scales_of(mr_ps_form form, size_t n) { return form == MR_PS_FIXED16 ? (n + RUN - 1) / RUN : 0; }
 
-/* Bytes of n values. */
+/* Bytes of n values with their scales. */
 static size_t packed_bytes(mr_ps_form form, size_t n)
 {
     return scales_of(form, n) * sizeof(float) + n * (form == MR_PS_FLOAT32 ? sizeof(float) : 2);
 }
 
-/* Number of values, when all that is made of them has a size that can be said. */
+/* *n is the number of values, if the sizes of everything made of them can be computed without
+ * overflow. */
 static mr_status *count_values(size_t n_rows, int width, size_t *n)
 {
     if (width < 1 || n_rows > UINT32_MAX || !mr_size_mul(n_rows, (size_t)width, n) || *n > SIZE_MAX / 16)
-        return mr_invalid("values: %zu rows of %d are too many", n_rows, width);
+        return mr_invalid("values: %zu rows of %d floats are too many", n_rows, width);
     return NULL;
 }
 
 /* ---- 16 bits ---- */
 
-/* For the i-th value a number in [0, 1). */
+/* A pseudo-random number in [0, 1) for the i-th value. */
 MR_INLINE float dither(uint32_t seed, uint32_t i)
 {
     uint32_t z = i * 0x9e3779b9u + seed;
@@ -52,6 +53,7 @@ MR_INLINE float dither(uint32_t seed, uint32_t i)
     return (float)((z ^ z >> 16) >> 8) * 0x1p-24f;
 }
 
+/* Rounds a run of values up or down at random: floor(x + dither) has the mean x. */
 MR_CLONES static void fix_run(const float *v, size_t n, float scale, uint32_t seed, uint8_t *low, uint8_t *high)
 {
     for (size_t i = 0; i < n; i++) {
@@ -63,7 +65,8 @@ MR_CLONES static void fix_run(const float *v, size_t n, float scale, uint32_t se
     }
 }
 
-/* The largest magnitude; false when one is not finite. */
+/* The largest magnitude; false if a value is not finite. Has no early exit, so that it is
+ * vectorised. */
 MR_CLONES static bool largest(const float *v, size_t n, float *out)
 {
     float top = 0;
@@ -77,6 +80,7 @@ MR_CLONES static bool largest(const float *v, size_t n, float *out)
     return finite;
 }
 
+/* Each run of 256 values has its own scale, so that one large value spoils only its run. */
 static mr_status *pack_fixed(const float *v, size_t n, uint64_t seed, uint8_t *out)
 {
     uint8_t *low = out + scales_of(MR_PS_FIXED16, n) * sizeof(float), *high = low + n;
@@ -84,8 +88,9 @@ static mr_status *pack_fixed(const float *v, size_t n, uint64_t seed, uint8_t *o
         size_t m = MR_MIN(n - at, (size_t)RUN);
         float scale;
         if (!largest(v + at, m, &scale))
-            return mr_invalid("values: one of %zu from %zu on is not finite, which fixed point cannot say", m, at);
-        if (scale < FLT_MIN) { /* dividing by it would not be safe */
+            return mr_invalid("values: one of values %zu to %zu is not finite; fixed point needs finite values", at,
+                              at + m - 1);
+        if (scale < FLT_MIN) { /* a division by a denormal could overflow */
             scale = 0;
             memset(low + at, 0, m);
             memset(high + at, 0, m);
@@ -107,6 +112,7 @@ MR_CLONES static void pack_bf16(const float *v, size_t n, uint8_t *low, uint8_t 
     }
 }
 
+/* The caller has reserved the room. */
 static mr_status *pack_values(const mr_ps_codec *c, const float *v, size_t n, mr_str *out)
 {
     uint8_t *to = (uint8_t *)out->p + out->n;
@@ -121,7 +127,7 @@ static mr_status *pack_values(const mr_ps_codec *c, const float *v, size_t n, mr
     return NULL;
 }
 
-/* n values from the k-th of n_all on, to every step-th place of out. */
+/* Unpacks n values, from the k-th of n_all on, to every step-th float of out. */
 static void unpack_values(mr_ps_form form, const uint8_t *in, size_t n_all, size_t k, size_t n, float *out, size_t step)
 {
     const uint8_t *low = in + scales_of(form, n_all) * sizeof(float), *high = low + n_all;
@@ -142,7 +148,7 @@ static void unpack_values(mr_ps_form form, const uint8_t *in, size_t n_all, size
     }
 }
 
-/* ---- which rows ---- */
+/* ---- present rows ---- */
 
 size_t mr_ps_values_nonzero(const float *values, size_t n_rows, int width, uint8_t *present)
 {
@@ -157,7 +163,8 @@ size_t mr_ps_values_nonzero(const float *values, size_t n_rows, int width, uint8
     return count;
 }
 
-static void put_varint(mr_str *out, uint64_t v) /* room is there */
+/* The caller has reserved the room. */
+static void put_varint(mr_str *out, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         out->p[out->n++] = (char)(v | 0x80);
@@ -183,19 +190,20 @@ static void put_gaps(mr_str *out, const uint8_t *present, size_t n_rows, size_t 
         }
 }
 
-/* A gap takes a byte mostly, a bitmap n_rows / 8. */
+/* The smaller form: a gap usually takes one byte, a bitmap n_rows / 8. */
 static int row_form(size_t n_rows, size_t count)
 {
     return count == n_rows ? ROWS_ALL : count == 0 ? ROWS_NONE : count < n_rows / 8 ? ROWS_GAPS : ROWS_BITS;
 }
 
+/* out->rows has room for n_rows numbers. */
 static mr_status *get_bits(mr_pb_reader *r, size_t n_rows, mr_ps_rows *out)
 {
     size_t bytes = (n_rows + 7) / 8, n = 0;
     if ((size_t)(r->end - r->at) < bytes)
-        return mr_invalid("values: bits of %zu rows are cut short", n_rows);
+        return mr_invalid("values: the bitmap of %zu rows is truncated", n_rows);
     if (n_rows % 8 && r->at[bytes - 1] >> n_rows % 8)
-        return mr_invalid("values: bits behind the last of %zu rows", n_rows);
+        return mr_invalid("values: the bitmap has bits beyond the last of %zu rows", n_rows);
     for (size_t i = 0; i < n_rows; i++)
         if (r->at[i / 8] >> i % 8 & 1)
             out->rows[n++] = (uint32_t)i;
@@ -204,15 +212,16 @@ static mr_status *get_bits(mr_pb_reader *r, size_t n_rows, mr_ps_rows *out)
     return NULL;
 }
 
+/* Each row takes at least one byte, so out->rows has room for as many rows as the bytes can name. */
 static mr_status *get_gaps(mr_pb_reader *r, size_t n_rows, mr_ps_rows *out)
 {
     uint64_t count = mr_pb_raw_varint(r), next = 0;
     if (r->error || count > n_rows)
-        return mr_invalid("values: more rows than the %zu keys", n_rows);
+        return mr_invalid("values: more rows than keys (%zu)", n_rows);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t gap = mr_pb_raw_varint(r);
         if (r->error || gap >= n_rows - next)
-            return mr_invalid("values: a row is none of the %zu keys", n_rows);
+            return mr_invalid("values: a row number is not below %zu, the number of keys", n_rows);
         out->rows[i] = (uint32_t)(next + gap);
         next += gap + 1;
     }
@@ -222,10 +231,11 @@ static mr_status *get_gaps(mr_pb_reader *r, size_t n_rows, mr_ps_rows *out)
 
 /* ---- packing ---- */
 
-/* The rows that are there, in the order of the layout. */
+/* Copies the present rows in the order of the layout: by column if rows are narrow, else by row. */
 static void gather(const float *values, const uint8_t *present, size_t n_rows, size_t width, size_t count, float *to)
 {
     size_t k = 0;
+    MR_ASSERT(count <= n_rows);
     for (size_t i = 0; i < n_rows; i++) {
         if (present && !present[i])
             continue;
@@ -238,6 +248,8 @@ static void gather(const float *values, const uint8_t *present, size_t n_rows, s
     }
 }
 
+/* The bytes behind byte 0, before compression. Values that are already in order are packed without
+ * a copy. */
 static mr_status *pack_body(const mr_ps_codec *c, const float *values, const uint8_t *present, size_t n_rows, int width,
                             size_t count, mr_str *body)
 {
@@ -246,7 +258,7 @@ static mr_status *pack_body(const mr_ps_codec *c, const float *values, const uin
     size_t n = count * (size_t)width;
     bool as_is = !present && (width == 1 || !by_column(width));
     float *gathered = as_is ? NULL : mr_try_alloc(n * sizeof(float));
-    /* A gap or a count takes up to 5 bytes, and each gap is of a row; bits take a byte for 8. */
+    /* An upper bound: a gap or a count takes up to 5 bytes, a bitmap one byte for 8 rows. */
     size_t most = packed_bytes(c->form, n) + n_rows / 8 + 16 + (rows == ROWS_GAPS ? 5 * count : 0);
     if ((!as_is && !gathered) || !mr_str_try_reserve(body, most))
         MR_GO(no_memory(n_rows, width));
@@ -258,11 +270,12 @@ static mr_status *pack_body(const mr_ps_codec *c, const float *values, const uin
         put_gaps(body, present, n_rows, count);
     MR_GO(pack_values(c, as_is ? values : gathered, n, body));
 out:
+    MR_ASSERT(st || body->n <= most);
     mr_free(gathered);
     return st;
 }
 
-/* Through Snappy when asked and when that is less. */
+/* Compresses if asked, and if that makes it smaller. */
 static mr_status *put_body(const mr_ps_codec *c, int rows, const mr_str *body, mr_str *out)
 {
     size_t at = out->n;
@@ -276,12 +289,13 @@ static mr_status *put_body(const mr_ps_codec *c, int rows, const mr_str *body, m
     }
     out->n = at + 1;
     out->p[at] = (char)(out->p[at] & ~SNAPPY);
-    mr_str_append(out, body->p, body->n); /* fits: reserved */
+    mr_str_append(out, body->p, body->n); /* fits into the reserved room */
     return NULL;
 }
 
-mr_status *mr_ps_values_pack(const mr_ps_codec *c, const float *values, const uint8_t *present, size_t n_rows, int width,
-                             mr_str *out)
+/* present with all rows set is the same as NULL. */
+mr_status *mr_ps_values_pack(const mr_ps_codec *c, const float *values, const uint8_t *present, size_t n_rows,
+                             int width, mr_str *out)
 {
     size_t n, count = n_rows, start = out->n;
     mr_str body = {0};
@@ -307,9 +321,9 @@ out:
 
 typedef struct packed {
     mr_ps_form form;
-    mr_ps_rows rows; /* rows alone; NULL while all are there or none */
+    mr_ps_rows rows; /* without values; rows.rows is NULL if all rows are present, or none */
     const uint8_t *values;
-    mr_str body; /* what came out of Snappy; the pointers above may be into it */
+    mr_str body; /* decompressed bytes; the pointers above may point into it */
 } packed;
 
 static void close_packed(packed *p)
@@ -318,12 +332,14 @@ static void close_packed(packed *p)
     mr_str_deinit(&p->body);
 }
 
+/* Allocates no more row numbers than the bytes can name: a gap takes at least one byte, a bitmap
+ * one for 8 rows. */
 static mr_status *read_rows(mr_pb_reader *r, int rows, size_t n_rows, mr_ps_rows *out)
 {
     out->n = rows == ROWS_ALL ? n_rows : 0;
     if (rows == ROWS_ALL || rows == ROWS_NONE)
         return NULL;
-    size_t left = (size_t)(r->end - r->at); /* a gap takes a byte at least, so a count that is a lie ends in time */
+    size_t left = (size_t)(r->end - r->at);
     size_t most = rows == ROWS_GAPS || n_rows / 8 > left ? MR_MIN(n_rows, left) : n_rows;
     out->rows = mr_try_alloc((most + 1) * sizeof *out->rows);
     if (!out->rows)
@@ -333,10 +349,11 @@ static mr_status *read_rows(mr_pb_reader *r, int rows, size_t n_rows, mr_ps_rows
 
 static mr_status *no_room(size_t most_rows, int width)
 {
-    return mr_error(MR_UNAVAILABLE, "values: there is room for %zu rows of %d at present", most_rows, width);
+    return mr_error(MR_UNAVAILABLE, "values: room for only %zu rows of %d floats at present", most_rows, width);
 }
 
-/* What says of itself that it becomes more than rows can be is not let out of Snappy. */
+/* A Snappy block states its decompressed size. A size that n_rows rows cannot have is refused
+ * before anything is allocated. */
 static mr_status *uncompress(mr_sv in, size_t n_rows, int width, size_t most_rows, packed *p)
 {
     enum { VARINT = 10 };
@@ -346,21 +363,22 @@ static mr_status *uncompress(mr_sv in, size_t n_rows, int width, size_t most_row
     uint64_t n = mr_pb_raw_varint(&r);
     if (!r.error && n > packed_bytes(p->form, k * (size_t)width) + n_rows / 8 + 1 + VARINT * (k + 1))
         return k < n_rows ? no_room(most_rows, width)
-                          : mr_invalid("values: %llu bytes are more than %zu rows of %d", (unsigned long long)n, n_rows, width);
+                          : mr_invalid("values: %llu bytes are more than %zu rows of %d floats can have",
+                                       (unsigned long long)n, n_rows, width);
     return mr_status_prepend(mr_snappy_uncompress(in, &p->body), "values: ");
 }
 
-/* Close also after an error. */
+/* Checks everything and finds the values. The caller calls close_packed, also after an error. */
 static mr_status *open_packed(mr_sv in, size_t n_rows, int width, size_t most_rows, packed *p)
 {
     size_t n;
     *p = (packed){0};
     MR_TRY(count_values(n_rows, width, &n));
     if (in.n < 1)
-        return mr_invalid("values: nothing is there");
+        return mr_invalid("values: no bytes");
     uint8_t head = (uint8_t)in.p[0];
     if (head >> 5 || (head & 3) > MR_PS_FIXED16)
-        return mr_invalid("values: there is no form 0x%02x", head);
+        return mr_invalid("values: unknown form 0x%02x", head);
     p->form = (mr_ps_form)(head & 3);
     mr_sv rest = {in.p + 1, in.n - 1};
     if (head & SNAPPY) {
@@ -372,14 +390,15 @@ static mr_status *open_packed(mr_sv in, size_t n_rows, int width, size_t most_ro
     MR_TRY(read_rows(&r, head >> 3, n_rows, &p->rows));
     n = p->rows.n * (size_t)width;
     if ((size_t)(r.end - r.at) != packed_bytes(p->form, n))
-        return mr_invalid("values: %zu bytes are not %zu rows of %d", (size_t)(r.end - r.at), p->rows.n, width);
+        return mr_invalid("values: %zu bytes, but %zu rows of %d floats take %zu", (size_t)(r.end - r.at), p->rows.n,
+                          width, packed_bytes(p->form, n));
     if (p->rows.n > most_rows)
         return no_room(most_rows, width);
     p->values = r.at;
     return NULL;
 }
 
-/* All rows that are there, one behind the other. */
+/* All present rows, one behind the other. */
 static void unpack_all(const packed *p, int width, float *out)
 {
     size_t n = p->rows.n * (size_t)width;
@@ -390,6 +409,7 @@ static void unpack_all(const packed *p, int width, float *out)
             unpack_values(p->form, p->values, n, (size_t)j * p->rows.n, p->rows.n, out + j, (size_t)width);
 }
 
+/* If rows are absent, the present ones are unpacked aside and then copied to their places. */
 mr_status *mr_ps_values_unpack(mr_sv in, size_t n_rows, int width, float *values)
 {
     mr_status *st = NULL;
@@ -401,6 +421,7 @@ mr_status *mr_ps_values_unpack(mr_sv in, size_t n_rows, int width, float *values
         goto out;
     }
     memset(values, 0, n_rows * (size_t)width * sizeof(float));
+    MR_ASSERT(p.rows.n == 0 || p.rows.rows);
     some = mr_try_alloc(p.rows.n * (size_t)width * sizeof(float));
     if (!some)
         MR_GO(no_memory(n_rows, width));
@@ -430,7 +451,7 @@ mr_status *mr_ps_rows_unpack_within(mr_sv in, size_t n_rows, int width, size_t m
     unpack_all(&p, width, values);
     *out = (mr_ps_rows){.n = p.rows.n, .values = values, .rows = p.rows.n == n_rows ? NULL : p.rows.rows};
     if (out->rows)
-        p.rows.rows = NULL; /* theirs now */
+        p.rows.rows = NULL; /* moved to out */
 out:
     close_packed(&p);
     return st;

@@ -187,18 +187,18 @@ MR_TEST(ps_codec_lets_nothing_out_that_is_more_than_its_rows)
 
 MR_TEST(ps_codec_refuses_what_is_not_packed)
 {
-    refuses(MR_SV(""), 1, 1, "nothing is there");
-    refuses(MR_SV("\x03"), 1, 1, "no form 0x03");
-    refuses(MR_SV("\x20"), 1, 1, "no form 0x20");
-    refuses(MR_SV("\0abc"), 1, 1, "3 bytes are not 1 rows");
-    refuses(MR_SV("\0abcde"), 1, 1, "5 bytes are not 1 rows");
-    refuses(MR_SV("\x08\xff"), 9, 1, "cut short");
-    refuses(MR_SV("\x08\xff\xff"), 9, 1, "behind the last");
+    refuses(MR_SV(""), 1, 1, "no bytes");
+    refuses(MR_SV("\x03"), 1, 1, "unknown form 0x03");
+    refuses(MR_SV("\x20"), 1, 1, "unknown form 0x20");
+    refuses(MR_SV("\0abc"), 1, 1, "3 bytes, but 1 rows of 1 floats take 4");
+    refuses(MR_SV("\0abcde"), 1, 1, "5 bytes, but 1 rows of 1 floats take 4");
+    refuses(MR_SV("\x08\xff"), 9, 1, "truncated");
+    refuses(MR_SV("\x08\xff\xff"), 9, 1, "beyond the last");
     refuses(MR_SV("\x10\x02\x00\x00"), 1, 1, "more rows");
-    refuses(MR_SV("\x10\x01\x05"), 5, 1, "none of the 5 keys");
-    refuses(MR_SV("\x10\x02\x01\x03"), 5, 1, "none of the 5 keys");
-    refuses(MR_SV("\x10\x02\x01"), 5, 1, "none of the 5 keys");
-    refuses(MR_SV("\x18x"), 5, 1, "1 bytes are not 0 rows");
+    refuses(MR_SV("\x10\x01\x05"), 5, 1, "not below 5");
+    refuses(MR_SV("\x10\x02\x01\x03"), 5, 1, "not below 5");
+    refuses(MR_SV("\x10\x02\x01"), 5, 1, "not below 5");
+    refuses(MR_SV("\x18x"), 5, 1, "1 bytes, but 0 rows of 1 floats take 0");
     refuses(MR_SV("\0"), 0, 0, "too many");
     refuses(MR_SV("\0"), (size_t)1 << 33, 1, "too many");
 }

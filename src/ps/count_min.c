@@ -1,19 +1,19 @@
 /* ps/count_min.c -- see count_min.h.
  *
- * depth rows of width counters.  A key's place in each row comes from one strong hash, split in two:
- * h1 + i h2, which keeps the bound of independent rows well enough (Kirsch and Mitzenmacher) and
- * costs one multiplication a row.
+ * depth rows of width counters. A key's counter in each row comes from one strong hash, split in
+ * two: h1 + i h2. That is nearly as good as independent rows (Kirsch and Mitzenmacher) and costs
+ * one multiplication per row.
  *
- * A large sketch lies in memory, not in a cache: so keys are taken in groups whose counters are all asked
- * for before the first is looked at.  Within a group they are counted one after the other, so the
- * result is that of inserting them one by one. */
+ * A large sketch is in memory, not in a cache. So keys are handled in groups: the counters of all
+ * keys are prefetched before the first is read. Within a group keys are counted one after the
+ * other, so the result is the same as inserting them one by one. */
 #include "ps/count_min.h"
 
 #include "base/memory.h"
 #include "wire/pb.h"
 
 enum { GROUP = 16, VERSION = 1 };
-#define MOST_COUNTERS ((uint64_t)1 << 36) /* 256 GiB: beyond is a mistake or an attack */
+#define MOST_COUNTERS ((uint64_t)1 << 36) /* 256 GiB: more is a mistake or an attack */
 
 struct mr_count_min {
     uint64_t mask; /* width - 1 */
@@ -25,8 +25,8 @@ struct mr_count_min {
 static mr_status *check_size(uint64_t width, int64_t depth)
 {
     if (width < 1 || depth < 1 || depth > MR_COUNT_MIN_MAX_DEPTH || width > MOST_COUNTERS / MR_COUNT_MIN_MAX_DEPTH)
-        return mr_invalid("count-min: %lld rows of %llu counters: there must be 1 to %d of at most %llu", (long long)depth,
-                          (unsigned long long)width, MR_COUNT_MIN_MAX_DEPTH,
+        return mr_invalid("count-min: depth is %lld, expected 1 to %d; width is %llu, expected 1 to %llu",
+                          (long long)depth, MR_COUNT_MIN_MAX_DEPTH, (unsigned long long)width,
                           (unsigned long long)(MOST_COUNTERS / MR_COUNT_MIN_MAX_DEPTH));
     return NULL;
 }
@@ -53,6 +53,7 @@ void mr_count_min_free(mr_count_min *s)
     mr_free(s);
 }
 
+/* All 64 bits are used, half for the place in the first row and half for the step to the next. */
 static inline uint64_t hash_of(uint64_t seed, uint64_t key)
 {
     __uint128_t m = (__uint128_t)(key ^ seed ^ 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
@@ -61,14 +62,16 @@ static inline uint64_t hash_of(uint64_t seed, uint64_t key)
     return z ^ z >> 29;
 }
 
-/* The key's counter of each row. */
+/* The key's counter in each row. */
 static inline void places(const mr_count_min *s, uint64_t key, uint32_t **at)
 {
+    MR_ASSERT(s->depth >= 1 && s->depth <= MR_COUNT_MIN_MAX_DEPTH);
     uint64_t h = hash_of(s->seed, key), step = (h >> 32 | h << 32) | 1;
     for (int i = 0; i < s->depth; i++, h += step)
         at[i] = s->counts + (s->mask + 1) * (uint64_t)i + (h & s->mask);
 }
 
+/* The smallest of a key's counters is the best estimate. */
 static inline uint32_t least(uint32_t *const *at, int depth)
 {
     uint32_t v = *at[0];
@@ -77,8 +80,10 @@ static inline uint32_t least(uint32_t *const *at, int depth)
     return v;
 }
 
+/* Prefetches, then counts; see the head of this file. */
 static void insert_group(mr_count_min *s, const uint64_t *keys, size_t n)
 {
+    MR_ASSERT(n <= GROUP);
     uint32_t *at[GROUP][MR_COUNT_MIN_MAX_DEPTH];
     for (size_t k = 0; k < n; k++) {
         places(s, keys[k], at[k]);
@@ -127,10 +132,11 @@ uint64_t mr_count_min_total(const mr_count_min *s) { return s->total; }
 size_t mr_count_min_size(const mr_count_min *s) { return (size_t)(s->mask + 1) * (size_t)s->depth; }
 uint32_t *mr_count_min_counters(const mr_count_min *s) { return s->counts; }
 
+/* Counters add up and saturate; the error bounds add up too. */
 mr_status *mr_count_min_merge(mr_count_min *into, const mr_count_min *from)
 {
     if (into->mask != from->mask || into->depth != from->depth || into->seed != from->seed)
-        return mr_invalid("count-min: %d rows of %llu counters by seed %llu cannot take %d of %llu by seed %llu",
+        return mr_invalid("count-min: cannot merge %d rows of %llu counters, seed %llu, with %d of %llu, seed %llu",
                           into->depth, (unsigned long long)into->mask + 1, (unsigned long long)into->seed,
                           from->depth, (unsigned long long)from->mask + 1, (unsigned long long)from->seed);
     size_t n = mr_count_min_size(into);
@@ -142,16 +148,21 @@ mr_status *mr_count_min_merge(mr_count_min *into, const mr_count_min *from)
     return NULL;
 }
 
-/* ---- bytes: varints of version, width, depth, seed and total; then runs of counters: a varint, and behind
- * each 0 a varint of how many more zeros follow it ---- */
+/* ---- as bytes ---- */
 
-static void put(mr_str *out, uint64_t v) /* room is there */
+/* The format: varints of version, width, depth, seed and total; then the counters, a varint each. A 0 is followed by a
+ * varint: how many more zeros follow. */
+
+/* The caller has reserved the room. */
+static void put(mr_str *out, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         out->p[out->n++] = (char)(v | 0x80);
     out->p[out->n++] = (char)v;
 }
 
+/* Memory is reserved piece by piece, because a sparse sketch needs far fewer bytes than counters.
+ * On error out is as it was. */
 mr_status *mr_count_min_pack(const mr_count_min *s, mr_str *out)
 {
     enum { PIECE = 4096, MOST = 10 };
@@ -178,19 +189,21 @@ mr_status *mr_count_min_pack(const mr_count_min *s, mr_str *out)
     return NULL;
 }
 
+/* The counters are zero before. zeros < n - i keeps i within the sketch. */
 static mr_status *read_counts(mr_pb_reader *r, mr_count_min *s)
 {
     size_t n = mr_count_min_size(s);
     for (size_t i = 0; i < n; i++) {
         uint64_t v = mr_pb_raw_varint(r), zeros = v == 0 ? mr_pb_raw_varint(r) : 0;
         if (r->error || v > UINT32_MAX || zeros >= n - i)
-            return mr_invalid("count-min: counter %zu of %zu is broken", i, n);
+            return mr_invalid("count-min: counter %zu of %zu is invalid", i, n);
         s->counts[i] = (uint32_t)v;
         i += (size_t)zeros;
     }
-    return mr_pb_more(r) ? mr_invalid("count-min: bytes behind the last counter") : NULL;
+    return mr_pb_more(r) ? mr_invalid("count-min: bytes follow the last counter") : NULL;
 }
 
+/* The size is checked against most_bytes before memory is allocated. */
 mr_status *mr_count_min_unpack(mr_sv in, size_t most_bytes, mr_count_min **out)
 {
     mr_pb_reader r;
@@ -199,10 +212,10 @@ mr_status *mr_count_min_unpack(mr_sv in, size_t most_bytes, mr_count_min **out)
     for (int i = 0; i < 5; i++)
         head[i] = mr_pb_raw_varint(&r);
     if (r.error || head[0] != VERSION || head[1] & (head[1] - 1))
-        return mr_invalid("count-min: not the bytes of a sketch");
+        return mr_invalid("count-min: the bytes are not a sketch");
     MR_TRY(check_size(head[1], head[2] > INT64_MAX ? -1 : (int64_t)head[2]));
     if (head[1] * head[2] > most_bytes / sizeof(uint32_t))
-        return mr_invalid("count-min: %llu rows of %llu counters are more than %zu bytes", (unsigned long long)head[2],
+        return mr_invalid("count-min: %llu rows of %llu counters take more than %zu bytes", (unsigned long long)head[2],
                           (unsigned long long)head[1], most_bytes);
     mr_count_min *s;
     MR_TRY(mr_count_min_new(head[1], (int)head[2], head[3], &s));

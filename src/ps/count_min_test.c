@@ -87,7 +87,7 @@ MR_TEST(ps_count_min_merges_only_its_like)
 {
     mr_count_min *a = sketch(64, 4, 5), *others[] = {sketch(128, 4, 5), sketch(64, 3, 5), sketch(64, 4, 6)};
     for (int i = 0; i < 3; i++) {
-        MR_CHECK_ERR(mr_count_min_merge(a, others[i]), MR_INVALID_ARGUMENT, "cannot take");
+        MR_CHECK_ERR(mr_count_min_merge(a, others[i]), MR_INVALID_ARGUMENT, "cannot merge");
         mr_count_min_free(others[i]);
     }
     mr_count_min_free(a);
@@ -136,18 +136,18 @@ static void refuses(mr_sv in, const char *text)
 MR_TEST(ps_count_min_refuses_what_is_no_sketch)
 {
     mr_count_min *s;
-    MR_CHECK_ERR(mr_count_min_new(0, 1, 1, &s), MR_INVALID_ARGUMENT, "1 rows of 0");
-    MR_CHECK_ERR(mr_count_min_new(1, 9, 1, &s), MR_INVALID_ARGUMENT, "9 rows");
-    MR_CHECK_ERR(mr_count_min_new(UINT64_MAX, 1, 1, &s), MR_INVALID_ARGUMENT, "counters");
-    refuses(MR_SV(""), "not the bytes");
-    refuses(MR_SV("\2\1\1\1\1\1"), "not the bytes");
-    refuses(MR_SV("\1\3\1\1\1\1"), "not the bytes");
-    refuses(MR_SV("\1\0\1\1\1\1"), "1 rows of 0");
-    refuses(MR_SV("\1\1\x20\1\1\1"), "32 rows");
-    refuses(MR_SV("\1\x80\x80\x20\1\1\1\0\xff\xff\x1f"), "524288 counters are more than 1048576 bytes");
+    MR_CHECK_ERR(mr_count_min_new(0, 1, 1, &s), MR_INVALID_ARGUMENT, "width is 0");
+    MR_CHECK_ERR(mr_count_min_new(1, 9, 1, &s), MR_INVALID_ARGUMENT, "depth is 9");
+    MR_CHECK_ERR(mr_count_min_new(UINT64_MAX, 1, 1, &s), MR_INVALID_ARGUMENT, "width is 18446744073709551615");
+    refuses(MR_SV(""), "not a sketch");
+    refuses(MR_SV("\2\1\1\1\1\1"), "not a sketch");
+    refuses(MR_SV("\1\3\1\1\1\1"), "not a sketch");
+    refuses(MR_SV("\1\0\1\1\1\1"), "width is 0");
+    refuses(MR_SV("\1\1\x20\1\1\1"), "depth is 32");
+    refuses(MR_SV("\1\x80\x80\x20\1\1\1\0\xff\xff\x1f"), "524288 counters take more than 1048576 bytes");
     refuses(MR_SV("\1\2\1\1\1\1"), "counter 1 of 2");
     refuses(MR_SV("\1\2\1\1\1\0\2"), "counter 0 of 2");
-    refuses(MR_SV("\1\2\1\1\1\1\1\1"), "behind the last");
+    refuses(MR_SV("\1\2\1\1\1\1\1\1"), "follow the last");
     refuses(MR_SV("\1\1\1\1\1\xff\xff\xff\xff\x7f"), "counter 0 of 1");
 }
 

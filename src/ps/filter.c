@@ -1,8 +1,9 @@
 /* ps/filter.c -- see filter.h.
  *
- * Residuals are a table by key (open addressing, never more than two thirds full) of places in an
- * array of rows that only grows: a worker's keys come again, so a row is kept for the next time
- * once it has been sent.  An ASSIGN row has the value sent last behind the one that waits. */
+ * Residuals are a hash table by key (open addressing, at most two thirds full) of indices into an
+ * array of rows that only grows: a worker's keys come again, so a row that has been sent keeps its
+ * place. An ASSIGN row has the value sent last behind the one that waits. n_waiting is the number
+ * of rows whose `waits` is 1. */
 #include "ps/filter.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@
 
 /* ---- KKT ---- */
 
+/* The test has no branches; a NaN compares false and is therefore sent. */
 size_t mr_ps_filter_kkt(const float *values, const float *pushed, size_t n, int width, int push_width,
                         float threshold, uint8_t *present, mr_ps_filter_stats *stats)
 {
@@ -21,7 +23,7 @@ size_t mr_ps_filter_kkt(const float *values, const float *pushed, size_t n, int 
         const float *w = values + i * (size_t)width, *g = pushed + i * (size_t)push_width;
         bool stays = present[i];
         for (int j = 0; j < width; j++)
-            stays &= (w[j] == 0) & (fabsf(g[j]) <= threshold); /* a NaN is sent */
+            stays &= (w[j] == 0) & (fabsf(g[j]) <= threshold);
         present[i] &= !stays;
         left_out += stays;
     }
@@ -31,7 +33,8 @@ size_t mr_ps_filter_kkt(const float *values, const float *pushed, size_t n, int 
 
 /* ---- random skip ---- */
 
-static uint64_t mix(uint64_t z) /* splitmix64's */
+/* The mixing function of splitmix64. */
+static uint64_t mix(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -63,7 +66,7 @@ size_t mr_ps_filter_skip(float *pushed, size_t n, int push_width, float keep, ui
 struct mr_ps_residuals {
     int width;
     bool assign;
-    uint32_t *table; /* place + 1 in the arrays below; 0: free */
+    uint32_t *table; /* index + 1 into the arrays below; 0: free */
     size_t n_table;  /* a power of two */
     size_t n, room;  /* rows */
     uint64_t *keys;
@@ -72,6 +75,7 @@ struct mr_ps_residuals {
     size_t n_waiting;
 };
 
+/* Floats from one row to the next. */
 static size_t stride(const mr_ps_residuals *r) { return (size_t)r->width * (r->assign ? 2 : 1); }
 
 mr_ps_residuals *mr_ps_residuals_new(int push_width, bool assign)
@@ -93,15 +97,17 @@ void mr_ps_residuals_free(mr_ps_residuals *r)
     mr_free(r);
 }
 
-/* Where the key is, or where it would be put. */
+/* The table's entry of the key, or the free one where it would go. */
 static uint32_t *find(const mr_ps_residuals *r, uint64_t key)
 {
+    MR_ASSERT(r->n_table > r->n);
     size_t at = mix(key) & (r->n_table - 1);
     while (r->table[at] && r->keys[r->table[at] - 1] != key)
         at = (at + 1) & (r->n_table - 1);
     return &r->table[at];
 }
 
+/* Makes room for `want` keys in all. On failure the old table stays. */
 static bool grow_table(mr_ps_residuals *r, size_t want)
 {
     size_t n = MR_MAX(r->n_table, (size_t)64);
@@ -128,7 +134,7 @@ static bool grow_array(void **p, size_t n, size_t element)
     return q;
 }
 
-/* Room for n more rows. */
+/* Room for n more rows. On failure everything is as it was, though some arrays may be larger. */
 static mr_status *reserve(mr_ps_residuals *r, size_t n)
 {
     size_t want, room = MR_MAX(r->room, (size_t)64);
@@ -140,17 +146,18 @@ static mr_status *reserve(mr_ps_residuals *r, size_t n)
                grow_array((void **)&r->waits, room, 1) &&
                grow_array((void **)&r->rows, room, stride(r) * sizeof(float));
     if (!fits || !grow_table(r, want))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "filter: no memory to keep %zu rows more back", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "filter: no memory to hold back %zu more rows", n);
     r->room = room;
     return NULL;
 }
 
-/* The place of a key, which may be new: then *is_new. */
+/* The index of a key's row. A new key gets a row of zeros; reserve has made the room. */
 static size_t place_of(mr_ps_residuals *r, uint64_t key, bool *is_new)
 {
     uint32_t *at = find(r, key);
     *is_new = !*at;
     if (*is_new) {
+    MR_ASSERT(r->n < r->room);
         r->keys[r->n] = key;
         r->waits[r->n] = 0;
         memset(r->rows + r->n * stride(r), 0, stride(r) * sizeof(float));
@@ -165,7 +172,7 @@ static void set_waits(mr_ps_residuals *r, size_t place, bool waits)
     r->waits[place] = waits;
 }
 
-/* Joins a pushed row with what is kept; true: it goes out.  Then nothing of it is kept. */
+/* Adds what is held back to the pushed row. true: the row is sent, and nothing of it is held back. */
 static bool join_additive(mr_ps_residuals *r, size_t place, float *row, int judged, float threshold)
 {
     float *kept = r->rows + place * stride(r);
@@ -181,6 +188,8 @@ static bool join_additive(mr_ps_residuals *r, size_t place, float *row, int judg
     return !small;
 }
 
+/* The same for ASSIGN. The first value of a key is always sent, because there is none to compare it
+ * with. */
 static bool join_assign(mr_ps_residuals *r, size_t place, bool is_new, const float *row, int judged, float threshold)
 {
     float *newest = r->rows + place * stride(r), *sent = newest + r->width;
@@ -196,6 +205,7 @@ static bool join_assign(mr_ps_residuals *r, size_t place, bool is_new, const flo
     return !small;
 }
 
+/* Memory for all rows is reserved before the first one changes. */
 mr_status *mr_ps_filter_modified(mr_ps_residuals *r, const uint64_t *keys, size_t n, float *pushed, int judged,
                                  float threshold, uint8_t *present, mr_ps_filter_stats *stats)
 {
@@ -221,6 +231,7 @@ static int by_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* ASSIGN rows remember what is taken out as sent; additive rows start again at 0. */
 mr_status *mr_ps_residuals_flush(mr_ps_residuals *r, uint64_t **keys, float **values, size_t *n)
 {
     size_t w = (size_t)r->width, at = 0;

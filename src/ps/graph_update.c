@@ -1,13 +1,16 @@
-/* ps/graph_update.c -- an update function that is a user's graph, run by the head of a slot.
+/* ps/graph_update.c -- the update rule of a table as a graph of the user, run by the head of a
+ * chain.
  *
- * Only ops without state or effects are taken: what a push does must lie in the rows alone. */
+ * The graph has placeholders value [n, width] and gradient [n, width], and slot [n, graph_slots] if
+ * the table has slots; its results are new_value and new_slot. Only ops without state or effects
+ * are allowed: the result of a push may depend only on the rows. */
 #include "ps/graph_update.h"
 
 #include "exec/session.h"
 #include "graph/graph_def.h"
 #include "ops/table.h"
 
-#define RUN_MS 10000 /* a graph that takes longer holds up all pushes */
+#define RUN_MS 10000 /* a slower graph would hold up all pushes of the server */
 
 enum { VALUE, SLOT, GRADIENT, N_FEEDS };
 
@@ -32,9 +35,9 @@ static mr_status *find(const mr_ps_graph_update *g, const char *name, mr_out *ou
     mr_node *n = mr_graph_find(g->graph, mr_sv_of(name));
     *out = (mr_out){n, 0};
     if (!n || n->n_out < 1)
-        return mr_invalid("The graph of an update has no '%s'", name);
+        return mr_invalid("The update graph has no operation '%s'", name);
     if (mr_out_type(*out) != MR_FLOAT)
-        return mr_invalid("'%s' of an update's graph is not of floats", name);
+        return mr_invalid("'%s' of the update graph must have type float", name);
     return NULL;
 }
 
@@ -42,11 +45,13 @@ static mr_status *check_ops(const mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++)
         if (g->nodes.p[i] && (g->nodes.p[i]->def->flags & MR_STATEFUL))
-            return mr_invalid("The graph of an update has '%s' (%s), which keeps state or has effects",
+            return mr_invalid("The update graph has '%s' (%s): operations with state or side effects are not allowed",
                               g->nodes.p[i]->name, g->nodes.p[i]->def->name);
     return NULL;
 }
 
+/* Imports the graph and opens a session that runs on the calling thread. The caller frees g after
+ * an error. */
 static mr_status *make(mr_ps_graph_update *g, const mr_ps_table_spec *t)
 {
     mr_session_config c = {.n_cpus = 1,
@@ -82,7 +87,7 @@ mr_status *mr_ps_graph_update_new(const mr_ps_table_spec *t, mr_ps_graph_update 
     return st;
 }
 
-/* Columns of rows as a matrix, and back; row: floats from one row to the next. */
+/* Copies `width` columns of rows into a new matrix; row: floats from one row to the next. */
 static mr_status *take_columns(const float *from, size_t n, size_t row, int width, mr_tensor **out)
 {
     MR_TRY(mr_tensor_new(NULL, MR_FLOAT, 2, (const int64_t[]){(int64_t)n, width}, out));
@@ -91,16 +96,19 @@ static mr_status *take_columns(const float *from, size_t n, size_t row, int widt
     return NULL;
 }
 
+/* The reverse of take_columns. The graph decides the shape of its result, so it is checked. */
 static mr_status *put_columns(float *to, size_t n, size_t row, int width, const mr_tensor *t,
                               const char *name)
 {
     if (t->dtype != MR_FLOAT || t->rank != 2 || t->dims[0] != (int64_t)n || t->dims[1] != width)
-        return mr_invalid("'%s' has the shape %s, expected [%zu,%d]", name, MR_TENSOR_SHAPE(t), n, width);
+        return mr_invalid("'%s' of the update graph has shape %s, expected [%zu,%d]", name, MR_TENSOR_SHAPE(t), n,
+                          width);
     for (size_t i = 0; i < n; i++)
         memcpy(to + i * row, MR_DATA(float, t) + i * (size_t)width, (size_t)width * sizeof(float));
     return NULL;
 }
 
+/* The server's thread waits for the graph, at most RUN_MS. */
 mr_status *mr_ps_graph_update_run(mr_ps_graph_update *g, float *rows, const float *gradients, size_t n)
 {
     size_t row = (size_t)g->width + (size_t)g->slots;

@@ -1,13 +1,19 @@
-/* ps/inbox.c -- a thread that does one thing after the other.
+/* ps/inbox.c -- a thread that handles one event after the other.
  *
- * All notes that are there are taken out at once, so that a sender meets the lock of a busy thread only for the moment of a
- * list's hand-over; `turn` then runs once for all of them, which is where messages to the same peer are put together. */
+ * The thread takes the whole list of notes at once, so a sender holds the lock only to append,
+ * however busy the thread is. `turn` then runs once for the whole batch; that is where messages to
+ * the same peer are put together.
+ *
+ * Invariant under `mu`: `last` points at the link behind the last note, which is `first` itself if
+ * the list is empty. Notes and turn run without the lock, because they put notes into this and
+ * other inboxes. */
 #include "ps/inbox.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 
+/* Empties the inbox; the caller owns the list. */
 static mr_ps_note *take_all_locked(mr_ps_inbox *b) MR_REQUIRES(b->mu);
 static mr_ps_note *take_all_locked(mr_ps_inbox *b)
 {
@@ -17,10 +23,12 @@ static mr_ps_note *take_all_locked(mr_ps_inbox *b)
     return n;
 }
 
+/* Handles a batch of notes, then the turn. A note may be freed by its own function, so the next one
+ * is read before the call. */
 static void carry_out(mr_ps_inbox *b, mr_ps_note *n)
 {
     while (n) {
-        mr_ps_note *next = n->next; /* the note may be gone after its turn */
+        mr_ps_note *next = n->next;
         n->fn(b->owner, n);
         n = next;
     }
@@ -28,6 +36,8 @@ static void carry_out(mr_ps_inbox *b, mr_ps_note *n)
         b->turn(b->owner);
 }
 
+/* The thread. It wakes for a note, for the next tick, or to close; it ends only when the inbox is
+ * empty and closing, so notes that were put in before mr_ps_inbox_stop are all handled. */
 static void run(void *arg)
 {
     mr_ps_inbox *b = arg;
@@ -54,6 +64,7 @@ static void run(void *arg)
 
 mr_status *mr_ps_inbox_start(mr_ps_inbox *b, const char *name)
 {
+    MR_ASSERT(b->owner && b->tick && !b->running);
     mr_mutex_init(&b->mu);
     mr_cond_init(&b->wake);
     b->first = NULL;
@@ -65,11 +76,13 @@ mr_status *mr_ps_inbox_start(mr_ps_inbox *b, const char *name)
         return NULL;
     mr_cond_deinit(&b->wake);
     mr_mutex_deinit(&b->mu);
-    return mr_error(MR_RESOURCE_EXHAUSTED, "no thread %s: %s", name, strerror(e));
+    return mr_error(MR_RESOURCE_EXHAUSTED, "Cannot start thread %s: %s", name, strerror(e));
 }
 
+/* A thread that still has notes to fetch needs no signal: it looks again before it sleeps. */
 void mr_ps_inbox_put(mr_ps_inbox *b, mr_ps_note *n, void (*fn)(void *owner, mr_ps_note *n))
 {
+    MR_ASSERT(fn);
     n->fn = fn;
     n->next = NULL;
     mr_lock(&b->mu);
@@ -81,6 +94,7 @@ void mr_ps_inbox_put(mr_ps_inbox *b, mr_ps_note *n, void (*fn)(void *owner, mr_p
     mr_unlock(&b->mu);
 }
 
+/* Does nothing if the thread was never started, or has ended. */
 void mr_ps_inbox_stop(mr_ps_inbox *b)
 {
     if (!b->running)
@@ -95,7 +109,7 @@ void mr_ps_inbox_stop(mr_ps_inbox *b)
     mr_mutex_deinit(&b->mu);
 }
 
-typedef struct question {
+typedef struct question { /* on the stack of mr_ps_inbox_ask until `done` */
     mr_ps_note note; /* first */
     void (*fn)(void *owner, void *arg);
     void *arg;
@@ -104,6 +118,7 @@ typedef struct question {
     bool done MR_GUARDED_BY(mu);
 } question;
 
+/* The asker frees the question as soon as it sees `done`, so nothing touches it after the unlock. */
 static void answer(void *owner, mr_ps_note *n)
 {
     question *q = (question *)n;

@@ -1,33 +1,36 @@
 /* ps/keys.c -- see keys.h.
  *
- * The cache is a table of chains over entries that also stand in one ring by use, newest behind the
- * head.  Invariants: bytes is what all entries cost and at most the budget; every entry is in
- * exactly one chain and in the ring. */
+ * The cache is a hash table with chains. Its entries are also in one ring by use, in which
+ * ring.older is the newest and ring.newer the oldest. Invariants: every entry is in exactly one
+ * chain and in the ring; stats.bytes is the cost of all entries and at most the budget. */
 #include "ps/keys.h"
 
 #include "base/memory.h"
 #include "base/siphash.h"
 #include "wire/pb.h"
 
+/* The first loop has no early exit, so that the compiler vectorises it; the place of an error is
+ * searched afterwards. */
 mr_status *mr_ps_keys_check(const uint64_t *keys, size_t n, uint64_t num_keys)
 {
     bool rising = true;
-    for (size_t i = 1; i < n; i++) /* no early end: this way it is vectorised */
+    for (size_t i = 1; i < n; i++)
         rising &= keys[i - 1] < keys[i];
     if (!rising) {
         size_t i = 1;
         while (keys[i - 1] < keys[i])
             i++;
-        return mr_invalid("keys: %llu at %zu is not above %llu before it: keys must rise",
+        return mr_invalid("keys: %llu at %zu follows %llu, but keys must rise strictly",
                           (unsigned long long)keys[i], i, (unsigned long long)keys[i - 1]);
     }
     if (n > 0 && keys[n - 1] >= num_keys)
-        return mr_invalid("keys: %llu is not below %llu, the number of keys",
-                          (unsigned long long)keys[n - 1], (unsigned long long)num_keys);
+        return mr_invalid("keys: %llu is out of range, the table has %llu keys", (unsigned long long)keys[n - 1],
+                          (unsigned long long)num_keys);
     return NULL;
 }
 
-/* The first place from `at` on whose key is not below `key`; quick when that is near. */
+/* The first index from `at` on whose key is not below `key`. Steps of doubling length, then
+ * bisection: fast if the answer is near. */
 static size_t lower(const uint64_t *keys, size_t at, size_t n, uint64_t key)
 {
     size_t step = 1, high = at;
@@ -54,20 +57,21 @@ void mr_ps_keys_split(const uint64_t *keys, size_t n, const uint64_t *bounds, in
 
 uint64_t mr_ps_keys_hash(const uint64_t *keys, size_t n)
 {
-    /* A constant: both ends must agree.  It keeps chance collisions away, not people (`owner`). */
+    /* A constant, because both ends must agree. It prevents accidental collisions, not deliberate
+     * ones: see `owner`. */
     static const uint64_t key[2] = {0x6d696c6c72616365u, 0x6b65796c69737473u};
-    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "keys are hashed as they lie");
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "keys are hashed as they are in memory");
     return mr_siphash_quick(key, keys, n * sizeof *keys);
 }
 
 /* ---- packed ---- */
 
-/* The first key as it is; then each difference less 1, for keys rise by at least that. */
+/* The first key as it is; then each difference less 1, because keys rise by at least 1. */
 mr_status *mr_ps_keys_pack(const uint64_t *keys, size_t n, mr_str *out)
 {
     size_t most;
     if (!mr_size_mul(n, MR_PB_MAX_VARINT, &most) || !mr_str_try_reserve(out, most))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "keys: no memory to pack %zu", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "keys: no memory to pack %zu keys", n);
     uint8_t *p = (uint8_t *)out->p + out->n;
     for (size_t i = 0; i < n; i++) {
         uint64_t v = i ? keys[i] - keys[i - 1] - 1 : keys[i];
@@ -80,13 +84,14 @@ mr_status *mr_ps_keys_pack(const uint64_t *keys, size_t n, mr_str *out)
     return NULL;
 }
 
+/* A key takes at least one byte, so at most 8 times the received bytes are allocated. */
 mr_status *mr_ps_keys_unpack(mr_sv in, size_t n, uint64_t num_keys, uint64_t **out)
 {
     if (n > in.n)
         return mr_invalid("keys: %zu bytes cannot hold %zu keys", in.n, n);
-    uint64_t *keys = mr_try_alloc(n * sizeof *keys); /* at most 8 times the bytes that came */
+    uint64_t *keys = mr_try_alloc(n * sizeof *keys);
     if (!keys)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "keys: no memory for %zu", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "keys: no memory for %zu keys", n);
     mr_pb_reader r;
     mr_pb_reader_init(&r, in);
     uint64_t next = 0; /* the least key that may follow; at most num_keys */
@@ -99,7 +104,7 @@ mr_status *mr_ps_keys_unpack(mr_sv in, size_t n, uint64_t num_keys, uint64_t **o
     }
     if (!fits || mr_pb_more(&r)) {
         mr_free(keys);
-        return mr_invalid("keys: %s", r.error ? r.error : fits ? "bytes behind the last" : "out of range");
+        return mr_invalid("keys: %s", r.error ? r.error : fits ? "bytes follow the last key" : "a key is out of range");
     }
     *out = keys;
     return NULL;
@@ -125,6 +130,7 @@ mr_ps_key_list *mr_ps_key_list_new(const uint64_t *keys, size_t n)
 
 mr_ps_key_list *mr_ps_key_list_ref(mr_ps_key_list *l)
 {
+    MR_ASSERT(__atomic_load_n(&l->refs, __ATOMIC_RELAXED) > 0);
     __atomic_add_fetch(&l->refs, 1, __ATOMIC_RELAXED);
     return l;
 }
@@ -147,13 +153,13 @@ typedef struct entry {
 struct mr_ps_key_cache {
     entry **chains;
     size_t n_chains; /* a power of two */
-    entry ring;      /* its head: ring.older is the newest, ring.newer the oldest */
+    entry ring;      /* head of the ring: ring.older is the newest entry, ring.newer the oldest */
     size_t budget;
-    uint64_t secret[2]; /* for chains: owners and hashes are a stranger's choice */
+    uint64_t secret[2]; /* picks the chains: peers choose owners and hashes */
     mr_ps_key_cache_stats stats;
 };
 
-/* What an entry takes; the allocator's own share included, so that a budget is what it says. */
+/* The memory of an entry, with the allocator's overhead, so that the budget is kept in fact. */
 static size_t cost(const mr_ps_key_list *l)
 {
     return sizeof(entry) + 2 * sizeof(void *) + (l ? sizeof *l + 2 * sizeof(void *) + l->n * sizeof(uint64_t) : 0);
@@ -166,7 +172,7 @@ mr_ps_key_cache *mr_ps_key_cache_new(size_t budget_bytes)
     c->chains = mr_new_array(entry *, c->n_chains);
     c->ring.newer = c->ring.older = &c->ring;
     c->budget = budget_bytes;
-    c->secret[0] = (uint64_t)(uintptr_t)c; /* as unknown outside as addresses are */
+    c->secret[0] = (uint64_t)(uintptr_t)c; /* peers do not know addresses */
     c->secret[1] = (uint64_t)(uintptr_t)c->chains;
     return c;
 }
@@ -199,9 +205,11 @@ static void ring_remove(entry *e)
     e->older->newer = e->newer;
 }
 
+/* Frees the entry that a link leads to. */
 static void remove_at(mr_ps_key_cache *c, entry **at)
 {
     entry *e = *at;
+    MR_ASSERT(e && c->stats.entries > 0 && c->stats.bytes >= cost(e->list));
     *at = e->next;
     ring_remove(e);
     c->stats.bytes -= cost(e->list);
@@ -220,7 +228,7 @@ void mr_ps_key_cache_free(mr_ps_key_cache *c)
     mr_free(c);
 }
 
-/* Twice the chains, as long as memory is there; long chains are slow but right. */
+/* Doubles the number of chains. Without memory it stays: long chains are slow but correct. */
 static void grow(mr_ps_key_cache *c)
 {
     entry **chains = mr_try_calloc(c->n_chains * 2, sizeof *chains);
@@ -250,6 +258,8 @@ bool mr_ps_key_cache_get(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_p
     return e != NULL;
 }
 
+/* Replaces an entry of the same owner and hash. Evicts the least recently used until the new one
+ * fits. */
 void mr_ps_key_cache_put(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_ps_key_list *list)
 {
     mr_ps_key_cache_drop(c, owner, hash);
@@ -268,6 +278,7 @@ void mr_ps_key_cache_put(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_p
     ring_add(c, e);
     c->stats.bytes += cost(list);
     c->stats.entries++;
+    MR_ASSERT(c->stats.bytes <= c->budget);
 }
 
 void mr_ps_key_cache_drop(mr_ps_key_cache *c, uint64_t owner, uint64_t hash)

@@ -9,9 +9,9 @@ MR_TEST(ps_keys_check_wants_them_rising_and_in_range)
 {
     MR_CHECK_OK(mr_ps_keys_check(NULL, 0, 0));
     MR_CHECK_OK(mr_ps_keys_check(KEYS(0, 5, 9), 10));
-    MR_CHECK_ERR(mr_ps_keys_check(KEYS(0, 5, 10), 10), MR_INVALID_ARGUMENT, "10 is not below 10");
-    MR_CHECK_ERR(mr_ps_keys_check(KEYS(0, 5, 5), 10), MR_INVALID_ARGUMENT, "5 at 2 is not above 5");
-    MR_CHECK_ERR(mr_ps_keys_check(KEYS(3, 1), 10), MR_INVALID_ARGUMENT, "1 at 1 is not above 3");
+    MR_CHECK_ERR(mr_ps_keys_check(KEYS(0, 5, 10), 10), MR_INVALID_ARGUMENT, "10 is out of range, the table has 10 keys");
+    MR_CHECK_ERR(mr_ps_keys_check(KEYS(0, 5, 5), 10), MR_INVALID_ARGUMENT, "5 at 2 follows 5");
+    MR_CHECK_ERR(mr_ps_keys_check(KEYS(3, 1), 10), MR_INVALID_ARGUMENT, "1 at 1 follows 3");
 }
 
 MR_TEST(ps_keys_split_by_bounds)
@@ -88,7 +88,7 @@ MR_TEST(ps_keys_unpack_refuses_what_is_no_list)
 {
     unpack_fails(MR_SV("\1\1"), 3, 100, "2 bytes cannot hold 3 keys");
     unpack_fails(MR_SV("\1\1"), SIZE_MAX, 100, "cannot hold");
-    unpack_fails(MR_SV("\1\1"), 1, 100, "behind the last");
+    unpack_fails(MR_SV("\1\1"), 1, 100, "follow the last key");
     unpack_fails(MR_SV("\x64"), 1, 100, "out of range");
     unpack_fails(MR_SV("\x31\x32"), 2, 100, "out of range");
     unpack_fails(MR_SV("\x80\x80"), 1, 100, "truncated");

@@ -1,4 +1,11 @@
-/* ps/link.c -- how a server or a worker stays in touch with the manager. */
+/* ps/link.c -- how a parameter server or a client stays in touch with the manager.
+ *
+ * States: asking (a Join is open), joined (Live and Watch are open), or waiting for `retry_at_ns`.
+ * Never asking and joined at once. `round` grows when a link is lost, and each call remembers the
+ * round it was made in, so an answer from before the loss changes nothing.
+ *
+ * Everything runs on the owner's thread. Callbacks into the owner (`news`, `refused`) may stop the
+ * link, so `closing` is checked again after them. */
 #include "ps/link.h"
 
 #include "base/clock.h"
@@ -14,8 +21,9 @@ typedef struct link_ask {
     int round;
 } link_ask;
 
-/* ---- reading news ---- */
+/* ---- messages of the manager ---- */
 
+/* Frees what the owner has not kept. */
 static void news_deinit(mr_ps_news *n)
 {
     if (n->map)
@@ -33,7 +41,7 @@ static void news_deinit(mr_ps_news *n)
 static mr_status *take_table(mr_ps_news *n, mr_sv bytes)
 {
     if (n->tables.n >= MR_PS_MAX_TABLES)
-        return mr_invalid("There are too many tables");
+        return mr_invalid("The manager sent more than %d tables", MR_PS_MAX_TABLES);
     mr_ps_table_spec *t = mr_new(mr_ps_table_spec);
     mr_status *st = mr_ps_table_spec_get(bytes, t);
     if (st)
@@ -43,6 +51,7 @@ static mr_status *take_table(mr_ps_news *n, mr_sv bytes)
     return st;
 }
 
+/* On error n holds what was read so far; news_deinit frees it. */
 static mr_status *read_news(mr_sv head, mr_ps_news *n)
 {
     mr_pb_reader r;
@@ -70,7 +79,7 @@ static mr_status *read_news(mr_sv head, mr_ps_news *n)
     return st ? st : mr_pb_reader_status(&r, "News");
 }
 
-/* Gives what came to the owner; an error is one of the manager's message. */
+/* Passes a message on to the owner. An error means that the message itself was bad. */
 static mr_status *tell_news(mr_ps_link *l, const mr_bytes *reply)
 {
     mr_ps_frame f;
@@ -92,6 +101,7 @@ static mr_status *tell_news(mr_ps_link *l, const mr_bytes *reply)
 
 static void watch(mr_ps_link *l);
 
+/* Makes a call of the present round. */
 static void send(mr_ps_link *l, const char *method, void (*answered)(void *owner, mr_ps_ask *a),
                  mr_bytes *body, int64_t deadline_ns)
 {
@@ -102,14 +112,16 @@ static void send(mr_ps_link *l, const char *method, void (*answered)(void *owner
     mr_ps_ask_start(l->ways, &a->ask, MR_PS_TO_MANAGER, l->manager, method, body, deadline_ns);
 }
 
-/* The manager is not there: it is looked for from now on. */
+/* The manager is gone: the next tick after RETRY_NS looks for it. */
 static void unjoin(mr_ps_link *l)
 {
+    MR_ASSERT(!l->closing);
     l->joined = l->asking = false;
     l->round++;
     l->retry_at_ns = mr_now_ns() + RETRY_NS;
 }
 
+/* Live never has an answer; however it ends, the manager is gone. */
 static void on_live_end(void *owner, mr_ps_ask *ask)
 {
     link_ask *a = (link_ask *)ask;
@@ -120,6 +132,7 @@ static void on_live_end(void *owner, mr_ps_ask *ask)
     mr_free(a);
 }
 
+/* The call has no deadline: it lasts as long as the connection. */
 static void live(mr_ps_link *l)
 {
     mr_pb_writer w;
@@ -127,10 +140,12 @@ static void live(mr_ps_link *l)
     mr_bytes body = {0};
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, l->id);
-    mr_status_free(mr_ps_end_head(&w, &head, &body)); /* without memory the body is empty, and refused */
+    mr_status_free(mr_ps_end_head(&w, &head, &body)); /* without memory the body is empty; the manager refuses it */
     send(l, MR_PS_MANAGER_SERVICE "Live", on_live_end, &body, 0);
 }
 
+/* The end of a Watch: news, or a sign of life without any, and then the next Watch. Any error
+ * counts as the loss of the manager. */
 static void on_watched(void *owner, mr_ps_ask *ask)
 {
     link_ask *a = (link_ask *)ask;
@@ -148,6 +163,8 @@ static void on_watched(void *owner, mr_ps_ask *ask)
     mr_free(a);
 }
 
+/* Says what this side knows (tables, view, forgotten clients), so that the manager sends only the
+ * rest. */
 static void watch(mr_ps_link *l)
 {
     mr_pb_writer w;
@@ -162,12 +179,13 @@ static void watch(mr_ps_link *l)
     send(l, MR_PS_MANAGER_SERVICE "Watch", on_watched, &body, mr_now_ns() + l->lost_ms * MS + WATCH_EXTRA_NS);
 }
 
-/* Codes that say that this one will never be let in. */
+/* Codes with which the manager refuses this peer for good. */
 static bool is_final(mr_code c)
 {
     return c == MR_FAILED_PRECONDITION || c == MR_INVALID_ARGUMENT || c == MR_PERMISSION_DENIED;
 }
 
+/* The manager's answer to Join. An error that may pass leaves the link waiting for its next try. */
 static void on_joined(void *owner, mr_ps_ask *ask)
 {
     link_ask *a = (link_ask *)ask;
@@ -175,6 +193,7 @@ static void on_joined(void *owner, mr_ps_ask *ask)
     (void)owner;
     if (a->round == l->round && !l->closing) {
         mr_status *st = ask->st ? mr_status_copy(ask->st) : tell_news(l, &ask->reply);
+        MR_ASSERT(l->asking && !l->joined);
         l->asking = false;
         l->retry_at_ns = mr_now_ns() + RETRY_NS;
         if (!st && !l->closing) {
@@ -197,8 +216,11 @@ static const char *address_in(void *map, uint64_t id)
     return a ? a : "";
 }
 
+/* Introduces this side. A server sends its view, from which a new manager learns the state. Tables
+ * are sent by clients too, because pushes name them by number. */
 static void join(mr_ps_link *l)
 {
+    MR_ASSERT(!l->joined && !l->asking);
     mr_pb_writer w;
     mr_str head = {0};
     mr_bytes body = {0};
@@ -214,7 +236,7 @@ static void join(mr_ps_link *l)
         mr_ps_view_put(&w, &l->map->view, address_in, (void *)(uintptr_t)l->map);
         mr_pb_end(&w, mark);
     }
-    for (int i = 0; i < l->tables->tables.n; i++) { /* a worker's too: their numbers are what it pushes by */
+    for (int i = 0; i < l->tables->tables.n; i++) {
         size_t mark = mr_pb_begin(&w, 8);
         mr_ps_table_spec_put(&w, l->tables->tables.p[i]);
         mr_pb_end(&w, mark);
@@ -232,13 +254,14 @@ void mr_ps_link_start(mr_ps_link *l)
     join(l);
 }
 
+/* Looks for the manager when it is time. It takes a new connection, because the transport may wait
+ * before it tries the old one again. */
 int64_t mr_ps_link_tick(mr_ps_link *l, int64_t now_ns)
 {
     if (l->closing)
         return INT64_MAX;
     if (!l->joined && !l->asking && now_ns >= l->retry_at_ns) {
-        mr_ps_ways_drop(l->ways,
-                        MR_PS_TO_MANAGER); /* a new connection: the old one may wait before it tries again */
+        mr_ps_ways_drop(l->ways, MR_PS_TO_MANAGER);
         join(l);
     }
     return now_ns + RETRY_NS;

@@ -1,9 +1,16 @@
-/* ps/manager.c -- who is there, and what they are told.
+/* ps/manager.c -- who is a member of the parameter server, and what the members are told.
  *
- * A person is a server or a worker that joined.  Its Live call tells when its process is gone; its Watch calls are signs of life
- * and take views to it.  A server that is lost is forgotten here: when it speaks again, it is told to join.  A worker that
- * is lost is not waited for any more, but what it pushed may still be on its way: only after a long silence its clocks are
- * given up, and then it cannot come back. */
+ * A member (mr_ps_person) is a server or a worker that joined. The end of its Live call shows that
+ * its process is gone. Its Watch calls are signs of life and bring it views.
+ *
+ * - A server that is lost is forgotten: if it speaks again, it is told to join.
+ * - A worker that is lost is no longer waited for, but its last pushes may still be on their way.
+ *   Only
+ * after a long silence its clocks are given up; after that it cannot come back.
+ *
+ * dist/ps_manager.h decides about servers and ranges, dist/delay.h about iterations. Both put
+ * actions into a list that is carried out, and emptied, before the next event. `people` and `by_id`
+ * hold the same members. */
 #include "ps/manager_internal.h"
 
 #include "base/clock.h"
@@ -15,12 +22,13 @@ enum {
     DEFAULT_SLOTS = 240,
     DEFAULT_LOST_MS = 1000,
     WORKER_PATIENCE = 30, /* times as long as a server */
-    SETTLE_MS = 400, /* servers look for a manager every 20: what they hold is lost when others are dealt it before */
+    SETTLE_MS = 400, /* a new manager waits for servers that still hold ranges; they look for it every 20 ms */
 };
 
-/* ---- people ---- */
+/* ---- members ---- */
 
-/* Ids are of the peers' choice; mixed, they cannot be made to collide in the map without effort. */
+/* The key in by_id. Peers choose their ids; a hash keeps them from colliding in the map without
+ * effort. */
 static uint64_t mixed(uint64_t id) { return mr_hash64(&id, sizeof id); }
 
 mr_ps_person *mr_ps_person_find(mr_ps_manager *m, uint64_t id)
@@ -29,8 +37,10 @@ mr_ps_person *mr_ps_person_find(mr_ps_manager *m, uint64_t id)
     return p && p->id == id ? p : NULL;
 }
 
+/* Refuses an id whose hash is in use, so that by_id needs no buckets. */
 mr_ps_person *mr_ps_person_add(mr_ps_manager *m, uint64_t id, bool server)
 {
+    MR_ASSERT(id != 0);
     if (m->people.n >= MR_PS_MAX_PEOPLE || mr_imap_get(&m->by_id, mixed(id)))
         return NULL;
     mr_ps_person *p = mr_new(mr_ps_person);
@@ -41,6 +51,8 @@ mr_ps_person *mr_ps_person_add(mr_ps_manager *m, uint64_t id, bool server)
     return p;
 }
 
+/* Takes over st and body, also when there is no call. The place is cleared first, because the reply
+ * may free the call. */
 void mr_ps_manager_answer(mr_ps_held_call **place, mr_status *st, mr_bytes *body)
 {
     mr_ps_held_call *h = *place;
@@ -54,12 +66,14 @@ void mr_ps_manager_answer(mr_ps_held_call **place, mr_status *st, mr_bytes *body
     }
 }
 
+/* Answers its calls before anything else, so that a process that is still alive learns of it. */
 void mr_ps_person_remove(mr_ps_manager *m, mr_ps_person *p, mr_status *why)
 {
     mr_ps_held_call **held[] = {&p->live, &p->watch, &p->leave, &p->iterate};
     for (int i = 0; i < MR_COUNT(held); i++)
         mr_ps_manager_answer(held[i], mr_status_copy(why), NULL);
     mr_status_free(why);
+    MR_ASSERT(mr_ps_person_find(m, p->id) == p);
     for (int i = 0; i < m->people.n; i++)
         if (m->people.p[i] == p) {
             mr_vec_remove_swap(&m->people, i);
@@ -71,7 +85,8 @@ void mr_ps_person_remove(mr_ps_manager *m, mr_ps_person *p, mr_status *why)
     mr_free(p);
 }
 
-/* Whoever called is gone. */
+/* A held call was cancelled: its caller is gone, or gave up. Only the end of Live means that the
+ * member is lost; other calls may simply have been made again. */
 static void on_gone(void *owner, mr_ps_held *h)
 {
     mr_ps_manager *m = owner;
@@ -84,6 +99,7 @@ static void on_gone(void *owner, mr_ps_held *h)
         mr_ps_manager_lost(m, p);
 }
 
+/* The call stays open until mr_ps_manager_answer, or until on_gone. */
 void mr_ps_manager_keep(mr_ps_manager *m, mr_ps_person *p, mr_ps_held_call **place, mr_net_call *c)
 {
     mr_ps_manager_answer(place, mr_error(MR_ABORTED, "The same call was made again"), NULL);
@@ -108,6 +124,7 @@ static const char *address_of(void *manager, uint64_t id)
     return p && p->address ? p->address : "";
 }
 
+/* The view as bytes, made once for each epoch. Borrowed until the view changes. */
 static mr_status *view_bytes(mr_ps_manager *m, mr_sv *out)
 {
     if (m->view_epoch != m->psm.view.epoch || !m->view.n) {
@@ -122,7 +139,8 @@ static mr_status *view_bytes(mr_ps_manager *m, mr_sv *out)
     return NULL;
 }
 
-/* The clients that were forgotten since a server heard of it; those of long ago are not known any more. */
+/* The clients that were forgotten since the server last heard. The list is bounded: a server that
+ * missed more keeps some clocks for ever, which costs memory but does no harm. */
 static void put_forgotten(mr_pb_writer *w, const mr_ps_manager *m, const mr_ps_person *p)
 {
     uint64_t missed = m->forgot - MR_MIN(p->forgot, m->forgot);
@@ -132,6 +150,7 @@ static void put_forgotten(mr_pb_writer *w, const mr_ps_manager *m, const mr_ps_p
         mr_ps_put_numbers(w, 3, &last);
 }
 
+/* An answer to Join or Watch: only what the member does not know yet. On error *out is empty. */
 mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join, mr_bytes *out)
 {
     mr_pb_writer w;
@@ -160,6 +179,7 @@ mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join
     return mr_ps_end_head(&w, &head, out);
 }
 
+/* Also used as a sign of life, with nothing new in it. */
 void mr_ps_manager_tell(mr_ps_manager *m, mr_ps_person *p)
 {
     mr_bytes body = {0};
@@ -169,6 +189,7 @@ void mr_ps_manager_tell(mr_ps_manager *m, mr_ps_person *p)
     mr_ps_manager_answer(&p->watch, st, &body);
 }
 
+/* Answering a Watch removes nobody from the list. */
 static void tell_all(mr_ps_manager *m)
 {
     for (int i = 0; i < m->people.n; i++)
@@ -176,11 +197,13 @@ static void tell_all(mr_ps_manager *m)
             mr_ps_manager_tell(m, m->people.p[i]);
 }
 
-/* ---- what was decided ---- */
+/* ---- carrying out actions ---- */
 
+/* Notes that servers may drop a client's clocks. The list keeps at least the newer half of its
+ * maximum. */
 static void forget(mr_ps_manager *m, uint64_t client)
 {
-    if (m->forgotten.n >= MR_PS_MAX_GONE) { /* half of them, the oldest */
+    if (m->forgotten.n >= MR_PS_MAX_GONE) {
         int half = m->forgotten.n / 2;
         memmove(m->forgotten.p, m->forgotten.p + half,
                 (size_t)(m->forgotten.n - half) * sizeof *m->forgotten.p);
@@ -190,11 +213,12 @@ static void forget(mr_ps_manager *m, uint64_t client)
     m->forgot++;
 }
 
+/* Carries out one action of dist/ps_manager.h. Views are sent by tell_all, once for all actions. */
 static void act(mr_ps_manager *m, const mr_psm_action *a)
 {
     mr_ps_person *p = a->id ? mr_ps_person_find(m, a->id) : NULL;
     switch (a->what) {
-    case MR_PSM_PUBLISH: break; /* tell_all, after all of them */
+    case MR_PSM_PUBLISH: break; /* by tell_all */
     case MR_PSM_SEND_VIEW:
         if (p && mr_ps_manager_has_news(m, p))
             mr_ps_manager_tell(m, p);
@@ -207,7 +231,7 @@ static void act(mr_ps_manager *m, const mr_psm_action *a)
         if (p)
             mr_ps_manager_answer(
                 &p->leave,
-                mr_error(MR_FAILED_PRECONDITION, "There is no other server to take over the parameters"),
+                mr_error(MR_FAILED_PRECONDITION, "No other server can take over this server's ranges"),
                 NULL);
         break;
     case MR_PSM_DECLINED:
@@ -219,6 +243,7 @@ static void act(mr_ps_manager *m, const mr_psm_action *a)
     }
 }
 
+/* Lost ranges are counted and reported in one line, because a lost server may lose hundreds. */
 void mr_ps_manager_act(mr_ps_manager *m)
 {
     int lost = 0;
@@ -233,8 +258,10 @@ void mr_ps_manager_act(mr_ps_manager *m)
     tell_all(m);
 }
 
+/* Passes an event to dist/delay.h and answers the Iterate calls of all workers that may begin now. */
 void mr_ps_manager_delay(mr_ps_manager *m, uint64_t worker, mr_delay_word word, int64_t iteration)
 {
+    MR_ASSERT(m->begun.n == 0);
     mr_delay_step(&m->delay, &(mr_delay_event){(int64_t)worker, word, iteration}, mr_now_ns(), &m->begun);
     for (int i = 0; i < m->begun.n; i++) {
         mr_delay_action a = m->begun.p[i];
@@ -245,6 +272,7 @@ void mr_ps_manager_delay(mr_ps_manager *m, uint64_t worker, mr_delay_word word, 
     m->begun.n = 0;
 }
 
+/* A worker stays known as `silent`. A server is removed, and p is freed. */
 void mr_ps_manager_lost(mr_ps_manager *m, mr_ps_person *p)
 {
     uint64_t id = p->id;
@@ -256,12 +284,13 @@ void mr_ps_manager_lost(mr_ps_manager *m, mr_ps_person *p)
     }
     mr_info("parameters: server %s is lost", p->address ? p->address : "");
     mr_psm_lost(&m->psm, id, mr_now_ns(), &m->actions);
-    mr_ps_person_remove(m, p, mr_error(MR_UNAVAILABLE, "This server was taken as lost"));
+    mr_ps_person_remove(m, p, mr_error(MR_UNAVAILABLE, "The manager considers this server lost"));
     mr_ps_manager_act(m);
 }
 
 /* ---- time ---- */
 
+/* One member's timers: a sign of life for its Watch, and what its silence means. May free it. */
 static void look_at(mr_ps_manager *m, mr_ps_person *p, int64_t now_ns)
 {
     int64_t silent_ns = now_ns - p->heard_ns;
@@ -271,14 +300,16 @@ static void look_at(mr_ps_manager *m, mr_ps_person *p, int64_t now_ns)
         mr_ps_manager_lost(m, p);
     } else if (!p->server && silent_ns > m->lost_ns * WORKER_PATIENCE) {
         mr_psm_worker_leave(&m->psm, p->id, &m->actions);
-        mr_ps_person_remove(m, p, mr_error(MR_FAILED_PRECONDITION, "This worker was silent for too long"));
+        mr_ps_person_remove(
+            m, p, mr_error(MR_FAILED_PRECONDITION, "The manager has not heard from this worker for too long"));
         mr_ps_manager_act(m);
     }
 }
 
 static int64_t tick_ns(const mr_ps_manager *m) { return MR_MAX(m->lost_ns / 40, 2 * MS); }
 
-/* When the manager itself did not run for a while, others may have spoken meanwhile: their words are still to be read. */
+/* When the manager itself was not scheduled for a while, members may have spoken meanwhile, and
+ * their messages are still unread. So the time it slept does not count as their silence. */
 static void slept(mr_ps_manager *m, int64_t now_ns)
 {
     int64_t late_ns = m->ticked_ns ? now_ns - m->ticked_ns - tick_ns(m) : 0;
@@ -287,12 +318,13 @@ static void slept(mr_ps_manager *m, int64_t now_ns)
         m->people.p[i]->heard_ns = MR_MIN(now_ns, m->people.p[i]->heard_ns + late_ns);
 }
 
+/* Goes through the members from the end, because looking at one may remove it and others. */
 static int64_t tick(void *owner, int64_t now_ns)
 {
     mr_ps_manager *m = owner;
     slept(m, now_ns);
     for (int i = m->people.n - 1; i >= 0; i--)
-        if (i < m->people.n) /* looking at one may take it out */
+        if (i < m->people.n)
             look_at(m, m->people.p[i], now_ns);
     int64_t next = mr_psm_tick(&m->psm, now_ns, &m->actions);
     mr_ps_manager_act(m);
@@ -300,7 +332,7 @@ static int64_t tick(void *owner, int64_t now_ns)
     return MR_MIN(next, now_ns + tick_ns(m));
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 static mr_status *check_options(const mr_ps_manager_options *o)
 {
@@ -311,10 +343,12 @@ static mr_status *check_options(const mr_ps_manager_options *o)
     if (o->servers < 0 || o->servers > MR_PS_MAX_SERVERS)
         return mr_invalid("servers is %d, expected 1 to %d", o->servers, MR_PS_MAX_SERVERS);
     if (o->lost_ms < 0 || o->lost_ms > 3600000)
-        return mr_invalid("lost_ms is %lld, expected up to an hour", (long long)o->lost_ms);
+        return mr_invalid("lost_ms is %lld, expected 0 to 3600000", (long long)o->lost_ms);
     return NULL;
 }
 
+/* Inside one process there is nothing to wait for: servers cannot be left over from another
+ * manager, and none is lost without the process. Hence no settling and no patience. */
 static mr_status *start(mr_ps_manager *m, const mr_ps_manager_options *o, struct mr_server *task)
 {
     const char *address = o->address ? o->address : "127.0.0.1:0";
@@ -350,6 +384,8 @@ mr_status *mr_ps_manager_open(const mr_ps_manager_options *o, struct mr_server *
 
 const char *mr_ps_manager_where(const mr_ps_manager *m) { return mr_ps_doors_address(m->doors); }
 
+/* On the manager's thread. Runs twice: before the listener closes, because a listener waits for
+ * held calls, and after it, for calls that came in between. */
 static void end(void *owner, void *arg)
 {
     mr_ps_manager *m = owner;
@@ -357,20 +393,22 @@ static void end(void *owner, void *arg)
     m->closing = true;
     while (m->people.n > 0)
         mr_ps_person_remove(m, m->people.p[0],
-                            mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped"));
+                            mr_error(MR_UNAVAILABLE, "The parameter manager was stopped"));
     while (m->new_tables.n > 0)
         mr_ps_held_reply(&mr_vec_pop(&m->new_tables)->held,
-                         mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped"), NULL);
+                         mr_error(MR_UNAVAILABLE, "The parameter manager was stopped"), NULL);
 }
 
+/* Also the way out of a failed start: every part may be missing. */
 void mr_ps_manager_close(mr_ps_manager *m)
 {
     if (!m)
         return;
-    mr_ps_inbox_ask(&m->inbox, end, NULL); /* what is held would be waited for */
+    mr_ps_inbox_ask(&m->inbox, end, NULL);
     mr_ps_doors_close(m->doors);
     mr_ps_inbox_ask(&m->inbox, end, NULL);
     mr_ps_inbox_stop(&m->inbox);
+    MR_ASSERT(m->people.n == 0 && m->new_tables.n == 0);
     for (int i = 0; i < m->tables.n; i++) {
         mr_ps_table_spec_deinit(m->tables.p[i]);
         mr_free(m->tables.p[i]);

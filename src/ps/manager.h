@@ -4,7 +4,7 @@
 
 #include "ps/peers.h"
 
-/* o: zeros stand for their defaults; address may begin with MR_PS_INSIDE.  task: the server of o->task, or NULL. */
+/* o: 0 means the default; address may begin with MR_PS_INSIDE. task: the server of o->task, or NULL. */
 mr_status *mr_ps_manager_open(const mr_ps_manager_options *o, struct mr_server *task, mr_ps_manager **out);
 const char *mr_ps_manager_where(const mr_ps_manager *m);
 void mr_ps_manager_close(mr_ps_manager *m); /* NULL is fine */

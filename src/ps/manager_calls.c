@@ -1,12 +1,20 @@
-/* ps/manager_calls.c -- the methods of the manager of parameters; docs/formats/ps.md has their messages. */
+/* ps/manager_calls.c -- the methods of the parameter manager; docs/formats/ps.md has their
+ * messages.
+ *
+ * Every method runs on the manager's thread: it changes the state, lets dist/ps_manager.h decide,
+ * and carries the decisions out (mr_ps_manager_act). Methods may be called twice, because callers
+ * repeat a call whose answer they did not get; the second call has the same result.
+ *
+ * Tables are identified by their position in the list, which only grows. So the list that a member
+ * has is a prefix of the manager's. */
 #include "ps/manager_internal.h"
 
 #include "base/clock.h"
 
 #define MS INT64_C(1000000)
-#define TABLE_NS (500 * MS) /* for servers to hear of a new table */
+#define TABLE_NS (500 * MS) /* how long Table waits until all servers know the new table */
 
-typedef struct asked { /* what all requests may say */
+typedef struct asked { /* the fields of all requests; strings point into the message */
     uint64_t id, epoch, forgot, n, member;
     bool server, observer, all, drained, declined;
     mr_sv address, name, view, table;
@@ -16,6 +24,7 @@ typedef struct asked { /* what all requests may say */
 
 /* ---- tables that are being made ---- */
 
+/* Whether every server has at least n tables. */
 static bool all_know(const mr_ps_manager *m, int n)
 {
     for (int i = 0; i < m->people.n; i++)
@@ -24,6 +33,7 @@ static bool all_know(const mr_ps_manager *m, int n)
     return true;
 }
 
+/* The caller of Table is gone; the table stays. */
 static void table_gone(void *owner, mr_ps_held *h)
 {
     mr_ps_manager *m = owner;
@@ -35,7 +45,8 @@ static void table_gone(void *owner, mr_ps_held *h)
     mr_ps_held_reply(h, mr_error(MR_CANCELLED, "The call was cancelled"), NULL);
 }
 
-/* A server that does not hear of a table in time refuses its pushes until it has, which is no harm but for the time. */
+/* Answers the Table calls whose table is known to all servers, or whose time is over. A server that
+ * hears of a table later refuses its pushes until then, and clients repeat them. */
 void mr_ps_manager_check_tables(mr_ps_manager *m, int64_t now_ns)
 {
     for (int i = m->new_tables.n - 1; i >= 0; i--) {
@@ -53,6 +64,8 @@ void mr_ps_manager_check_tables(mr_ps_manager *m, int64_t now_ns)
     }
 }
 
+/* Adds a table, or finds the one of that name if all options agree; *out is its number. A range
+ * must have fewer than 2^32 rows. */
 static mr_status *add_table(mr_ps_manager *m, mr_sv bytes, int *out)
 {
     mr_ps_table_spec *t = mr_new(mr_ps_table_spec);
@@ -61,17 +74,18 @@ static mr_status *add_table(mr_ps_manager *m, mr_sv bytes, int *out)
         if (strcmp(m->tables.p[i]->name, t->name) == 0) {
             bool same = mr_ps_table_spec_same(m->tables.p[i], t);
             if (!same)
-                st = mr_invalid("Table '%s' is there with other options", t->name);
+                st = mr_invalid("Table '%s' already exists with different options", t->name);
             mr_ps_table_spec_deinit(t);
             mr_free(t);
             *out = i;
             return st;
         }
     if (!st && m->tables.n >= MR_PS_MAX_TABLES)
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "There are %d tables already", m->tables.n);
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "Cannot add table '%s': there are already %d tables, the maximum", t->name,
+                      m->tables.n);
     if (!st && t->o.num_keys / (unsigned)m->num_slots >= UINT32_MAX - 1)
-        st = mr_invalid("Table '%s': %llu keys are too many for %d ranges", t->name,
-                        (unsigned long long)t->o.num_keys, m->num_slots);
+        st = mr_invalid("Table '%s': %llu keys are too many for %d ranges; start the manager with more num_ranges",
+                        t->name, (unsigned long long)t->o.num_keys, m->num_slots);
     if (st) {
         mr_ps_table_spec_deinit(t);
         mr_free(t);
@@ -82,10 +96,11 @@ static mr_status *add_table(mr_ps_manager *m, mr_sv bytes, int *out)
     return NULL;
 }
 
+/* The call is held until the servers know the table, so that the client's first push is accepted. */
 static void do_table(mr_ps_manager *m, mr_net_call *c, const asked *q)
 {
     int table = -1;
-    mr_status *st = m->psm.dealt ? NULL : mr_error(MR_UNAVAILABLE, "Parameters are not dealt out yet");
+    mr_status *st = m->psm.dealt ? NULL : mr_error(MR_UNAVAILABLE, "The ranges have no servers yet");
     if (!st)
         st = add_table(m, q->table, &table);
     if (st) {
@@ -97,12 +112,13 @@ static void do_table(mr_ps_manager *m, mr_net_call *c, const asked *q)
     t->until_ns = mr_now_ns() + TABLE_NS;
     mr_vec_push(&m->new_tables, t);
     mr_ps_hold(&t->held, &m->inbox, c, table_gone);
-    mr_ps_manager_act(m); /* servers hear of it */
+    mr_ps_manager_act(m); /* sends the table to the servers */
     mr_ps_manager_check_tables(m, mr_now_ns());
 }
 
 /* ---- joining ---- */
 
+/* Compares table i of a member that joins with ours. */
 static mr_status *check_known(const mr_ps_manager *m, const asked *q, int i)
 {
     mr_ps_table_spec t;
@@ -110,12 +126,14 @@ static mr_status *check_known(const mr_ps_manager *m, const asked *q, int i)
     bool same = mr_ps_table_spec_same(m->tables.p[i], &t);
     mr_ps_table_spec_deinit(&t);
     return same ? NULL
-                : mr_error(MR_FAILED_PRECONDITION, "A %s's tables are others than the manager's: number %d is '%s' here",
+                : mr_error(MR_FAILED_PRECONDITION,
+                           "The %s's tables differ from the manager's: table %d is '%s' at the manager",
                            q->server ? "server" : "worker", i, m->tables.p[i]->name);
 }
 
-/* Tables are known by their numbers, so what a server or a worker has must be how ours begin, or go on: one that was there
- * before this manager, and knows tables of other numbers, would push to the wrong ones. */
+/* The tables of a member that joins must agree with ours as far as both lists go. If it has more,
+ * this manager is new and adopts them. A member that knew other tables by these numbers would push
+ * to the wrong ones. */
 static mr_status *adopt_tables(mr_ps_manager *m, const asked *q)
 {
     int known = MR_MIN(m->tables.n, q->tables.n);
@@ -125,17 +143,20 @@ static mr_status *adopt_tables(mr_ps_manager *m, const asked *q)
         int at = -1;
         MR_TRY(add_table(m, q->tables.p[i], &at));
         if (at != i)
-            return mr_error(MR_FAILED_PRECONDITION, "A table comes twice among those of who joins");
+            return mr_error(MR_FAILED_PRECONDITION, "The %s that joins names one table twice",
+                            q->server ? "server" : "worker");
     }
     return NULL;
 }
 
+/* *p is the member if it is known; on success it is set. A server that brings a view gives a new
+ * manager the state of the one before. */
 static mr_status *join_server(mr_ps_manager *m, mr_ps_person **p, const asked *q)
 {
     mr_ps_map has = {0};
     mr_status *st = NULL;
     if (q->address.n == 0 || q->address.n > 512 || memchr(q->address.p, 0, q->address.n))
-        return mr_invalid("A server that joins has no address");
+        return mr_invalid("A server that joins has no valid address");
     if (q->view.n)
         MR_GO(mr_ps_map_get(q->view, &has));
     MR_GO(adopt_tables(m, q));
@@ -155,10 +176,13 @@ out:
     return st;
 }
 
+/* All workers that take part in the iterations must ask for the same delay. When the last one has
+ * gone, the next one may choose another. */
 static mr_status *join_delay(mr_ps_manager *m, const asked *q)
 {
     if (m->has_delay && m->delay_told != q->delay && m->delay.n_there > 0)
-        return mr_error(MR_FAILED_PRECONDITION, "This worker has a delay of %d, others have %d", q->delay,
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "This worker has a delay of %d, but the others have %d; use one delay for all", q->delay,
                         m->delay_told);
     if (!m->has_delay || m->delay_told != q->delay) {
         mr_delay_deinit(&m->delay);
@@ -169,7 +193,7 @@ static mr_status *join_delay(mr_ps_manager *m, const asked *q)
     return NULL;
 }
 
-/* It begins its first iteration by coming. */
+/* A worker begins its first iteration by joining. */
 static void enter_delay(mr_ps_manager *m, const mr_ps_person *p)
 {
     mr_ps_manager_delay(m, p->id, MR_DELAY_JOIN, 0);
@@ -178,16 +202,18 @@ static void enter_delay(mr_ps_manager *m, const mr_ps_person *p)
         mr_ps_manager_delay(m, p->id, MR_DELAY_ASK, w->clock);
 }
 
+/* A worker whose clocks were given up is refused for good: servers no longer know which of its
+ * pushes they have counted. */
 static mr_status *join_worker(mr_ps_manager *m, mr_ps_person **out, const asked *q)
 {
     mr_ps_person *p = *out;
     if (q->delay < MR_PS_ADAPTIVE)
-        return mr_invalid("A delay of %d", q->delay);
+        return mr_invalid("delay is %d, expected %d or more", q->delay, MR_PS_ADAPTIVE);
     for (int i = 0; i < m->forgotten.n; i++)
         if (m->forgotten.p[i] == q->id)
             return mr_error(
                 MR_FAILED_PRECONDITION,
-                "This worker was silent for too long, and what it pushed last may have counted or not");
+                "The manager has not heard from this worker for too long; its last pushes may or may not have counted");
     MR_TRY(adopt_tables(m, q));
     if (q->tables.n > 0)
         mr_psm_remember(&m->psm);
@@ -209,19 +235,21 @@ static mr_status *join_worker(mr_ps_manager *m, mr_ps_person **out, const asked 
     return NULL;
 }
 
-/* Who joins again has a new connection.  That the old one closes says nothing any more, but it may be seen only after this,
- * and before the new Live: so the old one ends here.  Until the new one comes, silence tells. */
+/* A member that joins again has a new connection. The end of the old one no longer means anything,
+ * but it may be noticed only now, before the new Live comes. So the old Live is answered here.
+ * Until the new one comes, only silence shows a loss. */
 static void do_join(mr_ps_manager *m, mr_net_call *c, const asked *q)
 {
     mr_bytes body = {0};
     mr_ps_person *p = mr_ps_person_find(m, q->id);
     mr_status *st = NULL;
     if (q->id == 0 || (p && p->server != q->server))
-        st = mr_invalid("%016llx cannot join", (unsigned long long)q->id);
+        st = mr_invalid("Cannot join with id %016llx: it is 0, or belongs to a %s", (unsigned long long)q->id,
+                        q->server ? "worker" : "server");
     if (!st)
         st = q->server ? join_server(m, &p, q) : join_worker(m, &p, q);
     if (!st) {
-        mr_ps_manager_answer(&p->live, mr_error(MR_ABORTED, "It has joined again"), NULL);
+        mr_ps_manager_answer(&p->live, mr_error(MR_ABORTED, "This server or worker has joined again"), NULL);
         p->heard_ns = mr_now_ns();
         p->epoch = 0;
         p->forgot = m->forgot;
@@ -232,8 +260,10 @@ static void do_join(mr_ps_manager *m, mr_net_call *c, const asked *q)
     mr_ps_manager_act(m);
 }
 
-/* ---- people who are known ---- */
+/* ---- calls of members ---- */
 
+/* Notes what the member knows, and holds the call until there is news. mr_ps_manager_act may remove
+ * members, so p is looked up again after it. */
 static void do_watch(mr_ps_manager *m, mr_net_call *c, mr_ps_person *p, const asked *q)
 {
     p->epoch = q->epoch;
@@ -241,7 +271,7 @@ static void do_watch(mr_ps_manager *m, mr_net_call *c, mr_ps_person *p, const as
     p->forgot = q->forgot;
     p->watched_ns = mr_now_ns();
     if (p->silent)
-        mr_ps_reply(c, mr_error(MR_NOT_FOUND, "This worker has to join again"), NULL);
+        mr_ps_reply(c, mr_error(MR_NOT_FOUND, "This worker was considered lost; it must join again"), NULL);
     else
         mr_ps_manager_keep(m, p, &p->watch, c);
     uint64_t id = p->id;
@@ -253,10 +283,14 @@ static void do_watch(mr_ps_manager *m, mr_net_call *c, mr_ps_person *p, const as
     mr_ps_manager_check_tables(m, mr_now_ns());
 }
 
+/* A server reports that a range is complete, drained or declined. Reports of an old epoch have no
+ * effect. */
 static void do_report(mr_ps_manager *m, mr_net_call *c, const mr_ps_person *p, const asked *q)
 {
     if (q->slot < 0 || q->slot >= m->num_slots || !p->server) {
-        mr_ps_reply(c, mr_invalid("A report of range %d", q->slot), NULL);
+        mr_ps_reply(c, mr_invalid("Invalid report: range %d of %d, from a %s", q->slot, m->num_slots,
+                                  p->server ? "server" : "worker"),
+                    NULL);
         return;
     }
     if (q->declined)
@@ -269,6 +303,8 @@ static void do_report(mr_ps_manager *m, mr_net_call *c, const mr_ps_person *p, c
     mr_ps_manager_act(m);
 }
 
+/* A server's call is held until its ranges have moved (MR_PSM_LET_GO). A worker leaves at once; p
+ * is freed. */
 static void do_leave(mr_ps_manager *m, mr_net_call *c, mr_ps_person *p)
 {
     if (p->server) {
@@ -285,12 +321,14 @@ static void do_leave(mr_ps_manager *m, mr_net_call *c, mr_ps_person *p)
     mr_ps_manager_act(m);
 }
 
-/* Says that n iterations are over, which may be said twice. */
+/* A worker has finished q->n iterations in all, and asks for the next one. The call is held until
+ * dist/delay.h lets it begin. n_done makes a repeated call harmless. */
 static void do_iterate(mr_ps_manager *m, mr_net_call *c, mr_ps_person *p, const asked *q)
 {
     const mr_delay_worker *w = mr_delay_find(&m->delay, (int64_t)p->id);
     if (p->server || p->observer || !w || p->silent) {
-        mr_ps_reply(c, mr_error(MR_NOT_FOUND, "This worker takes no part in the iterations"), NULL);
+        mr_ps_reply(
+            c, mr_error(MR_NOT_FOUND, "Only a worker that has joined, and is no observer, can begin iterations"), NULL);
         return;
     }
     int64_t clock = w->clock;
@@ -303,12 +341,13 @@ static void do_iterate(mr_ps_manager *m, mr_net_call *c, mr_ps_person *p, const 
     mr_ps_manager_delay(m, p->id, MR_DELAY_ASK, clock);
 }
 
+/* Lost ranges begin again, empty. The answer is the epoch of the view that says so. */
 static void do_restore(mr_ps_manager *m, mr_net_call *c, const asked *q)
 {
     mr_pb_writer w;
     mr_str head = {0};
     mr_bytes body = {0};
-    mr_status *st = m->psm.dealt ? NULL : mr_error(MR_UNAVAILABLE, "Parameters are not dealt out yet");
+    mr_status *st = m->psm.dealt ? NULL : mr_error(MR_UNAVAILABLE, "The ranges have no servers yet");
     if (!st) {
         mr_psm_restore(&m->psm, q->all, &m->actions);
         mr_ps_manager_act(m);
@@ -329,6 +368,7 @@ static void put_worker(mr_ps_manager *m, mr_pb_writer *w, const mr_ps_person *p,
     mr_pb_end(w, mark);
 }
 
+/* Needs no member: anybody may ask for statistics. */
 static void do_workers(mr_ps_manager *m, mr_net_call *c)
 {
     mr_pb_writer w;
@@ -345,8 +385,9 @@ static void do_workers(mr_ps_manager *m, mr_net_call *c)
     mr_ps_reply(c, st, &body);
 }
 
-/* ---- reading ---- */
+/* ---- incoming calls ---- */
 
+/* Strings stay in the message. The caller frees q->tables, also after an error. */
 static mr_status *read_asked(mr_sv head, asked *q)
 {
     mr_pb_reader r;
@@ -374,9 +415,11 @@ static mr_status *read_asked(mr_sv head, asked *q)
         case 17: q->declined = mr_pb_bool(&r); break;
         default: mr_pb_skip(&r);
         }
-    return mr_pb_reader_status(&r, "a request to the manager of parameters");
+    return mr_pb_reader_status(&r, "a request to the parameter manager");
 }
 
+/* Any call of a member is a sign of life. A peer that has not joined gets NOT_FOUND, which makes it
+ * join. */
 static void dispatch(mr_ps_manager *m, mr_net_call *c, const char *method, const asked *q)
 {
     mr_ps_person *p = mr_ps_person_find(m, q->id);
@@ -387,7 +430,9 @@ static void dispatch(mr_ps_manager *m, mr_net_call *c, const char *method, const
     else if (strcmp(method, "Workers") == 0)
         do_workers(m, c);
     else if (!p)
-        mr_ps_reply(c, mr_error(MR_NOT_FOUND, "%016llx has not joined", (unsigned long long)q->id), NULL);
+        mr_ps_reply(c,
+                    mr_error(MR_NOT_FOUND, "No server or worker with id %016llx has joined", (unsigned long long)q->id),
+                    NULL);
     else if (strcmp(method, "Live") == 0)
         mr_ps_manager_keep(m, p, &p->live, c);
     else if (strcmp(method, "Watch") == 0)
@@ -403,17 +448,19 @@ static void dispatch(mr_ps_manager *m, mr_net_call *c, const char *method, const
     else if (strcmp(method, "Restore") == 0)
         do_restore(m, c, q);
     else
-        mr_ps_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
+        mr_ps_reply(c, mr_error(MR_UNIMPLEMENTED, "Unknown method %s", c->method), NULL);
 }
 
+/* A call, now on the manager's thread. Every path answers it, or holds it. */
 static void on_call(void *owner, mr_ps_note *n)
 {
     mr_ps_manager *m = owner;
     mr_net_call *c = ((mr_ps_call_note *)n)->call;
+    MR_ASSERT(m->actions.n == 0);
     mr_ps_frame f = {0};
     asked q = {0};
     mr_free(n);
-    mr_status *st = m->closing ? mr_error(MR_UNAVAILABLE, "The manager of parameters was stopped")
+    mr_status *st = m->closing ? mr_error(MR_UNAVAILABLE, "The parameter manager was stopped")
                                : mr_ps_frame_open(&c->body, &f);
     if (!st)
         st = read_asked(f.head, &q);
@@ -425,11 +472,12 @@ static void on_call(void *owner, mr_ps_note *n)
     mr_ps_frame_deinit(&f);
 }
 
+/* The listener's handler, on a thread of the transport: it only passes the call on. */
 void mr_ps_manager_handle(void *manager, mr_net_call *c)
 {
     mr_ps_manager *m = manager;
     if (strncmp(c->method, MR_PS_MANAGER_SERVICE, sizeof MR_PS_MANAGER_SERVICE - 1) != 0)
-        mr_ps_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
+        mr_ps_reply(c, mr_error(MR_UNIMPLEMENTED, "Unknown method %s", c->method), NULL);
     else
         mr_ps_calls_take(&m->inbox, c, on_call);
 }

@@ -1,4 +1,4 @@
-/* ps/manager_test.c -- what a manager of parameters answers, call by call. */
+/* ps/manager_test.c -- what the parameter manager answers, call by call. */
 #include "ps/manager.h"
 
 #include "base/clock.h"

@@ -1,8 +1,9 @@
-/* ps/peers.c -- calls from and to a thread that does one thing after the other.
+/* ps/peers.c -- calls to and from the thread of an inbox.
  *
- * A held call may be cancelled (from the transport's thread) while it is being answered (from ours).  Whoever comes second
- * frees it: the callback says that its note is under way before it puts it in, and a reply does not return while a callback
- * runs, so after a reply it is known whether a note will come. */
+ * A held call may be cancelled (on the transport's thread) while it is being answered (on ours).
+ * The second of the two frees it. This is safe because the cancel callback sets `noted` before it
+ * puts its note in, and the transport's reply does not return while a cancel callback runs. So
+ * after the reply `noted` tells for certain whether a note will come. */
 #include "ps/peers.h"
 
 #include "base/clock.h"
@@ -23,7 +24,7 @@ static mr_net *inside_net(void)
     return n ? n : mr_net_loop();
 }
 
-/* ---- ways ---- */
+/* ---- routes ---- */
 
 static bool is_inside(const char *address)
 {
@@ -38,6 +39,8 @@ static mr_status *open_way(const char *address, mr_net **net, mr_net_peer **peer
     return (*net)->connect(*net, address, NULL, NULL, peer);
 }
 
+/* The open route to a peer, or a new one. The pointer is valid until the next route is opened or
+ * dropped. */
 static mr_status *find_way(mr_ps_ways *w, uint64_t to, const char *address, mr_ps_way **out)
 {
     for (int i = 0; i < w->to.n; i++)
@@ -47,7 +50,7 @@ static mr_status *find_way(mr_ps_ways *w, uint64_t to, const char *address, mr_p
         }
     mr_ps_way way = {.id = to};
     if (!address || !address[0])
-        return mr_error(MR_UNAVAILABLE, "It is not known where server %016llx is", (unsigned long long)to);
+        return mr_error(MR_UNAVAILABLE, "The address of parameter server %016llx is unknown", (unsigned long long)to);
     MR_TRY(open_way(address, &way.net, &way.peer));
     way.address = mr_strdup(address);
     mr_vec_push(&w->to, way);
@@ -61,6 +64,8 @@ static void way_close(mr_ps_way *way)
     mr_free(way->address);
 }
 
+/* The route is taken out first: disconnecting ends its requests, whose callbacks may look for
+ * routes. */
 void mr_ps_ways_drop(mr_ps_ways *w, uint64_t to)
 {
     for (int i = 0; i < w->to.n; i++)
@@ -72,6 +77,7 @@ void mr_ps_ways_drop(mr_ps_ways *w, uint64_t to)
         }
 }
 
+/* Idempotent. */
 void mr_ps_ways_close(mr_ps_ways *w)
 {
     w->closed = true;
@@ -89,6 +95,7 @@ static void on_answer(void *owner, mr_ps_note *n)
     a->answered(owner, a);
 }
 
+/* On any thread. The request's result moves into the ask, which travels to the inbox. */
 static void on_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_ps_ask *a = (mr_ps_ask *)r;
@@ -98,11 +105,14 @@ static void on_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_ps_inbox_put(a->ways->inbox, &a->note, on_answer);
 }
 
+/* A request that cannot be started ends like any other, through its note. */
 void mr_ps_ask_start(mr_ps_ways *w, mr_ps_ask *a, uint64_t to, const char *address, const char *method,
                      mr_bytes *body, int64_t deadline_ns)
 {
     mr_ps_way *way = NULL;
-    mr_status *st = w->closed ? mr_error(MR_CANCELLED, "It is being closed") : find_way(w, to, address, &way);
+    MR_ASSERT(a->answered && !a->st);
+    mr_status *st = w->closed ? mr_error(MR_CANCELLED, "The connections of this client or server are being closed")
+                              : find_way(w, to, address, &way);
     a->ways = w;
     a->to = to;
     a->r = (mr_net_request){.method = method, .body = *body, .deadline_ns = deadline_ns, .done = on_done};
@@ -133,6 +143,7 @@ struct mr_ps_doors {
     const char *service;
 };
 
+/* Listens at an address of its own. d->address gets the port that the system chose. */
 static mr_status *open_doors(mr_ps_doors *d, const char *address, void (*handle)(void *arg, mr_net_call *c),
                              void *arg)
 {
@@ -148,6 +159,7 @@ static mr_status *open_doors(mr_ps_doors *d, const char *address, void (*handle)
     return NULL;
 }
 
+/* With a task, the methods become a part of the task's server and share its address. */
 mr_status *mr_ps_doors_open(const char *address, mr_server *task, const char *service,
                             void (*handle)(void *arg, mr_net_call *c), void *arg, mr_ps_doors **out)
 {
@@ -172,6 +184,7 @@ mr_status *mr_ps_doors_open(const char *address, mr_server *task, const char *se
 
 const char *mr_ps_doors_address(const mr_ps_doors *d) { return d->address; }
 
+/* Waits up to STOP_GRACE_NS for calls that are being answered. The thread must still run. */
 void mr_ps_doors_close(mr_ps_doors *d)
 {
     if (!d)
@@ -187,6 +200,7 @@ void mr_ps_doors_close(mr_ps_doors *d)
 
 /* ---- calls ---- */
 
+/* Answers a call. Takes over st and body; a body beside an error is dropped. */
 void mr_ps_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
 {
     mr_bytes none = {0};
@@ -202,6 +216,7 @@ void mr_ps_calls_take(mr_ps_inbox *b, mr_net_call *c, void (*fn)(void *owner, mr
     mr_ps_inbox_put(b, &n->note, fn);
 }
 
+/* The note of a cancelled call. If it was answered meanwhile, only the memory is left. */
 static void on_gone(void *owner, mr_ps_note *n)
 {
     mr_ps_held *h = (mr_ps_held *)n;
@@ -210,6 +225,7 @@ static void on_gone(void *owner, mr_ps_note *n)
     mr_free(h);
 }
 
+/* On the transport's thread, or on ours if the call was cancelled before mr_ps_hold. */
 static void cancelled(void *arg, mr_net_call *c)
 {
     mr_ps_held *h = arg;
@@ -218,8 +234,10 @@ static void cancelled(void *arg, mr_net_call *c)
     mr_ps_inbox_put(h->inbox, &h->note, on_gone);
 }
 
+/* From now on either the reply or the cancellation comes first; see the head of this file. */
 void mr_ps_hold(mr_ps_held *h, mr_ps_inbox *b, mr_net_call *c, void (*gone)(void *owner, mr_ps_held *h))
 {
+    MR_ASSERT(!h->call && !atomic_load(&h->noted));
     h->inbox = b;
     h->call = c;
     h->gone = gone;
@@ -227,9 +245,11 @@ void mr_ps_hold(mr_ps_held *h, mr_ps_inbox *b, mr_net_call *c, void (*gone)(void
         cancelled(h, c);
 }
 
+/* Answers once. h is freed here, or by the note that is under way. */
 void mr_ps_held_reply(mr_ps_held *h, mr_status *st, mr_bytes *body)
 {
     mr_net_call *c = h->call;
+    MR_ASSERT(c);
     h->call = NULL;
     mr_ps_reply(c, st, body);
     if (!atomic_load(&h->noted))

@@ -1,9 +1,10 @@
-/* ps/peers.h -- calls from and to a thread that does one thing after the other (ps/inbox.h).
+/* ps/peers.h -- calls to and from the thread of an inbox (ps/inbox.h).
  *
- * Outwards: ways to peers by their id, and requests whose end comes as a note.  Inwards: calls that are handed over as notes,
- * and calls that are held open: their end tells at once when whoever called is gone.
+ * Outgoing: routes to peers by their id, and requests whose end arrives as a note. Incoming: calls
+ * that are passed on as notes, and calls that are held open; a held call reports at once when the
+ * caller is gone.
  *
- * All of it belongs to the inbox's thread, but for mr_ps_calls_take. */
+ * The inbox's thread owns all of it; only mr_ps_calls_take may be called from other threads. */
 #ifndef MR_PS_PEERS_H
 #define MR_PS_PEERS_H
 
@@ -11,14 +12,14 @@
 #include "ps/inbox.h"
 #include "ps/wire.h"
 
-/* An address that begins so is inside this process (net/loop.c). */
+/* Addresses with this prefix are inside this process (net/loop.c). */
 #define MR_PS_INSIDE "inside:"
-/* For tests: another transport for such addresses, before the first of them is used; NULL: net/loop.c again. */
+/* For tests: sets the transport of such addresses, before the first of them is used; NULL: net/loop.c again. */
 void mr_ps_inside_by(mr_net *net);
 
-/* ---- asking ---- */
+/* ---- outgoing requests ---- */
 
-typedef struct mr_ps_way {
+typedef struct mr_ps_way { /* an open route to a peer */
     uint64_t id;
     char *address;
     mr_net *net;
@@ -32,53 +33,54 @@ typedef struct mr_ps_ways {
     int64_t bytes_sent, bytes_received;
 } mr_ps_ways;
 
-typedef struct mr_ps_ask { /* first in what waits for the answer; allocated by its maker */
+typedef struct mr_ps_ask { /* a request; embedded first in a struct that the caller allocated */
     mr_net_request r;
     mr_ps_note note;
     mr_ps_ways *ways;
     uint64_t to;
-    mr_status *st; /* how it ended */
+    mr_status *st; /* result: NULL if there is a reply */
     mr_bytes reply;
-    void (*answered)(void *owner, struct mr_ps_ask *a); /* on the inbox's thread; frees it after mr_ps_ask_deinit */
+    /* Called on the inbox's thread. Takes over a: mr_ps_ask_deinit, then mr_free. */
+    void (*answered)(void *owner, struct mr_ps_ask *a);
 } mr_ps_ask;
 
-/* Starts a request, which takes over the body.  Fails through the answer only. */
+/* Starts a request and takes over the body. Errors too arrive through `answered`, never from within this call. */
 void mr_ps_ask_start(mr_ps_ways *w, mr_ps_ask *a, uint64_t to, const char *address, const char *method, mr_bytes *body,
                      int64_t deadline_ns);
 void mr_ps_ask_deinit(mr_ps_ask *a);
-/* Closes the way to a peer: what is open ends CANCELLED. */
+/* Closes the route to a peer: its open requests end with CANCELLED. */
 void mr_ps_ways_drop(mr_ps_ways *w, uint64_t to);
-/* Closes all; requests that are begun from now on end CANCELLED. */
+/* Closes all routes; requests that start later end with CANCELLED. */
 void mr_ps_ways_close(mr_ps_ways *w);
 
-/* ---- answering ---- */
+/* ---- incoming calls ---- */
 
-/* What listens: at an address, inside this process, or as a part of a task's server. */
+/* A listener: at an address, inside this process, or as a part of a task's server. */
 typedef struct mr_ps_doors mr_ps_doors;
 struct mr_server;
 /* task NULL: at the address ("host:port", or MR_PS_INSIDE with any text); service: the methods' prefix. */
-mr_status *mr_ps_doors_open(const char *address, struct mr_server *task, const char *service, void (*handle)(void *arg, mr_net_call *c),
-                            void *arg, mr_ps_doors **out);
-const char *mr_ps_doors_address(const mr_ps_doors *d); /* with the port that was taken */
+mr_status *mr_ps_doors_open(const char *address, struct mr_server *task, const char *service,
+                            void (*handle)(void *arg, mr_net_call *c), void *arg, mr_ps_doors **out);
+const char *mr_ps_doors_address(const mr_ps_doors *d); /* with the actual port; borrowed */
 void mr_ps_doors_close(mr_ps_doors *d);                /* NULL is fine */
 
 void mr_ps_reply(mr_net_call *c, mr_status *st, mr_bytes *body); /* body may be NULL */
 
-typedef struct mr_ps_call_note { /* a call on its way to the thread */
+typedef struct mr_ps_call_note { /* a call that is passed on to the thread */
     mr_ps_note note;
     mr_net_call *call;
 } mr_ps_call_note;
-/* For handlers: hands the call over; fn frees the note (mr_free). */
+/* For handlers, from any thread: passes the call on; fn frees the note (mr_free). */
 void mr_ps_calls_take(mr_ps_inbox *b, mr_net_call *c, void (*fn)(void *owner, mr_ps_note *n));
 
-typedef struct mr_ps_held { /* a call that is answered later; first in what knows more of it */
+typedef struct mr_ps_held { /* a call that is answered later; embedded first in a larger struct */
     mr_ps_note note;
     mr_ps_inbox *inbox;
     mr_net_call *call; /* NULL: answered */
-    _Atomic bool noted;
-    void (*gone)(void *owner, struct mr_ps_held *h); /* whoever called is gone: it answers with mr_ps_held_reply */
+    _Atomic bool noted; /* the transport has cancelled it: its note is in the inbox */
+    void (*gone)(void *owner, struct mr_ps_held *h); /* the caller is gone; must call mr_ps_held_reply */
 } mr_ps_held;
-/* h is of mr_alloc and zeroed; freed after its answer. */
+/* Takes over h, which mr_alloc made and which is zeroed: it is freed after its answer. */
 void mr_ps_hold(mr_ps_held *h, mr_ps_inbox *b, mr_net_call *c, void (*gone)(void *owner, mr_ps_held *h));
 void mr_ps_held_reply(mr_ps_held *h, mr_status *st, mr_bytes *body);
 

@@ -1,4 +1,12 @@
-/* ps/request.c -- a client's push, pull or sum as a message. */
+/* ps/request.c -- a client's push, pull or reduction as a message.
+ *
+ * Unpacking goes in three steps: lay_out says which rows belong to which part, find_list gets the
+ * keys, and fill or fill_packed puts keys and floats into one blob that pushes and records then
+ * share. The message comes from a client and may be wrong in any way: every size is compared with
+ * the bytes that exist before memory is allocated for it.
+ *
+ * Invariant after lay_out: parts and at have one entry per slot of the request, and at[i] +
+ * parts[i].n is at[i + 1], or n_rows for the last. */
 #include "ps/request.h"
 
 void mr_ps_request_deinit(mr_ps_request *q)
@@ -37,6 +45,7 @@ void mr_ps_request_put(mr_pb_writer *w, const mr_ps_request *q)
     mr_pb_opt_varint(w, 23, q->snappy);
 }
 
+/* Fields 1 to 23 of Request. Errors are left in r. */
 static void get_fields(mr_pb_reader *r, int max, mr_ps_request *q)
 {
     uint32_t field, wire;
@@ -69,28 +78,30 @@ static void get_fields(mr_pb_reader *r, int max, mr_ps_request *q)
         }
 }
 
+/* After this, slots rise and are below n_slots, so each range occurs at most once. */
 mr_status *mr_ps_request_get(mr_sv head, int n_slots, mr_ps_request *q)
 {
     mr_pb_reader r;
     mr_pb_reader_init(&r, head);
     get_fields(&r, n_slots, q);
-    MR_TRY(mr_pb_reader_status(&r, "a request of parameters"));
+    MR_TRY(mr_pb_reader_status(&r, "a parameter server request"));
     int n = q->slots.n;
     if (q->epochs.n != n || (q->prevs.n && q->prevs.n != n) || (q->generations.n && q->generations.n != n) ||
         (q->counts.n && q->counts.n != n))
-        return mr_invalid("A request of parameters has %d parts, but %d, %d, %d and %d words of them", n,
+        return mr_invalid("A request has %d parts, but %d epochs, %d predecessors, %d generations and %d key counts", n,
                           q->epochs.n, q->prevs.n, q->generations.n, q->counts.n);
     for (int i = 0; i < n; i++)
         if (q->slots.p[i] >= (uint64_t)n_slots || (i > 0 && q->slots.p[i] <= q->slots.p[i - 1]))
-            return mr_invalid("A request's part %d is of range %llu of %d", i,
+            return mr_invalid("Part %d of a request is for range %llu; ranges must rise and be below %d", i,
                               (unsigned long long)q->slots.p[i], n_slots);
     if ((unsigned)q->kind >= MR_PS_CHANGE_KINDS || (unsigned)q->key_form > MR_PS_KEYS_HASH ||
         (unsigned)q->answer_form > 1 + MR_PS_FIXED16)
-        return mr_invalid("A request of kind %d with keys as %d, answered as %d", (int)q->kind,
+        return mr_invalid("A request has an unknown kind (%d), key form (%d) or answer form (%d)", (int)q->kind,
                           (int)q->key_form, q->answer_form);
     return NULL;
 }
 
+/* The keys that the request's range and the slot's range have in common; possibly none. */
 mr_ps_keys mr_ps_request_range(const mr_ps_request *q, uint64_t num_keys, int n_slots, int i)
 {
     int slot = (int)q->slots.p[i];
@@ -114,13 +125,13 @@ static mr_status *no_memory(size_t n)
     return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu keys of a request", n);
 }
 
-/* Where each part's rows are, before absent ones are left out. */
+/* Which rows belong to each part, before absent rows are left out. */
 static mr_status *lay_out(const mr_ps_request *q, const mr_ps_table_spec *t, int n_slots, mr_ps_unpacked *u)
 {
     size_t sum = 0;
     if (q->n && (q->first >= t->o.num_keys || q->n > t->o.num_keys - q->first))
-        return mr_invalid("Table '%s' has no %llu keys from %llu on", t->name, (unsigned long long)q->n,
-                          (unsigned long long)q->first);
+        return mr_invalid("Table '%s' has %llu keys; a request asks for %llu keys from %llu on", t->name,
+                          (unsigned long long)t->o.num_keys, (unsigned long long)q->n, (unsigned long long)q->first);
     for (int i = 0; i < q->slots.n; i++) {
         mr_ps_keys k = {0};
         if (q->n)
@@ -130,13 +141,16 @@ static mr_status *lay_out(const mr_ps_request *q, const mr_ps_table_spec *t, int
         mr_vec_push(&u->parts, k);
         mr_vec_push(&u->at, sum);
         if (!mr_size_add(sum, k.n, &sum) || sum > MR_PS_MAX_KEYS)
-            return mr_invalid("A request has too many keys");
+            return mr_invalid("A request has more than %llu keys", (unsigned long long)MR_PS_MAX_KEYS);
     }
     u->n_rows = sum;
+    MR_ASSERT(u->parts.n == q->slots.n && u->at.n == q->slots.n);
     return NULL;
 }
 
-/* The list of keys as it was sent, or is known. */
+/* The key list, from the message or from the cache; the caller owns a reference. A list that the
+ * client wants remembered goes into the cache under the hash that the client computed. The cache
+ * keeps clients apart, so a wrong hash harms only its sender. */
 static mr_status *find_list(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t, size_t n,
                             mr_ps_key_cache *cache, mr_ps_key_list **out)
 {
@@ -146,7 +160,7 @@ static mr_status *find_list(const mr_ps_request *q, const mr_ps_frame *f, const 
     mr_status *st = NULL;
     if (q->key_form == MR_PS_KEYS_HASH) {
         if (!mr_ps_key_cache_get(cache, q->client, q->key_hash, &l) || !l || l->n != n)
-            return mr_error(MR_NOT_FOUND, "The list of keys is not known any more");
+            return mr_error(MR_NOT_FOUND, "This server no longer knows the key list of the request's hash");
         *out = mr_ps_key_list_ref(l);
         return NULL;
     }
@@ -155,7 +169,7 @@ static mr_status *find_list(const mr_ps_request *q, const mr_ps_frame *f, const 
         MR_GO(mr_ps_keys_unpack((mr_sv){b->data, b->n}, n, t->o.num_keys, &keys));
     } else if (q->key_bytes / sizeof(uint64_t) != n || q->key_bytes % sizeof(uint64_t) ||
                q->key_bytes > f->raw_n) {
-        MR_GO(mr_invalid("%zu keys in %llu bytes", n, (unsigned long long)q->key_bytes));
+        MR_GO(mr_invalid("A request has %zu keys, but %llu bytes of keys", n, (unsigned long long)q->key_bytes));
     }
     l = mr_ps_key_list_new(keys, n);
     if (!l)
@@ -175,17 +189,17 @@ out:
     return st;
 }
 
-/* Keys and floats in one blob, as they are. */
+/* Copies keys and unpacked floats into one blob. Memory is limited to `most` bytes. */
 static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width,
                        size_t most, mr_ps_unpacked *u)
 {
     size_t floats, keys = l ? u->n_rows * sizeof(uint64_t) : 0, key_raw = l ? (size_t)q->key_bytes : 0;
     if (!mr_size_mul(u->n_rows, width * sizeof(float), &floats) || q->value_bytes != floats ||
         key_raw > f->raw_n || q->value_bytes > f->raw_n - key_raw)
-        return mr_invalid("%zu keys of %zu floats in %llu bytes", u->n_rows, width,
+        return mr_invalid("A request has %zu keys of %zu floats each, but %llu bytes of values", u->n_rows, width,
                           (unsigned long long)q->value_bytes);
     if (keys > most || floats > most - keys)
-        return mr_error(MR_UNAVAILABLE, "There is no memory for %zu keys of a request at present", u->n_rows);
+        return mr_error(MR_UNAVAILABLE, "No memory for %zu keys of a request at present", u->n_rows);
     u->blob = keys < SIZE_MAX - floats ? mr_ps_blob_new(keys + floats) : NULL;
     if (!u->blob)
         return no_memory(u->n_rows);
@@ -196,7 +210,8 @@ static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps
     return mr_ps_frame_read(f, key_raw, floats, u->blob->data + keys);
 }
 
-/* The same of values that were packed: rows that are absent are left out, of ranges too, which become lists. */
+/* The counterpart of fill for packed values. Rows that the packing left out disappear from the
+ * parts; for a range of keys the rows that remain become a list. */
 static mr_status *gather(const mr_ps_request *q, const mr_ps_key_list *l, const mr_ps_rows *rows,
                          size_t width, mr_ps_unpacked *u)
 {
@@ -219,11 +234,13 @@ static mr_status *gather(const mr_ps_request *q, const mr_ps_key_list *l, const 
     }
     (void)q;
     u->n_rows = rows->n;
+    MR_ASSERT(at == rows->n);
     u->list = list;
     u->floats = (const float *)(u->blob->data + keys);
     return NULL;
 }
 
+/* `most` limits the unpacked rows, because a few packed bytes may stand for many rows. */
 static mr_status *fill_packed(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l,
                               size_t width, size_t most, mr_ps_unpacked *u)
 {
@@ -232,7 +249,7 @@ static mr_status *fill_packed(const mr_ps_request *q, const mr_ps_frame *f, cons
     mr_ps_rows rows = {0};
     mr_status *st = NULL;
     if (u->n_rows > UINT32_MAX || width > INT32_MAX)
-        return mr_invalid("%zu packed rows of %zu floats", u->n_rows, width);
+        return mr_invalid("A request has %zu packed rows of %zu floats, which is too many", u->n_rows, width);
     MR_GO(mr_ps_frame_take(f, q->n || q->key_form == MR_PS_KEYS_HASH ? 0 : (size_t)q->key_bytes,
                            (size_t)q->value_bytes, &b));
     MR_GO(mr_ps_rows_unpack_within((mr_sv){b->data, b->n}, u->n_rows, (int)width, most / row, &rows));
@@ -243,13 +260,14 @@ out:
     return st;
 }
 
-/* What each part's list is, now that the list is where it stays. */
+/* Sets each part's list, now that the list is at its final address. */
 static void point(mr_ps_unpacked *u)
 {
     for (int i = 0; u->list && i < u->parts.n; i++)
         u->parts.p[i].list = u->list + u->at.p[i];
 }
 
+/* On error u may hold memory: the caller calls mr_ps_unpacked_deinit in any case. */
 mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t,
                                 int n_slots, size_t width, size_t most, mr_ps_key_cache *cache,
                                 mr_ps_unpacked *u)
@@ -263,7 +281,7 @@ mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, co
         MR_GO(mr_ps_keys_check(l->keys, l->n, t->o.num_keys));
     }
     if (width == 0 && !l)
-        goto out; /* of a range nothing else is needed */
+        goto out; /* a range of keys without values is already complete */
     if (q->packed && width > 0)
         MR_GO(fill_packed(q, f, l, width, most, u));
     else

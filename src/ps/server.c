@@ -1,4 +1,15 @@
-/* ps/server.c -- the life of a server of parameters: it joins, follows views, and leaves. */
+/* ps/server.c -- a parameter server from start to end: it joins the manager, follows views, and
+ * leaves.
+ *
+ * The server's thread (ps/inbox.h) owns all state except the fields under `mu`, which callers of
+ * the API wait on. Three facts hold between two notes of the inbox:
+ *
+ * - `slots` is NULL until the manager's first message says how many ranges there are; after that
+ *   the
+ * number never changes.
+ * - `actions` is empty: each event of a range is followed by mr_ps_server_act.
+ * - After `closing` no view, table or call is accepted. The next turn sets `closed`, answers every
+ * open call with UNAVAILABLE and closes the connections, so that peers notice at once. */
 #include "base/long_wait.h"
 #include "ps/server_internal.h"
 
@@ -12,10 +23,12 @@
 
 enum { KEY_CACHE_BYTES = 256 << 20 };
 
-/* ---- what the manager says ---- */
+/* ---- messages from the manager ---- */
 
+/* Called once, when the manager has said how many ranges there are. Every range starts empty. */
 static void begin_slots(mr_ps_server *s, int n)
 {
+    MR_ASSERT(!s->slots && n >= 1);
     mr_ps_store_init(&s->store, n, s->memory);
     mr_ps_clock_init(&s->clock, n, 0);
     s->slots = mr_new_array(mr_ps_slot_state, n);
@@ -23,11 +36,14 @@ static void begin_slots(mr_ps_server *s, int n)
         mr_psr_init(&s->slots[i].r, s->id, i, &s->clock, NULL);
 }
 
+/* Takes over t. A server that cannot hold a table must stop: tables are identified by their
+ * position in the list, so all later tables would have the wrong number. A table whose graph cannot
+ * be loaded is kept, with a NULL in `graphs`; pushes to it are refused. */
 static void add_table(mr_ps_server *s, mr_ps_table_spec *t)
 {
     mr_ps_graph_update *g = NULL;
     mr_status *st = mr_ps_store_add(&s->store, t);
-    if (st) { /* tables go by their number: without one there are no later ones */
+    if (st) {
         mr_ps_table_spec_deinit(t);
         mr_free(t);
         mr_ps_server_fail(s, st);
@@ -35,13 +51,18 @@ static void add_table(mr_ps_server *s, mr_ps_table_spec *t)
     }
     if (t->o.update == MR_PS_GRAPH && (st = mr_ps_graph_update_new(t, &g))) {
         mr_warn("parameters: table '%s': %s", t->name, mr_status_message(st));
-        mr_status_free(st); /* its pushes are refused */
+        mr_status_free(st);
     }
     mr_vec_push(&s->graphs, g);
+    MR_ASSERT(s->graphs.n == s->store.tables.n);
 }
 
+/* Adopts a newer view, whose contents move out of *m. Servers that the view no longer names are
+ * disconnected first, so that messages queued for them are dropped. Then every range decides what
+ * the view means for it (dist/ps_replica.h). */
 static void take_view(mr_ps_server *s, mr_ps_map *m)
 {
+    MR_ASSERT(m->view.epoch > s->map.view.epoch && m->view.slots.n == s->store.n_slots);
     int64_t now = mr_now_ns();
     for (int i = s->ways.to.n - 1; i >= 0; i--) {
         uint64_t id = s->ways.to.p[i].id;
@@ -58,6 +79,9 @@ static void take_view(mr_ps_server *s, mr_ps_map *m)
     }
 }
 
+/* The manager's answer to Join or Watch (ps/link.h calls this on the server's thread). Tables are
+ * added before the view is adopted, because the view may start traffic that names them. At the end
+ * it wakes mr_ps_server_open, which waits for the first answer. */
 static void on_news(void *owner, mr_ps_news *n)
 {
     mr_ps_server *s = owner;
@@ -66,8 +90,8 @@ static void on_news(void *owner, mr_ps_news *n)
     if (!s->slots || n->num_slots != s->store.n_slots ||
         (n->map && n->map->view.slots.n != s->store.n_slots)) {
         mr_ps_server_fail(s, mr_error(MR_FAILED_PRECONDITION,
-                                      "The manager cuts tables into %d ranges, this server's are others",
-                                      n->num_slots));
+                                      "The manager divides tables into %d ranges, but this server has %d",
+                                      n->num_slots, s->store.n_slots));
         return;
     }
     for (int i = 0; i < n->tables.n && !s->closing; i++) {
@@ -91,7 +115,7 @@ static void on_news(void *owner, mr_ps_news *n)
 
 void mr_ps_server_fail(mr_ps_server *s, mr_status *st)
 {
-    mr_warn("parameters: this server ends: %s", mr_status_message(st));
+    mr_warn("parameters: this server stops: %s", mr_status_message(st));
     s->closing = true;
     mr_ps_link_stop(&s->link);
     mr_lock(&s->mu);
@@ -102,7 +126,7 @@ void mr_ps_server_fail(mr_ps_server *s, mr_status *st)
 
 static void on_refused(void *owner, mr_status *st) { mr_ps_server_fail(owner, st); }
 
-/* ---- what it says to the manager ---- */
+/* ---- calls to the manager ---- */
 
 static void free_ask(void *owner, mr_ps_ask *a)
 {
@@ -111,20 +135,24 @@ static void free_ask(void *owner, mr_ps_ask *a)
     mr_free(a);
 }
 
+/* Completes the head and sends it; the body is empty if memory ran out, and the manager refuses it. */
 static void ask_manager(mr_ps_server *s, mr_ps_ask *a, const char *method, mr_pb_writer *w, mr_str *head,
                         int64_t ns)
 {
     mr_bytes body = {0};
-    mr_status_free(mr_ps_end_head(w, head, &body)); /* without memory it is empty, and refused */
+    mr_status_free(mr_ps_end_head(w, head, &body));
     mr_ps_ask_start(&s->ways, a, MR_PS_TO_MANAGER, s->link.manager, method, &body, mr_now_ns() + ns);
 }
 
+/* One Report carries the three kinds: DRAINED and DECLINE are flags, COMPLETE names the new member. */
 void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *about)
 {
+    MR_ASSERT(slot >= 0 && slot < s->store.n_slots);
+    MR_ASSERT(about->what == MR_PSR_COMPLETE || about->what == MR_PSR_DRAINED || about->what == MR_PSR_DECLINE);
     mr_pb_writer w;
     mr_str head = {0};
     mr_ps_ask *a = mr_new(mr_ps_ask);
-    a->answered = free_ask; /* what is lost is said again */
+    a->answered = free_ask; /* a lost report is repeated by dist/ps_replica.h */
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, s->id);
     mr_pb_opt_varint(&w, 10, about->epoch);
@@ -135,6 +163,9 @@ void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *about)
     ask_manager(s, a, MR_PS_MANAGER_SERVICE "Report", &w, &head, 1000 * MS);
 }
 
+/* The answer to Leave. The manager answers when this server's ranges have moved to others. While it
+ * cannot be reached, or a new manager does not know this server yet, tick() asks again; any other
+ * end wakes everybody in mr_ps_server_hand_over. */
 static void on_left(void *owner, mr_ps_ask *a)
 {
     mr_ps_server *s = owner;
@@ -165,6 +196,7 @@ static void ask_to_leave(mr_ps_server *s)
     ask_manager(s, a, MR_PS_MANAGER_SERVICE "Leave", &w, &head, s->leave_until_ns - mr_now_ns());
 }
 
+/* The first question of one hand-over; on_left repeats it until the deadline set here. */
 static void leave(void *owner, mr_ps_note *n)
 {
     mr_ps_server *s = owner;
@@ -173,6 +205,8 @@ static void leave(void *owner, mr_ps_note *n)
     ask_to_leave(s);
 }
 
+/* Callers may come from several threads: the first one starts the hand-over, all of them wait for
+ * its end and get the same result. */
 mr_status *mr_ps_server_hand_over(mr_ps_server *s)
 {
     mr_status *st = NULL;
@@ -187,7 +221,7 @@ mr_status *mr_ps_server_hand_over(mr_ps_server *s)
     mr_lock(&s->mu);
     while (s->leaving && !s->failed)
         mr_long_wait_cond(&wait, &s->changed, &s->mu, 0,
-                          "the manager of parameters at %s: it has not moved this server's ranges to others",
+                          "the parameter manager at %s: it has not moved this server's ranges to others",
                           s->link.manager);
     st = s->failed ? mr_status_copy(s->failed) : s->left ? NULL : mr_status_copy(s->failed_to_leave);
     mr_unlock(&s->mu);
@@ -196,6 +230,8 @@ mr_status *mr_ps_server_hand_over(mr_ps_server *s)
 
 /* ---- time ---- */
 
+/* Every 20 ms: lets each range check its timers, repeats Leave when it is due, and keeps the link
+ * to the manager alive. */
 static int64_t tick(void *owner, int64_t now_ns)
 {
     mr_ps_server *s = owner;
@@ -211,10 +247,11 @@ static int64_t tick(void *owner, int64_t now_ns)
     return now_ns + TICK_NS;
 }
 
+/* Runs once after each batch of notes, so that messages to one server are sent together. */
 static void turn(void *owner)
 {
     mr_ps_server *s = owner;
-    if (s->closing && !s->closed) { /* what calls it made end, so that others see that it is gone */
+    if (s->closing && !s->closed) { /* the connections close, so that peers see the end */
         s->closed = true;
         mr_ps_server_end_pushes(s);
         mr_ps_server_end_line(s);
@@ -227,12 +264,13 @@ static void turn(void *owner)
 
 /* ---- life ---- */
 
+/* Starts the thread, then the listener: calls may arrive as soon as the listener is open. */
 static mr_status *start(mr_ps_server *s, const mr_ps_server_options *o, struct mr_server *task)
 {
     if (!o->manager || !o->manager[0])
-        return mr_invalid("A server of parameters needs the address of its manager");
+        return mr_invalid("A parameter server needs the address of its manager (set manager)");
     if (o->memory < 0)
-        return mr_invalid("A server of parameters cannot do with %lld bytes", (long long)o->memory);
+        return mr_invalid("memory is %lld, expected a number of bytes, or 0 for no limit", (long long)o->memory);
     s->memory = (size_t)o->memory;
     s->keys = mr_ps_key_cache_new(KEY_CACHE_BYTES);
     s->ways.inbox = &s->inbox;
@@ -243,6 +281,7 @@ static mr_status *start(mr_ps_server *s, const mr_ps_server_options *o, struct m
                             s, &s->doors);
 }
 
+/* Runs on the server's thread. arg is the manager's address. */
 static void begin_link(void *owner, void *arg)
 {
     mr_ps_server *s = owner;
@@ -259,6 +298,7 @@ static void begin_link(void *owner, void *arg)
     mr_ps_link_start(&s->link);
 }
 
+/* Waits at most JOIN_NS for the manager's first answer. */
 static mr_status *wait_joined(mr_ps_server *s, const char *manager)
 {
     bool in_time = true;
@@ -268,21 +308,23 @@ static mr_status *wait_joined(mr_ps_server *s, const char *manager)
     mr_lock(&s->mu);
     while (!s->joined && !s->failed && in_time)
         in_time = mr_long_wait_cond(&wait, &s->changed, &s->mu, until,
-                                    "the manager of parameters at %s: it does not answer", manager);
+                                    "the parameter manager at %s: it does not answer", manager);
     mr_status *st = s->failed ? mr_status_copy(s->failed) : NULL;
     if (!st && !s->joined)
-        st = mr_error(MR_DEADLINE_EXCEEDED, "The manager of parameters at %s does not answer", manager);
+        st = mr_error(MR_DEADLINE_EXCEEDED, "The parameter manager at %s does not answer", manager);
     mr_unlock(&s->mu);
     return st;
 }
 
+/* Returns when the manager has accepted the server. mr_ps_server_close copes with a server of which
+ * only a part was started, so it is also the way out after an error. */
 mr_status *mr_ps_server_open(const mr_ps_server_options *o, struct mr_server *task, mr_ps_server **out)
 {
     mr_ps_server *s = mr_new(mr_ps_server);
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->changed);
     s->inbox.owner = s;
-    s->link.closing = true; /* until it is begun */
+    s->link.closing = true; /* until begin_link */
     s->id = mr_random64() | 1;
     s->answers = mr_ps_tally_new();
     mr_status *st = start(s, o, task);
@@ -300,6 +342,8 @@ mr_status *mr_ps_server_open(const mr_ps_server_options *o, struct mr_server *ta
 
 const char *mr_ps_server_where(const mr_ps_server *s) { return mr_ps_doors_address(s->doors); }
 
+/* The last event of the server's thread. Pushes and pulls are ended again after the turn, because a
+ * server that was already `closed` may hold calls that came since. */
 static void end(void *owner, void *arg)
 {
     mr_ps_server *s = owner;
@@ -311,8 +355,10 @@ static void end(void *owner, void *arg)
     mr_ps_server_end_line(s);
 }
 
+/* Only after the thread has ended, and all open pushes with it: ranges refer to their parts. */
 static void free_slots(mr_ps_server *s)
 {
+    MR_ASSERT(!s->inbox.running && !s->pushes && !s->line);
     for (int i = 0; s->slots && i < s->store.n_slots; i++)
         mr_ps_slot_state_deinit(&s->slots[i]);
     for (int i = 0; i < s->graphs.n; i++)
@@ -324,13 +370,15 @@ static void free_slots(mr_ps_server *s)
     mr_free(s->slots);
 }
 
+/* NULL is allowed. The listener closes while the thread still runs, so that calls on their way in
+ * get an answer. */
 void mr_ps_server_close(mr_ps_server *s)
 {
     if (!s)
         return;
     if (s->inbox.running) {
         mr_ps_inbox_ask(&s->inbox, end, NULL);
-        mr_ps_doors_close(s->doors); /* while the thread still answers what is on its way */
+        mr_ps_doors_close(s->doors);
         mr_ps_inbox_stop(&s->inbox);
     }
     while (s->outboxes.n > 0)

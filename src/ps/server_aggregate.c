@@ -1,11 +1,14 @@
-/* ps/server_aggregate.c -- replication after aggregation: what the pushes of a record came to, instead of the pushes.
+/* ps/server_aggregate.c -- replication after aggregation: passes on the resulting rows of a record
+ * instead of its pushes.
  *
- * The head has applied the pushes of a record one by one; the others of the chain need only the rows that came of them.  Where
- * several pushes of a record touched the same rows of a table, those rows are passed on once, as they are now, if that takes fewer
- * bytes than the pushes.  So what goes along a chain does not grow with the number of workers.
+ * The head has applied the pushes of a record one by one. The other members of the chain need only
+ * the resulting rows. Where several pushes of a record touched the same rows of a table, those rows
+ * are passed on once, as they are now, if that takes fewer bytes than the pushes. So the traffic
+ * along a chain does not grow with the number of workers.
  *
- * Every push keeps its entry, which clocks follow from; the last one of its table has the rows, those before it have nothing.
- * Members hold the same rows then, to the bit, as if they had applied all pushes. */
+ * Every push keeps its entry, because the clocks follow from the entries. The last entry of a table
+ * carries the rows, the earlier ones carry nothing. Members then hold the same rows, to the bit, as
+ * if they had applied every push. */
 #include "ps/server_internal.h"
 
 typedef struct merging {
@@ -20,12 +23,14 @@ typedef struct merging {
     int last;             /* entry */
 } merging;
 
+/* Whether the entry changes rows of the table and may be merged. */
 static bool is_of(const mr_ps_entry *e, int table)
 {
     return (e->change.kind == MR_PS_CHANGE_PUSH || e->change.kind == MR_PS_CHANGE_SET) && e->change.table == table;
 }
 
-/* Counts what the table has in the record; false: it must stay as it is. */
+/* Counts what the record has of the table. false: these pushes must go as they are, because there
+ * is only one, or because aggregation rounds do not match the record. */
 static bool count(merging *m)
 {
     bool sets = false;
@@ -36,11 +41,12 @@ static bool count(merging *m)
         sets |= c->kind == MR_PS_CHANGE_SET;
         m->pushes++;
         m->n_keys += c->keys.n;
-        m->bytes += c->keys.n * ((c->keys.list ? sizeof(uint64_t) : 0) + mr_ps_change_width(m->spec, c->kind) * sizeof(float));
+        m->bytes += c->keys.n * ((c->keys.list ? sizeof(uint64_t) : 0) +
+                                 mr_ps_change_width(m->spec, c->kind) * sizeof(float));
         m->last = i;
     }
-    /* Rows that are set end a round of aggregation.  Here one must end with the record and have begun with it: else there are
-     * pushes of other records in the rows, or sums that are not in any row yet. */
+    /* With `aggregate`, a row changes once per round of pushes. The record must hold whole rounds: otherwise
+     * the rows contain pushes of other records, or some of its pushes are in no row yet. */
     size_t round = m->spec->o.aggregate > 1 ? (size_t)m->spec->o.aggregate : 1;
     if (round > 1 && (sets || m->pushes % round != 0 || m->store->parts.p[m->table][m->slot].n_pushed != 0))
         return false;
@@ -51,14 +57,17 @@ static bool count(merging *m)
 
 enum { WORD = 64 };
 
+/* Sets the bit of each row that the keys name. The store has checked that they are in the range. */
 static void mark(uint64_t *map, const merging *m, const mr_ps_keys *k)
 {
     for (size_t i = 0; i < k->n; i++) {
         uint64_t row = (k->list ? k->list[i] : k->first + i) - m->first;
+        MR_ASSERT(row < m->n_rows);
         map[row / WORD] |= UINT64_C(1) << (row % WORD);
     }
 }
 
+/* Returns the number of distinct rows. */
 static size_t mark_all(uint64_t *map, size_t words, const merging *m)
 {
     size_t n = 0;
@@ -70,6 +79,7 @@ static size_t mark_all(uint64_t *map, size_t words, const merging *m)
     return n;
 }
 
+/* Writes the keys of the set bits in rising order. */
 static void list_keys(const uint64_t *map, size_t words, uint64_t first, uint64_t *out)
 {
     for (size_t i = 0; i < words; i++)
@@ -79,11 +89,14 @@ static void list_keys(const uint64_t *map, size_t words, uint64_t first, uint64_
 
 /* ---- in place of the pushes ---- */
 
+/* Puts the rows in place of the pushes. all: every row of the range was touched, so no key list is
+ * needed. Without memory the pushes go as they are. */
 static void replace(merging *m, const uint64_t *map, size_t words, size_t n, bool all)
 {
+    MR_ASSERT(n > 0 && n <= m->n_rows && m->pushes > 1);
     size_t row = mr_ps_table_row_floats(m->spec), keys = all ? 0 : n * sizeof(uint64_t);
     mr_ps_blob *b = mr_ps_blob_new(keys + n * row * sizeof(float));
-    if (!b) /* then the pushes go as they are */
+    if (!b)
         return;
     mr_ps_change c = {.kind = MR_PS_CHANGE_SET, .table = m->table, .keys = {.first = m->first, .n = n},
                       .floats = (const float *)(b->data + keys)};
@@ -102,12 +115,14 @@ static void replace(merging *m, const uint64_t *map, size_t words, size_t n, boo
     }
 }
 
+/* A bitmap over the range pays only if the record has at least one key for each word of it; fewer
+ * keys hardly overlap. */
 static void merge_table(merging *m)
 {
     if (!count(m))
         return;
     size_t words = (m->n_rows + WORD - 1) / WORD;
-    if (words > m->n_keys) /* few keys of a large slot hardly meet */
+    if (words > m->n_keys)
         return;
     uint64_t *map = mr_try_calloc(words, sizeof *map);
     if (!map)
@@ -120,10 +135,11 @@ static void merge_table(merging *m)
     mr_free(map);
 }
 
+/* A record with ALGEBRA stays as it is: ALGEBRA reads rows as they were between two pushes. */
 void mr_ps_record_aggregate(const mr_ps_store *store, int slot, mr_ps_record *r)
 {
     for (int i = 0; i < r->entries.n; i++)
-        if (r->entries.p[i].change.kind == MR_PS_CHANGE_ALGEBRA) /* it reads rows as they were in between */
+        if (r->entries.p[i].change.kind == MR_PS_CHANGE_ALGEBRA)
             return;
     for (int i = 0; i < r->entries.n - 1; i++) {
         int table = r->entries.p[i].change.table;

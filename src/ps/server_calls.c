@@ -1,7 +1,12 @@
-/* ps/server_calls.c -- calls that come to a server, and pushes.
+/* ps/server_calls.c -- incoming calls of a parameter server, and pushes.
  *
- * A push is taken apart into its parts, each of which is offered to its slot (dist/ps_replica.h); the call is answered when
- * all of them are. */
+ * A push is split into one part for each range. Each part is offered to its range
+ * (dist/ps_replica.h), which answers now or when the tail of the chain has the record. The call is
+ * answered when the last part is. So `left` is the number of parts without an answer, plus one
+ * while the push is being split.
+ *
+ * A range knows its part by address (the cookie). The part stays until the call is answered, and
+ * the server answers open calls before it frees its ranges. */
 #include "ps/server_internal.h"
 
 #include "base/clock.h"
@@ -16,6 +21,7 @@ static bool any_error(const mr_ps_push_call *p)
     return false;
 }
 
+/* The message that goes into the answer; codes are reported for each part. Borrowed. */
 static mr_status *first_error(const mr_ps_push_call *p)
 {
     for (int i = 0; i < p->n; i++)
@@ -24,9 +30,12 @@ static mr_status *first_error(const mr_ps_push_call *p)
     return NULL;
 }
 
+/* Answers the call, takes it off the server's list and frees it. Takes over st and body. */
 static void push_end(mr_ps_push_call *p, mr_status *st, mr_bytes *body)
 {
     mr_ps_reply(p->call, st, body);
+    MR_ASSERT(*p->link == p);
+    MR_ASSERT(p->server->under_way >= (p->blob ? p->blob->n : 0));
     *p->link = p->next;
     if (p->next)
         p->next->link = p->link;
@@ -43,14 +52,16 @@ static void push_end(mr_ps_push_call *p, mr_status *st, mr_bytes *body)
 void mr_ps_server_end_pushes(mr_ps_server *s)
 {
     while (s->pushes)
-        push_end(s->pushes, mr_error(MR_UNAVAILABLE, "The server of parameters was stopped"), NULL);
+        push_end(s->pushes, mr_error(MR_UNAVAILABLE, "The parameter server was stopped"), NULL);
 }
 
+/* The answer of a push that succeeded in full is empty, which is the common case. */
 static void push_reply(mr_ps_push_call *p)
 {
     mr_pb_writer w;
     mr_str head = {0};
     mr_bytes body = {0};
+    MR_ASSERT(p->left == 0);
     mr_ps_head_begin(&w, &head);
     if (any_error(p)) {
         mr_ps_put_numbers(&w, 1, &p->codes);
@@ -62,11 +73,12 @@ static void push_reply(mr_ps_push_call *p)
     push_end(p, st, &body);
 }
 
+/* One part has its result. May end the call and free it, with the part. */
 void mr_ps_push_answered(mr_ps_push_part *part, mr_code code, uint64_t epoch, uint64_t version)
 {
     mr_ps_push_call *p = part->of;
     int i = (int)(part - p->parts);
-    MR_ASSERT(!part->answered);
+    MR_ASSERT(!part->answered && i >= 0 && i < p->n && p->left > 0);
     part->answered = true;
     p->codes.p[i] = code == MR_OK && part->st ? mr_status_code(part->st) : code;
     p->epochs.p[i] = epoch;
@@ -75,6 +87,8 @@ void mr_ps_push_answered(mr_ps_push_part *part, mr_code code, uint64_t epoch, ui
         push_reply(p);
 }
 
+/* Keeps the call open. The parts share the request's bytes (u->blob), which count as under way
+ * until the call is answered. */
 static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_request *q,
                                  const mr_ps_unpacked *u)
 {
@@ -84,7 +98,7 @@ static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_re
     p->server = s;
     s->under_way += u->blob ? u->blob->n : 0;
     p->n = n;
-    p->left = n + 1; /* one more, so that it is not answered while it is taken apart */
+    p->left = n + 1; /* do_push holds one more, so that no answer frees the call under it */
     p->blob = mr_ps_blob_ref(u->blob);
     p->next = s->pushes;
     p->link = &s->pushes;
@@ -101,12 +115,15 @@ static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_re
     return p;
 }
 
+/* Memory for new rows is reserved before the range sees the push: a push that was refused for lack
+ * of memory must not be counted. If the range will refuse the push anyway, nothing is reserved. */
 static void offer_part(mr_ps_server *s, const mr_ps_request *q, mr_ps_push_part *part, int i, int64_t now_ns)
 {
+    MR_ASSERT(s->actions.n == 0 && part->slot >= 0 && part->slot < s->store.n_slots);
     mr_psr *r = &s->slots[part->slot].r;
-    if (mr_psr_may_pull(r, q->epochs.p[i]) == MR_OK) /* else it is refused, and no memory taken for it */
+    if (mr_psr_may_pull(r, q->epochs.p[i]) == MR_OK)
         part->st = mr_ps_store_check(&s->store, part->slot, &part->change);
-    if (part->st) { /* it does not count, and never will */
+    if (part->st) { /* final: the push is not counted */
         mr_ps_push_answered(part, mr_status_code(part->st), r->view.epoch, 0);
         return;
     }
@@ -120,22 +137,25 @@ static void offer_part(mr_ps_server *s, const mr_ps_request *q, mr_ps_push_part 
     mr_ps_server_act(s, part->slot, NULL);
 }
 
+/* On success the call has been taken over: it is answered when all parts are. On error the caller
+ * answers it. Nothing is changed before the whole request has been checked. */
 static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *q, const mr_ps_frame *f)
 {
     mr_ps_unpacked u = {0};
     const mr_ps_table_spec *t;
     int n = q->slots.n;
     if (n == 0 || q->prevs.n != n || q->generations.n != n || q->client == 0)
-        return mr_invalid("A push of nothing, or by nobody");
+        return mr_invalid("Invalid push: it has no ranges or no client id, or its lists differ in length");
     for (int i = 0; i < n; i++)
         if (q->prevs.p[i] == 0 || q->prevs.p[i] > q->ts)
-            return mr_invalid("A push %llu says that it comes after itself", (unsigned long long)q->ts);
+            return mr_invalid("Push %llu names an invalid predecessor: %llu before it", (unsigned long long)q->ts,
+                              (unsigned long long)q->prevs.p[i]);
     MR_TRY(mr_ps_server_know_table(s, q->table));
     t = s->store.tables.p[q->table];
     size_t width = mr_ps_change_width(t, q->kind);
     size_t room = mr_ps_server_room(s);
     if (c->body.n > room)
-        return mr_error(MR_UNAVAILABLE, "There is no memory for a push of %zu bytes at present", c->body.n);
+        return mr_error(MR_UNAVAILABLE, "No memory for a push of %zu bytes at present", c->body.n);
     mr_status *st = width ? mr_ps_request_unpack(q, f, t, s->store.n_slots, width, room, s->keys, &u) : NULL;
     if (st) {
         mr_ps_unpacked_deinit(&u);
@@ -161,6 +181,7 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
 
 /* ---- calls ---- */
 
+/* Push and Reduce. A push that succeeded answers by itself, later. */
 static void do_request(mr_ps_server *s, mr_net_call *c, const char *method)
 {
     mr_ps_frame f = {0};
@@ -180,6 +201,8 @@ static void do_request(mr_ps_server *s, mr_net_call *c, const char *method)
         mr_ps_reply(c, st, &body);
 }
 
+/* A call, now on the server's thread. A server that has not joined, or is closing, answers
+ * UNAVAILABLE, which makes clients try again. */
 static void on_call(void *owner, mr_ps_note *n)
 {
     mr_ps_server *s = owner;
@@ -188,8 +211,8 @@ static void on_call(void *owner, mr_ps_note *n)
     mr_free(n);
     if (!s->slots || s->closing)
         mr_ps_reply(c,
-                    mr_error(MR_UNAVAILABLE, s->closing ? "The server of parameters was stopped"
-                                                        : "The server has not joined yet"),
+                    mr_error(MR_UNAVAILABLE, s->closing ? "The parameter server was stopped"
+                                                        : "The parameter server has not joined its manager yet"),
                     NULL);
     else if (strcmp(method, "Push") == 0 || strcmp(method, "Reduce") == 0)
         do_request(s, c, method);
@@ -200,14 +223,15 @@ static void on_call(void *owner, mr_ps_note *n)
     else if (strcmp(method, "Copy") == 0)
         mr_ps_server_copy(s, c);
     else
-        mr_ps_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
+        mr_ps_reply(c, mr_error(MR_UNIMPLEMENTED, "Unknown method %s", c->method), NULL);
 }
 
+/* The listener's handler, on a thread of the transport: it only passes the call on. */
 void mr_ps_server_handle(void *server, mr_net_call *c)
 {
     mr_ps_server *s = server;
     if (strncmp(c->method, MR_PS_SERVICE, sizeof MR_PS_SERVICE - 1) != 0)
-        mr_ps_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
+        mr_ps_reply(c, mr_error(MR_UNIMPLEMENTED, "Unknown method %s", c->method), NULL);
     else
         mr_ps_calls_take(&s->inbox, c, on_call);
 }

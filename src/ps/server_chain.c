@@ -1,7 +1,11 @@
-/* ps/server_chain.c -- what the slots of a server decided (dist/ps_replica.h), carried out, and words of other members taken.
+/* ps/server_chain.c -- carries out what the ranges decide (dist/ps_replica.h), and takes messages
+ * of other members of the chain.
  *
- * The store and the records that are kept change here alone, in the order of the actions: so at the end of each event a slot
- * holds what its mr_psr counts, and records kept follow each other up to that version. */
+ * Only this file changes the store and the kept records, and it does so in the order of the
+ * actions. Therefore, at the end of each event:
+ *
+ * - the store holds exactly the version that the range's mr_psr counts;
+ * - the records in `kept` have consecutive versions, and the last one is that version. */
 #include "ps/server_internal.h"
 
 #include "base/clock.h"
@@ -16,6 +20,7 @@ void mr_ps_record_deinit(mr_ps_record *r)
     mr_vec_deinit(&r->entries);
 }
 
+/* A copy that shares the blobs; the caller owns it. */
 static mr_ps_record record_share(const mr_ps_record *from)
 {
     mr_ps_record r = {.version = from->version};
@@ -27,6 +32,7 @@ static mr_ps_record record_share(const mr_ps_record *from)
     return r;
 }
 
+/* Frees the kept records up to a version, inclusive. */
 static void drop_kept(mr_ps_slot_state *s, uint64_t through)
 {
     int n = 0;
@@ -43,21 +49,25 @@ void mr_ps_slot_state_deinit(mr_ps_slot_state *s)
     mr_vec_deinit(&s->kept);
     mr_psr_deinit(&s->r);
 }
-/* ---- what was decided ---- */
 
-/* A user's graph is run by the head alone: others are told what came of it. */
+/* ---- carrying out actions ---- */
+
+/* Runs a table's update graph on the rows of a push. Only the head does this, because a graph need
+ * not give the same bits everywhere: the entry becomes a SET of the resulting rows, which the other
+ * members copy. On error the entry is as it was. */
 static mr_status *run_graph(mr_ps_server *s, int slot, mr_ps_entry *e)
 {
+    MR_ASSERT(e->change.kind == MR_PS_CHANGE_PUSH);
     mr_ps_change *c = &e->change;
     const mr_ps_table_spec *t = s->store.tables.p[c->table];
     size_t row = mr_ps_table_row_floats(t), keys = c->keys.list ? c->keys.n * sizeof(uint64_t) : 0, bytes;
     if (c->keys.n == 0)
         return NULL;
     if (!s->graphs.p[c->table])
-        return mr_error(MR_FAILED_PRECONDITION, "Table '%s': its graph cannot be run", t->name);
+        return mr_error(MR_FAILED_PRECONDITION, "Table '%s': this server could not load its update graph", t->name);
     mr_ps_blob *b = mr_size_mul(c->keys.n, row * sizeof(float), &bytes) ? mr_ps_blob_new(keys + bytes) : NULL;
     if (!b)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory to run its graph", t->name);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory to run its update graph", t->name);
     float *rows = (float *)(b->data + keys);
     if (keys)
         memcpy(b->data, c->keys.list, keys);
@@ -75,18 +85,21 @@ static mr_status *run_graph(mr_ps_server *s, int slot, mr_ps_entry *e)
     return NULL;
 }
 
-/* What is pushed to a slot is applied at once, and kept until all members have it. */
+/* The head turns the waiting pushes into one record: they are applied now, and kept until all
+ * members have them. A push whose update fails stays in the record as NONE, because its number was
+ * counted; the error goes to its client with the answer. */
 static void make_record(mr_ps_server *s, int slot, uint64_t version)
 {
     mr_ps_slot_state *state = &s->slots[slot];
     mr_ps_record r = {.version = version};
+    MR_ASSERT(state->kept.n == 0 || mr_vec_last(&state->kept).version + 1 == version);
     for (int i = 0; i < state->r.batch.n; i++) {
         const mr_psr_push *p = &state->r.batch.p[i];
         mr_ps_push_part *part = (mr_ps_push_part *)(uintptr_t)p->cookie;
         mr_ps_entry e = {{p->client, p->ts}, part->change, mr_ps_blob_ref(part->of->blob)};
         if (e.change.kind == MR_PS_CHANGE_PUSH && s->store.tables.p[e.change.table]->o.update == MR_PS_GRAPH)
             part->st = run_graph(s, slot, &e);
-        /* Memory was taken when the push came, but the slot may have been emptied since. */
+        /* Memory was reserved when the push came, but the range may have been emptied since. */
         if (!part->st)
             part->st = mr_ps_store_check(&s->store, slot, &e.change);
         if (part->st)
@@ -99,12 +112,16 @@ static void make_record(mr_ps_server *s, int slot, uint64_t version)
     mr_vec_push(&state->kept, r);
 }
 
+/* A member applies a record of the head and keeps it; *r is moved from. The record was checked, and
+ * its memory reserved, when it came. If it fails now, the server must stop: a member that goes on
+ * without it would hold other values. */
 static void apply_record(mr_ps_server *s, int slot, mr_ps_record *r)
 {
     mr_ps_slot_state *state = &s->slots[slot];
+    MR_ASSERT(state->kept.n == 0 || mr_vec_last(&state->kept).version + 1 == r->version);
     for (int i = 0; i < r->entries.n; i++) {
         mr_status *st = mr_ps_store_check(&s->store, slot, &r->entries.p[i].change);
-        if (st) { /* it was checked, and memory taken, when it came: a member that goes on without it would differ */
+        if (st) {
             mr_ps_server_fail(s, mr_status_prepend(st, "range %d: ", slot));
             return;
         }
@@ -114,6 +131,8 @@ static void apply_record(mr_ps_server *s, int slot, mr_ps_record *r)
     *r = (mr_ps_record){0};
 }
 
+/* Queues the kept records of versions a->first to a->version for the next member, sharing their
+ * bytes. */
 static void queue_records(mr_ps_server *s, int slot, const mr_psr_action *a)
 {
     mr_ps_slot_state *state = &s->slots[slot];
@@ -124,21 +143,27 @@ static void queue_records(mr_ps_server *s, int slot, const mr_psr_action *a)
     mr_ps_server_say(s, a->to, w);
 }
 
+/* Replaces the whole range by a copy from the member before this one. */
 static void install(mr_ps_server *s, int slot, const mr_ps_hand *h)
 {
     drop_kept(&s->slots[slot], UINT64_MAX);
     if (h && h->copy && h->copy->parts)
         mr_ps_store_install(&s->store, slot, h->copy);
     else
-        mr_ps_server_fail(s, mr_error(MR_INTERNAL, "range %d: there is no copy", slot));
+        mr_ps_server_fail(s, mr_error(MR_INTERNAL, "range %d: a copy should be installed, but none came", slot));
 }
 
+/* Carries out one action. h holds the records or the copy of the message that is being handled;
+ * NULL for other events. */
 static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h)
 {
     mr_ps_slot_state *state = &s->slots[slot];
     switch (a->what) {
     case MR_PSR_RECORD: make_record(s, slot, a->version); break;
-    case MR_PSR_APPLY: apply_record(s, slot, &h->records[a->index]); break;
+    case MR_PSR_APPLY:
+        MR_ASSERT(h && h->records);
+        apply_record(s, slot, &h->records[a->index]);
+        break;
     case MR_PSR_SEND: queue_records(s, slot, a); break;
     case MR_PSR_HAVE:
         mr_ps_server_say(s, a->to,
@@ -166,30 +191,36 @@ static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h
     case MR_PSR_COMPLETE:
     case MR_PSR_DRAINED:
     case MR_PSR_DECLINE: mr_ps_server_report(s, slot, a); break;
-    case MR_PSR_ASK_VIEW: break; /* the Watch that is open is answered as soon as there is one */
+    case MR_PSR_ASK_VIEW: break; /* the open Watch brings the view as soon as there is one */
     }
 }
 
+/* Each action is copied before it runs, in case one of them adds to the list. */
 void mr_ps_server_act(mr_ps_server *s, int slot, mr_ps_hand *h)
 {
+    MR_ASSERT(slot >= 0 && slot < s->store.n_slots);
     for (int i = 0; i < s->actions.n; i++) {
         mr_psr_action a = s->actions.p[i];
         act(s, slot, &a, h);
     }
     s->actions.n = 0;
 }
-/* ---- words that come ---- */
 
+/* ---- messages from other members ---- */
+
+/* Logs only if the range decided to decline; a message of an old epoch changes nothing. */
 void mr_ps_server_decline(mr_ps_server *s, int slot, uint64_t from, uint64_t epoch, const mr_status *why)
 {
+    MR_ASSERT(s->actions.n == 0);
     mr_psr_decline(&s->slots[slot].r, from, epoch, &s->actions);
     if (s->actions.n > 0)
-        mr_warn("parameters: range %d is declined: %s", slot, mr_status_message(why));
+        mr_warn("parameters: this server declines range %d: %s", slot, mr_status_message(why));
     mr_ps_server_act(s, slot, NULL);
 }
 
-/* Records must be possible before any of them is taken: what would not be is nothing that a head made, unless it is for want
- * of memory.  That is taken here, for all of them. */
+/* All records of a message must be applicable before the first one is applied. A correct head sends
+ * no others, so a failure is either a bad message or lack of memory. Reserves the memory for all of
+ * them. */
 static mr_status *check_records(mr_ps_server *s, const mr_ps_word *w)
 {
     for (int i = 0; i < w->records.n; i++)
@@ -198,6 +229,8 @@ static mr_status *check_records(mr_ps_server *s, const mr_ps_word *w)
     return NULL;
 }
 
+/* Lets the range decide which records it takes. dist/ps_replica.c sees only versions and stamps;
+ * the records themselves wait in the mr_ps_hand until an APPLY takes them out. */
 static void take_append(mr_ps_server *s, uint64_t from, mr_ps_word *w, int64_t now_ns)
 {
     MR_VEC(mr_psr_record) told = {0};
@@ -218,11 +251,14 @@ static void take_append(mr_ps_server *s, uint64_t from, mr_ps_word *w, int64_t n
     mr_vec_deinit(&stamps);
 }
 
+/* Handles one message about one range. A message without memory for it is declined, so that the
+ * manager finds another server. */
 static mr_status *take_word(mr_ps_server *s, uint64_t from, mr_ps_word *w)
 {
     int64_t now = mr_now_ns();
     mr_psr *r = &s->slots[w->slot].r;
     mr_status *st;
+    MR_ASSERT(s->actions.n == 0);
     switch (w->kind) {
     case MR_PS_WORD_APPEND:
         st = mr_psr_follows(r, from, w->epoch) ? check_records(s, w) : NULL;
@@ -235,13 +271,14 @@ static mr_status *take_word(mr_ps_server *s, uint64_t from, mr_ps_word *w)
         mr_psr_have(r, from, w->epoch, w->version, w->stable, w->again, now, &s->actions);
         break;
     case MR_PS_WORD_REFUSE: mr_psr_refused(r, from, w->epoch, &s->actions); break;
-    default: return mr_invalid("There is no word %d", (int)w->kind);
+    default: return mr_invalid("Unknown kind of chain message: %d", (int)w->kind);
     }
     mr_ps_server_act(s, w->slot, NULL);
     return NULL;
 }
 
-/* Words are taken one by one: one that is no good does not spoil the others, but raw bytes behind it cannot be told apart. */
+/* Handles the messages one by one. One that is refused does not affect the others. One that cannot
+ * be parsed ends the loop, because nothing says where the raw bytes of the next one begin. */
 static mr_status *take_words(mr_ps_server *s, const mr_ps_frame *f, mr_ps_blob *raw)
 {
     mr_pb_reader r, sub;
@@ -267,6 +304,7 @@ static mr_status *take_words(mr_ps_server *s, const mr_ps_frame *f, mr_ps_blob *
     return st ? st : mr_pb_reader_status(&r, "Chain");
 }
 
+/* The raw bytes are copied into one blob, which the records share. */
 void mr_ps_server_chain(mr_ps_server *s, mr_net_call *c)
 {
     mr_ps_frame f = {0};

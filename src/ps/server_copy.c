@@ -1,8 +1,8 @@
-/* ps/server_copy.c -- a slot as it is, for a member that catches up: sent and taken.
+/* ps/server_copy.c -- sends and takes copies of a range, for members that catch up.
  *
- * A copy is one message (Copy): the values as ps/store_pack.c has them, and the clocks of the same version.  Nothing of a
- * copy that came is taken before all of it is known to be right and has its memory; where there is none, it is declined, and
- * the server goes on with what else it has. */
+ * A copy is one message (Copy): the values as ps/store_pack.c packs them, and the clocks of the
+ * same version. The receiver changes nothing before the whole copy has been checked and has its
+ * memory. Without memory it declines the copy, and keeps serving its other ranges. */
 #include "ps/server_internal.h"
 
 #include "base/clock.h"
@@ -10,13 +10,14 @@
 
 #define COPY_NS INT64_C(30000000000)
 
-/* ---- copies ---- */
+/* ---- sending ---- */
 
 typedef struct copy_ask {
     mr_ps_ask ask; /* first */
     int slot;
 } copy_ask;
 
+/* Tells the range whether the copy arrived; it decides whether to send records or another copy. */
 static void on_copied(void *owner, mr_ps_ask *ask)
 {
     mr_ps_server *s = owner;
@@ -29,8 +30,10 @@ static void on_copied(void *owner, mr_ps_ask *ask)
     mr_free(a);
 }
 
+/* Values and clocks of the range as they are now. On error *body is empty. */
 static mr_status *copy_body(mr_ps_server *s, int slot, const mr_psr_action *act, mr_bytes *body)
 {
+    MR_ASSERT(act->version == s->slots[slot].r.version);
     mr_pb_writer w;
     mr_str head = {0}, packed = {0};
     mr_bytes raw = {0};
@@ -56,6 +59,8 @@ static mr_status *copy_body(mr_ps_server *s, int slot, const mr_psr_action *act,
     return mr_ps_head_end(&w, &head, &raw, body);
 }
 
+/* Without memory an empty message goes out, which the receiver refuses: on_copied then arranges the
+ * next attempt, as after any other failure. */
 void mr_ps_server_send_copy(mr_ps_server *s, int slot, const mr_psr_action *act)
 {
     mr_bytes body = {0};
@@ -63,15 +68,15 @@ void mr_ps_server_send_copy(mr_ps_server *s, int slot, const mr_psr_action *act)
     a->slot = slot;
     a->ask.answered = on_copied;
     mr_status *st = copy_body(s, slot, act, &body);
-    if (st) { /* it is refused where it comes to, and made again later */
-        mr_warn("parameters: no copy of range %d: %s", slot, mr_status_message(st));
+    if (st) {
+        mr_warn("parameters: cannot make a copy of range %d: %s", slot, mr_status_message(st));
         mr_status_free(st);
     }
     mr_ps_ask_start(&s->ways, &a->ask, act->to, mr_ps_map_address(&s->map, act->to), MR_PS_SERVICE "Copy",
                     &body, mr_now_ns() + COPY_NS);
 }
 
-/* ---- copies that come ---- */
+/* ---- receiving ---- */
 
 typedef struct copy_head {
     uint64_t from, epoch, version;
@@ -79,6 +84,7 @@ typedef struct copy_head {
     mr_ps_stamps stamps;
 } copy_head;
 
+/* Reads and checks the head. Clients (field 5) and their times (field 6) come in pairs. */
 static mr_status *get_copy(mr_sv head, int n_slots, copy_head *h)
 {
     mr_pb_reader r;
@@ -96,21 +102,25 @@ static mr_status *get_copy(mr_sv head, int n_slots, copy_head *h)
             if (n_ts < h->stamps.n)
                 h->stamps.p[n_ts++].ts = mr_pb_varint(&r);
             else
-                mr_pb_fail(&r, "a time without a client");
+                mr_pb_fail(&r, "a timestamp without a client");
             break;
         case 7: h->tables = mr_pb_int32(&r); break;
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "Copy"));
-    return h->slot >= 0 && h->slot < n_slots ? NULL
-                                             : mr_invalid("A copy of range %d of %d", h->slot, n_slots);
+    return h->slot >= 0 && h->slot < n_slots
+               ? NULL
+               : mr_invalid("A copy is of range %d, expected 0 to %d", h->slot, n_slots - 1);
 }
 
+/* Unpacks the copy only if the range will take it: it comes from the member before this one, is of
+ * this epoch, and is newer. */
 static mr_status *take_copy(mr_ps_server *s, const copy_head *h, mr_sv bytes)
 {
     mr_ps_staged staged = {0};
     mr_psr *r = &s->slots[h->slot].r;
     mr_status *st = NULL;
+    MR_ASSERT(s->actions.n == 0);
     if (mr_psr_follows(r, h->from, h->epoch) && h->version > r->version)
         st = mr_ps_store_stage(&s->store, h->slot, bytes, &staged);
     if (mr_status_code(st) == MR_RESOURCE_EXHAUSTED)
@@ -124,6 +134,8 @@ static mr_status *take_copy(mr_ps_server *s, const copy_head *h, mr_sv bytes)
     return st;
 }
 
+/* A copy may name tables of which this server has not heard yet; UNAVAILABLE makes the sender
+ * repeat it. */
 void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c)
 {
     mr_ps_frame f = {0};
@@ -133,7 +145,8 @@ void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c)
     if (!st)
         st = get_copy(f.head, s->store.n_slots, &h);
     if (!st && h.tables > s->store.tables.n)
-        st = mr_error(MR_UNAVAILABLE, "A copy has %d tables, %d are known here", h.tables, s->store.tables.n);
+        st = mr_error(MR_UNAVAILABLE, "A copy has %d tables, but this server knows only %d so far", h.tables,
+                      s->store.tables.n);
     if (!st)
         st = mr_ps_frame_take(&f, 0, f.raw_n, &raw);
     if (!st)

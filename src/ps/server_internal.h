@@ -1,14 +1,15 @@
-/* ps/server_internal.h -- a server's state, for its files.
+/* ps/server_internal.h -- a parameter server's state, for its files.
  *
- *     server.c        its life: joining, views, leaving
- *     server_calls.c  calls that come, and pushes
- *     server_pulls.c  what clients want to know: values and sums
- *     server_chain.c  what was decided, and words of other members taken
- *     server_words.c  words between members of a chain, as messages
- *     server_copy.c   a slot as it is, for a member that catches up
- *     server_aggregate.c  one change of many pushes, for the members behind the head
+ *     server.c        start to end: joining, views, leaving
+ *     server_calls.c  incoming calls, and pushes
+ *     server_pulls.c  pulls and reductions
+ *     server_chain.c  carries out decisions, and takes messages of other members
+ *     server_words.c  messages between the members of a chain, as bytes
+ *     server_copy.c   copies of a range, for members that catch up
+ *     server_aggregate.c  merges the pushes of a record for the members behind the head
  *
- * All of it belongs to the server's thread. */
+ * The server's thread owns all of it, except what `mu` guards. A slot is what the documentation
+ * calls a range. */
 #ifndef MR_PS_SERVER_INTERNAL_H
 #define MR_PS_SERVER_INTERNAL_H
 
@@ -42,16 +43,16 @@ typedef struct mr_ps_push_part {
     struct mr_ps_push_call *of;
     int slot;
     mr_ps_change change; /* in the call's blob */
-    mr_status *st;       /* it counts, but its update failed */
+    mr_status *st;       /* the push was counted, but its update failed; owned */
     bool answered;
 } mr_ps_push_part;
 
 typedef struct mr_ps_push_call {
     mr_net_call *call;
     struct mr_ps_server *server;
-    struct mr_ps_push_call *next, **link; /* of those that are open */
+    struct mr_ps_push_call *next, **link; /* list of open calls: mr_ps_server.pushes */
     mr_ps_blob *blob;
-    int n, left; /* parts; without an answer */
+    int n, left; /* number of parts; parts without an answer */
     mr_ps_numbers codes, epochs, versions;
     mr_ps_push_part parts[];
 } mr_ps_push_call;
@@ -62,14 +63,14 @@ void mr_ps_push_answered(mr_ps_push_part *p, mr_code code, uint64_t epoch, uint6
 typedef struct mr_ps_waiting_pull {
     mr_ps_held held; /* first */
     struct mr_ps_waiting_pull *next;
-    size_t bytes;     /* of its answer */
-    size_t body;      /* of the call; counted as under way */
+    size_t bytes;     /* size of the answer */
+    size_t body;      /* size of the request, counted as under way */
     int64_t until_ns;
 } mr_ps_waiting_pull;
 
 /* ---- messages to other servers ---- */
 
-typedef struct mr_ps_word { /* one of them, about one slot; its slot and epoch go along */
+typedef struct mr_ps_word { /* a message about one range */
     enum { MR_PS_WORD_APPEND, MR_PS_WORD_HAVE, MR_PS_WORD_REFUSE } kind;
     int slot;
     uint64_t epoch, version, stable;
@@ -77,7 +78,7 @@ typedef struct mr_ps_word { /* one of them, about one slot; its slot and epoch g
     MR_VEC(mr_ps_record) records; /* APPEND: copies, whose blobs are shared */
 } mr_ps_word;
 
-typedef struct mr_ps_outbox { /* to one server: one message is under way at a time, the rest waits and travels together */
+typedef struct mr_ps_outbox { /* to one server: one call at a time is open, the rest waits and travels together */
     uint64_t to;
     bool busy;
     MR_VEC(mr_ps_word) words;
@@ -93,69 +94,69 @@ struct mr_ps_server {
     mr_ps_map map; /* the newest */
     mr_ps_store store;
     mr_ps_clock clock;
-    mr_ps_slot_state *slots; /* store.n_slots of them; NULL: not joined yet */
+    mr_ps_slot_state *slots; /* store.n_slots entries; NULL: not joined yet */
     mr_psr_actions actions;
     MR_VEC(mr_ps_outbox *) outboxes;
-    mr_ps_key_cache *keys; /* lists of clients */
-    MR_VEC(mr_ps_graph_update *) graphs; /* by table; NULL: it needs none */
-    mr_ps_push_call *pushes; /* that are open */
-    size_t under_way;        /* bytes of theirs, and of calls in the line */
-    mr_ps_tally *answers;    /* values that were read and are not sent yet, with a budget */
-    mr_ps_waiting_pull *line, **line_end; /* the first, and where the next one goes */
+    mr_ps_key_cache *keys; /* key lists that clients have sent */
+    MR_VEC(mr_ps_graph_update *) graphs; /* by table; NULL: no graph, or it could not be loaded */
+    mr_ps_push_call *pushes; /* open */
+    size_t under_way;        /* bytes of open pushes and of waiting pulls */
+    mr_ps_tally *answers;    /* bytes of answers that are not sent yet */
+    mr_ps_waiting_pull *line, **line_end; /* waiting pulls: the first, and where the next one goes */
     int n_line;
     mr_mutex mu;
     mr_cond changed;
     bool joined MR_GUARDED_BY(mu);
     bool left MR_GUARDED_BY(mu), leaving MR_GUARDED_BY(mu);
-    mr_status *failed MR_GUARDED_BY(mu); /* it cannot go on */
-    mr_status *failed_to_leave MR_GUARDED_BY(mu); /* the last time; all who wait are told */
+    mr_status *failed MR_GUARDED_BY(mu); /* why the server stopped by itself */
+    mr_status *failed_to_leave MR_GUARDED_BY(mu); /* result of the last hand-over; every waiter gets a copy */
     mr_ps_note leave_note;
-    int64_t leave_again_ns; /* the manager was not there; 0: no */
-    int64_t leave_until_ns; /* and after that it is not asked again */
-    bool closing; /* nothing is taken any more */
-    bool closed;  /* and all that was open has ended */
+    int64_t leave_again_ns; /* when to repeat Leave; 0: not needed */
+    int64_t leave_until_ns; /* when to give up */
+    bool closing; /* nothing new is accepted */
+    bool closed;  /* all open calls have been answered */
 };
 
 /* ---- server.c ---- */
-/* Ends its part in everything: others take it as lost.  Takes over st. */
+/* Stops the server because of an error; others will consider it lost. Takes over st. */
 void mr_ps_server_fail(mr_ps_server *s, mr_status *st);
-/* Says COMPLETE, DRAINED or DECLINE to the manager. */
+/* Sends COMPLETE, DRAINED or DECLINE to the manager. */
 void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *a);
 
 /* ---- server_calls.c ---- */
 void mr_ps_server_handle(void *server, mr_net_call *c); /* from any thread */
-void mr_ps_server_end_pushes(mr_ps_server *s);          /* UNAVAILABLE; their slots are not asked any more */
+void mr_ps_server_end_pushes(mr_ps_server *s);          /* answers UNAVAILABLE; the ranges must get no further event */
 
 /* ---- server_pulls.c ---- */
 mr_status *mr_ps_server_know_table(const mr_ps_server *s, int table);
 /* Answers a call, or lets it wait in line until there is memory for the answer. */
 void mr_ps_server_pull(mr_ps_server *s, mr_net_call *c);
-void mr_ps_server_serve_line(mr_ps_server *s, int64_t now_ns); /* those whose turn has come */
-void mr_ps_server_end_line(mr_ps_server *s);                   /* UNAVAILABLE */
-size_t mr_ps_server_room(const mr_ps_server *s);               /* of the budget; SIZE_MAX: there is none */
+void mr_ps_server_serve_line(mr_ps_server *s, int64_t now_ns); /* answers the pulls whose turn has come */
+void mr_ps_server_end_line(mr_ps_server *s);                   /* answers UNAVAILABLE */
+size_t mr_ps_server_room(const mr_ps_server *s);               /* bytes left of the budget; SIZE_MAX: no budget */
 mr_status *mr_ps_server_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes *body);
 
 /* ---- server_aggregate.c ---- */
-/* Makes one change of all the pushes of a record, which have been applied, where that takes fewer bytes. */
+/* Replaces the pushes of a record, which have been applied, by the resulting rows where that takes fewer bytes. */
 void mr_ps_record_aggregate(const mr_ps_store *store, int slot, mr_ps_record *r);
 
 /* ---- server_chain.c ---- */
-typedef struct mr_ps_hand { /* what an action may be about */
-    mr_ps_record *records; /* of an append; taken out where they are used */
-    mr_ps_staged *copy;    /* of a slot; taken over likewise */
+typedef struct mr_ps_hand { /* contents of the message whose actions are carried out */
+    mr_ps_record *records; /* of an append; an action moves out the ones it uses */
+    mr_ps_staged *copy;    /* of a range; likewise */
 } mr_ps_hand;
-/* Carries out s->actions for a slot, and empties them. */
+/* Carries out s->actions for a slot, and empties them. h may be NULL. */
 void mr_ps_server_act(mr_ps_server *s, int slot, mr_ps_hand *h);
 void mr_ps_server_chain(mr_ps_server *s, mr_net_call *c); /* the method Chain */
-/* What came for a slot cannot be held: why (which stays the caller's). */
+/* This server has no memory for what came for a slot. `why` stays the caller's. */
 void mr_ps_server_decline(mr_ps_server *s, int slot, uint64_t from, uint64_t epoch, const mr_status *why);
 void mr_ps_slot_state_deinit(mr_ps_slot_state *s);
 
 /* ---- server_words.c ---- */
-void mr_ps_server_say(mr_ps_server *s, uint64_t to, mr_ps_word w); /* takes over w; it goes with the next flush */
-void mr_ps_server_flush(mr_ps_server *s);                          /* sends what waits */
+void mr_ps_server_say(mr_ps_server *s, uint64_t to, mr_ps_word w); /* queues w, which it takes over */
+void mr_ps_server_flush(mr_ps_server *s);                          /* sends what is queued */
 void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id);
-/* Reads a word.  Raw bytes of its records, which are from *at on, are shared with it; *at is behind them then. */
+/* Reads a message. Its records share the raw bytes from *at on; *at moves behind them. */
 mr_status *mr_ps_word_get(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_word *out);
 void mr_ps_word_deinit(mr_ps_word *w);
 

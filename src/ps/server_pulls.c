@@ -1,25 +1,30 @@
-/* ps/server_pulls.c -- what clients want to know: values and sums.
+/* ps/server_pulls.c -- answers pulls (values) and reductions (sums).
  *
- * Parts whose slot is not served here are told so one by one, and the values of the others follow each other in the answer.
+ * An answer has a code for each part, and the values of the parts that are served, one after the
+ * other.
  *
- * Answers that are not sent yet count for the server's budget, beside tables and pushes under way.  A pull that finds no room
- * waits in line, and who comes after it waits behind it, so that a large one has its turn.  When no other answer is on its way
- * the first in line is served however full the server is, or what it holds could not be read: so a server goes over its budget
- * by one answer at most.  One that is larger than the whole budget is an error. */
+ * Answers that are not sent yet count against the server's memory budget, beside tables and pushes
+ * under way. A pull that finds no room waits in line. Later pulls wait behind it, so that a large
+ * one gets its turn. When no other answer is being sent, the first in line is served however full
+ * the server is; otherwise a full server could not be read. So a server exceeds its budget by at
+ * most one answer. A pull that is larger than the whole budget is an error.
+ *
+ * `line_end` points at the link where the next pull goes; it is valid only while `line` is not
+ * NULL. */
 #include "ps/server_internal.h"
 
 #include "base/clock.h"
 
 #define MAX_ANSWER ((size_t)1 << 30)
-#define LINE_NS INT64_C(1000000000) /* then the client asks again, by itself or told so */
+#define LINE_NS INT64_C(1000000000) /* longest wait in line; after it the client is told to try again */
 
 enum { MAX_LINE = 1024 };
 
+/* UNAVAILABLE if the table may exist already: the client may have heard of it before this server. */
 mr_status *mr_ps_server_know_table(const mr_ps_server *s, int table)
 {
     if (table < 0 || table >= MR_PS_MAX_TABLES)
         return mr_invalid("There is no table %d", table);
-    /* It may have been made just now, and the manager's word is on its way. */
     return table < s->store.tables.n ? NULL
                                      : mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", table);
 }
@@ -38,7 +43,7 @@ static void answer_deinit(answer *a)
     mr_ps_blob_unref(a->blob);
 }
 
-/* Which parts are served. */
+/* Which parts this server serves at present, and in which epoch it is. */
 static void judge(const mr_ps_server *s, const mr_ps_request *q, answer *a)
 {
     for (int i = 0; i < q->slots.n; i++) {
@@ -50,6 +55,8 @@ static void judge(const mr_ps_server *s, const mr_ps_request *q, answer *a)
     }
 }
 
+/* Copies the rows of the served parts into one blob, which counts against the budget until it is
+ * sent. */
 static mr_status *read_parts(const mr_ps_server *s, const mr_ps_request *q, const mr_ps_unpacked *u,
                              size_t width, size_t bytes, answer *a)
 {
@@ -64,12 +71,14 @@ static mr_status *read_parts(const mr_ps_server *s, const mr_ps_request *q, cons
         mr_ps_store_read(&s->store, q->table, slot, u->parts.p[i], q->whole,
                          (float *)a->blob->data + a->n_rows * width);
         a->n_rows += u->parts.p[i].n;
+        MR_ASSERT(a->n_rows <= u->n_rows);
     }
     a->n_bytes = a->n_rows * width * sizeof(float);
     return NULL;
 }
 
-/* Values as the client wants them: 16 bits, rows of zeros left out. */
+/* Packs the values as the client asked: 16-bit floats, Snappy, rows of zeros left out. The packed
+ * bytes count against the budget; the blob is freed with the answer. */
 static mr_status *pack_values(const mr_ps_server *s, const mr_ps_request *q, size_t width, answer *a,
                               mr_bytes *raw)
 {
@@ -93,6 +102,7 @@ static mr_status *pack_values(const mr_ps_server *s, const mr_ps_request *q, siz
     return NULL;
 }
 
+/* Writes the body. width 0: the values are sums, which are never packed. */
 static mr_status *answer_put(const mr_ps_server *s, const mr_ps_request *q, size_t width, answer *a, mr_bytes *body)
 {
     mr_pb_writer w;
@@ -115,6 +125,7 @@ static mr_status *answer_put(const mr_ps_server *s, const mr_ps_request *q, size
 
 /* ---- memory for answers ---- */
 
+/* Bytes left of the budget. Answers are counted atomically, because the transport frees them. */
 size_t mr_ps_server_room(const mr_ps_server *s)
 {
     size_t taken = s->store.used + s->under_way + atomic_load(&s->answers->bytes);
@@ -126,18 +137,20 @@ static bool may_answer(const mr_ps_server *s, size_t bytes)
     return bytes <= mr_ps_server_room(s) || atomic_load(&s->answers->bytes) == 0;
 }
 
+/* Refuses answers that no amount of waiting could serve; else *bytes is the answer's size. */
 static mr_status *check_answer(const mr_ps_server *s, size_t n_rows, size_t width, size_t *bytes)
 {
     if (!mr_size_mul(n_rows, width * sizeof(float), bytes) || *bytes > MAX_ANSWER)
         return mr_error(MR_RESOURCE_EXHAUSTED, "%zu rows of %zu floats are too many for one answer", n_rows, width);
     if (s->memory && *bytes > s->memory)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "A pull of %zu bytes is more than the whole budget of this server, %zu bytes",
-                        *bytes, s->memory);
+        return mr_error(MR_RESOURCE_EXHAUSTED,
+                        "A pull of %zu bytes exceeds this server's whole memory budget of %zu bytes", *bytes,
+                        s->memory);
     return NULL;
 }
 
-/* *later: the bytes that there is no room for at present, and nothing was answered; 0: it was, or failed.  first: nobody waits
- * before it. */
+/* Either answers the pull (*later is 0) or reports how many bytes it would need (*later), and then
+ * has changed nothing. first: no other pull is waiting before it. */
 static mr_status *do_pull(mr_ps_server *s, const mr_ps_request *q, const mr_ps_frame *f, bool first, size_t *later,
                           mr_bytes *body)
 {
@@ -163,6 +176,8 @@ out:
     return st;
 }
 
+/* Parses the call and does do_pull; repeated for a pull that waited in line. The call stays the
+ * caller's. */
 static mr_status *pull(mr_ps_server *s, const mr_net_call *c, bool first, size_t *later, mr_bytes *body)
 {
     mr_ps_frame f = {0};
@@ -178,9 +193,9 @@ static mr_status *pull(mr_ps_server *s, const mr_net_call *c, bool first, size_t
     return st;
 }
 
-/* ---- the line ---- */
+/* ---- the line of waiting pulls ---- */
 
-/* Takes one out of it. */
+/* Removes a pull from any place in the line; it still has to be answered. */
 static void leave_line(mr_ps_server *s, mr_ps_waiting_pull *w)
 {
     mr_ps_waiting_pull **at = &s->line;
@@ -190,15 +205,20 @@ static void leave_line(mr_ps_server *s, mr_ps_waiting_pull *w)
     if (s->line_end == &w->next)
         s->line_end = at;
     s->n_line--;
+    MR_ASSERT(s->under_way >= w->body);
     s->under_way -= w->body;
+    MR_ASSERT(s->n_line >= 0 && (s->n_line == 0) == !s->line);
 }
 
+/* The client cancelled the call, or its connection broke. */
 static void on_gone(void *owner, mr_ps_held *h)
 {
     leave_line(owner, (mr_ps_waiting_pull *)h);
     mr_ps_held_reply(h, mr_error(MR_CANCELLED, "The call was cancelled"), NULL);
 }
 
+/* Puts the call at the end of the line. Its request stays in memory meanwhile and counts as under
+ * way. */
 static void line_up(mr_ps_server *s, mr_net_call *c, size_t bytes)
 {
     mr_ps_waiting_pull *w = mr_new(mr_ps_waiting_pull);
@@ -216,7 +236,7 @@ static void line_up(mr_ps_server *s, mr_net_call *c, size_t bytes)
 
 static mr_status *no_room(size_t bytes)
 {
-    return mr_error(MR_UNAVAILABLE, "There is no memory for a pull of %zu bytes at present", bytes);
+    return mr_error(MR_UNAVAILABLE, "No memory for a pull of %zu bytes at present", bytes);
 }
 
 void mr_ps_server_pull(mr_ps_server *s, mr_net_call *c)
@@ -231,6 +251,8 @@ void mr_ps_server_pull(mr_ps_server *s, mr_net_call *c)
     mr_ps_reply(c, later ? no_room(later) : st, &body);
 }
 
+/* Serves from the front until the first pull still has no room. One whose time is over is answered
+ * UNAVAILABLE. */
 void mr_ps_server_serve_line(mr_ps_server *s, int64_t now_ns)
 {
     while (s->line && (now_ns >= s->line->until_ns || may_answer(s, s->line->bytes))) {
@@ -248,12 +270,13 @@ void mr_ps_server_end_line(mr_ps_server *s)
     while (s->line) {
         mr_ps_waiting_pull *w = s->line;
         leave_line(s, w);
-        mr_ps_held_reply(&w->held, mr_error(MR_UNAVAILABLE, "The server of parameters was stopped"), NULL);
+        mr_ps_held_reply(&w->held, mr_error(MR_UNAVAILABLE, "The parameter server was stopped"), NULL);
     }
 }
 
 /* ---- sums ---- */
 
+/* One double for each part, 0 for parts that are not served; the client adds them up. */
 mr_status *mr_ps_server_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes *body)
 {
     answer a = {0};

@@ -1,11 +1,12 @@
-/* ps/server_words.c -- words between members of a chain, as messages.
+/* ps/server_words.c -- messages between the members of a chain, as bytes.
  *
- * Words about many slots to one server travel in one message (Chain), one message at a time: so they keep their order, and
- * what comes while one is under way is put together in the next.  A message that is lost is not sent again: dist/ps_replica.h
- * asks again by itself.
+ * Messages about many ranges to one server travel together in one call (Chain). Only one such call
+ * to a server is open at a time, so messages keep their order, and those that are queued meanwhile
+ * go out together. A lost call is not repeated here: dist/ps_replica.h asks again by itself.
  *
- * A word that waits shares the bytes of its records with whoever keeps them; a word that came has all its records in one blob,
- * and nothing in it was looked at but its sizes. */
+ * A queued message shares the bytes of its records with the range that keeps them. A received
+ * message has all its records in one blob; only its sizes have been checked when mr_ps_word_get
+ * returns. */
 #include "ps/server_internal.h"
 
 #include "base/clock.h"
@@ -13,7 +14,7 @@
 
 #define CHAIN_NS INT64_C(2000000000)
 
-/* ---- words that wait ---- */
+/* ---- queued messages ---- */
 
 void mr_ps_word_deinit(mr_ps_word *w)
 {
@@ -22,6 +23,7 @@ void mr_ps_word_deinit(mr_ps_word *w)
     mr_vec_deinit(&w->records);
 }
 
+/* The outbox of a server; made when it is first needed. */
 static mr_ps_outbox *outbox_of(mr_ps_server *s, uint64_t to)
 {
     for (int i = 0; i < s->outboxes.n; i++)
@@ -42,6 +44,7 @@ static void outbox_clear(mr_ps_outbox *b)
     b->words.n = 0;
 }
 
+/* Forgets the messages queued for a server that is gone. */
 void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id)
 {
     for (int i = 0; i < s->outboxes.n; i++) {
@@ -56,18 +59,19 @@ void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id)
     }
 }
 
-/* ---- a message of them ---- */
+/* ---- sending ---- */
 
 enum { SMALL_PIECE = 4096 };
 
-typedef struct
-    raw_out { /* raw bytes of a message: small pieces are put together, large ones go as they lie */
+typedef struct raw_out { /* raw bytes of a call: small pieces are copied together, large ones are shared */
     mr_bytes bytes;
     mr_str small;
 } raw_out;
 
+/* b: the blob that holds the bytes; NULL only for pieces that are small enough to be copied. */
 static void raw_add(raw_out *o, mr_ps_blob *b, const void *p, size_t n)
 {
+    MR_ASSERT(b || n < SMALL_PIECE);
     if (n < SMALL_PIECE) {
         mr_str_append(&o->small, p, n);
         return;
@@ -76,7 +80,7 @@ static void raw_add(raw_out *o, mr_ps_blob *b, const void *p, size_t n)
     mr_ps_bytes_add(&o->bytes, b, p, n);
 }
 
-/* A change's keys and floats, each padded to 8 bytes. */
+/* The keys and floats of a change, each padded to 8 bytes, as mr_ps_change_raw counts them. */
 static void put_raw(raw_out *raw, const mr_ps_server *s, const mr_ps_entry *e)
 {
     static const char zeros[8];
@@ -90,6 +94,7 @@ static void put_raw(raw_out *raw, const mr_ps_server *s, const mr_ps_entry *e)
     raw_add(raw, NULL, zeros, -floats & 7);
 }
 
+/* The fields of the record go to w, its keys and floats to raw, in the same order. */
 static void put_record(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const mr_ps_record *r)
 {
     size_t mark = mr_pb_begin(w, 7);
@@ -122,21 +127,24 @@ static void put_word(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const
     mr_pb_end(w, mark);
 }
 
+/* The call to a server has ended. After a failure the queued messages are dropped: when the server
+ * is back, they would be out of date. */
 static void on_chained(void *owner, mr_ps_ask *a)
 {
     mr_ps_server *s = owner;
     for (int i = 0; i < s->outboxes.n; i++)
         if (s->outboxes.p[i]->to == a->to) {
             s->outboxes.p[i]->busy = false;
-            if (a->st) /* who is not there is not told old words when it is back */
+            if (a->st)
                 outbox_clear(s->outboxes.p[i]);
         }
     mr_ps_ask_deinit(a);
     mr_free(a);
 }
 
-enum { MAX_PIECES = 900 }; /* of a message: the local transport takes 1024 */
+enum { MAX_PIECES = 900 }; /* of one call: the local transport accepts 1024 */
 
+/* Sends as many queued messages as one call can carry; the rest waits for its end. */
 static void send_words(mr_ps_server *s, mr_ps_outbox *b)
 {
     mr_pb_writer w;
@@ -144,6 +152,7 @@ static void send_words(mr_ps_server *s, mr_ps_outbox *b)
     raw_out raw = {0};
     mr_bytes body = {0};
     int n = 0;
+    MR_ASSERT(!b->busy && b->words.n > 0);
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, s->id);
     while (n < b->words.n && raw.bytes.pieces.n < MAX_PIECES)
@@ -155,7 +164,7 @@ static void send_words(mr_ps_server *s, mr_ps_outbox *b)
     mr_bytes_add_str(&raw.bytes, &raw.small);
     mr_status *st = mr_ps_head_end(&w, &head, &raw.bytes, &body);
     if (st) {
-        mr_warn("parameters: %s", mr_status_message(st));
+        mr_warn("parameters: cannot send %d messages to another server: %s", n, mr_status_message(st));
         mr_status_free(st);
         return;
     }
@@ -172,16 +181,19 @@ void mr_ps_server_flush(mr_ps_server *s)
         if (!s->outboxes.p[i]->busy && s->outboxes.p[i]->words.n > 0)
             send_words(s, s->outboxes.p[i]);
 }
-/* ---- words that come ---- */
 
-/* Takes keys and floats of a change out of the message's raw bytes. */
+/* ---- receiving ---- */
+
+/* Finds the keys and floats of a change in the call's raw bytes, at *at, which moves behind them.
+ * The entry shares the blob. ALGEBRA and NONE have no raw bytes. */
 static mr_status *take_raw(const mr_ps_server *s, mr_ps_blob *raw, size_t *at, bool listed, mr_ps_entry *e)
 {
+    MR_ASSERT(*at <= raw->n);
     mr_ps_change *c = &e->change;
     if (c->kind == MR_PS_CHANGE_NONE)
         return NULL;
     if ((unsigned)c->kind >= MR_PS_CHANGE_KINDS)
-        return mr_invalid("There is no change %d", (int)c->kind);
+        return mr_invalid("Unknown kind of change: %d", (int)c->kind);
     if (c->table < 0 || c->table >= s->store.tables.n)
         return mr_error(MR_UNAVAILABLE, "Table %d is not known here yet", c->table);
     if (c->kind == MR_PS_CHANGE_ALGEBRA)
@@ -191,7 +203,7 @@ static mr_status *take_raw(const mr_ps_server *s, mr_ps_blob *raw, size_t *at, b
     size_t n = mr_ps_change_raw(c, s->store.tables.p[c->table]),
            keys = listed ? c->keys.n * sizeof(uint64_t) : 0;
     if (n > raw->n - *at)
-        return mr_invalid("A record tells of %zu bytes, and has %zu", n, raw->n - *at);
+        return mr_invalid("A record announces %zu bytes of keys and values, but only %zu follow", n, raw->n - *at);
     c->keys.list = listed ? (const uint64_t *)(raw->data + *at) : NULL;
     c->floats = (const float *)(raw->data + *at + keys);
     e->blob = mr_ps_blob_ref(raw);
@@ -199,6 +211,7 @@ static mr_status *take_raw(const mr_ps_server *s, mr_ps_blob *raw, size_t *at, b
     return NULL;
 }
 
+/* A parse error is left in r, where the caller of the outermost reader finds it. */
 static mr_status *get_entry(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at,
                             mr_ps_entry *e)
 {
@@ -218,6 +231,7 @@ static mr_status *get_entry(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *
     return r->error ? NULL : take_raw(s, raw, at, listed, e);
 }
 
+/* The entry is added even after an error, so that mr_ps_record_deinit frees its blob. */
 static mr_status *get_record(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at,
                              mr_ps_record *out)
 {
@@ -260,6 +274,6 @@ mr_status *mr_ps_word_get(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *ra
         default: mr_pb_skip(r);
         }
     if (!st && !r->error && (w->slot < 0 || w->slot >= s->store.n_slots))
-        st = mr_invalid("A word about range %d of %d", w->slot, s->store.n_slots);
+        st = mr_invalid("A chain message is about range %d, expected 0 to %d", w->slot, s->store.n_slots - 1);
     return st;
 }

@@ -1,13 +1,13 @@
-/* ps/snapshot.c -- all tables as a TensorBundle, and back.
+/* ps/snapshot.c -- saves all tables as a TensorBundle, and loads them.
  *
- * A snapshot is read and written by one client, through pulls of whole rows and pushes that set them: so it does not matter
- * how many servers there are, then or later.  In the bundle "folder/ps" a table NAME is
+ * One client reads and writes a snapshot, by pulls of whole rows and pushes that set them. So the
+ * number of servers does not matter, now or later. In the bundle "folder/ps" a table NAME is
  *
  *     NAME          float [num_keys, width]    its values
- *     NAME/slots    float [num_keys, beside]   what its update keeps beside each key's values; not there: nothing
+ *     NAME/slots    float [num_keys, beside]   what its rule keeps beside the values; absent if nothing
  *     NAME/options  string []                  the table, as a message (Table of docs/formats/ps.md)
  *
- * Tensors are stored in slices of consecutive keys, so that no more than some of them are in memory at a time. */
+ * Tensors are stored in slices of consecutive keys, so that only one slice is in memory at a time. */
 #include "ps/client.h"
 
 #include "base/file.h"
@@ -17,6 +17,7 @@
 
 static const char values_end[] = "", slots_end[] = "/slots", options_end[] = "/options";
 
+/* Rows of one slice: about SLICE_BYTES, at least one row. */
 static size_t rows_at_once(const mr_ps_table_spec *t)
 {
     return MR_MAX(1, SLICE_BYTES / (mr_ps_table_row_floats(t) * sizeof(float)));
@@ -26,6 +27,7 @@ static char *prefix_of(const char *folder) { return mr_printf("%s/ps", folder); 
 
 /* ---- rows and their columns ---- */
 
+/* Copies columns from .. from + width - 1 of n rows into a new matrix; row: floats per row. */
 static mr_status *columns(const float *rows, size_t n, size_t row, size_t from, size_t width, mr_tensor **out)
 {
     MR_TRY(mr_tensor_new(NULL, MR_FLOAT, 2, (const int64_t[]){(int64_t)n, (int64_t)width}, out));
@@ -44,6 +46,7 @@ static mr_slice slice_of(uint64_t first, size_t n, size_t width)
     return s;
 }
 
+/* Stores columns of the rows first .. first + n - 1 as one slice of the tensor NAME + end. */
 static mr_status *add_columns(mr_bundle_writer *w, const mr_ps_table_spec *t, const char *end,
                               const float *rows, uint64_t first, size_t n, size_t from, size_t width)
 {
@@ -59,8 +62,9 @@ static mr_status *add_columns(mr_bundle_writer *w, const mr_ps_table_spec *t, co
     return st;
 }
 
-/* ---- writing ---- */
+/* ---- saving ---- */
 
+/* Whole rows: values, then what the rule keeps beside them. Waits for them. */
 static mr_status *pull_rows(mr_ps *ps, int table, uint64_t first, size_t n, float *out)
 {
     mr_ps_task task;
@@ -72,6 +76,7 @@ static mr_status *pull_rows(mr_ps *ps, int table, uint64_t first, size_t n, floa
     return mr_ps_end(ps, task);
 }
 
+/* One slice after the other, so that memory stays bounded. */
 static mr_status *save_rows(mr_ps *ps, int table, mr_bundle_writer *w)
 {
     const mr_ps_table_spec *t = mr_ps_table_at(ps, table);
@@ -109,6 +114,8 @@ static mr_status *save_options(const mr_ps_table_spec *t, mr_bundle_writer *w)
     return st;
 }
 
+/* Waits for all tasks first, so that this client's pushes are in the snapshot. Pushes of other
+ * workers may fall between two slices. */
 mr_status *mr_ps_save(mr_ps *ps, const char *folder)
 {
     mr_bundle_writer *w = NULL;
@@ -125,11 +132,13 @@ mr_status *mr_ps_save(mr_ps *ps, const char *folder)
 out:
     mr_bundle_writer_free(w);
     mr_free(prefix);
-    return mr_status_prepend(st, "a snapshot in %s: ", folder);
+    return mr_status_prepend(st, "Cannot save a snapshot in %s: ", folder);
 }
 
-/* ---- reading ---- */
+/* ---- loading ---- */
 
+/* Reads a slice into columns from .. from + width - 1 of n rows. The file may be damaged, so the
+ * shape is checked. */
 static mr_status *read_columns(mr_bundle *b, const mr_ps_table_spec *t, const char *end, uint64_t first,
                                size_t n, size_t from, size_t width, float *rows)
 {
@@ -140,7 +149,7 @@ static mr_status *read_columns(mr_bundle *b, const mr_ps_table_spec *t, const ch
     mr_status *st = mr_bundle_read_slice(b, mr_sv_of(name), &slice, NULL, &part);
     if (!st && (part->dtype != MR_FLOAT || part->rank != 2 || part->dims[0] != (int64_t)n ||
                 part->dims[1] != (int64_t)width))
-        st = mr_error(MR_DATA_LOSS, "%s has the shape %s", name, MR_TENSOR_SHAPE(part));
+        st = mr_error(MR_DATA_LOSS, "'%s' has shape %s, expected [%zu,%zu]", name, MR_TENSOR_SHAPE(part), n, width);
     for (size_t i = 0; !st && i < n; i++)
         memcpy(rows + i * row + from, MR_DATA(float, part) + i * width, width * sizeof(float));
     mr_tensor_unref(part);
@@ -148,13 +157,15 @@ static mr_status *read_columns(mr_bundle *b, const mr_ps_table_spec *t, const ch
     return st;
 }
 
+/* One push is under way while the next slice is read; a push copies its rows, so one buffer is
+ * enough. */
 static mr_status *load_rows(mr_ps *ps, int table, mr_bundle *b)
 {
     const mr_ps_table_spec *t = mr_ps_table_at(ps, table);
     size_t row = mr_ps_table_row_floats(t), step = rows_at_once(t), width = (size_t)t->o.width;
     float *rows = mr_try_alloc(step * row * sizeof(float));
     mr_status *st = rows ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory to restore table '%s'", t->name);
-    mr_ps_task task = 0, before = 0; /* one is under way while the next is read */
+    mr_ps_task task = 0, before = 0;
     for (uint64_t at = 0; !st && at < t->o.num_keys; at += step) {
         size_t n = (size_t)MR_MIN(step, t->o.num_keys - at);
         mr_ps_job j = {
@@ -174,6 +185,7 @@ static mr_status *load_rows(mr_ps *ps, int table, mr_bundle *b)
     return st;
 }
 
+/* Creates the table unless it exists. A table with the same name but other options is an error. */
 static mr_status *load_table(mr_ps *ps, mr_bundle *b, mr_sv options)
 {
     mr_ps_table_spec t = {0};
@@ -181,7 +193,7 @@ static mr_status *load_table(mr_ps *ps, mr_bundle *b, mr_sv options)
     int table;
     mr_status *st = mr_bundle_read(b, options, NULL, &bytes);
     if (!st && (bytes->dtype != MR_STRING || bytes->n != 1))
-        st = mr_error(MR_DATA_LOSS, "%.*s are no options of a table", MR_SV_ARG(options));
+        st = mr_error(MR_DATA_LOSS, "'%.*s' does not hold the options of a table", MR_SV_ARG(options));
     if (!st)
         st = mr_ps_table_spec_get(mr_tensor_str_at(bytes, 0), &t);
     if (!st) {
@@ -192,7 +204,8 @@ static mr_status *load_table(mr_ps *ps, mr_bundle *b, mr_sv options)
     return st ? st : load_rows(ps, table, b);
 }
 
-/* A table may be called so too, but its values are no string. */
+/* A table's own name may end like this too, but its values are not strings. An error counts as
+ * options, so that reading them reports it. */
 static bool is_options(const mr_bundle *b, mr_sv name)
 {
     size_t n = sizeof options_end - 1;
@@ -200,24 +213,26 @@ static bool is_options(const mr_bundle *b, mr_sv name)
     if (name.n <= n || memcmp(name.p + name.n - n, options_end, n) != 0)
         return false;
     mr_status *st = mr_bundle_lookup(b, name, &e);
-    bool is = st || e.dtype == MR_STRING; /* an error is told by who reads them */
+    bool is = st || e.dtype == MR_STRING;
     mr_status_free(st);
     return is;
 }
 
+/* Errors of earlier tasks are ignored: a failure may be the reason for loading. Lost ranges are
+ * renewed first, so that there is a server for every row. */
 mr_status *mr_ps_load(mr_ps *ps, const char *folder)
 {
     mr_bundle *b = NULL;
     char *prefix = prefix_of(folder);
     mr_status *st = NULL;
-    mr_ps_settle(ps); /* what failed is why one restores: it is no error of this */
+    mr_ps_settle(ps);
     MR_GO(mr_bundle_open(prefix, &b));
-    MR_GO(mr_ps_renew(ps)); /* ranges that were lost begin anew */
+    MR_GO(mr_ps_renew(ps));
     for (int i = 0; i < mr_bundle_count(b); i++)
         if (is_options(b, mr_bundle_name(b, i)))
             MR_GO(load_table(ps, b, mr_bundle_name(b, i)));
 out:
     mr_bundle_close(b);
     mr_free(prefix);
-    return mr_status_prepend(st, "a snapshot in %s: ", folder);
+    return mr_status_prepend(st, "Cannot load the snapshot in %s: ", folder);
 }

@@ -1,18 +1,25 @@
 /* ps/store.c -- the rows that a server holds.
  *
- * A row's floats lie in several planes (values first); where a row is told whole (SET, snapshots), they follow each other. */
+ * The floats of a row are in several planes, the values in the first. Where a row travels whole
+ * (SET, snapshots), its floats follow each other.
+ *
+ * Invariants: `used` is the memory of all planes and sums. A part has `sum` and `seen` or neither,
+ * and n_pushed is below the table's aggregate. mr_ps_store_check makes the memory,
+ * mr_ps_store_change only writes to it. */
 #include "ps/store.h"
 
 #include <math.h>
 
 #include "ps/keys.h"
 
-enum { ROWS_AT_ONCE = 256 }; /* of a plane, when initial values are made only to be looked at */
+enum { ROWS_AT_ONCE = 256 }; /* rows of one call to a rule, and of initial values that are only computed to be read */
 
-/* ---- where things lie ---- */
+/* ---- layout ---- */
 
+/* The number of rows of a slot, and its first key. */
 static size_t slot_rows(const mr_ps_store *s, const mr_ps_table_spec *t, int slot, uint64_t *first)
 {
+    MR_ASSERT(slot >= 0 && slot < s->n_slots);
     *first = mr_ps_slot_first(t->o.num_keys, s->n_slots, slot);
     return (size_t)(mr_ps_slot_first(t->o.num_keys, s->n_slots, slot + 1) - *first);
 }
@@ -27,7 +34,7 @@ static size_t plane_width(const mr_ps_table_spec *t, int plane)
     return plane && t->o.update == MR_PS_GRAPH ? (size_t)t->o.graph_slots : (size_t)t->o.width;
 }
 
-/* A plane begins behind those before it, which all have the width of the values. */
+/* All planes before it have the width of the values; only the last one of a graph may differ. */
 static float *plane_of(const mr_ps_table_spec *t, const mr_ps_part *p, size_t n_rows, int plane)
 {
     return p->planes + (size_t)plane * n_rows * (size_t)t->o.width;
@@ -38,8 +45,10 @@ void mr_ps_store_init(mr_ps_store *s, int n_slots, size_t limit)
     *s = (mr_ps_store){.n_slots = n_slots, .limit = limit};
 }
 
+/* Frees a part; it has its initial values again. */
 static void part_drop(mr_ps_store *s, const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows)
 {
+    MR_ASSERT(!p->sum == !p->seen);
     if (p->planes)
         s->used -= n_rows * mr_ps_table_row_floats(t) * sizeof(float);
     if (p->sum)
@@ -57,6 +66,7 @@ void mr_ps_store_drop(mr_ps_store *s, int slot)
         part_drop(s, s->tables.p[i], &s->parts.p[i][slot], slot_rows(s, s->tables.p[i], slot, &first));
 }
 
+/* Returns all memory; `used` is 0 at the end. */
 void mr_ps_store_deinit(mr_ps_store *s)
 {
     for (int i = 0; i < s->n_slots; i++)
@@ -66,15 +76,17 @@ void mr_ps_store_deinit(mr_ps_store *s)
         mr_free(s->tables.p[i]);
         mr_free(s->parts.p[i]);
     }
+    MR_ASSERT(s->used == 0);
     mr_vec_deinit(&s->tables);
     mr_vec_deinit(&s->parts);
 }
 
+/* Row numbers within a slot must fit into 32 bits. */
 mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t)
 {
     if (t->o.num_keys / (unsigned)s->n_slots >= UINT32_MAX - 1)
-        return mr_invalid("Table '%s': %llu keys are too many for %d ranges", t->name,
-                          (unsigned long long)t->o.num_keys, s->n_slots);
+        return mr_invalid("Table '%s': %llu keys are too many for %d ranges; start the manager with more num_ranges",
+                          t->name, (unsigned long long)t->o.num_keys, s->n_slots);
     mr_ps_part *parts = mr_try_calloc((size_t)s->n_slots, sizeof *parts);
     if (!parts)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for table '%s'", t->name);
@@ -85,6 +97,7 @@ mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t)
 
 /* ---- memory ---- */
 
+/* Allocates within the limit and counts it; NULL: no memory, or over the limit. */
 static void *take(mr_ps_store *s, size_t n_rows, size_t bytes_a_row)
 {
     size_t bytes;
@@ -102,7 +115,7 @@ static mr_status *no_memory(const mr_ps_table_spec *t, int slot)
     return mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for range %d", t->name, slot);
 }
 
-/* As a part begins. */
+/* Initial values of all planes. */
 static void begin_rows(const mr_ps_table_spec *t, float *planes, uint64_t first, size_t n_rows)
 {
     mr_ps_rule_fill(planes, first, n_rows, t->o.width, t->o.start, t->o.spread, t->o.seed);
@@ -112,6 +125,7 @@ static void begin_rows(const mr_ps_table_spec *t, float *planes, uint64_t first,
         memset(planes + n_rows * (size_t)t->o.width, 0, n_rows * (size_t)t->o.graph_slots * sizeof(float));
 }
 
+/* Allocates a part's planes, with initial values, when it is first changed. */
 static mr_status *have_planes(mr_ps_store *s, int table, int slot)
 {
     uint64_t first;
@@ -127,6 +141,7 @@ static mr_status *have_planes(mr_ps_store *s, int table, int slot)
     return NULL;
 }
 
+/* Allocates the sum of a table that aggregates pushes. */
 static mr_status *have_sum(mr_ps_store *s, int table, int slot)
 {
     uint64_t first;
@@ -149,6 +164,8 @@ static mr_status *have_sum(mr_ps_store *s, int table, int slot)
 
 /* ---- checking ---- */
 
+/* Checks the ends first: for a list that rises, they say whether all keys are in the slot. The keys
+ * come from a client, so a range may also overflow. */
 mr_status *mr_ps_keys_in_slot(const mr_ps_store *s, int table, int slot, mr_ps_keys k)
 {
     uint64_t first;
@@ -159,23 +176,27 @@ mr_status *mr_ps_keys_in_slot(const mr_ps_store *s, int table, int slot, mr_ps_k
     uint64_t from = k.list ? k.list[0] : k.first;
     uint64_t last = k.list ? k.list[k.n - 1] : k.first + (k.n - 1);
     if (k.n > n || from < first || last < from || last - first >= n)
-        return mr_invalid("Table '%s': keys %llu to %llu are not all of range %d", t->name,
-                          (unsigned long long)from, (unsigned long long)last, slot);
+        return mr_invalid("Table '%s': keys %llu to %llu are not all in range %d, which has %zu keys from %llu on",
+                          t->name, (unsigned long long)from, (unsigned long long)last, slot, n,
+                          (unsigned long long)first);
     return k.list ? mr_ps_keys_check(k.list, k.n, t->o.num_keys) : NULL;
 }
 
+/* *two: the operation reads a second table, which must have the same keys and width. */
 static mr_status *check_algebra(const mr_ps_store *s, mr_ps_algebra what, int a, int b, bool *two)
 {
     *two = what == MR_PS_DOT || what == MR_PS_AXPY || what == MR_PS_COPY || what == MR_PS_MULTIPLY;
     if ((unsigned)what > MR_PS_NORM1)
-        return mr_invalid("There is no algebra %d", (int)what);
+        return mr_invalid("Unknown algebra operation %d", (int)what);
     if (!*two)
         return NULL;
     if (b < 0 || b >= s->tables.n)
         return mr_error(MR_NOT_FOUND, "There is no table %d", b);
     const mr_ps_table_spec *x = s->tables.p[a], *y = s->tables.p[b];
     if (x->o.num_keys != y->o.num_keys || x->o.width != y->o.width)
-        return mr_invalid("Tables '%s' and '%s' differ in their keys or width", x->name, y->name);
+        return mr_invalid("Tables '%s' and '%s' differ: %llu keys of width %d, and %llu keys of width %d", x->name,
+                          y->name, (unsigned long long)x->o.num_keys, x->o.width, (unsigned long long)y->o.num_keys,
+                          y->o.width);
     return NULL;
 }
 
@@ -186,6 +207,7 @@ size_t mr_ps_change_width(const mr_ps_table_spec *t, mr_ps_change_kind kind)
                                       : 0;
 }
 
+/* What it allocates stays when the check fails later on: the next change needs it too. */
 mr_status *mr_ps_store_check(mr_ps_store *s, int slot, const mr_ps_change *c)
 {
     bool two;
@@ -194,7 +216,7 @@ mr_status *mr_ps_store_check(mr_ps_store *s, int slot, const mr_ps_change *c)
     if (c->table < 0 || c->table >= s->tables.n)
         return mr_error(MR_NOT_FOUND, "There is no table %d", c->table);
     if (slot < 0 || slot >= s->n_slots)
-        return mr_invalid("There is no range %d", slot);
+        return mr_invalid("There is no range %d: ranges are 0 to %d", slot, s->n_slots - 1);
     switch (c->kind) {
     case MR_PS_CHANGE_PUSH: MR_TRY(have_sum(s, c->table, slot)); /* fallthrough */
     case MR_PS_CHANGE_SET: MR_TRY(mr_ps_keys_in_slot(s, c->table, slot, c->keys)); break;
@@ -203,7 +225,7 @@ mr_status *mr_ps_store_check(mr_ps_store *s, int slot, const mr_ps_change *c)
         if (two)
             MR_TRY(have_planes(s, c->other, slot));
         break;
-    default: return mr_invalid("There is no change %d", (int)c->kind);
+    default: return mr_invalid("Unknown kind of change: %d", (int)c->kind);
     }
     return have_planes(s, c->table, slot);
 }
@@ -215,7 +237,8 @@ static inline size_t row_at(mr_ps_keys k, uint64_t first, size_t i)
     return (size_t)((k.list ? k.list[i] : k.first + i) - first);
 }
 
-/* Rules take rows by 32-bit numbers; a slot with more rows is given to them in runs that fit. */
+/* Applies a push at once. Rules take row numbers of 32 bits in groups; a push of the whole slot
+ * needs no numbers. */
 static void apply(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
                   const float *pushed)
 {
@@ -234,6 +257,7 @@ static void apply(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint6
     }
 }
 
+/* Begins a new round of aggregation. */
 static void clear_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows)
 {
     memset(p->sum, 0, n_rows * (size_t)mr_ps_table_push_width(t) * sizeof(float));
@@ -241,6 +265,7 @@ static void clear_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows)
     p->n_pushed = 0;
 }
 
+/* Ends a round: applies the mean of the pushes to every row that was in one of them. */
 static void update_by_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows)
 {
     size_t width = (size_t)mr_ps_table_push_width(t);
@@ -256,9 +281,11 @@ static void update_by_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_row
     clear_sum(t, p, n_rows);
 }
 
+/* Adds a push to the sum; the last one of a round updates the rows. */
 static void aggregate(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
                       const float *pushed)
 {
+    MR_ASSERT(p->sum && p->seen && p->n_pushed < t->o.aggregate);
     size_t width = (size_t)mr_ps_table_push_width(t);
     for (size_t i = 0; i < k.n; i++) {
         size_t row = row_at(k, first, i);
@@ -270,6 +297,7 @@ static void aggregate(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, u
         update_by_sum(t, p, n_rows);
 }
 
+/* Whole rows, as mr_ps_store_read gives them out with `all`. */
 static void set_rows(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
                      const float *from)
 {
@@ -281,6 +309,7 @@ static void set_rows(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, ui
         }
 }
 
+/* Element by element, in float. b is NULL for operations on one table. */
 static void algebra(mr_ps_algebra what, float *a, const float *b, size_t n, double alpha)
 {
     float f = (float)alpha;
@@ -306,6 +335,8 @@ static void algebra(mr_ps_algebra what, float *a, const float *b, size_t n, doub
     }
 }
 
+/* The change was checked, so nothing can fail. SET drops the sum: its gradients belong to values
+ * that no longer exist, and the next update must be made of whole rounds. */
 void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
 {
     uint64_t first;
@@ -314,11 +345,12 @@ void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
     const mr_ps_table_spec *t = s->tables.p[c->table];
     mr_ps_part *p = &s->parts.p[c->table][slot];
     size_t n = slot_rows(s, t, slot, &first);
+    MR_ASSERT(n == 0 || p->planes);
     if (n == 0)
         return;
     if (c->kind == MR_PS_CHANGE_SET) {
         set_rows(t, p, n, first, c->keys, c->floats);
-        if (p->sum) /* gradients of values that are no more; the next update is made of whole pushes again */
+        if (p->sum)
             clear_sum(t, p, n);
     } else if (c->kind == MR_PS_CHANGE_ALGEBRA) {
         const float *b = c->other >= 0 && c->other < s->tables.n ? s->parts.p[c->other][slot].planes : NULL;
@@ -332,7 +364,7 @@ void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
 
 /* ---- reading ---- */
 
-/* Rows of a part that has no memory yet. */
+/* Rows of a part that has no memory yet: computed from the table's options. */
 static void read_beginning(const mr_ps_table_spec *t, mr_ps_keys k, bool all, float *out)
 {
     size_t row = all ? mr_ps_table_row_floats(t) : (size_t)t->o.width;
@@ -343,12 +375,13 @@ static void read_beginning(const mr_ps_table_spec *t, mr_ps_keys k, bool all, fl
     for (size_t i = 0; i < k.n; i++, out += row) {
         uint64_t key = k.list ? k.list[i] : k.first + i;
         if (all)
-            begin_rows(t, out, key, 1); /* planes of a single row follow each other */
+            begin_rows(t, out, key, 1); /* the planes of a single row follow each other */
         else
             mr_ps_rule_fill(out, key, 1, t->o.width, t->o.start, t->o.spread, t->o.seed);
     }
 }
 
+/* Never allocates, so a pull cannot fail for lack of memory here. */
 void mr_ps_store_read(const mr_ps_store *s, int table, int slot, mr_ps_keys k, bool all, float *out)
 {
     uint64_t first;
@@ -375,7 +408,8 @@ void mr_ps_store_read(const mr_ps_store *s, int table, int slot, mr_ps_keys k, b
     }
 }
 
-/* The values of rows at .. at + m - 1 of a slot, made for the moment where there are none. */
+/* The values of rows at .. at + m - 1 of a slot. If the part has no memory yet, they are computed
+ * into `memory`. */
 static const float *values_at(const mr_ps_table_spec *t, const mr_ps_part *p, uint64_t first, size_t at,
                               size_t m, float *memory)
 {
@@ -386,7 +420,8 @@ static const float *values_at(const mr_ps_table_spec *t, const mr_ps_part *p, ui
     return memory;
 }
 
-/* In LANES sums side by side: in one alone every addition would wait for the one before.  Their order is fixed, so results repeat. */
+/* Adds up in LANES sums side by side; in a single sum every addition would wait for the one before.
+ * The order is fixed, so results are reproducible. */
 static double reduce_run(const float *x, const float *y, size_t n)
 {
     enum { LANES = 8 };
@@ -405,13 +440,14 @@ static double reduce_run(const float *x, const float *y, size_t n)
     return sum;
 }
 
+/* Goes through the slot in steps, so that parts without memory need none. */
 mr_status *mr_ps_store_reduce(const mr_ps_store *s, int slot, mr_ps_algebra what, int a, int b, double *out)
 {
     bool two;
     uint64_t first;
     MR_TRY(check_algebra(s, what, a, b, &two));
     if (what != MR_PS_DOT && what != MR_PS_NORM1)
-        return mr_invalid("Algebra %d has no result", (int)what);
+        return mr_invalid("Algebra operation %d has no result; only DOT and NORM1 have", (int)what);
     const mr_ps_table_spec *t = s->tables.p[a], *u = two ? s->tables.p[b] : t;
     const mr_ps_part *p = &s->parts.p[a][slot], *q = two ? &s->parts.p[b][slot] : p;
     size_t n = slot_rows(s, t, slot, &first), w = (size_t)t->o.width, step = MR_MAX(1, ROWS_AT_ONCE / w);

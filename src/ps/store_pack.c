@@ -1,15 +1,17 @@
-/* ps/store_pack.c -- a slot as bytes: what a member that catches up is given.
+/* ps/store_pack.c -- a range as bytes: the copy that a member gets to catch up.
  *
  *     message Slot { repeated Part parts = 1; }
  *     message Part {
  *       int32 table = 1;
- *       bytes planes = 2;   // floats; not there: the part is as it began
- *       bytes sum = 3;      // of a table that aggregates: floats, then `seen`
- *       bytes seen = 4;     // a byte a row
+ *       bytes planes = 2;   // floats; absent: the part has its initial values
+ *       bytes sum = 3;      // of a table that aggregates: floats
+ *       bytes seen = 4;     // a byte per row
  *       int32 pushed = 5;   // pushes in the sum
  *     }
  *
- * Parts that are as they began are left out. */
+ * Parts with initial values are left out. Reading goes twice over the bytes: the first pass checks
+ * everything, the second allocates and copies. Nothing touches the store before
+ * mr_ps_store_install, which cannot fail. */
 #include "ps/store.h"
 
 static size_t rows_of(const mr_ps_store *s, int table, int slot)
@@ -27,6 +29,7 @@ static size_t sum_bytes(const mr_ps_table_spec *t, size_t n)
     return n * (size_t)mr_ps_table_push_width(t) * sizeof(float);
 }
 
+/* Writes nothing for a part with initial values. */
 static void put_part(mr_pb_writer *w, const mr_ps_store *s, int table, int slot)
 {
     const mr_ps_table_spec *t = s->tables.p[table];
@@ -35,6 +38,7 @@ static void put_part(mr_pb_writer *w, const mr_ps_store *s, int table, int slot)
     if (!p->planes && !p->n_pushed)
         return;
     mark = mr_pb_begin(w, 1);
+    MR_ASSERT(!p->n_pushed || (p->sum && p->seen));
     mr_pb_opt_varint(w, 1, (uint64_t)table);
     if (p->planes)
         mr_pb_put_bytes(w, 2, (mr_sv){(const char *)p->planes, planes_bytes(t, n)});
@@ -63,6 +67,7 @@ typedef struct part_bytes {
     int pushed;
 } part_bytes;
 
+/* The bytes stay in the message. */
 static part_bytes read_part(mr_pb_reader *r)
 {
     part_bytes b = {.planes = MR_SV(""), .sum = MR_SV(""), .seen = MR_SV("")};
@@ -79,6 +84,7 @@ static part_bytes read_part(mr_pb_reader *r)
     return b;
 }
 
+/* Sizes must be exactly those of the table's part; a sum must be of an unfinished round. */
 static mr_status *check_part(const mr_ps_store *s, int slot, const part_bytes *b)
 {
     if (b->table >= (uint64_t)s->tables.n)
@@ -89,20 +95,24 @@ static mr_status *check_part(const mr_ps_store *s, int slot, const part_bytes *b
     if (b->pushed)
         right = right && b->pushed > 0 && b->pushed < t->o.aggregate && b->sum.n == sum_bytes(t, n) &&
                 b->seen.n == n;
-    return right ? NULL : mr_invalid("Table '%s': a copy of range %d has the wrong size", t->name, slot);
+    return right ? NULL
+                 : mr_invalid("Table '%s': a copy of range %d has the wrong size (%zu bytes of values for %zu rows)",
+                              t->name, slot, b->planes.n, n);
 }
 
-/* ---- aside, and in its place ---- */
+/* ---- staging and installing ---- */
 
 typedef struct staging {
     const mr_ps_store *store;
     int slot;
-    size_t room; /* bytes that may be taken in all */
+    size_t room; /* bytes that the slot may use */
     mr_ps_staged *to;
 } staging;
 
+/* A copy of the bytes; counted: what the store counts for it. NULL: no memory, or no room. */
 static void *copied(staging *g, mr_sv bytes, size_t counted)
 {
+    MR_ASSERT(g->to->used <= g->room);
     void *p = counted <= g->room - g->to->used ? mr_try_alloc(bytes.n) : NULL;
     if (p) {
         memcpy(p, bytes.p, bytes.n);
@@ -111,10 +121,11 @@ static void *copied(staging *g, mr_sv bytes, size_t counted)
     return p;
 }
 
+/* Second pass. A table that occurs twice is refused here, because the first pass keeps no state. */
 static mr_status *take_part(staging *g, const part_bytes *b)
 {
     mr_ps_part *p = &g->to->parts[b->table];
-    bool ok = !p->planes && !p->sum; /* a table told of twice: the second time is a mistake */
+    bool ok = !p->planes && !p->sum;
     if (ok && b->planes.n)
         ok = (p->planes = copied(g, b->planes, b->planes.n)) != NULL;
     if (ok && b->pushed) {
@@ -130,9 +141,10 @@ static mr_status *take_part(staging *g, const part_bytes *b)
                          g->store->tables.p[b->table]->name, g->slot);
 }
 
+/* First pass. */
 static mr_status *look_at(staging *g, const part_bytes *b) { return check_part(g->store, g->slot, b); }
 
-/* Twice over the bytes: nothing is taken before all of them are known to be right. */
+/* Calls fn for each part, until it fails. */
 static mr_status *each_part(staging *g, mr_sv bytes, mr_status *(*fn)(staging *g, const part_bytes *b))
 {
     mr_pb_reader r, sub;
@@ -152,18 +164,20 @@ static mr_status *each_part(staging *g, mr_sv bytes, mr_status *(*fn)(staging *g
     return st ? st : mr_pb_reader_status(&r, "Slot");
 }
 
-/* Bytes that a slot may have, when what it has now is gone. */
+/* Bytes that the slot may use once its present contents are dropped. */
 static size_t room_of(const mr_ps_store *s, int slot)
 {
     size_t others = s->used;
     for (int i = 0; i < s->tables.n; i++) {
         const mr_ps_part *p = &s->parts.p[i][slot];
         size_t n = rows_of(s, i, slot);
+        MR_ASSERT(!p->sum == !p->seen);
         others -= (p->planes ? planes_bytes(s->tables.p[i], n) : 0) + (p->sum ? sum_bytes(s->tables.p[i], n) + n : 0);
     }
     return !s->limit ? SIZE_MAX : s->limit - MR_MIN(s->limit, others);
 }
 
+/* On error *out is empty. */
 mr_status *mr_ps_store_stage(const mr_ps_store *s, int slot, mr_sv bytes, mr_ps_staged *out)
 {
     *out = (mr_ps_staged){.n = s->tables.n};
@@ -191,6 +205,7 @@ void mr_ps_staged_deinit(mr_ps_staged *staged)
 
 void mr_ps_store_install(mr_ps_store *s, int slot, mr_ps_staged *staged)
 {
+    MR_ASSERT(staged->parts && staged->n <= s->tables.n);
     mr_ps_store_drop(s, slot);
     for (int i = 0; i < staged->n; i++)
         s->parts.p[i][slot] = staged->parts[i];

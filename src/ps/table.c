@@ -1,8 +1,13 @@
-/* ps/table.c -- what a table is. */
+/* ps/table.c -- a table: its options, checked, and as bytes.
+ *
+ * A table is described by its options alone, so two processes that have the same options have the
+ * same table: initial values depend only on options and key. The manager, all servers and all
+ * clients keep such descriptions, in the same order. */
 #include "ps/table.h"
 
 #include <math.h>
 
+/* Options come from a user or from a peer; everything that later code relies on is checked here. */
 static mr_status *check(mr_sv name, const mr_ps_table_options *o)
 {
     if (name.n == 0 || name.n > MR_PS_MAX_NAME || memchr(name.p, 0, name.n))
@@ -15,23 +20,27 @@ static mr_status *check(mr_sv name, const mr_ps_table_options *o)
         return mr_invalid("Table '%.*s': width is %d, expected 1 to %d", MR_SV_ARG(name), o->width,
                           MR_PS_MAX_WIDTH);
     if ((unsigned)o->update > MR_PS_GRAPH)
-        return mr_invalid("Table '%.*s': there is no update %d", MR_SV_ARG(name), (int)o->update);
+        return mr_invalid("Table '%.*s': unknown update %d", MR_SV_ARG(name), (int)o->update);
     if (!isfinite(o->start) || !isfinite(o->spread))
         return mr_invalid("Table '%.*s': start and spread must be finite", MR_SV_ARG(name));
     if (o->aggregate < 0 || o->aggregate > (1 << 20))
-        return mr_invalid("Table '%.*s': aggregate is %d", MR_SV_ARG(name), o->aggregate);
+        return mr_invalid("Table '%.*s': aggregate is %d, expected 0 to %d", MR_SV_ARG(name), o->aggregate, 1 << 20);
     if ((o->update == MR_PS_GRAPH) != (o->graph_bytes > 0) || o->graph_bytes > MR_PS_MAX_GRAPH ||
         (o->graph_bytes && !o->graph))
-        return mr_invalid("Table '%.*s': a graph of %zu bytes with update %d", MR_SV_ARG(name),
-                          o->graph_bytes, (int)o->update);
+        return mr_invalid("Table '%.*s': graph has %zu bytes; update GRAPH needs one of 1 to %d bytes, others none",
+                          MR_SV_ARG(name), o->graph_bytes, MR_PS_MAX_GRAPH);
     if (o->update == MR_PS_GRAPH && o->aggregate > 1)
-        return mr_invalid("Table '%.*s': a graph cannot aggregate pushes", MR_SV_ARG(name));
+        return mr_invalid("Table '%.*s': aggregate is %d, but update GRAPH cannot aggregate pushes", MR_SV_ARG(name),
+                          o->aggregate);
     if (o->graph_slots < 0 || o->graph_slots > MR_PS_MAX_WIDTH ||
         (o->graph_slots && o->update != MR_PS_GRAPH))
-        return mr_invalid("Table '%.*s': graph_slots is %d", MR_SV_ARG(name), o->graph_slots);
+        return mr_invalid("Table '%.*s': graph_slots is %d, expected 0 to %d, and 0 unless update is GRAPH",
+                          MR_SV_ARG(name), o->graph_slots, MR_PS_MAX_WIDTH);
     return NULL;
 }
 
+/* The rule gets its defaults; the options keep the 0 of the caller, because they are sent to
+ * others. */
 mr_status *mr_ps_table_spec_init(mr_ps_table_spec *t, mr_sv name, const mr_ps_table_options *o)
 {
     *t = (mr_ps_table_spec){0};
@@ -52,6 +61,7 @@ mr_status *mr_ps_table_spec_init(mr_ps_table_spec *t, mr_sv name, const mr_ps_ta
                            .epsilon = o->epsilon,
                            .l1 = o->l1,
                            .l2 = o->l2};
+    MR_ASSERT(t->o.width >= 1 && t->o.num_keys >= 1);
     mr_status *st = mr_ps_rule_init(&t->rule);
     if (st) {
         mr_status_prepend(st, "Table '%.*s': ", MR_SV_ARG(name));
@@ -68,7 +78,7 @@ void mr_ps_table_spec_deinit(mr_ps_table_spec *t)
     *t = (mr_ps_table_spec){0};
 }
 
-/* All that can be told of one, so equal bytes are equal tables. */
+/* The bytes hold everything about a table, so equal bytes mean equal tables. */
 bool mr_ps_table_spec_same(const mr_ps_table_spec *a, const mr_ps_table_spec *b)
 {
     mr_str x = {0}, y = {0};
@@ -83,6 +93,7 @@ bool mr_ps_table_spec_same(const mr_ps_table_spec *a, const mr_ps_table_spec *b)
     return same;
 }
 
+/* The same table always gives the same bytes: mr_ps_table_spec_same relies on it. */
 void mr_ps_table_spec_put(mr_pb_writer *w, const mr_ps_table_spec *t)
 {
     const mr_ps_table_options *o = &t->o;
@@ -104,6 +115,7 @@ void mr_ps_table_spec_put(mr_pb_writer *w, const mr_ps_table_spec *t)
     mr_pb_opt_varint(w, 16, (uint64_t)o->graph_slots);
 }
 
+/* The options are checked as those of a user are. */
 mr_status *mr_ps_table_spec_get(mr_sv bytes, mr_ps_table_spec *out)
 {
     mr_pb_reader r;

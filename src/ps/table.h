@@ -1,4 +1,4 @@
-/* ps/table.h -- what a table is: its options, how its keys are cut, and both as bytes. */
+/* ps/table.h -- a table: its options, how its keys are divided into slots, and its description as bytes. */
 #ifndef MR_PS_TABLE_H
 #define MR_PS_TABLE_H
 
@@ -19,10 +19,10 @@ typedef struct mr_ps_table_spec {
     char *name;
     mr_ps_table_options o; /* graph points to `graph` */
     mr_str graph;
-    mr_ps_rule rule; /* of GRAPH: as ASSIGN, for its planes and widths only */
+    mr_ps_rule rule; /* for GRAPH it is ASSIGN, and only its planes and widths are used */
 } mr_ps_table_spec;
 
-/* Copies and checks; 0 of the options becomes what it stands for. */
+/* Copies and checks name and options; 0 is replaced by the default. On error t is empty. */
 mr_status *mr_ps_table_spec_init(mr_ps_table_spec *t, mr_sv name, const mr_ps_table_options *o);
 void mr_ps_table_spec_deinit(mr_ps_table_spec *t);
 bool mr_ps_table_spec_same(const mr_ps_table_spec *a, const mr_ps_table_spec *b);
@@ -32,19 +32,19 @@ void mr_ps_table_spec_put(mr_pb_writer *w, const mr_ps_table_spec *t);
 mr_status *mr_ps_table_spec_get(mr_sv bytes, mr_ps_table_spec *out);
 
 static inline int mr_ps_table_push_width(const mr_ps_table_spec *t) { return mr_ps_rule_push_width(&t->rule); }
-/* Floats that are kept for each key: the values and what is beside them. */
+/* Floats that are kept for each key: the values and the rule's other planes. */
 static inline size_t mr_ps_table_row_floats(const mr_ps_table_spec *t)
 {
     return t->o.update == MR_PS_GRAPH ? (size_t)t->o.width + (size_t)t->o.graph_slots
                                       : (size_t)mr_ps_rule_planes(&t->rule) * (size_t)t->o.width;
 }
 
-/* The first key of a slot; of slot n_slots: num_keys.  Slots may be empty when there are few keys. */
+/* The first key of a slot; for slot n_slots: num_keys. Slots may be empty if there are few keys. */
 static inline uint64_t mr_ps_slot_first(uint64_t num_keys, int n_slots, int slot)
 {
     return (uint64_t)((unsigned __int128)num_keys * (unsigned)slot / (unsigned)n_slots);
 }
-/* Which slot a key is in: the largest s with floor(num_keys * s / n_slots) <= key. */
+/* The slot of a key: the largest s with floor(num_keys * s / n_slots) <= key. */
 static inline int mr_ps_slot_of(uint64_t num_keys, int n_slots, uint64_t key)
 {
     return (int)((((unsigned __int128)key + 1) * (unsigned)n_slots - 1) / num_keys);

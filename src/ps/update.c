@@ -1,8 +1,8 @@
 /* ps/update.c -- see update.h.
  *
- * A formula is written once for one element: w the value, p, q and s what is beside it, g what was
- * pushed; RULE makes two loops of it.  One runs over neighbouring elements, which is a whole slot or
- * one wide row, and is vectorised; the other over rows of one float that lie apart.  With
+ * A formula is written once, for one element: w is the value, p, q and s are the other planes, g is
+ * what was pushed. RULE makes two loops of it. One runs over neighbouring elements, a whole slot or
+ * one wide row, and is vectorised; the other runs over scattered rows of one float. With
  * -ffp-contract=off both give the same bits on every CPU. */
 #include "ps/update.h"
 
@@ -13,14 +13,14 @@
 
 #define SIGN(x) ((x) > 0 ? 1.0f : (x) < 0 ? -1.0f : 0.0f)
 #define LARGER(x, y) ((x) > (y) ? (x) : (y))
-/* The pull of the penalties after a step of size eta: to zero by eta l1, not past it. */
+/* The effect of the penalties after a step of size eta: towards zero by eta l1, but not past it. */
 #define PULLED(x, eta) \
     ((l1 > 0 ? SIGN(x) * LARGER(fabsf(x) - (eta) * l1, 0) : (x)) / (1 + (eta) * l2))
 
 typedef void rule_loop(const mr_ps_rule *r, float *w, size_t stride, const uint32_t *rows, size_t n,
                        const float *pushed);
 
-/* What a formula may name. */
+/* The names that a formula may use. */
 #define HYPER                                                              \
     const float rate = r->rate, a = r->a, b = r->b, epsilon = r->epsilon;  \
     const float l1 = r->l1, l2 = r->l2;                                    \
@@ -44,7 +44,8 @@ typedef void rule_loop(const mr_ps_rule *r, float *w, size_t stride, const uint3
         STORE_##planes(i)       \
     }
 
-/* stride is the distance of planes; rows NULL: elements 0 .. n - 1, else width is 1. */
+/* stride: floats from one plane to the next. rows NULL: elements 0 .. n - 1; scattered rows have
+ * width 1. */
 #define RULE(fn, planes, ...)                                                                     \
     MR_CLONES static void fn##_near(const mr_ps_rule *r, float *w_, size_t stride,                \
                                     const float *pushed, size_t n)                                \
@@ -93,8 +94,8 @@ RULE(ftrl, 3,
      q += g - moved / rate;
      w = fabsf(q) > l1 ? (SIGN(q) * l1 - q) / (sqrtf(sum) / rate + 2 * l2) : 0;
      p = sum)
-/* s counts the pushes of the element, so that rare rows are corrected by their own powers.  It is
- * at most n_adam - 1; a snapshot of a stranger may hold anything, hence both ends are checked. */
+/* s counts the pushes of the element, so that rare rows are corrected by their own powers. It is at
+ * most n_adam - 1. A snapshot may hold anything, hence both ends are checked. */
 RULE(adam, 4,
      const float *rates = r->adam; const float last = (float)(r->n_adam - 1);
      s = s + 1 > 1 ? s + 1 : 1; s = s < last ? s : last;
@@ -102,7 +103,7 @@ RULE(adam, 4,
      q += (g * g - q) * (1 - b);
      w -= p * rates[(int32_t)s] / (sqrtf(q) + epsilon))
 
-/* g and u stand side by side in a pushed row. */
+/* g and u are side by side in a pushed row; h is u / rate. */
 MR_INLINE float proximal_one(float w, float g, float h, float l1, float l2)
 {
     float x = h * w - g;
@@ -110,6 +111,7 @@ MR_INLINE float proximal_one(float w, float g, float h, float l1, float l2)
     return h > 0 ? y : w;
 }
 
+/* See update.h. Not made by RULE, because a pushed row has two floats per element. */
 MR_CLONES static void proximal(const mr_ps_rule *r, float *w, size_t stride, const uint32_t *rows,
                                size_t n, const float *pushed)
 {
@@ -142,8 +144,11 @@ static const rule_facts facts[MR_RULE_KINDS] = {
     [MR_RULE_PROXIMAL] = {"proximal", 1, proximal, proximal},
 };
 
+/* The loop of a rule with its options. mr_ps_rule_init has refused penalties where there is no such
+ * loop. */
 static rule_loop *loop_of(const mr_ps_rule *r)
 {
+    MR_ASSERT((unsigned)r->kind < MR_RULE_KINDS);
     if (r->kind == MR_RULE_MOMENTUM && r->b != 0)
         return nesterov;
     return r->l1 > 0 || r->l2 > 0 ? facts[r->kind].with_penalty : facts[r->kind].plain;
@@ -157,6 +162,7 @@ static void set_default(float *x, float value)
         *x = value;
 }
 
+/* 0 means "the default" for every option, so momentum 0 cannot be asked for; use SGD. */
 static void set_defaults(mr_ps_rule *r)
 {
     set_default(&r->rate, r->kind == MR_RULE_PROXIMAL ? 1 : 0.01f);
@@ -172,11 +178,12 @@ static void set_defaults(mr_ps_rule *r)
     }
 }
 
+/* A negative rate is allowed where it only turns the direction. */
 static mr_status *check(const mr_ps_rule *r)
 {
     const char *name = facts[r->kind].name;
     if (r->width < 1 || r->width > INT32_MAX / 2)
-        return mr_invalid("update %s: width %d is not 1 or more", name, r->width);
+        return mr_invalid("update %s: width is %d, expected 1 or more", name, r->width);
     if (!(isfinite(r->rate) && isfinite(r->a) && isfinite(r->b) && isfinite(r->epsilon)))
         return mr_invalid("update %s: rate %g, a %g, b %g or epsilon %g is not finite", name,
                           (double)r->rate, (double)r->a, (double)r->b, (double)r->epsilon);
@@ -184,22 +191,23 @@ static mr_status *check(const mr_ps_rule *r)
         return mr_invalid("update %s: penalties l1 %g and l2 %g must not be negative", name,
                           (double)r->l1, (double)r->l2);
     if ((r->l1 > 0 || r->l2 > 0) && !facts[r->kind].with_penalty)
-        return mr_invalid("update %s: takes no penalties, but l1 is %g and l2 %g", name,
+        return mr_invalid("update %s: penalties are not supported, but l1 is %g and l2 is %g", name,
                           (double)r->l1, (double)r->l2);
     if (r->rate < 0 && (r->l1 > 0 || r->l2 > 0 || r->kind >= MR_RULE_FTRL))
         return mr_invalid("update %s: rate %g is negative", name, (double)r->rate);
     if ((r->kind == MR_RULE_ADAGRAD || r->kind == MR_RULE_FTRL) && r->a < 0)
-        return mr_invalid("update %s: sums start at %g, below 0", name, (double)r->a);
+        return mr_invalid("update %s: a, the initial sum, is %g, expected 0 or more", name, (double)r->a);
     if (r->kind == MR_RULE_ADAM && !(r->a > 0 && r->a < 1 && r->b > 0 && r->b < 1))
-        return mr_invalid("update adam: beta1 %g and beta2 %g must lie between 0 and 1",
+        return mr_invalid("update adam: beta1 is %g and beta2 is %g, expected values between 0 and 1",
                           (double)r->a, (double)r->b);
     return NULL;
 }
 
-/* The powers are multiplied up in float, as the graphs of ApplyAdam do it. */
+/* The powers are multiplied in float, as the graphs of ApplyAdam do, so that results agree to the
+ * bit. */
 static mr_status *fill_adam(mr_ps_rule *r)
 {
-    enum { LONGEST = 1 << 20 }; /* beta2 up to 0.99998 to the last bit; counts are exact in float */
+    enum { LONGEST = 1 << 20 }; /* exact for beta2 up to 0.99998; counts up to it are exact in float */
     int n = 1;
     for (float p = 1, q = 1; n < LONGEST && (p > 0x1p-26f || q > 0x1p-26f); n++)
         p *= r->a, q *= r->b;
@@ -221,7 +229,7 @@ mr_status *mr_ps_rule_init(mr_ps_rule *r)
     r->adam = NULL;
     r->n_adam = 0;
     if ((unsigned)r->kind >= MR_RULE_KINDS)
-        return mr_invalid("update: there is no kind %d", (int)r->kind);
+        return mr_invalid("update: unknown kind %d", (int)r->kind);
     set_defaults(r);
     MR_TRY(check(r));
     return r->kind == MR_RULE_ADAM ? fill_adam(r) : NULL;
@@ -242,6 +250,7 @@ int mr_ps_rule_push_width(const mr_ps_rule *r)
 
 /* ---- rows ---- */
 
+/* Adagrad and FTRL start their sums at a, RMSProp its mean square at 1, as TensorFlow's slots do. */
 void mr_ps_rule_start(const mr_ps_rule *r, float *planes, size_t n_rows)
 {
     size_t plane = n_rows * (size_t)r->width;
@@ -253,7 +262,8 @@ void mr_ps_rule_start(const mr_ps_rule *r, float *planes, size_t n_rows)
             planes[(size_t)k * plane + i] = k == 1 ? first : 0;
 }
 
-static uint64_t mix(uint64_t z) /* splitmix64's */
+/* The mixing function of splitmix64. */
+static uint64_t mix(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -275,5 +285,6 @@ void mr_ps_rule_apply(const mr_ps_rule *r, float *planes, size_t n_rows, const u
                       size_t n, const float *pushed)
 {
     MR_ASSERT(rows || n <= n_rows);
+    MR_ASSERT(loop_of(r));
     loop_of(r)(r, planes, n_rows * (size_t)r->width, rows, n, pushed);
 }

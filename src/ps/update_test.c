@@ -304,12 +304,12 @@ static void refuses(mr_ps_rule r, const char *text)
 
 MR_TEST(ps_update_refuses_what_makes_no_sense)
 {
-    refuses((mr_ps_rule){.kind = (mr_ps_rule_kind)99, .width = 1}, "no kind 99");
-    refuses((mr_ps_rule){.kind = MR_RULE_ADD}, "width 0");
+    refuses((mr_ps_rule){.kind = (mr_ps_rule_kind)99, .width = 1}, "unknown kind 99");
+    refuses((mr_ps_rule){.kind = MR_RULE_ADD}, "width is 0");
     refuses((mr_ps_rule){.kind = MR_RULE_SGD, .width = 1, .rate = NAN}, "not finite");
-    refuses((mr_ps_rule){.kind = MR_RULE_ADD, .width = 1, .l1 = 1}, "takes no penalties");
+    refuses((mr_ps_rule){.kind = MR_RULE_ADD, .width = 1, .l1 = 1}, "penalties are not supported");
     refuses((mr_ps_rule){.kind = MR_RULE_FTRL, .width = 1, .l1 = -1}, "must not be negative");
     refuses((mr_ps_rule){.kind = MR_RULE_ADAM, .width = 1, .a = 1}, "between 0 and 1");
     refuses((mr_ps_rule){.kind = MR_RULE_PROXIMAL, .width = 1, .rate = -1}, "rate -1 is negative");
-    refuses((mr_ps_rule){.kind = MR_RULE_ADAGRAD, .width = 1, .a = -1}, "below 0");
+    refuses((mr_ps_rule){.kind = MR_RULE_ADAGRAD, .width = 1, .a = -1}, "expected 0 or more");
 }

@@ -1,4 +1,4 @@
-/* ps/waits_test.c -- a client or a server of parameters that waits long logs for whom, and why.
+/* ps/waits_test.c -- a client or a parameter server that waits long logs for whom, and why.
  *
  * A peer that does not answer is one whose thread stands still (ps_halt) until the test has seen the log. */
 #include <stdio.h>
@@ -89,7 +89,7 @@ static void check_wait_for_server(mr_ps_options o, void (*fn)(void *arg), const 
     ps_halt_begin(&h, &r.servers[0]->inbox);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, fn);
-    wait_for_log("the server of parameters", mr_ps_server_where(r.servers[0]), why);
+    wait_for_log("the parameter server", mr_ps_server_where(r.servers[0]), why);
     ps_halt_end(&h);
     mr_thread_join(&w.thread);
     mr_test_log_end();
@@ -130,7 +130,7 @@ static void check_wait_for_manager(void (*fn)(void *), const char *reason)
     ps_halt_begin(&h, &r.manager->inbox);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, fn);
-    wait_for_log("the manager of parameters", r.address, reason);
+    wait_for_log("the parameter manager", r.address, reason);
     ps_halt_end(&h);
     mr_thread_join(&w.thread);
     mr_test_log_end();
@@ -152,7 +152,7 @@ MR_TEST(ps_logs_a_long_wait_for_a_manager_that_has_gone)
     mr_ps_manager_close(r.manager);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, make_table);
-    wait_for_log("the manager of parameters", r.address, "");
+    wait_for_log("the parameter manager", r.address, "");
     r.lost_ms = 1000; /* twice that is waited for the servers that the worker remembers */
     ps_open_manager(&r, r.address, 1, 1);
     ps_add_server(&r, 0);
@@ -173,7 +173,7 @@ MR_TEST(ps_logs_a_long_wait_for_a_table)
     mr_unlock(&r.ps->mu);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, make_table);
-    wait_for_log("the manager of parameters", r.address, "it has not sent table 0 (");
+    wait_for_log("the parameter manager", r.address, "it has not sent table 0 (");
     mr_lock(&r.ps->mu);
     r.ps->n_tables = n_tables;
     mr_cond_broadcast(&r.ps->changed);
@@ -197,7 +197,7 @@ MR_TEST(ps_logs_a_long_wait_for_lost_ranges)
     mr_unlock(&r.ps->mu);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, renew);
-    wait_for_log("the manager of parameters", r.address, "it has not sent where lost ranges are now (");
+    wait_for_log("the parameter manager", r.address, "it has not sent where lost ranges are now (");
     mr_lock(&r.ps->mu);
     r.ps->stats.epoch = epoch;
     mr_cond_broadcast(&r.ps->changed);
@@ -222,7 +222,7 @@ MR_TEST(ps_logs_a_long_wait_for_more_servers)
     ps_add_server(&r, 0);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, open_client);
-    wait_for_log("the manager of parameters", r.address, "it waits for more servers (");
+    wait_for_log("the parameter manager", r.address, "it waits for more servers (");
     ps_add_server(&r, 1);
     mr_thread_join(&w.thread);
     mr_test_log_end();
@@ -241,7 +241,7 @@ MR_TEST(ps_server_logs_a_long_wait_for_its_manager)
     ps_halt_begin(&h, &r.manager->inbox);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, add_server);
-    wait_for_log("the manager of parameters", r.address, "it does not answer (");
+    wait_for_log("the parameter manager", r.address, "it does not answer (");
     ps_halt_end(&h);
     mr_thread_join(&w.thread);
     mr_test_log_end();
@@ -260,7 +260,7 @@ MR_TEST(ps_server_logs_a_long_wait_to_leave)
     ps_halt_begin(&h, &r.manager->inbox);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, hand_over);
-    wait_for_log("the manager of parameters", r.address, "it has not moved this server's ranges to others (");
+    wait_for_log("the parameter manager", r.address, "it has not moved this server's ranges to others (");
     ps_halt_end(&h);
     mr_thread_join(&w.thread);
     mr_test_log_end();

@@ -1,4 +1,11 @@
-/* ps/wire.c -- messages of the parameter server as bytes. */
+/* ps/wire.c -- messages of the parameter server as bytes.
+ *
+ * Blobs are the shared memory of records and messages: reference counted, and freed by whichever
+ * thread drops the last reference, which is often the transport's. A blob is written only by the
+ * one who made it, before it is shared.
+ *
+ * Reading checks first and allocates afterwards, so that a bad length cannot make a server allocate
+ * more than the message itself has bytes. */
 #include "ps/wire.h"
 
 enum { HEAD_SIZE = 4, MAX_ADDRESS = 512 };
@@ -19,6 +26,7 @@ void mr_ps_tally_unref(mr_ps_tally *t)
         mr_free(t);
 }
 
+/* A reference to the tally for n bytes; count_out gives both back. */
 static mr_ps_tally *count_in(mr_ps_tally *t, size_t n)
 {
     mr_refs_take(&t->refs);
@@ -26,8 +34,10 @@ static mr_ps_tally *count_in(mr_ps_tally *t, size_t n)
     return t;
 }
 
+/* Also the last holder of the tally may end here, after the server is gone. */
 static void count_out(mr_ps_tally *t, size_t n)
 {
+    MR_ASSERT(atomic_load(&t->bytes) >= n);
     atomic_fetch_sub(&t->bytes, n);
     mr_ps_tally_unref(t);
 }
@@ -89,6 +99,7 @@ static void drop_str(void *counted)
     mr_free(c);
 }
 
+/* As mr_bytes_add_str, counted: takes over *s, which is empty afterwards. */
 void mr_ps_bytes_add_str(mr_bytes *to, mr_str *s, mr_ps_tally *t)
 {
     counted_str *c = mr_new(counted_str);
@@ -99,17 +110,20 @@ void mr_ps_bytes_add_str(mr_bytes *to, mr_str *s, mr_ps_tally *t)
 
 /* ---- bodies ---- */
 
+/* Leaves room for the size, which mr_ps_head_end fills in. */
 void mr_ps_head_begin(mr_pb_writer *w, mr_str *head)
 {
     mr_pb_writer_init(w, head);
     mr_pb_put_raw(w, "\0\0\0", HEAD_SIZE);
 }
 
+/* On error head and raw are freed, and *out is as it was. */
 mr_status *mr_ps_head_end(mr_pb_writer *w, mr_str *head, mr_bytes *raw, mr_bytes *out)
 {
-    mr_status *st = mr_pb_writer_status(w, "a message of parameters");
+    mr_status *st = mr_pb_writer_status(w, "a parameter server message");
     if (!st && head->n - HEAD_SIZE > MAX_HEAD)
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "A message of parameters has a head of %zu bytes", head->n);
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "A parameter server message has a head of %zu bytes, allowed are %zu",
+                      head->n, MAX_HEAD);
     if (st) {
         mr_str_deinit(head);
         if (raw)
@@ -124,19 +138,22 @@ mr_status *mr_ps_head_end(mr_pb_writer *w, mr_str *head, mr_bytes *raw, mr_bytes
     return NULL;
 }
 
+/* Copies the head. The frame borrows the body. After an error the head is empty, so that it can be
+ * read without a check, and the frame need not be deinitialised. */
 mr_status *mr_ps_frame_open(const mr_bytes *body, mr_ps_frame *f)
 {
     uint32_t n;
     *f = (mr_ps_frame){.head = MR_SV(""), .body = body};
     if (!mr_bytes_read(body, 0, &n, sizeof n) || n > body->n - HEAD_SIZE || n > MAX_HEAD)
-        return mr_invalid("A message of parameters of %zu bytes has no whole head", body->n);
+        return mr_invalid("A parameter server message of %zu bytes has no complete head", body->n);
     f->memory = mr_try_alloc((size_t)n + 1);
     if (!f->memory)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a head of %u bytes", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a message head of %u bytes", n);
     mr_bytes_read(body, HEAD_SIZE, f->memory, n);
     f->head = (mr_sv){f->memory, n};
     f->raw_at = HEAD_SIZE + (size_t)n;
     f->raw_n = body->n - f->raw_at;
+    MR_ASSERT(f->raw_at + f->raw_n == body->n);
     return NULL;
 }
 
@@ -149,12 +166,13 @@ void mr_ps_frame_deinit(mr_ps_frame *f)
 mr_status *mr_ps_frame_read(const mr_ps_frame *f, size_t at, size_t n, void *out)
 {
     if (at > f->raw_n || n > f->raw_n - at)
-        return mr_invalid("A message of parameters tells of %zu bytes at %zu, and has %zu", n, at, f->raw_n);
+        return mr_invalid("A parameter server message refers to %zu bytes at %zu, but has only %zu", n, at, f->raw_n);
     if (n > 0)
         mr_bytes_read(f->body, f->raw_at + at, out, n);
     return NULL;
 }
 
+/* The size is checked before the blob is allocated. */
 mr_status *mr_ps_frame_take(const mr_ps_frame *f, size_t at, size_t n, mr_ps_blob **out)
 {
     *out = NULL;
@@ -167,11 +185,12 @@ mr_status *mr_ps_frame_take(const mr_ps_frame *f, size_t at, size_t n, mr_ps_blo
     return mr_ps_frame_read(f, at, n, b->data);
 }
 
-/* ---- rows of numbers ---- */
+/* ---- lists of numbers ---- */
 
 static uint64_t zigzag(uint64_t d) { return (d << 1) ^ (uint64_t)((int64_t)d >> 63); }
 static uint64_t unzigzag(uint64_t z) { return (z >> 1) ^ (0 - (z & 1)); }
 
+/* The first pass computes the size, which comes before the numbers. */
 void mr_ps_put_numbers(mr_pb_writer *w, uint32_t field, const mr_ps_numbers *v)
 {
     uint64_t before = 0;
@@ -186,6 +205,7 @@ void mr_ps_put_numbers(mr_pb_writer *w, uint32_t field, const mr_ps_numbers *v)
         mr_pb_put_raw_varint(w, zigzag(v->p[i] - before));
 }
 
+/* Differences may wrap around: they are added modulo 2^64, as they were taken. */
 void mr_ps_get_numbers(mr_pb_reader *r, int max, mr_ps_numbers *out)
 {
     mr_pb_reader p;
@@ -206,6 +226,7 @@ void mr_ps_get_numbers(mr_pb_reader *r, int max, mr_ps_numbers *out)
 
 void mr_ps_map_deinit(mr_ps_map *m)
 {
+    MR_ASSERT(m->addresses.n == 0 || m->addresses.n == m->view.servers.n);
     for (int i = 0; i < m->addresses.n; i++)
         mr_free(m->addresses.p[i]);
     mr_vec_deinit(&m->addresses);
@@ -232,7 +253,8 @@ static void put_servers(mr_pb_writer *w, const mr_ps_view *v, const char *(*addr
     }
 }
 
-/* Members by id: one that is lost may be no server of the view any more. */
+/* Members go by id rather than by position: a member that is lost may no longer be a server of the
+ * view. */
 static void put_slot(mr_pb_writer *w, const mr_ps_slot *s)
 {
     size_t mark = mr_pb_begin(w, 4);
@@ -259,6 +281,7 @@ void mr_ps_view_put(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)
         put_slot(w, &v->slots.p[i]);
 }
 
+/* Errors are left in r. Nothing is added after an error, so servers and addresses stay in step. */
 static void get_server(mr_pb_reader *r, mr_ps_map *m)
 {
     mr_ps_peer p = {0};
@@ -273,13 +296,15 @@ static void get_server(mr_pb_reader *r, mr_ps_map *m)
         }
     if (m->view.servers.n >= MR_PS_MAX_SERVERS || address.n > MAX_ADDRESS ||
         memchr(address.p, 0, address.n)) {
-        mr_pb_fail(r, "no such servers");
+        mr_pb_fail(r, "too many servers, or a bad address");
         return;
     }
     mr_vec_push(&m->view.servers, p);
     mr_vec_push(&m->addresses, mr_strndup(address.p, address.n));
 }
 
+/* Ids (field 5) and epochs (field 6) of the members come in pairs. mr_ps_view_check refuses a range
+ * in which they do not match. */
 static void get_slot(mr_pb_reader *r, mr_ps_view *v)
 {
     mr_ps_slot s = {0};
@@ -308,6 +333,7 @@ static void get_slot(mr_pb_reader *r, mr_ps_view *v)
         mr_vec_push(&v->slots, s);
 }
 
+/* A parse error of a part ends the whole message, because the readers share their error. */
 mr_status *mr_ps_map_get(mr_sv bytes, mr_ps_map *m)
 {
     mr_pb_reader r, sub;
@@ -333,6 +359,7 @@ mr_status *mr_ps_map_get(mr_sv bytes, mr_ps_map *m)
 
 /* ---- changes ---- */
 
+/* SIZE_MAX if the numbers, which come from a peer, do not fit into memory. */
 size_t mr_ps_change_raw(const mr_ps_change *c, const mr_ps_table_spec *t)
 {
     size_t keys = 0, floats;
@@ -356,6 +383,8 @@ void mr_ps_change_put(mr_pb_writer *w, const mr_ps_change *c)
     mr_pb_opt_double(w, 8, c->alpha);
 }
 
+/* Parse errors are left in r. *listed: the keys are a list, which follows in the raw bytes; else
+ * they are a range. Kind and table are not checked here. */
 void mr_ps_change_get(mr_pb_reader *r, mr_ps_change *c, bool *listed)
 {
     uint32_t field, wire;

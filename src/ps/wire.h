@@ -1,8 +1,9 @@
 /* ps/wire.h -- messages of the parameter server as bytes; docs/formats/ps.md has the fields.
  *
- * Every body is a head (its size as 4 bytes, then protobuf) and raw bytes behind it: keys and floats, which are told of in the
- * head and sent as they lie in memory.  Nothing that came is trusted: a head is copied before it is read, because a peer of
- * this host may still write to it, and sizes are compared with what is there before memory is taken. */
+ * Every body is a head (its size in 4 bytes, then protobuf) followed by raw bytes: keys and floats,
+ * which the head describes and which are sent as they are in memory. Nothing that came from a peer
+ * is trusted: a head is copied before it is read, because a peer on this host may still write to
+ * it, and sizes are compared with the bytes that exist before memory is allocated. */
 #ifndef MR_PS_WIRE_H
 #define MR_PS_WIRE_H
 
@@ -18,8 +19,8 @@
 
 /* ---- memory that several messages and records share ---- */
 
-/* Bytes that are somewhere on their way: blobs and pieces that were counted in, and have not been freed yet.  From any thread;
- * lives as long as the last of them. */
+/* Counts the bytes of blobs and pieces that were made with it and are not freed yet. From any thread;
+ * it lives as long as the last of them. */
 typedef struct mr_ps_tally {
     mr_refs refs;
     _Atomic size_t bytes;
@@ -29,7 +30,7 @@ void mr_ps_tally_unref(mr_ps_tally *t); /* NULL is fine */
 
 typedef struct mr_ps_blob {
     mr_refs refs;
-    mr_ps_tally *tally; /* that it is counted in; NULL: none */
+    mr_ps_tally *tally; /* counts its bytes; NULL: none */
     size_t n;
     _Alignas(16) char data[];
 } mr_ps_blob;
@@ -37,7 +38,7 @@ mr_ps_blob *mr_ps_blob_new(size_t n); /* NULL: no memory */
 mr_ps_blob *mr_ps_blob_new_counted(size_t n, mr_ps_tally *t);
 mr_ps_blob *mr_ps_blob_ref(mr_ps_blob *b);
 void mr_ps_blob_unref(mr_ps_blob *b); /* NULL is fine */
-/* A part of a blob as a piece of a message. */
+/* Adds a part of a blob to a message; the piece holds a reference to the blob. */
 void mr_ps_bytes_add(mr_bytes *to, mr_ps_blob *b, const void *p, size_t n);
 
 /* As mr_bytes_add_str, counted. */
@@ -45,7 +46,8 @@ void mr_ps_bytes_add_str(mr_bytes *to, mr_str *s, mr_ps_tally *t);
 
 /* ---- a body ---- */
 
-/* Writing: begin, put fields with w, end.  out is the body, which takes over raw (may be NULL). */
+/* Writing: begin, put fields with w, end. *out is the body. The end takes over head and raw (may be
+ * NULL), also on error. */
 void mr_ps_head_begin(mr_pb_writer *w, mr_str *head);
 mr_status *mr_ps_head_end(mr_pb_writer *w, mr_str *head, mr_bytes *raw, mr_bytes *out);
 
@@ -57,41 +59,44 @@ typedef struct mr_ps_frame { /* reading */
 } mr_ps_frame;
 mr_status *mr_ps_frame_open(const mr_bytes *body, mr_ps_frame *out);
 void mr_ps_frame_deinit(mr_ps_frame *f);
-/* Copies n raw bytes from `at` on, counted from the first; INVALID_ARGUMENT when they are not all there. */
+/* Copies n raw bytes from offset `at`; INVALID_ARGUMENT if the body has fewer. */
 mr_status *mr_ps_frame_read(const mr_ps_frame *f, size_t at, size_t n, void *out);
-/* The same to a new blob. */
+/* The same, into a new blob. */
 mr_status *mr_ps_frame_take(const mr_ps_frame *f, size_t at, size_t n, mr_ps_blob **out);
 
-/* ---- rows of numbers, of which neighbours are alike ---- */
+/* ---- lists of numbers of which neighbours are similar ---- */
 
 typedef MR_VEC(uint64_t) mr_ps_numbers;
-/* Packed differences, zigzag. */
+/* Packed varints of the differences, zigzag-encoded. Writes nothing for an empty list. */
 void mr_ps_put_numbers(mr_pb_writer *w, uint32_t field, const mr_ps_numbers *v);
-/* Appends; more than `max` in all is an error of the reader. */
+/* Appends to out; more than `max` numbers in all is an error of the reader. */
 void mr_ps_get_numbers(mr_pb_reader *r, int max, mr_ps_numbers *out);
 
 /* ---- views ---- */
 
-typedef struct mr_ps_map { /* a view, and where its servers are */
+typedef struct mr_ps_map { /* a view, and the addresses of its servers */
     mr_ps_view view;
     MR_VEC(char *) addresses; /* of view.servers, in their order */
 } mr_ps_map;
 void mr_ps_map_deinit(mr_ps_map *m);
 const char *mr_ps_map_address(const mr_ps_map *m, uint64_t id); /* NULL: not in it */
-/* address: of each server. */
+/* address(arg, id) returns the address of a server. */
 void mr_ps_view_put(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)(void *arg, uint64_t id), void *arg);
-/* Checked (mr_ps_view_check); *out is an empty one before. */
+/* The view is checked (mr_ps_view_check). *out must be empty; the caller owns it, also after an error. */
 mr_status *mr_ps_map_get(mr_sv bytes, mr_ps_map *out);
 
 /* ---- changes, in records ---- */
 
-/* A change in a message of its own or in a record: its keys and floats are raw, the keys first, each padded to 8 bytes. */
+/* Size of the raw bytes of a change: its keys, then its floats, each padded to 8 bytes. */
 size_t mr_ps_change_raw(const mr_ps_change *c, const mr_ps_table_spec *t); /* SIZE_MAX: too large for any memory */
 void mr_ps_change_put(mr_pb_writer *w, const mr_ps_change *c);
 /* Reads what mr_ps_change_put wrote, but for keys and floats. */
 void mr_ps_change_get(mr_pb_reader *r, mr_ps_change *out, bool *listed);
 
-/* The answer to a call that has nothing to say. */
-static inline mr_status *mr_ps_end_head(mr_pb_writer *w, mr_str *head, mr_bytes *out) { return mr_ps_head_end(w, head, NULL, out); }
+/* Ends a body without raw bytes. */
+static inline mr_status *mr_ps_end_head(mr_pb_writer *w, mr_str *head, mr_bytes *out)
+{
+    return mr_ps_head_end(w, head, NULL, out);
+}
 
 #endif
