@@ -1,8 +1,11 @@
 /* dist/ps_client.c -- the client's side of the parameter server: what an event does to its tasks.
  *
- * Tasks begin, views and answers come, time passes; what that means for a part in its row is dist/ps_client_rows.c's.  An event
- * may end tasks, and others come after those: they begin when the event has been dealt with (begin_ready), so nothing is
- * changed under a loop over rows. */
+ * Tasks begin, views and answers come, time passes; dist/ps_client_rows.c handles what that means
+ * for a part in its row. An event may end tasks that others wait for. Those begin at the end of the
+ * event (begin_ready), so that no loop over rows sees them change.
+ *
+ * Between events: `ready` is empty; n_open counts the tasks that have not ended, and `bytes` their
+ * payload; a part is in its row exactly if `out` is false. */
 #include "dist/ps_client_internal.h"
 
 static const mr_psc_options defaults = {8, (size_t)256 << 20, INT64_C(10000000), INT64_C(2000000000)};
@@ -36,7 +39,7 @@ void mr_psc_free(mr_psc *c)
     mr_free(c);
 }
 
-/* ---- what is known ---- */
+/* ---- state ---- */
 
 bool mr_psc_room(const mr_psc *c, size_t bytes)
 {
@@ -59,6 +62,7 @@ const mr_ps_slot *mr_psc_slot(const mr_psc *c, int slot)
     return slot >= 0 && slot < c->view.slots.n ? &c->view.slots.p[slot] : NULL;
 }
 
+/* Looks at the task first, then at all tasks: a task that has not begun waits for others. */
 uint64_t mr_psc_waits_for(const mr_psc *c, int64_t task)
 {
     for (const mr_psc_task *t = c->all; t; t = t->next)
@@ -70,11 +74,13 @@ uint64_t mr_psc_waits_for(const mr_psc *c, int64_t task)
     return task ? mr_psc_waits_for(c, 0) : 0;
 }
 
-/* ---- beginnings ---- */
+/* ---- beginning a task ---- */
 
+/* Puts a part into its row. A push gets its timestamp and becomes the newest of the slot. */
 static void begin_part(mr_psc *c, mr_psc_part *p)
 {
     mr_psc_row *r = &c->rows[p->slot];
+    MR_ASSERT(p->out && p->task->begun);
     p->out = false;
     p->task->n_in_rows++;
     if (!p->task->push) {
@@ -87,8 +93,10 @@ static void begin_part(mr_psc *c, mr_psc_part *p)
     mr_vec_push(&r->pushes, p);
 }
 
+/* May end and free the task: nothing to do, or only lost slots. */
 static void begin_task(mr_psc *c, mr_psc_task *t, int64_t now_ns, mr_psc_actions *out)
 {
+    MR_ASSERT(!t->begun && !t->ended && t->n_before == 0);
     t->begun = true;
     c->last_ts += t->push;
     t->n_waited = t->n;
@@ -103,8 +111,8 @@ static void begin_task(mr_psc *c, mr_psc_task *t, int64_t now_ns, mr_psc_actions
     mr_psc_task_look_at(c, t, out);
 }
 
-/* Tasks may end as soon as they begin (nothing to do, or a lost slot), and let others begin: a row without end, so no
- * recursion. */
+/* A task may end as soon as it begins and let others begin, which are appended to `ready`: hence a
+ * loop over a growing list, not recursion. */
 static void begin_ready(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
 {
     for (int i = 0; i < c->ready.n; i++) {
@@ -123,26 +131,30 @@ void mr_psc_cancel(mr_psc *c, int64_t id, int64_t now_ns, mr_psc_actions *out)
     begin_ready(c, now_ns, out);
 }
 
+/* Also computes the payload's size. */
 static mr_status *check_begin(const mr_psc *c, const mr_psc_piece *pieces, int n, const int64_t *after, int n_after,
                               size_t *bytes)
 {
     if (c->view.epoch == 0)
-        return mr_error(MR_UNAVAILABLE, "no view of the parameter server has come yet");
+        return mr_error(MR_UNAVAILABLE, "the manager has not sent a view of the parameter server yet");
     if (n < 0 || n > c->view.slots.n || n_after < 0)
-        return mr_invalid("a task of %d parts for %d slots", n, c->view.slots.n);
+        return mr_invalid("a task has %d parts and comes after %d tasks, but there are %d ranges", n, n_after,
+                          c->view.slots.n);
     *bytes = 0;
     for (int i = 0; i < n; i++) {
         if (pieces[i].slot <= (i > 0 ? pieces[i - 1].slot : -1) || pieces[i].slot >= c->view.slots.n)
-            return mr_invalid("the slots of a task are not in order, or there is no slot %d", pieces[i].slot);
+            return mr_invalid("a task names range %d; ranges must rise and be below %d", pieces[i].slot,
+                              c->view.slots.n);
         if (!mr_size_add(*bytes, pieces[i].bytes, bytes))
-            return mr_invalid("a task of too many bytes");
+            return mr_invalid("the bytes of a task's parts add up to too many");
     }
     for (int i = 0; i < n_after; i++)
         if (after[i] <= 0 || after[i] > c->last_task)
-            return mr_invalid("there is no task %lld to come after", (long long)after[i]);
+            return mr_invalid("a task should come after task %lld, which does not exist", (long long)after[i]);
     return NULL;
 }
 
+/* Puts the task into the list and the map. NULL: no memory. */
 static mr_psc_task *new_task(mr_psc *c, bool push, const mr_psc_piece *pieces, int n)
 {
     mr_psc_task *t = mr_try_calloc(1, sizeof *t + sizeof t->parts[0] * (size_t)n);
@@ -164,13 +176,16 @@ static mr_psc_task *new_task(mr_psc *c, bool push, const mr_psc_piece *pieces, i
     return t;
 }
 
+/* The task begins at once unless a task of `after` is still open. */
 mr_status *mr_psc_begin(mr_psc *c, bool push, const mr_psc_piece *pieces, int n, const int64_t *after, int n_after,
                         int64_t deadline_ns, int64_t now_ns, int64_t *id, mr_psc_actions *out)
 {
     size_t bytes = 0;
     MR_TRY(check_begin(c, pieces, n, after, n_after, &bytes));
     if (push && !mr_psc_room(c, bytes))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "pushes of %zu bytes have not ended, %zu more are too many", c->bytes, bytes);
+        return mr_error(MR_RESOURCE_EXHAUSTED,
+                        "pushes of %zu bytes have not ended, no room for %zu more (max_bytes %zu)", c->bytes, bytes,
+                        c->o.max_bytes);
     mr_psc_task *t = new_task(c, push, pieces, n);
     if (!t)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a task of %d parts", n);
@@ -193,7 +208,8 @@ mr_status *mr_psc_begin(mr_psc *c, bool push, const mr_psc_piece *pieces, int n,
 
 /* ---- views ---- */
 
-/* The slot began anew: what was counted there is gone, and so are the numbers. */
+/* The slot has a new generation: it began again empty, so what was counted there is gone, and the
+ * numbers start again. */
 static void restart_row(mr_psc *c, int slot, mr_psc_actions *out)
 {
     mr_psc_row *r = &c->rows[slot];
@@ -206,7 +222,7 @@ static void restart_row(mr_psc *c, int slot, mr_psc_actions *out)
     r->last = 0;
 }
 
-/* Its parts fail.  Pushes stay as numbers: the slot may come back as it was. */
+/* The slot is lost, and its parts fail. Pushes stay as numbers: the slot may come back as it was. */
 static void lose_row(mr_psc *c, int slot, mr_psc_actions *out)
 {
     mr_psc_row *r = &c->rows[slot];
@@ -224,6 +240,8 @@ static void lose_row(mr_psc *c, int slot, mr_psc_actions *out)
     }
 }
 
+/* Adopts the new state of a slot. Nothing that is under way counts as such any more, because
+ * answers of an older epoch may never come. */
 static void renew_row(mr_psc *c, int slot, const mr_ps_slot *old, int64_t now_ns, mr_psc_actions *out)
 {
     const mr_ps_slot *s = &c->view.slots.p[slot];
@@ -242,15 +260,16 @@ static void renew_row(mr_psc *c, int slot, const mr_ps_slot *old, int64_t now_ns
     mr_psc_row_pump(c, slot, now_ns, out);
 }
 
+/* The number of slots never changes. Rows are made with the first view. */
 mr_status *mr_psc_view(mr_psc *c, const mr_ps_view *v, int64_t now_ns, mr_psc_actions *out)
 {
     MR_TRY(mr_ps_view_check(v));
     if (v->epoch <= c->view.epoch)
         return NULL;
     if (c->rows && v->slots.n != c->view.slots.n)
-        return mr_invalid("the view has %d slots, the one before it had %d", v->slots.n, c->view.slots.n);
+        return mr_invalid("a view has %d ranges, but the one before it had %d", v->slots.n, c->view.slots.n);
     if (!c->rows)
-        c->rows = mr_new_array(mr_psc_row, v->slots.n); /* bounded by the check */
+        c->rows = mr_new_array(mr_psc_row, v->slots.n); /* mr_ps_view_check bounds the number */
     mr_ps_view old = c->view;
     c->view = (mr_ps_view){0};
     mr_ps_view_copy(&c->view, v);
@@ -263,6 +282,7 @@ mr_status *mr_psc_view(mr_psc *c, const mr_ps_view *v, int64_t now_ns, mr_psc_ac
 
 /* ---- answers ---- */
 
+/* The part counts. It leaves its row, and the next ones may be sent. */
 static void take_ack(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *out)
 {
     mr_psc_row *r = &c->rows[p->slot];
@@ -274,10 +294,11 @@ static void take_ack(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *
     mr_psc_row_pump(c, slot, now_ns, out);
 }
 
-/* One before it is missing at the server.  If that one was acknowledged, the server has forgotten us, and nothing
- * helps.  Else it is sent again, at once if it was only overtaken; but a server that has what it says it misses, or that
- * says so again and again, is given time: the part would go to and fro as fast as answers come.  An acknowledgement
- * of the one before it ends the pause. */
+/* The server misses a push before this one. If that push was acknowledged, the server has forgotten
+ * this client, and nothing helps. Otherwise the part is sent again, at once if it was only
+ * overtaken. A server that has what it says it misses, or says so again and again, is given time,
+ * because the part would go to and fro as fast as answers come. An acknowledgement of the push
+ * before it ends the pause. */
 static void take_gap(mr_psc *c, mr_psc_part *p, uint64_t last, int64_t now_ns, mr_psc_actions *out)
 {
     int slot = p->slot;
@@ -293,15 +314,18 @@ static void take_gap(mr_psc *c, mr_psc_part *p, uint64_t last, int64_t now_ns, m
     mr_psc_row_pump(c, slot, now_ns, out);
 }
 
+/* The server cannot take the part now. If it does not know an older view than ours, a newer one is
+ * on its way. */
 static void try_later(mr_psc *c, mr_psc_part *p, uint64_t epoch, int64_t now_ns, mr_psc_actions *out)
 {
     mr_psc_part_set_back(c, p);
     mr_psc_row_pause(c, &c->rows[p->slot], now_ns);
-    if (epoch >= c->view.slots.p[p->slot].epoch) /* also when it has ours: the next is on its way */
+    if (epoch >= c->view.slots.p[p->slot].epoch)
         mr_psc_ask_view(c, now_ns, out);
 }
 
-/* A part that is wrong is so for ever; its number is sent without it.  If that is wrong too, nothing can be done. */
+/* The part will never succeed; its number is sent without payload. If that is refused as invalid
+ * too, nothing can be done, and the part leaves its row. */
 static void take_error(mr_psc *c, mr_psc_part *p, mr_code code, int64_t now_ns, mr_psc_actions *out)
 {
     bool hopeless = p->went_empty && code == MR_INVALID_ARGUMENT;
@@ -315,8 +339,10 @@ static void take_error(mr_psc *c, mr_psc_part *p, mr_code code, int64_t now_ns, 
     mr_psc_task_look_at(c, p->task, out);
 }
 
-void mr_psc_answer(mr_psc *c, uint64_t from, int64_t id, int piece, int try, mr_code code, uint64_t epoch, uint64_t last,
-                   int64_t now_ns, mr_psc_actions *out)
+/* An answer of an earlier try is ignored, unless it is an acknowledgement: that holds whenever it
+ * comes. */
+void mr_psc_answer(mr_psc *c, uint64_t from, int64_t id, int piece, int try, mr_code code, uint64_t epoch,
+                   uint64_t last, int64_t now_ns, mr_psc_actions *out)
 {
     mr_psc_task *t = mr_psc_task_of(c, id);
     if (!t || !t->begun || piece < 0 || piece >= t->n)
@@ -324,7 +350,7 @@ void mr_psc_answer(mr_psc *c, uint64_t from, int64_t id, int piece, int try, mr_
     mr_psc_part *p = &t->parts[piece];
     bool present = p->under_way && p->try == try && p->to == from;
     if (p->out || p->try == 0 || (!present && (code != MR_OK || !t->push)))
-        return; /* of an earlier try; but an acknowledgement holds whenever it comes */
+        return;
     if (code == MR_OK)
         take_ack(c, p, now_ns, out);
     else if (code == MR_ABORTED && t->push)
@@ -336,6 +362,7 @@ void mr_psc_answer(mr_psc *c, uint64_t from, int64_t id, int piece, int try, mr_
     begin_ready(c, now_ns, out);
 }
 
+/* All parts that were under way to the server are sent again after a pause. */
 void mr_psc_broken(mr_psc *c, uint64_t server, int64_t now_ns, mr_psc_actions *out)
 {
     bool any = false;
@@ -360,7 +387,7 @@ void mr_psc_broken(mr_psc *c, uint64_t server, int64_t now_ns, mr_psc_actions *o
 
 /* ---- time ---- */
 
-/* Those that begin now are looked at too, by what their slots have to wait for. */
+/* Tasks that begin here have deadlines too; their slots' timers, or the next tick, will notice. */
 static void check_deadlines(mr_psc *c, int64_t now_ns, int64_t *next_ns, mr_psc_actions *out)
 {
     for (mr_psc_task *t = c->all, *next; t; t = next) {
@@ -375,6 +402,7 @@ static void check_deadlines(mr_psc *c, int64_t now_ns, int64_t *next_ns, mr_psc_
     begin_ready(c, now_ns, out);
 }
 
+/* A part without an answer in time is sent again; the view may be out of date. */
 static void check_overdue(mr_psc *c, mr_psc_row *r, int64_t now_ns, mr_psc_actions *out)
 {
     bool late = false;
@@ -390,6 +418,7 @@ static void check_overdue(mr_psc *c, mr_psc_row *r, int64_t now_ns, mr_psc_actio
         mr_psc_ask_view(c, now_ns, out);
 }
 
+/* When the row needs the next tick: its first overdue part, or the end of its pause. */
 static int64_t next_of(const mr_psc_row *r, int64_t now_ns)
 {
     int64_t next_ns = INT64_MAX;

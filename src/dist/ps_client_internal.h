@@ -1,7 +1,7 @@
 /* dist/ps_client_internal.h -- a client's tasks and rows, for its two files.
  *
  *     ps_client.c       events: tasks that begin, views, answers, time
- *     ps_client_rows.c  parts in the rows of their slots, and ends of tasks */
+ *     ps_client_rows.c  parts in the rows of their slots, and the end of tasks */
 #ifndef MR_DIST_PS_CLIENT_INTERNAL_H
 #define MR_DIST_PS_CLIENT_INTERNAL_H
 
@@ -14,10 +14,10 @@ typedef struct mr_psc_part {
     mr_psc_task *task;
     int piece, slot, try;
     bool under_way;
-    bool was_first; /* when it was sent, none was before it in the row: the server has all it needs */
-    bool empty;     /* without payload, and the task does not wait for it */
-    bool went_empty; /* the last time it was sent */
-    bool out;              /* of its row: done with */
+    bool was_first; /* when it was sent, it was the first of its row: the server has all it needs */
+    bool empty;     /* has no payload, and the task does not wait for it */
+    bool went_empty; /* it was empty when it was last sent */
+    bool out;              /* no longer in its row */
     uint64_t to, ts, prev;
     int64_t due_ns; /* an answer is expected until then */
 } mr_psc_part;
@@ -27,16 +27,16 @@ struct mr_psc_task {
     bool push, begun, ended;
     mr_code code;
     int failed_slot;
-    int n, n_waited, n_in_rows, n_before; /* parts; those the end waits for; those not done with; tasks it comes after */
+    int n, n_waited, n_in_rows, n_before; /* parts; parts not finished; parts in rows; tasks that must end before it */
     size_t bytes;
     MR_VEC(int64_t) followers;
-    mr_psc_task *next, **link; /* of all tasks */
+    mr_psc_task *next, **link; /* list of all tasks: mr_psc.all */
     mr_psc_part parts[];
 };
 
 typedef struct mr_psc_row {
     MR_VEC(mr_psc_part *) pushes, pulls;
-    uint64_t last; /* timestamp of the last push that was put here, in this generation */
+    uint64_t last; /* timestamp of the newest push of this slot, in this generation */
     int n_under_way;
     int64_t retry_at_ns, pause_ns;
 } mr_psc_row;
@@ -48,7 +48,7 @@ struct mr_psc {
     mr_psc_row *rows;
     mr_imap tasks;
     mr_psc_task *all;
-    MR_VEC(int64_t) ready; /* tasks whose turn has come: begun when the event at hand has been dealt with */
+    MR_VEC(int64_t) ready; /* tasks that may begin; they do at the end of the present event */
     int n_open;
     int64_t last_task;
     uint64_t last_ts;
@@ -57,18 +57,18 @@ struct mr_psc {
 };
 
 /* ---- ps_client_rows.c ---- */
-mr_psc_task *mr_psc_task_of(const mr_psc *c, int64_t id); /* NULL: there is none, or no more */
+mr_psc_task *mr_psc_task_of(const mr_psc *c, int64_t id); /* NULL: unknown, or freed */
 void mr_psc_ask_view(mr_psc *c, int64_t now_ns, mr_psc_actions *out);
 /* Sends what may be sent now. */
 void mr_psc_row_pump(mr_psc *c, int slot, int64_t now_ns, mr_psc_actions *out);
-void mr_psc_row_pause(mr_psc *c, mr_psc_row *r, int64_t now_ns); /* for longer each time */
-bool mr_psc_row_has_more(const mr_psc_row *r);                   /* to send */
-void mr_psc_part_stop(mr_psc *c, mr_psc_part *p);     /* is not under way any more */
-void mr_psc_part_set_back(mr_psc *c, mr_psc_part *p); /* is sent again, and so are all pushes behind it */
-void mr_psc_part_finish(mr_psc_part *p, mr_code code); /* its task does not wait for it any more */
-void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p);  /* of its row */
+void mr_psc_row_pause(mr_psc *c, mr_psc_row *r, int64_t now_ns); /* each pause is longer than the one before */
+bool mr_psc_row_has_more(const mr_psc_row *r);                   /* whether parts wait to be sent */
+void mr_psc_part_stop(mr_psc *c, mr_psc_part *p);     /* no longer under way */
+void mr_psc_part_set_back(mr_psc *c, mr_psc_part *p); /* to be sent again, with all pushes behind it */
+void mr_psc_part_finish(mr_psc_part *p, mr_code code); /* its task no longer waits for it */
+void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p);  /* out of its row */
 void mr_psc_part_fail(mr_psc *c, mr_psc_part *p, mr_code code);
-void mr_psc_task_look_at(mr_psc *c, mr_psc_task *t, mr_psc_actions *out); /* ends it, and frees it, when it is time */
+void mr_psc_task_look_at(mr_psc *c, mr_psc_task *t, mr_psc_actions *out); /* ends or frees it, if it is time */
 void mr_psc_task_abandon(mr_psc *c, mr_psc_task *t, mr_code code, mr_psc_actions *out);
 void mr_psc_task_free(mr_psc *c, mr_psc_task *t);
 

@@ -1,15 +1,18 @@
-/* dist/ps_client_rows.c -- parts of tasks in the rows of their slots: sent, set back, taken out; and how a task ends.
+/* dist/ps_client_rows.c -- parts of tasks in the rows of their slots: sent, set back, taken out;
+ * and how a task ends.
  *
- * Each slot has a row of parts of pushes, in the order of their timestamps, that were not acknowledged.  Parts that
- * are under way come first in it, unless answers overtake each other; a part that is to be sent again is set back to
- * waiting together with all behind it, so that they arrive in order.  Pulls of a slot are in a list of their own.
+ * Each slot has a row of push parts that are not acknowledged, in the order of their timestamps.
+ * Parts under way come first in it, unless answers overtake each other. A part that must be sent
+ * again is set back together with all parts behind it, so that they arrive in order. Pulls of a
+ * slot are in a separate list.
  *
- * A task lives until the last of its parts is out of its row, which may be after its end.  Then its payload is gone,
- * and its parts are empty ones. */
+ * A task lives until the last of its parts is out of its row, which may be after its end. By then
+ * its payload is gone, and the parts that are left are empty. */
 #include "dist/ps_client_internal.h"
 
 enum { LONGEST_PAUSE = 16 }; /* times retry_ns */
 
+/* At most one question per retry_ns. */
 void mr_psc_ask_view(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
 {
     if (now_ns < c->ask_at_ns)
@@ -20,10 +23,12 @@ void mr_psc_ask_view(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
 
 /* ---- sending ---- */
 
+/* Sends a part to the slot's head. The epoch and generation of the present view go along. */
 static void send(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *out)
 {
     const mr_ps_slot *s = &c->view.slots.p[p->slot];
     mr_psc_row *r = &c->rows[p->slot];
+    MR_ASSERT(!p->under_way && !p->out && mr_ps_slot_head(s));
     c->n_resent += p->try > 0;
     p->try++;
     p->under_way = true;
@@ -53,14 +58,14 @@ bool mr_psc_row_has_more(const mr_psc_row *r)
     return r->n_under_way < r->pushes.n;
 }
 
-/* Nobody can be asked now: again after a pause that grows. */
+/* Nobody can take parts of this row now: try again after a pause that doubles each time. */
 void mr_psc_row_pause(mr_psc *c, mr_psc_row *r, int64_t now_ns)
 {
     r->pause_ns = r->pause_ns ? MR_MIN(r->pause_ns * 2, c->o.retry_ns * LONGEST_PAUSE) : c->o.retry_ns;
     r->retry_at_ns = now_ns + r->pause_ns;
 }
 
-/* Sends what may be sent now.  A slot that drains takes no pushes: the next view is near. */
+/* Sends what may be sent now. A slot that drains takes no pushes; a new view is near. */
 void mr_psc_row_pump(mr_psc *c, int slot, int64_t now_ns, mr_psc_actions *out)
 {
     const mr_ps_slot *s = &c->view.slots.p[slot];
@@ -84,15 +89,17 @@ void mr_psc_row_pump(mr_psc *c, int slot, int64_t now_ns, mr_psc_actions *out)
     }
 }
 
+/* An answer that comes later is ignored, unless it is an acknowledgement. */
 void mr_psc_part_stop(mr_psc *c, mr_psc_part *p)
 {
     if (!p->under_way)
         return;
     p->under_way = false;
     c->rows[p->slot].n_under_way -= p->task->push;
+    MR_ASSERT(c->rows[p->slot].n_under_way >= 0);
 }
 
-/* This part is sent again, and so are all pushes behind it. */
+/* This part and all pushes behind it are to be sent again. */
 void mr_psc_part_set_back(mr_psc *c, mr_psc_part *p)
 {
     mr_psc_row *r = &c->rows[p->slot];
@@ -105,7 +112,7 @@ void mr_psc_part_set_back(mr_psc *c, mr_psc_part *p)
     }
 }
 
-/* ---- ends ---- */
+/* ---- ending a task ---- */
 
 mr_psc_task *mr_psc_task_of(const mr_psc *c, int64_t id) { return mr_imap_get(&c->tasks, (uint64_t)id); }
 
@@ -119,11 +126,13 @@ void mr_psc_task_free(mr_psc *c, mr_psc_task *t)
     mr_free(t);
 }
 
+/* Reports the end once. Tasks that waited only for this one become ready. */
 static void end_task(mr_psc *c, mr_psc_task *t, mr_psc_actions *out)
 {
     if (t->ended)
         return;
     t->ended = true;
+    MR_ASSERT(c->n_open > 0 && c->bytes >= t->bytes);
     c->n_open--;
     c->bytes -= t->bytes;
     mr_vec_push(out, (mr_psc_action){.what = MR_PSC_DONE, .task = t->id, .code = t->code, .slot = t->failed_slot});
@@ -135,7 +144,7 @@ static void end_task(mr_psc *c, mr_psc_task *t, mr_psc_actions *out)
     t->followers.n = 0;
 }
 
-/* Ends it when nothing is waited for, and frees it when nothing points to it. */
+/* Ends the task if nothing is waited for, and frees it if no row refers to it. */
 void mr_psc_task_look_at(mr_psc *c, mr_psc_task *t, mr_psc_actions *out)
 {
     if (t->begun && t->n_waited == 0)
@@ -144,7 +153,7 @@ void mr_psc_task_look_at(mr_psc *c, mr_psc_task *t, mr_psc_actions *out)
         mr_psc_task_free(c, t);
 }
 
-/* The task waits for it no longer; code: how it went. */
+/* The task no longer waits for this part; the first error becomes the task's. */
 void mr_psc_part_finish(mr_psc_part *p, mr_code code)
 {
     mr_psc_task *t = p->task;
@@ -152,12 +161,14 @@ void mr_psc_part_finish(mr_psc_part *p, mr_code code)
         return;
     p->empty = true;
     t->n_waited--;
+    MR_ASSERT(t->n_waited >= 0);
     if (code != MR_OK && t->code == MR_OK) {
         t->code = code;
         t->failed_slot = p->slot;
     }
 }
 
+/* Does nothing if it is out already. */
 void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p)
 {
     mr_psc_row *r = &c->rows[p->slot];
@@ -166,6 +177,7 @@ void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p)
     mr_psc_part_stop(c, p);
     p->out = true;
     p->task->n_in_rows--;
+    MR_ASSERT(p->task->n_in_rows >= 0);
     int kept = 0;
     if (p->task->push) {
         for (int i = 0; i < r->pushes.n; i++)
@@ -180,8 +192,9 @@ void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p)
     }
 }
 
-/* The part is not to be done any more.  Of a push that may have arrived, or that has others behind it, the number stays
- * to be sent, without payload. */
+/* The part need not be done any more. If it is a push that may have arrived, or that has others
+ * behind it, its number must still be sent, without payload. A push that was never sent and is the
+ * newest of its row can give its number back. */
 void mr_psc_part_fail(mr_psc *c, mr_psc_part *p, mr_code code)
 {
     mr_psc_row *r = &c->rows[p->slot];
@@ -194,6 +207,8 @@ void mr_psc_part_fail(mr_psc *c, mr_psc_part *p, mr_code code)
     }
 }
 
+/* Ends a task by its deadline or because it was cancelled. Goes through the parts from the last
+ * one, so that numbers can be given back. */
 void mr_psc_task_abandon(mr_psc *c, mr_psc_task *t, mr_code code, mr_psc_actions *out)
 {
     if (t->ended)

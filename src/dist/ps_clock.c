@@ -1,7 +1,9 @@
 /* dist/ps_clock.c -- range vector clocks.
  *
- * A client's ranges are an array in the order of their slots.  Setting a range replaces those that it overlaps by at
- * most three: what is left before it, itself, what is left after it; then equal neighbours become one. */
+ * A client's ranges are an array in the order of their slots. Invariants: they do not overlap, none
+ * has number 0, and adjacent ranges differ, so there are at most as many as slots. A client without
+ * ranges is not in the map. Setting a range replaces those that it overlaps by at most three: what
+ * is left before it, itself, what is left after it; then equal neighbours are merged. */
 #include "dist/ps_clock.h"
 
 #include <stdlib.h>
@@ -71,6 +73,7 @@ uint64_t mr_ps_clock_get(const mr_ps_clock *c, uint64_t client, int slot)
     return l ? ts_at(l, slot) : 0;
 }
 
+/* The heart of "exactly once": at >= ts means applied before; at == prev means nothing is missing. */
 mr_ps_turn mr_ps_turn_at(uint64_t at, uint64_t ts, uint64_t prev)
 {
     if (ts == 0 || ts <= prev)
@@ -89,9 +92,11 @@ mr_ps_turn mr_ps_clock_turn(const mr_ps_clock *c, uint64_t client, int slot, uin
 
 /* ---- writing ---- */
 
+/* Replaces n_old ranges from `at` on by n others. */
 static void splice(line *l, int at, int n_old, const mr_ps_range *pieces, int n)
 {
     int n_after = l->ranges.n - at - n_old;
+    MR_ASSERT(at >= 0 && n_old >= 0 && n_after >= 0);
     mr_vec_reserve(&l->ranges, l->ranges.n - n_old + n);
     if (n_after > 0)
         memmove(l->ranges.p + at + n, l->ranges.p + at + n_old, sizeof *l->ranges.p * (size_t)n_after);
@@ -100,7 +105,7 @@ static void splice(line *l, int at, int n_old, const mr_ps_range *pieces, int n)
     l->ranges.n += n - n_old;
 }
 
-/* Appends a piece, or lengthens the one before it. */
+/* Appends a piece, or extends the one before it. Empty pieces and number 0 are left out. */
 static int add(mr_ps_range *pieces, int n, int first, int end, uint64_t ts)
 {
     if (first >= end || ts == 0)
@@ -113,13 +118,13 @@ static int add(mr_ps_range *pieces, int n, int first, int end, uint64_t ts)
     return n + 1;
 }
 
+/* Takes the adjacent ranges along, in case they merge with the new one: five pieces at most. */
 static void set_range(line *l, int first, int end, uint64_t ts)
 {
     mr_ps_range pieces[5];
     int from = find(l, first), to = from, n = 0;
     while (to < l->ranges.n && l->ranges.p[to].first < end)
         to++;
-    /* The neighbours beyond are taken along, in case they become one with it. */
     bool left = from > 0 && l->ranges.p[from - 1].end == first;
     bool right = to < l->ranges.n && l->ranges.p[to].first == end;
     if (left)
@@ -131,6 +136,7 @@ static void set_range(line *l, int first, int end, uint64_t ts)
         n = add(pieces, n, end, l->ranges.p[to - 1].end, l->ranges.p[to - 1].ts);
     if (right)
         n = add(pieces, n, l->ranges.p[to].first, l->ranges.p[to].end, l->ranges.p[to].ts);
+    MR_ASSERT(n <= (int)MR_COUNT(pieces) && first < end);
     splice(l, from - left, to - from + left + right, pieces, n);
 }
 
@@ -141,10 +147,12 @@ static void drop_line(mr_ps_clock *c, uint64_t client)
         free_line(l);
 }
 
+/* A client that has no range left is removed. */
 mr_status *mr_ps_clock_set(mr_ps_clock *c, uint64_t client, int first, int end, uint64_t ts)
 {
     if (client == 0 || first < 0 || first >= end || end > c->num_slots)
-        return mr_invalid("client %llx: there are no slots %d to %d", (unsigned long long)client, first, end);
+        return mr_invalid("client %llx: cannot set the clocks of ranges %d to %d, there are %d",
+                          (unsigned long long)client, first, end - 1, c->num_slots);
     line *l = line_of(c, client);
     if (!l) {
         if (ts == 0)
@@ -188,13 +196,14 @@ void mr_ps_clock_drop_slot(mr_ps_clock *c, int slot)
     mr_vec_deinit(&all);
 }
 
+/* Replaces the clocks of a slot. They are checked first, so on error nothing has changed. */
 mr_status *mr_ps_clock_import(mr_ps_clock *c, int slot, const mr_ps_stamp *stamps, int n)
 {
     if (slot < 0 || slot >= c->num_slots)
-        return mr_invalid("there is no slot %d", slot);
+        return mr_invalid("there is no range %d: ranges are 0 to %d", slot, c->num_slots - 1);
     for (int i = 0; i < n; i++)
         if (stamps[i].client <= (i > 0 ? stamps[i - 1].client : 0) || stamps[i].ts == 0)
-            return mr_invalid("slot %d: its clocks are not in order", slot);
+            return mr_invalid("range %d: clients of its clocks must rise, and timestamps must not be 0", slot);
     mr_ps_clock_drop_slot(c, slot);
     for (int i = 0; i < n; i++)
         MR_TRY(mr_ps_clock_set(c, stamps[i].client, slot, slot + 1, stamps[i].ts));

@@ -1,24 +1,29 @@
 /* dist/ps_manager.c -- the manager's decisions: what an event changes.
  *
- * An event changes who is there, or finishes a motion; then mr_psm_plan looks at every slot: is a member missing, is one
- * too many, is the head another than the ring wants?  Servers of the view are always those that are here, once slots were
- * dealt out. */
+ * An event changes which servers are present, or ends a move. Then mr_psm_plan looks at every slot:
+ * is a member missing, is one surplus, is the head another than the ring wants?
+ *
+ * Invariants once slots are assigned (`dealt`): the servers of the view are exactly those in
+ * `here`, in rising order; every slot has at least one member; a slot that changes gets the epoch
+ * of the next view. */
 #include "dist/ps_manager_internal.h"
 
 #include <string.h>
 
 enum { DEFAULT_MOTION = 16 };
 #define AGAIN_NS INT64_C(30000000000)
-#define MAX_EPOCH (UINT64_MAX / 2) /* that is believed: there must be higher ones */
-#define PAUSE_NS INT64_C(1000000000) /* from tick to tick when there is nothing to wait for */
+#define MAX_EPOCH (UINT64_MAX / 2) /* higher epochs of peers are not believed: later ones must be possible */
+#define PAUSE_NS INT64_C(1000000000) /* between two ticks if there is nothing to wait for */
 
 mr_status *mr_psm_init(mr_psm *m, const mr_psm_options *o, int64_t now_ns)
 {
     *m = (mr_psm){.o = *o, .start_ns = now_ns, .epoch = o->stamp};
     if (o->num_slots < 1 || o->num_slots > MR_PS_MAX_SLOTS || o->replicas < 1 || o->replicas > MR_PS_MAX_REPLICAS)
-        return mr_invalid("%d slots and %d replicas", o->num_slots, o->replicas);
+        return mr_invalid("num_ranges is %d, expected 1 to %d; replicas is %d, expected 1 to %d", o->num_slots,
+                          MR_PS_MAX_SLOTS, o->replicas, MR_PS_MAX_REPLICAS);
     if (o->servers < 0 || o->servers > MR_PS_MAX_SERVERS || o->max_motion < 0 || o->settle_ns < 0)
-        return mr_invalid("%d servers, %d slots in motion", o->servers, o->max_motion);
+        return mr_invalid("servers is %d, expected 0 to %d; max_motion is %d, expected 0 or more", o->servers,
+                          MR_PS_MAX_SERVERS, o->max_motion);
     m->o.max_motion = o->max_motion > 0 ? o->max_motion : DEFAULT_MOTION;
     m->o.again_ns = o->again_ns > 0 ? o->again_ns : AGAIN_NS;
     m->o.patience_ns = MR_MAX(o->patience_ns, o->settle_ns);
@@ -36,8 +41,9 @@ void mr_psm_deinit(mr_psm *m)
     m->wanted = NULL;
 }
 
-/* ---- who is here ---- */
+/* ---- present servers ---- */
 
+/* Where the id is in `here`, or where it would be inserted. */
 static int here_index(const mr_psm *m, uint64_t id)
 {
     int i = 0;
@@ -79,9 +85,10 @@ static mr_ps_peer *peer_of(mr_psm *m, uint64_t id)
     return NULL;
 }
 
-/* Servers of the view are always those that are here. */
+/* Makes the servers of the view those that are present; they keep their `leaving`. */
 static void list_servers(mr_psm *m)
 {
+    MR_ASSERT(m->dealt);
     mr_ps_view old = {0};
     mr_ps_view_copy(&old, &m->view);
     m->view.servers.n = 0;
@@ -106,8 +113,8 @@ int mr_psm_lost_slots(const mr_psm *m)
 
 /* ---- changes to a chain ---- */
 
-/* A lost server leaves a slot.  The last one stays in the chain, by name: if it comes back after all, nothing is lost.
- */
+/* A lost server leaves a slot. The last member stays in the chain, by name: if it comes back after
+ * all, nothing is lost. */
 static void drop_lost(mr_psm *m, int slot, uint64_t id, mr_psm_actions *out)
 {
     mr_ps_slot *s = &m->view.slots.p[slot];
@@ -130,6 +137,7 @@ static void drop_lost(mr_psm *m, int slot, uint64_t id, mr_psm_actions *out)
     }
 }
 
+/* A server that was taken for lost is back, and holds the only copy of some slots. */
 static void revive(mr_psm *m, uint64_t id)
 {
     for (int i = 0; i < m->view.slots.n; i++) {
@@ -141,26 +149,30 @@ static void revive(mr_psm *m, uint64_t id)
     }
 }
 
-/* An empty slot at the servers that the ring wants for it. */
+/* A new, empty slot at the servers that the ring wants for it. No server counts as full at this
+ * time. */
 static void give_birth(mr_psm *m, int slot)
 {
+    MR_ASSERT(m->n_wanted >= 1 && m->n_wanted <= MR_PS_MAX_CHAIN);
     mr_ps_slot *s = &m->view.slots.p[slot];
     *s = (mr_ps_slot){.generation = mr_psm_next_epoch(m)};
-    for (int i = 0; i < m->n_wanted; i++) /* nobody is full then */
+    for (int i = 0; i < m->n_wanted; i++)
         s->chain[s->n++] = (mr_ps_member){mr_psm_wanted(m, slot)[i], mr_psm_next_epoch(m)};
     mr_psm_touch(m, s);
 }
 
-/* ---- the beginning ---- */
+/* ---- the start ---- */
 
+/* Nobody reported a view: all slots begin empty. Without memory it is tried again later. */
 static void deal_fresh(mr_psm *m, mr_psm_actions *out)
 {
+    MR_ASSERT(!m->dealt && m->here.n > 0);
     m->dealt = true;
     m->view.replicas = m->o.replicas;
     for (int i = 0; i < m->o.num_slots; i++)
         mr_vec_push(&m->view.slots, (mr_ps_slot){0});
     list_servers(m);
-    if (!mr_psm_find_wanted(m, out)) { /* no memory: another time */
+    if (!mr_psm_find_wanted(m, out)) {
         m->dealt = false;
         m->view.slots.n = m->view.servers.n = 0;
         return;
@@ -169,9 +181,10 @@ static void deal_fresh(mr_psm *m, mr_psm_actions *out)
         give_birth(m, i);
 }
 
-/* The view of an earlier manager is in force again; who is missing is lost, who is new joins. */
+/* Adopts the view of an earlier manager. Servers that are missing count as lost; new ones join. */
 static void take_up(mr_psm *m, mr_psm_actions *out)
 {
+    MR_ASSERT(!m->dealt && m->view.epoch > 0);
     m->dealt = true;
     m->view.replicas = m->o.replicas;
     for (int i = 0; i < m->view.servers.n; i++)
@@ -183,8 +196,8 @@ static void take_up(mr_psm *m, mr_psm_actions *out)
     list_servers(m);
 }
 
-/* The first to report may be one that was taken for lost long ago, whose view names nobody else: all get time to
- * speak. */
+/* Decides how to start, once. The first server that reports may be one that was considered lost
+ * long ago, whose view names nobody else; hence all get time to report. */
 static void begin(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 {
     if (m->dealt || m->here.n == 0 || now_ns - m->start_ns < m->o.settle_ns)
@@ -201,18 +214,20 @@ static void begin(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 
 /* ---- servers ---- */
 
+/* The view of a server that joins. */
 static mr_status *check_report(const mr_psm *m, const mr_ps_view *has)
 {
     MR_TRY(mr_ps_view_check(has));
     if (has->slots.n != m->o.num_slots)
-        return mr_error(MR_FAILED_PRECONDITION, "a server has a view of %d slots, the manager cuts into %d", has->slots.n,
-                        m->o.num_slots);
+        return mr_error(MR_FAILED_PRECONDITION, "a server has a view of %d ranges, but the manager has %d",
+                        has->slots.n, m->o.num_slots);
     if (has->epoch > MAX_EPOCH)
-        return mr_invalid("there is no epoch %llu", (unsigned long long)has->epoch);
+        return mr_invalid("a server has a view of epoch %llu, which is not possible", (unsigned long long)has->epoch);
     return NULL;
 }
 
-/* Its word counts only until slots were dealt out: then ours is the view. */
+/* A reported view counts only until slots are assigned; after that ours is the view. A server with
+ * a newer epoch has another history: a view with a still higher epoch makes it take ours. */
 static void hear_report(mr_psm *m, const mr_ps_view *has)
 {
     if (!has || has->epoch == 0)
@@ -220,15 +235,16 @@ static void hear_report(mr_psm *m, const mr_ps_view *has)
     m->epoch = MR_MAX(m->epoch, has->epoch);
     if (!m->dealt && has->epoch > m->view.epoch)
         mr_ps_view_copy(&m->view, has);
-    m->changed |= m->dealt && has->epoch > m->view.epoch; /* of another history: it shall take ours */
+    m->changed |= m->dealt && has->epoch > m->view.epoch;
 }
 
+/* A server that was lost and is back revives the slots of which it has the only copy. */
 mr_status *mr_psm_join(mr_psm *m, uint64_t server, const mr_ps_view *has, int64_t now_ns, mr_psm_actions *out)
 {
     if (server == 0)
-        return mr_invalid("a server without an id");
+        return mr_invalid("a server joins without an id");
     if (!is_here(m, server) && m->here.n >= MR_PS_MAX_SERVERS)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "there are %d servers already", m->here.n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot add a server: there are already %d, the maximum", m->here.n);
     if (has && has->epoch)
         MR_TRY(check_report(m, has));
     hear_report(m, has);
@@ -246,6 +262,7 @@ mr_status *mr_psm_join(mr_psm *m, uint64_t server, const mr_ps_view *has, int64_
     return NULL;
 }
 
+/* Losing the last server that the start waited for may let the manager start. */
 void mr_psm_lost(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out)
 {
     if (!is_here(m, server))
@@ -260,8 +277,8 @@ void mr_psm_lost(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out
     mr_psm_plan(m, out);
 }
 
-/* Not in the view: it was let go before, or came when nothing was dealt out.  Unless it was taken for lost and has the
- * only copy of something: then it has to join first. */
+/* A server that is not in the view was let go before, or came before slots were assigned. If it was
+ * considered lost and has the only copy of a slot, it must join first. */
 static void let_stranger_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
 {
     if (mr_psm_holds(m, server)) {
@@ -272,6 +289,7 @@ static void let_stranger_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
     mr_psm_say_let_go(m, server, out);
 }
 
+/* The last server that is not leaving must stay. */
 void mr_psm_leave(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out)
 {
     mr_ps_peer *peer = m->dealt ? peer_of(m, server) : NULL;
@@ -291,6 +309,8 @@ void mr_psm_leave(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *ou
     mr_psm_plan(m, out);
 }
 
+/* If a peer has a higher epoch than any of ours, the clock went back between two managers: ours
+ * must rise above it, or nobody accepts our views. */
 void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm_actions *out)
 {
     (void)now_ns;
@@ -298,13 +318,14 @@ void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm
         mr_psm_act(out, MR_PSM_SEND_VIEW, id, -1);
     if (epoch <= m->epoch || epoch > MAX_EPOCH)
         return;
-    m->epoch = epoch; /* the clock went back between two managers: ours must be above what anybody has, or is not taken */
+    m->epoch = epoch;
     m->changed |= m->dealt;
     mr_psm_plan(m, out);
 }
 
-/* ---- motions end ---- */
+/* ---- ends of moves ---- */
 
+/* The slot, if the report is of its present epoch; else NULL, because the slot has changed since. */
 static mr_ps_slot *slot_at(mr_psm *m, int slot, uint64_t epoch)
 {
     if (!m->dealt || slot < 0 || slot >= m->view.slots.n || m->view.slots.p[slot].epoch != epoch)
@@ -312,6 +333,7 @@ static mr_ps_slot *slot_at(mr_psm *m, int slot, uint64_t epoch)
     return &m->view.slots.p[slot];
 }
 
+/* Only the last full member, which feeds the new one, may report it. */
 void mr_psm_complete(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, uint64_t member, mr_psm_actions *out)
 {
     mr_ps_slot *s = slot_at(m, slot, slot_epoch);
@@ -323,7 +345,8 @@ void mr_psm_complete(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, uint
     mr_psm_plan(m, out);
 }
 
-/* The order that the ring wants, then the others; they are surplus, and dropped as far as they are too many. */
+/* The order that the ring wants, then the other members, which are dropped as far as they are
+ * surplus. */
 static void reorder(mr_psm *m, int slot)
 {
     mr_ps_slot *s = &m->view.slots.p[slot];
@@ -341,17 +364,20 @@ static void reorder(mr_psm *m, int slot)
     MR_ASSERT(s->n == n_old);
 }
 
+/* All members hold the same now, so the order may change. */
 void mr_psm_drained(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, mr_psm_actions *out)
 {
     mr_ps_slot *s = slot_at(m, slot, slot_epoch);
     if (!s || !s->draining || s->chain[0].id != by || m->stale)
         return;
     s->draining = false;
+    MR_ASSERT(s->n >= 1 && !s->lost);
     reorder(m, slot);
     mr_psm_touch(m, s);
     mr_psm_plan(m, out);
 }
 
+/* The server gets no slots until then. */
 static void take_for_full(mr_psm *m, uint64_t id, int64_t until_ns)
 {
     int i = 0;
@@ -363,7 +389,8 @@ static void take_for_full(mr_psm *m, uint64_t id, int64_t until_ns)
     m->stale = true;
 }
 
-/* What it has is the beginning of what the chain has, as always: so it can go like one that is lost. */
+/* What the member holds is a prefix of what the chain holds, as always, so it can be dropped like a
+ * lost one. A head cannot decline. */
 void mr_psm_declined(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, int64_t now_ns, mr_psm_actions *out)
 {
     mr_ps_slot *s = slot_at(m, slot, slot_epoch);
@@ -380,7 +407,7 @@ void mr_psm_declined(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, int6
     mr_psm_plan(m, out);
 }
 
-/* Who declined is asked again after a while: others may have taken something off it. */
+/* A server that declined is tried again after a while: some of its slots may have moved away. */
 static void forget_full(mr_psm *m, int64_t now_ns)
 {
     for (int i = m->full.n - 1; i >= 0; i--)
@@ -390,18 +417,19 @@ static void forget_full(mr_psm *m, int64_t now_ns)
         }
 }
 
+/* Lost slots have no members while the ring assigns them again. Without memory they stay lost. */
 void mr_psm_restore(mr_psm *m, bool all, mr_psm_actions *out)
 {
     if (!m->dealt || mr_psm_n_active(m) == 0)
         return;
     MR_VEC(int) born = {0};
-    m->stale |= m->full.n > 0; /* what begins anew takes no memory yet */
+    m->stale |= m->full.n > 0; /* an empty slot takes no memory */
     m->full.n = 0;
     for (int i = 0; i < m->view.slots.n; i++) {
         mr_ps_slot *s = &m->view.slots.p[i];
         if (s->lost) {
             s->lost = false;
-            s->n = 0; /* nobody's: the ring deals it out anew */
+            s->n = 0; /* no members: the ring assigns it again */
             mr_vec_push(&born, i);
         } else if (all) {
             s->generation = mr_psm_next_epoch(m);
@@ -415,7 +443,7 @@ void mr_psm_restore(mr_psm *m, bool all, mr_psm_actions *out)
     for (int i = 0; i < born.n; i++) {
         mr_ps_slot *s = &m->view.slots.p[born.p[i]];
         s->n = 1;
-        s->lost = true; /* still so, without memory */
+        s->lost = true; /* stays so without memory */
         if (dealt)
             give_birth(m, born.p[i]);
     }
@@ -445,6 +473,7 @@ void mr_psm_worker_join(mr_psm *m, uint64_t worker, mr_psm_actions *out)
 
 void mr_psm_remember(mr_psm *m) { m->remembered = true; }
 
+/* Its pushes cannot come any more, so servers may drop its clocks. */
 void mr_psm_worker_leave(mr_psm *m, uint64_t worker, mr_psm_actions *out)
 {
     int i = worker_index(m, worker);
@@ -457,6 +486,7 @@ void mr_psm_worker_leave(mr_psm *m, uint64_t worker, mr_psm_actions *out)
 
 /* ---- time ---- */
 
+/* While slots are not assigned, the next tick is at the end of settling or of patience. */
 int64_t mr_psm_tick(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 {
     begin(m, now_ns, out);

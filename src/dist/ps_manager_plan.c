@@ -1,9 +1,10 @@
-/* dist/ps_manager_plan.c -- what is to happen next to each slot, by where it is and where the ring wants it.
+/* dist/ps_manager_plan.c -- what happens next to each slot, from where it is and where the ring
+ * wants it.
  *
- * Every event ends here.  One thing at a time happens to a slot: a motion whose aim has changed is given up, members that are
- * too many are dropped, and then as many slots as may be in motion begin to move, those that lack a copy first.  Whoever
- * changes a slot touches it (mr_psm_touch), so it has the epoch of the next view; all that an event changed goes out in one
- * view, here. */
+ * Every event ends here. One thing at a time happens to a slot: a move whose aim has changed is
+ * given up, surplus members are dropped, and then as many slots as allowed begin to move, those
+ * that lack a copy first. Whoever changes a slot touches it (mr_psm_touch), so it gets the epoch of
+ * the next view. Everything that an event changed goes out in one view, here. */
 #include "dist/ps_manager_internal.h"
 
 #include <string.h>
@@ -19,7 +20,6 @@ void mr_psm_act(mr_psm_actions *out, mr_psm_do what, uint64_t id, int slot)
 
 uint64_t mr_psm_next_epoch(const mr_psm *m) { return m->epoch + 1; }
 
-/* The slot changes with the next view. */
 void mr_psm_touch(mr_psm *m, mr_ps_slot *s)
 {
     s->epoch = mr_psm_next_epoch(m);
@@ -46,6 +46,7 @@ int mr_psm_in_motion(const mr_psm *m)
 
 void mr_psm_remove_at(mr_ps_slot *s, int i)
 {
+    MR_ASSERT(i >= 0 && i < s->n);
     memmove(s->chain + i, s->chain + i + 1, sizeof *s->chain * (size_t)(s->n - 1 - i));
     s->n--;
 }
@@ -62,6 +63,7 @@ bool mr_psm_is_wanted(const mr_psm *m, int slot, uint64_t id)
     return false;
 }
 
+/* The servers wanted for a slot; fewer than n_wanted if nobody else has memory for it. */
 static int n_wanted_of(const mr_psm *m, int slot)
 {
     int n = 0;
@@ -79,7 +81,7 @@ static uint64_t missing(const mr_psm *m, int slot)
     return 0;
 }
 
-/* Everybody wants to leave, and those who should have taken over are lost: nobody leaves. */
+/* Every server wants to leave, and those that should have taken over are lost: nobody leaves. */
 static void keep_all(mr_psm *m, mr_psm_actions *out)
 {
     for (int i = 0; i < m->view.servers.n; i++) {
@@ -89,13 +91,14 @@ static void keep_all(mr_psm *m, mr_psm_actions *out)
     m->changed = true;
 }
 
-/* ---- who stands in for those that have no memory ---- */
+/* ---- stand-ins for servers that have no memory ---- */
 
-typedef struct rooms { /* by place in the view's list of servers */
-    bool *open;  /* may be given a slot: it does not leave, and is not full */
-    int *places; /* that it is wanted for */
+typedef struct rooms { /* by index in the view's list of servers */
+    bool *open;  /* may get a slot: it is not leaving, and not full */
+    int *places; /* number of places that it is wanted for */
 } rooms;
 
+/* Index in the view's list of servers; -1: not in it. */
 static int server_index(const mr_psm *m, uint64_t id)
 {
     int low = 0, high = m->view.servers.n;
@@ -109,6 +112,7 @@ static int server_index(const mr_psm *m, uint64_t id)
     return low < m->view.servers.n && m->view.servers.p[low].id == id ? low : -1;
 }
 
+/* Finds out which servers may get slots, and how many each is wanted for. */
 static void look_round(const mr_psm *m, rooms *r)
 {
     for (int i = 0; i < m->view.servers.n; i++)
@@ -121,8 +125,8 @@ static void look_round(const mr_psm *m, rooms *r)
             r->places[at]++;
 }
 
-/* Present members come first, the one that catches up last of them: less has to be copied.  Then whoever is wanted for
- * least; -1: nobody. */
+/* Present members come first, the one that catches up last of them, because less has to be copied.
+ * Then the server that is wanted for the fewest places. -1: none. */
 static int find_stand_in(const mr_psm *m, int slot, const rooms *r)
 {
     const mr_ps_slot *s = &m->view.slots.p[slot];
@@ -145,11 +149,13 @@ static bool has_or_gets(const mr_ps_slot *s, uint64_t id)
     return mr_ps_slot_index(s, id) >= 0 || s->catching.id == id;
 }
 
-/* A full server stays where it is, and is replaced where it is not yet. */
+/* A full server stays where it already is, and is replaced elsewhere. Places that nobody can take
+ * become 0, at the end of the row. */
 static void stand_in(mr_psm *m, int slot, rooms *r)
 {
     uint64_t *row = m->wanted + (size_t)slot * (size_t)m->n_wanted;
     int n = 0;
+    MR_ASSERT(!m->view.slots.p[slot].lost);
     for (int i = 0; i < m->n_wanted; i++) {
         int at = server_index(m, row[i]);
         if (at < 0 || r->open[at] || has_or_gets(&m->view.slots.p[slot], row[i]))
@@ -185,8 +191,8 @@ static bool stand_in_for_full(mr_psm *m)
     return ok;
 }
 
-/* Asks the ring anew.  Without memory the old answer stands for now: it names servers that may be gone, so nothing
- * moves. */
+/* Asks the ring again if servers, or full ones, have changed. Without memory the old answer stays,
+ * and nothing moves: it may name servers that are gone. */
 bool mr_psm_find_wanted(mr_psm *m, mr_psm_actions *out)
 {
     if (!m->stale)
@@ -210,7 +216,7 @@ bool mr_psm_find_wanted(mr_psm *m, mr_psm_actions *out)
     return !m->stale;
 }
 
-/* A motion whose aim has changed is given up; what was copied is thrown away. */
+/* Gives up a move whose aim has changed; what was copied is thrown away. */
 static void give_up(mr_psm *m, int slot)
 {
     mr_ps_slot *s = &m->view.slots.p[slot];
@@ -225,7 +231,7 @@ static void give_up(mr_psm *m, int slot)
     }
 }
 
-/* Members that are too many, but never the head: it has to drain first. */
+/* Drops surplus members, but never the head: it must drain first. */
 static void drop_surplus(mr_psm *m, int slot)
 {
     mr_ps_slot *s = &m->view.slots.p[slot];
@@ -237,11 +243,13 @@ static void drop_surplus(mr_psm *m, int slot)
         }
 }
 
-/* The next thing for a slot that is at rest; false: there is nothing to do. */
+/* The next step of a slot at rest: add a missing member, or drain to change the head. false:
+ * nothing to do. */
 static bool move(mr_psm *m, int slot)
 {
     mr_ps_slot *s = &m->view.slots.p[slot];
     uint64_t id = missing(m, slot);
+    MR_ASSERT(!s->lost && !in_motion(s));
     if (id && s->n < MR_PS_MAX_CHAIN)
         s->catching = (mr_ps_member){id, mr_psm_next_epoch(m)};
     else if (!id && n_wanted_of(m, slot) > 0 && s->chain[0].id != mr_psm_wanted(m, slot)[0])
@@ -252,7 +260,7 @@ static bool move(mr_psm *m, int slot)
     return true;
 }
 
-/* Slots that lack a copy come first. */
+/* Starts moves up to max_motion. Slots that lack a copy come first. */
 static void move_some(mr_psm *m)
 {
     int room = m->o.max_motion - mr_psm_in_motion(m);
@@ -272,7 +280,7 @@ bool mr_psm_holds(const mr_psm *m, uint64_t id)
     return false;
 }
 
-/* Those that leave and hold nothing; they are told after the view without them. */
+/* Removes servers that leave and hold nothing. They are told after the view without them is out. */
 static void let_go(mr_psm *m, mr_psm_actions *gone)
 {
     for (int i = m->view.servers.n - 1; i >= 0; i--) {
@@ -288,6 +296,7 @@ static void let_go(mr_psm *m, mr_psm_actions *gone)
     }
 }
 
+/* One view for everything that the event changed. */
 static void publish(mr_psm *m, mr_psm_actions *out)
 {
     if (!m->changed)
@@ -303,7 +312,7 @@ void mr_psm_say_let_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
     mr_vec_last(out).epoch = m->view.epoch;
 }
 
-/* Who wants to leave and has what nobody else has memory for stays. */
+/* A server that wants to leave must stay if it holds a slot for which nobody else has memory. */
 static void keep_some(mr_psm *m, mr_psm_actions *out)
 {
     for (int slot = 0; slot < m->view.slots.n && m->full.n > 0; slot++) {
@@ -319,6 +328,7 @@ static void keep_some(mr_psm *m, mr_psm_actions *out)
     }
 }
 
+/* Servers that must stay after all count as active, so the ring is asked again. */
 static bool find_aims(mr_psm *m, mr_psm_actions *out)
 {
     if (!mr_psm_find_wanted(m, out))
@@ -327,7 +337,7 @@ static bool find_aims(mr_psm *m, mr_psm_actions *out)
     return mr_psm_find_wanted(m, out);
 }
 
-/* What every event ends with. */
+/* Without an answer of the ring nothing moves, but changes that were made are published. */
 void mr_psm_plan(mr_psm *m, mr_psm_actions *out)
 {
     if (!m->dealt)
@@ -348,6 +358,7 @@ void mr_psm_plan(mr_psm *m, mr_psm_actions *out)
     mr_vec_deinit(&gone);
 }
 
+/* Lost slots do not count: nothing can be done about them. */
 bool mr_psm_quiet(const mr_psm *m)
 {
     if (!m->dealt || m->stale)

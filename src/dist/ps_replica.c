@@ -1,12 +1,15 @@
 /* dist/ps_replica.c -- one slot at one server.
  *
- * Every event changes some numbers and then calls settle(), which does all that has become possible, in the order in
- * which one thing allows the next: the stable version, new records, sending, answers, words to the predecessor and to
- * the manager, forgetting.
+ * Every event changes some numbers and then calls settle(), which does everything that has become
+ * possible, in the order in which one step enables the next: the stable version, new records,
+ * sending, answers, messages to the predecessor and the manager, forgetting.
  *
- * Invariants: first_kept - 1 <= stable <= version, unless a successor that catches up wants more kept; after_has <=
- * version; what is sent is kept.  `stable` never falls while we are the same member: a view may only add members that
- * have it. */
+ * Invariants:
+ * - first_kept - 1 <= stable <= version, unless a successor that catches up needs more records
+ *   kept.
+ * - after_has <= version; records that were sent are kept.
+ * - `stable` never falls while we are the same member: a view adds only members that have it.
+ * - Only a head has `waiting` pushes and unsent `answers`. */
 #include "dist/ps_replica.h"
 
 static const mr_psr_options defaults = {1, 4096, 4096, INT64_C(100000000)};
@@ -30,18 +33,23 @@ void mr_psr_deinit(mr_psr *r)
 
 bool mr_psr_is_member(const mr_psr *r) { return r->since != 0 && !r->catching; }
 
+/* Whether our successor is the member that catches up. */
 static bool feeds_new_one(const mr_psr *r) { return r->after != 0 && r->after == r->view.catching.id; }
 
-/* ---- words to others ---- */
+/* ---- messages to others ---- */
 
+/* Appends an action. The pointer is valid until the next one is appended. */
 static mr_psr_action *act(mr_psr_actions *out, mr_psr_do what)
 {
     mr_vec_push(out, (mr_psr_action){.what = what});
     return &mr_vec_last(out);
 }
 
+/* Tells the predecessor what we and the members behind us have. again: it should send the rest
+ * again. */
 static void say_have(mr_psr *r, bool again, mr_psr_actions *out)
 {
+    MR_ASSERT(r->stable <= r->version);
     mr_psr_action *a = act(out, MR_PSR_HAVE);
     a->to = r->before;
     a->epoch = r->view.epoch;
@@ -51,8 +59,11 @@ static void say_have(mr_psr *r, bool again, mr_psr_actions *out)
     r->told_stable = r->stable;
 }
 
+/* The kept records from `first` on, to the successor. None, if first is above version: then it only
+ * asks what the successor has. */
 static void send(mr_psr *r, uint64_t first, mr_psr_actions *out)
 {
+    MR_ASSERT(r->after && first >= r->first_kept);
     mr_psr_action *a = act(out, MR_PSR_SEND);
     a->to = r->after;
     a->epoch = r->view.epoch;
@@ -62,6 +73,7 @@ static void send(mr_psr *r, uint64_t first, mr_psr_actions *out)
 
 static void ask_successor(mr_psr *r, mr_psr_actions *out) { send(r, r->version + 1, out); }
 
+/* Answers a push. last: the client's last timestamp here, for ABORTED. */
 static void answer(mr_psr *r, uint64_t cookie, mr_code code, uint64_t last, mr_psr_actions *out)
 {
     mr_psr_action *a = act(out, MR_PSR_ANSWER);
@@ -85,7 +97,8 @@ static void tell_manager(mr_psr *r, mr_psr_do what, uint64_t about, mr_psr_actio
     a->epoch = r->view.epoch;
 }
 
-/* Pushes that wait for something we cannot give any more.  Those that were applied count, or not: clients ask again. */
+/* Answers all pushes that we can no longer confirm. Those already applied may or may not count:
+ * clients send them again. */
 static void turn_away(mr_psr *r, mr_psr_actions *out)
 {
     for (int i = 0; i < r->waiting.n; i++)
@@ -95,9 +108,10 @@ static void turn_away(mr_psr *r, mr_psr_actions *out)
     r->waiting.n = r->answers.n = 0;
 }
 
-/* ---- what becomes possible ---- */
+/* ---- settling ---- */
 
-/* A new member is waited for as soon as all it lacks is on its way: from here on that is a matter of one exchange. */
+/* A member that catches up is waited for as soon as everything it lacks is on its way: from then on
+ * it is a matter of one exchange. */
 static void find_stable(mr_psr *r)
 {
     uint64_t stable = r->stable;
@@ -110,14 +124,17 @@ static void find_stable(mr_psr *r)
     r->stable = MR_MAX(r->stable, stable);
 }
 
+/* All waiting pushes become one record. Their clocks are set now, so a repeated push is recognised
+ * as a duplicate. */
 static void make_record(mr_psr *r, mr_psr_actions *out)
 {
+    MR_ASSERT(r->head && !r->stale && r->waiting.n > 0);
     r->version++;
     r->n_records++;
     r->batch.n = 0;
     for (int i = 0; i < r->waiting.n; i++) {
         mr_psr_push *p = &r->waiting.p[i];
-        mr_status_free(mr_ps_clock_set(r->clock, p->client, r->slot, r->slot + 1, p->ts)); /* was checked when it came */
+        mr_status_free(mr_ps_clock_set(r->clock, p->client, r->slot, r->slot + 1, p->ts)); /* checked when it came */
         mr_vec_push(&r->batch, *p);
         mr_vec_push(&r->answers, (mr_psr_answer){p->client, p->ts, p->cookie, r->version});
     }
@@ -125,9 +142,11 @@ static void make_record(mr_psr *r, mr_psr_actions *out)
     act(out, MR_PSR_RECORD)->version = r->version;
 }
 
-/* It takes a while, and nobody is to wait: a member that lacks what is stable cannot have been called complete. */
+/* A copy takes a while, and nobody should wait for it. A member that lacks something stable cannot
+ * have been reported complete, so it need not be awaited. */
 static void start_copy(mr_psr *r, mr_psr_actions *out)
 {
+    MR_ASSERT(r->after && !r->copying);
     r->copying = true;
     r->awaited &= r->after_has >= r->stable;
     r->copy_version = r->sent = r->version;
@@ -137,6 +156,7 @@ static void start_copy(mr_psr *r, mr_psr_actions *out)
     a->version = r->version;
 }
 
+/* Sends the successor what it lacks: records if they are still kept, else a copy. */
 static void feed(mr_psr *r, mr_psr_actions *out)
 {
     if (!r->after || !r->met || r->copying)
@@ -152,6 +172,7 @@ static void feed(mr_psr *r, mr_psr_actions *out)
     }
 }
 
+/* Acknowledges the pushes whose record is stable. */
 static void give_answers(mr_psr *r, mr_psr_actions *out)
 {
     int kept = 0;
@@ -164,7 +185,8 @@ static void give_answers(mr_psr *r, mr_psr_actions *out)
     r->answers.n = kept;
 }
 
-/* A full successor has all that is stable.  One that catches up may want older records, within bounds. */
+/* A full successor has everything that is stable. One that catches up may need older records, up to
+ * max_kept. */
 static void forget(mr_psr *r, mr_psr_actions *out)
 {
     uint64_t through = r->stable;
@@ -184,9 +206,10 @@ static bool is_drained(const mr_psr *r)
     return r->head && r->view.draining && !r->stale && r->waiting.n == 0 && r->stable == r->version;
 }
 
-/* Everything that was ever acknowledged, and whatever will be, is with the new member. */
+/* The new member has everything that was ever acknowledged, and will have everything that is. */
 static bool is_complete(const mr_psr *r) { return feeds_new_one(r) && r->awaited && r->after_has >= r->stable; }
 
+/* Tells the manager, once per tick; it may have missed the last message. */
 static void tell_news(mr_psr *r, mr_psr_actions *out)
 {
     if (is_complete(r) && !r->told_complete) {
@@ -199,6 +222,7 @@ static void tell_news(mr_psr *r, mr_psr_actions *out)
     }
 }
 
+/* Does all that has become possible; every event ends here. */
 static void settle(mr_psr *r, mr_psr_actions *out)
 {
     find_stable(r);
@@ -207,7 +231,7 @@ static void settle(mr_psr *r, mr_psr_actions *out)
         find_stable(r);
     }
     feed(r, out);
-    find_stable(r); /* the last record on its way may be what a new member was not waited for */
+    find_stable(r); /* sending may have made the new member awaited */
     give_answers(r, out);
     if (r->before && r->stable > r->told_stable)
         say_have(r, false, out);
@@ -218,6 +242,7 @@ static void settle(mr_psr *r, mr_psr_actions *out)
 
 /* ---- views ---- */
 
+/* When our membership in this view began; 0: we are no member. */
 static uint64_t since_of(const mr_psr *r, const mr_ps_slot *s)
 {
     int i = mr_ps_slot_index(s, r->self);
@@ -226,9 +251,11 @@ static uint64_t since_of(const mr_psr *r, const mr_ps_slot *s)
     return s->catching.id == r->self ? s->catching.since : 0;
 }
 
-/* What we have is of another membership, and need not be the beginning of what the chain has. */
+/* What we hold is of another membership, and need not be a prefix of what the chain holds: we start
+ * empty. */
 static void begin_empty(mr_psr *r, uint64_t since, mr_psr_actions *out)
 {
+    MR_ASSERT(r->waiting.n == 0 && r->answers.n == 0);
     if (r->since) {
         mr_ps_clock_drop_slot(r->clock, r->slot);
         act(out, MR_PSR_RESET);
@@ -238,6 +265,7 @@ static void begin_empty(mr_psr *r, uint64_t since, mr_psr_actions *out)
     r->first_kept = 1;
 }
 
+/* Adopts our role in the view. What the successor has is unknown until it says so in this epoch. */
 static void take_part(mr_psr *r, const mr_ps_slot *s)
 {
     r->view = *s;
@@ -249,6 +277,8 @@ static void take_part(mr_psr *r, const mr_ps_slot *s)
     r->met = r->copying = r->awaited = r->told_complete = r->told_drained = r->told_declined = false;
 }
 
+/* A view that does not change this slot only ends doubts (`stale`). Otherwise both neighbours are
+ * told and asked what they have. */
 void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions *out)
 {
     r->stale = r->asked = false;
@@ -274,15 +304,18 @@ void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions 
 
 /* ---- pushes ---- */
 
+/* Why a push or pull cannot be served here; MR_OK: it can. A slot that is lost but was ours is
+ * answered UNAVAILABLE: the manager is about to hear that we are alive. */
 static mr_code refusal(const mr_psr *r, uint64_t epoch)
 {
-    if (r->view.lost && r->view.chain[0].id != r->self) /* else the manager is about to hear that we are not */
+    if (r->view.lost && r->view.chain[0].id != r->self)
         return MR_DATA_LOSS;
     return r->head && !r->stale && epoch <= r->view.epoch ? MR_OK : MR_UNAVAILABLE;
 }
 
 mr_code mr_psr_may_pull(const mr_psr *r, uint64_t epoch) { return refusal(r, epoch); }
 
+/* The newest waiting push of a client; ts not 0: the one with that timestamp. */
 static mr_psr_push *find_waiting(mr_psr *r, uint64_t client, uint64_t ts)
 {
     for (int i = r->waiting.n - 1; i >= 0; i--)
@@ -299,14 +332,15 @@ static mr_psr_answer *find_answer(mr_psr *r, uint64_t client, uint64_t ts)
     return NULL;
 }
 
-/* Sent again: the earlier request is not waited for any more. */
+/* The push was sent again: the earlier request is no longer waited for. */
 static void replace_cookie(mr_psr *r, uint64_t *cookie, uint64_t by, mr_psr_actions *out)
 {
     answer(r, *cookie, MR_UNAVAILABLE, 0, out);
     *cookie = by;
 }
 
-/* It is applied, but what if we die now?  It is acknowledged when the chain has all that we have. */
+/* The push was taken before. It may be acknowledged only if the chain has everything that we have:
+ * this server could die now. */
 static void take_duplicate(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
 {
     r->n_duplicates++;
@@ -318,12 +352,13 @@ static void take_duplicate(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
         replace_cookie(r, &applied->cookie, p->cookie, out);
     else if (r->stable == r->version)
         answer(r, p->cookie, MR_OK, 0, out);
-    else if (r->answers.n >= 2 * r->o.max_waiting) /* more than any clients would ask for */
+    else if (r->answers.n >= 2 * r->o.max_waiting) /* more than real clients would cause */
         answer(r, p->cookie, MR_UNAVAILABLE, 0, out);
     else
         mr_vec_push(&r->answers, (mr_psr_answer){p->client, p->ts, p->cookie, r->version});
 }
 
+/* A new push waits for the next record. */
 static void take_next(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
 {
     if (r->waiting.n >= r->o.max_waiting) {
@@ -336,8 +371,10 @@ static void take_next(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
     }
 }
 
+/* Compares the push with the client's last one here, which may still be waiting. */
 static void take(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
 {
+    MR_ASSERT(r->head && !r->stale && !r->view.draining);
     const mr_psr_push *before = find_waiting(r, p->client, 0);
     uint64_t last = before ? before->ts : mr_ps_clock_get(r->clock, p->client, r->slot);
     switch (p->client ? mr_ps_turn_at(last, p->ts, p->prev) : MR_PS_BAD) {
@@ -348,6 +385,7 @@ static void take(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
     }
 }
 
+/* A client with a newer view makes us ask for it. */
 void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_actions *out)
 {
     (void)now_ns;
@@ -355,7 +393,7 @@ void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_ac
     if (p->epoch > r->view.epoch)
         ask_view(r, out);
     if (code == MR_OK && (r->view.draining || p->generation != r->view.generation))
-        code = MR_UNAVAILABLE; /* the client needs a newer view, or will soon */
+        code = MR_UNAVAILABLE; /* the client needs a newer view, now or soon */
     if (code != MR_OK) {
         answer(r, p->cookie, code, 0, out);
         return;
@@ -364,9 +402,10 @@ void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_ac
     settle(r, out);
 }
 
-/* ---- words of other servers ---- */
+/* ---- messages of other servers ---- */
 
-/* Whether a word about this slot is of our epoch.  Who is behind is told so, if it counts on us. */
+/* Whether a message about this slot is of our epoch. A sender that is behind is told so, if it
+ * depends on us. */
 static bool is_timely(mr_psr *r, uint64_t from, uint64_t epoch, bool refuse, mr_psr_actions *out)
 {
     if (epoch > r->view.epoch)
@@ -379,16 +418,19 @@ static bool is_timely(mr_psr *r, uint64_t from, uint64_t epoch, bool refuse, mr_
     return epoch == r->view.epoch;
 }
 
-/* The clocks as they were before the first n pushes of a record. */
+/* Restores the clocks to what they were before the first n pushes of a record. */
 static void undo(mr_psr *r, const mr_psr_record *record, int n)
 {
+    MR_ASSERT(r->undo.n >= n);
     while (n-- > 0)
         mr_status_free(mr_ps_clock_set(r->clock, record->pushes[n].client, r->slot, r->slot + 1, r->undo.p[n]));
 }
 
-/* The next record.  A head takes no push that its clock forbids, and ours is the same: anything else is no record. */
+/* Applies the next record. A head takes no push that its clock forbids, and our clock is the same,
+ * so a record that does not fit is not a head's. Then nothing is changed, and the result is false. */
 static bool apply(mr_psr *r, const mr_psr_record *record, int index, mr_psr_actions *out)
 {
+    MR_ASSERT(record->version == r->version + 1);
     r->undo.n = 0;
     for (int i = 0; i < record->n; i++) {
         const mr_ps_stamp *p = &record->pushes[i];
@@ -407,6 +449,8 @@ static bool apply(mr_psr *r, const mr_psr_record *record, int index, mr_psr_acti
     return true;
 }
 
+/* Takes the records that follow ours; older ones are ignored. A gap, or nothing new, means that our
+ * last "have" was lost, so it is repeated. */
 void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record *records, int n, int64_t now_ns,
                    mr_psr_actions *out)
 {
@@ -418,7 +462,7 @@ void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record
         return;
     }
     uint64_t had = r->version;
-    bool gap = n == 0; /* a question */
+    bool gap = n == 0; /* an append without records is a question */
     for (int i = 0; i < n && !gap; i++) {
         if (records[i].version == r->version + 1 && !apply(r, &records[i], i, out)) {
             r->n_bad++;
@@ -427,12 +471,13 @@ void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record
         gap = records[i].version > r->version;
     }
     settle(r, out);
-    if (gap || r->version == had) /* nothing new: what we said before did not arrive */
+    if (gap || r->version == had)
         say_have(r, gap, out);
 }
 
-void mr_psr_have(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, uint64_t stable, bool again, int64_t now_ns,
-                 mr_psr_actions *out)
+/* What the successor has. Never believed beyond what we have ourselves. */
+void mr_psr_have(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, uint64_t stable, bool again,
+                 int64_t now_ns, mr_psr_actions *out)
 {
     if (!is_timely(r, from, epoch, false, out))
         return;
@@ -453,6 +498,8 @@ void mr_psr_have(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, uin
     settle(r, out);
 }
 
+/* The successor knows a newer epoch, so we may not be head any more: no pushes until the view
+ * comes. */
 void mr_psr_refused(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *out)
 {
     if (from != r->after || epoch <= r->view.epoch)
@@ -462,19 +509,20 @@ void mr_psr_refused(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *ou
     ask_view(r, out);
 }
 
-void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, const mr_ps_stamp *stamps, int n, int64_t now_ns,
-                 mr_psr_actions *out)
+/* Replaces the slot by the copy. Versions continue from the copy's, so absurd ones are refused. */
+void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, const mr_ps_stamp *stamps, int n,
+                 int64_t now_ns, mr_psr_actions *out)
 {
     (void)now_ns;
     if (!is_timely(r, from, epoch, true, out))
         return;
-    if (!mr_psr_follows(r, from, epoch) || version > UINT64_MAX / 2) { /* versions go on from there, one by one */
+    if (!mr_psr_follows(r, from, epoch) || version > UINT64_MAX / 2) {
         r->n_bad++;
         return;
     }
     if (version > r->version) {
         mr_status *st = mr_ps_clock_import(r->clock, r->slot, stamps, n);
-        if (st) { /* nothing was changed */
+        if (st) { /* nothing has changed */
             mr_status_free(st);
             r->n_bad++;
             return;
@@ -492,7 +540,8 @@ bool mr_psr_follows(const mr_psr *r, uint64_t from, uint64_t epoch)
     return from != 0 && from == r->before && epoch == r->view.epoch;
 }
 
-/* The predecessor goes on sending what is missing, so it is said again as long as it must be. */
+/* The predecessor keeps sending what is missing, so the manager is told again at each tick until
+ * the view changes. */
 void mr_psr_decline(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *out)
 {
     if (!is_timely(r, from, epoch, true, out))
@@ -506,6 +555,7 @@ void mr_psr_decline(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *ou
     r->told_declined = true;
 }
 
+/* After a failure the successor is asked what it has, after a pause. */
 void mr_psr_copied(mr_psr *r, uint64_t to, bool ok, int64_t now_ns, mr_psr_actions *out)
 {
     if (!r->copying || to != r->after)
@@ -513,7 +563,7 @@ void mr_psr_copied(mr_psr *r, uint64_t to, bool ok, int64_t now_ns, mr_psr_actio
     r->copying = false;
     if (!ok) {
         r->sent = r->after_has;
-        r->met = false; /* it is asked again, in a while */
+        r->met = false;
         r->retry_at_ns = now_ns + r->o.retry_ns;
     }
     settle(r, out);
@@ -521,6 +571,7 @@ void mr_psr_copied(mr_psr *r, uint64_t to, bool ok, int64_t now_ns, mr_psr_actio
 
 /* ---- time ---- */
 
+/* Every retry_ns without progress: repeats reports, questions and "have", any of which may be lost. */
 void mr_psr_tick(mr_psr *r, int64_t now_ns, mr_psr_actions *out)
 {
     if (now_ns < r->retry_at_ns)

@@ -1,8 +1,10 @@
-/* dist/ps_ring.c -- which servers a slot should be at.
+/* dist/ps_ring.c -- which servers should hold a slot.
  *
- * First heads, then the other places.  For each: who is there and within its bound stays; then what is left over walks
- * the ring until it meets somebody with room.  A slot that needs a new head first looks among its present members, to
- * whom nothing has to be copied. */
+ * First the heads, then the other places. For each: a server that is there and within its bound
+ * stays; what is left over walks the ring until it meets a server with room. A slot that needs a
+ * new head looks among its present members first, to whom nothing has to be copied.
+ *
+ * The bounds add up to the number of slots, so a walk for a head always finds one. */
 #include "dist/ps_ring.h"
 
 #include <stdlib.h>
@@ -22,15 +24,15 @@ typedef struct deal {
     uint64_t *order;
     int n_dealt;   /* slots that are not lost */
     point *ring;
-    int *heads;    /* of each server: slots that it is head of */
-    int *copies;   /* of each server: slots that it is at */
-    int *seen;     /* of each server: the walk that met it last */
+    int *heads;    /* by server: slots that it is head of */
+    int *copies;   /* by server: slots that it holds */
+    int *seen;     /* by server: the walk that met it last */
     int walk;
-    int low, extra; /* each is head of `low` slots, `extra` of them of one more */
+    int low, extra; /* each server is head of `low` slots, `extra` servers of one more */
     int most_copies;
 } deal;
 
-/* A good mix of 64 bits into 64: points must not depend on how ids were made. */
+/* Mixes 64 bits into 64 (splitmix64): points must not depend on how ids were made. */
 static uint64_t mixed(uint64_t z)
 {
     z += 0x9e3779b97f4a7c15u;
@@ -70,8 +72,8 @@ static int index_of(const deal *d, uint64_t id)
 
 static bool is_lost(const deal *d, int slot) { return d->now && d->now[slot].lost; }
 
-/* Present member i of a slot, as an index; the one that catches up comes last.  -1: not a server any more; -2: no
- * more. */
+/* Member i of a slot at present, as an index; the one that catches up comes last. -1: no longer a
+ * server; -2: no more members. */
 static int present(const deal *d, int slot, int i)
 {
     if (!d->now || i > d->now[slot].n)
@@ -90,9 +92,10 @@ static bool is_placed(const deal *d, int slot, int server)
     return false;
 }
 
+/* Puts a server at place i of a slot. */
 static void place(deal *d, int slot, int i, int server)
 {
-    MR_ASSERT(places(d, slot)[i] == 0);
+    MR_ASSERT(server >= 0 && server < d->n && places(d, slot)[i] == 0);
     places(d, slot)[i] = d->ids[server];
     d->copies[server]++;
     d->heads[server] += i == 0;
@@ -100,6 +103,7 @@ static void place(deal *d, int slot, int i, int server)
 
 /* ---- the walk ---- */
 
+/* The first point of the ring at or after the slot's own. */
 static int start_of(const deal *d, int slot)
 {
     uint64_t at = mixed(~(uint64_t)slot);
@@ -114,7 +118,7 @@ static int start_of(const deal *d, int slot)
     return low;
 }
 
-/* The first server on the slot's way that will do; -1: none. */
+/* The first server on the slot's walk for which will_do is true; -1: none. Servers are met once. */
 static int walk(deal *d, int slot, bool (*will_do)(const deal *d, int slot, int server))
 {
     int n_points = d->n * POINTS, start = start_of(d, slot), met = 0;
@@ -139,13 +143,15 @@ static bool may_head(const deal *d, int slot, int server)
     return d->heads[server] < d->low || (d->heads[server] == d->low && d->extra > 0);
 }
 
+/* `extra` counts the servers that may still be head of one slot more than `low`. */
 static void place_head(deal *d, int slot, int server)
 {
+    MR_ASSERT(server >= 0 && may_head(d, slot, server));
     d->extra -= d->heads[server] == d->low;
     place(d, slot, 0, server);
 }
 
-/* Who is head stays so within its bound.  Extra ones are given out as they are met. */
+/* A head stays if it is within its bound. The extra places go to the heads that are met first. */
 static void keep_heads(deal *d)
 {
     for (int slot = 0; slot < d->num_slots; slot++) {
@@ -155,6 +161,7 @@ static void keep_heads(deal *d)
     }
 }
 
+/* Prefers a present member, to whom nothing has to be copied. */
 static int new_head(deal *d, int slot)
 {
     for (int i = 1, server; (server = present(d, slot, i)) != -2; i++)
@@ -185,6 +192,7 @@ static int next_free(const deal *d, int slot)
     return -1;
 }
 
+/* Present members keep their places, as far as they have room. */
 static void keep_copies(deal *d, int slot)
 {
     for (int i = 0, server, at; (server = present(d, slot, i)) != -2 && (at = next_free(d, slot)) > 0; i++)
@@ -192,7 +200,7 @@ static void keep_copies(deal *d, int slot)
             place(d, slot, at, server);
 }
 
-/* Nobody with room is left for this slot: the one who has least takes it. */
+/* No server with room is left for this slot: the one with the fewest copies takes it. */
 static int least_loaded(const deal *d, int slot)
 {
     int best = -1;
@@ -210,6 +218,7 @@ static void find_copies(deal *d, int slot)
     }
 }
 
+/* Heads are placed before copies, because their bounds are tight. */
 static void deal_all(deal *d)
 {
     make_ring(d);
@@ -226,11 +235,12 @@ static void deal_all(deal *d)
             find_copies(d, slot);
 }
 
+/* Deterministic; on error `order` is zeros. */
 mr_status *mr_ps_ring_deal(const uint64_t *ids, int n, int num_slots, int k, const mr_ps_slot *now, uint64_t *order)
 {
     bool sizes = n >= 1 && n <= MR_PS_MAX_SERVERS && num_slots >= 1 && num_slots <= MR_PS_MAX_SLOTS;
     if (!sizes || k < 1 || k > MR_PS_MAX_REPLICAS || k > n)
-        return mr_invalid("%d slots with %d copies each for %d servers", num_slots, k, n);
+        return mr_invalid("cannot assign %d ranges with %d copies each to %d servers", num_slots, k, n);
     deal d = {.ids = ids, .n = n, .num_slots = num_slots, .k = k, .now = now, .order = order};
     memset(order, 0, sizeof *order * (size_t)num_slots * (size_t)k);
     for (int slot = 0; slot < num_slots; slot++)
@@ -243,7 +253,7 @@ mr_status *mr_ps_ring_deal(const uint64_t *ids, int n, int num_slots, int k, con
         d.seen = d.copies + n;
         deal_all(&d);
     } else {
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory to deal out %d slots to %d servers", num_slots, n);
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory to assign %d ranges to %d servers", num_slots, n);
     }
     mr_free(d.ring);
     mr_free(d.heads);

@@ -1,11 +1,13 @@
-/* dist/ps_ring.h -- which servers a slot should be at: consistent hashing with virtual nodes and bounded loads.
+/* dist/ps_ring.h -- which servers should hold a slot: consistent hashing with virtual nodes and
+ * bounded loads.
  *
- * Every server has many points on a ring; a slot prefers the servers in the order in which a walk from its own point
- * meets them.  That alone balances badly (a third more or less is usual), so loads are bounded: nobody is head of more
- * than R / n slots rounded up, nor of fewer than R / n rounded down.  Tight bounds on a ring let one arrival push
- * others along in a long row; therefore the present heads are looked at too: who is head and within its bound stays,
- * and only what is too much moves, to those who have too little.  So a join moves R / (n + 1) slots, a leave what the
- * server had, and no more.  The same goes for the other members, nearly: k must be distinct.
+ * Every server has many points on a ring. A slot prefers the servers in the order in which a walk
+ * from its own point meets them. That alone balances badly (a third more or less is usual), so
+ * loads are bounded: a server is head of at most R / n slots rounded up, and at least R / n rounded
+ * down. With tight bounds on a ring one arrival can push others along in a long row. Therefore the
+ * present heads matter too: a head within its bound stays, and only the surplus moves, to servers
+ * that have too few. So a join moves R / (n + 1) slots, a leave moves what the server had, and no
+ * more. Nearly the same holds for the other members, which must be k distinct servers.
  *
  * Deterministic: the same servers, slots and heads give the same answer everywhere. */
 #ifndef MR_DIST_PS_RING_H
@@ -13,9 +15,9 @@
 
 #include "dist/ps_view.h"
 
-/* order[slot * k + i]: the server that should be at place i of that slot's chain; k <= n.  now (may be NULL): the
- * slots as they are: members that are not among the servers count for nothing, lost slots are left out (their places
- * are 0). ids are n distinct servers in rising order; no pointer of the answer is kept. */
+/* order[slot * k + i] becomes the server at place i of that slot's chain; k <= n. now (may be NULL): the present slots;
+ * members that are not among the servers are ignored, and lost slots are left out (their places are 0). ids: n distinct
+ * servers in rising order. No pointer is kept. */
 mr_status *mr_ps_ring_deal(const uint64_t *ids, int n, int num_slots, int k, const mr_ps_slot *now, uint64_t *order);
 
 #endif

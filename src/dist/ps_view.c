@@ -1,4 +1,7 @@
-/* dist/ps_view.c -- the view: copies, checks, neighbours. */
+/* dist/ps_view.c -- the view: copies, checks, neighbours.
+ *
+ * A view that passed mr_ps_view_check has servers in rising order and a chain of at least one
+ * member for every slot; the other functions and the callers rely on that. */
 #include "dist/ps_view.h"
 
 void mr_ps_view_deinit(mr_ps_view *v)
@@ -8,8 +11,10 @@ void mr_ps_view_deinit(mr_ps_view *v)
     *v = (mr_ps_view){0};
 }
 
+/* Keeps the memory of `to`. */
 void mr_ps_view_copy(mr_ps_view *to, const mr_ps_view *from)
 {
+    MR_ASSERT(to != from);
     to->epoch = from->epoch;
     to->replicas = from->replicas;
     to->servers.n = to->slots.n = 0;
@@ -36,7 +41,8 @@ static bool is_member_good(const mr_ps_member *b, const mr_ps_slot *s)
     return b->id != 0 && b->since != 0 && b->since <= s->epoch;
 }
 
-/* Who is no server has no address, and its loss would never be seen.  Only what is lost names somebody who is gone. */
+/* A member that is no server of the view would have no address, and its loss would never be
+ * noticed. Only a lost slot may name a server that is gone. */
 static bool are_servers(const mr_ps_view *v, const mr_ps_slot *s)
 {
     for (int i = 0; i < s->n && !s->lost; i++)
@@ -45,42 +51,48 @@ static bool are_servers(const mr_ps_view *v, const mr_ps_slot *s)
     return s->catching.id == 0 || mr_ps_view_has_server(v, s->catching.id);
 }
 
+/* A lost slot is at rest: one member, not draining, nobody catching up. */
 static mr_status *check_slot(const mr_ps_view *v, int slot)
 {
     const mr_ps_slot *s = &v->slots.p[slot];
     if (s->n < 1 || s->n > MR_PS_MAX_CHAIN)
-        return mr_invalid("view %llu: slot %d has a chain of %d", (unsigned long long)v->epoch, slot, s->n);
+        return mr_invalid("view %llu: range %d has a chain of %d servers, expected 1 to %d",
+                          (unsigned long long)v->epoch, slot, s->n, MR_PS_MAX_CHAIN);
     if (s->epoch == 0 || s->epoch > v->epoch || s->generation == 0 || s->generation > s->epoch)
-        return mr_invalid("view %llu: slot %d is of epoch %llu", (unsigned long long)v->epoch, slot,
-                          (unsigned long long)s->epoch);
+        return mr_invalid("view %llu: range %d has epoch %llu and generation %llu", (unsigned long long)v->epoch, slot,
+                          (unsigned long long)s->epoch, (unsigned long long)s->generation);
     if (s->lost && (s->n != 1 || s->draining || s->catching.id))
-        return mr_invalid("view %llu: slot %d is lost and in motion", (unsigned long long)v->epoch, slot);
+        return mr_invalid("view %llu: range %d is lost and moves at the same time", (unsigned long long)v->epoch, slot);
     for (int i = 0; i < s->n; i++)
         if (!is_member_good(&s->chain[i], s) || is_twice(s, i))
-            return mr_invalid("view %llu: slot %d has a member %llx that cannot be", (unsigned long long)v->epoch, slot,
-                              (unsigned long long)s->chain[i].id);
+            return mr_invalid("view %llu: member %llx of range %d is invalid or named twice",
+                              (unsigned long long)v->epoch, (unsigned long long)s->chain[i].id, slot);
     if (s->catching.id && !is_member_good(&s->catching, s))
-        return mr_invalid("view %llu: slot %d takes in a member of no epoch", (unsigned long long)v->epoch, slot);
+        return mr_invalid("view %llu: the member that catches up with range %d has no valid epoch",
+                          (unsigned long long)v->epoch, slot);
     if (!are_servers(v, s))
-        return mr_invalid("view %llu: slot %d has a member that is no server", (unsigned long long)v->epoch, slot);
+        return mr_invalid("view %llu: range %d has a member that is not among the servers",
+                          (unsigned long long)v->epoch, slot);
     return NULL;
 }
 
 mr_status *mr_ps_view_check(const mr_ps_view *v)
 {
     if (v->slots.n < 1 || v->slots.n > MR_PS_MAX_SLOTS || v->servers.n < 0 || v->servers.n > MR_PS_MAX_SERVERS)
-        return mr_invalid("a view of %d slots and %d servers", v->slots.n, v->servers.n);
+        return mr_invalid("a view has %d ranges (expected 1 to %d) and %d servers (at most %d)", v->slots.n,
+                          MR_PS_MAX_SLOTS, v->servers.n, MR_PS_MAX_SERVERS);
     if (v->epoch == 0 || v->replicas < 1 || v->replicas > MR_PS_MAX_REPLICAS)
-        return mr_invalid("a view of epoch %llu and %d replicas", (unsigned long long)v->epoch, v->replicas);
+        return mr_invalid("a view has epoch %llu and %d replicas (expected 1 to %d)", (unsigned long long)v->epoch,
+                          v->replicas, MR_PS_MAX_REPLICAS);
     for (int i = 0; i < v->servers.n; i++)
         if (v->servers.p[i].id <= (i > 0 ? v->servers.p[i - 1].id : 0))
-            return mr_invalid("view %llu: its servers are not in order", (unsigned long long)v->epoch);
+            return mr_invalid("view %llu: the ids of its servers do not rise", (unsigned long long)v->epoch);
     for (int i = 0; i < v->slots.n; i++)
         MR_TRY(check_slot(v, i));
     return NULL;
 }
 
-/* ---- who is where ---- */
+/* ---- neighbours ---- */
 
 bool mr_ps_view_has_server(const mr_ps_view *v, uint64_t id)
 {
