@@ -180,7 +180,6 @@ static mr_status *put_values(mr_ps *ps, const group *g, mr_ps_request *q, mr_byt
     const mr_ps_client_task *t = g->task;
     if (group_rows(g) == 0)
         return NULL;
-
     if (t->present || ((ps->o.half || ps->o.compress) && t->change.kind == MR_PS_CHANGE_PUSH))
         return put_packed_values(ps, g, q, raw);
     q->value_bytes = group_rows(g) * t->width * sizeof(float);
