@@ -1,7 +1,9 @@
-/* dist/backups.c -- order statistics of workers' times, and the number that makes the most progress.
+/* dist/backups.c -- order statistics of the workers' times, and the number that makes the most
+ * progress.
  *
- * A worker with fewer times than the window is taken to have done its oldest one before; one without any to be like the
- * median of the others, which says nothing for or against it. */
+ * A worker with fewer times than the window is assumed to have repeated its oldest one before. A
+ * worker without any time is assumed to be like the median of the others, which says nothing for or
+ * against it. */
 #include "dist/backups.h"
 
 #include <math.h>
@@ -27,7 +29,7 @@ void mr_backups_deinit(mr_backups *b)
     *b = (mr_backups){0};
 }
 
-/* Whether the newest few are all far below, or all far above, every one before them. */
+/* Whether the newest few times are all far below, or all far above, every earlier one. */
 static bool has_changed(const mr_backups_worker *w)
 {
     int64_t lo = INT64_MAX, hi = 0, old_lo = INT64_MAX, old_hi = 0;
@@ -44,6 +46,7 @@ static bool has_changed(const mr_backups_worker *w)
     return w->n > MR_BACKUPS_CHANGED && (hi < old_lo / 2 || lo / 2 > old_hi);
 }
 
+/* Times before a lasting change are dropped, so that the window describes the present. */
 void mr_backups_took(mr_backups *b, int worker, int64_t ns)
 {
     MR_ASSERT(worker >= 0 && worker < b->n_workers);
@@ -68,8 +71,8 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What is known of a worker at one depth of the window; 0: nothing.  A step that lasts longer than any before is the newest
- * time, though it is not over. */
+/* The time of a worker at one depth of the window; 0: unknown. A present step that lasts longer
+ * than any before counts as the newest time, although it is not over. */
 static int64_t time_at(const mr_backups_worker *w, int depth)
 {
     bool unfinished = w->since_ns > 0;
@@ -81,7 +84,8 @@ static int64_t time_at(const mr_backups_worker *w, int depth)
     return w->n ? w->took_ns[MR_MIN(depth, w->n - 1)] : unfinished ? w->since_ns : 0;
 }
 
-/* Adds the sorted times at one depth to `expected`.  False: nobody has any. */
+/* Adds the sorted times at one depth to `expected`. Unknown workers are placed at the median.
+ * false: nobody has a time. */
 static bool add_row(mr_backups *b, int depth)
 {
     int known = 0;
@@ -95,7 +99,8 @@ static bool add_row(mr_backups *b, int depth)
     qsort(b->scratch, (size_t)known, sizeof *b->scratch, by_time);
     int64_t median = b->scratch[known / 2];
     int unknown = b->n_there - known, below = known / 2;
-    for (int m = 0; m < b->n_there; m++) { /* the unknown stand at the median */
+    MR_ASSERT(unknown >= 0);
+    for (int m = 0; m < b->n_there; m++) {
         int64_t v = m < below ? b->scratch[m] : m < below + unknown ? median : b->scratch[m - unknown];
         b->expected[m] += (double)v / MR_BACKUPS_WINDOW;
     }
@@ -104,6 +109,8 @@ static bool add_row(mr_backups *b, int depth)
 
 static double progress(const mr_backups *b, int m) { return pow(m, b->alpha) / b->expected[m - 1]; }
 
+/* Keeps the present number unless another promises MR_BACKUPS_GAIN more, so that noise does not
+ * change it. */
 int mr_backups_choose(mr_backups *b)
 {
     b->n_there = 0;

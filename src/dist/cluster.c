@@ -1,4 +1,6 @@
-/* dist/cluster.c -- who is in a cluster. */
+/* dist/cluster.c -- the tasks of a cluster.
+ *
+ * Tasks are sorted by job name and number, each once, so that every process numbers them alike. */
 #include "dist/cluster.h"
 
 #include <ctype.h>
@@ -49,6 +51,7 @@ static bool address_ok(mr_sv a)
     return true;
 }
 
+/* Orders by job name, bytewise, then by number. */
 static int compare(const mr_task_address *t, mr_sv job, int number)
 {
     mr_sv have = mr_sv_of(t->job);
@@ -58,7 +61,7 @@ static int compare(const mr_task_address *t, mr_sv job, int number)
     return d ? d : (t->number > number) - (t->number < number);
 }
 
-/* The place of a task, or where it would stand. */
+/* The index of a task, or where it would be inserted. */
 static int place_of(const mr_cluster *c, mr_sv job, int number)
 {
     int low = 0, high = c->tasks.n;
@@ -72,6 +75,7 @@ static int place_of(const mr_cluster *c, mr_sv job, int number)
     return low;
 }
 
+/* The address is checked, but not resolved. The cluster keeps copies. */
 mr_status *mr_cluster_add(mr_cluster *c, mr_sv job, int number, mr_sv address)
 {
     if (!job_ok(job))
@@ -86,7 +90,7 @@ mr_status *mr_cluster_add(mr_cluster *c, mr_sv job, int number, mr_sv address)
                           MR_SV_ARG(address));
     int at = place_of(c, job, number);
     if (at < c->tasks.n && compare(&c->tasks.p[at], job, number) == 0)
-        return mr_invalid("Task %d of job %.*s is there twice", number, MR_SV_ARG(job));
+        return mr_invalid("Task %d of job %.*s is named twice", number, MR_SV_ARG(job));
     mr_task_address t = {.job = mr_strndup(job.p, job.n),
                          .address = mr_strndup(address.p, address.n),
                          .name = mr_printf("/job:%.*s/replica:0/task:%d", MR_SV_ARG(job), number),
@@ -94,6 +98,7 @@ mr_status *mr_cluster_add(mr_cluster *c, mr_sv job, int number, mr_sv address)
     mr_vec_push(&c->tasks, t);
     memmove(&c->tasks.p[at + 1], &c->tasks.p[at], sizeof t * (size_t)(c->tasks.n - 1 - at));
     c->tasks.p[at] = t;
+    MR_ASSERT(at == 0 || compare(&c->tasks.p[at - 1], job, number) < 0);
     return NULL;
 }
 
@@ -157,7 +162,7 @@ static mr_status *decode_task(mr_cluster *c, mr_sv job, mr_pb_reader *r)
     return mr_cluster_add(c, job, number, address);
 }
 
-/* The name may come behind the tasks, so a job is read twice. */
+/* The name may come after the tasks, so a job is read twice. */
 static mr_status *decode_job(mr_cluster *c, mr_sv bytes)
 {
     mr_pb_reader r, task;
@@ -192,6 +197,7 @@ mr_status *mr_cluster_decode(mr_cluster *c, mr_sv cluster_def)
     return mr_pb_reader_status(&r, "ClusterDef");
 }
 
+/* Tasks of one job are neighbours, because they are sorted. */
 void mr_cluster_encode(const mr_cluster *c, mr_str *out)
 {
     mr_pb_writer w;
@@ -220,6 +226,7 @@ void mr_server_def_deinit(mr_server_def *d)
     *d = (mr_server_def){0};
 }
 
+/* The server's own task must be in its cluster. After an error the caller frees d. */
 static mr_status *decode_server(mr_sv bytes, mr_server_def *d)
 {
     mr_pb_reader r;

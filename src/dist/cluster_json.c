@@ -1,12 +1,14 @@
-/* dist/cluster_json.c -- a cluster and a task as TF_CONFIG tells them:
+/* dist/cluster_json.c -- a cluster and a task as in TF_CONFIG:
  *
  *     {"cluster": {"ps": ["a:1"], "worker": ["b:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
  *
- * A job is a list of addresses, or an object from numbers to addresses. */
+ * A job is a list of addresses, or an object from task numbers to addresses. Errors of the JSON
+ * text stay in the reader, which is asked once at the end. */
 #include "base/memory.h"
 #include "dist/cluster.h"
 #include "wire/json.h"
 
+/* In a list the position is the task's number; in an object it is the key. */
 static mr_status *read_job(mr_json *j, mr_cluster *c, mr_sv job)
 {
     mr_str key = {0}, address = {0};
@@ -39,6 +41,7 @@ static mr_status *read_cluster(mr_json *j, mr_cluster *c)
     return st;
 }
 
+/* The index may be a string: some programs write "1". Anything else that is no number becomes -1. */
 static void read_task(mr_json *j, mr_str *job, int64_t *number)
 {
     mr_str key = {0}, text = {0};
@@ -48,7 +51,7 @@ static void read_task(mr_json *j, mr_str *job, int64_t *number)
             mr_json_string(j, job);
         } else if (strcmp(mr_str_z(&key), "index") != 0) {
             mr_json_skip(j);
-        } else if (mr_json_peek(j) == '"') { /* some write "1" */
+        } else if (mr_json_peek(j) == '"') {
             mr_json_string(j, &text);
             if (!mr_sv_to_i64(mr_str_view(&text), number))
                 *number = -1;
@@ -75,6 +78,7 @@ static mr_status *read_config(mr_json *j, mr_cluster *c, mr_str *job, int64_t *n
     return st;
 }
 
+/* The task may be missing; then out->job is NULL. If it is named, it must be in the cluster. */
 mr_status *mr_server_def_read_json(mr_sv text, mr_server_def *out)
 {
     mr_json j;
@@ -108,7 +112,7 @@ mr_status *mr_server_def_from_json(mr_sv text, mr_server_def *out)
     return mr_status_prepend(st, "TF_CONFIG: ");
 }
 
-/* The tasks of the job that begins at `first` end before this one; `*whole`: their numbers are 0, 1, 2, ... */
+/* The index behind the job that begins at `first`. *whole: its task numbers are 0, 1, 2, ... */
 static int job_end(const mr_cluster *c, int first, bool *whole)
 {
     int i = first;
@@ -117,7 +121,7 @@ static int job_end(const mr_cluster *c, int first, bool *whole)
     return i;
 }
 
-/* A list where it can be: programs that read TF_CONFIG for themselves expect one. */
+/* Writes a list if possible, because programs that read TF_CONFIG themselves expect one. */
 static int write_job(const mr_cluster *c, int first, mr_str *out)
 {
     bool whole;

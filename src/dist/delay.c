@@ -1,10 +1,11 @@
 /* dist/delay.c -- the clocks of workers, and the bound on how far they may be apart.
  *
- * Invariants between events: `slowest` is the lowest clock of who is there; who waits is more than `bound` ahead of it (else
- * it would have begun); workers stand in the order of their ids, each once.
+ * Invariants between events: `slowest` is the lowest clock of the workers that are present; a
+ * waiting worker is more than `bound` ahead of it (else it would have begun); workers are sorted by
+ * id, each once.
  *
- * The lowest clock is looked for anew only when nobody stands there any more: n workers cost n for each of its steps, and not
- * for each of theirs. */
+ * The lowest clock is searched again only when no worker is at it any more: n workers cost n for
+ * each of its steps, not for each of theirs. */
 #include "dist/delay.h"
 
 #include "base/status.h"
@@ -31,7 +32,7 @@ void mr_delay_deinit(mr_delay *d)
 
 /* ---- workers ---- */
 
-/* The first place whose id is not below. */
+/* The first index whose id is not below. */
 static int place_of(const mr_delay *d, int64_t worker)
 {
     int from = 0, to = d->workers.n;
@@ -79,7 +80,7 @@ bool mr_delay_is_waited_for(const mr_delay *d, const mr_delay_worker *w)
     return d->n_waiting > 0 && w->state != MR_DELAY_GONE && w->state != MR_DELAY_WAITING && w->clock == d->slowest;
 }
 
-/* The time of the state that ends is counted with it. */
+/* Changes a worker's state. The time in the old state is added to the statistics. */
 static void become(mr_delay *d, mr_delay_worker *w, mr_delay_state state)
 {
     int64_t spent_ns = d->last_ns - w->since_ns;
@@ -95,6 +96,7 @@ static void become(mr_delay *d, mr_delay_worker *w, mr_delay_state state)
     d->n_waiting += state == MR_DELAY_WAITING;
     w->state = state;
     w->since_ns = d->last_ns;
+    MR_ASSERT(d->n_there >= d->n_waiting && d->n_waiting >= 0);
 }
 
 static void pass_time(mr_delay *d, int64_t now_ns)
@@ -104,13 +106,14 @@ static void pass_time(mr_delay *d, int64_t now_ns)
     d->waits_ns += d->n_waiting > 0 ? gap_ns : 0;
 }
 
-/* ---- among the slowest ---- */
+/* ---- the slowest workers ---- */
 
 static bool is_slowest(const mr_delay *d, const mr_delay_worker *w)
 {
     return w->state != MR_DELAY_GONE && w->clock == d->slowest;
 }
 
+/* The time during which others waited while this worker was among the slowest. */
 int64_t mr_delay_blamed_ns(const mr_delay *d, const mr_delay_worker *w)
 {
     return w->blamed_ns + (is_slowest(d, w) ? d->waits_ns - w->blamed_from : 0);
@@ -122,14 +125,15 @@ static void begin_blame(mr_delay *d, mr_delay_worker *w)
     d->n_slowest++;
 }
 
-/* Before its clock or its state changes. */
+/* To be called before the worker's clock or state changes. */
 static void end_blame(mr_delay *d, mr_delay_worker *w)
 {
     w->blamed_ns = mr_delay_blamed_ns(d, w);
     d->n_slowest -= is_slowest(d, w);
+    MR_ASSERT(d->n_slowest >= 0);
 }
 
-/* ---- who may begin ---- */
+/* ---- beginning an iteration ---- */
 
 static void put(mr_delay_actions *out, mr_delay_do what, int64_t worker, int64_t iteration)
 {
@@ -142,8 +146,10 @@ static bool may_begin(const mr_delay *d, const mr_delay_worker *w)
     return d->bound == MR_DELAY_EVENTUAL || w->clock - d->slowest <= d->bound;
 }
 
+/* Lets a worker begin the iteration of its clock. */
 static void begin(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
 {
+    MR_ASSERT(may_begin(d, w) && w->state == MR_DELAY_WAITING);
     int64_t lead = w->clock - d->slowest;
     become(d, w, MR_DELAY_WORKING);
     w->begun = d->finished - w->iterations;
@@ -159,6 +165,7 @@ static void begin_who_may(mr_delay *d, mr_delay_actions *out)
             begin(d, &d->workers.p[i], out);
 }
 
+/* Finds the lowest clock again. true: it has risen. */
 static bool look_for_slowest(mr_delay *d)
 {
     int64_t slowest = INT64_MAX;
@@ -186,13 +193,15 @@ static void begin_window(mr_delay *d)
     t->waited_ns = t->worked_ns = t->lead = 0;
 }
 
+/* The next bound to try in a direction; steps grow with the bound. */
 static int64_t neighbour(const mr_delay *d, int way)
 {
     int64_t to = d->bound + way * (1 + d->bound / 8);
     return MR_MAX(d->o.lo, MR_MIN(d->o.hi, to));
 }
 
-/* In vain: back, and the other direction after a longer while. */
+/* Keeps the new bound if it paid. Otherwise returns to the old one, and tries the other direction
+ * after a longer pause. A smaller bound pays already if it costs almost nothing. */
 static void end_trial(mr_delay *d, double rate)
 {
     mr_delay_trial *t = &d->trial;
@@ -208,6 +217,7 @@ static void end_trial(mr_delay *d, double rate)
     t->pause = MR_MIN(2 * t->pause, MAX_PAUSE);
 }
 
+/* Tries the next bound in the present direction, or in the other one at the end of the range. */
 static void begin_trial(mr_delay *d, double rate)
 {
     mr_delay_trial *t = &d->trial;
@@ -222,6 +232,8 @@ static void begin_trial(mr_delay *d, double rate)
     d->bound = to;
 }
 
+/* At the end of each window of iterations: judges a trial, lowers a bound that nobody uses, or
+ * begins a trial if workers wait much. */
 static void adapt(mr_delay *d)
 {
     mr_delay_trial *t = &d->trial;
@@ -238,7 +250,8 @@ static void adapt(mr_delay *d)
     begin_window(d);
 }
 
-/* Somebody's clock went on, or somebody went away. */
+/* A clock has risen, or a worker is gone: if that raises the lowest clock, waiting workers may
+ * begin. */
 static void moved(mr_delay *d, mr_delay_actions *out)
 {
     if (d->n_slowest > 0 || !look_for_slowest(d))
@@ -247,25 +260,29 @@ static void moved(mr_delay *d, mr_delay_actions *out)
     begin_who_may(d, out);
 }
 
-/* ---- words ---- */
+/* ---- events ---- */
 
+/* A worker that was away continues at its own clock, but not behind the slowest. One that is
+ * present already keeps its place: the message was repeated, or its process restarted. */
 static void join(mr_delay *d, mr_delay_worker *w, int64_t worker, mr_delay_actions *out)
 {
     if (!w)
         w = add(d, worker);
-    if (w->state == MR_DELAY_GONE) { /* else it came twice, or began anew: its place is kept */
+    if (w->state == MR_DELAY_GONE) {
         w->since_ns = d->last_ns;
         w->clock = MR_MAX(w->clock, d->slowest);
         become(d, w, MR_DELAY_RESTING);
         if (is_slowest(d, w))
             begin_blame(d, w);
-        moved(d, out); /* when it is the only one, and comes back */
+        moved(d, out); /* it may be the only one, and come back */
     }
     put(out, MR_DELAY_JOINED, worker, w->clock);
 }
 
+/* Staleness: updates of others while this worker computed. */
 static void finish(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
 {
+    MR_ASSERT(w->state == MR_DELAY_WORKING);
     int64_t stale = d->finished - w->iterations - w->begun;
     w->staleness_sum += stale;
     w->staleness_max = MR_MAX(w->staleness_max, stale);
@@ -277,11 +294,13 @@ static void finish(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
     moved(d, out);
 }
 
-/* The answer to an earlier ASK may have been lost, and so may the word that the iteration before was finished. */
+/* The answer to an earlier ASK may have been lost, and so may the message that the iteration before
+ * was finished; hence a repeated ASK is answered again, and an ASK for the next iteration finishes
+ * the present. */
 static void ask(mr_delay *d, mr_delay_worker *w, int64_t iteration, mr_delay_actions *out)
 {
     bool working = w->state == MR_DELAY_WORKING;
-    if (iteration < w->clock) /* late */
+    if (iteration < w->clock) /* a late message */
         return;
     if (iteration > w->clock + working) {
         put(out, MR_DELAY_STRANGER, w->id, iteration);
@@ -299,6 +318,7 @@ static void ask(mr_delay *d, mr_delay_worker *w, int64_t iteration, mr_delay_act
         begin(d, w, out);
 }
 
+/* The worker is no longer waited for. */
 static void go(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
 {
     end_blame(d, w);
@@ -306,6 +326,8 @@ static void go(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
     moved(d, out);
 }
 
+/* Unknown messages only let time pass. A worker that is not present is told so (STRANGER), and
+ * joins. */
 void mr_delay_step(mr_delay *d, const mr_delay_event *e, int64_t now_ns, mr_delay_actions *out)
 {
     pass_time(d, now_ns);

@@ -22,7 +22,7 @@ static void add(mr_downpour_actions *out, mr_downpour_do what, int64_t steps)
     mr_vec_push(out, (mr_downpour_action){what, steps});
 }
 
-/* Too far ahead of the servers: of the fetch that is under way, or of the push. */
+/* Whether the replica is too far ahead of the servers: of the fetch under way, or of the push. */
 static bool too_far(const mr_downpour_plan *d)
 {
     bool stale = d->fetching && d->steps - d->asked_at > d->o.most_behind;
@@ -34,7 +34,7 @@ bool mr_downpour_waits(const mr_downpour_plan *d)
     return d->ready && d->wanted && !d->computing && !d->finishing && too_far(d);
 }
 
-/* A fetch is due before the first step, and once n_fetch steps lie behind the one it was last asked for at. */
+/* A fetch is due before the first step, and n_fetch steps after the last one was asked for. */
 static bool fetch_due(const mr_downpour_plan *d)
 {
     if (d->fetching || d->finishing)
@@ -42,6 +42,7 @@ static bool fetch_due(const mr_downpour_plan *d)
     return d->asked_at < 0 || d->steps - d->asked_at >= d->o.n_fetch;
 }
 
+/* Pushes what has accrued, if it is enough or the last, and no push is under way. */
 static void decide_push(mr_downpour_plan *d, mr_downpour_actions *out)
 {
     bool enough = d->accrued >= d->o.n_push || (d->finishing && !d->computing && d->accrued > 0);
@@ -53,10 +54,11 @@ static void decide_push(mr_downpour_plan *d, mr_downpour_actions *out)
     add(out, MR_DOWNPOUR_PUSH, d->on_way);
 }
 
+/* Only between two steps, because a step reads the parameters that INSTALL changes. */
 static void decide_fetch(mr_downpour_plan *d, mr_downpour_actions *out)
 {
     if (d->computing)
-        return; /* asked for at the next boundary of steps */
+        return;
     if (d->arrived) {
         d->arrived = false;
         d->ready = true;
@@ -69,11 +71,13 @@ static void decide_fetch(mr_downpour_plan *d, mr_downpour_actions *out)
     add(out, MR_DOWNPOUR_FETCH, 0);
 }
 
+/* Lists all actions that the flags allow now. The push comes first, so that a fetch that begins now
+ * follows it. */
 static void decide(mr_downpour_plan *d, mr_downpour_actions *out)
 {
     if (!d->warm && !d->finishing)
         return;
-    decide_push(d, out); /* first, so that a fetch begun now is behind it on its way */
+    decide_push(d, out);
     decide_fetch(d, out);
     if (d->ready && d->wanted && !d->computing && !d->finishing && !too_far(d)) {
         d->computing = true;
@@ -87,7 +91,7 @@ static void decide(mr_downpour_plan *d, mr_downpour_actions *out)
     }
 }
 
-/* A job that moves is waited for; one that stands is taken over, by the lowest replica first. */
+/* Waits as long as the job makes progress. If it stops, replicas begin, the lowest first. */
 static void take_progress(mr_downpour_plan *d, int64_t total, int64_t now_ns, mr_downpour_actions *out)
 {
     if (d->warm)

@@ -1,4 +1,9 @@
-/* dist/elastic.c -- see elastic.h. */
+/* dist/elastic.c -- see elastic.h.
+ *
+ * A generation is at work while `members` is not empty. Anybody who asks for the next one ends it.
+ * The asks wait until all workers are in, or nobody new has asked for the settling time; then they
+ * become the next generation, and the list is empty again. A worker has at most one ask in the
+ * list. */
 #include "dist/elastic.h"
 
 #include "base/memory.h"
@@ -9,12 +14,13 @@ void mr_elastic_deinit(mr_elastic *e)
     mr_vec_deinit(&e->asks);
 }
 
+/* Takes over st. */
 static void refuse(mr_elastic_answers *out, void *caller, mr_status *st)
 {
     mr_vec_push(out, (mr_elastic_answer){.caller = caller, .st = st});
 }
 
-/* The asks in the order of workers; few, and nearly sorted. */
+/* By worker. Insertion sort: there are few, and they are nearly sorted. */
 static void sort_asks(mr_elastic *e)
 {
     for (int i = 1; i < e->asks.n; i++)
@@ -25,6 +31,7 @@ static void sort_asks(mr_elastic *e)
         }
 }
 
+/* Whether as many workers ask as any of them expects. */
 static bool is_complete(const mr_elastic *e)
 {
     int64_t expected = 1;
@@ -33,6 +40,8 @@ static bool is_complete(const mr_elastic *e)
     return e->asks.n >= expected;
 }
 
+/* How long to wait after the newest ask. The longest wish counts; it is stretched while generations
+ * end too soon. */
 static int64_t settle_ns(const mr_elastic *e)
 {
     int64_t wait = 0;
@@ -41,16 +50,19 @@ static int64_t settle_ns(const mr_elastic *e)
     return e->formed_once && e->stretch ? wait * e->stretch : wait;
 }
 
-/* Numbers go round, so that no number that somebody tells is the last one: b is later when it is less than half a round ahead. */
+/* Numbers wrap around, so that no number a peer names is the last one: b is later if it is less
+ * than half a round ahead. */
 static bool is_later(int64_t b, int64_t a)
 {
     int64_t ahead = (b - a + MR_ELASTIC_MAX_GENERATION) % MR_ELASTIC_MAX_GENERATION;
     return b > 0 && (a == 0 || (ahead > 0 && ahead < MR_ELASTIC_MAX_GENERATION / 2));
 }
 
-/* Numbers go on from the latest that anybody has heard of, also when the leader was started anew. */
+/* Numbers continue from the latest that anybody has heard of, also after the leader was restarted.
+ * The member with the highest step is the source for the others. */
 static void form(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
 {
+    MR_ASSERT(e->asks.n > 0);
     int source = 0;
     e->settled_ns = is_complete(e) ? 0 : settle_ns(e); /* when all are in, nobody is coming */
     e->formed_ns = now_ns;
@@ -79,7 +91,8 @@ void mr_elastic_tick(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
         form(e, now_ns, out);
 }
 
-/* One that was ended before it was much older than what it had waited for others was formed without somebody who was coming. */
+/* A generation that ends soon after it was formed was formed without somebody who was coming: the
+ * next one waits longer. */
 static void end_generation(mr_elastic *e, int64_t now_ns)
 {
     bool soon = now_ns - e->formed_ns < 4 * e->settled_ns;
@@ -93,11 +106,12 @@ mr_status *mr_elastic_check(const mr_elastic_ask *a)
         a->generation >= 0 && a->generation <= MR_ELASTIC_MAX_GENERATION && a->wait_ns >= 0 && a->settle_ns >= 0 &&
         a->wait_ns <= MR_ELASTIC_MAX_WAIT_NS && a->settle_ns <= MR_ELASTIC_MAX_WAIT_NS)
         return NULL;
-    return mr_invalid("worker %lld of %lld asks for the generation behind %lld", (long long)a->worker, (long long)a->n_workers,
-                      (long long)a->generation);
+    return mr_invalid("worker %lld of %lld asks for the generation after %lld, or its waiting times are out of range",
+                      (long long)a->worker, (long long)a->n_workers, (long long)a->generation);
 }
 
-/* A generation is at work until anybody asks for the next. */
+/* A worker that asks again replaces its earlier ask. *ends is the generation that this ask ends, or
+ * 0: its members must not wait for the worker that asks. */
 void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_elastic_answers *out, int64_t *ends)
 {
     *ends = 0;
@@ -107,12 +121,12 @@ void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_
         return;
     }
     for (int i = 0; i < e->asks.n; i++)
-        if (e->asks.p[i].worker == a->worker) { /* another life of it, or a call that was lost */
+        if (e->asks.p[i].worker == a->worker) { /* another incarnation of it, or the call was lost */
             refuse(out, e->asks.p[i].caller, mr_error(MR_ABORTED, "worker %lld asked again", (long long)a->worker));
             mr_vec_remove_swap(&e->asks, i);
             break;
         }
-    if (e->members.n) { /* who is in it must not wait for who asks */
+    if (e->members.n) {
         *ends = e->generation;
         end_generation(e, now_ns);
     }

@@ -1,11 +1,12 @@
-/* dist/federated.c -- how a round of federated averaging goes on from what its clients do.
+/* dist/federated.c -- how a round of federated averaging continues from what its clients do.
  *
- * At rest n_open and n_answered count the chosen clients, so "can this stage still succeed" is arithmetic.  Whatever changes
- * these numbers ends in settle(), which alone moves to the next stage, completes, or gives up.
+ * n_open and n_answered count the chosen clients of the present stage, so whether the stage can
+ * still succeed is arithmetic. Whatever changes these numbers ends in settle(), which alone moves
+ * to the next stage, completes the round, or gives up.
  *
- * In a secure round those who answered a stage are the chosen of the next one, and the threshold is fixed by those who
- * gave keys: shares were dealt to them.  In TRAIN `counted` is set with the answer, and stays when the client goes
- * away: its update is in the sum. */
+ * In a secure round the clients that answered a stage are the chosen ones of the next. The
+ * threshold is fixed by those who gave keys, because shares were dealt to them. In TRAIN `counted`
+ * is set with the answer and stays when the client goes away: its update is in the sum. */
 #include "dist/federated.h"
 
 #include <math.h>
@@ -52,7 +53,8 @@ int64_t mr_fed_next_ns(const mr_fed *f)
 
 /* ---- drawing ---- */
 
-static uint64_t next_random(uint64_t *s) /* splitmix64 */
+/* splitmix64. */
+static uint64_t next_random(uint64_t *s)
 {
     uint64_t z = *s += 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -60,7 +62,7 @@ static uint64_t next_random(uint64_t *s) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-/* Without the bias of a remainder. */
+/* A random number below n, without the bias of a remainder. */
 static int below(uint64_t *s, int n)
 {
     uint64_t span = UINT64_MAX / (uint64_t)n * (uint64_t)n, v;
@@ -70,9 +72,10 @@ static int below(uint64_t *s, int n)
     return (int)(v % (uint64_t)n);
 }
 
-/* Products such as 0.1 * 100 are a hair above or below what was meant. */
+/* Products such as 0.1 * 100 are slightly above or below what was meant. */
 static int rounded_up(double x) { return x < INT32_MAX ? (int)ceil(x - 1e-9) : INT32_MAX; }
 
+/* Chooses n present clients. The draw depends only on seed and ticket, so it can be repeated. */
 static void draw(mr_fed *f, int n)
 {
     uint64_t s = f->o.seed ^ (uint64_t)f->ticket * 0xD1342543DE82EF95u;
@@ -96,6 +99,7 @@ static void act(mr_fed_actions *out, mr_fed_do what, const mr_fed *f, int client
     mr_vec_push(out, (mr_fed_action){what, f->stage, client, count, f->ticket});
 }
 
+/* Begins a stage: all chosen clients are asked. */
 static void enter(mr_fed *f, mr_fed_stage stage, int64_t now_ns, mr_fed_actions *out)
 {
     f->stage = stage;
@@ -113,12 +117,15 @@ static void enter(mr_fed *f, mr_fed_stage stage, int64_t now_ns, mr_fed_actions 
 
 int mr_fed_least(const mr_fed *f) { return MR_MAX(f->o.secure ? MR_FED_SECURE_LEAST : 1, f->o.wait_for); }
 
+/* Whether a try may begin: nothing holds the round, and enough clients are present. */
 static bool may_begin(const mr_fed *f, int64_t now_ns)
 {
     return !f->hold && !f->failed && f->stage == MR_FED_REST && f->n_there >= mr_fed_least(f) &&
            now_ns >= f->not_before_ns;
 }
 
+/* A new try of the round, with a new ticket: more clients than wanted are drawn, because some will
+ * drop out. */
 static void begin(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     int there = f->n_there, least = f->o.secure ? MR_FED_SECURE_LEAST : 1;
@@ -134,6 +141,7 @@ static void begin(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
     enter(f, f->o.secure ? MR_FED_KEYS : MR_FED_TRAIN, now_ns, out);
 }
 
+/* Ends the try, however it went. */
 static void rest(mr_fed *f)
 {
     f->stage = MR_FED_REST;
@@ -143,6 +151,7 @@ static void rest(mr_fed *f)
         f->clients[i].chosen = false;
 }
 
+/* The try failed; the next one begins after a pause, unless there were too many. */
 static void give_up(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     act(out, MR_FED_GIVE_UP, f, -1, 0);
@@ -154,6 +163,7 @@ static void give_up(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
     }
 }
 
+/* The round is held until the caller has used its result (mr_fed_go). */
 static void complete(mr_fed *f, mr_fed_actions *out)
 {
     act(out, MR_FED_COMPLETE, f, -1, f->n_counted);
@@ -173,8 +183,8 @@ static int needed(const mr_fed *f)
     }
 }
 
-/* Answers at which the stage need not wait for more.  Keys and shares are quick, and whoever is left out there is lost for
- * the round: all are waited for. */
+/* Answers at which the stage need not wait for more. Keys and shares are quick, and a client left
+ * out there is lost for the round, so all are waited for. */
 static int plenty(const mr_fed *f)
 {
     if (f->stage == MR_FED_TRAIN)
@@ -182,6 +192,7 @@ static int plenty(const mr_fed *f)
     return f->stage == MR_FED_UNMASK ? f->threshold : INT32_MAX;
 }
 
+/* The number of clients whose shares are needed to unmask the sum. */
 static void set_threshold(mr_fed *f)
 {
     double share = f->o.threshold > 0 ? f->o.threshold : 2.0 / 3;
@@ -190,6 +201,7 @@ static void set_threshold(mr_fed *f)
     f->threshold = MR_MIN(f->threshold, n);
 }
 
+/* In a secure round only clients that answered this stage take part in the next. */
 static void next_stage(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     int n = f->n_answered;
@@ -206,7 +218,7 @@ static void next_stage(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
     enter(f, f->stage, now_ns, out);
 }
 
-/* Moves on as far as what is known now allows.  Every turn ends a stage, so it ends. */
+/* Goes on as far as possible. Every turn ends a stage, so the loop ends. */
 static void settle(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     while (f->stage != MR_FED_REST) {
@@ -242,22 +254,26 @@ void mr_fed_spoilt(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
     settle(f, now_ns, out);
 }
 
-/* ---- what clients do ---- */
+/* ---- events of clients ---- */
 
-/* Out of the try: what it has answered stays, but it is asked for no further stage. */
+/* Takes a client out of the try: what it has answered stays, but it is asked for no further stage. */
 static void leave(mr_fed *f, mr_fed_client *c)
 {
     f->n_open -= c->chosen && !c->answered;
+    MR_ASSERT(f->n_open >= 0);
     c->chosen = false;
 }
 
+/* Whether the answer is for the present try and stage, and the first one of this client. */
 static bool is_awaited(const mr_fed *f, const mr_fed_client *c, const mr_fed_event *e)
 {
     return f->stage != MR_FED_REST && e->ticket == f->ticket && e->stage == (int64_t)f->stage && c->chosen && !c->answered;
 }
 
+/* Counts an answer. */
 static void take(mr_fed *f, mr_fed_client *c, int client, mr_fed_actions *out)
 {
+    MR_ASSERT(c->chosen && !c->answered && f->n_open > 0);
     c->answered = true;
     f->n_open--;
     f->n_answered++;
@@ -296,9 +312,9 @@ static void hear(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
     }
 }
 
+/* An answer at the very end of a stage is late. */
 void mr_fed_step(mr_fed *f, const mr_fed_event *e, int64_t now_ns, mr_fed_actions *out)
 {
-    /* An answer at the very end of a stage is late. */
     if (e->word == MR_FED_ANSWER && f->stage != MR_FED_REST && f->until_ns && now_ns >= f->until_ns)
         settle(f, now_ns, out);
     if (e->word == MR_FED_TIME || (e->client >= 0 && e->client < f->o.n_clients))

@@ -1,7 +1,8 @@
-/* dist/group.c -- joining, ending, forming.
+/* dist/group.c -- the roster of a process group: joining, ending, forming.
  *
- * Invariants between events: while a generation runs nobody is expected, and no member of it waits; while none runs, who is
- * expected does not wait, and the generation could not be formed yet.  Nobody is expected whose time to come back is over. */
+ * Invariants between events: while a generation runs, nobody is expected, and none of its members
+ * waits. While none runs, a process that is expected does not wait, and the generation could not be
+ * formed yet. Nobody is expected after its time to come back is over. */
 #include "dist/group.h"
 
 #include "base/memory.h"
@@ -53,7 +54,7 @@ static void say(mr_roster_actions *out, mr_roster_do what, uint64_t who, const c
 
 /* ---- ending ---- */
 
-/* The generation is over because of `who`; all others are expected back. */
+/* The generation is over because of `who`; all other members are expected back. */
 static void end(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_roster_actions *out)
 {
     MR_ASSERT(r->running && r->expected.n == 0);
@@ -65,6 +66,7 @@ static void end(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_
             mr_vec_push(&r->expected, r->members.p[i]);
 }
 
+/* A process left or died. Only a member of the running generation ends it. */
 static void go(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_roster_actions *out)
 {
     int seat = seat_of(r, who);
@@ -78,25 +80,28 @@ static void go(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_r
 
 /* ---- joining ---- */
 
+/* Numbers of generations wrap around: b is later if it is less than half a round ahead. */
 bool mr_roster_is_later(int64_t b, int64_t a)
 {
     int64_t ahead = b >= a ? b - a : b - a + MR_ROSTER_LAST;
     return b > 0 && (a == 0 || (ahead > 0 && ahead < MR_ROSTER_LAST / 2));
 }
 
+/* Events come from other processes. Keys must not be 0 or repeated. */
 static bool is_sensible(const mr_roster_event *e)
 {
     if (e->who == 0 || e->generation < 0 || e->generation > MR_ROSTER_LAST || e->n_fellows < 0 || e->n_fellows > MR_ROSTER_MOST ||
         (e->n_fellows > 0 && !e->fellows))
         return false;
-    for (int i = 0; i < e->n_fellows; i++) /* keys are there once */
+    for (int i = 0; i < e->n_fellows; i++)
         if (e->fellows[i] == 0 || find(e->fellows, i, e->fellows[i]) >= 0)
             return false;
     return true;
 }
 
-/* It comes from a later generation than any we know of: those who were in it are expected, unless we have one of our own (at
- * work, or ended just now), whose members and number stay; then the next one will be later than both. */
+/* The process comes from a later generation than any we know. Its members are expected, unless we
+ * have a generation of our own (running, or ended just now), whose members and number stay; then
+ * the next one will be later than both. */
 static void adopt(mr_roster *r, const mr_roster_event *e, bool own, int64_t now_ns)
 {
     r->highest = e->generation;
@@ -112,6 +117,7 @@ static void adopt(mr_roster *r, const mr_roster_event *e, bool own, int64_t now_
     }
 }
 
+/* Whether another waiting process wants the same rank. */
 static bool is_taken(const mr_roster *r, const mr_roster_event *e)
 {
     for (int i = 0; i < r->waiting.n; i++)
@@ -125,7 +131,7 @@ static void refuse(mr_roster_actions *out, uint64_t who, mr_code code, const cha
     mr_vec_push(out, (mr_roster_action){.what = MR_ROSTER_REFUSE, .who = who, .code = code, .why = why});
 }
 
-/* Whether it may be let in at all. */
+/* Whether the process may wait for a place; otherwise it is refused, with a reason. */
 static bool admit(mr_roster *r, const mr_roster_event *e, mr_roster_actions *out)
 {
     bool first = r->generation == 0 && e->generation == 0;
@@ -140,6 +146,8 @@ static bool admit(mr_roster *r, const mr_roster_event *e, mr_roster_actions *out
     return false;
 }
 
+/* A member that joins again ends its running generation: its process restarted, or it wants a new
+ * one. */
 static void join(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
 {
     bool own = r->running;
@@ -165,6 +173,7 @@ static void join(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_rost
 
 /* ---- forming ---- */
 
+/* The number of processes that a generation needs at least. */
 static int least(const mr_roster *r)
 {
     if (r->o.least > 0)
@@ -177,6 +186,7 @@ static bool passed(int64_t since_ns, int64_t wait_ns, int64_t now_ns)
     return wait_ns > 0 && now_ns - since_ns >= wait_ns;
 }
 
+/* The first generation needs all; a later one everybody who is expected, and enough of them. */
 static bool can_form(const mr_roster *r)
 {
     if (r->running || r->waiting.n == 0)
@@ -186,7 +196,8 @@ static bool can_form(const mr_roster *r)
     return r->expected.n == 0 && r->waiting.n >= least(r);
 }
 
-/* Those of the last generation come first, in the order they had; then by the rank they want; then as they came. */
+/* Members of the last generation come first, in their order; then by the rank they want; then in
+ * the order in which they came. */
 static bool is_before(const mr_roster_keys *old, const mr_roster_seat *a, const mr_roster_seat *b)
 {
     int x = find(old->p, old->n, a->who), y = find(old->p, old->n, b->who);
@@ -195,9 +206,10 @@ static bool is_before(const mr_roster_keys *old, const mr_roster_seat *a, const 
     return a->wanted >= 0 && (b->wanted < 0 || a->wanted < b->wanted);
 }
 
+/* Insertion sort: stable, and there are few. */
 static void sort_waiting(mr_roster *r)
 {
-    for (int i = 1; i < r->waiting.n; i++) { /* stable, and few */
+    for (int i = 1; i < r->waiting.n; i++) {
         mr_roster_seat s = r->waiting.p[i];
         int j = i;
         for (; j > 0 && is_before(&r->members, &s, &r->waiting.p[j - 1]); j--)
@@ -206,8 +218,10 @@ static void sort_waiting(mr_roster *r)
     }
 }
 
+/* All waiting processes become the next generation. */
 static void form(mr_roster *r, mr_roster_actions *out)
 {
+    MR_ASSERT(!r->running && r->waiting.n > 0);
     sort_waiting(r);
     r->members.n = r->expected.n = 0;
     for (int i = 0; i < r->waiting.n; i++)
@@ -218,6 +232,7 @@ static void form(mr_roster *r, mr_roster_actions *out)
     say(out, MR_ROSTER_FORM, 0, "");
 }
 
+/* The time to join is over, and the generation cannot be formed. */
 static void refuse_all(mr_roster *r, int64_t now_ns, mr_roster_actions *out)
 {
     for (int i = 0; i < r->waiting.n; i++)
@@ -226,6 +241,8 @@ static void refuse_all(mr_roster *r, int64_t now_ns, mr_roster_actions *out)
     r->since_ns = now_ns;
 }
 
+/* One event, then whatever it or the time makes possible: give up on missing members, form, or
+ * refuse. */
 void mr_roster_step(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
 {
     if (e->word == MR_ROSTER_JOIN)

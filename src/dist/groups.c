@@ -1,4 +1,9 @@
-/* dist/groups.c -- see groups.h. */
+/* dist/groups.c -- see groups.h.
+ *
+ * A record collects the members of a group until it is complete; then it has a communicator, and
+ * answers at once. Its instances collect the members of one broadcast until the source is known.
+ * Invariants: n_members and asked_bytes are the sums over all records; a complete record has as
+ * many members as its size, in the order of their ranks, and no waiting callers of members. */
 #include "dist/groups.h"
 
 #include <stdio.h>
@@ -8,9 +13,9 @@
 
 typedef struct instance {
     int64_t source;   /* rank; -1: not known */
-    int64_t n_asked;  /* distinct members */
+    int64_t n_asked;  /* distinct members that have asked */
     bool *asked;      /* by rank */
-    bool two;         /* sources */
+    bool two;         /* two members claim to be the source */
     MR_VEC(void *) waiting;
 } instance;
 
@@ -22,7 +27,7 @@ static mr_sv record_key(int64_t key, int64_t part, char text[KEY_BYTES])
     return mr_sv_of(text);
 }
 
-/* ---- life ---- */
+/* ---- memory ---- */
 
 static void member_deinit(mr_group_member *m)
 {
@@ -66,11 +71,13 @@ void mr_groups_deinit(mr_groups *t)
 
 /* ---- answers ---- */
 
+/* Appends an answer; takes over st. */
 static void tell(mr_group_answers *out, void *caller, mr_status *st, const mr_group_record *g, int64_t source)
 {
     mr_vec_push(out, ((mr_group_answer){caller, st, g, source}));
 }
 
+/* Answers all callers of a member. why is copied; NULL: success. */
 static void tell_member(mr_group_member *m, const mr_status *why, const mr_group_record *g, mr_group_answers *out)
 {
     for (int i = 0; i < m->callers.n; i++)
@@ -78,7 +85,7 @@ static void tell_member(mr_group_member *m, const mr_status *why, const mr_group
     m->callers.n = 0;
 }
 
-/* Everybody who waits in a record. */
+/* Answers everybody who waits in a record with an error. */
 static void fail_record(mr_group_record *g, const mr_status *why, mr_group_answers *out)
 {
     uint32_t pos = 0;
@@ -94,9 +101,11 @@ static void fail_record(mr_group_record *g, const mr_status *why, mr_group_answe
     }
 }
 
+/* Answers everybody in the record with `why`, and frees it. */
 static void drop_record(mr_groups *t, mr_group_record *g, const mr_status *why, mr_group_answers *out)
 {
     char text[KEY_BYTES];
+    MR_ASSERT(t->n_members >= g->members.n && t->asked_bytes >= g->asked_bytes);
     fail_record(g, why, out);
     mr_map_remove(&t->records, record_key(g->key, g->part, text));
     t->n_members -= g->members.n;
@@ -114,7 +123,7 @@ static mr_group_member *find_member(mr_group_record *g, mr_sv device, int64_t ra
     return NULL;
 }
 
-/* Numbers inside of names count as numbers: task 2 stands before task 10. */
+/* Numbers inside names compare as numbers: task 2 comes before task 10. */
 static int compare_names(const char *a, const char *b)
 {
     for (; *a && *b; a++, b++) {
@@ -140,7 +149,7 @@ static int compare_members(const void *a, const void *b)
     return compare_names(x->device, y->device);
 }
 
-/* Where ranks are told, they are all told, and each once. */
+/* Members are sorted by rank. Either all members name their rank, each once, or none does. */
 static mr_status *check_ranks(const mr_group_record *g)
 {
     for (int i = 0; i < g->members.n; i++)
@@ -152,8 +161,10 @@ static mr_status *check_ranks(const mr_group_record *g)
     return NULL;
 }
 
+/* All members are known: ranks follow from the order, and everybody is answered. */
 static void complete(mr_groups *t, mr_group_record *g, uint64_t fresh, mr_group_answers *out)
 {
+    MR_ASSERT(!g->communicator && g->members.n == g->size);
     qsort(g->members.p, (size_t)g->members.n, sizeof *g->members.p, compare_members);
     mr_status *st = check_ranks(g);
     if (st) {
@@ -166,13 +177,15 @@ static void complete(mr_groups *t, mr_group_record *g, uint64_t fresh, mr_group_
         tell_member(&g->members.p[i], NULL, g, out);
 }
 
-/* Of no use to who asks: it was broken, or it has another life of the member, or not this member at all. */
+/* Whether a complete record is of no use to the caller: it was reported broken, or has another
+ * incarnation of the member, or does not have this member at all. */
 static bool is_stale(mr_group_record *g, const mr_group_ask *a)
 {
     const mr_group_member *m = find_member(g, a->device, a->rank);
     return g->communicator == a->useless || !m || m->incarnation != a->incarnation || g->size != a->size;
 }
 
+/* Limits on sizes: the request may come from any task. */
 static mr_status *check_ask(const mr_groups *t, const mr_group_ask *a)
 {
     char text[KEY_BYTES];
@@ -189,7 +202,7 @@ static mr_status *check_ask(const mr_groups *t, const mr_group_ask *a)
     return NULL;
 }
 
-/* One that came before, in the same life or in another one, is counted once. */
+/* A member that asked before, in this incarnation or another, counts once. */
 static void add_member(mr_groups *t, mr_group_record *g, const mr_group_ask *a)
 {
     mr_group_member *m = find_member(g, a->device, a->rank);
@@ -205,6 +218,8 @@ static void add_member(mr_groups *t, mr_group_record *g, const mr_group_ask *a)
     mr_vec_push(&m->callers, a->caller);
 }
 
+/* Answers at once if the group is complete and usable; otherwise the caller waits for the other
+ * members. A complete group that is useless to its caller is formed again. */
 void mr_groups_ask(mr_groups *t, const mr_group_ask *a, uint64_t fresh, mr_group_answers *out)
 {
     char text[KEY_BYTES];
@@ -239,7 +254,7 @@ void mr_groups_ask(mr_groups *t, const mr_group_ask *a, uint64_t fresh, mr_group
         complete(t, g, fresh, out);
 }
 
-/* ---- going ---- */
+/* ---- leaving ---- */
 
 static bool remove_caller(void **all, int *n, const void *caller)
 {
@@ -251,7 +266,8 @@ static bool remove_caller(void **all, int *n, const void *caller)
     return false;
 }
 
-/* Who waits for a group is no member of it once nobody waits for it any more: it may never come back. */
+/* A member for which nobody waits any more is removed: it may never come back. true: the caller was
+ * here. */
 static bool leave_record(mr_groups *t, mr_group_record *g, const void *caller)
 {
     uint32_t pos = 0;
@@ -274,6 +290,7 @@ static bool leave_record(mr_groups *t, mr_group_record *g, const void *caller)
     return false;
 }
 
+/* A caller waits in at most one place. */
 void mr_groups_leave(mr_groups *t, void *caller)
 {
     uint32_t pos = 0;
@@ -320,8 +337,9 @@ void mr_groups_end(mr_groups *t, const mr_status *why, mr_group_answers *out)
         fail_record(v, why, out);
 }
 
-/* ---- sources ---- */
+/* ---- sources of broadcasts ---- */
 
+/* The instance of a number, made if it is new. Memory for all instances is bounded. */
 static mr_status *find_instance(mr_groups *t, mr_group_record *g, int64_t number, instance **out)
 {
     char text[KEY_BYTES];
@@ -342,6 +360,7 @@ static mr_status *find_instance(mr_groups *t, mr_group_record *g, int64_t number
     return NULL;
 }
 
+/* The rank of the device that asks; -1: not a member. */
 static int64_t rank_of(const mr_group_record *g, const mr_instance_ask *a)
 {
     for (int i = 0; i < g->members.n; i++)
@@ -350,6 +369,7 @@ static int64_t rank_of(const mr_group_record *g, const mr_instance_ask *a)
     return -1;
 }
 
+/* Answers everybody who waits for the source, or tells them what is wrong with the broadcast. */
 static void tell_source(mr_group_record *g, instance *in, mr_group_answers *out)
 {
     for (int i = 0; i < in->waiting.n; i++)
@@ -362,6 +382,7 @@ static void tell_source(mr_group_record *g, instance *in, mr_group_answers *out)
     in->waiting.n = 0;
 }
 
+/* Waits until the source has asked, or until all members have, none of them being the source. */
 void mr_groups_ask_source(mr_groups *t, const mr_instance_ask *a, mr_group_answers *out)
 {
     char text[KEY_BYTES];

@@ -1,4 +1,7 @@
-/* dist/master_step.c -- one step over several tasks, as its master sees it. */
+/* dist/master_step.c -- one step over several tasks, as its master sees it.
+ *
+ * n_running counts the parts that have not ended. Actions come in this order: all RUN, at most one
+ * CANCEL for each part that still runs, then, when n_running is 0, all CLEANUP and one REPLY. */
 #include "dist/master_step.h"
 
 #include "base/memory.h"
@@ -21,6 +24,7 @@ static void act(mr_step_actions *out, mr_step_do what, int part)
     mr_vec_push(out, a);
 }
 
+/* A step of which more calls follow is cleaned up only if it failed. */
 static void end_when_done(mr_master_step *s, mr_step_actions *out)
 {
     if (s->n_running > 0)
@@ -32,6 +36,7 @@ static void end_when_done(mr_master_step *s, mr_step_actions *out)
 
 void mr_master_step_begin(mr_master_step *s, mr_step_actions *out)
 {
+    MR_ASSERT(s->n_running == 0 && !s->st);
     for (int i = 0; i < s->n_parts; i++) {
         s->running[i] = true;
         s->n_running++;
@@ -40,6 +45,7 @@ void mr_master_step_begin(mr_master_step *s, mr_step_actions *out)
     end_when_done(s, out);
 }
 
+/* Cancels what still runs, once. Cancelled parts still report their end. */
 static void stop_others(mr_master_step *s, mr_step_actions *out)
 {
     if (s->stopping)
@@ -50,6 +56,8 @@ static void stop_others(mr_master_step *s, mr_step_actions *out)
             act(out, MR_DO_CANCEL, i);
 }
 
+/* The first error cancels the others. What cancelled parts report is marked as derived, so that the
+ * root error is the one the client gets. */
 void mr_master_step_ran(mr_master_step *s, int part, mr_status *st, mr_step_actions *out)
 {
     if (part < 0 || part >= s->n_parts || !s->running[part]) {
@@ -58,8 +66,8 @@ void mr_master_step_ran(mr_master_step *s, int part, mr_status *st, mr_step_acti
     }
     s->running[part] = false;
     s->n_running--;
+    MR_ASSERT(s->n_running >= 0);
     bool failed = st != NULL;
-    /* What a cancelled part says is the consequence of whatever cancelled it. */
     if (failed && s->stopping && mr_status_code(st) == MR_CANCELLED)
         mr_status_mark_derived(st);
     mr_status_update(&s->st, st);
@@ -68,9 +76,10 @@ void mr_master_step_ran(mr_master_step *s, int part, mr_status *st, mr_step_acti
     end_when_done(s, out);
 }
 
+/* Ignored after the end; the step keeps its result. */
 void mr_master_step_stop(mr_master_step *s, mr_status *why, mr_step_actions *out)
 {
-    if (s->n_running == 0) { /* too late: it is over */
+    if (s->n_running == 0) {
         mr_status_free(why);
         return;
     }

@@ -1,7 +1,9 @@
 /* dist/membership.c -- which tasks are alive.
  *
- * The case to think of: a task lives as A, B, C in short succession, and a call of B arrives when C was heard already.
- * Taken for a restart, it would bury C, whose words would be ignored from then on. */
+ * The case to keep in mind: a task runs as incarnations A, B, C in short succession, and a call of
+ * B arrives after C was heard. If it were taken for a restart, C would count as past, and its
+ * messages would be ignored from then on. Hence past incarnations are remembered, and another one
+ * is believed only under the conditions of is_later. */
 #include "dist/membership.h"
 
 #include "base/status.h"
@@ -41,6 +43,7 @@ static void enter(mr_member *b, mr_member_state state, int64_t now_ns)
     b->since_ns = now_ns;
 }
 
+/* The newest MR_LIVES_REMEMBERED earlier incarnations are known. */
 static bool is_past(const mr_member *b, uint64_t incarnation)
 {
     for (int i = 0; i < MR_LIVES_REMEMBERED; i++)
@@ -49,9 +52,10 @@ static bool is_past(const mr_member *b, uint64_t incarnation)
     return false;
 }
 
-/* The present life was not the last one; another takes its place. */
+/* Another incarnation takes the place of the present one, which is remembered as past. */
 static void replace(mr_member *b, uint64_t incarnation, int64_t now_ns)
 {
+    MR_ASSERT(incarnation != 0 && incarnation != b->incarnation);
     for (int i = 0; i < MR_LIVES_REMEMBERED; i++)
         if (b->past[i] == incarnation)
             b->past[i] = 0;
@@ -63,7 +67,9 @@ static void replace(mr_member *b, uint64_t incarnation, int64_t now_ns)
     b->born_ns = now_ns;
 }
 
-/* Whether another incarnation than the present one is later than it. */
+/* Whether another incarnation than the present one is later: it answered something that was asked
+ * after the present one was first heard, or the present one is lost and this one is not known to be
+ * past. */
 static bool is_later(const mr_member *b, uint64_t incarnation, int64_t asked_ns)
 {
     return asked_ns > b->born_ns || (b->state == MR_MEMBER_LOST && !is_past(b, incarnation));
@@ -73,6 +79,7 @@ static bool watched(const mr_membership *m, int task) { return task >= 0 && task
 
 /* ---- signs of life ---- */
 
+/* What a sign of life means; *is_event is false if it changes nothing. */
 static mr_member_what sign_of(const mr_member *b, uint64_t incarnation, bool *is_event)
 {
     *is_event = true;
@@ -84,6 +91,8 @@ static mr_member_what sign_of(const mr_member *b, uint64_t incarnation, bool *is
     return MR_MEMBER_JOINED;
 }
 
+/* A late message of an earlier incarnation changes nothing, not even the time of the last sign of
+ * life. */
 bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64_t asked_ns, int64_t now_ns,
                          mr_member_events *out)
 {
@@ -104,10 +113,12 @@ bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64
     return true;
 }
 
-/* ---- and of its end ---- */
+/* ---- losses ---- */
 
+/* A later sign of the same incarnation brings the task back (JOINED). */
 static void lose(mr_member *b, int task, int64_t now_ns, mr_member_events *out)
 {
+    MR_ASSERT(b->state == MR_MEMBER_ALIVE || b->state == MR_MEMBER_SUSPECT);
     enter(b, MR_MEMBER_LOST, now_ns);
     tell(out, MR_MEMBER_LEFT, task, b->incarnation);
 }
@@ -122,7 +133,7 @@ void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_
         lose(b, task, now_ns, out);
 }
 
-/* Whoever was never heard of is not lost: a cluster starts one task at a time. */
+/* A task that was never heard is not lost: a cluster starts one task at a time. */
 static void judge(const mr_membership *m, mr_member *b, int task, int64_t now_ns, mr_member_events *out)
 {
     int64_t silent_ns = now_ns - MR_MAX(b->heard_ns, b->cared_ns);
@@ -141,7 +152,7 @@ void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns)
         return;
     mr_member *b = &m->members[task];
     b->ignored = !on;
-    if (on && b->state == MR_MEMBER_SUSPECT) /* by a silence that went on unheard */
+    if (on && b->state == MR_MEMBER_SUSPECT) /* its silence went on while nobody listened */
         enter(b, MR_MEMBER_ALIVE, now_ns);
     if (on)
         b->cared_ns = now_ns;
@@ -153,6 +164,7 @@ void mr_membership_slept(mr_membership *m, int64_t now_ns)
         m->members[i].cared_ns = now_ns;
 }
 
+/* Judges every task that somebody cares about, and lists those whose heartbeat is due. */
 int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *out, mr_member_tasks *ask)
 {
     int64_t next_ns = now_ns + m->times.ask_ns;

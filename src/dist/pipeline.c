@@ -1,10 +1,16 @@
-/* dist/pipeline.c -- orders of tasks, and when each ends. */
+/* dist/pipeline.c -- the order of tasks in a pipeline, and when each ends.
+ *
+ * A stage does its tasks in a fixed order; a task starts when its stage is free and its input has
+ * arrived. The simulation goes over the stages until nothing changes. Both orders are free of
+ * deadlocks, so every task is done at the end. */
 #include "dist/pipeline.h"
 
 #include <math.h>
 
 #include "base/memory.h"
 
+/* 1F1B runs as many forward tasks ahead as there are stages behind; the other order runs all
+ * forward tasks first. out has 2 * n_micro entries. */
 void mr_pipeline_tasks(mr_pipeline_order order, int n_stages, int n_micro, int stage, mr_pipeline_task *out)
 {
     MR_ASSERT(stage >= 0 && stage < n_stages);
@@ -20,7 +26,7 @@ void mr_pipeline_tasks(mr_pipeline_order order, int n_stages, int n_micro, int s
         out[n++] = (mr_pipeline_task){backward++, true};
 }
 
-/* ---- what it costs ---- */
+/* ---- cost ---- */
 
 typedef struct play {
     int n_stages, n_micro;
@@ -32,7 +38,7 @@ typedef struct play {
     int *at;                 /* by stage: its next task */
 } play;
 
-/* When the input of a task is there; below 0: nobody has made it yet. */
+/* When the input of a task exists; below 0: it has not been computed yet. */
 static double ready(const play *p, int stage, mr_pipeline_task t)
 {
     if (!t.backward)
@@ -41,7 +47,7 @@ static double ready(const play *p, int stage, mr_pipeline_task t)
     return p->ends[stage != from][from * p->n_micro + t.micro];
 }
 
-/* Does what the stage can do by now; returns how many tasks that were. */
+/* Does what the stage can do by now; returns the number of tasks done. */
 static int advance(play *p, int stage)
 {
     int done = 0;
@@ -60,6 +66,7 @@ static int advance(play *p, int stage)
     return done;
 }
 
+/* The largest number of micro-batches whose activations one stage holds at a time. */
 static int most_kept(const play *p)
 {
     int most = 0;
@@ -71,12 +78,14 @@ static int most_kept(const play *p)
     return most;
 }
 
+/* The bubble is the share of time in which stages are idle. */
 static void conclude(const play *p, mr_pipeline_cost *out)
 {
     double busy = 0;
     *out = (mr_pipeline_cost){.most_kept = most_kept(p)};
     for (int s = 0; s < p->n_stages; s++) {
         out->step_s = MR_MAX(out->step_s, p->free_s[s]);
+        MR_ASSERT(p->at[s] == 2 * p->n_micro);
         busy += p->n_micro * (p->takes[0][s] + p->takes[1][s]);
     }
     out->alone_s = busy + 2 * p->transfer_s * (p->n_stages - 1) * p->n_micro;
@@ -89,7 +98,8 @@ static mr_status *check(int n_stages, int n_micro, const double *forward_s, cons
         return mr_invalid("A pipeline of %d stages and %d micro-batches, expected 1 to %d", n_stages, n_micro, MR_PIPELINE_MAX);
     for (int i = 0; i < n_stages; i++)
         if (!(forward_s[i] >= 0) || !(backward_s[i] >= 0) || !isfinite(forward_s[i] + backward_s[i]))
-            return mr_invalid("Stage %d of a pipeline takes %g and %g s", i, forward_s[i], backward_s[i]);
+            return mr_invalid("Stage %d of a pipeline takes %g s forward and %g s backward, expected 0 or more", i,
+                              forward_s[i], backward_s[i]);
     return transfer_s >= 0 && isfinite(transfer_s) ? NULL : mr_invalid("A transfer of a pipeline takes %g s", transfer_s);
 }
 

@@ -1,10 +1,13 @@
-/* dist/recent.c -- the newest numbers of some kind. */
+/* dist/recent.c -- the newest numbers of some kind.
+ *
+ * The ring holds the numbers in the order in which they came, the set holds the same numbers. */
 #include "dist/recent.h"
 
 void mr_recent_deinit(mr_recent *r) { mr_imap_deinit(&r->set); }
 
 bool mr_recent_has(const mr_recent *r, uint64_t id) { return mr_imap_get(&r->set, mr_id_mixed(id)) != NULL; }
 
+/* The oldest number makes room for the new one. */
 void mr_recent_add(mr_recent *r, uint64_t id)
 {
     if (id == 0 || mr_recent_has(r, id))

@@ -1,7 +1,7 @@
 /* dist/recovery.c -- open, check, prepare, work; and again.
  *
- * Any trouble on the way leads through a pause back to the start: a task may have been lost at each point, and only a new
- * session knows its new incarnation. */
+ * Any error leads through a pause back to the start: a task may have been lost at each point, and
+ * only a new session knows its new incarnation. */
 #include "dist/recovery.h"
 
 #include "base/memory.h"
@@ -20,13 +20,14 @@ void mr_recovery_deinit(mr_recovery *r)
     r->why = NULL;
 }
 
-/* CANCELLED: somebody else of this process saw the loss first and closed the session. */
+/* CANCELLED: another part of this process saw the loss first and closed the session. */
 bool mr_recovery_mends(const mr_status *st)
 {
     mr_code c = mr_status_code(st);
     return c == MR_ABORTED || c == MR_UNAVAILABLE || c == MR_CANCELLED || c == MR_DEADLINE_EXCEEDED;
 }
 
+/* Keeps the newest error. Takes over st. */
 static void remember(mr_recovery *r, mr_status *st)
 {
     if (!st)
@@ -37,7 +38,7 @@ static void remember(mr_recovery *r, mr_status *st)
 
 static mr_recovery_do fail(mr_recovery *r) { return r->next = MR_RECOVER_FAIL; }
 
-/* Later, unless it has taken too long. */
+/* Continues with `next` after a pause, unless the deadline is over. */
 static mr_recovery_do pause(mr_recovery *r, mr_recovery_do next, int64_t now_ns)
 {
     if (r->deadline_ns > 0 && now_ns - r->lost_ns > r->deadline_ns) {
@@ -76,7 +77,7 @@ mr_recovery_do mr_recovery_opened(mr_recovery *r, mr_status *st, int64_t now_ns)
     return st ? again(r, st, now_ns) : MR_RECOVER_CHECK;
 }
 
-/* Who only waits for the chief keeps its session and looks again. */
+/* A worker that only waits for the chief keeps its session and looks again. */
 mr_recovery_do mr_recovery_checked(mr_recovery *r, mr_status *st, bool ready, int64_t now_ns)
 {
     if (st)
@@ -88,7 +89,7 @@ mr_recovery_do mr_recovery_checked(mr_recovery *r, mr_status *st, bool ready, in
     return MR_RECOVER_WORK;
 }
 
-/* Looked at once more: a task may have been lost while it was prepared. */
+/* Checks once more: a task may have been lost during the preparation. */
 mr_recovery_do mr_recovery_prepared(mr_recovery *r, mr_status *st, int64_t now_ns)
 {
     return st ? again(r, st, now_ns) : MR_RECOVER_CHECK;
@@ -96,6 +97,7 @@ mr_recovery_do mr_recovery_prepared(mr_recovery *r, mr_status *st, int64_t now_n
 
 mr_recovery_do mr_recovery_paused(mr_recovery *r)
 {
+    MR_ASSERT(r->pause_ns > 0 && r->next != MR_RECOVER_PAUSE);
     r->pause_ns = MR_MIN(r->pause_ns * 2, LAST_PAUSE_NS);
     return r->next;
 }

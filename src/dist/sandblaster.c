@@ -1,10 +1,12 @@
-/* dist/sandblaster.c -- portions, and who is given which.
+/* dist/sandblaster.c -- portions, and which replica computes which.
  *
- * A portion goes FREE -> GIVEN -> KEPT -> SAFE, and back to FREE when the only replica that had it is lost or disowned.
- * Invariants, while an evaluation runs:
- *   - a portion that is KEPT is in the sum of exactly one replica, which is there and not disowned;
- *   - a portion that is SAFE is in exactly one lane, written by the replica that kept it and acknowledged as a whole;
- *   - a lane has at most one writer, and none after its writer was lost while flushing. */
+ * A portion goes FREE -> GIVEN -> KEPT -> SAFE, and back to FREE when the only replica that had it
+ * is lost or disowned. Invariants while an evaluation runs:
+ * - a KEPT portion is in the sum of exactly one replica, which is present and not disowned;
+ * - a SAFE portion is in exactly one lane, written by the replica that kept it and acknowledged as
+ *   a whole;
+ * - a lane has at most one writer, and none after its writer was lost while flushing;
+ * - n_free and n_safe count the FREE and SAFE portions. */
 #include "dist/sandblaster.h"
 
 #include "base/status.h"
@@ -42,13 +44,16 @@ bool mr_blast_counts(const mr_blast *b, int lane)
 
 /* ---- portions ---- */
 
+/* The portion must be computed again. */
 static void set_free(mr_blast *b, mr_blast_portion *p)
 {
     *p = (mr_blast_portion){.by = {-1, -1}};
     b->n_free++;
+    MR_ASSERT(b->n_free + b->n_safe <= b->o.portions);
 }
 
-/* Takes away what this replica has and its lane does not: what it computes, its sum, and with `lane` that too. */
+/* Takes back what this replica has and its lane does not: what it computes and its sum; with `lane`
+ * also what the lane has. */
 static void take_away(mr_blast *b, mr_blast_replica *r, bool lane)
 {
     for (int i = 0; i < b->o.portions; i++) {
@@ -67,6 +72,8 @@ static void take_away(mr_blast *b, mr_blast_replica *r, bool lane)
     r->unflushed = 0;
 }
 
+/* All portions are free, disowned replicas get another chance, and lanes that counted may be
+ * reused. */
 static void begin_evaluation(mr_blast *b)
 {
     b->evaluation++;
@@ -86,8 +93,10 @@ static void begin_evaluation(mr_blast *b)
 
 /* ---- orders ---- */
 
+/* Gives an idle replica its next order. */
 static void order(mr_blast *b, mr_blast_replica *r, mr_blast_do what, int64_t portion, int64_t now_ns, mr_blast_actions *out)
 {
+    MR_ASSERT(r->state == MR_BLAST_IDLE && !r->disowned);
     r->state = what == MR_BLAST_FLUSH ? MR_BLAST_FLUSHING : MR_BLAST_COMPUTING;
     r->evaluation = b->evaluation;
     r->portion = portion;
@@ -110,7 +119,8 @@ static int64_t since_of(mr_blast *b, int64_t id)
     return r ? r->since_ns : 0;
 }
 
-/* Where another who computes it is written down: instead of the one that has been at it for longer, if two are. */
+/* Where another replica that computes the portion is noted: if two already do, in place of the one
+ * that has been at it longer. */
 static int place_in(mr_blast *b, const mr_blast_portion *p)
 {
     if (p->by[0] < 0 || p->by[1] < 0)
@@ -118,9 +128,11 @@ static int place_in(mr_blast *b, const mr_blast_portion *p)
     return since_of(b, p->by[0]) <= since_of(b, p->by[1]) ? 0 : 1;
 }
 
+/* A portion may be given to a second replica, if the first one is slow. */
 static void give_portion(mr_blast *b, mr_blast_replica *r, int at, int64_t now_ns, mr_blast_actions *out)
 {
     mr_blast_portion *p = &b->portions[at];
+    MR_ASSERT(p->holding == MR_BLAST_FREE || p->holding == MR_BLAST_GIVEN);
     if (p->holding == MR_BLAST_FREE)
         b->n_free--;
     else
@@ -138,14 +150,14 @@ static int find_free(const mr_blast *b)
     return -1;
 }
 
-/* When the last replica that has the portion got it. */
+/* When the last replica that has the portion got it; 0: none has it. */
 static int64_t given_since(mr_blast *b, const mr_blast_portion *p)
 {
-    return MR_MAX(since_of(b, p->by[0]), since_of(b, p->by[1])); /* nobody: 0 */
+    return MR_MAX(since_of(b, p->by[0]), since_of(b, p->by[1]));
 }
 
-/* A portion that one replica alone computes, or at which two have been for longer than patience has it: of those the one
- * that was given out first. */
+/* A portion that only one replica computes, or that two have been computing for longer than
+ * patience: of those the one that was given out first. */
 static int find_second(mr_blast *b, int64_t now_ns)
 {
     int best = -1;
@@ -162,8 +174,8 @@ static int find_second(mr_blast *b, int64_t now_ns)
     return best;
 }
 
-/* The next order of an idle replica.  Before it takes one of the last portions it flushes: should it turn out slow,
- * only that portion has to be computed by another. */
+/* The next order of an idle replica. Before it takes one of the last portions it flushes: if it
+ * turns out to be slow, only that portion has to be computed again. */
 static void give(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blast_actions *out)
 {
     if (!b->running || r->state != MR_BLAST_IDLE || r->disowned)
@@ -179,7 +191,7 @@ static void give(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blast_acti
         give_portion(b, r, at, now_ns, out);
 }
 
-/* ---- what replicas that are too slow or gone leave behind ---- */
+/* ---- slow and lost replicas ---- */
 
 static bool somebody_idles(const mr_blast *b)
 {
@@ -189,12 +201,14 @@ static bool somebody_idles(const mr_blast *b)
     return false;
 }
 
-/* Its lane is in doubt from now on, until it says that it was flushed. */
+/* From now on the lane is in doubt, until the replica reports that it was flushed. */
 static void abandon_lane(mr_blast_replica *r)
 {
     r->flushed = false;
 }
 
+/* Only a replica that holds sums which others need is disowned. A portion that is merely being
+ * computed is given to another replica as well. */
 static void disown_slow(mr_blast *b, int64_t now_ns)
 {
     for (int i = 0; i < b->replicas.n; i++) {
@@ -204,7 +218,7 @@ static void disown_slow(mr_blast *b, int64_t now_ns)
             continue;
         bool holds = r->state == MR_BLAST_FLUSHING || r->unflushed > 0;
         if (!holds)
-            continue; /* its portion alone is given to another as it is */
+            continue;
         r->disowned = true;
         b->disowned++;
         take_away(b, r, r->state == MR_BLAST_FLUSHING);
@@ -221,13 +235,14 @@ static bool all_disowned(const mr_blast *b)
     return b->replicas.n > 0;
 }
 
+/* If nothing is under way, the lane is quiet and may serve another replica, but not while it still
+ * counts. */
 static void lose(mr_blast *b, mr_blast_replica *r)
 {
     bool flushing = r->state == MR_BLAST_FLUSHING, counts = r->flushed && !flushing;
     b->lost++;
     if (b->running)
         take_away(b, r, flushing && r->evaluation == b->evaluation);
-    /* With nothing under way the lane is quiet and may serve another, but not while it still counts. */
     if (r->lane >= 0 && !flushing) {
         if (counts)
             mr_vec_push(&b->resting, r->lane);
@@ -237,12 +252,13 @@ static void lose(mr_blast *b, mr_blast_replica *r)
     mr_vec_remove_swap(&b->replicas, r - b->replicas.p);
 }
 
-/* ---- what replicas say ---- */
+/* ---- reports of replicas ---- */
 
+/* A result counts if its portion still needs it; the first of two replicas wins. */
 static void take_done(mr_blast *b, mr_blast_replica *r, const mr_blast_event *e)
 {
     if (r->state != MR_BLAST_COMPUTING || e->evaluation != r->evaluation || e->portion != r->portion)
-        return; /* nobody asked */
+        return; /* not what it was ordered to do */
     r->state = MR_BLAST_IDLE;
     r->keep = false;
     mr_blast_portion *p = &b->portions[r->portion];
@@ -255,6 +271,7 @@ static void take_done(mr_blast *b, mr_blast_replica *r, const mr_blast_event *e)
     r->keep = true;
 }
 
+/* Everything that the replica kept is now safe in its lane. */
 static void take_flushed(mr_blast *b, mr_blast_replica *r, const mr_blast_event *e)
 {
     if (r->state != MR_BLAST_FLUSHING || e->evaluation != r->evaluation)
@@ -283,6 +300,8 @@ static double sum_losses(const mr_blast *b)
     return sum;
 }
 
+/* Completes the evaluation, or gives orders to all idle replicas. If replicas idle, slow ones are
+ * disowned; if all are, the evaluation starts again. */
 static void settle(mr_blast *b, int64_t now_ns, mr_blast_actions *out)
 {
     if (!b->running)
@@ -311,9 +330,9 @@ void mr_blast_step(mr_blast *b, const mr_blast_event *e, int64_t now_ns, mr_blas
 {
     mr_blast_replica *r = find(b, e->replica);
     switch (e->kind) {
-    case MR_BLAST_EVALUATE: begin_evaluation(b); break; /* one that still ran is given up */
+    case MR_BLAST_EVALUATE: begin_evaluation(b); break; /* an evaluation that still runs is given up */
     case MR_BLAST_JOIN:
-        if (!r && e->replica >= 0) /* below: nobody */
+        if (!r && e->replica >= 0)
             mr_vec_push(&b->replicas, (mr_blast_replica){.id = e->replica, .lane = -1});
         break;
     case MR_BLAST_DONE:

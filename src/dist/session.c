@@ -1,4 +1,9 @@
-/* dist/session.c -- how a session over several tasks comes to be. */
+/* dist/session.c -- how a session over several tasks is created, and undone after an error.
+ *
+ * Creation has two rounds: all members are asked for their devices, then all get a session.
+ * n_waiting counts the calls under way; nothing happens between rounds until it is 0. A task whose
+ * call to make a session was sent may have one, whatever it answered, so after an error all those
+ * are told to delete it. */
 #include "dist/session.h"
 
 #include "base/memory.h"
@@ -30,8 +35,10 @@ static void act(mr_create_actions *out, mr_create_do what, int task)
     mr_vec_push(out, a);
 }
 
+/* Starts a round. */
 static void ask_all(mr_creation *c, mr_create_do what, mr_create_actions *out)
 {
+    MR_ASSERT(c->n_waiting == 0);
     for (int i = 0; i < c->n; i++) {
         if (!c->member[i])
             continue;
@@ -42,6 +49,7 @@ static void ask_all(mr_creation *c, mr_create_do what, mr_create_actions *out)
     }
 }
 
+/* The last actions: undo after an error, then reply. */
 static void end(mr_creation *c, mr_create_actions *out)
 {
     for (int i = 0; c->st && i < c->n; i++)
@@ -50,6 +58,7 @@ static void end(mr_creation *c, mr_create_actions *out)
     act(out, MR_CREATE_REPLY, -1);
 }
 
+/* Does nothing until all calls of the round have ended. */
 static void next_round(mr_creation *c, mr_create_actions *out)
 {
     if (c->n_waiting > 0)
@@ -66,6 +75,7 @@ void mr_creation_begin(mr_creation *c, mr_create_actions *out)
     next_round(c, out);
 }
 
+/* Cancels the calls under way, once. They are still answered. */
 static void stop_others(mr_creation *c, mr_create_actions *out)
 {
     if (c->stopping)
@@ -76,6 +86,7 @@ static void stop_others(mr_creation *c, mr_create_actions *out)
             act(out, MR_CREATE_CANCEL, i);
 }
 
+/* The first error stops the others; a root error is reported rather than its consequences. */
 void mr_creation_came(mr_creation *c, int task, mr_status *st, mr_create_actions *out)
 {
     if (task < 0 || task >= c->n || !c->waiting[task]) {
@@ -84,8 +95,9 @@ void mr_creation_came(mr_creation *c, int task, mr_status *st, mr_create_actions
     }
     c->waiting[task] = false;
     c->n_waiting--;
+    MR_ASSERT(c->n_waiting >= 0);
     bool failed = st != NULL;
-    /* What a cancelled call says is the consequence of whatever cancelled it. */
+    /* A cancelled call fails as a consequence of whatever cancelled it. */
     if (failed && c->stopping)
         mr_status_mark_derived(st);
     mr_status_update(&c->st, st);
@@ -94,8 +106,10 @@ void mr_creation_came(mr_creation *c, int task, mr_status *st, mr_create_actions
     next_round(c, out);
 }
 
+/* The caller has looked at all devices; the second round begins. */
 void mr_creation_gathered(mr_creation *c, mr_status *st, mr_create_actions *out)
 {
+    MR_ASSERT(!c->making && c->n_waiting == 0);
     mr_status_update(&c->st, st);
     if (c->st) {
         end(c, out);
@@ -106,7 +120,7 @@ void mr_creation_gathered(mr_creation *c, mr_status *st, mr_create_actions *out)
     next_round(c, out);
 }
 
-/* Between two rounds nothing is under way: the error is found where the next one begins. */
+/* Between two rounds nothing is under way; the error is noticed where the next one would begin. */
 void mr_creation_stop(mr_creation *c, mr_status *why, mr_create_actions *out)
 {
     mr_status_update(&c->st, why);
@@ -120,8 +134,9 @@ mr_status *mr_creation_result(mr_creation *c)
     return st;
 }
 
-/* ---- telling ---- */
+/* ---- repeating requests ---- */
 
+/* Doubles from 100 ms to 10 s. */
 int64_t mr_tell_again_ns(int tries, mr_code code)
 {
     enum { MAX_TRIES = 66 };
@@ -134,6 +149,7 @@ int64_t mr_tell_again_ns(int tries, mr_code code)
 
 /* ---- at a worker ---- */
 
+/* A hash (FNV-1a) that stands for the handle among those that are over; never 0. */
 static uint64_t number_of(mr_sv handle)
 {
     uint64_t h = 1469598103934665603u;
@@ -172,14 +188,15 @@ mr_worker_session *mr_worker_sessions_find(const mr_worker_sessions *t, mr_sv ha
     return mr_map_get(&t->by_handle, handle);
 }
 
+/* The handle may be the session's own, so it is used before the session is freed. */
 void *mr_worker_sessions_end(mr_worker_sessions *t, mr_sv handle)
 {
     uint64_t number = number_of(handle);
     mr_worker_session *s = mr_map_remove(&t->by_handle, handle);
     void *host = s ? s->host : NULL;
-    if (handle.n) /* "" is of all masters that create none, and comes again */
+    if (handle.n) /* "" stands for all masters that create no session, and is used again */
         mr_recent_add(&t->over, number);
-    if (s) { /* the handle may be its own */
+    if (s) {
         mr_free(s->handle);
         mr_free(s->master);
         mr_free(s);
@@ -187,6 +204,7 @@ void *mr_worker_sessions_end(mr_worker_sessions *t, mr_sv handle)
     return host;
 }
 
+/* See the header. A session without an incarnation is never taken for abandoned. */
 mr_worker_session *mr_worker_sessions_left_by(const mr_worker_sessions *t, const mr_sv *master, uint64_t incarnation)
 {
     uint32_t pos = 0;

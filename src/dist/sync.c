@@ -1,10 +1,10 @@
-/* dist/sync.c -- members of a barrier, and the count that opens it.
+/* dist/sync.c -- the members of a barrier, and the count that opens it.
  *
- * Only the count that a step asks for depends on the speed of workers, and within a step it can only fall: so whatever is
- * chosen, every step is complete once and with gradients of its own stamp.
+ * Only the count that a step requires depends on the speed of workers, and within a step it can
+ * only fall. So whatever is chosen, every step is completed once, with gradients of its own stamp.
  *
- * Invariant between events: fewer workers have arrived than the step requires (else it would have been applied), or the
- * start is still waiting for workers unheard of. */
+ * Invariant between events: fewer workers have arrived than the step requires (else it would have
+ * been applied), or the start still waits for workers that were never heard. */
 #include "dist/sync.h"
 
 #include "base/memory.h"
@@ -33,9 +33,9 @@ void mr_sync_remember_left(mr_sync *s, int worker)
     s->members[worker].state = MR_SYNC_LEFT;
 }
 
-/* Silence counts only while we listen.  With leases somebody says a word, be it the chief itself, several times in each:
- * when none was heard for longer, it was us who did not hear (stopped, or cut off), and the words of all that time may
- * be waiting behind this one. */
+/* Silence counts only while we listen. With leases somebody, at least the chief itself, sends a
+ * message several times in each. If none came for longer, we did not listen (stopped, or cut off),
+ * and the messages of all that time may be waiting behind this one. */
 static int64_t listened_ns(mr_sync *s, int64_t now_ns)
 {
     int64_t gap_ns = MR_MAX(0, now_ns - s->last_ns);
@@ -60,8 +60,8 @@ static int count_arrived(const mr_sync *s)
     return n;
 }
 
-/* The gradients of who arrived and then left or fell silent are in the accumulators and count; but they do not stand
- * for somebody else's. */
+/* The gradients of a worker that arrived and then left or fell silent are in the accumulators and
+ * count, but they do not replace somebody else's. */
 int mr_sync_required(const mr_sync *s)
 {
     int n = 0;
@@ -73,24 +73,27 @@ int mr_sync_required(const mr_sync *s)
     return enough > 0 ? MR_MIN(enough, n) : n;
 }
 
+/* Sends a worker the present stamp. */
 static void token(mr_sync *s, int worker, mr_sync_actions *out)
 {
+    MR_ASSERT(worker >= 0 && worker < s->o.n_workers && !s->o.bounded);
     mr_sync_action a = {.what = MR_SYNC_TOKEN, .worker = worker, .stamp = s->stamp};
     mr_vec_push(out, a);
     s->members[worker].told_ns = s->listened_ns;
 }
 
-/* ---- how long they take ---- */
+/* ---- durations ---- */
 
-/* A worker takes the newest token that is there when it has nothing to do: so it began when that was given, or when it had
- * given before.  Of a stamp from long ago it is the latter, too. */
+/* When a worker began with a stamp. An idle worker takes the newest token, so it began when that
+ * token was given, or when it became idle, whichever is later. For a stamp from long ago only the
+ * latter is known. */
 static int64_t began_ns(const mr_sync *s, const mr_sync_member *m, int64_t stamp)
 {
     bool known = stamp <= s->stamp && s->stamp - stamp < MR_SYNC_REMEMBERED;
     return known ? MR_MAX(m->free_ns, s->began_ns[(uint64_t)stamp % MR_SYNC_REMEMBERED]) : m->free_ns;
 }
 
-/* Words come again, and stamps of earlier chiefs mean nothing: each counts once. */
+/* Messages may be repeated, and stamps of earlier chiefs mean nothing: each arrival counts once. */
 static void note_arrival(mr_sync *s, int worker, int64_t stamp, int64_t now_ns)
 {
     mr_sync_member *m = &s->members[worker];
@@ -105,7 +108,7 @@ static void note_arrival(mr_sync *s, int worker, int64_t stamp, int64_t now_ns)
     m->n_late += stamp < s->stamp;
 }
 
-/* How long a worker has been at what it does; 0: it waits for a token. */
+/* How long a worker has been busy; 0: it waits for a token. */
 static int64_t since_ns(const mr_sync *s, const mr_sync_member *m, int64_t now_ns)
 {
     if (m->gave == s->stamp)
@@ -113,8 +116,10 @@ static int64_t since_ns(const mr_sync *s, const mr_sync_member *m, int64_t now_n
     return now_ns - (m->gave ? began_ns(s, m, m->gave + 1) : m->free_ns);
 }
 
+/* Decides how many workers the step waits for, from who is active and how long each has been busy. */
 static void choose(mr_sync *s, int64_t now_ns)
 {
+    MR_ASSERT(s->o.aggregate == MR_SYNC_ADAPTIVE);
     for (int i = 0; i < s->o.n_workers; i++) {
         const mr_sync_member *m = &s->members[i];
         mr_backups_there(&s->backups, i, m->state == MR_SYNC_ACTIVE || m->arrived, since_ns(s, m, now_ns));
@@ -123,7 +128,8 @@ static void choose(mr_sync *s, int64_t now_ns)
     s->chosen_ns = now_ns;
 }
 
-/* Within a step, when it has lasted twice as long as it should, and again each time it has lasted half as long more. */
+/* Within a step: when it has lasted twice as long as expected, and again each time it has lasted
+ * half as long more, the number may fall. */
 static void wait_for_fewer(mr_sync *s, int64_t now_ns)
 {
     int64_t began = s->began_ns[(uint64_t)s->stamp % MR_SYNC_REMEMBERED];
@@ -136,11 +142,12 @@ static void wait_for_fewer(mr_sync *s, int64_t now_ns)
     s->wait_for = MR_MIN(before, s->wait_for);
 }
 
-/* Somebody spoke.  Who comes (back) gets a token, unless its gradient for this stamp is in already: the next one will
- * be for it too. */
+/* A worker sent a message. One that comes (back) gets a token, unless its gradient for this stamp
+ * is already in: then the next token is for it too. */
 static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
 {
     mr_sync_member *m = &s->members[e->worker];
+    MR_ASSERT(e->worker >= 0 && e->worker < s->o.n_workers);
     bool comes = e->word == MR_SYNC_JOIN || m->state == MR_SYNC_UNHEARD || m->state == MR_SYNC_SILENT;
     m->heard_ns = now_ns;
     if (e->word == MR_SYNC_ARRIVED && !s->o.bounded)
@@ -151,7 +158,7 @@ static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_act
         m->state = MR_SYNC_LEFT;
         return;
     }
-    if (m->state == MR_SYNC_LEFT && e->word != MR_SYNC_JOIN) /* said before it left */
+    if (m->state == MR_SYNC_LEFT && e->word != MR_SYNC_JOIN) /* sent before it left */
         return;
     m->state = MR_SYNC_ACTIVE;
     if (s->o.bounded)
@@ -162,11 +169,13 @@ static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_act
         token(s, (int)e->worker, out);
 }
 
+/* A limit of 0 means never. */
 static bool is_over(int64_t since_ns, int64_t now_ns, int64_t limit_ns)
 {
     return limit_ns > 0 && now_ns - since_ns > limit_ns;
 }
 
+/* Workers whose lease is over, or that were never heard in join_ns, are no longer waited for. */
 static void expire(mr_sync *s, int64_t now_ns)
 {
     for (int i = 0; i < s->o.n_workers; i++) {
@@ -177,8 +186,9 @@ static void expire(mr_sync *s, int64_t now_ns)
     }
 }
 
-/* A token may have been taken by a step of a session that is gone, and so may the word that somebody arrived: then both sides
- * would wait for ever.  Who got its token twice says again what it did. */
+/* A token, or the message that a worker arrived, may have been taken by a step of a session that is
+ * gone; then both sides would wait for ever. So tokens are repeated once per lease, and a worker
+ * that gets its token twice reports again what it did. */
 static void tell_again(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
 {
     for (int i = 0; i < s->o.n_workers; i++) {
@@ -188,6 +198,8 @@ static void tell_again(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
     }
 }
 
+/* Ends the step if enough workers have arrived: the gradients are applied, the stamp rises, and all
+ * active workers get tokens. */
 static void apply_if_complete(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
 {
     if (s->o.aggregate == MR_SYNC_ADAPTIVE)
@@ -211,8 +223,8 @@ static void apply_if_complete(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
         choose(s, now_ns);
 }
 
-/* Who fell silent is not waited for in a step, but may only have been cut off or slow: the training ends without it when
- * its silence has lasted much longer. */
+/* A silent worker is not waited for in a step, but may only be cut off or slow: training ends
+ * without it when its silence has lasted much longer. */
 static bool nobody_is_left(const mr_sync *s, int64_t now_ns)
 {
     for (int i = 0; i < s->o.n_workers; i++) {
@@ -226,12 +238,14 @@ static bool nobody_is_left(const mr_sync *s, int64_t now_ns)
 
 /* ---- bounded delay ---- */
 
+/* Iterations of dist/delay.h are counted from the first stamp. */
 static void delay_word(mr_sync *s, int64_t worker, mr_delay_word word, int64_t stamp, int64_t now_ns, mr_delay_actions *out)
 {
     mr_delay_step(&s->delay, &(mr_delay_event){worker, word, stamp - s->first}, now_ns, out);
 }
 
-/* The same word for dist/delay.  Whoever speaks and is not there comes with it, and who comes wants to begin. */
+/* Translates a message for dist/delay.h. A worker that sends anything while it is unknown joins
+ * with it, and a worker that joins wants to begin. */
 static void hear_bounded(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_delay_actions *out)
 {
     const mr_delay_worker *w = mr_delay_find(&s->delay, e->worker);
@@ -250,6 +264,7 @@ static void hear_bounded(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_
     }
 }
 
+/* Sends a worker the stamp of its own next iteration. */
 static void token_for(mr_sync *s, int64_t worker, int64_t iteration, mr_sync_actions *out)
 {
     mr_sync_action a = {.what = MR_SYNC_TOKEN, .worker = (int)worker, .stamp = s->first + iteration};
@@ -258,7 +273,8 @@ static void token_for(mr_sync *s, int64_t worker, int64_t iteration, mr_sync_act
     s->stamp = MR_MAX(s->stamp, a.stamp);
 }
 
-/* Who is silent is lost to the others; what somebody works on for longer than a lease may be a token that was lost. */
+/* A silent worker counts as lost for the others. If a worker has been busy for longer than a lease,
+ * its token may have been lost, so it is repeated. */
 static void pass_bounded(mr_sync *s, int64_t now_ns, mr_delay_actions *begun, mr_sync_actions *out)
 {
     for (int i = 0; i < s->o.n_workers; i++)
@@ -274,6 +290,7 @@ static void pass_bounded(mr_sync *s, int64_t now_ns, mr_delay_actions *begun, mr
     }
 }
 
+/* The step of a barrier with bounded delay: nothing is collected. */
 static void step_bounded(mr_sync *s, const mr_sync_event *e, bool heard, int64_t now_ns, mr_sync_actions *out)
 {
     mr_delay_actions begun = {0};
@@ -296,6 +313,7 @@ mr_sync_figures mr_sync_figures_of(const mr_sync *s, int worker)
                              .waited_for = !s->o.bounded && m->state == MR_SYNC_ACTIVE && !m->arrived && count_arrived(s) > 0};
 }
 
+/* One event. Time passes with every event, also with an invalid one. */
 void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
 {
     if (s->ended)

@@ -1,11 +1,11 @@
-/* dist/synchrony.c -- reading the word. */
+/* dist/synchrony.c -- parses the user's choice of synchrony. */
 #include "dist/synchrony.h"
 
 #include "base/memory.h"
 
 enum { MOST = 1000000 };
 
-/* ":" and a number behind the word; false: something else. */
+/* Parses ":" and a number after the word; false: something else. */
 static bool read_number(mr_sv rest, int64_t *out)
 {
     if (rest.n < 2 || rest.n > 8 || rest.p[0] != ':')

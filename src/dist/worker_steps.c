@@ -1,4 +1,8 @@
-/* dist/worker_steps.c -- the steps a worker knows. */
+/* dist/worker_steps.c -- the steps a worker knows.
+ *
+ * A step is in the map from the first message about it until its end; after that its id is among
+ * the newest ends, so that late and repeated messages are answered ABORTED and wait for nothing.
+ * Ids are mixed before they are used as keys, because they come from other processes. */
 #include "dist/worker_steps.h"
 
 #include "base/memory.h"
@@ -20,6 +24,7 @@ mr_worker_step *mr_worker_steps_find(const mr_worker_steps *t, int64_t id)
     return mr_imap_get(&t->steps, mr_id_mixed((uint64_t)id));
 }
 
+/* The caller does not own the step; it is freed by mr_worker_steps_end. */
 mr_status *mr_worker_steps_get(mr_worker_steps *t, int64_t id, mr_worker_step **out, bool *is_new)
 {
     *is_new = false;
@@ -39,6 +44,7 @@ mr_status *mr_worker_steps_once(mr_worker_steps *t, int64_t request_id)
     return mr_recent_once(&t->requests, request_id);
 }
 
+/* Pieces of a partial run may begin the same step several times. */
 mr_status *mr_worker_steps_begin(mr_worker_step *s, bool piece, const void *owner)
 {
     if (s->begun && !(piece && s->pieces))
@@ -51,8 +57,10 @@ mr_status *mr_worker_steps_begin(mr_worker_step *s, bool piece, const void *owne
 
 void mr_worker_steps_ask(mr_worker_step *s) { s->n_asked++; }
 
+/* A step that never began has no master that would end it. */
 bool mr_worker_steps_asked(mr_worker_step *s, bool gone)
 {
+    MR_ASSERT(s->n_asked > 0);
     return --s->n_asked == 0 && gone && !s->begun;
 }
 
