@@ -1,13 +1,15 @@
-/* exec/deliver.h -- a value goes along the out-edges of its node; nodes whose inputs are complete
- * become ready.
+/* exec/deliver.h -- delivers a value along the out-edges of its node; nodes whose inputs are complete become
+ * ready.
  *
- * The hottest code of the executor, so it is inlined where it is used: the plain path (executor.c)
- * and the path of loops (frames.c). */
+ * This is the hottest code of the executor, so it is inlined where it is used: in the plain path (executor.c)
+ * and in the path of loops (frames.c). */
 #ifndef MR_EXEC_DELIVER_H
 #define MR_EXEC_DELIVER_H
 
 #include "exec/step.h"
 
+/* Puts a ready node onto the stack of the worker that fits it. `heavy` is read without ordering: it is a
+ * hint. */
 static inline void mr_push_ready(mr_worker *w, mr_iter *it, const mr_plan_edge *e, bool fresh)
 {
     mr_ready r = {it, e->dst};
@@ -26,6 +28,7 @@ static inline bool mr_value_is_there(const mr_value *v)
 }
 _Static_assert((MR_LIVE & 1) && (MR_REF & 1) && !(MR_ABSENT & 1) && !(MR_DEAD & 1), "see above");
 
+/* Returns a new reference to a live tensor or to a variable. */
 static inline mr_value mr_value_share(const mr_value *v)
 {
     if (v->kind == MR_LIVE)
@@ -35,6 +38,7 @@ static inline mr_value mr_value_share(const mr_value *v)
     return *v;
 }
 
+/* Fills an input slot. The last use of an output moves the value, all others share it. */
 static inline void mr_put_slot(mr_value *slot, mr_value *v, uint32_t what)
 {
     if (what & MR_PE_LAST) {
@@ -45,7 +49,8 @@ static inline void mr_put_slot(mr_value *slot, mr_value *v, uint32_t what)
     }
 }
 
-/* One in-edge of an ordinary node has arrived: is it complete? */
+/* One in-edge of an ordinary node has arrived. Returns true if it was the last one. The decrement releases
+ * the value that was just written, and the last one acquires all others. */
 static inline bool mr_count_down(_Atomic uint32_t *word, uint32_t what, bool dead)
 {
     dead = dead && !(what & MR_PE_BLIND);
@@ -60,9 +65,9 @@ static inline bool mr_count_down(_Atomic uint32_t *word, uint32_t what, bool dea
     return (before & ~MR_WORD_DEAD) == 1;
 }
 
-/* A data edge into a Merge.  The first live value is chosen, later ones are dropped.  All dead: the
- * Merge is dead; so it is when an Enter is dead and nothing else can come first (a loop on the
- * untaken side). */
+/* Delivers along a data edge into a Merge; returns true if the Merge became ready. The first live value is
+ * chosen, later ones are dropped. If all values are dead, the Merge is dead. So it is if an Enter is dead and
+ * nothing else can come first: that is a loop on the untaken side. */
 static inline bool mr_deliver_to_merge(mr_worker *w, mr_iter *it, const mr_plan_edge *e,
                                        mr_value *v, bool dead, bool from_enter)
 {
@@ -90,8 +95,8 @@ static inline bool mr_deliver_to_merge(mr_worker *w, mr_iter *it, const mr_plan_
     return (atomic_fetch_sub_explicit(word, 1, memory_order_acq_rel) & ~MR_WORD_DEAD) == 1;
 }
 
-/* Delivers to the consumers in iteration `it`; returns how many became ready.  out may be NULL when
- * dead. fresh: they are the first nodes of a new iteration. */
+/* Delivers to the consumers in iteration `it` and returns how many became ready. out may be NULL if dead.
+ * fresh: the consumers are the first nodes of a new iteration. */
 static inline int mr_deliver(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                              bool dead, bool fresh)
 {
@@ -107,6 +112,7 @@ static inline int mr_deliver(mr_worker *w, mr_iter *it, const mr_plan_node *n, m
         if (MR_UNLIKELY(e->what & MR_PE_MERGE)) {
             ready = mr_deliver_to_merge(w, it, e, v, edge_dead, n->flags & MR_PN_ENTER);
         } else {
+            MR_ASSERT(!v || it->slots[e->slot].kind == MR_ABSENT);
             if (v && !edge_dead)
                 mr_put_slot(it->slots + e->slot, v, e->what);
             ready = mr_count_down(it->words + e->word, e->what, edge_dead);

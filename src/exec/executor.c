@@ -1,19 +1,25 @@
-/* exec/executor.c -- runs the nodes of a plan as their inputs come.
+/* exec/executor.c -- runs the nodes of a plan as their inputs arrive.
  *
- * A worker runs ready nodes in its thread until it has none left: what a node makes ready goes on
- * the worker's own stacks, without locks.  Only when it has more than one heavy node and another
- * thread is idle, it hands one over in a worker of its own.  An asynchronous node is started and
- * forgotten; its end is posted to the runner and goes on in a new worker.  `active` counts workers
- * and asynchronous nodes; who takes it to 0 ends the exec.
+ * A worker runs ready nodes on its thread until it has none left. The nodes that a node makes ready go onto
+ * the worker's own stacks, without locks. The worker hands a node to another thread, in a new worker, only if
+ * it holds more than one heavy node and a thread is idle. An asynchronous node is started and left alone;
+ * when its kernel ends, the end is posted to the runner and continues in a new worker.
  *
- * A node whose kernel may wait (MR_PN_BLOCKS) gets a thread of base/blocking.c and is then treated
- * like an asynchronous one, so that it never occupies a thread that others need to compute.  Only the
- * caller of a step runs it itself, when nothing else of the step is running or ready: then nobody
- * can want that thread before the kernel has ended, and a single py_func costs no hand-over.  With
- * runner->caller_only the caller runs all of them, one after the other.
+ * A node whose kernel may block (MR_PN_BLOCKS) runs on a thread of base/blocking.c and is then treated like
+ * an asynchronous one, so it never occupies a thread that others need for computing. There is one exception:
+ * the caller of a step runs such a node itself if nothing else of the step is running or ready. Nobody can
+ * need that thread before the kernel ends, and a single py_func costs no hand-over. With runner->caller_only
+ * the caller runs all of them, one after the other.
  *
- * Errors: the first stops the flow.  Nodes that are ready then are not started; their inputs stay
- * in their slots and are dropped when everybody is out. */
+ * Errors: the first error stops the flow. Nodes that are ready by then are not started. Their inputs stay in
+ * their slots and are dropped when every worker has left.
+ *
+ * Invariants:
+ * - `active` of an exec counts its workers and its running asynchronous nodes. It is at least 1 while any of
+ * them can touch the exec. The last one to decrement it ends the exec.
+ * - An idle worker has empty stacks, an empty trash list and only absent values in `out`.
+ * - Entries of `heavy` and `fresh` before heavy_from and fresh_from are gone; an empty stack has its index at
+ * 0. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/deliver.h"
@@ -25,6 +31,8 @@
 
 /* ---- workers ---- */
 
+/* The worker owns its stacks and its output array. `out` has room for the outputs of any node of the plan, so
+ * that running a node never allocates. */
 static mr_worker *worker_new(mr_exec *x)
 {
     mr_worker *w = mr_new(mr_worker);
@@ -50,6 +58,7 @@ static void worker_free(mr_worker *w)
 
 static void work(mr_work *job);
 
+/* Returns an idle worker of the exec, or a new one. The caller must already have counted it in x->active. */
 static mr_worker *take_worker(mr_exec *x)
 {
     mr_lock(&x->mu);
@@ -59,15 +68,19 @@ static mr_worker *take_worker(mr_exec *x)
     mr_unlock(&x->mu);
     if (!w)
         w = worker_new(x);
+    MR_ASSERT(w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n == 0 && w->blocking.n == 0);
     w->work.fn = work;
     w->patience = PATIENCE;
     w->watched = x->flow->measured || x->flow->trace;
     return w;
 }
 
+/* Returns a worker to the idle list. Nodes left on its stacks are forgotten: the flow has stopped, and
+ * mr_frames_clear drops their inputs. */
 static void give_back(mr_worker *w)
 {
     mr_exec *x = w->x;
+    MR_ASSERT(w->trash.n == 0 && !w->no_memory && !w->exits_twice);
     w->cheap.n = w->heavy.n = w->fresh.n = w->blocking.n = 0;
     w->heavy_from = w->fresh_from = 0;
     mr_lock(&x->mu);
@@ -76,9 +89,11 @@ static void give_back(mr_worker *w)
     mr_unlock(&x->mu);
 }
 
-/* One worker or asynchronous node less; the last one ends the exec. */
+/* Gives up one count of x->active; the last one ends the exec. Afterwards x may be in use by another step, or
+ * freed. */
 static void leave(mr_exec *x)
 {
+    MR_ASSERT(x->active > 0);
     if (atomic_fetch_sub_explicit(&x->active, 1, memory_order_acq_rel) != 1)
         return;
     if (x->plan->n_frames > 1 || atomic_load_explicit(&x->flow->stop, memory_order_relaxed))
@@ -88,10 +103,11 @@ static void leave(mr_exec *x)
 
 /* ---- what is next ---- */
 
-/* Gives heavy nodes to idle threads, the oldest first, as long as one stays here. */
+/* Hands heavy nodes to idle threads, oldest first, and keeps at least one for this worker. */
 static void share_heavy(mr_worker *w)
 {
     mr_exec *x = w->x;
+    MR_ASSERT(w->heavy_from < w->heavy.n);
     mr_runner_share(x->flow->runner);
     int spare = w->heavy.n - w->heavy_from - 1;
     int idle = spare > 0 ? mr_runner_idle(x->flow->runner) : 0;
@@ -109,14 +125,16 @@ static void check_deadline(mr_flow *f)
         mr_flow_fail(f, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
 }
 
-/* Now and then: has the step's time run out? */
+/* Every PATIENCE nodes, and before a heavy node: fails the flow if its deadline has passed. Otherwise a step
+ * that never waits would never notice. */
 static void look_up(mr_worker *w)
 {
     w->patience = PATIENCE;
     check_deadline(w->x->flow);
 }
 
-/* Called by a kernel that waits for another process, perhaps in the thread that would otherwise watch the deadline. */
+/* Called by a kernel that waits for another process. It checks the deadline itself, because it may be holding
+ * the very thread that would otherwise do so. */
 static bool flow_is_over(const void *arg)
 {
     mr_flow *f = (mr_flow *)(uintptr_t)arg;
@@ -125,9 +143,11 @@ static bool flow_is_over(const void *arg)
     return mr_cancel_started(f->cancel);
 }
 
-/* Forgets the entries before *from now and then: the list may never get empty. */
+/* Removes the entries before *from once they are many: a list that never becomes empty must not grow for
+ * ever. */
 static void compact(mr_ready_vec *v, int *from)
 {
+    MR_ASSERT(*from >= 0 && *from <= v->n);
     if (*from < v->n && (*from < 256 || *from * 2 < v->n))
         return;
     v->n -= *from;
@@ -135,6 +155,8 @@ static void compact(mr_ready_vec *v, int *from)
     *from = 0;
 }
 
+/* Takes the newest heavy node, after sharing the older ones. The clock is read before each heavy node if the
+ * step has a deadline; compared with the node's own work that costs nothing. */
 static bool next_heavy(mr_worker *w, mr_ready *out)
 {
     if (w->x->flow->deadline_ns)
@@ -147,11 +169,14 @@ static bool next_heavy(mr_worker *w, mr_ready *out)
 
 static bool next_fresh(mr_worker *w, mr_ready *out)
 {
+    MR_ASSERT(w->fresh_from < w->fresh.n);
     *out = w->fresh.p[w->fresh_from++];
     compact(&w->fresh, &w->fresh_from);
     return true;
 }
 
+/* Order: cheap nodes first (they may make more ready), then nodes that may block, then heavy ones, newest
+ * first, and last the first nodes of new iterations, so that a loop does not starve the rest of the step. */
 static inline bool next_ready(mr_worker *w, mr_ready *out)
 {
     if (MR_LIKELY(w->cheap.n > 0)) {
@@ -169,7 +194,7 @@ static inline bool next_ready(mr_worker *w, mr_ready *out)
 
 /* ---- inputs ---- */
 
-/* "v", or "v:1" for a later output, as the input is called in the NodeDef. */
+/* Names the input as the NodeDef does: "v", or "v:1" for a later output. The text is TensorFlow's. */
 static mr_status *uninitialized(const mr_node *n, uint32_t i)
 {
     mr_out src = n->in[i];
@@ -179,7 +204,8 @@ static mr_status *uninitialized(const mr_node *n, uint32_t i)
     return mr_error(MR_FAILED_PRECONDITION, "%s %s:%d", text, src.node->name, src.index);
 }
 
-/* A reference that meets an input not declared as one is read here. */
+/* Replaces references by the current values of their variables, except where the op declares a reference
+ * input. Every reference must be initialized unless the op accepts uninitialized variables (MR_PN_UNINIT_OK). */
 static mr_status *read_refs(const mr_plan_node *n, mr_value *in, mr_allocator *a)
 {
     for (uint32_t i = 0; i < n->n_in; i++) {
@@ -212,6 +238,8 @@ static inline void drop_inputs(mr_value *in, uint32_t n)
 
 /* ---- outputs ---- */
 
+/* The slow path of check_outputs: decides whether a value that is missing, dead, a reference or of another
+ * type is allowed there. */
 static mr_status *check_output(const mr_plan_node *n, uint32_t i, const mr_value *v)
 {
     int declared = n->node->out_types[i];
@@ -236,7 +264,8 @@ static inline mr_status *check_outputs(const mr_plan_node *n, const mr_value *ou
     return NULL;
 }
 
-/* What the ways through a loop found while they held a lock. */
+/* Reports what frames.c found while it held a lock: no error may be raised there, because raising one runs
+ * callbacks. */
 static void fail_loop(mr_worker *w)
 {
     const mr_plan_node *n = w->exits_twice;
@@ -249,6 +278,8 @@ static void fail_loop(mr_worker *w)
     w->exits_twice = NULL;
 }
 
+/* Delivers the outputs to their consumers, drops those nobody took, and empties the trash. No lock is held
+ * here. */
 static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                              bool dead)
 {
@@ -262,7 +293,8 @@ static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, m
         fail_loop(w);
 }
 
-/* Says where; an error that comes up through thousands of calls says it for the innermost only. */
+/* Stops the flow with an error that names the node. An error that comes up through thousands of calls names
+ * only the innermost ones: the message stops growing at MAX_MESSAGE. */
 static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
 {
     if (strlen(mr_status_message(st)) < MAX_MESSAGE)
@@ -270,7 +302,7 @@ static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
     mr_flow_fail(x->flow, st);
 }
 
-/* After the kernel: its inputs go, its outputs go on. */
+/* Runs after the kernel: drops the inputs and either delivers the outputs or stops the flow. Takes st. */
 MR_PER_NODE static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead,
                                         mr_status *st)
 {
@@ -304,20 +336,24 @@ static size_t async_bytes(const mr_plan_node *n)
     return sizeof(async_run) + n->n_out * sizeof(mr_value);
 }
 
-/* The asynchronous kernel this thread is starting right now; cleared when it ends before it
- * returns. */
+/* The asynchronous kernel that this thread is starting right now. async_done clears it, so that the starter knows that
+ * the kernel ended before it returned. */
 static _Thread_local async_run *starting;
 
+/* Continues after an asynchronous kernel, on a thread of the runner. The count in x->active that belonged to
+ * the asynchronous node passes to the new worker. */
 static void go_on(mr_work *job)
 {
     async_run *a = (async_run *)((char *)job - offsetof(async_run, work));
     mr_exec *x = a->x;
+    MR_ASSERT(x->active > 0);
     mr_worker *w = take_worker(x);
     conclude(w, a->it, a->node, a->out, a->run.dead, a->st);
     mr_small_free(a, async_bytes(a->node));
-    work(&w->work); /* the count of the asynchronous node is the worker's now */
+    work(&w->work);
 }
 
+/* Posts the continuation of a kernel that has ended. The end counts as heavy: its consumers may be. */
 static void post_end(async_run *a)
 {
     a->work.fn = go_on;
@@ -325,7 +361,8 @@ static void post_end(async_run *a)
     mr_runner_post(a->x->flow->runner, &a->work);
 }
 
-/* The kernel has ended, in any thread. */
+/* The `done` of every asynchronous run; called from any thread. If the kernel is still inside its start on
+ * this thread, start_async continues without posting anything. */
 static void async_done(mr_run *r, mr_status *st)
 {
     async_run *a = (async_run *)r;
@@ -342,9 +379,12 @@ static void async_done(mr_run *r, mr_status *st)
     post_end(a);
 }
 
+/* Prepares an asynchronous run and counts it in x->active. The caller starts it; the thread that ends it
+ * frees it. */
 static async_run *async_new(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_exec *x = w->x;
+    MR_ASSERT(x->active > 0); /* the worker's own count */
     async_run *a = mr_small_alloc(async_bytes(n));
     memset(a, 0, async_bytes(n));
     a->x = x;
@@ -369,9 +409,11 @@ static async_run *async_new(mr_worker *w, mr_iter *it, const mr_plan_node *n, bo
     return a;
 }
 
-/* true when the kernel has ended before it returned; else the thread that ends it owns a. */
+/* Returns true if the kernel ended before it returned. Otherwise the thread that ends it owns `a`, which may
+ * be gone. */
 static bool call_async(async_run *a)
 {
+    MR_ASSERT(a->node->run_async);
     async_run *outer = starting;
     starting = a;
     a->node->run_async(&a->run);
@@ -380,21 +422,23 @@ static bool call_async(async_run *a)
     return ended;
 }
 
+/* A kernel that ends at once is concluded here, without going through the runner. */
 static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_exec *x = w->x;
     async_run *a = async_new(w, it, n, dead);
     if (!call_async(a))
         return;
-    atomic_fetch_sub_explicit(&x->active, 1,
-                              memory_order_relaxed); /* the worker keeps it above 0 */
+    MR_ASSERT(x->active > 1); /* the worker keeps it above 0 */
+    atomic_fetch_sub_explicit(&x->active, 1, memory_order_relaxed);
     conclude(w, it, n, a->out, dead, a->st);
     mr_small_free(a, async_bytes(n));
 }
 
 /* ---- kernels that may wait ---- */
 
-/* Nothing else of the step is running or ready, so this thread, the caller's, may be kept; or no other may run it. */
+/* True if a kernel may block this thread: either no other thread may run it (caller_only), or this is the
+ * caller's thread and nothing else of the step is running or ready. */
 static bool may_wait_here(const mr_worker *w)
 {
     mr_flow *f = w->x->flow;
@@ -405,14 +449,18 @@ static bool may_wait_here(const mr_worker *w)
            w->heavy.n == 0 && w->fresh.n == 0 && w->blocking.n == 0 && mr_runner_is_caller_alone(f->runner);
 }
 
+/* The status of a kernel that was not started because its step had stopped. It is derived, so it never hides
+ * the error that stopped the step. */
 static mr_status *never_started(void)
 {
     return mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled"));
 }
 
-/* Runs the kernel in a thread that may wait; a step that has stopped in the meantime starts no more kernels.
- * mr_stop, which ends a wait for a pipe together with the step, is taken back before the end is posted: after
- * that the step may be gone, and this thread may be running the done callback of a client. */
+/* Runs the kernel on a thread that may block. If the step has stopped in the meantime, the kernel is not
+ * started.
+ *
+ * mr_stop ends a wait for a pipe together with the step. It is restored before the end is posted: after that
+ * the step may be gone, and this thread may be running the done callback of a client. */
 static void run_blocking(mr_blocking_work *b, bool cancelled)
 {
     async_run *a = (async_run *)((char *)b - offsetof(async_run, blocking));
@@ -439,7 +487,9 @@ static void start_blocking(mr_worker *w, mr_iter *it, const mr_plan_node *n, boo
 
 /* ---- running a node ---- */
 
-/* A measured or traced call. */
+/* Runs a kernel that is measured or traced. The kept cost is a moving average: a new measurement has a weight
+ * of one quarter and counts as at most four times the old cost, because the thread may have been descheduled
+ * meanwhile. */
 static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
 {
     size_t i = (size_t)(n - w->plan->nodes);
@@ -451,7 +501,7 @@ static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
     r->began_ns = r->ended_ns = 0;
     uint32_t ns = (uint32_t)MR_MIN(end - start, INT32_MAX / 8);
     uint32_t old = atomic_load_explicit(&w->plan->cost_ns[i], memory_order_relaxed);
-    if (old) /* one slow run says little: the thread may have been put aside */
+    if (old)
         ns = old - old / 4 + MR_MIN(ns, 4 * (uint64_t)old) / 4;
     atomic_store_explicit(&w->plan->cost_ns[i], ns, memory_order_relaxed);
     if (!(n->flags & MR_PN_CHEAP))
@@ -461,12 +511,16 @@ static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
     return st;
 }
 
-/* Nodes that are not just called: true when this one is to be called after all. */
+/* Handles references, asynchronous kernels and kernels that may block. Returns true if the caller must still
+ * call the kernel, false if the node is started, postponed or failed.
+ *
+ * A kernel that may block waits until the cheap nodes are done: perhaps nothing else is left then, and it can
+ * run on this thread. */
 static bool begin_special(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_value *in = it->slots + n->slot;
     mr_status *st = NULL;
-    if ((n->flags & MR_PN_BLOCKS) && w->cheap.n > 0) { /* what is cheap first: perhaps nothing else is left then */
+    if ((n->flags & MR_PN_BLOCKS) && w->cheap.n > 0) {
         mr_ready r = {it, (uint32_t)(n - w->plan->nodes)};
         mr_vec_push(&w->blocking, r);
         return false;
@@ -487,10 +541,13 @@ static bool begin_special(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool
     return false;
 }
 
+/* Calls the kernel of a live node. The mr_run of the worker is used again for each node: only the fields that
+ * differ are set. */
 static inline void run_kernel(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     if (MR_UNLIKELY(n->flags & (MR_PN_REFS | MR_PN_ASYNC | MR_PN_BLOCKS)) && !begin_special(w, it, n, dead))
         return;
+    MR_ASSERT(n->run);
     mr_run *r = &w->run;
     r->node = n->node;
     r->kernel = n->kernel->kernel;
@@ -505,8 +562,11 @@ static inline void run_kernel(mr_worker *w, mr_iter *it, const mr_plan_node *n, 
     conclude(w, it, n, w->out, dead, st);
 }
 
+/* Runs one ready node. A dead node only passes its deadness on, unless it is a Send or Recv, which must tell
+ * the other side. A NoOp has no kernel call. */
 static inline void run_node(mr_worker *w, mr_ready r)
 {
+    MR_ASSERT(r.node < w->plan->n_nodes);
     const mr_plan_node *n = &w->plan->nodes[r.node];
     bool dead = atomic_load_explicit(&r.it->words[n->word], memory_order_relaxed) & MR_WORD_DEAD;
     if (MR_UNLIKELY(dead && !(n->flags & MR_PN_TRANSFER))) {
@@ -519,19 +579,24 @@ static inline void run_node(mr_worker *w, mr_ready r)
     }
 }
 
+/* The body of a worker: runs ready nodes until none is left or the flow stops, then gives up the worker's
+ * count.
+ *
+ * Between iterations of a loop the worker yields to other work of this thread. It does so only after running
+ * at least one node: two workers that yield to each other at once would never make progress. */
 static void work(mr_work *job)
 {
     mr_worker *w = (mr_worker *)job;
     mr_exec *x = w->x;
     mr_flow *f = x->flow;
     mr_ready r;
-    bool moved = false; /* two that let each other go first would never get on */
+    bool moved = false;
     mr_stop outer = mr_stop_swap(x->step.stop);
     while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
         bool at_boundary = w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n > 0;
         if (MR_UNLIKELY(at_boundary && moved) && mr_runner_crowded(f->runner)) {
             mr_stop_swap(outer);
-            mr_runner_yield(f->runner, &w->work); /* let the others go first */
+            mr_runner_yield(f->runner, &w->work);
             return;
         }
         if (!next_ready(w, &r))
@@ -546,7 +611,7 @@ static void work(mr_work *job)
     leave(x);
 }
 
-/* ---- life ---- */
+/* ---- making, freeing and starting ---- */
 
 mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f)
 {
@@ -573,6 +638,7 @@ void mr_exec_free(mr_exec *x)
 {
     if (!x)
         return;
+    MR_ASSERT(x->active == 0);
     for (mr_worker *w = x->idle, *next; w; w = next) {
         next = w->next;
         worker_free(w);
@@ -585,13 +651,16 @@ void mr_exec_free(mr_exec *x)
     mr_free(x);
 }
 
+/* Resets the counters of the root with one memcpy. Roots are pushed last to first, because the stack runs the
+ * newest first. */
 void mr_exec_start(mr_exec *x)
 {
     const mr_plan *p = x->plan;
+    MR_ASSERT(x->active == 0 && x->root->n_child_frames == 0);
     memcpy((void *)x->root->words, p->words, p->frames[0].n_words * sizeof(uint32_t));
     atomic_store_explicit(&x->active, 1, memory_order_relaxed);
     mr_worker *w = take_worker(x);
-    for (uint32_t i = p->n_roots; i-- > 0;) { /* the first root is run first */
+    for (uint32_t i = p->n_roots; i-- > 0;) {
         mr_ready r = {x->root, p->roots[i]};
         if (atomic_load_explicit(&p->heavy[r.node], memory_order_relaxed))
             mr_vec_push(&w->heavy, r);

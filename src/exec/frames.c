@@ -1,22 +1,26 @@
 /* exec/frames.c -- loops: frames, their iterations, and the values that pass between them.
  *
- * An Enter finds or makes the frame of its loop under its own iteration.  A frame holds the
- * iterations that are not done, oldest to newest.  `busy` of an iteration counts its nodes that are
- * ready or running; it is raised by nodes of the same iteration, by Exits of child frames (which
- * are counted too) and otherwise under the lock, and it falls to 0 only under the lock.  So whoever
- * sees under the lock that nothing is busy, no child frame is left and (for the first iteration)
- * all Enters have come, may end the iteration.
+ * An Enter finds the frame of its loop below its own iteration, or makes it. A frame holds the iterations
+ * that are not done, oldest to newest. `busy` of an iteration counts its nodes that are ready or running.
  *
- * The root iteration is never ended and counts nothing: the exec's own count tells when a step is
- * over.
+ * Invariants:
+ * - `busy` is raised by nodes of the same iteration, by Exits of child frames (which are counted too), and
+ * otherwise under the frame's lock. It falls to 0 only under that lock.
+ * - So a thread that holds the lock may end an iteration if nothing is busy, no child frame is left and, for
+ * the first iteration, all Enters have arrived.
+ * - n_iters is the length of the list from `oldest` to `newest`; both are NULL together.
+ * - The root iteration is never ended and counts nothing: the exec's own count shows when a step is over.
+ * - A spare iteration has only absent slots.
  *
- * Locks: a parent frame's before its child's; values are dropped with none held (mr_worker.trash).
- */
+ * Locks: a parent frame's comes before its child's. Values are dropped with no lock held (mr_worker.trash),
+ * because dropping one may run the destructor of a resource. */
 #include "base/memory.h"
 #include "exec/deliver.h"
 
 /* ---- iterations ---- */
 
+/* One allocation for the iteration and its arrays. Its size depends on the graph, so the caller handles
+ * failure. */
 mr_iter *mr_iter_new(const mr_plan *p, int frame)
 {
     const mr_plan_frame *f = &p->frames[frame];
@@ -35,10 +39,12 @@ mr_iter *mr_iter_new(const mr_plan *p, int frame)
 
 void mr_iter_free(mr_iter *it) { mr_free(it); }
 
-/* The next iteration of a frame; NULL when memory is out. */
+/* Appends the next iteration to a frame, with fresh counters. Needs the frame's lock, unless nobody else
+ * knows the frame yet. Returns NULL if memory is out. */
 static mr_iter *take_iter(mr_exec *x, mr_frame *f)
 {
     const mr_plan *p = x->plan;
+    MR_ASSERT(!f->oldest == !f->newest && (!f->newest || !f->newest->next));
     mr_lock(&x->mu);
     mr_iter *it = x->spare_iters[f->index];
     if (it)
@@ -59,7 +65,8 @@ static mr_iter *take_iter(mr_exec *x, mr_frame *f)
     return it;
 }
 
-/* What is left in the slots belongs to nodes that never became ready. */
+/* Makes an iteration spare. Values left in its slots belong to nodes that never became ready; they go to the
+ * trash. */
 static void give_iter(mr_worker *w, mr_iter *it)
 {
     mr_exec *x = w->x;
@@ -82,6 +89,8 @@ static uint64_t combine(uint64_t a, uint64_t b)
     return a ^ (b + 0x9e3779b97f4a7800u + (a << 10) + (a >> 4));
 }
 
+/* Returns a spare or new frame without iterations. Its id is computed as in TensorFlow, because ids are part
+ * of the keys of values sent between tasks. */
 static mr_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
 {
     mr_lock(&x->mu);
@@ -112,6 +121,7 @@ static void drop_parked(mr_worker *w, mr_parked *p, int n)
         mr_vec_push(&w->trash, p[i].value);
 }
 
+/* Makes a frame spare, with its lists empty. Nobody else may know it any more. */
 static void give_frame(mr_worker *w, mr_frame *f)
 {
     mr_exec *x = w->x;
@@ -127,12 +137,15 @@ static void give_frame(mr_worker *w, mr_frame *f)
 /* The lock that guards the children of an iteration. */
 static mr_mutex *lock_of(mr_exec *x, mr_iter *it) { return it->frame ? &it->frame->mu : &x->mu; }
 
-/* The child frame an Enter in `it` leads to.  It stays at least until this Enter is counted.  NULL
- * when memory is out. */
+/* Returns the child frame that an Enter in `it` leads to, or NULL if memory is out. The frame cannot end
+ * before this Enter is counted.
+ *
+ * A new frame is prepared without the lock; if another Enter was faster, it is made spare again. */
 static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
 {
     const mr_plan *p = x->plan;
     const mr_plan_frame *own = it->frame ? it->frame->plan : &p->frames[0];
+    MR_ASSERT(child < (uint32_t)own->n_children);
     mr_mutex *mu = lock_of(x, it);
     mr_lock(mu);
     mr_frame *f = it->children[child];
@@ -148,7 +161,7 @@ static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
         made = NULL;
     }
     mr_unlock(mu);
-    if (made) { /* another Enter was quicker */
+    if (made) {
         mr_worker unused = {.x = x};
         if (ok)
             give_iter(&unused, made->oldest);
@@ -159,7 +172,8 @@ static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
 
 /* ---- delivering into an iteration ---- */
 
-/* As mr_deliver, and what became ready is counted. */
+/* As mr_deliver, and counts the nodes that became ready as busy. Needs the lock of the iteration's frame, or
+ * a count in `it` that keeps it from ending. */
 static void deliver_counted(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                             bool dead, bool fresh)
 {
@@ -168,6 +182,7 @@ static void deliver_counted(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr
         atomic_fetch_add_explicit(&it->busy, n_ready, memory_order_relaxed);
 }
 
+/* Gives one iteration its share of a loop invariant. The frame keeps the original for the iterations to come. */
 static void deliver_invariant(mr_worker *w, mr_iter *it, const mr_parked *v, bool fresh)
 {
     bool dead = !mr_value_is_there(&v->value);
@@ -177,7 +192,8 @@ static void deliver_invariant(mr_worker *w, mr_iter *it, const mr_parked *v, boo
         mr_vec_push(&w->trash, own);
 }
 
-/* Starts the next iteration: parked values first, then the invariants.  NULL when memory is out. */
+/* Starts the next iteration and delivers the pending values, then the invariants. Returns NULL if memory is
+ * out; then the values stay pending. */
 static mr_iter *start_iter_locked(mr_worker *w, mr_frame *f)
 {
     mr_iter *it = take_iter(w->x, f);
@@ -203,25 +219,29 @@ static bool iter_done_locked(const mr_frame *f, mr_iter *it)
            it->n_child_frames == 0 && (it->number > 0 || f->n_enters_left == 0);
 }
 
-/* Ends the oldest iterations that are done; true when the frame is. */
+/* Ends the oldest iterations that are done, and starts one that was waiting for room. Returns true if the
+ * frame is done. If memory is out, that is an error only if no iteration is left that could try again later. */
 static bool end_iters_locked(mr_worker *w, mr_frame *f)
 {
     while (f->oldest && iter_done_locked(f, f->oldest)) {
         mr_iter *it = f->oldest;
+        MR_ASSERT(f->n_iters > 0);
         f->n_iters--;
         if (!(f->oldest = it->next))
             f->newest = NULL;
         give_iter(w, it);
-        if (f->parked.n > 0 && !start_iter_locked(w, f) && !f->oldest) /* there is room again */
+        if (f->parked.n > 0 && !start_iter_locked(w, f) && !f->oldest)
             w->no_memory = true;
     }
     return f->n_iters == 0 && f->n_enters_left == 0;
 }
 
-/* A frame is done: its dead Exits reach the parent, which may be done thereby, and so on. */
+/* Ends a frame that is done: delivers its dead Exits to the parent iteration. That may end the parent's frame
+ * in turn, and so on upwards; a loop instead of a recursion, since nesting comes from the graph. */
 static void end_frame(mr_worker *w, mr_frame *f) MR_NO_TSA
 {
     for (bool done = true; done;) {
+        MR_ASSERT(!f->oldest && f->n_iters == 0 && f->n_enters_left == 0);
         mr_iter *parent = f->parent;
         mr_frame *up = parent->frame; /* the parent may be given back below */
         for (int i = 0; i < f->dead_exits.n; i++)
@@ -229,6 +249,7 @@ static void end_frame(mr_worker *w, mr_frame *f) MR_NO_TSA
                 deliver_counted(w, parent, f->dead_exits.p[i], NULL, true, false);
         mr_mutex *mu = lock_of(w->x, parent);
         mr_lock(mu);
+        MR_ASSERT(parent->children[f->plan->child] == f && parent->n_child_frames > 0);
         parent->children[f->plan->child] = NULL;
         parent->n_child_frames--;
         done = up && end_iters_locked(w, up);
@@ -238,7 +259,8 @@ static void end_frame(mr_worker *w, mr_frame *f) MR_NO_TSA
     }
 }
 
-/* n nodes of `it` became ready more than were finished (or fewer). */
+/* Adds n to the busy count: nodes that became ready minus nodes that finished. Takes the lock only if the
+ * count may fall to 0; then it ends what is done. The iteration and its frame may be gone afterwards. */
 static void adjust(mr_worker *w, mr_iter *it, int n)
 {
     mr_frame *f = it->frame;
@@ -250,6 +272,7 @@ static void adjust(mr_worker *w, mr_iter *it, int n)
                                                   memory_order_relaxed))
             return;
     mr_lock(&f->mu);
+    MR_ASSERT(it->busy + n >= 0);
     bool done = atomic_fetch_add_explicit(&it->busy, n, memory_order_acq_rel) + n == 0 &&
                 end_iters_locked(w, f);
     mr_unlock(&f->mu);
@@ -257,8 +280,10 @@ static void adjust(mr_worker *w, mr_iter *it, int n)
         end_frame(w, f);
 }
 
-/* ---- the doors ---- */
+/* ---- Enter, Exit, NextIteration ---- */
 
+/* An Enter has run: its value goes into iteration 0, or, if it is constant, into all iterations that exist
+ * and that will exist. Iteration 0 cannot end before all Enters have arrived. */
 static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
     mr_frame *f = find_child(w->x, it, n->extra);
@@ -267,6 +292,7 @@ static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *ou
         return;
     }
     mr_lock(&f->mu);
+    MR_ASSERT(f->n_enters_left > 0 && f->oldest);
     if (n->flags & MR_PN_CONSTANT) {
         mr_parked v = {n, dead ? (mr_value){.kind = MR_DEAD} : out[0]};
         out[0].kind = MR_ABSENT;
@@ -274,7 +300,7 @@ static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *ou
         for (mr_iter *i = f->oldest; i; i = i->next)
             deliver_invariant(w, i, &v, false);
     } else {
-        deliver_counted(w, f->oldest, n, out, dead, false); /* iteration 0 waits for all Enters */
+        deliver_counted(w, f->oldest, n, out, dead, false);
     }
     f->n_enters_left--;
     bool done = end_iters_locked(w, f);
@@ -284,11 +310,16 @@ static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *ou
     adjust(w, it, -1);
 }
 
-/* Only the last iteration of a well-made loop has live Exits.  In others an Exit could be live again and again, and
- * the parent's nodes would be counted, and their inputs written, more than once. */
+/* An Exit has run. A live value leaves the loop at once. A dead Exit counts only in the last iteration, so
+ * those of the newest iteration are kept until the frame ends.
+ *
+ * In a well-formed loop only the last iteration has live Exits. In other graphs an Exit could be live more
+ * than once; the parent's nodes would then be counted, and their inputs written, twice. That is reported as
+ * an error instead. */
 static void exit_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
     mr_frame *f = it->frame;
+    MR_ASSERT(f && n->extra < (uint32_t)f->plan->n_exits);
     mr_lock(&f->mu);
     if (dead && it == f->newest)
         mr_vec_push(&f->dead_exits, n);
@@ -303,10 +334,14 @@ static void exit_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_valu
     adjust(w, it, -1);
 }
 
+/* A NextIteration has run: its value goes to the next iteration. If that would exceed parallel_iterations, or
+ * if memory is out, the value stays pending until an older iteration ends. A dead value goes nowhere: the
+ * loop ends. */
 static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                            bool dead)
 {
     mr_frame *f = it->frame;
+    MR_ASSERT(f);
     if (!dead) {
         mr_lock(&f->mu);
         mr_iter *to = it->next;
@@ -314,7 +349,7 @@ static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_
             to = start_iter_locked(w, f);
         if (to) {
             deliver_counted(w, to, n, out, false, true);
-        } else { /* too many, or no memory for one more: it starts when an older one is done */
+        } else {
             mr_vec_push(&f->parked, (mr_parked){n, out[0]});
             out[0].kind = MR_ABSENT;
         }
@@ -350,6 +385,8 @@ static void clear_children(mr_worker *w, mr_iter *it, const mr_plan_frame *plan)
         }
 }
 
+/* Gives back a frame of a step that failed, with all its iterations and what is below them. Recursive: plan.c
+ * limits the nesting of loops. */
 static void clear_frame(mr_worker *w, mr_frame *f)
 {
     for (mr_iter *it = f->oldest, *next; it; it = next) {
@@ -361,11 +398,13 @@ static void clear_frame(mr_worker *w, mr_frame *f)
     give_frame(w, f);
 }
 
+/* Only one thread is left in the step, so no lock is needed; the worker on the stack serves for its trash. */
 void mr_frames_clear(mr_exec *x)
 {
-    mr_worker w = {.x = x}; /* for its trash; nobody else is here any more */
+    mr_worker w = {.x = x};
     const mr_plan_frame *root = &x->plan->frames[0];
     clear_children(&w, x->root, root);
+    MR_ASSERT(x->root->n_child_frames == 0);
     for (uint32_t i = 0; i < root->n_slots; i++)
         if (x->root->slots[i].kind != MR_ABSENT)
             mr_value_drop(&x->root->slots[i]);

@@ -1,12 +1,16 @@
 /* exec/function.c -- runs functions of a library for kernels (mr_caller).
  *
- * A function with its attrs is made into a program once for each device it is called from, and kept
- * for the life of the session: so are its stateful kernels.  A call is a flow of that program on
- * the runner of the calling step: its work is posted, never run from inside the call, so that deep
- * recursion needs memory but no stack.
+ * A function with its attrs is made into a program once for each device it is called from. The program, with
+ * its stateful kernels, is kept until the session ends. A call is a flow of that program on the runner of the
+ * calling step. Its work is posted, never run from inside the call, so deep recursion needs memory but no
+ * stack.
  *
- * Calls outside of a step (run/later.h) are flows of the same programs on runners of their own.  Who
- * may make them is listed; before the functions end, each of those is ended, and waited for. */
+ * Calls outside of a step (run/later.h) are flows of the same programs on their own runners. Each object that
+ * may make such calls is listed. Before the functions end, each of them is ended and waited for.
+ *
+ * Invariants: a function is in by_hash from its creation until it is freed; n_of_states is the number of
+ * those whose `state` is not 0; an mr_later is in `laters` from keep until forget, or until take_later
+ * removes it. */
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/memory.h"
@@ -65,7 +69,8 @@ static mr_status *find_def(const mr_library *l, const char *name, const mr_funct
     return *out ? NULL : mr_error(MR_NOT_FOUND, "Function %s is not defined.", name);
 }
 
-/* SymbolicGradient means the gradient the library names for f, or the one derived from f. */
+/* SymbolicGradient stands for the gradient function that the library registers for f, or else for one derived
+ * from f. */
 static mr_status *resolve_gradient(const mr_func_ref *f, wanted *w)
 {
     for (int i = 0; i < f->n_attrs; i++) {
@@ -81,6 +86,7 @@ static mr_status *resolve_gradient(const mr_func_ref *f, wanted *w)
     return mr_invalid("SymbolicGradient is missing attr: f");
 }
 
+/* Finds the function that `f` names. On success everything in *w is borrowed from the library and from f. */
 static mr_status *resolve(const mr_library *l, mr_device *d, const mr_func_ref *f, wanted *w)
 {
     *w = (wanted){.n_attrs = f->n_attrs, .attrs = f->attrs, .library = l, .device = d};
@@ -94,6 +100,7 @@ static mr_status *resolve(const mr_library *l, mr_device *d, const mr_func_ref *
 /* Attrs that begin with '_' are notes to the runtime and do not change what a function computes. */
 static bool counts(const mr_named_attr *a) { return a->name[0] != '_'; }
 
+/* Equal keys have equal hashes: only attrs that same_attrs compares are hashed. */
 static uint64_t hash_of(const wanted *w)
 {
     uint64_t h = (uint64_t)(uintptr_t)w->def * 0x9e3779b97f4a7c15u ^
@@ -104,6 +111,7 @@ static uint64_t hash_of(const wanted *w)
     return h;
 }
 
+/* Compares the attrs of a kept function, which has only those that count, with all attrs of a call, in order. */
 static bool same_attrs(const function *f, const wanted *w)
 {
     int k = 0;
@@ -129,13 +137,15 @@ static function *find_locked(mr_functions *fs, uint64_t hash, const wanted *w)
 
 /* ---- making a program ---- */
 
-/* What a call must run: results, control results, and whatever has effects of its own. */
+/* True for what a call must run in any case: results, control flow, and nodes with side effects. */
 static bool is_root(const mr_node *n)
 {
     return mr_node_is(n, "_Retval") || mr_node_is_control_flow(n) ||
            ((n->def->flags & MR_STATEFUL) && !mr_node_is(n, "_Arg"));
 }
 
+/* Copies the part of a function's body that a call must run: everything the roots and the control results
+ * need. */
 static mr_status *prune_body(const mr_body *b, mr_graph **out)
 {
     const mr_graph *g = b->graph;
@@ -162,7 +172,8 @@ static mr_status *prune_body(const mr_body *b, mr_graph **out)
     return st;
 }
 
-/* The session's devices, the caller's first: nodes without a wish run with their caller. */
+/* Returns the session's devices with `first`, the caller's device, in front: nodes that request no device run
+ * with their caller. The array is owned by the caller. */
 static mr_device **devices_from(const mr_env *e, const mr_device *first)
 {
     mr_device **d = mr_new_array(mr_device *, e->n_devices);
@@ -172,6 +183,8 @@ static mr_device **devices_from(const mr_env *e, const mr_device *first)
     return d;
 }
 
+/* Makes the program of a function: instantiates or differentiates it, prunes it, and spreads it over the
+ * devices. */
 static mr_status *make_program(mr_functions *fs, const wanted *w, mr_program **out)
 {
     mr_status *st = NULL;
@@ -195,7 +208,8 @@ out:
     return mr_status_append(st, "\n\t [[function %s]]", w->def->def.name);
 }
 
-/* Some kernel of the program itself keeps state from call to call; the functions it calls are looked at when called. */
+/* True if some kernel of the program itself keeps state from call to call. Functions that it calls are
+ * checked when they are called. */
 static bool keeps_state(const mr_program *p)
 {
     for (int i = 0; i < p->n_plans; i++)
@@ -207,6 +221,8 @@ static bool keeps_state(const mr_program *p)
     return false;
 }
 
+/* Takes over p and keeps its own copies of the attrs that count. The definition is referenced: the client may
+ * remove or redefine the function while this one is in use. */
 static function *function_new(const wanted *w, mr_program *p)
 {
     function *f = mr_new(function);
@@ -237,6 +253,7 @@ static void function_free(function *f)
     mr_free(f);
 }
 
+/* Needs fs->mu. A new function goes to the front of the chain of its hash. */
 static mr_status *find_or_make_locked(mr_functions *fs, const wanted *w, function **out)
 {
     uint64_t hash = hash_of(w);
@@ -251,8 +268,8 @@ static mr_status *find_or_make_locked(mr_functions *fs, const wanted *w, functio
     return NULL;
 }
 
-/* Made with the lock held: a function is made once, and others of the step may wait for it anyway.  One whose kernels
- * keep nothing serves all states. */
+/* Makes the program with the lock held: each function is made once, and others in the step may need it
+ * anyway. A function whose kernels keep no state serves the calls of all states. */
 static mr_status *find_or_make(mr_functions *fs, const wanted *w, mr_program **out)
 {
     wanted common = *w;
@@ -267,7 +284,8 @@ static mr_status *find_or_make(mr_functions *fs, const wanted *w, mr_program **o
     return st;
 }
 
-/* Moves the functions of a state from their chain to the list `taken`, which the caller frees. */
+/* Moves the functions of one state from their chain to the list `taken`, and returns that list; the caller
+ * frees it. */
 static function *take_state(function **chain, uint64_t state, function *taken)
 {
     while (*chain) {
@@ -292,6 +310,7 @@ typedef struct call {
     void *ctx;
 } call;
 
+/* Moves the results of a finished flow to the caller. On error it moves none of them. */
 static mr_status *take_results(mr_flow *f, call *c)
 {
     mr_status *st = mr_flow_take_status(f);
@@ -305,6 +324,7 @@ static mr_status *take_results(mr_flow *f, call *c)
     return st;
 }
 
+/* Ends a call. The flow is given back before `done` runs: `done` may start the same function again. */
 static void call_done(mr_flow *f)
 {
     call c = *(call *)f->ctx;
@@ -345,13 +365,15 @@ static mr_status *too_deep(const mr_func_ref *f)
     return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d", f->name, MAX_DEPTH);
 }
 
+/* Finds the program of a call and refuses calls that are nested too deep, take too much memory together or
+ * have the wrong number of arguments. It checks the deadline because a loop of calls does so nowhere else. */
 static mr_status *prepare_call(mr_functions *fs, const origin *o, const mr_func_ref *f, int n_args,
                                int n_rets, mr_program **out)
 {
     wanted w;
     if (o->depth >= MAX_DEPTH)
         return too_deep(f);
-    if (o->deadline_ns && mr_now_ns() > o->deadline_ns) /* a loop of calls asks nowhere else */
+    if (o->deadline_ns && mr_now_ns() > o->deadline_ns)
         return mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification");
     MR_TRY(resolve(o->library, o->device, f, &w));
     w.state = o->state;
@@ -362,13 +384,15 @@ static mr_status *prepare_call(mr_functions *fs, const origin *o, const mr_func_
     return check_counts(*out, f, n_args, n_rets);
 }
 
-/* A flow with its arguments. */
+/* Takes a flow and fills in its arguments, which stay borrowed. The caller sets the deadline and the trace,
+ * and starts it. */
 static mr_status *open_call(mr_functions *fs, const origin *o, const mr_func_ref *f,
                             mr_tensor *const *args, int n_args, int n_rets, mr_flow **out)
 {
     mr_program *p = NULL;
     MR_TRY(prepare_call(fs, o, f, n_args, n_rets, &p));
     MR_TRY(mr_program_take(p, out));
+    MR_ASSERT((*out)->program == p && p->n_args == n_args && p->n_rets == n_rets);
     for (int i = 0; i < n_args; i++)
         (*out)->args[i] = (mr_value){.t = args[i], .kind = MR_LIVE};
     (*out)->depth = o->depth + 1;
@@ -377,6 +401,8 @@ static mr_status *open_call(mr_functions *fs, const origin *o, const mr_func_ref
     return NULL;
 }
 
+/* Starts a call on the runner of the calling step, cancelled together with it. done is called exactly once,
+ * also if the call could not be started. */
 static void start_call(mr_caller *c, mr_run *r, const origin *o, const mr_func_ref *f, mr_tensor *const *args,
                        int n_args, mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
 {
@@ -402,7 +428,8 @@ static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tens
     start_call(c, r, &o, f, args, n_args, rets, n_rets, done, ctx);
 }
 
-/* The session's device of this name, in full or as far as it is told; NULL when it is of another task. */
+/* Finds the first device of the session that matches a full or partial name. *out is NULL without an error if
+ * the name belongs to another task. */
 static mr_status *find_device(const mr_env *e, const mr_device *home, mr_sv name, mr_device **out)
 {
     mr_device_name asked, own, full;
@@ -416,13 +443,18 @@ static mr_status *find_device(const mr_env *e, const mr_device *home, mr_sv name
     bool here = mr_device_name_parse(mr_sv_of(home->name), &own) && (!asked.has_job || strcmp(asked.job, own.job) == 0) &&
                 (asked.task < 0 || asked.task == own.task);
     *out = NULL;
-    return here ? mr_invalid("There is no device '%.*s' to run a function on", MR_SV_ARG(name)) : NULL;
+    if (!here)
+        return NULL;
+    return mr_invalid("Cannot run a function on device '%.*s': this task has no such device", MR_SV_ARG(name));
 }
 
+/* Forwards a call to the task that owns the device. Only a worker of a cluster can do that. */
 static void call_other_task(const mr_env *e, mr_run *r, int depth, const mr_remote_args *a)
 {
     if (!e->remote)
-        a->done(a->ctx, mr_error(MR_UNIMPLEMENTED, "A function cannot be run on '%.*s', a device of another task than %s",
+        a->done(a->ctx, mr_error(MR_UNIMPLEMENTED,
+                                 "Cannot run a function on '%.*s' from %s: it belongs to another task, and this "
+                                 "session has no cluster",
                                  MR_SV_ARG(a->device), r->step->device->name));
     else if (depth >= MAX_DEPTH)
         a->done(a->ctx, too_deep(a->f));
@@ -430,6 +462,7 @@ static void call_other_task(const mr_env *e, mr_run *r, int depth, const mr_remo
         e->remote->call(e->remote, r, a);
 }
 
+/* mr_caller.call_on: runs the function on another device of this session, or of another task. */
 static void call_on(mr_caller *c, mr_run *r, mr_sv device, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                     mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx)
 {
@@ -449,7 +482,8 @@ static void call_on(mr_caller *c, mr_run *r, mr_sv device, const mr_func_ref *f,
 
 static void waited_done(mr_flow *f) { mr_runner_finish(&f->own_runner); }
 
-/* In the calling thread, which does the work as a step's caller does. */
+/* Runs the flow and waits for it on the calling thread, which works like the caller of a step. Gives the flow
+ * back. */
 static mr_status *call_and_wait(mr_functions *fs, mr_flow *f, const mr_later_call *a)
 {
     if (a->one_thread)
@@ -511,7 +545,8 @@ static void start_threaded(mr_functions *fs, mr_later *l, const mr_later_call *a
     mr_blocking_work_start(&t->work, a->cancel);
 }
 
-/* done NULL: waits, and returns how the call ended. */
+/* mr_caller.call_later. With done NULL it waits and returns the status of the call; otherwise errors go to
+ * done and it returns NULL. */
 static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
                              void (*done)(void *ctx, mr_status *st), void *ctx)
 {
@@ -535,8 +570,8 @@ static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
     return NULL;
 }
 
-/* Frees the functions that were made for calls of this state; the lock is not held then, as a kernel may own an iterator
- * that forgets a state as well. */
+/* Frees the functions that were made for calls of this state. They are freed without the lock: a kernel may
+ * own an iterator that forgets a state in turn. */
 static void forget_state(mr_caller *c, uint64_t state)
 {
     mr_functions *fs = (mr_functions *)c;
@@ -557,6 +592,7 @@ static void forget_state(mr_caller *c, uint64_t state)
     }
     for (function *f = taken; f; f = f->next)
         fs->n_of_states--;
+    MR_ASSERT(fs->n_of_states >= 0);
     mr_unlock(&fs->mu);
     for (function *next; taken; taken = next) {
         next = taken->next;
@@ -569,6 +605,8 @@ static void session_cancelled(mr_cancel_entry *e)
     mr_cancel_start(((mr_later *)((char *)e - offsetof(mr_later, in_session)))->cancel);
 }
 
+/* Lists an mr_later, so that the session can end it, and holds the session on its behalf. If the session has
+ * been cancelled already, the mr_later is cancelled too. */
 static void list_later(mr_functions *fs, mr_later *l)
 {
     if (fs->env->holder)
@@ -599,8 +637,10 @@ static void keep_later_like(mr_caller *c, mr_later *l, const mr_later *like)
     list_later((mr_functions *)c, l);
 }
 
+/* Needs fs->later_mu. take_later may be waiting for the list to become shorter. */
 static void unlist_locked(mr_functions *fs, mr_later *l)
 {
+    MR_ASSERT(fs->laters && (l->prev ? l->prev->next == l : fs->laters == l));
     if (l->prev)
         l->prev->next = l->next;
     else
@@ -610,10 +650,12 @@ static void unlist_locked(mr_functions *fs, mr_later *l)
     mr_cond_broadcast(&fs->fewer);
 }
 
+/* Removes an mr_later whose last reference is gone. Without a holder the session may be freed as soon as l is
+ * off the list, so what is needed afterwards is read before. */
 static void forget_later(mr_caller *c, mr_later *l)
 {
     mr_functions *fs = (mr_functions *)c;
-    void *holder = fs->env->holder; /* without one, the session may be freed as soon as l is off the list */
+    void *holder = fs->env->holder;
     void (*release)(void *) = fs->env->release;
     mr_cancel_unregister(fs->cancel, &l->in_session);
     mr_lock(&fs->later_mu);
@@ -623,8 +665,9 @@ static void forget_later(mr_caller *c, mr_later *l)
         release(holder); /* the session may go with it */
 }
 
-/* One whose last reference is just being dropped leaves the list by itself; others may still be
- * made by functions that run. */
+/* Returns a listed mr_later with a reference and removes it from the list; NULL if none is left. One whose
+ * last reference is being dropped removes itself, so this waits for it. Running functions may add new ones
+ * meanwhile. */
 static mr_later *take_later(mr_functions *fs)
 {
     mr_later *l;
@@ -642,10 +685,11 @@ static mr_later *take_later(mr_functions *fs)
     return l;
 }
 
+/* Cancels all of them first and waits afterwards: one may be waiting for another. */
 void mr_functions_end(mr_functions *fs)
 {
     const mr_env *e = fs->env;
-    mr_cancel_start(fs->cancel); /* all of them first: one may wait for another */
+    mr_cancel_start(fs->cancel);
     for (mr_later *l; (l = take_later(fs));) {
         mr_later_end(l);
         mr_cancel_unregister(fs->cancel, &l->in_session);
@@ -655,7 +699,7 @@ void mr_functions_end(mr_functions *fs)
     }
 }
 
-/* ---- life ---- */
+/* ---- making and freeing ---- */
 
 mr_functions *mr_functions_new(mr_env *e)
 {
@@ -677,6 +721,7 @@ void mr_functions_free(mr_functions *fs)
     uint64_t hash;
     void *v;
     mr_functions_end(fs);
+    MR_ASSERT(!fs->laters);
     while (mr_imap_next(&fs->by_hash, &pos, &hash, &v))
         for (function *f = v, *next; f; f = next) {
             next = f->next;

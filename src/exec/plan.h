@@ -1,15 +1,17 @@
-/* exec/plan.h -- a graph made ready to run many times on one device.
+/* exec/plan.h -- a graph prepared to run many times on one device.
  *
- * A plan is immutable but for what it learns about the cost of its nodes.  Nodes and edges lie in
- * flat arrays.  The nodes of one control-flow frame follow each other, so that the changing part of
- * a frame's iteration is two arrays: counters (words) and values that wait to be used (slots); a
- * node's inputs are consecutive slots.  Indexes of counters and slots count from the start of their
- * frame's.
+ * A plan is immutable, except for what it learns about the cost of its nodes. Nodes and edges are in flat
+ * arrays. The nodes of one control-flow frame are adjacent, so the changing part of an iteration is two
+ * arrays: counters (words) and values that wait to be used (slots). The inputs of a node are consecutive
+ * slots. Indexes of counters and slots count from the start of their frame's.
  *
- * Counters: of an ordinary node, the in-edges that have not arrived, and MR_WORD_DEAD when one of
- * them was dead.  Of a Merge, the control inputs that have not arrived plus one until a value is
- * chosen; it has a second counter behind those of the frame's nodes: the data inputs that have not
- * arrived dead, and MR_WORD_CHOSEN. */
+ * Counters:
+ * - The counter of an ordinary node is the number of in-edges that have not arrived, plus MR_WORD_DEAD if one
+ * of them was dead.
+ * - The counter of a Merge is the number of control inputs that have not arrived, plus one until a value is
+ * chosen.
+ * - A Merge has a second counter behind those of the frame's nodes: the number of data inputs that have not
+ * arrived dead, plus MR_WORD_CHOSEN. */
 #ifndef MR_EXEC_PLAN_H
 #define MR_EXEC_PLAN_H
 
@@ -19,19 +21,19 @@
 #define MR_WORD_CHOSEN 0x80000000u
 
 enum mr_plan_node_flags {
-    MR_PN_CHEAP = 1,     /* always run at once, never handed to another thread */
-    MR_PN_NOTHING = 2,   /* its kernel does nothing: not even called */
+    MR_PN_CHEAP = 1,     /* always runs at once, never handed to another thread */
+    MR_PN_NOTHING = 2,   /* its kernel does nothing and is not called */
     MR_PN_ASYNC = 4,
     MR_PN_MERGE = 8,
     MR_PN_ENTER = 16,
     MR_PN_CONSTANT = 32, /* an Enter with is_constant */
     MR_PN_EXIT = 64,
     MR_PN_NEXT = 128,
-    MR_PN_TRANSFER = 256, /* runs although it is dead */
-    MR_PN_MAY_SKIP = 512, /* Switch, Recv: an output left out is dead; elsewhere it is an error */
+    MR_PN_TRANSFER = 256, /* runs even if it is dead */
+    MR_PN_MAY_SKIP = 512, /* Switch, Recv: an output that is not set is dead; elsewhere that is an error */
     MR_PN_REFS = 1024,    /* some input may arrive as a reference */
     MR_PN_UNINIT_OK = 2048,
-    MR_PN_BLOCKS = 4096, /* its kernel may wait: it gets a thread where others need this one */
+    MR_PN_BLOCKS = 4096, /* its kernel may block: it gets another thread if this one is needed */
     MR_PN_FRAMED = MR_PN_ENTER | MR_PN_EXIT | MR_PN_NEXT,
 };
 
@@ -43,7 +45,7 @@ enum mr_plan_edge_flags {
     MR_PE_BLIND =
         16, /* deadness does not pass: control edge into a Merge, any into a ControlTrigger */
     MR_PE_CHEAP = 32, /* the destination is MR_PN_CHEAP */
-    MR_PE_BITS = 8,   /* the output's index stands above the flags */
+    MR_PE_BITS = 8,   /* the output's index is above the flags */
 };
 
 typedef struct mr_plan_edge {
@@ -77,28 +79,28 @@ typedef struct mr_plan_frame {
 } mr_plan_frame;
 
 typedef struct mr_plan {
-    mr_graph *graph; /* what the nodes point into */
+    mr_graph *graph; /* the nodes point into it */
     mr_device *device;
     uint32_t n_nodes, n_edges, n_roots;
     mr_plan_node *nodes;
     mr_plan_edge *edges;
-    uint32_t *words; /* counters as they are when an iteration begins */
+    uint32_t *words; /* the counters at the start of an iteration */
     uint32_t *roots; /* nodes without in-edges */
     int n_frames;
     mr_plan_frame *frames; /* 0: the root */
     int *children;
     uint32_t max_out;
-    mr_instance **kernels; /* one a node, owned */
-    /* What is learnt while running. */
-    _Atomic uint8_t *heavy;     /* a node is worth another thread; all but cheap ones at first */
-    _Atomic uint32_t *cost_ns;  /* of the last time it was measured */
+    mr_instance **kernels; /* one per node, owned */
+    /* Learnt while running. */
+    _Atomic uint8_t *heavy;     /* a node is worth another thread; at first all except the cheap ones */
+    _Atomic uint32_t *cost_ns;  /* moving average of the measured runs; 0: not measured yet */
 } mr_plan;
 
 /* The graph (placed on this device, with _Arg, _Retval, _Send, _Recv at its ends) is referenced. */
 mr_status *mr_plan_new(mr_graph *g, mr_device *d, mr_kernel_cache *kernels, mr_plan **out);
 void mr_plan_free(mr_plan *p); /* NULL is fine */
 
-/* Above this a node is worth handing to another thread: a hand-over costs some microseconds. */
+/* A node that takes longer than this is worth handing to another thread; a hand-over costs some microseconds. */
 #define MR_HEAVY_NS 10000
 
 #endif

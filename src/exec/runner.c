@@ -1,22 +1,25 @@
-/* exec/runner.c -- who runs the work of a step: the thread that asked for it, and the pool.
+/* exec/runner.c -- decides which thread runs the work of a step: the caller's or one of the pool.
  *
- * A thread that runs work keeps a list of what was posted meanwhile; it is on its stack and only
- * this thread sees it.  The list is found through a thread-local pointer, and nests when a kernel
- * runs another session.
+ * A thread that runs work keeps a list of the work that was posted meanwhile. The list is on its stack, and
+ * only this thread sees it. It is found through a thread-local pointer, and it nests when a kernel runs
+ * another session.
  *
- * Which thread gets the work: the one that posts it, if it runs work of this runner already.  A
- * worker that holds more than one heavy node asks mr_runner_idle and hands one over: to the caller
- * first when it is idle, since it takes nodes of this step only, while workers serve all steps.
+ * Which thread gets the work: the one that posts it, if it already runs work of this runner. A worker that
+ * holds more than one heavy node asks mr_runner_idle and hands one over. An idle caller gets it first, since
+ * it takes nodes of this step only, while the threads of the pool serve all steps.
  *
- * The caller's wait: with a pool whose loops can be joined it is that pool's guest (mr_pool_stay),
- * else it sleeps on `changed`.  `waiting` says that it will look at its queue again before it
- * returns; it is changed under the lock, and so is the queue, so nothing given to it is left behind.
- * While it waits it holds no lock, and it runs nothing but parts of loops and work of its own
- * runner: neither waits for a node, so it cannot wait for itself.
+ * The caller's wait: with a pool whose loops it can join, the caller is that pool's guest (mr_pool_stay);
+ * otherwise it sleeps on `changed`. `waiting` means that the caller will look at its queue again before it
+ * returns. Both `waiting` and the queue change only under the lock, so no work given to the caller is left
+ * behind. While it waits, the caller holds no lock and runs nothing but parts of loops and work of its own
+ * runner. Neither waits for a node, so the caller cannot wait for itself.
  *
- * The end: the thread that finishes the last piece calls mr_runner_finish and does not touch the
- * runner after that.  The caller takes the lock before it leaves, so it cannot free the runner, or the
- * guest, while the other thread is still inside mr_runner_finish. */
+ * The end: the thread that finishes the last piece calls mr_runner_finish and does not touch the runner after
+ * that. The caller takes the lock before it leaves, so it cannot free the runner, or the guest, while the
+ * other thread is still inside mr_runner_finish.
+ *
+ * Invariants: head and tail of a list are NULL together; n_queued is the length of the caller's queue; a
+ * runner is reset only when its queue is empty. */
 #include "exec/runner.h"
 
 #include "base/memory.h"
@@ -72,14 +75,17 @@ void mr_runner_deinit(mr_runner *r)
     mr_mutex_deinit(&r->mu);
 }
 
+/* `waiting` is set from the start if there is a caller: it starts the step and waits at once, so the first
+ * work is its own. */
 void mr_runner_reset(mr_runner *r, mr_pool *pool, mr_pool *loops, bool has_caller)
 {
     MR_ASSERT(!r->head);
+    MR_ASSERT(r->n_queued == 0);
     r->pool = pool;
     r->loops = mr_pool_threads(loops) > 1 ? loops : mr_pool_threads(pool) > 1 ? pool : NULL;
     r->has_caller = has_caller;
     r->caller_only = false;
-    r->waiting = has_caller; /* it starts the step and comes at once: the first work is its own */
+    r->waiting = has_caller;
     atomic_store_explicit(&r->finished, false, memory_order_relaxed);
 }
 
@@ -89,28 +95,33 @@ void mr_runner_reset_caller_only(mr_runner *r, mr_pool *loops)
     r->caller_only = true;
 }
 
-/* Moves what waits for the caller to this thread's list. */
+/* Moves the work in the caller's queue to this thread's list. */
 static void take_queued(mr_runner *r, list *l)
 {
     mr_lock(&r->mu);
     for (mr_work *w; (w = take(&r->head, &r->tail));) {
         append(&l->head, &l->tail, w);
+        MR_ASSERT(r->n_queued > 0);
         atomic_fetch_sub_explicit(&r->n_queued, 1, memory_order_relaxed);
     }
     mr_unlock(&r->mu);
 }
 
-/* Runs a chain of work and what it posts meanwhile. */
+/* Runs a chain of work, and then everything it posts on this thread. The runner may be gone once the list is
+ * empty: that may have been the last piece of the step. Denormals are flushed to zero meanwhile, as
+ * TensorFlow does. */
 static void run_chain(mr_runner *r, mr_work *w, bool is_caller)
 {
     list l = {r, is_caller, w->next, NULL, mine};
     for (mr_work *x = l.head; x; x = x->next)
         l.tail = x;
     mr_fp_mode mode = mr_denormals_flush();
+    MR_ASSERT(!l.head == !l.tail);
     mine = &l;
+    MR_ASSERT(w->fn);
     for (;;) {
         w->fn(w);
-        if (!l.head) /* that may have been the last piece, and the runner gone */
+        if (!l.head)
             break;
         if (atomic_load_explicit(&r->n_queued, memory_order_relaxed) > 0)
             take_queued(r, &l);
@@ -143,7 +154,7 @@ static void run_from_pool(mr_task *t)
     mr_runner_run(w->runner, w);
 }
 
-/* Under the lock: the caller has something to look at. */
+/* Wakes the caller from its wait. The lock is held. */
 static void recall(mr_runner *r)
 {
     if (r->loops)
@@ -152,7 +163,7 @@ static void recall(mr_runner *r)
         mr_cond_signal(&r->changed);
 }
 
-/* true when the caller will do it: it has nothing else to do, or nobody else can. */
+/* Returns true if the caller will do the work: it is waiting, or there is no other thread that could. */
 static bool give_to_caller(mr_runner *r, mr_work *w)
 {
     if (!r->has_caller)
@@ -192,6 +203,7 @@ int mr_runner_idle(mr_runner *r)
     return r->pool ? mr_pool_idle(r->pool) + caller_is_idle(r) : 0;
 }
 
+/* Prepended, not appended: the newest work runs first, so a tree of calls is walked depth first. */
 void mr_runner_post(mr_runner *r, mr_work *w)
 {
     if (mine && mine->runner == r)
@@ -211,6 +223,7 @@ void mr_runner_yield(mr_runner *r, mr_work *w)
     append(&mine->head, &mine->tail, w);
 }
 
+/* Called before this thread runs something long. Light work stays here, in its order. */
 void mr_runner_share(mr_runner *r)
 {
     if (!mine || mine->runner != r || !mine->head)
@@ -246,7 +259,7 @@ static bool has_news(const mr_runner *r)
            atomic_load_explicit(&((mr_runner *)(uintptr_t)r)->n_queued, memory_order_relaxed) > 0;
 }
 
-/* Waits as a guest of the pool; r->mu is released meanwhile.  false when it is too late. */
+/* Waits as a guest of the pool; r->mu is released meanwhile. Returns false if the deadline passed. */
 static bool stay_locked(mr_runner *r, int64_t deadline_ns) MR_REQUIRES(r->mu);
 static bool stay_locked(mr_runner *r, int64_t deadline_ns)
 {
@@ -257,8 +270,8 @@ static bool stay_locked(mr_runner *r, int64_t deadline_ns)
     return in_time;
 }
 
-/* All work for the caller, as a chain: what is heavy goes on to idle threads once it is busy.  NULL
- * when finished or too late. */
+/* Waits for work and takes all of it, as a chain: once the caller is busy, it passes heavy pieces on to idle
+ * threads. Returns NULL if the step is finished or the deadline passed. */
 static mr_work *next_for_caller(mr_runner *r, int64_t deadline_ns)
 {
     bool in_time = true;
@@ -280,7 +293,8 @@ static mr_work *next_for_caller(mr_runner *r, int64_t deadline_ns)
     return w;
 }
 
-/* The caller counts as one of the pool's threads while it runs work; a guest inside a loop is counted there. */
+/* While the caller runs work it counts as one of the threads of the pools. A guest inside a loop is counted
+ * by mr_pool_stay. */
 static void run_as_caller(mr_runner *r, mr_work *w)
 {
     mr_pool *other = r->pool != r->loops ? r->pool : NULL;

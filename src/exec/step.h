@@ -1,12 +1,12 @@
-/* exec/step.h -- one run of a plan: what changes while it runs.
+/* exec/step.h -- one run of a plan: the state that changes while it runs.
  *
- * mr_exec is one run of one plan on one device; those of one step (or of one function call) belong
- * to an mr_flow, which holds what they share: how it ends, who cancels it, where values meet.  Both
- * are kept by their program and used again, so a warm step allocates nothing.
+ * mr_exec is one run of one plan on one device. The execs of one step (or of one function call) belong to an
+ * mr_flow, which holds what they share: status, cancellation, rendezvous. Both are kept by their program and
+ * used again, so a warm step allocates nothing.
  *
- * Threads: a value in a slot is written by the one thread that delivers it and read by the one that
- * runs the node; the counters (atomic) order the two.  What a frame holds beside its iterations is
- * guarded by the frame's lock. */
+ * Threads: a value in a slot is written by the one thread that delivers it and read by the one that runs the
+ * node; the atomic counters order the two. The frame's lock guards everything in a frame except its
+ * iterations' counters and slots. */
 #ifndef MR_EXEC_STEP_H
 #define MR_EXEC_STEP_H
 
@@ -55,6 +55,7 @@ struct mr_frame {
     mr_frame *next;          /* spare ones */
 };
 
+/* A node that may run now, in one iteration. */
 typedef struct mr_ready {
     mr_iter *it;
     uint32_t node;
@@ -62,20 +63,20 @@ typedef struct mr_ready {
 
 typedef MR_VEC(mr_ready) mr_ready_vec;
 
-/* One thread's share of an exec.  Order of running: what is cheap (it may make more ready), then
- * the heavy, newest first (its inputs are in the cache, and memory is freed soon), then the first
- * nodes of new iterations, oldest first (so that a loop lets everything else go before). */
+/* One thread's share of an exec. It runs cheap nodes first (they may make more ready), then those that may block, then
+ * the heavy ones, newest first (their inputs are in the cache, and memory is freed soon), then the first nodes of new
+ * iterations, oldest first (so that a loop does not starve the rest of the step). */
 typedef struct mr_worker {
     mr_work work;
     mr_exec *x;
     const mr_plan *plan;
     mr_ready_vec cheap, heavy, fresh;
-    mr_ready_vec blocking;      /* nodes that may wait, until what is cheap is done */
-    int heavy_from, fresh_from; /* those before are gone */
-    int patience;               /* nodes until the clock is looked at */
+    mr_ready_vec blocking;      /* nodes that may block: they wait until the cheap ones are done */
+    int heavy_from, fresh_from; /* entries before these are gone */
+    int patience;               /* nodes until the deadline is checked */
     bool watched;               /* this step is measured or traced */
-    bool no_memory;             /* a loop could not go on; said once no lock is held */
-    const mr_plan_node *exits_twice; /* an Exit that was live before; likewise */
+    bool no_memory;             /* a loop could not continue; reported once no lock is held */
+    const mr_plan_node *exits_twice; /* an Exit that was live twice; reported likewise */
     MR_VEC(mr_value) trash;     /* to be dropped when no lock is held */
     mr_run run;
     mr_value *out; /* plan->max_out */
@@ -86,7 +87,7 @@ struct mr_exec {
     mr_step step; /* what kernels see */
     const mr_plan *plan;
     struct mr_flow *flow;
-    _Atomic int active; /* workers and asynchronous nodes that are not done */
+    _Atomic int active; /* workers and running asynchronous nodes; the last one to leave ends the exec */
     mr_iter *root;
     mr_mutex mu;
     mr_worker *idle MR_GUARDED_BY(mu);
@@ -94,60 +95,60 @@ struct mr_exec {
     mr_iter **spare_iters MR_GUARDED_BY(mu);
 };
 
-/* What the execs of one step share. */
+/* One run of a program: what the execs of one step, or of one function call, share. */
 typedef struct mr_flow {
     struct mr_program *program;
     mr_runner *runner; /* own_runner, or that of the step a function is called in */
     mr_runner own_runner;
     mr_cancel *cancel;
     mr_cancel_entry on_cancel;
-    bool listens; /* on_cancel is registered */
+    bool listens; /* on_cancel is registered with `cancel` */
     mr_cancel *parent; /* while it runs */
     mr_cancel_entry in_parent;
     mr_rendezvous *own_rendezvous; /* kept with the flow */
     mr_rendezvous *rendezvous;     /* own_rendezvous, or that of a step on several tasks */
     _Atomic bool stop; /* no further node starts */
-    _Atomic int parts_left;
+    _Atomic int parts_left; /* execs that have not ended, and mr_flow_start itself */
     int64_t deadline_ns; /* 0: none */
-    int depth;           /* of function calls, */
-    size_t depth_bytes;  /* and what they take together */
+    int depth;           /* of nested function calls */
+    size_t depth_bytes;  /* about the memory of their flows together */
     uint64_t state;      /* of a function called later (run/later.h); 0: the session's */
-    bool measured;
+    bool measured;       /* this run updates the costs in its plans */
     struct mr_trace *trace; /* NULL: not traced */
     mr_mutex mu;
     mr_status *st MR_GUARDED_BY(mu);
     mr_value *args, *rets;
-    mr_exec **execs; /* one a plan of the program */
+    mr_exec **execs; /* one per plan of the program */
     void (*done)(struct mr_flow *f);
     void *ctx;            /* of done */
-    struct mr_flow *next; /* spare ones */
+    struct mr_flow *next; /* in the program's list of spare or resting flows */
 } mr_flow;
 
 /* ---- exec/executor.c ---- */
-mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f); /* NULL when memory is out */
+mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f); /* NULL if memory is out */
 void mr_exec_free(mr_exec *x);
-/* Posts the first work; mr_flow_part_done is called when all is done. */
+/* Posts the first work. mr_flow_part_done is called, from any thread, when everything has ended. */
 void mr_exec_start(mr_exec *x);
 
 /* ---- exec/program.c ---- */
-/* Remembers an error of the step and stops it; takes st. */
+/* Keeps the first root error of the step and stops it; takes st. From any thread, any number of times. */
 void mr_flow_fail(mr_flow *f, mr_status *st);
+/* One part has ended. The last call ends the flow; f may be gone afterwards. */
 void mr_flow_part_done(mr_flow *f);
 
-/* For what runs once a node and has no array of its own: the compiler's check of the stack would cost it a tenth. */
+/* For functions that run once per node and have no array: the compiler's stack check would cost them a tenth. */
 #if defined(__has_attribute) && __has_attribute(no_stack_protector)
 #define MR_PER_NODE __attribute__((no_stack_protector))
 #else
 #define MR_PER_NODE
 #endif
 
-/* ---- exec/frames.c: the ways of Enter, Exit and NextIteration, and the ends of iterations ---- */
-mr_iter *mr_iter_new(const mr_plan *p, int frame); /* NULL when memory is out */
+/* ---- exec/frames.c: Enter, Exit and NextIteration, and the ends of iterations ---- */
+mr_iter *mr_iter_new(const mr_plan *p, int frame); /* NULL if memory is out */
 void mr_iter_free(mr_iter *it);
-/* Passes on the outputs of a node that is done and, when it was the last of an iteration, ends
- * that. */
+/* Passes on the outputs of a node that is done. If it was the last node of an iteration, ends the iteration. */
 MR_PER_NODE void mr_frames_propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead);
-/* Empties the root and gives back all frames still there (a step that failed leaves some). */
+/* Empties the root and gives back all remaining frames (a step that failed leaves some). No worker is left. */
 void mr_frames_clear(mr_exec *x);
 void mr_frames_free_spare(mr_exec *x);
 
