@@ -337,9 +337,9 @@ MR_TEST(capi_plugin_that_cannot_count_or_open_makes_no_session)
     p.open = fail_open;
     add(&k, p);
     n_said = -1;
-    expect_no_session(&k, TF_INVALID_ARGUMENT, "TEST: there are said to be -1");
+    expect_no_session(&k, TF_INVALID_ARGUMENT, "TEST: the library reports -1");
     n_said = 1 << 30;
-    expect_no_session(&k, TF_INVALID_ARGUMENT, "TEST: there are said to be");
+    expect_no_session(&k, TF_INVALID_ARGUMENT, "TEST: the library reports");
     n_said = 2;
     expect_no_session(&k, TF_UNAVAILABLE, "TEST:1: its fan stands still");
     MR_CHECK_INT(n_open, 0); /* the first was closed again */

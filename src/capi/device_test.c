@@ -220,7 +220,7 @@ MR_TEST(capi_device_slowing_finds_the_device)
     mr_session_slow_device(b.s, "GPU:1", 2, b.k.s);
     CHECK_CODE(b.k.s, TF_NOT_FOUND, "GPU:1");
     mr_session_slow_device(b.s, "CPU:0", 2, b.k.s);
-    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "not simulated");
+    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "not a simulated device");
     mr_session_slow_device(b.s, "GPU:0", -2, b.k.s);
     CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "-2");
     mr_session_slow_device(b.s, "\377", 2, b.k.s);

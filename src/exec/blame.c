@@ -1,9 +1,12 @@
 /* exec/blame.c -- the critical path of a step.
  *
- * The way back visits a span at most once, and time never rises on it, so it ends.  `now` is how
- * far the path is known: from there to the end of the step all time has an owner.  A span owns the time
- * between the moment it had what it waited for and now; where that was before the span began, the
- * rest in between is waiting. */
+ * The walk starts at the span that ended last and goes back. It visits a span at most once, and time never
+ * rises on it, so it ends. `now` is how far the path is known: all time from there to the end of the step has
+ * been assigned. A span is assigned the time between the moment it had everything it waited for and `now`. If
+ * that moment was before the span began, the time in between is waiting.
+ *
+ * Invariant: the parts of a step add up to its total time, because each nanosecond between start and end is
+ * assigned exactly once. */
 #include "exec/blame.h"
 
 #include <stdlib.h>
@@ -29,6 +32,7 @@ static int task_of(const mr_timeline *t, int span)
 
 /* ---- what each span waited for ---- */
 
+/* Groups the arrows by their target with a counting sort: those of span i are from[first[i] .. first[i + 1]). */
 static void index_arrows(finder *f)
 {
     const mr_timeline *t = f->t;
@@ -38,8 +42,7 @@ static void index_arrows(finder *f)
         f->first[t->arrows.p[i].to + 2]++;
     for (int i = 0; i < t->spans.n; i++)
         f->first[i + 2] += f->first[i + 1];
-    /* first[i + 1] is where the arrows of i begin; it moves on with each, to where those of i + 1
-     * do. */
+    /* first[i + 1] is where the next arrow of i goes; in the end it is where those of i + 1 begin. */
     for (int i = 0; i < t->arrows.n; i++)
         f->from[f->first[t->arrows.p[i].to + 1]++] = &t->arrows.p[i];
 }
@@ -54,13 +57,15 @@ static int by_lane_and_start(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Waiting does not keep others from a lane, and other steps are not looked into. */
+/* True if x kept s from running: it was before s on the same lane in the same step. Waiting does not occupy a
+ * lane. */
 static bool had_lane(const mr_span *x, const mr_span *s)
 {
     return x->lane == s->lane && x->step == s->step && x->end_ns <= s->start_ns &&
            x->kind != MR_SPAN_WAIT && s->kind != MR_SPAN_WAIT;
 }
 
+/* For each span, finds the one that occupied its lane before it. */
 static void index_lanes(finder *f)
 {
     const mr_timeline *t = f->t;
@@ -77,7 +82,8 @@ static void index_lanes(finder *f)
     mr_free(sorted);
 }
 
-/* Of what span i waited for, what it could have last, and since when; -1: nothing. */
+/* Of everything that span i waited for, returns what it got last, and when; -1: nothing. Spans that are on
+ * the path already (`mark`) do not count. */
 static int needed(const finder *f, int i, int mark, int64_t *since)
 {
     const mr_timeline *t = f->t;
@@ -98,6 +104,7 @@ static int needed(const finder *f, int i, int mark, int64_t *since)
 
 /* ---- the path ---- */
 
+/* Finds or adds the part of this kind, task and peer. The map holds positions, because the vector may move. */
 static mr_blame_part *part_of(finder *f, mr_blame *b, mr_span_kind kind, int task, int peer)
 {
     const int numbers[] = {(int)kind, task, peer};
@@ -111,6 +118,7 @@ static mr_blame_part *part_of(finder *f, mr_blame *b, mr_span_kind kind, int tas
     return &b->parts.p[place - 1];
 }
 
+/* Assigns time to a part; times of 0 or less are ignored. */
 static void give(finder *f, mr_blame *b, mr_span_kind kind, int task, int peer, int span, int64_t ns)
 {
     if (ns <= 0)
@@ -126,8 +134,8 @@ static void give(finder *f, mr_blame *b, mr_span_kind kind, int task, int peer, 
 
 /* ---- barriers ---- */
 
-/* A span of another step that is work: of the same number, for who meets at a barrier makes the
- * same step.  *home is the task whose step that is. */
+/* True for a span of another step that is work. The step must have the same number: tasks that meet at a
+ * barrier make the same step. *home is the task whose step that is. */
 static bool is_theirs(const mr_timeline *t, const mr_span *s, const mr_timeline_step *ours,
                       int *home)
 {
@@ -138,8 +146,8 @@ static bool is_theirs(const mr_timeline *t, const mr_span *s, const mr_timeline_
     return theirs != ours && theirs->number == ours->number && theirs->home >= 0;
 }
 
-/* Who came last: of the other tasks with steps of their own, the one whose work at home ended last
- * within the wait.  *until is when; the beginning of the wait if it was nobody. */
+/* Returns the task that arrived last at a barrier: of the other tasks with their own steps, the one whose
+ * work at home ended last within the wait. *until is when; the start of the wait if there is none (-1). */
 static int find_late(const mr_timeline *t, const mr_span *wait, int64_t *until)
 {
     const mr_timeline_step *ours = &t->steps.p[wait->step - 1];
@@ -157,8 +165,8 @@ static int find_late(const mr_timeline *t, const mr_span *wait, int64_t *until)
     return late;
 }
 
-/* All have come; who is busy until they may go?  The task with most work for that step: it makes
- * the update. */
+/* After all have arrived, returns the task that does most work for that step until they may continue: it
+ * makes the update. */
 static int find_busy(const mr_timeline *t, const mr_span *wait, int64_t from_ns)
 {
     const mr_timeline_step *ours = &t->steps.p[wait->step - 1];
@@ -179,9 +187,9 @@ static int find_busy(const mr_timeline *t, const mr_span *wait, int64_t from_ns)
     return busy;
 }
 
-/* A wait for something that nobody is known to have sent.  Its first part is for who came last, the
- * second for who then had to work; it is the waiting of the step's task, wherever the barrier lies.
- */
+/* Assigns a wait for which no sender is known. Its first part is blamed on the task that arrived last, the
+ * second on the one that had to work after that. It counts as waiting of the step's task, wherever the
+ * barrier is. Each barrier costs a walk over all spans, so their number is limited. */
 static void give_barrier(finder *f, mr_blame *b, int span, int64_t from_ns, int64_t to_ns)
 {
     const mr_timeline *t = f->t;
@@ -196,12 +204,12 @@ static void give_barrier(finder *f, mr_blame *b, int span, int64_t from_ns, int6
     until = MR_MAX(from_ns, MR_MIN(until, to_ns));
     int busy = find_busy(t, s, until);
     if (busy < 0)
-        busy = late; /* what it sent is under way */
+        busy = late; /* what it sent is in transit */
     give(f, b, s->kind, late >= 0 ? home : task, late, span, until - from_ns);
     give(f, b, s->kind, busy >= 0 ? home : task, busy, span, to_ns - until);
 }
 
-/* The time of a span is its task's; of what is sent, that of who gets it, from who sends. */
+/* Assigns the time of a span to its task. A transfer is assigned to the receiver, with the sender as peer. */
 static void give_span(finder *f, mr_blame *b, int span, int64_t from_ns, int64_t to_ns)
 {
     const mr_span *s = &f->t->spans.p[span];
@@ -217,8 +225,9 @@ static void give_span(finder *f, mr_blame *b, int span, int64_t from_ns, int64_t
         give(f, b, s->kind, turned ? peer : task, turned ? task : peer, span, to_ns - from_ns);
 }
 
-/* ---- the way back ---- */
+/* ---- the walk ---- */
 
+/* Walks the critical path from its last span back to the start of the step, and assigns all of its time. */
 static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end_ns)
 {
     const mr_timeline *t = f->t;
@@ -227,6 +236,7 @@ static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end
     give(f, b, MR_SPAN_WAIT, -1, -1, -1, end_ns - now);
     for (int i = last; i >= 0 && now > start_ns;) {
         const mr_span *s = &t->spans.p[i];
+        MR_ASSERT(f->seen[i] != mark && now <= end_ns);
         f->seen[i] = mark;
         int64_t ready = start_ns;
         int next = needed(f, i, mark, &ready);
@@ -243,6 +253,7 @@ static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end
 
 /* ---- all steps ---- */
 
+/* The largest first; ties are broken, so that the output does not depend on the order of spans. */
 static int by_size(const void *a, const void *b)
 {
     const mr_blame_part *x = a, *y = b;
@@ -254,8 +265,8 @@ static int by_size(const void *a, const void *b)
                               : (x->peer > y->peer) - (x->peer < y->peer);
 }
 
-/* Who is waited for works longer than who waits, also while that works; so a wait that counts names
- * the slowest, before any work on the path does. */
+/* A task that is waited for works longer than the one that waits. So a wait of some size names the slowest
+ * task, before any work on the path does. */
 static void find_slowest(const mr_timeline *t, mr_blame *b)
 {
     int64_t *ns = mr_new_array(int64_t, t->tasks.n + 1);
@@ -277,6 +288,7 @@ static void find_slowest(const mr_timeline *t, mr_blame *b)
     mr_free(ns);
 }
 
+/* Computes the blame of one step, or of the whole timeline (step -1), from the span that ended last. */
 static void blame_one(finder *f, mr_blame *b, int step, int last)
 {
     const mr_timeline *t = f->t;
@@ -298,7 +310,7 @@ static void blame_one(finder *f, mr_blame *b, int step, int last)
     find_slowest(t, b);
 }
 
-/* The newest step of the same task that ended before this one began, if it is the one before. */
+/* The client's time before a step: as recorded, else since the end of the step before, of the same task. */
 static int64_t outside(const mr_timeline *t, int step)
 {
     const mr_timeline_step *s = &t->steps.p[step];
@@ -313,7 +325,7 @@ static int64_t outside(const mr_timeline *t, int step)
     return 0;
 }
 
-/* By step (the first place is for what belongs to none), the span that ended last. */
+/* By step, the span that ended last; -1: none. Position 0 is for spans without a step. */
 static int *find_ends(const mr_timeline *t)
 {
     int *last = mr_new_array(int, t->steps.n + 1);

@@ -1,4 +1,6 @@
-/* exec/blame_text.c -- the blame of a step in words that somebody can act on. */
+/* exec/blame_text.c -- the blame of a step in words that somebody can act on.
+ *
+ * Shares below half a percent are left out, and of each kind at most PARTS_TOLD parts are named. */
 #include "base/memory.h"
 #include "exec/blame.h"
 
@@ -27,11 +29,11 @@ static void put_bytes(mr_str *out, int64_t bytes)
         mr_str_printf(out, "%lld bytes", (long long)bytes);
 }
 
-/* "worker:1", "ps:0 -> worker:1", "worker:1 for worker:0", "worker:1 between nodes". */
+/* Writes "worker:1", "ps:0 -> worker:1", "worker:1 for worker:0" or "worker:1 between nodes". */
 static void put_who(const mr_timeline *t, const mr_blame_part *p, mr_str *out)
 {
     if (p->task < 0)
-        mr_str_appendz(out, "to start and to answer");
+        mr_str_appendz(out, "starting and answering");
     else if (p->kind == MR_SPAN_SEND && p->peer >= 0)
         mr_str_printf(out, "%s -> %s", task_name(t, p->peer), task_name(t, p->task));
     else if (p->kind == MR_SPAN_WAIT && p->peer >= 0)
@@ -44,7 +46,7 @@ static void put_who(const mr_timeline *t, const mr_blame_part *p, mr_str *out)
         mr_str_appendz(out, task_name(t, p->task));
 }
 
-/* "compute 62 % (worker:1 50 %, ps:0 12 %)" */
+/* Writes "compute 62 % (worker:1 50 %, ps:0 12 %)". */
 static void put_kind(const mr_timeline *t, const mr_blame *b, mr_span_kind kind, mr_str *out)
 {
     int n = 0, told = 0;
@@ -65,7 +67,7 @@ static void put_kind(const mr_timeline *t, const mr_blame *b, mr_span_kind kind,
         mr_str_appendz(out, n > PARTS_TOLD ? ", ...)" : ")");
 }
 
-/* Kinds by size; what is below half a percent is not told. */
+/* Writes the kinds by size, the largest first. */
 static void put_kinds(const mr_timeline *t, const mr_blame *b, mr_str *out)
 {
     bool done[MR_SPAN_KINDS] = {0};
@@ -82,6 +84,8 @@ static void put_kinds(const mr_timeline *t, const mr_blame *b, mr_str *out)
     }
 }
 
+/* The largest part that is a transfer, or (send false) work of the task; -1: of any task. Parts are sorted by
+ * size. */
 static const mr_blame_part *largest(const mr_blame *b, bool send, int task)
 {
     for (int i = 0; i < b->parts.n; i++) {
@@ -93,7 +97,7 @@ static const mr_blame_part *largest(const mr_blame *b, bool send, int task)
     return NULL;
 }
 
-/* "fc1/MatMul (12.1 ms)", with the op where the name does not tell it. */
+/* Writes "fc1/MatMul (12.1 ms)", with the op if the name does not contain it. */
 static void put_node(const mr_span *s, int64_t ns, mr_str *out)
 {
     mr_str_printf(out, "%s (", s->name);
@@ -109,14 +113,15 @@ static void put_slowest(const mr_timeline *t, const mr_blame *b, mr_str *out)
     mr_str_printf(out, "    slowest task: %s, %s", task_name(t, b->slowest),
                   b->waited ? "waited for " : "");
     mr_put_duration(out, (double)b->slowest_ns);
-    mr_str_appendz(out, b->waited ? "" : " of the way");
+    mr_str_appendz(out, b->waited ? "" : " of the critical path");
     if (p) {
-        mr_str_appendz(out, "; longest there: ");
+        mr_str_appendz(out, "; longest node: ");
         put_node(&t->spans.p[p->top], p->top_ns, out);
     }
     mr_str_appendc(out, '\n');
 }
 
+/* Names the transfer that took longest, unless it is shorter than one percent of the step. */
 static void put_edge(const mr_timeline *t, const mr_blame *b, mr_str *out)
 {
     const mr_blame_part *p = largest(b, true, -1);
@@ -153,7 +158,7 @@ void mr_blame_text(const mr_timeline *t, const mr_blame *b, mr_str *out)
     if (percent(b->outside_ns, b->total_ns) >= 1) {
         mr_str_appendz(out, "    before it: ");
         mr_put_duration(out, (double)b->outside_ns);
-        mr_str_appendz(out, " outside of steps (reading input, say)\n");
+        mr_str_appendz(out, " outside of steps (such as reading input)\n");
     }
 }
 
@@ -179,7 +184,7 @@ static void put_slow_tasks(const mr_timeline *t, const mr_blame *b, int n, int n
     mr_free(times);
 }
 
-/* What stands beside steps, as the chief's updates, is not counted: who waits for it says so. */
+/* What runs beside the steps, such as the chief's updates, is not counted: steps that wait for it show that. */
 void mr_blame_summary(const mr_timeline *t, const mr_blame *b, int n, mr_str *out)
 {
     int64_t total = 0, outside = 0, kinds[MR_SPAN_KINDS] = {0};
@@ -207,6 +212,6 @@ void mr_blame_summary(const mr_timeline *t, const mr_blame *b, int n, mr_str *ou
     if (percent(outside, total) >= 1) {
         mr_str_appendz(out, "    between steps: ");
         mr_put_duration(out, (double)outside);
-        mr_str_appendz(out, " (reading input, say)\n");
+        mr_str_appendz(out, " (such as reading input)\n");
     }
 }

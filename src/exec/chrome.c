@@ -1,7 +1,7 @@
 /* exec/chrome.c -- a writer of Chrome's trace event format.
  *
- * One event a line, so that a trace can be looked at with grep too.  Into a file they go in pieces
- * of 64 KiB: a trace of many steps is larger than what one likes to hold. */
+ * One event per line, so that a trace can be searched with grep too. A file is written in pieces of 64 KiB: a
+ * trace of many steps can be larger than memory. */
 #include "exec/chrome.h"
 
 #include <math.h>
@@ -32,13 +32,16 @@ mr_status *mr_chrome_open(mr_chrome *c, const char *path)
     return NULL;
 }
 
+/* Writes what was gathered to the file. After an error the rest is dropped. */
 static void hand_on(mr_chrome *c)
 {
+    MR_ASSERT(c->file);
     if (!c->st)
         c->st = mr_writer_write(c->file, c->out->p, c->out->n);
     mr_str_clear(c->out);
 }
 
+/* The file is committed only if all of it was written. */
 mr_status *mr_chrome_end(mr_chrome *c)
 {
     mr_str_appendz(c->out, "\n]}\n");
@@ -54,8 +57,8 @@ mr_status *mr_chrome_end(mr_chrome *c)
 
 /* ---- pieces of JSON ---- */
 
-/* The length of the UTF-8 sequence at p; 0: it is none (too long a form, half of a surrogate,
- * beyond Unicode), or NUL, which few readers take. */
+/* The length of the UTF-8 sequence at p. 0: there is none (overlong form, half of a surrogate, beyond
+ * Unicode), or it is NUL, which few readers accept. */
 static size_t utf8_length(const unsigned char *p, size_t n)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -76,6 +79,7 @@ static size_t utf8_length(const unsigned char *p, size_t n)
     return v < least[len] || v > 0x10ffff || v >> 11 == 0x1b ? 0 : len;
 }
 
+/* Quotes a text; each byte that is not part of valid UTF-8 becomes U+FFFD. */
 static void put_text(mr_chrome *c, mr_sv text)
 {
     mr_str clean = {0};
@@ -97,7 +101,8 @@ static void put_number(mr_chrome *c, double v)
     mr_str_printf(c->out, "%.15g", isnan(v) ? 0 : fmin(fmax(v, -1e300), 1e300));
 }
 
-/* Microseconds with all nanoseconds; without a detour over double. */
+/* Microseconds with three decimals; computed with integers, since a double has too few digits for wall clock
+ * times. */
 static void put_time(mr_chrome *c, const char *key, int64_t ns)
 {
     uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
@@ -105,6 +110,7 @@ static void put_time(mr_chrome *c, const char *key, int64_t ns)
                   (unsigned long long)(size / 1000), (int)(size % 1000));
 }
 
+/* Writes what all events have in common; end_event must follow. */
 static void begin_event(mr_chrome *c, char phase, int pid, int tid, mr_sv name)
 {
     mr_str_appendz(c->out, c->any ? ",\n" : "\n");

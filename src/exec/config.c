@@ -1,4 +1,6 @@
-/* exec/config.c -- ConfigProto and RunOptions as far as a session cares. */
+/* exec/config.c -- ConfigProto and RunOptions, as far as a session uses them.
+ *
+ * Fields that nothing here reads are accepted and ignored. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -7,6 +9,8 @@
 #include "proto/config.pb-c.h"
 #include "wire/message.h"
 
+/* Level L0 turns optimizations off unless they are asked for one by one; the RewriterConfig can only turn
+ * them off. */
 static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_config *out)
 {
     const Tensorflow__OptimizerOptions *o = g->optimizer_options;
@@ -28,7 +32,7 @@ static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_con
         out->no_cse = true;
 }
 
-/* Of equal keys the last counts. */
+/* For equal keys the last one counts. A type that does not fit cannot have a device and is skipped. */
 static void read_device_count(const char *type, int most, mr_session_config *out)
 {
     mr_device_count *at = out->counts;
@@ -39,12 +43,13 @@ static void read_device_count(const char *type, int most, mr_session_config *out
     while (at < out->counts + out->n_counts && strcmp(at->type, type) != 0)
         at++;
     if (at == out->counts + MR_DEVICE_COUNTS || strlen(type) >= sizeof at->type)
-        return; /* no device has such a type */
+        return;
     memcpy(at->type, type, strlen(type) + 1);
     at->most = most;
     out->n_counts = MR_MAX(out->n_counts, (int)(at - out->counts) + 1);
 }
 
+/* Copies everything: *out does not point into the message. */
 mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
 {
     Tensorflow__ConfigProto *c = NULL;
@@ -76,8 +81,8 @@ mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
     return NULL;
 }
 
-/* TensorFlow's master looks only at the remainder, so with build_cost_model 1 it skips no step at all.  Its direct
- * session does what the options' documentation says, and so do both of ours. */
+/* TensorFlow's master looks only at the remainder, so with build_cost_model 1 it skips no step at all. Its
+ * direct session follows the documentation of the options, and so do both of ours. */
 bool mr_session_config_wants_costs(const mr_session_config *c, _Atomic int64_t *n_steps)
 {
     if (c->cost_model_every <= 0)

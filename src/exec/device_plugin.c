@@ -1,7 +1,11 @@
-/* exec/device_plugin.c -- devices of a type that a loaded library brings.
+/* exec/device_plugin.c -- devices of a type that a loaded library provides.
  *
- * The memory of a device is an allocator that lives until the device and the last of its blocks are gone; only then is
- * the library told to close. */
+ * The memory of a device is an allocator that lives until the device and the last of its blocks are gone.
+ * Only then is the library asked to close the device. So `owners` is 1 for the device plus 1 for each block
+ * in use.
+ *
+ * If the type has its own memory, plugin_start moves each input to where the kernel wants it before the
+ * kernel runs. */
 #include "exec/device_plugin.h"
 
 #include <dlfcn.h>
@@ -29,8 +33,10 @@ typedef struct plugged {
 
 /* ---- memory ---- */
 
+/* Drops one owner; the last one closes the device and frees the memory. */
 static void leave(memory *m)
 {
+    MR_ASSERT(m->owners > 0);
     if (atomic_fetch_sub_explicit(&m->owners, 1, memory_order_acq_rel) != 1)
         return;
     m->p->close(m->p, m->device);
@@ -42,6 +48,7 @@ static void *plugin_alloc(mr_allocator *a, size_t bytes)
     memory *m = (memory *)a;
     void *p = m->p->alloc(m->p, m->device, bytes);
     if (p) {
+        MR_ASSERT(m->owners > 0);
         atomic_fetch_add_explicit(&m->owners, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&m->in_use, (int64_t)bytes, memory_order_relaxed);
         atomic_fetch_add_explicit(&m->n_allocs, 1, memory_order_relaxed);
@@ -55,6 +62,7 @@ static void plugin_free(mr_allocator *a, void *p, size_t bytes)
     if (!p)
         return;
     m->p->free(m->p, m->device, p, bytes);
+    MR_ASSERT(m->in_use >= (int64_t)bytes);
     atomic_fetch_sub_explicit(&m->in_use, (int64_t)bytes, memory_order_relaxed);
     leave(m);
 }
@@ -65,12 +73,12 @@ static mr_status *plugin_copy(mr_allocator *a, void *dst, const void *src, size_
     return m->p->copy(m->p, m->device, dst, src, bytes, way);
 }
 
-/* Zeros come from the host. */
+/* Copies zeros from the host: the library has no function for it. */
 static mr_status *plugin_clear(mr_allocator *a, void *p, size_t bytes)
 {
     void *zeros = mr_try_calloc(bytes, 1);
     if (!zeros)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu zeros", bytes);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot allocate %zu bytes to clear a tensor", bytes);
     mr_status *st = plugin_copy(a, p, zeros, bytes, MR_COPY_IN);
     mr_free(zeros);
     return st;
@@ -105,9 +113,11 @@ typedef enum place { EITHER, HOST, DEVICE } place;
 
 static bool is_send(const mr_run *r) { return mr_node_is(r->node, "_Send") || mr_node_is(r->node, "_HostSend"); }
 
-/* The kernel is of the device's type, not borrowed. */
+/* True if the kernel is of the device's type, not borrowed from the CPU. */
 static bool is_own(const mr_run *r) { return strcmp(r->kernel->device, r->step->device->type->name) == 0; }
 
+/* Where input i must be. The library's own kernels want device memory, borrowed ones host memory. Ops that
+ * touch no data pass either on. A _Send hands its value to the host. */
 static place place_of(const mr_run *r, int i, bool own)
 {
     if (r->in[i].kind != MR_LIVE || !mr_dtype_is_plain(r->in[i].t->dtype))
@@ -118,6 +128,7 @@ static place place_of(const mr_run *r, int i, bool own)
     return own ? DEVICE : passes ? EITHER : HOST;
 }
 
+/* Replaces an input by a copy in the other memory. The run owns both. */
 static mr_status *move_input(mr_run *r, int i, place to)
 {
     mr_tensor *copy = NULL;
@@ -146,7 +157,8 @@ static void run_now(void *arg)
         mr_run_done(r, st);
 }
 
-/* What waits for others (a Recv, a queue) must not hold the device up: it is not asked about it. */
+/* mr_device_type.start. The library decides when its kernels, and the CPU's synchronous ones, run. Kernels
+ * that wait for others (a Recv, a queue) run at once: they must not hold up the device. */
 static void plugin_start(mr_run *r)
 {
     plugged *d = (plugged *)r->step->device;
@@ -160,6 +172,7 @@ static void plugin_start(mr_run *r)
         run_now(r);
 }
 
+/* Says only what the library has told; the caller keeps its own values for the rest. */
 static bool plugin_link(const mr_device *d, const mr_device *from, const mr_device *to, double *latency_s, double *bytes_per_s)
 {
     const mr_plugin *p = ((const plugged *)d)->p;
@@ -198,6 +211,7 @@ mr_allocator *mr_plugin_allocator(const mr_run *r, int output, mr_dtype type)
 
 /* ---- making ---- */
 
+/* Opens one device and appends it to *out. On failure the device is closed again. */
 static mr_status *make_one(const mr_plugin *p, const char *task, mr_pool *pool, int id, mr_device_vec *out)
 {
     mr_device *base = NULL;
@@ -227,12 +241,14 @@ static mr_status *make(const mr_device_maker *maker, const char *task, mr_pool *
     int n = 0;
     MR_TRY(mr_status_prepend(p->count(p, &n), "Devices of type %s: ", p->type));
     if (n < 0 || n > MAX_DEVICES)
-        return mr_invalid("Devices of type %s: there are said to be %d, expected 0 to %d", p->type, n, MAX_DEVICES);
+        return mr_invalid("Devices of type %s: the library reports %d devices, expected 0 to %d", p->type, n,
+                          MAX_DEVICES);
     for (int i = 0; i < n && (limit < 0 || i < limit); i++)
         MR_TRY(make_one(p, task, pool, i, out));
     return NULL;
 }
 
+/* The plugin embeds the device type and the maker, which are used as long as the process lives. */
 mr_status *mr_plugin_register(mr_plugin *p)
 {
     p->device_type = (mr_device_type){.name = p->type,
@@ -250,9 +266,10 @@ mr_status *mr_plugin_register(mr_plugin *p)
 
 static mr_mutex libraries_mu = {PTHREAD_MUTEX_INITIALIZER};
 static bool loaded MR_GUARDED_BY(libraries_mu);
-static mr_status *loading MR_GUARDED_BY(libraries_mu); /* how it went */
+static mr_status *loading MR_GUARDED_BY(libraries_mu); /* NULL: successful */
 
-/* Its initialiser registers what it has.  It stays for good. */
+/* Opens a library; its initializer registers its device types. It is never closed: devices may use it until
+ * the process ends. */
 static mr_status *load(mr_sv path)
 {
     char *z = mr_strndup(path.p, path.n);
@@ -265,6 +282,7 @@ static mr_status *load(mr_sv path)
     return st;
 }
 
+/* Loads each library once. A failure is kept and reported to every later session as well. */
 mr_status *mr_plugin_libraries(void)
 {
     mr_lock(&libraries_mu);

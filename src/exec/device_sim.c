@@ -1,14 +1,19 @@
 /* exec/device_sim.c -- simulated devices.
  *
- * Everything that takes time is a job.  A node's job waits in its device's lane until the one before it has ended, runs
- * the kernel in a thread of its step, and then waits for a timer until the time is over that the device would have
- * taken.  A transfer's job waits for the timer only.  Times are counted from when the job before ended by the device's
- * own reckoning, not from when a thread woke up: what a late timer costs does not add up.
+ * Everything that takes time is a job. The job of a node waits in its device's lane until the job before it
+ * has ended. It runs the kernel on a thread of its step, then waits for a timer until the time is over that
+ * the device would have taken. The job of a transfer waits for the timer only. Times count from the moment
+ * the previous job ended by the device's own reckoning, not from when a thread woke up: the delays of late
+ * timers do not add up.
  *
- * A job ends by whoever takes it out of a waiting state under the device's lock: the timer, the lane or a cancellation.
- * It first lets the next one of the lane go and then ends its run; after that the device may be gone.
+ * A waiting job is ended by whoever takes it out of its waiting state under the device's lock: the timer, the
+ * lane or a cancellation. That thread first starts the next job of the lane, then ends the run. After that
+ * the device may be gone.
  *
- * Locks: a device's, then that of the links or the timers'. */
+ * Invariants: at most one job of a lane is active; every other job of the lane is in the list head..tail and
+ * QUEUED; a job is PACED exactly while its timer may still end it.
+ *
+ * Locks: a device's lock comes before that of the links or of the timers. */
 #include "exec/device_sim.h"
 
 #include <math.h>
@@ -19,7 +24,7 @@
 #include "exec/step.h"
 #include "passes/effort.h"
 
-enum { PRIORITY = 210 /* as an accelerator's: what can stand there does */ };
+enum { PRIORITY = 210 /* as an accelerator's: nodes go there if they can */ };
 
 static const mr_speed usual_speed = {.flops_per_s = 1e11, .bytes_per_s = 5e10, .op_s = 5e-6};
 static const double usual_latency_s = 1e-5, usual_link = 1e10;
@@ -79,7 +84,7 @@ static int64_t ns_of(double seconds) { return (int64_t)(MR_MIN(seconds, 1e8) * 1
 
 static mr_status *was_cancelled(void) { return mr_error(MR_CANCELLED, "The step was cancelled while a simulated device was at work"); }
 
-/* Work goes on in a thread of the step, not in that of the timers. */
+/* Continues a job on a thread of its step, not on that of the timers. */
 static void post(job *j, void (*fn)(mr_work *))
 {
     const mr_exec *x = j->run->step->owner;
@@ -87,7 +92,8 @@ static void post(job *j, void (*fn)(mr_work *))
     mr_runner_post(x->flow->runner, &j->work);
 }
 
-/* Nobody else knows the job any more but a cancellation that is just being told of, which is waited for. */
+/* Ends the run and frees the job. Only a cancellation that is being delivered right now may still know the
+ * job; unregistering waits for it. */
 static void end_run(job *j, mr_status *st)
 {
     mr_run *r = j->run;
@@ -101,10 +107,12 @@ static void end_run(job *j, mr_status *st)
 
 /* ---- the lane ---- */
 
+/* Makes the first queued job the active one. Returns NULL if the lane is empty. */
 static job *next_locked(sim *d)
 {
     job *j = d->head;
     if (j) {
+        MR_ASSERT(j->state == QUEUED);
         d->head = j->next;
         d->tail = d->head ? d->tail : NULL;
         j->state = RUNNING;
@@ -112,8 +120,10 @@ static job *next_locked(sim *d)
     return d->active = j;
 }
 
+/* Removes a queued job, which must be in the list. */
 static void unqueue_locked(sim *d, job *gone)
 {
+    MR_ASSERT(gone->state == QUEUED && d->head);
     job **at = &d->head, *before = NULL;
     while (*at != gone) {
         before = *at;
@@ -124,11 +134,12 @@ static void unqueue_locked(sim *d, job *gone)
         d->tail = before;
 }
 
-/* The active job is over: the next may go.  One that was given up takes no longer than until now. */
+/* Ends the active job and starts the next one. A job that was given up takes no longer than until now. */
 static void leave_lane(job *j, mr_status *st)
 {
     sim *d = j->d;
     mr_lock(&d->mu);
+    MR_ASSERT(d->active == j);
     j->state = OVER;
     d->free_ns = j->ended_ns = MR_MIN(j->ended_ns, mr_now_ns());
     job *next = next_locked(d);
@@ -138,7 +149,7 @@ static void leave_lane(job *j, mr_status *st)
     end_run(j, st);
 }
 
-/* Its time is over: whether the timer may end it, or a cancellation was first. */
+/* The job's time is over. Returns true if the caller may end it, false if a cancellation was faster. */
 static bool take_paced(job *j)
 {
     mr_lock(&j->d->mu);
@@ -156,6 +167,8 @@ static void lane_timer(mr_timer *t)
         leave_lane(j, NULL);
 }
 
+/* Ends a job that waits. One that is running its kernel only notes the cancellation, and ends when the kernel
+ * does. */
 static void lane_cancelled(mr_cancel_entry *e)
 {
     job *j = JOB(e, entry);
@@ -191,6 +204,7 @@ static const mr_pshape **shapes_of(mr_arena *a, const mr_value *v, int n)
     return s;
 }
 
+/* How long the node takes on the simulated device, from its effort (passes/effort.h) and the shapes seen. */
 static int64_t takes_ns(sim *d, const mr_run *r, const mr_pshape *const *in, const mr_pshape *const *out)
 {
     const mr_speed *s = &d->base.speed;
@@ -201,7 +215,8 @@ static int64_t takes_ns(sim *d, const mr_run *r, const mr_pshape *const *in, con
     return ns_of(slower * (s->op_s + MR_MAX(e.flops / s->flops_per_s, e.bytes / s->bytes_per_s)));
 }
 
-/* Inputs are noted beforehand: a kernel may write over them. */
+/* Runs the kernel. *took_ns is the simulated time, or the real one if this machine is slower. The shapes of
+ * the inputs are noted beforehand, because a kernel may write over its inputs. */
 static mr_status *run_kernel(job *j, int64_t *took_ns)
 {
     mr_run *r = j->run;
@@ -216,7 +231,8 @@ static mr_status *run_kernel(job *j, int64_t *took_ns)
     return st;
 }
 
-/* Waits for its end; false when that is past already. */
+/* Sets the timer that ends the job. Returns false if the time is over already or the job was cancelled; then
+ * the caller ends it. */
 static bool pace(job *j, int64_t until_ns, void (*fn)(mr_timer *))
 {
     sim *d = j->d;
@@ -230,7 +246,7 @@ static bool pace(job *j, int64_t until_ns, void (*fn)(mr_timer *))
     return wait;
 }
 
-/* The job is the active one. */
+/* Runs the active job of the lane, on a thread of its step. */
 static void run_active(job *j)
 {
     sim *d = j->d;
@@ -254,6 +270,8 @@ static job *job_new(mr_run *r, void (*cancelled)(mr_cancel_entry *))
     return j;
 }
 
+/* Starts a node: at once if the lane is free, else it is queued. A cancellation may arrive between
+ * registering and locking; then j->cancelled is set. */
 static void start_node(mr_run *r)
 {
     job *j = job_new(r, lane_cancelled);
@@ -283,6 +301,7 @@ static void start_node(mr_run *r)
 
 /* ---- links ---- */
 
+/* The simulated device of this name, or NULL. */
 static const mr_device *sim_named(const world *w, mr_sv name)
 {
     for (int i = 0; i < w->devices.n; i++)
@@ -291,7 +310,7 @@ static const mr_device *sim_named(const world *w, mr_sv name)
     return NULL;
 }
 
-/* Of two simulated ends the slower tells what the link between them does. */
+/* Limits a link by what one of its ends can do: between two simulated devices the slower one counts. */
 static void join_ends(const world *w, mr_sv end, link *l)
 {
     const sim *d = (const sim *)sim_named(w, end);
@@ -301,6 +320,7 @@ static void join_ends(const world *w, mr_sv end, link *l)
     }
 }
 
+/* Finds or makes the link in one direction. Links live as long as the world. */
 static link *get_link_locked(world *w, mr_sv from, mr_sv to) MR_REQUIRES(w->mu)
 {
     for (int i = 0; i < w->links.n; i++)
@@ -314,7 +334,8 @@ static link *get_link_locked(world *w, mr_sv from, mr_sv to) MR_REQUIRES(w->mu)
     return l;
 }
 
-/* When bytes that leave now arrive.  However many wait for a link without end, that is a time. */
+/* Queues bytes on the link and returns when they arrive. The time is bounded, however many transfers wait for
+ * a link that moves no bytes. */
 static int64_t send_over(job *j, mr_sv from, mr_sv to, size_t bytes)
 {
     world *w = j->d->world;
@@ -328,11 +349,12 @@ static int64_t send_over(job *j, mr_sv from, mr_sv to, size_t bytes)
     return arrives;
 }
 
-/* What has not left yet never will: who comes next does not wait for it. */
+/* Gives the link back the time of the bytes that have not left yet: later transfers do not wait for them. */
 static void take_back(job *j)
 {
     world *w = j->d->world;
     mr_lock(&w->mu);
+    MR_ASSERT(j->link);
     int64_t rest_ns = j->left_ns - MR_MAX(mr_now_ns(), j->left_ns - j->takes_ns);
     j->link->free_ns -= MR_MAX(rest_ns, 0);
     mr_unlock(&w->mu);
@@ -351,6 +373,7 @@ static bool sim_link(const mr_device *d, const mr_device *from, const mr_device 
 
 /* ---- transfers ---- */
 
+/* The bytes have arrived: a _Recv outputs its value, a _Send runs its kernel. */
 static void move_on(mr_work *w)
 {
     job *j = JOB(w, work);
@@ -373,6 +396,7 @@ static void move_timer(mr_timer *t)
         post(j, move_on);
 }
 
+/* Ends a transfer that is under way and frees its time on the link. */
 static void move_cancelled(mr_cancel_entry *e)
 {
     job *j = JOB(e, entry);
@@ -390,7 +414,7 @@ static void move_cancelled(mr_cancel_entry *e)
     }
 }
 
-/* The bytes are on their way: waits until they arrive. */
+/* Starts a transfer and waits, without a thread, until the bytes arrive. */
 static void move(job *j, const mr_rendezvous_key *key, size_t bytes)
 {
     j->began_ns = mr_now_ns();
@@ -399,15 +423,17 @@ static void move(job *j, const mr_rendezvous_key *key, size_t bytes)
         return;
     }
     if (!pace(j, send_over(j, key->src_device, key->dst_device, bytes), move_timer)) {
-        take_back(j); /* when it was given up in this moment */
+        take_back(j); /* it may have been cancelled just now */
         move_on(&j->work);
     }
 }
 
-/* The sending end sees to the time when it is simulated, else the receiving one.  Between tasks each end has its own way to
- * go.  What the client feeds and fetches is not between devices. */
+/* Only transfers between devices take time; what the client feeds and fetches does not. The sending end
+ * accounts for the time if it is simulated, else the receiving end. Between tasks each end accounts for its
+ * own part of the route. */
 static bool is_between_devices(const mr_rendezvous_key *key) { return !mr_sv_eq(key->src_device, key->dst_device); }
 
+/* A dead value, or one that does not leave the device, is sent without delay. */
 static void start_send(mr_run *r)
 {
     const mr_rendezvous_key *key = r->state;
@@ -430,6 +456,7 @@ static void received(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
         move(j, key, mr_tensor_bytes(t));
 }
 
+/* If the sender is simulated too, it has already waited for the transfer, so the ordinary kernel is enough. */
 static void start_recv(mr_run *r)
 {
     const mr_rendezvous_key *key = r->state;
@@ -444,7 +471,8 @@ static void start_recv(mr_run *r)
 
 /* ---- the type ---- */
 
-/* What waits for others holds up no device: asynchronous kernels are started at once. */
+/* mr_device_type.start. Kernels that wait for others do not occupy the device: asynchronous ones are started
+ * at once. */
 static void sim_start(mr_run *r)
 {
     if (mr_node_is(r->node, "_Send") || mr_node_is(r->node, "_HostSend"))
@@ -486,13 +514,15 @@ static void sim_free(mr_device *base)
 
 bool mr_device_is_sim(const mr_device *d) { return d->type->start == sim_start; }
 
+/* The factor applies to nodes that start afterwards. */
 mr_status *mr_device_sim_slow(mr_device *base, double factor)
 {
     sim *d = (sim *)base;
     if (!mr_device_is_sim(base))
-        return mr_invalid("%s is not simulated: its speed is its own", base->name);
+        return mr_invalid("Cannot slow down %s: it is not a simulated device", base->name);
     if (!(factor > 0) || !isfinite(factor))
-        return mr_invalid("%s cannot take %g times as long", base->name, factor);
+        return mr_invalid("Cannot slow down %s by a factor of %g: expected a finite number above 0", base->name,
+                          factor);
     mr_lock(&d->mu);
     d->slower = factor;
     mr_unlock(&d->mu);
@@ -503,6 +533,7 @@ mr_status *mr_device_sim_slow(mr_device *base, double factor)
 
 static double or_usual(double v, double usual) { return v > 0 ? v : usual; }
 
+/* Sets up the device from its description; what the description leaves at 0 gets the usual value. */
 static void fill_in(sim *d, const mr_device_sim *is)
 {
     d->is = *is;
@@ -528,6 +559,7 @@ static void fill_in(sim *d, const mr_device_sim *is)
     }
 }
 
+/* Makes one device and appends it to the world and to *out, which owns it. */
 static mr_status *make_one(const mr_device_sim *is, world *w, const char *task, mr_pool *pool, mr_device_vec *out)
 {
     mr_device *base = NULL;
@@ -546,7 +578,8 @@ static mr_status *make_one(const mr_device_sim *is, world *w, const char *task, 
     return NULL;
 }
 
-/* Told after the devices, whose own words it overrides. */
+/* Applies the description of one link. It is called after all devices exist, so it overrides what they say of
+ * themselves. */
 static void set_link(world *w, const char *task, const mr_device_sim_link *is)
 {
     char *from = mr_printf("%s/device:%s", task, is->from), *to = mr_printf("%s/device:%s", task, is->to);
@@ -559,6 +592,7 @@ static void set_link(world *w, const char *task, const mr_device_sim_link *is)
     mr_free(to);
 }
 
+/* Each device holds a reference to the world; the one taken here is dropped at the end. */
 mr_status *mr_device_sims_make(const mr_device_sims *s, const char *task, mr_pool *pool, mr_device_vec *out)
 {
     mr_status *st = NULL;

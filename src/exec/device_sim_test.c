@@ -477,9 +477,11 @@ MR_TEST(device_sim_text_has_the_keys_of_plans)
     MR_CHECK_NEAR(s.links.p[0].latency_s, s.links.p[1].latency_s, 1e-18);
     MR_CHECK_NEAR(s.links.p[0].bytes_per_s, s.links.p[1].bytes_per_s, 0);
     mr_device_sims_deinit(&s);
-    MR_CHECK_ERR(parse("GPU:0=flop_per_s=1"), MR_INVALID_ARGUMENT, "there is no key 'flop_per_s' (did you mean 'flops_per_s'?); there are flops_per_s,");
+    MR_CHECK_ERR(parse("GPU:0=flop_per_s=1"), MR_INVALID_ARGUMENT,
+                 "unknown key 'flop_per_s' (did you mean 'flops_per_s'?); the keys are flops_per_s,");
     MR_CHECK_ERR(parse("GPU:0=flops_per_s=much"), MR_INVALID_ARGUMENT, "'flops_per_s=much': expected flops_per_s=AMOUNT, as in 4G or 4e9");
-    MR_CHECK_ERR(parse("A:0>B:0=op_us=1"), MR_INVALID_ARGUMENT, "there is no key 'op_us'; there are latency_us, bytes_per_s");
+    MR_CHECK_ERR(parse("A:0>B:0=op_us=1"), MR_INVALID_ARGUMENT,
+                 "unknown key 'op_us'; the keys are latency_us, bytes_per_s");
 }
 
 MR_TEST(device_sim_text_that_cannot_be_is_refused)

@@ -1,4 +1,9 @@
-/* exec/device_text.c -- descriptions of simulated devices: checked, and read from text. */
+/* exec/device_text.c -- descriptions of simulated devices: checked, and read from text.
+ *
+ * Text is read into a copy of the descriptions, which replaces the original only if all of it is correct.
+ * Both ways in, the C API and text, go through mr_device_sims_add and mr_device_sims_link, so every
+ * description in an mr_device_sims has been checked: its strings end within their arrays, its numbers are
+ * finite and not negative, its devices are distinct. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -14,8 +19,9 @@ void mr_device_sims_deinit(mr_device_sims *s)
     mr_vec_deinit(&s->links);
 }
 
-/* ---- what can be ---- */
+/* ---- checks ---- */
 
+/* True for a letter followed by letters, digits and '_', short enough for mr_device_sim.type. */
 static bool is_type(mr_sv t)
 {
     bool ok = t.n > 0 && t.n < sizeof ((mr_device_sim *)0)->type;
@@ -28,17 +34,20 @@ static bool is_type(mr_sv t)
 
 static mr_status *check_positive(const mr_device_sim *d, const char *what, double v)
 {
-    return v >= 0 && isfinite(v) ? NULL : mr_invalid("Device %s:%d: %s is %g", d->type, d->id, what, v);
+    return v >= 0 && isfinite(v)
+               ? NULL
+               : mr_invalid("Device %s:%d: %s is %g, expected a finite number of at least 0", d->type, d->id, what, v);
 }
 
+/* The type may come from a C program, so it is not taken for granted that it ends within the array. */
 static mr_status *check_device(const mr_device_sim *d)
 {
     if (memchr(d->type, 0, sizeof d->type) == NULL || !is_type(mr_sv_of(d->type)))
-        return mr_invalid("'%.31s' is not the type of a device", d->type);
+        return mr_invalid("'%.31s' is not a device type: expected a letter, then letters, digits and '_'", d->type);
     if (strcasecmp(d->type, mr_device_cpu.name) == 0)
-        return mr_invalid("A simulated device cannot be a CPU: those are there already");
+        return mr_invalid("A simulated device cannot have the type CPU: every session has real CPU devices");
     if (d->id < 0 || d->id > MAX_ID)
-        return mr_invalid("Device %s:%d: its number is not in 0 to %d", d->type, d->id, MAX_ID);
+        return mr_invalid("Device %s:%d: its number must be in 0 to %d", d->type, d->id, MAX_ID);
     MR_TRY(check_positive(d, "flops_per_s", d->speed.flops_per_s));
     MR_TRY(check_positive(d, "bytes_per_s", d->speed.bytes_per_s));
     MR_TRY(check_positive(d, "op_s", d->speed.op_s));
@@ -59,15 +68,15 @@ mr_status *mr_device_sims_add(mr_device_sims *s, const mr_device_sim *d)
 {
     MR_TRY(check_device(d));
     if (s->devices.n >= MAX_DEVICES)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "There are %d simulated devices already", MAX_DEVICES);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Too many simulated devices: at most %d are allowed", MAX_DEVICES);
     for (int i = 0; i < s->devices.n; i++)
         if (s->devices.p[i].id == d->id && strcmp(s->devices.p[i].type, d->type) == 0)
-            return mr_error(MR_ALREADY_EXISTS, "Device %s:%d is there already", d->type, d->id);
+            return mr_error(MR_ALREADY_EXISTS, "Device %s:%d exists already", d->type, d->id);
     mr_vec_push(&s->devices, *d);
     return NULL;
 }
 
-/* "TYPE:ID" */
+/* Splits "TYPE:ID". */
 static bool is_place(mr_sv text, mr_sv *type, int *id)
 {
     int64_t n;
@@ -85,18 +94,21 @@ mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l)
     int id;
     if (!memchr(l->from, 0, sizeof l->from) || !memchr(l->to, 0, sizeof l->to) || !is_place(mr_sv_of(l->from), &type, &id) ||
         !is_place(mr_sv_of(l->to), &type, &id) || strcmp(l->from, l->to) == 0)
-        return mr_invalid("A link goes from one device to another, as GPU:0 to CPU:0; not from '%.47s' to '%.47s'", l->from,
-                          l->to);
+        return mr_invalid("Invalid link from '%.47s' to '%.47s': expected two different devices, such as GPU:0 and "
+                          "CPU:0",
+                          l->from, l->to);
     if (!(l->latency_s >= 0) || !isfinite(l->latency_s) || !(l->bytes_per_s >= 0) || !isfinite(l->bytes_per_s))
-        return mr_invalid("The link from %s to %s: latency_s is %g and bytes_per_s %g", l->from, l->to, l->latency_s,
-                          l->bytes_per_s);
+        return mr_invalid("Link from %s to %s: latency_s is %g and bytes_per_s is %g, expected finite numbers of at "
+                          "least 0",
+                          l->from, l->to, l->latency_s, l->bytes_per_s);
     for (int i = 0; i < s->links.n; i++)
         if (strcmp(s->links.p[i].from, l->from) == 0 && strcmp(s->links.p[i].to, l->to) == 0) {
             s->links.p[i] = *l;
             return NULL;
         }
     if (s->links.n >= MAX_LINKS)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "There are %d links already", MAX_LINKS);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Too many links between simulated devices: at most %d are allowed",
+                        MAX_LINKS);
     mr_vec_push(&s->links, *l);
     return NULL;
 }
@@ -112,7 +124,7 @@ static double prefix(char c, double step)
     return at ? pow(step, (double)(at - letters) + 1) : 0;
 }
 
-/* "4G", "2e11", "10us": how much the end multiplies by, which is cut off. */
+/* Cuts the suffix off "4G" or "10us" and returns the factor it stands for; 1 if there is none. */
 static double cut_scale(mr_sv *text, unit u)
 {
     static const struct {
@@ -134,6 +146,7 @@ static double cut_scale(mr_sv *text, unit u)
     return scale;
 }
 
+/* Reads a number that is finite, not negative and small enough for the type it is stored in. */
 static bool read_amount(mr_sv text, unit u, double *out)
 {
     double scale = cut_scale(&text, u), v;
@@ -143,12 +156,12 @@ static bool read_amount(mr_sv text, unit u, double *out)
     return u != COUNT && u != BYTES ? true : *out <= (u == COUNT ? 1e6 : 9e15);
 }
 
-/* The keys are those of plans (docs/sim.md) and of millrace/device.h, with the unit in the name.  The second names are
- * older: they mean the same, but times are written with their unit (op=5us). */
+/* The keys are those of plans (docs/sim.md) and of millrace/device.h, with the unit in the name. The second names are
+ * older: they mean the same, but times carry their unit in the value (op=5us). */
 typedef struct word {
     const char *key, *old;
     unit unit;
-    double scale; /* the struct has the amount times this; of times under their old name: seconds */
+    double scale; /* the struct holds the amount times this; old names of times are in seconds already */
     size_t at;
 } word;
 
@@ -170,6 +183,7 @@ static const word link_words[] = {
     {"bytes_per_s", "link", RATE, 1, LINK(bytes_per_s)},
 };
 
+/* Stores one amount into the member of `object` that the word describes. */
 static bool read_word(const word *w, bool old, mr_sv value, void *object)
 {
     char *to = (char *)object + w->at;
@@ -195,13 +209,13 @@ static mr_status *unknown_key(mr_sv key, const word *words, int n)
         mr_str_printf(&known, "%s%s", i ? ", " : "", keys[i]);
     }
     const char *meant = mr_nearest(key, keys, n);
-    mr_status *st = mr_invalid("there is no key '%.*s'%s%s%s; there are %s", (int)MR_MIN(key.n, 100), key.p,
+    mr_status *st = mr_invalid("unknown key '%.*s'%s%s%s; the keys are %s", (int)MR_MIN(key.n, 100), key.p,
                                meant ? " (did you mean '" : "", meant ? meant : "", meant ? "'?)" : "", mr_str_z(&known));
     mr_str_deinit(&known);
     return st;
 }
 
-/* key=amount,key=amount into a device or a link. */
+/* Reads key=amount,key=amount into a device or a link. */
 static mr_status *read_words(mr_sv text, const word *words, int n, void *object)
 {
     mr_sv item, key;
@@ -221,11 +235,13 @@ static mr_status *read_words(mr_sv text, const word *words, int n, void *object)
     return NULL;
 }
 
+/* Adds a link, and if `both` the same in the other direction. */
 static mr_status *read_link(mr_device_sims *s, mr_sv from, mr_sv to, bool both, mr_sv words)
 {
     mr_device_sim_link l = {0}, back;
     if (from.n >= sizeof l.from || to.n >= sizeof l.to)
-        return mr_invalid("'%.*s' is not a device", (int)MR_MIN(MR_MAX(from.n, to.n), 100), from.n > to.n ? from.p : to.p);
+        return mr_invalid("'%.*s' is too long for a device, such as GPU:0", (int)MR_MIN(MR_MAX(from.n, to.n), 100),
+                          from.n > to.n ? from.p : to.p);
     memcpy(l.from, from.p, from.n);
     memcpy(l.to, to.p, to.n);
     MR_TRY(read_words(words, link_words, MR_COUNT(link_words), &l));
@@ -241,12 +257,14 @@ static mr_status *read_device(mr_device_sims *s, mr_sv place, mr_sv words)
     mr_device_sim d = {0};
     mr_sv type;
     if (!is_place(place, &type, &d.id))
-        return mr_invalid("'%.*s' is not a device, as GPU:0", (int)MR_MIN(place.n, 100), place.p);
+        return mr_invalid("'%.*s' is not a device: expected TYPE:NUMBER, such as GPU:0", (int)MR_MIN(place.n, 100),
+                          place.p);
     memcpy(d.type, type.p, type.n);
     MR_TRY(read_words(words, device_words, MR_COUNT(device_words), &d));
     return mr_device_sims_add(s, &d);
 }
 
+/* Reads one part between ';'. "A-B" and "A>B" before the '=' describe links, anything else a device. */
 static mr_status *read_item(mr_device_sims *s, mr_sv item)
 {
     mr_sv place, words = item, to;
@@ -274,7 +292,7 @@ static mr_status *read_items(mr_device_sims *s, mr_sv text)
     return NULL;
 }
 
-/* Into a copy: who corrects a text and tries again finds nothing there of the first try. */
+/* Reads into a copy: a caller that corrects the text and tries again finds nothing left of the first attempt. */
 mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text)
 {
     mr_device_sims all = {0};
@@ -291,7 +309,8 @@ mr_status *mr_device_sims_parse(mr_device_sims *s, mr_sv text)
 
 /* ---- for tasks ---- */
 
-/* "worker/", "worker:1/" before a device or link is cut off; *job NULL: for all tasks, *number -1: for all of the job. */
+/* Cuts "worker/" or "worker:1/" off the front of a part. *job is NULL for a part that applies to all tasks,
+ * *number is -1 for one that applies to all tasks of the job. Returns false if the prefix is malformed. */
 static bool cut_task(mr_sv *item, mr_sv *job, int *number)
 {
     mr_sv rest = *item, task;
@@ -308,7 +327,8 @@ static bool cut_task(mr_sv *item, mr_sv *job, int *number)
     return is_type(*job);
 }
 
-/* What is told for one task alone replaces what is told for all of them. */
+/* Appends the parts for this task: those for the task alone, or those for several tasks. The caller lets the
+ * former override the latter. */
 static mr_status *for_task(mr_sv text, const char *job, int number, bool alone, mr_str *out)
 {
     mr_sv item, of;
@@ -317,7 +337,7 @@ static mr_status *for_task(mr_sv text, const char *job, int number, bool alone, 
         item = mr_sv_trim(item);
         mr_sv whole = item;
         if (item.n && !cut_task(&item, &of, &n))
-            return mr_invalid("Simulated device '%.*s': '%.*s' is not a job, nor a task as worker:1",
+            return mr_invalid("Simulated device '%.*s': '%.*s' is neither a job nor a task such as worker:1",
                               (int)MR_MIN(whole.n, 200), whole.p, (int)MR_MIN(of.n, 100), of.p);
         if (item.n && (n >= 0) == alone && (!of.p || mr_sv_is(of, job)) && (n < 0 || n == number))
             mr_str_printf(out, "%s%.*s", out->n ? ";" : "", MR_SV_ARG(item));
@@ -325,7 +345,7 @@ static mr_status *for_task(mr_sv text, const char *job, int number, bool alone, 
     return NULL;
 }
 
-/* Is the device or link of an item told of again in other items? */
+/* True if other items describe the same device or link as this item. */
 static bool is_told(mr_sv item, mr_sv items)
 {
     mr_sv place, other;
@@ -338,6 +358,8 @@ static bool is_told(mr_sv item, mr_sv items)
     return false;
 }
 
+/* A description for this task alone replaces one of the same device or link for several tasks. The result is
+ * parsed once, so that errors are reported where the cluster is launched, not in each task. */
 mr_status *mr_device_sims_of_task(mr_sv text, const char *job, int number, mr_str *out)
 {
     mr_status *st = NULL;

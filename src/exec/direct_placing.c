@@ -1,4 +1,8 @@
-/* exec/direct_placing.c -- placement by cost as the client of a session sees it: reasons, files of costs, slower devices. */
+/* exec/direct_placing.c -- placement by cost for the client of a session: explanations, cost files, slower
+ * devices.
+ *
+ * MILLRACE_COSTS names a file of costs: it is read when the session starts, if it exists, and written when it
+ * ends. */
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -9,7 +13,8 @@
 
 /* ---- the file that the environment names ---- */
 
-/* A file that cannot be read is nobody's costs: without s->placing, nothing is saved over it. */
+/* If the file cannot be read the session fails to start, and s->placing stays NULL, so that nothing is saved
+ * over the file. */
 mr_status *mr_direct_placing_new(mr_direct *s)
 {
     const char *path = getenv("MILLRACE_COSTS");
@@ -22,19 +27,20 @@ mr_status *mr_direct_placing_new(mr_direct *s)
     return st;
 }
 
-/* There is nobody to tell an error but the log. */
+/* Saves the costs. Errors go to the log: nobody is left to return them to. */
 void mr_direct_placing_free(mr_direct *s)
 {
     const char *path = s->placing && s->env.n_devices ? getenv("MILLRACE_COSTS") : NULL;
     mr_status *st = path && *path ? mr_placing_save(s->placing, path) : NULL;
     if (st)
-        mr_warn("Measured costs are not saved: %s", mr_status_message(st));
+        mr_warn("Cannot save the measured costs: %s", mr_status_message(st));
     mr_status_free(st);
     mr_placing_free(s->placing);
 }
 
 /* ---- on request ---- */
 
+/* Locks as make_program does: s->making, then the client's graph. */
 static mr_status *explain(mr_direct *s, mr_placing *p, const mr_run_args *a, mr_str *out) MR_NO_TSA
 {
     mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
@@ -49,7 +55,7 @@ static mr_status *explain(mr_direct *s, mr_placing *p, const mr_run_args *a, mr_
     return st;
 }
 
-/* A session that does not place by cost is judged by estimates alone. */
+/* A session that does not place by cost is explained with estimates only. */
 mr_status *mr_direct_explain(mr_session *base, const mr_run_args *a, mr_str *out)
 {
     mr_direct *s = (mr_direct *)base;
@@ -65,17 +71,18 @@ mr_status *mr_direct_costs(mr_session *base, const char *path, bool save)
 {
     mr_direct *s = (mr_direct *)base;
     if (!s->placing)
-        return mr_error(MR_FAILED_PRECONDITION, "The session measures nothing: its ConfigProto has no placement_period");
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "The session does not measure costs: set placement_period in its ConfigProto");
     return save ? mr_placing_save(s->placing, path) : mr_placing_load(s->placing, path);
 }
 
-/* "GPU:0", "/device:GPU:0" or the full name. */
+/* Accepts "GPU:0", "/device:GPU:0" or the full name. */
 mr_status *mr_direct_slow(mr_session *base, const char *device, double factor)
 {
     const mr_direct *s = (mr_direct *)base;
     mr_device_name pattern, name;
     if (!mr_device_name_parse(mr_sv_of(device), &pattern) || !pattern.has_type || pattern.id < 0)
-        return mr_invalid("'%s' is not the name of a device", device);
+        return mr_invalid("'%s' is not the name of a device: expected TYPE:NUMBER, such as GPU:0", device);
     for (int i = 0; i < s->env.n_devices; i++)
         if (mr_device_name_parse(mr_sv_of(s->env.devices[i]->name), &name) && mr_device_name_matches(&pattern, &name))
             return mr_device_sim_slow(s->env.devices[i], factor);

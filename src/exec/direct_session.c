@@ -1,9 +1,17 @@
 /* exec/direct_session.c -- the session that runs in this process.
  *
- * A run: find the program of the signature (or make it: passes/, plan.c); take one of its flows;
- * put the feeds into its arguments; run it, mostly on the calling thread; hand out its results.
- * Programs are copies of the client's graph, so that may grow meanwhile; they are kept until the
- * session ends. */
+ * A run finds the program of its signature, or makes it (passes/, plan.c). It takes one of the program's
+ * flows, puts the feeds into the flow's arguments, runs it, mostly on the calling thread, and hands out its
+ * results.
+ *
+ * Programs are copies of parts of the client's graph, so the client may add nodes meanwhile. They are kept
+ * until the session ends, also those of earlier placements: runs may still be inside them.
+ *
+ * Locks, outermost first: making, graph_mu, mu. Of these a warm run takes only mu, three times: to count
+ * itself, to look its entry up, and to uncount itself.
+ *
+ * Invariant: n_running counts the calls between mr_direct_enter and mr_direct_leave; direct_free waits until
+ * it is 0. */
 #include "exec/direct_session.h"
 
 #include "base/clock.h"
@@ -27,6 +35,8 @@ static void unlock_graph(mr_direct *s) MR_NO_TSA
         mr_unlock(s->graph_mu);
 }
 
+/* Makes the program of a sorted signature. Needs s->making. A program of a partial run has no arguments and
+ * results: its feeds and fetches go through the rendezvous. */
 static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool partial,
                                mr_program **out)
 {
@@ -58,7 +68,7 @@ static mr_entry *look_up(mr_direct *s, const mr_signatures *in, const mr_signatu
     return e;
 }
 
-/* With s->making held: the program of the sorted signature. */
+/* Returns the program of a sorted signature, and makes it if it is new. Needs s->making. */
 static mr_status *find_sorted(mr_direct *s, const mr_signature *sorted, bool partial,
                               mr_program **out)
 {
@@ -75,6 +85,8 @@ static mr_status *find_sorted(mr_direct *s, const mr_signature *sorted, bool par
     return NULL;
 }
 
+/* The exact order of feeds, fetches and targets is looked up first. A new order of a known signature only
+ * gets an entry of its own. The second look under s->making finds what another thread has made meanwhile. */
 mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, mr_entry **out)
 {
     uint64_t hash = mr_signature_hash(sig, partial);
@@ -96,7 +108,7 @@ mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, m
     return st;
 }
 
-/* The next run of each signature makes its program anew. */
+/* Forgets where nodes without state are placed: the next run of each signature makes its program again. */
 static void place_anew(mr_direct *s)
 {
     mr_lock(&s->making);
@@ -127,6 +139,7 @@ mr_status *mr_direct_enter(mr_direct *s)
 void mr_direct_leave(mr_direct *s)
 {
     mr_lock(&s->mu);
+    MR_ASSERT(s->n_running > 0);
     if (--s->n_running == 0)
         mr_cond_broadcast(&s->idle);
     mr_unlock(&s->mu);
@@ -139,7 +152,7 @@ mr_status *mr_direct_check_feed(const mr_direct *s, const mr_run_args *a, int i)
     if (!t)
         return mr_invalid("Feed %s:%d has no value", o.node->name, o.index);
     if (t->dtype == MR_RESOURCE && !s->env.config.feeds_handles)
-        return mr_invalid("Feeding %s:%d: a resource handle cannot be fed into a session",
+        return mr_invalid("Cannot feed %s:%d: a session does not accept resource handles as feeds",
                           o.node->name, o.index);
     if (MR_LIKELY(t->dtype == mr_dtype_base(mr_out_type(o))))
         return NULL;
@@ -147,15 +160,18 @@ mr_status *mr_direct_check_feed(const mr_direct *s, const mr_run_args *a, int i)
                       mr_dtype_name(mr_dtype_base(mr_out_type(o))), mr_dtype_name(t->dtype));
 }
 
+/* The feeds stay borrowed: mr_program_give clears the arguments without dropping them. */
 static mr_status *fill_args(const mr_direct *s, mr_flow *f, const mr_entry *e, const mr_run_args *a)
 {
     for (int i = 0; i < a->n_feeds; i++) {
         MR_TRY(mr_direct_check_feed(s, a, i));
+        MR_ASSERT(e->feed_at[i] >= 0 && e->feed_at[i] < f->program->n_args);
         f->args[e->feed_at[i]] = (mr_value){.t = a->feed_values[i], .kind = MR_LIVE};
     }
     return NULL;
 }
 
+/* Takes a reference to each result: two fetches of one order may name the same result of the program. */
 static mr_status *take_results(mr_flow *f, const mr_entry *e, const mr_run_args *a)
 {
     for (int i = 0; i < a->n_fetches; i++)
@@ -199,6 +215,7 @@ void mr_direct_guard_end(mr_direct_guard *g)
 
 static void flow_done(mr_flow *f) { mr_runner_finish(&f->own_runner); }
 
+/* Starts the flow and waits for it. The deadline of the run's options takes precedence over the session's. */
 static mr_status *run_flow(mr_direct *s, mr_flow *f, const mr_run_options *o)
 {
     mr_direct_guard g;
@@ -213,6 +230,8 @@ static mr_status *run_flow(mr_direct *s, mr_flow *f, const mr_run_options *o)
     return mr_flow_take_status(f);
 }
 
+/* Runs a flow and appends its RunMetadata: step_stats, partition graphs and the cost graph, as far as they
+ * were asked for. The metadata is also written if the step failed. */
 static mr_status *run_traced(mr_direct *s, mr_flow *f, const mr_run_options *o, bool costs, mr_str *metadata)
 {
     mr_trace *t = costs || o->trace_level >= FULL_TRACE ? mr_trace_new() : NULL;
@@ -229,6 +248,7 @@ static mr_status *run_traced(mr_direct *s, mr_flow *f, const mr_run_options *o, 
     return st;
 }
 
+/* Runs a flow with a trace that only placement by cost sees. */
 static mr_status *run_measured(mr_direct *s, mr_flow *f, const mr_run_options *o)
 {
     mr_trace *t = mr_trace_new();
@@ -241,6 +261,7 @@ static mr_status *run_measured(mr_direct *s, mr_flow *f, const mr_run_options *o
     return st;
 }
 
+/* One run between mr_direct_enter and mr_direct_leave. The flow is given back in any case. */
 static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_options *o,
                               mr_str *metadata)
 {
@@ -302,15 +323,17 @@ static mr_status *direct_list_devices(mr_session *base, mr_device_info **out, in
     return NULL;
 }
 
-/* ---- life ---- */
+/* ---- making and freeing ---- */
 
 static mr_mutex all_mu = {PTHREAD_MUTEX_INITIALIZER};
 static mr_direct *all MR_GUARDED_BY(all_mu);
 
+/* Frees the session with the last reference. Programs go first: their kernels use the devices in env. */
 static void direct_unref(mr_direct *s)
 {
     if (!mr_refs_drop(&s->refs))
         return;
+    MR_ASSERT(s->n_running == 0);
     for (int i = 0; i < s->programs.n; i++)
         mr_program_free(s->programs.p[i]);
     mr_vec_deinit(&s->programs);
@@ -342,7 +365,7 @@ static void unlink_session(mr_direct *s)
     mr_unlock(&all_mu);
 }
 
-/* Ends what runs, waits for it, and gives the session back. */
+/* Cancels the steps that run, waits for them, and drops the owner's reference. */
 static void direct_free(mr_session *base)
 {
     mr_direct *s = (mr_direct *)base;
@@ -360,6 +383,7 @@ static const mr_session_ops direct_ops = {direct_run,        mr_partial_setup,  
                                           direct_close,      direct_list_devices, direct_free,
                                           mr_direct_explain, mr_direct_costs,     mr_direct_slow};
 
+/* The session joins the list of all sessions only when it is complete, so TF_Reset never sees half of one. */
 mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c,
                                  mr_session **out)
 {
@@ -400,6 +424,8 @@ static void clear_containers(mr_direct *s, const char *const *containers, int n)
     }
 }
 
+/* Takes a reference to each session first and works without the list's lock: closing a session calls into its
+ * kernels. */
 void mr_direct_sessions_reset(const char *const *containers, int n)
 {
     direct_vec live = {0};

@@ -1,5 +1,4 @@
-/* exec/direct_session.h -- the inside of the session that runs in this process; for its own files.
- */
+/* exec/direct_session.h -- internals of the session that runs in this process; for its own files only. */
 #ifndef MR_EXEC_DIRECT_SESSION_H
 #define MR_EXEC_DIRECT_SESSION_H
 
@@ -11,14 +10,14 @@ typedef struct mr_partial_run mr_partial_run;
 
 typedef struct mr_direct {
     mr_session base;
-    mr_refs refs; /* its owner's, and of whoever resets all sessions */
+    mr_refs refs; /* one for its owner, one for each mr_direct_sessions_reset in progress */
     mr_env env;
     mr_graph *graph;
     mr_mutex *graph_mu; /* NULL: nobody else touches the graph */
     _Atomic bool closed;
-    mr_mutex making; /* one program at a time; outside of mu */
+    mr_mutex making; /* one program is made at a time; locked before graph_mu and mu */
     mr_placements placements MR_GUARDED_BY(making);
-    mr_placements told MR_GUARDED_BY(making); /* in the log */
+    mr_placements told MR_GUARDED_BY(making); /* already logged */
     mr_mutex mu;
     mr_cond idle; /* n_running fell to 0 */
     int n_running MR_GUARDED_BY(mu);
@@ -31,17 +30,17 @@ typedef struct mr_direct {
     struct mr_direct *next; /* in the list of all */
 } mr_direct;
 
-/* The entry of a signature, made when it is new; lives as long as the session, also when devices are chosen anew. */
+/* The entry of a signature, made if it is new. It lives as long as the session, also if devices are chosen again. */
 mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, mr_entry **out);
-/* Between these a session waits with its end.  CANCELLED "Session has been closed." */
+/* The session is not freed between these two calls. CANCELLED "Session has been closed." */
 mr_status *mr_direct_enter(mr_direct *s);
 void mr_direct_leave(mr_direct *s);
-/* The i-th feed is given a value of its type. */
+/* Checks that the i-th feed has a value of its type. */
 mr_status *mr_direct_check_feed(const mr_direct *s, const mr_run_args *a, int i);
-/* Waits until f is over; after the deadline (0: none) it is stopped. */
+/* Waits until f is over; at the deadline (0: none) it is stopped, and waited for. */
 void mr_direct_wait(mr_flow *f, int64_t deadline_ns);
 
-/* A flow that runs is failed with CANCELLED when the cancellation of its run starts, or has started. */
+/* Fails a running flow with CANCELLED when the cancellation of its run starts, or if it has started already. */
 typedef struct mr_direct_guard {
     mr_cancel_entry entry;
     mr_cancel *cancel; /* NULL: there is none */

@@ -1,4 +1,8 @@
-/* exec/env.c -- what the programs of one session share. */
+/* exec/env.c -- what the programs of one session share.
+ *
+ * mr_env_deinit also cleans up after an init that failed halfway, so every member is valid or zero at any
+ * time. It frees functions and kernels before the devices, because their state may be in device memory and in
+ * device resources. */
 #include "exec/env.h"
 
 #include <stdlib.h>
@@ -11,6 +15,7 @@
 
 #define MAX_CPUS 4096
 
+/* Makes a CPU device, with its own budget if the session has a memory limit. */
 static mr_status *make_cpu(mr_env *e, const char *task, int i, mr_device_vec *out)
 {
     char *name = mr_printf("%s/device:CPU:%d", task, i);
@@ -33,6 +38,7 @@ typedef struct wanted { /* beside CPUs */
     const mr_device_sims *simulated;
 } wanted;
 
+/* The number of devices of a type that device_count allows; -1: no limit. */
 static int most_by_config(const mr_session_config *c, const char *type)
 {
     for (int i = 0; i < c->n_counts; i++)
@@ -41,14 +47,14 @@ static int most_by_config(const mr_session_config *c, const char *type)
     return -1;
 }
 
-/* Where devices of a type are simulated, real ones of that type are not used: their names would clash. */
+/* Real devices of a type are not used if devices of that type are simulated: their names would clash. */
 static int most_of(void *ctx, const char *type)
 {
     const wanted *w = ctx;
     return mr_device_sims_has(w->simulated, type) ? 0 : most_by_config(w->config, type);
 }
 
-/* The first ones of a type, where the client wants no more of it. */
+/* Makes the simulated devices, of each type at most as many as device_count allows. */
 static mr_status *make_simulated(const mr_session_config *c, const mr_device_sims *all, const char *task, mr_pool *pool,
                                  mr_device_vec *out)
 {
@@ -66,7 +72,8 @@ static mr_status *make_simulated(const mr_session_config *c, const mr_device_sim
     return st;
 }
 
-/* The CPUs, then what else there is. */
+/* Makes the CPUs first, since the first device is the client's, then the simulated, plugged-in and OpenCL
+ * devices. config.simulated is borrowed only until here. */
 static mr_status *make_devices(mr_env *e, const char *task, int n_cpus, mr_device_vec *out)
 {
     mr_device_sims from_environment = {0};
@@ -87,6 +94,9 @@ out:
     return st;
 }
 
+/* inter runs nodes, intra runs the loops inside kernels; one pool serves both if their sizes are equal. The
+ * thread that opens a loop takes part in it, so only a pool that runs nodes as well needs one worker more on
+ * a server. */
 static mr_status *make_threads(mr_env *e)
 {
     const mr_session_config *c = &e->config;
@@ -95,14 +105,14 @@ static mr_status *make_threads(mr_env *e)
     int intra = mr_threads_wanted(c->intra_threads, "TF_NUM_INTRAOP_THREADS");
     if (inter > 0)
         MR_TRY(mr_threads_take(inter, own, c->served, &e->inter));
-    if (own && inter > 0 && inter == MR_MAX(intra, 1)) /* one pool for both, as when it is shared */
+    if (own && inter > 0 && inter == MR_MAX(intra, 1))
         e->intra = e->inter;
-    else /* the thread that opens a loop takes part in it, so only a pool that runs nodes too needs a worker more */
+    else
         MR_TRY(mr_threads_take(intra, own, c->served && inter == MR_MAX(intra, 1), &e->intra));
     return NULL;
 }
 
-/* What every session has of its own. */
+/* What every session has for itself, with its own devices or borrowed ones. */
 static mr_status *make_rest(mr_env *e)
 {
     e->cancel = mr_cancel_new(NULL);
@@ -111,6 +121,7 @@ static mr_status *make_rest(mr_env *e)
     return make_threads(e);
 }
 
+/* On failure the caller still calls mr_env_deinit: devices made so far are in e. */
 mr_status *mr_env_init(mr_env *e, const mr_session_config *c, const char *task)
 {
     int n_cpus = c->n_cpus ? c->n_cpus : 1;

@@ -1,5 +1,4 @@
-/* exec/env.h -- what the programs of one session share: devices, threads, kept kernels, functions.
- */
+/* exec/env.h -- what the programs of one session share: devices, threads, kept kernels, functions. */
 #ifndef MR_EXEC_ENV_H
 #define MR_EXEC_ENV_H
 
@@ -30,10 +29,10 @@ typedef struct mr_env {
     mr_session_config config;
     int n_devices;
     mr_device **devices; /* the first is the client's */
-    bool borrowed;       /* the devices belong to a server, and so does what is in them */
+    bool borrowed;       /* the devices, and the resources in them, belong to a server */
     int n_budgets;
-    mr_allocator **budgets; /* one a CPU when there is a limit, else NULL */
-    mr_pool *inter;      /* NULL: nodes run in the caller's thread */
+    mr_allocator **budgets; /* one per CPU if there is a limit, else NULL */
+    mr_pool *inter;      /* NULL: nodes run on the caller's thread */
     mr_pool *intra;
     mr_kernel_cache *kernels;
     mr_functions *functions;
@@ -46,9 +45,9 @@ typedef struct mr_env {
     void *holder;
 } mr_env;
 
-/* Devices TASK/device:CPU:i; task NULL: "/job:localhost/replica:0/task:0". */
+/* Makes devices TASK/device:CPU:i and all others that are configured; task NULL: "/job:localhost/replica:0/task:0". */
 mr_status *mr_env_init(mr_env *e, const mr_session_config *c, const char *task);
-/* With the devices of another one, which must outlive it. */
+/* Uses the devices of `owner`, which must outlive e. */
 mr_status *mr_env_init_beside(mr_env *e, const mr_session_config *c, const mr_env *owner);
 void mr_env_deinit(mr_env *e); /* also after a failed init */
 /* The options of mr_prepare for this session; the client's device first. */
@@ -57,7 +56,7 @@ mr_prepare_options mr_env_prepare_options(const mr_env *e);
 /* ---- exec/function.c: runs functions of a library for kernels ---- */
 mr_functions *mr_functions_new(mr_env *e);
 void mr_functions_free(mr_functions *f);
-/* Ends what may be called later, and waits for it; functions of steps still work. */
+/* Ends everything that may make calls later (run/later.h), and waits for it; functions of steps still work. */
 void mr_functions_end(mr_functions *f);
 mr_caller *mr_functions_caller(mr_functions *f);
 

@@ -1,7 +1,7 @@
-/* exec/kernel_cache.c -- the kernels a session keeps.
+/* exec/kernel_cache.c -- the kernels that a session keeps.
  *
- * Kernels are made with the lock held: two plans that need the same one at the same time must get
- * the same one, and making plans is rare. */
+ * Kernels are made with the lock held: two plans that need the same one at the same time must get the same
+ * one, and plans are made rarely. They are freed without the lock. */
 #include "exec/kernel_cache.h"
 
 #include "base/map.h"
@@ -24,7 +24,7 @@ mr_kernel_cache *mr_kernel_cache_new(void)
     return c;
 }
 
-/* A kernel may take an iterator with it, so the lock is not held. */
+/* Frees without the lock: freeing a kernel may free an iterator with it. */
 void mr_kernel_cache_clear(mr_kernel_cache *c)
 {
     uint32_t pos = 0;
@@ -52,21 +52,23 @@ void mr_kernel_cache_free(mr_kernel_cache *c)
     mr_free(c);
 }
 
-/* Ops whose names begin with '_' are put into a graph by the runtime: their nodes' names say
- * nothing about who they are.  A call has no state of its own; the function's nodes have. */
+/* True if the node has state that outlives a plan. Ops whose names begin with '_' are added by the runtime,
+ * so the names of their nodes do not identify them. A call has no state itself; the nodes of the function
+ * have. */
 static bool is_kept(const mr_node *n)
 {
     return n->def->op && (n->def->flags & MR_STATEFUL) && n->def->name[0] != '_' &&
            !mr_node_is(n, "StatefulPartitionedCall");
 }
 
+/* Needs c->mu. A node that has changed its op under the same name is an error. */
 static mr_status *find_or_make_locked(mr_kernel_cache *c, const mr_make *m, mr_sv key,
                                       mr_instance **out)
 {
     kept *k = mr_map_get(&c->by_name, key);
     if (k && k->kernel->op != m->node->def->op)
-        return mr_error(MR_INTERNAL, "node '%s' was a %s before and is a %s now", m->node->name,
-                        k->kernel->op->name, m->node->def->name);
+        return mr_error(MR_INTERNAL, "Node '%s' has changed its op from %s to %s while the session keeps its state",
+                        m->node->name, k->kernel->op->name, m->node->def->name);
     if (!k) {
         mr_instance *made = NULL;
         MR_TRY(mr_instance_new(m, &made));
@@ -75,6 +77,7 @@ static mr_status *find_or_make_locked(mr_kernel_cache *c, const mr_make *m, mr_s
         mr_map_put(&c->by_name, key, k);
     }
     mr_refs_take(&k->kernel->refs);
+    MR_ASSERT(k->kernel->op == m->node->def->op);
     *out = k->kernel;
     return NULL;
 }

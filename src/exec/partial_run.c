@@ -1,9 +1,15 @@
 /* exec/partial_run.c -- a step that is fed and fetched piece by piece.
  *
- * Setting up starts the whole step; its feeds are Recvs and its fetches Sends through the step's
- * rendezvous.  Each call then sends some feeds and receives some fetches.  Nobody waits for the
- * step between the calls: its work is done by the pool, or by the thread whose feed sets it going.
- */
+ * Setup starts the whole step. Its feeds are Recvs and its fetches Sends through the step's rendezvous. Each
+ * call then sends some feeds and receives some fetches. No thread waits for the step between the calls: its
+ * work is done by the pool, or by the thread whose feed makes nodes ready.
+ *
+ * Lifetime: the session's table holds one reference to a partial run, each call in progress another. The
+ * handle is removed when the last feed and fetch are used, when a call fails, or when the session closes.
+ *
+ * Locks: `calls` (one call at a time) comes before mr_direct.mu and mu. `mu` guards what the step's callbacks
+ * change. Invariant: n_waiting is the number of fetches requested from the rendezvous whose callback has not
+ * run. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/direct_session.h"
@@ -13,15 +19,15 @@ struct mr_partial_run {
     mr_direct *session;
     const mr_entry *entry;
     mr_flow *flow;
-    mr_mutex calls;                /* one call at a time; outside of mu */
-    mr_partial_use use;            /* under calls */
+    mr_mutex calls;                /* one call at a time; locked before mu */
+    mr_partial_use use;            /* guarded by calls */
     mr_rendezvous_key *feed_keys, *fetch_keys;
     mr_mutex mu;
     mr_cond changed;
     bool over MR_GUARDED_BY(mu);   /* the step has ended */
-    int n_waiting MR_GUARDED_BY(mu); /* fetches on their way */
-    bool dead;                     /* the handle is gone; under calls */
-    mr_refs refs;                  /* the table's, and of calls in progress */
+    int n_waiting MR_GUARDED_BY(mu); /* fetches that have not arrived */
+    bool dead;                     /* the handle is gone; guarded by calls */
+    mr_refs refs;                  /* one for the table, one for each call in progress */
 };
 
 typedef struct fetch { /* one value on its way to the client */
@@ -34,6 +40,7 @@ typedef struct fetch { /* one value on its way to the client */
 
 /* ---- making and ending ---- */
 
+/* The keys of feeds or fetches, from the client's device to itself. *out is to be freed also on failure. */
 static mr_status *make_keys(const mr_direct *s, const mr_out *o, int n, mr_rendezvous_key **out)
 {
     const mr_device *client = s->env.devices[0];
@@ -55,6 +62,7 @@ static void free_keys(mr_rendezvous_key *k, int n)
     mr_free(k);
 }
 
+/* The last reference gives the flow back; by then the step is over. */
 static void partial_unref(mr_partial_run *p)
 {
     if (!mr_refs_drop(&p->refs))
@@ -92,17 +100,19 @@ static void step_over(mr_flow *f)
     mr_unlock(&p->mu);
 }
 
+/* Starts the whole step. It has no deadline: a time limit applies to each call, not to all of them together. */
 static mr_status *start(mr_partial_run *p)
 {
     MR_TRY(mr_program_take(p->entry->program, &p->flow));
     mr_flow *f = p->flow;
-    f->deadline_ns = 0; /* a time limit holds for each call, not for all */
+    f->deadline_ns = 0;
     mr_runner_reset(&f->own_runner, p->session->env.inter, NULL, false);
     mr_flow_start(
         f, &(mr_flow_start_args){&f->own_runner, p->session->env.cancel, NULL, step_over, p});
     return NULL;
 }
 
+/* Makes the partial run, starts it and enters it into the table, which takes over the reference. */
 static mr_status *setup_entered(mr_direct *s, const mr_run_args *a, char **handle)
 {
     mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
@@ -144,7 +154,8 @@ static mr_partial_run *find_run(mr_direct *s, const char *handle)
     return p;
 }
 
-/* Takes the handle away and waits for the step. */
+/* Removes the handle and waits until the step is over. At the deadline (0: none) the step is stopped. Drops
+ * the table's reference, unless another thread has removed the handle already. */
 static void end_run(mr_direct *s, const char *handle, mr_partial_run *p, int64_t deadline_ns)
 {
     bool in_time = true;
@@ -170,6 +181,7 @@ static void end_run(mr_direct *s, const char *handle, mr_partial_run *p, int64_t
         partial_unref(p);
 }
 
+/* The session is closed and no call is in progress, so nobody adds or removes entries meanwhile. */
 void mr_partial_runs_end(mr_direct *s)
 {
     for (;;) {
@@ -206,6 +218,7 @@ static mr_partial_call call_of(const mr_run_args *a)
     return (mr_partial_call){a->feeds, a->fetches, a->n_feeds, a->n_fetches};
 }
 
+/* The client's graph is locked while the dependencies of the fetches are followed. */
 static mr_status *check_call(const mr_partial_run *p, const mr_run_args *a)
 {
     mr_partial_call c = call_of(a);
@@ -220,6 +233,7 @@ static mr_status *check_call(const mr_partial_run *p, const mr_run_args *a)
 
 /* ---- a call ---- */
 
+/* Called by the rendezvous, from any thread. The fetch may be freed as soon as n_waiting is 0. */
 static void fetch_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     fetch *f = (fetch *)w;
@@ -228,23 +242,26 @@ static void fetch_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
     f->t = t;
     f->is_dead = dead;
     mr_lock(&p->mu);
+    MR_ASSERT(p->n_waiting > 0);
     if (--p->n_waiting == 0)
         mr_cond_broadcast(&p->changed);
     mr_unlock(&p->mu);
 }
 
+/* Each value goes to the Recv of its feed; the rendezvous takes a reference. */
 static mr_status *send_feeds(mr_partial_run *p, const mr_run_args *a)
 {
     const mr_signature *sig = &p->entry->sig;
     for (int i = 0; i < a->n_feeds; i++) {
         int at = mr_outs_find(sig->feeds, sig->n_feeds, a->feeds[i]);
+        MR_ASSERT(at >= 0); /* check_call has found it */
         MR_TRY(mr_rendezvous_send(p->flow->rendezvous, &p->feed_keys[at], 0, 0,
                                   mr_tensor_ref(a->feed_values[i]), false));
     }
     return NULL;
 }
 
-/* Asks for every fetch once; one listed twice is given twice. */
+/* Requests each fetch once; take_fetches returns one that is listed twice to both places. */
 static void ask_for_fetches(mr_partial_run *p, const mr_run_args *a, fetch *f)
 {
     const mr_signature *sig = &p->entry->sig;
@@ -260,6 +277,7 @@ static void ask_for_fetches(mr_partial_run *p, const mr_run_args *a, fetch *f)
     }
 }
 
+/* At the deadline the flow fails, which aborts its rendezvous and so ends the remaining fetches. */
 static void wait_for_fetches(mr_partial_run *p, int64_t deadline_ns)
 {
     bool in_time = true;
@@ -273,7 +291,7 @@ static void wait_for_fetches(mr_partial_run *p, int64_t deadline_ns)
     if (in_time)
         return;
     mr_flow_fail(p->flow, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
-    wait_for_fetches(p, 0); /* the aborted rendezvous ends them */
+    wait_for_fetches(p, 0);
 }
 
 static void drop_fetched(const mr_run_args *a)
@@ -284,7 +302,7 @@ static void drop_fetched(const mr_run_args *a)
     }
 }
 
-/* What came; on error nothing is handed out. */
+/* Moves the fetched values to the caller; on error nothing is handed out. */
 static mr_status *take_fetches(const mr_run_args *a, fetch *f)
 {
     mr_status *st = NULL;
@@ -318,6 +336,9 @@ static mr_status *exchange(mr_partial_run *p, const mr_run_args *a, int64_t dead
     return st;
 }
 
+/* One call, under p->calls. An error ends the partial run: it stops what still waits for feeds, and the flow
+ * may by then know the root cause better. Errors after the last fetch are not reported, unless the caller has
+ * cancelled the run. */
 static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *p,
                               const mr_run_args *a, const mr_run_options *o)
 {
@@ -327,11 +348,11 @@ static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *
         return mr_invalid("Must run 'setup' before performing partial runs!");
     MR_TRY(check_call(p, a));
     mr_status *st = exchange(p, a, deadline_ns);
-    if (st) /* stops what still waits for feeds; the root cause may be known better by then */
+    if (st)
         mr_flow_fail(p->flow, mr_status_copy(st));
     if (st || mr_partial_use_all(&p->use)) {
         end_run(s, handle, p, deadline_ns);
-        bool cut = o && o->cancel && mr_cancel_started(o->cancel); /* else errors after the last fetch are nobody's */
+        bool cut = o && o->cancel && mr_cancel_started(o->cancel);
         if (st || cut)
             mr_status_update(&st, mr_flow_take_status(p->flow));
         if (st)
@@ -340,6 +361,8 @@ static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *
     return st;
 }
 
+/* The guard is set before p->calls is locked: another call may keep this one waiting, and a cancellation must
+ * end that. */
 mr_status *mr_partial_run_step(mr_session *base, const char *handle, const mr_run_args *a, const mr_run_options *o)
 {
     mr_direct *s = (mr_direct *)base;
@@ -351,7 +374,7 @@ mr_status *mr_partial_run_step(mr_session *base, const char *handle, const mr_ru
     mr_direct_guard g;
     mr_partial_run *p = find_run(s, handle);
     if (p) {
-        mr_direct_guard_begin(&g, p->flow, o); /* another call may keep this one waiting */
+        mr_direct_guard_begin(&g, p->flow, o);
         mr_lock(&p->calls);
         st = call_locked(s, handle, p, a, o);
         mr_unlock(&p->calls);

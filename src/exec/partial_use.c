@@ -1,4 +1,7 @@
-/* exec/partial_use.c -- what a partial run has used, and what it may use next. */
+/* exec/partial_use.c -- which feeds and fetches a partial run has used, and which it may use next.
+ *
+ * The state is one flag per feed and fetch of the setup; a flag that is set is never cleared. The texts of
+ * errors are TensorFlow's. */
 #include "exec/partial_use.h"
 
 #include "base/memory.h"
@@ -51,6 +54,7 @@ mr_status *mr_partial_use_check(const mr_partial_use *u, const mr_partial_call *
 void mr_partial_use_mark(mr_partial_use *u, const mr_partial_call *c)
 {
     const mr_signature *sig = u->sig;
+    MR_ASSERT(u->fed && u->fetched);
     for (int i = 0; i < sig->n_feeds; i++)
         u->fed[i] |= mr_outs_find(c->feeds, c->n_feeds, sig->feeds[i]) >= 0;
     for (int i = 0; i < sig->n_fetches; i++)
@@ -72,7 +76,7 @@ bool mr_partial_use_all(const mr_partial_use *u)
 
 /* ---- what follows from what ---- */
 
-/* Not fed yet, and not among the feeds of this call. */
+/* True if the output is a feed of the setup that has not been fed and is not fed by this call. */
 static bool is_missing(const mr_partial_use *u, const mr_partial_call *c, mr_out o, bool *is_feed)
 {
     int i = mr_outs_find(u->sig->feeds, u->sig->n_feeds, o);
@@ -82,7 +86,7 @@ static bool is_missing(const mr_partial_use *u, const mr_partial_call *c, mr_out
 
 typedef MR_VEC(mr_node *) node_vec;
 
-/* Walks back from a fetch; false when a feed that is missing stands in the way. */
+/* Walks back from a fetch, stopping at feeds. Returns false if it reaches a feed that is missing. */
 static bool follows(const mr_partial_use *u, const mr_partial_call *c, mr_node *from, bool *seen)
 {
     node_vec todo = {0};

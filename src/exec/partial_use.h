@@ -1,7 +1,7 @@
-/* exec/partial_use.h -- what a partial run has used of its feeds and fetches, and what it may use next.
+/* exec/partial_use.h -- which feeds and fetches a partial run has used, and which it may use next.
  *
- * A setup names all feeds and fetches; each is used once, by one of the calls that follow.  A fetch may be asked for when
- * all feeds it depends on have been fed. */
+ * A setup names all feeds and fetches. Each is used once, by one of the calls that follow. A fetch may be
+ * requested once all feeds it depends on have been fed. */
 #ifndef MR_EXEC_PARTIAL_USE_H
 #define MR_EXEC_PARTIAL_USE_H
 
@@ -19,16 +19,17 @@ typedef struct mr_partial_call { /* what one call names */
 
 void mr_partial_use_init(mr_partial_use *u, const mr_signature *sig);
 void mr_partial_use_deinit(mr_partial_use *u);
-/* Whether all was named and none was used.  INVALID_ARGUMENT. */
+/* Checks that everything in the call was named in the setup and was not used before. INVALID_ARGUMENT. */
 mr_status *mr_partial_use_check(const mr_partial_use *u, const mr_partial_call *c);
-/* Whether the fetches follow from the feeds so far and those of the call.  The graph is not changed meanwhile. */
+/* Checks that the fetches can be computed from the feeds so far and those of the call. The graph must not change
+ * meanwhile. */
 mr_status *mr_partial_use_follow(const mr_partial_use *u, const mr_graph *g, const mr_partial_call *c);
-/* The call is made. */
+/* Marks what the call names as used. */
 void mr_partial_use_mark(mr_partial_use *u, const mr_partial_call *c);
-/* Nothing is left: it was the last call. */
+/* True if everything has been used: that was the last call. */
 bool mr_partial_use_all(const mr_partial_use *u);
 
-/* The position of an output among n; -1. */
+/* The position of an output among n; -1: not among them. */
 int mr_outs_find(const mr_out *o, int n, mr_out want);
 
 #endif

@@ -1,4 +1,11 @@
-/* exec/placing.c -- placement by cost in a session. */
+/* exec/placing.c -- placement by cost in a session.
+ *
+ * The schedule: before step `anew_at` nodes are placed again. The MEASURED steps before it are measured. Each
+ * period is SLOWER times as long as the last, and after TIMES placements nothing changes any more, because
+ * the programs of former placements are kept until the session ends.
+ *
+ * Costs are learnt from our own traces, or from the serialized StepStats of other tasks, of which malformed
+ * parts are skipped. `mu` guards the costs and the schedule; links and memory never change. */
 #include "exec/placing.h"
 
 #include <stdatomic.h>
@@ -9,26 +16,27 @@
 #include "wire/pb.h"
 
 enum {
-    MEASURED = 3, /* steps before each new placement, fewer when the period is shorter */
-    SLOWER = 4,   /* each period is so much longer than the last */
-    TIMES = 8,    /* then it stays as it is: programs of former placements are kept until the session ends */
+    MEASURED = 3, /* steps before each new placement; fewer if the period is shorter */
+    SLOWER = 4,   /* each period is this many times as long as the last */
+    TIMES = 8,    /* placements in all */
 };
 
 struct mr_placing {
     _Atomic int64_t n_steps;
     mr_mutex mu;
     int64_t period MR_GUARDED_BY(mu);
-    int64_t anew_at MR_GUARDED_BY(mu); /* the step before which it is placed anew; -1: no more */
+    int64_t anew_at MR_GUARDED_BY(mu); /* the step before which nodes are placed again; -1: never */
     int n_times MR_GUARDED_BY(mu);
     mr_costs *measured MR_GUARDED_BY(mu);
     mr_workload_link *links;
     int64_t *memory; /* by device */
 };
 
-/* Devices of one process hand tensors on without a copy; another thread has to wake up for it.  Between tasks is a network. */
+/* Devices of one process pass tensors on without a copy, but another thread has to wake up. Between tasks there is a
+ * network. */
 static const mr_workload_link within = {.latency_s = 5e-6, .bytes_per_s = 1e11}, between = {.latency_s = 1e-4, .bytes_per_s = 1e9};
 
-/* Either end may know better. */
+/* The usual link, unless one of the two device types knows better; the sender's answer comes first. */
 static mr_workload_link link_between(const mr_device *from, const mr_device *to)
 {
     mr_device_name a, b;
@@ -41,7 +49,7 @@ static mr_workload_link link_between(const mr_device *from, const mr_device *to)
     return l;
 }
 
-/* What a CPU says of its memory limits nothing, unless there is a budget. */
+/* The bytes a device may use. Host memory counts as unlimited, unless there is a budget. */
 static int64_t memory_of(const mr_device *d)
 {
     mr_allocator_stats s;
@@ -79,11 +87,13 @@ void mr_placing_free(mr_placing *p)
     mr_free(p);
 }
 
+/* Steps are numbered by an atomic counter, so each step number gets exactly one turn, also with many threads. */
 mr_placing_turn mr_placing_next(mr_placing *p)
 {
     int64_t step = atomic_fetch_add_explicit(&p->n_steps, 1, memory_order_relaxed);
     mr_placing_turn turn = MR_PLACING_RUN;
     mr_lock(&p->mu);
+    MR_ASSERT(p->n_times <= TIMES && (p->anew_at < 0 || p->period > 0));
     if (p->anew_at >= 0 && step >= p->anew_at) {
         p->period *= SLOWER;
         p->anew_at = ++p->n_times < TIMES ? step + p->period : -1;
@@ -106,7 +116,7 @@ void mr_placing_learn(mr_placing *p, const mr_trace *t)
 
 enum { MAX_SLOT = 65535 };
 
-/* NodeOutput { slot, tensor_description { allocation_description { requested_bytes } } } */
+/* Reads NodeOutput { slot, tensor_description { allocation_description { requested_bytes } } }. */
 static void learn_output(mr_costs *c, mr_sv node, mr_pb_reader *r)
 {
     mr_pb_reader tensor, allocation;
@@ -133,7 +143,7 @@ static void learn_output(mr_costs *c, mr_sv node, mr_pb_reader *r)
         mr_costs_add_bytes(c, node, (int)slot, bytes);
 }
 
-/* NodeExecStats.  The name comes first, as all write it. */
+/* Reads NodeExecStats. It relies on the name being written first, as all writers do. */
 static void learn_node(mr_costs *c, const char *device, mr_pb_reader *r)
 {
     mr_pb_reader output;
@@ -156,6 +166,7 @@ static void learn_node(mr_costs *c, const char *device, mr_pb_reader *r)
         mr_costs_add(c, device, node, seconds);
 }
 
+/* Reads DeviceStepStats. Nodes before the name of the device are skipped. */
 static void learn_device(mr_costs *c, mr_pb_reader *r)
 {
     mr_pb_reader node;
@@ -188,6 +199,7 @@ void mr_placing_learn_stats(mr_placing *p, mr_sv step_stats)
     mr_unlock(&p->mu);
 }
 
+/* Holds the lock while it places, so that the costs do not change halfway. */
 mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o,
                               mr_graph **parts)
 {
@@ -200,7 +212,7 @@ mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signatu
     return st;
 }
 
-/* Functions may hold state inside. */
+/* True if a node must stay where it is. Functions may hold state inside. */
 static bool has_state(const mr_node *n) { return n->def->function || (n->def->flags & MR_STATEFUL); }
 
 void mr_placing_forget(const mr_graph *g, mr_placements *placements)
@@ -210,8 +222,9 @@ void mr_placing_forget(const mr_graph *g, mr_placements *placements)
             placements->device[i] = NULL;
 }
 
-/* ---- telling ---- */
+/* ---- explaining, files and logging ---- */
 
+/* Works on a copy of the placements: nodes that have no place yet get one for the explanation only. */
 mr_status *mr_placing_explain(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, bool by_cost,
                               const mr_placements *placements, mr_str *out)
 {
@@ -251,6 +264,7 @@ mr_status *mr_placing_load(mr_placing *p, const char *path)
     return st;
 }
 
+/* Logs what changed since the last call; `told` remembers it. The format is TensorFlow's. */
 void mr_placing_log(const mr_graph *g, const mr_placements *now, mr_placements *told)
 {
     if (told->n < now->n) {

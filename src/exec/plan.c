@@ -1,8 +1,10 @@
 /* exec/plan.c -- makes a plan from a graph.
  *
- * Nodes are numbered frame by frame, producers first within each, so that running through a chain
- * of nodes runs through memory.  Sizes come from the graph: arrays are asked for with
- * mr_try_calloc, and what does not fit the compact records is refused. */
+ * Nodes are numbered frame by frame, producers first within each frame, so running a chain of nodes walks
+ * through memory in order. The sizes of the arrays come from the graph. They are therefore allocated with
+ * mr_try_calloc, and a graph that does not fit the compact records is refused.
+ *
+ * The steps are: frames, nodes with their kernels, counters and slots, edges. Each needs the one before. */
 #include "exec/plan.h"
 
 #include "base/memory.h"
@@ -47,6 +49,8 @@ static bool has_loops(const mr_graph *g)
     return false;
 }
 
+/* Copies the frames that passes/frames.c found. Frame 0 is the root; a parent has a smaller index than its
+ * children. Nesting is limited, because clearing a failed step recurses (frames.c). */
 static mr_status *make_frames(maker *m)
 {
     mr_plan *p = m->p;
@@ -62,6 +66,7 @@ static mr_status *make_frames(maker *m)
     for (int i = 1; i < p->n_frames; i++) {
         const mr_frame_info *info = &m->frames.info[i];
         mr_plan_frame *f = &p->frames[i];
+        MR_ASSERT(info->parent >= 0 && info->parent < i);
         f->name = mr_arena_strdup(&m->g->arena, info->name);
         f->name_hash = mr_hash64(f->name, strlen(f->name));
         f->parent = info->parent;
@@ -82,6 +87,7 @@ static mr_status *make_frames(maker *m)
 
 /* ---- nodes ---- */
 
+/* The flags that follow from the op alone. */
 static uint32_t flags_by_op(const mr_node *n)
 {
     const char *op = n->def->name;
@@ -129,7 +135,8 @@ static mr_status *check_node(const maker *m, const mr_node *n)
     return NULL;
 }
 
-/* A device that runs its nodes in its own way is asked for all that touch data. */
+/* True if the device type runs the node itself. Such a type gets all nodes that touch data, and the transfers
+ * too if it moves data itself. */
 static bool by_device(const mr_plan *p, const mr_node *n, const mr_kernel *k)
 {
     const mr_device_type *type = p->device->type;
@@ -137,7 +144,9 @@ static bool by_device(const mr_plan *p, const mr_node *n, const mr_kernel *k)
     return type->start && (touches_data || (type->moves && (flags_by_op(n) & MR_PN_TRANSFER)));
 }
 
-/* The kernel, and what the hot path wants to know without following pointers. */
+/* Finds the kernel of a node and copies what the hot path needs into the plan, so that it follows no
+ * pointers. Starting an asynchronous kernel, and handing over one that may block, count as cheap: the thread
+ * is free again at once. */
 static mr_status *make_node(maker *m, uint32_t at, const mr_node *n, mr_kernel_cache *kernels)
 {
     mr_plan_node *pn = &m->p->nodes[at];
@@ -154,9 +163,9 @@ static mr_status *make_node(maker *m, uint32_t at, const mr_node *n, mr_kernel_c
         pn->flags = (pn->flags | MR_PN_ASYNC) & ~(uint32_t)MR_PN_NOTHING;
     } else {
         if (!k->kernel->run)
-            pn->flags |= MR_PN_ASYNC | MR_PN_CHEAP; /* starting it is all that is done */
+            pn->flags |= MR_PN_ASYNC | MR_PN_CHEAP;
         if (k->kernel->blocks || (n->def->flags & MR_BLOCKS))
-            pn->flags |= MR_PN_BLOCKS | MR_PN_CHEAP; /* so is handing it over */
+            pn->flags |= MR_PN_BLOCKS | MR_PN_CHEAP;
     }
     if (may_get_refs(n))
         pn->flags |= MR_PN_REFS;
@@ -170,7 +179,7 @@ static mr_status *make_node(maker *m, uint32_t at, const mr_node *n, mr_kernel_c
     return NULL;
 }
 
-/* Gives a node its counters and slots at the end of its frame's. */
+/* Appends the counter and the slots of a node to those of its frame, and numbers Enters and Exits. */
 static mr_status *place_node(maker *m, uint32_t at, uint32_t *n_merges)
 {
     mr_plan_node *pn = &m->p->nodes[at];
@@ -189,7 +198,8 @@ static mr_status *place_node(maker *m, uint32_t at, uint32_t *n_merges)
     return NULL;
 }
 
-/* The second counters of Merges stand behind the first counters of their frame. */
+/* Gives all nodes their counters and slots. The second counters of Merges come behind the first counters of
+ * their frame, so the first pass only counts them. */
 static mr_status *place_words(maker *m)
 {
     mr_plan *p = m->p;
@@ -210,6 +220,7 @@ out:
     return st;
 }
 
+/* Fills in the initial counters, and collects the nodes that are ready from the start. */
 static mr_status *make_words(maker *m)
 {
     mr_plan *p = m->p;
@@ -219,6 +230,7 @@ static mr_status *make_words(maker *m)
         const mr_plan_node *pn = &p->nodes[i];
         uint32_t *words = p->words + p->frames[frame_of(m, pn->node)].first_word;
         uint32_t n_ctrl = (uint32_t)pn->node->n_ctrl;
+        MR_ASSERT(pn->word < p->frames[frame_of(m, pn->node)].n_words);
         words[pn->word] = n_ctrl + (pn->flags & MR_PN_MERGE ? 1 : pn->n_in);
         if (pn->flags & MR_PN_MERGE)
             words[pn->extra] = pn->n_in;
@@ -228,7 +240,7 @@ static mr_status *make_words(maker *m)
     return NULL;
 }
 
-/* Sorts the order by frame; within a frame producers stay first. */
+/* Sorts the nodes by frame with a counting sort, which keeps producers first within a frame. */
 static mr_status *sort_by_frame(maker *m)
 {
     int n_frames = m->p->n_frames;
@@ -262,10 +274,12 @@ static mr_status *make_nodes(maker *m, mr_kernel_cache *kernels)
 
 /* ---- edges ---- */
 
+/* Translates one use of an output. An edge that is the only one into its node needs no counting (MR_PE_SOLE). */
 static mr_plan_edge make_edge(const maker *m, const mr_use *u)
 {
     uint32_t dst = m->index[u->node->id];
     const mr_plan_node *pn = &m->p->nodes[dst];
+    MR_ASSERT(dst < m->p->n_nodes && pn->node == u->node);
     bool control = u->input < 0, merge = pn->flags & MR_PN_MERGE;
     uint32_t what = control ? MR_PE_CONTROL : (uint32_t)u->output << MR_PE_BITS;
     if (merge && !control)
@@ -279,6 +293,7 @@ static mr_plan_edge make_edge(const maker *m, const mr_use *u)
     return (mr_plan_edge){dst, pn->word, control ? 0 : pn->slot + (uint32_t)u->input, what};
 }
 
+/* Orders data edges by output, then by consumer; control edges come last. */
 static int by_output(const void *a, const void *b)
 {
     const mr_plan_edge *x = a, *y = b;
@@ -291,7 +306,8 @@ static int by_output(const void *a, const void *b)
     return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-/* Data edges by output, then control edges; the last edge of an output takes the value away. */
+/* Sorts the edges of one node and marks the last edge of each output: along it the value moves instead of
+ * being shared. */
 static void finish_edges(mr_plan_edge *e, uint32_t n)
 {
     qsort(e, n, sizeof(*e), by_output);
@@ -301,6 +317,7 @@ static void finish_edges(mr_plan_edge *e, uint32_t n)
             e[i].what |= MR_PE_LAST;
 }
 
+/* The edges of a node are adjacent, in the order of finish_edges. */
 static mr_status *make_edges(maker *m)
 {
     mr_plan *p = m->p;
@@ -323,6 +340,7 @@ static mr_status *make_edges(maker *m)
 
 /* ---- the whole ---- */
 
+/* Fills the plan. On failure the caller frees what was made so far. */
 static mr_status *make(maker *m, mr_kernel_cache *kernels)
 {
     mr_plan *p = m->p;
@@ -356,6 +374,7 @@ mr_status *mr_plan_new(mr_graph *g, mr_device *d, mr_kernel_cache *kernels, mr_p
     return st;
 }
 
+/* Also called for a plan that was made in part, so every array may be NULL. */
 void mr_plan_free(mr_plan *p)
 {
     if (!p)

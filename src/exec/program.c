@@ -1,12 +1,15 @@
 /* exec/program.c -- programs and their flows.
  *
- * Cancelling: while it runs, a flow is registered with its session's manager (or the calling
- * step's), which starts the flow's own.  When that starts, the flow stops, and its rendezvous is
- * aborted, which ends waiting Recvs; kernels that wait for something else have registered
- * themselves.  A manager that has started may still be inside the loop that calls its entries, in
- * another thread, when the flow is over; so such a flow is put to rest and only woken by
- * mr_cancel_reset, which waits for that loop.  Never from inside a callback: it would wait for
- * itself. */
+ * Cancellation: while it runs, a flow is registered with the cancellation manager of its session or of the
+ * calling step, which starts the flow's own. When that starts, the flow stops and its rendezvous is aborted,
+ * which ends waiting Recvs. Kernels that wait for something else have registered themselves.
+ *
+ * A manager that has started may still be inside the loop that calls its entries, on another thread, when the
+ * flow is over. Such a flow is put to rest. mr_cancel_reset waits for that loop, and only then is the flow
+ * used again. This never happens from inside a callback, which would wait for itself.
+ *
+ * Invariants: a flow is in exactly one place: running, in `spare` or in `resting`. Outside of a run its
+ * arguments and results are absent, and a spare flow is registered with its own cancellation (`listens`). */
 #include "exec/program.h"
 
 #include "base/clock.h"
@@ -18,6 +21,7 @@
 
 /* ---- flows ---- */
 
+/* The flow's own cancellation has started. The status is derived, so a root error replaces it. */
 static void cancelled(mr_cancel_entry *e)
 {
     mr_flow *f = (mr_flow *)((char *)e - offsetof(mr_flow, on_cancel));
@@ -37,6 +41,8 @@ static void parent_cancelled(mr_cancel_entry *e)
     mr_cancel_start(f->cancel);
 }
 
+/* Only the first failure aborts the rendezvous and starts the cancellation; later ones can only improve the
+ * status. */
 void mr_flow_fail(mr_flow *f, mr_status *st)
 {
     mr_status *why = mr_status_copy(st);
@@ -59,8 +65,10 @@ mr_status *mr_flow_take_status(mr_flow *f)
     return st;
 }
 
+/* The parent's entry is unregistered before done is called: afterwards the parent may be gone. */
 void mr_flow_part_done(mr_flow *f)
 {
+    MR_ASSERT(f->parts_left > 0);
     if (atomic_fetch_sub_explicit(&f->parts_left, 1, memory_order_acq_rel) != 1)
         return;
     if (f->parent)
@@ -70,6 +78,7 @@ void mr_flow_part_done(mr_flow *f)
 
 static void flow_free(mr_flow *f);
 
+/* Returns NULL if memory is out: the size of an exec depends on the graph. */
 static mr_flow *flow_new(mr_program *p)
 {
     mr_flow *f = mr_new(mr_flow);
@@ -100,7 +109,7 @@ static mr_flow *flow_new(mr_program *p)
     return f;
 }
 
-/* Back to its own; once no callback can use the other one any more. */
+/* Returns to the flow's own rendezvous. Only once no callback can use the other one any more. */
 static void drop_foreign_rendezvous(mr_flow *f)
 {
     if (f->rendezvous == f->own_rendezvous)
@@ -109,6 +118,7 @@ static void drop_foreign_rendezvous(mr_flow *f)
     f->rendezvous = f->own_rendezvous;
 }
 
+/* Also frees a flow that was made in part: missing execs are NULL. */
 static void flow_free(mr_flow *f)
 {
     if (f->listens)
@@ -127,7 +137,8 @@ static void flow_free(mr_flow *f)
     mr_free(f);
 }
 
-/* Objects of the step (stacks, tensor arrays) die with it. */
+/* Frees the objects of the step (stacks, tensor arrays). They belong to the first exec, whose step is the
+ * root of the others. */
 static void drop_step_resources(mr_flow *f)
 {
     mr_step *s = f->program->n_plans ? &f->execs[0]->step : NULL;
@@ -143,7 +154,8 @@ static void clear_rets(mr_flow *f)
         mr_value_drop(&f->rets[i]);
 }
 
-/* Makes a flow that was cancelled usable again. */
+/* Makes a flow that was cancelled usable again. Waits for the thread that may still be inside its
+ * cancellation. */
 static void wake(mr_flow *f)
 {
     mr_cancel_reset(f->cancel);
@@ -153,6 +165,8 @@ static void wake(mr_flow *f)
     f->listens = mr_cancel_register(f->cancel, &f->on_cancel);
 }
 
+/* Takes a spare flow, else a resting one, else makes a new one. Inside a cancellation callback no resting
+ * flow is woken, because that could wait for the callback itself. */
 mr_status *mr_program_take(mr_program *p, mr_flow **out)
 {
     mr_flow *f;
@@ -165,13 +179,17 @@ mr_status *mr_program_take(mr_program *p, mr_flow **out)
     mr_unlock(&p->mu);
     if (rested)
         wake(f = rested);
+    MR_ASSERT(!f || (f->program == p && f->parts_left == 0));
     *out = f ? f : flow_new(p);
     return *out ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a step");
 }
 
+/* A flow whose cancellation has started goes to rest, with the rendezvous it has: a callback may still use
+ * it. */
 void mr_program_give(mr_flow *f)
 {
     mr_program *p = f->program;
+    MR_ASSERT(f->parts_left == 0);
     clear_rets(f);
     drop_step_resources(f);
     for (int i = 0; i < p->n_args; i++)
@@ -193,9 +211,14 @@ static int64_t next_step_id(void)
     return atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed);
 }
 
+/* parts_left counts this call too, so the flow cannot end before all execs have been started. A parent that
+ * was cancelled already cancels the flow at once, which then ends with CANCELLED.
+ *
+ * The first two runs and every 64th after that are measured: see MR_HEAVY_NS. */
 void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
 {
     mr_program *p = f->program;
+    MR_ASSERT(f->parts_left == 0 && a->done && a->runner);
     uint32_t run = atomic_fetch_add_explicit(&p->n_runs, 1, memory_order_relaxed);
     int64_t id = a->root ? a->root->id : a->step_id ? a->step_id : next_step_id();
     if (a->rendezvous)
@@ -206,8 +229,7 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
     f->measured = run < 2 || run % MEASURE_EVERY == 0;
     f->parent = a->parent;
     atomic_store_explicit(&f->stop, false, memory_order_relaxed);
-    atomic_store_explicit(&f->parts_left, p->n_plans + 1,
-                          memory_order_relaxed); /* one for this call */
+    atomic_store_explicit(&f->parts_left, p->n_plans + 1, memory_order_relaxed);
     if (f->parent && !mr_cancel_register(f->parent, &f->in_parent))
         mr_cancel_start(f->cancel);
     for (int i = 0; i < p->n_plans; i++) {
@@ -230,7 +252,7 @@ static size_t plan_flow_bytes(const mr_plan *p)
 
 /* ---- light programs ---- */
 
-/* Beside these, ops with state may wait for somebody: for a file, a producer of data, a user. */
+/* True for the stateful ops that never wait. All others may: for a file, a producer of data, a user. */
 static bool only_changes_variables(const mr_node *n)
 {
     static const char *const beginnings[] = {"Var", "ReadVariableOp", "Assign", "Resource", "_", NULL};
@@ -240,6 +262,7 @@ static bool only_changes_variables(const mr_node *n)
     return false;
 }
 
+/* True if no node of the plan can wait or run for ever. Decided once, from the ops alone. */
 static bool may_be_light(const mr_plan *p)
 {
     if (p->n_frames > 1 || p->n_nodes > LIGHT_NODES)
@@ -254,7 +277,7 @@ static bool may_be_light(const mr_plan *p)
     return true;
 }
 
-/* Of nodes that were not run yet nothing is known, and they are heavy. */
+/* Adds up the measured costs. A node that was not run yet counts as heavy. */
 static bool is_light(const mr_plan *p, uint64_t *ns)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -276,6 +299,7 @@ bool mr_program_is_light(const mr_program *p)
 
 /* ---- making them ---- */
 
+/* Drops the reference to every part, also on failure. A device without a part gets no plan. */
 mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_devices, int n_args,
                           int n_rets, mr_kernel_cache *kernels, mr_caller *caller, mr_program **out)
 {

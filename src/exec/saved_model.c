@@ -1,7 +1,10 @@
-/* exec/saved_model.c -- the steps from an imported MetaGraph to a session that can be asked.
+/* exec/saved_model.c -- the steps from an imported MetaGraph to a session that can answer.
  *
- * The order is TensorFlow's: find the assets, restore, initialize.  Each is one run; names in the file that are not in the graph
- * are errors that say which one. */
+ * The order is TensorFlow's: find the assets, restore the variables, run the init op. Each is one run. A name
+ * in the file that is not in the graph is an error that names it.
+ *
+ * `paths` collects the feeds of every run: the path of each asset. It owns its tensors, and its two lists are
+ * always of equal length. */
 #include "exec/saved_model.h"
 
 #include "base/file.h"
@@ -25,6 +28,7 @@ static void paths_deinit(paths *p)
 
 /* ---- names ---- */
 
+/* Finds the tensor "node:0"; `what` says in the error what the name was for. */
 static mr_status *find_tensor(const mr_graph *g, const char *name, const char *what, mr_out *out)
 {
     mr_tensor_name t;
@@ -37,7 +41,7 @@ static mr_status *find_tensor(const mr_graph *g, const char *name, const char *w
     return NULL;
 }
 
-/* Of an op, or of one of its outputs. */
+/* Accepts the name of an op, or of one of its outputs. */
 static mr_status *find_node(const mr_graph *g, const char *name, const char *what, mr_node **out)
 {
     mr_tensor_name t;
@@ -54,14 +58,17 @@ static mr_status *add_path(paths *p, mr_out to, const char *path)
     return mr_tensor_set_str(t, 0, mr_sv_of(path));
 }
 
+/* Runs one target with the paths fed. */
 static mr_status *run(mr_session *s, const paths *p, mr_node *target, const mr_run_options *o)
 {
+    MR_ASSERT(p->feeds.n == p->values.n);
     mr_run_args a = {.feeds = p->feeds.p, .n_feeds = p->feeds.n, .feed_values = p->values.p, .targets = &target, .n_targets = 1};
     return mr_session_run(s, &a, o, NULL);
 }
 
 /* ---- assets ---- */
 
+/* Feeds the path of one asset file to its tensor. */
 static mr_status *add_asset(const mr_graph *g, mr_sv def, const char *dir, paths *p)
 {
     Tensorflow__AssetFileDef *a;
@@ -78,7 +85,7 @@ static mr_status *add_asset(const mr_graph *g, mr_sv def, const char *dir, paths
     return st;
 }
 
-/* Older models keep them in a collection, each packed into an Any. */
+/* Older models keep the assets in a collection, each packed into an Any. */
 static mr_status *add_old_assets(const mr_graph *g, mr_sv collection, const char *dir, paths *p)
 {
     Tensorflow__CollectionDef *c;
@@ -105,6 +112,7 @@ static mr_status *find_assets(const mr_graph *g, const mr_meta_graph *m, const c
 
 /* ---- variables ---- */
 
+/* Runs the restore op of the saver, with the path of the variables fed in addition for this run only. */
 static mr_status *restore_by(mr_session *s, const mr_graph *g, const Tensorflow__SaverDef *saver, const char *prefix, paths *p,
                              const mr_run_options *o)
 {
@@ -114,12 +122,13 @@ static mr_status *restore_by(mr_session *s, const mr_graph *g, const Tensorflow_
     MR_TRY(find_tensor(g, saver->filename_tensor_name, "the tensor of the file name", &file));
     MR_TRY(add_path(p, file, prefix));
     mr_status *st = run(s, p, target, o);
+    MR_ASSERT(p->feeds.n > 0 && p->feeds.n == p->values.n);
     p->feeds.n--;
     mr_tensor_unref(mr_vec_pop(&p->values));
     return st;
 }
 
-/* A model without variables has no folder of them. */
+/* Restores the variables. A model without variables has no such folder; that is not an error. */
 static mr_status *restore(mr_session *s, const mr_graph *g, const mr_meta_graph *m, const char *dir, paths *p,
                           const mr_run_options *o)
 {
@@ -139,7 +148,7 @@ out:
 
 /* ---- the init op ---- */
 
-/* TF2 names it in a signature. */
+/* TF2 names the init op as an output of a signature. *out stays unchanged if the signature has none. */
 static mr_status *init_of_signature(const mr_graph *g, mr_sv signature, mr_node **out)
 {
     Tensorflow__SignatureDef *d;
@@ -155,6 +164,7 @@ static mr_status *init_of_signature(const mr_graph *g, mr_sv signature, mr_node 
     return st;
 }
 
+/* TF1 names it in a collection of exactly one node. */
 static mr_status *init_of_collection(const mr_graph *g, const char *key, mr_sv collection, mr_node **out)
 {
     Tensorflow__CollectionDef *c;
@@ -169,6 +179,7 @@ static mr_status *init_of_collection(const mr_graph *g, const char *key, mr_sv c
     return st;
 }
 
+/* *out is NULL if the model has no init op. */
 static mr_status *find_init(const mr_graph *g, const mr_meta_graph *m, mr_node **out)
 {
     static const char *const keys[] = {"saved_model_main_op", "legacy_init_op"};
@@ -215,6 +226,7 @@ static bool is_one_tensor(const Tensorflow__TensorInfo *t)
     return t && t->encoding_case == TENSORFLOW__TENSOR_INFO__ENCODING_NAME;
 }
 
+/* Finds the tensors of a signature. On failure the caller frees those found so far. */
 static mr_status *resolve(const mr_graph *g, const Tensorflow__SignatureDef *d, mr_model_signature *out)
 {
     for (size_t i = 0; i < d->n_inputs; i++)

@@ -1,8 +1,9 @@
 /* exec/session.h -- running any part of a graph.
  *
- * mr_session is an interface: the direct session (exec/direct_session.c) runs in this process;
- * sessions on a cluster come with the server.  A session looks at its client's graph, which only
- * grows; new nodes are seen at the next run.  Runs from many threads at once are fine. */
+ * mr_session is an interface with two implementations: the direct session (exec/direct_session.c) runs in
+ * this process, the remote session (server/remote_session.c) through a master. A session reads its client's
+ * graph, which only grows; new nodes are seen at the next run. Runs from many threads at the same time are
+ * allowed. */
 #ifndef MR_EXEC_SESSION_H
 #define MR_EXEC_SESSION_H
 
@@ -12,19 +13,19 @@
 
 typedef struct mr_session mr_session;
 
-typedef struct mr_device_count { /* at most so many devices of a type */
+typedef struct mr_device_count { /* at most this many devices of a type */
     char type[32];
     int most;
 } mr_device_count;
 enum { MR_DEVICE_COUNTS = 8 }; /* more types than a machine has */
 
-/* What ConfigProto says, as far as a session cares. */
+/* The fields of ConfigProto that a session uses, and a few settings beyond it. */
 typedef struct mr_session_config {
     int n_cpus;                /* CPU devices; 0: 1 */
     int n_counts;              /* of other types; one that is not named has as many devices as there are */
     mr_device_count counts[MR_DEVICE_COUNTS];
     int intra_threads,
-        inter_threads; /* 0: one a core; inter < 0: nodes run in the caller's thread */
+        inter_threads; /* 0: one per core; inter < 0: nodes run on the caller's thread */
     bool per_session_threads;
     bool served;       /* a server's: the thread that starts a step does not compute.  Not part of ConfigProto */
     bool soft_placement, log_placement;
@@ -36,19 +37,19 @@ typedef struct mr_session_config {
     int64_t memory_limit;      /* bytes a device may hand out; 0: none */
     bool place_pruned;
     bool share_brought;       /* in a cluster that the client brings, state is shared as in the servers' own */
-    int64_t cost_model_every; /* after each so many steps of a signature RunMetadata has its nodes' costs; 0: never */
-    int64_t cost_model_after; /* steps that do not count for that */
-    bool feeds_handles;        /* handles of resources may be fed: for who runs ops one by one.  Not part of ConfigProto */
+    int64_t cost_model_every; /* every so many steps of a signature RunMetadata has its nodes' costs; 0: never */
+    int64_t cost_model_after; /* steps at the start that do not count for that */
+    bool feeds_handles;        /* resource handles may be fed: for running ops one by one. Not part of ConfigProto */
     const struct mr_device_sims *simulated; /* devices (exec/device_sim.h); NULL: those of MILLRACE_SIMULATE.  Borrowed
                                                until the session is made */
-    int placement_period;      /* above 0: by cost, and chosen anew after so many steps */
+    int placement_period;      /* above 0: placement by cost, repeated after so many steps */
     bool order_collectives;    /* collective_deterministic_sequential_execution */
-    char executor_type[64];    /* checked when a run needs an executor; what is longer is cut */
+    char executor_type[64];    /* checked when a run needs an executor; a longer name is cut */
     char group_leader[160];    /* collective_group_leader: the task that leads collectives; "": the server's choice */
 } mr_session_config;
-/* INVALID_ARGUMENT when the bytes are not a ConfigProto. */
+/* INVALID_ARGUMENT if the bytes are not a ConfigProto. */
 mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out);
-/* Counts one more step of a signature, of which there were *n_steps; true when the costs of this one are wanted. */
+/* Counts one more step of a signature in *n_steps; returns true if the costs of this step are wanted. */
 bool mr_session_config_wants_costs(const mr_session_config *c, _Atomic int64_t *n_steps);
 
 enum { MR_FULL_TRACE = 3 };
@@ -78,20 +79,21 @@ typedef struct mr_device_info {
 } mr_device_info;
 
 typedef struct mr_session_ops {
-    /* metadata (serialized RunMetadata) is appended when not NULL, also when the run fails. */
+    /* Appends a serialized RunMetadata to metadata, unless that is NULL, also if the run fails. */
     mr_status *(*run)(mr_session *s, const mr_run_args *a, const mr_run_options *o,
                       mr_str *metadata);
     mr_status *(*partial_setup)(mr_session *s, const mr_run_args *a, char **handle); /* mr_free */
-    /* Of the options (may be NULL) only cancel counts: it ends the partial run, unless it had started before the call. */
+    /* Of the options (may be NULL) only cancel is used: starting it ends the partial run, unless it had started before
+     * the call. */
     mr_status *(*partial_run)(mr_session *s, const char *handle, const mr_run_args *a, const mr_run_options *o);
     /* Cancels running steps and refuses new ones. */
     mr_status *(*close)(mr_session *s);
     mr_status *(*list_devices)(mr_session *s, mr_device_info **out,
                                int *n); /* mr_device_infos_free */
     void (*free)(mr_session *s);
-    /* Of sessions that place by themselves; NULL elsewhere. */
-    mr_status *(*explain)(mr_session *s, const mr_run_args *a, mr_str *out); /* which device takes what, and why */
-    mr_status *(*costs)(mr_session *s, const char *path, bool save);         /* what was measured, to or from a file */
+    /* Only for sessions that place nodes themselves; NULL elsewhere. */
+    mr_status *(*explain)(mr_session *s, const mr_run_args *a, mr_str *out); /* which device runs which node, and why */
+    mr_status *(*costs)(mr_session *s, const char *path, bool save);         /* measured costs, to or from a file */
     mr_status *(*slow)(mr_session *s, const char *device, double factor);    /* of simulated devices */
 } mr_session_ops;
 
@@ -111,16 +113,14 @@ static inline void mr_session_free(mr_session *s)
         s->ops->free(s);
 }
 void mr_device_infos_free(mr_device_info *d, int n);
-/* CANCELLED when the options (may be NULL) have a cancellation that has started: there is nothing to begin. */
+/* CANCELLED if the options (may be NULL) have a cancellation that has started already. */
 mr_status *mr_run_options_check(const mr_run_options *o);
 mr_status *mr_run_interrupted(void); /* that error */
 
-/* The graph is referenced; graph_mu (may be NULL: nobody else touches the graph) guards it while
- * plans are made. */
+/* Takes a reference to the graph. graph_mu (NULL: nobody else touches the graph) guards it while plans are made. */
 mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_session_config *c,
                                  mr_session **out);
-/* Clears containers of all live direct sessions and closes these (TF_Reset); n 0: the default
- * container. */
+/* Clears containers of all live direct sessions and closes the sessions (TF_Reset); n 0: the default container. */
 void mr_direct_sessions_reset(const char *const *containers, int n);
 
 #endif

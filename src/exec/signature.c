@@ -1,4 +1,8 @@
-/* exec/signature.c -- which program serves which feeds, fetches and targets. */
+/* exec/signature.c -- which program serves which feeds, fetches and targets.
+ *
+ * Nodes are compared and sorted by address: the nodes of a client's graph never move and are never freed
+ * before it. Entries are kept in chains by hash; the table owns them, and they own their copies of the
+ * signature. */
 #include "exec/signature.h"
 
 #include "base/memory.h"
@@ -34,6 +38,7 @@ static bool same_outs(const mr_out *a, const mr_out *b, int n)
     return true;
 }
 
+/* Equal members in equal order. */
 static bool same(const mr_signature *a, const mr_signature *b)
 {
     if (a->n_feeds != b->n_feeds || a->n_fetches != b->n_fetches || a->n_targets != b->n_targets)
@@ -80,7 +85,6 @@ void mr_signature_deinit(mr_signature *sig)
     *sig = (mr_signature){0};
 }
 
-/* By address: nodes of a client's graph stay where they are. */
 static int by_out(const void *a, const void *b)
 {
     const mr_out *x = a, *y = b;
@@ -95,7 +99,7 @@ static int by_node(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Drops neighbours that are equal. */
+/* Drops equal neighbours of a sorted array and returns how many members are left. */
 static int unique(void *p, int n, size_t bytes, int (*cmp)(const void *, const void *))
 {
     char *at = p;
@@ -120,6 +124,7 @@ void mr_signature_sort(const mr_signature *sig, mr_signature *out)
 
 /* ---- entries ---- */
 
+/* The position of each output in the sorted array; -1: not there. The caller owns the array. */
 static int *positions(const mr_out *o, int n, const mr_out *sorted, int n_sorted)
 {
     int *at = mr_new_array(int, n + 1);

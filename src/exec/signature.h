@@ -1,9 +1,9 @@
 /* exec/signature.h -- which program serves which feeds, fetches and targets.
  *
- * A run names its feeds, fetches and targets in some order.  The first look is for exactly that
- * order; the second, with all three sorted and doubles dropped, for a program that an earlier run
- * in another order has made.  What is found remembers where the i-th feed and fetch of this order
- * stand in the program. */
+ * A run names its feeds, fetches and targets in some order. Exactly that order is looked up first. If it is
+ * new, all three are sorted, duplicates are dropped, and the program that an earlier run in another order has
+ * made is looked up. The entry that is found tells where the i-th feed and fetch of this order are in the
+ * program. */
 #ifndef MR_EXEC_SIGNATURE_H
 #define MR_EXEC_SIGNATURE_H
 
@@ -21,7 +21,7 @@ typedef struct mr_entry { /* one order of one signature */
     struct mr_entry *next; /* of the same hash */
 } mr_entry;
 
-typedef struct mr_signatures { /* not locked */
+typedef struct mr_signatures { /* the caller locks */
     mr_imap by_hash;
 } mr_signatures;
 
@@ -29,12 +29,12 @@ void mr_signatures_deinit(mr_signatures *s);
 uint64_t mr_signature_hash(const mr_signature *sig, bool partial);
 mr_entry *mr_signatures_find(const mr_signatures *s, const mr_signature *sig, bool partial,
                              uint64_t hash);
-/* Copies the signature; feed_at and fetch_at are found by looking its members up in `sorted`. */
+/* Copies the signature; feed_at and fetch_at are the positions of its members in `sorted`. */
 mr_entry *mr_signatures_add(mr_signatures *s, const mr_signature *sig, bool partial, uint64_t hash,
                             const mr_signature *sorted, mr_program *p);
 
-/* A copy of sig with its members sorted, doubled fetches and targets dropped (a doubled feed is an
- * error that others report). */
+/* A copy of sig with its members sorted and duplicate fetches and targets dropped (a duplicate feed is an error that
+ * others report). */
 void mr_signature_sort(const mr_signature *sig, mr_signature *out);
 void mr_signature_deinit(mr_signature *sig);
 

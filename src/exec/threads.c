@@ -1,10 +1,12 @@
-/* exec/threads.c -- the pools sessions compute with.
+/* exec/threads.c -- the pools that sessions compute with.
  *
- * There is one process-wide pool for each number of threads: sessions that want the same number share
- * it, and so do nodes and the loops inside kernels (inter and intra) when both numbers are equal, as
- * they are by default.  The sessions of servers share other pools, which have one worker more because
- * no caller of a step computes in them.  More threads than cores would only take time from each other.
- * A pool ends with the last session that uses it. */
+ * There is one process-wide pool for each number of threads. Sessions that want the same number share it.
+ * Nodes and the loops inside kernels (inter and intra) share it too if both numbers are equal, as they are by
+ * default: more threads than cores would only take time from each other. The sessions of servers share other
+ * pools, which have one worker more, because no caller of a step computes in them.
+ *
+ * A pool ends with the last session that uses it: n_users is the number of mr_threads_take without
+ * mr_threads_give, and a pool in the list has at least one user. */
 #include "exec/threads.h"
 
 #include <stdlib.h>
@@ -37,10 +39,12 @@ static mr_status *new_pool(const char *name, int n, bool served, mr_pool **out)
     return served ? mr_pool_new_served(name, n, out) : mr_pool_new(name, n, out);
 }
 
+/* Finds or makes the shared pool of this size and kind. Needs mu. */
 static mr_status *take_shared_locked(int n, bool served, mr_pool **out)
 {
     for (shared *s = all; s; s = s->next)
         if (mr_pool_threads(s->pool) == n && s->served == served) {
+            MR_ASSERT(s->n_users > 0);
             s->n_users++;
             *out = s->pool;
             return NULL;
@@ -64,6 +68,7 @@ mr_status *mr_threads_take(int n, bool own, bool served, mr_pool **out)
     return st;
 }
 
+/* The pool is freed without the lock: that waits for its threads. */
 void mr_threads_give(mr_pool *p, bool own)
 {
     shared *last = NULL;

@@ -1,4 +1,7 @@
-/* exec/timeline.c -- the model: tasks, lanes, spans, arrows. */
+/* exec/timeline.c -- the model: tasks, lanes, spans, arrows.
+ *
+ * Everything is appended and never removed, so ids stay valid. Names are kept once, in the arena; the maps of
+ * tasks and names borrow their keys from there. */
 #include "exec/timeline.h"
 
 #include "base/memory.h"
@@ -8,6 +11,7 @@ enum { MAX_BESIDE = 512 };
 const char *mr_span_kind_name(mr_span_kind k)
 {
     static const char *const names[] = {"compute", "input", "send", "wait", "save", "down"};
+    MR_ASSERT((int)k >= 0 && k < MR_SPAN_KINDS);
     return names[k];
 }
 
@@ -59,6 +63,7 @@ int mr_timeline_task(mr_timeline *t, mr_sv name)
     return t->tasks.n - 1;
 }
 
+/* A lane is identified by its task and its name. */
 int mr_timeline_lane(mr_timeline *t, int task, mr_sv name)
 {
     mr_str key = {0};
@@ -85,7 +90,8 @@ static int numbered_lane(mr_timeline *t, int task, mr_sv name, int number)
     return lane;
 }
 
-/* Hundreds of lanes may be busy for each of millions of spans, so they are found by their chain, not by name. */
+/* Hundreds of lanes may be busy for each of millions of spans, so the lanes beside one another form a chain
+ * and are not looked up by name. */
 int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns)
 {
     int lane = mr_timeline_lane(t, task, name);
@@ -111,8 +117,8 @@ int mr_timeline_span(mr_timeline *t, mr_span s)
     return t->spans.n - 1;
 }
 
-/* A moment that the spans contradict is moved to the nearest possible one.  Where clocks are so wrong that there is
- * none, the arrow counts for the critical path but is not drawn: it would point back in time. */
+/* A time that contradicts the spans is moved to the nearest possible one. If clocks are so wrong that there
+ * is none, the arrow counts for the critical path but is not drawn: it would point back in time. */
 void mr_timeline_arrow_at(mr_timeline *t, int from, int to, bool drawn, int64_t at_ns)
 {
     MR_ASSERT(from >= 0 && from < t->spans.n && to >= 0 && to < t->spans.n);
@@ -128,16 +134,19 @@ void mr_timeline_arrow(mr_timeline *t, int from, int to, bool drawn)
 
 void mr_timeline_mark(mr_timeline *t, int lane, int64_t at_ns, const char *text)
 {
+    MR_ASSERT(lane >= 0 && lane < t->lanes.n);
     mr_vec_push(&t->marks, (mr_mark){mr_timeline_name(t, mr_sv_of(text)), lane, at_ns});
 }
 
 void mr_timeline_sample(mr_timeline *t, int task, const char *name, int64_t at_ns, double value)
 {
+    MR_ASSERT(task >= 0 && task < t->tasks.n);
     mr_vec_push(&t->samples, (mr_sample){mr_timeline_name(t, mr_sv_of(name)), task, at_ns, value});
 }
 
 int mr_timeline_step_add(mr_timeline *t, int64_t number, int home, int64_t start_ns, int64_t end_ns)
 {
+    MR_ASSERT(home >= -1 && home < t->tasks.n);
     mr_vec_push(&t->steps,
                 (mr_timeline_step){number, home, start_ns, MR_MAX(start_ns, end_ns), 0, NULL});
     return t->steps.n - 1;

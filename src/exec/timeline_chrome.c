@@ -1,15 +1,16 @@
 /* exec/timeline_chrome.c -- a timeline as a Chrome trace.
  *
- * A task is a process, a lane a thread.  An arrow leaves when the value was there and comes to where
- * the other span could use it; both points lie inside of their spans, else a viewer
- * would not find what they belong to. */
+ * A task is a process, a lane a thread. An arrow starts when the value was available and ends where the other
+ * span could use it. Both points are inside of their spans; otherwise a viewer would not know what they
+ * belong to. */
 #include "base/memory.h"
 #include "exec/timeline.h"
 
+/* a - b; wraps on overflow, because the times of a file may be nonsense. */
 static int64_t less(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a - (uint64_t)b);
-} /* wraps on hostile times */
+}
 
 static void put_names(const mr_timeline *t, mr_chrome *c)
 {
@@ -19,6 +20,7 @@ static void put_names(const mr_timeline *t, mr_chrome *c)
         mr_chrome_thread(c, t->lanes.p[i].task + 1, i + 1, mr_sv_of(t->lanes.p[i].name), i);
 }
 
+/* At most four args: op, bytes, peer and step. */
 static void put_span(const mr_timeline *t, mr_chrome *c, const mr_span *s, int64_t origin)
 {
     mr_chrome_arg args[4];
@@ -39,7 +41,7 @@ static void put_span(const mr_timeline *t, mr_chrome *c, const mr_span *s, int64
                    less(s->end_ns, s->start_ns), args, n);
 }
 
-/* The nearest moment inside of the span: not at its end, where it is over. */
+/* The nearest time inside the span: not at its end, where the span is over. */
 static int64_t inside(const mr_span *s, int64_t at_ns)
 {
     int64_t last = s->end_ns > s->start_ns ? s->end_ns - 1 : s->end_ns;
@@ -62,8 +64,8 @@ static void put_arrows(const mr_timeline *t, mr_chrome *c, int64_t origin)
     }
 }
 
-/* The steps stand above all tasks: process 0, a thread for each task whose steps they are.  What
- * goes on beside its steps has one more: the two overlap. */
+/* Steps are above all tasks, in process 0, with one thread for each task whose steps they are. What runs
+ * beside the steps of a task (updates) has a second thread, because the two overlap. */
 static int step_thread(const mr_timeline_step *s)
 {
     return 2 * (s->home + 1) + (s->what != NULL) + 1;
@@ -98,6 +100,7 @@ static void put_steps(const mr_timeline *t, mr_chrome *c, int64_t origin)
     mr_str_deinit(&name);
 }
 
+/* The origin of the trace: everything is written relative to it. */
 static int64_t first_time(const mr_timeline *t)
 {
     int64_t start, end;

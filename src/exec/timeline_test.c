@@ -97,7 +97,7 @@ MR_TEST(timeline_of_nothing_is_a_text_too)
     mr_str out = {0};
     mr_timeline_init(&t);
     mr_timeline_text(&t, NULL, &out);
-    MR_CHECK_STR(mr_str_z(&out), "(nothing happened)\n");
+    MR_CHECK_STR(mr_str_z(&out), "(the timeline is empty)\n");
     mr_str_deinit(&out);
     mr_timeline_deinit(&t);
 }

@@ -4,10 +4,9 @@
  *     worker:0  CPU:0  [conv1===][pool]....[fc1==]   61 %
  *     ps:0      CPU:0        [>>]   [apply=]         20 %
  *
- * A lane is a line of cells.  A cell shows the kind that took most of its time, however little that
- * was: what is short must not vanish.  Spans of three cells or more get brackets, and their name
- * when there is room for some of it.  At the right stands the share of the time in which the lane
- * did something other than wait (unless the options say no). */
+ * A lane is a line of cells. A cell shows the kind that took most of its time, however little that was: short
+ * spans must not vanish. Spans of three cells or more get brackets, and as much of their name as fits. At the
+ * right is the share of the time in which the lane did something other than wait (unless no_shares is set). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,12 +45,14 @@ typedef struct unit {
     double ns;
 } unit;
 
+/* The largest unit in which the duration is at least 1; for minutes and hours at least 3, because 90 s reads
+ * better than 1.5 min. */
 static unit unit_of(double ns)
 {
     static const unit units[] = {
         {"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}};
     for (int i = 0; i < MR_COUNT(units); i++)
-        if (ns >= units[i].ns * (i < 2 ? 3 : 1)) /* 90 s rather than 1.5 min */
+        if (ns >= units[i].ns * (i < 2 ? 3 : 1))
             return units[i];
     return (unit){"ns", 1};
 }
@@ -67,7 +68,7 @@ void mr_put_duration(mr_str *out, double ns)
                   v, u.name);
 }
 
-/* 1, 2 or 5 times a power of ten, and not less than v. */
+/* The smallest 1, 2 or 5 times a power of ten that is not less than v. */
 static double round_up(double v)
 {
     double power = pow(10, floor(log10(v)));
@@ -77,7 +78,7 @@ static double round_up(double v)
 
 /* ---- the frame ---- */
 
-/* At most LABEL_MAX characters: of longer ones the end is more telling. */
+/* Pads or cuts to the width. Of a longer text the end is kept, since it says more. */
 static void put_label(mr_str *out, const char *text, int width)
 {
     size_t n = strlen(text);
@@ -86,6 +87,7 @@ static void put_label(mr_str *out, const char *text, int width)
                   cut ? text + n - (size_t)width + 1 : text);
 }
 
+/* Draws a tick about every ten cells, in a unit that suits the whole range. */
 static void put_axis(picture *p)
 {
     double total = p->ns_per_cell * p->n_cells;
@@ -119,7 +121,7 @@ static void put_legend(picture *p, const bool *seen)
     mr_str_appendc(p->out, '\n');
 }
 
-/* Where a lane is drawn; by way of another, when that has been put somewhere itself. */
+/* The lane in whose line a lane is drawn; that lane may itself be drawn in another one's line. */
 static int row_of(const mr_timeline *t, int lane)
 {
     for (int i = 0; i < 4 && t->lanes.p[lane].row != lane; i++)
@@ -129,12 +131,14 @@ static int row_of(const mr_timeline *t, int lane)
 
 /* ---- one lane ---- */
 
+/* The cell of a time, between 0 and n_cells. */
 static double clip(const picture *p, int64_t ns)
 {
     double cell = ((double)ns - p->from_ns) / p->ns_per_cell;
     return fmin(fmax(cell, 0), p->n_cells);
 }
 
+/* Adds a span's time to its cells. A span shorter than a cell still counts a little, so that it shows. */
 static void count_span(picture *p, const mr_span *s)
 {
     double from = clip(p, s->start_ns), to = clip(p, s->end_ns);
@@ -155,8 +159,8 @@ static char cell_fill(const double *cell)
     return cell[most] > 0 ? fills[most] : ' ';
 }
 
-/* As much of a name as says something in n characters: all of it, else its last parts, else a good
- * piece of the last. */
+/* The part of a name that says something in n characters: all of it, else its last components, else the
+ * beginning of the last one if n allows a useful piece. */
 static mr_sv fitting(const char *name, int n)
 {
     mr_sv v = mr_sv_of(name);
@@ -171,8 +175,8 @@ static mr_sv fitting(const char *name, int n)
     return v;
 }
 
-/* Bracket and name, over the fill.  Where the fill tells more than "it computes", one cell of it
- * stays in front of the name. */
+/* Draws brackets and name over the fill. If the fill says more than "it computes", one cell of it stays in
+ * front of the name. */
 static void draw_span(picture *p, const mr_span *s)
 {
     int from = (int)clip(p, s->start_ns), to = (int)ceil(clip(p, s->end_ns)) - 1;
@@ -190,8 +194,7 @@ static void draw_span(picture *p, const mr_span *s)
     }
 }
 
-/* What begins inside of another span, or beside it in a lane that shares the line, is not drawn
- * over it. */
+/* A span that begins inside another one, or beside it in a lane that shares the line, is not drawn over it. */
 static void draw_spans(picture *p, int lane)
 {
     const mr_span *outer = NULL;
@@ -222,6 +225,7 @@ static void count_lane(picture *p, int lane)
         count_span(p, &p->t->spans.p[i]);
 }
 
+/* Draws one line: labels, cells, marks and the busy share. seen: the kinds that the legend must explain. */
 static void put_lane(picture *p, int lane, bool with_task, bool *seen)
 {
     const mr_lane *l = &p->t->lanes.p[lane];
@@ -261,7 +265,7 @@ static int by_start(const void *a, const void *b)
     return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns); /* the outer one first */
 }
 
-/* Lists of each lane's spans by rising start: filled from behind. */
+/* Makes a list of each line's spans by rising start; filled from the last to the first. */
 static void sort_spans(picture *p)
 {
     const mr_timeline *t = p->t;
@@ -279,6 +283,7 @@ static void sort_spans(picture *p)
     mr_free(sorted);
 }
 
+/* Decides the widths of the columns and the time per cell. */
 static void measure(picture *p)
 {
     const mr_timeline *t = p->t;
@@ -294,6 +299,7 @@ static void measure(picture *p)
     int width = p->o.width > 0 ? p->o.width : DEFAULT_WIDTH;
     int cells = width - p->task_width - p->lane_width - 4 - SHARE_WIDTH;
     p->n_cells = MR_MIN(MR_MAX(cells, MIN_CELLS), MAX_CELLS);
+    MR_ASSERT(p->n_cells >= MIN_CELLS && p->n_cells <= MAX_CELLS);
     p->from_ns = (double)from;
     p->ns_per_cell = fmax(1e-3, ((double)to - (double)from) / p->n_cells);
 }
@@ -311,7 +317,7 @@ static void put_marks(picture *p)
         mr_str_printf(p->out, "! and %d more\n", t->marks.n - MARKS_TOLD);
 }
 
-/* Lanes that are not drawn, from number `shown` on in the order of drawing. */
+/* One line for the lanes that are not drawn. */
 static void put_rest(picture *p, int n_left, double busy)
 {
     if (!n_left)
@@ -322,7 +328,7 @@ static void put_rest(picture *p, int n_left, double busy)
     mr_str_appendc(p->out, '\n');
 }
 
-/* Lanes of one task stand together, in the order they were added. */
+/* Draws the lanes of one task together, in the order they were added. */
 static void put_lanes(picture *p, bool *seen)
 {
     const mr_timeline *t = p->t;
@@ -356,7 +362,7 @@ void mr_timeline_text(const mr_timeline *t, const mr_timeline_text_options *opti
     if (options)
         p.o = *options;
     if (!t->lanes.n) {
-        mr_str_appendz(out, "(nothing happened)\n");
+        mr_str_appendz(out, "(the timeline is empty)\n");
         return;
     }
     measure(&p);

@@ -1,8 +1,11 @@
-/* exec/trace.c -- what each node did and when: RunMetadata.step_stats.
+/* exec/trace.c -- records what each node did and when: RunMetadata.step_stats.
  *
- * Nodes are noted as they end, from any thread, and written out device by device at the end.  Times
- * are taken from the monotonic clock and shifted to the wall clock once, so that intervals stay
- * right. */
+ * Nodes are recorded when they end, from any thread, and written device by device at the end of the step.
+ * Times are taken from the monotonic clock and shifted to the wall clock by one fixed offset, so intervals
+ * stay right.
+ *
+ * A trace holds pointers to nodes and devices, so it must not outlive the program and the session of its
+ * step. */
 #include "exec/trace.h"
 
 #include <unistd.h>
@@ -36,7 +39,7 @@ struct mr_trace {
     MR_VEC(record) records MR_GUARDED_BY(mu);
 };
 
-/* What is to be added to mr_now_ns; whoever asks first settles it. */
+/* What to add to mr_now_ns. The first caller in the process settles it. */
 static int64_t wall_offset_ns(void)
 {
     static _Atomic int64_t settled;
@@ -67,6 +70,7 @@ void mr_trace_free(mr_trace *t)
     mr_free(t);
 }
 
+/* Copies the sizes and shapes of the live outputs into the trace's arena. Needs t->mu. */
 static const output *note_outputs(mr_trace *t, const mr_plan_node *n, const mr_value *out,
                                   int *n_noted)
 {
@@ -81,8 +85,10 @@ static const output *note_outputs(mr_trace *t, const mr_plan_node *n, const mr_v
     return o;
 }
 
+/* The lock is held only to append: the clock was read by the caller. */
 void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, const mr_trace_times *when, const mr_value *out)
 {
+    MR_ASSERT(when->start_ns <= when->made_ns && when->made_ns <= when->end_ns);
     record r = {p->device,
                 n->node,
                 when->start_ns + t->wall_ns,
@@ -97,7 +103,7 @@ void mr_trace_node(mr_trace *t, const mr_plan *p, const mr_plan_node *n, const m
     mr_unlock(&t->mu);
 }
 
-/* The step is over: nobody else writes. */
+/* The step is over, so nobody else writes and no lock is needed. */
 void mr_trace_costs(const mr_trace *t, mr_costs *c) MR_NO_TSA
 {
     for (int i = 0; i < t->records.n; i++) {
@@ -111,6 +117,7 @@ void mr_trace_costs(const mr_trace *t, mr_costs *c) MR_NO_TSA
 
 /* ---- writing ---- */
 
+/* Writes a NodeOutput with its TensorDescription and AllocationDescription. */
 static void put_output(mr_pb_writer *w, const mr_device *d, const output *o)
 {
     mr_str shape = {0};
@@ -141,8 +148,8 @@ static void put_inputs(mr_str *s, const mr_node *n)
         mr_str_printf(s, "%s^%s", n->n_in + i ? ", " : "", n->ctrl[i]->name);
 }
 
-/* "name = Op(input, other:1, ^control)"; of a _Send and a _Recv what goes, and where to or from:
- * "name = _Recv(edge_3_y @/job:ps/replica:0/task:0/device:CPU:0)". */
+/* Writes "name = Op(input, other:1, ^control)". For a _Send and a _Recv the tensor and the other device come
+ * first: "name = _Recv(edge_3_y @/job:ps/replica:0/task:0/device:CPU:0)". trace_read.c parses this. */
 static void put_label(mr_pb_writer *w, const mr_node *n)
 {
     mr_str s = {0};
@@ -163,6 +170,7 @@ static void put_label(mr_pb_writer *w, const mr_node *n)
     mr_str_deinit(&s);
 }
 
+/* Writes a NodeExecStats, with times in microseconds for TensorFlow's tools and in nanoseconds for ours. */
 static void put_record(mr_pb_writer *w, const record *r)
 {
     uint64_t start = (uint64_t)r->start_ns, took = (uint64_t)(r->end_ns - r->start_ns);
@@ -193,10 +201,11 @@ static int by_device_and_time(const void *a, const void *b)
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
+/* Sorts the records by device, because each device has one DeviceStepStats. */
 static void put_step_stats(mr_pb_writer *w, mr_trace *t)
 {
     mr_lock(&t->mu);
-    if (t->records.n) /* of nothing there is no pointer to give */
+    if (t->records.n) /* qsort does not accept NULL */
         qsort(t->records.p, (size_t)t->records.n, sizeof(record), by_device_and_time);
     size_t stats = mr_pb_begin(w, 1);
     for (int i = 0; i < t->records.n;) {
@@ -223,7 +232,7 @@ static mr_status *put_graph(mr_pb_writer *w, const mr_plan *p)
 
 /* ---- costs ---- */
 
-/* By node, its run that took longest. */
+/* By node id, the longest run of each node; NULL: it did not run. The step is over, so no lock is needed. */
 static const record **longest_runs(const mr_trace *t, const mr_plan *p) MR_NO_TSA
 {
     const record **by_id = mr_new_array(const record *, p->graph->nodes.n + 1);
@@ -231,6 +240,7 @@ static const record **longest_runs(const mr_trace *t, const mr_plan *p) MR_NO_TS
         const record *r = &t->records.p[i];
         if (r->node->graph != p->graph)
             continue;
+        MR_ASSERT(r->node->id >= 0 && r->node->id < p->graph->nodes.n);
         const record **at = &by_id[r->node->id];
         if (!*at || r->end_ns - r->start_ns > (*at)->end_ns - (*at)->start_ns)
             *at = r;
@@ -238,6 +248,7 @@ static const record **longest_runs(const mr_trace *t, const mr_plan *p) MR_NO_TS
     return by_id;
 }
 
+/* Writes one OutputInfo per output; the shape of one that was not recorded is unknown. */
 static void put_cost_outputs(mr_pb_writer *w, const mr_node *n, const record *r)
 {
     for (int i = 0; i < n->n_out; i++) {
@@ -257,7 +268,7 @@ static void put_cost_outputs(mr_pb_writer *w, const mr_node *n, const record *r)
     }
 }
 
-/* Nodes are numbered plan by plan, from `first` on. */
+/* Writes a CostGraphDef.Node. Node ids count on from plan to plan, starting at `first`. */
 static void put_cost_node(mr_pb_writer *w, const mr_plan *p, const mr_node *n, const record *r, int first)
 {
     size_t at = mr_pb_begin(w, 1); /* CostGraphDef.Node */

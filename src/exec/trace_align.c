@@ -1,9 +1,11 @@
-/* exec/trace_align.c -- traced steps set to one clock.
+/* exec/trace_align.c -- shifts traced steps to one clock.
  *
- * Every step was traced by the clock of its master's task (its home).  Two homes know of each
- * other's clock when they measured that of the same third task; from the first home on all others
- * are found, by the way of the least error.  What is still impossible then, a value received before
- * it was sent, is mended by moving who received it. */
+ * Every step was traced by the clock of its master's task (its home). Two homes know the offset between their
+ * clocks if both measured the clock of the same third task. Starting from the first home, all others are
+ * reached along the path with the least error (Bellman-Ford, with a limited number of rounds). If a value
+ * would then still be received before it was sent, the task that received it is shifted.
+ *
+ * Times come from files, so sums are saturated: nothing here overflows, however wrong the input is. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -17,6 +19,7 @@ typedef struct clocks {
     MR_VEC(double) error;   /* < 0: not known */
 } clocks;
 
+/* Finds or adds the clock of a task and returns its index. */
 static int clock_of(clocks *c, mr_sv task)
 {
     int id = (int)(intptr_t)mr_map_get(&c->ids, task) - 1;
@@ -28,18 +31,20 @@ static int clock_of(clocks *c, mr_sv task)
     return c->offset.n - 1;
 }
 
+/* Adds, and saturates on overflow. */
 static int64_t sum(int64_t a, int64_t b)
 {
     int64_t r;
     return mr_i64_add(a, b, &r) ? r : a < 0 ? INT64_MIN / 2 : INT64_MAX / 2;
 }
 
-/* `to` is known by way of `from`; true when that is better than what was known. */
+/* `to` is reachable through `from`: returns true if that is better than what was known. Each hop costs one
+ * more, so that a cycle never improves anything. */
 static bool relax(clocks *c, int from, int to, int64_t offset, double error)
 {
     if (c->error.p[from] < 0)
         return false;
-    double by_way = c->error.p[from] + error + 1; /* one more, so that a circle is never better */
+    double by_way = c->error.p[from] + error + 1;
     if (c->error.p[to] >= 0 && c->error.p[to] <= by_way)
         return false;
     c->error.p[to] = by_way;
@@ -47,9 +52,10 @@ static bool relax(clocks *c, int from, int to, int64_t offset, double error)
     return true;
 }
 
-/* From home to a task they share, to the next home: ways are short. */
+/* Paths are short: from a home to a shared task to the next home. */
 enum { MAX_ROUNDS = 16 };
 
+/* Computes the offset of every reachable clock to the reference, which is the first home of all. */
 static void find_clocks(mr_records *r, clocks *c)
 {
     bool better = true;
@@ -60,7 +66,7 @@ static void find_clocks(mr_records *r, clocks *c)
             if (!s->info.home.n)
                 continue;
             int home = clock_of(c, s->info.home);
-            c->error.p[0] = 0; /* the first home of all is the reference */
+            c->error.p[0] = 0;
             for (int k = 0; k < s->clocks.n; k++) {
                 const mr_trace_clock *v = &s->clocks.p[k];
                 int task = clock_of(c, v->task);
@@ -72,6 +78,7 @@ static void find_clocks(mr_records *r, clocks *c)
     }
 }
 
+/* Sets shift_ns of each step; a step whose clock is unknown is not shifted. */
 static void set_clocks(mr_records *r)
 {
     clocks c = {.ids.borrow_keys = true};
@@ -88,7 +95,7 @@ static void set_clocks(mr_records *r)
 
 /* ---- when steps were ---- */
 
-/* Bounded, so that what follows cannot overflow. */
+/* Shifts a time and limits the result, so that later differences cannot overflow. */
 static int64_t at(int64_t ns, int64_t shift)
 {
     int64_t v = sum(ns, shift);
@@ -108,7 +115,7 @@ static void move_step(mr_records *r, mr_record_step *s, int64_t by)
     }
 }
 
-/* From the master's times, and all that was recorded. */
+/* Start and end of a step, from the master's times and all its records; both 0 if there are none. */
 static void set_range(const mr_records *r, mr_record_step *s)
 {
     bool told = s->info.start_ns && s->info.end_ns > s->info.start_ns;
@@ -138,7 +145,7 @@ static int by_begin(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The step before it, of the same worker, was traced too: then the time between them is of
+/* True if the step before it, of the same worker, was traced too: then the time between the two is of
  * interest. */
 static bool follows(const mr_records *r, const mr_record_step *s)
 {
@@ -151,7 +158,8 @@ static bool follows(const mr_records *r, const mr_record_step *s)
     return false;
 }
 
-/* Where nothing was traced for longer than a step takes, a tenth of that is left. */
+/* If nothing was traced for longer than the longest step, a tenth of a step is left of the gap. Later steps
+ * move with it. */
 void mr_records_cut_idle(mr_records *r)
 {
     mr_record_step **sorted = mr_new_array(mr_record_step *, r->steps.n + 1);
@@ -172,21 +180,22 @@ void mr_records_cut_idle(mr_records *r)
     mr_free(sorted);
 }
 
-/* ---- what cannot be ---- */
+/* ---- causality ---- */
 
 #define MAX_MOVE (INT64_MAX / 64) /* some four years */
 
-/* By how much the task of a Recv is to be moved so that it does not end before its value was sent. */
+/* By how much the task of a Recv must be shifted so that it does not end before its value was sent. */
 static int64_t too_early(const mr_records *r, const mr_record *recv, const int64_t *moved)
 {
+    MR_ASSERT(recv->sent_by >= 0 && recv->sent_by < r->all.n);
     const mr_record *send = &r->all.p[recv->sent_by];
     int from = r->devices.p[send->device].task_id, to = r->devices.p[recv->device].task_id;
     return from == to ? 0 : send->made_ns + moved[from] - recv->end_ns - moved[to];
 }
 
-/* Clocks were measured, so they are a little wrong, and those of a trace from elsewhere may be as
- * they are: nothing is received before it is sent.  Each round moves what is too early; when values
- * go round in a circle that cannot be mended, it is left at that. */
+/* Shifts tasks within one step so that nothing is received before it was sent. Measured offsets are slightly
+ * wrong, and a foreign trace may have none. Each round shifts what is too early; values that go round in a
+ * contradictory cycle are left as they are after MAX_ROUNDS. */
 static void respect_causes(mr_records *r, const mr_record_step *s, int n_tasks, int64_t *moved)
 {
     bool better = true;
@@ -197,8 +206,7 @@ static void respect_causes(mr_records *r, const mr_record_step *s, int n_tasks, 
             const mr_record *recv = &r->all.p[i];
             int64_t by = recv->sent_by >= 0 ? too_early(r, recv, moved) : 0;
             int64_t *mine = &moved[r->devices.p[recv->device].task_id];
-            if (by <= 0 || by > MAX_MOVE ||
-                *mine > MAX_MOVE) /* nonsense, which could grow without end */
+            if (by <= 0 || by > MAX_MOVE || *mine > MAX_MOVE) /* nonsense could grow without end */
                 continue;
             *mine += by;
             better = true;

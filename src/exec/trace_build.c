@@ -1,8 +1,11 @@
 /* exec/trace_build.c -- records of traced steps as a timeline.
  *
- * A record becomes one span; one that received becomes two: until its value was sent it waited,
- * from then on the value was under way.  Lanes: a device's threads, as many as were busy at once;
- * what waits stands apart, by whom it waits for. */
+ * A record becomes one span. A record that received a value becomes two: until the value was sent it waited,
+ * from then on the value was in transit. Lanes: a device has as many as threads were busy at once; spans that
+ * wait are on separate lanes, by the task they wait for.
+ *
+ * Order matters: clocks are aligned before Sends and Recvs are matched by start time, and spans are added in
+ * order of their starts, as mr_timeline_free_lane requires. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -16,7 +19,7 @@ static int compare_parts(mr_sv a, mr_sv b)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-/* worker:2 stands before worker:10. */
+/* Orders tasks by job, then by number: worker:2 comes before worker:10. */
 static int by_task(const void *a, const void *b)
 {
     mr_sv x = mr_sv_of(*(const char *const *)a), y = mr_sv_of(*(const char *const *)b), job_x,
@@ -33,6 +36,7 @@ static int by_task(const void *a, const void *b)
     return compare_parts(whole_x, whole_y);
 }
 
+/* Adds the tasks in sorted order, so that their order does not depend on the files. */
 static void add_tasks(mr_records *r, mr_timeline *t)
 {
     const char **names = mr_new_array(const char *, r->devices.n + 1);
@@ -46,7 +50,7 @@ static void add_tasks(mr_records *r, mr_timeline *t)
     mr_free(names);
 }
 
-/* A step without a number is counted. */
+/* A step without a number gets its position in the input. */
 static void add_steps(mr_records *r, mr_timeline *t)
 {
     mr_str task = {0};
@@ -115,7 +119,8 @@ static mr_record **all_of(mr_records *r, mr_record_role role, int *n)
     return found;
 }
 
-/* In a loop a key is used once an iteration: the first Send feeds the first Recv, and so on. */
+/* Finds the Send of each Recv. In a loop a key is used once per iteration: the first Send feeds the first
+ * Recv, and so on. */
 static void match(mr_records *r)
 {
     int n_sends, n_recvs, i = 0, k = 0;
@@ -125,7 +130,7 @@ static void match(mr_records *r)
         int c = compare_keys(sends[i], recvs[k]);
         if (c == 0) {
             recvs[k]->sent_by = (int)(sends[i] - r->all.p);
-            sends[i]->bytes = recvs[k]->bytes; /* a Send makes nothing, so it does not know */
+            sends[i]->bytes = recvs[k]->bytes; /* a Send has no output, so its record has no size */
         }
         i += c <= 0;
         k += c >= 0;
@@ -136,7 +141,7 @@ static void match(mr_records *r)
 
 /* ---- spans ---- */
 
-/* "edge_12_conv1/w" of partitioned graphs is conv1/w to a person. */
+/* Shortens "edge_12_conv1/w", as partitioned graphs call it, to "conv1/w". */
 static mr_sv without_edge(mr_sv tensor)
 {
     if (!mr_sv_starts(tensor, "edge_"))
@@ -153,7 +158,7 @@ typedef struct builder {
     mr_record **by_start, **by_name;
 } builder;
 
-/* A lane with room in a line that is shared with others of its name. */
+/* Returns a free lane that is drawn in one line with others of its name. */
 static int shared_lane(mr_timeline *t, int task, const char *name, int64_t start_ns)
 {
     int first = mr_timeline_lane(t, task, mr_sv_of(name));
@@ -162,6 +167,7 @@ static int shared_lane(mr_timeline *t, int task, const char *name, int64_t start
     return lane;
 }
 
+/* Adds a span of the record's step; name, op and peer come from the record. */
 static int add_span(builder *b, const mr_record *r, int lane, mr_sv name, mr_span_kind kind,
                     int64_t start, int64_t end)
 {
@@ -180,8 +186,8 @@ static int add_span(builder *b, const mr_record *r, int lane, mr_sv name, mr_spa
     return mr_timeline_span(b->t, s);
 }
 
-/* What comes from the same device without a Send was fed by the client; what comes from another and
- * was not traced there is waited for as a whole. */
+/* A value from the same device without a Send was fed by the client. A value from another device that was not
+ * traced there counts as waiting altogether. */
 static void add_recv(builder *b, mr_record *r)
 {
     const mr_record_device *own = &b->r->devices.p[r->device], *peer = &b->r->devices.p[r->peer];
@@ -192,7 +198,7 @@ static void add_recv(builder *b, mr_record *r)
                                                  : mr_printf("from %s", peer->task);
     int lane = shared_lane(b->t, own->task_id, name, r->start_ns);
     mr_sv what = without_edge(r->tensor);
-    if (fed) /* a moment each: no line of its own */
+    if (fed) /* too short for a line of their own */
         b->t->lanes.p[lane].row = mr_timeline_lane(b->t, own->task_id, mr_sv_of(own->lane));
     int64_t sent = send ? MR_MAX(r->start_ns, MR_MIN(send->made_ns, r->end_ns)) : r->start_ns;
     if (send && sent > r->start_ns)
@@ -214,8 +220,8 @@ static void add_waiting(builder *b, mr_record *r)
     mr_free(name);
 }
 
-/* The span of a Send ends when its value was handed over: what its thread does then is the receiver's work, and is shown
- * there. */
+/* The span of a Send ends when its value was handed over: what its thread does after that is the receiver's
+ * work and is shown there. */
 static void add_working(builder *b, mr_record *r)
 {
     const mr_record_device *d = &b->r->devices.p[r->device];
@@ -224,7 +230,7 @@ static void add_working(builder *b, mr_record *r)
     r->span = add_span(b, r, lane, name, r->kind, r->start_ns, r->role == MR_ROLE_SEND ? r->made_ns : r->end_ns);
 }
 
-/* Devices come first in each task's list. */
+/* Working spans first, so that devices come first in each task's list of lanes. */
 static void add_spans(builder *b)
 {
     for (int i = 0; i < b->r->all.n; i++) {
@@ -266,12 +272,12 @@ static int by_start(const void *a, const void *b)
 
 enum { MAX_AT_ONCE = 64 }; /* iterations of a loop that run beside each other */
 
-/* The last run of the node of that name, on the device of `r`, whose value was there when r began.  Where there is
- * none, the last one that began before; NULL: none did. */
+/* Returns the last run of the named node on the device of `r` whose value was available when r began. If
+ * there is none, the last one that began before r; NULL: none did. */
 static const mr_record *producer(const builder *b, const mr_record *r, mr_sv name)
 {
     mr_record wanted = {.name = name, .step = r->step, .device = r->device};
-    int low = 0, high = b->r->all.n; /* the first that is behind it lies within */
+    int low = 0, high = b->r->all.n; /* binary search for the first run that began after r */
     while (low < high) {
         int mid = low + (high - low) / 2, c = compare_names(b->by_name[mid], &wanted);
         if (c < 0 || (c == 0 && b->by_name[mid]->start_ns <= r->start_ns && b->by_name[mid] != r))
@@ -288,10 +294,13 @@ static const mr_record *producer(const builder *b, const mr_record *r, mr_sv nam
     return found;
 }
 
+/* Adds an arrow from the producer of each input, and from the Send of each Recv. Every record has a span by
+ * now. */
 static void add_arrows(builder *b)
 {
     for (int i = 0; i < b->r->all.n; i++) {
         const mr_record *r = b->by_start[i];
+        MR_ASSERT(r->span >= 0 && r->span < b->t->spans.n);
         mr_sv rest = r->inputs, input;
         while (mr_sv_cut(&rest, ',', &input)) {
             input = mr_sv_trim(input);

@@ -1,4 +1,7 @@
-/* exec/trace_files.c -- files of RunMetadata as one timeline. */
+/* exec/trace_files.c -- files of RunMetadata as one timeline.
+ *
+ * All files are read before any is decoded: records point into the bytes, and steps of different files are
+ * aligned with each other. */
 #include "exec/trace_files.h"
 
 #include <stdlib.h>
@@ -26,6 +29,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Adds a file, or the *.pb files of a folder, sorted by name. */
 static mr_status *find(files *f, const char *path)
 {
     int before = f->paths.n;
@@ -36,11 +40,12 @@ static mr_status *find(files *f, const char *path)
     f->folder = path;
     MR_TRY(mr_dir_each(path, found, f));
     if (f->paths.n == before)
-        return mr_error(MR_NOT_FOUND, "%s: there is no trace (*.pb) in this folder", path);
+        return mr_error(MR_NOT_FOUND, "%s: this folder contains no trace files (*.pb)", path);
     qsort(f->paths.p + before, (size_t)(f->paths.n - before), sizeof *f->paths.p, by_name);
     return NULL;
 }
 
+/* The contents stay in f until the timeline is filled. */
 static mr_status *read_all(files *f, mr_timeline *out)
 {
     mr_sv *views = mr_new_array(mr_sv, f->paths.n + 1);
@@ -74,12 +79,13 @@ mr_status *mr_trace_read_files(const char *const *paths, int n, mr_timeline *out
     return st;
 }
 
-/* Updates and the like are told when they count. */
+/* True for updates and the like that are too short to matter; steps are always reported. */
 static bool is_small(const mr_timeline *t, const mr_blame *b, int64_t longest_ns)
 {
     return b->step >= 0 && t->steps.p[b->step].what && b->total_ns < longest_ns / 20;
 }
 
+/* Reports at most `most` steps; `told` counts all that would be. */
 void mr_trace_tell(const mr_timeline *t, int most, mr_str *out)
 {
     mr_blame *b;

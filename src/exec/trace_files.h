@@ -5,11 +5,11 @@
 #include "exec/blame.h"
 #include "exec/trace_read.h"
 
-/* Files, and folders: all that is named *.pb in there, in the order of their names.  Into an empty timeline.  NOT_FOUND for a
- * folder without any. */
+/* Reads files, and from folders all files named *.pb, in the order of their names, into an empty timeline. NOT_FOUND
+ * for a folder without any. */
 mr_status *mr_trace_read_files(const char *const *paths, int n, mr_timeline *out);
 
-/* The blame of each step, up to `most` of them, then of all together. */
+/* Appends the blame of each step, up to `most` of them, then of all steps together. */
 void mr_trace_tell(const mr_timeline *t, int most, mr_str *out);
 
 #endif

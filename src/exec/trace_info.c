@@ -1,8 +1,8 @@
-/* exec/trace_info.c -- stats of one task set right by another's clock, and what a step tells
- * besides.
+/* exec/trace_info.c -- shifts the stats of one task to another's clock, and writes what a step adds to them.
  *
- * Shifting copies a StepStats field by field; four fields of a NodeExecStats are moments, all
- * others are kept as they came, those that are not known too. */
+ * Shifting copies a StepStats field by field. Four fields of a NodeExecStats are points in time; all others
+ * are copied as they are, also unknown ones. The messages come from other tasks, so nothing in them is
+ * trusted. */
 #include "base/memory.h"
 #include "exec/trace.h"
 
@@ -15,9 +15,10 @@ enum {
     SCHEDULED = 17
 };
 
+/* Wraps on overflow: the times may be nonsense. */
 static int64_t moved(int64_t t, int64_t by) { return (int64_t)((uint64_t)t + (uint64_t)by); }
 
-/* Copies the field that r stands at. */
+/* Copies the field at which r is; `tag` points to its start. */
 static void copy_field(mr_pb_reader *r, const uint8_t *tag, mr_str *out)
 {
     mr_pb_skip(r);
@@ -25,6 +26,7 @@ static void copy_field(mr_pb_reader *r, const uint8_t *tag, mr_str *out)
         mr_str_append(out, tag, (size_t)(r->at - tag));
 }
 
+/* Copies a NodeExecStats with its times shifted. Durations relative to the start stay. */
 static void shift_node(mr_pb_reader *r, int64_t by_ns, mr_pb_writer *w)
 {
     uint32_t field, wire;
@@ -75,6 +77,7 @@ mr_status *mr_trace_shift(mr_sv step_stats, int64_t by_ns, mr_str *out)
 
 /* ---- from when to when ---- */
 
+/* Extends the range by the run of one node; runs with impossible times are ignored. */
 static void widen(mr_pb_reader *node, int64_t *first_ns, int64_t *last_ns)
 {
     uint32_t field, wire;
@@ -112,7 +115,7 @@ bool mr_trace_span(mr_sv step_stats, int64_t *first_ns, int64_t *last_ns)
     return !r.error && *first_ns <= *last_ns;
 }
 
-/* ---- what a step tells besides ---- */
+/* ---- the field of our own ---- */
 
 void mr_trace_info_encode(const mr_trace_info *i, mr_pb_writer *w)
 {

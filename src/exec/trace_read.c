@@ -1,8 +1,11 @@
 /* exec/trace_read.c -- RunMetadata read into records.
  *
- * Labels are parsed as exec/trace.c and TensorFlow write them: "name = Op(input, other:1,
- * ^control)", and for what goes between devices "name = _Recv(tensor @device)".  A record without a
- * label is work of an unknown op. */
+ * Labels are parsed as exec/trace.c and TensorFlow write them: "name = Op(input, other:1, ^control)", and for
+ * transfers between devices "name = _Recv(tensor @device)". A record without a label counts as work of an
+ * unknown op.
+ *
+ * Nothing in a message is trusted: times are limited so that differences cannot overflow, the number of
+ * records is limited, and every record has start_ns <= made_ns <= end_ns. Views point into the messages. */
 #include "exec/trace_read.h"
 
 #include "base/memory.h"
@@ -13,6 +16,7 @@ enum { MAX_RECORDS = 1 << 20 }; /* each takes some hundred bytes */
 
 /* ---- devices ---- */
 
+/* Finds the part of a device name that begins with `word`; *value is the rest of that part. */
 static bool cut_behind(mr_sv *s, const char *word, mr_sv *value)
 {
     mr_sv rest = *s, part;
@@ -24,6 +28,7 @@ static bool cut_behind(mr_sv *s, const char *word, mr_sv *value)
     return false;
 }
 
+/* Devices of the local process, without a job or with the job "localhost", belong to the task "localhost". */
 void mr_trace_split_device(mr_sv device, mr_str *task, mr_sv *rest)
 {
     mr_sv job, number, at = device, part;
@@ -37,8 +42,7 @@ void mr_trace_split_device(mr_sv device, mr_str *task, mr_sv *rest)
         mr_str_appendz(task, "localhost");
     }
     *rest = device;
-    while (mr_sv_cut(&at, '/',
-                     &part)) /* what follows job, replica and task: "device:CPU:0/stream:1" */
+    while (mr_sv_cut(&at, '/', &part)) /* the rest follows job, replica and task: "device:CPU:0/stream:1" */
         if (part.n && !mr_sv_starts(part, "job:") && !mr_sv_starts(part, "replica:") &&
             !mr_sv_starts(part, "task:")) {
             *rest = (mr_sv){part.p, (size_t)(device.p + device.n - part.p)};
@@ -48,6 +52,7 @@ void mr_trace_split_device(mr_sv device, mr_str *task, mr_sv *rest)
         *rest = (mr_sv){rest->p + 7, rest->n - 7};
 }
 
+/* Finds or adds the device of this name and returns its index. */
 int mr_records_device(mr_records *r, mr_sv name)
 {
     int id = (int)(intptr_t)mr_map_get(&r->device_ids, name) - 1;
@@ -79,6 +84,8 @@ static bool holds_any(mr_sv text, const char *const *words)
     return false;
 }
 
+/* Decides by parts of op names, so that variants (QueueDequeueV2, QueueDequeueManyV2) need no entries. A
+ * queue of tokens is a barrier; other queues bring examples. */
 mr_span_kind mr_trace_kind(mr_sv op, mr_sv inputs, bool *blocks)
 {
     static const char *const barriers[] = {"TakeGradient", "Barrier", "TakeMany", NULL};
@@ -92,8 +99,7 @@ mr_span_kind mr_trace_kind(mr_sv op, mr_sv inputs, bool *blocks)
                                          "RecvTensor", "Collective", NULL};
     mr_sv first, rest = inputs;
     *blocks = true;
-    if (holds(op, "Dequeue") ||
-        holds(op, "Unstage")) { /* a queue of tokens is a barrier, others bring examples */
+    if (holds(op, "Dequeue") || holds(op, "Unstage")) {
         bool token =
             mr_sv_cut(&rest, ',', &first) && (holds(first, "token") || holds(first, "sync_"));
         return token ? MR_SPAN_WAIT : MR_SPAN_INPUT;
@@ -126,6 +132,7 @@ static void parse_peer(mr_records *all, mr_record *r)
     r->inputs = rest.p ? rest : MR_SV("");
 }
 
+/* Fills in op, inputs and role. A Send or Recv without a peer counts as an ordinary node. */
 static void parse_label(mr_records *all, mr_record *r, mr_sv label)
 {
     const char *equals = memmem(label.p, label.n, " = ", 3);
@@ -148,6 +155,7 @@ static void parse_label(mr_records *all, mr_record *r, mr_sv label)
 
 /* ---- messages ---- */
 
+/* Limits a time so that differences and small sums of times cannot overflow. */
 static int64_t limited(int64_t ns) { return MR_MAX(-MAX_NS, MR_MIN(ns, MAX_NS)); }
 
 static int64_t of_micros(int64_t us)
@@ -155,7 +163,7 @@ static int64_t of_micros(int64_t us)
     return MR_MAX(-MAX_NS / 1000, MR_MIN(us, MAX_NS / 1000)) * 1000;
 }
 
-/* The bytes of an output: TensorDescription, AllocationDescription, requested_bytes. */
+/* Follows TensorDescription, AllocationDescription, requested_bytes through the message. */
 static int64_t output_bytes(mr_pb_reader *output)
 {
     static const uint32_t path[] = {3, 4, 1};
@@ -176,6 +184,7 @@ static int64_t output_bytes(mr_pb_reader *output)
     return MR_MAX(bytes, 0);
 }
 
+/* Reads a NodeExecStats and appends its record. Nanoseconds take precedence over microseconds. */
 static void read_node(mr_records *all, mr_pb_reader *r, int step, int device)
 {
     mr_record v = {.step = step,
@@ -199,7 +208,7 @@ static void read_node(mr_records *all, mr_pb_reader *r, int step, int device)
         case 5: took_us = mr_pb_int64(r); break;
         case 7:
             if (mr_pb_message(r, &output)) {
-                output.up = NULL; /* what is wrong in there is not worth an error */
+                output.up = NULL; /* an error in there is ignored */
                 v.bytes = MR_MIN(v.bytes + MR_MIN(output_bytes(&output), MAX_NS / 2), MAX_NS / 2);
             }
             break;
@@ -213,18 +222,20 @@ static void read_node(mr_records *all, mr_pb_reader *r, int step, int device)
     v.end_ns = limited(v.start_ns + MR_MAX(0, took ? limited(took) : of_micros(took_us)));
     int64_t made_after = made > 0 ? limited(made) : of_micros(made_us);
     v.made_ns = made_after > 0 ? MR_MIN(limited(v.start_ns + made_after), v.end_ns) : v.end_ns;
+    MR_ASSERT(v.start_ns <= v.made_ns && v.made_ns <= v.end_ns);
     parse_label(all, &v, label);
     v.kind = mr_trace_kind(v.op, v.inputs, &v.blocks);
     mr_vec_push(&all->all, v);
 }
 
+/* Reads a DeviceStepStats twice, because the name of the device may come after its nodes. The second pass
+ * reports errors. */
 static void read_device(mr_records *all, mr_pb_reader *r, int step)
 {
     mr_pb_reader copy = *r, node;
     uint32_t field, wire;
     int device = -1;
-    copy.up =
-        NULL; /* read twice: the name may stand behind the nodes; errors are told by the second */
+    copy.up = NULL;
     while (device < 0 && mr_pb_next(&copy, &field, &wire))
         if (field == 1 && wire == MR_WIRE_BYTES)
             device = mr_records_device(all, mr_pb_bytes(&copy));
@@ -236,7 +247,7 @@ static void read_device(mr_records *all, mr_pb_reader *r, int step)
         if (field == 2 && mr_pb_message(r, &node)) {
             read_node(all, &node, step, device);
             if (all->all.n >= MAX_RECORDS)
-                mr_pb_fail(r, "there are more than a million runs of nodes");
+                mr_pb_fail(r, "the traces contain more than a million node runs");
         } else {
             mr_pb_skip(r);
         }
@@ -267,6 +278,7 @@ static void read_clock(mr_pb_reader *r, mr_record_step *s)
     mr_vec_push(&s->clocks, c);
 }
 
+/* Reads our own field of a RunMetadata; several of them are merged. */
 static void read_info(mr_pb_reader *r, mr_record_step *s)
 {
     mr_pb_reader clock;
@@ -287,6 +299,7 @@ static void read_info(mr_pb_reader *r, mr_record_step *s)
         }
 }
 
+/* Reads one RunMetadata as one step. Its records are adjacent: s.first, s.n. */
 static mr_status *read_one(mr_records *all, mr_sv bytes, const char *name)
 {
     mr_record_step s = {.info = {.number = -1, .home = MR_SV(""), .what = MR_SV("")}, .first = all->all.n};
@@ -306,6 +319,7 @@ static mr_status *read_one(mr_records *all, mr_sv bytes, const char *name)
     return mr_pb_reader_status(&r, name);
 }
 
+/* The records live only until the timeline is filled; the timeline copies all names. */
 mr_status *mr_trace_read(const mr_sv *metadata, const char *const *names, int n, mr_timeline *out)
 {
     mr_records all = {.device_ids.borrow_keys = true};

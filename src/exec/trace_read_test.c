@@ -443,7 +443,7 @@ MR_TEST(blame_divides_the_critical_path)
                  "step 7 of worker:0: 800 us = compute 88 % (ps:0 50 %, worker:0 38 %), send 11 % "
                  "(ps:0 -> worker:0), "
                  "wait 1 % (ps:0 between nodes)\n"
-                 "    slowest task: ps:0, 400 us of the way; longest there: w (Slow, 400 us)\n"
+                 "    slowest task: ps:0, 400 us of the critical path; longest node: w (Slow, 400 us)\n"
                  "    costliest edge: w, ps:0 -> worker:0, 80.0 us\n");
     mr_str_deinit(&out);
     mr_timeline_deinit(&t);
@@ -458,8 +458,8 @@ MR_TEST(blame_counts_a_transfer_from_when_the_value_was_there)
     read_one(&m, &t);
     blame_of(&t, &out);
     MR_CHECK_STR(mr_str_z(&out),
-                 "step 7 of worker:0: 7.90 ms = compute 98 % (worker:0 93 %, ps:0 5 %), wait 1 % (to start and to answer)\n"
-                 "    slowest task: worker:0, 7.38 ms of the way; longest there: y (Square, 7.38 ms)\n");
+                 "step 7 of worker:0: 7.90 ms = compute 98 % (worker:0 93 %, ps:0 5 %), wait 1 % (starting and answering)\n"
+                 "    slowest task: worker:0, 7.38 ms of the critical path; longest node: y (Square, 7.38 ms)\n");
     mr_str_deinit(&out);
     mr_timeline_deinit(&t);
 }
@@ -517,12 +517,12 @@ MR_TEST(blame_of_a_barrier_names_who_came_last)
         "    costliest edge: g, worker:0 -> ps:0, 10.0 us\n"
         "step 3 of worker:1: 1.00 ms = compute 88 % (worker:1), wait 10 % (ps:0 in token), "
         "send 2 % (worker:1 -> ps:0)\n"
-        "    slowest task: worker:1, 880 us of the way; longest there: grad (MatMul, 880 us)\n"
+        "    slowest task: worker:1, 880 us of the critical path; longest node: grad (MatMul, 880 us)\n"
         "    costliest edge: g, worker:1 -> ps:0, 10.0 us\n"
-        "    before it: 500 us outside of steps (reading input, say)\n"
+        "    before it: 500 us outside of steps (such as reading input)\n"
         "2 steps, on average 1.00 ms = compute 58 %, send 2 %, wait 40 %\n"
         "    slowest task: worker:1, in 2 of 2 steps\n"
-        "    between steps: 250 us (reading input, say)\n");
+        "    between steps: 250 us (such as reading input)\n");
     mr_str_deinit(&out);
     mr_timeline_deinit(&t);
     mr_str_deinit(&m[0].bytes);

@@ -1,4 +1,4 @@
-/* exec/trace_records.h -- runs of nodes as read from RunMetadata; for trace_read.c and
+/* exec/trace_records.h -- runs of nodes as read from RunMetadata; for trace_read.c, trace_align.c and
  * trace_build.c. */
 #ifndef MR_EXEC_TRACE_RECORDS_H
 #define MR_EXEC_TRACE_RECORDS_H
@@ -11,17 +11,17 @@ typedef enum mr_record_role { MR_ROLE_NODE, MR_ROLE_SEND, MR_ROLE_RECV } mr_reco
 /* One NodeExecStats; views into the message. */
 typedef struct mr_record {
     mr_sv name, op;
-    mr_sv inputs; /* "a, b:1, ^c", behind what is sent or received */
+    mr_sv inputs; /* "a, b:1, ^c", without the tensor and device of a Send or Recv */
     mr_sv tensor; /* of a Send or Recv */
     int step, device;
     int peer; /* device of the other side; -1: none */
     int64_t start_ns, end_ns, bytes;
-    int64_t made_ns; /* when others could have its value; a Send goes on a little after that */
+    int64_t made_ns; /* when others could use its value; a Send runs on for a little after that */
     mr_record_role role;
     mr_span_kind kind;
-    bool blocks; /* waits for others rather than work: not on a thread of the device */
-    int sent_by; /* of a Recv: the record of its Send; -1: not there */
-    int span;    /* what others refer to, once it is made */
+    bool blocks; /* waits for others instead of working: does not occupy a thread of the device */
+    int sent_by; /* of a Recv: the record of its Send; -1: was not traced */
+    int span;    /* the span that arrows refer to, once it is made */
 } mr_record;
 
 typedef struct mr_record_device {
@@ -47,15 +47,15 @@ typedef struct mr_records {
 } mr_records;
 
 int mr_records_device(mr_records *r, mr_sv name);
-/* Matches Sends and Recvs, sets all to one clock, and fills the timeline. */
+/* Matches Sends and Recvs, shifts everything to one clock, and fills the timeline. */
 void mr_records_build(mr_records *r, mr_timeline *out);
 
 /* ---- trace_align.c ---- */
-/* By the clocks that steps know; sets when each step was. */
+/* Shifts all steps to one clock, by the offsets that they carry, and sets the start and end of each step. */
 void mr_records_align(mr_records *r);
-/* By what cannot be otherwise; Recvs know their Sends, devices their tasks (of n). */
+/* Shifts tasks so that nothing is received before it was sent; needs sent_by and task_id (below n_tasks) to be set. */
 void mr_records_mend(mr_records *r, int n_tasks);
-/* Times between steps that nobody looks at are cut short. */
+/* Shortens long times between steps in which nothing was traced. */
 void mr_records_cut_idle(mr_records *r);
 
 #endif

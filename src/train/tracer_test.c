@@ -89,7 +89,7 @@ MR_TEST(trace_files_want_something_in_a_folder)
     mr_timeline t;
     const char *folder = mr_test_dir(), *none = "/nowhere/x.pb";
     mr_timeline_init(&t);
-    MR_CHECK_ERR(mr_trace_read_files(&folder, 1, &t), MR_NOT_FOUND, "there is no trace");
+    MR_CHECK_ERR(mr_trace_read_files(&folder, 1, &t), MR_NOT_FOUND, "no trace files");
     MR_CHECK_ERR(mr_trace_read_files(&none, 1, &t), MR_NOT_FOUND, "/nowhere/x.pb");
     mr_timeline_deinit(&t);
 }

@@ -1,4 +1,7 @@
-/* exec/opencl/device.c -- the device type GPU: a session's name for a physical OpenCL device. */
+/* exec/opencl/device.c -- the device type GPU: a session's name for a physical OpenCL device.
+ *
+ * Each session has its own mr_device with its own resources; memory, queue and waiter belong to the physical
+ * device. */
 #include "base/memory.h"
 #include "exec/opencl/opencl.h"
 
@@ -19,8 +22,8 @@ static void copy_out(mr_device *d, const mr_tensor *src, mr_tensor *host, void (
     mr_opencl_copy_out(mr_opencl_of(d), src, host, done, arg);
 }
 
-/* The physical device stays; what nobody uses of its memory goes back.  The queue is empty then, so that a process may end
- * without the driver being at work still. */
+/* The physical device stays, but memory that nobody uses is freed. The queue is empty then, so that a process
+ * may end without the driver still being at work. */
 static void gpu_free(mr_device *d)
 {
     const mr_opencl *p = mr_opencl_of(d);
@@ -37,6 +40,8 @@ static const mr_device_type gpu_type = {.name = "GPU",
                                         .copy_out = copy_out,
                                         .free = gpu_free};
 
+/* The speed is a guess for placement by cost: queueing a kernel takes some microseconds, and the memory of a
+ * GPU is about ten times as fast as that of its host. */
 static mr_status *make_one(const char *task, int i, mr_opencl *p, mr_pool *pool, mr_device_vec *out)
 {
     char *name = mr_printf("%s/device:GPU:%d", task, i);
@@ -50,7 +55,6 @@ static mr_status *make_one(const char *task, int i, mr_opencl *p, mr_pool *pool,
     d->accel = &mr_opencl_accel;
     mr_allocator_get_stats(d->alloc, &s);
     d->memory_limit = s.limit;
-    /* Queueing a kernel takes some microseconds.  Memory of a GPU is some ten times as fast as that of its host. */
     d->speed = (mr_speed){p->info.flops_per_s, p->info.is_cpu ? mr_speed_cpu.bytes_per_s : 1e11, 1e-5};
     mr_vec_push(out, d);
     return NULL;
@@ -66,6 +70,8 @@ static mr_status *make(const mr_device_maker *m, const char *task, mr_pool *pool
     return NULL;
 }
 
+/* Registers the maker at most once. If another library has registered the type GPU first, its devices are
+ * used. */
 void mr_opencl_register(void)
 {
     static const mr_device_maker maker = {.type = "GPU", .make = make};
@@ -73,5 +79,5 @@ void mr_opencl_register(void)
     const char *want;
     if (atomic_load(&registered) || !mr_opencl_wanted(&want) || atomic_exchange(&registered, 1))
         return;
-    mr_status_free(mr_device_maker_register(&maker)); /* somebody else's GPUs come first */
+    mr_status_free(mr_device_maker_register(&maker));
 }

@@ -1,4 +1,7 @@
-/* exec/opencl/library.c -- opens libmillrace-opencl.so, where there is a reason to. */
+/* exec/opencl/library.c -- opens libmillrace-opencl.so if there is a reason to.
+ *
+ * Without MILLRACE_OPENCL nothing is loaded unless the machine announces an OpenCL driver other than pocl.
+ * The library is opened once and never closed: OpenCL drivers do not survive being unloaded. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -14,7 +17,7 @@
 static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
 static const mr_cl_driver *opened MR_GUARDED_BY(mu);
 
-/* ---- is there a reason? ---- */
+/* ---- whether to open it ---- */
 
 static bool names_a_driver(const char *file)
 {
@@ -22,12 +25,13 @@ static bool names_a_driver(const char *file)
     return n > 4 && strcmp(file + n - 4, ".icd") == 0 && !strstr(file, "pocl");
 }
 
-/* Drivers announce themselves by a file.  pocl's is left out: it computes on the host's CPU, which we do better. */
+/* Drivers announce themselves by a file. pocl is skipped: it computes on the host's CPU, where our own
+ * kernels are faster. */
 static bool look_for_drivers(void)
 {
     const char *said = getenv("OCL_ICD_VENDORS"), *folder = said && said[0] ? said : VENDORS;
     DIR *d = opendir(folder);
-    bool found = !d && names_a_driver(folder); /* it may name one of them */
+    bool found = !d && names_a_driver(folder); /* the variable may name a file instead */
     for (struct dirent *e; d && !found && (e = readdir(d));)
         found = names_a_driver(e->d_name);
     if (d)
@@ -49,13 +53,14 @@ bool mr_opencl_wanted(const char **want)
 
 /* ---- opening it ---- */
 
+/* Needs mu. Fails if the library, OpenCL or CLBlast is missing, or if the library is of another build. */
 static mr_status *open_at(const char *path) MR_REQUIRES(mu)
 {
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return mr_error(MR_FAILED_PRECONDITION,
-                        "OpenCL is not there: %s.  It needs " FILE_NAME
-                        " (MILLRACE_OPENCL_LIB says where) and the packages ocl-icd-libopencl1 and libclblast1",
+                        "Cannot open OpenCL: %s. Install " FILE_NAME
+                        " (or set MILLRACE_OPENCL_LIB to its path) and the packages ocl-icd-libopencl1 and libclblast1",
                         dlerror());
     mr_cl_driver_fn get = (mr_cl_driver_fn)(uintptr_t)dlsym(lib, MR_CL_DRIVER_SYMBOL);
     const mr_cl_driver *d = get ? get(MR_CL_DRIVER_ABI) : NULL;
@@ -63,7 +68,7 @@ static mr_status *open_at(const char *path) MR_REQUIRES(mu)
         dlclose(lib);
         return mr_error(MR_FAILED_PRECONDITION, "%s is not of this build of the library", path);
     }
-    opened = d; /* for good: drivers do not bear being unloaded */
+    opened = d;
     return NULL;
 }
 

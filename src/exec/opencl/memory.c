@@ -1,10 +1,17 @@
 /* exec/opencl/memory.c -- the memory of an OpenCL device, as an allocator.
  *
- * OpenCL's buffers have no addresses, but tensors want them: views and rows are made by adding to a pointer.  So every
- * buffer gets a range of addresses that is reserved and can be neither read nor written (PROT_NONE): what host code
- * touches by mistake ends at once instead of going wrong.  Buffers are large; blocks are cut from them, best fit first,
- * and joined with their neighbours when freed.  A freed block may be handed out again at once, because the device does
- * everything in order (driver.h). */
+ * OpenCL's buffers have no addresses, but tensors need them: views and rows are made by adding to a pointer.
+ * So every buffer gets a range of addresses that is reserved and can be neither read nor written (PROT_NONE).
+ * Host code that touches device memory by mistake crashes at once instead of computing with garbage.
+ *
+ * Buffers (chunks) are large. Blocks are cut from them, best fit first, and joined with their neighbours when
+ * freed. A freed block may be handed out again at once, because the device runs all commands in order
+ * (driver.h).
+ *
+ * Invariants:
+ * - The blocks of a chunk cover it without gaps, in order of `at`; two neighbours are never both free.
+ * - A block is either in the free list (is_free) or in `used`.
+ * - `held` is the sum of all chunks and never exceeds `limit`. */
 #include <sys/mman.h>
 
 #include "base/map.h"
@@ -46,8 +53,10 @@ struct mr_opencl_memory {
 
 /* ---- the list of free blocks ---- */
 
+/* Inserts a block at the front of the free list. */
 static void list_add(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
 {
+    MR_ASSERT(!b->is_free);
     b->is_free = true;
     b->prev = NULL;
     b->next = m->free_list;
@@ -58,6 +67,7 @@ static void list_add(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
 
 static void list_remove(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
 {
+    MR_ASSERT(b->is_free);
     if (b->prev)
         b->prev->next = b->next;
     else
@@ -69,16 +79,19 @@ static void list_remove(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
 
 /* ---- chunks ---- */
 
+/* A new chunk with one free block, or NULL if the limit, the device or the address space does not allow it.
+ * The caller reports what was wanted. */
 static chunk *chunk_new(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
 {
     void *buffer = NULL;
+    MR_ASSERT(m->held <= m->limit);
     if (bytes > m->limit - m->held || bytes > m->max_buffer)
         return NULL;
     char *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return NULL;
     mr_status *st = m->driver->buffer_new(m->d, bytes, &buffer);
-    if (st) { /* the caller says what was wanted */
+    if (st) {
         mr_status_free(st);
         munmap(base, bytes);
         return NULL;
@@ -92,7 +105,7 @@ static chunk *chunk_new(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
     return c;
 }
 
-/* Gives back the chunks nobody uses. */
+/* Frees the chunks that have no block in use. OpenCL keeps a buffer until the commands that use it are done. */
 static void trim_locked(mr_opencl_memory *m) MR_REQUIRES(m->mu)
 {
     for (chunk **at = &m->chunks; *at;) {
@@ -103,8 +116,9 @@ static void trim_locked(mr_opencl_memory *m) MR_REQUIRES(m->mu)
         }
         *at = c->next;
         list_remove(m, c->first);
-        m->driver->buffer_free(c->buffer); /* OpenCL keeps it until the commands that use it are done */
+        m->driver->buffer_free(c->buffer);
         munmap(c->base, c->bytes);
+        MR_ASSERT(m->held >= c->bytes);
         m->held -= c->bytes;
         mr_free(c->first);
         mr_free(c);
@@ -122,7 +136,8 @@ static block *best_fit(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
     return best;
 }
 
-/* A free block of at least that size, from a new chunk when there is none. */
+/* Returns a free block of at least that size, from a new chunk if there is none. As a last resort unused
+ * chunks are freed: together they may be large enough. */
 static block *find_block(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
 {
     block *b = best_fit(m, bytes);
@@ -132,15 +147,17 @@ static block *find_block(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
     chunk *c = chunk_new(m, MR_MAX(bytes, usual));
     if (!c)
         c = chunk_new(m, bytes);
-    if (!c) { /* what is kept in pieces may be enough as a whole */
+    if (!c) {
         trim_locked(m);
         c = chunk_new(m, bytes);
     }
     return c ? c->first : NULL;
 }
 
+/* Cuts the block to size; the rest becomes a free block, unless it is too small to be useful. */
 static void split(mr_opencl_memory *m, block *b, size_t bytes) MR_REQUIRES(m->mu)
 {
+    MR_ASSERT(b->bytes >= bytes && !b->is_free);
     if (b->bytes - bytes < ALIGN)
         return;
     block *rest = mr_new(block);
@@ -156,6 +173,7 @@ static void split(mr_opencl_memory *m, block *b, size_t bytes) MR_REQUIRES(m->mu
 static void join_after(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
 {
     block *gone = b->after;
+    MR_ASSERT(b->is_free && (!gone || gone->before == b));
     if (!gone || !gone->is_free)
         return;
     list_remove(m, gone);
@@ -233,10 +251,11 @@ static bool holds(const chunk *c, const char *p, size_t bytes)
     return p >= c->base && bytes <= c->bytes && (size_t)(p - c->base) <= c->bytes - bytes;
 }
 
+/* Searches the list of chunks: there are few, and the newest comes first. */
 mr_status *mr_opencl_find(mr_opencl_memory *m, const void *p, size_t bytes, void **buffer, size_t *at)
 {
     mr_lock(&m->mu);
-    const chunk *c = m->chunks; /* few, and the newest first */
+    const chunk *c = m->chunks;
     while (c && !holds(c, p, bytes))
         c = c->next;
     if (c) {
@@ -244,11 +263,12 @@ mr_status *mr_opencl_find(mr_opencl_memory *m, const void *p, size_t bytes, void
         *at = (size_t)((const char *)p - c->base);
     }
     mr_unlock(&m->mu);
-    return c ? NULL : mr_error(MR_INTERNAL, "%zu bytes that are not in the memory of %s", bytes, m->name);
+    return c ? NULL : mr_error(MR_INTERNAL, "%zu bytes at %p are not in the memory of %s", bytes, p, m->name);
 }
 
-/* ---- copies for whoever has only tensors: those with the host wait ---- */
+/* ---- copies for callers that have only tensors ---- */
 
+/* A copy within the device is only queued; one from or to the host waits until it is done. */
 static mr_status *device_copy(mr_allocator *a, void *dst, const void *src, size_t bytes, mr_copy_way way)
 {
     mr_opencl_memory *m = (mr_opencl_memory *)a;
@@ -268,7 +288,7 @@ static mr_status *device_copy(mr_allocator *a, void *dst, const void *src, size_
     return m->driver->wait(e);
 }
 
-/* Up to the next multiple of 4: a block has always room for it. */
+/* Clears up to the next multiple of 4, as the driver requires: a block always has room for that. */
 static mr_status *device_clear(mr_allocator *a, void *p, size_t bytes)
 {
     mr_opencl_memory *m = (mr_opencl_memory *)a;
@@ -298,7 +318,7 @@ mr_opencl_memory *mr_opencl_memory_new(const mr_cl_driver *driver, mr_cl_device 
     return m;
 }
 
-/* Nothing that was handed out is used any more. */
+/* Nothing that was handed out may still be in use. */
 static void free_chunks(mr_opencl_memory *m) MR_NO_TSA
 {
     for (chunk *c = m->chunks, *next; c; c = next) {

@@ -1,4 +1,10 @@
-/* exec/opencl/physical.c -- the OpenCL devices of the machine, opened once, and copies to and from them. */
+/* exec/opencl/physical.c -- the OpenCL devices of the machine, opened once, and copies to and from them.
+ *
+ * The list of devices is made on first use and never changes afterwards, so callers may read it without the
+ * lock.
+ *
+ * A copy holds a reference to its host tensor until it is done. The device side needs none: if its memory is
+ * handed out again, later commands are queued behind the copy. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -14,12 +20,13 @@ static int n_devices MR_GUARDED_BY(mu) = -1; /* not looked for yet */
 
 /* ---- opening ---- */
 
+/* MILLRACE_OPENCL_MEMORY, or 15/16 of the device's memory: other programs need some too. */
 static uint64_t memory_limit(const mr_cl_info *info)
 {
     const char *said = getenv("MILLRACE_OPENCL_MEMORY");
     int64_t bytes = 0;
     bool given = said && mr_sv_to_i64(mr_sv_of(said), &bytes) && bytes > 0;
-    return given ? MR_MIN((uint64_t)bytes, info->memory) : info->memory / 16 * 15; /* others need some too */
+    return given ? MR_MIN((uint64_t)bytes, info->memory) : info->memory / 16 * 15;
 }
 
 static mr_status *open_one(const mr_cl_driver *driver, int i, const mr_cl_info *info, mr_opencl **out)
@@ -28,7 +35,7 @@ static mr_status *open_one(const mr_cl_driver *driver, int i, const mr_cl_info *
     MR_TRY(driver->open(i, mr_opencl_source, &d));
     mr_opencl_waiter *w = mr_opencl_waiter_new(driver);
     if (!w)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no thread to wait for a device");
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot start the thread that waits for the device");
     mr_opencl *p = mr_new(mr_opencl);
     *p = (mr_opencl){.driver = driver, .d = d, .info = *info, .waiter = w};
     p->memory = mr_opencl_memory_new(driver, d, "opencl", memory_limit(info), info->max_buffer);
@@ -42,7 +49,7 @@ static void warn(mr_status *st, const char *what)
     mr_status_free(st);
 }
 
-/* An empty list is what a machine without OpenCL has. */
+/* Opens every wanted device. A machine without OpenCL has an empty list; errors only go to the log. */
 static void open_all(void) MR_REQUIRES(mu)
 {
     const char *want;
@@ -51,9 +58,10 @@ static void open_all(void) MR_REQUIRES(mu)
     n_devices = 0;
     mr_status *st = mr_opencl_wanted(&want) ? mr_opencl_driver(&driver) : NULL;
     if (st)
-        warn(st, "no OpenCL devices");
+        warn(st, "OpenCL devices are not available");
     int n = driver ? driver->list(want, found, MOST) : 0;
     for (int i = 0; i < n; i++) {
+        MR_ASSERT(n_devices < MOST);
         st = open_one(driver, i, &found[i], &devices[n_devices]);
         if (st)
             warn(st, found[i].name);
@@ -76,7 +84,7 @@ int mr_opencl_devices(mr_opencl *const **out)
 /* ---- copies ---- */
 
 typedef struct copy {
-    const mr_tensor *host; /* held until it is done; the other side needs no hold: what follows is queued behind */
+    const mr_tensor *host; /* a reference, until the copy is done */
     void (*done)(void *arg, mr_status *st);
     void *arg;
 } copy;
@@ -134,12 +142,14 @@ void mr_opencl_copy_out(mr_opencl *p, const mr_tensor *src, mr_tensor *host, voi
         done(arg, st);
 }
 
+/* Errors are dropped: they show up again when the result is read. */
 static void forget(void *arg, mr_status *st)
 {
     mr_free(arg);
-    mr_status_free(st); /* whoever reads what comes of it will hear */
+    mr_status_free(st);
 }
 
+/* Copies to a temporary block first, so the caller may change its memory at once. */
 mr_status *mr_opencl_copy_in_soon(mr_opencl *p, const void *host, mr_tensor *dst)
 {
     size_t bytes = mr_tensor_bytes(dst);
@@ -148,7 +158,8 @@ mr_status *mr_opencl_copy_in_soon(mr_opencl *p, const void *host, mr_tensor *dst
         return NULL;
     void *aside = mr_try_alloc(bytes);
     if (!aside)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to put %zu bytes aside", bytes);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot allocate %zu bytes for a copy to the device",
+                        bytes);
     memcpy(aside, host, bytes);
     mr_status *st = begin_in(p, aside, dst, &e);
     if (e)

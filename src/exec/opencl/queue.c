@@ -1,7 +1,12 @@
-/* exec/opencl/queue.c -- what ops ask of a device (run/accel.h), in the driver's terms: addresses become buffers. */
+/* exec/opencl/queue.c -- the operations of run/accel.h in the driver's terms: addresses become buffers and
+ * offsets.
+ *
+ * Everything is queued and nothing is waited for. Bounds are checked here with MR_ENSURE, because a kernel
+ * that reads outside of its buffer would bring the whole device down. */
 #include "base/memory.h"
 #include "exec/opencl/opencl.h"
 
+/* The buffer of element `at` of a tensor, and the bytes to it. An empty tensor has no buffer: NULL. */
 static mr_status *locate(mr_opencl *p, const mr_tensor *t, int64_t at, void **buffer, int64_t *bytes_to)
 {
     size_t start = 0, size = mr_dtype_size(t->dtype);
@@ -14,6 +19,7 @@ static mr_status *locate(mr_opencl *p, const mr_tensor *t, int64_t at, void **bu
     return NULL;
 }
 
+/* Tensor arguments become pairs of buffer and offset; numbers are passed as they are. */
 static mr_status *launch(mr_device *d, const char *kernel, int64_t n, const mr_accel_arg *args, int n_args)
 {
     mr_opencl *p = mr_opencl_of(d);
@@ -31,6 +37,7 @@ static mr_status *launch(mr_device *d, const char *kernel, int64_t n, const mr_a
     return p->driver->launch(p->d, kernel, n, out, n_args);
 }
 
+/* `width` is the length of a row in memory: that of the transposed matrix if it is stored transposed. */
 static mr_status *matrix(mr_opencl *p, const mr_accel_matrix *m, int64_t rows, int64_t cols, mr_cl_matrix *out)
 {
     MR_ENSURE(m->at >= 0 && m->t->dtype == MR_FLOAT && rows * cols <= m->t->n - m->at);
@@ -38,6 +45,7 @@ static mr_status *matrix(mr_opencl *p, const mr_accel_matrix *m, int64_t rows, i
     return locate(p, m->t, m->at, &out->buffer, &out->at);
 }
 
+/* Batches are contiguous; b_same uses one right-hand matrix for all products. */
 static mr_status *gemm(mr_device *d, const mr_accel_gemm *g)
 {
     mr_opencl *p = mr_opencl_of(d);

@@ -1,7 +1,10 @@
-/* exec/opencl/waiter.c -- the thread that waits for what a device was asked to do.
+/* exec/opencl/waiter.c -- the thread that waits for the commands of a device.
  *
- * A device does everything in order, so events are waited for in the order they were made.  OpenCL could call us back
- * itself, but from its own threads, in which nothing may be queued or waited for: what follows a copy is a kernel. */
+ * A device runs all commands in order, so events are waited for in the order they were made. OpenCL could
+ * call back itself, but on its own threads, where nothing may be queued or waited for; and what follows a
+ * copy is a kernel.
+ *
+ * Invariant: `last` points to the `next` of the last entry, or to `first` if the list is empty. */
 #include "base/memory.h"
 #include "exec/opencl/opencl.h"
 
@@ -20,6 +23,7 @@ struct mr_opencl_waiter {
     mr_cond more; /* first is not NULL */
 };
 
+/* Blocks until there is an event, and takes the oldest. */
 static waiting *take(mr_opencl_waiter *w)
 {
     mr_lock(&w->mu);
@@ -33,6 +37,7 @@ static waiting *take(mr_opencl_waiter *w)
     return x;
 }
 
+/* The thread's body; it never ends, because a physical device is never freed. */
 static void wait_on(void *arg)
 {
     mr_opencl_waiter *w = arg;
@@ -63,6 +68,7 @@ void mr_opencl_wait(mr_opencl_waiter *w, mr_cl_event *e, void (*done)(void *arg,
     waiting *x = mr_small_alloc(sizeof *x);
     *x = (waiting){e, done, arg, NULL};
     mr_lock(&w->mu);
+    MR_ASSERT(!*w->last);
     *w->last = x;
     w->last = &x->next;
     mr_cond_signal(&w->more);
