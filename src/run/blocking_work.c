@@ -1,15 +1,17 @@
-/* run/blocking_work.c -- work in a thread that may wait, or not at all.
+/* run/blocking_work.c -- work on a thread that may block, or cancelled before it got one.
  *
- * Two sides may call fn: the thread that takes the work, and the cancellation.  If the cancellation finds the work in
- * the queue of base/blocking.h, it removes it and calls fn.  Otherwise a thread has the work, or none will get it
- * (mr_blocking_submit refuses what was withdrawn before), and that side calls fn.  It calls mr_cancel_unregister
- * first, which waits for a callback that is running and reports whether there was one. */
+ * Two sides may call fn: the thread that takes the work, and the cancellation. If the cancellation finds the
+ * work in the queue of base/blocking.h, it removes it and calls fn. Otherwise a thread has the work, or none
+ * will get it (mr_blocking_submit refuses work that was withdrawn before), and that side calls fn. It calls
+ * mr_cancel_unregister first, which waits for a callback that is running and reports whether there was one.
+ * So fn is called exactly once. */
 #include "run/blocking_work.h"
 
 #include <stddef.h>
 
 #include "base/blocking.h"
 
+/* Runs on a thread that may block, or on the starter's thread if none could be started. */
 static void run_work(mr_task *t)
 {
     mr_blocking_work *w = (mr_blocking_work *)((char *)t - offsetof(mr_blocking_work, task));
@@ -17,7 +19,7 @@ static void run_work(mr_task *t)
     w->fn(w, !in_time);
 }
 
-/* fn may free the entry, which mr_cancel allows. */
+/* fn may free the entry; mr_cancel allows that. */
 static void withdraw(mr_cancel_entry *e)
 {
     mr_blocking_work *w = (mr_blocking_work *)((char *)e - offsetof(mr_blocking_work, entry));

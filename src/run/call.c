@@ -1,4 +1,7 @@
-/* run/call.c -- a kernel that is a call: all inputs in, all outputs from the function. */
+/* run/call.c -- a kernel that is a call: all inputs in, all outputs from the function.
+ *
+ * The arguments are borrowed from the run, which lives until mr_run_done. The results are owned by the call
+ * until they become outputs. */
 #include "base/memory.h"
 #include "run/result.h"
 
@@ -28,6 +31,8 @@ static mr_status *check_results(const mr_run *r, mr_tensor *const *rets)
     return NULL;
 }
 
+/* Moves the results to the outputs, or drops them if one has the wrong type, and ends the run. c is freed
+ * before the run ends. */
 static void call_done(void *ctx, mr_status *st)
 {
     call *c = ctx;
@@ -45,16 +50,17 @@ static void call_done(void *ctx, mr_status *st)
     mr_run_done(r, st);
 }
 
-/* device.n == 0: that of the run. */
+/* Starts the call of f with the inputs from `first` on. device.n == 0: on the device of the run. */
 static void start(mr_run *r, mr_sv device, const mr_func_ref *f, int first)
 {
     mr_caller *by = r->step->caller;
     if (!by) {
-        mr_run_done(r,
-                    mr_error(MR_FAILED_PRECONDITION, "Function %s cannot be called here", f->name));
+        mr_run_done(r, mr_error(MR_FAILED_PRECONDITION,
+                                "Function %s cannot be called here: the op does not run in a session", f->name));
         return;
     }
     int n_in = r->n_in - first;
+    MR_ASSERT(first >= 0 && n_in >= 0);
     call *c = mr_small_alloc(call_bytes(n_in, r->n_out));
     *c = (call){r, n_in, r->n_out};
     for (int i = 0; i < n_in; i++)

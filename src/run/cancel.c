@@ -1,12 +1,15 @@
 /* run/cancel.c -- stopping what waits.
  *
- * A manager is a list of entries and a flag.  Starting takes the entries out one by one and calls
- * each with the lock released, so a callback may register, unregister or start elsewhere.  A
- * callback often frees what its entry is embedded in; therefore an entry is not touched after its
- * callback began, and the manager remembers the one in progress by its address for those who
- * unregister it meanwhile.
+ * A manager is a list of entries and a flag. Starting it removes the entries one by one and calls each with
+ * the lock released, so a callback may register, unregister or start elsewhere. A callback often frees the
+ * object that its entry is embedded in. So an entry is not touched once its callback has begun. The manager
+ * remembers the one in progress by its address, for threads that unregister it meanwhile.
  *
- * Invariant: an entry is in the list exactly while its state is LISTED. */
+ * Invariants:
+ * - An entry is in the list exactly while its state is LISTED.
+ * - `calling` is true from mr_cancel_start until call_all has called every entry; only the thread `caller` is
+ * inside.
+ * - `running` is an entry only while `calling` is true. */
 #include "run/cancel.h"
 
 #include "base/memory.h"
@@ -38,6 +41,7 @@ static void parent_started(mr_cancel_entry *e)
     mr_cancel_start(c);
 }
 
+/* If the parent has started already, the child is started from the beginning and is not registered. */
 mr_cancel *mr_cancel_new(mr_cancel *parent)
 {
     mr_cancel *c = mr_new(mr_cancel);
@@ -47,7 +51,7 @@ mr_cancel *mr_cancel_new(mr_cancel *parent)
     c->parent = parent;
     c->in_parent.fn = parent_started;
     if (parent && !mr_cancel_register(parent, &c->in_parent)) {
-        c->parent = NULL; /* nothing to take back */
+        c->parent = NULL;
         atomic_store(&c->started, true);
     }
     return c;
@@ -60,8 +64,8 @@ static void destroy(mr_cancel *c)
     mr_free(c);
 }
 
-/* From inside a callback of a start in this thread, which may still have this one before it, there is
- * nobody to wait for but oneself. */
+/* Waits until a start in another thread is over. From inside a callback of its own start it cannot wait for
+ * itself: then it only marks the manager, and call_all frees it. */
 void mr_cancel_free(mr_cancel *c)
 {
     if (!c)
@@ -81,14 +85,17 @@ void mr_cancel_free(mr_cancel *c)
 
 static void unlink_locked(mr_cancel_entry *e)
 {
+    MR_ASSERT(e->prev->next == e && e->next->prev == e);
     e->prev->next = e->next;
     e->next->prev = e->prev;
     e->next = e->prev = NULL;
 }
 
+/* The entry must not be registered anywhere. */
 bool mr_cancel_register(mr_cancel *c, mr_cancel_entry *e)
 {
     mr_lock(&c->mu);
+    MR_ASSERT(e->fn);
     bool ok = !atomic_load_explicit(&c->started, memory_order_relaxed);
     e->state = ok ? LISTED : CALLED;
     if (ok) {
@@ -101,6 +108,8 @@ bool mr_cancel_register(mr_cancel *c, mr_cancel_entry *e)
     return ok;
 }
 
+/* Waits for the callback if it is running on another thread. Called from inside that very callback, it does
+ * not wait. */
 bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e)
 {
     mr_lock(&c->mu);
@@ -115,9 +124,11 @@ bool mr_cancel_unregister(mr_cancel *c, mr_cancel_entry *e)
     return removed;
 }
 
+/* Calls every entry of a started manager, each with the lock released. Entries cannot be added any more. */
 static void call_all(mr_cancel *c)
 {
     mr_lock(&c->mu);
+    MR_ASSERT(c->calling && !c->running && pthread_equal(c->caller, pthread_self()));
     while (c->head.next != &c->head) {
         mr_cancel_entry *e = c->head.next;
         unlink_locked(e);
@@ -125,7 +136,7 @@ static void call_all(mr_cancel *c)
         c->running = e;
         void (*fn)(mr_cancel_entry *) = e->fn;
         mr_unlock(&c->mu);
-        fn(e); /* may free what e lies in */
+        fn(e); /* may free e */
         mr_lock(&c->mu);
         c->running = NULL;
         mr_cond_broadcast(&c->idle);
@@ -138,15 +149,16 @@ static void call_all(mr_cancel *c)
         destroy(c);
 }
 
-/* Inside a callback the work is left to the outermost call of this thread: functions that call
- * functions make chains of managers thousands deep. */
+/* Inside a callback the work is left to the outermost call on this thread: functions that call functions form
+ * chains of managers thousands deep, and recursion would need as much stack. Until call_all is over nobody
+ * else frees or resets the manager (`calling`). */
 void mr_cancel_start(mr_cancel *c)
 {
     mr_lock(&c->mu);
     bool first = !atomic_load_explicit(&c->started, memory_order_relaxed);
     if (first) {
         atomic_store(&c->started, true);
-        c->calling = true; /* nobody else frees or resets it before call_all is over */
+        c->calling = true;
         c->caller = pthread_self();
     }
     mr_unlock(&c->mu);
@@ -171,17 +183,18 @@ bool mr_cancel_started(const mr_cancel *c)
     return atomic_load_explicit(&((mr_cancel *)(uintptr_t)c)->started, memory_order_acquire);
 }
 
+/* A parent that starts between the two checks finds this manager started and does nothing, so it is checked
+ * again at the end. */
 bool mr_cancel_reset(mr_cancel *c)
 {
     if (c->parent && mr_cancel_started(c->parent))
         return false;
     mr_lock(&c->mu);
-    while (c->calling) /* an earlier start is on its way out */
+    while (c->calling)
         mr_cond_wait(&c->idle, &c->mu);
     MR_ASSERT(c->head.next == &c->head);
     atomic_store(&c->started, false);
     mr_unlock(&c->mu);
-    /* The parent may have started in between: its callback found us started and did nothing. */
     if (c->parent && mr_cancel_started(c->parent))
         mr_cancel_start(c);
     return !mr_cancel_started(c);

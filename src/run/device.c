@@ -1,5 +1,8 @@
-/* run/device.c -- devices, the CPU among them, and the list of those who make others.  Names of devices are in
- * device_name.c. */
+/* run/device.c -- devices, the CPU among them, and the list of makers of other device types. Names of devices
+ * are in device_name.c.
+ *
+ * Makers are few, added at any time and never removed, so their list may be walked by index without holding
+ * the lock. */
 #include "run/device.h"
 
 #include "base/clock.h"
@@ -14,12 +17,16 @@ const mr_speed mr_speed_cpu = {.flops_per_s = 2e10, .bytes_per_s = 8e9, .op_s = 
 
 /* ---- devices ---- */
 
+/* The type's own members, behind the mr_device, are zeroed. The incarnation identifies this device object: a
+ * restarted task has other incarnations. */
 mr_status *mr_device_new(const mr_device_type *type, const char *full_name, size_t bytes, mr_pool *pool, mr_device **out)
 {
     mr_device_name parsed;
+    MR_ASSERT(bytes >= sizeof(mr_device));
     *out = NULL;
     if (!mr_device_name_parse(mr_sv_of(full_name), &parsed) || !mr_device_name_full(&parsed))
-        return mr_invalid("'%s' is not the full name of a device", full_name);
+        return mr_invalid("'%s' is not the full name of a device, such as /job:worker/replica:0/task:0/device:CPU:0",
+                          full_name);
     mr_device *d = mr_calloc(1, bytes);
     d->type = type;
     d->name = mr_strdup(full_name);
@@ -35,6 +42,7 @@ mr_status *mr_device_new(const mr_device_type *type, const char *full_name, size
     return NULL;
 }
 
+/* The type's free comes last and frees d itself. */
 void mr_device_free(mr_device *d)
 {
     if (!d)
@@ -48,6 +56,7 @@ void mr_device_free(mr_device *d)
 void mr_device_share(mr_device *d, mr_device *with)
 {
     MR_ASSERT(!d->shares);
+    MR_ASSERT(d != with && with->resources);
     mr_resources_free(d->resources);
     d->resources = with->resources;
     d->shares = true;
@@ -59,8 +68,8 @@ static bool counts(int type)
     return type == MR_INT32 || type == MR_INT64 || type == MR_BOOL;
 }
 
-/* Arithmetic of shapes, conditions of loops: nothing but counts goes in and out.  A device with memory of its own leaves it
- * to the host rather than to another device. */
+/* True for arithmetic of shapes and conditions of loops: only int32, int64 and bool go in and out. A device
+ * with its own memory leaves these to the host rather than to another device. */
 static bool is_counting(const mr_node *n)
 {
     bool all = n->def->op && !(n->def->flags & MR_STATEFUL) && n->n_out > 0;
@@ -71,6 +80,7 @@ static bool is_counting(const mr_node *n)
     return all;
 }
 
+/* The type's own kernel, else one of the type it borrows from, else the CPU's if the node only counts. */
 const mr_kernel *mr_device_kernel(const mr_device *d, const mr_node *n)
 {
     const mr_kernel *own = mr_kernel_find(n, d->type->own ? d->type->own : d->type->name);
@@ -101,7 +111,7 @@ static mr_status *add_maker(const mr_device_maker *m) MR_REQUIRES(makers_mu)
     for (int i = 0; i < makers.n; i++)
         taken |= strcmp(m->type, makers.p[i]->type) == 0;
     if (taken)
-        return mr_error(MR_ALREADY_EXISTS, "device type '%s' is there already", m->type);
+        return mr_error(MR_ALREADY_EXISTS, "Device type '%s' exists already", m->type);
     mr_vec_push(&makers, m);
     return NULL;
 }
@@ -122,10 +132,11 @@ static const mr_device_maker *maker_at(int i)
     return m;
 }
 
+/* Calls the makers without the lock: making devices may take long, and may register further types. */
 mr_status *mr_device_make_all(const char *task, mr_pool *pool, int (*limit)(void *ctx, const char *type), void *ctx, mr_device_vec *out)
 {
     const mr_device_maker *m;
-    for (int i = 0; (m = maker_at(i)); i++) { /* not under the lock: a maker may take long */
+    for (int i = 0; (m = maker_at(i)); i++) {
         int most = limit(ctx, m->type);
         if (most != 0)
             MR_TRY(m->make(m, task, pool, most, out));

@@ -1,17 +1,19 @@
 /* run/device_name.c -- names of devices.
  *
- * "/job:J/replica:R/task:T/device:TYPE:N" in any order of parts, each of which may be missing or
- * "*". The legacy forms "/cpu:0" and "/gpu:0" and the local short form "CPU:0" mean
- * "/device:CPU:0". */
+ * A name is "/job:J/replica:R/task:T/device:TYPE:N" with its parts in any order; each may be missing or "*".
+ * The legacy forms "/cpu:0" and "/gpu:0" and the local short form "CPU:0" mean "/device:CPU:0". Names come
+ * from graphs and from other tasks, so everything is checked; job and type fit their arrays or the name is
+ * refused. */
 #include <ctype.h>
 #include <stdio.h>
 
 #include "base/memory.h"
 #include "run/device.h"
 
-/* Cuts [A-Za-z][A-Za-z0-9_]* off the front into out; false when it is none or does not fit. */
+/* Cuts [A-Za-z][A-Za-z0-9_]* off the front into out; false if there is none or it does not fit. */
 static bool cut_word(mr_sv *s, char *out, size_t out_bytes)
 {
+    MR_ASSERT(out_bytes > 0);
     size_t n = 0;
     while (n < s->n && (isalnum((unsigned char)s->p[n]) || s->p[n] == '_'))
         n++;
@@ -32,7 +34,7 @@ static bool cut_prefix(mr_sv *s, const char *prefix)
     return true;
 }
 
-/* A number, or "*" which leaves -1. */
+/* Cuts a number off the front, or "*", which gives -1. */
 static bool cut_number(mr_sv *s, int *out)
 {
     if (cut_prefix(s, "*")) {
@@ -64,6 +66,7 @@ static bool cut_type(mr_sv *s, mr_device_name *out)
     return !cut_prefix(s, ":") || cut_number(s, &out->id);
 }
 
+/* Accepts "/cpu:0" and "/CPU:0". */
 static bool legacy_type(mr_sv *s, const char *lower, const char *type, mr_device_name *out)
 {
     char with_colon[32];
@@ -80,6 +83,7 @@ static bool legacy_type(mr_sv *s, const char *lower, const char *type, mr_device
     return cut_number(s, &out->id);
 }
 
+/* Cuts one "/name:value" off the front. */
 static bool cut_part(mr_sv *s, mr_device_name *out)
 {
     if (cut_prefix(s, "/job:"))
@@ -95,7 +99,7 @@ static bool cut_part(mr_sv *s, mr_device_name *out)
 
 static bool is_local_form(mr_sv text) { return text.n > 0 && isalpha((unsigned char)text.p[0]); }
 
-/* "cpu:0" is as good as "CPU:0"; other types keep their spelling. */
+/* "cpu:0" means the same as "CPU:0"; other types keep their spelling. */
 static bool parse_local(mr_sv text, mr_device_name *out)
 {
     if (!cut_type(&text, out) || text.n != 0 || out->id < 0)
@@ -119,6 +123,7 @@ bool mr_device_name_parse(mr_sv text, mr_device_name *out)
     return true;
 }
 
+/* Prints only the parts that are specified, in TensorFlow's order. */
 void mr_device_name_print(const mr_device_name *n, mr_str *out)
 {
     if (n->has_job)
@@ -141,6 +146,7 @@ bool mr_device_name_full(const mr_device_name *n)
     return n->has_job && n->replica >= 0 && n->task >= 0 && n->has_type && n->id >= 0;
 }
 
+/* An unspecified part of the pattern matches anything; a specified one must be specified and equal in n. */
 bool mr_device_name_matches(const mr_device_name *p, const mr_device_name *n)
 {
     return (!p->has_job || (n->has_job && strcmp(p->job, n->job) == 0)) &&
@@ -171,7 +177,7 @@ static mr_status *merge_conflict(const mr_device_name *a, const mr_device_name *
 
 static bool differ(int a, int b) { return a >= 0 && b >= 0 && a != b; }
 
-/* Which part forbids merging whatever the mode; NULL: none. */
+/* The part that forbids merging in any mode; NULL: none. */
 static const char *hard_conflict(const mr_device_name *n, const mr_device_name *other)
 {
     if (n->has_job && other->has_job && strcmp(n->job, other->job) != 0)
@@ -195,6 +201,8 @@ static void take_task_parts(mr_device_name *n, const mr_device_name *other)
         n->task = other->task;
 }
 
+/* Job, replica and task must agree. If types or ids differ, soft drops both requests and strict mode fails.
+ * The texts are TensorFlow's. */
 mr_status *mr_device_name_merge(mr_device_name *n, const mr_device_name *other, bool soft)
 {
     const char *hard = hard_conflict(n, other);
@@ -206,7 +214,7 @@ mr_status *mr_device_name_merge(mr_device_name *n, const mr_device_name *other, 
     if (!types_differ && differ(n->id, other->id) && !soft)
         return merge_conflict(n, other, "ids");
     take_task_parts(n, other);
-    if (types_differ) { /* soft: neither request counts */
+    if (types_differ) {
         n->has_type = false;
         n->id = -1;
         return NULL;

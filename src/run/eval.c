@@ -1,4 +1,8 @@
-/* run/eval.c -- one op, now, in the calling thread. */
+/* run/eval.c -- runs one op on the calling thread, outside of any step.
+ *
+ * An evaluation has a step of its own, with its own cancellation and rendezvous. Nobody else works on that
+ * step, so an asynchronous kernel that does not end soon never will: it is cancelled after a while
+ * (mr_eval_set_patience) and must end then. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "run/run.h"
@@ -17,7 +21,7 @@ typedef struct eval {
     mr_status *st MR_GUARDED_BY(mu);
 } eval;
 
-/* The device of evaluations that need no state of their own; lives as long as the process. */
+/* The device of evaluations that keep no state; lives as long as the process. */
 static mr_device *shared_device(void)
 {
     static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -30,25 +34,28 @@ static mr_device *shared_device(void)
     return device;
 }
 
+/* The `done` of the run; the kernel may call it from any thread. */
 static void eval_done(mr_run *r, mr_status *st)
 {
     eval *e = (eval *)((char *)r - offsetof(eval, run));
     mr_lock(&e->mu);
+    MR_ASSERT(!e->done);
     e->done = true;
     e->st = st;
     mr_cond_signal(&e->changed);
     mr_unlock(&e->mu);
 }
 
+/* Ends whatever the kernel waits for. */
 static void cancel(eval *e)
 {
-    mr_status *why = mr_error(MR_CANCELLED, "Nothing can end the wait of this op");
+    mr_status *why = mr_error(MR_CANCELLED, "The op waits for something that cannot happen outside of a step");
     mr_cancel_start(e->step.cancel);
     mr_rendezvous_abort(e->step.rendezvous, why);
     mr_status_free(why);
 }
 
-/* Waits; nobody else works on this step, so what does not come soon does not come at all. */
+/* Waits until the kernel has ended. At the deadline it cancels once, and then waits without a limit. */
 static mr_status *wait_done(eval *e)
 {
     bool cancelled = false;
@@ -73,6 +80,7 @@ static mr_status *wait_done(eval *e)
     return st;
 }
 
+/* A reference input gets its own variable with a copy of the tensor. *out is to be dropped also on failure. */
 static mr_status *make_input(const mr_node *n, int i, mr_tensor *t, mr_value *out)
 {
     if (mr_dtype_is_ref(n->in_types[i])) {
@@ -89,7 +97,7 @@ static mr_status *make_input(const mr_node *n, int i, mr_tensor *t, mr_value *ou
     return NULL;
 }
 
-/* Hands output i over, read from its variable when it is a reference. */
+/* Moves output i to the caller; of a reference, the current value of its variable. */
 static mr_status *take_output(const mr_node *n, int i, mr_value *v, mr_tensor **out)
 {
     *out = NULL;
@@ -150,7 +158,9 @@ static void drop_inputs(const mr_node *n, mr_tensor **in)
     }
 }
 
-/* `own` is NULL, or `in` again: these references are dropped once the run has its own. */
+/* Runs the node and moves its outputs to out; on failure they are all NULL. `own` is NULL, or `in` again:
+ * these references are dropped as soon as the run has its own, so that a kernel may write over an input
+ * nobody else holds. */
 static mr_status *evaluate(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **own,
                            mr_tensor **out)
 {
@@ -159,7 +169,7 @@ static mr_status *evaluate(const mr_node *n, mr_device *env, mr_tensor *const *i
     eval e = {0};
     mr_value *values = mr_try_calloc((size_t)n->n_in + (size_t)n->n_out, sizeof(mr_value));
     if (!values)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the inputs of %s", n->name);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot allocate the inputs of %s", n->name);
     e.run = (mr_run){
         .node = n, .n_in = n->n_in, .n_out = n->n_out, .in = values, .out = values + n->n_in};
     step_init(&e, env);
@@ -194,10 +204,12 @@ mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, 
 mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out)
 {
     mr_status *st = evaluate(n, env, in, in, out);
-    drop_inputs(n, in); /* of a run that never began */
+    drop_inputs(n, in); /* if the run never began */
     return st;
 }
 
+/* If some output shape is unknown, the node runs on a device of its own with a budget, so that concurrent
+ * evaluations do not count. The outputs keep the budget alive as long as they need it. */
 mr_status *mr_eval_bounded(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
 {
     bool known = true;
@@ -207,9 +219,9 @@ mr_status *mr_eval_bounded(const mr_node *n, mr_tensor *const *in, mr_tensor **o
         return mr_eval_node(n, NULL, in, out);
     mr_device *d;
     MR_TRY(mr_device_new_cpu(shared_device()->name, NULL, &d));
-    d->alloc = mr_budget_new(NULL, "evaluation", 1 << 20); /* of this call, so that others do not matter */
+    d->alloc = mr_budget_new(NULL, "evaluation", 1 << 20);
     mr_status *st = mr_eval_node(n, d, in, out);
-    mr_budget_free(d->alloc); /* outputs keep it for as long as they need it */
+    mr_budget_free(d->alloc);
     mr_device_free(d);
     return st;
 }

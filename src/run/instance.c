@@ -1,7 +1,11 @@
-/* run/instance.c -- a kernel with its state, made for one node. */
+/* run/instance.c -- a kernel with its state, made for one node.
+ *
+ * The state is zeroed before init runs, and deinit must accept a state that init left half done: whatever is
+ * not set is zero. */
 #include "base/memory.h"
 #include "run/run.h"
 
+/* Attrs that begin with '_' are notes to the runtime and are left out. */
 static void print_attrs(mr_str *out, const mr_node *n)
 {
     mr_str_appendc(out, '[');
@@ -21,6 +25,7 @@ static void print_kernel(void *ctx, const mr_kernel *k)
         mr_str_printf(ctx, "; %s", mr_dtype_enum_name(k->type));
 }
 
+/* TensorFlow's text, with all kernels of the op that there are. */
 static mr_status *no_kernel(const mr_make *m)
 {
     mr_str attrs = {0}, kernels = {0};
@@ -49,6 +54,7 @@ static const mr_op function_op = {.name = "a function"};
 
 /* ---- making ---- */
 
+/* A node whose op is a function of the library gets the kernel that calls it. */
 static const mr_kernel *choose_kernel(const mr_make *m)
 {
     if (m->kernel)
@@ -58,7 +64,7 @@ static const mr_kernel *choose_kernel(const mr_make *m)
     return mr_device_kernel(m->device, m->node);
 }
 
-/* The state is the kernel's own, or that of its op. */
+/* Where the state comes from: the kernel itself, or else its op. */
 typedef struct keeper {
     size_t bytes;
     mr_status *(*init)(mr_make *m, void *state);
@@ -72,6 +78,7 @@ static keeper keeper_of(const mr_instance *k)
                : (keeper){k->op->state_bytes, k->op->init, k->op->deinit};
 }
 
+/* Errors name the node. On failure nothing is kept. */
 mr_status *mr_instance_new(const mr_make *m, mr_instance **out)
 {
     mr_make made = *m;
@@ -82,13 +89,14 @@ mr_status *mr_instance_new(const mr_make *m, mr_instance **out)
     mr_instance *k = mr_new(mr_instance);
     mr_refs_init(&k->refs);
     k->kernel = made.kernel;
+    MR_ASSERT(k->kernel->run || k->kernel->run_async);
     k->op = m->node->def->op ? m->node->def->op : &function_op;
     keeper s = keeper_of(k);
     k->state = s.bytes ? mr_calloc(1, s.bytes) : NULL;
     mr_status *st = s.init ? s.init(&made, k->state) : NULL;
     if (st) {
         mr_status_append(st, "\n\t [[{{node %s}}]]", m->node->name);
-        mr_instance_unref(k); /* deinit takes what init left half done: the rest is zeros */
+        mr_instance_unref(k);
         return st;
     }
     *out = k;

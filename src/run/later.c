@@ -1,11 +1,14 @@
 /* run/later.c -- functions called when the step that wanted them is over.
  *
- * Calls are counted (busy), threads are listed; the end of the session makes both impossible first
- * (over), cancels, and then waits.  A thread holds a reference, so the last one may be dropped by a
- * thread on its way out: it cannot join itself and is detached instead.
+ * Calls are counted (busy) and threads are listed. The end of the session first forbids both (over), then
+ * cancels, then waits. A thread holds a reference, so the last reference may be dropped by a thread that is
+ * ending: it cannot join itself and is detached instead.
  *
- * The caller's list and this object point at each other.  Whoever comes first takes it apart: the
- * last reference (forget), or the session (mr_later_end, which holds a reference meanwhile). */
+ * The caller's list and this object point to each other. Whichever side ends first removes the link: the last
+ * reference (forget), or the session (mr_later_end, which holds a reference meanwhile).
+ *
+ * Invariants, under mu: once `over` is set, busy only falls and no thread is added; `caller` is NULL only if
+ * there was none or after busy has reached 0. */
 #include "run/later.h"
 
 #include "base/memory.h"
@@ -19,7 +22,7 @@ typedef struct mr_later_thread {
     struct mr_later_thread *next;
 } thread;
 
-/* ---- life ---- */
+/* ---- making and freeing ---- */
 
 static mr_later *new_later(mr_graph *g, mr_device *d)
 {
@@ -33,10 +36,11 @@ static mr_later *new_later(mr_graph *g, mr_device *d)
     return l;
 }
 
+/* Only the graph of an executor's node lives as long as it is referenced, so without a caller there is no
+ * graph either. */
 mr_later *mr_later_new(mr_run *r)
 {
     mr_caller *c = r->step->caller;
-    /* Only an executor's node has a graph that lives as long as it is referenced. */
     mr_later *l = new_later(c ? r->node->graph : NULL, r->step->device);
     if (c) {
         l->caller = c;
@@ -45,10 +49,11 @@ mr_later *mr_later_new(mr_run *r)
     return l;
 }
 
+/* `like` stays locked until the new one is listed, so its session cannot end in between. */
 mr_later *mr_later_new_in(const mr_later *from, mr_graph *g)
 {
     mr_later *like = (mr_later *)(uintptr_t)from, *l = new_later(g, from->device);
-    mr_lock(&like->mu); /* its session cannot end before this one is in the list */
+    mr_lock(&like->mu);
     mr_caller *c = like->over ? NULL : like->caller;
     l->over = like->over;
     if (c) {
@@ -67,6 +72,7 @@ mr_later *mr_later_ref(mr_later *l)
     return l;
 }
 
+/* Raises the count only if it is not 0: the last reference may be being dropped right now. */
 bool mr_later_try_ref(mr_later *l)
 {
     int n = atomic_load_explicit(&l->refs, memory_order_relaxed);
@@ -75,7 +81,8 @@ bool mr_later_try_ref(mr_later *l)
     return n > 0;
 }
 
-/* Nobody is left who could start or run anything: all threads are at their very end. */
+/* Joins and frees threads that have returned from fn, or are about to: nobody can start or run anything any
+ * more. */
 static void release_threads(thread *t)
 {
     for (thread *next; t; t = next) {
@@ -88,6 +95,7 @@ static void release_threads(thread *t)
     }
 }
 
+/* The session, if it is not over, removes this object from its list before it is freed. */
 void mr_later_unref(mr_later *l)
 {
     if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1)
@@ -123,7 +131,8 @@ bool mr_later_over(mr_later *l)
 
 /* ---- calls ---- */
 
-/* Between these the session waits with its end. */
+/* Counts a call: the session does not end before leave. Fails if the session is over or if there is no
+ * caller. */
 static mr_status *enter(mr_later *l, const char *function, mr_caller **out)
 {
     mr_status *st = NULL;
@@ -131,7 +140,8 @@ static mr_status *enter(mr_later *l, const char *function, mr_caller **out)
     if (l->over)
         st = mr_error(MR_CANCELLED, "Session has been closed.");
     else if (!(*out = l->caller))
-        st = mr_error(MR_FAILED_PRECONDITION, "Function %s cannot be called here", function);
+        st = mr_error(MR_FAILED_PRECONDITION, "Function %s cannot be called here: the op does not run in a session",
+                      function);
     else
         l->busy++;
     mr_unlock(&l->mu);
@@ -141,11 +151,13 @@ static mr_status *enter(mr_later *l, const char *function, mr_caller **out)
 static void leave(mr_later *l)
 {
     mr_lock(&l->mu);
+    MR_ASSERT(l->busy > 0);
     if (--l->busy == 0)
         mr_cond_broadcast(&l->idle);
     mr_unlock(&l->mu);
 }
 
+/* A call without its own cancellation is cancelled with the session. */
 static mr_later_call with_cancel(mr_later *l, const mr_later_call *a)
 {
     mr_later_call full = *a;
@@ -170,12 +182,13 @@ uint64_t mr_later_state_new(void)
     return ++last;
 }
 
+/* Counts as a call: the session does not end meanwhile. If it is over, the states are gone with it. */
 void mr_later_state_forget(mr_later *l, uint64_t state)
 {
     mr_caller *c = NULL;
     mr_lock(&l->mu);
     if (!l->over && (c = l->caller))
-        l->busy++; /* its session waits with its end */
+        l->busy++;
     mr_unlock(&l->mu);
     if (!c)
         return;
@@ -189,6 +202,7 @@ typedef struct started {
     void *ctx;
 } started;
 
+/* Reports the end before it gives up the count and the reference: done may still use the session. */
 static void started_done(void *ctx, mr_status *st)
 {
     started s = *(started *)ctx;
@@ -198,6 +212,7 @@ static void started_done(void *ctx, mr_status *st)
     mr_later_unref(s.later);
 }
 
+/* Holds a reference until the call is over; the caller may drop its own at once. */
 void mr_later_start(mr_later *l, const mr_later_call *a, void (*done)(void *ctx, mr_status *st),
                     void *ctx)
 {
@@ -215,17 +230,19 @@ void mr_later_start(mr_later *l, const mr_later_call *a, void (*done)(void *ctx,
 
 /* ---- threads ---- */
 
+/* Once `finished` is set, another thread may join this one and free t. */
 static void run_thread(void *arg)
 {
     thread *t = arg;
     mr_later *l = t->later;
     t->fn(t->arg);
     mr_lock(&l->mu);
-    t->finished = true; /* from here on it may be joined and freed */
+    t->finished = true;
     mr_unlock(&l->mu);
     mr_later_unref(l);
 }
 
+/* Removes the threads that have finished, for the caller to release without the lock. */
 static thread *take_finished_locked(mr_later *l)
 {
     thread *done = NULL;
@@ -242,17 +259,19 @@ static thread *take_finished_locked(mr_later *l)
     return done;
 }
 
+/* The lock is held while the thread starts, so it cannot finish before it is in the list. Threads that
+ * finished earlier are joined on this occasion. */
 mr_status *mr_later_thread(mr_later *l, const char *name, void (*fn)(void *arg), void *arg)
 {
     thread *t = mr_new(thread), *done = NULL;
     *t = (thread){.later = mr_later_ref(l), .fn = fn, .arg = arg};
     mr_status *st = NULL;
     int err;
-    mr_lock(&l->mu); /* held while it starts: it cannot finish before it is in the list */
+    mr_lock(&l->mu);
     if (l->over)
         st = mr_error(MR_CANCELLED, "Session has been closed.");
     else if ((err = mr_thread_start(&t->thread, name, run_thread, t)) != 0)
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "no thread for %s: error %d", name, err);
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "Cannot start the thread %s: error %d", name, err);
     if (!st) {
         done = take_finished_locked(l);
         t->next = l->threads;
@@ -269,6 +288,7 @@ mr_status *mr_later_thread(mr_later *l, const char *name, void (*fn)(void *arg),
 
 /* ---- the end ---- */
 
+/* Cancels without the lock, because callbacks of the cancellation may call back into this file. */
 void mr_later_end(mr_later *l)
 {
     mr_lock(&l->mu);
@@ -279,6 +299,7 @@ void mr_later_end(mr_later *l)
     while (l->busy > 0)
         mr_cond_wait(&l->idle, &l->mu);
     l->caller = NULL;
+    MR_ASSERT(l->over && l->busy == 0);
     thread *threads = l->threads;
     l->threads = NULL;
     mr_unlock(&l->mu);

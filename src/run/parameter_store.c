@@ -1,4 +1,9 @@
-/* run/parameter_store.c -- which store a name stands for. */
+/* run/parameter_store.c -- which store a name stands for.
+ *
+ * A binding lives until it is unbound and nobody uses it any more: unbinding removes the name at once and
+ * then waits for the users. Bindings in use are found by their store, also if their name is gone already.
+ *
+ * Invariant: a binding is in `in_use` exactly while users > 0. */
 #include "run/parameter_store.h"
 
 #include "base/map.h"
@@ -22,18 +27,20 @@ static void make(void)
     mr_cond_init(&given_back);
 }
 
+/* Waits until the last user has given the store back; mu is released meanwhile. */
 static void unbind_locked(const char *name) MR_REQUIRES(mu);
 static void unbind_locked(const char *name)
 {
     binding *b = mr_map_remove(&bound, mr_sv_of(name));
-    if (bound.n == 0) /* so that nothing is left at the end of the process */
+    if (bound.n == 0) /* leak checkers find nothing at the end of the process */
         mr_map_deinit(&bound);
     while (b && b->users > 0)
         mr_cond_wait(&given_back, &mu);
+    MR_ASSERT(!b || b->users == 0);
     mr_free(b);
 }
 
-/* Those that were taken are found by their store also when their name is gone. */
+/* Bindings with users. */
 static MR_VEC(binding *) in_use MR_GUARDED_BY(mu);
 
 mr_status *mr_parameter_store_bind(const char *name, mr_parameter_store *s)
@@ -44,7 +51,7 @@ mr_status *mr_parameter_store_bind(const char *name, mr_parameter_store *s)
     if (!s) {
         unbind_locked(name);
     } else if (mr_map_getz(&bound, name)) {
-        st = mr_error(MR_ALREADY_EXISTS, "There is a store of parameters '%s' already", name);
+        st = mr_error(MR_ALREADY_EXISTS, "There is already a store of parameters '%s' in this process", name);
     } else {
         binding *b = mr_new(binding);
         b->store = s;

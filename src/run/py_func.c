@@ -1,4 +1,5 @@
-/* run/py_func.c -- the one hook. */
+/* run/py_func.c -- the hook through which PyFunc and its kin reach Python. The lock keeps hook and context
+ * together. */
 #include "run/py_func.h"
 
 #include "base/thread.h"

@@ -1,13 +1,17 @@
 /* run/rendezvous.c -- where a Send meets its Recv.
  *
- * A key is seen twice: once by the producer, once by the consumer, in either order.  The table
- * holds the half that came first; the second half takes it out.  So at rest, whatever is in the
- * table waits for its peer, and values and receives of one key are never both there.  A key may be
- * used again: its halves meet in the order they came.
+ * A key is seen twice: once by the producer, once by the consumer, in either order. The table holds the half
+ * that came first; the second half removes it. A key may be used again: its halves meet in the order they
+ * came.
  *
- * Locks: each shard has its own.  Callbacks run with none held, because a callback may start the
- * next op, which may call back in here.  Once aborted, a shard takes nothing in any more; `why` is
- * written before any shard is marked. */
+ * Invariants:
+ * - At rest, everything in the table waits for its peer, so values and receives of one key are never both
+ * there.
+ * - `n` of a shard counts its values and receives; the table has no buckets before the first use.
+ * - An aborted shard is empty and takes nothing in. `why` is written before any shard is marked.
+ *
+ * Locks: each shard has its own. Callbacks run with none held, because a callback may start the next op,
+ * which may call back into this file. */
 #include "run/rendezvous.h"
 
 #include <inttypes.h>
@@ -25,10 +29,10 @@ typedef struct value { /* sent, not received yet */
     int64_t iteration;
     bool dead;
     size_t text_n;
-    char text[]; /* the sender's key may be gone before the receiver comes */
+    char text[]; /* a copy: the sender's key may be gone before the receiver comes */
 } value;
 
-typedef struct bucket { /* both in the order they came */
+typedef struct bucket { /* both lists are in the order of arrival */
     value *values;
     mr_recv *waits;
 } bucket;
@@ -59,6 +63,7 @@ static mr_status *check_device(mr_sv device)
     return NULL;
 }
 
+/* One string holds all parts; the views point into it. 18 is the length of ";", 16 hex digits and ";". */
 mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv dst_device,
                                   mr_sv name, mr_rendezvous_key *out)
 {
@@ -76,6 +81,7 @@ mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv 
     out->src_device = (mr_sv){out->text, src_device.n};
     out->dst_device = (mr_sv){out->text + src_device.n + 18, dst_device.n};
     out->name = (mr_sv){out->text + n - name.n, name.n};
+    MR_ASSERT(out->text[src_device.n] == ';' && out->text[src_device.n + 17] == ';');
     out->src_incarnation = incarnation;
     out->hash = mr_hash64(out->text, n);
     return NULL;
@@ -103,6 +109,7 @@ static bool parse_u64(mr_sv s, uint64_t *out)
     return s.n > 0;
 }
 
+/* The text comes from other tasks: every part is checked, and the devices must be valid names. */
 mr_status *mr_rendezvous_key_parse(mr_sv text, mr_rendezvous_key *out, uint64_t *frame,
                                    int64_t *iteration)
 {
@@ -178,7 +185,7 @@ static void append_wait(bucket *b, mr_recv *w)
     *at = w;
 }
 
-/* Room for one more: chains stay short whatever the number of keys. */
+/* Makes room for one more entry. Doubling keeps the chains short, whatever the number of keys. */
 static void grow_locked(shard *s)
 {
     if (s->n_buckets && s->n < 2 * s->n_buckets)
@@ -187,6 +194,7 @@ static void grow_locked(shard *s)
     bucket *old = s->buckets;
     s->n_buckets = old_n ? old_n * 2 : FIRST_BUCKETS;
     s->buckets = mr_new_array(bucket, s->n_buckets);
+    MR_ASSERT((s->n_buckets & (s->n_buckets - 1)) == 0);
     for (uint32_t i = 0; i < old_n; i++) {
         for (value *v = old[i].values, *next; v; v = next) {
             next = v->next;
@@ -200,6 +208,7 @@ static void grow_locked(shard *s)
     mr_free(old);
 }
 
+/* Takes over the reference to t. */
 static value *value_new(const mr_rendezvous_key *k, uint64_t hash, uint64_t frame,
                         int64_t iteration, mr_tensor *t, bool dead)
 {
@@ -247,15 +256,17 @@ void mr_rendezvous_unref(mr_rendezvous *r)
 
 void mr_rendezvous_set_remote(mr_rendezvous *r, mr_rendezvous_remote remote) { r->remote = remote; }
 
+/* A copy of the reason for the abort, marked as derived, so that it never replaces a root error. */
 static mr_status *abort_status(mr_rendezvous *r)
 {
     mr_lock(&r->mu);
+    MR_ASSERT(r->why);
     mr_status *st = mr_status_mark_derived(mr_status_copy(r->why));
     mr_unlock(&r->mu);
     return st;
 }
 
-/* Takes out the first receive that waits for this key. */
+/* Removes the first receive that waits for this key. Needs the shard's lock. */
 static mr_recv *take_wait_locked(shard *s, uint64_t hash, const mr_rendezvous_key *k,
                                  uint64_t frame, int64_t iteration)
 {
@@ -271,6 +282,7 @@ static mr_recv *take_wait_locked(shard *s, uint64_t hash, const mr_rendezvous_ke
     return NULL;
 }
 
+/* Removes the first value of the key that w waits for. Needs the shard's lock. */
 static value *take_value_locked(shard *s, uint64_t hash, const mr_recv *w)
 {
     if (!s->n)
@@ -285,9 +297,11 @@ static value *take_value_locked(shard *s, uint64_t hash, const mr_recv *w)
     return NULL;
 }
 
+/* The callback of a waiting receive runs here, after the lock is released. */
 mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
                               int64_t iteration, mr_tensor *t, bool dead)
 {
+    MR_ASSERT(!t || !dead);
     uint64_t hash = hash_of(key, frame, iteration);
     shard *s = shard_of(r, hash);
     atomic_store_explicit(&r->used, true, memory_order_relaxed);
@@ -309,6 +323,8 @@ mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, ui
     return NULL;
 }
 
+/* A receive from another task is taken over by `remote`. Otherwise the callback runs here if the value has
+ * arrived or the rendezvous is aborted; else the receive waits in the table. */
 void mr_rendezvous_recv(mr_rendezvous *r, mr_recv *w)
 {
     if (r->remote.take && r->remote.take(r->remote.arg, w))
@@ -335,6 +351,7 @@ void mr_rendezvous_recv(mr_rendezvous *r, mr_recv *w)
     }
 }
 
+/* Never waits and never fails; an aborted shard is empty. */
 bool mr_rendezvous_poll(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
                         int64_t iteration, mr_tensor **t, bool *dead)
 {
@@ -352,7 +369,8 @@ bool mr_rendezvous_poll(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t
     return true;
 }
 
-/* Empties a shard; what was in it is handed to the caller. */
+/* Empties a shard and prepends its contents to the two lists, which the caller owns. abort: the shard refuses
+ * everything from now on. */
 static void take_all(shard *s, bool abort, value **values, mr_recv **waits)
 {
     mr_lock(&s->mu);
@@ -383,6 +401,8 @@ static void drop_values(value *v)
     }
 }
 
+/* Only the first abort counts. All shards are marked before any callback runs, because a callback may send or
+ * receive. */
 void mr_rendezvous_abort(mr_rendezvous *r, const mr_status *why)
 {
     MR_ASSERT(why);
@@ -407,6 +427,7 @@ void mr_rendezvous_abort(mr_rendezvous *r, const mr_status *why)
         r->remote.aborted(r->remote.arg, why);
 }
 
+/* Cheap if nothing went in since the last reset: a local step without transfers never touches the shards. */
 void mr_rendezvous_reset(mr_rendezvous *r)
 {
     if (!atomic_load_explicit(&r->used, memory_order_relaxed))

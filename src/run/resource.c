@@ -1,8 +1,10 @@
 /* run/resource.c -- what survives a step: variables, queues, tables, by container and name.
  *
- * One map a container, from "type\0name" to the object.  Looking up happens at every run of an op
- * with a handle, so keys are put together on the stack.  Objects are dropped with the lock
- * released: what frees them may be long, or may look for other resources. */
+ * There is one map per container, from "type\0name" to the object. An op with a handle looks its resource up
+ * at every run, so keys are put together on the stack. Objects are dropped with the lock released: freeing
+ * one may take long, or may look for other resources.
+ *
+ * Invariant: every object in a map has one reference for the map. */
 #include "run/resource.h"
 
 #include <ctype.h>
@@ -27,6 +29,7 @@ mr_resources *mr_resources_new(const char *default_container)
     return m;
 }
 
+/* Frees the map of a container and moves its references to *dropped, for the caller to drop without the lock. */
 static void container_free(mr_map *c, object_vec *dropped)
 {
     uint32_t pos = 0;
@@ -73,6 +76,7 @@ typedef struct key {
     mr_sv in_container;
 } key;
 
+/* Keys of usual length fit into k->small. key_deinit must follow. */
 static void key_init(key *k, const mr_resources *m, mr_sv container, mr_sv name, const char *type)
 {
     k->container = container.n ? container : mr_sv_of(m->default_container);
@@ -85,10 +89,12 @@ static void key_init(key *k, const mr_resources *m, mr_sv container, mr_sv name,
     if (name.n)
         memcpy(p + k->type.n + 1, name.p, name.n);
     k->in_container = (mr_sv){p, n};
+    MR_ASSERT(k->container.n > 0);
 }
 
 static void key_deinit(key *k) { mr_free(k->heap); }
 
+/* The text is TensorFlow's: "Resource container/name/type does not exist." */
 static mr_status *key_error(const key *k, mr_code code, const char *what)
 {
     return mr_error(code, "Resource %.*s/%.*s/%.*s %s.", MR_SV_ARG(k->container),
@@ -101,6 +107,7 @@ static mr_object *find_locked(mr_resources *m, const key *k)
     return c ? mr_map_get(c, k->in_container) : NULL;
 }
 
+/* Takes over the reference to o. Needs m->mu. */
 static void put_locked(mr_resources *m, const key *k, mr_object *o)
 {
     mr_map *c = mr_map_get(&m->containers, k->container);
@@ -143,6 +150,7 @@ mr_status *mr_resources_create(mr_resources *m, mr_sv container, mr_sv name, mr_
     return st;
 }
 
+/* `make` runs under the lock, so that two threads never make the same resource twice. */
 mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv name,
                                      const mr_object_type *type,
                                      mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
@@ -155,7 +163,7 @@ mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv nam
     mr_lock(&m->mu);
     mr_object *o = find_locked(m, &k);
     if (!o && !(st = make(ctx, &o)))
-        put_locked(m, &k, o); /* takes over the reference made */
+        put_locked(m, &k, o);
     if (!st)
         *out = mr_object_ref(o);
     mr_unlock(&m->mu);
@@ -163,6 +171,7 @@ mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv nam
     return st;
 }
 
+/* Drops the map's reference after the lock is released. */
 static mr_status *remove_key(mr_resources *m, key *k)
 {
     mr_lock(&m->mu);
@@ -217,6 +226,7 @@ static bool container_char(char ch, bool first)
     return isalnum((unsigned char)ch) || ch == '.' || (!first && (ch == '-' || ch == '/'));
 }
 
+/* The rules and texts are TensorFlow's. */
 mr_status *mr_resource_check_names(mr_sv container, mr_sv shared_name)
 {
     for (size_t i = 0; i < container.n; i++)

@@ -1,8 +1,10 @@
-/* run/run.c -- what a kernel sees.
+/* run/run.c -- the functions of a kernel's view of its run.
  *
- * An input whose value moved on to an output (mr_run_forward, mr_run_pass) is marked MR_ABSENT but
- * keeps its pointer: the kernel may go on reading it as long as the output holds it, and no
- * reference count is touched on the commonest way of a tensor through a graph. */
+ * An input whose value moved on to an output (mr_run_forward, mr_run_pass) is marked MR_ABSENT but keeps its
+ * pointer. The kernel may go on reading it as long as the output holds it, and no reference count is touched
+ * on the most common path of a tensor through a graph.
+ *
+ * Setting an output again drops its former value. */
 #include "run/run.h"
 
 #include <stdio.h>
@@ -18,6 +20,8 @@ void mr_value_drop(mr_value *v)
     v->kind = MR_ABSENT;
 }
 
+/* Functions share the resources of the step that called them, so the root step owns them. They are made on
+ * first use. */
 mr_resources *mr_step_resources(mr_step *s)
 {
     while (s->root)
@@ -53,10 +57,11 @@ mr_status *mr_in_scalar_bool(const mr_run *r, int i, const char *what, bool *out
         return mr_invalid("%s must be a scalar, got shape %s", what, MR_TENSOR_SHAPE(t));
     if (t->dtype != MR_BOOL)
         return mr_invalid("%s must be bool, got %s", what, mr_dtype_name(t->dtype));
-    *out = *(const uint8_t *)t->data != 0; /* a fed byte may be any */
+    *out = *(const uint8_t *)t->data != 0; /* a client may feed any byte */
     return NULL;
 }
 
+/* Errors name the argument and the value. Shapes of more than MR_MAX_RANK dimensions are refused. */
 mr_status *mr_in_shape(const mr_run *r, int i, const char *what, int64_t min, mr_shape *out)
 {
     const mr_tensor *t = mr_in(r, i);
@@ -102,7 +107,7 @@ void mr_run_set_dead(mr_run *r, int i)
 
 /* ---- where arguments are ---- */
 
-/* How many inputs or outputs an argument has. */
+/* The number of inputs or outputs that an argument stands for. */
 static int arg_count(const mr_node *n, const mr_arg_def *arg)
 {
     const char *name = arg->number_attr ? arg->number_attr : arg->type_list_attr;
@@ -110,7 +115,7 @@ static int arg_count(const mr_node *n, const mr_arg_def *arg)
     return !name ? 1 : !a ? 0 : a->is_list ? a->n : (int)a->i;
 }
 
-/* Which argument the i-th input or output belongs to has its bit set. */
+/* True if the argument that the i-th input or output belongs to has its bit set. */
 static bool has_bit(const mr_node *n, const mr_arg_def *args, int n_args, uint32_t bits, int i)
 {
     if (bits == 0 || bits == UINT32_MAX)
@@ -135,6 +140,7 @@ bool mr_run_host_out(const mr_run *r, int i)
     return has_bit(r->node, d->out, d->n_out, r->kernel->host_out, i);
 }
 
+/* Host memory if the kernel asks for it (host_out), else the memory of the device. */
 static mr_allocator *output_allocator(const mr_run *r, int i)
 {
     mr_allocator *a = mr_run_allocator(r);
@@ -148,7 +154,8 @@ mr_status *mr_run_output(mr_run *r, int i, int rank, const int64_t *dims, mr_ten
     return NULL;
 }
 
-/* The input's memory can hold the output: nobody else sees it and the bytes are as many. */
+/* True if the memory of the input can hold the output: nobody else sees it, and the sizes are equal. Types
+ * may differ only if both are plain, since strings and handles need destructors of their own. */
 static bool can_forward(const mr_run *r, int in, mr_dtype dtype, int rank, const int64_t *dims)
 {
     const mr_value *v = &r->in[in];
@@ -165,8 +172,11 @@ static bool can_forward(const mr_run *r, int in, mr_dtype dtype, int rank, const
     return n == v->t->n && mr_dtype_size(dtype) == mr_dtype_size(v->t->dtype);
 }
 
+/* If the input's memory fits but its shape or type does not, the output is a view of it. Otherwise the output
+ * gets new memory; the kernel need not know which. */
 mr_status *mr_run_forward(mr_run *r, int in, int i, int rank, const int64_t *dims, mr_tensor **out)
 {
+    MR_ASSERT(in >= 0 && in < r->n_in);
     mr_dtype dtype = mr_out_dtype(r, i);
     if (!can_forward(r, in, dtype, rank, dims) || mr_tensor_on_host(r->in[in].t) != output_allocator(r, i)->host)
         return mr_run_output(r, i, rank, dims, out);
@@ -181,11 +191,14 @@ mr_status *mr_run_forward(mr_run *r, int in, int i, int rank, const int64_t *dim
     return NULL;
 }
 
+/* The first pass of an input moves it. Later ones find it absent and share what the pointer still shows; only
+ * tensors are passed twice. */
 void mr_run_pass(mr_run *r, int in, int i)
 {
+    MR_ASSERT(in >= 0 && in < r->n_in && i >= 0 && i < r->n_out);
     mr_value *v = &r->in[in];
     mr_value moved = *v;
-    if (v->kind == MR_ABSENT) /* it went to another output before; only tensors are passed twice */
+    if (v->kind == MR_ABSENT)
         moved = (mr_value){.t = mr_tensor_ref(v->t), .kind = MR_LIVE};
     v->kind = MR_ABSENT;
     mr_value_drop(&r->out[i]);
@@ -205,7 +218,7 @@ mr_status *mr_run_reshape(mr_run *r, int in, int i, int rank, const int64_t *dim
     return NULL;
 }
 
-/* The executor's nodes are those of a plan, which nobody changes. */
+/* Safe without a lock: the nodes of the executor belong to a plan, which never changes. */
 bool mr_run_wants(const mr_run *r, int i)
 {
     if (!r->step->owner)
@@ -223,6 +236,7 @@ mr_status *mr_run_temp(mr_run *r, mr_dtype t, int rank, const int64_t *dims, mr_
 
 /* ---- resources ---- */
 
+/* The handle of an input; borrowed from its tensor. */
 static mr_status *handle_of(const mr_run *r, int in, const mr_handle **out)
 {
     const mr_tensor *t = mr_in(r, in);
@@ -235,6 +249,8 @@ static mr_status *handle_of(const mr_run *r, int in, const mr_handle **out)
     return NULL;
 }
 
+/* A handle must belong to this device and name this type. An anonymous handle has the object itself; the
+ * others are looked up, objects of the step in the step's own resources. The texts are TensorFlow's. */
 mr_status *mr_run_resource(mr_run *r, int in, const mr_object_type *type, mr_object **out)
 {
     const mr_handle *h = NULL;
@@ -261,6 +277,7 @@ mr_status *mr_run_variable(mr_run *r, int in, mr_variable **out)
     return mr_run_resource(r, in, &mr_variable_type, (mr_object **)out);
 }
 
+/* Takes over o, also on failure. */
 mr_status *mr_anonymous_handle(mr_run *r, mr_object *o, mr_tensor **out)
 {
     mr_device *d = r->step->device;
@@ -272,6 +289,7 @@ mr_status *mr_anonymous_handle(mr_run *r, mr_object *o, mr_tensor **out)
     return mr_handle_tensor(h, out);
 }
 
+/* Takes over h, also on failure. */
 mr_status *mr_handle_tensor(mr_handle *h, mr_tensor **out)
 {
     mr_status *st = mr_tensor_new(NULL, MR_RESOURCE, 0, NULL, out);

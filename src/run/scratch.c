@@ -1,8 +1,8 @@
-/* run/scratch.c -- scratch is a block of the device's allocator with a line before it.
+/* run/scratch.c -- temporary memory of kernels: a block of the device's allocator behind a head.
  *
- * Allocators want a block's size back when it is freed, and a kernel that fails half-way has better things to do than
- * to remember it.  So the first cache line of a block says whose it is and how large; the kernel gets what is behind
- * it, which is aligned as the block is. */
+ * Allocators need the size of a block when it is freed, and a kernel that fails halfway should not have to
+ * remember it. So the first cache line of a block holds its allocator and its size. The kernel gets the
+ * memory behind it, which is aligned as the block is. */
 #include "run/scratch.h"
 
 #include "base/memory.h"
@@ -16,7 +16,7 @@ _Static_assert(sizeof(head) <= MR_CACHE_LINE, "the head fits before the first al
 
 static head *head_of(void *p) { return (head *)((char *)p - MR_CACHE_LINE); }
 
-/* A kernel that computes by its device still keeps its own arrays where it can read them. */
+/* Always host memory: a kernel that computes on its device still reads its own arrays on the host. */
 static mr_allocator *allocator_of(const mr_run *r)
 {
     mr_allocator *a = mr_run_allocator(r);
@@ -41,6 +41,7 @@ void *mr_scratch_zeroed(const mr_run *r, size_t n, size_t bytes)
     return p ? memset(p, 0, all) : NULL;
 }
 
+/* Copies to a new block: allocators cannot grow one in place. On NULL, p is unchanged. */
 void *mr_scratch_more(const mr_run *r, void *p, size_t bytes)
 {
     void *more = mr_scratch(r, bytes);

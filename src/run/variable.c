@@ -1,4 +1,7 @@
-/* run/variable.c -- the state behind Variable, VariableV2 and VarHandleOp. */
+/* run/variable.c -- the state behind Variable, VariableV2 and VarHandleOp.
+ *
+ * Copy on write: a reader takes a reference to the tensor, and a writer that finds the tensor shared replaces
+ * it by a copy first. So a value that was read never changes. */
 #include "run/variable.h"
 
 #include "base/memory.h"
@@ -35,6 +38,7 @@ void mr_variable_declare(mr_variable *v, const mr_pshape *shape)
     memcpy(v->shape, shape, bytes);
 }
 
+/* In copy_on_read mode the reader gets a copy, so that later sparse updates can be made in place. */
 mr_status *mr_variable_read(mr_variable *v, mr_allocator *a, mr_tensor **out)
 {
     *out = NULL;
@@ -48,6 +52,7 @@ mr_status *mr_variable_read(mr_variable *v, mr_allocator *a, mr_tensor **out)
     return st;
 }
 
+/* Dropping the shared tensor under the lock frees nothing: somebody else holds it. */
 mr_status *mr_variable_writable(mr_variable *v, mr_allocator *a, mr_tensor **out)
 {
     *out = v->t;
@@ -55,13 +60,14 @@ mr_status *mr_variable_writable(mr_variable *v, mr_allocator *a, mr_tensor **out
         return NULL;
     mr_tensor *fresh;
     MR_TRY(mr_tensor_copy(a, v->t, &fresh));
-    mr_tensor_unref(v->t); /* somebody else holds it: nothing is freed under the lock */
+    mr_tensor_unref(v->t);
     *out = v->t = fresh;
+    MR_ASSERT(mr_tensor_sole(fresh));
     return NULL;
 }
 
-/* The variable next after `last` in address order, NULL at the end.  An op names a handful of
- * variables, and the caller's array keeps its order. */
+/* The variable after `last` in address order, NULL at the end. An op names a handful of variables, so a
+ * search is faster than sorting, and the caller's array keeps its order. */
 static mr_variable *next_by_address(mr_variable **v, int n, const mr_variable *last)
 {
     mr_variable *best = NULL;
