@@ -74,7 +74,7 @@ MR_TEST(bad_input_fetch_of_no_output)
     kit k = kit_new();
     TF_Output x = kit_const(&k, "x", kit_float(1));
     run_fails(&k, none, NULL, (TF_Output){x.oper, 3}, TF_INVALID_ARGUMENT,
-              "Fetch x:3: the operation has 1 outputs");
+              "Fetch x:3 does not exist: the operation has 1 outputs");
 }
 
 MR_TEST(bad_input_nothing_to_run)

@@ -152,7 +152,7 @@ mr_status *mr_direct_check_feed(const mr_direct *s, const mr_run_args *a, int i)
     if (!t)
         return mr_invalid("Feed %s:%d has no value", o.node->name, o.index);
     if (t->dtype == MR_RESOURCE && !s->env.config.feeds_handles)
-        return mr_invalid("Cannot feed %s:%d: a session does not accept resource handles as feeds",
+        return mr_invalid("%s:%d cannot be fed: a session does not accept resource handles as feeds",
                           o.node->name, o.index);
     if (MR_LIKELY(t->dtype == mr_dtype_base(mr_out_type(o))))
         return NULL;

@@ -1,12 +1,17 @@
-/* passes/assign.c -- looks for a good choice of devices.
+/* passes/assign.c -- searches for a good choice of devices.
  *
- * First drafts: everything that can run there on one device, for each; the greedy simulation of TensorFlow's white
- * paper (nodes in the order in which they could start, each on the device where it would end first); and the same with
- * the nodes of the longest way to the end first.  The best drafts are then polished: a group moves to another device as long as that makes the
- * simulated step shorter.  When no single move helps, some random ones are made and it is polished again.  The
- * work is bounded by the number of simulated nodes, so that large graphs get fewer trials, not longer waits.
+ * Drafts come first:
+ * - everything that can run there on one device, for each device;
+ * - the greedy simulation of TensorFlow's white paper: nodes in the order in which they could start, each on the
+ * device where it would end first;
+ * - the same with the nodes of the longest path to the end first.
  *
- * Groups that the caller has placed never move. */
+ * The best draft is then improved: a group moves to another device as long as that makes the simulated step shorter.
+ * When no single move helps, some random moves are made and the result is improved again. The work is limited by the
+ * number of simulated nodes, so large graphs get fewer trials, not longer waits. The random numbers have a fixed
+ * seed, so equal workloads give equal answers.
+ *
+ * Invariant: groups that the caller has placed (fixed) never move; `best` and best_time always belong together. */
 #include "passes/assign.h"
 
 #include <math.h>
@@ -33,7 +38,7 @@ static bool can_run(const finder *f, int group, int d) { return f->can[(size_t)g
 
 static double seconds(const mr_workload *w, int v, int d) { return w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d]; }
 
-/* can[group * n_devices + device]: all its nodes run there. */
+/* can[group * n_devices + device]: all nodes of the group can run there. */
 static void gather_can(const mr_workload *w, bool *can)
 {
     size_t n = (size_t)w->n_groups * (size_t)w->n_devices;
@@ -47,13 +52,14 @@ static void gather_can(const mr_workload *w, bool *can)
 
 /* ---- keeping the best ---- */
 
+/* Simulates one choice and counts the work against the limit. */
 static double play(finder *f, const int *device_of)
 {
     f->visits -= f->w->n_nodes + 1;
     return mr_play_step(&f->play, device_of);
 }
 
-/* Of two times that are equal the one that sends less is better: links may be worse than they are believed to be. */
+/* Of two equal times the one that sends less is better: links may be slower than assumed. */
 static bool better(double time, double sent, double than_time, double than_sent)
 {
     if (isinf(time) || isinf(than_time))
@@ -78,6 +84,7 @@ static void offer(finder *f, const int *device_of)
 
 /* ---- drafts ---- */
 
+/* Puts every free group on `device` if it can run there, else on the first device that can run it. */
 static void place_single(const mr_workload *w, const bool *can, const int *fixed, int device, int *device_of)
 {
     for (int g = 0; g < w->n_groups; g++) {
@@ -89,7 +96,7 @@ static void place_single(const mr_workload *w, const bool *can, const int *fixed
     }
 }
 
-/* However small its advantage is, a single device that is better is taken: the result is never longer. */
+/* A single device that is better is taken however small its advantage is: so the result is never longer than that. */
 static void draft_one_device(finder *f, int d)
 {
     place_single(f->w, f->can, f->fixed, d, f->trial);
@@ -98,7 +105,7 @@ static void draft_one_device(finder *f, int d)
         keep_best(f, f->trial, t);
 }
 
-/* Where memory is so scarce that the other drafts fail: the largest groups first, each where most memory is left. */
+/* For memory so scarce that the other drafts fail: the largest groups first, each where most memory is left. */
 static void draft_by_memory(finder *f)
 {
     const mr_workload *w = f->w;
@@ -160,7 +167,7 @@ static double mean_seconds(const mr_workload *w, int v)
     return n ? sum / n : 0;
 }
 
-/* The mean of all links: the order of nodes is settled before their devices are. */
+/* The mean of all links, because nodes are ranked before their devices are known. */
 static mr_workload_link mean_link(const mr_workload *w)
 {
     double latency_s = 0, s_per_byte = 0;
@@ -173,6 +180,7 @@ static mr_workload_link mean_link(const mr_workload *w)
     return (mr_workload_link){latency_s / (n * n), s_per_byte > 0 ? n * n / s_per_byte : INFINITY};
 }
 
+/* rank[v] is the length of the longest path from v to the end, with mean times and links. */
 static void rank_nodes(greedy *y)
 {
     const finder *f = y->f;
@@ -200,8 +208,10 @@ static void heap_push(greedy *y, int v)
     y->heap.p[i] = v;
 }
 
+/* A binary heap by key, then by number. The heap must not be empty. */
 static int heap_pop(greedy *y)
 {
+    MR_ASSERT(y->heap.n > 0);
     int *p = y->heap.p, first = p[0], last = mr_vec_pop(&y->heap), n = y->heap.n, i = 0;
     for (int down; (down = 2 * i + 1) < n; i = down) {
         if (down + 1 < n && before(y, p[down + 1], p[down]))
@@ -233,7 +243,7 @@ static double ends_at(const greedy *y, int v, int d)
     return at + seconds(w, v, d);
 }
 
-/* The device where v ends first; -1 when no device can take its group. */
+/* The device where v ends first; -1 if no device can take its group. */
 static int choose(const greedy *y, int v)
 {
     const finder *f = y->f;
@@ -251,6 +261,7 @@ static int choose(const greedy *y, int v)
     return best;
 }
 
+/* Places the group of v, if v is its first node, and schedules v. Returns false if no device can take it. */
 static bool place_node(greedy *y, int v)
 {
     finder *f = y->f;
@@ -273,6 +284,7 @@ static bool place_node(greedy *y, int v)
     return true;
 }
 
+/* Fixed groups take their memory first; nodes without inputs are ready. */
 static void begin_greedy(greedy *y)
 {
     finder *f = y->f;
@@ -293,6 +305,7 @@ static void begin_greedy(greedy *y)
     }
 }
 
+/* One greedy draft; by_rank: nodes on the longest path first, else in the order in which they could start. */
 static void draft_greedy(finder *f, bool by_rank)
 {
     int n = f->w->n_nodes + 1;
@@ -331,10 +344,11 @@ static uint64_t next_random(finder *f)
     return z ^ (z >> 31);
 }
 
-/* Tries every other device for a group; true when the step got shorter. */
+/* Tries every other device for a group; true if the step got shorter. */
 static bool improve_group(finder *f, int g, double *time, double *sent)
 {
     int home = f->trial[g], best = home;
+    MR_ASSERT(f->fixed[g] < 0 && home >= 0);
     for (int d = 0; d < f->w->n_devices && f->visits > 0; d++) {
         if (d == home || !can_run(f, g, d))
             continue;
@@ -350,7 +364,7 @@ static bool improve_group(finder *f, int g, double *time, double *sent)
     return best != home;
 }
 
-/* From f->trial down to where no single move helps. */
+/* Improves f->trial until no single move helps, and offers the result as the best. */
 static void polish(finder *f)
 {
     int n = f->w->n_groups, since = 0;
@@ -364,7 +378,7 @@ static void polish(finder *f)
     offer(f, f->trial);
 }
 
-/* Some random moves away from the best; more of them each time in vain. */
+/* Starts from the best choice and makes some random moves. */
 static void kick(finder *f, int how_far)
 {
     const mr_workload *w = f->w;
@@ -388,6 +402,7 @@ static void search(finder *f)
 
 /* ---- the whole ---- */
 
+/* Finds a group that can run nowhere. */
 static mr_status *check_groups(finder *f, int *culprit)
 {
     const mr_workload *w = f->w;
@@ -399,11 +414,12 @@ static mr_status *check_groups(finder *f, int *culprit)
         if (any)
             continue;
         *culprit = v;
-        return mr_invalid("No device can run it");
+        return mr_invalid("No device can run the node");
     }
     return NULL;
 }
 
+/* The drafts, then the search. If memory suffices nowhere, the culprit is a node of the largest group. */
 static mr_status *find(finder *f, int *culprit)
 {
     MR_TRY(check_groups(f, culprit));
@@ -418,7 +434,7 @@ static mr_status *find(finder *f, int *culprit)
         for (int v = 0; v < f->w->n_nodes; v++)
             if (f->bytes[f->w->group[v]] > f->bytes[f->w->group[*culprit]])
                 *culprit = v;
-        return mr_error(MR_RESOURCE_EXHAUSTED, "The devices have not the memory for the graph");
+        return mr_error(MR_RESOURCE_EXHAUSTED, "The devices do not have enough memory for the graph");
     }
     if (f->w->n_devices > 1)
         search(f);
@@ -433,6 +449,7 @@ void mr_assign_single(const mr_workload *w, const int *fixed, int device, int *d
     mr_free(can);
 }
 
+/* device_of serves as `fixed` during the search and is overwritten only at the end. */
 mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan, int *culprit)
 {
     size_t cells;
@@ -445,7 +462,8 @@ mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan
     f.best = mr_new_array(int, w->n_groups + 1);
     f.trial = mr_new_array(int, w->n_groups + 1);
     if (!f.can)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d groups on %d devices", w->n_groups, w->n_devices));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot plan %d groups on %d devices", w->n_groups,
+                       w->n_devices));
     gather_can(w, f.can);
     for (int v = 0; v < w->n_nodes; v++)
         f.bytes[w->group[v]] += w->bytes ? w->bytes[v] : 0;

@@ -1,9 +1,9 @@
 /* passes/assign.h -- which device runs what, by simulated time.
  *
- * An mr_workload says what is to be done: nodes in an order in which inputs come first, what each would take on each
- * device, which tensors flow between them, and how fast the links are.  mr_assign_simulate plays a given choice of
- * devices; mr_assign_find looks for a good one.  Nothing here knows graphs: the placer makes the work from a graph
- * and a cost model, the cluster simulator from a plan file, tests by hand. */
+ * An mr_workload describes a step: nodes in an order in which inputs come first, what each would take on each device,
+ * which tensors flow between them, and how fast the links are. mr_assign_simulate plays a given choice of devices;
+ * mr_assign_find searches for a good one. Nothing here knows graphs: the placer makes the workload from a graph and a
+ * cost model, the cluster simulator from a plan file, tests by hand. */
 #ifndef MR_PASSES_ASSIGN_H
 #define MR_PASSES_ASSIGN_H
 
@@ -23,7 +23,7 @@ typedef struct mr_workload_link { /* from one device to another; transfers of on
 
 typedef struct mr_workload {
     int n_nodes, n_groups, n_devices, n_tensors;
-    const int *group;            /* of each node; nodes of a group stand on one device */
+    const int *group;            /* of each node; all nodes of a group are on one device */
     const double *seconds;       /* [node * n_devices + device]; INFINITY: it cannot run there */
     const int64_t *bytes;        /* of each node: what it holds for the whole step; NULL: nothing */
     const int *first_input;      /* [n_nodes + 1] into inputs */
@@ -33,18 +33,17 @@ typedef struct mr_workload {
     int64_t visits;              /* nodes that may be simulated to find a good choice; 0: a million */
 } mr_workload;
 
-/* *makespan: when the last node ends, if group g stands on device_of[g]; INFINITY when a node stands where it cannot run,
- * or a device has not the memory.  start and finish (by node) may be NULL. */
+/* *makespan: when the last node ends, with group g on device_of[g]; INFINITY if a node cannot run on its device, or a
+ * device has too little memory. start and finish (by node) may be NULL. */
 mr_status *mr_assign_simulate(const mr_workload *w, const int *device_of, double *start, double *finish, double *makespan);
 
-/* Puts everything that is free (fixed[group] is -1) and can run there on one device, the rest on the first device that can
- * run it. */
+/* Puts every free group (fixed[group] is -1) that can run there on one device, the others on the first device that can
+ * run them. */
 void mr_assign_single(const mr_workload *w, const int *fixed, int device, int *device_of);
 
-/* Fills in device_of where it is -1; other values stay.  *makespan is what simulate says of the result: never more than
- * mr_assign_single gives for any device.  The same work gives the same answer.
- * RESOURCE_EXHAUSTED when memory suffices nowhere, INVALID_ARGUMENT when a group can run nowhere; *culprit is a node of
- * the group then. */
+/* Fills in device_of where it is -1; other values stay. *makespan is the simulated time of the result, never more than
+ * mr_assign_single gives for any device. Equal workloads give equal answers. RESOURCE_EXHAUSTED if memory suffices
+ * nowhere, INVALID_ARGUMENT if a group can run nowhere; then *culprit is a node of that group. */
 mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan, int *culprit);
 
 #endif

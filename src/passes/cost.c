@@ -1,8 +1,9 @@
 /* passes/cost.c -- what nodes and transfers cost, guessed from types and shapes.
  *
- * For decisions where a wrong guess costs time and never a result.  Guesses lean to one side: computing is taken
- * to be as fast as it can be, a size that is not known counts as 1; lines are taken to be slow, and a tensor of unknown
- * size to be large.  Who waits for the end of a computation to begin a transfer is then rather too early. */
+ * For decisions where a wrong guess costs time and never changes a result. Guesses lean to one side: computing is
+ * assumed to be as fast as it can be, and an unknown dimension counts as 1; lines are assumed to be slow, and a
+ * tensor of unknown size to be large. So a transfer that starts when a computation is guessed to end is rather too
+ * early than too late. */
 #include "passes/effort.h"
 #include "passes/passes.h"
 

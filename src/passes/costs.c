@@ -1,6 +1,10 @@
 /* passes/costs.c -- measured times by device and node.
  *
- * Node name -> its record, with one mean for each device it ran on: few, so a list. */
+ * A record per node name, with one mean for each device it ran on: few, so a list. Sizes of outputs are sorted by
+ * output.
+ *
+ * Estimates and measurements meet in mr_costs_fill: measured times are taken as they are, estimates are scaled by how
+ * far the estimates of that device, and of that node elsewhere, were off (geometric means). */
 #include "passes/costs.h"
 
 #include <inttypes.h>
@@ -12,7 +16,7 @@
 #include "passes/effort.h"
 #include "wire/number.h"
 
-enum { STEADY = 10,         /* from so many runs on, each new one weighs a tenth: the mean follows changes */
+enum { STEADY = 10,         /* after so many runs each new one weighs a tenth, so that the mean follows changes */
        MAX_OUTPUT = 65535 }; /* of a node, in files */
 #define MAX_SECONDS 1e9      /* in files */
 #define MAX_RUNS INT64_C(1000000000000000)
@@ -105,6 +109,7 @@ static ran *get_ran(mr_costs *c, mr_sv node, mr_sv device)
     return a;
 }
 
+/* A plain mean of the first STEADY runs, then a moving one. */
 void mr_costs_add(mr_costs *c, const char *device, mr_sv node, double seconds)
 {
     ran *a = get_ran(c, node, mr_sv_of(device));
@@ -112,7 +117,7 @@ void mr_costs_add(mr_costs *c, const char *device, mr_sv node, double seconds)
     a->seconds += (seconds - a->seconds) / (double)MR_MIN(a->runs, STEADY);
 }
 
-/* Where an output is among the sizes of a node, or belongs. */
+/* The position of an output among the sizes of a node, or where it belongs. */
 static int find_size(const record *r, int output)
 {
     int lo = 0, hi = r->sizes.n;
@@ -123,6 +128,7 @@ static int find_size(const record *r, int output)
     return lo;
 }
 
+/* The last size counts. */
 void mr_costs_add_bytes(mr_costs *c, mr_sv node, int output, int64_t bytes)
 {
     record *r = get_record(c, node);
@@ -131,6 +137,7 @@ void mr_costs_add_bytes(mr_costs *c, mr_sv node, int output, int64_t bytes)
         mr_vec_push(&r->sizes, (size){0});
         memmove(r->sizes.p + at + 1, r->sizes.p + at, sizeof(size) * (size_t)(r->sizes.n - 1 - at));
     }
+    MR_ASSERT(at < r->sizes.n);
     r->sizes.p[at] = (size){output, bytes};
 }
 
@@ -141,7 +148,7 @@ static double estimate(mr_effort e, const mr_speed *s)
     return s->op_s + MR_MAX(e.flops / s->flops_per_s, e.bytes / s->bytes_per_s);
 }
 
-/* The client's ends and transfers: they occupy no device, and a measured _Recv has waited. */
+/* True for the client's ends and transfers: they occupy no device, and a measured _Recv has only waited. */
 static bool takes_no_time(const mr_node *n)
 {
     static const char *const ops[] = {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"};
@@ -151,7 +158,8 @@ static bool takes_no_time(const mr_node *n)
     return false;
 }
 
-/* Where a node was measured, estimates become times; *scale sums logarithms of how far they were off. */
+/* Replaces estimates by measured times. *scale is the geometric mean of how far the estimates of this device were
+ * off. */
 static void fill_measured(const mr_costs *c, mr_node *const *nodes, int n_nodes, int n_devices, int d, const char *device,
                           double *seconds, bool *measured, double *scale)
 {
@@ -172,7 +180,8 @@ static void fill_measured(const mr_costs *c, mr_node *const *nodes, int n_nodes,
     *scale = n ? exp(sum / n) : 1;
 }
 
-/* A node's other times, scaled by what it really took where it was measured. */
+/* Scales the times of a node that were not measured, by the device's scale and by what the node took where it was
+ * measured. */
 static void fill_others(mr_effort e, mr_device *const *devices, int n_devices, const double *scale, double *seconds,
                         const bool *measured)
 {
@@ -248,6 +257,7 @@ static void print_record(line_vec *out, mr_sv node, const record *r)
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+/* Lines are sorted, so equal costs give equal files. A writer keeps its first error until commit. */
 mr_status *mr_costs_save(const mr_costs *c, const char *path)
 {
     line_vec lines = {0};
@@ -262,7 +272,7 @@ mr_status *mr_costs_save(const mr_costs *c, const char *path)
         print_record(&lines, key, v);
     if (lines.n)
         qsort(lines.p, (size_t)lines.n, sizeof *lines.p, by_text);
-    mr_status_free(mr_writer_write(w, head, sizeof head - 1)); /* a writer keeps its first error for commit */
+    mr_status_free(mr_writer_write(w, head, sizeof head - 1));
     for (int i = 0; i < lines.n; i++) {
         mr_status_free(mr_writer_write(w, lines.p[i], strlen(lines.p[i])));
         mr_free(lines.p[i]);
@@ -282,6 +292,7 @@ static bool parse_bytes(mr_costs *c, const mr_sv f[4])
     return true;
 }
 
+/* The file may have been edited by hand: everything is checked. */
 static bool parse_line(mr_costs *c, mr_sv line)
 {
     mr_sv f[4], rest = line;
@@ -308,7 +319,7 @@ mr_status *mr_costs_parse(mr_costs *c, mr_sv text, const char *name)
     mr_sv rest = text, line;
     for (int i = 1; mr_sv_cut(&rest, '\n', &line); i++)
         if (line.n && line.p[0] != '#' && !parse_line(c, line))
-            return mr_invalid("%s:%d: not a line of device, node, runs and seconds: '%.*s'", name, i,
+            return mr_invalid("%s:%d: expected device, node, runs and seconds separated by tabs, got '%.*s'", name, i,
                               (int)MR_MIN(line.n, 100), line.p);
     return NULL;
 }

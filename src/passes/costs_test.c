@@ -209,7 +209,7 @@ MR_TEST(costs_refuse_lines_that_are_none)
         mr_costs *c = mr_costs_new();
         char text[100];
         snprintf(text, sizeof text, "# head\na\tb\t1\t1\n%s\n", bad[i]);
-        MR_CHECK_ERR(mr_costs_parse(c, mr_sv_of(text), "f"), MR_INVALID_ARGUMENT, "f:3: not a line");
+        MR_CHECK_ERR(mr_costs_parse(c, mr_sv_of(text), "f"), MR_INVALID_ARGUMENT, "f:3: expected device, node");
         mr_costs_free(c);
     }
 }

@@ -1,12 +1,16 @@
 /* passes/cse.c -- nodes that compute the same become one.
  *
- * Producers first, every node is looked up by what it is: op, attrs, inputs, control inputs, device.  When
- * an equal node was seen before, all uses move to it.  Left alone: state, references, control flow,
- * placeholders, and the ends of the graph. */
+ * Going from producers to consumers, every node is looked up by its op, attrs, inputs, control inputs and device. If
+ * an equal node was seen before, all uses move to that one. Left alone: state, references, control flow,
+ * placeholders, and the ends of the graph.
+ *
+ * Nodes that go are removed together at the end. Until then `gone` marks them, and `instead` names the node that
+ * stays. */
 #include "passes/passes.h"
 
 #include <stdlib.h>
 
+/* True if merging the node with an equal one cannot change results. */
 static bool eligible(const mr_node *n)
 {
     if ((n->def->flags & (MR_STATEFUL | MR_NO_FOLD)) || n->def->function || mr_node_is_control_flow(n))
@@ -24,7 +28,7 @@ static uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C1
 
 static uint64_t out_id(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 20 | (uint32_t)o.index; }
 
-/* Inputs in an order that does not depend on how a commutative op was written. */
+/* The two inputs in an order that does not depend on how a commutative op was written. */
 static void ordered_inputs(const mr_node *n, uint64_t pair[2])
 {
     uint64_t a = out_id(n->in[0]), b = out_id(n->in[1]);
@@ -33,6 +37,7 @@ static void ordered_inputs(const mr_node *n, uint64_t pair[2])
     pair[1] = swap ? a : b;
 }
 
+/* Equal nodes (same_node) have equal hashes; control inputs are added up, so their order does not matter. */
 static uint64_t hash_node(const mr_node *n)
 {
     uint64_t h = (uint64_t)(uintptr_t)n->def, ctrl = 0, pair[2];
@@ -58,6 +63,8 @@ static bool has_control(const mr_node *n, const mr_node *src)
     return false;
 }
 
+/* Compares data inputs in order (of commutative ops: in either order) and control inputs as sets; those are mostly in
+ * the same order. */
 static bool same_inputs(const mr_node *a, const mr_node *b)
 {
     if (a->n_in != b->n_in || a->n_ctrl != b->n_ctrl)
@@ -73,7 +80,7 @@ static bool same_inputs(const mr_node *a, const mr_node *b)
         if (!mr_out_eq(a->in[i], b->in[i]))
             return false;
     for (int i = 0; i < a->n_ctrl; i++)
-        if (b->ctrl[i] != a->ctrl[i] && !has_control(b, a->ctrl[i])) /* mostly in one order */
+        if (b->ctrl[i] != a->ctrl[i] && !has_control(b, a->ctrl[i]))
             return false;
     return true;
 }
@@ -97,8 +104,9 @@ typedef struct merger {
     int *waited;       /* by id: 1 + id of the last node whose control inputs were found to have this one */
 } merger;
 
-/* Puts the nodes that stay in the place of control inputs that go, each once.  Edges of nodes that stay are not touched,
- * and those from nodes that go are dropped with them: so a node with n control inputs costs n steps, however many change. */
+/* Replaces control inputs that go by the nodes that stay, each once. Edges of nodes that stay are not touched, and
+ * those from nodes that go are dropped with them. So a node with n control inputs costs n steps, however many of them
+ * change. */
 static void redirect_controls(merger *m, mr_node *n)
 {
     int kept = 0;
@@ -109,6 +117,7 @@ static void redirect_controls(merger *m, mr_node *n)
         mr_node *src = n->ctrl[i];
         if (m->gone[src->id]) {
             src = m->instead[src->id];
+            MR_ASSERT(src && !m->gone[src->id]);
             if (m->waited[src->id] == n->id + 1)
                 continue;
             m->waited[src->id] = n->id + 1;
@@ -119,9 +128,11 @@ static void redirect_controls(merger *m, mr_node *n)
     n->n_ctrl = kept;
 }
 
-/* Consumers of n's outputs read those of `first`; nodes that wait for n are redirected when they are visited, which is later. */
+/* Consumers of n's outputs read those of `first`. Nodes that wait for n are redirected when they are visited, which
+ * is later. */
 static mr_status *replace(merger *m, mr_node *n, mr_node *first)
 {
+    MR_ASSERT(!m->gone[first->id] && n->n_out == first->n_out);
     for (int i = 0; i < n->n_out; i++)
         MR_TRY(mr_graph_replace_uses((mr_out){n, i}, (mr_out){first, i}));
     m->instead[n->id] = first;
@@ -129,7 +140,7 @@ static mr_status *replace(merger *m, mr_node *n, mr_node *first)
     return NULL;
 }
 
-/* Only edges to nodes that go, which end with them, and edges that were redirected are left of a node that goes. */
+/* The edges left at a node that goes lead to other nodes that go, or were redirected. */
 static void remove_merged(merger *m)
 {
     for (int i = 0; i < m->g->nodes.n; i++)
@@ -138,16 +149,17 @@ static void remove_merged(merger *m)
     mr_graph_remove_all(m->g, m->gone);
 }
 
+/* If two different nodes have equal hashes, the second one is simply not merged with others. */
 mr_status *mr_cse(mr_graph *g)
 {
     mr_status *st = NULL;
-    mr_imap seen = {0}; /* hash -> first node with it; equal hashes of different nodes simply miss */
+    mr_imap seen = {0}; /* hash -> first node with it */
     mr_node **order = NULL;
     int n = 0, n_gone = 0;
     size_t all = (size_t)g->nodes.n + 1;
     merger m = {g, mr_try_calloc(all, sizeof *m.instead), mr_try_calloc(all, sizeof *m.gone), mr_try_calloc(all, sizeof *m.waited)};
     if (!m.instead || !m.gone || !m.waited)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to look for equal nodes among %d", g->nodes.n));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot search %d nodes for equal ones", g->nodes.n));
     MR_GO(mr_graph_topological(g, &order, &n));
     for (int i = 0; i < n; i++) {
         if (n_gone > 0)

@@ -1,7 +1,8 @@
 /* passes/effort.c -- what a node does, by family of op.
  *
- * A family says how many operations an element takes and which elements count.  An op without a family passes once over
- * its inputs and outputs, one operation an element. */
+ * A family says how many operations an element takes and which elements count. An op without a family passes once
+ * over its inputs and outputs, with one operation per element. Shapes may be hostile, so sizes are doubles: they
+ * cannot overflow. */
 #include "passes/effort.h"
 
 #include "base/memory.h"
@@ -14,7 +15,7 @@ typedef struct family {
     double flops; /* an element */
 } family;
 
-/* Sorted by name: looked up by halving. */
+/* Sorted by name, for the binary search. */
 static const family families[] = {
     {"Assert", NOTHING, 0},
     {"AvgPool", WINDOW, 1},
@@ -134,7 +135,7 @@ static double elements(const mr_pshape *s, int unknown)
     return s->rank < 0 ? unknown : n;
 }
 
-/* A reference is a word, what it leads to stays where it is. */
+/* A reference counts as one word: what it leads to stays where it is. */
 static double out_bytes(int type, const mr_pshape *shape, int unknown)
 {
     return mr_dtype_is_ref(type) ? 8 : elements(shape, unknown) * (double)mr_dtype_size((mr_dtype)type);
@@ -142,7 +143,7 @@ static double out_bytes(int type, const mr_pshape *shape, int unknown)
 
 double mr_effort_out_bytes(mr_out o, int unknown) { return out_bytes(mr_out_type(o), mr_out_shape(o), unknown); }
 
-/* What inputs hold, also behind a reference, and outputs. */
+/* The bytes that inputs hold, also behind a reference, and outputs. */
 static double traffic(const sizes *s)
 {
     double sum = 0;
@@ -178,7 +179,7 @@ static bool flag(const mr_node *n, const char *name)
     return a && a->kind == MR_ATTR_BOOL && !a->is_list && a->b;
 }
 
-/* Each output of a product is a sum over the first factor's inner size. */
+/* Each output of a product is a sum over the inner size of the first factor. */
 static double product_terms(const sizes *s)
 {
     if (s->n->n_in < 2 || !has_in(s, 0))
@@ -187,8 +188,8 @@ static double product_terms(const sizes *s)
     return out_elements(s) * dim(in_shape(s, 0), across ? -2 : -1, s->unknown);
 }
 
-/* A filter's taps meet every position of the smaller image, forwards and backwards alike: in Conv2D this is the output,
- * in its gradients the last input. */
+/* The taps of a filter meet every position of the smaller image, forwards and backwards alike: in Conv2D that is the
+ * output, in its gradients the last input. */
 static double convolution_terms(const sizes *s)
 {
     bool back = strstr(s->n->def->name, "Backprop") != NULL;
@@ -210,7 +211,7 @@ static double window_terms(const sizes *s)
     return out_elements(s) * MR_MAX(taps, 1);
 }
 
-/* At each step of time every example meets the whole matrix: inputs 1 and 4 are x [time, batch, ..] and w. */
+/* At each time step every example meets the whole matrix: inputs 1 and 4 are x [time, batch, ..] and w. */
 static double lstm_terms(const sizes *s)
 {
     if (s->n->n_in < 5 || !has_in(s, 1) || !has_in(s, 4))

@@ -1,11 +1,13 @@
 /* passes/fold.c -- what depends on constants only is computed once, now.
  *
- * Producers first, a node is folded when all its data inputs have known values and its op is pure; Shape,
- * Size and Rank also when the static shape of their input is fully known and does not come from a fed
- * value (whose shape may differ from what the graph says).  Where a folded node feeds one that is not, a
- * Const takes its place.  The Const inherits the control inputs of everything it replaces: they say in
- * which frame, and on which side of a conditional, the value lives.  A node whose evaluation fails is
- * left alone: the error belongs to the step that runs it. */
+ * Going from producers to consumers, a node is folded if all its data inputs have known values and its op is pure.
+ * Shape, Size and Rank are folded also if the static shape of their input is fully known and does not come from a fed
+ * value, whose shape may differ from what the graph says. If a folded node feeds one that is not, a Const takes its
+ * place. The Const inherits the control inputs of everything it replaces: they determine in which frame, and on which
+ * side of a conditional, the value exists. A node whose evaluation fails is left alone: the error belongs to the step
+ * that runs it.
+ *
+ * Invariant: values[id] is set only for nodes that existed before this pass (id < n); new Consts have higher ids. */
 #include "passes/passes.h"
 
 #include "base/simd.h"
@@ -38,7 +40,7 @@ static bool plain_types(const mr_node *n)
     return n->n_out > 0;
 }
 
-/* Static shapes that already tell that a result is too large. */
+/* True if the static shapes already show that a result would be too large. */
 static bool too_large(const folder *w, const mr_node *n)
 {
     for (int i = 0; i < n->n_out; i++) {
@@ -77,13 +79,13 @@ static mr_tensor *shape_only(const mr_pshape *s, mr_dtype t)
     return out;
 }
 
-/* A Switch's output has a deadness of its own, which the control edge of inherit_controls would not carry. */
+/* An output of a Switch has its own deadness, which the control edge of inherit_controls would not carry. */
 static bool shape_is_known(const folder *w, const mr_node *n, mr_out o)
 {
     return is_shape_op(n) && !w->fed[o.node->id] && !mr_node_is_switch(o.node) && mr_pshape_full(mr_out_shape(o));
 }
 
-/* Inputs of a node as values; false when one is not known. */
+/* The inputs of a node as values, which the caller owns; false if one is not known. */
 static bool gather_inputs(const folder *w, const mr_node *n, mr_tensor **in)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -99,9 +101,11 @@ static bool gather_inputs(const folder *w, const mr_node *n, mr_tensor **in)
     return true;
 }
 
-/* Denormals are flushed as when a step runs it, so that folding changes no bit. */
+/* Runs the node if all inputs are known, and keeps results that are small enough. Denormals are flushed as in a step,
+ * so that folding changes no bit. */
 static void evaluate(folder *w, mr_node *n)
 {
+    MR_ASSERT(n->id < w->n && !w->values[n->id]);
     mr_tensor **in = mr_new_array(mr_tensor *, n->n_in + 1), **out = mr_new_array(mr_tensor *, n->n_out + 1);
     bool known = gather_inputs(w, n, in);
     mr_fp_mode mode = mr_denormals_flush();
@@ -118,6 +122,7 @@ static void evaluate(folder *w, mr_node *n)
     drop_values(out, n->n_out);
 }
 
+/* Notes what depends on a feed, and folds the node if that is allowed. */
 static void visit(folder *w, mr_node *n)
 {
     w->control_flow |= mr_node_is_control_flow(n);
@@ -130,9 +135,9 @@ static void visit(folder *w, mr_node *n)
         evaluate(w, n);
 }
 
-/* The control inputs of a folded node and of all folded nodes it was computed from.  Where only a shape
- * was known, the value itself stands for its frame and its deadness, which matters only where there is control
- * flow. */
+/* Adds the control inputs of a folded node and of all folded nodes it was computed from. If only a shape was known,
+ * the value itself stands for its frame and its deadness, which matters only if there is control flow. A Const that
+ * this pass made has inherited already. */
 static void inherit_controls(const folder *w, mr_node *to, const mr_node *from, bool *seen)
 {
     if (seen[from->id])
@@ -142,7 +147,7 @@ static void inherit_controls(const folder *w, mr_node *to, const mr_node *from, 
         mr_node_add_control(to, from->ctrl[i]);
     for (int i = 0; i < from->n_in; i++) {
         mr_node *src = from->in[i].node;
-        if (src->id >= w->n) { /* a constant we made; it has inherited already */
+        if (src->id >= w->n) {
             for (int k = 0; k < src->n_ctrl; k++)
                 mr_node_add_control(to, src->ctrl[k]);
         } else if (w->values[src->id]) {
@@ -153,6 +158,7 @@ static void inherit_controls(const folder *w, mr_node *to, const mr_node *from, 
     }
 }
 
+/* Replaces one output of a folded node by a Const on the same device. */
 static mr_status *make_const(folder *w, mr_node *n, int output)
 {
     char *name = mr_printf("%s/_%d__cf__", n->name, output);
@@ -160,6 +166,7 @@ static mr_status *make_const(folder *w, mr_node *n, int output)
     mr_node_builder *b = mr_node_begin(w->g, "Const", unique);
     mr_free(name);
     mr_tensor *t = w->values[n->id][output];
+    MR_ASSERT(t);
     mr_nb_internal(b);
     mr_nb_device(b, n->device);
     mr_nb_attr(b, "dtype", mr_a_type(t->dtype));
@@ -174,7 +181,7 @@ static mr_status *make_const(folder *w, mr_node *n, int output)
     return mr_graph_replace_uses((mr_out){n, output}, (mr_out){c, 0});
 }
 
-/* Does some node that is not folded itself read this output? */
+/* True if some node that is not folded itself reads this output. */
 static bool feeds_the_rest(const folder *w, const mr_node *n, int output)
 {
     for (int i = 0; i < n->uses.n; i++) {
@@ -195,7 +202,7 @@ static mr_status *replace_node(folder *w, mr_node *n)
     return NULL;
 }
 
-/* What only folded nodes read is dead now; consumers first, so that whole chains go. */
+/* Removes folded nodes that only folded nodes read; consumers first, so that whole chains go. */
 static void sweep(folder *w, mr_node **order, int n, const bool *had_uses)
 {
     for (int i = n - 1; i >= 0; i--)
@@ -203,6 +210,7 @@ static void sweep(folder *w, mr_node **order, int n, const bool *had_uses)
             mr_graph_remove(w->g, order[i]);
 }
 
+/* n_out is recorded, because nodes may be removed before their values are dropped. */
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes)
 {
     mr_status *st = NULL;

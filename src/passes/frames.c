@@ -1,8 +1,10 @@
 /* passes/frames.c -- which loop a node is in, read off the graph.
  *
- * Walking producers first, a node's frame is the frame its inputs come out of; Enter leads into a child
- * frame named by its frame_name, Exit back to the parent.  All inputs must agree.  The only edges that
- * point backwards, NextIteration to Merge, are checked in a second round. */
+ * Going from producers to consumers, the frame of a node is the frame its inputs come from. Enter leads into a child
+ * frame named by its frame_name, Exit back to the parent. All inputs must agree. The only edges that point backwards,
+ * NextIteration to Merge, are checked in a second pass.
+ *
+ * Invariant: a parent frame has a smaller index than its children; frame 0 is the root. */
 #include "passes/passes.h"
 
 typedef struct finder {
@@ -17,6 +19,7 @@ static mr_sv enter_frame_name(const mr_node *n)
     return a && a->kind == MR_ATTR_STRING ? a->s : MR_SV("");
 }
 
+/* Frames of one name below different parents are different frames. */
 static int find_child(const mr_frame_info *info, int n, int parent, mr_sv name)
 {
     for (int i = 1; i < n; i++)
@@ -41,7 +44,7 @@ static int out_frame(finder *w, const mr_node *n)
     return mr_frames_out(&view, n);
 }
 
-/* The child frame an Enter leads to, made when it is the first of its name. */
+/* Counts an Enter in the child frame it leads to; the first one makes the frame. */
 static mr_status *enter_child(finder *w, mr_node *n)
 {
     int own = w->f.of_node[n->id];
@@ -58,9 +61,11 @@ static mr_status *enter_child(finder *w, mr_node *n)
         mr_vec_push(&w->info, info);
     }
     w->info.p[child].n_enters++;
+    MR_ASSERT(w->info.p[child].parent == own && own < child);
     return NULL;
 }
 
+/* The text is TensorFlow's. */
 static mr_status *frames_differ(finder *w, const mr_node *n, const mr_node *a, int fa, const mr_node *b, int fb)
 {
     return mr_invalid("{{node %s}} has inputs from different frames. The input {{node %s}} is in frame '%s'. "
@@ -68,14 +73,14 @@ static mr_status *frames_differ(finder *w, const mr_node *n, const mr_node *a, i
                       n->name, a->name, w->info.p[fa].name, b->name, w->info.p[fb].name);
 }
 
-/* Compares the frames of all producers seen so far; sets the node's frame from them. */
+/* Sets the frame of a node from its producers, which must agree. A producer that has no frame yet is a back edge. */
 static mr_status *settle(finder *w, mr_node *n)
 {
     int frame = -1;
     const mr_node *first = NULL;
     for (int i = 0; i < n->n_in + n->n_ctrl; i++) {
         const mr_node *src = i < n->n_in ? n->in[i].node : n->ctrl[i - n->n_in];
-        if (w->f.of_node[src->id] < 0) /* a back edge; looked at later */
+        if (w->f.of_node[src->id] < 0)
             continue;
         int fr = out_frame(w, src);
         if (fr < 0)
@@ -89,6 +94,7 @@ static mr_status *settle(finder *w, mr_node *n)
     return NULL;
 }
 
+/* Settles a node, and checks what its op requires of its frame. */
 static mr_status *visit(finder *w, mr_node *n)
 {
     MR_TRY(settle(w, n));
@@ -116,6 +122,7 @@ static mr_status *check_back_edges(finder *w, mr_node *n)
     return NULL;
 }
 
+/* On failure *out is empty. */
 mr_status *mr_frames_find(const mr_graph *g, mr_frames *out)
 {
     mr_status *st = NULL;

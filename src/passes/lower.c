@@ -1,17 +1,20 @@
-/* passes/lower.c -- functional control flow put down as the dataflow graph it means.
+/* passes/lower.c -- functional control flow rewritten as the dataflow graph it means.
  *
- * A node that says _lower_using_switch_merge (or, a call, _lower_as_multi_device_function) is replaced by the bodies of its
- * functions, so that the executor runs them as part of the step: iterations in parallel, devices freely, and nothing that
- * nobody reads.  If and Case become Switch and Merge, While becomes Enter, Merge, Switch, NextIteration and Exit.
+ * A node with the attr _lower_using_switch_merge (or, for a call, _lower_as_multi_device_function) is replaced by the
+ * bodies of its functions, so that the executor runs them as part of the step: iterations in parallel, on any device,
+ * and nothing that nobody reads. If and Case become Switch and Merge; While becomes Enter, Merge, Switch,
+ * NextIteration and Exit.
  *
- * What a call promises must still hold:
- *   - nothing of it runs before the node's control inputs: they hold up what everything else waits for;
- *   - who reads a result or waits for the node finds all effects of the functions done: results pass through an
- *     Identity behind a NoOp that waits for them;
- *   - what has no inputs in a body is dead with its branch, and runs once an iteration: it waits for a pivot.
+ * What a call guarantees must still hold:
+ * - Nothing of it runs before the node's control inputs: they hold up what everything else waits for.
+ * - Whoever reads a result or waits for the node finds all side effects done: results pass through an Identity behind
+ * a NoOp that waits for the effects.
+ * - A node without inputs in a body is dead with its branch, and runs once per iteration: it waits for a pivot.
  *
- * What cannot be put down so is left as it is: its kernel calls the functions.  So is what would be nested too deep or grow
- * the graph too far, as functions do that call themselves. */
+ * What cannot be rewritten is left as it is: its kernel calls the functions. So are calls that are nested too deep or
+ * would grow the graph too far, as recursive functions do.
+ *
+ * Errors: the first error of an emitted node is kept in lowerer.st, and nothing is emitted after it. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -35,6 +38,8 @@ typedef struct site { /* where a node is lowered */
     int depth;
 } site;
 
+/* Adds a node beside the one that is lowered. Returns NULL after an error. later: the type of a second input of a
+ * Merge that is connected later (the back edge of a loop); 0: none. */
 static mr_node *emit(site *s, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in,
                      int later)
 {
@@ -74,20 +79,21 @@ static mr_out emit2(site *s, const char *op, const char *name, mr_out a, mr_out 
 
 static mr_node *no_op(site *s, const char *name) { return emit(s, "NoOp", name, NULL, 0, NULL, 0, 0); }
 
+/* Makes n wait for `first`; NULL on either side (after an error, or without a pivot) does nothing. */
 static void after(mr_node *n, mr_node *first)
 {
     if (n && first)
         mr_node_add_control(n, first);
 }
 
-/* The node's own control inputs hold up `n`. */
+/* Makes n wait for the control inputs of the node that is lowered. */
 static void after_controls(site *s, mr_node *n)
 {
     for (int i = 0; i < s->n->n_ctrl; i++)
         after(n, s->n->ctrl[i]);
 }
 
-/* A scalar bool for what If and While decide by. */
+/* A scalar bool for the decision of an If or While. */
 static mr_out truth(site *s, mr_out v)
 {
     if (mr_dtype_base(mr_out_type(v)) == MR_BOOL && mr_out_shape(v)->rank == 0)
@@ -105,7 +111,8 @@ static mr_status *instantiate(const site *s, const mr_func_ref *f, mr_body *out)
     return mr_function_instantiate(s->w->g->library, def, f->attrs, f->n_attrs, out);
 }
 
-/* Takes the inputs from `first` on, and gives what the node gives (n_rets < 0), or one value. */
+/* True if the body takes the node's inputs from `first` on and returns what the node returns (n_rets < 0), or n_rets
+ * values. */
 static bool fits(const site *s, const mr_body *b, int first, int n_rets)
 {
     const mr_node *n = s->n;
@@ -125,7 +132,7 @@ typedef struct placed_body { /* a body once it is in the graph */
     mr_node *done; /* waits for its effects; NULL: there are none */
 } placed_body;
 
-/* Results wait for the effects. */
+/* Lets the results wait for the side effects of the body. */
 static void tie_results(site *s, int n_rets, mr_node_list *effects, mr_node *pivot, placed_body *out)
 {
     if (effects->n == 0)
@@ -140,6 +147,7 @@ static void tie_results(site *s, int n_rets, mr_node_list *effects, mr_node *piv
     }
 }
 
+/* Inlines a body with these arguments. New nodes are one level deeper than the call, which limits recursion. */
 static void place_body(site *s, const mr_body *b, const char *name, const mr_out *args, mr_node *pivot, placed_body *out)
 {
     lowerer *w = s->w;
@@ -169,13 +177,15 @@ static bool is_used(const mr_node *n, int output)
     return false;
 }
 
-/* What read output i reads v; what waited for the node waits for `executed`. */
+/* Readers of output i read v from now on. */
 static void replace_output(site *s, int i, mr_out v)
 {
     if (!s->w->st)
         s->w->st = mr_graph_replace_uses((mr_out){(mr_node *)(uintptr_t)s->n, i}, v);
 }
 
+/* Nodes that waited for the lowered node wait for `executed`. The loop runs backwards, because each change removes a
+ * use. */
 static void replace_controls(site *s, mr_node *executed)
 {
     mr_node *n = (mr_node *)(uintptr_t)s->n;
@@ -207,6 +217,8 @@ static mr_out switch_of(site *s, const branches *b, mr_out v)
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
+/* Switches every argument by the condition and inlines the branches behind it. Each branch has a pivot that is live
+ * exactly if the branch is taken. */
 static void place_branches(site *s, branches *b)
 {
     mr_arena *a = &s->w->g->arena;
@@ -231,6 +243,7 @@ static mr_out merge_of(site *s, const mr_out *in, int n)
     return m ? (mr_out){m, 0} : MR_NO_OUT;
 }
 
+/* Merges the results of the branches, and their ends for nodes that wait for the lowered node. */
 static void join_branches(site *s, branches *b)
 {
     mr_out in[MAX_BRANCHES];
@@ -248,6 +261,7 @@ static void join_branches(site *s, branches *b)
     replace_controls(s, merge_of(s, in, b->n).node);
 }
 
+/* Instantiates the functions; false if they cannot be inlined. Errors are dropped: running the node reports them. */
 static bool read_branches(site *s, branches *b)
 {
     const mr_func_ref *f[MAX_BRANCHES];
@@ -264,15 +278,17 @@ static bool read_branches(site *s, branches *b)
         return false;
     }
     for (int k = 0; k < b->n; k++) {
+        MR_ASSERT(b->n <= MAX_BRANCHES);
         mr_status *st = instantiate(s, f[k], &b->body[k]);
         bool good = !st && fits(s, &b->body[k], 1, -1);
-        mr_status_free(st); /* running it says what is wrong */
+        mr_status_free(st);
         if (!good)
             return false;
     }
     return true;
 }
 
+/* Returns false if the node stays as it is. branches is large, so it is on the heap. */
 static bool lower_branches(site *s)
 {
     branches *b = mr_new(branches);
@@ -306,6 +322,7 @@ typedef struct while_loop {
     mr_out *args;
 } while_loop;
 
+/* Makes an Enter for each loop variable, and a Merge whose back edge follows later for each that changes. */
 static void enter_loop(site *s, while_loop *l)
 {
     const char *frame = mr_graph_unique_name(s->w->g, s->n->name);
@@ -332,6 +349,7 @@ static mr_node *first_merge(const while_loop *l)
     return NULL;
 }
 
+/* Inlines the condition; it reads the Merges, so it is evaluated in every iteration. */
 static mr_out place_cond(site *s, while_loop *l)
 {
     placed_body p;
@@ -341,6 +359,8 @@ static mr_out place_cond(site *s, while_loop *l)
     return s->w->st ? MR_NO_OUT : emit1(s, "LoopCond", "loop_cond", truth(s, p.rets[0]));
 }
 
+/* Inlines the body behind the Switches and closes the back edges. A constant is live in the last iteration too, when
+ * the body does not run, so the body reads it through an Identity that waits for the pivot. */
 static void place_loop_body(site *s, while_loop *l, mr_out cond)
 {
     placed_body p;
@@ -354,7 +374,7 @@ static void place_loop_body(site *s, while_loop *l, mr_out cond)
             pivot = emit1(s, "Identity", "pivot", l->args[i]).node;
     }
     for (int i = 0; i < l->n && !s->w->st; i++)
-        if (l->v[i].constant) { /* live in the last turn too, when the body does not run */
+        if (l->v[i].constant) {
             l->args[i] = emit1(s, "Identity", "invariant", l->v[i].enter);
             after(l->args[i].node, pivot);
         }
@@ -368,6 +388,8 @@ static void place_loop_body(site *s, while_loop *l, mr_out cond)
         }
 }
 
+/* Makes the Exits that are read, and at least one, which stands for the end of the loop. The result of a constant is
+ * its input, but not before the loop is over. */
 static void leave_loop(site *s, while_loop *l)
 {
     mr_node *executed = NULL;
@@ -382,7 +404,7 @@ static void leave_loop(site *s, while_loop *l)
         if (!is_used(s->n, i))
             continue;
         mr_out v = l->v[i].exit;
-        if (l->v[i].constant) { /* as it came in, but not before the loop is over */
+        if (l->v[i].constant) {
             v = emit1(s, "Identity", "invariant_out", s->n->in[i]);
             after(v.node, executed);
         }
@@ -391,7 +413,7 @@ static void leave_loop(site *s, while_loop *l)
     replace_controls(s, executed);
 }
 
-/* What the body gives back as it took it needs no turns; but one variable must make them. */
+/* A variable that the body returns unchanged needs no iterations; but at least one variable must make them. */
 static void find_invariants(while_loop *l)
 {
     bool any = false;
@@ -399,6 +421,7 @@ static void find_invariants(while_loop *l)
         l->v[i].constant = mr_out_eq(l->body.rets[i]->in[0], (mr_out){l->body.args[i], 0});
         any |= !l->v[i].constant;
     }
+    MR_ASSERT(l->n > 0);
     if (!any)
         l->v[0].constant = false;
 }
@@ -416,6 +439,7 @@ static bool read_while(site *s, while_loop *l)
     return good;
 }
 
+/* Returns false if the node stays as it is. */
 static bool lower_while(site *s)
 {
     mr_arena *a = &s->w->g->arena;
@@ -439,7 +463,8 @@ static bool lower_while(site *s)
 
 /* ---- calls ---- */
 
-/* Arguments come one by one, but not before the node's control inputs. */
+/* The arguments of a call arrive one by one, but not before the node's control inputs. Returns the pivot, or NULL if
+ * the call has neither arguments nor control inputs. */
 static mr_node *call_args(site *s, mr_out *args)
 {
     mr_node *pivot = NULL;
@@ -459,6 +484,7 @@ static mr_node *call_args(site *s, mr_out *args)
     return pivot;
 }
 
+/* Inlines a call. Nodes that wait for it wait for all its results and side effects. */
 static void place_call(site *s, const mr_body *b)
 {
     placed_body p;
@@ -508,7 +534,7 @@ static bool is_one_of(const mr_node *n, const char *const *ops)
     return false;
 }
 
-/* References would lose what they refer to on the way through a body. */
+/* True if an input is a reference, which would be read on its way through a body. */
 static bool has_ref_input(const mr_node *n)
 {
     for (int i = 0; i < n->n_in; i++)
@@ -517,6 +543,7 @@ static bool has_ref_input(const mr_node *n)
     return false;
 }
 
+/* Returns true if the node was lowered (or an error is set); the caller removes it. */
 static bool lower_node(site *s)
 {
     static const char *const ifs[] = {"If", "StatelessIf", "Case", "StatelessCase", NULL},
@@ -535,7 +562,8 @@ static bool lower_node(site *s)
     return is_one_of(n, ifs) ? lower_branches(s) : is_one_of(n, whiles) && lower_while(s);
 }
 
-/* Nodes that ask for no device go where the lowered node was. */
+/* New nodes that request no device go where the lowered node was. Nodes with handles or references are left to the
+ * placer. */
 static void keep_place(lowerer *w, const mr_node *n, int start)
 {
     for (int i = start; n->placed && i < w->g->nodes.n; i++) {
@@ -552,7 +580,7 @@ static void keep_place(lowerer *w, const mr_node *n, int start)
 
 /* ---- what nobody needs ---- */
 
-/* Old nodes were needed, and so is what has effects; of the rest only what those take in. */
+/* Removes new nodes that nobody needs. Old nodes and side effects are needed, and whatever those read. */
 static mr_status *drop_unneeded(lowerer *w, mr_graph **g)
 {
     mr_graph *out = NULL;
@@ -583,6 +611,7 @@ static mr_status *drop_unneeded(lowerer *w, mr_graph **g)
     return st;
 }
 
+/* Nodes that are added are looked at in turn, so calls inside functions are lowered too, up to MAX_DEPTH. */
 mr_status *mr_lower(mr_graph **g, bool *any)
 {
     lowerer w = {.g = *g, .n_old = (*g)->nodes.n};

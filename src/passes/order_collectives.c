@@ -1,8 +1,10 @@
-/* passes/order_collectives.c -- collectives of a device one after the other, in an order that all members have.
+/* passes/order_collectives.c -- runs the collectives of a device one after the other, in an order that all members
+ * share.
  *
- * For sessions that ask for it (collective_deterministic_sequential_execution).  The order is that of the instance keys, as far
- * as what they depend on lets it; those inside of loops, and those whose keys are not known, are left as they are.  One
- * order is found for all devices together, and control edges lead along it within each device, so they close no circle. */
+ * For sessions that request it (collective_deterministic_sequential_execution). The order is that of the instance
+ * keys, as far as dependencies allow. Collectives inside of loops, and those whose keys are not known, are left as
+ * they are. One order is found for all devices together, and control edges follow it within each device, so they
+ * close no cycle. */
 #include "base/memory.h"
 #include "passes/passes.h"
 
@@ -22,6 +24,7 @@ typedef struct orderer {
 
 /* ---- keys ---- */
 
+/* The position of the instance_key input of a V2 op; -1: none. */
 static int key_input(const mr_node *n)
 {
     if (strcmp(n->def->name, "CollectiveBcastRecvV2") == 0)
@@ -29,6 +32,7 @@ static int key_input(const mr_node *n)
     return n->n_in > 3 ? 3 : -1;
 }
 
+/* Reads the instance key from an attr, or from a constant input; false if it is not known. */
 static bool find_key(const mr_node *n, int64_t *key)
 {
     mr_tensor *t = NULL;
@@ -62,8 +66,10 @@ static void push(orderer *o, const mr_node *n)
     mr_vec_push(&o->stack, n->id);
 }
 
+/* Finds the other collectives that one depends on, by walking back from it. */
 static void look_behind(orderer *o, int which)
 {
+    MR_ASSERT(o->stack.n == 0);
     memset(o->seen, 0, sizeof *o->seen * (size_t)o->g->nodes.n);
     push(o, o->calls.p[which].node);
     while (o->stack.n) {
@@ -86,7 +92,7 @@ static bool is_free(const orderer *o, const call *c)
     return true;
 }
 
-/* The lowest key of those that depend on nothing that is left; -1: the rest goes in a circle. */
+/* The lowest key of those that depend on nothing that is left; -1: none is left, or the rest depends on each other. */
 static int next_of(const orderer *o)
 {
     int best = -1;
@@ -98,6 +104,7 @@ static int next_of(const orderer *o)
     return best;
 }
 
+/* Adds the control edges. */
 static void chain(orderer *o)
 {
     mr_map last = {.borrow_keys = true}; /* device -> node */
@@ -126,7 +133,7 @@ mr_status *mr_order_collectives(mr_graph *g)
     size_t words = ((size_t)o.calls.n + 63) / 64;
     uint64_t *bits = mr_try_calloc((size_t)o.calls.n * words + 1, sizeof *bits);
     if (!o.seen || !bits)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to order %d collectives", o.calls.n));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot order %d collectives", o.calls.n));
     for (int i = 0; i < o.calls.n; i++)
         o.calls.p[i].behind = bits + (size_t)i * words;
     for (int i = 0; i < o.calls.n; i++)

@@ -1,19 +1,20 @@
-/* passes/partition.c -- one graph a device, joined by Send and Recv.
+/* passes/partition.c -- one graph per device, joined by Send and Recv.
  *
- * An edge that crosses devices is cut: the producer's side sends, the consumer's side receives.  All
- * consumers of an output on one device share one transfer; reading through a reference is not shared,
- * because each consumer sees the variable at its own time.  A control edge travels as an empty tensor.
+ * An edge that crosses devices is cut: the producer's side sends, the consumer's side receives. All consumers of an
+ * output on one device share one transfer. Reads through a reference are not shared, because each consumer sees the
+ * variable at its own time. A control edge travels as an empty tensor.
  *
- * A loop that spans devices needs care, since a Recv has no inputs and would run only once: on every device
- * that receives inside the loop a control loop (Enter, Merge, Switch on the loop's predicate, NextIteration)
- * turns in step with the real one, and each Recv takes a control edge from its Merge.  The predicate itself
- * travels like any other value.  Nested loops nest their control loops.
+ * A loop that spans devices needs care, since a Recv has no inputs and would run only once. On every device that
+ * receives inside the loop, a control loop (Enter, Merge, Switch on the loop's predicate, NextIteration) turns in
+ * step with the real one, and each Recv takes a control edge from its Merge. The predicate itself travels like any
+ * other value. Nested loops nest their control loops.
  *
- * Floats may go to another task as bfloat16 (white paper of 2015, 5.5): the lower half of each is cut off before the Send and
- * filled with zeros behind the Recv.  That is done here, after gradients were made, so they know nothing of it.
+ * Floats may go to another task as bfloat16 (white paper of 2015, 5.5): the lower half of each is cut off before the
+ * Send and filled with zeros behind the Recv. That is done here, after gradients were made, so they know nothing of
+ * it.
  *
  * An Enter gives its value to one iteration only, a NextIteration to all but the first: no Recv that waits in every
- * iteration could answer them.  So first of all they are moved to where their values are used, or doubled. */
+ * iteration could answer them. So they are first moved to where their values are used, or duplicated. */
 #include "passes/passes.h"
 
 #include <stdatomic.h>
@@ -27,14 +28,14 @@ typedef struct cutter {
     int n_nodes;        /* nodes of the frame analysis; later ones are ours */
     int *device_of;     /* by id of those */
     mr_node **merges;   /* control loop Merge by frame * n_devices + device; NULL: none */
-    int64_t *first_key; /* by id: where its outputs begin when all are counted, each node's end as one more */
+    int64_t *first_key; /* by id: the number of its first output, if all outputs and node ends are numbered */
     int *lines;         /* by device: the first one of its task */
     mr_imap recvs;      /* transfer_key -> what was received already */
     MR_VEC(int) dev_new; /* device of node n_nodes + i */
     MR_VEC(mr_cut_edge) transfers;
 } cutter;
 
-/* Transfers are named uniquely in the process: stateful kernels are found by name. */
+/* Numbers transfers uniquely in the process: stateful kernels are found by name. */
 static int64_t next_edge(void)
 {
     static _Atomic int64_t counter;
@@ -43,11 +44,13 @@ static int64_t next_edge(void)
 
 static int device_index(const cutter *c, const mr_node *n)
 {
+    MR_ASSERT(n->id - c->n_nodes < c->dev_new.n);
     if (n->id >= c->n_nodes)
         return c->dev_new.p[n->id - c->n_nodes];
     return c->device_of[n->id];
 }
 
+/* Finds the device of each node; the placer must have chosen one of this step. */
 static mr_status *locate(cutter *c)
 {
     c->device_of = mr_new_array(int, c->n_nodes + 1);
@@ -78,6 +81,7 @@ static mr_node_builder *begin(cutter *c, const char *op, const char *base)
 static mr_status *finish(cutter *c, mr_node_builder *b, int device, mr_node **out)
 {
     MR_TRY(mr_node_finish(b, out));
+    MR_ASSERT(device >= 0 && device < c->n_devices);
     (*out)->placed = c->devices[device]->name;
     mr_vec_push(&c->dev_new, device);
     return NULL;
@@ -95,11 +99,12 @@ static mr_status *add_empty_const(cutter *c, int device, const char *base, mr_no
     return finish(c, b, device, out);
 }
 
-/* ---- doors: Enter and NextIteration, where they lead to ---- */
+/* ---- Enter and NextIteration: moved to where their values are used ---- */
 
 static bool by_reference(const mr_node *n) { return mr_dtype_is_ref(n->in_types[0]); }
 
-/* A constant RefEnter may send: its value is read, and may be another one, in every iteration. */
+/* True for an Enter or NextIteration. A constant RefEnter may send: its value is read in every iteration, and may
+ * change. */
 static bool is_door(const mr_node *n)
 {
     const mr_attr *constant = mr_node_attr(n, "is_constant");
@@ -108,7 +113,7 @@ static bool is_door(const mr_node *n)
     return mr_node_is_next(n);
 }
 
-/* What uses a reference elsewhere reads it, so there the door is one for values. */
+/* Copies an Enter or NextIteration to another device. A reference is read there, so the copy is one for values. */
 static mr_status *copy_door(cutter *c, const mr_node *n, int device, mr_node **out)
 {
     mr_node_builder *b = begin(c, mr_node_is_enter(n) ? "Enter" : "NextIteration", n->name);
@@ -120,10 +125,10 @@ static mr_status *copy_door(cutter *c, const mr_node *n, int device, mr_node **o
     return finish(c, b, device, out);
 }
 
-/* Uses of n on a device go to its copy there. */
+/* Uses of n on a device go to its copy there. The loop runs backwards, because each change removes a use. */
 static mr_status *use_copy(cutter *c, mr_node *n, mr_node *copy, int device)
 {
-    for (int i = n->uses.n - 1; i >= 0; i--) { /* backwards: each takes itself out of the list */
+    for (int i = n->uses.n - 1; i >= 0; i--) {
         mr_use u = n->uses.p[i];
         if (device_index(c, u.node) != device)
             continue;
@@ -145,6 +150,8 @@ static int count_uses(const cutter *c, const mr_node *n, int device)
     return count;
 }
 
+/* Moves the node to its consumers if none of them is on its own device, and copies it to every other device that uses
+ * it. */
 static mr_status *move_door(cutter *c, mr_node *n)
 {
     if (n->uses.n > 0 && count_uses(c, n, c->device_of[n->id]) == 0 && !by_reference(n))
@@ -162,7 +169,8 @@ static mr_status *move_door(cutter *c, mr_node *n)
     return NULL;
 }
 
-/* Consumers first: a door behind a door has moved already. */
+/* Goes from consumers to producers: an Enter behind another one has moved already. Afterwards the copies count as
+ * ordinary nodes. */
 static mr_status *move_doors(cutter *c)
 {
     mr_node **order = NULL;
@@ -186,7 +194,8 @@ static mr_status *move_doors(cutter *c)
 
 static mr_node **merge_at(cutter *c, int frame, int device) { return &c->merges[frame * c->n_devices + device]; }
 
-/* The loop's Enter and Merge on a device; its predicate is joined by close_control_loop. */
+/* Makes the Enter and Merge of the control loop on a device, and those of the loops around it. close_control_loop
+ * adds the predicate. */
 static mr_status *open_control_loop(cutter *c, int frame, int device)
 {
     if (frame <= 0 || *merge_at(c, frame, device))
@@ -209,10 +218,12 @@ static mr_status *open_control_loop(cutter *c, int frame, int device)
     return NULL;
 }
 
+/* Adds the Switch on the loop's predicate and the back edge. */
 static mr_status *close_control_loop(cutter *c, int frame, int device)
 {
     mr_node *merge = *merge_at(c, frame, device), *sw, *next;
     const mr_frame_info *f = &c->frames.info[frame];
+    MR_ASSERT(merge && f->loop_cond);
     mr_node_builder *b = begin(c, "Switch", f->name);
     mr_nb_input(b, (mr_out){merge, 0});
     mr_nb_input(b, (mr_out){f->loop_cond, 0});
@@ -223,14 +234,14 @@ static mr_status *close_control_loop(cutter *c, int frame, int device)
     return mr_node_set_input(merge, 1, (mr_out){next, 0});
 }
 
-/* The frame an edge lies in: that of its producer's output. */
+/* The frame of an edge is that of its producer's output. */
 static int edge_frame(const cutter *c, const mr_node *src)
 {
     return src->id < c->n_nodes ? mr_frames_out(&c->frames, src) : 0;
 }
 
-/* A device that only sends, what it computes of invariants, would not know how often.  It needs the control loop
- * too, unless it has the loop's condition itself. */
+/* A device that only sends what it computes from invariants would not know how often. It needs the control loop too,
+ * unless it has the loop's condition itself. */
 static mr_status *open_at_both_ends(cutter *c, const mr_node *src, const mr_node *dst)
 {
     int from = device_index(c, src), to = device_index(c, dst), frame = edge_frame(c, src);
@@ -241,6 +252,7 @@ static mr_status *open_at_both_ends(cutter *c, const mr_node *src, const mr_node
     return cond && device_index(c, cond) == from ? NULL : open_control_loop(c, frame, from);
 }
 
+/* Opens a control loop for every edge that will be cut. */
 static mr_status *open_where_cut(cutter *c)
 {
     for (int i = 0; i < c->n_nodes; i++) {
@@ -253,6 +265,7 @@ static mr_status *open_where_cut(cutter *c)
     return NULL;
 }
 
+/* Opens all control loops before any is closed: closing one adds edges from the predicate, which may be cut in turn. */
 static mr_status *add_control_loops(cutter *c)
 {
     c->merges = mr_new_array(mr_node *, (int64_t)c->frames.n * c->n_devices);
@@ -274,7 +287,7 @@ static void transfer_attrs(cutter *c, mr_node_builder *b, int from, int to, cons
     mr_nb_attr(b, "recv_device", mr_a_str(c->devices[to]->name));
 }
 
-/* The node's own word, or else that of the session. */
+/* The attr of the node decides, else the session's option. Only floats between tasks are ever shortened. */
 static bool is_lossy(const cutter *c, mr_out src, int from, int to)
 {
     const mr_attr *own = mr_node_attr(src.node, MR_LOSSY_ATTR);
@@ -283,7 +296,7 @@ static bool is_lossy(const cutter *c, mr_out src, int from, int to)
     return own && own->kind == MR_ATTR_BOOL && !own->is_list ? own->b : c->o->lossy;
 }
 
-/* The upper halves of floats, or floats of those.  A NaN stays one. */
+/* Cuts floats to their upper halves, or makes floats of those. A NaN stays a NaN. */
 static mr_status *add_cast(cutter *c, mr_out x, mr_dtype to, int device, mr_node **out)
 {
     mr_node_builder *b = begin(c, "Cast", x.node->name);
@@ -303,6 +316,8 @@ static mr_status *add_send(cutter *c, mr_out src, int to, const char *edge, mr_n
     return finish(c, b, from, out);
 }
 
+/* The Recv waits for the control loop of its frame. It gets the static shape of its source, from which the cost of
+ * its consumers is guessed. */
 static mr_status *add_recv(cutter *c, mr_out src, int to, int frame, const char *edge, mr_node **out)
 {
     mr_node_builder *b = begin(c, "_Recv", src.node->name);
@@ -311,10 +326,10 @@ static mr_status *add_recv(cutter *c, mr_out src, int to, int frame, const char 
     if (frame > 0 && *merge_at(c, frame, to))
         mr_nb_control(b, *merge_at(c, frame, to));
     MR_TRY(finish(c, b, to, out));
-    return mr_out_refine_shape((mr_out){*out, 0}, mr_out_shape(src)); /* for guesses of what its consumers cost */
+    return mr_out_refine_shape((mr_out){*out, 0}, mr_out_shape(src));
 }
 
-/* A Send behind `src` on its device and the Recv that answers it on device `to`. */
+/* Adds a Send behind `src` on its device and the matching Recv on device `to`. */
 static mr_status *add_transfer(cutter *c, mr_out src, int to, int frame, mr_cut_edge *t)
 {
     mr_status *st = NULL;
@@ -349,8 +364,8 @@ static void count_keys(cutter *c)
     }
 }
 
-/* Of an output, or (index n_out) of the node's end, on its way to a device.  Only what was there before the first
- * transfer is sent, but for the tokens of control edges, which are not shared by this key. */
+/* Identifies an output, or (index n_out) the end of a node, on its way to a device. Only nodes that existed before
+ * the first transfer have one. */
 static uint64_t transfer_key(const cutter *c, mr_out o, int device)
 {
     return (uint64_t)(c->first_key[o.node->id] + o.index) * (uint64_t)c->n_devices + (uint64_t)device;
@@ -361,6 +376,8 @@ static bool is_received(const mr_node *n)
     return mr_node_is(n, "_Recv") || (mr_node_is(n, "Cast") && mr_node_is(n->in[0].node, "_Recv"));
 }
 
+/* Replaces an input from another device by what was received. A value that is read through a reference is read no
+ * earlier than the other inputs are there; those of a Merge need not come. */
 static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
 {
     mr_out src = n->in[input];
@@ -373,7 +390,6 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
         value = t.value;
         if (!by_ref)
             mr_imap_put(&c->recvs, transfer_key(c, src, to), value);
-        /* Read no earlier than the other inputs are there; those of a Merge need not come. */
         for (int i = 0; by_ref && !mr_node_is_merge(n) && i < n->n_in; i++)
             if (i != input && device_index(c, n->in[i].node) == to && !is_received(n->in[i].node))
                 mr_node_add_control(t.recv, n->in[i].node);
@@ -381,7 +397,7 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
     return mr_node_set_input(n, input, (mr_out){value, 0});
 }
 
-/* The source's end is told by an empty tensor; the Identity behind the Recv carries its deadness. */
+/* An empty tensor reports the end of the source; the Identity behind the Recv carries its deadness. */
 static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
 {
     int to = device_index(c, n), frame = edge_frame(c, src);
@@ -413,6 +429,7 @@ static mr_status *cut_node(cutter *c, mr_node *n)
     return NULL;
 }
 
+/* Copies the nodes of each device into a graph of its own. */
 static mr_status *split(cutter *c, mr_graph **out)
 {
     bool *keep = mr_new_array(bool, c->g->nodes.n + 1);
@@ -431,6 +448,7 @@ out:
     return st;
 }
 
+/* The line of a device is the first device of its task: transfers within a task need no line. */
 static void find_lines(cutter *c)
 {
     mr_device_name *names = mr_new_array(mr_device_name, c->n_devices + 1);
@@ -445,18 +463,20 @@ static void find_lines(cutter *c)
     mr_free(names);
 }
 
+/* Nodes that scheduling adds are on the device of their first control input. */
 static mr_status *schedule(cutter *c)
 {
     int n = c->g->nodes.n;
     MR_TRY(mr_schedule_recvs(c->g, c->transfers.p, c->transfers.n, c->o->schedule));
-    for (; n < c->g->nodes.n; n++) { /* what was added is where its controls are */
+    for (; n < c->g->nodes.n; n++) {
         const mr_node *added = c->g->nodes.p[n];
+        MR_ASSERT(added->n_ctrl > 0);
         mr_vec_push(&c->dev_new, device_index(c, added->ctrl[0]));
     }
     return NULL;
 }
 
-/* All nodes on one device: the graph itself is the partition. */
+/* The device of all nodes, if there is only one; then the graph itself is the partition. Else -1. */
 static int only_device(const cutter *c)
 {
     int d = -1;
@@ -470,6 +490,8 @@ static int only_device(const cutter *c)
     return d;
 }
 
+/* Cuts the nodes of the graph and of the control loops, but not the transfers that are made meanwhile. On failure all
+ * out[i] are NULL. */
 mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out)
 {
     mr_status *st = NULL;
@@ -486,7 +508,7 @@ mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out
     MR_GO(mr_frames_find(g, &c.frames));
     MR_GO(add_control_loops(&c));
     count_keys(&c);
-    for (int i = 0, n = g->nodes.n; i < n; i++) /* with the control loops, without the transfers being made */
+    for (int i = 0, n = g->nodes.n; i < n; i++)
         if (g->nodes.p[i])
             MR_GO(cut_node(&c, g->nodes.p[i]));
     MR_GO(schedule(&c));

@@ -1,12 +1,17 @@
 /* passes/place.c -- a device for every node.
  *
  * Nodes that must stay together (a `_class` attr, an edge into a reference or resource input) form groups by
- * union-find.  A group's requests are merged, and its candidates are the devices that match the merged
- * request and have kernels for all its members, best first: type priority, then name.  A group is
- * placed once, when the first of its members is reached; generators (no inputs, one output) wait for a
- * second round, so that they can follow their consumers.  Where costs are given, place_cost.c has chosen before. */
+ * union-find. The requests of a group are merged. Its candidates are the devices that match the merged request and
+ * have kernels for all its members, best first: type priority, then name.
+ *
+ * A group is placed once, when the first of its members is reached. Generators (no inputs, one output) wait for a
+ * second round, so that they can follow their consumers. If costs are given, place_cost.c has chosen before.
+ *
+ * Invariants: the root of a group is its smallest id; only groups[root] is used; a group that has a device is never
+ * changed. */
 #include "passes/planned_step.h"
 
+/* Halves the path on the way, so later searches are short. */
 int mr_placer_root(mr_placer *p, int i)
 {
     while (p->parent[i] != i)
@@ -18,10 +23,11 @@ static void join(mr_placer *p, int a, int b)
 {
     a = mr_placer_root(p, a);
     b = mr_placer_root(p, b);
+    MR_ASSERT(p->parent[a] == a && p->parent[b] == b);
     p->parent[MR_MAX(a, b)] = MR_MIN(a, b);
 }
 
-/* Functions called across devices may take handles from anywhere. */
+/* Functions that are called across devices may take handles from anywhere. */
 static bool may_move_handles(const mr_node *n)
 {
     static const char *const ops[] = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "_If", "Case",
@@ -32,6 +38,7 @@ static bool may_move_handles(const mr_node *n)
     return false;
 }
 
+/* Joins a node with the producers of its reference and resource inputs, and with the nodes its `_class` names. */
 static void join_neighbours(mr_placer *p, const mr_node *n)
 {
     for (int i = 0; i < n->n_in && !may_move_handles(n); i++)
@@ -47,7 +54,7 @@ static void join_neighbours(mr_placer *p, const mr_node *n)
     }
 }
 
-/* Adds a node's own request to its group's. */
+/* Adds a node's own request to its group's; conflicts name both nodes. The texts are TensorFlow's. */
 static mr_status *add_request(mr_placer *p, const mr_node *n, mr_place_group *gr)
 {
     mr_device_name own;
@@ -75,6 +82,7 @@ static void list_members(mr_placer *p)
     }
 }
 
+/* Collects the requests of all groups, and where their members were placed before. */
 static void gather_requests(mr_placer *p)
 {
     for (int i = 0; i < p->g->nodes.n; i++) {
@@ -94,8 +102,8 @@ static bool has_kernel(const mr_node *n, const mr_device *d)
     return n->def->function || mr_device_kernel(d, n);
 }
 
-/* Nodes that came later may have no kernel where their group was placed before: then it is placed anew, unless it has
- * state, which cannot move. */
+/* Nodes that were added later may have no kernel on the device of their group. Then the group is placed again, unless
+ * it has state, which cannot move. */
 static bool may_stay(mr_placer *p, const mr_place_group *gr)
 {
     const mr_device *d = NULL;
@@ -105,7 +113,7 @@ static bool may_stay(mr_placer *p, const mr_place_group *gr)
             d = p->o->devices[i];
     for (int i = gr->first; d && i >= 0; i = p->next[i]) {
         has_state |= p->placed[i] && (p->g->nodes.p[i]->def->flags & MR_STATEFUL);
-        has_all &= p->placed[i] || has_kernel(p->g->nodes.p[i], d); /* the others were asked then */
+        has_all &= p->placed[i] || has_kernel(p->g->nodes.p[i], d); /* those placed before had one */
     }
     return has_all || has_state;
 }
@@ -117,6 +125,7 @@ static void forget_misfits(mr_placer *p)
             p->groups[i].device = NULL;
 }
 
+/* TensorFlow's text. */
 static mr_status *no_kernel(const mr_node *n)
 {
     mr_str attrs = {0};
@@ -152,9 +161,11 @@ static const char *first_candidate(mr_placer *p, int root, const mr_device_name 
     return NULL;
 }
 
+/* Says why a group has no device. A member without any kernel explains more than the request does. The text is
+ * TensorFlow's. */
 static mr_status *cannot_assign(mr_placer *p, const mr_node *n, const mr_place_group *gr)
 {
-    for (int i = gr->first; i >= 0; i = p->next[i]) { /* a member without any kernel tells more */
+    for (int i = gr->first; i >= 0; i = p->next[i]) {
         const mr_node *m = p->g->nodes.p[i];
         bool any = false;
         for (int d = 0; d < p->o->n_devices; d++)
@@ -174,7 +185,8 @@ static mr_status *cannot_assign(mr_placer *p, const mr_node *n, const mr_place_g
     return st;
 }
 
-/* Places a node's group, on `wish` when that is allowed. */
+/* Places a node's group, on `wish` if that is allowed. With soft placement a request that cannot be met loses its
+ * device type and number. */
 static void place_group(mr_placer *p, const mr_node *n, const char *wish)
 {
     int root = mr_placer_root(p, n->id);
@@ -218,6 +230,7 @@ static const char *consumers_device(mr_placer *p, const mr_node *n)
     return d;
 }
 
+/* Shape, Size and Rank follow their input; generators follow their consumers. */
 static void place_round(mr_placer *p, bool generators)
 {
     for (int i = 0; i < p->g->nodes.n; i++) {
@@ -241,6 +254,7 @@ static int by_preference(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+/* Writes the results to `placed`, and returns the first error that counts. */
 static mr_status *collect(mr_placer *p, const bool *needed)
 {
     mr_status *st = NULL;
@@ -257,7 +271,7 @@ static mr_status *collect(mr_placer *p, const bool *needed)
 
 /* ---- the whole ---- */
 
-/* With groups, their requests, and what was placed before. */
+/* Makes the groups with their requests and what was placed before. `placed` is borrowed. */
 static void placer_init(mr_placer *p, const mr_graph *g, const mr_prepare_options *o, const char **placed)
 {
     int n = g->nodes.n;
@@ -291,7 +305,7 @@ static void placer_deinit(mr_placer *p)
     mr_free(p->order);
 }
 
-/* By cost a group is placed together with what it works with, so not before it is needed. */
+/* By cost a group is placed together with the nodes it works with, so not before a step needs it. */
 static void put_off(mr_placer *p, const bool *needed)
 {
     for (int i = 0; i < p->g->nodes.n; i++)
@@ -301,6 +315,7 @@ static void put_off(mr_placer *p, const bool *needed)
             p->groups[mr_placer_root(p, i)].later = false;
 }
 
+/* Errors of groups that are not needed are dropped; those groups stay without a device. */
 mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const bool *needed, const char **placed)
 {
     mr_placer p;

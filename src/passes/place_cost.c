@@ -1,14 +1,12 @@
 /* passes/place_cost.c -- devices chosen by what a step would take.
  *
- * The step of the signature becomes a workload (passes/planned_step.h), feeds and fetches included,
- * and passes/assign.c searches for a short one.  What it found is compared with the best single
- * devices once more as the steps would really run (mr_step_realize): the choice is never longer than
- * with everything that may move on the best single device.  With more than 8 devices only the 8 best
- * by the search's simulation are compared.  Reasons are given for that same simulation, so they agree
- * with the timeline and the total that are drawn from it.
+ * The step of the signature becomes a workload (passes/planned_step.h), feeds and fetches included, and
+ * passes/assign.c searches for a short one. The result is compared with the best single devices once more as the
+ * steps would really run (mr_step_realize): the choice is never longer than with everything that may move on the best
+ * single device. With more than 8 devices only the 8 best by the search's simulation are compared. Reasons are given
+ * for that same simulation, so they agree with the timeline and the total that are drawn from it.
  *
- * A group for which no device is left is not planned: place.c then names the reason, or softens its
- * request. */
+ * A group for which no device is left is not planned: place.c then reports the reason, or softens its request. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -19,8 +17,8 @@
 
 /* ---- choosing ---- */
 
-/* The devices of a workload's groups, by the placer's roots; the others as they were placed.
- * mr_free. */
+/* The devices of a workload's groups, by the placer's roots; the others as they were placed. The caller frees the
+ * array. */
 static int *devices_by_root(const mr_placer *p, const mr_planned_step *s, const int *device_of)
 {
     int n = p->g->nodes.n, *out = mr_new_array(int, n + 1);
@@ -32,8 +30,7 @@ static int *devices_by_root(const mr_placer *p, const mr_planned_step *s, const 
     return out;
 }
 
-/* What the step takes as it will run, with the groups on these devices; INFINITY when it cannot be.
- */
+/* The time of the step as it will run, with the groups on these devices; INFINITY if that is impossible. */
 static mr_status *realized_seconds(mr_placer *p, const mr_graph *step_graph,
                                    const mr_planned_step *s, const int *device_of, double *seconds)
 {
@@ -47,8 +44,8 @@ static mr_status *realized_seconds(mr_placer *p, const mr_graph *step_graph,
     return st;
 }
 
-/* Would nodes be added or merged (mr_step_realize) if all were on one device?  If not, the plan is
- * what will run. */
+/* Whether nodes would be added or merged (mr_step_realize) if all were on one device. If not, the plan is what will
+ * run. */
 static mr_status *realizing_changes(const mr_prepare_options *o, const mr_graph *step_graph, bool *any)
 {
     mr_graph *g = NULL;
@@ -67,9 +64,9 @@ out:
     return st;
 }
 
-/* The best single device for the free groups, -1 when all have too little memory, and what the step
- * takes with it.  exact: the workload is what will run; otherwise the devices with the shortest
- * simulated steps are realized, no more than MOST_REALIZED, because each costs a copy of the graph. */
+/* The best single device for the free groups, -1 if all have too little memory, and the time of the step with it.
+ * exact: the workload is what will run. Otherwise the devices with the shortest simulated steps are realized, at most
+ * MOST_REALIZED, because each costs a copy of the graph. */
 static mr_status *best_single(mr_placer *p, const mr_graph *step_graph, const mr_planned_step *s,
                               const int *fixed, bool exact, int *best_device, double *best)
 {
@@ -105,9 +102,8 @@ out:
     return st;
 }
 
-/* Takes the best single device in place of the search's choice (s->device_of) where that is shorter
- * as the step will run, or so little longer that it is within the error of estimates.  fixed: by
- * group, what must be where it is; -1: free. */
+/* Replaces the search's choice (s->device_of) by the best single device if that is shorter as the step will run, or
+ * so little longer that it is within the error of estimates. fixed: by group, the device it must stay on; -1: free. */
 static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_planned_step *s,
                                 const int *fixed)
 {
@@ -123,7 +119,7 @@ static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_pla
     return NULL;
 }
 
-/* Plans a step graph and notes the devices of the groups for which take is true (NULL: all). */
+/* Plans a step graph and records the devices of the groups for which take is true (NULL: all). */
 static mr_status *plan_step(mr_placer *p, mr_graph *step_graph, bool (*take)(void *arg, int root),
                             void *arg)
 {
@@ -193,7 +189,7 @@ mr_status *mr_placer_alone(mr_placer *p, const mr_signature *sig, int device, do
 
 /* ---- reasons ---- */
 
-/* What holds state is where it was put when it was first needed, whatever is known by now. */
+/* True if the group holds state: it stays where it was put when it was first needed, whatever is known by now. */
 static bool holds_state(const mr_placer *p, int root)
 {
     for (int i = p->groups[root].first; i >= 0; i = p->next[i])
@@ -204,10 +200,11 @@ static bool holds_state(const mr_placer *p, int root)
 
 typedef enum verdict { BEST, AS_GOOD, HARDLY_WORSE, WORSE } verdict; /* of where a node is */
 
+/* Why a node is where it is, as a constant text. */
 static const char *reason(const mr_placer *p, const mr_node *n, int root, int n_fit, verdict here)
 {
     if (n_fit == 1 && n->device[0])
-        return "as it asks for";
+        return "as requested";
     if (n_fit == 1)
         return p->groups[root].request.has_job || p->groups[root].request.has_type
                    ? "requested by a node it must share a device with"
@@ -223,12 +220,12 @@ static const char *reason(const mr_placer *p, const mr_node *n, int root, int n_
                         : "the step would be no shorter elsewhere";
 }
 
-/* Moves the node's group to every other device it fits on, one at a time; others has room for all.
- */
+/* Moves the node's group to every other device it fits on, one at a time; others has room for all. */
 static void try_others(mr_planned_step *s, mr_play *play, int v, mr_place_reason *r,
                        mr_place_choice *others)
 {
     int g = s->group[v], here = s->device_of[g], n_devices = s->w.n_devices;
+    MR_ASSERT(here >= 0 && here < n_devices);
     for (int i = 0; i < n_devices; i++) {
         if (i == here || !s->fits[(size_t)g * (size_t)n_devices + (size_t)i])
             continue;
@@ -239,6 +236,7 @@ static void try_others(mr_planned_step *s, mr_play *play, int v, mr_place_reason
     s->device_of[g] = here;
 }
 
+/* Compares the step with the node here to the step with it on each other device. */
 static void explain_node(mr_placer *p, mr_planned_step *s, mr_play *play, int v,
                          mr_place_choice *others, void (*tell)(void *arg, const mr_place_reason *r),
                          void *arg)
@@ -263,7 +261,7 @@ static void explain_node(mr_placer *p, mr_planned_step *s, mr_play *play, int v,
     tell(arg, &r);
 }
 
-/* What would happen elsewhere is played in separate tables: s->play stays what the step is. */
+/* Other choices are played in separate tables: s->play stays as the step is. */
 mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wanted,
                              void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
@@ -289,7 +287,7 @@ void mr_place_reason_print(const mr_place_reason *r, mr_device *const *devices, 
     for (int i = 0; i < r->n_others; i++) {
         const mr_place_choice *c = &r->others[i];
         if (isinf(c->step_s))
-            mr_str_printf(out, "    on %s: there is no memory\n", devices[c->device]->name);
+            mr_str_printf(out, "    on %s: not enough memory\n", devices[c->device]->name);
         else
             mr_str_printf(out, "    on %s: %.3f ms, step %.3f ms\n", devices[c->device]->name,
                           1e3 * c->ends_s, 1e3 * c->step_s);

@@ -209,7 +209,7 @@ MR_TEST(place_explains_itself)
     MR_CHECK_OK(place(&b));
     MR_CHECK_OK(mr_place_explain(b.g, &b.o, NULL, b.placed, &text));
     MR_CHECK(strstr(mr_str_z(&text), "w (VariableV2) on /job:localhost/replica:0/task:0/device:CPU:0: 0.001 ms, step "));
-    MR_CHECK(strstr(mr_str_z(&text), "; as it asks for\n"));
+    MR_CHECK(strstr(mr_str_z(&text), "; as requested\n"));
     MR_CHECK(strstr(mr_str_z(&text), "x (MatMul) on /job:localhost/replica:0/task:0/device:CPU:2: "));
     MR_CHECK(strstr(mr_str_z(&text), "; the step would be longer elsewhere\n    on /job:localhost/replica:0/task:0/device:CPU:0: "));
     mr_str_deinit(&text);

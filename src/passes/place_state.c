@@ -1,13 +1,12 @@
 /* passes/place_state.c -- where variables are put by the step that initializes them.
  *
- * State stays where it is first put, and it is first put by an initializer, whose step says nothing
- * about the steps that will use it.  So the state that a signature only initializes is placed for
- * those: all nodes of the graph that work on it with what is fed or with other state, planned as
- * one step whose feeds are the placeholders and whose fetches are the outputs that nobody reads.
- * Left out is what runs once or rarely: assignments of values that depend on neither feeds nor
- * state, checks for initialized variables, and writing checkpoints.
+ * State stays where it is first put, and it is first put by an initializer, whose step says nothing about the steps
+ * that will use it. So state that a signature only initializes is placed for those: all nodes of the graph that work
+ * on it, together with feeds or other state, are planned as one step. Its feeds are the placeholders, its fetches the
+ * outputs that nobody reads. Left out is what runs once or rarely: assignments of values that depend on neither feeds
+ * nor state, checks for initialized variables, and writing checkpoints.
  *
- * A signature that uses its state itself decides where it goes: then this does nothing. */
+ * A signature that uses its state itself decides where it goes; then this does nothing. */
 #include "base/memory.h"
 #include "passes/planned_step.h"
 
@@ -28,7 +27,7 @@ static bool is_variable(const mr_node *n)
     return mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
 }
 
-/* A value that does not change from step to step is assigned once. */
+/* True for an assignment of a value that does not change from step to step: it is made once. */
 static bool initializes(const users *u, const mr_node *n)
 {
     if (!mr_node_is(n, "Assign") && !mr_node_is(n, "AssignVariableOp"))
@@ -45,7 +44,7 @@ static bool saves_or_checks(const mr_node *n)
            mr_node_is(n, "IsVariableInitialized") || mr_node_is(n, "VarIsInitializedOp");
 }
 
-/* Finds the fresh state of a signature; false when there is none. */
+/* Finds the state of a signature that has no device yet; false if there is none. */
 static bool find_fresh(users *u, const bool *needed)
 {
     mr_placer *p = u->p;
@@ -67,8 +66,8 @@ static bool only_rare_readers(const users *u, const mr_node *n)
     return only;
 }
 
-/* Producers first: what is dynamic; consumers first: what is rare; producers first again: what uses
- * fresh state. */
+/* Three walks: producers first for what is dynamic, consumers first for what is rare, producers first again for what
+ * uses fresh state. */
 static void follow(users *u)
 {
     for (int k = 0; k < u->n; k++) {
@@ -92,7 +91,7 @@ static void follow(users *u)
     }
 }
 
-/* Does the signature itself work on its state?  Variables alone are no work. */
+/* True if the signature itself works on its state. Variables alone are not work. */
 static bool works(const users *u, const bool *needed)
 {
     for (int k = 0; k < u->n; k++)
@@ -101,8 +100,7 @@ static bool works(const users *u, const bool *needed)
     return false;
 }
 
-/* The steps that use the state, as one signature: all that nobody in it reads is wanted, values and
- * all. */
+/* The steps that use the state, as one signature: everything that nobody in it reads is wanted, with its values. */
 static void draw_signature(users *u)
 {
     for (int k = 0; k < u->n; k++) {
@@ -127,6 +125,7 @@ static void draw_signature(users *u)
 
 static bool is_fresh(void *arg, int root) { return ((users *)arg)->fresh[root]; }
 
+/* Errors are dropped: if the graph cannot run as a whole, the signature alone decides. */
 void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *needed,
                         mr_plan_step_fn *plan)
 {
@@ -140,7 +139,7 @@ void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *neede
     u.dynamic = mr_new_array(bool, p->g->nodes.n + 1);
     u.rare = mr_new_array(bool, p->g->nodes.n + 1);
     u.uses = mr_new_array(bool, p->g->nodes.n + 1);
-    quick.no_fold = true; /* what initializers compute is not part of it */
+    quick.no_fold = true; /* initial values are not part of it */
     if (!find_fresh(&u, needed))
         goto out;
     MR_GO(mr_graph_topological(p->g, &u.order, &u.n));
@@ -167,5 +166,5 @@ out:
     mr_vec_deinit(&u.feeds);
     mr_vec_deinit(&u.fetches);
     mr_vec_deinit(&u.targets);
-    mr_status_free(st); /* a graph that cannot run as a whole: the signature alone decides */
+    mr_status_free(st);
 }

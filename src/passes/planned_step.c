@@ -1,13 +1,12 @@
 /* passes/planned_step.c -- from a signature to the workload of its step.
  *
- * Nodes are in topological order (back edges of loops left out: one round of a loop is planned), in
- * the groups of the placer, with times from the cost model where a group may be and INFINITY where
- * it may not.  Feeds and fetches are one group, which is fixed on the client's device.
+ * Nodes are in topological order (without the back edges of loops: one iteration is planned), in the groups of the
+ * placer, with times from the cost model where a group may be and INFINITY where it may not. Feeds and fetches are
+ * one group, which is fixed on the client's device.
  *
- * Reading ref variables again (mr_refresh_ref_reads) and merging equal nodes depend on where nodes
- * are, so they come last: a search plans the step without them, and what it found is realized (read
- * again, merged, then simulated) before it is compared or shown.
- */
+ * Reading ref variables again (mr_refresh_ref_reads) and merging equal nodes depend on where nodes are, so they come
+ * last: a search plans the step without them, and its result is realized (read again, merged, then simulated) before
+ * it is compared or shown. */
 #include "passes/planned_step.h"
 
 #include <math.h>
@@ -16,8 +15,8 @@
 
 /* ---- the step graph ---- */
 
-/* A session takes whatever is fed; it is believed to be as large as the graph says.  Names are
- * those that mr_prune gives. */
+/* A session accepts any value as a feed; it is assumed to be as large as the graph says. The names are those that
+ * mr_prune gives. */
 static mr_status *shape_feeds(mr_graph *g, const mr_signature *sig, bool rendezvous)
 {
     mr_status *st = NULL;
@@ -33,7 +32,7 @@ static mr_status *shape_feeds(mr_graph *g, const mr_signature *sig, bool rendezv
     return st;
 }
 
-/* A feed or a fetch, as mr_prune makes them. */
+/* True for a feed or a fetch, as mr_prune makes them. */
 static bool is_client_end(const mr_node *n)
 {
     const mr_attr *a = mr_node_attr(n, "client_terminated");
@@ -41,8 +40,7 @@ static bool is_client_end(const mr_node *n)
            (a && a->kind == MR_ATTR_BOOL && a->b);
 }
 
-/* Nodes keep their names when they are pruned, so a name leads back to the node of the session's
- * graph. */
+/* Nodes keep their names when they are pruned, so a name leads back to the node of the session's graph. */
 static void mark_origins(const mr_graph *from, mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++) {
@@ -54,12 +52,13 @@ static void mark_origins(const mr_graph *from, mr_graph *g)
     }
 }
 
+/* Where nodes are follows from the placer's groups, not from former placements. */
 mr_status *mr_step_graph(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o,
                          mr_graph **out)
 {
     mr_prepare_options plain = *o;
     mr_status *st = NULL;
-    plain.placements = NULL; /* where nodes are follows from the placer's groups */
+    plain.placements = NULL;
     *out = NULL;
     MR_TRY(sig ? mr_prune(g, sig, &plain, out) : mr_graph_copy(g, NULL, out, NULL));
     mark_origins(g, *out);
@@ -85,8 +84,8 @@ int mr_placer_device(const mr_placer *p, const char *name)
     return -1;
 }
 
-/* Marks the devices that can take a group.  With soft placement a request that fits nowhere is
- * loosened. */
+/* Marks the devices that can take a group and returns their number. With soft placement a request that fits nowhere
+ * is relaxed. */
 static int mark_fitting(mr_placer *p, int root, bool *fits)
 {
     mr_device_name request = p->groups[root].request;
@@ -119,7 +118,7 @@ static mr_status *number_nodes(mr_planned_step *s)
     return NULL;
 }
 
-/* Groups get numbers; device_of is what was decided before. */
+/* Numbers the groups in order of their first node; device_of is what was decided before. */
 static void number_groups(mr_planned_step *s, mr_placer *p)
 {
     int client = -1;
@@ -141,10 +140,12 @@ static void number_groups(mr_planned_step *s, mr_placer *p)
             s->roots[s->w.n_groups++] = root;
         }
         s->group[v] = *group;
+        MR_ASSERT(*group >= 0 && *group < s->w.n_groups);
     }
 }
 
-/* A tensor for each output of a node, and one for "it has run". */
+/* Each output of a node is a tensor, and one more stands for "it has run". Edges that point backwards belong to loops
+ * and are left out. */
 static void draw_edges(mr_planned_step *s, const mr_costs *c)
 {
     int n = s->w.n_nodes, *number = mr_new_array(int, s->g->nodes.n + 1);
@@ -162,7 +163,7 @@ static void draw_edges(mr_planned_step *s, const mr_costs *c)
         for (int i = 0; i < node->n_in; i++) {
             mr_out in = node->in[i];
             int from = in.node ? number[in.node->id] : -1;
-            if (from >= 0 && from < v) /* else the back edge of a loop */
+            if (from >= 0 && from < v)
                 mr_vec_push(&s->inputs, (mr_workload_input){from, s->first_tensor[from] + in.index,
                                                             mr_costs_bytes(c, in)});
         }
@@ -177,6 +178,7 @@ static void draw_edges(mr_planned_step *s, const mr_costs *c)
     mr_free(number);
 }
 
+/* The times of all nodes on all devices, from the cost model. */
 static mr_status *draw_times(mr_planned_step *s, mr_placer *p)
 {
     int n_devices = p->o->n_devices;
@@ -184,16 +186,16 @@ static mr_status *draw_times(mr_planned_step *s, mr_placer *p)
     if (mr_size_mul((size_t)s->w.n_nodes + 1, (size_t)n_devices, &cells))
         s->seconds = mr_try_calloc(cells, sizeof *s->seconds);
     if (!s->seconds)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d nodes on %d devices",
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot plan %d nodes on %d devices",
                         s->w.n_nodes, n_devices);
     mr_costs_fill(p->o->costs->measured, s->nodes, s->w.n_nodes, p->o->devices, n_devices,
                   s->seconds);
     return NULL;
 }
 
-/* Groups that were placed before stay, unless `all` are looked at.  One that fits nowhere is, for
- * the plan, on the first device: the error comes later.  Placeholders that nobody feeds by name (a
- * whole graph is planned) are at the client. */
+/* Groups that were placed before stay, unless `all` are examined. A group that fits nowhere is planned on the first
+ * device; the error comes later. Placeholders that nobody feeds by name (if a whole graph is planned) are at the
+ * client. */
 static void find_fitting(mr_planned_step *s, mr_placer *p, bool all)
 {
     size_t n_devices = (size_t)p->o->n_devices;
@@ -218,7 +220,7 @@ static void find_fitting(mr_planned_step *s, mr_placer *p, bool all)
     }
 }
 
-/* The bytes that a variable always holds; 0 for other nodes, and where the shape is not known. */
+/* The bytes that a variable always holds; 0 for other nodes, and if the shape is not known. */
 static int64_t variable_bytes(const mr_node *n)
 {
     const mr_attr *s = mr_node_attr(n, "shape"), *t = mr_node_attr(n, "dtype");
@@ -233,7 +235,7 @@ static int64_t variable_bytes(const mr_node *n)
     return (int64_t)MR_MIN(bytes, 1e15);
 }
 
-/* Variables that other steps placed before hold their memory during this one too. */
+/* Memory of nodes and devices. Variables that other steps placed before hold their memory during this one too. */
 static void weigh(mr_planned_step *s, const mr_placer *p)
 {
     const int64_t *memory = p->o->costs->memory;
@@ -257,6 +259,7 @@ static void weigh(mr_planned_step *s, const mr_placer *p)
     mr_free(here);
 }
 
+/* The workload borrows the arrays of s, the links of the options and the step graph. */
 mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step_graph, bool all)
 {
     mr_status *st = NULL;
@@ -305,6 +308,7 @@ void mr_planned_step_deinit(mr_planned_step *s)
 
 /* ---- realizing ---- */
 
+/* Works on a copy of the graph, which the result owns. Marks are copied by hand, because mr_graph_copy does not. */
 mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root,
                            bool all, mr_planned_step *out)
 {
@@ -319,6 +323,7 @@ mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *
             continue;
         n->mark = step_graph->nodes.p[i]->mark;
         int d = n->mark < 0 ? 0 : device_by_root[mr_placer_root(p, n->mark)];
+        MR_ASSERT(d < p->o->n_devices);
         n->placed = d < 0 ? NULL : p->o->devices[d]->name;
     }
     int first_added = g->nodes.n;

@@ -1,4 +1,7 @@
-/* passes/prepare.c -- the order of the passes. */
+/* passes/prepare.c -- the order of the passes.
+ *
+ * Placement comes first and looks at the whole graph of the client, so that nodes keep their devices between
+ * signatures. Pruning copies what the signature needs; all later passes change the copy. */
 #include "passes/passes.h"
 
 void mr_placements_deinit(mr_placements *p)
@@ -7,10 +10,12 @@ void mr_placements_deinit(mr_placements *p)
     *p = (mr_placements){0};
 }
 
+/* The passes behind lowering, on a placed graph. Frames are checked first: mismatched frames are the client's error,
+ * whatever the later passes would make of them. */
 static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_graph **parts)
 {
     mr_frames frames;
-    MR_TRY(mr_frames_find(g, &frames)); /* mismatched frames are the client's error, whatever comes later */
+    MR_TRY(mr_frames_find(g, &frames));
     mr_frames_deinit(&frames);
     MR_TRY(mr_refresh_ref_reads(g));
     if (!o->no_fold)
@@ -22,7 +27,8 @@ static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_
     return mr_partition(g, o, parts);
 }
 
-/* Functions put in the place of their calls: what came new is placed beside what is placed already. */
+/* Lowers calls and places the nodes of their functions beside those that are placed already. Costs are not used: they
+ * are known only for nodes that the client sees. */
 static mr_status *lower_placed(mr_graph **g, const mr_prepare_options *o)
 {
     bool any;
@@ -30,7 +36,7 @@ static mr_status *lower_placed(mr_graph **g, const mr_prepare_options *o)
     if (!any)
         return NULL;
     mr_prepare_options plain = *o;
-    plain.costs = NULL; /* costs are of the nodes that the client sees */
+    plain.costs = NULL;
     const char **placed = mr_new_array(const char *, (*g)->nodes.n + 1);
     for (int i = 0; i < (*g)->nodes.n; i++)
         placed[i] = (*g)->nodes.p[i] ? (*g)->nodes.p[i]->placed : NULL;
@@ -51,6 +57,7 @@ static void grow(mr_placements *p, int n)
     p->n = n;
 }
 
+/* Placements are recorded even if a later pass fails: they are valid for the next attempt. */
 mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **parts)
 {
     mr_status *st = NULL;
@@ -64,6 +71,7 @@ mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepa
     MR_GO(mr_needed(g, sig, needed));
     grow(with.placements, g->nodes.n);
     MR_GO(mr_place(g, o, sig, needed, with.placements->device));
+    MR_ASSERT(with.placements->n >= g->nodes.n);
     MR_GO(mr_prune(g, sig, &with, &pruned));
     MR_GO(lower_placed(&pruned, o));
     MR_GO(optimise_and_cut(pruned, o, parts));
@@ -74,7 +82,7 @@ out:
     return st;
 }
 
-/* The caller's device has kernels for all nodes that ask for no other. */
+/* True if the caller's device has kernels for all nodes that request no other device. */
 static bool fits_at_home(const mr_graph *body, const mr_device *home)
 {
     bool fits = true;
@@ -85,6 +93,8 @@ static bool fits_at_home(const mr_graph *body, const mr_device *home)
     return fits;
 }
 
+/* Nodes without a device of their own run on the caller's device, if it has kernels for all of them; else they are
+ * placed like any others. */
 mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph **parts)
 {
     mr_status *st = NULL;
@@ -93,7 +103,7 @@ mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph
     memset(parts, 0, sizeof *parts * (size_t)o->n_devices);
     MR_GO(mr_lower(&body, &any));
     placed = mr_new_array(const char *, body->nodes.n + 1);
-    bool at_home = fits_at_home(body, o->devices[0]); /* no device of its own: with the caller, if all can be */
+    bool at_home = fits_at_home(body, o->devices[0]);
     for (int i = 0; i < body->nodes.n && at_home; i++)
         if (body->nodes.p[i] && !body->nodes.p[i]->device[0])
             placed[i] = o->devices[0]->name;

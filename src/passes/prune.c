@@ -1,8 +1,11 @@
 /* passes/prune.c -- the smallest part of a graph that a signature needs.
  *
- * Walking back from fetches and targets over data and control edges, a fed output stops the walk: its
- * consumers read a feed node instead.  A control edge from a fed Placeholder moves to the feed node too
- * (running a Placeholder would fail); from any other fed node it still pulls that node in. */
+ * The walk goes back from fetches and targets over data and control edges. A fed output stops the walk: its consumers
+ * read a feed node instead. A control edge from a fed Placeholder moves to the feed node too, because running a
+ * Placeholder would fail; from any other fed node it still pulls that node in.
+ *
+ * mr_needed and mr_prune use the same walk, so a node that was placed because it is needed is exactly a node that is
+ * copied. */
 #include "passes/passes.h"
 
 #include "base/map.h"
@@ -18,15 +21,18 @@ static int feed_of(const feeds_map *f, mr_out o)
     return (int)(intptr_t)mr_imap_get(&f->map, out_key(o)) - 1;
 }
 
+/* The client may pass anything, also outputs of another graph. */
 static mr_status *check_endpoint(const mr_graph *g, mr_out o, const char *what)
 {
     if (!o.node || o.node->graph != g)
         return mr_invalid("%s is not an output of this graph", what);
     if (o.index < 0 || o.index >= o.node->n_out)
-        return mr_invalid("%s %s:%d: the operation has %d outputs", what, o.node->name, o.index, o.node->n_out);
+        return mr_invalid("%s %s:%d does not exist: the operation has %d outputs", what, o.node->name, o.index,
+                          o.node->n_out);
     return NULL;
 }
 
+/* Fills the map; an output that is fed twice is an error. */
 static mr_status *map_feeds(const mr_graph *g, const mr_signature *sig, feeds_map *f)
 {
     for (int i = 0; i < sig->n_feeds; i++) {
@@ -56,6 +62,8 @@ static void reach(bool *needed, node_vec *todo, mr_node *n)
     }
 }
 
+/* Marks everything that the fetches and targets need. An input that is not connected belongs to a loop that was never
+ * closed, for example by gradients that could not be made. */
 static mr_status *walk_back(const mr_graph *g, const mr_signature *sig, const feeds_map *f, bool *needed)
 {
     node_vec todo = {0};
@@ -78,7 +86,7 @@ static mr_status *walk_back(const mr_graph *g, const mr_signature *sig, const fe
     while (todo.n > 0) {
         mr_node *n = mr_vec_pop(&todo);
         for (int i = 0; i < n->n_in; i++) {
-            if (!n->in[i].node) /* a loop that was never closed, as by gradients that could not be made */
+            if (!n->in[i].node)
                 MR_GO(mr_invalid("{{node %s}}: input %d is not connected", n->name, i));
             if (feed_of(f, n->in[i]) < 0)
                 reach(needed, &todo, n->in[i].node);
@@ -116,7 +124,7 @@ typedef struct pruner {
     feeds_map feeds;
 } pruner;
 
-/* Attrs that a _Send and a _Recv between the client and the graph have in common. */
+/* The attrs that a _Send and a _Recv between the client and the graph have in common. */
 static void client_transfer_attrs(pruner *p, mr_node_builder *b, mr_out o)
 {
     const mr_device *d = p->o->devices[0];
@@ -137,8 +145,10 @@ static mr_status *finish_end(pruner *p, mr_node_builder *b, mr_node **out)
     return NULL;
 }
 
+/* Returns the node of the i-th feed, made on first use: a feed that nobody reads gets none. */
 static mr_status *make_feed(pruner *p, int i, mr_node **out)
 {
+    MR_ASSERT(i >= 0 && i < p->sig->n_feeds);
     if (!p->feed_node[i]) {
         mr_out o = p->sig->feeds[i];
         char *name = p->o->rendezvous ? mr_printf("_recv_%s_%d", o.node->name, o.index)
@@ -156,12 +166,14 @@ static mr_status *make_feed(pruner *p, int i, mr_node **out)
     return NULL;
 }
 
+/* Adds the node of the i-th fetch. In a partial run an output that is fetched twice is sent only once. */
 static mr_status *make_fetch(pruner *p, int i)
 {
     mr_out o = p->sig->fetches[i], src = {p->copy_of[o.node->id], o.index};
+    MR_ASSERT(src.node);
     for (int j = 0; p->o->rendezvous && j < i; j++)
         if (mr_out_eq(p->sig->fetches[j], o))
-            return NULL; /* sent once, given to the client twice */
+            return NULL;
     char *name = p->o->rendezvous ? mr_printf("_send_%s_%d", o.node->name, o.index)
                                   : mr_printf("_retval_%s_%d_%d", o.node->name, o.index, i);
     mr_node_builder *b = mr_node_begin(p->to, p->o->rendezvous ? "_Send" : "_Retval", name);
@@ -176,7 +188,7 @@ static mr_status *make_fetch(pruner *p, int i)
     return finish_end(p, b, &n);
 }
 
-/* Points the copy's inputs that are fed to their feed nodes. */
+/* Points the fed inputs of a copied node to their feed nodes. */
 static mr_status *rewire(pruner *p, const mr_node *old)
 {
     mr_node *n = p->copy_of[old->id], *feed;
@@ -203,7 +215,8 @@ static const char *placed_on(const mr_prepare_options *o, int id)
     return p && id < p->n && p->device[id] ? p->device[id] : o->devices[0]->name;
 }
 
-/* A node of a function to be (TF_SetAttrPlaceholder) lacks values of attrs: no kernel may see it. */
+/* A node of a function in the making (TF_SetAttrPlaceholder) lacks values of attrs: no kernel may see it. The text is
+ * TensorFlow's. */
 static mr_status *check_complete(const mr_graph *g, const bool *needed)
 {
     for (int i = 0; i < g->nodes.n; i++)
@@ -214,6 +227,7 @@ static mr_status *check_complete(const mr_graph *g, const bool *needed)
     return NULL;
 }
 
+/* Nodes keep their names, so that stateful kernels are found again. *out is set only on success. */
 mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out)
 {
     mr_status *st = NULL;

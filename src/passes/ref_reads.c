@@ -1,11 +1,11 @@
-/* passes/ref_reads.c -- a value of a ref variable that is used after an update is the new value.
+/* passes/ref_reads.c -- a node that uses a ref variable's value after an update sees the new value.
  *
  * In TensorFlow an Identity of a VariableV2 shares the variable's memory, and updates write into that memory.  So a
  * node that runs after an update sees its effect even where it takes the value from an Identity that ran before:
  *
  *     read = Identity(v);  add = AssignAdd(v, 1);  tokens = Fill([n], read) behind add       -> the new value
  *
- * Graphs of TensorFlow's own front end, which has one Identity for each variable, count on it.  Here a value once read
+ * Graphs of TensorFlow's own front end, which has one Identity for each variable, rely on it.  Here a value once read
  * never changes (run/variable.h), which keeps torn values, data races and aliases out of kernels.  This pass
  * gives such a node what it would see: wherever edges of the graph order an update of the variable before a node and
  * not before the read that the node takes its value from, the node gets a separate read, which waits for everything
@@ -84,7 +84,7 @@ static bool hands_on(const mr_node *n)
     return is_one_of(n, names) || changes_shape(n);
 }
 
-/* The node that made the variable behind a reference; NULL when that is one of several. */
+/* The node that made the variable behind a reference; NULL if it may be one of several. */
 static const mr_node *variable_of(mr_out ref)
 {
     while (ref.node && ref.node->n_in > 0 && mr_dtype_is_ref(ref.node->in_types[0])) {
@@ -116,6 +116,8 @@ static bool same_variable(const mr_node *a, const mr_node *b)
                        !mr_node_is(a, "TemporaryVariable") && !mr_node_is(b, "TemporaryVariable")));
 }
 
+/* Follows a value back to the read of its variable. Returns false if the value does not come from one, or only
+ * through too many nodes. */
 static bool find_chain(mr_out value, chain *out)
 {
     mr_node *back[MAX_CHAIN];
@@ -130,6 +132,7 @@ static bool find_chain(mr_out value, chain *out)
     for (int i = 0; i < n; i++)
         out->nodes[i] = back[n - 1 - i];
     out->n = n;
+    MR_ASSERT(n > 0 && n <= MAX_CHAIN);
     out->ref = out->nodes[0]->in[0];
     return true;
 }
@@ -138,8 +141,8 @@ static bool find_chain(mr_out value, chain *out)
 
 static uint64_t before(const reader *w, const mr_node *n) { return n->id < w->before.n ? w->before.p[n->id] : 0; }
 
-/* Adds what is before the inputs of a node to what is before the node; true when that was news.  around: also along the
- * edge from one iteration of a loop to the next. */
+/* Adds the updates before the inputs of a node to those before the node; true if that changed anything. around: also
+ * along the edge from one iteration of a loop to the next. */
 static bool follow_inputs(reader *w, const mr_node *n, bool around)
 {
     uint64_t bits = before(w, n), old = bits;
@@ -157,10 +160,11 @@ static bool follow_inputs(reader *w, const mr_node *n, bool around)
     return bits != old;
 }
 
-/* Finds the updates of the batch (n of them) before each node.  With `around` those of earlier iterations count, too,
+/* Finds the updates of the batch (n of them) before each node. With `around` those of earlier iterations count too,
  * which takes a few rounds. */
 static void follow_updates(reader *w, int n, bool around)
 {
+    MR_ASSERT(n > 0 && n <= BATCH);
     w->before.n = 0;
     for (int i = 0; i < w->g->nodes.n; i++)
         mr_vec_push(&w->before, 0);
@@ -174,7 +178,8 @@ static void follow_updates(reader *w, int n, bool around)
     }
 }
 
-/* Only for nodes of this pass, which are few, does it look at the node itself. */
+/* True if input i is the value of some variable. Only for nodes of this pass, which are few, is the node itself
+ * examined. */
 static bool uses_value(const reader *w, const mr_node *n, int i)
 {
     const mr_node *from = n->in[i].node;
@@ -188,8 +193,8 @@ static bool in_loop(const reader *w, const mr_node *n)
 
 /* ---- another read ---- */
 
-/* A node like another one, but of its inputs' types, on the device of `beside`.  In a planned step it is in the same
- * group too: its mark. */
+/* Adds a node like another one, but of its inputs' types, on the device of `beside`. In a planned step it belongs to
+ * the same group too (mark). */
 static mr_status *add_node(reader *w, const char *op, const mr_node *like, const mr_out *in, int n_in,
                            const mr_node *beside, mr_node **out)
 {
@@ -211,8 +216,8 @@ static mr_status *add_node(reader *w, const char *op, const mr_node *like, const
     return NULL;
 }
 
-/* n, which is for user, runs after that value was made, and is dead if the value is.  The node Switch is dead with
- * neither of its outputs, so an Identity of the output is waited for. */
+/* Makes n, which is for user, run after that value was made, and be dead if the value is. A Switch as such is never
+ * dead, so n waits for an Identity of the output. */
 static mr_status *add_wait(reader *w, mr_node *n, mr_out value, const mr_node *user)
 {
     mr_node *pivot = value.node;
@@ -229,7 +234,7 @@ static bool same_device(const mr_node *a, const mr_node *b)
 
 static bool on_cpu(const mr_node *n) { return !n->placed || strstr(n->placed, "/device:CPU:"); }
 
-/* One sees what the other writes: TensorFlow sends a tensor from CPU to CPU of a task without a copy. */
+/* True if one sees what the other writes: TensorFlow sends a tensor from CPU to CPU of a task without a copy. */
 static bool share_memory(const mr_node *a, const mr_node *b)
 {
     if (same_device(a, b))
@@ -239,7 +244,8 @@ static bool share_memory(const mr_node *a, const mr_node *b)
            strstr(b->placed, "/device:CPU:") == b->placed + (at - a->placed);
 }
 
-/* The node has the variable's own memory at the end of the chain.  In a loop a reference must be able to follow. */
+/* True if the node has the variable's own memory at the end of the chain. In a loop a reference must be able to
+ * follow. */
 static bool sees_memory(const mr_node *user, const chain *c)
 {
     for (int k = 1; k < c->n; k++)
@@ -251,8 +257,8 @@ static bool sees_memory(const mr_node *user, const chain *c)
     return share_memory(user, c->nodes[0]);
 }
 
-/* What c->nodes[k] takes beside the value (the shape of a Reshape), brought into the loops that the chain enters
- * behind that node. */
+/* Brings what c->nodes[k] takes beside the value (the shape of a Reshape) into the loops that the chain enters behind
+ * that node. */
 static mr_status *bring_argument(reader *w, const chain *c, int k, mr_out *argument)
 {
     *argument = c->nodes[k]->in[1];
@@ -265,7 +271,7 @@ static mr_status *bring_argument(reader *w, const chain *c, int k, mr_out *argum
     return NULL;
 }
 
-/* Makes the changes of shape in a chain again, of a value that was read at the chain's end. */
+/* Repeats the changes of shape in a chain on a value that was read at the chain's end. */
 static mr_status *change_shape_again(reader *w, const chain *c, mr_out *value)
 {
     for (int k = 0; k < c->n; k++) {
@@ -282,8 +288,8 @@ static mr_status *change_shape_again(reader *w, const chain *c, mr_out *value)
     return NULL;
 }
 
-/* Input i of user, which c leads to, is read again behind all that user waits for on its device, and behind the updates
- * (a mask).  What is read and what refers to the variable is on the variable's device. */
+/* Lets input i of user, which c leads to, be read again behind everything that user waits for on its device, and
+ * behind the updates (a mask). The read, and what refers to the variable, is on the variable's device. */
 static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, uint64_t updates)
 {
     mr_out value = c->ref, old = user->in[i];
@@ -309,8 +315,7 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, ui
     return mr_node_set_input(user, i, value);
 }
 
-/* The updates of the variable that input i of user is a value of (by c) which are before user, but not before that read
- * of the variable. */
+/* The updates of the variable behind c that are before user, but not before the read that user takes its value from. */
 static uint64_t missed_updates(const reader *w, const mr_node *user, const chain *c)
 {
     const mr_node *v = variable_of(c->ref);
@@ -339,8 +344,8 @@ static mr_status *refresh_user(reader *w, mr_node *user, bool around)
     return NULL;
 }
 
-/* One batch, of the n updates from w->batch on; around: as of follow_updates.  What this pass has added reads for the
- * nodes behind it already and is not a user. */
+/* Handles the n updates from w->batch on; around: as of follow_updates. Nodes that this pass has added are not users:
+ * they read for the nodes behind them already. New nodes are put into the order in front of their user. */
 static mr_status *refresh_batch(reader *w, int n, bool around)
 {
     int n_before = w->g->nodes.n;
@@ -365,6 +370,7 @@ static mr_status *refresh_batch(reader *w, int n, bool around)
 
 /* ---- the updates ---- */
 
+/* Numbers the variables whose values some node hands on; only their updates matter. */
 static void find_reads(reader *w)
 {
     for (int i = 0; i < w->n_old; i++) {
@@ -377,12 +383,14 @@ static void find_reads(reader *w)
     }
 }
 
+/* True for ops that take a reference without changing the variable. */
 static bool only_looks(const mr_node *n)
 {
     static const char *const names[] = {"RefIdentity", "RefSelect", "IsVariableInitialized", NULL};
     return mr_node_is_control_flow(n) || is_one_of(n, names);
 }
 
+/* Lists every node that takes a reference to a numbered variable and may write it. */
 static void find_updates(reader *w)
 {
     for (int i = 0; i < w->n_old; i++) {
@@ -414,6 +422,7 @@ static mr_status *find_values(reader *w)
     return NULL;
 }
 
+/* Each batch is done twice if the graph has loops: first within iterations, then around them. */
 static mr_status *refresh_all(reader *w)
 {
     for (uint32_t i = 0; i < w->numbers.n; i++)
@@ -434,6 +443,7 @@ static mr_status *refresh_all(reader *w)
     return NULL;
 }
 
+/* Costs one walk over the nodes if the graph has no ref variable that is both read and updated. */
 mr_status *mr_refresh_ref_reads(mr_graph *g)
 {
     reader w = {.g = g, .n_old = g->nodes.n};

@@ -1,22 +1,22 @@
 /* passes/schedule.c -- Recvs start as late as is useful.
  *
- * A Recv has no inputs, so by itself it starts with the step: all that a task will ever receive is asked for at once and
- * lies in its memory until it is used.  Here some wait, by a control edge, for a node X of their own device, chosen so
- * that the value still comes in time (white paper of 2015, 5.2).
+ * A Recv has no inputs, so by itself it starts with the step: everything that a task will ever receive is requested
+ * at once and stays in its memory until it is used. Here some Recvs wait, by a control edge, for a node X of their
+ * own device, chosen so that the value still comes in time (white paper of 2015, 5.2).
  *
- * When is "in time"?  Every node gets the earliest time it can start and the latest one that does not prolong the step,
- * on any number of threads.  A value is needed by the latest start of its first consumer.  Seen backwards from the end, the
+ * "In time": every node gets the earliest time it can start and the latest that does not prolong the step, on any
+ * number of threads. A value is needed by the latest start of its first consumer. Seen backwards from the end, the
  * values that come to a task follow each other on its one line: each arrives when it is needed or when the line is
- * wanted for the next, whichever is earlier.  Of the nodes that end before its transfer must begin, X is the last.
+ * wanted for the next, whichever is earlier. Of the nodes that end before its transfer must begin, X is the last.
  * Times are estimated (passes/cost.c), so that in doubt a Recv is early.
  *
- * Why nothing can lock up, whatever blocks in queues, on other tasks or for a client's next feed: X is something that all
- * consumers of the value wait for anyhow, and does not itself wait for the value.  So no node but the Recv comes
- * to wait for anything new, and no circle is closed; not even by several such edges, as each of them can be replaced
- * by a way that was there before.  What a Merge waits for is only what all of its inputs wait for.
+ * Why nothing can deadlock, whatever blocks in queues, on other tasks or for a client's next feed: all consumers of
+ * the value wait for X anyway, and X does not wait for the value. So no node except the Recv waits for anything new,
+ * and no cycle is closed; not even by several such edges, as each of them can be replaced by a path that existed
+ * before. A Merge waits only for what all of its inputs wait for.
  *
- * The edge leads through a ControlTrigger: a Recv is not dead because X is.  Loops are left alone: their
- * Recvs start with the iteration. */
+ * The edge leads through a ControlTrigger: a Recv is not dead because X is. Loops are left alone: their Recvs start
+ * with the iteration. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -66,7 +66,8 @@ typedef struct scheduler {
 
 static bool is_back_edge(const mr_node *src, const mr_node *dst) { return mr_node_is_next(src) && mr_node_is_merge(dst); }
 
-/* While we are at work a Recv has a control edge from its Send: all devices are one graph. */
+/* While the pass works, each Recv has a control edge from its Send: all devices are one graph. part() removes these
+ * edges. */
 static void join(scheduler *s)
 {
     for (int i = 0; i < s->n_edges; i++)
@@ -81,6 +82,7 @@ static void part(scheduler *s)
 
 static int place(const scheduler *s, const mr_node *n) { return s->place_of[n->id]; }
 
+/* Fills the spot of a node. Back edges of loops are left out. */
 static void fill(scheduler *s, int at, mr_node *n)
 {
     spot *p = &s->spots[at];
@@ -97,6 +99,7 @@ static void fill(scheduler *s, int at, mr_node *n)
     }
 }
 
+/* Gives every node its spot, producers first. A Recv takes as long as its transfer. */
 static mr_status *lay_out(scheduler *s)
 {
     mr_node **order = NULL;
@@ -113,13 +116,14 @@ static mr_status *lay_out(scheduler *s)
         const mr_cut_edge *e = &s->edges[i];
         s->spots[place(s, e->recv)].cost_ns = e->remote ? mr_cost_transfer_ns(e->send->in[0]) : 0;
     }
-    return room ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory to schedule %d nodes", s->n);
+    return room ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot schedule %d nodes", s->n);
 }
 
 /* ---- times ---- */
 
 static int64_t end_ns(const spot *p) { return p->early_ns + p->cost_ns; }
 
+/* Earliest starts, with any number of threads; returns the length of the step. */
 static int64_t find_earliest(scheduler *s)
 {
     int64_t end = 0;
@@ -131,7 +135,8 @@ static int64_t find_earliest(scheduler *s)
     return end;
 }
 
-/* late_ns is when it must be done until all its consumers were looked at, then its start. */
+/* Latest starts that do not prolong the step. Until all consumers of a node have been seen, late_ns is when it must
+ * be done; then it becomes its start. */
 static void find_latest(scheduler *s, int64_t end)
 {
     for (int i = 0; i < s->n; i++)
@@ -158,6 +163,7 @@ static int first_consumer(const scheduler *s, const mr_cut_edge *e)
     return first;
 }
 
+/* Lists the Recvs that may be held back: those with a consumer, between tasks, outside of loops. */
 static void list_jobs(scheduler *s)
 {
     for (int i = 0; i < s->n_edges; i++) {
@@ -174,7 +180,7 @@ static int by_need(const void *a, const void *b)
     return x->latest_ns != y->latest_ns ? (x->latest_ns < y->latest_ns ? 1 : -1) : x->recv - y->recv;
 }
 
-/* The last first: each has the line of its task to itself for as long as it takes.  latest_ns was its arrival, and becomes
+/* From the last to the first, each transfer has the line of its task to itself. latest_ns was its arrival and becomes
  * its start. */
 static mr_status *share_lines(scheduler *s)
 {
@@ -183,7 +189,7 @@ static mr_status *share_lines(scheduler *s)
         n_lines = MR_MAX(n_lines, s->edges[i].line + 1);
     int64_t *free_until = mr_try_calloc((size_t)n_lines, sizeof *free_until);
     if (!free_until)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to schedule %d lines", n_lines);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot schedule the transfers of %d tasks", n_lines);
     for (int i = 0; i < n_lines; i++)
         free_until[i] = INT64_MAX;
     if (s->jobs.n > 0)
@@ -197,7 +203,7 @@ static mr_status *share_lines(scheduler *s)
     return NULL;
 }
 
-/* What would not be asked for later than it can be had, or is hardly anything, is left as it is. */
+/* Drops Recvs that would not start later than their value is available anyway, and those of hardly any bytes. */
 static void drop_useless(scheduler *s)
 {
     int n = 0;
@@ -213,13 +219,14 @@ static void drop_useless(scheduler *s)
 
 /* ---- X ---- */
 
+/* True if the Recv may wait for this node: it ends early enough, on the same device, outside of loops. */
 static bool can_hold(const scheduler *s, const job *j, const spot *p)
 {
     return (s->all || end_ns(p) <= j->latest_ns) && strcmp(p->node->placed, j->t->recv->placed) == 0 &&
            mr_frames_out(&s->frames, p->node) == 0 && !mr_node_is(p->node, "_Recv") && !mr_node_is(p->node, "_Send");
 }
 
-/* Something p waits for in any case; the one that ends last, and not because of the Recv (bit of its group). */
+/* Something p waits for in any case, but not because of the Recv (bit of its group); the one that ends last. */
 static int step_back(const scheduler *s, const spot *p, uint64_t bit)
 {
     int last = NOWHERE;
@@ -231,7 +238,7 @@ static int step_back(const scheduler *s, const spot *p, uint64_t bit)
     return last;
 }
 
-/* The next candidate; none (settled) when what comes further back is too early to be of use. */
+/* Moves the job to its next candidate. There is none (settled) if everything further back is too early to be of use. */
 static void seek(const scheduler *s, job *j, uint64_t bit)
 {
     while ((j->at = step_back(s, &s->spots[j->at], bit)) >= 0 && ++j->n_steps < LONGEST_WAY) {
@@ -245,8 +252,10 @@ static void seek(const scheduler *s, job *j, uint64_t bit)
     j->settled = true;
 }
 
+/* Marks, for each job of the group, everything behind its Recv. */
 static void mark_after(scheduler *s, const job *jobs, int n_jobs)
 {
+    MR_ASSERT(n_jobs <= GROUP);
     for (int i = 0; i < s->n; i++)
         s->spots[i].after = 0;
     for (int i = 0; i < n_jobs; i++)
@@ -256,6 +265,7 @@ static void mark_after(scheduler *s, const job *jobs, int n_jobs)
             p->after |= s->spots[s->inputs.p[p->first + k]].after;
 }
 
+/* The candidates that p certainly waits for: all of any input, but of a Merge only those of every data input. */
 static uint64_t waits_for(const scheduler *s, const spot *p)
 {
     uint64_t any = 0, every = p->merge && p->n_data > 0 ? ~(uint64_t)0 : 0;
@@ -269,6 +279,7 @@ static uint64_t waits_for(const scheduler *s, const spot *p)
     return any | every;
 }
 
+/* Marks, for each job of the group, everything that waits for its candidate. */
 static void mark_before(scheduler *s, const job *jobs, int n_jobs)
 {
     for (int i = 0; i < s->n; i++)
@@ -280,6 +291,7 @@ static void mark_before(scheduler *s, const job *jobs, int n_jobs)
         p->before |= waits_for(s, p);
 }
 
+/* True if all consumers of the value wait for the candidate. */
 static bool all_wait(const scheduler *s, const job *j, uint64_t bit)
 {
     const mr_node *value = j->t->value;
@@ -289,7 +301,7 @@ static bool all_wait(const scheduler *s, const job *j, uint64_t bit)
     return true;
 }
 
-/* One try for all that have no X yet; false when none is left. */
+/* One try for all jobs that have no X yet; false if none is left. */
 static bool try_group(scheduler *s, job *jobs, int n_jobs)
 {
     bool open = false;
@@ -304,6 +316,7 @@ static bool try_group(scheduler *s, job *jobs, int n_jobs)
     return open;
 }
 
+/* Works on GROUP jobs at a time, one bit each, so that a walk over the graph serves all of them. */
 static void find_holders(scheduler *s)
 {
     for (int from = 0; from < s->jobs.n; from += GROUP) {
@@ -317,6 +330,7 @@ static void find_holders(scheduler *s)
 
 /* ---- edges that hold ---- */
 
+/* One ControlTrigger per X, shared by all Recvs that wait for it. */
 static mr_status *make_trigger(scheduler *s, spot *x)
 {
     char *name = mr_printf("%s/_recv_now", x->node->name);
@@ -329,6 +343,7 @@ static mr_status *make_trigger(scheduler *s, spot *x)
     return NULL;
 }
 
+/* Adds the control edges that were found. */
 static mr_status *hold(scheduler *s)
 {
     for (int i = 0; i < s->jobs.n; i++) {
@@ -336,6 +351,7 @@ static mr_status *hold(scheduler *s)
         if (!j->settled || j->at < 0)
             continue;
         spot *x = &s->spots[j->at];
+        MR_ASSERT(strcmp(x->node->placed, j->t->recv->placed) == 0);
         if (!x->trigger)
             MR_TRY(make_trigger(s, x));
         mr_node_add_control(j->t->recv, x->trigger);
@@ -357,6 +373,7 @@ static mr_status *schedule(scheduler *s)
     return hold(s);
 }
 
+/* Nothing to do without transfers between tasks. The temporary edges from Sends to Recvs are removed on failure too. */
 mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *edges, int n, mr_schedule how)
 {
     scheduler s = {.g = g, .edges = edges, .n_edges = n, .all = how == MR_SCHEDULE_ALL};

@@ -1,10 +1,12 @@
 /* passes/simulate.c -- a step in simulated time, for a given choice of devices.
  *
- * A device runs one node at a time, in the order in which they became ready; so does the executor.  A node is ready when
- * its last input has arrived; one that takes no time is over then, whatever the device does.  Inputs from another device
- * travel by a link, one after the other, each tensor once a device.  Two kinds of events are played in order of
- * time: a node ends, a node is ready.  Ties go by number, so that the same work always gives the same times; of nodes
- * that an end makes ready the last goes first, and what is ready from the start goes in order, as in the executor. */
+ * A device runs one node at a time, in the order in which they became ready, as the executor does. A node is ready
+ * when its last input has arrived; one that takes no time is over then, whatever the device does. Inputs from another
+ * device travel over a link, one after the other, each tensor once per device. Two kinds of events are played in
+ * order of time: a node ends, a node is ready.
+ *
+ * Ties are broken by number, so that the same workload always gives the same times. Of the nodes that an end makes
+ * ready the last goes first, and nodes that are ready from the start go in order, as in the executor. */
 #include "passes/simulate.h"
 
 #include <math.h>
@@ -12,10 +14,11 @@
 
 #include "base/memory.h"
 
-enum { EACH_SENT = 1000 }; /* bytes that a transfer weighs beside its own */
+enum { EACH_SENT = 1000 }; /* what a transfer counts in addition to its bytes */
 
-/* ---- what does not change between two plays ---- */
+/* ---- tables that do not change between two plays ---- */
 
+/* Makes the tables and the list of uses, by a counting sort of the inputs. Their sizes come from the graph. */
 mr_status *mr_play_init(mr_play *s, const mr_workload *w)
 {
     int n = w->n_nodes, n_edges = w->first_input[n];
@@ -24,7 +27,8 @@ mr_status *mr_play_init(mr_play *s, const mr_workload *w)
     if (mr_size_mul((size_t)w->n_tensors + 1, (size_t)w->n_devices, &arrivals))
         s->arrival = mr_try_calloc(arrivals, sizeof *s->arrival);
     if (!s->arrival)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to plan %d tensors on %d devices", w->n_tensors, w->n_devices);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot plan %d tensors on %d devices", w->n_tensors,
+                        w->n_devices);
     s->first_use = mr_new_array(int, n + 2);
     s->uses = mr_new_array(mr_play_use, n_edges + 1);
     s->pending = mr_new_array(int, n + 1);
@@ -64,11 +68,12 @@ void mr_play_deinit(mr_play *s)
 
 /* ---- events, a heap by time ---- */
 
+/* By time. At equal times ends come first, since they make room for nodes that are ready. */
 static bool sooner(const mr_play_event *a, const mr_play_event *b)
 {
     if (a->at != b->at)
         return a->at < b->at;
-    if (a->ends != b->ends) /* who ends makes room for who is ready */
+    if (a->ends != b->ends)
         return a->ends;
     return !a->ends && a->at > 0 ? a->node > b->node : a->node < b->node;
 }
@@ -82,8 +87,10 @@ static void push(mr_play *s, mr_play_event e)
     s->events.p[i] = e;
 }
 
+/* The heap must not be empty. */
 static mr_play_event pop(mr_play *s)
 {
+    MR_ASSERT(s->events.n > 0);
     mr_play_event *p = s->events.p, first = p[0], last = mr_vec_pop(&s->events);
     int n = s->events.n, i = 0;
     for (int down; (down = 2 * i + 1) < n; i = down) {
@@ -104,15 +111,18 @@ static int device_of_node(const mr_play *s, int v) { return s->device_of[s->w->g
 
 static double seconds(const mr_play *s, int v, int d) { return s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d]; }
 
+/* The device must be idle. */
 static void start_node(mr_play *s, int v, int d, double now)
 {
+    MR_ASSERT(s->queues[d].running < 0);
     s->queues[d].running = v;
     s->start[v] = now;
     s->finish[v] = now + seconds(s, v, d);
     push(s, (mr_play_event){s->finish[v], v, true});
 }
 
-/* When a tensor that is made on `from` now is on `to`. */
+/* Returns when a tensor that is made on `from` now is on `to`. It is sent to a device once; later consumers wait for
+ * the same transfer. */
 static double send(mr_play *s, int v, const mr_play_use *u, int from, int to, double now)
 {
     const mr_workload *w = s->w;
@@ -135,10 +145,12 @@ static double send(mr_play *s, int v, const mr_play_use *u, int from, int to, do
     return *arrival;
 }
 
+/* Sends the outputs of a node to its consumers; those that have all inputs are ready when the last one arrives. */
 static void deliver(mr_play *s, int v, int d, double now)
 {
     for (int i = s->first_use[v]; i < s->first_use[v + 1]; i++) {
         const mr_play_use *u = &s->uses[i];
+        MR_ASSERT(s->pending[u->node] > 0);
         double at = send(s, v, u, d, device_of_node(s, u->node), now);
         s->ready_at[u->node] = MR_MAX(s->ready_at[u->node], at);
         if (--s->pending[u->node] == 0)
@@ -146,11 +158,12 @@ static void deliver(mr_play *s, int v, int d, double now)
     }
 }
 
+/* Starts a node or queues it on its device. A node that takes no time waits for no device. */
 static void node_ready(mr_play *s, int v, double now)
 {
     int d = device_of_node(s, v);
     mr_play_queue *q = &s->queues[d];
-    if (seconds(s, v, d) == 0) { /* what takes no time waits for no device */
+    if (seconds(s, v, d) == 0) {
         s->start[v] = s->finish[v] = now;
         deliver(s, v, d, now);
         return;
@@ -164,10 +177,12 @@ static void node_ready(mr_play *s, int v, double now)
     q->last = v;
 }
 
+/* Delivers the outputs, then starts the next node of the device. */
 static void node_ends(mr_play *s, int v, double now)
 {
     int d = device_of_node(s, v);
     mr_play_queue *q = &s->queues[d];
+    MR_ASSERT(q->running == v);
     deliver(s, v, d, now);
     int next = q->first;
     q->running = -1;
@@ -179,6 +194,7 @@ static void node_ends(mr_play *s, int v, double now)
     start_node(s, next, d, now);
 }
 
+/* False if a node cannot run on its device, or a device has too little memory. */
 static bool fits(mr_play *s)
 {
     const mr_workload *w = s->w;
@@ -194,6 +210,7 @@ static bool fits(mr_play *s)
     return true;
 }
 
+/* Nothing has arrived; nodes without inputs are ready at time 0. */
 static void reset(mr_play *s)
 {
     const mr_workload *w = s->w;

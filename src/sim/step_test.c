@@ -212,7 +212,7 @@ MR_TEST(sim_step_respects_memory)
     mr_ops_register();
     const char *text = "{\"graph\": {\"model\": \"mlp\"}, \"devices\": [{\"memory_bytes\": 1000}, {\"memory_bytes\": 1000}]}";
     MR_CHECK_OK(mr_sim_plan_parse(mr_sv_of(text), "plan", &plan));
-    MR_CHECK_ERR(mr_sim_step_new(&plan, NULL, &s), MR_RESOURCE_EXHAUSTED, "have not the memory");
+    MR_CHECK_ERR(mr_sim_step_new(&plan, NULL, &s), MR_RESOURCE_EXHAUSTED, "do not have enough memory");
     mr_sim_plan_deinit(&plan);
 }
 
