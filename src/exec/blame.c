@@ -84,7 +84,7 @@ static void index_lanes(finder *f)
 
 /* Of everything that span i waited for, returns what it got last, and when; -1: nothing. Spans that are on
  * the path already (`mark`) do not count. */
-static int needed(const finder *f, int i, int mark, int64_t *since)
+static int find_needed(const finder *f, int i, int mark, int64_t *since)
 {
     const mr_timeline *t = f->t;
     int best = f->before[i];
@@ -119,7 +119,7 @@ static mr_blame_part *part_of(finder *f, mr_blame *b, mr_span_kind kind, int tas
 }
 
 /* Assigns time to a part; times of 0 or less are ignored. */
-static void give(finder *f, mr_blame *b, mr_span_kind kind, int task, int peer, int span, int64_t ns)
+static void give_time(finder *f, mr_blame *b, mr_span_kind kind, int task, int peer, int span, int64_t ns)
 {
     if (ns <= 0)
         return;
@@ -197,7 +197,7 @@ static void give_barrier(finder *f, mr_blame *b, int span, int64_t from_ns, int6
     int task = task_of(t, span), home = s->step > 0 ? t->steps.p[s->step - 1].home : -1;
     int64_t until;
     if (home < 0 || t->steps.n < 2 || f->barriers++ >= MAX_BARRIERS) {
-        give(f, b, s->kind, task, -1, span, to_ns - from_ns);
+        give_time(f, b, s->kind, task, -1, span, to_ns - from_ns);
         return;
     }
     int late = find_late(t, s, &until);
@@ -205,8 +205,8 @@ static void give_barrier(finder *f, mr_blame *b, int span, int64_t from_ns, int6
     int busy = find_busy(t, s, until);
     if (busy < 0)
         busy = late; /* what it sent is in transit */
-    give(f, b, s->kind, late >= 0 ? home : task, late, span, until - from_ns);
-    give(f, b, s->kind, busy >= 0 ? home : task, busy, span, to_ns - until);
+    give_time(f, b, s->kind, late >= 0 ? home : task, late, span, until - from_ns);
+    give_time(f, b, s->kind, busy >= 0 ? home : task, busy, span, to_ns - until);
 }
 
 /* Assigns the time of a span to its task. A transfer is assigned to the receiver, with the sender as peer. */
@@ -222,33 +222,33 @@ static void give_span(finder *f, mr_blame *b, int span, int64_t from_ns, int64_t
     if (s->kind == MR_SPAN_WAIT && peer < 0)
         give_barrier(f, b, span, from_ns, to_ns);
     else
-        give(f, b, s->kind, turned ? peer : task, turned ? task : peer, span, to_ns - from_ns);
+        give_time(f, b, s->kind, turned ? peer : task, turned ? task : peer, span, to_ns - from_ns);
 }
 
 /* ---- the walk ---- */
 
 /* Walks the critical path from its last span back to the start of the step, and assigns all of its time. */
-static void walk(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end_ns)
+static void walk_path(finder *f, mr_blame *b, int last, int64_t start_ns, int64_t end_ns)
 {
     const mr_timeline *t = f->t;
     int mark = b->step + 2;
     int64_t now = MR_MAX(start_ns, MR_MIN(t->spans.p[last].end_ns, end_ns));
-    give(f, b, MR_SPAN_WAIT, -1, -1, -1, end_ns - now);
+    give_time(f, b, MR_SPAN_WAIT, -1, -1, -1, end_ns - now);
     for (int i = last; i >= 0 && now > start_ns;) {
         const mr_span *s = &t->spans.p[i];
         MR_ASSERT(f->seen[i] != mark && now <= end_ns);
         f->seen[i] = mark;
         int64_t ready = start_ns;
-        int next = needed(f, i, mark, &ready);
+        int next = find_needed(f, i, mark, &ready);
         ready = MR_MIN(ready, now);
         int64_t began = MR_MAX(start_ns, MR_MIN(s->start_ns, now));
         ready = MR_MAX(ready, start_ns);
         give_span(f, b, i, MR_MAX(began, ready), now);
-        give(f, b, MR_SPAN_WAIT, next >= 0 ? task_of(t, i) : -1, -1, -1, began - ready);
+        give_time(f, b, MR_SPAN_WAIT, next >= 0 ? task_of(t, i) : -1, -1, -1, began - ready);
         now = MR_MIN(ready, now);
         i = next;
     }
-    give(f, b, MR_SPAN_WAIT, -1, -1, -1, now - start_ns);
+    give_time(f, b, MR_SPAN_WAIT, -1, -1, -1, now - start_ns);
 }
 
 /* ---- all steps ---- */
@@ -303,7 +303,7 @@ static void blame_one(finder *f, mr_blame *b, int step, int last)
     b->slowest = -1;
     if (last < 0)
         return;
-    walk(f, b, last, start, end);
+    walk_path(f, b, last, start, end);
     mr_map_deinit(&f->parts);
     if (b->parts.n)
         qsort(b->parts.p, (size_t)b->parts.n, sizeof *b->parts.p, by_size);
@@ -311,7 +311,7 @@ static void blame_one(finder *f, mr_blame *b, int step, int last)
 }
 
 /* The client's time before a step: as recorded, else since the end of the step before, of the same task. */
-static int64_t outside(const mr_timeline *t, int step)
+static int64_t time_outside(const mr_timeline *t, int step)
 {
     const mr_timeline_step *s = &t->steps.p[step];
     if (s->outside_ns > 0)
@@ -351,7 +351,7 @@ void mr_blame_steps(const mr_timeline *t, mr_blame **out, int *n)
     for (int i = 0; i < *n; i++) {
         int step = t->steps.n ? i : -1;
         blame_one(&f, &(*out)[i], step, last[step + 1]);
-        (*out)[i].outside_ns = step >= 0 && t->steps.n <= MAX_BARRIERS ? outside(t, step) : 0;
+        (*out)[i].outside_ns = step >= 0 && t->steps.n <= MAX_BARRIERS ? time_outside(t, step) : 0;
     }
     mr_free(last);
     mr_free(f.first);

@@ -34,7 +34,7 @@ typedef struct plugged {
 /* ---- memory ---- */
 
 /* Drops one owner; the last one closes the device and frees the memory. */
-static void leave(memory *m)
+static void drop_owner(memory *m)
 {
     MR_ASSERT(m->owners > 0);
     if (atomic_fetch_sub_explicit(&m->owners, 1, memory_order_acq_rel) != 1)
@@ -64,7 +64,7 @@ static void plugin_free(mr_allocator *a, void *p, size_t bytes)
     m->p->free(m->p, m->device, p, bytes);
     MR_ASSERT(m->in_use >= (int64_t)bytes);
     atomic_fetch_sub_explicit(&m->in_use, (int64_t)bytes, memory_order_relaxed);
-    leave(m);
+    drop_owner(m);
 }
 
 static mr_status *plugin_copy(mr_allocator *a, void *dst, const void *src, size_t bytes, mr_copy_way way)
@@ -187,7 +187,7 @@ static bool plugin_link(const mr_device *d, const mr_device *from, const mr_devi
 static void plugin_device_free(mr_device *base)
 {
     plugged *d = (plugged *)base;
-    leave(d->m);
+    drop_owner(d->m);
     mr_free(d);
 }
 
@@ -235,7 +235,8 @@ static mr_status *make_one(const mr_plugin *p, const char *task, mr_pool *pool, 
     return NULL;
 }
 
-static mr_status *make(const mr_device_maker *maker, const char *task, mr_pool *pool, int limit, mr_device_vec *out)
+static mr_status *make_devices(const mr_device_maker *maker, const char *task, mr_pool *pool, int limit,
+                                  mr_device_vec *out)
 {
     const mr_plugin *p = maker->user;
     int n = 0;
@@ -258,7 +259,7 @@ mr_status *mr_plugin_register(mr_plugin *p)
                                       .moves = true,
                                       .link = plugin_link,
                                       .free = plugin_device_free};
-    p->maker = (mr_device_maker){.type = p->type, .make = make, .user = p};
+    p->maker = (mr_device_maker){.type = p->type, .make = make_devices, .user = p};
     return mr_device_maker_register(&p->maker);
 }
 
@@ -270,7 +271,7 @@ static mr_status *loading MR_GUARDED_BY(libraries_mu); /* NULL: successful */
 
 /* Opens a library; its initializer registers its device types. It is never closed: devices may use it until
  * the process ends. */
-static mr_status *load(mr_sv path)
+static mr_status *load_library(mr_sv path)
 {
     char *z = mr_strndup(path.p, path.n);
     mr_status *st = NULL;
@@ -291,7 +292,7 @@ mr_status *mr_plugin_libraries(void)
     loaded = true;
     while (rest.n && !loading && mr_sv_cut(&rest, ':', &path))
         if (path.n)
-            loading = load(path);
+            loading = load_library(path);
     mr_status *st = loading ? mr_status_copy(loading) : NULL;
     mr_unlock(&libraries_mu);
     return st;

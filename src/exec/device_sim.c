@@ -85,7 +85,7 @@ static int64_t ns_of(double seconds) { return (int64_t)(MR_MIN(seconds, 1e8) * 1
 static mr_status *was_cancelled(void) { return mr_error(MR_CANCELLED, "The step was cancelled while a simulated device was at work"); }
 
 /* Continues a job on a thread of its step, not on that of the timers. */
-static void post(job *j, void (*fn)(mr_work *))
+static void post_job(job *j, void (*fn)(mr_work *))
 {
     const mr_exec *x = j->run->step->owner;
     j->work = (mr_work){.fn = fn, .heavy = true};
@@ -145,7 +145,7 @@ static void leave_lane(job *j, mr_status *st)
     job *next = next_locked(d);
     mr_unlock(&d->mu);
     if (next)
-        post(next, lane_work);
+        post_job(next, lane_work);
     end_run(j, st);
 }
 
@@ -233,7 +233,7 @@ static mr_status *run_kernel(job *j, int64_t *took_ns)
 
 /* Sets the timer that ends the job. Returns false if the time is over already or the job was cancelled; then
  * the caller ends it. */
-static bool pace(job *j, int64_t until_ns, void (*fn)(mr_timer *))
+static bool pace_job(job *j, int64_t until_ns, void (*fn)(mr_timer *))
 {
     sim *d = j->d;
     mr_lock(&d->mu);
@@ -257,7 +257,7 @@ static void run_active(job *j)
     mr_unlock(&d->mu);
     mr_status *st = cancelled ? was_cancelled() : run_kernel(j, &took);
     j->ended_ns = j->began_ns + took;
-    if (st || !pace(j, j->ended_ns, lane_timer))
+    if (st || !pace_job(j, j->ended_ns, lane_timer))
         leave_lane(j, st);
 }
 
@@ -393,7 +393,7 @@ static void move_timer(mr_timer *t)
 {
     job *j = JOB(t, timer);
     if (take_paced(j))
-        post(j, move_on);
+        post_job(j, move_on);
 }
 
 /* Ends a transfer that is under way and frees its time on the link. */
@@ -415,14 +415,14 @@ static void move_cancelled(mr_cancel_entry *e)
 }
 
 /* Starts a transfer and waits, without a thread, until the bytes arrive. */
-static void move(job *j, const mr_rendezvous_key *key, size_t bytes)
+static void start_transfer(job *j, const mr_rendezvous_key *key, size_t bytes)
 {
     j->began_ns = mr_now_ns();
     if (!mr_cancel_register(j->run->step->cancel, &j->entry)) {
         end_run(j, was_cancelled());
         return;
     }
-    if (!pace(j, send_over(j, key->src_device, key->dst_device, bytes), move_timer)) {
+    if (!pace_job(j, send_over(j, key->src_device, key->dst_device, bytes), move_timer)) {
         take_back(j); /* it may have been cancelled just now */
         move_on(&j->work);
     }
@@ -440,10 +440,10 @@ static void start_send(mr_run *r)
     if (r->dead || !r->step->rendezvous || !is_between_devices(key))
         mr_run_done(r, r->kernel->run(r));
     else
-        move(job_new(r, move_cancelled), key, mr_tensor_bytes(mr_in(r, 0)));
+        start_transfer(job_new(r, move_cancelled), key, mr_tensor_bytes(mr_in(r, 0)));
 }
 
-static void received(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
+static void recv_done(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     job *j = JOB(w, recv);
     const mr_rendezvous_key *key = w->key;
@@ -453,7 +453,7 @@ static void received(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
     if (st || dead)
         end_run(j, st);
     else
-        move(j, key, mr_tensor_bytes(t));
+        start_transfer(j, key, mr_tensor_bytes(t));
 }
 
 /* If the sender is simulated too, it has already waited for the transfer, so the ordinary kernel is enough. */
@@ -465,7 +465,7 @@ static void start_recv(mr_run *r)
         return;
     }
     job *j = job_new(r, move_cancelled);
-    j->recv = (mr_recv){received, key, r->frame, r->iteration, NULL};
+    j->recv = (mr_recv){recv_done, key, r->frame, r->iteration, NULL};
     mr_rendezvous_recv(r->step->rendezvous, &j->recv);
 }
 

@@ -56,7 +56,7 @@ static void worker_free(mr_worker *w)
     mr_free(w);
 }
 
-static void work(mr_work *job);
+static void run_worker(mr_work *job);
 
 /* Returns an idle worker of the exec, or a new one. The caller must already have counted it in x->active. */
 static mr_worker *take_worker(mr_exec *x)
@@ -69,7 +69,7 @@ static mr_worker *take_worker(mr_exec *x)
     if (!w)
         w = worker_new(x);
     MR_ASSERT(w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n == 0 && w->blocking.n == 0);
-    w->work.fn = work;
+    w->work.fn = run_worker;
     w->patience = PATIENCE;
     w->watched = x->flow->measured || x->flow->trace;
     return w;
@@ -77,7 +77,7 @@ static mr_worker *take_worker(mr_exec *x)
 
 /* Returns a worker to the idle list. Nodes left on its stacks are forgotten: the flow has stopped, and
  * mr_frames_clear drops their inputs. */
-static void give_back(mr_worker *w)
+static void give_back_worker(mr_worker *w)
 {
     mr_exec *x = w->x;
     MR_ASSERT(w->trash.n == 0 && !w->no_memory && !w->exits_twice);
@@ -91,7 +91,7 @@ static void give_back(mr_worker *w)
 
 /* Gives up one count of x->active; the last one ends the exec. Afterwards x may be in use by another step, or
  * freed. */
-static void leave(mr_exec *x)
+static void leave_exec(mr_exec *x)
 {
     MR_ASSERT(x->active > 0);
     if (atomic_fetch_sub_explicit(&x->active, 1, memory_order_acq_rel) != 1)
@@ -127,7 +127,7 @@ static void check_deadline(mr_flow *f)
 
 /* Every PATIENCE nodes, and before a heavy node: fails the flow if its deadline has passed. Otherwise a step
  * that never waits would never notice. */
-static void look_up(mr_worker *w)
+static void check_time(mr_worker *w)
 {
     w->patience = PATIENCE;
     check_deadline(w->x->flow);
@@ -145,7 +145,7 @@ static bool flow_is_over(const void *arg)
 
 /* Removes the entries before *from once they are many: a list that never becomes empty must not grow for
  * ever. */
-static void compact(mr_ready_vec *v, int *from)
+static void compact_ready(mr_ready_vec *v, int *from)
 {
     MR_ASSERT(*from >= 0 && *from <= v->n);
     if (*from < v->n && (*from < 256 || *from * 2 < v->n))
@@ -160,10 +160,10 @@ static void compact(mr_ready_vec *v, int *from)
 static bool next_heavy(mr_worker *w, mr_ready *out)
 {
     if (w->x->flow->deadline_ns)
-        look_up(w);
+        check_time(w);
     share_heavy(w);
     *out = mr_vec_pop(&w->heavy);
-    compact(&w->heavy, &w->heavy_from);
+    compact_ready(&w->heavy, &w->heavy_from);
     return true;
 }
 
@@ -171,7 +171,7 @@ static bool next_fresh(mr_worker *w, mr_ready *out)
 {
     MR_ASSERT(w->fresh_from < w->fresh.n);
     *out = w->fresh.p[w->fresh_from++];
-    compact(&w->fresh, &w->fresh_from);
+    compact_ready(&w->fresh, &w->fresh_from);
     return true;
 }
 
@@ -195,7 +195,7 @@ static inline bool next_ready(mr_worker *w, mr_ready *out)
 /* ---- inputs ---- */
 
 /* Names the input as the NodeDef does: "v", or "v:1" for a later output. The text is TensorFlow's. */
-static mr_status *uninitialized(const mr_node *n, uint32_t i)
+static mr_status *uninitialized_error(const mr_node *n, uint32_t i)
 {
     mr_out src = n->in[i];
     const char *text = "Attempting to use uninitialized value";
@@ -218,7 +218,7 @@ static mr_status *read_refs(const mr_plan_node *n, mr_value *in, mr_allocator *a
         mr_tensor *t = NULL;
         MR_TRY(mr_variable_read(v, a, &t));
         if (!t)
-            return uninitialized(n->node, i);
+            return uninitialized_error(n->node, i);
         if (want_ref) {
             mr_tensor_unref(t);
             continue;
@@ -280,7 +280,7 @@ static void fail_loop(mr_worker *w)
 
 /* Delivers the outputs to their consumers, drops those nobody took, and empties the trash. No lock is held
  * here. */
-static inline void propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+static inline void propagate_outputs(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                              bool dead)
 {
     if (MR_UNLIKELY(it->frame || (n->flags & MR_PN_FRAMED)))
@@ -303,14 +303,14 @@ static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
 }
 
 /* Runs after the kernel: drops the inputs and either delivers the outputs or stops the flow. Takes st. */
-MR_PER_NODE static inline void conclude(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead,
+MR_PER_NODE static inline void conclude_node(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead,
                                         mr_status *st)
 {
     drop_inputs(it->slots + n->slot, n->n_in);
     if (!st)
         st = check_outputs(n, out);
     if (MR_LIKELY(!st)) {
-        propagate(w, it, n, out, dead);
+        propagate_outputs(w, it, n, out, dead);
     } else {
         mr_drop_outputs(out, n->n_out);
         fail_at(w->x, n, st);
@@ -342,21 +342,21 @@ static _Thread_local async_run *starting;
 
 /* Continues after an asynchronous kernel, on a thread of the runner. The count in x->active that belonged to
  * the asynchronous node passes to the new worker. */
-static void go_on(mr_work *job)
+static void continue_async(mr_work *job)
 {
     async_run *a = (async_run *)((char *)job - offsetof(async_run, work));
     mr_exec *x = a->x;
     MR_ASSERT(x->active > 0);
     mr_worker *w = take_worker(x);
-    conclude(w, a->it, a->node, a->out, a->run.dead, a->st);
+    conclude_node(w, a->it, a->node, a->out, a->run.dead, a->st);
     mr_small_free(a, async_bytes(a->node));
-    work(&w->work);
+    run_worker(&w->work);
 }
 
 /* Posts the continuation of a kernel that has ended. The end counts as heavy: its consumers may be. */
 static void post_end(async_run *a)
 {
-    a->work.fn = go_on;
+    a->work.fn = continue_async;
     a->work.heavy = true;
     mr_runner_post(a->x->flow->runner, &a->work);
 }
@@ -431,7 +431,7 @@ static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool d
         return;
     MR_ASSERT(x->active > 1); /* the worker keeps it above 0 */
     atomic_fetch_sub_explicit(&x->active, 1, memory_order_relaxed);
-    conclude(w, it, n, a->out, dead, a->st);
+    conclude_node(w, it, n, a->out, dead, a->st);
     mr_small_free(a, async_bytes(n));
 }
 
@@ -559,7 +559,7 @@ static inline void run_kernel(mr_worker *w, mr_iter *it, const mr_plan_node *n, 
     r->iteration = it->number;
     r->dead = dead;
     mr_status *st = MR_UNLIKELY(w->watched) ? run_watched(w, n, r) : n->run(r);
-    conclude(w, it, n, w->out, dead, st);
+    conclude_node(w, it, n, w->out, dead, st);
 }
 
 /* Runs one ready node. A dead node only passes its deadness on, unless it is a Send or Recv, which must tell
@@ -571,9 +571,9 @@ static inline void run_node(mr_worker *w, mr_ready r)
     bool dead = atomic_load_explicit(&r.it->words[n->word], memory_order_relaxed) & MR_WORD_DEAD;
     if (MR_UNLIKELY(dead && !(n->flags & MR_PN_TRANSFER))) {
         drop_inputs(r.it->slots + n->slot, n->n_in);
-        propagate(w, r.it, n, w->out, true); /* all of w->out is absent */
+        propagate_outputs(w, r.it, n, w->out, true); /* all of w->out is absent */
     } else if ((n->flags & MR_PN_NOTHING) && !w->watched) {
-        propagate(w, r.it, n, w->out, false);
+        propagate_outputs(w, r.it, n, w->out, false);
     } else {
         run_kernel(w, r.it, n, dead);
     }
@@ -584,7 +584,7 @@ static inline void run_node(mr_worker *w, mr_ready r)
  *
  * Between iterations of a loop the worker yields to other work of this thread. It does so only after running
  * at least one node: two workers that yield to each other at once would never make progress. */
-static void work(mr_work *job)
+static void run_worker(mr_work *job)
 {
     mr_worker *w = (mr_worker *)job;
     mr_exec *x = w->x;
@@ -604,11 +604,11 @@ static void work(mr_work *job)
         run_node(w, r);
         moved = true;
         if (MR_UNLIKELY(--w->patience == 0))
-            look_up(w);
+            check_time(w);
     }
     mr_stop_swap(outer);
-    give_back(w);
-    leave(x);
+    give_back_worker(w);
+    leave_exec(x);
 }
 
 /* ---- making, freeing and starting ---- */

@@ -84,7 +84,7 @@ static void give_iter(mr_worker *w, mr_iter *it)
 
 /* ---- frames ---- */
 
-static uint64_t combine(uint64_t a, uint64_t b)
+static uint64_t combine_ids(uint64_t a, uint64_t b)
 {
     return a ^ (b + 0x9e3779b97f4a7800u + (a << 10) + (a >> 4));
 }
@@ -107,7 +107,7 @@ static mr_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
     }
     memset(f->exited, 0, sizeof *f->exited * (size_t)f->plan->n_exits);
     f->parent = parent;
-    f->id = combine(parent->frame_id, combine((uint64_t)parent->number, f->plan->name_hash));
+    f->id = combine_ids(parent->frame_id, combine_ids((uint64_t)parent->number, f->plan->name_hash));
     f->n_enters_left = f->plan->n_enters;
     f->n_iters = 0;
     f->n_started = 0;
@@ -261,7 +261,7 @@ static void end_frame(mr_worker *w, mr_frame *f) MR_NO_TSA
 
 /* Adds n to the busy count: nodes that became ready minus nodes that finished. Takes the lock only if the
  * count may fall to 0; then it ends what is done. The iteration and its frame may be gone afterwards. */
-static void adjust(mr_worker *w, mr_iter *it, int n)
+static void adjust_busy(mr_worker *w, mr_iter *it, int n)
 {
     mr_frame *f = it->frame;
     if (!f || n == 0)
@@ -284,7 +284,7 @@ static void adjust(mr_worker *w, mr_iter *it, int n)
 
 /* An Enter has run: its value goes into iteration 0, or, if it is constant, into all iterations that exist
  * and that will exist. Iteration 0 cannot end before all Enters have arrived. */
-static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+static void enter_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
     mr_frame *f = find_child(w->x, it, n->extra);
     if (!f) {
@@ -307,7 +307,7 @@ static void enter(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *ou
     mr_unlock(&f->mu);
     if (done)
         end_frame(w, f);
-    adjust(w, it, -1);
+    adjust_busy(w, it, -1);
 }
 
 /* An Exit has run. A live value leaves the loop at once. A dead Exit counts only in the last iteration, so
@@ -331,7 +331,7 @@ static void exit_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_valu
         deliver_counted(w, f->parent, n, out, false, false);
     else if (!dead)
         w->exits_twice = n;
-    adjust(w, it, -1);
+    adjust_busy(w, it, -1);
 }
 
 /* A NextIteration has run: its value goes to the next iteration. If that would exceed parallel_iterations, or
@@ -355,19 +355,19 @@ static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_
         }
         mr_unlock(&f->mu);
     }
-    adjust(w, it, -1);
+    adjust_busy(w, it, -1);
 }
 
 void mr_frames_propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
     if (n->flags & MR_PN_ENTER)
-        enter(w, it, n, out, dead);
+        enter_frame(w, it, n, out, dead);
     else if (n->flags & MR_PN_EXIT)
         exit_frame(w, it, n, out, dead);
     else if (n->flags & MR_PN_NEXT)
         next_iteration(w, it, n, out, dead);
     else
-        adjust(w, it, mr_deliver(w, it, n, out, dead, false) - 1);
+        adjust_busy(w, it, mr_deliver(w, it, n, out, dead, false) - 1);
 }
 
 /* ---- the end of a step ---- */

@@ -87,7 +87,7 @@ static mr_status *resolve_gradient(const mr_func_ref *f, wanted *w)
 }
 
 /* Finds the function that `f` names. On success everything in *w is borrowed from the library and from f. */
-static mr_status *resolve(const mr_library *l, mr_device *d, const mr_func_ref *f, wanted *w)
+static mr_status *resolve_function(const mr_library *l, mr_device *d, const mr_func_ref *f, wanted *w)
 {
     *w = (wanted){.n_attrs = f->n_attrs, .attrs = f->attrs, .library = l, .device = d};
     if (w->library && strcmp(f->name, "SymbolicGradient") == 0)
@@ -98,7 +98,7 @@ static mr_status *resolve(const mr_library *l, mr_device *d, const mr_func_ref *
 /* ---- the cache ---- */
 
 /* Attrs that begin with '_' are notes to the runtime and do not change what a function computes. */
-static bool counts(const mr_named_attr *a) { return a->name[0] != '_'; }
+static bool attr_counts(const mr_named_attr *a) { return a->name[0] != '_'; }
 
 /* Equal keys have equal hashes: only attrs that same_attrs compares are hashed. */
 static uint64_t hash_of(const wanted *w)
@@ -106,7 +106,7 @@ static uint64_t hash_of(const wanted *w)
     uint64_t h = (uint64_t)(uintptr_t)w->def * 0x9e3779b97f4a7c15u ^
                  (uint64_t)(uintptr_t)w->device ^ w->is_gradient ^ w->state * 0xd6e8feb86659fd93u;
     for (int i = 0; i < w->n_attrs; i++)
-        if (counts(&w->attrs[i]))
+        if (attr_counts(&w->attrs[i]))
             h = mr_attr_hash(&w->attrs[i].v, h);
     return h;
 }
@@ -116,7 +116,7 @@ static bool same_attrs(const function *f, const wanted *w)
 {
     int k = 0;
     for (int i = 0; i < w->n_attrs; i++) {
-        if (!counts(&w->attrs[i]))
+        if (!attr_counts(&w->attrs[i]))
             continue;
         if (k == f->n_attrs || strcmp(f->attrs[k].name, w->attrs[i].name) != 0 ||
             !mr_attr_eq(&f->attrs[k].v, &w->attrs[i].v))
@@ -235,7 +235,7 @@ static function *function_new(const wanted *w, mr_program *p)
     mr_arena_init(&f->arena, 0);
     f->attrs = mr_arena_array(&f->arena, mr_named_attr, w->n_attrs);
     for (int i = 0; i < w->n_attrs; i++)
-        if (counts(&w->attrs[i]))
+        if (attr_counts(&w->attrs[i]))
             f->attrs[f->n_attrs++] =
                 (mr_named_attr){mr_arena_strdup(&f->arena, w->attrs[i].name),
                                 mr_attr_copy(&f->arena, &f->held, &w->attrs[i].v)};
@@ -360,7 +360,7 @@ static origin origin_of_run(const mr_run *r)
                     outer->state};
 }
 
-static mr_status *too_deep(const mr_func_ref *f)
+static mr_status *too_deep_error(const mr_func_ref *f)
 {
     return mr_error(MR_RESOURCE_EXHAUSTED, "Function %s: calls are nested deeper than %d", f->name, MAX_DEPTH);
 }
@@ -372,10 +372,10 @@ static mr_status *prepare_call(mr_functions *fs, const origin *o, const mr_func_
 {
     wanted w;
     if (o->depth >= MAX_DEPTH)
-        return too_deep(f);
+        return too_deep_error(f);
     if (o->deadline_ns && mr_now_ns() > o->deadline_ns)
         return mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification");
-    MR_TRY(resolve(o->library, o->device, f, &w));
+    MR_TRY(resolve_function(o->library, o->device, f, &w));
     w.state = o->state;
     MR_TRY(find_or_make(fs, &w, out));
     if (o->depth_bytes + (*out)->flow_bytes > MAX_DEPTH_BYTES)
@@ -457,7 +457,7 @@ static void call_other_task(const mr_env *e, mr_run *r, int depth, const mr_remo
                                  "session has no cluster",
                                  MR_SV_ARG(a->device), r->step->device->name));
     else if (depth >= MAX_DEPTH)
-        a->done(a->ctx, too_deep(a->f));
+        a->done(a->ctx, too_deep_error(a->f));
     else
         e->remote->call(e->remote, r, a);
 }

@@ -101,7 +101,7 @@ static void step_over(mr_flow *f)
 }
 
 /* Starts the whole step. It has no deadline: a time limit applies to each call, not to all of them together. */
-static mr_status *start(mr_partial_run *p)
+static mr_status *start_step(mr_partial_run *p)
 {
     MR_TRY(mr_program_take(p->entry->program, &p->flow));
     mr_flow *f = p->flow;
@@ -122,7 +122,7 @@ static mr_status *setup_entered(mr_direct *s, const mr_run_args *a, char **handl
     mr_partial_run *p = partial_new(s, e);
     MR_GO(make_keys(s, e->sig.feeds, e->sig.n_feeds, &p->feed_keys));
     MR_GO(make_keys(s, e->sig.fetches, e->sig.n_fetches, &p->fetch_keys));
-    MR_GO(start(p));
+    MR_GO(start_step(p));
     mr_lock(&s->mu);
     *handle = mr_printf("%lld", (long long)s->next_handle++);
     mr_map_putz(&s->partial_runs, *handle, p);
@@ -321,7 +321,7 @@ static mr_status *take_fetches(const mr_run_args *a, fetch *f)
     return st;
 }
 
-static mr_status *exchange(mr_partial_run *p, const mr_run_args *a, int64_t deadline_ns)
+static mr_status *exchange_values(mr_partial_run *p, const mr_run_args *a, int64_t deadline_ns)
 {
     mr_partial_call c = call_of(a);
     fetch *f = mr_new_array(fetch, a->n_fetches + 1);
@@ -347,7 +347,7 @@ static mr_status *call_locked(mr_direct *s, const char *handle, mr_partial_run *
     if (p->dead)
         return mr_invalid("Must run 'setup' before performing partial runs!");
     MR_TRY(check_call(p, a));
-    mr_status *st = exchange(p, a, deadline_ns);
+    mr_status *st = exchange_values(p, a, deadline_ns);
     if (st)
         mr_flow_fail(p->flow, mr_status_copy(st));
     if (st || mr_partial_use_all(&p->use)) {

@@ -61,7 +61,7 @@ void mr_partial_use_mark(mr_partial_use *u, const mr_partial_call *c)
         u->fetched[i] |= mr_outs_find(c->fetches, c->n_fetches, sig->fetches[i]) >= 0;
 }
 
-static bool all(const bool *used, int n)
+static bool all_used(const bool *used, int n)
 {
     for (int i = 0; i < n; i++)
         if (!used[i])
@@ -71,7 +71,7 @@ static bool all(const bool *used, int n)
 
 bool mr_partial_use_all(const mr_partial_use *u)
 {
-    return all(u->fed, u->sig->n_feeds) && all(u->fetched, u->sig->n_fetches);
+    return all_used(u->fed, u->sig->n_feeds) && all_used(u->fetched, u->sig->n_fetches);
 }
 
 /* ---- what follows from what ---- */
@@ -87,7 +87,7 @@ static bool is_missing(const mr_partial_use *u, const mr_partial_call *c, mr_out
 typedef MR_VEC(mr_node *) node_vec;
 
 /* Walks back from a fetch, stopping at feeds. Returns false if it reaches a feed that is missing. */
-static bool follows(const mr_partial_use *u, const mr_partial_call *c, mr_node *from, bool *seen)
+static bool fetch_follows(const mr_partial_use *u, const mr_partial_call *c, mr_node *from, bool *seen)
 {
     node_vec todo = {0};
     bool ok = true, is_feed;
@@ -115,7 +115,7 @@ mr_status *mr_partial_use_follow(const mr_partial_use *u, const mr_graph *g, con
 {
     for (int i = 0; i < c->n_fetches; i++) {
         bool *seen = mr_new_array(bool, g->nodes.n + 1);
-        bool ok = follows(u, c, c->fetches[i].node, seen);
+        bool ok = fetch_follows(u, c, c->fetches[i].node, seen);
         mr_free(seen);
         if (!ok)
             return mr_invalid("Fetch %s:%d can't be computed from the feeds that have been fed so far.",

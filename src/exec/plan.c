@@ -341,7 +341,7 @@ static mr_status *make_edges(maker *m)
 /* ---- the whole ---- */
 
 /* Fills the plan. On failure the caller frees what was made so far. */
-static mr_status *make(maker *m, mr_kernel_cache *kernels)
+static mr_status *make_plan(maker *m, mr_kernel_cache *kernels)
 {
     mr_plan *p = m->p;
     MR_TRY(mr_graph_topological(m->g, &m->order, &m->n));
@@ -362,7 +362,7 @@ mr_status *mr_plan_new(mr_graph *g, mr_device *d, mr_kernel_cache *kernels, mr_p
     maker m = {.p = mr_new(mr_plan), .g = g};
     m.p->graph = mr_graph_ref(g);
     m.p->device = d;
-    mr_status *st = make(&m, kernels);
+    mr_status *st = make_plan(&m, kernels);
     mr_free(m.order);
     mr_free(m.index);
     mr_frames_deinit(&m.frames);

@@ -22,7 +22,7 @@
 /* ---- flows ---- */
 
 /* The flow's own cancellation has started. The status is derived, so a root error replaces it. */
-static void cancelled(mr_cancel_entry *e)
+static void flow_cancelled(mr_cancel_entry *e)
 {
     mr_flow *f = (mr_flow *)((char *)e - offsetof(mr_flow, on_cancel));
     mr_status *why = mr_status_mark_derived(mr_error(MR_CANCELLED, "Run call was cancelled"));
@@ -84,7 +84,7 @@ static mr_flow *flow_new(mr_program *p)
     mr_flow *f = mr_new(mr_flow);
     f->program = p;
     f->cancel = mr_cancel_new(NULL);
-    f->on_cancel.fn = cancelled;
+    f->on_cancel.fn = flow_cancelled;
     f->in_parent.fn = parent_cancelled;
     f->listens = mr_cancel_register(f->cancel, &f->on_cancel);
     f->rendezvous = f->own_rendezvous = mr_rendezvous_new();
@@ -156,7 +156,7 @@ static void clear_rets(mr_flow *f)
 
 /* Makes a flow that was cancelled usable again. Waits for the thread that may still be inside its
  * cancellation. */
-static void wake(mr_flow *f)
+static void wake_flow(mr_flow *f)
 {
     mr_cancel_reset(f->cancel);
     drop_foreign_rendezvous(f);
@@ -178,7 +178,7 @@ mr_status *mr_program_take(mr_program *p, mr_flow **out)
         p->resting = rested->next;
     mr_unlock(&p->mu);
     if (rested)
-        wake(f = rested);
+        wake_flow(f = rested);
     MR_ASSERT(!f || (f->program == p && f->parts_left == 0));
     *out = f ? f : flow_new(p);
     return *out ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a step");

@@ -34,7 +34,7 @@ typedef struct list {
 
 static _Thread_local list *mine;
 
-static void append(mr_work **head, mr_work **tail, mr_work *w)
+static void append_work(mr_work **head, mr_work **tail, mr_work *w)
 {
     w->next = NULL;
     if (*tail)
@@ -44,7 +44,7 @@ static void append(mr_work **head, mr_work **tail, mr_work *w)
     *tail = w;
 }
 
-static void prepend(mr_work **head, mr_work **tail, mr_work *w)
+static void prepend_work(mr_work **head, mr_work **tail, mr_work *w)
 {
     w->next = *head;
     *head = w;
@@ -52,7 +52,7 @@ static void prepend(mr_work **head, mr_work **tail, mr_work *w)
         *tail = w;
 }
 
-static mr_work *take(mr_work **head, mr_work **tail)
+static mr_work *take_first(mr_work **head, mr_work **tail)
 {
     mr_work *w = *head;
     if (w && !(*head = w->next))
@@ -99,8 +99,8 @@ void mr_runner_reset_caller_only(mr_runner *r, mr_pool *loops)
 static void take_queued(mr_runner *r, list *l)
 {
     mr_lock(&r->mu);
-    for (mr_work *w; (w = take(&r->head, &r->tail));) {
-        append(&l->head, &l->tail, w);
+    for (mr_work *w; (w = take_first(&r->head, &r->tail));) {
+        append_work(&l->head, &l->tail, w);
         MR_ASSERT(r->n_queued > 0);
         atomic_fetch_sub_explicit(&r->n_queued, 1, memory_order_relaxed);
     }
@@ -125,7 +125,7 @@ static void run_chain(mr_runner *r, mr_work *w, bool is_caller)
             break;
         if (atomic_load_explicit(&r->n_queued, memory_order_relaxed) > 0)
             take_queued(r, &l);
-        w = take(&l.head, &l.tail);
+        w = take_first(&l.head, &l.tail);
     }
     mine = l.outer;
     mr_denormals_restore(mode);
@@ -155,7 +155,7 @@ static void run_from_pool(mr_task *t)
 }
 
 /* Wakes the caller from its wait. The lock is held. */
-static void recall(mr_runner *r)
+static void recall_caller(mr_runner *r)
 {
     if (r->loops)
         mr_pool_recall(r->loops, &r->guest);
@@ -171,10 +171,10 @@ static bool give_to_caller(mr_runner *r, mr_work *w)
     mr_lock(&r->mu);
     bool given = r->waiting || mr_pool_workers(r->pool) == 0;
     if (given) {
-        append(&r->head, &r->tail, w);
+        append_work(&r->head, &r->tail, w);
         atomic_fetch_add_explicit(&r->n_queued, 1, memory_order_relaxed);
         if (r->waiting)
-            recall(r);
+            recall_caller(r);
     }
     mr_unlock(&r->mu);
     return given;
@@ -207,7 +207,7 @@ int mr_runner_idle(mr_runner *r)
 void mr_runner_post(mr_runner *r, mr_work *w)
 {
     if (mine && mine->runner == r)
-        prepend(&mine->head, &mine->tail, w);
+        prepend_work(&mine->head, &mine->tail, w);
     else if (give_to_caller(r, w))
         return;
     else if (r->pool)
@@ -220,7 +220,7 @@ void mr_runner_yield(mr_runner *r, mr_work *w)
 {
     MR_ASSERT(mine && mine->runner == r);
     (void)r;
-    append(&mine->head, &mine->tail, w);
+    append_work(&mine->head, &mine->tail, w);
 }
 
 /* Called before this thread runs something long. Light work stays here, in its order. */
@@ -230,12 +230,12 @@ void mr_runner_share(mr_runner *r)
         return;
     mr_work *w, *light = NULL, *light_tail = NULL;
     int idle = mr_runner_idle(r);
-    while ((w = take(&mine->head, &mine->tail))) {
+    while ((w = take_first(&mine->head, &mine->tail))) {
         if (w->heavy && idle > 0) {
             mr_runner_hand_over(r, w);
             idle--;
         } else {
-            append(&light, &light_tail, w);
+            append_work(&light, &light_tail, w);
         }
     }
     mine->head = light;
@@ -249,7 +249,7 @@ void mr_runner_finish(mr_runner *r)
     mr_lock(&r->mu);
     atomic_store_explicit(&r->finished, true, memory_order_release);
     if (r->waiting)
-        recall(r);
+        recall_caller(r);
     mr_unlock(&r->mu);
 }
 

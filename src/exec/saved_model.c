@@ -59,7 +59,7 @@ static mr_status *add_path(paths *p, mr_out to, const char *path)
 }
 
 /* Runs one target with the paths fed. */
-static mr_status *run(mr_session *s, const paths *p, mr_node *target, const mr_run_options *o)
+static mr_status *run_target(mr_session *s, const paths *p, mr_node *target, const mr_run_options *o)
 {
     MR_ASSERT(p->feeds.n == p->values.n);
     mr_run_args a = {.feeds = p->feeds.p, .n_feeds = p->feeds.n, .feed_values = p->values.p, .targets = &target, .n_targets = 1};
@@ -121,7 +121,7 @@ static mr_status *restore_by(mr_session *s, const mr_graph *g, const Tensorflow_
     MR_TRY(find_node(g, saver->restore_op_name, "the restore op", &target));
     MR_TRY(find_tensor(g, saver->filename_tensor_name, "the tensor of the file name", &file));
     MR_TRY(add_path(p, file, prefix));
-    mr_status *st = run(s, p, target, o);
+    mr_status *st = run_target(s, p, target, o);
     MR_ASSERT(p->feeds.n > 0 && p->feeds.n == p->values.n);
     p->feeds.n--;
     mr_tensor_unref(mr_vec_pop(&p->values));
@@ -129,7 +129,7 @@ static mr_status *restore_by(mr_session *s, const mr_graph *g, const Tensorflow_
 }
 
 /* Restores the variables. A model without variables has no such folder; that is not an error. */
-static mr_status *restore(mr_session *s, const mr_graph *g, const mr_meta_graph *m, const char *dir, paths *p,
+static mr_status *restore_variables(mr_session *s, const mr_graph *g, const mr_meta_graph *m, const char *dir, paths *p,
                           const mr_run_options *o)
 {
     char *prefix = mr_printf("%s/variables/variables", dir), *index = mr_printf("%s.index", prefix);
@@ -200,10 +200,10 @@ mr_status *mr_saved_model_start(mr_session *s, const mr_graph *g, const mr_meta_
     mr_node *init;
     mr_status *st = NULL;
     MR_GO(find_assets(g, m, dir, &p));
-    MR_GO(restore(s, g, m, dir, &p, o));
+    MR_GO(restore_variables(s, g, m, dir, &p, o));
     MR_GO(find_init(g, m, &init));
     if (init)
-        MR_GO(run(s, &p, init, o));
+        MR_GO(run_target(s, &p, init, o));
 out:
     paths_deinit(&p);
     return st;
@@ -227,7 +227,7 @@ static bool is_one_tensor(const Tensorflow__TensorInfo *t)
 }
 
 /* Finds the tensors of a signature. On failure the caller frees those found so far. */
-static mr_status *resolve(const mr_graph *g, const Tensorflow__SignatureDef *d, mr_model_signature *out)
+static mr_status *resolve_signature(const mr_graph *g, const Tensorflow__SignatureDef *d, mr_model_signature *out)
 {
     for (size_t i = 0; i < d->n_inputs; i++)
         if (is_one_tensor(d->inputs[i]->value)) {
@@ -252,7 +252,7 @@ mr_status *mr_model_signature_find(const mr_graph *g, const mr_meta_graph *m, co
     if (!mr_meta_graph_signature(m, key, &bytes))
         return mr_error(MR_NOT_FOUND, "The SavedModel has no signature '%s'", key);
     MR_TRY(mr_message_unpack(&tensorflow__signature_def__descriptor, bytes, "SignatureDef", (ProtobufCMessage **)&d));
-    mr_status *st = resolve(g, d, out);
+    mr_status *st = resolve_signature(g, d, out);
     mr_message_free(&d->base);
     if (st)
         mr_model_signature_deinit(out);

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 32;
@@ -15,9 +15,9 @@ static uint64_t mix(uint64_t h, uint64_t v)
 
 static uint64_t mix_outs(uint64_t h, const mr_out *o, int n)
 {
-    h = mix(h, (uint64_t)n);
+    h = mix_hash(h, (uint64_t)n);
     for (int i = 0; i < n; i++)
-        h = mix(mix(h, (uintptr_t)o[i].node), (uint64_t)o[i].index);
+        h = mix_hash(mix_hash(h, (uintptr_t)o[i].node), (uint64_t)o[i].index);
     return h;
 }
 
@@ -26,7 +26,7 @@ uint64_t mr_signature_hash(const mr_signature *sig, bool partial)
     uint64_t h = mix_outs(partial, sig->feeds, sig->n_feeds);
     h = mix_outs(h, sig->fetches, sig->n_fetches);
     for (int i = 0; i < sig->n_targets; i++)
-        h = mix(h, (uintptr_t)sig->targets[i]);
+        h = mix_hash(h, (uintptr_t)sig->targets[i]);
     return h;
 }
 
@@ -39,7 +39,7 @@ static bool same_outs(const mr_out *a, const mr_out *b, int n)
 }
 
 /* Equal members in equal order. */
-static bool same(const mr_signature *a, const mr_signature *b)
+static bool same_signature(const mr_signature *a, const mr_signature *b)
 {
     if (a->n_feeds != b->n_feeds || a->n_fetches != b->n_fetches || a->n_targets != b->n_targets)
         return false;
@@ -54,7 +54,7 @@ mr_entry *mr_signatures_find(const mr_signatures *s, const mr_signature *sig, bo
                              uint64_t hash)
 {
     for (mr_entry *e = mr_imap_get(&s->by_hash, hash); e; e = e->next)
-        if (e->partial == partial && same(&e->sig, sig))
+        if (e->partial == partial && same_signature(&e->sig, sig))
             return e;
     return NULL;
 }
@@ -69,7 +69,7 @@ static void *copy_of(const void *p, int n, size_t bytes)
     return c;
 }
 
-static void copy(const mr_signature *sig, mr_signature *out)
+static void copy_signature(const mr_signature *sig, mr_signature *out)
 {
     *out = *sig;
     out->feeds = copy_of(sig->feeds, sig->n_feeds, sizeof(mr_out));
@@ -100,7 +100,7 @@ static int by_node(const void *a, const void *b)
 }
 
 /* Drops equal neighbours of a sorted array and returns how many members are left. */
-static int unique(void *p, int n, size_t bytes, int (*cmp)(const void *, const void *))
+static int drop_duplicates(void *p, int n, size_t bytes, int (*cmp)(const void *, const void *))
 {
     char *at = p;
     int kept = 0;
@@ -112,20 +112,20 @@ static int unique(void *p, int n, size_t bytes, int (*cmp)(const void *, const v
 
 void mr_signature_sort(const mr_signature *sig, mr_signature *out)
 {
-    copy(sig, out);
+    copy_signature(sig, out);
     mr_out *feeds = (mr_out *)(uintptr_t)out->feeds, *fetches = (mr_out *)(uintptr_t)out->fetches;
     mr_node **targets = (mr_node **)(uintptr_t)out->targets;
     qsort(feeds, (size_t)out->n_feeds, sizeof(mr_out), by_out);
     qsort(fetches, (size_t)out->n_fetches, sizeof(mr_out), by_out);
     qsort(targets, (size_t)out->n_targets, sizeof(mr_node *), by_node);
-    out->n_fetches = unique(fetches, out->n_fetches, sizeof(mr_out), by_out);
-    out->n_targets = unique(targets, out->n_targets, sizeof(mr_node *), by_node);
+    out->n_fetches = drop_duplicates(fetches, out->n_fetches, sizeof(mr_out), by_out);
+    out->n_targets = drop_duplicates(targets, out->n_targets, sizeof(mr_node *), by_node);
 }
 
 /* ---- entries ---- */
 
 /* The position of each output in the sorted array; -1: not there. The caller owns the array. */
-static int *positions(const mr_out *o, int n, const mr_out *sorted, int n_sorted)
+static int *find_positions(const mr_out *o, int n, const mr_out *sorted, int n_sorted)
 {
     int *at = mr_new_array(int, n + 1);
     for (int i = 0; i < n; i++) {
@@ -139,11 +139,11 @@ mr_entry *mr_signatures_add(mr_signatures *s, const mr_signature *sig, bool part
                             const mr_signature *sorted, mr_program *p)
 {
     mr_entry *e = mr_new(mr_entry);
-    copy(sig, &e->sig);
+    copy_signature(sig, &e->sig);
     e->partial = partial;
     e->program = p;
-    e->feed_at = positions(sig->feeds, sig->n_feeds, sorted->feeds, sorted->n_feeds);
-    e->fetch_at = positions(sig->fetches, sig->n_fetches, sorted->fetches, sorted->n_fetches);
+    e->feed_at = find_positions(sig->feeds, sig->n_feeds, sorted->feeds, sorted->n_feeds);
+    e->fetch_at = find_positions(sig->fetches, sig->n_fetches, sorted->fetches, sorted->n_fetches);
     e->next = mr_imap_put(&s->by_hash, hash, e);
     return e;
 }

@@ -48,18 +48,18 @@ const char *mr_timeline_name(mr_timeline *t, mr_sv name)
 }
 
 /* Ids are kept one higher: NULL means absent. */
-static int find(const mr_map *m, mr_sv key) { return (int)(intptr_t)mr_map_get(m, key) - 1; }
+static int find_id(const mr_map *m, mr_sv key) { return (int)(intptr_t)mr_map_get(m, key) - 1; }
 
-static void keep(mr_map *m, mr_sv key, int id) { mr_map_put(m, key, (void *)(intptr_t)(id + 1)); }
+static void keep_id(mr_map *m, mr_sv key, int id) { mr_map_put(m, key, (void *)(intptr_t)(id + 1)); }
 
 int mr_timeline_task(mr_timeline *t, mr_sv name)
 {
-    int id = find(&t->task_ids, name);
+    int id = find_id(&t->task_ids, name);
     if (id >= 0)
         return id;
     const char *kept = mr_timeline_name(t, name);
     mr_vec_push(&t->tasks, kept);
-    keep(&t->task_ids, (mr_sv){kept, name.n}, t->tasks.n - 1);
+    keep_id(&t->task_ids, (mr_sv){kept, name.n}, t->tasks.n - 1);
     return t->tasks.n - 1;
 }
 
@@ -70,11 +70,11 @@ int mr_timeline_lane(mr_timeline *t, int task, mr_sv name)
     MR_ASSERT(task >= 0 && task < t->tasks.n);
     mr_str_printf(&key, "%d ", task);
     mr_str_append(&key, name.p ? name.p : "", name.n);
-    int id = find(&t->lane_ids, mr_str_view(&key));
+    int id = find_id(&t->lane_ids, mr_str_view(&key));
     if (id < 0) {
         id = t->lanes.n;
         mr_vec_push(&t->lanes, (mr_lane){task, mr_timeline_name(t, name), INT64_MIN, id, 0});
-        keep(&t->lane_ids, mr_str_view(&key), id);
+        keep_id(&t->lane_ids, mr_str_view(&key), id);
     }
     mr_str_deinit(&key);
     return id;

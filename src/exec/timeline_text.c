@@ -132,7 +132,7 @@ static int row_of(const mr_timeline *t, int lane)
 /* ---- one lane ---- */
 
 /* The cell of a time, between 0 and n_cells. */
-static double clip(const picture *p, int64_t ns)
+static double clip_to_cells(const picture *p, int64_t ns)
 {
     double cell = ((double)ns - p->from_ns) / p->ns_per_cell;
     return fmin(fmax(cell, 0), p->n_cells);
@@ -141,7 +141,7 @@ static double clip(const picture *p, int64_t ns)
 /* Adds a span's time to its cells. A span shorter than a cell still counts a little, so that it shows. */
 static void count_span(picture *p, const mr_span *s)
 {
-    double from = clip(p, s->start_ns), to = clip(p, s->end_ns);
+    double from = clip_to_cells(p, s->start_ns), to = clip_to_cells(p, s->end_ns);
     if ((double)s->end_ns < p->from_ns || from >= p->n_cells)
         return;
     for (int c = (int)from; c < p->n_cells && c <= (int)to; c++) {
@@ -161,7 +161,7 @@ static char cell_fill(const double *cell)
 
 /* The part of a name that says something in n characters: all of it, else its last components, else the
  * beginning of the last one if n allows a useful piece. */
-static mr_sv fitting(const char *name, int n)
+static mr_sv fitting_name(const char *name, int n)
 {
     mr_sv v = mr_sv_of(name);
     while (v.n > (size_t)n) {
@@ -179,7 +179,7 @@ static mr_sv fitting(const char *name, int n)
  * front of the name. */
 static void draw_span(picture *p, const mr_span *s)
 {
-    int from = (int)clip(p, s->start_ns), to = (int)ceil(clip(p, s->end_ns)) - 1;
+    int from = (int)clip_to_cells(p, s->start_ns), to = (int)ceil(clip_to_cells(p, s->end_ns)) - 1;
     if (to - from < 2 || (double)s->end_ns < p->from_ns)
         return;
     if (s->kind != MR_SPAN_WAIT) {
@@ -187,7 +187,7 @@ static void draw_span(picture *p, const mr_span *s)
         p->line[to] = ']';
     }
     int at = from + (s->kind == MR_SPAN_COMPUTE ? 1 : 2);
-    mr_sv name = p->o.no_names ? MR_SV("") : fitting(s->name, to - at);
+    mr_sv name = p->o.no_names ? MR_SV("") : fitting_name(s->name, to - at);
     for (size_t i = 0; i < name.n; i++) {
         unsigned char c = (unsigned char)name.p[i];
         p->line[at + (int)i] = c >= 0x21 && c < 0x7f ? (char)c : '?';
@@ -239,7 +239,7 @@ static void put_lane(picture *p, int lane, bool with_task, bool *seen)
     draw_spans(p, lane);
     for (int i = 0; i < p->t->marks.n; i++) {
         const mr_mark *m = &p->t->marks.p[i];
-        double cell = clip(p, m->at_ns);
+        double cell = clip_to_cells(p, m->at_ns);
         if (row_of(p->t, m->lane) == lane && (double)m->at_ns >= p->from_ns)
             p->line[MR_MIN((int)cell, p->n_cells - 1)] = '!';
     }
@@ -284,7 +284,7 @@ static void sort_spans(picture *p)
 }
 
 /* Decides the widths of the columns and the time per cell. */
-static void measure(picture *p)
+static void measure_picture(picture *p)
 {
     const mr_timeline *t = p->t;
     int64_t from = p->o.from_ns, to = p->o.to_ns;
@@ -365,7 +365,7 @@ void mr_timeline_text(const mr_timeline *t, const mr_timeline_text_options *opti
         mr_str_appendz(out, "(the timeline is empty)\n");
         return;
     }
-    measure(&p);
+    measure_picture(&p);
     p.first = mr_new_array(int, t->lanes.n);
     p.next = mr_new_array(int, t->spans.n + 1);
     p.cells = mr_new_array(double, p.n_cells *MR_SPAN_KINDS);

@@ -32,7 +32,7 @@ static int clock_of(clocks *c, mr_sv task)
 }
 
 /* Adds, and saturates on overflow. */
-static int64_t sum(int64_t a, int64_t b)
+static int64_t add_times(int64_t a, int64_t b)
 {
     int64_t r;
     return mr_i64_add(a, b, &r) ? r : a < 0 ? INT64_MIN / 2 : INT64_MAX / 2;
@@ -40,7 +40,7 @@ static int64_t sum(int64_t a, int64_t b)
 
 /* `to` is reachable through `from`: returns true if that is better than what was known. Each hop costs one
  * more, so that a cycle never improves anything. */
-static bool relax(clocks *c, int from, int to, int64_t offset, double error)
+static bool relax_clock(clocks *c, int from, int to, int64_t offset, double error)
 {
     if (c->error.p[from] < 0)
         return false;
@@ -48,7 +48,7 @@ static bool relax(clocks *c, int from, int to, int64_t offset, double error)
     if (c->error.p[to] >= 0 && c->error.p[to] <= by_way)
         return false;
     c->error.p[to] = by_way;
-    c->offset.p[to] = sum(c->offset.p[from], offset);
+    c->offset.p[to] = add_times(c->offset.p[from], offset);
     return true;
 }
 
@@ -71,8 +71,8 @@ static void find_clocks(mr_records *r, clocks *c)
                 const mr_trace_clock *v = &s->clocks.p[k];
                 int task = clock_of(c, v->task);
                 double error = v->error_ns < 0 ? 0 : (double)v->error_ns;
-                better |= relax(c, home, task, v->offset_ns, error);
-                better |= relax(c, task, home, -v->offset_ns, error);
+                better |= relax_clock(c, home, task, v->offset_ns, error);
+                better |= relax_clock(c, task, home, -v->offset_ns, error);
             }
         }
     }
@@ -96,22 +96,22 @@ static void set_clocks(mr_records *r)
 /* ---- when steps were ---- */
 
 /* Shifts a time and limits the result, so that later differences cannot overflow. */
-static int64_t at(int64_t ns, int64_t shift)
+static int64_t shift_time(int64_t ns, int64_t shift)
 {
-    int64_t v = sum(ns, shift);
+    int64_t v = add_times(ns, shift);
     return MR_MAX(-INT64_MAX / 4, MR_MIN(v, INT64_MAX / 4));
 }
 
 static void move_step(mr_records *r, mr_record_step *s, int64_t by)
 {
     if (s->info.start_ns)
-        s->info.start_ns = at(s->info.start_ns, by);
+        s->info.start_ns = shift_time(s->info.start_ns, by);
     if (s->info.end_ns)
-        s->info.end_ns = at(s->info.end_ns, by);
+        s->info.end_ns = shift_time(s->info.end_ns, by);
     for (int i = s->first; i < s->first + s->n; i++) {
-        r->all.p[i].start_ns = at(r->all.p[i].start_ns, by);
-        r->all.p[i].made_ns = at(r->all.p[i].made_ns, by);
-        r->all.p[i].end_ns = at(r->all.p[i].end_ns, by);
+        r->all.p[i].start_ns = shift_time(r->all.p[i].start_ns, by);
+        r->all.p[i].made_ns = shift_time(r->all.p[i].made_ns, by);
+        r->all.p[i].end_ns = shift_time(r->all.p[i].end_ns, by);
     }
 }
 
@@ -147,7 +147,7 @@ static int by_begin(const void *a, const void *b)
 
 /* True if the step before it, of the same worker, was traced too: then the time between the two is of
  * interest. */
-static bool follows(const mr_records *r, const mr_record_step *s)
+static bool follows_traced(const mr_records *r, const mr_record_step *s)
 {
     for (int i = 0; s->info.number > 0 && i < r->steps.n; i++) {
         const mr_record_step *o = &r->steps.p[i];
@@ -172,7 +172,7 @@ void mr_records_cut_idle(mr_records *r)
     for (int i = 0; i < r->steps.n; i++) {
         mr_record_step *s = sorted[i];
         int64_t gap = s->info.start_ns + moved - end;
-        if (i && gap > longest && !follows(r, s))
+        if (i && gap > longest && !follows_traced(r, s))
             moved -= gap - longest / 10;
         move_step(r, s, moved);
         end = i ? MR_MAX(end, s->info.end_ns) : s->info.end_ns;
@@ -214,9 +214,9 @@ static void respect_causes(mr_records *r, const mr_record_step *s, int n_tasks, 
     }
     for (int i = s->first; i < s->first + s->n; i++) {
         mr_record *v = &r->all.p[i];
-        v->start_ns = at(v->start_ns, moved[r->devices.p[v->device].task_id]);
-        v->made_ns = at(v->made_ns, moved[r->devices.p[v->device].task_id]);
-        v->end_ns = at(v->end_ns, moved[r->devices.p[v->device].task_id]);
+        v->start_ns = shift_time(v->start_ns, moved[r->devices.p[v->device].task_id]);
+        v->made_ns = shift_time(v->made_ns, moved[r->devices.p[v->device].task_id]);
+        v->end_ns = shift_time(v->end_ns, moved[r->devices.p[v->device].task_id]);
     }
 }
 

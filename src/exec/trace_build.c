@@ -121,7 +121,7 @@ static mr_record **all_of(mr_records *r, mr_record_role role, int *n)
 
 /* Finds the Send of each Recv. In a loop a key is used once per iteration: the first Send feeds the first
  * Recv, and so on. */
-static void match(mr_records *r)
+static void match_transfers(mr_records *r)
 {
     int n_sends, n_recvs, i = 0, k = 0;
     mr_record **sends = all_of(r, MR_ROLE_SEND, &n_sends),
@@ -274,7 +274,7 @@ enum { MAX_AT_ONCE = 64 }; /* iterations of a loop that run beside each other */
 
 /* Returns the last run of the named node on the device of `r` whose value was available when r began. If
  * there is none, the last one that began before r; NULL: none did. */
-static const mr_record *producer(const builder *b, const mr_record *r, mr_sv name)
+static const mr_record *find_producer(const builder *b, const mr_record *r, mr_sv name)
 {
     mr_record wanted = {.name = name, .step = r->step, .device = r->device};
     int low = 0, high = b->r->all.n; /* binary search for the first run that began after r */
@@ -309,7 +309,7 @@ static void add_arrows(builder *b)
             const char *colon = input.n ? memchr(input.p, ':', input.n) : NULL;
             if (colon)
                 input.n = (size_t)(colon - input.p);
-            const mr_record *p = producer(b, r, input);
+            const mr_record *p = find_producer(b, r, input);
             if (p)
                 mr_timeline_arrow_at(b->t, p->span, r->span, false, p->made_ns);
         }
@@ -325,7 +325,7 @@ void mr_records_build(mr_records *r, mr_timeline *out)
     b.by_start = mr_new_array(mr_record *, r->all.n + 1);
     b.by_name = mr_new_array(mr_record *, r->all.n + 1);
     mr_records_align(r);
-    match(r);
+    match_transfers(r);
     add_tasks(r, out);
     mr_records_mend(r, out->tasks.n);
     mr_records_cut_idle(r);

@@ -15,7 +15,7 @@ typedef struct files {
     MR_VEC(mr_str) contents;
 } files;
 
-static mr_status *found(void *ctx, const char *name)
+static mr_status *add_file(void *ctx, const char *name)
 {
     files *f = ctx;
     size_t n = strlen(name);
@@ -30,7 +30,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Adds a file, or the *.pb files of a folder, sorted by name. */
-static mr_status *find(files *f, const char *path)
+static mr_status *find_files(files *f, const char *path)
 {
     int before = f->paths.n;
     if (!mr_dir_exists(path)) {
@@ -38,7 +38,7 @@ static mr_status *find(files *f, const char *path)
         return NULL;
     }
     f->folder = path;
-    MR_TRY(mr_dir_each(path, found, f));
+    MR_TRY(mr_dir_each(path, add_file, f));
     if (f->paths.n == before)
         return mr_error(MR_NOT_FOUND, "%s: this folder contains no trace files (*.pb)", path);
     qsort(f->paths.p + before, (size_t)(f->paths.n - before), sizeof *f->paths.p, by_name);
@@ -67,7 +67,7 @@ mr_status *mr_trace_read_files(const char *const *paths, int n, mr_timeline *out
     files f = {0};
     mr_status *st = NULL;
     for (int i = 0; i < n && !st; i++)
-        st = find(&f, paths[i]);
+        st = find_files(&f, paths[i]);
     if (!st)
         st = read_all(&f, out);
     for (int i = 0; i < f.paths.n; i++)

@@ -75,7 +75,7 @@ static void keep_best(finder *f, const int *device_of, double time)
     memcpy(f->best, device_of, sizeof *f->best * (size_t)f->w->n_groups);
 }
 
-static void offer(finder *f, const int *device_of)
+static void offer_choice(finder *f, const int *device_of)
 {
     double t = play(f, device_of);
     if (better(t, f->play.sent, f->best_time, f->best_sent))
@@ -138,7 +138,7 @@ static void draft_by_memory(finder *f)
     }
     place_single(w, f->can, f->trial, 0, f->trial); /* what holds no memory */
     if (ok)
-        offer(f, f->trial);
+        offer_choice(f, f->trial);
     mr_free(done);
     mr_free(left);
 }
@@ -244,7 +244,7 @@ static double ends_at(const greedy *y, int v, int d)
 }
 
 /* The device where v ends first; -1 if no device can take its group. */
-static int choose(const greedy *y, int v)
+static int choose_device(const greedy *y, int v)
 {
     const finder *f = y->f;
     int g = f->w->group[v], best = -1;
@@ -268,7 +268,7 @@ static bool place_node(greedy *y, int v)
     const mr_workload *w = f->w;
     int g = w->group[v];
     if (f->trial[g] < 0) {
-        f->trial[g] = choose(y, v);
+        f->trial[g] = choose_device(y, v);
         if (f->trial[g] < 0)
             return false;
         y->free_bytes[f->trial[g]] -= f->bytes[g];
@@ -323,7 +323,7 @@ static void draft_greedy(finder *f, bool by_rank)
     while (ok && y.heap.n)
         ok = place_node(&y, heap_pop(&y));
     if (ok)
-        offer(f, f->trial);
+        offer_choice(f, f->trial);
     mr_free(y.rank);
     mr_free(y.finish);
     mr_free(y.key);
@@ -365,7 +365,7 @@ static bool improve_group(finder *f, int g, double *time, double *sent)
 }
 
 /* Improves f->trial until no single move helps, and offers the result as the best. */
-static void polish(finder *f)
+static void polish_choice(finder *f)
 {
     int n = f->w->n_groups, since = 0;
     double time = play(f, f->trial), sent = f->play.sent;
@@ -375,11 +375,11 @@ static void polish(finder *f)
             since = 0;
         else
             since++;
-    offer(f, f->trial);
+    offer_choice(f, f->trial);
 }
 
 /* Starts from the best choice and makes some random moves. */
-static void kick(finder *f, int how_far)
+static void kick_choice(finder *f, int how_far)
 {
     const mr_workload *w = f->w;
     memcpy(f->trial, f->best, sizeof *f->trial * (size_t)w->n_groups);
@@ -390,13 +390,13 @@ static void kick(finder *f, int how_far)
     }
 }
 
-static void search(finder *f)
+static void search_choices(finder *f)
 {
     memcpy(f->trial, f->best, sizeof *f->trial * (size_t)f->w->n_groups);
-    polish(f);
+    polish_choice(f);
     for (int i = 0; i < KICKS && f->visits > 0; i++) {
-        kick(f, 2 + i % 4);
-        polish(f);
+        kick_choice(f, 2 + i % 4);
+        polish_choice(f);
     }
 }
 
@@ -420,7 +420,7 @@ static mr_status *check_groups(finder *f, int *culprit)
 }
 
 /* The drafts, then the search. If memory suffices nowhere, the culprit is a node of the largest group. */
-static mr_status *find(finder *f, int *culprit)
+static mr_status *find_devices(finder *f, int *culprit)
 {
     MR_TRY(check_groups(f, culprit));
     draft_greedy(f, false);
@@ -437,7 +437,7 @@ static mr_status *find(finder *f, int *culprit)
         return mr_error(MR_RESOURCE_EXHAUSTED, "The devices do not have enough memory for the graph");
     }
     if (f->w->n_devices > 1)
-        search(f);
+        search_choices(f);
     return NULL;
 }
 
@@ -467,7 +467,7 @@ mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan
     gather_can(w, f.can);
     for (int v = 0; v < w->n_nodes; v++)
         f.bytes[w->group[v]] += w->bytes ? w->bytes[v] : 0;
-    MR_GO(find(&f, culprit));
+    MR_GO(find_devices(&f, culprit));
     memcpy(device_of, f.best, sizeof *device_of * (size_t)w->n_groups);
     *makespan = f.best_time;
 out:

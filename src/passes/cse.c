@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 /* True if merging the node with an equal one cannot change results. */
-static bool eligible(const mr_node *n)
+static bool can_merge(const mr_node *n)
 {
     if ((n->def->flags & (MR_STATEFUL | MR_NO_FOLD)) || n->def->function || mr_node_is_control_flow(n))
         return false;
@@ -24,7 +24,7 @@ static bool eligible(const mr_node *n)
     return true;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u + (h >> 29); }
+static uint64_t mix_hash(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u + (h >> 29); }
 
 static uint64_t out_id(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 20 | (uint32_t)o.index; }
 
@@ -43,16 +43,16 @@ static uint64_t hash_node(const mr_node *n)
     uint64_t h = (uint64_t)(uintptr_t)n->def, ctrl = 0, pair[2];
     if (n->n_in == 2) {
         ordered_inputs(n, pair);
-        h = mix(mix(h, pair[0]), pair[1]);
+        h = mix_hash(mix_hash(h, pair[0]), pair[1]);
     } else {
         for (int i = 0; i < n->n_in; i++)
-            h = mix(h, out_id(n->in[i]));
+            h = mix_hash(h, out_id(n->in[i]));
     }
     for (int i = 0; i < n->n_ctrl; i++)
-        ctrl += mix(7, (uint64_t)n->ctrl[i]->id); /* order-free */
+        ctrl += mix_hash(7, (uint64_t)n->ctrl[i]->id); /* order-free */
     for (int i = 0; i < n->n_attrs; i++)
         h = mr_attr_hash(&n->attrs[i].v, h);
-    return mix(h, ctrl);
+    return mix_hash(h, ctrl);
 }
 
 static bool has_control(const mr_node *n, const mr_node *src)
@@ -130,7 +130,7 @@ static void redirect_controls(merger *m, mr_node *n)
 
 /* Consumers of n's outputs read those of `first`. Nodes that wait for n are redirected when they are visited, which
  * is later. */
-static mr_status *replace(merger *m, mr_node *n, mr_node *first)
+static mr_status *replace_node(merger *m, mr_node *n, mr_node *first)
 {
     MR_ASSERT(!m->gone[first->id] && n->n_out == first->n_out);
     for (int i = 0; i < n->n_out; i++)
@@ -164,14 +164,14 @@ mr_status *mr_cse(mr_graph *g)
     for (int i = 0; i < n; i++) {
         if (n_gone > 0)
             redirect_controls(&m, order[i]);
-        if (!eligible(order[i]))
+        if (!can_merge(order[i]))
             continue;
         uint64_t h = hash_node(order[i]);
         mr_node *first = mr_imap_get(&seen, h);
         if (!first) {
             mr_imap_put(&seen, h, order[i]);
         } else if (same_node(first, order[i])) {
-            MR_GO(replace(&m, order[i], first));
+            MR_GO(replace_node(&m, order[i], first));
             n_gone++;
         }
     }

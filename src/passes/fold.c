@@ -22,7 +22,7 @@ typedef struct folder {
     bool control_flow;   /* the graph has some */
 } folder;
 
-static bool pure(const mr_node *n)
+static bool is_pure(const mr_node *n)
 {
     return !(n->def->flags & (MR_STATEFUL | MR_NO_FOLD)) && n->def->op && !mr_node_is_control_flow(n);
 }
@@ -64,7 +64,7 @@ static void drop_values(mr_tensor **v, int n)
     mr_free(v);
 }
 
-static void keep(void *data, size_t bytes, void *arg)
+static void keep_data(void *data, size_t bytes, void *arg)
 {
     (void)data, (void)bytes, (void)arg;
 }
@@ -75,7 +75,7 @@ static mr_tensor *shape_only(const mr_pshape *s, mr_dtype t)
     mr_tensor *out = NULL;
     static char nothing;
     if (mr_dtype_is_plain(t))
-        mr_status_free(mr_tensor_adopt(t, s->rank, s->dims, &nothing, SIZE_MAX / 2, keep, NULL, &out));
+        mr_status_free(mr_tensor_adopt(t, s->rank, s->dims, &nothing, SIZE_MAX / 2, keep_data, NULL, &out));
     return out;
 }
 
@@ -103,7 +103,7 @@ static bool gather_inputs(const folder *w, const mr_node *n, mr_tensor **in)
 
 /* Runs the node if all inputs are known, and keeps results that are small enough. Denormals are flushed as in a step,
  * so that folding changes no bit. */
-static void evaluate(folder *w, mr_node *n)
+static void evaluate_node(folder *w, mr_node *n)
 {
     MR_ASSERT(n->id < w->n && !w->values[n->id]);
     mr_tensor **in = mr_new_array(mr_tensor *, n->n_in + 1), **out = mr_new_array(mr_tensor *, n->n_out + 1);
@@ -123,16 +123,16 @@ static void evaluate(folder *w, mr_node *n)
 }
 
 /* Notes what depends on a feed, and folds the node if that is allowed. */
-static void visit(folder *w, mr_node *n)
+static void visit_node(folder *w, mr_node *n)
 {
     w->control_flow |= mr_node_is_control_flow(n);
     for (int i = 0; i < n->n_in; i++)
         w->fed[n->id] |= w->fed[n->in[i].node->id];
     w->fed[n->id] |= mr_node_is(n, "_Arg") || mr_node_is(n, "_Recv");
-    if (!pure(n) || !plain_types(n) || too_large(w, n))
+    if (!is_pure(n) || !plain_types(n) || too_large(w, n))
         return;
     if (n->n_in > 0 || mr_node_is(n, "Const"))
-        evaluate(w, n);
+        evaluate_node(w, n);
 }
 
 /* Adds the control inputs of a folded node and of all folded nodes it was computed from. If only a shape was known,
@@ -203,7 +203,7 @@ static mr_status *replace_node(folder *w, mr_node *n)
 }
 
 /* Removes folded nodes that only folded nodes read; consumers first, so that whole chains go. */
-static void sweep(folder *w, mr_node **order, int n, const bool *had_uses)
+static void sweep_folded(folder *w, mr_node **order, int n, const bool *had_uses)
 {
     for (int i = n - 1; i >= 0; i--)
         if (w->values[order[i]->id] && order[i]->uses.n == 0 && had_uses[order[i]->id])
@@ -225,11 +225,11 @@ mr_status *mr_fold(mr_graph *g, int64_t max_bytes)
     for (int i = 0; i < n; i++) {
         had_uses[order[i]->id] = order[i]->uses.n > 0;
         n_out[order[i]->id] = order[i]->n_out;
-        visit(&w, order[i]);
+        visit_node(&w, order[i]);
     }
     for (int i = 0; i < n; i++)
         MR_GO(replace_node(&w, order[i]));
-    sweep(&w, order, n, had_uses);
+    sweep_folded(&w, order, n, had_uses);
 out:
     for (int i = 0; i < n_ids; i++)
         drop_values(w.values[i], n_out[i]);

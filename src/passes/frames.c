@@ -74,7 +74,7 @@ static mr_status *frames_differ(finder *w, const mr_node *n, const mr_node *a, i
 }
 
 /* Sets the frame of a node from its producers, which must agree. A producer that has no frame yet is a back edge. */
-static mr_status *settle(finder *w, mr_node *n)
+static mr_status *settle_frame(finder *w, mr_node *n)
 {
     int frame = -1;
     const mr_node *first = NULL;
@@ -95,9 +95,9 @@ static mr_status *settle(finder *w, mr_node *n)
 }
 
 /* Settles a node, and checks what its op requires of its frame. */
-static mr_status *visit(finder *w, mr_node *n)
+static mr_status *visit_node(finder *w, mr_node *n)
 {
-    MR_TRY(settle(w, n));
+    MR_TRY(settle_frame(w, n));
     int frame = w->f.of_node[n->id];
     if (mr_node_is_enter(n))
         return enter_child(w, n);
@@ -134,7 +134,7 @@ mr_status *mr_frames_find(const mr_graph *g, mr_frames *out)
     memset(w.f.of_node, 0xff, sizeof(int) * (size_t)(g->nodes.n + 1));
     mr_vec_push(&w.info, (mr_frame_info){.name = mr_strdup(""), .parent = -1, .parallel_iterations = 1});
     for (int i = 0; i < n; i++)
-        MR_GO(visit(&w, order[i]));
+        MR_GO(visit_node(&w, order[i]));
     for (int i = 0; i < n; i++)
         MR_GO(check_back_edges(&w, order[i]));
 out:

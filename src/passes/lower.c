@@ -80,7 +80,7 @@ static mr_out emit2(site *s, const char *op, const char *name, mr_out a, mr_out 
 static mr_node *no_op(site *s, const char *name) { return emit(s, "NoOp", name, NULL, 0, NULL, 0, 0); }
 
 /* Makes n wait for `first`; NULL on either side (after an error, or without a pivot) does nothing. */
-static void after(mr_node *n, mr_node *first)
+static void add_after(mr_node *n, mr_node *first)
 {
     if (n && first)
         mr_node_add_control(n, first);
@@ -90,11 +90,11 @@ static void after(mr_node *n, mr_node *first)
 static void after_controls(site *s, mr_node *n)
 {
     for (int i = 0; i < s->n->n_ctrl; i++)
-        after(n, s->n->ctrl[i]);
+        add_after(n, s->n->ctrl[i]);
 }
 
 /* A scalar bool for the decision of an If or While. */
-static mr_out truth(site *s, mr_out v)
+static mr_out make_predicate(site *s, mr_out v)
 {
     if (mr_dtype_base(mr_out_type(v)) == MR_BOOL && mr_out_shape(v)->rank == 0)
         return emit1(s, "Identity", "pred", v);
@@ -138,12 +138,12 @@ static void tie_results(site *s, int n_rets, mr_node_list *effects, mr_node *piv
     if (effects->n == 0)
         return;
     out->done = no_op(s, "done");
-    after(out->done, pivot);
+    add_after(out->done, pivot);
     for (int i = 0; i < effects->n; i++)
-        after(out->done, effects->p[i]);
+        add_after(out->done, effects->p[i]);
     for (int i = 0; i < n_rets; i++) {
         out->rets[i] = emit1(s, "Identity", "ret", out->rets[i]);
-        after(out->rets[i].node, out->done);
+        add_after(out->rets[i].node, out->done);
     }
 }
 
@@ -256,7 +256,7 @@ static void join_branches(site *s, branches *b)
     }
     for (int k = 0; k < b->n && !s->w->st; k++) {
         in[k] = emit1(s, "Identity", "executed", (mr_out){b->pivot[k], 0});
-        after(in[k].node, b->placed[k].done);
+        add_after(in[k].node, b->placed[k].done);
     }
     replace_controls(s, merge_of(s, in, b->n).node);
 }
@@ -295,7 +295,7 @@ static bool lower_branches(site *s)
     bool good = read_branches(s, b);
     if (good) {
         bool is_case = mr_node_attr(s->n, "branches") != NULL;
-        b->index = is_case ? emit1(s, "Identity", "index", s->n->in[0]) : truth(s, s->n->in[0]);
+        b->index = is_case ? emit1(s, "Identity", "index", s->n->in[0]) : make_predicate(s, s->n->in[0]);
         after_controls(s, b->index.node);
         if (!s->w->st)
             place_branches(s, b);
@@ -356,7 +356,7 @@ static mr_out place_cond(site *s, while_loop *l)
     for (int i = 0; i < l->n; i++)
         l->args[i] = l->v[i].constant ? l->v[i].enter : l->v[i].merge;
     place_body(s, &l->cond, "cond", l->args, first_merge(l), &p);
-    return s->w->st ? MR_NO_OUT : emit1(s, "LoopCond", "loop_cond", truth(s, p.rets[0]));
+    return s->w->st ? MR_NO_OUT : emit1(s, "LoopCond", "loop_cond", make_predicate(s, p.rets[0]));
 }
 
 /* Inlines the body behind the Switches and closes the back edges. A constant is live in the last iteration too, when
@@ -376,13 +376,13 @@ static void place_loop_body(site *s, while_loop *l, mr_out cond)
     for (int i = 0; i < l->n && !s->w->st; i++)
         if (l->v[i].constant) {
             l->args[i] = emit1(s, "Identity", "invariant", l->v[i].enter);
-            after(l->args[i].node, pivot);
+            add_after(l->args[i].node, pivot);
         }
     place_body(s, &l->body, "body", l->args, pivot, &p);
     for (int i = 0; i < l->n && !s->w->st; i++)
         if (!l->v[i].constant) {
             mr_out next = emit1(s, "NextIteration", "next", p.rets[i]);
-            after(next.node, p.done);
+            add_after(next.node, p.done);
             if (!s->w->st)
                 s->w->st = mr_node_set_input(l->v[i].merge.node, 1, next);
         }
@@ -406,7 +406,7 @@ static void leave_loop(site *s, while_loop *l)
         mr_out v = l->v[i].exit;
         if (l->v[i].constant) {
             v = emit1(s, "Identity", "invariant_out", s->n->in[i]);
-            after(v.node, executed);
+            add_after(v.node, executed);
         }
         replace_output(s, i, v);
     }
@@ -492,11 +492,11 @@ static void place_call(site *s, const mr_body *b)
     mr_node *pivot = call_args(s, args);
     place_body(s, b, "call", args, pivot, &p);
     mr_node *executed = no_op(s, "executed");
-    after(executed, pivot);
-    after(executed, p.done);
+    add_after(executed, pivot);
+    add_after(executed, p.done);
     for (int i = 0; i < s->n->n_out && !s->w->st; i++) {
         mr_out ret = emit1(s, "Identity", "result", p.rets[i]);
-        after(executed, ret.node);
+        add_after(executed, ret.node);
         replace_output(s, i, ret);
     }
     if (!s->w->st)
@@ -520,7 +520,7 @@ static bool lower_call(site *s)
 
 /* ---- which nodes ---- */
 
-static bool says(const mr_node *n, const char *attr)
+static bool has_true_attr(const mr_node *n, const char *attr)
 {
     const mr_attr *v = mr_node_attr(n, attr);
     return v && v->kind == MR_ATTR_BOOL && !v->is_list && v->b;
@@ -550,8 +550,8 @@ static bool lower_node(site *s)
                              *const whiles[] = {"While", "StatelessWhile", NULL},
                              *const calls[] = {"PartitionedCall", "StatefulPartitionedCall", NULL};
     const mr_node *n = s->n;
-    bool wants = says(n, "_lower_using_switch_merge");
-    if (!wants && !says(n, "_lower_as_multi_device_function"))
+    bool wants = has_true_attr(n, "_lower_using_switch_merge");
+    if (!wants && !has_true_attr(n, "_lower_as_multi_device_function"))
         return false;
     if (has_ref_input(n))
         return false;

@@ -58,7 +58,7 @@ static bool find_key(const mr_node *n, int64_t *key)
 
 /* ---- who depends on whom ---- */
 
-static void push(orderer *o, const mr_node *n)
+static void push_node(orderer *o, const mr_node *n)
 {
     if (!n || o->seen[n->id])
         return;
@@ -71,13 +71,13 @@ static void look_behind(orderer *o, int which)
 {
     MR_ASSERT(o->stack.n == 0);
     memset(o->seen, 0, sizeof *o->seen * (size_t)o->g->nodes.n);
-    push(o, o->calls.p[which].node);
+    push_node(o, o->calls.p[which].node);
     while (o->stack.n) {
         const mr_node *n = o->g->nodes.p[mr_vec_pop(&o->stack)];
         for (int i = 0; i < n->n_in; i++)
-            push(o, n->in[i].node);
+            push_node(o, n->in[i].node);
         for (int i = 0; i < n->n_ctrl; i++)
-            push(o, n->ctrl[i]);
+            push_node(o, n->ctrl[i]);
     }
     for (int i = 0; i < o->calls.n; i++)
         if (i != which && o->seen[o->calls.p[i].node->id])
@@ -105,7 +105,7 @@ static int next_of(const orderer *o)
 }
 
 /* Adds the control edges. */
-static void chain(orderer *o)
+static void chain_calls(orderer *o)
 {
     mr_map last = {.borrow_keys = true}; /* device -> node */
     for (int i; (i = next_of(o)) >= 0;) {
@@ -138,7 +138,7 @@ mr_status *mr_order_collectives(mr_graph *g)
         o.calls.p[i].behind = bits + (size_t)i * words;
     for (int i = 0; i < o.calls.n; i++)
         look_behind(&o, i);
-    chain(&o);
+    chain_calls(&o);
 out:
     mr_free(bits);
     mr_free(o.seen);

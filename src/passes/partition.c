@@ -51,7 +51,7 @@ static int device_index(const cutter *c, const mr_node *n)
 }
 
 /* Finds the device of each node; the placer must have chosen one of this step. */
-static mr_status *locate(cutter *c)
+static mr_status *locate_nodes(cutter *c)
 {
     c->device_of = mr_new_array(int, c->n_nodes + 1);
     for (int i = 0; i < c->n_nodes; i++) {
@@ -69,7 +69,7 @@ static mr_status *locate(cutter *c)
 
 /* ---- adding nodes ---- */
 
-static mr_node_builder *begin(cutter *c, const char *op, const char *base)
+static mr_node_builder *begin_node(cutter *c, const char *op, const char *base)
 {
     char *name = mr_printf("%s/_%lld", base, (long long)next_edge());
     mr_node_builder *b = mr_node_begin(c->g, op, name);
@@ -78,7 +78,7 @@ static mr_node_builder *begin(cutter *c, const char *op, const char *base)
     return b;
 }
 
-static mr_status *finish(cutter *c, mr_node_builder *b, int device, mr_node **out)
+static mr_status *finish_node(cutter *c, mr_node_builder *b, int device, mr_node **out)
 {
     MR_TRY(mr_node_finish(b, out));
     MR_ASSERT(device >= 0 && device < c->n_devices);
@@ -89,14 +89,14 @@ static mr_status *finish(cutter *c, mr_node_builder *b, int device, mr_node **ou
 
 static mr_status *add_empty_const(cutter *c, int device, const char *base, mr_node *control, mr_node **out)
 {
-    mr_node_builder *b = begin(c, "Const", base);
+    mr_node_builder *b = begin_node(c, "Const", base);
     mr_tensor *empty = mr_tensor_of(MR_FLOAT, 1, (int64_t[]){0}, NULL);
     mr_nb_attr(b, "dtype", mr_a_type(MR_FLOAT));
     mr_nb_attr_tensor(b, "value", empty);
     mr_tensor_unref(empty);
     if (control)
         mr_nb_control(b, control);
-    return finish(c, b, device, out);
+    return finish_node(c, b, device, out);
 }
 
 /* ---- Enter and NextIteration: moved to where their values are used ---- */
@@ -116,13 +116,13 @@ static bool is_door(const mr_node *n)
 /* Copies an Enter or NextIteration to another device. A reference is read there, so the copy is one for values. */
 static mr_status *copy_door(cutter *c, const mr_node *n, int device, mr_node **out)
 {
-    mr_node_builder *b = begin(c, mr_node_is_enter(n) ? "Enter" : "NextIteration", n->name);
+    mr_node_builder *b = begin_node(c, mr_node_is_enter(n) ? "Enter" : "NextIteration", n->name);
     mr_nb_input(b, n->in[0]);
     for (int i = 0; i < n->n_ctrl; i++)
         mr_nb_control(b, n->ctrl[i]);
     for (int i = 0; i < n->n_attrs; i++)
         mr_nb_attr(b, n->attrs[i].name, n->attrs[i].v);
-    return finish(c, b, device, out);
+    return finish_node(c, b, device, out);
 }
 
 /* Uses of n on a device go to its copy there. The loop runs backwards, because each change removes a use. */
@@ -206,14 +206,14 @@ static mr_status *open_control_loop(cutter *c, int frame, int device)
     MR_TRY(open_control_loop(c, f->parent, device));
     mr_node *start, *enter, *merge;
     MR_TRY(add_empty_const(c, device, f->name, f->parent > 0 ? *merge_at(c, f->parent, device) : NULL, &start));
-    mr_node_builder *b = begin(c, "Enter", f->name);
+    mr_node_builder *b = begin_node(c, "Enter", f->name);
     mr_nb_input(b, (mr_out){start, 0});
     mr_nb_attr(b, "frame_name", mr_a_str(f->name));
     mr_nb_attr(b, "parallel_iterations", mr_a_int(f->parallel_iterations));
-    MR_TRY(finish(c, b, device, &enter));
-    b = begin(c, "Merge", f->name);
+    MR_TRY(finish_node(c, b, device, &enter));
+    b = begin_node(c, "Merge", f->name);
     mr_nb_input_list(b, (mr_out[]){{enter, 0}, {enter, 0}}, 2); /* the second one becomes the back edge */
-    MR_TRY(finish(c, b, device, &merge));
+    MR_TRY(finish_node(c, b, device, &merge));
     *merge_at(c, frame, device) = merge;
     return NULL;
 }
@@ -224,13 +224,13 @@ static mr_status *close_control_loop(cutter *c, int frame, int device)
     mr_node *merge = *merge_at(c, frame, device), *sw, *next;
     const mr_frame_info *f = &c->frames.info[frame];
     MR_ASSERT(merge && f->loop_cond);
-    mr_node_builder *b = begin(c, "Switch", f->name);
+    mr_node_builder *b = begin_node(c, "Switch", f->name);
     mr_nb_input(b, (mr_out){merge, 0});
     mr_nb_input(b, (mr_out){f->loop_cond, 0});
-    MR_TRY(finish(c, b, device, &sw));
-    b = begin(c, "NextIteration", f->name);
+    MR_TRY(finish_node(c, b, device, &sw));
+    b = begin_node(c, "NextIteration", f->name);
     mr_nb_input(b, (mr_out){sw, 1});
-    MR_TRY(finish(c, b, device, &next));
+    MR_TRY(finish_node(c, b, device, &next));
     return mr_node_set_input(merge, 1, (mr_out){next, 0});
 }
 
@@ -299,33 +299,33 @@ static bool is_lossy(const cutter *c, mr_out src, int from, int to)
 /* Cuts floats to their upper halves, or makes floats of those. A NaN stays a NaN. */
 static mr_status *add_cast(cutter *c, mr_out x, mr_dtype to, int device, mr_node **out)
 {
-    mr_node_builder *b = begin(c, "Cast", x.node->name);
+    mr_node_builder *b = begin_node(c, "Cast", x.node->name);
     mr_nb_input(b, x);
     mr_nb_attr(b, "DstT", mr_a_type(to));
     mr_nb_attr(b, "Truncate", mr_a_bool(true));
-    return finish(c, b, device, out);
+    return finish_node(c, b, device, out);
 }
 
 static mr_status *add_send(cutter *c, mr_out src, int to, const char *edge, mr_node **out)
 {
     int from = device_index(c, src.node);
-    mr_node_builder *b = begin(c, "_Send", src.node->name);
+    mr_node_builder *b = begin_node(c, "_Send", src.node->name);
     mr_nb_input(b, src);
     mr_nb_attr(b, "T", mr_a_type(mr_dtype_base(mr_out_type(src))));
     transfer_attrs(c, b, from, to, edge);
-    return finish(c, b, from, out);
+    return finish_node(c, b, from, out);
 }
 
 /* The Recv waits for the control loop of its frame. It gets the static shape of its source, from which the cost of
  * its consumers is guessed. */
 static mr_status *add_recv(cutter *c, mr_out src, int to, int frame, const char *edge, mr_node **out)
 {
-    mr_node_builder *b = begin(c, "_Recv", src.node->name);
+    mr_node_builder *b = begin_node(c, "_Recv", src.node->name);
     mr_nb_attr(b, "tensor_type", mr_a_type(mr_dtype_base(mr_out_type(src))));
     transfer_attrs(c, b, device_index(c, src.node), to, edge);
     if (frame > 0 && *merge_at(c, frame, to))
         mr_nb_control(b, *merge_at(c, frame, to));
-    MR_TRY(finish(c, b, to, out));
+    MR_TRY(finish_node(c, b, to, out));
     return mr_out_refine_shape((mr_out){*out, 0}, mr_out_shape(src));
 }
 
@@ -408,9 +408,9 @@ static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
         mr_cut_edge t;
         MR_TRY(add_empty_const(c, device_index(c, src), src->name, src, &token));
         MR_TRY(add_transfer(c, (mr_out){token, 0}, to, frame, &t));
-        mr_node_builder *b = begin(c, "Identity", src->name);
+        mr_node_builder *b = begin_node(c, "Identity", src->name);
         mr_nb_input(b, (mr_out){t.value, 0});
-        MR_TRY(finish(c, b, to, &id));
+        MR_TRY(finish_node(c, b, to, &id));
         mr_imap_put(&c->recvs, transfer_key(c, key, to), id);
     }
     mr_node_remove_control(n, src);
@@ -430,7 +430,7 @@ static mr_status *cut_node(cutter *c, mr_node *n)
 }
 
 /* Copies the nodes of each device into a graph of its own. */
-static mr_status *split(cutter *c, mr_graph **out)
+static mr_status *split_graph(cutter *c, mr_graph **out)
 {
     bool *keep = mr_new_array(bool, c->g->nodes.n + 1);
     mr_status *st = NULL;
@@ -497,7 +497,7 @@ mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out
     mr_status *st = NULL;
     cutter c = {.g = g, .o = o, .devices = o->devices, .n_devices = o->n_devices, .n_nodes = g->nodes.n};
     memset(out, 0, sizeof *out * (size_t)c.n_devices);
-    MR_GO(locate(&c));
+    MR_GO(locate_nodes(&c));
     int only = only_device(&c);
     if (only >= 0) {
         out[only] = mr_graph_ref(g);
@@ -512,7 +512,7 @@ mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out
         if (g->nodes.p[i])
             MR_GO(cut_node(&c, g->nodes.p[i]));
     MR_GO(schedule(&c));
-    MR_GO(split(&c, out));
+    MR_GO(split_graph(&c, out));
 out:
     for (int d = 0; st && d < c.n_devices; d++) {
         mr_graph_unref(out[d]);

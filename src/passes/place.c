@@ -19,7 +19,7 @@ int mr_placer_root(mr_placer *p, int i)
     return i;
 }
 
-static void join(mr_placer *p, int a, int b)
+static void join_groups(mr_placer *p, int a, int b)
 {
     a = mr_placer_root(p, a);
     b = mr_placer_root(p, b);
@@ -43,14 +43,14 @@ static void join_neighbours(mr_placer *p, const mr_node *n)
 {
     for (int i = 0; i < n->n_in && !may_move_handles(n); i++)
         if (n->in[i].node && (mr_dtype_is_ref(n->in_types[i]) || n->in_types[i] == MR_RESOURCE))
-            join(p, n->id, n->in[i].node->id);
+            join_groups(p, n->id, n->in[i].node->id);
     const mr_attr *c = mr_node_attr(n, "_class");
     for (int i = 0; c && c->is_list && c->kind == MR_ATTR_STRING && i < c->n; i++) {
         if (!mr_sv_starts(c->ss[i], "loc:@"))
             continue;
         const mr_node *with = mr_graph_find(p->g, (mr_sv){c->ss[i].p + 5, c->ss[i].n - 5});
         if (with)
-            join(p, n->id, with->id);
+            join_groups(p, n->id, with->id);
     }
 }
 
@@ -255,7 +255,7 @@ static int by_preference(const void *a, const void *b)
 }
 
 /* Writes the results to `placed`, and returns the first error that counts. */
-static mr_status *collect(mr_placer *p, const bool *needed)
+static mr_status *collect_results(mr_placer *p, const bool *needed)
 {
     mr_status *st = NULL;
     for (int i = 0; i < p->g->nodes.n; i++) {
@@ -325,7 +325,7 @@ mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_sig
     mr_status *st = o->costs ? mr_place_by_cost(&p, sig, needed) : NULL;
     place_round(&p, false);
     place_round(&p, true);
-    mr_status_update(&st, collect(&p, o->place_all ? NULL : needed));
+    mr_status_update(&st, collect_results(&p, o->place_all ? NULL : needed));
     placer_deinit(&p);
     return st;
 }

@@ -68,7 +68,7 @@ static bool only_rare_readers(const users *u, const mr_node *n)
 
 /* Three walks: producers first for what is dynamic, consumers first for what is rare, producers first again for what
  * uses fresh state. */
-static void follow(users *u)
+static void follow_uses(users *u)
 {
     for (int k = 0; k < u->n; k++) {
         const mr_node *n = u->order[k];
@@ -92,7 +92,7 @@ static void follow(users *u)
 }
 
 /* True if the signature itself works on its state. Variables alone are not work. */
-static bool works(const users *u, const bool *needed)
+static bool works_on_state(const users *u, const bool *needed)
 {
     for (int k = 0; k < u->n; k++)
         if (needed[u->order[k]->id] && u->uses[u->order[k]->id] && !is_variable(u->order[k]))
@@ -143,8 +143,8 @@ void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *neede
     if (!find_fresh(&u, needed))
         goto out;
     MR_GO(mr_graph_topological(p->g, &u.order, &u.n));
-    follow(&u);
-    if (!works(&u, needed))
+    follow_uses(&u);
+    if (!works_on_state(&u, needed))
         draw_signature(&u);
     if (u.targets.n) {
         mr_signature all = {.feeds = u.feeds.p,

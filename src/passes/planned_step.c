@@ -236,7 +236,7 @@ static int64_t variable_bytes(const mr_node *n)
 }
 
 /* Memory of nodes and devices. Variables that other steps placed before hold their memory during this one too. */
-static void weigh(mr_planned_step *s, const mr_placer *p)
+static void weigh_memory(mr_planned_step *s, const mr_placer *p)
 {
     const int64_t *memory = p->o->costs->memory;
     s->bytes = mr_new_array(int64_t, s->w.n_nodes + 1);
@@ -269,7 +269,7 @@ mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step
     draw_edges(s, p->o->costs->measured);
     MR_GO(draw_times(s, p));
     find_fitting(s, p, all);
-    weigh(s, p);
+    weigh_memory(s, p);
     s->w.n_devices = p->o->n_devices;
     s->w.group = s->group;
     s->w.seconds = s->seconds;

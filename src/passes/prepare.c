@@ -48,7 +48,7 @@ static mr_status *lower_placed(mr_graph **g, const mr_prepare_options *o)
     return st;
 }
 
-static void grow(mr_placements *p, int n)
+static void grow_placements(mr_placements *p, int n)
 {
     if (p->n >= n)
         return;
@@ -69,7 +69,7 @@ mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepa
     if (!with.placements)
         with.placements = &local;
     MR_GO(mr_needed(g, sig, needed));
-    grow(with.placements, g->nodes.n);
+    grow_placements(with.placements, g->nodes.n);
     MR_GO(mr_place(g, o, sig, needed, with.placements->device));
     MR_ASSERT(with.placements->n >= g->nodes.n);
     MR_GO(mr_prune(g, sig, &with, &pruned));

@@ -54,7 +54,7 @@ static int control_feed(const feeds_map *f, mr_node *n)
 
 typedef MR_VEC(mr_node *) node_vec;
 
-static void reach(bool *needed, node_vec *todo, mr_node *n)
+static void reach_node(bool *needed, node_vec *todo, mr_node *n)
 {
     if (!needed[n->id]) {
         needed[n->id] = true;
@@ -75,13 +75,13 @@ static mr_status *walk_back(const mr_graph *g, const mr_signature *sig, const fe
         MR_GO(check_endpoint(g, o, "Fetch"));
         if (feed_of(f, o) >= 0)
             MR_GO(mr_invalid("%s:%d is both fed and fetched.", o.node->name, o.index));
-        reach(needed, &todo, o.node);
+        reach_node(needed, &todo, o.node);
     }
     for (int i = 0; i < sig->n_targets; i++) {
         if (!sig->targets[i] || sig->targets[i]->graph != g)
             MR_GO(mr_invalid("target %d is not an operation of this graph", i));
         if (control_feed(f, sig->targets[i]) < 0)
-            reach(needed, &todo, sig->targets[i]);
+            reach_node(needed, &todo, sig->targets[i]);
     }
     while (todo.n > 0) {
         mr_node *n = mr_vec_pop(&todo);
@@ -89,11 +89,11 @@ static mr_status *walk_back(const mr_graph *g, const mr_signature *sig, const fe
             if (!n->in[i].node)
                 MR_GO(mr_invalid("{{node %s}}: input %d is not connected", n->name, i));
             if (feed_of(f, n->in[i]) < 0)
-                reach(needed, &todo, n->in[i].node);
+                reach_node(needed, &todo, n->in[i].node);
         }
         for (int i = 0; i < n->n_ctrl; i++)
             if (control_feed(f, n->ctrl[i]) < 0)
-                reach(needed, &todo, n->ctrl[i]);
+                reach_node(needed, &todo, n->ctrl[i]);
     }
 out:
     mr_vec_deinit(&todo);
@@ -189,7 +189,7 @@ static mr_status *make_fetch(pruner *p, int i)
 }
 
 /* Points the fed inputs of a copied node to their feed nodes. */
-static mr_status *rewire(pruner *p, const mr_node *old)
+static mr_status *rewire_feeds(pruner *p, const mr_node *old)
 {
     mr_node *n = p->copy_of[old->id], *feed;
     for (int i = 0; i < old->n_in; i++) {
@@ -242,7 +242,7 @@ mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare
         if (!needed[i])
             continue;
         p.copy_of[i]->placed = placed_on(o, i);
-        MR_GO(rewire(&p, g->nodes.p[i]));
+        MR_GO(rewire_feeds(&p, g->nodes.p[i]));
     }
     for (int i = 0; i < sig->n_fetches; i++)
         MR_GO(make_fetch(&p, i));

@@ -66,15 +66,15 @@ typedef struct scheduler {
 
 static bool is_back_edge(const mr_node *src, const mr_node *dst) { return mr_node_is_next(src) && mr_node_is_merge(dst); }
 
-/* While the pass works, each Recv has a control edge from its Send: all devices are one graph. part() removes these
- * edges. */
-static void join(scheduler *s)
+/* While the pass works, each Recv has a control edge from its Send: all devices are one graph. part_devices() removes
+ * these edges. */
+static void join_devices(scheduler *s)
 {
     for (int i = 0; i < s->n_edges; i++)
         mr_node_add_control(s->edges[i].recv, s->edges[i].send);
 }
 
-static void part(scheduler *s)
+static void part_devices(scheduler *s)
 {
     for (int i = 0; i < s->n_edges; i++)
         mr_node_remove_control(s->edges[i].recv, s->edges[i].send);
@@ -83,7 +83,7 @@ static void part(scheduler *s)
 static int place(const scheduler *s, const mr_node *n) { return s->place_of[n->id]; }
 
 /* Fills the spot of a node. Back edges of loops are left out. */
-static void fill(scheduler *s, int at, mr_node *n)
+static void fill_spot(scheduler *s, int at, mr_node *n)
 {
     spot *p = &s->spots[at];
     *p = (spot){.node = n, .first = s->inputs.n, .merge = mr_node_is_merge(n), .cost_ns = mr_cost_node_ns(n)};
@@ -110,7 +110,7 @@ static mr_status *lay_out(scheduler *s)
     for (int i = 0; room && i < s->n; i++)
         s->place_of[order[i]->id] = i;
     for (int i = 0; room && i < s->n; i++)
-        fill(s, i, order[i]);
+        fill_spot(s, i, order[i]);
     mr_free(order);
     for (int i = 0; room && i < s->n_edges; i++) {
         const mr_cut_edge *e = &s->edges[i];
@@ -239,7 +239,7 @@ static int step_back(const scheduler *s, const spot *p, uint64_t bit)
 }
 
 /* Moves the job to its next candidate. There is none (settled) if everything further back is too early to be of use. */
-static void seek(const scheduler *s, job *j, uint64_t bit)
+static void seek_candidate(const scheduler *s, job *j, uint64_t bit)
 {
     while ((j->at = step_back(s, &s->spots[j->at], bit)) >= 0 && ++j->n_steps < LONGEST_WAY) {
         const spot *p = &s->spots[j->at];
@@ -307,7 +307,7 @@ static bool try_group(scheduler *s, job *jobs, int n_jobs)
     bool open = false;
     for (int i = 0; i < n_jobs; i++)
         if (!jobs[i].settled)
-            seek(s, &jobs[i], (uint64_t)1 << i);
+            seek_candidate(s, &jobs[i], (uint64_t)1 << i);
     mark_before(s, jobs, n_jobs);
     for (int i = 0; i < n_jobs; i++) {
         jobs[i].settled |= all_wait(s, &jobs[i], (uint64_t)1 << i);
@@ -344,7 +344,7 @@ static mr_status *make_trigger(scheduler *s, spot *x)
 }
 
 /* Adds the control edges that were found. */
-static mr_status *hold(scheduler *s)
+static mr_status *hold_recvs(scheduler *s)
 {
     for (int i = 0; i < s->jobs.n; i++) {
         const job *j = &s->jobs.p[i];
@@ -370,7 +370,7 @@ static mr_status *schedule(scheduler *s)
     MR_TRY(share_lines(s));
     drop_useless(s);
     find_holders(s);
-    return hold(s);
+    return hold_recvs(s);
 }
 
 /* Nothing to do without transfers between tasks. The temporary edges from Sends to Recvs are removed on failure too. */
@@ -382,9 +382,9 @@ mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *edges, int n, mr_sc
         any |= edges[i].remote || s.all;
     if (!any || how == MR_SCHEDULE_NONE)
         return NULL;
-    join(&s);
+    join_devices(&s);
     mr_status *st = schedule(&s);
-    part(&s);
+    part_devices(&s);
     mr_frames_deinit(&s.frames);
     mr_free(s.spots);
     mr_free(s.place_of);

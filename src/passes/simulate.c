@@ -78,7 +78,7 @@ static bool sooner(const mr_play_event *a, const mr_play_event *b)
     return !a->ends && a->at > 0 ? a->node > b->node : a->node < b->node;
 }
 
-static void push(mr_play *s, mr_play_event e)
+static void push_event(mr_play *s, mr_play_event e)
 {
     mr_vec_push(&s->events, e);
     int i = s->events.n - 1;
@@ -88,7 +88,7 @@ static void push(mr_play *s, mr_play_event e)
 }
 
 /* The heap must not be empty. */
-static mr_play_event pop(mr_play *s)
+static mr_play_event pop_event(mr_play *s)
 {
     MR_ASSERT(s->events.n > 0);
     mr_play_event *p = s->events.p, first = p[0], last = mr_vec_pop(&s->events);
@@ -118,12 +118,12 @@ static void start_node(mr_play *s, int v, int d, double now)
     s->queues[d].running = v;
     s->start[v] = now;
     s->finish[v] = now + seconds(s, v, d);
-    push(s, (mr_play_event){s->finish[v], v, true});
+    push_event(s, (mr_play_event){s->finish[v], v, true});
 }
 
 /* Returns when a tensor that is made on `from` now is on `to`. It is sent to a device once; later consumers wait for
  * the same transfer. */
-static double send(mr_play *s, int v, const mr_play_use *u, int from, int to, double now)
+static double send_tensor(mr_play *s, int v, const mr_play_use *u, int from, int to, double now)
 {
     const mr_workload *w = s->w;
     if (from == to)
@@ -146,15 +146,15 @@ static double send(mr_play *s, int v, const mr_play_use *u, int from, int to, do
 }
 
 /* Sends the outputs of a node to its consumers; those that have all inputs are ready when the last one arrives. */
-static void deliver(mr_play *s, int v, int d, double now)
+static void deliver_outputs(mr_play *s, int v, int d, double now)
 {
     for (int i = s->first_use[v]; i < s->first_use[v + 1]; i++) {
         const mr_play_use *u = &s->uses[i];
         MR_ASSERT(s->pending[u->node] > 0);
-        double at = send(s, v, u, d, device_of_node(s, u->node), now);
+        double at = send_tensor(s, v, u, d, device_of_node(s, u->node), now);
         s->ready_at[u->node] = MR_MAX(s->ready_at[u->node], at);
         if (--s->pending[u->node] == 0)
-            push(s, (mr_play_event){s->ready_at[u->node], u->node, false});
+            push_event(s, (mr_play_event){s->ready_at[u->node], u->node, false});
     }
 }
 
@@ -165,7 +165,7 @@ static void node_ready(mr_play *s, int v, double now)
     mr_play_queue *q = &s->queues[d];
     if (seconds(s, v, d) == 0) {
         s->start[v] = s->finish[v] = now;
-        deliver(s, v, d, now);
+        deliver_outputs(s, v, d, now);
         return;
     }
     if (q->running < 0) {
@@ -183,7 +183,7 @@ static void node_ends(mr_play *s, int v, double now)
     int d = device_of_node(s, v);
     mr_play_queue *q = &s->queues[d];
     MR_ASSERT(q->running == v);
-    deliver(s, v, d, now);
+    deliver_outputs(s, v, d, now);
     int next = q->first;
     q->running = -1;
     if (next < 0)
@@ -211,7 +211,7 @@ static bool fits(mr_play *s)
 }
 
 /* Nothing has arrived; nodes without inputs are ready at time 0. */
-static void reset(mr_play *s)
+static void reset_play(mr_play *s)
 {
     const mr_workload *w = s->w;
     for (size_t i = 0; i < (size_t)w->n_tensors * (size_t)w->n_devices; i++)
@@ -225,7 +225,7 @@ static void reset(mr_play *s)
     for (int v = 0; v < w->n_nodes; v++) {
         s->pending[v] = w->first_input[v + 1] - w->first_input[v];
         if (!s->pending[v])
-            push(s, (mr_play_event){0, v, false});
+            push_event(s, (mr_play_event){0, v, false});
     }
 }
 
@@ -235,9 +235,9 @@ double mr_play_step(mr_play *s, const int *device_of)
     s->device_of = device_of;
     if (!fits(s))
         return INFINITY;
-    reset(s);
+    reset_play(s);
     while (s->events.n) {
-        mr_play_event e = pop(s);
+        mr_play_event e = pop_event(s);
         end = e.at;
         if (e.ends)
             node_ends(s, e.node, e.at);

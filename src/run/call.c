@@ -51,7 +51,7 @@ static void call_done(void *ctx, mr_status *st)
 }
 
 /* Starts the call of f with the inputs from `first` on. device.n == 0: on the device of the run. */
-static void start(mr_run *r, mr_sv device, const mr_func_ref *f, int first)
+static void start_call(mr_run *r, mr_sv device, const mr_func_ref *f, int first)
 {
     mr_caller *by = r->step->caller;
     if (!by) {
@@ -73,8 +73,8 @@ static void start(mr_run *r, mr_sv device, const mr_func_ref *f, int first)
         by->call(by, r, f, c->tensors, n_in, c->tensors + n_in, c->n_out, call_done, c);
 }
 
-void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first) { start(r, MR_SV(""), f, first); }
+void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first) { start_call(r, MR_SV(""), f, first); }
 
-void mr_run_call_on(mr_run *r, mr_sv device, const mr_func_ref *f, int first) { start(r, device, f, first); }
+void mr_run_call_on(mr_run *r, mr_sv device, const mr_func_ref *f, int first) { start_call(r, device, f, first); }
 
 void mr_run_call(mr_run *r, const mr_func_ref *f) { mr_run_call_from(r, f, 0); }

@@ -57,7 +57,7 @@ mr_cancel *mr_cancel_new(mr_cancel *parent)
     return c;
 }
 
-static void destroy(mr_cancel *c)
+static void destroy_manager(mr_cancel *c)
 {
     mr_cond_deinit(&c->idle);
     mr_mutex_deinit(&c->mu);
@@ -80,7 +80,7 @@ void mr_cancel_free(mr_cancel *c)
     bool now = !c->calling;
     mr_unlock(&c->mu);
     if (now)
-        destroy(c);
+        destroy_manager(c);
 }
 
 static void unlink_locked(mr_cancel_entry *e)
@@ -146,7 +146,7 @@ static void call_all(mr_cancel *c)
     mr_cond_broadcast(&c->idle);
     mr_unlock(&c->mu);
     if (doomed)
-        destroy(c);
+        destroy_manager(c);
 }
 
 /* Inside a callback the work is left to the outermost call on this thread: functions that call functions form

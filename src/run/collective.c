@@ -11,12 +11,12 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static mr_mutex mu;
 static mr_imap bound MR_GUARDED_BY(mu); /* address of a session's mr_caller -> mr_collective */
 
-static void make(void) { mr_mutex_init(&mu); }
+static void init_bindings(void) { mr_mutex_init(&mu); }
 
 void mr_collective_bind(const mr_caller *session, mr_collective *c)
 {
     uint64_t key = (uint64_t)(uintptr_t)session;
-    pthread_once(&once, make);
+    pthread_once(&once, init_bindings);
     mr_lock(&mu);
     if (c)
         mr_imap_put(&bound, key, c);
@@ -29,7 +29,7 @@ void mr_collective_bind(const mr_caller *session, mr_collective *c)
 
 mr_collective *mr_collective_of(const mr_run *r)
 {
-    pthread_once(&once, make);
+    pthread_once(&once, init_bindings);
     mr_lock(&mu);
     mr_collective *c = r->step->caller ? mr_imap_get(&bound, (uint64_t)(uintptr_t)r->step->caller) : NULL;
     mr_unlock(&mu);

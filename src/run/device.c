@@ -62,7 +62,7 @@ void mr_device_share(mr_device *d, mr_device *with)
     d->shares = true;
 }
 
-static bool counts(int type)
+static bool is_count_type(int type)
 {
     type = mr_dtype_base(type);
     return type == MR_INT32 || type == MR_INT64 || type == MR_BOOL;
@@ -74,9 +74,9 @@ static bool is_counting(const mr_node *n)
 {
     bool all = n->def->op && !(n->def->flags & MR_STATEFUL) && n->n_out > 0;
     for (int i = 0; i < n->n_in; i++)
-        all &= counts(n->in_types[i]) && !mr_dtype_is_ref(n->in_types[i]);
+        all &= is_count_type(n->in_types[i]) && !mr_dtype_is_ref(n->in_types[i]);
     for (int i = 0; i < n->n_out; i++)
-        all &= counts(n->out_types[i]) && !mr_dtype_is_ref(n->out_types[i]);
+        all &= is_count_type(n->out_types[i]) && !mr_dtype_is_ref(n->out_types[i]);
     return all;
 }
 

@@ -47,7 +47,7 @@ static void eval_done(mr_run *r, mr_status *st)
 }
 
 /* Ends whatever the kernel waits for. */
-static void cancel(eval *e)
+static void cancel_eval(eval *e)
 {
     mr_status *why = mr_error(MR_CANCELLED, "The op waits for something that cannot happen outside of a step");
     mr_cancel_start(e->step.cancel);
@@ -70,7 +70,7 @@ static mr_status *wait_done(eval *e)
             deadline_ns = mr_now_ns() + atomic_load(&patience_ns);
         if (!mr_cond_wait_until(&e->changed, &e->mu, deadline_ns) && !e->done) {
             mr_unlock(&e->mu);
-            cancel(e);
+            cancel_eval(e);
             mr_lock(&e->mu);
             cancelled = true;
         }
@@ -161,7 +161,7 @@ static void drop_inputs(const mr_node *n, mr_tensor **in)
 /* Runs the node and moves its outputs to out; on failure they are all NULL. `own` is NULL, or `in` again:
  * these references are dropped as soon as the run has its own, so that a kernel may write over an input
  * nobody else holds. */
-static mr_status *evaluate(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **own,
+static mr_status *evaluate_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **own,
                            mr_tensor **out)
 {
     mr_status *st = NULL;
@@ -198,12 +198,12 @@ out:
 
 mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out)
 {
-    return evaluate(n, env, in, NULL, out);
+    return evaluate_node(n, env, in, NULL, out);
 }
 
 mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out)
 {
-    mr_status *st = evaluate(n, env, in, in, out);
+    mr_status *st = evaluate_node(n, env, in, in, out);
     drop_inputs(n, in); /* if the run never began */
     return st;
 }

@@ -131,9 +131,9 @@ bool mr_later_over(mr_later *l)
 
 /* ---- calls ---- */
 
-/* Counts a call: the session does not end before leave. Fails if the session is over or if there is no
+/* Counts a call: the session does not end before leave_call. Fails if the session is over or if there is no
  * caller. */
-static mr_status *enter(mr_later *l, const char *function, mr_caller **out)
+static mr_status *enter_call(mr_later *l, const char *function, mr_caller **out)
 {
     mr_status *st = NULL;
     mr_lock(&l->mu);
@@ -148,7 +148,7 @@ static mr_status *enter(mr_later *l, const char *function, mr_caller **out)
     return st;
 }
 
-static void leave(mr_later *l)
+static void leave_call(mr_later *l)
 {
     mr_lock(&l->mu);
     MR_ASSERT(l->busy > 0);
@@ -170,9 +170,9 @@ mr_status *mr_later_run(mr_later *l, const mr_later_call *a)
 {
     mr_caller *c;
     mr_later_call full = with_cancel(l, a);
-    MR_TRY(enter(l, a->f->name, &c));
+    MR_TRY(enter_call(l, a->f->name, &c));
     mr_status *st = c->call_later(c, l, &full, NULL, NULL);
-    leave(l);
+    leave_call(l);
     return st;
 }
 
@@ -193,7 +193,7 @@ void mr_later_state_forget(mr_later *l, uint64_t state)
     if (!c)
         return;
     c->forget_state(c, state);
-    leave(l);
+    leave_call(l);
 }
 
 typedef struct started {
@@ -208,7 +208,7 @@ static void started_done(void *ctx, mr_status *st)
     started s = *(started *)ctx;
     mr_small_free(ctx, sizeof(started));
     s.done(s.ctx, st);
-    leave(s.later);
+    leave_call(s.later);
     mr_later_unref(s.later);
 }
 
@@ -218,7 +218,7 @@ void mr_later_start(mr_later *l, const mr_later_call *a, void (*done)(void *ctx,
 {
     mr_caller *c;
     mr_later_call full = with_cancel(l, a);
-    mr_status *st = enter(l, a->f->name, &c);
+    mr_status *st = enter_call(l, a->f->name, &c);
     if (st) {
         done(ctx, st);
         return;

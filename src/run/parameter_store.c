@@ -21,7 +21,7 @@ static mr_mutex mu;
 static mr_cond given_back;
 static mr_map bound MR_GUARDED_BY(mu); /* name -> binding */
 
-static void make(void)
+static void init_bindings(void)
 {
     mr_mutex_init(&mu);
     mr_cond_init(&given_back);
@@ -46,7 +46,7 @@ static MR_VEC(binding *) in_use MR_GUARDED_BY(mu);
 mr_status *mr_parameter_store_bind(const char *name, mr_parameter_store *s)
 {
     mr_status *st = NULL;
-    pthread_once(&once, make);
+    pthread_once(&once, init_bindings);
     mr_lock(&mu);
     if (!s) {
         unbind_locked(name);
@@ -63,7 +63,7 @@ mr_status *mr_parameter_store_bind(const char *name, mr_parameter_store *s)
 
 mr_status *mr_parameter_store_take(mr_sv name, mr_parameter_store **out)
 {
-    pthread_once(&once, make);
+    pthread_once(&once, init_bindings);
     mr_lock(&mu);
     binding *b = mr_map_get(&bound, name);
     if (b && b->users++ == 0)

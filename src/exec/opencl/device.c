@@ -60,7 +60,7 @@ static mr_status *make_one(const char *task, int i, mr_opencl *p, mr_pool *pool,
     return NULL;
 }
 
-static mr_status *make(const mr_device_maker *m, const char *task, mr_pool *pool, int limit, mr_device_vec *out)
+static mr_status *make_devices(const mr_device_maker *m, const char *task, mr_pool *pool, int limit, mr_device_vec *out)
 {
     mr_opencl *const *devices;
     int n = mr_opencl_devices(&devices);
@@ -74,7 +74,7 @@ static mr_status *make(const mr_device_maker *m, const char *task, mr_pool *pool
  * used. */
 void mr_opencl_register(void)
 {
-    static const mr_device_maker maker = {.type = "GPU", .make = make};
+    static const mr_device_maker maker = {.type = "GPU", .make = make_devices};
     static _Atomic int registered;
     const char *want;
     if (atomic_load(&registered) || !mr_opencl_wanted(&want) || atomic_exchange(&registered, 1))

@@ -24,7 +24,7 @@ struct mr_opencl_waiter {
 };
 
 /* Blocks until there is an event, and takes the oldest. */
-static waiting *take(mr_opencl_waiter *w)
+static waiting *take_event(mr_opencl_waiter *w)
 {
     mr_lock(&w->mu);
     while (!w->first)
@@ -42,7 +42,7 @@ static void wait_on(void *arg)
 {
     mr_opencl_waiter *w = arg;
     for (;;) {
-        waiting *x = take(w);
+        waiting *x = take_event(w);
         x->done(x->arg, w->driver->wait(x->e));
         mr_small_free(x, sizeof *x);
     }
