@@ -202,7 +202,7 @@ MR_TEST(group_place_is_that_of_a_worker_of_tf_config)
     MR_CHECK_STR(p.addresses.p[0], "127.0.0.1:1");
     mr_place_deinit(&p);
     setenv("TF_CONFIG", "{\"cluster\": {\"ps\": [\"a:1\"], \"worker\": [\"b:1\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}", 1);
-    MR_CHECK_ERR(mr_place_find(&p), MR_FAILED_PRECONDITION, "is no worker");
+    MR_CHECK_ERR(mr_place_find(&p), MR_FAILED_PRECONDITION, "is not a chief or worker");
     mr_place_deinit(&p);
 }
 

@@ -242,7 +242,7 @@ static void differ(mr_transport *t)
 {
     float x[8] = {0};
     mr_group_work w = {.kind = MR_GROUP_ALL_REDUCE, .type = MR_FLOAT, .in = x, .out = x, .count = t->rank ? 8 : 7};
-    MR_CHECK_ERR(mr_group_run_on(t, &w, soon()), MR_INVALID_ARGUMENT, "different things");
+    MR_CHECK_ERR(mr_group_run_on(t, &w, soon()), MR_INVALID_ARGUMENT, "run different operations");
 }
 
 MR_TEST(group_shm_members_that_do_different_things_find_out) { run_shm(2, differ); }
@@ -359,7 +359,7 @@ MR_TEST(group_refuses_what_cannot_be_done)
     w = (mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = MR_FLOAT, .count = INT64_MAX / 4};
     MR_CHECK_ERR(mr_group_work_check(&w, 2, 0), MR_INVALID_ARGUMENT, "elements");
     w = (mr_group_work){.kind = MR_GROUP_BROADCAST, .type = MR_FLOAT, .root = 2};
-    MR_CHECK_ERR(mr_group_work_check(&w, 2, 0), MR_INVALID_ARGUMENT, "no member 2");
+    MR_CHECK_ERR(mr_group_work_check(&w, 2, 0), MR_INVALID_ARGUMENT, "root of the broadcast is 2");
     w = (mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = MR_FLOAT, .merge = MR_MERGE_MAX, .mean = true};
     MR_CHECK_ERR(mr_group_work_check(&w, 2, 0), MR_INVALID_ARGUMENT, "mean");
 }
@@ -432,7 +432,7 @@ static void send_less(mr_transport *t)
     if (t->rank == 0)
         MR_CHECK_OK(t->of->finish(t, &x, soon()));
     else
-        MR_CHECK_ERR(t->of->finish(t, &x, soon()), MR_INVALID_ARGUMENT, "3 bytes came from it, expected 4");
+        MR_CHECK_ERR(t->of->finish(t, &x, soon()), MR_INVALID_ARGUMENT, "it sent 3 bytes, expected 4");
 }
 
 /* The receiver takes the message when the sender has logged that it waits. */
@@ -441,7 +441,7 @@ static void take_late(mr_transport *t)
     char byte = 1;
     mr_transfer x = {.sending = t->rank == 0, .peer = 1 - t->rank, .data = &byte, .n = 1};
     if (!x.sending)
-        mr_test_log_wait("Still waiting for member 1 of 2 of the group: it has not taken what was sent (", 2);
+        mr_test_log_wait("Still waiting for member 1 of 2 of the group: it has not received what was sent (", 2);
     t->of->start(t, &x);
     MR_CHECK_OK(t->of->finish(t, &x, 0));
 }
@@ -463,9 +463,9 @@ MR_TEST(group_post_refuses_heads_of_nobody)
     mr_bytes body = {0};
     mr_post_head_write(&h, bytes);
     MR_CHECK(mr_bytes_add_copy(&body, bytes, 20));
-    MR_CHECK_ERR(mr_post_head_read(&body, &got), MR_INVALID_ARGUMENT, "without a head");
+    MR_CHECK_ERR(mr_post_head_read(&body, &got), MR_INVALID_ARGUMENT, "no valid header");
     MR_CHECK(mr_bytes_add_copy(&body, bytes + 20, 12));
-    MR_CHECK_ERR(mr_post_head_read(&body, &got), MR_INVALID_ARGUMENT, "5 bytes has 0");
+    MR_CHECK_ERR(mr_post_head_read(&body, &got), MR_INVALID_ARGUMENT, "announces 5 bytes, but 0 follow");
     MR_CHECK(mr_bytes_add_copy(&body, bytes, 5));
     MR_CHECK_OK(mr_post_head_read(&body, &got));
     MR_CHECK_INT(got.from, 1);

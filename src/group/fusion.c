@@ -1,11 +1,15 @@
-/* group/fusion.c -- many small all-reduces as few large ones.
+/* group/fusion.c -- combines many small all-reduces into a few large ones.
  *
- * The group's own thread works in cycles.  When there are requests, and some have had time to gather, it exchanges with the other
- * members what each has (a list of names and what is to be done with them); what all have is ready, in the order of member 0's
- * list.  All see the same lists, so all decide the same.  What is ready is copied into one buffer as far as it fits and is alike,
- * reduced, and copied back.  What is not ready stays for a later cycle.
+ * The fusion thread works in cycles. When there are requests, and cycle_ns has passed for others to arrive, it
+ * exchanges lists with the other members: the name (as a hash), type and count of each request. Requests that all
+ * members have are ready, in the order of member 0's list. All members see the same lists, so all decide the same.
+ * Ready requests of one kind are copied into one buffer as far as they fit, reduced, and copied back. The others
+ * stay for a later cycle.
  *
- * A member that has nothing does not come to the exchange, so the others wait for it there. */
+ * A member without requests does not take part in the exchange, so the others wait for it there.
+ *
+ * Locking: f->mu guards the list of requests. `busy` is true while a cycle runs; mr_fusion_pause waits for it to
+ * become false, and then owns the buffer. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_wait.h"
@@ -14,7 +18,7 @@
 
 enum { LISTED = 64, MOST_LISTED = 1 << 20 };
 
-typedef struct item { /* a request that waits */
+typedef struct item { /* a pending request */
     mr_group_work work;
     char *name;
     uint64_t hash;
@@ -25,13 +29,13 @@ typedef struct item { /* a request that waits */
     struct item *next;
 } item;
 
-typedef struct entry { /* of it, as members tell each other */
+typedef struct entry { /* a request as members describe it to each other */
     uint64_t hash;
     int64_t count;
     uint32_t type, merge; /* mean: bit 8 of merge, deterministic: bit 9 */
 } entry;
 
-typedef struct list { /* what is exchanged at first; who has more tells all in a second exchange */
+typedef struct list { /* the first exchange; if a member has more than LISTED, a second exchange has all entries */
     int64_t n;
     entry entries[LISTED];
 } list;
@@ -44,14 +48,14 @@ struct mr_fusion {
     item *items MR_GUARDED_BY(mu), **items_end MR_GUARDED_BY(mu);
     size_t bytes MR_GUARDED_BY(mu); /* of all items */
     bool paused MR_GUARDED_BY(mu), busy MR_GUARDED_BY(mu), closing MR_GUARDED_BY(mu);
-    /* the thread's own */
+    /* used by the fusion thread alone */
     char *buffer;
     size_t buffer_bytes;
     list own, *all;
     int all_n;
-    entry *rest;      /* all entries of all, when there are many: `most` a member */
+    entry *rest;     /* after a second exchange: `most` entries for each member */
     int64_t most;
-    int64_t tell_ns; /* a request that waits for a member is logged then at the earliest */
+    int64_t tell_ns; /* the earliest time of the next message in the log about a waiting request */
 };
 
 static entry entry_of(const item *it)
@@ -85,12 +89,13 @@ static item *take_all_locked(mr_fusion *f) MR_REQUIRES(f->mu)
     return all;
 }
 
-/* The item of an entry, taken out of the list; NULL: it is not there. */
+/* Removes the request with this hash from the list; NULL: there is none. */
 static item *take_locked(mr_fusion *f, uint64_t hash) MR_REQUIRES(f->mu)
 {
     for (item **at = &f->items; *at; at = &(*at)->next)
         if ((*at)->hash == hash) {
             item *it = *at;
+            MR_ASSERT(f->bytes >= it->bytes);
             *at = it->next;
             if (!it->next)
                 f->items_end = at;
@@ -101,8 +106,9 @@ static item *take_locked(mr_fusion *f, uint64_t hash) MR_REQUIRES(f->mu)
     return NULL;
 }
 
-/* ---- who has what ---- */
+/* ---- exchanging lists ---- */
 
+/* Fills the first exchange: the number of requests, and the first LISTED of them. */
 static void list_own(mr_fusion *f)
 {
     memset(&f->own, 0, sizeof(f->own));
@@ -119,16 +125,21 @@ static const entry *entries_of(const mr_fusion *f, int i)
     return f->most > LISTED ? f->rest + (int64_t)i * f->most : f->all[i].entries;
 }
 
+/* The second exchange: every member sends `most` entries, unused ones zero. Requests are only appended, so those
+ * counted by list_own are still the first f->own.n. */
 static mr_status *exchange_rest(mr_fusion *f, int64_t deadline_ns)
 {
+    MR_ASSERT(f->most > LISTED && f->own.n <= f->most);
     size_t bytes = (size_t)f->most * sizeof(entry), all;
     entry *own = mr_try_calloc((size_t)f->most, sizeof(entry));
     mr_free(f->rest);
     f->rest = mr_size_mul(bytes, (size_t)f->all_n, &all) ? mr_try_alloc(all) : NULL;
-    mr_status *st = own && f->rest ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for %lld names", (long long)f->most);
+    mr_status *st = own && f->rest ? NULL
+                                   : mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for a list of %lld tensors",
+                                              (long long)f->most);
     int64_t n = 0;
     mr_lock(&f->mu);
-    for (item *it = f->items; !st && it && n < f->own.n; it = it->next) /* those that were counted are still the first */
+    for (item *it = f->items; !st && it && n < f->own.n; it = it->next)
         own[n++] = entry_of(it);
     mr_unlock(&f->mu);
     if (!st) {
@@ -139,6 +150,8 @@ static mr_status *exchange_rest(mr_fusion *f, int64_t deadline_ns)
     return st;
 }
 
+/* Exchanges lists with all members; afterwards entries_of gives those of each. The counts come from other
+ * processes, so they are checked. */
 static mr_status *exchange(mr_fusion *f, int64_t deadline_ns)
 {
     int size = mr_group_n_members(f->g);
@@ -151,9 +164,10 @@ static mr_status *exchange(mr_fusion *f, int64_t deadline_ns)
     mr_group_work w = {.kind = MR_GROUP_ALL_GATHER, .type = MR_UINT8, .in = &f->own, .out = f->all, .count = sizeof(list)};
     MR_TRY(mr_group_run_lane(f->g, MR_LANE_FUSION, &w, deadline_ns));
     f->most = 0;
-    for (int i = 0; i < size; i++) { /* from others: believed as far as it makes sense */
+    for (int i = 0; i < size; i++) {
         if (f->all[i].n < 0 || f->all[i].n > MOST_LISTED)
-            return mr_error(MR_DATA_LOSS, "group: member %d lists %lld tensors", i, (long long)f->all[i].n);
+            return mr_error(MR_DATA_LOSS, "group: member %d lists %lld tensors, at most %d are possible", i,
+                            (long long)f->all[i].n, (int)MOST_LISTED);
         f->most = MR_MAX(f->most, f->all[i].n);
     }
     return f->most > LISTED ? exchange_rest(f, deadline_ns) : NULL;
@@ -168,7 +182,7 @@ static const entry *find_entry(const mr_fusion *f, int member, uint64_t hash)
     return NULL;
 }
 
-/* Whether all have it; *alike: and mean the same by it. */
+/* Whether all members have the request; *alike: and all describe it the same. */
 static bool is_ready(const mr_fusion *f, const entry *e, bool *alike)
 {
     *alike = true;
@@ -181,7 +195,8 @@ static bool is_ready(const mr_fusion *f, const entry *e, bool *alike)
     return true;
 }
 
-/* What is ready, as a list in the order that all agree on. */
+/* Takes the ready requests out of the list, in the order that all members agree on. Requests that members describe
+ * differently end with an error; all members see that too, so they still agree. */
 static item *take_ready(mr_fusion *f)
 {
     item *ready = NULL, **end = &ready;
@@ -194,12 +209,12 @@ static item *take_ready(mr_fusion *f)
         item *it = take_locked(f, e->hash);
         mr_unlock(&f->mu);
         if (!it)
-            continue; /* listed twice under one hash */
+            continue; /* two names with one hash: the first entry took it */
         if (alike) {
             *end = it;
             end = &it->next;
         } else {
-            mr_status *st = mr_invalid("group: members do different things with '%s'", it->name);
+            mr_status *st = mr_invalid("group: members disagree about the count, type or merge of '%s'", it->name);
             end_item(it, st);
         }
     }
@@ -215,6 +230,7 @@ static bool are_alike(const item *a, const item *b)
            x->algorithm == y->algorithm;
 }
 
+/* Grows the fusion buffer; false: out of memory. */
 static bool reserve(mr_fusion *f, size_t bytes)
 {
     if (bytes <= f->buffer_bytes)
@@ -225,14 +241,15 @@ static bool reserve(mr_fusion *f, size_t bytes)
     return f->buffer != NULL;
 }
 
-/* Items from first up to (not with) end, in one buffer. */
+/* Reduces the requests from first up to, not including, end in one buffer. count is the sum of their elements. */
 static mr_status *reduce_fused(mr_fusion *f, item *first, const item *end, int64_t count, int64_t deadline_ns)
 {
     size_t elem = mr_dtype_size(first->work.type), at = 0;
     if (!reserve(f, MR_MAX((size_t)f->g->c.fusion_bytes, (size_t)count * elem)))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for fused tensors");
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for the fusion buffer");
     for (const item *it = first; it != end; at += it->bytes, it = it->next)
         memcpy(f->buffer + at, it->work.in, it->bytes);
+    MR_ASSERT(at == (size_t)count * elem && at <= f->buffer_bytes);
     mr_group_work w = first->work;
     w.in = w.out = f->buffer;
     w.count = count;
@@ -243,7 +260,8 @@ static mr_status *reduce_fused(mr_fusion *f, item *first, const item *end, int64
     return NULL;
 }
 
-/* The first item and those after it that fit; returns the rest. */
+/* Reduces the first request and those after it that fit into one buffer, and ends them with *st. Returns the rest
+ * of the list. A single request is reduced where it is, without a copy. */
 static item *reduce_some(mr_fusion *f, item *first, int64_t deadline_ns, mr_status **st)
 {
     size_t bytes = first->bytes;
@@ -266,7 +284,7 @@ static item *reduce_some(mr_fusion *f, item *first, int64_t deadline_ns, mr_stat
     return end;
 }
 
-/* The first member whose list does not have it; -1: all have. */
+/* The first member whose list lacks the request; -1: all have it. */
 static int who_lacks(const mr_fusion *f, uint64_t hash)
 {
     for (int i = 0; i < f->all_n; i++)
@@ -275,7 +293,7 @@ static int who_lacks(const mr_fusion *f, uint64_t hash)
     return -1;
 }
 
-/* Logs the request that has waited longest, when it is old enough, and the member that has not begun it. */
+/* Logs the oldest request once it has waited long enough, with a member that has not begun it. */
 static void tell_old(mr_fusion *f)
 {
     int64_t now = mr_now_ns(), since = 0;
@@ -299,7 +317,7 @@ static void tell_old(mr_fusion *f)
     mr_free(name);
 }
 
-/* Requests that have waited for too long for somebody. */
+/* Ends requests that have waited longer than timeout_ns for another member. */
 static void end_old(mr_fusion *f)
 {
     int64_t now = mr_now_ns();
@@ -318,6 +336,8 @@ static void end_old(mr_fusion *f)
     }
 }
 
+/* One cycle: exchange, reduce what is ready, look after what is old. After an error every ready request has ended
+ * with it. */
 static mr_status *cycle(mr_fusion *f)
 {
     mr_status *st = NULL;
@@ -332,9 +352,10 @@ static mr_status *cycle(mr_fusion *f)
     return st;
 }
 
-/* ---- its thread ---- */
+/* ---- the thread ---- */
 
-/* Until there is something, and a little longer for others to come; false: it is the end. */
+/* Waits until there are requests, then up to cycle_ns for more to fuse with them. Returns false when the fusion
+ * closes; otherwise busy tells whether to run a cycle. */
 static bool wait_for_items(mr_fusion *f)
 {
     mr_lock(&f->mu);
@@ -351,6 +372,8 @@ static bool wait_for_items(mr_fusion *f)
     return go;
 }
 
+/* The fusion thread. A failed cycle makes the generation unusable: this member may have failed in the middle of
+ * something that the others go on with. All pending requests end with its error. */
 static void run(void *arg)
 {
     mr_fusion *f = arg;
@@ -363,7 +386,7 @@ static void run(void *arg)
         mr_status *st = cycle(f);
         if (!st)
             continue;
-        mr_group_spoil(f->g, st); /* the others may be in the middle of what this member has no memory for */
+        mr_group_spoil(f->g, st);
         mr_lock(&f->mu);
         item *all = take_all_locked(f);
         mr_unlock(&f->mu);
@@ -372,8 +395,10 @@ static void run(void *arg)
     }
 }
 
-/* ---- its life ---- */
+/* ---- creating, pausing, freeing ---- */
 
+/* The group's fusion, created with its thread at the first request. It starts paused while the group is being
+ * formed. */
 static mr_status *fusion_of(mr_group *g, mr_fusion **out)
 {
     mr_status *st = NULL;
@@ -387,7 +412,8 @@ static mr_status *fusion_of(mr_group *g, mr_fusion **out)
         mr_cond_init(&f->changed);
         int err = mr_thread_start(&f->thread, "mr-group", run, f);
         if (err) {
-            st = mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': no thread: %s", g->name, strerror(err));
+            st = mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': cannot start the fusion thread: %s", g->name,
+                          strerror(err));
             mr_cond_deinit(&f->changed);
             mr_mutex_deinit(&f->mu);
             mr_free(f);
@@ -400,6 +426,8 @@ static mr_status *fusion_of(mr_group *g, mr_fusion **out)
     return st;
 }
 
+/* Waits for the running cycle, ends all requests with a copy of why, and frees the buffer, whose number belongs to
+ * the generation. The caller has failed the lane, so the cycle ends soon. */
 void mr_fusion_pause(mr_fusion *f, const mr_status *why)
 {
     mr_lock(&f->mu);
@@ -410,7 +438,7 @@ void mr_fusion_pause(mr_fusion *f, const mr_status *why)
     item *all = take_all_locked(f);
     mr_unlock(&f->mu);
     end_items(all, why);
-    mr_group_memory_free(f->g, f->buffer); /* its number is of the generation */
+    mr_group_memory_free(f->g, f->buffer);
     f->buffer = NULL;
     f->buffer_bytes = 0;
 }
@@ -432,7 +460,7 @@ void mr_fusion_free(mr_fusion *f)
     mr_cond_broadcast(&f->changed);
     mr_unlock(&f->mu);
     mr_thread_join(&f->thread);
-    mr_status *why = mr_error(MR_CANCELLED, "group '%s': this member leaves", f->g->name);
+    mr_status *why = mr_error(MR_CANCELLED, "group '%s': this member is leaving", f->g->name);
     end_items(f->items, why);
     mr_status_free(why);
     mr_group_memory_free(f->g, f->buffer);
@@ -446,9 +474,10 @@ void mr_fusion_free(mr_fusion *f)
 static mr_status *check(mr_group *g, const mr_group_request *r)
 {
     if (!r->name || !r->done)
-        return mr_invalid("group '%s': a request needs a name", g->name);
+        return mr_invalid("group '%s': a request needs a name and a callback", g->name);
     if (r->work.kind != MR_GROUP_ALL_REDUCE)
-        return mr_invalid("group '%s': '%s' is no all-reduce", g->name, r->name);
+        return mr_invalid("group '%s': only an all-reduce can be fused, and '%s' is another operation", g->name,
+                          r->name);
     return mr_group_work_check(&r->work, mr_group_n_members(g), mr_group_own_rank(g));
 }
 
@@ -460,6 +489,7 @@ static bool is_there_locked(const mr_fusion *f, uint64_t hash)
     return false;
 }
 
+/* Appends a request and wakes the thread. On an error done is not called. */
 mr_status *mr_group_begin(mr_group *g, const mr_group_request *r)
 {
     mr_fusion *f;
@@ -471,6 +501,7 @@ mr_status *mr_group_begin(mr_group *g, const mr_group_request *r)
     mr_lock(&f->mu);
     bool twice = is_there_locked(f, it->hash), closing = f->closing;
     if (!twice && !closing) {
+        MR_ASSERT(!*f->items_end);
         *f->items_end = it;
         f->items_end = &it->next;
         f->bytes += it->bytes;
@@ -481,6 +512,6 @@ mr_status *mr_group_begin(mr_group *g, const mr_group_request *r)
         return NULL;
     mr_free(it->name);
     mr_free(it);
-    return twice ? mr_error(MR_ALREADY_EXISTS, "group '%s': '%s' is under way already", g->name, r->name)
-                 : mr_error(MR_CANCELLED, "group '%s': this member leaves", g->name);
+    return twice ? mr_error(MR_ALREADY_EXISTS, "group '%s': '%s' was begun already and has not ended", g->name, r->name)
+                 : mr_error(MR_CANCELLED, "group '%s': this member is leaving", g->name);
 }

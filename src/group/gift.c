@@ -1,7 +1,10 @@
-/* group/gift.c -- a small server of descriptors, in the local transport's thread.
+/* group/gift.c -- a small server that passes file descriptors, on the local transport's thread.
  *
- * A client sends 8 bytes, the number; the answer is 16: whether there is such a file (1) and its size, with the descriptor.  One
- * question a connection.  A client that says nothing costs a descriptor, so only some may wait at a time. */
+ * A client sends 8 bytes, the number of a file. The answer is 16 bytes, whether there is such a file (1) and its
+ * size, with the descriptor attached. Each connection is for one question. An idle client costs a descriptor, so
+ * at most MOST_WAITING connections wait; the oldest is dropped for a new one.
+ *
+ * `guests` belongs to the transport's thread; `gifts` is guarded by mu, since any thread may offer. */
 #include "group/gift.h"
 
 #include <errno.h>
@@ -30,7 +33,7 @@ typedef struct gift {
     size_t bytes;
 } gift;
 
-typedef struct guest { /* a connection that has not asked yet */
+typedef struct guest { /* a connection that has not sent its question yet */
     mr_watch watch;
     int fd;
     mr_gifts *gifts;
@@ -41,7 +44,7 @@ struct mr_gifts {
     mr_watch watch;
     int fd;
     char *path;
-    MR_VEC(guest *) guests; /* the transport's thread */
+    MR_VEC(guest *) guests; /* only the transport's thread uses it */
     mr_mutex mu;
     MR_VEC(gift) gifts MR_GUARDED_BY(mu);
 };
@@ -59,7 +62,8 @@ static bool is_same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 && c.uid == getuid();
 }
 
-/* A few bytes into an empty socket: it takes them at once, or the client is gone. */
+/* Sends the reply, which is small and goes into an empty socket, so it does not block. The lock is held while
+ * sending, so that the descriptor is not closed meanwhile. */
 static void answer(mr_gifts *g, int to, uint64_t number)
 {
     reply r = {0};
@@ -77,12 +81,13 @@ static void answer(mr_gifts *g, int to, uint64_t number)
             memcpy(CMSG_DATA(c), &g->gifts.p[i].fd, sizeof(int));
         }
     ssize_t rc = sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)rc; /* a client that hears nothing asks again */
+    (void)rc; /* a client without an answer asks again */
     mr_unlock(&g->mu);
 }
 
 static void bury(mr_order *o) { mr_free((char *)o - offsetof(guest, bury)); }
 
+/* Ends a connection. The guest is freed later, because epoll may already have returned another event for it. */
 static void dismiss(guest *v)
 {
     mr_gifts *g = v->gifts;
@@ -94,9 +99,11 @@ static void dismiss(guest *v)
     mr_watch_remove(v->fd);
     close(v->fd);
     v->bury.fn = bury;
-    mr_local_later(&v->bury); /* an event of it may still be at hand */
+    mr_local_later(&v->bury);
 }
 
+/* A client has sent its question, or closed the connection. A partial question is not possible in practice: 8
+ * bytes sent at once arrive at once. */
 static void heard(mr_watch *w, uint32_t events)
 {
     guest *v = (guest *)w;
@@ -105,11 +112,12 @@ static void heard(mr_watch *w, uint32_t events)
     ssize_t n = recv(v->fd, &number, sizeof(number), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n == sizeof(number)) /* a part of it alone makes no sense: they are few bytes, sent at once */
+    if (n == sizeof(number))
         answer(v->gifts, v->fd, number);
     dismiss(v);
 }
 
+/* Accepts a connection, from processes of the same user only. */
 static void come(mr_watch *w, uint32_t events)
 {
     mr_gifts *g = (mr_gifts *)w;
@@ -129,13 +137,14 @@ static void come(mr_watch *w, uint32_t events)
         dismiss(g->guests.p[0]);
 }
 
-/* ---- its life ---- */
+/* ---- creating and freeing ---- */
 
+/* Listens at a temporary name and renames the socket then, so whoever finds the path gets an answer. */
 static mr_status *listen_at(mr_gifts *g)
 {
     struct sockaddr_un a;
     MR_TRY(mr_local_address(g->path, &a));
-    char *aside = mr_printf("%s-", g->path); /* it gets its name when it listens: whoever finds it is answered */
+    char *aside = mr_printf("%s-", g->path);
     mr_status *st = mr_local_address(aside, &a);
     g->fd = st ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (!st && (g->fd < 0 || bind(g->fd, (struct sockaddr *)&a, sizeof(a)) != 0 || chmod(aside, 0600) != 0 ||
@@ -198,6 +207,7 @@ void mr_gifts_offer(mr_gifts *g, uint64_t number, int fd, size_t bytes)
 {
     mr_lock(&g->mu);
     mr_vec_push(&g->gifts, (gift){number, fd, bytes});
+    MR_ASSERT(fd >= 0);
     mr_unlock(&g->mu);
 }
 
@@ -215,6 +225,7 @@ void mr_gifts_take_back(mr_gifts *g, uint64_t number)
 
 /* ---- asking ---- */
 
+/* Waits for the reply and the descriptor that comes with it (-1: none). The caller owns the descriptor. */
 static mr_status *receive(int from, int64_t deadline_ns, reply *r, int *fd)
 {
     char control[CMSG_SPACE(sizeof(int))];
@@ -228,7 +239,7 @@ static mr_status *receive(int from, int64_t deadline_ns, reply *r, int *fd)
         ready = poll(&p, 1, (int)MR_MIN(ms, 60000));
     } while (ready < 0 && errno == EINTR);
     if (ready <= 0)
-        return mr_error(MR_DEADLINE_EXCEEDED, "group: a member does not hand over its memory");
+        return mr_error(MR_DEADLINE_EXCEEDED, "group: a member did not pass its shared memory before the deadline");
     ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
@@ -238,9 +249,10 @@ static mr_status *receive(int from, int64_t deadline_ns, reply *r, int *fd)
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
-    return mr_error(MR_UNAVAILABLE, "group: a member has gone");
+    return mr_error(MR_UNAVAILABLE, "group: a member closed the connection instead of passing its shared memory");
 }
 
+/* Asks one question on a new connection. Both sides check that the other is the same user. */
 static mr_status *ask_once(const char *path, uint64_t number, int64_t deadline_ns, reply *r, int *fd)
 {
     struct sockaddr_un a;
@@ -249,12 +261,12 @@ static mr_status *ask_once(const char *path, uint64_t number, int64_t deadline_n
     if (s < 0)
         return mr_errno_status(errno, "open", "a socket");
     mr_status *st = NULL;
-    struct timeval patience = {.tv_sec = 5}; /* connecting waits when many others do */
+    struct timeval patience = {.tv_sec = 5}; /* connecting blocks while the backlog is full */
     setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(s, (struct sockaddr *)&a, sizeof(a)) != 0)
-        st = mr_error(MR_UNAVAILABLE, "group: nobody is at %s: %s", path, strerror(errno));
+        st = mr_error(MR_UNAVAILABLE, "group: cannot connect to a member at %s: %s", path, strerror(errno));
     else if (!is_same_user(s))
-        st = mr_error(MR_PERMISSION_DENIED, "group: %s is another user's", path);
+        st = mr_error(MR_PERMISSION_DENIED, "group: %s belongs to another user", path);
     else if (send(s, &number, sizeof(number), MSG_NOSIGNAL) != sizeof(number))
         st = mr_error(MR_UNAVAILABLE, "group: %s: %s", path, strerror(errno));
     else
@@ -263,6 +275,7 @@ static mr_status *ask_once(const char *path, uint64_t number, int64_t deadline_n
     return st;
 }
 
+/* Asks until the file is offered: members of a generation do not begin at the same time. */
 mr_status *mr_gift_ask(const char *path, uint64_t number, int64_t deadline_ns, const _Atomic bool *stop, int *fd, size_t *bytes)
 {
     for (;;) {
@@ -275,9 +288,11 @@ mr_status *mr_gift_ask(const char *path, uint64_t number, int64_t deadline_ns, c
         if (*fd >= 0)
             close(*fd);
         if (stop && atomic_load(stop))
-            return mr_error(MR_ABORTED, "group: the memory at %s is not asked for any more", path);
+            return mr_error(MR_ABORTED, "group: the generation ended before the member at %s passed its shared memory",
+                            path);
         if (mr_now_ns() > deadline_ns)
-            return mr_error(MR_DEADLINE_EXCEEDED, "group: the member at %s does not hand over its memory", path);
+            return mr_error(MR_DEADLINE_EXCEEDED,
+                            "group: the member at %s did not pass its shared memory before the deadline", path);
         mr_sleep_ns(AGAIN_NS);
     }
 }

@@ -1,7 +1,10 @@
-/* group/keeper.c -- calls in, the roster's decisions out.
+/* group/keeper.c -- carries out the roster: calls of members in, decisions of dist/group.c out.
  *
- * Of each member there is at most one call that waits; another one of it takes its place.  News that come while none waits are
- * kept for the next.  Replies are sent without the lock. */
+ * At most one call of each member is pending; a newer one replaces it. News for a member without a pending call is
+ * queued for its next call. A member that has had no pending call for LEASE_NS counts as gone.
+ *
+ * Locking: k->mu guards the roster and the attendees. Replies are collected in `answers` under the lock and sent
+ * without it, because a reply may call back into this file. */
 #include "group/keeper.h"
 
 #include "base/clock.h"
@@ -11,16 +14,17 @@
 #include "group/words.h"
 
 #define TICK_NS INT64_C(50000000)
-#define PING_NS INT64_C(1000000000)  /* how long a call waits without news */
-#define LEASE_NS INT64_C(3000000000) /* how long a member may be away between two calls */
-#define LEAVE_NS INT64_C(100000000)  /* who leaves has done its part: the others may still be at theirs */
+#define PING_NS INT64_C(1000000000)  /* how long a call stays pending without news */
+#define LEASE_NS INT64_C(3000000000) /* how long a member may have no pending call */
+#define LEAVE_NS \
+    INT64_C(100000000) /* a member that left has finished its operations; the others get this long to finish theirs */
 
 typedef struct attendee {
     uint64_t who;
     char *address;
-    mr_net_call *call; /* waits; NULL: it is away */
-    uint64_t serial;   /* of its calls that count */
-    int64_t since_ns;  /* that it waits, is away, or has left */
+    mr_net_call *call; /* pending; NULL: none */
+    uint64_t serial;   /* of its latest join; older calls get no news */
+    int64_t since_ns;  /* when the call became pending, or ended, or the member left */
     bool leaves;
     MR_VEC(mr_str) news;
 } attendee;
@@ -41,9 +45,10 @@ struct mr_keeper {
     mr_roster roster MR_GUARDED_BY(mu);
     MR_VEC(attendee *) attendees MR_GUARDED_BY(mu);
     bool closing MR_GUARDED_BY(mu);
-    bool retiring MR_GUARDED_BY(mu); /* this process leaves: what is formed next is formed by another */
+    bool retiring MR_GUARDED_BY(mu); /* this process leaves: another one forms the next generation */
 };
 
+/* Sends the collected replies and frees the list; called without the lock. */
 static void send(answers *out)
 {
     for (int i = 0; i < out->n; i++) {
@@ -74,7 +79,7 @@ static void attendee_free(attendee *a)
     mr_free(a);
 }
 
-/* Its call ends with what there is to say; a body of its own when that is nothing. */
+/* Ends the member's pending call, if there is one, with its oldest news, or with MR_NEWS_NOTHING. */
 static void answer_locked(attendee *a, answers *out)
 {
     answer x = {.call = a->call};
@@ -92,7 +97,7 @@ static void answer_locked(attendee *a, answers *out)
     mr_vec_push(out, x);
 }
 
-/* ---- what the roster decides ---- */
+/* ---- carrying out the roster's decisions ---- */
 
 static void tell_locked(mr_keeper *k, attendee *a, const mr_news *n, answers *out) MR_REQUIRES(k->mu)
 {
@@ -103,6 +108,7 @@ static void tell_locked(mr_keeper *k, attendee *a, const mr_news *n, answers *ou
     answer_locked(a, out);
 }
 
+/* Tells all members of the new generation who they are. The addresses are borrowed from the attendees. */
 static void form_locked(mr_keeper *k, answers *out) MR_REQUIRES(k->mu)
 {
     mr_news n = {.kind = MR_NEWS_FORMED, .generation = k->roster.generation, .keeper = k->key};
@@ -115,12 +121,14 @@ static void form_locked(mr_keeper *k, answers *out) MR_REQUIRES(k->mu)
         if (a)
             tell_locked(k, a, &n, out);
     }
-    mr_vec_deinit(&n.members); /* the addresses are the attendees' */
+    mr_vec_deinit(&n.members); /* not mr_news_deinit: the addresses are borrowed */
 }
 
+/* Tells all members but the cause that the generation ended, or that a process waits. `who` is set only if that
+ * member is gone; otherwise it merely asks for another generation. */
 static void tell_members_locked(mr_keeper *k, mr_news_kind kind, const mr_roster_action *act, answers *out) MR_REQUIRES(k->mu)
 {
-    bool gone = !find_locked(k, act->who); /* else it only wants another generation */
+    bool gone = !find_locked(k, act->who);
     mr_news n = {.kind = kind, .generation = k->roster.generation, .keeper = k->key, .who = gone ? act->who : 0};
     mr_str_printf(&n.why, "member %d %s", mr_roster_rank(&k->roster, act->who), act->why);
     for (int i = 0; i < k->roster.members.n; i++) {
@@ -142,6 +150,7 @@ static void refuse_locked(mr_keeper *k, const mr_roster_action *act, answers *ou
     mr_news_deinit(&n);
 }
 
+/* Feeds one event to the roster and carries out its actions. */
 static void step_locked(mr_keeper *k, const mr_roster_event *e, answers *out) MR_REQUIRES(k->mu)
 {
     mr_roster_actions acts = {0};
@@ -158,6 +167,7 @@ static void step_locked(mr_keeper *k, const mr_roster_event *e, answers *out) MR
     mr_vec_deinit(&acts);
 }
 
+/* Forgets a member and reports that to the roster. Its pending call, if any, must already be in *out. */
 static void remove_locked(mr_keeper *k, attendee *a, mr_roster_word word, answers *out) MR_REQUIRES(k->mu)
 {
     uint64_t who = a->who;
@@ -172,6 +182,8 @@ static void remove_locked(mr_keeper *k, attendee *a, mr_roster_word word, answer
 
 /* ---- calls ---- */
 
+/* A pending call was cancelled: its process ended or lost the connection, so the member is gone. Whoever takes the
+ * call out of its attendee answers it; if none has it, another thread has answered it already. */
 static void caller_left(void *arg, mr_net_call *c)
 {
     mr_keeper *k = arg;
@@ -193,6 +205,7 @@ static void caller_left(void *arg, mr_net_call *c)
     send(&out);
 }
 
+/* The attendee of a message's sender, added if it is new. */
 static attendee *seat_locked(mr_keeper *k, const mr_attend *w) MR_REQUIRES(k->mu)
 {
     attendee *a = find_locked(k, w->who);
@@ -200,6 +213,7 @@ static attendee *seat_locked(mr_keeper *k, const mr_attend *w) MR_REQUIRES(k->mu
         return a;
     a = mr_new(attendee);
     a->who = w->who;
+    MR_ASSERT(a->who != 0);
     a->address = mr_strdup(mr_str_z(&w->address));
     mr_vec_push(&k->attendees, a);
     return a;
@@ -212,20 +226,23 @@ static void say_nothing(mr_net_call *c, answers *out)
     mr_vec_push(out, x);
 }
 
-/* The call takes its member's place; false: its caller has left already. */
+/* Makes a call the member's pending one; an older pending call ends without news. false: the caller has left
+ * already. */
 static bool wait_locked(mr_keeper *k, attendee *a, mr_net_call *c, answers *out) MR_REQUIRES(k->mu)
 {
-    if (a->call) /* another of the same member: nothing is told twice, so this one gets nothing */
+    if (a->call)
         say_nothing(a->call, out);
     a->call = c;
     a->since_ns = mr_now_ns();
     return c->net->on_cancel(c, caller_left, k);
 }
 
+/* Handles one valid Attend message; each path answers the call or leaves it pending. A call with an older serial
+ * was overtaken by a join and must not replace it. A join discards queued news, which is about the time before. */
 static void attend_locked(mr_keeper *k, const mr_attend *w, mr_net_call *c, answers *out) MR_REQUIRES(k->mu)
 {
     attendee *a = seat_locked(k, w);
-    if (w->serial < a->serial) { /* was overtaken by a join: that one waits, and must go on to do so */
+    if (w->serial < a->serial) {
         say_nothing(c, out);
         return;
     }
@@ -244,7 +261,7 @@ static void attend_locked(mr_keeper *k, const mr_attend *w, mr_net_call *c, answ
         remove_locked(k, a, MR_ROSTER_GONE, out);
         return;
     }
-    if (w->flags & MR_ATTEND_JOIN) { /* what was to be told of before is of no interest any more */
+    if (w->flags & MR_ATTEND_JOIN) {
         for (int i = 0; i < a->news.n; i++)
             mr_str_deinit(&a->news.p[i]);
         a->news.n = 0;
@@ -259,16 +276,21 @@ static void attend_locked(mr_keeper *k, const mr_attend *w, mr_net_call *c, answ
 static mr_status *check(const mr_keeper *k, const mr_attend *w)
 {
     if (strcmp(mr_str_z(&w->name), k->group) != 0)
-        return mr_invalid("group: this is '%s', not '%s'", k->group, mr_str_z(&w->name));
-    return w->who == 0 ? mr_invalid("group '%s': a member without a key", k->group) : NULL;
+        return mr_invalid("group: this process keeps the roster of group '%s', not of '%s'", k->group,
+                          mr_str_z(&w->name));
+    return w->who == 0 ? mr_invalid("group '%s': an Attend message has no member key", k->group) : NULL;
 }
 
+/* Reads and checks a message from outside, then handles it. Every call is answered here or becomes pending. */
 void mr_keeper_handle(mr_keeper *k, mr_net_call *c)
 {
     mr_attend w = {0};
     mr_sv bytes;
     answers out = {0};
-    mr_status *st = c->body.n > MR_WORDS_BYTES ? mr_invalid("group: a word of %zu bytes", c->body.n) : NULL;
+    mr_status *st = c->body.n > MR_WORDS_BYTES
+                        ? mr_invalid("group: an Attend message has %zu bytes, at most %d are allowed", c->body.n,
+                                     (int)MR_WORDS_BYTES)
+                        : NULL;
     if (!st)
         st = mr_bytes_flat(&c->body, &bytes);
     if (!st)
@@ -278,7 +300,8 @@ void mr_keeper_handle(mr_keeper *k, mr_net_call *c)
     mr_lock(&k->mu);
     bool is_full = k->attendees.n >= MR_ROSTER_MOST && !find_locked(k, w.who);
     if (!st && (k->closing || is_full || (k->retiring && (w.flags & MR_ATTEND_JOIN))))
-        st = mr_error(MR_UNAVAILABLE, "group '%s': its keeper takes nobody in", k->group);
+        st = mr_error(MR_UNAVAILABLE, "group '%s': the process with the roster is closing or its roster is full",
+                      k->group);
     if (st)
         mr_vec_push(&out, (answer){.call = c, .st = st});
     else
@@ -290,6 +313,8 @@ void mr_keeper_handle(mr_keeper *k, mr_net_call *c)
 
 /* ---- time ---- */
 
+/* Looks at the time: removes members that left or were silent too long, answers calls that have been pending for
+ * PING_NS, and lets the roster act. It counts down because remove_locked moves the last attendee into the gap. */
 static void look_locked(mr_keeper *k, answers *out) MR_REQUIRES(k->mu)
 {
     int64_t now = mr_now_ns();
@@ -307,6 +332,7 @@ static void look_locked(mr_keeper *k, answers *out) MR_REQUIRES(k->mu)
         step_locked(k, &(mr_roster_event){.word = MR_ROSTER_TICK}, out);
 }
 
+/* The timer: looks every TICK_NS until the roster closes. */
 static void tick(mr_timer *t)
 {
     mr_keeper *k = (mr_keeper *)((char *)t - offsetof(mr_keeper, timer));
@@ -331,7 +357,7 @@ bool mr_keeper_has_guests(mr_keeper *k)
     return any;
 }
 
-/* ---- its life ---- */
+/* ---- creating and freeing ---- */
 
 mr_status *mr_keeper_new(const char *group, uint64_t key, const mr_roster_options *o, mr_keeper **out)
 {
@@ -350,6 +376,7 @@ mr_status *mr_keeper_new(const char *group, uint64_t key, const mr_roster_option
     return NULL;
 }
 
+/* Stops the timer, ends all pending calls with UNAVAILABLE, then frees. The caller hands over no more calls. */
 void mr_keeper_free(mr_keeper *k)
 {
     answers out = {0};
@@ -359,13 +386,15 @@ void mr_keeper_free(mr_keeper *k)
     k->closing = true;
     mr_unlock(&k->mu);
     mr_timers_clear(k->timers, &k->timer);
-    mr_timers_clear(k->timers, &k->timer); /* set again by one that ran */
+    mr_timers_clear(k->timers, &k->timer); /* a tick that was running may have set it again */
     mr_timers_free(k->timers);
     mr_lock(&k->mu);
     for (int i = 0; i < k->attendees.n; i++) {
         attendee *a = k->attendees.p[i];
         if (a->call)
-            mr_vec_push(&out, (answer){.call = a->call, .st = mr_error(MR_UNAVAILABLE, "group '%s': its keeper has left", k->group)});
+            mr_vec_push(&out, (answer){.call = a->call,
+                                       .st = mr_error(MR_UNAVAILABLE,
+                                                      "group '%s': the process with the roster has left", k->group)});
         a->call = NULL;
     }
     mr_unlock(&k->mu);

@@ -1,7 +1,13 @@
-/* group/meeting.c -- attending: one call after the other, with whoever keeps the roster.
+/* group/meeting.c -- attending a group: one long-polling call after another to the process that keeps the roster.
  *
- * A call that asks to join takes the place of the one that waits; answers to calls before it are not looked at (serial).  When a
- * call fails, the keeper is lost: that ends the generation, and the next gather looks for another keeper. */
+ * A member always has one call pending at the roster; the answer is news, and the next call follows at once. A
+ * call that asks to join replaces the pending one: it gets a new serial, and answers to calls with an older serial
+ * are ignored. When a call fails, the roster's process is lost: that ends the generation, and the next
+ * mr_meeting_gather looks for another one.
+ *
+ * mu guards everything after it. `news`, `rank` and `lost` are written only while a join is pending, so the thread
+ * that gathered may read the first two without the lock until it gathers again. The callback `ended` runs without
+ * the lock. */
 #include "group/meeting.h"
 
 #include <errno.h>
@@ -19,33 +25,33 @@
 #include "group/keeper.h"
 #include "net/local.h"
 
-#define SILENCE_NS INT64_C(5000000000) /* a keeper answers once a second */
+#define SILENCE_NS INT64_C(5000000000) /* the roster answers a pending call at least once a second */
 #define REJOIN_NS INT64_C(2000000000)
 #define AGAIN_NS INT64_C(5000000)
-#define LINGER_NS INT64_C(250000000) /* of a keeper that leaves: until the others have heard that it does */
+#define LINGER_NS INT64_C(250000000) /* a leaving roster process waits so long for the others to hear of it */
 
 struct mr_meeting {
     char *name, *folder, *own_address;
     mr_meeting_options o;
-    uint64_t key; /* of this process here */
+    uint64_t key; /* identifies this process in the group */
     mr_net *net;
-    mr_net_server *server; /* gRPC: always; else of the keeper */
+    mr_net_server *server; /* over gRPC always; on one host only where the roster is kept */
     mr_gifts *gifts;
     mr_post *post;
     int lock_fd;
-    int candidate;     /* of gRPC: which of the addresses it is */
+    int candidate; /* over gRPC: the index of the address to try for the roster */
 
     mr_mutex mu;
     mr_cond changed;
     mr_keeper *keeper MR_GUARDED_BY(mu);
-    mr_net_peer *peer MR_GUARDED_BY(mu); /* the keeper; not let go of while calls to it are being started */
+    mr_net_peer *peer MR_GUARDED_BY(mu); /* the process with the roster; not disconnected while n_starting > 0 */
     int n_starting MR_GUARDED_BY(mu);
-    uint64_t serial MR_GUARDED_BY(mu); /* of the call that counts */
-    int n_calls MR_GUARDED_BY(mu);     /* under way, also those that do not count */
+    uint64_t serial MR_GUARDED_BY(mu); /* of the latest join; answers with another are ignored */
+    int n_calls MR_GUARDED_BY(mu);     /* in progress, including ignored ones */
     bool formed MR_GUARDED_BY(mu), link_lost MR_GUARDED_BY(mu), not_keeping MR_GUARDED_BY(mu), waits MR_GUARDED_BY(mu),
         ended MR_GUARDED_BY(mu), closing MR_GUARDED_BY(mu);
     mr_status *refused MR_GUARDED_BY(mu);
-    mr_news news MR_GUARDED_BY(mu); /* of the generation; written by a join alone */
+    mr_news news MR_GUARDED_BY(mu); /* of the present generation */
     int rank MR_GUARDED_BY(mu);
     uint64_t lost MR_GUARDED_BY(mu);
 };
@@ -60,6 +66,8 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 /* ---- attending ---- */
 
+/* Writes an Attend message, which carries all this member knows: the last generation and its members let a new
+ * roster process continue the numbering. */
 static void compose_locked(mr_meeting *m, uint32_t flags, uint64_t serial, mr_bytes *out) MR_REQUIRES(m->mu)
 {
     mr_str text = {0};
@@ -73,8 +81,9 @@ static void compose_locked(mr_meeting *m, uint32_t flags, uint64_t serial, mr_by
     mr_attend_deinit(&a);
 }
 
-/* Without the lock.  serial 0: a new one, before which no answer counts any more; else the call goes on with it, if it still
- * counts. */
+/* Starts one call to the roster; called without the lock. serial 0 starts a new series, which makes all answers to
+ * earlier calls obsolete; another serial continues its series, if that is still the current one. n_starting keeps
+ * the peer alive while the call is started without the lock. */
 static void attend(mr_meeting *m, uint32_t flags, uint64_t serial)
 {
     mr_lock(&m->mu);
@@ -96,11 +105,12 @@ static void attend(mr_meeting *m, uint32_t flags, uint64_t serial)
     m->net->start(peer, &c->r);
     mr_lock(&m->mu);
     m->n_starting--;
+    MR_ASSERT(m->n_starting >= 0);
     mr_cond_broadcast(&m->changed);
     mr_unlock(&m->mu);
 }
 
-/* Lets go of the keeper: all calls to it end. */
+/* Disconnects from the roster's process; all pending calls end. */
 static void disconnect(mr_meeting *m)
 {
     mr_lock(&m->mu);
@@ -121,6 +131,7 @@ static void forget_news_locked(mr_meeting *m) MR_REQUIRES(m->mu)
     m->news = (mr_news){0};
 }
 
+/* The rank of a process in a generation; -1: it is not a member. */
 static int rank_in(const mr_news *n, uint64_t key)
 {
     for (int i = 0; i < n->members.n; i++)
@@ -129,23 +140,27 @@ static int rank_in(const mr_news *n, uint64_t key)
     return -1;
 }
 
+/* Takes over the news of a new generation (*n is emptied). A roster that reports a generation without this member,
+ * or a second one, is treated as lost. */
 static void formed_locked(mr_meeting *m, mr_news *n) MR_REQUIRES(m->mu)
 {
     int rank = rank_in(n, m->key);
     if (rank < 0 || m->formed) {
-        m->link_lost = true; /* a keeper that says such things is none */
+        m->link_lost = true;
         return;
     }
     forget_news_locked(m);
     m->news = *n;
     *n = (mr_news){0};
     m->rank = rank;
+    MR_ASSERT(m->rank < m->news.members.n);
     m->formed = true;
     m->waits = m->ended = false;
     m->lost = 0;
 }
 
-/* The end of the generation, once; the status is to be told without the lock. */
+/* Marks the generation as ended, once. Returns the error that the caller must report without the lock; NULL: there
+ * is nothing to report. */
 static mr_status *end_locked(mr_meeting *m, uint64_t who, const char *why) MR_REQUIRES(m->mu)
 {
     if (!m->formed || m->ended)
@@ -155,7 +170,8 @@ static mr_status *end_locked(mr_meeting *m, uint64_t who, const char *why) MR_RE
     return mr_error(MR_ABORTED, "group '%s': %s, generation %lld is over", m->name, why, (long long)m->news.generation);
 }
 
-/* What a keeper has said; whether the next call is to be made. */
+/* Handles one answer of the roster. Returns whether to make the next call; *over is the error to report if the
+ * generation ended. */
 static bool hear_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES(m->mu)
 {
     switch (n->kind) {
@@ -180,6 +196,7 @@ static bool hear_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES
     return !m->link_lost;
 }
 
+/* The call to the roster failed. FAILED_PRECONDITION means that the process answers but does not keep the roster. */
 static mr_status *lose_locked(mr_meeting *m, const mr_status *st) MR_REQUIRES(m->mu)
 {
     int rank = rank_in(&m->news, m->news.keeper);
@@ -191,6 +208,8 @@ static mr_status *lose_locked(mr_meeting *m, const mr_status *st) MR_REQUIRES(m-
     return over;
 }
 
+/* The end of a call: handles the answer, reports the end of the generation, starts the next call. n_calls is
+ * decremented last, because mr_meeting_free waits for it and then frees m. */
 static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     attend_call *c = (attend_call *)r;
@@ -219,6 +238,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         attend(m, 0, c->serial);
     mr_lock(&m->mu);
     m->n_calls--;
+    MR_ASSERT(m->n_calls >= 0);
     mr_cond_broadcast(&m->changed);
     mr_unlock(&m->mu);
     mr_status_free(over);
@@ -227,8 +247,9 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_free(c);
 }
 
-/* ---- finding the keeper ---- */
+/* ---- finding the roster ---- */
 
+/* Dispatches the calls that arrive at this process: Attend if it keeps the roster, and messages of transports. */
 static void handle(void *arg, mr_net_call *c)
 {
     mr_meeting *m = arg;
@@ -238,13 +259,15 @@ static void handle(void *arg, mr_net_call *c)
     if (strcmp(c->method, MR_ATTEND_METHOD) == 0 && k)
         mr_keeper_handle(k, c);
     else if (strcmp(c->method, MR_ATTEND_METHOD) == 0)
-        c->net->reply(c, mr_error(MR_FAILED_PRECONDITION, "group '%s': this member does not keep its roster", m->name), NULL);
+        c->net->reply(c, mr_error(MR_FAILED_PRECONDITION, "group '%s': this member does not keep the roster", m->name),
+                      NULL);
     else if (strcmp(c->method, MR_POST_METHOD) == 0 && m->post)
         mr_post_handle(m->post, c);
     else
-        c->net->reply(c, mr_error(MR_UNIMPLEMENTED, "group: there is no %s", c->method), NULL);
+        c->net->reply(c, mr_error(MR_UNIMPLEMENTED, "group: unknown method %s", c->method), NULL);
 }
 
+/* Starts to keep the roster; once started, this process keeps it until it leaves. */
 static mr_status *become_keeper(mr_meeting *m)
 {
     mr_keeper *k;
@@ -259,7 +282,8 @@ static mr_status *become_keeper(mr_meeting *m)
     return NULL;
 }
 
-/* Tries to get the lock, and keeps the roster then. */
+/* On one host the process that holds the lock file keeps the roster. The kernel releases the lock when that
+ * process ends, so another one can take over. Without the lock this does nothing: another process has it. */
 static mr_status *try_to_keep(mr_meeting *m, const char *path)
 {
     int port;
@@ -280,7 +304,8 @@ static mr_status *try_to_keep(mr_meeting *m, const char *path)
     MR_TRY(become_keeper(m));
     mr_net_listen listen = {.address = path, .handle = handle, .arg = m};
     mr_status *st = m->net->listen(m->net, &listen, &m->server, &port);
-    if (mr_status_code(st) == MR_ALREADY_EXISTS) { /* the one before is about to close it */
+    if (mr_status_code(st) ==
+        MR_ALREADY_EXISTS) { /* the previous holder is about to close it; the caller tries again */
         mr_status_free(st);
         st = NULL;
     }
@@ -307,8 +332,9 @@ static mr_status *find_on_host(mr_meeting *m)
     return st;
 }
 
-/* Over gRPC.  Who was in a generation tries its members in their order: the first that answers keeps the next.  Who is new tries
- * all addresses, for the group may have changed since they were written down; member 0 its own last, and keeps the first then. */
+/* Finds the roster over gRPC. A former member tries the members of its last generation in rank order: the first
+ * that answers keeps the next roster. A new process tries all addresses, because the group may have changed since
+ * they were configured; member 0 tries its own address last and then keeps the first roster. */
 static mr_status *find_by_address(mr_meeting *m)
 {
     int n = m->news.members.n ? m->news.members.n : m->o.size;
@@ -320,6 +346,7 @@ static mr_status *find_by_address(mr_meeting *m)
     return connect_to(m, address, m->o.keys);
 }
 
+/* Connects to the process that keeps the roster, or becomes that process. */
 static mr_status *find_keeper(mr_meeting *m)
 {
     disconnect(m);
@@ -328,7 +355,8 @@ static mr_status *find_keeper(mr_meeting *m)
 
 /* ---- gathering ---- */
 
-/* Asks to join, and waits: *formed, or the keeper was lost. */
+/* Asks to join and waits. Returns with *formed set, or unset when the roster was lost; an error is a refusal or
+ * the deadline. */
 static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, mr_long_wait *wait, bool *formed)
 {
     attend(m, MR_ATTEND_JOIN, 0);
@@ -337,7 +365,7 @@ static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, mr_long_wait *
     bool in_time = true;
     while (!m->formed && !m->link_lost && !m->refused && in_time)
         in_time = mr_long_wait_cond(wait, &m->changed, &m->mu, deadline_ns,
-                                    "the other members of group '%s': not all of %d have come", m->name, m->o.size);
+                                    "the other members of group '%s': fewer than %d have joined", m->name, m->o.size);
     *formed = m->formed && !m->link_lost;
     st = m->refused;
     m->refused = NULL;
@@ -347,7 +375,8 @@ static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, mr_long_wait *
     return st;
 }
 
-/* Who was asked last does not keep the roster.  Of the members of a generation the first that answers will, when it has noticed. */
+/* The process asked last does not keep the roster: moves on to the next address. A member of the last generation
+ * that answers is asked again instead, because it will keep the roster as soon as it notices the loss. */
 static void try_another(mr_meeting *m)
 {
     mr_lock(&m->mu);
@@ -356,6 +385,7 @@ static void try_another(mr_meeting *m)
     mr_sleep_ns(AGAIN_NS);
 }
 
+/* Joins the next generation, looking for the roster as often as necessary. Only one thread at a time may gather. */
 mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
 {
     double seconds;
@@ -371,10 +401,11 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
         if (formed)
             break;
         if (mr_now_ns() > deadline_ns)
-            return mr_error(MR_DEADLINE_EXCEEDED, "group '%s': nobody answers who keeps its roster", m->name);
+            return mr_error(MR_DEADLINE_EXCEEDED, "group '%s': no process with the roster answered before the deadline",
+                            m->name);
         try_another(m);
         if (mr_long_wait_due(&wait, mr_now_ns(), &seconds)) /* before the next attempt, which logs its own wait */
-            mr_info("Still waiting for the other members of group '%s': the keeper of its roster does not answer "
+            mr_info("Still waiting for the other members of group '%s': the process with the roster does not answer "
                     "(%.0f s)",
                     m->name, seconds);
     }
@@ -382,7 +413,7 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
     return NULL;
 }
 
-/* ---- what was gathered ---- */
+/* ---- the present generation ---- */
 
 int64_t mr_meeting_generation(const mr_meeting *m) { return m->news.generation; }
 uint64_t mr_meeting_key(const mr_meeting *m)
@@ -413,28 +444,30 @@ bool mr_meeting_is_over(mr_meeting *m)
     return over;
 }
 
-/* ---- its life ---- */
+/* ---- creating and freeing ---- */
 
 static mr_status *check_name(const char *name)
 {
     size_t n = strlen(name);
     if (n == 0 || n > 64 || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != n || name[0] == '.')
-        return mr_invalid("group: '%s' is no name: up to 64 letters, digits, '_', '-' and '.'", name);
+        return mr_invalid(
+            "group: invalid name '%s': expected 1 to 64 letters, digits, '_', '-' or '.', not starting with '.'", name);
     return NULL;
 }
 
-/* A folder that only this user can enter. */
+/* Creates the folder if necessary, and refuses one that another user owns or may write to. */
 static mr_status *check_folder(const char *folder)
 {
     struct stat s;
     if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         return mr_errno_status(errno, "make", folder);
     if (lstat(folder, &s) < 0 || !S_ISDIR(s.st_mode) || s.st_uid != getuid() || (s.st_mode & 022))
-        return mr_error(MR_FAILED_PRECONDITION, "group: %s belongs to somebody else, or others may write into it", folder);
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "group: %s must be a folder that this user owns and no one else may write to", folder);
     return NULL;
 }
 
-/* NAME.KEY: the gifts of a process of this group. */
+/* Whether a file name is NAME.KEY: the socket at which a process of this group passes descriptors. */
 static bool is_of_process(const mr_meeting *m, const char *file)
 {
     size_t n = strlen(m->name);
@@ -442,7 +475,7 @@ static bool is_of_process(const mr_meeting *m, const char *file)
            strspn(file + n + 1, "0123456789abcdef") == 16;
 }
 
-/* A process that was killed leaves its socket behind: nobody answers there. */
+/* Removes the socket that a killed process left behind: one at which nobody answers. For mr_dir_each. */
 static mr_status *sweep(void *arg, const char *file)
 {
     mr_meeting *m = arg;
@@ -470,12 +503,14 @@ static mr_status *open_host(mr_meeting *m)
     return mr_gifts_new(m->own_address, &m->gifts);
 }
 
+/* Listens at this member's own address, which serves both messages of transports and, if it keeps the roster,
+ * Attend. */
 static mr_status *open_grpc(mr_meeting *m)
 {
     int port;
     if (m->o.n_addresses != m->o.size || m->o.rank < 0 || m->o.rank >= m->o.size)
-        return mr_invalid("group '%s': %d addresses for %d members, and this one is member %d", m->name, m->o.n_addresses, m->o.size,
-                          m->o.rank);
+        return mr_invalid("group '%s': got %d addresses for %d members, for member %d: expected one address per member",
+                          m->name, m->o.n_addresses, m->o.size, m->o.rank);
     MR_TRY(mr_net_grpc(&m->net));
     m->own_address = mr_strdup(m->o.addresses[m->o.rank]);
     m->post = mr_post_new();
@@ -487,7 +522,8 @@ mr_status *mr_meeting_new(const mr_meeting_options *o, mr_meeting **out)
 {
     MR_TRY(check_name(o->name));
     if (o->size < 1 || o->size > MR_WORDS_MEMBERS || o->rank >= o->size)
-        return mr_invalid("group '%s': member %d of %d", o->name, o->rank, o->size);
+        return mr_invalid("group '%s': member %d of %d: expected a rank below the size, and 1 to %d members", o->name,
+                          o->rank, o->size, MR_WORDS_MEMBERS);
     mr_meeting *m = mr_new(mr_meeting);
     m->o = *o;
     m->name = mr_strdup(o->name);
@@ -505,7 +541,8 @@ mr_status *mr_meeting_new(const mr_meeting_options *o, mr_meeting **out)
     return st;
 }
 
-/* Says good-bye, if the keeper is another process or there are others left to tell. */
+/* Tells the roster that this member leaves, waits up to half a second for the answer, then disconnects and waits
+ * until every call has ended. Afterwards no callback can reach m. */
 static void leave(mr_meeting *m)
 {
     mr_lock(&m->mu);
@@ -536,6 +573,7 @@ void mr_meeting_free(mr_meeting *m)
     if (m->server)
         m->net->stop(m->server, INT64_C(100000000));
     mr_keeper_free(m->keeper);
+    MR_ASSERT(m->n_calls == 0 && m->n_starting == 0);
     if (m->lock_fd >= 0)
         close(m->lock_fd);
     mr_gifts_free(m->gifts);

@@ -1,7 +1,12 @@
-/* group/member.c -- a group as one of its members has it: generations, and a transport for each.
+/* group/member.c -- one member's view of a group: its generations, and the transports of each.
  *
- * The turn is held by whoever runs an operation or forms the group, so transports change only between operations.  The news that a
- * generation is over come from other threads: they fail the transports, which ends what waits. */
+ * Two locks. `turn` is held by the thread that runs an operation or forms the group, so transports are replaced
+ * only between operations. `mu` guards the state that other threads read and is never held while waiting; turn is
+ * taken before mu.
+ *
+ * The news that a generation has ended arrives on a thread of the meeting. That thread records the reason in
+ * `ended` and fails the transports, which ends every wait of the operation in progress. So once `ended` is set, no
+ * operation succeeds until mr_group_form replaces the transports. */
 #include "group/member.h"
 
 #include <stdlib.h>
@@ -14,13 +19,15 @@
 #include "group/mpi.h"
 
 #define TEN_MINUTES_NS INT64_C(600000000000)
-#define NEWS_NS INT64_C(4000000000) /* longer than the lease of a member that is silent (keeper.c) */
-#define TRANSPORT_NS INT64_C(10000000000) /* to reach all members of a generation, which were there a moment ago */
+#define NEWS_NS INT64_C(4000000000) /* longer than the lease of a silent member (LEASE_NS in keeper.c) */
+#define TRANSPORT_NS INT64_C(10000000000) /* to reach all members of a generation that was just formed */
 
 static bool is(const mr_group *g, const char *transport) { return strcmp(g->c.transport, transport) == 0; }
 
 /* ---- the end of a generation ---- */
 
+/* Records why the generation ended (the first reason counts) and fails its transports, so that waiting operations
+ * return. */
 static void end_locked(mr_group *g, const mr_status *why) MR_REQUIRES(g->mu)
 {
     if (!g->ended)
@@ -31,7 +38,6 @@ static void end_locked(mr_group *g, const mr_status *why) MR_REQUIRES(g->mu)
             g->lanes[i]->of->fail(g->lanes[i], why);
 }
 
-/* Other threads may be in the middle of something. */
 static void end_now(mr_group *g, const mr_status *why)
 {
     mr_lock(&g->mu);
@@ -39,22 +45,27 @@ static void end_now(mr_group *g, const mr_status *why)
     mr_unlock(&g->mu);
 }
 
+/* The meeting's callback, on a thread of its transport: must not block. News about a generation older than the
+ * present one is ignored. */
 static void generation_ended(void *arg, int64_t generation, const mr_status *why)
 {
     mr_group *g = arg;
     mr_lock(&g->mu);
-    if (!mr_roster_is_later(g->number, generation)) /* else the news are late, and there is another one already */
+    if (!mr_roster_is_later(g->number, generation))
         end_locked(g, why);
     mr_unlock(&g->mu);
 }
 
-/* The number of a lane of this generation, the same for all. */
+/* The number that names a lane of this generation; all members compute the same one. */
 static uint64_t lane_key(const mr_group *g, int lane)
 {
     uint64_t parts[2] = {mr_meeting_key(g->meeting), (uint64_t)lane};
     return mr_hash64(parts, sizeof(parts)) >> 1; /* the highest bit is for buffers */
 }
 
+/* Frees the transports of the generation and everything made for it: connections, mappings of the other members'
+ * buffers, and the offered segments. The caller holds the turn, so no operation uses them. The lanes leave
+ * g->lanes under mu first: another thread may be about to fail them. */
 static void drop_lanes(mr_group *g)
 {
     mr_transport *old[MR_LANES];
@@ -69,6 +80,7 @@ static void drop_lanes(mr_group *g)
     for (int i = 0; i < g->n_ways; i++)
         if (g->ways[i].peer)
             g->ways[i].net->disconnect(g->ways[i].peer);
+    MR_ASSERT((g->ways == NULL) == (g->n_ways == 0));
     mr_free(g->ways);
     g->ways = NULL;
     g->n_ways = 0;
@@ -81,15 +93,19 @@ static void drop_lanes(mr_group *g)
 
 /* ---- transports of a generation ---- */
 
+/* Makes the shared-memory transport of a lane: offers a segment of this member and asks each other member for its
+ * own. mr_shm_new takes over all descriptors; if it is not reached, they are closed here. */
 static mr_status *shm_lane(mr_group *g, int lane, mr_transport **out)
 {
     mr_meeting *m = g->meeting;
     mr_status *st = NULL;
     int rank = mr_meeting_rank(m), size = mr_meeting_size(m), n = 0, own = size <= MR_SHM_MOST ? mr_shm_file_new(size) : -1;
     uint64_t number = lane_key(g, lane);
+    MR_ASSERT(rank >= 0 && rank < size);
     size_t bytes;
     if (own < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': no shared memory for %d members", g->name, size);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': cannot create shared memory for %d members (at most %d)",
+                        g->name, size, MR_SHM_MOST);
     int *fds = mr_new_array(int, size);
     mr_gifts_offer(mr_meeting_gifts(m), number, own, mr_shm_file_bytes(size));
     for (; n < size && !st; n += !st)
@@ -107,8 +123,11 @@ static mr_status *shm_lane(mr_group *g, int lane, mr_transport **out)
     return st;
 }
 
+/* Connects to every member of the generation. After an error the peers connected so far stay in g->ways, where
+ * drop_lanes finds them. */
 static mr_status *connect_all(mr_group *g)
 {
+    MR_ASSERT(!g->ways && g->n_ways == 0);
     mr_meeting *m = g->meeting;
     mr_net *net = mr_meeting_net(m);
     int size = mr_meeting_size(m);
@@ -138,7 +157,8 @@ static mr_status *make_lanes(mr_group *g, mr_transport *lanes[MR_LANES])
     return st;
 }
 
-/* A generation and its transports; *over: it ended before they were there. */
+/* Gathers the next generation and makes its transports. *over is set when the generation ended before they were
+ * complete; the caller then tries again. The transports are stored even on error, for drop_lanes to free. */
 static mr_status *form_once(mr_group *g, int64_t deadline_ns, bool *over)
 {
     mr_transport *lanes[MR_LANES] = {0};
@@ -150,8 +170,9 @@ static mr_status *form_once(mr_group *g, int64_t deadline_ns, bool *over)
     g->rank = mr_meeting_rank(g->meeting);
     g->size = mr_meeting_size(g->meeting);
     g->number = mr_meeting_generation(g->meeting);
+    MR_ASSERT(g->rank >= 0 && g->rank < g->size);
     mr_unlock(&g->mu);
-    if (mr_meeting_is_over(g->meeting)) /* before we knew of it: those news were forgotten just now */
+    if (mr_meeting_is_over(g->meeting)) /* its end was reported before we cleared `ended` */
         return *over = true, NULL;
     mr_status *st = make_lanes(g, lanes);
     mr_lock(&g->mu);
@@ -166,6 +187,8 @@ static mr_status *form_once(mr_group *g, int64_t deadline_ns, bool *over)
     return st;
 }
 
+/* Forms generations until one lives long enough to be used, or join_ns has passed. After an error there are no
+ * transports, and every operation reports that error. */
 static mr_status *form_locked(mr_group *g) MR_REQUIRES(g->turn)
 {
     int64_t deadline_ns = mr_now_ns() + g->c.join_ns;
@@ -185,7 +208,8 @@ static mr_status *form_locked(mr_group *g) MR_REQUIRES(g->turn)
     return st;
 }
 
-/* Fusion that is made from now on rests from the start, or does not; what is there already is the caller's to tell. */
+/* Sets `forming`, which makes a fusion created from now on start paused. Returns the fusion that exists already,
+ * if any: the caller pauses or resumes it. */
 static mr_fusion *set_forming(mr_group *g, bool forming)
 {
     mr_lock(&g->mu);
@@ -195,14 +219,19 @@ static mr_fusion *set_forming(mr_group *g, bool forming)
     return f;
 }
 
+/* Ends the present generation for all members and joins the next one. Fusion is paused throughout, because its
+ * thread uses a lane too; its requests end with ABORTED. */
 mr_status *mr_group_form(mr_group *g)
 {
     if (!g->meeting)
-        return mr_error(MR_FAILED_PRECONDITION, "group '%s': MPI's processes are those it was started with", g->name);
-    mr_status *why = mr_error(MR_ABORTED, "group '%s': it is formed anew", g->name);
-    end_now(g, why); /* whoever has the turn gives it up */
+        return mr_error(
+            MR_FAILED_PRECONDITION,
+            "group '%s': a group over MPI cannot be formed again: its members are the processes that mpirun started",
+            g->name);
+    mr_status *why = mr_error(MR_ABORTED, "group '%s' is being formed again", g->name);
+    end_now(g, why); /* makes the holder of the turn return */
     mr_lock(&g->turn);
-    end_now(g, why); /* somebody else may have formed it meanwhile, and fusion be at work again */
+    end_now(g, why); /* another thread may have formed the group meanwhile and resumed fusion */
     mr_fusion *f = set_forming(g, true);
     if (f)
         mr_fusion_pause(f, why);
@@ -217,7 +246,8 @@ mr_status *mr_group_form(mr_group *g)
 
 /* ---- operations ---- */
 
-/* A member does not answer: who it is, and that the generation is over, is told soon. */
+/* Called when a member did not answer. The meeting soon reports which one is gone; its report names the member and
+ * the cause, so it makes the better error. */
 static void wait_for_news(mr_group *g)
 {
     int64_t until = mr_now_ns() + NEWS_NS;
@@ -233,15 +263,19 @@ void mr_group_spoil(mr_group *g, const mr_status *why)
     mr_unlock(&g->mu);
 }
 
+/* Runs one operation on a lane. The caller is the only user of that lane (it holds the turn, or is the fusion
+ * thread). An error of the transport ends the generation here too, because pipes may hold parts of messages; an
+ * invalid operation does not, because nothing was sent. */
 mr_status *mr_group_run_lane(mr_group *g, int lane, const mr_group_work *w, int64_t deadline_ns)
 {
+    MR_ASSERT(lane >= 0 && lane < MR_LANES);
     mr_lock(&g->mu);
     mr_transport *t = g->lanes[lane];
     mr_status *st = mr_status_copy(g->ended);
     mr_unlock(&g->mu);
     if (st || !t)
         return st ? st : mr_error(MR_FAILED_PRECONDITION, "group '%s' was not formed", g->name);
-    MR_TRY(mr_group_work_check(w, t->size, t->rank)); /* harms nobody */
+    MR_TRY(mr_group_work_check(w, t->size, t->rank));
     st = mr_group_run_on(t, w, deadline_ns);
     if (!st)
         return NULL;
@@ -305,7 +339,7 @@ void mr_group_memory_free(mr_group *g, void *p)
         mr_free(p);
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
 static char *own_folder(void)
 {
@@ -319,7 +353,8 @@ static bool is_loopback(const char *address)
     return mr_sv_starts(a, "127.") || mr_sv_starts(a, "localhost:") || mr_sv_starts(a, "[::1]");
 }
 
-/* Keys as the tasks of a cluster have them; without, only what stays on this host goes, or what the user wants plain. */
+/* Loads the TLS keys that the tasks of a cluster use. Without keys a group may only use loopback addresses, unless
+ * the user asks for plain text. */
 static mr_status *load_keys(mr_group *g)
 {
     const char *folder = getenv("MILLRACE_TLS_DIR"), *tls = getenv("MILLRACE_TLS"), *task = getenv("MILLRACE_TASK");
@@ -329,11 +364,14 @@ static mr_status *load_keys(mr_group *g)
     for (int i = 0; i < g->c.n_addresses && !off; i++)
         if (!is_loopback(g->addresses[i]))
             return mr_error(MR_FAILED_PRECONDITION,
-                            "group '%s': %s can be reached from outside and there are no keys: make some with `millrace keys` "
-                            "and set MILLRACE_TLS_DIR, or set MILLRACE_TLS=off to run in plain text", g->name, g->addresses[i]);
+                            "group '%s': %s can be reached from other hosts, and there are no TLS keys: make them with "
+                            "`millrace keys` "
+                            "and set MILLRACE_TLS_DIR, or set MILLRACE_TLS=off to run in plain text",
+                            g->name, g->addresses[i]);
     return NULL;
 }
 
+/* Joins a group over shared memory or gRPC, and waits for its first generation. */
 static mr_status *open_meeting(mr_group *g)
 {
     if (is(g, "grpc"))
@@ -351,10 +389,12 @@ static mr_status *open_meeting(mr_group *g)
     return st;
 }
 
+/* A group over MPI has one generation, number 1, whose members are the processes of the world. */
 static mr_status *open_mpi(mr_group *g)
 {
     mr_transport *lanes[MR_LANES];
     MR_TRY(mr_mpi_open(MR_LANES, lanes));
+    MR_ASSERT(lanes[0]->rank >= 0 && lanes[0]->rank < lanes[0]->size);
     mr_lock(&g->mu);
     for (int i = 0; i < MR_LANES; i++)
         g->lanes[i] = lanes[i];
@@ -365,6 +405,8 @@ static mr_status *open_mpi(mr_group *g)
     return NULL;
 }
 
+/* Copies the configuration, with defaults for what is 0. g->c still borrows c's texts: the copies are name, folder
+ * and addresses. */
 static mr_group *group_new(const mr_group_config *c)
 {
     mr_group *g = mr_new(mr_group);
@@ -391,7 +433,8 @@ mr_status *mr_group_open(const mr_group_config *c, mr_group **out)
     for (int i = 0; i < MR_COUNT(kinds); i++)
         if (strcmp(c->transport, kinds[i]) == 0)
             g->c.transport = kinds[i];
-    mr_status *st = !g->c.transport ? mr_invalid("group '%s': there is no transport '%s'", g->name, c->transport)
+    mr_status *st = !g->c.transport ? mr_invalid("group '%s': unknown transport '%s' (expected shm, grpc or mpi)",
+                                                 g->name, c->transport)
                     : is(g, "mpi")  ? open_mpi(g)
                                     : open_meeting(g);
     if (st)
@@ -401,12 +444,14 @@ mr_status *mr_group_open(const mr_group_config *c, mr_group **out)
     return st;
 }
 
+/* Order matters: fusion uses the lanes, the lanes use the meeting. Other members hear that this one leaves from
+ * mr_meeting_free. */
 void mr_group_close(mr_group *g)
 {
     if (!g)
         return;
     if (g->fusion) {
-        mr_status *why = mr_error(MR_CANCELLED, "group '%s': this member leaves", g->name);
+        mr_status *why = mr_error(MR_CANCELLED, "group '%s': this member is leaving", g->name);
         end_now(g, why);
         mr_fusion_pause(g->fusion, why);
         mr_status_free(why);

@@ -124,7 +124,7 @@ static void leave_and_go_on(mr_group *g, int number)
     if (number == 1)
         return;
     MR_CHECK_ERR(sum(g, x, 1), MR_ABORTED, "member 1 has left");
-    MR_CHECK_ERR(sum(g, x, 1), MR_ABORTED, "member 1"); /* nothing goes before it is formed anew */
+    MR_CHECK_ERR(sum(g, x, 1), MR_ABORTED, "member 1"); /* nothing works before the group is formed again */
     MR_CHECK_OK(mr_group_form(g));
     MR_CHECK_INT(mr_group_number(g), 2);
     MR_CHECK_INT(mr_group_n_members(g), 2);
@@ -365,7 +365,7 @@ MR_TEST(group_refuses_names_that_are_paths)
     mr_group *g;
     mr_group_config c = config(0, 1);
     c.name = "../x";
-    MR_CHECK_ERR(mr_group_open(&c, &g), MR_INVALID_ARGUMENT, "no name");
+    MR_CHECK_ERR(mr_group_open(&c, &g), MR_INVALID_ARGUMENT, "invalid name");
     c.name = "x";
     c.transport = "pigeons";
     MR_CHECK_ERR(mr_group_open(&c, &g), MR_INVALID_ARGUMENT, "pigeons");
@@ -469,7 +469,7 @@ static void form_and_fuse(mr_group *g, int number)
     for (int i = 0; i < 2; i++)
         mr_thread_join(&threads[i]);
     if (p.st)
-        MR_CHECK_ERR(p.st, MR_ABORTED, "formed anew");
+        MR_CHECK_ERR(p.st, MR_ABORTED, "formed again");
     p.st = NULL;
     MR_CHECK_OK(begin(g, &p, "x", x, 4));
     pending_wait(&p, N + 1);
@@ -486,10 +486,10 @@ static void disagree(mr_group *g, int number)
     pending_init(&q);
     MR_CHECK_OK(begin(g, &p, "x", x, 3 + (number == 1)));
     MR_CHECK_OK(begin(g, &q, "y", y, 2));
-    MR_CHECK_ERR(begin(g, &q, "y", y, 2), MR_ALREADY_EXISTS, "'y' is under way");
+    MR_CHECK_ERR(begin(g, &q, "y", y, 2), MR_ALREADY_EXISTS, "'y' was begun already");
     pending_wait(&p, 1);
     pending_wait(&q, 1);
-    MR_CHECK_ERR(p.st, MR_INVALID_ARGUMENT, "different things with 'x'");
+    MR_CHECK_ERR(p.st, MR_INVALID_ARGUMENT, "disagree about the count, type or merge of 'x'");
     MR_CHECK_OK(q.st);
     MR_CHECK_NEAR(y[1], 2, 0);
 }
@@ -687,7 +687,7 @@ MR_TEST(group_logs_a_long_wait_for_members)
     c.join_ns = 100 * SHORT_NS;
     mr_test_log_begin(SHORT_NS);
     MR_CHECK_ERR(mr_group_open(&c, &g), MR_DEADLINE_EXCEEDED, "waited for members that did not come");
-    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': not all of 2 have come") > 1);
+    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': fewer than 2 have joined") > 1);
     mr_test_log_end();
 }
 
@@ -701,7 +701,7 @@ MR_TEST(group_logs_a_long_wait_for_the_keeper_of_the_roster)
     mr_status *st = mr_group_open(&c, &g);
     MR_CHECK_INT(mr_status_code(st), MR_DEADLINE_EXCEEDED);
     mr_status_free(st);
-    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': the keeper of its roster does not "
+    MR_CHECK(mr_test_log_count("Still waiting for the other members of group 'test': the process with the roster does not "
                                "answer (") > 1);
     mr_test_log_end();
 }
@@ -719,7 +719,7 @@ static void come_late_on_a_host(mr_group *g, int number)
 {
     float x[1] = {1};
     if (number == 2)
-        mr_test_log_wait("Still waiting for member 2 of 3 of the group on this host: it has neither sent nor taken "
+        mr_test_log_wait("Still waiting for member 2 of 3 of the group on this host: it has neither sent nor received "
                          "data (", 1);
     MR_CHECK_OK(sum(g, x, 1));
 }

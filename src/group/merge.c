@@ -1,7 +1,8 @@
-/* group/merge.c -- one loop a type and a merge; everything else is cutting into blocks.
+/* group/merge.c -- one loop for each type and merge; the rest cuts the work into blocks.
  *
- * A row of `kernels` has the loops of a type.  Types of 16 bits go through a block of floats on the stack; all others merge
- * where they lie, unless the output is an input that is still to be read. */
+ * A row of `kernels` has the loops of a type. 16-bit types go through a block of floats on the stack. All others
+ * are merged directly into the output, unless the output is an input that is still to be read; then a block on the
+ * stack holds the result. */
 #include "group/merge.h"
 
 #include "base/memory.h"
@@ -9,10 +10,10 @@
 
 enum { BLOCK = 2048, N_MERGES = 4 };
 
-/* Values that do not compare with themselves win, as in Maximum and Minimum. */
+/* NaN wins, as in Maximum and Minimum. */
 #define MAX_OF(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
 #define MIN_OF(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
-/* Integers wrap: they are added as unsigned ones of at least 32 bits, for which that is defined. */
+/* Integers wrap around: they are added as unsigned integers of at least 32 bits, where C defines that. */
 #define WRAP(S, x) _Generic((S)0, int64_t: (uint64_t)(x), uint64_t: (uint64_t)(x), default: (uint32_t)(x))
 
 #define LOOP(name, S, expression)                                                    \
@@ -41,7 +42,7 @@ MR_FLOATS32(FLOAT_LOOPS, )
 MR_COMPLEXES(COMPLEX_LOOPS, )
 MR_INTS(INT_LOOPS, )
 
-/* Division by a small positive number; the smallest of integers can be divided by it. */
+/* Division by a small positive number. */
 #define DIVIDE(E, name, number, S, C, ...)                 \
     static void name##_divide(void *px, int64_t by, int64_t n) \
     {                                                      \
@@ -51,7 +52,7 @@ MR_INTS(INT_LOOPS, )
     }
 MR_FLOATS32(DIVIDE, )
 MR_COMPLEXES(DIVIDE, )
-/* A number of members can be beyond a small type: so in 64 bits. */
+/* In 64 bits, because the number of members may not fit into a small type. */
 #define DIVIDE_INT(E, name, number, S, C, ...)             \
     static void name##_divide(void *px, int64_t by, int64_t n) \
     {                                                      \
@@ -90,7 +91,7 @@ typedef struct kernel {
     mr_dtype type;
     two_fn two[N_MERGES]; /* by mr_merge */
     void (*divide)(void *x, int64_t by, int64_t n);
-    void (*widen)(const void *from, float *to, int64_t n); /* of 16 bits: `two` is float's */
+    void (*widen)(const void *from, float *to, int64_t n); /* 16-bit types only, whose `two` works on floats */
     void (*narrow)(const float *from, void *to, int64_t n);
 } kernel;
 
@@ -117,9 +118,9 @@ mr_status *mr_merge_check(mr_dtype type, mr_merge how)
     static const char *const names[N_MERGES] = {"sum", "product", "maximum", "minimum"};
     const kernel *k = find(type);
     if ((unsigned)how >= N_MERGES)
-        return mr_invalid("there is no merge %d", (int)how);
+        return mr_invalid("unknown merge %d", (int)how);
     if (!k || !k->two[how])
-        return mr_invalid("there is no %s of %s", names[how], mr_dtype_name(type));
+        return mr_invalid("%s is not defined for type %s", names[how], mr_dtype_name(type));
     return NULL;
 }
 
@@ -138,7 +139,7 @@ static void merge_narrow(const kernel *k, mr_merge how, const void *const *in, i
     k->narrow(sum, (char *)out + at, n);
 }
 
-/* A block of others: in `to`, which is the output or, when that is still to be read, a place of its own. */
+/* Merges a block of another type into `to`: the output, or a block on the stack if the output is still to be read. */
 static void merge_wide(const kernel *k, mr_merge how, const void *const *in, int n_in, int divide,
                        size_t at, void *to, int64_t n)
 {
@@ -157,6 +158,7 @@ static bool is_read_late(const void *const *in, int n_in, const void *out)
     return false;
 }
 
+/* Cuts into blocks, so that intermediate results stay in the cache. */
 void mr_merge_many(mr_dtype type, mr_merge how, const void *const *in, int n_in, int divide, void *out, int64_t n)
 {
     const kernel *k = find(type);

@@ -1,15 +1,15 @@
-/* group/merge.h -- sums, products, minima and maxima of elements, as members of a group make them.
+/* group/merge.h -- sums, products, minima and maxima of elements.
  *
- * The bits of a result depend on the order in which values are merged, never on how the work was cut:
- * elements stand for themselves.  Types of 16 bits are computed in float and rounded once a call. */
+ * The bits of a result depend on the order in which values are merged, never on how the work was
+ * divided.  16-bit types are computed in float and rounded once per call. */
 #ifndef MR_GROUP_MERGE_H
 #define MR_GROUP_MERGE_H
 
 #include "run/collective.h"
 #include "tensor/dtype.h"
 
-/* INVALID_ARGUMENT for a type or a merge that does not go: sums and products go for all numbers, minima and maxima
- * for those that have an order. */
+/* INVALID_ARGUMENT for a combination that is not supported: sums and products exist for all numbers, minima and maxima
+ * for those that are ordered. */
 mr_status *mr_merge_check(mr_dtype type, mr_merge how);
 /* out[i] = a[i] . b[i]; out may be a or b. */
 void mr_merge_two(mr_dtype type, mr_merge how, const void *a, const void *b, void *out, int64_t n);

@@ -63,9 +63,9 @@ MR_TEST(group_merge_divides_small_integers_by_many_members)
 MR_TEST(group_merge_refuses_what_has_no_order)
 {
     MR_CHECK_OK(mr_merge_check(MR_COMPLEX64, MR_MERGE_ADD));
-    MR_CHECK_ERR(mr_merge_check(MR_COMPLEX64, MR_MERGE_MAX), MR_INVALID_ARGUMENT, "no maximum of complex64");
-    MR_CHECK_ERR(mr_merge_check(MR_STRING, MR_MERGE_ADD), MR_INVALID_ARGUMENT, "no sum of string");
-    MR_CHECK_ERR(mr_merge_check(MR_FLOAT, (mr_merge)9), MR_INVALID_ARGUMENT, "no merge 9");
+    MR_CHECK_ERR(mr_merge_check(MR_COMPLEX64, MR_MERGE_MAX), MR_INVALID_ARGUMENT, "maximum is not defined for type complex64");
+    MR_CHECK_ERR(mr_merge_check(MR_STRING, MR_MERGE_ADD), MR_INVALID_ARGUMENT, "sum is not defined for type string");
+    MR_CHECK_ERR(mr_merge_check(MR_FLOAT, (mr_merge)9), MR_INVALID_ARGUMENT, "unknown merge 9");
 }
 
 #define CHECK_TYPE(E, name, number, S, C, ...)                                                      \

@@ -1,4 +1,6 @@
-/* group/mpi_library.c -- opens libmillrace-mpi.so. */
+/* group/mpi_library.c -- opens libmillrace-mpi.so.
+ *
+ * The library is opened once and never closed, because MPI cannot be started twice in a process. */
 #include <dlfcn.h>
 
 #include "base/beside.h"
@@ -12,20 +14,22 @@
 static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
 static const mr_mpi_library *opened MR_GUARDED_BY(mu);
 
+/* Opens the library and checks that it is of this build. The lock is held. */
 static mr_status *open_at(const char *path)
 {
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return mr_error(MR_FAILED_PRECONDITION,
-                        "MPI is not there: %s.  It needs " FILE_NAME " (MILLRACE_MPI_LIB says where) and the package libopenmpi3",
+                        "MPI is not available: %s. It needs " FILE_NAME
+                        " (set MILLRACE_MPI_LIB to its path) and the package libopenmpi3",
                         dlerror());
     mr_mpi_library_fn get = (mr_mpi_library_fn)(uintptr_t)dlsym(lib, MR_MPI_SYMBOL);
     const mr_mpi_library *l = get ? get() : NULL;
     if (!l || l->abi != MR_MPI_ABI) {
         dlclose(lib);
-        return mr_error(MR_FAILED_PRECONDITION, "%s is not of this build of the library", path);
+        return mr_error(MR_FAILED_PRECONDITION, "%s belongs to another build of Millrace", path);
     }
-    opened = l; /* for good: MPI does not start twice */
+    opened = l;
     return NULL;
 }
 
@@ -37,7 +41,7 @@ static void tell_wait(mr_long_wait *w, const mr_transfer *x, int size)
         mr_long_wait_begin(w, now_ns);
     if (mr_long_wait_due(w, now_ns, &seconds))
         mr_info("Still waiting for member %d of %d of the group over MPI: %s (%.0f s)", x->peer, size,
-                x->sending ? "it has not taken what was sent" : "it has sent nothing", seconds);
+                x->sending ? "it has not received what was sent" : "it has sent nothing", seconds);
 }
 
 mr_status *mr_mpi_open(int n, mr_transport **out)

@@ -1,4 +1,4 @@
-/* group/place.c -- TF_CONFIG, mpirun, srun. */
+/* group/place.c -- reads the place of this process from TF_CONFIG, mpirun or srun. */
 #include "group/place.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ mr_status *mr_place_addresses(mr_place *p, const char *list)
     while (mr_sv_cut(&rest, ',', &one)) {
         one = mr_sv_trim(one);
         if (one.n == 0)
-            return mr_invalid("group: '%s' has an empty address", list);
+            return mr_invalid("group: the list of addresses '%s' contains an empty one", list);
         mr_vec_push(&p->addresses, mr_strndup(one.p, one.n));
     }
     return NULL;
@@ -38,7 +38,8 @@ mr_status *mr_place_addresses(mr_place *p, const char *list)
 
 /* ---- TF_CONFIG ---- */
 
-/* Members are the chief, if there is one, and the workers; the group's name is made of their addresses. */
+/* The members are the chief, if there is one, and the workers. The group's name is derived from their addresses,
+ * so all members get the same. */
 static mr_status *from_def(const mr_server_def *def, mr_place *out)
 {
     static const char *const jobs[] = {"chief", "master", "worker"};
@@ -60,7 +61,9 @@ static mr_status *from_def(const mr_server_def *def, mr_place *out)
     mr_str_printf(&out->name, "workers-%016llx", (unsigned long long)mr_hash64(mr_str_z(&all), all.n));
     mr_str_deinit(&all);
     if (out->rank < 0)
-        return mr_error(MR_FAILED_PRECONDITION, "group: task %d of job '%s' is no worker of TF_CONFIG's cluster", def->task, def->job);
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "group: task %d of job '%s' is not a chief or worker of the cluster in TF_CONFIG", def->task,
+                        def->job);
     return NULL;
 }
 
@@ -90,7 +93,7 @@ static bool number(const char *name, int64_t *out)
     return text && mr_sv_to_i64(mr_sv_of(text), out);
 }
 
-/* Numbers alone: a name of anything else, so that two jobs of a user do not meet. */
+/* Names the group after the job, so that two jobs of one user do not join the same group. */
 static void name_after(const launcher *l, mr_place *out)
 {
     const char *job = getenv(l->job);
@@ -98,6 +101,7 @@ static void name_after(const launcher *l, mr_place *out)
         mr_str_printf(&out->name, "job-%016llx", (unsigned long long)mr_hash64(job, strlen(job)));
 }
 
+/* TF_CONFIG wins; then the launchers are tried in their order in the table. */
 mr_status *mr_place_find(mr_place *out)
 {
     const char *config = getenv("TF_CONFIG");
@@ -110,13 +114,15 @@ mr_status *mr_place_find(mr_place *out)
         if (!number(l->rank, &rank) || !number(l->size, &size))
             continue;
         if (size < 1 || size > INT32_MAX || rank < 0 || rank >= size)
-            return mr_invalid("group: %s and %s say %lld of %lld", l->rank, l->size, (long long)rank, (long long)size);
+            return mr_invalid("group: %s and %s give rank %lld of %lld, which is not possible", l->rank, l->size,
+                              (long long)rank, (long long)size);
         out->rank = (int)rank;
         out->size = (int)size;
         out->one_host = number(l->local_size, &here) && here == size;
         name_after(l, out);
         return NULL;
     }
-    return mr_error(MR_FAILED_PRECONDITION, "group: give size and rank, or start the processes by `millrace launch`, mpirun or srun, "
-                                            "or set TF_CONFIG");
+    return mr_error(MR_FAILED_PRECONDITION,
+                    "group: set size and rank, or start the processes with `millrace launch`, mpirun or srun, "
+                    "or set TF_CONFIG");
 }

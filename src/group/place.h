@@ -1,4 +1,4 @@
-/* group/place.h -- a process's place in a group, as whoever has started it says in the environment. */
+/* group/place.h -- a process's place in a group, as its launcher describes it in the environment. */
 #ifndef MR_GROUP_PLACE_H
 #define MR_GROUP_PLACE_H
 
@@ -7,13 +7,13 @@
 
 typedef struct mr_place {
     int rank, size;
-    mr_str name;                /* one for these processes; empty: not known */
-    MR_VEC(char *) addresses;   /* of all, by rank; or none */
+    mr_str name;                /* of the group; empty: not known */
+    MR_VEC(char *) addresses;   /* of all members, by rank; or none */
     bool one_host;              /* all are on this host, as far as is known */
 } mr_place;
 
-/* TF_CONFIG's workers (a chief first), then MPI's and Slurm's variables.  FAILED_PRECONDITION when there is nothing of the kind.
- * Deinit in any case. */
+/* TF_CONFIG's workers (a chief first), then MPI's and Slurm's variables.  FAILED_PRECONDITION when none is set.
+ * Deinit *out in any case. */
 mr_status *mr_place_find(mr_place *out);
 void mr_place_deinit(mr_place *p);
 /* "host:port,host:port" */

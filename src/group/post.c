@@ -1,10 +1,12 @@
-/* group/post.c -- messages as calls.
+/* group/post.c -- a transport whose messages are calls.
  *
- * A message that comes meets its receive, in either order: the first waits in its transport, the second takes it out.  Receives
- * and messages of a pair are numbered, so it does not matter how calls overtake each other.
+ * A message meets its receive in either order: whichever comes first waits in the transport, and the second
+ * removes it. Messages and receives between two members are numbered from 0, so it does not matter in which order
+ * the calls arrive.
  *
- * One lock guards the office, its transports and all their transfers.  Calls are answered and requests started without it.  Who
- * takes a call out of a list under the lock answers it. */
+ * One lock guards the mr_post, its transports and all their transfers. Calls are answered and requests are started
+ * without it, because either may call back into this file. The thread that removes a call from a list under the
+ * lock is the one that answers it, so each call is answered exactly once. */
 #include "group/post.h"
 
 #include "base/clock.h"
@@ -12,7 +14,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 
-typedef struct parked { /* a call whose receive, or whose transport, is not there */
+typedef struct parked { /* a pending call: its receive, or its transport, does not exist yet */
     mr_net_call *call;
     mr_post_head head;
     struct parked *next;
@@ -24,7 +26,7 @@ typedef struct letters {
     uint64_t key;
     const mr_post_way *ways;
     uint64_t *next_send, *next_receive; /* numbers, by rank */
-    mr_transfer *receives;              /* begun, not met */
+    mr_transfer *receives;              /* begun, without a message yet */
     parked *early;
     mr_status *failed;
     struct letters *next;
@@ -34,15 +36,15 @@ struct mr_post {
     mr_mutex mu;
     mr_cond changed;
     letters *transports MR_GUARDED_BY(mu);
-    parked *parked MR_GUARDED_BY(mu);
-    int n_parked MR_GUARDED_BY(mu); /* also those in transports */
-    uint64_t parked_bytes MR_GUARDED_BY(mu); /* of theirs */
+    parked *parked MR_GUARDED_BY(mu); /* calls for transports that do not exist yet */
+    int n_parked MR_GUARDED_BY(mu); /* including those in transports */
+    uint64_t parked_bytes MR_GUARDED_BY(mu); /* of these calls */
     bool closed MR_GUARDED_BY(mu);
 };
 
-/* What a transfer has become; owned by it until finish. */
+/* The state of a transfer; owned by it until finish. done and st are guarded by the lock. */
 typedef struct parcel {
-    mr_net_request request; /* of a send */
+    mr_net_request request; /* of a send; first, because `sent` casts back */
     letters *l;
     bool done;
     mr_status *st;
@@ -77,14 +79,15 @@ mr_status *mr_post_head_read(const mr_bytes *body, mr_post_head *out)
 {
     uint8_t b[MR_POST_HEAD];
     if (!mr_bytes_read(body, 0, b, sizeof(b)) || memcmp(b, "MRGP", 4) != 0)
-        return mr_invalid("group: a message without a head");
+        return mr_invalid("group: a message has no valid header");
     *out = (mr_post_head){(uint32_t)get(b + 4, 4), get(b + 8, 8), get(b + 16, 8), get(b + 24, 8)};
     if (out->bytes != body->n - MR_POST_HEAD)
-        return mr_invalid("group: a message of %llu bytes has %zu", (unsigned long long)out->bytes, body->n - MR_POST_HEAD);
+        return mr_invalid("group: the header of a message announces %llu bytes, but %zu follow",
+                          (unsigned long long)out->bytes, body->n - MR_POST_HEAD);
     return NULL;
 }
 
-/* ---- the office ---- */
+/* ---- pending calls ---- */
 
 mr_post *mr_post_new(void)
 {
@@ -94,7 +97,7 @@ mr_post *mr_post_new(void)
     return p;
 }
 
-/* Ends calls with an error of this code; takes over the list, without the lock. */
+/* Ends calls with an error of this code. Takes over the list; called without the lock. */
 static void refuse(parked *list, mr_code code, const char *why)
 {
     while (list) {
@@ -105,9 +108,10 @@ static void refuse(parked *list, mr_code code, const char *why)
     }
 }
 
-/* One of them waits no longer. */
+/* Updates the totals for a call that is no longer pending. */
 static void unpark_locked(mr_post *p, const parked *k) MR_REQUIRES(p->mu)
 {
+    MR_ASSERT(p->n_parked > 0 && p->parked_bytes >= k->head.bytes);
     p->n_parked--;
     p->parked_bytes -= k->head.bytes;
 }
@@ -117,7 +121,7 @@ void mr_post_free(mr_post *p)
     if (!p)
         return;
     MR_ASSERT(!p->transports);
-    refuse(p->parked, MR_UNAVAILABLE, "the member has left");
+    refuse(p->parked, MR_UNAVAILABLE, "the receiver has left the group");
     mr_cond_deinit(&p->changed);
     mr_mutex_deinit(&p->mu);
     mr_free(p);
@@ -131,19 +135,20 @@ static letters *find_locked(mr_post *p, uint64_t key) MR_REQUIRES(p->mu)
     return l;
 }
 
-/* The body's bytes after the head, to where they are expected. */
+/* Completes a receive: copies the message after the header to where it is expected. The lock is held. */
 static void end_receive(mr_transfer *x, const mr_bytes *body, const mr_post_head *h)
 {
     parcel *c = x->impl;
+    MR_ASSERT(!x->sending && !c->done);
     c->done = true;
     if (h->bytes != x->n)
-        c->st = mr_invalid("group: member %d does something else: %llu bytes came from it, expected %zu", x->peer,
+        c->st = mr_invalid("group: member %d runs a different operation: it sent %llu bytes, expected %zu", x->peer,
                            (unsigned long long)h->bytes, x->n);
     else if (x->n)
         mr_bytes_read(body, MR_POST_HEAD, x->data, x->n);
 }
 
-/* The receive that waits for it, taken out; NULL: none does. */
+/* Removes the receive that waits for this message; NULL: there is none. */
 static mr_transfer *match_locked(letters *l, const mr_post_head *h)
 {
     for (mr_transfer **x = &l->receives; *x; x = &(*x)->next)
@@ -166,7 +171,8 @@ static parked *take_call(parked **list, const mr_net_call *c)
     return NULL;
 }
 
-/* Nobody waits for its answer any more, and of a generation that is over nobody would ever receive it. */
+/* A pending call was cancelled: its caller is gone. If it is in no list, another thread has removed it and answers
+ * it. */
 static void caller_left(void *arg, mr_net_call *c)
 {
     mr_post *p = arg;
@@ -177,22 +183,26 @@ static void caller_left(void *arg, mr_net_call *c)
     if (k)
         unpark_locked(p, k);
     mr_unlock(&p->mu);
-    if (k) { /* else whoever took it out answers it */
+    if (k) {
         k->next = NULL;
-        refuse(k, MR_CANCELLED, "the sender has given up");
+        refuse(k, MR_CANCELLED, "the sender has cancelled the message");
     }
 }
 
-/* Keeps a call until its time. */
+/* Keeps a call until its receive begins. The limits keep a hostile or broken peer from filling memory; one call
+ * alone may exceed the byte limit, so that a large message always gets through. After an error the caller answers
+ * the call. */
 static mr_status *park_locked(mr_post *p, parked **list, mr_net_call *c, const mr_post_head *h) MR_REQUIRES(p->mu)
 {
     if (p->n_parked >= MR_POST_PARKED)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "group: %d messages are waiting", (int)MR_POST_PARKED);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: the limit of %d pending messages is reached",
+                        (int)MR_POST_PARKED);
     if (p->n_parked > 0 && (h->bytes > MR_POST_PARKED_BYTES || p->parked_bytes > MR_POST_PARKED_BYTES - h->bytes))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "group: %d messages with %llu bytes are waiting, no room for %llu more", p->n_parked,
-                        (unsigned long long)p->parked_bytes, (unsigned long long)h->bytes);
+        return mr_error(MR_RESOURCE_EXHAUSTED,
+                        "group: %d messages with %llu bytes are pending, no room for another of %llu bytes",
+                        p->n_parked, (unsigned long long)p->parked_bytes, (unsigned long long)h->bytes);
     if (!c->net->on_cancel(c, caller_left, p))
-        return mr_error(MR_CANCELLED, "group: the sender has given up");
+        return mr_error(MR_CANCELLED, "group: the sender has cancelled the message");
     parked *k = mr_new(parked);
     *k = (parked){c, *h, *list};
     *list = k;
@@ -201,12 +211,13 @@ static mr_status *park_locked(mr_post *p, parked **list, mr_net_call *c, const m
     return NULL;
 }
 
-/* What becomes of a call that is in order: *st NULL and true: it is to be answered now. */
+/* Handles one message: completes its receive, or keeps it until that begins. Returns whether the caller must
+ * answer the call now, with *st. A number below next_receive without a receive was received before. */
 static bool accept_locked(mr_post *p, mr_net_call *c, const mr_post_head *h, mr_status **st) MR_REQUIRES(p->mu)
 {
     letters *l = find_locked(p, h->key);
     if (l && (h->from >= (uint32_t)l->t.size || (int)h->from == l->t.rank)) {
-        *st = mr_invalid("group: a message of member %u of %d", h->from, l->t.size);
+        *st = mr_invalid("group: a message names member %u as its sender, of %d members", h->from, l->t.size);
         return true;
     }
     if (l && h->number + 1 <= l->next_receive[h->from]) {
@@ -215,7 +226,7 @@ static bool accept_locked(mr_post *p, mr_net_call *c, const mr_post_head *h, mr_
             end_receive(x, &c->body, h);
             mr_cond_broadcast(&p->changed);
         } else {
-            *st = mr_invalid("group: message %llu of member %u comes again", (unsigned long long)h->number, h->from);
+            *st = mr_invalid("group: message %llu of member %u arrived twice", (unsigned long long)h->number, h->from);
         }
         return true;
     }
@@ -251,18 +262,18 @@ static void sent(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&c->l->post->mu);
 }
 
-/* The bytes are copied: a transport may hold them for longer than their owner. */
+/* Builds the body of a message. The bytes are copied, because the network may hold them after finish has returned. */
 static mr_status *compose(letters *l, mr_transfer *x, mr_bytes *out)
 {
     uint8_t head[MR_POST_HEAD];
     mr_post_head h = {(uint32_t)l->t.rank, l->key, x->number, x->n};
     char *body = x->n ? mr_try_alloc(x->n) : NULL;
     if (x->n && !body)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for %zu bytes to send", x->n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for a message of %zu bytes", x->n);
     mr_post_head_write(&h, head);
     if (!mr_bytes_add_copy(out, head, sizeof(head))) {
         mr_free(body);
-        return mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for a message");
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for a message");
     }
     if (!x->n)
         return NULL;
@@ -271,6 +282,7 @@ static mr_status *compose(letters *l, mr_transfer *x, mr_bytes *out)
     return NULL;
 }
 
+/* Starts the call of a message. If that is impossible, the transfer is done at once with the error. */
 static void start_send(letters *l, mr_transfer *x)
 {
     parcel *c = x->impl;
@@ -291,7 +303,7 @@ static void start_send(letters *l, mr_transfer *x)
         l->ways[x->peer].net->start(l->ways[x->peer].peer, &c->request);
 }
 
-/* The message of a receive, if it has come already, taken out. */
+/* Removes the message of a receive, if it has arrived already. */
 static parked *take_early_locked(mr_post *p, letters *l, const mr_transfer *x) MR_REQUIRES(p->mu)
 {
     for (parked **k = &l->early; *k; k = &(*k)->next)
@@ -304,6 +316,7 @@ static parked *take_early_locked(mr_post *p, letters *l, const mr_transfer *x) M
     return NULL;
 }
 
+/* Begins a receive. If its message has arrived already, the receive is complete and the call is answered. */
 static void start_receive(letters *l, mr_transfer *x)
 {
     mr_post *p = l->post;
@@ -344,7 +357,7 @@ static void forget_receive_locked(letters *l, const mr_transfer *x)
         }
 }
 
-/* Gives up a send that is under way; its end still comes. */
+/* Cancels a send in progress and waits for its completion, which always comes. */
 static void give_up_send(letters *l, mr_transfer *x)
 {
     parcel *c = x->impl;
@@ -355,7 +368,8 @@ static void give_up_send(letters *l, mr_transfer *x)
     mr_unlock(&l->post->mu);
 }
 
-/* How a send failed: but for what the receiver minds, it is that the receiver cannot be reached. */
+/* Converts the error of a send. Errors that the receiver reports about the message stay; everything else means
+ * that the receiver cannot be reached: UNAVAILABLE. */
 static mr_status *of_send(mr_status *st, int peer, int size)
 {
     mr_code code = mr_status_code(st);
@@ -366,11 +380,14 @@ static mr_status *of_send(mr_status *st, int peer, int size)
     return out;
 }
 
+/* Waits for a transfer, then releases its state; afterwards nothing refers to x or its data. A transfer that is
+ * given up is removed from the receives, or its call is cancelled. */
 static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 {
     letters *l = (letters *)t;
     mr_post *p = l->post;
     parcel *c = x->impl;
+    MR_ASSERT(c && c->l == l);
     mr_status *why = NULL;
     bool in_time = true;
     mr_long_wait wait;
@@ -379,11 +396,12 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
     while (!c->done && !l->failed && in_time)
         in_time =
             mr_long_wait_cond(&wait, &p->changed, &p->mu, deadline_ns, "member %d of %d of the group: %s", x->peer,
-                              t->size, x->sending ? "it has not taken what was sent" : "it has sent nothing");
+                              t->size, x->sending ? "it has not received what was sent" : "it has sent nothing");
     bool given_up = !c->done;
     if (given_up)
         why = l->failed ? mr_status_copy(l->failed)
-                        : mr_error(MR_DEADLINE_EXCEEDED, "group: member %d of %d was waited for until the deadline", x->peer, t->size);
+                        : mr_error(MR_DEADLINE_EXCEEDED, "group: waited for member %d of %d until the deadline",
+                                   x->peer, t->size);
     if (given_up && !x->sending)
         forget_receive_locked(l, x);
     mr_unlock(&p->mu);
@@ -399,7 +417,7 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
     return st;
 }
 
-/* ---- a transport's life ---- */
+/* ---- creating and freeing a transport ---- */
 
 static void fail(mr_transport *t, const mr_status *st)
 {
@@ -411,6 +429,7 @@ static void fail(mr_transport *t, const mr_status *st)
     mr_unlock(&l->post->mu);
 }
 
+/* All transfers are finished. Messages that arrived for it and were never received end with UNAVAILABLE. */
 static void letters_free(mr_transport *t)
 {
     letters *l = (letters *)t;
@@ -434,7 +453,8 @@ static void letters_free(mr_transport *t)
 
 static const mr_transport_class class = {"grpc", start, finish, NULL, fail, letters_free};
 
-/* Calls that came before the transport was there. */
+/* Moves the calls that arrived before the transport existed to it. Returns those whose sender cannot be a member;
+ * the caller refuses them without the lock. */
 static parked *adopt_locked(mr_post *p, letters *l) MR_REQUIRES(p->mu)
 {
     parked *bad = NULL;
@@ -454,6 +474,7 @@ static parked *adopt_locked(mr_post *p, letters *l) MR_REQUIRES(p->mu)
     return bad;
 }
 
+/* Registers a transport under its key, and takes over the calls that wait for that key. */
 mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, const mr_post_way *ways)
 {
     letters *l = mr_new(letters);
@@ -461,6 +482,7 @@ mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, co
     l->post = p;
     l->key = key;
     l->ways = ways;
+    MR_ASSERT(rank >= 0 && rank < size);
     l->next_send = mr_new_array(uint64_t, size);
     l->next_receive = mr_new_array(uint64_t, size);
     mr_lock(&p->mu);
@@ -468,6 +490,6 @@ mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, co
     p->transports = l;
     parked *bad = adopt_locked(p, l);
     mr_unlock(&p->mu);
-    refuse(bad, MR_INVALID_ARGUMENT, "a message of no member");
+    refuse(bad, MR_INVALID_ARGUMENT, "the sender of the message is not a member");
     return &l->t;
 }

@@ -1,7 +1,9 @@
 /* group/run.c -- operations over any transport, by messages.
  *
- * A step of a schedule starts all its messages at once, in chunks, and merges each chunk as it comes, so that merging and
- * moving overlap. */
+ * A step of a schedule starts all its messages at once, in chunks, and merges each chunk as it arrives, so that
+ * merging and transfer overlap. Every transfer that was started is finished, also after an error: the first error
+ * fails the transport, and then the others end without waiting. Receives are added before sends, so the index of
+ * the first send separates them. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -11,34 +13,35 @@
 
 #define CHUNK ((size_t)1 << 20)
 
-/* ---- what may be asked ---- */
+/* ---- checking an operation ---- */
 
 static bool reduces(mr_group_kind k) { return k == MR_GROUP_ALL_REDUCE || k == MR_GROUP_REDUCE_SCATTER; }
 
+/* Rejects what would be wrong at every member, and sizes whose total overflows. */
 mr_status *mr_group_work_check(const mr_group_work *w, int size, int rank)
 {
     size_t bytes;
     if ((unsigned)w->kind > MR_GROUP_BARRIER)
-        return mr_invalid("group: there is no operation %d", (int)w->kind);
+        return mr_invalid("group: unknown operation %d", (int)w->kind);
     if (w->kind == MR_GROUP_BARRIER)
         return NULL;
     if (!mr_dtype_is_plain(w->type))
-        return mr_invalid("group: values of type %s cannot travel", mr_dtype_name(w->type));
+        return mr_invalid("group: values of type %s cannot be sent", mr_dtype_name(w->type));
     if (w->count < 0 || !mr_size_mul((size_t)w->count, mr_dtype_size(w->type), &bytes) ||
         !mr_size_mul(bytes, (size_t)size, &bytes) || bytes > INT64_MAX / 2)
-        return mr_invalid("group: %lld elements at each of %d members", (long long)w->count, size);
+        return mr_invalid("group: %lld elements at each of %d members are not possible", (long long)w->count, size);
     if (reduces(w->kind))
         MR_TRY(mr_merge_check(w->type, w->merge));
     if (reduces(w->kind) && w->mean && w->merge != MR_MERGE_ADD)
-        return mr_invalid("group: a mean is made of a sum");
+        return mr_invalid("group: mean needs the merge to be a sum");
     if (w->kind == MR_GROUP_BROADCAST && (w->root < 0 || w->root >= size))
-        return mr_invalid("group: there is no member %d of %d to broadcast", w->root, size);
+        return mr_invalid("group: the root of the broadcast is %d, but there are %d members", w->root, size);
     bool needs_in = w->kind != MR_GROUP_BROADCAST || w->root == rank;
     if (w->count > 0 && (!w->out || (needs_in && !w->in)))
-        return mr_invalid("group: there is no buffer");
+        return mr_invalid("group: in or out is NULL although count is %lld", (long long)w->count);
     if (w->count > 0 && size > 1 && (w->kind == MR_GROUP_ALL_TO_ALL || w->kind == MR_GROUP_REDUCE_SCATTER ||
                                      w->kind == MR_GROUP_ALL_GATHER) && w->in == w->out)
-        return mr_invalid("group: this operation cannot be done in place");
+        return mr_invalid("group: all-to-all, reduce-scatter and all-gather need in and out to differ");
     return NULL;
 }
 
@@ -50,7 +53,7 @@ static void read_wanted(void)
         wanted = MR_GROUP_AUTO;
 }
 
-/* What the user's environment says, where the caller leaves it open. */
+/* The algorithm to use: the caller's choice, or the environment's if the caller left it to us. */
 static mr_group_algorithm algorithm_of(const mr_group_work *w)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -68,13 +71,13 @@ typedef struct run {
     size_t elem;
     int64_t deadline_ns;
     MR_VEC(mr_transfer) transfers;
-    char *aside; /* where values to be merged come */
+    char *aside; /* received values that are to be merged */
     size_t aside_bytes;
 } run;
 
 static mr_status *no_memory(size_t bytes)
 {
-    return mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for %zu bytes on their way", bytes);
+    return mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for %zu bytes to receive", bytes);
 }
 
 static mr_status *reserve_aside(run *r, size_t bytes)
@@ -87,6 +90,7 @@ static mr_status *reserve_aside(run *r, size_t bytes)
     return r->aside ? NULL : no_memory(bytes);
 }
 
+/* Adds the transfers of a message, one per chunk. Both sides cut alike, so the chunks match. */
 static void add(run *r, bool sending, int peer, void *data, size_t n)
 {
     for (size_t at = 0; at < n; at += CHUNK)
@@ -100,9 +104,10 @@ static void start_all(run *r)
         r->t->of->start(r->t, &r->transfers.p[i]);
 }
 
-/* The end of one.  After an error the others end too, without waiting. */
+/* Finishes one transfer. The first error fails the transport, so the other transfers end without waiting. */
 static void finish(run *r, int i, mr_status **st)
 {
+    MR_ASSERT(i >= 0 && i < r->transfers.n);
     mr_transfer *x = &r->transfers.p[i];
     mr_status *end = r->t->of->finish(r->t, x, r->deadline_ns);
     if (end && !*st)
@@ -110,7 +115,7 @@ static void finish(run *r, int i, mr_status **st)
     mr_status_update(st, end);
 }
 
-/* Waits for all: what comes first, then what goes, for the receipt may be later. */
+/* Finishes all: receives first, because the acknowledgement of a send may arrive later. */
 static mr_status *finish_all(run *r, int first_send)
 {
     mr_status *st = NULL;
@@ -124,9 +129,10 @@ static mr_status *finish_all(run *r, int first_send)
 
 /* ---- schedules ---- */
 
-/* `buffer` is the working buffer. */
+/* Carries out one step on the working buffer: sends one range, receives another, and merges what arrives. */
 static mr_status *do_step(run *r, const mr_group_step *s, char *buffer)
 {
+    MR_ASSERT(r->transfers.n == 0);
     mr_status *st = NULL;
     size_t recv_bytes = s->from >= 0 ? (size_t)s->recv_n * r->elem : 0;
     char *place = buffer + (size_t)s->recv_at * r->elem;
@@ -166,9 +172,10 @@ static void copy(void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* ---- in the order of ranks ---- */
+/* ---- merging in the order of ranks ---- */
 
-/* Part `rank` of all comes here and is merged to `to`. */
+/* Receives part `rank` of all members' values and merges it into `to` in the order of ranks; sends each other
+ * member its part of ours. */
 static mr_status *reduce_direct(run *r, char *to)
 {
     mr_transport *t = r->t;
@@ -205,6 +212,7 @@ static mr_status *reduce_direct(run *r, char *to)
 
 /* ---- the operations ---- */
 
+/* Direct: each member merges its part, then all gather the parts. Otherwise a schedule works on out in place. */
 static mr_status *all_reduce(run *r, mr_group_algorithm a)
 {
     const mr_group_work *w = r->w;
@@ -225,6 +233,7 @@ static mr_status *all_reduce(run *r, mr_group_algorithm a)
     return NULL;
 }
 
+/* The schedule overwrites the whole working buffer, so it gets a copy; only this member's part is kept. */
 static mr_status *reduce_scatter(run *r, mr_group_algorithm a)
 {
     const mr_group_work *w = r->w;
@@ -269,6 +278,8 @@ static mr_status *broadcast(run *r)
     return do_steps(r, &steps, w->out);
 }
 
+/* In round i each member sends to the one i ahead of it and receives from the one i behind, so no member is a
+ * bottleneck. */
 static mr_status *all_to_all(run *r)
 {
     const mr_group_work *w = r->w;
@@ -286,7 +297,7 @@ static mr_status *all_to_all(run *r)
     return NULL;
 }
 
-/* After round k a member has heard, by way of others, of the 2^k before it. */
+/* After round k a member knows, directly or through others, that the 2^k members before it have arrived. */
 static mr_status *barrier(run *r)
 {
     char byte = 1, came;
@@ -315,10 +326,10 @@ static mr_status *by_messages(run *r, mr_group_algorithm a)
     case MR_GROUP_BARRIER:
         return barrier(r);
     }
-    return mr_error(MR_INTERNAL, "group: operation %d", (int)r->w->kind);
+    return mr_error(MR_INTERNAL, "group: unknown operation %d", (int)r->w->kind);
 }
 
-/* One member has it all. */
+/* With one member the result is the input. */
 static mr_status *alone(const mr_group_work *w)
 {
     if (w->kind != MR_GROUP_BARRIER)
@@ -326,6 +337,7 @@ static mr_status *alone(const mr_group_work *w)
     return NULL;
 }
 
+/* Runs an operation: the transport's own way if it has one, otherwise messages. */
 mr_status *mr_group_run_on(mr_transport *t, const mr_group_work *w, int64_t deadline_ns)
 {
     bool done = false;

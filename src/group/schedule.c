@@ -1,11 +1,13 @@
 /* group/schedule.c -- ring, recursive halving and doubling, and a tree.
  *
- * The ring.  In step s of the first half each member passes the part that it merged last to the right, beginning with the one
- * before its own, so that after n - 1 steps its own part is merged of all; in the second half the merged parts go round.
+ * The ring. In step s of the first half each member passes the part that it merged last to its right neighbour,
+ * beginning with the part before its own, so after n - 1 steps its own part contains the values of all. In the
+ * second half the merged parts go round.
  *
- * Halving.  Let p be the largest power of two up to n.  The n - p members beyond it first give all they have to a partner
- * below, and get the result from it in the end.  The p others halve: with the partner at distance p/2, p/4, ... 1, each keeps
- * one half of the range it still has, sends the other and merges what comes; then they double in the opposite order. */
+ * Halving. Let p be the largest power of two up to n. The n - p members beyond it first send all their values to a
+ * partner below p, and get the result from it at the end. The p others halve: with the partner at distance p/2,
+ * p/4, ... 1, each keeps one half of its range, sends the other half and merges what it receives. Then they double
+ * in the opposite order. */
 #include "group/schedule.h"
 
 #include <string.h>
@@ -54,8 +56,10 @@ static mr_group_step exchange(int with, range send, range recv, bool merge)
                            .recv_at = recv.at, .recv_n = recv.n, .merge = merge};
 }
 
+/* The p members of the power of two. had[] keeps the range before each halving, for the doubling on the way back. */
 static void halve(int p, int rank, int64_t count, mr_group_steps *out)
 {
+    MR_ASSERT(p >= 1 && (p & (p - 1)) == 0 && rank < p);
     enum { MOST = 31 };
     range had[MOST], r = {0, count};
     int depth = 0;
@@ -73,6 +77,7 @@ static void halve(int p, int rank, int64_t count, mr_group_steps *out)
     }
 }
 
+/* Adds the steps with the members beyond the power of two around those of halve. */
 static void halving(int size, int rank, int64_t count, mr_group_steps *out)
 {
     int p = 1;
@@ -104,9 +109,11 @@ void mr_schedule_all_reduce(mr_group_algorithm a, int size, int rank, int64_t co
 
 /* ---- tree ---- */
 
-/* Ranks count from the root: who has the data passes it on to the one whose next bit is set. */
+/* Counted from the root, a member receives from the one without its lowest set bit, and then sends to the members
+ * that differ from it in one lower bit. */
 void mr_schedule_broadcast(int size, int rank, int root, int64_t count, mr_group_steps *out)
 {
+    MR_ASSERT(rank >= 0 && rank < size && root >= 0 && root < size);
     int me = (rank + size - root) % size, bit = 1;
     for (; bit < size; bit *= 2)
         if (me & bit) {

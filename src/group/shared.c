@@ -1,8 +1,10 @@
-/* group/shared.c -- own buffers are offered as gifts under their number; those of others are mapped when they are first named.
+/* group/shared.c -- shared buffers: own ones are offered under their number, those of others are mapped when first
+ * named.
  *
- * Behind the values of a buffer is a page that says whether its owner has released it.  Then its memory is given back at once,
- * whoever has it mapped, and the mappings go when the owner next names a buffer.  Each lane has mappings of its own, so what it
- * is at work on is known: of each member, the buffer that was asked for last. */
+ * The page after the values of a buffer says whether its owner has released it. On release the owner gives the
+ * memory back at once, whoever has it mapped; the others drop their mapping when the owner next names a buffer.
+ * Each lane has separate mappings, so it is known which are in use: for each member, the buffer that was asked for
+ * last. */
 #include "group/shared.h"
 
 #include <sys/mman.h>
@@ -15,17 +17,17 @@
 #include "net/segment.h"
 
 #define PAGE ((size_t)4096)
-#define BUFFERS (UINT64_C(1) << 63) /* numbers of gifts that are buffers have this bit */
+#define BUFFERS (UINT64_C(1) << 63) /* set in the numbers of buffers, clear in those of segments */
 #define PATIENCE_NS INT64_C(5000000000)
 
 typedef struct buffer {
     uint64_t id;
-    int rank; /* of others */
+    int rank; /* the owner; -1: this process */
     char *data;
     size_t bytes; /* without the last page */
 } buffer;
 
-typedef struct lane { /* of one thread at a time */
+typedef struct lane { /* used by one thread at a time */
     struct mr_shared *s;
     MR_VEC(buffer) others;
 } lane;
@@ -76,6 +78,7 @@ void mr_shared_free(mr_shared *s)
     mr_free(s);
 }
 
+/* Rounds up to whole pages plus the page with the flag, and offers the file to the other members. */
 void *mr_shared_alloc(mr_shared *s, size_t bytes)
 {
     size_t whole;
@@ -98,6 +101,7 @@ void *mr_shared_alloc(mr_shared *s, size_t bytes)
     return p;
 }
 
+/* Releases a buffer of this process; false: p is not one. */
 bool mr_shared_release(mr_shared *s, void *p)
 {
     buffer b = {0};
@@ -113,13 +117,14 @@ bool mr_shared_release(mr_shared *s, void *p)
         return false;
     mr_gifts_take_back(mr_meeting_gifts(s->m), BUFFERS | b.id);
     atomic_store(released(&b), 1);
-    madvise(b.data, b.bytes, MADV_REMOVE); /* where that cannot be done, the memory goes with the last mapping */
+    madvise(b.data, b.bytes, MADV_REMOVE); /* if that fails, the memory is freed with the last mapping */
     unmap(&b);
     return true;
 }
 
-/* ---- for transports ---- */
+/* ---- for the transports ---- */
 
+/* The mr_shm_own_fn: finds the own buffer that holds the bytes at p. */
 static bool own(void *arg, const void *p, size_t n, uint64_t *id, size_t *at)
 {
     mr_shared *s = ((lane *)arg)->s;
@@ -138,6 +143,8 @@ static bool own(void *arg, const void *p, size_t n, uint64_t *id, size_t *at)
     return found;
 }
 
+/* Asks a member for its buffer and maps it. The size and the seals of the file are checked, because the other
+ * process chose them. */
 static bool map(mr_shared *s, buffer *b)
 {
     int fd;
@@ -146,7 +153,7 @@ static bool map(mr_shared *s, buffer *b)
     void *p = MAP_FAILED;
     if (!st) {
         bool fits = bytes > PAGE && bytes <= INT64_MAX && bytes % PAGE == 0;
-        st = fits ? mr_segment_file_check(fd, (int64_t)bytes) : mr_invalid("no buffer");
+        st = fits ? mr_segment_file_check(fd, (int64_t)bytes) : mr_invalid("not a shared buffer");
         if (!st)
             p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         close(fd);
@@ -159,7 +166,7 @@ static bool map(mr_shared *s, buffer *b)
     return true;
 }
 
-/* Those of a member that it has released, but for the one that it names. */
+/* Unmaps the buffers that a member has released, except the one it names now. */
 static void sweep(lane *l, int rank, uint64_t id)
 {
     for (int i = 0; i < l->others.n;) {
@@ -173,6 +180,7 @@ static void sweep(lane *l, int rank, uint64_t id)
     }
 }
 
+/* The mr_shm_find_fn: the mapping of a member's buffer, made if necessary; NULL: it cannot be mapped. */
 static char *find(void *arg, int rank, uint64_t id, size_t *bytes)
 {
     lane *l = arg;

@@ -1,11 +1,15 @@
-/* group/shm.c -- waiting for members of this host, and messages between them.
+/* group/shm.c -- waiting for members on this host, and messages between them.
  *
- * Who has nothing to do looks a little longer, if that has paid lately, then sleeps on its bell.  Whoever puts something into a
- * pipe, or takes something out, looks whether the other end sleeps and rings; between the two stands a full barrier on each
- * side, so either the sleeper sees the change or the other sees that it sleeps.
+ * A waiter spins for a few microseconds if spinning has recently succeeded, then sleeps on the futex in its bell.
+ * A member that puts bytes into a pipe or takes some out checks whether the other end sleeps, and rings if so.
+ * Both sides have a full barrier between their two accesses, so either the sleeper sees the change or the other
+ * side sees that it sleeps: no wake-up is lost.
  *
- * Waking is not for every few bytes: on a machine with fewer cores than members the woken one would push the waker aside.  What
- * was not told is told when it is half a pipe, and by who is about to sleep. */
+ * A wake-up does not happen for every few bytes: with fewer cores than members, the woken member would displace
+ * the one that woke it. The bytes not yet reported to a member are counted in `owed`; it is woken when they are
+ * half a pipe, and before this member sleeps.
+ *
+ * One thread uses a transport at a time, except for `fail`, which only touches the fields under mu and the bell. */
 #include "group/shm.h"
 
 #include <errno.h>
@@ -23,7 +27,7 @@
 
 #define SPIN_NS 40000
 #define NO_SPIN_NS INT64_C(50000000)
-/* What looking is worth: a hit adds one, a miss takes some; at 0 it is given up for a while. */
+/* The credit of spinning: a success adds one, a miss subtracts MISS; at 0 there is no spinning for NO_SPIN_NS. */
 enum { FIRST_WORTH = 8, MOST_WORTH = 32, MISS = 2, RELAX = 16 };
 enum { SPINNING, ARMED };
 
@@ -46,6 +50,7 @@ static void ring(mr_shm_bell *b)
     syscall(SYS_futex, &b->rings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* Wakes a member if it sleeps. The fence pairs with the one in mr_shm_idle. */
 static void tell(mr_shm *s, int rank)
 {
     mr_shm_bell *b = mr_shm_bell_of(s, rank);
@@ -73,7 +78,7 @@ void mr_shm_tell(mr_shm *s)
 
 mr_status *mr_shm_broken(const mr_shm *s, int rank)
 {
-    return mr_error(MR_DATA_LOSS, "group: what member %d of %d left in shared memory makes no sense", rank, s->t.size);
+    return mr_error(MR_DATA_LOSS, "group: member %d of %d wrote invalid data into shared memory", rank, s->t.size);
 }
 
 static mr_status *failure(mr_shm *s)
@@ -86,7 +91,8 @@ static mr_status *failure(mr_shm *s)
     return st;
 }
 
-/* Not beyond the time at which a long wait is to be logged, which is in s->wait until something was found. */
+/* Sleeps until the bell rings, the deadline passes, or a long wait is due to be logged. The wait that is logged
+ * goes on in s->wait until something is found. */
 static mr_status *sleep_on(mr_shm *s, uint32_t rings, int64_t deadline_ns)
 {
     mr_shm_bell *b = mr_shm_bell_of(s, s->t.rank);
@@ -95,20 +101,21 @@ static mr_status *sleep_on(mr_shm *s, uint32_t rings, int64_t deadline_ns)
     if (!s->wait.begun_ns)
         mr_long_wait_begin(&s->wait, now_ns);
     if (mr_long_wait_due(&s->wait, now_ns, &seconds))
-        mr_info("Still waiting for member %d of %d of the group on this host: it has neither sent nor taken data "
+        mr_info("Still waiting for member %d of %d of the group on this host: it has neither sent nor received data "
                 "(%.0f s)",
                 s->waits_for, s->t.size, seconds);
     int64_t left = (deadline_ns ? MR_MIN(deadline_ns, s->wait.next_ns) : s->wait.next_ns) - now_ns;
     if (deadline_ns && deadline_ns <= now_ns)
         left = 0;
     if (left <= 0)
-        return mr_error(MR_DEADLINE_EXCEEDED, "group: member %d of %d was waited for until the deadline", s->waits_for,
+        return mr_error(MR_DEADLINE_EXCEEDED, "group: waited for member %d of %d until the deadline", s->waits_for,
                         s->t.size);
     struct timespec ts = {left / 1000000000, left % 1000000000};
     syscall(SYS_futex, &b->rings, FUTEX_WAIT, rings, &ts, NULL, 0);
     return NULL;
 }
 
+/* Whether to spin once more in this wait. Spinning that did not help costs credit. */
 static bool keep_spinning(mr_shm *s, mr_shm_wait *w)
 {
     int64_t now = mr_now_ns();
@@ -126,6 +133,9 @@ static bool keep_spinning(mr_shm *s, mr_shm_wait *w)
     return false;
 }
 
+/* Called when there was nothing to do. It spins, then announces that it sleeps (ARMED) and returns so that the
+ * caller looks once more, and sleeps only at the next call: otherwise a change between the look and the
+ * announcement would be missed. */
 mr_status *mr_shm_idle(mr_shm *s, mr_shm_wait *w, int64_t deadline_ns)
 {
     mr_shm_bell *b = mr_shm_bell_of(s, s->t.rank);
@@ -133,10 +143,11 @@ mr_status *mr_shm_idle(mr_shm *s, mr_shm_wait *w, int64_t deadline_ns)
     if (w->phase == ARMED) {
         mr_status *st = sleep_on(s, w->rings, deadline_ns);
         atomic_store(&b->asleep, 0);
-        *w = (mr_shm_wait){.phase = SPINNING, .began_ns = 1}; /* looks once, does not spin again at once */
+        *w = (mr_shm_wait){.phase = SPINNING,
+                           .began_ns = 1}; /* the caller looks again; no spinning right after a sleep */
         return st;
     }
-    if (w->rounds == 0 && !w->began_ns) /* the first since something was found, or since the operation began */
+    if (w->rounds == 0 && !w->began_ns) /* the first call since something was found, or since the operation began */
         s->wait.begun_ns = 0;
     if (w->rounds++ == 0)
         mr_shm_tell(s);
@@ -162,18 +173,23 @@ void mr_shm_busy(mr_shm *s, mr_shm_wait *w)
 
 /* ---- messages ---- */
 
+/* Appends a transfer to the list; finish moves its bytes. Order matters: pipes carry messages in the order of
+ * starts. */
 static void start(mr_transport *t, mr_transfer *x)
 {
+    MR_ASSERT(x->peer >= 0 && x->peer < t->size && x->peer != t->rank);
     mr_shm *s = (mr_shm *)t;
     mr_transfer **end = &s->transfers;
     while (*end)
         end = &(*end)->next;
     x->next = NULL;
     x->done = 0;
-    x->number = 0; /* 1: the head has passed */
+    x->number = 0; /* 1: the head has been sent or received */
     *end = x;
 }
 
+/* Puts the head, or as many bytes as fit in one piece, into the pipe. Bytes go in whole lines; the padding is
+ * skipped by the reader. */
 static mr_status *send_some(mr_shm *s, mr_transfer *x, bool *moved)
 {
     mr_pipe *p = &s->to[x->peer];
@@ -202,11 +218,13 @@ static mr_status *check_message(const mr_shm *s, const mr_transfer *x, const mr_
     if (h->magic != MR_SHM_MAGIC)
         return mr_shm_broken(s, x->peer);
     if (h->kind != MR_SHM_MESSAGE || h->count < 0 || (uint64_t)h->count != x->n)
-        return mr_invalid("group: member %d does something else: %lld bytes came from it, expected %zu", x->peer,
+        return mr_invalid("group: member %d runs a different operation: it sent %lld bytes, expected %zu", x->peer,
                           h->kind == MR_SHM_MESSAGE ? (long long)h->count : 0LL, x->n);
     return NULL;
 }
 
+/* Takes the head, or as many bytes as are ready in one piece. The head is copied before it is checked, because its
+ * writer could still change it. */
 static mr_status *receive_some(mr_shm *s, mr_transfer *x, bool *moved)
 {
     mr_pipe *p = &s->from[x->peer];
@@ -218,7 +236,7 @@ static mr_status *receive_some(mr_shm *s, mr_transfer *x, bool *moved)
         return NULL;
     if (!x->number) {
         mr_shm_head h;
-        memcpy(&h, at, sizeof(h)); /* then looked at: the other could still write it */
+        memcpy(&h, at, sizeof(h));
         MR_TRY(check_message(s, x, &h));
         x->number = 1;
     } else {
@@ -234,7 +252,7 @@ static mr_status *receive_some(mr_shm *s, mr_transfer *x, bool *moved)
 
 static bool is_done(const mr_transfer *x) { return x->number && x->done == x->n; }
 
-/* Only the first of those to or from a member moves. */
+/* Whether this is the first unfinished transfer in its direction with its peer: only that one may use the pipe. */
 static bool is_first(const mr_shm *s, const mr_transfer *x)
 {
     for (const mr_transfer *y = s->transfers; y != x; y = y->next)
@@ -243,6 +261,7 @@ static bool is_first(const mr_shm *s, const mr_transfer *x)
     return true;
 }
 
+/* Moves bytes of every transfer that can move, so that waiting for one does not block the others. */
 static mr_status *move_all(mr_shm *s, bool *moved)
 {
     for (mr_transfer *x = s->transfers; x; x = x->next) {
@@ -262,6 +281,8 @@ static void forget(mr_shm *s, mr_transfer *x)
         *link = x->next;
 }
 
+/* Moves bytes until x is done. On every return, x is out of the list and the other members have been told of what
+ * moved. */
 static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 {
     mr_shm *s = (mr_shm *)t;
@@ -283,8 +304,9 @@ out:
     return st;
 }
 
-/* ---- its life ---- */
+/* ---- creating and freeing ---- */
 
+/* From any thread: records the error and wakes this member's own bell, so that a wait ends. */
 static void fail(mr_transport *t, const mr_status *st)
 {
     mr_shm *s = (mr_shm *)t;
@@ -321,10 +343,11 @@ static mr_status *map(mr_shm *s, int rank, int fd)
 {
     mr_status *st = mr_segment_file_check(fd, (int64_t)s->bytes);
     if (st)
-        return mr_status_prepend(st, "group: member %d gave ", rank);
+        return mr_status_prepend(st, "group: the shared memory of member %d: ", rank);
     void *p = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (p == MAP_FAILED)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "group: cannot map %zu bytes of member %d", s->bytes, rank);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "group: cannot map %zu bytes of shared memory of member %d", s->bytes,
+                        rank);
     s->segments[rank] = p;
     return NULL;
 }
@@ -342,6 +365,7 @@ static void lay_pipes(mr_shm *s)
     s->to[self] = s->commons[self];
 }
 
+/* Maps the segments of all members. Spinning is allowed only if each member can have a core. */
 mr_status *mr_shm_new(int rank, int size, const int *fds, const mr_shm_memory *memory, mr_transport **out)
 {
     mr_status *st = NULL;

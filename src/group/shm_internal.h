@@ -1,4 +1,4 @@
-/* group/shm_internal.h -- one member's view of a group's shared memory: shm.c waits and passes messages, shm_run.c runs operations. */
+/* group/shm_internal.h -- the shared-memory transport: shm.c waits and passes messages, shm_run.c runs operations. */
 #ifndef MR_GROUP_SHM_INTERNAL_H
 #define MR_GROUP_SHM_INTERNAL_H
 
@@ -7,25 +7,25 @@
 #include "group/group.h"
 #include "group/shm_pipe.h"
 
-/* What comes before the bytes of an operation or a message in each pipe to a member. */
+/* Precedes the bytes of an operation or a message in each pipe to a member. */
 typedef struct mr_shm_head {
     uint32_t magic;
-    uint16_t kind; /* mr_group_kind; or one of those below */
+    uint16_t kind; /* mr_group_kind, or MR_SHM_MESSAGE and following */
     uint8_t type, merge;
     uint64_t number; /* of the operation */
     int64_t count;
     int32_t root;
     uint32_t mean;
-    uint64_t buffer, at; /* where the values are in shared memory; 0: nowhere */
+    uint64_t buffer, at; /* the shared buffer that holds the values, and where in it; buffer 0: none */
     uint64_t unused[2];
 } mr_shm_head;
 _Static_assert(sizeof(mr_shm_head) == MR_PIPE_LINE, "one line");
 #define MR_SHM_MAGIC 0x4d52474du
 enum { MR_SHM_MESSAGE = 100, MR_SHM_END = 101, MR_SHM_GIVEN_UP = 102 };
 
-/* How far an operation has come with one other member. */
+/* The progress of an operation with one other member. */
 typedef struct mr_shm_lane {
-    bool told, heard; /* heads */
+    bool told, heard; /* head sent, head received */
     mr_shm_head head; /* a copy of the one that came */
     const char *push; /* to it */
     size_t push_n, pushed;
@@ -42,14 +42,14 @@ typedef struct mr_shm {
     mr_pipe *from;    /* by rank: to this member */
     mr_pipe *commons; /* by rank */
     mr_shm_memory memory;
-    size_t *owed; /* bytes put or taken that a member was not told of, should it sleep */
+    size_t *owed; /* bytes moved since the member was last woken */
     int waits_for; /* the first member that something is missing from */
-    mr_long_wait wait; /* for it; begun_ns 0: it does not wait */
-    uint64_t number; /* of operations so far */
+    mr_long_wait wait; /* for logging; begun_ns 0: not waiting */
+    uint64_t number; /* operations so far */
     mr_shm_lane *lanes;
     mr_transfer *transfers; /* begun, in their order */
 
-    /* whether looking for a while before sleeping pays */
+    /* whether to spin before sleeping (shm.c) */
     bool may_spin;
     int worth;
     int64_t no_spin_until_ns;
@@ -62,9 +62,9 @@ typedef struct mr_shm {
 static inline size_t mr_shm_pad(size_t n) { return (n + MR_PIPE_LINE - 1) & ~(size_t)(MR_PIPE_LINE - 1); }
 static inline mr_shm_bell *mr_shm_bell_of(mr_shm *s, int rank) { return (mr_shm_bell *)s->segments[rank]; }
 
-/* Bytes went into a pipe to `rank` or out of one of its: it is woken when that is worth it. */
+/* Reports n bytes put into a pipe to `rank` or taken from one of its pipes; wakes it when that is worthwhile. */
 void mr_shm_moved(mr_shm *s, int rank, size_t n);
-/* Wakes whoever sleeps and was not told: at the end of an operation, and before sleeping. */
+/* Wakes every sleeping member with bytes not yet reported: at the end of an operation, and before sleeping. */
 void mr_shm_tell(mr_shm *s);
 
 typedef struct mr_shm_wait {
@@ -73,9 +73,10 @@ typedef struct mr_shm_wait {
     int64_t began_ns;
     uint32_t rings;
 } mr_shm_wait;
-/* After a look that found nothing to do: returns when it may be worth to look again.  Ends by the deadline and by fail. */
+/* Call after a look that found nothing to do; returns when to look again.  Ends with an error at the deadline and after
+ * fail. */
 mr_status *mr_shm_idle(mr_shm *s, mr_shm_wait *w, int64_t deadline_ns);
-/* After a look that found something. */
+/* Call after a look that found something. */
 void mr_shm_busy(mr_shm *s, mr_shm_wait *w);
 
 mr_status *mr_shm_broken(const mr_shm *s, int rank);

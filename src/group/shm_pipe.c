@@ -1,11 +1,13 @@
-/* group/shm_pipe.c -- the places of pipes in a segment, and their counts.
+/* group/shm_pipe.c -- the layout of pipes in a segment, and their counts.
  *
- * A count of the other end is believed only as far as it makes sense: it never falls, heads are never more than the pipe's size
- * before a tail, and both are of whole lines, so that a line can always be read and written in one piece. */
+ * The other end's count is written by another process, so it is believed only within limits: it never falls, a
+ * head is never more than the pipe's size ahead of a tail, and both are multiples of a line, so a line can always
+ * be read and written in one piece. `mine` and `seen` are private copies, so each count is read from shared memory
+ * only once per use. */
 #include "group/shm_pipe.h"
 
-/* Small enough for the pipes of a few members to stay in a second-level cache, large enough that a sleeper is woken for
- * some work. */
+/* Small enough that the pipes of a few members stay in a second-level cache, large enough that waking a sleeper pays.
+ */
 size_t mr_pipe_bytes(int size)
 {
     size_t bytes = (size_t)512 << 10;
@@ -25,6 +27,7 @@ size_t mr_shm_file_bytes(int size)
     return MR_SHM_PAGE + counts_bytes(size) + mr_pipe_bytes(size) * (size_t)size;
 }
 
+/* Pipe i of a segment leads to member i; the one with the owner's own number is the common pipe. */
 void mr_pipe_init(mr_pipe *p, char *segment, int size, int writer, int reader, int self)
 {
     size_t place = (size_t)(reader < 0 ? writer : reader);
@@ -32,12 +35,13 @@ void mr_pipe_init(mr_pipe *p, char *segment, int size, int writer, int reader, i
     MR_ASSERT(reader != writer);
     *p = (mr_pipe){.head = counts, .tails = counts + 1, .reader = reader, .writer = writer, .size = size};
     p->bytes = mr_pipe_bytes(size);
+    MR_ASSERT((p->bytes & (p->bytes - 1)) == 0);
     p->data = segment + MR_SHM_PAGE + counts_bytes(size) + place * p->bytes;
     MR_ASSERT(self == writer || self == reader || reader < 0);
     (void)self;
 }
 
-/* The least that a reader has taken. */
+/* How far the slowest reader is. */
 static uint64_t slowest(const mr_pipe *p)
 {
     uint64_t least = UINT64_MAX;
@@ -50,6 +54,7 @@ static uint64_t slowest(const mr_pipe *p)
     return least;
 }
 
+/* The other end's count is read again only when the known room is too small, to spare its cache line. */
 size_t mr_pipe_room(mr_pipe *p, size_t want, char **at)
 {
     size_t place = p->mine & (p->bytes - 1), whole = p->bytes - place;

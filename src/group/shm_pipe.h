@@ -7,7 +7,7 @@
  *     the next multiple of 4096: the pipes' bytes, one pipe after the other
  *
  * A pipe is a ring of bytes.  head counts the bytes that were ever put in, each tail those that a reader took out; both only
- * grow, in steps of 64.  Who writes a count is alone to do so. */
+ * grow, in steps of 64.  Each count has one writer. */
 #ifndef MR_GROUP_SHM_PIPE_H
 #define MR_GROUP_SHM_PIPE_H
 
@@ -29,23 +29,23 @@ typedef struct mr_pipe_count {
     _Alignas(MR_PIPE_LINE) _Atomic uint64_t n;
 } mr_pipe_count;
 
-/* One end of a pipe, as this process sees it. */
+/* One end of a pipe. */
 typedef struct mr_pipe {
-    mr_pipe_count *head, *tails; /* tails: of all ranks; a pipe to one uses its reader's alone */
+    mr_pipe_count *head, *tails; /* tails: by rank; a pipe to one member uses only that of its reader */
     char *data;
     size_t bytes;  /* a power of two */
     uint64_t mine; /* the count that this end writes */
-    uint64_t seen; /* of the other end, when last looked at: saves going to its cache line */
+    uint64_t seen; /* the other end's count when last read: spares its cache line */
     int reader;    /* -1: all but the writer */
     int writer, size;
 } mr_pipe;
 
 size_t mr_pipe_bytes(int size);
-/* The pipe of `writer`'s segment that leads to `reader` (-1: the common one), seen by `self`. */
+/* The pipe in `writer`'s segment that leads to `reader` (-1: the common one), as used by `self`. */
 void mr_pipe_init(mr_pipe *p, char *segment, int size, int writer, int reader, int self);
 
 /* ---- writing ---- */
-/* Bytes that can be put in one piece at *at, at most `want`; 0: it is full.  MR_PIPE_BROKEN: the counts make no sense. */
+/* Bytes that can be put in one piece at *at, at most `want`; 0: it is full.  MR_PIPE_BROKEN: the counts are invalid. */
 size_t mr_pipe_room(mr_pipe *p, size_t want, char **at);
 void mr_pipe_put(mr_pipe *p, size_t n);
 

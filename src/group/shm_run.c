@@ -1,18 +1,22 @@
 /* group/shm_run.c -- operations as streams through shared memory.
  *
- * A member does three things, in blocks, whichever can be done: it pushes values to the member that merges them, merges its own
- * part of what all push to it, into its output and into its common pipe, and pulls the merged parts of others from theirs.  No
- * one waits while one of the three can be done.  In place this is safe: a value is overwritten by its result, which could only
- * be made after the value had been pushed.
+ * A member does three things, in blocks, in whatever order they are possible. It pushes values to the member that
+ * merges them. It merges its own part from what all others push to it, into its output and into its common pipe.
+ * And it pulls the merged parts of the others from their common pipes. It waits only when none of the three is
+ * possible. In place this is safe: a value is overwritten only by its result, which cannot exist before the value
+ * was pushed.
  *
- * Every operation begins with a head in each pipe to a member, so that members that do different things find out.  Merges are in
- * the order of ranks, whatever comes first: so the bits depend on nothing else. */
+ * Every operation begins with a head in each pipe to a member, so that members that run different operations
+ * notice. Merges are made in the order of ranks, whatever arrives first, so the bits of a result depend on nothing
+ * else.
+ *
+ * Shared memory is written by other processes: heads are copied and checked, and counts are checked in shm_pipe.c. */
 #include "group/merge.h"
 #include "group/shm_internal.h"
 
 enum {
     BLOCK = 64 << 10,
-    TINY = 4 << 10, /* all values go to all, who merge them all: one trip instead of two */
+    TINY = 4 << 10, /* up to here every member sends all values to all and merges all: one trip instead of two */
 };
 
 typedef struct op {
@@ -20,20 +24,21 @@ typedef struct op {
     const mr_group_work *w;
     mr_shm_head head;
     size_t elem;
-    const char *give; /* into the common pipe */
+    const char *give; /* to put into the common pipe */
     size_t give_n, given;
-    const char *own; /* the values that this member merges, with what comes */
+    const char *own; /* this member's values of the part that it merges */
     char *merged_to;
     size_t merge_n, merged;
-    bool publish; /* merged values go into the common pipe too */
-    bool from_commons; /* pulled from there; else from the pipe to this member */
+    bool publish; /* merged values also go into the common pipe */
+    bool from_commons; /* pull from there; else from the pipe to this member */
     bool tiny;
-    int heard, told; /* heads */
+    int heard, told; /* number of heads received and sent */
     bool in_place; /* all values are in shared buffers */
-    int missing; /* the worst that a look has found */
+    int missing; /* the worst obstacle found since the last look began */
 } op;
 
-/* Who has not begun, or sends nothing, holds up the others, who then do not merge for us either: it is the one to be named. */
+/* Why a member is waited for, the worst last. A member that has not begun holds up the others too, so it is the one to
+ * name. */
 enum { NOTHING_MISSING, SLOW, NO_VALUES, NO_HEAD };
 
 static void misses(op *o, int rank, int what)
@@ -44,8 +49,9 @@ static void misses(op *o, int rank, int what)
     o->s->waits_for = rank;
 }
 
-/* ---- what is to be done ---- */
+/* ---- planning ---- */
 
+/* All-reduce and reduce-scatter: each member merges one part. For reduce-scatter (scatter) nothing is pulled back. */
 static void plan_parts(op *o, bool scatter)
 {
     const mr_group_work *w = o->w;
@@ -69,6 +75,7 @@ static void plan_parts(op *o, bool scatter)
     o->from_commons = true;
 }
 
+/* All-gather, or broadcast when only_root: values go through the common pipe of their owner. */
 static void plan_gather(op *o, bool only_root)
 {
     const mr_group_work *w = o->w;
@@ -88,6 +95,7 @@ static void plan_gather(op *o, bool only_root)
     o->from_commons = true;
 }
 
+/* Blocks go through the pipe between each pair, not through common pipes. */
 static void plan_all_to_all(op *o)
 {
     const mr_group_work *w = o->w;
@@ -103,6 +111,7 @@ static void plan_all_to_all(op *o)
         memcpy(o->s->lanes[self].pull, o->s->lanes[self].push, bytes);
 }
 
+/* A small all-reduce: all values through the common pipes, and every member merges all of them. */
 static void plan_tiny(op *o)
 {
     o->tiny = true;
@@ -141,12 +150,14 @@ static void plan(op *o)
 
 /* ---- heads ---- */
 
+/* Describes the operation to the others. An in-place all-reduce in a shared buffer also names the buffer. */
 static mr_shm_head make_head(op *o)
 {
     const mr_group_work *w = o->w;
     mr_shm *s = o->s;
     size_t at = 0;
     mr_shm_head h = {.magic = MR_SHM_MAGIC, .kind = (uint16_t)w->kind, .number = s->number};
+    MR_ASSERT(s->number > 0);
     if (w->kind == MR_GROUP_BARRIER)
         return h;
     h.type = (uint8_t)w->type;
@@ -165,6 +176,7 @@ static mr_shm_head make_head(op *o)
     return h;
 }
 
+/* Compares the head that a member sent with ours: all members must run the same operation. */
 static mr_status *check_head(const op *o, int rank, const mr_shm_head *got)
 {
     const mr_shm_head *own = &o->head;
@@ -173,12 +185,14 @@ static mr_status *check_head(const op *o, int rank, const mr_shm_head *got)
     if (got->kind == own->kind && got->number == own->number && got->type == own->type && got->merge == own->merge &&
         got->count == own->count && got->root == own->root && got->mean == own->mean)
         return NULL;
-    return mr_invalid("group: members do different things: operation %llu of member %d is of kind %d with %lld elements of %s, "
-                      "here operation %llu is of kind %d with %lld of %s",
-                      (unsigned long long)got->number, rank, got->kind, (long long)got->count, mr_dtype_name(got->type),
-                      (unsigned long long)own->number, own->kind, (long long)own->count, mr_dtype_name(own->type));
+    return mr_invalid(
+        "group: members run different operations: operation %llu of member %d is of kind %d with %lld elements of "
+        "%s, here operation %llu is of kind %d with %lld elements of %s",
+        (unsigned long long)got->number, rank, got->kind, (long long)got->count, mr_dtype_name(got->type),
+        (unsigned long long)own->number, own->kind, (long long)own->count, mr_dtype_name(own->type));
 }
 
+/* Puts a head into the pipe to a member, if there is room; *told and *moved are set then. */
 static mr_status *tell_head(op *o, int rank, const mr_shm_head *h, bool *told, bool *moved)
 {
     char *at;
@@ -194,6 +208,7 @@ static mr_status *tell_head(op *o, int rank, const mr_shm_head *h, bool *told, b
     return NULL;
 }
 
+/* Takes a head out of the pipe from a member, if there is one; *heard and *moved are set then. */
 static mr_status *hear_head(op *o, int rank, mr_shm_head *h, bool *heard, bool *moved)
 {
     const char *at;
@@ -209,6 +224,7 @@ static mr_status *hear_head(op *o, int rank, mr_shm_head *h, bool *heard, bool *
     return NULL;
 }
 
+/* Sends and receives the heads that are still missing, and checks those that arrive. */
 static mr_status *heads(op *o, bool *moved)
 {
     for (int i = 0; i < o->s->t.size; i++) {
@@ -234,6 +250,7 @@ static mr_status *heads(op *o, bool *moved)
 
 /* ---- streams ---- */
 
+/* Puts the next block for a member into the pipe to it, as far as there is room. */
 static mr_status *push(op *o, int rank, bool *moved)
 {
     mr_shm_lane *l = &o->s->lanes[rank];
@@ -257,7 +274,7 @@ static mr_status *push(op *o, int rank, bool *moved)
     return NULL;
 }
 
-/* All others may wait for what went into the common pipe. */
+/* Counts bytes put into the common pipe as owed to all other members, since all of them read it. */
 static void published(op *o, size_t n)
 {
     for (int i = 0; i < o->s->t.size; i++)
@@ -265,6 +282,7 @@ static void published(op *o, size_t n)
             mr_shm_moved(o->s, i, n);
 }
 
+/* Puts the next block of this member's own values into the common pipe. */
 static mr_status *give(op *o, bool *moved)
 {
     mr_pipe *p = &o->s->commons[o->s->t.rank];
@@ -285,6 +303,7 @@ static mr_status *give(op *o, bool *moved)
     return NULL;
 }
 
+/* Takes the next block of results from a member. */
 static mr_status *pull(op *o, int rank, bool *moved)
 {
     mr_shm_lane *l = &o->s->lanes[rank];
@@ -308,7 +327,8 @@ static mr_status *pull(op *o, int rank, bool *moved)
     return NULL;
 }
 
-/* How much can be merged now: of what all have sent, and what the common pipe takes; 0: nothing. */
+/* How many bytes can be merged now: those that all members have sent and that fit into the common pipe; 0: none.
+ * in[] gets the place of each member's values. */
 static mr_status *mergeable(op *o, const void **in, char **publish_at, size_t *out)
 {
     mr_shm *s = o->s;
@@ -334,6 +354,8 @@ static mr_status *mergeable(op *o, const void **in, char **publish_at, size_t *o
     return NULL;
 }
 
+/* Merges the next block of this member's part. Nothing is merged before everything is given: in place, the result
+ * would overwrite values still to be given. */
 static mr_status *merge(op *o, bool *moved)
 {
     mr_shm *s = o->s;
@@ -341,13 +363,14 @@ static mr_status *merge(op *o, bool *moved)
     char *publish_at = NULL, *to = o->merged_to + o->merged;
     size_t padded;
     if (o->merged == o->merge_n || o->heard < s->t.size - 1 || o->given < o->give_n)
-        return NULL; /* what is still to be given must not be overwritten */
+        return NULL;
     MR_TRY(mergeable(o, in, &publish_at, &padded));
     size_t n = MR_MIN(padded, o->merge_n - o->merged);
     if (n == 0)
         return NULL;
     mr_merge_many(o->w->type, o->w->merge, in, s->t.size, o->w->mean ? s->t.size : 1, to, (int64_t)(n / o->elem));
     o->merged += n;
+    MR_ASSERT(o->merged <= o->merge_n);
     if (o->publish) {
         memcpy(publish_at, to, n);
         mr_pipe_put(&s->commons[s->t.rank], padded);
@@ -364,7 +387,8 @@ static mr_status *merge(op *o, bool *moved)
 
 /* ---- in place ---- */
 
-/* Whether all values lie in shared buffers, as all the heads say: then so do all members decide. */
+/* Maps the shared buffers that the heads name. in_place is set if every member named one; all members see the same
+ * heads, so all decide the same. */
 static mr_status *find_places(op *o)
 {
     mr_shm *s = o->s;
@@ -388,7 +412,8 @@ static mr_status *find_places(op *o)
     return NULL;
 }
 
-/* Says so to all, who would wait for its end: they have all said that they do the same, so there is room in the pipes. */
+/* Tells the others that this member cannot map a buffer; they would wait for its end otherwise. All heads have
+ * been exchanged, so there is room in the pipes. */
 static mr_status *give_up(op *o, mr_status *st)
 {
     mr_shm_head h = o->head;
@@ -402,6 +427,7 @@ static mr_status *give_up(op *o, mr_status *st)
     return st;
 }
 
+/* Merges this member's part directly from the buffers of all members, and writes the result into all of them. */
 static void merge_in_place(op *o)
 {
     mr_shm *s = o->s;
@@ -420,10 +446,12 @@ static void merge_in_place(op *o)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- running ---- */
 
 typedef mr_status *(*look_fn)(op *o, bool *moved, bool *done);
 
+/* Calls `look` until it is done, waiting whenever nothing moved. On every return the others are told of what
+ * moved, also after an error, so that they can notice it. */
 static mr_status *repeat(op *o, look_fn look, int64_t deadline_ns)
 {
     mr_shm_wait w = {0};
@@ -438,7 +466,7 @@ static mr_status *repeat(op *o, look_fn look, int64_t deadline_ns)
             MR_GO(mr_shm_idle(o->s, &w, deadline_ns));
     }
 out:
-    mr_shm_tell(o->s); /* also after an error: the others find out by what is there already */
+    mr_shm_tell(o->s);
     mr_shm_busy(o->s, &w);
     return st;
 }
@@ -460,12 +488,14 @@ static bool is_complete(const op *o)
     return done;
 }
 
+/* One round over everything that may be possible. Members start their loops at different peers, so that they do
+ * not all wait for the same one. */
 static mr_status *look_for_streams(op *o, bool *moved, bool *done)
 {
     int size = o->s->t.size, self = o->s->t.rank;
     if (o->heard < size - 1 || o->told < size - 1)
         MR_TRY(heads(o, moved));
-    for (int i = 1; i < size; i++) /* each begins with another, so that not all wait for the same one */
+    for (int i = 1; i < size; i++)
         MR_TRY(push(o, (self + i) % size, moved));
     MR_TRY(give(o, moved));
     MR_TRY(merge(o, moved));
@@ -475,7 +505,7 @@ static mr_status *look_for_streams(op *o, bool *moved, bool *done)
     return NULL;
 }
 
-/* All have written into all buffers. */
+/* Exchanges the end of an in-place operation: when all have sent theirs, all have written into all buffers. */
 static mr_status *look_for_ends(op *o, bool *moved, bool *done)
 {
     mr_shm_head end = o->head;
@@ -508,6 +538,9 @@ static mr_status *run_in_place(op *o, int64_t deadline_ns)
     return repeat(o, look_for_ends, deadline_ns);
 }
 
+/* Runs an operation, unless the caller asked for another algorithm: then *done is false and run.c uses messages.
+ * If this member's values are in a shared buffer, the heads are exchanged first, because they decide whether
+ * values travel at all. */
 mr_status *mr_shm_run(mr_transport *t, const mr_group_work *w, int64_t deadline_ns, bool *done)
 {
     mr_shm *s = (mr_shm *)t;
@@ -519,7 +552,7 @@ mr_status *mr_shm_run(mr_transport *t, const mr_group_work *w, int64_t deadline_
     s->number++;
     plan(&o);
     o.head = make_head(&o);
-    if (o.head.buffer) { /* whether values travel at all is known when all have said where theirs are */
+    if (o.head.buffer) {
         MR_TRY(repeat(&o, look_for_heads, deadline_ns));
         mr_status *st = find_places(&o);
         if (st)

@@ -1,4 +1,7 @@
-/* group/words.c -- packing and unpacking, over a cursor that keeps its first error. */
+/* group/words.c -- packs and unpacks the messages between members and the roster.
+ *
+ * Reading uses a cursor that keeps its first error, so the result is checked once, at the end. After an error,
+ * reads return zeros and empty texts. */
 #include "group/words.h"
 
 #include "base/memory.h"
@@ -26,6 +29,7 @@ typedef struct cursor {
     bool bad;
 } cursor;
 
+/* The next n bytes; NULL after the end, which is an error from then on. */
 static const uint8_t *take(cursor *c, size_t n)
 {
     if (c->bad || n > c->n) {
@@ -61,7 +65,8 @@ static void get_magic(cursor *c, const char *magic)
     c->bad |= !p || memcmp(p, magic, 4) != 0;
 }
 
-/* How many things of at least so many bytes follow. */
+/* A count of items of at least `bytes` bytes each; more than can follow is an error, so a count never causes a
+ * large allocation. */
 static int get_count(cursor *c, size_t bytes)
 {
     uint64_t n = get(c, 4);
@@ -71,7 +76,7 @@ static int get_count(cursor *c, size_t bytes)
 
 static mr_status *end(const cursor *c, const char *what)
 {
-    return c->bad || c->n ? mr_invalid("group: bytes that are no %s", what) : NULL;
+    return c->bad || c->n ? mr_invalid("group: received bytes that are not %s", what) : NULL;
 }
 
 /* ---- Attend ---- */
@@ -109,7 +114,7 @@ mr_status *mr_attend_read(mr_sv bytes, mr_attend *out)
     int n = get_count(&c, 8);
     for (int i = 0; i < n; i++)
         mr_vec_push(&out->fellows, get(&c, 8));
-    return end(&c, "word of a member");
+    return end(&c, "an Attend message");
 }
 
 void mr_attend_deinit(mr_attend *a)
@@ -154,7 +159,7 @@ mr_status *mr_news_read(mr_sv bytes, mr_news *out)
         mr_vec_push(&out->members, (mr_news_member){key, mr_strndup(address.p, address.n)});
     }
     c.bad |= out->kind > MR_NEWS_REFUSED || (out->kind == MR_NEWS_FORMED && (out->generation < 1 || n < 1));
-    return end(&c, "news of a group");
+    return end(&c, "a news message");
 }
 
 void mr_news_deinit(mr_news *n)

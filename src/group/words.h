@@ -1,6 +1,6 @@
-/* group/words.h -- what members of a group and the keeper of its roster tell each other, as bytes.
+/* group/words.h -- the messages between the members of a group and the process that keeps its roster.
  *
- * A member's call, /millrace.Group/Attend, waits with the keeper until there is news; then it calls again.  Numbers are
+ * A member's call, /millrace.Group/Attend, stays pending until there is news; then the member calls again.  Numbers are
  * little-endian, a text is its length in 2 bytes and its bytes.
  *
  *     Attend: "MRGA", flags 4, serial 8, who 8, generation 8, lost 8, wanted 4, name text, address text, n 4, then n keys of 8
@@ -19,11 +19,11 @@ typedef MR_VEC(uint64_t) mr_word_keys;
 
 typedef struct mr_attend {
     uint32_t flags;
-    uint64_t serial; /* rises with each join: calls overtake each other, and those before it do not count any more */
+    uint64_t serial; /* grows with each join: calls may overtake each other, and those from before it are ignored */
     uint64_t who, lost;
     int64_t generation;
     int32_t wanted;
-    mr_str name, address; /* of the group; where the others reach the member */
+    mr_str name, address; /* of the group; where the other members reach the sender */
     mr_word_keys fellows;
 } mr_attend;
 
@@ -36,9 +36,9 @@ typedef struct mr_news_member {
 
 typedef struct mr_news {
     uint32_t kind;
-    int64_t generation; /* of a refusal: its code */
+    int64_t generation; /* in a refusal: its code */
     uint64_t keeper;
-    uint64_t who; /* is gone, and so it ended; 0: nobody is gone */
+    uint64_t who; /* the member whose loss ended the generation; 0: none is lost */
     mr_str why;
     MR_VEC(mr_news_member) members; /* of the generation that was formed, in the order of ranks */
 } mr_news;

@@ -1,8 +1,8 @@
-/* group/mpi/transport.c -- messages by MPI: for libmillrace-mpi.so only.
+/* group/mpi/transport.c -- messages over MPI: for libmillrace-mpi.so only.
  *
- * Each transport has a communicator of its own.  All calls into MPI are made under one lock, and none of them waits: who waits looks
- * again after a while that grows, so that a core is not kept from others.  What is sent is copied, because a message cannot be
- * called back. */
+ * Each transport has its own communicator. All calls into MPI are made under one lock, and none of them blocks: a
+ * waiter polls, at intervals that grow to LONGEST_NAP_NS, so that it does not occupy a core. Messages are copied
+ * before they are sent, because MPI cannot take a message back when a wait is given up. */
 #include <limits.h>
 #include <mpi.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "group/mpi.h"
 
-#define LOOKS 200 /* before it sleeps at all */
+#define LOOKS 200 /* polls before the first sleep */
 #define FIRST_NAP_NS 20000
 #define LONGEST_NAP_NS 500000
 
@@ -26,14 +26,14 @@ typedef struct world {
 
 typedef struct letter {
     MPI_Request request;
-    mr_status *st; /* it never began */
+    mr_status *st; /* why it could not be started */
     char *copy;
     bool begun;
 } letter;
 
-static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER}; /* around MPI; nothing is locked within */
+static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER}; /* around every call of MPI; the innermost lock */
 static int n_open MR_GUARDED_BY(mu);
-static bool is_ours MR_GUARDED_BY(mu); /* we have started MPI */
+static bool is_ours MR_GUARDED_BY(mu); /* this library started MPI */
 
 static mr_status *trouble(int code, int peer)
 {
@@ -43,6 +43,7 @@ static mr_status *trouble(int code, int peer)
     return mr_error(MR_UNAVAILABLE, "group: member %d: MPI: %s", peer, text);
 }
 
+/* Starts a transfer. If that fails, the error is kept for finish. */
 static void start(mr_transport *t, mr_transfer *x)
 {
     world *w = (world *)t;
@@ -50,11 +51,11 @@ static void start(mr_transport *t, mr_transfer *x)
     int rc = MPI_SUCCESS;
     x->impl = l;
     if (x->n > INT_MAX) {
-        l->st = mr_invalid("group: a message of %zu bytes is too large for MPI", x->n);
+        l->st = mr_invalid("group: a message of %zu bytes exceeds the limit of MPI, INT_MAX", x->n);
         return;
     }
     if (x->sending && x->n && !(l->copy = mr_try_alloc(x->n))) {
-        l->st = mr_error(MR_RESOURCE_EXHAUSTED, "group: no memory for %zu bytes to send", x->n);
+        l->st = mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for a message of %zu bytes", x->n);
         return;
     }
     if (l->copy)
@@ -70,7 +71,7 @@ static void start(mr_transport *t, mr_transfer *x)
     mr_unlock(&mu);
 }
 
-/* One look: whether it is over, and how it ended. */
+/* Polls once: whether the transfer is complete, and with which error. */
 static bool look(mr_transfer *x, mr_status **st)
 {
     letter *l = x->impl;
@@ -84,11 +85,12 @@ static bool look(mr_transfer *x, mr_status **st)
         *st = trouble(rc, x->peer);
     mr_unlock(&mu);
     if (rc == MPI_SUCCESS && done && !x->sending && (size_t)n != x->n)
-        *st = mr_invalid("group: member %d does something else: %d bytes came from it, expected %zu", x->peer, n, x->n);
+        *st =
+            mr_invalid("group: member %d runs a different operation: it sent %d bytes, expected %zu", x->peer, n, x->n);
     return rc != MPI_SUCCESS || done;
 }
 
-/* It is not waited for any more.  A message that is being sent keeps its copy: MPI may still read it. */
+/* Abandons a transfer. A send leaks its copy on purpose, because MPI may still read it. */
 static void give_up(mr_transfer *x)
 {
     letter *l = x->impl;
@@ -103,6 +105,7 @@ static void give_up(mr_transfer *x)
     mr_unlock(&mu);
 }
 
+/* Why to stop waiting: the transport has failed, or the deadline has passed; NULL: go on. */
 static mr_status *why_not(world *w, const mr_transfer *x, int64_t deadline_ns)
 {
     mr_status *st = NULL;
@@ -111,13 +114,15 @@ static mr_status *why_not(world *w, const mr_transfer *x, int64_t deadline_ns)
         st = mr_status_copy(w->failed);
         mr_unlock(&mu);
     } else if (deadline_ns && mr_now_ns() > deadline_ns) {
-        st = mr_error(MR_DEADLINE_EXCEEDED, "group: member %d of %d was waited for until the deadline", x->peer, w->t.size);
+        st = mr_error(MR_DEADLINE_EXCEEDED, "group: waited for member %d of %d until the deadline", x->peer, w->t.size);
     }
     return st;
 }
 
+/* Waits for the end of a transfer by polling, and frees its state. */
 static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 {
+    MR_ASSERT(x->impl);
     world *w = (world *)t;
     letter *l = x->impl;
     mr_status *st = l->st;
@@ -166,22 +171,24 @@ static const mr_transport_class class = {"mpi", start, finish, NULL, fail, world
 
 /* ---- starting MPI ---- */
 
+/* Starts MPI unless the program has. MPI must allow calls from several threads, one at a time. */
 static mr_status *begin_locked(void) MR_REQUIRES(mu)
 {
     int begun, ended, level;
     MPI_Finalized(&ended);
     if (ended)
-        return mr_error(MR_FAILED_PRECONDITION, "group: MPI has ended in this process, and does not start again");
+        return mr_error(MR_FAILED_PRECONDITION, "group: MPI was finalized in this process and cannot be started again");
     MPI_Initialized(&begun);
     if (!begun) {
         if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
-            return mr_error(MR_UNAVAILABLE, "group: MPI does not start");
+            return mr_error(MR_UNAVAILABLE, "group: MPI_Init_thread failed");
         is_ours = true;
     }
     MPI_Query_thread(&level);
     if (level < MPI_THREAD_SERIALIZED)
-        return mr_error(MR_FAILED_PRECONDITION, "group: MPI was started for one thread alone: MPI_Init_thread with "
-                                                "MPI_THREAD_SERIALIZED is needed");
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "group: the program started MPI for a single thread: call MPI_Init_thread "
+                        "with MPI_THREAD_SERIALIZED");
     return NULL;
 }
 
