@@ -152,7 +152,7 @@ static mr_status *exchange_rest(mr_fusion *f, int64_t deadline_ns)
 
 /* Exchanges lists with all members; afterwards entries_of gives those of each. The counts come from other
  * processes, so they are checked. */
-static mr_status *exchange(mr_fusion *f, int64_t deadline_ns)
+static mr_status *exchange_lists(mr_fusion *f, int64_t deadline_ns)
 {
     int size = mr_group_n_members(f->g);
     if (size != f->all_n) {
@@ -231,7 +231,7 @@ static bool are_alike(const item *a, const item *b)
 }
 
 /* Grows the fusion buffer; false: out of memory. */
-static bool reserve(mr_fusion *f, size_t bytes)
+static bool reserve_buffer(mr_fusion *f, size_t bytes)
 {
     if (bytes <= f->buffer_bytes)
         return true;
@@ -245,7 +245,7 @@ static bool reserve(mr_fusion *f, size_t bytes)
 static mr_status *reduce_fused(mr_fusion *f, item *first, const item *end, int64_t count, int64_t deadline_ns)
 {
     size_t elem = mr_dtype_size(first->work.type), at = 0;
-    if (!reserve(f, MR_MAX((size_t)f->g->c.fusion_bytes, (size_t)count * elem)))
+    if (!reserve_buffer(f, MR_MAX((size_t)f->g->c.fusion_bytes, (size_t)count * elem)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for the fusion buffer");
     for (const item *it = first; it != end; at += it->bytes, it = it->next)
         memcpy(f->buffer + at, it->work.in, it->bytes);
@@ -338,11 +338,11 @@ static void end_old(mr_fusion *f)
 
 /* One cycle: exchange, reduce what is ready, look after what is old. After an error every ready request has ended
  * with it. */
-static mr_status *cycle(mr_fusion *f)
+static mr_status *run_cycle(mr_fusion *f)
 {
     mr_status *st = NULL;
     int64_t deadline_ns = mr_now_ns() + f->g->c.timeout_ns;
-    MR_TRY(exchange(f, deadline_ns));
+    MR_TRY(exchange_lists(f, deadline_ns));
     item *ready = take_ready(f);
     while (ready && !st)
         ready = reduce_some(f, ready, deadline_ns, &st);
@@ -374,7 +374,7 @@ static bool wait_for_items(mr_fusion *f)
 
 /* The fusion thread. A failed cycle makes the generation unusable: this member may have failed in the middle of
  * something that the others go on with. All pending requests end with its error. */
-static void run(void *arg)
+static void run_fusion(void *arg)
 {
     mr_fusion *f = arg;
     while (wait_for_items(f)) {
@@ -383,7 +383,7 @@ static void run(void *arg)
         mr_unlock(&f->mu);
         if (!busy)
             continue;
-        mr_status *st = cycle(f);
+        mr_status *st = run_cycle(f);
         if (!st)
             continue;
         mr_group_spoil(f->g, st);
@@ -410,7 +410,7 @@ static mr_status *fusion_of(mr_group *g, mr_fusion **out)
         f->paused = g->forming;
         mr_mutex_init(&f->mu);
         mr_cond_init(&f->changed);
-        int err = mr_thread_start(&f->thread, "mr-group", run, f);
+        int err = mr_thread_start(&f->thread, "mr-group", run_fusion, f);
         if (err) {
             st = mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': cannot start the fusion thread: %s", g->name,
                           strerror(err));
@@ -471,7 +471,7 @@ void mr_fusion_free(mr_fusion *f)
     mr_free(f);
 }
 
-static mr_status *check(mr_group *g, const mr_group_request *r)
+static mr_status *check_request(mr_group *g, const mr_group_request *r)
 {
     if (!r->name || !r->done)
         return mr_invalid("group '%s': a request needs a name and a callback", g->name);
@@ -493,7 +493,7 @@ static bool is_there_locked(const mr_fusion *f, uint64_t hash)
 mr_status *mr_group_begin(mr_group *g, const mr_group_request *r)
 {
     mr_fusion *f;
-    MR_TRY(check(g, r));
+    MR_TRY(check_request(g, r));
     MR_TRY(fusion_of(g, &f));
     item *it = mr_new(item);
     *it = (item){.work = r->work, .name = mr_strdup(r->name), .hash = mr_hash64(r->name, strlen(r->name)),

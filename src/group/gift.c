@@ -64,7 +64,7 @@ static bool is_same_user(int fd)
 
 /* Sends the reply, which is small and goes into an empty socket, so it does not block. The lock is held while
  * sending, so that the descriptor is not closed meanwhile. */
-static void answer(mr_gifts *g, int to, uint64_t number)
+static void send_reply(mr_gifts *g, int to, uint64_t number)
 {
     reply r = {0};
     char control[CMSG_SPACE(sizeof(int))] = {0};
@@ -88,7 +88,7 @@ static void answer(mr_gifts *g, int to, uint64_t number)
 static void bury(mr_order *o) { mr_free((char *)o - offsetof(guest, bury)); }
 
 /* Ends a connection. The guest is freed later, because epoll may already have returned another event for it. */
-static void dismiss(guest *v)
+static void close_client(guest *v)
 {
     mr_gifts *g = v->gifts;
     for (int i = 0; i < g->guests.n; i++)
@@ -104,7 +104,7 @@ static void dismiss(guest *v)
 
 /* A client has sent its question, or closed the connection. A partial question is not possible in practice: 8
  * bytes sent at once arrive at once. */
-static void heard(mr_watch *w, uint32_t events)
+static void read_question(mr_watch *w, uint32_t events)
 {
     guest *v = (guest *)w;
     uint64_t number;
@@ -113,12 +113,12 @@ static void heard(mr_watch *w, uint32_t events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n == sizeof(number))
-        answer(v->gifts, v->fd, number);
-    dismiss(v);
+        send_reply(v->gifts, v->fd, number);
+    close_client(v);
 }
 
 /* Accepts a connection, from processes of the same user only. */
-static void come(mr_watch *w, uint32_t events)
+static void accept_client(mr_watch *w, uint32_t events)
 {
     mr_gifts *g = (mr_gifts *)w;
     int fd = accept4(g->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -126,7 +126,7 @@ static void come(mr_watch *w, uint32_t events)
     if (fd < 0)
         return;
     guest *v = mr_new(guest);
-    *v = (guest){.watch = {heard}, .fd = fd, .gifts = g};
+    *v = (guest){.watch = {read_question}, .fd = fd, .gifts = g};
     if (!is_same_user(fd) || !mr_watch_add(&v->watch, fd, EPOLLIN)) {
         close(fd);
         mr_free(v);
@@ -134,7 +134,7 @@ static void come(mr_watch *w, uint32_t events)
     }
     mr_vec_push(&g->guests, v);
     if (g->guests.n > MOST_WAITING)
-        dismiss(g->guests.p[0]);
+        close_client(g->guests.p[0]);
 }
 
 /* ---- creating and freeing ---- */
@@ -160,7 +160,7 @@ mr_status *mr_gifts_new(const char *path, mr_gifts **out)
 {
     MR_TRY(mr_local_io_start());
     mr_gifts *g = mr_new(mr_gifts);
-    g->watch.ready = come;
+    g->watch.ready = accept_client;
     g->path = mr_strdup(path);
     g->fd = -1;
     mr_mutex_init(&g->mu);
@@ -178,13 +178,13 @@ mr_status *mr_gifts_new(const char *path, mr_gifts **out)
     return NULL;
 }
 
-static void stop(void *arg)
+static void stop_listening(void *arg)
 {
     mr_gifts *g = arg;
     mr_watch_remove(g->fd);
     close(g->fd);
     while (g->guests.n)
-        dismiss(g->guests.p[0]);
+        close_client(g->guests.p[0]);
 }
 
 void mr_gifts_free(mr_gifts *g)
@@ -192,7 +192,7 @@ void mr_gifts_free(mr_gifts *g)
     if (!g)
         return;
     unlink(g->path);
-    mr_local_do(stop, g);
+    mr_local_do(stop_listening, g);
     mr_local_io_stop();
     for (int i = 0; i < g->gifts.n; i++)
         close(g->gifts.p[i].fd);
@@ -226,7 +226,7 @@ void mr_gifts_take_back(mr_gifts *g, uint64_t number)
 /* ---- asking ---- */
 
 /* Waits for the reply and the descriptor that comes with it (-1: none). The caller owns the descriptor. */
-static mr_status *receive(int from, int64_t deadline_ns, reply *r, int *fd)
+static mr_status *receive_reply(int from, int64_t deadline_ns, reply *r, int *fd)
 {
     char control[CMSG_SPACE(sizeof(int))];
     struct iovec iov = {r, sizeof(*r)};
@@ -270,7 +270,7 @@ static mr_status *ask_once(const char *path, uint64_t number, int64_t deadline_n
     else if (send(s, &number, sizeof(number), MSG_NOSIGNAL) != sizeof(number))
         st = mr_error(MR_UNAVAILABLE, "group: %s: %s", path, strerror(errno));
     else
-        st = receive(s, deadline_ns, r, fd);
+        st = receive_reply(s, deadline_ns, r, fd);
     close(s);
     return st;
 }

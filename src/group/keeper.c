@@ -49,7 +49,7 @@ struct mr_keeper {
 };
 
 /* Sends the collected replies and frees the list; called without the lock. */
-static void send(answers *out)
+static void send_answers(answers *out)
 {
     for (int i = 0; i < out->n; i++) {
         answer *a = &out->p[i];
@@ -202,7 +202,7 @@ static void caller_left(void *arg, mr_net_call *c)
             remove_locked(k, a, MR_ROSTER_GONE, &out);
     }
     mr_unlock(&k->mu);
-    send(&out);
+    send_answers(&out);
 }
 
 /* The attendee of a message's sender, added if it is new. */
@@ -273,7 +273,7 @@ static void attend_locked(mr_keeper *k, const mr_attend *w, mr_net_call *c, answ
         answer_locked(a, out);
 }
 
-static mr_status *check(const mr_keeper *k, const mr_attend *w)
+static mr_status *check_attend(const mr_keeper *k, const mr_attend *w)
 {
     if (strcmp(mr_str_z(&w->name), k->group) != 0)
         return mr_invalid("group: this process keeps the roster of group '%s', not of '%s'", k->group,
@@ -296,7 +296,7 @@ void mr_keeper_handle(mr_keeper *k, mr_net_call *c)
     if (!st)
         st = mr_attend_read(bytes, &w);
     if (!st)
-        st = check(k, &w);
+        st = check_attend(k, &w);
     mr_lock(&k->mu);
     bool is_full = k->attendees.n >= MR_ROSTER_MOST && !find_locked(k, w.who);
     if (!st && (k->closing || is_full || (k->retiring && (w.flags & MR_ATTEND_JOIN))))
@@ -307,7 +307,7 @@ void mr_keeper_handle(mr_keeper *k, mr_net_call *c)
     else
         attend_locked(k, &w, c, &out);
     mr_unlock(&k->mu);
-    send(&out);
+    send_answers(&out);
     mr_attend_deinit(&w);
 }
 
@@ -333,7 +333,7 @@ static void look_locked(mr_keeper *k, answers *out) MR_REQUIRES(k->mu)
 }
 
 /* The timer: looks every TICK_NS until the roster closes. */
-static void tick(mr_timer *t)
+static void on_tick(mr_timer *t)
 {
     mr_keeper *k = (mr_keeper *)((char *)t - offsetof(mr_keeper, timer));
     answers out = {0};
@@ -342,9 +342,9 @@ static void tick(mr_timer *t)
     if (!closing)
         look_locked(k, &out);
     mr_unlock(&k->mu);
-    send(&out);
+    send_answers(&out);
     if (!closing)
-        mr_timers_set(k->timers, &k->timer, mr_now_ns() + TICK_NS, tick);
+        mr_timers_set(k->timers, &k->timer, mr_now_ns() + TICK_NS, on_tick);
 }
 
 bool mr_keeper_has_guests(mr_keeper *k)
@@ -371,7 +371,7 @@ mr_status *mr_keeper_new(const char *group, uint64_t key, const mr_roster_option
     k->key = key;
     mr_mutex_init(&k->mu);
     mr_roster_init(&k->roster, o);
-    mr_timers_set(k->timers, &k->timer, mr_now_ns() + TICK_NS, tick);
+    mr_timers_set(k->timers, &k->timer, mr_now_ns() + TICK_NS, on_tick);
     *out = k;
     return NULL;
 }
@@ -398,7 +398,7 @@ void mr_keeper_free(mr_keeper *k)
         a->call = NULL;
     }
     mr_unlock(&k->mu);
-    send(&out);
+    send_answers(&out);
     for (int i = 0; i < k->attendees.n; i++)
         attendee_free(k->attendees.p[i]);
     mr_vec_deinit(&k->attendees);

@@ -62,7 +62,7 @@ typedef struct attend_call {
     uint64_t serial;
 } attend_call;
 
-static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply);
+static void attend_done(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 /* ---- attending ---- */
 
@@ -84,7 +84,7 @@ static void compose_locked(mr_meeting *m, uint32_t flags, uint64_t serial, mr_by
 /* Starts one call to the roster; called without the lock. serial 0 starts a new series, which makes all answers to
  * earlier calls obsolete; another serial continues its series, if that is still the current one. n_starting keeps
  * the peer alive while the call is started without the lock. */
-static void attend(mr_meeting *m, uint32_t flags, uint64_t serial)
+static void start_attend(mr_meeting *m, uint32_t flags, uint64_t serial)
 {
     mr_lock(&m->mu);
     if (!m->peer || (serial && (serial != m->serial || m->closing))) {
@@ -93,7 +93,7 @@ static void attend(mr_meeting *m, uint32_t flags, uint64_t serial)
     }
     attend_call *c = mr_new(attend_call);
     c->m = m;
-    c->r = (mr_net_request){.method = MR_ATTEND_METHOD, .deadline_ns = mr_now_ns() + SILENCE_NS, .done = answered};
+    c->r = (mr_net_request){.method = MR_ATTEND_METHOD, .deadline_ns = mr_now_ns() + SILENCE_NS, .done = attend_done};
     if (flags & MR_ATTEND_JOIN)
         m->formed = m->link_lost = m->not_keeping = false;
     c->serial = serial ? serial : ++m->serial;
@@ -111,7 +111,7 @@ static void attend(mr_meeting *m, uint32_t flags, uint64_t serial)
 }
 
 /* Disconnects from the roster's process; all pending calls end. */
-static void disconnect(mr_meeting *m)
+static void disconnect_roster(mr_meeting *m)
 {
     mr_lock(&m->mu);
     mr_net_peer *peer = m->peer;
@@ -210,7 +210,7 @@ static mr_status *lose_locked(mr_meeting *m, const mr_status *st) MR_REQUIRES(m-
 
 /* The end of a call: handles the answer, reports the end of the generation, starts the next call. n_calls is
  * decremented last, because mr_meeting_free waits for it and then frees m. */
-static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void attend_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     attend_call *c = (attend_call *)r;
     mr_meeting *m = c->m;
@@ -235,7 +235,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (over)
         m->o.ended(m->o.arg, generation, over);
     if (again)
-        attend(m, 0, c->serial);
+        start_attend(m, 0, c->serial);
     mr_lock(&m->mu);
     m->n_calls--;
     MR_ASSERT(m->n_calls >= 0);
@@ -250,7 +250,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 /* ---- finding the roster ---- */
 
 /* Dispatches the calls that arrive at this process: Attend if it keeps the roster, and messages of transports. */
-static void handle(void *arg, mr_net_call *c)
+static void handle_call(void *arg, mr_net_call *c)
 {
     mr_meeting *m = arg;
     mr_lock(&m->mu);
@@ -302,7 +302,7 @@ static mr_status *try_to_keep(mr_meeting *m, const char *path)
         }
     }
     MR_TRY(become_keeper(m));
-    mr_net_listen listen = {.address = path, .handle = handle, .arg = m};
+    mr_net_listen listen = {.address = path, .handle = handle_call, .arg = m};
     mr_status *st = m->net->listen(m->net, &listen, &m->server, &port);
     if (mr_status_code(st) ==
         MR_ALREADY_EXISTS) { /* the previous holder is about to close it; the caller tries again */
@@ -349,7 +349,7 @@ static mr_status *find_by_address(mr_meeting *m)
 /* Connects to the process that keeps the roster, or becomes that process. */
 static mr_status *find_keeper(mr_meeting *m)
 {
-    disconnect(m);
+    disconnect_roster(m);
     return m->folder ? find_on_host(m) : find_by_address(m);
 }
 
@@ -359,7 +359,7 @@ static mr_status *find_keeper(mr_meeting *m)
  * the deadline. */
 static mr_status *ask_to_join(mr_meeting *m, int64_t deadline_ns, mr_long_wait *wait, bool *formed)
 {
-    attend(m, MR_ATTEND_JOIN, 0);
+    start_attend(m, MR_ATTEND_JOIN, 0);
     mr_status *st = NULL;
     mr_lock(&m->mu);
     bool in_time = true;
@@ -476,7 +476,7 @@ static bool is_of_process(const mr_meeting *m, const char *file)
 }
 
 /* Removes the socket that a killed process left behind: one at which nobody answers. For mr_dir_each. */
-static mr_status *sweep(void *arg, const char *file)
+static mr_status *remove_stale_socket(void *arg, const char *file)
 {
     mr_meeting *m = arg;
     struct sockaddr_un a;
@@ -497,7 +497,7 @@ static mr_status *sweep(void *arg, const char *file)
 static mr_status *open_host(mr_meeting *m)
 {
     MR_TRY(check_folder(m->folder));
-    mr_status_free(mr_dir_each(m->folder, sweep, m));
+    mr_status_free(mr_dir_each(m->folder, remove_stale_socket, m));
     m->net = mr_net_local();
     m->own_address = mr_printf("%s/%s.%016llx", m->folder, m->name, (unsigned long long)m->key);
     return mr_gifts_new(m->own_address, &m->gifts);
@@ -514,7 +514,7 @@ static mr_status *open_grpc(mr_meeting *m)
     MR_TRY(mr_net_grpc(&m->net));
     m->own_address = mr_strdup(m->o.addresses[m->o.rank]);
     m->post = mr_post_new();
-    mr_net_listen listen = {.address = m->own_address, .keys = m->o.keys, .handle = handle, .arg = m};
+    mr_net_listen listen = {.address = m->own_address, .keys = m->o.keys, .handle = handle_call, .arg = m};
     return m->net->listen(m->net, &listen, &m->server, &port);
 }
 
@@ -543,20 +543,20 @@ mr_status *mr_meeting_new(const mr_meeting_options *o, mr_meeting **out)
 
 /* Tells the roster that this member leaves, waits up to half a second for the answer, then disconnects and waits
  * until every call has ended. Afterwards no callback can reach m. */
-static void leave(mr_meeting *m)
+static void leave_group(mr_meeting *m)
 {
     mr_lock(&m->mu);
     bool there = m->peer && !m->link_lost;
     m->closing = true;
     mr_unlock(&m->mu);
     if (there)
-        attend(m, MR_ATTEND_LEAVE, 0);
+        start_attend(m, MR_ATTEND_LEAVE, 0);
     int64_t until = mr_now_ns() + INT64_C(500000000);
     mr_lock(&m->mu);
     while (there && m->n_calls && mr_cond_wait_until(&m->changed, &m->mu, until))
         ;
     mr_unlock(&m->mu);
-    disconnect(m);
+    disconnect_roster(m);
     mr_lock(&m->mu);
     while (m->n_calls)
         mr_cond_wait(&m->changed, &m->mu);
@@ -567,7 +567,7 @@ void mr_meeting_free(mr_meeting *m)
 {
     if (!m)
         return;
-    leave(m);
+    leave_group(m);
     if (m->keeper && mr_keeper_has_guests(m->keeper))
         mr_sleep_ns(LINGER_NS);
     if (m->server)

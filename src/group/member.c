@@ -22,7 +22,7 @@
 #define NEWS_NS INT64_C(4000000000) /* longer than the lease of a silent member (LEASE_NS in keeper.c) */
 #define TRANSPORT_NS INT64_C(10000000000) /* to reach all members of a generation that was just formed */
 
-static bool is(const mr_group *g, const char *transport) { return strcmp(g->c.transport, transport) == 0; }
+static bool uses_transport(const mr_group *g, const char *transport) { return strcmp(g->c.transport, transport) == 0; }
 
 /* ---- the end of a generation ---- */
 
@@ -142,7 +142,7 @@ static mr_status *connect_all(mr_group *g)
 
 static mr_status *make_lane(mr_group *g, int lane, mr_transport **out)
 {
-    if (is(g, "shm"))
+    if (uses_transport(g, "shm"))
         return shm_lane(g, lane, out);
     *out = mr_post_transport(mr_meeting_post(g->meeting), lane_key(g, lane), mr_meeting_rank(g->meeting), mr_meeting_size(g->meeting),
                              g->ways);
@@ -151,7 +151,7 @@ static mr_status *make_lane(mr_group *g, int lane, mr_transport **out)
 
 static mr_status *make_lanes(mr_group *g, mr_transport *lanes[MR_LANES])
 {
-    mr_status *st = is(g, "grpc") ? connect_all(g) : NULL;
+    mr_status *st = uses_transport(g, "grpc") ? connect_all(g) : NULL;
     for (int i = 0; i < MR_LANES && !st; i++)
         st = make_lane(g, i, &lanes[i]);
     return st;
@@ -374,14 +374,21 @@ static mr_status *load_keys(mr_group *g)
 /* Joins a group over shared memory or gRPC, and waits for its first generation. */
 static mr_status *open_meeting(mr_group *g)
 {
-    if (is(g, "grpc"))
+    if (uses_transport(g, "grpc"))
         MR_TRY(load_keys(g));
-    mr_meeting_options o = {.name = g->name, .rank = g->c.rank, .size = g->c.size, .least = g->c.least, .join_ns = g->c.join_ns,
-                            .folder = is(g, "shm") ? g->folder : NULL, .addresses = (const char *const *)g->addresses,
-                            .n_addresses = g->c.n_addresses, .keys = g->keys.keys.ca ? &g->keys.keys : NULL,
-                            .ended = generation_ended, .arg = g};
+    mr_meeting_options o = {.name = g->name,
+                            .rank = g->c.rank,
+                            .size = g->c.size,
+                            .least = g->c.least,
+                            .join_ns = g->c.join_ns,
+                            .folder = uses_transport(g, "shm") ? g->folder : NULL,
+                            .addresses = (const char *const *)g->addresses,
+                            .n_addresses = g->c.n_addresses,
+                            .keys = g->keys.keys.ca ? &g->keys.keys : NULL,
+                            .ended = generation_ended,
+                            .arg = g};
     MR_TRY(mr_meeting_new(&o, &g->meeting));
-    if (is(g, "shm"))
+    if (uses_transport(g, "shm"))
         g->shared = mr_shared_new(g->meeting);
     mr_lock(&g->turn);
     mr_status *st = form_locked(g);
@@ -435,7 +442,7 @@ mr_status *mr_group_open(const mr_group_config *c, mr_group **out)
             g->c.transport = kinds[i];
     mr_status *st = !g->c.transport ? mr_invalid("group '%s': unknown transport '%s' (expected shm, grpc or mpi)",
                                                  g->name, c->transport)
-                    : is(g, "mpi")  ? open_mpi(g)
+                    : uses_transport(g, "mpi")  ? open_mpi(g)
                                     : open_meeting(g);
     if (st)
         mr_group_close(g);

@@ -105,7 +105,7 @@ static const kernel kernels[] = {MR_FLOATS32(ROW, ) MR_INTS(ROW, ) MR_COMPLEXES(
 _Static_assert(MR_MERGE_ADD == 0 && MR_MERGE_MUL == 1 && MR_MERGE_MAX == 2 && MR_MERGE_MIN == 3,
                "the order of a row");
 
-static const kernel *find(mr_dtype type)
+static const kernel *find_kernel(mr_dtype type)
 {
     for (int i = 0; i < MR_COUNT(kernels); i++)
         if (kernels[i].type == type)
@@ -116,7 +116,7 @@ static const kernel *find(mr_dtype type)
 mr_status *mr_merge_check(mr_dtype type, mr_merge how)
 {
     static const char *const names[N_MERGES] = {"sum", "product", "maximum", "minimum"};
-    const kernel *k = find(type);
+    const kernel *k = find_kernel(type);
     if ((unsigned)how >= N_MERGES)
         return mr_invalid("unknown merge %d", (int)how);
     if (!k || !k->two[how])
@@ -161,7 +161,7 @@ static bool is_read_late(const void *const *in, int n_in, const void *out)
 /* Cuts into blocks, so that intermediate results stay in the cache. */
 void mr_merge_many(mr_dtype type, mr_merge how, const void *const *in, int n_in, int divide, void *out, int64_t n)
 {
-    const kernel *k = find(type);
+    const kernel *k = find_kernel(type);
     size_t bytes = mr_dtype_size(type);
     double aside[BLOCK * 2]; /* the largest type has 16 bytes */
     MR_ASSERT(k && k->two[how] && n_in >= 1);
@@ -186,7 +186,7 @@ void mr_merge_many(mr_dtype type, mr_merge how, const void *const *in, int n_in,
 
 void mr_merge_two(mr_dtype type, mr_merge how, const void *a, const void *b, void *out, int64_t n)
 {
-    const kernel *k = find(type);
+    const kernel *k = find_kernel(type);
     MR_ASSERT(k && k->two[how]);
     if (k->widen)
         mr_merge_many(type, how, (const void *[]){a, b}, 2, 1, out, n);
@@ -196,7 +196,7 @@ void mr_merge_two(mr_dtype type, mr_merge how, const void *a, const void *b, voi
 
 void mr_merge_divide(mr_dtype type, void *x, int64_t by, int64_t n)
 {
-    const kernel *k = find(type);
+    const kernel *k = find_kernel(type);
     MR_ASSERT(k && by > 0);
     if (!k->widen) {
         k->divide(x, by, n);

@@ -87,7 +87,7 @@ static const launcher launchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL, "SLURM_JOB_ID"},
 };
 
-static bool number(const char *name, int64_t *out)
+static bool read_number(const char *name, int64_t *out)
 {
     const char *text = name ? getenv(name) : NULL;
     return text && mr_sv_to_i64(mr_sv_of(text), out);
@@ -111,14 +111,14 @@ mr_status *mr_place_find(mr_place *out)
     for (int i = 0; i < MR_COUNT(launchers); i++) {
         const launcher *l = &launchers[i];
         int64_t rank, size, here;
-        if (!number(l->rank, &rank) || !number(l->size, &size))
+        if (!read_number(l->rank, &rank) || !read_number(l->size, &size))
             continue;
         if (size < 1 || size > INT32_MAX || rank < 0 || rank >= size)
             return mr_invalid("group: %s and %s give rank %lld of %lld, which is not possible", l->rank, l->size,
                               (long long)rank, (long long)size);
         out->rank = (int)rank;
         out->size = (int)size;
-        out->one_host = number(l->local_size, &here) && here == size;
+        out->one_host = read_number(l->local_size, &here) && here == size;
         name_after(l, out);
         return NULL;
     }

@@ -44,7 +44,7 @@ struct mr_post {
 
 /* The state of a transfer; owned by it until finish. done and st are guarded by the lock. */
 typedef struct parcel {
-    mr_net_request request; /* of a send; first, because `sent` casts back */
+    mr_net_request request; /* of a send; first, because `send_done` casts back */
     letters *l;
     bool done;
     mr_status *st;
@@ -52,13 +52,13 @@ typedef struct parcel {
 
 /* ---- heads ---- */
 
-static void put(uint8_t *p, uint64_t v, int n)
+static void put_int(uint8_t *p, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++)
         p[i] = (uint8_t)(v >> (8 * i));
 }
 
-static uint64_t get(const uint8_t *p, int n)
+static uint64_t get_int(const uint8_t *p, int n)
 {
     uint64_t v = 0;
     for (int i = 0; i < n; i++)
@@ -69,10 +69,10 @@ static uint64_t get(const uint8_t *p, int n)
 void mr_post_head_write(const mr_post_head *h, uint8_t out[MR_POST_HEAD])
 {
     memcpy(out, "MRGP", 4);
-    put(out + 4, h->from, 4);
-    put(out + 8, h->key, 8);
-    put(out + 16, h->number, 8);
-    put(out + 24, h->bytes, 8);
+    put_int(out + 4, h->from, 4);
+    put_int(out + 8, h->key, 8);
+    put_int(out + 16, h->number, 8);
+    put_int(out + 24, h->bytes, 8);
 }
 
 mr_status *mr_post_head_read(const mr_bytes *body, mr_post_head *out)
@@ -80,7 +80,7 @@ mr_status *mr_post_head_read(const mr_bytes *body, mr_post_head *out)
     uint8_t b[MR_POST_HEAD];
     if (!mr_bytes_read(body, 0, b, sizeof(b)) || memcmp(b, "MRGP", 4) != 0)
         return mr_invalid("group: a message has no valid header");
-    *out = (mr_post_head){(uint32_t)get(b + 4, 4), get(b + 8, 8), get(b + 16, 8), get(b + 24, 8)};
+    *out = (mr_post_head){(uint32_t)get_int(b + 4, 4), get_int(b + 8, 8), get_int(b + 16, 8), get_int(b + 24, 8)};
     if (out->bytes != body->n - MR_POST_HEAD)
         return mr_invalid("group: the header of a message announces %llu bytes, but %zu follow",
                           (unsigned long long)out->bytes, body->n - MR_POST_HEAD);
@@ -98,7 +98,7 @@ mr_post *mr_post_new(void)
 }
 
 /* Ends calls with an error of this code. Takes over the list; called without the lock. */
-static void refuse(parked *list, mr_code code, const char *why)
+static void refuse_calls(parked *list, mr_code code, const char *why)
 {
     while (list) {
         parked *next = list->next;
@@ -121,7 +121,7 @@ void mr_post_free(mr_post *p)
     if (!p)
         return;
     MR_ASSERT(!p->transports);
-    refuse(p->parked, MR_UNAVAILABLE, "the receiver has left the group");
+    refuse_calls(p->parked, MR_UNAVAILABLE, "the receiver has left the group");
     mr_cond_deinit(&p->changed);
     mr_mutex_deinit(&p->mu);
     mr_free(p);
@@ -185,7 +185,7 @@ static void caller_left(void *arg, mr_net_call *c)
     mr_unlock(&p->mu);
     if (k) {
         k->next = NULL;
-        refuse(k, MR_CANCELLED, "the sender has cancelled the message");
+        refuse_calls(k, MR_CANCELLED, "the sender has cancelled the message");
     }
 }
 
@@ -251,7 +251,7 @@ void mr_post_handle(mr_post *p, mr_net_call *c)
 
 /* ---- transfers ---- */
 
-static void sent(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void send_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     parcel *c = (parcel *)r;
     (void)reply;
@@ -263,7 +263,7 @@ static void sent(mr_net_request *r, mr_status *st, mr_bytes *reply)
 }
 
 /* Builds the body of a message. The bytes are copied, because the network may hold them after finish has returned. */
-static mr_status *compose(letters *l, mr_transfer *x, mr_bytes *out)
+static mr_status *compose_message(letters *l, mr_transfer *x, mr_bytes *out)
 {
     uint8_t head[MR_POST_HEAD];
     mr_post_head h = {(uint32_t)l->t.rank, l->key, x->number, x->n};
@@ -287,8 +287,8 @@ static void start_send(letters *l, mr_transfer *x)
 {
     parcel *c = x->impl;
     x->number = l->next_send[x->peer]++;
-    c->request = (mr_net_request){.method = MR_POST_METHOD, .wait_for_ready = true, .done = sent};
-    mr_status *st = compose(l, x, &c->request.body);
+    c->request = (mr_net_request){.method = MR_POST_METHOD, .wait_for_ready = true, .done = send_done};
+    mr_status *st = compose_message(l, x, &c->request.body);
     mr_lock(&l->post->mu);
     if (!st && l->failed)
         st = mr_status_copy(l->failed);
@@ -336,7 +336,7 @@ static void start_receive(letters *l, mr_transfer *x)
     mr_free(k);
 }
 
-static void start(mr_transport *t, mr_transfer *x)
+static void start_transfer(mr_transport *t, mr_transfer *x)
 {
     letters *l = (letters *)t;
     parcel *c = mr_new(parcel);
@@ -382,7 +382,7 @@ static mr_status *of_send(mr_status *st, int peer, int size)
 
 /* Waits for a transfer, then releases its state; afterwards nothing refers to x or its data. A transfer that is
  * given up is removed from the receives, or its call is cancelled. */
-static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
+static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 {
     letters *l = (letters *)t;
     mr_post *p = l->post;
@@ -419,7 +419,7 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 
 /* ---- creating and freeing a transport ---- */
 
-static void fail(mr_transport *t, const mr_status *st)
+static void fail_transport(mr_transport *t, const mr_status *st)
 {
     letters *l = (letters *)t;
     mr_lock(&l->post->mu);
@@ -444,14 +444,14 @@ static void letters_free(mr_transport *t)
     for (const parked *k = l->early; k; k = k->next)
         unpark_locked(p, k);
     mr_unlock(&p->mu);
-    refuse(l->early, MR_UNAVAILABLE, "the receiver has ended this generation");
+    refuse_calls(l->early, MR_UNAVAILABLE, "the receiver has ended this generation");
     mr_status_free(l->failed);
     mr_free(l->next_send);
     mr_free(l->next_receive);
     mr_free(l);
 }
 
-static const mr_transport_class class = {"grpc", start, finish, NULL, fail, letters_free};
+static const mr_transport_class class = {"grpc", start_transfer, finish_transfer, NULL, fail_transport, letters_free};
 
 /* Moves the calls that arrived before the transport existed to it. Returns those whose sender cannot be a member;
  * the caller refuses them without the lock. */
@@ -490,6 +490,6 @@ mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, co
     p->transports = l;
     parked *bad = adopt_locked(p, l);
     mr_unlock(&p->mu);
-    refuse(bad, MR_INVALID_ARGUMENT, "the sender of the message is not a member");
+    refuse_calls(bad, MR_INVALID_ARGUMENT, "the sender of the message is not a member");
     return &l->t;
 }

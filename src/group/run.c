@@ -15,7 +15,7 @@
 
 /* ---- checking an operation ---- */
 
-static bool reduces(mr_group_kind k) { return k == MR_GROUP_ALL_REDUCE || k == MR_GROUP_REDUCE_SCATTER; }
+static bool is_reduction(mr_group_kind k) { return k == MR_GROUP_ALL_REDUCE || k == MR_GROUP_REDUCE_SCATTER; }
 
 /* Rejects what would be wrong at every member, and sizes whose total overflows. */
 mr_status *mr_group_work_check(const mr_group_work *w, int size, int rank)
@@ -30,9 +30,9 @@ mr_status *mr_group_work_check(const mr_group_work *w, int size, int rank)
     if (w->count < 0 || !mr_size_mul((size_t)w->count, mr_dtype_size(w->type), &bytes) ||
         !mr_size_mul(bytes, (size_t)size, &bytes) || bytes > INT64_MAX / 2)
         return mr_invalid("group: %lld elements at each of %d members are not possible", (long long)w->count, size);
-    if (reduces(w->kind))
+    if (is_reduction(w->kind))
         MR_TRY(mr_merge_check(w->type, w->merge));
-    if (reduces(w->kind) && w->mean && w->merge != MR_MERGE_ADD)
+    if (is_reduction(w->kind) && w->mean && w->merge != MR_MERGE_ADD)
         return mr_invalid("group: mean needs the merge to be a sum");
     if (w->kind == MR_GROUP_BROADCAST && (w->root < 0 || w->root >= size))
         return mr_invalid("group: the root of the broadcast is %d, but there are %d members", w->root, size);
@@ -91,7 +91,7 @@ static mr_status *reserve_aside(run *r, size_t bytes)
 }
 
 /* Adds the transfers of a message, one per chunk. Both sides cut alike, so the chunks match. */
-static void add(run *r, bool sending, int peer, void *data, size_t n)
+static void add_message(run *r, bool sending, int peer, void *data, size_t n)
 {
     for (size_t at = 0; at < n; at += CHUNK)
         mr_vec_push(&r->transfers,
@@ -105,7 +105,7 @@ static void start_all(run *r)
 }
 
 /* Finishes one transfer. The first error fails the transport, so the other transfers end without waiting. */
-static void finish(run *r, int i, mr_status **st)
+static void finish_transfer(run *r, int i, mr_status **st)
 {
     MR_ASSERT(i >= 0 && i < r->transfers.n);
     mr_transfer *x = &r->transfers.p[i];
@@ -120,9 +120,9 @@ static mr_status *finish_all(run *r, int first_send)
 {
     mr_status *st = NULL;
     for (int i = 0; i < first_send; i++)
-        finish(r, i, &st);
+        finish_transfer(r, i, &st);
     for (int i = first_send; i < r->transfers.n; i++)
-        finish(r, i, &st);
+        finish_transfer(r, i, &st);
     r->transfers.n = 0;
     return st;
 }
@@ -140,19 +140,19 @@ static mr_status *do_step(run *r, const mr_group_step *s, char *buffer)
         MR_TRY(reserve_aside(r, recv_bytes));
     char *came = s->merge ? r->aside : place;
     if (recv_bytes)
-        add(r, false, s->from, came, recv_bytes);
+        add_message(r, false, s->from, came, recv_bytes);
     int n_recv = r->transfers.n;
     if (s->to >= 0)
-        add(r, true, s->to, buffer + (size_t)s->send_at * r->elem, (size_t)s->send_n * r->elem);
+        add_message(r, true, s->to, buffer + (size_t)s->send_at * r->elem, (size_t)s->send_n * r->elem);
     start_all(r);
     for (int i = 0; i < n_recv; i++) {
         size_t at = (size_t)i * CHUNK, n = r->transfers.p[i].n;
-        finish(r, i, &st);
+        finish_transfer(r, i, &st);
         if (!st && s->merge)
             mr_merge_two(r->w->type, r->w->merge, came + at, place + at, place + at, (int64_t)(n / r->elem));
     }
     for (int i = n_recv; i < r->transfers.n; i++)
-        finish(r, i, &st);
+        finish_transfer(r, i, &st);
     r->transfers.n = 0;
     return st;
 }
@@ -166,7 +166,7 @@ static mr_status *do_steps(run *r, mr_group_steps *steps, char *buffer)
     return st;
 }
 
-static void copy(void *to, const void *from, size_t bytes)
+static void copy_bytes(void *to, const void *from, size_t bytes)
 {
     if (bytes && to != from)
         memcpy(to, from, bytes);
@@ -193,14 +193,14 @@ static mr_status *reduce_direct(run *r, char *to)
     for (int i = 0; i < t->size; i++) {
         in[i] = i == t->rank ? own : r->aside + (size_t)i * bytes;
         if (i != t->rank)
-            add(r, false, i, r->aside + (size_t)i * bytes, bytes);
+            add_message(r, false, i, r->aside + (size_t)i * bytes, bytes);
     }
     int n_recv = r->transfers.n;
     for (int i = 0; i < t->size; i++) {
         int64_t to_at, to_n;
         mr_group_part(w->count, t->size, i, &to_at, &to_n);
         if (i != t->rank)
-            add(r, true, i, (char *)(uintptr_t)w->in + (size_t)to_at * r->elem, (size_t)to_n * r->elem);
+            add_message(r, true, i, (char *)(uintptr_t)w->in + (size_t)to_at * r->elem, (size_t)to_n * r->elem);
     }
     start_all(r);
     st = finish_all(r, n_recv);
@@ -225,7 +225,7 @@ static mr_status *all_reduce(run *r, mr_group_algorithm a)
         mr_schedule_all_gather(r->t->size, r->t->rank, w->count, &steps);
         return do_steps(r, &steps, w->out);
     }
-    copy(w->out, w->in, bytes);
+    copy_bytes(w->out, w->in, bytes);
     mr_schedule_all_reduce(mr_group_choose(a, (int64_t)bytes), r->t->size, r->t->rank, w->count, &steps);
     MR_TRY(do_steps(r, &steps, w->out));
     if (w->mean)
@@ -245,12 +245,12 @@ static mr_status *reduce_scatter(run *r, mr_group_algorithm a)
     char *buffer = mr_try_alloc(bytes);
     if (!buffer)
         return no_memory(bytes);
-    copy(buffer, w->in, bytes);
+    copy_bytes(buffer, w->in, bytes);
     mr_schedule_reduce_scatter(r->t->size, r->t->rank, w->count, &steps);
     mr_status *st = do_steps(r, &steps, buffer);
     mr_group_part(w->count, r->t->size, r->t->rank, &at, &n);
     if (!st) {
-        copy(w->out, buffer + (size_t)at * r->elem, (size_t)n * r->elem);
+        copy_bytes(w->out, buffer + (size_t)at * r->elem, (size_t)n * r->elem);
         if (w->mean)
             mr_merge_divide(w->type, w->out, r->t->size, n);
     }
@@ -263,7 +263,7 @@ static mr_status *all_gather(run *r)
     const mr_group_work *w = r->w;
     mr_group_steps steps = {0};
     size_t bytes = (size_t)w->count * r->elem;
-    copy((char *)w->out + (size_t)r->t->rank * bytes, w->in, bytes);
+    copy_bytes((char *)w->out + (size_t)r->t->rank * bytes, w->in, bytes);
     mr_schedule_all_gather(r->t->size, r->t->rank, w->count * r->t->size, &steps);
     return do_steps(r, &steps, w->out);
 }
@@ -273,7 +273,7 @@ static mr_status *broadcast(run *r)
     const mr_group_work *w = r->w;
     mr_group_steps steps = {0};
     if (r->t->rank == w->root)
-        copy(w->out, w->in, (size_t)w->count * r->elem);
+        copy_bytes(w->out, w->in, (size_t)w->count * r->elem);
     mr_schedule_broadcast(r->t->size, r->t->rank, w->root, w->count, &steps);
     return do_steps(r, &steps, w->out);
 }
@@ -285,12 +285,12 @@ static mr_status *all_to_all(run *r)
     const mr_group_work *w = r->w;
     int size = r->t->size, rank = r->t->rank;
     size_t bytes = (size_t)w->count * r->elem;
-    copy((char *)w->out + (size_t)rank * bytes, (const char *)w->in + (size_t)rank * bytes, bytes);
+    copy_bytes((char *)w->out + (size_t)rank * bytes, (const char *)w->in + (size_t)rank * bytes, bytes);
     for (int i = 1; i < size; i++) {
         int to = (rank + i) % size, from = (rank + size - i) % size;
-        add(r, false, from, (char *)w->out + (size_t)from * bytes, bytes);
+        add_message(r, false, from, (char *)w->out + (size_t)from * bytes, bytes);
         int n_recv = r->transfers.n;
-        add(r, true, to, (char *)(uintptr_t)w->in + (size_t)to * bytes, bytes);
+        add_message(r, true, to, (char *)(uintptr_t)w->in + (size_t)to * bytes, bytes);
         start_all(r);
         MR_TRY(finish_all(r, n_recv));
     }
@@ -302,8 +302,8 @@ static mr_status *barrier(run *r)
 {
     char byte = 1, came;
     for (int far = 1; far < r->t->size; far *= 2) {
-        add(r, false, (r->t->rank + r->t->size - far) % r->t->size, &came, 1);
-        add(r, true, (r->t->rank + far) % r->t->size, &byte, 1);
+        add_message(r, false, (r->t->rank + r->t->size - far) % r->t->size, &came, 1);
+        add_message(r, true, (r->t->rank + far) % r->t->size, &byte, 1);
         start_all(r);
         MR_TRY(finish_all(r, 1));
     }
@@ -330,10 +330,10 @@ static mr_status *by_messages(run *r, mr_group_algorithm a)
 }
 
 /* With one member the result is the input. */
-static mr_status *alone(const mr_group_work *w)
+static mr_status *run_alone(const mr_group_work *w)
 {
     if (w->kind != MR_GROUP_BARRIER)
-        copy(w->out, w->in, (size_t)w->count * mr_dtype_size(w->type));
+        copy_bytes(w->out, w->in, (size_t)w->count * mr_dtype_size(w->type));
     return NULL;
 }
 
@@ -343,7 +343,7 @@ mr_status *mr_group_run_on(mr_transport *t, const mr_group_work *w, int64_t dead
     bool done = false;
     MR_TRY(mr_group_work_check(w, t->size, t->rank));
     if (t->size == 1)
-        return alone(w);
+        return run_alone(w);
     mr_group_work with = *w;
     with.algorithm = algorithm_of(w);
     if (t->of->run)

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-static void push(mr_group_steps *out, mr_group_step s)
+static void push_step(mr_group_steps *out, mr_group_step s)
 {
     if (s.to < 0 && s.from < 0)
         return;
@@ -32,13 +32,13 @@ static mr_group_step ring_step(int size, int rank, int64_t count, int send_part,
 void mr_schedule_reduce_scatter(int size, int rank, int64_t count, mr_group_steps *out)
 {
     for (int s = 0; s < size - 1; s++)
-        push(out, ring_step(size, rank, count, (rank + 2 * size - 1 - s) % size, true));
+        push_step(out, ring_step(size, rank, count, (rank + 2 * size - 1 - s) % size, true));
 }
 
 void mr_schedule_all_gather(int size, int rank, int64_t count, mr_group_steps *out)
 {
     for (int s = 0; s < size - 1; s++)
-        push(out, ring_step(size, rank, count, (rank + size - s) % size, false));
+        push_step(out, ring_step(size, rank, count, (rank + size - s) % size, false));
 }
 
 /* ---- halving and doubling ---- */
@@ -47,17 +47,17 @@ typedef struct range {
     int64_t at, n;
 } range;
 
-static range lower(range r) { return (range){r.at, r.n / 2}; }
-static range upper(range r) { return (range){r.at + r.n / 2, r.n - r.n / 2}; }
+static range lower_half(range r) { return (range){r.at, r.n / 2}; }
+static range upper_half(range r) { return (range){r.at + r.n / 2, r.n - r.n / 2}; }
 
-static mr_group_step exchange(int with, range send, range recv, bool merge)
+static mr_group_step exchange_step(int with, range send, range recv, bool merge)
 {
     return (mr_group_step){.to = with, .from = with, .send_at = send.at, .send_n = send.n,
                            .recv_at = recv.at, .recv_n = recv.n, .merge = merge};
 }
 
 /* The p members of the power of two. had[] keeps the range before each halving, for the doubling on the way back. */
-static void halve(int p, int rank, int64_t count, mr_group_steps *out)
+static void add_halving_steps(int p, int rank, int64_t count, mr_group_steps *out)
 {
     MR_ASSERT(p >= 1 && (p & (p - 1)) == 0 && rank < p);
     enum { MOST = 31 };
@@ -66,41 +66,42 @@ static void halve(int p, int rank, int64_t count, mr_group_steps *out)
     for (int far = p / 2; far >= 1; far /= 2, depth++) {
         bool low = (rank & far) == 0;
         had[depth] = r;
-        push(out, exchange(rank ^ far, low ? upper(r) : lower(r), low ? lower(r) : upper(r), true));
-        r = low ? lower(r) : upper(r);
+        push_step(out, exchange_step(rank ^ far, low ? upper_half(r) : lower_half(r),
+                                     low ? lower_half(r) : upper_half(r), true));
+        r = low ? lower_half(r) : upper_half(r);
     }
     for (int far = 1; far < p; far *= 2) {
         range whole = had[--depth];
-        range other = (rank & far) == 0 ? upper(whole) : lower(whole);
-        push(out, exchange(rank ^ far, r, other, false));
+        range other = (rank & far) == 0 ? upper_half(whole) : lower_half(whole);
+        push_step(out, exchange_step(rank ^ far, r, other, false));
         r = whole;
     }
 }
 
 /* Adds the steps with the members beyond the power of two around those of halve. */
-static void halving(int size, int rank, int64_t count, mr_group_steps *out)
+static void add_all_halving_steps(int size, int rank, int64_t count, mr_group_steps *out)
 {
     int p = 1;
     while (p * 2 <= size)
         p *= 2;
     bool extra = rank >= p, has_extra = !extra && rank + p < size;
     if (has_extra)
-        push(out, (mr_group_step){.to = -1, .from = rank + p, .recv_n = count, .merge = true});
+        push_step(out, (mr_group_step){.to = -1, .from = rank + p, .recv_n = count, .merge = true});
     if (extra)
-        push(out, (mr_group_step){.to = rank - p, .from = -1, .send_n = count});
+        push_step(out, (mr_group_step){.to = rank - p, .from = -1, .send_n = count});
     else
-        halve(p, rank, count, out);
+        add_halving_steps(p, rank, count, out);
     if (has_extra)
-        push(out, (mr_group_step){.to = rank + p, .from = -1, .send_n = count});
+        push_step(out, (mr_group_step){.to = rank + p, .from = -1, .send_n = count});
     if (extra)
-        push(out, (mr_group_step){.to = -1, .from = rank - p, .recv_n = count});
+        push_step(out, (mr_group_step){.to = -1, .from = rank - p, .recv_n = count});
 }
 
 void mr_schedule_all_reduce(mr_group_algorithm a, int size, int rank, int64_t count, mr_group_steps *out)
 {
     MR_ASSERT(rank >= 0 && rank < size && a != MR_GROUP_AUTO);
     if (a == MR_GROUP_HALVING) {
-        halving(size, rank, count, out);
+        add_all_halving_steps(size, rank, count, out);
         return;
     }
     mr_schedule_reduce_scatter(size, rank, count, out);
@@ -117,12 +118,12 @@ void mr_schedule_broadcast(int size, int rank, int root, int64_t count, mr_group
     int me = (rank + size - root) % size, bit = 1;
     for (; bit < size; bit *= 2)
         if (me & bit) {
-            push(out, (mr_group_step){.to = -1, .from = (me - bit + root) % size, .recv_n = count});
+            push_step(out, (mr_group_step){.to = -1, .from = (me - bit + root) % size, .recv_n = count});
             break;
         }
     for (bit /= 2; bit >= 1; bit /= 2)
         if (me + bit < size)
-            push(out, (mr_group_step){.to = (me + bit + root) % size, .from = -1, .send_n = count});
+            push_step(out, (mr_group_step){.to = (me + bit + root) % size, .from = -1, .send_n = count});
 }
 
 /* ---- choice ---- */

@@ -52,14 +52,14 @@ mr_shared *mr_shared_new(mr_meeting *m)
 
 static _Atomic uint32_t *released(const buffer *b) { return (_Atomic uint32_t *)(b->data + b->bytes); }
 
-static void unmap(const buffer *b) { munmap(b->data, b->bytes + PAGE); }
+static void unmap_buffer(const buffer *b) { munmap(b->data, b->bytes + PAGE); }
 
 void mr_shared_forget(mr_shared *s)
 {
     for (int k = 0; k < MR_LANES; k++) {
         lane *l = &s->lanes[k];
         for (int i = 0; i < l->others.n; i++)
-            unmap(&l->others.p[i]);
+            unmap_buffer(&l->others.p[i]);
         l->others.n = 0;
     }
 }
@@ -70,7 +70,7 @@ void mr_shared_free(mr_shared *s)
         return;
     mr_shared_forget(s);
     for (int i = 0; i < s->own.n; i++)
-        unmap(&s->own.p[i]);
+        unmap_buffer(&s->own.p[i]);
     mr_vec_deinit(&s->own);
     for (int i = 0; i < MR_LANES; i++)
         mr_vec_deinit(&s->lanes[i].others);
@@ -118,14 +118,14 @@ bool mr_shared_release(mr_shared *s, void *p)
     mr_gifts_take_back(mr_meeting_gifts(s->m), BUFFERS | b.id);
     atomic_store(released(&b), 1);
     madvise(b.data, b.bytes, MADV_REMOVE); /* if that fails, the memory is freed with the last mapping */
-    unmap(&b);
+    unmap_buffer(&b);
     return true;
 }
 
 /* ---- for the transports ---- */
 
 /* The mr_shm_own_fn: finds the own buffer that holds the bytes at p. */
-static bool own(void *arg, const void *p, size_t n, uint64_t *id, size_t *at)
+static bool find_own_buffer(void *arg, const void *p, size_t n, uint64_t *id, size_t *at)
 {
     mr_shared *s = ((lane *)arg)->s;
     uintptr_t x = (uintptr_t)p;
@@ -145,7 +145,7 @@ static bool own(void *arg, const void *p, size_t n, uint64_t *id, size_t *at)
 
 /* Asks a member for its buffer and maps it. The size and the seals of the file are checked, because the other
  * process chose them. */
-static bool map(mr_shared *s, buffer *b)
+static bool map_buffer(mr_shared *s, buffer *b)
 {
     int fd;
     size_t bytes;
@@ -167,12 +167,12 @@ static bool map(mr_shared *s, buffer *b)
 }
 
 /* Unmaps the buffers that a member has released, except the one it names now. */
-static void sweep(lane *l, int rank, uint64_t id)
+static void unmap_released(lane *l, int rank, uint64_t id)
 {
     for (int i = 0; i < l->others.n;) {
         const buffer *b = &l->others.p[i];
         if (b->rank == rank && b->id != id && atomic_load(released(b))) {
-            unmap(b);
+            unmap_buffer(b);
             mr_vec_remove_swap(&l->others, i);
         } else {
             i++;
@@ -181,16 +181,16 @@ static void sweep(lane *l, int rank, uint64_t id)
 }
 
 /* The mr_shm_find_fn: the mapping of a member's buffer, made if necessary; NULL: it cannot be mapped. */
-static char *find(void *arg, int rank, uint64_t id, size_t *bytes)
+static char *find_buffer(void *arg, int rank, uint64_t id, size_t *bytes)
 {
     lane *l = arg;
     buffer b = {.id = id, .rank = rank};
-    sweep(l, rank, id);
+    unmap_released(l, rank, id);
     for (int i = 0; i < l->others.n && !b.data; i++)
         if (l->others.p[i].rank == rank && l->others.p[i].id == id)
             b = l->others.p[i];
     if (!b.data) {
-        if (!map(l->s, &b))
+        if (!map_buffer(l->s, &b))
             return NULL;
         mr_vec_push(&l->others, b);
     }
@@ -198,4 +198,7 @@ static char *find(void *arg, int rank, uint64_t id, size_t *bytes)
     return b.data;
 }
 
-mr_shm_memory mr_shared_memory(mr_shared *s, int number) { return (mr_shm_memory){find, own, &s->lanes[number]}; }
+mr_shm_memory mr_shared_memory(mr_shared *s, int number)
+{
+    return (mr_shm_memory){find_buffer, find_own_buffer, &s->lanes[number]};
+}

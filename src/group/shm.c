@@ -33,7 +33,7 @@ enum { SPINNING, ARMED };
 
 /* ---- waking ---- */
 
-static void relax(void)
+static void relax_cpu(void)
 {
     for (int i = 0; i < RELAX; i++) {
 #if defined(__x86_64__)
@@ -44,34 +44,34 @@ static void relax(void)
     }
 }
 
-static void ring(mr_shm_bell *b)
+static void ring_bell(mr_shm_bell *b)
 {
     atomic_fetch_add(&b->rings, 1);
     syscall(SYS_futex, &b->rings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 /* Wakes a member if it sleeps. The fence pairs with the one in mr_shm_idle. */
-static void tell(mr_shm *s, int rank)
+static void wake_member(mr_shm *s, int rank)
 {
     mr_shm_bell *b = mr_shm_bell_of(s, rank);
     s->owed[rank] = 0;
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&b->asleep, memory_order_relaxed))
-        ring(b);
+        ring_bell(b);
 }
 
 void mr_shm_moved(mr_shm *s, int rank, size_t n)
 {
     s->owed[rank] += n;
     if (s->owed[rank] >= s->to[rank].bytes / 2)
-        tell(s, rank);
+        wake_member(s, rank);
 }
 
 void mr_shm_tell(mr_shm *s)
 {
     for (int i = 0; i < s->t.size; i++)
         if (s->owed[i])
-            tell(s, i);
+            wake_member(s, i);
 }
 
 /* ---- sleeping ---- */
@@ -81,7 +81,7 @@ mr_status *mr_shm_broken(const mr_shm *s, int rank)
     return mr_error(MR_DATA_LOSS, "group: member %d of %d wrote invalid data into shared memory", rank, s->t.size);
 }
 
-static mr_status *failure(mr_shm *s)
+static mr_status *copy_failure(mr_shm *s)
 {
     if (!atomic_load_explicit(&s->has_failed, memory_order_acquire))
         return NULL;
@@ -139,7 +139,7 @@ static bool keep_spinning(mr_shm *s, mr_shm_wait *w)
 mr_status *mr_shm_idle(mr_shm *s, mr_shm_wait *w, int64_t deadline_ns)
 {
     mr_shm_bell *b = mr_shm_bell_of(s, s->t.rank);
-    MR_TRY(failure(s));
+    MR_TRY(copy_failure(s));
     if (w->phase == ARMED) {
         mr_status *st = sleep_on(s, w->rings, deadline_ns);
         atomic_store(&b->asleep, 0);
@@ -152,7 +152,7 @@ mr_status *mr_shm_idle(mr_shm *s, mr_shm_wait *w, int64_t deadline_ns)
     if (w->rounds++ == 0)
         mr_shm_tell(s);
     if (w->began_ns != 1 && s->may_spin && keep_spinning(s, w)) {
-        relax();
+        relax_cpu();
         return NULL;
     }
     w->phase = ARMED;
@@ -175,7 +175,7 @@ void mr_shm_busy(mr_shm *s, mr_shm_wait *w)
 
 /* Appends a transfer to the list; finish moves its bytes. Order matters: pipes carry messages in the order of
  * starts. */
-static void start(mr_transport *t, mr_transfer *x)
+static void start_transfer(mr_transport *t, mr_transfer *x)
 {
     MR_ASSERT(x->peer >= 0 && x->peer < t->size && x->peer != t->rank);
     mr_shm *s = (mr_shm *)t;
@@ -272,7 +272,7 @@ static mr_status *move_all(mr_shm *s, bool *moved)
     return NULL;
 }
 
-static void forget(mr_shm *s, mr_transfer *x)
+static void remove_transfer(mr_shm *s, mr_transfer *x)
 {
     mr_transfer **link = &s->transfers;
     while (*link && *link != x)
@@ -283,7 +283,7 @@ static void forget(mr_shm *s, mr_transfer *x)
 
 /* Moves bytes until x is done. On every return, x is out of the list and the other members have been told of what
  * moved. */
-static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
+static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 {
     mr_shm *s = (mr_shm *)t;
     mr_status *st = NULL;
@@ -300,14 +300,14 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 out:
     mr_shm_tell(s);
     mr_shm_busy(s, &w);
-    forget(s, x);
+    remove_transfer(s, x);
     return st;
 }
 
 /* ---- creating and freeing ---- */
 
 /* From any thread: records the error and wakes this member's own bell, so that a wait ends. */
-static void fail(mr_transport *t, const mr_status *st)
+static void fail_transport(mr_transport *t, const mr_status *st)
 {
     mr_shm *s = (mr_shm *)t;
     mr_lock(&s->mu);
@@ -315,7 +315,7 @@ static void fail(mr_transport *t, const mr_status *st)
         s->failed = mr_status_copy(st);
     mr_unlock(&s->mu);
     atomic_store(&s->has_failed, true);
-    ring(mr_shm_bell_of(s, t->rank));
+    ring_bell(mr_shm_bell_of(s, t->rank));
 }
 
 static void shm_free(mr_transport *t)
@@ -335,11 +335,12 @@ static void shm_free(mr_transport *t)
     mr_free(s);
 }
 
-static const mr_transport_class shm_class = {"shm", start, finish, mr_shm_run, fail, shm_free};
+static const mr_transport_class shm_class = {"shm",      start_transfer, finish_transfer,
+                                             mr_shm_run, fail_transport, shm_free};
 
 int mr_shm_file_new(int size) { return mr_segment_file_new(mr_shm_file_bytes(size)); }
 
-static mr_status *map(mr_shm *s, int rank, int fd)
+static mr_status *map_segment(mr_shm *s, int rank, int fd)
 {
     mr_status *st = mr_segment_file_check(fd, (int64_t)s->bytes);
     if (st)
@@ -385,7 +386,7 @@ mr_status *mr_shm_new(int rank, int size, const int *fds, const mr_shm_memory *m
     if (memory)
         s->memory = *memory;
     for (int i = 0; i < size && !st; i++)
-        st = map(s, i, fds[i]);
+        st = map_segment(s, i, fds[i]);
     for (int i = 0; i < size; i++)
         close(fds[i]);
     if (st) {

@@ -42,7 +42,7 @@ void mr_pipe_init(mr_pipe *p, char *segment, int size, int writer, int reader, i
 }
 
 /* How far the slowest reader is. */
-static uint64_t slowest(const mr_pipe *p)
+static uint64_t slowest_tail(const mr_pipe *p)
 {
     uint64_t least = UINT64_MAX;
     if (p->reader >= 0)
@@ -60,7 +60,7 @@ size_t mr_pipe_room(mr_pipe *p, size_t want, char **at)
     size_t place = p->mine & (p->bytes - 1), whole = p->bytes - place;
     want = MR_MIN(want, whole);
     if (p->bytes - (p->mine - p->seen) < want) {
-        uint64_t seen = slowest(p);
+        uint64_t seen = slowest_tail(p);
         if (seen > p->mine || seen < p->seen || seen % MR_PIPE_LINE)
             return MR_PIPE_BROKEN;
         p->seen = seen;

@@ -41,7 +41,7 @@ typedef struct op {
  * name. */
 enum { NOTHING_MISSING, SLOW, NO_VALUES, NO_HEAD };
 
-static void misses(op *o, int rank, int what)
+static void note_missing(op *o, int rank, int what)
 {
     if (what <= o->missing)
         return;
@@ -120,7 +120,7 @@ static void plan_tiny(op *o)
     o->give_n = o->merge_n = (size_t)o->w->count * o->elem;
 }
 
-static void plan(op *o)
+static void plan_op(op *o)
 {
     const mr_group_work *w = o->w;
     o->elem = mr_dtype_size(w->type);
@@ -225,7 +225,7 @@ static mr_status *hear_head(op *o, int rank, mr_shm_head *h, bool *heard, bool *
 }
 
 /* Sends and receives the heads that are still missing, and checks those that arrive. */
-static mr_status *heads(op *o, bool *moved)
+static mr_status *exchange_heads(op *o, bool *moved)
 {
     for (int i = 0; i < o->s->t.size; i++) {
         mr_shm_lane *l = &o->s->lanes[i];
@@ -239,7 +239,7 @@ static mr_status *heads(op *o, bool *moved)
             continue;
         MR_TRY(hear_head(o, i, &l->head, &l->heard, moved));
         if (!l->heard) {
-            misses(o, i, NO_HEAD);
+            note_missing(o, i, NO_HEAD);
             continue;
         }
         MR_TRY(check_head(o, i, &l->head));
@@ -251,7 +251,7 @@ static mr_status *heads(op *o, bool *moved)
 /* ---- streams ---- */
 
 /* Puts the next block for a member into the pipe to it, as far as there is room. */
-static mr_status *push(op *o, int rank, bool *moved)
+static mr_status *push_values(op *o, int rank, bool *moved)
 {
     mr_shm_lane *l = &o->s->lanes[rank];
     char *at;
@@ -262,7 +262,7 @@ static mr_status *push(op *o, int rank, bool *moved)
     if (room == MR_PIPE_BROKEN)
         return mr_shm_broken(o->s, rank);
     if (room == 0) {
-        misses(o, rank, SLOW);
+        note_missing(o, rank, SLOW);
         return NULL;
     }
     size_t n = MR_MIN(room, left);
@@ -275,7 +275,7 @@ static mr_status *push(op *o, int rank, bool *moved)
 }
 
 /* Counts bytes put into the common pipe as owed to all other members, since all of them read it. */
-static void published(op *o, size_t n)
+static void count_published(op *o, size_t n)
 {
     for (int i = 0; i < o->s->t.size; i++)
         if (i != o->s->t.rank)
@@ -283,7 +283,7 @@ static void published(op *o, size_t n)
 }
 
 /* Puts the next block of this member's own values into the common pipe. */
-static mr_status *give(op *o, bool *moved)
+static mr_status *give_values(op *o, bool *moved)
 {
     mr_pipe *p = &o->s->commons[o->s->t.rank];
     char *at;
@@ -298,13 +298,13 @@ static mr_status *give(op *o, bool *moved)
     memcpy(at, o->give + o->given, n);
     o->given += n;
     mr_pipe_put(p, room);
-    published(o, room);
+    count_published(o, room);
     *moved = true;
     return NULL;
 }
 
 /* Takes the next block of results from a member. */
-static mr_status *pull(op *o, int rank, bool *moved)
+static mr_status *pull_values(op *o, int rank, bool *moved)
 {
     mr_shm_lane *l = &o->s->lanes[rank];
     mr_pipe *p = o->from_commons ? &o->s->commons[rank] : &o->s->from[rank];
@@ -315,7 +315,7 @@ static mr_status *pull(op *o, int rank, bool *moved)
     if (ready == MR_PIPE_BROKEN)
         return mr_shm_broken(o->s, rank);
     if (ready == 0) {
-        misses(o, rank, SLOW);
+        note_missing(o, rank, SLOW);
         return NULL;
     }
     size_t n = MR_MIN(ready, left);
@@ -329,7 +329,7 @@ static mr_status *pull(op *o, int rank, bool *moved)
 
 /* How many bytes can be merged now: those that all members have sent and that fit into the common pipe; 0: none.
  * in[] gets the place of each member's values. */
-static mr_status *mergeable(op *o, const void **in, char **publish_at, size_t *out)
+static mr_status *find_mergeable(op *o, const void **in, char **publish_at, size_t *out)
 {
     mr_shm *s = o->s;
     size_t left = o->merge_n - o->merged, n = MR_MIN((size_t)BLOCK, mr_shm_pad(left));
@@ -341,7 +341,7 @@ static mr_status *mergeable(op *o, const void **in, char **publish_at, size_t *o
             if (n == MR_PIPE_BROKEN)
                 return mr_shm_broken(s, i);
             if (n == 0)
-                misses(o, i, NO_VALUES);
+                note_missing(o, i, NO_VALUES);
         }
         in[i] = at;
     }
@@ -356,7 +356,7 @@ static mr_status *mergeable(op *o, const void **in, char **publish_at, size_t *o
 
 /* Merges the next block of this member's part. Nothing is merged before everything is given: in place, the result
  * would overwrite values still to be given. */
-static mr_status *merge(op *o, bool *moved)
+static mr_status *merge_values(op *o, bool *moved)
 {
     mr_shm *s = o->s;
     const void *in[MR_SHM_MOST];
@@ -364,7 +364,7 @@ static mr_status *merge(op *o, bool *moved)
     size_t padded;
     if (o->merged == o->merge_n || o->heard < s->t.size - 1 || o->given < o->give_n)
         return NULL;
-    MR_TRY(mergeable(o, in, &publish_at, &padded));
+    MR_TRY(find_mergeable(o, in, &publish_at, &padded));
     size_t n = MR_MIN(padded, o->merge_n - o->merged);
     if (n == 0)
         return NULL;
@@ -452,7 +452,7 @@ typedef mr_status *(*look_fn)(op *o, bool *moved, bool *done);
 
 /* Calls `look` until it is done, waiting whenever nothing moved. On every return the others are told of what
  * moved, also after an error, so that they can notice it. */
-static mr_status *repeat(op *o, look_fn look, int64_t deadline_ns)
+static mr_status *run_until_done(op *o, look_fn look, int64_t deadline_ns)
 {
     mr_shm_wait w = {0};
     mr_status *st = NULL;
@@ -473,7 +473,7 @@ out:
 
 static mr_status *look_for_heads(op *o, bool *moved, bool *done)
 {
-    MR_TRY(heads(o, moved));
+    MR_TRY(exchange_heads(o, moved));
     *done = o->heard == o->s->t.size - 1 && o->told == o->s->t.size - 1;
     return NULL;
 }
@@ -494,13 +494,13 @@ static mr_status *look_for_streams(op *o, bool *moved, bool *done)
 {
     int size = o->s->t.size, self = o->s->t.rank;
     if (o->heard < size - 1 || o->told < size - 1)
-        MR_TRY(heads(o, moved));
+        MR_TRY(exchange_heads(o, moved));
     for (int i = 1; i < size; i++)
-        MR_TRY(push(o, (self + i) % size, moved));
-    MR_TRY(give(o, moved));
-    MR_TRY(merge(o, moved));
+        MR_TRY(push_values(o, (self + i) % size, moved));
+    MR_TRY(give_values(o, moved));
+    MR_TRY(merge_values(o, moved));
     for (int i = 1; i < size; i++)
-        MR_TRY(pull(o, (self + size - i) % size, moved));
+        MR_TRY(pull_values(o, (self + size - i) % size, moved));
     *done = is_complete(o);
     return NULL;
 }
@@ -535,7 +535,7 @@ static mr_status *run_in_place(op *o, int64_t deadline_ns)
     merge_in_place(o);
     for (int i = 0; i < o->s->t.size; i++)
         o->s->lanes[i].told = o->s->lanes[i].heard = false;
-    return repeat(o, look_for_ends, deadline_ns);
+    return run_until_done(o, look_for_ends, deadline_ns);
 }
 
 /* Runs an operation, unless the caller asked for another algorithm: then *done is false and run.c uses messages.
@@ -550,15 +550,15 @@ mr_status *mr_shm_run(mr_transport *t, const mr_group_work *w, int64_t deadline_
         return NULL;
     memset(s->lanes, 0, (size_t)t->size * sizeof(*s->lanes));
     s->number++;
-    plan(&o);
+    plan_op(&o);
     o.head = make_head(&o);
     if (o.head.buffer) {
-        MR_TRY(repeat(&o, look_for_heads, deadline_ns));
+        MR_TRY(run_until_done(&o, look_for_heads, deadline_ns));
         mr_status *st = find_places(&o);
         if (st)
             return give_up(&o, st);
         if (o.in_place)
             return run_in_place(&o, deadline_ns);
     }
-    return repeat(&o, look_for_streams, deadline_ns);
+    return run_until_done(&o, look_for_streams, deadline_ns);
 }

@@ -8,7 +8,7 @@
 
 /* ---- writing ---- */
 
-static void put(mr_str *s, uint64_t v, int n)
+static void put_int(mr_str *s, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++)
         mr_str_appendc(s, (char)(v >> (8 * i)));
@@ -17,7 +17,7 @@ static void put(mr_str *s, uint64_t v, int n)
 static void put_text(mr_str *s, mr_sv t)
 {
     size_t n = MR_MIN(t.n, (size_t)MR_WORDS_TEXT);
-    put(s, n, 2);
+    put_int(s, n, 2);
     mr_str_append(s, t.p, n);
 }
 
@@ -30,7 +30,7 @@ typedef struct cursor {
 } cursor;
 
 /* The next n bytes; NULL after the end, which is an error from then on. */
-static const uint8_t *take(cursor *c, size_t n)
+static const uint8_t *take_bytes(cursor *c, size_t n)
 {
     if (c->bad || n > c->n) {
         c->bad = true;
@@ -42,9 +42,9 @@ static const uint8_t *take(cursor *c, size_t n)
     return p;
 }
 
-static uint64_t get(cursor *c, int n)
+static uint64_t get_int(cursor *c, int n)
 {
-    const uint8_t *p = take(c, (size_t)n);
+    const uint8_t *p = take_bytes(c, (size_t)n);
     uint64_t v = 0;
     for (int i = 0; p && i < n; i++)
         v |= (uint64_t)p[i] << (8 * i);
@@ -53,15 +53,15 @@ static uint64_t get(cursor *c, int n)
 
 static mr_sv get_text(cursor *c)
 {
-    size_t n = get(c, 2);
+    size_t n = get_int(c, 2);
     c->bad |= n > MR_WORDS_TEXT;
-    const uint8_t *p = take(c, n);
+    const uint8_t *p = take_bytes(c, n);
     return p ? (mr_sv){(const char *)p, n} : (mr_sv){"", 0};
 }
 
 static void get_magic(cursor *c, const char *magic)
 {
-    const uint8_t *p = take(c, 4);
+    const uint8_t *p = take_bytes(c, 4);
     c->bad |= !p || memcmp(p, magic, 4) != 0;
 }
 
@@ -69,12 +69,12 @@ static void get_magic(cursor *c, const char *magic)
  * large allocation. */
 static int get_count(cursor *c, size_t bytes)
 {
-    uint64_t n = get(c, 4);
+    uint64_t n = get_int(c, 4);
     c->bad |= n > MR_WORDS_MEMBERS || n > c->n / bytes;
     return c->bad ? 0 : (int)n;
 }
 
-static mr_status *end(const cursor *c, const char *what)
+static mr_status *check_end(const cursor *c, const char *what)
 {
     return c->bad || c->n ? mr_invalid("group: received bytes that are not %s", what) : NULL;
 }
@@ -84,17 +84,17 @@ static mr_status *end(const cursor *c, const char *what)
 void mr_attend_write(const mr_attend *a, mr_str *out)
 {
     mr_str_appendz(out, "MRGA");
-    put(out, a->flags, 4);
-    put(out, a->serial, 8);
-    put(out, a->who, 8);
-    put(out, (uint64_t)a->generation, 8);
-    put(out, a->lost, 8);
-    put(out, (uint32_t)a->wanted, 4);
+    put_int(out, a->flags, 4);
+    put_int(out, a->serial, 8);
+    put_int(out, a->who, 8);
+    put_int(out, (uint64_t)a->generation, 8);
+    put_int(out, a->lost, 8);
+    put_int(out, (uint32_t)a->wanted, 4);
     put_text(out, mr_str_view(&a->name));
     put_text(out, mr_str_view(&a->address));
-    put(out, (uint64_t)a->fellows.n, 4);
+    put_int(out, (uint64_t)a->fellows.n, 4);
     for (int i = 0; i < a->fellows.n; i++)
-        put(out, a->fellows.p[i], 8);
+        put_int(out, a->fellows.p[i], 8);
 }
 
 mr_status *mr_attend_read(mr_sv bytes, mr_attend *out)
@@ -102,19 +102,19 @@ mr_status *mr_attend_read(mr_sv bytes, mr_attend *out)
     cursor c = {(const uint8_t *)bytes.p, bytes.n, false};
     *out = (mr_attend){0};
     get_magic(&c, "MRGA");
-    out->flags = (uint32_t)get(&c, 4);
-    out->serial = get(&c, 8);
-    out->who = get(&c, 8);
-    out->generation = (int64_t)get(&c, 8);
-    out->lost = get(&c, 8);
-    out->wanted = (int32_t)(uint32_t)get(&c, 4);
+    out->flags = (uint32_t)get_int(&c, 4);
+    out->serial = get_int(&c, 8);
+    out->who = get_int(&c, 8);
+    out->generation = (int64_t)get_int(&c, 8);
+    out->lost = get_int(&c, 8);
+    out->wanted = (int32_t)(uint32_t)get_int(&c, 4);
     mr_sv name = get_text(&c), address = get_text(&c);
     mr_str_append(&out->name, name.p, name.n);
     mr_str_append(&out->address, address.p, address.n);
     int n = get_count(&c, 8);
     for (int i = 0; i < n; i++)
-        mr_vec_push(&out->fellows, get(&c, 8));
-    return end(&c, "an Attend message");
+        mr_vec_push(&out->fellows, get_int(&c, 8));
+    return check_end(&c, "an Attend message");
 }
 
 void mr_attend_deinit(mr_attend *a)
@@ -129,14 +129,14 @@ void mr_attend_deinit(mr_attend *a)
 void mr_news_write(const mr_news *n, mr_str *out)
 {
     mr_str_appendz(out, "MRGN");
-    put(out, n->kind, 4);
-    put(out, (uint64_t)n->generation, 8);
-    put(out, n->keeper, 8);
-    put(out, n->who, 8);
+    put_int(out, n->kind, 4);
+    put_int(out, (uint64_t)n->generation, 8);
+    put_int(out, n->keeper, 8);
+    put_int(out, n->who, 8);
     put_text(out, mr_str_view(&n->why));
-    put(out, (uint64_t)n->members.n, 4);
+    put_int(out, (uint64_t)n->members.n, 4);
     for (int i = 0; i < n->members.n; i++) {
-        put(out, n->members.p[i].key, 8);
+        put_int(out, n->members.p[i].key, 8);
         put_text(out, mr_sv_of(n->members.p[i].address));
     }
 }
@@ -146,20 +146,20 @@ mr_status *mr_news_read(mr_sv bytes, mr_news *out)
     cursor c = {(const uint8_t *)bytes.p, bytes.n, false};
     *out = (mr_news){0};
     get_magic(&c, "MRGN");
-    out->kind = (uint32_t)get(&c, 4);
-    out->generation = (int64_t)get(&c, 8);
-    out->keeper = get(&c, 8);
-    out->who = get(&c, 8);
+    out->kind = (uint32_t)get_int(&c, 4);
+    out->generation = (int64_t)get_int(&c, 8);
+    out->keeper = get_int(&c, 8);
+    out->who = get_int(&c, 8);
     mr_sv why = get_text(&c);
     mr_str_append(&out->why, why.p, why.n);
     int n = get_count(&c, 10);
     for (int i = 0; i < n; i++) {
-        uint64_t key = get(&c, 8);
+        uint64_t key = get_int(&c, 8);
         mr_sv address = get_text(&c);
         mr_vec_push(&out->members, (mr_news_member){key, mr_strndup(address.p, address.n)});
     }
     c.bad |= out->kind > MR_NEWS_REFUSED || (out->kind == MR_NEWS_FORMED && (out->generation < 1 || n < 1));
-    return end(&c, "a news message");
+    return check_end(&c, "a news message");
 }
 
 void mr_news_deinit(mr_news *n)

@@ -35,7 +35,7 @@ static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER}; /* around every call of MPI; t
 static int n_open MR_GUARDED_BY(mu);
 static bool is_ours MR_GUARDED_BY(mu); /* this library started MPI */
 
-static mr_status *trouble(int code, int peer)
+static mr_status *mpi_status(int code, int peer)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int n = 0;
@@ -44,7 +44,7 @@ static mr_status *trouble(int code, int peer)
 }
 
 /* Starts a transfer. If that fails, the error is kept for finish. */
-static void start(mr_transport *t, mr_transfer *x)
+static void start_transfer(mr_transport *t, mr_transfer *x)
 {
     world *w = (world *)t;
     letter *l = mr_new(letter);
@@ -67,12 +67,12 @@ static void start(mr_transport *t, mr_transfer *x)
         rc = MPI_Irecv(x->data, (int)x->n, MPI_BYTE, x->peer, 0, w->comm, &l->request);
     l->begun = rc == MPI_SUCCESS;
     if (!l->begun)
-        l->st = trouble(rc, x->peer);
+        l->st = mpi_status(rc, x->peer);
     mr_unlock(&mu);
 }
 
 /* Polls once: whether the transfer is complete, and with which error. */
-static bool look(mr_transfer *x, mr_status **st)
+static bool poll_transfer(mr_transfer *x, mr_status **st)
 {
     letter *l = x->impl;
     MPI_Status status;
@@ -82,7 +82,7 @@ static bool look(mr_transfer *x, mr_status **st)
     if (rc == MPI_SUCCESS && done && !x->sending)
         MPI_Get_count(&status, MPI_BYTE, &n);
     if (rc != MPI_SUCCESS)
-        *st = trouble(rc, x->peer);
+        *st = mpi_status(rc, x->peer);
     mr_unlock(&mu);
     if (rc == MPI_SUCCESS && done && !x->sending && (size_t)n != x->n)
         *st =
@@ -120,7 +120,7 @@ static mr_status *why_not(world *w, const mr_transfer *x, int64_t deadline_ns)
 }
 
 /* Waits for the end of a transfer by polling, and frees its state. */
-static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
+static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
 {
     MR_ASSERT(x->impl);
     world *w = (world *)t;
@@ -128,7 +128,7 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
     mr_status *st = l->st;
     int64_t nap_ns = FIRST_NAP_NS;
     mr_long_wait wait = {0};
-    for (int i = 0; l->begun && !look(x, &st); i++) {
+    for (int i = 0; l->begun && !poll_transfer(x, &st); i++) {
         if ((st = why_not(w, x, deadline_ns))) {
             give_up(x);
             break;
@@ -145,7 +145,7 @@ static mr_status *finish(mr_transport *t, mr_transfer *x, int64_t deadline_ns)
     return st;
 }
 
-static void fail(mr_transport *t, const mr_status *st)
+static void fail_transport(mr_transport *t, const mr_status *st)
 {
     world *w = (world *)t;
     mr_lock(&mu);
@@ -167,7 +167,7 @@ static void world_free(mr_transport *t)
     mr_free(w);
 }
 
-static const mr_transport_class class = {"mpi", start, finish, NULL, fail, world_free};
+static const mr_transport_class class = {"mpi", start_transfer, finish_transfer, NULL, fail_transport, world_free};
 
 /* ---- starting MPI ---- */
 
@@ -200,7 +200,7 @@ static mr_status *open_locked(mr_mpi_tell_wait tell, mr_transport **out) MR_REQU
     int rc = MPI_Comm_dup(MPI_COMM_WORLD, &w->comm);
     if (rc != MPI_SUCCESS) {
         mr_free(w);
-        return trouble(rc, -1);
+        return mpi_status(rc, -1);
     }
     MPI_Comm_set_errhandler(w->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(w->comm, &w->t.rank);
