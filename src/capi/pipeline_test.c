@@ -200,10 +200,10 @@ static mr_status *leap_by(shortcut how)
 /* Each would have a gradient that is not whole, and nobody would see it. */
 MR_TEST(pipeline_refuses_gradients_that_would_not_be_whole)
 {
-    MR_CHECK_ERR(leap_by(RESULT), MR_INVALID_ARGUMENT, "stage 2 of a pipeline uses");
-    MR_CHECK_ERR(leap_by(VARIABLE), MR_INVALID_ARGUMENT, "stage 2 of a pipeline uses 'stage0/");
-    MR_CHECK_ERR(leap_by(EARLIER_VARIABLE), MR_INVALID_ARGUMENT, "stage 2 of a pipeline uses 'before/Read'");
-    MR_CHECK_ERR(leap_by(EARLIER_RESULT), MR_INVALID_ARGUMENT, "stage 0 of a pipeline uses");
+    MR_CHECK_ERR(leap_by(RESULT), MR_INVALID_ARGUMENT, "stage 2 of the pipeline uses");
+    MR_CHECK_ERR(leap_by(VARIABLE), MR_INVALID_ARGUMENT, "stage 2 of the pipeline uses 'stage0/");
+    MR_CHECK_ERR(leap_by(EARLIER_VARIABLE), MR_INVALID_ARGUMENT, "stage 2 of the pipeline uses 'before/Read'");
+    MR_CHECK_ERR(leap_by(EARLIER_RESULT), MR_INVALID_ARGUMENT, "stage 0 of the pipeline uses");
     MR_CHECK_OK(leap_by(STOPPED));
 }
 

@@ -52,7 +52,7 @@ MR_TEST(replicas_need_a_parameter_server)
     mr_graph *g = mr_graph_new();
     mr_network *n = mr_net_new(g);
     mr_net_replicate(n, "ps", 0, "/job:worker/task:0", MR_REPLICAS_BY_SIZE);
-    MR_CHECK_ERR(mr_scope_status(&n->s), MR_INVALID_ARGUMENT, "0 parameter servers");
+    MR_CHECK_ERR(mr_scope_status(&n->s), MR_INVALID_ARGUMENT, "must be 1 to 65536, not 0");
     mr_net_free(n);
     mr_graph_unref(g);
 }

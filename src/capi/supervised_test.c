@@ -294,7 +294,7 @@ static void wait_for_worker_1(bool bounded)
         mr_test_log_wait("Still waiting for worker 1: it has not joined (", 2);
     t.stall = true;
     start_player(&t, &players[1], 1);
-    mr_test_log_wait("Still waiting for worker 1: it has not given its gradient, and others wait (", 2);
+    mr_test_log_wait("Still waiting for worker 1: it has not sent its gradient, and others wait (", 2);
     t.stall = false;
     mr_test_log_wait("Still waiting for worker 1: it has not finished (", 2);
     t.linger = false;

@@ -423,7 +423,7 @@ MR_TEST(embedding_layer_used_again_is_split_the_same_way)
     o.sharding = MR_SHARD_MOD;
     MR_CHECK(mr_sharded_logits(m, "out", x, CLASSES, &o).oper == NULL);
     mr_model_status(m, k.s);
-    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "split the other way");
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "reused with another split");
     mr_model_free(m);
     kit_free(&k);
 }
@@ -446,12 +446,12 @@ MR_TEST(embedding_refuses_tables_that_cannot_be)
     mr_table_options o = {sizeof o, .shards = 3};
     refuse(0, 4, NULL, "'table': 0 rows");
     refuse(4, -1, NULL, "-1 columns");
-    refuse(2, 4, &o, "in 3 shards");
+    refuse(2, 4, &o, "into 3 shards");
     refuse(INT64_MAX, INT64_MAX, NULL, "table");
     o.shards = -1;
     refuse(9, 4, &o, "-1 shards");
     o = (mr_table_options){sizeof o, .sharding = (mr_sharding)7};
-    refuse(9, 4, &o, "way to split");
+    refuse(9, 4, &o, "unknown split");
     o = (mr_table_options){.struct_size = SIZE_MAX};
     refuse(9, 4, &o, "struct");
     MR_CHECK(mr_embedding_sharded(NULL, "t", (TF_Output){NULL, -1}, 1, 1, NULL).oper == NULL);

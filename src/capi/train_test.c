@@ -390,7 +390,7 @@ static void adoption_fails(bool ref, const char *which, const mr_adopt_options *
 MR_TEST(capi_train_refuses_what_is_no_variable)
 {
     mr_adopt_options half = {.struct_size = sizeof half, .differentiated = 1};
-    adoption_fails(false, "start", NULL, mr_sgd(1), "'start' is of Const");
+    adoption_fails(false, "start", NULL, mr_sgd(1), "'start' is a node of Const");
     adoption_fails(false, "nobody", NULL, mr_sgd(1), "");
     adoption_fails(true, NULL, NULL, mr_adam(1), "only mr_sgd");
     half.struct_size = 3;

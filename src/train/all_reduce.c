@@ -1,18 +1,26 @@
-/* train/all_reduce.c -- see all_reduce.h. */
+/* train/all_reduce.c -- the nodes and runs of training by all-reduce.
+ *
+ * Dense gradients are concatenated into buckets, reduced to their mean, and split again. Sparse
+ * gradients are padded to the same number of rows at all workers, gathered, and added up by each
+ * worker in the same order. No variable is updated before all exchanges of a step are complete
+ * (hold_back), so a step that fails has changed nothing.
+ *
+ * Instance keys identify an exchange at all workers, so they depend only on the order in which the
+ * network was built: 1 and up for buckets, FIRST_VARIABLE for variables, FIRST_SPARSE (three each) for
+ * sparse gradients. */
 #include "train/all_reduce.h"
 
 #include "base/memory.h"
 #include "base/report.h"
 
-/* Instance keys: buckets count from 1, the exchanges of sparse gradients and variables from here. */
 enum { FIRST_SPARSE = 1 << 22, FIRST_VARIABLE = 1 << 20 };
 
 typedef struct maker {
     mr_network *n;
     mr_net_reduce *r;
     mr_net_gradients *g;
-    MR_VEC(mr_node *) all; /* gradients, when they are waited for together */
-    MR_VEC(mr_node *) means;
+    MR_VEC(mr_node *) all; /* gradients that every exchange waits for; empty with overlap */
+    MR_VEC(mr_node *) means; /* all exchanges */
 } maker;
 
 /* ---- one exchange ---- */
@@ -24,7 +32,7 @@ static mr_out exchange(mr_network *n, const mr_net_reduce *r, const char *op, mr
     return mr_emit_n(&n->s, op, attrs, n_attrs, ins, 4);
 }
 
-/* One of a step: all of them are there before a variable changes. */
+/* An exchange of gradients, recorded in m->means for hold_back. */
 static mr_out exchange_of_step(maker *m, const char *op, mr_out t, int instance, const mr_named_attr *attrs, int n_attrs)
 {
     for (int i = 0; i < m->all.n; i++)
@@ -36,7 +44,7 @@ static mr_out exchange_of_step(maker *m, const char *op, mr_out t, int instance,
     return out;
 }
 
-/* t of all workers merged, by Add to the mean. */
+/* Merges t over all workers; "Add" gives the mean. */
 static mr_out merged(maker *m, mr_out t, const char *merge, int instance)
 {
     bool mean = strcmp(merge, "Add") == 0;
@@ -49,16 +57,17 @@ static mr_out merged(maker *m, mr_out t, const char *merge, int instance)
 
 static mr_out mean(maker *m, mr_out t, int instance) { return merged(m, t, "Add", instance); }
 
-/* t of all workers, of the same shape, one behind the other. */
+/* Concatenates t of all workers, which have the same shape, in the order of ranks. */
 static mr_out gathered(maker *m, mr_out t, int instance)
 {
     mr_named_attr attrs[] = {{"Nordering_token", mr_a_int(0)}, {"timeout_seconds", mr_a_float(m->r->o.timeout_s)}};
     return exchange_of_step(m, "CollectiveGatherV2", t, instance, attrs, 2);
 }
 
-/* ---- types that travel ---- */
+/* ---- types ---- */
 
-/* What collectives do not know travels as something of the same size. */
+/* The type as which t travels: types that collectives do not support travel as one of the same size;
+ * 0: not possible. */
 static mr_dtype plain_as(mr_dtype t)
 {
     static const mr_dtype known[] = {MR_BOOL, MR_FLOAT, MR_HALF, MR_DOUBLE, MR_INT32, MR_INT64};
@@ -77,7 +86,8 @@ static mr_dtype travels_as(mr_network *n, const mr_net_var *v)
 {
     mr_dtype t = plain_as(v->dtype);
     if (!t)
-        mr_scope_fail(&n->s, mr_invalid("variable %s of type %s cannot go from worker to worker", v->name, mr_dtype_name(v->dtype)));
+        mr_scope_fail(&n->s, mr_invalid("variable %s of type %s cannot be sent between workers", v->name,
+                                        mr_dtype_name(v->dtype)));
     return t;
 }
 
@@ -93,22 +103,24 @@ static mr_out flat(mr_network *n, mr_out t)
     return mr_emit(&n->s, "Reshape", t, mr_const_vec_i32(&n->s, 1, (const int32_t[]){-1}));
 }
 
-/* Sizes of a variable's dimensions, without the first ones. */
+/* The dimensions of a variable from number `first` on, as a constant. */
 static mr_out dims_of(mr_network *n, const mr_net_var *v, int first)
 {
     const mr_pshape *s = mr_out_shape(v->value);
     int32_t dims[MR_MAX_RANK];
     for (int i = first; i < s->rank; i++) {
         if (s->dims[i] > INT32_MAX)
-            mr_scope_fail(&n->s, mr_invalid("variable %s is too large for all-reduce", v->name));
+            mr_scope_fail(&n->s, mr_invalid("variable %s has a dimension too large for all-reduce", v->name));
         dims[i] = (int32_t)s->dims[i];
     }
     return mr_const_vec_i32(&n->s, MR_MAX(s->rank - first, 0), dims + first);
 }
 
-/* Gradients in[0..k) (places in m->g) as one vector, its mean, and back. */
+/* Replaces the gradients in[0..k) (indices into m->g) by their means: one vector, one exchange, split
+ * again. */
 static void reduce_bucket(maker *m, const int *in, int k)
 {
+    MR_ASSERT(k > 0);
     mr_network *n = m->n;
     mr_out *parts = mr_new_array(mr_out, k + 1);
     int instance = ++m->r->n_buckets;
@@ -139,10 +151,11 @@ static int64_t bytes_of(const maker *m, int i)
     return v->n * (int64_t)mr_dtype_size(v->dtype);
 }
 
-/* Back-propagation makes the last gradients first. */
+/* Fills the buckets from the last gradient to the first, because back-propagation computes the last
+ * one first. */
 static void reduce_all(maker *m)
 {
-    int64_t limit = MR_MIN(m->r->o.bucket_bytes ? m->r->o.bucket_bytes : 4 << 20, 1 << 30); /* counted in int32 */
+    int64_t limit = MR_MIN(m->r->o.bucket_bytes ? m->r->o.bucket_bytes : 4 << 20, 1 << 30); /* sizes are int32 */
     int *in = mr_new_array(int, m->g->n + 1), k = 0;
     int64_t bytes = 0;
     for (int i = m->g->n - 1; i >= 0 && mr_scope_ok(&m->n->s); i--) {
@@ -165,12 +178,12 @@ static void reduce_all(maker *m)
 
 /* ---- sparse gradients ---- */
 
-/* Numbers of rows differ from worker to worker, and what is gathered is of one shape: so all send as many as the one that has
- * most, and one where nobody has any: who sends nothing waits for nobody, and could be done with its last step, and gone, before
- * another has begun it.  Rows that are there for that alone have no index. */
+/* Workers have different numbers of rows, but a gather needs one shape. So all send as many rows as the one with the
+ * most, and one row if none has any: a worker that sends nothing waits for nobody, and could finish its last step and
+ * leave before another has begun it. Rows added as padding have the index NO_ROW. */
 enum { NO_ROW = -1 };
 
-/* So many rows more at the end of t, which are values of the variable's rows, or indices. */
+/* Appends `rows` rows of padding to t, which holds values of the variable's rows, or indices. */
 static mr_out padded(mr_network *n, const mr_net_var *v, mr_out t, mr_dtype type, mr_out rows, bool indices)
 {
     mr_out axis = mr_const_i32(&n->s, 0), shape[] = {rows, dims_of(n, v, 1)};
@@ -179,11 +192,11 @@ static mr_out padded(mr_network *n, const mr_net_var *v, mr_out t, mr_dtype type
     return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, (mr_out[]){t, more}}, {-1, &axis}}, 2);
 }
 
-/* Those rows of t that are somebody's. */
+/* The rows of t that are not padding. */
 static mr_out taken(mr_network *n, mr_out t, mr_out which) { return mr_emit(&n->s, "GatherV2", t, which, mr_const_i32(&n->s, 0)); }
 
-/* The rows of all workers, in the order of ranks, divided by their number.  Each sends a row once; then rows of several workers
- * are added up, in that order by all of them. */
+/* Replaces a sparse gradient by the mean over all workers. Each worker sends a row once; then every
+ * worker adds up the rows in the order of ranks, so all get the same bits. */
 static void reduce_rows(maker *m, int i)
 {
     mr_network *n = m->n;
@@ -212,9 +225,10 @@ static void reduce_sparse(maker *m)
             reduce_rows(m, i);
 }
 
-/* ---- all together ---- */
+/* ---- building everything ---- */
 
-/* Gradients as they are to travel. */
+/* Makes sparse gradients dense if asked to. Without overlap, collects the gradients that all exchanges
+ * wait for. */
 static void prepare(maker *m)
 {
     int n_there = 0;
@@ -230,10 +244,10 @@ static void prepare(maker *m)
             mr_vec_push(&m->all, last);
     }
     if (mr_scope_ok(&m->n->s) && n_there == 0)
-        mr_scope_fail(&m->n->s, mr_invalid("the loss depends on no variable"));
+        mr_scope_fail(&m->n->s, mr_invalid("the loss does not depend on any trainable variable"));
 }
 
-/* No variable changes before all means are there. */
+/* Makes every gradient depend on all exchanges, so no variable is updated before all of them are complete. */
 static void hold_back(maker *m)
 {
     mr_network *n = m->n;
@@ -251,14 +265,14 @@ static void hold_back(maker *m)
     n->s.controls.n = 0;
 }
 
-/* Whoever runs the step without a generation is alone. */
+/* An input with a default, for a step that runs without a generation: a group of one. */
 static mr_out int_input(mr_network *n, const char *name, int otherwise)
 {
     return mr_emit_with(mr_as(&n->s, name), "PlaceholderWithDefault", MR_ATTRS({"shape", mr_a_shape(&mr_pshape_scalar)}),
                         mr_const_i32(&n->s, otherwise));
 }
 
-/* As far as the means. */
+/* Adds everything up to the means. */
 static void make_means(maker *m, mr_out loss)
 {
     mr_network *n = m->n;
@@ -280,11 +294,12 @@ static bool check(mr_network *n, const mr_net_reduce_options *o)
     enum { MAX_WORKERS = 65536 };
     if (o->n_workers < 1 || o->n_workers > MAX_WORKERS || o->worker < 0 || o->worker >= o->n_workers || o->wait_ms < 0 ||
         o->settle_ms < 0 || o->timeout_s < 0)
-        mr_scope_fail(&n->s, mr_invalid("all-reduce: worker %d of %d", o->worker, o->n_workers));
+        mr_scope_fail(&n->s, mr_invalid("all-reduce: worker %d of %d is not possible, or a time is negative", o->worker,
+                                        o->n_workers));
     return mr_scope_ok(&n->s);
 }
 
-/* NULL when something went wrong on the way. */
+/* r, or NULL (r is freed) after an error, which is in the scope. */
 static mr_net_reduce *whole(mr_network *n, mr_net_reduce *r)
 {
     if (mr_scope_ok(&n->s))
@@ -320,8 +335,9 @@ mr_net_reduce *mr_net_reduce_new(mr_network *n, mr_out loss, const mr_net_optimi
 
 void mr_net_reduce_free(mr_net_reduce *r) { mr_free(r); }
 
-/* ---- variables from one worker to all ---- */
+/* ---- copying variables from one worker to all ---- */
 
+/* Adds the send and the receive of one variable; a worker runs one of the two. */
 static void hand_over(mr_net_reduce *r, mr_network *n, int i, mr_node **send, mr_node **receive)
 {
     mr_net_var v = n->vars.p[i];
@@ -347,6 +363,7 @@ static mr_node *group_of(mr_network *n, const char *name, mr_node *const *all, i
     return o.node;
 }
 
+/* Adds the nodes that copy all variables from the source of a generation to the other workers. */
 void mr_net_reduce_complete(mr_net_reduce *r, mr_network *n)
 {
     const char *saved;
@@ -365,7 +382,7 @@ void mr_net_reduce_complete(mr_net_reduce *r, mr_network *n)
     mr_free(receive);
 }
 
-/* ---- at work ---- */
+/* ---- running ---- */
 
 void mr_net_reduce_feeds(const mr_net_reduce *r, mr_out feeds[2], mr_tensor *values[2])
 {
@@ -391,7 +408,8 @@ static mr_status *read_step(const mr_net_reduce *r, mr_session *s, int64_t *step
 {
     mr_tensor *t;
     MR_TRY(mr_session_run(s, &(mr_run_args){.fetches = &r->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
-    mr_status *st = t->dtype == MR_INT64 && t->n == 1 ? NULL : mr_error(MR_INTERNAL, "The global step is no int64");
+    mr_status *st =
+        t->dtype == MR_INT64 && t->n == 1 ? NULL : mr_error(MR_INTERNAL, "The global step is not an int64 scalar");
     if (!st)
         *step = *MR_DATA(int64_t, t);
     mr_tensor_unref(t);
@@ -414,6 +432,8 @@ static mr_status *ask_to_join(mr_net_reduce *r, mr_session *s, int64_t deadline_
     return r->join(r->arg, &a, &r->group);
 }
 
+/* Joins a generation, then copies the variables from its source: a collective in which every member
+ * takes part. */
 mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
 {
     if (!r->join || r->o.n_workers == 1)

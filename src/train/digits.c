@@ -2,9 +2,9 @@
  *
  *     idx file   uint32 big-endian each: 0x00000800 + number of dims, then the dims; then bytes
  *
- * The checksums are of the files everybody trains on; a file that differs is refused, because a result
- * on other data would not be MNIST's.  Drawn digits are a 5x7 font, shifted, turned, stretched and blurred by
- * a generator with a fixed seed: good enough to see a network learn where MNIST cannot be had. */
+ * The checksums are those of the original files. A file that differs is refused, because results on other data would
+ * not be comparable with MNIST's. Drawn digits are a 5x7 font, shifted, rotated, stretched and blurred by a generator
+ * with a fixed seed: good enough to see a network learn where MNIST is not available. */
 #include "train/digits.h"
 
 #include <math.h>
@@ -31,6 +31,7 @@ static uint32_t big_endian(const char *p)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
+/* Checks one file and copies its data into d. */
 static mr_status *take_file(struct mr_digits *d, const struct idx_file *f, const char *path, mr_sv bytes)
 {
     size_t dims = f->images ? 3 : 1, head = 4 + 4 * dims;
@@ -42,7 +43,8 @@ static mr_status *take_file(struct mr_digits *d, const struct idx_file *f, const
     size_t each = f->images ? MR_DIGIT_PIXELS : 1;
     p->n = big_endian(bytes.p + 4);
     if (bytes.n - head != (size_t)p->n * each)
-        return mr_error(MR_DATA_LOSS, "%s has %zu bytes for %lld examples", path, bytes.n, (long long)p->n);
+        return mr_error(MR_DATA_LOSS, "%s has %zu bytes, which does not fit %lld examples", path, bytes.n,
+                        (long long)p->n);
     uint8_t *copy = mr_try_alloc(bytes.n - head);
     if (!copy)
         return mr_error(MR_RESOURCE_EXHAUSTED, "%s: out of memory", path);
@@ -51,6 +53,7 @@ static mr_status *take_file(struct mr_digits *d, const struct idx_file *f, const
     return NULL;
 }
 
+/* Loads all four files, or none. */
 mr_status *mr_digits_load(const char *folder, struct mr_digits **out)
 {
     mr_status *st = NULL;
@@ -114,6 +117,7 @@ static float ink(int digit, float x, float y)
     return sum > 1 ? 1 : sum;
 }
 
+/* Draws one digit with random rotation, size, skew, position and noise. */
 static void draw(int digit, uint64_t *seed, uint8_t *out)
 {
     float turn = uniform(seed, -0.25f, 0.25f), scale = uniform(seed, 0.27f, 0.36f), skew = uniform(seed, -0.2f, 0.2f);
@@ -146,10 +150,12 @@ struct mr_digits *mr_digits_generate(int64_t n_train, int64_t n_test)
 
 /* ---- batches ---- */
 
-/* Where example i stands in the order of a seed: a permutation made of a few reversible steps on the smallest
- * power of two that holds n, walked until it falls inside.  No table, so any batch of any epoch is at hand. */
+/* The position of example i in the order given by a seed: a permutation made of a few reversible steps
+ * on the smallest power of two that holds n, repeated until the result is below n. It needs no table,
+ * so any batch of any epoch can be computed directly. */
 static int64_t shuffled(int64_t i, int64_t n, uint64_t seed)
 {
+    MR_ASSERT(i >= 0 && i < n);
     uint64_t mask = 1;
     while (mask < (uint64_t)n)
         mask <<= 1;
@@ -165,11 +171,13 @@ static int64_t shuffled(int64_t i, int64_t n, uint64_t seed)
     return (int64_t)x;
 }
 
+/* Batches wrap around at the end of the data. Pixels become 0 to 1. */
 mr_status *mr_digits_take(const struct mr_digits *d, int part, uint64_t seed, int64_t first, int64_t n,
                           mr_tensor **images, mr_tensor **labels)
 {
     if (part < 0 || part > 1 || n < 0 || first < 0)
-        return mr_invalid("no batch of %lld digits from %lld on", (long long)n, (long long)first);
+        return mr_invalid("invalid batch: %lld digits from number %lld of part %d", (long long)n, (long long)first,
+                          part);
     const mr_digits_part *p = &d->part[part];
     mr_tensor *x, *y;
     MR_TRY(mr_tensor_new(NULL, MR_FLOAT, 4, (int64_t[]){n, MR_DIGIT_SIDE, MR_DIGIT_SIDE, 1}, &x));

@@ -1,4 +1,4 @@
-/* train/digits.h -- MNIST from its files, or digits drawn here; millrace/data.h tells more. */
+/* train/digits.h -- MNIST from its files, or digits drawn here; see millrace/data.h. */
 #ifndef MR_TRAIN_DIGITS_H
 #define MR_TRAIN_DIGITS_H
 

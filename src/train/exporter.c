@@ -1,4 +1,6 @@
-/* train/exporter.c -- MetaGraphDefs written field by field, and the folder around one. */
+/* train/exporter.c -- writes a MetaGraphDef field by field, and the SavedModel folder around it.
+ *
+ * saved_model.pb is written last, so a folder that contains it is complete. */
 #include "train/exporter.h"
 
 #include "base/file.h"
@@ -10,7 +12,7 @@
 
 static const char init_key[] = "__saved_model_init_op";
 
-/* ---- the message ---- */
+/* ---- the MetaGraphDef ---- */
 
 static void put_name(mr_pb_writer *w, uint32_t field, mr_out o)
 {
@@ -53,7 +55,7 @@ static void put_signature(mr_pb_writer *w, const mr_export_signature *s)
     mr_pb_end(w, entry);
 }
 
-/* The init op has no output to name: its own name stands for it. */
+/* The init op has no output, so the signature holds the name of the node itself. */
 static void put_init(mr_pb_writer *w, const mr_node *init)
 {
     size_t entry = mr_pb_begin(w, META_SIGNATURE);
@@ -137,6 +139,7 @@ static mr_status *copy_file(const char *from, const char *to)
     return st;
 }
 
+/* Copies the asset files into DIR/assets, which exists only if there are any. */
 static mr_status *copy_assets(const char *dir, const mr_export *e)
 {
     char *folder = mr_printf("%s/assets", dir);

@@ -1,11 +1,11 @@
-/* train/exporter.h -- writes a trained graph with its variables as a SavedModel, for whoever serves it. */
+/* train/exporter.h -- writes a trained graph and its variables as a SavedModel. */
 #ifndef MR_TRAIN_EXPORTER_H
 #define MR_TRAIN_EXPORTER_H
 
 #include "train/saver.h"
 
 typedef struct mr_export_tensor {
-    const char *name; /* by which it is asked for */
+    const char *name; /* key in the signature */
     mr_out tensor;
 } mr_export_tensor;
 
@@ -15,7 +15,7 @@ typedef struct mr_export_signature {
     int n_inputs, n_outputs;
 } mr_export_signature;
 
-typedef struct mr_export_asset { /* a file that goes into the model; when it is loaded, `path` is fed with where it is then */
+typedef struct mr_export_asset { /* a file copied into the model; the loader feeds its new location to `path` */
     mr_out path;
     const char *file;
 } mr_export_asset;
@@ -30,8 +30,8 @@ typedef struct mr_export {
 
 /* The message alone, without variables and assets; saver may be NULL. */
 mr_status *mr_meta_graph_write(const mr_graph *g, const mr_net_saver *saver, const mr_export *e, mr_str *out);
-/* A whole folder around such a message, in which there may be no model yet (ALREADY_EXISTS); saved_model.pb comes last, so what
- * is there is whole.  saver NULL: a model without variables. */
+/* Writes a whole folder; ALREADY_EXISTS if it has a model.  saved_model.pb is written last, so a folder with it is
+ * complete. saver NULL: a model without variables. */
 mr_status *mr_export_saved_model(mr_sv meta_graph, mr_net_saver *saver, mr_session *session, const char *dir, const mr_export *e);
 
 #endif

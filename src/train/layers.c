@@ -1,6 +1,11 @@
-/* train/layers.c -- layers and losses: small compositions of ops. */
+/* train/layers.c -- layers and losses: small compositions of ops.
+ *
+ * A layer enters its name as a scope, makes its variables, adds its ops and leaves the scope. Errors
+ * stay in the network's scope, and MR_NO_OUT is returned. */
 #include "train/net.h"
 
+/* Dimension i of a layer's input (negative: from the end). -1 after an error: the dimension must be
+ * known, because it is the size of a variable. */
 static int64_t known_dim(mr_network *n, const char *layer, mr_out x, int i)
 {
     if (!mr_scope_ok(&n->s))
@@ -34,7 +39,7 @@ static mr_net_init init_for(mr_net_activation act)
 
 static const mr_net_init zero = {MR_NET_CONSTANT, 0, 0};
 
-/* x [a, b, .., n] as [a*b*.., n] and back. */
+/* Reshapes x [a, b, .., n] to [a*b*.., n]; with_last_dim reshapes the result back. */
 static mr_out as_matrix(mr_network *n, mr_out x, int64_t columns)
 {
     return mr_emit(&n->s, "Reshape", x, mr_const_vec_i32(&n->s, 2, (int32_t[]){-1, (int32_t)columns}));
@@ -50,6 +55,7 @@ static mr_out with_last_dim(mr_network *n, mr_out y, mr_out x, int rank, int64_t
     return mr_emit(&n->s, "Reshape", y, full);
 }
 
+/* Inputs of rank other than 2 are treated as matrices of their last dimension. */
 mr_out mr_net_dense(mr_network *n, const char *name, mr_out x, int64_t units, mr_net_activation act)
 {
     int64_t in = known_dim(n, name, x, -1);
@@ -99,7 +105,7 @@ mr_out mr_net_pool(mr_network *n, const char *op, mr_out x, int64_t size, int64_
                         x);
 }
 
-/* x / keep where a uniform number is below keep, 0 elsewhere. */
+/* x / keep where a uniform number is below keep, 0 elsewhere; so the expected value is unchanged. */
 mr_out mr_net_dropout(mr_network *n, mr_out x, mr_out rate)
 {
     if (!mr_scope_ok(&n->s))
@@ -153,9 +159,10 @@ static mr_out last_step(mr_network *n, mr_out y)
                         mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
 }
 
+/* x is [time, batch, inputs]. BlockLSTM computes all steps in one op. */
 mr_out mr_net_lstm(mr_network *n, const char *name, mr_out x, int64_t units, bool all_steps)
 {
-    enum { H = 6 }; /* of BlockLSTM's outputs */
+    enum { H = 6 }; /* index of the output h of BlockLSTM */
     int64_t in = known_dim(n, name, x, 2);
     if (in < 0)
         return MR_NO_OUT;
@@ -171,7 +178,7 @@ mr_out mr_net_lstm(mr_network *n, const char *name, mr_out x, int64_t units, boo
                         mr_emit(&n->s, "Reshape", time, mr_const_vec_i32(&n->s, 0, NULL)));
     mr_out start = state_zeros(n, x, t, units);
     mr_out hole = mr_emit(&n->s, "Fill", mr_const_vec_i32(&n->s, 1, (int32_t[]){(int32_t)units}),
-                          mr_const_num(&n->s, t, 0)); /* not read without peepholes */
+                          mr_const_num(&n->s, t, 0)); /* peephole weights, which are not used */
     mr_out y = mr_nth(mr_emit_with(&n->s, "BlockLSTM", MR_ATTRS({"cell_clip", mr_a_float(0)}), time, x, start, start, w,
                                    hole, hole, hole, b), H);
     y = all_steps ? y : last_step(n, y);
@@ -179,6 +186,7 @@ mr_out mr_net_lstm(mr_network *n, const char *name, mr_out x, int64_t units, boo
     return y;
 }
 
+/* The gather runs on the device of the table, so only the rows travel. */
 mr_out mr_net_embedding(mr_network *n, const char *name, mr_out ids, int64_t rows, int64_t columns)
 {
     const char *saved;
@@ -209,7 +217,7 @@ mr_out mr_net_softmax_loss(mr_network *n, mr_out logits, mr_out labels)
     return mean_all(n, mr_emit(&n->s, "SparseSoftmaxCrossEntropyWithLogits", logits, labels));
 }
 
-/* `few` has fewer dimensions than `many`, and they are the last ones of `many`: a row for each row. */
+/* Whether the dimensions of `few` are the last dimensions of `many`, which has more. */
 static bool is_row_of(const mr_pshape *few, const mr_pshape *many)
 {
     if (few->rank < 0 || few->rank >= many->rank)
@@ -220,9 +228,9 @@ static bool is_row_of(const mr_pshape *few, const mr_pshape *many)
     return true;
 }
 
-/* Tensors that are compared element by element must have the same shape: [n, 1] against [n] would be n * n pairs, and
- * learn nothing.  Only a scalar, or a row of known size, is broadcast.  A rank that is not known yet is checked when
- * the graph runs. */
+/* Tensors that are compared element by element must have the same shape: [n, 1] against [n] would
+ * broadcast to n * n pairs and learn nothing. Only a scalar, or a row of known size, is broadcast. An
+ * unknown rank is checked when the graph runs. */
 static void want_same_shape(mr_network *n, const char *loss, const char *a_name, mr_out *a, const char *b_name,
                             mr_out *b)
 {

@@ -1,8 +1,9 @@
-/* train/net.c -- variables of a network, and where they start.
+/* train/net.c -- the variables of a network, and their initial values.
  *
  * Variables are resource variables: a read is a snapshot, so a step never sees a half-updated one, and
- * saving does not stop training.  Each has one handle (VarHandleOp), one read and one initial assignment.  Variables that are
- * adopted were made by somebody else; their handle may be a reference (VariableV2). */
+ * saving does not stop training. Each has one handle (VarHandleOp), one read and one initial
+ * assignment. Adopted variables were made by somebody else; their handle may be a reference
+ * (VariableV2). */
 #include "train/net.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ mr_out mr_net_setting(mr_network *n, const char *name, float value)
 
 /* ---- initial values ---- */
 
-/* Inputs and outputs of one unit: of a matrix its sides, of a filter times its window. */
+/* The inputs and outputs of one unit: the sides of a matrix; for a filter, times its window. */
 static void fans(int rank, const int64_t *dims, double *in, double *out)
 {
     double window = 1;
@@ -75,6 +76,8 @@ static mr_out scaled(mr_network *n, mr_out v, mr_dtype t, double scale, double s
     return shift == 0 ? v : mr_emit(&n->s, "AddV2", v, mr_const_num(&n->s, t, shift));
 }
 
+/* Adds the nodes of an initial value. HE divides by 0.8796, because cutting a normal distribution at
+ * two deviations makes it narrower by that factor. */
 static mr_out initial_value(mr_network *n, mr_dtype t, int rank, const int64_t *dims, mr_net_init init)
 {
     mr_out shape = mr_const(&n->s, mr_tensor_vector_i64(rank, dims));
@@ -87,10 +90,10 @@ static mr_out initial_value(mr_network *n, mr_dtype t, int rank, const int64_t *
     case MR_NET_NORMAL: return scaled(n, random_of(n, "RandomStandardNormal", shape, t), t, init.b, init.a);
     case MR_NET_TRUNCATED_NORMAL: return scaled(n, random_of(n, "TruncatedNormal", shape, t), t, init.b, init.a);
     case MR_NET_GLOROT: return scaled(n, random_of(n, "RandomUniform", shape, t), t, 2 * glorot, -glorot);
-    case MR_NET_HE: /* the cut at two deviations makes the rest narrower by 0.8796 */
+    case MR_NET_HE:
         return scaled(n, random_of(n, "TruncatedNormal", shape, t), t, sqrt(2 / MR_MAX(1, in)) / 0.87962566103423978, 0);
     }
-    mr_scope_fail(&n->s, mr_invalid("unknown way to initialise a variable"));
+    mr_scope_fail(&n->s, mr_invalid("unknown initializer %d", (int)init.kind));
     return MR_NO_OUT;
 }
 
@@ -107,7 +110,8 @@ const char *mr_net_at(mr_network *n, const char *device)
     return before;
 }
 
-/* With `reuse`: the variable of this name, which must be the same kind of thing.  NULL when it is new. */
+/* With `reuse`, the variable of this name, which must have the same type and shape. NULL: a new one is
+ * needed. */
 static const mr_net_var *existing(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims)
 {
     for (int i = 0; n->reuse && i < n->vars.n; i++) {
@@ -116,7 +120,7 @@ static const mr_net_var *existing(mr_network *n, const char *name, mr_dtype type
             continue;
         const mr_pshape *s = mr_out_shape(v->value);
         if (v->dtype != type || s->rank != rank || (rank && memcmp(s->dims, dims, sizeof *dims * (size_t)rank) != 0))
-            mr_scope_fail(&n->s, mr_invalid("variable '%s' is used again with another type or shape", name));
+            mr_scope_fail(&n->s, mr_invalid("variable '%s' is reused with another type or shape", name));
         return v;
     }
     return NULL;
@@ -132,7 +136,7 @@ static const char *device_for(mr_network *n, mr_dtype type, int64_t elements)
     return n->replicas ? mr_replicas_place(n->replicas, bytes) : n->s.device;
 }
 
-/* All that touches a resource is where the resource is; so are its reads and its initial value. */
+/* Adds the nodes of a variable. All of them, also its read and its initial value, are on the device of the variable. */
 static void emit_variable(mr_network *n, mr_net_var *v, const char *name, int rank, const int64_t *dims, mr_net_init init)
 {
     const mr_pshape *shape = mr_pshape_of(&n->s.graph->arena, rank, dims);
@@ -148,6 +152,8 @@ static void emit_variable(mr_network *n, mr_net_var *v, const char *name, int ra
     mr_net_at(n, before);
 }
 
+/* Makes a variable, or returns the existing one if the network reuses. On an error the scope has it
+ * and nothing is added to n->vars. */
 mr_out mr_net_variable(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_net_init init,
                        bool trainable)
 {
@@ -167,13 +173,13 @@ mr_out mr_net_variable(mr_network *n, const char *name, mr_dtype type, int rank,
     return v.value;
 }
 
-/* ---- variables that are there already ---- */
+/* ---- adopted variables ---- */
 
 static mr_status *check_adopted(const mr_net_var *v)
 {
     const mr_node *node = v->handle.node;
     if (!mr_node_is(node, "VarHandleOp") && !mr_node_is(node, "VariableV2") && !mr_node_is(node, "Variable"))
-        return mr_invalid("'%s' is of %s: a variable is of VarHandleOp, VariableV2 or Variable", node->name,
+        return mr_invalid("'%s' is a node of %s: a variable is a VarHandleOp, VariableV2 or Variable", node->name,
                           node->def->name);
     return NULL;
 }
@@ -192,17 +198,18 @@ static mr_status *measure_adopted(mr_net_var *v)
 {
     const mr_pshape *shape = mr_out_shape(v->value);
     if (!mr_pshape_full(shape))
-        return mr_invalid("variable '%s': its shape is not known", v->name);
+        return mr_invalid("variable '%s': its shape must be known", v->name);
     return mr_shape_elements(shape->rank, shape->dims, &v->n);
 }
 
-/* One named global_step is the network's, unless that has one. */
+/* An adopted variable named global_step becomes the network's, unless it has one. */
 static void note_step(mr_network *n, const mr_net_var *v)
 {
     if (!n->global_step.node && v->dtype == MR_INT64 && mr_out_shape(v->value)->rank == 0 && !v->trainable && strcmp(v->name, "global_step") == 0)
         n->global_step = v->value;
 }
 
+/* Adopting a variable twice returns the first result. */
 mr_out mr_net_adopt(mr_network *n, mr_out variable, mr_net_var v)
 {
     const mr_net_var *old = mr_net_find(n, variable);

@@ -1,7 +1,7 @@
 /* train/net.h -- a network being built on a graph: its variables, layers, losses and updates.
  *
  * The functions of millrace/train.h, on the library's own types; capi/train.c translates.  Errors are kept
- * in the scope (graph/scope.h): after the first one nothing is added any more. */
+ * in the scope (graph/scope.h): after the first one nothing more is added. */
 #ifndef MR_TRAIN_NET_H
 #define MR_TRAIN_NET_H
 
@@ -23,25 +23,25 @@ typedef struct mr_net_init {
 
 typedef struct mr_net_var {
     const char *name; /* in the graph's arena; also the name in checkpoints */
-    const char *device; /* where it lives; "" where the session likes */
+    const char *device; /* where it is; "": the session chooses */
     mr_out handle, value;
-    mr_node *assign; /* gives it its initial value; NULL: that of the client who made it does */
+    mr_node *assign; /* assigns its initial value; NULL: the client does that */
     mr_dtype dtype;
     int64_t n; /* elements */
-    int split; /* of a table's shard: 1 + mr_net_split (train/table.h); 0: it is none */
+    int split; /* of a table's shard: 1 + mr_net_split (train/table.h); 0: not a shard */
     bool trainable;
-    bool differentiated;  /* the client has done that: */
-    mr_gradient gradient; /* MR_NO_GRAD: none arrives */
+    bool differentiated;  /* the client computed the gradient: */
+    mr_gradient gradient; /* MR_NO_GRAD: there is none */
 } mr_net_var;
 
 typedef struct mr_network {
     mr_scope s;
     MR_VEC(mr_net_var) vars;
-    mr_out global_step; /* value; node NULL until asked for */
+    mr_out global_step; /* its value; node NULL until it is first needed */
     int64_t seed, next_seed;
-    struct mr_replicas *replicas; /* says where variables go; NULL: where the scope says.  Owned */
-    const char *place_with;       /* not NULL: new variables go here instead (slots beside their variable) */
-    bool reuse;                   /* a variable that is there already is taken, not made */
+    struct mr_replicas *replicas; /* chooses the devices of variables; NULL: the scope's device.  Owned */
+    const char *place_with;       /* not NULL: the device of new variables (slots stay with their variable) */
+    bool reuse;                   /* use an existing variable of the same name */
 } mr_network;
 
 mr_network *mr_net_new(mr_graph *g);
@@ -52,16 +52,16 @@ mr_out mr_net_input(mr_network *n, const char *name, mr_dtype type, int rank, co
 mr_out mr_net_setting(mr_network *n, const char *name, float value);
 mr_out mr_net_variable(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_net_init init,
                        bool trainable);
-/* A variable that the graph has already: its handle, or reference.  Of `v` the assignment, the gradient and whether it is
- * trainable count, the rest is found here.  The result is its value. */
+/* Adopts a variable that the graph has already, by its handle or reference.  Only assign, the gradient and trainable of
+ * `v` are used; the rest is found here.  Returns its value. */
 mr_out mr_net_adopt(mr_network *n, mr_out variable, mr_net_var v);
-/* Its value as it is when the new node runs. */
+/* The value of the variable at the time the new node runs. */
 mr_out mr_net_read(mr_network *n, const mr_net_var *v);
-/* value becomes that of the variable, or is added to it. */
+/* Assigns the value, or adds it. */
 mr_out mr_net_assign(mr_network *n, const mr_net_var *v, mr_out value);
 mr_out mr_net_assign_add(mr_network *n, const mr_net_var *v, mr_out value);
 static inline bool mr_net_var_is_ref(const mr_net_var *v) { return mr_dtype_is_ref(mr_out_type(v->handle)); }
-/* New nodes go to this device; returns where they went before, to be set again. */
+/* Sets the device of new nodes; returns the previous one, to be restored. */
 const char *mr_net_at(mr_network *n, const char *device);
 /* The variable whose value or handle this is, or NULL. */
 const mr_net_var *mr_net_find(const mr_network *n, mr_out value_or_handle);
@@ -103,20 +103,20 @@ typedef struct mr_net_optimizer {
     float a, b, epsilon, clip_norm;
 } mr_net_optimizer;
 mr_node *mr_net_minimize(mr_network *n, mr_out loss, const mr_net_optimizer *o);
-/* The same with the mean of several losses' gradients, each computed where its loss is (towers). */
+/* The same with the mean of the gradients of several losses, each computed on the device of its loss (towers). */
 mr_node *mr_net_minimize_towers(mr_network *n, const mr_out *losses, int n_losses, const mr_net_optimizer *o);
 
-/* Its two halves: gradients of a loss, and the updates from gradients, whoever added them up in between. */
+/* The two halves of mr_net_minimize: gradients of a loss, and updates from gradients. */
 typedef struct mr_net_gradients {
     int n;
-    int *var; /* of mr_network.vars; the i-th gradient is that of this variable */
+    int *var; /* index in mr_network.vars of the variable of the i-th gradient */
     mr_gradient *g;
 } mr_net_gradients;
 void mr_net_gradients_of(mr_network *n, mr_out loss, mr_net_gradients *out);
 void mr_net_gradients_deinit(mr_net_gradients *g);
 /* Updates, then the global step.  NULL after an error. */
 mr_node *mr_net_apply(mr_network *n, const mr_net_optimizer *o, mr_net_gradients *g);
-/* Rows that occur more than once are added up. */
+/* Adds up rows that occur more than once. */
 void mr_net_sum_rows(mr_network *n, mr_gradient *g);
 
 mr_out mr_net_exponential_decay(mr_network *n, float rate, int64_t steps, float factor, bool staircase);

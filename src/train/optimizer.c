@@ -1,24 +1,28 @@
-/* train/optimizer.c -- gradients become updates.
+/* train/optimizer.c -- turns gradients into updates.
  *
- * mr_net_minimize differentiates the loss with respect to every trainable variable's handle and adds one
- * update op a variable, then the raise of the global step behind all of them.  Slots (momenta, accumulators)
- * are variables named as TensorFlow names them, so that its checkpoints fit.  A sparse gradient updates only
- * its rows where TensorFlow's optimizer does so too; its duplicate rows are summed first. */
+ * mr_net_minimize differentiates the loss with respect to the handle of every trainable variable and
+ * adds one update op for each, then the increment of the global step after all of them. Slots
+ * (momenta, accumulators) are variables with TensorFlow's names, so its checkpoints fit. A sparse
+ * gradient updates only its rows where TensorFlow's optimizer does so too; duplicate rows are summed
+ * first.
+ *
+ * Adding a slot may move n->vars, so functions here copy the mr_net_var they work on. */
 #include "train/net.h"
 
 typedef struct updater {
     mr_network *n;
     const mr_net_optimizer *o;
-    mr_out rate; /* scalar of the variable's type, cached for float */
+    mr_out rate; /* float scalar */
     mr_out beta1_power, beta2_power; /* of Adam */
     MR_VEC(mr_node *) done;
 } updater;
 
+/* Adds a slot of v, of the same shape and on the same device, and returns its handle. */
 static mr_out slot(updater *u, const mr_net_var *v, const char *name, float start)
 {
     const mr_pshape *s = mr_out_shape(v->value);
     const char *saved = u->n->s.prefix;
-    mr_net_var var = *v; /* the list may move while a slot is added */
+    mr_net_var var = *v;
     u->n->s.prefix = var.name;
     u->n->place_with = var.device;
     mr_out value = mr_net_variable(u->n, name, var.dtype, s->rank, s->dims, (mr_net_init){MR_NET_CONSTANT, start, 0}, false);
@@ -36,7 +40,7 @@ static mr_out rate_for(updater *u, mr_dtype t)
                          : mr_emit_with(&u->n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(t)}), u->rate);
 }
 
-/* Rows that occur more than once are added up, since the update ops apply them one after another. */
+/* Adds up rows that occur more than once, because the update ops would apply them one after another. */
 void mr_net_sum_rows(mr_network *n, mr_gradient *g)
 {
     mr_out uniq = mr_emit(&n->s, "Unique", g->indices);
@@ -45,19 +49,21 @@ void mr_net_sum_rows(mr_network *n, mr_gradient *g)
     g->indices = uniq;
 }
 
-/* Slots are resource variables, and no update op takes both kinds. */
+/* References support only SGD: slots are resource variables, and no update op accepts both kinds. */
 static mr_out update_reference(updater *u, const mr_net_var *v, mr_gradient g)
 {
     mr_scope *s = &u->n->s;
     mr_out rate = rate_for(u, v->dtype);
     if (u->o->kind != MR_NET_SGD) {
-        mr_scope_fail(s, mr_error(MR_UNIMPLEMENTED, "variable '%s' is a reference: only mr_sgd updates it", v->name));
+        mr_scope_fail(s, mr_error(MR_UNIMPLEMENTED,
+                                  "variable '%s' is a reference variable, which only mr_sgd can update", v->name));
         return MR_NO_OUT;
     }
     return g.dense.node ? mr_emit(s, "ApplyGradientDescent", v->handle, rate, g.dense)
                         : mr_emit(s, "ScatterSub", v->handle, g.indices, mr_emit(s, "Mul", g.values, rate));
 }
 
+/* Adds the update op of one variable for a dense gradient. */
 static mr_out update_dense(updater *u, const mr_net_var *v, mr_out g)
 {
     mr_scope *s = &u->n->s;
@@ -95,6 +101,8 @@ static mr_out update_dense(updater *u, const mr_net_var *v, mr_out g)
     return MR_NO_OUT;
 }
 
+/* Adds the update op for the rows of a sparse gradient. RMSProp and Adam move every row in every step,
+ * as TensorFlow's do, so they get a dense gradient. */
 static mr_out update_sparse(updater *u, const mr_net_var *v, mr_gradient g)
 {
     mr_scope *s = &u->n->s;
@@ -104,7 +112,7 @@ static mr_out update_sparse(updater *u, const mr_net_var *v, mr_gradient g)
     if (mr_net_var_is_ref(v))
         return update_reference(u, v, g);
     switch (o->kind) {
-    case MR_NET_SGD: /* additions may come in any order and number */
+    case MR_NET_SGD: /* the order of additions does not matter, so duplicates may stay */
         return mr_emit(s, "ResourceScatterAdd", h, g.indices, mr_emit(s, "Neg", mr_emit(s, "Mul", g.values, rate)));
     case MR_NET_MOMENTUM:
     case MR_NET_NESTEROV:
@@ -115,12 +123,12 @@ static mr_out update_sparse(updater *u, const mr_net_var *v, mr_gradient g)
     case MR_NET_ADAGRAD:
         mr_net_sum_rows(u->n, &g);
         return mr_emit(s, "ResourceSparseApplyAdagrad", h, slot(u, &var, "Adagrad", o->a), rate, g.values, g.indices);
-    default: /* RMSProp and Adam move every row in every step, as TensorFlow's do */
+    default:
         return update_dense(u, v, mr_gradient_dense(s, &g));
     }
 }
 
-/* Scales all gradients so that their common norm is at most clip_norm. */
+/* Scales all gradients so that their global norm is at most clip_norm. */
 static void clip(updater *u, mr_gradient *g, int n)
 {
     mr_scope *s = &u->n->s;
@@ -147,8 +155,8 @@ static void clip(updater *u, mr_gradient *g, int n)
     }
 }
 
-/* Adam's powers of its betas: read before the updates, multiplied after them.  They live beside the first
- * variable. */
+/* A variable with a power of one of Adam's betas, on the device of the first variable. It is read
+ * before the updates and multiplied after them. */
 static mr_out beta_power(updater *u, const char *name, float beta, const char *device)
 {
     u->n->place_with = device;
@@ -188,6 +196,8 @@ static void raise_step(updater *u, mr_out step_value)
     mr_net_at(u->n, before);
 }
 
+/* Adds what follows the updates: Adam's powers, the global step, and the node `train` that depends on
+ * everything. */
 static mr_node *finish_updates(updater *u, mr_out step_value)
 {
     mr_network *n = u->n;
@@ -215,7 +225,7 @@ void mr_net_gradients_deinit(mr_net_gradients *g)
     *g = (mr_net_gradients){0};
 }
 
-/* Gradients are computed where their forward ops are, once devices are named at all. */
+/* If devices are named at all, gradients are computed on the devices of their forward ops. */
 void mr_net_gradients_of(mr_network *n, mr_out loss, mr_net_gradients *out)
 {
     int n_vars = n->vars.n, n_xs = 0;
@@ -237,6 +247,7 @@ void mr_net_gradients_of(mr_network *n, mr_out loss, mr_net_gradients *out)
         const mr_net_var *v = &n->vars.p[out->var[i]];
         out->g[i] = v->differentiated ? v->gradient : found[k++];
     }
+    MR_ASSERT(out->n <= n_vars && n_xs <= out->n);
     mr_free(found);
     mr_free(xs);
 }
@@ -256,7 +267,7 @@ static void update_all(updater *u, mr_net_gradients *g)
     }
 }
 
-/* A step that changes nothing is a mistake: the loss depends on no variable, or only through ops without gradient. */
+/* A step that changes nothing is a mistake: the loss depends on no variable, or only through ops without a gradient. */
 static mr_status *check_any_gradient(const mr_network *n, const mr_net_gradients *g)
 {
     for (int i = 0; i < g->n; i++)
@@ -290,7 +301,7 @@ mr_node *mr_net_minimize(mr_network *n, mr_out loss, const mr_net_optimizer *o)
 
 /* ---- towers ---- */
 
-/* Rows of all towers one below the other, or the sum of what is dense. */
+/* Concatenates the rows of all towers if all are sparse; otherwise adds them up as dense gradients. */
 static mr_gradient sum_of(mr_network *n, const mr_gradient *g, int k)
 {
     mr_gradient out = MR_NO_GRAD;
@@ -342,9 +353,11 @@ static void average(mr_network *n, mr_net_gradients *towers, int k)
     mr_free(one);
 }
 
+/* The global step is made before the gradients, so that the order of variables is the same with any
+ * number of towers. */
 mr_node *mr_net_minimize_towers(mr_network *n, const mr_out *losses, int k, const mr_net_optimizer *o)
 {
-    mr_net_global_step(n); /* before the gradients: variables keep their order */
+    mr_net_global_step(n);
     if (!mr_scope_ok(&n->s))
         return NULL;
     mr_net_gradients *towers = mr_new_array(mr_net_gradients, k + 1);

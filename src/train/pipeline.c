@@ -1,9 +1,11 @@
 /* train/pipeline.c -- the graph of a pipelined step.
  *
- * Nodes are made task by task (the forward or backward part of one micro-batch in one stage), so a task is a range of node
- * numbers.  When all are there, a task's first nodes, those that take values from other tasks, get control edges from the last nodes
- * of the task before it in the stage's order.  Ranges also hold nodes that no step runs, above all the initial values of
- * variables: only what the gradients and the loss need counts, else an edge would make a step run them. */
+ * Nodes are made task by task (the forward or backward part of one micro-batch in one stage), so a
+ * task is a range of node numbers. When all exist, control edges connect each task to the next in the
+ * stage's order: from the last nodes of the one to the first nodes of the other, which are those that
+ * take values from other tasks. Ranges also contain nodes that no step runs, above all the initial
+ * values of variables. Only nodes that the gradients and the loss need are connected; otherwise an
+ * edge would make a step run the others. */
 #include "train/pipeline.h"
 
 #include "base/memory.h"
@@ -23,13 +25,14 @@ typedef struct builder {
     mr_out *results;  /* [n_micro][n_stages] */
     span *tasks[2];   /* forward, backward: [n_stages][n_micro] */
     int *first_var;   /* [n_stages + 1] into n->vars */
-    gradient_list *sums; /* by variable: dense ones added up, sparse ones all kept */
-    bool *needed;     /* by node */
+    gradient_list *sums; /* by variable: dense gradients added up, sparse ones in a list */
+    bool *needed;     /* by node: a step runs it */
 } builder;
 
 static int count_nodes(const builder *b) { return b->n->s.graph->nodes.n; }
 static span *task(builder *b, bool backward, int stage, int micro)
 {
+    MR_ASSERT(stage >= 0 && stage < b->p->n_stages && micro >= 0 && micro < b->p->n_micro);
     return &b->tasks[backward][stage * b->p->n_micro + micro];
 }
 
@@ -46,7 +49,8 @@ static void split_inputs(builder *b)
     }
 }
 
-/* Variables are made for the first micro-batch and used again by the others. */
+/* Builds one stage for one micro-batch. Variables are made for the first micro-batch and reused by the
+ * others. */
 static mr_out build_stage(builder *b, int stage, int micro, mr_out x)
 {
     mr_network *n = b->n;
@@ -63,10 +67,11 @@ static mr_out build_stage(builder *b, int stage, int micro, mr_out x)
     n->place_with = place;
     mr_net_at(n, before);
     if (mr_scope_ok(&n->s) && (!y.node || y.node->graph != n->s.graph))
-        mr_scope_fail(&n->s, mr_invalid("stage %d of a pipeline gave no result", stage));
+        mr_scope_fail(&n->s, mr_invalid("stage %d of the pipeline returned no output of this graph", stage));
     return y;
 }
 
+/* Builds all stages for all micro-batches, and records which variables belong to which stage. */
 static void go_forward(builder *b)
 {
     int n_stages = b->p->n_stages;
@@ -80,7 +85,9 @@ static void go_forward(builder *b)
         if (m == 0)
             b->first_var[n_stages] = b->n->vars.n;
         else if (mr_scope_ok(&b->n->s) && b->n->vars.n != b->first_var[n_stages])
-            mr_scope_fail(&b->n->s, mr_invalid("a pipeline's micro-batch %d has variables of its own", m));
+            mr_scope_fail(&b->n->s, mr_invalid("micro-batch %d of the pipeline added variables: a stage must use the "
+                                               "same ones for every micro-batch",
+                                               m));
     }
 }
 
@@ -98,7 +105,8 @@ static void add_up(builder *b, int var, const mr_gradient *g)
     mr_net_at(b->n, before);
 }
 
-/* The gradients of one stage for one micro-batch; dy is that of its result, and becomes that of its input. */
+/* Adds the gradients of one stage for one micro-batch. dy is the gradient of its result, and becomes
+ * that of its input. */
 static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
 {
     mr_network *n = b->n;
@@ -129,7 +137,7 @@ static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
     mr_free(g);
 }
 
-/* Where nothing flows back any more, the stages before have nothing to do. */
+/* Stages before one without a gradient of its input have nothing to do. */
 static void go_backward(builder *b)
 {
     for (int m = 0; m < b->p->n_micro; m++) {
@@ -140,8 +148,9 @@ static void go_backward(builder *b)
     }
 }
 
-/* ---- what a step needs ---- */
+/* ---- nodes that a step needs ---- */
 
+/* Marks a node and everything it depends on as needed. */
 static void need(builder *b, const mr_node *n)
 {
     MR_VEC(const mr_node *) open = {0};
@@ -159,9 +168,9 @@ static void need(builder *b, const mr_node *n)
     mr_vec_deinit(&open);
 }
 
-/* ---- what a stage may use ---- */
+/* ---- checking what a stage uses ---- */
 
-/* Gradients come through it. */
+/* Whether gradients flow through a node. */
 static bool is_open(const mr_node *n)
 {
     bool open = false;
@@ -178,7 +187,8 @@ static bool depends_on(const mr_node *n, const bool *trained)
     return false;
 }
 
-/* By node, whether it is a trainable variable or depends on one.  Loops have edges from later nodes: hence the passes. */
+/* For each node, whether it is a trainable variable or depends on one. Loops have edges from later
+ * nodes, hence the repeated passes. */
 static bool *find_trained(const builder *b)
 {
     const mr_graph *g = b->n->s.graph;
@@ -194,8 +204,8 @@ static bool *find_trained(const builder *b)
     return trained;
 }
 
-/* Backward a stage sees its own variables and the result of the stage before.  Whatever else it takes that depends on a trainable
- * variable would be left without a part of its gradient. */
+/* Backward, a stage sees its own variables and the result of the stage before it. Any other input that
+ * depends on a trainable variable would lose a part of its gradient, so it is an error. */
 static void check_task(builder *b, const bool *trained, const int *stage_of, int stage, int micro)
 {
     span t = *task(b, false, stage, micro);
@@ -205,8 +215,11 @@ static void check_task(builder *b, const bool *trained, const int *stage_of, int
         for (int k = 0; b->needed[i] && is_open(n) && k < n->n_in; k++) {
             const mr_node *from = n->in[k].node;
             if (from && trained[from->id] && stage_of[from->id] != stage && !(x.node && mr_out_eq(n->in[k], x)))
-                mr_scope_fail(&b->n->s, mr_invalid("stage %d of a pipeline uses '%s', which depends on a variable of another stage or of none: "
-                                                   "its gradient would not be whole", stage, from->name));
+                mr_scope_fail(
+                    &b->n->s,
+                    mr_invalid("stage %d of the pipeline uses '%s', which depends on a variable of another stage or of "
+                               "none: its gradient would be incomplete",
+                               stage, from->name));
         }
     }
 }
@@ -233,7 +246,7 @@ static void check_stages(builder *b)
 
 static bool is_in(span t, const mr_node *n) { return n->id >= t.from && n->id < t.to; }
 
-/* Its result is of no use to its own task: so it is among the last. */
+/* Whether a node is one of the last of its task: no needed node of the task uses it. */
 static bool is_last(const builder *b, span t, const mr_node *n)
 {
     for (int i = 0; i < n->uses.n; i++)
@@ -242,7 +255,8 @@ static bool is_last(const builder *b, span t, const mr_node *n)
     return true;
 }
 
-/* It takes what another task has made; not only constants and variables. */
+/* Whether a node is one of the first of its task: it takes a value from another task, not only constants and variables.
+ */
 static bool is_first(span t, const mr_node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -278,6 +292,7 @@ static void follow(builder *b, span before, span behind)
     mr_vec_deinit(&first);
 }
 
+/* Connects the tasks of each stage in the order of dist/pipeline.c, after checking the stages. */
 static void put_in_order(builder *b, mr_out loss)
 {
     int n_tasks = 2 * b->p->n_micro;
@@ -316,7 +331,8 @@ static mr_out mean_loss(builder *b)
     return loss;
 }
 
-/* The mean over the micro-batches.  Rows of all of them stand one below the other. */
+/* The mean over the micro-batches. Rows of all of them are concatenated; one dense gradient among them makes all dense.
+ */
 static mr_gradient mean_gradient(builder *b, int var)
 {
     mr_scope *s = &b->n->s;
@@ -324,7 +340,7 @@ static mr_gradient mean_gradient(builder *b, int var)
     mr_gradient out = g->p[0];
     mr_out share = mr_const_num(s, b->n->vars.p[var].dtype, 1.0 / b->p->n_micro);
     bool sparse = !g->p[0].dense.node;
-    for (int i = 1; i < g->n; i++) { /* a dense one among rows makes all dense */
+    for (int i = 1; i < g->n; i++) {
         mr_out axis = mr_const_i32(s, 0);
         sparse &= !g->p[i].dense.node;
         if (sparse) {
@@ -344,6 +360,7 @@ static mr_gradient mean_gradient(builder *b, int var)
     return out;
 }
 
+/* Adds one update from the mean gradients of the variables that the stages made. */
 static mr_node *update(builder *b, const mr_net_optimizer *o)
 {
     int n_vars = b->first_var[b->p->n_stages];
@@ -357,20 +374,21 @@ static mr_node *update(builder *b, const mr_net_optimizer *o)
         mr_net_at(b->n, before);
     }
     if (mr_scope_ok(&b->n->s) && g.n == 0)
-        mr_scope_fail(&b->n->s, mr_invalid("the loss of a pipeline depends on no variable"));
+        mr_scope_fail(&b->n->s, mr_invalid("the loss of the pipeline does not depend on any trainable variable"));
     mr_node *train = mr_scope_ok(&b->n->s) ? mr_net_apply(b->n, o, &g) : NULL;
     mr_net_gradients_deinit(&g);
     return train;
 }
 
-/* ---- all together ---- */
+/* ---- building everything ---- */
 
 static bool check(mr_network *n, const mr_net_pipeline *p, int n_inputs)
 {
     if (p->n_stages < 1 || p->n_stages > MR_PIPELINE_MAX || p->n_micro < 1 || p->n_micro > MR_PIPELINE_MAX || n_inputs < 1)
-        mr_scope_fail(&n->s, mr_invalid("a pipeline of %d stages, %d micro-batches and %d inputs", p->n_stages, p->n_micro, n_inputs));
+        mr_scope_fail(&n->s, mr_invalid("a pipeline of %d stages, %d micro-batches and %d inputs is not possible",
+                                        p->n_stages, p->n_micro, n_inputs));
     else if (p->order != MR_ORDER_FILL_DRAIN && p->order != MR_ORDER_1F1B)
-        mr_scope_fail(&n->s, mr_invalid("a pipeline has no order %d", (int)p->order));
+        mr_scope_fail(&n->s, mr_invalid("unknown order of a pipeline: %d", (int)p->order));
     return mr_scope_ok(&n->s);
 }
 
@@ -387,6 +405,7 @@ static void deinit(builder *b, int n_vars)
     mr_free(b->needed);
 }
 
+/* Each phase is skipped after an error, which is in the scope. */
 mr_node *mr_net_pipeline_minimize(mr_network *n, const mr_net_pipeline *p, const mr_out *inputs, int n_inputs,
                                   const mr_net_optimizer *o, mr_out *loss)
 {

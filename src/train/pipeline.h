@@ -1,8 +1,8 @@
 /* train/pipeline.h -- one network in stages on several devices, with micro-batches in flight.
  *
- * The batch is cut into equal micro-batches, which go through the stages one behind the other, forward and then backward, in the
- * order of dist/pipeline.h; their gradients are added up, and one update follows.  So a step is that of the whole batch, to
- * rounding.  All in one graph and one run: what makes the order are control edges within each stage. */
+ * The batch is cut into equal micro-batches, which pass the stages one after the other, forward and then backward, in
+ * the order of dist/pipeline.h; their gradients are added up, and one update follows.  So a step equals that of the
+ * whole batch, up to rounding.  It is one graph and one run: control edges within each stage make the order. */
 #ifndef MR_TRAIN_PIPELINE_H
 #define MR_TRAIN_PIPELINE_H
 
@@ -13,9 +13,10 @@ typedef struct mr_net_pipeline {
     int n_stages, n_micro;
     const char *const *devices; /* by stage: its operations and variables */
     mr_pipeline_order order;
-    /* Builds a stage: x is the result of the one before (of stage 0 the first input), parts are all inputs, each its share of the
-     * batch.  The last stage's result is the loss, a scalar.  Called for each micro-batch, with the same variables.
-     * What depends on trainable variables of others comes to a stage by x only: else INVALID_ARGUMENT. */
+    /* Builds a stage: x is the result of the one before (for stage 0 the first input), parts are all inputs, each its
+     * share of the batch.  The last stage returns the loss, a scalar.  Called for each micro-batch, with the same
+     * variables.  A stage may use values that depend on trainable variables of other stages only through x: else
+     * INVALID_ARGUMENT. */
     mr_out (*build)(void *arg, int stage, mr_out x, const mr_out *parts);
     void *arg;
 } mr_net_pipeline;

@@ -1,7 +1,7 @@
-/* train/progress.c -- the bar of millrace/progress.h.
+/* train/progress.c -- the progress bar of millrace/progress.h.
  *
- * On a terminal the line is rewritten at most every 80 ms and cut to the terminal's width; elsewhere (a log, a
- * pipe) only a few whole lines are written.  The time left is what the rest takes at the mean speed so far. */
+ * On a terminal the line is rewritten at most every 80 ms and cut to the terminal's width. Elsewhere
+ * (a log, a pipe) only about ten whole lines are written. The time left assumes the mean speed so far. */
 #include "millrace/progress.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ struct mr_progress {
     char *title;
     int64_t start, total, done;
     int64_t began_ns, drawn_ns;
-    int tenth; /* last tenth told in a log */
+    int tenth; /* the last tenth written to a log */
     bool terminal;
     mr_str note;
 };
@@ -34,7 +34,7 @@ mr_progress *mr_progress_new(FILE *stream, const char *title, int64_t start, int
     p->began_ns = mr_now_ns();
     p->terminal = isatty(fileno(stream));
     p->tenth = total > 0 ? (int)(10 * start / total) : 0;
-    mr_report_progress(NAN, total); /* a launcher's table can tell the time left */
+    mr_report_progress(NAN, total); /* lets the launcher's table show the time left */
     return p;
 }
 
@@ -63,7 +63,8 @@ static void print_bar(double share, int width, mr_str *out)
     mr_str_appendz(out, "] ");
 }
 
-/* The bar is as long as the text leaves room for, within limits: what is cut off is the end, which is the time left. */
+/* The bar takes the room that the text leaves, within limits. If the line is too long, its end is cut off: the time
+ * left. */
 static void compose(const mr_progress *p, int width, mr_str *out)
 {
     enum { SHORTEST = 4, LONGEST = 24, AROUND = 3 };

@@ -1,4 +1,4 @@
-/* train/replicas.c -- the replica device setter. */
+/* train/replicas.c -- places variables on parameter servers, like TensorFlow's replica_device_setter. */
 #include "train/replicas.h"
 
 #include "graph/graph.h"
@@ -8,12 +8,13 @@ enum { MAX_PS = 65536 };
 static mr_status *check(const char *ps_job, int n_ps, const char *worker)
 {
     if (!ps_job || !ps_job[0] || !worker)
-        return mr_invalid("replicas: a job of parameter servers and a worker's device are needed");
+        return mr_invalid("replicas: the job of the parameter servers and the device of the worker must be given");
     if (n_ps < 1 || n_ps > MAX_PS)
-        return mr_invalid("replicas: %d parameter servers", n_ps);
+        return mr_invalid("replicas: the number of parameter servers must be 1 to %d, not %d", (int)MAX_PS, n_ps);
     return NULL;
 }
 
+/* Replaces an earlier setting. Device names are in the graph's arena, because nodes keep them. */
 void mr_net_replicate(mr_network *n, const char *ps_job, int n_ps, const char *worker, mr_replicas_strategy strategy)
 {
     mr_status *st = check(ps_job, n_ps, worker);
@@ -43,15 +44,18 @@ void mr_replicas_free(mr_replicas *r)
     mr_free(r);
 }
 
+/* The device of the next variable. The choice depends only on earlier calls, so all workers choose
+ * alike. */
 const char *mr_replicas_place(mr_replicas *r, int64_t bytes)
 {
     int at = r->next;
-    if (r->strategy == MR_REPLICAS_BY_SIZE) { /* of equally full ones the first */
+    if (r->strategy == MR_REPLICAS_BY_SIZE) { /* the first of those with equal size */
         at = 0;
         for (int i = 1; i < r->n_ps; i++)
             if (r->bytes[i] < r->bytes[at])
                 at = i;
     }
+    MR_ASSERT(at >= 0 && at < r->n_ps);
     r->next = (r->next + 1) % r->n_ps;
     if (__builtin_add_overflow(r->bytes[at], bytes, &r->bytes[at]))
         r->bytes[at] = INT64_MAX;

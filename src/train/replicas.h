@@ -1,7 +1,7 @@
 /* train/replicas.h -- where the variables of a replicated network go.
  *
- * Between-graph replication: every worker builds the same network; its variables lie on the parameter servers, found
- * by their names, and everything else on the worker.  The choice depends only on the order in which variables are
+ * Between-graph replication: every worker builds the same network; its variables are on the parameter servers, found
+ * by their names, and everything else is on the worker.  The choice depends only on the order in which variables are
  * made and their sizes, so all workers choose alike.  Slots of optimizers stay beside their variable. */
 #ifndef MR_TRAIN_REPLICAS_H
 #define MR_TRAIN_REPLICAS_H
@@ -22,10 +22,10 @@ typedef struct mr_replicas {
 } mr_replicas;
 
 /* From now on variables of n go to tasks 0 .. n_ps-1 of a job ("ps"), other nodes to `worker`
- * ("/job:worker/task:1").  INVALID_ARGUMENT, kept in the scope, for a count or names that cannot be. */
+ * ("/job:worker/task:1").  INVALID_ARGUMENT, kept in the scope, for an invalid count or name. */
 void mr_net_replicate(mr_network *n, const char *ps_job, int n_ps, const char *worker, mr_replicas_strategy strategy);
 
-void mr_replicas_free(mr_replicas *r); /* NULL is fine */
+void mr_replicas_free(mr_replicas *r); /* accepts NULL */
 /* The device of the next variable. */
 const char *mr_replicas_place(mr_replicas *r, int64_t bytes);
 

@@ -1,4 +1,8 @@
-/* train/saver.c -- the save and restore ops of a network, and the care of their folder. */
+/* train/saver.c -- the save and restore ops of a network, and the checkpoint folder.
+ *
+ * A checkpoint is written completely before the `checkpoint` file names it, and old ones are removed
+ * after that. Its .index file is removed first: without it the rest is not a checkpoint. So a crash at
+ * any point leaves a folder whose newest named checkpoint loads. */
 #include "train/saver.h"
 
 #include <sys/stat.h>
@@ -9,15 +13,15 @@
 #include "store/bundle.h"
 #include "store/checkpoint_state.h"
 
-/* ---- the nodes ---- */
+/* ---- adding nodes ---- */
 
 typedef struct shard { /* variables that are saved and restored together */
     const char *device;
-    MR_VEC(int) vars; /* of the network */
+    MR_VEC(int) vars; /* indices in the network */
 } shard;
 typedef MR_VEC(shard) shards;
 
-/* One for each device that has variables, in the order of the network; or one of all, where the scope is. */
+/* One shard for each device that has variables, in the order of the network; or a single one on the scope's device. */
 static void split(const mr_network *n, bool by_device, shards *out)
 {
     for (int i = 0; i < n->vars.n; i++) {
@@ -73,8 +77,9 @@ static void after(mr_network *n, mr_node *const *nodes, int k)
         mr_vec_push(&n->s.controls, nodes[i]);
 }
 
-/* Each device writes its part aside; when all have, the parts become one checkpoint.  Every save has a folder of its own
- * for that (s->aside is its name): one that was given up may still be at work somewhere. */
+/* Each device writes its part to a temporary folder; when all have, the parts are merged into one
+ * checkpoint. Every save has a separate folder (s->aside names it), because an abandoned save may
+ * still be writing. */
 static mr_node *save_parts(mr_network *n, mr_net_saver *s, const shards *all)
 {
     mr_out *parts = mr_new_array(mr_out, all->n);
@@ -99,6 +104,7 @@ static mr_node *save_parts(mr_network *n, mr_net_saver *s, const shards *all)
     return merged;
 }
 
+/* The save node: its output is the file name, after everything is written. */
 static mr_node *add_save(mr_network *n, mr_net_saver *s, const shards *all)
 {
     const char *before = n->s.device;
@@ -116,7 +122,8 @@ static mr_node *add_save(mr_network *n, mr_net_saver *s, const shards *all)
     return done.node;
 }
 
-/* Every device reads what it holds, whoever wrote it: a checkpoint fits any number of devices. */
+/* Every device reads the variables that it holds, whichever device wrote them, so a checkpoint fits any number of
+ * devices. */
 static mr_node *add_restore(mr_network *n, mr_out file, const shards *all)
 {
     MR_VEC(mr_node *) assigned = {0};
@@ -153,7 +160,7 @@ static mr_net_saver *saver_new(mr_network *n, int max_to_keep, bool by_device)
     shards all = {0};
     s->max_to_keep = max_to_keep;
     if (n->vars.n == 0)
-        mr_scope_fail(&n->s, mr_invalid("a saver needs variables: build the network first"));
+        mr_scope_fail(&n->s, mr_invalid("a saver needs variables: add them to the network before the saver"));
     split(n, by_device, &all);
     mr_net_enter(n, mr_graph_unique_name(n->s.graph, "save"), &saved);
     mr_out deflt = mr_const_str(mr_as(&n->s, "filename/input"), "model");
@@ -170,6 +177,7 @@ mr_net_saver *mr_net_saver_new_sharded(mr_network *n, int max_to_keep) { return 
 
 void mr_net_saver_free(mr_net_saver *s) { mr_free(s); }
 
+/* Runs save or restore with a path. A save gets a random name for its temporary folder. */
 static mr_status *run_with_path(mr_net_saver *s, mr_session *session, const char *path, mr_node *target)
 {
     if (!target)
@@ -196,7 +204,7 @@ mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path
     return run_with_path(s, session, path, s->restore);
 }
 
-/* ---- the folder ---- */
+/* ---- the checkpoint folder ---- */
 
 typedef struct removal {
     const char *folder;
@@ -213,12 +221,13 @@ static mr_status *remove_file_of(void *ctx, const char *name)
     if (strcmp(rest, ".index") != 0 && strcmp(rest, ".meta") != 0 && strncmp(rest, ".data-", 6) != 0)
         return NULL;
     char *path = mr_checkpoint_resolve(r->folder, name);
-    mr_status_free(mr_file_remove(path)); /* gone already is as good */
+    mr_status_free(mr_file_remove(path)); /* it may be gone already */
     mr_free(path);
     return NULL;
 }
 
-/* Nobody has written to it for so long that nobody will: another chief, whose place was taken, may still be at a save. */
+/* Whether nobody has written to it for a minute. A chief that was replaced may still be saving, so newer files are left
+ * alone. */
 static bool is_abandoned(const char *path)
 {
     enum { ABANDONED_S = 60 };
@@ -236,13 +245,14 @@ static mr_status *remove_part(void *ctx, const char *name)
     return NULL;
 }
 
+/* Removes all files of a checkpoint, the index first. */
 static mr_status *remove_checkpoint(const char *folder, const char *path)
 {
     char *full = mr_checkpoint_resolve(folder, path);
     mr_sv dir = mr_path_dirname(full);
     char *dir_z = dir.n ? mr_strndup(dir.p, dir.n) : mr_strdup(".");
     char *index = mr_printf("%s.index", full);
-    mr_status_free(mr_file_remove(index)); /* first: without its index it is no checkpoint */
+    mr_status_free(mr_file_remove(index));
     removal r = {dir_z, mr_path_basename(full)};
     mr_status *st = mr_dir_each(dir_z, remove_file_of, &r);
     mr_free(index);
@@ -251,7 +261,7 @@ static mr_status *remove_checkpoint(const char *folder, const char *path)
     return st;
 }
 
-/* What a save that was killed left: files with a temporary name, and folders of parts. */
+/* Removes what a killed save left: files with a temporary name, and folders of parts. For mr_dir_each. */
 static mr_status *remove_leftover(void *ctx, const char *name)
 {
     const removal *r = ctx;
@@ -265,7 +275,7 @@ static mr_status *remove_leftover(void *ctx, const char *name)
     if (strstr(name + r->base.n, "_temp_") && mr_dir_exists(path)) {
         removal parts = {path, MR_SV("part")};
         mr_status_free(mr_dir_each(path, remove_part, &parts));
-        mr_status_free(mr_dir_remove(path)); /* not empty: somebody still writes, and the next time will do */
+        mr_status_free(mr_dir_remove(path)); /* fails if a writer is still active; the next time will do */
     } else if (strstr(name + r->base.n, ".tempstate")) {
         mr_status_free(mr_file_remove(path));
     }
@@ -283,11 +293,13 @@ mr_status *mr_net_saver_clean(const char *prefix)
     return st;
 }
 
+/* Names the checkpoint as the newest in the folder's `checkpoint` file, then removes those beyond
+ * max_to_keep. A missing or unreadable file is replaced. */
 static mr_status *name_newest(mr_net_saver *s, const char *folder, const char *path)
 {
     mr_checkpoint_state state;
     mr_status *st = mr_checkpoint_state_read(folder, &state);
-    if (st) { /* none yet, or not readable: start anew */
+    if (st) {
         mr_status_free(st);
         mr_checkpoint_state_deinit(&state);
         state = (mr_checkpoint_state){0};
@@ -322,13 +334,16 @@ mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix,
     return st;
 }
 
-/* Worth trying the one before: this one is damaged or gone.  A key that is missing is the network's trouble. */
+/* Whether to try the checkpoint before this one: it is damaged or gone. A missing key is an error of the network
+ * instead. */
 static bool is_damage(const mr_status *st, const char *path)
 {
     mr_code code = mr_status_code(st);
     return code == MR_DATA_LOSS || (code == MR_NOT_FOUND && !mr_bundle_exists(path));
 }
 
+/* Tries the named checkpoints from the newest on, skipping damaged ones. If none loads, the error is
+ * that of the newest. */
 mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const char *folder, bool *found)
 {
     mr_checkpoint_state state;
@@ -343,7 +358,7 @@ mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const cha
         mr_status *one = mr_net_restore(s, session, path);
         *found = !one;
         if (one && is_damage(one, path)) {
-            mr_warn("%s does not load: %s", path, mr_status_message(one));
+            mr_warn("Cannot load checkpoint %s: %s", path, mr_status_message(one));
             mr_status_update(&why, one);
         } else {
             st = one;
@@ -355,6 +370,6 @@ mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const cha
         mr_status_free(why);
         why = NULL;
     }
-    mr_status_update(&st, why); /* some are named, none loads: say why the newest does not */
+    mr_status_update(&st, why);
     return st;
 }

@@ -1,8 +1,8 @@
 /* train/saver.h -- checkpoints of a network's variables.
  *
- * A plain saver writes where the scope's device is; a sharded one has every device with variables write and read its own,
- * so that values do not travel, and all of them must see the same folder.  The files are the same but for the number of data
- * files, and either restores what the other saved, on any number of devices.
+ * A plain saver writes on the scope's device.  With a sharded one every device writes and reads its own variables, so
+ * values do not travel, but all devices must see the same folder.  The files differ only in the number of data files;
+ * either kind restores what the other saved, on any number of devices.
  *
  * The saver adds SaveV2 and RestoreV2 to the graph, under the names TensorFlow's Saver uses, and keeps the
  * folder's `checkpoint` file.  Order of events in a save: the new checkpoint is whole on disk, then it is named
@@ -16,20 +16,20 @@
 
 typedef struct mr_net_saver {
     mr_out file;         /* string scalar to feed: the prefix */
-    mr_out aside;        /* likewise, where there are parts: what they have behind the prefix meanwhile */
+    mr_out aside;        /* likewise, of a sharded saver: what follows the prefix in the names of temporary parts */
     mr_node *save, *restore;
     int max_to_keep;     /* 0: all */
 } mr_net_saver;
 
-/* Of all variables made so far; errors go to the network's scope. */
+/* A saver of all variables made so far; errors go to the network's scope. */
 mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep);
 mr_net_saver *mr_net_saver_new_sharded(mr_network *n, int max_to_keep);
 void mr_net_saver_free(mr_net_saver *s);
 mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix, int64_t step);
-/* At just this prefix, without a word in a `checkpoint` file. */
+/* Saves at exactly this prefix, without naming it in a `checkpoint` file. */
 mr_status *mr_net_save_at(mr_net_saver *s, mr_session *session, const char *prefix);
 mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path);
-/* Removes what saves under this prefix left when they were killed, a minute ago or more. */
+/* Removes the files that killed saves under this prefix left, if they are at least a minute old. */
 mr_status *mr_net_saver_clean(const char *prefix);
 /* *found false when the folder names no checkpoint; an error when it names some and none loads. */
 mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const char *folder, bool *found);

@@ -1,12 +1,17 @@
-/* train/supervised.c -- one session at a time, and those who use it.
+/* train/supervised.c -- one session at a time, and the threads that use it.
  *
- * The session belongs to an era.  Who wants to run takes it for the era (use), and gives it back (unuse).  Whoever sees
- * the loss of a task ends the era: the session is closed, which cancels all its runs, and when nobody uses it any more the
- * client's thread opens the next one (recover).  Who is the chief does not change within an era: when it does, the era ends.
- * So threads beside the client's only ever wait for an era to begin.
+ * A session belongs to an era. A thread that wants to run takes the session of the present era (use)
+ * and gives it back (unuse). The first thread that sees the loss of a task ends the era: it closes the
+ * session, which cancels all its runs. When no thread uses the session any more, the client's thread
+ * opens the next one (recover). Which worker is the chief does not change within an era: if it must
+ * change, the era ends. So the other threads only ever wait for an era to begin.
  *
- * Locks: mu guards the era and the flags; no run happens under it.  A checkpoint is made under `saving`, a vote under
- * `voting`: the loss of the session ends their runs, so they are not held for ever. */
+ * Locks: mu guards the era and the flags; nothing runs while it is held. A checkpoint is made under
+ * `saving`, a vote under `voting`; both are taken before mu. The loss of the session ends the runs
+ * made under them, so they are never held for ever.
+ *
+ * Invariants: at most one of session and old is the present session; n_users counts the threads that
+ * use session, old or opening, and none of these is freed while it is above 0. */
 #include "train/supervised.h"
 
 #include <stdlib.h>
@@ -20,9 +25,9 @@
 #include "train/supervised_internal.h"
 
 #define START_DEADLINE_MS (600 * 1000)
-#define TELL_NS INT64_C(1000000000) /* from one telling of figures to the next */
+#define TELL_NS INT64_C(1000000000) /* between two reports of figures to the launcher */
 
-/* ---- nodes ---- */
+/* ---- adding nodes ---- */
 
 static bool seen_device(const mr_network *n, int upto)
 {
@@ -32,7 +37,9 @@ static bool seen_device(const mr_network *n, int upto)
     return false;
 }
 
-/* A flag on each device that has variables.  It is no variable of the network: it is not saved. */
+/* Adds a flag to each device that has variables, and set_flags, which sets them all. A flag is not a
+ * variable of the network, so it is not saved: a task that restarts comes back without it, which is
+ * how mr_supervised_check notices the restart. */
 static void add_flags(mr_supervised *s, mr_network *n)
 {
     MR_VEC(mr_node *) set = {0};
@@ -56,7 +63,7 @@ static void add_flags(mr_supervised *s, mr_network *n)
     mr_vec_deinit(&set);
 }
 
-/* The global step behind a training step. */
+/* Adds a read of the global step that runs after a training step. */
 static void add_step(mr_supervised *s, mr_network *n)
 {
     s->step = mr_net_global_step(n);
@@ -70,7 +77,8 @@ static void add_step(mr_supervised *s, mr_network *n)
     mr_net_at(n, before);
 }
 
-/* The folder by a name that other tasks of this host understand too, wherever they were started. */
+/* The folder as an absolute path, because other tasks of this host may have another working directory.
+ * URLs stay as they are. */
 static char *absolute(const char *folder)
 {
     char *here = folder[0] == '/' || strstr(folder, "://") ? NULL : getcwd(NULL, 0);
@@ -79,6 +87,8 @@ static char *absolute(const char *folder)
     return path;
 }
 
+/* Adds the nodes and prepares the state; nothing runs yet. With all-reduce each worker saves and
+ * prepares its own variables, so there is no election. */
 mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
 {
     mr_supervised *s = mr_new(mr_supervised);
@@ -100,7 +110,10 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
     mr_recovery_init(&s->recovery, o->chief || o->reduce, s->deadline_ms * 1000000);
     o = &s->o;
     if (!o->open || !o->train == !o->sync)
-        mr_scope_fail(&n->s, mr_invalid("a supervised session needs a way to open, and one kind of training"));
+        mr_scope_fail(
+            &n->s,
+            mr_invalid(
+                "a supervised session needs a function to open sessions, and exactly one of train, sync and reduce"));
     mr_status *st = mr_tracer_init(&s->tracer, o->trace, o->trace_steps, MR_MAX(0, o->worker));
     if (st)
         mr_scope_fail(&n->s, st);
@@ -123,6 +136,9 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
 
 /* ---- eras ---- */
 
+/* Takes the session of the present era, waiting until there is one (with as_chief: one in which this
+ * worker is the chief). NULL when the supervised session ends. Every result but NULL must be given
+ * back with mr_supervised_unuse. */
 static mr_session *use(mr_supervised *s, bool as_chief, int *era)
 {
     mr_lock(&s->mu);
@@ -149,20 +165,23 @@ bool mr_supervised_is_chief(mr_supervised *s)
 void mr_supervised_unuse(mr_supervised *s)
 {
     mr_lock(&s->mu);
+    MR_ASSERT(s->n_users > 0);
     if (--s->n_users == 0)
         mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
 }
 
-/* The session is taken out of sight first, so that it is closed once; who uses it keeps it alive. */
+/* Ends the era, unless it has ended already. The session is removed from sight first, so it is closed
+ * once. Closing counts as a use, so the session is not freed meanwhile. */
 void mr_supervised_lost(mr_supervised *s, int era, mr_status *st)
 {
     mr_lock(&s->mu);
     mr_session *closing = era == s->era ? s->session : NULL;
     if (closing) {
         s->session = NULL;
+        MR_ASSERT(!s->old && !s->why);
         s->old = closing;
-        s->n_users++; /* while it is being closed */
+        s->n_users++;
         s->why = st;
         st = NULL;
         mr_cond_broadcast(&s->changed);
@@ -175,7 +194,8 @@ void mr_supervised_lost(mr_supervised *s, int era, mr_status *st)
     }
 }
 
-/* A session on the way to the next era is closed too: its runs may wait for a task that does not answer. */
+/* Sets `fatal`, so no further era begins, and ends the present era. A session that is still being
+ * prepared is closed too, because its runs may wait for a task that does not answer. */
 void mr_supervised_cancel(mr_supervised *s)
 {
     mr_lock(&s->mu);
@@ -194,7 +214,7 @@ void mr_supervised_cancel(mr_supervised *s)
     mr_supervised_lost(s, era, mr_error(MR_CANCELLED, "Training was cancelled"));
 }
 
-/* What no new session mends, or NULL. */
+/* A copy of the error that no new session can repair, or NULL. */
 static mr_status *fatal_of(mr_supervised *s)
 {
     mr_lock(&s->mu);
@@ -203,8 +223,10 @@ static mr_status *fatal_of(mr_supervised *s)
     return st;
 }
 
-/* ---- the way back ---- */
+/* ---- opening the session of an era ---- */
 
+/* Reads the ready flags of all tasks. *ready is false if a task has restarted since its variables were
+ * prepared. */
 mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *ready)
 {
     int n = s->flags.n;
@@ -225,6 +247,8 @@ static mr_status *run_node(mr_session *session, mr_node *target)
     return mr_session_run(session, &(mr_run_args){.targets = &target, .n_targets = 1}, NULL, NULL);
 }
 
+/* Gives the variables their values, from the newest checkpoint or from their initial values, then sets
+ * the flags. In that order: a loss in between leaves the flags unset. */
 static mr_status *prepare(mr_supervised *s, mr_session *session)
 {
     bool found = false;
@@ -244,16 +268,20 @@ mr_status *mr_supervised_vote(mr_supervised *s, mr_session *session, bool *chief
     return st;
 }
 
+/* Votes, and returns ABORTED if the outcome is not what this worker is in the present era; that ends
+ * the era. */
 mr_status *mr_supervised_confirm(mr_supervised *s, mr_session *session)
 {
     bool was = mr_supervised_is_chief(s), is;
     if (s->o.chief_ms <= 0)
         return NULL;
     MR_TRY(mr_supervised_vote(s, session, &is));
-    return is == was ? NULL : mr_error(MR_ABORTED, is ? "This worker is the chief now" : "Another worker is the chief now");
+    return is == was
+               ? NULL
+               : mr_error(MR_ABORTED, is ? "This worker has become the chief" : "Another worker has become the chief");
 }
 
-/* Whether variables are ready; and whether it is on us to make them so. */
+/* Whether the variables are ready, and by the vote whether this worker must prepare them. */
 static mr_status *look_around(mr_supervised *s, mr_session *session, bool *ready)
 {
     *ready = false;
@@ -262,7 +290,7 @@ static mr_status *look_around(mr_supervised *s, mr_session *session, bool *ready
     return mr_supervised_check(s, session, ready);
 }
 
-/* Waits, unless all ends. */
+/* Waits, but returns at once when the supervised session ends. */
 static void pause_for(mr_supervised *s, int64_t ns)
 {
     int64_t until = mr_now_ns() + ns;
@@ -272,7 +300,8 @@ static void pause_for(mr_supervised *s, int64_t ns)
     mr_unlock(&s->mu);
 }
 
-/* The session of the era to come: NULL when there is none any more, which is when nobody closes it. */
+/* Publishes the session of the next era, so that mr_supervised_cancel can close it. With NULL it waits
+ * until nobody closes it, and the caller may free it. */
 static void set_opening(mr_supervised *s, mr_session *session)
 {
     mr_lock(&s->mu);
@@ -282,8 +311,9 @@ static void set_opening(mr_supervised *s, mr_session *session)
     mr_unlock(&s->mu);
 }
 
-/* For the launcher (base/report.h), and every ten seconds for the log.  Only pauses are logged here: a session logs
- * itself which tasks it waits for while it is created, and so do its steps. */
+/* Reports what the client waits for to the launcher (base/report.h) and, every ten seconds, to the
+ * log. Only pauses are logged here: a session logs itself which tasks it waits for while it is
+ * created, and so do its steps. */
 static void tell_wait(mr_supervised *s, mr_recovery_do what)
 {
     double seconds;
@@ -296,7 +326,7 @@ static void tell_wait(mr_supervised *s, mr_recovery_do what)
         mr_info("Still waiting for %s%s%s (%.0f s)", text, why ? ": " : "", why ? why : "", seconds);
 }
 
-/* Does one thing that the recovery wants, and tells it how that went. */
+/* Carries out one action of dist/recovery.c and reports the outcome to it. Returns the next action. */
 static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_session **session)
 {
     mr_status *st;
@@ -322,7 +352,8 @@ static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_sessio
     }
 }
 
-/* All is ready here; with all-reduce there are others to be together with. */
+/* The variables are ready here. With all-reduce, joins the next generation of workers; if that fails,
+ * a new session is opened. */
 static mr_recovery_do join(mr_supervised *s, mr_session *session)
 {
     if (!s->o.reduce)
@@ -331,11 +362,12 @@ static mr_recovery_do join(mr_supervised *s, mr_session *session)
     return st ? mr_recovery_opened(&s->recovery, st, mr_now_ns()) : MR_RECOVER_WORK;
 }
 
-/* The next era begins; unless somebody has ended all of them meanwhile. */
+/* Begins the next era, unless a fatal error was set meanwhile. Takes over the session. */
 static mr_status *begin_era(mr_supervised *s, mr_session *session, bool chief)
 {
     mr_lock(&s->mu);
     mr_status *st = mr_status_copy(s->fatal);
+    MR_ASSERT(!s->session && !s->old && s->n_users == 0);
     if (!st) {
         s->session = session;
         s->chief = chief;
@@ -348,6 +380,8 @@ static mr_status *begin_era(mr_supervised *s, mr_session *session, bool chief)
     return st;
 }
 
+/* Follows dist/recovery.c until a session is ready or there is no hope. The new chief removes, once,
+ * what killed saves left behind. */
 static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
 {
     mr_session *session = NULL;
@@ -373,7 +407,8 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
     return begin_era(s, session, chief);
 }
 
-/* The client's thread only.  The old era has ended; the next one begins. */
+/* The client's thread only. The era has ended: frees the old session when nobody uses it any more, and
+ * opens the next one. */
 static mr_status *recover(mr_supervised *s)
 {
     mr_lock(&s->mu);
@@ -392,14 +427,14 @@ static mr_status *recover(mr_supervised *s)
         return fatal;
     }
     s->n_losses++;
-    mr_info("lost the session, opening a new one: %s", mr_status_message(why));
+    mr_info("Lost the session, opening a new one: %s", mr_status_message(why));
     return find_way(s, mr_recovery_lost(&s->recovery, why, mr_now_ns()));
 }
 
 mr_status *mr_supervised_start(mr_supervised *s)
 {
     if (s->started)
-        return mr_error(MR_FAILED_PRECONDITION, "The session was started before");
+        return mr_error(MR_FAILED_PRECONDITION, "The supervised session was started already");
     MR_TRY(find_way(s, mr_recovery_begin(&s->recovery, mr_now_ns())));
     s->started = true;
     return mr_supervised_start_threads(s);
@@ -407,13 +442,14 @@ mr_status *mr_supervised_start(mr_supervised *s)
 
 /* ---- runs ---- */
 
-/* Runs something in the present session, and again in the next one after a loss. */
+/* Something to run in a session. It may be called again in the next session after a loss. */
 typedef mr_status *(*use_fn)(mr_supervised *s, mr_session *session, void *arg);
 
+/* Runs fn in the present session, and again in the next one after each loss. The client's thread only. */
 static mr_status *with_session(mr_supervised *s, use_fn fn, void *arg)
 {
     if (!s->started)
-        return mr_error(MR_FAILED_PRECONDITION, "The session was not started");
+        return mr_error(MR_FAILED_PRECONDITION, "The supervised session was not started");
     for (;;) {
         mr_lock(&s->mu);
         mr_session *session = s->session;
@@ -457,7 +493,8 @@ static mr_status *train_sync(mr_supervised *s, mr_session *session, train_arg *t
     return NULL;
 }
 
-/* The client's feeds, and those of a generation behind them. */
+/* Runs a training step. With all-reduce the client's feeds are followed by those that name the
+ * generation. */
 static mr_status *run_train(mr_supervised *s, mr_session *session, mr_run_args *a, mr_str *trace)
 {
     mr_run_options o = {.trace_level = MR_FULL_TRACE};
@@ -483,11 +520,12 @@ static mr_status *run_train(mr_supervised *s, mr_session *session, mr_run_args *
     return st;
 }
 
-/* The client's fetches and the step behind them; the client's targets and the training. */
+/* Runs one training step: the client's fetches followed by the global step. On an error nothing stays
+ * fetched. */
 static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
 {
     train_arg *t = arg;
-    if (t->trace) /* of an earlier try */
+    if (t->trace) /* filled by an earlier attempt */
         mr_str_clear(t->trace);
     if (s->o.sync)
         return train_sync(s, session, t);
@@ -515,7 +553,7 @@ static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
     return st;
 }
 
-/* Who trains has not left, or has come back. */
+/* A worker that trains takes part in the barrier again, even if it had left it. */
 static void come_back(mr_supervised *s)
 {
     mr_lock(&s->mu);
@@ -527,7 +565,7 @@ static void come_back(mr_supervised *s)
     mr_unlock(&s->mu);
 }
 
-/* Between the steps of two updates of one's own lie those of others. */
+/* Measures staleness: the steps between two of this worker's own updates are updates of others. */
 static void note_own(mr_supervised *s, int64_t step)
 {
     int64_t stale = s->known_step >= 0 ? step - s->known_step - 1 : 0;
@@ -549,10 +587,10 @@ bool mr_supervised_figures(mr_supervised *s, int worker, mr_sync_figures *out)
     mr_lock(&s->mu);
     *out = s->own;
     mr_unlock(&s->mu);
-    return worker == s->o.worker && out->iterations > 0 && !s->o.reduce; /* nobody has measured waits for an exchange */
+    return worker == s->o.worker && out->iterations > 0 && !s->o.reduce; /* with all-reduce there are no such figures */
 }
 
-/* For whoever watches. */
+/* Reports this worker's figures to the launcher. */
 static void tell_own(mr_supervised *s)
 {
     mr_sync_figures f;
@@ -561,6 +599,7 @@ static void tell_own(mr_supervised *s)
         mr_report_tell_figures(&(mr_report_figures){s->o.worker, f.iterations, 0, 0, f.staleness, f.staleness_max});
 }
 
+/* Runs one step, repeated after each loss, and records its trace and figures. */
 mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *step)
 {
     train_arg t = {.a = a, .trace = mr_tracer_begin(&s->tracer, s->last_step)};
@@ -577,6 +616,8 @@ mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *
     return NULL;
 }
 
+/* Reads the global step. A synchronous worker joins for it, because only its token has the step that
+ * counts. */
 static mr_status *step_once(mr_supervised *s, mr_session *session, void *arg)
 {
     int64_t *step = arg;
@@ -599,7 +640,7 @@ mr_status *mr_supervised_step(mr_supervised *s, int64_t *step)
     return NULL;
 }
 
-/* ---- the end ---- */
+/* ---- finishing ---- */
 
 static mr_status *confirm(mr_supervised *s, mr_session *session, void *arg)
 {
@@ -613,6 +654,7 @@ static mr_status *leave(mr_supervised *s, mr_session *session, void *arg)
     return mr_net_sync_say(s->o.sync, session, s->o.sync->o.worker, MR_SYNC_LEAVE);
 }
 
+/* Logs which workers have not finished yet. */
 static void tell_unfinished(mr_supervised *s, mr_long_wait *wait)
 {
     double seconds;
@@ -624,7 +666,9 @@ static void tell_unfinished(mr_supervised *s, mr_long_wait *wait)
     mr_str_deinit(&who);
 }
 
-/* The chief's thread leads on until all have left; a loss meanwhile is mended here.  Another chief waits by itself. */
+/* Waits until all workers have left the barrier, which the chief's thread leads meanwhile. A loss is
+ * repaired here, and then this worker leaves again, because the new leader does not know of it. If
+ * another worker becomes the chief, that one waits. */
 static mr_status *wait_for_all(mr_supervised *s)
 {
     mr_long_wait wait;
@@ -642,13 +686,13 @@ static mr_status *wait_for_all(mr_supervised *s)
         if (over)
             return NULL;
         MR_TRY(recover(s));
-        MR_TRY(with_session(s, leave, NULL)); /* the new leader has not heard it */
+        MR_TRY(with_session(s, leave, NULL));
     }
 }
 
 static mr_status *save_once(mr_supervised *s, mr_session *session, void *arg) { return mr_supervised_save(s, session, arg); }
 
-/* Who has just come back to its place may not know yet that it is the chief. */
+/* Confirms first who is the chief: a worker that has just come back may not know yet that it is. */
 mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step)
 {
     *step = s->last_step;
@@ -665,6 +709,7 @@ mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step)
     return mr_supervised_is_chief(s) && s->folder ? with_session(s, save_once, step) : NULL;
 }
 
+/* Closing the session ends the runs of the other threads, so they can be joined. */
 void mr_supervised_free(mr_supervised *s)
 {
     if (!s)
@@ -675,7 +720,7 @@ void mr_supervised_free(mr_supervised *s)
     mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
     if (session)
-        mr_status_free(mr_session_close(session)); /* their runs end */
+        mr_status_free(mr_session_close(session));
     mr_supervised_join_threads(s);
     mr_session_free(session);
     mr_recovery_deinit(&s->recovery);

@@ -1,5 +1,5 @@
-/* train/supervised_internal.h -- a supervised session opened: supervised.c has the client's side, supervised_threads.c what
- * goes on beside it. */
+/* train/supervised_internal.h -- the fields of a supervised session: supervised.c has the client's side,
+ * supervised_threads.c the other threads. */
 #ifndef MR_TRAIN_SUPERVISED_INTERNAL_H
 #define MR_TRAIN_SUPERVISED_INTERNAL_H
 
@@ -10,7 +10,7 @@
 #include "train/tracer.h"
 #include "train/vote.h"
 
-enum { MR_SUPERVISED_THREADS = 3 }; /* leads, saves, says that it lives */
+enum { MR_SUPERVISED_THREADS = 3 }; /* leads the barrier, saves, sends heartbeats */
 
 struct mr_supervised {
     mr_supervised_options o;
@@ -21,56 +21,57 @@ struct mr_supervised {
     mr_out step, step_after;
     bool started;
     int64_t deadline_ms;
-    mr_cancel *cancel; /* of the waits for an era to begin */
-    /* the client's thread's own */
+    mr_cancel *cancel; /* ends the waits for an era to begin */
+    /* used by the client's thread alone */
     mr_recovery recovery;
-    mr_long_wait way_back; /* since the client's thread has no session */
+    mr_long_wait way_back; /* for logging, while there is no session */
     mr_sync_worker worker;
     int n_losses;
-    int64_t last_step; /* the newest of this worker */
-    int64_t known_step; /* the same when it is known to be of the present variables; -1: it is not */
-    mr_sync_figures own; /* asynchronous: its own; others' updates are seen in the step */
+    int64_t last_step; /* the newest step of this worker */
+    int64_t known_step; /* the same, if it is known to belong to the present variables; else -1 */
+    mr_sync_figures own; /* of asynchronous training: figures of this worker */
     int64_t stale_sum;
-    int64_t told_ns; /* `own`, to whoever watches */
-    bool cleaned; /* what killed saves had left */
+    int64_t told_ns; /* when `own` was last reported */
+    bool cleaned; /* files left by killed saves have been removed */
     mr_tracer tracer;
 
-    mr_mutex voting; /* one at a time; outside of mu */
+    mr_mutex voting; /* one vote at a time; taken before mu */
     mr_net_vote vote;
     mr_election election MR_GUARDED_BY(voting);
 
-    mr_mutex saving; /* one checkpoint at a time; outside of mu */
+    mr_mutex saving; /* one checkpoint at a time; taken before mu */
     mr_mutex mu;
     mr_cond changed;
-    mr_session *session MR_GUARDED_BY(mu); /* NULL: no era at present */
-    mr_session *old MR_GUARDED_BY(mu);     /* closed, freed when nobody uses it */
-    mr_session *opening MR_GUARDED_BY(mu); /* of the era to come; NULL: none is at present */
+    mr_session *session MR_GUARDED_BY(mu); /* NULL: between two eras */
+    mr_session *old MR_GUARDED_BY(mu);     /* closed; freed when n_users is 0 */
+    mr_session *opening MR_GUARDED_BY(mu); /* being prepared for the next era; or NULL */
     mr_status *why MR_GUARDED_BY(mu);      /* the loss that ended the era */
-    mr_status *fatal MR_GUARDED_BY(mu);    /* what no new session mends */
+    mr_status *fatal MR_GUARDED_BY(mu);    /* an error that no new session repairs */
     int era MR_GUARDED_BY(mu), n_users MR_GUARDED_BY(mu);
     bool chief MR_GUARDED_BY(mu); /* in this era */
     bool ending MR_GUARDED_BY(mu);
     bool left MR_GUARDED_BY(mu); /* this worker has left the barrier */
-    bool led MR_GUARDED_BY(mu);  /* all have; until this one trains again */
+    bool led MR_GUARDED_BY(mu);  /* all have left; until this one trains again */
 
     mr_thread threads[MR_SUPERVISED_THREADS];
     int n_threads;
 };
 
-/* The session of the present era, waited for; NULL when all ends.  Each is given back. */
+/* Waits for the session of the present era; NULL when the supervised session ends.  Give it back with
+ * mr_supervised_unuse. */
 mr_session *mr_supervised_use(mr_supervised *s, int *era);
-/* The same of an era in which this is the chief. */
+/* The same for an era in which this worker is the chief. */
 mr_session *mr_supervised_use_as_chief(mr_supervised *s, int *era);
 void mr_supervised_unuse(mr_supervised *s);
-/* Somebody saw a loss in an era; takes st.  Called with the session given back. */
+/* Reports a loss in an era; takes st.  Call it after giving the session back. */
 void mr_supervised_lost(mr_supervised *s, int era, mr_status *st);
-/* Whether every task has been made ready since it started. */
+/* Whether the variables of every task were prepared since it started. */
 mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *ready);
-/* Looks who is the chief, and keeps or takes the place. */
+/* Takes part in the election of the chief. */
 mr_status *mr_supervised_vote(mr_supervised *s, mr_session *session, bool *chief);
-/* ABORTED when that is not what it is in this era. */
+/* Votes; ABORTED if the outcome differs from this era's. */
 mr_status *mr_supervised_confirm(mr_supervised *s, mr_session *session);
-/* A checkpoint of now, and its step. */
+/* Saves a checkpoint; *step is its step. */
 mr_status *mr_supervised_save(mr_supervised *s, mr_session *session, int64_t *step);
 
 mr_status *mr_supervised_start_threads(mr_supervised *s);

@@ -1,8 +1,9 @@
-/* train/supervised_threads.c -- what goes on beside training: the chief leads the barrier and saves, every synchronous
- * worker says that it lives.
+/* train/supervised_threads.c -- the threads beside training: the chief leads the barrier and saves, every synchronous
+ * worker reports that it is alive.
  *
- * Each thread works era by era: it takes the session, works until something fails, tells of a loss, and waits for the next
- * era.  Nothing here opens sessions. */
+ * Each thread works era by era: it takes the session, works until something fails, reports a loss, and
+ * waits for the next era. Nothing here opens sessions. Errors that a new session cannot repair go to
+ * s->fatal, which the client's next run returns. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -11,7 +12,7 @@
 #include "store/checkpoint_state.h"
 #include "train/supervised_internal.h"
 
-/* Time passes; false when all ends. */
+/* Sleeps; false when the supervised session ends. */
 static bool sleep_for(mr_supervised *s, int64_t ms)
 {
     int64_t until = mr_now_ns() + ms * 1000000;
@@ -25,7 +26,7 @@ static bool sleep_for(mr_supervised *s, int64_t ms)
 
 /* ---- leading ---- */
 
-/* What a new session does not mend ends training: the client's next run tells. */
+/* Ends training with an error that a new session cannot repair; the client's next run returns it. */
 static void fail(mr_supervised *s, const mr_status *st)
 {
     mr_lock(&s->mu);
@@ -34,7 +35,7 @@ static void fail(mr_supervised *s, const mr_status *st)
     mr_unlock(&s->mu);
 }
 
-/* All have left: until this worker comes back.  False: it has not even left. */
+/* All workers have left: waits until this worker trains again. false: this worker itself has not left. */
 static bool rest(mr_supervised *s)
 {
     mr_lock(&s->mu);
@@ -47,6 +48,9 @@ static bool rest(mr_supervised *s)
     return left;
 }
 
+/* The thread that leads the barrier, in eras in which this worker is the chief. If the barrier ends
+ * although this worker has not left, a message from before it came back was read; it has to join
+ * again, so the era ends. */
 static void lead(void *arg)
 {
     mr_supervised *s = arg;
@@ -57,7 +61,7 @@ static void lead(void *arg)
         mr_supervised_unuse(s);
         if (!st && rest(s))
             continue;
-        if (!st) /* by a word from before it came back; it has to join again */
+        if (!st)
             st = mr_error(MR_ABORTED, "The barrier ended without its chief");
         if (!mr_recovery_mends(st))
             fail(s, st);
@@ -71,6 +75,7 @@ static void lead(void *arg)
 
 /* ---- saving ---- */
 
+/* Reads every tensor of a checkpoint, which verifies its checksums. */
 static mr_status *read_all(const char *path)
 {
     mr_bundle *b;
@@ -85,8 +90,8 @@ static mr_status *read_all(const char *path)
     return st;
 }
 
-/* Whether the newest checkpoint is of this step, and loads.  It is left alone: while files are written over, there is
- * none. */
+/* Whether the newest checkpoint is of this step and loads. Then it is left alone: while its files were
+ * being overwritten, there would be no valid one. */
 static bool is_newest(const mr_supervised *s, int64_t step)
 {
     mr_checkpoint_state state;
@@ -102,6 +107,7 @@ static bool is_newest(const mr_supervised *s, int64_t step)
     return same;
 }
 
+/* Saves a checkpoint of the present step, unless there is one. The caller holds `saving`. */
 static mr_status *save_now(mr_supervised *s, mr_session *session, int64_t *step)
 {
     mr_tensor *t;
@@ -119,6 +125,8 @@ mr_status *mr_supervised_save(mr_supervised *s, mr_session *session, int64_t *st
     return st;
 }
 
+/* The thread that saves every save_ms. A failed save that is not a loss, such as a full disk, is only
+ * logged: the next one may succeed. */
 static void save_now_and_then(void *arg)
 {
     mr_supervised *s = arg;
@@ -130,33 +138,36 @@ static void save_now_and_then(void *arg)
         mr_supervised_unuse(s);
         if (mr_recovery_mends(st)) {
             mr_supervised_lost(s, era, st);
-        } else if (st) { /* a full disk: the next one may do, training goes on */
-            mr_warn("no checkpoint was made: %s", mr_status_message(st));
+        } else if (st) {
+            mr_warn("Could not save a checkpoint, training continues: %s", mr_status_message(st));
             mr_status_free(st);
         }
     }
 }
 
-/* ---- living ---- */
+/* ---- heartbeats ---- */
 
-/* A chief that has left keeps the leader's clock going.  It also looks after all tasks: who waits for a token or a
- * word would not see that a task without queues was lost. */
+/* One heartbeat: confirms who is the chief and reports that this worker is alive. A chief that has
+ * left the barrier reports as worker -1, which only advances the leader's clock. The chief also checks
+ * all tasks: a thread that waits for a token or a message would not notice the loss of a task without
+ * queues. */
 static mr_status *live(mr_supervised *s, mr_session *session)
 {
     bool ready = true;
     mr_lock(&s->mu);
     bool left = s->left, chief = s->chief;
     mr_unlock(&s->mu);
-    MR_TRY(mr_supervised_confirm(s, session)); /* keeps its place, or sees that it is another's */
+    MR_TRY(mr_supervised_confirm(s, session));
     if (!s->o.sync)
         return NULL;
     MR_TRY(mr_net_sync_say(s->o.sync, session, left ? -1 : s->o.sync->o.worker, MR_SYNC_ALIVE));
     if (chief)
         MR_TRY(mr_supervised_check(s, session, &ready));
-    return ready ? NULL : mr_error(MR_ABORTED, "A task has restarted");
+    return ready ? NULL : mr_error(MR_ABORTED, "A task of the cluster has restarted");
 }
 
-/* Several words in each lease, several counts in each patience; 0: there is nothing to say. */
+/* The interval of heartbeats: several in each lease, and several in the time after which a silent
+ * chief is replaced. 0: there is nothing to report. */
 static int64_t word_ms(const mr_supervised *s)
 {
     int64_t lease_ms = s->o.sync ? s->o.sync->o.lease_ms / 6 : 0, chief_ms = s->o.chief_ms / 8;
@@ -181,9 +192,10 @@ static void say_alive(void *arg)
 
 static mr_status *start(mr_supervised *s, const char *name, void (*fn)(void *))
 {
+    MR_ASSERT(s->n_threads < MR_SUPERVISED_THREADS);
     int e = mr_thread_start(&s->threads[s->n_threads], name, fn, s);
     if (e)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No thread could be started: error %d", e);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Could not start a thread: error %d", e);
     s->n_threads++;
     return NULL;
 }

@@ -1,14 +1,17 @@
 /* train/sync.c -- the nodes of synchronous training.
  *
- * Every worker builds all of them, the chief's too; each runs its part.  A worker's step, in one run:
+ * Every worker builds all of them, including the chief's, and each runs its part. A worker's step, in
+ * one run:
  *
- *     gradients -> ApplyGradient (stale: dropped) -> word "arrived" -> token -> the client
+ *     gradients -> ApplyGradient (dropped if stale) -> message "arrived" -> token -> the client
  *
- * Whether a worker has left is written down beside the queue of words, for a chief that was not there to hear it: a
- * variable that exists then, and is destroyed when the worker joins again.  So it needs no initial value.
+ * Whether a worker has left is also recorded beside the queue of messages, for a chief that starts
+ * later: as a variable that is created when the worker leaves and destroyed when it joins again. So it
+ * needs no initial value.
  *
- * A token queue has one reader, so "all that is there, at least one" is a QueueSize and a DequeueMany: a worker that
- * was slow sees only the newest.  The same holds for the chief and the words. */
+ * A token queue has one reader, so "everything in the queue, at least one" is a QueueSize and a
+ * DequeueMany: a worker that was slow sees only the newest token. The same holds for the chief and the
+ * messages. */
 #include "train/sync.h"
 
 #include "train/sync_internal.h"
@@ -23,7 +26,7 @@ static mr_out int64_input(mr_network *n, const char *name)
     return mr_placeholder(&n->s, MR_INT64, name, &mr_pshape_scalar);
 }
 
-/* New nodes come after these. */
+/* Nodes added from now on run after these. */
 static void after(mr_network *n, mr_node *const *nodes, int k)
 {
     for (int i = 0; i < k; i++)
@@ -50,7 +53,7 @@ static mr_out queue(mr_network *n, const char *name, int width)
                                   {"shared_name", mr_a_str(mr_arena_strdup(&n->s.graph->arena, name))}));
 }
 
-/* All that is in it, at least one tuple: vectors. */
+/* Takes everything in the queue, at least one tuple: one vector for each component. */
 static mr_out dequeue_all(mr_network *n, mr_out q, int width)
 {
     int types[] = {MR_INT64, MR_INT64, MR_INT64};
@@ -58,7 +61,8 @@ static mr_out dequeue_all(mr_network *n, mr_out q, int width)
     return mr_emit_with(&n->s, "QueueDequeueManyV2", MR_ATTRS({"component_types", mr_a_types(width, types)}), q, count);
 }
 
-/* The newest token is the last one.  (Not the largest: after a loss the global step falls.) */
+/* Takes all tokens and keeps the last one, which is the newest. Not the largest: after a loss the
+ * global step may fall. */
 static void dequeue_token(mr_network *n, mr_out q, mr_out out[2])
 {
     mr_out all = dequeue_all(n, q, 2);
@@ -74,7 +78,7 @@ static mr_out enqueue(mr_network *n, const char *op, mr_out q, const mr_out *val
     return mr_emit_lists(&n->s, op, NULL, 0, (mr_emit_arg[]){{-1, &q}, {width, values}}, 2);
 }
 
-/* A vector of to[worker] copies of a scalar: with 0 nothing is given. */
+/* A vector of to[worker] copies of a scalar: 0 copies enqueue nothing. */
 static mr_out copies(mr_network *n, mr_out to, int worker, mr_out v)
 {
     mr_out k = mr_emit(&n->s, "Slice", to, mr_const_vec_i32(&n->s, 1, (int32_t[]){worker}),
@@ -82,6 +86,8 @@ static mr_out copies(mr_network *n, mr_out to, int worker, mr_out v)
     return mr_emit(&n->s, "Fill", k, v);
 }
 
+/* Adds the nodes that give tokens to the workers named by `to`, after the node `behind` if there is
+ * one. */
 static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr_node *behind)
 {
     mr_network *n = m->n;
@@ -97,7 +103,7 @@ static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr
     return g;
 }
 
-/* ---- who has left ---- */
+/* ---- workers that have left ---- */
 
 static mr_out left_flag(mr_network *n, int worker)
 {
@@ -107,7 +113,7 @@ static mr_out left_flag(mr_network *n, int worker)
                                   {"shared_name", mr_a_str(name)}));
 }
 
-/* A word behind what it changes. */
+/* Enqueues a message after the change that it reports. */
 static mr_node *say_behind(maker *m, mr_out events, mr_node *change)
 {
     after(m->n, &change, change != NULL);
@@ -116,6 +122,8 @@ static mr_node *say_behind(maker *m, mr_out events, mr_node *change)
     return said;
 }
 
+/* Adds the nodes by which this worker leaves and joins, and `left`, which reads the flags of all
+ * workers. */
 static void make_left(maker *m, mr_out events)
 {
     mr_net_sync *y = m->y;
@@ -143,7 +151,7 @@ static mr_out accumulator(mr_network *n, const mr_net_var *v, const mr_pshape *s
                                   {"shared_name", mr_a_str(name)}, {"reduction_type", mr_a_str(reduction)}));
 }
 
-/* What the chief needs of any accumulator beside its sum. */
+/* What the chief needs of every accumulator besides its sum. */
 static void add_accumulator(maker *m, mr_out acc, mr_node *drain)
 {
     mr_sync_accumulator a = {.count = mr_emit(&m->n->s, "AccumulatorNumAccumulated", acc), .drain = drain};
@@ -151,6 +159,8 @@ static void add_accumulator(maker *m, mr_out acc, mr_node *drain)
     mr_vec_push(&m->y->accumulators, a);
 }
 
+/* Sends this worker's gradient to an accumulator beside the variable, and replaces it in g by the mean
+ * taken from there. */
 static void sync_dense(maker *m, const mr_net_var *v, mr_gradient *g)
 {
     mr_network *n = m->n;
@@ -164,7 +174,7 @@ static void sync_dense(maker *m, const mr_net_var *v, mr_gradient *g)
     add_accumulator(m, acc, drain.node);
 }
 
-/* Ascending rows, each once, as the accumulator wants them; on the worker, so that less has to travel. */
+/* Sorts the rows and adds up duplicates, as the accumulator requires; on the worker, so that less data travels. */
 static void sort_rows(mr_network *n, mr_gradient *g)
 {
     g->indices = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), g->indices);
@@ -180,7 +190,7 @@ static mr_out concat_rows(mr_network *n, mr_out a, mr_out b)
     return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, both}, {-1, &axis}}, 2);
 }
 
-/* Rows from `from` on, or all before the last (from 0). */
+/* Rows from `from` to the end; from 0: all but the last row. */
 static mr_out cut_rows(mr_network *n, mr_out x, int32_t from)
 {
     mr_out begin = mr_const_vec_i32(&n->s, 1, &from), end = mr_const_vec_i32(&n->s, 1, (int32_t[]){from ? 0 : -1});
@@ -188,8 +198,8 @@ static mr_out cut_rows(mr_network *n, mr_out x, int32_t from)
     return mr_emit_with(&n->s, "StridedSlice", MR_ATTRS({"end_mask", mr_a_int(from ? 1 : 0)}), x, begin, end, one);
 }
 
-/* A row of ones behind those of the variable, which counts the gradients within the sum: asking the accumulator beside it how many
- * it has would count one that comes in between. */
+/* Appends a row of ones, so that the sum contains the number of gradients in it. Asking the
+ * accumulator for its count instead could include a gradient that arrives in between. */
 static void add_count(mr_network *n, mr_gradient *g, const mr_pshape *s, int64_t *dims)
 {
     mr_out at = mr_const(&n->s, mr_tensor_vector_i64(1, &s->dims[0]));
@@ -201,8 +211,9 @@ static void add_count(mr_network *n, mr_gradient *g, const mr_pshape *s, int64_t
     dims[0] = s->dims[0] + 1;
 }
 
-/* The accumulator's own mean is over those who touched a row; the mean over all workers is wanted, as for dense
- * gradients, so the sum is taken and divided by its last row. */
+/* Like sync_dense for rows. The accumulator's own mean is over the workers that touched a row. We need
+ * the mean over all workers, as for dense gradients, so the sum is taken and divided by the row of
+ * add_count. */
 static void sync_sparse(maker *m, const mr_net_var *v, mr_gradient *g, const char *worker)
 {
     mr_network *n = m->n;
@@ -231,6 +242,7 @@ static void sync_sparse(maker *m, const mr_net_var *v, mr_gradient *g, const cha
     g->dense_shape = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), shape);
 }
 
+/* Replaces each gradient of this worker by the mean over all workers, on the device of its variable. */
 static void sync_gradients(maker *m, mr_net_gradients *g)
 {
     for (int i = 0; i < g->n && mr_scope_ok(&m->n->s); i++) {
@@ -243,10 +255,10 @@ static void sync_gradients(maker *m, mr_net_gradients *g)
         mr_net_at(m->n, worker);
     }
     if (mr_scope_ok(&m->n->s) && m->y->pushed.n == 0)
-        mr_scope_fail(&m->n->s, mr_invalid("the loss depends on no variable"));
+        mr_scope_fail(&m->n->s, mr_invalid("the loss does not depend on any trainable variable"));
 }
 
-/* ---- all together ---- */
+/* ---- building everything ---- */
 
 static void make_inputs(maker *m)
 {
@@ -263,7 +275,7 @@ static void make_inputs(maker *m)
     y->to = mr_placeholder(&n->s, MR_INT32, "token/to", mr_pshape_of(&n->s.graph->arena, 1, (int64_t[]){y->o.n_workers}));
 }
 
-/* The word "arrived" behind all gradients, and the token behind the word. */
+/* The message "arrived" runs after all gradients, and the token after the message. */
 static void make_worker(maker *m, mr_out events, mr_out tokens)
 {
     mr_net_sync *y = m->y;
@@ -290,7 +302,7 @@ static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *t
         m->y->apply = give_tokens(m, "apply", tokens, train);
 }
 
-/* NULL when something went wrong on the way. */
+/* y, or NULL (y is freed) after an error, which is in the scope. */
 static mr_net_sync *whole(mr_network *n, mr_net_sync *y)
 {
     if (mr_scope_ok(&n->s))
@@ -304,10 +316,14 @@ static bool check(mr_network *n, const mr_net_sync_options *o)
     enum { MAX_WORKERS = 65536 };
     if (o->n_workers < 1 || o->n_workers > MAX_WORKERS || o->worker < 0 || o->worker >= o->n_workers ||
         o->aggregate < MR_SYNC_ADAPTIVE || o->aggregate > o->n_workers)
-        mr_scope_fail(&n->s, mr_invalid("synchronous training: worker %d of %d, %d gradients a step", o->worker, o->n_workers, o->aggregate));
+        mr_scope_fail(
+            &n->s, mr_invalid("synchronous training: worker %d of %d with %d gradients for each step is not possible",
+                              o->worker, o->n_workers, o->aggregate));
     return mr_scope_ok(&n->s);
 }
 
+/* The first half: inputs, gradients and accumulators. g receives the gradients to make the update
+ * from. */
 mr_net_sync *mr_net_sync_begin(mr_network *n, mr_out loss, const mr_net_sync_options *options, mr_net_gradients *g)
 {
     const char *saved;
@@ -328,7 +344,9 @@ mr_net_sync *mr_net_sync_begin(mr_network *n, mr_out loss, const mr_net_sync_opt
     return whole(n, m.y);
 }
 
-/* The worker's part and the chief's, beside the global step. */
+/* The nodes of the worker and of the chief, on the device of the global step. With a bounded delay
+ * each worker makes its own update, so the message follows that update, and the step is read when it
+ * is reported. */
 static void make_both(maker *m, const mr_net_var *step, mr_node *train)
 {
     mr_network *n = m->n;
@@ -336,7 +354,7 @@ static void make_both(maker *m, const mr_net_var *step, mr_node *train)
     const char *saved, *worker = mr_net_at(n, step->device);
     mr_out *tokens = mr_new_array(mr_out, y->o.n_workers);
     mr_net_enter(n, "sync", &saved);
-    if (y->o.bounded) { /* each makes its own update, so the word comes behind it, and the step is read when it is told */
+    if (y->o.bounded) {
         mr_vec_push(&y->pushed, train);
         y->give[1] = mr_net_read(n, step);
     }

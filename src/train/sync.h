@@ -2,11 +2,11 @@
  *
  * For each variable an accumulator on its device takes the gradients of the workers; the chief takes their mean and
  * applies it (dist/sync.h says when), so N workers with batches of b do what one process does with batches of N*b.
- * Words of the workers come to the chief by one queue, `sync_events`; tokens, which name the next step, go to each worker
- * by its own, `sync_token_q_I`.  All of that lies on the parameter servers: chief and workers never call each other, and
- * either may be started anew at any time.
+ * The workers send messages to the chief through one queue, `sync_events`; tokens, which name the next step, go to each
+ * worker through its own queue, `sync_token_q_I`.  All queues are on the parameter servers: chief and workers never
+ * call each other, and either may be restarted at any time.
  *
- * With a bound on the delay instead there are no accumulators: a worker's own update comes before its word, and the token
+ * With a bounded delay there are no accumulators: a worker makes its own update before its message, and the token
  * says that it is not too far ahead. */
 #ifndef MR_TRAIN_SYNC_H
 #define MR_TRAIN_SYNC_H
@@ -17,11 +17,12 @@
 
 typedef struct mr_net_sync_options {
     int n_workers, worker; /* this one's number */
-    int aggregate;         /* gradients a step needs; 0: of all workers; MR_SYNC_ADAPTIVE: as many as make the most progress */
-    int64_t lease_ms;      /* a worker silent for so long is not waited for; 0: it is */
-    int64_t join_ms;       /* workers that have not come by then are not waited for; 0: they are */
-    bool bounded;          /* every worker updates by itself, and waits when it is too far ahead (dist/delay.h) */
-    int64_t delay;         /* then: as mr_delay_options.bound */
+    int aggregate; /* gradients for each step; 0: of all workers; MR_SYNC_ADAPTIVE: the number that makes the most
+                      progress */
+    int64_t lease_ms;      /* a worker that is silent for this long is no longer waited for; 0: always wait */
+    int64_t join_ms;       /* workers that have not joined by then are not waited for; 0: always wait */
+    bool bounded;          /* every worker makes its own updates, and waits when it is too far ahead (dist/delay.h) */
+    int64_t delay;         /* with bounded: as mr_delay_options.bound */
 } mr_net_sync_options;
 
 typedef struct mr_net_sync mr_net_sync;
@@ -29,33 +30,33 @@ typedef struct mr_net_sync mr_net_sync;
 /* In place of mr_net_minimize.  Errors go to the network's scope; NULL then.  mr_net_sync_free. */
 mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_sync_options *options);
 void mr_net_sync_free(mr_net_sync *y);
-/* Its two halves, for whoever makes updates of its own.  g: what they are to be made from, the mean of the workers' gradients (with
- * `bounded` this worker's own); also after an error to be given to mr_net_gradients_deinit.  `train` makes the update and raises
- * the global step.  The second half frees y when it returns NULL. */
+/* The two halves, for callers that make the update themselves.  g: the gradients to make it from, the mean over the
+ * workers (with `bounded` this worker's own); call mr_net_gradients_deinit on it even after an error.  `train` makes
+ * the update and increments the global step.  The second half frees y when it returns NULL. */
 mr_net_sync *mr_net_sync_begin(mr_network *n, mr_out loss, const mr_net_sync_options *options, mr_net_gradients *g);
 mr_net_sync *mr_net_sync_end(mr_net_sync *y, mr_network *n, mr_node *train);
 
-/* What a worker knows between its steps. */
+/* A worker's state between its steps. */
 typedef struct mr_sync_worker {
-    int64_t stamp; /* 0: has to join first */
+    int64_t stamp; /* 0: it must join first */
     int64_t step;  /* global, when the last token was given */
     mr_str *trace; /* where the metadata of the next step goes; NULL: it is not traced */
 } mr_sync_worker;
 
 /* One step of a worker: joins if it has to, runs a (its feeds and fetches) with the gradients, waits for the
- * token.  After an error the next step joins anew. */
+ * token.  After an error the next step joins again. */
 mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w);
 /* Joins and waits for a token, so that w->step is known; nothing when it has one. */
 mr_status *mr_net_sync_join(mr_net_sync *y, mr_session *s, mr_sync_worker *w);
-/* Tells the chief something; worker -1: only that time passes. */
+/* Sends a message to the chief; worker -1: it only advances the chief's clock. */
 mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word);
 
-/* Of one worker as the chief of this process saw it when it last led, or leads; false: it never did. */
+/* Figures of one worker, from the present or last time this process led; false: it never led. */
 bool mr_net_sync_figures(mr_net_sync *y, int worker, mr_sync_figures *out);
-/* Appends the other workers that have not left, likewise: "1, 2". */
+/* Appends the other workers that have not left, from the same time: "1, 2". */
 void mr_net_sync_list_present(mr_net_sync *y, mr_str *out);
 
-/* The chief's part, in a thread of its own: returns when all workers have left (NULL), or with the error of
+/* The chief's part, on a separate thread: returns when all workers have left (NULL), or with the error of
  * a run (CANCELLED when the session is closed). */
 mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s);
 

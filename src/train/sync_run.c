@@ -1,4 +1,10 @@
-/* train/sync_run.c -- workers and the chief at work: runs of the nodes that sync.c made. */
+/* train/sync_run.c -- runs the nodes of sync.c: the steps of a worker, and the chief's loop.
+ *
+ * A worker keeps the stamp of its last token; stamp 0 means that it must join. The chief feeds the
+ * messages of the workers to dist/sync.c and carries out its actions. The chief's state lives in one
+ * call of mr_net_sync_lead; only `knew_left` and the figures survive it. Stamps of a new chief are
+ * wall-clock times, so they exceed those of earlier chiefs, and gradients for an earlier chief are
+ * stale. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_wait.h"
@@ -7,7 +13,7 @@
 
 enum { MAX_FEEDS = 8 };
 
-/* A run with small feeds of its own. */
+/* A run with a few scalar feeds, which it owns. */
 typedef struct small_run {
     mr_out feeds[MAX_FEEDS];
     mr_tensor *values[MAX_FEEDS];
@@ -16,10 +22,13 @@ typedef struct small_run {
 
 static void feed(small_run *r, mr_out o, mr_tensor *v)
 {
+    MR_ASSERT(r->n < MAX_FEEDS);
     r->feeds[r->n] = o;
     r->values[r->n++] = v;
 }
 
+/* Runs the session with the feeds of r, and releases them. timeout_ms 0: no timeout; trace NULL: no
+ * trace. */
 static mr_status *run_within(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched, int n_fetches,
                              int64_t timeout_ms, mr_str *trace)
 {
@@ -65,15 +74,15 @@ static mr_status *take_token(mr_tensor *const t[2], mr_sync_worker *w)
     int64_t stamp = 0, step = 0;
     MR_TRY(mr_fetched_i64(t[0], &stamp));
     MR_TRY(mr_fetched_i64(t[1], &step));
-    if (stamp > w->stamp) { /* else it came twice */
+    if (stamp > w->stamp) { /* else the token is a repetition */
         w->stamp = stamp;
         w->step = step;
     }
     return NULL;
 }
 
-/* Until a token above `above` is there: the stamp we gave for, or 0.  The same one again may mean that our word of it was
- * lost. */
+/* Waits for a token above `above`: the stamp this worker sent gradients for, or 0. If the same token
+ * arrives again, the chief may have lost our message "arrived", so it is sent again. */
 static mr_status *wait_token(mr_net_sync *y, mr_session *s, int64_t above, mr_sync_worker *w)
 {
     while (w->stamp <= above) {
@@ -98,7 +107,7 @@ mr_status *mr_net_sync_join(mr_net_sync *y, mr_session *s, mr_sync_worker *w)
     return wait_token(y, s, 0, w);
 }
 
-/* The client's feeds and fetches, with ours behind them. */
+/* One run with the client's feeds and fetches, followed by the stamp and the token. */
 static mr_status *run_with(mr_net_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w)
 {
     int n = a->n_feeds, k = a->n_fetches;
@@ -136,6 +145,7 @@ static mr_status *run_with(mr_net_sync *y, mr_session *s, const mr_run_args *a, 
     return st;
 }
 
+/* On an error nothing stays fetched, and the next step joins again. */
 mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w)
 {
     for (int i = 0; i < a->n_fetches; i++)
@@ -163,11 +173,11 @@ typedef struct chief {
     mr_session *s;
     mr_sync sync;
     int64_t step; /* the global one */
-    int64_t told_ns; /* figures, to whoever watches */
-    mr_long_wait wait; /* for workers, since the last gradient came or somebody began to wait */
-    int64_t n_gave;    /* gradients then */
+    int64_t told_ns; /* when figures were last reported */
+    mr_long_wait wait; /* for logging: since the last gradient arrived or a worker began to wait */
+    int64_t n_gave;    /* number of gradients then */
     bool ended;
-    bool knows_left; /* those who left before */
+    bool knows_left; /* find_left has succeeded */
 } chief;
 
 static mr_status *set_stamp(chief *c, int64_t stamp)
@@ -177,7 +187,7 @@ static mr_status *set_stamp(chief *c, int64_t stamp)
     return run(&r, c->s, c->y->set_stamp, NULL, NULL, 0);
 }
 
-/* Gradients of an earlier chief's time are thrown away. */
+/* Removes the gradients that were sent for an earlier chief. */
 static mr_status *drain(chief *c)
 {
     int n = c->y->accumulators.n;
@@ -191,7 +201,7 @@ static mr_status *drain(chief *c)
     mr_status *st = run(&none, c->s, NULL, counts, got, n);
     for (int i = 0; i < n && !st; i++)
         if (got[i]->dtype != MR_INT32 || got[i]->n != 1)
-            st = mr_error(MR_INTERNAL, "An accumulator's count is no int32");
+            st = mr_error(MR_INTERNAL, "The count of an accumulator is not an int32");
         else if (*MR_DATA(int32_t, got[i]) > 0)
             st = run(&none, c->s, c->y->accumulators.p[i].drain, NULL, NULL, 0);
     unref_all(got, n);
@@ -200,15 +210,18 @@ static mr_status *drain(chief *c)
     return st;
 }
 
-/* Who has left is known from before, or was written down at the parameter server; either may have been lost.  Not of this
- * process's own worker: it says so itself, each time anew. */
+/* Tells the barrier which workers have left: this process knows it from the last time it led, or it is
+ * recorded at the parameter server; either may have been lost. This process's own worker is left out,
+ * because it sends that message each time. */
 static mr_status *find_left(chief *c)
 {
     small_run none = {.n = 0};
     mr_tensor *t;
     int n = c->y->o.n_workers;
     MR_TRY(run(&none, c->s, NULL, &c->y->left, &t, 1));
-    mr_status *st = t->dtype == MR_BOOL && t->n == n ? NULL : mr_error(MR_INTERNAL, "The list of who has left is none");
+    mr_status *st = t->dtype == MR_BOOL && t->n == n
+                        ? NULL
+                        : mr_error(MR_INTERNAL, "The list of workers that have left has a wrong type or size");
     for (int i = 0; i < n && !st; i++)
         if (i != c->y->o.worker && (c->y->knew_left[i] || MR_DATA(bool, t)[i]))
             mr_sync_remember_left(&c->sync, i);
@@ -217,15 +230,15 @@ static mr_status *find_left(chief *c)
     return st;
 }
 
-/* For the next time; unless what was known had not been taken over yet. */
+/* Remembers who has left, for the next time; unless find_left has not run yet. */
 static void remember_left(chief *c)
 {
     for (int i = 0; c->knows_left && i < c->y->o.n_workers; i++)
         c->y->knew_left[i] = c->sync.members[i].state == MR_SYNC_LEFT;
 }
 
-/* From the first line on whatever is older is dropped, so nothing comes in behind the draining, which itself moves
- * the accumulators' steps apart: hence the second line. */
+/* Prepares a new barrier. After the first set_stamp older gradients are dropped, so none arrives after
+ * the draining. Draining itself moves the steps of the accumulators apart, hence the second set_stamp. */
 static mr_status *begin(chief *c)
 {
     int64_t stamp = mr_wall_us();
@@ -240,16 +253,19 @@ static mr_status *begin(chief *c)
     if (st)
         return st;
     const mr_net_sync_options *o = &c->y->o;
-    int64_t join_ms = c->step > 0 && o->lease_ms > 0 ? o->lease_ms : o->join_ms; /* some may have left already */
+    int64_t join_ms =
+        c->step > 0 && o->lease_ms > 0 ? o->lease_ms : o->join_ms; /* not the first start: some may have left already */
     mr_sync_options with = {o->n_workers, o->aggregate, o->lease_ms * 1000000, join_ms * 1000000, o->bounded, o->delay};
     mr_sync_init(&c->sync, &with, stamp + 1, mr_now_ns());
     return find_left(c);
 }
 
-/* The actions from `from` on that one run can do: an update with the tokens behind it, or tokens alone.  Returns how many
- * that were. */
+/* Carries out the actions from `from` on that fit into one run: an update and the tokens after it, or
+ * tokens alone. Returns their number. The run has a timeout, because the last run of a replaced chief
+ * may have taken some of the gradients. */
 static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **st)
 {
+    MR_ASSERT(from >= 0 && from < todo->n);
     const mr_sync_action *a = &todo->p[from];
     bool apply = a->what == MR_SYNC_APPLY;
     int n = apply, n_workers = c->y->o.n_workers;
@@ -271,7 +287,6 @@ static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **
         feed(&r, c->y->give[1], mr_tensor_scalar_i64(c->step + apply));
     if (apply)
         feed(&r, c->y->required, mr_tensor_scalar_i32(a->count));
-    /* All gradients are there, so this does not wait; unless the last run of a chief that was replaced took some of them. */
     mr_str trace = {0};
     bool traced = apply && mr_tracer_wants_update(c->y->tracer, c->step + 1);
     *st = run_within(&r, c->s, apply ? c->y->apply : c->y->tell, NULL, NULL, 0, apply ? 3 * c->y->o.lease_ms : 0,
@@ -294,6 +309,8 @@ static mr_status *hear(chief *c, const mr_sync_event *e)
     return st;
 }
 
+/* Takes all messages in the queue, at least one, and handles them. They come from other processes, so
+ * they are checked. */
 static mr_status *hear_some(chief *c)
 {
     small_run none = {.n = 0};
@@ -302,7 +319,8 @@ static mr_status *hear_some(chief *c)
     mr_status *st = NULL;
     int64_t unused;
     for (int i = 0; i < 3 && !st; i++)
-        st = t[i]->n == t[0]->n ? mr_fetched_i64(t[i], &unused) : mr_error(MR_INTERNAL, "Words came in pieces");
+        st = t[i]->n == t[0]->n ? mr_fetched_i64(t[i], &unused)
+                                : mr_error(MR_INTERNAL, "The columns of the messages differ in length");
     for (int64_t i = 0; i < t[0]->n && !st && !c->ended; i++)
         st = hear(c, &(mr_sync_event){MR_DATA(int64_t, t[0])[i], MR_DATA(int64_t, t[1])[i], MR_DATA(int64_t, t[2])[i]});
     unref_all(t, 3);
@@ -311,7 +329,7 @@ static mr_status *hear_some(chief *c)
 
 #define TELL_NS INT64_C(1000000000)
 
-/* Now and then, and at the end. */
+/* Reports the figures of all workers, once a second and at the end. */
 static void tell_figures(chief *c)
 {
     int64_t now = mr_now_ns();
@@ -324,6 +342,7 @@ static void tell_figures(chief *c)
     }
 }
 
+/* Publishes the figures and the present workers, for other threads. */
 static void note_figures(chief *c)
 {
     int n = c->y->o.n_workers;
@@ -341,7 +360,7 @@ static void note_figures(chief *c)
 
 enum { MAX_LISTED = 10 }; /* workers in a line of the log */
 
-/* The n-th of a list. */
+/* Appends a worker as the n-th of a list, which ends with "..." after MAX_LISTED. */
 static void list_worker(mr_str *out, int n, int worker)
 {
     if (n <= MAX_LISTED)
@@ -360,8 +379,8 @@ void mr_net_sync_list_present(mr_net_sync *y, mr_str *out)
     mr_unlock(&y->mu);
 }
 
-/* Logs whom the others wait for, when no gradient has come for long: workers that have not joined since the chief
- * started, or those whose gradients are missing.  Workers that live say so now and then, so this is called often. */
+/* Logs which workers the others wait for, when no gradient has arrived for long: those that have not
+ * joined since the chief started, or those whose gradients are missing. Heartbeats call this often. */
 static void tell_waits(chief *c)
 {
     int64_t n_gave = 0, now_ns = mr_now_ns();
@@ -380,7 +399,7 @@ static void tell_waits(chief *c)
     c->n_gave = n_gave;
     if (mr_long_wait_due(&c->wait, now_ns, &seconds))
         mr_info("Still waiting for worker %s: %s (%.0f s)", mr_str_z(&who),
-                joining ? "it has not joined" : "it has not given its gradient, and others wait", seconds);
+                joining ? "it has not joined" : "it has not sent its gradient, and others wait", seconds);
     mr_str_deinit(&who);
 }
 

@@ -1,9 +1,11 @@
 /* train/table.c -- sharded tables: which shard a row is in, gather and stitch, and losses over a sample of the rows.
  *
- *     ids -> Unique -> (shard, row in it) -> DynamicPartition --+-> ResourceGather on shard 0 --+-> ParallelDynamicStitch
+ *     ids -> Unique -> (shard, row in it) -> DynamicPartition --+-> ResourceGather on shard 0 --+->
+ * ParallelDynamicStitch
  *                                                               +-> ResourceGather on shard 1 --+
  *
- * All but the gathers is where the ids are used.  Numbers are int64 throughout: a table may have more rows than an int32. */
+ * Only the gathers run on the devices of the shards, everything else where the ids are used.  Row numbers are int64,
+ * because a table may have more rows than an int32 can count. */
 #include "train/table.h"
 
 #include "base/memory.h"
@@ -15,27 +17,30 @@
 static int64_t rows_of(const mr_net_table *t, int shard)
 {
     int64_t each = t->rows / t->n_shards, extra = t->rows % t->n_shards;
-    return each + (shard < extra); /* of both ways to split */
+    return each + (shard < extra); /* the same for both ways to split */
 }
 
 static void check(mr_network *n, const mr_net_table *t, const char *name)
 {
     if (t->rows < 1 || t->columns < 1 || t->n_shards < 1 || t->n_shards > t->rows || t->n_shards > 65536)
-        mr_scope_fail(&n->s, mr_invalid("table '%s': %lld rows of %lld columns in %d shards", name, (long long)t->rows,
-                                        (long long)t->columns, t->n_shards));
+        mr_scope_fail(&n->s, mr_invalid("table '%s': %lld rows of %lld columns cannot be split into %d shards", name,
+                                        (long long)t->rows, (long long)t->columns, t->n_shards));
     else if (t->split != MR_NET_MOD && t->split != MR_NET_DIV)
-        mr_scope_fail(&n->s, mr_invalid("table '%s': unknown way to split it: %d", name, (int)t->split));
+        mr_scope_fail(&n->s, mr_invalid("table '%s': unknown split %d", name, (int)t->split));
 }
 
-/* Shards of both ways to split have the same shapes: one that is used again the other way would give wrong rows. */
+/* Records how a shard is split. Both ways give shards of the same shape, so reusing one the other way would give wrong
+ * rows. */
 static void mark(mr_network *n, const mr_net_table *t, const char *name, int shard)
 {
     mr_net_var *v = &n->vars.p[t->shards[shard]];
     if (v->split && v->split != 1 + (int)t->split)
-        mr_scope_fail(&n->s, mr_invalid("table '%s' is used again, split the other way", name));
+        mr_scope_fail(&n->s, mr_invalid("table '%s' is reused with another split", name));
     v->split = 1 + (int)t->split;
 }
 
+/* Makes or reuses one variable for each shard. Without a count there is one shard for each parameter
+ * server, but no more than rows. */
 bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t rows, int64_t columns, int shards,
                        mr_net_split split, mr_net_init init)
 {
@@ -60,14 +65,15 @@ bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t
     return mr_scope_ok(&n->s);
 }
 
-/* ---- where a row is ---- */
+/* ---- locating rows ---- */
 
 static mr_out cast(mr_network *n, mr_out x, mr_dtype to)
 {
     return mr_scope_ok(&n->s) && mr_out_type(x) == (int)to ? x : mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), x);
 }
 
-/* A number beyond the table lands beyond its shard, or in no shard: either is seen by the op that gets it. */
+/* A number outside the table becomes a row outside its shard, or a shard that does not exist; the op that gets it
+ * reports that. */
 static void locate_mod(mr_network *n, const mr_net_table *t, mr_out ids, mr_out *shard, mr_out *row)
 {
     mr_out k = mr_const_i64(&n->s, t->n_shards);
@@ -75,8 +81,9 @@ static void locate_mod(mr_network *n, const mr_net_table *t, mr_out ids, mr_out 
     *row = mr_emit(&n->s, "FloorDiv", ids, k);
 }
 
-/* With e rows too many, the first e shards have q + 1 and the others q: the larger of both guesses is right.  A shard that is none
- * is the one before the first or behind the last: as an int32 another might be one of the table's. */
+/* If e rows remain, the first e shards have q + 1 rows and the others q; the larger of the two guesses
+ * is right. A shard number outside the table is clamped to -1 or n_shards: as an int32, another one
+ * might wrap to a valid shard. */
 static void locate_div(mr_network *n, const mr_net_table *t, mr_out ids, mr_out *shard, mr_out *row)
 {
     int64_t q = t->rows / t->n_shards, e = t->rows % t->n_shards;
@@ -99,7 +106,7 @@ static mr_out gather(mr_network *n, const mr_net_table *t, int shard, mr_out row
     return y;
 }
 
-/* ids: int64, flat, each once. */
+/* Sends each row number to its shard, gathers there, and puts the rows together in the original order. */
 static mr_out gather_all(mr_network *n, const mr_net_table *t, mr_out ids)
 {
     mr_out shard, row;
@@ -122,7 +129,7 @@ static mr_out gather_all(mr_network *n, const mr_net_table *t, mr_out ids)
     return y;
 }
 
-/* The shape of ids with the columns behind it: as constant as it can be. */
+/* The shape of ids followed by the columns; a constant if at most one dimension is unknown. */
 static mr_out shape_behind(mr_network *n, const mr_net_table *t, mr_out ids)
 {
     const mr_pshape *s = mr_scope_ok(&n->s) ? mr_out_shape(ids) : NULL;
@@ -150,7 +157,7 @@ mr_out mr_net_table_rows(mr_network *n, const mr_net_table *t, mr_out ids)
     return mr_emit(&n->s, "Reshape", rows, shape_behind(n, t, ids));
 }
 
-/* ---- with every row ---- */
+/* ---- products with every row ---- */
 
 static mr_out product_with(mr_network *n, const mr_net_var *v, mr_out x)
 {
@@ -160,7 +167,7 @@ static mr_out product_with(mr_network *n, const mr_net_var *v, mr_out x)
     return y;
 }
 
-/* Columns stand shard by shard; of a table split by MOD they are put back in order. */
+/* The columns come shard by shard; for a table split by MOD they are put back in order. */
 static mr_out in_order(mr_network *n, const mr_net_table *t, mr_out y)
 {
     if (t->split == MR_NET_DIV || t->n_shards == 1)
@@ -189,7 +196,7 @@ mr_out mr_net_table_product(mr_network *n, const mr_net_table *t, mr_out x)
     return in_order(n, t, y);
 }
 
-/* ---- with a sample of them ---- */
+/* ---- products with a sample of rows ---- */
 
 typedef struct sample {
     mr_out classes, expected_true, expected;
@@ -206,7 +213,7 @@ static sample draw(mr_network *n, mr_out true_classes, int64_t sampled, int64_t 
     return (sample){drawn, mr_nth(drawn, 1), mr_nth(drawn, 2)};
 }
 
-/* The rows before and behind the size of the batch. */
+/* Splits rows after the first `batch` ones. */
 static void halves(mr_network *n, mr_out rows, mr_out batch, int64_t sampled, mr_out *first, mr_out *rest)
 {
     mr_out sizes[2] = {batch, mr_const_i64(&n->s, sampled)}, axis = mr_const_i32(&n->s, 0);
@@ -216,15 +223,15 @@ static void halves(mr_network *n, mr_out rows, mr_out batch, int64_t sampled, mr
     *rest = mr_nth(parts, 1);
 }
 
-/* A class that is the true one of an example is no other class to it. */
+/* Removes the logits of sampled classes that are the true class of their example. */
 static mr_out without_hits(mr_network *n, mr_out logits, mr_out true_classes, mr_out classes)
 {
     mr_out hit = cast(n, mr_emit(&n->s, "Equal", true_classes, classes), MR_FLOAT);
     return mr_emit(&n->s, "Sub", logits, mr_emit(&n->s, "Mul", hit, mr_const_f32(&n->s, 1e30f)));
 }
 
-/* The logits of the true class, first, and of the sampled ones.  Each is lowered by how often it is expected to be there, so
- * that the sample stands for all. */
+/* The logits of the true class, first, and of the sampled ones. Each is reduced by the log of its
+ * expected count, so that the sample represents all classes. */
 static mr_out sampled_logits(mr_network *n, const mr_net_table *weights, const mr_net_table *biases, mr_out x, mr_out labels,
                              int64_t sampled)
 {
@@ -248,8 +255,10 @@ mr_out mr_net_sampled_softmax(mr_network *n, const mr_net_table *weights, const 
                               int64_t sampled)
 {
     if (sampled < 1 || sampled > weights->rows || biases->rows != weights->rows || biases->columns != 1) {
-        mr_scope_fail(&n->s, mr_invalid("sampled softmax: %lld of %lld classes, %lld biases of %lld columns", (long long)sampled,
-                                        (long long)weights->rows, (long long)biases->rows, (long long)biases->columns));
+        mr_scope_fail(&n->s, mr_invalid("sampled softmax: cannot sample %lld of %lld classes with %lld biases of %lld "
+                                        "columns (expected one bias for each class)",
+                                        (long long)sampled, (long long)weights->rows, (long long)biases->rows,
+                                        (long long)biases->columns));
         return MR_NO_OUT;
     }
     labels = mr_emit(&n->s, "Reshape", cast(n, labels, MR_INT64), mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}));

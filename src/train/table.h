@@ -1,16 +1,16 @@
-/* train/table.h -- tables of rows, cut into shards that lie on several parameter servers.
+/* train/table.h -- tables of rows, split into shards on several parameter servers.
  *
  * Rows are found by number: each number goes to its shard, the shard gathers on its own device, and the rows are put
- * together again where they are wanted.  So only rows that are asked for travel, each once however often it is asked for, and
- * their gradients go back the same way, as rows. */
+ * together where they are needed.  So only requested rows travel, each of them once, and their gradients return the
+ * same way, as rows. */
 #ifndef MR_TRAIN_TABLE_H
 #define MR_TRAIN_TABLE_H
 
 #include "train/net.h"
 
 typedef enum mr_net_split {
-    MR_NET_MOD, /* row i lies in shard i % n: neighbours are spread */
-    MR_NET_DIV, /* each shard has rows that follow each other; the first ones have one more when it does not come out even */
+    MR_NET_MOD, /* row i is in shard i % n: neighbours are spread */
+    MR_NET_DIV, /* each shard has consecutive rows; the first shards have one more if the rows do not divide evenly */
 } mr_net_split;
 
 typedef struct mr_net_table {
@@ -23,9 +23,9 @@ typedef struct mr_net_table {
 /* Variables NAME/part_0 and so on.  shards 0: one for each parameter server, or one.  False after an error, which is in the scope. */
 bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t rows, int64_t columns, int shards,
                        mr_net_split split, mr_net_init init);
-/* ids of any shape -> [ids.., columns].  A number that is none of the table's fails the run. */
+/* ids of any shape -> [ids.., columns].  A number outside the table fails the run. */
 mr_out mr_net_table_rows(mr_network *n, const mr_net_table *t, mr_out ids);
-/* x [batch, columns] -> [batch, rows]: with every row, each shard's product computed beside it. */
+/* x [batch, columns] -> [batch, rows]: the product with every row, computed on the device of each shard. */
 mr_out mr_net_table_product(mr_network *n, const mr_net_table *t, mr_out x);
 /* The softmax loss over the true classes and `sampled` others, drawn log-uniformly: class 0 has to be the most frequent one.
  * x [batch, columns], labels int32 or int64 [batch]; biases has one column. */

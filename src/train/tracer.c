@@ -1,4 +1,7 @@
-/* train/tracer.c -- which training steps are traced, and the files they go to. */
+/* train/tracer.c -- selects the training steps to trace, and writes their files.
+ *
+ * The client's thread begins and ends steps; the chief's thread writes updates. They share only what
+ * is fixed after mr_tracer_init, and the atomic `failed`. */
 #include "train/tracer.h"
 
 #include <stdatomic.h>
@@ -9,7 +12,7 @@
 #include "base/log.h"
 #include "exec/trace.h"
 
-/* ---- which ---- */
+/* ---- the steps to trace ---- */
 
 static mr_status *parse_range(mr_sv text, mr_traced_range *out)
 {
@@ -21,7 +24,7 @@ static mr_status *parse_range(mr_sv text, mr_traced_range *out)
         ok = mr_sv_to_i64(rest, &out->last);
     if (ok && out->first > 0 && out->first <= out->last)
         return NULL;
-    return mr_invalid("steps to trace are numbers and ranges such as 20-24,100; not '%.*s'",
+    return mr_invalid("invalid steps to trace: expected numbers and ranges such as 20-24,100, not '%.*s'",
                       MR_SV_ARG(text));
 }
 
@@ -56,6 +59,8 @@ void mr_tracer_deinit(mr_tracer *t)
 
 /* ---- steps ---- */
 
+/* Decides whether the next step is traced. outside_ns is the time since the last step ended: the
+ * client's own work. */
 mr_str *mr_tracer_begin(mr_tracer *t, int64_t done)
 {
     bool wanted = false;
@@ -72,7 +77,7 @@ mr_str *mr_tracer_begin(mr_tracer *t, int64_t done)
     return wanted ? &t->metadata : NULL;
 }
 
-/* Adds what is known to the metadata and writes it; what went wrong is told once. */
+/* Adds the trace information to the metadata and writes the file. Only the first failure is logged. */
 static void write_step(mr_tracer *t, const char *kind, const mr_trace_info *info, mr_str *metadata)
 {
     mr_pb_writer w;
@@ -89,7 +94,7 @@ static void write_step(mr_tracer *t, const char *kind, const mr_trace_info *info
     if (!st)
         st = mr_writer_commit(file);
     if (st && !atomic_exchange(&t->failed, true))
-        mr_warn("a trace could not be written: %s", mr_status_message(st));
+        mr_warn("Could not write a trace: %s", mr_status_message(st));
     mr_status_free(st);
     mr_writer_free(file);
     mr_free(path);
@@ -105,7 +110,7 @@ void mr_tracer_end(mr_tracer *t, bool ok, int64_t step)
     t->left_ns = mr_now_ns();
 }
 
-/* Reads only what is settled at the beginning. */
+/* From any thread: reads only what mr_tracer_init has set. */
 bool mr_tracer_wants_update(const mr_tracer *t, int64_t step)
 {
     bool wanted = false;

@@ -1,10 +1,13 @@
-/* train/vote.c -- nodes that compare and swap the chief's record, and their runs. */
+/* train/vote.c -- the nodes that compare and swap the chief's record, and their runs.
+ *
+ * A mutex op makes dequeue, comparison and enqueue atomic between processes. The queue holds one
+ * record, or none after its task restarted. */
 #include "train/vote.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
 
-enum { TRIES = 3 }; /* one after the other; somebody else's count may have come between */
+enum { TRIES = 3 }; /* another worker may change the record between two attempts */
 
 /* ---- nodes ---- */
 
@@ -33,7 +36,7 @@ static mr_out concat(mr_network *n, mr_out a, mr_out b)
     return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, both}, {-1, &axis}}, 2);
 }
 
-/* All that is in the queue, one tuple or none; for none {-1, -1}. */
+/* Takes the record out of the queue; {-1, -1} if there is none. */
 static mr_out take_record(mr_network *n, mr_out queue, mr_node *locked)
 {
     int types[] = {MR_INT64, MR_INT64};
@@ -46,6 +49,7 @@ static mr_out take_record(mr_network *n, mr_out queue, mr_node *locked)
     return concat(n, worker, count);
 }
 
+/* If the record equals `expect`, it becomes `want`; `found` is the record afterwards. */
 static void make_all(mr_net_vote *v, mr_network *n)
 {
     v->expect = record_input(n, "expect");
@@ -86,6 +90,7 @@ void mr_net_vote_init(mr_net_vote *v, mr_network *n)
 
 static mr_tensor *record_tensor(mr_chief_record r) { return mr_tensor_vector_i64(2, (int64_t[]){r.worker, r.count}); }
 
+/* One compare-and-swap of the record. */
 static mr_status *swap(mr_net_vote *v, mr_session *s, mr_chief_record expect, mr_chief_record want, mr_chief_record *found)
 {
     mr_out feeds[] = {v->expect, v->want};
@@ -94,7 +99,7 @@ static mr_status *swap(mr_net_vote *v, mr_session *s, mr_chief_record expect, mr
                      .targets = &v->done, .n_targets = 1};
     mr_status *st = mr_session_run(s, &a, NULL, NULL);
     if (!st && (t->dtype != MR_INT64 || t->n != 2))
-        st = mr_error(MR_INTERNAL, "The record of the chief is none");
+        st = mr_error(MR_INTERNAL, "The record of the chief is not an int64 vector of two elements");
     if (!st)
         *found = (mr_chief_record){MR_DATA(int64_t, t)[0], MR_DATA(int64_t, t)[1]};
     mr_tensor_unref(t);
@@ -103,9 +108,11 @@ static mr_status *swap(mr_net_vote *v, mr_session *s, mr_chief_record expect, mr
     return st;
 }
 
+/* When dist/election.c does not want to change the record, `expect` is a value that no record has, so
+ * it is only read. */
 mr_status *mr_net_vote_run(mr_net_vote *v, mr_session *s, mr_election *e)
 {
-    const mr_chief_record nothing = {-2, -2}; /* no record is like this: it stays */
+    const mr_chief_record nothing = {-2, -2};
     bool again = true;
     for (int i = 0; i < TRIES && again; i++) {
         mr_chief_record expect, want, found;
