@@ -25,8 +25,8 @@ typedef struct maker {
 
 /* ---- one exchange ---- */
 
-static mr_out exchange(mr_network *n, const mr_net_reduce *r, const char *op, mr_out in, int instance, const mr_named_attr *attrs,
-                       int n_attrs)
+static mr_out add_exchange(mr_network *n, const mr_net_reduce *r, const char *op, mr_out in, int instance,
+                           const mr_named_attr *attrs, int n_attrs)
 {
     mr_out ins[] = {in, r->size, r->key, mr_const_i32(&n->s, instance)};
     return mr_emit_n(&n->s, op, attrs, n_attrs, ins, 4);
@@ -37,7 +37,7 @@ static mr_out exchange_of_step(maker *m, const char *op, mr_out t, int instance,
 {
     for (int i = 0; i < m->all.n; i++)
         mr_vec_push(&m->n->s.controls, m->all.p[i]);
-    mr_out out = exchange(m->n, m->r, op, t, instance, attrs, n_attrs);
+    mr_out out = add_exchange(m->n, m->r, op, t, instance, attrs, n_attrs);
     m->n->s.controls.n = 0;
     if (out.node)
         mr_vec_push(&m->means, out.node);
@@ -45,7 +45,7 @@ static mr_out exchange_of_step(maker *m, const char *op, mr_out t, int instance,
 }
 
 /* Merges t over all workers; "Add" gives the mean. */
-static mr_out merged(maker *m, mr_out t, const char *merge, int instance)
+static mr_out merge_over_workers(maker *m, mr_out t, const char *merge, int instance)
 {
     bool mean = strcmp(merge, "Add") == 0;
     mr_named_attr attrs[] = {{"merge_op", mr_a_str(merge)},
@@ -55,10 +55,10 @@ static mr_out merged(maker *m, mr_out t, const char *merge, int instance)
     return exchange_of_step(m, "CollectiveReduceV2", t, instance, attrs, 4);
 }
 
-static mr_out mean(maker *m, mr_out t, int instance) { return merged(m, t, "Add", instance); }
+static mr_out mean_over_workers(maker *m, mr_out t, int instance) { return merge_over_workers(m, t, "Add", instance); }
 
 /* Concatenates t of all workers, which have the same shape, in the order of ranks. */
-static mr_out gathered(maker *m, mr_out t, int instance)
+static mr_out gather_over_workers(maker *m, mr_out t, int instance)
 {
     mr_named_attr attrs[] = {{"Nordering_token", mr_a_int(0)}, {"timeout_seconds", mr_a_float(m->r->o.timeout_s)}};
     return exchange_of_step(m, "CollectiveGatherV2", t, instance, attrs, 2);
@@ -98,7 +98,7 @@ static mr_out as_type(mr_network *n, mr_out t, mr_dtype from, mr_dtype to)
 
 /* ---- buckets ---- */
 
-static mr_out flat(mr_network *n, mr_out t)
+static mr_out flatten(mr_network *n, mr_out t)
 {
     return mr_emit(&n->s, "Reshape", t, mr_const_vec_i32(&n->s, 1, (const int32_t[]){-1}));
 }
@@ -125,18 +125,18 @@ static void reduce_bucket(maker *m, const int *in, int k)
     mr_out *parts = mr_new_array(mr_out, k + 1);
     int instance = ++m->r->n_buckets;
     if (k == 1) {
-        m->g->g[in[0]].dense = mean(m, m->g->g[in[0]].dense, instance);
+        m->g->g[in[0]].dense = mean_over_workers(m, m->g->g[in[0]].dense, instance);
         mr_free(parts);
         return;
     }
     int32_t *sizes = mr_new_array(int32_t, k);
     for (int i = 0; i < k; i++) {
-        parts[i] = flat(n, m->g->g[in[i]].dense);
+        parts[i] = flatten(n, m->g->g[in[i]].dense);
         sizes[i] = (int32_t)n->vars.p[m->g->var[in[i]]].n;
     }
     mr_out axis = mr_const_i32(&n->s, 0);
     mr_out one = mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{k, parts}, {-1, &axis}}, 2);
-    mr_out whole = mean(m, one, instance);
+    mr_out whole = mean_over_workers(m, one, instance);
     mr_out split = mr_emit_with(&n->s, "SplitV", MR_ATTRS({"num_split", mr_a_int(k)}), whole,
                                 mr_const_vec_i32(&n->s, k, sizes), axis);
     for (int i = 0; i < k && mr_scope_ok(&n->s); i++)
@@ -184,7 +184,7 @@ static void reduce_all(maker *m)
 enum { NO_ROW = -1 };
 
 /* Appends `rows` rows of padding to t, which holds values of the variable's rows, or indices. */
-static mr_out padded(mr_network *n, const mr_net_var *v, mr_out t, mr_dtype type, mr_out rows, bool indices)
+static mr_out pad_rows(mr_network *n, const mr_net_var *v, mr_out t, mr_dtype type, mr_out rows, bool indices)
 {
     mr_out axis = mr_const_i32(&n->s, 0), shape[] = {rows, dims_of(n, v, 1)};
     mr_out all = mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, shape}, {-1, &axis}}, 2);
@@ -193,7 +193,10 @@ static mr_out padded(mr_network *n, const mr_net_var *v, mr_out t, mr_dtype type
 }
 
 /* The rows of t that are not padding. */
-static mr_out taken(mr_network *n, mr_out t, mr_out which) { return mr_emit(&n->s, "GatherV2", t, which, mr_const_i32(&n->s, 0)); }
+static mr_out take_rows(mr_network *n, mr_out t, mr_out which)
+{
+    return mr_emit(&n->s, "GatherV2", t, which, mr_const_i32(&n->s, 0));
+}
 
 /* Replaces a sparse gradient by the mean over all workers. Each worker sends a row once; then every
  * worker adds up the rows in the order of ranks, so all get the same bits. */
@@ -206,15 +209,16 @@ static void reduce_rows(maker *m, int i)
     int instance = FIRST_SPARSE + 3 * m->r->n_sparse++;
     mr_net_sum_rows(n, g);
     mr_out count = mr_emit(&n->s, "Shape", g->indices);
-    mr_out most = mr_emit(&n->s, "Maximum", merged(m, count, "Max", instance), mr_const_i32(&n->s, 1));
+    mr_out most = mr_emit(&n->s, "Maximum", merge_over_workers(m, count, "Max", instance), mr_const_i32(&n->s, 1));
     mr_out more = mr_emit(&n->s, "Sub", most, count);
-    mr_out indices = gathered(m, padded(n, &v, g->indices, index, more, true), instance + 1);
-    mr_out values = gathered(m, as_type(n, padded(n, &v, g->values, v.dtype, more, false), v.dtype, as), instance + 2);
+    mr_out indices = gather_over_workers(m, pad_rows(n, &v, g->indices, index, more, true), instance + 1);
+    mr_out values =
+        gather_over_workers(m, as_type(n, pad_rows(n, &v, g->values, v.dtype, more, false), v.dtype, as), instance + 2);
     mr_out there = mr_emit(&n->s, "GreaterEqual", indices, mr_const_num(&n->s, index, 0));
-    mr_out which = flat(n, mr_emit(&n->s, "Where", there));
+    mr_out which = flatten(n, mr_emit(&n->s, "Where", there));
     mr_out size = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(v.dtype)}), m->r->size);
-    g->indices = taken(n, indices, which);
-    g->values = mr_emit(&n->s, "RealDiv", as_type(n, taken(n, values, which), as, v.dtype), size);
+    g->indices = take_rows(n, indices, which);
+    g->values = mr_emit(&n->s, "RealDiv", as_type(n, take_rows(n, values, which), as, v.dtype), size);
     mr_net_sum_rows(n, g);
 }
 
@@ -229,7 +233,7 @@ static void reduce_sparse(maker *m)
 
 /* Makes sparse gradients dense if asked to. Without overlap, collects the gradients that all exchanges
  * wait for. */
-static void prepare(maker *m)
+static void prepare_gradients(maker *m)
 {
     int n_there = 0;
     for (int i = 0; i < m->g->n && mr_scope_ok(&m->n->s); i++) {
@@ -282,14 +286,14 @@ static void make_means(maker *m, mr_out loss)
     mr_net_enter(n, "all_reduce", &saved);
     m->r->size = int_input(n, "group_size", 1);
     m->r->key = int_input(n, "group_key", 0);
-    prepare(m);
+    prepare_gradients(m);
     reduce_all(m);
     reduce_sparse(m);
     hold_back(m);
     mr_net_leave(n, saved);
 }
 
-static bool check(mr_network *n, const mr_net_reduce_options *o)
+static bool check_options(mr_network *n, const mr_net_reduce_options *o)
 {
     enum { MAX_WORKERS = 65536 };
     if (o->n_workers < 1 || o->n_workers > MAX_WORKERS || o->worker < 0 || o->worker >= o->n_workers || o->wait_ms < 0 ||
@@ -300,7 +304,7 @@ static bool check(mr_network *n, const mr_net_reduce_options *o)
 }
 
 /* r, or NULL (r is freed) after an error, which is in the scope. */
-static mr_net_reduce *whole(mr_network *n, mr_net_reduce *r)
+static mr_net_reduce *reduce_or_null(mr_network *n, mr_net_reduce *r)
 {
     if (mr_scope_ok(&n->s))
         return r;
@@ -311,14 +315,14 @@ static mr_net_reduce *whole(mr_network *n, mr_net_reduce *r)
 mr_net_reduce *mr_net_reduce_begin(mr_network *n, mr_out loss, const mr_net_reduce_options *options, mr_net_gradients *g)
 {
     *g = (mr_net_gradients){0};
-    if (!check(n, options))
+    if (!check_options(n, options))
         return NULL;
     maker m = {.n = n, .r = mr_new(mr_net_reduce), .g = g};
     m.r->o = *options;
     make_means(&m, loss);
     mr_vec_deinit(&m.all);
     mr_vec_deinit(&m.means);
-    return whole(n, m.r);
+    return reduce_or_null(n, m.r);
 }
 
 mr_net_reduce *mr_net_reduce_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_reduce_options *options)
@@ -327,7 +331,7 @@ mr_net_reduce *mr_net_reduce_new(mr_network *n, mr_out loss, const mr_net_optimi
     mr_net_reduce *r = mr_net_reduce_begin(n, loss, options, &g);
     if (r) {
         r->train = mr_net_apply(n, o, &g);
-        r = whole(n, r);
+        r = reduce_or_null(n, r);
     }
     mr_net_gradients_deinit(&g);
     return r;
@@ -345,7 +349,7 @@ static void hand_over(mr_net_reduce *r, mr_network *n, int i, mr_node **send, mr
     if (!t)
         return;
     mr_out now = mr_net_read(n, &v);
-    mr_out sent = exchange(n, r, "CollectiveBcastSendV2", as_type(n, now, v.dtype, t), FIRST_VARIABLE + i,
+    mr_out sent = add_exchange(n, r, "CollectiveBcastSendV2", as_type(n, now, v.dtype, t), FIRST_VARIABLE + i,
                            MR_ATTRS({"timeout_seconds", mr_a_float(r->o.timeout_s)}));
     mr_out ins[] = {r->size, r->key, mr_const_i32(&n->s, FIRST_VARIABLE + i), dims_of(n, &v, 0)};
     mr_named_attr attrs[] = {{"T", mr_a_type(t)}, {"timeout_seconds", mr_a_float(r->o.timeout_s)}};
@@ -392,7 +396,7 @@ void mr_net_reduce_feeds(const mr_net_reduce *r, mr_out feeds[2], mr_tensor *val
     values[1] = mr_tensor_scalar_i32(r->group.group_key);
 }
 
-static mr_status *run(const mr_net_reduce *r, mr_session *s, mr_node *target)
+static mr_status *run_target(const mr_net_reduce *r, mr_session *s, mr_node *target)
 {
     mr_out feeds[2];
     mr_tensor *values[2];
@@ -442,5 +446,5 @@ mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_
         MR_TRY(ask_to_join(r, s, deadline_ms, cancel));
     r->size_now = r->group.size;
     r->generation_now = r->group.generation;
-    return r->group.size == 1 ? NULL : run(r, s, r->group.rank == r->group.source ? r->send : r->receive);
+    return r->group.size == 1 ? NULL : run_target(r, s, r->group.rank == r->group.source ? r->send : r->receive);
 }

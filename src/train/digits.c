@@ -93,7 +93,7 @@ static uint64_t next_random(uint64_t *s) /* xorshift64* */
     return *s * 0x2545F4914F6CDD1Du;
 }
 
-static float uniform(uint64_t *s, float lo, float hi)
+static float random_uniform(uint64_t *s, float lo, float hi)
 {
     return lo + (hi - lo) * (float)(next_random(s) >> 40) * 0x1p-24f;
 }
@@ -105,7 +105,7 @@ static const uint8_t font[10][7] = { /* rows of five pixels, the leftmost in bit
 };
 
 /* Ink at a point of the font's grid, smooth between pixel centres. */
-static float ink(int digit, float x, float y)
+static float ink_at(int digit, float x, float y)
 {
     float sum = 0;
     for (int r = 0; r < 7; r++)
@@ -118,16 +118,19 @@ static float ink(int digit, float x, float y)
 }
 
 /* Draws one digit with random rotation, size, skew, position and noise. */
-static void draw(int digit, uint64_t *seed, uint8_t *out)
+static void draw_digit(int digit, uint64_t *seed, uint8_t *out)
 {
-    float turn = uniform(seed, -0.25f, 0.25f), scale = uniform(seed, 0.27f, 0.36f), skew = uniform(seed, -0.2f, 0.2f);
-    float cx = uniform(seed, 12, 16), cy = uniform(seed, 12, 16), wide = uniform(seed, 0.85f, 1.15f);
+    float turn = random_uniform(seed, -0.25f, 0.25f), scale = random_uniform(seed, 0.27f, 0.36f),
+          skew = random_uniform(seed, -0.2f, 0.2f);
+    float cx = random_uniform(seed, 12, 16), cy = random_uniform(seed, 12, 16),
+          wide = random_uniform(seed, 0.85f, 1.15f);
     float cs = cosf(turn) * scale, sn = sinf(turn) * scale;
     for (int y = 0; y < MR_DIGIT_SIDE; y++)
         for (int x = 0; x < MR_DIGIT_SIDE; x++) {
             float dx = (float)x - cx, dy = (float)y - cy;
-            float v = ink(digit, 2 + wide * (cs * dx + sn * dy) + skew * (-sn * dx + cs * dy), 3 - sn * dx + cs * dy);
-            v = 255 * v + uniform(seed, -12, 12);
+            float v =
+                ink_at(digit, 2 + wide * (cs * dx + sn * dy) + skew * (-sn * dx + cs * dy), 3 - sn * dx + cs * dy);
+            v = 255 * v + random_uniform(seed, -12, 12);
             out[y * MR_DIGIT_SIDE + x] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
         }
 }
@@ -142,7 +145,7 @@ struct mr_digits *mr_digits_generate(int64_t n_train, int64_t n_test)
         d->part[p] = (mr_digits_part){n, mr_alloc((size_t)n * MR_DIGIT_PIXELS), mr_alloc((size_t)n)};
         for (int64_t i = 0; i < n; i++) {
             d->part[p].labels[i] = (uint8_t)(next_random(&seed) % 10);
-            draw(d->part[p].labels[i], &seed, d->part[p].images + i * MR_DIGIT_PIXELS);
+            draw_digit(d->part[p].labels[i], &seed, d->part[p].images + i * MR_DIGIT_PIXELS);
         }
     }
     return d;
@@ -153,7 +156,7 @@ struct mr_digits *mr_digits_generate(int64_t n_train, int64_t n_test)
 /* The position of example i in the order given by a seed: a permutation made of a few reversible steps
  * on the smallest power of two that holds n, repeated until the result is below n. It needs no table,
  * so any batch of any epoch can be computed directly. */
-static int64_t shuffled(int64_t i, int64_t n, uint64_t seed)
+static int64_t shuffled_index(int64_t i, int64_t n, uint64_t seed)
 {
     MR_ASSERT(i >= 0 && i < n);
     uint64_t mask = 1;
@@ -189,7 +192,7 @@ mr_status *mr_digits_take(const struct mr_digits *d, int part, uint64_t seed, in
     for (int64_t i = 0; i < n; i++) {
         int64_t at = (first + i) % p->n;
         if (seed)
-            at = shuffled(at, p->n, seed);
+            at = shuffled_index(at, p->n, seed);
         const uint8_t *src = p->images + at * MR_DIGIT_PIXELS;
         float *dst = MR_DATA(float, x) + i * MR_DIGIT_PIXELS;
         for (int k = 0; k < MR_DIGIT_PIXELS; k++)

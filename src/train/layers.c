@@ -20,7 +20,7 @@ static int64_t known_dim(mr_network *n, const char *layer, mr_out x, int i)
     return s->dims[at];
 }
 
-static mr_out activate(mr_network *n, mr_out x, mr_net_activation act)
+static mr_out add_activation(mr_network *n, mr_out x, mr_net_activation act)
 {
     switch (act) {
     case MR_NET_LINEAR: return x;
@@ -69,7 +69,7 @@ mr_out mr_net_dense(mr_network *n, const char *name, mr_out x, int64_t units, mr
     mr_out b = mr_net_variable(n, "bias", t, 1, (int64_t[]){units}, zero, true);
     mr_out flat = rank == 2 ? x : as_matrix(n, x, in);
     mr_out y = mr_emit(&n->s, "BiasAdd", mr_emit(&n->s, "MatMul", flat, w), b);
-    y = activate(n, y, act);
+    y = add_activation(n, y, act);
     if (rank != 2)
         y = with_last_dim(n, y, x, rank, units);
     mr_net_leave(n, saved);
@@ -91,7 +91,7 @@ mr_out mr_net_conv2d(mr_network *n, const char *name, mr_out x, int64_t filters,
                             MR_ATTRS({"strides", mr_a_ints(4, (int64_t[]){1, stride, stride, 1})},
                                      {"padding", mr_a_str(padding)}),
                             x, w);
-    y = activate(n, mr_emit(&n->s, "BiasAdd", y, b), act);
+    y = add_activation(n, mr_emit(&n->s, "BiasAdd", y, b), act);
     mr_net_leave(n, saved);
     return y;
 }

@@ -52,7 +52,7 @@ mr_out mr_net_setting(mr_network *n, const char *name, float value)
 /* ---- initial values ---- */
 
 /* The inputs and outputs of one unit: the sides of a matrix; for a filter, times its window. */
-static void fans(int rank, const int64_t *dims, double *in, double *out)
+static void compute_fans(int rank, const int64_t *dims, double *in, double *out)
 {
     double window = 1;
     for (int i = 0; i < rank - 2; i++)
@@ -70,7 +70,7 @@ static mr_out random_of(mr_network *n, const char *op, mr_out shape, mr_dtype t)
 }
 
 /* value * scale + shift */
-static mr_out scaled(mr_network *n, mr_out v, mr_dtype t, double scale, double shift)
+static mr_out scale_and_shift(mr_network *n, mr_out v, mr_dtype t, double scale, double shift)
 {
     v = mr_emit(&n->s, "Mul", v, mr_const_num(&n->s, t, scale));
     return shift == 0 ? v : mr_emit(&n->s, "AddV2", v, mr_const_num(&n->s, t, shift));
@@ -82,16 +82,18 @@ static mr_out initial_value(mr_network *n, mr_dtype t, int rank, const int64_t *
 {
     mr_out shape = mr_const(&n->s, mr_tensor_vector_i64(rank, dims));
     double in, out;
-    fans(rank, dims, &in, &out);
+    compute_fans(rank, dims, &in, &out);
     double glorot = sqrt(6 / MR_MAX(1, in + out));
     switch (init.kind) {
     case MR_NET_CONSTANT: return mr_emit(&n->s, "Fill", shape, mr_const_num(&n->s, t, init.a));
-    case MR_NET_UNIFORM: return scaled(n, random_of(n, "RandomUniform", shape, t), t, init.b - init.a, init.a);
-    case MR_NET_NORMAL: return scaled(n, random_of(n, "RandomStandardNormal", shape, t), t, init.b, init.a);
-    case MR_NET_TRUNCATED_NORMAL: return scaled(n, random_of(n, "TruncatedNormal", shape, t), t, init.b, init.a);
-    case MR_NET_GLOROT: return scaled(n, random_of(n, "RandomUniform", shape, t), t, 2 * glorot, -glorot);
+    case MR_NET_UNIFORM: return scale_and_shift(n, random_of(n, "RandomUniform", shape, t), t, init.b - init.a, init.a);
+    case MR_NET_NORMAL: return scale_and_shift(n, random_of(n, "RandomStandardNormal", shape, t), t, init.b, init.a);
+    case MR_NET_TRUNCATED_NORMAL:
+        return scale_and_shift(n, random_of(n, "TruncatedNormal", shape, t), t, init.b, init.a);
+    case MR_NET_GLOROT: return scale_and_shift(n, random_of(n, "RandomUniform", shape, t), t, 2 * glorot, -glorot);
     case MR_NET_HE:
-        return scaled(n, random_of(n, "TruncatedNormal", shape, t), t, sqrt(2 / MR_MAX(1, in)) / 0.87962566103423978, 0);
+        return scale_and_shift(n, random_of(n, "TruncatedNormal", shape, t), t,
+                               sqrt(2 / MR_MAX(1, in)) / 0.87962566103423978, 0);
     }
     mr_scope_fail(&n->s, mr_invalid("unknown initializer %d", (int)init.kind));
     return MR_NO_OUT;
@@ -112,7 +114,7 @@ const char *mr_net_at(mr_network *n, const char *device)
 
 /* With `reuse`, the variable of this name, which must have the same type and shape. NULL: a new one is
  * needed. */
-static const mr_net_var *existing(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims)
+static const mr_net_var *find_existing(mr_network *n, const char *name, mr_dtype type, int rank, const int64_t *dims)
 {
     for (int i = 0; n->reuse && i < n->vars.n; i++) {
         const mr_net_var *v = &n->vars.p[i];
@@ -158,7 +160,7 @@ mr_out mr_net_variable(mr_network *n, const char *name, mr_dtype type, int rank,
                        bool trainable)
 {
     mr_net_var v = {.dtype = type, .trainable = trainable, .name = full_name(n, name)};
-    const mr_net_var *old = existing(n, v.name, type, rank, dims);
+    const mr_net_var *old = find_existing(n, v.name, type, rank, dims);
     if (old)
         return mr_scope_ok(&n->s) ? old->value : MR_NO_OUT;
     mr_status *st = mr_shape_elements(rank, dims, &v.n);

@@ -18,7 +18,7 @@ typedef struct updater {
 } updater;
 
 /* Adds a slot of v, of the same shape and on the same device, and returns its handle. */
-static mr_out slot(updater *u, const mr_net_var *v, const char *name, float start)
+static mr_out make_slot(updater *u, const mr_net_var *v, const char *name, float start)
 {
     const mr_pshape *s = mr_out_shape(v->value);
     const char *saved = u->n->s.prefix;
@@ -32,7 +32,7 @@ static mr_out slot(updater *u, const mr_net_var *v, const char *name, float star
     return made ? made->handle : MR_NO_OUT;
 }
 
-static mr_out number(updater *u, mr_dtype t, float v) { return mr_const_num(&u->n->s, t, v); }
+static mr_out number_of_type(updater *u, mr_dtype t, float v) { return mr_const_num(&u->n->s, t, v); }
 
 static mr_out rate_for(updater *u, mr_dtype t)
 {
@@ -79,22 +79,22 @@ static mr_out update_dense(updater *u, const mr_net_var *v, mr_out g)
     case MR_NET_NESTEROV:
         return mr_emit_with(s, "ResourceApplyMomentum",
                             MR_ATTRS({"use_nesterov", mr_a_bool(o->kind == MR_NET_NESTEROV)}), h,
-                            slot(u, &var, "Momentum", 0), rate, g, number(u, t, o->a));
-    case MR_NET_ADAGRAD: return mr_emit(s, "ResourceApplyAdagrad", h, slot(u, &var, "Adagrad", o->a), rate, g);
+                            make_slot(u, &var, "Momentum", 0), rate, g, number_of_type(u, t, o->a));
+    case MR_NET_ADAGRAD: return mr_emit(s, "ResourceApplyAdagrad", h, make_slot(u, &var, "Adagrad", o->a), rate, g);
     case MR_NET_RMSPROP: {
-        mr_out ms = slot(u, &var, "RMSProp", 1), mom = slot(u, &var, "RMSProp_1", 0);
-        return mr_emit(s, "ResourceApplyRMSProp", h, ms, mom, rate, number(u, t, o->a), number(u, t, o->b),
-                       number(u, t, o->epsilon), g);
+        mr_out ms = make_slot(u, &var, "RMSProp", 1), mom = make_slot(u, &var, "RMSProp_1", 0);
+        return mr_emit(s, "ResourceApplyRMSProp", h, ms, mom, rate, number_of_type(u, t, o->a),
+                       number_of_type(u, t, o->b), number_of_type(u, t, o->epsilon), g);
     }
     case MR_NET_ADAM: {
-        mr_out m = slot(u, &var, "Adam", 0), vv = slot(u, &var, "Adam_1", 0);
+        mr_out m = make_slot(u, &var, "Adam", 0), vv = make_slot(u, &var, "Adam_1", 0);
         mr_out b1 = u->beta1_power, b2 = u->beta2_power;
         if (t != MR_FLOAT) {
             b1 = mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(t)}), b1);
             b2 = mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(t)}), b2);
         }
-        return mr_emit(s, "ResourceApplyAdam", h, m, vv, b1, b2, rate, number(u, t, o->a), number(u, t, o->b),
-                       number(u, t, o->epsilon), g);
+        return mr_emit(s, "ResourceApplyAdam", h, m, vv, b1, b2, rate, number_of_type(u, t, o->a),
+                       number_of_type(u, t, o->b), number_of_type(u, t, o->epsilon), g);
     }
     }
     mr_scope_fail(s, mr_invalid("unknown optimizer %d", (int)o->kind));
@@ -117,19 +117,20 @@ static mr_out update_sparse(updater *u, const mr_net_var *v, mr_gradient g)
     case MR_NET_MOMENTUM:
     case MR_NET_NESTEROV:
         mr_net_sum_rows(u->n, &g);
-        return mr_emit_with(s, "ResourceSparseApplyMomentum",
-                            MR_ATTRS({"use_nesterov", mr_a_bool(o->kind == MR_NET_NESTEROV)}), h,
-                            slot(u, &var, "Momentum", 0), rate, g.values, g.indices, number(u, var.dtype, o->a));
+        return mr_emit_with(
+            s, "ResourceSparseApplyMomentum", MR_ATTRS({"use_nesterov", mr_a_bool(o->kind == MR_NET_NESTEROV)}), h,
+            make_slot(u, &var, "Momentum", 0), rate, g.values, g.indices, number_of_type(u, var.dtype, o->a));
     case MR_NET_ADAGRAD:
         mr_net_sum_rows(u->n, &g);
-        return mr_emit(s, "ResourceSparseApplyAdagrad", h, slot(u, &var, "Adagrad", o->a), rate, g.values, g.indices);
+        return mr_emit(s, "ResourceSparseApplyAdagrad", h, make_slot(u, &var, "Adagrad", o->a), rate, g.values,
+                       g.indices);
     default:
         return update_dense(u, v, mr_gradient_dense(s, &g));
     }
 }
 
 /* Scales all gradients so that their global norm is at most clip_norm. */
-static void clip(updater *u, mr_gradient *g, int n)
+static void clip_gradients(updater *u, mr_gradient *g, int n)
 {
     mr_scope *s = &u->n->s;
     mr_out sum = MR_NO_OUT;
@@ -255,7 +256,7 @@ void mr_net_gradients_of(mr_network *n, mr_out loss, mr_net_gradients *out)
 static void update_all(updater *u, mr_net_gradients *g)
 {
     mr_network *n = u->n;
-    clip(u, g->g, g->n);
+    clip_gradients(u, g->g, g->n);
     for (int i = 0; i < g->n && mr_scope_ok(&n->s); i++) {
         mr_net_var v = n->vars.p[g->var[i]];
         const char *before = mr_net_at(n, v.device);
@@ -341,7 +342,7 @@ static mr_gradient mean_of(mr_network *n, const mr_net_var *v, const mr_gradient
     return m;
 }
 
-static void average(mr_network *n, mr_net_gradients *towers, int k)
+static void average_towers(mr_network *n, mr_net_gradients *towers, int k)
 {
     mr_gradient *one = mr_new_array(mr_gradient, k);
     for (int i = 0; i < towers[0].n && mr_scope_ok(&n->s); i++) {
@@ -364,7 +365,7 @@ mr_node *mr_net_minimize_towers(mr_network *n, const mr_out *losses, int k, cons
     for (int t = 0; t < k; t++)
         mr_net_gradients_of(n, losses[t], &towers[t]);
     if (k > 1)
-        average(n, towers, k);
+        average_towers(n, towers, k);
     mr_node *train = mr_net_apply(n, o, &towers[0]);
     for (int t = 0; t < k; t++)
         mr_net_gradients_deinit(&towers[t]);

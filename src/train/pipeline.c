@@ -30,7 +30,7 @@ typedef struct builder {
 } builder;
 
 static int count_nodes(const builder *b) { return b->n->s.graph->nodes.n; }
-static span *task(builder *b, bool backward, int stage, int micro)
+static span *task_span(builder *b, bool backward, int stage, int micro)
 {
     MR_ASSERT(stage >= 0 && stage < b->p->n_stages && micro >= 0 && micro < b->p->n_micro);
     return &b->tasks[backward][stage * b->p->n_micro + micro];
@@ -57,7 +57,7 @@ static mr_out build_stage(builder *b, int stage, int micro, mr_out x)
     const char *device = mr_arena_strdup(&n->s.graph->arena, b->p->devices[stage]);
     const char *before = mr_net_at(n, device), *place = n->place_with;
     bool reuse = n->reuse;
-    span *t = task(b, false, stage, micro);
+    span *t = task_span(b, false, stage, micro);
     n->place_with = device;
     n->reuse |= micro > 0;
     t->from = count_nodes(b);
@@ -114,7 +114,7 @@ static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
     mr_out *xs = mr_new_array(mr_out, n_vars + 1), y = b->results[micro * b->p->n_stages + stage];
     mr_gradient *g = mr_new_array(mr_gradient, n_vars + 1);
     bool last = stage == b->p->n_stages - 1;
-    span *t = task(b, true, stage, micro);
+    span *t = task_span(b, true, stage, micro);
     t->from = count_nodes(b);
     for (int i = 0; i < n_vars; i++)
         if (n->vars.p[b->first_var[stage] + i].trainable)
@@ -151,7 +151,7 @@ static void go_backward(builder *b)
 /* ---- nodes that a step needs ---- */
 
 /* Marks a node and everything it depends on as needed. */
-static void need(builder *b, const mr_node *n)
+static void mark_needed(builder *b, const mr_node *n)
 {
     MR_VEC(const mr_node *) open = {0};
     mr_vec_push(&open, n);
@@ -208,7 +208,7 @@ static bool *find_trained(const builder *b)
  * depends on a trainable variable would lose a part of its gradient, so it is an error. */
 static void check_task(builder *b, const bool *trained, const int *stage_of, int stage, int micro)
 {
-    span t = *task(b, false, stage, micro);
+    span t = *task_span(b, false, stage, micro);
     mr_out x = stage ? b->results[micro * b->p->n_stages + stage - 1] : MR_NO_OUT;
     for (int i = t.from; i < t.to && mr_scope_ok(&b->n->s); i++) {
         const mr_node *n = b->n->s.graph->nodes.p[i];
@@ -233,7 +233,7 @@ static void check_stages(builder *b)
         stage_of[i] = -1;
     for (int s = 0; s < b->p->n_stages; s++)
         for (int m = 0; m < b->p->n_micro; m++)
-            for (int i = task(b, false, s, m)->from; i < task(b, false, s, m)->to; i++)
+            for (int i = task_span(b, false, s, m)->from; i < task_span(b, false, s, m)->to; i++)
                 stage_of[i] = s;
     for (int s = 0; s < b->p->n_stages; s++)
         for (int m = 0; m < b->p->n_micro; m++)
@@ -280,7 +280,7 @@ static void find_nodes(const builder *b, span t, bool last, node_list *out)
     }
 }
 
-static void follow(builder *b, span before, span behind)
+static void order_tasks(builder *b, span before, span behind)
 {
     node_list last = {0}, first = {0};
     find_nodes(b, before, true, &last);
@@ -298,18 +298,19 @@ static void put_in_order(builder *b, mr_out loss)
     int n_tasks = 2 * b->p->n_micro;
     mr_pipeline_task *tasks = mr_new_array(mr_pipeline_task, n_tasks);
     b->needed = mr_new_array(bool, count_nodes(b));
-    need(b, loss.node);
+    mark_needed(b, loss.node);
     check_stages(b);
     for (int i = 0; i < b->n->vars.n; i++)
         for (int k = 0; k < b->sums[i].n; k++) {
-            need(b, b->sums[i].p[k].dense.node);
-            need(b, b->sums[i].p[k].values.node);
-            need(b, b->sums[i].p[k].indices.node);
+            mark_needed(b, b->sums[i].p[k].dense.node);
+            mark_needed(b, b->sums[i].p[k].values.node);
+            mark_needed(b, b->sums[i].p[k].indices.node);
         }
     for (int s = 0; s < b->p->n_stages; s++) {
         mr_pipeline_tasks(b->p->order, b->p->n_stages, b->p->n_micro, s, tasks);
         for (int i = 1; i < n_tasks; i++)
-            follow(b, *task(b, tasks[i - 1].backward, s, tasks[i - 1].micro), *task(b, tasks[i].backward, s, tasks[i].micro));
+            order_tasks(b, *task_span(b, tasks[i - 1].backward, s, tasks[i - 1].micro),
+                        *task_span(b, tasks[i].backward, s, tasks[i].micro));
     }
     mr_free(tasks);
 }
@@ -361,7 +362,7 @@ static mr_gradient mean_gradient(builder *b, int var)
 }
 
 /* Adds one update from the mean gradients of the variables that the stages made. */
-static mr_node *update(builder *b, const mr_net_optimizer *o)
+static mr_node *add_update(builder *b, const mr_net_optimizer *o)
 {
     int n_vars = b->first_var[b->p->n_stages];
     mr_net_gradients g = {.var = mr_new_array(int, n_vars + 1), .g = mr_new_array(mr_gradient, n_vars + 1)};
@@ -382,7 +383,7 @@ static mr_node *update(builder *b, const mr_net_optimizer *o)
 
 /* ---- building everything ---- */
 
-static bool check(mr_network *n, const mr_net_pipeline *p, int n_inputs)
+static bool check_pipeline(mr_network *n, const mr_net_pipeline *p, int n_inputs)
 {
     if (p->n_stages < 1 || p->n_stages > MR_PIPELINE_MAX || p->n_micro < 1 || p->n_micro > MR_PIPELINE_MAX || n_inputs < 1)
         mr_scope_fail(&n->s, mr_invalid("a pipeline of %d stages, %d micro-batches and %d inputs is not possible",
@@ -392,7 +393,7 @@ static bool check(mr_network *n, const mr_net_pipeline *p, int n_inputs)
     return mr_scope_ok(&n->s);
 }
 
-static void deinit(builder *b, int n_vars)
+static void deinit_builder(builder *b, int n_vars)
 {
     for (int i = 0; b->sums && i < n_vars; i++)
         mr_vec_deinit(&b->sums[i]);
@@ -413,7 +414,7 @@ mr_node *mr_net_pipeline_minimize(mr_network *n, const mr_net_pipeline *p, const
     mr_node *train = NULL;
     int n_vars = 0;
     *loss = MR_NO_OUT;
-    if (!check(n, p, n_inputs))
+    if (!check_pipeline(n, p, n_inputs))
         return NULL;
     b.parts = mr_new_array(mr_out, p->n_micro * n_inputs);
     b.results = mr_new_array(mr_out, p->n_micro * p->n_stages);
@@ -431,8 +432,8 @@ mr_node *mr_net_pipeline_minimize(mr_network *n, const mr_net_pipeline *p, const
         *loss = mean_loss(&b);
     if (mr_scope_ok(&n->s)) {
         put_in_order(&b, *loss);
-        train = update(&b, o);
+        train = add_update(&b, o);
     }
-    deinit(&b, n_vars);
+    deinit_builder(&b, n_vars);
     return mr_scope_ok(&n->s) ? train : NULL;
 }

@@ -65,7 +65,7 @@ static void print_bar(double share, int width, mr_str *out)
 
 /* The bar takes the room that the text leaves, within limits. If the line is too long, its end is cut off: the time
  * left. */
-static void compose(const mr_progress *p, int width, mr_str *out)
+static void compose_line(const mr_progress *p, int width, mr_str *out)
 {
     enum { SHORTEST = 4, LONGEST = 24, AROUND = 3 };
     double share = p->total > 0 ? (double)p->done / (double)p->total : 1;
@@ -79,11 +79,11 @@ static void compose(const mr_progress *p, int width, mr_str *out)
     mr_str_deinit(&text);
 }
 
-static void draw(mr_progress *p, bool last)
+static void draw_line(mr_progress *p, bool last)
 {
     mr_str line = {0};
     int width = p->terminal ? terminal_width(p->f) - 1 : 0;
-    compose(p, width, &line);
+    compose_line(p, width, &line);
     if (p->terminal) {
         fprintf(p->f, "\r%.*s\x1b[K%s", width, mr_str_z(&line), last ? "\n" : "");
     } else {
@@ -104,7 +104,7 @@ void mr_progress_update(mr_progress *p, int64_t done, const char *note, ...)
     va_end(ap);
     int tenth = p->total > 0 ? (int)(10 * done / p->total) : 0;
     if (p->terminal ? mr_now_ns() - p->drawn_ns > 80000000 : tenth > p->tenth && done < p->total)
-        draw(p, false);
+        draw_line(p, false);
     p->tenth = tenth;
 }
 
@@ -112,7 +112,7 @@ void mr_progress_end(mr_progress *p)
 {
     if (!p)
         return;
-    draw(p, true);
+    draw_line(p, true);
     mr_str_deinit(&p->note);
     mr_free(p->title);
     mr_free(p);

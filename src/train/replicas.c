@@ -5,7 +5,7 @@
 
 enum { MAX_PS = 65536 };
 
-static mr_status *check(const char *ps_job, int n_ps, const char *worker)
+static mr_status *check_options(const char *ps_job, int n_ps, const char *worker)
 {
     if (!ps_job || !ps_job[0] || !worker)
         return mr_invalid("replicas: the job of the parameter servers and the device of the worker must be given");
@@ -17,7 +17,7 @@ static mr_status *check(const char *ps_job, int n_ps, const char *worker)
 /* Replaces an earlier setting. Device names are in the graph's arena, because nodes keep them. */
 void mr_net_replicate(mr_network *n, const char *ps_job, int n_ps, const char *worker, mr_replicas_strategy strategy)
 {
-    mr_status *st = check(ps_job, n_ps, worker);
+    mr_status *st = check_options(ps_job, n_ps, worker);
     if (st || !mr_scope_ok(&n->s)) {
         mr_scope_fail(&n->s, st);
         return;

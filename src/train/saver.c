@@ -22,7 +22,7 @@ typedef struct shard { /* variables that are saved and restored together */
 typedef MR_VEC(shard) shards;
 
 /* One shard for each device that has variables, in the order of the network; or a single one on the scope's device. */
-static void split(const mr_network *n, bool by_device, shards *out)
+static void split_variables(const mr_network *n, bool by_device, shards *out)
 {
     for (int i = 0; i < n->vars.n; i++) {
         const char *device = by_device ? n->vars.p[i].device : n->s.device;
@@ -71,7 +71,7 @@ static mr_node *save_shard(mr_network *n, mr_out file, const shard *d)
     return save;
 }
 
-static void after(mr_network *n, mr_node *const *nodes, int k)
+static void add_controls(mr_network *n, mr_node *const *nodes, int k)
 {
     for (int i = 0; i < k && mr_scope_ok(&n->s); i++)
         mr_vec_push(&n->s.controls, nodes[i]);
@@ -95,7 +95,7 @@ static mr_node *save_parts(mr_network *n, mr_net_saver *s, const shards *all)
         mr_vec_push(&saved, save_shard(n, parts[i], &all->p[i]));
     }
     mr_net_at(n, before);
-    after(n, saved.p, saved.n);
+    add_controls(n, saved.p, saved.n);
     mr_out names = mr_emit_lists(&n->s, "Pack", NULL, 0, (mr_emit_arg[]){{all->n, parts}}, 1);
     mr_node *merged = mr_emit(mr_as(&n->s, "MergeV2Checkpoints"), "MergeV2Checkpoints", names, s->file).node;
     n->s.controls.n = 0;
@@ -116,7 +116,7 @@ static mr_node *add_save(mr_network *n, mr_net_saver *s, const shards *all)
         saved = save_shard(n, s->file, &all->p[0]);
         mr_net_at(n, before);
     }
-    after(n, &saved, 1);
+    add_controls(n, &saved, 1);
     mr_out done = mr_emit(mr_as(&n->s, "control_dependency"), "Identity", s->file);
     n->s.controls.n = 0;
     return done.node;
@@ -146,7 +146,7 @@ static mr_node *add_restore(mr_network *n, mr_out file, const shards *all)
         }
     }
     mr_net_at(n, before);
-    after(n, assigned.p, assigned.n);
+    add_controls(n, assigned.p, assigned.n);
     mr_out done = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, "restore_all"), "NoOp") : MR_NO_OUT;
     n->s.controls.n = 0;
     mr_vec_deinit(&assigned);
@@ -161,7 +161,7 @@ static mr_net_saver *saver_new(mr_network *n, int max_to_keep, bool by_device)
     s->max_to_keep = max_to_keep;
     if (n->vars.n == 0)
         mr_scope_fail(&n->s, mr_invalid("a saver needs variables: add them to the network before the saver"));
-    split(n, by_device, &all);
+    split_variables(n, by_device, &all);
     mr_net_enter(n, mr_graph_unique_name(n->s.graph, "save"), &saved);
     mr_out deflt = mr_const_str(mr_as(&n->s, "filename/input"), "model");
     s->file = string_input(n, "Const", deflt);

@@ -1,9 +1,9 @@
 /* train/supervised.c -- one session at a time, and the threads that use it.
  *
- * A session belongs to an era. A thread that wants to run takes the session of the present era (use)
+ * A session belongs to an era. A thread that wants to run takes the session of the present era (use_session)
  * and gives it back (unuse). The first thread that sees the loss of a task ends the era: it closes the
  * session, which cancels all its runs. When no thread uses the session any more, the client's thread
- * opens the next one (recover). Which worker is the chief does not change within an era: if it must
+ * opens the next one (recover_session). Which worker is the chief does not change within an era: if it must
  * change, the era ends. So the other threads only ever wait for an era to begin.
  *
  * Locks: mu guards the era and the flags; nothing runs while it is held. A checkpoint is made under
@@ -79,7 +79,7 @@ static void add_step(mr_supervised *s, mr_network *n)
 
 /* The folder as an absolute path, because other tasks of this host may have another working directory.
  * URLs stay as they are. */
-static char *absolute(const char *folder)
+static char *absolute_path(const char *folder)
 {
     char *here = folder[0] == '/' || strstr(folder, "://") ? NULL : getcwd(NULL, 0);
     char *path = here ? mr_printf("%s/%s", here, folder) : mr_strdup(folder);
@@ -94,7 +94,7 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
     mr_supervised *s = mr_new(mr_supervised);
     s->o = *o;
     s->known_step = -1;
-    s->folder = o->folder ? absolute(o->folder) : NULL;
+    s->folder = o->folder ? absolute_path(o->folder) : NULL;
     s->prefix = s->folder ? mr_printf("%s/model.ckpt", s->folder) : NULL;
     mr_mutex_init(&s->saving);
     mr_mutex_init(&s->voting);
@@ -139,7 +139,7 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
 /* Takes the session of the present era, waiting until there is one (with as_chief: one in which this
  * worker is the chief). NULL when the supervised session ends. Every result but NULL must be given
  * back with mr_supervised_unuse. */
-static mr_session *use(mr_supervised *s, bool as_chief, int *era)
+static mr_session *use_session(mr_supervised *s, bool as_chief, int *era)
 {
     mr_lock(&s->mu);
     while (!(s->session && (s->chief || !as_chief)) && !s->ending)
@@ -151,8 +151,8 @@ static mr_session *use(mr_supervised *s, bool as_chief, int *era)
     return session;
 }
 
-mr_session *mr_supervised_use(mr_supervised *s, int *era) { return use(s, false, era); }
-mr_session *mr_supervised_use_as_chief(mr_supervised *s, int *era) { return use(s, true, era); }
+mr_session *mr_supervised_use(mr_supervised *s, int *era) { return use_session(s, false, era); }
+mr_session *mr_supervised_use_as_chief(mr_supervised *s, int *era) { return use_session(s, true, era); }
 
 bool mr_supervised_is_chief(mr_supervised *s)
 {
@@ -249,7 +249,7 @@ static mr_status *run_node(mr_session *session, mr_node *target)
 
 /* Gives the variables their values, from the newest checkpoint or from their initial values, then sets
  * the flags. In that order: a loss in between leaves the flags unset. */
-static mr_status *prepare(mr_supervised *s, mr_session *session)
+static mr_status *prepare_variables(mr_supervised *s, mr_session *session)
 {
     bool found = false;
     if (s->folder)
@@ -344,7 +344,7 @@ static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_sessio
         st = look_around(s, *session, &ready);
         return mr_recovery_checked(&s->recovery, st, ready, mr_now_ns());
     case MR_RECOVER_PREPARE:
-        st = prepare(s, *session);
+        st = prepare_variables(s, *session);
         return mr_recovery_prepared(&s->recovery, st, mr_now_ns());
     default:
         pause_for(s, s->recovery.pause_ns);
@@ -354,7 +354,7 @@ static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_sessio
 
 /* The variables are ready here. With all-reduce, joins the next generation of workers; if that fails,
  * a new session is opened. */
-static mr_recovery_do join(mr_supervised *s, mr_session *session)
+static mr_recovery_do join_generation(mr_supervised *s, mr_session *session)
 {
     if (!s->o.reduce)
         return MR_RECOVER_WORK;
@@ -391,7 +391,7 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
         while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL && !(fatal = fatal_of(s)))
             what = carry_out(s, what, &session);
         if (what == MR_RECOVER_WORK)
-            what = join(s, session);
+            what = join_generation(s, session);
     } while (what != MR_RECOVER_WORK && what != MR_RECOVER_FAIL && !fatal);
     set_opening(s, NULL);
     if (what == MR_RECOVER_FAIL || fatal) {
@@ -409,7 +409,7 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
 
 /* The client's thread only. The era has ended: frees the old session when nobody uses it any more, and
  * opens the next one. */
-static mr_status *recover(mr_supervised *s)
+static mr_status *recover_session(mr_supervised *s)
 {
     mr_lock(&s->mu);
     while (s->n_users > 0)
@@ -457,7 +457,7 @@ static mr_status *with_session(mr_supervised *s, use_fn fn, void *arg)
         s->n_users += session != NULL;
         mr_unlock(&s->mu);
         if (!session) {
-            MR_TRY(recover(s));
+            MR_TRY(recover_session(s));
             continue;
         }
         mr_status *st = fn(s, session, arg);
@@ -642,13 +642,13 @@ mr_status *mr_supervised_step(mr_supervised *s, int64_t *step)
 
 /* ---- finishing ---- */
 
-static mr_status *confirm(mr_supervised *s, mr_session *session, void *arg)
+static mr_status *confirm_chief(mr_supervised *s, mr_session *session, void *arg)
 {
     (void)arg;
     return mr_supervised_confirm(s, session);
 }
 
-static mr_status *leave(mr_supervised *s, mr_session *session, void *arg)
+static mr_status *leave_barrier(mr_supervised *s, mr_session *session, void *arg)
 {
     (void)arg;
     return mr_net_sync_say(s->o.sync, session, s->o.sync->o.worker, MR_SYNC_LEAVE);
@@ -685,8 +685,8 @@ static mr_status *wait_for_all(mr_supervised *s)
         mr_unlock(&s->mu);
         if (over)
             return NULL;
-        MR_TRY(recover(s));
-        MR_TRY(with_session(s, leave, NULL));
+        MR_TRY(recover_session(s));
+        MR_TRY(with_session(s, leave_barrier, NULL));
     }
 }
 
@@ -697,12 +697,12 @@ mr_status *mr_supervised_finish(mr_supervised *s, int64_t *step)
 {
     *step = s->last_step;
     tell_own(s);
-    MR_TRY(with_session(s, confirm, NULL));
+    MR_TRY(with_session(s, confirm_chief, NULL));
     if (s->o.sync) {
         mr_lock(&s->mu);
         s->left = true;
         mr_unlock(&s->mu);
-        MR_TRY(with_session(s, leave, NULL));
+        MR_TRY(with_session(s, leave_barrier, NULL));
         if (mr_supervised_is_chief(s))
             MR_TRY(wait_for_all(s));
     }

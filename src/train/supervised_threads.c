@@ -27,7 +27,7 @@ static bool sleep_for(mr_supervised *s, int64_t ms)
 /* ---- leading ---- */
 
 /* Ends training with an error that a new session cannot repair; the client's next run returns it. */
-static void fail(mr_supervised *s, const mr_status *st)
+static void set_fatal(mr_supervised *s, const mr_status *st)
 {
     mr_lock(&s->mu);
     if (!s->fatal)
@@ -36,7 +36,7 @@ static void fail(mr_supervised *s, const mr_status *st)
 }
 
 /* All workers have left: waits until this worker trains again. false: this worker itself has not left. */
-static bool rest(mr_supervised *s)
+static bool wait_for_return(mr_supervised *s)
 {
     mr_lock(&s->mu);
     bool left = s->left;
@@ -51,7 +51,7 @@ static bool rest(mr_supervised *s)
 /* The thread that leads the barrier, in eras in which this worker is the chief. If the barrier ends
  * although this worker has not left, a message from before it came back was read; it has to join
  * again, so the era ends. */
-static void lead(void *arg)
+static void lead_barrier(void *arg)
 {
     mr_supervised *s = arg;
     mr_session *session;
@@ -59,12 +59,12 @@ static void lead(void *arg)
     while ((session = mr_supervised_use_as_chief(s, &era))) {
         mr_status *st = mr_net_sync_lead(s->o.sync, session);
         mr_supervised_unuse(s);
-        if (!st && rest(s))
+        if (!st && wait_for_return(s))
             continue;
         if (!st)
             st = mr_error(MR_ABORTED, "The barrier ended without its chief");
         if (!mr_recovery_mends(st))
-            fail(s, st);
+            set_fatal(s, st);
         mr_supervised_lost(s, era, st);
     }
     mr_lock(&s->mu);
@@ -151,7 +151,7 @@ static void save_now_and_then(void *arg)
  * left the barrier reports as worker -1, which only advances the leader's clock. The chief also checks
  * all tasks: a thread that waits for a token or a message would not notice the loss of a task without
  * queues. */
-static mr_status *live(mr_supervised *s, mr_session *session)
+static mr_status *send_heartbeat(mr_supervised *s, mr_session *session)
 {
     bool ready = true;
     mr_lock(&s->mu);
@@ -181,7 +181,7 @@ static void say_alive(void *arg)
     int era;
     while (sleep_for(s, MR_MAX(1, word_ms(s))) && (session = mr_supervised_use(s, &era))) {
         mr_report_beat();
-        mr_status *st = live(s, session);
+        mr_status *st = send_heartbeat(s, session);
         mr_supervised_unuse(s);
         if (mr_recovery_mends(st))
             mr_supervised_lost(s, era, st);
@@ -190,7 +190,7 @@ static void say_alive(void *arg)
     }
 }
 
-static mr_status *start(mr_supervised *s, const char *name, void (*fn)(void *))
+static mr_status *start_thread(mr_supervised *s, const char *name, void (*fn)(void *))
 {
     MR_ASSERT(s->n_threads < MR_SUPERVISED_THREADS);
     int e = mr_thread_start(&s->threads[s->n_threads], name, fn, s);
@@ -204,11 +204,11 @@ mr_status *mr_supervised_start_threads(mr_supervised *s)
 {
     bool may_lead = s->o.chief || s->o.chief_ms > 0 || s->o.reduce;
     if (s->o.sync && may_lead)
-        MR_TRY(start(s, "mr_lead", lead));
+        MR_TRY(start_thread(s, "mr_lead", lead_barrier));
     if ((s->o.sync && s->o.sync->o.lease_ms > 0) || s->o.chief_ms > 0)
-        MR_TRY(start(s, "mr_alive", say_alive));
+        MR_TRY(start_thread(s, "mr_alive", say_alive));
     if (may_lead && s->folder && s->o.save_ms > 0)
-        MR_TRY(start(s, "mr_save", save_now_and_then));
+        MR_TRY(start_thread(s, "mr_save", save_now_and_then));
     return NULL;
 }
 

@@ -27,16 +27,16 @@ static mr_out int64_input(mr_network *n, const char *name)
 }
 
 /* Nodes added from now on run after these. */
-static void after(mr_network *n, mr_node *const *nodes, int k)
+static void add_controls(mr_network *n, mr_node *const *nodes, int k)
 {
     for (int i = 0; i < k; i++)
         if (nodes[i])
             mr_vec_push(&n->s.controls, nodes[i]);
 }
 
-static mr_node *group(mr_network *n, const char *name, mr_node *const *nodes, int k)
+static mr_node *group_nodes(mr_network *n, const char *name, mr_node *const *nodes, int k)
 {
-    after(n, nodes, k);
+    add_controls(n, nodes, k);
     mr_out g = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, name), "NoOp") : MR_NO_OUT;
     n->s.controls.n = 0;
     return g.node;
@@ -44,7 +44,7 @@ static mr_node *group(mr_network *n, const char *name, mr_node *const *nodes, in
 
 /* ---- queues of int64 tuples ---- */
 
-static mr_out queue(mr_network *n, const char *name, int width)
+static mr_out make_queue(mr_network *n, const char *name, int width)
 {
     int types[] = {MR_INT64, MR_INT64, MR_INT64};
     const mr_pshape *shapes[] = {&mr_pshape_scalar, &mr_pshape_scalar, &mr_pshape_scalar};
@@ -73,13 +73,13 @@ static void dequeue_token(mr_network *n, mr_out q, mr_out out[2])
                               one);
 }
 
-static mr_out enqueue(mr_network *n, const char *op, mr_out q, const mr_out *values, int width)
+static mr_out add_enqueue(mr_network *n, const char *op, mr_out q, const mr_out *values, int width)
 {
     return mr_emit_lists(&n->s, op, NULL, 0, (mr_emit_arg[]){{-1, &q}, {width, values}}, 2);
 }
 
 /* A vector of to[worker] copies of a scalar: 0 copies enqueue nothing. */
-static mr_out copies(mr_network *n, mr_out to, int worker, mr_out v)
+static mr_out copies_for_worker(mr_network *n, mr_out to, int worker, mr_out v)
 {
     mr_out k = mr_emit(&n->s, "Slice", to, mr_const_vec_i32(&n->s, 1, (int32_t[]){worker}),
                        mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
@@ -93,12 +93,13 @@ static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr
     mr_network *n = m->n;
     mr_sync_nodes given = {0};
     for (int i = 0; i < m->y->o.n_workers; i++) {
-        mr_out v[2] = {copies(n, m->y->to, i, m->y->give[0]), copies(n, m->y->to, i, m->y->give[1])};
-        after(n, &behind, behind != NULL);
-        mr_vec_push(&given, enqueue(n, "QueueEnqueueManyV2", queues[i], v, 2).node);
+        mr_out v[2] = {copies_for_worker(n, m->y->to, i, m->y->give[0]),
+                       copies_for_worker(n, m->y->to, i, m->y->give[1])};
+        add_controls(n, &behind, behind != NULL);
+        mr_vec_push(&given, add_enqueue(n, "QueueEnqueueManyV2", queues[i], v, 2).node);
         n->s.controls.n = 0;
     }
-    mr_node *g = group(n, name, given.p, given.n);
+    mr_node *g = group_nodes(n, name, given.p, given.n);
     mr_vec_deinit(&given);
     return g;
 }
@@ -116,8 +117,8 @@ static mr_out left_flag(mr_network *n, int worker)
 /* Enqueues a message after the change that it reports. */
 static mr_node *say_behind(maker *m, mr_out events, mr_node *change)
 {
-    after(m->n, &change, change != NULL);
-    mr_node *said = enqueue(m->n, "QueueEnqueueV2", events, m->y->word, 3).node;
+    add_controls(m->n, &change, change != NULL);
+    mr_node *said = add_enqueue(m->n, "QueueEnqueueV2", events, m->y->word, 3).node;
     m->n->s.controls.n = 0;
     return said;
 }
@@ -143,7 +144,8 @@ static void make_left(maker *m, mr_out events)
 
 /* ---- accumulators ---- */
 
-static mr_out accumulator(mr_network *n, const mr_net_var *v, const mr_pshape *shape, const char *op, const char *reduction)
+static mr_out make_accumulator(mr_network *n, const mr_net_var *v, const mr_pshape *shape, const char *op,
+                               const char *reduction)
 {
     const char *name = mr_arena_printf(&n->s.graph->arena, "%s/grad_accum", v->name);
     return mr_emit0_with(mr_as(&n->s, name), op,
@@ -164,7 +166,7 @@ static void add_accumulator(maker *m, mr_out acc, mr_node *drain)
 static void sync_dense(maker *m, const mr_net_var *v, mr_gradient *g)
 {
     mr_network *n = m->n;
-    mr_out acc = accumulator(n, v, mr_out_shape(v->value), "ConditionalAccumulator", "MEAN");
+    mr_out acc = make_accumulator(n, v, mr_out_shape(v->value), "ConditionalAccumulator", "MEAN");
     mr_out push = mr_emit_with(&n->s, "AccumulatorApplyGradient", MR_ATTRS({"dtype", mr_a_type(v->dtype)}), acc,
                                m->y->local, g->dense);
     mr_vec_push(&m->y->pushed, push.node);
@@ -226,7 +228,8 @@ static void sync_sparse(maker *m, const mr_net_var *v, mr_gradient *g, const cha
     add_count(n, g, s, dims);
     mr_net_at(n, device);
     mr_named_attr type = {"dtype", mr_a_type(v->dtype)};
-    mr_out acc = accumulator(n, v, mr_pshape_of(&n->s.graph->arena, s->rank, dims), "SparseConditionalAccumulator", "SUM");
+    mr_out acc =
+        make_accumulator(n, v, mr_pshape_of(&n->s.graph->arena, s->rank, dims), "SparseConditionalAccumulator", "SUM");
     mr_out shape = mr_const(&n->s, mr_tensor_vector_i64(s->rank, dims));
     mr_out push = mr_emit_with(&n->s, "SparseAccumulatorApplyGradient",
                                MR_ATTRS({"dtype", mr_a_type(v->dtype)}, {"has_known_shape", mr_a_bool(true)}), acc,
@@ -280,13 +283,13 @@ static void make_worker(maker *m, mr_out events, mr_out tokens)
 {
     mr_net_sync *y = m->y;
     mr_network *n = m->n;
-    y->say = enqueue(n, "QueueEnqueueV2", events, y->word, 3).node;
+    y->say = add_enqueue(n, "QueueEnqueueV2", events, y->word, 3).node;
     dequeue_token(n, tokens, y->wait);
     mr_out said[3] = {mr_const_i64(&n->s, y->o.worker), mr_const_i64(&n->s, MR_SYNC_ARRIVED), y->local};
-    after(n, m->y->pushed.p, m->y->pushed.n);
-    mr_node *arrived = enqueue(n, "QueueEnqueueV2", events, said, 3).node;
+    add_controls(n, m->y->pushed.p, m->y->pushed.n);
+    mr_node *arrived = add_enqueue(n, "QueueEnqueueV2", events, said, 3).node;
     n->s.controls.n = 0;
-    after(n, &arrived, arrived != NULL);
+    add_controls(n, &arrived, arrived != NULL);
     dequeue_token(n, tokens, y->token);
     n->s.controls.n = 0;
 }
@@ -296,14 +299,14 @@ static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *t
     mr_out words = dequeue_all(m->n, events, 3);
     for (int i = 0; i < 3; i++)
         m->y->events[i] = mr_nth(words, i);
-    m->y->set_stamp = group(m->n, "set_stamp", m->y->set.p, m->y->set.n);
+    m->y->set_stamp = group_nodes(m->n, "set_stamp", m->y->set.p, m->y->set.n);
     m->y->tell = give_tokens(m, "tell", tokens, NULL);
     if (!m->y->o.bounded)
         m->y->apply = give_tokens(m, "apply", tokens, train);
 }
 
 /* y, or NULL (y is freed) after an error, which is in the scope. */
-static mr_net_sync *whole(mr_network *n, mr_net_sync *y)
+static mr_net_sync *sync_or_null(mr_network *n, mr_net_sync *y)
 {
     if (mr_scope_ok(&n->s))
         return y;
@@ -311,7 +314,7 @@ static mr_net_sync *whole(mr_network *n, mr_net_sync *y)
     return NULL;
 }
 
-static bool check(mr_network *n, const mr_net_sync_options *o)
+static bool check_options(mr_network *n, const mr_net_sync_options *o)
 {
     enum { MAX_WORKERS = 65536 };
     if (o->n_workers < 1 || o->n_workers > MAX_WORKERS || o->worker < 0 || o->worker >= o->n_workers ||
@@ -328,7 +331,7 @@ mr_net_sync *mr_net_sync_begin(mr_network *n, mr_out loss, const mr_net_sync_opt
 {
     const char *saved;
     *g = (mr_net_gradients){0};
-    if (!check(n, options))
+    if (!check_options(n, options))
         return NULL;
     maker m = {.n = n, .y = mr_new(mr_net_sync)};
     m.y->o = *options;
@@ -341,7 +344,7 @@ mr_net_sync *mr_net_sync_begin(mr_network *n, mr_out loss, const mr_net_sync_opt
     if (!options->bounded)
         sync_gradients(&m, g);
     mr_net_leave(n, saved);
-    return whole(n, m.y);
+    return sync_or_null(n, m.y);
 }
 
 /* The nodes of the worker and of the chief, on the device of the global step. With a bounded delay
@@ -358,9 +361,9 @@ static void make_both(maker *m, const mr_net_var *step, mr_node *train)
         mr_vec_push(&y->pushed, train);
         y->give[1] = mr_net_read(n, step);
     }
-    mr_out events = queue(n, "sync_events", 3);
+    mr_out events = make_queue(n, "sync_events", 3);
     for (int i = 0; i < y->o.n_workers; i++)
-        tokens[i] = queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
+        tokens[i] = make_queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
     make_worker(m, events, tokens[y->o.worker]);
     make_left(m, events);
     make_chief(m, events, tokens, train);
@@ -375,7 +378,7 @@ mr_net_sync *mr_net_sync_end(mr_net_sync *y, mr_network *n, mr_node *train)
     const mr_net_var *step = mr_scope_ok(&n->s) ? mr_net_find(n, y->step) : NULL;
     if (train && step)
         make_both(&m, step, train);
-    return whole(n, y);
+    return sync_or_null(n, y);
 }
 
 mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_sync_options *options)

@@ -20,7 +20,7 @@ typedef struct small_run {
     int n;
 } small_run;
 
-static void feed(small_run *r, mr_out o, mr_tensor *v)
+static void add_feed(small_run *r, mr_out o, mr_tensor *v)
 {
     MR_ASSERT(r->n < MAX_FEEDS);
     r->feeds[r->n] = o;
@@ -41,7 +41,8 @@ static mr_status *run_within(small_run *r, mr_session *s, mr_node *target, const
     return st;
 }
 
-static mr_status *run(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched, int n_fetches)
+static mr_status *run_small(small_run *r, mr_session *s, mr_node *target, const mr_out *fetches, mr_tensor **fetched,
+                            int n_fetches)
 {
     return run_within(r, s, target, fetches, fetched, n_fetches, 0, NULL);
 }
@@ -54,19 +55,19 @@ static void unref_all(mr_tensor **t, int n)
 
 /* ---- workers ---- */
 
-static mr_status *say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word, int64_t stamp)
+static mr_status *send_message(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word, int64_t stamp)
 {
     small_run r = {.n = 0};
-    feed(&r, y->word[0], mr_tensor_scalar_i64(worker));
-    feed(&r, y->word[1], mr_tensor_scalar_i64(word));
-    feed(&r, y->word[2], mr_tensor_scalar_i64(stamp));
+    add_feed(&r, y->word[0], mr_tensor_scalar_i64(worker));
+    add_feed(&r, y->word[1], mr_tensor_scalar_i64(word));
+    add_feed(&r, y->word[2], mr_tensor_scalar_i64(stamp));
     mr_node *how = word == MR_SYNC_LEAVE ? y->say_leave : word == MR_SYNC_JOIN ? y->say_join : y->say;
-    return run(&r, s, how, NULL, NULL, 0);
+    return run_small(&r, s, how, NULL, NULL, 0);
 }
 
 mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word)
 {
-    return say(y, s, worker, word, 0);
+    return send_message(y, s, worker, word, 0);
 }
 
 static mr_status *take_token(mr_tensor *const t[2], mr_sync_worker *w)
@@ -89,8 +90,8 @@ static mr_status *wait_token(mr_net_sync *y, mr_session *s, int64_t above, mr_sy
         small_run r = {.n = 0};
         mr_tensor *t[2];
         if (above > 0)
-            MR_TRY(say(y, s, y->o.worker, MR_SYNC_ARRIVED, above));
-        MR_TRY(run(&r, s, NULL, y->wait, t, 2));
+            MR_TRY(send_message(y, s, y->o.worker, MR_SYNC_ARRIVED, above));
+        MR_TRY(run_small(&r, s, NULL, y->wait, t, 2));
         mr_status *st = take_token(t, w);
         unref_all(t, 2);
         if (st)
@@ -103,7 +104,7 @@ mr_status *mr_net_sync_join(mr_net_sync *y, mr_session *s, mr_sync_worker *w)
 {
     if (w->stamp > 0)
         return NULL;
-    MR_TRY(say(y, s, y->o.worker, MR_SYNC_JOIN, 0));
+    MR_TRY(send_message(y, s, y->o.worker, MR_SYNC_JOIN, 0));
     return wait_token(y, s, 0, w);
 }
 
@@ -183,12 +184,12 @@ typedef struct chief {
 static mr_status *set_stamp(chief *c, int64_t stamp)
 {
     small_run r = {.n = 0};
-    feed(&r, c->y->stamp, mr_tensor_scalar_i64(stamp));
-    return run(&r, c->s, c->y->set_stamp, NULL, NULL, 0);
+    add_feed(&r, c->y->stamp, mr_tensor_scalar_i64(stamp));
+    return run_small(&r, c->s, c->y->set_stamp, NULL, NULL, 0);
 }
 
 /* Removes the gradients that were sent for an earlier chief. */
-static mr_status *drain(chief *c)
+static mr_status *drain_accumulators(chief *c)
 {
     int n = c->y->accumulators.n;
     if (n == 0)
@@ -198,12 +199,12 @@ static mr_status *drain(chief *c)
     small_run none = {.n = 0};
     for (int i = 0; i < n; i++)
         counts[i] = c->y->accumulators.p[i].count;
-    mr_status *st = run(&none, c->s, NULL, counts, got, n);
+    mr_status *st = run_small(&none, c->s, NULL, counts, got, n);
     for (int i = 0; i < n && !st; i++)
         if (got[i]->dtype != MR_INT32 || got[i]->n != 1)
             st = mr_error(MR_INTERNAL, "The count of an accumulator is not an int32");
         else if (*MR_DATA(int32_t, got[i]) > 0)
-            st = run(&none, c->s, c->y->accumulators.p[i].drain, NULL, NULL, 0);
+            st = run_small(&none, c->s, c->y->accumulators.p[i].drain, NULL, NULL, 0);
     unref_all(got, n);
     mr_free(counts);
     mr_free(got);
@@ -218,7 +219,7 @@ static mr_status *find_left(chief *c)
     small_run none = {.n = 0};
     mr_tensor *t;
     int n = c->y->o.n_workers;
-    MR_TRY(run(&none, c->s, NULL, &c->y->left, &t, 1));
+    MR_TRY(run_small(&none, c->s, NULL, &c->y->left, &t, 1));
     mr_status *st = t->dtype == MR_BOOL && t->n == n
                         ? NULL
                         : mr_error(MR_INTERNAL, "The list of workers that have left has a wrong type or size");
@@ -239,15 +240,15 @@ static void remember_left(chief *c)
 
 /* Prepares a new barrier. After the first set_stamp older gradients are dropped, so none arrives after
  * the draining. Draining itself moves the steps of the accumulators apart, hence the second set_stamp. */
-static mr_status *begin(chief *c)
+static mr_status *begin_barrier(chief *c)
 {
     int64_t stamp = mr_wall_us();
     small_run none = {.n = 0};
     mr_tensor *step;
     MR_TRY(set_stamp(c, stamp));
-    MR_TRY(drain(c));
+    MR_TRY(drain_accumulators(c));
     MR_TRY(set_stamp(c, stamp + 1));
-    MR_TRY(run(&none, c->s, NULL, &c->y->step, &step, 1));
+    MR_TRY(run_small(&none, c->s, NULL, &c->y->step, &step, 1));
     mr_status *st = mr_fetched_i64(step, &c->step);
     mr_tensor_unref(step);
     if (st)
@@ -263,7 +264,7 @@ static mr_status *begin(chief *c)
 /* Carries out the actions from `from` on that fit into one run: an update and the tokens after it, or
  * tokens alone. Returns their number. The run has a timeout, because the last run of a replaced chief
  * may have taken some of the gradients. */
-static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **st)
+static int carry_out_some(chief *c, const mr_sync_actions *todo, int from, mr_status **st)
 {
     MR_ASSERT(from >= 0 && from < todo->n);
     const mr_sync_action *a = &todo->p[from];
@@ -281,12 +282,12 @@ static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **
     for (; from + n < todo->n && todo->p[from + n].what == MR_SYNC_TOKEN && (apply || todo->p[from + n].stamp == a->stamp); n++)
         MR_DATA(int32_t, to)[todo->p[from + n].worker] = 1;
     small_run r = {.n = 0};
-    feed(&r, c->y->to, to);
-    feed(&r, c->y->give[0], mr_tensor_scalar_i64(a->stamp));
+    add_feed(&r, c->y->to, to);
+    add_feed(&r, c->y->give[0], mr_tensor_scalar_i64(a->stamp));
     if (!c->y->o.bounded)
-        feed(&r, c->y->give[1], mr_tensor_scalar_i64(c->step + apply));
+        add_feed(&r, c->y->give[1], mr_tensor_scalar_i64(c->step + apply));
     if (apply)
-        feed(&r, c->y->required, mr_tensor_scalar_i32(a->count));
+        add_feed(&r, c->y->required, mr_tensor_scalar_i32(a->count));
     mr_str trace = {0};
     bool traced = apply && mr_tracer_wants_update(c->y->tracer, c->step + 1);
     *st = run_within(&r, c->s, apply ? c->y->apply : c->y->tell, NULL, NULL, 0, apply ? 3 * c->y->o.lease_ms : 0,
@@ -298,31 +299,32 @@ static int do_some(chief *c, const mr_sync_actions *todo, int from, mr_status **
     return n;
 }
 
-static mr_status *hear(chief *c, const mr_sync_event *e)
+static mr_status *handle_event(chief *c, const mr_sync_event *e)
 {
     mr_sync_actions todo = {0};
     mr_status *st = NULL;
     mr_sync_step(&c->sync, e, mr_now_ns(), &todo);
     for (int i = 0; i < todo.n && !st;)
-        i += do_some(c, &todo, i, &st);
+        i += carry_out_some(c, &todo, i, &st);
     mr_vec_deinit(&todo);
     return st;
 }
 
 /* Takes all messages in the queue, at least one, and handles them. They come from other processes, so
  * they are checked. */
-static mr_status *hear_some(chief *c)
+static mr_status *handle_messages(chief *c)
 {
     small_run none = {.n = 0};
     mr_tensor *t[3];
-    MR_TRY(run(&none, c->s, NULL, c->y->events, t, 3));
+    MR_TRY(run_small(&none, c->s, NULL, c->y->events, t, 3));
     mr_status *st = NULL;
     int64_t unused;
     for (int i = 0; i < 3 && !st; i++)
         st = t[i]->n == t[0]->n ? mr_fetched_i64(t[i], &unused)
                                 : mr_error(MR_INTERNAL, "The columns of the messages differ in length");
     for (int64_t i = 0; i < t[0]->n && !st && !c->ended; i++)
-        st = hear(c, &(mr_sync_event){MR_DATA(int64_t, t[0])[i], MR_DATA(int64_t, t[1])[i], MR_DATA(int64_t, t[2])[i]});
+        st = handle_event(
+            c, &(mr_sync_event){MR_DATA(int64_t, t[0])[i], MR_DATA(int64_t, t[1])[i], MR_DATA(int64_t, t[2])[i]});
     unref_all(t, 3);
     return st;
 }
@@ -415,9 +417,9 @@ bool mr_net_sync_figures(mr_net_sync *y, int worker, mr_sync_figures *out)
 mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s)
 {
     chief c = {.y = y, .s = s};
-    mr_status *st = begin(&c);
+    mr_status *st = begin_barrier(&c);
     while (!st && !c.ended) {
-        st = hear_some(&c);
+        st = handle_messages(&c);
         note_figures(&c);
         tell_figures(&c);
         tell_waits(&c);

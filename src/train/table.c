@@ -20,7 +20,7 @@ static int64_t rows_of(const mr_net_table *t, int shard)
     return each + (shard < extra); /* the same for both ways to split */
 }
 
-static void check(mr_network *n, const mr_net_table *t, const char *name)
+static void check_table(mr_network *n, const mr_net_table *t, const char *name)
 {
     if (t->rows < 1 || t->columns < 1 || t->n_shards < 1 || t->n_shards > t->rows || t->n_shards > 65536)
         mr_scope_fail(&n->s, mr_invalid("table '%s': %lld rows of %lld columns cannot be split into %d shards", name,
@@ -31,7 +31,7 @@ static void check(mr_network *n, const mr_net_table *t, const char *name)
 
 /* Records how a shard is split. Both ways give shards of the same shape, so reusing one the other way would give wrong
  * rows. */
-static void mark(mr_network *n, const mr_net_table *t, const char *name, int shard)
+static void mark_split(mr_network *n, const mr_net_table *t, const char *name, int shard)
 {
     mr_net_var *v = &n->vars.p[t->shards[shard]];
     if (v->split && v->split != 1 + (int)t->split)
@@ -48,7 +48,7 @@ bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t
     *t = (mr_net_table){rows, columns, shards ? shards : n->replicas ? n->replicas->n_ps : 1, split, NULL};
     if (!shards)
         t->n_shards = (int)MR_MIN(t->n_shards, MR_MAX(1, rows));
-    check(n, t, name);
+    check_table(n, t, name);
     if (!mr_scope_ok(&n->s))
         return false;
     t->shards = mr_arena_array(&n->s.graph->arena, int, t->n_shards);
@@ -59,7 +59,7 @@ bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t
         const mr_net_var *v = mr_net_find(n, value);
         t->shards[i] = v ? (int)(v - n->vars.p) : 0;
         if (v)
-            mark(n, t, name, i);
+            mark_split(n, t, name, i);
     }
     mr_net_leave(n, saved);
     return mr_scope_ok(&n->s);
@@ -67,7 +67,7 @@ bool mr_net_table_init(mr_network *n, mr_net_table *t, const char *name, int64_t
 
 /* ---- locating rows ---- */
 
-static mr_out cast(mr_network *n, mr_out x, mr_dtype to)
+static mr_out cast_to(mr_network *n, mr_out x, mr_dtype to)
 {
     return mr_scope_ok(&n->s) && mr_out_type(x) == (int)to ? x : mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), x);
 }
@@ -97,7 +97,7 @@ static void locate_div(mr_network *n, const mr_net_table *t, mr_out ids, mr_out 
 
 /* ---- gather and stitch ---- */
 
-static mr_out gather(mr_network *n, const mr_net_table *t, int shard, mr_out rows)
+static mr_out gather_shard(mr_network *n, const mr_net_table *t, int shard, mr_out rows)
 {
     const mr_net_var *v = &n->vars.p[t->shards[shard]];
     const char *before = mr_net_at(n, v->device);
@@ -111,9 +111,9 @@ static mr_out gather_all(mr_network *n, const mr_net_table *t, mr_out ids)
 {
     mr_out shard, row;
     if (t->n_shards == 1)
-        return gather(n, t, 0, ids);
+        return gather_shard(n, t, 0, ids);
     (t->split == MR_NET_MOD ? locate_mod : locate_div)(n, t, ids, &shard, &row);
-    shard = cast(n, shard, MR_INT32);
+    shard = cast_to(n, shard, MR_INT32);
     mr_out places = mr_emit(&n->s, "Range", mr_const_i32(&n->s, 0), mr_emit(&n->s, "Size", ids), mr_const_i32(&n->s, 1));
     mr_named_attr count = {"num_partitions", mr_a_int(t->n_shards)};
     mr_out rows = mr_emit_n(&n->s, "DynamicPartition", &count, 1, MR_OUTS(row, shard));
@@ -121,7 +121,7 @@ static mr_out gather_all(mr_network *n, const mr_net_table *t, mr_out ids)
     mr_out *parts = mr_new_array(mr_out, 2 * t->n_shards);
     for (int i = 0; i < t->n_shards; i++) {
         parts[i] = mr_nth(where, i);
-        parts[t->n_shards + i] = gather(n, t, i, mr_nth(rows, i));
+        parts[t->n_shards + i] = gather_shard(n, t, i, mr_nth(rows, i));
     }
     mr_out y = mr_emit_lists(&n->s, "ParallelDynamicStitch", NULL, 0,
                              (mr_emit_arg[]){{t->n_shards, parts}, {t->n_shards, parts + t->n_shards}}, 2);
@@ -151,7 +151,7 @@ static mr_out shape_behind(mr_network *n, const mr_net_table *t, mr_out ids)
 
 mr_out mr_net_table_rows(mr_network *n, const mr_net_table *t, mr_out ids)
 {
-    mr_out flat = mr_emit(&n->s, "Reshape", cast(n, ids, MR_INT64), mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}));
+    mr_out flat = mr_emit(&n->s, "Reshape", cast_to(n, ids, MR_INT64), mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}));
     mr_out once = mr_emit(&n->s, "Unique", flat);
     mr_out rows = mr_emit(&n->s, "GatherV2", gather_all(n, t, once), mr_nth(once, 1), mr_const_i32(&n->s, 0));
     return mr_emit(&n->s, "Reshape", rows, shape_behind(n, t, ids));
@@ -202,7 +202,7 @@ typedef struct sample {
     mr_out classes, expected_true, expected;
 } sample;
 
-static sample draw(mr_network *n, mr_out true_classes, int64_t sampled, int64_t classes)
+static sample draw_sample(mr_network *n, mr_out true_classes, int64_t sampled, int64_t classes)
 {
     n->next_seed++;
     mr_out drawn = mr_emit_with(&n->s, "LogUniformCandidateSampler",
@@ -214,7 +214,7 @@ static sample draw(mr_network *n, mr_out true_classes, int64_t sampled, int64_t 
 }
 
 /* Splits rows after the first `batch` ones. */
-static void halves(mr_network *n, mr_out rows, mr_out batch, int64_t sampled, mr_out *first, mr_out *rest)
+static void split_rows(mr_network *n, mr_out rows, mr_out batch, int64_t sampled, mr_out *first, mr_out *rest)
 {
     mr_out sizes[2] = {batch, mr_const_i64(&n->s, sampled)}, axis = mr_const_i32(&n->s, 0);
     mr_out both = mr_emit_lists(&n->s, "Pack", NULL, 0, (mr_emit_arg[]){{2, sizes}}, 1);
@@ -226,7 +226,7 @@ static void halves(mr_network *n, mr_out rows, mr_out batch, int64_t sampled, mr
 /* Removes the logits of sampled classes that are the true class of their example. */
 static mr_out without_hits(mr_network *n, mr_out logits, mr_out true_classes, mr_out classes)
 {
-    mr_out hit = cast(n, mr_emit(&n->s, "Equal", true_classes, classes), MR_FLOAT);
+    mr_out hit = cast_to(n, mr_emit(&n->s, "Equal", true_classes, classes), MR_FLOAT);
     return mr_emit(&n->s, "Sub", logits, mr_emit(&n->s, "Mul", hit, mr_const_f32(&n->s, 1e30f)));
 }
 
@@ -237,12 +237,12 @@ static mr_out sampled_logits(mr_network *n, const mr_net_table *weights, const m
 {
     mr_scope *s = &n->s;
     mr_out column = mr_emit(s, "ExpandDims", labels, mr_const_i32(s, 1)), axis = mr_const_i32(s, 0), one = mr_const_i32(s, 1);
-    sample d = draw(n, column, sampled, weights->rows);
+    sample d = draw_sample(n, column, sampled, weights->rows);
     mr_out ids[2] = {labels, d.classes}, true_w, other_w, true_b, other_b;
     mr_out all = mr_emit_lists(s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, ids}, {-1, &axis}}, 2);
     mr_out batch = mr_emit_with(s, "Size", MR_ATTRS({"out_type", mr_a_type(MR_INT64)}), labels);
-    halves(n, mr_net_table_rows(n, weights, all), batch, sampled, &true_w, &other_w);
-    halves(n, mr_net_table_rows(n, biases, all), batch, sampled, &true_b, &other_b);
+    split_rows(n, mr_net_table_rows(n, weights, all), batch, sampled, &true_w, &other_w);
+    split_rows(n, mr_net_table_rows(n, biases, all), batch, sampled, &true_b, &other_b);
     mr_out right = mr_emit_with(s, "Sum", MR_ATTRS({"keep_dims", mr_a_bool(true)}), mr_emit(s, "Mul", x, true_w), one);
     right = mr_emit(s, "Sub", mr_emit(s, "AddV2", right, true_b), mr_emit(s, "Log", d.expected_true));
     mr_out other = mr_emit_with(s, "MatMul", MR_ATTRS({"transpose_b", mr_a_bool(true)}), x, other_w);
@@ -261,7 +261,7 @@ mr_out mr_net_sampled_softmax(mr_network *n, const mr_net_table *weights, const 
                                         (long long)biases->columns));
         return MR_NO_OUT;
     }
-    labels = mr_emit(&n->s, "Reshape", cast(n, labels, MR_INT64), mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}));
+    labels = mr_emit(&n->s, "Reshape", cast_to(n, labels, MR_INT64), mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}));
     mr_out logits = sampled_logits(n, weights, biases, x, labels, sampled);
     return mr_net_softmax_loss(n, logits, mr_emit(&n->s, "ZerosLike", labels));
 }

@@ -28,7 +28,7 @@ static mr_status *parse_range(mr_sv text, mr_traced_range *out)
                       MR_SV_ARG(text));
 }
 
-static const char *otherwise(const char *given, const char *variable, const char *last)
+static const char *value_or_default(const char *given, const char *variable, const char *last)
 {
     const char *v = given ? given : getenv(variable);
     return v && v[0] ? v : last;
@@ -37,11 +37,11 @@ static const char *otherwise(const char *given, const char *variable, const char
 mr_status *mr_tracer_init(mr_tracer *t, const char *folder, const char *steps, int worker)
 {
     *t = (mr_tracer){.worker = worker};
-    folder = otherwise(folder, "MILLRACE_TRACE", NULL);
+    folder = value_or_default(folder, "MILLRACE_TRACE", NULL);
     if (!folder)
         return NULL;
     t->folder = mr_strdup(folder);
-    mr_sv rest = mr_sv_of(otherwise(steps, "MILLRACE_TRACE_STEPS", MR_TRACE_STEPS)), part;
+    mr_sv rest = mr_sv_of(value_or_default(steps, "MILLRACE_TRACE_STEPS", MR_TRACE_STEPS)), part;
     while (mr_sv_cut(&rest, ',', &part)) {
         mr_traced_range r;
         MR_TRY(parse_range(part, &r));

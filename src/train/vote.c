@@ -30,7 +30,7 @@ static mr_out one_of(mr_network *n, mr_out v, int i)
     return mr_emit(&n->s, "Slice", v, mr_const_vec_i32(&n->s, 1, (int32_t[]){i}), mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
 }
 
-static mr_out concat(mr_network *n, mr_out a, mr_out b)
+static mr_out concat_vectors(mr_network *n, mr_out a, mr_out b)
 {
     mr_out both[] = {a, b}, axis = mr_const_i32(&n->s, 0);
     return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, both}, {-1, &axis}}, 2);
@@ -45,8 +45,9 @@ static mr_out take_record(mr_network *n, mr_out queue, mr_node *locked)
     n->s.controls.n = 0;
     mr_out all = mr_emit_with(&n->s, "QueueDequeueManyV2", MR_ATTRS({"component_types", mr_a_types(2, types)}), queue, size);
     mr_out none = mr_emit(&n->s, "Fill", mr_const_vec_i32(&n->s, 1, (int32_t[]){1}), mr_const_i64(&n->s, -1));
-    mr_out worker = one_of(n, concat(n, all, none), 0), count = one_of(n, concat(n, mr_nth(all, 1), none), 0);
-    return concat(n, worker, count);
+    mr_out worker = one_of(n, concat_vectors(n, all, none), 0),
+           count = one_of(n, concat_vectors(n, mr_nth(all, 1), none), 0);
+    return concat_vectors(n, worker, count);
 }
 
 /* If the record equals `expect`, it becomes `want`; `found` is the record afterwards. */
@@ -91,7 +92,8 @@ void mr_net_vote_init(mr_net_vote *v, mr_network *n)
 static mr_tensor *record_tensor(mr_chief_record r) { return mr_tensor_vector_i64(2, (int64_t[]){r.worker, r.count}); }
 
 /* One compare-and-swap of the record. */
-static mr_status *swap(mr_net_vote *v, mr_session *s, mr_chief_record expect, mr_chief_record want, mr_chief_record *found)
+static mr_status *swap_record(mr_net_vote *v, mr_session *s, mr_chief_record expect, mr_chief_record want,
+                              mr_chief_record *found)
 {
     mr_out feeds[] = {v->expect, v->want};
     mr_tensor *values[] = {record_tensor(expect), record_tensor(want)}, *t = NULL;
@@ -117,7 +119,7 @@ mr_status *mr_net_vote_run(mr_net_vote *v, mr_session *s, mr_election *e)
     for (int i = 0; i < TRIES && again; i++) {
         mr_chief_record expect, want, found;
         bool go = mr_election_next(e, &expect, &want);
-        MR_TRY(swap(v, s, go ? expect : nothing, want, &found));
+        MR_TRY(swap_record(v, s, go ? expect : nothing, want, &found));
         again = mr_election_saw(e, found, mr_now_ns());
     }
     return NULL;
