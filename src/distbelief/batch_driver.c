@@ -1,7 +1,9 @@
-/* distbelief/batch_driver.c -- a driver that ships parameters out and collects gradients.
+/* distbelief/batch_driver.c -- a driver that sends out parameters and collects gradients.
  *
- * What workers say comes as turns of the desk; the thread that makes steps waits until every partition has been counted
- * once.  A partition is given to one worker at a time, and free again when that is lost. */
+ * Messages of workers arrive as turns of the work session; the thread that makes steps waits until
+ * every partition has been counted once. A partition is given to one worker at a time, and becomes
+ * free again when that worker is lost. The fields up to `iteration` are used in turns only, except
+ * between begin and end of a step, when the driver's thread only waits. */
 #include "distbelief/batch_driver.h"
 
 #include <string.h>
@@ -15,8 +17,8 @@
 
 typedef struct hired { /* a worker */
     int64_t id;
-    int partition; /* that it computes; -1: it is idle */
-    int64_t iteration; /* of that: what comes of one that was given up counts nowhere */
+    int partition; /* the one it computes; -1: idle */
+    int64_t iteration; /* of its partition; results of an abandoned iteration do not count */
 } hired;
 
 typedef enum part_state { FREE, GIVEN, COUNTED } part_state;
@@ -25,12 +27,12 @@ struct mr_batch_driver {
     mr_batch_driver_options o;
     int64_t n;
     float *w, *sum;
-    float *kept;    /* by partition, when the same bits are wanted: gradients as they came, to be added in order.  Else NULL */
+    float *kept;    /* deterministic: gradients by partition, to be added in order; else NULL */
     double *losses; /* by partition */
     mr_desk *desk;
-    MR_VEC(hired) workers; /* in turns, as all up to: */
+    MR_VEC(hired) workers; /* used in turns, like the next two */
     part_state *parts;
-    int64_t iteration; /* that runs; 0: none */
+    int64_t iteration; /* the present one; 0: none */
     mr_mutex mu;
     mr_cond changed;
     int counted MR_GUARDED_BY(mu);
@@ -40,8 +42,10 @@ struct mr_batch_driver {
 
 /* ---- orders ---- */
 
+/* Sends a partition to a worker. Without memory nothing happens; the next tick tries again. */
 static void order(mr_batch_driver *d, hired *h, int part)
 {
+    MR_ASSERT(h->partition < 0 && d->parts[part] == FREE);
     mr_str head = {0};
     mr_bytes bytes = {0};
     mr_pb_writer w;
@@ -58,10 +62,11 @@ static void order(mr_batch_driver *d, hired *h, int part)
         mr_bytes_add_str(&bytes, &head);
         mr_desk_order(d->desk, h->id, &bytes);
     }
-    mr_status_free(st); /* out of memory: it is tried again with the next tick */
+    mr_status_free(st);
     mr_str_deinit(&head);
 }
 
+/* Gives free partitions to idle workers. */
 static void give_out(mr_batch_driver *d)
 {
     int next = 0;
@@ -88,10 +93,11 @@ static mr_status *joined(void *arg, int64_t worker, mr_sv hello)
     mr_batch_driver *d = arg;
     int64_t n;
     if (hello.n != sizeof n)
-        return mr_invalid("A worker of a batch says hello with %zu bytes", hello.n);
+        return mr_invalid("The hello of a batch worker has %zu bytes, expected 8", hello.n);
     memcpy(&n, hello.p, sizeof n);
     if (n != d->n)
-        return mr_invalid("The driver has %lld parameters, this worker's model %lld", (long long)d->n, (long long)n);
+        return mr_invalid("The driver has %lld parameters, but the model of this worker has %lld", (long long)d->n,
+                          (long long)n);
     mr_vec_push(&d->workers, (hired){.id = worker, .partition = -1});
     give_out(d);
     heard(d);
@@ -119,9 +125,12 @@ static mr_status *read_result(mr_sv bytes, int64_t n, result *out)
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "report"));
-    return out->gradient.n == (size_t)n * sizeof(float) ? NULL : mr_invalid("A gradient of %zu bytes", out->gradient.n);
+    return out->gradient.n == (size_t)n * sizeof(float)
+               ? NULL
+               : mr_invalid("A gradient has %zu bytes, expected %zu", out->gradient.n, (size_t)n * sizeof(float));
 }
 
+/* Counts a partition: adds its gradient to the sum, or keeps it to be added in order. */
 static void add_result(mr_batch_driver *d, const result *r)
 {
     if (d->kept)
@@ -146,7 +155,8 @@ static hired *find(mr_batch_driver *d, int64_t worker)
     return NULL;
 }
 
-/* What is wrong leaves its partition to be computed again.  One of an earlier iteration is somebody else's in this one. */
+/* Handles a result. An invalid one frees its partition, to be computed again. A result of an earlier
+ * iteration is ignored. */
 static void said(void *arg, int64_t worker, mr_sv bytes)
 {
     mr_batch_driver *d = arg;
@@ -187,6 +197,7 @@ static void tick(void *arg) { give_out(arg); }
 
 /* ---- iterations ---- */
 
+/* Begins an iteration: all partitions are free. In a turn. */
 static void begin(void *arg)
 {
     mr_batch_driver *d = arg;
@@ -203,6 +214,7 @@ static void begin(void *arg)
 
 static void end(void *arg) { ((mr_batch_driver *)arg)->iteration = 0; }
 
+/* Waits until all partitions are counted. The deadline is extended whenever a worker reports. */
 static mr_status *wait_for_all(mr_batch_driver *d)
 {
     mr_status *st = NULL;
@@ -211,15 +223,16 @@ static mr_status *wait_for_all(mr_batch_driver *d)
     mr_lock(&d->mu);
     while (d->counted < d->o.partitions && !st) {
         mr_long_wait_cond(&wait, &d->changed, &d->mu, d->heard_ns + d->o.deadline_ms * 1000000,
-                          "the workers: %d of %d partitions are done", d->counted, d->o.partitions);
+                          "the workers: %d of %d partitions are complete", d->counted, d->o.partitions);
         if (d->counted < d->o.partitions && mr_now_ns() >= d->heard_ns + d->o.deadline_ms * 1000000)
-            st = mr_error(MR_DEADLINE_EXCEEDED, "No worker has said anything for %lld ms; %d of %d partitions are done",
+            st = mr_error(MR_DEADLINE_EXCEEDED, "No worker has reported for %lld ms; %d of %d partitions are complete",
                           (long long)d->o.deadline_ms, d->counted, d->o.partitions);
     }
     mr_unlock(&d->mu);
     return st;
 }
 
+/* One iteration and its step. With determinism the gradients are added in the order of partitions. */
 mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss)
 {
     mr_desk_turn(d->desk, begin, d);
@@ -257,7 +270,7 @@ mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *pa
     size_t bytes, kept_bytes;
     if (o->partitions < 1 || o->partitions > 1 << 20 || n < 1 || !mr_size_mul((size_t)n, sizeof(float), &bytes) ||
         !mr_size_mul(bytes, (size_t)o->partitions, &kept_bytes))
-        return mr_invalid("A batch of %d partitions and %lld parameters", o->partitions, (long long)n);
+        return mr_invalid("A batch of %d partitions and %lld parameters is not possible", o->partitions, (long long)n);
     mr_batch_driver *d = mr_new(mr_batch_driver);
     d->o = *o;
     d->o.deadline_ms = o->deadline_ms > 0 ? o->deadline_ms : 60000;
@@ -329,7 +342,7 @@ static mr_status *read_task(mr_sv bytes, int64_t n, task *out)
         }
     MR_TRY(mr_pb_reader_status(&r, "order"));
     bool sensible = out->partition >= 0 && out->partition < out->partitions && out->parameters.n == (size_t)n * sizeof(float);
-    return sensible ? NULL : mr_invalid("An order for partition %lld of %lld with %zu bytes of parameters",
+    return sensible ? NULL : mr_invalid("Invalid order: partition %lld of %lld with %zu bytes of parameters",
                                         (long long)out->partition, (long long)out->partitions, out->parameters.n);
 }
 
@@ -349,12 +362,13 @@ static mr_status *put_result(const task *t, double loss, const float *gradient, 
     return st;
 }
 
-typedef struct bench { /* what a worker computes with; nothing of it outlives a task */
+typedef struct bench { /* the buffers of a worker; reused for each task */
     const mr_batch_worker *w;
     mr_mirror_values v;
     mr_tensor **in, **gradients;
 } bench;
 
+/* Installs the parameters, runs one partition and writes the report. */
 static mr_status *compute(bench *b, const task *t, mr_bytes *report)
 {
     const mr_mirror *m = b->w->mirror;
@@ -376,6 +390,7 @@ static mr_status *compute(bench *b, const task *t, mr_bytes *report)
     return st ? st : put_result(t, loss, b->v.vector, m->n, report);
 }
 
+/* Asks for orders and carries them out until an error. */
 static mr_status *work(bench *b, mr_hand *h)
 {
     mr_bytes report = {0};
@@ -395,7 +410,8 @@ static mr_status *work(bench *b, mr_hand *h)
     }
 }
 
-/* A driver that has ended says so as UNAVAILABLE: that is how a worker's work ends well. */
+/* A driver that has finished reports UNAVAILABLE; that is the normal end of a worker, so it is not an
+ * error. */
 mr_status *mr_batch_worker_run(const mr_batch_worker *w)
 {
     bench b = {.w = w};

@@ -1,9 +1,9 @@
-/* distbelief/batch_driver.h -- training as batch systems do it: what the parameter server is measured against.
+/* distbelief/batch_driver.h -- training as batch systems do it, to compare the parameter server with.
  *
- * One driver has the parameters.  In every iteration it ships all of them to every worker, workers without state compute the
- * gradient of one partition each, and ship it back whole; when all have come, the driver makes a step.  Whose worker is lost
- * has its partition computed by another, so the result is the same: to rounding, or to the bit where that is asked for
- * (base/deterministic.h).  It runs over the same transports as everything else here (distbelief/desk.h).
+ * One driver has the parameters.  In every iteration it sends all of them to every worker; stateless workers compute
+ * the gradient of one partition each and send it back; when all are complete, the driver makes a step.  If a worker is
+ * lost, another computes its partition, so the result is the same: up to rounding, or to the bit if requested
+ * (base/deterministic.h). It uses the same work sessions as Sandblaster (distbelief/desk.h).
  *
  *     order    1: iteration  2: partition  3: partitions  4: parameters, floats
  *     report   1: iteration  2: partition  3: loss (double)  4: gradient, floats */
@@ -18,7 +18,7 @@ typedef struct mr_batch_driver_options {
     const char *address; /* NULL: any port of the loopback */
     int partitions;
     float rate;          /* of plain gradient descent with the mean over all partitions */
-    int64_t deadline_ms; /* no worker says anything for so long: an error; 0: 60000 */
+    int64_t deadline_ms; /* an error if no worker reports for this long; 0: 60000 */
 } mr_batch_driver_options;
 
 typedef struct mr_batch_driver_stats {

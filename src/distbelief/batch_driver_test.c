@@ -178,7 +178,7 @@ MR_TEST(batch_driver_without_workers_ends_with_a_deadline)
     MR_CHECK_OK(mr_batch_driver_new(&o, zero, DIMS, &d));
     mr_test_log_begin(INT64_C(5000000));
     MR_CHECK_ERR(mr_batch_driver_step(d, &loss), MR_DEADLINE_EXCEEDED, "0 of 2 partitions");
-    MR_CHECK(mr_test_log_count("Still waiting for the workers: 0 of 2 partitions are done") > 1);
+    MR_CHECK(mr_test_log_count("Still waiting for the workers: 0 of 2 partitions are complete") > 1);
     mr_test_log_end();
     mr_batch_driver_free(d);
 }

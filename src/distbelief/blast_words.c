@@ -1,4 +1,7 @@
-/* distbelief/blast_words.c -- messages of Sandblaster as bytes, and back. */
+/* distbelief/blast_words.c -- encodes and decodes the messages of Sandblaster.
+ *
+ * Decoding checks everything that can be checked without knowing the job, because messages come from
+ * other processes. */
 #include "distbelief/blast_words.h"
 
 #include "ps/client.h"
@@ -39,8 +42,8 @@ mr_status *mr_blast_get_hello(mr_sv bytes, mr_blast_hello *out)
         }
     MR_TRY(mr_pb_reader_status(&r, "hello"));
     if (out->keys == 0 || out->keys > MR_PS_MAX_KEYS || out->width < 1 || out->width > MR_PS_MAX_WIDTH)
-        return mr_invalid("A replica's vector has %llu keys of %lld numbers", (unsigned long long)out->keys,
-                          (long long)out->width);
+        return mr_invalid("The vector of a replica has %llu keys of %lld numbers, which is not possible",
+                          (unsigned long long)out->keys, (long long)out->width);
     return NULL;
 }
 
@@ -77,7 +80,7 @@ mr_status *mr_blast_get_report(mr_sv bytes, mr_blast_report *out)
         }
     MR_TRY(mr_pb_reader_status(&r, "report"));
     if (kind < MR_TOLD_STARTED || kind > MR_TOLD_FAILED || code < 0 || code > MR_UNAUTHENTICATED)
-        return mr_invalid("A report of kind %lld and code %lld", (long long)kind, (long long)code);
+        return mr_invalid("Invalid report: kind %lld, code %lld", (long long)kind, (long long)code);
     out->kind = (mr_blast_told)kind;
     out->code = (int)code;
     return NULL;
@@ -119,7 +122,7 @@ mr_status *mr_blast_get_order(mr_sv bytes, mr_blast_order *out)
     if (sensible && kind == MR_WISH_COMPUTE)
         sensible = out->portion >= 0 && out->portion < out->portions;
     if (!sensible)
-        return mr_invalid("An order of kind %lld, lane %lld, portion %lld of %lld", (long long)kind, (long long)lane,
+        return mr_invalid("Invalid order: kind %lld, lane %lld, portion %lld of %lld", (long long)kind, (long long)lane,
                           (long long)out->portion, (long long)out->portions);
     out->kind = (mr_blast_wish)kind;
     out->lane = (int)lane;

@@ -1,10 +1,10 @@
-/* distbelief/blast_words.h -- what Sandblaster's coordinator and replicas say to each other (over distbelief/desk.h).
+/* distbelief/blast_words.h -- the messages between Sandblaster's coordinator and its replicas (over distbelief/desk.h).
  *
  *     hello    1: name of the job  2: keys  3: width   of the vector
  *     report   1: kind  2: evaluation  3: portion  4: loss (double)  5: code  6: message
  *     order    1: kind  2: evaluation  3: portion  4: lane  5: keep  6: portions
  *
- * No parameter is in any of them. */
+ * None of them contains parameters. */
 #ifndef MR_DISTBELIEF_BLAST_WORDS_H
 #define MR_DISTBELIEF_BLAST_WORDS_H
 
@@ -29,10 +29,10 @@ typedef struct mr_blast_report {
 
 typedef enum mr_blast_wish {
     MR_WISH_NOTHING,
-    MR_WISH_START,   /* push your initial values to the lane */
+    MR_WISH_START,   /* push the initial values to the lane */
     MR_WISH_COMPUTE,
     MR_WISH_FLUSH,
-    MR_WISH_END,     /* all is done: leave */
+    MR_WISH_END,     /* the work is done: leave */
 } mr_blast_wish;
 
 typedef struct mr_blast_order {
@@ -42,7 +42,7 @@ typedef struct mr_blast_order {
     bool keep;
 } mr_blast_order;
 
-/* Each appends to out; reading checks what can be checked without knowing more. */
+/* put appends to out; get checks what can be checked without knowing the job. */
 mr_status *mr_blast_put_hello(const mr_blast_hello *h, mr_bytes *out);
 mr_status *mr_blast_get_hello(mr_sv bytes, mr_blast_hello *out); /* a view of the bytes */
 mr_status *mr_blast_put_report(const mr_blast_report *r, mr_bytes *out);

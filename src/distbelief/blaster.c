@@ -1,7 +1,8 @@
-/* distbelief/blaster.c -- a replica of Sandblaster.
+/* distbelief/blaster.c -- a Sandblaster replica.
  *
- * One order at a time.  What it computed last is held until the coordinator says whether it counts; what counts is in
- * `sum`, which is of one evaluation, and is written over its lane as a whole when it is told to flush. */
+ * It carries out one order at a time. The gradient it computed last is held until the next order says
+ * whether it counts. Gradients that count are in `sum`, which belongs to one evaluation, and a flush
+ * writes it over the replica's lane as a whole. */
 #include "distbelief/blaster.h"
 
 #include "base/clock.h"
@@ -18,12 +19,12 @@ struct mr_blaster {
     mr_tensor **held; /* gradients of the portion computed last, not yet in the sum */
     bool holds;
     float held_weight;
-    int64_t evaluation; /* that x and sum are of; 0: none */
-    const mr_blaster_work *w; /* while it works */
-    int64_t heard_ns;         /* the last order */
+    int64_t evaluation; /* that x and sum belong to; 0: none */
+    const mr_blaster_work *w; /* while mr_blaster_run is running */
+    int64_t heard_ns;         /* when the last order arrived */
     mr_mutex mu;
     mr_hand *hand MR_GUARDED_BY(mu);
-    mr_cancel *cancel; /* of runs */
+    mr_cancel *cancel; /* cancels runs */
     bool cancelled MR_GUARDED_BY(mu);
 };
 
@@ -42,7 +43,8 @@ static mr_status *move(mr_blaster *b, const mr_blaster_work *w, int table, bool 
 
 /* ---- orders ---- */
 
-/* What was computed last, added or dropped.  The sum of another evaluation is worth nothing. */
+/* Adds the held gradient to the sum if the order says so, otherwise drops it. A gradient of another
+ * evaluation never counts. */
 static mr_status *settle(mr_blaster *b, const mr_blast_order *o)
 {
     mr_status *st = NULL;
@@ -54,6 +56,7 @@ static mr_status *settle(mr_blaster *b, const mr_blast_order *o)
     return st;
 }
 
+/* Fetches X, installs it, and clears the sum. */
 static mr_status *begin_evaluation(mr_blaster *b, int64_t evaluation)
 {
     int x;
@@ -65,17 +68,20 @@ static mr_status *begin_evaluation(mr_blaster *b, int64_t evaluation)
     return NULL;
 }
 
+/* Computes one portion; its gradient is held, and its loss is weighted. */
 static mr_status *compute(mr_blaster *b, const mr_blast_order *o, double *loss)
 {
     float value = 0;
     double weight = 1 / (double)o->portions;
+    MR_ASSERT(!b->holds);
     mr_tensor **in = mr_new_array(mr_tensor *, b->n_inputs + 1);
     mr_status *st = o->evaluation == b->evaluation ? NULL : begin_evaluation(b, o->evaluation);
     if (!st)
         st = b->w->portion(b->w->arg, o->portion, o->portions, in, &weight);
     for (int i = 0; i < b->n_inputs && !st; i++)
         if (!in[i])
-            st = mr_invalid("Portion %lld has no value for input %d", (long long)o->portion, i);
+            st = mr_invalid("The portion function returned no value for input %d of portion %lld", i,
+                            (long long)o->portion);
     if (!st)
         st = mr_mirror_run(&b->m, b->w->session,
                            &(mr_run_args){.feeds = b->inputs, .feed_values = in, .n_feeds = b->n_inputs}, b->cancel, b->held,
@@ -104,7 +110,7 @@ static mr_status *give_values(mr_blaster *b, const mr_blast_order *o)
     return move(b, b->w, lane, false, b->x.vector);
 }
 
-/* Does what it is told and says what became of it; *end when there is no more to do. */
+/* Carries out an order and writes the report; *end: there is nothing more to do. */
 static mr_status *obey(mr_blaster *b, const mr_blast_order *o, mr_blast_report *out, bool *end)
 {
     *out = (mr_blast_report){.evaluation = o->evaluation, .portion = o->portion, .message = MR_SV("")};
@@ -134,7 +140,7 @@ static mr_status *take_order(mr_hand *h, mr_bytes *report, mr_blast_order *out)
     return st;
 }
 
-/* Tells the coordinator why this replica goes, and hears that it may. */
+/* Reports to the coordinator why this replica leaves, and waits for its answer. */
 static void tell_failure(mr_hand *h, const mr_status *why)
 {
     mr_bytes report = {0}, none = {0};
@@ -146,6 +152,8 @@ static void tell_failure(mr_hand *h, const mr_status *why)
     mr_bytes_deinit(&none);
 }
 
+/* Asks for orders and carries them out until the end, or an error. Errors other than a cancellation
+ * are reported to the coordinator. */
 static mr_status *work_at(mr_blaster *b, mr_hand *h)
 {
     mr_bytes report = {0};
@@ -173,6 +181,7 @@ static mr_status *set_hand(mr_blaster *b, mr_hand *h)
     return h && cancelled ? mr_error(MR_CANCELLED, "The work was cancelled") : NULL;
 }
 
+/* One session with the coordinator. Afterwards nothing is held. */
 static mr_status *work_once(mr_blaster *b)
 {
     mr_bytes hello = {0};
@@ -197,7 +206,8 @@ static mr_status *work_once(mr_blaster *b)
     return st;
 }
 
-/* When its connection broke and the coordinator is still there, it comes back as another, however long it has worked. */
+/* If the connection breaks and the coordinator still answers, the replica joins again under another
+ * number, however long it has worked. */
 mr_status *mr_blaster_run(mr_blaster *b, const mr_blaster_work *w)
 {
     b->w = w;
@@ -231,7 +241,7 @@ mr_status *mr_blaster_fetch(mr_blaster *b, mr_session *s, mr_ps *ps, const char 
     return mr_mirror_install(&b->m, s, &b->x);
 }
 
-/* ---- making one ---- */
+/* ---- creating and freeing ---- */
 
 mr_blaster *mr_blaster_new(mr_network *n, mr_out loss, const mr_out *inputs, int n_inputs)
 {

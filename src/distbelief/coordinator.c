@@ -1,12 +1,14 @@
 /* distbelief/coordinator.c -- Sandblaster's coordinator.
  *
- * Two worlds meet here.  What replicas say comes as turns of the desk: there the ledger of portions is kept, and orders go
- * out.  The thread that minimises drives the vectors, and waits for an evaluation to be complete.  Between them stand `mu`
- * and what it guards; the ledger is touched in turns only.
+ * Two threads work here. Messages of replicas arrive as turns of the work session: there the ledger of
+ * portions (dist/sandblaster.c) is kept and orders are sent. The thread that minimizes works on the
+ * vectors and waits for evaluations to complete. `mu` guards what both use; the ledger is touched only
+ * in turns.
  *
- * The first replica pushes its initial values to a lane, as it would a gradient; once that is acknowledged X becomes a copy
- * of the lane.  One that dies meanwhile leaves a lane in doubt, and another does it to another lane; so does the next that
- * waits when patience with the one before ends, and whoever is done first gave the values. */
+ * The first replica pushes its initial values to a lane, as it would a gradient; once that is
+ * acknowledged, X becomes a copy of the lane. If it dies meanwhile, its lane is in doubt, and another
+ * replica does the same with another lane. The same happens when a replica takes longer than
+ * patience_ms. The first to finish provides the values. */
 #include "distbelief/coordinator.h"
 
 #include <math.h>
@@ -22,25 +24,25 @@
 
 enum { MOST_FAILURES = 3, PARTING_MS = 2000 };
 
-typedef struct starter { /* a replica that gives its initial values */
+typedef struct starter { /* a replica that pushes its initial values */
     int64_t replica;
     int lane;
 } starter;
 
 struct mr_blast_coordinator {
-    mr_sandblaster_options o; /* nothing zero; name and address are owned */
+    mr_sandblaster_options o; /* with defaults filled in; name and address are owned */
     mr_ps *ps;
     mr_desk *desk;
-    mr_blast b;       /* in turns, as are: */
+    mr_blast b;       /* used only in turns, like the fields up to failures: */
     MR_VEC(starter) starters; /* not in the ledger yet */
-    int64_t start_ns; /* when the last of them was told to */
-    int start_lane;   /* of the one that was done first */
+    int64_t start_ns; /* when the last of them got its order */
+    int start_lane;   /* of the one that finished first */
     bool ending;
     int failures; /* in this evaluation */
     mr_mutex mu;
     mr_cond changed;
     int n_replicas MR_GUARDED_BY(mu);
-    uint64_t keys MR_GUARDED_BY(mu); /* of the vector; 0 until a replica has come */
+    uint64_t keys MR_GUARDED_BY(mu); /* of the vector; 0 until a replica has joined */
     int64_t width MR_GUARDED_BY(mu);
     bool started MR_GUARDED_BY(mu);  /* the initial values are in start_lane */
     bool complete MR_GUARDED_BY(mu);
@@ -49,7 +51,7 @@ struct mr_blast_coordinator {
     bool cancelled MR_GUARDED_BY(mu);
     int64_t heard_ns MR_GUARDED_BY(mu);
     mr_sandblaster_stats stats MR_GUARDED_BY(mu);
-    int vectors[MR_LBFGS_HISTORY + 2 * MR_LBFGS_MOST_HISTORY]; /* tables; of the thread that minimises */
+    int vectors[MR_LBFGS_HISTORY + 2 * MR_LBFGS_MOST_HISTORY]; /* tables; used by the minimizing thread alone */
     MR_VEC(int) lanes;                                         /* likewise */
     bool made;
 };
@@ -62,7 +64,7 @@ static void order(mr_blast_coordinator *c, int64_t replica, const mr_blast_order
     mr_status *st = mr_blast_put_order(o, &bytes);
     if (!st)
         mr_desk_order(c->desk, replica, &bytes);
-    mr_status_free(st); /* out of memory for a few bytes: the replica is found too slow, and others do its work */
+    mr_status_free(st); /* out of memory: the replica is treated as slow, and others do its work */
 }
 
 static void complete(mr_blast_coordinator *c, double loss)
@@ -74,7 +76,7 @@ static void complete(mr_blast_coordinator *c, double loss)
     mr_unlock(&c->mu);
 }
 
-/* Tells the ledger, and sends out what follows. */
+/* Feeds an event to the ledger and sends the orders that follow. In a turn. */
 static void happen(mr_blast_coordinator *c, mr_blast_event e)
 {
     mr_blast_actions todo = {0};
@@ -108,6 +110,7 @@ static bool has_started(mr_blast_coordinator *c)
     return started;
 }
 
+/* Orders a replica to push its initial values to a new lane. */
 static void let_start(mr_blast_coordinator *c, int64_t replica)
 {
     int lane = c->b.n_lanes++;
@@ -126,18 +129,21 @@ static int find_starter(const mr_blast_coordinator *c, int64_t replica)
 
 /* ---- turns of the desk ---- */
 
+/* Accepts a replica of this job whose model has the same size as the first one's. */
 static mr_status *check_hello(mr_blast_coordinator *c, const mr_blast_hello *h)
 {
     mr_status *st = NULL;
     if (!mr_sv_eq(h->name, mr_sv_of(c->o.name)))
-        return mr_invalid("The coordinator's job is '%s', a replica came for '%.*s'", c->o.name, MR_SV_ARG(h->name));
+        return mr_invalid("The coordinator runs job '%s', but the replica belongs to job '%.*s'", c->o.name,
+                          MR_SV_ARG(h->name));
     mr_lock(&c->mu);
     if (c->keys == 0) {
         c->keys = h->keys;
         c->width = h->width;
     } else if (c->keys != h->keys || c->width != h->width) {
-        st = mr_invalid("The job has %llu keys of %lld numbers, this replica's model %llu of %lld", (unsigned long long)c->keys,
-                        (long long)c->width, (unsigned long long)h->keys, (long long)h->width);
+        st = mr_invalid("The job has %llu keys of %lld numbers, but the model of this replica has %llu of %lld",
+                        (unsigned long long)c->keys, (long long)c->width, (unsigned long long)h->keys,
+                        (long long)h->width);
     }
     if (!st) {
         c->stats.joined++;
@@ -164,11 +170,12 @@ static mr_status *joined(void *arg, int64_t replica, mr_sv bytes)
     MR_TRY(mr_blast_get_hello(bytes, &h));
     MR_TRY(check_hello(c, &h));
     heard(c);
-    greet(c, replica); /* the order waits until it asks */
+    greet(c, replica); /* an order is kept until the replica asks */
     return NULL;
 }
 
-/* The lane of one that comes second is as quiet as any that was flushed, and may serve for a gradient. */
+/* A replica has pushed its initial values. The first one's count; the lane of a later one is as good
+ * as one that was flushed, and becomes a spare lane. */
 static void take_started(mr_blast_coordinator *c, int64_t replica)
 {
     int i = find_starter(c, replica);
@@ -188,7 +195,8 @@ static void take_started(mr_blast_coordinator *c, int64_t replica)
     greet(c, replica);
 }
 
-/* A replica could not do what it was told, and goes.  The same may happen to the next: then the training ends with it. */
+/* A replica could not carry out its order, and leaves. If MOST_FAILURES replicas fail in one
+ * evaluation, training ends with the last error. */
 static void take_failure(mr_blast_coordinator *c, int64_t replica, const mr_blast_report *r)
 {
     order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
@@ -197,18 +205,19 @@ static void take_failure(mr_blast_coordinator *c, int64_t replica, const mr_blas
     mr_lock(&c->mu);
     if (!c->failed)
         c->failed = mr_error(r->code ? (mr_code)r->code : MR_UNKNOWN,
-                             "%d replicas failed in one evaluation, the last with: %.*s", c->failures,
+                             "%d replicas failed in one evaluation, the last one with: %.*s", c->failures,
                              MR_SV_ARG(r->message));
     mr_cond_broadcast(&c->changed);
     mr_unlock(&c->mu);
 }
 
+/* Handles a report. An invalid one counts as a failure of its replica. */
 static void said(void *arg, int64_t replica, mr_sv bytes)
 {
     mr_blast_coordinator *c = arg;
     mr_blast_report r;
     mr_status *st = mr_blast_get_report(bytes, &r);
-    if (st) { /* nothing that a replica of ours would say */
+    if (st) {
         r = (mr_blast_report){.kind = MR_TOLD_FAILED, .code = (int)mr_status_code(st),
                               .message = mr_sv_of(mr_status_message(st))};
         take_failure(c, replica, &r);
@@ -231,7 +240,7 @@ static void said(void *arg, int64_t replica, mr_sv bytes)
     }
 }
 
-/* All that wait are idle: nothing is evaluated yet. */
+/* Lets a waiting replica start. All replicas in the ledger are idle, because no evaluation has begun. */
 static void let_next_start(mr_blast_coordinator *c)
 {
     if (c->b.replicas.n == 0)
@@ -241,6 +250,7 @@ static void let_next_start(mr_blast_coordinator *c)
     let_start(c, next);
 }
 
+/* A replica is lost. If it was the only one pushing initial values, the next one does. */
 static void lost(void *arg, int64_t replica)
 {
     mr_blast_coordinator *c = arg;
@@ -254,6 +264,7 @@ static void lost(void *arg, int64_t replica)
     }
     mr_lock(&c->mu);
     c->n_replicas--;
+    MR_ASSERT(c->n_replicas >= 0);
     c->stats.lost += !c->ending;
     mr_cond_broadcast(&c->changed);
     mr_unlock(&c->mu);
@@ -275,10 +286,11 @@ static mr_status *check_cancelled(mr_blast_coordinator *c)
     mr_lock(&c->mu);
     bool cancelled = c->cancelled;
     mr_unlock(&c->mu);
-    return cancelled ? mr_error(MR_CANCELLED, "'%s' was told to stop", c->o.name) : NULL;
+    return cancelled ? mr_error(MR_CANCELLED, "The training of '%s' was cancelled", c->o.name) : NULL;
 }
 
-/* Until the flag is set, as long as replicas say something. */
+/* Waits until the flag is set. The deadline is extended whenever a replica reports. A failure is
+ * returned once, so that the next attempt can succeed. */
 static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char *what)
 {
     mr_status *st = NULL;
@@ -288,13 +300,13 @@ static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char
     c->heard_ns = mr_now_ns();
     while (!*flag && !c->failed && !c->cancelled && !st) {
         int64_t end = c->heard_ns + c->o.deadline_ms * 1000000;
-        if (!mr_long_wait_cond(&wait, &c->changed, &c->mu, end, "the replicas of '%s' while %s; %d are there",
+        if (!mr_long_wait_cond(&wait, &c->changed, &c->mu, end, "the replicas of '%s' while %s; %d are connected",
                                c->o.name, what, c->n_replicas) &&
             !*flag && mr_now_ns() >= c->heard_ns + c->o.deadline_ms * 1000000)
-            st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has said anything for %lld ms while %s; %d are there",
+            st = mr_error(MR_DEADLINE_EXCEEDED, "'%s': no replica has reported for %lld ms while %s; %d are connected",
                           c->o.name, (long long)c->o.deadline_ms, what, c->n_replicas);
     }
-    if (!*flag && c->failed) { /* told once: the next attempt has its own */
+    if (!*flag && c->failed) {
         mr_status_free(st);
         st = c->failed;
         c->failed = NULL;
@@ -353,7 +365,7 @@ static mr_status *lane_table(mr_blast_coordinator *c, int lane, int *out)
     return NULL;
 }
 
-typedef struct counting { /* which lanes an evaluation is the sum of */
+typedef struct counting { /* the lanes whose sum is the gradient of an evaluation */
     mr_blast_coordinator *c;
     MR_VEC(int) lanes;
 } counting;
@@ -366,7 +378,7 @@ static void list_lanes(void *arg)
             mr_vec_push(&l->lanes, i);
 }
 
-/* G is the sum of the lanes; and the penalty's gradient. */
+/* G becomes the sum of the lanes, plus the gradient of the penalty. */
 static mr_status *sum_lanes(mr_blast_coordinator *c)
 {
     counting l = {.c = c};
@@ -393,12 +405,13 @@ static void begin_evaluation(void *arg)
     happen(c, (mr_blast_event){.kind = MR_BLAST_EVALUATE, .replica = -1});
 }
 
+/* The loss and the gradient at X: the replicas compute portions, then the servers add up the lanes. */
 static mr_status *evaluate(void *arg, double *loss)
 {
     mr_blast_coordinator *c = arg;
     double square = 0;
     mr_desk_turn(c->desk, begin_evaluation, c);
-    MR_TRY(wait_for(c, &c->complete, "a loss is computed"));
+    MR_TRY(wait_for(c, &c->complete, "they compute a loss"));
     mr_lock(&c->mu);
     *loss = c->loss;
     c->stats.evaluations++;
@@ -418,7 +431,7 @@ static mr_status *report(void *arg, int64_t iteration, double loss, double gradi
     return check_cancelled(c);
 }
 
-/* ---- minimising ---- */
+/* ---- minimizing ---- */
 
 static void give_lane_back(void *arg)
 {
@@ -434,6 +447,8 @@ static mr_status *make_vector(mr_blast_coordinator *c, int i)
                           c->width, &c->vectors[i]);
 }
 
+/* Makes the tables of all vectors, and copies the initial values from the start lane, which becomes a
+ * spare lane. */
 static mr_status *make_vectors(mr_blast_coordinator *c)
 {
     int first;
@@ -446,12 +461,13 @@ static mr_status *make_vectors(mr_blast_coordinator *c)
     return NULL;
 }
 
+/* May be called again; the vectors are made once, and X stays where it is. */
 mr_status *mr_blast_coordinator_minimize(mr_blast_coordinator *c, double *loss)
 {
     mr_lbfgs_space v = {c, dot, scale, axpy, copy, evaluate, report};
     mr_lbfgs_options o = {c->o.history, c->o.iterations, c->o.gradient_norm, c->o.least_gain, 3e-7};
     mr_lbfgs_result r;
-    MR_TRY(wait_for(c, &c->started, "initial values are awaited"));
+    MR_TRY(wait_for(c, &c->started, "one pushes the initial values"));
     if (!c->made)
         MR_TRY(make_vectors(c));
     MR_TRY(mr_lbfgs_run(&v, &o, &r));
@@ -484,6 +500,7 @@ void mr_blast_coordinator_count(mr_blast_coordinator *c, mr_sandblaster_stats *o
 
 /* ---- beginning and end ---- */
 
+/* Fills in defaults, then checks. */
 static mr_status *check_options(mr_sandblaster_options *o)
 {
     o->portions = o->portions ? o->portions : 32;
@@ -494,10 +511,10 @@ static mr_status *check_options(mr_sandblaster_options *o)
     o->patience_ms = o->patience_ms ? o->patience_ms : 1000;
     o->deadline_ms = o->deadline_ms ? o->deadline_ms : 60000;
     if (o->portions < 1 || o->portions > 1 << 20 || o->history < 1 || o->history > MR_LBFGS_MOST_HISTORY || o->iterations < 0)
-        return mr_invalid("Sandblaster: %d portions, a history of %d, %lld iterations", o->portions, o->history,
-                          (long long)o->iterations);
+        return mr_invalid("Sandblaster: invalid options: %d portions, a history of %d, %lld iterations", o->portions,
+                          o->history, (long long)o->iterations);
     if (!(o->l2 >= 0) || o->patience_ms < 0 || o->deadline_ms < 0 || o->patience_ms > INT32_MAX || o->deadline_ms > INT32_MAX)
-        return mr_invalid("Sandblaster: a penalty or a wait below zero, or a wait of more than 24 days");
+        return mr_invalid("Sandblaster: l2 and the waits must not be negative, and a wait is at most 24 days");
     return NULL;
 }
 
@@ -531,7 +548,8 @@ static void tell_end(void *arg)
             order(c, c->b.replicas.p[i].id, &(mr_blast_order){.kind = MR_WISH_END});
 }
 
-/* Replicas that are busy hear it with their next word, if that comes soon. */
+/* Ends the session: idle replicas are told at once, busy ones with their next report, for up to
+ * PARTING_MS. */
 static void part(mr_blast_coordinator *c)
 {
     int64_t end = mr_now_ns() + PARTING_MS * 1000000ll;

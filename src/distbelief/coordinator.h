@@ -1,7 +1,8 @@
 /* distbelief/coordinator.h -- Sandblaster's coordinator: L-BFGS over the servers' vectors and the replicas' portions.
  *
- * What millrace/distbelief.h says, in our own terms.  It holds no parameter and none passes through it: dist/sandblaster.h says
- * who computes what, lbfgs.h what is done with vectors, and both are carried out by replicas and servers. */
+ * Implements the coordinator of millrace/distbelief.h.  It holds no parameter and none passes through it:
+ * dist/sandblaster.h decides who computes what, lbfgs.h what is done with vectors; replicas and servers carry both out.
+ */
 #ifndef MR_DISTBELIEF_COORDINATOR_H
 #define MR_DISTBELIEF_COORDINATOR_H
 
@@ -11,7 +12,7 @@
 typedef struct mr_blast_coordinator mr_blast_coordinator;
 
 mr_status *mr_blast_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_blast_coordinator **out);
-/* Lets the replicas go. */
+/* Ends the sessions of the replicas. */
 void mr_blast_coordinator_free(mr_blast_coordinator *c);
 const char *mr_blast_coordinator_address(const mr_blast_coordinator *c);
 mr_status *mr_blast_coordinator_minimize(mr_blast_coordinator *c, double *loss);

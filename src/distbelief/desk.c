@@ -1,11 +1,14 @@
-/* distbelief/desk.c -- the desk's side.
+/* distbelief/desk.c -- the coordinator's end of a work session.
  *
- * Locks: `turn` is held while callbacks run, `mu` guards the list of workers and is taken inside it.  A call is answered with
- * `mu` free, because answering waits for a cancellation of that call that runs, and that takes `mu`.  The call of a worker that
- * stays is answered by nobody who has `turn`, since its cancellation takes that.
+ * Locks: `turn` is held while callbacks run; `mu` guards the list of workers and is taken inside it.
+ * Calls are answered without `mu`, because an answer waits for a running cancellation of that call,
+ * which takes `mu`. A Stay call is answered without `turn` too, because its cancellation takes that.
  *
- * A call is listed and its cancellation asked for in one turn, and taken from the list for good in another (an order, a loss,
- * the closing): so nobody answers, and thereby frees, a call that is still being taken in. */
+ * A call enters the list and gets its cancellation callback in one turn, and leaves the list for good
+ * in another (an order, a loss, the closing). So no thread answers, and thereby frees, a call that is
+ * still being accepted.
+ *
+ * A lost worker's number goes to `gone`, so that late calls under it are refused. */
 #include "distbelief/desk.h"
 
 #include "base/clock.h"
@@ -19,9 +22,9 @@ enum { TICK_MS = 50, ASK_AGAIN_MS = 2000, MOST_GONE = 4096 };
 typedef struct worker {
     int64_t id;
     bool joined;
-    mr_net_call *stay, *ask; /* NULL: none is open */
+    mr_net_call *stay, *ask; /* pending calls; NULL: none */
     int64_t asked_ns;
-    mr_bytes order; /* waits for its call */
+    mr_bytes order; /* waits for the next Ask; empty: none */
 } worker;
 
 struct mr_desk {
@@ -33,7 +36,7 @@ struct mr_desk {
     mr_mutex turn;
     mr_mutex mu;
     MR_VEC(worker) workers MR_GUARDED_BY(mu);
-    MR_VEC(int64_t) gone MR_GUARDED_BY(mu); /* numbers that are not heard any more, the newest ones */
+    MR_VEC(int64_t) gone MR_GUARDED_BY(mu); /* numbers of lost workers, the newest MOST_GONE */
     int next_gone MR_GUARDED_BY(mu);
     bool closing MR_GUARDED_BY(mu);
     _Atomic int64_t sent, received;
@@ -67,6 +70,7 @@ static bool is_gone_locked(const mr_desk *d, int64_t id) MR_REQUIRES(d->mu)
     return false;
 }
 
+/* Removes a worker for good: its number is refused from now on. The caller answers its calls. */
 static void forget_locked(mr_desk *d, worker *w) MR_REQUIRES(d->mu)
 {
     if (d->gone.n < MOST_GONE)
@@ -84,10 +88,11 @@ static void reply(mr_desk *d, mr_net_call *c, mr_status *st, mr_bytes *body)
     c->net->reply(c, st, body);
 }
 
-static mr_status *ended(void) { return mr_error(MR_UNAVAILABLE, "The coordinator has ended"); }
+static mr_status *ended(void) { return mr_error(MR_UNAVAILABLE, "The coordinator has finished"); }
 
-/* ---- calls that end by themselves ---- */
+/* ---- cancelled calls ---- */
 
+/* An Ask call was cancelled. A worker that never joined is forgotten with it. */
 static void ask_cancelled(void *arg, mr_net_call *c)
 {
     mr_desk *d = arg;
@@ -97,7 +102,7 @@ static void ask_cancelled(void *arg, mr_net_call *c)
         worker *w = &d->workers.p[i];
         if ((ours = w->ask == c)) {
             w->ask = NULL;
-            if (!w->joined) /* it never came to stay */
+            if (!w->joined)
                 forget_locked(d, w);
         }
     }
@@ -106,7 +111,8 @@ static void ask_cancelled(void *arg, mr_net_call *c)
         reply(d, c, mr_error(MR_CANCELLED, "cancelled"), NULL);
 }
 
-/* The worker is lost, unless the desk is closing. */
+/* A Stay call was cancelled, so its worker is lost: reports that to the owner and ends the worker's
+ * Ask too. If no worker has this call, it was answered already. */
 static void stay_ended(void *arg, mr_net_call *c)
 {
     mr_desk *d = arg;
@@ -133,7 +139,7 @@ static void stay_ended(void *arg, mr_net_call *c)
         reply(d, c, mr_error(MR_CANCELLED, "cancelled"), NULL);
 }
 
-/* ---- what workers say ---- */
+/* ---- calls of workers ---- */
 
 typedef struct word {
     int64_t id;
@@ -152,10 +158,12 @@ static mr_status *read_word(mr_sv bytes, word *out)
         case 2: out->text = mr_pb_bytes(&r); break;
         default: mr_pb_skip(&r);
         }
-    MR_TRY(mr_pb_reader_status(&r, "word of a worker"));
-    return out->id > 0 ? NULL : mr_invalid("A worker has the number %lld", (long long)out->id);
+    MR_TRY(mr_pb_reader_status(&r, "message of a worker"));
+    return out->id > 0 ? NULL : mr_invalid("The number of a worker must be positive, not %lld", (long long)out->id);
 }
 
+/* Adds a worker with its Stay call. false: the coordinator closes, the worker was lost before, or it
+ * joined already. */
 static bool enter(mr_desk *d, mr_net_call *c, int64_t id)
 {
     mr_lock(&d->mu);
@@ -170,7 +178,7 @@ static bool enter(mr_desk *d, mr_net_call *c, int64_t id)
     return ok;
 }
 
-/* Its number is used up; the call by which it asks, if any, is the caller's to answer. */
+/* Forgets a worker that was refused. Returns its Ask call, if any, which the caller must answer. */
 static mr_net_call *send_away(mr_desk *d, int64_t id)
 {
     mr_net_call *ask = NULL;
@@ -184,11 +192,12 @@ static mr_net_call *send_away(mr_desk *d, int64_t id)
     return ask;
 }
 
-/* In the list before its owner hears of it, who may have an order at once. */
+/* Adds the worker before the owner's callback runs, because the owner may give it an order at once. */
 static mr_status *admit(mr_desk *d, mr_net_call *c, const word *w, mr_net_call **ask)
 {
     if (!enter(d, c, w->id))
-        return mr_error(MR_FAILED_PRECONDITION, "The coordinator does not take this worker (any more)");
+        return mr_error(MR_FAILED_PRECONDITION, "The coordinator does not accept this worker: it is closing, or this "
+                                                "worker was lost or has joined already");
     mr_status *st = d->o.joined(d->o.arg, w->id, w->text);
     if (st)
         *ask = send_away(d, w->id);
@@ -210,7 +219,8 @@ static void take_stay(mr_desk *d, mr_net_call *c, const word *w)
         stay_ended(d, c);
 }
 
-/* The call waits from now on, unless an order waits for it: then *order has it. */
+/* Makes an Ask call pending, unless an order waits for it: then *order has the order, and the caller
+ * answers at once. *older is a previous Ask of the same worker, also for the caller to answer. */
 static mr_status *park_locked(mr_desk *d, mr_net_call *c, const word *w, mr_bytes *order, mr_net_call **older)
     MR_REQUIRES(d->mu)
 {
@@ -219,8 +229,9 @@ static mr_status *park_locked(mr_desk *d, mr_net_call *c, const word *w, mr_byte
     if (is_gone_locked(d, w->id))
         return mr_error(MR_ABORTED, "The connection of this worker was lost");
     worker *k = find_or_add_locked(d, w->id);
+    MR_ASSERT(!k->ask || k->ask != c);
     if (!k->joined && w->text.n)
-        return mr_error(MR_FAILED_PRECONDITION, "A worker reports before it has joined");
+        return mr_error(MR_FAILED_PRECONDITION, "A worker sent a report before it joined");
     *older = k->ask;
     k->ask = NULL;
     mr_bytes_append(order, &k->order);
@@ -231,6 +242,8 @@ static mr_status *park_locked(mr_desk *d, mr_net_call *c, const word *w, mr_byte
     return NULL;
 }
 
+/* Handles an Ask call: it becomes pending, then the owner hears the report and may give an order at
+ * once. Answers are sent without `turn`. */
 static void take_ask(mr_desk *d, mr_net_call *c, const word *w)
 {
     mr_bytes order = {0};
@@ -256,7 +269,7 @@ static void handle(void *arg, mr_net_call *c)
     mr_desk *d = arg;
     mr_sv bytes = MR_SV("");
     word w;
-    mr_bytes body = c->body; /* the call may be answered, and gone, before its words are not needed any more */
+    mr_bytes body = c->body; /* kept, because the call may be answered and freed while its text is in use */
     c->body = (mr_bytes){0};
     d->received += (int64_t)body.n;
     mr_status *st = mr_bytes_flat(&body, &bytes);
@@ -269,10 +282,12 @@ static void handle(void *arg, mr_net_call *c)
     else if (strcmp(c->method, "/millrace.Desk/Ask") == 0)
         take_ask(d, c, &w);
     else
-        reply(d, c, mr_error(MR_UNIMPLEMENTED, "A coordinator has no %s", c->method), NULL);
+        reply(d, c, mr_error(MR_UNIMPLEMENTED, "Unknown method of a coordinator: %s", c->method), NULL);
     mr_bytes_deinit(&body);
 }
 
+/* Sends the order with the pending Ask, or keeps it for the next one. An order for a worker that is
+ * gone is dropped. */
 void mr_desk_order(mr_desk *d, int64_t id, mr_bytes *order)
 {
     mr_net_call *c = NULL;
@@ -293,7 +308,8 @@ void mr_desk_order(mr_desk *d, int64_t id, mr_bytes *order)
 
 /* ---- time ---- */
 
-/* Who asks without coming to stay is known no longer than it waits: or strangers could fill the list. */
+/* Takes an Ask that has been pending since before before_ns. A worker that asks without joining is
+ * forgotten with it, or strangers could fill the list. */
 static mr_net_call *take_patient(mr_desk *d, int64_t before_ns)
 {
     mr_net_call *c = NULL;
@@ -311,6 +327,8 @@ static mr_net_call *take_patient(mr_desk *d, int64_t before_ns)
     return c;
 }
 
+/* Runs the owner's tick, then ends Ask calls that have been pending for ASK_AGAIN_MS with an empty
+ * order, which shows the worker that the coordinator is alive. */
 static void tick(mr_timer *t)
 {
     mr_desk *d = (mr_desk *)((char *)t - offsetof(mr_desk, tick));
@@ -322,7 +340,7 @@ static void tick(mr_timer *t)
         mr_unlock(&d->turn);
     }
     while ((c = take_patient(d, now - ASK_AGAIN_MS * 1000000ll)))
-        reply(d, c, NULL, &(mr_bytes){0}); /* so that it sees that somebody is there */
+        reply(d, c, NULL, &(mr_bytes){0});
     mr_lock(&d->mu);
     bool again = !d->closing;
     mr_unlock(&d->mu);
@@ -352,6 +370,7 @@ static mr_status *open_doors(mr_desk *d)
     return NULL;
 }
 
+/* Holds `turn` while it opens, because workers may call at once, and callbacks must find *out set. */
 mr_status *mr_desk_open(const mr_desk_rules *o, mr_desk **out)
 {
     mr_desk *d = mr_new(mr_desk);
@@ -360,7 +379,7 @@ mr_status *mr_desk_open(const mr_desk_rules *o, mr_desk **out)
     d->tick.place = -1;
     mr_mutex_init(&d->turn);
     mr_mutex_init(&d->mu);
-    mr_lock(&d->turn); /* workers may stand at the door: callbacks find *out set */
+    mr_lock(&d->turn);
     mr_status *st = open_doors(d);
     if (!st)
         *out = d;
@@ -370,7 +389,7 @@ mr_status *mr_desk_open(const mr_desk_rules *o, mr_desk **out)
     return st;
 }
 
-/* One open call of any worker; NULL: none is left. */
+/* Takes one pending call of any worker; NULL: none is left. */
 static mr_net_call *take_any(mr_desk *d)
 {
     mr_net_call *c = NULL;
@@ -387,6 +406,8 @@ static mr_net_call *take_any(mr_desk *d)
     return c;
 }
 
+/* Answers all pending calls, then closes the listeners. The timer is cleared twice, because a tick
+ * that was running may have set it again. */
 void mr_desk_close(mr_desk *d)
 {
     mr_net_call *c;
@@ -396,7 +417,7 @@ void mr_desk_close(mr_desk *d)
     d->closing = true;
     mr_unlock(&d->mu);
     if (d->timers)
-        mr_timers_clear(d->timers, &d->tick); /* a tick that runs has seen, or will see, that it is the last */
+        mr_timers_clear(d->timers, &d->tick);
     while ((c = take_any(d)))
         reply(d, c, ended(), NULL);
     mr_doors_close(&d->doors, 1000000000);

@@ -1,14 +1,14 @@
-/* distbelief/desk.h -- where workers ask what to do next.
+/* distbelief/desk.h -- work sessions: workers ask a coordinator what to do next.
  *
- * A coordinator opens a desk.  A worker stays at it with one call that is answered only when the desk closes, so that its
- * end (a closed connection, when the worker dies) tells at once that the worker is lost; and it asks with another: what has
- * become of its last order goes there, the next order comes back, when there is one.  What hellos, reports and orders say
- * is the business of who uses this.
+ * A worker keeps one call (Stay) open, which is answered only when the coordinator closes; if the worker dies, the call
+ * ends and the coordinator knows at once.  With another call (Ask) it sends the result of its last order and gets the
+ * next one, when there is one.  The contents of hellos, reports and orders belong to the user of this file.
  *
- *     /millrace.Desk/Stay   1: number of the worker, drawn by itself   2: hello
- *     /millrace.Desk/Ask    1: number of the worker                    2: report    (answered by the order; empty: ask again)
+ *     /millrace.Desk/Stay   1: number of the worker, which it chose at random   2: hello
+ *     /millrace.Desk/Ask    1: number of the worker                    2: report    (answered by the order; empty: ask
+ * again)
  *
- * A worker that was lost is not heard again under its number; it may come back under another. */
+ * A lost worker is refused under its number; it may come back under another. */
 #ifndef MR_DISTBELIEF_DESK_H
 #define MR_DISTBELIEF_DESK_H
 
@@ -21,20 +21,20 @@ typedef struct mr_desk mr_desk;
 typedef struct mr_desk_rules {
     const char *address; /* "host:port", port 0: any */
     void *arg;
-    /* From threads of the desk, one at a time; they must not block.  A worker is idle when it has joined, and when it has
-     * said something: then it can be given an order. */
-    mr_status *(*joined)(void *arg, int64_t worker, mr_sv hello); /* an error sends it away */
+    /* Called on threads of the session, one at a time; they must not block.  A worker is idle after it has joined and
+     * after each report: then it can be given an order. */
+    mr_status *(*joined)(void *arg, int64_t worker, mr_sv hello); /* an error refuses it */
     void (*said)(void *arg, int64_t worker, mr_sv report);
     void (*lost)(void *arg, int64_t worker);
-    void (*tick)(void *arg); /* some times a second; may be NULL */
+    void (*tick)(void *arg); /* several times a second; may be NULL */
 } mr_desk_rules;
 
 /* *out is set before the first callback. */
 mr_status *mr_desk_open(const mr_desk_rules *o, mr_desk **out);
-/* Sends all workers away.  Not from a callback.  NULL is fine. */
+/* Ends the sessions of all workers.  Not from a callback.  Accepts NULL. */
 void mr_desk_close(mr_desk *d);
 const char *mr_desk_address(const mr_desk *d);
-/* Runs fn(arg) as the callbacks are run: none of them at the same time. */
+/* Runs fn(arg) like a callback: no callback runs at the same time. */
 void mr_desk_turn(mr_desk *d, void (*fn)(void *arg), void *arg);
 /* The next order of a worker that is idle; not empty, and taken over.  Within a turn.  For one that is gone: nothing. */
 void mr_desk_order(mr_desk *d, int64_t worker, mr_bytes *order);

@@ -1,7 +1,12 @@
-/* distbelief/downpour.c -- a replica: dist/downpour.h carried out.
+/* distbelief/downpour.c -- a Downpour replica: carries out dist/downpour.c.
  *
- * The caller's thread does everything but the travelling.  A fetch is some pulls, a push some pushes (the vector, tables of
- * rows, the job's count of steps); the client's thread tells when each has ended, and the caller looks at that between steps. */
+ * Everything but the transfers happens on the caller's thread. A fetch is a group of pulls and a push
+ * a group of pushes (the vector, tables of rows, the job's count of steps). A thread of the parameter
+ * server's client reports the end of each task, and the caller collects groups that have ended between
+ * its steps.
+ *
+ * mu guards the counts of tasks and `cancelled`. An error of the servers ends training until it is
+ * started again, because gradients may be lost; a cancelled wait does not. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_wait.h"
@@ -12,9 +17,10 @@
 
 static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
 {
-    (void)t, (void)st; /* its error is asked for when the group is collected */
+    (void)t, (void)st; /* collect asks for its error */
     mr_pour_group *g = ((void **)arg)[0];
     mr_pour *p = ((void **)arg)[1];
+    MR_ASSERT(g && p);
     mr_lock(&p->mu);
     if (--g->left == 0)
         mr_cond_signal(&p->changed);
@@ -22,10 +28,13 @@ static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
     mr_free(arg);
 }
 
+/* Changes the number of tasks of a group that have not ended. A group holds one while it is being
+ * begun, so it cannot end too early. */
 static void count_task(mr_pour *p, mr_pour_group *g, int by)
 {
     mr_lock(&p->mu);
     g->left += by;
+    MR_ASSERT(g->left >= 0);
     if (g->left == 0)
         mr_cond_signal(&p->changed);
     mr_unlock(&p->mu);
@@ -58,7 +67,7 @@ static bool has_ended(mr_pour *p, mr_pour_group *g)
     return ended;
 }
 
-/* The group's first error; all its tasks have ended or are waited for. */
+/* Ends all tasks of the group, waiting for them if necessary, and returns the first error. */
 static mr_status *collect(mr_pour *p, mr_pour_group *g)
 {
     mr_status *st = NULL;
@@ -71,6 +80,7 @@ static mr_status *collect(mr_pour *p, mr_pour_group *g)
 
 /* ---- actions ---- */
 
+/* Begins to fetch all parameters into `fetched`. */
 static mr_status *begin_fetch(mr_pour *p)
 {
     mr_status *st = NULL;
@@ -89,7 +99,7 @@ static mr_status *begin_fetch(mr_pour *p)
     return st;
 }
 
-/* The rows that were touched since the last push, packed together; they are zero again afterwards. */
+/* Pushes the rows touched since the last push, packed together, and sets their sums to zero. */
 static mr_status *push_rows(mr_pour *p, int part)
 {
     const mr_mirror_part *m = &p->m.parts.p[part];
@@ -99,7 +109,7 @@ static mr_status *push_rows(mr_pour *p, int part)
     for (int64_t r = 0; r < m->dims[0]; r++)
         n += touched[r];
     uint64_t *keys = mr_try_alloc(n * sizeof *keys);
-    float *values = mr_try_alloc(n * columns * sizeof *values); /* not more than the table itself */
+    float *values = mr_try_alloc(n * columns * sizeof *values); /* at most the size of the table */
     mr_status *st = keys && values ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "'%s': out of memory for %zu rows", m->name, n);
     for (int64_t r = 0, i = 0; r < m->dims[0] && !st; r++)
         if (touched[r]) {
@@ -115,6 +125,8 @@ static mr_status *push_rows(mr_pour *p, int part)
     return st;
 }
 
+/* Begins to push all sums and the count of steps. The client copies what it pushes, so the sums are
+ * cleared at once. */
 static mr_status *begin_push(mr_pour *p, int64_t steps)
 {
     mr_status *st = NULL;
@@ -137,7 +149,7 @@ static mr_status *begin_push(mr_pour *p, int64_t steps)
     return st;
 }
 
-/* What was fetched; with a rate of its own the replica's gradients that are not pushed yet stay in its parameters. */
+/* Installs what was fetched. With a local rate, the replica's gradients that are not pushed yet stay applied. */
 static mr_status *install(mr_pour *p)
 {
     float by = p->o.local_rate;
@@ -164,7 +176,7 @@ static mr_status *act(mr_pour *p, const mr_downpour_action *a)
     return NULL;
 }
 
-/* Tells the plan, and does what follows. */
+/* Feeds an event to the plan and carries out its actions. */
 static mr_status *happen(mr_pour *p, mr_downpour_event e, int64_t value)
 {
     mr_status *st = NULL;
@@ -177,7 +189,7 @@ static mr_status *happen(mr_pour *p, mr_downpour_event e, int64_t value)
 
 /* ---- the loop ---- */
 
-/* What has ended meanwhile. */
+/* Handles the groups that have ended; *moved tells whether there were any. */
 static mr_status *look(mr_pour *p, bool *moved)
 {
     *moved = false;
@@ -202,6 +214,8 @@ mr_status *mr_pour_check(mr_pour *p)
     return cancelled ? mr_error(MR_CANCELLED, "'%s': replica %d was cancelled", p->o.name, p->o.replica) : NULL;
 }
 
+/* Reads the job's progress, after a short pause; for replicas that wait for replica 0 to train alone
+ * first. */
 static mr_status *watch(mr_pour *p)
 {
     int64_t steps;
@@ -226,7 +240,8 @@ static void count_wait(mr_pour *p, int64_t begin_ns)
     p->stats.longest_wait_s = MR_MAX(p->stats.longest_wait_s, waited);
 }
 
-/* For the end of a group.  The deadline is looked at last: who slept through both of them has its answer. */
+/* Waits for the end of a group. The deadline is checked last: if both happened during a sleep, the
+ * group counts. */
 static mr_status *wait(mr_pour *p, int64_t deadline_ns)
 {
     mr_status *st = NULL;
@@ -251,7 +266,8 @@ static mr_status *wait(mr_pour *p, int64_t deadline_ns)
     return st;
 }
 
-/* Until a step is due, or with `finish` all has ended. */
+/* Works until a step is due or, with finish, everything has ended. The deadline is extended whenever
+ * something moves. */
 static mr_status *pump(mr_pour *p, bool finish)
 {
     int64_t deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
@@ -266,10 +282,10 @@ static mr_status *pump(mr_pour *p, bool finish)
         if (p->watch_due) {
             MR_TRY(watch(p));
             if (p->watch_due && mr_long_wait_due(&warm_up, mr_now_ns(), &seconds))
-                mr_info("Still waiting for replica 0 of '%s': it has made %lld of the %lld steps that it trains alone "
+                mr_info("Still waiting for replica 0 of '%s': it has made %lld of the %lld steps that it makes alone "
                         "(%.0f s)",
                         p->o.name, (long long)p->plan.progress, (long long)p->plan.o.warm_steps, seconds);
-            deadline = mr_now_ns() + p->o.deadline_ms * 1000000; /* a job that moves may take its time */
+            deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
         } else if (moved) {
             deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
         } else {
@@ -278,7 +294,7 @@ static mr_status *pump(mr_pour *p, bool finish)
     }
 }
 
-/* An error of the servers: gradients may be lost, so the training is over until it is started again. */
+/* Keeps an error of the servers: gradients may be lost, so training must be started again. */
 static mr_status *keep_failure(mr_pour *p, mr_status *st)
 {
     if (st && !p->failed)
@@ -286,7 +302,7 @@ static mr_status *keep_failure(mr_pour *p, mr_status *st)
     return st;
 }
 
-/* All that is under way ends, whatever came of it. */
+/* Waits for everything in progress and ignores its errors. */
 static void drain(mr_pour *p)
 {
     if (p->fetch.under_way)
@@ -295,7 +311,7 @@ static void drain(mr_pour *p)
         mr_status_free(collect(p, &p->push));
 }
 
-typedef struct listener { /* for the cancellation of a call; the entry is first */
+typedef struct listener { /* cancels a wait; the entry is first, because wait_cancelled casts back */
     mr_cancel_entry entry;
     mr_pour *pour;
 } listener;
@@ -310,7 +326,7 @@ static void set_cancelled(mr_pour *p, bool cancelled)
 
 static void wait_cancelled(mr_cancel_entry *e) { set_cancelled(((listener *)e)->pour, true); }
 
-/* A call that is not a step, as long as nobody cancels it. */
+/* Runs fn, a call other than a step, which p->under may cancel. */
 static mr_status *heeding(mr_pour *p, mr_status *(*fn)(mr_pour *p))
 {
     listener l = {.entry.fn = wait_cancelled, .pour = p};
@@ -335,6 +351,7 @@ static void forget_accrued(mr_pour *p)
         }
 }
 
+/* Makes the tables, waits for initial values, and fetches the first parameters. */
 static mr_status *start(mr_pour *p)
 {
     MR_TRY(mr_pour_make_tables(p));
@@ -348,6 +365,8 @@ static mr_status *start(mr_pour *p)
     return pump(p, false);
 }
 
+/* After an error nothing is in progress, and the session is forgotten: tables may be unknown, so
+ * fetching is not possible either. */
 mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps)
 {
     if (p->started)
@@ -356,13 +375,13 @@ mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps)
     p->failed = NULL;
     p->s = s;
     p->ps = ps;
-    p->counted = 0; /* of another run, or another job */
+    p->counted = 0;
     forget_accrued(p);
     mr_status *st = heeding(p, start);
     p->started = !st;
     if (st) {
         drain(p);
-        p->s = NULL; /* its tables may be unknown: nothing can be fetched either */
+        p->s = NULL;
     }
     return st;
 }
@@ -384,7 +403,7 @@ static mr_status *check_running(const mr_pour *p)
     return NULL;
 }
 
-/* Until a step is due.  A cancelled wait harms nothing: the next call waits on. */
+/* Waits until a step is due. A cancelled wait does no harm: the next call continues it. */
 static mr_status *await_turn(mr_pour *p, mr_cancel *cancel)
 {
     listener l = {.entry.fn = wait_cancelled, .pour = p};
@@ -401,6 +420,8 @@ static mr_status *await_turn(mr_pour *p, mr_cancel *cancel)
     return cancelled && mr_status_code(st) == MR_CANCELLED ? st : keep_failure(p, st);
 }
 
+/* One step: waits for its turn, runs, adds the gradients to the sums. If the run fails, the plan takes
+ * the step back. */
 mr_status *mr_pour_train(mr_pour *p, const mr_run_args *client, mr_cancel *cancel)
 {
     MR_TRY(check_running(p));
@@ -429,6 +450,7 @@ mr_status *mr_pour_train(mr_pour *p, const mr_run_args *client, mr_cancel *cance
 
 static mr_status *pump_out(mr_pour *p) { return pump(p, true); }
 
+/* Takes back a step that is due, pushes the rest, and waits for everything in progress. */
 mr_status *mr_pour_finish(mr_pour *p)
 {
     if (!p->started)
@@ -445,7 +467,7 @@ mr_status *mr_pour_finish(mr_pour *p)
     return st;
 }
 
-/* Beside the plan, which may have a fetch of its own under way into `fetched`: that one ends first. */
+/* A fetch outside the plan. The plan may be fetching into `fetched` too, so that fetch ends first. */
 static mr_status *fetch(mr_pour *p)
 {
     bool moved;
@@ -454,7 +476,7 @@ static mr_status *fetch(mr_pour *p)
         if (moved)
             continue;
         mr_status *st = wait(p, mr_now_ns() + p->o.deadline_ms * 1000000);
-        if (st) /* one that was cancelled harms nothing */
+        if (st)
             return mr_status_code(st) == MR_CANCELLED ? st : keep_failure(p, st);
     }
     mr_status *st = begin_fetch(p);
@@ -475,18 +497,20 @@ void mr_pour_count(const mr_pour *p, mr_downpour_stats *out)
     out->struct_size = sizeof *out;
 }
 
-/* ---- making one ---- */
+/* ---- creating and freeing ---- */
 
-/* Some of them are added and multiplied. */
+/* Small enough that sums and products of steps do not overflow. */
 static const int64_t most_steps = INT64_C(1) << 40;
 
+/* Fills in defaults, then checks. */
 static mr_status *check_options(mr_downpour_options *o)
 {
     o->n_fetch = o->n_fetch ? o->n_fetch : 1;
     o->n_push = o->n_push ? o->n_push : 1;
     if (o->n_fetch > most_steps || o->n_push > most_steps || o->most_behind > most_steps)
-        return mr_invalid("Downpour: n_fetch %lld, n_push %lld, most_behind %lld: at most %lld", (long long)o->n_fetch,
-                          (long long)o->n_push, (long long)o->most_behind, (long long)most_steps);
+        return mr_invalid("Downpour: n_fetch %lld, n_push %lld and most_behind %lld must be at most %lld",
+                          (long long)o->n_fetch, (long long)o->n_push, (long long)o->most_behind,
+                          (long long)most_steps);
     o->most_behind = o->most_behind ? o->most_behind : 4 * MR_MAX(o->n_fetch, o->n_push);
     o->patience_ms = o->patience_ms ? o->patience_ms : 1000;
     o->deadline_ms = o->deadline_ms ? o->deadline_ms : 60000;
@@ -496,14 +520,15 @@ static mr_status *check_options(mr_downpour_options *o)
         o->a = 0.1f;
     if (o->n_fetch < 1 || o->n_push < 1 || o->most_behind < 0 || o->warm_steps < 0 || o->replica < 0)
         return mr_invalid("Downpour: n_fetch %lld, n_push %lld, most_behind %lld, warm_steps %lld, replica %d: "
-                          "none may be below zero", (long long)o->n_fetch, (long long)o->n_push, (long long)o->most_behind,
+                          "none may be negative",
+                          (long long)o->n_fetch, (long long)o->n_push, (long long)o->most_behind,
                           (long long)o->warm_steps, o->replica);
     if (o->patience_ms < 0 || o->deadline_ms < 0 || o->patience_ms > INT32_MAX || o->deadline_ms > INT32_MAX)
-        return mr_invalid("Downpour: a wait of less than nothing or more than 24 days");
+        return mr_invalid("Downpour: patience_ms and deadline_ms must not be negative or more than 24 days");
     if (o->update == MR_PS_PROXIMAL || (int)o->update < 0 || o->update > MR_PS_FTRL)
-        return mr_invalid("Downpour: update %d takes no gradients", (int)o->update);
+        return mr_invalid("Downpour: update %d does not accept gradients", (int)o->update);
     if (!(o->local_rate >= 0))
-        return mr_invalid("Downpour: a local_rate of %g", (double)o->local_rate);
+        return mr_invalid("Downpour: local_rate must not be negative, but it is %g", (double)o->local_rate);
     return NULL;
 }
 

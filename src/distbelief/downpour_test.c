@@ -411,7 +411,7 @@ static void start_and_train(void *arg)
     train_all(x);
 }
 
-/* Replica 1 waits first for the initial values of replica 0, then for the steps that it trains alone. */
+/* Replica 1 waits first for the initial values of replica 0, then for the steps that it makes alone. */
 MR_TEST(downpour_logs_a_long_wait_for_the_first_replica)
 {
     replica x[2] = {{.steps = 3}, {.steps = 1}};
@@ -424,11 +424,11 @@ MR_TEST(downpour_logs_a_long_wait_for_the_first_replica)
     }
     mr_test_log_begin(PERIOD_NS);
     MR_CHECK_INT(mr_thread_start(&x[1].thread, "replica", start_and_train, &x[1]), 0);
-    mr_test_log_wait("Still waiting for replica 0 of 'job': it has not given the parameter servers all initial "
-                     "values (", 2);
+    mr_test_log_wait("Still waiting for replica 0 of 'job': it has not pushed all initial values to the "
+                     "parameter servers (", 2);
     mr_downpour_start(x[0].d, x[0].r.session, ps, s);
     CHECK_STATUS(s);
-    mr_test_log_wait("Still waiting for replica 0 of 'job': it has made 0 of the 3 steps that it trains alone (", 2);
+    mr_test_log_wait("Still waiting for replica 0 of 'job': it has made 0 of the 3 steps that it makes alone (", 2);
     train_all(&x[0]);
     mr_thread_join(&x[1].thread);
     mr_test_log_end();

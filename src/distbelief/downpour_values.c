@@ -1,7 +1,7 @@
 /* distbelief/downpour_values.c -- the tables of a Downpour job, and their initial values.
  *
- * Beside the model's tables a job has NAME/job: the steps that all replicas have pushed (two keys), whether the tables have
- * their initial values, and how many pieces of these were given. */
+ * Besides the model's tables a job has NAME/job: the steps that all replicas have pushed (two keys),
+ * whether the tables have their initial values, and how many pieces of these have been pushed. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_wait.h"
@@ -21,8 +21,8 @@ static mr_status *make_table(mr_pour *p, const char *what, uint64_t keys, int64_
 {
     mr_ps_table_options t = {.struct_size = sizeof t, .num_keys = keys, .width = 1, .update = MR_PS_ADD};
     if (width < 1 || width > MR_PS_MAX_WIDTH)
-        return mr_invalid("'%s': rows of %lld numbers: a key of the parameter server has at most %d", what, (long long)width,
-                          MR_PS_MAX_WIDTH);
+        return mr_invalid("'%s': a row has %lld numbers, but a key of the parameter server has 1 to %d", what,
+                          (long long)width, MR_PS_MAX_WIDTH);
     if (model)
         t = table_options(&p->o, keys, width);
     char *name = mr_printf("%s/%s", p->o.name, what);
@@ -69,15 +69,17 @@ mr_status *mr_pour_read_job(mr_pour *p, int64_t *steps)
 
 void mr_pour_count_steps(mr_pour *p, int64_t steps, float rise[2])
 {
+    MR_ASSERT(steps >= 0);
     int64_t before = p->counted;
     p->counted += steps;
-    rise[KEY_STEPS] = (float)(p->counted % STEPS_A_BLOCK - before % STEPS_A_BLOCK); /* below zero where a block is full */
+    rise[KEY_STEPS] =
+        (float)(p->counted % STEPS_A_BLOCK - before % STEPS_A_BLOCK); /* negative when a block becomes full */
     rise[KEY_BLOCKS] = (float)(p->counted / STEPS_A_BLOCK - before / STEPS_A_BLOCK);
 }
 
 /* ---- initial values ---- */
 
-/* Floats that the servers keep for a key: its values and what is beside them. */
+/* The number of floats that the servers keep for a key: its values and the state of its update rule. */
 static mr_status *row_floats(const mr_pour *p, uint64_t keys, int64_t width, size_t *out)
 {
     mr_ps_table_spec spec;
@@ -94,7 +96,7 @@ static mr_status *add_one(mr_pour *p, uint64_t key)
     return run_job(p, &(mr_ps_job){.table = p->job, .keys = {NULL, key, 1}, .floats = &one});
 }
 
-/* Gives keys values and leaves what is beside them (sums of squares) as it begins. */
+/* Sets the values of keys, and keeps the state of the update rule (such as sums of squares). */
 static mr_status *set_keys(mr_pour *p, int table, mr_ps_keys keys, size_t width, size_t row, const float *values, float *room)
 {
     MR_TRY(run_job(p, &(mr_ps_job){.pull = true, .whole = true, .table = table, .keys = keys, .out = room}));
@@ -104,7 +106,7 @@ static mr_status *set_keys(mr_pour *p, int table, mr_ps_keys keys, size_t width,
     return add_one(p, KEY_GIVEN);
 }
 
-/* Piece by piece, so that others see that it goes on. */
+/* Sets the values of a table in pieces, so that other replicas see the progress. */
 static mr_status *set_table(mr_pour *p, int table, uint64_t keys, int64_t width, const float *values)
 {
     size_t row, n, most = (size_t)MR_MIN(keys, (uint64_t)KEYS_AT_ONCE);
@@ -121,6 +123,7 @@ static mr_status *set_table(mr_pour *p, int table, uint64_t keys, int64_t width,
     return st;
 }
 
+/* Pushes this replica's variables as the initial values of all tables. */
 static mr_status *give_values(mr_pour *p)
 {
     MR_TRY(add_one(p, KEY_GIVEN));
@@ -136,9 +139,10 @@ static mr_status *give_values(mr_pour *p)
     return add_one(p, KEY_READY);
 }
 
-/* The first replica gives the servers its variables' values, the others wait for that; the second does it when nothing has
- * come of that for its patience, and so on.  Nobody trains before.  A large model takes longer than patience, so the pieces
- * that were given are counted: as long as they rise, everybody waits, also a first replica that comes (back) later. */
+/* Replica 0 pushes its variables as initial values, and the others wait for that. Replica 1 does it
+ * when there has been no progress for patience_ms, replica 2 after twice that, and so on. No replica
+ * trains before. A large model takes longer than patience_ms, so pushed pieces are counted: while the
+ * count grows everybody waits, also a replica 0 that restarts. */
 mr_status *mr_pour_see_values(mr_pour *p)
 {
     int64_t since = mr_now_ns();
@@ -158,9 +162,10 @@ mr_status *mr_pour_see_values(mr_pour *p)
         if ((now - since) / 1000000 / p->o.patience_ms >= (int64_t)p->o.replica + (given > 0))
             return give_values(p);
         if (mr_long_wait_due(&wait, now, &seconds))
-            mr_info("Still waiting for replica 0 of '%s': it has not given the parameter servers all initial values "
-                    "(%.0f s)",
-                    p->o.name, seconds);
+            mr_info(
+                "Still waiting for replica 0 of '%s': it has not pushed all initial values to the parameter servers "
+                "(%.0f s)",
+                p->o.name, seconds);
         mr_sleep_ns(WATCH_MS * 1000000);
     }
 }

@@ -1,4 +1,7 @@
-/* distbelief/hand.c -- a worker at a desk: one call that stays, one that asks. */
+/* distbelief/hand.c -- the worker's end of a work session: one call that stays open, one that asks.
+ *
+ * One thread asks; mr_hand_cancel may come from any thread. The calls are embedded, so they must have
+ * ended before the session is freed; mr_hand_leave waits for that. */
 #include "base/clock.h"
 #include "base/long_wait.h"
 #include "base/thread.h"
@@ -6,7 +9,7 @@
 #include "server/ways.h"
 #include "wire/pb.h"
 
-typedef struct call { /* under way; the request is first */
+typedef struct call { /* the request is first, because `done` casts back */
     mr_net_request r;
     mr_hand *hand;
     bool open MR_GUARDED_BY(mu);
@@ -17,7 +20,7 @@ typedef struct call { /* under way; the request is first */
 struct mr_hand {
     int64_t id;
     int64_t deadline_ms;
-    char *address; /* of the desk */
+    char *address; /* of the coordinator */
     mr_net *net;
     mr_net_peer *peer;
     mr_mutex mu;
@@ -39,7 +42,8 @@ static void done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&h->mu);
 }
 
-/* Text is taken over. */
+/* Starts a call with this worker's number and the text, which is taken over. The call is written under
+ * mu, because mr_hand_cancel reads it. */
 static mr_status *start(mr_hand *h, call *c, const char *method, mr_bytes *text, int64_t deadline_ns)
 {
     mr_str head = {0};
@@ -48,13 +52,13 @@ static mr_status *start(mr_hand *h, call *c, const char *method, mr_bytes *text,
     mr_pb_put_varint(&w, 1, (uint64_t)h->id);
     if (text->n)
         mr_pb_put_header(&w, 2, text->n);
-    mr_status *st = mr_pb_writer_status(&w, "word of a worker");
+    mr_status *st = mr_pb_writer_status(&w, "message of a worker");
     if (st) {
         mr_str_deinit(&head);
         mr_bytes_deinit(text);
         return st;
     }
-    mr_lock(&h->mu); /* mr_hand_cancel looks at it */
+    mr_lock(&h->mu);
     *c = (call){.hand = h, .open = true,
                 .r = {.method = method, .deadline_ns = deadline_ns, .wait_for_ready = true, .done = done}};
     mr_bytes_add_str(&c->r.body, &head);
@@ -64,13 +68,14 @@ static mr_status *start(mr_hand *h, call *c, const char *method, mr_bytes *text,
     return NULL;
 }
 
-/* Waits until the call has ended: its error, and its reply. */
+/* Waits until the call has ended; returns its error, and its reply in *out. Every request ends, at the
+ * latest by its deadline. */
 static mr_status *wait_for(mr_hand *h, call *c, mr_bytes *out)
 {
     mr_long_wait wait;
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&h->mu);
-    while (c->open) /* every request ends, by its deadline if by nothing else */
+    while (c->open)
         mr_long_wait_cond(&wait, &h->changed, &h->mu, 0, "the coordinator at %s: it has not answered %s", h->address,
                           c->r.method);
     mr_status *st = c->st;
@@ -88,6 +93,8 @@ static bool stop_asked(mr_hand *h)
     return stop;
 }
 
+/* Sends the report and waits for an order; an empty answer means to ask again. It looks for a
+ * cancellation twice, because mr_hand_cancel cannot cancel a call that has not started. */
 mr_status *mr_hand_ask(mr_hand *h, mr_bytes *report, mr_bytes *order)
 {
     for (;;) {
@@ -96,7 +103,7 @@ mr_status *mr_hand_ask(mr_hand *h, mr_bytes *report, mr_bytes *order)
             return mr_error(MR_CANCELLED, "The work was cancelled");
         }
         MR_TRY(start(h, &h->ask, "/millrace.Desk/Ask", report, mr_now_ns() + h->deadline_ms * 1000000));
-        if (stop_asked(h)) /* between the two looks it may have been too early to cancel the call */
+        if (stop_asked(h))
             h->net->cancel(&h->ask.r);
         MR_TRY(wait_for(h, &h->ask, order));
         if (order->n)
@@ -114,11 +121,14 @@ void mr_hand_cancel(mr_hand *h)
         h->net->cancel(&h->ask.r);
 }
 
+/* Connects and starts the call that stays open. The coordinator may refuse later: then the next Ask
+ * fails. */
 mr_status *mr_hand_join(const mr_hand_rules *o, mr_hand **out)
 {
     mr_hand *h = mr_new(mr_hand);
     mr_bytes hello = {0};
     h->id = (int64_t)(mr_random64() >> 2) | 1;
+    MR_ASSERT(h->id > 0);
     h->deadline_ms = o->deadline_ms > 0 ? o->deadline_ms : 60000;
     h->address = mr_strdup(o->address);
     mr_mutex_init(&h->mu);

@@ -1,6 +1,7 @@
-/* distbelief/lbfgs.c -- two loops and a line search over vectors that are elsewhere.
+/* distbelief/lbfgs.c -- the two-loop recursion and a line search over vectors that are elsewhere.
  *
- * The history is a ring of `history` pairs, of which the newest n_pairs count; pair i of an iteration is at next - 1 - i. */
+ * The history is a ring of `history` pairs, of which the newest n_pairs are valid; the i-th newest is
+ * at next - 1 - i. */
 #include "distbelief/lbfgs.h"
 
 #include <math.h>
@@ -14,14 +15,14 @@ typedef struct run {
     mr_lbfgs_result *r;
     int n_pairs, next;
     double rho[MR_LBFGS_MOST_HISTORY]; /* 1 / (move * change) */
-    double gamma;                      /* the size of the inverse Hessian, from the newest pair */
+    double gamma;                      /* the scale of the inverse Hessian, from the newest pair */
 } run;
 
 static int pair(const run *x, int i) { return (x->next - 1 - i + 2 * x->o->history) % x->o->history; }
 static int move_of(int p) { return MR_LBFGS_HISTORY + 2 * p; }
 static int change_of(int p) { return MR_LBFGS_HISTORY + 2 * p + 1; }
 
-/* D = - H G by the pairs. */
+/* D = -H G, by the two-loop recursion over the pairs. */
 static mr_status *make_direction(run *x)
 {
     const mr_lbfgs_space *v = x->v;
@@ -34,7 +35,7 @@ static mr_status *make_direction(run *x)
         MR_TRY(v->axpy(v->arg, MR_LBFGS_D, change_of(p), -alpha[i]));
     }
     MR_TRY(v->scale(v->arg, MR_LBFGS_D, x->n_pairs ? -x->gamma : -1));
-    for (int i = x->n_pairs - 1; i >= 0; i--) { /* D has its sign already */
+    for (int i = x->n_pairs - 1; i >= 0; i--) { /* D is negated already */
         int p = pair(x, i);
         MR_TRY(v->dot(v->arg, change_of(p), MR_LBFGS_D, &beta));
         MR_TRY(v->axpy(v->arg, MR_LBFGS_D, move_of(p), -alpha[i] - x->rho[p] * beta));
@@ -57,7 +58,8 @@ static mr_status *try_step(run *x, double step, double *loss, double *slope)
     return v->dot(v->arg, MR_LBFGS_G, MR_LBFGS_D, slope);
 }
 
-/* The pair of the step just made; dropped when the curvature along it is not above zero, as rounding may have it. */
+/* Stores the pair of the step just made. It is dropped if the curvature along it is not positive,
+ * which rounding can cause. */
 static mr_status *remember(run *x)
 {
     const mr_lbfgs_space *v = x->v;
@@ -69,11 +71,12 @@ static mr_status *remember(run *x)
     MR_TRY(v->axpy(v->arg, y, MR_LBFGS_G0, -1));
     MR_TRY(v->dot(v->arg, s, y, &sy));
     MR_TRY(v->dot(v->arg, y, y, &yy));
-    bool over = x->n_pairs == x->o->history; /* the oldest was just written over */
+    bool over = x->n_pairs == x->o->history; /* the oldest pair was just overwritten */
     if (!(sy > 1e-12 * yy) || !(yy > 0)) {
         x->n_pairs -= over;
         return NULL;
     }
+    MR_ASSERT(p >= 0 && p < x->o->history && x->n_pairs <= x->o->history);
     x->rho[p] = 1 / sy;
     x->gamma = sy / yy;
     x->next = (p + 1) % x->o->history;
@@ -81,7 +84,7 @@ static mr_status *remember(run *x)
     return NULL;
 }
 
-/* Along D from X; *found is false and X where it was when there is no way down. */
+/* Searches along D from X. If no step lowers the loss, *found is false and X and G are as before. */
 static mr_status *search(run *x, double slope, bool *found)
 {
     const mr_lbfgs_space *v = x->v;
@@ -111,7 +114,7 @@ static mr_status *measure_gradient(run *x)
     return NULL;
 }
 
-/* One iteration; a direction that leads nowhere is tried once more without history. */
+/* One iteration. If the direction leads nowhere, it is tried once more without history: along the gradient. */
 static mr_status *iterate(run *x, bool *found)
 {
     double slope;
@@ -131,10 +134,12 @@ static mr_status *iterate(run *x, bool *found)
 static mr_status *check(const mr_lbfgs_options *o)
 {
     if (o->history < 1 || o->history > MR_LBFGS_MOST_HISTORY)
-        return mr_invalid("A history of %d pairs: it must be from 1 to %d", o->history, MR_LBFGS_MOST_HISTORY);
+        return mr_invalid("L-BFGS: history must be 1 to %d, not %d", MR_LBFGS_MOST_HISTORY, o->history);
     return NULL;
 }
 
+/* Ends when the gradient is flat, no step is found, two iterations in a row gain too little, or the
+ * iterations are used up. */
 mr_status *mr_lbfgs_run(const mr_lbfgs_space *v, const mr_lbfgs_options *o, mr_lbfgs_result *out)
 {
     run x = {.v = v, .o = o, .r = out};
@@ -142,7 +147,7 @@ mr_status *mr_lbfgs_run(const mr_lbfgs_space *v, const mr_lbfgs_options *o, mr_l
     MR_TRY(check(o));
     MR_TRY(evaluate(&x, &out->loss));
     if (!isfinite(out->loss))
-        return mr_error(MR_FAILED_PRECONDITION, "The loss is %g where the search begins", out->loss);
+        return mr_error(MR_FAILED_PRECONDITION, "The loss at the initial values is %g", out->loss);
     MR_TRY(measure_gradient(&x));
     for (int small = 0; out->iterations < o->most_iterations;) {
         double before = out->loss;

@@ -1,11 +1,11 @@
 /* distbelief/lbfgs.h -- L-BFGS that never sees a parameter.
  *
- * Vectors are numbers here: what is done with them (products, sums, copies) happens where they are, on the parameter
- * servers, and only sums come back.  So the coordinator of Sandblaster needs no memory for parameters and moves none,
- * however many there are.
+ * Vectors are known by number here: products, sums and copies happen where the vectors are, on the parameter servers,
+ * and only scalars come back.  So Sandblaster's coordinator needs no memory for parameters and moves none, however many
+ * there are.
  *
- * The minimiser keeps the last `history` moves and changes of gradient, makes a direction of them by the usual two loops,
- * and looks along it (line_search.h). */
+ * The minimizer keeps the last `history` moves and changes of gradient, computes a direction from them by the usual two
+ * loops, and searches along it (line_search.h). */
 #ifndef MR_DISTBELIEF_LBFGS_H
 #define MR_DISTBELIEF_LBFGS_H
 
@@ -31,8 +31,8 @@ typedef struct mr_lbfgs_space {
 typedef struct mr_lbfgs_options {
     int history;             /* 1 .. MR_LBFGS_MOST_HISTORY */
     int64_t most_iterations;
-    double gradient_norm;    /* stop when it is not above this */
-    double least_gain;       /* stop when two iterations in a row lower the loss by less than this part of it */
+    double gradient_norm;    /* stop when it is at most this */
+    double least_gain;       /* stop when two iterations in a row lower the loss by less than this fraction of it */
     double noise;            /* relative, of the loss */
 } mr_lbfgs_options;
 
@@ -44,7 +44,7 @@ typedef struct mr_lbfgs_result {
     mr_lbfgs_end end;
 } mr_lbfgs_result;
 
-/* From where X is; X is at the minimum afterwards. */
+/* Starts at X and leaves X at the minimum. */
 mr_status *mr_lbfgs_run(const mr_lbfgs_space *v, const mr_lbfgs_options *o, mr_lbfgs_result *out);
 
 #endif

@@ -1,13 +1,14 @@
-/* distbelief/line_search.c -- the strong Wolfe conditions: widen until a good step is enclosed, then narrow down.
+/* distbelief/line_search.c -- a line search for the strong Wolfe conditions: widen until a good step is enclosed, then
+ * narrow down.
  *
- * Invariant: `low` is the best point so far that fulfils the condition of decrease, and where the loss falls towards
- * `high` (once there is one). */
+ * Invariant: `low` is the best point so far that fulfils the condition of decrease, and the loss falls
+ * from there towards `high`, once there is one. */
 #include "distbelief/line_search.h"
 
 #include <math.h>
 
 enum { MOST_TRIALS = 25 };
-static const double enough = 1e-4, flat = 0.9; /* the usual ones for quasi-Newton directions */
+static const double enough = 1e-4, flat = 0.9; /* the usual values for quasi-Newton directions */
 
 void mr_line_begin(mr_line_search *s, double loss, double slope, double step, double noise)
 {
@@ -20,7 +21,7 @@ static bool has_fallen(const mr_line_search *s, const mr_line_point *p)
     return p->loss <= base + enough * p->at * s->start.slope || p->loss <= base + s->noise * fabs(base);
 }
 
-/* The minimum of the cubic through two points with their slopes; NAN when it has none. */
+/* The minimum of the cubic through two points with given slopes; NAN if there is none. */
 static double cubic_minimum(const mr_line_point *a, const mr_line_point *b)
 {
     double d1 = a->slope + b->slope - 3 * (a->loss - b->loss) / (a->at - b->at);
@@ -36,20 +37,24 @@ static double between(const mr_line_search *s)
 {
     double width = s->high.at - s->low.at, guess = cubic_minimum(&s->low, &s->high);
     double part = (guess - s->low.at) / width;
-    if (!(part > 0.05 && part < 0.95) || s->trials % 4 == 3) /* every fourth time halves it for sure */
+    if (!(part > 0.05 && part < 0.95) || s->trials % 4 == 3) /* every fourth step halves the interval */
         part = 0.5;
     return s->low.at + part * width;
 }
 
+/* No step fulfils the conditions: tries the best point so far once more and takes it, or fails if it
+ * is no improvement. */
 static mr_line_do give_up(mr_line_search *s)
 {
-    if (!(s->low.loss < s->start.loss)) /* equal to rounding is not lower */
+    if (!(s->low.loss < s->start.loss)) /* equal within rounding is not lower */
         return MR_LINE_FAIL;
     s->last = true;
     s->step = s->low.at;
     return MR_LINE_TRY;
 }
 
+/* Without a bracket the step grows by 3; with one it shrinks towards the cubic's minimum. Losses that
+ * are not finite count as too high. */
 mr_line_do mr_line_step(mr_line_search *s, double loss, double slope)
 {
     mr_line_point p = {s->step, loss, slope};

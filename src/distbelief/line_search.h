@@ -1,9 +1,9 @@
 /* distbelief/line_search.h -- how far along a direction: the strong Wolfe conditions, as a step function.
  *
- * Pure: the caller tries the step it is told, says the loss and the slope there, and is told what follows.  The loss must have
- * fallen enough and the slope have become flat enough.  Losses come from sums of floats: near the minimum they differ by
- * less than their rounding, so a loss that is not higher than at the start by more than `noise` of it counts as fallen, and
- * the slope decides (the approximate Wolfe conditions of Hager and Zhang). */
+ * Pure: the caller evaluates the given step, passes the loss and the slope there, and gets the next action.  The loss
+ * must have fallen enough and the slope must have become flat enough.  Losses are sums of floats: near the minimum they
+ * differ by less than their rounding errors.  So a loss that exceeds the first one by at most the fraction `noise`
+ * counts as fallen, and the slope decides (the approximate Wolfe conditions of Hager and Zhang). */
 #ifndef MR_DISTBELIEF_LINE_SEARCH_H
 #define MR_DISTBELIEF_LINE_SEARCH_H
 
@@ -14,17 +14,17 @@ typedef struct mr_line_point {
 } mr_line_point;
 
 typedef struct mr_line_search {
-    mr_line_point start, low, high; /* high counts once bracketed; between low and high lies a step that will do */
+    mr_line_point start, low, high; /* high is valid once bracketed; a good step is between low and high */
     double noise;
     double step; /* being tried */
     int trials;
-    bool bracketed, last; /* last: the best that was found is tried once more, and taken */
+    bool bracketed, last; /* last: the best point is evaluated once more, and taken */
 } mr_line_search;
 
 typedef enum mr_line_do {
     MR_LINE_TRY,  /* s->step */
     MR_LINE_TAKE, /* s->step, which was tried just now */
-    MR_LINE_FAIL, /* no step of any size lowers the loss: the direction is wrong, or this is the minimum */
+    MR_LINE_FAIL, /* no step lowers the loss: the direction is wrong, or this is the minimum */
 } mr_line_do;
 
 /* The slope must be below 0.  The first step to be tried is `step`. */

@@ -1,14 +1,17 @@
-/* distbelief/mirror.c -- variables, vector and tables. */
+/* distbelief/mirror.c -- the mapping between a model's variables and the servers' vector and tables.
+ *
+ * The graph gets one placeholder and assignment for each variable, and its gradient as floats. Values
+ * outside the graph are in mr_mirror_values, in the layout of the servers. */
 #include "distbelief/mirror.h"
 
 #include <string.h>
 
 enum {
-    WIDE = 16,           /* floats a key, once that leaves */
-    ENOUGH_KEYS = 24000, /* so many keys: then 240 ranges differ by a hundredth at most */
+    WIDE = 16,           /* floats per key, if that leaves at least */
+    ENOUGH_KEYS = 24000, /* keys: then 240 ranges differ by at most one percent */
 };
 
-/* ---- the graph ---- */
+/* ---- adding nodes ---- */
 
 static mr_out as_float(mr_network *n, mr_out v)
 {
@@ -26,7 +29,8 @@ static mr_node *add_assignment(mr_network *n, const mr_net_var *v, mr_mirror_par
     return mr_net_assign(n, v, cast).node;
 }
 
-/* Rows that occur twice are summed there, where they are. */
+/* Adds the gradient as floats: rows and their indices if the variable has a table of its own,
+ * otherwise a dense tensor. Duplicate rows are summed on the device. */
 static void add_gradient(mr_network *n, mr_gradient g, bool rows, mr_mirror_part *p)
 {
     p->gradient = p->indices = MR_NO_OUT;
@@ -41,14 +45,16 @@ static void add_gradient(mr_network *n, mr_gradient g, bool rows, mr_mirror_part
     }
 }
 
+/* Adds the nodes of one variable and gives it its place in the vector. Returns its assignment. */
 static mr_node *add_part(mr_network *n, int var, mr_gradient g, bool rows, mr_mirror *out)
 {
     mr_net_var v = n->vars.p[var];
     const mr_pshape *shape = mr_out_shape(v.value);
     mr_mirror_part p = {.name = v.name, .rank = shape->rank, .n = v.n};
     if (!mr_dtype_is_floating(v.dtype))
-        mr_scope_fail(&n->s, mr_invalid("Variable '%s' is of type %s: parameter servers hold real numbers", v.name,
-                                        mr_dtype_name(v.dtype)));
+        mr_scope_fail(&n->s,
+                      mr_invalid("Variable '%s' has type %s, but parameter servers hold only floating-point numbers",
+                                 v.name, mr_dtype_name(v.dtype)));
     if (!mr_scope_ok(&n->s))
         return NULL;
     memcpy(p.dims, shape->dims, (size_t)shape->rank * sizeof *p.dims);
@@ -62,27 +68,30 @@ static mr_node *add_part(mr_network *n, int var, mr_gradient g, bool rows, mr_mi
     if (!p.rows) {
         p.at = out->n;
         if (!mr_i64_add(out->n, p.n, &out->n))
-            mr_scope_fail(&n->s, mr_error(MR_RESOURCE_EXHAUSTED, "There are more than 2^63 parameters"));
+            mr_scope_fail(&n->s, mr_error(MR_RESOURCE_EXHAUSTED, "The model has more than 2^63 parameters"));
     }
     mr_vec_push(&out->parts, p);
     return assign;
 }
 
-/* Keys of the vector; what is left of the last one is padding, zero for ever. */
+/* Chooses the width of keys. The unused rest of the last key is padding, which stays zero. */
 static void cut(mr_mirror *m)
 {
     m->width = m->n / WIDE >= ENOUGH_KEYS ? WIDE : 1;
     m->keys = (uint64_t)((m->n + m->width - 1) / m->width);
     m->n = (int64_t)m->keys * m->width;
+    MR_ASSERT(m->n % m->width == 0);
 }
 
+/* Adds all nodes. The global step is made before entering the scope, because the prefix is not part of
+ * its name. */
 void mr_mirror_build(mr_network *n, mr_out loss, bool rows, float local_rate, mr_mirror *out)
 {
     mr_net_gradients g;
     const char *saved;
     *out = (mr_mirror){0};
     if (local_rate > 0)
-        mr_net_global_step(n); /* before the prefix, which is not part of its name */
+        mr_net_global_step(n);
     mr_net_gradients_of(n, loss, &g);
     mr_net_enter(n, "distbelief", &saved);
     out->loss = as_float(n, loss);
@@ -136,10 +145,11 @@ static mr_status *check_part(const mr_mirror_part *p, const mr_tensor *t)
     bool same = t->dtype == MR_FLOAT && t->rank == p->rank;
     for (int i = 0; same && i < p->rank; i++)
         same = t->dims[i] == p->dims[i];
-    return same ? NULL : mr_invalid("'%s': a value of shape %s came for its %s", p->name, MR_TENSOR_SHAPE(t),
+    return same ? NULL : mr_invalid("'%s': received a value of shape %s, expected %s", p->name, MR_TENSOR_SHAPE(t),
                                     MR_SHAPE_TEXT(p->rank, p->dims));
 }
 
+/* Fetches all variables in one run. */
 mr_status *mr_mirror_read(const mr_mirror *m, mr_session *s, mr_mirror_values *v)
 {
     int n = m->parts.n;
@@ -161,7 +171,8 @@ mr_status *mr_mirror_read(const mr_mirror *m, mr_session *s, mr_mirror_values *v
     return st;
 }
 
-/* Tensors of their own: a variable keeps what it was assigned. */
+/* Assigns all variables in one run. Each gets a new tensor, because a variable keeps the one it was
+ * assigned. */
 mr_status *mr_mirror_install(const mr_mirror *m, mr_session *s, const mr_mirror_values *v)
 {
     int n = m->parts.n;
@@ -186,7 +197,7 @@ out:
 
 /* ---- gradients ---- */
 
-/* The client's fetches first, then the loss, then what each part has. */
+/* Fetches the client's outputs first, then the loss, then the gradient and indices of each part. */
 static mr_status *run_all(const mr_mirror *m, mr_session *s, const mr_run_args *client, mr_cancel *cancel, mr_out *fetches,
                           mr_tensor **got, mr_node **targets)
 {
@@ -213,6 +224,7 @@ static mr_status *run_all(const mr_mirror *m, mr_session *s, const mr_run_args *
     return mr_session_run(s, &a, &(mr_run_options){.cancel = cancel}, NULL);
 }
 
+/* On an error all results are released and the outputs are NULL. */
 mr_status *mr_mirror_run(const mr_mirror *m, mr_session *s, const mr_run_args *client, mr_cancel *cancel, mr_tensor **gradients,
                          float *loss)
 {
@@ -224,7 +236,7 @@ mr_status *mr_mirror_run(const mr_mirror *m, mr_session *s, const mr_run_args *c
     mr_status *st = run_all(m, s, client, cancel, fetches, got, targets);
     int n = client->n_fetches;
     if (!st && (got[n]->n != 1 || got[n]->dtype != MR_FLOAT))
-        st = mr_invalid("The loss has %lld elements: it must be one number", (long long)got[n]->n);
+        st = mr_invalid("The loss has %lld elements, expected one number", (long long)got[n]->n);
     if (!st && loss)
         *loss = MR_DATA(float, got[n])[0];
     mr_tensor_unref(got[n++]);
@@ -261,17 +273,18 @@ static void add_scaled(float *to, const float *from, float by, int64_t n)
         to[i] += by * from[i];
 }
 
+/* Adds rows to a table, after checking them: indices come from a run, which may be in another process. */
 static mr_status *add_rows(const mr_mirror_part *p, const mr_tensor *values, const mr_tensor *indices, float by, float *to,
                            uint8_t *touched)
 {
     bool whole = indices->dtype == MR_INT32 || indices->dtype == MR_INT64;
     if (!whole || values->dtype != MR_FLOAT || values->n != indices->n * p->columns)
-        return mr_invalid("'%s': %lld values came for %lld rows of %lld", p->name, (long long)values->n,
+        return mr_invalid("'%s': received %lld values for %lld rows of %lld columns", p->name, (long long)values->n,
                           (long long)indices->n, (long long)p->columns);
     for (int64_t i = 0; i < indices->n; i++) {
         int64_t row = mr_tensor_int_at(indices, i);
         if (row < 0 || row >= p->dims[0])
-            return mr_invalid("'%s' has no row %lld", p->name, (long long)row);
+            return mr_invalid("'%s': row %lld does not exist", p->name, (long long)row);
         add_scaled(to + row * p->columns, MR_DATA(const float, values) + i * p->columns, by, p->columns);
         if (touched)
             touched[row] = 1;

@@ -1,12 +1,13 @@
-/* distbelief/mirror.h -- a model's trainable variables as they lie on the parameter servers.
+/* distbelief/mirror.h -- the layout of a model's trainable variables on the parameter servers.
  *
- * All variables with dense gradients are one vector, one behind the other, cut into keys of `width` floats without regard
- * to where a variable ends: so ranges of keys are of the same size, and servers hold the same share, however uneven the
- * variables are.  A variable whose gradient is rows (an embedding) has a table of its own, with a key a row, so that only
- * rows which changed are pushed; with `rows` false it is in the vector like the others.
+ * All variables with dense gradients form one vector, one after the other, divided into keys of `width` floats
+ * regardless of where a variable ends.  So ranges of keys have the same size and servers hold equal shares, however
+ * uneven the variables are. A variable whose gradient is rows (an embedding) has a separate table with one key per row,
+ * so that only changed rows are pushed; with `rows` false it is in the vector like the others.
  *
- * A mirror adds to the model's graph what moves values between variables and vector: placeholders and assignments, and the
- * gradients as floats.  Any session on the graph will do: of this process, of a task, over several devices. */
+ * A mirror adds the nodes that move values between variables and vector to the model's graph: placeholders,
+ * assignments, and the gradients as floats.  Any session on the graph works: in this process, in a task, over several
+ * devices. */
 #ifndef MR_DISTBELIEF_MIRROR_H
 #define MR_DISTBELIEF_MIRROR_H
 
@@ -18,23 +19,23 @@ typedef struct mr_mirror_part { /* a variable */
     int rank;
     int64_t dims[MR_MAX_RANK];
     int64_t n;
-    bool rows;       /* it has a table of its own: n / columns keys of `columns` floats */
+    bool rows;       /* it has a separate table: n / columns keys of `columns` floats */
     int64_t columns;
     int64_t at;      /* else: where it begins in the vector */
     mr_out value;    /* as floats */
-    mr_out feed;     /* what it is to be, floats */
-    mr_out gradient; /* floats; node NULL: none arrives */
+    mr_out feed;     /* the value to assign, floats */
+    mr_out gradient; /* floats; node NULL: there is none */
     mr_out indices;  /* rows: which */
 } mr_mirror_part;
 
 typedef struct mr_mirror {
     MR_VEC(mr_mirror_part) parts;
-    int64_t n;       /* floats of the vector, those of the last key that nobody uses among them */
+    int64_t n;       /* floats of the vector, including the padding of the last key */
     int width;
     uint64_t keys;
     mr_out loss;     /* float */
     mr_node *install; /* assigns what is fed */
-    mr_node *local;   /* moves the variables themselves by local_rate times the gradient; NULL: that is 0 */
+    mr_node *local;   /* a local update with local_rate; NULL: local_rate is 0 */
 } mr_mirror;
 
 /* Errors are kept in the network's scope. */
@@ -58,13 +59,13 @@ static inline float *mr_mirror_at(const mr_mirror *m, const mr_mirror_values *v,
 mr_status *mr_mirror_read(const mr_mirror *m, mr_session *s, mr_mirror_values *v);
 mr_status *mr_mirror_install(const mr_mirror *m, mr_session *s, const mr_mirror_values *v);
 
-/* One run for the client's fetches and all gradients: gradients has two a part, values and (of rows) indices, NULL where
- * there is none; to be unreffed.  loss may be NULL.  The client's targets run too. */
+/* One run for the client's fetches, its targets and all gradients.  gradients has two tensors for each part, values and
+ * (for rows) indices, NULL where there is none; the caller owns them.  loss may be NULL. */
 mr_status *mr_mirror_run(const mr_mirror *m, mr_session *s, const mr_run_args *client, mr_cancel *cancel, mr_tensor **gradients,
                          float *loss);
 void mr_mirror_drop(const mr_mirror *m, mr_tensor **gradients);
-/* v += by * gradients.  touched (may be NULL): by part with rows, a byte a row, set where something was added.
- * INVALID_ARGUMENT for a gradient of another shape than its variable's, or a row that is none. */
+/* v += by * gradients.  touched (may be NULL): for each part with rows, one byte per row, set where something was
+ * added. INVALID_ARGUMENT for a gradient whose shape is not its variable's, or a row that does not exist. */
 mr_status *mr_mirror_add(const mr_mirror *m, mr_tensor *const *gradients, float by, mr_mirror_values *v, uint8_t **touched);
 
 #endif

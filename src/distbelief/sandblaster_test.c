@@ -229,8 +229,8 @@ MR_TEST(sandblaster_without_replicas_ends_with_a_deadline)
     mr_test_log_begin(INT64_C(5000000));
     MR_CHECK(isnan(mr_sandblaster_minimize(s, status)));
     MR_CHECK_INT(TF_GetCode(status), TF_DEADLINE_EXCEEDED);
-    MR_CHECK(mr_test_log_count("Still waiting for the replicas of 'sandblaster' while initial values are awaited; "
-                               "0 are there (") > 1);
+    MR_CHECK(mr_test_log_count("Still waiting for the replicas of 'sandblaster' while one pushes the initial values; "
+                               "0 are connected (") > 1);
     mr_test_log_end();
     mr_sandblaster_free(s);
     mr_ps_free(ps);

@@ -168,14 +168,15 @@ class DownpourTest(unittest.TestCase):
         with line.graph.as_default():
             whole = tf.get_variable("n", [], tf.int32, initializer=tf.zeros_initializer(), trainable=False)
             loose = tf.Variable(tf.placeholder_with_default(tf.zeros([2]), None), validate_shape=False, trainable=False)
-            for kwargs, message in ((dict(update="add"), "gradients"), (dict(update="nothing"), "one of"), (dict(replica=-1), "below zero"),
+            for kwargs, message in ((dict(update="add"), "gradients"), (dict(update="nothing"), "one of"),
+                                    (dict(replica=-1), "negative"),
                                     (dict(var_list=[]), "no variables"), (dict(var_list=[whole]), "depends on none"),
-                                    (dict(n_push=-1), "below zero")):
+                                    (dict(n_push=-1), "negative")):
                 with self.assertRaisesRegex(ValueError, message):
                     tf.distbelief.Downpour(line.loss, **kwargs)
             with self.assertRaisesRegex(ValueError, "one number"):
                 tf.distbelief.Downpour(line.w * 2.0)
-            with self.assertRaisesRegex(ValueError, "shape is not known"):
+            with self.assertRaisesRegex(ValueError, "shape must be known"):
                 tf.distbelief.Downpour(line.loss + tf.reduce_sum(tf.reshape(loose, [-1])), var_list=[line.w, loose])
             with self.assertRaisesRegex(TypeError, "nothing"):
                 tf.distbelief.Downpour(line.loss, nothing=1)
@@ -253,7 +254,7 @@ class SandblasterTest(unittest.TestCase):
         def broken(i, n):
             raise ZeroDivisionError("no data")
 
-        with self.assertRaisesRegex(tf.errors.OpError, "no replica has said anything"):
+        with self.assertRaisesRegex(tf.errors.OpError, "no replica has reported"):
             self.minimize([Line()], broken, deadline_ms=1000)
         for wrong in (lambda i, n: 5, lambda i, n: [XS], lambda i, n: [XS, "y"]):
             line = Line()
