@@ -1,7 +1,9 @@
-/* fed/client.c -- a client of a server elsewhere: stays, asks for work, does it, brings the answer.
+/* fed/client.c -- a client of a server in another process: connects, asks for tasks, carries them out, sends the
+ * answers.
  *
- * One Stay call is open all the time; when it ends, training ends between two steps.  A server that is gone is looked for
- * again, with pauses that grow, until the deadline; a new visit has a new name, and knows nothing of rounds before. */
+ * One Stay call is open all the time; when it ends, training ends between two steps. A client whose
+ * server is gone tries to reach it again, with growing pauses, until the deadline. Each connection has
+ * a new random name and knows nothing of earlier rounds. */
 #include "fed/client.h"
 
 #include "base/clock.h"
@@ -11,20 +13,20 @@
 #include "server/ways.h"
 
 #define MS INT64_C(1000000)
-#define WORK_NS (60000 * MS)     /* the server keeps a call for two seconds at most */
-#define QUICK_NS (100 * MS)      /* told to wait sooner than this, it waits by itself */
+#define WORK_NS (60000 * MS)     /* the server keeps a call pending for at most two seconds */
+#define QUICK_NS (100 * MS)      /* if the server answers "wait" sooner than this, the client pauses */
 #define PAUSE_NS (20 * MS)
 #define LOOK_NS (100 * MS)
 #define LONGEST_PAUSE_NS (2000 * MS)
 
-typedef struct asking { /* one call, waited for */
+typedef struct asking { /* one call that is waited for */
     mr_net_request r; /* first */
     mr_mutex mu;
     mr_cond changed;
     bool done MR_GUARDED_BY(mu);
     mr_status *st;
     mr_bytes reply;
-    _Atomic bool *also; /* set at its end, too; may be NULL */
+    _Atomic bool *also; /* also set at its end; may be NULL */
 } asking;
 
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
@@ -58,7 +60,7 @@ static void asking_wait(asking *a)
 
 static bool is_stopped(const mr_fed_client_options *o) { return o->stop && __atomic_load_n(o->stop, __ATOMIC_RELAXED); }
 
-/* Cancels it when the client is to stop. */
+/* Waits for the call; cancels it when the client must stop. */
 static void asking_watch(asking *a, const mr_fed_client_options *o, mr_net *net)
 {
     mr_long_wait wait;
@@ -81,7 +83,7 @@ static void asking_deinit(asking *a)
     mr_mutex_deinit(&a->mu);
 }
 
-typedef struct visit { /* from one Stay to its end */
+typedef struct visit { /* one connection, from Stay to its end */
     const mr_fed_client_options *o;
     mr_net *net;
     mr_net_peer *peer;
@@ -89,13 +91,13 @@ typedef struct visit { /* from one Stay to its end */
     mr_fed_worker worker;
     _Atomic bool over; /* Stay has ended */
     int64_t heard_ns;
-    mr_long_wait idle; /* since it has nothing to do */
+    mr_long_wait idle; /* for logging, since it has no task */
     int64_t *updates;
 } visit;
 
 static mr_sv name_of(const visit *v) { return (mr_sv){(const char *)v->name, sizeof v->name}; }
 
-/* Brings an answer and gets a task. */
+/* Sends an answer and gets a task. The first call also waits for the server to start. */
 static mr_status *ask_for_work(visit *v, const mr_fed_answer *a, mr_fed_task *out)
 {
     asking q;
@@ -106,7 +108,7 @@ static mr_status *ask_for_work(visit *v, const mr_fed_answer *a, mr_fed_task *ou
         mr_str_deinit(&body);
         return st;
     }
-    int64_t wait = v->heard_ns ? WORK_NS : v->o->deadline_ns; /* the first call also waits for the server */
+    int64_t wait = v->heard_ns ? WORK_NS : v->o->deadline_ns;
     asking_init(&q, MR_FED_WORK_METHOD, &body, mr_now_ns() + wait, NULL);
     v->net->start(v->peer, &q.r);
     asking_watch(&q, v->o, v->net);
@@ -132,13 +134,13 @@ static mr_status *do_task(visit *v, const mr_fed_task *t, mr_fed_answer *a)
 {
     if (v->o->secure && !t->config.secure) {
         *a = (mr_fed_answer){.ticket = t->ticket, .stage = t->stage, .refused = true};
-        mr_str_appendz(&a->body, "this client sends masked updates only");
+        mr_str_appendz(&a->body, "this client only takes part in secure rounds");
         return NULL;
     }
     return mr_fed_worker_do(&v->worker, v->o->learner, t, (mr_learner_stop){is_over, v}, a);
 }
 
-/* One turn.  *a is the answer to bring, and then the next one. */
+/* One exchange: sends *a, gets a task, and leaves the answer to it in *a. */
 static mr_status *turn(visit *v, mr_fed_answer *a, bool *end)
 {
     mr_fed_task t;
@@ -164,7 +166,7 @@ static mr_status *turn(visit *v, mr_fed_answer *a, bool *end)
     return st;
 }
 
-/* How Stay ended: an END is a success. */
+/* Reads how Stay ended; END is a success. */
 static mr_status *how_it_ended(asking *stay, bool *end)
 {
     mr_fed_task t;
@@ -180,6 +182,8 @@ static mr_status *how_it_ended(asking *stay, bool *end)
     return NULL;
 }
 
+/* Works until the end or an error. If Stay ended first, its result counts, not that of the interrupted
+ * training. */
 static mr_status *work(visit *v, asking *stay, bool *end)
 {
     mr_fed_answer a = {0};
@@ -194,7 +198,7 @@ static mr_status *work(visit *v, asking *stay, bool *end)
     asking_wait(stay);
     if (!over)
         return st;
-    mr_status_free(st); /* training that was ended, at most */
+    mr_status_free(st);
     return how_it_ended(stay, end);
 }
 
@@ -228,6 +232,8 @@ static bool may_pass(const mr_status *st)
     return c == MR_OK || c == MR_UNAVAILABLE || c == MR_CANCELLED || c == MR_DEADLINE_EXCEEDED || c == MR_ABORTED;
 }
 
+/* Connects again after errors that may pass, until the server says that it is over, the client is
+ * stopped, or the server has been silent for deadline_ns. */
 mr_status *mr_fed_client_run(const mr_fed_client_options *o, int64_t *updates)
 {
     int64_t heard_ns = mr_now_ns(), pause_ns = PAUSE_NS;
@@ -246,7 +252,7 @@ mr_status *mr_fed_client_run(const mr_fed_client_options *o, int64_t *updates)
         }
         if (!may_pass(st) || mr_now_ns() - heard_ns >= o->deadline_ns)
             return st ? mr_status_prepend(st, "federated server %s: ", o->address)
-                      : mr_error(MR_UNAVAILABLE, "federated server %s has gone", o->address);
+                      : mr_error(MR_UNAVAILABLE, "federated server %s is gone", o->address);
         mr_status_free(st);
         pause_ns = heard_ns > before ? PAUSE_NS : MR_MIN(2 * pause_ns, LONGEST_PAUSE_NS);
         mr_sleep_ns(pause_ns);

@@ -1,11 +1,11 @@
-/* fed/coordinator.c -- carries out what dist/federated.c decides.
+/* fed/coordinator.c -- carries out the decisions of dist/federated.c.
  *
- * Everything is under `mu` but the averaging itself: while a round is complete and the next is not begun, no answer
- * is taken, so the thread of mr_fed_coordinator_round has the updates to itself.  Callbacks run without the lock: who was
- * asked is collected first.
+ * Everything is guarded by `mu` except the averaging itself: when a round is complete and the next has
+ * not begun, no answer is accepted, so the thread of mr_fed_coordinator_round has the updates to
+ * itself. Callbacks run without the lock: the clients to call back for are collected first.
  *
- * Updates of a plain round are kept until its end and added in the order of their clients, so that the sum does not depend on
- * who was faster. */
+ * Updates of a plain round are kept until its end and added in the order of clients, so the sum does
+ * not depend on who was faster. */
 #include "fed/coordinator.h"
 
 #include <math.h>
@@ -27,30 +27,33 @@ typedef struct client {
 struct mr_fed_coordinator {
     mr_fed_coordinator_options o;
     mr_mutex mu;
-    mr_cond changed; /* a round ended, or is to end; or the time to look at has changed */
+    mr_cond changed; /* a round ended or must end, or the next deadline changed */
     mr_fed rounds MR_GUARDED_BY(mu);
     client *clients MR_GUARDED_BY(mu);
     mr_secure_server *secure MR_GUARDED_BY(mu); /* of the present try */
     mr_fed_weights *weights MR_GUARDED_BY(mu);
-    float *momentum; /* the round's thread's */
+    float *momentum; /* used by the thread of the round alone */
     MR_VEC(int) told MR_GUARDED_BY(mu); /* clients to call back for */
     int n_asked MR_GUARDED_BY(mu);      /* of the present try */
-    int sum_clients MR_GUARDED_BY(mu);  /* secure: those who dealt shares; the scale of fixed point is for so many */
+    int sum_clients
+        MR_GUARDED_BY(mu); /* secure: clients that dealt shares; the scale of the fixed point depends on it */
     bool complete, failed MR_GUARDED_BY(mu);
     int next_free MR_GUARDED_BY(mu);
-    mr_status *error MR_GUARDED_BY(mu); /* of fail and stop */
-    mr_status *refusal MR_GUARDED_BY(mu); /* the newest, for people */
+    mr_status *error MR_GUARDED_BY(mu); /* set by fail and stop */
+    mr_status *refusal MR_GUARDED_BY(mu); /* the newest one, for the error message */
 };
 
+/* Takes over the weights, also when it fails. No round begins before the first
+ * mr_fed_coordinator_round. */
 mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_weights *weights, mr_fed_coordinator **out)
 {
     const char *wrong = mr_fed_check(&o->rounds);
     mr_fixed f;
     mr_status *st = wrong ? mr_invalid("federated: %s", wrong) : NULL;
     if (!st && (!isfinite(o->server_rate) || !(o->server_momentum >= 0 && o->server_momentum < 1)))
-        st = mr_invalid("federated: the server's momentum is not at least 0 and below 1");
+        st = mr_invalid("federated: server_momentum must be at least 0 and below 1, and server_rate finite");
     if (!st && o->config.most_examples < 1)
-        st = mr_invalid("federated: a client counts for %lld examples at most", (long long)o->config.most_examples);
+        st = mr_invalid("federated: most_examples must be at least 1, not %lld", (long long)o->config.most_examples);
     if (!st && o->rounds.secure)
         st = mr_fixed_init(&f, o->rounds.n_clients, o->config.clip, o->config.most_examples);
     if (st) {
@@ -65,7 +68,7 @@ mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_we
     mr_mutex_init(&c->mu);
     mr_cond_init(&c->changed);
     mr_fed_init(&c->rounds, &o->rounds);
-    c->rounds.hold = true; /* until the first mr_fed_coordinator_round */
+    c->rounds.hold = true;
     c->rounds.round = 0;
     *out = c;
     return NULL;
@@ -98,7 +101,7 @@ void mr_fed_coordinator_free(mr_fed_coordinator *c)
     mr_free(c);
 }
 
-/* ---- carrying out ---- */
+/* ---- carrying out decisions ---- */
 
 static mr_status *next_secure_stage(mr_fed_coordinator *c, mr_fed_stage stage)
 {
@@ -118,7 +121,8 @@ static void ask_locked(mr_fed_coordinator *c, const mr_fed_action *a) MR_REQUIRE
     mr_vec_push(&c->told, a->client);
 }
 
-/* The answer of this event counts.  What cannot be kept (no memory) spoils the try. */
+/* Accepts the answer of the present event. An answer that cannot be kept, for lack of memory, spoils
+ * the attempt. */
 static mr_status *take_locked(mr_fed_coordinator *c, const mr_fed_action *a, mr_fed_answer *answer) MR_REQUIRES(c->mu)
 {
     client *k = &c->clients[a->client];
@@ -137,6 +141,8 @@ static void unask_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu)
         c->clients[i].asked = false;
 }
 
+/* Carries out the actions. If one fails, the attempt is spoilt and a new one may begin; that cannot
+ * fail here, so the recursion ends. */
 static void carry_out_locked(mr_fed_coordinator *c, mr_fed_actions *todo, mr_fed_answer *answer) MR_REQUIRES(c->mu)
 {
     mr_status *st = NULL;
@@ -170,10 +176,10 @@ static void carry_out_locked(mr_fed_coordinator *c, mr_fed_actions *todo, mr_fed
     c->refusal = st;
     mr_fed_spoilt(&c->rounds, mr_now_ns(), todo);
     c->complete = false;
-    carry_out_locked(c, todo, NULL); /* a new try at most: nothing of it can fail here */
+    carry_out_locked(c, todo, NULL);
 }
 
-/* What was collected under the lock is told without it. */
+/* Calls back for the collected clients; called without the lock. Takes over the list. */
 static void tell(mr_fed_coordinator *c, int *told, int n)
 {
     for (int i = 0; i < n && c->o.asked; i++)
@@ -181,6 +187,7 @@ static void tell(mr_fed_coordinator *c, int *told, int n)
     mr_free(told);
 }
 
+/* Feeds one event to dist/federated.c, carries out what follows, releases the lock, and calls back. */
 static void step_and_unlock(mr_fed_coordinator *c, mr_fed_event e, mr_fed_answer *answer) MR_RELEASE(c->mu) MR_NO_TSA
 {
     mr_fed_actions todo = {0};
@@ -188,6 +195,7 @@ static void step_and_unlock(mr_fed_coordinator *c, mr_fed_event e, mr_fed_answer
     carry_out_locked(c, &todo, answer);
     mr_vec_deinit(&todo);
     int *told = c->told.p, n = c->told.n;
+    MR_ASSERT(n >= 0 && (n == 0 || told));
     c->told.p = NULL;
     c->told.n = c->told.cap = 0;
     mr_cond_broadcast(&c->changed);
@@ -199,6 +207,8 @@ static void step_and_unlock(mr_fed_coordinator *c, mr_fed_event e, mr_fed_answer
 
 static bool is_client(const mr_fed_coordinator *c, int i) { return i >= 0 && i < c->o.rounds.n_clients; }
 
+/* Numbers are given out round-robin, so that a late answer of a client that left rarely meets a new
+ * one. */
 int mr_fed_coordinator_join(mr_fed_coordinator *c)
 {
     mr_lock(&c->mu);
@@ -247,6 +257,8 @@ static uint64_t seed_for(const mr_fed_coordinator *c, int i)
     return mr_hash64(s, sizeof s);
 }
 
+/* A client that was asked always has a part in the stage, so a failure to compose its message is a
+ * bug. */
 bool mr_fed_coordinator_task(mr_fed_coordinator *c, int i, mr_fed_task *out)
 {
     mr_status *st = NULL;
@@ -267,7 +279,7 @@ bool mr_fed_coordinator_task(mr_fed_coordinator *c, int i, mr_fed_task *out)
             out->weights = mr_fed_weights_ref(c->weights);
     }
     mr_unlock(&c->mu);
-    if (st) { /* it was asked, so it has a part in it: our own mistake */
+    if (st) {
         MR_ASSERT(!st);
         mr_status_free(st);
         mr_fed_task_deinit(out);
@@ -288,7 +300,7 @@ static bool all_finite(const float *v, size_t n)
 {
     float sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += v[i] * 0; /* stays 0 unless one is not */
+        sum += v[i] * 0; /* stays 0 unless a value is not finite */
     return sum == 0;
 }
 
@@ -296,9 +308,10 @@ static mr_status *check_plain(const mr_fed_coordinator *c, const mr_fed_answer *
 {
     size_t want = c->weights->n * sizeof(float);
     if (a->body.n != want)
-        return mr_invalid("federated: an update of %zu bytes, expected %zu", a->body.n, want);
+        return mr_invalid("federated: an update has %zu bytes, expected %zu", a->body.n, want);
     if (a->examples < 1 || !isfinite(a->loss) || !all_finite((const float *)(const void *)a->body.p, c->weights->n))
-        return mr_invalid("federated: an update of %lld examples, or with values that are not finite", (long long)a->examples);
+        return mr_invalid("federated: an update has %lld examples, or values that are not finite",
+                          (long long)a->examples);
     return NULL;
 }
 
@@ -307,15 +320,17 @@ static mr_status *check_locked(mr_fed_coordinator *c, int i, const mr_fed_answer
     if (a->refused)
         return mr_error(MR_ABORTED, "federated: client %d refused: %.*s", i, (int)MR_MIN(a->body.n, 500), mr_str_z(&a->body));
     if (!c->clients[i].asked || a->ticket != c->rounds.ticket || a->stage != c->rounds.stage)
-        return NULL; /* late: it will be dropped, whatever it is */
+        return NULL; /* late: it will be dropped */
     return c->secure ? mr_secure_server_check(c->secure, a->stage, i, mr_str_view(&a->body)) : check_plain(c, a);
 }
 
+/* Checks the answer and reports it to dist/federated.c. A refusal by the client itself is not an error
+ * to return to it. */
 mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int i, mr_fed_answer *a)
 {
     if (!is_client(c, i)) {
         mr_fed_answer_deinit(a);
-        return mr_invalid("federated: there is no client %d", i);
+        return mr_invalid("federated: unknown client %d", i);
     }
     mr_lock(&c->mu);
     mr_fed_event e = {MR_FED_ANSWER, i, a->ticket, a->stage};
@@ -331,7 +346,7 @@ mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int i, mr_fed_answer
     step_and_unlock(c, e, a);
     bool refused = a->refused;
     mr_fed_answer_deinit(a);
-    if (refused) { /* told by the client itself: nothing to tell it */
+    if (refused) {
         mr_status_free(st);
         return NULL;
     }
@@ -340,20 +355,21 @@ mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int i, mr_fed_answer
 
 /* ---- averaging ---- */
 
-/* The weighted mean of the updates, by client. */
+/* The mean of the updates, weighted by examples and added in the order of clients. A client may claim
+ * any number of examples, so it is limited. */
 static mr_status *mean_of_updates(mr_fed_coordinator *c, float *mean, mr_fed_coordinator_report *r)
 {
     size_t n = c->weights->n;
     double total = 0;
     double *sum = mr_try_calloc(MR_MAX(n, 1), sizeof *sum);
     if (!sum)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory to average %zu weights", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory to average %zu weights", n);
     for (int k = 0; k < c->rounds.o.n_clients; k++) {
         const mr_fed_answer *a = &c->clients[k].update;
         if (!a->body.n)
             continue;
         const float *v = (const float *)(const void *)a->body.p;
-        int64_t examples = MR_MIN(a->examples, c->o.config.most_examples); /* a client may say anything */
+        int64_t examples = MR_MIN(a->examples, c->o.config.most_examples);
         double weight = (double)examples;
         for (size_t i = 0; i < n; i++)
             sum[i] += weight * v[i];
@@ -369,6 +385,7 @@ static mr_status *mean_of_updates(mr_fed_coordinator *c, float *mean, mr_fed_coo
     return NULL;
 }
 
+/* The mean from a secure sum, which also contains the loss and the number of examples. */
 static mr_status *mean_of_sum(mr_fed_coordinator *c, float *mean, mr_fed_coordinator_report *r)
 {
     mr_status *st = NULL;
@@ -376,7 +393,7 @@ static mr_status *mean_of_sum(mr_fed_coordinator *c, float *mean, mr_fed_coordin
     size_t n = c->weights->n;
     uint32_t *sum = mr_try_calloc(n + 2, sizeof *sum);
     if (!sum)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory to average %zu weights", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory to average %zu weights", n);
     r->updates = mr_secure_server_count(c->secure);
     MR_GO(mr_fixed_init(&f, c->sum_clients, c->o.config.clip, c->o.config.most_examples));
     MR_GO(mr_secure_server_finish(c->secure, sum));
@@ -387,6 +404,7 @@ out:
     return st;
 }
 
+/* Adds the mean update to a new copy of the weights, because clients may still hold the old ones. */
 static mr_status *apply(mr_fed_coordinator *c, const float *mean)
 {
     size_t n = c->weights->n;
@@ -396,7 +414,7 @@ static mr_status *apply(mr_fed_coordinator *c, const float *mean)
         c->momentum = mr_try_calloc(MR_MAX(n, 1), sizeof *c->momentum);
     if (!w || (c->o.server_momentum > 0 && !c->momentum)) {
         mr_fed_weights_unref(w);
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for %zu weights", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory for %zu weights", n);
     }
     for (size_t i = 0; i < n; i++) {
         double step = mean[i];
@@ -416,7 +434,7 @@ static mr_status *average(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
 {
     float *mean = mr_try_calloc(c->weights->n + 1, sizeof *mean);
     if (!mean)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory to average %zu weights", c->weights->n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory to average %zu weights", c->weights->n);
     mr_status *st = c->secure ? mean_of_sum(c, mean, r) : mean_of_updates(c, mean, r);
     if (!st)
         st = apply(c, mean);
@@ -428,17 +446,18 @@ static mr_status *average(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
 
 static mr_status *too_few(mr_fed_coordinator *c)
 {
-    return mr_error(MR_DEADLINE_EXCEEDED, "federated: round %lld waited %.1f s for clients: %d are there", (long long)c->rounds.round,
-                    (double)c->o.wait_ns / 1e9, c->rounds.n_there);
+    return mr_error(MR_DEADLINE_EXCEEDED, "federated: round %lld waited %.1f s for clients: %d are connected",
+                    (long long)c->rounds.round, (double)c->o.wait_ns / 1e9, c->rounds.n_there);
 }
 
 static mr_status *too_often(mr_fed_coordinator *c)
 {
-    return mr_error(MR_ABORTED, "federated: round %lld was given up %d times; the last trouble: %s", (long long)c->rounds.round,
-                    c->rounds.tries, c->refusal ? mr_status_message(c->refusal) : "too few updates in time");
+    return mr_error(MR_ABORTED, "federated: round %lld was given up after %d attempts; the last error: %s",
+                    (long long)c->rounds.round, c->rounds.tries,
+                    c->refusal ? mr_status_message(c->refusal) : "too few updates in time");
 }
 
-/* Appends the numbers of the clients that are there, or of those that owe an answer to the present stage. */
+/* Appends the numbers of the connected clients, or of those that owe an answer to the present stage. */
 static void list_clients_locked(mr_fed_coordinator *c, bool owe, mr_str *out) MR_REQUIRES(c->mu)
 {
     int n = 0;
@@ -453,8 +472,8 @@ static void list_clients_locked(mr_fed_coordinator *c, bool owe, mr_str *out) MR
         mr_str_printf(out, " and %d more", n - MAX_LISTED);
 }
 
-/* Logs which clients a round waits for: those it needs to begin, or those that have not answered its present stage.  A
- * pause between two tries is no wait for a client. */
+/* Logs which clients a round waits for: those it needs to begin, or those that have not answered its
+ * present stage. A pause between two attempts is not a wait for clients. */
 static void tell_wait_locked(mr_fed_coordinator *c, double seconds) MR_REQUIRES(c->mu)
 {
     static const char *const stages[] = {"", "keys", "shares", "training", "unmasking"};
@@ -466,19 +485,19 @@ static void tell_wait_locked(mr_fed_coordinator *c, double seconds) MR_REQUIRES(
         mr_info("Still waiting for clients %s of federated round %lld: they have not answered its stage '%s' (%.0f s)",
                 mr_str_z(&who), (long long)f->round, stages[f->stage], seconds);
     else if (f->n_there < least)
-        mr_info("Still waiting for clients of federated round %lld: it needs %d, %d are there (%s), %d are missing "
+        mr_info("Still waiting for clients of federated round %lld: it needs %d, %d are connected (%s), %d are missing "
                 "(%.0f s)",
                 (long long)f->round, least, f->n_there, f->n_there ? mr_str_z(&who) : "none", least - f->n_there,
                 seconds);
     mr_str_deinit(&who);
 }
 
-/* Takes part in the waiting: lets time pass in dist/ when it is due, and logs long waits, each stage for itself.
- * Returns with the lock held. */
+/* Waits for the end of the round. Meanwhile it reports passing time to dist/federated.c when that is
+ * due, and logs long waits, each stage separately. Returns with the lock held. */
 static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TSA
 {
-    int64_t idle_ns = mr_now_ns(); /* since when nothing is asked */
-    int64_t passed = 0;            /* the end of a pause that dist/ was told of: too few clients may keep it idle */
+    int64_t idle_ns = mr_now_ns(); /* since when no client is asked */
+    int64_t passed = 0;            /* the end of a pause already reported: too few clients may keep it idle */
     mr_fed_stage stage = c->rounds.stage;
     double seconds;
     mr_long_wait wait;
@@ -528,6 +547,8 @@ static void go_and_unlock(mr_fed_coordinator *c, void (*what)(mr_fed *, int64_t,
     step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
 }
 
+/* Repeats attempts until one can be averaged. DATA_LOSS means that a client of a secure sum lied; then
+ * it tries again, perhaps with others. */
 static mr_status *run_round(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
 {
     for (;;) {
@@ -539,7 +560,7 @@ static mr_status *run_round(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
         st = average(c, r);
         if (mr_status_code(st) != MR_DATA_LOSS)
             return st;
-        mr_lock(&c->mu); /* somebody lied: again, with others perhaps */
+        mr_lock(&c->mu);
         mr_status_free(c->refusal);
         c->refusal = st;
         go_and_unlock(c, mr_fed_spoilt);
@@ -581,4 +602,7 @@ void mr_fed_coordinator_fail(mr_fed_coordinator *c, mr_status *st)
     mr_unlock(&c->mu);
 }
 
-void mr_fed_coordinator_stop(mr_fed_coordinator *c) { mr_fed_coordinator_fail(c, mr_error(MR_CANCELLED, "federated: rounds were ended")); }
+void mr_fed_coordinator_stop(mr_fed_coordinator *c)
+{
+    mr_fed_coordinator_fail(c, mr_error(MR_CANCELLED, "federated: the rounds were stopped"));
+}

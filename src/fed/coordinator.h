@@ -1,10 +1,10 @@
 /* fed/coordinator.h -- the server's side of federated averaging: the model, and rounds that change it.
  *
- * dist/federated.c decides; this keeps what the decisions are about: who is asked for what, the updates of the present
- * try, the weights.  It does not know how clients are reached: whoever does (simulated.c, server.c) tells who came and
- * went, hands out tasks and brings answers, from any thread.
+ * dist/federated.c decides; this file keeps the state: who is asked for what, the updates of the present attempt, the
+ * weights.  It does not know how clients are reached: simulated.c or server.c reports who joins and leaves, hands out
+ * tasks and brings answers, from any thread.
  *
- * A round is made by whoever calls mr_fed_coordinator_round: that thread watches the time and averages. */
+ * The thread that calls mr_fed_coordinator_round watches the time and averages. */
 #ifndef MR_FED_COORDINATOR_H
 #define MR_FED_COORDINATOR_H
 
@@ -16,8 +16,8 @@ typedef struct mr_fed_coordinator_options {
     mr_fed_options rounds;
     mr_fed_config config; /* of every round; round, seed and sum_clients are filled in here */
     double server_rate;     /* the mean update is multiplied by it; 0: 1 */
-    double server_momentum; /* of former updates that is added to the next */
-    int64_t wait_ns;        /* how long a round waits for enough clients to be there; 0: for ever */
+    double server_momentum; /* the share of earlier updates that is added to the next */
+    int64_t wait_ns;        /* how long a round waits for enough clients; 0: for ever */
     /* A client has something to do: mr_fed_coordinator_task.  Without locks, from any thread. */
     void (*asked)(void *arg, int client);
     void *arg;
@@ -35,7 +35,7 @@ typedef struct mr_fed_coordinator_report {
 
 /* The weights are taken over. */
 mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_weights *weights, mr_fed_coordinator **out);
-void mr_fed_coordinator_free(mr_fed_coordinator *c); /* nobody uses it any more; NULL is fine */
+void mr_fed_coordinator_free(mr_fed_coordinator *c); /* no thread may use it any more; accepts NULL */
 
 /* A free number, or -1: all are taken. */
 int mr_fed_coordinator_join(mr_fed_coordinator *c);
@@ -47,12 +47,12 @@ int mr_fed_coordinator_there(mr_fed_coordinator *c); /* how many clients are */
 bool mr_fed_coordinator_waits(mr_fed_coordinator *c, int client, const mr_fed_task *t);
 /* What this client is asked for; false: nothing now. */
 bool mr_fed_coordinator_task(mr_fed_coordinator *c, int client, mr_fed_task *out);
-/* Takes over the answer.  INVALID_ARGUMENT when it is malformed: its client is out of the try.  Late and doubled ones are
- * dropped without a word. */
+/* Takes over the answer.  INVALID_ARGUMENT when it is malformed: its client is out of the try.  Late and repeated ones
+ * are dropped silently. */
 mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int client, mr_fed_answer *a);
 
-/* Until the next round is complete.  ABORTED when it was tried too often, DEADLINE_EXCEEDED when there are too few clients,
- * CANCELLED by stop, or the error of fail. */
+/* Runs until the next round is complete.  ABORTED after too many attempts, DEADLINE_EXCEEDED when there are too few
+ * clients, CANCELLED by stop, or the error of fail. */
 mr_status *mr_fed_coordinator_round(mr_fed_coordinator *c, mr_fed_coordinator_report *out);
 void mr_fed_coordinator_rate(mr_fed_coordinator *c, float rate); /* of the clients, from the next round on */
 mr_fed_weights *mr_fed_coordinator_weights(mr_fed_coordinator *c); /* a reference */

@@ -1,4 +1,4 @@
-/* fed/fixed.c -- floats to fixed point and back. */
+/* fed/fixed.c -- converts floats to fixed point and back. */
 #include "fed/fixed.h"
 
 #include <math.h>
@@ -9,13 +9,13 @@
 mr_status *mr_fixed_init(mr_fixed *f, int64_t n_clients, float clip, int64_t most)
 {
     if (n_clients < 1 || !(clip > 0) || !isfinite(clip) || most < 1 || most > INT32_MAX / n_clients)
-        return mr_invalid("fixed point: %lld clients of at most %lld examples, differences up to %g", (long long)n_clients,
-                          (long long)most, (double)clip);
-    /* Each word may be half a unit larger than its share. */
+        return mr_invalid("fixed point: %lld clients of at most %lld examples with clip %g are not possible",
+                          (long long)n_clients, (long long)most, (double)clip);
+    /* Rounding may make each word half a unit larger. */
     double room = (double)INT32_MAX / (double)n_clients - 1;
     *f = (mr_fixed){exp2(floor(log2(room / clip))), clip, most};
     if (f->scale * clip < 256)
-        return mr_invalid("fixed point: differences up to %g leave too little for each of %lld clients", (double)clip,
+        return mr_invalid("fixed point: with clip %g too few bits are left for each of %lld clients", (double)clip,
                           (long long)n_clients);
     return NULL;
 }
@@ -35,11 +35,11 @@ MR_CLONES static int64_t encode(const float *x, size_t n, double unit, float cli
 mr_status *mr_fixed_encode(const mr_fixed *f, const float *differences, size_t n, int64_t examples, uint32_t *words)
 {
     if (examples < 1)
-        return mr_invalid("fixed point: an update of %lld examples", (long long)examples);
+        return mr_invalid("fixed point: an update must have at least one example, not %lld", (long long)examples);
     int64_t weight = MR_MIN(examples, f->most);
     int64_t bad = encode(differences, n, f->scale * (double)weight / (double)f->most, f->clip, words);
     if (bad)
-        return mr_invalid("an update has %lld values that are not finite", (long long)bad);
+        return mr_invalid("fixed point: an update has %lld values that are not finite", (long long)bad);
     words[n] = (uint32_t)weight;
     return NULL;
 }
@@ -48,7 +48,7 @@ mr_status *mr_fixed_decode(const mr_fixed *f, const uint32_t *sum, size_t n, flo
 {
     int64_t total = (int32_t)sum[n];
     if (total < 1)
-        return mr_error(MR_DATA_LOSS, "fixed point: a sum of %lld examples", (long long)total);
+        return mr_error(MR_DATA_LOSS, "fixed point: the sum contains %lld examples", (long long)total);
     double unit = (double)f->most / (double)total / f->scale;
     for (size_t i = 0; i < n; i++)
         mean[i] = (float)((int32_t)sum[i] * unit);

@@ -56,9 +56,9 @@ MR_TEST(secure_sum_fixed_point_refuses_what_is_not_finite)
     MR_CHECK_OK(mr_fixed_init(&f, 3, 1, 100));
     MR_CHECK_ERR(mr_fixed_encode(&f, (float[]){1, NAN}, 2, 5, words), MR_INVALID_ARGUMENT, "1 values that are not finite");
     MR_CHECK_ERR(mr_fixed_encode(&f, (float[]){INFINITY, -INFINITY}, 2, 5, words), MR_INVALID_ARGUMENT, "2 values");
-    MR_CHECK_ERR(mr_fixed_encode(&f, (float[]){1, 1}, 2, 0, words), MR_INVALID_ARGUMENT, "0 examples");
+    MR_CHECK_ERR(mr_fixed_encode(&f, (float[]){1, 1}, 2, 0, words), MR_INVALID_ARGUMENT, "at least one example");
     MR_CHECK_ERR(mr_fixed_init(&f, 1 << 20, 1, 1 << 20), MR_INVALID_ARGUMENT, "fixed point");
-    MR_CHECK_ERR(mr_fixed_init(&f, 1 << 24, 1, 1), MR_INVALID_ARGUMENT, "too little");
+    MR_CHECK_ERR(mr_fixed_init(&f, 1 << 24, 1, 1), MR_INVALID_ARGUMENT, "too few bits");
 }
 
 MR_TEST(secure_sum_fixed_point_cuts_off_what_is_beyond_its_bounds)

@@ -1,4 +1,4 @@
-/* fed/learner.c -- training a client's model in a session. */
+/* fed/learner.c -- trains a client's model in a session. */
 #include "fed/learner.h"
 
 #include "base/memory.h"
@@ -20,7 +20,8 @@ static mr_status *check_parameter(const mr_learner_parameter *p, size_t *n)
         return mr_invalid("federated: parameter '%s' is %s, expected float", p->value.node->name,
                           mr_dtype_name(mr_out_type(p->value)));
     if (!mr_pshape_full(s))
-        return mr_invalid("federated: the shape %s of parameter '%s' is not known", MR_PSHAPE_TEXT(s), p->value.node->name);
+        return mr_invalid("federated: the shape %s of parameter '%s' must be fully known", MR_PSHAPE_TEXT(s),
+                          p->value.node->name);
     for (int i = 0; i < s->rank; i++)
         if (!mr_size_mul(count, (size_t)s->dims[i], &count))
             return mr_invalid("federated: parameter '%s' is too large", p->value.node->name);
@@ -33,12 +34,12 @@ mr_status *mr_learner_size(const mr_learner_parameter *p, int n_parameters, size
 {
     *out = 0;
     if (n_parameters < 1)
-        return mr_invalid("federated: there are no parameters to average");
+        return mr_invalid("federated: the model has no parameters to average");
     for (int i = 0; i < n_parameters; i++)
         MR_TRY(check_parameter(&p[i], out));
-    /* Bytes of them, and words in a secure sum, must be countable too. */
+    /* Their bytes, and the words of a secure sum, must not overflow. */
     if (*out < 1 || *out > ((size_t)1 << 40) / sizeof(float))
-        return mr_invalid("federated: a model of %zu weights", *out);
+        return mr_invalid("federated: a model of %zu weights is empty or too large", *out);
     return NULL;
 }
 
@@ -55,7 +56,8 @@ mr_status *mr_learner_check_examples(const mr_learner *l, const mr_learner_examp
                               (long long)e->n);
         for (int64_t k = 0; e->rows && k < e->n; k++)
             if (e->rows[k] < 0 || e->rows[k] >= t->dims[0])
-                return mr_invalid("federated: input '%s' has no example %lld", l->inputs[i].node->name, (long long)e->rows[k]);
+                return mr_invalid("federated: input '%s': example %lld does not exist", l->inputs[i].node->name,
+                                  (long long)e->rows[k]);
     }
     return NULL;
 }
@@ -69,6 +71,7 @@ static void drop_all(mr_tensor **t, int n)
     mr_free(t);
 }
 
+/* Assigns all parameters in one run, each with a new tensor. */
 mr_status *mr_learner_load(mr_learner *l, const float *weights, size_t n)
 {
     mr_status *st = NULL;
@@ -110,7 +113,7 @@ mr_status *mr_learner_read(mr_learner *l, float *weights, size_t n)
     for (int i = 0; i < np; i++) {
         size_t k = size_of(&l->parameters[i]);
         if (values[i]->dtype != MR_FLOAT || (size_t)values[i]->n != k || at + k > n)
-            MR_GO(mr_invalid("federated: parameter '%s' has another shape now", fetches[i].node->name));
+            MR_GO(mr_invalid("federated: the shape of parameter '%s' has changed", fetches[i].node->name));
         memcpy(weights + at, values[i]->data, k * sizeof *weights);
         at += k;
     }
@@ -197,6 +200,7 @@ static mr_status *run_step(steps *s, const int64_t *order, int64_t n, mr_learner
     return NULL;
 }
 
+/* Runs all steps, in a new order of examples for each epoch, and asks between steps whether to stop. */
 static mr_status *run_epochs(steps *s, const mr_learner_config *c, mr_learner_stop stop, mr_learner_result *r)
 {
     mr_status *st = NULL;
@@ -204,14 +208,14 @@ static mr_status *run_epochs(steps *s, const mr_learner_config *c, mr_learner_st
     uint64_t seed = c->seed;
     int64_t *order = mr_try_calloc((size_t)n, sizeof *order);
     if (!order)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for the order of %lld examples", (long long)n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory for the order of %lld examples", (long long)n);
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
     for (int64_t epoch = 0; epoch < c->epochs; epoch++) {
         shuffle(order, n, &seed);
         for (int64_t i = 0; i < n; i += batch) {
             if (stop.fn && stop.fn(stop.arg))
-                MR_GO(mr_error(MR_CANCELLED, "federated: training was ended"));
+                MR_GO(mr_error(MR_CANCELLED, "federated: training was stopped"));
             MR_GO(run_step(s, order + i, MR_MIN(batch, n - i), r));
         }
     }
@@ -220,6 +224,8 @@ out:
     return st;
 }
 
+/* Loads the weights, resets the optimizer, trains, and writes the change of each weight to
+ * `difference`. */
 mr_status *mr_learner_train(mr_learner *l, const mr_learner_config *c, const mr_learner_examples *e, const float *weights, size_t n,
                             float *difference, mr_learner_stop stop, mr_learner_result *out)
 {

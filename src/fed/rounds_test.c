@@ -268,7 +268,7 @@ MR_TEST(federated_round_fails_when_all_are_always_lost)
     mr_fed_coordinator_options o = plain();
     o.rounds.most_tries = 5;
     MR_CHECK_OK(simulate(l, o, 1, &s));
-    MR_CHECK_ERR(mr_fed_coordinator_round(mr_fed_simulated_coordinator(s), NULL), MR_ABORTED, "round 1 was given up 5 times");
+    MR_CHECK_ERR(mr_fed_coordinator_round(mr_fed_simulated_coordinator(s), NULL), MR_ABORTED, "round 1 was given up after 5 attempts");
     mr_fed_simulated_free(s);
     end(l);
 }
@@ -292,7 +292,7 @@ MR_TEST(federated_examples_that_do_not_fit_are_refused)
     l->examples[2].n = 1000;
     MR_CHECK_ERR(simulate(l, plain(), 0, &s), MR_INVALID_ARGUMENT, "client 2: federated: input 'x' has 22 examples, not 1000");
     l->examples[2] = (mr_learner_examples){l->values[2], (int64_t[]){5, 22}, 2};
-    MR_CHECK_ERR(simulate(l, plain(), 0, &s), MR_INVALID_ARGUMENT, "no example 22");
+    MR_CHECK_ERR(simulate(l, plain(), 0, &s), MR_INVALID_ARGUMENT, "example 22 does not exist");
     end(l);
 }
 
@@ -346,7 +346,7 @@ MR_TEST(federated_malformed_late_and_doubled_updates_change_nothing)
     MR_CHECK_OK(mr_fed_coordinator_answer(c, 0, &a));
     a = update(t.ticket, 3, 4);
     a.body.n -= 1;
-    MR_CHECK_ERR(mr_fed_coordinator_answer(c, 77, &a), MR_INVALID_ARGUMENT, "no client 77");
+    MR_CHECK_ERR(mr_fed_coordinator_answer(c, 77, &a), MR_INVALID_ARGUMENT, "unknown client 77");
     a = update(t.ticket, 3, 4);
     MR_CHECK_OK(mr_fed_coordinator_answer(c, 1, &a));
     mr_thread_join(&thread);
@@ -401,7 +401,7 @@ MR_TEST(federated_round_does_not_wait_for_clients_for_ever)
     o.rounds.wait_for = 2;
     mr_fed_coordinator *c = alone(o);
     mr_fed_coordinator_join(c);
-    MR_CHECK_ERR(mr_fed_coordinator_round(c, NULL), MR_DEADLINE_EXCEEDED, "1 are there");
+    MR_CHECK_ERR(mr_fed_coordinator_round(c, NULL), MR_DEADLINE_EXCEEDED, "1 are connected");
     mr_fed_coordinator_free(c);
 }
 
@@ -479,7 +479,7 @@ MR_TEST(federated_client_that_wants_secure_rounds_refuses_plain_ones)
     char *address = mr_strdup(mr_fed_server_address(s));
     caller c = {.address = address, .l = l, .secure = true};
     mr_thread_start(&c.thread, "client", be_client, &c);
-    MR_CHECK_ERR(mr_fed_coordinator_round(mr_fed_server_coordinator(s), NULL), MR_ABORTED, "masked updates only");
+    MR_CHECK_ERR(mr_fed_coordinator_round(mr_fed_server_coordinator(s), NULL), MR_ABORTED, "only takes part in secure rounds");
     mr_fed_server_free(s);
     mr_thread_join(&c.thread);
     MR_CHECK_OK(c.st);
@@ -559,7 +559,7 @@ static void wait_for_clients(mr_fed_coordinator_options o, int first, const char
     mr_test_log_wait(owing, 2);
     mr_fed_coordinator_stop(m.c);
     mr_thread_join(&m.thread);
-    MR_CHECK_ERR(m.st, MR_CANCELLED, "rounds were ended");
+    MR_CHECK_ERR(m.st, MR_CANCELLED, "rounds were stopped");
     mr_test_log_end();
     mr_fed_coordinator_free(m.c);
 }
@@ -568,15 +568,15 @@ static void wait_for_clients(mr_fed_coordinator_options o, int first, const char
 
 MR_TEST(federated_server_logs_a_long_wait_for_clients)
 {
-    wait_for_clients(plain(), 0, WAITING "of federated round 1: it needs 1, 0 are there (none), 1 are missing (",
+    wait_for_clients(plain(), 0, WAITING "of federated round 1: it needs 1, 0 are connected (none), 1 are missing (",
                      WAITING "6 of federated round 1: they have not answered its stage 'training' (");
-    wait_for_clients(plain(), 2, WAITING "of federated round 1: it needs 3, 2 are there (1, 3), 1 are missing (",
+    wait_for_clients(plain(), 2, WAITING "of federated round 1: it needs 3, 2 are connected (1, 3), 1 are missing (",
                      WAITING "1, 3, 6 of federated round 1: they have not answered its stage 'training' (");
 }
 
 MR_TEST(federated_server_logs_a_long_wait_for_clients_of_secure_sums)
 {
-    wait_for_clients(secure(), 2, WAITING "of federated round 1: it needs 3, 2 are there (1, 3), 1 are missing (",
+    wait_for_clients(secure(), 2, WAITING "of federated round 1: it needs 3, 2 are connected (1, 3), 1 are missing (",
                      WAITING "1, 3, 6 of federated round 1: they have not answered its stage 'keys' (");
 }
 

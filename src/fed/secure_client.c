@@ -1,8 +1,9 @@
 /* fed/secure_client.c -- a client of a secure sum.
  *
- * `next` is the only stage that may come: it moves on when a stage succeeds and to the end when one is refused, so no
- * two different questions about the same sum are ever answered.  What could hurt is refused before a secret is
- * used: lists that are not rising, thresholds of half or less, groups of less than three, sums that this client is not in. */
+ * `next` is the only stage that is accepted: it advances when a stage succeeds and becomes OVER when
+ * one is refused, so two different questions about the same sum are never answered. Everything
+ * dangerous is refused before a secret is used: lists that are not in rising order, thresholds of half
+ * or less, groups of less than three, sums without this client. */
 #include "fed/chacha.h"
 #include "fed/secure_internal.h"
 #include "fed/shamir.h"
@@ -12,7 +13,7 @@ enum { KEYS, SHARES, MASK, UNMASK, OVER };
 
 struct mr_secure_client {
     int next;
-    uint8_t seed[32];                       /* everything below is made of it */
+    uint8_t seed[32];                       /* all secrets below are derived from it */
     uint8_t sealing[32], masking[32], own[32]; /* secret keys, and the seed of its own mask */
     uint8_t keys[MR_SECURE_KEYS];
     uint8_t list[MR_SHA256]; /* of the SHARES message */
@@ -55,12 +56,12 @@ void mr_secure_client_free(mr_secure_client *c)
     mr_free(c);
 }
 
-/* Whatever comes of this stage, it is not begun again. */
+/* Begins a stage; whatever its outcome, it cannot begin again. */
 static mr_status *begin(mr_secure_client *c, int stage)
 {
     bool due = c->next == stage;
     c->next = OVER;
-    return due ? NULL : mr_error(MR_FAILED_PRECONDITION, "secure sum: stage %d is not due", stage);
+    return due ? NULL : mr_error(MR_FAILED_PRECONDITION, "secure sum: stage %d was requested out of order", stage);
 }
 
 static mr_status *finish(mr_secure_client *c, int stage, mr_status *st)
@@ -79,54 +80,57 @@ mr_status *mr_secure_client_keys(mr_secure_client *c, mr_str *out)
 
 /* ---- SHARES ---- */
 
-/* A count, and records of a size, and nothing more. */
+/* Checks that a message is a head with a count and that many records, and nothing more. */
 static mr_status *check_list(mr_sv ask, size_t head, size_t each, int *n)
 {
     uint32_t count = ask.n >= head ? mr_get32(ask.p) : 0;
     if (ask.n < head || count > MR_SECURE_MOST || ask.n - head != count * each)
-        return mr_invalid("secure sum: a list of %u clients in %zu bytes", count, ask.n);
+        return mr_invalid("secure sum: a list of %u clients does not fit %zu bytes", count, ask.n);
     *n = (int)count;
     return NULL;
 }
 
+/* Reads and checks the SHARES message. Its hash goes into every key, so clients that get different
+ * lists have masks that do not cancel. */
 static mr_status *read_peers(mr_secure_client *c, mr_sv ask)
 {
     enum { HEAD = 8, EACH = 4 + MR_SECURE_KEYS };
     MR_TRY(check_list(ask, HEAD, EACH, &c->n));
     uint32_t t = mr_get32(ask.p + 4);
     if (c->n < MR_SECURE_LEAST || t > (uint32_t)c->n || 2 * t <= (uint32_t)c->n)
-        return mr_invalid("secure sum: a threshold of %u among %d clients is refused", t, c->n);
+        return mr_invalid("secure sum: a threshold of %u for %d clients is not allowed", t, c->n);
     c->t = (int)t;
     c->peers = mr_try_calloc((size_t)c->n, sizeof *c->peers);
     c->ids = mr_try_calloc((size_t)c->n, sizeof *c->ids);
     c->shares = mr_try_calloc((size_t)c->n, 64);
     c->in_sum = mr_try_calloc((size_t)c->n, sizeof *c->in_sum);
     if (!c->peers || !c->ids || !c->shares || !c->in_sum)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory for %d clients", c->n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %d clients", c->n);
     c->self = -1;
     for (int i = 0; i < c->n; i++) {
         const char *p = ask.p + HEAD + (size_t)i * EACH;
         c->ids[i] = c->peers[i].id = mr_get32(p);
         memcpy(c->peers[i].keys, p + 4, MR_SECURE_KEYS);
         if (i && c->ids[i] <= c->ids[i - 1])
-            return mr_invalid("secure sum: clients are not in rising order");
+            return mr_invalid("secure sum: the clients are not in rising order");
         if (memcmp(c->peers[i].keys, c->keys, MR_SECURE_KEYS) == 0)
             c->self = c->self < 0 ? i : c->n;
     }
     if (c->self < 0 || c->self == c->n)
-        return mr_invalid("secure sum: this client is not in it, or twice");
+        return mr_invalid("secure sum: this client is missing from the list, or in it twice");
     mr_sha256_of(ask.p, ask.n, c->list);
     return NULL;
 }
 
-/* The polynomials of both secrets; random bytes of the seed alone, so they are made once. */
+/* The coefficients of the polynomials of both secrets, derived from the seed alone, so they are always
+ * the same. */
 static mr_status *deal(mr_secure_client *c, uint8_t **out)
 {
     static const uint8_t nonce[MR_CHACHA_NONCE];
     uint8_t key[32];
     size_t n = (size_t)(c->t - 1) * MR_SHAMIR_SECRET * 2;
     if (!(*out = mr_try_calloc(n, 1)))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory for %d shares", c->t);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %d shares", c->t);
     derive(c, "millrace shares", key, 32);
     mr_chacha20(key, nonce, 0, *out, n);
     mr_wipe(key, sizeof key);
@@ -146,7 +150,7 @@ static bool share_key(const mr_secure_client *c, int with, bool from_self, uint8
 
 static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr_str *out)
 {
-    static const uint8_t nonce[MR_CHACHA_NONCE]; /* the key serves once */
+    static const uint8_t nonce[MR_CHACHA_NONCE]; /* each key is used once */
     uint8_t text[MR_SECURE_SEALED], key[32];
     size_t half = (size_t)(c->t - 1) * MR_SHAMIR_SECRET;
     mr_shamir_share(c->masking, random, c->t, (uint16_t)(i + 1), text);
@@ -157,7 +161,7 @@ static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr
         mr_seal(key, nonce, NULL, 0, text, 64);
         mr_str_append(out, text, sizeof text);
     } else {
-        return mr_invalid("secure sum: the key of client %u is none", c->ids[i]);
+        return mr_invalid("secure sum: the public key of client %u is invalid", c->ids[i]);
     }
     mr_wipe(text, 64);
     mr_wipe(key, sizeof key);
@@ -214,7 +218,7 @@ static mr_status *add_masks(mr_secure_client *c, uint32_t *values, size_t n)
     for (int i = 0; i < c->n; i++)
         if (c->in_sum[i] && i != c->self &&
             !mr_secure_add_pair_mask(c->masking, c->peers[i].keys + MR_KEYS_MASKING, c->list, self, c->ids[i], false, values, n))
-            return mr_invalid("secure sum: the key of client %u is none", c->ids[i]);
+            return mr_invalid("secure sum: the public key of client %u is invalid", c->ids[i]);
     mr_secure_add_own_mask(c->own, c->list, self, false, values, n);
     return NULL;
 }
@@ -239,18 +243,21 @@ static mr_status *read_survivors(mr_secure_client *c, mr_sv ask, bool *alive)
     for (int k = 0; k < m; k++) {
         int i = mr_secure_find(c->ids, c->n, mr_get32(ask.p + 4 + 4 * (size_t)k));
         if (i <= last || !c->in_sum[i])
-            return mr_invalid("secure sum: an update of a client that is not in it");
+            return mr_invalid("secure sum: the list of updates contains a client that is not in the sum");
         alive[i] = true;
         last = i;
     }
-    return alive[c->self] ? NULL : mr_invalid("secure sum: the update of this client is left out");
+    return alive[c->self] ? NULL : mr_invalid("secure sum: the update of this client is missing");
 }
 
+/* For a client whose update is in the sum it gives the share of its seed, for a lost one the share of
+ * its key, never both. */
 mr_status *mr_secure_client_unmask(mr_secure_client *c, mr_sv ask, mr_str *out)
 {
     MR_TRY(begin(c, UNMASK));
     bool *alive = mr_try_calloc((size_t)c->n, sizeof *alive);
-    mr_status *st = alive ? read_survivors(c, ask, alive) : mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory");
+    mr_status *st =
+        alive ? read_survivors(c, ask, alive) : mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory");
     for (int i = 0; !st && i < c->n; i++)
         if (c->in_sum[i])
             mr_str_append(out, c->shares + (size_t)i * 64 + (alive[i] ? 32 : 0), MR_SECURE_SHARE);

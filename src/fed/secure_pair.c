@@ -1,4 +1,4 @@
-/* fed/secure_pair.c -- keys and masks of clients and pairs of them, as both sides of a secure sum make them. */
+/* fed/secure_pair.c -- keys and masks that both sides of a secure sum compute alike. */
 #include "fed/chacha.h"
 #include "fed/secure_internal.h"
 #include "fed/x25519.h"

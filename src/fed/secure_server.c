@@ -1,7 +1,8 @@
-/* fed/secure_server.c -- the server of a secure sum: it collects, passes on, and adds.
+/* fed/secure_server.c -- the server of a secure sum: collects messages, passes them on, and adds.
  *
- * Members are those who gave keys (U1), in rising order once that is closed; `reached` tells which stage each has answered,
- * so U2 and U3 are those who reached it.  Masked vectors are added up as they come: single ones are not kept. */
+ * Members are the clients that gave keys (U1), in rising order once that stage is closed. `reached` is
+ * the last stage that a member has answered, so U2 and U3 are those that reached it. Masked vectors
+ * are added as they arrive; single ones are not kept. */
 #include <stdlib.h>
 
 #include "dist/federated.h"
@@ -73,9 +74,10 @@ static int place_of(const mr_secure_server *s, int64_t client)
 static mr_status *check_keys(const mr_secure_server *s, int64_t client, mr_sv answer)
 {
     if (place_of(s, client) >= 0 || client < 0 || client > UINT32_MAX)
-        return mr_invalid("secure sum: client %lld has given keys already", (long long)client);
+        return mr_invalid("secure sum: client %lld gave keys before, or has an invalid number", (long long)client);
     if (answer.n != MR_SECURE_KEYS || s->members.n >= MR_SECURE_MOST)
-        return mr_invalid("secure sum: keys of %zu bytes from client %lld", answer.n, (long long)client);
+        return mr_invalid("secure sum: %zu bytes of keys from client %lld, or too many clients", answer.n,
+                          (long long)client);
     return NULL;
 }
 
@@ -86,11 +88,12 @@ mr_status *mr_secure_server_check(const mr_secure_server *s, int stage, int64_t 
                   : stage == MR_FED_TRAIN ? s->n * 4
                                           : (size_t)s->n_u2 * MR_SECURE_SHARE;
     if (stage != (int)s->stage)
-        return mr_invalid("secure sum: an answer to stage %d in stage %d", stage, (int)s->stage);
+        return mr_invalid("secure sum: an answer to stage %d arrived in stage %d", stage, (int)s->stage);
     if (stage == MR_FED_KEYS)
         return check_keys(s, client, answer);
     if (i < 0 || (int)s->members.p[i].reached != stage - 1)
-        return mr_invalid("secure sum: client %lld has no part in stage %d, or had it", (long long)client, stage);
+        return mr_invalid("secure sum: client %lld has no part in stage %d, or has answered it", (long long)client,
+                          stage);
     if (answer.n != want)
         return mr_invalid("secure sum: client %lld answers stage %d with %zu bytes, expected %zu", (long long)client, stage, answer.n,
                           want);
@@ -101,7 +104,7 @@ static mr_status *keep(mr_sv bytes, uint8_t **out)
 {
     *out = mr_try_alloc(bytes.n);
     if (!*out)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory for %zu bytes of shares", bytes.n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %zu bytes of shares", bytes.n);
     memcpy(*out, bytes.p, bytes.n);
     return NULL;
 }
@@ -109,7 +112,7 @@ static mr_status *keep(mr_sv bytes, uint8_t **out)
 static mr_status *add_vector(mr_secure_server *s, mr_sv answer)
 {
     if (!s->sum && !(s->sum = mr_try_calloc(MR_MAX(s->n, 1), sizeof *s->sum)))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: no memory for %zu numbers", s->n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %zu numbers", s->n);
     for (size_t i = 0; i < s->n; i++)
         s->sum[i] += mr_get32(answer.p + 4 * i);
     return NULL;
@@ -124,6 +127,7 @@ mr_status *mr_secure_server_take(mr_secure_server *s, int stage, int64_t client,
         mr_vec_push(&s->members, m);
         return NULL;
     }
+    MR_ASSERT(place_of(s, client) >= 0);
     member *m = &s->members.p[place_of(s, client)];
     if (stage == MR_FED_SHARES)
         MR_TRY(keep(answer, &m->sealed));
@@ -147,7 +151,7 @@ mr_status *mr_secure_server_ask_shares(mr_secure_server *s, int t)
 {
     int n = s->members.n;
     if (s->stage != MR_FED_KEYS || n < MR_SECURE_LEAST || t > n || 2 * t <= n)
-        return mr_error(MR_FAILED_PRECONDITION, "secure sum: no shares for a threshold of %d among %d", t, n);
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: a threshold of %d for %d clients is not possible", t, n);
     qsort(s->members.p, (size_t)n, sizeof *s->members.p, by_id);
     s->ids = mr_new_array(uint32_t, n);
     s->t = t;
@@ -166,7 +170,7 @@ mr_status *mr_secure_server_ask_shares(mr_secure_server *s, int t)
 static mr_status *close_stage(mr_secure_server *s, mr_fed_stage stage, int *n)
 {
     if (s->stage != stage)
-        return mr_error(MR_FAILED_PRECONDITION, "secure sum: stage %d is not the present one", (int)stage);
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: stage %d is not the present stage", (int)stage);
     *n = 0;
     for (int i = 0; i < s->members.n; i++)
         *n += s->members.p[i].reached == stage;
@@ -179,7 +183,8 @@ static mr_status *close_stage(mr_secure_server *s, mr_fed_stage stage, int *n)
 mr_status *mr_secure_server_ask_train(mr_secure_server *s) { return close_stage(s, MR_FED_SHARES, &s->n_u2); }
 mr_status *mr_secure_server_ask_unmask(mr_secure_server *s) { return close_stage(s, MR_FED_TRAIN, &s->n_u3); }
 
-/* What the others of U2 sealed for this one: in each list it has its place, one earlier behind the sender's own. */
+/* Writes what the others of U2 sealed for this member. A sender's list omits the sender, so members after it are one
+ * place earlier. */
 static void put_sealed(const mr_secure_server *s, int self, mr_str *out)
 {
     mr_put32(out, (uint32_t)(s->n_u2 - 1));
@@ -243,11 +248,11 @@ static mr_status *find_tellers(const mr_secure_server *s, tellers *t)
             t->of[t->n++] = &s->members.p[i];
         }
     if (t->n < s->t || !mr_shamir_weights(t->x, t->n, t->weights))
-        return mr_error(MR_FAILED_PRECONDITION, "secure sum: %d of %d shares have come", t->n, s->t);
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: only %d of %d shares arrived", t->n, s->t);
     return NULL;
 }
 
-/* A lost client's key: what it shares with everybody whose update is in the sum is taken out of it. */
+/* Removes the pair masks of a lost client from the sum, with its key. */
 static mr_status *cancel_pairs(mr_secure_server *s, const member *lost, const uint8_t key[32])
 {
     uint8_t public[32];
@@ -258,7 +263,7 @@ static mr_status *cancel_pairs(mr_secure_server *s, const member *lost, const ui
         const member *m = &s->members.p[i];
         if (m->reached >= MR_FED_TRAIN && !mr_secure_add_pair_mask(key, m->p.keys + MR_KEYS_MASKING, s->list_hash, lost->p.id,
                                                                    m->p.id, false, s->sum, s->n))
-            return mr_error(MR_DATA_LOSS, "secure sum: the key of client %u is none", m->p.id);
+            return mr_error(MR_DATA_LOSS, "secure sum: the public key of client %u is invalid", m->p.id);
     }
     return NULL;
 }
@@ -292,17 +297,19 @@ static mr_status *cancel_masks(mr_secure_server *s, tellers *t)
     return st;
 }
 
+/* Joins the shares of t members, checks each secret against what its owner committed to, and removes
+ * all masks. */
 mr_status *mr_secure_server_finish(mr_secure_server *s, uint32_t *sum)
 {
     tellers t = {0};
     if (s->stage != MR_FED_UNMASK)
-        return mr_error(MR_FAILED_PRECONDITION, "secure sum: it is not complete");
+        return mr_error(MR_FAILED_PRECONDITION, "secure sum: not all stages are complete");
     mr_status *st = find_tellers(s, &t);
     if (!st)
         st = cancel_masks(s, &t);
     if (!st && s->n)
         memcpy(sum, s->sum, s->n * sizeof *sum);
     tellers_deinit(&t);
-    s->stage = MR_FED_REST; /* the masks are out of it: a second time would put them in again */
+    s->stage = MR_FED_REST; /* the masks are removed: a second time would add them again */
     return st;
 }

@@ -227,7 +227,7 @@ MR_TEST(secure_sum_client_tells_a_seed_or_a_key_but_never_both)
     run_to(&s, MR_FED_TRAIN, 3);
     mr_str all = survivors(&s, 31), but_one = survivors(&s, 15), first = {0}, second = {0};
     MR_CHECK_OK(mr_secure_client_unmask(s.clients[0], mr_str_view(&all), &first));
-    MR_CHECK_ERR(mr_secure_client_unmask(s.clients[0], mr_str_view(&but_one), &second), MR_FAILED_PRECONDITION, "not due");
+    MR_CHECK_ERR(mr_secure_client_unmask(s.clients[0], mr_str_view(&but_one), &second), MR_FAILED_PRECONDITION, "out of order");
     MR_CHECK_INT(second.n, 0);
     /* Shares are of one kind each. */
     MR_CHECK_OK(mr_secure_client_unmask(s.clients[1], mr_str_view(&but_one), &second));
@@ -252,7 +252,7 @@ static void refuses_survivors(unsigned set, const char *why)
 }
 
 MR_TEST(secure_sum_client_refuses_sums_of_few) { refuses_survivors(3, "fewer than the threshold"); }
-MR_TEST(secure_sum_client_refuses_to_count_as_lost) { refuses_survivors(30, "left out"); }
+MR_TEST(secure_sum_client_refuses_to_count_as_lost) { refuses_survivors(30, "is missing"); }
 
 static void refuses_list(int n, int t, const char *why)
 {
@@ -284,7 +284,7 @@ MR_TEST(secure_sum_client_refuses_keys_that_everybody_can_make)
     run_to(&s, MR_FED_KEYS, 2);
     MR_CHECK_OK(mr_secure_server_message(s.server, s.id[0], &ask));
     memset(ask.p + 8 + 100 + 4, 0, 32); /* the second client's key for sealing */
-    MR_CHECK_ERR(mr_secure_client_shares(s.clients[0], mr_str_view(&ask), &out), MR_INVALID_ARGUMENT, "is none");
+    MR_CHECK_ERR(mr_secure_client_shares(s.clients[0], mr_str_view(&ask), &out), MR_INVALID_ARGUMENT, "is invalid");
     mr_str_deinit(&ask);
     mr_str_deinit(&out);
     end(&s);
@@ -334,7 +334,7 @@ MR_TEST(secure_sum_server_refuses_doubled_and_foreign_answers)
     uint8_t keys[MR_SECURE_KEYS] = {1}, vector[VALUES * 4] = {0};
     run_to(&s, MR_FED_TRAIN, 2);
     mr_sv v = {(const char *)vector, sizeof vector};
-    MR_CHECK_ERR(mr_secure_server_take(s.server, MR_FED_TRAIN, s.id[0], v), MR_INVALID_ARGUMENT, "or had it");
+    MR_CHECK_ERR(mr_secure_server_take(s.server, MR_FED_TRAIN, s.id[0], v), MR_INVALID_ARGUMENT, "or has answered it");
     MR_CHECK_ERR(mr_secure_server_take(s.server, MR_FED_TRAIN, 4, v), MR_INVALID_ARGUMENT, "no part");
     MR_CHECK_ERR(mr_secure_server_take(s.server, MR_FED_TRAIN, -1, v), MR_INVALID_ARGUMENT, "no part");
     MR_CHECK_ERR(mr_secure_server_take(s.server, MR_FED_KEYS, 4, (mr_sv){(char *)keys, 96}), MR_INVALID_ARGUMENT, "stage");

@@ -1,10 +1,10 @@
-/* fed/server.c -- clients of other processes: who stays, and calls that wait for something to do.
+/* fed/server.c -- the server for clients in other processes.
  *
- * A seat is a client that is there: its name, its Stay call, and at most one Work call that waits.  Whoever takes a call out of its seat
- * under the lock answers it, without the lock: replying may wait for a callback that wants the lock.  A timer goes round and
- * answers calls that have waited for HOLD_NS.
+ * A seat is a connected client: its name, its Stay call, and at most one pending Work call. The thread
+ * that removes a call from its seat under the lock answers it, without the lock: replying may wait for
+ * a callback that takes the lock. A timer answers calls that have been pending for HOLD_NS.
  *
- * Locks: mu is above the coordinator's, which never calls back with its own held. */
+ * Lock order: mu before the coordinator's, which never calls back while holding its own. */
 #include "fed/server.h"
 
 #include "base/clock.h"
@@ -21,7 +21,7 @@ typedef struct seat {
     mr_fed_server *server;
     int number; /* of the coordinator */
     mr_net_call *stay, *waiting;
-    int64_t since_ns; /* it waits */
+    int64_t since_ns; /* since when it is pending */
     char name[MR_FED_NAME];
     size_t name_n;
 } seat;
@@ -61,7 +61,7 @@ static void reply_task(mr_net_call *c, mr_fed_task *t)
 
 static void reply_kind(mr_net_call *c, mr_fed_kind kind) { reply_task(c, &(mr_fed_task){.kind = kind}); }
 
-/* Hands its task to the call that waits in a seat, if there are both. */
+/* Answers the pending Work call of a client with its task, if there are both. */
 static void asked(void *arg, int number)
 {
     mr_fed_server *s = arg;
@@ -78,18 +78,19 @@ static void asked(void *arg, int number)
         reply_task(call, &t);
 }
 
-/* ---- coming and going ---- */
+/* ---- joining and leaving ---- */
 
 static seat *find_locked(mr_fed_server *s, mr_sv name) MR_REQUIRES(s->mu) { return mr_map_get(&s->by_name, name); }
 
-/* Takes a seat away; its calls are the caller's to answer. */
+/* Removes a seat; the caller answers its calls. */
 static void remove_locked(mr_fed_server *s, seat *e) MR_REQUIRES(s->mu)
 {
     mr_map_remove(&s->by_name, (mr_sv){e->name, e->name_n});
     s->seats[e->number] = NULL;
 }
 
-/* The client's process has gone, or it has left: from the transport, which frees the call once it is answered. */
+/* The Stay call was cancelled: the client's process is gone, or it left. If no seat has the call,
+ * another thread answers it. */
 static void left(void *arg, mr_net_call *c)
 {
     mr_fed_server *s = arg;
@@ -102,7 +103,7 @@ static void left(void *arg, mr_net_call *c)
         remove_locked(s, e);
     mr_unlock(&s->mu);
     if (!e)
-        return; /* somebody else answers it */
+        return;
     mr_fed_coordinator_gone(s->coordinator, e->number);
     if (e->waiting)
         reply_error(e->waiting, mr_error(MR_CANCELLED, "federated: the client has left"));
@@ -110,21 +111,23 @@ static void left(void *arg, mr_net_call *c)
     mr_free(e);
 }
 
+/* Adds a client. Its cancellation is registered under the lock, so no thread answers the call before
+ * it is watched. */
 static mr_status *take_seat(mr_fed_server *s, mr_sv name, mr_net_call *c)
 {
     int number = mr_fed_coordinator_join(s->coordinator);
     if (number < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: %d clients are there, there is no room for more", s->n_seats);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: all %d places for clients are taken", s->n_seats);
     seat *e = mr_new(seat);
     *e = (seat){.server = s, .number = number, .stay = c, .name_n = name.n};
     memcpy(e->name, name.p, name.n);
     mr_status *st = NULL;
     mr_lock(&s->mu);
     if (s->closing)
-        st = mr_error(MR_UNAVAILABLE, "federated: the server is ending");
+        st = mr_error(MR_UNAVAILABLE, "federated: the server is closing");
     else if (find_locked(s, name))
-        st = mr_error(MR_ALREADY_EXISTS, "federated: a client of this name is there");
-    else if (!c->net->on_cancel(c, left, s)) /* under the lock: nobody answers the call before it is watched */
+        st = mr_error(MR_ALREADY_EXISTS, "federated: a client with this name is connected already");
+    else if (!c->net->on_cancel(c, left, s)) 
         st = mr_error(MR_CANCELLED, "federated: the client has left");
     if (!st) {
         s->seats[number] = e;
@@ -148,7 +151,9 @@ static void handle_stay(mr_fed_server *s, mr_net_call *c, mr_sv name, mr_fed_ans
 
 /* ---- work ---- */
 
-/* Puts the call into its seat, or out again when there is a task. */
+/* Makes a Work call pending, or answers it at once if there is a task. An older pending call of the
+ * same client is answered too. Without a seat the client is told to ask again: its Stay may still be
+ * on the way. */
 static void wait_for_work(mr_fed_server *s, mr_net_call *c, mr_sv name)
 {
     mr_fed_task t;
@@ -157,14 +162,14 @@ static void wait_for_work(mr_fed_server *s, mr_net_call *c, mr_sv name)
     mr_lock(&s->mu);
     seat *e = find_locked(s, name);
     if (e && !(over = s->closing) && !(has = mr_fed_coordinator_task(s->coordinator, e->number, &t))) {
-        former = e->waiting; /* a client waits once */
+        former = e->waiting; /* at most one is pending */
         e->waiting = c;
         e->since_ns = mr_now_ns();
     }
     mr_unlock(&s->mu);
     if (former)
         reply_kind(former, MR_FED_WAIT);
-    if (!e) /* its Stay may still be on its way */
+    if (!e)
         reply_kind(c, MR_FED_WAIT);
     else if (over)
         reply_kind(c, MR_FED_END);
@@ -197,7 +202,7 @@ static void handle(void *arg, mr_net_call *c)
     bool stay = strcmp(c->method, MR_FED_STAY) == 0;
     mr_status *st = NULL;
     if (!stay && strcmp(c->method, MR_FED_WORK_METHOD) != 0)
-        st = mr_error(MR_UNIMPLEMENTED, "federated: there is no method %s", c->method);
+        st = mr_error(MR_UNIMPLEMENTED, "federated: unknown method %s", c->method);
     if (!st)
         st = mr_bytes_flat(&c->body, &body);
     if (!st)
@@ -206,12 +211,12 @@ static void handle(void *arg, mr_net_call *c)
         reply_error(c, st);
         return;
     }
-    char kept[MR_FED_NAME]; /* the body goes with the call */
+    char kept[MR_FED_NAME]; /* the body is freed with the call */
     memcpy(kept, name.p, name.n);
     (stay ? handle_stay : handle_work)(s, c, (mr_sv){kept, name.n}, &a);
 }
 
-/* Calls that have waited long enough. */
+/* Answers the calls that have been pending for HOLD_NS. */
 static void tick(mr_timer *t)
 {
     mr_fed_server *s = (mr_fed_server *)((char *)t - offsetof(mr_fed_server, tick));
@@ -265,7 +270,7 @@ out:
     return st;
 }
 
-/* Everybody is told that it is over, by whichever call waits. */
+/* Tells all clients that it is over, with each pending call. */
 static void dismiss(mr_fed_server *s)
 {
     mr_lock(&s->mu);
@@ -295,7 +300,7 @@ void mr_fed_server_free(mr_fed_server *s)
     if (s->seats)
         dismiss(s);
     if (s->timers && !mr_timers_clear(s->timers, &s->tick))
-        mr_timers_clear(s->timers, &s->tick); /* it ran, and may have set itself again before it saw the end */
+        mr_timers_clear(s->timers, &s->tick); /* it was running, and may have set itself again */
     mr_doors_close(&s->doors, GRACE_NS);
     mr_timers_free(s->timers);
     mr_map_deinit(&s->by_name);

@@ -1,7 +1,7 @@
-/* fed/simulated.c -- a queue of clients that have something to do, and threads that do it.
+/* fed/simulated.c -- a queue of clients that have a task, and threads that carry the tasks out.
  *
- * A client is in the queue or with one thread at most once for each thing it is asked: threads ask the coordinator what that
- * is when they begin, so a client whose stage is over meanwhile costs nothing. */
+ * A client is queued once for each request. A thread asks the coordinator for the task when it begins,
+ * so a client whose stage is over meanwhile costs nothing. */
 #include "fed/simulated.h"
 
 #include "base/memory.h"
@@ -9,8 +9,8 @@
 struct mr_fed_simulated {
     mr_fed_simulated_options o;
     mr_fed_coordinator *coordinator;
-    mr_fed_worker *workers; /* one a client; its own mutex below */
-    mr_mutex *busy;         /* a client asked anew while it still works is done after that */
+    mr_fed_worker *workers; /* one for each client, guarded by `busy` of the client */
+    mr_mutex *busy;         /* a client asked again while it works waits for its earlier task */
     mr_thread *threads;
     int n_threads;
     mr_mutex mu;
@@ -31,7 +31,7 @@ static void push(void *arg, int client)
     mr_unlock(&s->mu);
 }
 
-/* -1: it is over. */
+/* The next client with a task; -1: the threads must end. */
 static int pop(mr_fed_simulated *s)
 {
     int client = -1;
@@ -56,7 +56,7 @@ typedef struct doing { /* what a thread does at the moment */
     const mr_fed_task *task;
 } doing;
 
-/* A round that has enough does not wait for the rest, and nobody else does. */
+/* Whether the result is no longer needed: a round with enough updates does not wait for the rest. */
 static bool is_useless(void *arg)
 {
     const doing *d = arg;
@@ -75,7 +75,7 @@ static void do_task(mr_fed_simulated *s, mr_learner *l, int client, const mr_fed
     mr_status *st = mr_fed_worker_do(&s->workers[client], l, t, (mr_learner_stop){is_useless, &d}, &a);
     if (mr_status_code(st) == MR_CANCELLED && is_useless(&d))
         mr_status_free(st);
-    else if (st) /* the program's own graph or memory: no other client would fare better */
+    else if (st) /* an error of the graph or memory would hit every client */
         mr_fed_coordinator_fail(s->coordinator, mr_status_prepend(st, "client %d: ", client));
     mr_status_free(mr_fed_coordinator_answer(s->coordinator, client, &a));
 }
@@ -106,7 +106,7 @@ static mr_status *start(mr_fed_simulated *s)
         *p = (place){s, s->n_threads};
         if (mr_thread_start(&s->threads[s->n_threads], "mr-federated", run, p) != 0) {
             mr_free(p);
-            return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no thread for clients");
+            return mr_error(MR_RESOURCE_EXHAUSTED, "federated: cannot start a thread for clients");
         }
     }
     return NULL;
@@ -115,9 +115,10 @@ static mr_status *start(mr_fed_simulated *s)
 static mr_status *check(const mr_fed_simulated_options *o)
 {
     if (o->n_clients < 1 || o->n_learners < 1)
-        return mr_invalid("federated: %d simulated clients on %d threads", o->n_clients, o->n_learners);
+        return mr_invalid("federated: %d simulated clients on %d threads are not possible", o->n_clients,
+                          o->n_learners);
     if (!(o->lose >= 0 && o->lose <= 1))
-        return mr_invalid("federated: clients are lost with probability %g", o->lose);
+        return mr_invalid("federated: the probability of losing a client must be 0 to 1, not %g", o->lose);
     for (int i = 0; i < o->n_clients; i++) {
         mr_status *st = mr_learner_check_examples(&o->learners[0], &o->clients[i]);
         if (st)

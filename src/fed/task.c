@@ -1,4 +1,4 @@
-/* fed/task.c -- tasks and answers as bytes; every number that comes in is checked before anything is done by it. */
+/* fed/task.c -- encodes and decodes tasks and answers; every received number is checked before it is used. */
 #include "fed/task.h"
 
 #include <math.h>
@@ -134,13 +134,15 @@ static mr_status *check_task(const mr_fed_task *t)
 {
     const mr_fed_config *c = &t->config;
     if ((unsigned)t->kind > MR_FED_END || (unsigned)t->stage > MR_FED_UNMASK || (t->kind == MR_FED_WORK && t->stage == MR_FED_REST))
-        return mr_invalid("federated: a task of kind %d for stage %d", (int)t->kind, (int)t->stage);
+        return mr_invalid("federated: invalid task: kind %d, stage %d", (int)t->kind, (int)t->stage);
     if (t->kind != MR_FED_WORK)
         return NULL;
     if ((t->stage == MR_FED_TRAIN) != (t->weights != NULL) || (!c->secure && t->stage != MR_FED_TRAIN))
-        return mr_invalid("federated: weights come with stage %d, or are not there", (int)t->stage);
+        return mr_invalid("federated: weights must come with the training stage only, not with stage %d",
+                          (int)t->stage);
     if (c->learn.epochs < 0 || c->learn.epochs > 1000000 || c->learn.batch < 0 || !isfinite(c->learn.rate))
-        return mr_invalid("federated: %lld epochs of batches of %lld", (long long)c->learn.epochs, (long long)c->learn.batch);
+        return mr_invalid("federated: invalid training: %lld epochs of batches of %lld, or a rate that is not finite",
+                          (long long)c->learn.epochs, (long long)c->learn.batch);
     return NULL;
 }
 
@@ -191,9 +193,9 @@ mr_status *mr_fed_answer_encode(mr_sv name, const mr_fed_answer *a, mr_str *out)
 static mr_status *check_answer(mr_sv name, const mr_fed_answer *a)
 {
     if (!name.n || name.n > MR_FED_NAME)
-        return mr_invalid("federated: a client's name has %zu bytes", name.n);
+        return mr_invalid("federated: the name of a client has %zu bytes, expected 1 to %d", name.n, (int)MR_FED_NAME);
     if ((unsigned)a->stage > MR_FED_UNMASK || a->examples < 0)
-        return mr_invalid("federated: an answer to stage %d of %lld examples", (int)a->stage, (long long)a->examples);
+        return mr_invalid("federated: invalid answer: stage %d, %lld examples", (int)a->stage, (long long)a->examples);
     return NULL;
 }
 

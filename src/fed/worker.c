@@ -1,6 +1,7 @@
-/* fed/worker.c -- a client's stages: training, and what a secure sum wants around it.
+/* fed/worker.c -- a client's stages: training, and the steps of a secure sum around it.
  *
- * In a secure sum the mean loss travels as one more value behind the differences, so that it is told as a sum, too. */
+ * In a secure sum the mean loss follows the differences as one more value, so that only its sum is
+ * revealed. */
 #include "fed/worker.h"
 
 #include <errno.h>
@@ -22,10 +23,12 @@ static mr_status *draw_seed(uint8_t seed[MR_SECURE_SEED])
     do
         n = getrandom(seed, MR_SECURE_SEED, 0);
     while (n < 0 && errno == EINTR);
-    return n == MR_SECURE_SEED ? NULL : mr_error(MR_UNAVAILABLE, "federated: the system has no random bytes: %s", strerror(errno));
+    return n == MR_SECURE_SEED
+               ? NULL
+               : mr_error(MR_UNAVAILABLE, "federated: cannot get random bytes from the system: %s", strerror(errno));
 }
 
-/* Tickets rise; keys are made for each anew. */
+/* Makes new keys for each ticket; a seed is used once. */
 static mr_status *do_keys(mr_fed_worker *w, const mr_fed_task *t, mr_str *out)
 {
     uint8_t seed[MR_SECURE_SEED];
@@ -41,13 +44,14 @@ static mr_status *check_secure(const mr_fed_worker *w, const mr_fed_task *t)
 {
     if (w->secure && w->ticket == t->ticket)
         return NULL;
-    return mr_error(MR_FAILED_PRECONDITION, "federated: this client has given no keys for ticket %lld", (long long)t->ticket);
+    return mr_error(MR_FAILED_PRECONDITION, "federated: this client gave no keys for ticket %lld",
+                    (long long)t->ticket);
 }
 
 static mr_status *put_floats(const float *v, size_t n, mr_str *out)
 {
     if (!mr_str_try_append(out, v, n * sizeof *v))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for an update of %zu weights", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory for an update of %zu weights", n);
     return NULL;
 }
 
@@ -57,7 +61,7 @@ static mr_status *put_masked(mr_fed_worker *w, const mr_fed_task *t, const float
     mr_fixed f;
     MR_TRY(mr_fixed_init(&f, t->config.sum_clients, t->config.clip, t->config.most_examples));
     if (!mr_str_try_reserve(out, (n + 2) * sizeof(uint32_t)))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for an update of %zu weights", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory for an update of %zu weights", n);
     uint32_t *words = (uint32_t *)(void *)out->p;
     MR_TRY(mr_fixed_encode(&f, v, n + 1, w->examples.n, words));
     MR_TRY(mr_secure_client_mask(w->secure, mr_str_view(&t->ask), words, n + 2));
@@ -73,10 +77,10 @@ static mr_status *do_training(mr_fed_worker *w, mr_learner *l, const mr_fed_task
     mr_learner_result r;
     MR_TRY(mr_learner_size(l->parameters, l->n_parameters, &n));
     if (n != had)
-        return mr_invalid("federated: the model has %zu weights, this client's %zu", had, n);
+        return mr_invalid("federated: the server's model has %zu weights, this client's has %zu", had, n);
     float *v = mr_try_calloc(n + 1, sizeof *v);
     if (!v)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for an update of %zu weights", n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory for an update of %zu weights", n);
     if ((*trouble = mr_learner_train(l, &t->config.learn, &w->examples, t->weights->v, n, v, stop, &r)))
         MR_GO(mr_error(MR_ABORTED, "federated: training failed"));
     v[n] = (float)r.loss;
@@ -88,6 +92,7 @@ out:
     return st;
 }
 
+/* Errors of the task become a refusal. Errors of this process (`trouble`) are returned too. */
 mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, mr_learner_stop stop, mr_fed_answer *out)
 {
     mr_status *st = NULL, *trouble = NULL;
@@ -100,9 +105,9 @@ mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *
         case MR_FED_SHARES: st = mr_secure_client_shares(w->secure, mr_str_view(&t->ask), &out->body); break;
         case MR_FED_TRAIN: st = do_training(w, l, t, stop, out, &trouble); break;
         case MR_FED_UNMASK: st = mr_secure_client_unmask(w->secure, mr_str_view(&t->ask), &out->body); break;
-        default: st = mr_invalid("federated: no stage %d", (int)t->stage);
+        default: st = mr_invalid("federated: unknown stage %d", (int)t->stage);
         }
-    if (st) { /* half a message is none */
+    if (st) { /* drop a partial message */
         out->refused = true;
         mr_str_clear(&out->body);
         mr_str_appendz(&out->body, mr_status_message(trouble ? trouble : st));
