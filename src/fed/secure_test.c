@@ -272,9 +272,9 @@ static void refuses_list(int n, int t, const char *why)
 
 MR_TEST(secure_sum_client_refuses_thresholds_of_half_and_small_groups)
 {
-    refuses_list(6, 3, "threshold of 3 among 6");
-    refuses_list(2, 2, "threshold of 2 among 2");
-    refuses_list(4, 5, "threshold of 5 among 4");
+    refuses_list(6, 3, "threshold of 3 for 6");
+    refuses_list(2, 2, "threshold of 2 for 2");
+    refuses_list(4, 5, "threshold of 5 for 4");
 }
 
 MR_TEST(secure_sum_client_refuses_keys_that_everybody_can_make)
