@@ -52,7 +52,7 @@ static bool address_ok(mr_sv a)
 }
 
 /* Orders by job name, bytewise, then by number. */
-static int compare(const mr_task_address *t, mr_sv job, int number)
+static int compare_task(const mr_task_address *t, mr_sv job, int number)
 {
     mr_sv have = mr_sv_of(t->job);
     int d = memcmp(have.p, job.p, have.n < job.n ? have.n : job.n);
@@ -67,7 +67,7 @@ static int place_of(const mr_cluster *c, mr_sv job, int number)
     int low = 0, high = c->tasks.n;
     while (low < high) {
         int mid = low + (high - low) / 2;
-        if (compare(&c->tasks.p[mid], job, number) < 0)
+        if (compare_task(&c->tasks.p[mid], job, number) < 0)
             low = mid + 1;
         else
             high = mid;
@@ -89,7 +89,7 @@ mr_status *mr_cluster_add(mr_cluster *c, mr_sv job, int number, mr_sv address)
         return mr_invalid("Task %d of job %.*s: '%.*s' is not host:port", number, MR_SV_ARG(job),
                           MR_SV_ARG(address));
     int at = place_of(c, job, number);
-    if (at < c->tasks.n && compare(&c->tasks.p[at], job, number) == 0)
+    if (at < c->tasks.n && compare_task(&c->tasks.p[at], job, number) == 0)
         return mr_invalid("Task %d of job %.*s is named twice", number, MR_SV_ARG(job));
     mr_task_address t = {.job = mr_strndup(job.p, job.n),
                          .address = mr_strndup(address.p, address.n),
@@ -98,7 +98,7 @@ mr_status *mr_cluster_add(mr_cluster *c, mr_sv job, int number, mr_sv address)
     mr_vec_push(&c->tasks, t);
     memmove(&c->tasks.p[at + 1], &c->tasks.p[at], sizeof t * (size_t)(c->tasks.n - 1 - at));
     c->tasks.p[at] = t;
-    MR_ASSERT(at == 0 || compare(&c->tasks.p[at - 1], job, number) < 0);
+    MR_ASSERT(at == 0 || compare_task(&c->tasks.p[at - 1], job, number) < 0);
     return NULL;
 }
 
@@ -124,7 +124,7 @@ mr_status *mr_cluster_copy(const mr_cluster *c, mr_cluster *out)
 int mr_cluster_find(const mr_cluster *c, mr_sv job, int number)
 {
     int at = place_of(c, job, number);
-    return at < c->tasks.n && compare(&c->tasks.p[at], job, number) == 0 ? at : -1;
+    return at < c->tasks.n && compare_task(&c->tasks.p[at], job, number) == 0 ? at : -1;
 }
 
 int mr_cluster_find_named(const mr_cluster *c, mr_sv device)
@@ -249,7 +249,8 @@ static mr_status *decode_server(mr_sv bytes, mr_server_def *d)
         }
     MR_TRY(mr_pb_reader_status(&r, "ServerDef"));
     if (protocol.n && !mr_sv_is(protocol, "grpc"))
-        return mr_error(MR_NOT_FOUND, "No server factory registered for the given ServerDef: protocol \"%.*s\"; there is \"grpc\"",
+        return mr_error(MR_NOT_FOUND,
+                        "No server factory registered for the given ServerDef: protocol \"%.*s\"; there is \"grpc\"",
                         MR_SV_ARG(protocol));
     if (mr_cluster_find(&d->cluster, job, d->task) < 0)
         return mr_invalid("Task %d of job \"%.*s\" is not in the cluster", d->task, MR_SV_ARG(job));

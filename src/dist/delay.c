@@ -46,15 +46,15 @@ static int place_of(const mr_delay *d, int64_t worker)
     return from;
 }
 
-static mr_delay_worker *find(const mr_delay *d, int64_t worker)
+static mr_delay_worker *find_worker(const mr_delay *d, int64_t worker)
 {
     int at = place_of(d, worker);
     return at < d->workers.n && d->workers.p[at].id == worker ? &d->workers.p[at] : NULL;
 }
 
-const mr_delay_worker *mr_delay_find(const mr_delay *d, int64_t worker) { return find(d, worker); }
+const mr_delay_worker *mr_delay_find(const mr_delay *d, int64_t worker) { return find_worker(d, worker); }
 
-static mr_delay_worker *add(mr_delay *d, int64_t worker)
+static mr_delay_worker *add_worker(mr_delay *d, int64_t worker)
 {
     int at = place_of(d, worker);
     mr_delay_worker w = {.id = worker};
@@ -81,7 +81,7 @@ bool mr_delay_is_waited_for(const mr_delay *d, const mr_delay_worker *w)
 }
 
 /* Changes a worker's state. The time in the old state is added to the statistics. */
-static void become(mr_delay *d, mr_delay_worker *w, mr_delay_state state)
+static void set_state(mr_delay *d, mr_delay_worker *w, mr_delay_state state)
 {
     int64_t spent_ns = d->last_ns - w->since_ns;
     if (w->state == MR_DELAY_WAITING) {
@@ -135,7 +135,7 @@ static void end_blame(mr_delay *d, mr_delay_worker *w)
 
 /* ---- beginning an iteration ---- */
 
-static void put(mr_delay_actions *out, mr_delay_do what, int64_t worker, int64_t iteration)
+static void add_action(mr_delay_actions *out, mr_delay_do what, int64_t worker, int64_t iteration)
 {
     mr_delay_action a = {what, worker, iteration};
     mr_vec_push(out, a);
@@ -147,22 +147,22 @@ static bool may_begin(const mr_delay *d, const mr_delay_worker *w)
 }
 
 /* Lets a worker begin the iteration of its clock. */
-static void begin(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
+static void begin_iteration(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
 {
     MR_ASSERT(may_begin(d, w) && w->state == MR_DELAY_WAITING);
     int64_t lead = w->clock - d->slowest;
-    become(d, w, MR_DELAY_WORKING);
+    set_state(d, w, MR_DELAY_WORKING);
     w->begun = d->finished - w->iterations;
     w->lead_max = MR_MAX(w->lead_max, lead);
     d->trial.lead = MR_MAX(d->trial.lead, lead);
-    put(out, MR_DELAY_BEGIN, w->id, w->clock);
+    add_action(out, MR_DELAY_BEGIN, w->id, w->clock);
 }
 
 static void begin_who_may(mr_delay *d, mr_delay_actions *out)
 {
     for (int i = 0; d->n_waiting > 0 && i < d->workers.n; i++)
         if (d->workers.p[i].state == MR_DELAY_WAITING && may_begin(d, &d->workers.p[i]))
-            begin(d, &d->workers.p[i], out);
+            begin_iteration(d, &d->workers.p[i], out);
 }
 
 /* Finds the lowest clock again. true: it has risen. */
@@ -234,7 +234,7 @@ static void begin_trial(mr_delay *d, double rate)
 
 /* At the end of each window of iterations: judges a trial, lowers a bound that nobody uses, or
  * begins a trial if workers wait much. */
-static void adapt(mr_delay *d)
+static void adapt_bound(mr_delay *d)
 {
     mr_delay_trial *t = &d->trial;
     if (d->o.bound >= MR_DELAY_EVENTUAL || d->slowest - t->from_clock < MR_DELAY_WINDOW || d->last_ns <= t->from_ns)
@@ -252,11 +252,11 @@ static void adapt(mr_delay *d)
 
 /* A clock has risen, or a worker is gone: if that raises the lowest clock, waiting workers may
  * begin. */
-static void moved(mr_delay *d, mr_delay_actions *out)
+static void clock_moved(mr_delay *d, mr_delay_actions *out)
 {
     if (d->n_slowest > 0 || !look_for_slowest(d))
         return;
-    adapt(d);
+    adapt_bound(d);
     begin_who_may(d, out);
 }
 
@@ -264,23 +264,23 @@ static void moved(mr_delay *d, mr_delay_actions *out)
 
 /* A worker that was away continues at its own clock, but not behind the slowest. One that is
  * present already keeps its place: the message was repeated, or its process restarted. */
-static void join(mr_delay *d, mr_delay_worker *w, int64_t worker, mr_delay_actions *out)
+static void worker_joins(mr_delay *d, mr_delay_worker *w, int64_t worker, mr_delay_actions *out)
 {
     if (!w)
-        w = add(d, worker);
+        w = add_worker(d, worker);
     if (w->state == MR_DELAY_GONE) {
         w->since_ns = d->last_ns;
         w->clock = MR_MAX(w->clock, d->slowest);
-        become(d, w, MR_DELAY_RESTING);
+        set_state(d, w, MR_DELAY_RESTING);
         if (is_slowest(d, w))
             begin_blame(d, w);
-        moved(d, out); /* it may be the only one, and come back */
+        clock_moved(d, out); /* it may be the only one, and come back */
     }
-    put(out, MR_DELAY_JOINED, worker, w->clock);
+    add_action(out, MR_DELAY_JOINED, worker, w->clock);
 }
 
 /* Staleness: updates of others while this worker computed. */
-static void finish(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
+static void finish_iteration(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
 {
     MR_ASSERT(w->state == MR_DELAY_WORKING);
     int64_t stale = d->finished - w->iterations - w->begun;
@@ -289,41 +289,41 @@ static void finish(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
     w->iterations++;
     d->finished++;
     end_blame(d, w);
-    become(d, w, MR_DELAY_RESTING);
+    set_state(d, w, MR_DELAY_RESTING);
     w->clock++;
-    moved(d, out);
+    clock_moved(d, out);
 }
 
 /* The answer to an earlier ASK may have been lost, and so may the message that the iteration before
  * was finished; hence a repeated ASK is answered again, and an ASK for the next iteration finishes
  * the present. */
-static void ask(mr_delay *d, mr_delay_worker *w, int64_t iteration, mr_delay_actions *out)
+static void ask_iteration(mr_delay *d, mr_delay_worker *w, int64_t iteration, mr_delay_actions *out)
 {
     bool working = w->state == MR_DELAY_WORKING;
     if (iteration < w->clock) /* a late message */
         return;
     if (iteration > w->clock + working) {
-        put(out, MR_DELAY_STRANGER, w->id, iteration);
+        add_action(out, MR_DELAY_STRANGER, w->id, iteration);
         return;
     }
     if (working && iteration == w->clock) {
-        put(out, MR_DELAY_BEGIN, w->id, iteration);
+        add_action(out, MR_DELAY_BEGIN, w->id, iteration);
         return;
     }
     if (working)
-        finish(d, w, out);
+        finish_iteration(d, w, out);
     if (w->state == MR_DELAY_RESTING)
-        become(d, w, MR_DELAY_WAITING);
+        set_state(d, w, MR_DELAY_WAITING);
     if (may_begin(d, w))
-        begin(d, w, out);
+        begin_iteration(d, w, out);
 }
 
 /* The worker is no longer waited for. */
-static void go(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
+static void worker_goes(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
 {
     end_blame(d, w);
-    become(d, w, MR_DELAY_GONE);
-    moved(d, out);
+    set_state(d, w, MR_DELAY_GONE);
+    clock_moved(d, out);
 }
 
 /* Unknown messages only let time pass. A worker that is not present is told so (STRANGER), and
@@ -333,18 +333,18 @@ void mr_delay_step(mr_delay *d, const mr_delay_event *e, int64_t now_ns, mr_dela
     pass_time(d, now_ns);
     if (e->word < MR_DELAY_JOIN || e->word > MR_DELAY_LOST)
         return;
-    mr_delay_worker *w = find(d, e->worker);
+    mr_delay_worker *w = find_worker(d, e->worker);
     bool there = w && w->state != MR_DELAY_GONE;
     if (e->word == MR_DELAY_JOIN)
-        join(d, w, e->worker, out);
+        worker_joins(d, w, e->worker, out);
     else if (e->word == MR_DELAY_LEAVE || e->word == MR_DELAY_LOST) {
         if (there)
-            go(d, w, out);
+            worker_goes(d, w, out);
     } else if (!there) {
-        put(out, MR_DELAY_STRANGER, e->worker, e->iteration);
+        add_action(out, MR_DELAY_STRANGER, e->worker, e->iteration);
     } else if (e->word == MR_DELAY_FINISH && w->state == MR_DELAY_WORKING && e->iteration == w->clock) {
-        finish(d, w, out);
+        finish_iteration(d, w, out);
     } else if (e->word == MR_DELAY_ASK) {
-        ask(d, w, e->iteration, out);
+        ask_iteration(d, w, e->iteration, out);
     }
 }

@@ -1,6 +1,6 @@
 /* dist/downpour.c -- one replica of Downpour SGD.
  *
- * Every event changes a few flags; decide() then lists all that these flags allow.  Invariants:
+ * Every event changes a few flags; list_actions() then lists all that these flags allow.  Invariants:
  *   - steps = pushed and acknowledged + on_way + accrued: no gradient is forgotten or counted twice;
  *   - INSTALL is never listed while a step computes, since the step reads the parameters;
  *   - a fetch is begun at most once before each step, so `steps - asked_at` is how stale its answer will be. */
@@ -17,7 +17,7 @@ void mr_downpour_init(mr_downpour_plan *d, const mr_downpour_rules *o)
     d->warm = o->replica <= 0 || o->warm_steps <= 0;
 }
 
-static void add(mr_downpour_actions *out, mr_downpour_do what, int64_t steps)
+static void add_action(mr_downpour_actions *out, mr_downpour_do what, int64_t steps)
 {
     mr_vec_push(out, (mr_downpour_action){what, steps});
 }
@@ -51,7 +51,7 @@ static void decide_push(mr_downpour_plan *d, mr_downpour_actions *out)
     d->pushing = true;
     d->on_way = d->accrued;
     d->accrued = 0;
-    add(out, MR_DOWNPOUR_PUSH, d->on_way);
+    add_action(out, MR_DOWNPOUR_PUSH, d->on_way);
 }
 
 /* Only between two steps, because a step reads the parameters that INSTALL changes. */
@@ -62,18 +62,18 @@ static void decide_fetch(mr_downpour_plan *d, mr_downpour_actions *out)
     if (d->arrived) {
         d->arrived = false;
         d->ready = true;
-        add(out, MR_DOWNPOUR_INSTALL, 0);
+        add_action(out, MR_DOWNPOUR_INSTALL, 0);
     }
     if (!fetch_due(d))
         return;
     d->fetching = true;
     d->asked_at = d->steps;
-    add(out, MR_DOWNPOUR_FETCH, 0);
+    add_action(out, MR_DOWNPOUR_FETCH, 0);
 }
 
 /* Lists all actions that the flags allow now. The push comes first, so that a fetch that begins now
  * follows it. */
-static void decide(mr_downpour_plan *d, mr_downpour_actions *out)
+static void list_actions(mr_downpour_plan *d, mr_downpour_actions *out)
 {
     if (!d->warm && !d->finishing)
         return;
@@ -82,12 +82,12 @@ static void decide(mr_downpour_plan *d, mr_downpour_actions *out)
     if (d->ready && d->wanted && !d->computing && !d->finishing && !too_far(d)) {
         d->computing = true;
         d->wanted = false;
-        add(out, MR_DOWNPOUR_STEP, 0);
+        add_action(out, MR_DOWNPOUR_STEP, 0);
     }
     bool busy = d->computing || d->pushing || d->fetching || d->accrued > 0;
     if (d->finishing && !busy && !d->ended) {
         d->ended = true;
-        add(out, MR_DOWNPOUR_END, 0);
+        add_action(out, MR_DOWNPOUR_END, 0);
     }
 }
 
@@ -102,7 +102,7 @@ static void take_progress(mr_downpour_plan *d, int64_t total, int64_t now_ns, mr
     }
     d->warm = d->progress >= d->o.warm_steps || (now_ns - d->progress_ns) / d->o.replica >= d->o.patience_ns;
     if (!d->warm && !d->finishing)
-        add(out, MR_DOWNPOUR_WATCH, 0);
+        add_action(out, MR_DOWNPOUR_WATCH, 0);
 }
 
 void mr_downpour_step(mr_downpour_plan *d, mr_downpour_event e, int64_t value, int64_t now_ns, mr_downpour_actions *out)
@@ -110,7 +110,7 @@ void mr_downpour_step(mr_downpour_plan *d, mr_downpour_event e, int64_t value, i
     switch (e) {
     case MR_DOWNPOUR_BEGIN:
         if (!d->warm)
-            add(out, MR_DOWNPOUR_WATCH, 0);
+            add_action(out, MR_DOWNPOUR_WATCH, 0);
         break;
     case MR_DOWNPOUR_PROGRESS: take_progress(d, value, now_ns, out); break;
     case MR_DOWNPOUR_WANT: d->wanted = true; break;
@@ -136,5 +136,5 @@ void mr_downpour_step(mr_downpour_plan *d, mr_downpour_event e, int64_t value, i
         d->computing = false;
         break;
     }
-    decide(d, out);
+    list_actions(d, out);
 }

@@ -15,7 +15,7 @@ void mr_elastic_deinit(mr_elastic *e)
 }
 
 /* Takes over st. */
-static void refuse(mr_elastic_answers *out, void *caller, mr_status *st)
+static void refuse_ask(mr_elastic_answers *out, void *caller, mr_status *st)
 {
     mr_vec_push(out, (mr_elastic_answer){.caller = caller, .st = st});
 }
@@ -60,7 +60,7 @@ static bool is_later(int64_t b, int64_t a)
 
 /* Numbers continue from the latest that anybody has heard of, also after the leader was restarted.
  * The member with the highest step is the source for the others. */
-static void form(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
+static void form_generation(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
 {
     MR_ASSERT(e->asks.n > 0);
     int source = 0;
@@ -88,7 +88,7 @@ int64_t mr_elastic_next_ns(const mr_elastic *e) { return e->asks.n ? due_ns(e) :
 void mr_elastic_tick(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
 {
     if (e->asks.n && (is_complete(e) || now_ns >= due_ns(e)))
-        form(e, now_ns, out);
+        form_generation(e, now_ns, out);
 }
 
 /* A generation that ends soon after it was formed was formed without somebody who was coming: the
@@ -117,12 +117,12 @@ void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_
     *ends = 0;
     mr_status *st = mr_elastic_check(a);
     if (st) {
-        refuse(out, a->caller, st);
+        refuse_ask(out, a->caller, st);
         return;
     }
     for (int i = 0; i < e->asks.n; i++)
         if (e->asks.p[i].worker == a->worker) { /* another incarnation of it, or the call was lost */
-            refuse(out, e->asks.p[i].caller, mr_error(MR_ABORTED, "worker %lld asked again", (long long)a->worker));
+            refuse_ask(out, e->asks.p[i].caller, mr_error(MR_ABORTED, "worker %lld asked again", (long long)a->worker));
             mr_vec_remove_swap(&e->asks, i);
             break;
         }
@@ -162,6 +162,6 @@ int64_t mr_elastic_hand_over(mr_elastic *e, int64_t now_ns)
 void mr_elastic_end(mr_elastic *e, const mr_status *why, mr_elastic_answers *out)
 {
     for (int i = 0; i < e->asks.n; i++)
-        refuse(out, e->asks.p[i].caller, mr_status_copy(why));
+        refuse_ask(out, e->asks.p[i].caller, mr_status_copy(why));
     e->asks.n = 0;
 }

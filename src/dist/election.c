@@ -25,7 +25,7 @@ static bool has_waited(const mr_election *e)
 
 /* A record without a chief is for worker 0, for the worker that was chief, and after patience for
  * any. */
-static bool wants(const mr_election *e)
+static bool wants_record(const mr_election *e)
 {
     if (!e->looked)
         return false;
@@ -36,7 +36,7 @@ static bool wants(const mr_election *e)
 
 bool mr_election_next(mr_election *e, mr_chief_record *expect, mr_chief_record *want)
 {
-    bool go = e->chief || wants(e);
+    bool go = e->chief || wants_record(e);
     *expect = e->now;
     *want = (mr_chief_record){e->me, e->now.count + 1};
     e->tried = go ? *want : (mr_chief_record){-1, -1};
@@ -56,5 +56,5 @@ bool mr_election_saw(mr_election *e, mr_chief_record r, int64_t now_ns)
     e->now = r;
     e->was_chief = (e->chief || e->was_chief) && r.worker < 0; /* another worker's record ends the claim */
     e->chief = e->tried.worker >= 0 && is_same(r, e->tried);
-    return !e->chief && wants(e);
+    return !e->chief && wants_record(e);
 }

@@ -1,7 +1,7 @@
 /* dist/federated.c -- how a round of federated averaging continues from what its clients do.
  *
  * n_open and n_answered count the chosen clients of the present stage, so whether the stage can
- * still succeed is arithmetic. Whatever changes these numbers ends in settle(), which alone moves
+ * still succeed is arithmetic. Whatever changes these numbers ends in settle_stage(), which alone moves
  * to the next stage, completes the round, or gives up.
  *
  * In a secure round the clients that answered a stage are the chosen ones of the next. The
@@ -63,7 +63,7 @@ static uint64_t next_random(uint64_t *s)
 }
 
 /* A random number below n, without the bias of a remainder. */
-static int below(uint64_t *s, int n)
+static int random_below(uint64_t *s, int n)
 {
     uint64_t span = UINT64_MAX / (uint64_t)n * (uint64_t)n, v;
     do
@@ -76,7 +76,7 @@ static int below(uint64_t *s, int n)
 static int rounded_up(double x) { return x < INT32_MAX ? (int)ceil(x - 1e-9) : INT32_MAX; }
 
 /* Chooses n present clients. The draw depends only on seed and ticket, so it can be repeated. */
-static void draw(mr_fed *f, int n)
+static void draw_clients(mr_fed *f, int n)
 {
     uint64_t s = f->o.seed ^ (uint64_t)f->ticket * 0xD1342543DE82EF95u;
     int *there = mr_new_array(int, f->n_there), k = 0;
@@ -85,7 +85,7 @@ static void draw(mr_fed *f, int n)
             there[k++] = i;
     MR_ASSERT(k == f->n_there && n <= k);
     for (int i = 0; i < n; i++) {
-        int j = i + below(&s, k - i), c = there[j];
+        int j = i + random_below(&s, k - i), c = there[j];
         there[j] = there[i];
         f->clients[c].chosen = true;
     }
@@ -94,13 +94,13 @@ static void draw(mr_fed *f, int n)
 
 /* ---- stages ---- */
 
-static void act(mr_fed_actions *out, mr_fed_do what, const mr_fed *f, int client, int count)
+static void add_action(mr_fed_actions *out, mr_fed_do what, const mr_fed *f, int client, int count)
 {
     mr_vec_push(out, (mr_fed_action){what, f->stage, client, count, f->ticket});
 }
 
 /* Begins a stage: all chosen clients are asked. */
-static void enter(mr_fed *f, mr_fed_stage stage, int64_t now_ns, mr_fed_actions *out)
+static void enter_stage(mr_fed *f, mr_fed_stage stage, int64_t now_ns, mr_fed_actions *out)
 {
     f->stage = stage;
     f->n_open = f->n_answered = 0;
@@ -111,7 +111,7 @@ static void enter(mr_fed *f, mr_fed_stage stage, int64_t now_ns, mr_fed_actions 
         if (!c->chosen)
             continue;
         f->n_open++;
-        act(out, MR_FED_ASK, f, i, 0);
+        add_action(out, MR_FED_ASK, f, i, 0);
     }
 }
 
@@ -126,7 +126,7 @@ static bool may_begin(const mr_fed *f, int64_t now_ns)
 
 /* A new try of the round, with a new ticket: more clients than wanted are drawn, because some will
  * drop out. */
-static void begin(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
+static void begin_try(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     int there = f->n_there, least = f->o.secure ? MR_FED_SECURE_LEAST : 1;
     f->ticket++;
@@ -137,12 +137,12 @@ static void begin(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
     f->threshold = f->n_counted = 0;
     for (int i = 0; i < f->o.n_clients; i++)
         f->clients[i].chosen = f->clients[i].counted = false;
-    draw(f, MR_MIN(rounded_up(f->wanted * (1 + f->o.over)), there));
-    enter(f, f->o.secure ? MR_FED_KEYS : MR_FED_TRAIN, now_ns, out);
+    draw_clients(f, MR_MIN(rounded_up(f->wanted * (1 + f->o.over)), there));
+    enter_stage(f, f->o.secure ? MR_FED_KEYS : MR_FED_TRAIN, now_ns, out);
 }
 
 /* Ends the try, however it went. */
-static void rest(mr_fed *f)
+static void end_try(mr_fed *f)
 {
     f->stage = MR_FED_REST;
     f->n_open = f->n_answered = 0;
@@ -154,25 +154,25 @@ static void rest(mr_fed *f)
 /* The try failed; the next one begins after a pause, unless there were too many. */
 static void give_up(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
-    act(out, MR_FED_GIVE_UP, f, -1, 0);
-    rest(f);
+    add_action(out, MR_FED_GIVE_UP, f, -1, 0);
+    end_try(f);
     f->not_before_ns = now_ns + f->o.pause_ns;
     if (f->o.most_tries && f->tries >= f->o.most_tries) {
         f->failed = true;
-        act(out, MR_FED_FAIL, f, -1, f->tries);
+        add_action(out, MR_FED_FAIL, f, -1, f->tries);
     }
 }
 
 /* The round is held until the caller has used its result (mr_fed_go). */
-static void complete(mr_fed *f, mr_fed_actions *out)
+static void complete_round(mr_fed *f, mr_fed_actions *out)
 {
-    act(out, MR_FED_COMPLETE, f, -1, f->n_counted);
-    rest(f);
+    add_action(out, MR_FED_COMPLETE, f, -1, f->n_counted);
+    end_try(f);
     f->hold = true;
 }
 
 /* Answers without which the present stage has failed. */
-static int needed(const mr_fed *f)
+static int answers_needed(const mr_fed *f)
 {
     switch (f->stage) {
     case MR_FED_KEYS: return f->suffice;
@@ -185,7 +185,7 @@ static int needed(const mr_fed *f)
 
 /* Answers at which the stage need not wait for more. Keys and shares are quick, and a client left
  * out there is lost for the round, so all are waited for. */
-static int plenty(const mr_fed *f)
+static int answers_plenty(const mr_fed *f)
 {
     if (f->stage == MR_FED_TRAIN)
         return MR_MAX(f->wanted, f->threshold);
@@ -206,7 +206,7 @@ static void next_stage(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     int n = f->n_answered;
     if (f->stage == MR_FED_UNMASK || !f->o.secure) {
-        complete(f, out);
+        complete_round(f, out);
         return;
     }
     if (f->stage == MR_FED_KEYS)
@@ -214,17 +214,17 @@ static void next_stage(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
     for (int i = 0; i < f->o.n_clients; i++)
         f->clients[i].chosen &= f->clients[i].answered;
     f->stage++;
-    act(out, MR_FED_NEXT, f, -1, n);
-    enter(f, f->stage, now_ns, out);
+    add_action(out, MR_FED_NEXT, f, -1, n);
+    enter_stage(f, f->stage, now_ns, out);
 }
 
 /* Goes on as far as possible. Every turn ends a stage, so the loop ends. */
-static void settle(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
+static void settle_stage(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     while (f->stage != MR_FED_REST) {
         bool late = f->until_ns && now_ns >= f->until_ns;
-        bool over = late || f->n_open == 0 || f->n_answered >= plenty(f);
-        if (f->n_answered + (late ? 0 : f->n_open) < needed(f))
+        bool over = late || f->n_open == 0 || f->n_answered >= answers_plenty(f);
+        if (f->n_answered + (late ? 0 : f->n_open) < answers_needed(f))
             give_up(f, now_ns, out);
         else if (over)
             next_stage(f, now_ns, out);
@@ -232,7 +232,7 @@ static void settle(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
             break;
     }
     if (may_begin(f, now_ns))
-        begin(f, now_ns, out);
+        begin_try(f, now_ns, out);
 }
 
 void mr_fed_go(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
@@ -242,7 +242,7 @@ void mr_fed_go(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
         f->round++;
         f->tries = 0;
     }
-    settle(f, now_ns, out);
+    settle_stage(f, now_ns, out);
 }
 
 void mr_fed_spoilt(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
@@ -251,13 +251,13 @@ void mr_fed_spoilt(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
         return;
     f->hold = false;
     give_up(f, now_ns, out);
-    settle(f, now_ns, out);
+    settle_stage(f, now_ns, out);
 }
 
 /* ---- events of clients ---- */
 
 /* Takes a client out of the try: what it has answered stays, but it is asked for no further stage. */
-static void leave(mr_fed *f, mr_fed_client *c)
+static void leave_try(mr_fed *f, mr_fed_client *c)
 {
     f->n_open -= c->chosen && !c->answered;
     MR_ASSERT(f->n_open >= 0);
@@ -267,11 +267,12 @@ static void leave(mr_fed *f, mr_fed_client *c)
 /* Whether the answer is for the present try and stage, and the first one of this client. */
 static bool is_awaited(const mr_fed *f, const mr_fed_client *c, const mr_fed_event *e)
 {
-    return f->stage != MR_FED_REST && e->ticket == f->ticket && e->stage == (int64_t)f->stage && c->chosen && !c->answered;
+    return f->stage != MR_FED_REST && e->ticket == f->ticket && e->stage == (int64_t)f->stage && c->chosen &&
+           !c->answered;
 }
 
 /* Counts an answer. */
-static void take(mr_fed *f, mr_fed_client *c, int client, mr_fed_actions *out)
+static void take_answer(mr_fed *f, mr_fed_client *c, int client, mr_fed_actions *out)
 {
     MR_ASSERT(c->chosen && !c->answered && f->n_open > 0);
     c->answered = true;
@@ -281,10 +282,10 @@ static void take(mr_fed *f, mr_fed_client *c, int client, mr_fed_actions *out)
         c->counted = true;
         f->n_counted++;
     }
-    act(out, MR_FED_TAKE, f, client, 0);
+    add_action(out, MR_FED_TAKE, f, client, 0);
 }
 
-static void hear(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
+static void hear_client(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
 {
     int client = (int)e->client;
     mr_fed_client *c = &f->clients[client];
@@ -296,17 +297,17 @@ static void hear(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
     case MR_FED_GONE:
         f->n_there -= c->there;
         c->there = false;
-        leave(f, c);
+        leave_try(f, c);
         break;
     case MR_FED_ANSWER:
         if (is_awaited(f, c, e))
-            take(f, c, client, out);
+            take_answer(f, c, client, out);
         else
-            act(out, MR_FED_DROP, f, client, 0);
+            add_action(out, MR_FED_DROP, f, client, 0);
         break;
     case MR_FED_REFUSE:
         if (is_awaited(f, c, e))
-            leave(f, c);
+            leave_try(f, c);
         break;
     case MR_FED_TIME: break;
     }
@@ -316,8 +317,8 @@ static void hear(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
 void mr_fed_step(mr_fed *f, const mr_fed_event *e, int64_t now_ns, mr_fed_actions *out)
 {
     if (e->word == MR_FED_ANSWER && f->stage != MR_FED_REST && f->until_ns && now_ns >= f->until_ns)
-        settle(f, now_ns, out);
+        settle_stage(f, now_ns, out);
     if (e->word == MR_FED_TIME || (e->client >= 0 && e->client < f->o.n_clients))
-        hear(f, &(mr_fed_event){e->word, e->word == MR_FED_TIME ? 0 : e->client, e->ticket, e->stage}, out);
-    settle(f, now_ns, out);
+        hear_client(f, &(mr_fed_event){e->word, e->word == MR_FED_TIME ? 0 : e->client, e->ticket, e->stage}, out);
+    settle_stage(f, now_ns, out);
 }

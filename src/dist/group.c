@@ -22,7 +22,7 @@ void mr_roster_deinit(mr_roster *r)
 
 /* ---- lists ---- */
 
-static int find(const uint64_t *keys, int n, uint64_t who)
+static int find_key(const uint64_t *keys, int n, uint64_t who)
 {
     for (int i = 0; i < n; i++)
         if (keys[i] == who)
@@ -30,11 +30,11 @@ static int find(const uint64_t *keys, int n, uint64_t who)
     return -1;
 }
 
-int mr_roster_rank(const mr_roster *r, uint64_t who) { return find(r->members.p, r->members.n, who); }
+int mr_roster_rank(const mr_roster *r, uint64_t who) { return find_key(r->members.p, r->members.n, who); }
 
 static void remove_key(mr_roster_keys *v, uint64_t who)
 {
-    int i = find(v->p, v->n, who);
+    int i = find_key(v->p, v->n, who);
     if (i >= 0)
         mr_vec_remove_swap(v, i);
 }
@@ -47,7 +47,7 @@ static int seat_of(const mr_roster *r, uint64_t who)
     return -1;
 }
 
-static void say(mr_roster_actions *out, mr_roster_do what, uint64_t who, const char *why)
+static void add_action(mr_roster_actions *out, mr_roster_do what, uint64_t who, const char *why)
 {
     mr_vec_push(out, (mr_roster_action){.what = what, .who = who, .why = why});
 }
@@ -55,10 +55,10 @@ static void say(mr_roster_actions *out, mr_roster_do what, uint64_t who, const c
 /* ---- ending ---- */
 
 /* The generation is over because of `who`; all other members are expected back. */
-static void end(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_roster_actions *out)
+static void end_generation(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_roster_actions *out)
 {
     MR_ASSERT(r->running && r->expected.n == 0);
-    say(out, MR_ROSTER_END, who, why);
+    add_action(out, MR_ROSTER_END, who, why);
     r->running = false;
     r->since_ns = now_ns;
     for (int i = 0; i < r->members.n; i++)
@@ -67,13 +67,13 @@ static void end(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_
 }
 
 /* A process left or died. Only a member of the running generation ends it. */
-static void go(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_roster_actions *out)
+static void member_goes(mr_roster *r, uint64_t who, const char *why, int64_t now_ns, mr_roster_actions *out)
 {
     int seat = seat_of(r, who);
     if (seat >= 0)
         mr_vec_remove_swap(&r->waiting, seat);
     if (r->running && mr_roster_rank(r, who) >= 0)
-        end(r, who, why, now_ns, out);
+        end_generation(r, who, why, now_ns, out);
     else
         remove_key(&r->expected, who);
 }
@@ -90,11 +90,11 @@ bool mr_roster_is_later(int64_t b, int64_t a)
 /* Events come from other processes. Keys must not be 0 or repeated. */
 static bool is_sensible(const mr_roster_event *e)
 {
-    if (e->who == 0 || e->generation < 0 || e->generation > MR_ROSTER_LAST || e->n_fellows < 0 || e->n_fellows > MR_ROSTER_MOST ||
-        (e->n_fellows > 0 && !e->fellows))
+    if (e->who == 0 || e->generation < 0 || e->generation > MR_ROSTER_LAST || e->n_fellows < 0 ||
+        e->n_fellows > MR_ROSTER_MOST || (e->n_fellows > 0 && !e->fellows))
         return false;
     for (int i = 0; i < e->n_fellows; i++)
-        if (e->fellows[i] == 0 || find(e->fellows, i, e->fellows[i]) >= 0)
+        if (e->fellows[i] == 0 || find_key(e->fellows, i, e->fellows[i]) >= 0)
             return false;
     return true;
 }
@@ -102,7 +102,7 @@ static bool is_sensible(const mr_roster_event *e)
 /* The process comes from a later generation than any we know. Its members are expected, unless we
  * have a generation of our own (running, or ended just now), whose members and number stay; then
  * the next one will be later than both. */
-static void adopt(mr_roster *r, const mr_roster_event *e, bool own, int64_t now_ns)
+static void adopt_generation(mr_roster *r, const mr_roster_event *e, bool own, int64_t now_ns)
 {
     r->highest = e->generation;
     if (own)
@@ -126,21 +126,21 @@ static bool is_taken(const mr_roster *r, const mr_roster_event *e)
     return false;
 }
 
-static void refuse(mr_roster_actions *out, uint64_t who, mr_code code, const char *why)
+static void refuse_member(mr_roster_actions *out, uint64_t who, mr_code code, const char *why)
 {
     mr_vec_push(out, (mr_roster_action){.what = MR_ROSTER_REFUSE, .who = who, .code = code, .why = why});
 }
 
 /* Whether the process may wait for a place; otherwise it is refused, with a reason. */
-static bool admit(mr_roster *r, const mr_roster_event *e, mr_roster_actions *out)
+static bool admit_member(mr_roster *r, const mr_roster_event *e, mr_roster_actions *out)
 {
     bool first = r->generation == 0 && e->generation == 0;
     if (!is_sensible(e) || (first && e->wanted >= r->o.size))
-        refuse(out, e->who, MR_INVALID_ARGUMENT, "is not of this group");
+        refuse_member(out, e->who, MR_INVALID_ARGUMENT, "is not of this group");
     else if (first && is_taken(r, e))
-        refuse(out, e->who, MR_ALREADY_EXISTS, "has the rank of another member");
+        refuse_member(out, e->who, MR_ALREADY_EXISTS, "has the rank of another member");
     else if (r->waiting.n >= MR_ROSTER_MOST)
-        refuse(out, e->who, MR_RESOURCE_EXHAUSTED, "comes after too many others");
+        refuse_member(out, e->who, MR_RESOURCE_EXHAUSTED, "comes after too many others");
     else
         return true;
     return false;
@@ -148,17 +148,17 @@ static bool admit(mr_roster *r, const mr_roster_event *e, mr_roster_actions *out
 
 /* A member that joins again ends its running generation: its process restarted, or it wants a new
  * one. */
-static void join(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
+static void member_joins(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
 {
     bool own = r->running;
-    if (!admit(r, e, out))
+    if (!admit_member(r, e, out))
         return;
     if (r->running && mr_roster_rank(r, e->who) >= 0)
-        end(r, e->who, "wants to form the group anew", now_ns, out);
+        end_generation(r, e->who, "wants to form the group anew", now_ns, out);
     if (e->lost)
         remove_key(&r->expected, e->lost);
     if (mr_roster_is_later(e->generation, r->highest))
-        adopt(r, e, own, now_ns);
+        adopt_generation(r, e, own, now_ns);
     remove_key(&r->expected, e->who);
     if (r->waiting.n == 0 && r->generation == 0)
         r->since_ns = now_ns;
@@ -168,20 +168,20 @@ static void join(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_rost
     else
         r->waiting.p[seat].wanted = e->wanted;
     if (r->running)
-        say(out, MR_ROSTER_WAITS, e->who, "waits");
+        add_action(out, MR_ROSTER_WAITS, e->who, "waits");
 }
 
 /* ---- forming ---- */
 
 /* The number of processes that a generation needs at least. */
-static int least(const mr_roster *r)
+static int least_members(const mr_roster *r)
 {
     if (r->o.least > 0)
         return r->o.least;
     return r->o.majority ? r->members.n / 2 + 1 : 1;
 }
 
-static bool passed(int64_t since_ns, int64_t wait_ns, int64_t now_ns)
+static bool time_passed(int64_t since_ns, int64_t wait_ns, int64_t now_ns)
 {
     return wait_ns > 0 && now_ns - since_ns >= wait_ns;
 }
@@ -193,14 +193,14 @@ static bool can_form(const mr_roster *r)
         return false;
     if (r->generation == 0)
         return r->waiting.n >= r->o.size;
-    return r->expected.n == 0 && r->waiting.n >= least(r);
+    return r->expected.n == 0 && r->waiting.n >= least_members(r);
 }
 
 /* Members of the last generation come first, in their order; then by the rank they want; then in
  * the order in which they came. */
 static bool is_before(const mr_roster_keys *old, const mr_roster_seat *a, const mr_roster_seat *b)
 {
-    int x = find(old->p, old->n, a->who), y = find(old->p, old->n, b->who);
+    int x = find_key(old->p, old->n, a->who), y = find_key(old->p, old->n, b->who);
     if (x >= 0 || y >= 0)
         return x >= 0 && (y < 0 || x < y);
     return a->wanted >= 0 && (b->wanted < 0 || a->wanted < b->wanted);
@@ -219,7 +219,7 @@ static void sort_waiting(mr_roster *r)
 }
 
 /* All waiting processes become the next generation. */
-static void form(mr_roster *r, mr_roster_actions *out)
+static void form_generation(mr_roster *r, mr_roster_actions *out)
 {
     MR_ASSERT(!r->running && r->waiting.n > 0);
     sort_waiting(r);
@@ -229,14 +229,14 @@ static void form(mr_roster *r, mr_roster_actions *out)
     r->waiting.n = 0;
     r->generation = r->highest = r->highest % MR_ROSTER_LAST + 1;
     r->running = true;
-    say(out, MR_ROSTER_FORM, 0, "");
+    add_action(out, MR_ROSTER_FORM, 0, "");
 }
 
 /* The time to join is over, and the generation cannot be formed. */
 static void refuse_all(mr_roster *r, int64_t now_ns, mr_roster_actions *out)
 {
     for (int i = 0; i < r->waiting.n; i++)
-        refuse(out, r->waiting.p[i].who, MR_DEADLINE_EXCEEDED, "waited for members that did not come");
+        refuse_member(out, r->waiting.p[i].who, MR_DEADLINE_EXCEEDED, "waited for members that did not come");
     r->waiting.n = r->expected.n = 0;
     r->since_ns = now_ns;
 }
@@ -246,16 +246,16 @@ static void refuse_all(mr_roster *r, int64_t now_ns, mr_roster_actions *out)
 void mr_roster_step(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
 {
     if (e->word == MR_ROSTER_JOIN)
-        join(r, e, now_ns, out);
+        member_joins(r, e, now_ns, out);
     else if (e->word == MR_ROSTER_LEAVE)
-        go(r, e->who, "has left", now_ns, out);
+        member_goes(r, e->who, "has left", now_ns, out);
     else if (e->word == MR_ROSTER_GONE)
-        go(r, e->who, "is gone", now_ns, out);
-    if (!r->running && passed(r->since_ns, r->o.rejoin_ns, now_ns))
+        member_goes(r, e->who, "is gone", now_ns, out);
+    if (!r->running && time_passed(r->since_ns, r->o.rejoin_ns, now_ns))
         r->expected.n = 0;
     if (can_form(r))
-        form(r, out);
-    else if (!r->running && r->waiting.n && passed(r->since_ns, r->o.join_ns, now_ns))
+        form_generation(r, out);
+    else if (!r->running && r->waiting.n && time_passed(r->since_ns, r->o.join_ns, now_ns))
         refuse_all(r, now_ns, out);
 }
 

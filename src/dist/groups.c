@@ -72,7 +72,7 @@ void mr_groups_deinit(mr_groups *t)
 /* ---- answers ---- */
 
 /* Appends an answer; takes over st. */
-static void tell(mr_group_answers *out, void *caller, mr_status *st, const mr_group_record *g, int64_t source)
+static void add_answer(mr_group_answers *out, void *caller, mr_status *st, const mr_group_record *g, int64_t source)
 {
     mr_vec_push(out, ((mr_group_answer){caller, st, g, source}));
 }
@@ -81,7 +81,7 @@ static void tell(mr_group_answers *out, void *caller, mr_status *st, const mr_gr
 static void tell_member(mr_group_member *m, const mr_status *why, const mr_group_record *g, mr_group_answers *out)
 {
     for (int i = 0; i < m->callers.n; i++)
-        tell(out, m->callers.p[i], mr_status_copy(why), g, -1);
+        add_answer(out, m->callers.p[i], mr_status_copy(why), g, -1);
     m->callers.n = 0;
 }
 
@@ -96,7 +96,7 @@ static void fail_record(mr_group_record *g, const mr_status *why, mr_group_answe
     while (mr_map_next(&g->instances, &pos, &key, &v)) {
         instance *in = v;
         for (int k = 0; k < in->waiting.n; k++)
-            tell(out, in->waiting.p[k], mr_status_copy(why), NULL, -1);
+            add_answer(out, in->waiting.p[k], mr_status_copy(why), NULL, -1);
         in->waiting.n = 0;
     }
 }
@@ -162,7 +162,7 @@ static mr_status *check_ranks(const mr_group_record *g)
 }
 
 /* All members are known: ranks follow from the order, and everybody is answered. */
-static void complete(mr_groups *t, mr_group_record *g, uint64_t fresh, mr_group_answers *out)
+static void complete_record(mr_groups *t, mr_group_record *g, uint64_t fresh, mr_group_answers *out)
 {
     MR_ASSERT(!g->communicator && g->members.n == g->size);
     qsort(g->members.p, (size_t)g->members.n, sizeof *g->members.p, compare_members);
@@ -235,11 +235,11 @@ void mr_groups_ask(mr_groups *t, const mr_group_ask *a, uint64_t fresh, mr_group
         st = mr_invalid("members of group %lld disagree on its size: %lld and %lld", (long long)a->key,
                         (long long)g->size, (long long)a->size);
     if (st) {
-        tell(out, a->caller, st, NULL, -1);
+        add_answer(out, a->caller, st, NULL, -1);
         return;
     }
     if (g && g->communicator) {
-        tell(out, a->caller, NULL, g, -1);
+        add_answer(out, a->caller, NULL, g, -1);
         return;
     }
     if (!g) {
@@ -251,7 +251,7 @@ void mr_groups_ask(mr_groups *t, const mr_group_ask *a, uint64_t fresh, mr_group
     }
     add_member(t, g, a);
     if (g->members.n == g->size)
-        complete(t, g, fresh, out);
+        complete_record(t, g, fresh, out);
 }
 
 /* ---- leaving ---- */
@@ -374,11 +374,12 @@ static void tell_source(mr_group_record *g, instance *in, mr_group_answers *out)
 {
     for (int i = 0; i < in->waiting.n; i++)
         if (in->two)
-            tell(out, in->waiting.p[i], mr_error(MR_INTERNAL, "a broadcast has two sources"), NULL, -1);
+            add_answer(out, in->waiting.p[i], mr_error(MR_INTERNAL, "a broadcast has two sources"), NULL, -1);
         else if (in->source >= 0)
-            tell(out, in->waiting.p[i], NULL, g, in->source);
+            add_answer(out, in->waiting.p[i], NULL, g, in->source);
         else
-            tell(out, in->waiting.p[i], mr_error(MR_INTERNAL, "a broadcast has no source: all members receive"), NULL, -1);
+            add_answer(out, in->waiting.p[i], mr_error(MR_INTERNAL, "a broadcast has no source: all members receive"),
+                       NULL, -1);
     in->waiting.n = 0;
 }
 
@@ -397,7 +398,7 @@ void mr_groups_ask_source(mr_groups *t, const mr_instance_ask *a, mr_group_answe
     else
         st = find_instance(t, g, a->instance, &in);
     if (st) {
-        tell(out, a->caller, st, NULL, -1);
+        add_answer(out, a->caller, st, NULL, -1);
         return;
     }
     in->n_asked += !in->asked[rank];

@@ -18,7 +18,7 @@ void mr_master_step_deinit(mr_master_step *s)
     *s = (mr_master_step){0};
 }
 
-static void act(mr_step_actions *out, mr_step_do what, int part)
+static void add_action(mr_step_actions *out, mr_step_do what, int part)
 {
     mr_step_action a = {what, part};
     mr_vec_push(out, a);
@@ -30,8 +30,8 @@ static void end_when_done(mr_master_step *s, mr_step_actions *out)
     if (s->n_running > 0)
         return;
     for (int i = 0; (s->st || !s->goes_on) && i < s->n_parts; i++)
-        act(out, MR_DO_CLEANUP, i);
-    act(out, MR_DO_REPLY, -1);
+        add_action(out, MR_DO_CLEANUP, i);
+    add_action(out, MR_DO_REPLY, -1);
 }
 
 void mr_master_step_begin(mr_master_step *s, mr_step_actions *out)
@@ -40,7 +40,7 @@ void mr_master_step_begin(mr_master_step *s, mr_step_actions *out)
     for (int i = 0; i < s->n_parts; i++) {
         s->running[i] = true;
         s->n_running++;
-        act(out, MR_DO_RUN, i);
+        add_action(out, MR_DO_RUN, i);
     }
     end_when_done(s, out);
 }
@@ -53,7 +53,7 @@ static void stop_others(mr_master_step *s, mr_step_actions *out)
     s->stopping = true;
     for (int i = 0; i < s->n_parts; i++)
         if (s->running[i])
-            act(out, MR_DO_CANCEL, i);
+            add_action(out, MR_DO_CANCEL, i);
 }
 
 /* The first error cancels the others. What cancelled parts report is marked as derived, so that the

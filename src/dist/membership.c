@@ -31,13 +31,13 @@ void mr_membership_deinit(mr_membership *m)
     *m = (mr_membership){0};
 }
 
-static void tell(mr_member_events *out, mr_member_what what, int task, uint64_t incarnation)
+static void add_event(mr_member_events *out, mr_member_what what, int task, uint64_t incarnation)
 {
     mr_member_event e = {what, task, incarnation};
     mr_vec_push(out, e);
 }
 
-static void enter(mr_member *b, mr_member_state state, int64_t now_ns)
+static void enter_state(mr_member *b, mr_member_state state, int64_t now_ns)
 {
     b->state = state;
     b->since_ns = now_ns;
@@ -53,7 +53,7 @@ static bool is_past(const mr_member *b, uint64_t incarnation)
 }
 
 /* Another incarnation takes the place of the present one, which is remembered as past. */
-static void replace(mr_member *b, uint64_t incarnation, int64_t now_ns)
+static void replace_incarnation(mr_member *b, uint64_t incarnation, int64_t now_ns)
 {
     MR_ASSERT(incarnation != 0 && incarnation != b->incarnation);
     for (int i = 0; i < MR_LIVES_REMEMBERED; i++)
@@ -104,11 +104,11 @@ bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64
         return false;
     mr_member_what what = sign_of(b, incarnation, &is_event);
     if (b->incarnation != incarnation)
-        replace(b, incarnation, now_ns);
+        replace_incarnation(b, incarnation, now_ns);
     b->heard_ns = now_ns;
     if (is_event) {
-        enter(b, MR_MEMBER_ALIVE, now_ns);
-        tell(out, what, task, incarnation);
+        enter_state(b, MR_MEMBER_ALIVE, now_ns);
+        add_event(out, what, task, incarnation);
     }
     return true;
 }
@@ -116,11 +116,11 @@ bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64
 /* ---- losses ---- */
 
 /* A later sign of the same incarnation brings the task back (JOINED). */
-static void lose(mr_member *b, int task, int64_t now_ns, mr_member_events *out)
+static void lose_member(mr_member *b, int task, int64_t now_ns, mr_member_events *out)
 {
     MR_ASSERT(b->state == MR_MEMBER_ALIVE || b->state == MR_MEMBER_SUSPECT);
-    enter(b, MR_MEMBER_LOST, now_ns);
-    tell(out, MR_MEMBER_LEFT, task, b->incarnation);
+    enter_state(b, MR_MEMBER_LOST, now_ns);
+    add_event(out, MR_MEMBER_LEFT, task, b->incarnation);
 }
 
 void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out)
@@ -130,19 +130,19 @@ void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_
     mr_member *b = &m->members[task];
     bool present = b->incarnation && (incarnation == 0 || incarnation == b->incarnation);
     if (present && (b->state == MR_MEMBER_ALIVE || b->state == MR_MEMBER_SUSPECT))
-        lose(b, task, now_ns, out);
+        lose_member(b, task, now_ns, out);
 }
 
 /* A task that was never heard is not lost: a cluster starts one task at a time. */
-static void judge(const mr_membership *m, mr_member *b, int task, int64_t now_ns, mr_member_events *out)
+static void judge_silence(const mr_membership *m, mr_member *b, int task, int64_t now_ns, mr_member_events *out)
 {
     int64_t silent_ns = now_ns - MR_MAX(b->heard_ns, b->cared_ns);
     bool here = b->state == MR_MEMBER_ALIVE || b->state == MR_MEMBER_SUSPECT;
     if (here && silent_ns >= m->times.lost_ns) {
-        lose(b, task, now_ns, out);
+        lose_member(b, task, now_ns, out);
     } else if (b->state == MR_MEMBER_ALIVE && silent_ns >= m->times.suspect_ns) {
-        enter(b, MR_MEMBER_SUSPECT, now_ns);
-        tell(out, MR_MEMBER_SUSPECTED, task, b->incarnation);
+        enter_state(b, MR_MEMBER_SUSPECT, now_ns);
+        add_event(out, MR_MEMBER_SUSPECTED, task, b->incarnation);
     }
 }
 
@@ -153,7 +153,7 @@ void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns)
     mr_member *b = &m->members[task];
     b->ignored = !on;
     if (on && b->state == MR_MEMBER_SUSPECT) /* its silence went on while nobody listened */
-        enter(b, MR_MEMBER_ALIVE, now_ns);
+        enter_state(b, MR_MEMBER_ALIVE, now_ns);
     if (on)
         b->cared_ns = now_ns;
 }
@@ -172,7 +172,7 @@ int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *o
         mr_member *b = &m->members[i];
         if (i == m->self || b->ignored)
             continue;
-        judge(m, b, i, now_ns, out);
+        judge_silence(m, b, i, now_ns, out);
         if (b->ask_ns <= now_ns) {
             b->ask_ns = now_ns + m->times.ask_ns;
             if (ask)

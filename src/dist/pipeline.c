@@ -39,7 +39,7 @@ typedef struct play {
 } play;
 
 /* When the input of a task exists; below 0: it has not been computed yet. */
-static double ready(const play *p, int stage, mr_pipeline_task t)
+static double input_ready(const play *p, int stage, mr_pipeline_task t)
 {
     if (!t.backward)
         return stage == 0 ? 0 : p->ends[0][(stage - 1) * p->n_micro + t.micro];
@@ -48,12 +48,12 @@ static double ready(const play *p, int stage, mr_pipeline_task t)
 }
 
 /* Does what the stage can do by now; returns the number of tasks done. */
-static int advance(play *p, int stage)
+static int advance_stage(play *p, int stage)
 {
     int done = 0;
     while (p->at[stage] < 2 * p->n_micro) {
         mr_pipeline_task t = p->tasks[2 * p->n_micro * stage + p->at[stage]];
-        double since = ready(p, stage, t);
+        double since = input_ready(p, stage, t);
         bool own = (stage == 0 && !t.backward) || (stage == p->n_stages - 1 && t.backward);
         if (since < 0)
             break;
@@ -79,7 +79,7 @@ static int most_kept(const play *p)
 }
 
 /* The bubble is the share of time in which stages are idle. */
-static void conclude(const play *p, mr_pipeline_cost *out)
+static void sum_up_cost(const play *p, mr_pipeline_cost *out)
 {
     double busy = 0;
     *out = (mr_pipeline_cost){.most_kept = most_kept(p)};
@@ -92,26 +92,30 @@ static void conclude(const play *p, mr_pipeline_cost *out)
     out->bubble = out->step_s > 0 ? 1 - busy / (out->step_s * p->n_stages) : 0;
 }
 
-static mr_status *check(int n_stages, int n_micro, const double *forward_s, const double *backward_s, double transfer_s)
+static mr_status *check_pipeline(int n_stages, int n_micro, const double *forward_s, const double *backward_s,
+                                 double transfer_s)
 {
     if (n_stages < 1 || n_micro < 1 || n_stages > MR_PIPELINE_MAX || n_micro > MR_PIPELINE_MAX)
-        return mr_invalid("A pipeline of %d stages and %d micro-batches, expected 1 to %d", n_stages, n_micro, MR_PIPELINE_MAX);
+        return mr_invalid("A pipeline of %d stages and %d micro-batches, expected 1 to %d", n_stages, n_micro,
+                          MR_PIPELINE_MAX);
     for (int i = 0; i < n_stages; i++)
         if (!(forward_s[i] >= 0) || !(backward_s[i] >= 0) || !isfinite(forward_s[i] + backward_s[i]))
             return mr_invalid("Stage %d of a pipeline takes %g s forward and %g s backward, expected 0 or more", i,
                               forward_s[i], backward_s[i]);
-    return transfer_s >= 0 && isfinite(transfer_s) ? NULL : mr_invalid("A transfer of a pipeline takes %g s", transfer_s);
+    return transfer_s >= 0 && isfinite(transfer_s) ? NULL
+                                                   : mr_invalid("A transfer of a pipeline takes %g s", transfer_s);
 }
 
 mr_status *mr_pipeline_simulate(mr_pipeline_order order, int n_stages, int n_micro, const double *forward_s,
                                 const double *backward_s, double transfer_s, mr_pipeline_cost *out)
 {
-    MR_TRY(check(n_stages, n_micro, forward_s, backward_s, transfer_s));
+    MR_TRY(check_pipeline(n_stages, n_micro, forward_s, backward_s, transfer_s));
     size_t n = (size_t)n_stages * (size_t)n_micro;
     play p = {n_stages, n_micro, {forward_s, backward_s}, transfer_s, mr_try_calloc(2 * n, sizeof *p.tasks),
               {mr_try_calloc(n, sizeof(double)), mr_try_calloc(n, sizeof(double))}, mr_new_array(double, n_stages),
               mr_new_array(int, n_stages)};
-    mr_status *st = p.tasks && p.ends[0] && p.ends[1] ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a pipeline");
+    mr_status *st =
+        p.tasks && p.ends[0] && p.ends[1] ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a pipeline");
     for (size_t i = 0; i < n && !st; i++)
         p.ends[0][i] = p.ends[1][i] = -1;
     for (int s = 0; s < n_stages && !st; s++)
@@ -119,12 +123,12 @@ mr_status *mr_pipeline_simulate(mr_pipeline_order order, int n_stages, int n_mic
     for (int done = 1; done && !st;) { /* forth and back, until nothing is left */
         done = 0;
         for (int s = 0; s < n_stages; s++)
-            done += advance(&p, s);
+            done += advance_stage(&p, s);
         for (int s = n_stages - 1; s >= 0; s--)
-            done += advance(&p, s);
+            done += advance_stage(&p, s);
     }
     if (!st)
-        conclude(&p, out);
+        sum_up_cost(&p, out);
     mr_free(p.tasks);
     mr_free(p.ends[0]);
     mr_free(p.ends[1]);

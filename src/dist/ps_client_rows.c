@@ -24,7 +24,7 @@ void mr_psc_ask_view(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
 /* ---- sending ---- */
 
 /* Sends a part to the slot's head. The epoch and generation of the present view go along. */
-static void send(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *out)
+static void send_part(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *out)
 {
     const mr_ps_slot *s = &c->view.slots.p[p->slot];
     mr_psc_row *r = &c->rows[p->slot];
@@ -79,10 +79,10 @@ void mr_psc_row_pump(mr_psc *c, int slot, int64_t now_ns, mr_psc_actions *out)
     }
     for (int i = 0; i < r->pulls.n; i++)
         if (!r->pulls.p[i]->under_way)
-            send(c, r->pulls.p[i], now_ns, out);
+            send_part(c, r->pulls.p[i], now_ns, out);
     for (int i = 0; !s->draining && i < r->pushes.n && r->n_under_way < c->o.window; i++)
         if (!r->pushes.p[i]->under_way)
-            send(c, r->pushes.p[i], now_ns, out);
+            send_part(c, r->pushes.p[i], now_ns, out);
     if (s->draining && r->n_under_way < r->pushes.n) {
         mr_psc_row_pause(c, r, now_ns);
         mr_psc_ask_view(c, now_ns, out);

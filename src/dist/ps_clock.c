@@ -48,7 +48,7 @@ bool mr_ps_clock_room(const mr_ps_clock *c, uint64_t client)
 /* ---- reading ---- */
 
 /* The first range that ends after the slot. */
-static int find(const line *l, int slot)
+static int find_range(const line *l, int slot)
 {
     int low = 0, high = l->ranges.n;
     while (low < high) {
@@ -63,7 +63,7 @@ static int find(const line *l, int slot)
 
 static uint64_t ts_at(const line *l, int slot)
 {
-    int i = find(l, slot);
+    int i = find_range(l, slot);
     return i < l->ranges.n && l->ranges.p[i].first <= slot ? l->ranges.p[i].ts : 0;
 }
 
@@ -93,7 +93,7 @@ mr_ps_turn mr_ps_clock_turn(const mr_ps_clock *c, uint64_t client, int slot, uin
 /* ---- writing ---- */
 
 /* Replaces n_old ranges from `at` on by n others. */
-static void splice(line *l, int at, int n_old, const mr_ps_range *pieces, int n)
+static void splice_ranges(line *l, int at, int n_old, const mr_ps_range *pieces, int n)
 {
     int n_after = l->ranges.n - at - n_old;
     MR_ASSERT(at >= 0 && n_old >= 0 && n_after >= 0);
@@ -106,7 +106,7 @@ static void splice(line *l, int at, int n_old, const mr_ps_range *pieces, int n)
 }
 
 /* Appends a piece, or extends the one before it. Empty pieces and number 0 are left out. */
-static int add(mr_ps_range *pieces, int n, int first, int end, uint64_t ts)
+static int add_piece(mr_ps_range *pieces, int n, int first, int end, uint64_t ts)
 {
     if (first >= end || ts == 0)
         return n;
@@ -122,22 +122,22 @@ static int add(mr_ps_range *pieces, int n, int first, int end, uint64_t ts)
 static void set_range(line *l, int first, int end, uint64_t ts)
 {
     mr_ps_range pieces[5];
-    int from = find(l, first), to = from, n = 0;
+    int from = find_range(l, first), to = from, n = 0;
     while (to < l->ranges.n && l->ranges.p[to].first < end)
         to++;
     bool left = from > 0 && l->ranges.p[from - 1].end == first;
     bool right = to < l->ranges.n && l->ranges.p[to].first == end;
     if (left)
-        n = add(pieces, n, l->ranges.p[from - 1].first, l->ranges.p[from - 1].end, l->ranges.p[from - 1].ts);
+        n = add_piece(pieces, n, l->ranges.p[from - 1].first, l->ranges.p[from - 1].end, l->ranges.p[from - 1].ts);
     if (to > from)
-        n = add(pieces, n, l->ranges.p[from].first, first, l->ranges.p[from].ts);
-    n = add(pieces, n, first, end, ts);
+        n = add_piece(pieces, n, l->ranges.p[from].first, first, l->ranges.p[from].ts);
+    n = add_piece(pieces, n, first, end, ts);
     if (to > from)
-        n = add(pieces, n, end, l->ranges.p[to - 1].end, l->ranges.p[to - 1].ts);
+        n = add_piece(pieces, n, end, l->ranges.p[to - 1].end, l->ranges.p[to - 1].ts);
     if (right)
-        n = add(pieces, n, l->ranges.p[to].first, l->ranges.p[to].end, l->ranges.p[to].ts);
+        n = add_piece(pieces, n, l->ranges.p[to].first, l->ranges.p[to].end, l->ranges.p[to].ts);
     MR_ASSERT(n <= (int)MR_COUNT(pieces) && first < end);
-    splice(l, from - left, to - from + left + right, pieces, n);
+    splice_ranges(l, from - left, to - from + left + right, pieces, n);
 }
 
 static void drop_line(mr_ps_clock *c, uint64_t client)

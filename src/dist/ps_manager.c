@@ -138,7 +138,7 @@ static void drop_lost(mr_psm *m, int slot, uint64_t id, mr_psm_actions *out)
 }
 
 /* A server that was taken for lost is back, and holds the only copy of some slots. */
-static void revive(mr_psm *m, uint64_t id)
+static void revive_slots(mr_psm *m, uint64_t id)
 {
     for (int i = 0; i < m->view.slots.n; i++) {
         mr_ps_slot *s = &m->view.slots.p[i];
@@ -192,13 +192,13 @@ static void take_up(mr_psm *m, mr_psm_actions *out)
             for (int slot = 0; slot < m->view.slots.n; slot++)
                 drop_lost(m, slot, m->view.servers.p[i].id, out);
     for (int i = 0; i < m->here.n; i++)
-        revive(m, m->here.p[i]);
+        revive_slots(m, m->here.p[i]);
     list_servers(m);
 }
 
 /* Decides how to start, once. The first server that reports may be one that was considered lost
  * long ago, whose view names nobody else; hence all get time to report. */
-static void begin(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
+static void try_start(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 {
     if (m->dealt || m->here.n == 0 || now_ns - m->start_ns < m->o.settle_ns)
         return;
@@ -251,11 +251,11 @@ mr_status *mr_psm_join(mr_psm *m, uint64_t server, const mr_ps_view *has, int64_
     bool known = is_here(m, server);
     add_here(m, server);
     if (!m->dealt) {
-        begin(m, now_ns, out);
+        try_start(m, now_ns, out);
     } else if (known) {
         mr_psm_act(out, MR_PSM_SEND_VIEW, server, -1);
     } else {
-        revive(m, server);
+        revive_slots(m, server);
         list_servers(m);
     }
     mr_psm_plan(m, out);
@@ -273,7 +273,7 @@ void mr_psm_lost(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out
             drop_lost(m, slot, server, out);
         list_servers(m);
     }
-    begin(m, now_ns, out);
+    try_start(m, now_ns, out);
     mr_psm_plan(m, out);
 }
 
@@ -347,7 +347,7 @@ void mr_psm_complete(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, uint
 
 /* The order that the ring wants, then the other members, which are dropped as far as they are
  * surplus. */
-static void reorder(mr_psm *m, int slot)
+static void reorder_chain(mr_psm *m, int slot)
 {
     mr_ps_slot *s = &m->view.slots.p[slot];
     mr_ps_member old[MR_PS_MAX_CHAIN];
@@ -372,7 +372,7 @@ void mr_psm_drained(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, mr_ps
         return;
     s->draining = false;
     MR_ASSERT(s->n >= 1 && !s->lost);
-    reorder(m, slot);
+    reorder_chain(m, slot);
     mr_psm_touch(m, s);
     mr_psm_plan(m, out);
 }
@@ -489,7 +489,7 @@ void mr_psm_worker_leave(mr_psm *m, uint64_t worker, mr_psm_actions *out)
 /* While slots are not assigned, the next tick is at the end of settling or of patience. */
 int64_t mr_psm_tick(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 {
-    begin(m, now_ns, out);
+    try_start(m, now_ns, out);
     forget_full(m, now_ns);
     mr_psm_plan(m, out);
     int64_t waits[] = {m->start_ns + m->o.settle_ns, m->start_ns + m->o.patience_ns};

@@ -73,7 +73,7 @@ static int n_wanted_of(const mr_psm *m, int slot)
 }
 
 /* The first server that should be in the chain and is not; 0: none. */
-static uint64_t missing(const mr_psm *m, int slot)
+static uint64_t missing_server(const mr_psm *m, int slot)
 {
     for (int i = 0; i < n_wanted_of(m, slot); i++)
         if (mr_ps_slot_index(&m->view.slots.p[slot], mr_psm_wanted(m, slot)[i]) < 0)
@@ -245,10 +245,10 @@ static void drop_surplus(mr_psm *m, int slot)
 
 /* The next step of a slot at rest: add a missing member, or drain to change the head. false:
  * nothing to do. */
-static bool move(mr_psm *m, int slot)
+static bool move_slot(mr_psm *m, int slot)
 {
     mr_ps_slot *s = &m->view.slots.p[slot];
-    uint64_t id = missing(m, slot);
+    uint64_t id = missing_server(m, slot);
     MR_ASSERT(!s->lost && !in_motion(s));
     if (id && s->n < MR_PS_MAX_CHAIN)
         s->catching = (mr_ps_member){id, mr_psm_next_epoch(m)};
@@ -268,7 +268,7 @@ static void move_some(mr_psm *m)
         for (int slot = 0; slot < m->view.slots.n && room > 0; slot++) {
             const mr_ps_slot *s = &m->view.slots.p[slot];
             if (!s->lost && !in_motion(s) && (pass == 1 || s->n < m->n_wanted))
-                room -= move(m, slot);
+                room -= move_slot(m, slot);
         }
 }
 
@@ -297,7 +297,7 @@ static void let_go(mr_psm *m, mr_psm_actions *gone)
 }
 
 /* One view for everything that the event changed. */
-static void publish(mr_psm *m, mr_psm_actions *out)
+static void publish_view(mr_psm *m, mr_psm_actions *out)
 {
     if (!m->changed)
         return;
@@ -352,7 +352,7 @@ void mr_psm_plan(mr_psm *m, mr_psm_actions *out)
         move_some(m);
         let_go(m, &gone);
     }
-    publish(m, out);
+    publish_view(m, out);
     for (int i = 0; i < gone.n; i++)
         mr_psm_say_let_go(m, gone.p[i].id, out);
     mr_vec_deinit(&gone);
@@ -367,7 +367,8 @@ bool mr_psm_quiet(const mr_psm *m)
         const mr_ps_slot *s = &m->view.slots.p[slot];
         if (s->lost)
             continue;
-        if (in_motion(s) || s->n != m->n_wanted || s->chain[0].id != mr_psm_wanted(m, slot)[0] || missing(m, slot))
+        if (in_motion(s) || s->n != m->n_wanted || s->chain[0].id != mr_psm_wanted(m, slot)[0] ||
+            missing_server(m, slot))
             return false;
     }
     return true;

@@ -1,6 +1,6 @@
 /* dist/ps_replica.c -- one slot at one server.
  *
- * Every event changes some numbers and then calls settle(), which does everything that has become
+ * Every event changes some numbers and then calls settle_slot(), which does everything that has become
  * possible, in the order in which one step enables the next: the stable version, new records,
  * sending, answers, messages to the predecessor and the manager, forgetting.
  *
@@ -61,7 +61,7 @@ static void say_have(mr_psr *r, bool again, mr_psr_actions *out)
 
 /* The kept records from `first` on, to the successor. None, if first is above version: then it only
  * asks what the successor has. */
-static void send(mr_psr *r, uint64_t first, mr_psr_actions *out)
+static void send_records(mr_psr *r, uint64_t first, mr_psr_actions *out)
 {
     MR_ASSERT(r->after && first >= r->first_kept);
     mr_psr_action *a = act(out, MR_PSR_SEND);
@@ -71,7 +71,7 @@ static void send(mr_psr *r, uint64_t first, mr_psr_actions *out)
     a->version = r->version;
 }
 
-static void ask_successor(mr_psr *r, mr_psr_actions *out) { send(r, r->version + 1, out); }
+static void ask_successor(mr_psr *r, mr_psr_actions *out) { send_records(r, r->version + 1, out); }
 
 /* Answers a push. last: the client's last timestamp here, for ABORTED. */
 static void answer(mr_psr *r, uint64_t cookie, mr_code code, uint64_t last, mr_psr_actions *out)
@@ -157,7 +157,7 @@ static void start_copy(mr_psr *r, mr_psr_actions *out)
 }
 
 /* Sends the successor what it lacks: records if they are still kept, else a copy. */
-static void feed(mr_psr *r, mr_psr_actions *out)
+static void feed_successor(mr_psr *r, mr_psr_actions *out)
 {
     if (!r->after || !r->met || r->copying)
         return;
@@ -167,7 +167,7 @@ static void feed(mr_psr *r, mr_psr_actions *out)
     if (r->sent + 1 < r->first_kept) {
         start_copy(r, out);
     } else {
-        send(r, r->sent + 1, out);
+        send_records(r, r->sent + 1, out);
         r->sent = r->version;
     }
 }
@@ -187,7 +187,7 @@ static void give_answers(mr_psr *r, mr_psr_actions *out)
 
 /* A full successor has everything that is stable. One that catches up may need older records, up to
  * max_kept. */
-static void forget(mr_psr *r, mr_psr_actions *out)
+static void forget_records(mr_psr *r, mr_psr_actions *out)
 {
     uint64_t through = r->stable;
     if (feeds_new_one(r)) {
@@ -223,20 +223,20 @@ static void tell_news(mr_psr *r, mr_psr_actions *out)
 }
 
 /* Does all that has become possible; every event ends here. */
-static void settle(mr_psr *r, mr_psr_actions *out)
+static void settle_slot(mr_psr *r, mr_psr_actions *out)
 {
     find_stable(r);
     while (r->head && !r->stale && r->waiting.n > 0 && r->version - r->stable < (uint64_t)r->o.window) {
         make_record(r, out);
         find_stable(r);
     }
-    feed(r, out);
+    feed_successor(r, out);
     find_stable(r); /* sending may have made the new member awaited */
     give_answers(r, out);
     if (r->before && r->stable > r->told_stable)
         say_have(r, false, out);
     tell_news(r, out);
-    forget(r, out);
+    forget_records(r, out);
     MR_ASSERT(r->stable <= r->version && r->after_has <= r->version && r->first_kept <= r->version + 1);
 }
 
@@ -299,21 +299,21 @@ void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions 
         say_have(r, true, out);
     if (r->after)
         ask_successor(r, out);
-    settle(r, out);
+    settle_slot(r, out);
 }
 
 /* ---- pushes ---- */
 
 /* Why a push or pull cannot be served here; MR_OK: it can. A slot that is lost but was ours is
  * answered UNAVAILABLE: the manager is about to hear that we are alive. */
-static mr_code refusal(const mr_psr *r, uint64_t epoch)
+static mr_code refusal_code(const mr_psr *r, uint64_t epoch)
 {
     if (r->view.lost && r->view.chain[0].id != r->self)
         return MR_DATA_LOSS;
     return r->head && !r->stale && epoch <= r->view.epoch ? MR_OK : MR_UNAVAILABLE;
 }
 
-mr_code mr_psr_may_pull(const mr_psr *r, uint64_t epoch) { return refusal(r, epoch); }
+mr_code mr_psr_may_pull(const mr_psr *r, uint64_t epoch) { return refusal_code(r, epoch); }
 
 /* The newest waiting push of a client; ts not 0: the one with that timestamp. */
 static mr_psr_push *find_waiting(mr_psr *r, uint64_t client, uint64_t ts)
@@ -372,7 +372,7 @@ static void take_next(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
 }
 
 /* Compares the push with the client's last one here, which may still be waiting. */
-static void take(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
+static void take_push(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
 {
     MR_ASSERT(r->head && !r->stale && !r->view.draining);
     const mr_psr_push *before = find_waiting(r, p->client, 0);
@@ -389,7 +389,7 @@ static void take(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
 void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_actions *out)
 {
     (void)now_ns;
-    mr_code code = refusal(r, p->epoch);
+    mr_code code = refusal_code(r, p->epoch);
     if (p->epoch > r->view.epoch)
         ask_view(r, out);
     if (code == MR_OK && (r->view.draining || p->generation != r->view.generation))
@@ -398,8 +398,8 @@ void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_ac
         answer(r, p->cookie, code, 0, out);
         return;
     }
-    take(r, p, out);
-    settle(r, out);
+    take_push(r, p, out);
+    settle_slot(r, out);
 }
 
 /* ---- messages of other servers ---- */
@@ -419,7 +419,7 @@ static bool is_timely(mr_psr *r, uint64_t from, uint64_t epoch, bool refuse, mr_
 }
 
 /* Restores the clocks to what they were before the first n pushes of a record. */
-static void undo(mr_psr *r, const mr_psr_record *record, int n)
+static void undo_clocks(mr_psr *r, const mr_psr_record *record, int n)
 {
     MR_ASSERT(r->undo.n >= n);
     while (n-- > 0)
@@ -428,7 +428,7 @@ static void undo(mr_psr *r, const mr_psr_record *record, int n)
 
 /* Applies the next record. A head takes no push that its clock forbids, and our clock is the same,
  * so a record that does not fit is not a head's. Then nothing is changed, and the result is false. */
-static bool apply(mr_psr *r, const mr_psr_record *record, int index, mr_psr_actions *out)
+static bool apply_record(mr_psr *r, const mr_psr_record *record, int index, mr_psr_actions *out)
 {
     MR_ASSERT(record->version == r->version + 1);
     r->undo.n = 0;
@@ -436,7 +436,7 @@ static bool apply(mr_psr *r, const mr_psr_record *record, int index, mr_psr_acti
         const mr_ps_stamp *p = &record->pushes[i];
         uint64_t last = mr_ps_clock_get(r->clock, p->client, r->slot);
         if (p->client == 0 || p->ts <= last) {
-            undo(r, record, i);
+            undo_clocks(r, record, i);
             return false;
         }
         mr_vec_push(&r->undo, last);
@@ -464,13 +464,13 @@ void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record
     uint64_t had = r->version;
     bool gap = n == 0; /* an append without records is a question */
     for (int i = 0; i < n && !gap; i++) {
-        if (records[i].version == r->version + 1 && !apply(r, &records[i], i, out)) {
+        if (records[i].version == r->version + 1 && !apply_record(r, &records[i], i, out)) {
             r->n_bad++;
             break;
         }
         gap = records[i].version > r->version;
     }
-    settle(r, out);
+    settle_slot(r, out);
     if (gap || r->version == had)
         say_have(r, gap, out);
 }
@@ -495,7 +495,7 @@ void mr_psr_have(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, uin
         r->sent = r->after_has;
     if (!feeds_new_one(r))
         r->stable = MR_MAX(r->stable, stable);
-    settle(r, out);
+    settle_slot(r, out);
 }
 
 /* The successor knows a newer epoch, so we may not be head any more: no pushes until the view
@@ -531,7 +531,7 @@ void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, con
         r->version = version;
         r->first_kept = version + 1;
     }
-    settle(r, out);
+    settle_slot(r, out);
     say_have(r, true, out);
 }
 
@@ -566,7 +566,7 @@ void mr_psr_copied(mr_psr *r, uint64_t to, bool ok, int64_t now_ns, mr_psr_actio
         r->met = false;
         r->retry_at_ns = now_ns + r->o.retry_ns;
     }
-    settle(r, out);
+    settle_slot(r, out);
 }
 
 /* ---- time ---- */
@@ -586,5 +586,5 @@ void mr_psr_tick(mr_psr *r, int64_t now_ns, mr_psr_actions *out)
         say_have(r, true, out);
     if (r->after && !r->copying && (!r->met || r->after_has < r->version || r->stable < r->version))
         ask_successor(r, out);
-    settle(r, out);
+    settle_slot(r, out);
 }

@@ -33,7 +33,7 @@ typedef struct deal {
 } deal;
 
 /* Mixes 64 bits into 64 (splitmix64): points must not depend on how ids were made. */
-static uint64_t mixed(uint64_t z)
+static uint64_t mix_bits(uint64_t z)
 {
     z += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -53,7 +53,7 @@ static void make_ring(deal *d)
 {
     for (int i = 0; i < d->n; i++)
         for (int k = 0; k < POINTS; k++)
-            d->ring[i * POINTS + k] = (point){mixed(d->ids[i] ^ mixed((uint64_t)k)), i};
+            d->ring[i * POINTS + k] = (point){mix_bits(d->ids[i] ^ mix_bits((uint64_t)k)), i};
     qsort(d->ring, (size_t)d->n * POINTS, sizeof *d->ring, by_place);
 }
 
@@ -74,7 +74,7 @@ static bool is_lost(const deal *d, int slot) { return d->now && d->now[slot].los
 
 /* Member i of a slot at present, as an index; the one that catches up comes last. -1: no longer a
  * server; -2: no more members. */
-static int present(const deal *d, int slot, int i)
+static int present_member(const deal *d, int slot, int i)
 {
     if (!d->now || i > d->now[slot].n)
         return -2;
@@ -82,21 +82,21 @@ static int present(const deal *d, int slot, int i)
     return index_of(d, i < s->n ? s->chain[i].id : s->catching.id);
 }
 
-static uint64_t *places(const deal *d, int slot) { return d->order + (size_t)slot * (size_t)d->k; }
+static uint64_t *places_of(const deal *d, int slot) { return d->order + (size_t)slot * (size_t)d->k; }
 
 static bool is_placed(const deal *d, int slot, int server)
 {
     for (int i = 0; i < d->k; i++)
-        if (places(d, slot)[i] == d->ids[server])
+        if (places_of(d, slot)[i] == d->ids[server])
             return true;
     return false;
 }
 
 /* Puts a server at place i of a slot. */
-static void place(deal *d, int slot, int i, int server)
+static void place_server(deal *d, int slot, int i, int server)
 {
-    MR_ASSERT(server >= 0 && server < d->n && places(d, slot)[i] == 0);
-    places(d, slot)[i] = d->ids[server];
+    MR_ASSERT(server >= 0 && server < d->n && places_of(d, slot)[i] == 0);
+    places_of(d, slot)[i] = d->ids[server];
     d->copies[server]++;
     d->heads[server] += i == 0;
 }
@@ -106,7 +106,7 @@ static void place(deal *d, int slot, int i, int server)
 /* The first point of the ring at or after the slot's own. */
 static int start_of(const deal *d, int slot)
 {
-    uint64_t at = mixed(~(uint64_t)slot);
+    uint64_t at = mix_bits(~(uint64_t)slot);
     int low = 0, high = d->n * POINTS;
     while (low < high) {
         int mid = low + (high - low) / 2;
@@ -119,7 +119,7 @@ static int start_of(const deal *d, int slot)
 }
 
 /* The first server on the slot's walk for which will_do is true; -1: none. Servers are met once. */
-static int walk(deal *d, int slot, bool (*will_do)(const deal *d, int slot, int server))
+static int walk_ring(deal *d, int slot, bool (*will_do)(const deal *d, int slot, int server))
 {
     int n_points = d->n * POINTS, start = start_of(d, slot), met = 0;
     d->walk++;
@@ -148,14 +148,14 @@ static void place_head(deal *d, int slot, int server)
 {
     MR_ASSERT(server >= 0 && may_head(d, slot, server));
     d->extra -= d->heads[server] == d->low;
-    place(d, slot, 0, server);
+    place_server(d, slot, 0, server);
 }
 
 /* A head stays if it is within its bound. The extra places go to the heads that are met first. */
 static void keep_heads(deal *d)
 {
     for (int slot = 0; slot < d->num_slots; slot++) {
-        int head = is_lost(d, slot) ? -1 : present(d, slot, 0);
+        int head = is_lost(d, slot) ? -1 : present_member(d, slot, 0);
         if (head >= 0 && d->now[slot].n > 0 && may_head(d, slot, head))
             place_head(d, slot, head);
     }
@@ -164,16 +164,16 @@ static void keep_heads(deal *d)
 /* Prefers a present member, to whom nothing has to be copied. */
 static int new_head(deal *d, int slot)
 {
-    for (int i = 1, server; (server = present(d, slot, i)) != -2; i++)
+    for (int i = 1, server; (server = present_member(d, slot, i)) != -2; i++)
         if (server >= 0 && may_head(d, slot, server))
             return server;
-    return walk(d, slot, may_head);
+    return walk_ring(d, slot, may_head);
 }
 
 static void find_heads(deal *d)
 {
     for (int slot = 0; slot < d->num_slots; slot++)
-        if (!is_lost(d, slot) && places(d, slot)[0] == 0)
+        if (!is_lost(d, slot) && places_of(d, slot)[0] == 0)
             place_head(d, slot, new_head(d, slot));
 }
 
@@ -187,7 +187,7 @@ static bool may_copy(const deal *d, int slot, int server)
 static int next_free(const deal *d, int slot)
 {
     for (int i = 1; i < d->k; i++)
-        if (places(d, slot)[i] == 0)
+        if (places_of(d, slot)[i] == 0)
             return i;
     return -1;
 }
@@ -195,9 +195,9 @@ static int next_free(const deal *d, int slot)
 /* Present members keep their places, as far as they have room. */
 static void keep_copies(deal *d, int slot)
 {
-    for (int i = 0, server, at; (server = present(d, slot, i)) != -2 && (at = next_free(d, slot)) > 0; i++)
+    for (int i = 0, server, at; (server = present_member(d, slot, i)) != -2 && (at = next_free(d, slot)) > 0; i++)
         if (server >= 0 && may_copy(d, slot, server))
-            place(d, slot, at, server);
+            place_server(d, slot, at, server);
 }
 
 /* No server with room is left for this slot: the one with the fewest copies takes it. */
@@ -213,8 +213,8 @@ static int least_loaded(const deal *d, int slot)
 static void find_copies(deal *d, int slot)
 {
     for (int at; (at = next_free(d, slot)) > 0;) {
-        int server = walk(d, slot, may_copy);
-        place(d, slot, at, server >= 0 ? server : least_loaded(d, slot));
+        int server = walk_ring(d, slot, may_copy);
+        place_server(d, slot, at, server >= 0 ? server : least_loaded(d, slot));
     }
 }
 

@@ -28,7 +28,7 @@ bool mr_recovery_mends(const mr_status *st)
 }
 
 /* Keeps the newest error. Takes over st. */
-static void remember(mr_recovery *r, mr_status *st)
+static void remember_error(mr_recovery *r, mr_status *st)
 {
     if (!st)
         return;
@@ -36,26 +36,26 @@ static void remember(mr_recovery *r, mr_status *st)
     r->why = st;
 }
 
-static mr_recovery_do fail(mr_recovery *r) { return r->next = MR_RECOVER_FAIL; }
+static mr_recovery_do fail_recovery(mr_recovery *r) { return r->next = MR_RECOVER_FAIL; }
 
 /* Continues with `next` after a pause, unless the deadline is over. */
-static mr_recovery_do pause(mr_recovery *r, mr_recovery_do next, int64_t now_ns)
+static mr_recovery_do pause_recovery(mr_recovery *r, mr_recovery_do next, int64_t now_ns)
 {
     if (r->deadline_ns > 0 && now_ns - r->lost_ns > r->deadline_ns) {
         if (!r->why)
             r->why = mr_error(MR_DEADLINE_EXCEEDED, "The chief has not made the variables ready");
         else
             mr_status_prepend(r->why, "Gave up after %lld s: ", (long long)((now_ns - r->lost_ns) / 1000000000));
-        return fail(r);
+        return fail_recovery(r);
     }
     r->next = next;
     return MR_RECOVER_PAUSE;
 }
 
-static mr_recovery_do again(mr_recovery *r, mr_status *st, int64_t now_ns)
+static mr_recovery_do try_again(mr_recovery *r, mr_status *st, int64_t now_ns)
 {
-    remember(r, st);
-    return mr_recovery_mends(r->why) ? pause(r, MR_RECOVER_OPEN, now_ns) : fail(r);
+    remember_error(r, st);
+    return mr_recovery_mends(r->why) ? pause_recovery(r, MR_RECOVER_OPEN, now_ns) : fail_recovery(r);
 }
 
 mr_recovery_do mr_recovery_begin(mr_recovery *r, int64_t now_ns)
@@ -69,21 +69,21 @@ mr_recovery_do mr_recovery_lost(mr_recovery *r, mr_status *st, int64_t now_ns)
 {
     r->lost_ns = now_ns;
     r->pause_ns = FIRST_PAUSE_NS;
-    return again(r, st, now_ns);
+    return try_again(r, st, now_ns);
 }
 
 mr_recovery_do mr_recovery_opened(mr_recovery *r, mr_status *st, int64_t now_ns)
 {
-    return st ? again(r, st, now_ns) : MR_RECOVER_CHECK;
+    return st ? try_again(r, st, now_ns) : MR_RECOVER_CHECK;
 }
 
 /* A worker that only waits for the chief keeps its session and looks again. */
 mr_recovery_do mr_recovery_checked(mr_recovery *r, mr_status *st, bool ready, int64_t now_ns)
 {
     if (st)
-        return again(r, st, now_ns);
+        return try_again(r, st, now_ns);
     if (!ready)
-        return r->chief ? MR_RECOVER_PREPARE : pause(r, MR_RECOVER_CHECK, now_ns);
+        return r->chief ? MR_RECOVER_PREPARE : pause_recovery(r, MR_RECOVER_CHECK, now_ns);
     mr_status_free(r->why);
     r->why = NULL;
     return MR_RECOVER_WORK;
@@ -92,7 +92,7 @@ mr_recovery_do mr_recovery_checked(mr_recovery *r, mr_status *st, bool ready, in
 /* Checks once more: a task may have been lost during the preparation. */
 mr_recovery_do mr_recovery_prepared(mr_recovery *r, mr_status *st, int64_t now_ns)
 {
-    return st ? again(r, st, now_ns) : MR_RECOVER_CHECK;
+    return st ? try_again(r, st, now_ns) : MR_RECOVER_CHECK;
 }
 
 mr_recovery_do mr_recovery_paused(mr_recovery *r)

@@ -26,7 +26,7 @@ void mr_blast_deinit(mr_blast *b)
     mr_free(b->portions);
 }
 
-static mr_blast_replica *find(mr_blast *b, int64_t id)
+static mr_blast_replica *find_replica(mr_blast *b, int64_t id)
 {
     for (int i = 0; i < b->replicas.n; i++)
         if (b->replicas.p[i].id == id)
@@ -94,7 +94,8 @@ static void begin_evaluation(mr_blast *b)
 /* ---- orders ---- */
 
 /* Gives an idle replica its next order. */
-static void order(mr_blast *b, mr_blast_replica *r, mr_blast_do what, int64_t portion, int64_t now_ns, mr_blast_actions *out)
+static void give_order(mr_blast *b, mr_blast_replica *r, mr_blast_do what, int64_t portion, int64_t now_ns,
+                       mr_blast_actions *out)
 {
     MR_ASSERT(r->state == MR_BLAST_IDLE && !r->disowned);
     r->state = what == MR_BLAST_FLUSH ? MR_BLAST_FLUSHING : MR_BLAST_COMPUTING;
@@ -110,12 +111,12 @@ static void give_flush(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blas
 {
     if (r->lane < 0)
         r->lane = b->spare.n ? mr_vec_pop(&b->spare) : b->n_lanes++;
-    order(b, r, MR_BLAST_FLUSH, -1, now_ns, out);
+    give_order(b, r, MR_BLAST_FLUSH, -1, now_ns, out);
 }
 
 static int64_t since_of(mr_blast *b, int64_t id)
 {
-    const mr_blast_replica *r = find(b, id);
+    const mr_blast_replica *r = find_replica(b, id);
     return r ? r->since_ns : 0;
 }
 
@@ -139,7 +140,7 @@ static void give_portion(mr_blast *b, mr_blast_replica *r, int at, int64_t now_n
         b->given_twice++;
     p->holding = MR_BLAST_GIVEN;
     p->by[place_in(b, p)] = r->id;
-    order(b, r, MR_BLAST_COMPUTE, at, now_ns, out);
+    give_order(b, r, MR_BLAST_COMPUTE, at, now_ns, out);
 }
 
 static int find_free(const mr_blast *b)
@@ -176,7 +177,7 @@ static int find_second(mr_blast *b, int64_t now_ns)
 
 /* The next order of an idle replica. Before it takes one of the last portions it flushes: if it
  * turns out to be slow, only that portion has to be computed again. */
-static void give(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blast_actions *out)
+static void give_work(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blast_actions *out)
 {
     if (!b->running || r->state != MR_BLAST_IDLE || r->disowned)
         return;
@@ -237,7 +238,7 @@ static bool all_disowned(const mr_blast *b)
 
 /* If nothing is under way, the lane is quiet and may serve another replica, but not while it still
  * counts. */
-static void lose(mr_blast *b, mr_blast_replica *r)
+static void lose_replica(mr_blast *b, mr_blast_replica *r)
 {
     bool flushing = r->state == MR_BLAST_FLUSHING, counts = r->flushed && !flushing;
     b->lost++;
@@ -302,33 +303,34 @@ static double sum_losses(const mr_blast *b)
 
 /* Completes the evaluation, or gives orders to all idle replicas. If replicas idle, slow ones are
  * disowned; if all are, the evaluation starts again. */
-static void settle(mr_blast *b, int64_t now_ns, mr_blast_actions *out)
+static void settle_evaluation(mr_blast *b, int64_t now_ns, mr_blast_actions *out)
 {
     if (!b->running)
         return;
     if (b->n_safe == b->o.portions) {
         b->running = false;
-        mr_vec_push(out, (mr_blast_action){.what = MR_BLAST_COMPLETE, .evaluation = b->evaluation, .loss = sum_losses(b)});
+        mr_vec_push(out,
+                    (mr_blast_action){.what = MR_BLAST_COMPLETE, .evaluation = b->evaluation, .loss = sum_losses(b)});
         return;
     }
     for (int i = 0; i < b->replicas.n; i++)
-        give(b, &b->replicas.p[i], now_ns, out);
+        give_work(b, &b->replicas.p[i], now_ns, out);
     if (somebody_idles(b)) {
         disown_slow(b, now_ns);
         for (int i = 0; i < b->replicas.n; i++)
-            give(b, &b->replicas.p[i], now_ns, out);
+            give_work(b, &b->replicas.p[i], now_ns, out);
     }
     if (all_disowned(b)) {
         b->restarts++;
         begin_evaluation(b);
         for (int i = 0; i < b->replicas.n; i++)
-            give(b, &b->replicas.p[i], now_ns, out);
+            give_work(b, &b->replicas.p[i], now_ns, out);
     }
 }
 
 void mr_blast_step(mr_blast *b, const mr_blast_event *e, int64_t now_ns, mr_blast_actions *out)
 {
-    mr_blast_replica *r = find(b, e->replica);
+    mr_blast_replica *r = find_replica(b, e->replica);
     switch (e->kind) {
     case MR_BLAST_EVALUATE: begin_evaluation(b); break; /* an evaluation that still runs is given up */
     case MR_BLAST_JOIN:
@@ -345,9 +347,9 @@ void mr_blast_step(mr_blast *b, const mr_blast_event *e, int64_t now_ns, mr_blas
         break;
     case MR_BLAST_LOST:
         if (r)
-            lose(b, r);
+            lose_replica(b, r);
         break;
     case MR_BLAST_TICK: break;
     }
-    settle(b, now_ns, out);
+    settle_evaluation(b, now_ns, out);
 }

@@ -29,7 +29,7 @@ void mr_creation_deinit(mr_creation *c)
     *c = (mr_creation){0};
 }
 
-static void act(mr_create_actions *out, mr_create_do what, int task)
+static void add_action(mr_create_actions *out, mr_create_do what, int task)
 {
     mr_create_action a = {what, task};
     mr_vec_push(out, a);
@@ -45,17 +45,17 @@ static void ask_all(mr_creation *c, mr_create_do what, mr_create_actions *out)
         c->waiting[i] = true;
         c->n_waiting++;
         c->asked_to_make[i] = what == MR_CREATE_MAKE;
-        act(out, what, i);
+        add_action(out, what, i);
     }
 }
 
 /* The last actions: undo after an error, then reply. */
-static void end(mr_creation *c, mr_create_actions *out)
+static void end_creation(mr_creation *c, mr_create_actions *out)
 {
     for (int i = 0; c->st && i < c->n; i++)
         if (c->asked_to_make[i])
-            act(out, MR_CREATE_DELETE, i);
-    act(out, MR_CREATE_REPLY, -1);
+            add_action(out, MR_CREATE_DELETE, i);
+    add_action(out, MR_CREATE_REPLY, -1);
 }
 
 /* Does nothing until all calls of the round have ended. */
@@ -64,9 +64,9 @@ static void next_round(mr_creation *c, mr_create_actions *out)
     if (c->n_waiting > 0)
         return;
     if (c->st || c->making)
-        end(c, out);
+        end_creation(c, out);
     else
-        act(out, MR_CREATE_GATHER, -1);
+        add_action(out, MR_CREATE_GATHER, -1);
 }
 
 void mr_creation_begin(mr_creation *c, mr_create_actions *out)
@@ -83,7 +83,7 @@ static void stop_others(mr_creation *c, mr_create_actions *out)
     c->stopping = true;
     for (int i = 0; i < c->n; i++)
         if (c->waiting[i])
-            act(out, MR_CREATE_CANCEL, i);
+            add_action(out, MR_CREATE_CANCEL, i);
 }
 
 /* The first error stops the others; a root error is reported rather than its consequences. */
@@ -112,7 +112,7 @@ void mr_creation_gathered(mr_creation *c, mr_status *st, mr_create_actions *out)
     MR_ASSERT(!c->making && c->n_waiting == 0);
     mr_status_update(&c->st, st);
     if (c->st) {
-        end(c, out);
+        end_creation(c, out);
         return;
     }
     c->making = true;

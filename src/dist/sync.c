@@ -44,7 +44,7 @@ static int64_t listened_ns(mr_sync *s, int64_t now_ns)
     return s->listened_ns;
 }
 
-static int count(const mr_sync *s, mr_sync_state state)
+static int count_members(const mr_sync *s, mr_sync_state state)
 {
     int n = 0;
     for (int i = 0; i < s->o.n_workers; i++)
@@ -65,7 +65,7 @@ static int count_arrived(const mr_sync *s)
 int mr_sync_required(const mr_sync *s)
 {
     int n = 0;
-    if (count(s, MR_SYNC_UNHEARD))
+    if (count_members(s, MR_SYNC_UNHEARD))
         return 0;
     for (int i = 0; i < s->o.n_workers; i++)
         n += s->members[i].state == MR_SYNC_ACTIVE || s->members[i].arrived;
@@ -74,7 +74,7 @@ int mr_sync_required(const mr_sync *s)
 }
 
 /* Sends a worker the present stamp. */
-static void token(mr_sync *s, int worker, mr_sync_actions *out)
+static void give_token(mr_sync *s, int worker, mr_sync_actions *out)
 {
     MR_ASSERT(worker >= 0 && worker < s->o.n_workers && !s->o.bounded);
     mr_sync_action a = {.what = MR_SYNC_TOKEN, .worker = worker, .stamp = s->stamp};
@@ -117,7 +117,7 @@ static int64_t since_ns(const mr_sync *s, const mr_sync_member *m, int64_t now_n
 }
 
 /* Decides how many workers the step waits for, from who is active and how long each has been busy. */
-static void choose(mr_sync *s, int64_t now_ns)
+static void choose_wait(mr_sync *s, int64_t now_ns)
 {
     MR_ASSERT(s->o.aggregate == MR_SYNC_ADAPTIVE);
     for (int i = 0; i < s->o.n_workers; i++) {
@@ -138,13 +138,13 @@ static void wait_for_fewer(mr_sync *s, int64_t now_ns)
     int before = s->wait_for;
     if (expected_ns <= 0 || lasted_ns <= 2 * expected_ns || lasted_ns <= 1.5 * thought_ns)
         return;
-    choose(s, now_ns);
+    choose_wait(s, now_ns);
     s->wait_for = MR_MIN(before, s->wait_for);
 }
 
 /* A worker sent a message. One that comes (back) gets a token, unless its gradient for this stamp
  * is already in: then the next token is for it too. */
-static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
+static void hear_worker(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
 {
     mr_sync_member *m = &s->members[e->worker];
     MR_ASSERT(e->worker >= 0 && e->worker < s->o.n_workers);
@@ -166,7 +166,7 @@ static void hear(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_act
     if (e->word == MR_SYNC_ARRIVED && e->stamp == s->stamp)
         m->arrived = true;
     if (comes && !m->arrived)
-        token(s, (int)e->worker, out);
+        give_token(s, (int)e->worker, out);
 }
 
 /* A limit of 0 means never. */
@@ -176,7 +176,7 @@ static bool is_over(int64_t since_ns, int64_t now_ns, int64_t limit_ns)
 }
 
 /* Workers whose lease is over, or that were never heard in join_ns, are no longer waited for. */
-static void expire(mr_sync *s, int64_t now_ns)
+static void expire_members(mr_sync *s, int64_t now_ns)
 {
     for (int i = 0; i < s->o.n_workers; i++) {
         mr_sync_member *m = &s->members[i];
@@ -194,7 +194,7 @@ static void tell_again(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
     for (int i = 0; i < s->o.n_workers; i++) {
         const mr_sync_member *m = &s->members[i];
         if (m->state == MR_SYNC_ACTIVE && !m->arrived && is_over(m->told_ns, now_ns, s->o.lease_ns))
-            token(s, i, out);
+            give_token(s, i, out);
     }
 }
 
@@ -217,10 +217,10 @@ static void apply_if_complete(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
             continue;
         if (s->members[i].gave == s->stamp - 1)
             s->members[i].waited_ns += now_ns - s->members[i].free_ns;
-        token(s, i, out);
+        give_token(s, i, out);
     }
     if (s->o.aggregate == MR_SYNC_ADAPTIVE)
-        choose(s, now_ns);
+        choose_wait(s, now_ns);
 }
 
 /* A silent worker is not waited for in a step, but may only be cut off or slow: training ends
@@ -239,7 +239,8 @@ static bool nobody_is_left(const mr_sync *s, int64_t now_ns)
 /* ---- bounded delay ---- */
 
 /* Iterations of dist/delay.h are counted from the first stamp. */
-static void delay_word(mr_sync *s, int64_t worker, mr_delay_word word, int64_t stamp, int64_t now_ns, mr_delay_actions *out)
+static void delay_word(mr_sync *s, int64_t worker, mr_delay_word word, int64_t stamp, int64_t now_ns,
+                       mr_delay_actions *out)
 {
     mr_delay_step(&s->delay, &(mr_delay_event){worker, word, stamp - s->first}, now_ns, out);
 }
@@ -296,7 +297,7 @@ static void step_bounded(mr_sync *s, const mr_sync_event *e, bool heard, int64_t
     mr_delay_actions begun = {0};
     if (heard)
         hear_bounded(s, e, now_ns, &begun);
-    expire(s, now_ns);
+    expire_members(s, now_ns);
     pass_bounded(s, now_ns, &begun, out);
     mr_vec_deinit(&begun);
 }
@@ -309,8 +310,11 @@ mr_sync_figures mr_sync_figures_of(const mr_sync *s, int worker)
         return (mr_sync_figures){.iterations = w->iterations, .waited_ns = mr_delay_waited_ns(w, s->listened_ns),
                                  .staleness = mr_delay_mean_staleness(w), .staleness_max = w->staleness_max,
                                  .waited_for = mr_delay_is_waited_for(&s->delay, w)};
-    return (mr_sync_figures){.iterations = m->n_gave, .late = m->n_late, .waited_ns = m->waited_ns,
-                             .waited_for = !s->o.bounded && m->state == MR_SYNC_ACTIVE && !m->arrived && count_arrived(s) > 0};
+    return (mr_sync_figures){.iterations = m->n_gave,
+                             .late = m->n_late,
+                             .waited_ns = m->waited_ns,
+                             .waited_for =
+                                 !s->o.bounded && m->state == MR_SYNC_ACTIVE && !m->arrived && count_arrived(s) > 0};
 }
 
 /* One event. Time passes with every event, also with an invalid one. */
@@ -321,11 +325,11 @@ void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_ac
     now_ns = listened_ns(s, now_ns);
     bool heard = e->worker >= 0 && e->worker < s->o.n_workers && e->word >= MR_SYNC_JOIN && e->word <= MR_SYNC_LEAVE;
     if (heard)
-        hear(s, e, now_ns, out);
+        hear_worker(s, e, now_ns, out);
     if (s->o.bounded) {
         step_bounded(s, e, heard, now_ns, out);
     } else {
-        expire(s, now_ns);
+        expire_members(s, now_ns);
         apply_if_complete(s, now_ns, out);
         tell_again(s, now_ns, out);
     }

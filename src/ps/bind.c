@@ -9,7 +9,7 @@
 static mr_ps *client_of(mr_parameter_store *s) { return (mr_ps *)((char *)s - offsetof(mr_ps, store)); }
 
 /* Tables may be added at any time, so the number is looked up for each op. */
-static mr_status *find(mr_parameter_store *s, mr_sv table, int *number, int *width, int *push_width)
+static mr_status *find_table(mr_parameter_store *s, mr_sv table, int *number, int *width, int *push_width)
 {
     mr_ps *ps = client_of(s);
     for (int i = 0; i < mr_ps_n_tables(ps); i++) {
@@ -41,7 +41,7 @@ static void on_done(void *arg, mr_ps_task t, const mr_status *st)
 
 /* Begins an op's pull or push. `done` is called exactly once, also after an error; 0: it already
  * was. */
-static int64_t start(mr_parameter_store *s, const mr_parameter_call *c)
+static int64_t start_call(mr_parameter_store *s, const mr_parameter_call *c)
 {
     mr_ps_task task = 0;
     call *x = mr_new(call);
@@ -61,7 +61,7 @@ static int64_t start(mr_parameter_store *s, const mr_parameter_call *c)
     return 0;
 }
 
-static void cancel(mr_parameter_store *s, int64_t task) { mr_ps_cancel(client_of(s), task); }
+static void cancel_call(mr_parameter_store *s, int64_t task) { mr_ps_cancel(client_of(s), task); }
 
 /* A task that has ended, or never existed, is ignored. */
 void mr_ps_cancel(mr_ps *ps, mr_ps_task t)
@@ -80,7 +80,7 @@ mr_status *mr_ps_bind_store(mr_ps *ps, const char *name)
 {
     mr_lock(&ps->mu);
     if (!ps->store.find) /* only once, because ops may be reading it */
-        ps->store = (mr_parameter_store){find, start, cancel};
+        ps->store = (mr_parameter_store){find_table, start_call, cancel_call};
     char *before = ps->bound;
     ps->bound = NULL;
     mr_unlock(&ps->mu);

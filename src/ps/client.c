@@ -137,7 +137,7 @@ static void tell_late_locked(mr_ps *ps, int64_t now_ns)
 }
 
 /* Timers of the link and of open tasks; rarer while no task is open. */
-static int64_t tick(void *owner, int64_t now_ns)
+static int64_t tick_client(void *owner, int64_t now_ns)
 {
     mr_ps *ps = owner;
     mr_ps_link_tick(&ps->link, now_ns);
@@ -160,7 +160,7 @@ static void count_bytes(mr_ps *ps)
 
 /* Runs after each batch of notes. Bytes are counted before tasks end, so that a caller who sees the
  * end of its task finds its bytes in the statistics. */
-static void turn(void *owner)
+static void turn_client(void *owner)
 {
     mr_ps *ps = owner;
     count_bytes(ps);
@@ -390,7 +390,7 @@ static mr_status *wait_for_view(mr_ps *ps, const char *manager)
 }
 
 /* manager NULL: everything inside this process. */
-static mr_status *start(mr_ps *ps, const char *manager)
+static mr_status *start_client(mr_ps *ps, const char *manager)
 {
     char *inside = NULL;
     mr_status *st = NULL;
@@ -398,8 +398,8 @@ static mr_status *start(mr_ps *ps, const char *manager)
         MR_GO(open_inside(ps, &inside));
         manager = inside;
     }
-    ps->inbox.tick = tick;
-    ps->inbox.turn = turn;
+    ps->inbox.tick = tick_client;
+    ps->inbox.turn = turn_client;
     MR_GO(mr_ps_inbox_start(&ps->inbox, "ps-client"));
     mr_ps_inbox_ask(&ps->inbox, begin_link, (void *)(uintptr_t)manager);
     MR_GO(wait_for_view(ps, manager));
@@ -441,7 +441,7 @@ mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
     ps->inbox.owner = ps;
     ps->ways.inbox = &ps->inbox;
     ps->link.closing = true; /* until begin_link */
-    mr_status *st = start(ps, o->manager);
+    mr_status *st = start_client(ps, o->manager);
     ps->o.manager = ps->o.name = NULL;
     if (st) {
         mr_ps_close(ps);
@@ -453,7 +453,7 @@ mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
 
 /* The last event of the client's thread: cancels all open tasks, so that their callbacks run and
  * whoever waits continues. */
-static void end(void *owner, void *arg)
+static void end_client(void *owner, void *arg)
 {
     mr_ps *ps = owner;
     uint32_t pos = 0;
@@ -511,7 +511,7 @@ void mr_ps_close(mr_ps *ps)
     if (ps->inbox.running) {
         if (!ps->own_manager)
             say_goodbye(ps);
-        mr_ps_inbox_ask(&ps->inbox, end, NULL);
+        mr_ps_inbox_ask(&ps->inbox, end_client, NULL);
         mr_ps_inbox_stop(&ps->inbox);
     }
     mr_ps_manager_close(ps->own_manager);

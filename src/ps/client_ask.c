@@ -38,7 +38,7 @@ static void on_answered(void *owner, mr_ps_ask *a)
     mr_unlock(&ps->mu);
 }
 
-static void ask(void *owner, mr_ps_note *n)
+static void start_question(void *owner, mr_ps_note *n)
 {
     mr_ps *ps = owner;
     question *q = (question *)((char *)n - offsetof(question, note));
@@ -72,7 +72,7 @@ static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, in
         mr_free(q);
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to ask the manager");
     }
-    mr_ps_inbox_put(&ps->inbox, &q->note, ask);
+    mr_ps_inbox_put(&ps->inbox, &q->note, start_question);
     mr_lock(&ps->mu);
     while (!q->done) {
         double seconds;

@@ -48,7 +48,7 @@ static size_t find_end(mr_ps_keys k, size_t from, uint64_t end)
 
 /* Splits the rows at the borders of the ranges. all: a piece also for ranges without keys, for
  * tables that aggregate: every range counts the pushes of a round. */
-static void cut(mr_ps_client_task *t, uint64_t num_keys, int n_slots, mr_ps_keys k, bool all)
+static void split_rows(mr_ps_client_task *t, uint64_t num_keys, int n_slots, mr_ps_keys k, bool all)
 {
     size_t at = 0;
     for (int slot = 0; slot < n_slots && (all || at < k.n);) {
@@ -133,8 +133,8 @@ static mr_status *filter_modified(mr_ps *ps, const mr_ps_table_spec *t, const mr
 
 /* Decides which rows are sent (k->present). The order is fixed: KKT, `modified`, random skip.
  * floats may be changed; they are the task's copy. */
-static mr_status *filter(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k,
-                         float *floats)
+static mr_status *filter_rows(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_job *j, mr_ps_client_task *k,
+                              float *floats)
 {
     MR_ASSERT(!j->pull && !k->present && j->call);
     const mr_ps_call *c = j->call;
@@ -208,14 +208,14 @@ static mr_status *make_task(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_jo
     MR_TRY(copy_in(k, j));
     if (!j->pull && j->call &&
         (j->call->kkt || j->call->modified > 0 || (j->call->keep > 0 && j->call->keep < 1)))
-        MR_TRY(filter(ps, t, j, k, (float *)(uintptr_t)k->change.floats));
+        MR_TRY(filter_rows(ps, t, j, k, (float *)(uintptr_t)k->change.floats));
     if (!j->pull && j->kind == MR_PS_CHANGE_PUSH)
         count_rows(ps, k);
     mr_lock(&ps->mu);
     int n_slots = ps->n_slots;
     mr_unlock(&ps->mu);
-    cut(k, t->o.num_keys, n_slots, k->change.keys,
-        !j->pull && j->kind == MR_PS_CHANGE_PUSH && t->o.aggregate > 1);
+    split_rows(k, t->o.num_keys, n_slots, k->change.keys,
+               !j->pull && j->kind == MR_PS_CHANGE_PUSH && t->o.aggregate > 1);
     return NULL;
 }
 

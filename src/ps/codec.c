@@ -232,7 +232,8 @@ static mr_status *get_gaps(mr_pb_reader *r, size_t n_rows, mr_ps_rows *out)
 /* ---- packing ---- */
 
 /* Copies the present rows in the order of the layout: by column if rows are narrow, else by row. */
-static void gather(const float *values, const uint8_t *present, size_t n_rows, size_t width, size_t count, float *to)
+static void gather_rows(const float *values, const uint8_t *present, size_t n_rows, size_t width, size_t count,
+                        float *to)
 {
     size_t k = 0;
     MR_ASSERT(count <= n_rows);
@@ -263,7 +264,7 @@ static mr_status *pack_body(const mr_ps_codec *c, const float *values, const uin
     if ((!as_is && !gathered) || !mr_str_try_reserve(body, most))
         MR_GO(no_memory(n_rows, width));
     if (!as_is)
-        gather(values, present, n_rows, (size_t)width, count, gathered);
+        gather_rows(values, present, n_rows, (size_t)width, count, gathered);
     if (rows == ROWS_BITS)
         put_bits(body, present, n_rows);
     else if (rows == ROWS_GAPS)
@@ -354,7 +355,7 @@ static mr_status *no_room(size_t most_rows, int width)
 
 /* A Snappy block states its decompressed size. A size that n_rows rows cannot have is refused
  * before anything is allocated. */
-static mr_status *uncompress(mr_sv in, size_t n_rows, int width, size_t most_rows, packed *p)
+static mr_status *uncompress_body(mr_sv in, size_t n_rows, int width, size_t most_rows, packed *p)
 {
     enum { VARINT = 10 };
     mr_pb_reader r;
@@ -382,7 +383,7 @@ static mr_status *open_packed(mr_sv in, size_t n_rows, int width, size_t most_ro
     p->form = (mr_ps_form)(head & 3);
     mr_sv rest = {in.p + 1, in.n - 1};
     if (head & SNAPPY) {
-        MR_TRY(uncompress(rest, n_rows, width, most_rows, p));
+        MR_TRY(uncompress_body(rest, n_rows, width, most_rows, p));
         rest = mr_str_view(&p->body);
     }
     mr_pb_reader r;

@@ -63,7 +63,7 @@ static inline uint64_t hash_of(uint64_t seed, uint64_t key)
 }
 
 /* The key's counter in each row. */
-static inline void places(const mr_count_min *s, uint64_t key, uint32_t **at)
+static inline void find_counters(const mr_count_min *s, uint64_t key, uint32_t **at)
 {
     MR_ASSERT(s->depth >= 1 && s->depth <= MR_COUNT_MIN_MAX_DEPTH);
     uint64_t h = hash_of(s->seed, key), step = (h >> 32 | h << 32) | 1;
@@ -72,7 +72,7 @@ static inline void places(const mr_count_min *s, uint64_t key, uint32_t **at)
 }
 
 /* The smallest of a key's counters is the best estimate. */
-static inline uint32_t least(uint32_t *const *at, int depth)
+static inline uint32_t least_count(uint32_t *const *at, int depth)
 {
     uint32_t v = *at[0];
     for (int i = 1; i < depth; i++)
@@ -86,12 +86,12 @@ static void insert_group(mr_count_min *s, const uint64_t *keys, size_t n)
     MR_ASSERT(n <= GROUP);
     uint32_t *at[GROUP][MR_COUNT_MIN_MAX_DEPTH];
     for (size_t k = 0; k < n; k++) {
-        places(s, keys[k], at[k]);
+        find_counters(s, keys[k], at[k]);
         for (int i = 0; i < s->depth; i++)
             __builtin_prefetch(at[k][i], 1);
     }
     for (size_t k = 0; k < n; k++) {
-        uint32_t v = least(at[k], s->depth);
+        uint32_t v = least_count(at[k], s->depth);
         v += v != UINT32_MAX;
         for (int i = 0; i < s->depth; i++)
             *at[k][i] = MR_MAX(*at[k][i], v);
@@ -118,12 +118,12 @@ void mr_count_min_get_many(const mr_count_min *s, const uint64_t *keys, size_t n
     for (size_t first = 0; first < n; first += GROUP) {
         size_t m = MR_MIN(n - first, (size_t)GROUP);
         for (size_t k = 0; k < m; k++) {
-            places(s, keys[first + k], at[k]);
+            find_counters(s, keys[first + k], at[k]);
             for (int i = 0; i < s->depth; i++)
                 __builtin_prefetch(at[k][i], 0);
         }
         for (size_t k = 0; k < m; k++)
-            counts[first + k] = least(at[k], s->depth);
+            counts[first + k] = least_count(at[k], s->depth);
     }
 }
 
@@ -154,7 +154,7 @@ mr_status *mr_count_min_merge(mr_count_min *into, const mr_count_min *from)
  * varint: how many more zeros follow. */
 
 /* The caller has reserved the room. */
-static void put(mr_str *out, uint64_t v)
+static void put_varint(mr_str *out, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         out->p[out->n++] = (char)(v | 0x80);
@@ -171,19 +171,19 @@ mr_status *mr_count_min_pack(const mr_count_min *s, mr_str *out)
     if (!mr_str_try_reserve(out, room))
         return mr_error(MR_RESOURCE_EXHAUSTED, "count-min: no memory to pack %zu counters", n);
     for (int i = 0; i < MR_COUNT(head); i++)
-        put(out, head[i]);
+        put_varint(out, head[i]);
     for (size_t i = 0; i < n; i++) {
         if (i % PIECE == 0 || out->cap - out->n < MOST + 1)
             if (!mr_str_try_reserve(out, PIECE * MOST)) {
                 out->n = start;
                 return mr_error(MR_RESOURCE_EXHAUSTED, "count-min: no memory to pack %zu counters", n);
             }
-        put(out, s->counts[i]);
+        put_varint(out, s->counts[i]);
         size_t zeros = 0;
         while (s->counts[i] == 0 && i + 1 < n && s->counts[i + 1] == 0)
             zeros++, i++;
         if (s->counts[i] == 0)
-            put(out, zeros);
+            put_varint(out, zeros);
     }
     out->p[out->n] = '\0';
     return NULL;

@@ -34,7 +34,7 @@ size_t mr_ps_filter_kkt(const float *values, const float *pushed, size_t n, int 
 /* ---- random skip ---- */
 
 /* The mixing function of splitmix64. */
-static uint64_t mix(uint64_t z)
+static uint64_t mix_bits(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -47,11 +47,11 @@ size_t mr_ps_filter_skip(float *pushed, size_t n, int push_width, float keep, ui
     if (!(keep > 0 && keep < 1))
         return 0;
     size_t left_out = 0, w = (size_t)push_width;
-    uint64_t start = mix(seed + 0x9e3779b97f4a7c15u);
+    uint64_t start = mix_bits(seed + 0x9e3779b97f4a7c15u);
     for (size_t i = 0; i < n; i++) {
         if (!present[i])
             continue;
-        double chance = (double)(mix(start + i * 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53;
+        double chance = (double)(mix_bits(start + i * 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53;
         present[i] = chance < (double)keep;
         left_out += !present[i];
         for (size_t j = 0; j < w && present[i]; j++)
@@ -71,12 +71,12 @@ struct mr_ps_residuals {
     size_t n, room;  /* rows */
     uint64_t *keys;
     uint8_t *waits;
-    float *rows; /* stride(r) floats each */
+    float *rows; /* row_stride(r) floats each */
     size_t n_waiting;
 };
 
 /* Floats from one row to the next. */
-static size_t stride(const mr_ps_residuals *r) { return (size_t)r->width * (r->assign ? 2 : 1); }
+static size_t row_stride(const mr_ps_residuals *r) { return (size_t)r->width * (r->assign ? 2 : 1); }
 
 mr_ps_residuals *mr_ps_residuals_new(int push_width, bool assign)
 {
@@ -98,10 +98,10 @@ void mr_ps_residuals_free(mr_ps_residuals *r)
 }
 
 /* The table's entry of the key, or the free one where it would go. */
-static uint32_t *find(const mr_ps_residuals *r, uint64_t key)
+static uint32_t *find_entry(const mr_ps_residuals *r, uint64_t key)
 {
     MR_ASSERT(r->n_table > r->n);
-    size_t at = mix(key) & (r->n_table - 1);
+    size_t at = mix_bits(key) & (r->n_table - 1);
     while (r->table[at] && r->keys[r->table[at] - 1] != key)
         at = (at + 1) & (r->n_table - 1);
     return &r->table[at];
@@ -122,7 +122,7 @@ static bool grow_table(mr_ps_residuals *r, size_t want)
     r->table = table;
     r->n_table = n;
     for (size_t i = 0; i < r->n; i++)
-        *find(r, r->keys[i]) = (uint32_t)i + 1;
+        *find_entry(r, r->keys[i]) = (uint32_t)i + 1;
     return true;
 }
 
@@ -135,7 +135,7 @@ static bool grow_array(void **p, size_t n, size_t element)
 }
 
 /* Room for n more rows. On failure everything is as it was, though some arrays may be larger. */
-static mr_status *reserve(mr_ps_residuals *r, size_t n)
+static mr_status *reserve_rows(mr_ps_residuals *r, size_t n)
 {
     size_t want, room = MR_MAX(r->room, (size_t)64);
     bool fits = mr_size_add(r->n, n, &want) && want < UINT32_MAX;
@@ -144,7 +144,7 @@ static mr_status *reserve(mr_ps_residuals *r, size_t n)
     if (fits && room > r->room)
         fits = grow_array((void **)&r->keys, room, sizeof *r->keys) &&
                grow_array((void **)&r->waits, room, 1) &&
-               grow_array((void **)&r->rows, room, stride(r) * sizeof(float));
+               grow_array((void **)&r->rows, room, row_stride(r) * sizeof(float));
     if (!fits || !grow_table(r, want))
         return mr_error(MR_RESOURCE_EXHAUSTED, "filter: no memory to hold back %zu more rows", n);
     r->room = room;
@@ -154,13 +154,13 @@ static mr_status *reserve(mr_ps_residuals *r, size_t n)
 /* The index of a key's row. A new key gets a row of zeros; reserve has made the room. */
 static size_t place_of(mr_ps_residuals *r, uint64_t key, bool *is_new)
 {
-    uint32_t *at = find(r, key);
+    uint32_t *at = find_entry(r, key);
     *is_new = !*at;
     if (*is_new) {
     MR_ASSERT(r->n < r->room);
         r->keys[r->n] = key;
         r->waits[r->n] = 0;
-        memset(r->rows + r->n * stride(r), 0, stride(r) * sizeof(float));
+        memset(r->rows + r->n * row_stride(r), 0, row_stride(r) * sizeof(float));
         *at = (uint32_t)++r->n;
     }
     return *at - 1;
@@ -175,7 +175,7 @@ static void set_waits(mr_ps_residuals *r, size_t place, bool waits)
 /* Adds what is held back to the pushed row. true: the row is sent, and nothing of it is held back. */
 static bool join_additive(mr_ps_residuals *r, size_t place, float *row, int judged, float threshold)
 {
-    float *kept = r->rows + place * stride(r);
+    float *kept = r->rows + place * row_stride(r);
     bool small = true, any = false;
     for (int j = 0; j < r->width; j++) {
         row[j] += kept[j];
@@ -192,7 +192,7 @@ static bool join_additive(mr_ps_residuals *r, size_t place, float *row, int judg
  * with. */
 static bool join_assign(mr_ps_residuals *r, size_t place, bool is_new, const float *row, int judged, float threshold)
 {
-    float *newest = r->rows + place * stride(r), *sent = newest + r->width;
+    float *newest = r->rows + place * row_stride(r), *sent = newest + r->width;
     bool small = !is_new, any = false;
     for (int j = 0; j < r->width; j++) {
         newest[j] = row[j];
@@ -209,7 +209,7 @@ static bool join_assign(mr_ps_residuals *r, size_t place, bool is_new, const flo
 mr_status *mr_ps_filter_modified(mr_ps_residuals *r, const uint64_t *keys, size_t n, float *pushed, int judged,
                                  float threshold, uint8_t *present, mr_ps_filter_stats *stats)
 {
-    MR_TRY(reserve(r, n));
+    MR_TRY(reserve_rows(r, n));
     for (size_t i = 0; i < n; i++) {
         if (!present[i])
             continue;
@@ -247,8 +247,8 @@ mr_status *mr_ps_residuals_flush(mr_ps_residuals *r, uint64_t **keys, float **va
             k[at++] = r->keys[i];
     qsort(k, at, sizeof *k, by_key);
     for (size_t i = 0; i < at; i++) {
-        size_t place = *find(r, k[i]) - 1;
-        float *row = r->rows + place * stride(r);
+        size_t place = *find_entry(r, k[i]) - 1;
+        float *row = r->rows + place * row_stride(r);
         memcpy(v + i * w, row, w * sizeof *v);
         if (r->assign)
             memcpy(row + w, row, w * sizeof *v);

@@ -30,7 +30,7 @@ void mr_ps_graph_update_free(mr_ps_graph_update *g)
     mr_free(g);
 }
 
-static mr_status *find(const mr_ps_graph_update *g, const char *name, mr_out *out)
+static mr_status *find_output(const mr_ps_graph_update *g, const char *name, mr_out *out)
 {
     mr_node *n = mr_graph_find(g->graph, mr_sv_of(name));
     *out = (mr_out){n, 0};
@@ -52,7 +52,7 @@ static mr_status *check_ops(const mr_graph *g)
 
 /* Imports the graph and opens a session that runs on the calling thread. The caller frees g after
  * an error. */
-static mr_status *make(mr_ps_graph_update *g, const mr_ps_table_spec *t)
+static mr_status *make_session(mr_ps_graph_update *g, const mr_ps_table_spec *t)
 {
     mr_session_config c = {.n_cpus = 1,
                            .intra_threads = 1,
@@ -65,12 +65,12 @@ static mr_status *make(mr_ps_graph_update *g, const mr_ps_table_spec *t)
     g->graph = mr_graph_new();
     MR_TRY(mr_graph_import(g->graph, mr_str_view(&t->graph), NULL, NULL));
     MR_TRY(check_ops(g->graph));
-    MR_TRY(find(g, "value", &g->feeds[VALUE]));
-    MR_TRY(find(g, "gradient", &g->feeds[GRADIENT]));
-    MR_TRY(find(g, "new_value", &g->fetches[0]));
+    MR_TRY(find_output(g, "value", &g->feeds[VALUE]));
+    MR_TRY(find_output(g, "gradient", &g->feeds[GRADIENT]));
+    MR_TRY(find_output(g, "new_value", &g->fetches[0]));
     if (g->slots > 0) {
-        MR_TRY(find(g, "slot", &g->feeds[SLOT]));
-        MR_TRY(find(g, "new_slot", &g->fetches[1]));
+        MR_TRY(find_output(g, "slot", &g->feeds[SLOT]));
+        MR_TRY(find_output(g, "new_slot", &g->fetches[1]));
     }
     return mr_direct_session_new(g->graph, NULL, &c, &g->session);
 }
@@ -78,7 +78,7 @@ static mr_status *make(mr_ps_graph_update *g, const mr_ps_table_spec *t)
 mr_status *mr_ps_graph_update_new(const mr_ps_table_spec *t, mr_ps_graph_update **out)
 {
     mr_ps_graph_update *g = mr_new(mr_ps_graph_update);
-    mr_status *st = make(g, t);
+    mr_status *st = make_session(g, t);
     if (st) {
         mr_ps_graph_update_free(g);
         g = NULL;

@@ -38,7 +38,7 @@ static void carry_out(mr_ps_inbox *b, mr_ps_note *n)
 
 /* The thread. It wakes for a note, for the next tick, or to close; it ends only when the inbox is
  * empty and closing, so notes that were put in before mr_ps_inbox_stop are all handled. */
-static void run(void *arg)
+static void run_thread(void *arg)
 {
     mr_ps_inbox *b = arg;
     int64_t at_ns = mr_now_ns();
@@ -70,7 +70,7 @@ mr_status *mr_ps_inbox_start(mr_ps_inbox *b, const char *name)
     b->first = NULL;
     b->last = &b->first;
     b->closing = false;
-    int e = mr_thread_start(&b->thread, name, run, b);
+    int e = mr_thread_start(&b->thread, name, run_thread, b);
     b->running = e == 0;
     if (!e)
         return NULL;
@@ -119,7 +119,7 @@ typedef struct question { /* on the stack of mr_ps_inbox_ask until `done` */
 } question;
 
 /* The asker frees the question as soon as it sees `done`, so nothing touches it after the unlock. */
-static void answer(void *owner, mr_ps_note *n)
+static void answer_question(void *owner, mr_ps_note *n)
 {
     question *q = (question *)n;
     q->fn(owner, q->arg);
@@ -138,7 +138,7 @@ void mr_ps_inbox_ask(mr_ps_inbox *b, void (*fn)(void *owner, void *arg), void *a
     question q = {.fn = fn, .arg = arg};
     mr_mutex_init(&q.mu);
     mr_cond_init(&q.answered);
-    mr_ps_inbox_put(b, &q.note, answer);
+    mr_ps_inbox_put(b, &q.note, answer_question);
     mr_lock(&q.mu);
     while (!q.done)
         mr_cond_wait(&q.answered, &q.mu);

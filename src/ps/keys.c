@@ -31,7 +31,7 @@ mr_status *mr_ps_keys_check(const uint64_t *keys, size_t n, uint64_t num_keys)
 
 /* The first index from `at` on whose key is not below `key`. Steps of doubling length, then
  * bisection: fast if the answer is near. */
-static size_t lower(const uint64_t *keys, size_t at, size_t n, uint64_t key)
+static size_t lower_bound(const uint64_t *keys, size_t at, size_t n, uint64_t key)
 {
     size_t step = 1, high = at;
     while (high < n && keys[high] < key) {
@@ -52,7 +52,7 @@ static size_t lower(const uint64_t *keys, size_t at, size_t n, uint64_t key)
 void mr_ps_keys_split(const uint64_t *keys, size_t n, const uint64_t *bounds, int n_slots, size_t *cuts)
 {
     for (int i = 0; i <= n_slots; i++)
-        cuts[i] = lower(keys, i ? cuts[i - 1] : 0, n, bounds[i]);
+        cuts[i] = lower_bound(keys, i ? cuts[i - 1] : 0, n, bounds[i]);
 }
 
 uint64_t mr_ps_keys_hash(const uint64_t *keys, size_t n)
@@ -160,7 +160,7 @@ struct mr_ps_key_cache {
 };
 
 /* The memory of an entry, with the allocator's overhead, so that the budget is kept in fact. */
-static size_t cost(const mr_ps_key_list *l)
+static size_t entry_cost(const mr_ps_key_list *l)
 {
     return sizeof(entry) + 2 * sizeof(void *) + (l ? sizeof *l + 2 * sizeof(void *) + l->n * sizeof(uint64_t) : 0);
 }
@@ -184,7 +184,7 @@ static entry **chain_of(const mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
 }
 
 /* The link that leads to the entry, or the end of its chain. */
-static entry **find(const mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
+static entry **find_entry(const mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
 {
     entry **at = chain_of(c, owner, hash);
     while (*at && ((*at)->hash != hash || (*at)->owner != owner))
@@ -209,10 +209,10 @@ static void ring_remove(entry *e)
 static void remove_at(mr_ps_key_cache *c, entry **at)
 {
     entry *e = *at;
-    MR_ASSERT(e && c->stats.entries > 0 && c->stats.bytes >= cost(e->list));
+    MR_ASSERT(e && c->stats.entries > 0 && c->stats.bytes >= entry_cost(e->list));
     *at = e->next;
     ring_remove(e);
-    c->stats.bytes -= cost(e->list);
+    c->stats.bytes -= entry_cost(e->list);
     c->stats.entries--;
     mr_ps_key_list_unref(e->list);
     mr_free(e);
@@ -223,13 +223,13 @@ void mr_ps_key_cache_free(mr_ps_key_cache *c)
     if (!c)
         return;
     while (c->ring.newer != &c->ring)
-        remove_at(c, find(c, c->ring.newer->owner, c->ring.newer->hash));
+        remove_at(c, find_entry(c, c->ring.newer->owner, c->ring.newer->hash));
     mr_free(c->chains);
     mr_free(c);
 }
 
 /* Doubles the number of chains. Without memory it stays: long chains are slow but correct. */
-static void grow(mr_ps_key_cache *c)
+static void grow_chains(mr_ps_key_cache *c)
 {
     entry **chains = mr_try_calloc(c->n_chains * 2, sizeof *chains);
     if (!chains)
@@ -246,7 +246,7 @@ static void grow(mr_ps_key_cache *c)
 
 bool mr_ps_key_cache_get(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_ps_key_list **list)
 {
-    entry *e = *find(c, owner, hash);
+    entry *e = *find_entry(c, owner, hash);
     if (list)
         *list = e ? e->list : NULL;
     c->stats.hits += e != NULL;
@@ -263,27 +263,27 @@ bool mr_ps_key_cache_get(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_p
 void mr_ps_key_cache_put(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_ps_key_list *list)
 {
     mr_ps_key_cache_drop(c, owner, hash);
-    entry *e = cost(list) <= c->budget ? mr_try_calloc(1, sizeof *e) : NULL;
+    entry *e = entry_cost(list) <= c->budget ? mr_try_calloc(1, sizeof *e) : NULL;
     if (!e)
         return;
-    while (c->stats.bytes + cost(list) > c->budget) {
-        remove_at(c, find(c, c->ring.newer->owner, c->ring.newer->hash));
+    while (c->stats.bytes + entry_cost(list) > c->budget) {
+        remove_at(c, find_entry(c, c->ring.newer->owner, c->ring.newer->hash));
         c->stats.evictions++;
     }
     if (c->stats.entries >= c->n_chains)
-        grow(c);
+        grow_chains(c);
     entry **at = chain_of(c, owner, hash);
     *e = (entry){.next = *at, .owner = owner, .hash = hash, .list = list ? mr_ps_key_list_ref(list) : NULL};
     *at = e;
     ring_add(c, e);
-    c->stats.bytes += cost(list);
+    c->stats.bytes += entry_cost(list);
     c->stats.entries++;
     MR_ASSERT(c->stats.bytes <= c->budget);
 }
 
 void mr_ps_key_cache_drop(mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
 {
-    entry **at = find(c, owner, hash);
+    entry **at = find_entry(c, owner, hash);
     if (*at)
         remove_at(c, at);
 }
@@ -293,7 +293,7 @@ void mr_ps_key_cache_drop_owner(mr_ps_key_cache *c, uint64_t owner)
     for (entry *e = c->ring.older, *older; e != &c->ring; e = older) {
         older = e->older;
         if (e->owner == owner)
-            remove_at(c, find(c, e->owner, e->hash));
+            remove_at(c, find_entry(c, e->owner, e->hash));
     }
 }
 

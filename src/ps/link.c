@@ -99,11 +99,11 @@ static mr_status *tell_news(mr_ps_link *l, const mr_bytes *reply)
 
 /* ---- calls ---- */
 
-static void watch(mr_ps_link *l);
+static void start_watch(mr_ps_link *l);
 
 /* Makes a call of the present round. */
-static void send(mr_ps_link *l, const char *method, void (*answered)(void *owner, mr_ps_ask *a),
-                 mr_bytes *body, int64_t deadline_ns)
+static void send_call(mr_ps_link *l, const char *method, void (*answered)(void *owner, mr_ps_ask *a),
+                      mr_bytes *body, int64_t deadline_ns)
 {
     link_ask *a = mr_new(link_ask);
     a->link = l;
@@ -113,7 +113,7 @@ static void send(mr_ps_link *l, const char *method, void (*answered)(void *owner
 }
 
 /* The manager is gone: the next tick after RETRY_NS looks for it. */
-static void unjoin(mr_ps_link *l)
+static void lose_manager(mr_ps_link *l)
 {
     MR_ASSERT(!l->closing);
     l->joined = l->asking = false;
@@ -127,13 +127,13 @@ static void on_live_end(void *owner, mr_ps_ask *ask)
     link_ask *a = (link_ask *)ask;
     (void)owner;
     if (a->round == a->link->round && !a->link->closing)
-        unjoin(a->link);
+        lose_manager(a->link);
     mr_ps_ask_deinit(ask);
     mr_free(a);
 }
 
 /* The call has no deadline: it lasts as long as the connection. */
-static void live(mr_ps_link *l)
+static void start_live(mr_ps_link *l)
 {
     mr_pb_writer w;
     mr_str head = {0};
@@ -141,7 +141,7 @@ static void live(mr_ps_link *l)
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, l->id);
     mr_status_free(mr_ps_end_head(&w, &head, &body)); /* without memory the body is empty; the manager refuses it */
-    send(l, MR_PS_MANAGER_SERVICE "Live", on_live_end, &body, 0);
+    send_call(l, MR_PS_MANAGER_SERVICE "Live", on_live_end, &body, 0);
 }
 
 /* The end of a Watch: news, or a sign of life without any, and then the next Watch. Any error
@@ -154,9 +154,9 @@ static void on_watched(void *owner, mr_ps_ask *ask)
     if (a->round == l->round && !l->closing) {
         mr_status *st = ask->st ? mr_status_copy(ask->st) : tell_news(l, &ask->reply);
         if (!st && !l->closing)
-            watch(l);
+            start_watch(l);
         else
-            unjoin(l);
+            lose_manager(l);
         mr_status_free(st);
     }
     mr_ps_ask_deinit(ask);
@@ -165,7 +165,7 @@ static void on_watched(void *owner, mr_ps_ask *ask)
 
 /* Says what this side knows (tables, view, forgotten clients), so that the manager sends only the
  * rest. */
-static void watch(mr_ps_link *l)
+static void start_watch(mr_ps_link *l)
 {
     mr_pb_writer w;
     mr_str head = {0};
@@ -176,7 +176,7 @@ static void watch(mr_ps_link *l)
     mr_pb_opt_varint(&w, 10, l->map->view.epoch);
     mr_pb_opt_varint(&w, 11, l->forgot);
     mr_status_free(mr_ps_end_head(&w, &head, &body));
-    send(l, MR_PS_MANAGER_SERVICE "Watch", on_watched, &body, mr_now_ns() + l->lost_ms * MS + WATCH_EXTRA_NS);
+    send_call(l, MR_PS_MANAGER_SERVICE "Watch", on_watched, &body, mr_now_ns() + l->lost_ms * MS + WATCH_EXTRA_NS);
 }
 
 /* Codes with which the manager refuses this peer for good. */
@@ -198,8 +198,8 @@ static void on_joined(void *owner, mr_ps_ask *ask)
         l->retry_at_ns = mr_now_ns() + RETRY_NS;
         if (!st && !l->closing) {
             l->joined = true;
-            live(l);
-            watch(l);
+            start_live(l);
+            start_watch(l);
         } else if (st && is_final(mr_status_code(st))) {
             l->closing = true;
             l->refused(l->owner, mr_status_copy(st));
@@ -218,7 +218,7 @@ static const char *address_in(void *map, uint64_t id)
 
 /* Introduces this side. A server sends its view, from which a new manager learns the state. Tables
  * are sent by clients too, because pushes name them by number. */
-static void join(mr_ps_link *l)
+static void start_join(mr_ps_link *l)
 {
     MR_ASSERT(!l->joined && !l->asking);
     mr_pb_writer w;
@@ -245,13 +245,13 @@ static void join(mr_ps_link *l)
     mr_status_free(mr_ps_end_head(&w, &head, &body));
     l->asking = true;
     l->tries++;
-    send(l, MR_PS_MANAGER_SERVICE "Join", on_joined, &body, mr_now_ns() + JOIN_NS);
+    send_call(l, MR_PS_MANAGER_SERVICE "Join", on_joined, &body, mr_now_ns() + JOIN_NS);
 }
 
 void mr_ps_link_start(mr_ps_link *l)
 {
     l->lost_ms = 1000;
-    join(l);
+    start_join(l);
 }
 
 /* Looks for the manager when it is time. It takes a new connection, because the transport may wait
@@ -262,7 +262,7 @@ int64_t mr_ps_link_tick(mr_ps_link *l, int64_t now_ns)
         return INT64_MAX;
     if (!l->joined && !l->asking && now_ns >= l->retry_at_ns) {
         mr_ps_ways_drop(l->ways, MR_PS_TO_MANAGER);
-        join(l);
+        start_join(l);
     }
     return now_ns + RETRY_NS;
 }

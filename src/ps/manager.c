@@ -29,11 +29,11 @@ enum {
 
 /* The key in by_id. Peers choose their ids; a hash keeps them from colliding in the map without
  * effort. */
-static uint64_t mixed(uint64_t id) { return mr_hash64(&id, sizeof id); }
+static uint64_t mix_id(uint64_t id) { return mr_hash64(&id, sizeof id); }
 
 mr_ps_person *mr_ps_person_find(mr_ps_manager *m, uint64_t id)
 {
-    mr_ps_person *p = mr_imap_get(&m->by_id, mixed(id));
+    mr_ps_person *p = mr_imap_get(&m->by_id, mix_id(id));
     return p && p->id == id ? p : NULL;
 }
 
@@ -41,13 +41,13 @@ mr_ps_person *mr_ps_person_find(mr_ps_manager *m, uint64_t id)
 mr_ps_person *mr_ps_person_add(mr_ps_manager *m, uint64_t id, bool server)
 {
     MR_ASSERT(id != 0);
-    if (m->people.n >= MR_PS_MAX_PEOPLE || mr_imap_get(&m->by_id, mixed(id)))
+    if (m->people.n >= MR_PS_MAX_PEOPLE || mr_imap_get(&m->by_id, mix_id(id)))
         return NULL;
     mr_ps_person *p = mr_new(mr_ps_person);
     p->id = id;
     p->server = server;
     mr_vec_push(&m->people, p);
-    mr_imap_put(&m->by_id, mixed(id), p);
+    mr_imap_put(&m->by_id, mix_id(id), p);
     return p;
 }
 
@@ -79,7 +79,7 @@ void mr_ps_person_remove(mr_ps_manager *m, mr_ps_person *p, mr_status *why)
             mr_vec_remove_swap(&m->people, i);
             break;
         }
-    mr_imap_remove(&m->by_id, mixed(p->id));
+    mr_imap_remove(&m->by_id, mix_id(p->id));
     mr_free(p->name);
     mr_free(p->address);
     mr_free(p);
@@ -201,7 +201,7 @@ static void tell_all(mr_ps_manager *m)
 
 /* Notes that servers may drop a client's clocks. The list keeps at least the newer half of its
  * maximum. */
-static void forget(mr_ps_manager *m, uint64_t client)
+static void forget_client(mr_ps_manager *m, uint64_t client)
 {
     if (m->forgotten.n >= MR_PS_MAX_GONE) {
         int half = m->forgotten.n / 2;
@@ -214,7 +214,7 @@ static void forget(mr_ps_manager *m, uint64_t client)
 }
 
 /* Carries out one action of dist/ps_manager.h. Views are sent by tell_all, once for all actions. */
-static void act(mr_ps_manager *m, const mr_psm_action *a)
+static void do_action(mr_ps_manager *m, const mr_psm_action *a)
 {
     mr_ps_person *p = a->id ? mr_ps_person_find(m, a->id) : NULL;
     switch (a->what) {
@@ -238,7 +238,7 @@ static void act(mr_ps_manager *m, const mr_psm_action *a)
         mr_warn("parameters: server %s has no memory for range %d", p && p->address ? p->address : "", a->slot);
         break;
     case MR_PSM_LOST_SLOT: break; /* counted by mr_ps_manager_act */
-    case MR_PSM_FORGET_CLIENT: forget(m, a->id); break;
+    case MR_PSM_FORGET_CLIENT: forget_client(m, a->id); break;
     case MR_PSM_WORKERS: break;
     }
 }
@@ -250,7 +250,7 @@ void mr_ps_manager_act(mr_ps_manager *m)
     for (int i = 0; i < m->actions.n; i++) {
         mr_psm_action a = m->actions.p[i];
         lost += a.what == MR_PSM_LOST_SLOT;
-        act(m, &a);
+        do_action(m, &a);
     }
     if (lost > 0)
         mr_warn("parameters: all copies of %d %s are lost", lost, lost == 1 ? "range" : "ranges");
@@ -310,7 +310,7 @@ static int64_t tick_ns(const mr_ps_manager *m) { return MR_MAX(m->lost_ns / 40, 
 
 /* When the manager itself was not scheduled for a while, members may have spoken meanwhile, and
  * their messages are still unread. So the time it slept does not count as their silence. */
-static void slept(mr_ps_manager *m, int64_t now_ns)
+static void excuse_sleep(mr_ps_manager *m, int64_t now_ns)
 {
     int64_t late_ns = m->ticked_ns ? now_ns - m->ticked_ns - tick_ns(m) : 0;
     m->ticked_ns = now_ns;
@@ -319,10 +319,10 @@ static void slept(mr_ps_manager *m, int64_t now_ns)
 }
 
 /* Goes through the members from the end, because looking at one may remove it and others. */
-static int64_t tick(void *owner, int64_t now_ns)
+static int64_t tick_manager(void *owner, int64_t now_ns)
 {
     mr_ps_manager *m = owner;
-    slept(m, now_ns);
+    excuse_sleep(m, now_ns);
     for (int i = m->people.n - 1; i >= 0; i--)
         if (i < m->people.n)
             look_at(m, m->people.p[i], now_ns);
@@ -349,7 +349,7 @@ static mr_status *check_options(const mr_ps_manager_options *o)
 
 /* Inside one process there is nothing to wait for: servers cannot be left over from another
  * manager, and none is lost without the process. Hence no settling and no patience. */
-static mr_status *start(mr_ps_manager *m, const mr_ps_manager_options *o, struct mr_server *task)
+static mr_status *start_manager(mr_ps_manager *m, const mr_ps_manager_options *o, struct mr_server *task)
 {
     const char *address = o->address ? o->address : "127.0.0.1:0";
     bool inside = strncmp(address, MR_PS_INSIDE, sizeof MR_PS_INSIDE - 1) == 0;
@@ -364,7 +364,7 @@ static mr_status *start(mr_ps_manager *m, const mr_ps_manager_options *o, struct
                            .stamp = (uint64_t)mr_wall_us()};
     MR_TRY(mr_psm_init(&m->psm, &with, mr_now_ns()));
     mr_delay_init(&m->delay, &(mr_delay_options){.bound = MR_DELAY_EVENTUAL}, mr_now_ns());
-    m->inbox.tick = tick;
+    m->inbox.tick = tick_manager;
     MR_TRY(mr_ps_inbox_start(&m->inbox, "ps-manager"));
     return mr_ps_doors_open(address, task, MR_PS_MANAGER_SERVICE, mr_ps_manager_handle, m, &m->doors);
 }
@@ -373,7 +373,7 @@ mr_status *mr_ps_manager_open(const mr_ps_manager_options *o, struct mr_server *
 {
     mr_ps_manager *m = mr_new(mr_ps_manager);
     m->inbox.owner = m;
-    mr_status *st = start(m, o, task);
+    mr_status *st = start_manager(m, o, task);
     if (st) {
         mr_ps_manager_close(m);
         m = NULL;
@@ -386,7 +386,7 @@ const char *mr_ps_manager_where(const mr_ps_manager *m) { return mr_ps_doors_add
 
 /* On the manager's thread. Runs twice: before the listener closes, because a listener waits for
  * held calls, and after it, for calls that came in between. */
-static void end(void *owner, void *arg)
+static void end_members(void *owner, void *arg)
 {
     mr_ps_manager *m = owner;
     (void)arg;
@@ -404,9 +404,9 @@ void mr_ps_manager_close(mr_ps_manager *m)
 {
     if (!m)
         return;
-    mr_ps_inbox_ask(&m->inbox, end, NULL);
+    mr_ps_inbox_ask(&m->inbox, end_members, NULL);
     mr_ps_doors_close(m->doors);
-    mr_ps_inbox_ask(&m->inbox, end, NULL);
+    mr_ps_inbox_ask(&m->inbox, end_members, NULL);
     mr_ps_inbox_stop(&m->inbox);
     MR_ASSERT(m->people.n == 0 && m->new_tables.n == 0);
     for (int i = 0; i < m->tables.n; i++) {

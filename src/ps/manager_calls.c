@@ -420,7 +420,7 @@ static mr_status *read_asked(mr_sv head, asked *q)
 
 /* Any call of a member is a sign of life. A peer that has not joined gets NOT_FOUND, which makes it
  * join. */
-static void dispatch(mr_ps_manager *m, mr_net_call *c, const char *method, const asked *q)
+static void dispatch_call(mr_ps_manager *m, mr_net_call *c, const char *method, const asked *q)
 {
     mr_ps_person *p = mr_ps_person_find(m, q->id);
     if (p)
@@ -467,7 +467,7 @@ static void on_call(void *owner, mr_ps_note *n)
     if (st)
         mr_ps_reply(c, st, NULL);
     else
-        dispatch(m, c, c->method + sizeof MR_PS_MANAGER_SERVICE - 1, &q);
+        dispatch_call(m, c, c->method + sizeof MR_PS_MANAGER_SERVICE - 1, &q);
     mr_vec_deinit(&q.tables);
     mr_ps_frame_deinit(&f);
 }

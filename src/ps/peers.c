@@ -226,7 +226,7 @@ static void on_gone(void *owner, mr_ps_note *n)
 }
 
 /* On the transport's thread, or on ours if the call was cancelled before mr_ps_hold. */
-static void cancelled(void *arg, mr_net_call *c)
+static void on_cancelled(void *arg, mr_net_call *c)
 {
     mr_ps_held *h = arg;
     (void)c;
@@ -241,8 +241,8 @@ void mr_ps_hold(mr_ps_held *h, mr_ps_inbox *b, mr_net_call *c, void (*gone)(void
     h->inbox = b;
     h->call = c;
     h->gone = gone;
-    if (!c->net->on_cancel(c, cancelled, h))
-        cancelled(h, c);
+    if (!c->net->on_cancel(c, on_cancelled, h))
+        on_cancelled(h, c);
 }
 
 /* Answers once. h is freed here, or by the note that is under way. */

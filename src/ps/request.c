@@ -190,8 +190,8 @@ out:
 }
 
 /* Copies keys and unpacked floats into one blob. Memory is limited to `most` bytes. */
-static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width,
-                       size_t most, mr_ps_unpacked *u)
+static mr_status *fill_blob(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l, size_t width,
+                            size_t most, mr_ps_unpacked *u)
 {
     size_t floats, keys = l ? u->n_rows * sizeof(uint64_t) : 0, key_raw = l ? (size_t)q->key_bytes : 0;
     if (!mr_size_mul(u->n_rows, width * sizeof(float), &floats) || q->value_bytes != floats ||
@@ -212,8 +212,8 @@ static mr_status *fill(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps
 
 /* The counterpart of fill for packed values. Rows that the packing left out disappear from the
  * parts; for a range of keys the rows that remain become a list. */
-static mr_status *gather(const mr_ps_request *q, const mr_ps_key_list *l, const mr_ps_rows *rows,
-                         size_t width, mr_ps_unpacked *u)
+static mr_status *gather_rows(const mr_ps_request *q, const mr_ps_key_list *l, const mr_ps_rows *rows,
+                              size_t width, mr_ps_unpacked *u)
 {
     size_t floats = rows->n * width * sizeof(float), keys = rows->n * sizeof(uint64_t), at = 0;
     u->blob = mr_ps_blob_new(keys + floats);
@@ -253,7 +253,7 @@ static mr_status *fill_packed(const mr_ps_request *q, const mr_ps_frame *f, cons
     MR_GO(mr_ps_frame_take(f, q->n || q->key_form == MR_PS_KEYS_HASH ? 0 : (size_t)q->key_bytes,
                            (size_t)q->value_bytes, &b));
     MR_GO(mr_ps_rows_unpack_within((mr_sv){b->data, b->n}, u->n_rows, (int)width, most / row, &rows));
-    MR_GO(gather(q, l, &rows, width, u));
+    MR_GO(gather_rows(q, l, &rows, width, u));
 out:
     mr_ps_rows_deinit(&rows);
     mr_ps_blob_unref(b);
@@ -261,7 +261,7 @@ out:
 }
 
 /* Sets each part's list, now that the list is at its final address. */
-static void point(mr_ps_unpacked *u)
+static void point_parts(mr_ps_unpacked *u)
 {
     for (int i = 0; u->list && i < u->parts.n; i++)
         u->parts.p[i].list = u->list + u->at.p[i];
@@ -285,8 +285,8 @@ mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, co
     if (q->packed && width > 0)
         MR_GO(fill_packed(q, f, l, width, most, u));
     else
-        MR_GO(fill(q, f, l, width, most, u));
-    point(u);
+        MR_GO(fill_blob(q, f, l, width, most, u));
+    point_parts(u);
 out:
     mr_ps_key_list_unref(l);
     return st;

@@ -164,7 +164,7 @@ void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *about)
 }
 
 /* The answer to Leave. The manager answers when this server's ranges have moved to others. While it
- * cannot be reached, or a new manager does not know this server yet, tick() asks again; any other
+ * cannot be reached, or a new manager does not know this server yet, tick_server() asks again; any other
  * end wakes everybody in mr_ps_server_hand_over. */
 static void on_left(void *owner, mr_ps_ask *a)
 {
@@ -197,7 +197,7 @@ static void ask_to_leave(mr_ps_server *s)
 }
 
 /* The first question of one hand-over; on_left repeats it until the deadline set here. */
-static void leave(void *owner, mr_ps_note *n)
+static void begin_leave(void *owner, mr_ps_note *n)
 {
     mr_ps_server *s = owner;
     (void)n;
@@ -215,7 +215,7 @@ mr_status *mr_ps_server_hand_over(mr_ps_server *s)
     s->leaving |= begin;
     mr_unlock(&s->mu);
     if (begin)
-        mr_ps_inbox_put(&s->inbox, &s->leave_note, leave);
+        mr_ps_inbox_put(&s->inbox, &s->leave_note, begin_leave);
     mr_long_wait wait;
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_lock(&s->mu);
@@ -232,7 +232,7 @@ mr_status *mr_ps_server_hand_over(mr_ps_server *s)
 
 /* Every 20 ms: lets each range check its timers, repeats Leave when it is due, and keeps the link
  * to the manager alive. */
-static int64_t tick(void *owner, int64_t now_ns)
+static int64_t tick_server(void *owner, int64_t now_ns)
 {
     mr_ps_server *s = owner;
     for (int i = 0; i < s->store.n_slots && s->slots && !s->closing; i++) {
@@ -248,7 +248,7 @@ static int64_t tick(void *owner, int64_t now_ns)
 }
 
 /* Runs once after each batch of notes, so that messages to one server are sent together. */
-static void turn(void *owner)
+static void turn_server(void *owner)
 {
     mr_ps_server *s = owner;
     if (s->closing && !s->closed) { /* the connections close, so that peers see the end */
@@ -265,7 +265,7 @@ static void turn(void *owner)
 /* ---- life ---- */
 
 /* Starts the thread, then the listener: calls may arrive as soon as the listener is open. */
-static mr_status *start(mr_ps_server *s, const mr_ps_server_options *o, struct mr_server *task)
+static mr_status *start_server(mr_ps_server *s, const mr_ps_server_options *o, struct mr_server *task)
 {
     if (!o->manager || !o->manager[0])
         return mr_invalid("A parameter server needs the address of its manager (set manager)");
@@ -274,8 +274,8 @@ static mr_status *start(mr_ps_server *s, const mr_ps_server_options *o, struct m
     s->memory = (size_t)o->memory;
     s->keys = mr_ps_key_cache_new(KEY_CACHE_BYTES);
     s->ways.inbox = &s->inbox;
-    s->inbox.tick = tick;
-    s->inbox.turn = turn;
+    s->inbox.tick = tick_server;
+    s->inbox.turn = turn_server;
     MR_TRY(mr_ps_inbox_start(&s->inbox, "ps-server"));
     return mr_ps_doors_open(o->address ? o->address : "127.0.0.1:0", task, MR_PS_SERVICE, mr_ps_server_handle,
                             s, &s->doors);
@@ -327,7 +327,7 @@ mr_status *mr_ps_server_open(const mr_ps_server_options *o, struct mr_server *ta
     s->link.closing = true; /* until begin_link */
     s->id = mr_random64() | 1;
     s->answers = mr_ps_tally_new();
-    mr_status *st = start(s, o, task);
+    mr_status *st = start_server(s, o, task);
     if (!st) {
         mr_ps_inbox_ask(&s->inbox, begin_link, (void *)(uintptr_t)o->manager);
         st = wait_joined(s, o->manager);
@@ -344,13 +344,13 @@ const char *mr_ps_server_where(const mr_ps_server *s) { return mr_ps_doors_addre
 
 /* The last event of the server's thread. Pushes and pulls are ended again after the turn, because a
  * server that was already `closed` may hold calls that came since. */
-static void end(void *owner, void *arg)
+static void end_server(void *owner, void *arg)
 {
     mr_ps_server *s = owner;
     (void)arg;
     s->closing = true;
     mr_ps_link_stop(&s->link);
-    turn(s);
+    turn_server(s);
     mr_ps_server_end_pushes(s);
     mr_ps_server_end_line(s);
 }
@@ -377,7 +377,7 @@ void mr_ps_server_close(mr_ps_server *s)
     if (!s)
         return;
     if (s->inbox.running) {
-        mr_ps_inbox_ask(&s->inbox, end, NULL);
+        mr_ps_inbox_ask(&s->inbox, end_server, NULL);
         mr_ps_doors_close(s->doors);
         mr_ps_inbox_stop(&s->inbox);
     }

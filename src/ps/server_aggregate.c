@@ -31,7 +31,7 @@ static bool is_of(const mr_ps_entry *e, int table)
 
 /* Counts what the record has of the table. false: these pushes must go as they are, because there
  * is only one, or because aggregation rounds do not match the record. */
-static bool count(merging *m)
+static bool count_pushes(merging *m)
 {
     bool sets = false;
     for (int i = 0; i < m->r->entries.n; i++) {
@@ -58,7 +58,7 @@ static bool count(merging *m)
 enum { WORD = 64 };
 
 /* Sets the bit of each row that the keys name. The store has checked that they are in the range. */
-static void mark(uint64_t *map, const merging *m, const mr_ps_keys *k)
+static void mark_rows(uint64_t *map, const merging *m, const mr_ps_keys *k)
 {
     for (size_t i = 0; i < k->n; i++) {
         uint64_t row = (k->list ? k->list[i] : k->first + i) - m->first;
@@ -73,7 +73,7 @@ static size_t mark_all(uint64_t *map, size_t words, const merging *m)
     size_t n = 0;
     for (int i = 0; i < m->r->entries.n; i++)
         if (is_of(&m->r->entries.p[i], m->table))
-            mark(map, m, &m->r->entries.p[i].change.keys);
+            mark_rows(map, m, &m->r->entries.p[i].change.keys);
     for (size_t i = 0; i < words; i++)
         n += (size_t)__builtin_popcountll(map[i]);
     return n;
@@ -91,7 +91,7 @@ static void list_keys(const uint64_t *map, size_t words, uint64_t first, uint64_
 
 /* Puts the rows in place of the pushes. all: every row of the range was touched, so no key list is
  * needed. Without memory the pushes go as they are. */
-static void replace(merging *m, const uint64_t *map, size_t words, size_t n, bool all)
+static void replace_pushes(merging *m, const uint64_t *map, size_t words, size_t n, bool all)
 {
     MR_ASSERT(n > 0 && n <= m->n_rows && m->pushes > 1);
     size_t row = mr_ps_table_row_floats(m->spec), keys = all ? 0 : n * sizeof(uint64_t);
@@ -119,7 +119,7 @@ static void replace(merging *m, const uint64_t *map, size_t words, size_t n, boo
  * keys hardly overlap. */
 static void merge_table(merging *m)
 {
-    if (!count(m))
+    if (!count_pushes(m))
         return;
     size_t words = (m->n_rows + WORD - 1) / WORD;
     if (words > m->n_keys)
@@ -131,7 +131,7 @@ static void merge_table(merging *m)
     bool all = n == m->n_rows;
     size_t bytes = n * ((all ? 0 : sizeof(uint64_t)) + mr_ps_table_row_floats(m->spec) * sizeof(float));
     if (bytes < m->bytes)
-        replace(m, map, words, n, all);
+        replace_pushes(m, map, words, n, all);
     mr_free(map);
 }
 

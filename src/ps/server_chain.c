@@ -144,7 +144,7 @@ static void queue_records(mr_ps_server *s, int slot, const mr_psr_action *a)
 }
 
 /* Replaces the whole range by a copy from the member before this one. */
-static void install(mr_ps_server *s, int slot, const mr_ps_hand *h)
+static void install_copy(mr_ps_server *s, int slot, const mr_ps_hand *h)
 {
     drop_kept(&s->slots[slot], UINT64_MAX);
     if (h && h->copy && h->copy->parts)
@@ -155,7 +155,7 @@ static void install(mr_ps_server *s, int slot, const mr_ps_hand *h)
 
 /* Carries out one action. h holds the records or the copy of the message that is being handled;
  * NULL for other events. */
-static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h)
+static void do_action(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h)
 {
     mr_ps_slot_state *state = &s->slots[slot];
     switch (a->what) {
@@ -179,7 +179,7 @@ static void act(mr_ps_server *s, int slot, const mr_psr_action *a, mr_ps_hand *h
                          (mr_ps_word){.kind = MR_PS_WORD_REFUSE, .slot = slot, .epoch = a->epoch});
         break;
     case MR_PSR_COPY: mr_ps_server_send_copy(s, slot, a); break;
-    case MR_PSR_INSTALL: install(s, slot, h); break;
+    case MR_PSR_INSTALL: install_copy(s, slot, h); break;
     case MR_PSR_RESET:
         drop_kept(state, UINT64_MAX);
         mr_ps_store_drop(&s->store, slot);
@@ -201,7 +201,7 @@ void mr_ps_server_act(mr_ps_server *s, int slot, mr_ps_hand *h)
     MR_ASSERT(slot >= 0 && slot < s->store.n_slots);
     for (int i = 0; i < s->actions.n; i++) {
         mr_psr_action a = s->actions.p[i];
-        act(s, slot, &a, h);
+        do_action(s, slot, &a, h);
     }
     s->actions.n = 0;
 }

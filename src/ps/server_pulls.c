@@ -44,7 +44,7 @@ static void answer_deinit(answer *a)
 }
 
 /* Which parts this server serves at present, and in which epoch it is. */
-static void judge(const mr_ps_server *s, const mr_ps_request *q, answer *a)
+static void judge_parts(const mr_ps_server *s, const mr_ps_request *q, answer *a)
 {
     for (int i = 0; i < q->slots.n; i++) {
         const mr_psr *r = &s->slots[q->slots.p[i]].r;
@@ -167,7 +167,7 @@ static mr_status *do_pull(mr_ps_server *s, const mr_ps_request *q, const mr_ps_f
         *later = bytes;
         goto out;
     }
-    judge(s, q, &a);
+    judge_parts(s, q, &a);
     MR_GO(read_parts(s, q, &u, width, bytes, &a));
     MR_GO(answer_put(s, q, width, &a, body));
 out:
@@ -178,7 +178,7 @@ out:
 
 /* Parses the call and does do_pull; repeated for a pull that waited in line. The call stays the
  * caller's. */
-static mr_status *pull(mr_ps_server *s, const mr_net_call *c, bool first, size_t *later, mr_bytes *body)
+static mr_status *answer_pull(mr_ps_server *s, const mr_net_call *c, bool first, size_t *later, mr_bytes *body)
 {
     mr_ps_frame f = {0};
     mr_ps_request q = {0};
@@ -243,7 +243,7 @@ void mr_ps_server_pull(mr_ps_server *s, mr_net_call *c)
 {
     size_t later;
     mr_bytes body = {0};
-    mr_status *st = pull(s, c, !s->line, &later, &body);
+    mr_status *st = answer_pull(s, c, !s->line, &later, &body);
     if (later && s->n_line < MAX_LINE && c->body.n <= mr_ps_server_room(s)) {
         line_up(s, c, later);
         return;
@@ -259,7 +259,7 @@ void mr_ps_server_serve_line(mr_ps_server *s, int64_t now_ns)
         mr_ps_waiting_pull *w = s->line;
         mr_bytes body = {0};
         size_t later = w->bytes;
-        mr_status *st = may_answer(s, w->bytes) ? pull(s, w->held.call, true, &later, &body) : NULL;
+        mr_status *st = may_answer(s, w->bytes) ? answer_pull(s, w->held.call, true, &later, &body) : NULL;
         leave_line(s, w);
         mr_ps_held_reply(&w->held, later ? no_room(later) : st, &body);
     }
@@ -282,7 +282,7 @@ mr_status *mr_ps_server_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes
     answer a = {0};
     mr_status *st = NULL;
     MR_GO(mr_ps_server_know_table(s, q->table));
-    judge(s, q, &a);
+    judge_parts(s, q, &a);
     a.n_bytes = (size_t)q->slots.n * sizeof(double);
     a.blob = mr_ps_blob_new(a.n_bytes);
     if (!a.blob)

@@ -28,7 +28,7 @@ static char *prefix_of(const char *folder) { return mr_printf("%s/ps", folder); 
 /* ---- rows and their columns ---- */
 
 /* Copies columns from .. from + width - 1 of n rows into a new matrix; row: floats per row. */
-static mr_status *columns(const float *rows, size_t n, size_t row, size_t from, size_t width, mr_tensor **out)
+static mr_status *copy_columns(const float *rows, size_t n, size_t row, size_t from, size_t width, mr_tensor **out)
 {
     MR_TRY(mr_tensor_new(NULL, MR_FLOAT, 2, (const int64_t[]){(int64_t)n, (int64_t)width}, out));
     for (size_t i = 0; i < n; i++)
@@ -54,7 +54,7 @@ static mr_status *add_columns(mr_bundle_writer *w, const mr_ps_table_spec *t, co
     mr_shape full = {.rank = 2, .dims = {(int64_t)t->o.num_keys, (int64_t)width}};
     mr_slice slice = slice_of(first, n, width);
     char *name = mr_printf("%s%s", t->name, end);
-    mr_status *st = columns(rows, n, mr_ps_table_row_floats(t), from, width, &part);
+    mr_status *st = copy_columns(rows, n, mr_ps_table_row_floats(t), from, width, &part);
     if (!st)
         st = mr_bundle_add_slice(w, mr_sv_of(name), &full, &slice, part);
     mr_tensor_unref(part);

@@ -98,7 +98,7 @@ mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t)
 /* ---- memory ---- */
 
 /* Allocates within the limit and counts it; NULL: no memory, or over the limit. */
-static void *take(mr_ps_store *s, size_t n_rows, size_t bytes_a_row)
+static void *take_memory(mr_ps_store *s, size_t n_rows, size_t bytes_a_row)
 {
     size_t bytes;
     if (!mr_size_mul(n_rows, bytes_a_row, &bytes) ||
@@ -134,7 +134,7 @@ static mr_status *have_planes(mr_ps_store *s, int table, int slot)
     size_t n = slot_rows(s, t, slot, &first);
     if (p->planes || n == 0)
         return NULL;
-    p->planes = take(s, n, mr_ps_table_row_floats(t) * sizeof(float));
+    p->planes = take_memory(s, n, mr_ps_table_row_floats(t) * sizeof(float));
     if (!p->planes)
         return no_memory(t, slot);
     begin_rows(t, p->planes, first, n);
@@ -150,7 +150,7 @@ static mr_status *have_sum(mr_ps_store *s, int table, int slot)
     size_t n = slot_rows(s, t, slot, &first), width = (size_t)mr_ps_table_push_width(t);
     if (t->o.aggregate < 2 || p->sum || n == 0)
         return NULL;
-    p->sum = take(s, n, width * sizeof(float) + 1);
+    p->sum = take_memory(s, n, width * sizeof(float) + 1);
     p->seen = p->sum ? mr_try_calloc(n, 1) : NULL;
     if (!p->seen) {
         s->used -= p->sum ? n * (width * sizeof(float) + 1) : 0;
@@ -239,8 +239,8 @@ static inline size_t row_at(mr_ps_keys k, uint64_t first, size_t i)
 
 /* Applies a push at once. Rules take row numbers of 32 bits in groups; a push of the whole slot
  * needs no numbers. */
-static void apply(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
-                  const float *pushed)
+static void apply_push(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
+                       const float *pushed)
 {
     uint32_t rows[ROWS_AT_ONCE];
     size_t width = (size_t)mr_ps_table_push_width(t);
@@ -282,8 +282,8 @@ static void update_by_sum(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_row
 }
 
 /* Adds a push to the sum; the last one of a round updates the rows. */
-static void aggregate(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
-                      const float *pushed)
+static void aggregate_push(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
+                           const float *pushed)
 {
     MR_ASSERT(p->sum && p->seen && p->n_pushed < t->o.aggregate);
     size_t width = (size_t)mr_ps_table_push_width(t);
@@ -310,7 +310,7 @@ static void set_rows(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, ui
 }
 
 /* Element by element, in float. b is NULL for operations on one table. */
-static void algebra(mr_ps_algebra what, float *a, const float *b, size_t n, double alpha)
+static void apply_algebra(mr_ps_algebra what, float *a, const float *b, size_t n, double alpha)
 {
     float f = (float)alpha;
     switch (what) {
@@ -354,11 +354,11 @@ void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
             clear_sum(t, p, n);
     } else if (c->kind == MR_PS_CHANGE_ALGEBRA) {
         const float *b = c->other >= 0 && c->other < s->tables.n ? s->parts.p[c->other][slot].planes : NULL;
-        algebra(c->what, p->planes, b, n * (size_t)t->o.width, c->alpha);
+        apply_algebra(c->what, p->planes, b, n * (size_t)t->o.width, c->alpha);
     } else if (t->o.aggregate > 1) {
-        aggregate(t, p, n, first, c->keys, c->floats);
+        aggregate_push(t, p, n, first, c->keys, c->floats);
     } else {
-        apply(t, p, n, first, c->keys, c->floats);
+        apply_push(t, p, n, first, c->keys, c->floats);
     }
 }
 

@@ -110,7 +110,7 @@ typedef struct staging {
 } staging;
 
 /* A copy of the bytes; counted: what the store counts for it. NULL: no memory, or no room. */
-static void *copied(staging *g, mr_sv bytes, size_t counted)
+static void *copy_bytes(staging *g, mr_sv bytes, size_t counted)
 {
     MR_ASSERT(g->to->used <= g->room);
     void *p = counted <= g->room - g->to->used ? mr_try_alloc(bytes.n) : NULL;
@@ -127,9 +127,9 @@ static mr_status *take_part(staging *g, const part_bytes *b)
     mr_ps_part *p = &g->to->parts[b->table];
     bool ok = !p->planes && !p->sum;
     if (ok && b->planes.n)
-        ok = (p->planes = copied(g, b->planes, b->planes.n)) != NULL;
+        ok = (p->planes = copy_bytes(g, b->planes, b->planes.n)) != NULL;
     if (ok && b->pushed) {
-        p->sum = copied(g, b->sum, b->sum.n + b->seen.n);
+        p->sum = copy_bytes(g, b->sum, b->sum.n + b->seen.n);
         p->seen = p->sum ? mr_try_alloc(b->seen.n) : NULL;
         ok = p->seen != NULL;
         if (ok)

@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* Options come from a user or from a peer; everything that later code relies on is checked here. */
-static mr_status *check(mr_sv name, const mr_ps_table_options *o)
+static mr_status *check_options(mr_sv name, const mr_ps_table_options *o)
 {
     if (name.n == 0 || name.n > MR_PS_MAX_NAME || memchr(name.p, 0, name.n))
         return mr_invalid("A table's name has %zu bytes, expected 1 to %d without a NUL", name.n,
@@ -44,7 +44,7 @@ static mr_status *check(mr_sv name, const mr_ps_table_options *o)
 mr_status *mr_ps_table_spec_init(mr_ps_table_spec *t, mr_sv name, const mr_ps_table_options *o)
 {
     *t = (mr_ps_table_spec){0};
-    MR_TRY(check(name, o));
+    MR_TRY(check_options(name, o));
     t->o = *o;
     t->o.struct_size = sizeof t->o;
     t->o.width = o->width ? o->width : 1;

@@ -179,7 +179,7 @@ static void set_defaults(mr_ps_rule *r)
 }
 
 /* A negative rate is allowed where it only turns the direction. */
-static mr_status *check(const mr_ps_rule *r)
+static mr_status *check_rule(const mr_ps_rule *r)
 {
     const char *name = facts[r->kind].name;
     if (r->width < 1 || r->width > INT32_MAX / 2)
@@ -231,7 +231,7 @@ mr_status *mr_ps_rule_init(mr_ps_rule *r)
     if ((unsigned)r->kind >= MR_RULE_KINDS)
         return mr_invalid("update: unknown kind %d", (int)r->kind);
     set_defaults(r);
-    MR_TRY(check(r));
+    MR_TRY(check_rule(r));
     return r->kind == MR_RULE_ADAM ? fill_adam(r) : NULL;
 }
 
@@ -263,7 +263,7 @@ void mr_ps_rule_start(const mr_ps_rule *r, float *planes, size_t n_rows)
 }
 
 /* The mixing function of splitmix64. */
-static uint64_t mix(uint64_t z)
+static uint64_t mix_bits(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -274,9 +274,9 @@ void mr_ps_rule_fill(float *values, uint64_t first, size_t n_rows, int width, fl
                      float spread, uint64_t seed)
 {
     size_t n = n_rows * (size_t)width;
-    uint64_t at = first * (uint64_t)width, key = mix(seed + 0x9e3779b97f4a7c15u);
+    uint64_t at = first * (uint64_t)width, key = mix_bits(seed + 0x9e3779b97f4a7c15u);
     for (size_t i = 0; i < n; i++) {
-        int64_t bits = (int64_t)mix(key + (at + i) * 0x9e3779b97f4a7c15u) >> 39; /* 25 bits with sign */
+        int64_t bits = (int64_t)mix_bits(key + (at + i) * 0x9e3779b97f4a7c15u) >> 39; /* 25 bits with sign */
         values[i] = spread == 0 ? start : start + spread * ((float)bits * 0x1p-24f);
     }
 }
