@@ -70,8 +70,8 @@ PROTO   := $(wildcard proto/*.proto)
 PB_C    := $(PROTO:proto/%.proto=$(G)/proto/%.pb-c.c)
 PB_H    := $(PB_C:.c=.h)
 ALL_C   := $(sort $(shell find src -name '*.c'))
-SOURCES := $(filter-out %_test.c,$(ALL_C))
-TEST_C  := $(filter %_test.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
+SOURCES := $(filter-out %_test.c %_fixture.c,$(ALL_C))
+TEST_C  := $(filter %_test.c %_fixture.c,$(ALL_C)) $(sort $(wildcard tests/harness/*.c))
 
 # ---- plug-ins -----------------------------------------------------------------------------------
 # A library that only some programs need is linked to a plug-in, libmillrace-NAME.so, which is opened when it is first
@@ -219,7 +219,7 @@ $(G)/op_families.inc: $(filter src/ops/%,$(LIB_C)) Makefile
 	@cmp -s $@.tmp $@ || mv $@.tmp $@; rm -f $@.tmp; touch $@
 
 # Kernels of OpenCL devices are text in the library: the .cl files, and expressions of ops that have a row for such a device.
-CL_TEXT := src/exec/opencl/prelude.cl $(filter-out %_test.c,$(filter src/ops/%,$(ALL_C))) $(sort $(shell find src/ops -name '*.cl'))
+CL_TEXT := src/exec/opencl/prelude.cl $(filter-out %_test.c %_fixture.c,$(filter src/ops/%,$(ALL_C))) $(sort $(shell find src/ops -name '*.cl'))
 $(G)/kernels_cl.inc: tools/cl-kernels $(CL_TEXT)
 	@mkdir -p $(@D)
 	@tools/cl-kernels $(CL_TEXT) > $@.tmp
@@ -305,7 +305,7 @@ unit: $(UNIT)                  ##test build and run the unit tests (T=part of a 
 
 # ---- fuzzing: tests/fuzz ------------------------------------------------------------------------
 # Always with sanitizers, whatever else is being built.
-FUZZ_C   := $(sort $(wildcard tests/fuzz/*.c)) src/ops/trial_test.c src/graph/flow_builder_test.c src/graph/random_program_test.c
+FUZZ_C   := $(sort $(wildcard tests/fuzz/*.c)) src/ops/example_fixture.c src/graph/flow_builder_fixture.c src/graph/random_program_fixture.c
 FUZZ_O   := $(FUZZ_C:%.c=$(B)/%.o)
 FUZZ     := $(B)/fuzz
 FUZZ_SAN := address,undefined
@@ -337,7 +337,7 @@ fuzz-coverage: $(FUZZ)         ##soak count the lines of each parser that its fu
 
 # ---- refused memory: tests/memory ---------------------------------------------------------------
 MEMORY   := $(B)/memory
-MEMORY_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/memory/*.c)) src/ops/trial_test.c)
+MEMORY_O := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/memory/*.c)) src/ops/example_fixture.c)
 $(MEMORY): $(MEMORY_O) $(LIB_O)
 	$(call say,LINK,$@)
 	$(q)$(LINK) -rdynamic -o $@ $(MEMORY_O) $(LIB_O) $(LIBS)

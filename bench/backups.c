@@ -71,9 +71,9 @@ typedef struct worker {
     int number;
     mr_thread thread;
     mr_graph *graph;
-    mr_network *net;
+    mr_nn *net;
     mr_out x;
-    mr_net_sync *sync;
+    mr_nn_sync *sync;
     mr_node *init;
     mr_session *session;
 } worker;
@@ -111,17 +111,17 @@ static void build(worker *w)
 {
     char device[64];
     w->graph = mr_graph_new();
-    w->net = mr_net_new(w->graph);
+    w->net = mr_nn_new(w->graph);
     snprintf(device, sizeof device, "/job:worker/task:%d/device:SIM:0", w->number);
-    mr_net_replicate(w->net, "ps", 1, device, MR_REPLICAS_ROUND_ROBIN);
-    w->x = mr_net_input(w->net, "x", MR_FLOAT, 2, (int64_t[]){-1, 8});
-    mr_out h = mr_net_dense(w->net, "a", w->x, 8, MR_NET_TANH);
-    h = mr_net_dense(w->net, "b", h, 8, MR_NET_TANH);
-    mr_out loss = mr_net_squared_loss(w->net, mr_net_dense(w->net, "c", h, 8, MR_NET_LINEAR), w->x);
-    mr_net_optimizer o = {MR_NET_SGD, 0.01f, MR_NO_OUT, 0, 0, 0, 0};
-    w->sync = mr_net_sync_new(w->net, loss, &o, &(mr_net_sync_options){.n_workers = WORKERS, .worker = w->number,
+    mr_nn_replicate(w->net, "ps", 1, device, MR_REPLICAS_ROUND_ROBIN);
+    w->x = mr_nn_input(w->net, "x", MR_FLOAT, 2, (int64_t[]){-1, 8});
+    mr_out h = mr_nn_dense(w->net, "a", w->x, 8, MR_NN_TANH);
+    h = mr_nn_dense(w->net, "b", h, 8, MR_NN_TANH);
+    mr_out loss = mr_nn_squared_loss(w->net, mr_nn_dense(w->net, "c", h, 8, MR_NN_LINEAR), w->x);
+    mr_nn_optimizer o = {MR_NN_SGD, 0.01f, MR_NO_OUT, 0, 0, 0, 0};
+    w->sync = mr_nn_sync_new(w->net, loss, &o, &(mr_nn_sync_options){.n_workers = WORKERS, .worker = w->number,
                                                                         .aggregate = w->c->aggregate});
-    w->init = mr_net_initializer(w->net);
+    w->init = mr_nn_initializer(w->net);
     must(mr_scope_status(&w->net->s));
 }
 
@@ -149,20 +149,20 @@ static void work(void *arg)
     mr_run_args a = {.feeds = &w->x, .feed_values = &x, .n_feeds = 1};
     for (int i = 0; w->number ? !w->c->enough : i < STEPS; i++) {
         int64_t start = mr_now_ns();
-        must(mr_net_sync_run(w->sync, w->session, &a, &at));
+        must(mr_nn_sync_run(w->sync, w->session, &a, &at));
         if (w->number == 0)
             w->c->times[i] = (double)(mr_now_ns() - start) / 1e9;
     }
     w->c->enough |= w->number == 0;
-    must(mr_net_sync_say(w->sync, w->session, w->number, MR_SYNC_LEAVE));
+    must(mr_nn_sync_say(w->sync, w->session, w->number, MR_SYNC_LEAVE));
     mr_tensor_unref(x);
 }
 
 static void end_worker(worker *w)
 {
     mr_session_free(w->session);
-    mr_net_sync_free(w->sync);
-    mr_net_free(w->net);
+    mr_nn_sync_free(w->sync);
+    mr_nn_free(w->net);
     mr_graph_unref(w->graph);
 }
 
@@ -188,7 +188,7 @@ static double real_step(double factor, int aggregate)
     must(mr_session_run(w[0].session, &(mr_run_args){.targets = &w[0].init, .n_targets = 1}, NULL, NULL));
     for (int i = 0; i < WORKERS; i++)
         mr_thread_start(&w[i].thread, "worker", work, &w[i]);
-    must(mr_net_sync_lead(w[WORKERS].sync, w[WORKERS].session));
+    must(mr_nn_sync_lead(w[WORKERS].sync, w[WORKERS].session));
     for (int i = 0; i < WORKERS; i++)
         mr_thread_join(&w[i].thread);
     for (int i = 0; i <= WORKERS; i++)

@@ -77,7 +77,7 @@ static struct mr_digits *digits;
 
 typedef struct model {
     mr_graph *g;
-    mr_network *n;
+    mr_nn *n;
     mr_out in[2], loss;
     mr_session *s;
 } model;
@@ -85,16 +85,16 @@ typedef struct model {
 static void build(model *m)
 {
     m->g = mr_graph_new();
-    m->n = mr_net_new(m->g);
-    m->in[0] = mr_net_input(m->n, "images", MR_FLOAT, 4, (int64_t[]){-1, MR_DIGIT_SIDE, MR_DIGIT_SIDE, 1});
-    m->in[1] = mr_net_input(m->n, "labels", MR_INT32, 1, (int64_t[]){-1});
-    mr_out h = mr_net_dense(m->n, "hidden", mr_net_flatten(m->n, m->in[0]), HIDDEN, MR_NET_RELU);
-    m->loss = mr_net_softmax_loss(m->n, mr_net_dense(m->n, "out", h, 10, MR_NET_LINEAR), m->in[1]);
+    m->n = mr_nn_new(m->g);
+    m->in[0] = mr_nn_input(m->n, "images", MR_FLOAT, 4, (int64_t[]){-1, MR_DIGIT_SIDE, MR_DIGIT_SIDE, 1});
+    m->in[1] = mr_nn_input(m->n, "labels", MR_INT32, 1, (int64_t[]){-1});
+    mr_out h = mr_nn_dense(m->n, "hidden", mr_nn_flatten(m->n, m->in[0]), HIDDEN, MR_NN_RELU);
+    m->loss = mr_nn_softmax_loss(m->n, mr_nn_dense(m->n, "out", h, 10, MR_NN_LINEAR), m->in[1]);
 }
 
 static bool open_session(model *m)
 {
-    mr_node *init = mr_net_initializer(m->n);
+    mr_node *init = mr_nn_initializer(m->n);
     return check(mr_status_copy(m->n->s.st), "building") &&
            check(mr_direct_session_new(m->g, NULL, &(mr_session_config){0}, &m->s), "opening a session") &&
            check(mr_session_run(m->s, &(mr_run_args){.targets = &init, .n_targets = 1}, NULL, NULL), "initialising");
@@ -103,7 +103,7 @@ static bool open_session(model *m)
 static void drop(model *m)
 {
     mr_session_free(m->s);
-    mr_net_free(m->n);
+    mr_nn_free(m->n);
     mr_graph_unref(m->g);
 }
 
@@ -186,35 +186,35 @@ static figures run_driver(void)
 
 /* ---- parameter servers ---- */
 
-typedef struct pour_worker {
+typedef struct replica_worker {
     model m;
-    mr_pour *pour;
+    mr_downpour_replica *replica;
     mr_ps *ps;
     int number;
     mr_thread thread;
-} pour_worker;
+} replica_worker;
 
-static void pour(pour_worker *w, int steps)
+static void replica(replica_worker *w, int steps)
 {
     for (int i = 0; i < steps && !failed; i++) {
         mr_tensor *in[2];
         if (!check(mr_digits_take(digits, 0, 1, (i * WORKERS + w->number) * (int64_t)BATCH, BATCH, &in[0], &in[1]), "digits"))
             return;
         mr_run_args a = {.feeds = w->m.in, .feed_values = in, .n_feeds = 2};
-        check(mr_pour_train(w->pour, &a, NULL), "a replica's step");
+        check(mr_downpour_replica_train(w->replica, &a, NULL), "a replica's step");
         mr_tensor_unref(in[0]);
         mr_tensor_unref(in[1]);
     }
 }
 
-static void run_pour_worker(void *arg)
+static void run_replica_worker(void *arg)
 {
-    pour_worker *w = arg;
-    pour(w, STEPS);
-    check(mr_pour_finish(w->pour), "finishing");
+    replica_worker *w = arg;
+    replica(w, STEPS);
+    check(mr_downpour_replica_finish(w->replica), "finishing");
 }
 
-static double traffic(pour_worker *w)
+static double traffic(replica_worker *w)
 {
     double sum = 0;
     for (int i = 0; i < WORKERS; i++) {
@@ -225,35 +225,35 @@ static double traffic(pour_worker *w)
     return sum;
 }
 
-static bool start_pour(pour_worker *w, int number, const char *manager)
+static bool start_replica(replica_worker *w, int number, const char *manager)
 {
     mr_downpour_options o = {.struct_size = sizeof o, .replica = number, .update = MR_PS_SGD, .rate = 0.1f};
     mr_ps_options po = {.struct_size = sizeof po, .manager = manager};
     w->number = number;
     build(&w->m);
-    w->pour = mr_pour_new(w->m.n, w->m.loss, &o);
+    w->replica = mr_downpour_replica_new(w->m.n, w->m.loss, &o);
     return open_session(&w->m) && check(mr_ps_open(&po, &w->ps), "connecting") &&
-           check(mr_pour_start(w->pour, w->m.s, w->ps), "starting a replica");
+           check(mr_downpour_replica_start(w->replica, w->m.s, w->ps), "starting a replica");
 }
 
-static figures measure_pour(pour_worker *w)
+static figures measure_replica(replica_worker *w)
 {
     for (int i = 0; i < WORKERS; i++)
-        pour(&w[i], WARM);
+        replica(&w[i], WARM);
     double before = traffic(w), n = (double)STEPS * WORKERS;
     int64_t begin = mr_now_ns();
     int started = 0;
     for (; started < WORKERS && !failed; started++)
-        failed |= mr_thread_start(&w[started].thread, "replica", run_pour_worker, &w[started]) != 0;
+        failed |= mr_thread_start(&w[started].thread, "replica", run_replica_worker, &w[started]) != 0;
     for (int i = 0; i < started; i++)
         mr_thread_join(&w[i].thread);
     /* a server has its share of what the workers say */
     return (figures){(double)(mr_now_ns() - begin) * 1e-9 / n, (traffic(w) - before) / n / SERVERS};
 }
 
-static figures run_pour(void)
+static figures run_replica(void)
 {
-    pour_worker w[WORKERS] = {0};
+    replica_worker w[WORKERS] = {0};
     mr_ps_manager *manager = NULL;
     mr_ps_server *servers[SERVERS] = {0};
     figures f = {0};
@@ -264,11 +264,11 @@ static figures run_pour(void)
         check(mr_ps_server_open(&so, NULL, &servers[i]), "opening a server");
     }
     for (int i = 0; i < WORKERS && !failed; i++)
-        start_pour(&w[i], i, mr_ps_manager_where(manager));
+        start_replica(&w[i], i, mr_ps_manager_where(manager));
     if (!failed)
-        f = measure_pour(w);
+        f = measure_replica(w);
     for (int i = 0; i < WORKERS; i++) {
-        mr_pour_free(w[i].pour);
+        mr_downpour_replica_free(w[i].replica);
         mr_ps_close(w[i].ps);
         drop(&w[i].m);
     }
@@ -300,7 +300,7 @@ static void show_driver(void)
     for (int i = 0; i < TURNS && !failed; i++) {
         figures f[2] = {run_driver(), {0}};
         if (!failed)
-            f[1] = run_pour();
+            f[1] = run_replica();
         for (int k = 0; k < 2; k++) {
             step[k][i] = f[k].step_s;
             bytes[k][i] = f[k].bytes;

@@ -19,8 +19,8 @@ enum { COLUMNS = 64, SHARDS = 4, BATCH = 2048, USED = 16384, ROUNDS = 101, STEPS
 typedef struct trained {
     int64_t rows;
     mr_graph *graph;
-    mr_network *net;
-    mr_net_table table;
+    mr_nn *net;
+    mr_nn_table table;
     mr_out ids;
     mr_node *train;
     mr_session *s;
@@ -39,7 +39,7 @@ static void must(mr_status *st)
 /* A shard's first value is memory that was never touched. */
 static void assign_shard(trained *t, int shard)
 {
-    const mr_net_var *v = &t->net->vars.p[t->table.shards[shard]];
+    const mr_nn_var *v = &t->net->vars.p[t->table.shards[shard]];
     mr_tensor *zeros;
     must(mr_tensor_new(mr_cpu_allocator(), MR_FLOAT, 2, mr_out_shape(v->value)->dims, &zeros));
     mr_out value = mr_placeholder(&t->net->s, MR_FLOAT, "zeros", mr_out_shape(v->value));
@@ -53,12 +53,12 @@ static void assign_shard(trained *t, int shard)
 static void begin(trained *t, int64_t mb)
 {
     *t = (trained){.rows = mb * (1 << 20) / (COLUMNS * (int64_t)sizeof(float)), .graph = mr_graph_new(), .random = 1};
-    t->net = mr_net_new(t->graph);
-    t->ids = mr_net_input(t->net, "ids", MR_INT64, 1, (int64_t[]){BATCH});
-    mr_net_table_init(t->net, &t->table, "table", t->rows, COLUMNS, SHARDS, MR_NET_DIV, (mr_net_init){MR_NET_CONSTANT, 0, 0});
-    mr_out x = mr_net_table_rows(t->net, &t->table, t->ids);
-    mr_out loss = mr_net_squared_loss(t->net, mr_net_dense(t->net, "layer", x, 64, MR_NET_TANH), mr_const_f32(&t->net->s, 0.5f));
-    t->train = mr_net_minimize(t->net, loss, &(mr_net_optimizer){MR_NET_SGD, 0.1f, MR_NO_OUT, 0, 0, 0, 0});
+    t->net = mr_nn_new(t->graph);
+    t->ids = mr_nn_input(t->net, "ids", MR_INT64, 1, (int64_t[]){BATCH});
+    mr_nn_table_init(t->net, &t->table, "table", t->rows, COLUMNS, SHARDS, MR_NN_DIV, (mr_nn_init){MR_NN_CONSTANT, 0, 0});
+    mr_out x = mr_nn_table_rows(t->net, &t->table, t->ids);
+    mr_out loss = mr_nn_squared_loss(t->net, mr_nn_dense(t->net, "layer", x, 64, MR_NN_TANH), mr_const_f32(&t->net->s, 0.5f));
+    t->train = mr_nn_minimize(t->net, loss, &(mr_nn_optimizer){MR_NN_SGD, 0.1f, MR_NO_OUT, 0, 0, 0, 0});
     must(mr_scope_status(&t->net->s));
     must(mr_direct_session_new(t->graph, NULL, &(mr_session_config){0}, &t->s));
     for (int i = 0; i < t->net->vars.n; i++) { /* all but the shards as usual */
@@ -110,7 +110,7 @@ static double median(double *of)
 static void end(trained *t)
 {
     mr_session_free(t->s);
-    mr_net_free(t->net);
+    mr_nn_free(t->net);
     mr_graph_unref(t->graph);
 }
 

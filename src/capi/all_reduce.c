@@ -8,9 +8,9 @@ static mr_status *check(const mr_all_reduce_options *a)
     return NULL;
 }
 
-mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_all_reduce_options *a, mr_net_gradients *g)
+mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_all_reduce_options *a, mr_nn_gradients *g)
 {
-    mr_net_reduce_options with = {.n_workers = a->num_workers,
+    mr_nn_reduce_options with = {.n_workers = a->num_workers,
                                   .worker = a->worker,
                                   .bucket_bytes = a->bucket_bytes,
                                   .no_overlap = a->no_overlap != 0,
@@ -18,9 +18,9 @@ mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_al
                                   .wait_ms = a->join_ms,
                                   .settle_ms = a->settle_ms,
                                   .timeout_s = (float)((double)a->exchange_ms / 1000)};
-    *g = (mr_net_gradients){0};
+    *g = (mr_nn_gradients){0};
     mr_scope_fail(&m->net->s, check(a));
-    mr_net_reduce *reduce = mr_scope_ok(&m->net->s) ? mr_net_reduce_begin(m->net, mr_capi_out(loss), &with, g) : NULL;
+    mr_nn_reduce *reduce = mr_scope_ok(&m->net->s) ? mr_nn_reduce_begin(m->net, mr_capi_out(loss), &with, g) : NULL;
     if (!reduce)
         return NULL;
     mr_all_reduce *out = mr_new(mr_all_reduce);
@@ -29,13 +29,13 @@ mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_al
     return out;
 }
 
-static mr_all_reduce *make(mr_model *m, TF_Output loss, const mr_net_optimizer *o, const mr_all_reduce_options *a)
+static mr_all_reduce *make(mr_model *m, TF_Output loss, const mr_nn_optimizer *o, const mr_all_reduce_options *a)
 {
-    mr_net_gradients g;
+    mr_nn_gradients g;
     mr_all_reduce *out = mr_capi_all_reduce_begin(m, loss, a, &g);
     if (out)
-        out->reduce->train = mr_net_apply(m->net, o, &g);
-    mr_net_gradients_deinit(&g);
+        out->reduce->train = mr_nn_apply(m->net, o, &g);
+    mr_nn_gradients_deinit(&g);
     if (mr_scope_ok(&m->net->s))
         return out;
     mr_all_reduce_free(out);
@@ -50,7 +50,7 @@ mr_all_reduce *mr_minimize_all_reduce(mr_model *m, TF_Output loss, mr_optimizer 
         return NULL;
     mr_lock(&m->graph->mu);
     mr_model_arg(m, loss);
-    mr_net_optimizer o = mr_model_optimizer(m, optimizer);
+    mr_nn_optimizer o = mr_model_optimizer(m, optimizer);
     mr_scope_fail(&m->net->s, mr_capi_take_options(options, &a, sizeof a));
     if (mr_scope_ok(&m->net->s))
         out = make(m, loss, &o, &a);
@@ -66,7 +66,7 @@ void mr_all_reduce_free(mr_all_reduce *r)
 {
     if (!r)
         return;
-    mr_net_reduce_free(r->reduce);
+    mr_nn_reduce_free(r->reduce);
     mr_free(r);
 }
 

@@ -1,6 +1,6 @@
 /* capi/attrs_test.c -- attrs set and read back.  Attrs whose name begins with '_' may have any
  * value, so one NoOp can carry all kinds. */
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 static const TF_DataType types[] = {TF_FLOAT, TF_INT64};
 

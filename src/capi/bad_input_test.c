@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 static const TF_Output none = {NULL, -1};
 

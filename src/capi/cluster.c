@@ -112,7 +112,7 @@ void mr_replicate_on(mr_model *m, const char *ps_job, int num_ps, const char *wo
     if (!m)
         return;
     mr_lock(&m->graph->mu);
-    mr_net_replicate(m->net, ps_job, num_ps, worker, placement == MR_BY_SIZE ? MR_REPLICAS_BY_SIZE : MR_REPLICAS_ROUND_ROBIN);
+    mr_nn_replicate(m->net, ps_job, num_ps, worker, placement == MR_BY_SIZE ? MR_REPLICAS_BY_SIZE : MR_REPLICAS_ROUND_ROBIN);
     mr_unlock(&m->graph->mu);
 }
 
@@ -156,7 +156,7 @@ void mr_model_device(mr_model *m, const char *device)
     if (!m)
         return;
     mr_lock(&m->graph->mu);
-    mr_net_at(m->net, mr_arena_strdup(&m->graph->graph->arena, device ? device : ""));
+    mr_nn_at(m->net, mr_arena_strdup(&m->graph->graph->arena, device ? device : ""));
     mr_unlock(&m->graph->mu);
 }
 
@@ -176,9 +176,9 @@ TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *losses, int num_l
         mr_scope_fail(&m->net->s, mr_invalid("%d losses to minimize", num_losses));
     for (int i = 0; i < num_losses && mr_scope_ok(&m->net->s); i++)
         mr_model_arg(m, losses[i]);
-    mr_net_optimizer o = mr_model_optimizer(m, optimizer);
+    mr_nn_optimizer o = mr_model_optimizer(m, optimizer);
     if (mr_scope_ok(&m->net->s))
-        train = mr_capi_op(mr_net_minimize_towers(m->net, mr_capi_outs(losses), num_losses, &o));
+        train = mr_capi_op(mr_nn_minimize_towers(m->net, mr_capi_outs(losses), num_losses, &o));
     mr_unlock(&m->graph->mu);
     return train;
 }
@@ -196,7 +196,7 @@ static mr_status *check_barrier(const mr_barrier_options *b)
 
 /* What a barrier is to be: one of the three. */
 typedef struct barrier_plan {
-    mr_net_sync_options with; /* unless */
+    mr_nn_sync_options with; /* unless */
     bool asynchronous;        /* there is nothing to keep together, or */
     bool reduces;             /* every worker has all variables: */
     mr_all_reduce_options all_reduce;
@@ -215,7 +215,7 @@ static mr_status *read_all_reduce(const mr_barrier_options *b, barrier_plan *p)
 static mr_status *read_synchrony(const mr_barrier_options *b, barrier_plan *p)
 {
     mr_synchrony how = {.together = true};
-    mr_net_sync_options *with = &p->with;
+    mr_nn_sync_options *with = &p->with;
     if (b->synchrony)
         MR_TRY(mr_synchrony_parse(mr_sv_of(b->synchrony), &how));
     if (b->all_reduce && !how.all_reduce)
@@ -243,25 +243,25 @@ static mr_status *read_barrier(const mr_barrier_options *b, barrier_plan *p)
     return read_synchrony(b, p);
 }
 
-static void begin_as_planned(mr_barrier *b, mr_model *m, TF_Output loss, const barrier_plan *p, mr_net_gradients *g)
+static void begin_as_planned(mr_barrier *b, mr_model *m, TF_Output loss, const barrier_plan *p, mr_nn_gradients *g)
 {
     b->asynchronous = p->asynchronous;
     if (p->asynchronous)
-        mr_net_gradients_of(m->net, mr_capi_out(loss), g);
+        mr_nn_gradients_of(m->net, mr_capi_out(loss), g);
     else if (p->reduces)
         b->all_reduce = mr_capi_all_reduce_begin(m, loss, &p->all_reduce, g);
     else
-        b->sync = mr_net_sync_begin(m->net, mr_capi_out(loss), &p->with, g);
+        b->sync = mr_nn_sync_begin(m->net, mr_capi_out(loss), &p->with, g);
 }
 
 /* As far as the gradients. */
-static mr_barrier *begin_barrier(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_net_gradients *g)
+static mr_barrier *begin_barrier(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_nn_gradients *g)
 {
     mr_barrier_options b;
     barrier_plan plan;
     mr_barrier *out = mr_new(mr_barrier);
     *out = (mr_barrier){.graph = m->graph, .open = true};
-    *g = (mr_net_gradients){0};
+    *g = (mr_nn_gradients){0};
     mr_model_arg(m, loss);
     mr_scope_fail(&m->net->s, mr_capi_take_options(options, &b, sizeof b));
     if (mr_scope_ok(&m->net->s))
@@ -281,32 +281,32 @@ static void end_barrier(mr_barrier *b, mr_model *m, mr_node *update)
     else if (b->all_reduce)
         b->all_reduce->reduce->train = update;
     else
-        b->sync = mr_net_sync_end(b->sync, m->net, update);
+        b->sync = mr_nn_sync_end(b->sync, m->net, update);
     b->open = false;
 }
 
 mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_barrier_options *options)
 {
-    mr_net_gradients g;
+    mr_nn_gradients g;
     if (!m)
         return NULL;
     mr_lock(&m->graph->mu);
-    mr_net_optimizer o = mr_model_optimizer(m, optimizer);
+    mr_nn_optimizer o = mr_model_optimizer(m, optimizer);
     mr_barrier *out = begin_barrier(m, loss, options, &g);
     if (out)
-        end_barrier(out, m, mr_net_apply(m->net, &o, &g));
+        end_barrier(out, m, mr_nn_apply(m->net, &o, &g));
     if (out && !mr_scope_ok(&m->net->s)) {
         mr_barrier_free(out);
         out = NULL;
     }
-    mr_net_gradients_deinit(&g);
+    mr_nn_gradients_deinit(&g);
     mr_unlock(&m->graph->mu);
     return out;
 }
 
 /* ---- the same in two halves ---- */
 
-static mr_status *give_gradients(const mr_net_gradients *g, mr_barrier_gradient *out, int n)
+static mr_status *give_gradients(const mr_nn_gradients *g, mr_barrier_gradient *out, int n)
 {
     if (g->n != n || !out)
         return mr_invalid("There is room for the gradients of %d variables; the model has %d to train", out ? n : 0, g->n);
@@ -320,7 +320,7 @@ static mr_status *give_gradients(const mr_net_gradients *g, mr_barrier_gradient 
 
 mr_barrier *mr_barrier_begin(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_barrier_gradient *gradients, int num_gradients)
 {
-    mr_net_gradients g;
+    mr_nn_gradients g;
     if (!m)
         return NULL;
     mr_lock(&m->graph->mu);
@@ -331,7 +331,7 @@ mr_barrier *mr_barrier_begin(mr_model *m, TF_Output loss, const mr_barrier_optio
         mr_barrier_free(out);
         out = NULL;
     }
-    mr_net_gradients_deinit(&g);
+    mr_nn_gradients_deinit(&g);
     mr_unlock(&m->graph->mu);
     return out;
 }
@@ -369,7 +369,7 @@ void mr_barrier_free(mr_barrier *b)
 {
     if (!b)
         return;
-    mr_net_sync_free(b->sync);
+    mr_nn_sync_free(b->sync);
     mr_all_reduce_free(b->all_reduce);
     mr_free(b);
 }

@@ -14,7 +14,7 @@ struct mr_cluster_task {
 };
 
 struct mr_barrier {
-    mr_net_sync *sync; /* or, when nobody waits for anybody: */
+    mr_nn_sync *sync; /* or, when nobody waits for anybody: */
     mr_node *train;    /* or, when every worker has all variables: */
     mr_all_reduce *all_reduce;
     TF_Graph *graph;
@@ -23,7 +23,7 @@ struct mr_barrier {
 };
 
 struct mr_all_reduce {
-    mr_net_reduce *reduce;
+    mr_nn_reduce *reduce;
     TF_Graph *graph;
 };
 
@@ -32,7 +32,7 @@ struct mr_all_reduce {
 
 /* As far as the means, which g has then and which have to be deinitialised; the caller holds the graph's lock.  NULL after an error,
  * which waits in the model. */
-mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_all_reduce_options *a, mr_net_gradients *g);
+mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_all_reduce_options *a, mr_nn_gradients *g);
 
 /* The job that holds the variables. */
 const char *mr_capi_variable_job(const mr_cluster_task *t);

@@ -1,5 +1,5 @@
-/* capi/device_plugin_test.c -- device types of libraries: what is refused, and devices with memory behind addresses that
- * nobody may look at. */
+/* capi/device_plugin_test.c -- device types of libraries: what is refused, and devices with memory behind addresses
+ * that nobody may look at. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "base/thread.h"
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "millrace/device.h"
 #include "tensorflow/c/kernels.h"
 
@@ -203,9 +203,13 @@ MR_TEST(capi_plugin_values_go_through_conditionals_and_variables)
     add_kernel(&k, "Neg", neg, NULL);
     TF_Output x = kit_placeholder(&k, "x", TF_FLOAT);
     TF_Output n = kit_unary(&k, "Neg", "n", x), zero = kit_const(&k, "zero", kit_float(0));
-    TF_Output sw = kit_binary(&k, "Switch", "sw", n, kit_binary(&k, "Less", "less", n, zero)); /* decides by a value of the device */
+    TF_Output sw = kit_binary(&k, "Switch", "sw", n,
+                              kit_binary(&k, "Less", "less", n, zero)); /* decides by a value of the device */
     TF_OperationDescription *d = TF_NewOperation(k.g, "Merge", "m");
-    TF_AddInputList(d, (TF_Output[]){kit_unary(&k, "Neg", "no", kit_out(sw.oper, 0)), kit_unary(&k, "Square", "yes", kit_out(sw.oper, 1))}, 2);
+    TF_AddInputList(d,
+                    (TF_Output[]){kit_unary(&k, "Neg", "no", kit_out(sw.oper, 0)),
+                                  kit_unary(&k, "Square", "yes", kit_out(sw.oper, 1))},
+                    2);
     TF_Output m = kit_out(kit_finish(&k, d), 0);
     d = TF_NewOperation(k.g, "VariableV2", "v");
     TF_SetAttrType(d, "dtype", TF_FLOAT);
@@ -250,7 +254,8 @@ static void *run_later(void *p)
     return NULL;
 }
 
-static void start_in_thread(void *d, const char *node, const char *op, unsigned char own, void (*run)(void *), void *arg)
+static void start_in_thread(void *d, const char *node, const char *op, unsigned char own, void (*run)(void *),
+                            void *arg)
 {
     pthread_t t;
     later *l = malloc(sizeof *l);

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 typedef struct bench {
     kit k;
@@ -32,7 +32,8 @@ static void begin(bench *b, bool costs)
         TF_SetConfig(b->o, by_cost, sizeof by_cost, b->k.s);
     CHECK_OK(b->k.s);
     mr_session_add_simulated_device(
-        b->o, &(mr_simulated_device){sizeof(mr_simulated_device), "GPU", 0, 0, 1e12, 1e12, 1e-6, 1 << 20, 1e-6, 1e12}, b->k.s);
+        b->o, &(mr_simulated_device){sizeof(mr_simulated_device), "GPU", 0, 0, 1e12, 1e12, 1e-6, 1 << 20, 1e-6, 1e12},
+        b->k.s);
     CHECK_OK(b->k.s);
     mr_session_simulate(b->o, "SIM:0=op=1us,latency=1us", b->k.s);
     CHECK_OK(b->k.s);
@@ -100,7 +101,8 @@ MR_TEST(capi_device_explain_works_without_placement_by_cost)
     begin(&b, false);
     open_session(&b);
     char *text = explain(&b);
-    MR_CHECK(strstr(text, "y (Tanh) on /job:localhost/replica:0/task:0/device:GPU:0")); /* the first of the highest priority */
+    MR_CHECK(strstr(
+        text, "y (Tanh) on /job:localhost/replica:0/task:0/device:GPU:0")); /* the first of the highest priority */
     mr_free(text);
     TF_Output foreign = {b.y.oper, 7};
     MR_CHECK(!mr_session_explain(b.s, NULL, 0, &foreign, 1, NULL, 0, b.k.s));
@@ -252,13 +254,15 @@ MR_TEST(capi_device_wrong_structs_are_refused)
     longer.d.id = 1;
     mr_session_add_simulated_device(b.o, &longer.d, b.k.s);
     CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "more than");
-    mr_session_add_simulated_device(NULL, &(mr_simulated_device){.struct_size = sizeof(mr_simulated_device), .type = "A"}, b.k.s);
+    mr_session_add_simulated_device(
+        NULL, &(mr_simulated_device){.struct_size = sizeof(mr_simulated_device), .type = "A"}, b.k.s);
     CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "options");
     mr_session_add_simulated_link(b.o, &(mr_simulated_link){sizeof(mr_simulated_link), "GPU:0", NULL, 0, 0}, b.k.s);
     CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "link");
     mr_session_add_simulated_link(b.o, &(mr_simulated_link){sizeof(mr_simulated_link), "GPU:0", "CPU:0", -1, 0}, b.k.s);
     CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "-1");
-    mr_session_add_simulated_link(b.o, &(mr_simulated_link){sizeof(mr_simulated_link), "GPU:0", "CPU:0", 1e-3, 0}, b.k.s);
+    mr_session_add_simulated_link(b.o, &(mr_simulated_link){sizeof(mr_simulated_link), "GPU:0", "CPU:0", 1e-3, 0},
+                                  b.k.s);
     CHECK_OK(b.k.s);
     mr_session_simulate(b.o, NULL, b.k.s);
     CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "");

@@ -60,7 +60,7 @@ static void drop_run(client_run *r)
 /* ---- Downpour ---- */
 
 struct mr_downpour {
-    mr_pour *pour;
+    mr_downpour_replica *replica;
     TF_Graph *graph;
 };
 
@@ -75,7 +75,7 @@ mr_downpour *mr_downpour_new(mr_model *m, TF_Output loss, const mr_downpour_opti
     mr_lock(&m->graph->mu);
     mr_model_arg(m, loss);
     mr_scope_fail(&m->net->s, mr_capi_take_options(options, &o, sizeof o));
-    mr_pour *p = mr_scope_ok(&m->net->s) ? mr_pour_new(m->net, mr_capi_out(loss), &o) : NULL;
+    mr_downpour_replica *p = mr_scope_ok(&m->net->s) ? mr_downpour_replica_new(m->net, mr_capi_out(loss), &o) : NULL;
     if (p) {
         d = mr_new(mr_downpour);
         *d = (mr_downpour){p, m->graph};
@@ -88,7 +88,7 @@ void mr_downpour_free(mr_downpour *d)
 {
     if (!d)
         return;
-    mr_pour_free(d->pour);
+    mr_downpour_replica_free(d->replica);
     mr_free(d);
 }
 
@@ -100,9 +100,9 @@ void mr_downpour_start(mr_downpour *d, TF_Session *session, mr_ps *ps, TF_Status
     if (!st && session->graph != d->graph)
         st = mr_invalid("The session is of another graph than the replica's model");
     if (!st) {
-        mr_pour_under(d->pour, mr_capi_run_cancel());
-        st = mr_pour_start(d->pour, session->session, ps);
-        mr_pour_under(d->pour, NULL);
+        mr_downpour_replica_under(d->replica, mr_capi_run_cancel());
+        st = mr_downpour_replica_start(d->replica, session->session, ps);
+        mr_downpour_replica_under(d->replica, NULL);
     }
     mr_capi_set_status(status, st);
 }
@@ -119,35 +119,35 @@ int64_t mr_downpour_train(mr_downpour *d, const TF_Output *inputs, TF_Tensor *co
     if (!st)
         st = take_run(&r, d->graph, inputs, input_values, ninputs, outputs, noutputs);
     if (!st)
-        st = mr_pour_train(d->pour, &r.a, mr_capi_run_cancel());
+        st = mr_downpour_replica_train(d->replica, &r.a, mr_capi_run_cancel());
     if (!st)
         st = give_outputs(&r, output_values);
     drop_run(&r);
     mr_downpour_stats stats = {0};
     if (!st)
-        mr_pour_count(d->pour, &stats);
+        mr_downpour_replica_count(d->replica, &stats);
     int64_t steps = st ? -1 : stats.steps;
     mr_capi_set_status(status, st);
     return steps;
 }
 
 /* A wait that ends when the interrupter of the caller's thread is fired. */
-static mr_status *under_this_thread(mr_downpour *d, mr_status *(*fn)(mr_pour *p))
+static mr_status *under_this_thread(mr_downpour *d, mr_status *(*fn)(mr_downpour_replica *p))
 {
-    mr_pour_under(d->pour, mr_capi_run_cancel());
-    mr_status *st = fn(d->pour);
-    mr_pour_under(d->pour, NULL);
+    mr_downpour_replica_under(d->replica, mr_capi_run_cancel());
+    mr_status *st = fn(d->replica);
+    mr_downpour_replica_under(d->replica, NULL);
     return st;
 }
 
 void mr_downpour_finish(mr_downpour *d, TF_Status *status)
 {
-    mr_capi_set_status(status, d ? under_this_thread(d, mr_pour_finish) : no_downpour());
+    mr_capi_set_status(status, d ? under_this_thread(d, mr_downpour_replica_finish) : no_downpour());
 }
 
 void mr_downpour_fetch(mr_downpour *d, TF_Status *status)
 {
-    mr_capi_set_status(status, d ? under_this_thread(d, mr_pour_fetch) : no_downpour());
+    mr_capi_set_status(status, d ? under_this_thread(d, mr_downpour_replica_fetch) : no_downpour());
 }
 
 /* Fills as much as the client's struct has room for. */
@@ -168,7 +168,7 @@ void mr_downpour_get_stats(const mr_downpour *d, mr_downpour_stats *out)
     if (!out)
         return;
     if (d)
-        mr_pour_count(d->pour, &s);
+        mr_downpour_replica_count(d->replica, &s);
     fill_stats(out, &s, sizeof s);
 }
 

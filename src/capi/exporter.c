@@ -87,7 +87,7 @@ void mr_saved_model_save(TF_Graph *graph, mr_saver *saver, TF_Session *session, 
     mr_export e = {0};
     mr_saved_model_options o;
     mr_str meta = {0};
-    mr_net_saver *ours = saver ? mr_capi_saver(saver) : NULL;
+    mr_nn_saver *ours = saver ? mr_capi_saver(saver) : NULL;
     mr_status *st = NULL;
     if (!graph || !dir || (saver && !session))
         MR_GO(mr_invalid("There is no graph, no folder, or no session to save the variables of"));

@@ -3,11 +3,11 @@
 
 #include <pthread.h>
 
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 enum { CLIENTS = 6, ROWS = 12 };
 
-typedef struct rig { /* y = 2x - 1 */
+typedef struct fixture { /* y = 2x - 1 */
     kit k;
     mr_model *m;
     TF_Output inputs[2], loss, prediction;
@@ -16,12 +16,12 @@ typedef struct rig { /* y = 2x - 1 */
     mr_federated_examples clients[CLIENTS];
     mr_federated_work work;
     mr_federated_options o;
-} rig;
+} fixture;
 
-static void begin(rig *r, mr_optimizer optimizer)
+static void begin(fixture *r, mr_optimizer optimizer)
 {
     float x[CLIENTS * ROWS], y[CLIENTS * ROWS];
-    *r = (rig){.k = kit_new()};
+    *r = (fixture){.k = kit_new()};
     r->m = mr_model_new(r->k.g);
     r->inputs[0] = mr_input(r->m, "x", TF_FLOAT, 2, (int64_t[]){-1, 1});
     r->inputs[1] = mr_input(r->m, "y", TF_FLOAT, 2, (int64_t[]){-1, 1});
@@ -39,12 +39,13 @@ static void begin(rig *r, mr_optimizer optimizer)
     r->values[1] = kit_floats(2, (int64_t[]){CLIENTS * ROWS, 1}, y);
     for (int c = 0; c < CLIENTS; c++)
         r->clients[c] = (mr_federated_examples){sizeof *r->clients, r->values, r->rows[c], ROWS};
-    r->work = (mr_federated_work){sizeof r->work, .model = r->m, .train = train, .inputs = r->inputs, .num_inputs = 2, .loss = r->loss};
-    r->o = (mr_federated_options){sizeof r->o, .work = &r->work, .fraction = 1, .epochs = 3, .batch = 4, .clients = r->clients,
-                                  .num_clients = CLIENTS, .threads = 2, .seed = 1};
+    r->work = (mr_federated_work){sizeof r->work,      .model = r->m,   .train = train,
+                                  .inputs = r->inputs, .num_inputs = 2, .loss = r->loss};
+    r->o = (mr_federated_options){sizeof r->o,           .work = &r->work,       .fraction = 1, .epochs = 3, .batch = 4,
+                                  .clients = r->clients, .num_clients = CLIENTS, .threads = 2,  .seed = 1};
 }
 
-static void end(rig *r)
+static void end(fixture *r)
 {
     TF_DeleteTensor(r->values[0]);
     TF_DeleteTensor(r->values[1]);
@@ -52,7 +53,7 @@ static void end(rig *r)
     kit_free(&r->k);
 }
 
-static float predict(rig *r, mr_federated *f, float x)
+static float predict(fixture *r, mr_federated *f, float x)
 {
     TF_Tensor *in = kit_floats(2, (int64_t[]){1, 1}, &x);
     TF_Tensor *out = kit_run(&r->k, mr_federated_session(f), r->inputs[0], in, r->prediction);
@@ -63,7 +64,7 @@ static float predict(rig *r, mr_federated *f, float x)
     return y;
 }
 
-static void learn(rig *r, int rounds, double tolerance)
+static void learn(fixture *r, int rounds, double tolerance)
 {
     mr_federated *f = mr_federated_new(&r->o, r->k.s);
     CHECK_OK(r->k.s);
@@ -83,7 +84,7 @@ static void learn(rig *r, int rounds, double tolerance)
 
 MR_TEST(federated_capi_learns_a_line)
 {
-    rig r;
+    fixture r;
     begin(&r, mr_sgd(0.1f));
     learn(&r, 25, 0.02);
     end(&r);
@@ -92,7 +93,7 @@ MR_TEST(federated_capi_learns_a_line)
 /* What a local optimizer keeps begins anew with each client, or clients would learn of each other. */
 MR_TEST(federated_capi_local_momentum_begins_anew)
 {
-    rig r;
+    fixture r;
     begin(&r, mr_momentum(0.02f, 0.9f));
     learn(&r, 25, 0.1);
     end(&r);
@@ -100,7 +101,7 @@ MR_TEST(federated_capi_local_momentum_begins_anew)
 
 MR_TEST(federated_capi_learns_by_secure_sums)
 {
-    rig r;
+    fixture r;
     begin(&r, mr_sgd(0.1f));
     r.o.secure = 1;
     learn(&r, 25, 0.02);
@@ -110,7 +111,7 @@ MR_TEST(federated_capi_learns_by_secure_sums)
 /* Clients that a round did not wait for must not touch what is shown: the same model is there until the next round. */
 MR_TEST(federated_capi_shows_a_model_that_stays)
 {
-    rig r;
+    fixture r;
     begin(&r, mr_sgd(0.1f));
     r.o.fraction = 0.2f;
     r.o.over = 2;
@@ -135,7 +136,7 @@ MR_TEST(federated_capi_shows_a_model_that_stays)
 /* Without an mr_model: variables that somebody else made. */
 MR_TEST(federated_capi_takes_parameters_of_any_graph)
 {
-    rig r;
+    fixture r;
     begin(&r, mr_sgd(0.1f));
     const char *const names[2] = {"fc/kernel", "fc/bias"};
     mr_federated_parameter p[2];
@@ -166,7 +167,7 @@ MR_TEST(federated_capi_takes_parameters_of_any_graph)
 
 typedef struct client_thread {
     pthread_t thread;
-    rig r;
+    fixture r;
     char *address;
     int64_t updates;
 } client_thread;
@@ -174,14 +175,15 @@ typedef struct client_thread {
 static void *be_client(void *arg)
 {
     client_thread *c = arg;
-    c->updates = mr_federated_client(&(mr_federated_client_options){sizeof(mr_federated_client_options), &c->r.work, &c->r.clients[0], c->address, 20000, 0, NULL},
+    c->updates = mr_federated_client(&(mr_federated_client_options){sizeof(mr_federated_client_options), &c->r.work,
+                                                                    &c->r.clients[0], c->address, 20000, 0, NULL},
                                      c->r.k.s);
     return NULL;
 }
 
 MR_TEST(federated_capi_serves_clients_elsewhere)
 {
-    rig r;
+    fixture r;
     client_thread c[3];
     begin(&r, mr_sgd(0.1f));
     r.o.clients = NULL;
@@ -214,7 +216,7 @@ MR_TEST(federated_capi_serves_clients_elsewhere)
 
 /* ---- what is wrong is said ---- */
 
-static void refused(rig *r, const char *why)
+static void refused(fixture *r, const char *why)
 {
     MR_CHECK(mr_federated_new(&r->o, r->k.s) == NULL);
     CHECK_CODE(r->k.s, TF_INVALID_ARGUMENT, why);
@@ -222,7 +224,7 @@ static void refused(rig *r, const char *why)
 
 MR_TEST(federated_capi_says_what_is_wrong)
 {
-    rig r;
+    fixture r;
     begin(&r, mr_sgd(0.1f));
     mr_federated_options good = r.o;
     r.o.address = "127.0.0.1:0";

@@ -6,18 +6,18 @@
 /* ---- what a model means ---- */
 
 /* A placeholder and an assignment for a variable, added to the graph once for every use: names are made unique. */
-static void add_parameter(mr_network *net, const mr_net_var *v, mr_learner_parameter *out)
+static void add_parameter(mr_nn *net, const mr_nn_var *v, mr_learner_parameter *out)
 {
     const mr_pshape *shape = mr_out_shape(v->value);
-    const char *before = mr_net_at(net, v->device);
+    const char *before = mr_nn_at(net, v->device);
     out->value = v->value;
     out->feed = mr_placeholder(&net->s, v->dtype, "weights", shape);
-    out->assign = mr_net_assign(net, v, out->feed).node;
-    mr_net_at(net, before);
+    out->assign = mr_nn_assign(net, v, out->feed).node;
+    mr_nn_at(net, before);
 }
 
 /* What optimizers and counters keep begins anew: one node behind the assignments of all that is not averaged. */
-static mr_node *add_reset(mr_network *net)
+static mr_node *add_reset(mr_nn *net)
 {
     int n = 0;
     for (int i = 0; i < net->vars.n; i++)
@@ -36,17 +36,17 @@ static mr_node *add_reset(mr_network *net)
 
 static mr_status *open_model(mr_model *m, mr_capi_work *out, mr_node **init, mr_node **reset)
 {
-    mr_network *net = m->net;
+    mr_nn *net = m->net;
     const char *saved;
     mr_lock(&m->graph->mu);
-    mr_net_enter(net, "federated", &saved);
+    mr_nn_enter(net, "federated", &saved);
     out->parameters = mr_new_array(mr_learner_parameter, net->vars.n);
     for (int i = 0; i < net->vars.n && mr_scope_ok(&net->s); i++)
         if (net->vars.p[i].trainable)
             add_parameter(net, &net->vars.p[i], &out->parameters[out->n_parameters++]);
     *reset = add_reset(net);
-    mr_net_leave(net, saved);
-    *init = mr_net_initializer(net);
+    mr_nn_leave(net, saved);
+    *init = mr_nn_initializer(net);
     mr_status *st = mr_status_copy(net->s.st);
     mr_unlock(&m->graph->mu);
     return st;

@@ -1,7 +1,7 @@
 /* capi/function_call_test.c -- a front end's functions in steps. */
 #include "base/status.h"
 #include "base/thread.h"
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "millrace/front_end.h"
 
 static const TF_Output none = {NULL, -1};
@@ -16,24 +16,25 @@ static TF_Output function_op(kit *k, const char *op, const char *token, TF_Outpu
     return kit_out(kit_finish(k, d), 0);
 }
 
-typedef struct rig {
+typedef struct fixture {
     kit k;
     TF_Session *s;
     TF_Output out; /* of an op with inputs 5 and 3 */
-} rig;
+} fixture;
 
-static rig rig_new(const char *op, const char *token, mr_function_hook *hook, void *ctx)
+static fixture fixture_new(const char *op, const char *token, mr_function_hook *hook, void *ctx)
 {
-    rig r = {.k = kit_new()};
+    fixture r = {.k = kit_new()};
     mr_set_function_hook(hook, ctx);
-    r.out = function_op(&r.k, op, token, kit_const(&r.k, "x", kit_float(5)), kit_const(&r.k, "y", kit_float(3)), TF_FLOAT);
+    r.out =
+        function_op(&r.k, op, token, kit_const(&r.k, "x", kit_float(5)), kit_const(&r.k, "y", kit_float(3)), TF_FLOAT);
     r.s = kit_session(&r.k);
     return r;
 }
 
-static TF_Tensor *rig_run(rig *r) { return kit_run(&r->k, r->s, none, NULL, r->out); }
+static TF_Tensor *fixture_run(fixture *r) { return kit_run(&r->k, r->s, none, NULL, r->out); }
 
-static void rig_free(rig *r)
+static void fixture_free(fixture *r)
 {
     kit_close(&r->k, r->s);
     kit_free(&r->k);
@@ -109,68 +110,68 @@ MR_TEST(function_call_computes_in_the_front_end)
     const char *ops[] = {"PyFunc", "PyFuncStateless", "EagerPyFunc"};
     for (int i = 0; i < 3; i++) {
         int n = 0;
-        rig r = rig_new(ops[i], "minus_", subtract, &n);
-        MR_CHECK(kit_take_float(rig_run(&r)) == 2);
+        fixture r = fixture_new(ops[i], "minus_", subtract, &n);
+        MR_CHECK(kit_take_float(fixture_run(&r)) == 2);
         CHECK_OK(r.k.s);
         MR_CHECK(n == 1); /* neither folded nor called twice */
-        MR_CHECK(kit_take_float(rig_run(&r)) == 2);
+        MR_CHECK(kit_take_float(fixture_run(&r)) == 2);
         MR_CHECK(n == 2);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 
 MR_TEST(function_call_has_no_inputs_or_outputs_but_its_own)
 {
-    rig r = rig_new("PyFunc", "f", looks_too_far, NULL);
-    MR_CHECK(kit_take_float(rig_run(&r)) == 9);
-    rig_free(&r);
+    fixture r = fixture_new("PyFunc", "f", looks_too_far, NULL);
+    MR_CHECK(kit_take_float(fixture_run(&r)) == 9);
+    fixture_free(&r);
 }
 
 MR_TEST(function_call_may_return_its_input)
 {
-    rig r = rig_new("PyFunc", "f", returns_its_input, NULL);
-    MR_CHECK(kit_take_float(rig_run(&r)) == 3);
-    rig_free(&r);
+    fixture r = fixture_new("PyFunc", "f", returns_its_input, NULL);
+    MR_CHECK(kit_take_float(fixture_run(&r)) == 3);
+    fixture_free(&r);
 }
 
 MR_TEST(function_call_passes_an_error_on)
 {
     TF_Status *s = TF_NewStatus();
-    rig r = rig_new("PyFunc", "f", fails, s);
+    fixture r = fixture_new("PyFunc", "f", fails, s);
     TF_SetStatus(s, TF_OUT_OF_RANGE, "ValueError: too much");
-    MR_CHECK(!rig_run(&r));
+    MR_CHECK(!fixture_run(&r));
     CHECK_CODE(r.k.s, TF_OUT_OF_RANGE, "ValueError: too much");
     TF_SetStatus(s, TF_OK, "");
-    MR_CHECK(kit_take_float(rig_run(&r)) == 2);
-    rig_free(&r);
+    MR_CHECK(kit_take_float(fixture_run(&r)) == 2);
+    fixture_free(&r);
     TF_DeleteStatus(s);
 }
 
 MR_TEST(function_call_with_another_type_fails)
 {
-    rig r = rig_new("PyFunc", "f", returns_an_int, NULL);
-    MR_CHECK(!rig_run(&r));
+    fixture r = fixture_new("PyFunc", "f", returns_an_int, NULL);
+    MR_CHECK(!fixture_run(&r));
     CHECK_CODE(r.k.s, TF_INVALID_ARGUMENT, "0-th value returned by f is int32, but expects float");
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 MR_TEST(function_call_without_a_value_fails)
 {
-    rig r = rig_new("PyFunc", "f", returns_nothing, NULL);
-    MR_CHECK(!rig_run(&r));
+    fixture r = fixture_new("PyFunc", "f", returns_nothing, NULL);
+    MR_CHECK(!fixture_run(&r));
     CHECK_CODE(r.k.s, TF_INTERNAL, "f returned no value 0");
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 MR_TEST(function_call_needs_a_hook)
 {
     int n = 0;
-    rig r = rig_new("PyFunc", "minus_", subtract, &n);
+    fixture r = fixture_new("PyFunc", "minus_", subtract, &n);
     mr_set_function_hook(NULL, NULL);
-    MR_CHECK(!rig_run(&r));
+    MR_CHECK(!fixture_run(&r));
     CHECK_CODE(r.k.s, TF_UNIMPLEMENTED, "minus_");
     MR_CHECK(n == 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 /* ---- in another thread ---- */
@@ -209,13 +210,13 @@ MR_TEST(function_call_may_be_finished_by_another_thread)
     mr_thread t;
     mr_mutex_init(&d.mu);
     mr_cond_init(&d.changed);
-    rig r = rig_new("PyFunc", "f", lay_down, &d);
+    fixture r = fixture_new("PyFunc", "f", lay_down, &d);
     for (int i = 0; i < 20; i++) {
         MR_CHECK(mr_thread_start(&t, "front-end", finish_one, &d) == 0);
-        MR_CHECK(kit_take_float(rig_run(&r)) == 2);
+        MR_CHECK(kit_take_float(fixture_run(&r)) == 2);
         mr_thread_join(&t);
     }
-    rig_free(&r);
+    fixture_free(&r);
     mr_cond_deinit(&d.changed);
     mr_mutex_deinit(&d.mu);
 }

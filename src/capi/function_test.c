@@ -1,5 +1,5 @@
 /* capi/function_test.c -- functions and gradients; tests/capi has them at work. */
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 static const TF_Output none = {NULL, -1};
 
@@ -35,7 +35,8 @@ MR_TEST(capi_function_has_the_hash_that_tensorflow_appends)
 {
     kit k = kit_new();
     TF_Output x = kit_placeholder(&k, "feed", TF_INT32), y = kit_unary(&k, "Neg", "neg", x);
-    TF_Function *f = TF_GraphToFunction(k.g, "func_name_base", 1, -1, NULL, 1, &x, 1, &y, NULL, NULL, "Return something", k.s);
+    TF_Function *f =
+        TF_GraphToFunction(k.g, "func_name_base", 1, -1, NULL, 1, &x, 1, &y, NULL, NULL, "Return something", k.s);
     CHECK_OK(k.s);
     MR_CHECK_STR(TF_FunctionName(f), "func_name_base_qaJ8jA8UmGY");
     TF_DeleteFunction(f);
@@ -110,8 +111,9 @@ MR_TEST(capi_function_of_what_is_not_whole_is_refused)
     MR_CHECK_STR(TF_Message(k.s), "Invalid FunctionDef given to TF_FunctionImportFunctionDef");
     TF_Output wrong[2] = {x, {x.oper, 2}}, nothing[1] = {none};
     MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, -1, NULL, 2, wrong, 1, &y, NULL, NULL, NULL, k.s));
-    MR_CHECK_STR(TF_Message(k.s), "Node 'x' (type: 'Placeholder', num of outputs: 1) does not have output 2\n\tEncountered "
-                                  "while processing input 1 into function 'F'");
+    MR_CHECK_STR(TF_Message(k.s),
+                 "Node 'x' (type: 'Placeholder', num of outputs: 1) does not have output 2\n\tEncountered "
+                 "while processing input 1 into function 'F'");
     MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, -1, NULL, 1, &x, 1, nothing, NULL, NULL, NULL, k.s));
     MR_CHECK_STR(TF_Message(k.s), "Node is null\n\tEncountered while processing output 0 from function 'F'");
     TF_OperationDescription *d = TF_NewOperation(k.g, "Neg", "z");
@@ -120,8 +122,9 @@ MR_TEST(capi_function_of_what_is_not_whole_is_refused)
     TF_Output z = kit_out(kit_finish(&k, d), 0);
     const TF_Operation *one[] = {z.oper};
     MR_CHECK(!TF_GraphToFunction(k.g, "F", 0, 1, one, 1, &x, 1, &z, NULL, NULL, NULL, k.s));
-    MR_CHECK_STR(TF_Message(k.s), "The source of control edge [id=3 y:-1 -> z:-1] is not in the body. Encountered while creating "
-                                  "function 'F'");
+    MR_CHECK_STR(TF_Message(k.s),
+                 "The source of control edge [id=3 y:-1 -> z:-1] is not in the body. Encountered while creating "
+                 "function 'F'");
     kit_free(&k);
 }
 

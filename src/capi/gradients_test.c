@@ -1,6 +1,6 @@
 /* capi/gradients_test.c -- the graph is unlocked while a client's callback runs, so other threads may add operations to
  * it.  The callbacks here add such operations themselves, in the place of another thread. */
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "millrace/train.h"
 #include "tensorflow/c/kernels.h"
 #include "tensorflow/c/ops.h"

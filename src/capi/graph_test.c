@@ -1,5 +1,5 @@
 /* capi/graph_test.c */
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 MR_TEST(capi_graph_lists_operations_in_the_order_they_were_made)
 {

@@ -1,13 +1,13 @@
 /* capi/interrupter_test.c -- runs that are ended from outside, here and on a cluster.
  *
- * What waits is a DequeueMany of more than ever comes: it takes what is put into its queue, so that the size of the queue
- * tells whether it has begun to wait, and afterwards whether it is gone. */
+ * What waits is a DequeueMany of more than ever comes: it takes what is put into its queue, so that the size of the
+ * queue tells whether it has begun to wait, and afterwards whether it is gone. */
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "capi/cluster_rig_test.h"
+#include "capi/training_fixture.h"
 #include "capi/internal.h"
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "millrace/front_end.h"
 
 static const TF_Output none = {NULL, -1};
@@ -164,33 +164,33 @@ static void ends_interrupted(later *l)
 
 /* ---- in this process ---- */
 
-typedef struct rig {
+typedef struct fixture {
     kit k;
     queue q;
     TF_Session *s;
     mr_interrupter *i;
-} rig;
+} fixture;
 
-static rig rig_new(void)
+static fixture fixture_new(void)
 {
-    rig r = {.k = kit_new(), .i = mr_interrupter_new()};
+    fixture r = {.k = kit_new(), .i = mr_interrupter_new()};
     r.q = queue_on(&r.k, "q", "");
     r.s = kit_session(&r.k);
     return r;
 }
 
-static void rig_free(rig *r)
+static void fixture_free(fixture *r)
 {
     kit_close(&r->k, r->s);
     kit_free(&r->k);
     mr_interrupter_free(r->i);
 }
 
-static later waits(const rig *r) { return (later){.s = r->s, .i = r->i, .fetches = &r->q.many, .n_fetches = 1}; }
+static later waits(const fixture *r) { return (later){.s = r->s, .i = r->i, .fetches = &r->q.many, .n_fetches = 1}; }
 
 MR_TEST(interrupter_ends_a_run_that_waits_and_the_session_goes_on)
 {
-    rig r = rig_new();
+    fixture r = fixture_new();
     later l = waits(&r);
     for (int n = 0; n < 3; n++) {
         start(&l);
@@ -205,12 +205,12 @@ MR_TEST(interrupter_ends_a_run_that_waits_and_the_session_goes_on)
         MR_CHECK(take(&r.k, r.s, &r.q) == 7);
         mr_run_under(NULL);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 MR_TEST(interrupter_fired_before_a_run_lets_nothing_begin)
 {
-    rig r = rig_new();
+    fixture r = fixture_new();
     mr_interrupter_fire(r.i);
     mr_interrupter_fire(r.i);
     mr_run_under(r.i);
@@ -223,14 +223,14 @@ MR_TEST(interrupter_fired_before_a_run_lets_nothing_begin)
     put(r.s, &r.q, r.k.s);
     CHECK_OK(r.k.s);
     MR_CHECK_INT(size(&r.k, r.s, &r.q), 1);
-    rig_free(&r); /* also takes this thread out of it */
+    fixture_free(&r); /* also takes this thread out of it */
     MR_CHECK(!mr_capi_run_cancel());
     mr_interrupter_free(NULL);
 }
 
 MR_TEST(interrupter_ends_the_runs_of_all_its_sessions_and_no_others)
 {
-    rig r = rig_new(), other = rig_new(), free = rig_new();
+    fixture r = fixture_new(), other = fixture_new(), free = fixture_new();
     later a = waits(&r), b = waits(&other), c = waits(&free);
     b.i = r.i;
     c.i = NULL;
@@ -248,15 +248,15 @@ MR_TEST(interrupter_ends_the_runs_of_all_its_sessions_and_no_others)
     CHECK_OK(c.st);
     MR_CHECK(kit_take_float(c.out[0]) == 7);
     TF_DeleteStatus(c.st);
-    rig_free(&r);
-    rig_free(&other);
-    rig_free(&free);
+    fixture_free(&r);
+    fixture_free(&other);
+    fixture_free(&free);
 }
 
 /* Options of the client's come along: the time limit is far away. */
 MR_TEST(interrupter_ends_a_run_with_options)
 {
-    rig r = rig_new();
+    fixture r = fixture_new();
     TF_Tensor *out = NULL;
     TF_Buffer *o = TF_NewBufferFromString("\x10\xc0\x84\x3d", 4); /* timeout_in_ms: 1000000 */
     mr_interrupter_fire(r.i);
@@ -264,14 +264,14 @@ MR_TEST(interrupter_ends_a_run_with_options)
     TF_SessionRun(r.s, o, NULL, NULL, 0, &r.q.many, &out, 1, NULL, 0, NULL, r.k.s);
     CHECK_CODE(r.k.s, TF_CANCELLED, "The run was interrupted");
     TF_DeleteBuffer(o);
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 /* Fired at any moment of them, runs end. */
 MR_TEST(interrupter_meets_runs_at_any_moment)
 {
     enum { N = 3, ROUNDS = 60 };
-    rig r = rig_new();
+    fixture r = fixture_new();
     for (int n = 0; n < ROUNDS; n++) {
         later l[N];
         for (int i = 0; i < N; i++) {
@@ -285,7 +285,7 @@ MR_TEST(interrupter_meets_runs_at_any_moment)
             ends_interrupted(&l[i]);
         mr_interrupter_reset(r.i);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 /* ---- partial runs ---- */
@@ -324,15 +324,15 @@ static void ends_a_partial_run(kit *k, TF_Session *s, const queue *q, const char
 
 MR_TEST(interrupter_ends_a_partial_run)
 {
-    rig r = rig_new();
+    fixture r = fixture_new();
     ends_a_partial_run(&r.k, r.s, &r.q, "", r.i);
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 /* All is fed and fetched, but a target is not over: the last call waits for it. */
 MR_TEST(interrupter_ends_a_partial_run_that_waits_for_a_target)
 {
-    rig r = rig_new();
+    fixture r = fixture_new();
     partial p;
     make_partial(&r.k, &r.q, "", &p);
     set_up(&r.k, r.s, &p, &p.y, 1, p.many.oper);
@@ -344,7 +344,7 @@ MR_TEST(interrupter_ends_a_partial_run_that_waits_for_a_target)
     put(r.s, &r.q, r.k.s);
     MR_CHECK_INT(size(&r.k, r.s, &r.q), 1);
     TF_DeletePRunHandle(p.handle);
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 static void refuses_a_partial_run(kit *k, TF_Session *s, const queue *q, const char *device, mr_interrupter *i)
@@ -368,15 +368,15 @@ static void refuses_a_partial_run(kit *k, TF_Session *s, const queue *q, const c
 
 MR_TEST(interrupter_fired_before_a_call_leaves_its_partial_run_as_it_is)
 {
-    rig r = rig_new();
+    fixture r = fixture_new();
     refuses_a_partial_run(&r.k, r.s, &r.q, "", r.i);
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 /* ---- on a cluster ---- */
 
 typedef struct remote {
-    cluster_rig cluster;
+    training_fixture cluster;
     kit k;
     queue here, there; /* on the master's own task and on another */
     TF_Session s;      /* by hand: calls stay inside this process */
@@ -386,17 +386,17 @@ typedef struct remote {
 static void remote_begin(remote *r)
 {
     *r = (remote){.k = kit_new(), .i = mr_interrupter_new()};
-    rig_begin(&r->cluster, 1, 1);
+    training_fixture_begin(&r->cluster, 1, 1);
     r->here = queue_on(&r->k, "here", "/job:worker/task:0");
     r->there = queue_on(&r->k, "there", "/job:ps/task:0");
     r->s.graph = r->k.g;
-    MR_CHECK_OK(rig_open(&r->cluster, 0, r->k.g->graph, &r->s.session));
+    MR_CHECK_OK(training_fixture_open(&r->cluster, 0, r->k.g->graph, &r->s.session));
 }
 
 static void remote_end(remote *r)
 {
     mr_session_free(r->s.session);
-    rig_end(&r->cluster);
+    training_fixture_end(&r->cluster);
     kit_free(&r->k);
     mr_interrupter_free(r->i);
 }

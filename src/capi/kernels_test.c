@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "tensorflow/c/ops.h"
 
 static const TF_Output none = {NULL, -1};
@@ -684,7 +684,8 @@ MR_TEST(capi_kernel_answers_what_later_headers_ask)
     /* op TestQuestions, device CPU, T is int32 or float, xs and y in host memory, priority 3 */
     const char def[] = "\012\015TestQuestions\022\003CPU\032\013\012\001T\022\006\012\0042\002\003\001"
                        "\042\002xs\042\001y\060\003";
-    TF_RegisterKernelBuilderWithKernelDef(def, "q", TF_NewKernelBuilder("x", "y", look_at_the_node, look_at_the_run, NULL), k.s);
+    TF_RegisterKernelBuilderWithKernelDef(def, "q",
+                                          TF_NewKernelBuilder("x", "y", look_at_the_node, look_at_the_run, NULL), k.s);
     CHECK_OK(k.s);
     TF_RegisterKernelBuilderWithKernelDef("\377", "q", TF_NewKernelBuilder("x", "y", NULL, look_at_the_run, NULL), k.s);
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Error parsing serialized KernelDef.");

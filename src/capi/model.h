@@ -7,11 +7,11 @@
 
 #include "capi/internal.h"
 #include "millrace/train.h"
-#include "train/net.h"
+#include "train/nn.h"
 
 struct mr_model {
     TF_Graph *graph;
-    mr_network *net;
+    mr_nn *net;
 };
 
 static inline mr_out mr_model_arg(mr_model *m, TF_Output o)
@@ -22,9 +22,9 @@ static inline mr_out mr_model_arg(mr_model *m, TF_Output o)
 }
 
 /* Our form of a client's optimizer; its schedule is checked. */
-mr_net_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o);
+mr_nn_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o);
 
-struct mr_net_saver;
-struct mr_net_saver *mr_capi_saver(mr_saver *s); /* borrowed */
+struct mr_nn_saver;
+struct mr_nn_saver *mr_capi_saver(mr_saver *s); /* borrowed */
 
 #endif

@@ -1,7 +1,7 @@
 /* capi/op_definition_test.c -- ops of clients, their shape functions, and the lists of ops. */
 #include <stdio.h>
 
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "tensorflow/c/kernels.h"
 #include "tensorflow/c/ops.h"
 #include "tensorflow/c/tf_shape.h"

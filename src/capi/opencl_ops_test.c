@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "exec/opencl/rig_opencl_test.h"
+#include "exec/opencl/opencl_fixture.h"
 #include "ops/table.h"
-#include "ops/trial_test.h"
+#include "ops/example_fixture.h"
 
 enum { MAX_TYPES = 64 };
 
@@ -30,12 +30,14 @@ static const mr_pshape *no_placeholder(void *ctx, const mr_tensor *t)
 static mr_status *run_in_session(void *ctx, mr_trial_step *step)
 {
     mr_trial *t = ctx;
-    gpu_rig r = {.g = t->graph, .traced = true, .config = {.no_fold = true, .no_cse = true, .soft_placement = true}};
+    gpu_fixture r = {
+        .g = t->graph, .traced = true, .config = {.no_fold = true, .no_cse = true, .soft_placement = true}};
     mr_out *fetches = mr_new_array(mr_out, step->n_out + 1);
     mr_node *targets[] = {step->node};
     for (int i = 0; i < step->n_out; i++)
         fetches[i] = (mr_out){step->node, i};
-    mr_run_args a = {.fetches = fetches, .fetched = step->out, .n_fetches = step->n_out, .targets = targets, .n_targets = 1};
+    mr_run_args a = {
+        .fetches = fetches, .fetched = step->out, .n_fetches = step->n_out, .targets = targets, .n_targets = 1};
     mr_status *st = gpu_run(&r, &a);
     bool wanted = mr_kernel_find(step->node, MR_ACCEL_KERNELS) != NULL;
     bool there = !st && strcmp(gpu_place_of(&r, step->node->name), "GPU") == 0;
@@ -57,8 +59,8 @@ static void run_example(const mr_op_def *d, const mr_example *e, const char *tex
     t.whole = true;
     mr_status *st = mr_trial_run(&t);
     if (st) {
-        fprintf(stderr, "%s %s: %s: %s\n  %s\n", d->name, key ? mr_dtype_name(key) : "", mr_code_name(mr_status_code(st)),
-                mr_status_message(st), text);
+        fprintf(stderr, "%s %s: %s: %s\n  %s\n", d->name, key ? mr_dtype_name(key) : "",
+                mr_code_name(mr_status_code(st)), mr_status_message(st), text);
         n_failed++;
     }
     mr_status_free(st);

@@ -1,5 +1,5 @@
 /* capi/operation_build_test.c */
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 MR_TEST(capi_operation_has_what_it_was_built_with)
 {

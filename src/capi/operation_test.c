@@ -1,5 +1,5 @@
 /* capi/operation_test.c -- operations read, evaluated and changed. */
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 MR_TEST(capi_operation_tells_its_inputs_and_consumers)
 {

@@ -37,13 +37,13 @@ static mr_status *check(const mr_pipeline_options *o)
     return NULL;
 }
 
-static mr_node *minimize(mr_model *m, const TF_Output *inputs, int n, const mr_net_optimizer *optimizer,
+static mr_node *minimize(mr_model *m, const TF_Output *inputs, int n, const mr_nn_optimizer *optimizer,
                          const mr_pipeline_options *o, mr_out *loss)
 {
     caller c = {m, o, n};
-    mr_net_pipeline p = {o->num_stages, o->micro_batches, o->devices,
+    mr_nn_pipeline p = {o->num_stages, o->micro_batches, o->devices,
                          o->kind == MR_PIPELINE_1F1B ? MR_ORDER_1F1B : (mr_pipeline_order)o->kind, call, &c};
-    return mr_net_pipeline_minimize(m->net, &p, mr_capi_outs(inputs), n, optimizer, loss);
+    return mr_nn_pipeline_minimize(m->net, &p, mr_capi_outs(inputs), n, optimizer, loss);
 }
 
 TF_Operation *mr_pipeline_minimize(mr_model *m, const TF_Output *inputs, int num_inputs, mr_optimizer optimizer,
@@ -65,7 +65,7 @@ TF_Operation *mr_pipeline_minimize(mr_model *m, const TF_Output *inputs, int num
     mr_scope_fail(&m->net->s, st);
     for (int i = 0; i < num_inputs && mr_scope_ok(&m->net->s); i++)
         mr_model_arg(m, inputs[i]);
-    mr_net_optimizer with = mr_model_optimizer(m, optimizer);
+    mr_nn_optimizer with = mr_model_optimizer(m, optimizer);
     if (mr_scope_ok(&m->net->s))
         train = minimize(m, inputs, num_inputs, &with, &o, &mean);
     mr_unlock(&m->graph->mu);

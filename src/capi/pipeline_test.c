@@ -17,7 +17,7 @@ static const char *const devices[MOST] = {"/device:SIM:0", "/device:SIM:1", "/de
 
 typedef struct bench {
     mr_graph *graph;
-    mr_network *net;
+    mr_nn *net;
     mr_out x, y, loss;
     mr_node *train;
     mr_session *s;
@@ -32,13 +32,16 @@ static mr_out stage(void *arg, int i, mr_out x, const mr_out *parts)
     char name[16];
     snprintf(name, sizeof name, "stage%d", i);
     if (i == 0 && b->rows)
-        x = mr_net_embedding(b->net, "rows", mr_emit_with(&b->net->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}),
-                                                          mr_emit(&b->net->s, "Slice", x, mr_const_vec_i32(&b->net->s, 2, (int32_t[]){0, 0}),
-                                                                  mr_const_vec_i32(&b->net->s, 2, (int32_t[]){-1, 1}))), 64, WIDTH);
+        x = mr_nn_embedding(
+            b->net, "rows",
+            mr_emit_with(&b->net->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}),
+                         mr_emit(&b->net->s, "Slice", x, mr_const_vec_i32(&b->net->s, 2, (int32_t[]){0, 0}),
+                                 mr_const_vec_i32(&b->net->s, 2, (int32_t[]){-1, 1}))),
+            64, WIDTH);
     if (i == 0 && b->rows)
         x = mr_emit(&b->net->s, "Reshape", x, mr_const_vec_i32(&b->net->s, 2, (int32_t[]){-1, WIDTH}));
-    mr_out h = mr_net_dense(b->net, name, x, WIDTH, MR_NET_TANH);
-    return i == b->n_stages - 1 ? mr_net_squared_loss(b->net, h, parts[1]) : h;
+    mr_out h = mr_nn_dense(b->net, name, x, WIDTH, MR_NN_TANH);
+    return i == b->n_stages - 1 ? mr_nn_squared_loss(b->net, h, parts[1]) : h;
 }
 
 static void begin(bench *b, int n_stages)
@@ -46,25 +49,25 @@ static void begin(bench *b, int n_stages)
     mr_ops_register();
     b->n_stages = n_stages;
     b->graph = mr_graph_new();
-    b->net = mr_net_new(b->graph);
-    b->x = mr_net_input(b->net, "x", MR_FLOAT, 2, (int64_t[]){-1, WIDTH});
-    b->y = mr_net_input(b->net, "y", MR_FLOAT, 2, (int64_t[]){-1, WIDTH});
+    b->net = mr_nn_new(b->graph);
+    b->x = mr_nn_input(b->net, "x", MR_FLOAT, 2, (int64_t[]){-1, WIDTH});
+    b->y = mr_nn_input(b->net, "y", MR_FLOAT, 2, (int64_t[]){-1, WIDTH});
 }
 
 /* n_micro 0: without a pipeline. */
-static void build(bench *b, int n_micro, mr_pipeline_order order, mr_net_optimizer_kind kind)
+static void build(bench *b, int n_micro, mr_pipeline_order order, mr_nn_optimizer_kind kind)
 {
-    mr_net_optimizer o = {kind, 0.1f, MR_NO_OUT, 0.9f, 0.99f, 1e-3f, 0};
+    mr_nn_optimizer o = {kind, 0.1f, MR_NO_OUT, 0.9f, 0.99f, 1e-3f, 0};
     mr_out inputs[] = {b->x, b->y};
     if (n_micro) {
-        mr_net_pipeline p = {b->n_stages, n_micro, devices, order, stage, b};
-        b->train = mr_net_pipeline_minimize(b->net, &p, inputs, 2, &o, &b->loss);
+        mr_nn_pipeline p = {b->n_stages, n_micro, devices, order, stage, b};
+        b->train = mr_nn_pipeline_minimize(b->net, &p, inputs, 2, &o, &b->loss);
     } else {
         mr_out h = b->x;
         for (int i = 0; i < b->n_stages; i++)
             h = stage(b, i, h, inputs);
         b->loss = h;
-        b->train = mr_net_minimize(b->net, h, &o);
+        b->train = mr_nn_minimize(b->net, h, &o);
     }
     MR_CHECK_OK(mr_scope_status(&b->net->s));
 }
@@ -72,7 +75,7 @@ static void build(bench *b, int n_micro, mr_pipeline_order order, mr_net_optimiz
 static void open_session(bench *b)
 {
     mr_device_sims sims = {0};
-    mr_node *init = mr_net_initializer(b->net);
+    mr_node *init = mr_nn_initializer(b->net);
     MR_CHECK_OK(mr_device_sims_parse(&sims, MR_SV("SIM:0=op=1us;SIM:1=op=1us;SIM:2=op=1us;SIM:3=op=1us")));
     MR_CHECK_OK(mr_direct_session_new(b->graph, NULL, &(mr_session_config){.simulated = &sims}, &b->s));
     mr_device_sims_deinit(&sims);
@@ -88,8 +91,15 @@ static mr_status *step(bench *b, int batch, int seed, float *loss)
             MR_DATA(float, v[k])[i] = (float)((i * 37 + seed * 11 + k * 5) % 64) / (k || !b->rows ? 64.0f : 1.0f);
     }
     mr_out feeds[] = {b->x, b->y};
-    mr_status *st = mr_session_run(b->s, &(mr_run_args){.feeds = feeds, .feed_values = v, .n_feeds = 2, .fetches = &b->loss,
-                                                        .fetched = &out, .n_fetches = 1, .targets = &b->train, .n_targets = 1},
+    mr_status *st = mr_session_run(b->s,
+                                   &(mr_run_args){.feeds = feeds,
+                                                  .feed_values = v,
+                                                  .n_feeds = 2,
+                                                  .fetches = &b->loss,
+                                                  .fetched = &out,
+                                                  .n_fetches = 1,
+                                                  .targets = &b->train,
+                                                  .n_targets = 1},
                                    NULL, NULL);
     if (!st)
         *loss = *MR_DATA(float, out);
@@ -102,11 +112,11 @@ static mr_status *step(bench *b, int batch, int seed, float *loss)
 static void end(bench *b)
 {
     mr_session_free(b->s);
-    mr_net_free(b->net);
+    mr_nn_free(b->net);
     mr_graph_unref(b->graph);
 }
 
-static void check_equal(int n_stages, int n_micro, mr_pipeline_order order, mr_net_optimizer_kind kind, bool rows)
+static void check_equal(int n_stages, int n_micro, mr_pipeline_order order, mr_nn_optimizer_kind kind, bool rows)
 {
     bench whole = {.rows = rows}, piped = {.rows = rows};
     begin(&whole, n_stages);
@@ -128,18 +138,18 @@ static void check_equal(int n_stages, int n_micro, mr_pipeline_order order, mr_n
 
 MR_TEST(pipeline_step_is_that_of_the_whole_batch)
 {
-    check_equal(2, 4, MR_ORDER_FILL_DRAIN, MR_NET_SGD, false);
-    check_equal(3, 3, MR_ORDER_1F1B, MR_NET_MOMENTUM, false);
-    check_equal(4, 8, MR_ORDER_FILL_DRAIN, MR_NET_ADAM, false);
-    check_equal(4, 8, MR_ORDER_1F1B, MR_NET_ADAM, false);
-    check_equal(1, 6, MR_ORDER_1F1B, MR_NET_SGD, false);
-    check_equal(4, 1, MR_ORDER_1F1B, MR_NET_SGD, false);
+    check_equal(2, 4, MR_ORDER_FILL_DRAIN, MR_NN_SGD, false);
+    check_equal(3, 3, MR_ORDER_1F1B, MR_NN_MOMENTUM, false);
+    check_equal(4, 8, MR_ORDER_FILL_DRAIN, MR_NN_ADAM, false);
+    check_equal(4, 8, MR_ORDER_1F1B, MR_NN_ADAM, false);
+    check_equal(1, 6, MR_ORDER_1F1B, MR_NN_SGD, false);
+    check_equal(4, 1, MR_ORDER_1F1B, MR_NN_SGD, false);
 }
 
 MR_TEST(pipeline_step_with_rows_is_that_of_the_whole_batch)
 {
-    check_equal(3, 4, MR_ORDER_1F1B, MR_NET_SGD, true);
-    check_equal(2, 4, MR_ORDER_FILL_DRAIN, MR_NET_ADAGRAD, true);
+    check_equal(3, 4, MR_ORDER_1F1B, MR_NN_SGD, true);
+    check_equal(2, 4, MR_ORDER_FILL_DRAIN, MR_NN_ADAGRAD, true);
 }
 
 MR_TEST(pipeline_refuses_batches_that_cannot_be_cut)
@@ -147,7 +157,7 @@ MR_TEST(pipeline_refuses_batches_that_cannot_be_cut)
     bench b = {0};
     float loss;
     begin(&b, 2);
-    build(&b, 5, MR_ORDER_1F1B, MR_NET_SGD);
+    build(&b, 5, MR_ORDER_1F1B, MR_NN_SGD);
     open_session(&b);
     MR_CHECK_ERR(step(&b, BATCH, 0, &loss), MR_INVALID_ARGUMENT, "");
     MR_CHECK_OK(step(&b, 50, 0, &loss));
@@ -168,17 +178,17 @@ typedef struct leap {
 static mr_out leaping_stage(void *arg, int i, mr_out x, const mr_out *parts)
 {
     leap *l = arg;
-    mr_network *n = l->b.net;
+    mr_nn *n = l->b.net;
     mr_out h = stage(&l->b, i, x, parts);
     if (i == 0)
         l->first = h;
     if (i < 2)
         return h;
     n->reuse |= l->how == VARIABLE;
-    mr_out more = l->how == VARIABLE ? mr_net_dense(n, "stage0", parts[0], WIDTH, MR_NET_TANH)
+    mr_out more = l->how == VARIABLE ? mr_nn_dense(n, "stage0", parts[0], WIDTH, MR_NN_TANH)
                   : l->how == STOPPED ? mr_emit(&n->s, "StopGradient", l->first)
                   : l->how == RESULT ? l->first : l->before;
-    return mr_emit(&n->s, "AddV2", h, mr_net_squared_loss(n, more, parts[1]));
+    return mr_emit(&n->s, "AddV2", h, mr_nn_squared_loss(n, more, parts[1]));
 }
 
 static mr_status *leap_by(shortcut how)
@@ -186,11 +196,17 @@ static mr_status *leap_by(shortcut how)
     leap l = {.how = how};
     mr_out loss;
     begin(&l.b, 3);
-    mr_network *n = l.b.net;
-    l.before = mr_net_variable(n, "before", MR_FLOAT, 1, (int64_t[]){WIDTH}, (mr_net_init){MR_NET_CONSTANT, 1, 0}, true);
+    mr_nn *n = l.b.net;
+    l.before = mr_nn_variable(n, "before", MR_FLOAT, 1, (int64_t[]){WIDTH}, (mr_nn_init){MR_NN_CONSTANT, 1, 0}, true);
     mr_out x = how == EARLIER_RESULT ? mr_emit(&n->s, "Mul", l.b.x, l.before) : l.b.x;
-    mr_net_pipeline p = {3, 2, devices, MR_ORDER_1F1B, how == EARLIER_RESULT ? stage : leaping_stage, how == EARLIER_RESULT ? (void *)&l.b : &l};
-    mr_node *train = mr_net_pipeline_minimize(n, &p, (mr_out[]){x, l.b.y}, 2, &(mr_net_optimizer){MR_NET_SGD, 0.1f, MR_NO_OUT, 0, 0, 0, 0}, &loss);
+    mr_nn_pipeline p = {3,
+                        2,
+                        devices,
+                        MR_ORDER_1F1B,
+                        how == EARLIER_RESULT ? stage : leaping_stage,
+                        how == EARLIER_RESULT ? (void *)&l.b : &l};
+    mr_node *train = mr_nn_pipeline_minimize(n, &p, (mr_out[]){x, l.b.y}, 2,
+                                             &(mr_nn_optimizer){MR_NN_SGD, 0.1f, MR_NO_OUT, 0, 0, 0, 0}, &loss);
     mr_status *st = mr_status_copy(n->s.st);
     MR_CHECK(!st == !!train);
     end(&l.b);
@@ -245,7 +261,8 @@ static void visit(work *w, mr_node *n)
     for (int i = 0; i < n->n_ctrl; i++)
         visit(w, n->ctrl[i]);
     int at = w->n++, on = device_number(n);
-    bool free = mr_node_is(n, "Const") || mr_node_is(n, "VarHandleOp") || mr_node_is(n, "ReadVariableOp") || mr_node_is(n, "NoOp");
+    bool free = mr_node_is(n, "Const") || mr_node_is(n, "VarHandleOp") || mr_node_is(n, "ReadVariableOp") ||
+                mr_node_is(n, "NoOp");
     w->number[n->id] = at;
     w->group[at] = at;
     w->device_of[at] = on;
@@ -260,7 +277,8 @@ static void visit(work *w, mr_node *n)
     w->first[at + 1] = w->n_inputs;
 }
 
-/* A product takes 1 and anything else of a stage little, as with large layers; what they take together, and in this graph. */
+/* A product takes 1 and anything else of a stage little, as with large layers; what they take together, and in this
+ * graph. */
 static void simulate(const bench *b, double *alone, double *together)
 {
     work w = {0};
@@ -278,8 +296,15 @@ static void simulate(const bench *b, double *alone, double *together)
     for (int i = 0; i < MR_COUNT(w.links); i++)
         w.links[i] = (mr_workload_link){0, 1e9};
     visit(&w, b->train);
-    w.w = (mr_workload){.n_nodes = w.n, .n_groups = w.n, .n_devices = MOST + 1, .n_tensors = w.n_inputs, .group = w.group,
-                        .seconds = w.seconds, .first_input = w.first, .inputs = w.inputs, .links = w.links};
+    w.w = (mr_workload){.n_nodes = w.n,
+                        .n_groups = w.n,
+                        .n_devices = MOST + 1,
+                        .n_tensors = w.n_inputs,
+                        .group = w.group,
+                        .seconds = w.seconds,
+                        .first_input = w.first,
+                        .inputs = w.inputs,
+                        .links = w.links};
     *alone = 0;
     for (int i = 0; i < w.n; i++)
         *alone += w.seconds[i * (MOST + 1)];
@@ -295,7 +320,7 @@ MR_TEST(pipeline_of_4_stages_and_8_micro_batches_is_2_5_times_as_fast)
         bench b = {0};
         double alone, together;
         begin(&b, 4);
-        build(&b, 8, (mr_pipeline_order)order, MR_NET_SGD);
+        build(&b, 8, (mr_pipeline_order)order, MR_NN_SGD);
         simulate(&b, &alone, &together);
         if (alone / together < 2.5)
             mr_test_fail(__FILE__, __LINE__, "%g against %g: %.2f times", alone, together, alone / together);
@@ -318,8 +343,10 @@ MR_TEST(pipeline_is_built_by_the_client)
     TF_Graph *g = TF_NewGraph();
     mr_model *m = mr_model_new(g);
     int calls = 0;
-    TF_Output loss, in[] = {mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 4}), mr_input(m, "y", TF_FLOAT, 2, (int64_t[]){-1, 4})};
-    mr_pipeline_options o = {sizeof o, 2, (const char *const[]){"/cpu:0", "/cpu:0"}, 3, MR_PIPELINE_1F1B, client_stage, &calls};
+    TF_Output loss,
+        in[] = {mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 4}), mr_input(m, "y", TF_FLOAT, 2, (int64_t[]){-1, 4})};
+    mr_pipeline_options o = {sizeof o,     2,     (const char *const[]){"/cpu:0", "/cpu:0"}, 3, MR_PIPELINE_1F1B,
+                             client_stage, &calls};
     MR_CHECK(mr_pipeline_minimize(m, in, 2, mr_sgd(0.1f), &o, &loss) != NULL);
     mr_model_status(m, st);
     MR_CHECK_INT(TF_GetCode(st), TF_OK);
@@ -361,8 +388,11 @@ MR_TEST(pipeline_that_cannot_be_is_refused)
     const char *const here[] = {"/cpu:0"};
     int calls = 0;
     refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 2, MR_PIPELINE_1F1B, NULL, NULL}, "function");
-    refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 0, here, 2, MR_PIPELINE_1F1B, client_stage, &calls}, "0 stages");
-    refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 0, MR_PIPELINE_1F1B, client_stage, &calls}, "0 micro-batches");
-    refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 2, (mr_pipeline_kind)9, client_stage, &calls}, "order");
+    refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 0, here, 2, MR_PIPELINE_1F1B, client_stage, &calls},
+           "0 stages");
+    refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 0, MR_PIPELINE_1F1B, client_stage, &calls},
+           "0 micro-batches");
+    refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 2, (mr_pipeline_kind)9, client_stage, &calls},
+           "order");
     refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 2, MR_PIPELINE_1F1B, no_stage, NULL}, "");
 }

@@ -3,7 +3,7 @@
 #include <malloc.h>
 #include <pthread.h>
 
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 static const TF_Output none = {NULL, -1};
 

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "capi/cluster_rig_test.h"
+#include "capi/training_fixture.h"
 #include "tests/harness/test.h"
 #include "train/replicas.h"
 #include "train/saver.h"
@@ -16,33 +16,34 @@ enum { N_VARS = 5 };
 
 /* Some variables over some parameter servers, with a saver and a session. */
 typedef struct stand {
-    cluster_rig rig;
+    training_fixture fixture;
     mr_graph *graph;
-    mr_network *net;
-    mr_net_saver *saver;
+    mr_nn *net;
+    mr_nn_saver *saver;
     mr_node *init;
     mr_session *session;
 } stand;
 
-typedef mr_net_saver *(*saver_fn)(mr_network *n, int max_to_keep);
+typedef mr_nn_saver *(*saver_fn)(mr_nn *n, int max_to_keep);
 
 static float value_of(int var) { return (float)var + 0.5f; }
 
 static void begin(stand *s, int n_ps, saver_fn make)
 {
     char name[16];
-    rig_begin(&s->rig, n_ps, 1);
+    training_fixture_begin(&s->fixture, n_ps, 1);
     s->graph = mr_graph_new();
-    s->net = mr_net_new(s->graph);
-    mr_net_replicate(s->net, "ps", n_ps, "/job:worker/task:0", MR_REPLICAS_ROUND_ROBIN);
+    s->net = mr_nn_new(s->graph);
+    mr_nn_replicate(s->net, "ps", n_ps, "/job:worker/task:0", MR_REPLICAS_ROUND_ROBIN);
     for (int i = 0; i < N_VARS; i++) {
         snprintf(name, sizeof name, "v%d", i);
-        mr_net_variable(s->net, name, MR_FLOAT, 1, (int64_t[]){i + 2}, (mr_net_init){MR_NET_CONSTANT, value_of(i), 0}, true);
+        mr_nn_variable(s->net, name, MR_FLOAT, 1, (int64_t[]){i + 2}, (mr_nn_init){MR_NN_CONSTANT, value_of(i), 0},
+                       true);
     }
     s->saver = make(s->net, 3);
-    s->init = mr_net_initializer(s->net);
+    s->init = mr_nn_initializer(s->net);
     MR_CHECK_OK(mr_scope_status(&s->net->s));
-    MR_CHECK_OK(rig_open(&s->rig, 0, s->graph, &s->session));
+    MR_CHECK_OK(training_fixture_open(&s->fixture, 0, s->graph, &s->session));
 }
 
 static void initialise(stand *s)
@@ -53,10 +54,10 @@ static void initialise(stand *s)
 static void end(stand *s)
 {
     mr_session_free(s->session);
-    mr_net_saver_free(s->saver);
-    mr_net_free(s->net);
+    mr_nn_saver_free(s->saver);
+    mr_nn_free(s->net);
     mr_graph_unref(s->graph);
-    rig_end(&s->rig);
+    training_fixture_end(&s->fixture);
 }
 
 static void check_values(stand *s)
@@ -88,7 +89,7 @@ static void save_on(int n_ps, saver_fn make, int64_t step)
     char *prefix = path_of("m");
     begin(&s, n_ps, make);
     initialise(&s);
-    MR_CHECK_OK(mr_net_save(s.saver, s.session, prefix, step));
+    MR_CHECK_OK(mr_nn_save(s.saver, s.session, prefix, step));
     end(&s);
     mr_free(prefix);
 }
@@ -100,10 +101,10 @@ static void move_to(int n_ps, saver_fn make, int64_t step)
     bool found;
     char *folder = path_of(""), *prefix = path_of("m");
     begin(&s, n_ps, make);
-    MR_CHECK_OK(mr_net_restore_latest(s.saver, s.session, folder, &found));
+    MR_CHECK_OK(mr_nn_restore_latest(s.saver, s.session, folder, &found));
     MR_CHECK(found);
     check_values(&s);
-    MR_CHECK_OK(mr_net_save(s.saver, s.session, prefix, step));
+    MR_CHECK_OK(mr_nn_save(s.saver, s.session, prefix, step));
     end(&s);
     mr_free(folder);
     mr_free(prefix);
@@ -111,7 +112,7 @@ static void move_to(int n_ps, saver_fn make, int64_t step)
 
 MR_TEST(sharded_saver_writes_one_file_for_each_ps)
 {
-    save_on(3, mr_net_saver_new_sharded, 7);
+    save_on(3, mr_nn_saver_new_sharded, 7);
     MR_CHECK(has_file("m-7.index"));
     MR_CHECK(has_file("m-7.data-00000-of-00003"));
     MR_CHECK(has_file("m-7.data-00001-of-00003"));
@@ -136,44 +137,44 @@ static int n_entries(void)
 
 MR_TEST(sharded_saver_leaves_nothing_beside_the_checkpoint)
 {
-    save_on(3, mr_net_saver_new_sharded, 7);
+    save_on(3, mr_nn_saver_new_sharded, 7);
     MR_CHECK_INT(n_entries(), 5); /* checkpoint, index, three of data */
 }
 
 MR_TEST(sharded_checkpoint_moves_to_other_numbers_of_ps)
 {
-    save_on(3, mr_net_saver_new_sharded, 1);
-    move_to(1, mr_net_saver_new_sharded, 2);
+    save_on(3, mr_nn_saver_new_sharded, 1);
+    move_to(1, mr_nn_saver_new_sharded, 2);
     MR_CHECK(has_file("m-2.data-00000-of-00001"));
-    move_to(2, mr_net_saver_new_sharded, 3);
+    move_to(2, mr_nn_saver_new_sharded, 3);
     MR_CHECK(has_file("m-3.data-00001-of-00002"));
-    move_to(3, mr_net_saver_new_sharded, 4);
+    move_to(3, mr_nn_saver_new_sharded, 4);
 }
 
 MR_TEST(sharded_and_plain_savers_read_each_other)
 {
-    save_on(2, mr_net_saver_new_sharded, 1);
-    move_to(3, mr_net_saver_new, 2);
+    save_on(2, mr_nn_saver_new_sharded, 1);
+    move_to(3, mr_nn_saver_new, 2);
     MR_CHECK(has_file("m-2.data-00000-of-00001"));
-    move_to(2, mr_net_saver_new_sharded, 3);
+    move_to(2, mr_nn_saver_new_sharded, 3);
 }
 
 /* The parts of a shard that cannot be written become no checkpoint. */
 MR_TEST(sharded_saver_fails_as_a_whole)
 {
     stand s;
-    begin(&s, 2, mr_net_saver_new_sharded);
+    begin(&s, 2, mr_nn_saver_new_sharded);
     initialise(&s);
     char *folder = path_of(""), *prefix = path_of("m");
-    MR_CHECK_OK(mr_net_save(s.saver, s.session, prefix, 1));
+    MR_CHECK_OK(mr_nn_save(s.saver, s.session, prefix, 1));
     mr_file_fail_after(0, ENOSPC);
-    mr_status *st = mr_net_save(s.saver, s.session, prefix, 2);
+    mr_status *st = mr_nn_save(s.saver, s.session, prefix, 2);
     mr_file_fail_after(0, 0);
     MR_CHECK(st != NULL);
     mr_status_free(st);
     MR_CHECK(!has_file("m-2.index"));
     bool found;
-    MR_CHECK_OK(mr_net_restore_latest(s.saver, s.session, folder, &found));
+    MR_CHECK_OK(mr_nn_restore_latest(s.saver, s.session, folder, &found));
     MR_CHECK(found);
     end(&s);
     mr_free(folder);
@@ -215,7 +216,7 @@ MR_TEST(saver_leaves_alone_what_is_being_saved)
     char *prefix = path_of("m");
     put_file("m-2.index.tempstate123");
     put_file("m-2_temp_00000000deadbeef/part-00000-of-00002.index");
-    MR_CHECK_OK(mr_net_saver_clean(prefix));
+    MR_CHECK_OK(mr_nn_saver_clean(prefix));
     MR_CHECK(has_file("m-2.index.tempstate123"));
     MR_CHECK(has_file("m-2_temp_00000000deadbeef/part-00000-of-00002.index"));
     mr_free(prefix);
@@ -224,16 +225,16 @@ MR_TEST(saver_leaves_alone_what_is_being_saved)
 MR_TEST(saver_cleans_up_after_saves_that_were_killed)
 {
     char *prefix = path_of("m");
-    save_on(2, mr_net_saver_new_sharded, 1);
+    save_on(2, mr_nn_saver_new_sharded, 1);
     int n = n_entries();
     put_old_file("m-2.index.tempstate123");
     put_old_file("m-2_temp_00000000deadbeef/part-00000-of-00002.data-00000-of-00001");
     make_old("m-2_temp_00000000deadbeef");
     put_old_file("other.tempstate1");
-    MR_CHECK_OK(mr_net_saver_clean(prefix));
+    MR_CHECK_OK(mr_nn_saver_clean(prefix));
     MR_CHECK_INT(n_entries(), n + 1);
     MR_CHECK(has_file("other.tempstate1"));
-    move_to(2, mr_net_saver_new_sharded, 2);
+    move_to(2, mr_nn_saver_new_sharded, 2);
     mr_free(prefix);
 }
 
@@ -251,7 +252,7 @@ static void save_often(void *arg)
     char *prefix = path_of("m");
     for (int i = 0; i < 200 && !v->stop; i++) {
         v->at++;
-        MR_CHECK_OK(mr_net_save(v->s->saver, v->s->session, prefix, i));
+        MR_CHECK_OK(mr_nn_save(v->s->saver, v->s->session, prefix, i));
         v->at++;
     }
     v->stop = true;
@@ -265,7 +266,7 @@ MR_TEST(saving_does_not_stop_training)
     saving v = {.s = &s};
     mr_thread t;
     bool meanwhile = false;
-    begin(&s, 2, mr_net_saver_new_sharded);
+    begin(&s, 2, mr_nn_saver_new_sharded);
     initialise(&s);
     mr_thread_start(&t, "save", save_often, &v);
     while (!v.stop) {

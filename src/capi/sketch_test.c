@@ -1,7 +1,7 @@
 #include "millrace/sketch.h"
 
 #include "base/memory.h"
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "tests/harness/test.h"
 
 MR_TEST(ps_sketch_of_two_workers_adds_up)

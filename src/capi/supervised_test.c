@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "capi/cluster_rig_test.h"
+#include "capi/training_fixture.h"
 #include "dist/recovery.h"
 #include "tests/harness/log.h"
 #include "tests/harness/test.h"
@@ -14,7 +14,7 @@
 enum { N_PS = 2, N_WORKERS = 2, TOTAL = 150 };
 
 typedef struct team {
-    cluster_rig rig;
+    training_fixture fixture;
     bool sync, bounded; /* bounded: each for itself, at most 2 ahead */
     char *folder;
     _Atomic int64_t seen[N_WORKERS];   /* the newest step of each */
@@ -39,7 +39,7 @@ typedef struct player {
     mr_thread thread;
     bool ended; /* for good */
     line_net l;
-    mr_net_sync *sync;
+    mr_nn_sync *sync;
 } player;
 
 static mr_status *open_session(void *arg, mr_cancel *cancel, mr_session **out)
@@ -50,19 +50,27 @@ static mr_status *open_session(void *arg, mr_cancel *cancel, mr_session **out)
         return mr_error(MR_FAILED_PRECONDITION, "This process has crashed");
     if (p->t->away)
         return mr_error(MR_UNAVAILABLE, "ps 0 has gone");
-    return rig_open_under(&p->t->rig, p->worker, p->l.graph, cancel, out);
+    return training_fixture_open_under(&p->t->fixture, p->worker, p->l.graph, cancel, out);
 }
 
 static mr_supervised *supervise(player *p)
 {
-    mr_network *n = (line_begin(&p->l, N_PS, p->worker), p->l.net);
-    mr_net_optimizer sgd = {.kind = MR_NET_SGD, .rate = 0.1f};
-    mr_supervised_options o = {.chief = p->worker == 0, .worker = p->worker, .chief_ms = p->t->chief_ms, .open = open_session, .arg = p, .folder = p->t->folder,
-                               .save_ms = 5, .max_to_keep = 3, .deadline_ms = 20000};
+    mr_nn *n = (line_begin(&p->l, N_PS, p->worker), p->l.net);
+    mr_nn_optimizer sgd = {.kind = MR_NN_SGD, .rate = 0.1f};
+    mr_supervised_options o = {.chief = p->worker == 0,
+                               .worker = p->worker,
+                               .chief_ms = p->t->chief_ms,
+                               .open = open_session,
+                               .arg = p,
+                               .folder = p->t->folder,
+                               .save_ms = 5,
+                               .max_to_keep = 3,
+                               .deadline_ms = 20000};
     if (p->t->sync)
-        o.sync = p->sync = mr_net_sync_new(n, p->l.loss, &sgd, &(mr_net_sync_options){N_WORKERS, p->worker, 0, 600, 5000, p->t->bounded, 2});
+        o.sync = p->sync = mr_nn_sync_new(n, p->l.loss, &sgd,
+                                          &(mr_nn_sync_options){N_WORKERS, p->worker, 0, 600, 5000, p->t->bounded, 2});
     else
-        o.train = mr_net_minimize(n, p->l.loss, &sgd);
+        o.train = mr_nn_minimize(n, p->l.loss, &sgd);
     mr_supervised *s = mr_supervised_new(n, &o);
     MR_CHECK_OK(mr_scope_status(&n->s));
     return s;
@@ -123,7 +131,7 @@ static void play(void *arg)
         MR_CHECK_OK(st);
     p->t->losses += mr_supervised_losses(s);
     mr_supervised_free(s);
-    mr_net_sync_free(p->sync);
+    mr_nn_sync_free(p->sync);
     line_end(&p->l);
     p->sync = NULL;
 }
@@ -131,7 +139,7 @@ static void play(void *arg)
 static void begin(team *t, bool sync)
 {
     *t = (team){.sync = sync, .folder = mr_printf("%s/supervised", mr_test_dir())};
-    rig_begin(&t->rig, N_PS, N_WORKERS);
+    training_fixture_begin(&t->fixture, N_PS, N_WORKERS);
     for (int i = 0; i < N_WORKERS; i++)
         t->fell_to[i] = -1;
     for (int i = 0; i < N_WORKERS; i++)
@@ -147,9 +155,9 @@ static void start_player(team *t, player *p, int worker)
 /* The chief has come to a step, and a checkpoint is there of some step between. */
 static void wait_for(team *t, int64_t step)
 {
-    while (t->seen[0] < step || rig_newest_saved(t->folder) < step / 4)
+    while (t->seen[0] < step || training_fixture_newest_saved(t->folder) < step / 4)
         mr_sleep_ns(2000000);
-    t->saved = rig_newest_saved(t->folder);
+    t->saved = training_fixture_newest_saved(t->folder);
 }
 
 /* What the parameter servers hold at the end. */
@@ -159,9 +167,9 @@ static void check_end(team *t)
     mr_session *s;
     float v[3];
     line_begin(&l, N_PS, 0);
-    mr_out step = mr_emit_with(&l.net->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), mr_net_global_step(l.net));
+    mr_out step = mr_emit_with(&l.net->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), mr_nn_global_step(l.net));
     MR_CHECK_OK(mr_scope_status(&l.net->s));
-    MR_CHECK_OK(rig_open(&t->rig, 0, l.graph, &s));
+    MR_CHECK_OK(training_fixture_open(&t->fixture, 0, l.graph, &s));
     MR_CHECK_OK(line_run(&l, s, 0, 1, NULL, (mr_out[]){l.w, l.b, step}, 3, v));
     MR_CHECK_NEAR(v[0], 2, 0.05);
     MR_CHECK_NEAR(v[1], 1, 0.05);
@@ -172,7 +180,7 @@ static void check_end(team *t)
 
 static void end(team *t)
 {
-    rig_end(&t->rig);
+    training_fixture_end(&t->fixture);
     mr_free(t->folder);
 }
 
@@ -194,9 +202,9 @@ static void nothing_happens(team *t, player *p) { (void)t, (void)p; }
 static void lose_ps(team *t, int task)
 {
     wait_for(t, 40);
-    rig_stop(&t->rig, "ps", task);
+    training_fixture_stop(&t->fixture, "ps", task);
     mr_sleep_ns(30000000);
-    rig_start(&t->rig, "ps", task);
+    training_fixture_start(&t->fixture, "ps", task);
     for (int i = 0; i < N_WORKERS; i++) /* all have found their way back */
         for (int before = t->n_seen[i]; t->n_seen[i] < before + 2;)
             mr_sleep_ns(2000000);
@@ -210,8 +218,8 @@ static void lose_worker(team *t, player *p, int worker)
 {
     wait_for(t, 40);
     t->crash[worker] = true;
-    rig_stop(&t->rig, "worker", worker);
-    rig_start(&t->rig, "worker", worker);
+    training_fixture_stop(&t->fixture, "worker", worker);
+    training_fixture_start(&t->fixture, "worker", worker);
     mr_thread_join(&p[worker].thread);
     t->crash[worker] = false;
     start_player(t, &p[worker], worker);
@@ -220,7 +228,8 @@ static void lose_worker(team *t, player *p, int worker)
 static void lose_chief(team *t, player *p) { lose_worker(t, p, 0); }
 static void lose_worker_1(team *t, player *p) { lose_worker(t, p, 1); }
 
-static void play_story(int64_t chief_ms, bool sync, bool bounded, void (*meanwhile)(team *t, player *players), bool restores)
+static void play_story(int64_t chief_ms, bool sync, bool bounded, void (*meanwhile)(team *t, player *players),
+                       bool restores)
 {
     team t;
     begin(&t, sync);
@@ -228,7 +237,7 @@ static void play_story(int64_t chief_ms, bool sync, bool bounded, void (*meanwhi
     t.chief_ms = chief_ms;
     t.hold = meanwhile != nothing_happens;
     play_all(&t, meanwhile);
-    MR_CHECK(rig_newest_saved(t.folder) >= TOTAL); /* by whoever was the chief in the end */
+    MR_CHECK(training_fixture_newest_saved(t.folder) >= TOTAL); /* by whoever was the chief in the end */
     MR_CHECK(!restores || t.losses >= N_WORKERS);
     for (int i = 0; i < N_WORKERS; i++) /* from the newest checkpoint, not from the start */
         MR_CHECK(t.fell_to[i] == -1 || (restores && t.fell_to[i] >= t.saved));
@@ -325,7 +334,7 @@ static void uneven_story(int worker)
     begin(&t, true);
     t.last[worker] = TOTAL / 3;
     play_all(&t, nothing_happens);
-    MR_CHECK(rig_newest_saved(t.folder) >= TOTAL);
+    MR_CHECK(training_fixture_newest_saved(t.folder) >= TOTAL);
     MR_CHECK_INT(t.losses, 0);
     end(&t);
 }
@@ -340,7 +349,7 @@ MR_TEST(supervised_sync_chief_trains_on_after_it_finished)
     begin(&t, true);
     t.n_returns = 30;
     play_all(&t, nothing_happens);
-    MR_CHECK(rig_newest_saved(t.folder) >= TOTAL + 3 * t.n_returns);
+    MR_CHECK(training_fixture_newest_saved(t.folder) >= TOTAL + 3 * t.n_returns);
     end(&t);
 }
 
@@ -360,12 +369,12 @@ static void lose_chief_for_good(team *t, player *p)
 {
     wait_for(t, 40);
     t->crash[0] = true;
-    rig_stop(&t->rig, "worker", 0);
+    training_fixture_stop(&t->fixture, "worker", 0);
     mr_thread_join(&p[0].thread);
     wait_for_other_chief(t);
     mr_thread_join(&p[1].thread);
     p[0].ended = p[1].ended = true;
-    rig_start(&t->rig, "worker", 0);
+    training_fixture_start(&t->fixture, "worker", 0);
 }
 
 /* It is back when another has its place, and gets it again. */
@@ -373,11 +382,11 @@ static void lose_chief_for_long(team *t, player *p)
 {
     wait_for(t, 40);
     t->crash[0] = true;
-    rig_stop(&t->rig, "worker", 0);
+    training_fixture_stop(&t->fixture, "worker", 0);
     mr_thread_join(&p[0].thread);
     wait_for_other_chief(t);
     t->crash[0] = false;
-    rig_start(&t->rig, "worker", 0);
+    training_fixture_start(&t->fixture, "worker", 0);
     start_player(t, &p[0], 0);
 }
 
@@ -403,11 +412,12 @@ MR_TEST(supervised_gives_up_at_its_deadline)
     team t;
     player p = {.t = &t};
     begin(&t, false);
-    rig_stop(&t.rig, "ps", 1);
+    training_fixture_stop(&t.fixture, "ps", 1);
     line_begin(&p.l, N_PS, 0);
-    mr_node *train = mr_net_minimize(p.l.net, p.l.loss, &(mr_net_optimizer){.kind = MR_NET_SGD, .rate = 0.1f});
-    mr_supervised *s = mr_supervised_new(p.l.net, &(mr_supervised_options){.chief = true, .open = open_session, .arg = &p,
-                                                                           .train = train, .deadline_ms = 100});
+    mr_node *train = mr_nn_minimize(p.l.net, p.l.loss, &(mr_nn_optimizer){.kind = MR_NN_SGD, .rate = 0.1f});
+    mr_supervised *s = mr_supervised_new(
+        p.l.net,
+        &(mr_supervised_options){.chief = true, .open = open_session, .arg = &p, .train = train, .deadline_ms = 100});
     MR_CHECK_OK(mr_scope_status(&p.l.net->s));
     int64_t step;
     for (int i = 0; i < 2; i++) { /* it may be tried again; what leads and saves is not there before */
@@ -434,10 +444,11 @@ MR_TEST(supervised_can_be_cancelled_on_its_way)
     player p = {.t = &t};
     mr_thread thread;
     begin(&t, false);
-    rig_stop(&t.rig, "ps", 1);
+    training_fixture_stop(&t.fixture, "ps", 1);
     line_begin(&p.l, N_PS, 0);
-    mr_node *train = mr_net_minimize(p.l.net, p.l.loss, &(mr_net_optimizer){.kind = MR_NET_SGD, .rate = 0.1f});
-    mr_supervised *s = mr_supervised_new(p.l.net, &(mr_supervised_options){.chief = true, .open = open_session, .arg = &p, .train = train});
+    mr_node *train = mr_nn_minimize(p.l.net, p.l.loss, &(mr_nn_optimizer){.kind = MR_NN_SGD, .rate = 0.1f});
+    mr_supervised *s = mr_supervised_new(
+        p.l.net, &(mr_supervised_options){.chief = true, .open = open_session, .arg = &p, .train = train});
     MR_CHECK_OK(mr_scope_status(&p.l.net->s));
     mr_thread_start(&thread, "cancel", cancel_soon, s);
     MR_CHECK_ERR(mr_supervised_start(s), MR_CANCELLED, "was cancelled");

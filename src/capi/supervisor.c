@@ -47,17 +47,17 @@ static mr_status *join_group(void *arg, const mr_reduce_ask *a, mr_reduce_group 
 }
 
 /* However it was made; NULL: training is of another kind. */
-static mr_net_reduce *reduce_of(const mr_supervisor_options *o)
+static mr_nn_reduce *reduce_of(const mr_supervisor_options *o)
 {
     const mr_all_reduce *r = o->all_reduce ? o->all_reduce : mr_barrier_all_reduce(o->barrier);
     return r ? r->reduce : NULL;
 }
 
 /* With all-reduce a worker's session has its own task alone. */
-static mr_status *check_places(const mr_network *n, const mr_cluster_task *t)
+static mr_status *check_places(const mr_nn *n, const mr_cluster_task *t)
 {
     for (int i = 0; i < n->vars.n; i++) {
-        const mr_net_var *v = &n->vars.p[i];
+        const mr_nn_var *v = &n->vars.p[i];
         mr_device_name at;
         if (!mr_device_name_parse(mr_sv_of(v->device), &at) || (at.has_job && strcmp(at.job, t->def.job) != 0) ||
             (at.task >= 0 && at.task != t->def.task))
@@ -90,7 +90,7 @@ static mr_status *check_options(const mr_model *m, const mr_supervisor_options *
 
 static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_options *o)
 {
-    mr_net_reduce *reduce = reduce_of(o);
+    mr_nn_reduce *reduce = reduce_of(o);
     MR_TRY(check_options(m, o));
     if (reduce && o->task)
         MR_TRY(check_places(m->net, o->task));

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/clock.h"
-#include "capi/cluster_rig_test.h"
+#include "capi/training_fixture.h"
 #include "tests/harness/test.h"
 #include "ops/table.h"
 #include "train/sync_internal.h"
@@ -11,12 +11,12 @@
 enum { MAX_WORKERS = 4, MAX_STEPS = 64 };
 
 typedef struct crew {
-    cluster_rig rig;
+    training_fixture fixture;
     int n_workers, aggregate, n_ps;
     int batch;
     int steps[MAX_WORKERS]; /* how many each has data for */
     bool embedding;
-    mr_net_optimizer_kind kind;
+    mr_nn_optimizer_kind kind;
     int64_t lease_ms;
     float losses[MAX_WORKERS][MAX_STEPS];
     int64_t last_step[MAX_WORKERS];
@@ -35,7 +35,7 @@ typedef struct member {
 
 typedef struct built {
     line_net l;
-    mr_net_sync *sync;
+    mr_nn_sync *sync;
     mr_node *train, *init;
     mr_out total;
 } built;
@@ -47,20 +47,22 @@ static void build(crew *c, built *b, int n_ps, int worker, bool sync)
     mr_scope *s = &b->l.net->s;
     b->total = b->l.loss;
     if (c->embedding) {
-        mr_out ids = mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}),
-                                  mr_emit(s, "Mul", mr_emit(s, "AddV2", b->l.x, mr_const_f32(s, 1)), mr_const_f32(s, 8)));
-        mr_out rows = mr_net_embedding(b->l.net, "rows", ids, 16, 2);
+        mr_out ids =
+            mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}),
+                         mr_emit(s, "Mul", mr_emit(s, "AddV2", b->l.x, mr_const_f32(s, 1)), mr_const_f32(s, 8)));
+        mr_out rows = mr_nn_embedding(b->l.net, "rows", ids, 16, 2);
         mr_out d = mr_emit(s, "Sub", rows, mr_const_f32(s, 0.5f));
         mr_out axes = mr_const_vec_i32(s, 3, (int32_t[]){0, 1, 2});
         b->total = mr_emit(s, "AddV2", b->total, mr_emit(s, "Mean", mr_emit(s, "Square", d), axes));
     }
-    mr_net_optimizer o = {c->kind, 0.1f, MR_NO_OUT, 0.9f, 0.99f, 1e-3f, 0};
+    mr_nn_optimizer o = {c->kind, 0.1f, MR_NO_OUT, 0.9f, 0.99f, 1e-3f, 0};
     if (sync)
-        b->sync = mr_net_sync_new(b->l.net, b->total, &o,
-                                  &(mr_net_sync_options){c->n_workers, worker, c->aggregate, c->lease_ms, 0, c->bounded, c->delay});
+        b->sync = mr_nn_sync_new(
+            b->l.net, b->total, &o,
+            &(mr_nn_sync_options){c->n_workers, worker, c->aggregate, c->lease_ms, 0, c->bounded, c->delay});
     else
-        b->train = mr_net_minimize(b->l.net, b->total, &o);
-    b->init = mr_net_initializer(b->l.net);
+        b->train = mr_nn_minimize(b->l.net, b->total, &o);
+    b->init = mr_nn_initializer(b->l.net);
     MR_CHECK_OK(mr_scope_status(&b->l.net->s));
 }
 
@@ -69,8 +71,9 @@ static mr_status *one_step(crew *c, built *b, mr_session *s, int worker, int i, 
     mr_tensor *v[2], *loss;
     mr_out feeds[] = {b->l.x, b->l.y};
     line_batch((i * c->n_workers + worker) * c->batch, c->batch, v);
-    mr_run_args a = {.feeds = feeds, .feed_values = v, .n_feeds = 2, .fetches = &b->total, .fetched = &loss, .n_fetches = 1};
-    mr_status *st = mr_net_sync_run(b->sync, s, &a, w);
+    mr_run_args a = {
+        .feeds = feeds, .feed_values = v, .n_feeds = 2, .fetches = &b->total, .fetched = &loss, .n_fetches = 1};
+    mr_status *st = mr_nn_sync_run(b->sync, s, &a, w);
     if (!st)
         c->losses[worker][i] = *MR_DATA(float, loss);
     mr_tensor_unref(loss);
@@ -95,7 +98,7 @@ static void work(void *arg)
     mr_session *s;
     mr_sync_worker w = {0};
     build(m->c, &b, m->c->n_ps, m->worker, true);
-    MR_CHECK_OK(rig_open(&m->c->rig, m->worker, b.l.graph, &s));
+    MR_CHECK_OK(training_fixture_open(&m->c->fixture, m->worker, b.l.graph, &s));
     for (int i = 0; i < m->c->steps[m->worker]; i++) {
         if (m->c->held && m->worker == m->c->held && i == 6)
             hold(m->c);
@@ -104,9 +107,9 @@ static void work(void *arg)
     }
     m->c->n_done++;
     m->c->last_step[m->worker] = w.step;
-    MR_CHECK_OK(mr_net_sync_say(b.sync, s, m->worker, MR_SYNC_LEAVE));
+    MR_CHECK_OK(mr_nn_sync_say(b.sync, s, m->worker, MR_SYNC_LEAVE));
     mr_session_free(s);
-    mr_net_sync_free(b.sync);
+    mr_nn_sync_free(b.sync);
     line_end(&b.l);
 }
 
@@ -117,17 +120,17 @@ static void train_crew(crew *c)
     mr_session *s;
     member members[MAX_WORKERS];
     build(c, &b, c->n_ps, 0, true);
-    MR_CHECK_OK(rig_open(&c->rig, 0, b.l.graph, &s));
+    MR_CHECK_OK(training_fixture_open(&c->fixture, 0, b.l.graph, &s));
     MR_CHECK_OK(line_run(&b.l, s, 0, 1, b.init, NULL, 0, NULL));
     for (int i = 0; i < c->n_workers; i++) {
         members[i] = (member){c, i, {0}};
         mr_thread_start(&members[i].thread, "worker", work, &members[i]);
     }
-    MR_CHECK_OK(mr_net_sync_lead(b.sync, s));
+    MR_CHECK_OK(mr_nn_sync_lead(b.sync, s));
     for (int i = 0; i < c->n_workers; i++)
         mr_thread_join(&members[i].thread);
     mr_session_free(s);
-    mr_net_sync_free(b.sync);
+    mr_nn_sync_free(b.sync);
     line_end(&b.l);
 }
 
@@ -149,13 +152,13 @@ static void train_alone(crew *c, float *losses, int n)
 static crew crew_of(int n_ps, int n_workers, int steps)
 {
     crew c = {.n_ps = n_ps, .n_workers = n_workers, .batch = 4};
-    rig_begin(&c.rig, n_ps, n_workers);
+    training_fixture_begin(&c.fixture, n_ps, n_workers);
     for (int i = 0; i < n_workers; i++)
         c.steps[i] = steps;
     return c;
 }
 
-static void check_equal_to_one_process(int n_ps, int n_workers, mr_net_optimizer_kind kind, bool embedding)
+static void check_equal_to_one_process(int n_ps, int n_workers, mr_nn_optimizer_kind kind, bool embedding)
 {
     float alone[MAX_STEPS];
     int n = 24;
@@ -171,13 +174,16 @@ static void check_equal_to_one_process(int n_ps, int n_workers, mr_net_optimizer
         MR_CHECK_NEAR(mean, alone[i], 2e-6);
     }
     MR_CHECK_INT(c.last_step[0], n);
-    rig_end(&c.rig);
+    training_fixture_end(&c.fixture);
 }
 
-MR_TEST(sync_training_equals_one_process_with_sgd) { check_equal_to_one_process(1, 2, MR_NET_SGD, false); }
-MR_TEST(sync_training_equals_one_process_with_adam) { check_equal_to_one_process(2, 3, MR_NET_ADAM, false); }
-MR_TEST(sync_training_equals_one_process_with_rows) { check_equal_to_one_process(2, 3, MR_NET_SGD, true); }
-MR_TEST(sync_training_equals_one_process_with_rows_and_adagrad) { check_equal_to_one_process(2, 2, MR_NET_ADAGRAD, true); }
+MR_TEST(sync_training_equals_one_process_with_sgd) { check_equal_to_one_process(1, 2, MR_NN_SGD, false); }
+MR_TEST(sync_training_equals_one_process_with_adam) { check_equal_to_one_process(2, 3, MR_NN_ADAM, false); }
+MR_TEST(sync_training_equals_one_process_with_rows) { check_equal_to_one_process(2, 3, MR_NN_SGD, true); }
+MR_TEST(sync_training_equals_one_process_with_rows_and_adagrad)
+{
+    check_equal_to_one_process(2, 2, MR_NN_ADAGRAD, true);
+}
 
 static bool needs(mr_node *n, const char *op)
 {
@@ -203,7 +209,7 @@ MR_TEST(sync_update_does_not_count_gradients_beside_their_sum)
     for (int i = 0; i < b.l.graph->nodes.n; i++)
         b.l.graph->nodes.p[i]->mark = 0;
     MR_CHECK(needs(b.sync->apply, "SparseAccumulatorTakeGradient"));
-    mr_net_sync_free(b.sync);
+    mr_nn_sync_free(b.sync);
     line_end(&b.l);
 }
 
@@ -216,7 +222,7 @@ MR_TEST(sync_training_ends_with_uneven_data)
     train_crew(&c);
     MR_CHECK_INT(c.last_step[0], 20); /* it gave to every step */
     MR_CHECK(c.losses[0][19] < c.losses[0][0]);
-    rig_end(&c.rig);
+    training_fixture_end(&c.fixture);
 }
 
 /* Two of three complete a step; every worker still ends. */
@@ -230,11 +236,11 @@ MR_TEST(sync_training_has_backup_workers)
         most = MR_MAX(most, c.last_step[i]);
     MR_CHECK(most >= 20); /* as many as the quickest gave, at least */
     MR_CHECK(c.losses[0][19] < c.losses[0][0]);
-    rig_end(&c.rig);
+    training_fixture_end(&c.fixture);
 }
 
 typedef struct ticker {
-    mr_net_sync *sync;
+    mr_nn_sync *sync;
     mr_session *s;
     crew *c;
 } ticker;
@@ -244,12 +250,13 @@ static void tick(void *arg)
 {
     ticker *t = arg;
     while (t->c->n_done < t->c->n_workers) {
-        mr_status_free(mr_net_sync_say(t->sync, t->s, -1, MR_SYNC_ALIVE));
+        mr_status_free(mr_nn_sync_say(t->sync, t->s, -1, MR_SYNC_ALIVE));
         mr_sleep_ns(2000000);
     }
 }
 
-/* One worker gives nothing before all others are done: a barrier that waits for it, or drops none by itself, never ends. */
+/* One worker gives nothing before all others are done: a barrier that waits for it, or drops none by itself, never
+ * ends. */
 MR_TEST(backups_adaptive_training_goes_on_without_who_does_not_come)
 {
     crew c = crew_of(1, 4, 30);
@@ -260,7 +267,7 @@ MR_TEST(backups_adaptive_training_goes_on_without_who_does_not_come)
     c.held = 3;
     build(&c, &b, c.n_ps, 0, true);
     t.sync = b.sync;
-    MR_CHECK_OK(rig_open(&c.rig, 0, b.l.graph, &t.s));
+    MR_CHECK_OK(training_fixture_open(&c.fixture, 0, b.l.graph, &t.s));
     mr_thread_start(&thread, "ticker", tick, &t);
     train_crew(&c);
     mr_thread_join(&thread);
@@ -268,9 +275,9 @@ MR_TEST(backups_adaptive_training_goes_on_without_who_does_not_come)
         MR_CHECK(c.last_step[i] >= 30);
     MR_CHECK(c.losses[0][29] < c.losses[0][0]);
     mr_session_free(t.s);
-    mr_net_sync_free(b.sync);
+    mr_nn_sync_free(b.sync);
     line_end(&b.l);
-    rig_end(&c.rig);
+    training_fixture_end(&c.fixture);
 }
 
 /* One worker stands still after 6 iterations; the bound holds the others, and lets them go on with it. */
@@ -288,6 +295,6 @@ MR_TEST(delay_of_training_holds_workers_together)
             MR_CHECK(c.last_step[k] >= 24); /* all updates of its own, and those of others that came before */
         MR_CHECK(MR_MAX(MR_MAX(c.last_step[0], c.last_step[1]), c.last_step[2]) == 3 * 24);
         MR_CHECK(c.losses[0][23] < c.losses[0][0]);
-        rig_end(&c.rig);
+        training_fixture_end(&c.fixture);
     }
 }

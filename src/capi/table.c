@@ -7,8 +7,8 @@
 /* The options as a table's arguments. */
 typedef struct choice {
     int shards;
-    mr_net_split split;
-    mr_net_init init;
+    mr_nn_split split;
+    mr_nn_init init;
 } choice;
 
 static bool choose(mr_model *m, const mr_table_options *options, const char *name, choice *out)
@@ -20,10 +20,10 @@ static bool choose(mr_model *m, const mr_table_options *options, const char *nam
     if (!st && o.shards < 0)
         st = mr_invalid("table '%s': %d shards", name, o.shards);
     bool usual = o.init.kind == MR_INIT_CONSTANT && o.init.a == 0 && o.init.b == 0 && !o.zeros;
-    mr_net_init init = {(mr_net_init_kind)o.init.kind, o.init.a, o.init.b};
+    mr_nn_init init = {(mr_nn_init_kind)o.init.kind, o.init.a, o.init.b};
     if (usual)
-        init = (mr_net_init){MR_NET_UNIFORM, -0.05f, 0.05f};
-    *out = (choice){o.shards, (mr_net_split)o.sharding, o.zeros ? (mr_net_init){MR_NET_CONSTANT, 0, 0} : init};
+        init = (mr_nn_init){MR_NN_UNIFORM, -0.05f, 0.05f};
+    *out = (choice){o.shards, (mr_nn_split)o.sharding, o.zeros ? (mr_nn_init){MR_NN_CONSTANT, 0, 0} : init};
     mr_scope_fail(&m->net->s, st);
     return mr_scope_ok(&m->net->s);
 }
@@ -32,23 +32,23 @@ static mr_out embedding(mr_model *m, const char *name, TF_Output ids, int64_t ro
                         const mr_table_options *options)
 {
     choice c;
-    mr_net_table t;
+    mr_nn_table t;
     mr_out at = mr_model_arg(m, ids);
-    if (!choose(m, options, name, &c) || !mr_net_table_init(m->net, &t, name, rows, columns, c.shards, c.split, c.init))
+    if (!choose(m, options, name, &c) || !mr_nn_table_init(m->net, &t, name, rows, columns, c.shards, c.split, c.init))
         return MR_NO_OUT;
-    return mr_net_table_rows(m->net, &t, at);
+    return mr_nn_table_rows(m->net, &t, at);
 }
 
 /* Weights and biases of a layer, which are there already when another of its functions was called before. */
 typedef struct layer {
-    mr_net_table weights, biases;
+    mr_nn_table weights, biases;
 } layer;
 
 static bool find_layer(mr_model *m, const char *name, mr_out x, int64_t classes, const mr_table_options *options, layer *out)
 {
     choice c;
     const char *saved;
-    mr_network *n = m->net;
+    mr_nn *n = m->net;
     if (!choose(m, options, name, &c))
         return false;
     const mr_pshape *s = mr_out_shape(x);
@@ -58,10 +58,10 @@ static bool find_layer(mr_model *m, const char *name, mr_out x, int64_t classes,
     }
     bool reuse = n->reuse;
     n->reuse = true;
-    mr_net_enter(n, name, &saved);
-    bool made = mr_net_table_init(n, &out->weights, "weights", classes, s->dims[1], c.shards, c.split, c.init) &&
-                mr_net_table_init(n, &out->biases, "biases", classes, 1, c.shards, c.split, (mr_net_init){MR_NET_CONSTANT, 0, 0});
-    mr_net_leave(n, saved);
+    mr_nn_enter(n, name, &saved);
+    bool made = mr_nn_table_init(n, &out->weights, "weights", classes, s->dims[1], c.shards, c.split, c.init) &&
+                mr_nn_table_init(n, &out->biases, "biases", classes, 1, c.shards, c.split, (mr_nn_init){MR_NN_CONSTANT, 0, 0});
+    mr_nn_leave(n, saved);
     n->reuse = reuse;
     return made;
 }
@@ -73,7 +73,7 @@ static mr_out sampled_loss(mr_model *m, const char *name, TF_Output x, TF_Output
     mr_out in = mr_model_arg(m, x), wanted = mr_model_arg(m, labels);
     if (!find_layer(m, name, in, classes, options, &l))
         return MR_NO_OUT;
-    return mr_net_sampled_softmax(m->net, &l.weights, &l.biases, in, wanted, n_sampled);
+    return mr_nn_sampled_softmax(m->net, &l.weights, &l.biases, in, wanted, n_sampled);
 }
 
 /* A bias is a row of one column: times 1 it is itself. */
@@ -85,7 +85,7 @@ static mr_out logits(mr_model *m, const char *name, TF_Output x, int64_t classes
     if (!find_layer(m, name, in, classes, options, &l))
         return MR_NO_OUT;
     mr_out one = mr_emit(s, "Fill", mr_const_vec_i32(s, 2, (int32_t[]){1, 1}), mr_const_f32(s, 1));
-    return mr_emit(s, "AddV2", mr_net_table_product(m->net, &l.weights, in), mr_net_table_product(m->net, &l.biases, one));
+    return mr_emit(s, "AddV2", mr_nn_table_product(m->net, &l.weights, in), mr_nn_table_product(m->net, &l.biases, one));
 }
 
 /* Under the graph's lock. */

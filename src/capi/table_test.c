@@ -2,8 +2,8 @@
 #include "train/table.h"
 
 #include "base/memory.h"
-#include "capi/cluster_rig_test.h"
-#include "capi/kit_test.h"
+#include "capi/training_fixture.h"
+#include "capi/graph_fixture.h"
 #include "exec/session.h"
 #include "millrace/train.h"
 #include "ops/table.h"
@@ -13,24 +13,25 @@ enum { ROWS = 11, COLUMNS = 3 };
 
 typedef struct bench {
     mr_graph *graph;
-    mr_network *net;
-    mr_net_table t;
+    mr_nn *net;
+    mr_nn_table t;
     mr_out ids;
     mr_session *s;
 } bench;
 
-static void begin(bench *b, int shards, mr_net_split split)
+static void begin(bench *b, int shards, mr_nn_split split)
 {
     mr_ops_register();
     *b = (bench){.graph = mr_graph_new()};
-    b->net = mr_net_new(b->graph);
-    b->ids = mr_net_input(b->net, "ids", MR_INT32, 2, (int64_t[]){-1, 2});
-    MR_CHECK(mr_net_table_init(b->net, &b->t, "table", ROWS, COLUMNS, shards, split, (mr_net_init){MR_NET_UNIFORM, -1, 1}));
+    b->net = mr_nn_new(b->graph);
+    b->ids = mr_nn_input(b->net, "ids", MR_INT32, 2, (int64_t[]){-1, 2});
+    MR_CHECK(
+        mr_nn_table_init(b->net, &b->t, "table", ROWS, COLUMNS, shards, split, (mr_nn_init){MR_NN_UNIFORM, -1, 1}));
 }
 
 static void open_session(bench *b)
 {
-    mr_node *init = mr_net_initializer(b->net);
+    mr_node *init = mr_nn_initializer(b->net);
     MR_CHECK_OK(mr_scope_status(&b->net->s));
     MR_CHECK_OK(mr_direct_session_new(b->graph, NULL, &(mr_session_config){0}, &b->s));
     MR_CHECK_OK(mr_session_run(b->s, &(mr_run_args){.targets = &init, .n_targets = 1}, NULL, NULL));
@@ -39,19 +40,27 @@ static void open_session(bench *b)
 static void end(bench *b)
 {
     mr_session_free(b->s);
-    mr_net_free(b->net);
+    mr_nn_free(b->net);
     mr_graph_unref(b->graph);
 }
 
 /* Runs with ids [n/2, 2]. */
-static mr_status *run(bench *b, int n, const int32_t *ids, mr_node *target, const mr_out *fetches, mr_tensor **out, int n_out)
+static mr_status *run(bench *b, int n, const int32_t *ids, mr_node *target, const mr_out *fetches, mr_tensor **out,
+                      int n_out)
 {
     mr_tensor *t;
     MR_CHECK_OK(mr_tensor_new(mr_cpu_allocator(), MR_INT32, 2, (int64_t[]){n / 2, 2}, &t));
     memcpy(MR_DATA(int32_t, t), ids, sizeof *ids * (size_t)n);
-    mr_status *st = mr_session_run(b->s, &(mr_run_args){.feeds = &b->ids, .feed_values = &t, .n_feeds = 1, .fetches = fetches,
-                                                        .fetched = out, .n_fetches = n_out, .targets = &target,
-                                                        .n_targets = target != NULL}, NULL, NULL);
+    mr_status *st = mr_session_run(b->s,
+                                   &(mr_run_args){.feeds = &b->ids,
+                                                  .feed_values = &t,
+                                                  .n_feeds = 1,
+                                                  .fetches = fetches,
+                                                  .fetched = out,
+                                                  .n_fetches = n_out,
+                                                  .targets = &target,
+                                                  .n_targets = target != NULL},
+                                   NULL, NULL);
     mr_tensor_unref(t);
     return st;
 }
@@ -64,9 +73,10 @@ static void read_all(bench *b, float out[ROWS][COLUMNS])
     mr_out values[ROWS];
     for (int i = 0; i < b->t.n_shards; i++)
         values[i] = b->net->vars.p[b->t.shards[i]].value;
-    MR_CHECK_OK(mr_session_run(b->s, &(mr_run_args){.fetches = values, .fetched = parts, .n_fetches = b->t.n_shards}, NULL, NULL));
+    MR_CHECK_OK(mr_session_run(b->s, &(mr_run_args){.fetches = values, .fetched = parts, .n_fetches = b->t.n_shards},
+                               NULL, NULL));
     for (int row = 0, shard = 0; row < ROWS; row++) {
-        if (b->t.split == MR_NET_MOD)
+        if (b->t.split == MR_NN_MOD)
             shard = row % b->t.n_shards;
         else if (next[shard] == parts[shard]->dims[0])
             shard++;
@@ -78,14 +88,14 @@ static void read_all(bench *b, float out[ROWS][COLUMNS])
     }
 }
 
-static void check_rows(int shards, mr_net_split split)
+static void check_rows(int shards, mr_nn_split split)
 {
     const int32_t ids[] = {0, 10, 3, 3, 7, 1, 2, 0, 5, 4, 6, 8, 9, 9};
     float all[ROWS][COLUMNS];
     mr_tensor *got;
     bench b;
     begin(&b, shards, split);
-    mr_out rows = mr_net_table_rows(b.net, &b.t, b.ids);
+    mr_out rows = mr_nn_table_rows(b.net, &b.t, b.ids);
     open_session(&b);
     read_all(&b, all);
     MR_CHECK_OK(run(&b, MR_COUNT(ids), ids, NULL, &rows, &got, 1));
@@ -99,8 +109,8 @@ static void check_rows(int shards, mr_net_split split)
 MR_TEST(embedding_rows_come_from_their_shards)
 {
     for (int shards = 1; shards <= ROWS; shards++) {
-        check_rows(shards, MR_NET_MOD);
-        check_rows(shards, MR_NET_DIV);
+        check_rows(shards, MR_NN_MOD);
+        check_rows(shards, MR_NN_DIV);
     }
 }
 
@@ -108,8 +118,8 @@ MR_TEST(embedding_of_no_ids_is_empty)
 {
     mr_tensor *got;
     bench b;
-    begin(&b, 3, MR_NET_DIV);
-    mr_out rows = mr_net_table_rows(b.net, &b.t, b.ids);
+    begin(&b, 3, MR_NN_DIV);
+    mr_out rows = mr_nn_table_rows(b.net, &b.t, b.ids);
     open_session(&b);
     MR_CHECK_OK(run(&b, 0, (int32_t[]){0}, NULL, &rows, &got, 1));
     MR_CHECK_INT(got->n, 0);
@@ -119,12 +129,12 @@ MR_TEST(embedding_of_no_ids_is_empty)
 
 MR_TEST(embedding_refuses_numbers_that_are_no_rows)
 {
-    for (int split = MR_NET_MOD; split <= MR_NET_DIV; split++)
+    for (int split = MR_NN_MOD; split <= MR_NN_DIV; split++)
         for (int i = 0; i < 3; i++) {
             mr_tensor *got;
             bench b;
-            begin(&b, 1 + i, (mr_net_split)split);
-            mr_out rows = mr_net_table_rows(b.net, &b.t, b.ids);
+            begin(&b, 1 + i, (mr_nn_split)split);
+            mr_out rows = mr_nn_table_rows(b.net, &b.t, b.ids);
             open_session(&b);
             const int32_t bad[] = {-1, ROWS, ROWS + 1, 1000000, -1000000};
             for (int k = 0; k < MR_COUNT(bad); k++)
@@ -137,15 +147,20 @@ MR_TEST(embedding_refuses_numbers_that_are_no_rows)
 MR_TEST(embedding_refuses_numbers_of_more_than_32_bits)
 {
     const int64_t bad[] = {INT64_C(1) << 32, -(INT64_C(1) << 32), (INT64_C(1) << 32) * ROWS, INT64_MAX, INT64_MIN};
-    for (int split = MR_NET_MOD; split <= MR_NET_DIV; split++)
+    for (int split = MR_NN_MOD; split <= MR_NN_DIV; split++)
         for (int shards = 1; shards <= ROWS; shards++) {
             bench b;
-            begin(&b, shards, (mr_net_split)split);
-            mr_out wide = mr_net_input(b.net, "wide", MR_INT64, 0, NULL), rows = mr_net_table_rows(b.net, &b.t, wide);
+            begin(&b, shards, (mr_nn_split)split);
+            mr_out wide = mr_nn_input(b.net, "wide", MR_INT64, 0, NULL), rows = mr_nn_table_rows(b.net, &b.t, wide);
             open_session(&b);
             for (int k = 0; k < MR_COUNT(bad); k++) {
                 mr_tensor *got = NULL, *id = mr_tensor_scalar_i64(bad[k]);
-                mr_run_args a = {.feeds = &wide, .feed_values = &id, .n_feeds = 1, .fetches = &rows, .fetched = &got, .n_fetches = 1};
+                mr_run_args a = {.feeds = &wide,
+                                 .feed_values = &id,
+                                 .n_feeds = 1,
+                                 .fetches = &rows,
+                                 .fetched = &got,
+                                 .n_fetches = 1};
                 MR_CHECK_ERR(mr_session_run(b.s, &a, NULL, NULL), MR_INVALID_ARGUMENT, "");
                 mr_tensor_unref(id);
             }
@@ -154,14 +169,14 @@ MR_TEST(embedding_refuses_numbers_of_more_than_32_bits)
 }
 
 /* The loss is the sum of the rows, so each row moves by the rate for each time it is asked for, and no other moves. */
-static void check_updates(mr_net_optimizer_kind kind)
+static void check_updates(mr_nn_optimizer_kind kind)
 {
     float before[ROWS][COLUMNS], after[ROWS][COLUMNS];
     bench b;
-    begin(&b, 3, MR_NET_MOD);
+    begin(&b, 3, MR_NN_MOD);
     mr_out axes = mr_const_vec_i32(&b.net->s, 3, (int32_t[]){0, 1, 2});
-    mr_out loss = mr_emit(&b.net->s, "Sum", mr_net_table_rows(b.net, &b.t, b.ids), axes);
-    mr_node *train = mr_net_minimize(b.net, loss, &(mr_net_optimizer){kind, 0.5f, MR_NO_OUT, 0, 0, 1e-7f, 0});
+    mr_out loss = mr_emit(&b.net->s, "Sum", mr_nn_table_rows(b.net, &b.t, b.ids), axes);
+    mr_node *train = mr_nn_minimize(b.net, loss, &(mr_nn_optimizer){kind, 0.5f, MR_NO_OUT, 0, 0, 1e-7f, 0});
     open_session(&b);
     read_all(&b, before);
     MR_CHECK_OK(run(&b, 4, (int32_t[]){4, 9, 4, 2}, train, NULL, NULL, 0));
@@ -171,7 +186,7 @@ static void check_updates(mr_net_optimizer_kind kind)
         for (int k = 0; k < COLUMNS; k++)
             if (!times)
                 MR_CHECK(before[i][k] == after[i][k]);
-            else if (kind == MR_NET_SGD)
+            else if (kind == MR_NN_SGD)
                 MR_CHECK_NEAR(before[i][k] - after[i][k], 0.5 * times, 1e-6);
             else
                 MR_CHECK(before[i][k] > after[i][k]);
@@ -181,8 +196,8 @@ static void check_updates(mr_net_optimizer_kind kind)
 
 MR_TEST(embedding_changes_only_rows_that_were_asked_for)
 {
-    check_updates(MR_NET_SGD);
-    check_updates(MR_NET_MOMENTUM);
+    check_updates(MR_NN_SGD);
+    check_updates(MR_NN_MOMENTUM);
 }
 
 /* Whether a run of n runs `what`. */
@@ -206,10 +221,10 @@ static bool needs(mr_node *n, const mr_node *what)
 MR_TEST(embedding_steps_read_no_whole_shard)
 {
     bench b;
-    begin(&b, 4, MR_NET_DIV);
+    begin(&b, 4, MR_NN_DIV);
     mr_out axes = mr_const_vec_i32(&b.net->s, 3, (int32_t[]){0, 1, 2});
-    mr_out loss = mr_emit(&b.net->s, "Sum", mr_emit(&b.net->s, "Square", mr_net_table_rows(b.net, &b.t, b.ids)), axes);
-    mr_node *train = mr_net_minimize(b.net, loss, &(mr_net_optimizer){MR_NET_ADAGRAD, 0.1f, MR_NO_OUT, 0.1f, 0, 0, 0});
+    mr_out loss = mr_emit(&b.net->s, "Sum", mr_emit(&b.net->s, "Square", mr_nn_table_rows(b.net, &b.t, b.ids)), axes);
+    mr_node *train = mr_nn_minimize(b.net, loss, &(mr_nn_optimizer){MR_NN_ADAGRAD, 0.1f, MR_NO_OUT, 0.1f, 0, 0, 0});
     MR_CHECK_OK(mr_scope_status(&b.net->s));
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < b.graph->nodes.n; k++)
@@ -266,13 +281,14 @@ MR_TEST(embedding_sampled_softmax_is_that_of_the_textbook)
     static const int64_t labels[EXAMPLES] = {0, 1, 10, 0, 4};
     bench b;
     drawing d = {.labels = labels};
-    mr_net_table biases;
+    mr_nn_table biases;
     mr_tensor *out[5], *in[2];
     int hits = 0;
-    begin(&b, 3, MR_NET_MOD);
-    MR_CHECK(mr_net_table_init(b.net, &biases, "biases", ROWS, 1, 1, MR_NET_MOD, (mr_net_init){MR_NET_UNIFORM, -1, 1}));
-    mr_out feeds[2] = {mr_net_input(b.net, "x", MR_FLOAT, 2, (int64_t[]){-1, COLUMNS}), mr_net_input(b.net, "labels", MR_INT64, 1, (int64_t[]){-1})};
-    mr_out loss = mr_net_sampled_softmax(b.net, &b.t, &biases, feeds[0], feeds[1], SAMPLE);
+    begin(&b, 3, MR_NN_MOD);
+    MR_CHECK(mr_nn_table_init(b.net, &biases, "biases", ROWS, 1, 1, MR_NN_MOD, (mr_nn_init){MR_NN_UNIFORM, -1, 1}));
+    mr_out feeds[2] = {mr_nn_input(b.net, "x", MR_FLOAT, 2, (int64_t[]){-1, COLUMNS}),
+                       mr_nn_input(b.net, "labels", MR_INT64, 1, (int64_t[]){-1})};
+    mr_out loss = mr_nn_sampled_softmax(b.net, &b.t, &biases, feeds[0], feeds[1], SAMPLE);
     mr_out drawn = {find_op(b.graph, "LogUniformCandidateSampler"), 0};
     mr_out fetches[5] = {loss, drawn, mr_nth(drawn, 1), mr_nth(drawn, 2), b.net->vars.p[biases.shards[0]].value};
     open_session(&b);
@@ -283,8 +299,11 @@ MR_TEST(embedding_sampled_softmax_is_that_of_the_textbook)
         MR_DATA(float, in[0])[i] = (float)(i * 7 % 11) / 11 - 0.5f;
     memcpy(d.x, MR_DATA(float, in[0]), sizeof d.x);
     for (int round = 0; round < 20; round++) {
-        MR_CHECK_OK(mr_session_run(b.s, &(mr_run_args){.feeds = feeds, .feed_values = in, .n_feeds = 2, .fetches = fetches, .fetched = out,
-                                                       .n_fetches = 5}, NULL, NULL));
+        MR_CHECK_OK(mr_session_run(
+            b.s,
+            &(mr_run_args){
+                .feeds = feeds, .feed_values = in, .n_feeds = 2, .fetches = fetches, .fetched = out, .n_fetches = 5},
+            NULL, NULL));
         d.classes = MR_DATA(int64_t, out[1]);
         d.expected_true = MR_DATA(float, out[2]);
         d.expected = MR_DATA(float, out[3]);
@@ -304,22 +323,23 @@ MR_TEST(embedding_sampled_softmax_is_that_of_the_textbook)
 /* The losses of some steps with a table over n_ps servers (0: all in one process), three shards in any case. */
 static void train_over(int n_ps, float *losses, int n)
 {
-    cluster_rig rig;
+    training_fixture fixture;
     bench b = {.graph = mr_graph_new()};
     if (n_ps)
-        rig_begin(&rig, n_ps, 1);
+        training_fixture_begin(&fixture, n_ps, 1);
     mr_ops_register();
-    b.net = mr_net_new(b.graph);
+    b.net = mr_nn_new(b.graph);
     if (n_ps)
-        mr_net_replicate(b.net, "ps", n_ps, "/job:worker/task:0", MR_REPLICAS_ROUND_ROBIN);
-    b.ids = mr_net_input(b.net, "ids", MR_INT32, 2, (int64_t[]){-1, 2});
-    MR_CHECK(mr_net_table_init(b.net, &b.t, "table", ROWS, COLUMNS, 3, MR_NET_MOD, (mr_net_init){MR_NET_UNIFORM, -1, 1}));
+        mr_nn_replicate(b.net, "ps", n_ps, "/job:worker/task:0", MR_REPLICAS_ROUND_ROBIN);
+    b.ids = mr_nn_input(b.net, "ids", MR_INT32, 2, (int64_t[]){-1, 2});
+    MR_CHECK(mr_nn_table_init(b.net, &b.t, "table", ROWS, COLUMNS, 3, MR_NN_MOD, (mr_nn_init){MR_NN_UNIFORM, -1, 1}));
     mr_out axes = mr_const_vec_i32(&b.net->s, 3, (int32_t[]){0, 1, 2});
-    mr_out loss = mr_emit(&b.net->s, "Sum", mr_emit(&b.net->s, "Square", mr_net_table_rows(b.net, &b.t, b.ids)), axes);
-    mr_node *train = mr_net_minimize(b.net, loss, &(mr_net_optimizer){MR_NET_ADAGRAD, 0.1f, MR_NO_OUT, 0.1f, 0, 0, 0});
-    mr_node *init = mr_net_initializer(b.net);
+    mr_out loss = mr_emit(&b.net->s, "Sum", mr_emit(&b.net->s, "Square", mr_nn_table_rows(b.net, &b.t, b.ids)), axes);
+    mr_node *train = mr_nn_minimize(b.net, loss, &(mr_nn_optimizer){MR_NN_ADAGRAD, 0.1f, MR_NO_OUT, 0.1f, 0, 0, 0});
+    mr_node *init = mr_nn_initializer(b.net);
     MR_CHECK_OK(mr_scope_status(&b.net->s));
-    MR_CHECK_OK(n_ps ? rig_open(&rig, 0, b.graph, &b.s) : mr_direct_session_new(b.graph, NULL, &(mr_session_config){0}, &b.s));
+    MR_CHECK_OK(n_ps ? training_fixture_open(&fixture, 0, b.graph, &b.s)
+                     : mr_direct_session_new(b.graph, NULL, &(mr_session_config){0}, &b.s));
     MR_CHECK_OK(mr_session_run(b.s, &(mr_run_args){.targets = &init, .n_targets = 1}, NULL, NULL));
     for (int i = 0; i < n; i++) {
         mr_tensor *t;
@@ -329,7 +349,7 @@ static void train_over(int n_ps, float *losses, int n)
     }
     end(&b);
     if (n_ps)
-        rig_end(&rig);
+        training_fixture_end(&fixture);
 }
 
 MR_TEST(embedding_over_parameter_servers_is_the_same_to_the_bit)
@@ -417,7 +437,8 @@ MR_TEST(embedding_layer_used_again_is_split_the_same_way)
     kit k = kit_new();
     mr_model *m = mr_model_new(k.g);
     mr_table_options o = {sizeof o, .shards = 3, .sharding = MR_SHARD_DIV};
-    TF_Output x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 4}), labels = mr_input(m, "labels", TF_INT32, 1, (int64_t[]){-1});
+    TF_Output x = mr_input(m, "x", TF_FLOAT, 2, (int64_t[]){-1, 4}),
+              labels = mr_input(m, "labels", TF_INT32, 1, (int64_t[]){-1});
     MR_CHECK(mr_sampled_softmax_loss(m, "out", x, labels, CLASSES, SAMPLED, &o).oper != NULL);
     MR_CHECK(mr_sharded_logits(m, "out", x, CLASSES, &o).oper != NULL);
     o.sharding = MR_SHARD_MOD;

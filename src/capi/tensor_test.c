@@ -1,7 +1,7 @@
 /* capi/tensor_test.c */
 #include <stdlib.h>
 
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 typedef struct freed {
     int n;
@@ -206,7 +206,8 @@ MR_TEST(capi_tensor_of_bytes_that_name_no_resource_is_an_error_only_when_used)
     memset(TF_TensorData(t), 0xff, 64);
     MR_CHECK_INT(TF_Dim(t, 0), 2);
     MR_CHECK(!kit_run(&k, s, x, t, y));
-    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Malformed TF_RESOURCE tensor: expected a scalar, got a tensor with shape [2]");
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT,
+               "Malformed TF_RESOURCE tensor: expected a scalar, got a tensor with shape [2]");
     TF_SetShape(t, (int64_t[]){1, 2}, 2);
     MR_CHECK_INT(TF_NumDims(t), 1);
     TF_DeleteTensor(t);

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "tests/harness/test.h"
 
 /* The metadata of a run of -x. */
@@ -24,7 +24,10 @@ static TF_Buffer *traced(kit *k)
     return meta;
 }
 
-static bool holds(const TF_Buffer *b, const char *text) { return memmem(b->data, b->length, text, strlen(text)) != NULL; }
+static bool holds(const TF_Buffer *b, const char *text)
+{
+    return memmem(b->data, b->length, text, strlen(text)) != NULL;
+}
 
 MR_TEST(capi_trace_of_a_run_is_a_chrome_trace_and_a_text)
 {

@@ -11,7 +11,7 @@
 #include "train/saver.h"
 
 struct mr_saver {
-    mr_net_saver *saver;
+    mr_nn_saver *saver;
 };
 
 mr_model *mr_model_new(TF_Graph *graph)
@@ -20,7 +20,7 @@ mr_model *mr_model_new(TF_Graph *graph)
         return NULL;
     mr_model *m = mr_new(mr_model);
     m->graph = graph;
-    m->net = mr_net_new(graph->graph);
+    m->net = mr_nn_new(graph->graph);
     return m;
 }
 
@@ -28,7 +28,7 @@ void mr_model_free(mr_model *m)
 {
     if (!m)
         return;
-    mr_net_free(m->net);
+    mr_nn_free(m->net);
     mr_free(m);
 }
 
@@ -89,14 +89,14 @@ static const int64_t *shape(mr_model *m, int n, const int64_t *dims)
 
 TF_Operation *mr_initializer(mr_model *m)
 {
-    BUILD_OP(NOTHING_TO_CHECK, mr_net_initializer(m->net));
+    BUILD_OP(NOTHING_TO_CHECK, mr_nn_initializer(m->net));
 }
 
 TF_Output mr_input(mr_model *m, const char *name, TF_DataType type, int num_dims,
                    const int64_t *dims)
 {
     BUILD_OUT((text(m, name), shape(m, num_dims, dims)),
-              mr_net_input(m->net, name, (mr_dtype)type, num_dims, dims));
+              mr_nn_input(m->net, name, (mr_dtype)type, num_dims, dims));
 }
 
 TF_Output mr_setting(mr_model *m, const char *name, float value)
@@ -106,32 +106,32 @@ TF_Output mr_setting(mr_model *m, const char *name, float value)
 
 /* ---- variables ---- */
 
-static mr_net_init init_of(mr_init i) { return (mr_net_init){(mr_net_init_kind)i.kind, i.a, i.b}; }
+static mr_nn_init init_of(mr_init i) { return (mr_nn_init){(mr_nn_init_kind)i.kind, i.a, i.b}; }
 
 TF_Output mr_parameter(mr_model *m, const char *name, TF_DataType type, int num_dims,
                        const int64_t *dims, mr_init init)
 {
     BUILD_OUT((text(m, name), shape(m, num_dims, dims)),
-              mr_net_variable(m->net, name, (mr_dtype)type, num_dims, dims, init_of(init), true));
+              mr_nn_variable(m->net, name, (mr_dtype)type, num_dims, dims, init_of(init), true));
 }
 
 TF_Output mr_state(mr_model *m, const char *name, TF_DataType type, int num_dims,
                    const int64_t *dims, mr_init init)
 {
     BUILD_OUT((text(m, name), shape(m, num_dims, dims)),
-              mr_net_variable(m->net, name, (mr_dtype)type, num_dims, dims, init_of(init), false));
+              mr_nn_variable(m->net, name, (mr_dtype)type, num_dims, dims, init_of(init), false));
 }
 
 TF_Output mr_parameter_handle(mr_model *m, TF_Output value)
 {
-    const mr_net_var *v = m ? mr_net_find(m->net, mr_capi_out(value)) : NULL;
+    const mr_nn_var *v = m ? mr_nn_find(m->net, mr_capi_out(value)) : NULL;
     return mr_capi_output(v ? v->handle : MR_NO_OUT);
 }
 
 /* An output that may be missing. */
 static mr_out maybe(mr_model *m, TF_Output o) { return o.oper ? arg(m, o) : MR_NO_OUT; }
 
-static void take_gradient(mr_model *m, const mr_adopt_options *o, mr_net_var *v)
+static void take_gradient(mr_model *m, const mr_adopt_options *o, mr_nn_var *v)
 {
     mr_out g = maybe(m, o->gradient), indices = maybe(m, o->indices), shape = maybe(m, o->dense_shape);
     v->differentiated = o->differentiated;
@@ -140,10 +140,10 @@ static void take_gradient(mr_model *m, const mr_adopt_options *o, mr_net_var *v)
     v->gradient = indices.node ? (mr_gradient){MR_NO_OUT, g, indices, shape} : (mr_gradient){g, MR_NO_OUT, MR_NO_OUT, MR_NO_OUT};
 }
 
-static mr_net_var adopted(mr_model *m, const mr_adopt_options *options)
+static mr_nn_var adopted(mr_model *m, const mr_adopt_options *options)
 {
     mr_adopt_options o;
-    mr_net_var v = {.gradient = MR_NO_GRAD};
+    mr_nn_var v = {.gradient = MR_NO_GRAD};
     mr_status *st = mr_capi_take_options(options, &o, sizeof o);
     if (!st && o.initializer)
         st = mr_capi_check_op(m->graph, o.initializer);
@@ -159,17 +159,17 @@ static mr_net_var adopted(mr_model *m, const mr_adopt_options *options)
 
 TF_Output mr_model_adopt(mr_model *m, TF_Output variable, const mr_adopt_options *options)
 {
-    mr_net_var v = {.n = 0};
-    BUILD_OUT((arg(m, variable), v = adopted(m, options)), mr_net_adopt(m->net, mr_capi_out(variable), v));
+    mr_nn_var v = {.n = 0};
+    BUILD_OUT((arg(m, variable), v = adopted(m, options)), mr_nn_adopt(m->net, mr_capi_out(variable), v));
 }
 
 TF_Output mr_embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns)
 {
     BUILD_OUT((text(m, name), arg(m, ids)),
-              mr_net_embedding(m->net, name, mr_capi_out(ids), rows, columns));
+              mr_nn_embedding(m->net, name, mr_capi_out(ids), rows, columns));
 }
 
-TF_Output mr_global_step(mr_model *m) { BUILD_OUT(NOTHING_TO_CHECK, mr_net_global_step(m->net)); }
+TF_Output mr_global_step(mr_model *m) { BUILD_OUT(NOTHING_TO_CHECK, mr_nn_global_step(m->net)); }
 
 /* ---- layers ---- */
 
@@ -177,44 +177,44 @@ TF_Output mr_dense(mr_model *m, const char *name, TF_Output x, int64_t units,
                    mr_activation activation)
 {
     BUILD_OUT((text(m, name), arg(m, x)),
-              mr_net_dense(m->net, name, mr_capi_out(x), units, (mr_net_activation)activation));
+              mr_nn_dense(m->net, name, mr_capi_out(x), units, (mr_nn_activation)activation));
 }
 
 TF_Output mr_conv2d(mr_model *m, const char *name, TF_Output x, int64_t filters, int64_t kernel,
                     int64_t stride, const char *padding, mr_activation activation)
 {
     BUILD_OUT((text(m, name), text(m, padding), arg(m, x)),
-              mr_net_conv2d(m->net, name, mr_capi_out(x), filters, kernel, stride, padding,
-                            (mr_net_activation)activation));
+              mr_nn_conv2d(m->net, name, mr_capi_out(x), filters, kernel, stride, padding,
+                            (mr_nn_activation)activation));
 }
 
 TF_Output mr_max_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding)
 {
     BUILD_OUT((text(m, padding), arg(m, x)),
-              mr_net_pool(m->net, "MaxPool", mr_capi_out(x), size, stride, padding));
+              mr_nn_pool(m->net, "MaxPool", mr_capi_out(x), size, stride, padding));
 }
 
 TF_Output mr_avg_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding)
 {
     BUILD_OUT((text(m, padding), arg(m, x)),
-              mr_net_pool(m->net, "AvgPool", mr_capi_out(x), size, stride, padding));
+              mr_nn_pool(m->net, "AvgPool", mr_capi_out(x), size, stride, padding));
 }
 
 TF_Output mr_dropout(mr_model *m, TF_Output x, TF_Output rate)
 {
-    BUILD_OUT((arg(m, x), arg(m, rate)), mr_net_dropout(m->net, mr_capi_out(x), mr_capi_out(rate)));
+    BUILD_OUT((arg(m, x), arg(m, rate)), mr_nn_dropout(m->net, mr_capi_out(x), mr_capi_out(rate)));
 }
 
 TF_Output mr_lstm(mr_model *m, const char *name, TF_Output x, int64_t units,
                   unsigned char all_steps)
 {
     BUILD_OUT((text(m, name), arg(m, x)),
-              mr_net_lstm(m->net, name, mr_capi_out(x), units, all_steps != 0));
+              mr_nn_lstm(m->net, name, mr_capi_out(x), units, all_steps != 0));
 }
 
 TF_Output mr_flatten(mr_model *m, TF_Output x)
 {
-    BUILD_OUT(arg(m, x), mr_net_flatten(m->net, mr_capi_out(x)));
+    BUILD_OUT(arg(m, x), mr_nn_flatten(m->net, mr_capi_out(x)));
 }
 
 /* ---- losses and figures ---- */
@@ -222,30 +222,30 @@ TF_Output mr_flatten(mr_model *m, TF_Output x)
 TF_Output mr_softmax_loss(mr_model *m, TF_Output logits, TF_Output labels)
 {
     BUILD_OUT((arg(m, logits), arg(m, labels)),
-              mr_net_softmax_loss(m->net, mr_capi_out(logits), mr_capi_out(labels)));
+              mr_nn_softmax_loss(m->net, mr_capi_out(logits), mr_capi_out(labels)));
 }
 
 TF_Output mr_sigmoid_loss(mr_model *m, TF_Output logits, TF_Output targets)
 {
     BUILD_OUT((arg(m, logits), arg(m, targets)),
-              mr_net_sigmoid_loss(m->net, mr_capi_out(logits), mr_capi_out(targets)));
+              mr_nn_sigmoid_loss(m->net, mr_capi_out(logits), mr_capi_out(targets)));
 }
 
 TF_Output mr_squared_loss(mr_model *m, TF_Output values, TF_Output targets)
 {
     BUILD_OUT((arg(m, values), arg(m, targets)),
-              mr_net_squared_loss(m->net, mr_capi_out(values), mr_capi_out(targets)));
+              mr_nn_squared_loss(m->net, mr_capi_out(values), mr_capi_out(targets)));
 }
 
 TF_Output mr_l2_penalty(mr_model *m, float weight)
 {
-    BUILD_OUT(NOTHING_TO_CHECK, mr_net_l2_penalty(m->net, weight));
+    BUILD_OUT(NOTHING_TO_CHECK, mr_nn_l2_penalty(m->net, weight));
 }
 
 TF_Output mr_accuracy(mr_model *m, TF_Output logits, TF_Output labels)
 {
     BUILD_OUT((arg(m, logits), arg(m, labels)),
-              mr_net_accuracy(m->net, mr_capi_out(logits), mr_capi_out(labels)));
+              mr_nn_accuracy(m->net, mr_capi_out(logits), mr_capi_out(labels)));
 }
 
 /* ---- optimizers ---- */
@@ -277,11 +277,11 @@ mr_optimizer mr_adam(float rate)
     return (mr_optimizer){.kind = MR_ADAM, .rate = rate, .a = 0.9f, .b = 0.999f, .epsilon = 1e-8f};
 }
 
-mr_net_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o)
+mr_nn_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o)
 {
     if (o.schedule.oper)
         arg(m, o.schedule);
-    return (mr_net_optimizer){(mr_net_optimizer_kind)o.kind,
+    return (mr_nn_optimizer){(mr_nn_optimizer_kind)o.kind,
                               o.rate,
                               mr_capi_out(o.schedule),
                               o.a,
@@ -292,18 +292,18 @@ mr_net_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o)
 
 TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer o)
 {
-    mr_net_optimizer with;
+    mr_nn_optimizer with;
     BUILD_OP((arg(m, loss), with = mr_model_optimizer(m, o)),
-             mr_net_minimize(m->net, mr_capi_out(loss), &with));
+             mr_nn_minimize(m->net, mr_capi_out(loss), &with));
 }
 
 /* ---- gradients of the caller ---- */
 
 /* One variable and its gradient, of the variable's type and shape as far as that is known. */
-static mr_status *take_update(mr_model *m, TF_Output variable, const mr_gradient_value *from, mr_net_gradients *g)
+static mr_status *take_update(mr_model *m, TF_Output variable, const mr_gradient_value *from, mr_nn_gradients *g)
 {
     MR_TRY(mr_capi_check_output(m->graph, variable));
-    const mr_net_var *v = mr_net_find(m->net, mr_capi_out(variable));
+    const mr_nn_var *v = mr_nn_find(m->net, mr_capi_out(variable));
     if (!v)
         return mr_invalid("'%s' is not a variable of the model", mr_capi_node(variable.oper)->name);
     int at = (int)(v - m->net->vars.p);
@@ -333,14 +333,14 @@ static mr_status *take_update(mr_model *m, TF_Output variable, const mr_gradient
 }
 
 static mr_node *apply_gradients(mr_model *m, int n, const TF_Output *variables, const mr_gradient_value *gradients,
-                                const mr_net_optimizer *o)
+                                const mr_nn_optimizer *o)
 {
-    mr_net_global_step(m->net); /* it may be made here, and move the list of variables */
-    mr_net_gradients g = {.var = mr_new_array(int, n + 1), .g = mr_new_array(mr_gradient, n + 1)};
+    mr_nn_global_step(m->net); /* it may be made here, and move the list of variables */
+    mr_nn_gradients g = {.var = mr_new_array(int, n + 1), .g = mr_new_array(mr_gradient, n + 1)};
     for (int i = 0; i < n && mr_scope_ok(&m->net->s); i++)
         mr_scope_fail(&m->net->s, take_update(m, variables[i], &gradients[i], &g));
-    mr_node *train = mr_scope_ok(&m->net->s) ? mr_net_apply(m->net, o, &g) : NULL;
-    mr_net_gradients_deinit(&g);
+    mr_node *train = mr_scope_ok(&m->net->s) ? mr_nn_apply(m->net, o, &g) : NULL;
+    mr_nn_gradients_deinit(&g);
     return train;
 }
 
@@ -353,7 +353,7 @@ static void check_updates(mr_model *m, int n, const TF_Output *variables, const 
 TF_Operation *mr_apply_gradients(mr_model *m, int num_variables, const TF_Output *variables,
                                  const mr_gradient_value *gradients, mr_optimizer o)
 {
-    mr_net_optimizer with;
+    mr_nn_optimizer with;
     BUILD_OP((check_updates(m, num_variables, variables, gradients), with = mr_model_optimizer(m, o)),
              apply_gradients(m, num_variables, variables, gradients, &with));
 }
@@ -361,12 +361,12 @@ TF_Operation *mr_apply_gradients(mr_model *m, int num_variables, const TF_Output
 TF_Output mr_exponential_decay(mr_model *m, float rate, int64_t steps, float factor,
                                unsigned char staircase)
 {
-    BUILD_OUT(NOTHING_TO_CHECK, mr_net_exponential_decay(m->net, rate, steps, factor, staircase));
+    BUILD_OUT(NOTHING_TO_CHECK, mr_nn_exponential_decay(m->net, rate, steps, factor, staircase));
 }
 
 TF_Output mr_polynomial_decay(mr_model *m, float rate, int64_t steps, float end_rate, float power)
 {
-    BUILD_OUT(NOTHING_TO_CHECK, mr_net_polynomial_decay(m->net, rate, steps, end_rate, power));
+    BUILD_OUT(NOTHING_TO_CHECK, mr_nn_polynomial_decay(m->net, rate, steps, end_rate, power));
 }
 
 static void check_pieces(mr_model *m, int n, const int64_t *boundaries, const float *rates)
@@ -379,7 +379,7 @@ TF_Output mr_piecewise_rate(mr_model *m, int num_boundaries, const int64_t *boun
                             const float *rates)
 {
     BUILD_OUT(check_pieces(m, num_boundaries, boundaries, rates),
-              mr_net_piecewise(m->net, num_boundaries, boundaries, rates));
+              mr_nn_piecewise(m->net, num_boundaries, boundaries, rates));
 }
 
 /* ---- checkpoints ---- */
@@ -390,7 +390,7 @@ mr_saver *mr_saver_new(mr_model *m, int max_to_keep)
         return NULL;
     mr_saver *s = mr_new(mr_saver);
     mr_lock(&m->graph->mu);
-    s->saver = mr_net_saver_new(m->net, max_to_keep);
+    s->saver = mr_nn_saver_new(m->net, max_to_keep);
     mr_unlock(&m->graph->mu);
     return s;
 }
@@ -399,11 +399,11 @@ void mr_saver_free(mr_saver *s)
 {
     if (!s)
         return;
-    mr_net_saver_free(s->saver);
+    mr_nn_saver_free(s->saver);
     mr_free(s);
 }
 
-struct mr_net_saver *mr_capi_saver(mr_saver *s) { return s->saver; }
+struct mr_nn_saver *mr_capi_saver(mr_saver *s) { return s->saver; }
 
 static mr_status *check_saver(const mr_saver *s, const TF_Session *session, const char *path)
 {
@@ -416,13 +416,13 @@ void mr_saver_save(mr_saver *s, TF_Session *session, const char *prefix, int64_t
                    TF_Status *status)
 {
     mr_status *st = check_saver(s, session, prefix);
-    mr_capi_set_status(status, st ? st : mr_net_save(s->saver, session->session, prefix, step));
+    mr_capi_set_status(status, st ? st : mr_nn_save(s->saver, session->session, prefix, step));
 }
 
 void mr_saver_restore(mr_saver *s, TF_Session *session, const char *path, TF_Status *status)
 {
     mr_status *st = check_saver(s, session, path);
-    mr_capi_set_status(status, st ? st : mr_net_restore(s->saver, session->session, path));
+    mr_capi_set_status(status, st ? st : mr_nn_restore(s->saver, session->session, path));
 }
 
 int mr_saver_restore_latest(mr_saver *s, TF_Session *session, const char *folder, TF_Status *status)
@@ -430,7 +430,7 @@ int mr_saver_restore_latest(mr_saver *s, TF_Session *session, const char *folder
     bool found = false;
     mr_status *st = check_saver(s, session, folder);
     if (!st)
-        st = mr_net_restore_latest(s->saver, session->session, folder, &found);
+        st = mr_nn_restore_latest(s->saver, session->session, folder, &found);
     mr_capi_set_status(status, st);
     return found;
 }

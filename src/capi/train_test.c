@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 #include "millrace/data.h"
 #include "tensorflow/c/kernels.h"
 #include "tensorflow/c/ops.h"
@@ -323,7 +323,8 @@ MR_TEST(capi_train_adopts_variables_of_both_kinds)
         mr_model *m = mr_model_new(k.g);
         TF_Operation *set;
         TF_Output loss, v = make_variable(&k, ref, &set, &loss);
-        TF_Output value = mr_model_adopt(m, v, &(mr_adopt_options){.struct_size = sizeof(mr_adopt_options), .initializer = set});
+        TF_Output value =
+            mr_model_adopt(m, v, &(mr_adopt_options){.struct_size = sizeof(mr_adopt_options), .initializer = set});
         MR_CHECK_INT(mr_parameter_count(m), 2);
         MR_CHECK(mr_parameter_handle(m, value).oper == v.oper);
         MR_CHECK(mr_model_adopt(m, v, NULL).oper == value.oper); /* once is enough */
@@ -352,8 +353,10 @@ MR_TEST(capi_train_adopts_gradients_of_the_client)
     TF_Operation *set;
     TF_Output loss, v = make_variable(&k, false, &set, &loss);
     TF_Output g = kit_const(&k, "g", kit_floats(1, (int64_t[]){2}, (float[]){2, 4}));
-    TF_Output value = mr_model_adopt(m, v, &(mr_adopt_options){.struct_size = sizeof(mr_adopt_options), .initializer = set,
-                                                               .differentiated = 1, .gradient = g});
+    TF_Output value = mr_model_adopt(
+        m, v,
+        &(mr_adopt_options){
+            .struct_size = sizeof(mr_adopt_options), .initializer = set, .differentiated = 1, .gradient = g});
     const TF_Operation *step = mr_minimize(m, loss, mr_sgd(1)), *init = mr_initializer(m);
     mr_model_status(m, k.s);
     CHECK_OK(k.s);
@@ -433,7 +436,8 @@ MR_TEST(capi_train_losses_check_an_unknown_rank_when_they_run)
     CHECK_OK(k.s);
     TF_Session *s = kit_session(&k);
     TF_Output feeds[2] = {p, y};
-    TF_Tensor *values[2] = {kit_floats(2, (int64_t[]){2, 1}, (float[]){1, 2}), kit_floats(1, (int64_t[]){2}, (float[]){1, 4})};
+    TF_Tensor *values[2] = {kit_floats(2, (int64_t[]){2, 1}, (float[]){1, 2}),
+                            kit_floats(1, (int64_t[]){2}, (float[]){1, 4})};
     TF_Tensor *out = NULL;
     TF_SessionRun(s, NULL, feeds, values, 2, &loss, &out, 1, NULL, 0, NULL, k.s);
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "");

@@ -1,5 +1,5 @@
 /* capi/while_test.c */
-#include "capi/kit_test.h"
+#include "capi/graph_fixture.h"
 
 static const TF_Output none = {NULL, -1};
 

@@ -1,6 +1,6 @@
 /* cli/cmd_launch.c -- `millrace launch`: a whole cluster from one command, ended as one.
  *
- * cli/plan.c says which tasks there are and where; this file makes their keys, environments and command lines;
+ * cli/launch_plan.c says which tasks there are and where; this file makes their keys, environments and command lines;
  * cli/launch.c runs them. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "cli/peers.h"
-#include "cli/plan.h"
+#include "cli/launch_plan.h"
 #include "cli/secrets.h"
 #include "cli/trace_report.h"
 #include "cli/warden.h"
@@ -20,11 +20,11 @@
 #include "dist/synchrony.h"
 #include "net/listen_check.h"
 #include "server/server.h"
-#include "server/ways.h"
+#include "server/routes.h"
 
 enum { MAX_RETRIES = 5 }; /* with other ports */
 
-static mr_plan_args want = {.cluster = MR_CLUSTER_ARGS, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
+static mr_launch_plan_args want = {.cluster = MR_CLUSTER_ARGS, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN};
 static int64_t restarts = 3, grace_ms = 5000;
 static bool quiet, no_tls, no_table, bare_chief, stay;
 static const char *remote, *env_names, *simulated, *trace, *trace_steps, *synchrony;
@@ -64,7 +64,7 @@ static const mr_option options[] = {
 
 /* What is made for a launch, and goes with it. */
 typedef struct job {
-    mr_plan plan;
+    mr_launch_plan plan;
     char *folder; /* of secrets, and of the socket for reports */
     char *self;   /* the path of this program */
     char *traces; /* their folder; or NULL */
@@ -265,7 +265,7 @@ static mr_status *compose_input(const job *j, int i, char *const *env, mr_str *o
 static bool decides(const job *j, int i)
 {
     bool alone = j->plan.only >= 0 && !j->plan.launchers;
-    return alone ? !stay : mr_plan_is_chief(&j->plan, i);
+    return alone ? !stay : mr_launch_plan_is_chief(&j->plan, i);
 }
 
 static mr_status *add_task(job *j, int i)
@@ -299,10 +299,10 @@ static char *own_zookeeper(const job *j, const char *where)
     return mr_printf("%s/millrace/launch-%016llx", where, (unsigned long long)mr_random64());
 }
 
-static mr_status *check_door(const char *in_cluster)
+static mr_status *check_listener(const char *in_cluster)
 {
     char *place = mr_server_place(NULL, in_cluster);
-    mr_status *st = mr_doors_check(place);
+    mr_status *st = mr_listeners_check(place);
     mr_free(place);
     return st;
 }
@@ -322,7 +322,7 @@ static mr_status *check_free(const char *address)
 static mr_status *check_free_for_task(const char *in_cluster)
 {
     char *place = mr_server_place(NULL, in_cluster), *address = NULL;
-    mr_status *st = mr_doors_address(place, &address);
+    mr_status *st = mr_listeners_address(place, &address);
     if (!st)
         st = check_free(address);
     mr_free(address);
@@ -333,7 +333,7 @@ static mr_status *check_free_for_task(const char *in_cluster)
 /* Ports that the user asked for and another process has: one line, instead of one from each task that cannot listen. */
 static mr_status *check_ports(const job *j)
 {
-    const mr_plan *p = &j->plan;
+    const mr_launch_plan *p = &j->plan;
     mr_status *st = NULL;
     for (int i = 0; i < p->cluster.tasks.n && !p->chose_ports && !st; i++) {
         const mr_task_address *t = &p->cluster.tasks.p[i];
@@ -358,7 +358,7 @@ static mr_status *prepare(job *j)
     if (only < 0)
         MR_TRY(mr_secrets_make(&j->plan.cluster, j->folder, !no_tls));
     else if (!no_tls)
-        MR_TRY(check_door(j->plan.cluster.tasks.p[only].address));
+        MR_TRY(check_listener(j->plan.cluster.tasks.p[only].address));
     j->tasks = mr_new_array(mr_launch_task, n);
     j->inputs = mr_new_array(mr_str, n);
     for (int i = 0; i < n; i++)
@@ -422,7 +422,7 @@ static void deinit(job *j)
     mr_free(j->self);
     mr_free(j->traces);
     mr_free(j->zookeeper);
-    mr_plan_deinit(&j->plan);
+    mr_launch_plan_deinit(&j->plan);
 }
 
 /* Whether somebody has to run PROGRAM. */
@@ -438,7 +438,7 @@ static char *own_path(void)
 /* Plans, prepares and runs the job once. */
 static mr_status *run_once(job *j, int n_args, int *code)
 {
-    MR_TRY(mr_plan_make(&want, &j->plan));
+    MR_TRY(mr_launch_plan_make(&want, &j->plan));
     j->zookeeper = own_zookeeper(j, want.zookeeper);
     if (n_args == 0 && needs_program(j))
         return mr_invalid("no program: millrace launch [options] -- PROGRAM [ARGUMENT...]");

@@ -306,7 +306,7 @@ static void draw(mr_launcher *l, int64_t now)
     char *notes = mr_new_array(char, (size_t)l->n * NOTE);
     for (int i = 0; i < l->n; i++)
         rows[i] = row_of(l, &l->tasks[i], now, notes + (size_t)i * NOTE, NOTE);
-    mr_screen_draw(l->screen, &(mr_table){rows, l->n, (now - l->began_ns) / SECOND});
+    mr_screen_draw(l->screen, &(mr_task_table){rows, l->n, (now - l->began_ns) / SECOND});
     mr_free(rows);
     mr_free(notes);
 }

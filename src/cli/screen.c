@@ -162,14 +162,14 @@ static void frame(mr_screen *s)
 }
 
 /* A table that says the same again is not worth a frame. */
-void mr_screen_draw(mr_screen *s, const mr_table *t)
+void mr_screen_draw(mr_screen *s, const mr_task_table *t)
 {
     struct winsize w;
     mr_str text = {0};
     if (!s->table)
         return;
     bool known = ioctl(2, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 && w.ws_row > 0;
-    mr_table_print(t, known ? w.ws_col : 80, MR_MAX((known ? w.ws_row : 24) - 2, 3), s->color, &text);
+    mr_task_table_print(t, known ? w.ws_col : 80, MR_MAX((known ? w.ws_row : 24) - 2, 3), s->color, &text);
     bool same = mr_sv_eq(mr_str_view(&text), mr_str_view(&s->drawn)) && !s->pending.n;
     mr_str_deinit(&s->drawn);
     s->drawn = text;

@@ -6,7 +6,7 @@
 #ifndef MR_CLI_SCREEN_H
 #define MR_CLI_SCREEN_H
 
-#include "cli/table.h"
+#include "cli/task_table.h"
 
 typedef struct mr_screen mr_screen;
 
@@ -19,7 +19,7 @@ bool mr_screen_has_table(const mr_screen *s);
 void mr_screen_line(mr_screen *s, int number, const char *name, int name_width, int stream, mr_sv text);
 /* Our own words. */
 void mr_screen_say(mr_screen *s, const char *text);
-void mr_screen_draw(mr_screen *s, const mr_table *t);
+void mr_screen_draw(mr_screen *s, const mr_task_table *t);
 /* Takes the table away; it comes back with the next draw. */
 void mr_screen_clear(mr_screen *s);
 

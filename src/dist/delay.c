@@ -331,20 +331,20 @@ static void worker_goes(mr_delay *d, mr_delay_worker *w, mr_delay_actions *out)
 void mr_delay_step(mr_delay *d, const mr_delay_event *e, int64_t now_ns, mr_delay_actions *out)
 {
     pass_time(d, now_ns);
-    if (e->word < MR_DELAY_JOIN || e->word > MR_DELAY_LOST)
+    if (e->message < MR_DELAY_JOIN || e->message > MR_DELAY_LOST)
         return;
     mr_delay_worker *w = find_worker(d, e->worker);
     bool there = w && w->state != MR_DELAY_GONE;
-    if (e->word == MR_DELAY_JOIN)
+    if (e->message == MR_DELAY_JOIN)
         worker_joins(d, w, e->worker, out);
-    else if (e->word == MR_DELAY_LEAVE || e->word == MR_DELAY_LOST) {
+    else if (e->message == MR_DELAY_LEAVE || e->message == MR_DELAY_LOST) {
         if (there)
             worker_goes(d, w, out);
     } else if (!there) {
         add_action(out, MR_DELAY_STRANGER, e->worker, e->iteration);
-    } else if (e->word == MR_DELAY_FINISH && w->state == MR_DELAY_WORKING && e->iteration == w->clock) {
+    } else if (e->message == MR_DELAY_FINISH && w->state == MR_DELAY_WORKING && e->iteration == w->clock) {
         finish_iteration(d, w, out);
-    } else if (e->word == MR_DELAY_ASK) {
+    } else if (e->message == MR_DELAY_ASK) {
         ask_iteration(d, w, e->iteration, out);
     }
 }

@@ -32,16 +32,16 @@ enum {
     MR_DELAY_WINDOW = 12, /* iterations of the slowest from one look at the bound to the next */
 };
 
-typedef enum mr_delay_word {
+typedef enum mr_delay_message {
     MR_DELAY_JOIN,
     MR_DELAY_FINISH, /* what it did in `iteration` is to be seen by all */
     MR_DELAY_ASK,    /* wants to begin `iteration`; so the one before is finished, should that word have been lost */
     MR_DELAY_LEAVE,  /* has no more to do */
     MR_DELAY_LOST,   /* of somebody else: it is gone, for all we know */
-} mr_delay_word;
+} mr_delay_message;
 
 typedef struct mr_delay_event {
-    int64_t worker, word, iteration; /* from the wire: checked here */
+    int64_t worker, message, iteration; /* from the wire: checked here */
 } mr_delay_event;
 
 typedef enum mr_delay_do {

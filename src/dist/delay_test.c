@@ -24,12 +24,12 @@ static void end(story *t)
 }
 
 /* Says a word and returns what follows: "j1:0" worker 1 is there at 0, "b1:0" it may begin 0, "?1" it has to join. */
-static const char *say(story *t, int64_t worker, int64_t word, int64_t iteration)
+static const char *say(story *t, int64_t worker, int64_t message, int64_t iteration)
 {
     static const char *const how[] = {[MR_DELAY_JOINED] = "%sj%d:%d", [MR_DELAY_BEGIN] = "%sb%d:%d"};
     mr_delay_actions out = {0};
     mr_str_clear(&t->log);
-    mr_delay_step(&t->d, &(mr_delay_event){worker, word, iteration}, t->now, &out);
+    mr_delay_step(&t->d, &(mr_delay_event){worker, message, iteration}, t->now, &out);
     for (int i = 0; i < out.n; i++) {
         const mr_delay_action *a = &out.p[i];
         const char *gap = i ? " " : "";
@@ -131,7 +131,7 @@ MR_TEST(delay_late_joiners_begin_where_the_slowest_is)
     end(&t);
 }
 
-MR_TEST(delay_takes_words_that_come_twice_once)
+MR_TEST(delay_takes_messages_that_come_twice_once)
 {
     story t = begin(0);
     join(&t, 0);
@@ -155,7 +155,7 @@ MR_TEST(delay_asking_for_the_next_finishes_the_one_before)
     end(&t);
 }
 
-MR_TEST(delay_ignores_words_that_make_no_sense)
+MR_TEST(delay_ignores_messages_that_make_no_sense)
 {
     story t = begin(0);
     MR_CHECK_STR(say(&t, 5, MR_DELAY_ASK, 0), "?5");
@@ -230,10 +230,10 @@ static void obey(runner *r, const mr_delay_actions *out)
     }
 }
 
-static void tell(runner *r, int worker, mr_delay_word word, int64_t iteration)
+static void tell(runner *r, int worker, mr_delay_message message, int64_t iteration)
 {
     mr_delay_actions out = {0};
-    mr_delay_step(&r->t.d, &(mr_delay_event){worker, word, iteration}, r->t.now, &out);
+    mr_delay_step(&r->t.d, &(mr_delay_event){worker, message, iteration}, r->t.now, &out);
     obey(r, &out);
     mr_vec_deinit(&out);
 }
@@ -371,14 +371,14 @@ static void one_schedule(uint64_t seed)
     for (int i = 0; i < 400; i++) {
         x = mix(x + 1);
         int worker = (int)(x % MOST);
-        int64_t word = (int64_t)((x >> 8) % 40), was = t.d.slowest;
+        int64_t message = (int64_t)((x >> 8) % 40), was = t.d.slowest;
         const mr_delay_worker *w = mr_delay_find(&t.d, worker);
         int64_t iteration = w ? w->clock + (int64_t)((x >> 20) % 5 == 0) : 0;
-        word = word < 3 ? MR_DELAY_JOIN : word < 4 ? MR_DELAY_LEAVE : word < 5 ? MR_DELAY_LOST : word < 22 ? MR_DELAY_FINISH
+        message = message < 3 ? MR_DELAY_JOIN : message < 4 ? MR_DELAY_LEAVE : message < 5 ? MR_DELAY_LOST : message < 22 ? MR_DELAY_FINISH
                                                                                                    : MR_DELAY_ASK;
         t.now += (int64_t)((x >> 32) % 10);
         mr_delay_actions out = {0};
-        mr_delay_step(&t.d, &(mr_delay_event){worker, word, iteration}, t.now, &out);
+        mr_delay_step(&t.d, &(mr_delay_event){worker, message, iteration}, t.now, &out);
         check_rules(&t.d);
         MR_CHECK(t.d.slowest >= was);
         for (int k = 0; k < out.n; k++) {

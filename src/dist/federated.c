@@ -289,7 +289,7 @@ static void hear_client(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
 {
     int client = (int)e->client;
     mr_fed_client *c = &f->clients[client];
-    switch (e->word) {
+    switch (e->message) {
     case MR_FED_JOIN:
         f->n_there += !c->there;
         c->there = true;
@@ -316,9 +316,10 @@ static void hear_client(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
 /* An answer at the very end of a stage is late. */
 void mr_fed_step(mr_fed *f, const mr_fed_event *e, int64_t now_ns, mr_fed_actions *out)
 {
-    if (e->word == MR_FED_ANSWER && f->stage != MR_FED_REST && f->until_ns && now_ns >= f->until_ns)
+    if (e->message == MR_FED_ANSWER && f->stage != MR_FED_REST && f->until_ns && now_ns >= f->until_ns)
         settle_stage(f, now_ns, out);
-    if (e->word == MR_FED_TIME || (e->client >= 0 && e->client < f->o.n_clients))
-        hear_client(f, &(mr_fed_event){e->word, e->word == MR_FED_TIME ? 0 : e->client, e->ticket, e->stage}, out);
+    if (e->message == MR_FED_TIME || (e->client >= 0 && e->client < f->o.n_clients))
+        hear_client(f, &(mr_fed_event){e->message, e->message == MR_FED_TIME ? 0 : e->client, e->ticket, e->stage},
+                    out);
     settle_stage(f, now_ns, out);
 }

@@ -28,16 +28,16 @@ typedef enum mr_fed_stage {
     MR_FED_UNMASK,
 } mr_fed_stage;
 
-typedef enum mr_fed_word {
+typedef enum mr_fed_message {
     MR_FED_JOIN,   /* a client is there */
     MR_FED_GONE,   /* and is not any more */
     MR_FED_ANSWER, /* to `ticket` and `stage`; the caller has seen that it is well-formed */
     MR_FED_REFUSE, /* it could not, or its answer is malformed: out of this try */
     MR_FED_TIME,   /* some has passed */
-} mr_fed_word;
+} mr_fed_message;
 
 typedef struct mr_fed_event {
-    mr_fed_word word;
+    mr_fed_message message;
     int64_t client, ticket, stage; /* from the wire: checked here */
 } mr_fed_event;
 

@@ -30,10 +30,10 @@ static const char *tell(story *t, mr_fed_actions *out)
     return mr_str_z(&t->log);
 }
 
-static const char *say(story *t, mr_fed_word word, int64_t client, int64_t ticket, mr_fed_stage stage)
+static const char *say(story *t, mr_fed_message message, int64_t client, int64_t ticket, mr_fed_stage stage)
 {
     mr_fed_actions out = {0};
-    mr_fed_step(&t->f, &(mr_fed_event){word, client, ticket, stage}, t->now, &out);
+    mr_fed_step(&t->f, &(mr_fed_event){message, client, ticket, stage}, t->now, &out);
     return tell(t, &out);
 }
 
@@ -383,7 +383,7 @@ static void follow(world *w, const mr_fed_action *a, const mr_fed_event *e)
         asked(w, a);
         break;
     case MR_FED_TAKE: /* only what was asked for, once, in the present stage of the present try */
-        MR_CHECK(e && e->word == MR_FED_ANSWER && e->client == a->client);
+        MR_CHECK(e && e->message == MR_FED_ANSWER && e->client == a->client);
         MR_CHECK(e->ticket == w->ticket && e->stage == (int64_t)w->stage && w->there[a->client]);
         MR_CHECK(w->asked[a->client] && !w->taken[a->client]);
         w->taken[a->client] = true;
@@ -429,7 +429,7 @@ static void come_or_go(world *w, int n, bool faults)
     if (!faults || roll(w, 12))
         return;
     w->there[c] = !w->there[c];
-    happen(w, &(mr_fed_event){.word = w->there[c] ? MR_FED_JOIN : MR_FED_GONE, .client = c});
+    happen(w, &(mr_fed_event){.message = w->there[c] ? MR_FED_JOIN : MR_FED_GONE, .client = c});
 }
 
 static void live(uint64_t seed)
@@ -443,7 +443,7 @@ static void live(uint64_t seed)
     mr_fed_init(&w->t.f, &o);
     for (int i = 0; i < n; i++) {
         w->there[i] = true;
-        happen(w, &(mr_fed_event){.word = MR_FED_JOIN, .client = i});
+        happen(w, &(mr_fed_event){.message = MR_FED_JOIN, .client = i});
     }
     for (int64_t end = 4000; w->t.now < end; w->t.now++) {
         deliver(w);
@@ -453,12 +453,12 @@ static void live(uint64_t seed)
         int64_t next = mr_fed_next_ns(&w->t.f);
         if (w->t.f.stage != MR_FED_REST) /* no stage without an end */
             MR_CHECK(next > 0 && next <= w->t.now + o.stage_ns);
-        happen(w, &(mr_fed_event){.word = MR_FED_TIME});
+        happen(w, &(mr_fed_event){.message = MR_FED_TIME});
         if (w->t.now == end / 2) /* then all are there, and rounds must go on */
             for (int i = 0; i < n; i++)
                 if (!w->there[i]) {
                     w->there[i] = true;
-                    happen(w, &(mr_fed_event){.word = MR_FED_JOIN, .client = i});
+                    happen(w, &(mr_fed_event){.message = MR_FED_JOIN, .client = i});
                 }
         if (w->t.now == end / 2)
             w->tries = 0;

@@ -90,11 +90,11 @@ bool mr_roster_is_later(int64_t b, int64_t a)
 /* Events come from other processes. Keys must not be 0 or repeated. */
 static bool is_sensible(const mr_roster_event *e)
 {
-    if (e->who == 0 || e->generation < 0 || e->generation > MR_ROSTER_LAST || e->n_fellows < 0 ||
-        e->n_fellows > MR_ROSTER_MOST || (e->n_fellows > 0 && !e->fellows))
+    if (e->who == 0 || e->generation < 0 || e->generation > MR_ROSTER_LAST || e->n_peers < 0 ||
+        e->n_peers > MR_ROSTER_MOST || (e->n_peers > 0 && !e->peers))
         return false;
-    for (int i = 0; i < e->n_fellows; i++)
-        if (e->fellows[i] == 0 || find_key(e->fellows, i, e->fellows[i]) >= 0)
+    for (int i = 0; i < e->n_peers; i++)
+        if (e->peers[i] == 0 || find_key(e->peers, i, e->peers[i]) >= 0)
             return false;
     return true;
 }
@@ -110,10 +110,10 @@ static void adopt_generation(mr_roster *r, const mr_roster_event *e, bool own, i
     r->generation = e->generation;
     r->since_ns = now_ns;
     r->members.n = r->expected.n = 0;
-    for (int i = 0; i < e->n_fellows; i++) {
-        mr_vec_push(&r->members, e->fellows[i]);
-        if (e->fellows[i] != e->lost && seat_of(r, e->fellows[i]) < 0)
-            mr_vec_push(&r->expected, e->fellows[i]);
+    for (int i = 0; i < e->n_peers; i++) {
+        mr_vec_push(&r->members, e->peers[i]);
+        if (e->peers[i] != e->lost && seat_of(r, e->peers[i]) < 0)
+            mr_vec_push(&r->expected, e->peers[i]);
     }
 }
 
@@ -245,11 +245,11 @@ static void refuse_all(mr_roster *r, int64_t now_ns, mr_roster_actions *out)
  * refuse. */
 void mr_roster_step(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_roster_actions *out)
 {
-    if (e->word == MR_ROSTER_JOIN)
+    if (e->message == MR_ROSTER_JOIN)
         member_joins(r, e, now_ns, out);
-    else if (e->word == MR_ROSTER_LEAVE)
+    else if (e->message == MR_ROSTER_LEAVE)
         member_goes(r, e->who, "has left", now_ns, out);
-    else if (e->word == MR_ROSTER_GONE)
+    else if (e->message == MR_ROSTER_GONE)
         member_goes(r, e->who, "is gone", now_ns, out);
     if (!r->running && time_passed(r->since_ns, r->o.rejoin_ns, now_ns))
         r->expected.n = 0;

@@ -20,21 +20,21 @@
 
 typedef MR_VEC(uint64_t) mr_roster_keys; /* processes: numbers chosen at random, not 0 */
 
-typedef enum mr_roster_word {
+typedef enum mr_roster_message {
     MR_ROSTER_JOIN,
     MR_ROSTER_LEAVE,
     MR_ROSTER_GONE, /* its end was seen */
     MR_ROSTER_TICK, /* time passes, nothing else */
-} mr_roster_word;
+} mr_roster_message;
 
 typedef struct mr_roster_event {
-    mr_roster_word word;
+    mr_roster_message message;
     uint64_t who;
     /* of a join; from the wire: checked here */
     int wanted;         /* its rank in the first generation; -1: any */
     int64_t generation; /* the last it was in; 0: none */
-    const uint64_t *fellows; /* of that, in the order of ranks */
-    int n_fellows;
+    const uint64_t *peers; /* of that, in the order of ranks */
+    int n_peers;
     uint64_t lost; /* whom it knows to be gone; 0: nobody */
 } mr_roster_event;
 

@@ -28,7 +28,7 @@ void mr_psc_free(mr_psc *c)
         return;
     while (c->all)
         mr_psc_task_free(c, c->all);
-    for (int i = 0; c->rows && i < c->view.slots.n; i++) {
+    for (int i = 0; c->rows && i < c->view.ranges.n; i++) {
         mr_vec_deinit(&c->rows[i].pushes);
         mr_vec_deinit(&c->rows[i].pulls);
     }
@@ -57,9 +57,9 @@ bool mr_psc_settled(const mr_psc *c) { return c->all == NULL; }
 uint64_t mr_psc_epoch(const mr_psc *c) { return c->view.epoch; }
 int64_t mr_psc_resent(const mr_psc *c) { return c->n_resent; }
 
-const mr_ps_slot *mr_psc_slot(const mr_psc *c, int slot)
+const mr_ps_range *mr_psc_range(const mr_psc *c, int range)
 {
-    return slot >= 0 && slot < c->view.slots.n ? &c->view.slots.p[slot] : NULL;
+    return range >= 0 && range < c->view.ranges.n ? &c->view.ranges.p[range] : NULL;
 }
 
 /* Looks at the task first, then at all tasks: a task that has not begun waits for others. */
@@ -69,17 +69,17 @@ uint64_t mr_psc_waits_for(const mr_psc *c, int64_t task)
         for (int i = 0; (t->id == task || !task) && t->begun && i < t->n; i++) {
             const mr_psc_part *p = &t->parts[i];
             if (!p->out && !p->empty)
-                return p->under_way ? p->to : c->view.slots.p[p->slot].chain[0].id;
+                return p->under_way ? p->to : c->view.ranges.p[p->range].chain[0].id;
         }
     return task ? mr_psc_waits_for(c, 0) : 0;
 }
 
 /* ---- beginning a task ---- */
 
-/* Puts a part into its row. A push gets its timestamp and becomes the newest of the slot. */
+/* Puts a part into its row. A push gets its timestamp and becomes the newest of the range. */
 static void begin_part(mr_psc *c, mr_psc_part *p)
 {
-    mr_psc_row *r = &c->rows[p->slot];
+    mr_psc_row *r = &c->rows[p->range];
     MR_ASSERT(p->out && p->task->begun);
     p->out = false;
     p->task->n_in_rows++;
@@ -93,7 +93,7 @@ static void begin_part(mr_psc *c, mr_psc_part *p)
     mr_vec_push(&r->pushes, p);
 }
 
-/* May end and free the task: nothing to do, or only lost slots. */
+/* May end and free the task: nothing to do, or only lost ranges. */
 static void begin_task(mr_psc *c, mr_psc_task *t, int64_t now_ns, mr_psc_actions *out)
 {
     MR_ASSERT(!t->begun && !t->ended && t->n_before == 0);
@@ -103,10 +103,10 @@ static void begin_task(mr_psc *c, mr_psc_task *t, int64_t now_ns, mr_psc_actions
     for (int i = 0; i < t->n; i++) {
         mr_psc_part *p = &t->parts[i];
         begin_part(c, p);
-        if (c->view.slots.p[p->slot].lost)
+        if (c->view.ranges.p[p->range].lost)
             mr_psc_part_fail(c, p, MR_DATA_LOSS);
         else
-            mr_psc_row_pump(c, p->slot, now_ns, out);
+            mr_psc_row_pump(c, p->range, now_ns, out);
     }
     mr_psc_task_look_at(c, t, out);
 }
@@ -137,14 +137,14 @@ static mr_status *check_begin(const mr_psc *c, const mr_psc_piece *pieces, int n
 {
     if (c->view.epoch == 0)
         return mr_error(MR_UNAVAILABLE, "the manager has not sent a view of the parameter server yet");
-    if (n < 0 || n > c->view.slots.n || n_after < 0)
+    if (n < 0 || n > c->view.ranges.n || n_after < 0)
         return mr_invalid("a task has %d parts and comes after %d tasks, but there are %d ranges", n, n_after,
-                          c->view.slots.n);
+                          c->view.ranges.n);
     *bytes = 0;
     for (int i = 0; i < n; i++) {
-        if (pieces[i].slot <= (i > 0 ? pieces[i - 1].slot : -1) || pieces[i].slot >= c->view.slots.n)
-            return mr_invalid("a task names range %d; ranges must rise and be below %d", pieces[i].slot,
-                              c->view.slots.n);
+        if (pieces[i].range <= (i > 0 ? pieces[i - 1].range : -1) || pieces[i].range >= c->view.ranges.n)
+            return mr_invalid("a task names range %d; ranges must rise and be below %d", pieces[i].range,
+                              c->view.ranges.n);
         if (!mr_size_add(*bytes, pieces[i].bytes, bytes))
             return mr_invalid("the bytes of a task's parts add up to too many");
     }
@@ -163,9 +163,9 @@ static mr_psc_task *new_task(mr_psc *c, bool push, const mr_psc_piece *pieces, i
     t->id = ++c->last_task;
     t->push = push;
     t->n = n;
-    t->failed_slot = -1;
+    t->failed_range = -1;
     for (int i = 0; i < n; i++)
-        t->parts[i] = (mr_psc_part){.task = t, .piece = i, .slot = pieces[i].slot, .out = true};
+        t->parts[i] = (mr_psc_part){.task = t, .piece = i, .range = pieces[i].range, .out = true};
     t->next = c->all;
     t->link = &c->all;
     if (c->all)
@@ -208,11 +208,11 @@ mr_status *mr_psc_begin(mr_psc *c, bool push, const mr_psc_piece *pieces, int n,
 
 /* ---- views ---- */
 
-/* The slot has a new generation: it began again empty, so what was counted there is gone, and the
+/* The range has a new generation: it began again empty, so what was counted there is gone, and the
  * numbers start again. */
-static void restart_row(mr_psc *c, int slot, mr_psc_actions *out)
+static void restart_row(mr_psc *c, int range, mr_psc_actions *out)
 {
-    mr_psc_row *r = &c->rows[slot];
+    mr_psc_row *r = &c->rows[range];
     while (r->pushes.n > 0) {
         mr_psc_part *p = mr_vec_last(&r->pushes);
         mr_psc_part_finish(p, MR_DATA_LOSS);
@@ -222,10 +222,10 @@ static void restart_row(mr_psc *c, int slot, mr_psc_actions *out)
     r->last = 0;
 }
 
-/* The slot is lost, and its parts fail. Pushes stay as numbers: the slot may come back as it was. */
-static void lose_row(mr_psc *c, int slot, mr_psc_actions *out)
+/* The range is lost, and its parts fail. Pushes stay as numbers: the range may come back as it was. */
+static void lose_row(mr_psc *c, int range, mr_psc_actions *out)
 {
-    mr_psc_row *r = &c->rows[slot];
+    mr_psc_row *r = &c->rows[range];
     for (int i = r->pushes.n - 1; i >= 0; i--) {
         mr_psc_part *p = r->pushes.p[i];
         if (p->empty)
@@ -240,12 +240,12 @@ static void lose_row(mr_psc *c, int slot, mr_psc_actions *out)
     }
 }
 
-/* Adopts the new state of a slot. Nothing that is under way counts as such any more, because
+/* Adopts the new state of a range. Nothing that is under way counts as such any more, because
  * answers of an older epoch may never come. */
-static void renew_row(mr_psc *c, int slot, const mr_ps_slot *old, int64_t now_ns, mr_psc_actions *out)
+static void renew_row(mr_psc *c, int range, const mr_ps_range *old, int64_t now_ns, mr_psc_actions *out)
 {
-    const mr_ps_slot *s = &c->view.slots.p[slot];
-    mr_psc_row *r = &c->rows[slot];
+    const mr_ps_range *s = &c->view.ranges.p[range];
+    mr_psc_row *r = &c->rows[range];
     if (s->epoch == old->epoch)
         return;
     for (int i = 0; i < r->pushes.n; i++)
@@ -254,27 +254,27 @@ static void renew_row(mr_psc *c, int slot, const mr_ps_slot *old, int64_t now_ns
         mr_psc_part_stop(c, r->pulls.p[i]);
     r->retry_at_ns = r->pause_ns = 0;
     if (s->generation != old->generation && old->generation)
-        restart_row(c, slot, out);
+        restart_row(c, range, out);
     if (s->lost)
-        lose_row(c, slot, out);
-    mr_psc_row_pump(c, slot, now_ns, out);
+        lose_row(c, range, out);
+    mr_psc_row_pump(c, range, now_ns, out);
 }
 
-/* The number of slots never changes. Rows are made with the first view. */
+/* The number of ranges never changes. Rows are made with the first view. */
 mr_status *mr_psc_view(mr_psc *c, const mr_ps_view *v, int64_t now_ns, mr_psc_actions *out)
 {
     MR_TRY(mr_ps_view_check(v));
     if (v->epoch <= c->view.epoch)
         return NULL;
-    if (c->rows && v->slots.n != c->view.slots.n)
-        return mr_invalid("a view has %d ranges, but the one before it had %d", v->slots.n, c->view.slots.n);
+    if (c->rows && v->ranges.n != c->view.ranges.n)
+        return mr_invalid("a view has %d ranges, but the one before it had %d", v->ranges.n, c->view.ranges.n);
     if (!c->rows)
-        c->rows = mr_new_array(mr_psc_row, v->slots.n); /* mr_ps_view_check bounds the number */
+        c->rows = mr_new_array(mr_psc_row, v->ranges.n); /* mr_ps_view_check bounds the number */
     mr_ps_view old = c->view;
     c->view = (mr_ps_view){0};
     mr_ps_view_copy(&c->view, v);
-    for (int i = 0; i < v->slots.n; i++)
-        renew_row(c, i, i < old.slots.n ? &old.slots.p[i] : &(mr_ps_slot){0}, now_ns, out);
+    for (int i = 0; i < v->ranges.n; i++)
+        renew_row(c, i, i < old.ranges.n ? &old.ranges.p[i] : &(mr_ps_range){0}, now_ns, out);
     mr_ps_view_deinit(&old);
     begin_ready(c, now_ns, out);
     return NULL;
@@ -285,13 +285,13 @@ mr_status *mr_psc_view(mr_psc *c, const mr_ps_view *v, int64_t now_ns, mr_psc_ac
 /* The part counts. It leaves its row, and the next ones may be sent. */
 static void take_ack(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *out)
 {
-    mr_psc_row *r = &c->rows[p->slot];
-    int slot = p->slot;
+    mr_psc_row *r = &c->rows[p->range];
+    int range = p->range;
     mr_psc_part_finish(p, MR_OK);
     mr_psc_part_take_out(c, p);
     mr_psc_task_look_at(c, p->task, out);
     r->pause_ns = r->retry_at_ns = 0;
-    mr_psc_row_pump(c, slot, now_ns, out);
+    mr_psc_row_pump(c, range, now_ns, out);
 }
 
 /* The server misses a push before this one. If that push was acknowledged, the server has forgotten
@@ -301,7 +301,7 @@ static void take_ack(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *
  * before it ends the pause. */
 static void take_gap(mr_psc *c, mr_psc_part *p, uint64_t last, int64_t now_ns, mr_psc_actions *out)
 {
-    int slot = p->slot;
+    int range = p->range;
     if (p->was_first && last != p->prev) {
         mr_psc_part_finish(p, MR_ABORTED);
         mr_psc_part_take_out(c, p);
@@ -309,9 +309,9 @@ static void take_gap(mr_psc *c, mr_psc_part *p, uint64_t last, int64_t now_ns, m
     } else {
         mr_psc_part_set_back(c, p);
         if (last == p->prev || p->try > 2)
-            mr_psc_row_pause(c, &c->rows[slot], now_ns);
+            mr_psc_row_pause(c, &c->rows[range], now_ns);
     }
-    mr_psc_row_pump(c, slot, now_ns, out);
+    mr_psc_row_pump(c, range, now_ns, out);
 }
 
 /* The server cannot take the part now. If it does not know an older view than ours, a newer one is
@@ -319,8 +319,8 @@ static void take_gap(mr_psc *c, mr_psc_part *p, uint64_t last, int64_t now_ns, m
 static void try_later(mr_psc *c, mr_psc_part *p, uint64_t epoch, int64_t now_ns, mr_psc_actions *out)
 {
     mr_psc_part_set_back(c, p);
-    mr_psc_row_pause(c, &c->rows[p->slot], now_ns);
-    if (epoch >= c->view.slots.p[p->slot].epoch)
+    mr_psc_row_pause(c, &c->rows[p->range], now_ns);
+    if (epoch >= c->view.ranges.p[p->range].epoch)
         mr_psc_ask_view(c, now_ns, out);
 }
 
@@ -334,7 +334,7 @@ static void take_error(mr_psc *c, mr_psc_part *p, mr_code code, int64_t now_ns, 
         mr_psc_part_take_out(c, p);
     if (!p->out) {
         mr_psc_part_set_back(c, p);
-        mr_psc_row_pause(c, &c->rows[p->slot], now_ns);
+        mr_psc_row_pause(c, &c->rows[p->range], now_ns);
     }
     mr_psc_task_look_at(c, p->task, out);
 }
@@ -366,8 +366,8 @@ void mr_psc_answer(mr_psc *c, uint64_t from, int64_t id, int piece, int try, mr_
 void mr_psc_broken(mr_psc *c, uint64_t server, int64_t now_ns, mr_psc_actions *out)
 {
     bool any = false;
-    for (int slot = 0; slot < c->view.slots.n; slot++) {
-        mr_psc_row *r = &c->rows[slot];
+    for (int range = 0; range < c->view.ranges.n; range++) {
+        mr_psc_row *r = &c->rows[range];
         bool hit = false;
         for (int k = 0; k < 2; k++)
             for (int i = 0; i < (k ? r->pulls.n : r->pushes.n); i++) {
@@ -387,7 +387,7 @@ void mr_psc_broken(mr_psc *c, uint64_t server, int64_t now_ns, mr_psc_actions *o
 
 /* ---- time ---- */
 
-/* Tasks that begin here have deadlines too; their slots' timers, or the next tick, will notice. */
+/* Tasks that begin here have deadlines too; their ranges' timers, or the next tick, will notice. */
 static void check_deadlines(mr_psc *c, int64_t now_ns, int64_t *next_ns, mr_psc_actions *out)
 {
     for (mr_psc_task *t = c->all, *next; t; t = next) {
@@ -434,10 +434,10 @@ int64_t mr_psc_tick(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
 {
     int64_t next_ns = INT64_MAX;
     check_deadlines(c, now_ns, &next_ns, out);
-    for (int slot = 0; slot < c->view.slots.n; slot++) {
-        check_overdue(c, &c->rows[slot], now_ns, out);
-        mr_psc_row_pump(c, slot, now_ns, out);
-        next_ns = MR_MIN(next_ns, next_of(&c->rows[slot], now_ns));
+    for (int range = 0; range < c->view.ranges.n; range++) {
+        check_overdue(c, &c->rows[range], now_ns, out);
+        mr_psc_row_pump(c, range, now_ns, out);
+        next_ns = MR_MIN(next_ns, next_of(&c->rows[range], now_ns));
     }
     return next_ns;
 }

@@ -1,12 +1,12 @@
-/* dist/ps_client.h -- a client of the parameter server: splits pushes by slot, and sends each until
+/* dist/ps_client.h -- a client of the parameter server: splits pushes by range, and sends each until
  * it counts.
  *
- * Pure: events in, actions out. A push is a task with a part for each slot that it touches. When it
+ * Pure: events in, actions out. A push is a task with a part for each range that it touches. When it
  * begins it gets a timestamp, which all its parts share; each part also names the client's previous
- * timestamp at its slot (dist/ps_clock.h). Parts of a slot are kept until they are acknowledged.
+ * timestamp at its range (dist/ps_clock.h). Parts of a range are kept until they are acknowledged.
  * They are sent in order, several at a time. After a new view, a broken connection or an answer
- * that asks for it they are sent again, from the first that was not acknowledged. Slots do not wait
- * for each other: the failure of a server stops only pushes to its slots. Pulls may be repeated
+ * that asks for it they are sent again, from the first that was not acknowledged. Ranges do not wait
+ * for each other: the failure of a server stops only pushes to its ranges. Pulls may be repeated
  * freely.
  *
  * A task ends once, with the first real error or none. A part that fails, and the rest of a push
@@ -22,21 +22,21 @@
 #include "dist/ps_view.h"
 
 typedef struct mr_psc_options {
-    int window;           /* parts of one slot under way at a time; 0: 8 */
+    int window;           /* parts of one range under way at a time; 0: 8 */
     size_t max_bytes;     /* of pushes that have not ended; 0: 256 MiB */
     int64_t retry_ns;     /* pause before a part is sent again; grows to 16 times that; a new view ends it; 0: 10 ms */
     int64_t answer_ns;    /* a part without an answer is sent again after this time; 0: 2 s */
 } mr_psc_options;
 
-typedef struct mr_psc_piece { /* a task's part for one slot */
-    int slot;
+typedef struct mr_psc_piece { /* a task's part for one range */
+    int range;
     size_t bytes; /* of its payload */
 } mr_psc_piece;
 
 typedef enum mr_psc_do {
     MR_PSC_PUSH,     /* send part `piece` of `task` to `to`, with ts, prev, epoch, generation; answer with `try` */
     MR_PSC_PULL,     /* the same for a pull, with epoch */
-    MR_PSC_DONE,     /* the task ended with `code` (slot: where it failed, or -1); its payload is no longer needed */
+    MR_PSC_DONE,     /* the task ended with `code` (range: where it failed, or -1); its payload is no longer needed */
     MR_PSC_ASK_VIEW, /* ask the manager for a newer view */
 } mr_psc_do;
 
@@ -44,7 +44,7 @@ typedef struct mr_psc_action {
     mr_psc_do what;
     mr_code code;
     bool empty; /* PUSH: send it without payload, which may be gone */
-    int slot, piece, try;
+    int range, piece, try;
     int64_t task;
     uint64_t to, ts, prev, epoch, generation;
 } mr_psc_action;
@@ -57,7 +57,7 @@ void mr_psc_free(mr_psc *c);
 
 /* Whether there is room for a push of so many bytes. One larger than max_bytes has room when no other is open. */
 bool mr_psc_room(const mr_psc *c, size_t bytes);
-/* Begins a task, now or when the tasks of `after` have ended. Pieces: by rising slot, each slot at most once; a task
+/* Begins a task, now or when the tasks of `after` have ended. Pieces: by rising range, each range at most once; a task
  * without pieces ends at once. deadline_ns: by the caller's clock; INT64_MAX: none. Task numbers are > 0 and rise.
  * INVALID_ARGUMENT: pieces or tasks are not valid; RESOURCE_EXHAUSTED: no room; UNAVAILABLE: no view yet. */
 mr_status *mr_psc_begin(mr_psc *c, bool push, const mr_psc_piece *pieces, int n, const int64_t *after, int n_after,
@@ -78,7 +78,7 @@ bool mr_psc_ended(const mr_psc *c, int64_t task);
 int mr_psc_open(const mr_psc *c);           /* tasks that have not ended */
 bool mr_psc_settled(const mr_psc *c);       /* no task is open and no part under way: the client may leave */
 uint64_t mr_psc_epoch(const mr_psc *c);     /* of its view */
-const mr_ps_slot *mr_psc_slot(const mr_psc *c, int slot); /* in its view; borrowed; NULL: no view yet */
+const mr_ps_range *mr_psc_range(const mr_psc *c, int range); /* in its view; borrowed; NULL: no view yet */
 int64_t mr_psc_resent(const mr_psc *c);
 /* A server that has not answered a part of that task, or of any other open task; 0: none is known. */
 uint64_t mr_psc_waits_for(const mr_psc *c, int64_t task);

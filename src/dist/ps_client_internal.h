@@ -1,7 +1,7 @@
 /* dist/ps_client_internal.h -- a client's tasks and rows, for its two files.
  *
  *     ps_client.c       events: tasks that begin, views, answers, time
- *     ps_client_rows.c  parts in the rows of their slots, and the end of tasks */
+ *     ps_client_rows.c  parts in the rows of their ranges, and the end of tasks */
 #ifndef MR_DIST_PS_CLIENT_INTERNAL_H
 #define MR_DIST_PS_CLIENT_INTERNAL_H
 
@@ -12,7 +12,7 @@ typedef struct mr_psc_task mr_psc_task;
 
 typedef struct mr_psc_part {
     mr_psc_task *task;
-    int piece, slot, try;
+    int piece, range, try;
     bool under_way;
     bool was_first; /* when it was sent, it was the first of its row: the server has all it needs */
     bool empty;     /* has no payload, and the task does not wait for it */
@@ -26,7 +26,7 @@ struct mr_psc_task {
     int64_t id, deadline_ns;
     bool push, begun, ended;
     mr_code code;
-    int failed_slot;
+    int failed_range;
     int n, n_waited, n_in_rows, n_before; /* parts; parts not finished; parts in rows; tasks that must end before it */
     size_t bytes;
     MR_VEC(int64_t) followers;
@@ -36,7 +36,7 @@ struct mr_psc_task {
 
 typedef struct mr_psc_row {
     MR_VEC(mr_psc_part *) pushes, pulls;
-    uint64_t last; /* timestamp of the newest push of this slot, in this generation */
+    uint64_t last; /* timestamp of the newest push of this range, in this generation */
     int n_under_way;
     int64_t retry_at_ns, pause_ns;
 } mr_psc_row;
@@ -60,7 +60,7 @@ struct mr_psc {
 mr_psc_task *mr_psc_task_of(const mr_psc *c, int64_t id); /* NULL: unknown, or freed */
 void mr_psc_ask_view(mr_psc *c, int64_t now_ns, mr_psc_actions *out);
 /* Sends what may be sent now. */
-void mr_psc_row_pump(mr_psc *c, int slot, int64_t now_ns, mr_psc_actions *out);
+void mr_psc_row_pump(mr_psc *c, int range, int64_t now_ns, mr_psc_actions *out);
 void mr_psc_row_pause(mr_psc *c, mr_psc_row *r, int64_t now_ns); /* each pause is longer than the one before */
 bool mr_psc_row_has_more(const mr_psc_row *r);                   /* whether parts wait to be sent */
 void mr_psc_part_stop(mr_psc *c, mr_psc_part *p);     /* no longer under way */

@@ -1,10 +1,10 @@
-/* dist/ps_client_rows.c -- parts of tasks in the rows of their slots: sent, set back, taken out;
+/* dist/ps_client_rows.c -- parts of tasks in the rows of their ranges: sent, set back, taken out;
  * and how a task ends.
  *
- * Each slot has a row of push parts that are not acknowledged, in the order of their timestamps.
+ * Each range has a row of push parts that are not acknowledged, in the order of their timestamps.
  * Parts under way come first in it, unless answers overtake each other. A part that must be sent
  * again is set back together with all parts behind it, so that they arrive in order. Pulls of a
- * slot are in a separate list.
+ * range are in a separate list.
  *
  * A task lives until the last of its parts is out of its row, which may be after its end. By then
  * its payload is gone, and the parts that are left are empty. */
@@ -23,23 +23,23 @@ void mr_psc_ask_view(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
 
 /* ---- sending ---- */
 
-/* Sends a part to the slot's head. The epoch and generation of the present view go along. */
+/* Sends a part to the range's head. The epoch and generation of the present view go along. */
 static void send_part(mr_psc *c, mr_psc_part *p, int64_t now_ns, mr_psc_actions *out)
 {
-    const mr_ps_slot *s = &c->view.slots.p[p->slot];
-    mr_psc_row *r = &c->rows[p->slot];
-    MR_ASSERT(!p->under_way && !p->out && mr_ps_slot_head(s));
+    const mr_ps_range *s = &c->view.ranges.p[p->range];
+    mr_psc_row *r = &c->rows[p->range];
+    MR_ASSERT(!p->under_way && !p->out && mr_ps_range_head(s));
     c->n_resent += p->try > 0;
     p->try++;
     p->under_way = true;
     p->was_first = p->task->push && r->pushes.p[0] == p;
     p->went_empty = p->empty;
-    p->to = mr_ps_slot_head(s);
+    p->to = mr_ps_range_head(s);
     p->due_ns = now_ns + c->o.answer_ns;
     r->n_under_way += p->task->push;
     mr_vec_push(out, (mr_psc_action){.what = p->task->push ? MR_PSC_PUSH : MR_PSC_PULL,
                                      .empty = p->empty,
-                                     .slot = p->slot,
+                                     .range = p->range,
                                      .piece = p->piece,
                                      .try = p->try,
                                      .task = p->task->id,
@@ -65,14 +65,14 @@ void mr_psc_row_pause(mr_psc *c, mr_psc_row *r, int64_t now_ns)
     r->retry_at_ns = now_ns + r->pause_ns;
 }
 
-/* Sends what may be sent now. A slot that drains takes no pushes; a new view is near. */
-void mr_psc_row_pump(mr_psc *c, int slot, int64_t now_ns, mr_psc_actions *out)
+/* Sends what may be sent now. A range that drains takes no pushes; a new view is near. */
+void mr_psc_row_pump(mr_psc *c, int range, int64_t now_ns, mr_psc_actions *out)
 {
-    const mr_ps_slot *s = &c->view.slots.p[slot];
-    mr_psc_row *r = &c->rows[slot];
+    const mr_ps_range *s = &c->view.ranges.p[range];
+    mr_psc_row *r = &c->rows[range];
     if (now_ns < r->retry_at_ns || !mr_psc_row_has_more(r))
         return;
-    if (!mr_ps_slot_head(s)) {
+    if (!mr_ps_range_head(s)) {
         mr_psc_row_pause(c, r, now_ns);
         mr_psc_ask_view(c, now_ns, out);
         return;
@@ -95,14 +95,14 @@ void mr_psc_part_stop(mr_psc *c, mr_psc_part *p)
     if (!p->under_way)
         return;
     p->under_way = false;
-    c->rows[p->slot].n_under_way -= p->task->push;
-    MR_ASSERT(c->rows[p->slot].n_under_way >= 0);
+    c->rows[p->range].n_under_way -= p->task->push;
+    MR_ASSERT(c->rows[p->range].n_under_way >= 0);
 }
 
 /* This part and all pushes behind it are to be sent again. */
 void mr_psc_part_set_back(mr_psc *c, mr_psc_part *p)
 {
-    mr_psc_row *r = &c->rows[p->slot];
+    mr_psc_row *r = &c->rows[p->range];
     bool behind = false;
     mr_psc_part_stop(c, p);
     for (int i = 0; p->task->push && i < r->pushes.n; i++) {
@@ -135,7 +135,7 @@ static void end_task(mr_psc *c, mr_psc_task *t, mr_psc_actions *out)
     MR_ASSERT(c->n_open > 0 && c->bytes >= t->bytes);
     c->n_open--;
     c->bytes -= t->bytes;
-    mr_vec_push(out, (mr_psc_action){.what = MR_PSC_DONE, .task = t->id, .code = t->code, .slot = t->failed_slot});
+    mr_vec_push(out, (mr_psc_action){.what = MR_PSC_DONE, .task = t->id, .code = t->code, .range = t->failed_range});
     for (int i = 0; i < t->followers.n; i++) {
         mr_psc_task *f = mr_psc_task_of(c, t->followers.p[i]);
         if (f && --f->n_before == 0)
@@ -164,14 +164,14 @@ void mr_psc_part_finish(mr_psc_part *p, mr_code code)
     MR_ASSERT(t->n_waited >= 0);
     if (code != MR_OK && t->code == MR_OK) {
         t->code = code;
-        t->failed_slot = p->slot;
+        t->failed_range = p->range;
     }
 }
 
 /* Does nothing if it is out already. */
 void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p)
 {
-    mr_psc_row *r = &c->rows[p->slot];
+    mr_psc_row *r = &c->rows[p->range];
     if (p->out)
         return;
     mr_psc_part_stop(c, p);
@@ -197,7 +197,7 @@ void mr_psc_part_take_out(mr_psc *c, mr_psc_part *p)
  * newest of its row can give its number back. */
 void mr_psc_part_fail(mr_psc *c, mr_psc_part *p, mr_code code)
 {
-    mr_psc_row *r = &c->rows[p->slot];
+    mr_psc_row *r = &c->rows[p->range];
     mr_psc_part_finish(p, code);
     if (!p->task->push) {
         mr_psc_part_take_out(c, p);

@@ -1,6 +1,6 @@
 /* dist/ps_client_test.c -- a client, told as stories: what happens, and what follows.
  *
- * Slots 0 and 1 are at server A (id 1), slots 2 and 3 at B (id 2).  What follows is written as "push A 0:1<0" (slot,
+ * Ranges 0 and 1 are at server A (id 1), ranges 2 and 3 at B (id 2).  What follows is written as "push A 0:1<0" (range,
  * timestamp, the one before it; "empty" for a part without payload), "pull B 2", "done 1 OK", "ask". */
 #include "dist/ps_client.h"
 
@@ -25,10 +25,10 @@ static const char *told(story *t)
         const mr_psc_action *a = &t->out.p[i];
         mr_str_printf(&t->log, "%s", i ? ", " : "");
         if (a->what == MR_PSC_PUSH)
-            mr_str_printf(&t->log, "%s %c %d:%d<%d", a->empty ? "empty" : "push", (char)('@' + (int)a->to), a->slot,
+            mr_str_printf(&t->log, "%s %c %d:%d<%d", a->empty ? "empty" : "push", (char)('@' + (int)a->to), a->range,
                           (int)a->ts, (int)a->prev);
         else if (a->what == MR_PSC_PULL)
-            mr_str_printf(&t->log, "pull %c %d", (char)('@' + (int)a->to), a->slot);
+            mr_str_printf(&t->log, "pull %c %d", (char)('@' + (int)a->to), a->range);
         else if (a->what == MR_PSC_DONE)
             mr_str_printf(&t->log, "done %d %s", (int)a->task, mr_code_name(a->code));
         else
@@ -54,7 +54,7 @@ static void begin(story *t, mr_psc_options o)
     mr_vec_push(&t->v.servers, (mr_ps_peer){A, false});
     mr_vec_push(&t->v.servers, (mr_ps_peer){B, false});
     for (int i = 0; i < 4; i++)
-        mr_vec_push(&t->v.slots, (mr_ps_slot){.epoch = 1, .generation = 1, .n = 1, .chain = {{i < 2 ? A : B, 1}}});
+        mr_vec_push(&t->v.ranges, (mr_ps_range){.epoch = 1, .generation = 1, .n = 1, .chain = {{i < 2 ? A : B, 1}}});
     view(t);
 }
 
@@ -66,18 +66,18 @@ static void end(story *t)
     mr_vec_deinit(&t->out);
 }
 
-/* Slots as digits. */
-static const char *task(story *t, bool push, const char *slots, int64_t after, int64_t deadline_ns)
+/* Ranges as digits. */
+static const char *task(story *t, bool push, const char *ranges, int64_t after, int64_t deadline_ns)
 {
     mr_psc_piece pieces[8];
     int n = 0;
-    for (; slots[n]; n++)
-        pieces[n] = (mr_psc_piece){slots[n] - '0', 10};
+    for (; ranges[n]; n++)
+        pieces[n] = (mr_psc_piece){ranges[n] - '0', 10};
     MR_CHECK_OK(mr_psc_begin(t->c, push, pieces, n, &after, after > 0, deadline_ns, t->now, &t->task, &t->out));
     return told(t);
 }
 
-static const char *push(story *t, const char *slots) { return task(t, true, slots, 0, INT64_MAX); }
+static const char *push(story *t, const char *ranges) { return task(t, true, ranges, 0, INT64_MAX); }
 
 /* The answer to the last try of a part that was sent once or twice. */
 static const char *answer(story *t, uint64_t from, int64_t id, int piece, int try, mr_code code, uint64_t last)
@@ -93,10 +93,10 @@ static const char *tick(story *t, int64_t later)
     return told(t);
 }
 
-/* Slot i changes: another head, by the next view. */
-static void move_slot(story *t, int slot, uint64_t to)
+/* Range i changes: another head, by the next view. */
+static void move_range(story *t, int range, uint64_t to)
 {
-    mr_ps_slot *s = &t->v.slots.p[slot];
+    mr_ps_range *s = &t->v.ranges.p[range];
     s->epoch = t->v.epoch + 1;
     s->chain[0] = (mr_ps_member){to, s->epoch};
 }
@@ -114,7 +114,7 @@ MR_TEST(ps_client_splits_a_push_and_ends_with_its_last_part)
     end(&t);
 }
 
-MR_TEST(ps_client_each_part_names_the_one_before_it_at_its_slot)
+MR_TEST(ps_client_each_part_names_the_one_before_it_at_its_range)
 {
     story t;
     begin(&t, (mr_psc_options){0});
@@ -155,7 +155,7 @@ MR_TEST(ps_client_resends_to_the_new_head)
     story t;
     begin(&t, (mr_psc_options){0});
     push(&t, "02");
-    move_slot(&t, 0, B);
+    move_range(&t, 0, B);
     MR_CHECK_STR(view(&t), "push B 0:1<0");
     MR_CHECK_STR(answer(&t, A, 1, 0, 1, MR_UNAVAILABLE, 0), ""); /* of the first try */
     MR_CHECK_STR(answer(&t, A, 1, 0, 1, MR_OK, 0), "");          /* but that it counts is true whoever says it */
@@ -337,12 +337,12 @@ MR_TEST(ps_client_a_long_row_of_tasks_ends_without_recursion)
     end(&t);
 }
 
-MR_TEST(ps_client_a_lost_slot_fails_and_the_row_goes_on_when_it_is_back)
+MR_TEST(ps_client_a_lost_range_fails_and_the_row_goes_on_when_it_is_back)
 {
     story t;
     begin(&t, (mr_psc_options){0});
     push(&t, "0");
-    mr_ps_slot *s = &t.v.slots.p[0];
+    mr_ps_range *s = &t.v.ranges.p[0];
     s->lost = true;
     s->epoch = t.v.epoch + 1;
     MR_CHECK_STR(view(&t), "done 1 DATA_LOSS, ask");
@@ -360,25 +360,25 @@ MR_TEST(ps_client_another_generation_begins_at_zero)
     story t;
     begin(&t, (mr_psc_options){0});
     push(&t, "0");
-    mr_ps_slot *s = &t.v.slots.p[0];
+    mr_ps_range *s = &t.v.ranges.p[0];
     s->epoch = s->generation = t.v.epoch + 1;
     MR_CHECK_STR(view(&t), "done 1 DATA_LOSS");
     MR_CHECK_STR(push(&t, "0"), "push A 0:2<0");
     end(&t);
 }
 
-MR_TEST(ps_client_holds_pushes_while_a_slot_drains)
+MR_TEST(ps_client_holds_pushes_while_a_range_drains)
 {
     story t;
     begin(&t, (mr_psc_options){0});
-    mr_ps_slot *s = &t.v.slots.p[0];
+    mr_ps_range *s = &t.v.ranges.p[0];
     s->draining = true;
     s->epoch = t.v.epoch + 1;
     view(&t);
     MR_CHECK_STR(push(&t, "0"), "ask");
     MR_CHECK_STR(task(&t, false, "1", 0, INT64_MAX), "pull A 1");
     s->draining = false;
-    move_slot(&t, 0, B);
+    move_range(&t, 0, B);
     MR_CHECK_STR(view(&t), "push B 0:1<0");
     end(&t);
 }
@@ -429,7 +429,7 @@ MR_TEST(ps_client_begins_nothing_before_the_first_view)
     mr_psc_actions out = {0};
     int64_t id;
     mr_status *st = mr_psc_begin(c, true, NULL, 0, NULL, 0, INT64_MAX, 0, &id, &out);
-    MR_CHECK(mr_status_code(st) == MR_UNAVAILABLE && mr_psc_slot(c, 0) == NULL);
+    MR_CHECK(mr_status_code(st) == MR_UNAVAILABLE && mr_psc_range(c, 0) == NULL);
     mr_status_free(st);
     mr_psc_free(c);
 }
@@ -440,11 +440,11 @@ MR_TEST(ps_client_takes_no_older_view)
     begin(&t, (mr_psc_options){0});
     uint64_t epoch = mr_psc_epoch(t.c);
     t.v.epoch = epoch;
-    move_slot(&t, 0, B);
-    t.v.slots.p[0].epoch = 1;
-    t.v.slots.p[0].chain[0].since = 1;
+    move_range(&t, 0, B);
+    t.v.ranges.p[0].epoch = 1;
+    t.v.ranges.p[0].chain[0].since = 1;
     MR_CHECK_OK(mr_psc_view(t.c, &t.v, 0, &t.out));
-    MR_CHECK(mr_psc_slot(t.c, 0)->chain[0].id == A);
+    MR_CHECK(mr_psc_range(t.c, 0)->chain[0].id == A);
     end(&t);
 }
 
@@ -466,10 +466,10 @@ MR_TEST(ps_client_a_pull_is_asked_again_freely)
 
 static void any_view(story *t)
 {
-    mr_ps_slot *s = &t->v.slots.p[mr_test_random() % 4];
+    mr_ps_range *s = &t->v.ranges.p[mr_test_random() % 4];
     uint64_t head = 1 + mr_test_random() % 2;
     t->v.epoch++;
-    *s = (mr_ps_slot){.epoch = t->v.epoch, .generation = s->generation, .n = 1, .chain = {{head, t->v.epoch}}};
+    *s = (mr_ps_range){.epoch = t->v.epoch, .generation = s->generation, .n = 1, .chain = {{head, t->v.epoch}}};
     s->draining = mr_test_random() % 4 == 0;
     s->lost = !s->draining && mr_test_random() % 8 == 0;
     if (mr_test_random() % 8 == 0)
@@ -481,9 +481,9 @@ static void any_task(story *t)
 {
     mr_psc_piece pieces[4];
     int n = 0;
-    for (int slot = 0; slot < 4; slot++)
+    for (int range = 0; range < 4; range++)
         if (mr_test_random() % 2)
-            pieces[n++] = (mr_psc_piece){slot, 10};
+            pieces[n++] = (mr_psc_piece){range, 10};
     int64_t after = t->task > 0 ? 1 + (int64_t)(mr_test_random() % (uint64_t)t->task) : 0;
     int64_t deadline_ns = mr_test_random() % 4 ? INT64_MAX : t->now + (int64_t)(mr_test_random() % 500);
     bool push = mr_test_random() % 4 > 0;

@@ -1,10 +1,10 @@
 /* dist/ps_manager.c -- the manager's decisions: what an event changes.
  *
- * An event changes which servers are present, or ends a move. Then mr_psm_plan looks at every slot:
+ * An event changes which servers are present, or ends a move. Then mr_psm_plan looks at every range:
  * is a member missing, is one surplus, is the head another than the ring wants?
  *
- * Invariants once slots are assigned (`dealt`): the servers of the view are exactly those in
- * `here`, in rising order; every slot has at least one member; a slot that changes gets the epoch
+ * Invariants once ranges are assigned (`dealt`): the servers of the view are exactly those in
+ * `here`, in rising order; every range has at least one member; a range that changes gets the epoch
  * of the next view. */
 #include "dist/ps_manager_internal.h"
 
@@ -18,16 +18,16 @@ enum { DEFAULT_MOTION = 16 };
 mr_status *mr_psm_init(mr_psm *m, const mr_psm_options *o, int64_t now_ns)
 {
     *m = (mr_psm){.o = *o, .start_ns = now_ns, .epoch = o->stamp};
-    if (o->num_slots < 1 || o->num_slots > MR_PS_MAX_SLOTS || o->replicas < 1 || o->replicas > MR_PS_MAX_REPLICAS)
-        return mr_invalid("num_ranges is %d, expected 1 to %d; replicas is %d, expected 1 to %d", o->num_slots,
-                          MR_PS_MAX_SLOTS, o->replicas, MR_PS_MAX_REPLICAS);
+    if (o->num_ranges < 1 || o->num_ranges > MR_PS_MAX_RANGES || o->replicas < 1 || o->replicas > MR_PS_MAX_REPLICAS)
+        return mr_invalid("num_ranges is %d, expected 1 to %d; replicas is %d, expected 1 to %d", o->num_ranges,
+                          MR_PS_MAX_RANGES, o->replicas, MR_PS_MAX_REPLICAS);
     if (o->servers < 0 || o->servers > MR_PS_MAX_SERVERS || o->max_motion < 0 || o->settle_ns < 0)
         return mr_invalid("servers is %d, expected 0 to %d; max_motion is %d, expected 0 or more", o->servers,
                           MR_PS_MAX_SERVERS, o->max_motion);
     m->o.max_motion = o->max_motion > 0 ? o->max_motion : DEFAULT_MOTION;
     m->o.again_ns = o->again_ns > 0 ? o->again_ns : AGAIN_NS;
     m->o.patience_ns = MR_MAX(o->patience_ns, o->settle_ns);
-    m->wanted = mr_new_array(uint64_t, o->num_slots * MR_PS_MAX_REPLICAS); /* bounded: 3.5 MB at most */
+    m->wanted = mr_new_array(uint64_t, o->num_ranges * MR_PS_MAX_REPLICAS); /* bounded: 3.5 MB at most */
     return NULL;
 }
 
@@ -103,22 +103,22 @@ static void list_servers(mr_psm *m)
     m->stale = m->changed = true;
 }
 
-int mr_psm_lost_slots(const mr_psm *m)
+int mr_psm_lost_ranges(const mr_psm *m)
 {
     int n = 0;
-    for (int i = 0; i < m->view.slots.n; i++)
-        n += m->view.slots.p[i].lost;
+    for (int i = 0; i < m->view.ranges.n; i++)
+        n += m->view.ranges.p[i].lost;
     return n;
 }
 
 /* ---- changes to a chain ---- */
 
-/* A lost server leaves a slot. The last member stays in the chain, by name: if it comes back after
+/* A lost server leaves a range. The last member stays in the chain, by name: if it comes back after
  * all, nothing is lost. */
-static void drop_lost(mr_psm *m, int slot, uint64_t id, mr_psm_actions *out)
+static void drop_lost(mr_psm *m, int range, uint64_t id, mr_psm_actions *out)
 {
-    mr_ps_slot *s = &m->view.slots.p[slot];
-    int i = mr_ps_slot_index(s, id);
+    mr_ps_range *s = &m->view.ranges.p[range];
+    int i = mr_ps_range_index(s, id);
     if (s->lost || (i < 0 && s->catching.id != id))
         return;
     mr_psm_touch(m, s);
@@ -133,15 +133,15 @@ static void drop_lost(mr_psm *m, int slot, uint64_t id, mr_psm_actions *out)
     } else {
         s->lost = true;
         s->catching = (mr_ps_member){0};
-        mr_psm_act(out, MR_PSM_LOST_SLOT, id, slot);
+        mr_psm_act(out, MR_PSM_LOST_RANGE, id, range);
     }
 }
 
-/* A server that was taken for lost is back, and holds the only copy of some slots. */
-static void revive_slots(mr_psm *m, uint64_t id)
+/* A server that was taken for lost is back, and holds the only copy of some ranges. */
+static void revive_ranges(mr_psm *m, uint64_t id)
 {
-    for (int i = 0; i < m->view.slots.n; i++) {
-        mr_ps_slot *s = &m->view.slots.p[i];
+    for (int i = 0; i < m->view.ranges.n; i++) {
+        mr_ps_range *s = &m->view.ranges.p[i];
         if (s->lost && s->chain[0].id == id) {
             s->lost = false;
             mr_psm_touch(m, s);
@@ -149,35 +149,35 @@ static void revive_slots(mr_psm *m, uint64_t id)
     }
 }
 
-/* A new, empty slot at the servers that the ring wants for it. No server counts as full at this
+/* A new, empty range at the servers that the ring wants for it. No server counts as full at this
  * time. */
-static void give_birth(mr_psm *m, int slot)
+static void give_birth(mr_psm *m, int range)
 {
     MR_ASSERT(m->n_wanted >= 1 && m->n_wanted <= MR_PS_MAX_CHAIN);
-    mr_ps_slot *s = &m->view.slots.p[slot];
-    *s = (mr_ps_slot){.generation = mr_psm_next_epoch(m)};
+    mr_ps_range *s = &m->view.ranges.p[range];
+    *s = (mr_ps_range){.generation = mr_psm_next_epoch(m)};
     for (int i = 0; i < m->n_wanted; i++)
-        s->chain[s->n++] = (mr_ps_member){mr_psm_wanted(m, slot)[i], mr_psm_next_epoch(m)};
+        s->chain[s->n++] = (mr_ps_member){mr_psm_wanted(m, range)[i], mr_psm_next_epoch(m)};
     mr_psm_touch(m, s);
 }
 
 /* ---- the start ---- */
 
-/* Nobody reported a view: all slots begin empty. Without memory it is tried again later. */
+/* Nobody reported a view: all ranges begin empty. Without memory it is tried again later. */
 static void deal_fresh(mr_psm *m, mr_psm_actions *out)
 {
     MR_ASSERT(!m->dealt && m->here.n > 0);
     m->dealt = true;
     m->view.replicas = m->o.replicas;
-    for (int i = 0; i < m->o.num_slots; i++)
-        mr_vec_push(&m->view.slots, (mr_ps_slot){0});
+    for (int i = 0; i < m->o.num_ranges; i++)
+        mr_vec_push(&m->view.ranges, (mr_ps_range){0});
     list_servers(m);
     if (!mr_psm_find_wanted(m, out)) {
         m->dealt = false;
-        m->view.slots.n = m->view.servers.n = 0;
+        m->view.ranges.n = m->view.servers.n = 0;
         return;
     }
-    for (int i = 0; i < m->o.num_slots; i++)
+    for (int i = 0; i < m->o.num_ranges; i++)
         give_birth(m, i);
 }
 
@@ -189,10 +189,10 @@ static void take_up(mr_psm *m, mr_psm_actions *out)
     m->view.replicas = m->o.replicas;
     for (int i = 0; i < m->view.servers.n; i++)
         if (!is_here(m, m->view.servers.p[i].id))
-            for (int slot = 0; slot < m->view.slots.n; slot++)
-                drop_lost(m, slot, m->view.servers.p[i].id, out);
+            for (int range = 0; range < m->view.ranges.n; range++)
+                drop_lost(m, range, m->view.servers.p[i].id, out);
     for (int i = 0; i < m->here.n; i++)
-        revive_slots(m, m->here.p[i]);
+        revive_ranges(m, m->here.p[i]);
     list_servers(m);
 }
 
@@ -218,15 +218,15 @@ static void try_start(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 static mr_status *check_report(const mr_psm *m, const mr_ps_view *has)
 {
     MR_TRY(mr_ps_view_check(has));
-    if (has->slots.n != m->o.num_slots)
+    if (has->ranges.n != m->o.num_ranges)
         return mr_error(MR_FAILED_PRECONDITION, "a server has a view of %d ranges, but the manager has %d",
-                        has->slots.n, m->o.num_slots);
+                        has->ranges.n, m->o.num_ranges);
     if (has->epoch > MAX_EPOCH)
         return mr_invalid("a server has a view of epoch %llu, which is not possible", (unsigned long long)has->epoch);
     return NULL;
 }
 
-/* A reported view counts only until slots are assigned; after that ours is the view. A server with
+/* A reported view counts only until ranges are assigned; after that ours is the view. A server with
  * a newer epoch has another history: a view with a still higher epoch makes it take ours. */
 static void hear_report(mr_psm *m, const mr_ps_view *has)
 {
@@ -238,7 +238,7 @@ static void hear_report(mr_psm *m, const mr_ps_view *has)
     m->changed |= m->dealt && has->epoch > m->view.epoch;
 }
 
-/* A server that was lost and is back revives the slots of which it has the only copy. */
+/* A server that was lost and is back revives the ranges of which it has the only copy. */
 mr_status *mr_psm_join(mr_psm *m, uint64_t server, const mr_ps_view *has, int64_t now_ns, mr_psm_actions *out)
 {
     if (server == 0)
@@ -255,7 +255,7 @@ mr_status *mr_psm_join(mr_psm *m, uint64_t server, const mr_ps_view *has, int64_
     } else if (known) {
         mr_psm_act(out, MR_PSM_SEND_VIEW, server, -1);
     } else {
-        revive_slots(m, server);
+        revive_ranges(m, server);
         list_servers(m);
     }
     mr_psm_plan(m, out);
@@ -269,16 +269,16 @@ void mr_psm_lost(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *out
         return;
     mr_psm_remove_here(m, server);
     if (m->dealt) {
-        for (int slot = 0; slot < m->view.slots.n; slot++)
-            drop_lost(m, slot, server, out);
+        for (int range = 0; range < m->view.ranges.n; range++)
+            drop_lost(m, range, server, out);
         list_servers(m);
     }
     try_start(m, now_ns, out);
     mr_psm_plan(m, out);
 }
 
-/* A server that is not in the view was let go before, or came before slots were assigned. If it was
- * considered lost and has the only copy of a slot, it must join first. */
+/* A server that is not in the view was let go before, or came before ranges were assigned. If it was
+ * considered lost and has the only copy of a range, it must join first. */
 static void let_stranger_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
 {
     if (mr_psm_holds(m, server)) {
@@ -325,18 +325,18 @@ void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm
 
 /* ---- ends of moves ---- */
 
-/* The slot, if the report is of its present epoch; else NULL, because the slot has changed since. */
-static mr_ps_slot *slot_at(mr_psm *m, int slot, uint64_t epoch)
+/* The range, if the report is of its present epoch; else NULL, because the range has changed since. */
+static mr_ps_range *range_at(mr_psm *m, int range, uint64_t epoch)
 {
-    if (!m->dealt || slot < 0 || slot >= m->view.slots.n || m->view.slots.p[slot].epoch != epoch)
+    if (!m->dealt || range < 0 || range >= m->view.ranges.n || m->view.ranges.p[range].epoch != epoch)
         return NULL;
-    return &m->view.slots.p[slot];
+    return &m->view.ranges.p[range];
 }
 
 /* Only the last full member, which feeds the new one, may report it. */
-void mr_psm_complete(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, uint64_t member, mr_psm_actions *out)
+void mr_psm_complete(mr_psm *m, uint64_t by, int range, uint64_t range_epoch, uint64_t member, mr_psm_actions *out)
 {
-    mr_ps_slot *s = slot_at(m, slot, slot_epoch);
+    mr_ps_range *s = range_at(m, range, range_epoch);
     if (!s || member == 0 || s->catching.id != member || s->chain[s->n - 1].id != by || s->n >= MR_PS_MAX_CHAIN)
         return;
     s->chain[s->n++] = s->catching;
@@ -347,37 +347,37 @@ void mr_psm_complete(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, uint
 
 /* The order that the ring wants, then the other members, which are dropped as far as they are
  * surplus. */
-static void reorder_chain(mr_psm *m, int slot)
+static void reorder_chain(mr_psm *m, int range)
 {
-    mr_ps_slot *s = &m->view.slots.p[slot];
+    mr_ps_range *s = &m->view.ranges.p[range];
     mr_ps_member old[MR_PS_MAX_CHAIN];
     int n_old = s->n;
     memcpy(old, s->chain, sizeof old);
     s->n = 0;
     for (int i = 0; i < m->n_wanted; i++)
         for (int k = 0; k < n_old; k++)
-            if (old[k].id == mr_psm_wanted(m, slot)[i])
+            if (old[k].id == mr_psm_wanted(m, range)[i])
                 s->chain[s->n++] = old[k];
     for (int k = 0; k < n_old; k++)
-        if (!mr_psm_is_wanted(m, slot, old[k].id))
+        if (!mr_psm_is_wanted(m, range, old[k].id))
             s->chain[s->n++] = old[k];
     MR_ASSERT(s->n == n_old);
 }
 
 /* All members hold the same now, so the order may change. */
-void mr_psm_drained(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, mr_psm_actions *out)
+void mr_psm_drained(mr_psm *m, uint64_t by, int range, uint64_t range_epoch, mr_psm_actions *out)
 {
-    mr_ps_slot *s = slot_at(m, slot, slot_epoch);
+    mr_ps_range *s = range_at(m, range, range_epoch);
     if (!s || !s->draining || s->chain[0].id != by || m->stale)
         return;
     s->draining = false;
     MR_ASSERT(s->n >= 1 && !s->lost);
-    reorder_chain(m, slot);
+    reorder_chain(m, range);
     mr_psm_touch(m, s);
     mr_psm_plan(m, out);
 }
 
-/* The server gets no slots until then. */
+/* The server gets no ranges until then. */
 static void take_for_full(mr_psm *m, uint64_t id, int64_t until_ns)
 {
     int i = 0;
@@ -391,10 +391,10 @@ static void take_for_full(mr_psm *m, uint64_t id, int64_t until_ns)
 
 /* What the member holds is a prefix of what the chain holds, as always, so it can be dropped like a
  * lost one. A head cannot decline. */
-void mr_psm_declined(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, int64_t now_ns, mr_psm_actions *out)
+void mr_psm_declined(mr_psm *m, uint64_t by, int range, uint64_t range_epoch, int64_t now_ns, mr_psm_actions *out)
 {
-    mr_ps_slot *s = slot_at(m, slot, slot_epoch);
-    int i = s && !s->lost ? mr_ps_slot_index(s, by) : -1;
+    mr_ps_range *s = range_at(m, range, range_epoch);
+    int i = s && !s->lost ? mr_ps_range_index(s, by) : -1;
     if (!s || by == 0 || (i < 1 && s->catching.id != by))
         return;
     if (s->catching.id == by)
@@ -403,11 +403,11 @@ void mr_psm_declined(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, int6
         mr_psm_remove_at(s, i);
     take_for_full(m, by, now_ns + m->o.again_ns);
     mr_psm_touch(m, s);
-    mr_psm_act(out, MR_PSM_DECLINED, by, slot);
+    mr_psm_act(out, MR_PSM_DECLINED, by, range);
     mr_psm_plan(m, out);
 }
 
-/* A server that declined is tried again after a while: some of its slots may have moved away. */
+/* A server that declined is tried again after a while: some of its ranges may have moved away. */
 static void forget_full(mr_psm *m, int64_t now_ns)
 {
     for (int i = m->full.n - 1; i >= 0; i--)
@@ -417,16 +417,16 @@ static void forget_full(mr_psm *m, int64_t now_ns)
         }
 }
 
-/* Lost slots have no members while the ring assigns them again. Without memory they stay lost. */
+/* Lost ranges have no members while the ring assigns them again. Without memory they stay lost. */
 void mr_psm_restore(mr_psm *m, bool all, mr_psm_actions *out)
 {
     if (!m->dealt || mr_psm_n_active(m) == 0)
         return;
     MR_VEC(int) born = {0};
-    m->stale |= m->full.n > 0; /* an empty slot takes no memory */
+    m->stale |= m->full.n > 0; /* an empty range takes no memory */
     m->full.n = 0;
-    for (int i = 0; i < m->view.slots.n; i++) {
-        mr_ps_slot *s = &m->view.slots.p[i];
+    for (int i = 0; i < m->view.ranges.n; i++) {
+        mr_ps_range *s = &m->view.ranges.p[i];
         if (s->lost) {
             s->lost = false;
             s->n = 0; /* no members: the ring assigns it again */
@@ -441,7 +441,7 @@ void mr_psm_restore(mr_psm *m, bool all, mr_psm_actions *out)
     m->stale |= born.n > 0;
     bool dealt = mr_psm_find_wanted(m, out);
     for (int i = 0; i < born.n; i++) {
-        mr_ps_slot *s = &m->view.slots.p[born.p[i]];
+        mr_ps_range *s = &m->view.ranges.p[born.p[i]];
         s->n = 1;
         s->lost = true; /* stays so without memory */
         if (dealt)
@@ -486,7 +486,7 @@ void mr_psm_worker_leave(mr_psm *m, uint64_t worker, mr_psm_actions *out)
 
 /* ---- time ---- */
 
-/* While slots are not assigned, the next tick is at the end of settling or of patience. */
+/* While ranges are not assigned, the next tick is at the end of settling or of patience. */
 int64_t mr_psm_tick(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 {
     try_start(m, now_ns, out);

@@ -12,17 +12,17 @@
  * part of the chain. A server that joins is added to the chains that the ring gives it in the same
  * way. Where it should be the head, the old head then drains and reports it (mr_psm_drained), and
  * the next view has the new order, without surplus members. A server that leaves is replaced
- * likewise, and let go when it is in no chain. Only some slots move at a time.
+ * likewise, and let go when it is in no chain. Only some ranges move at a time.
  *
- * A server that has no memory for a slot says so (mr_psm_declined) and is taken out of its chain,
- * or stops catching up. It keeps its other slots, but gets no new ones for a while: others stand in
- * for it. If there is nobody, the slot has fewer copies, and the manager is not quiet. A head never
+ * A server that has no memory for a range says so (mr_psm_declined) and is taken out of its chain,
+ * or stops catching up. It keeps its other ranges, but gets no new ones for a while: others stand in
+ * for it. If there is nobody, the range has fewer copies, and the manager is not quiet. A head never
  * declines: it refuses its clients.
  *
  * A restarted manager knows nothing. It waits for the reports of servers: the view of the highest
  * epoch wins. After a while it is adopted, when all its servers are present, or patience has run
  * out and the missing ones count as lost. Workers may be back before servers are: if one of them
- * remembers tables, new servers get no empty slots before patience has run out. Meanwhile servers
+ * remembers tables, new servers get no empty ranges before patience has run out. Meanwhile servers
  * and clients go on with the view they have. Epochs begin at a stamp (the time in microseconds), so
  * no two managers give out the same. A server that reported to a manager must accept no view of an
  * earlier one. */
@@ -32,14 +32,14 @@
 #include "dist/ps_view.h"
 
 typedef struct mr_psm_options {
-    int num_slots;       /* 1 .. MR_PS_MAX_SLOTS */
-    int replicas;        /* copies of each slot; 1: no second copy */
-    int servers;         /* number of servers before slots are assigned */
-    int max_motion;      /* slots that may move at a time; 0: 16 */
+    int num_ranges;       /* 1 .. MR_PS_MAX_RANGES */
+    int replicas;        /* copies of each range; 1: no second copy */
+    int servers;         /* number of servers before ranges are assigned */
+    int max_motion;      /* ranges that may move at a time; 0: 16 */
     int64_t settle_ns;   /* no decision before this time after the start: servers of an earlier manager may report. 0 if
                             there can be none; else several times as long as they take to come back */
     int64_t patience_ns; /* how long to wait for servers of the reported view, after the start; at least settle_ns */
-    int64_t again_ns;    /* a server that declined a slot gets none for this time; 0: 30 s */
+    int64_t again_ns;    /* a server that declined a range gets none for this time; 0: 30 s */
     uint64_t stamp;      /* above all earlier epochs: the time in microseconds */
 } mr_psm_options;
 
@@ -48,16 +48,16 @@ typedef enum mr_psm_do {
     MR_PSM_SEND_VIEW,     /* send the view to `id` (a server or a worker) */
     MR_PSM_LET_GO,        /* server `id` holds nothing in view `epoch` and may end, unless it has a newer view: it may
                              have been added again meanwhile */
-    MR_PSM_KEEP,          /* server `id` cannot leave: nobody can take its slots (FAILED_PRECONDITION) */
-    MR_PSM_DECLINED,      /* log: server `id` has no memory for `slot` */
-    MR_PSM_LOST_SLOT,     /* log: all copies of `slot` are lost */
+    MR_PSM_KEEP,          /* server `id` cannot leave: nobody can take its ranges (FAILED_PRECONDITION) */
+    MR_PSM_DECLINED,      /* log: server `id` has no memory for `range` */
+    MR_PSM_LOST_RANGE,     /* log: all copies of `range` are lost */
     MR_PSM_FORGET_CLIENT, /* tell all servers: the clocks of client `id` are no longer needed */
     MR_PSM_WORKERS,       /* the set of workers has changed: for whoever counts iterations */
 } mr_psm_do;
 
 typedef struct mr_psm_action {
     mr_psm_do what;
-    int slot;
+    int range;
     uint64_t id, epoch;
 } mr_psm_action;
 typedef MR_VEC(mr_psm_action) mr_psm_actions;
@@ -70,14 +70,14 @@ typedef struct mr_psm_full { /* a server that declined */
 typedef struct mr_psm {
     mr_psm_options o;
     int64_t start_ns;
-    bool dealt;              /* slots are assigned: `view` is in force */
-    bool remembered;         /* somebody knows slots of an earlier manager */
+    bool dealt;              /* ranges are assigned: `view` is in force */
+    bool remembered;         /* somebody knows ranges of an earlier manager */
     mr_ps_view view;         /* while not dealt: the newest one reported */
     MR_VEC(uint64_t) here;   /* servers that joined, by rising id */
     MR_VEC(uint64_t) workers;
-    uint64_t *wanted;        /* for each slot n_wanted servers, from the ring; 0 at the end: nobody has memory for it */
+    uint64_t *wanted; /* for each range n_wanted servers, from the ring; 0 at the end: nobody has memory for it */
     int n_wanted;
-    MR_VEC(mr_psm_full) full; /* servers that get no slots at present */
+    MR_VEC(mr_psm_full) full; /* servers that get no ranges at present */
     bool stale;              /* `wanted` must be computed again: servers, or full ones, have changed */
     bool changed;            /* the view must be published */
     uint64_t epoch;          /* the highest one given out or heard of */
@@ -98,14 +98,14 @@ void mr_psm_leave(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *ou
 /* A heartbeat of a server or worker, which has the view of that epoch. An unknown server is sent the view, sees that it
  * is not in it, and joins. */
 void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm_actions *out);
-/* `member`, which catches up, has everything that was ever acknowledged, and is waited for. slot_epoch: as `by` knows
+/* `member`, which catches up, has everything that was ever acknowledged, and is waited for. range_epoch: as `by` knows
  * it. */
-void mr_psm_complete(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, uint64_t member, mr_psm_actions *out);
+void mr_psm_complete(mr_psm *m, uint64_t by, int range, uint64_t range_epoch, uint64_t member, mr_psm_actions *out);
 /* The head takes no pushes, and all members have the same. */
-void mr_psm_drained(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, mr_psm_actions *out);
-/* A follower, or a member that catches up, has no memory for a slot; it holds less of it than its predecessor. */
-void mr_psm_declined(mr_psm *m, uint64_t by, int slot, uint64_t slot_epoch, int64_t now_ns, mr_psm_actions *out);
-/* All lost slots begin again, empty, before a snapshot is loaded into them; all: slots that are not lost too. */
+void mr_psm_drained(mr_psm *m, uint64_t by, int range, uint64_t range_epoch, mr_psm_actions *out);
+/* A follower, or a member that catches up, has no memory for a range; it holds less of it than its predecessor. */
+void mr_psm_declined(mr_psm *m, uint64_t by, int range, uint64_t range_epoch, int64_t now_ns, mr_psm_actions *out);
+/* All lost ranges begin again, empty, before a snapshot is loaded into them; all: ranges that are not lost too. */
 void mr_psm_restore(mr_psm *m, bool all, mr_psm_actions *out);
 void mr_psm_worker_join(mr_psm *m, uint64_t worker, mr_psm_actions *out);
 void mr_psm_remember(mr_psm *m); /* a worker knows tables of an earlier manager */
@@ -116,7 +116,7 @@ int64_t mr_psm_tick(mr_psm *m, int64_t now_ns, mr_psm_actions *out);
 
 /* Nothing moves and nothing is missing: chains are full, and heads are where they should be. */
 bool mr_psm_quiet(const mr_psm *m);
-int mr_psm_in_motion(const mr_psm *m); /* slots */
-int mr_psm_lost_slots(const mr_psm *m);
+int mr_psm_in_motion(const mr_psm *m); /* ranges */
+int mr_psm_lost_ranges(const mr_psm *m);
 
 #endif

@@ -1,6 +1,6 @@
-/* dist/ps_replica.c -- one slot at one server.
+/* dist/ps_replica.c -- one range at one server.
  *
- * Every event changes some numbers and then calls settle_slot(), which does everything that has become
+ * Every event changes some numbers and then calls settle_range(), which does everything that has become
  * possible, in the order in which one step enables the next: the stable version, new records,
  * sending, answers, messages to the predecessor and the manager, forgetting.
  *
@@ -14,9 +14,9 @@
 
 static const mr_psr_options defaults = {1, 4096, 4096, INT64_C(100000000)};
 
-void mr_psr_init(mr_psr *r, uint64_t self, int slot, mr_ps_clock *clock, const mr_psr_options *o)
+void mr_psr_init(mr_psr *r, uint64_t self, int range, mr_ps_clock *clock, const mr_psr_options *o)
 {
-    *r = (mr_psr){.o = o ? *o : defaults, .self = self, .slot = slot, .clock = clock, .first_kept = 1};
+    *r = (mr_psr){.o = o ? *o : defaults, .self = self, .range = range, .clock = clock, .first_kept = 1};
     r->o.window = r->o.window > 0 ? r->o.window : defaults.window;
     r->o.max_waiting = r->o.max_waiting > 0 ? r->o.max_waiting : defaults.max_waiting;
     r->o.max_kept = r->o.max_kept > 0 ? r->o.max_kept : defaults.max_kept;
@@ -134,7 +134,7 @@ static void make_record(mr_psr *r, mr_psr_actions *out)
     r->batch.n = 0;
     for (int i = 0; i < r->waiting.n; i++) {
         mr_psr_push *p = &r->waiting.p[i];
-        mr_status_free(mr_ps_clock_set(r->clock, p->client, r->slot, r->slot + 1, p->ts)); /* checked when it came */
+        mr_status_free(mr_ps_clock_set(r->clock, p->client, r->range, r->range + 1, p->ts)); /* checked when it came */
         mr_vec_push(&r->batch, *p);
         mr_vec_push(&r->answers, (mr_psr_answer){p->client, p->ts, p->cookie, r->version});
     }
@@ -223,7 +223,7 @@ static void tell_news(mr_psr *r, mr_psr_actions *out)
 }
 
 /* Does all that has become possible; every event ends here. */
-static void settle_slot(mr_psr *r, mr_psr_actions *out)
+static void settle_range(mr_psr *r, mr_psr_actions *out)
 {
     find_stable(r);
     while (r->head && !r->stale && r->waiting.n > 0 && r->version - r->stable < (uint64_t)r->o.window) {
@@ -243,9 +243,9 @@ static void settle_slot(mr_psr *r, mr_psr_actions *out)
 /* ---- views ---- */
 
 /* When our membership in this view began; 0: we are no member. */
-static uint64_t since_of(const mr_psr *r, const mr_ps_slot *s)
+static uint64_t since_of(const mr_psr *r, const mr_ps_range *s)
 {
-    int i = mr_ps_slot_index(s, r->self);
+    int i = mr_ps_range_index(s, r->self);
     if (i >= 0)
         return s->chain[i].since;
     return s->catching.id == r->self ? s->catching.since : 0;
@@ -257,7 +257,7 @@ static void begin_empty(mr_psr *r, uint64_t since, mr_psr_actions *out)
 {
     MR_ASSERT(r->waiting.n == 0 && r->answers.n == 0);
     if (r->since) {
-        mr_ps_clock_drop_slot(r->clock, r->slot);
+        mr_ps_clock_drop_range(r->clock, r->range);
         act(out, MR_PSR_RESET);
     }
     r->since = since;
@@ -266,20 +266,20 @@ static void begin_empty(mr_psr *r, uint64_t since, mr_psr_actions *out)
 }
 
 /* Adopts our role in the view. What the successor has is unknown until it says so in this epoch. */
-static void take_part(mr_psr *r, const mr_ps_slot *s)
+static void take_part(mr_psr *r, const mr_ps_range *s)
 {
     r->view = *s;
-    r->before = mr_ps_slot_before(s, r->self);
-    r->after = mr_ps_slot_after(s, r->self);
+    r->before = mr_ps_range_before(s, r->self);
+    r->after = mr_ps_range_after(s, r->self);
     r->catching = s->catching.id == r->self;
-    r->head = mr_ps_slot_head(s) == r->self;
+    r->head = mr_ps_range_head(s) == r->self;
     r->after_has = r->sent = r->told_stable = 0;
     r->met = r->copying = r->awaited = r->told_complete = r->told_drained = r->told_declined = false;
 }
 
-/* A view that does not change this slot only ends doubts (`stale`). Otherwise both neighbours are
+/* A view that does not change this range only ends doubts (`stale`). Otherwise both neighbours are
  * told and asked what they have. */
-void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions *out)
+void mr_psr_view(mr_psr *r, const mr_ps_range *s, int64_t now_ns, mr_psr_actions *out)
 {
     r->stale = r->asked = false;
     if (s->epoch == r->view.epoch)
@@ -299,12 +299,12 @@ void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions 
         say_have(r, true, out);
     if (r->after)
         ask_successor(r, out);
-    settle_slot(r, out);
+    settle_range(r, out);
 }
 
 /* ---- pushes ---- */
 
-/* Why a push or pull cannot be served here; MR_OK: it can. A slot that is lost but was ours is
+/* Why a push or pull cannot be served here; MR_OK: it can. A range that is lost but was ours is
  * answered UNAVAILABLE: the manager is about to hear that we are alive. */
 static mr_code refusal_code(const mr_psr *r, uint64_t epoch)
 {
@@ -313,7 +313,7 @@ static mr_code refusal_code(const mr_psr *r, uint64_t epoch)
     return r->head && !r->stale && epoch <= r->view.epoch ? MR_OK : MR_UNAVAILABLE;
 }
 
-mr_code mr_psr_may_pull(const mr_psr *r, uint64_t epoch) { return refusal_code(r, epoch); }
+mr_code mr_psr_admits(const mr_psr *r, uint64_t epoch) { return refusal_code(r, epoch); }
 
 /* The newest waiting push of a client; ts not 0: the one with that timestamp. */
 static mr_psr_push *find_waiting(mr_psr *r, uint64_t client, uint64_t ts)
@@ -376,7 +376,7 @@ static void take_push(mr_psr *r, const mr_psr_push *p, mr_psr_actions *out)
 {
     MR_ASSERT(r->head && !r->stale && !r->view.draining);
     const mr_psr_push *before = find_waiting(r, p->client, 0);
-    uint64_t last = before ? before->ts : mr_ps_clock_get(r->clock, p->client, r->slot);
+    uint64_t last = before ? before->ts : mr_ps_clock_get(r->clock, p->client, r->range);
     switch (p->client ? mr_ps_turn_at(last, p->ts, p->prev) : MR_PS_BAD) {
     case MR_PS_NEXT: take_next(r, p, out); break;
     case MR_PS_DUPLICATE: take_duplicate(r, p, out); break;
@@ -399,12 +399,12 @@ void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_ac
         return;
     }
     take_push(r, p, out);
-    settle_slot(r, out);
+    settle_range(r, out);
 }
 
 /* ---- messages of other servers ---- */
 
-/* Whether a message about this slot is of our epoch. A sender that is behind is told so, if it
+/* Whether a message about this range is of our epoch. A sender that is behind is told so, if it
  * depends on us. */
 static bool is_timely(mr_psr *r, uint64_t from, uint64_t epoch, bool refuse, mr_psr_actions *out)
 {
@@ -419,28 +419,28 @@ static bool is_timely(mr_psr *r, uint64_t from, uint64_t epoch, bool refuse, mr_
 }
 
 /* Restores the clocks to what they were before the first n pushes of a record. */
-static void undo_clocks(mr_psr *r, const mr_psr_record *record, int n)
+static void undo_clocks(mr_psr *r, const mr_psr_record_info *record, int n)
 {
     MR_ASSERT(r->undo.n >= n);
     while (n-- > 0)
-        mr_status_free(mr_ps_clock_set(r->clock, record->pushes[n].client, r->slot, r->slot + 1, r->undo.p[n]));
+        mr_status_free(mr_ps_clock_set(r->clock, record->pushes[n].client, r->range, r->range + 1, r->undo.p[n]));
 }
 
 /* Applies the next record. A head takes no push that its clock forbids, and our clock is the same,
  * so a record that does not fit is not a head's. Then nothing is changed, and the result is false. */
-static bool apply_record(mr_psr *r, const mr_psr_record *record, int index, mr_psr_actions *out)
+static bool apply_record(mr_psr *r, const mr_psr_record_info *record, int index, mr_psr_actions *out)
 {
     MR_ASSERT(record->version == r->version + 1);
     r->undo.n = 0;
     for (int i = 0; i < record->n; i++) {
         const mr_ps_stamp *p = &record->pushes[i];
-        uint64_t last = mr_ps_clock_get(r->clock, p->client, r->slot);
+        uint64_t last = mr_ps_clock_get(r->clock, p->client, r->range);
         if (p->client == 0 || p->ts <= last) {
             undo_clocks(r, record, i);
             return false;
         }
         mr_vec_push(&r->undo, last);
-        mr_status_free(mr_ps_clock_set(r->clock, p->client, r->slot, r->slot + 1, p->ts));
+        mr_status_free(mr_ps_clock_set(r->clock, p->client, r->range, r->range + 1, p->ts));
     }
     r->version++;
     mr_psr_action *a = act(out, MR_PSR_APPLY);
@@ -451,7 +451,7 @@ static bool apply_record(mr_psr *r, const mr_psr_record *record, int index, mr_p
 
 /* Takes the records that follow ours; older ones are ignored. A gap, or nothing new, means that our
  * last "have" was lost, so it is repeated. */
-void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record *records, int n, int64_t now_ns,
+void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record_info *records, int n, int64_t now_ns,
                    mr_psr_actions *out)
 {
     (void)now_ns;
@@ -470,7 +470,7 @@ void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record
         }
         gap = records[i].version > r->version;
     }
-    settle_slot(r, out);
+    settle_range(r, out);
     if (gap || r->version == had)
         say_have(r, gap, out);
 }
@@ -495,7 +495,7 @@ void mr_psr_have(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, uin
         r->sent = r->after_has;
     if (!feeds_new_one(r))
         r->stable = MR_MAX(r->stable, stable);
-    settle_slot(r, out);
+    settle_range(r, out);
 }
 
 /* The successor knows a newer epoch, so we may not be head any more: no pushes until the view
@@ -509,7 +509,7 @@ void mr_psr_refused(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *ou
     ask_view(r, out);
 }
 
-/* Replaces the slot by the copy. Versions continue from the copy's, so absurd ones are refused. */
+/* Replaces the range by the copy. Versions continue from the copy's, so absurd ones are refused. */
 void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, const mr_ps_stamp *stamps, int n,
                  int64_t now_ns, mr_psr_actions *out)
 {
@@ -521,7 +521,7 @@ void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, con
         return;
     }
     if (version > r->version) {
-        mr_status *st = mr_ps_clock_import(r->clock, r->slot, stamps, n);
+        mr_status *st = mr_ps_clock_import(r->clock, r->range, stamps, n);
         if (st) { /* nothing has changed */
             mr_status_free(st);
             r->n_bad++;
@@ -531,7 +531,7 @@ void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, con
         r->version = version;
         r->first_kept = version + 1;
     }
-    settle_slot(r, out);
+    settle_range(r, out);
     say_have(r, true, out);
 }
 
@@ -566,7 +566,7 @@ void mr_psr_copied(mr_psr *r, uint64_t to, bool ok, int64_t now_ns, mr_psr_actio
         r->met = false;
         r->retry_at_ns = now_ns + r->o.retry_ns;
     }
-    settle_slot(r, out);
+    settle_range(r, out);
 }
 
 /* ---- time ---- */
@@ -586,5 +586,5 @@ void mr_psr_tick(mr_psr *r, int64_t now_ns, mr_psr_actions *out)
         say_have(r, true, out);
     if (r->after && !r->copying && (!r->met || r->after_has < r->version || r->stable < r->version))
         ask_successor(r, out);
-    settle_slot(r, out);
+    settle_range(r, out);
 }

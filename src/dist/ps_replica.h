@@ -1,6 +1,6 @@
-/* dist/ps_replica.h -- one slot at one server: takes pushes as head, follows as member, catches up.
+/* dist/ps_replica.h -- one range at one server: takes pushes as head, follows as member, catches up.
  *
- * Pure: events in, actions out. The contents of a slot change by records, numbered by version from
+ * Pure: events in, actions out. The contents of a range change by records, numbered by version from
  * 1. The head makes them: a push that comes while a record is under way waits, and all waiting
  * pushes become one record, so that they are replicated once, after aggregation. A record names its
  * pushes, (client, ts) each, so that every member keeps the same clocks. The caller keeps the bytes
@@ -14,7 +14,7 @@
  * repair losses.
  *
  * Catching up: the feeder (the last full member) sends records if it still has them, else a copy of
- * the slot, and then the records after it. When little is missing, it waits for the new member as
+ * the range, and then the records after it. When little is missing, it waits for the new member as
  * if that were the tail. When the new member has everything that was acknowledged before, the
  * feeder tells the manager. From then on nothing is acknowledged that the new member does not have.
  *
@@ -24,9 +24,9 @@
  *
  * A server that is no longer head, without knowing, cannot do harm. Its successor knows the newer
  * epoch and refuses, so it acknowledges nothing and answers its clients UNAVAILABLE. Without a
- * successor it was the only one that had the slot, and then nobody else is made head. Its pulls may
- * be out of date until it hears: a client that knows a higher epoch of the slot is not served
- * (mr_psr_may_pull), so a client that has seen a newer view never reads values from before it. */
+ * successor it was the only one that had the range, and then nobody else is made head. Its pulls may
+ * be out of date until it hears: a client that knows a higher epoch of the range is not served
+ * (mr_psr_admits), so a client that has seen a newer view never reads values from before it. */
 #ifndef MR_DIST_PS_REPLICA_H
 #define MR_DIST_PS_REPLICA_H
 
@@ -42,33 +42,33 @@ typedef struct mr_psr_options {
 
 typedef struct mr_psr_push {
     uint64_t client, ts, prev;
-    uint64_t epoch, generation; /* of the slot, in the client's view */
+    uint64_t epoch, generation; /* of the range, in the client's view */
     uint64_t cookie;            /* the caller's name for it, which its ANSWER carries */
 } mr_psr_push;
 
-typedef struct mr_psr_record { /* from the predecessor */
+typedef struct mr_psr_record_info { /* from the predecessor */
     uint64_t version;
     const mr_ps_stamp *pushes; /* its pushes, in the order in which they count */
     int n;
-} mr_psr_record;
+} mr_psr_record_info;
 
 typedef enum mr_psr_do {
-    MR_PSR_RECORD,   /* make record `version` of the pushes in r->batch, in this order; apply and keep it */
-    MR_PSR_APPLY,    /* apply and keep `version`, record `index` of the present append */
-    MR_PSR_SEND,     /* to `to`: an append with the kept records first .. version; a question if first > version */
-    MR_PSR_HAVE,     /* to `to`: have `version`, `stable`, `again` */
-    MR_PSR_REFUSE,   /* to `to`: refused, our epoch of the slot is `epoch` */
-    MR_PSR_COPY,     /* to `to`: the slot's values and clocks at `version`; then call mr_psr_copied */
-    MR_PSR_INSTALL,  /* replace the values by those of the present copy, and drop the kept records */
-    MR_PSR_RESET,    /* drop values and kept records: the slot is empty, as at version 0 */
-    MR_PSR_FORGET,   /* records up to `version` need not be kept */
-    /* Answer push `cookie` with `code`, and `epoch` of the slot for the client to compare with its own. OK; ABORTED:
-     * there is a gap, the client's last push here was `version`; UNAVAILABLE: not head, or not now; DATA_LOSS: the slot
-     * is lost; INVALID_ARGUMENT; RESOURCE_EXHAUSTED: too many clients */
+    MR_PSR_RECORD,  /* make record `version` of the pushes in r->batch, in this order; apply and keep it */
+    MR_PSR_APPLY,   /* apply and keep `version`, record `index` of the present append */
+    MR_PSR_SEND,    /* to `to`: an append with the kept records first .. version; a question if first > version */
+    MR_PSR_HAVE,    /* to `to`: have `version`, `stable`, `again` */
+    MR_PSR_REFUSE,  /* to `to`: refused, our epoch of the range is `epoch` */
+    MR_PSR_COPY,    /* to `to`: the range's values and clocks at `version`; then call mr_psr_copied */
+    MR_PSR_INSTALL, /* replace the values by those of the present copy, and drop the kept records */
+    MR_PSR_RESET,   /* drop values and kept records: the range is empty, as at version 0 */
+    MR_PSR_FORGET,  /* records up to `version` need not be kept */
+    /* Answer push `cookie` with `code`, and `epoch` of the range for the client to compare with its own. OK; ABORTED:
+     * there is a gap, the client's last push here was `version`; UNAVAILABLE: not head, or not now; DATA_LOSS: the
+     * range is lost; INVALID_ARGUMENT; RESOURCE_EXHAUSTED: too many clients */
     MR_PSR_ANSWER,
     MR_PSR_COMPLETE, /* to the manager: `to` is complete (mr_psm_complete, with `epoch`) */
     MR_PSR_DRAINED,  /* to the manager: drained (mr_psm_drained, with `epoch`) */
-    MR_PSR_DECLINE,  /* to the manager: no memory for the slot here (mr_psm_declined, with `epoch`) */
+    MR_PSR_DECLINE,  /* to the manager: no memory for the range here (mr_psm_declined, with `epoch`) */
     MR_PSR_ASK_VIEW, /* ask the manager for a view: somebody knows a newer one */
 } mr_psr_do;
 
@@ -88,10 +88,10 @@ typedef struct mr_psr_answer { /* a push that is in a record, to be answered whe
 typedef struct mr_psr {
     mr_psr_options o;
     uint64_t self;
-    int slot;
-    mr_ps_clock *clock;  /* shared by the slots of a server */
-    mr_ps_slot view;     /* this slot in the newest view */
-    uint64_t since;      /* when our membership began; 0: no member, and the slot is empty here */
+    int range;
+    mr_ps_clock *clock;  /* shared by the ranges of a server */
+    mr_ps_range view;     /* this range in the newest view */
+    uint64_t since;      /* when our membership began; 0: no member, and the range is empty here */
     uint64_t before, after; /* neighbours in the chain; 0: none */
     bool head, catching; /* our role; neither: a member further back, or no member */
     bool stale;          /* somebody has a newer epoch: no pushes until its view comes */
@@ -115,23 +115,23 @@ typedef struct mr_psr {
     int64_t n_pushes, n_records, n_duplicates, n_bad; /* so far */
 } mr_psr;
 
-/* o NULL: all defaults.  A server has one of these for each slot, whether it is a member or not. */
-void mr_psr_init(mr_psr *r, uint64_t self, int slot, mr_ps_clock *clock, const mr_psr_options *o);
+/* o NULL: all defaults.  A server has one of these for each range, whether it is a member or not. */
+void mr_psr_init(mr_psr *r, uint64_t self, int range, mr_ps_clock *clock, const mr_psr_options *o);
 void mr_psr_deinit(mr_psr *r);
 
-/* A newer view came. The caller compares the epochs of views, and calls this for every slot. */
-void mr_psr_view(mr_psr *r, const mr_ps_slot *s, int64_t now_ns, mr_psr_actions *out);
-/* A client's push to this slot, which was checked and can be applied. A part without payload is a push too. */
+/* A newer view came. The caller compares the epochs of views, and calls this for every range. */
+void mr_psr_view(mr_psr *r, const mr_ps_range *s, int64_t now_ns, mr_psr_actions *out);
+/* A client's push to this range, which was checked and can be applied. A part without payload is a push too. */
 void mr_psr_push_part(mr_psr *r, const mr_psr_push *p, int64_t now_ns, mr_psr_actions *out);
-/* Whether a pull can be served here and now: OK, UNAVAILABLE, DATA_LOSS.  epoch: the client's, of the slot. */
-mr_code mr_psr_may_pull(const mr_psr *r, uint64_t epoch);
-/* Messages of other servers, with their epoch of the slot. APPLY and INSTALL refer to the present message. */
-void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record *records, int n, int64_t now_ns,
+/* Whether a pull can be served here and now: OK, UNAVAILABLE, DATA_LOSS.  epoch: the client's, of the range. */
+mr_code mr_psr_admits(const mr_psr *r, uint64_t epoch);
+/* Messages of other servers, with their epoch of the range. APPLY and INSTALL refer to the present message. */
+void mr_psr_append(mr_psr *r, uint64_t from, uint64_t epoch, const mr_psr_record_info *records, int n, int64_t now_ns,
                    mr_psr_actions *out);
 void mr_psr_have(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, uint64_t stable, bool again,
                  int64_t now_ns, mr_psr_actions *out);
 void mr_psr_refused(mr_psr *r, uint64_t from, uint64_t epoch, mr_psr_actions *out);
-/* A copy of the slot at `version`, with its clocks, came whole. */
+/* A copy of the range at `version`, with its clocks, came whole. */
 void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, const mr_ps_stamp *stamps, int n,
                  int64_t now_ns, mr_psr_actions *out);
 /* Whether an append or a copy of that sender, with that epoch, is considered; for others no memory is allocated. */

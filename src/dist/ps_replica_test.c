@@ -1,4 +1,4 @@
-/* dist/ps_replica_test.c -- one slot at one server, told as stories: what happens, and what follows.
+/* dist/ps_replica_test.c -- one range at one server, told as stories: what happens, and what follows.
  *
  * Servers are called A, B, C: ids 1, 2, 3.  What follows is written as "record 1", "send B 1-1", "have A 1/1" (version
  * and stable; ! asks for more), "ok 5" (the push with cookie 5), "gap 5", "not now 5". */
@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "tests/harness/test.h"
 
-enum { A = 1, B = 2, C = 3, SLOT = 4 };
+enum { A = 1, B = 2, C = 3, RANGE = 4 };
 
 typedef struct story {
     mr_psr r;
@@ -21,7 +21,7 @@ static void begin(story *t, uint64_t self, int window)
     *t = (story){0};
     mr_ps_clock_init(&t->clock, 8, 0);
     mr_psr_options o = {.window = window, .retry_ns = 100, .max_kept = 4, .max_waiting = 3};
-    mr_psr_init(&t->r, self, SLOT, &t->clock, &o);
+    mr_psr_init(&t->r, self, RANGE, &t->clock, &o);
 }
 
 static void end(story *t)
@@ -79,9 +79,9 @@ static const char *told(story *t, mr_psr_actions *out)
 }
 
 /* The chain as letters, the head first; in small letters who catches up.  All are members since epoch 1. */
-static mr_ps_slot chain(uint64_t epoch, const char *members)
+static mr_ps_range chain(uint64_t epoch, const char *members)
 {
-    mr_ps_slot s = {.epoch = epoch, .generation = 1};
+    mr_ps_range s = {.epoch = epoch, .generation = 1};
     for (; *members; members++) {
         if (*members >= 'a')
             s.catching = (mr_ps_member){(uint64_t)(*members - 'a' + 1), 1};
@@ -91,7 +91,7 @@ static mr_ps_slot chain(uint64_t epoch, const char *members)
     return s;
 }
 
-static const char *view_of(story *t, mr_ps_slot s)
+static const char *view_of(story *t, mr_ps_range s)
 {
     mr_psr_actions out = {0};
     mr_psr_view(&t->r, &s, t->now, &out);
@@ -113,11 +113,11 @@ static const char *append(story *t, uint64_t from, uint64_t epoch, uint64_t firs
 {
     mr_psr_actions out = {0};
     mr_ps_stamp stamps[8];
-    mr_psr_record records[8];
+    mr_psr_record_info records[8];
     int n = 0;
     for (uint64_t v = first; v <= last; v++, n++) {
         stamps[n] = (mr_ps_stamp){7, v};
-        records[n] = (mr_psr_record){v, &stamps[n], 1};
+        records[n] = (mr_psr_record_info){v, &stamps[n], 1};
     }
     mr_psr_append(&t->r, from, epoch, records, n, t->now, &out);
     return told(t, &out);
@@ -235,7 +235,7 @@ MR_TEST(ps_replica_that_is_not_head_takes_no_push)
     MR_CHECK_STR(push(&t, 7, 1, 0, 5), "ask view, not now 5");
     view(&t, 1, "AB");
     MR_CHECK_STR(push(&t, 7, 1, 0, 6), "not now 6");
-    MR_CHECK(mr_psr_may_pull(&t.r, 1) == MR_UNAVAILABLE);
+    MR_CHECK(mr_psr_admits(&t.r, 1) == MR_UNAVAILABLE);
     end(&t);
 }
 
@@ -248,7 +248,7 @@ MR_TEST(ps_replica_knows_that_its_client_knows_more)
     mr_psr_push p = {7, 1, 0, 2, 1, 5};
     mr_psr_push_part(&t.r, &p, 0, &out);
     MR_CHECK_STR(told(&t, &out), "ask view, not now 5");
-    MR_CHECK(mr_psr_may_pull(&t.r, 1) == MR_OK && mr_psr_may_pull(&t.r, 2) == MR_UNAVAILABLE);
+    MR_CHECK(mr_psr_admits(&t.r, 1) == MR_OK && mr_psr_admits(&t.r, 2) == MR_UNAVAILABLE);
     end(&t);
 }
 
@@ -264,7 +264,7 @@ MR_TEST(ps_replica_a_stale_head_turns_its_clients_away)
     mr_psr_refused(&t.r, B, 2, &out);
     MR_CHECK_STR(told(&t, &out), "not now 6, not now 5, ask view");
     MR_CHECK_STR(push(&t, 7, 2, 1, 7), "not now 7");
-    MR_CHECK(mr_psr_may_pull(&t.r, 1) == MR_UNAVAILABLE);
+    MR_CHECK(mr_psr_admits(&t.r, 1) == MR_UNAVAILABLE);
     end(&t);
 }
 
@@ -276,7 +276,7 @@ MR_TEST(ps_replica_the_tail_applies_and_says_so)
     begin(&t, B, 1);
     MR_CHECK_STR(view(&t, 1, "AB"), "have A 0/0!");
     MR_CHECK_STR(append(&t, A, 1, 1, 2), "apply 1, apply 2, have A 2/2, forget 2");
-    MR_CHECK(mr_ps_clock_get(&t.clock, 7, SLOT) == 2);
+    MR_CHECK(mr_ps_clock_get(&t.clock, 7, RANGE) == 2);
     end(&t);
 }
 
@@ -392,10 +392,10 @@ MR_TEST(ps_replica_a_record_that_its_clock_forbids_is_none)
     view(&t, 1, "AB");
     append(&t, A, 1, 1, 3);
     const mr_ps_stamp stamps[] = {{8, 1}, {7, 2}};
-    const mr_psr_record record = {4, stamps, 2};
+    const mr_psr_record_info record = {4, stamps, 2};
     mr_psr_append(&t.r, A, 1, &record, 1, 0, &out);
     MR_CHECK_STR(told(&t, &out), "have A 3/3");
-    MR_CHECK(t.r.n_bad == 1 && mr_ps_clock_get(&t.clock, 8, SLOT) == 0 && mr_ps_clock_get(&t.clock, 7, SLOT) == 3);
+    MR_CHECK(t.r.n_bad == 1 && mr_ps_clock_get(&t.clock, 8, RANGE) == 0 && mr_ps_clock_get(&t.clock, 7, RANGE) == 3);
     end(&t);
 }
 
@@ -431,10 +431,10 @@ MR_TEST(ps_replica_that_was_dropped_begins_with_nothing)
     begin(&t, B, 1);
     view(&t, 1, "AB");
     append(&t, A, 1, 1, 3);
-    mr_ps_slot s = chain(9, "Ab");
+    mr_ps_range s = chain(9, "Ab");
     s.catching.since = 9;
     MR_CHECK_STR(view_of(&t, s), "reset, have A 0/0!");
-    MR_CHECK(mr_ps_clock_get(&t.clock, 7, SLOT) == 0);
+    MR_CHECK(mr_ps_clock_get(&t.clock, 7, RANGE) == 0);
     end(&t);
 }
 
@@ -444,7 +444,7 @@ MR_TEST(ps_replica_another_generation_begins_with_nothing)
     begin(&t, A, 1);
     view(&t, 1, "A");
     push(&t, 7, 1, 0, 5);
-    mr_ps_slot s = chain(3, "A");
+    mr_ps_range s = chain(3, "A");
     s.generation = 3;
     MR_CHECK_STR(view_of(&t, s), "reset");
     MR_CHECK_STR(push(&t, 7, 2, 1, 6), "not now 6"); /* of the generation before */
@@ -459,7 +459,7 @@ MR_TEST(ps_replica_drains_when_all_have_the_same)
     have(&t, B, 1, 0, 0, true);
     push(&t, 7, 1, 0, 5);
     push(&t, 7, 2, 1, 6);
-    mr_ps_slot s = chain(2, "AB");
+    mr_ps_range s = chain(2, "AB");
     s.draining = true;
     MR_CHECK_STR(view_of(&t, s), "ask B");
     MR_CHECK_STR(push(&t, 7, 3, 2, 7), "not now 7");
@@ -528,7 +528,7 @@ MR_TEST(ps_replica_installs_a_copy_with_its_clocks)
     const mr_ps_stamp stamps[] = {{7, 5}, {9, 2}};
     mr_psr_copy(&t.r, A, 2, 6, stamps, 2, 0, &out);
     MR_CHECK_STR(told(&t, &out), "install 6, have A 6/6, have A 6/6!");
-    MR_CHECK(mr_ps_clock_get(&t.clock, 7, SLOT) == 5 && mr_ps_clock_get(&t.clock, 9, SLOT) == 2);
+    MR_CHECK(mr_ps_clock_get(&t.clock, 7, RANGE) == 5 && mr_ps_clock_get(&t.clock, 9, RANGE) == 2);
     mr_psr_copy(&t.r, A, 2, 4, stamps, 2, 0, &out); /* an older one changes nothing */
     MR_CHECK_STR(told(&t, &out), "have A 6/6!");
     end(&t);
@@ -565,10 +565,10 @@ MR_TEST(ps_replica_says_again_what_may_be_lost)
 
 /* ---- whatever comes ---- */
 
-static mr_ps_slot any_chain(uint64_t epoch)
+static mr_ps_range any_chain(uint64_t epoch)
 {
     static const char *const chains[] = {"A", "AB", "BA", "ABC", "BAC", "Ab", "BAc", "Ba", "BC", "BCa", "AB"};
-    mr_ps_slot s = chain(epoch, chains[mr_test_random() % MR_COUNT(chains)]);
+    mr_ps_range s = chain(epoch, chains[mr_test_random() % MR_COUNT(chains)]);
     s.draining = mr_test_random() % 8 == 0 && !s.catching.id;
     s.lost = mr_test_random() % 16 == 0 && s.n == 1 && !s.catching.id && !s.draining;
     s.generation = 1 + mr_test_random() % 16 / 15;
@@ -596,8 +596,8 @@ MR_TEST(ps_replica_survives_whatever_words_come)
         uint64_t from = 1 + mr_test_random() % 3, e = epoch + mr_test_random() % 8 / 7 - mr_test_random() % 8 / 7;
         uint64_t version = mr_test_random() % 64 ? r->version + mr_test_random() % 4 - (r->version > 0) : UINT64_MAX;
         mr_ps_stamp stamps[2] = {{7, r->version + mr_test_random() % 5}, {8 + mr_test_random() % 2, version}};
-        mr_psr_record records[2] = {{version, stamps, 2}, {version + 1, stamps + 1, (int)(mr_test_random() % 2)}};
-        mr_ps_slot s = any_chain(epoch + 1);
+        mr_psr_record_info records[2] = {{version, stamps, 2}, {version + 1, stamps + 1, (int)(mr_test_random() % 2)}};
+        mr_ps_range s = any_chain(epoch + 1);
         switch (mr_test_random() % 16) {
         case 0: mr_psr_view(r, &s, t.now, &out), epoch++; break;
         case 1: mr_psr_refused(r, from, e, &out); break;
@@ -611,7 +611,7 @@ MR_TEST(ps_replica_survives_whatever_words_come)
         case 9:
         case 10: mr_psr_have(r, from, e, version, version - mr_test_random() % 2, mr_test_random() % 2, t.now, &out); break;
         default: {
-            uint64_t client = mr_test_random() % 4 + 6, last = mr_ps_clock_get(&t.clock, client, SLOT);
+            uint64_t client = mr_test_random() % 4 + 6, last = mr_ps_clock_get(&t.clock, client, RANGE);
             mr_psr_push p = {client, last + mr_test_random() % 3, last + mr_test_random() % 5 / 4, e, 1, (uint64_t)i};
             mr_psr_push_part(r, &p, t.now, &out);
         }

@@ -148,22 +148,22 @@ static void hear_worker(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_s
 {
     mr_sync_member *m = &s->members[e->worker];
     MR_ASSERT(e->worker >= 0 && e->worker < s->o.n_workers);
-    bool comes = e->word == MR_SYNC_JOIN || m->state == MR_SYNC_UNHEARD || m->state == MR_SYNC_SILENT;
+    bool comes = e->message == MR_SYNC_JOIN || m->state == MR_SYNC_UNHEARD || m->state == MR_SYNC_SILENT;
     m->heard_ns = now_ns;
-    if (e->word == MR_SYNC_ARRIVED && !s->o.bounded)
+    if (e->message == MR_SYNC_ARRIVED && !s->o.bounded)
         note_arrival(s, (int)e->worker, e->stamp, now_ns);
     if (comes)
         m->free_ns = now_ns;
-    if (e->word == MR_SYNC_LEAVE) {
+    if (e->message == MR_SYNC_LEAVE) {
         m->state = MR_SYNC_LEFT;
         return;
     }
-    if (m->state == MR_SYNC_LEFT && e->word != MR_SYNC_JOIN) /* sent before it left */
+    if (m->state == MR_SYNC_LEFT && e->message != MR_SYNC_JOIN) /* sent before it left */
         return;
     m->state = MR_SYNC_ACTIVE;
     if (s->o.bounded)
         return;
-    if (e->word == MR_SYNC_ARRIVED && e->stamp == s->stamp)
+    if (e->message == MR_SYNC_ARRIVED && e->stamp == s->stamp)
         m->arrived = true;
     if (comes && !m->arrived)
         give_token(s, (int)e->worker, out);
@@ -239,10 +239,10 @@ static bool nobody_is_left(const mr_sync *s, int64_t now_ns)
 /* ---- bounded delay ---- */
 
 /* Iterations of dist/delay.h are counted from the first stamp. */
-static void delay_word(mr_sync *s, int64_t worker, mr_delay_word word, int64_t stamp, int64_t now_ns,
+static void delay_message(mr_sync *s, int64_t worker, mr_delay_message message, int64_t stamp, int64_t now_ns,
                        mr_delay_actions *out)
 {
-    mr_delay_step(&s->delay, &(mr_delay_event){worker, word, stamp - s->first}, now_ns, out);
+    mr_delay_step(&s->delay, &(mr_delay_event){worker, message, stamp - s->first}, now_ns, out);
 }
 
 /* Translates a message for dist/delay.h. A worker that sends anything while it is unknown joins
@@ -252,16 +252,16 @@ static void hear_bounded(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_
     const mr_delay_worker *w = mr_delay_find(&s->delay, e->worker);
     bool there = w && w->state != MR_DELAY_GONE;
     if (s->members[e->worker].state != MR_SYNC_ACTIVE) {
-        delay_word(s, e->worker, MR_DELAY_LEAVE, 0, now_ns, out);
+        delay_message(s, e->worker, MR_DELAY_LEAVE, 0, now_ns, out);
         return;
     }
-    if (there && e->word == MR_SYNC_ARRIVED && e->stamp >= s->first && e->stamp - s->first == w->clock) {
-        delay_word(s, e->worker, MR_DELAY_FINISH, e->stamp, now_ns, out);
-        delay_word(s, e->worker, MR_DELAY_ASK, e->stamp + 1, now_ns, out);
-    } else if (!there || e->word == MR_SYNC_JOIN) {
-        delay_word(s, e->worker, MR_DELAY_JOIN, 0, now_ns, out);
+    if (there && e->message == MR_SYNC_ARRIVED && e->stamp >= s->first && e->stamp - s->first == w->clock) {
+        delay_message(s, e->worker, MR_DELAY_FINISH, e->stamp, now_ns, out);
+        delay_message(s, e->worker, MR_DELAY_ASK, e->stamp + 1, now_ns, out);
+    } else if (!there || e->message == MR_SYNC_JOIN) {
+        delay_message(s, e->worker, MR_DELAY_JOIN, 0, now_ns, out);
         w = mr_delay_find(&s->delay, e->worker);
-        delay_word(s, e->worker, MR_DELAY_ASK, s->first + w->clock, now_ns, out);
+        delay_message(s, e->worker, MR_DELAY_ASK, s->first + w->clock, now_ns, out);
     }
 }
 
@@ -280,7 +280,7 @@ static void pass_bounded(mr_sync *s, int64_t now_ns, mr_delay_actions *begun, mr
 {
     for (int i = 0; i < s->o.n_workers; i++)
         if (s->members[i].state == MR_SYNC_SILENT)
-            delay_word(s, i, MR_DELAY_LOST, 0, now_ns, begun);
+            delay_message(s, i, MR_DELAY_LOST, 0, now_ns, begun);
     for (int i = 0; i < begun->n; i++)
         if (begun->p[i].what == MR_DELAY_BEGIN)
             token_for(s, begun->p[i].worker, begun->p[i].iteration, out);
@@ -323,7 +323,8 @@ void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_ac
     if (s->ended)
         return;
     now_ns = listened_ns(s, now_ns);
-    bool heard = e->worker >= 0 && e->worker < s->o.n_workers && e->word >= MR_SYNC_JOIN && e->word <= MR_SYNC_LEAVE;
+    bool heard =
+        e->worker >= 0 && e->worker < s->o.n_workers && e->message >= MR_SYNC_JOIN && e->message <= MR_SYNC_LEAVE;
     if (heard)
         hear_worker(s, e, now_ns, out);
     if (s->o.bounded) {

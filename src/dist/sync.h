@@ -29,15 +29,15 @@
 #include "dist/backups.h"
 #include "dist/delay.h"
 
-typedef enum mr_sync_word {
+typedef enum mr_sync_message {
     MR_SYNC_JOIN,    /* begins, or begins anew: wants a token */
     MR_SYNC_ALIVE,   /* nothing else; now and then */
     MR_SYNC_ARRIVED, /* its gradients for `stamp` are in the accumulators */
     MR_SYNC_LEAVE,   /* has no more data */
-} mr_sync_word;
+} mr_sync_message;
 
 typedef struct mr_sync_event {
-    int64_t worker, word, stamp; /* from the wire: checked here */
+    int64_t worker, message, stamp; /* from the wire: checked here */
 } mr_sync_event;
 
 typedef enum mr_sync_do {

@@ -22,7 +22,7 @@ static story begin(int n, int aggregate)
 }
 
 /* Says a word and returns what follows: "t0:1" a token for worker 0, "apply 2", "end". */
-static const char *say(story *t, int worker, mr_sync_word word, int64_t stamp)
+static const char *say(story *t, int worker, mr_sync_message message, int64_t stamp)
 {
     mr_sync_actions out = {0};
     mr_str_clear(&t->log);
@@ -30,7 +30,7 @@ static const char *say(story *t, int worker, mr_sync_word word, int64_t stamp)
         mr_sync_step(&t->s, &(mr_sync_event){-1, MR_SYNC_ALIVE, 0}, t->last, &out);
     t->last = t->now;
     t->deaf = false;
-    mr_sync_step(&t->s, &(mr_sync_event){worker, word, stamp + 1000}, t->now, &out);
+    mr_sync_step(&t->s, &(mr_sync_event){worker, message, stamp + 1000}, t->now, &out);
     for (int i = 0; i < out.n; i++) {
         const mr_sync_action *a = &out.p[i];
         const char *gap = i ? " " : "";
@@ -208,12 +208,12 @@ MR_TEST(sync_a_new_chief_does_not_wait_for_who_left_before)
     end(&t);
 }
 
-MR_TEST(sync_words_of_nobody_are_ignored)
+MR_TEST(sync_messages_of_nobody_are_ignored)
 {
     story t = begin(1, 0);
     MR_CHECK_STR(say(&t, -1, MR_SYNC_JOIN, 0), "");
     MR_CHECK_STR(say(&t, 7, MR_SYNC_ARRIVED, 0), "");
-    MR_CHECK_STR(say(&t, 0, (mr_sync_word)77, 0), "");
+    MR_CHECK_STR(say(&t, 0, (mr_sync_message)77, 0), "");
     MR_CHECK_STR(say(&t, 0, MR_SYNC_JOIN, 0), "t0:0");
     end(&t);
 }

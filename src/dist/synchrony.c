@@ -21,13 +21,13 @@ static bool read_number(mr_sv rest, int64_t *out)
 
 mr_status *mr_synchrony_parse(mr_sv text, mr_synchrony *out)
 {
-    static const char *const words[] = {"backup", "bounded"};
+    static const char *const messages[] = {"backup", "bounded"};
     *out = (mr_synchrony){.together = mr_sv_is(text, "sync"), .all_reduce = mr_sv_is(text, "all_reduce")};
     if (out->together || out->all_reduce || mr_sv_is(text, "async"))
         return NULL;
-    for (int i = 0; i < MR_COUNT(words); i++) {
-        size_t n = strlen(words[i]);
-        if (text.n < n || memcmp(text.p, words[i], n) != 0)
+    for (int i = 0; i < MR_COUNT(messages); i++) {
+        size_t n = strlen(messages[i]);
+        if (text.n < n || memcmp(text.p, messages[i], n) != 0)
             continue;
         *out = (mr_synchrony){.together = i == 0, .bounded = i == 1, .adaptive = text.n == n};
         if (out->adaptive || read_number((mr_sv){text.p + n, text.n - n}, &out->n))

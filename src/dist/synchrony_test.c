@@ -3,7 +3,7 @@
 
 #include "tests/harness/test.h"
 
-MR_TEST(synchrony_words_are_read)
+MR_TEST(synchrony_messages_are_read)
 {
     const struct {
         const char *text;
@@ -27,7 +27,7 @@ MR_TEST(synchrony_words_are_read)
     }
 }
 
-MR_TEST(synchrony_refuses_other_words)
+MR_TEST(synchrony_refuses_other_messages)
 {
     const char *const bad[] = {"", "Sync", "sync:1", "backup:", "backup:x", "backup:-1", "bounded:9999999", "bounded:1 ",
                                "bounded:99999999999999999999", "backups", "asynch", "all_reduce:2", "all", "\377"};

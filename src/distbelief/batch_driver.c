@@ -12,7 +12,7 @@
 #include "base/deterministic.h"
 #include "base/long_wait.h"
 #include "base/thread.h"
-#include "distbelief/desk.h"
+#include "distbelief/coordinator_service.h"
 #include "wire/pb.h"
 
 typedef struct hired { /* a worker */
@@ -29,7 +29,7 @@ struct mr_batch_driver {
     float *w, *sum;
     float *kept;    /* deterministic: gradients by partition, to be added in order; else NULL */
     double *losses; /* by partition */
-    mr_desk *desk;
+    mr_coordinator_service *service;
     MR_VEC(hired) workers; /* used in turns, like the next two */
     part_state *parts;
     int64_t iteration; /* the present one; 0: none */
@@ -60,7 +60,7 @@ static void order(mr_batch_driver *d, hired *h, int part)
         h->iteration = d->iteration;
         d->parts[part] = GIVEN;
         mr_bytes_add_str(&bytes, &head);
-        mr_desk_order(d->desk, h->id, &bytes);
+        mr_coordinator_service_order(d->service, h->id, &bytes);
     }
     mr_status_free(st);
     mr_str_deinit(&head);
@@ -235,9 +235,9 @@ static mr_status *wait_for_all(mr_batch_driver *d)
 /* One iteration and its step. With determinism the gradients are added in the order of partitions. */
 mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss)
 {
-    mr_desk_turn(d->desk, begin, d);
+    mr_coordinator_service_turn(d->service, begin, d);
     mr_status *st = wait_for_all(d);
-    mr_desk_turn(d->desk, end, d);
+    mr_coordinator_service_turn(d->service, end, d);
     if (st)
         return st;
     float by = d->o.rate / (float)d->o.partitions;
@@ -283,7 +283,8 @@ mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *pa
     if (!st)
         memcpy(d->w, parameters, bytes);
     if (!st)
-        st = mr_desk_open(&(mr_desk_rules){o->address, d, joined, said, lost, tick}, &d->desk);
+        st = mr_coordinator_service_open(&(mr_coordinator_service_rules){o->address, d, joined, said, lost, tick},
+                                         &d->service);
     if (st)
         mr_batch_driver_free(d);
     else
@@ -295,7 +296,7 @@ void mr_batch_driver_free(mr_batch_driver *d)
 {
     if (!d)
         return;
-    mr_desk_close(d->desk);
+    mr_coordinator_service_close(d->service);
     mr_vec_deinit(&d->workers);
     mr_free(d->parts);
     mr_free(d->w);
@@ -307,7 +308,7 @@ void mr_batch_driver_free(mr_batch_driver *d)
     mr_free(d);
 }
 
-const char *mr_batch_driver_address(const mr_batch_driver *d) { return mr_desk_address(d->desk); }
+const char *mr_batch_driver_address(const mr_batch_driver *d) { return mr_coordinator_service_address(d->service); }
 
 const float *mr_batch_driver_parameters(const mr_batch_driver *d) { return d->w; }
 
@@ -316,7 +317,7 @@ void mr_batch_driver_count(mr_batch_driver *d, mr_batch_driver_stats *out)
     mr_lock(&d->mu);
     *out = (mr_batch_driver_stats){.iterations = d->iterations, .lost = d->lost};
     mr_unlock(&d->mu);
-    mr_desk_count(d->desk, &out->sent, &out->received);
+    mr_coordinator_service_count(d->service, &out->sent, &out->received);
 }
 
 /* ---- a worker ---- */
@@ -391,14 +392,14 @@ static mr_status *compute(bench *b, const task *t, mr_bytes *report)
 }
 
 /* Asks for orders and carries them out until an error. */
-static mr_status *work(bench *b, mr_hand *h)
+static mr_status *work(bench *b, mr_coordinator_client *h)
 {
     mr_bytes report = {0};
     for (;;) {
         mr_bytes bytes = {0};
         mr_sv flat;
         task t;
-        mr_status *st = mr_hand_ask(h, &report, &bytes);
+        mr_status *st = mr_coordinator_client_ask(h, &report, &bytes);
         if (!st)
             st = mr_bytes_flat(&bytes, &flat);
         if (!st)
@@ -415,20 +416,20 @@ static mr_status *work(bench *b, mr_hand *h)
 mr_status *mr_batch_worker_run(const mr_batch_worker *w)
 {
     bench b = {.w = w};
-    mr_hand *h = NULL;
+    mr_coordinator_client *h = NULL;
     mr_sv hello = {(const char *)&w->mirror->n, sizeof w->mirror->n};
     b.in = mr_new_array(mr_tensor *, w->n_inputs + 1);
     b.gradients = mr_new_array(mr_tensor *, 2 * w->mirror->parts.n + 1);
     mr_status *st = mr_mirror_values_init(w->mirror, &b.v);
     if (!st)
-        st = mr_hand_join(&(mr_hand_rules){w->driver, hello, 60000}, &h);
+        st = mr_coordinator_client_join(&(mr_coordinator_client_rules){w->driver, hello, 60000}, &h);
     if (!st)
         st = work(&b, h);
     if (mr_status_code(st) == MR_UNAVAILABLE) {
         mr_status_free(st);
         st = NULL;
     }
-    mr_hand_leave(h);
+    mr_coordinator_client_leave(h);
     mr_mirror_values_deinit(w->mirror, &b.v);
     mr_free(b.in);
     mr_free(b.gradients);

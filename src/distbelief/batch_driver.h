@@ -3,7 +3,7 @@
  * One driver has the parameters.  In every iteration it sends all of them to every worker; stateless workers compute
  * the gradient of one partition each and send it back; when all are complete, the driver makes a step.  If a worker is
  * lost, another computes its partition, so the result is the same: up to rounding, or to the bit if requested
- * (base/deterministic.h). It uses the same work sessions as Sandblaster (distbelief/desk.h).
+ * (base/deterministic.h). It uses the same work sessions as Sandblaster (distbelief/coordinator_service.h).
  *
  *     order    1: iteration  2: partition  3: partitions  4: parameters, floats
  *     report   1: iteration  2: partition  3: loss (double)  4: gradient, floats */

@@ -14,7 +14,7 @@ enum { DIMS = 3, PARTITIONS = 6 };
 
 typedef struct worker { /* a model of its own: the squared distance of w to the mean of what it is fed */
     mr_graph *g;
-    mr_network *n;
+    mr_nn *n;
     mr_mirror m;
     mr_session *s;
     mr_out in;
@@ -29,11 +29,11 @@ static void build(worker *w)
 {
     mr_ops_register();
     w->g = mr_graph_new();
-    w->n = mr_net_new(w->g);
-    w->in = mr_net_input(w->n, "x", MR_FLOAT, 1, (int64_t[]){DIMS});
-    mr_out v = mr_net_variable(w->n, "w", MR_FLOAT, 1, (int64_t[]){DIMS}, (mr_net_init){MR_NET_CONSTANT, 0, 0}, true);
-    mr_mirror_build(w->n, mr_net_squared_loss(w->n, v, w->in), false, 0, &w->m);
-    mr_node *init = mr_net_initializer(w->n);
+    w->n = mr_nn_new(w->g);
+    w->in = mr_nn_input(w->n, "x", MR_FLOAT, 1, (int64_t[]){DIMS});
+    mr_out v = mr_nn_variable(w->n, "w", MR_FLOAT, 1, (int64_t[]){DIMS}, (mr_nn_init){MR_NN_CONSTANT, 0, 0}, true);
+    mr_mirror_build(w->n, mr_nn_squared_loss(w->n, v, w->in), false, 0, &w->m);
+    mr_node *init = mr_nn_initializer(w->n);
     MR_CHECK_OK(mr_status_copy(w->n->s.st));
     MR_CHECK_OK(mr_direct_session_new(w->g, NULL, &(mr_session_config){0}, &w->s));
     MR_CHECK_OK(mr_session_run(w->s, &(mr_run_args){.targets = &init, .n_targets = 1}, NULL, NULL));
@@ -60,7 +60,7 @@ static void drop(worker *w)
     mr_thread_join(&w->thread);
     mr_session_free(w->s);
     mr_mirror_deinit(&w->m);
-    mr_net_free(w->n);
+    mr_nn_free(w->n);
     mr_graph_unref(w->g);
     mr_status_free(w->end);
 }

@@ -6,8 +6,8 @@
 #include "distbelief/blaster.h"
 
 #include "base/clock.h"
-#include "distbelief/blast_words.h"
-#include "distbelief/desk.h"
+#include "distbelief/sandblaster_messages.h"
+#include "distbelief/coordinator_service.h"
 #include "distbelief/mirror.h"
 #include "ps/client.h"
 
@@ -23,7 +23,7 @@ struct mr_blaster {
     const mr_blaster_work *w; /* while mr_blaster_run is running */
     int64_t heard_ns;         /* when the last order arrived */
     mr_mutex mu;
-    mr_hand *hand MR_GUARDED_BY(mu);
+    mr_coordinator_client *client MR_GUARDED_BY(mu);
     mr_cancel *cancel; /* cancels runs */
     bool cancelled MR_GUARDED_BY(mu);
 };
@@ -127,11 +127,11 @@ static mr_status *obey(mr_blaster *b, const mr_blast_order *o, mr_blast_report *
 
 /* ---- work ---- */
 
-static mr_status *take_order(mr_hand *h, mr_bytes *report, mr_blast_order *out)
+static mr_status *take_order(mr_coordinator_client *h, mr_bytes *report, mr_blast_order *out)
 {
     mr_bytes bytes = {0};
     mr_sv flat;
-    mr_status *st = mr_hand_ask(h, report, &bytes);
+    mr_status *st = mr_coordinator_client_ask(h, report, &bytes);
     if (!st)
         st = mr_bytes_flat(&bytes, &flat);
     if (!st)
@@ -141,20 +141,20 @@ static mr_status *take_order(mr_hand *h, mr_bytes *report, mr_blast_order *out)
 }
 
 /* Reports to the coordinator why this replica leaves, and waits for its answer. */
-static void tell_failure(mr_hand *h, const mr_status *why)
+static void tell_failure(mr_coordinator_client *h, const mr_status *why)
 {
     mr_bytes report = {0}, none = {0};
     mr_blast_report r = {.kind = MR_TOLD_FAILED, .code = (int)mr_status_code(why), .message = mr_sv_of(mr_status_message(why))};
     mr_status *st = mr_blast_put_report(&r, &report);
     if (!st)
-        st = mr_hand_ask(h, &report, &none);
+        st = mr_coordinator_client_ask(h, &report, &none);
     mr_status_free(st);
     mr_bytes_deinit(&none);
 }
 
 /* Asks for orders and carries them out until the end, or an error. Errors other than a cancellation
  * are reported to the coordinator. */
-static mr_status *work_at(mr_blaster *b, mr_hand *h)
+static mr_status *work_at(mr_blaster *b, mr_coordinator_client *h)
 {
     mr_bytes report = {0};
     mr_blast_order o;
@@ -172,10 +172,10 @@ static mr_status *work_at(mr_blaster *b, mr_hand *h)
     }
 }
 
-static mr_status *set_hand(mr_blaster *b, mr_hand *h)
+static mr_status *set_client(mr_blaster *b, mr_coordinator_client *h)
 {
     mr_lock(&b->mu);
-    b->hand = h;
+    b->client = h;
     bool cancelled = b->cancelled;
     mr_unlock(&b->mu);
     return h && cancelled ? mr_error(MR_CANCELLED, "The work was cancelled") : NULL;
@@ -186,18 +186,18 @@ static mr_status *work_once(mr_blaster *b)
 {
     mr_bytes hello = {0};
     mr_sv flat;
-    mr_hand *h = NULL;
+    mr_coordinator_client *h = NULL;
     mr_status *st = mr_blast_put_hello(&(mr_blast_hello){mr_sv_of(b->w->name), b->m.keys, b->m.width}, &hello);
     if (!st)
         st = mr_bytes_flat(&hello, &flat);
     if (!st)
-        st = mr_hand_join(&(mr_hand_rules){b->w->coordinator, flat, b->w->deadline_ms}, &h);
+        st = mr_coordinator_client_join(&(mr_coordinator_client_rules){b->w->coordinator, flat, b->w->deadline_ms}, &h);
     if (!st)
-        st = set_hand(b, h);
+        st = set_client(b, h);
     if (!st)
         st = work_at(b, h);
-    mr_status_free(set_hand(b, NULL));
-    mr_hand_leave(h);
+    mr_status_free(set_client(b, NULL));
+    mr_coordinator_client_leave(h);
     mr_bytes_deinit(&hello);
     if (b->holds)
         mr_mirror_drop(&b->m, b->held);
@@ -226,8 +226,8 @@ void mr_blaster_cancel(mr_blaster *b)
 {
     mr_lock(&b->mu);
     b->cancelled = true;
-    if (b->hand)
-        mr_hand_cancel(b->hand);
+    if (b->client)
+        mr_coordinator_client_cancel(b->client);
     mr_unlock(&b->mu);
     mr_cancel_start(b->cancel);
 }
@@ -243,7 +243,7 @@ mr_status *mr_blaster_fetch(mr_blaster *b, mr_session *s, mr_ps *ps, const char 
 
 /* ---- creating and freeing ---- */
 
-mr_blaster *mr_blaster_new(mr_network *n, mr_out loss, const mr_out *inputs, int n_inputs)
+mr_blaster *mr_blaster_new(mr_nn *n, mr_out loss, const mr_out *inputs, int n_inputs)
 {
     mr_blaster *b = mr_new(mr_blaster);
     b->n_inputs = n_inputs;

@@ -6,12 +6,12 @@
 
 #include "exec/session.h"
 #include "millrace/ps.h"
-#include "train/net.h"
+#include "train/nn.h"
 
 typedef struct mr_blaster mr_blaster;
 
 /* Adds its nodes to the network.  NULL after an error, which is in the network's scope. */
-mr_blaster *mr_blaster_new(mr_network *n, mr_out loss, const mr_out *inputs, int n_inputs);
+mr_blaster *mr_blaster_new(mr_nn *n, mr_out loss, const mr_out *inputs, int n_inputs);
 void mr_blaster_free(mr_blaster *b);
 
 typedef struct mr_blaster_work {

@@ -17,8 +17,8 @@
 #include "base/long_wait.h"
 #include "base/thread.h"
 #include "dist/sandblaster.h"
-#include "distbelief/blast_words.h"
-#include "distbelief/desk.h"
+#include "distbelief/sandblaster_messages.h"
+#include "distbelief/coordinator_service.h"
 #include "distbelief/lbfgs.h"
 #include "ps/client.h"
 
@@ -32,7 +32,7 @@ typedef struct starter { /* a replica that pushes its initial values */
 struct mr_blast_coordinator {
     mr_sandblaster_options o; /* with defaults filled in; name and address are owned */
     mr_ps *ps;
-    mr_desk *desk;
+    mr_coordinator_service *service;
     mr_blast b;       /* used only in turns, like the fields up to failures: */
     MR_VEC(starter) starters; /* not in the ledger yet */
     int64_t start_ns; /* when the last of them got its order */
@@ -63,7 +63,7 @@ static void order(mr_blast_coordinator *c, int64_t replica, const mr_blast_order
     mr_bytes bytes = {0};
     mr_status *st = mr_blast_put_order(o, &bytes);
     if (!st)
-        mr_desk_order(c->desk, replica, &bytes);
+        mr_coordinator_service_order(c->service, replica, &bytes);
     mr_status_free(st); /* out of memory: the replica is treated as slow, and others do its work */
 }
 
@@ -383,7 +383,7 @@ static mr_status *sum_lanes(mr_blast_coordinator *c)
 {
     counting l = {.c = c};
     mr_status *st = change(c, MR_PS_FILL, c->vectors[MR_LBFGS_G], c->vectors[MR_LBFGS_G], 0);
-    mr_desk_turn(c->desk, list_lanes, &l);
+    mr_coordinator_service_turn(c->service, list_lanes, &l);
     for (int i = 0, table; i < l.lanes.n && !st; i++) {
         st = lane_table(c, l.lanes.p[i], &table);
         if (!st)
@@ -410,7 +410,7 @@ static mr_status *evaluate(void *arg, double *loss)
 {
     mr_blast_coordinator *c = arg;
     double square = 0;
-    mr_desk_turn(c->desk, begin_evaluation, c);
+    mr_coordinator_service_turn(c->service, begin_evaluation, c);
     MR_TRY(wait_for(c, &c->complete, "they compute a loss"));
     mr_lock(&c->mu);
     *loss = c->loss;
@@ -456,7 +456,7 @@ static mr_status *make_vectors(mr_blast_coordinator *c)
         MR_TRY(make_vector(c, i));
     MR_TRY(lane_table(c, c->start_lane, &first));
     MR_TRY(change(c, MR_PS_COPY, c->vectors[MR_LBFGS_X], first, 0));
-    mr_desk_turn(c->desk, give_lane_back, c);
+    mr_coordinator_service_turn(c->service, give_lane_back, c);
     c->made = true;
     return NULL;
 }
@@ -490,12 +490,12 @@ static void count_ledger(void *arg)
 
 void mr_blast_coordinator_count(mr_blast_coordinator *c, mr_sandblaster_stats *out)
 {
-    mr_desk_turn(c->desk, count_ledger, c);
+    mr_coordinator_service_turn(c->service, count_ledger, c);
     mr_lock(&c->mu);
     *out = c->stats;
     mr_unlock(&c->mu);
     out->struct_size = sizeof *out;
-    mr_desk_count(c->desk, &out->bytes_sent, &out->bytes_received);
+    mr_coordinator_service_count(c->service, &out->bytes_sent, &out->bytes_received);
 }
 
 /* ---- beginning and end ---- */
@@ -529,7 +529,8 @@ mr_status *mr_blast_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, 
     mr_status *st = check_options(&c->o);
     mr_blast_init(&c->b, &(mr_blast_rules){c->o.portions, c->o.patience_ms * 1000000});
     if (!st)
-        st = mr_desk_open(&(mr_desk_rules){o->address, c, joined, said, lost, tick}, &c->desk);
+        st = mr_coordinator_service_open(&(mr_coordinator_service_rules){o->address, c, joined, said, lost, tick},
+                                         &c->service);
     if (st)
         mr_blast_coordinator_free(c);
     else
@@ -537,7 +538,10 @@ mr_status *mr_blast_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, 
     return st;
 }
 
-const char *mr_blast_coordinator_address(const mr_blast_coordinator *c) { return mr_desk_address(c->desk); }
+const char *mr_blast_coordinator_address(const mr_blast_coordinator *c)
+{
+    return mr_coordinator_service_address(c->service);
+}
 
 static void tell_end(void *arg)
 {
@@ -553,19 +557,19 @@ static void tell_end(void *arg)
 static void part(mr_blast_coordinator *c)
 {
     int64_t end = mr_now_ns() + PARTING_MS * 1000000ll;
-    mr_desk_turn(c->desk, tell_end, c);
+    mr_coordinator_service_turn(c->service, tell_end, c);
     mr_lock(&c->mu);
     while (c->n_replicas > 0 && mr_cond_wait_until(&c->changed, &c->mu, end))
         ;
     mr_unlock(&c->mu);
-    mr_desk_close(c->desk);
+    mr_coordinator_service_close(c->service);
 }
 
 void mr_blast_coordinator_free(mr_blast_coordinator *c)
 {
     if (!c)
         return;
-    if (c->desk)
+    if (c->service)
         part(c);
     mr_blast_deinit(&c->b);
     mr_vec_deinit(&c->starters);

@@ -18,8 +18,8 @@
 static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
 {
     (void)t, (void)st; /* collect asks for its error */
-    mr_pour_group *g = ((void **)arg)[0];
-    mr_pour *p = ((void **)arg)[1];
+    mr_downpour_replica_group *g = ((void **)arg)[0];
+    mr_downpour_replica *p = ((void **)arg)[1];
     MR_ASSERT(g && p);
     mr_lock(&p->mu);
     if (--g->left == 0)
@@ -30,7 +30,7 @@ static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
 
 /* Changes the number of tasks of a group that have not ended. A group holds one while it is being
  * begun, so it cannot end too early. */
-static void count_task(mr_pour *p, mr_pour_group *g, int by)
+static void count_task(mr_downpour_replica *p, mr_downpour_replica_group *g, int by)
 {
     mr_lock(&p->mu);
     g->left += by;
@@ -40,7 +40,7 @@ static void count_task(mr_pour *p, mr_pour_group *g, int by)
     mr_unlock(&p->mu);
 }
 
-static mr_status *begin_task(mr_pour *p, mr_pour_group *g, mr_ps_job j)
+static mr_status *begin_task(mr_downpour_replica *p, mr_downpour_replica_group *g, mr_ps_job j)
 {
     void **arg = mr_new_array(void *, 2);
     mr_ps_task task;
@@ -59,7 +59,7 @@ static mr_status *begin_task(mr_pour *p, mr_pour_group *g, mr_ps_job j)
     return NULL;
 }
 
-static bool has_ended(mr_pour *p, mr_pour_group *g)
+static bool has_ended(mr_downpour_replica *p, mr_downpour_replica_group *g)
 {
     mr_lock(&p->mu);
     bool ended = g->under_way && g->left == 0;
@@ -68,7 +68,7 @@ static bool has_ended(mr_pour *p, mr_pour_group *g)
 }
 
 /* Ends all tasks of the group, waiting for them if necessary, and returns the first error. */
-static mr_status *collect(mr_pour *p, mr_pour_group *g)
+static mr_status *collect(mr_downpour_replica *p, mr_downpour_replica_group *g)
 {
     mr_status *st = NULL;
     for (int i = 0; i < g->tasks.n; i++)
@@ -81,7 +81,7 @@ static mr_status *collect(mr_pour *p, mr_pour_group *g)
 /* ---- actions ---- */
 
 /* Begins to fetch all parameters into `fetched`. */
-static mr_status *begin_fetch(mr_pour *p)
+static mr_status *begin_fetch(mr_downpour_replica *p)
 {
     mr_status *st = NULL;
     p->fetch.under_way = true;
@@ -100,7 +100,7 @@ static mr_status *begin_fetch(mr_pour *p)
 }
 
 /* Pushes the rows touched since the last push, packed together, and sets their sums to zero. */
-static mr_status *push_rows(mr_pour *p, int part)
+static mr_status *push_rows(mr_downpour_replica *p, int part)
 {
     const mr_mirror_part *m = &p->m.parts.p[part];
     size_t columns = (size_t)m->columns, n = 0;
@@ -127,7 +127,7 @@ static mr_status *push_rows(mr_pour *p, int part)
 
 /* Begins to push all sums and the count of steps. The client copies what it pushes, so the sums are
  * cleared at once. */
-static mr_status *begin_push(mr_pour *p, int64_t steps)
+static mr_status *begin_push(mr_downpour_replica *p, int64_t steps)
 {
     mr_status *st = NULL;
     float rise[2];
@@ -142,7 +142,7 @@ static mr_status *begin_push(mr_pour *p, int64_t steps)
     for (int i = 0; i < p->m.parts.n && !st; i++)
         if (p->m.parts.p[i].rows)
             st = push_rows(p, i);
-    mr_pour_count_steps(p, steps, rise);
+    mr_downpour_replica_count_steps(p, steps, rise);
     if (!st)
         st = begin_task(p, &p->push, (mr_ps_job){.table = p->job, .keys = {NULL, KEY_STEPS, 2}, .floats = rise});
     count_task(p, &p->push, -1);
@@ -150,7 +150,7 @@ static mr_status *begin_push(mr_pour *p, int64_t steps)
 }
 
 /* Installs what was fetched. With a local rate, the replica's gradients that are not pushed yet stay applied. */
-static mr_status *install(mr_pour *p)
+static mr_status *install(mr_downpour_replica *p)
 {
     float by = p->o.local_rate;
     if (by > 0)
@@ -163,7 +163,7 @@ static mr_status *install(mr_pour *p)
     return mr_mirror_install(&p->m, p->s, &p->fetched);
 }
 
-static mr_status *act(mr_pour *p, const mr_downpour_action *a)
+static mr_status *act(mr_downpour_replica *p, const mr_downpour_action *a)
 {
     switch (a->what) {
     case MR_DOWNPOUR_WATCH: p->watch_due = true; return NULL;
@@ -177,7 +177,7 @@ static mr_status *act(mr_pour *p, const mr_downpour_action *a)
 }
 
 /* Feeds an event to the plan and carries out its actions. */
-static mr_status *happen(mr_pour *p, mr_downpour_event e, int64_t value)
+static mr_status *happen(mr_downpour_replica *p, mr_downpour_event e, int64_t value)
 {
     mr_status *st = NULL;
     mr_downpour_step(&p->plan, e, value, mr_now_ns(), &p->todo);
@@ -190,7 +190,7 @@ static mr_status *happen(mr_pour *p, mr_downpour_event e, int64_t value)
 /* ---- the loop ---- */
 
 /* Handles the groups that have ended; *moved tells whether there were any. */
-static mr_status *look(mr_pour *p, bool *moved)
+static mr_status *look(mr_downpour_replica *p, bool *moved)
 {
     *moved = false;
     if (has_ended(p, &p->push)) {
@@ -206,7 +206,7 @@ static mr_status *look(mr_pour *p, bool *moved)
     return NULL;
 }
 
-mr_status *mr_pour_check(mr_pour *p)
+mr_status *mr_downpour_replica_check(mr_downpour_replica *p)
 {
     mr_lock(&p->mu);
     bool cancelled = p->cancelled;
@@ -216,22 +216,22 @@ mr_status *mr_pour_check(mr_pour *p)
 
 /* Reads the job's progress, after a short pause; for replicas that wait for replica 0 to train alone
  * first. */
-static mr_status *watch(mr_pour *p)
+static mr_status *watch(mr_downpour_replica *p)
 {
     int64_t steps;
-    MR_TRY(mr_pour_check(p));
+    MR_TRY(mr_downpour_replica_check(p));
     p->watch_due = false;
     mr_sleep_ns(WATCH_MS * 1000000);
-    MR_TRY(mr_pour_read_job(p, &steps));
+    MR_TRY(mr_downpour_replica_read_job(p, &steps));
     return happen(p, MR_DOWNPOUR_PROGRESS, steps);
 }
 
-static bool any_ended_locked(const mr_pour *p) MR_REQUIRES(p->mu)
+static bool any_ended_locked(const mr_downpour_replica *p) MR_REQUIRES(p->mu)
 {
     return (p->push.under_way && !p->push.left) || (p->fetch.under_way && !p->fetch.left);
 }
 
-static void count_wait(mr_pour *p, int64_t begin_ns)
+static void count_wait(mr_downpour_replica *p, int64_t begin_ns)
 {
     double waited = (double)(mr_now_ns() - begin_ns) * 1e-9;
     if (!p->plan.ready)
@@ -242,7 +242,7 @@ static void count_wait(mr_pour *p, int64_t begin_ns)
 
 /* Waits for the end of a group. The deadline is checked last: if both happened during a sleep, the
  * group counts. */
-static mr_status *wait(mr_pour *p, int64_t deadline_ns)
+static mr_status *wait(mr_downpour_replica *p, int64_t deadline_ns)
 {
     mr_status *st = NULL;
     int64_t begin = mr_now_ns();
@@ -268,7 +268,7 @@ static mr_status *wait(mr_pour *p, int64_t deadline_ns)
 
 /* Works until a step is due or, with finish, everything has ended. The deadline is extended whenever
  * something moves. */
-static mr_status *pump(mr_pour *p, bool finish)
+static mr_status *pump(mr_downpour_replica *p, bool finish)
 {
     int64_t deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
     double seconds;
@@ -295,7 +295,7 @@ static mr_status *pump(mr_pour *p, bool finish)
 }
 
 /* Keeps an error of the servers: gradients may be lost, so training must be started again. */
-static mr_status *keep_failure(mr_pour *p, mr_status *st)
+static mr_status *keep_failure(mr_downpour_replica *p, mr_status *st)
 {
     if (st && !p->failed)
         p->failed = mr_status_copy(st);
@@ -303,7 +303,7 @@ static mr_status *keep_failure(mr_pour *p, mr_status *st)
 }
 
 /* Waits for everything in progress and ignores its errors. */
-static void drain(mr_pour *p)
+static void drain(mr_downpour_replica *p)
 {
     if (p->fetch.under_way)
         mr_status_free(collect(p, &p->fetch));
@@ -313,10 +313,10 @@ static void drain(mr_pour *p)
 
 typedef struct listener { /* cancels a wait; the entry is first, because wait_cancelled casts back */
     mr_cancel_entry entry;
-    mr_pour *pour;
+    mr_downpour_replica *replica;
 } listener;
 
-static void set_cancelled(mr_pour *p, bool cancelled)
+static void set_cancelled(mr_downpour_replica *p, bool cancelled)
 {
     mr_lock(&p->mu);
     p->cancelled = cancelled;
@@ -324,12 +324,12 @@ static void set_cancelled(mr_pour *p, bool cancelled)
     mr_unlock(&p->mu);
 }
 
-static void wait_cancelled(mr_cancel_entry *e) { set_cancelled(((listener *)e)->pour, true); }
+static void wait_cancelled(mr_cancel_entry *e) { set_cancelled(((listener *)e)->replica, true); }
 
 /* Runs fn, a call other than a step, which p->under may cancel. */
-static mr_status *heeding(mr_pour *p, mr_status *(*fn)(mr_pour *p))
+static mr_status *heeding(mr_downpour_replica *p, mr_status *(*fn)(mr_downpour_replica *p))
 {
-    listener l = {.entry.fn = wait_cancelled, .pour = p};
+    listener l = {.entry.fn = wait_cancelled, .replica = p};
     mr_cancel *under = p->under;
     if (under && !mr_cancel_register(under, &l.entry))
         return mr_error(MR_CANCELLED, "'%s': replica %d was cancelled", p->o.name, p->o.replica);
@@ -339,9 +339,9 @@ static mr_status *heeding(mr_pour *p, mr_status *(*fn)(mr_pour *p))
     return st;
 }
 
-void mr_pour_under(mr_pour *p, mr_cancel *cancel) { p->under = cancel; }
+void mr_downpour_replica_under(mr_downpour_replica *p, mr_cancel *cancel) { p->under = cancel; }
 
-static void forget_accrued(mr_pour *p)
+static void forget_accrued(mr_downpour_replica *p)
 {
     memset(p->accrued.vector, 0, (size_t)p->m.n * sizeof(float));
     for (int i = 0; i < p->m.parts.n; i++)
@@ -352,10 +352,10 @@ static void forget_accrued(mr_pour *p)
 }
 
 /* Makes the tables, waits for initial values, and fetches the first parameters. */
-static mr_status *start(mr_pour *p)
+static mr_status *start(mr_downpour_replica *p)
 {
-    MR_TRY(mr_pour_make_tables(p));
-    MR_TRY(mr_pour_see_values(p));
+    MR_TRY(mr_downpour_replica_make_tables(p));
+    MR_TRY(mr_downpour_replica_see_values(p));
     mr_downpour_init(&p->plan, &(mr_downpour_rules){p->o.n_fetch, p->o.n_push, p->o.most_behind, p->o.replica, p->o.warm_steps,
                                                     p->o.patience_ms * 1000000});
     p->step_due = p->watch_due = p->ended = false;
@@ -367,7 +367,7 @@ static mr_status *start(mr_pour *p)
 
 /* After an error nothing is in progress, and the session is forgotten: tables may be unknown, so
  * fetching is not possible either. */
-mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps)
+mr_status *mr_downpour_replica_start(mr_downpour_replica *p, mr_session *s, mr_ps *ps)
 {
     if (p->started)
         return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d is training already", p->o.name, p->o.replica);
@@ -386,7 +386,7 @@ mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps)
     return st;
 }
 
-static void time_step(mr_pour *p)
+static void time_step(mr_downpour_replica *p)
 {
     int64_t now = mr_now_ns();
     if (p->last_step_ns)
@@ -394,7 +394,7 @@ static void time_step(mr_pour *p)
     p->last_step_ns = now;
 }
 
-static mr_status *check_running(const mr_pour *p)
+static mr_status *check_running(const mr_downpour_replica *p)
 {
     if (p->failed)
         return mr_status_copy(p->failed);
@@ -404,9 +404,9 @@ static mr_status *check_running(const mr_pour *p)
 }
 
 /* Waits until a step is due. A cancelled wait does no harm: the next call continues it. */
-static mr_status *await_turn(mr_pour *p, mr_cancel *cancel)
+static mr_status *await_turn(mr_downpour_replica *p, mr_cancel *cancel)
 {
-    listener l = {.entry.fn = wait_cancelled, .pour = p};
+    listener l = {.entry.fn = wait_cancelled, .replica = p};
     if (p->step_due)
         return keep_failure(p, pump(p, false));
     if (cancel && !mr_cancel_register(cancel, &l.entry))
@@ -422,7 +422,7 @@ static mr_status *await_turn(mr_pour *p, mr_cancel *cancel)
 
 /* One step: waits for its turn, runs, adds the gradients to the sums. If the run fails, the plan takes
  * the step back. */
-mr_status *mr_pour_train(mr_pour *p, const mr_run_args *client, mr_cancel *cancel)
+mr_status *mr_downpour_replica_train(mr_downpour_replica *p, const mr_run_args *client, mr_cancel *cancel)
 {
     MR_TRY(check_running(p));
     int64_t begin = mr_now_ns();
@@ -448,10 +448,10 @@ mr_status *mr_pour_train(mr_pour *p, const mr_run_args *client, mr_cancel *cance
     return keep_failure(p, st);
 }
 
-static mr_status *pump_out(mr_pour *p) { return pump(p, true); }
+static mr_status *pump_out(mr_downpour_replica *p) { return pump(p, true); }
 
 /* Takes back a step that is due, pushes the rest, and waits for everything in progress. */
-mr_status *mr_pour_finish(mr_pour *p)
+mr_status *mr_downpour_replica_finish(mr_downpour_replica *p)
 {
     if (!p->started)
         return p->failed ? mr_status_copy(p->failed) : NULL;
@@ -468,7 +468,7 @@ mr_status *mr_pour_finish(mr_pour *p)
 }
 
 /* A fetch outside the plan. The plan may be fetching into `fetched` too, so that fetch ends first. */
-static mr_status *fetch(mr_pour *p)
+static mr_status *fetch(mr_downpour_replica *p)
 {
     bool moved;
     while (p->fetch.under_way) {
@@ -484,14 +484,14 @@ static mr_status *fetch(mr_pour *p)
     return st ? st : mr_mirror_install(&p->m, p->s, &p->fetched);
 }
 
-mr_status *mr_pour_fetch(mr_pour *p)
+mr_status *mr_downpour_replica_fetch(mr_downpour_replica *p)
 {
     if (!p->s)
         return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d has not been started", p->o.name, p->o.replica);
     return heeding(p, fetch);
 }
 
-void mr_pour_count(const mr_pour *p, mr_downpour_stats *out)
+void mr_downpour_replica_count(const mr_downpour_replica *p, mr_downpour_stats *out)
 {
     *out = p->stats;
     out->struct_size = sizeof *out;
@@ -532,7 +532,7 @@ static mr_status *check_options(mr_downpour_options *o)
     return NULL;
 }
 
-static mr_status *make_room(mr_pour *p)
+static mr_status *make_room(mr_downpour_replica *p)
 {
     int n = p->m.parts.n;
     p->tables = mr_new_array(int, n + 1);
@@ -546,9 +546,9 @@ static mr_status *make_room(mr_pour *p)
     return NULL;
 }
 
-mr_pour *mr_pour_new(mr_network *n, mr_out loss, const mr_downpour_options *o)
+mr_downpour_replica *mr_downpour_replica_new(mr_nn *n, mr_out loss, const mr_downpour_options *o)
 {
-    mr_pour *p = mr_new(mr_pour);
+    mr_downpour_replica *p = mr_new(mr_downpour_replica);
     p->o = *o;
     p->o.name = mr_strdup(o->name && o->name[0] ? o->name : "downpour");
     mr_mutex_init(&p->mu);
@@ -560,11 +560,11 @@ mr_pour *mr_pour_new(mr_network *n, mr_out loss, const mr_downpour_options *o)
         mr_scope_fail(&n->s, make_room(p));
     if (mr_scope_ok(&n->s))
         return p;
-    mr_pour_free(p);
+    mr_downpour_replica_free(p);
     return NULL;
 }
 
-void mr_pour_free(mr_pour *p)
+void mr_downpour_replica_free(mr_downpour_replica *p)
 {
     if (!p)
         return;

@@ -7,26 +7,26 @@
 
 #include "exec/session.h"
 #include "millrace/distbelief.h"
-#include "train/net.h"
+#include "train/nn.h"
 
-typedef struct mr_pour mr_pour;
+typedef struct mr_downpour_replica mr_downpour_replica;
 
 /* Adds its nodes to the network; options that are zero get their defaults.  NULL after an error, which is in the
  * network's scope. */
-mr_pour *mr_pour_new(mr_network *n, mr_out loss, const mr_downpour_options *o);
+mr_downpour_replica *mr_downpour_replica_new(mr_nn *n, mr_out loss, const mr_downpour_options *o);
 /* Waits for everything in progress; call it before the client of the servers is closed. */
-void mr_pour_free(mr_pour *p);
+void mr_downpour_replica_free(mr_downpour_replica *p);
 
 /* Later starts, finishes and fetches end with CANCELLED when `cancel` is started; may be NULL. */
-void mr_pour_under(mr_pour *p, mr_cancel *cancel);
+void mr_downpour_replica_under(mr_downpour_replica *p, mr_cancel *cancel);
 /* Makes the tables, makes sure that they have values, and waits for its turn and the first parameters. */
-mr_status *mr_pour_start(mr_pour *p, mr_session *s, mr_ps *ps);
+mr_status *mr_downpour_replica_start(mr_downpour_replica *p, mr_session *s, mr_ps *ps);
 /* One step with the client's feeds, fetches and targets. */
-mr_status *mr_pour_train(mr_pour *p, const mr_run_args *client, mr_cancel *cancel);
+mr_status *mr_downpour_replica_train(mr_downpour_replica *p, const mr_run_args *client, mr_cancel *cancel);
 /* Pushes the rest and waits for everything in progress.  Afterwards training may be started again. */
-mr_status *mr_pour_finish(mr_pour *p);
+mr_status *mr_downpour_replica_finish(mr_downpour_replica *p);
 /* Copies the servers' present values to the session's variables. */
-mr_status *mr_pour_fetch(mr_pour *p);
-void mr_pour_count(const mr_pour *p, mr_downpour_stats *out);
+mr_status *mr_downpour_replica_fetch(mr_downpour_replica *p);
+void mr_downpour_replica_count(const mr_downpour_replica *p, mr_downpour_stats *out);
 
 #endif

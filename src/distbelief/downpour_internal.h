@@ -14,13 +14,13 @@
 enum { KEY_STEPS, KEY_BLOCKS, KEY_READY, KEY_GIVEN, JOB_KEYS };
 enum { STEPS_A_BLOCK = 4096, WATCH_MS = 5 };
 
-typedef struct mr_pour_group { /* tasks that end together */
+typedef struct mr_downpour_replica_group { /* tasks that end together */
     MR_VEC(mr_ps_task) tasks;
     int left MR_GUARDED_BY(mu);     /* tasks that have not ended; plus one while the group is being begun */
     bool under_way;
-} mr_pour_group;
+} mr_downpour_replica_group;
 
-struct mr_pour {
+struct mr_downpour_replica {
     mr_downpour_options o; /* with defaults filled in; the name is owned */
     mr_mirror m;
     mr_session *s;
@@ -35,7 +35,7 @@ struct mr_pour {
     mr_status *failed; /* the error that ended training; kept until it is started again */
     mr_mutex mu;
     mr_cond changed; /* a group has ended */
-    mr_pour_group fetch, push;
+    mr_downpour_replica_group fetch, push;
     bool cancelled MR_GUARDED_BY(mu); /* the present call must end */
     mr_cancel *under; /* cancels calls other than steps, which bring their own; may be NULL */
     mr_downpour_stats stats;
@@ -44,14 +44,14 @@ struct mr_pour {
 };
 
 /* CANCELLED when the present call must end. */
-mr_status *mr_pour_check(mr_pour *p);
+mr_status *mr_downpour_replica_check(mr_downpour_replica *p);
 /* Makes the job's tables, or finds them. */
-mr_status *mr_pour_make_tables(mr_pour *p);
-mr_status *mr_pour_read_job(mr_pour *p, int64_t *steps);
+mr_status *mr_downpour_replica_make_tables(mr_downpour_replica *p);
+mr_status *mr_downpour_replica_read_job(mr_downpour_replica *p, int64_t *steps);
 /* What to add to KEY_STEPS and KEY_BLOCKS when this replica has pushed more steps. */
-void mr_pour_count_steps(mr_pour *p, int64_t steps, float rise[2]);
+void mr_downpour_replica_count_steps(mr_downpour_replica *p, int64_t steps, float rise[2]);
 /* Makes sure that the model's tables have initial values; this replica pushes them if no other does. */
-mr_status *mr_pour_see_values(mr_pour *p);
+mr_status *mr_downpour_replica_see_values(mr_downpour_replica *p);
 
 #endif
 

@@ -1,10 +1,10 @@
 /* distbelief/downpour_test.c -- replicas against the parameter server, within one process. */
 #include "base/thread.h"
 #include "distbelief/downpour_internal.h"
-#include "distbelief/small_test.h"
+#include "distbelief/small_problem_fixture.h"
 #include "millrace/front_end.h"
 #include "ps/client_internal.h"
-#include "ps/cluster_rig_test.h"
+#include "ps/cluster_fixture.h"
 #include "ps/server_internal.h"
 #include "tests/harness/log.h"
 #include "tests/harness/test.h"
@@ -318,13 +318,13 @@ MR_TEST(downpour_patience_of_many_replicas_does_not_overflow)
 /* Floats that are added up on servers count by ones to 2^24; jobs make more steps than that. */
 MR_TEST(downpour_counts_the_steps_of_long_jobs)
 {
-    mr_pour p[2] = {0};
+    mr_downpour_replica p[2] = {0};
     float sum[2] = {0};
     int64_t total = 0;
     for (int i = 0; i < 60000; i++) {
         float rise[2];
         int64_t steps = i % 3 ? 1 : 3000 + i % 7;
-        mr_pour_count_steps(&p[i % 2], steps, rise);
+        mr_downpour_replica_count_steps(&p[i % 2], steps, rise);
         total += steps;
         for (int k = 0; k < 2; k++)
             sum[k] += rise[k];

@@ -17,7 +17,8 @@ static mr_ps_table_options table_options(const mr_downpour_options *o, uint64_t 
                                  .update = o->update, .rate = o->rate, .a = o->a, .b = o->b, .epsilon = o->epsilon};
 }
 
-static mr_status *make_table(mr_pour *p, const char *what, uint64_t keys, int64_t width, bool model, int *out)
+static mr_status *make_table(mr_downpour_replica *p, const char *what, uint64_t keys, int64_t width, bool model,
+                             int *out)
 {
     mr_ps_table_options t = {.struct_size = sizeof t, .num_keys = keys, .width = 1, .update = MR_PS_ADD};
     if (width < 1 || width > MR_PS_MAX_WIDTH)
@@ -31,7 +32,7 @@ static mr_status *make_table(mr_pour *p, const char *what, uint64_t keys, int64_
     return st;
 }
 
-mr_status *mr_pour_make_tables(mr_pour *p)
+mr_status *mr_downpour_replica_make_tables(mr_downpour_replica *p)
 {
     p->vector = -1;
     MR_TRY(make_table(p, "job", JOB_KEYS, 1, false, &p->job));
@@ -45,21 +46,21 @@ mr_status *mr_pour_make_tables(mr_pour *p)
     return NULL;
 }
 
-static mr_status *run_job(mr_pour *p, const mr_ps_job *j)
+static mr_status *run_job(mr_downpour_replica *p, const mr_ps_job *j)
 {
     mr_ps_task task;
     MR_TRY(mr_ps_begin(p->ps, j, &task));
     return mr_ps_end(p->ps, task);
 }
 
-static mr_status *read_keys(mr_pour *p, float job[JOB_KEYS])
+static mr_status *read_keys(mr_downpour_replica *p, float job[JOB_KEYS])
 {
     MR_TRY(run_job(p, &(mr_ps_job){.pull = true, .table = p->job, .keys = {NULL, 0, JOB_KEYS}, .out = job}));
     p->stats.steps_of_all = (int64_t)job[KEY_BLOCKS] * STEPS_A_BLOCK + (int64_t)job[KEY_STEPS];
     return NULL;
 }
 
-mr_status *mr_pour_read_job(mr_pour *p, int64_t *steps)
+mr_status *mr_downpour_replica_read_job(mr_downpour_replica *p, int64_t *steps)
 {
     float job[JOB_KEYS];
     MR_TRY(read_keys(p, job));
@@ -67,7 +68,7 @@ mr_status *mr_pour_read_job(mr_pour *p, int64_t *steps)
     return NULL;
 }
 
-void mr_pour_count_steps(mr_pour *p, int64_t steps, float rise[2])
+void mr_downpour_replica_count_steps(mr_downpour_replica *p, int64_t steps, float rise[2])
 {
     MR_ASSERT(steps >= 0);
     int64_t before = p->counted;
@@ -80,7 +81,7 @@ void mr_pour_count_steps(mr_pour *p, int64_t steps, float rise[2])
 /* ---- initial values ---- */
 
 /* The number of floats that the servers keep for a key: its values and the state of its update rule. */
-static mr_status *row_floats(const mr_pour *p, uint64_t keys, int64_t width, size_t *out)
+static mr_status *row_floats(const mr_downpour_replica *p, uint64_t keys, int64_t width, size_t *out)
 {
     mr_ps_table_spec spec;
     mr_ps_table_options o = table_options(&p->o, keys, width);
@@ -90,14 +91,14 @@ static mr_status *row_floats(const mr_pour *p, uint64_t keys, int64_t width, siz
     return NULL;
 }
 
-static mr_status *add_one(mr_pour *p, uint64_t key)
+static mr_status *add_one(mr_downpour_replica *p, uint64_t key)
 {
     float one = 1;
     return run_job(p, &(mr_ps_job){.table = p->job, .keys = {NULL, key, 1}, .floats = &one});
 }
 
 /* Sets the values of keys, and keeps the state of the update rule (such as sums of squares). */
-static mr_status *set_keys(mr_pour *p, int table, mr_ps_keys keys, size_t width, size_t row, const float *values, float *room)
+static mr_status *set_keys(mr_downpour_replica *p, int table, mr_ps_keys keys, size_t width, size_t row, const float *values, float *room)
 {
     MR_TRY(run_job(p, &(mr_ps_job){.pull = true, .whole = true, .table = table, .keys = keys, .out = room}));
     for (size_t k = 0; k < keys.n; k++)
@@ -107,7 +108,7 @@ static mr_status *set_keys(mr_pour *p, int table, mr_ps_keys keys, size_t width,
 }
 
 /* Sets the values of a table in pieces, so that other replicas see the progress. */
-static mr_status *set_table(mr_pour *p, int table, uint64_t keys, int64_t width, const float *values)
+static mr_status *set_table(mr_downpour_replica *p, int table, uint64_t keys, int64_t width, const float *values)
 {
     size_t row, n, most = (size_t)MR_MIN(keys, (uint64_t)KEYS_AT_ONCE);
     mr_status *st = NULL;
@@ -124,7 +125,7 @@ static mr_status *set_table(mr_pour *p, int table, uint64_t keys, int64_t width,
 }
 
 /* Pushes this replica's variables as the initial values of all tables. */
-static mr_status *give_values(mr_pour *p)
+static mr_status *give_values(mr_downpour_replica *p)
 {
     MR_TRY(add_one(p, KEY_GIVEN));
     MR_TRY(mr_mirror_read(&p->m, p->s, &p->fetched));
@@ -143,7 +144,7 @@ static mr_status *give_values(mr_pour *p)
  * when there has been no progress for patience_ms, replica 2 after twice that, and so on. No replica
  * trains before. A large model takes longer than patience_ms, so pushed pieces are counted: while the
  * count grows everybody waits, also a replica 0 that restarts. */
-mr_status *mr_pour_see_values(mr_pour *p)
+mr_status *mr_downpour_replica_see_values(mr_downpour_replica *p)
 {
     int64_t since = mr_now_ns();
     float job[JOB_KEYS], given = 0;
@@ -151,7 +152,7 @@ mr_status *mr_pour_see_values(mr_pour *p)
     mr_long_wait wait;
     mr_long_wait_begin(&wait, since);
     for (;;) {
-        MR_TRY(mr_pour_check(p));
+        MR_TRY(mr_downpour_replica_check(p));
         MR_TRY(read_keys(p, job));
         if (job[KEY_READY] > 0)
             return NULL;

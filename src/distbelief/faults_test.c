@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "distbelief/small_test.h"
+#include "distbelief/small_problem_fixture.h"
 #include "millrace/front_end.h"
 #include "ps/server_internal.h"
 #include "tests/harness/test.h"

@@ -13,30 +13,30 @@ enum {
 
 /* ---- adding nodes ---- */
 
-static mr_out as_float(mr_network *n, mr_out v)
+static mr_out as_float(mr_nn *n, mr_out v)
 {
     if (!v.node || mr_dtype_base(mr_out_type(v)) == MR_FLOAT)
         return v;
     return mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), v);
 }
 
-static mr_node *add_assignment(mr_network *n, const mr_net_var *v, mr_mirror_part *p)
+static mr_node *add_assignment(mr_nn *n, const mr_nn_var *v, mr_mirror_part *p)
 {
     p->feed = mr_placeholder(&n->s, MR_FLOAT, "value", mr_out_shape(v->value));
     mr_out cast = p->feed;
     if (v->dtype != MR_FLOAT)
         cast = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(v->dtype)}), p->feed);
-    return mr_net_assign(n, v, cast).node;
+    return mr_nn_assign(n, v, cast).node;
 }
 
 /* Adds the gradient as floats: rows and their indices if the variable has a table of its own,
  * otherwise a dense tensor. Duplicate rows are summed on the device. */
-static void add_gradient(mr_network *n, mr_gradient g, bool rows, mr_mirror_part *p)
+static void add_gradient(mr_nn *n, mr_gradient g, bool rows, mr_mirror_part *p)
 {
     p->gradient = p->indices = MR_NO_OUT;
     p->rows = rows && !g.dense.node && g.values.node && p->rank >= 1 && p->dims[0] > 0 && p->n > 0;
     if (p->rows) {
-        mr_net_sum_rows(n, &g);
+        mr_nn_sum_rows(n, &g);
         p->gradient = as_float(n, g.values);
         p->indices = g.indices;
         p->columns = p->n / p->dims[0];
@@ -46,9 +46,9 @@ static void add_gradient(mr_network *n, mr_gradient g, bool rows, mr_mirror_part
 }
 
 /* Adds the nodes of one variable and gives it its place in the vector. Returns its assignment. */
-static mr_node *add_part(mr_network *n, int var, mr_gradient g, bool rows, mr_mirror *out)
+static mr_node *add_part(mr_nn *n, int var, mr_gradient g, bool rows, mr_mirror *out)
 {
-    mr_net_var v = n->vars.p[var];
+    mr_nn_var v = n->vars.p[var];
     const mr_pshape *shape = mr_out_shape(v.value);
     mr_mirror_part p = {.name = v.name, .rank = shape->rank, .n = v.n};
     if (!mr_dtype_is_floating(v.dtype))
@@ -58,13 +58,13 @@ static mr_node *add_part(mr_network *n, int var, mr_gradient g, bool rows, mr_mi
     if (!mr_scope_ok(&n->s))
         return NULL;
     memcpy(p.dims, shape->dims, (size_t)shape->rank * sizeof *p.dims);
-    const char *saved, *before = mr_net_at(n, v.device);
-    mr_net_enter(n, v.name, &saved);
+    const char *saved, *before = mr_nn_at(n, v.device);
+    mr_nn_enter(n, v.name, &saved);
     p.value = as_float(n, v.value);
     mr_node *assign = add_assignment(n, &v, &p);
     add_gradient(n, g, rows, &p);
-    mr_net_leave(n, saved);
-    mr_net_at(n, before);
+    mr_nn_leave(n, saved);
+    mr_nn_at(n, before);
     if (!p.rows) {
         p.at = out->n;
         if (!mr_i64_add(out->n, p.n, &out->n))
@@ -85,29 +85,29 @@ static void cut(mr_mirror *m)
 
 /* Adds all nodes. The global step is made before entering the scope, because the prefix is not part of
  * its name. */
-void mr_mirror_build(mr_network *n, mr_out loss, bool rows, float local_rate, mr_mirror *out)
+void mr_mirror_build(mr_nn *n, mr_out loss, bool rows, float local_rate, mr_mirror *out)
 {
-    mr_net_gradients g;
+    mr_nn_gradients g;
     const char *saved;
     *out = (mr_mirror){0};
     if (local_rate > 0)
-        mr_net_global_step(n);
-    mr_net_gradients_of(n, loss, &g);
-    mr_net_enter(n, "distbelief", &saved);
+        mr_nn_global_step(n);
+    mr_nn_gradients_of(n, loss, &g);
+    mr_nn_enter(n, "distbelief", &saved);
     out->loss = as_float(n, loss);
     MR_VEC(mr_node *) assigns = {0};
     for (int i = 0; i < g.n && mr_scope_ok(&n->s); i++)
         mr_vec_push(&assigns, add_part(n, g.var[i], g.g[i], rows, out));
     if (local_rate > 0 && mr_scope_ok(&n->s))
-        out->local = mr_net_apply(n, &(mr_net_optimizer){.kind = MR_NET_SGD, .rate = local_rate}, &g);
+        out->local = mr_nn_apply(n, &(mr_nn_optimizer){.kind = MR_NN_SGD, .rate = local_rate}, &g);
     for (int i = 0; i < assigns.n && mr_scope_ok(&n->s); i++)
         mr_vec_push(&n->s.controls, assigns.p[i]);
     if (mr_scope_ok(&n->s))
         out->install = mr_emit0(mr_as(&n->s, "install"), "NoOp").node;
     n->s.controls.n = 0;
-    mr_net_leave(n, saved);
+    mr_nn_leave(n, saved);
     mr_vec_deinit(&assigns);
-    mr_net_gradients_deinit(&g);
+    mr_nn_gradients_deinit(&g);
     if (mr_scope_ok(&n->s) && out->parts.n == 0)
         mr_scope_fail(&n->s, mr_invalid("The model has no trainable variables"));
     cut(out);

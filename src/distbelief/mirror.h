@@ -12,7 +12,7 @@
 #define MR_DISTBELIEF_MIRROR_H
 
 #include "exec/session.h"
-#include "train/net.h"
+#include "train/nn.h"
 
 typedef struct mr_mirror_part { /* a variable */
     const char *name;
@@ -39,7 +39,7 @@ typedef struct mr_mirror {
 } mr_mirror;
 
 /* Errors are kept in the network's scope. */
-void mr_mirror_build(mr_network *n, mr_out loss, bool rows, float local_rate, mr_mirror *out);
+void mr_mirror_build(mr_nn *n, mr_out loss, bool rows, float local_rate, mr_mirror *out);
 void mr_mirror_deinit(mr_mirror *m);
 
 /* Where the values of each part are: in the vector, or in the part's own array (n floats), by number of the part. */

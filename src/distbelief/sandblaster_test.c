@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "distbelief/blast_words.h"
-#include "distbelief/desk.h"
-#include "distbelief/small_test.h"
+#include "distbelief/sandblaster_messages.h"
+#include "distbelief/coordinator_service.h"
+#include "distbelief/small_problem_fixture.h"
 #include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
@@ -198,10 +198,11 @@ MR_TEST(sandblaster_begins_without_a_first_replica_that_stands_still)
     mr_blast_hello h = {MR_SV("sandblaster"), (uint64_t)mr_parameter_count(r.m), 1};
     mr_bytes bytes = {0};
     mr_sv hello;
-    mr_hand *still;
+    mr_coordinator_client *still;
     MR_CHECK_OK(mr_blast_put_hello(&h, &bytes));
     MR_CHECK_OK(mr_bytes_flat(&bytes, &hello));
-    MR_CHECK_OK(mr_hand_join(&(mr_hand_rules){mr_sandblaster_address(s), hello, 10000}, &still));
+    MR_CHECK_OK(
+        mr_coordinator_client_join(&(mr_coordinator_client_rules){mr_sandblaster_address(s), hello, 10000}, &still));
     mr_sandblaster_stats stats = {.struct_size = sizeof stats};
     while (stats.joined < 1)
         mr_sandblaster_get_stats(s, &stats);
@@ -209,7 +210,7 @@ MR_TEST(sandblaster_begins_without_a_first_replica_that_stands_still)
     begin(&x, 0, ps, s);
     MR_CHECK(mr_sandblaster_minimize(s, status) > 0);
     CHECK_STATUS(status);
-    mr_hand_leave(still);
+    mr_coordinator_client_leave(still);
     mr_sandblaster_free(s);
     end(&x);
     MR_CHECK_INT(x.end, TF_OK);

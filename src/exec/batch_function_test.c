@@ -2,7 +2,7 @@
 #include <pthread.h>
 
 #include "base/memory.h"
-#include "exec/functional_rig_test.h"
+#include "exec/functional_fixture.h"
 
 typedef struct batching {
     int64_t max, timeout_us;
@@ -12,11 +12,11 @@ typedef struct batching {
 } batching;
 
 /* Rows(v) = v * (number of rows) */
-static mr_out batched(frig *b, mr_out in, batching o)
+static mr_out batched(function_fixture *b, mr_out in, batching o)
 {
-    mr_out v = frig_begin(b, 1);
+    mr_out v = function_fixture_begin(b, 1);
     mr_out n = mr_emit_with(&b->f, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), mr_emit(&b->f, "Size", v));
-    frig_end(b, "Rows", mr_emit(&b->f, "Mul", v, n));
+    function_fixture_end(b, "Rows", mr_emit(&b->f, "Mul", v, n));
     static const int t[] = {MR_FLOAT};
     mr_func_ref f = {.name = "Rows"};
     mr_named_attr attrs[] = {{"f", {MR_ATTR_FUNC, .func = &f}},
@@ -32,9 +32,9 @@ static mr_out batched(frig *b, mr_out in, batching o)
     return mr_emit_lists(&b->s, "BatchFunction", attrs, MR_COUNT(attrs), args, 2);
 }
 
-static mr_out one_row(frig *b) { return mr_emit(&b->s, "ExpandDims", b->x, mr_const_i32(&b->s, 0)); }
+static mr_out one_row(function_fixture *b) { return mr_emit(&b->s, "ExpandDims", b->x, mr_const_i32(&b->s, 0)); }
 
-static mr_out sum_of(frig *b, mr_out v)
+static mr_out sum_of(function_fixture *b, mr_out v)
 {
     static const int32_t axis[] = {0};
     return mr_emit(&b->s, "Sum", v, mr_const_vec_i32(&b->s, 1, axis));
@@ -42,46 +42,46 @@ static mr_out sum_of(frig *b, mr_out v)
 
 MR_TEST(batch_function_runs_when_its_time_is_over)
 {
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     mr_out y = sum_of(&b, batched(&b, one_row(&b), (batching){.max = 8, .timeout_us = 1000}));
     for (int i = 0; i < 3; i++)
-        MR_CHECK_NEAR(frig_value(&b, 5, y), 5, 0);
-    frig_deinit(&b);
+        MR_CHECK_NEAR(function_fixture_value(&b, 5, y), 5, 0);
+    function_fixture_deinit(&b);
 }
 
 MR_TEST(batch_function_pads_to_an_allowed_size)
 {
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     mr_out y = sum_of(&b, batched(&b, one_row(&b), (batching){.max = 8, .timeout_us = 1000, .n_allowed = 2, .allowed = {4, 8}}));
-    MR_CHECK_NEAR(frig_value(&b, 5, y), 20, 0); /* four rows went in */
-    frig_deinit(&b);
+    MR_CHECK_NEAR(function_fixture_value(&b, 5, y), 20, 0); /* four rows went in */
+    function_fixture_deinit(&b);
 }
 
 MR_TEST(batch_function_splits_what_is_too_large)
 {
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     mr_out rows = mr_emit(&b.s, "Range", mr_const_f32(&b.s, 0), b.x, mr_const_f32(&b.s, 1));
     mr_out y = sum_of(&b, batched(&b, rows, (batching){.max = 4, .timeout_us = 1000, .split = true}));
-    MR_CHECK_NEAR(frig_value(&b, 10, y), 4 * (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7) + 2 * (8 + 9), 0);
-    frig_deinit(&b);
+    MR_CHECK_NEAR(function_fixture_value(&b, 10, y), 4 * (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7) + 2 * (8 + 9), 0);
+    function_fixture_deinit(&b);
 }
 
 MR_TEST(batch_function_refuses_what_is_too_large)
 {
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     float v;
     mr_out rows = mr_emit(&b.s, "Range", mr_const_f32(&b.s, 0), b.x, mr_const_f32(&b.s, 1));
     mr_out y = sum_of(&b, batched(&b, rows, (batching){.max = 4, .timeout_us = 1000}));
-    MR_CHECK_ERR(frig_run(&b, 10, y, &v), MR_INVALID_ARGUMENT, "larger than maximum");
-    frig_deinit(&b);
+    MR_CHECK_ERR(function_fixture_run(&b, 10, y, &v), MR_INVALID_ARGUMENT, "larger than maximum");
+    function_fixture_deinit(&b);
 }
 
 typedef struct client {
-    frig *b;
+    function_fixture *b;
     mr_out y;
     float x, got;
 } client;
@@ -102,8 +102,8 @@ static void *ask(void *arg)
 /* The timeout is far away: that they end shows that they were one batch. */
 MR_TEST(batch_function_joins_runs_of_several_threads)
 {
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     mr_out y = sum_of(&b, batched(&b, one_row(&b), (batching){.max = 4, .timeout_us = 3600000000}));
     MR_CHECK_OK(mr_scope_status(&b.s));
     MR_CHECK_OK(mr_direct_session_new(b.g, NULL, &b.config, &b.session));
@@ -119,5 +119,5 @@ MR_TEST(batch_function_joins_runs_of_several_threads)
             MR_CHECK_NEAR(c[i].got, 4 * (i + turn), 0);
         }
     }
-    frig_deinit(&b);
+    function_fixture_deinit(&b);
 }

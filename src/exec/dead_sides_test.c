@@ -1,12 +1,12 @@
 /* exec/dead_sides_test.c -- what stands on the side of a conditional that is not taken does
  * nothing: queues, variables, arrays and stacks are as they were, also on another device. */
-#include "exec/gradient_rig_test.h"
+#include "exec/gradient_fixture.h"
 
 /* x[0] < 0.5 takes the side with the effect. */
 static const double taken = 0.3, untaken = 0.9;
 
 typedef struct bench {
-    mr_grig r;
+    mr_gradient_fixture r;
     mr_out state; /* of variable or queue */
 } bench;
 
@@ -15,17 +15,17 @@ typedef mr_out effect(bench *b);
 static void begin(bench *b, int n_cpus)
 {
     *b = (bench){0};
-    mr_grig_init(&b->r);
+    mr_gradient_fixture_init(&b->r);
     b->r.config.n_cpus = n_cpus;
     b->r.config.timeout_ms = 10000; /* a queue that is waited for */
-    mr_grig_input(&b->r, 0, (const int64_t[]){0}, true);
+    mr_gradient_fixture_input(&b->r, 0, (const int64_t[]){0}, true);
     b->r.b.s.device = n_cpus > 1 ? "/device:CPU:1" : "";
 }
 
 static void end(bench *b)
 {
     b->r.b.s.device = "";
-    mr_grig_deinit(&b->r);
+    mr_gradient_fixture_deinit(&b->r);
 }
 
 /* 1 after the effect, or 0 without it. */
@@ -35,14 +35,14 @@ static mr_out only_if_taken(bench *b, effect *e)
     const char *device = f->s.device;
     mr_out y;
     f->s.device = ""; /* the conditional on the first device, what it decides about on the other */
-    mr_fb_cond(f, mr_fb2(f, "Less", b->r.x[0], mr_grig_num(&b->r, 0.5)));
+    mr_fb_cond(f, mr_fb2(f, "Less", b->r.x[0], mr_gradient_fixture_num(&b->r, 0.5)));
     f->s.device = device;
     mr_node *done = e(b).node;
     f->s.device = "";
-    mr_out one = mr_grig_num(&b->r, 1);
+    mr_out one = mr_gradient_fixture_num(&b->r, 1);
     mr_node_add_control(one.node, done);
     mr_fb_cond_else(f, &one, 1);
-    mr_out zero = mr_grig_num(&b->r, 0);
+    mr_out zero = mr_gradient_fixture_num(&b->r, 0);
     mr_fb_cond_end(f, &zero, &y);
     f->s.device = device;
     return y;
@@ -52,7 +52,7 @@ static double number(bench *b, double x, mr_out y)
 {
     mr_tensor *t;
     *MR_DATA(double, b->r.feed[0]) = x;
-    MR_CHECK_OK(mr_grig_run(&b->r, &y, 1, &t));
+    MR_CHECK_OK(mr_gradient_fixture_run(&b->r, &y, 1, &t));
     double v = t->dtype == MR_INT32 ? *MR_DATA(int32_t, t) : *MR_DATA(double, t);
     mr_tensor_unref(t);
     return v;
@@ -73,14 +73,14 @@ static void check(bench *b, effect *e, mr_out seen, double before, double after)
 /* ---- variables ---- */
 static mr_out assign(bench *b)
 {
-    return mr_fb2(&b->r.b, "AssignAdd", b->state, mr_grig_num(&b->r, 5));
+    return mr_fb2(&b->r.b, "AssignAdd", b->state, mr_gradient_fixture_num(&b->r, 5));
 }
 
 static mr_out assign_resource(bench *b)
 {
     mr_named_attr dtype = {"dtype", mr_a_type(MR_DOUBLE)};
     return mr_fb_emit(&b->r.b, "AssignAddVariableOp", &dtype, 1,
-                      (mr_out[]){b->state, mr_grig_num(&b->r, 5)}, 2);
+                      (mr_out[]){b->state, mr_gradient_fixture_num(&b->r, 5)}, 2);
 }
 
 static mr_out variable(bench *b, const char *op)
@@ -96,7 +96,8 @@ MR_TEST(dead_sides_leave_variables_alone)
         bench b;
         begin(&b, n_cpus);
         mr_out v = variable(&b, "VariableV2");
-        MR_CHECK_OK(mr_grig_target(&b.r, mr_fb2(&b.r.b, "Assign", v, mr_grig_num(&b.r, 2)).node));
+        MR_CHECK_OK(
+            mr_gradient_fixture_target(&b.r, mr_fb2(&b.r.b, "Assign", v, mr_gradient_fixture_num(&b.r, 2)).node));
         check(&b, assign, mr_fb1(&b.r.b, "Identity", v), 2, 7);
         end(&b);
     }
@@ -109,8 +110,8 @@ MR_TEST(dead_sides_leave_resource_variables_alone)
         begin(&b, n_cpus);
         mr_out v = variable(&b, "VarHandleOp");
         mr_named_attr dtype = {"dtype", mr_a_type(MR_DOUBLE)};
-        mr_out set = mr_fb2(&b.r.b, "AssignVariableOp", v, mr_grig_num(&b.r, 2));
-        MR_CHECK_OK(mr_grig_target(&b.r, set.node));
+        mr_out set = mr_fb2(&b.r.b, "AssignVariableOp", v, mr_gradient_fixture_num(&b.r, 2));
+        MR_CHECK_OK(mr_gradient_fixture_target(&b.r, set.node));
         check(&b, assign_resource, mr_fb_emit(&b.r.b, "ReadVariableOp", &dtype, 1, &v, 1), 2, 7);
         end(&b);
     }
@@ -125,7 +126,7 @@ static mr_out queue(bench *b)
 
 static mr_out enqueue(bench *b)
 {
-    return mr_fb2(&b->r.b, "QueueEnqueueV2", b->state, mr_grig_num(&b->r, 5));
+    return mr_fb2(&b->r.b, "QueueEnqueueV2", b->state, mr_gradient_fixture_num(&b->r, 5));
 }
 
 static mr_out dequeue(bench *b)
@@ -151,7 +152,7 @@ MR_TEST(dead_sides_dequeue_nothing)
         bench b;
         begin(&b, n_cpus);
         mr_out size = mr_fb1(&b.r.b, "QueueSizeV2", queue(&b));
-        MR_CHECK_OK(mr_grig_target(&b.r, enqueue(&b).node));
+        MR_CHECK_OK(mr_gradient_fixture_target(&b.r, enqueue(&b).node));
         check(&b, dequeue, size, 1, 0);
         end(&b);
     }
@@ -167,11 +168,11 @@ MR_TEST(dead_sides_write_no_array)
         begin(&b, n_cpus);
         mr_fb *f = &b.r.b;
         mr_named_attr dtype = {"dtype", mr_a_type(MR_DOUBLE)};
-        mr_out size = mr_grig_i32(&b.r, 1),
+        mr_out size = mr_gradient_fixture_i32(&b.r, 1),
                array = mr_fb_emit(f, "TensorArrayV3", &dtype, 1, &size, 1);
-        mr_out zero = mr_grig_i32(&b.r, 0), flow = mr_nth(array, 1);
-        mr_fb_cond(f, mr_fb2(f, "Less", b.r.x[0], mr_grig_num(&b.r, 0.5)));
-        mr_out write[] = {array, zero, mr_grig_num(&b.r, 5), flow},
+        mr_out zero = mr_gradient_fixture_i32(&b.r, 0), flow = mr_nth(array, 1);
+        mr_fb_cond(f, mr_fb2(f, "Less", b.r.x[0], mr_gradient_fixture_num(&b.r, 0.5)));
+        mr_out write[] = {array, zero, mr_gradient_fixture_num(&b.r, 5), flow},
                wrote = mr_fb_emit(f, "TensorArrayWriteV3", NULL, 0, write, 4);
         mr_fb_cond_else(f, &wrote, 1);
         mr_fb_cond_end(f, &flow, &wrote);
@@ -180,7 +181,7 @@ MR_TEST(dead_sides_write_no_array)
         mr_tensor *t = NULL;
         MR_CHECK_NEAR(number(&b, taken, y), 5, 0);
         *MR_DATA(double, b.r.feed[0]) = untaken;
-        MR_CHECK_ERR(mr_grig_run(&b.r, &y, 1, &t), MR_INVALID_ARGUMENT,
+        MR_CHECK_ERR(mr_gradient_fixture_run(&b.r, &y, 1, &t), MR_INVALID_ARGUMENT,
                      "Could not read from TensorArray index 0");
         end(&b);
     }
@@ -194,9 +195,9 @@ MR_TEST(dead_sides_push_nothing)
         begin(&b, n_cpus);
         mr_fb *f = &b.r.b;
         mr_named_attr type = {"elem_type", mr_a_type(MR_DOUBLE)};
-        mr_out size = mr_grig_i32(&b.r, -1), stack = mr_fb_emit(f, "StackV2", &type, 1, &size, 1);
-        mr_out first = mr_fb2(f, "StackPushV2", stack, mr_grig_num(&b.r, 1)), joined;
-        mr_fb_cond(f, mr_fb2(f, "Less", b.r.x[0], mr_grig_num(&b.r, 0.5)));
+        mr_out size = mr_gradient_fixture_i32(&b.r, -1), stack = mr_fb_emit(f, "StackV2", &type, 1, &size, 1);
+        mr_out first = mr_fb2(f, "StackPushV2", stack, mr_gradient_fixture_num(&b.r, 1)), joined;
+        mr_fb_cond(f, mr_fb2(f, "Less", b.r.x[0], mr_gradient_fixture_num(&b.r, 0.5)));
         mr_out second = mr_fb2(f, "StackPushV2", stack, mr_fb2(f, "Add", first, first));
         mr_fb_cond_else(f, &second, 1);
         mr_fb_cond_end(f, &first, &joined);
@@ -215,18 +216,18 @@ MR_TEST(dead_sides_cannot_be_fetched)
         bench b;
         begin(&b, n_cpus);
         mr_fb *f = &b.r.b;
-        mr_out less = mr_fb2(f, "Less", b.r.x[0], mr_grig_num(&b.r, 0.5)), x = b.r.x[0];
+        mr_out less = mr_fb2(f, "Less", b.r.x[0], mr_gradient_fixture_num(&b.r, 0.5)), x = b.r.x[0];
         mr_out split = mr_fb2(f, "Switch", x, less), yes = mr_nth(split, 1);
         /* Two inputs, both of the same side. */
         mr_out merge = mr_fb2(f, "Merge", mr_fb1(f, "Neg", yes), mr_fb1(f, "Square", yes));
         mr_tensor *t = NULL, *two[2];
         *MR_DATA(double, b.r.feed[0]) = untaken;
-        MR_CHECK_ERR(mr_grig_run(&b.r, &merge, 1, &t), MR_INVALID_ARGUMENT,
+        MR_CHECK_ERR(mr_gradient_fixture_run(&b.r, &merge, 1, &t), MR_INVALID_ARGUMENT,
                      "Retval[0] does not have value");
-        MR_CHECK_ERR(mr_grig_run(&b.r, &yes, 1, &t), MR_INVALID_ARGUMENT,
+        MR_CHECK_ERR(mr_gradient_fixture_run(&b.r, &yes, 1, &t), MR_INVALID_ARGUMENT,
                      "Retval[0] does not have value");
         mr_out index = mr_nth(merge, 1), fetches[] = {split, index};
-        MR_CHECK_ERR(mr_grig_run(&b.r, fetches, 2, two), MR_INVALID_ARGUMENT,
+        MR_CHECK_ERR(mr_gradient_fixture_run(&b.r, fetches, 2, two), MR_INVALID_ARGUMENT,
                      "Retval[1] does not have value");
         MR_CHECK_NEAR(number(&b, taken, yes), taken, 0);
         end(&b);
@@ -239,9 +240,10 @@ MR_TEST(dead_sides_may_be_targets)
     bench b;
     begin(&b, 1);
     mr_out size = mr_fb1(&b.r.b, "QueueSizeV2", queue(&b));
-    mr_fb_cond(&b.r.b, mr_fb2(&b.r.b, "Less", mr_grig_num(&b.r, untaken), mr_grig_num(&b.r, 0.5)));
+    mr_fb_cond(&b.r.b,
+               mr_fb2(&b.r.b, "Less", mr_gradient_fixture_num(&b.r, untaken), mr_gradient_fixture_num(&b.r, 0.5)));
     mr_node *n = enqueue(&b).node;
-    MR_CHECK_OK(mr_grig_target(&b.r, n));
+    MR_CHECK_OK(mr_gradient_fixture_target(&b.r, n));
     MR_CHECK_NEAR(number(&b, taken, size), 0, 0);
     end(&b);
 }
@@ -296,9 +298,9 @@ MR_TEST(references_go_round_in_a_loop)
     begin(&b, 1);
     mr_scope *s = &b.r.b.s;
     mr_out v = variable(&b, "VariableV2");
-    MR_CHECK_OK(mr_grig_target(&b.r, mr_emit(s, "Assign", v, mr_grig_num(&b.r, 0)).node));
+    MR_CHECK_OK(mr_gradient_fixture_target(&b.r, mr_emit(s, "Assign", v, mr_gradient_fixture_num(&b.r, 0)).node));
     mr_named_attr in[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(true)}};
-    mr_out ten = mr_grig_num(&b.r, 10), limit = mr_emit_n(s, "Enter", in, 2, &ten, 1),
+    mr_out ten = mr_gradient_fixture_num(&b.r, 10), limit = mr_emit_n(s, "Enter", in, 2, &ten, 1),
            step = mr_emit_n(s, "Enter", in, 2, &b.r.x[0], 1), start = ref_enter(&b, v);
     mr_out merge = mr_emit(s, "RefMerge", start, start),
            cond = mr_emit(s, "LoopCond", mr_emit(s, "Less", merge, limit)),
@@ -312,7 +314,7 @@ MR_TEST(references_go_round_in_a_loop)
     MR_CHECK_NEAR(number(&b, taken, mr_emit(s, "Identity", last)), expected, 0);
     MR_CHECK_NEAR(number(&b, taken, mr_emit(s, "Identity", v)), expected, 0);
     /* What comes out is the variable. */
-    MR_CHECK_OK(mr_grig_target(&b.r, mr_emit(s, "Assign", v, mr_grig_num(&b.r, 1)).node));
+    MR_CHECK_OK(mr_gradient_fixture_target(&b.r, mr_emit(s, "Assign", v, mr_gradient_fixture_num(&b.r, 1)).node));
     mr_out twice = mr_emit(s, "AssignAdd", last, last);
     for (expected = 1; expected < 10;)
         expected += untaken;
@@ -328,12 +330,12 @@ MR_TEST(references_are_chosen_by_a_switch)
     begin(&b, 1);
     mr_scope *s = &b.r.b.s;
     mr_out v = variable(&b, "VariableV2"), w = variable(&b, "VariableV2");
-    MR_CHECK_OK(mr_grig_target(&b.r, mr_emit(s, "Assign", v, mr_grig_num(&b.r, 1)).node));
-    MR_CHECK_OK(mr_grig_target(&b.r, mr_emit(s, "Assign", w, mr_grig_num(&b.r, 2)).node));
-    mr_out less = mr_emit(s, "Less", b.r.x[0], mr_grig_num(&b.r, 0.5));
+    MR_CHECK_OK(mr_gradient_fixture_target(&b.r, mr_emit(s, "Assign", v, mr_gradient_fixture_num(&b.r, 1)).node));
+    MR_CHECK_OK(mr_gradient_fixture_target(&b.r, mr_emit(s, "Assign", w, mr_gradient_fixture_num(&b.r, 2)).node));
+    mr_out less = mr_emit(s, "Less", b.r.x[0], mr_gradient_fixture_num(&b.r, 0.5));
     mr_out chosen = mr_emit(s, "RefMerge", mr_nth(mr_emit(s, "RefSwitch", v, less), 1),
                             mr_emit(s, "RefSwitch", w, less));
-    mr_node *add = mr_emit(s, "AssignAdd", chosen, mr_grig_num(&b.r, 10)).node;
+    mr_node *add = mr_emit(s, "AssignAdd", chosen, mr_gradient_fixture_num(&b.r, 10)).node;
     mr_out y = mr_emit(s, "Identity", (mr_out){add, 0});
     MR_CHECK_NEAR(number(&b, taken, y), 11, 0);
     MR_CHECK_NEAR(number(&b, untaken, y), 12, 0);
@@ -349,8 +351,8 @@ MR_TEST(references_of_another_device_are_merged)
     begin(&b, 2);
     mr_scope *s = &b.r.b.s;
     mr_out v = variable(&b, "VariableV2");
-    MR_CHECK_OK(mr_grig_target(&b.r, mr_emit(s, "Assign", v, mr_grig_num(&b.r, 7)).node));
-    mr_out less = mr_emit(s, "Less", b.r.x[0], mr_grig_num(&b.r, 0.5)),
+    MR_CHECK_OK(mr_gradient_fixture_target(&b.r, mr_emit(s, "Assign", v, mr_gradient_fixture_num(&b.r, 7)).node));
+    mr_out less = mr_emit(s, "Less", b.r.x[0], mr_gradient_fixture_num(&b.r, 0.5)),
            there = mr_nth(mr_emit(s, "RefSwitch", v, less), 1);
     s->device = "/device:CPU:0";
     mr_out here = mr_emit(s, "Neg", mr_emit(s, "Switch", b.r.x[0], less));
@@ -366,7 +368,7 @@ MR_TEST(dead_sides_cannot_be_fetched_in_a_partial_run)
     bench b;
     begin(&b, 1);
     mr_fb *f = &b.r.b;
-    mr_out x = b.r.x[0], less = mr_fb2(f, "Less", x, mr_grig_num(&b.r, 0.5)),
+    mr_out x = b.r.x[0], less = mr_fb2(f, "Less", x, mr_gradient_fixture_num(&b.r, 0.5)),
            yes = mr_fb1(f, "Neg", mr_nth(mr_fb2(f, "Switch", x, less), 1));
     mr_tensor *t = NULL;
     mr_run_args a = {.feeds = &x,

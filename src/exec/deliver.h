@@ -6,11 +6,11 @@
 #ifndef MR_EXEC_DELIVER_H
 #define MR_EXEC_DELIVER_H
 
-#include "exec/step.h"
+#include "exec/executor_state.h"
 
 /* Puts a ready node onto the stack of the worker that fits it. `heavy` is read without ordering: it is a
  * hint. */
-static inline void mr_push_ready(mr_worker *w, mr_iter *it, const mr_plan_edge *e, bool fresh)
+static inline void mr_push_ready(mr_exec_worker *w, mr_iter *it, const mr_plan_edge *e, bool fresh)
 {
     mr_ready r = {it, e->dst};
     if (fresh)
@@ -68,7 +68,7 @@ static inline bool mr_count_down(_Atomic uint32_t *word, uint32_t what, bool dea
 /* Delivers along a data edge into a Merge; returns true if the Merge became ready. The first live value is
  * chosen, later ones are dropped. If all values are dead, the Merge is dead. So it is if an Enter is dead and
  * nothing else can come first: that is a loop on the untaken side. */
-static inline bool mr_deliver_to_merge(mr_worker *w, mr_iter *it, const mr_plan_edge *e,
+static inline bool mr_deliver_to_merge(mr_exec_worker *w, mr_iter *it, const mr_plan_edge *e,
                                        mr_value *v, bool dead, bool from_enter)
 {
     _Atomic uint32_t *word = it->words + e->word, *data = it->words + w->plan->nodes[e->dst].extra;
@@ -97,7 +97,7 @@ static inline bool mr_deliver_to_merge(mr_worker *w, mr_iter *it, const mr_plan_
 
 /* Delivers to the consumers in iteration `it` and returns how many became ready. out may be NULL if dead.
  * fresh: the consumers are the first nodes of a new iteration. */
-static inline int mr_deliver(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+static inline int mr_deliver(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                              bool dead, bool fresh)
 {
     const mr_plan_edge *e = w->plan->edges + n->edge, *end = e + n->n_edges;
@@ -132,7 +132,7 @@ static inline void mr_drop_outputs(mr_value *out, uint32_t n)
             mr_value_drop(&out[i]);
 }
 
-static inline void mr_empty_trash(mr_worker *w)
+static inline void mr_empty_trash(mr_exec_worker *w)
 {
     while (MR_UNLIKELY(w->trash.n > 0)) {
         mr_value v = mr_vec_pop(&w->trash);

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/timers.h"
-#include "exec/step.h"
+#include "exec/executor_state.h"
 #include "passes/effort.h"
 
 enum { PRIORITY = 210 /* as an accelerator's: nodes go there if they can */ };

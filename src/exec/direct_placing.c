@@ -43,7 +43,7 @@ void mr_direct_placing_free(mr_direct *s)
 /* Locks as make_program does: s->making, then the client's graph. */
 static mr_status *explain(mr_direct *s, mr_placing *p, const mr_run_args *a, mr_str *out) MR_NO_TSA
 {
-    mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
+    mr_run_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
     mr_prepare_options o = mr_env_prepare_options(&s->env);
     mr_lock(&s->making);
     if (s->graph_mu)

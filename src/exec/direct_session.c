@@ -19,8 +19,6 @@
 #include "exec/trace.h"
 #include "run/executor_type.h"
 
-enum { FULL_TRACE = 3 };
-
 /* ---- programs ---- */
 
 static void lock_graph(mr_direct *s) MR_NO_TSA
@@ -37,7 +35,7 @@ static void unlock_graph(mr_direct *s) MR_NO_TSA
 
 /* Makes the program of a sorted signature. Needs s->making. A program of a partial run has no arguments and
  * results: its feeds and fetches go through the rendezvous. */
-static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool partial,
+static mr_status *make_program(mr_direct *s, const mr_run_signature *sig, bool partial,
                                mr_program **out)
 {
     MR_TRY(mr_executor_type_check(mr_sv_of(s->env.config.executor_type)));
@@ -59,26 +57,26 @@ static mr_status *make_program(mr_direct *s, const mr_signature *sig, bool parti
     return st;
 }
 
-static mr_entry *look_up(mr_direct *s, const mr_signatures *in, const mr_signature *sig,
+static mr_entry *look_up(mr_direct *s, const mr_run_signatures *in, const mr_run_signature *sig,
                          bool partial, uint64_t hash)
 {
     mr_lock(&s->mu);
-    mr_entry *e = mr_signatures_find(in, sig, partial, hash);
+    mr_entry *e = mr_run_signatures_find(in, sig, partial, hash);
     mr_unlock(&s->mu);
     return e;
 }
 
 /* Returns the program of a sorted signature, and makes it if it is new. Needs s->making. */
-static mr_status *find_sorted(mr_direct *s, const mr_signature *sorted, bool partial,
+static mr_status *find_sorted(mr_direct *s, const mr_run_signature *sorted, bool partial,
                               mr_program **out)
 {
-    uint64_t hash = mr_signature_hash(sorted, partial);
+    uint64_t hash = mr_run_signature_hash(sorted, partial);
     mr_entry *e = look_up(s, &s->sorted, sorted, partial, hash);
     if (!e) {
         MR_TRY(make_program(s, sorted, partial, out));
         mr_lock(&s->mu);
         mr_vec_push(&s->programs, *out);
-        e = mr_signatures_add(&s->sorted, sorted, partial, hash, sorted, *out);
+        e = mr_run_signatures_add(&s->sorted, sorted, partial, hash, sorted, *out);
         mr_unlock(&s->mu);
     }
     *out = e->program;
@@ -87,24 +85,24 @@ static mr_status *find_sorted(mr_direct *s, const mr_signature *sorted, bool par
 
 /* The exact order of feeds, fetches and targets is looked up first. A new order of a known signature only
  * gets an entry of its own. The second look under s->making finds what another thread has made meanwhile. */
-mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, mr_entry **out)
+mr_status *mr_direct_find(mr_direct *s, const mr_run_signature *sig, bool partial, mr_entry **out)
 {
-    uint64_t hash = mr_signature_hash(sig, partial);
+    uint64_t hash = mr_run_signature_hash(sig, partial);
     if (MR_LIKELY((*out = look_up(s, &s->exact, sig, partial, hash)) != NULL))
         return NULL;
     mr_status *st = NULL;
     mr_program *p = NULL;
-    mr_signature sorted;
-    mr_signature_sort(sig, &sorted);
+    mr_run_signature sorted;
+    mr_run_signature_sort(sig, &sorted);
     mr_lock(&s->making);
     if (!(*out = look_up(s, &s->exact, sig, partial, hash)) &&
         !(st = find_sorted(s, &sorted, partial, &p))) {
         mr_lock(&s->mu);
-        *out = mr_signatures_add(&s->exact, sig, partial, hash, &sorted, p);
+        *out = mr_run_signatures_add(&s->exact, sig, partial, hash, &sorted, p);
         mr_unlock(&s->mu);
     }
     mr_unlock(&s->making);
-    mr_signature_deinit(&sorted);
+    mr_run_signature_deinit(&sorted);
     return st;
 }
 
@@ -118,7 +116,7 @@ static void place_anew(mr_direct *s)
     mr_lock(&s->mu);
     mr_vec_push(&s->former, s->exact);
     mr_vec_push(&s->former, s->sorted);
-    s->exact = s->sorted = (mr_signatures){0};
+    s->exact = s->sorted = (mr_run_signatures){0};
     mr_unlock(&s->mu);
     mr_unlock(&s->making);
 }
@@ -234,7 +232,7 @@ static mr_status *run_flow(mr_direct *s, mr_flow *f, const mr_run_options *o)
  * were asked for. The metadata is also written if the step failed. */
 static mr_status *run_traced(mr_direct *s, mr_flow *f, const mr_run_options *o, bool costs, mr_str *metadata)
 {
-    mr_trace *t = costs || o->trace_level >= FULL_TRACE ? mr_trace_new() : NULL;
+    mr_trace *t = costs || o->trace_level >= MR_FULL_TRACE ? mr_trace_new() : NULL;
     f->trace = t;
     mr_status *st = run_flow(s, f, o);
     f->trace = NULL;
@@ -265,7 +263,7 @@ static mr_status *run_measured(mr_direct *s, mr_flow *f, const mr_run_options *o
 static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_options *o,
                               mr_str *metadata)
 {
-    mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
+    mr_run_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
     mr_entry *e = NULL;
     mr_placing_turn turn = s->placing ? mr_placing_next(s->placing) : MR_PLACING_RUN;
     if (turn == MR_PLACING_ANEW)
@@ -275,7 +273,7 @@ static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_o
     MR_TRY(mr_program_take(e->program, &f));
     mr_status *st = fill_args(s, f, e, a);
     bool costs = mr_session_config_wants_costs(&s->env.config, &e->program->n_counted);
-    if (!st && metadata && (costs || (o && (o->trace_level >= FULL_TRACE || o->output_partition_graphs))))
+    if (!st && metadata && (costs || (o && (o->trace_level >= MR_FULL_TRACE || o->output_partition_graphs))))
         st = run_traced(s, f, o, costs, metadata);
     else if (!st && turn == MR_PLACING_MEASURE)
         st = run_measured(s, f, o);
@@ -337,10 +335,10 @@ static void direct_unref(mr_direct *s)
     for (int i = 0; i < s->programs.n; i++)
         mr_program_free(s->programs.p[i]);
     mr_vec_deinit(&s->programs);
-    mr_signatures_deinit(&s->exact);
-    mr_signatures_deinit(&s->sorted);
+    mr_run_signatures_deinit(&s->exact);
+    mr_run_signatures_deinit(&s->sorted);
     for (int i = 0; i < s->former.n; i++)
-        mr_signatures_deinit(&s->former.p[i]);
+        mr_run_signatures_deinit(&s->former.p[i]);
     mr_vec_deinit(&s->former);
     mr_direct_placing_free(s);
     mr_map_deinit(&s->partial_runs);

@@ -21,8 +21,8 @@ typedef struct mr_direct {
     mr_mutex mu;
     mr_cond idle; /* n_running fell to 0 */
     int n_running MR_GUARDED_BY(mu);
-    mr_signatures exact, sorted MR_GUARDED_BY(mu);
-    MR_VEC(mr_signatures) former MR_GUARDED_BY(mu); /* of earlier placements: runs may still be in their programs */
+    mr_run_signatures exact, sorted MR_GUARDED_BY(mu);
+    MR_VEC(mr_run_signatures) former MR_GUARDED_BY(mu); /* of earlier placements: runs may still be in their programs */
     mr_placing *placing; /* NULL: not by cost */
     MR_VEC(mr_program *) programs MR_GUARDED_BY(mu);
     mr_map partial_runs MR_GUARDED_BY(mu); /* handle -> mr_partial_run * */
@@ -31,7 +31,7 @@ typedef struct mr_direct {
 } mr_direct;
 
 /* The entry of a signature, made if it is new. It lives as long as the session, also if devices are chosen again. */
-mr_status *mr_direct_find(mr_direct *s, const mr_signature *sig, bool partial, mr_entry **out);
+mr_status *mr_direct_find(mr_direct *s, const mr_run_signature *sig, bool partial, mr_entry **out);
 /* The session is not freed between these two calls. CANCELLED "Session has been closed." */
 mr_status *mr_direct_enter(mr_direct *s);
 void mr_direct_leave(mr_direct *s);

@@ -33,9 +33,9 @@
 
 /* The worker owns its stacks and its output array. `out` has room for the outputs of any node of the plan, so
  * that running a node never allocates. */
-static mr_worker *worker_new(mr_exec *x)
+static mr_exec_worker *worker_new(mr_exec *x)
 {
-    mr_worker *w = mr_new(mr_worker);
+    mr_exec_worker *w = mr_new(mr_exec_worker);
     w->x = x;
     w->plan = x->plan;
     w->out = mr_new_array(mr_value, x->plan->max_out + 1);
@@ -45,7 +45,7 @@ static mr_worker *worker_new(mr_exec *x)
     return w;
 }
 
-static void worker_free(mr_worker *w)
+static void worker_free(mr_exec_worker *w)
 {
     mr_vec_deinit(&w->cheap);
     mr_vec_deinit(&w->heavy);
@@ -59,10 +59,10 @@ static void worker_free(mr_worker *w)
 static void run_worker(mr_work *job);
 
 /* Returns an idle worker of the exec, or a new one. The caller must already have counted it in x->active. */
-static mr_worker *take_worker(mr_exec *x)
+static mr_exec_worker *take_worker(mr_exec *x)
 {
     mr_lock(&x->mu);
-    mr_worker *w = x->idle;
+    mr_exec_worker *w = x->idle;
     if (w)
         x->idle = w->next;
     mr_unlock(&x->mu);
@@ -77,7 +77,7 @@ static mr_worker *take_worker(mr_exec *x)
 
 /* Returns a worker to the idle list. Nodes left on its stacks are forgotten: the flow has stopped, and
  * mr_frames_clear drops their inputs. */
-static void give_back_worker(mr_worker *w)
+static void give_back_worker(mr_exec_worker *w)
 {
     mr_exec *x = w->x;
     MR_ASSERT(w->trash.n == 0 && !w->no_memory && !w->exits_twice);
@@ -104,7 +104,7 @@ static void leave_exec(mr_exec *x)
 /* ---- what is next ---- */
 
 /* Hands heavy nodes to idle threads, oldest first, and keeps at least one for this worker. */
-static void share_heavy(mr_worker *w)
+static void share_heavy(mr_exec_worker *w)
 {
     mr_exec *x = w->x;
     MR_ASSERT(w->heavy_from < w->heavy.n);
@@ -112,7 +112,7 @@ static void share_heavy(mr_worker *w)
     int spare = w->heavy.n - w->heavy_from - 1;
     int idle = spare > 0 ? mr_runner_idle(x->flow->runner) : 0;
     for (; spare > 0 && idle > 0; spare--, idle--) {
-        mr_worker *other = take_worker(x);
+        mr_exec_worker *other = take_worker(x);
         mr_vec_push(&other->heavy, w->heavy.p[w->heavy_from++]);
         atomic_fetch_add_explicit(&x->active, 1, memory_order_relaxed);
         mr_runner_hand_over(x->flow->runner, &other->work);
@@ -127,7 +127,7 @@ static void check_deadline(mr_flow *f)
 
 /* Every PATIENCE nodes, and before a heavy node: fails the flow if its deadline has passed. Otherwise a step
  * that never waits would never notice. */
-static void check_time(mr_worker *w)
+static void check_time(mr_exec_worker *w)
 {
     w->patience = PATIENCE;
     check_deadline(w->x->flow);
@@ -157,7 +157,7 @@ static void compact_ready(mr_ready_vec *v, int *from)
 
 /* Takes the newest heavy node, after sharing the older ones. The clock is read before each heavy node if the
  * step has a deadline; compared with the node's own work that costs nothing. */
-static bool next_heavy(mr_worker *w, mr_ready *out)
+static bool next_heavy(mr_exec_worker *w, mr_ready *out)
 {
     if (w->x->flow->deadline_ns)
         check_time(w);
@@ -167,7 +167,7 @@ static bool next_heavy(mr_worker *w, mr_ready *out)
     return true;
 }
 
-static bool next_fresh(mr_worker *w, mr_ready *out)
+static bool next_fresh(mr_exec_worker *w, mr_ready *out)
 {
     MR_ASSERT(w->fresh_from < w->fresh.n);
     *out = w->fresh.p[w->fresh_from++];
@@ -177,7 +177,7 @@ static bool next_fresh(mr_worker *w, mr_ready *out)
 
 /* Order: cheap nodes first (they may make more ready), then nodes that may block, then heavy ones, newest
  * first, and last the first nodes of new iterations, so that a loop does not starve the rest of the step. */
-static inline bool next_ready(mr_worker *w, mr_ready *out)
+static inline bool next_ready(mr_exec_worker *w, mr_ready *out)
 {
     if (MR_LIKELY(w->cheap.n > 0)) {
         *out = mr_vec_pop(&w->cheap);
@@ -266,7 +266,7 @@ static inline mr_status *check_outputs(const mr_plan_node *n, const mr_value *ou
 
 /* Reports what frames.c found while it held a lock: no error may be raised there, because raising one runs
  * callbacks. */
-static void fail_loop(mr_worker *w)
+static void fail_loop(mr_exec_worker *w)
 {
     const mr_plan_node *n = w->exits_twice;
     mr_flow_fail(w->x->flow,
@@ -280,7 +280,7 @@ static void fail_loop(mr_worker *w)
 
 /* Delivers the outputs to their consumers, drops those nobody took, and empties the trash. No lock is held
  * here. */
-static inline void propagate_outputs(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+static inline void propagate_outputs(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                              bool dead)
 {
     if (MR_UNLIKELY(it->frame || (n->flags & MR_PN_FRAMED)))
@@ -303,8 +303,8 @@ static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
 }
 
 /* Runs after the kernel: drops the inputs and either delivers the outputs or stops the flow. Takes st. */
-MR_PER_NODE static inline void conclude_node(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead,
-                                        mr_status *st)
+MR_PER_NODE static inline void conclude_node(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+                                             bool dead, mr_status *st)
 {
     drop_inputs(it->slots + n->slot, n->n_in);
     if (!st)
@@ -347,7 +347,7 @@ static void continue_async(mr_work *job)
     async_run *a = (async_run *)((char *)job - offsetof(async_run, work));
     mr_exec *x = a->x;
     MR_ASSERT(x->active > 0);
-    mr_worker *w = take_worker(x);
+    mr_exec_worker *w = take_worker(x);
     conclude_node(w, a->it, a->node, a->out, a->run.dead, a->st);
     mr_small_free(a, async_bytes(a->node));
     run_worker(&w->work);
@@ -381,7 +381,7 @@ static void async_done(mr_run *r, mr_status *st)
 
 /* Prepares an asynchronous run and counts it in x->active. The caller starts it; the thread that ends it
  * frees it. */
-static async_run *async_new(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+static async_run *async_new(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_exec *x = w->x;
     MR_ASSERT(x->active > 0); /* the worker's own count */
@@ -423,7 +423,7 @@ static bool call_async(async_run *a)
 }
 
 /* A kernel that ends at once is concluded here, without going through the runner. */
-static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+static void start_async(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_exec *x = w->x;
     async_run *a = async_new(w, it, n, dead);
@@ -439,7 +439,7 @@ static void start_async(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool d
 
 /* True if a kernel may block this thread: either no other thread may run it (caller_only), or this is the
  * caller's thread and nothing else of the step is running or ready. */
-static bool may_wait_here(const mr_worker *w)
+static bool may_wait_here(const mr_exec_worker *w)
 {
     mr_flow *f = w->x->flow;
     if (f->runner->caller_only)
@@ -478,7 +478,7 @@ static void run_blocking(mr_blocking_work *b, bool cancelled)
         async_done(&a->run, st);
 }
 
-static void start_blocking(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+static void start_blocking(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     async_run *a = async_new(w, it, n, dead);
     a->blocking.fn = run_blocking;
@@ -490,7 +490,7 @@ static void start_blocking(mr_worker *w, mr_iter *it, const mr_plan_node *n, boo
 /* Runs a kernel that is measured or traced. The kept cost is a moving average: a new measurement has a weight
  * of one quarter and counts as at most four times the old cost, because the thread may have been descheduled
  * meanwhile. */
-static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
+static mr_status *run_watched(mr_exec_worker *w, const mr_plan_node *n, mr_run *r)
 {
     size_t i = (size_t)(n - w->plan->nodes);
     int64_t start = mr_now_ns();
@@ -516,7 +516,7 @@ static mr_status *run_watched(mr_worker *w, const mr_plan_node *n, mr_run *r)
  *
  * A kernel that may block waits until the cheap nodes are done: perhaps nothing else is left then, and it can
  * run on this thread. */
-static bool begin_special(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+static bool begin_special(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     mr_value *in = it->slots + n->slot;
     mr_status *st = NULL;
@@ -543,7 +543,7 @@ static bool begin_special(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool
 
 /* Calls the kernel of a live node. The mr_run of the worker is used again for each node: only the fields that
  * differ are set. */
-static inline void run_kernel(mr_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
+static inline void run_kernel(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     if (MR_UNLIKELY(n->flags & (MR_PN_REFS | MR_PN_ASYNC | MR_PN_BLOCKS)) && !begin_special(w, it, n, dead))
         return;
@@ -564,7 +564,7 @@ static inline void run_kernel(mr_worker *w, mr_iter *it, const mr_plan_node *n, 
 
 /* Runs one ready node. A dead node only passes its deadness on, unless it is a Send or Recv, which must tell
  * the other side. A NoOp has no kernel call. */
-static inline void run_node(mr_worker *w, mr_ready r)
+static inline void run_node(mr_exec_worker *w, mr_ready r)
 {
     MR_ASSERT(r.node < w->plan->n_nodes);
     const mr_plan_node *n = &w->plan->nodes[r.node];
@@ -586,7 +586,7 @@ static inline void run_node(mr_worker *w, mr_ready r)
  * at least one node: two workers that yield to each other at once would never make progress. */
 static void run_worker(mr_work *job)
 {
-    mr_worker *w = (mr_worker *)job;
+    mr_exec_worker *w = (mr_exec_worker *)job;
     mr_exec *x = w->x;
     mr_flow *f = x->flow;
     mr_ready r;
@@ -624,7 +624,7 @@ mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f)
         mr_free(x);
         return NULL;
     }
-    x->spare_frames = mr_new_array(mr_frame *, p->n_frames);
+    x->spare_frames = mr_new_array(mr_exec_frame *, p->n_frames);
     x->spare_iters = mr_new_array(mr_iter *, p->n_frames);
     x->step.device = p->device;
     x->step.owner = x;
@@ -639,7 +639,7 @@ void mr_exec_free(mr_exec *x)
     if (!x)
         return;
     MR_ASSERT(x->active == 0);
-    for (mr_worker *w = x->idle, *next; w; w = next) {
+    for (mr_exec_worker *w = x->idle, *next; w; w = next) {
         next = w->next;
         worker_free(w);
     }
@@ -659,7 +659,7 @@ void mr_exec_start(mr_exec *x)
     MR_ASSERT(x->active == 0 && x->root->n_child_frames == 0);
     memcpy((void *)x->root->words, p->words, p->frames[0].n_words * sizeof(uint32_t));
     atomic_store_explicit(&x->active, 1, memory_order_relaxed);
-    mr_worker *w = take_worker(x);
+    mr_exec_worker *w = take_worker(x);
     for (uint32_t i = p->n_roots; i-- > 0;) {
         mr_ready r = {x->root, p->roots[i]};
         if (atomic_load_explicit(&p->heavy[r.node], memory_order_relaxed))

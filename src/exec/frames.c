@@ -12,7 +12,7 @@
  * - The root iteration is never ended and counts nothing: the exec's own count shows when a step is over.
  * - A spare iteration has only absent slots.
  *
- * Locks: a parent frame's comes before its child's. Values are dropped with no lock held (mr_worker.trash),
+ * Locks: a parent frame's comes before its child's. Values are dropped with no lock held (mr_exec_worker.trash),
  * because dropping one may run the destructor of a resource. */
 #include "base/memory.h"
 #include "exec/deliver.h"
@@ -26,13 +26,13 @@ mr_iter *mr_iter_new(const mr_plan *p, int frame)
     const mr_plan_frame *f = &p->frames[frame];
     size_t slots = (sizeof(mr_iter) + 15) / 16 * 16;
     size_t children = slots + f->n_slots * sizeof(mr_value);
-    size_t words = children + (size_t)f->n_children * sizeof(mr_frame *);
+    size_t words = children + (size_t)f->n_children * sizeof(mr_exec_frame *);
     char *block = mr_try_calloc(1, words + f->n_words * sizeof(uint32_t));
     mr_iter *it = (mr_iter *)block;
     if (!it)
         return NULL;
     it->slots = (mr_value *)(block + slots);
-    it->children = (mr_frame **)(block + children);
+    it->children = (mr_exec_frame **)(block + children);
     it->words = (_Atomic uint32_t *)(block + words);
     return it;
 }
@@ -41,7 +41,7 @@ void mr_iter_free(mr_iter *it) { mr_free(it); }
 
 /* Appends the next iteration to a frame, with fresh counters. Needs the frame's lock, unless nobody else
  * knows the frame yet. Returns NULL if memory is out. */
-static mr_iter *take_iter(mr_exec *x, mr_frame *f)
+static mr_iter *take_iter(mr_exec *x, mr_exec_frame *f)
 {
     const mr_plan *p = x->plan;
     MR_ASSERT(!f->oldest == !f->newest && (!f->newest || !f->newest->next));
@@ -67,10 +67,10 @@ static mr_iter *take_iter(mr_exec *x, mr_frame *f)
 
 /* Makes an iteration spare. Values left in its slots belong to nodes that never became ready; they go to the
  * trash. */
-static void give_iter(mr_worker *w, mr_iter *it)
+static void give_iter(mr_exec_worker *w, mr_iter *it)
 {
     mr_exec *x = w->x;
-    const mr_frame *f = it->frame;
+    const mr_exec_frame *f = it->frame;
     for (uint32_t i = 0; i < f->plan->n_slots; i++)
         if (it->slots[i].kind != MR_ABSENT) {
             mr_vec_push(&w->trash, it->slots[i]);
@@ -91,15 +91,15 @@ static uint64_t combine_ids(uint64_t a, uint64_t b)
 
 /* Returns a spare or new frame without iterations. Its id is computed as in TensorFlow, because ids are part
  * of the keys of values sent between tasks. */
-static mr_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
+static mr_exec_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
 {
     mr_lock(&x->mu);
-    mr_frame *f = x->spare_frames[index];
+    mr_exec_frame *f = x->spare_frames[index];
     if (f)
         x->spare_frames[index] = f->next;
     mr_unlock(&x->mu);
     if (!f) {
-        f = mr_new(mr_frame);
+        f = mr_new(mr_exec_frame);
         mr_mutex_init(&f->mu);
         f->index = index;
         f->plan = &x->plan->frames[index];
@@ -115,19 +115,19 @@ static mr_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
     return f;
 }
 
-static void drop_parked(mr_worker *w, mr_parked *p, int n)
+static void drop_pending(mr_exec_worker *w, mr_pending_value *p, int n)
 {
     for (int i = 0; i < n; i++)
         mr_vec_push(&w->trash, p[i].value);
 }
 
 /* Makes a frame spare, with its lists empty. Nobody else may know it any more. */
-static void give_frame(mr_worker *w, mr_frame *f)
+static void give_frame(mr_exec_worker *w, mr_exec_frame *f)
 {
     mr_exec *x = w->x;
-    drop_parked(w, f->invariants.p, f->invariants.n);
-    drop_parked(w, f->parked.p, f->parked.n);
-    f->invariants.n = f->parked.n = f->dead_exits.n = 0;
+    drop_pending(w, f->invariants.p, f->invariants.n);
+    drop_pending(w, f->pending.p, f->pending.n);
+    f->invariants.n = f->pending.n = f->dead_exits.n = 0;
     mr_lock(&x->mu);
     f->next = x->spare_frames[f->index];
     x->spare_frames[f->index] = f;
@@ -141,18 +141,18 @@ static mr_mutex *lock_of(mr_exec *x, mr_iter *it) { return it->frame ? &it->fram
  * before this Enter is counted.
  *
  * A new frame is prepared without the lock; if another Enter was faster, it is made spare again. */
-static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
+static mr_exec_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
 {
     const mr_plan *p = x->plan;
     const mr_plan_frame *own = it->frame ? it->frame->plan : &p->frames[0];
     MR_ASSERT(child < (uint32_t)own->n_children);
     mr_mutex *mu = lock_of(x, it);
     mr_lock(mu);
-    mr_frame *f = it->children[child];
+    mr_exec_frame *f = it->children[child];
     mr_unlock(mu);
     if (f)
         return f;
-    mr_frame *made = take_frame(x, it, p->children[own->first_child + child]);
+    mr_exec_frame *made = take_frame(x, it, p->children[own->first_child + child]);
     bool ok = take_iter(x, made) != NULL;
     mr_lock(mu);
     if (!(f = it->children[child]) && ok) {
@@ -162,7 +162,7 @@ static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
     }
     mr_unlock(mu);
     if (made) {
-        mr_worker unused = {.x = x};
+        mr_exec_worker unused = {.x = x};
         if (ok)
             give_iter(&unused, made->oldest);
         give_frame(&unused, made);
@@ -174,7 +174,7 @@ static mr_frame *find_child(mr_exec *x, mr_iter *it, uint32_t child) MR_NO_TSA
 
 /* As mr_deliver, and counts the nodes that became ready as busy. Needs the lock of the iteration's frame, or
  * a count in `it` that keeps it from ending. */
-static void deliver_counted(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+static void deliver_counted(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                             bool dead, bool fresh)
 {
     int n_ready = mr_deliver(w, it, n, out, dead, fresh);
@@ -183,7 +183,7 @@ static void deliver_counted(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr
 }
 
 /* Gives one iteration its share of a loop invariant. The frame keeps the original for the iterations to come. */
-static void deliver_invariant(mr_worker *w, mr_iter *it, const mr_parked *v, bool fresh)
+static void deliver_invariant(mr_exec_worker *w, mr_iter *it, const mr_pending_value *v, bool fresh)
 {
     bool dead = !mr_value_is_there(&v->value);
     mr_value own = dead ? v->value : mr_value_share(&v->value);
@@ -194,18 +194,18 @@ static void deliver_invariant(mr_worker *w, mr_iter *it, const mr_parked *v, boo
 
 /* Starts the next iteration and delivers the pending values, then the invariants. Returns NULL if memory is
  * out; then the values stay pending. */
-static mr_iter *start_iter_locked(mr_worker *w, mr_frame *f)
+static mr_iter *start_iter_locked(mr_exec_worker *w, mr_exec_frame *f)
 {
     mr_iter *it = take_iter(w->x, f);
     if (!it)
         return NULL;
     f->dead_exits.n = 0;
-    for (int i = 0; i < f->parked.n; i++) {
-        deliver_counted(w, it, f->parked.p[i].node, &f->parked.p[i].value, false, true);
-        if (f->parked.p[i].value.kind != MR_ABSENT)
-            mr_vec_push(&w->trash, f->parked.p[i].value);
+    for (int i = 0; i < f->pending.n; i++) {
+        deliver_counted(w, it, f->pending.p[i].node, &f->pending.p[i].value, false, true);
+        if (f->pending.p[i].value.kind != MR_ABSENT)
+            mr_vec_push(&w->trash, f->pending.p[i].value);
     }
-    f->parked.n = 0;
+    f->pending.n = 0;
     for (int i = 0; i < f->invariants.n; i++)
         deliver_invariant(w, it, &f->invariants.p[i], true);
     return it;
@@ -213,7 +213,7 @@ static mr_iter *start_iter_locked(mr_worker *w, mr_frame *f)
 
 /* ---- ends ---- */
 
-static bool iter_done_locked(const mr_frame *f, mr_iter *it)
+static bool iter_done_locked(const mr_exec_frame *f, mr_iter *it)
 {
     return it == f->oldest && atomic_load_explicit(&it->busy, memory_order_acquire) == 0 &&
            it->n_child_frames == 0 && (it->number > 0 || f->n_enters_left == 0);
@@ -221,7 +221,7 @@ static bool iter_done_locked(const mr_frame *f, mr_iter *it)
 
 /* Ends the oldest iterations that are done, and starts one that was waiting for room. Returns true if the
  * frame is done. If memory is out, that is an error only if no iteration is left that could try again later. */
-static bool end_iters_locked(mr_worker *w, mr_frame *f)
+static bool end_iters_locked(mr_exec_worker *w, mr_exec_frame *f)
 {
     while (f->oldest && iter_done_locked(f, f->oldest)) {
         mr_iter *it = f->oldest;
@@ -230,7 +230,7 @@ static bool end_iters_locked(mr_worker *w, mr_frame *f)
         if (!(f->oldest = it->next))
             f->newest = NULL;
         give_iter(w, it);
-        if (f->parked.n > 0 && !start_iter_locked(w, f) && !f->oldest)
+        if (f->pending.n > 0 && !start_iter_locked(w, f) && !f->oldest)
             w->no_memory = true;
     }
     return f->n_iters == 0 && f->n_enters_left == 0;
@@ -238,12 +238,12 @@ static bool end_iters_locked(mr_worker *w, mr_frame *f)
 
 /* Ends a frame that is done: delivers its dead Exits to the parent iteration. That may end the parent's frame
  * in turn, and so on upwards; a loop instead of a recursion, since nesting comes from the graph. */
-static void end_frame(mr_worker *w, mr_frame *f) MR_NO_TSA
+static void end_frame(mr_exec_worker *w, mr_exec_frame *f) MR_NO_TSA
 {
     for (bool done = true; done;) {
         MR_ASSERT(!f->oldest && f->n_iters == 0 && f->n_enters_left == 0);
         mr_iter *parent = f->parent;
-        mr_frame *up = parent->frame; /* the parent may be given back below */
+        mr_exec_frame *up = parent->frame; /* the parent may be given back below */
         for (int i = 0; i < f->dead_exits.n; i++)
             if (!f->exited[f->dead_exits.p[i]->extra])
                 deliver_counted(w, parent, f->dead_exits.p[i], NULL, true, false);
@@ -261,9 +261,9 @@ static void end_frame(mr_worker *w, mr_frame *f) MR_NO_TSA
 
 /* Adds n to the busy count: nodes that became ready minus nodes that finished. Takes the lock only if the
  * count may fall to 0; then it ends what is done. The iteration and its frame may be gone afterwards. */
-static void adjust_busy(mr_worker *w, mr_iter *it, int n)
+static void adjust_busy(mr_exec_worker *w, mr_iter *it, int n)
 {
-    mr_frame *f = it->frame;
+    mr_exec_frame *f = it->frame;
     if (!f || n == 0)
         return;
     int busy = atomic_load_explicit(&it->busy, memory_order_relaxed);
@@ -284,9 +284,9 @@ static void adjust_busy(mr_worker *w, mr_iter *it, int n)
 
 /* An Enter has run: its value goes into iteration 0, or, if it is constant, into all iterations that exist
  * and that will exist. Iteration 0 cannot end before all Enters have arrived. */
-static void enter_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+static void enter_frame(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
-    mr_frame *f = find_child(w->x, it, n->extra);
+    mr_exec_frame *f = find_child(w->x, it, n->extra);
     if (!f) {
         w->no_memory = true;
         return;
@@ -294,7 +294,7 @@ static void enter_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_val
     mr_lock(&f->mu);
     MR_ASSERT(f->n_enters_left > 0 && f->oldest);
     if (n->flags & MR_PN_CONSTANT) {
-        mr_parked v = {n, dead ? (mr_value){.kind = MR_DEAD} : out[0]};
+        mr_pending_value v = {n, dead ? (mr_value){.kind = MR_DEAD} : out[0]};
         out[0].kind = MR_ABSENT;
         mr_vec_push(&f->invariants, v);
         for (mr_iter *i = f->oldest; i; i = i->next)
@@ -316,9 +316,9 @@ static void enter_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_val
  * In a well-formed loop only the last iteration has live Exits. In other graphs an Exit could be live more
  * than once; the parent's nodes would then be counted, and their inputs written, twice. That is reported as
  * an error instead. */
-static void exit_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+static void exit_frame(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
-    mr_frame *f = it->frame;
+    mr_exec_frame *f = it->frame;
     MR_ASSERT(f && n->extra < (uint32_t)f->plan->n_exits);
     mr_lock(&f->mu);
     if (dead && it == f->newest)
@@ -337,10 +337,10 @@ static void exit_frame(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_valu
 /* A NextIteration has run: its value goes to the next iteration. If that would exceed parallel_iterations, or
  * if memory is out, the value stays pending until an older iteration ends. A dead value goes nowhere: the
  * loop ends. */
-static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
+static void next_iteration(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out,
                            bool dead)
 {
-    mr_frame *f = it->frame;
+    mr_exec_frame *f = it->frame;
     MR_ASSERT(f);
     if (!dead) {
         mr_lock(&f->mu);
@@ -350,7 +350,7 @@ static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_
         if (to) {
             deliver_counted(w, to, n, out, false, true);
         } else {
-            mr_vec_push(&f->parked, (mr_parked){n, out[0]});
+            mr_vec_push(&f->pending, (mr_pending_value){n, out[0]});
             out[0].kind = MR_ABSENT;
         }
         mr_unlock(&f->mu);
@@ -358,7 +358,7 @@ static void next_iteration(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_
     adjust_busy(w, it, -1);
 }
 
-void mr_frames_propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
+void mr_frames_propagate(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
     if (n->flags & MR_PN_ENTER)
         enter_frame(w, it, n, out, dead);
@@ -372,10 +372,10 @@ void mr_frames_propagate(mr_worker *w, mr_iter *it, const mr_plan_node *n, mr_va
 
 /* ---- the end of a step ---- */
 
-static void clear_frame(mr_worker *w, mr_frame *f);
+static void clear_frame(mr_exec_worker *w, mr_exec_frame *f);
 
 /* Gives back all frames below an iteration. */
-static void clear_children(mr_worker *w, mr_iter *it, const mr_plan_frame *plan)
+static void clear_children(mr_exec_worker *w, mr_iter *it, const mr_plan_frame *plan)
 {
     for (int i = 0; it->n_child_frames > 0 && i < plan->n_children; i++)
         if (it->children[i]) {
@@ -387,7 +387,7 @@ static void clear_children(mr_worker *w, mr_iter *it, const mr_plan_frame *plan)
 
 /* Gives back a frame of a step that failed, with all its iterations and what is below them. Recursive: plan.c
  * limits the nesting of loops. */
-static void clear_frame(mr_worker *w, mr_frame *f)
+static void clear_frame(mr_exec_worker *w, mr_exec_frame *f)
 {
     for (mr_iter *it = f->oldest, *next; it; it = next) {
         next = it->next;
@@ -401,7 +401,7 @@ static void clear_frame(mr_worker *w, mr_frame *f)
 /* Only one thread is left in the step, so no lock is needed; the worker on the stack serves for its trash. */
 void mr_frames_clear(mr_exec *x)
 {
-    mr_worker w = {.x = x};
+    mr_exec_worker w = {.x = x};
     const mr_plan_frame *root = &x->plan->frames[0];
     clear_children(&w, x->root, root);
     MR_ASSERT(x->root->n_child_frames == 0);
@@ -419,10 +419,10 @@ void mr_frames_free_spare(mr_exec *x)
             next = it->next;
             mr_iter_free(it);
         }
-        for (mr_frame *f = x->spare_frames[i], *next; f; f = next) {
+        for (mr_exec_frame *f = x->spare_frames[i], *next; f; f = next) {
             next = f->next;
             mr_vec_deinit(&f->invariants);
-            mr_vec_deinit(&f->parked);
+            mr_vec_deinit(&f->pending);
             mr_vec_deinit(&f->dead_exits);
             mr_free(f->exited);
             mr_mutex_deinit(&f->mu);

@@ -1,5 +1,5 @@
 #include "base/memory.h"
-#include "exec/rig_test.h"
+#include "exec/executor_fixture.h"
 #include "exec/session.h"
 #include "graph/library.h"
 
@@ -13,9 +13,9 @@ typedef struct bench {
 
 static void begin(bench *b)
 {
-    rig r; /* registers the test ops */
-    rig_init(&r, 0);
-    rig_deinit(&r);
+    fixture r; /* registers the test ops */
+    fixture_init(&r, 0);
+    fixture_deinit(&r);
     *b = (bench){.g = mr_graph_new()};
     mr_scope_init(&b->s, b->g, "");
     b->x = mr_placeholder(&b->s, MR_FLOAT, "x", NULL);
@@ -298,7 +298,7 @@ MR_TEST(function_runs_effects_nobody_fetches)
     mr_emit(&f.s, "Print", f.a, f.a);
     body_end(&f, &b, "F", mr_emit(&f.s, "Neg", f.a));
     MR_CHECK_NEAR(value(&b, 1, mr_emit(&b.s, "F", b.x)), -1, 0);
-    MR_CHECK_INT(rig_counter, 0);
+    MR_CHECK_INT(fixture_counter, 0);
     end(&b);
 }
 

@@ -4,12 +4,12 @@
  * The same program is written with a fed value, a constant, a reference variable and a resource
  * variable in the same place: the gradients must be the same to the bit, and those by what is fed
  * agree with finite differences. */
-#include "exec/gradient_rig_test.h"
+#include "exec/gradient_fixture.h"
 
 typedef enum capture { FED, CONSTANT, REFERENCE, RESOURCE, N_CAPTURES } capture;
 
 typedef struct bench {
-    mr_grig r;
+    mr_gradient_fixture r;
     capture kind;
     mr_out w; /* what is captured: value, reference or handle */
     int parallel;
@@ -24,8 +24,8 @@ static const mr_named_attr variable_attrs[] = {
 static mr_out new_variable(bench *b, const char *op, const char *assign)
 {
     mr_out v = mr_emit_n(&b->r.b.s, op, variable_attrs, 2, NULL, 0);
-    mr_out set = mr_emit(&b->r.b.s, assign, v, mr_grig_num(&b->r, w_value));
-    MR_CHECK_OK(mr_grig_target(&b->r, set.node));
+    mr_out set = mr_emit(&b->r.b.s, assign, v, mr_gradient_fixture_num(&b->r, w_value));
+    MR_CHECK_OK(mr_gradient_fixture_target(&b->r, set.node));
     return v;
 }
 
@@ -33,17 +33,17 @@ static void begin(bench *b, capture kind, int parallel, int n_cpus)
 {
     static const int64_t none[] = {0};
     *b = (bench){.kind = kind, .parallel = parallel};
-    mr_grig_init(&b->r);
+    mr_gradient_fixture_init(&b->r);
     b->r.config.n_cpus = n_cpus;
-    mr_grig_input(&b->r, 0, none, true);
+    mr_gradient_fixture_input(&b->r, 0, none, true);
     if (n_cpus > 1)
         b->r.b.s.device = "/device:CPU:1";
     switch (kind) {
     case FED:
-        b->w = mr_grig_input(&b->r, 0, none, true);
+        b->w = mr_gradient_fixture_input(&b->r, 0, none, true);
         *MR_DATA(double, b->r.feed[1]) = w_value;
         break;
-    case CONSTANT: b->w = mr_grig_num(&b->r, w_value); break;
+    case CONSTANT: b->w = mr_gradient_fixture_num(&b->r, w_value); break;
     case REFERENCE: b->w = new_variable(b, "VariableV2", "Assign"); break;
     default: b->w = new_variable(b, "VarHandleOp", "AssignVariableOp"); break;
     }
@@ -65,7 +65,7 @@ static mr_out tame(bench *b, mr_out v) { return mr_fb1(&b->r.b, "Tanh", v); }
 static mr_out loop(bench *b, int n)
 {
     mr_out v[2] = {{0}, b->r.x[0]};
-    mr_fb_for(&b->r.b, mr_grig_i32(&b->r, n), b->parallel, v + 1, 1);
+    mr_fb_for(&b->r.b, mr_gradient_fixture_i32(&b->r, n), b->parallel, v + 1, 1);
     v[1] = tame(b, times(b, v[1]));
     mr_fb_end_for(&b->r.b, v + 1, 1);
     return v[1];
@@ -77,7 +77,7 @@ static mr_out no_round(bench *b) { return times(b, loop(b, 0)); }
 static mr_out nested(bench *b)
 {
     mr_out v[2] = {{0}, b->r.x[0]}, u[2];
-    mr_fb_for(&b->r.b, mr_grig_i32(&b->r, 3), b->parallel, v + 1, 1);
+    mr_fb_for(&b->r.b, mr_gradient_fixture_i32(&b->r, 3), b->parallel, v + 1, 1);
     u[1] = times(b, v[1]);
     mr_fb_for(&b->r.b, v[0], b->parallel, u + 1, 1); /* 0, 1, 2 times */
     u[1] = tame(b, mr_fb2(&b->r.b, "Add", times(b, u[1]), v[1]));
@@ -91,11 +91,11 @@ static mr_out nested(bench *b)
 static mr_out cond_in_loop(bench *b)
 {
     mr_out v[2] = {{0}, b->r.x[0]};
-    mr_fb_for(&b->r.b, mr_grig_i32(&b->r, 6), b->parallel, v + 1, 1);
-    mr_fb_cond(&b->r.b, mr_fb2(&b->r.b, "Less", v[1], mr_grig_num(&b->r, 0.5)));
+    mr_fb_for(&b->r.b, mr_gradient_fixture_i32(&b->r, 6), b->parallel, v + 1, 1);
+    mr_fb_cond(&b->r.b, mr_fb2(&b->r.b, "Less", v[1], mr_gradient_fixture_num(&b->r, 0.5)));
     mr_out more = mr_fb2(&b->r.b, "Add", v[1], captured(b));
     mr_fb_cond_else(&b->r.b, &more, 1);
-    mr_out less = tame(b, mr_fb2(&b->r.b, "Mul", v[1], mr_grig_num(&b->r, 0.3)));
+    mr_out less = tame(b, mr_fb2(&b->r.b, "Mul", v[1], mr_gradient_fixture_num(&b->r, 0.3)));
     mr_fb_cond_end(&b->r.b, &less, &v[1]);
     mr_fb_end_for(&b->r.b, v + 1, 1);
     return v[1];
@@ -104,7 +104,8 @@ static mr_out cond_in_loop(bench *b)
 static mr_out loop_in_cond(bench *b, bool taken)
 {
     mr_out y, v;
-    mr_fb_cond(&b->r.b, mr_fb2(&b->r.b, "Less", mr_grig_num(&b->r, 0), mr_grig_num(&b->r, taken)));
+    mr_fb_cond(&b->r.b,
+               mr_fb2(&b->r.b, "Less", mr_gradient_fixture_num(&b->r, 0), mr_gradient_fixture_num(&b->r, taken)));
     v = loop(b, 3);
     mr_fb_cond_else(&b->r.b, &v, 1);
     v = times(b, b->r.x[0]);
@@ -130,13 +131,13 @@ static slopes gradients(program *p, capture kind, int parallel, int n_cpus)
     begin(&b, kind, parallel, n_cpus);
     mr_out y = p(&b), xs[] = {b.r.x[0], b.w};
     if (kind == FED && n_cpus == 1)
-        mr_grig_check(&b.r, y);
+        mr_gradient_fixture_check(&b.r, y);
     MR_CHECK_OK(mr_graph_gradients(b.r.g, &y, 1, xs, 2, NULL, dx));
-    MR_CHECK_OK(mr_grig_run(&b.r, (mr_out[]){dx[0].dense, dx[1].dense}, 2, t));
+    MR_CHECK_OK(mr_gradient_fixture_run(&b.r, (mr_out[]){dx[0].dense, dx[1].dense}, 2, t));
     slopes s = {*MR_DATA(double, t[0]), *MR_DATA(double, t[1])};
     mr_tensor_unref(t[0]);
     mr_tensor_unref(t[1]);
-    mr_grig_deinit(&b.r);
+    mr_gradient_fixture_deinit(&b.r);
     return s;
 }
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "exec/gradient_rig_test.h"
+#include "exec/gradient_fixture.h"
 
 /* ---- memory ---- */
 typedef struct memory {
@@ -44,7 +44,7 @@ static void check_flat(memory before, memory after, int64_t resident)
 
 /* h <- tanh(h + x) for `times` rounds, on vectors of 100. */
 typedef struct bench {
-    mr_grig r;
+    mr_gradient_fixture r;
     mr_out times, last, slope;
     int64_t n;
 } bench;
@@ -53,10 +53,10 @@ typedef struct bench {
 static void begin(bench *b, int parallel, int n_cpus, bool trap)
 {
     *b = (bench){.n = 100};
-    mr_grig_init(&b->r);
+    mr_gradient_fixture_init(&b->r);
     b->r.config.n_cpus = n_cpus;
     mr_named_attr dtype = {"dtype", mr_a_type(MR_INT32)};
-    mr_out h = mr_grig_input(&b->r, 1, &b->n, true), x = mr_grig_input(&b->r, 1, &b->n, true);
+    mr_out h = mr_gradient_fixture_input(&b->r, 1, &b->n, true), x = mr_gradient_fixture_input(&b->r, 1, &b->n, true);
     b->times = mr_emit_n(&b->r.b.s, "Placeholder", &dtype, 1, NULL, 0);
     mr_out v[2] = {{0}, h};
     mr_fb_for(&b->r.b, b->times, parallel, v + 1, 1);
@@ -65,7 +65,7 @@ static void begin(bench *b, int parallel, int n_cpus, bool trap)
         mr_node_set_device(sum.node, "/device:CPU:1");
     v[1] = mr_fb1(&b->r.b, "Tanh", sum);
     if (trap) {
-        mr_out left = mr_fb2(&b->r.b, "Sub", mr_grig_i32(&b->r, 500), v[0]);
+        mr_out left = mr_fb2(&b->r.b, "Sub", mr_gradient_fixture_i32(&b->r, 500), v[0]);
         mr_node_add_control(v[1].node, mr_fb2(&b->r.b, "FloorDiv", left, left).node);
     }
     mr_fb_end_for(&b->r.b, v + 1, 1);
@@ -110,7 +110,7 @@ static void check_rounds(int parallel, int n_cpus, int times)
     memory before = now();
     run(&b, b.last, times);
     check_flat(before, now(), 4 * MIB);
-    mr_grig_deinit(&b.r);
+    mr_gradient_fixture_deinit(&b.r);
 }
 
 MR_TEST(long_loops_take_no_more_memory)
@@ -139,7 +139,7 @@ static void check_gradients(int parallel, int n_cpus)
     for (int i = 0; i < 10; i++)
         run(&b, b.slope, 1000);
     check_flat(before, now(), 4 * MIB);
-    mr_grig_deinit(&b.r);
+    mr_gradient_fixture_deinit(&b.r);
 }
 
 MR_TEST(long_loops_give_back_what_their_gradients_kept)
@@ -162,40 +162,40 @@ MR_TEST(long_loops_that_fail_give_back_what_they_kept)
         for (int i = 0; i < 5; i++)
             MR_CHECK_ERR(try_run(&b, b.slope, 1000), MR_INVALID_ARGUMENT, "zero");
         check_flat(before, now(), 4 * MIB);
-        mr_grig_deinit(&b.r);
+        mr_gradient_fixture_deinit(&b.r);
     }
 }
 
 /* ---- depth ---- */
 /* v <- tanh(v * w) in the innermost of `depth` loops, of which one in `every` runs twice. */
-static mr_out nest(mr_grig *r, mr_out v, int depth, int every)
+static mr_out nest(mr_gradient_fixture *r, mr_out v, int depth, int every)
 {
     if (depth == 0)
         return mr_fb1(&r->b, "Tanh", mr_fb2(&r->b, "Mul", v, r->x[1]));
     mr_out u[2] = {{0}, v};
-    mr_fb_for(&r->b, mr_grig_i32(r, depth % every ? 1 : 2), depth % 2 ? 1 : 10, u + 1, 1);
+    mr_fb_for(&r->b, mr_gradient_fixture_i32(r, depth % every ? 1 : 2), depth % 2 ? 1 : 10, u + 1, 1);
     u[1] = nest(r, u[1], depth - 1, every);
     mr_fb_end_for(&r->b, u + 1, 1);
     return u[1];
 }
 
-static void scalars(mr_grig *r)
+static void scalars(mr_gradient_fixture *r)
 {
-    mr_grig_init(r);
+    mr_gradient_fixture_init(r);
     for (int i = 0; i < 2; i++)
-        mr_grig_input(r, 0, (const int64_t[]){0}, true);
+        mr_gradient_fixture_input(r, 0, (const int64_t[]){0}, true);
 }
 
-static double run_scalar(mr_grig *r, mr_out y)
+static double run_scalar(mr_gradient_fixture *r, mr_out y)
 {
     mr_tensor *t;
-    MR_CHECK_OK(mr_grig_run(r, &y, 1, &t));
+    MR_CHECK_OK(mr_gradient_fixture_run(r, &y, 1, &t));
     double v = *MR_DATA(double, t);
     mr_tensor_unref(t);
     return v;
 }
 
-static double expected(const mr_grig *r, int rounds)
+static double expected(const mr_gradient_fixture *r, int rounds)
 {
     double v = *MR_DATA(double, r->feed[0]), w = *MR_DATA(double, r->feed[1]);
     for (int i = 0; i < rounds; i++)
@@ -205,15 +205,15 @@ static double expected(const mr_grig *r, int rounds)
 
 static void check_nest(int depth, int every, int n_cpus)
 {
-    mr_grig r;
+    mr_gradient_fixture r;
     scalars(&r);
     r.config.n_cpus = n_cpus;
     mr_out y = nest(&r, r.x[0], depth, every);
     if (n_cpus > 1)
         mr_node_set_device(mr_graph_find(r.g, MR_SV("Tanh")), "/device:CPU:1");
     MR_CHECK_NEAR(run_scalar(&r, y), expected(&r, 16), 1e-12);
-    mr_grig_check(&r, mr_fb2(&r.b, "Mul", y, r.x[0]));
-    mr_grig_deinit(&r);
+    mr_gradient_fixture_check(&r, mr_fb2(&r.b, "Mul", y, r.x[0]));
+    mr_gradient_fixture_deinit(&r);
 }
 
 MR_TEST(loops_nest_20_deep)
@@ -232,12 +232,12 @@ MR_TEST(loops_nest_100_deep)
 }
 
 /* if (x < 1) { if (x < 1) { ... v = v * w ... } else { v } } else { v } */
-static mr_out choose(mr_grig *r, mr_out v, int depth)
+static mr_out choose(mr_gradient_fixture *r, mr_out v, int depth)
 {
     mr_out y;
     if (depth == 0)
         return mr_fb2(&r->b, "Mul", v, r->x[1]);
-    mr_fb_cond(&r->b, mr_fb2(&r->b, "Less", r->x[0], mr_grig_num(r, 1)));
+    mr_fb_cond(&r->b, mr_fb2(&r->b, "Less", r->x[0], mr_gradient_fixture_num(r, 1)));
     mr_out deeper = choose(r, v, depth - 1);
     mr_fb_cond_else(&r->b, &deeper, 1);
     mr_fb_cond_end(&r->b, &v, &y);
@@ -248,27 +248,27 @@ MR_TEST(conditionals_nest_200_deep)
 {
     mr_test_deadline(60);
     for (int side = 0; side < 2; side++) {
-        mr_grig r;
+        mr_gradient_fixture r;
         scalars(&r);
         *MR_DATA(double, r.feed[0]) = side ? 2 : 0.5;
-        mr_grig_check(&r, choose(&r, mr_fb1(&r.b, "Tanh", r.x[0]), 200));
-        mr_grig_deinit(&r);
+        mr_gradient_fixture_check(&r, choose(&r, mr_fb1(&r.b, "Tanh", r.x[0]), 200));
+        mr_gradient_fixture_deinit(&r);
     }
 }
 
 /* In a loop it must be known which sides were taken: up to 128 in one another. */
 MR_TEST(conditionals_nested_too_deep_in_a_loop_run_but_do_not_differentiate)
 {
-    mr_grig r;
+    mr_gradient_fixture r;
     mr_gradient dx;
     scalars(&r);
     mr_out v[2] = {{0}, r.x[0]};
-    mr_fb_for(&r.b, mr_grig_i32(&r, 2), 10, v + 1, 1);
+    mr_fb_for(&r.b, mr_gradient_fixture_i32(&r, 2), 10, v + 1, 1);
     v[1] = choose(&r, v[1], 200);
     mr_fb_end_for(&r.b, v + 1, 1);
     double x = *MR_DATA(double, r.feed[0]), w = *MR_DATA(double, r.feed[1]);
     MR_CHECK_NEAR(run_scalar(&r, v[1]), x * w * w, 1e-15);
     MR_CHECK_ERR(mr_graph_gradients(r.g, &v[1], 1, r.x, 1, NULL, &dx), MR_UNIMPLEMENTED,
                  "nested too deeply to be differentiated");
-    mr_grig_deinit(&r);
+    mr_gradient_fixture_deinit(&r);
 }

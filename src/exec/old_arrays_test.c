@@ -1,6 +1,6 @@
 /* exec/old_arrays_test.c -- TensorArrays and stacks whose handles are strings, as older graphs have them. */
 #include "base/memory.h"
-#include "exec/functional_rig_test.h"
+#include "exec/functional_fixture.h"
 
 static const char *op(const char *name, const char *suffix)
 {
@@ -14,7 +14,7 @@ static const char *op(const char *name, const char *suffix)
 #define FLOATS MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)})
 
 /* x and 3x go into an array and come out in every way there is: 2 * (x + 3x) + x * 3x. */
-static mr_out through_array(frig *b, const char *v)
+static mr_out through_array(function_fixture *b, const char *v)
 {
     mr_scope *s = &b->s;
     b->g->versions.producer = 15;
@@ -34,22 +34,22 @@ static mr_out through_array(frig *b, const char *v)
 MR_TEST(old_arrays_keep_what_is_written)
 {
     for (int i = 0; i < 2; i++) {
-        frig b;
-        frig_init(&b);
+        function_fixture b;
+        function_fixture_init(&b);
         mr_out y = through_array(&b, i ? "V2" : "");
-        MR_CHECK_NEAR(frig_value(&b, 2, y), 28, 1e-5); /* 3 * 4 + 2 * 8 */
-        frig_deinit(&b);
+        MR_CHECK_NEAR(function_fixture_value(&b, 2, y), 28, 1e-5); /* 3 * 4 + 2 * 8 */
+        function_fixture_deinit(&b);
     }
 }
 
 MR_TEST(old_arrays_have_gradients)
 {
     for (int i = 0; i < 2; i++) {
-        frig b;
-        frig_init(&b);
+        function_fixture b;
+        function_fixture_init(&b);
         mr_out y = through_array(&b, i ? "V2" : "");
-        MR_CHECK_NEAR(frig_value(&b, 2, frig_gradient(&b, y)), 20, 1e-4); /* 6x + 8 */
-        frig_deinit(&b);
+        MR_CHECK_NEAR(function_fixture_value(&b, 2, function_fixture_gradient(&b, y)), 20, 1e-4); /* 6x + 8 */
+        function_fixture_deinit(&b);
     }
 }
 
@@ -59,8 +59,8 @@ MR_TEST(old_arrays_pass_gradients_through_parts_and_rows)
     static const int64_t lengths[] = {1, 2};
     static const int32_t rows[] = {2, 0, 1}, axis[] = {0};
     for (int i = 0; i < 2; i++) {
-        frig b;
-        frig_init(&b);
+        function_fixture b;
+        function_fixture_init(&b);
         b.g->versions.producer = 15;
         mr_scope *s = &b.s;
         const char *v = i ? "V2" : "";
@@ -74,16 +74,16 @@ MR_TEST(old_arrays_pass_gradients_through_parts_and_rows)
         mr_out fk = mr_emit(s, op("TensorArrayScatter", v), k, at, joined, flow);
         mr_out got = mr_emit_with(s, op("TensorArrayGather", v), FLOATS, k, at, fk);
         mr_out y = mr_emit(s, "Sum", mr_emit(s, "Mul", got, got), mr_const_vec_i32(s, 1, axis));
-        MR_CHECK_NEAR(frig_value(&b, 2, frig_gradient(&b, y)), 18, 1e-4); /* 2 (2 + 3 + 4) */
-        frig_deinit(&b);
+        MR_CHECK_NEAR(function_fixture_value(&b, 2, function_fixture_gradient(&b, y)), 18, 1e-4); /* 2 (2 + 3 + 4) */
+        function_fixture_deinit(&b);
     }
 }
 
 MR_TEST(old_arrays_pack_and_unpack)
 {
     static const int32_t axis[] = {0};
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     b.g->versions.producer = 15;
     mr_scope *s = &b.s;
     mr_out in[] = {b.x, mr_const_f32(s, 5)};
@@ -91,15 +91,15 @@ MR_TEST(old_arrays_pack_and_unpack)
     mr_out h = mr_emit_with(s, "TensorArray", FLOATS, mr_const_i32(s, 2));
     mr_out flow = mr_emit(s, "TensorArrayUnpack", h, vector, mr_const_f32(s, 0));
     mr_out y = mr_emit_with(s, "TensorArrayPack", FLOATS, h, flow);
-    MR_CHECK_NEAR(frig_value(&b, 2, mr_emit(s, "Sum", y, mr_const_vec_i32(s, 1, axis))), 7, 0);
-    MR_CHECK_NEAR(frig_value(&b, 2, mr_emit(s, "TensorArraySize", h, flow)), 2, 0);
-    frig_deinit(&b);
+    MR_CHECK_NEAR(function_fixture_value(&b, 2, mr_emit(s, "Sum", y, mr_const_vec_i32(s, 1, axis))), 7, 0);
+    MR_CHECK_NEAR(function_fixture_value(&b, 2, mr_emit(s, "TensorArraySize", h, flow)), 2, 0);
+    function_fixture_deinit(&b);
 }
 
 MR_TEST(old_stacks_give_back_the_newest_first)
 {
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     mr_scope *s = &b.s;
     mr_named_attr type[] = {{"elem_type", mr_a_type(MR_FLOAT)}};
     mr_out h = mr_emit_n(s, "Stack", type, 1, NULL, 0);
@@ -109,16 +109,16 @@ MR_TEST(old_stacks_give_back_the_newest_first)
     mr_node_add_control(p.node, two.node);
     mr_out q = mr_emit_with(s, "StackPop", MR_ATTRS({"elem_type", mr_a_type(MR_FLOAT)}), h);
     mr_node_add_control(q.node, p.node);
-    MR_CHECK_NEAR(frig_value(&b, 2, mr_emit(s, "Sub", p, q)), 18, 0);
-    frig_deinit(&b);
+    MR_CHECK_NEAR(function_fixture_value(&b, 2, mr_emit(s, "Sub", p, q)), 18, 0);
+    function_fixture_deinit(&b);
 }
 
 /* ---- what is kept between steps, and functions elsewhere ---- */
 
 MR_TEST(session_tensor_outlives_its_step)
 {
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     mr_scope *s = &b.s;
     mr_out h = mr_emit(s, "GetSessionHandle", b.x), text = mr_placeholder(s, MR_STRING, "handle", NULL);
     mr_out y = mr_emit_with(s, "GetSessionTensor", FLOATS, text), gone = mr_emit(s, "DeleteSessionTensor", text);
@@ -137,10 +137,10 @@ MR_TEST(session_tensor_outlives_its_step)
     MR_CHECK_ERR(mr_session_run(b.session, &read, NULL, NULL), MR_INVALID_ARGUMENT, "not in the session store");
     mr_tensor_unref(handle);
     mr_tensor_unref(v);
-    frig_deinit(&b);
+    function_fixture_deinit(&b);
 }
 
-static mr_out remote(frig *b, const char *device)
+static mr_out remote(function_fixture *b, const char *device)
 {
     static const int t[] = {MR_FLOAT};
     mr_func_ref f = {.name = "Index"};
@@ -150,14 +150,15 @@ static mr_out remote(frig *b, const char *device)
 
 MR_TEST(remote_call_runs_on_its_device)
 {
-    frig b;
-    frig_init(&b);
+    function_fixture b;
+    function_fixture_init(&b);
     b.config.n_cpus = 2;
-    mr_out a = frig_begin(&b, 1);
-    frig_end(&b, "Index", mr_emit(&b.f, "AddV2", a, mr_const_f32(&b.f, 1)));
-    MR_CHECK_NEAR(frig_value(&b, 1, remote(&b, "/device:CPU:1")), 2, 0);
+    mr_out a = function_fixture_begin(&b, 1);
+    function_fixture_end(&b, "Index", mr_emit(&b.f, "AddV2", a, mr_const_f32(&b.f, 1)));
+    MR_CHECK_NEAR(function_fixture_value(&b, 1, remote(&b, "/device:CPU:1")), 2, 0);
     float v;
-    MR_CHECK_ERR(frig_run(&b, 1, remote(&b, "/device:CPU:7"), &v), MR_INVALID_ARGUMENT, "CPU:7");
-    MR_CHECK_ERR(frig_run(&b, 1, remote(&b, "/job:worker/task:1/device:CPU:0"), &v), MR_UNIMPLEMENTED, "another task");
-    frig_deinit(&b);
+    MR_CHECK_ERR(function_fixture_run(&b, 1, remote(&b, "/device:CPU:7"), &v), MR_INVALID_ARGUMENT, "CPU:7");
+    MR_CHECK_ERR(function_fixture_run(&b, 1, remote(&b, "/job:worker/task:1/device:CPU:0"), &v), MR_UNIMPLEMENTED,
+                 "another task");
+    function_fixture_deinit(&b);
 }

@@ -115,7 +115,7 @@ static mr_status *start_step(mr_partial_run *p)
 /* Makes the partial run, starts it and enters it into the table, which takes over the reference. */
 static mr_status *setup_entered(mr_direct *s, const mr_run_args *a, char **handle)
 {
-    mr_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
+    mr_run_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
     mr_entry *e = NULL;
     mr_status *st = NULL;
     MR_TRY(mr_direct_find(s, &sig, true, &e));
@@ -251,7 +251,7 @@ static void fetch_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 /* Each value goes to the Recv of its feed; the rendezvous takes a reference. */
 static mr_status *send_feeds(mr_partial_run *p, const mr_run_args *a)
 {
-    const mr_signature *sig = &p->entry->sig;
+    const mr_run_signature *sig = &p->entry->sig;
     for (int i = 0; i < a->n_feeds; i++) {
         int at = mr_outs_find(sig->feeds, sig->n_feeds, a->feeds[i]);
         MR_ASSERT(at >= 0); /* check_call has found it */
@@ -264,7 +264,7 @@ static mr_status *send_feeds(mr_partial_run *p, const mr_run_args *a)
 /* Requests each fetch once; take_fetches returns one that is listed twice to both places. */
 static void ask_for_fetches(mr_partial_run *p, const mr_run_args *a, fetch *f)
 {
-    const mr_signature *sig = &p->entry->sig;
+    const mr_run_signature *sig = &p->entry->sig;
     for (int i = 0; i < a->n_fetches; i++) {
         int at = mr_outs_find(sig->fetches, sig->n_fetches, a->fetches[i]);
         if (mr_outs_find(a->fetches, i, a->fetches[i]) >= 0)

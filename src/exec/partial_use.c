@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-void mr_partial_use_init(mr_partial_use *u, const mr_signature *sig)
+void mr_partial_use_init(mr_partial_use *u, const mr_run_signature *sig)
 {
     *u = (mr_partial_use){sig, mr_new_array(bool, sig->n_feeds + 1), mr_new_array(bool, sig->n_fetches + 1)};
 }
@@ -40,7 +40,7 @@ static mr_status *check_one(const char *what, const mr_out *named, int n, const 
 
 mr_status *mr_partial_use_check(const mr_partial_use *u, const mr_partial_call *c)
 {
-    const mr_signature *sig = u->sig;
+    const mr_run_signature *sig = u->sig;
     for (int i = 0; i < c->n_feeds; i++) {
         MR_TRY(check_one("feed", sig->feeds, sig->n_feeds, u->fed, c->feeds[i], "fed"));
         if (mr_outs_find(c->feeds, i, c->feeds[i]) >= 0)
@@ -53,7 +53,7 @@ mr_status *mr_partial_use_check(const mr_partial_use *u, const mr_partial_call *
 
 void mr_partial_use_mark(mr_partial_use *u, const mr_partial_call *c)
 {
-    const mr_signature *sig = u->sig;
+    const mr_run_signature *sig = u->sig;
     MR_ASSERT(u->fed && u->fetched);
     for (int i = 0; i < sig->n_feeds; i++)
         u->fed[i] |= mr_outs_find(c->feeds, c->n_feeds, sig->feeds[i]) >= 0;

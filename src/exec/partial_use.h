@@ -8,7 +8,7 @@
 #include "passes/passes.h"
 
 typedef struct mr_partial_use {
-    const mr_signature *sig; /* of the setup; borrowed */
+    const mr_run_signature *sig; /* of the setup; borrowed */
     bool *fed, *fetched;     /* by position in it */
 } mr_partial_use;
 
@@ -17,7 +17,7 @@ typedef struct mr_partial_call { /* what one call names */
     int n_feeds, n_fetches;
 } mr_partial_call;
 
-void mr_partial_use_init(mr_partial_use *u, const mr_signature *sig);
+void mr_partial_use_init(mr_partial_use *u, const mr_run_signature *sig);
 void mr_partial_use_deinit(mr_partial_use *u);
 /* Checks that everything in the call was named in the setup and was not used before. INVALID_ARGUMENT. */
 mr_status *mr_partial_use_check(const mr_partial_use *u, const mr_partial_call *c);

@@ -200,8 +200,8 @@ void mr_placing_learn_stats(mr_placing *p, mr_sv step_stats)
 }
 
 /* Holds the lock while it places, so that the costs do not change halfway. */
-mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o,
-                              mr_graph **parts)
+mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_run_signature *sig,
+                              const mr_prepare_options *o, mr_graph **parts)
 {
     mr_prepare_options with = *o;
     mr_lock(&p->mu);
@@ -225,7 +225,7 @@ void mr_placing_forget(const mr_graph *g, mr_placements *placements)
 /* ---- explaining, files and logging ---- */
 
 /* Works on a copy of the placements: nodes that have no place yet get one for the explanation only. */
-mr_status *mr_placing_explain(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, bool by_cost,
+mr_status *mr_placing_explain(mr_placing *p, const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o, bool by_cost,
                               const mr_placements *placements, mr_str *out)
 {
     mr_status *st = NULL;

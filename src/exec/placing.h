@@ -25,13 +25,13 @@ void mr_placing_learn(mr_placing *p, const mr_trace *t);
 void mr_placing_learn_stats(mr_placing *p, mr_sv step_stats);
 
 /* mr_prepare by cost; the measured times do not change meanwhile. */
-mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **parts);
+mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o, mr_graph **parts);
 /* Forgets where nodes without state are placed. */
 void mr_placing_forget(const mr_graph *g, mr_placements *placements);
 
 /* Appends where each node of a signature is placed, or would be, and why (mr_place_explain). by_cost: how to place
  * nodes that have no place yet; placements are only read. */
-mr_status *mr_placing_explain(mr_placing *p, const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, bool by_cost,
+mr_status *mr_placing_explain(mr_placing *p, const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o, bool by_cost,
                               const mr_placements *placements, mr_str *out);
 /* Writes the measured costs to a file, or adds those of a file (passes/costs.h). */
 mr_status *mr_placing_save(mr_placing *p, const char *path);

@@ -246,7 +246,7 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
 static size_t plan_flow_bytes(const mr_plan *p)
 {
     const mr_plan_frame *root = &p->frames[0];
-    return sizeof(mr_exec) + sizeof(mr_worker) + sizeof(mr_iter) + p->max_out * sizeof(mr_value) +
+    return sizeof(mr_exec) + sizeof(mr_exec_worker) + sizeof(mr_iter) + p->max_out * sizeof(mr_value) +
            root->n_slots * sizeof(mr_value) + root->n_words * sizeof(uint32_t);
 }
 

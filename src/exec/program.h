@@ -6,7 +6,7 @@
 #ifndef MR_EXEC_PROGRAM_H
 #define MR_EXEC_PROGRAM_H
 
-#include "exec/step.h"
+#include "exec/executor_state.h"
 
 typedef struct mr_program {
     int n_plans;

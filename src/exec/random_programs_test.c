@@ -1,7 +1,7 @@
 /* exec/random_programs_test.c -- random programs, run by a session and line by line.
  *
- * graph/random_program_test.h writes a program with loops, conditionals and calls in one another as
- * nodes; random_program_values_test.c runs the same lines on plain numbers, with derivatives. Value
+ * graph/random_program_fixture.h writes a program with loops, conditionals and calls in one another as
+ * nodes; random_program_values_fixture.c runs the same lines on plain numbers, with derivatives. Value
  * and gradients must agree, and however a program is spread over devices and optimised, not a bit
  * may change.  A failing program's number is printed. */
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "exec/session.h"
 #include "graph/grad.h"
 #include "graph/graph_def.h"
-#include "graph/random_program_test.h"
+#include "graph/random_program_fixture.h"
 #include "passes/passes.h"
 #include "tests/harness/test.h"
 
@@ -27,7 +27,7 @@ typedef struct trial {
     uint64_t seed;
     mr_random_options o;
     mr_arena arena;
-    mr_block lines;
+    mr_program_block lines;
     int width;
     double values[N_IN][WIDTH];
     mr_graph *g;

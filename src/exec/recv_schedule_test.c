@@ -94,7 +94,7 @@ static int64_t peak(mr_schedule schedule)
     MR_CHECK_OK(mr_device_new_cpu(WORKER, NULL, &devices[0]));
     MR_CHECK_OK(mr_device_new_cpu(PS, NULL, &devices[1]));
     mr_prepare_options o = {.devices = devices, .n_devices = 2, .schedule = schedule};
-    MR_CHECK_OK(mr_prepare(g, &(mr_signature){.fetches = &y, .n_fetches = 1}, &o, parts));
+    MR_CHECK_OK(mr_prepare(g, &(mr_run_signature){.fetches = &y, .n_fetches = 1}, &o, parts));
     mr_graph_unref(parts[1]); /* we are the parameter server */
     run_part(parts, devices, &l);
     MR_CHECK_INT(l.n_asked, LAYERS);

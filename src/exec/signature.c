@@ -21,7 +21,7 @@ static uint64_t mix_outs(uint64_t h, const mr_out *o, int n)
     return h;
 }
 
-uint64_t mr_signature_hash(const mr_signature *sig, bool partial)
+uint64_t mr_run_signature_hash(const mr_run_signature *sig, bool partial)
 {
     uint64_t h = mix_outs(partial, sig->feeds, sig->n_feeds);
     h = mix_outs(h, sig->fetches, sig->n_fetches);
@@ -39,7 +39,7 @@ static bool same_outs(const mr_out *a, const mr_out *b, int n)
 }
 
 /* Equal members in equal order. */
-static bool same_signature(const mr_signature *a, const mr_signature *b)
+static bool same_signature(const mr_run_signature *a, const mr_run_signature *b)
 {
     if (a->n_feeds != b->n_feeds || a->n_fetches != b->n_fetches || a->n_targets != b->n_targets)
         return false;
@@ -50,7 +50,7 @@ static bool same_signature(const mr_signature *a, const mr_signature *b)
            same_outs(a->fetches, b->fetches, a->n_fetches);
 }
 
-mr_entry *mr_signatures_find(const mr_signatures *s, const mr_signature *sig, bool partial,
+mr_entry *mr_run_signatures_find(const mr_run_signatures *s, const mr_run_signature *sig, bool partial,
                              uint64_t hash)
 {
     for (mr_entry *e = mr_imap_get(&s->by_hash, hash); e; e = e->next)
@@ -69,7 +69,7 @@ static void *copy_of(const void *p, int n, size_t bytes)
     return c;
 }
 
-static void copy_signature(const mr_signature *sig, mr_signature *out)
+static void copy_signature(const mr_run_signature *sig, mr_run_signature *out)
 {
     *out = *sig;
     out->feeds = copy_of(sig->feeds, sig->n_feeds, sizeof(mr_out));
@@ -77,12 +77,12 @@ static void copy_signature(const mr_signature *sig, mr_signature *out)
     out->targets = copy_of(sig->targets, sig->n_targets, sizeof(mr_node *));
 }
 
-void mr_signature_deinit(mr_signature *sig)
+void mr_run_signature_deinit(mr_run_signature *sig)
 {
     mr_free((void *)(uintptr_t)sig->feeds);
     mr_free((void *)(uintptr_t)sig->fetches);
     mr_free((void *)(uintptr_t)sig->targets);
-    *sig = (mr_signature){0};
+    *sig = (mr_run_signature){0};
 }
 
 static int by_out(const void *a, const void *b)
@@ -110,7 +110,7 @@ static int drop_duplicates(void *p, int n, size_t bytes, int (*cmp)(const void *
     return kept;
 }
 
-void mr_signature_sort(const mr_signature *sig, mr_signature *out)
+void mr_run_signature_sort(const mr_run_signature *sig, mr_run_signature *out)
 {
     copy_signature(sig, out);
     mr_out *feeds = (mr_out *)(uintptr_t)out->feeds, *fetches = (mr_out *)(uintptr_t)out->fetches;
@@ -135,8 +135,8 @@ static int *find_positions(const mr_out *o, int n, const mr_out *sorted, int n_s
     return at;
 }
 
-mr_entry *mr_signatures_add(mr_signatures *s, const mr_signature *sig, bool partial, uint64_t hash,
-                            const mr_signature *sorted, mr_program *p)
+mr_entry *mr_run_signatures_add(mr_run_signatures *s, const mr_run_signature *sig, bool partial, uint64_t hash,
+                            const mr_run_signature *sorted, mr_program *p)
 {
     mr_entry *e = mr_new(mr_entry);
     copy_signature(sig, &e->sig);
@@ -148,7 +148,7 @@ mr_entry *mr_signatures_add(mr_signatures *s, const mr_signature *sig, bool part
     return e;
 }
 
-void mr_signatures_deinit(mr_signatures *s)
+void mr_run_signatures_deinit(mr_run_signatures *s)
 {
     uint32_t pos = 0;
     uint64_t hash;
@@ -156,7 +156,7 @@ void mr_signatures_deinit(mr_signatures *s)
     while (mr_imap_next(&s->by_hash, &pos, &hash, &v))
         for (mr_entry *e = v, *next; e; e = next) {
             next = e->next;
-            mr_signature_deinit(&e->sig);
+            mr_run_signature_deinit(&e->sig);
             mr_free(e->feed_at);
             mr_free(e->fetch_at);
             mr_free(e);

@@ -13,7 +13,7 @@
 #include "passes/passes.h"
 
 typedef struct mr_entry { /* one order of one signature */
-    mr_signature sig;     /* owned arrays */
+    mr_run_signature sig;     /* owned arrays */
     bool partial;
     mr_program *program; /* borrowed; shared by all orders */
     int *feed_at;        /* argument of the program for each feed; -1: not needed */
@@ -21,21 +21,21 @@ typedef struct mr_entry { /* one order of one signature */
     struct mr_entry *next; /* of the same hash */
 } mr_entry;
 
-typedef struct mr_signatures { /* the caller locks */
+typedef struct mr_run_signatures { /* the caller locks */
     mr_imap by_hash;
-} mr_signatures;
+} mr_run_signatures;
 
-void mr_signatures_deinit(mr_signatures *s);
-uint64_t mr_signature_hash(const mr_signature *sig, bool partial);
-mr_entry *mr_signatures_find(const mr_signatures *s, const mr_signature *sig, bool partial,
+void mr_run_signatures_deinit(mr_run_signatures *s);
+uint64_t mr_run_signature_hash(const mr_run_signature *sig, bool partial);
+mr_entry *mr_run_signatures_find(const mr_run_signatures *s, const mr_run_signature *sig, bool partial,
                              uint64_t hash);
 /* Copies the signature; feed_at and fetch_at are the positions of its members in `sorted`. */
-mr_entry *mr_signatures_add(mr_signatures *s, const mr_signature *sig, bool partial, uint64_t hash,
-                            const mr_signature *sorted, mr_program *p);
+mr_entry *mr_run_signatures_add(mr_run_signatures *s, const mr_run_signature *sig, bool partial, uint64_t hash,
+                            const mr_run_signature *sorted, mr_program *p);
 
 /* A copy of sig with its members sorted and duplicate fetches and targets dropped (a duplicate feed is an error that
  * others report). */
-void mr_signature_sort(const mr_signature *sig, mr_signature *out);
-void mr_signature_deinit(mr_signature *sig);
+void mr_run_signature_sort(const mr_run_signature *sig, mr_run_signature *out);
+void mr_run_signature_deinit(mr_run_signature *sig);
 
 #endif

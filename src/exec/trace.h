@@ -2,7 +2,7 @@
 #ifndef MR_EXEC_TRACE_H
 #define MR_EXEC_TRACE_H
 
-#include "exec/step.h"
+#include "exec/executor_state.h"
 #include "passes/costs.h"
 #include "wire/pb.h"
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/long_wait.h"
 #include "fed/server.h"
-#include "server/ways.h"
+#include "server/routes.h"
 
 #define MS INT64_C(1000000)
 #define WORK_NS (60000 * MS)     /* the server keeps a call pending for at most two seconds */
@@ -208,7 +208,7 @@ static mr_status *pay_visit(const mr_fed_client_options *o, int64_t *heard_ns, i
     asking stay;
     mr_str body = {0};
     mr_long_wait_begin(&v.idle, mr_now_ns());
-    MR_TRY(mr_way_to(o->address, NULL, NULL, &v.net, &v.peer));
+    MR_TRY(mr_route_to(o->address, NULL, NULL, &v.net, &v.peer));
     mr_status *st = mr_fed_answer_encode(name_of(&v), &(mr_fed_answer){0}, &body);
     if (!st) {
         asking_init(&stay, MR_FED_STAY, &body, 0, &v.over);

@@ -223,7 +223,7 @@ int mr_fed_coordinator_join(mr_fed_coordinator *c)
         return -1;
     }
     c->next_free = (found + 1) % n;
-    step_and_unlock(c, (mr_fed_event){.word = MR_FED_JOIN, .client = found}, NULL);
+    step_and_unlock(c, (mr_fed_event){.message = MR_FED_JOIN, .client = found}, NULL);
     return found;
 }
 
@@ -231,7 +231,7 @@ void mr_fed_coordinator_join_as(mr_fed_coordinator *c, int i)
 {
     MR_ASSERT(is_client(c, i));
     mr_lock(&c->mu);
-    step_and_unlock(c, (mr_fed_event){.word = MR_FED_JOIN, .client = i}, NULL);
+    step_and_unlock(c, (mr_fed_event){.message = MR_FED_JOIN, .client = i}, NULL);
 }
 
 void mr_fed_coordinator_gone(mr_fed_coordinator *c, int i)
@@ -240,7 +240,7 @@ void mr_fed_coordinator_gone(mr_fed_coordinator *c, int i)
         return;
     mr_lock(&c->mu);
     c->clients[i].asked = false;
-    step_and_unlock(c, (mr_fed_event){.word = MR_FED_GONE, .client = i}, NULL);
+    step_and_unlock(c, (mr_fed_event){.message = MR_FED_GONE, .client = i}, NULL);
 }
 
 int mr_fed_coordinator_there(mr_fed_coordinator *c)
@@ -336,7 +336,7 @@ mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int i, mr_fed_answer
     mr_fed_event e = {MR_FED_ANSWER, i, a->ticket, a->stage};
     mr_status *st = check_locked(c, i, a);
     if (st) {
-        e.word = MR_FED_REFUSE;
+        e.message = MR_FED_REFUSE;
         if (c->clients[i].asked && a->ticket == c->rounds.ticket && a->stage == c->rounds.stage) {
             c->clients[i].asked = false;
             mr_status_free(c->refusal);
@@ -518,7 +518,7 @@ static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TS
             return too_few(c);
         if (due && due <= now && !(idle && due == passed)) {
             passed = idle ? due : 0;
-            step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
+            step_and_unlock(c, (mr_fed_event){.message = MR_FED_TIME}, NULL);
             mr_lock(&c->mu);
             continue;
         }
@@ -544,7 +544,7 @@ static void go_and_unlock(mr_fed_coordinator *c, void (*what)(mr_fed *, int64_t,
     what(&c->rounds, mr_now_ns(), &todo);
     carry_out_locked(c, &todo, NULL);
     mr_vec_deinit(&todo);
-    step_and_unlock(c, (mr_fed_event){.word = MR_FED_TIME}, NULL);
+    step_and_unlock(c, (mr_fed_event){.message = MR_FED_TIME}, NULL);
 }
 
 /* Repeats attempts until one can be averaged. DATA_LOSS means that a client of a secure sum lied; then

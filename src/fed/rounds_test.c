@@ -12,14 +12,14 @@
 #include "ops/table.h"
 #include "tests/harness/log.h"
 #include "tests/harness/test.h"
-#include "train/net.h"
+#include "train/nn.h"
 
 #define MS INT64_C(1000000)
 enum { CLIENTS = 8, ROWS = 20, LEARNERS = 2 };
 
 typedef struct line { /* y = 2x - 1, learnt by two weights; client c has points around x = c / 4 */
     mr_graph *graph;
-    mr_network *net;
+    mr_nn *net;
     mr_learner_parameter parameters[2];
     mr_out inputs[2], loss, rate;
     mr_node *train, *init;
@@ -31,20 +31,20 @@ typedef struct line { /* y = 2x - 1, learnt by two weights; client c has points 
 
 static void build(line *l)
 {
-    mr_network *n = l->net = mr_net_new(l->graph);
-    l->inputs[0] = mr_net_input(n, "x", MR_FLOAT, 2, (int64_t[]){-1, 1});
-    l->inputs[1] = mr_net_input(n, "y", MR_FLOAT, 2, (int64_t[]){-1, 1});
+    mr_nn *n = l->net = mr_nn_new(l->graph);
+    l->inputs[0] = mr_nn_input(n, "x", MR_FLOAT, 2, (int64_t[]){-1, 1});
+    l->inputs[1] = mr_nn_input(n, "y", MR_FLOAT, 2, (int64_t[]){-1, 1});
     l->rate = mr_net_setting(n, "rate", 0.1f);
-    l->loss = mr_net_squared_loss(n, mr_net_dense(n, "fc", l->inputs[0], 1, MR_NET_LINEAR), l->inputs[1]);
-    l->train = mr_net_minimize(n, l->loss, &(mr_net_optimizer){.kind = MR_NET_SGD, .schedule = l->rate});
+    l->loss = mr_nn_squared_loss(n, mr_nn_dense(n, "fc", l->inputs[0], 1, MR_NN_LINEAR), l->inputs[1]);
+    l->train = mr_nn_minimize(n, l->loss, &(mr_nn_optimizer){.kind = MR_NN_SGD, .schedule = l->rate});
     MR_CHECK_OK(mr_scope_status(&n->s));
     for (int i = 0; i < 2; i++) {
-        mr_net_var *v = &n->vars.p[i];
+        mr_nn_var *v = &n->vars.p[i];
         l->parameters[i].value = v->value;
         l->parameters[i].feed = mr_placeholder(&n->s, MR_FLOAT, "feed", mr_out_shape(v->value));
         l->parameters[i].assign = mr_emit(&n->s, "AssignVariableOp", v->handle, l->parameters[i].feed).node;
     }
-    l->init = mr_net_initializer(n);
+    l->init = mr_nn_initializer(n);
     MR_CHECK_OK(mr_scope_status(&n->s));
 }
 
@@ -84,7 +84,7 @@ static void end(line *l)
     for (int c = 0; c < CLIENTS; c++)
         for (int k = 0; k < 2; k++)
             mr_tensor_unref(l->values[c][k]);
-    mr_net_free(l->net);
+    mr_nn_free(l->net);
     mr_graph_unref(l->graph);
     mr_free(l);
 }

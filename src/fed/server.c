@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/timers.h"
-#include "server/ways.h"
+#include "server/routes.h"
 
 #define MS INT64_C(1000000)
 #define HOLD_NS (2000 * MS)
@@ -33,7 +33,7 @@ struct mr_fed_server {
     seat **seats MR_GUARDED_BY(mu); /* by number */
     int n_seats;
     bool closing MR_GUARDED_BY(mu);
-    mr_doors doors;
+    mr_listeners listeners;
     mr_timers *timers;
     mr_timer tick;
     char *address;
@@ -261,7 +261,7 @@ mr_status *mr_fed_server_new(const mr_fed_coordinator_options *options, const ch
     s->seats = mr_new_array(seat *, s->n_seats);
     MR_GO(mr_timers_new(&s->timers));
     mr_timers_set(s->timers, &s->tick, mr_now_ns() + TICK_NS, tick);
-    MR_GO(mr_doors_open(address, NULL, handle, s, &s->doors, &port));
+    MR_GO(mr_listeners_open(address, NULL, handle, s, &s->listeners, &port));
     s->address = with_port(address, port);
     *out = s;
     s = NULL;
@@ -301,7 +301,7 @@ void mr_fed_server_free(mr_fed_server *s)
         dismiss(s);
     if (s->timers && !mr_timers_clear(s->timers, &s->tick))
         mr_timers_clear(s->timers, &s->tick); /* it was running, and may have set itself again */
-    mr_doors_close(&s->doors, GRACE_NS);
+    mr_listeners_close(&s->listeners, GRACE_NS);
     mr_timers_free(s->timers);
     mr_map_deinit(&s->by_name);
     mr_free(s->seats);

@@ -20,7 +20,7 @@
 typedef struct mr_level mr_level;
 struct mr_level {
     mr_level *outer; /* NULL: the base level */
-    mr_frame *frame; /* the forward frame that is differentiated here */
+    mr_loop_frame *frame; /* the forward frame that is differentiated here */
     mr_imap sums;    /* forward output -> struct sum: gradients that arrived (gradients.c) */
     mr_imap real;    /* forward output -> its value at this level */
     mr_node *pivot;  /* a node of this level that runs in every iteration; NULL in the root frame */
@@ -66,7 +66,7 @@ static inline mr_gradient mr_dense_grad(mr_out o)
 }
 
 /* ---- gradient_sum.c ---- */
-mr_level *mr_backward_level(mr_backward *w, mr_level *outer, mr_frame *frame);
+mr_level *mr_backward_level(mr_backward *w, mr_level *outer, mr_loop_frame *frame);
 void mr_backward_free_levels(mr_backward *w);
 /* A gradient of a forward output arrives at a level; ignored when nobody needs it. */
 void mr_backward_add(mr_backward *w, mr_level *l, mr_out o, mr_gradient g);
@@ -100,7 +100,7 @@ bool mr_backward_needs_anchor(mr_backward *w, const mr_level *l, const mr_guard 
 void mr_backward_claim(mr_backward *w, mr_level *l, const mr_node *n);
 bool mr_backward_is_claimed(const mr_backward *w, const mr_node *n);
 /* or that it was put into a forward frame. */
-void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame,
+void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_loop_frame *frame,
                                const mr_guard *guard);
 
 /* Builds a node that mr_emit cannot: with controls, back edges or internal ops. */
@@ -122,7 +122,7 @@ mr_node *mr_backward_body_pivot(mr_backward *w, mr_level *l, mr_out y);
 void mr_backward_tie(mr_backward *w, mr_level *l, const mr_guard *guard, mr_node *n);
 
 /* ---- gradient_loops.c, gradient_cond.c, gradient_call.c ---- */
-void mr_backward_loop(mr_backward *w, mr_frame *frame); /* from its Exits to its Enters */
+void mr_backward_loop(mr_backward *w, mr_loop_frame *frame); /* from its Exits to its Enters */
 /* After an error: new loops that were not completed become valid nodes, which nobody runs. */
 void mr_backward_close_loops(mr_backward *w);
 /* A value of the outer level inside of a level's loop. */

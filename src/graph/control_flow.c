@@ -101,7 +101,7 @@ const mr_guard *mr_guard_remove(mr_cflow *f, const mr_guard *g, mr_side s)
     return filter(f, g, is_other_side, &s);
 }
 
-static mr_frame *selector_frame(const mr_cflow *f, const mr_side *s)
+static mr_loop_frame *selector_frame(const mr_cflow *f, const mr_side *s)
 {
     mr_out o = {f->graph->nodes.p[s->node], MR_MAX(s->index, 0)};
     return mr_cflow_value_frame(f, o);
@@ -114,23 +114,23 @@ static bool outside_of(const mr_cflow *f, const mr_side *s, const void *frame)
 
 static bool chosen_within(const mr_cflow *f, const mr_side *s, const void *ctx)
 {
-    const mr_frame *frame = ctx;
+    const mr_loop_frame *frame = ctx;
     return selector_frame(f, s) == frame && f->graph->nodes.p[s->node] != frame->cond;
 }
 
-const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_frame *frame)
+const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_loop_frame *frame)
 {
     return filter(f, g, chosen_within, frame);
 }
 
-const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_frame *frame)
+const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_loop_frame *frame)
 {
     return filter(f, g, outside_of, frame);
 }
 
 /* ---- looking things up ---- */
 typedef struct place { /* of a node */
-    mr_frame *frame;
+    mr_loop_frame *frame;
     const mr_guard *guard;
 } place;
 
@@ -145,15 +145,15 @@ static const place *place_of(const mr_cflow *f, const mr_node *n)
     return mr_imap_get(&f->places, (uint64_t)n->id);
 }
 
-mr_frame *mr_cflow_frame(const mr_cflow *f, const mr_node *n)
+mr_loop_frame *mr_cflow_frame(const mr_cflow *f, const mr_node *n)
 {
     const place *p = place_of(f, n);
     return p ? p->frame : mr_cflow_root(f);
 }
 
-mr_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o)
+mr_loop_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o)
 {
-    mr_frame *frame = mr_cflow_frame(f, o.node);
+    mr_loop_frame *frame = mr_cflow_frame(f, o.node);
     return mr_node_is_exit(o.node) && frame->parent ? frame->parent : frame;
 }
 
@@ -185,7 +185,7 @@ const mr_guard *mr_cflow_value_guard(mr_cflow *f, mr_out o)
     return g;
 }
 
-void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_frame *frame, const mr_guard *guard)
+void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_loop_frame *frame, const mr_guard *guard)
 {
     place *p = mr_imap_get(&f->places, (uint64_t)n->id);
     if (!p) {
@@ -211,9 +211,9 @@ bool mr_cflow_is_loop_switch(const mr_cflow *f, const mr_node *n)
 }
 
 /* ---- frames ---- */
-static mr_frame *add_frame(mr_cflow *f, mr_frame *parent, const char *name)
+static mr_loop_frame *add_frame(mr_cflow *f, mr_loop_frame *parent, const char *name)
 {
-    mr_frame *frame = mr_arena_new(&f->arena, mr_frame);
+    mr_loop_frame *frame = mr_arena_new(&f->arena, mr_loop_frame);
     frame->parent = parent;
     frame->id = f->frames.n;
     frame->depth = parent ? parent->depth + 1 : 0;
@@ -223,14 +223,14 @@ static mr_frame *add_frame(mr_cflow *f, mr_frame *parent, const char *name)
     return frame;
 }
 
-static mr_status *enter_frame(mr_cflow *f, mr_node *n, mr_frame *from, mr_frame **out)
+static mr_status *enter_frame(mr_cflow *f, mr_node *n, mr_loop_frame *from, mr_loop_frame **out)
 {
     mr_sv name;
     MR_TRY(mr_node_get_str(n, "frame_name", &name));
     if (from->depth >= MAX_DEPTH)
         return mr_invalid("Loops are nested more than %d deep at '%s'", MAX_DEPTH, n->name);
     char *key = mr_printf("%d/%.*s", from->id, MR_SV_ARG(name));
-    mr_frame *frame = mr_map_getz(&f->by_name, key);
+    mr_loop_frame *frame = mr_map_getz(&f->by_name, key);
     if (!frame) {
         const mr_attr *p = mr_node_attr(n, "parallel_iterations");
         frame = add_frame(f, from, mr_arena_strndup(&f->arena, name.p, name.n));
@@ -246,17 +246,17 @@ static mr_status *enter_frame(mr_cflow *f, mr_node *n, mr_frame *from, mr_frame 
 
 /* The frame a node's inputs are in.  The deepest counts: nodes with inputs of several frames are
  * refused when the graph runs, not here. */
-static mr_frame *inputs_frame(const mr_cflow *f, const mr_node *n)
+static mr_loop_frame *inputs_frame(const mr_cflow *f, const mr_node *n)
 {
-    mr_frame *frame = mr_cflow_root(f);
+    mr_loop_frame *frame = mr_cflow_root(f);
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i].node || (mr_node_is_merge(n) && mr_node_is_next(n->in[i].node)))
             continue;
-        mr_frame *in = mr_cflow_value_frame(f, n->in[i]);
+        mr_loop_frame *in = mr_cflow_value_frame(f, n->in[i]);
         frame = in->depth > frame->depth ? in : frame;
     }
     for (int i = 0; i < n->n_ctrl; i++) {
-        mr_frame *in = mr_cflow_value_frame(f, (mr_out){n->ctrl[i], 0});
+        mr_loop_frame *in = mr_cflow_value_frame(f, (mr_out){n->ctrl[i], 0});
         frame = in->depth > frame->depth ? in : frame;
     }
     return frame;
@@ -355,7 +355,7 @@ static const mr_guard *merge_guard(mr_cflow *f, mr_node *n)
     return mr_guard_add(f, common, (mr_side){n->id, -1, 0, 1});
 }
 
-static void add_loop_var(mr_frame *frame, mr_node *merge, mr_node *next)
+static void add_loop_var(mr_loop_frame *frame, mr_node *merge, mr_node *next)
 {
     mr_loop_var v = {.merge = merge, .next = next};
     for (int i = 0; i < merge->n_in; i++)
@@ -366,7 +366,7 @@ static void add_loop_var(mr_frame *frame, mr_node *merge, mr_node *next)
 
 static mr_status *visit_node(mr_cflow *f, mr_node *n)
 {
-    mr_frame *frame = inputs_frame(f, n);
+    mr_loop_frame *frame = inputs_frame(f, n);
     const mr_guard *guard;
     if (mr_node_is_enter(n))
         MR_TRY(enter_frame(f, n, frame, &frame));

@@ -20,9 +20,9 @@ typedef struct mr_loop_var {
         *next; /* Merge(Enter, NextIteration); next may be NULL in a broken graph */
 } mr_loop_var;
 
-typedef struct mr_frame mr_frame;
-struct mr_frame {
-    mr_frame *parent; /* NULL for the root frame */
+typedef struct mr_loop_frame mr_loop_frame;
+struct mr_loop_frame {
+    mr_loop_frame *parent; /* NULL for the root frame */
     int id, depth;
     const char *name;
     int64_t parallel_iterations; /* of the first Enter */
@@ -48,7 +48,7 @@ typedef struct mr_cflow {
     mr_graph *graph;
     mr_arena arena;
     bool any; /* there is control flow at all; if not, everything is in the root frame, unguarded */
-    MR_VEC(mr_frame *) frames;     /* [0] is the root */
+    MR_VEC(mr_loop_frame *) frames;     /* [0] is the root */
     mr_imap places; /* node id -> struct place, of the nodes that were visited or told of */
     int n_old;      /* nodes when it was made; later ones are told of by mr_cflow_set */
     bool visiting;
@@ -66,16 +66,16 @@ void mr_cflow_deinit(mr_cflow *f);
  * too deep; functions that look at a node by themselves keep the first such error for this call to return. */
 mr_status *mr_cflow_visit(mr_cflow *f, mr_node *n);
 
-static inline mr_frame *mr_cflow_root(const mr_cflow *f) { return f->frames.p[0]; }
+static inline mr_loop_frame *mr_cflow_root(const mr_cflow *f) { return f->frames.p[0]; }
 /* Where a node runs.  Enter and Exit both belong to the inner frame. */
-mr_frame *mr_cflow_frame(const mr_cflow *f, const mr_node *n);
+mr_loop_frame *mr_cflow_frame(const mr_cflow *f, const mr_node *n);
 /* Where a value is: that of an Exit is in the outer frame. */
-mr_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o);
+mr_loop_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o);
 /* When a node runs, and when an output is live. */
 const mr_guard *mr_cflow_guard(const mr_cflow *f, const mr_node *n);
 const mr_guard *mr_cflow_value_guard(mr_cflow *f, mr_out o);
 /* Tells of a node added after mr_cflow_init. */
-void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_frame *frame, const mr_guard *guard);
+void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_loop_frame *frame, const mr_guard *guard);
 
 /* The same value without the Identities in front of it. */
 mr_out mr_cflow_origin(mr_out o);
@@ -83,9 +83,9 @@ const mr_guard *mr_guard_union(mr_cflow *f, const mr_guard *a, const mr_guard *b
 const mr_guard *mr_guard_add(mr_cflow *f, const mr_guard *g, mr_side s);
 const mr_guard *mr_guard_remove(mr_cflow *f, const mr_guard *g, mr_side s);
 /* The sides whose selector lives in that frame, the frame's own condition left out. */
-const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_frame *frame);
+const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_loop_frame *frame);
 /* What is left of a guard outside of a frame it came from. */
-const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_frame *frame);
+const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_loop_frame *frame);
 /* The side a Switch's output stands for. */
 mr_side mr_cflow_switch_side(mr_out o);
 /* true when the Merge joins all the sides of one selector: input i is side sides[i] of *sel. */

@@ -1,6 +1,6 @@
 #include "graph/control_flow.h"
 
-#include "graph/gradient_trial_test.h"
+#include "graph/gradient_fixture.h"
 
 static void find(mr_gtrial *t, mr_cflow *f)
 {
@@ -42,7 +42,7 @@ MR_TEST(control_flow_tells_frames_and_loop_variables)
     mr_fb_end_for(&t.b, v + 1, 1);
     find(&t, &f);
     MR_CHECK_INT(f.frames.n, 3);
-    mr_frame *inner = mr_cflow_frame(&f, inside.node);
+    mr_loop_frame *inner = mr_cflow_frame(&f, inside.node);
     MR_CHECK_INT(inner->depth, 2);
     MR_CHECK_INT(inner->parallel_iterations, 32);
     MR_CHECK_INT(inner->parent->parallel_iterations, 7);

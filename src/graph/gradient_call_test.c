@@ -1,4 +1,4 @@
-#include "graph/gradient_trial_test.h"
+#include "graph/gradient_fixture.h"
 #include "graph/library.h"
 
 /* f(x, w) = tanh(x w) x, and a number that is not differentiated. */

@@ -39,7 +39,7 @@ bool mr_backward_is_claimed(const mr_backward *w, const mr_node *n)
     return level_of(w, n) != NULL;
 }
 
-void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_frame *frame,
+void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_loop_frame *frame,
                                const mr_guard *guard)
 {
     if (!n)
@@ -86,9 +86,9 @@ mr_node *mr_backward_node(mr_backward *w, mr_spec spec)
 /* ---- real values ---- */
 /* The base level may be inside of a loop (gradients asked for in a loop's body).  Values from
  * outside of it come in as the loop's other invariants do. */
-static mr_out real_at_base(mr_backward *w, mr_frame *frame, mr_out v)
+static mr_out real_at_base(mr_backward *w, mr_loop_frame *frame, mr_out v)
 {
-    mr_frame *from = mr_cflow_value_frame(&w->flow, v);
+    mr_loop_frame *from = mr_cflow_value_frame(&w->flow, v);
     if (from == frame || from->depth >= frame->depth)
         return v;
     mr_out in = real_at_base(w, frame->parent, v);
@@ -124,7 +124,7 @@ static const mr_node *invariant_enter(const mr_backward *w, mr_out v)
     }
     if (!mr_node_is_merge(n) || v.index != 0 || !mr_cflow_back_edge(n))
         return NULL;
-    const mr_frame *f = mr_cflow_frame(&w->flow, n);
+    const mr_loop_frame *f = mr_cflow_frame(&w->flow, n);
     for (int i = 0; i < f->vars.n; i++) {
         const mr_loop_var *var = &f->vars.p[i];
         if (var->merge == n && var->enter && mr_out_eq(loop_origin(w, var->next->in[0]), v))

@@ -23,7 +23,7 @@
 #include "graph/draft.h"
 
 /* ---- building blocks of the backward loop ---- */
-static mr_node *enter(mr_backward *w, const mr_frame *f, const char *name, mr_out v, bool constant)
+static mr_node *enter(mr_backward *w, const mr_loop_frame *f, const char *name, mr_out v, bool constant)
 {
     return mr_backward_node(
         w, (mr_spec){"Enter", .in = {v},
@@ -120,7 +120,7 @@ static mr_out int_const(mr_backward *w, int32_t v, mr_node *after)
  * them. */
 static void make_gate(mr_backward *w, mr_level *l)
 {
-    mr_frame *f = l->frame;
+    mr_loop_frame *f = l->frame;
     mr_out from = MR_NO_OUT;
     for (int i = 0; i < f->vars.n && !from.node; i++)
         if (f->vars.p[i].enter)
@@ -141,7 +141,7 @@ static const mr_guard *guard_outside(mr_backward *w, const mr_level *l)
 /* A variable of the forward loop that counts its iterations. */
 static void count_forward(mr_backward *w, mr_level *l)
 {
-    mr_frame *f = l->frame;
+    mr_loop_frame *f = l->frame;
     mr_out zero = int_const(w, 0, l->gate);
     mr_node *in = enter(w, f, f->name, zero, false), *merge = open_merge(w, at(in, 0));
     mr_node *split = node2(w, "Switch", at(merge, 0), at(f->cond, 0));
@@ -188,7 +188,7 @@ static void count_backward(mr_backward *w, mr_level *l)
     l->popped = popped;
 }
 
-static mr_level *open_level(mr_backward *w, mr_frame *f)
+static mr_level *open_level(mr_backward *w, mr_loop_frame *f)
 {
     mr_level *l = mr_backward_level(w, w->level, f);
     l->name = mr_arena_printf(&w->graph->arena, "%s/frame_%d", w->prefix, f->id);
@@ -227,7 +227,7 @@ static state *exit_state(mr_backward *w, state *states, int n, const mr_node *ex
     return NULL;
 }
 
-static void collect_exits(mr_backward *w, mr_frame *f, state *states, int n)
+static void collect_exits(mr_backward *w, mr_loop_frame *f, state *states, int n)
 {
     for (int i = 0; i < f->exits.n && mr_scope_ok(&w->s); i++) {
         mr_node *exit = f->exits.p[i];
@@ -254,7 +254,7 @@ static void collect_exits(mr_backward *w, mr_frame *f, state *states, int n)
     }
 }
 
-static mr_status *check_var(const mr_frame *f, const mr_loop_var *v)
+static mr_status *check_var(const mr_loop_frame *f, const mr_loop_var *v)
 {
     if (v->enter && v->next && v->next->in[0].node)
         return NULL;
@@ -262,7 +262,7 @@ static mr_status *check_var(const mr_frame *f, const mr_loop_var *v)
                       v->enter ? "NextIteration" : "Enter");
 }
 
-static state *make_states(mr_backward *w, mr_frame *f)
+static state *make_states(mr_backward *w, mr_loop_frame *f)
 {
     state *states = mr_arena_array(&w->arena, state, f->vars.n + 1);
     for (int i = 0; i < f->vars.n && mr_scope_ok(&w->s); i++) {
@@ -282,7 +282,7 @@ static state *make_states(mr_backward *w, mr_frame *f)
 /* The last value of a variable that nobody took out of the loop so far. */
 static mr_out last_value(mr_backward *w, mr_level *l, state *s)
 {
-    mr_frame *f = l->frame;
+    mr_loop_frame *f = l->frame;
     if (!s->exit) {
         mr_out v = {s->var->merge, 0};
         const mr_guard *g = mr_guard_union(&w->flow, mr_cflow_value_guard(&w->flow, v),
@@ -445,7 +445,7 @@ static void close_invariant(mr_backward *w, mr_level *l, mr_out inside, mr_out f
 static void close_invariants(mr_backward *w, mr_level *l, state *states)
 {
     const mr_gradient none = MR_NO_GRAD;
-    mr_frame *f = l->frame;
+    mr_loop_frame *f = l->frame;
     for (int i = 0; i < f->vars.n; i++)
         if (states[i].invariant)
             close_invariant(w, l, (mr_out){states[i].var->merge, 0}, states[i].var->enter->in[0],
@@ -457,7 +457,7 @@ static void close_invariants(mr_backward *w, mr_level *l, state *states)
     }
 }
 
-static void differentiate_loop(mr_backward *w, mr_frame *f, state *states)
+static void differentiate_loop(mr_backward *w, mr_loop_frame *f, state *states)
 {
     mr_level *outer = w->level, *l = open_level(w, f);
     for (int i = 0; i < f->vars.n && mr_scope_ok(&w->s); i++)
@@ -478,7 +478,7 @@ static void differentiate_loop(mr_backward *w, mr_frame *f, state *states)
     w->level = outer;
 }
 
-void mr_backward_loop(mr_backward *w, mr_frame *f)
+void mr_backward_loop(mr_backward *w, mr_loop_frame *f)
 {
     bool any = false;
     if (!f->cond) {

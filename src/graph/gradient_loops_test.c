@@ -1,4 +1,4 @@
-#include "graph/gradient_trial_test.h"
+#include "graph/gradient_fixture.h"
 
 /* ---- conditionals ---- */
 MR_TEST(gradients_of_a_conditional)

@@ -1,7 +1,7 @@
 /* graph/gradient_programs_test.c -- gradients of random programs against finite differences.  A
  * failing program's number is printed. */
-#include "graph/gradient_trial_test.h"
-#include "graph/random_program_test.h"
+#include "graph/gradient_fixture.h"
+#include "graph/random_program_fixture.h"
 
 static void run_program(uint64_t seed, bool vectors, bool lazy)
 {

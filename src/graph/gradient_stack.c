@@ -132,7 +132,7 @@ static mr_out in_body(mr_backward *w, mr_level *l, mr_out v)
 /* In the frame around the forward loop. */
 static mr_node *new_stack(mr_backward *w, mr_level *l, mr_dtype type, const mr_node *colocate)
 {
-    mr_frame *frame = l->frame->parent;
+    mr_loop_frame *frame = l->frame->parent;
     const mr_guard *guard = l->gate ? mr_cflow_guard(&w->flow, l->gate) : w->flow.always;
     mr_out any_size = mr_const_i32(&w->s, -1);
     if (!any_size.node)

@@ -153,7 +153,7 @@ static void level_free(mr_level *l)
     mr_imap_deinit(&l->shapes);
 }
 
-mr_level *mr_backward_level(mr_backward *w, mr_level *outer, mr_frame *frame)
+mr_level *mr_backward_level(mr_backward *w, mr_level *outer, mr_loop_frame *frame)
 {
     mr_level *l = mr_arena_new(&w->arena, mr_level);
     l->outer = outer;

@@ -146,7 +146,7 @@ static mr_status *refuse_second_derivative(mr_backward *w, const mr_out *xs, int
 /* ---- order ---- */
 typedef struct unit { /* what is differentiated at once */
     mr_node *node;
-    mr_frame *loop; /* instead: all of this inner loop */
+    mr_loop_frame *loop; /* instead: all of this inner loop */
     int next;       /* input to look at, while ordering */
 } unit;
 typedef MR_VEC(unit) unit_vec;
@@ -168,7 +168,7 @@ static bool unit_of(mr_backward *w, const mr_level *l, mr_out o, unit *out)
     *out = (unit){.node = n};
     if (!w->flow.any)
         return true;
-    mr_frame *frame = mr_cflow_frame(&w->flow, n);
+    mr_loop_frame *frame = mr_cflow_frame(&w->flow, n);
     bool state = mr_node_is_merge(n) && mr_cflow_back_edge(n);
     if (mr_node_is_exit(n)) {
         if (frame->parent != l->frame)
@@ -523,7 +523,7 @@ void mr_backward_walk(mr_backward *w, mr_level *l)
 
 /* ---- the whole call ---- */
 static mr_status *check_frames(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
-                               mr_frame **base)
+                               mr_loop_frame **base)
 {
     *base = mr_cflow_value_frame(&w->flow, ys[0]);
     for (int i = 1; i < n_y; i++)
@@ -532,7 +532,7 @@ static mr_status *check_frames(mr_backward *w, const mr_out *ys, int n_y, const 
                               "different while loops.",
                               ys[0].node->name, ys[i].node->name);
     for (int i = 0; i < n_x; i++) {
-        mr_frame *f = mr_cflow_value_frame(&w->flow, xs[i]), *b = *base;
+        mr_loop_frame *f = mr_cflow_value_frame(&w->flow, xs[i]), *b = *base;
         while (b && b != f)
             b = b->parent;
         if (!b)
@@ -628,7 +628,7 @@ static void collect(mr_backward *w, const mr_out *xs, int n_x, mr_gradient *out)
 static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
                            mr_gradient *out)
 {
-    mr_frame *frame;
+    mr_loop_frame *frame;
     for (int i = 0; i < n_x; i++)
         mr_imap_put(&w->xs, mr_out_key(xs[i]), w);
     for (int i = 0; i < w->opt->n_stop; i++)

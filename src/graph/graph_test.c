@@ -2,7 +2,7 @@
 #include "graph/graph.h"
 
 #include "base/memory.h"
-#include "graph/sample_ops_test.h"
+#include "graph/sample_ops_fixture.h"
 
 #define CHECK_GRAPH(g, expected)          \
     do {                                  \

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "graph/sample_ops_test.h"
+#include "graph/sample_ops_fixture.h"
 #include "proto/graph.pb-c.h"
 #include "wire/message.h"
 #include "wire/text_format.h"

@@ -1,6 +1,6 @@
 #include "graph/infer.h"
 
-#include "graph/interpreter_test.h"
+#include "graph/interpreter_fixture.h"
 #include "graph/scope.h"
 #include "tests/harness/test.h"
 

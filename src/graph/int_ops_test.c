@@ -1,10 +1,10 @@
 #include "graph/int_ops.h"
 
-#include "graph/interpreter_test.h"
+#include "graph/interpreter_fixture.h"
 #include "graph/scope.h"
 #include "tests/harness/test.h"
 
-/* Beside the ops of interpreter_test.h; their values are what matters, so they have no shapes. */
+/* Beside the ops of interpreter_fixture.h; their values are what matters, so they have no shapes. */
 static const mr_op more[] = {
     {.name = "FloorDiv", .sig = "x: T, y: T -> z: T", .attrs = "T: type"},
     {.name = "FloorMod", .sig = "x: T, y: T -> z: T", .attrs = "T: type"},

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "graph/graph_def.h"
-#include "graph/sample_ops_test.h"
+#include "graph/sample_ops_fixture.h"
 #include "proto/graph.pb-c.h"
 #include "wire/message.h"
 #include "wire/text_format.h"

@@ -1,5 +1,5 @@
 /* graph/names_test.c */
-#include "graph/sample_ops_test.h"
+#include "graph/sample_ops_fixture.h"
 
 MR_TEST(name_of_a_node_has_the_characters_of_tensorflow)
 {

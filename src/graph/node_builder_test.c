@@ -1,6 +1,6 @@
 /* graph/node_builder_test.c -- what mr_node_finish accepts, learns and refuses. */
 #include "base/memory.h"
-#include "graph/sample_ops_test.h"
+#include "graph/sample_ops_fixture.h"
 
 static mr_graph *new_graph(void)
 {

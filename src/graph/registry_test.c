@@ -1,7 +1,7 @@
 /* graph/registry_test.c */
 #include "base/memory.h"
 #include "base/thread.h"
-#include "graph/sample_ops_test.h"
+#include "graph/sample_ops_fixture.h"
 
 /* A table as the build makes it: sorted by name. */
 static void set_builtin(void)

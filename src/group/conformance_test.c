@@ -370,7 +370,7 @@ typedef struct office {
     mr_post *post;
     mr_net_server *server;
     char address[256];
-    mr_post_way ways[MOST];
+    mr_post_route routes[MOST];
 } office;
 
 static void hand_over(void *arg, mr_net_call *c) { mr_post_handle(arg, c); }
@@ -397,15 +397,15 @@ static void run_calls(mr_net *net, int size, void (*member)(mr_transport *t))
         office_open(&offices[i], net, i);
     for (int i = 0; i < size; i++) {
         for (int j = 0; j < size; j++) {
-            offices[i].ways[j].net = net;
-            MR_CHECK_OK(net->connect(net, offices[j].address, NULL, NULL, &offices[i].ways[j].peer));
+            offices[i].routes[j].net = net;
+            MR_CHECK_OK(net->connect(net, offices[j].address, NULL, NULL, &offices[i].routes[j].peer));
         }
-        t[i] = mr_post_transport(offices[i].post, 7, i, size, offices[i].ways);
+        t[i] = mr_post_transport(offices[i].post, 7, i, size, offices[i].routes);
     }
     conformance_threads(t, size, member);
     for (int i = 0; i < size; i++)
         for (int j = 0; j < size; j++)
-            net->disconnect(offices[i].ways[j].peer);
+            net->disconnect(offices[i].routes[j].peer);
     for (int i = 0; i < size; i++) {
         net->stop(offices[i].server, 0);
         mr_post_free(offices[i].post);

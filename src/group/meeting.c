@@ -22,7 +22,7 @@
 #include "base/long_wait.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "group/keeper.h"
+#include "group/roster_server.h"
 #include "net/local.h"
 
 #define SILENCE_NS INT64_C(5000000000) /* the roster answers a pending call at least once a second */
@@ -36,14 +36,14 @@ struct mr_meeting {
     uint64_t key; /* identifies this process in the group */
     mr_net *net;
     mr_net_server *server; /* over gRPC always; on one host only where the roster is kept */
-    mr_gifts *gifts;
+    mr_fd_server *fd_server;
     mr_post *post;
     int lock_fd;
     int candidate; /* over gRPC: the index of the address to try for the roster */
 
     mr_mutex mu;
     mr_cond changed;
-    mr_keeper *keeper MR_GUARDED_BY(mu);
+    mr_roster_server *roster_server MR_GUARDED_BY(mu);
     mr_net_peer *peer MR_GUARDED_BY(mu); /* the process with the roster; not disconnected while n_starting > 0 */
     int n_starting MR_GUARDED_BY(mu);
     uint64_t serial MR_GUARDED_BY(mu); /* of the latest join; answers with another are ignored */
@@ -75,7 +75,7 @@ static void compose_locked(mr_meeting *m, uint32_t flags, uint64_t serial, mr_by
     mr_str_appendz(&a.name, m->name);
     mr_str_appendz(&a.address, m->own_address);
     for (int i = 0; i < m->news.members.n; i++)
-        mr_vec_push(&a.fellows, m->news.members.p[i].key);
+        mr_vec_push(&a.peers, m->news.members.p[i].key);
     mr_attend_write(&a, &text);
     mr_bytes_add_str(out, &text);
     mr_attend_deinit(&a);
@@ -179,7 +179,7 @@ static bool hear_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES
         formed_locked(m, n);
         break;
     case MR_NEWS_ENDED:
-        if (n->generation == m->news.generation && n->keeper == m->news.keeper)
+        if (n->generation == m->news.generation && n->roster_server == m->news.roster_server)
             *over = end_locked(m, n->who, mr_str_z(&n->why));
         break;
     case MR_NEWS_WAITS:
@@ -199,11 +199,11 @@ static bool hear_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES
 /* The call to the roster failed. FAILED_PRECONDITION means that the process answers but does not keep the roster. */
 static mr_status *lose_locked(mr_meeting *m, const mr_status *st) MR_REQUIRES(m->mu)
 {
-    int rank = rank_in(&m->news, m->news.keeper);
+    int rank = rank_in(&m->news, m->news.roster_server);
     m->link_lost = true;
     m->not_keeping = mr_status_code(st) == MR_FAILED_PRECONDITION;
     char *why = mr_printf("member %d is gone (%s)", rank, mr_status_message(st));
-    mr_status *over = end_locked(m, m->news.keeper, why);
+    mr_status *over = end_locked(m, m->news.roster_server, why);
     mr_free(why);
     return over;
 }
@@ -254,10 +254,10 @@ static void handle_call(void *arg, mr_net_call *c)
 {
     mr_meeting *m = arg;
     mr_lock(&m->mu);
-    mr_keeper *k = m->keeper;
+    mr_roster_server *k = m->roster_server;
     mr_unlock(&m->mu);
     if (strcmp(c->method, MR_ATTEND_METHOD) == 0 && k)
-        mr_keeper_handle(k, c);
+        mr_roster_server_handle(k, c);
     else if (strcmp(c->method, MR_ATTEND_METHOD) == 0)
         c->net->reply(c, mr_error(MR_FAILED_PRECONDITION, "group '%s': this member does not keep the roster", m->name),
                       NULL);
@@ -268,16 +268,16 @@ static void handle_call(void *arg, mr_net_call *c)
 }
 
 /* Starts to keep the roster; once started, this process keeps it until it leaves. */
-static mr_status *become_keeper(mr_meeting *m)
+static mr_status *become_roster_server(mr_meeting *m)
 {
-    mr_keeper *k;
+    mr_roster_server *k;
     mr_roster_options o = {.size = m->o.size, .least = m->o.least, .majority = !m->folder, .join_ns = m->o.join_ns,
                            .rejoin_ns = REJOIN_NS};
-    if (m->keeper)
+    if (m->roster_server)
         return NULL;
-    MR_TRY(mr_keeper_new(m->name, m->key, &o, &k));
+    MR_TRY(mr_roster_server_new(m->name, m->key, &o, &k));
     mr_lock(&m->mu);
-    m->keeper = k;
+    m->roster_server = k;
     mr_unlock(&m->mu);
     return NULL;
 }
@@ -301,7 +301,7 @@ static mr_status *try_to_keep(mr_meeting *m, const char *path)
             return NULL;
         }
     }
-    MR_TRY(become_keeper(m));
+    MR_TRY(become_roster_server(m));
     mr_net_listen listen = {.address = path, .handle = handle_call, .arg = m};
     mr_status *st = m->net->listen(m->net, &listen, &m->server, &port);
     if (mr_status_code(st) ==
@@ -342,12 +342,12 @@ static mr_status *find_by_address(mr_meeting *m)
     const char *address = m->news.members.n ? m->news.members.p[i].address : m->o.addresses[i];
     bool own = m->news.members.n ? m->news.members.p[i].key == m->key : i == m->o.rank;
     if (own && (m->news.members.n || i == 0))
-        MR_TRY(become_keeper(m));
+        MR_TRY(become_roster_server(m));
     return connect_to(m, address, m->o.keys);
 }
 
 /* Connects to the process that keeps the roster, or becomes that process. */
-static mr_status *find_keeper(mr_meeting *m)
+static mr_status *find_roster_server(mr_meeting *m)
 {
     disconnect_roster(m);
     return m->folder ? find_on_host(m) : find_by_address(m);
@@ -396,7 +396,7 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
         bool has_link = m->peer && !m->link_lost;
         mr_unlock(&m->mu);
         if (!has_link)
-            MR_TRY(find_keeper(m));
+            MR_TRY(find_roster_server(m));
         MR_TRY(ask_to_join(m, deadline_ns, &wait, &formed));
         if (formed)
             break;
@@ -418,13 +418,13 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
 int64_t mr_meeting_generation(const mr_meeting *m) { return m->news.generation; }
 uint64_t mr_meeting_key(const mr_meeting *m)
 {
-    uint64_t parts[2] = {(uint64_t)m->news.generation, m->news.keeper};
+    uint64_t parts[2] = {(uint64_t)m->news.generation, m->news.roster_server};
     return mr_hash64(parts, sizeof(parts)) ^ mr_hash64(m->name, strlen(m->name));
 }
 int mr_meeting_rank(const mr_meeting *m) { return m->rank; }
 int mr_meeting_size(const mr_meeting *m) { return m->news.members.n; }
 const char *mr_meeting_address(const mr_meeting *m, int rank) { return m->news.members.p[rank].address; }
-mr_gifts *mr_meeting_gifts(mr_meeting *m) { return m->gifts; }
+mr_fd_server *mr_meeting_fd_server(mr_meeting *m) { return m->fd_server; }
 mr_post *mr_meeting_post(mr_meeting *m) { return m->post; }
 mr_net *mr_meeting_net(mr_meeting *m) { return m->net; }
 
@@ -500,7 +500,7 @@ static mr_status *open_host(mr_meeting *m)
     mr_status_free(mr_dir_each(m->folder, remove_stale_socket, m));
     m->net = mr_net_local();
     m->own_address = mr_printf("%s/%s.%016llx", m->folder, m->name, (unsigned long long)m->key);
-    return mr_gifts_new(m->own_address, &m->gifts);
+    return mr_fd_server_new(m->own_address, &m->fd_server);
 }
 
 /* Listens at this member's own address, which serves both messages of transports and, if it keeps the roster,
@@ -521,9 +521,9 @@ static mr_status *open_grpc(mr_meeting *m)
 mr_status *mr_meeting_new(const mr_meeting_options *o, mr_meeting **out)
 {
     MR_TRY(check_name(o->name));
-    if (o->size < 1 || o->size > MR_WORDS_MEMBERS || o->rank >= o->size)
+    if (o->size < 1 || o->size > MR_ROSTER_MAX_MEMBERS || o->rank >= o->size)
         return mr_invalid("group '%s': member %d of %d: expected a rank below the size, and 1 to %d members", o->name,
-                          o->rank, o->size, MR_WORDS_MEMBERS);
+                          o->rank, o->size, MR_ROSTER_MAX_MEMBERS);
     mr_meeting *m = mr_new(mr_meeting);
     m->o = *o;
     m->name = mr_strdup(o->name);
@@ -568,15 +568,15 @@ void mr_meeting_free(mr_meeting *m)
     if (!m)
         return;
     leave_group(m);
-    if (m->keeper && mr_keeper_has_guests(m->keeper))
+    if (m->roster_server && mr_roster_server_has_guests(m->roster_server))
         mr_sleep_ns(LINGER_NS);
     if (m->server)
         m->net->stop(m->server, INT64_C(100000000));
-    mr_keeper_free(m->keeper);
+    mr_roster_server_free(m->roster_server);
     MR_ASSERT(m->n_calls == 0 && m->n_starting == 0);
     if (m->lock_fd >= 0)
         close(m->lock_fd);
-    mr_gifts_free(m->gifts);
+    mr_fd_server_free(m->fd_server);
     mr_post_free(m->post);
     mr_status_free(m->refused);
     mr_news_deinit(&m->news);

@@ -1,14 +1,14 @@
 /* group/meeting.h -- how the processes of a group find each other, generation after generation.
  *
- * One process keeps the roster (keeper.h), all attend.  On one host it is the process that holds the lock of a file in
- * the user's folder; the kernel releases the lock when that process ends.  Over gRPC it is the first member of the last
- * generation that answers, and for the first generation the member with the first address. */
+ * One process keeps the roster (roster_server.h), all attend.  On one host it is the process that holds the lock of a
+ * file in the user's folder; the kernel releases the lock when that process ends.  Over gRPC it is the first member of
+ * the last generation that answers, and for the first generation the member with the first address. */
 #ifndef MR_GROUP_MEETING_H
 #define MR_GROUP_MEETING_H
 
-#include "group/gift.h"
+#include "group/fd_passing.h"
 #include "group/post.h"
-#include "group/words.h"
+#include "group/roster_messages.h"
 
 typedef struct mr_meeting mr_meeting;
 
@@ -43,7 +43,7 @@ bool mr_meeting_waits(mr_meeting *m);   /* a process waits for the next one */
 bool mr_meeting_is_over(mr_meeting *m); /* it has ended already */
 
 /* Borrowed: the server of descriptors (on one host), the endpoint for messages (over gRPC), and the network. */
-mr_gifts *mr_meeting_gifts(mr_meeting *m);
+mr_fd_server *mr_meeting_fd_server(mr_meeting *m);
 mr_post *mr_meeting_post(mr_meeting *m);
 mr_net *mr_meeting_net(mr_meeting *m);
 

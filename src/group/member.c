@@ -19,7 +19,7 @@
 #include "group/mpi.h"
 
 #define TEN_MINUTES_NS INT64_C(600000000000)
-#define NEWS_NS INT64_C(4000000000) /* longer than the lease of a silent member (LEASE_NS in keeper.c) */
+#define NEWS_NS INT64_C(4000000000) /* longer than the lease of a silent member (LEASE_NS in roster_server.c) */
 #define TRANSPORT_NS INT64_C(10000000000) /* to reach all members of a generation that was just formed */
 
 static bool uses_transport(const mr_group *g, const char *transport) { return strcmp(g->c.transport, transport) == 0; }
@@ -77,18 +77,18 @@ static void drop_lanes(mr_group *g)
     mr_unlock(&g->mu);
     for (int i = 0; i < MR_LANES; i++)
         mr_transport_free(old[i]);
-    for (int i = 0; i < g->n_ways; i++)
-        if (g->ways[i].peer)
-            g->ways[i].net->disconnect(g->ways[i].peer);
-    MR_ASSERT((g->ways == NULL) == (g->n_ways == 0));
-    mr_free(g->ways);
-    g->ways = NULL;
-    g->n_ways = 0;
+    for (int i = 0; i < g->n_routes; i++)
+        if (g->routes[i].peer)
+            g->routes[i].net->disconnect(g->routes[i].peer);
+    MR_ASSERT((g->routes == NULL) == (g->n_routes == 0));
+    mr_free(g->routes);
+    g->routes = NULL;
+    g->n_routes = 0;
     if (!g->shared)
         return;
     mr_shared_forget(g->shared);
     for (int i = 0; i < MR_LANES && mr_meeting_size(g->meeting); i++)
-        mr_gifts_take_back(mr_meeting_gifts(g->meeting), lane_key(g, i));
+        mr_fd_server_take_back(mr_meeting_fd_server(g->meeting), lane_key(g, i));
 }
 
 /* ---- transports of a generation ---- */
@@ -107,12 +107,12 @@ static mr_status *shm_lane(mr_group *g, int lane, mr_transport **out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': cannot create shared memory for %d members (at most %d)",
                         g->name, size, MR_SHM_MOST);
     int *fds = mr_new_array(int, size);
-    mr_gifts_offer(mr_meeting_gifts(m), number, own, mr_shm_file_bytes(size));
+    mr_fd_server_offer(mr_meeting_fd_server(m), number, own, mr_shm_file_bytes(size));
     for (; n < size && !st; n += !st)
         if (n == rank)
             fds[n] = dup(own);
         else
-            st = mr_gift_ask(mr_meeting_address(m, n), number, mr_now_ns() + TRANSPORT_NS, &g->over, &fds[n], &bytes);
+            st = mr_fd_fetch(mr_meeting_address(m, n), number, mr_now_ns() + TRANSPORT_NS, &g->over, &fds[n], &bytes);
     mr_shm_memory memory = mr_shared_memory(g->shared, lane);
     if (!st)
         st = mr_shm_new(rank, size, fds, &memory, out);
@@ -127,15 +127,15 @@ static mr_status *shm_lane(mr_group *g, int lane, mr_transport **out)
  * drop_lanes finds them. */
 static mr_status *connect_all(mr_group *g)
 {
-    MR_ASSERT(!g->ways && g->n_ways == 0);
+    MR_ASSERT(!g->routes && g->n_routes == 0);
     mr_meeting *m = g->meeting;
     mr_net *net = mr_meeting_net(m);
     int size = mr_meeting_size(m);
-    g->ways = mr_new_array(mr_post_way, size);
-    g->n_ways = size;
+    g->routes = mr_new_array(mr_post_route, size);
+    g->n_routes = size;
     for (int i = 0; i < size; i++) {
-        g->ways[i].net = net;
-        MR_TRY(net->connect(net, mr_meeting_address(m, i), g->keys.keys.ca ? &g->keys.keys : NULL, NULL, &g->ways[i].peer));
+        g->routes[i].net = net;
+        MR_TRY(net->connect(net, mr_meeting_address(m, i), g->keys.keys.ca ? &g->keys.keys : NULL, NULL, &g->routes[i].peer));
     }
     return NULL;
 }
@@ -145,7 +145,7 @@ static mr_status *make_lane(mr_group *g, int lane, mr_transport **out)
     if (uses_transport(g, "shm"))
         return shm_lane(g, lane, out);
     *out = mr_post_transport(mr_meeting_post(g->meeting), lane_key(g, lane), mr_meeting_rank(g->meeting), mr_meeting_size(g->meeting),
-                             g->ways);
+                             g->routes);
     return NULL;
 }
 

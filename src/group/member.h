@@ -20,8 +20,8 @@ struct mr_group {
     mr_net_keys_file keys;
     mr_meeting *meeting; /* NULL: MPI */
     mr_shared *shared;   /* shared buffers; NULL: not on one host */
-    mr_post_way *ways;   /* over gRPC: connections of the generation, by rank */
-    int n_ways;
+    mr_post_route *routes;   /* over gRPC: connections of the generation, by rank */
+    int n_routes;
 
     mr_mutex turn; /* one operation at a time; taken before mu */
     mr_mutex mu;

@@ -691,7 +691,7 @@ MR_TEST(group_logs_a_long_wait_for_members)
     mr_test_log_end();
 }
 
-MR_TEST(group_logs_a_long_wait_for_the_keeper_of_the_roster)
+MR_TEST(group_logs_a_long_wait_for_the_roster_server_of_the_roster)
 {
     mr_group *g;
     mr_group_config c = grpc_config();

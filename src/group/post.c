@@ -14,20 +14,20 @@
 #include "base/memory.h"
 #include "base/thread.h"
 
-typedef struct parked { /* a pending call: its receive, or its transport, does not exist yet */
+typedef struct pending { /* a pending call: its receive, or its transport, does not exist yet */
     mr_net_call *call;
     mr_post_head head;
-    struct parked *next;
-} parked;
+    struct pending *next;
+} pending;
 
 typedef struct letters {
     mr_transport t;
     mr_post *post;
     uint64_t key;
-    const mr_post_way *ways;
+    const mr_post_route *routes;
     uint64_t *next_send, *next_receive; /* numbers, by rank */
     mr_transfer *receives;              /* begun, without a message yet */
-    parked *early;
+    pending *early;
     mr_status *failed;
     struct letters *next;
 } letters;
@@ -36,9 +36,9 @@ struct mr_post {
     mr_mutex mu;
     mr_cond changed;
     letters *transports MR_GUARDED_BY(mu);
-    parked *parked MR_GUARDED_BY(mu); /* calls for transports that do not exist yet */
-    int n_parked MR_GUARDED_BY(mu); /* including those in transports */
-    uint64_t parked_bytes MR_GUARDED_BY(mu); /* of these calls */
+    pending *pending MR_GUARDED_BY(mu); /* calls for transports that do not exist yet */
+    int n_pending MR_GUARDED_BY(mu); /* including those in transports */
+    uint64_t pending_bytes MR_GUARDED_BY(mu); /* of these calls */
     bool closed MR_GUARDED_BY(mu);
 };
 
@@ -98,10 +98,10 @@ mr_post *mr_post_new(void)
 }
 
 /* Ends calls with an error of this code. Takes over the list; called without the lock. */
-static void refuse_calls(parked *list, mr_code code, const char *why)
+static void refuse_calls(pending *list, mr_code code, const char *why)
 {
     while (list) {
-        parked *next = list->next;
+        pending *next = list->next;
         list->call->net->reply(list->call, mr_error(code, "group: %s", why), NULL);
         mr_free(list);
         list = next;
@@ -109,11 +109,11 @@ static void refuse_calls(parked *list, mr_code code, const char *why)
 }
 
 /* Updates the totals for a call that is no longer pending. */
-static void unpark_locked(mr_post *p, const parked *k) MR_REQUIRES(p->mu)
+static void drop_pending_locked(mr_post *p, const pending *k) MR_REQUIRES(p->mu)
 {
-    MR_ASSERT(p->n_parked > 0 && p->parked_bytes >= k->head.bytes);
-    p->n_parked--;
-    p->parked_bytes -= k->head.bytes;
+    MR_ASSERT(p->n_pending > 0 && p->pending_bytes >= k->head.bytes);
+    p->n_pending--;
+    p->pending_bytes -= k->head.bytes;
 }
 
 void mr_post_free(mr_post *p)
@@ -121,7 +121,7 @@ void mr_post_free(mr_post *p)
     if (!p)
         return;
     MR_ASSERT(!p->transports);
-    refuse_calls(p->parked, MR_UNAVAILABLE, "the receiver has left the group");
+    refuse_calls(p->pending, MR_UNAVAILABLE, "the receiver has left the group");
     mr_cond_deinit(&p->changed);
     mr_mutex_deinit(&p->mu);
     mr_free(p);
@@ -160,11 +160,11 @@ static mr_transfer *match_locked(letters *l, const mr_post_head *h)
     return NULL;
 }
 
-static parked *take_call(parked **list, const mr_net_call *c)
+static pending *take_call(pending **list, const mr_net_call *c)
 {
     for (; *list; list = &(*list)->next)
         if ((*list)->call == c) {
-            parked *found = *list;
+            pending *found = *list;
             *list = found->next;
             return found;
         }
@@ -177,11 +177,11 @@ static void caller_left(void *arg, mr_net_call *c)
 {
     mr_post *p = arg;
     mr_lock(&p->mu);
-    parked *k = take_call(&p->parked, c);
+    pending *k = take_call(&p->pending, c);
     for (letters *l = p->transports; l && !k; l = l->next)
         k = take_call(&l->early, c);
     if (k)
-        unpark_locked(p, k);
+        drop_pending_locked(p, k);
     mr_unlock(&p->mu);
     if (k) {
         k->next = NULL;
@@ -192,22 +192,23 @@ static void caller_left(void *arg, mr_net_call *c)
 /* Keeps a call until its receive begins. The limits keep a hostile or broken peer from filling memory; one call
  * alone may exceed the byte limit, so that a large message always gets through. After an error the caller answers
  * the call. */
-static mr_status *park_locked(mr_post *p, parked **list, mr_net_call *c, const mr_post_head *h) MR_REQUIRES(p->mu)
+static mr_status *add_pending_locked(mr_post *p, pending **list, mr_net_call *c, const mr_post_head *h)
+    MR_REQUIRES(p->mu)
 {
-    if (p->n_parked >= MR_POST_PARKED)
+    if (p->n_pending >= MR_POST_PENDING)
         return mr_error(MR_RESOURCE_EXHAUSTED, "group: the limit of %d pending messages is reached",
-                        (int)MR_POST_PARKED);
-    if (p->n_parked > 0 && (h->bytes > MR_POST_PARKED_BYTES || p->parked_bytes > MR_POST_PARKED_BYTES - h->bytes))
+                        (int)MR_POST_PENDING);
+    if (p->n_pending > 0 && (h->bytes > MR_POST_PENDING_BYTES || p->pending_bytes > MR_POST_PENDING_BYTES - h->bytes))
         return mr_error(MR_RESOURCE_EXHAUSTED,
                         "group: %d messages with %llu bytes are pending, no room for another of %llu bytes",
-                        p->n_parked, (unsigned long long)p->parked_bytes, (unsigned long long)h->bytes);
+                        p->n_pending, (unsigned long long)p->pending_bytes, (unsigned long long)h->bytes);
     if (!c->net->on_cancel(c, caller_left, p))
         return mr_error(MR_CANCELLED, "group: the sender has cancelled the message");
-    parked *k = mr_new(parked);
-    *k = (parked){c, *h, *list};
+    pending *k = mr_new(pending);
+    *k = (pending){c, *h, *list};
     *list = k;
-    p->n_parked++;
-    p->parked_bytes += h->bytes; /* no overflow: they are in memory */
+    p->n_pending++;
+    p->pending_bytes += h->bytes; /* no overflow: they are in memory */
     return NULL;
 }
 
@@ -230,7 +231,7 @@ static bool accept_locked(mr_post *p, mr_net_call *c, const mr_post_head *h, mr_
         }
         return true;
     }
-    *st = park_locked(p, l ? &l->early : &p->parked, c, h);
+    *st = add_pending_locked(p, l ? &l->early : &p->pending, c, h);
     return *st != NULL;
 }
 
@@ -300,17 +301,17 @@ static void start_send(letters *l, mr_transfer *x)
     if (st)
         mr_bytes_deinit(&c->request.body);
     else
-        l->ways[x->peer].net->start(l->ways[x->peer].peer, &c->request);
+        l->routes[x->peer].net->start(l->routes[x->peer].peer, &c->request);
 }
 
 /* Removes the message of a receive, if it has arrived already. */
-static parked *take_early_locked(mr_post *p, letters *l, const mr_transfer *x) MR_REQUIRES(p->mu)
+static pending *take_early_locked(mr_post *p, letters *l, const mr_transfer *x) MR_REQUIRES(p->mu)
 {
-    for (parked **k = &l->early; *k; k = &(*k)->next)
+    for (pending **k = &l->early; *k; k = &(*k)->next)
         if ((int)(*k)->head.from == x->peer && (*k)->head.number == x->number) {
-            parked *found = *k;
+            pending *found = *k;
             *k = found->next;
-            unpark_locked(p, found);
+            drop_pending_locked(p, found);
             return found;
         }
     return NULL;
@@ -323,7 +324,7 @@ static void start_receive(letters *l, mr_transfer *x)
     mr_bytes none = {0};
     mr_lock(&p->mu);
     x->number = l->next_receive[x->peer]++;
-    parked *k = take_early_locked(p, l, x);
+    pending *k = take_early_locked(p, l, x);
     if (k) {
         end_receive(x, &k->call->body, &k->head);
     } else {
@@ -361,7 +362,7 @@ static void forget_receive_locked(letters *l, const mr_transfer *x)
 static void give_up_send(letters *l, mr_transfer *x)
 {
     parcel *c = x->impl;
-    l->ways[x->peer].net->cancel(&c->request);
+    l->routes[x->peer].net->cancel(&c->request);
     mr_lock(&l->post->mu);
     while (!c->done)
         mr_cond_wait(&l->post->changed, &l->post->mu);
@@ -441,8 +442,8 @@ static void letters_free(mr_transport *t)
             *at = l->next;
             break;
         }
-    for (const parked *k = l->early; k; k = k->next)
-        unpark_locked(p, k);
+    for (const pending *k = l->early; k; k = k->next)
+        drop_pending_locked(p, k);
     mr_unlock(&p->mu);
     refuse_calls(l->early, MR_UNAVAILABLE, "the receiver has ended this generation");
     mr_status_free(l->failed);
@@ -455,11 +456,11 @@ static const mr_transport_class class = {"grpc", start_transfer, finish_transfer
 
 /* Moves the calls that arrived before the transport existed to it. Returns those whose sender cannot be a member;
  * the caller refuses them without the lock. */
-static parked *adopt_locked(mr_post *p, letters *l) MR_REQUIRES(p->mu)
+static pending *adopt_locked(mr_post *p, letters *l) MR_REQUIRES(p->mu)
 {
-    parked *bad = NULL;
-    for (parked **k = &p->parked; *k;) {
-        parked *it = *k;
+    pending *bad = NULL;
+    for (pending **k = &p->pending; *k;) {
+        pending *it = *k;
         if (it->head.key != l->key) {
             k = &it->next;
             continue;
@@ -469,26 +470,26 @@ static parked *adopt_locked(mr_post *p, letters *l) MR_REQUIRES(p->mu)
         it->next = good ? l->early : bad;
         *(good ? &l->early : &bad) = it;
         if (!good)
-            unpark_locked(p, it);
+            drop_pending_locked(p, it);
     }
     return bad;
 }
 
 /* Registers a transport under its key, and takes over the calls that wait for that key. */
-mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, const mr_post_way *ways)
+mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, const mr_post_route *routes)
 {
     letters *l = mr_new(letters);
     l->t = (mr_transport){&class, rank, size};
     l->post = p;
     l->key = key;
-    l->ways = ways;
+    l->routes = routes;
     MR_ASSERT(rank >= 0 && rank < size);
     l->next_send = mr_new_array(uint64_t, size);
     l->next_receive = mr_new_array(uint64_t, size);
     mr_lock(&p->mu);
     l->next = p->transports;
     p->transports = l;
-    parked *bad = adopt_locked(p, l);
+    pending *bad = adopt_locked(p, l);
     mr_unlock(&p->mu);
     refuse_calls(bad, MR_INVALID_ARGUMENT, "the sender of the message is not a member");
     return &l->t;

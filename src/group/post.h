@@ -19,8 +19,8 @@
 #include "net/net.h"
 
 #define MR_POST_METHOD "/millrace.Group/Put"
-enum { MR_POST_HEAD = 32, MR_POST_PARKED = 4096 /* pending calls at most */ };
-#define MR_POST_PARKED_BYTES (INT64_C(1) << 32) /* of all pending calls; a single one may have more */
+enum { MR_POST_HEAD = 32, MR_POST_PENDING = 4096 /* pending calls at most */ };
+#define MR_POST_PENDING_BYTES (INT64_C(1) << 32) /* of all pending calls; a single one may have more */
 
 typedef struct mr_post mr_post;
 mr_post *mr_post_new(void);
@@ -29,12 +29,12 @@ void mr_post_free(mr_post *p);
 /* Takes over a call of MR_POST_METHOD, from the thread of a server. */
 void mr_post_handle(mr_post *p, mr_net_call *c);
 
-typedef struct mr_post_way {
+typedef struct mr_post_route {
     mr_net *net;
     mr_net_peer *peer;
-} mr_post_way;
+} mr_post_route;
 /* ways: the routes by rank, borrowed until the transport is freed; that of this member itself is not used. */
-mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, const mr_post_way *ways);
+mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, const mr_post_route *routes);
 
 typedef struct mr_post_head {
     uint32_t from;

@@ -42,7 +42,7 @@ static mr_net_call message(uint64_t key, uint64_t number) { return message_of(ke
 MR_TEST(post_forgets_a_message_whose_sender_gave_up)
 {
     mr_post *p = mr_post_new();
-    for (int i = 0; i < 2 * MR_POST_PARKED; i++) { /* of generations that never come: they would fill it */
+    for (int i = 0; i < 2 * MR_POST_PENDING; i++) { /* of generations that never come: they would fill it */
         mr_net_call c = message(7, (uint64_t)i);
         mr_post_handle(p, &c);
         MR_CHECK_INT(n_replies, i);
@@ -80,7 +80,7 @@ MR_TEST(post_keeps_no_message_of_who_has_left_already)
 MR_TEST(post_bounds_the_bytes_that_wait)
 {
     enum { N = 4 };
-    size_t part = MR_POST_PARKED_BYTES / N;
+    size_t part = MR_POST_PENDING_BYTES / N;
     mr_net_call c[N], more;
     mr_post *p = mr_post_new();
     for (int i = 0; i < N; i++) {
@@ -104,7 +104,7 @@ MR_TEST(post_bounds_the_bytes_that_wait)
 MR_TEST(post_keeps_one_message_of_any_size)
 {
     mr_post *p = mr_post_new();
-    mr_net_call c = message_of(7, 0, 2 * (size_t)MR_POST_PARKED_BYTES);
+    mr_net_call c = message_of(7, 0, 2 * (size_t)MR_POST_PENDING_BYTES);
     mr_post_handle(p, &c);
     MR_CHECK_INT(n_replies, 0);
     mr_post_free(p);

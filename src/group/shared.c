@@ -97,7 +97,7 @@ void *mr_shared_alloc(mr_shared *s, size_t bytes)
     uint64_t id = ++s->last;
     mr_vec_push(&s->own, (buffer){id, -1, p, whole - PAGE});
     mr_unlock(&s->mu);
-    mr_gifts_offer(mr_meeting_gifts(s->m), BUFFERS | id, fd, whole);
+    mr_fd_server_offer(mr_meeting_fd_server(s->m), BUFFERS | id, fd, whole);
     return p;
 }
 
@@ -115,7 +115,7 @@ bool mr_shared_release(mr_shared *s, void *p)
     mr_unlock(&s->mu);
     if (!b.data)
         return false;
-    mr_gifts_take_back(mr_meeting_gifts(s->m), BUFFERS | b.id);
+    mr_fd_server_take_back(mr_meeting_fd_server(s->m), BUFFERS | b.id);
     atomic_store(released(&b), 1);
     madvise(b.data, b.bytes, MADV_REMOVE); /* if that fails, the memory is freed with the last mapping */
     unmap_buffer(&b);
@@ -149,7 +149,7 @@ static bool map_buffer(mr_shared *s, buffer *b)
 {
     int fd;
     size_t bytes;
-    mr_status *st = mr_gift_ask(mr_meeting_address(s->m, b->rank), BUFFERS | b->id, mr_now_ns() + PATIENCE_NS, NULL, &fd, &bytes);
+    mr_status *st = mr_fd_fetch(mr_meeting_address(s->m, b->rank), BUFFERS | b->id, mr_now_ns() + PATIENCE_NS, NULL, &fd, &bytes);
     void *p = MAP_FAILED;
     if (!st) {
         bool fits = bytes > PAGE && bytes <= INT64_MAX && bytes % PAGE == 0;

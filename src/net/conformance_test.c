@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/trial_test.h"
+#include "net/transport_fixture.h"
 #include "tests/harness/test.h"
 
 #define SECOND INT64_C(1000000000)

@@ -91,7 +91,7 @@ mr_frame_part mr_frame_part_read(const uint8_t in[MR_FRAME_PART])
 /* ---- memory of bodies ---- */
 
 /* The memory of a body that came through the socket. */
-typedef struct mr_block {
+typedef struct mr_frame_block {
     mr_refs refs; /* one for each piece, and one for the reader while it fills the block */
     mr_net_budget *budget;
     size_t bytes; /* of the budget */
@@ -269,9 +269,9 @@ static mr_status *collect_body(mr_frame_reader *r, mr_bytes *out)
 }
 
 /* The frame is complete. On failure, and if it is too large, it has no body. */
-static mr_status *end_frame(mr_frame_reader *r, mr_frame *out)
+static mr_status *end_frame(mr_frame_reader *r, mr_net_frame *out)
 {
-    *out = (mr_frame){.head = r->head, .text = r->text};
+    *out = (mr_net_frame){.head = r->head, .text = r->text};
     mr_status *st = collect_body(r, &out->body);
     if (r->block)
         block_drop(r->block);
@@ -283,7 +283,7 @@ static mr_status *end_frame(mr_frame_reader *r, mr_frame *out)
     return st;
 }
 
-mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_frame *out, bool *got)
+mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_net_frame *out, bool *got)
 {
     *got = false;
     if (r->state == IN_HEAD) {

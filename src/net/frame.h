@@ -66,12 +66,12 @@ mr_status *mr_frame_head_read(const uint8_t in[MR_FRAME_HEAD], mr_frame_head *ou
 void mr_frame_part_write(mr_frame_part p, uint8_t out[MR_FRAME_PART]);
 mr_frame_part mr_frame_part_read(const uint8_t in[MR_FRAME_PART]);
 
-typedef struct mr_frame {
+typedef struct mr_net_frame {
     mr_frame_head head;
     mr_sv text;     /* lives until the reader is asked again */
     mr_bytes body;  /* the caller's */
     bool too_large; /* the body went over a limit and was thrown away */
-} mr_frame;
+} mr_net_frame;
 
 typedef struct mr_frame_reader {
     mr_segment_table *table;
@@ -84,7 +84,7 @@ typedef struct mr_frame_reader {
     mr_sv text;
     uint8_t meta[MR_FRAME_MAX_META];
     size_t meta_got, meta_bytes;
-    struct mr_block *block; /* of the body's bytes in the stream; NULL: they are thrown away */
+    struct mr_frame_block *block; /* of the body's bytes in the stream; NULL: they are thrown away */
     uint64_t body_got;
     bool too_large;
 } mr_frame_reader;
@@ -96,7 +96,7 @@ void mr_frame_reader_deinit(mr_frame_reader *r);
 int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2]);
 void mr_frame_reader_came(mr_frame_reader *r, size_t n);
 /* The next whole frame; *got false: more bytes are needed.  After an error nothing more comes. */
-mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_frame *out, bool *got);
+mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_net_frame *out, bool *got);
 /* A part of a frame has come. */
 bool mr_frame_reader_is_inside(const mr_frame_reader *r);
 

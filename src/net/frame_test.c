@@ -49,7 +49,7 @@ static void add_frame(mr_str *s, mr_frame_head h, const char *text, const mr_fra
 }
 
 /* Hands over at most `most` bytes at a time; the frames come out, up to the first error. */
-static mr_status *feed(setting *t, mr_sv in, size_t most, mr_frame *out, int *n_out)
+static mr_status *feed(setting *t, mr_sv in, size_t most, mr_net_frame *out, int *n_out)
 {
     *n_out = 0;
     while (in.n) {
@@ -71,7 +71,7 @@ static mr_status *feed(setting *t, mr_sv in, size_t most, mr_frame *out, int *n_
     return NULL;
 }
 
-static void check_body(mr_frame *f, const char *text)
+static void check_body(mr_net_frame *f, const char *text)
 {
     mr_sv v;
     MR_CHECK_OK(mr_bytes_flat(&f->body, &v));
@@ -99,7 +99,7 @@ MR_TEST(frames_are_read_however_they_are_cut)
     add_frame(&s, (mr_frame_head){MR_FRAME_REPLY, .id = 2, .value = 5}, "not found", NULL, NULL);
     for (size_t most = 1; most <= s.n; most++) {
         setting *t = open_setting();
-        mr_frame f[3];
+        mr_net_frame f[3];
         int n;
         MR_CHECK_OK(feed(t, mr_str_view(&s), most, f, &n));
         MR_CHECK_INT(n, 3);
@@ -123,7 +123,7 @@ MR_TEST(frame_bodies_longer_than_the_stage_arrive_whole)
     mr_str s = {0};
     for (int k = 0; k < 3; k++)
         add_frame(&s, (mr_frame_head){MR_FRAME_REPLY, .id = 1, .stream_bytes = N}, "", NULL, body);
-    mr_frame f[3];
+    mr_net_frame f[3];
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 70001, f, &n));
     MR_CHECK_INT(n, 3);
@@ -154,7 +154,7 @@ MR_TEST(frame_parts_join_stream_and_segment)
     mr_str s = {0};
     add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, 4, .stream_bytes = 7, .segment = seg->id},
               "/a/B", parts, "headend");
-    mr_frame f;
+    mr_net_frame f;
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 11, &f, &n));
     MR_CHECK_INT(n, 1);
@@ -175,7 +175,7 @@ static void check_refused(mr_frame_head h, const mr_frame_part *parts, const cha
     seg->fd = -1;
     mr_str s = {0};
     add_frame(&s, h, "", parts, body);
-    mr_frame f;
+    mr_net_frame f;
     int n;
     MR_CHECK_ERR(feed(t, mr_str_view(&s), 1000, &f, &n), MR_INVALID_ARGUMENT, "");
     mr_str_deinit(&s);
@@ -219,7 +219,7 @@ MR_TEST(frame_bodies_over_the_limit_are_skipped)
               NULL, body);
     add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = 2, .stream_bytes = 2}, "/a/C", NULL,
               "ok");
-    mr_frame f[2];
+    mr_net_frame f[2];
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 4096, f, &n));
     MR_CHECK_INT(n, 2);
@@ -239,7 +239,7 @@ MR_TEST(frame_bodies_share_a_budget_until_they_are_dropped)
     for (uint64_t id = 1; id <= 2; id++)
         add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .id = id, .stream_bytes = 600 << 10}, "",
                   NULL, body);
-    mr_frame f[2];
+    mr_net_frame f[2];
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 100000, f, &n));
     MR_CHECK(n == 2 && !f[0].too_large && f[1].too_large);
@@ -258,7 +258,7 @@ MR_TEST(frame_reader_takes_no_memory_for_a_head_that_lies)
     mr_str s = {0};
     add_frame(&s, (mr_frame_head){MR_FRAME_REQUEST, .stream_bytes = UINT64_MAX}, "/a/B", NULL,
               NULL);
-    mr_frame f;
+    mr_net_frame f;
     int n;
     MR_CHECK_OK(feed(t, mr_str_view(&s), 1000, &f, &n));
     MR_CHECK_INT(n, 0);

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "net/trial_test.h"
+#include "net/transport_fixture.h"
 #include "tests/harness/test.h"
 
 #define MS INT64_C(1000000)

@@ -35,7 +35,7 @@ typedef struct request {
     int early;                   /* the code to end with when STARTING is over; 0: none */
     struct request *next, *prev; /* PENDING */
     mr_conn *conn;               /* OPEN */
-    mr_timer deadline;
+    mr_local_timer deadline;
     mr_order cancel, lost;
     bool cancelling, ended; /* the order `cancel` is posted; if the request ends first, the order frees it */
     uint64_t id;            /* the connection's lock guards this and the next */
@@ -55,7 +55,7 @@ struct mr_net_peer {
     /* the transport's thread */
     mr_order connect;
     mr_conn *half; /* a connection in its handshake */
-    mr_timer retry;
+    mr_local_timer retry;
     int64_t backoff_ns;
 };
 
@@ -74,7 +74,7 @@ static void finish(request *q, mr_status *st, mr_bytes *body)
     mr_bytes none = {0};
     mr_lock(&mr_local_mu);
     MR_ASSERT(!q->ended);
-    mr_timer_clear_locked(&q->deadline);
+    mr_local_timer_clear_locked(&q->deadline);
     r->impl = NULL;
     q->ended = true;
     bool keep = q->cancelling;
@@ -157,7 +157,7 @@ static void end_early(request *q, int code)
     finish(q, early_error(q, code), NULL);
 }
 
-static void run_deadline(mr_timer *t)
+static void run_deadline(mr_local_timer *t)
 {
     end_early(OWNER(request, deadline, t), MR_DEADLINE_EXCEEDED);
 }
@@ -308,7 +308,7 @@ void mr_local_start(mr_net_peer *p, mr_net_request *r)
     if (strlen(r->method) > MR_FRAME_MAX_TEXT)
         q->early = MR_INVALID_ARGUMENT;
     if (r->deadline_ns)
-        mr_timer_set_locked(&q->deadline, r->deadline_ns);
+        mr_local_timer_set_locked(&q->deadline, r->deadline_ns);
     mr_conn *c = p->conn;
     if (c)
         mr_conn_ref(c);
@@ -379,7 +379,7 @@ static void not_connected(mr_net_peer *p, const mr_status *why)
     if (p->connecting && impatient)
         connect_soon_locked(p);
     else if (p->connecting)
-        mr_timer_set_locked(&p->retry, mr_now_ns() + p->backoff_ns);
+        mr_local_timer_set_locked(&p->retry, mr_now_ns() + p->backoff_ns);
     mr_unlock(&mr_local_mu);
 }
 
@@ -399,7 +399,7 @@ static void opened(mr_conn *c)
 
 /* A frame from the server. It must be the reply to a request that was sent, or the connection ends. A
  * request that ended early only frees its id. */
-static mr_status *take_reply(mr_conn *c, mr_frame *f)
+static mr_status *take_reply(mr_conn *c, mr_net_frame *f)
 {
     request *q = NULL;
     if (f->head.kind != MR_FRAME_REPLY)
@@ -492,7 +492,7 @@ static void try_connect(mr_net_peer *p)
     int fd;
     mr_status *st = dial(p->address, &fd);
     if (!st && fd < 0) {
-        mr_timer_set(&p->retry, mr_now_ns() + FIRST_BACKOFF_NS);
+        mr_local_timer_set(&p->retry, mr_now_ns() + FIRST_BACKOFF_NS);
         return;
     }
     if (!st)
@@ -511,7 +511,7 @@ static void run_connect(mr_order *o)
     p->ordered = false;
     bool closing = p->closing, connecting = p->connecting;
     mr_conn *c = p->conn;
-    mr_timer_clear_locked(&p->retry);
+    mr_local_timer_clear_locked(&p->retry);
     mr_cond_broadcast(&mr_local_changed);
     mr_unlock(&mr_local_mu);
     if (closing)
@@ -522,7 +522,7 @@ static void run_connect(mr_order *o)
         try_connect(p);
 }
 
-static void run_retry(mr_timer *t) { try_connect(OWNER(mr_net_peer, retry, t)); }
+static void run_retry(mr_local_timer *t) { try_connect(OWNER(mr_net_peer, retry, t)); }
 
 /* ---- peers ---- */
 
@@ -550,7 +550,7 @@ static void close_peer(void *arg)
     mr_lock(&mr_local_mu);
     p->closing = true;
     mr_conn *c = p->conn;
-    mr_timer_clear_locked(&p->retry);
+    mr_local_timer_clear_locked(&p->retry);
     mr_unlock(&mr_local_mu);
     if (c)
         mr_conn_close(c, why);

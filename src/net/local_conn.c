@@ -53,7 +53,7 @@ static size_t hello_bytes(const mr_conn *c)
 
 static void open_up(mr_conn *c)
 {
-    mr_timer_clear(&c->hello_timer);
+    mr_local_timer_clear(&c->hello_timer);
     mr_lock(&c->mu);
     c->state = CONN_OPEN;
     mr_unlock(&c->mu);
@@ -81,7 +81,7 @@ static mr_status *hello_step(mr_conn *c)
     return NULL;
 }
 
-static void hello_late(mr_timer *t)
+static void hello_late(mr_local_timer *t)
 {
     mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, hello_timer));
     mr_status *why = mr_error(MR_UNAVAILABLE, "the handshake took too long");
@@ -172,7 +172,7 @@ static mr_status *segment_came_back(mr_conn *c, uint64_t id)
                              (unsigned long long)id);
 }
 
-static mr_status *take_frame(mr_conn *c, mr_frame *f)
+static mr_status *take_frame(mr_conn *c, mr_net_frame *f)
 {
     switch (f->head.kind) {
     case MR_FRAME_SEGMENT: return take_segment(c, &f->head);
@@ -196,12 +196,12 @@ static void watch_pace(mr_conn *c)
         return;
     c->frames_then = c->n_frames;
     c->bytes_then = c->n_bytes;
-    mr_timer_set(&c->slow_timer, mr_now_ns() + mr_local_settings_get()->frame_ns);
+    mr_local_timer_set(&c->slow_timer, mr_now_ns() + mr_local_settings_get()->frame_ns);
 }
 
 /* The timer: closes the connection if the same frame is still arriving and has hardly grown, so that
  * its memory is not held for ever. If we do not read ourselves, the peer is not to blame. */
-static void look_at_pace(mr_timer *t)
+static void look_at_pace(mr_local_timer *t)
 {
     mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, slow_timer));
     mr_lock(&c->mu);
@@ -222,7 +222,7 @@ static void look_at_pace(mr_timer *t)
 static mr_status *read_frames(mr_conn *c, bool *more)
 {
     struct iovec space[2];
-    mr_frame f;
+    mr_net_frame f;
     size_t n, room = 0;
     int n_space = mr_frame_reader_space(&c->reader, space);
     for (int i = 0; i < n_space; i++)
@@ -256,7 +256,7 @@ static void read_some(mr_conn *c)
 }
 
 /* The socket is readable or writable. */
-static void ready(mr_watch *w, uint32_t events)
+static void ready(mr_local_watch *w, uint32_t events)
 {
     mr_conn *c = (mr_conn *)w;
     if (!c->closed && (events & ~(uint32_t)EPOLLOUT))
@@ -338,9 +338,9 @@ mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_m
         MR_GO(mr_hello_begin(&c->hello, mr_local_settings_get()->token, first));
         MR_GO(send_all(c, first, sizeof(first)));
     }
-    if (!mr_watch_add(&c->watch, fd, c->events))
+    if (!mr_local_watch_add(&c->watch, fd, c->events))
         MR_GO(mr_errno_status(errno, "watch", "a socket"));
-    mr_timer_set(&c->hello_timer, mr_now_ns() + mr_local_settings_get()->hello_ns);
+    mr_local_timer_set(&c->hello_timer, mr_now_ns() + mr_local_settings_get()->hello_ns);
     *out = c;
     return NULL;
 out:
@@ -379,15 +379,15 @@ void mr_conn_close(mr_conn *c, const mr_status *why)
     c->closed = true;
     mr_lock(&c->mu);
     MR_ASSERT(c->state != CONN_DEAD);
-    mr_watch_remove(c->fd);
+    mr_local_watch_remove(c->fd);
     close(c->fd);
     c->state = CONN_DEAD;
     mr_out_frame *unsent = mr_conn_empty_queue_locked(c);
     mr_unlock(&c->mu);
-    mr_timer_clear(&c->hello_timer);
-    mr_timer_clear(&c->slow_timer);
-    mr_timer_clear(&c->trim_timer);
-    mr_timer_clear(&c->lazy_timer);
+    mr_local_timer_clear(&c->hello_timer);
+    mr_local_timer_clear(&c->slow_timer);
+    mr_local_timer_clear(&c->trim_timer);
+    mr_local_timer_clear(&c->lazy_timer);
     mr_out_frames_free(unsent);
     for (int i = 0; i < c->n_fds; i++)
         close(c->fds[i]);

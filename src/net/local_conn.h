@@ -28,12 +28,12 @@ typedef struct mr_conn_end {
     bool accepts;             /* the server's end */
     void (*open)(mr_conn *c); /* the handshake is done */
     /* Of a call; what the peer may not do ends the connection. */
-    mr_status *(*frame)(mr_conn *c, mr_frame *f);
+    mr_status *(*frame)(mr_conn *c, mr_net_frame *f);
     void (*closed)(mr_conn *c, const mr_status *why); /* once; drops what the end holds */
 } mr_conn_end;
 
 struct mr_conn {
-    mr_watch watch;
+    mr_local_watch watch;
     mr_refs refs;
     const mr_conn_end *end;
     void *owner; /* the server or the peer */
@@ -44,11 +44,11 @@ struct mr_conn {
     mr_hello hello;
     uint8_t hello_in[MR_HELLO_SERVER];
     size_t hello_got;
-    mr_timer hello_timer;
+    mr_local_timer hello_timer;
     mr_frame_reader reader;
     uint64_t n_frames, n_bytes;       /* that came, */
     uint64_t frames_then, bytes_then; /* and until slow_timer was set */
-    mr_timer slow_timer;
+    mr_local_timer slow_timer;
     mr_segment_table table;
     int fds[MR_CONN_MAX_FDS], n_fds;
     bool closed, flush_soon;
@@ -62,7 +62,7 @@ struct mr_conn {
     size_t queued_bytes MR_GUARDED_BY(mu);
     bool counted_busy MR_GUARDED_BY(mu);
     mr_segment_pool pool MR_GUARDED_BY(mu);
-    mr_timer trim_timer, lazy_timer;
+    mr_local_timer trim_timer, lazy_timer;
     MR_VEC(void *) calls MR_GUARDED_BY(mu); /* by id: a client's requests or a server's calls */
     MR_VEC(uint32_t) free_ids MR_GUARDED_BY(mu); /* a client's: places in calls that are free */
 };

@@ -39,7 +39,7 @@ static struct {
     bool may_spin;
     /* guarded by mr_local_mu */
     mr_order *orders, **orders_end;
-    MR_VEC(mr_timer *) heap;
+    MR_VEC(mr_local_timer *) heap;
     bool asleep; /* or about to be: an event for it must be written to wake_fd */
     int64_t asleep_until_ns;
     bool ending;
@@ -153,18 +153,18 @@ static void run_later(void)
 
 /* ---- timers: a binary heap, the earliest first; a timer knows its place, counted from 1 ---- */
 
-static void put(int place, mr_timer *t) MR_REQUIRES(mr_local_mu)
+static void put(int place, mr_local_timer *t) MR_REQUIRES(mr_local_mu)
 {
     io.heap.p[place - 1] = t;
     t->place = place;
 }
 
-static mr_timer *at(int place) { return io.heap.p[place - 1]; }
+static mr_local_timer *at(int place) { return io.heap.p[place - 1]; }
 
 /* Moves a timer up to its place. */
 static void sift_up(int place) MR_REQUIRES(mr_local_mu)
 {
-    mr_timer *t = at(place);
+    mr_local_timer *t = at(place);
     for (; place > 1 && at(place / 2)->at_ns > t->at_ns; place /= 2)
         put(place, at(place / 2));
     put(place, t);
@@ -173,7 +173,7 @@ static void sift_up(int place) MR_REQUIRES(mr_local_mu)
 /* Moves a timer down to its place. */
 static void sift_down(int place) MR_REQUIRES(mr_local_mu)
 {
-    mr_timer *t = at(place);
+    mr_local_timer *t = at(place);
     for (int child; (child = 2 * place) <= io.heap.n; place = child) {
         if (child < io.heap.n && at(child + 1)->at_ns < at(child)->at_ns)
             child++;
@@ -184,7 +184,7 @@ static void sift_down(int place) MR_REQUIRES(mr_local_mu)
     put(place, t);
 }
 
-void mr_timer_set_locked(mr_timer *t, int64_t at_ns)
+void mr_local_timer_set_locked(mr_local_timer *t, int64_t at_ns)
 {
     MR_ASSERT(t->place == 0 && t->fn);
     t->at_ns = at_ns;
@@ -196,14 +196,14 @@ void mr_timer_set_locked(mr_timer *t, int64_t at_ns)
 }
 
 /* The last timer of the heap takes the place of the cleared one, and moves up or down from there. */
-void mr_timer_clear_locked(mr_timer *t)
+void mr_local_timer_clear_locked(mr_local_timer *t)
 {
     MR_ASSERT(here);
     int place = t->place;
     if (!place)
         return;
     MR_ASSERT(at(place) == t);
-    mr_timer *last = mr_vec_pop(&io.heap);
+    mr_local_timer *last = mr_vec_pop(&io.heap);
     t->place = 0;
     if (last == t)
         return;
@@ -212,27 +212,27 @@ void mr_timer_clear_locked(mr_timer *t)
     sift_up(last->place);
 }
 
-void mr_timer_set(mr_timer *t, int64_t at_ns)
+void mr_local_timer_set(mr_local_timer *t, int64_t at_ns)
 {
     mr_lock(&mr_local_mu);
-    mr_timer_set_locked(t, at_ns);
+    mr_local_timer_set_locked(t, at_ns);
     mr_unlock(&mr_local_mu);
 }
 
-void mr_timer_clear(mr_timer *t)
+void mr_local_timer_clear(mr_local_timer *t)
 {
     mr_lock(&mr_local_mu);
-    mr_timer_clear_locked(t);
+    mr_local_timer_clear_locked(t);
     mr_unlock(&mr_local_mu);
 }
 
 /* Takes a timer that is due out of the heap; NULL: there is none. */
-static mr_timer *take_due(int64_t now)
+static mr_local_timer *take_due(int64_t now)
 {
     mr_lock(&mr_local_mu);
-    mr_timer *t = io.heap.n && at(1)->at_ns <= now ? at(1) : NULL;
+    mr_local_timer *t = io.heap.n && at(1)->at_ns <= now ? at(1) : NULL;
     if (t)
-        mr_timer_clear_locked(t);
+        mr_local_timer_clear_locked(t);
     mr_unlock(&mr_local_mu);
     return t;
 }
@@ -241,39 +241,39 @@ static mr_timer *take_due(int64_t now)
 static void run_timers(void)
 {
     int64_t now = mr_now_ns();
-    for (mr_timer *t; (t = take_due(now));)
+    for (mr_local_timer *t; (t = take_due(now));)
         t->fn(t);
 }
 
 /* ---- sockets ---- */
 
-static int control(int op, mr_watch *w, int fd, uint32_t events)
+static int control(int op, mr_local_watch *w, int fd, uint32_t events)
 {
     return epoll_ctl(io.epoll_fd, op, fd, &(struct epoll_event){events, {.ptr = w}});
 }
 
-bool mr_watch_add(mr_watch *w, int fd, uint32_t events)
+bool mr_local_watch_add(mr_local_watch *w, int fd, uint32_t events)
 {
     return control(EPOLL_CTL_ADD, w, fd, events) == 0;
 }
 
-void mr_watch_change(mr_watch *w, int fd, uint32_t events)
+void mr_local_watch_change(mr_local_watch *w, int fd, uint32_t events)
 {
     int rc = control(EPOLL_CTL_MOD, w, fd, events);
     MR_ASSERT(rc == 0);
     (void)rc;
 }
 
-void mr_watch_remove(int fd) { control(EPOLL_CTL_DEL, NULL, fd, 0); }
+void mr_local_watch_remove(int fd) { control(EPOLL_CTL_DEL, NULL, fd, 0); }
 
-static void drain_wakes(mr_watch *w, uint32_t events)
+static void drain_wakes(mr_local_watch *w, uint32_t events)
 {
     uint64_t n;
     ssize_t rc = read(io.wake_fd, &n, sizeof(n));
     (void)rc, (void)w, (void)events;
 }
 
-static mr_watch wake_watch = {drain_wakes};
+static mr_local_watch wake_watch = {drain_wakes};
 
 /* ---- waiting ---- */
 
@@ -350,7 +350,7 @@ static void run(void *arg)
         run_later();
         int n = wait_for_events(events);
         for (int i = 0; i < n; i++) {
-            mr_watch *w = events[i].data.ptr;
+            mr_local_watch *w = events[i].data.ptr;
             w->ready(w, events[i].events);
         }
         run_later();
@@ -388,7 +388,7 @@ static mr_status *begin(void)
     io.no_spin_until_ns = 0;
     io.may_spin = mr_cpu_count() > 1;
     int err = 0;
-    if (io.epoll_fd < 0 || io.wake_fd < 0 || !mr_watch_add(&wake_watch, io.wake_fd, EPOLLIN))
+    if (io.epoll_fd < 0 || io.wake_fd < 0 || !mr_local_watch_add(&wake_watch, io.wake_fd, EPOLLIN))
         err = errno;
     else
         err = mr_thread_start(&io.thread, "mr-local", run, NULL);

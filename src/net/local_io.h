@@ -19,12 +19,12 @@ void mr_local_io_stop(void);        /* one less; the last one waits until the th
 bool mr_local_io_here(void);        /* is this that thread? */
 
 /* ---- sockets: embedded in what owns the descriptor ---- */
-typedef struct mr_watch {
-    void (*ready)(struct mr_watch *w, uint32_t events);
-} mr_watch;
-bool mr_watch_add(mr_watch *w, int fd, uint32_t events); /* false: the system refuses (errno) */
-void mr_watch_change(mr_watch *w, int fd, uint32_t events);
-void mr_watch_remove(int fd);
+typedef struct mr_local_watch {
+    void (*ready)(struct mr_local_watch *w, uint32_t events);
+} mr_local_watch;
+bool mr_local_watch_add(mr_local_watch *w, int fd, uint32_t events); /* false: the system refuses (errno) */
+void mr_local_watch_change(mr_local_watch *w, int fd, uint32_t events);
+void mr_local_watch_remove(int fd);
 
 /* ---- orders ---- */
 typedef struct mr_order {
@@ -40,16 +40,16 @@ void mr_local_do(void (*fn)(void *arg), void *arg);
 void mr_local_later(mr_order *o);
 
 /* ---- times ---- */
-typedef struct mr_timer {
-    void (*fn)(struct mr_timer *t);
+typedef struct mr_local_timer {
+    void (*fn)(struct mr_local_timer *t);
     int64_t at_ns;
     int place; /* in the heap, from 1; 0: not set */
-} mr_timer;
+} mr_local_timer;
 /* Sets an unset timer; any thread. */
-void mr_timer_set_locked(mr_timer *t, int64_t at_ns) MR_REQUIRES(mr_local_mu);
-void mr_timer_set(mr_timer *t, int64_t at_ns);
+void mr_local_timer_set_locked(mr_local_timer *t, int64_t at_ns) MR_REQUIRES(mr_local_mu);
+void mr_local_timer_set(mr_local_timer *t, int64_t at_ns);
 /* Only in the transport's thread, so that its callback is not under way. */
-void mr_timer_clear_locked(mr_timer *t) MR_REQUIRES(mr_local_mu);
-void mr_timer_clear(mr_timer *t);
+void mr_local_timer_clear_locked(mr_local_timer *t) MR_REQUIRES(mr_local_mu);
+void mr_local_timer_clear(mr_local_timer *t);
 
 #endif

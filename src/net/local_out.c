@@ -169,7 +169,7 @@ static void trim_later(mr_conn *c)
 {
     mr_lock(&mr_local_mu);
     if (!c->trim_timer.place)
-        mr_timer_set_locked(&c->trim_timer, mr_now_ns() + TRIM_NS);
+        mr_local_timer_set_locked(&c->trim_timer, mr_now_ns() + TRIM_NS);
     mr_unlock(&mr_local_mu);
 }
 
@@ -360,7 +360,7 @@ static void settle_locked(mr_conn *c) MR_REQUIRES(c->mu)
     bool pause = c->end->accepts && c->queued_bytes > MR_CONN_MAX_QUEUED;
     uint32_t events = (pause ? 0u : (uint32_t)EPOLLIN) | (c->queue ? (uint32_t)EPOLLOUT : 0u);
     if (events != c->events)
-        mr_watch_change(&c->watch, c->fd, c->events = events);
+        mr_local_watch_change(&c->watch, c->fd, c->events = events);
     count_busy_locked(c);
 }
 
@@ -392,14 +392,14 @@ void mr_conn_flush_now(mr_conn *c)
     mr_out_frames_free(sent);
 }
 
-/* The connections that this thread will write to at mr_net_release, with references. If there are
+/* The connections that this thread will write to at mr_nn_release, with references. If there are
  * more, they are written to at once. */
 static _Thread_local struct {
     int depth, n;
     mr_conn *conns[32];
 } held;
 
-/* Remembers the connection for mr_net_release; false: write now. */
+/* Remembers the connection for mr_nn_release; false: write now. */
 static bool hold(mr_conn *c)
 {
     for (int i = 0; i < held.n; i++)
@@ -412,11 +412,11 @@ static bool hold(mr_conn *c)
     return true;
 }
 
-void mr_net_hold(void) { held.depth++; }
+void mr_nn_hold(void) { held.depth++; }
 
 /* Sending may drop pieces, whose owners may send more on the same connection, so each is taken out of
  * the list before it is written to. */
-void mr_net_release(void)
+void mr_nn_release(void)
 {
     MR_ASSERT(held.depth > 0);
     if (held.depth == 1)
@@ -448,17 +448,17 @@ void mr_conn_flush_lazily_locked(mr_conn *c)
 {
     mr_lock(&mr_local_mu);
     if (!c->lazy_timer.place)
-        mr_timer_set_locked(&c->lazy_timer, mr_now_ns() + LAZY_NS);
+        mr_local_timer_set_locked(&c->lazy_timer, mr_now_ns() + LAZY_NS);
     mr_unlock(&mr_local_mu);
 }
 
-void mr_conn_flush_late(mr_timer *t)
+void mr_conn_flush_late(mr_local_timer *t)
 {
     mr_conn_flush((mr_conn *)((char *)t - offsetof(mr_conn, lazy_timer)));
 }
 
 /* The timer: frees segments that were not used for a while, and tells the receiver. */
-void mr_conn_trim(mr_timer *t)
+void mr_conn_trim(mr_local_timer *t)
 {
     mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, trim_timer));
     bool any = false;

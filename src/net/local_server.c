@@ -29,7 +29,7 @@ enum {
 };
 
 struct mr_net_server {
-    mr_watch watch;
+    mr_local_watch watch;
     mr_refs refs; /* one for the user, one for each call */
     mr_net_listen o;
     const mr_net *net;
@@ -38,7 +38,7 @@ struct mr_net_server {
     dev_t dev; /* of the socket's file, so that no other one is removed */
     ino_t ino;
     int fd;
-    mr_timer accept_again;
+    mr_local_timer accept_again;
     /* the transport's thread */
     mr_conn *conns;
     int n_conns;
@@ -182,7 +182,7 @@ static void cancel_all(mr_conn *c)
 }
 
 /* Makes the call of a request frame; takes the frame's body. */
-static call *call_new(mr_conn *c, mr_frame *f)
+static call *call_new(mr_conn *c, mr_net_frame *f)
 {
     mr_net_server *s = c->owner;
     call *k = mr_calloc(1, sizeof(*k) + f->text.n + 1);
@@ -221,7 +221,7 @@ static mr_status *claim_id(mr_conn *c, uint64_t id, void *k)
 
 /* A request has arrived: hands it to the handler, or refuses it if the server stops or the message was
  * too large to keep. */
-static mr_status *take_request(mr_conn *c, mr_frame *f)
+static mr_status *take_request(mr_conn *c, mr_net_frame *f)
 {
     mr_net_server *s = c->owner;
     if (s->stopping || f->too_large) {
@@ -247,7 +247,7 @@ static mr_status *take_request(mr_conn *c, mr_frame *f)
     return NULL;
 }
 
-static mr_status *take_frame(mr_conn *c, mr_frame *f)
+static mr_status *take_frame(mr_conn *c, mr_net_frame *f)
 {
     if (f->head.kind == MR_FRAME_REQUEST)
         return take_request(c, f);
@@ -305,18 +305,18 @@ static void welcome(mr_net_server *s, int fd)
 /* Without free descriptors accept would fail again at once, so the socket is not watched for a while. */
 static void pause_accepting(mr_net_server *s)
 {
-    mr_watch_change(&s->watch, s->fd, 0);
-    mr_timer_set(&s->accept_again, mr_now_ns() + ACCEPT_PAUSE_NS);
+    mr_local_watch_change(&s->watch, s->fd, 0);
+    mr_local_timer_set(&s->accept_again, mr_now_ns() + ACCEPT_PAUSE_NS);
 }
 
-static void accept_again(mr_timer *t)
+static void accept_again(mr_local_timer *t)
 {
     mr_net_server *s = OWNER(mr_net_server, accept_again, t);
-    mr_watch_change(&s->watch, s->fd, EPOLLIN);
+    mr_local_watch_change(&s->watch, s->fd, EPOLLIN);
 }
 
 /* The listening socket is readable. */
-static void accept_some(mr_watch *w, uint32_t events)
+static void accept_some(mr_local_watch *w, uint32_t events)
 {
     mr_net_server *s = (mr_net_server *)w;
     (void)events;
@@ -384,7 +384,7 @@ static mr_status *open_socket(mr_net_server *s)
     if (s->fd < 0)
         return mr_errno_status(errno, "open", "a socket");
     MR_TRY(bind_and_listen(s, &a));
-    if (!mr_watch_add(&s->watch, s->fd, EPOLLIN))
+    if (!mr_local_watch_add(&s->watch, s->fd, EPOLLIN))
         return mr_errno_status(errno, "watch", s->path);
     return NULL;
 }
@@ -434,8 +434,8 @@ static void begin_stop(void *arg)
 {
     mr_net_server *s = arg;
     s->stopping = true;
-    mr_timer_clear(&s->accept_again);
-    mr_watch_remove(s->fd);
+    mr_local_timer_clear(&s->accept_again);
+    mr_local_watch_remove(s->fd);
     close(s->fd);
     remove_path(s);
     for (mr_conn *c = s->conns; c; c = c->next)

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/by_hand_test.h"
+#include "net/raw_peer_fixture.h"
 #include "net/local.h"
-#include "net/trial_test.h"
+#include "net/transport_fixture.h"
 #include "tests/harness/test.h"
 
 /* ---- a peer made by hand ---- */

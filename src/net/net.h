@@ -51,7 +51,7 @@ struct mr_net_call {
 /* ---- asking ---- */
 
 typedef struct mr_net_pending { /* of server/pending.c, which knows all that is not answered yet */
-    struct mr_fellows *of;
+    struct mr_task_peers *of;
     int task;
     int64_t since_ns;
     void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply); /* whose place it has taken */
@@ -66,7 +66,7 @@ struct mr_net_request { /* embedded in what waits; must live until done was call
     bool lazy;           /* may wait some milliseconds for others to travel with */
     void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply); /* owns st; may take the reply */
     void *impl;          /* the transport's */
-    mr_net *net;         /* of whom starts it: the transport it was started with (server/fellows.c); NULL: none yet */
+    mr_net *net; /* of whom starts it: the transport it was started with (server/task_peers.c); NULL: none yet */
     mr_net_pending pending;
 };
 
@@ -109,8 +109,8 @@ struct mr_net {
 
 /* What this thread sends between these two may go out at the release, several messages to a peer together: then
  * they wake it once.  They nest; what is done in between must be short. */
-void mr_net_hold(void);
-void mr_net_release(void);
+void mr_nn_hold(void);
+void mr_nn_release(void);
 
 /* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once, and with MILLRACE_TLS=off reads the job's
  * token (net/keys.h).  FAILED_PRECONDITION naming what to install when the library cannot be opened. */

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "net/keys.h"
-#include "net/trial_test.h"
+#include "net/transport_fixture.h"
 #include "tests/harness/test.h"
 
 static mr_net *grpc(void)

@@ -1,6 +1,6 @@
 /* ops/elementwise_test.c -- broadcasting against a plain loop, reuse of memory, threads. */
 #include "ops/broadcast.h"
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "tests/harness/test.h"
 
 static const mr_dtype two_floats[] = {MR_FLOAT, MR_FLOAT};
@@ -32,7 +32,7 @@ static int64_t index_in(int rank, const int64_t *dims, const int64_t *out, int64
 }
 
 /* Sub of two random tensors, the second one possibly without its leading dimensions of 1. */
-static void check_sub(mr_bench *b, mr_dtype type)
+static void check_sub(mr_kernel_fixture *b, mr_dtype type)
 {
     int rank;
     int64_t x_dims[8], y_dims[8], out[8];
@@ -42,14 +42,14 @@ static void check_sub(mr_bench *b, mr_dtype type)
         skip++;
     for (int d = 0; d < rank; d++)
         out[d] = x_dims[d] == 1 ? y_dims[d] : x_dims[d];
-    mr_tensor *x = mr_bench_random(type, rank, x_dims),
-              *y = mr_bench_random(type, rank - skip, y_dims + skip), *z;
-    MR_CHECK_OK(mr_bench_run(b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
+    mr_tensor *x = mr_kernel_fixture_random(type, rank, x_dims),
+              *y = mr_kernel_fixture_random(type, rank - skip, y_dims + skip), *z;
+    MR_CHECK_OK(mr_kernel_fixture_run(b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
     MR_CHECK(mr_shape_eq(z->rank, z->dims, rank, out));
     for (int64_t i = 0; i < z->n; i++)
-        MR_CHECK_NEAR(mr_bench_at(z, i),
-                      mr_bench_at(x, index_in(rank, x_dims, out, i)) -
-                          mr_bench_at(y, index_in(rank, y_dims, out, i)),
+        MR_CHECK_NEAR(mr_kernel_fixture_at(z, i),
+                      mr_kernel_fixture_at(x, index_in(rank, x_dims, out, i)) -
+                          mr_kernel_fixture_at(y, index_in(rank, y_dims, out, i)),
                       0);
     mr_tensor_unref(x);
     mr_tensor_unref(y);
@@ -60,76 +60,76 @@ MR_TEST(elementwise_broadcast_equals_a_plain_loop)
 {
     static const mr_dtype types[] = {MR_FLOAT, MR_HALF, MR_INT8, MR_DOUBLE};
     for (int t = 0; t < 4; t++) {
-        mr_bench b;
-        mr_bench_init(&b, 2, "Sub", NULL, 0, 2, (mr_dtype[]){types[t], types[t]});
+        mr_kernel_fixture b;
+        mr_kernel_fixture_init(&b, 2, "Sub", NULL, 0, 2, (mr_dtype[]){types[t], types[t]});
         for (int i = 0; i < 60; i++)
             check_sub(&b, types[t]);
-        mr_bench_deinit(&b);
+        mr_kernel_fixture_deinit(&b);
     }
 }
 
 MR_TEST(elementwise_writes_over_an_input_nobody_else_holds)
 {
-    mr_bench b;
-    mr_bench_init(&b, 1, "Sub", NULL, 0, 2, two_floats);
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 1, "Sub", NULL, 0, 2, two_floats);
     int64_t dims[] = {3};
     for (int which = 0; which < 2; which++) {
-        mr_tensor *in[2] = {mr_bench_random(MR_FLOAT, 1, dims), mr_bench_random(MR_FLOAT, 1, dims)},
+        mr_tensor *in[2] = {mr_kernel_fixture_random(MR_FLOAT, 1, dims), mr_kernel_fixture_random(MR_FLOAT, 1, dims)},
                   *z;
         float want = MR_DATA(float, in[0])[2] - MR_DATA(float, in[1])[2];
         mr_tensor *kept = mr_tensor_ref(in[!which]);
         void *memory = in[which]->data;
-        MR_CHECK_OK(mr_bench_run(&b, in, &z));
+        MR_CHECK_OK(mr_kernel_fixture_run(&b, in, &z));
         MR_CHECK(z->data == memory);
         MR_CHECK_NEAR(MR_DATA(float, z)[2], want, 0);
         mr_tensor_unref(kept);
         mr_tensor_unref(z);
     }
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 MR_TEST(elementwise_writes_over_the_larger_operand_of_a_broadcast)
 {
-    mr_bench b;
-    mr_bench_init(&b, 1, "Sub", NULL, 0, 2, two_floats);
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 1, "Sub", NULL, 0, 2, two_floats);
     int64_t row[] = {3}, matrix[] = {2, 3};
-    mr_tensor *in[2] = {mr_bench_random(MR_FLOAT, 1, row), mr_bench_random(MR_FLOAT, 2, matrix)},
+    mr_tensor *in[2] = {mr_kernel_fixture_random(MR_FLOAT, 1, row), mr_kernel_fixture_random(MR_FLOAT, 2, matrix)},
               *z;
     void *memory = in[1]->data;
     float want = MR_DATA(float, in[0])[1] - MR_DATA(float, in[1])[4];
-    MR_CHECK_OK(mr_bench_run(&b, in, &z));
+    MR_CHECK_OK(mr_kernel_fixture_run(&b, in, &z));
     MR_CHECK(z->data == memory);
     MR_CHECK_NEAR(MR_DATA(float, z)[4], want, 0);
     mr_tensor_unref(z);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 MR_TEST(elementwise_leaves_a_shared_input_alone)
 {
-    mr_bench b;
-    mr_bench_init(&b, 1, "Sub", NULL, 0, 2, two_floats);
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 1, "Sub", NULL, 0, 2, two_floats);
     int64_t dims[] = {3};
-    mr_tensor *x = mr_bench_random(MR_FLOAT, 1, dims), *z;
-    MR_CHECK_OK(mr_bench_run(&b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(x)}, &z));
+    mr_tensor *x = mr_kernel_fixture_random(MR_FLOAT, 1, dims), *z;
+    MR_CHECK_OK(mr_kernel_fixture_run(&b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(x)}, &z));
     MR_CHECK(z->data != x->data);
     MR_CHECK_NEAR(MR_DATA(float, z)[0], 0, 0);
     mr_tensor_unref(x);
     mr_tensor_unref(z);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 MR_TEST(elementwise_over_threads_covers_every_element)
 {
-    mr_bench b;
-    mr_bench_init(&b, 4, "Exp", NULL, 0, 1, two_floats);
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 4, "Exp", NULL, 0, 1, two_floats);
     int64_t dims[] = {1000003};
-    mr_tensor *x = mr_bench_random(MR_FLOAT, 1, dims), *y;
-    MR_CHECK_OK(mr_bench_run(&b, (mr_tensor *[]){mr_tensor_ref(x)}, &y));
+    mr_tensor *x = mr_kernel_fixture_random(MR_FLOAT, 1, dims), *y;
+    MR_CHECK_OK(mr_kernel_fixture_run(&b, (mr_tensor *[]){mr_tensor_ref(x)}, &y));
     for (int64_t i = 0; i < x->n; i++)
         MR_CHECK_NEAR(MR_DATA(float, y)[i], expf(MR_DATA(float, x)[i]), 1e-3);
     mr_tensor_unref(x);
     mr_tensor_unref(y);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 /* ---- the walk ---- */
@@ -187,11 +187,11 @@ MR_TEST(broadcast_refuses_a_result_too_large_to_count)
 /* Shapes unknown to inference reach the kernel, which then has to look itself. */
 MR_TEST(elementwise_gradients_do_not_broadcast)
 {
-    mr_bench b;
+    mr_kernel_fixture b;
     mr_tensor *in[2], *out[1];
-    mr_bench_init(&b, 1, "TanhGrad", NULL, 0, 2, (mr_dtype[]){MR_FLOAT, MR_FLOAT});
-    in[0] = mr_bench_random(MR_FLOAT, 1, (int64_t[]){2});
-    in[1] = mr_bench_random(MR_FLOAT, 2, (int64_t[]){3, 2});
-    MR_CHECK_ERR(mr_bench_run(&b, in, out), MR_INVALID_ARGUMENT, "must have same number of elements");
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_init(&b, 1, "TanhGrad", NULL, 0, 2, (mr_dtype[]){MR_FLOAT, MR_FLOAT});
+    in[0] = mr_kernel_fixture_random(MR_FLOAT, 1, (int64_t[]){2});
+    in[1] = mr_kernel_fixture_random(MR_FLOAT, 2, (int64_t[]){3, 2});
+    MR_CHECK_ERR(mr_kernel_fixture_run(&b, in, out), MR_INVALID_ARGUMENT, "must have same number of elements");
+    mr_kernel_fixture_deinit(&b);
 }

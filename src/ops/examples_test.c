@@ -13,8 +13,8 @@
 #include "graph/infer.h"
 #include "ops/absent.h"
 #include "ops/table.h"
-#include "ops/trial_test.h"
-#include "ops/values_test.h"
+#include "ops/example_fixture.h"
+#include "ops/values_fixture.h"
 #include "run/run.h"
 #include "tests/harness/test.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/memory.h"
 #include "ops/table.h"
-#include "ops/trial_test.h"
+#include "ops/example_fixture.h"
 #include "tests/harness/test.h"
 
 enum { NONE, STOP, GRAD, FLOW };

@@ -65,7 +65,7 @@ static void cut(bench *b, const mr_out *fetches, int n)
 {
     MR_CHECK_OK(mr_scope_status(&b->s));
     drop_parts(b);
-    MR_CHECK_OK(mr_prepare(b->g, &(mr_signature){.fetches = fetches, .n_fetches = n}, &b->o, b->parts));
+    MR_CHECK_OK(mr_prepare(b->g, &(mr_run_signature){.fetches = fetches, .n_fetches = n}, &b->o, b->parts));
 }
 
 static void end(bench *b)
@@ -292,7 +292,7 @@ MR_TEST(schedule_knows_that_a_merge_does_not_wait_for_all)
     mr_out y = mr_emit(on(&b, WORKER), "AddV2", both, v);
     b.o.schedule = MR_SCHEDULE_ALL;
     MR_CHECK_OK(mr_scope_status(&b.s));
-    MR_CHECK_OK(mr_prepare(b.g, &(mr_signature){.feeds = &p, .n_feeds = 1, .fetches = &y, .n_fetches = 1}, &b.o, b.parts));
+    MR_CHECK_OK(mr_prepare(b.g, &(mr_run_signature){.feeds = &p, .n_feeds = 1, .fetches = &y, .n_fetches = 1}, &b.o, b.parts));
     const mr_node *r = recv_of(&b, v);
     MR_CHECK(r && r->n_ctrl == 1);
     MR_CHECK(mr_node_is(r->ctrl[0]->ctrl[0], "Merge")); /* itself, and nothing before it */

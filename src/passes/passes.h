@@ -12,11 +12,11 @@
 #include "passes/assign.h"
 #include "run/device.h"
 
-typedef struct mr_signature {
+typedef struct mr_run_signature {
     const mr_out *feeds, *fetches;
     mr_node *const *targets;
     int n_feeds, n_fetches, n_targets;
-} mr_signature;
+} mr_run_signature;
 
 typedef struct mr_placements { /* by node id: full name of the chosen device, borrowed; NULL: not placed yet */
     const char **device;
@@ -58,7 +58,7 @@ typedef struct mr_prepare_options {
 } mr_prepare_options;
 
 /* The whole way.  parts[i] (n_devices of them) runs on devices[i]; NULL when nothing runs there. */
-mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **parts);
+mr_status *mr_prepare(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o, mr_graph **parts);
 /* The same for a function's body: the graph (consumed) already has its _Arg and _Retval nodes.  Nodes without a
  * device of their own go to devices[0]. */
 mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph **parts);
@@ -67,26 +67,26 @@ mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph
 
 /* needed[id] = a step of this signature runs (a copy of) that node.  INVALID_ARGUMENT for what cannot be fed,
  * fetched or run. */
-mr_status *mr_needed(const mr_graph *g, const mr_signature *sig, bool *needed);
+mr_status *mr_needed(const mr_graph *g, const mr_run_signature *sig, bool *needed);
 
 /* Copies what is needed.  Fed outputs become _Arg nodes (attr index: position among the feeds), fetched
  * ones _Retval nodes, or _Recv and _Send.  Nodes keep their names, so that their state is found. */
-mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out);
+mr_status *mr_prune(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o, mr_graph **out);
 
 /* Chooses a device for every node of g: requested devices, colocation, kernels.  placed[id] not
  * NULL on entry stays.  Only errors of needed nodes count (NULL: all).  sig: the step that is placed by cost, with its
  * feeds and fetches; NULL: everything, once (without costs it is not read). */
-mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const bool *needed,
+mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const bool *needed,
                     const char **placed);
 
 /* The one simulation of a placed step that totals, timelines and reasons are drawn from (passes/planned_step.h).
  * o->costs must be set. */
 typedef struct mr_planned_step mr_planned_step;
-mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig,
+mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig,
                              const char *const *placed, mr_planned_step *out);
 /* What the step takes with everything on one device but what is placed already or asks for another; INFINITY: it does
  * not fit. */
-mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig,
+mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig,
                           const char *const *placed, int device, double *seconds);
 
 /* Where a node stands and why. */
@@ -103,12 +103,12 @@ typedef struct mr_place_reason {
 } mr_place_reason;
 /* Calls tell for each node that the step of a placed graph runs, those with wanted[id] only (NULL: all).  What was
  * computed when the step was prepared, or merged with an equal node, does not run.  o->costs must be set. */
-mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
+mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                             const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg);
 
 /* The same as text: where each node is and why, the devices that could take it, and when it and the whole step would end
  * if it were there with everything else as it is. */
-mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig,
+mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig,
                             const char *const *placed, mr_str *out);
 
 /* Puts the functions of If, Case, While and call nodes that say _lower_using_switch_merge in their places, as Switch, Merge

@@ -316,7 +316,7 @@ static void put_off(mr_placer *p, const bool *needed)
 }
 
 /* Errors of groups that are not needed are dropped; those groups stay without a device. */
-mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const bool *needed, const char **placed)
+mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const bool *needed, const char **placed)
 {
     mr_placer p;
     placer_init(&p, g, o, placed);
@@ -330,7 +330,7 @@ mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_sig
     return st;
 }
 
-mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
+mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                              mr_planned_step *out)
 {
     mr_placer p;
@@ -340,7 +340,7 @@ mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, con
     return st;
 }
 
-mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
+mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                           int device, double *seconds)
 {
     mr_placer p;
@@ -350,7 +350,7 @@ mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const 
     return st;
 }
 
-mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
+mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                             const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
     mr_placer p;
@@ -376,7 +376,7 @@ static void print_reason(void *arg, const mr_place_reason *r)
     mr_place_reason_print(r, p->o->devices, p->out);
 }
 
-mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_signature *sig, const char *const *placed,
+mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                             mr_str *out)
 {
     printer p = {o, out};

@@ -146,7 +146,7 @@ static mr_status *plan_step(mr_placer *p, mr_graph *step_graph, bool (*take)(voi
     return st;
 }
 
-mr_status *mr_place_by_cost(mr_placer *p, const mr_signature *sig, const bool *needed)
+mr_status *mr_place_by_cost(mr_placer *p, const mr_run_signature *sig, const bool *needed)
 {
     mr_graph *step_graph;
     mr_place_new_state(p, sig, needed, plan_step);
@@ -158,7 +158,7 @@ mr_status *mr_place_by_cost(mr_placer *p, const mr_signature *sig, const bool *n
 
 /* ---- one simulation for all that is shown ---- */
 
-mr_status *mr_placer_simulate(mr_placer *p, const mr_signature *sig, bool all, mr_planned_step *out)
+mr_status *mr_placer_simulate(mr_placer *p, const mr_run_signature *sig, bool all, mr_planned_step *out)
 {
     mr_graph *step_graph;
     *out = (mr_planned_step){0};
@@ -170,7 +170,7 @@ mr_status *mr_placer_simulate(mr_placer *p, const mr_signature *sig, bool all, m
     return st;
 }
 
-mr_status *mr_placer_alone(mr_placer *p, const mr_signature *sig, int device, double *seconds)
+mr_status *mr_placer_alone(mr_placer *p, const mr_run_signature *sig, int device, double *seconds)
 {
     mr_graph *step_graph;
     mr_planned_step s;

@@ -30,11 +30,11 @@ bool mr_placer_fits(mr_placer *p, int root, const mr_device *d, const mr_device_
 
 /* ---- place_cost.c ---- */
 /* Chooses devices for the groups of a signature's step by what it would take, as o->costs says. */
-mr_status *mr_place_by_cost(mr_placer *p, const mr_signature *sig, const bool *needed);
+mr_status *mr_place_by_cost(mr_placer *p, const mr_run_signature *sig, const bool *needed);
 /* The step of a placed graph, simulated as it will run.  all: as of mr_planned_step_init. */
-mr_status *mr_placer_simulate(mr_placer *p, const mr_signature *sig, bool all, mr_planned_step *out);
+mr_status *mr_placer_simulate(mr_placer *p, const mr_run_signature *sig, bool all, mr_planned_step *out);
 /* What the step takes with everything on one device that is not placed or asked for elsewhere; INFINITY: it does not fit. */
-mr_status *mr_placer_alone(mr_placer *p, const mr_signature *sig, int device, double *seconds);
+mr_status *mr_placer_alone(mr_placer *p, const mr_run_signature *sig, int device, double *seconds);
 /* As mr_place_reasons, of a step that was simulated with `all`. */
 mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r),
                              void *arg);
@@ -46,6 +46,6 @@ void mr_place_reason_print(const mr_place_reason *r, mr_device *const *devices, 
 /* ---- place_state.c ---- */
 typedef mr_status *mr_plan_step_fn(mr_placer *p, mr_graph *step_graph, bool (*take)(void *arg, int root), void *arg);
 /* Places the state that a signature only initializes for the steps that will use it; plan plans a step graph. */
-void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *needed, mr_plan_step_fn *plan);
+void mr_place_new_state(mr_placer *p, const mr_run_signature *sig, const bool *needed, mr_plan_step_fn *plan);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct world {
     mr_prepare_options o;
     MR_VEC(mr_out) values, feeds, fetches;
     MR_VEC(mr_node *) targets;
-    mr_signature sig;
+    mr_run_signature sig;
     bool *needed;
     const char **placed;
     bool planned, moved; /* there was a plan; it sends feeds */
@@ -128,7 +128,7 @@ static void draw_signature(world *w)
         else if (last)
             mr_vec_push(&w->targets, w->values.p[i].node);
     }
-    w->sig = (mr_signature){.feeds = w->feeds.p,
+    w->sig = (mr_run_signature){.feeds = w->feeds.p,
                             .fetches = w->fetches.p,
                             .targets = w->targets.p,
                             .n_feeds = w->feeds.n,

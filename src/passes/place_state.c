@@ -126,7 +126,7 @@ static void draw_signature(users *u)
 static bool is_fresh(void *arg, int root) { return ((users *)arg)->fresh[root]; }
 
 /* Errors are dropped: if the graph cannot run as a whole, the signature alone decides. */
-void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *needed,
+void mr_place_new_state(mr_placer *p, const mr_run_signature *sig, const bool *needed,
                         mr_plan_step_fn *plan)
 {
     users u = {.p = p};
@@ -147,7 +147,7 @@ void mr_place_new_state(mr_placer *p, const mr_signature *sig, const bool *neede
     if (!works_on_state(&u, needed))
         draw_signature(&u);
     if (u.targets.n) {
-        mr_signature all = {.feeds = u.feeds.p,
+        mr_run_signature all = {.feeds = u.feeds.p,
                             .fetches = u.fetches.p,
                             .targets = u.targets.p,
                             .n_feeds = u.feeds.n,

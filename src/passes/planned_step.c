@@ -17,7 +17,7 @@
 
 /* A session accepts any value as a feed; it is assumed to be as large as the graph says. The names are those that
  * mr_prune gives. */
-static mr_status *shape_feeds(mr_graph *g, const mr_signature *sig, bool rendezvous)
+static mr_status *shape_feeds(mr_graph *g, const mr_run_signature *sig, bool rendezvous)
 {
     mr_status *st = NULL;
     for (int i = 0; i < sig->n_feeds && !st; i++) {
@@ -53,7 +53,7 @@ static void mark_origins(const mr_graph *from, mr_graph *g)
 }
 
 /* Where nodes are follows from the placer's groups, not from former placements. */
-mr_status *mr_step_graph(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o,
+mr_status *mr_step_graph(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o,
                          mr_graph **out)
 {
     mr_prepare_options plain = *o;

@@ -36,7 +36,7 @@ struct mr_planned_step {
 
 /* The step graph of a signature; NULL: of the whole graph, whose placeholders then are the feeds.
  * Marks are set. */
-mr_status *mr_step_graph(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o,
+mr_status *mr_step_graph(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o,
                          mr_graph **out);
 
 /* The workload of a step graph, which must outlive it.  all: devices are listed also for groups

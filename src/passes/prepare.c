@@ -58,7 +58,7 @@ static void grow_placements(mr_placements *p, int n)
 }
 
 /* Placements are recorded even if a later pass fails: they are valid for the next attempt. */
-mr_status *mr_prepare(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **parts)
+mr_status *mr_prepare(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o, mr_graph **parts)
 {
     mr_status *st = NULL;
     mr_graph *pruned = NULL;

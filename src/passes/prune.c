@@ -33,7 +33,7 @@ static mr_status *check_endpoint(const mr_graph *g, mr_out o, const char *what)
 }
 
 /* Fills the map; an output that is fed twice is an error. */
-static mr_status *map_feeds(const mr_graph *g, const mr_signature *sig, feeds_map *f)
+static mr_status *map_feeds(const mr_graph *g, const mr_run_signature *sig, feeds_map *f)
 {
     for (int i = 0; i < sig->n_feeds; i++) {
         mr_out o = sig->feeds[i];
@@ -64,7 +64,7 @@ static void reach_node(bool *needed, node_vec *todo, mr_node *n)
 
 /* Marks everything that the fetches and targets need. An input that is not connected belongs to a loop that was never
  * closed, for example by gradients that could not be made. */
-static mr_status *walk_back(const mr_graph *g, const mr_signature *sig, const feeds_map *f, bool *needed)
+static mr_status *walk_back(const mr_graph *g, const mr_run_signature *sig, const feeds_map *f, bool *needed)
 {
     node_vec todo = {0};
     mr_status *st = NULL;
@@ -100,7 +100,7 @@ out:
     return st;
 }
 
-mr_status *mr_needed(const mr_graph *g, const mr_signature *sig, bool *needed)
+mr_status *mr_needed(const mr_graph *g, const mr_run_signature *sig, bool *needed)
 {
     feeds_map f = {0};
     mr_status *st = NULL;
@@ -115,7 +115,7 @@ out:
 /* ---- the copy and its ends ---- */
 
 typedef struct pruner {
-    const mr_signature *sig;
+    const mr_run_signature *sig;
     const mr_prepare_options *o;
     const mr_graph *from;
     mr_graph *to;
@@ -228,7 +228,7 @@ static mr_status *check_complete(const mr_graph *g, const bool *needed)
 }
 
 /* Nodes keep their names, so that stateful kernels are found again. *out is set only on success. */
-mr_status *mr_prune(const mr_graph *g, const mr_signature *sig, const mr_prepare_options *o, mr_graph **out)
+mr_status *mr_prune(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o, mr_graph **out)
 {
     mr_status *st = NULL;
     pruner p = {.sig = sig, .o = o, .from = g};

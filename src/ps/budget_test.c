@@ -1,7 +1,7 @@
 /* ps/budget_test.c -- what a server does with the memory it was given. */
 #include "base/clock.h"
 #include "base/thread.h"
-#include "ps/cluster_rig_test.h"
+#include "ps/cluster_fixture.h"
 #include "ps/manager_internal.h"
 #include "ps/request.h"
 #include "tests/harness/test.h"
@@ -9,7 +9,7 @@
 /* Neither tables nor pushes take more than a server was given. */
 MR_TEST(ps_a_server_keeps_to_its_budget)
 {
-    ps_rig r = {0};
+    ps_fixture r = {0};
     int t;
     mr_ps_task task;
     ps_open_manager(&r, NULL, 1, 1);
@@ -28,12 +28,12 @@ MR_TEST(ps_a_server_keeps_to_its_budget)
     MR_CHECK_OK(mr_ps_begin(r.ps, &(mr_ps_job){.table = t, .keys = {.n = 1000}, .floats = v},
                             &task)); /* and goes on */
     MR_CHECK_OK(mr_ps_end(r.ps, task));
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* ---- a chain whose members have not all the same memory ---- */
 
-static void add_server_with(ps_rig *r, int i, int64_t memory)
+static void add_server_with(ps_fixture *r, int i, int64_t memory)
 {
     mr_ps_server_options o = {.struct_size = sizeof o, .manager = r->address, .memory = memory};
     MR_CHECK_OK(mr_ps_server_open(&o, NULL, &r->servers[i]));
@@ -55,7 +55,7 @@ static mr_code push_key(mr_ps *ps, int table, uint64_t key)
 MR_TEST(ps_a_member_without_memory_leaves_its_chain)
 {
     enum { RANGES = 24, KEYS = 100000 };
-    ps_rig r = {0};
+    ps_fixture r = {0};
     int w, big, n_ok = 0, n_full = 0;
     mr_test_deadline(120);
     ps_open_manager(&r, NULL, 2, 2);
@@ -88,7 +88,7 @@ MR_TEST(ps_a_member_without_memory_leaves_its_chain)
     ps_check_all(r.ps, w, 2);
     for (uint64_t i = 0; i < RANGES; i++)
         MR_CHECK_INT(push_key(r.ps, big, i * KEYS / RANGES + 1), MR_OK);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 typedef struct motions {
@@ -102,7 +102,7 @@ static void look_at_motions(void *manager, void *arg)
 }
 
 /* Until nothing moves because somebody has declined. */
-static void wait_declined(const ps_rig *r)
+static void wait_declined(const ps_fixture *r)
 {
     motions m = {1, 0};
     while (m.moving > 0 || m.full == 0) {
@@ -117,7 +117,7 @@ MR_TEST(ps_survivors_without_memory_for_more_go_on_with_what_they_have)
 {
     enum { KEYS = 48000, AT_ONCE = 1000 };
     static float v[KEYS];
-    ps_rig r = {0};
+    ps_fixture r = {0};
     int t;
     mr_ps_task task;
     mr_test_deadline(120);
@@ -145,7 +145,7 @@ MR_TEST(ps_survivors_without_memory_for_more_go_on_with_what_they_have)
         MR_CHECK_NEAR(v[i], i % 7, 0);
     for (int i = 0; i < 2; i++) /* both are still there */
         MR_CHECK_OK(mr_ps_server_hand_over(r.servers[i]));
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* ---- pulls, whose answers the test keeps as a slow network would ---- */
@@ -188,12 +188,12 @@ static void ask(mr_net_peer *p, asked *a, uint64_t n)
     mr_mutex_init(&a->mu);
     mr_cond_init(&a->ended);
     for (uint64_t i = 0; i < PULL_RANGES && i * PULL_KEYS / PULL_RANGES < n; i++) {
-        mr_vec_push(&q.slots, i);
+        mr_vec_push(&q.ranges, i);
         mr_vec_push(&q.epochs, 0);
     }
     mr_ps_head_begin(&w, &head);
     mr_ps_request_put(&w, &q);
-    MR_CHECK_OK(mr_ps_end_head(&w, &head, &a->r.body));
+    MR_CHECK_OK(mr_ps_head_end_alone(&w, &head, &a->r.body));
     mr_ps_request_deinit(&q);
     mr_net_loop()->start(p, &a->r);
 }

@@ -25,14 +25,14 @@ enum { KEY_CACHE_BYTES = 64 << 20 };
 /* ---- messages from the manager ---- */
 
 /* Disconnects servers that the new view no longer names, and forgets which key lists they have. */
-static void drop_lost_ways(mr_ps *ps, const mr_ps_map *m)
+static void drop_lost_routes(mr_ps *ps, const mr_ps_map *m)
 {
-    for (int i = ps->ways.to.n - 1; i >= 0; i--) {
-        uint64_t id = ps->ways.to.p[i].id;
+    for (int i = ps->routes.to.n - 1; i >= 0; i--) {
+        uint64_t id = ps->routes.to.p[i].id;
         if (id == MR_PS_TO_MANAGER || mr_ps_map_address(m, id))
             continue;
         mr_ps_key_cache_drop_owner(ps->keys, id);
-        mr_ps_ways_drop(&ps->ways, id);
+        mr_ps_routes_drop(&ps->routes, id);
     }
 }
 
@@ -41,7 +41,7 @@ static void drop_lost_ways(mr_ps *ps, const mr_ps_map *m)
 static void take_view(mr_ps *ps, mr_ps_map *m)
 {
     MR_ASSERT(m->view.epoch > ps->map.view.epoch);
-    drop_lost_ways(ps, m);
+    drop_lost_routes(ps, m);
     mr_lock(&ps->mu);
     mr_ps_map_deinit(&ps->map);
     ps->map = *m;
@@ -85,16 +85,16 @@ static void add_table(mr_ps *ps, mr_ps_table_spec *t)
 static void on_news(void *owner, mr_ps_news *n)
 {
     mr_ps *ps = owner;
-    if (!ps->tables.n_slots && n->num_slots >= 1 && n->num_slots <= MR_PS_MAX_SLOTS)
-        mr_ps_store_init(&ps->tables, n->num_slots, 0);
-    if (n->num_slots != ps->tables.n_slots || (n->map && n->map->view.slots.n != n->num_slots)) {
+    if (!ps->tables.n_ranges && n->num_ranges >= 1 && n->num_ranges <= MR_PS_MAX_RANGES)
+        mr_ps_store_init(&ps->tables, n->num_ranges, 0);
+    if (n->num_ranges != ps->tables.n_ranges || (n->map && n->map->view.ranges.n != n->num_ranges)) {
         on_refused(ps, mr_error(MR_FAILED_PRECONDITION,
                                 "The manager divides tables into %d ranges, but this client has %d",
-                                n->num_slots, ps->tables.n_slots));
+                                n->num_ranges, ps->tables.n_ranges));
         return;
     }
     mr_lock(&ps->mu);
-    ps->n_slots = n->num_slots;
+    ps->n_ranges = n->num_ranges;
     ps->delay_now = ps->o.observer ? ps->o.delay : n->delay;
     mr_unlock(&ps->mu);
     for (int i = 0; i < n->tables.n && ps->n_tables < MR_PS_MAX_TABLES; i++) {
@@ -152,8 +152,8 @@ static int64_t tick_client(void *owner, int64_t now_ns)
 static void count_bytes(mr_ps *ps)
 {
     mr_lock(&ps->mu);
-    ps->stats.bytes_sent = ps->ways.bytes_sent;
-    ps->stats.bytes_received = ps->ways.bytes_received;
+    ps->stats.bytes_sent = ps->routes.bytes_sent;
+    ps->stats.bytes_received = ps->routes.bytes_received;
     ps->stats.retries = mr_psc_resent(ps->psc);
     mr_unlock(&ps->mu);
 }
@@ -301,13 +301,13 @@ mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alp
     *result = 0;
     MR_TRY(check_algebra(ps, what, a, b));
     mr_ps_settle(ps);
-    int n = mr_ps_n_slots(ps);
+    int n = mr_ps_n_ranges(ps);
     mr_ps_client_task *t = mr_new(mr_ps_client_task);
     t->pull = t->reduce = reduce;
     t->change =
         (mr_ps_change){.kind = MR_PS_CHANGE_ALGEBRA, .table = a, .what = what, .other = b, .alpha = alpha};
     for (int i = 0; i < n; i++) {
-        mr_vec_push(&t->pieces, (mr_psc_piece){.slot = i});
+        mr_vec_push(&t->pieces, (mr_psc_piece){.range = i});
         mr_vec_push(&t->at, 0);
     }
     mr_vec_push(&t->at, 0);
@@ -356,7 +356,7 @@ static void begin_link(void *owner, void *arg)
 {
     mr_ps *ps = owner;
     ps->link = (mr_ps_link){.owner = ps,
-                            .ways = &ps->ways,
+                            .routes = &ps->routes,
                             .manager = mr_strdup(arg),
                             .id = ps->id,
                             .observer = ps->o.observer,
@@ -379,9 +379,9 @@ static mr_status *wait_for_view(mr_ps *ps, const char *manager)
     mr_lock(&ps->mu);
     while (ps->stats.epoch == 0 && !ps->refused && in_time)
         in_time = mr_long_wait_cond(&wait, &ps->changed, &ps->mu, until, "the parameter manager at %s: %s", manager,
-                                    ps->n_slots > 0 ? "it waits for more servers" : "it does not answer");
+                                    ps->n_ranges > 0 ? "it waits for more servers" : "it does not answer");
     mr_status *st = mr_status_copy(ps->refused);
-    bool met = ps->n_slots > 0;
+    bool met = ps->n_ranges > 0;
     mr_unlock(&ps->mu);
     if (st || in_time)
         return st;
@@ -439,7 +439,7 @@ mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
     ps->psc = mr_psc_new(ps->id, &(mr_psc_options){.max_bytes = (size_t)o->max_bytes});
     ps->keys = mr_ps_key_cache_new(KEY_CACHE_BYTES);
     ps->inbox.owner = ps;
-    ps->ways.inbox = &ps->inbox;
+    ps->routes.inbox = &ps->inbox;
     ps->link.closing = true; /* until begin_link */
     mr_status *st = start_client(ps, o->manager);
     ps->o.manager = ps->o.name = NULL;
@@ -467,7 +467,7 @@ static void end_client(void *owner, void *arg)
         mr_psc_cancel(ps->psc, (int64_t)key, mr_now_ns(), &ps->actions);
     mr_unlock(&ps->mu);
     mr_ps_send_all(ps); /* ends the tasks */
-    mr_ps_ways_close(&ps->ways);
+    mr_ps_routes_close(&ps->routes);
 }
 
 /* Tells the manager, so that the other workers do not wait for this one. A short timeout: the
@@ -477,7 +477,7 @@ static void say_goodbye(mr_ps *ps)
     mr_pb_writer w;
     mr_str head = {0};
     mr_lock(&ps->mu);
-    bool known = ps->n_slots > 0 && !ps->refused;
+    bool known = ps->n_ranges > 0 && !ps->refused;
     mr_unlock(&ps->mu);
     if (!known)
         return;
@@ -518,7 +518,7 @@ void mr_ps_close(mr_ps *ps)
     mr_ps_server_close(ps->own_server);
     free_tasks(ps);
     mr_vec_deinit(&ps->actions);
-    mr_vec_deinit(&ps->ways.to);
+    mr_vec_deinit(&ps->routes.to);
     mr_ps_link_deinit(&ps->link);
     mr_ps_map_deinit(&ps->map);
     mr_ps_store_deinit(&ps->tables);

@@ -51,6 +51,6 @@ mr_status *mr_ps_waits(mr_ps *ps, mr_ps_worker_stats *rows, int max, int *n);
 /* For snapshots: tables by number, and the number of ranges that each table is divided into. */
 int mr_ps_n_tables(mr_ps *ps);
 const mr_ps_table_spec *mr_ps_table_at(mr_ps *ps, int table); /* borrowed, valid as long as ps; NULL: unknown */
-int mr_ps_n_slots(mr_ps *ps);
+int mr_ps_n_ranges(mr_ps *ps);
 
 #endif

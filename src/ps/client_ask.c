@@ -42,7 +42,7 @@ static void start_question(void *owner, mr_ps_note *n)
 {
     mr_ps *ps = owner;
     question *q = (question *)((char *)n - offsetof(question, note));
-    mr_ps_ask_start(&ps->ways, &q->ask, MR_PS_TO_MANAGER, ps->link.manager, q->method, &q->body, q->until_ns);
+    mr_ps_ask_start(&ps->routes, &q->ask, MR_PS_TO_MANAGER, ps->link.manager, q->method, &q->body, q->until_ns);
 }
 
 static void tell_slow_worker(mr_ps *ps, double seconds);
@@ -250,10 +250,10 @@ const mr_ps_table_spec *mr_ps_table_at(mr_ps *ps, int table)
     return t;
 }
 
-int mr_ps_n_slots(mr_ps *ps)
+int mr_ps_n_ranges(mr_ps *ps)
 {
     mr_lock(&ps->mu);
-    int n = ps->n_slots;
+    int n = ps->n_ranges;
     mr_unlock(&ps->mu);
     return n;
 }

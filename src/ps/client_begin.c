@@ -23,10 +23,10 @@ void mr_ps_task_free(mr_ps_client_task *t)
 /* ---- splitting ---- */
 
 /* bytes is an upper bound: keys may go as a hash, and floats may be packed. */
-static void add_piece(mr_ps_client_task *t, int slot, size_t rows, size_t at)
+static void add_piece(mr_ps_client_task *t, int range, size_t rows, size_t at)
 {
     mr_vec_push(&t->pieces,
-                (mr_psc_piece){.slot = slot, .bytes = rows * (t->width * sizeof(float) + sizeof(uint64_t))});
+                (mr_psc_piece){.range = range, .bytes = rows * (t->width * sizeof(float) + sizeof(uint64_t))});
     mr_vec_push(&t->at, at);
 }
 
@@ -48,16 +48,16 @@ static size_t find_end(mr_ps_keys k, size_t from, uint64_t end)
 
 /* Splits the rows at the borders of the ranges. all: a piece also for ranges without keys, for
  * tables that aggregate: every range counts the pushes of a round. */
-static void split_rows(mr_ps_client_task *t, uint64_t num_keys, int n_slots, mr_ps_keys k, bool all)
+static void split_rows(mr_ps_client_task *t, uint64_t num_keys, int n_ranges, mr_ps_keys k, bool all)
 {
     size_t at = 0;
-    for (int slot = 0; slot < n_slots && (all || at < k.n);) {
+    for (int range = 0; range < n_ranges && (all || at < k.n);) {
         if (!all) /* skip the ranges without keys */
-            slot = mr_ps_slot_of(num_keys, n_slots, k.list ? k.list[at] : k.first + at);
-        size_t end = find_end(k, at, mr_ps_slot_first(num_keys, n_slots, slot + 1));
-        add_piece(t, slot, end - at, at);
+            range = mr_ps_range_of(num_keys, n_ranges, k.list ? k.list[at] : k.first + at);
+        size_t end = find_end(k, at, mr_ps_range_first(num_keys, n_ranges, range + 1));
+        add_piece(t, range, end - at, at);
         at = end;
-        slot++;
+        range++;
     }
     mr_vec_push(&t->at, k.n);
     MR_ASSERT(t->at.n == t->pieces.n + 1);
@@ -212,9 +212,9 @@ static mr_status *make_task(mr_ps *ps, const mr_ps_table_spec *t, const mr_ps_jo
     if (!j->pull && j->kind == MR_PS_CHANGE_PUSH)
         count_rows(ps, k);
     mr_lock(&ps->mu);
-    int n_slots = ps->n_slots;
+    int n_ranges = ps->n_ranges;
     mr_unlock(&ps->mu);
-    split_rows(k, t->o.num_keys, n_slots, k->change.keys,
+    split_rows(k, t->o.num_keys, n_ranges, k->change.keys,
                !j->pull && j->kind == MR_PS_CHANGE_PUSH && t->o.aggregate > 1);
     return NULL;
 }

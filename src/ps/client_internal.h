@@ -55,7 +55,7 @@ struct mr_ps {
     mr_ps_manager *own_manager; /* inside this process, if no manager was given */
     mr_ps_server *own_server;   /* likewise */
     mr_ps_inbox inbox;
-    mr_ps_ways ways;
+    mr_ps_routes routes;
     mr_ps_link link;
     mr_ps_map map; /* only the client's thread writes it, under the lock; it reads it without, others with the lock */
     mr_ps_store tables; /* only the list of tables is used */
@@ -76,7 +76,7 @@ struct mr_ps {
     MR_VEC(mr_ps_kept_back) kept_back MR_GUARDED_BY(mu);
     uint64_t seed MR_GUARDED_BY(mu); /* for random skipping */
     mr_ps_stats stats MR_GUARDED_BY(mu);
-    int n_slots MR_GUARDED_BY(mu);
+    int n_ranges MR_GUARDED_BY(mu);
     int n_tables MR_GUARDED_BY(mu);  /* tables that API callers may use */
     mr_ps_table_spec *table_at[MR_PS_MAX_TABLES]; /* entries below n_tables never change */
     int64_t iteration MR_GUARDED_BY(mu), delay_now MR_GUARDED_BY(mu);

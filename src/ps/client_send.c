@@ -194,7 +194,7 @@ static void put_parts(const group *g, mr_ps_request *q)
     bool listed = g->task->change.keys.list && !g->empty;
     for (int i = 0; i < g->parts.n; i++) {
         const mr_psc_action *a = &g->parts.p[i];
-        mr_vec_push(&q->slots, (uint64_t)a->slot);
+        mr_vec_push(&q->ranges, (uint64_t)a->range);
         mr_vec_push(&q->epochs, a->epoch);
         if (!g->task->pull) {
             mr_vec_push(&q->prevs, a->ts - a->prev);
@@ -262,11 +262,11 @@ static void group_send(mr_ps *ps, group *g)
     g->ask.answered = on_answer;
     if (st) {
         g->ask.st = st;
-        g->ask.ways = &ps->ways;
+        g->ask.routes = &ps->routes;
         on_answer(ps, &g->ask);
         return;
     }
-    mr_ps_ask_start(&ps->ways, &g->ask, to, mr_ps_map_address(&ps->map, to), method, &body,
+    mr_ps_ask_start(&ps->routes, &g->ask, to, mr_ps_map_address(&ps->map, to), method, &body,
                     mr_now_ns() + ANSWER_NS);
 }
 
@@ -451,7 +451,7 @@ static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a)
         group *x = gs->p[i];
         if (x->parts.p[0].task == a->task && x->parts.p[0].to == a->to && x->empty == a->empty) {
             bool fits = x->parts.n < MAX_PARTS && x->bytes + bytes <= MAX_BYTES &&
-                        mr_vec_last(&x->parts).slot < a->slot && x->parts.p[0].ts == a->ts;
+                        mr_vec_last(&x->parts).range < a->range && x->parts.p[0].ts == a->ts;
             g = fits ? x : NULL;
             break;
         }
@@ -484,12 +484,12 @@ static mr_status *end_status(mr_ps *ps, const mr_ps_client_task *t, const mr_psc
         return NULL;
     if (t->why)
         return mr_error(a->code, "%s table '%s': %s", what, table, mr_status_message(t->why));
-    const mr_ps_slot *s = a->slot >= 0 ? mr_psc_slot(ps->psc, a->slot) : NULL;
-    const char *at = s && mr_ps_slot_head(s) ? mr_ps_map_address(&ps->map, mr_ps_slot_head(s)) : NULL;
+    const mr_ps_range *s = a->range >= 0 ? mr_psc_range(ps->psc, a->range) : NULL;
+    const char *at = s && mr_ps_range_head(s) ? mr_ps_map_address(&ps->map, mr_ps_range_head(s)) : NULL;
     const char *why = a->code == MR_DEADLINE_EXCEEDED ? "not answered in time"
                       : a->code == MR_DATA_LOSS       ? "all copies were lost"
                                                       : "failed";
-    return mr_error(a->code, "%s table '%s': %s (range %d at %s)", what, table, why, a->slot,
+    return mr_error(a->code, "%s table '%s': %s (range %d at %s)", what, table, why, a->range,
                     at ? at : "no server");
 }
 

@@ -1,27 +1,27 @@
 /* ps/cluster_test.c -- servers come, go and are lost, and a manager begins anew, while workers push. */
 #include "base/clock.h"
 #include "base/thread.h"
-#include "ps/cluster_rig_test.h"
+#include "ps/cluster_fixture.h"
 #include "tests/harness/log.h"
 #include "tests/harness/test.h"
 
 MR_TEST(ps_three_servers_hold_a_table)
 {
-    ps_rig r;
-    ps_rig_open(&r, 3, 2, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 3, 2, MR_PS_ADD);
     for (int i = 0; i < 20; i++)
         ps_push_all(r.ps, r.table, 1);
     ps_check_all(r.ps, r.table, 20);
     mr_ps_stats s;
     mr_ps_count(r.ps, &s);
     MR_CHECK_INT(s.servers, 3);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_a_lost_server_takes_nothing_with_it)
 {
-    ps_rig r;
-    ps_rig_open(&r, 3, 2, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 3, 2, MR_PS_ADD);
     for (int i = 0; i < 10; i++)
         ps_push_all(r.ps, r.table, 1);
     ps_wait_quiet(r.ps);
@@ -35,13 +35,13 @@ MR_TEST(ps_a_lost_server_takes_nothing_with_it)
     r.servers[0] = NULL;
     ps_push_all(r.ps, r.table, 1);
     ps_check_all(r.ps, r.table, 21);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_servers_join_and_leave_while_workers_push)
 {
-    ps_rig r;
-    ps_rig_open(&r, 1, 2, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 1, 2, MR_PS_ADD);
     float sum = 0;
     for (int i = 1; i < 5; i++) {
         ps_add_server(&r, i);
@@ -58,23 +58,23 @@ MR_TEST(ps_servers_join_and_leave_while_workers_push)
         sum++;
     }
     ps_check_all(r.ps, r.table, sum);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_the_last_server_cannot_leave)
 {
-    ps_rig r;
-    ps_rig_open(&r, 1, 2, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 1, 2, MR_PS_ADD);
     MR_CHECK_ERR(mr_ps_server_hand_over(r.servers[0]), MR_FAILED_PRECONDITION, "No other server");
     ps_push_all(r.ps, r.table, 3);
     ps_check_all(r.ps, r.table, 3);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_a_manager_that_is_started_anew_learns_from_the_servers)
 {
-    ps_rig r;
-    ps_rig_open(&r, 2, 2, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 2, 2, MR_PS_ADD);
     ps_push_all(r.ps, r.table, 1);
     ps_wait_quiet(r.ps);
     mr_ps_manager_close(r.manager);
@@ -92,13 +92,13 @@ MR_TEST(ps_a_manager_that_is_started_anew_learns_from_the_servers)
     mr_ps_table_options t = {.struct_size = sizeof t, .num_keys = 1000, .update = MR_PS_ADD};
     MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("w"), &t, &again));
     MR_CHECK_INT(again, r.table);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_what_is_lost_with_all_copies_is_said)
 {
-    ps_rig r;
-    ps_rig_open(&r, 2, 1, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 2, 1, MR_PS_ADD);
     ps_push_all(r.ps, r.table, 1);
     ps_wait_quiet(r.ps);
     mr_ps_server_close(r.servers[0]);
@@ -108,7 +108,7 @@ MR_TEST(ps_what_is_lost_with_all_copies_is_said)
     MR_CHECK_OK(mr_ps_begin(
         r.ps, &(mr_ps_job){.pull = true, .table = r.table, .keys = {.first = 0, .n = 1000}, .out = v}, &t));
     MR_CHECK_ERR(mr_ps_end(r.ps, t), MR_DATA_LOSS, "table 'w'");
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 static void work(void *arg)
@@ -120,9 +120,9 @@ static void work(void *arg)
 
 MR_TEST(ps_many_workers_add_up)
 {
-    ps_rig r;
+    ps_fixture r;
     ps_worker w[4];
-    ps_rig_open(&r, 2, 2, MR_PS_ADD);
+    ps_fixture_open(&r, 2, 2, MR_PS_ADD);
     for (int i = 0; i < 4; i++) {
         w[i] = (ps_worker){.ps = ps_add_client(&r, (mr_ps_options){.delay = MR_PS_EVENTUAL, .observer = 1}),
                         .table = r.table,
@@ -136,12 +136,12 @@ MR_TEST(ps_many_workers_add_up)
     ps_check_all(r.ps, r.table, 200);
     for (int i = 0; i < 4; i++)
         mr_ps_close(w[i].ps);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* ---- a worker that outlives all servers and the manager ---- */
 
-static void begin_again(ps_rig *r)
+static void begin_again(ps_fixture *r)
 {
     mr_ps_server_close(r->servers[0]);
     mr_ps_manager_close(r->manager);
@@ -154,9 +154,9 @@ static const mr_ps_table_options thousand = {.num_keys = 1000, .update = MR_PS_A
 
 MR_TEST(ps_a_worker_that_outlives_the_servers_keeps_its_tables)
 {
-    ps_rig r;
+    ps_fixture r;
     int w, z;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     begin_again(&r);
     MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("z"), &thousand, &z));
     MR_CHECK_INT(z, 1); /* 0 is "w", as the worker knows it */
@@ -167,7 +167,7 @@ MR_TEST(ps_a_worker_that_outlives_the_servers_keeps_its_tables)
     ps_check_all(other, w, 2);
     ps_check_all(other, z, 0);
     mr_ps_close(other);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 typedef struct gate { /* holds up a client's thread */
@@ -199,14 +199,14 @@ static void gate_pass(gate *g)
 /* It would push to "b" what is meant for "w". */
 MR_TEST(ps_a_worker_whose_tables_have_other_numbers_is_not_let_in)
 {
-    ps_rig r;
+    ps_fixture r;
     int b, w;
     float v[1];
     mr_ps_task t;
     gate g = {.reached = false};
     mr_mutex_init(&g.mu);
     mr_cond_init(&g.changed);
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps_job pull = {.pull = true, .table = r.table, .keys = {.n = 1}, .out = v, .done = stand_still, .arg = &g};
     MR_CHECK_OK(mr_ps_begin(r.ps, &pull, &t));
     mr_lock(&g.mu);
@@ -221,7 +221,7 @@ MR_TEST(ps_a_worker_whose_tables_have_other_numbers_is_not_let_in)
     MR_CHECK_ERR(mr_ps_make_table(r.ps, MR_SV("w"), &thousand, &w), MR_FAILED_PRECONDITION, "tables differ from the manager's");
     ps_check_all(other, b, 0);
     mr_ps_close(other);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
     mr_cond_deinit(&g.changed);
     mr_mutex_deinit(&g.mu);
 }
@@ -243,9 +243,9 @@ static void let_leave(void *arg)
 /* Whoever hears that it went well frees the server. */
 MR_TEST(ps_all_who_let_a_server_leave_hear_that_it_failed)
 {
-    ps_rig r;
+    ps_fixture r;
     leaver l[4];
-    ps_rig_open(&r, 1, 2, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 2, MR_PS_ADD);
     for (int i = 0; i < 4; i++) {
         l[i].server = r.servers[0];
         MR_CHECK_INT(mr_thread_start(&l[i].thread, "leaver", let_leave, &l[i]), 0);
@@ -254,14 +254,14 @@ MR_TEST(ps_all_who_let_a_server_leave_hear_that_it_failed)
         mr_thread_join(&l[i].thread);
         MR_CHECK_INT(l[i].code, MR_FAILED_PRECONDITION);
     }
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* A push that nobody can take ends in time, and says where. */
 MR_TEST(ps_a_push_without_servers_ends_in_time)
 {
-    ps_rig r;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps *ps = ps_add_client(&r, (mr_ps_options){.timeout_ms = 300, .observer = 1});
     mr_ps_task t;
     float v[10] = {0};
@@ -277,7 +277,7 @@ MR_TEST(ps_a_push_without_servers_ends_in_time)
     mr_ps_close(ps);
     mr_ps_close(r.ps);
     r.ps = NULL;
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_logs_a_long_wait_for_a_manager)

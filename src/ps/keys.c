@@ -49,9 +49,9 @@ static size_t lower_bound(const uint64_t *keys, size_t at, size_t n, uint64_t ke
     return at;
 }
 
-void mr_ps_keys_split(const uint64_t *keys, size_t n, const uint64_t *bounds, int n_slots, size_t *cuts)
+void mr_ps_keys_split(const uint64_t *keys, size_t n, const uint64_t *bounds, int n_ranges, size_t *cuts)
 {
-    for (int i = 0; i <= n_slots; i++)
+    for (int i = 0; i <= n_ranges; i++)
         cuts[i] = lower_bound(keys, i ? cuts[i - 1] : 0, n, bounds[i]);
 }
 

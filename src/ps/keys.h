@@ -13,9 +13,9 @@
 /* NULL if keys rise strictly and are all below num_keys; else INVALID_ARGUMENT, which names the first bad one. */
 mr_status *mr_ps_keys_check(const uint64_t *keys, size_t n, uint64_t num_keys);
 
-/* Splits a sorted list at the borders of the slots: keys [cuts[i], cuts[i + 1]) of the list are in
- * [bounds[i], bounds[i + 1]). Both have n_slots + 1 entries; cuts[0] is the first key not below bounds[0]. */
-void mr_ps_keys_split(const uint64_t *keys, size_t n, const uint64_t *bounds, int n_slots,
+/* Splits a sorted list at the borders of the ranges: keys [cuts[i], cuts[i + 1]) of the list are in
+ * [bounds[i], bounds[i + 1]). Both have n_ranges + 1 entries; cuts[0] is the first key not below bounds[0]. */
+void mr_ps_keys_split(const uint64_t *keys, size_t n, const uint64_t *bounds, int n_ranges,
                       size_t *cuts);
 
 /* The hash of a list is the same on every machine. */

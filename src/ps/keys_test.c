@@ -25,15 +25,15 @@ MR_TEST(ps_keys_split_by_bounds)
 
 MR_TEST(ps_keys_split_as_a_plain_search_does)
 {
-    enum { N = 1000, SLOTS = 50 };
-    uint64_t keys[N], bounds[SLOTS + 1], at = 0, bound = 0;
-    size_t cuts[SLOTS + 1];
+    enum { N = 1000, RANGES = 50 };
+    uint64_t keys[N], bounds[RANGES + 1], at = 0, bound = 0;
+    size_t cuts[RANGES + 1];
     for (int i = 0; i < N; i++)
         keys[i] = at += 1 + mr_test_random() % 30;
-    for (int i = 0; i <= SLOTS; i++)
+    for (int i = 0; i <= RANGES; i++)
         bounds[i] = bound += mr_test_random() % 700;
-    mr_ps_keys_split(keys, N, bounds, SLOTS, cuts);
-    for (int i = 0; i <= SLOTS; i++) {
+    mr_ps_keys_split(keys, N, bounds, RANGES, cuts);
+    for (int i = 0; i <= RANGES; i++) {
         size_t want = 0;
         while (want < N && keys[want] < bounds[i])
             want++;

@@ -70,7 +70,7 @@ static mr_status *read_news(mr_sv head, mr_ps_news *n)
             break;
         case 2: st = take_table(n, mr_pb_bytes(&r)); break;
         case 3: mr_ps_get_numbers(&r, 1 << 20, &n->forget); break;
-        case 4: n->num_slots = mr_pb_int32(&r); break;
+        case 4: n->num_ranges = mr_pb_int32(&r); break;
         case 5: n->lost_ms = mr_pb_int64(&r); break;
         case 7: n->forgot = mr_pb_varint(&r); break;
         case 8: n->delay = mr_pb_int64(&r); break;
@@ -109,7 +109,7 @@ static void send_call(mr_ps_link *l, const char *method, void (*answered)(void *
     a->link = l;
     a->round = l->round;
     a->ask.answered = answered;
-    mr_ps_ask_start(l->ways, &a->ask, MR_PS_TO_MANAGER, l->manager, method, body, deadline_ns);
+    mr_ps_ask_start(l->routes, &a->ask, MR_PS_TO_MANAGER, l->manager, method, body, deadline_ns);
 }
 
 /* The manager is gone: the next tick after RETRY_NS looks for it. */
@@ -140,7 +140,8 @@ static void start_live(mr_ps_link *l)
     mr_bytes body = {0};
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, l->id);
-    mr_status_free(mr_ps_end_head(&w, &head, &body)); /* without memory the body is empty; the manager refuses it */
+    mr_status_free(
+        mr_ps_head_end_alone(&w, &head, &body)); /* without memory the body is empty; the manager refuses it */
     send_call(l, MR_PS_MANAGER_SERVICE "Live", on_live_end, &body, 0);
 }
 
@@ -175,7 +176,7 @@ static void start_watch(mr_ps_link *l)
     mr_pb_opt_varint(&w, 9, (uint64_t)l->tables->tables.n);
     mr_pb_opt_varint(&w, 10, l->map->view.epoch);
     mr_pb_opt_varint(&w, 11, l->forgot);
-    mr_status_free(mr_ps_end_head(&w, &head, &body));
+    mr_status_free(mr_ps_head_end_alone(&w, &head, &body));
     send_call(l, MR_PS_MANAGER_SERVICE "Watch", on_watched, &body, mr_now_ns() + l->lost_ms * MS + WATCH_EXTRA_NS);
 }
 
@@ -242,7 +243,7 @@ static void start_join(mr_ps_link *l)
         mr_pb_end(&w, mark);
     }
     mr_pb_opt_varint(&w, 9, (uint64_t)l->tables->tables.n);
-    mr_status_free(mr_ps_end_head(&w, &head, &body));
+    mr_status_free(mr_ps_head_end_alone(&w, &head, &body));
     l->asking = true;
     l->tries++;
     send_call(l, MR_PS_MANAGER_SERVICE "Join", on_joined, &body, mr_now_ns() + JOIN_NS);
@@ -261,7 +262,7 @@ int64_t mr_ps_link_tick(mr_ps_link *l, int64_t now_ns)
     if (l->closing)
         return INT64_MAX;
     if (!l->joined && !l->asking && now_ns >= l->retry_at_ns) {
-        mr_ps_ways_drop(l->ways, MR_PS_TO_MANAGER);
+        mr_ps_routes_drop(l->routes, MR_PS_TO_MANAGER);
         start_join(l);
     }
     return now_ns + RETRY_NS;

@@ -14,7 +14,7 @@ typedef struct mr_ps_news { /* an answer to Join or Watch */
     MR_VEC(mr_ps_table_spec *) tables; /* new ones; the callback may keep each of them likewise */
     mr_ps_numbers forget; /* clients whose clocks are not needed any more */
     uint64_t forgot;      /* how many clients the manager has forgotten in all */
-    int num_slots;        /* of Join */
+    int num_ranges;        /* of Join */
     int64_t lost_ms;
     int64_t delay; /* the present bound on iterations, of workers that take part in them */
 } mr_ps_news;
@@ -22,7 +22,7 @@ typedef struct mr_ps_news { /* an answer to Join or Watch */
 typedef struct mr_ps_link {
     /* set before mr_ps_link_start */
     void *owner;
-    mr_ps_ways *ways;
+    mr_ps_routes *routes;
     char *manager; /* its address; owned */
     uint64_t id;
     bool server, observer;

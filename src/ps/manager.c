@@ -19,7 +19,7 @@
 #define MS INT64_C(1000000)
 
 enum {
-    DEFAULT_SLOTS = 240,
+    DEFAULT_RANGES = 240,
     DEFAULT_LOST_MS = 1000,
     WORKER_PATIENCE = 30, /* times as long as a server */
     SETTLE_MS = 400, /* a new manager waits for servers that still hold ranges; they look for it every 20 ms */
@@ -172,11 +172,11 @@ mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join
     }
     if (p->server && !join)
         put_forgotten(&w, m, p);
-    mr_pb_put_varint(&w, 4, (uint64_t)m->num_slots);
+    mr_pb_put_varint(&w, 4, (uint64_t)m->num_ranges);
     mr_pb_put_varint(&w, 5, (uint64_t)(m->lost_ns / MS));
     mr_pb_opt_varint(&w, 7, m->forgot);
     mr_pb_opt_varint(&w, 8, (uint64_t)m->delay.bound);
-    return mr_ps_end_head(&w, &head, out);
+    return mr_ps_head_end_alone(&w, &head, out);
 }
 
 /* Also used as a sign of life, with nothing new in it. */
@@ -235,9 +235,9 @@ static void do_action(mr_ps_manager *m, const mr_psm_action *a)
                 NULL);
         break;
     case MR_PSM_DECLINED:
-        mr_warn("parameters: server %s has no memory for range %d", p && p->address ? p->address : "", a->slot);
+        mr_warn("parameters: server %s has no memory for range %d", p && p->address ? p->address : "", a->range);
         break;
-    case MR_PSM_LOST_SLOT: break; /* counted by mr_ps_manager_act */
+    case MR_PSM_LOST_RANGE: break; /* counted by mr_ps_manager_act */
     case MR_PSM_FORGET_CLIENT: forget_client(m, a->id); break;
     case MR_PSM_WORKERS: break;
     }
@@ -249,7 +249,7 @@ void mr_ps_manager_act(mr_ps_manager *m)
     int lost = 0;
     for (int i = 0; i < m->actions.n; i++) {
         mr_psm_action a = m->actions.p[i];
-        lost += a.what == MR_PSM_LOST_SLOT;
+        lost += a.what == MR_PSM_LOST_RANGE;
         do_action(m, &a);
     }
     if (lost > 0)
@@ -259,10 +259,10 @@ void mr_ps_manager_act(mr_ps_manager *m)
 }
 
 /* Passes an event to dist/delay.h and answers the Iterate calls of all workers that may begin now. */
-void mr_ps_manager_delay(mr_ps_manager *m, uint64_t worker, mr_delay_word word, int64_t iteration)
+void mr_ps_manager_delay(mr_ps_manager *m, uint64_t worker, mr_delay_message message, int64_t iteration)
 {
     MR_ASSERT(m->begun.n == 0);
-    mr_delay_step(&m->delay, &(mr_delay_event){(int64_t)worker, word, iteration}, mr_now_ns(), &m->begun);
+    mr_delay_step(&m->delay, &(mr_delay_event){(int64_t)worker, message, iteration}, mr_now_ns(), &m->begun);
     for (int i = 0; i < m->begun.n; i++) {
         mr_delay_action a = m->begun.p[i];
         mr_ps_person *p = mr_ps_person_find(m, (uint64_t)a.worker);
@@ -338,8 +338,8 @@ static mr_status *check_options(const mr_ps_manager_options *o)
 {
     if (o->replicas < 0 || o->replicas > MR_PS_MAX_REPLICAS)
         return mr_invalid("replicas is %d, expected 1 to %d", o->replicas, MR_PS_MAX_REPLICAS);
-    if (o->num_ranges < 0 || o->num_ranges > MR_PS_MAX_SLOTS)
-        return mr_invalid("num_ranges is %d, expected 1 to %d", o->num_ranges, MR_PS_MAX_SLOTS);
+    if (o->num_ranges < 0 || o->num_ranges > MR_PS_MAX_RANGES)
+        return mr_invalid("num_ranges is %d, expected 1 to %d", o->num_ranges, MR_PS_MAX_RANGES);
     if (o->servers < 0 || o->servers > MR_PS_MAX_SERVERS)
         return mr_invalid("servers is %d, expected 1 to %d", o->servers, MR_PS_MAX_SERVERS);
     if (o->lost_ms < 0 || o->lost_ms > 3600000)
@@ -354,9 +354,9 @@ static mr_status *start_manager(mr_ps_manager *m, const mr_ps_manager_options *o
     const char *address = o->address ? o->address : "127.0.0.1:0";
     bool inside = strncmp(address, MR_PS_INSIDE, sizeof MR_PS_INSIDE - 1) == 0;
     MR_TRY(check_options(o));
-    m->num_slots = o->num_ranges ? o->num_ranges : DEFAULT_SLOTS;
+    m->num_ranges = o->num_ranges ? o->num_ranges : DEFAULT_RANGES;
     m->lost_ns = (o->lost_ms ? o->lost_ms : DEFAULT_LOST_MS) * MS;
-    mr_psm_options with = {.num_slots = m->num_slots,
+    mr_psm_options with = {.num_ranges = m->num_ranges,
                            .replicas = o->replicas ? o->replicas : 2,
                            .servers = o->servers ? o->servers : 1,
                            .settle_ns = inside ? 0 : SETTLE_MS * MS,
@@ -366,7 +366,7 @@ static mr_status *start_manager(mr_ps_manager *m, const mr_ps_manager_options *o
     mr_delay_init(&m->delay, &(mr_delay_options){.bound = MR_DELAY_EVENTUAL}, mr_now_ns());
     m->inbox.tick = tick_manager;
     MR_TRY(mr_ps_inbox_start(&m->inbox, "ps-manager"));
-    return mr_ps_doors_open(address, task, MR_PS_MANAGER_SERVICE, mr_ps_manager_handle, m, &m->doors);
+    return mr_ps_listeners_open(address, task, MR_PS_MANAGER_SERVICE, mr_ps_manager_handle, m, &m->listeners);
 }
 
 mr_status *mr_ps_manager_open(const mr_ps_manager_options *o, struct mr_server *task, mr_ps_manager **out)
@@ -382,7 +382,7 @@ mr_status *mr_ps_manager_open(const mr_ps_manager_options *o, struct mr_server *
     return st;
 }
 
-const char *mr_ps_manager_where(const mr_ps_manager *m) { return mr_ps_doors_address(m->doors); }
+const char *mr_ps_manager_where(const mr_ps_manager *m) { return mr_ps_listeners_address(m->listeners); }
 
 /* On the manager's thread. Runs twice: before the listener closes, because a listener waits for
  * held calls, and after it, for calls that came in between. */
@@ -405,7 +405,7 @@ void mr_ps_manager_close(mr_ps_manager *m)
     if (!m)
         return;
     mr_ps_inbox_ask(&m->inbox, end_members, NULL);
-    mr_ps_doors_close(m->doors);
+    mr_ps_listeners_close(m->listeners);
     mr_ps_inbox_ask(&m->inbox, end_members, NULL);
     mr_ps_inbox_stop(&m->inbox);
     MR_ASSERT(m->people.n == 0 && m->new_tables.n == 0);

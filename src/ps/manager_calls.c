@@ -18,7 +18,7 @@ typedef struct asked { /* the fields of all requests; strings point into the mes
     uint64_t id, epoch, forgot, n, member;
     bool server, observer, all, drained, declined;
     mr_sv address, name, view, table;
-    int delay, slot;
+    int delay, range;
     MR_VEC(mr_sv) tables;
 } asked;
 
@@ -59,7 +59,7 @@ void mr_ps_manager_check_tables(mr_ps_manager *m, int64_t now_ns)
         mr_vec_remove_swap(&m->new_tables, i);
         mr_ps_head_begin(&w, &head);
         mr_pb_put_varint(&w, 1, (uint64_t)t->table);
-        mr_status *st = mr_ps_end_head(&w, &head, &body);
+        mr_status *st = mr_ps_head_end_alone(&w, &head, &body);
         mr_ps_held_reply(&t->held, st, &body);
     }
 }
@@ -83,9 +83,9 @@ static mr_status *add_table(mr_ps_manager *m, mr_sv bytes, int *out)
     if (!st && m->tables.n >= MR_PS_MAX_TABLES)
         st = mr_error(MR_RESOURCE_EXHAUSTED, "Cannot add table '%s': there are already %d tables, the maximum", t->name,
                       m->tables.n);
-    if (!st && t->o.num_keys / (unsigned)m->num_slots >= UINT32_MAX - 1)
+    if (!st && t->o.num_keys / (unsigned)m->num_ranges >= UINT32_MAX - 1)
         st = mr_invalid("Table '%s': %llu keys are too many for %d ranges; start the manager with more num_ranges",
-                        t->name, (unsigned long long)t->o.num_keys, m->num_slots);
+                        t->name, (unsigned long long)t->o.num_keys, m->num_ranges);
     if (st) {
         mr_ps_table_spec_deinit(t);
         mr_free(t);
@@ -287,18 +287,18 @@ static void do_watch(mr_ps_manager *m, mr_net_call *c, mr_ps_person *p, const as
  * effect. */
 static void do_report(mr_ps_manager *m, mr_net_call *c, const mr_ps_person *p, const asked *q)
 {
-    if (q->slot < 0 || q->slot >= m->num_slots || !p->server) {
-        mr_ps_reply(c, mr_invalid("Invalid report: range %d of %d, from a %s", q->slot, m->num_slots,
+    if (q->range < 0 || q->range >= m->num_ranges || !p->server) {
+        mr_ps_reply(c, mr_invalid("Invalid report: range %d of %d, from a %s", q->range, m->num_ranges,
                                   p->server ? "server" : "worker"),
                     NULL);
         return;
     }
     if (q->declined)
-        mr_psm_declined(&m->psm, p->id, q->slot, q->epoch, mr_now_ns(), &m->actions);
+        mr_psm_declined(&m->psm, p->id, q->range, q->epoch, mr_now_ns(), &m->actions);
     else if (q->drained)
-        mr_psm_drained(&m->psm, p->id, q->slot, q->epoch, &m->actions);
+        mr_psm_drained(&m->psm, p->id, q->range, q->epoch, &m->actions);
     else
-        mr_psm_complete(&m->psm, p->id, q->slot, q->epoch, q->member, &m->actions);
+        mr_psm_complete(&m->psm, p->id, q->range, q->epoch, q->member, &m->actions);
     mr_ps_reply(c, NULL, NULL);
     mr_ps_manager_act(m);
 }
@@ -353,7 +353,7 @@ static void do_restore(mr_ps_manager *m, mr_net_call *c, const asked *q)
         mr_ps_manager_act(m);
         mr_ps_head_begin(&w, &head);
         mr_pb_put_varint(&w, 1, m->psm.view.epoch);
-        st = mr_ps_end_head(&w, &head, &body);
+        st = mr_ps_head_end_alone(&w, &head, &body);
     }
     mr_ps_reply(c, st, &body);
 }
@@ -380,8 +380,8 @@ static void do_workers(mr_ps_manager *m, mr_net_call *c)
             put_worker(m, &w, m->people.p[i], mr_now_ns());
     mr_pb_opt_varint(&w, 2, (uint64_t)m->delay.bound);
     mr_pb_opt_varint(&w, 3, (uint64_t)mr_psm_quiet(&m->psm));
-    mr_pb_opt_varint(&w, 4, (uint64_t)mr_psm_lost_slots(&m->psm));
-    mr_status *st = mr_ps_end_head(&w, &head, &body);
+    mr_pb_opt_varint(&w, 4, (uint64_t)mr_psm_lost_ranges(&m->psm));
+    mr_status *st = mr_ps_head_end_alone(&w, &head, &body);
     mr_ps_reply(c, st, &body);
 }
 
@@ -407,7 +407,7 @@ static mr_status *read_asked(mr_sv head, asked *q)
         case 9: q->n = mr_pb_varint(&r); break;
         case 10: q->epoch = mr_pb_varint(&r); break;
         case 11: q->forgot = mr_pb_varint(&r); break;
-        case 12: q->slot = mr_pb_int32(&r); break;
+        case 12: q->range = mr_pb_int32(&r); break;
         case 13: q->drained = mr_pb_bool(&r); break;
         case 14: q->member = mr_pb_fixed64(&r); break;
         case 15: q->table = mr_pb_bytes(&r); break;

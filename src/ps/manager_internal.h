@@ -40,8 +40,8 @@ typedef struct mr_ps_new_table { /* a Table call that waits until all servers kn
 
 struct mr_ps_manager {
     mr_ps_inbox inbox;
-    mr_ps_doors *doors;
-    int num_slots;
+    mr_ps_listeners *listeners;
+    int num_ranges;
     int64_t lost_ns;
     mr_psm psm;
     mr_psm_actions actions;
@@ -70,7 +70,7 @@ void mr_ps_person_remove(mr_ps_manager *m, mr_ps_person *p, mr_status *why);
 void mr_ps_manager_act(mr_ps_manager *m);
 /* A member is lost: its connection broke, or it was silent for too long. A server is freed. */
 void mr_ps_manager_lost(mr_ps_manager *m, mr_ps_person *p);
-void mr_ps_manager_delay(mr_ps_manager *m, uint64_t worker, mr_delay_word word, int64_t iteration);
+void mr_ps_manager_delay(mr_ps_manager *m, uint64_t worker, mr_delay_message message, int64_t iteration);
 /* Whether a member lacks a view, a table or a forgotten client. */
 bool mr_ps_manager_has_news(const mr_ps_manager *m, const mr_ps_person *p);
 mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join, mr_bytes *out);

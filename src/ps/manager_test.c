@@ -37,7 +37,7 @@ static void start(call *c, mr_net_peer *to, const char *method)
     mr_pb_put_fixed64(&w, 1, SERVER);
     mr_pb_put_varint(&w, 2, true);
     mr_pb_put_bytes(&w, 3, MR_SV("inside:nowhere"));
-    MR_CHECK_OK(mr_ps_end_head(&w, &head, &c->r.body));
+    MR_CHECK_OK(mr_ps_head_end_alone(&w, &head, &c->r.body));
     mr_net_loop()->start(to, &c->r);
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "server/server.h"
-#include "server/ways.h"
+#include "server/routes.h"
 
 #define STOP_GRACE_NS (2 * INT64_C(1000000000))
 
@@ -31,58 +31,58 @@ static bool is_inside(const char *address)
     return strncmp(address, MR_PS_INSIDE, sizeof MR_PS_INSIDE - 1) == 0;
 }
 
-static mr_status *open_way(const char *address, mr_net **net, mr_net_peer **peer)
+static mr_status *open_route(const char *address, mr_net **net, mr_net_peer **peer)
 {
     if (!is_inside(address))
-        return mr_way_to(address, NULL, NULL, net, peer);
+        return mr_route_to(address, NULL, NULL, net, peer);
     *net = inside_net();
     return (*net)->connect(*net, address, NULL, NULL, peer);
 }
 
 /* The open route to a peer, or a new one. The pointer is valid until the next route is opened or
  * dropped. */
-static mr_status *find_way(mr_ps_ways *w, uint64_t to, const char *address, mr_ps_way **out)
+static mr_status *find_route(mr_ps_routes *w, uint64_t to, const char *address, mr_ps_route **out)
 {
     for (int i = 0; i < w->to.n; i++)
         if (w->to.p[i].id == to) {
             *out = &w->to.p[i];
             return NULL;
         }
-    mr_ps_way way = {.id = to};
+    mr_ps_route route = {.id = to};
     if (!address || !address[0])
         return mr_error(MR_UNAVAILABLE, "The address of parameter server %016llx is unknown", (unsigned long long)to);
-    MR_TRY(open_way(address, &way.net, &way.peer));
-    way.address = mr_strdup(address);
-    mr_vec_push(&w->to, way);
+    MR_TRY(open_route(address, &route.net, &route.peer));
+    route.address = mr_strdup(address);
+    mr_vec_push(&w->to, route);
     *out = &mr_vec_last(&w->to);
     return NULL;
 }
 
-static void way_close(mr_ps_way *way)
+static void route_close(mr_ps_route *route)
 {
-    way->net->disconnect(way->peer);
-    mr_free(way->address);
+    route->net->disconnect(route->peer);
+    mr_free(route->address);
 }
 
 /* The route is taken out first: disconnecting ends its requests, whose callbacks may look for
  * routes. */
-void mr_ps_ways_drop(mr_ps_ways *w, uint64_t to)
+void mr_ps_routes_drop(mr_ps_routes *w, uint64_t to)
 {
     for (int i = 0; i < w->to.n; i++)
         if (w->to.p[i].id == to) {
-            mr_ps_way gone = w->to.p[i];
+            mr_ps_route gone = w->to.p[i];
             mr_vec_remove_swap(&w->to, i);
-            way_close(&gone);
+            route_close(&gone);
             return;
         }
 }
 
 /* Idempotent. */
-void mr_ps_ways_close(mr_ps_ways *w)
+void mr_ps_routes_close(mr_ps_routes *w)
 {
     w->closed = true;
     for (int i = 0; i < w->to.n; i++)
-        way_close(&w->to.p[i]);
+        route_close(&w->to.p[i]);
     mr_vec_deinit(&w->to);
 }
 
@@ -91,7 +91,7 @@ void mr_ps_ways_close(mr_ps_ways *w)
 static void on_answer(void *owner, mr_ps_note *n)
 {
     mr_ps_ask *a = (mr_ps_ask *)((char *)n - offsetof(mr_ps_ask, note));
-    a->ways->bytes_received += (int64_t)a->reply.n;
+    a->routes->bytes_received += (int64_t)a->reply.n;
     a->answered(owner, a);
 }
 
@@ -102,18 +102,18 @@ static void on_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     a->st = st;
     a->reply = *reply;
     *reply = (mr_bytes){0};
-    mr_ps_inbox_put(a->ways->inbox, &a->note, on_answer);
+    mr_ps_inbox_put(a->routes->inbox, &a->note, on_answer);
 }
 
 /* A request that cannot be started ends like any other, through its note. */
-void mr_ps_ask_start(mr_ps_ways *w, mr_ps_ask *a, uint64_t to, const char *address, const char *method,
+void mr_ps_ask_start(mr_ps_routes *w, mr_ps_ask *a, uint64_t to, const char *address, const char *method,
                      mr_bytes *body, int64_t deadline_ns)
 {
-    mr_ps_way *way = NULL;
+    mr_ps_route *route = NULL;
     MR_ASSERT(a->answered && !a->st);
     mr_status *st = w->closed ? mr_error(MR_CANCELLED, "The connections of this client or server are being closed")
-                              : find_way(w, to, address, &way);
-    a->ways = w;
+                              : find_route(w, to, address, &route);
+    a->routes = w;
     a->to = to;
     a->r = (mr_net_request){.method = method, .body = *body, .deadline_ns = deadline_ns, .done = on_done};
     *body = (mr_bytes){0};
@@ -124,7 +124,7 @@ void mr_ps_ask_start(mr_ps_ways *w, mr_ps_ask *a, uint64_t to, const char *addre
         return;
     }
     w->bytes_sent += (int64_t)a->r.body.n;
-    way->net->start(way->peer, &a->r);
+    route->net->start(route->peer, &a->r);
 }
 
 void mr_ps_ask_deinit(mr_ps_ask *a)
@@ -135,16 +135,16 @@ void mr_ps_ask_deinit(mr_ps_ask *a)
 
 /* ---- listening ---- */
 
-struct mr_ps_doors {
+struct mr_ps_listeners {
     char *address;
-    mr_doors doors;
+    mr_listeners listeners;
     mr_net_server *inside;
     mr_server *task;
     const char *service;
 };
 
 /* Listens at an address of its own. d->address gets the port that the system chose. */
-static mr_status *open_doors(mr_ps_doors *d, const char *address, void (*handle)(void *arg, mr_net_call *c),
+static mr_status *open_listeners(mr_ps_listeners *d, const char *address, void (*handle)(void *arg, mr_net_call *c),
                              void *arg)
 {
     int port = 0;
@@ -153,18 +153,18 @@ static mr_status *open_doors(mr_ps_doors *d, const char *address, void (*handle)
         d->address = mr_strdup(address);
         return inside_net()->listen(inside_net(), &o, &d->inside, &port);
     }
-    MR_TRY(mr_doors_open(address, NULL, handle, arg, &d->doors, &port));
+    MR_TRY(mr_listeners_open(address, NULL, handle, arg, &d->listeners, &port));
     const char *colon = strrchr(address, ':');
     d->address = colon ? mr_printf("%.*s:%d", (int)(colon - address), address, port) : mr_strdup(address);
     return NULL;
 }
 
 /* With a task, the methods become a part of the task's server and share its address. */
-mr_status *mr_ps_doors_open(const char *address, mr_server *task, const char *service,
-                            void (*handle)(void *arg, mr_net_call *c), void *arg, mr_ps_doors **out)
+mr_status *mr_ps_listeners_open(const char *address, mr_server *task, const char *service,
+                            void (*handle)(void *arg, mr_net_call *c), void *arg, mr_ps_listeners **out)
 {
     mr_status *st;
-    mr_ps_doors *d = mr_new(mr_ps_doors);
+    mr_ps_listeners *d = mr_new(mr_ps_listeners);
     d->service = service;
     if (task) {
         const char *target = mr_server_target(task);
@@ -172,20 +172,20 @@ mr_status *mr_ps_doors_open(const char *address, mr_server *task, const char *se
         st = mr_server_mount(task, service, handle, arg);
         d->task = st ? NULL : task;
     } else {
-        st = open_doors(d, address, handle, arg);
+        st = open_listeners(d, address, handle, arg);
     }
     if (st) {
-        mr_ps_doors_close(d);
+        mr_ps_listeners_close(d);
         d = NULL;
     }
     *out = d;
     return st;
 }
 
-const char *mr_ps_doors_address(const mr_ps_doors *d) { return d->address; }
+const char *mr_ps_listeners_address(const mr_ps_listeners *d) { return d->address; }
 
 /* Waits up to STOP_GRACE_NS for calls that are being answered. The thread must still run. */
-void mr_ps_doors_close(mr_ps_doors *d)
+void mr_ps_listeners_close(mr_ps_listeners *d)
 {
     if (!d)
         return;
@@ -193,7 +193,7 @@ void mr_ps_doors_close(mr_ps_doors *d)
         mr_server_unmount(d->task, d->service);
     if (d->inside)
         inside_net()->stop(d->inside, STOP_GRACE_NS);
-    mr_doors_close(&d->doors, STOP_GRACE_NS);
+    mr_listeners_close(&d->listeners, STOP_GRACE_NS);
     mr_free(d->address);
     mr_free(d);
 }

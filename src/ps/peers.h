@@ -19,24 +19,24 @@ void mr_ps_inside_by(mr_net *net);
 
 /* ---- outgoing requests ---- */
 
-typedef struct mr_ps_way { /* an open route to a peer */
+typedef struct mr_ps_route { /* an open route to a peer */
     uint64_t id;
     char *address;
     mr_net *net;
     mr_net_peer *peer;
-} mr_ps_way;
+} mr_ps_route;
 
-typedef struct mr_ps_ways {
+typedef struct mr_ps_routes {
     mr_ps_inbox *inbox;
-    MR_VEC(mr_ps_way) to;
+    MR_VEC(mr_ps_route) to;
     bool closed;
     int64_t bytes_sent, bytes_received;
-} mr_ps_ways;
+} mr_ps_routes;
 
 typedef struct mr_ps_ask { /* a request; embedded first in a struct that the caller allocated */
     mr_net_request r;
     mr_ps_note note;
-    mr_ps_ways *ways;
+    mr_ps_routes *routes;
     uint64_t to;
     mr_status *st; /* result: NULL if there is a reply */
     mr_bytes reply;
@@ -45,24 +45,24 @@ typedef struct mr_ps_ask { /* a request; embedded first in a struct that the cal
 } mr_ps_ask;
 
 /* Starts a request and takes over the body. Errors too arrive through `answered`, never from within this call. */
-void mr_ps_ask_start(mr_ps_ways *w, mr_ps_ask *a, uint64_t to, const char *address, const char *method, mr_bytes *body,
-                     int64_t deadline_ns);
+void mr_ps_ask_start(mr_ps_routes *w, mr_ps_ask *a, uint64_t to, const char *address, const char *method,
+                     mr_bytes *body, int64_t deadline_ns);
 void mr_ps_ask_deinit(mr_ps_ask *a);
 /* Closes the route to a peer: its open requests end with CANCELLED. */
-void mr_ps_ways_drop(mr_ps_ways *w, uint64_t to);
+void mr_ps_routes_drop(mr_ps_routes *w, uint64_t to);
 /* Closes all routes; requests that start later end with CANCELLED. */
-void mr_ps_ways_close(mr_ps_ways *w);
+void mr_ps_routes_close(mr_ps_routes *w);
 
 /* ---- incoming calls ---- */
 
 /* A listener: at an address, inside this process, or as a part of a task's server. */
-typedef struct mr_ps_doors mr_ps_doors;
+typedef struct mr_ps_listeners mr_ps_listeners;
 struct mr_server;
 /* task NULL: at the address ("host:port", or MR_PS_INSIDE with any text); service: the methods' prefix. */
-mr_status *mr_ps_doors_open(const char *address, struct mr_server *task, const char *service,
-                            void (*handle)(void *arg, mr_net_call *c), void *arg, mr_ps_doors **out);
-const char *mr_ps_doors_address(const mr_ps_doors *d); /* with the actual port; borrowed */
-void mr_ps_doors_close(mr_ps_doors *d);                /* NULL is fine */
+mr_status *mr_ps_listeners_open(const char *address, struct mr_server *task, const char *service,
+                            void (*handle)(void *arg, mr_net_call *c), void *arg, mr_ps_listeners **out);
+const char *mr_ps_listeners_address(const mr_ps_listeners *d); /* with the actual port; borrowed */
+void mr_ps_listeners_close(mr_ps_listeners *d);                /* NULL is fine */
 
 void mr_ps_reply(mr_net_call *c, mr_status *st, mr_bytes *body); /* body may be NULL */
 

@@ -5,13 +5,13 @@
  * share. The message comes from a client and may be wrong in any way: every size is compared with
  * the bytes that exist before memory is allocated for it.
  *
- * Invariant after lay_out: parts and at have one entry per slot of the request, and at[i] +
+ * Invariant after lay_out: parts and at have one entry per range of the request, and at[i] +
  * parts[i].n is at[i + 1], or n_rows for the last. */
 #include "ps/request.h"
 
 void mr_ps_request_deinit(mr_ps_request *q)
 {
-    mr_vec_deinit(&q->slots);
+    mr_vec_deinit(&q->ranges);
     mr_vec_deinit(&q->prevs);
     mr_vec_deinit(&q->epochs);
     mr_vec_deinit(&q->generations);
@@ -24,7 +24,7 @@ void mr_ps_request_put(mr_pb_writer *w, const mr_ps_request *q)
     mr_pb_opt_varint(w, 2, (uint64_t)q->table);
     mr_pb_opt_varint(w, 3, (uint64_t)q->kind);
     mr_pb_opt_varint(w, 4, q->ts);
-    mr_ps_put_numbers(w, 5, &q->slots);
+    mr_ps_put_numbers(w, 5, &q->ranges);
     mr_ps_put_numbers(w, 6, &q->prevs);
     mr_ps_put_numbers(w, 7, &q->epochs);
     mr_ps_put_numbers(w, 8, &q->generations);
@@ -55,7 +55,7 @@ static void get_fields(mr_pb_reader *r, int max, mr_ps_request *q)
         case 2: q->table = mr_pb_int32(r); break;
         case 3: q->kind = (mr_ps_change_kind)mr_pb_int32(r); break;
         case 4: q->ts = mr_pb_varint(r); break;
-        case 5: mr_ps_get_numbers(r, max, &q->slots); break;
+        case 5: mr_ps_get_numbers(r, max, &q->ranges); break;
         case 6: mr_ps_get_numbers(r, max, &q->prevs); break;
         case 7: mr_ps_get_numbers(r, max, &q->epochs); break;
         case 8: mr_ps_get_numbers(r, max, &q->generations); break;
@@ -78,22 +78,22 @@ static void get_fields(mr_pb_reader *r, int max, mr_ps_request *q)
         }
 }
 
-/* After this, slots rise and are below n_slots, so each range occurs at most once. */
-mr_status *mr_ps_request_get(mr_sv head, int n_slots, mr_ps_request *q)
+/* After this, ranges rise and are below n_ranges, so each range occurs at most once. */
+mr_status *mr_ps_request_get(mr_sv head, int n_ranges, mr_ps_request *q)
 {
     mr_pb_reader r;
     mr_pb_reader_init(&r, head);
-    get_fields(&r, n_slots, q);
+    get_fields(&r, n_ranges, q);
     MR_TRY(mr_pb_reader_status(&r, "a parameter server request"));
-    int n = q->slots.n;
+    int n = q->ranges.n;
     if (q->epochs.n != n || (q->prevs.n && q->prevs.n != n) || (q->generations.n && q->generations.n != n) ||
         (q->counts.n && q->counts.n != n))
         return mr_invalid("A request has %d parts, but %d epochs, %d predecessors, %d generations and %d key counts", n,
                           q->epochs.n, q->prevs.n, q->generations.n, q->counts.n);
     for (int i = 0; i < n; i++)
-        if (q->slots.p[i] >= (uint64_t)n_slots || (i > 0 && q->slots.p[i] <= q->slots.p[i - 1]))
+        if (q->ranges.p[i] >= (uint64_t)n_ranges || (i > 0 && q->ranges.p[i] <= q->ranges.p[i - 1]))
             return mr_invalid("Part %d of a request is for range %llu; ranges must rise and be below %d", i,
-                              (unsigned long long)q->slots.p[i], n_slots);
+                              (unsigned long long)q->ranges.p[i], n_ranges);
     if ((unsigned)q->kind >= MR_PS_CHANGE_KINDS || (unsigned)q->key_form > MR_PS_KEYS_HASH ||
         (unsigned)q->answer_form > 1 + MR_PS_FIXED16)
         return mr_invalid("A request has an unknown kind (%d), key form (%d) or answer form (%d)", (int)q->kind,
@@ -101,12 +101,12 @@ mr_status *mr_ps_request_get(mr_sv head, int n_slots, mr_ps_request *q)
     return NULL;
 }
 
-/* The keys that the request's range and the slot's range have in common; possibly none. */
-mr_ps_keys mr_ps_request_range(const mr_ps_request *q, uint64_t num_keys, int n_slots, int i)
+/* The keys that the request's range and the range's range have in common; possibly none. */
+mr_ps_keys mr_ps_request_range(const mr_ps_request *q, uint64_t num_keys, int n_ranges, int i)
 {
-    int slot = (int)q->slots.p[i];
-    uint64_t from = MR_MAX(q->first, mr_ps_slot_first(num_keys, n_slots, slot));
-    uint64_t end = MR_MIN(q->first + q->n, mr_ps_slot_first(num_keys, n_slots, slot + 1));
+    int range = (int)q->ranges.p[i];
+    uint64_t from = MR_MAX(q->first, mr_ps_range_first(num_keys, n_ranges, range));
+    uint64_t end = MR_MIN(q->first + q->n, mr_ps_range_first(num_keys, n_ranges, range + 1));
     return (mr_ps_keys){.first = from, .n = end > from ? (size_t)(end - from) : 0};
 }
 
@@ -126,16 +126,16 @@ static mr_status *no_memory(size_t n)
 }
 
 /* Which rows belong to each part, before absent rows are left out. */
-static mr_status *lay_out(const mr_ps_request *q, const mr_ps_table_spec *t, int n_slots, mr_ps_unpacked *u)
+static mr_status *lay_out(const mr_ps_request *q, const mr_ps_table_spec *t, int n_ranges, mr_ps_unpacked *u)
 {
     size_t sum = 0;
     if (q->n && (q->first >= t->o.num_keys || q->n > t->o.num_keys - q->first))
         return mr_invalid("Table '%s' has %llu keys; a request asks for %llu keys from %llu on", t->name,
                           (unsigned long long)t->o.num_keys, (unsigned long long)q->n, (unsigned long long)q->first);
-    for (int i = 0; i < q->slots.n; i++) {
+    for (int i = 0; i < q->ranges.n; i++) {
         mr_ps_keys k = {0};
         if (q->n)
-            k = mr_ps_request_range(q, t->o.num_keys, n_slots, i);
+            k = mr_ps_request_range(q, t->o.num_keys, n_ranges, i);
         else if (q->counts.n)
             k.n = (size_t)q->counts.p[i];
         mr_vec_push(&u->parts, k);
@@ -144,7 +144,7 @@ static mr_status *lay_out(const mr_ps_request *q, const mr_ps_table_spec *t, int
             return mr_invalid("A request has more than %llu keys", (unsigned long long)MR_PS_MAX_KEYS);
     }
     u->n_rows = sum;
-    MR_ASSERT(u->parts.n == q->slots.n && u->at.n == q->slots.n);
+    MR_ASSERT(u->parts.n == q->ranges.n && u->at.n == q->ranges.n);
     return NULL;
 }
 
@@ -269,13 +269,13 @@ static void point_parts(mr_ps_unpacked *u)
 
 /* On error u may hold memory: the caller calls mr_ps_unpacked_deinit in any case. */
 mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t,
-                                int n_slots, size_t width, size_t most, mr_ps_key_cache *cache,
+                                int n_ranges, size_t width, size_t most, mr_ps_key_cache *cache,
                                 mr_ps_unpacked *u)
 {
     mr_ps_key_list *l = NULL;
     mr_status *st = NULL;
     *u = (mr_ps_unpacked){0};
-    MR_GO(lay_out(q, t, n_slots, u));
+    MR_GO(lay_out(q, t, n_ranges, u));
     if (q->n == 0 && u->n_rows > 0) {
         MR_GO(find_list(q, f, t, u->n_rows, cache, &l));
         MR_GO(mr_ps_keys_check(l->keys, l->n, t->o.num_keys));

@@ -20,8 +20,8 @@ typedef struct mr_ps_request {
     mr_ps_algebra what;      /* ALGEBRA, and sums */
     int other;
     double alpha;
-    mr_ps_numbers slots, prevs, epochs, generations; /* one entry per part; prevs: ts - prev */
-    mr_ps_numbers counts;    /* keys of each part; empty for a range of keys, where they follow from the slots */
+    mr_ps_numbers ranges, prevs, epochs, generations; /* one entry per part; prevs: ts - prev */
+    mr_ps_numbers counts;    /* keys of each part; empty for a range of keys, where they follow from the ranges */
     uint64_t first, n;       /* a range of keys if n > 0; else a list */
     mr_ps_key_form key_form;
     uint64_t key_hash;
@@ -35,11 +35,11 @@ typedef struct mr_ps_request {
 
 void mr_ps_request_deinit(mr_ps_request *q);
 void mr_ps_request_put(mr_pb_writer *w, const mr_ps_request *q);
-/* Checks that the lists have equal lengths, slots rise, and enums are in range. */
-mr_status *mr_ps_request_get(mr_sv head, int n_slots, mr_ps_request *out);
+/* Checks that the lists have equal lengths, ranges rise, and enums are in range. */
+mr_status *mr_ps_request_get(mr_sv head, int n_ranges, mr_ps_request *out);
 
 /* The keys of part i of a request for a range of keys. */
-mr_ps_keys mr_ps_request_range(const mr_ps_request *q, uint64_t num_keys, int n_slots, int i);
+mr_ps_keys mr_ps_request_range(const mr_ps_request *q, uint64_t num_keys, int n_ranges, int i);
 
 /* The keys and floats of a request in one blob, in the order of the parts. */
 typedef struct mr_ps_unpacked {
@@ -54,7 +54,7 @@ typedef struct mr_ps_unpacked {
  * NOT_FOUND: the request names a list by its hash, and the list is unknown.
  * UNAVAILABLE: the unpacked keys and floats would take more than `most` bytes. */
 mr_status *mr_ps_request_unpack(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_table_spec *t,
-                                int n_slots, size_t width, size_t most, mr_ps_key_cache *cache,
+                                int n_ranges, size_t width, size_t most, mr_ps_key_cache *cache,
                                 mr_ps_unpacked *out);
 void mr_ps_unpacked_deinit(mr_ps_unpacked *u);
 

@@ -3,7 +3,7 @@
 
 #include "tests/harness/test.h"
 
-enum { SLOTS = 10, KEYS = 1000 };
+enum { RANGES = 10, KEYS = 1000 };
 
 typedef struct rig {
     mr_ps_table_spec t;
@@ -23,11 +23,11 @@ static void open_rig(rig *r)
     r->cache = mr_ps_key_cache_new(1 << 20);
 }
 
-static void add_part(rig *r, uint64_t slot, uint64_t count)
+static void add_part(rig *r, uint64_t range, uint64_t count)
 {
-    mr_vec_push(&r->q.slots, slot);
+    mr_vec_push(&r->q.ranges, range);
     mr_vec_push(&r->q.prevs, 1);
-    mr_vec_push(&r->q.epochs, 100 + slot);
+    mr_vec_push(&r->q.epochs, 100 + range);
     mr_vec_push(&r->q.generations, 3);
     if (count)
         mr_vec_push(&r->q.counts, count);
@@ -49,8 +49,8 @@ static mr_status *pass(rig *r, const void *raw, size_t n, size_t width)
     mr_ps_request_put(&w, &r->q);
     MR_TRY(mr_ps_head_end(&w, &head, &more, &r->body));
     MR_TRY(mr_ps_frame_open(&r->body, &r->f));
-    MR_TRY(mr_ps_request_get(r->f.head, SLOTS, &r->got));
-    return mr_ps_request_unpack(&r->got, &r->f, &r->t, SLOTS, width, r->most ? r->most : SIZE_MAX, r->cache, &r->u);
+    MR_TRY(mr_ps_request_get(r->f.head, RANGES, &r->got));
+    return mr_ps_request_unpack(&r->got, &r->f, &r->t, RANGES, width, r->most ? r->most : SIZE_MAX, r->cache, &r->u);
 }
 
 static void close_rig(rig *r)
@@ -92,7 +92,7 @@ MR_TEST(ps_request_of_a_list_comes_through)
     close_rig(&r);
 }
 
-MR_TEST(ps_request_of_a_range_is_cut_by_slots)
+MR_TEST(ps_request_of_a_range_is_cut_by_ranges)
 {
     rig r;
     float v[150] = {0};
@@ -157,11 +157,11 @@ MR_TEST(ps_request_refuses_sizes_that_do_not_fit)
     x.keys[1] = 101;
     MR_CHECK_ERR(pass(&r, &x, 36, 1), MR_INVALID_ARGUMENT, "");
     x.keys[1] = 150;
-    r.q.slots.p[1] = 1;
+    r.q.ranges.p[1] = 1;
     MR_CHECK_ERR(pass(&r, &x, 36, 1), MR_INVALID_ARGUMENT, "range 1");
-    r.q.slots.p[1] = SLOTS;
+    r.q.ranges.p[1] = RANGES;
     MR_CHECK_ERR(pass(&r, &x, 36, 1), MR_INVALID_ARGUMENT, "range 10");
-    r.q.slots.p[1] = 7;
+    r.q.ranges.p[1] = 7;
     r.q.epochs.n = 1;
     MR_CHECK_ERR(pass(&r, &x, 36, 1), MR_INVALID_ARGUMENT, "2 parts");
     close_rig(&r);
@@ -280,8 +280,8 @@ MR_TEST(ps_view_comes_through)
     mr_pb_writer w;
     mr_vec_push(&v.servers, (mr_ps_peer){.id = 3});
     mr_vec_push(&v.servers, (mr_ps_peer){.id = 4, .leaving = true});
-    mr_vec_push(&v.slots, (mr_ps_slot){.epoch = 50, .generation = 20, .n = 2, .chain = {{3, 20}, {4, 30}}});
-    mr_vec_push(&v.slots, (mr_ps_slot){.epoch = 40,
+    mr_vec_push(&v.ranges, (mr_ps_range){.epoch = 50, .generation = 20, .n = 2, .chain = {{3, 20}, {4, 30}}});
+    mr_vec_push(&v.ranges, (mr_ps_range){.epoch = 40,
                                        .generation = 20,
                                        .n = 1,
                                        .draining = true,
@@ -292,9 +292,9 @@ MR_TEST(ps_view_comes_through)
     MR_CHECK_OK(mr_ps_map_get(mr_str_view(&s), &m));
     MR_CHECK_STR(mr_ps_map_address(&m, 4), "host:4");
     MR_CHECK(!mr_ps_map_address(&m, 5));
-    MR_CHECK_INT(m.view.slots.p[0].chain[1].since, 30);
-    MR_CHECK_INT(m.view.slots.p[1].catching.id, 3);
-    MR_CHECK(m.view.slots.p[1].draining && m.view.servers.p[1].leaving);
+    MR_CHECK_INT(m.view.ranges.p[0].chain[1].since, 30);
+    MR_CHECK_INT(m.view.ranges.p[1].catching.id, 3);
+    MR_CHECK(m.view.ranges.p[1].draining && m.view.servers.p[1].leaving);
     for (size_t n = 0; n < s.n; n++) { /* cut anywhere it is refused, or a sound view */
         mr_ps_map cut = {0};
         mr_status_free(mr_ps_map_get((mr_sv){s.p, n}, &cut));

@@ -4,7 +4,7 @@
  * The server's thread (ps/inbox.h) owns all state except the fields under `mu`, which callers of
  * the API wait on. Three facts hold between two notes of the inbox:
  *
- * - `slots` is NULL until the manager's first message says how many ranges there are; after that
+ * - `ranges` is NULL until the manager's first message says how many ranges there are; after that
  *   the
  * number never changes.
  * - `actions` is empty: each event of a range is followed by mr_ps_server_act.
@@ -26,14 +26,14 @@ enum { KEY_CACHE_BYTES = 256 << 20 };
 /* ---- messages from the manager ---- */
 
 /* Called once, when the manager has said how many ranges there are. Every range starts empty. */
-static void begin_slots(mr_ps_server *s, int n)
+static void begin_ranges(mr_ps_server *s, int n)
 {
-    MR_ASSERT(!s->slots && n >= 1);
+    MR_ASSERT(!s->ranges && n >= 1);
     mr_ps_store_init(&s->store, n, s->memory);
     mr_ps_clock_init(&s->clock, n, 0);
-    s->slots = mr_new_array(mr_ps_slot_state, n);
+    s->ranges = mr_new_array(mr_ps_range_state, n);
     for (int i = 0; i < n; i++)
-        mr_psr_init(&s->slots[i].r, s->id, i, &s->clock, NULL);
+        mr_psr_init(&s->ranges[i].r, s->id, i, &s->clock, NULL);
 }
 
 /* Takes over t. A server that cannot hold a table must stop: tables are identified by their
@@ -62,19 +62,19 @@ static void add_table(mr_ps_server *s, mr_ps_table_spec *t)
  * the view means for it (dist/ps_replica.h). */
 static void take_view(mr_ps_server *s, mr_ps_map *m)
 {
-    MR_ASSERT(m->view.epoch > s->map.view.epoch && m->view.slots.n == s->store.n_slots);
+    MR_ASSERT(m->view.epoch > s->map.view.epoch && m->view.ranges.n == s->store.n_ranges);
     int64_t now = mr_now_ns();
-    for (int i = s->ways.to.n - 1; i >= 0; i--) {
-        uint64_t id = s->ways.to.p[i].id;
+    for (int i = s->routes.to.n - 1; i >= 0; i--) {
+        uint64_t id = s->routes.to.p[i].id;
         if (id != MR_PS_TO_MANAGER && !mr_ps_map_address(m, id)) {
             mr_ps_server_drop_peer(s, id);
-            mr_ps_ways_drop(&s->ways, id);
+            mr_ps_routes_drop(&s->routes, id);
         }
     }
     mr_ps_map_deinit(&s->map);
     s->map = *m;
-    for (int i = 0; i < s->store.n_slots && i < s->map.view.slots.n; i++) {
-        mr_psr_view(&s->slots[i].r, &s->map.view.slots.p[i], now, &s->actions);
+    for (int i = 0; i < s->store.n_ranges && i < s->map.view.ranges.n; i++) {
+        mr_psr_view(&s->ranges[i].r, &s->map.view.ranges.p[i], now, &s->actions);
         mr_ps_server_act(s, i, NULL);
     }
 }
@@ -85,13 +85,13 @@ static void take_view(mr_ps_server *s, mr_ps_map *m)
 static void on_news(void *owner, mr_ps_news *n)
 {
     mr_ps_server *s = owner;
-    if (!s->slots && n->num_slots >= 1 && n->num_slots <= MR_PS_MAX_SLOTS)
-        begin_slots(s, n->num_slots);
-    if (!s->slots || n->num_slots != s->store.n_slots ||
-        (n->map && n->map->view.slots.n != s->store.n_slots)) {
+    if (!s->ranges && n->num_ranges >= 1 && n->num_ranges <= MR_PS_MAX_RANGES)
+        begin_ranges(s, n->num_ranges);
+    if (!s->ranges || n->num_ranges != s->store.n_ranges ||
+        (n->map && n->map->view.ranges.n != s->store.n_ranges)) {
         mr_ps_server_fail(s, mr_error(MR_FAILED_PRECONDITION,
                                       "The manager divides tables into %d ranges, but this server has %d",
-                                      n->num_slots, s->store.n_slots));
+                                      n->num_ranges, s->store.n_ranges));
         return;
     }
     for (int i = 0; i < n->tables.n && !s->closing; i++) {
@@ -140,14 +140,14 @@ static void ask_manager(mr_ps_server *s, mr_ps_ask *a, const char *method, mr_pb
                         int64_t ns)
 {
     mr_bytes body = {0};
-    mr_status_free(mr_ps_end_head(w, head, &body));
-    mr_ps_ask_start(&s->ways, a, MR_PS_TO_MANAGER, s->link.manager, method, &body, mr_now_ns() + ns);
+    mr_status_free(mr_ps_head_end_alone(w, head, &body));
+    mr_ps_ask_start(&s->routes, a, MR_PS_TO_MANAGER, s->link.manager, method, &body, mr_now_ns() + ns);
 }
 
 /* One Report carries the three kinds: DRAINED and DECLINE are flags, COMPLETE names the new member. */
-void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *about)
+void mr_ps_server_report(mr_ps_server *s, int range, const mr_psr_action *about)
 {
-    MR_ASSERT(slot >= 0 && slot < s->store.n_slots);
+    MR_ASSERT(range >= 0 && range < s->store.n_ranges);
     MR_ASSERT(about->what == MR_PSR_COMPLETE || about->what == MR_PSR_DRAINED || about->what == MR_PSR_DECLINE);
     mr_pb_writer w;
     mr_str head = {0};
@@ -156,7 +156,7 @@ void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *about)
     mr_ps_head_begin(&w, &head);
     mr_pb_put_fixed64(&w, 1, s->id);
     mr_pb_opt_varint(&w, 10, about->epoch);
-    mr_pb_opt_varint(&w, 12, (uint64_t)slot);
+    mr_pb_opt_varint(&w, 12, (uint64_t)range);
     mr_pb_opt_varint(&w, 13, about->what == MR_PSR_DRAINED);
     mr_pb_opt_fixed64(&w, 14, about->what == MR_PSR_COMPLETE ? about->to : 0);
     mr_pb_opt_varint(&w, 17, about->what == MR_PSR_DECLINE);
@@ -235,8 +235,8 @@ mr_status *mr_ps_server_hand_over(mr_ps_server *s)
 static int64_t tick_server(void *owner, int64_t now_ns)
 {
     mr_ps_server *s = owner;
-    for (int i = 0; i < s->store.n_slots && s->slots && !s->closing; i++) {
-        mr_psr_tick(&s->slots[i].r, now_ns, &s->actions);
+    for (int i = 0; i < s->store.n_ranges && s->ranges && !s->closing; i++) {
+        mr_psr_tick(&s->ranges[i].r, now_ns, &s->actions);
         mr_ps_server_act(s, i, NULL);
     }
     if (s->leave_again_ns && now_ns >= s->leave_again_ns && !s->closing) {
@@ -255,7 +255,7 @@ static void turn_server(void *owner)
         s->closed = true;
         mr_ps_server_end_pushes(s);
         mr_ps_server_end_line(s);
-        mr_ps_ways_close(&s->ways);
+        mr_ps_routes_close(&s->routes);
     }
     if (s->line)
         mr_ps_server_serve_line(s, mr_now_ns());
@@ -273,12 +273,12 @@ static mr_status *start_server(mr_ps_server *s, const mr_ps_server_options *o, s
         return mr_invalid("memory is %lld, expected a number of bytes, or 0 for no limit", (long long)o->memory);
     s->memory = (size_t)o->memory;
     s->keys = mr_ps_key_cache_new(KEY_CACHE_BYTES);
-    s->ways.inbox = &s->inbox;
+    s->routes.inbox = &s->inbox;
     s->inbox.tick = tick_server;
     s->inbox.turn = turn_server;
     MR_TRY(mr_ps_inbox_start(&s->inbox, "ps-server"));
-    return mr_ps_doors_open(o->address ? o->address : "127.0.0.1:0", task, MR_PS_SERVICE, mr_ps_server_handle,
-                            s, &s->doors);
+    return mr_ps_listeners_open(o->address ? o->address : "127.0.0.1:0", task, MR_PS_SERVICE, mr_ps_server_handle,
+                            s, &s->listeners);
 }
 
 /* Runs on the server's thread. arg is the manager's address. */
@@ -286,11 +286,11 @@ static void begin_link(void *owner, void *arg)
 {
     mr_ps_server *s = owner;
     s->link = (mr_ps_link){.owner = s,
-                           .ways = &s->ways,
+                           .routes = &s->routes,
                            .manager = mr_strdup(arg),
                            .id = s->id,
                            .server = true,
-                           .address = mr_ps_doors_address(s->doors),
+                           .address = mr_ps_listeners_address(s->listeners),
                            .map = &s->map,
                            .tables = &s->store,
                            .news = on_news,
@@ -340,7 +340,7 @@ mr_status *mr_ps_server_open(const mr_ps_server_options *o, struct mr_server *ta
     return st;
 }
 
-const char *mr_ps_server_where(const mr_ps_server *s) { return mr_ps_doors_address(s->doors); }
+const char *mr_ps_server_where(const mr_ps_server *s) { return mr_ps_listeners_address(s->listeners); }
 
 /* The last event of the server's thread. Pushes and pulls are ended again after the turn, because a
  * server that was already `closed` may hold calls that came since. */
@@ -356,18 +356,18 @@ static void end_server(void *owner, void *arg)
 }
 
 /* Only after the thread has ended, and all open pushes with it: ranges refer to their parts. */
-static void free_slots(mr_ps_server *s)
+static void free_ranges(mr_ps_server *s)
 {
     MR_ASSERT(!s->inbox.running && !s->pushes && !s->line);
-    for (int i = 0; s->slots && i < s->store.n_slots; i++)
-        mr_ps_slot_state_deinit(&s->slots[i]);
+    for (int i = 0; s->ranges && i < s->store.n_ranges; i++)
+        mr_ps_range_state_deinit(&s->ranges[i]);
     for (int i = 0; i < s->graphs.n; i++)
         mr_ps_graph_update_free(s->graphs.p[i]);
-    if (s->slots)
+    if (s->ranges)
         mr_ps_clock_deinit(&s->clock);
     mr_vec_deinit(&s->graphs);
     mr_ps_store_deinit(&s->store);
-    mr_free(s->slots);
+    mr_free(s->ranges);
 }
 
 /* NULL is allowed. The listener closes while the thread still runs, so that calls on their way in
@@ -378,15 +378,15 @@ void mr_ps_server_close(mr_ps_server *s)
         return;
     if (s->inbox.running) {
         mr_ps_inbox_ask(&s->inbox, end_server, NULL);
-        mr_ps_doors_close(s->doors);
+        mr_ps_listeners_close(s->listeners);
         mr_ps_inbox_stop(&s->inbox);
     }
     while (s->outboxes.n > 0)
         mr_ps_server_drop_peer(s, s->outboxes.p[0]->to);
-    free_slots(s);
+    free_ranges(s);
     mr_vec_deinit(&s->outboxes);
     mr_vec_deinit(&s->actions);
-    mr_vec_deinit(&s->ways.to);
+    mr_vec_deinit(&s->routes.to);
     mr_ps_link_deinit(&s->link);
     mr_ps_map_deinit(&s->map);
     mr_ps_key_cache_free(s->keys);

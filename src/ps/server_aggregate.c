@@ -14,10 +14,10 @@
 typedef struct merging {
     const mr_ps_store *store;
     mr_ps_record *r;
-    int slot, table;
+    int range, table;
     const mr_ps_table_spec *spec;
-    uint64_t first; /* key of the slot */
-    size_t n_rows;  /* of the slot */
+    uint64_t first; /* key of the range */
+    size_t n_rows;  /* of the range */
     size_t pushes, bytes; /* of the table in the record */
     size_t n_keys;        /* of all of them */
     int last;             /* entry */
@@ -48,7 +48,7 @@ static bool count_pushes(merging *m)
     /* With `aggregate`, a row changes once per round of pushes. The record must hold whole rounds: otherwise
      * the rows contain pushes of other records, or some of its pushes are in no row yet. */
     size_t round = m->spec->o.aggregate > 1 ? (size_t)m->spec->o.aggregate : 1;
-    if (round > 1 && (sets || m->pushes % round != 0 || m->store->parts.p[m->table][m->slot].n_pushed != 0))
+    if (round > 1 && (sets || m->pushes % round != 0 || m->store->parts.p[m->table][m->range].n_pushed != 0))
         return false;
     return m->pushes > 1;
 }
@@ -68,21 +68,21 @@ static void mark_rows(uint64_t *map, const merging *m, const mr_ps_keys *k)
 }
 
 /* Returns the number of distinct rows. */
-static size_t mark_all(uint64_t *map, size_t words, const merging *m)
+static size_t mark_all(uint64_t *map, size_t messages, const merging *m)
 {
     size_t n = 0;
     for (int i = 0; i < m->r->entries.n; i++)
         if (is_of(&m->r->entries.p[i], m->table))
             mark_rows(map, m, &m->r->entries.p[i].change.keys);
-    for (size_t i = 0; i < words; i++)
+    for (size_t i = 0; i < messages; i++)
         n += (size_t)__builtin_popcountll(map[i]);
     return n;
 }
 
 /* Writes the keys of the set bits in rising order. */
-static void list_keys(const uint64_t *map, size_t words, uint64_t first, uint64_t *out)
+static void list_keys(const uint64_t *map, size_t messages, uint64_t first, uint64_t *out)
 {
-    for (size_t i = 0; i < words; i++)
+    for (size_t i = 0; i < messages; i++)
         for (uint64_t bits = map[i]; bits; bits &= bits - 1)
             *out++ = first + i * WORD + (uint64_t)__builtin_ctzll(bits);
 }
@@ -91,7 +91,7 @@ static void list_keys(const uint64_t *map, size_t words, uint64_t first, uint64_
 
 /* Puts the rows in place of the pushes. all: every row of the range was touched, so no key list is
  * needed. Without memory the pushes go as they are. */
-static void replace_pushes(merging *m, const uint64_t *map, size_t words, size_t n, bool all)
+static void replace_pushes(merging *m, const uint64_t *map, size_t messages, size_t n, bool all)
 {
     MR_ASSERT(n > 0 && n <= m->n_rows && m->pushes > 1);
     size_t row = mr_ps_table_row_floats(m->spec), keys = all ? 0 : n * sizeof(uint64_t);
@@ -101,10 +101,10 @@ static void replace_pushes(merging *m, const uint64_t *map, size_t words, size_t
     mr_ps_change c = {.kind = MR_PS_CHANGE_SET, .table = m->table, .keys = {.first = m->first, .n = n},
                       .floats = (const float *)(b->data + keys)};
     if (!all) {
-        list_keys(map, words, m->first, (uint64_t *)b->data);
+        list_keys(map, messages, m->first, (uint64_t *)b->data);
         c.keys.list = (const uint64_t *)b->data;
     }
-    mr_ps_store_read(m->store, m->table, m->slot, c.keys, true, (float *)(b->data + keys));
+    mr_ps_store_read(m->store, m->table, m->range, c.keys, true, (float *)(b->data + keys));
     for (int i = 0; i < m->r->entries.n; i++) {
         mr_ps_entry *e = &m->r->entries.p[i];
         if (!is_of(e, m->table))
@@ -121,22 +121,22 @@ static void merge_table(merging *m)
 {
     if (!count_pushes(m))
         return;
-    size_t words = (m->n_rows + WORD - 1) / WORD;
-    if (words > m->n_keys)
+    size_t messages = (m->n_rows + WORD - 1) / WORD;
+    if (messages > m->n_keys)
         return;
-    uint64_t *map = mr_try_calloc(words, sizeof *map);
+    uint64_t *map = mr_try_calloc(messages, sizeof *map);
     if (!map)
         return;
-    size_t n = mark_all(map, words, m);
+    size_t n = mark_all(map, messages, m);
     bool all = n == m->n_rows;
     size_t bytes = n * ((all ? 0 : sizeof(uint64_t)) + mr_ps_table_row_floats(m->spec) * sizeof(float));
     if (bytes < m->bytes)
-        replace_pushes(m, map, words, n, all);
+        replace_pushes(m, map, messages, n, all);
     mr_free(map);
 }
 
 /* A record with ALGEBRA stays as it is: ALGEBRA reads rows as they were between two pushes. */
-void mr_ps_record_aggregate(const mr_ps_store *store, int slot, mr_ps_record *r)
+void mr_ps_record_aggregate(const mr_ps_store *store, int range, mr_ps_record *r)
 {
     for (int i = 0; i < r->entries.n; i++)
         if (r->entries.p[i].change.kind == MR_PS_CHANGE_ALGEBRA)
@@ -146,9 +146,9 @@ void mr_ps_record_aggregate(const mr_ps_store *store, int slot, mr_ps_record *r)
         if (!is_of(&r->entries.p[i], table))
             continue;
         const mr_ps_table_spec *t = store->tables.p[table];
-        uint64_t first = mr_ps_slot_first(t->o.num_keys, store->n_slots, slot);
-        merging m = {.store = store, .r = r, .slot = slot, .table = table, .spec = t, .first = first,
-                     .n_rows = (size_t)(mr_ps_slot_first(t->o.num_keys, store->n_slots, slot + 1) - first)};
+        uint64_t first = mr_ps_range_first(t->o.num_keys, store->n_ranges, range);
+        merging m = {.store = store, .r = r, .range = range, .table = table, .spec = t, .first = first,
+                     .n_rows = (size_t)(mr_ps_range_first(t->o.num_keys, store->n_ranges, range + 1) - first)};
         merge_table(&m);
     }
 }

@@ -2,7 +2,7 @@
 #include "ps/server_internal.h"
 #include "tests/harness/test.h"
 
-enum { SLOTS = 2, SLOT = 1, KEYS = 40, FIRST = 20, MOST = 12 };
+enum { RANGES = 2, RANGE = 1, KEYS = 40, FIRST = 20, MOST = 12 };
 
 typedef struct rig {
     mr_ps_store head, member;
@@ -20,8 +20,8 @@ static mr_ps_table_spec *spec(mr_ps_table_options o)
 static rig begin(mr_ps_table_options o)
 {
     rig g = {0};
-    mr_ps_store_init(&g.head, SLOTS, 0);
-    mr_ps_store_init(&g.member, SLOTS, 0);
+    mr_ps_store_init(&g.head, RANGES, 0);
+    mr_ps_store_init(&g.member, RANGES, 0);
     MR_CHECK_OK(mr_ps_store_add(&g.head, spec(o)));
     MR_CHECK_OK(mr_ps_store_add(&g.member, spec(o)));
     return g;
@@ -29,8 +29,8 @@ static rig begin(mr_ps_table_options o)
 
 static void apply(mr_ps_store *s, const mr_ps_change *c)
 {
-    MR_CHECK_OK(mr_ps_store_check(s, SLOT, c));
-    mr_ps_store_change(s, SLOT, c);
+    MR_CHECK_OK(mr_ps_store_check(s, RANGE, c));
+    mr_ps_store_change(s, RANGE, c);
 }
 
 /* A push of `value` for keys first .. first + n - 1, as a list or a range. */
@@ -66,10 +66,10 @@ static void check_equal(rig *g)
     size_t floats = 20 * mr_ps_table_row_floats(g->head.tables.p[0]);
     for (int i = 0; i < g->r.entries.n; i++)
         apply(&g->member, &g->r.entries.p[i].change);
-    mr_ps_store_read(&g->head, 0, SLOT, all, true, a);
-    mr_ps_store_read(&g->member, 0, SLOT, all, true, b);
+    mr_ps_store_read(&g->head, 0, RANGE, all, true, a);
+    mr_ps_store_read(&g->member, 0, RANGE, all, true, b);
     MR_CHECK(floats <= MR_COUNT(a) && memcmp(a, b, floats * sizeof(float)) == 0);
-    MR_CHECK_INT(g->member.parts.p[0][SLOT].n_pushed, g->head.parts.p[0][SLOT].n_pushed);
+    MR_CHECK_INT(g->member.parts.p[0][RANGE].n_pushed, g->head.parts.p[0][RANGE].n_pushed);
 }
 
 static void end(rig *g)
@@ -85,7 +85,7 @@ MR_TEST(ps_aggregate_many_pushes_of_the_same_keys_become_their_rows)
     rig g = begin((mr_ps_table_options){.width = 2, .update = MR_PS_ADAGRAD, .rate = 0.1f, .a = 0.1f});
     for (int i = 0; i < 5; i++)
         push(&g, FIRST + 3, 10, true, (float)i - 1.5f);
-    mr_ps_record_aggregate(&g.head, SLOT, &g.r);
+    mr_ps_record_aggregate(&g.head, RANGE, &g.r);
     MR_CHECK_INT(entries_with_something(&g), 1);
     MR_CHECK_INT(g.r.entries.n, 5);
     MR_CHECK_INT(g.r.entries.p[4].change.kind, MR_PS_CHANGE_SET);
@@ -94,12 +94,12 @@ MR_TEST(ps_aggregate_many_pushes_of_the_same_keys_become_their_rows)
     end(&g);
 }
 
-MR_TEST(ps_aggregate_whole_slots_need_no_keys)
+MR_TEST(ps_aggregate_whole_ranges_need_no_keys)
 {
     rig g = begin((mr_ps_table_options){.width = 2, .update = MR_PS_ADD});
     for (int i = 0; i < 3; i++)
         push(&g, FIRST, 20, i == 1, (float)i);
-    mr_ps_record_aggregate(&g.head, SLOT, &g.r);
+    mr_ps_record_aggregate(&g.head, RANGE, &g.r);
     MR_CHECK(!g.r.entries.p[2].change.keys.list);
     MR_CHECK_INT(entries_with_something(&g), 1);
     end(&g);
@@ -110,7 +110,7 @@ MR_TEST(ps_aggregate_pushes_that_hardly_meet_stay_pushes)
     rig g = begin((mr_ps_table_options){.width = 2, .update = MR_PS_ADAM, .rate = 0.1f, .a = 0.9f, .b = 0.99f, .epsilon = 1e-8f});
     push(&g, FIRST, 6, true, 1);
     push(&g, FIRST + 5, 6, true, 2);
-    mr_ps_record_aggregate(&g.head, SLOT, &g.r);
+    mr_ps_record_aggregate(&g.head, RANGE, &g.r);
     MR_CHECK_INT(entries_with_something(&g), 2);
     end(&g);
 }
@@ -119,7 +119,7 @@ MR_TEST(ps_aggregate_one_push_stays_a_push)
 {
     rig g = begin((mr_ps_table_options){.width = 2, .update = MR_PS_ADD});
     push(&g, FIRST, 6, true, 1);
-    mr_ps_record_aggregate(&g.head, SLOT, &g.r);
+    mr_ps_record_aggregate(&g.head, RANGE, &g.r);
     MR_CHECK_INT(g.r.entries.p[0].change.kind, MR_PS_CHANGE_PUSH);
     end(&g);
 }
@@ -129,7 +129,7 @@ MR_TEST(ps_aggregate_whole_rounds_of_workers_become_their_rows)
     rig g = begin((mr_ps_table_options){.width = 2, .update = MR_PS_SGD, .rate = 0.5f, .aggregate = 2});
     for (int i = 0; i < 4; i++)
         push(&g, FIRST + 1, 12, true, (float)i);
-    mr_ps_record_aggregate(&g.head, SLOT, &g.r);
+    mr_ps_record_aggregate(&g.head, RANGE, &g.r);
     MR_CHECK_INT(entries_with_something(&g), 1);
     end(&g);
 }
@@ -144,7 +144,7 @@ MR_TEST(ps_aggregate_rounds_over_several_records_stay_pushes)
     g.r = (mr_ps_record){0};
     push(&g, FIRST + 1, 12, true, 2);
     push(&g, FIRST + 1, 12, true, 3);
-    mr_ps_record_aggregate(&g.head, SLOT, &g.r);
+    mr_ps_record_aggregate(&g.head, RANGE, &g.r);
     MR_CHECK_INT(entries_with_something(&g), 2);
     end(&g);
 }
@@ -157,7 +157,7 @@ MR_TEST(ps_aggregate_algebra_in_between_keeps_all_as_it_was)
     apply(&g.head, &scale);
     mr_vec_push(&g.r.entries, ((mr_ps_entry){{9, 1}, scale, NULL}));
     push(&g, FIRST, 10, true, 2);
-    mr_ps_record_aggregate(&g.head, SLOT, &g.r);
+    mr_ps_record_aggregate(&g.head, RANGE, &g.r);
     MR_CHECK_INT(entries_with_something(&g), 3);
     end(&g);
 }
@@ -177,7 +177,7 @@ MR_TEST(ps_aggregate_members_hold_what_the_head_holds)
                 uint64_t at = (random >> 33) % 20, most = 20 - at;
                 push(&g, FIRST + at, 1 + (random >> 40) % most, random >> 63, (float)(random >> 50 & 7));
             }
-            mr_ps_record_aggregate(&g.head, SLOT, &g.r);
+            mr_ps_record_aggregate(&g.head, RANGE, &g.r);
             check_equal(&g);
             mr_ps_record_deinit(&g.r);
             g.r = (mr_ps_record){0};

@@ -69,7 +69,7 @@ static void push_reply(mr_ps_push_call *p)
         mr_ps_put_numbers(&w, 3, &p->versions);
         mr_pb_opt_bytes(&w, 4, mr_sv_of(mr_status_message(first_error(p))));
     }
-    mr_status *st = mr_ps_end_head(&w, &head, &body);
+    mr_status *st = mr_ps_head_end_alone(&w, &head, &body);
     push_end(p, st, &body);
 }
 
@@ -92,7 +92,7 @@ void mr_ps_push_answered(mr_ps_push_part *part, mr_code code, uint64_t epoch, ui
 static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_request *q,
                                  const mr_ps_unpacked *u)
 {
-    int n = q->slots.n;
+    int n = q->ranges.n;
     mr_ps_push_call *p = mr_calloc(1, sizeof *p + (size_t)n * sizeof *p->parts);
     p->call = c;
     p->server = s;
@@ -107,7 +107,7 @@ static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_re
     s->pushes = p;
     for (int i = 0; i < n; i++) {
         p->parts[i].of = p;
-        p->parts[i].slot = (int)q->slots.p[i];
+        p->parts[i].range = (int)q->ranges.p[i];
         mr_vec_push(&p->codes, 0);
         mr_vec_push(&p->epochs, 0);
         mr_vec_push(&p->versions, 0);
@@ -119,10 +119,10 @@ static mr_ps_push_call *push_new(mr_ps_server *s, mr_net_call *c, const mr_ps_re
  * of memory must not be counted. If the range will refuse the push anyway, nothing is reserved. */
 static void offer_part(mr_ps_server *s, const mr_ps_request *q, mr_ps_push_part *part, int i, int64_t now_ns)
 {
-    MR_ASSERT(s->actions.n == 0 && part->slot >= 0 && part->slot < s->store.n_slots);
-    mr_psr *r = &s->slots[part->slot].r;
-    if (mr_psr_may_pull(r, q->epochs.p[i]) == MR_OK)
-        part->st = mr_ps_store_check(&s->store, part->slot, &part->change);
+    MR_ASSERT(s->actions.n == 0 && part->range >= 0 && part->range < s->store.n_ranges);
+    mr_psr *r = &s->ranges[part->range].r;
+    if (mr_psr_admits(r, q->epochs.p[i]) == MR_OK)
+        part->st = mr_ps_store_check(&s->store, part->range, &part->change);
     if (part->st) { /* final: the push is not counted */
         mr_ps_push_answered(part, mr_status_code(part->st), r->view.epoch, 0);
         return;
@@ -134,7 +134,7 @@ static void offer_part(mr_ps_server *s, const mr_ps_request *q, mr_ps_push_part 
                         .generation = q->generations.p[i],
                         .cookie = (uint64_t)(uintptr_t)part};
     mr_psr_push_part(r, &push, now_ns, &s->actions);
-    mr_ps_server_act(s, part->slot, NULL);
+    mr_ps_server_act(s, part->range, NULL);
 }
 
 /* On success the call has been taken over: it is answered when all parts are. On error the caller
@@ -143,7 +143,7 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
 {
     mr_ps_unpacked u = {0};
     const mr_ps_table_spec *t;
-    int n = q->slots.n;
+    int n = q->ranges.n;
     if (n == 0 || q->prevs.n != n || q->generations.n != n || q->client == 0)
         return mr_invalid("Invalid push: it has no ranges or no client id, or its lists differ in length");
     for (int i = 0; i < n; i++)
@@ -156,7 +156,7 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
     size_t room = mr_ps_server_room(s);
     if (c->body.n > room)
         return mr_error(MR_UNAVAILABLE, "No memory for a push of %zu bytes at present", c->body.n);
-    mr_status *st = width ? mr_ps_request_unpack(q, f, t, s->store.n_slots, width, room, s->keys, &u) : NULL;
+    mr_status *st = width ? mr_ps_request_unpack(q, f, t, s->store.n_ranges, width, room, s->keys, &u) : NULL;
     if (st) {
         mr_ps_unpacked_deinit(&u);
         return st;
@@ -190,7 +190,7 @@ static void do_request(mr_ps_server *s, mr_net_call *c, const char *method)
     bool taken = false;
     mr_status *st = mr_ps_frame_open(&c->body, &f);
     if (!st)
-        st = mr_ps_request_get(f.head, s->store.n_slots, &q);
+        st = mr_ps_request_get(f.head, s->store.n_ranges, &q);
     if (!st && strcmp(method, "Push") == 0)
         taken = !(st = do_push(s, c, &q, &f));
     else if (!st)
@@ -209,7 +209,7 @@ static void on_call(void *owner, mr_ps_note *n)
     mr_net_call *c = ((mr_ps_call_note *)n)->call;
     const char *method = c->method + sizeof MR_PS_SERVICE - 1;
     mr_free(n);
-    if (!s->slots || s->closing)
+    if (!s->ranges || s->closing)
         mr_ps_reply(c,
                     mr_error(MR_UNAVAILABLE, s->closing ? "The parameter server was stopped"
                                                         : "The parameter server has not joined its manager yet"),

@@ -4,11 +4,11 @@
  *     server_calls.c  incoming calls, and pushes
  *     server_pulls.c  pulls and reductions
  *     server_chain.c  carries out decisions, and takes messages of other members
- *     server_words.c  messages between the members of a chain, as bytes
+ *     server_messages.c  messages between the members of a chain, as bytes
  *     server_copy.c   copies of a range, for members that catch up
  *     server_aggregate.c  merges the pushes of a record for the members behind the head
  *
- * The server's thread owns all of it, except what `mu` guards. A slot is what the documentation
+ * The server's thread owns all of it, except what `mu` guards. A range is what the documentation
  * calls a range. */
 #ifndef MR_PS_SERVER_INTERNAL_H
 #define MR_PS_SERVER_INTERNAL_H
@@ -32,16 +32,16 @@ typedef struct mr_ps_record {
 } mr_ps_record;
 void mr_ps_record_deinit(mr_ps_record *r);
 
-typedef struct mr_ps_slot_state {
+typedef struct mr_ps_range_state {
     mr_psr r;
     MR_VEC(mr_ps_record) kept; /* versions follow each other */
-} mr_ps_slot_state;
+} mr_ps_range_state;
 
 /* ---- a client's push that is not answered yet ---- */
 
 typedef struct mr_ps_push_part {
     struct mr_ps_push_call *of;
-    int slot;
+    int range;
     mr_ps_change change; /* in the call's blob */
     mr_status *st;       /* the push was counted, but its update failed; owned */
     bool answered;
@@ -70,31 +70,31 @@ typedef struct mr_ps_waiting_pull {
 
 /* ---- messages to other servers ---- */
 
-typedef struct mr_ps_word { /* a message about one range */
-    enum { MR_PS_WORD_APPEND, MR_PS_WORD_HAVE, MR_PS_WORD_REFUSE } kind;
-    int slot;
+typedef struct mr_ps_message { /* a message about one range */
+    enum { MR_PS_MESSAGE_APPEND, MR_PS_MESSAGE_HAVE, MR_PS_MESSAGE_REFUSE } kind;
+    int range;
     uint64_t epoch, version, stable;
     bool again;
     MR_VEC(mr_ps_record) records; /* APPEND: copies, whose blobs are shared */
-} mr_ps_word;
+} mr_ps_message;
 
 typedef struct mr_ps_outbox { /* to one server: one call at a time is open, the rest waits and travels together */
     uint64_t to;
     bool busy;
-    MR_VEC(mr_ps_word) words;
+    MR_VEC(mr_ps_message) messages;
 } mr_ps_outbox;
 
 struct mr_ps_server {
     mr_ps_inbox inbox;
-    mr_ps_ways ways;
+    mr_ps_routes routes;
     mr_ps_link link;
-    mr_ps_doors *doors;
+    mr_ps_listeners *listeners;
     uint64_t id;
     size_t memory;
     mr_ps_map map; /* the newest */
     mr_ps_store store;
     mr_ps_clock clock;
-    mr_ps_slot_state *slots; /* store.n_slots entries; NULL: not joined yet */
+    mr_ps_range_state *ranges; /* store.n_ranges entries; NULL: not joined yet */
     mr_psr_actions actions;
     MR_VEC(mr_ps_outbox *) outboxes;
     mr_ps_key_cache *keys; /* key lists that clients have sent */
@@ -121,7 +121,7 @@ struct mr_ps_server {
 /* Stops the server because of an error; others will consider it lost. Takes over st. */
 void mr_ps_server_fail(mr_ps_server *s, mr_status *st);
 /* Sends COMPLETE, DRAINED or DECLINE to the manager. */
-void mr_ps_server_report(mr_ps_server *s, int slot, const mr_psr_action *a);
+void mr_ps_server_report(mr_ps_server *s, int range, const mr_psr_action *a);
 
 /* ---- server_calls.c ---- */
 void mr_ps_server_handle(void *server, mr_net_call *c); /* from any thread */
@@ -138,30 +138,30 @@ mr_status *mr_ps_server_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes
 
 /* ---- server_aggregate.c ---- */
 /* Replaces the pushes of a record, which have been applied, by the resulting rows where that takes fewer bytes. */
-void mr_ps_record_aggregate(const mr_ps_store *store, int slot, mr_ps_record *r);
+void mr_ps_record_aggregate(const mr_ps_store *store, int range, mr_ps_record *r);
 
 /* ---- server_chain.c ---- */
-typedef struct mr_ps_hand { /* contents of the message whose actions are carried out */
+typedef struct mr_ps_action_data { /* contents of the message whose actions are carried out */
     mr_ps_record *records; /* of an append; an action moves out the ones it uses */
     mr_ps_staged *copy;    /* of a range; likewise */
-} mr_ps_hand;
-/* Carries out s->actions for a slot, and empties them. h may be NULL. */
-void mr_ps_server_act(mr_ps_server *s, int slot, mr_ps_hand *h);
+} mr_ps_action_data;
+/* Carries out s->actions for a range, and empties them. h may be NULL. */
+void mr_ps_server_act(mr_ps_server *s, int range, mr_ps_action_data *h);
 void mr_ps_server_chain(mr_ps_server *s, mr_net_call *c); /* the method Chain */
-/* This server has no memory for what came for a slot. `why` stays the caller's. */
-void mr_ps_server_decline(mr_ps_server *s, int slot, uint64_t from, uint64_t epoch, const mr_status *why);
-void mr_ps_slot_state_deinit(mr_ps_slot_state *s);
+/* This server has no memory for what came for a range. `why` stays the caller's. */
+void mr_ps_server_decline(mr_ps_server *s, int range, uint64_t from, uint64_t epoch, const mr_status *why);
+void mr_ps_range_state_deinit(mr_ps_range_state *s);
 
-/* ---- server_words.c ---- */
-void mr_ps_server_say(mr_ps_server *s, uint64_t to, mr_ps_word w); /* queues w, which it takes over */
+/* ---- server_messages.c ---- */
+void mr_ps_server_say(mr_ps_server *s, uint64_t to, mr_ps_message w); /* queues w, which it takes over */
 void mr_ps_server_flush(mr_ps_server *s);                          /* sends what is queued */
 void mr_ps_server_drop_peer(mr_ps_server *s, uint64_t id);
 /* Reads a message. Its records share the raw bytes from *at on; *at moves behind them. */
-mr_status *mr_ps_word_get(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_word *out);
-void mr_ps_word_deinit(mr_ps_word *w);
+mr_status *mr_ps_message_get(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_message *out);
+void mr_ps_message_deinit(mr_ps_message *w);
 
 /* ---- server_copy.c ---- */
-void mr_ps_server_send_copy(mr_ps_server *s, int slot, const mr_psr_action *a);
+void mr_ps_server_send_copy(mr_ps_server *s, int range, const mr_psr_action *a);
 void mr_ps_server_copy(mr_ps_server *s, mr_net_call *c); /* the method Copy */
 
 #endif

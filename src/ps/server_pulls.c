@@ -46,9 +46,9 @@ static void answer_deinit(answer *a)
 /* Which parts this server serves at present, and in which epoch it is. */
 static void judge_parts(const mr_ps_server *s, const mr_ps_request *q, answer *a)
 {
-    for (int i = 0; i < q->slots.n; i++) {
-        const mr_psr *r = &s->slots[q->slots.p[i]].r;
-        mr_code code = mr_psr_may_pull(r, q->epochs.p[i]);
+    for (int i = 0; i < q->ranges.n; i++) {
+        const mr_psr *r = &s->ranges[q->ranges.p[i]].r;
+        mr_code code = mr_psr_admits(r, q->epochs.p[i]);
         mr_vec_push(&a->codes, code);
         mr_vec_push(&a->epochs, r->view.epoch);
         a->bad |= code != MR_OK;
@@ -63,12 +63,12 @@ static mr_status *read_parts(const mr_ps_server *s, const mr_ps_request *q, cons
     a->blob = mr_ps_blob_new_counted(bytes, s->answers);
     if (!a->blob)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %zu rows of %zu floats", u->n_rows, width);
-    for (int i = 0; i < q->slots.n; i++) {
-        int slot = (int)q->slots.p[i];
+    for (int i = 0; i < q->ranges.n; i++) {
+        int range = (int)q->ranges.p[i];
         if (a->codes.p[i] != MR_OK)
             continue;
-        MR_TRY(mr_ps_keys_in_slot(&s->store, q->table, slot, u->parts.p[i]));
-        mr_ps_store_read(&s->store, q->table, slot, u->parts.p[i], q->whole,
+        MR_TRY(mr_ps_keys_in_range(&s->store, q->table, range, u->parts.p[i]));
+        mr_ps_store_read(&s->store, q->table, range, u->parts.p[i], q->whole,
                          (float *)a->blob->data + a->n_rows * width);
         a->n_rows += u->parts.p[i].n;
         MR_ASSERT(a->n_rows <= u->n_rows);
@@ -161,7 +161,7 @@ static mr_status *do_pull(mr_ps_server *s, const mr_ps_request *q, const mr_ps_f
     MR_GO(mr_ps_server_know_table(s, q->table));
     const mr_ps_table_spec *t = s->store.tables.p[q->table];
     size_t width = q->whole ? mr_ps_table_row_floats(t) : (size_t)t->o.width;
-    MR_GO(mr_ps_request_unpack(q, f, t, s->store.n_slots, 0, SIZE_MAX, s->keys, &u));
+    MR_GO(mr_ps_request_unpack(q, f, t, s->store.n_ranges, 0, SIZE_MAX, s->keys, &u));
     MR_GO(check_answer(s, u.n_rows, width, &bytes));
     if (bytes > 0 && (!first || !may_answer(s, bytes))) {
         *later = bytes;
@@ -185,7 +185,7 @@ static mr_status *answer_pull(mr_ps_server *s, const mr_net_call *c, bool first,
     *later = 0;
     mr_status *st = mr_ps_frame_open(&c->body, &f);
     if (!st)
-        st = mr_ps_request_get(f.head, s->store.n_slots, &q);
+        st = mr_ps_request_get(f.head, s->store.n_ranges, &q);
     if (!st)
         st = do_pull(s, &q, &f, first, later, body);
     mr_ps_request_deinit(&q);
@@ -283,14 +283,14 @@ mr_status *mr_ps_server_reduce(mr_ps_server *s, const mr_ps_request *q, mr_bytes
     mr_status *st = NULL;
     MR_GO(mr_ps_server_know_table(s, q->table));
     judge_parts(s, q, &a);
-    a.n_bytes = (size_t)q->slots.n * sizeof(double);
+    a.n_bytes = (size_t)q->ranges.n * sizeof(double);
     a.blob = mr_ps_blob_new(a.n_bytes);
     if (!a.blob)
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d sums", q->slots.n));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d sums", q->ranges.n));
     memset(a.blob->data, 0, a.n_bytes);
-    for (int i = 0; i < q->slots.n; i++)
+    for (int i = 0; i < q->ranges.n; i++)
         if (a.codes.p[i] == MR_OK)
-            MR_GO(mr_ps_store_reduce(&s->store, (int)q->slots.p[i], q->what, q->table, q->other,
+            MR_GO(mr_ps_store_reduce(&s->store, (int)q->ranges.p[i], q->what, q->table, q->other,
                                      (double *)a.blob->data + i));
     MR_GO(answer_put(s, q, 0, &a, body));
 out:

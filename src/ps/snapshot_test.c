@@ -1,12 +1,12 @@
 /* ps/snapshot_test.c -- all tables as a TensorBundle, and back. */
 #include <stdio.h>
 
-#include "ps/cluster_rig_test.h"
+#include "ps/cluster_fixture.h"
 #include "tests/harness/test.h"
 
 MR_TEST(ps_snapshot_is_restored_to_other_servers)
 {
-    ps_rig r;
+    ps_fixture r;
     int t;
     char folder[512];
     snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
@@ -22,7 +22,7 @@ MR_TEST(ps_snapshot_is_restored_to_other_servers)
         ones[i] = 1;
     for (int round = 0; round < 2; round++) {
         mr_ps_task k;
-        ps_rig_open(&r, 1 + 2 * round, 1, MR_PS_ADD);
+        ps_fixture_open(&r, 1 + 2 * round, 1, MR_PS_ADD);
         MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("ada"), &o, &t));
         mr_ps_job pull = {.pull = true, .table = t, .keys = {.n = 1000}, .out = round ? after : before};
         if (round == 0) {
@@ -39,7 +39,7 @@ MR_TEST(ps_snapshot_is_restored_to_other_servers)
         MR_CHECK_OK(mr_ps_end(r.ps, k));
         MR_CHECK_OK(mr_ps_begin(r.ps, &pull, &k));
         MR_CHECK_OK(mr_ps_end(r.ps, k));
-        ps_rig_close(&r);
+        ps_fixture_close(&r);
     }
     MR_CHECK(memcmp(before, after, sizeof before) == 0);
 }
@@ -47,10 +47,10 @@ MR_TEST(ps_snapshot_is_restored_to_other_servers)
 /* Ranges that were lost with all their copies begin anew, and get what the snapshot has. */
 MR_TEST(ps_snapshot_brings_back_what_was_lost)
 {
-    ps_rig r;
+    ps_fixture r;
     char folder[512];
     snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
-    ps_rig_open(&r, 2, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 2, 1, MR_PS_ADD);
     ps_push_all(r.ps, r.table, 5);
     MR_CHECK_OK(mr_ps_save(r.ps, folder));
     ps_push_all(r.ps, r.table, 1);
@@ -61,18 +61,18 @@ MR_TEST(ps_snapshot_brings_back_what_was_lost)
     ps_check_all(r.ps, r.table, 5);
     ps_push_all(r.ps, r.table, 2);
     ps_check_all(r.ps, r.table, 7);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* Errors of before are why one restores, and are still told to who waits for them. */
 MR_TEST(ps_snapshot_is_restored_after_pushes_that_failed)
 {
-    ps_rig r;
+    ps_fixture r;
     char folder[512];
     float v[1000] = {0};
     mr_ps_task t;
     snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
-    ps_rig_open(&r, 2, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 2, 1, MR_PS_ADD);
     ps_push_all(r.ps, r.table, 5);
     MR_CHECK_OK(mr_ps_save(r.ps, folder));
     ps_wait_quiet(r.ps);
@@ -82,16 +82,16 @@ MR_TEST(ps_snapshot_is_restored_after_pushes_that_failed)
     MR_CHECK_OK(mr_ps_load(r.ps, folder));
     ps_check_all(r.ps, r.table, 5);
     MR_CHECK_ERR(mr_ps_end(r.ps, t), MR_DATA_LOSS, "table 'w'");
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_snapshot_of_a_table_that_is_called_options)
 {
-    ps_rig r;
+    ps_fixture r;
     int t;
     char folder[512];
     snprintf(folder, sizeof folder, "%s/snapshot", mr_test_dir());
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps_table_options o = {.num_keys = 1000, .update = MR_PS_ADD};
     MR_CHECK_OK(mr_ps_make_table(r.ps, MR_SV("my/options"), &o, &t));
     ps_push_all(r.ps, t, 3);
@@ -99,5 +99,5 @@ MR_TEST(ps_snapshot_of_a_table_that_is_called_options)
     ps_push_all(r.ps, t, 1);
     MR_CHECK_OK(mr_ps_load(r.ps, folder));
     ps_check_all(r.ps, t, 3);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }

@@ -16,12 +16,12 @@ enum { ROWS_AT_ONCE = 256 }; /* rows of one call to a rule, and of initial value
 
 /* ---- layout ---- */
 
-/* The number of rows of a slot, and its first key. */
-static size_t slot_rows(const mr_ps_store *s, const mr_ps_table_spec *t, int slot, uint64_t *first)
+/* The number of rows of a range, and its first key. */
+static size_t range_rows(const mr_ps_store *s, const mr_ps_table_spec *t, int range, uint64_t *first)
 {
-    MR_ASSERT(slot >= 0 && slot < s->n_slots);
-    *first = mr_ps_slot_first(t->o.num_keys, s->n_slots, slot);
-    return (size_t)(mr_ps_slot_first(t->o.num_keys, s->n_slots, slot + 1) - *first);
+    MR_ASSERT(range >= 0 && range < s->n_ranges);
+    *first = mr_ps_range_first(t->o.num_keys, s->n_ranges, range);
+    return (size_t)(mr_ps_range_first(t->o.num_keys, s->n_ranges, range + 1) - *first);
 }
 
 static int n_planes(const mr_ps_table_spec *t)
@@ -40,9 +40,9 @@ static float *plane_of(const mr_ps_table_spec *t, const mr_ps_part *p, size_t n_
     return p->planes + (size_t)plane * n_rows * (size_t)t->o.width;
 }
 
-void mr_ps_store_init(mr_ps_store *s, int n_slots, size_t limit)
+void mr_ps_store_init(mr_ps_store *s, int n_ranges, size_t limit)
 {
-    *s = (mr_ps_store){.n_slots = n_slots, .limit = limit};
+    *s = (mr_ps_store){.n_ranges = n_ranges, .limit = limit};
 }
 
 /* Frees a part; it has its initial values again. */
@@ -59,17 +59,17 @@ static void part_drop(mr_ps_store *s, const mr_ps_table_spec *t, mr_ps_part *p, 
     *p = (mr_ps_part){0};
 }
 
-void mr_ps_store_drop(mr_ps_store *s, int slot)
+void mr_ps_store_drop(mr_ps_store *s, int range)
 {
     uint64_t first;
     for (int i = 0; i < s->tables.n; i++)
-        part_drop(s, s->tables.p[i], &s->parts.p[i][slot], slot_rows(s, s->tables.p[i], slot, &first));
+        part_drop(s, s->tables.p[i], &s->parts.p[i][range], range_rows(s, s->tables.p[i], range, &first));
 }
 
 /* Returns all memory; `used` is 0 at the end. */
 void mr_ps_store_deinit(mr_ps_store *s)
 {
-    for (int i = 0; i < s->n_slots; i++)
+    for (int i = 0; i < s->n_ranges; i++)
         mr_ps_store_drop(s, i);
     for (int i = 0; i < s->tables.n; i++) {
         mr_ps_table_spec_deinit(s->tables.p[i]);
@@ -81,13 +81,13 @@ void mr_ps_store_deinit(mr_ps_store *s)
     mr_vec_deinit(&s->parts);
 }
 
-/* Row numbers within a slot must fit into 32 bits. */
+/* Row numbers within a range must fit into 32 bits. */
 mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t)
 {
-    if (t->o.num_keys / (unsigned)s->n_slots >= UINT32_MAX - 1)
+    if (t->o.num_keys / (unsigned)s->n_ranges >= UINT32_MAX - 1)
         return mr_invalid("Table '%s': %llu keys are too many for %d ranges; start the manager with more num_ranges",
-                          t->name, (unsigned long long)t->o.num_keys, s->n_slots);
-    mr_ps_part *parts = mr_try_calloc((size_t)s->n_slots, sizeof *parts);
+                          t->name, (unsigned long long)t->o.num_keys, s->n_ranges);
+    mr_ps_part *parts = mr_try_calloc((size_t)s->n_ranges, sizeof *parts);
     if (!parts)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for table '%s'", t->name);
     mr_vec_push(&s->tables, t);
@@ -110,9 +110,9 @@ static void *take_memory(mr_ps_store *s, size_t n_rows, size_t bytes_a_row)
     return p;
 }
 
-static mr_status *no_memory(const mr_ps_table_spec *t, int slot)
+static mr_status *no_memory(const mr_ps_table_spec *t, int range)
 {
-    return mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for range %d", t->name, slot);
+    return mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for range %d", t->name, range);
 }
 
 /* Initial values of all planes. */
@@ -126,28 +126,28 @@ static void begin_rows(const mr_ps_table_spec *t, float *planes, uint64_t first,
 }
 
 /* Allocates a part's planes, with initial values, when it is first changed. */
-static mr_status *have_planes(mr_ps_store *s, int table, int slot)
+static mr_status *have_planes(mr_ps_store *s, int table, int range)
 {
     uint64_t first;
     const mr_ps_table_spec *t = s->tables.p[table];
-    mr_ps_part *p = &s->parts.p[table][slot];
-    size_t n = slot_rows(s, t, slot, &first);
+    mr_ps_part *p = &s->parts.p[table][range];
+    size_t n = range_rows(s, t, range, &first);
     if (p->planes || n == 0)
         return NULL;
     p->planes = take_memory(s, n, mr_ps_table_row_floats(t) * sizeof(float));
     if (!p->planes)
-        return no_memory(t, slot);
+        return no_memory(t, range);
     begin_rows(t, p->planes, first, n);
     return NULL;
 }
 
 /* Allocates the sum of a table that aggregates pushes. */
-static mr_status *have_sum(mr_ps_store *s, int table, int slot)
+static mr_status *have_sum(mr_ps_store *s, int table, int range)
 {
     uint64_t first;
     const mr_ps_table_spec *t = s->tables.p[table];
-    mr_ps_part *p = &s->parts.p[table][slot];
-    size_t n = slot_rows(s, t, slot, &first), width = (size_t)mr_ps_table_push_width(t);
+    mr_ps_part *p = &s->parts.p[table][range];
+    size_t n = range_rows(s, t, range, &first), width = (size_t)mr_ps_table_push_width(t);
     if (t->o.aggregate < 2 || p->sum || n == 0)
         return NULL;
     p->sum = take_memory(s, n, width * sizeof(float) + 1);
@@ -156,7 +156,7 @@ static mr_status *have_sum(mr_ps_store *s, int table, int slot)
         s->used -= p->sum ? n * (width * sizeof(float) + 1) : 0;
         mr_free(p->sum);
         p->sum = NULL;
-        return no_memory(t, slot);
+        return no_memory(t, range);
     }
     memset(p->sum, 0, n * width * sizeof(float));
     return NULL;
@@ -164,20 +164,20 @@ static mr_status *have_sum(mr_ps_store *s, int table, int slot)
 
 /* ---- checking ---- */
 
-/* Checks the ends first: for a list that rises, they say whether all keys are in the slot. The keys
+/* Checks the ends first: for a list that rises, they say whether all keys are in the range. The keys
  * come from a client, so a range may also overflow. */
-mr_status *mr_ps_keys_in_slot(const mr_ps_store *s, int table, int slot, mr_ps_keys k)
+mr_status *mr_ps_keys_in_range(const mr_ps_store *s, int table, int range, mr_ps_keys k)
 {
     uint64_t first;
     const mr_ps_table_spec *t = s->tables.p[table];
-    size_t n = slot_rows(s, t, slot, &first);
+    size_t n = range_rows(s, t, range, &first);
     if (k.n == 0)
         return NULL;
     uint64_t from = k.list ? k.list[0] : k.first;
     uint64_t last = k.list ? k.list[k.n - 1] : k.first + (k.n - 1);
     if (k.n > n || from < first || last < from || last - first >= n)
         return mr_invalid("Table '%s': keys %llu to %llu are not all in range %d, which has %zu keys from %llu on",
-                          t->name, (unsigned long long)from, (unsigned long long)last, slot, n,
+                          t->name, (unsigned long long)from, (unsigned long long)last, range, n,
                           (unsigned long long)first);
     return k.list ? mr_ps_keys_check(k.list, k.n, t->o.num_keys) : NULL;
 }
@@ -208,26 +208,26 @@ size_t mr_ps_change_width(const mr_ps_table_spec *t, mr_ps_change_kind kind)
 }
 
 /* What it allocates stays when the check fails later on: the next change needs it too. */
-mr_status *mr_ps_store_check(mr_ps_store *s, int slot, const mr_ps_change *c)
+mr_status *mr_ps_store_check(mr_ps_store *s, int range, const mr_ps_change *c)
 {
     bool two;
     if (c->kind == MR_PS_CHANGE_NONE)
         return NULL;
     if (c->table < 0 || c->table >= s->tables.n)
         return mr_error(MR_NOT_FOUND, "There is no table %d", c->table);
-    if (slot < 0 || slot >= s->n_slots)
-        return mr_invalid("There is no range %d: ranges are 0 to %d", slot, s->n_slots - 1);
+    if (range < 0 || range >= s->n_ranges)
+        return mr_invalid("There is no range %d: ranges are 0 to %d", range, s->n_ranges - 1);
     switch (c->kind) {
-    case MR_PS_CHANGE_PUSH: MR_TRY(have_sum(s, c->table, slot)); /* fallthrough */
-    case MR_PS_CHANGE_SET: MR_TRY(mr_ps_keys_in_slot(s, c->table, slot, c->keys)); break;
+    case MR_PS_CHANGE_PUSH: MR_TRY(have_sum(s, c->table, range)); /* fallthrough */
+    case MR_PS_CHANGE_SET: MR_TRY(mr_ps_keys_in_range(s, c->table, range, c->keys)); break;
     case MR_PS_CHANGE_ALGEBRA:
         MR_TRY(check_algebra(s, c->what, c->table, c->other, &two));
         if (two)
-            MR_TRY(have_planes(s, c->other, slot));
+            MR_TRY(have_planes(s, c->other, range));
         break;
     default: return mr_invalid("Unknown kind of change: %d", (int)c->kind);
     }
-    return have_planes(s, c->table, slot);
+    return have_planes(s, c->table, range);
 }
 
 /* ---- changing ---- */
@@ -237,7 +237,7 @@ static inline size_t row_at(mr_ps_keys k, uint64_t first, size_t i)
     return (size_t)((k.list ? k.list[i] : k.first + i) - first);
 }
 
-/* Applies a push at once. Rules take row numbers of 32 bits in groups; a push of the whole slot
+/* Applies a push at once. Rules take row numbers of 32 bits in groups; a push of the whole range
  * needs no numbers. */
 static void apply_push(const mr_ps_table_spec *t, mr_ps_part *p, size_t n_rows, uint64_t first, mr_ps_keys k,
                        const float *pushed)
@@ -337,14 +337,14 @@ static void apply_algebra(mr_ps_algebra what, float *a, const float *b, size_t n
 
 /* The change was checked, so nothing can fail. SET drops the sum: its gradients belong to values
  * that no longer exist, and the next update must be made of whole rounds. */
-void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
+void mr_ps_store_change(mr_ps_store *s, int range, const mr_ps_change *c)
 {
     uint64_t first;
     if (c->kind == MR_PS_CHANGE_NONE)
         return;
     const mr_ps_table_spec *t = s->tables.p[c->table];
-    mr_ps_part *p = &s->parts.p[c->table][slot];
-    size_t n = slot_rows(s, t, slot, &first);
+    mr_ps_part *p = &s->parts.p[c->table][range];
+    size_t n = range_rows(s, t, range, &first);
     MR_ASSERT(n == 0 || p->planes);
     if (n == 0)
         return;
@@ -353,7 +353,7 @@ void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c)
         if (p->sum)
             clear_sum(t, p, n);
     } else if (c->kind == MR_PS_CHANGE_ALGEBRA) {
-        const float *b = c->other >= 0 && c->other < s->tables.n ? s->parts.p[c->other][slot].planes : NULL;
+        const float *b = c->other >= 0 && c->other < s->tables.n ? s->parts.p[c->other][range].planes : NULL;
         apply_algebra(c->what, p->planes, b, n * (size_t)t->o.width, c->alpha);
     } else if (t->o.aggregate > 1) {
         aggregate_push(t, p, n, first, c->keys, c->floats);
@@ -382,12 +382,12 @@ static void read_beginning(const mr_ps_table_spec *t, mr_ps_keys k, bool all, fl
 }
 
 /* Never allocates, so a pull cannot fail for lack of memory here. */
-void mr_ps_store_read(const mr_ps_store *s, int table, int slot, mr_ps_keys k, bool all, float *out)
+void mr_ps_store_read(const mr_ps_store *s, int table, int range, mr_ps_keys k, bool all, float *out)
 {
     uint64_t first;
     const mr_ps_table_spec *t = s->tables.p[table];
-    const mr_ps_part *p = &s->parts.p[table][slot];
-    size_t n = slot_rows(s, t, slot, &first), w = (size_t)t->o.width;
+    const mr_ps_part *p = &s->parts.p[table][range];
+    size_t n = range_rows(s, t, range, &first), w = (size_t)t->o.width;
     if (k.n == 0)
         return;
     if (!p->planes) {
@@ -408,7 +408,7 @@ void mr_ps_store_read(const mr_ps_store *s, int table, int slot, mr_ps_keys k, b
     }
 }
 
-/* The values of rows at .. at + m - 1 of a slot. If the part has no memory yet, they are computed
+/* The values of rows at .. at + m - 1 of a range. If the part has no memory yet, they are computed
  * into `memory`. */
 static const float *values_at(const mr_ps_table_spec *t, const mr_ps_part *p, uint64_t first, size_t at,
                               size_t m, float *memory)
@@ -440,8 +440,8 @@ static double reduce_run(const float *x, const float *y, size_t n)
     return sum;
 }
 
-/* Goes through the slot in steps, so that parts without memory need none. */
-mr_status *mr_ps_store_reduce(const mr_ps_store *s, int slot, mr_ps_algebra what, int a, int b, double *out)
+/* Goes through the range in steps, so that parts without memory need none. */
+mr_status *mr_ps_store_reduce(const mr_ps_store *s, int range, mr_ps_algebra what, int a, int b, double *out)
 {
     bool two;
     uint64_t first;
@@ -449,11 +449,11 @@ mr_status *mr_ps_store_reduce(const mr_ps_store *s, int slot, mr_ps_algebra what
     if (what != MR_PS_DOT && what != MR_PS_NORM1)
         return mr_invalid("Algebra operation %d has no result; only DOT and NORM1 have", (int)what);
     const mr_ps_table_spec *t = s->tables.p[a], *u = two ? s->tables.p[b] : t;
-    const mr_ps_part *p = &s->parts.p[a][slot], *q = two ? &s->parts.p[b][slot] : p;
-    size_t n = slot_rows(s, t, slot, &first), w = (size_t)t->o.width, step = MR_MAX(1, ROWS_AT_ONCE / w);
+    const mr_ps_part *p = &s->parts.p[a][range], *q = two ? &s->parts.p[b][range] : p;
+    size_t n = range_rows(s, t, range, &first), w = (size_t)t->o.width, step = MR_MAX(1, ROWS_AT_ONCE / w);
     float *x = mr_try_alloc(2 * step * w * sizeof(float));
     if (!x)
-        return no_memory(t, slot);
+        return no_memory(t, range);
     double sum = 0;
     for (size_t i = 0; i < n; i += step) {
         size_t m = MR_MIN(step, n - i);

@@ -12,7 +12,7 @@
 #include "base/vec.h"
 #include "ps/table.h"
 
-/* The keys of a change within one slot of a table: a sorted list, or `n` keys from `first` on. */
+/* The keys of a change within one range of a table: a sorted list, or `n` keys from `first` on. */
 typedef struct mr_ps_keys {
     const uint64_t *list; /* NULL: a range */
     uint64_t first;
@@ -22,7 +22,7 @@ typedef struct mr_ps_keys {
 typedef enum mr_ps_change_kind {
     MR_PS_CHANGE_PUSH,    /* floats: push_width per key */
     MR_PS_CHANGE_SET,     /* floats: whole rows, for each key the values and then the other planes */
-    MR_PS_CHANGE_ALGEBRA, /* of the whole slot */
+    MR_PS_CHANGE_ALGEBRA, /* of the whole range */
     MR_PS_CHANGE_NONE,    /* no change: stands for a push that was given up */
     MR_PS_CHANGE_KINDS
 } mr_ps_change_kind;
@@ -45,43 +45,43 @@ typedef struct mr_ps_part {
 } mr_ps_part;
 
 typedef struct mr_ps_store {
-    int n_slots;
+    int n_ranges;
     size_t limit, used; /* bytes; limit 0: none */
     MR_VEC(mr_ps_table_spec *) tables; /* by number; owned */
-    MR_VEC(mr_ps_part *) parts;        /* by table: n_slots parts */
+    MR_VEC(mr_ps_part *) parts;        /* by table: n_ranges parts */
 } mr_ps_store;
 
-void mr_ps_store_init(mr_ps_store *s, int n_slots, size_t limit);
+void mr_ps_store_init(mr_ps_store *s, int n_ranges, size_t limit);
 void mr_ps_store_deinit(mr_ps_store *s);
 /* Adds a table under the next number. Takes over t, unless it fails. */
 mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t);
 
-/* Checks that a change is possible: its table exists, its keys rise and are in the slot. Also allocates the memory that
- * it needs, so that mr_ps_store_change cannot fail. */
-mr_status *mr_ps_store_check(mr_ps_store *s, int slot, const mr_ps_change *c);
-void mr_ps_store_change(mr_ps_store *s, int slot, const mr_ps_change *c);
+/* Checks that a change is possible: its table exists, its keys rise and are in the range. Also allocates the memory
+ * that it needs, so that mr_ps_store_change cannot fail. */
+mr_status *mr_ps_store_check(mr_ps_store *s, int range, const mr_ps_change *c);
+void mr_ps_store_change(mr_ps_store *s, int range, const mr_ps_change *c);
 /* Floats per key of a change of that kind. */
 size_t mr_ps_change_width(const mr_ps_table_spec *t, mr_ps_change_kind kind);
 
-mr_status *mr_ps_keys_in_slot(const mr_ps_store *s, int table, int slot, mr_ps_keys k);
-/* Reads the values of keys of a slot, which were checked (mr_ps_keys_in_slot); all: whole rows, as SET has them. */
-void mr_ps_store_read(const mr_ps_store *s, int table, int slot, mr_ps_keys k, bool all, float *out);
-/* DOT and NORM1 of one slot. */
-mr_status *mr_ps_store_reduce(const mr_ps_store *s, int slot, mr_ps_algebra what, int a, int b, double *out);
+mr_status *mr_ps_keys_in_range(const mr_ps_store *s, int table, int range, mr_ps_keys k);
+/* Reads the values of keys of a range, which were checked (mr_ps_keys_in_range); all: whole rows, as SET has them. */
+void mr_ps_store_read(const mr_ps_store *s, int table, int range, mr_ps_keys k, bool all, float *out);
+/* DOT and NORM1 of one range. */
+mr_status *mr_ps_store_reduce(const mr_ps_store *s, int range, mr_ps_algebra what, int a, int b, double *out);
 
-/* A slot as bytes, with all its tables (docs/formats/ps.md, Slot). */
-mr_status *mr_ps_store_pack(const mr_ps_store *s, int slot, mr_str *out);
-/* A slot that was unpacked, with all its memory, and is not part of the store yet: installing it cannot fail. */
+/* A range as bytes, with all its tables (docs/formats/ps.md, Range). */
+mr_status *mr_ps_store_pack(const mr_ps_store *s, int range, mr_str *out);
+/* A range that was unpacked, with all its memory, and is not part of the store yet: installing it cannot fail. */
 typedef struct mr_ps_staged {
     mr_ps_part *parts; /* by table; NULL: nothing is staged */
     int n;
     size_t used;
 } mr_ps_staged;
 /* Does not change the store. RESOURCE_EXHAUSTED: the store would exceed its limit, or there is no memory. */
-mr_status *mr_ps_store_stage(const mr_ps_store *s, int slot, mr_sv bytes, mr_ps_staged *out);
-void mr_ps_store_install(mr_ps_store *s, int slot, mr_ps_staged *staged); /* replaces the slot; takes over staged */
+mr_status *mr_ps_store_stage(const mr_ps_store *s, int range, mr_sv bytes, mr_ps_staged *out);
+void mr_ps_store_install(mr_ps_store *s, int range, mr_ps_staged *staged); /* replaces the range; takes over staged */
 void mr_ps_staged_deinit(mr_ps_staged *staged);
-mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes); /* stages and installs */
-void mr_ps_store_drop(mr_ps_store *s, int slot); /* frees the slot: initial values again */
+mr_status *mr_ps_store_unpack(mr_ps_store *s, int range, mr_sv bytes); /* stages and installs */
+void mr_ps_store_drop(mr_ps_store *s, int range); /* frees the range: initial values again */
 
 #endif

@@ -1,6 +1,6 @@
 /* ps/store_pack.c -- a range as bytes: the copy that a member gets to catch up.
  *
- *     message Slot { repeated Part parts = 1; }
+ *     message Range { repeated Part parts = 1; }
  *     message Part {
  *       int32 table = 1;
  *       bytes planes = 2;   // floats; absent: the part has its initial values
@@ -14,10 +14,10 @@
  * mr_ps_store_install, which cannot fail. */
 #include "ps/store.h"
 
-static size_t rows_of(const mr_ps_store *s, int table, int slot)
+static size_t rows_of(const mr_ps_store *s, int table, int range)
 {
     uint64_t n = s->tables.p[table]->o.num_keys;
-    return (size_t)(mr_ps_slot_first(n, s->n_slots, slot + 1) - mr_ps_slot_first(n, s->n_slots, slot));
+    return (size_t)(mr_ps_range_first(n, s->n_ranges, range + 1) - mr_ps_range_first(n, s->n_ranges, range));
 }
 
 static size_t planes_bytes(const mr_ps_table_spec *t, size_t n)
@@ -30,11 +30,11 @@ static size_t sum_bytes(const mr_ps_table_spec *t, size_t n)
 }
 
 /* Writes nothing for a part with initial values. */
-static void put_part(mr_pb_writer *w, const mr_ps_store *s, int table, int slot)
+static void put_part(mr_pb_writer *w, const mr_ps_store *s, int table, int range)
 {
     const mr_ps_table_spec *t = s->tables.p[table];
-    const mr_ps_part *p = &s->parts.p[table][slot];
-    size_t n = rows_of(s, table, slot), mark;
+    const mr_ps_part *p = &s->parts.p[table][range];
+    size_t n = rows_of(s, table, range), mark;
     if (!p->planes && !p->n_pushed)
         return;
     mark = mr_pb_begin(w, 1);
@@ -50,13 +50,13 @@ static void put_part(mr_pb_writer *w, const mr_ps_store *s, int table, int slot)
     mr_pb_end(w, mark);
 }
 
-mr_status *mr_ps_store_pack(const mr_ps_store *s, int slot, mr_str *out)
+mr_status *mr_ps_store_pack(const mr_ps_store *s, int range, mr_str *out)
 {
     mr_pb_writer w;
     mr_pb_writer_init(&w, out);
     for (int i = 0; i < s->tables.n; i++)
-        put_part(&w, s, i, slot);
-    return mr_pb_writer_status(&w, "Slot");
+        put_part(&w, s, i, range);
+    return mr_pb_writer_status(&w, "Range");
 }
 
 /* ---- reading ---- */
@@ -85,27 +85,27 @@ static part_bytes read_part(mr_pb_reader *r)
 }
 
 /* Sizes must be exactly those of the table's part; a sum must be of an unfinished round. */
-static mr_status *check_part(const mr_ps_store *s, int slot, const part_bytes *b)
+static mr_status *check_part(const mr_ps_store *s, int range, const part_bytes *b)
 {
     if (b->table >= (uint64_t)s->tables.n)
         return mr_error(MR_NOT_FOUND, "There is no table %llu", (unsigned long long)b->table);
     const mr_ps_table_spec *t = s->tables.p[b->table];
-    size_t n = rows_of(s, (int)b->table, slot);
+    size_t n = rows_of(s, (int)b->table, range);
     bool right = b->planes.n == 0 || b->planes.n == planes_bytes(t, n);
     if (b->pushed)
         right = right && b->pushed > 0 && b->pushed < t->o.aggregate && b->sum.n == sum_bytes(t, n) &&
                 b->seen.n == n;
     return right ? NULL
                  : mr_invalid("Table '%s': a copy of range %d has the wrong size (%zu bytes of values for %zu rows)",
-                              t->name, slot, b->planes.n, n);
+                              t->name, range, b->planes.n, n);
 }
 
 /* ---- staging and installing ---- */
 
 typedef struct staging {
     const mr_ps_store *store;
-    int slot;
-    size_t room; /* bytes that the slot may use */
+    int range;
+    size_t room; /* bytes that the range may use */
     mr_ps_staged *to;
 } staging;
 
@@ -138,11 +138,11 @@ static mr_status *take_part(staging *g, const part_bytes *b)
     }
     return ok ? NULL
               : mr_error(MR_RESOURCE_EXHAUSTED, "Table '%s': no memory for a copy of range %d",
-                         g->store->tables.p[b->table]->name, g->slot);
+                         g->store->tables.p[b->table]->name, g->range);
 }
 
 /* First pass. */
-static mr_status *look_at(staging *g, const part_bytes *b) { return check_part(g->store, g->slot, b); }
+static mr_status *look_at(staging *g, const part_bytes *b) { return check_part(g->store, g->range, b); }
 
 /* Calls fn for each part, until it fails. */
 static mr_status *each_part(staging *g, mr_sv bytes, mr_status *(*fn)(staging *g, const part_bytes *b))
@@ -161,16 +161,16 @@ static mr_status *each_part(staging *g, mr_sv bytes, mr_status *(*fn)(staging *g
         if (!r.error)
             st = fn(g, &b);
     }
-    return st ? st : mr_pb_reader_status(&r, "Slot");
+    return st ? st : mr_pb_reader_status(&r, "Range");
 }
 
-/* Bytes that the slot may use once its present contents are dropped. */
-static size_t room_of(const mr_ps_store *s, int slot)
+/* Bytes that the range may use once its present contents are dropped. */
+static size_t room_of(const mr_ps_store *s, int range)
 {
     size_t others = s->used;
     for (int i = 0; i < s->tables.n; i++) {
-        const mr_ps_part *p = &s->parts.p[i][slot];
-        size_t n = rows_of(s, i, slot);
+        const mr_ps_part *p = &s->parts.p[i][range];
+        size_t n = rows_of(s, i, range);
         MR_ASSERT(!p->sum == !p->seen);
         others -= (p->planes ? planes_bytes(s->tables.p[i], n) : 0) + (p->sum ? sum_bytes(s->tables.p[i], n) + n : 0);
     }
@@ -178,14 +178,14 @@ static size_t room_of(const mr_ps_store *s, int slot)
 }
 
 /* On error *out is empty. */
-mr_status *mr_ps_store_stage(const mr_ps_store *s, int slot, mr_sv bytes, mr_ps_staged *out)
+mr_status *mr_ps_store_stage(const mr_ps_store *s, int range, mr_sv bytes, mr_ps_staged *out)
 {
     *out = (mr_ps_staged){.n = s->tables.n};
-    staging g = {s, slot, room_of(s, slot), out};
+    staging g = {s, range, room_of(s, range), out};
     MR_TRY(each_part(&g, bytes, look_at));
     out->parts = mr_try_calloc((size_t)out->n + 1, sizeof *out->parts);
     if (!out->parts)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d tables of a copy of range %d", out->n, slot);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d tables of a copy of range %d", out->n, range);
     mr_status *st = each_part(&g, bytes, take_part);
     if (st)
         mr_ps_staged_deinit(out);
@@ -203,21 +203,21 @@ void mr_ps_staged_deinit(mr_ps_staged *staged)
     *staged = (mr_ps_staged){0};
 }
 
-void mr_ps_store_install(mr_ps_store *s, int slot, mr_ps_staged *staged)
+void mr_ps_store_install(mr_ps_store *s, int range, mr_ps_staged *staged)
 {
     MR_ASSERT(staged->parts && staged->n <= s->tables.n);
-    mr_ps_store_drop(s, slot);
+    mr_ps_store_drop(s, range);
     for (int i = 0; i < staged->n; i++)
-        s->parts.p[i][slot] = staged->parts[i];
+        s->parts.p[i][range] = staged->parts[i];
     s->used += staged->used;
     mr_free(staged->parts);
     *staged = (mr_ps_staged){0};
 }
 
-mr_status *mr_ps_store_unpack(mr_ps_store *s, int slot, mr_sv bytes)
+mr_status *mr_ps_store_unpack(mr_ps_store *s, int range, mr_sv bytes)
 {
     mr_ps_staged staged;
-    MR_TRY(mr_ps_store_stage(s, slot, bytes, &staged));
-    mr_ps_store_install(s, slot, &staged);
+    MR_TRY(mr_ps_store_stage(s, range, bytes, &staged));
+    mr_ps_store_install(s, range, &staged);
     return NULL;
 }

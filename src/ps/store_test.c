@@ -1,9 +1,9 @@
-/* ps/store_test.c -- rows of slots: changed, read, packed. */
+/* ps/store_test.c -- rows of ranges: changed, read, packed. */
 #include "ps/store.h"
 
 #include "tests/harness/test.h"
 
-enum { SLOTS = 4 };
+enum { RANGES = 4 };
 
 static mr_ps_table_spec *spec(const char *name, mr_ps_table_options o)
 {
@@ -14,30 +14,30 @@ static mr_ps_table_spec *spec(const char *name, mr_ps_table_options o)
 
 static void open_store(mr_ps_store *s, mr_ps_table_options o, size_t limit)
 {
-    mr_ps_store_init(s, SLOTS, limit);
+    mr_ps_store_init(s, RANGES, limit);
     MR_CHECK_OK(mr_ps_store_add(s, spec("t", o)));
 }
 
-static mr_status *change(mr_ps_store *s, int slot, mr_ps_change c)
+static mr_status *change(mr_ps_store *s, int range, mr_ps_change c)
 {
-    MR_TRY(mr_ps_store_check(s, slot, &c));
-    mr_ps_store_change(s, slot, &c);
+    MR_TRY(mr_ps_store_check(s, range, &c));
+    mr_ps_store_change(s, range, &c);
     return NULL;
 }
 
-MR_TEST(ps_slots_cover_all_keys_once)
+MR_TEST(ps_ranges_cover_all_keys_once)
 {
     const uint64_t sizes[] = {1, 3, 240, 241, 1000, ((uint64_t)1 << 48) - 1};
     for (int i = 0; i < MR_COUNT(sizes); i++)
         for (int n = 1; n <= 300; n += 37) {
-            MR_CHECK_INT(mr_ps_slot_first(sizes[i], n, 0), 0);
-            MR_CHECK(mr_ps_slot_first(sizes[i], n, n) == sizes[i]);
+            MR_CHECK_INT(mr_ps_range_first(sizes[i], n, 0), 0);
+            MR_CHECK(mr_ps_range_first(sizes[i], n, n) == sizes[i]);
             for (int k = 0; k < n; k++) {
-                uint64_t first = mr_ps_slot_first(sizes[i], n, k), end = mr_ps_slot_first(sizes[i], n, k + 1);
+                uint64_t first = mr_ps_range_first(sizes[i], n, k), end = mr_ps_range_first(sizes[i], n, k + 1);
                 MR_CHECK(first <= end);
                 if (first < end) {
-                    MR_CHECK_INT(mr_ps_slot_of(sizes[i], n, first), k);
-                    MR_CHECK_INT(mr_ps_slot_of(sizes[i], n, end - 1), k);
+                    MR_CHECK_INT(mr_ps_range_of(sizes[i], n, first), k);
+                    MR_CHECK_INT(mr_ps_range_of(sizes[i], n, end - 1), k);
                 }
             }
         }
@@ -67,7 +67,7 @@ static void check_sums(int64_t rows)
     mr_ps_store s;
     double dot = 0, norm = 0, got;
     float x[100], y[100];
-    mr_ps_table_options o = {.num_keys = (uint64_t)rows * SLOTS, .update = MR_PS_ADD};
+    mr_ps_table_options o = {.num_keys = (uint64_t)rows * RANGES, .update = MR_PS_ADD};
     open_store(&s, o, 0);
     MR_CHECK_OK(mr_ps_store_add(&s, spec("u", o)));
     for (int64_t i = 0; i < rows; i++) {
@@ -76,7 +76,7 @@ static void check_sums(int64_t rows)
         dot += (double)x[i] * (double)y[i];
         norm += i % 7 < 3 ? -(double)x[i] : (double)x[i];
     }
-    mr_ps_keys keys = {.first = (uint64_t)rows, .n = (size_t)rows}; /* of slot 1 */
+    mr_ps_keys keys = {.first = (uint64_t)rows, .n = (size_t)rows}; /* of range 1 */
     MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .keys = keys, .floats = x}));
     MR_CHECK_OK(change(&s, 1, (mr_ps_change){.kind = MR_PS_CHANGE_PUSH, .table = 1, .keys = keys, .floats = y}));
     MR_CHECK_OK(mr_ps_store_reduce(&s, 1, MR_PS_DOT, 0, 1, &got));
@@ -86,7 +86,7 @@ static void check_sums(int64_t rows)
     mr_ps_store_deinit(&s);
 }
 
-MR_TEST(ps_store_sums_up_slots_of_any_length)
+MR_TEST(ps_store_sums_up_ranges_of_any_length)
 {
     for (int64_t rows = 1; rows <= 100; rows++)
         check_sums(rows);
@@ -122,7 +122,7 @@ MR_TEST(ps_store_keeps_to_its_budget)
     mr_ps_store_deinit(&s);
 }
 
-MR_TEST(ps_store_refuses_keys_of_other_slots)
+MR_TEST(ps_store_refuses_keys_of_other_ranges)
 {
     mr_ps_store s;
     open_store(&s, (mr_ps_table_options){.num_keys = 40, .update = MR_PS_ADD}, 0);
@@ -149,8 +149,8 @@ MR_TEST(ps_store_refuses_keys_of_other_slots)
     mr_ps_store_deinit(&s);
 }
 
-/* A copy has what the slot has, also of pushes that wait for others; and then does the same. */
-MR_TEST(ps_store_packs_a_slot_and_back)
+/* A copy has what the range has, also of pushes that wait for others; and then does the same. */
+MR_TEST(ps_store_packs_a_range_and_back)
 {
     mr_ps_store a, b;
     mr_str bytes = {0};
@@ -182,7 +182,7 @@ MR_TEST(ps_store_packs_a_slot_and_back)
     mr_ps_store_deinit(&b);
 }
 
-/* Bytes that are cut or changed are refused, or are a slot of the right size. */
+/* Bytes that are cut or changed are refused, or are a range of the right size. */
 MR_TEST(ps_store_survives_damaged_copies)
 {
     mr_ps_store a, b;

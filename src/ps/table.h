@@ -1,4 +1,4 @@
-/* ps/table.h -- a table: its options, how its keys are divided into slots, and its description as bytes. */
+/* ps/table.h -- a table: its options, how its keys are divided into ranges, and its description as bytes. */
 #ifndef MR_PS_TABLE_H
 #define MR_PS_TABLE_H
 
@@ -39,15 +39,15 @@ static inline size_t mr_ps_table_row_floats(const mr_ps_table_spec *t)
                                       : (size_t)mr_ps_rule_planes(&t->rule) * (size_t)t->o.width;
 }
 
-/* The first key of a slot; for slot n_slots: num_keys. Slots may be empty if there are few keys. */
-static inline uint64_t mr_ps_slot_first(uint64_t num_keys, int n_slots, int slot)
+/* The first key of a range; for range n_ranges: num_keys. Ranges may be empty if there are few keys. */
+static inline uint64_t mr_ps_range_first(uint64_t num_keys, int n_ranges, int range)
 {
-    return (uint64_t)((unsigned __int128)num_keys * (unsigned)slot / (unsigned)n_slots);
+    return (uint64_t)((unsigned __int128)num_keys * (unsigned)range / (unsigned)n_ranges);
 }
-/* The slot of a key: the largest s with floor(num_keys * s / n_slots) <= key. */
-static inline int mr_ps_slot_of(uint64_t num_keys, int n_slots, uint64_t key)
+/* The range of a key: the largest s with floor(num_keys * s / n_ranges) <= key. */
+static inline int mr_ps_range_of(uint64_t num_keys, int n_ranges, uint64_t key)
 {
-    return (int)((((unsigned __int128)key + 1) * (unsigned)n_slots - 1) / num_keys);
+    return (int)((((unsigned __int128)key + 1) * (unsigned)n_ranges - 1) / num_keys);
 }
 
 #endif

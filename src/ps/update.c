@@ -1,7 +1,7 @@
 /* ps/update.c -- see update.h.
  *
  * A formula is written once, for one element: w is the value, p, q and s are the other planes, g is
- * what was pushed. RULE makes two loops of it. One runs over neighbouring elements, a whole slot or
+ * what was pushed. RULE makes two loops of it. One runs over neighbouring elements, a whole range or
  * one wide row, and is vectorised; the other runs over scattered rows of one float. With
  * -ffp-contract=off both give the same bits on every CPU. */
 #include "ps/update.h"
@@ -250,7 +250,7 @@ int mr_ps_rule_push_width(const mr_ps_rule *r)
 
 /* ---- rows ---- */
 
-/* Adagrad and FTRL start their sums at a, RMSProp its mean square at 1, as TensorFlow's slots do. */
+/* Adagrad and FTRL start their sums at a, RMSProp its mean square at 1, as TensorFlow's ranges do. */
 void mr_ps_rule_start(const mr_ps_rule *r, float *planes, size_t n_rows)
 {
     size_t plane = n_rows * (size_t)r->width;

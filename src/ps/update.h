@@ -1,6 +1,6 @@
 /* ps/update.h -- what a push does to the rows of a table.
  *
- * The rows that a server holds of one slot are planes of floats, one behind the other: plane 0 has
+ * The rows that a server holds of one range are planes of floats, one behind the other: plane 0 has
  * the values, the others what the rule keeps beside them (Adagrad's sums, say); each has n_rows *
  * width floats. So a pull reads one plane, and a copy or a snapshot is one block. A rule has no
  * state but its planes, which is why replicas that apply the same pushes in the same order hold the

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "ps/client_internal.h"
-#include "ps/cluster_rig_test.h"
+#include "ps/cluster_fixture.h"
 #include "ps/manager_internal.h"
 #include "ps/server_internal.h"
 #include "tests/harness/log.h"
@@ -15,12 +15,12 @@
 /* ---- who waits ---- */
 
 typedef struct waiter {
-    ps_rig *r;
+    ps_fixture *r;
     mr_ps *ps;
     mr_thread thread;
 } waiter;
 
-static void start(ps_rig *r, waiter *w, void (*fn)(void *arg))
+static void start(ps_fixture *r, waiter *w, void (*fn)(void *arg))
 {
     *w = (waiter){.r = r, .ps = r->ps};
     MR_CHECK_INT(mr_thread_start(&w->thread, "waiter", fn, w), 0);
@@ -78,10 +78,10 @@ static void push_and_leave(void *arg)
 
 static void check_wait_for_server(mr_ps_options o, void (*fn)(void *arg), const char *why)
 {
-    ps_rig r;
+    ps_fixture r;
     ps_halt h;
     waiter w;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps *first = r.ps;
     o.observer = 1;
     r.ps = ps_add_client(&r, o);
@@ -95,7 +95,7 @@ static void check_wait_for_server(mr_ps_options o, void (*fn)(void *arg), const 
     mr_test_log_end();
     mr_ps_close(r.ps);
     r.ps = first;
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_logs_a_long_wait_for_a_push)
@@ -123,10 +123,10 @@ MR_TEST(ps_logs_a_push_that_nobody_waits_for)
 /* What fn asks is not answered until the log says so. */
 static void check_wait_for_manager(void (*fn)(void *), const char *reason)
 {
-    ps_rig r;
+    ps_fixture r;
     ps_halt h;
     waiter w;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     ps_halt_begin(&h, &r.manager->inbox);
     mr_test_log_begin(PERIOD_NS);
     start(&r, &w, fn);
@@ -134,7 +134,7 @@ static void check_wait_for_manager(void (*fn)(void *), const char *reason)
     ps_halt_end(&h);
     mr_thread_join(&w.thread);
     mr_test_log_end();
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_logs_a_long_wait_for_an_answer_of_the_manager)
@@ -145,9 +145,9 @@ MR_TEST(ps_logs_a_long_wait_for_an_answer_of_the_manager)
 /* Every call fails at once, and is made again. */
 MR_TEST(ps_logs_a_long_wait_for_a_manager_that_has_gone)
 {
-    ps_rig r;
+    ps_fixture r;
     waiter w;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps_server_close(r.servers[0]);
     mr_ps_manager_close(r.manager);
     mr_test_log_begin(PERIOD_NS);
@@ -158,15 +158,15 @@ MR_TEST(ps_logs_a_long_wait_for_a_manager_that_has_gone)
     ps_add_server(&r, 0);
     mr_thread_join(&w.thread);
     mr_test_log_end();
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* The manager's answer came before its news, which are kept back here. */
 MR_TEST(ps_logs_a_long_wait_for_a_table)
 {
-    ps_rig r;
+    ps_fixture r;
     waiter w;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_lock(&r.ps->mu);
     int n_tables = r.ps->n_tables;
     r.ps->n_tables = 0;
@@ -180,16 +180,16 @@ MR_TEST(ps_logs_a_long_wait_for_a_table)
     mr_unlock(&r.ps->mu);
     mr_thread_join(&w.thread);
     mr_test_log_end();
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 static void renew(void *arg) { MR_CHECK_OK(mr_ps_renew(((waiter *)arg)->ps)); }
 
 MR_TEST(ps_logs_a_long_wait_for_lost_ranges)
 {
-    ps_rig r;
+    ps_fixture r;
     waiter w;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     ps_wait_quiet(r.ps); /* no other view comes */
     mr_lock(&r.ps->mu);
     int64_t epoch = r.ps->stats.epoch;
@@ -204,7 +204,7 @@ MR_TEST(ps_logs_a_long_wait_for_lost_ranges)
     mr_unlock(&r.ps->mu);
     mr_thread_join(&w.thread);
     mr_test_log_end();
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 static void open_client(void *arg)
@@ -215,7 +215,7 @@ static void open_client(void *arg)
 
 MR_TEST(ps_logs_a_long_wait_for_more_servers)
 {
-    ps_rig r = {0};
+    ps_fixture r = {0};
     waiter w;
     mr_test_deadline(120);
     ps_open_manager(&r, NULL, 2, 1);
@@ -226,14 +226,14 @@ MR_TEST(ps_logs_a_long_wait_for_more_servers)
     ps_add_server(&r, 1);
     mr_thread_join(&w.thread);
     mr_test_log_end();
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 static void add_server(void *arg) { ps_add_server(((waiter *)arg)->r, 0); }
 
 MR_TEST(ps_server_logs_a_long_wait_for_its_manager)
 {
-    ps_rig r = {0};
+    ps_fixture r = {0};
     ps_halt h;
     waiter w;
     mr_test_deadline(120);
@@ -245,17 +245,17 @@ MR_TEST(ps_server_logs_a_long_wait_for_its_manager)
     ps_halt_end(&h);
     mr_thread_join(&w.thread);
     mr_test_log_end();
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 static void hand_over(void *arg) { MR_CHECK_OK(mr_ps_server_hand_over(((waiter *)arg)->r->servers[0])); }
 
 MR_TEST(ps_server_logs_a_long_wait_to_leave)
 {
-    ps_rig r;
+    ps_fixture r;
     ps_halt h;
     waiter w;
-    ps_rig_open(&r, 2, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 2, 1, MR_PS_ADD);
     ps_wait_quiet(r.ps);
     ps_halt_begin(&h, &r.manager->inbox);
     mr_test_log_begin(PERIOD_NS);
@@ -264,7 +264,7 @@ MR_TEST(ps_server_logs_a_long_wait_to_leave)
     ps_halt_end(&h);
     mr_thread_join(&w.thread);
     mr_test_log_end();
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* ---- for slower workers ---- */
@@ -278,9 +278,9 @@ static void iterate(void *arg)
 
 MR_TEST(ps_logs_a_long_wait_for_a_slower_worker)
 {
-    ps_rig r;
+    ps_fixture r;
     waiter w;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps_close(r.ps);
     mr_ps *slow = ps_add_client(&r, (mr_ps_options){.delay = 1, .name = "slow"});
     r.ps = ps_add_client(&r, (mr_ps_options){.delay = 1, .name = "quick"});
@@ -290,7 +290,7 @@ MR_TEST(ps_logs_a_long_wait_for_a_slower_worker)
     mr_ps_close(slow); /* who has left is not waited for */
     mr_thread_join(&w.thread);
     mr_test_log_end();
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* A manager that cannot say who is slow is named itself. */

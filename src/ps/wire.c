@@ -255,7 +255,7 @@ static void put_servers(mr_pb_writer *w, const mr_ps_view *v, const char *(*addr
 
 /* Members go by id rather than by position: a member that is lost may no longer be a server of the
  * view. */
-static void put_slot(mr_pb_writer *w, const mr_ps_slot *s)
+static void put_range(mr_pb_writer *w, const mr_ps_range *s)
 {
     size_t mark = mr_pb_begin(w, 4);
     mr_pb_opt_varint(w, 1, s->epoch);
@@ -277,8 +277,8 @@ void mr_ps_view_put(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)
     mr_pb_opt_varint(w, 1, v->epoch);
     mr_pb_opt_varint(w, 2, (uint64_t)v->replicas);
     put_servers(w, v, address, arg);
-    for (int i = 0; i < v->slots.n; i++)
-        put_slot(w, &v->slots.p[i]);
+    for (int i = 0; i < v->ranges.n; i++)
+        put_range(w, &v->ranges.p[i]);
 }
 
 /* Errors are left in r. Nothing is added after an error, so servers and addresses stay in step. */
@@ -305,9 +305,9 @@ static void get_server(mr_pb_reader *r, mr_ps_map *m)
 
 /* Ids (field 5) and epochs (field 6) of the members come in pairs. mr_ps_view_check refuses a range
  * in which they do not match. */
-static void get_slot(mr_pb_reader *r, mr_ps_view *v)
+static void get_range(mr_pb_reader *r, mr_ps_view *v)
 {
-    mr_ps_slot s = {0};
+    mr_ps_range s = {0};
     int n_since = 0;
     uint32_t field, wire;
     while (mr_pb_next(r, &field, &wire)) {
@@ -327,10 +327,10 @@ static void get_slot(mr_pb_reader *r, mr_ps_view *v)
         default: mr_pb_skip(r);
         }
     }
-    if (v->slots.n >= MR_PS_MAX_SLOTS)
-        mr_pb_fail(r, "too many slots");
+    if (v->ranges.n >= MR_PS_MAX_RANGES)
+        mr_pb_fail(r, "too many ranges");
     else
-        mr_vec_push(&v->slots, s);
+        mr_vec_push(&v->ranges, s);
 }
 
 /* A parse error of a part ends the whole message, because the readers share their error. */
@@ -349,7 +349,7 @@ mr_status *mr_ps_map_get(mr_sv bytes, mr_ps_map *m)
             break;
         case 4:
             if (mr_pb_message(&r, &sub))
-                get_slot(&sub, &m->view);
+                get_range(&sub, &m->view);
             break;
         default: mr_pb_skip(&r);
         }

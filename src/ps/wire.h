@@ -94,7 +94,7 @@ void mr_ps_change_put(mr_pb_writer *w, const mr_ps_change *c);
 void mr_ps_change_get(mr_pb_reader *r, mr_ps_change *out, bool *listed);
 
 /* Ends a body without raw bytes. */
-static inline mr_status *mr_ps_end_head(mr_pb_writer *w, mr_str *head, mr_bytes *out)
+static inline mr_status *mr_ps_head_end_alone(mr_pb_writer *w, mr_str *head, mr_bytes *out)
 {
     return mr_ps_head_end(w, head, NULL, out);
 }

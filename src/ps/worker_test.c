@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "ps/cluster_rig_test.h"
+#include "ps/cluster_fixture.h"
 #include "tests/harness/test.h"
 
 /* However keys and values travel, small integers come through. */
@@ -12,8 +12,8 @@ MR_TEST(ps_codecs_change_bytes_and_not_values)
     enum { N = 500 };
     uint64_t keys[N];
     float v[N], got[N];
-    ps_rig r;
-    ps_rig_open(&r, 2, 1, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 2, 1, MR_PS_ADD);
     for (int i = 0; i < N; i++) {
         keys[i] = (uint64_t)(2 * i);
         v[i] = (float)(i % 3);
@@ -43,7 +43,7 @@ MR_TEST(ps_codecs_change_bytes_and_not_values)
             MR_CHECK(s.key_hits >= s.key_lists * 8 / 11);
         mr_ps_close(ps);
     }
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 typedef struct heard { /* by who is told that a task has ended */
@@ -62,10 +62,10 @@ static void count_at_end(void *arg, mr_ps_task t, const mr_status *st)
 MR_TEST(ps_bytes_of_a_task_are_counted_when_it_ends)
 {
     float v[1000];
-    ps_rig r;
+    ps_fixture r;
     mr_ps_task t;
     mr_ps_stats before;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     heard h = {.ps = r.ps};
     mr_ps_count(r.ps, &before);
     MR_CHECK_OK(mr_ps_begin(r.ps,
@@ -79,15 +79,15 @@ MR_TEST(ps_bytes_of_a_task_are_counted_when_it_ends)
     MR_CHECK_OK(mr_ps_end(r.ps, t));
     MR_CHECK(h.s.bytes_received - before.bytes_received >= (int64_t)sizeof v);
     MR_CHECK(h.s.bytes_sent > before.bytes_sent);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_small_changes_are_kept_and_flushed)
 {
     const uint64_t keys[2] = {5, 900};
     float got[2];
-    ps_rig r;
-    ps_rig_open(&r, 2, 1, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 2, 1, MR_PS_ADD);
     mr_ps_call c = {.struct_size = sizeof c, .modified = 1.5f};
     for (int i = 0; i < 3; i++)
         ps_push_keys(r.ps, r.table, keys, 2, (const float[]){1, 0.25f}, &c);
@@ -100,14 +100,14 @@ MR_TEST(ps_small_changes_are_kept_and_flushed)
     ps_pull_keys(r.ps, r.table, keys, 2, got);
     MR_CHECK_NEAR(got[0], 3, 0);
     MR_CHECK_NEAR(got[1], 0.75, 0);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 MR_TEST(ps_pushes_of_several_workers_make_one_update)
 {
-    ps_rig r;
+    ps_fixture r;
     int t;
-    ps_rig_open(&r, 2, 2, MR_PS_ADD);
+    ps_fixture_open(&r, 2, 2, MR_PS_ADD);
     MR_CHECK_OK(
         mr_ps_make_table(r.ps, MR_SV("sync"),
                          &(mr_ps_table_options){.num_keys = 1000, .update = MR_PS_ADD, .aggregate = 2}, &t));
@@ -122,17 +122,17 @@ MR_TEST(ps_pushes_of_several_workers_make_one_update)
     ps_pull_keys(r.ps, t, (const uint64_t[]){7, 999}, 2, got);
     MR_CHECK_NEAR(got[0], 6, 0);
     MR_CHECK_NEAR(got[1], 5, 0);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* The mean of pushes that are all within l1 is, too: however many workers there are. */
 MR_TEST(ps_kkt_leaves_out_by_l1_whatever_the_number_of_workers)
 {
-    ps_rig r;
+    ps_fixture r;
     int t;
     float w[2] = {0};
     const uint64_t keys[2] = {7, 999};
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps *other = ps_add_client(&r, (mr_ps_options){0});
     mr_ps_table_options o = {.num_keys = 1000, .update = MR_PS_PROXIMAL, .l1 = 1, .aggregate = 2};
     mr_ps_call call = {.kkt = w}; /* the threshold is 0.9 */
@@ -147,7 +147,7 @@ MR_TEST(ps_kkt_leaves_out_by_l1_whatever_the_number_of_workers)
     MR_CHECK_NEAR(w[0], 0, 0);
     MR_CHECK_NEAR(w[1], -2, 1e-6);
     mr_ps_close(other);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 static void iterate(void *arg)
@@ -160,8 +160,8 @@ static void iterate(void *arg)
 
 MR_TEST(ps_iterations_wait_for_the_slowest)
 {
-    ps_rig r;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps_close(r.ps);
     r.ps = ps_add_client(&r, (mr_ps_options){.delay = 2, .name = "slow"});
     ps_worker quick = {.ps = ps_add_client(&r, (mr_ps_options){.delay = 2, .name = "quick"}), .times = 6};
@@ -186,14 +186,14 @@ MR_TEST(ps_iterations_wait_for_the_slowest)
     r.ps = NULL;
     mr_thread_join(&quick.thread);
     mr_ps_close(quick.ps);
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }
 
 /* What nobody waits for is not kept for ever. */
 MR_TEST(ps_errors_that_nobody_asks_for_are_forgotten)
 {
-    ps_rig r;
-    ps_rig_open(&r, 1, 1, MR_PS_ADD);
+    ps_fixture r;
+    ps_fixture_open(&r, 1, 1, MR_PS_ADD);
     mr_ps_task first = 0, t = 0;
     float v[1] = {0};
     for (int i = 0; i < 5000; i++) {
@@ -204,5 +204,5 @@ MR_TEST(ps_errors_that_nobody_asks_for_are_forgotten)
     mr_status_free(mr_ps_end_all(r.ps));
     MR_CHECK_OK(mr_ps_end(r.ps, first)); /* forgotten, well or not */
     MR_CHECK_OK(mr_ps_end(r.ps, t));
-    ps_rig_close(&r);
+    ps_fixture_close(&r);
 }

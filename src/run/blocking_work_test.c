@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "base/blocking.h"
-#include "base/busy_threads_test.h"
+#include "base/busy_threads_fixture.h"
 #include "base/thread.h"
 #include "tests/harness/test.h"
 

@@ -1,13 +1,13 @@
 /* server/brought_test.c -- sessions that bring a cluster of their own: tasks that know nothing of each other. */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "server/host.h"
 #include "server/wire.h"
 
 /* Three servers, each alone in its cluster; a session calls them ps/0, ps/1 and worker/0. */
 typedef struct rig {
-    bench b; /* its cluster and servers are not used as such */
+    cluster_fixture b; /* its cluster and servers are not used as such */
     mr_server *servers[3];
     mr_str config;
 } rig;
@@ -38,7 +38,7 @@ static void begin(rig *r, mr_net *net)
 {
     mr_cluster c = {0};
     *r = (rig){0};
-    bench_begin_on(&r->b, net, 0, 0);
+    cluster_fixture_begin_on(&r->b, net, 0, 0);
     for (int i = 0; i < 3; i++)
         start_server(r, i);
     MR_CHECK_OK(mr_cluster_add(&c, MR_SV("ps"), 0, mr_sv_of(addresses[0])));
@@ -56,11 +56,11 @@ static mr_status *open_session(rig *r)
 
 static void end(rig *r)
 {
-    bench_end_session(&r->b);
+    cluster_fixture_end_session(&r->b);
     for (int i = 0; i < 3; i++)
         mr_server_free(r->servers[i]);
     mr_str_deinit(&r->config);
-    bench_end(&r->b);
+    cluster_fixture_end(&r->b);
 }
 
 static void spans(mr_net *net)
@@ -77,7 +77,7 @@ static void spans(mr_net *net)
     mr_out w = mr_emit(&r.b.s, "Mul", z, y);
     MR_CHECK_OK(open_session(&r));
     for (int i = 0; i < 5; i++) {
-        MR_CHECK_OK(bench_run(&r.b, x, (float)i, w, NULL, &v));
+        MR_CHECK_OK(cluster_fixture_run(&r.b, x, (float)i, w, NULL, &v));
         MR_CHECK_NEAR(v, (i * i + i) * i * i, 0);
     }
     mr_device_info *d;
@@ -104,11 +104,12 @@ MR_TEST(brought_cluster_is_isolated)
     mr_out set = mr_emit(&r.b.s, "Assign", var, mr_const_f32(&r.b.s, 10));
     mr_out read = mr_emit(&r.b.s, "Neg", var);
     MR_CHECK_OK(open_session(&r));
-    MR_CHECK_OK(bench_run(&r.b, bench_nothing, 0, bench_nothing, set.node, &v));
-    MR_CHECK_OK(bench_run(&r.b, bench_nothing, 0, read, NULL, &v));
-    bench_end_session(&r.b);
+    MR_CHECK_OK(cluster_fixture_run(&r.b, cluster_fixture_nothing, 0, cluster_fixture_nothing, set.node, &v));
+    MR_CHECK_OK(cluster_fixture_run(&r.b, cluster_fixture_nothing, 0, read, NULL, &v));
+    cluster_fixture_end_session(&r.b);
     MR_CHECK_OK(open_session(&r));
-    MR_CHECK_ERR(bench_run(&r.b, bench_nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION, "uninitialized");
+    MR_CHECK_ERR(cluster_fixture_run(&r.b, cluster_fixture_nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION,
+                 "uninitialized");
     end(&r);
 }
 
@@ -127,10 +128,10 @@ MR_TEST(brought_cluster_shares_state_when_asked_to)
     mr_out set = mr_emit(&r.b.s, "Assign", var, mr_const_f32(&r.b.s, 10));
     mr_out read = mr_emit(&r.b.s, "Neg", var);
     MR_CHECK_OK(open_session(&r));
-    MR_CHECK_OK(bench_run(&r.b, bench_nothing, 0, bench_nothing, set.node, &v));
-    bench_end_session(&r.b);
+    MR_CHECK_OK(cluster_fixture_run(&r.b, cluster_fixture_nothing, 0, cluster_fixture_nothing, set.node, &v));
+    cluster_fixture_end_session(&r.b);
     MR_CHECK_OK(open_session(&r));
-    MR_CHECK_OK(bench_run(&r.b, bench_nothing, 0, read, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&r.b, cluster_fixture_nothing, 0, read, NULL, &v));
     MR_CHECK_NEAR(v, -10, 0);
     end(&r);
 }
@@ -144,11 +145,11 @@ MR_TEST(brought_cluster_tells_of_a_task_that_is_gone)
     r.b.s.device = "/job:ps/task:1";
     mr_out y = mr_emit(&r.b.s, "Square", x);
     MR_CHECK_OK(open_session(&r));
-    MR_CHECK_OK(bench_run(&r.b, x, 2, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&r.b, x, 2, y, NULL, &v));
     mr_server_free(r.servers[1]);
-    MR_CHECK_ERR(bench_run(&r.b, x, 2, y, NULL, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:1");
+    MR_CHECK_ERR(cluster_fixture_run(&r.b, x, 2, y, NULL, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:1");
     start_server(&r, 1);
-    mr_status *st = bench_run(&r.b, x, 2, y, NULL, &v); /* as the heartbeats have it by now */
+    mr_status *st = cluster_fixture_run(&r.b, x, 2, y, NULL, &v); /* as the heartbeats have it by now */
     MR_CHECK(mr_status_code(st) == MR_ABORTED || mr_status_code(st) == MR_UNAVAILABLE);
     mr_status_free(st);
     end(&r);
@@ -181,7 +182,7 @@ MR_TEST(brought_clusters_are_apart)
     r.b.s.device = "/job:ps/task:0";
     mr_out y = mr_emit(&r.b.s, "Neg", x);
     MR_CHECK_OK(open_session(&r));
-    MR_CHECK_OK(bench_run(&r.b, x, 2, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&r.b, x, 2, y, NULL, &v));
     mr_session *first = r.b.session;
     MR_CHECK_OK(mr_cluster_add(&c, MR_SV("ps"), 0, mr_sv_of(addresses[1]))); /* another one is ps/0 */
     MR_CHECK_OK(mr_cluster_add(&c, MR_SV("worker"), 5, mr_sv_of(addresses[2])));
@@ -189,11 +190,11 @@ MR_TEST(brought_clusters_are_apart)
     MR_CHECK_OK(open_session(&r));
     mr_server_free(r.servers[0]);
     r.servers[0] = NULL;
-    MR_CHECK_OK(bench_run(&r.b, x, 3, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&r.b, x, 3, y, NULL, &v));
     MR_CHECK_NEAR(v, -3, 0);
     mr_session *second = r.b.session;
     r.b.session = first;
-    MR_CHECK_ERR(bench_run(&r.b, x, 2, y, NULL, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
+    MR_CHECK_ERR(cluster_fixture_run(&r.b, x, 2, y, NULL, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
     mr_session_free(second);
     mr_cluster_deinit(&c);
     end(&r);

@@ -27,7 +27,7 @@ typedef struct chain {
 } chain;
 
 struct measurement {
-    mr_fellows *peers;
+    mr_task_peers *peers;
     int64_t skew_ns;
     void (*fn)(void *arg);
     void *arg;
@@ -89,7 +89,7 @@ static void one_less_chain(measurement *m)
     if (atomic_fetch_sub_explicit(&m->n_left, 1, memory_order_acq_rel) != 1)
         return;
     m->fn(m->arg);
-    mr_fellows_unref(m->peers);
+    mr_task_peers_unref(m->peers);
     mr_free(m->chains);
     mr_free(m);
 }
@@ -109,7 +109,7 @@ static void ask_clock(chain *c)
     mr_bytes_add_str(&c->request.body, &body);
     c->n_asked++;
     c->asked_ns = mr_trace_clock_ns() + c->all->skew_ns;
-    mr_fellows_ask(c->all->peers, c->task, &c->request);
+    mr_task_peers_ask(c->all->peers, c->task, &c->request);
 }
 
 /* Keeps the reading if it is better than the best one so far. False: the answer has no times, so the
@@ -156,11 +156,11 @@ static void clock_heard(mr_net_request *r, mr_status *st, mr_bytes *reply)
         one_less_chain(c->all);
 }
 
-void mr_clocks_measure(mr_fellows *p, const int *tasks, int n, int64_t skew_ns, mr_clock_reading *out,
+void mr_clocks_measure(mr_task_peers *p, const int *tasks, int n, int64_t skew_ns, mr_clock_reading *out,
                        void (*fn)(void *arg), void *arg)
 {
     measurement *m = mr_new(measurement);
-    *m = (measurement){.peers = mr_fellows_ref(p), .skew_ns = skew_ns, .fn = fn, .arg = arg};
+    *m = (measurement){.peers = mr_task_peers_ref(p), .skew_ns = skew_ns, .fn = fn, .arg = arg};
     m->chains = mr_new_array(chain, n + 1);
     atomic_init(&m->n_left, n + 1); /* 1: this function */
     for (int i = 0; i < n; i++) {

@@ -6,7 +6,7 @@
 #ifndef MR_SERVER_CLOCKS_H
 #define MR_SERVER_CLOCKS_H
 
-#include "server/fellows.h"
+#include "server/task_peers.h"
 #include "wire/pb.h"
 
 /* Field numbers in GetStatusRequest (bool) and GetStatusResponse (message of two times). */
@@ -29,7 +29,7 @@ int64_t mr_clock_skew_ns(const char *name);
 
 /* Asks n tasks, and calls fn once when all have answered or failed to.  out has n places and lives until then.
  * skew_ns is our own; the clock of this task itself is known without asking. */
-void mr_clocks_measure(mr_fellows *p, const int *tasks, int n, int64_t skew_ns, mr_clock_reading *out, void (*fn)(void *arg),
+void mr_clocks_measure(mr_task_peers *p, const int *tasks, int n, int64_t skew_ns, mr_clock_reading *out, void (*fn)(void *arg),
                        void *arg);
 
 /* The worker's side: true when a GetStatusRequest asks for the clock only. */

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "exec/trace_files.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 
 MR_TEST(clocks_differ_by_the_midpoint_of_a_question)
 {
@@ -37,7 +37,7 @@ MR_TEST(clocks_are_off_by_what_a_test_says)
 /* ---- a step over three tasks ---- */
 
 /* x on the worker, squared on ps:0, summed up on ps:1, and back. */
-static void trace_step(bench *b, mr_timeline *t)
+static void trace_step(cluster_fixture *b, mr_timeline *t)
 {
     mr_str metadata = {0};
     mr_tensor *got = NULL;
@@ -52,7 +52,8 @@ static void trace_step(bench *b, mr_timeline *t)
     mr_out back = mr_emit(mr_as(&b->s, "back"), "Add", z, a);
     mr_tensor *one = mr_tensor_scalar_f32(3);
     mr_run_args args = {.feeds = &x, .feed_values = &one, .n_feeds = 1, .fetches = &back, .fetched = &got, .n_fetches = 1};
-    MR_CHECK_OK(mr_session_run(bench_session_of(b), &args, &(mr_run_options){.trace_level = MR_FULL_TRACE}, &metadata));
+    MR_CHECK_OK(mr_session_run(cluster_fixture_session_of(b), &args, &(mr_run_options){.trace_level = MR_FULL_TRACE},
+                               &metadata));
     MR_CHECK_NEAR(*MR_DATA(float, got), 15, 0);
     mr_sv v = mr_str_view(&metadata);
     mr_timeline_init(t);
@@ -78,11 +79,11 @@ static void check_arrows(const mr_timeline *t, int *n)
 
 MR_TEST(server_traces_tasks_whose_clocks_are_wrong_by_one_clock)
 {
-    bench b;
+    cluster_fixture b;
     mr_timeline t;
     int n;
     setenv("MILLRACE_CLOCK_SKEW", "ps:0=-700000,ps:1=300000,worker:0=150000", 1);
-    bench_begin(&b, 2, 1);
+    cluster_fixture_begin(&b, 2, 1);
     trace_step(&b, &t);
     check_arrows(&t, &n);
     MR_CHECK_INT(n, 3); /* a, y, z */
@@ -91,20 +92,20 @@ MR_TEST(server_traces_tasks_whose_clocks_are_wrong_by_one_clock)
     mr_timeline_range(&t, &start, &end);
     MR_CHECK(end - start < INT64_C(100000000000)); /* else the skew of a clock is in it: no test may take so long */
     mr_timeline_deinit(&t);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* As a Chrome trace: each arrow's two ends come one behind the other, "s" and then "f". */
 MR_TEST(server_trace_has_no_arrow_back_in_time)
 {
-    bench b;
+    cluster_fixture b;
     mr_timeline t;
     mr_str json = {0};
     mr_chrome c;
     int n = 0;
     unsetenv("MILLRACE_CLOCK_SKEW");
     for (int step = 0; step < 3; step++) {
-        bench_begin(&b, 2, 1);
+        cluster_fixture_begin(&b, 2, 1);
         trace_step(&b, &t);
         char *path = mr_printf("%s/trace", mr_test_dir());
         MR_CHECK_OK(mr_chrome_open(&c, path));
@@ -124,7 +125,7 @@ MR_TEST(server_trace_has_no_arrow_back_in_time)
         }
         mr_free(path);
         mr_timeline_deinit(&t);
-        bench_end(&b);
+        cluster_fixture_end(&b);
     }
     MR_CHECK(n >= 2 * 3 * 3);
     mr_str_deinit(&json);
@@ -133,12 +134,12 @@ MR_TEST(server_trace_has_no_arrow_back_in_time)
 /* Recorded spans of the timeline come in the order in which values flow. */
 MR_TEST(server_trace_of_a_chain_over_tasks_is_in_order)
 {
-    bench b;
+    cluster_fixture b;
     mr_timeline t;
     const char *order[] = {"a", "y", "z", "back"};
     int64_t before = 0;
     setenv("MILLRACE_CLOCK_SKEW", "ps:0=60000,ps:1=-60000", 1);
-    bench_begin(&b, 2, 1);
+    cluster_fixture_begin(&b, 2, 1);
     trace_step(&b, &t);
     for (int i = 0; i < 4; i++) {
         const mr_span *found = NULL;
@@ -149,21 +150,23 @@ MR_TEST(server_trace_of_a_chain_over_tasks_is_in_order)
         before = found->start_ns;
     }
     mr_timeline_deinit(&t);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_tells_its_clock_when_asked_and_its_devices_otherwise)
 {
-    bench b;
+    cluster_fixture b;
     mr_str body = {0}, reply = {0};
     mr_pb_writer w;
-    bench_begin(&b, 0, 1);
+    cluster_fixture_begin(&b, 0, 1);
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, MR_CLOCK_FIELD, 1);
-    MR_CHECK_OK(bench_call(b.net, b.cluster.tasks.p[0].address, "/tensorflow.WorkerService/GetStatus", &body, &reply));
+    MR_CHECK_OK(cluster_fixture_call(b.net, b.cluster.tasks.p[0].address, "/tensorflow.WorkerService/GetStatus", &body,
+                                     &reply));
     MR_CHECK(reply.n > 0 && !memmem(reply.p, reply.n, "CPU", 3));
-    MR_CHECK_OK(bench_call(b.net, b.cluster.tasks.p[0].address, "/tensorflow.WorkerService/GetStatus", &body, &reply));
+    MR_CHECK_OK(cluster_fixture_call(b.net, b.cluster.tasks.p[0].address, "/tensorflow.WorkerService/GetStatus", &body,
+                                     &reply));
     MR_CHECK(memmem(reply.p, reply.n, "CPU", 3));
     mr_str_deinit(&reply);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }

@@ -36,7 +36,7 @@ void mr_exchange_unref(mr_exchange *x)
         return;
     MR_ASSERT(!x->requests && !x->out && !x->pieces && !x->flows);
     mr_cgroup_unref(x->group);
-    mr_fellows_unref(x->peers);
+    mr_task_peers_unref(x->peers);
     mr_free(x->text);
     mr_str_deinit(&x->signature);
     mr_status_free(x->st);
@@ -123,7 +123,7 @@ static void cancel_requests(mr_exchange *x)
         if (!q)
             return;
         if (started)
-            mr_fellows_cancel(x->peers, q->task, &q->request);
+            mr_task_peers_cancel(x->peers, q->task, &q->request);
         xrequest_unref(q);
     }
 }
@@ -173,7 +173,8 @@ void mr_exchange_fail(mr_exchange *x, mr_status *st, bool tell)
  * CANCELLED means that the other server was stopped: requests that we cancel are not reported. */
 static mr_status *why_failed(const mr_xrequest *q, mr_status *st)
 {
-    const char *who = q->from >= 0 ? q->x->group->members[q->from].device : mr_fellows_task(q->x->peers, q->task)->name;
+    const char *who =
+        q->from >= 0 ? q->x->group->members[q->from].device : mr_task_peers_task(q->x->peers, q->task)->name;
     st = mr_wire_unmark(st);
     if (strncmp(mr_status_message(st), MR_ABORTED_BY, sizeof MR_ABORTED_BY - 1) == 0)
         return st;
@@ -245,13 +246,13 @@ void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body)
     q->request = (mr_net_request){.method = method, .done = request_replied, .wait_for_ready = q->from < 0};
     mr_bytes_add_str(&q->request.body, body);
     mr_refs_take(&q->refs);
-    mr_fellows_ask(x->peers, q->task, &q->request);
+    mr_task_peers_ask(x->peers, q->task, &q->request);
     mr_lock(&c->mu);
     q->started = true;
     bool cancelled = q->cancelled;
     mr_unlock(&c->mu);
     if (cancelled)
-        mr_fellows_cancel(x->peers, q->task, &q->request);
+        mr_task_peers_cancel(x->peers, q->task, &q->request);
     xrequest_unref(q);
 }
 
@@ -288,7 +289,7 @@ static mr_exchange *exchange_new(mr_session_collective *s, mr_run *r, const mr_c
     mr_refs_init(&x->refs);
     x->session = s->session;
     x->all = s->session->worker->collectives;
-    x->peers = mr_fellows_ref(s->session->peers);
+    x->peers = mr_task_peers_ref(s->session->peers);
     mr_lock(&s->mu);
     x->leader = mr_collectives_leader_of(x->all, x->peers, s->leader);
     mr_unlock(&s->mu);

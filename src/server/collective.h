@@ -28,7 +28,7 @@ void mr_collectives_free(mr_collectives *c); /* stopped, and no session is left 
  * cluster. */
 void mr_collectives_set_leader(mr_collectives *c, mr_sv task);
 /* A life of a task has ended. */
-void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task);
+void mr_collectives_lost(mr_collectives *c, const mr_task_peers *p, int task);
 
 /* Calls of the worker service. */
 void mr_collectives_complete_group(mr_collectives *c, mr_net_call *call, mr_sv body);

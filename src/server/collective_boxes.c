@@ -443,7 +443,7 @@ static mr_status *refusal_locked(mr_collectives *c, const fetcher *f)
         return mr_status_copy(g->broken);
     if (!b && is_over_locked(c, g, f))
         return mr_invalid("members of group %lld disagree about instance %lld: %s has already finished it",
-                          (long long)g->key, (long long)f->instance, mr_fellows_name(g->peers));
+                          (long long)g->key, (long long)f->instance, mr_task_peers_name(g->peers));
     return NULL;
 }
 

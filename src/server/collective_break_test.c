@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "wire/pb.h"
 
 #define WORKER "/tensorflow.WorkerService/"
@@ -16,7 +16,7 @@ static const char *const devices[] = {"/job:worker/task:0/device:CPU:0", "/job:w
                                       "/job:worker/task:4/device:CPU:0"};
 
 /* A sum of n floats, 1, 2, ..., over workers. */
-static mr_out reduce_floats(bench *b, int worker, int group, int size, int64_t n)
+static mr_out reduce_floats(cluster_fixture *b, int worker, int group, int size, int64_t n)
 {
     mr_named_attr attrs[] = {{"merge_op", mr_a_str("Add")}, {"final_op", mr_a_str("Id")}, {"Nordering_token", mr_a_int(0)}};
     b->s.device = devices[worker];
@@ -28,13 +28,16 @@ static mr_out reduce_floats(bench *b, int worker, int group, int size, int64_t n
     return mr_emit_n(&b->s, "CollectiveReduceV2", attrs, 3, ins, 4);
 }
 
-static mr_out reduce(bench *b, int worker, int group, int size) { return reduce_floats(b, worker, group, size, 2); }
+static mr_out reduce(cluster_fixture *b, int worker, int group, int size)
+{
+    return reduce_floats(b, worker, group, size, 2);
+}
 
 /* ---- words ---- */
 
-static void call(bench *b, int task, const char *method, mr_str *body, mr_str *reply)
+static void call(cluster_fixture *b, int task, const char *method, mr_str *body, mr_str *reply)
 {
-    MR_CHECK_OK(bench_call(b->net, b->cluster.tasks.p[task].address, method, body, reply));
+    MR_CHECK_OK(cluster_fixture_call(b->net, b->cluster.tasks.p[task].address, method, body, reply));
 }
 
 /* The last value of a field of bytes. */
@@ -54,7 +57,7 @@ static mr_sv field_of(const mr_str *message, uint32_t wanted)
 }
 
 typedef struct asking { /* CompleteGroup of a task's device */
-    bench *b;
+    cluster_fixture *b;
     int task, group, size;
     uint64_t communicator;
     mr_thread thread;
@@ -78,7 +81,7 @@ static void ask_group(void *arg)
     mr_str_deinit(&reply);
 }
 
-static void say_broken(bench *b, int task, uint64_t communicator, bool left)
+static void say_broken(cluster_fixture *b, int task, uint64_t communicator, bool left)
 {
     mr_str body = {0};
     mr_pb_writer w;
@@ -90,7 +93,8 @@ static void say_broken(bench *b, int task, uint64_t communicator, bool left)
 }
 
 /* Fetches what a member has in an exchange: "PHASE;SECTION;CHUNK;SIGNATURE", so many bytes. */
-static mr_status *fetch_piece(bench *b, int rank, uint64_t communicator, int number, const char *what, int bytes)
+static mr_status *fetch_piece(cluster_fixture *b, int rank, uint64_t communicator, int number, const char *what,
+                              int bytes)
 {
     mr_str body = {0}, key = {0}, reply = {0};
     mr_pb_writer w;
@@ -98,13 +102,13 @@ static mr_status *fetch_piece(bench *b, int rank, uint64_t communicator, int num
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 2, mr_str_view(&key));
     mr_pb_put_varint(&w, 3, (uint64_t)bytes);
-    mr_status *st = bench_call(b->net, b->cluster.tasks.p[rank].address, WORKER "RecvBuf", &body, &reply);
+    mr_status *st = cluster_fixture_call(b->net, b->cluster.tasks.p[rank].address, WORKER "RecvBuf", &body, &reply);
     mr_str_deinit(&key);
     mr_str_deinit(&reply);
     return st;
 }
 
-static mr_status *fetch_from(bench *b, int rank, uint64_t communicator, int number)
+static mr_status *fetch_from(cluster_fixture *b, int rank, uint64_t communicator, int number)
 {
     return fetch_piece(b, rank, communicator, number, "0;0;0;all-reduce float add [2]", 8);
 }
@@ -112,7 +116,7 @@ static mr_status *fetch_from(bench *b, int rank, uint64_t communicator, int numb
 /* ---- runs ---- */
 
 typedef struct running {
-    bench *b;
+    cluster_fixture *b;
     mr_out out;
     mr_status *st;
     mr_thread thread;
@@ -122,14 +126,14 @@ static void run(void *arg)
 {
     running *r = arg;
     mr_tensor *got = NULL;
-    r->st = mr_session_run(bench_session_of(r->b), &(mr_run_args){.fetches = &r->out, .fetched = &got, .n_fetches = 1}, NULL, NULL);
+    r->st = mr_session_run(cluster_fixture_session_of(r->b), &(mr_run_args){.fetches = &r->out, .fetched = &got, .n_fetches = 1}, NULL, NULL);
     mr_tensor_unref(got);
 }
 
-static void run_together(bench *b, const mr_out *outs, int n)
+static void run_together(cluster_fixture *b, const mr_out *outs, int n)
 {
     mr_tensor *got[5];
-    MR_CHECK_OK(mr_session_run(bench_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = n}, NULL, NULL));
+    MR_CHECK_OK(mr_session_run(cluster_fixture_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = n}, NULL, NULL));
     for (int i = 0; i < n; i++)
         mr_tensor_unref(got[i]);
 }
@@ -154,8 +158,8 @@ static void check_told(mr_status *st, const char *why)
 /* Somebody that has left is not needed any more, so the exchange goes on; then another member fails. */
 MR_TEST(server_collective_that_goes_on_when_one_has_left_ends_when_another_fails)
 {
-    bench b;
-    bench_begin(&b, 0, 2);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 2);
     mr_out outs[] = {reduce(&b, 0, 7, 2), reduce(&b, 1, 7, 2)};
     run_together(&b, outs, 2);
     running r = {.b = &b, .out = outs[0]};
@@ -164,13 +168,13 @@ MR_TEST(server_collective_that_goes_on_when_one_has_left_ends_when_another_fails
     say_broken(&b, 0, communicator, false);
     mr_thread_join(&r.thread);
     check_told(r.st, WHY);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_collective_that_is_over_lets_nobody_wait)
 {
-    bench b;
-    bench_begin(&b, 0, 2);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 2);
     mr_out outs[] = {reduce(&b, 0, 7, 2), reduce(&b, 1, 7, 2)};
     run_together(&b, outs, 2);
     asking known = {.b = &b, .group = 7};
@@ -180,13 +184,13 @@ MR_TEST(server_collective_that_is_over_lets_nobody_wait)
     MR_CHECK(strstr(mr_status_message(st), "has already finished it"));
     mr_status_free(st);
     run_together(&b, outs, 2);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_collective_that_is_at_work_ends_when_its_group_is_formed_anew)
 {
-    bench b;
-    bench_begin(&b, 0, 3);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 3);
     mr_out two[] = {reduce(&b, 0, 7, 2), reduce(&b, 1, 7, 2)};
     mr_out three[] = {reduce(&b, 0, 7, 3), reduce(&b, 1, 7, 3), reduce(&b, 2, 7, 3)};
     run_together(&b, two, 2);
@@ -195,14 +199,14 @@ MR_TEST(server_collective_that_is_at_work_ends_when_its_group_is_formed_anew)
     run_together(&b, three, 3);
     mr_thread_join(&r.thread);
     check_told(r.st, "group 7 is being formed again");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* The word comes before the leader's answer, which comes over another connection. */
 MR_TEST(server_collective_that_was_broken_before_it_was_known_is_not_begun)
 {
-    bench b;
-    bench_begin(&b, 0, 2);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 2);
     asking first = {.b = &b, .group = 9}, second = {.b = &b, .task = 1, .group = 9};
     MR_CHECK_INT(mr_thread_start(&first.thread, "ask", ask_group, &first), 0);
     ask_group(&second);
@@ -212,7 +216,7 @@ MR_TEST(server_collective_that_was_broken_before_it_was_known_is_not_begun)
     running r = {.b = &b, .out = reduce(&b, 1, 9, 2)};
     run(&r);
     check_told(r.st, WHY);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- halving ---- */
@@ -221,11 +225,11 @@ MR_TEST(server_collective_that_was_broken_before_it_was_known_is_not_begun)
 
 /* Four of five members in the middle of halving: 4 has given what it has to 0, which is not there, 2 its half, and 1 its quarter,
  * after it got its half from 3.  So all have begun.  `last` is how many bytes are asked of 1, which has 8 for 0. */
-static void begin_halving(bench *b, running *r, int last)
+static void begin_halving(cluster_fixture *b, running *r, int last)
 {
     mr_out outs[5];
     setenv("MILLRACE_COLLECTIVE_ALGORITHM", "halving", 1);
-    bench_begin(b, 0, 5);
+    cluster_fixture_begin(b, 0, 5);
     for (int i = 0; i < 5; i++)
         outs[i] = reduce_floats(b, i, 7, 5, 8);
     run_together(b, outs, 5);
@@ -247,10 +251,10 @@ static bool names(const mr_status *st, const char *text) { return st && strstr(m
 /* Member 0 comes at last, with something else. */
 MR_TEST(server_collective_by_halving_ends_for_all_when_one_fails_in_the_middle)
 {
-    bench b;
+    cluster_fixture b;
     running r[4];
     begin_halving(&b, r, 8);
-    bench other = {.net = b.net, .cluster = b.cluster, .n = b.n, .g = mr_graph_new()};
+    cluster_fixture other = {.net = b.net, .cluster = b.cluster, .n = b.n, .g = mr_graph_new()};
     mr_scope_init(&other.s, other.g, "");
     running late = {.b = &other, .out = reduce_floats(&other, 0, 7, 5, 9)};
     run(&late);
@@ -261,16 +265,16 @@ MR_TEST(server_collective_by_halving_ends_for_all_when_one_fails_in_the_middle)
         MR_CHECK(names(r[i].st, "disagree about instance"));
         mr_status_free(r[i].st);
     }
-    bench_end_session(&other);
+    cluster_fixture_end_session(&other);
     mr_scope_deinit(&other.s);
     mr_graph_unref(other.g);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* Somebody asks for more than there is. */
 MR_TEST(server_collective_by_halving_ends_for_all_when_sizes_differ)
 {
-    bench b;
+    cluster_fixture b;
     running r[4];
     begin_halving(&b, r, 12);
     for (int i = 0; i < 4; i++) {
@@ -278,5 +282,5 @@ MR_TEST(server_collective_by_halving_ends_for_all_when_sizes_differ)
         MR_CHECK(names(r[i].st, "8 bytes exist, but 12 are fetched"));
         mr_status_free(r[i].st);
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }

@@ -40,13 +40,13 @@ void mr_cgroup_unref(mr_cgroup *g)
     mr_status_free(g->broken);
     free_numbers(&g->counts);
     free_numbers(&g->sources);
-    mr_fellows_unref(g->peers);
+    mr_task_peers_unref(g->peers);
     mr_free(g);
 }
 
 /* The cluster is part of the key, because sessions with clusters of their own may use the same group
  * keys. */
-mr_sv mr_cgroup_text(const mr_fellows *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT])
+mr_sv mr_cgroup_text(const mr_task_peers *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT])
 {
     snprintf(out, MR_CGROUP_TEXT, "%p %lld %lld", (const void *)p, (long long)key, (long long)part);
     return mr_sv_of(out);
@@ -176,7 +176,7 @@ mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
 }
 
 /* The message is retried until the task has answered or is lost. */
-void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why,
+void mr_collectives_tell(mr_collectives *c, mr_task_peers *p, int task, uint64_t communicator, const mr_status *why,
                          bool left)
 {
     mr_str body = {0};
@@ -185,7 +185,7 @@ void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t co
     mr_pb_put_fixed64(&w, 1, communicator);
     mr_pb_put_bytes(&w, 2, mr_sv_of(mr_status_message(why)));
     mr_pb_opt_varint(&w, 3, left);
-    mr_errands_send(&c->worker->errands, p, task, MR_WORKER_SERVICE "AbortCollective", &body);
+    mr_retries_send(&c->worker->retries, p, task, MR_WORKER_SERVICE "AbortCollective", &body);
 }
 
 /* Tells the tasks of all members and the leader's, each once, but not this one. */
@@ -246,7 +246,7 @@ void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_b
 /* ---- endings from outside ---- */
 
 /* Whether the group relies on an incarnation of a task that has ended; *why names the member. */
-static bool has_lost(const mr_cgroup *g, const mr_fellows *p, int task, mr_status **why)
+static bool has_lost(const mr_cgroup *g, const mr_task_peers *p, int task, mr_status **why)
 {
     for (int i = 0; g->peers == p && i < g->n; i++)
         if (g->members[i].task == task && (*why = mr_watch_why(p->watch, task, g->members[i].incarnation))) {
@@ -257,7 +257,7 @@ static bool has_lost(const mr_cgroup *g, const mr_fellows *p, int task, mr_statu
 }
 
 /* A group that relies on the lost task and is not broken yet, or NULL; a reference. */
-static mr_cgroup *take_lost_group(mr_collectives *c, const mr_fellows *p, int task, mr_status **why)
+static mr_cgroup *take_lost_group(mr_collectives *c, const mr_task_peers *p, int task, mr_status **why)
 {
     uint32_t pos = 0;
     mr_sv key;
@@ -307,7 +307,7 @@ static void fail_needing(mr_collectives *c, const mr_cgroup *g, int task, const 
     }
 }
 
-void mr_collectives_lost(mr_collectives *c, const mr_fellows *p, int task)
+void mr_collectives_lost(mr_collectives *c, const mr_task_peers *p, int task)
 {
     mr_status *why = NULL;
     for (mr_cgroup *g; (g = take_lost_group(c, p, task, &why));) {
@@ -358,7 +358,7 @@ void mr_collectives_session_closed(mr_collectives *c, mr_wsession *s)
 {
     for (mr_cgroup *found; (found = take_group_of(c, s));) {
         mr_status *why =
-            mr_error(MR_ABORTED, MR_ABORTED_BY "%s: its session was closed", mr_fellows_name(found->peers));
+            mr_error(MR_ABORTED, MR_ABORTED_BY "%s: its session was closed", mr_task_peers_name(found->peers));
         mr_lock(&c->mu);
         bool whole = !found->broken;
         mr_unlock(&c->mu);

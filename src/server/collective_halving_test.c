@@ -5,14 +5,14 @@
 
 #include "base/memory.h"
 #include "ops/collective/combine.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "server/collective_moves.h"
 #include "wire/pb.h"
 
 enum { TASKS = 3, DEVICES = 6, MOST = 17 }; /* members are devices of few tasks: 17 of 18 */
 
 /* Tasks of DEVICES devices each. */
-static void begin(bench *b, const char *algorithm)
+static void begin(cluster_fixture *b, const char *algorithm)
 {
     mr_str config = {0};
     mr_pb_writer w;
@@ -23,7 +23,7 @@ static void begin(bench *b, const char *algorithm)
     mr_pb_put_bytes(&w, 1, MR_SV("CPU"));
     mr_pb_put_varint(&w, 2, DEVICES);
     mr_pb_end(&w, count);
-    bench_begin(b, 0, 0);
+    cluster_fixture_begin(b, 0, 0);
     b->task_config = mr_str_view(&config);
     for (int i = 0; i < TASKS; i++) {
         char *address = mr_printf("worker%d:1", i);
@@ -31,15 +31,15 @@ static void begin(bench *b, const char *algorithm)
         mr_free(address);
     }
     for (b->n = 0; b->n < TASKS; b->n++)
-        bench_start_task(b, b->n);
+        cluster_fixture_start_task(b, b->n);
     b->task_config = MR_SV("");
     mr_str_deinit(&config);
 }
 
 /* The same tasks with an empty graph. */
-static void begin_graph(bench *b)
+static void begin_graph(cluster_fixture *b)
 {
-    bench_end_session(b);
+    cluster_fixture_end_session(b);
     mr_scope_deinit(&b->s);
     mr_graph_unref(b->g);
     b->g = mr_graph_new();
@@ -82,7 +82,7 @@ static mr_tensor *input(const sum *s, int member)
 }
 
 /* Member `rank` of n; takes the tensor. */
-static mr_out reduce(bench *b, const sum *s, int n, int rank, int instance, const char *hint, mr_tensor *in)
+static mr_out reduce(cluster_fixture *b, const sum *s, int n, int rank, int instance, const char *hint, mr_tensor *in)
 {
     char device[64];
     mr_named_attr attrs[] = {{"merge_op", mr_a_str(merges[s->merge])}, {"final_op", mr_a_str(s->mean ? "Div" : "Id")},
@@ -93,9 +93,9 @@ static mr_out reduce(bench *b, const sum *s, int n, int rank, int instance, cons
     return mr_emit_n(&b->s, "CollectiveReduceV2", attrs, 4, ins, 4);
 }
 
-static void run(bench *b, const mr_out *outs, int n, mr_tensor **got)
+static void run(cluster_fixture *b, const mr_out *outs, int n, mr_tensor **got)
 {
-    MR_CHECK_OK(mr_session_run(bench_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = n}, NULL, NULL));
+    MR_CHECK_OK(mr_session_run(cluster_fixture_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = n}, NULL, NULL));
 }
 
 /* As ops/collective/combine.c computes it, in one place. */
@@ -134,7 +134,7 @@ static int sums_of(int members, sum *out)
     return n;
 }
 
-static void check_members(bench *b, int n)
+static void check_members(cluster_fixture *b, int n)
 {
     sum sums[10];
     mr_out outs[10 * MOST];
@@ -152,11 +152,11 @@ static void check_members(bench *b, int n)
 
 static void check_all_members(const char *algorithm)
 {
-    bench b;
+    cluster_fixture b;
     begin(&b, algorithm);
     for (int n = 2; n <= MOST; n++)
         check_members(&b, n);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_collective_by_halving_gives_2_to_17_members_what_one_would_compute) { check_all_members("halving"); }
@@ -164,7 +164,7 @@ MR_TEST(server_collective_in_a_ring_gives_2_to_17_members_what_one_would_compute
 MR_TEST(server_collective_among_few_gives_2_to_17_members_what_one_would_compute) { check_all_members("direct"); }
 
 /* Where the order of adding matters all have the same bits, and again in the next run. */
-static void check_bits(bench *b, int n)
+static void check_bits(cluster_fixture *b, int n)
 {
     mr_out outs[MOST];
     mr_tensor *got[MOST], *first = NULL;
@@ -190,12 +190,12 @@ static void check_bits(bench *b, int n)
 
 MR_TEST(server_collective_by_halving_gives_all_the_same_bits)
 {
-    bench b;
+    cluster_fixture b;
     begin(&b, "halving");
     check_bits(&b, 4);
     check_bits(&b, 7);
     check_bits(&b, MOST);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- which way ---- */
@@ -227,7 +227,7 @@ MR_TEST(server_collective_goes_by_members_and_bytes_unless_it_is_told_how)
 }
 
 /* Member i of two of a communicator whose hint this is. */
-static mr_out reduce_v3(bench *b, const sum *s, int i, const char *hint)
+static mr_out reduce_v3(cluster_fixture *b, const sum *s, int i, const char *hint)
 {
     mr_tensor *parts;
     b->s.device = i ? "/job:worker/task:1/device:CPU:0" : "/job:worker/task:0/device:CPU:0";
@@ -240,7 +240,7 @@ static mr_out reduce_v3(bench *b, const sum *s, int i, const char *hint)
 }
 
 /* The first of two asks for a ring, the other as it is told. */
-static mr_status *run_two(bench *b, const char *hint, bool v3)
+static mr_status *run_two(cluster_fixture *b, const char *hint, bool v3)
 {
     mr_out outs[2];
     mr_tensor *got[2] = {NULL, NULL};
@@ -248,7 +248,7 @@ static mr_status *run_two(bench *b, const char *hint, bool v3)
     begin_graph(b);
     for (int i = 0; i < 2; i++)
         outs[i] = v3 ? reduce_v3(b, &s, i, i ? hint : "ring") : reduce(b, &s, 2, i, 1, i ? hint : "ring", input(&s, i));
-    mr_status *st = mr_session_run(bench_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = 2}, NULL, NULL);
+    mr_status *st = mr_session_run(cluster_fixture_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = 2}, NULL, NULL);
     if (!st)
         check_result(&s, 2, got);
     mr_tensor_unref(got[0]);
@@ -258,7 +258,7 @@ static mr_status *run_two(bench *b, const char *hint, bool v3)
 
 MR_TEST(server_collective_hint_of_a_ring_is_followed_and_members_must_agree_on_it)
 {
-    bench b;
+    cluster_fixture b;
     begin(&b, "auto");
     for (int v3 = 0; v3 < 2; v3++) {
         mr_status *st = run_two(&b, "nccl", v3);
@@ -266,5 +266,5 @@ MR_TEST(server_collective_hint_of_a_ring_is_followed_and_members_must_agree_on_i
         mr_status_free(st);
         MR_CHECK_OK(run_two(&b, "ring", v3));
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }

@@ -1,7 +1,7 @@
 /* server/collective_internal.h -- the inside of collectives over tasks; for its own files.
  *
  *     collective.c          an exchange: its life, its requests, its end
- *     collective_way.c      how it finds its group, its source and its number
+ *     collective_setup.c      how it finds its group, its source and its number
  *     collective_groups.c   groups as a member sees them, and what breaks them
  *     collective_leader.c   the leader's methods
  *     collective_join.c     groups whose members come and go
@@ -62,7 +62,7 @@ typedef struct mr_cmember {
 /* A group as it was formed once: a communicator. */
 typedef struct mr_cgroup {
     mr_refs refs;
-    mr_fellows *peers;
+    mr_task_peers *peers;
     int64_t key, part;
     uint64_t communicator;
     int leader; /* task */
@@ -100,7 +100,7 @@ typedef struct mr_xname {
 struct mr_exchange {
     mr_refs refs; /* of its way, of its requests, of who ends it */
     mr_collectives *all;
-    mr_fellows *peers; /* a reference */
+    mr_task_peers *peers; /* a reference */
     mr_wsession *session;
     mr_run *r; /* until it is told the end */
     mr_collective_call call;
@@ -144,7 +144,7 @@ void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body);
 /* The tasks of all members are held by the watch, or let go. */
 void mr_exchange_watch(mr_exchange *x, bool hold);
 
-/* ---- collective_way.c ---- */
+/* ---- collective_setup.c ---- */
 /* Begins: finds the group, and goes on from there. */
 void mr_exchange_find_group(mr_exchange *x);
 /* Ends it when its time is up. */
@@ -155,7 +155,7 @@ mr_cgroup *mr_cgroup_ref(mr_cgroup *g);
 void mr_cgroup_unref(mr_cgroup *g);
 /* Its key in the table. */
 enum { MR_CGROUP_TEXT = 96 };
-mr_sv mr_cgroup_text(const mr_fellows *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT]);
+mr_sv mr_cgroup_text(const mr_task_peers *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT]);
 /* In place of the one before it; who still works in that finds it broken.  Takes the reference, gives one that is to be used:
  * the same communicator may have come by another op before. */
 mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g);
@@ -168,7 +168,7 @@ typedef enum mr_break {
 } mr_break;
 void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how);
 /* Tells a task that a communicator is broken.  left: because somebody has left that was done with what it had begun. */
-void mr_collectives_tell(mr_collectives *c, mr_fellows *p, int task, uint64_t communicator, const mr_status *why, bool left);
+void mr_collectives_tell(mr_collectives *c, mr_task_peers *p, int task, uint64_t communicator, const mr_status *why, bool left);
 mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator) MR_REQUIRES(c->mu);
 void mr_collectives_forget_early(mr_collectives *c);
 /* How many exchanges of an instance a member has begun here. */
@@ -184,7 +184,7 @@ void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr
 /* The same by the group's key. */
 void mr_collectives_drop_led(mr_collectives *c, int64_t key, const mr_status *why);
 /* The leader's task among peers; by_session (may be NULL): whom a session names. */
-int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p, const char *by_session);
+int mr_collectives_leader_of(mr_collectives *c, const mr_task_peers *p, const char *by_session);
 /* ---- collective_steps.c ---- */
 void mr_collectives_forget_steps(mr_collectives *c);
 

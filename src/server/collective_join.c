@@ -179,12 +179,12 @@ static uint64_t find_members_locked(mr_collectives *c, int64_t key, bool *tasks)
  * Takes reason. */
 static void end_generation(mr_collectives *c, int64_t key, mr_status *reason)
 {
-    mr_fellows *p = c->worker->host->peers;
+    mr_task_peers *p = c->worker->host->peers;
     bool *tasks = mr_new_array(bool, p->cluster.tasks.n + 1);
     mr_lock(&c->mu);
     uint64_t communicator = find_members_locked(c, key, tasks);
     mr_unlock(&c->mu);
-    mr_status *why = mr_error(MR_ABORTED, MR_ABORTED_BY "%s: %s", mr_fellows_name(p), mr_status_message(reason));
+    mr_status *why = mr_error(MR_ABORTED, MR_ABORTED_BY "%s: %s", mr_task_peers_name(p), mr_status_message(reason));
     mr_status_free(reason);
     for (int i = 0; communicator && i < p->cluster.tasks.n; i++)
         if (tasks[i])
@@ -322,7 +322,7 @@ typedef struct waited {
     mr_status *st;
     mr_joined *out;
     mr_cancel_entry on_cancel;
-    mr_fellows *peers;
+    mr_task_peers *peers;
     int leader;
 } waited;
 
@@ -366,7 +366,7 @@ static void join_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 static void cancel_asking(mr_cancel_entry *e)
 {
     waited *w = (waited *)((char *)e - offsetof(waited, on_cancel));
-    mr_fellows_cancel(w->peers, w->leader, &w->request);
+    mr_task_peers_cancel(w->peers, w->leader, &w->request);
 }
 
 static void encode_ask(const mr_join *q, mr_str *body)
@@ -398,7 +398,7 @@ static void wait_until_done(waited *w, mr_cancel *cancel)
 /* Blocks the calling thread, which is the client's. */
 mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_joined *out)
 {
-    mr_fellows *p = c->worker->host->peers;
+    mr_task_peers *p = c->worker->host->peers;
     int leader = mr_collectives_leader_of(c, p, NULL);
     int64_t deadline = q->deadline_ms > 0 ? mr_now_ns() + MR_MIN(q->deadline_ms, MAX_WAIT_MS) * 1000000 : 0;
     waited w = {.request = {.method = MR_WORKER_SERVICE "JoinCollective", .done = join_answered, .wait_for_ready = true,
@@ -409,10 +409,10 @@ mr_status *mr_collectives_ask_to_join(mr_collectives *c, const mr_join *q, mr_jo
     mr_bytes_add_str(&w.request.body, &body);
     mr_mutex_init(&w.mu);
     mr_cond_init(&w.changed);
-    mr_fellows_ask(p, leader, &w.request);
+    mr_task_peers_ask(p, leader, &w.request);
     wait_until_done(&w, q->cancel);
     MR_ASSERT(w.done);
     mr_cond_deinit(&w.changed);
     mr_mutex_deinit(&w.mu);
-    return w.st ? mr_status_prepend(w.st, "From %s:\n", mr_fellows_task(p, leader)->name) : NULL;
+    return w.st ? mr_status_prepend(w.st, "From %s:\n", mr_task_peers_task(p, leader)->name) : NULL;
 }

@@ -25,7 +25,7 @@ static void waiting_unref(waiting_call *w)
 /* The session's choice comes first, then the server's config, then task 0 of the job that is least
  * likely to go first, then task 0 of the cluster. All members must get the same answer from the same
  * cluster. */
-int mr_collectives_leader_of(mr_collectives *c, const mr_fellows *p, const char *by_session)
+int mr_collectives_leader_of(mr_collectives *c, const mr_task_peers *p, const char *by_session)
 {
     static const char *const jobs[] = {"ps", "chief", "worker"};
     int task = by_session ? mr_cluster_find_named(&p->cluster, mr_sv_of(by_session)) : -1;

@@ -168,7 +168,7 @@ static void sequence_told(mr_net_request *r, mr_status *st, mr_bytes *reply)
 void mr_collectives_next_step(mr_collectives *c, int64_t graph_key,
                               void (*done)(void *ctx, mr_status *st, int64_t id), void *ctx)
 {
-    mr_fellows *p = c->worker->host->peers;
+    mr_task_peers *p = c->worker->host->peers;
     mr_str body = {0};
     mr_pb_writer w;
     mr_lock(&c->mu);
@@ -187,7 +187,7 @@ void mr_collectives_next_step(mr_collectives *c, int64_t graph_key,
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)graph_key);
     mr_bytes_add_str(&q->request.body, &body);
-    mr_fellows_ask(p, mr_collectives_leader_of(c, p, NULL), &q->request);
+    mr_task_peers_ask(p, mr_collectives_leader_of(c, p, NULL), &q->request);
 }
 
 /* The step has ended: the next id follows. If the id is not the expected one, this task has lost

@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "wire/pb.h"
 
 enum { MAX_MEMBERS = 5 };
 
 /* A worker's client: a graph with one collective, and a session with its own task's master. */
 typedef struct member {
-    bench *b;
+    cluster_fixture *b;
     int worker;
     mr_graph *g;
     mr_scope s;
@@ -42,7 +42,7 @@ static mr_out collective(mr_scope *s, const char *op, mr_out in, int size, int g
     return mr_emit_n(s, op, attrs, n, ins, 4);
 }
 
-static void member_begin(member *m, bench *b, int worker)
+static void member_begin(member *m, cluster_fixture *b, int worker)
 {
     *m = (member){.b = b, .worker = worker, .g = mr_graph_new()};
     mr_scope_init(&m->s, m->g, "");
@@ -102,7 +102,7 @@ static void give(member *m, mr_tensor *in)
     m->in = in;
 }
 
-static void begin_reduce(bench *b, member *m, int n)
+static void begin_reduce(cluster_fixture *b, member *m, int n)
 {
     for (int i = 0; i < n; i++) {
         member_begin(&m[i], b, i);
@@ -111,11 +111,11 @@ static void begin_reduce(bench *b, member *m, int n)
     }
 }
 
-static void end_all(bench *b, member *m, int n)
+static void end_all(cluster_fixture *b, member *m, int n)
 {
     for (int i = 0; i < n; i++)
         member_end(&m[i]);
-    bench_end(b);
+    cluster_fixture_end(b);
 }
 
 static void check_sums(member *m, int n, int64_t rows, int64_t columns)
@@ -138,9 +138,9 @@ static void check_sums(member *m, int n, int64_t rows, int64_t columns)
 
 static void check_reduce_on(mr_net *net, int n)
 {
-    bench b;
+    cluster_fixture b;
     member m[MAX_MEMBERS];
-    bench_begin_on(&b, net, 0, n);
+    cluster_fixture_begin_on(&b, net, 0, n);
     begin_reduce(&b, m, n);
     for (int round = 0; round < 3; round++)
         check_sums(m, n, 1, 2);
@@ -177,9 +177,9 @@ MR_TEST(server_collective_sum_goes_around_a_ring)
 /* All members get the same bits, also where the order of adding matters. */
 MR_TEST(server_collective_bits_are_the_same_for_all_and_repeat)
 {
-    bench b;
+    cluster_fixture b;
     member m[3];
-    bench_begin(&b, 0, 3);
+    cluster_fixture_begin(&b, 0, 3);
     begin_reduce(&b, m, 3);
     mr_tensor *first = NULL;
     for (int round = 0; round < 3; round++) {
@@ -202,15 +202,15 @@ MR_TEST(server_collective_bits_are_the_same_for_all_and_repeat)
 
 /* ---- one client for all, and the other kinds ---- */
 
-static mr_out input(bench *b, int worker, int64_t rows, int64_t columns)
+static mr_out input(cluster_fixture *b, int worker, int64_t rows, int64_t columns)
 {
     b->s.device = device_of(worker);
     return mr_const(&b->s, numbers(worker, rows, columns));
 }
 
-static void run_outs(bench *b, const mr_out *outs, int n, mr_tensor **got)
+static void run_outs(cluster_fixture *b, const mr_out *outs, int n, mr_tensor **got)
 {
-    MR_CHECK_OK(mr_session_run(bench_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = n}, NULL, NULL));
+    MR_CHECK_OK(mr_session_run(cluster_fixture_session_of(b), &(mr_run_args){.fetches = outs, .fetched = got, .n_fetches = n}, NULL, NULL));
 }
 
 static void unref_all(mr_tensor **t, int n)
@@ -221,10 +221,10 @@ static void unref_all(mr_tensor **t, int n)
 
 MR_TEST(server_collective_of_one_step_over_tasks_gathers)
 {
-    bench b;
+    cluster_fixture b;
     mr_out outs[3];
     mr_tensor *got[3];
-    bench_begin(&b, 0, 3);
+    cluster_fixture_begin(&b, 0, 3);
     for (int i = 0; i < 3; i++)
         outs[i] = collective(&b.s, "CollectiveGatherV2", input(&b, i, 2, 5000), 3, 1, 1, reduce_attrs + 2, 1);
     run_outs(&b, outs, 3, got);
@@ -234,15 +234,15 @@ MR_TEST(server_collective_of_one_step_over_tasks_gathers)
             MR_CHECK(MR_DATA(float, got[i])[w * 10000 + 5] == (float)((w + 1) * 1000 + 5));
     }
     unref_all(got, 3);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_collective_all_to_all_and_reduce_scatter_give_each_its_rows)
 {
-    bench b;
+    cluster_fixture b;
     mr_out outs[6];
     mr_tensor *got[6];
-    bench_begin(&b, 0, 3);
+    cluster_fixture_begin(&b, 0, 3);
     for (int i = 0; i < 3; i++) {
         mr_out x = input(&b, i, 3, 2);
         outs[i] = collective(&b.s, "CollectiveAllToAllV2", x, 3, 1, 1, reduce_attrs + 2, 1);
@@ -255,16 +255,16 @@ MR_TEST(server_collective_all_to_all_and_reduce_scatter_give_each_its_rows)
             MR_CHECK(MR_DATA(float, got[3 + i])[1] == (float)(6000 + 3 * (i * 2 + 1)));
         }
     unref_all(got, 6);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_collective_broadcast_goes_down_a_tree)
 {
-    bench b;
+    cluster_fixture b;
     mr_out outs[5];
     mr_tensor *got[5];
     setenv("MILLRACE_COLLECTIVE_CHUNK", "1000", 1);
-    bench_begin(&b, 0, 5);
+    cluster_fixture_begin(&b, 0, 5);
     mr_named_attr type[] = {{"T", mr_a_type(MR_FLOAT)}, {"Tshape", mr_a_type(MR_INT32)}};
     for (int i = 0; i < 5; i++) {
         mr_out x = input(&b, i, 3, 700);
@@ -282,7 +282,7 @@ MR_TEST(server_collective_broadcast_goes_down_a_tree)
         }
         unref_all(got, 5);
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- trouble ---- */
@@ -291,9 +291,9 @@ static bool says(const mr_status *st, const char *text) { return st && strstr(mr
 
 MR_TEST(server_collective_ends_for_all_when_one_is_cancelled_and_works_again)
 {
-    bench b;
+    cluster_fixture b;
     member m[2];
-    bench_begin(&b, 0, 2);
+    cluster_fixture_begin(&b, 0, 2);
     begin_reduce(&b, m, 2);
     check_sums(m, 2, 1, 2);
     for (int i = 0; i < 2; i++)
@@ -314,7 +314,7 @@ static void reopen(member *m)
 }
 
 /* True when both that waited were told of the loss: a run that begins behind it waits for the task to be back. */
-static bool lose_one(bench *b, member *m)
+static bool lose_one(cluster_fixture *b, member *m)
 {
     for (int i = 0; i < 2; i++) {
         give(&m[i], numbers(i, 1, 2));
@@ -322,7 +322,7 @@ static bool lose_one(bench *b, member *m)
         start_run(&m[i]);
     }
     usleep(30000);
-    bench_stop_task(b, 2);
+    cluster_fixture_stop_task(b, 2);
     bool told = true;
     for (int i = 0; i < 2; i++) {
         mr_thread_join(&m[i].thread);
@@ -330,7 +330,7 @@ static bool lose_one(bench *b, member *m)
         told &= says(m[i].st, "/job:worker/replica:0/task:2");
         m[i].timeout_ms = 0;
     }
-    bench_start_task(b, 2);
+    cluster_fixture_start_task(b, 2);
     for (int i = 0; i < 3; i++)
         reopen(&m[i]);
     return told;
@@ -338,10 +338,10 @@ static bool lose_one(bench *b, member *m)
 
 MR_TEST(server_collective_names_the_task_that_is_gone_and_works_when_it_is_back)
 {
-    bench b;
+    cluster_fixture b;
     member m[3];
     bool told = false;
-    bench_begin(&b, 0, 3);
+    cluster_fixture_begin(&b, 0, 3);
     begin_reduce(&b, m, 3);
     for (int i = 0; i < 4 && !told; i++) {
         check_sums(m, 3, 1, 2);
@@ -354,9 +354,9 @@ MR_TEST(server_collective_names_the_task_that_is_gone_and_works_when_it_is_back)
 
 MR_TEST(server_collective_who_closes_its_session_is_not_waited_for)
 {
-    bench b;
+    cluster_fixture b;
     member m[2];
-    bench_begin(&b, 0, 2);
+    cluster_fixture_begin(&b, 0, 2);
     begin_reduce(&b, m, 2);
     check_sums(m, 2, 1, 2);
     give(&m[0], numbers(0, 1, 2));
@@ -378,9 +378,9 @@ MR_TEST(server_collective_who_closes_its_session_is_not_waited_for)
 
 MR_TEST(server_collective_members_of_other_shapes_are_told)
 {
-    bench b;
+    cluster_fixture b;
     member m[2];
-    bench_begin(&b, 0, 2);
+    cluster_fixture_begin(&b, 0, 2);
     begin_reduce(&b, m, 2);
     give(&m[0], numbers(0, 1, 2));
     give(&m[1], numbers(1, 1, 3));
@@ -393,9 +393,9 @@ MR_TEST(server_collective_members_of_other_shapes_are_told)
 
 MR_TEST(server_collective_members_of_other_sizes_are_told)
 {
-    bench b;
+    cluster_fixture b;
     member m[2];
-    bench_begin(&b, 0, 2);
+    cluster_fixture_begin(&b, 0, 2);
     for (int i = 0; i < 2; i++) {
         member_begin(&m[i], &b, i);
         m[i].out = collective(&m[i].s, "CollectiveReduceV2", m[i].x, 2 + i, 7, 3, reduce_attrs, 3);
@@ -410,11 +410,11 @@ MR_TEST(server_collective_members_of_other_sizes_are_told)
 
 MR_TEST(server_collective_timeout_of_an_op_ends_it)
 {
-    bench b;
+    cluster_fixture b;
     member m;
     mr_named_attr attrs[4] = {reduce_attrs[0], reduce_attrs[1], reduce_attrs[2],
                               {"timeout_seconds", {.kind = MR_ATTR_FLOAT, .f = 0.02f}}};
-    bench_begin(&b, 0, 2);
+    cluster_fixture_begin(&b, 0, 2);
     member_begin(&m, &b, 1);
     m.out = collective(&m.s, "CollectiveReduceV2", m.x, 2, 7, 3, attrs, 4);
     member_open(&m);
@@ -429,10 +429,10 @@ MR_TEST(server_collective_timeout_of_an_op_ends_it)
 
 MR_TEST(server_collective_communicators_of_two_tasks_work_in_parts)
 {
-    bench b;
+    cluster_fixture b;
     mr_out outs[4];
     mr_tensor *got[4];
-    bench_begin(&b, 0, 4);
+    cluster_fixture_begin(&b, 0, 4);
     for (int i = 0; i < 4; i++) {
         mr_out x = input(&b, i, 2, 3);
         mr_out c = mr_emit(&b.s, "CollectiveInitializeCommunicator", mr_const_i32(&b.s, 5), mr_const_i32(&b.s, i),
@@ -448,12 +448,12 @@ MR_TEST(server_collective_communicators_of_two_tasks_work_in_parts)
             MR_CHECK(MR_DATA(float, got[i])[1] == (float)((i % 2 ? 6000 : 4000) + 2));
         unref_all(got, 4);
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_collective_has_several_members_in_a_task)
 {
-    bench b;
+    cluster_fixture b;
     mr_out outs[4];
     mr_tensor *got[4];
     mr_str config = {0};
@@ -463,7 +463,7 @@ MR_TEST(server_collective_has_several_members_in_a_task)
     mr_pb_put_bytes(&w, 1, MR_SV("CPU"));
     mr_pb_put_varint(&w, 2, 2);
     mr_pb_end(&w, count);
-    bench_begin(&b, 0, 0);
+    cluster_fixture_begin(&b, 0, 0);
     b.task_config = mr_str_view(&config);
     for (int i = 0; i < 2; i++) {
         char *address = mr_printf("worker%d:1", i);
@@ -471,7 +471,7 @@ MR_TEST(server_collective_has_several_members_in_a_task)
         mr_free(address);
     }
     for (b.n = 0; b.n < 2; b.n++)
-        bench_start_task(&b, b.n);
+        cluster_fixture_start_task(&b, b.n);
     for (int i = 0; i < 4; i++) {
         static const char *const devices[] = {"/job:worker/task:0/device:CPU:0", "/job:worker/task:0/device:CPU:1",
                                               "/job:worker/task:1/device:CPU:0", "/job:worker/task:1/device:CPU:1"};
@@ -483,7 +483,7 @@ MR_TEST(server_collective_has_several_members_in_a_task)
     for (int i = 0; i < 4; i++)
         MR_CHECK(MR_DATA(float, got[i])[7] == 10028);
     unref_all(got, 4);
-    bench_end(&b);
+    cluster_fixture_end(&b);
     mr_str_deinit(&config);
 }
 
@@ -502,12 +502,12 @@ static void put_leader(mr_str *config, const char *task)
 /* The group is known to the task that the session names: the first worker need not be there. */
 MR_TEST(server_collective_group_is_known_to_the_leader_of_the_session)
 {
-    bench b;
+    cluster_fixture b;
     member m[2];
     mr_str config = {0};
     put_leader(&config, "/job:worker/replica:0/task:2");
-    bench_begin(&b, 0, 3);
-    bench_stop_task(&b, 0);
+    cluster_fixture_begin(&b, 0, 3);
+    cluster_fixture_stop_task(&b, 0);
     for (int i = 0; i < 2; i++) {
         mr_str filtered = {0};
         mr_pb_writer w;
@@ -531,7 +531,7 @@ MR_TEST(server_collective_group_is_known_to_the_leader_of_the_session)
     end_all(&b, m, 2);
 }
 
-static int64_t step_of_key(bench *b, int task, int64_t key)
+static int64_t step_of_key(cluster_fixture *b, int task, int64_t key)
 {
     mr_str body = {0}, reply = {0};
     mr_pb_writer w;
@@ -540,7 +540,7 @@ static int64_t step_of_key(bench *b, int task, int64_t key)
     int64_t id = 0;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)key);
-    MR_CHECK_OK(bench_call(b->net, b->cluster.tasks.p[task].address, "/tensorflow.WorkerService/GetStepSequence", &body, &reply));
+    MR_CHECK_OK(cluster_fixture_call(b->net, b->cluster.tasks.p[task].address, "/tensorflow.WorkerService/GetStepSequence", &body, &reply));
     mr_pb_reader_init(&r, mr_str_view(&reply));
     MR_CHECK(mr_pb_next(&r, &field, &wire) && mr_pb_message(&r, &one));
     while (mr_pb_next(&one, &field, &wire))
@@ -554,9 +554,9 @@ static int64_t step_of_key(bench *b, int task, int64_t key)
 
 MR_TEST(server_collective_steps_of_a_graph_key_have_the_same_ids_everywhere)
 {
-    bench b;
+    cluster_fixture b;
     member m[2];
-    bench_begin(&b, 0, 2);
+    cluster_fixture_begin(&b, 0, 2);
     begin_reduce(&b, m, 2);
     int64_t first = step_of_key(&b, 0, 77);
     MR_CHECK(first > 0);
@@ -577,10 +577,10 @@ MR_TEST(server_collective_steps_of_a_graph_key_have_the_same_ids_everywhere)
 
 MR_TEST(server_collective_in_a_fixed_order_gives_the_same)
 {
-    bench b;
+    cluster_fixture b;
     mr_out outs[6];
     mr_tensor *got[6];
-    bench_begin(&b, 0, 2);
+    cluster_fixture_begin(&b, 0, 2);
     mr_pb_writer w;
     mr_pb_writer_init(&w, &b.config);
     size_t mark = mr_pb_begin(&w, 16);
@@ -592,5 +592,5 @@ MR_TEST(server_collective_in_a_fixed_order_gives_the_same)
     for (int i = 0; i < 6; i++)
         MR_CHECK(*MR_DATA(float, got[i]) == 3000);
     unref_all(got, 6);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }

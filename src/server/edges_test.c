@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "passes/passes.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 
 /* ---- a transport that counts ---- */
 
@@ -21,18 +21,18 @@ static void count_and_start(mr_net_peer *p, mr_net_request *r)
     mr_net_loop()->start(p, r);
 }
 
-static void begin_counted(bench *b, int n_ps, int n_workers)
+static void begin_counted(cluster_fixture *b, int n_ps, int n_workers)
 {
     counting = *mr_net_loop();
     counting.start = count_and_start;
-    bench_begin_on(b, &counting, n_ps, n_workers);
+    cluster_fixture_begin_on(b, &counting, n_ps, n_workers);
 }
 
 /* ---- how often ---- */
 
 MR_TEST(edges_graphs_are_sent_once)
 {
-    bench b;
+    cluster_fixture b;
     float v;
     begin_counted(&b, 2, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
@@ -41,19 +41,19 @@ MR_TEST(edges_graphs_are_sent_once)
     b.s.device = "/job:ps/task:1";
     mr_out z = mr_emit(&b.s, "Neg", y);
     for (int i = 0; i < 20; i++) {
-        MR_CHECK_OK(bench_run(&b, x, (float)i, z, NULL, &v));
+        MR_CHECK_OK(cluster_fixture_run(&b, x, (float)i, z, NULL, &v));
         MR_CHECK_NEAR(v, -i * i, 0);
         MR_CHECK_INT(n_registered, 2); /* one a task that is not the master itself */
         MR_CHECK_INT(n_ran, 2 * (i + 1));
     }
-    MR_CHECK_OK(bench_run(&b, x, 3, y, NULL, &v)); /* another signature is another graph, on one of them */
+    MR_CHECK_OK(cluster_fixture_run(&b, x, 3, y, NULL, &v)); /* another signature is another graph, on one of them */
     MR_CHECK_INT(n_registered, 3);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(edges_a_tensor_goes_to_a_task_once)
 {
-    bench b;
+    cluster_fixture b;
     float v;
     begin_counted(&b, 1, 1);
     b.s.device = "/job:ps/task:0";
@@ -63,17 +63,17 @@ MR_TEST(edges_a_tensor_goes_to_a_task_once)
     mr_out two = mr_const_f32(&b.s, 2);
     mr_out y = mr_emit(&b.s, "Sub", mr_emit(&b.s, "AddV2", x, x), mr_emit(&b.s, "Mul", x, two));
     for (int i = 1; i <= 5; i++) {
-        MR_CHECK_OK(bench_run(&b, bench_nothing, 0, y, NULL, &v));
+        MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, y, NULL, &v));
         MR_CHECK_NEAR(v, 0, 0);
         MR_CHECK_INT(n_received, i); /* three uses, one transfer */
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* A control edge is a transfer too, one for all that wait. */
 MR_TEST(edges_control_edges_cross_tasks_once)
 {
-    bench b;
+    cluster_fixture b;
     float v;
     begin_counted(&b, 1, 1);
     b.s.device = "/job:ps/task:0";
@@ -88,10 +88,10 @@ MR_TEST(edges_control_edges_cross_tasks_once)
     b.s.device = "/job:ps/task:0"; /* read after the worker has heard of it */
     mr_out read = mr_emit(&b.s, "Identity", var);
     mr_node_add_control(read.node, y.node);
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, read, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, read, NULL, &v));
     MR_CHECK_NEAR(v, 7, 0);
     MR_CHECK_INT(n_received, 3); /* there, back, and the value that is fetched */
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- as what ---- */
@@ -99,14 +99,14 @@ MR_TEST(edges_control_edges_cross_tasks_once)
 static const float odd[] = {1.00390637f, -3.14159274f, 1e-40f, 3.4e38f, 0, -0.0f, INFINITY, -INFINITY};
 
 /* GraphOptions.enable_bfloat16_sendrecv. */
-static void be_lossy(bench *b) { mr_str_append(&b->config, "\x52\x02\x38\x01", 4); }
+static void be_lossy(cluster_fixture *b) { mr_str_append(&b->config, "\x52\x02\x38\x01", 4); }
 
 /* A vector, fed and fetched at the worker. */
-static void run_vector(bench *b, mr_out feed, const float *x, mr_out fetch, float *y, int n)
+static void run_vector(cluster_fixture *b, mr_out feed, const float *x, mr_out fetch, float *y, int n)
 {
     mr_tensor *v = mr_tensor_of(MR_FLOAT, 1, (int64_t[]){n}, x), *got = NULL;
     mr_run_args a = {.feeds = &feed, .feed_values = &v, .n_feeds = 1, .fetches = &fetch, .fetched = &got, .n_fetches = 1};
-    MR_CHECK_OK(mr_session_run(bench_session_of(b), &a, NULL, NULL));
+    MR_CHECK_OK(mr_session_run(cluster_fixture_session_of(b), &a, NULL, NULL));
     MR_CHECK(got->dtype == MR_FLOAT && got->n == n);
     memcpy(y, MR_DATA(float, got), sizeof(float) * (size_t)n);
     mr_tensor_unref(got);
@@ -114,7 +114,7 @@ static void run_vector(bench *b, mr_out feed, const float *x, mr_out fetch, floa
 }
 
 /* x at the worker, the same by way of the parameter server. */
-static mr_out there_and_back(bench *b, mr_out *x)
+static mr_out there_and_back(cluster_fixture *b, mr_out *x)
 {
     b->s.device = "/job:worker/task:0";
     *x = mr_placeholder(&b->s, MR_FLOAT, "x", NULL);
@@ -136,22 +136,22 @@ static float upper_half(float f)
 
 MR_TEST(edges_floats_arrive_as_they_were_sent)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x;
     float y[MR_COUNT(odd)];
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     mr_out back = there_and_back(&b, &x);
     run_vector(&b, x, odd, back, y, MR_COUNT(odd));
     MR_CHECK(memcmp(y, odd, sizeof y) == 0);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(edges_lossy_floats_lose_their_lower_half)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x;
     float y[MR_COUNT(odd)];
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     be_lossy(&b);
     mr_out back = there_and_back(&b, &x);
     run_vector(&b, x, odd, back, y, MR_COUNT(odd));
@@ -160,70 +160,70 @@ MR_TEST(edges_lossy_floats_lose_their_lower_half)
         MR_CHECK(memcmp(&y[i], &expected, sizeof(float)) == 0);
     }
     MR_CHECK(y[0] != odd[0] && y[6] == INFINITY && y[7] == -INFINITY);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* Those too whose upper half alone would be infinity. */
 MR_TEST(edges_lossy_nans_stay_nans)
 {
     static const uint32_t bits[] = {0x7f800001, 0xff800001, 0x7fc00000, 0xffffffff, 0x7f80ffff};
-    bench b;
+    cluster_fixture b;
     mr_out x;
     float in[MR_COUNT(bits)], y[MR_COUNT(bits)];
     memcpy(in, bits, sizeof in);
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     be_lossy(&b);
     mr_out back = there_and_back(&b, &x);
     run_vector(&b, x, in, back, y, MR_COUNT(bits));
     for (int i = 0; i < MR_COUNT(bits); i++)
         MR_CHECK(isnan(y[i]) && !signbit(y[i]) == !signbit(in[i]));
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(edges_a_node_chooses_for_itself)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x;
     float y;
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     mr_out back = there_and_back(&b, &x), there = back.node->in[0], from = there.node->in[0];
     mr_node_set_attr(from.node, MR_LOSSY_ATTR, mr_a_bool(true));
     run_vector(&b, x, odd, back, &y, 1);
     MR_CHECK(y == upper_half(odd[0]));
-    bench_end(&b);
-    bench_begin(&b, 1, 1);
+    cluster_fixture_end(&b);
+    cluster_fixture_begin(&b, 1, 1);
     be_lossy(&b);
     back = there_and_back(&b, &x), there = back.node->in[0], from = there.node->in[0];
     mr_node_set_attr(from.node, MR_LOSSY_ATTR, mr_a_bool(false));
     mr_node_set_attr(there.node, MR_LOSSY_ATTR, mr_a_bool(false));
     run_vector(&b, x, odd, back, &y, 1);
     MR_CHECK(y == odd[0]);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* The edges of the gradient are lossy as well; it knows nothing of it. */
 MR_TEST(edges_lossy_edges_have_gradients)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x;
     mr_gradient dx;
     float y;
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     be_lossy(&b);
     mr_out back = there_and_back(&b, &x), cost = mr_emit(&b.s, "Square", back);
     MR_CHECK_OK(mr_graph_gradients(b.g, &cost, 1, &x, 1, &(mr_gradient_options){.colocate = true}, &dx));
     run_vector(&b, x, odd + 1, dx.dense, &y, 1);
     MR_CHECK(y == upper_half(2 * upper_half(odd[1])));
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* A while loop whose body is on another task, and loses a bit of its sum each time. */
 MR_TEST(edges_lossy_loops)
 {
-    bench b;
+    cluster_fixture b;
     mr_node *merge;
     float v;
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     be_lossy(&b);
     const mr_named_attr frame[] = {{"frame_name", mr_a_str("w")}};
     const mr_named_attr constant[] = {{"frame_name", mr_a_str("w")}, {"is_constant", mr_a_bool(true)}};
@@ -248,7 +248,7 @@ MR_TEST(edges_lossy_loops)
     float expected = 0.1f;
     while (expected < 10)
         expected = upper_half(upper_half(expected) + 1.34375f);
-    MR_CHECK_OK(bench_run(&b, x, 0.1f, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, x, 0.1f, y, NULL, &v));
     MR_CHECK(v == expected);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }

@@ -17,14 +17,14 @@ mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_sess
 {
     mr_mutex_init(&h->mu);
     MR_TRY(mr_pool_new_served("serve", SERVING_THREADS, &h->pool));
-    MR_TRY(mr_fellows_new(h, c, self, false, &h->peers));
+    MR_TRY(mr_task_peers_new(h, c, self, false, &h->peers));
     MR_TRY(mr_env_init(&h->env, config, mr_host_name(h)));
     for (int i = 1; i < h->env.n_devices; i++) /* one incarnation for the whole process */
         h->env.devices[i]->incarnation = h->env.devices[0]->incarnation;
     return NULL;
 }
 
-void mr_host_add_peers(mr_host *h, mr_fellows *p)
+void mr_host_add_peers(mr_host *h, mr_task_peers *p)
 {
     mr_lock(&h->mu);
     p->next = h->all;
@@ -37,7 +37,7 @@ void mr_host_add_peers(mr_host *h, mr_fellows *p)
 
 /* The last reference is dropped under the lock, so find_open never finds a cluster that is being
  * freed, and the pool stays meanwhile. */
-bool mr_host_drop_peers(mr_host *h, mr_fellows *p)
+bool mr_host_drop_peers(mr_host *h, mr_task_peers *p)
 {
     mr_lock(&h->mu);
     bool last = mr_refs_drop(&p->refs);
@@ -56,10 +56,10 @@ bool mr_host_drop_peers(mr_host *h, mr_fellows *p)
 
 /* A cluster that is not closed yet, with a reference, or NULL. Takes a cluster's lock inside the
  * host's. */
-static mr_fellows *find_open(mr_host *h)
+static mr_task_peers *find_open(mr_host *h)
 {
     mr_lock(&h->mu);
-    mr_fellows *p = h->all;
+    mr_task_peers *p = h->all;
     for (bool closed = true; p; p = p->next) {
         mr_lock(&p->mu);
         closed = p->closed;
@@ -68,16 +68,16 @@ static mr_fellows *find_open(mr_host *h)
             break;
     }
     if (p)
-        mr_fellows_ref(p);
+        mr_task_peers_ref(p);
     mr_unlock(&h->mu);
     return p;
 }
 
 void mr_host_disconnect(mr_host *h)
 {
-    for (mr_fellows *p; (p = find_open(h));) {
-        mr_fellows_close(p);
-        mr_fellows_unref(p);
+    for (mr_task_peers *p; (p = find_open(h));) {
+        mr_task_peers_close(p);
+        mr_task_peers_unref(p);
     }
     mr_lock(&h->mu);
     mr_pool *pool = h->pool;
@@ -89,7 +89,7 @@ void mr_host_disconnect(mr_host *h)
 void mr_host_deinit(mr_host *h)
 {
     mr_host_disconnect(h);
-    mr_fellows_unref(h->peers);
+    mr_task_peers_unref(h->peers);
     mr_env_deinit(&h->env);
     mr_str_deinit(&h->default_config);
     MR_ASSERT(!h->all);

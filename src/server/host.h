@@ -7,7 +7,7 @@
 
 #include "dist/membership.h"
 #include "exec/env.h"
-#include "server/fellows.h"
+#include "server/task_peers.h"
 #include "base/timers.h"
 #include "wire/pb.h"
 
@@ -15,36 +15,36 @@
 #define MR_MASTER_SERVICE "/tensorflow.MasterService/"
 
 struct mr_host {
-    mr_fellows *peers; /* of the cluster it was started with */
+    mr_task_peers *peers; /* of the cluster it was started with */
     mr_env env;      /* the devices, shared by all sessions that are not isolated */
     mr_pool *pool; /* for calls that take long; not env's, which a step may keep busy for as long as it likes */
     mr_mutex mu;
-    mr_fellows *all MR_GUARDED_BY(mu); /* its own and those of sessions */
+    mr_task_peers *all MR_GUARDED_BY(mu); /* its own and those of sessions */
     /* Set before mr_host_init: */
     mr_timers *timers;
     mr_membership_times times; /* of heartbeats */
     mr_str default_config;     /* ConfigProto of the ServerDef: merged into that of each session */
     /* Makes the way to a task, under the fellows' lock. */
-    mr_status *(*connect)(mr_fellows *p, int task, mr_net **net, mr_net_peer **out);
+    mr_status *(*connect)(mr_task_peers *p, int task, mr_net **net, mr_net_peer **out);
     /* A life of a task has ended, or a new one is there.  From a thread of the pool. */
-    void (*life_changed)(void *arg, mr_fellows *p, int task);
+    void (*incarnation_changed)(void *arg, mr_task_peers *p, int task);
     void *arg; /* of these */
 };
 
 /* For a step, or a call that happens once: random, never 0. */
 int64_t mr_step_id_new(void);
 
-static inline const char *mr_host_name(const mr_host *h) { return mr_fellows_name(h->peers); }
+static inline const char *mr_host_name(const mr_host *h) { return mr_task_peers_name(h->peers); }
 
 /* The cluster is copied. */
 mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_session_config *config);
 void mr_host_deinit(mr_host *h);
 /* Closes the ways to all peers; requests under way end, and the pool's work. */
 void mr_host_disconnect(mr_host *h);
-/* For server/fellows.c.  The latter drops a reference.  With the last one the pool takes it apart; true when there is no pool
+/* For server/task_peers.c.  The latter drops a reference.  With the last one the pool takes it apart; true when there is no pool
  * any more, so that the caller has to. */
-void mr_host_add_peers(mr_host *h, mr_fellows *p);
-bool mr_host_drop_peers(mr_host *h, mr_fellows *p);
+void mr_host_add_peers(mr_host *h, mr_task_peers *p);
+bool mr_host_drop_peers(mr_host *h, mr_task_peers *p);
 
 /* ---- a call answered from a message and by a message ---- */
 

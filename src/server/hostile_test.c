@@ -10,21 +10,21 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "graph/graph_def.h"
-#include "net/trial_test.h"
+#include "net/transport_fixture.h"
 #include "ops/table.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "server/host.h"
 
 static const char worker_cpu[] = "/job:worker/replica:0/task:0/device:CPU:0";
 
 /* ---- messages ---- */
 
-static mr_status *say(bench *b, const char *method, mr_str *body)
+static mr_status *say(cluster_fixture *b, const char *method, mr_str *body)
 {
-    return bench_call(b->net, b->cluster.tasks.p[b->n - 1].address, method, body, NULL);
+    return cluster_fixture_call(b->net, b->cluster.tasks.p[b->n - 1].address, method, body, NULL);
 }
 
-static mr_status *name_session(bench *b, const char *method, mr_sv handle)
+static mr_status *name_session(cluster_fixture *b, const char *method, mr_sv handle)
 {
     mr_str body = {0};
     mr_pb_writer w;
@@ -33,7 +33,7 @@ static mr_status *name_session(bench *b, const char *method, mr_sv handle)
     return say(b, method, &body);
 }
 
-static mr_status *create(bench *b, mr_sv handle, const char *master, uint64_t incarnation)
+static mr_status *create(cluster_fixture *b, mr_sv handle, const char *master, uint64_t incarnation)
 {
     mr_str body = {0};
     mr_pb_writer w;
@@ -45,7 +45,7 @@ static mr_status *create(bench *b, mr_sv handle, const char *master, uint64_t in
 }
 
 /* A Recv of a value that is sent along, or never; of the session of masters that create none. */
-static mr_status *register_recv(bench *b)
+static mr_status *register_recv(cluster_fixture *b)
 {
     mr_str body = {0}, graph = {0};
     mr_pb_writer w;
@@ -68,7 +68,7 @@ static mr_status *register_recv(bench *b)
 }
 
 /* A piece of a partial run of the first graph. */
-static mr_status *run_piece(bench *b, uint64_t step, bool last, const char *send)
+static mr_status *run_piece(cluster_fixture *b, uint64_t step, bool last, const char *send)
 {
     mr_str body = {0};
     mr_pb_writer w;
@@ -86,7 +86,7 @@ static mr_status *run_piece(bench *b, uint64_t step, bool last, const char *send
     return say(b, MR_WORKER_SERVICE "RunGraph", &body);
 }
 
-static mr_status *clean_up(bench *b, uint64_t step)
+static mr_status *clean_up(cluster_fixture *b, uint64_t step)
 {
     mr_str body = {0};
     mr_pb_writer w;
@@ -100,59 +100,59 @@ static mr_status *clean_up(bench *b, uint64_t step)
 /* A handle is kept as a C string: one that ends early would never be found again. */
 MR_TEST(hostile_handles_with_a_zero_byte_are_refused)
 {
-    bench b;
-    bench_begin(&b, 0, 1);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 1);
     MR_CHECK_ERR(create(&b, (mr_sv){"a\0b", 3}, "m", 1), MR_INVALID_ARGUMENT, "zero byte");
     MR_CHECK_OK(create(&b, MR_SV("a"), "m", 1));
     MR_CHECK_OK(create(&b, MR_SV("c"), "m", 2)); /* which ends those of the master's life before */
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(hostile_deletion_of_the_nameless_session_is_not_for_ever)
 {
-    bench b;
-    bench_begin(&b, 0, 1);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 1);
     MR_CHECK_OK(register_recv(&b));
     MR_CHECK_OK(name_session(&b, MR_WORKER_SERVICE "DeleteWorkerSession", MR_SV("")));
     MR_CHECK_OK(register_recv(&b));
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- partial runs ---- */
 
 MR_TEST(hostile_partial_runs_without_a_last_piece_leave_nothing)
 {
-    bench b;
-    bench_begin(&b, 0, 1);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 1);
     MR_CHECK_OK(register_recv(&b));
     MR_CHECK_OK(run_piece(&b, 7, false, NULL));
     MR_CHECK_OK(clean_up(&b, 7));
     MR_CHECK_ERR(run_piece(&b, 7, false, NULL), MR_ABORTED, "");
     MR_CHECK_OK(run_piece(&b, 8, false, NULL)); /* nobody cleans up */
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(hostile_pieces_behind_the_last_one_are_refused)
 {
-    bench b;
+    cluster_fixture b;
     char key[200];
-    bench_begin(&b, 0, 1);
+    cluster_fixture_begin(&b, 0, 1);
     MR_CHECK_OK(register_recv(&b));
     snprintf(key, sizeof(key), "%s;0000000000000001;%s;x;0:0", worker_cpu, worker_cpu);
     MR_CHECK_OK(run_piece(&b, 7, true, key));
     MR_CHECK_ERR(run_piece(&b, 7, true, NULL), MR_ABORTED, "over");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* What is refused for a value it brings has begun a step, which ends with it. */
 MR_TEST(hostile_values_without_a_key_end_their_step)
 {
-    bench b;
-    bench_begin(&b, 0, 1);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 1);
     MR_CHECK_OK(register_recv(&b));
     MR_CHECK_ERR(run_piece(&b, 7, false, "no key"), MR_INVALID_ARGUMENT, "");
     MR_CHECK_ERR(run_piece(&b, 7, false, NULL), MR_ABORTED, "");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- callers that leave ---- */
@@ -178,7 +178,7 @@ static void left(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_status_free(st);
 }
 
-static void start_call(bench *b, leaver *l, const char *method, mr_str *body)
+static void start_call(cluster_fixture *b, leaver *l, const char *method, mr_str *body)
 {
     *l = (leaver){.request = {.method = method, .done = left}};
     mr_bytes_add_str(&l->request.body, body);
@@ -188,7 +188,7 @@ static void start_call(bench *b, leaver *l, const char *method, mr_str *body)
     b->net->start(l->peer, &l->request);
 }
 
-static mr_code end_call(bench *b, leaver *l)
+static mr_code end_call(cluster_fixture *b, leaver *l)
 {
     mr_lock(&l->mu);
     while (!l->done)
@@ -201,7 +201,7 @@ static mr_code end_call(bench *b, leaver *l)
 }
 
 /* A call that is cancelled after a while, at whatever it is then. */
-static void call_and_leave(bench *b, const char *method, mr_str *body, int64_t after_ns)
+static void call_and_leave(cluster_fixture *b, const char *method, mr_str *body, int64_t after_ns)
 {
     leaver l;
     start_call(b, &l, method, body);
@@ -218,7 +218,7 @@ static void encode_step(const char *session, const char *fetch, mr_str *out)
     mr_pb_put_bytes(&w, 3, mr_sv_of(fetch));
 }
 
-static mr_status *create_with_graph(bench *b, mr_str *handle)
+static mr_status *create_with_graph(cluster_fixture *b, mr_str *handle)
 {
     mr_str body = {0}, graph = {0};
     mr_pb_writer w;
@@ -226,17 +226,18 @@ static mr_status *create_with_graph(bench *b, mr_str *handle)
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
     mr_str_deinit(&graph);
-    return bench_call(b->net, b->cluster.tasks.p[b->n - 1].address, MR_MASTER_SERVICE "CreateSession", &body, handle);
+    return cluster_fixture_call(b->net, b->cluster.tasks.p[b->n - 1].address, MR_MASTER_SERVICE "CreateSession", &body,
+                                handle);
 }
 
 /* The step has a part on each task, and each waits: cancelling the first one ends the whole step, under the hands of
  * who cancels. */
 static void leaves_a_step(mr_net *net)
 {
-    bench b;
+    cluster_fixture b;
     mr_str reply = {0};
     const int types[] = {MR_FLOAT};
-    bench_begin_on(&b, net, 2, 1);
+    cluster_fixture_begin_on(&b, net, 2, 1);
     mr_out sum = {NULL, 0};
     for (int i = 0; i < 2; i++) {
         b.s.device = i ? "/job:ps/task:1" : "/job:ps/task:0";
@@ -255,7 +256,7 @@ static void leaves_a_step(mr_net *net)
         call_and_leave(&b, MR_MASTER_SERVICE "RunStep", &body, i * INT64_C(2000000));
     }
     mr_str_deinit(&reply);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(hostile_clients_leave_steps_that_wait) { leaves_a_step(mr_net_loop()); }
@@ -265,7 +266,7 @@ MR_TEST(hostile_clients_leave_steps_that_wait_of_one_host) { leaves_a_step(mr_ne
 MR_TEST(hostile_clients_leave_steps_that_spin)
 {
     mr_server_def def = {.job = "worker"};
-    bench b = {.net = mr_net_loop(), .n = 1};
+    cluster_fixture b = {.net = mr_net_loop(), .n = 1};
     mr_str reply = {0};
     mr_node *merge;
     mr_ops_register();
@@ -298,20 +299,20 @@ MR_TEST(hostile_clients_leave_steps_that_spin)
     mr_str_deinit(&reply);
     mr_str_deinit(&def.config);
     mr_cluster_deinit(&def.cluster);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* A task of the cluster is not there, so the creation waits for it. */
 static void leaves_a_creation(mr_net *net)
 {
-    bench b;
-    bench_begin_on(&b, net, 2, 1);
-    bench_stop_task(&b, 0);
+    cluster_fixture b;
+    cluster_fixture_begin_on(&b, net, 2, 1);
+    cluster_fixture_stop_task(&b, 0);
     for (int i = 0; i < 10; i++) {
         mr_str body = {0};
         call_and_leave(&b, MR_MASTER_SERVICE "CreateSession", &body, i * INT64_C(1000000));
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(hostile_clients_leave_sessions_that_are_made) { leaves_a_creation(mr_net_loop()); }
@@ -320,11 +321,11 @@ MR_TEST(hostile_clients_leave_sessions_that_are_made_of_one_host) { leaves_a_cre
 /* The step that waits is the last to use its graph, and ends inside of the cancellation of its session. */
 MR_TEST(hostile_graphs_that_nobody_knows_end_with_their_session)
 {
-    bench b;
+    cluster_fixture b;
     leaver l;
     mr_str body = {0}, again = {0};
     mr_pb_writer w;
-    bench_begin(&b, 0, 1);
+    cluster_fixture_begin(&b, 0, 1);
     MR_CHECK_OK(register_recv(&b));
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, MR_SV("0000000000000000"));
@@ -335,7 +336,7 @@ MR_TEST(hostile_graphs_that_nobody_knows_end_with_their_session)
     MR_CHECK_OK(say(&b, MR_WORKER_SERVICE "DeregisterGraph", &again));
     MR_CHECK_OK(name_session(&b, MR_WORKER_SERVICE "DeleteWorkerSession", MR_SV("")));
     MR_CHECK_INT(end_call(&b, &l), MR_CANCELLED);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- connections that never become calls ---- */
@@ -414,7 +415,7 @@ MR_TEST(hostile_connections_that_say_nothing_are_no_harm)
     char address[256];
     int fds[N_RAW];
     float v = 0;
-    bench b = {.n = 1};
+    cluster_fixture b = {.n = 1};
     mr_ops_register();
     MR_CHECK_OK(mr_net_grpc(&grpc));
     setenv("MILLRACE_SHM", "off", 1);
@@ -431,7 +432,7 @@ MR_TEST(hostile_connections_that_say_nothing_are_no_harm)
     mr_out y = mr_emit(&b.s, "Neg", mr_const_f32(&b.s, 2));
     MR_CHECK_OK(mr_scope_status(&b.s));
     MR_CHECK_OK(mr_remote_session_new(NULL, address, b.g, NULL, MR_SV(""), NULL, &b.session));
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, y, NULL, &v));
     MR_CHECK_NEAR(v, -2, 0);
     mr_session_free(b.session);
     int64_t before = mr_now_ns();

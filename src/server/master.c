@@ -50,9 +50,9 @@ void mr_msession_unref(mr_msession *s)
     mr_free(s->devices);
     mr_free(s->task_of);
     mr_free(s->member);
-    mr_free(s->lives);
+    mr_free(s->incarnations);
     mr_str_deinit(&s->config_proto);
-    mr_fellows_unref(s->peers);
+    mr_task_peers_unref(s->peers);
     mr_mutex_deinit(&s->mu);
     mr_mutex_deinit(&s->making);
     mr_free(s);
@@ -73,12 +73,12 @@ mr_msession *mr_msession_new(mr_master *m)
     return s;
 }
 
-void mr_msession_set_peers(mr_msession *s, mr_fellows *p)
+void mr_msession_set_peers(mr_msession *s, mr_task_peers *p)
 {
     MR_ASSERT(!s->peers);
     s->peers = p;
     s->member = mr_new_array(bool, p->cluster.tasks.n + 1);
-    s->lives = mr_new_array(uint64_t, p->cluster.tasks.n + 1);
+    s->incarnations = mr_new_array(uint64_t, p->cluster.tasks.n + 1);
 }
 
 mr_status *mr_msession_find(mr_master *m, mr_sv handle, mr_msession **out)
@@ -132,7 +132,7 @@ void mr_msession_release(mr_msession *s)
 
 /* A task was lost or restarted. Stops the steps of sessions in that cluster (p) that rely on it.
  * Sessions are collected first, because stopping a step must not happen under the master's lock. */
-void mr_master_lost(mr_master *m, const mr_fellows *p, int task)
+void mr_master_lost(mr_master *m, const mr_task_peers *p, int task)
 {
     uint32_t pos = 0;
     mr_sv key;
@@ -290,10 +290,10 @@ static void list_devices(void *service, mr_net_call *c, mr_sv body)
 /* ---- the service ---- */
 
 static const mr_method methods[] = {
-    {"RunStep", mr_master_run_step, false},
+    {"RunStep", mr_master_handle_run_step, false},
     {"PartialRunSetup", mr_master_partial_setup, true},
     {"MakeCallable", mr_master_make_callable, true},
-    {"RunCallable", mr_master_run_callable, true},
+    {"RunCallable", mr_master_handle_run_callable, true},
     {"ReleaseCallable", mr_master_release_callable, true},
     {"CreateSession", mr_master_create_session, true},
     {"ExtendSession", extend_session, true},
@@ -315,7 +315,7 @@ mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns, struct mr
     mr_cond_init(&m->quiet);
     m->host = h;
     m->timers = timers;
-    mr_errands_init(&m->errands, timers);
+    mr_retries_init(&m->retries, timers);
     m->gc_ns = gc_ns;
     if (gc_ns > 0)
         mr_master_sweep(m);
@@ -323,20 +323,20 @@ mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns, struct mr
 }
 
 /* Closes all sessions and waits until their calls have left. The messages to workers that are still
- * being retried get a short time to arrive (mr_errands_hurry). */
+ * being retried get a short time to arrive (mr_retries_hurry). */
 void mr_master_stop(mr_master *m)
 {
     mr_lock(&m->mu);
     m->stopped = true;
     mr_unlock(&m->mu);
-    mr_errands_hurry(&m->errands);
+    mr_retries_hurry(&m->retries);
     mr_master_sweep_no_more(m);
     mr_master_close_all(m);
     mr_lock(&m->mu);
     while (m->n_closing > 0)
         mr_cond_wait(&m->quiet, &m->mu);
     mr_unlock(&m->mu);
-    mr_errands_wait_no_more(&m->errands);
+    mr_retries_drop(&m->retries);
 }
 
 /* Waits for threads that still have to drop a session after its last answer, which takes a moment. */
@@ -349,7 +349,7 @@ void mr_master_free(mr_master *m)
     MR_ASSERT(m->n_closing == 0);
     mr_map_deinit(&m->sessions);
     mr_recent_deinit(&m->requests);
-    mr_errands_deinit(&m->errands);
+    mr_retries_deinit(&m->retries);
     mr_cond_deinit(&m->quiet);
     mr_mutex_deinit(&m->mu);
     mr_free(m);

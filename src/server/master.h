@@ -16,7 +16,7 @@ mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns, struct mr
 void mr_master_stop(mr_master *m);
 void mr_master_free(mr_master *m); /* stopped, no call of it is open */
 /* A life of a task has ended: steps that count on it fail. */
-void mr_master_lost(mr_master *m, const mr_fellows *p, int task);
+void mr_master_lost(mr_master *m, const mr_task_peers *p, int task);
 /* Handles a call of MR_MASTER_SERVICE. */
 void mr_master_handle(mr_master *m, mr_net_call *c);
 

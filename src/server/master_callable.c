@@ -110,7 +110,7 @@ static mr_status *add_callable(mr_msession *s, mr_sv options, int64_t *handle)
     return NULL;
 }
 
-/* Leaves the session that mr_mstep_enter has entered; NULL: it has not. */
+/* Leaves the session that mr_master_run_enter has entered; NULL: it has not. */
 static void leave_session(mr_msession *s)
 {
     if (!s)
@@ -122,21 +122,21 @@ static void leave_session(mr_msession *s)
 /* Handles MakeCallable. The step is used only to enter the session; it does not run. */
 void mr_master_make_callable(void *service, mr_net_call *c, mr_sv body)
 {
-    mr_mstep *t = mr_mstep_new(c);
+    mr_master_run *t = mr_master_run_new(c);
     callable_request q = {0};
     mr_str reply = {0};
     mr_pb_writer w;
     int64_t handle = 0;
     mr_status *st = parse_make(body, &q);
     if (!st)
-        st = mr_mstep_enter(t, service, q.session, q.request);
+        st = mr_master_run_enter(t, service, q.session, q.request);
     mr_msession *s = t->session;
     if (!st)
         st = add_callable(s, q.options, &handle);
     mr_pb_writer_init(&w, &reply);
     if (!st)
         mr_pb_opt_varint(&w, 1, (uint64_t)handle);
-    mr_mstep_unref(t);
+    mr_master_run_unref(t);
     mr_reply_str(c, st, &reply);
     mr_str_deinit(&reply);
     leave_session(s);
@@ -183,7 +183,7 @@ static mr_status *find_callable(mr_msession *s, int64_t handle, mr_mcallable **o
 }
 
 /* Fills the step with the callable's names and this call's values, and finds its program. */
-static mr_status *fill_step(mr_mstep *t, const callable_request *q)
+static mr_status *fill_step(mr_master_run *t, const callable_request *q)
 {
     MR_TRY(find_callable(t->session, q->handle, &t->callable));
     MR_ASSERT(t->callable);
@@ -204,17 +204,17 @@ static mr_status *fill_step(mr_mstep *t, const callable_request *q)
     return mr_mprogram_get(t->session, &t->q, false, &t->program);
 }
 
-void mr_master_run_callable(void *service, mr_net_call *c, mr_sv body)
+void mr_master_handle_run_callable(void *service, mr_net_call *c, mr_sv body)
 {
-    mr_mstep *t = mr_mstep_new(c);
+    mr_master_run *t = mr_master_run_new(c);
     callable_request q = {0};
     mr_status *st = parse_run(body, &q);
     if (!st)
-        st = mr_mstep_enter(t, service, q.session, q.request);
+        st = mr_master_run_enter(t, service, q.session, q.request);
     if (!st)
         st = fill_step(t, &q);
     mr_vec_deinit(&q.feeds);
-    mr_mstep_go(t, st);
+    mr_master_run_go(t, st);
 }
 
 /* ---- ReleaseCallable ---- */
@@ -222,12 +222,12 @@ void mr_master_run_callable(void *service, mr_net_call *c, mr_sv body)
 void mr_master_release_callable(void *service, mr_net_call *c, mr_sv body)
 {
     /* The step is used only to enter the session. */
-    mr_mstep *t = mr_mstep_new(c);
+    mr_master_run *t = mr_master_run_new(c);
     callable_request q = {0};
     char text[24];
     mr_status *st = parse_run(body, &q);
     if (!st)
-        st = mr_mstep_enter(t, service, q.session, 0);
+        st = mr_master_run_enter(t, service, q.session, 0);
     mr_msession *s = t->session;
     snprintf(text, sizeof text, "%lld", (long long)q.handle);
     if (!st) {
@@ -237,7 +237,7 @@ void mr_master_release_callable(void *service, mr_net_call *c, mr_sv body)
         mr_mcallable_unref(k);
     }
     mr_vec_deinit(&q.feeds);
-    mr_mstep_unref(t);
+    mr_master_run_unref(t);
     mr_reply(c, st, NULL);
     leave_session(s);
 }

@@ -44,7 +44,7 @@ void mr_msession_closed(mr_msession *s)
             continue;
         mr_pb_writer_init(&w, &body);
         mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
-        mr_errands_send(&m->errands, s->peers, i, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
+        mr_retries_send(&m->retries, s->peers, i, MR_WORKER_SERVICE "DeleteWorkerSession", &body);
     }
     mr_msession_release(s);
     mr_lock(&s->mu);
@@ -228,7 +228,7 @@ static mr_status *parse_reset(const mr_host *h, mr_sv body, mr_str *containers, 
         if (field == 1)
             mr_pb_put_bytes(&w, 1, text);
         else
-            MR_TRY(mr_fellows_filter(h->peers, text, asked));
+            MR_TRY(mr_task_peers_filter(h->peers, text, asked));
         n_filters += field == 2;
     }
     for (int i = 0; i < h->peers->cluster.tasks.n; i++)

@@ -92,10 +92,10 @@ static bool is_seen(const mr_msession *s, int task, const mr_device *d)
 static mr_status *is_another(mr_msession *s, int task, const mr_device *d)
 {
     mr_str at = {0};
-    bool named = mr_fellows_where(s->peers, task, &at);
+    bool named = mr_task_peers_where(s->peers, task, &at);
     mr_status *st = mr_error(named ? MR_UNAVAILABLE : MR_INVALID_ARGUMENT,
                              "The task at %s has the device %s, but it should be %s%s", mr_str_z(&at), d->name,
-                             mr_fellows_task(s->peers, task)->name,
+                             mr_task_peers_task(s->peers, task)->name,
                              named ? "" : ": the cluster specs of the two tasks differ");
     mr_str_deinit(&at);
     return st;
@@ -116,10 +116,10 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         mr_device *d = NULL;
         mr_sv attributes = mr_pb_bytes(&r);
         /* In a cluster that the client brought, tasks have other names than their own. */
-        const char *name = s->peers->brought ? mr_fellows_task(s->peers, task)->name : NULL;
+        const char *name = s->peers->brought ? mr_task_peers_task(s->peers, task)->name : NULL;
         MR_TRY(mr_device_attributes_decode_as(attributes, name, &d));
-        if (d && !s->lives[task])
-            s->lives[task] = d->incarnation;
+        if (d && !s->incarnations[task])
+            s->incarnations[task] = d->incarnation;
         if (!d || !is_seen(s, task, d)) {
             mr_device_free(d);
             continue;
@@ -161,7 +161,7 @@ static bool asks_again(task_call *q, const mr_status *st)
     creation *c = q->creation;
     mr_code code = mr_status_code(st);
     bool moved = (code == MR_CANCELLED || code == MR_UNAVAILABLE) &&
-                 mr_fellows_moves(c->session->peers, q->task) != q->moves;
+                 mr_task_peers_moves(c->session->peers, q->task) != q->moves;
     mr_lock(&c->mu);
     bool again = ((code == MR_UNAVAILABLE && !q->patient) || moved) && !q->making && !q->cancelled;
     q->patient |= again && !moved;
@@ -175,7 +175,7 @@ static bool asks_again(task_call *q, const mr_status *st)
 static mr_status *as_unavailable(task_call *q, mr_status *st)
 {
     mr_code code = mr_status_code(st);
-    bool moved = code == MR_CANCELLED && mr_fellows_moves(q->creation->session->peers, q->task) != q->moves;
+    bool moved = code == MR_CANCELLED && mr_task_peers_moves(q->creation->session->peers, q->task) != q->moves;
     if (!moved && !(code == MR_DEADLINE_EXCEEDED && q->making))
         return st;
     mr_status *told = moved ? mr_error(MR_UNAVAILABLE, "The task was restarted at another address")
@@ -202,7 +202,7 @@ static void task_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         mr_str_append(&c->devices[q->task], bytes.p, bytes.n);
     st = as_unavailable(q, st);
     if (st)
-        mr_status_prepend(st, "From %s:\n", mr_fellows_task(c->session->peers, q->task)->name);
+        mr_status_prepend(st, "From %s:\n", mr_task_peers_task(c->session->peers, q->task)->name);
     mr_lock(&c->mu);
     mr_creation_came(&c->state, q->task, st, &a);
     mr_unlock(&c->mu);
@@ -234,11 +234,11 @@ static void encode_make(const mr_msession *s, int task, mr_str *out)
     mr_pb_writer_init(&w, out);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
     if (s->peers->brought)
-        encode_server_def(s, mr_fellows_task(s->peers, task), &w);
+        encode_server_def(s, mr_task_peers_task(s->peers, task), &w);
     mr_pb_opt_varint(&w, 3, s->isolated);
     for (int i = 0; i < s->n_devices; i++)
         mr_device_attributes_encode(s->devices[i], &w, 4);
-    mr_pb_put_bytes(&w, 5, mr_sv_of(mr_fellows_name(s->peers)));
+    mr_pb_put_bytes(&w, 5, mr_sv_of(mr_task_peers_name(s->peers)));
     mr_pb_put_varint(&w, 6, s->devices[0]->incarnation); /* the first device is this task's */
 }
 
@@ -246,7 +246,7 @@ static void encode_make(const mr_msession *s, int task, mr_str *out)
  * started is carried out here. */
 static void ask_task(creation *c, int task, bool making)
 {
-    mr_fellows *peers = c->session->peers;
+    mr_task_peers *peers = c->session->peers;
     task_call *q = &c->calls[making ? c->n_tasks + task : task];
     mr_str body = {0};
     MR_ASSERT(task >= 0 && task < c->n_tasks);
@@ -261,15 +261,15 @@ static void ask_task(creation *c, int task, bool making)
     q->creation = c;
     q->task = task;
     q->making = making;
-    q->moves = mr_fellows_moves(peers, task);
+    q->moves = mr_task_peers_moves(peers, task);
     mr_refs_take(&c->refs);
-    mr_fellows_ask(peers, task, &q->request);
+    mr_task_peers_ask(peers, task, &q->request);
     mr_lock(&c->mu);
     q->started = true;
     bool cancelled = q->cancelled;
     mr_unlock(&c->mu);
     if (cancelled)
-        mr_fellows_cancel(peers, task, &q->request);
+        mr_task_peers_cancel(peers, task, &q->request);
 }
 
 /* Cancels the task's call of the current round, or leaves a mark for ask_task. */
@@ -282,7 +282,7 @@ static void cancel_task(creation *c, int task)
     bool started = q->started;
     mr_unlock(&c->mu);
     if (started)
-        mr_fellows_cancel(c->session->peers, task, &q->request);
+        mr_task_peers_cancel(c->session->peers, task, &q->request);
 }
 
 /* Deletes the session at a task, without waiting for the answer. */
@@ -292,7 +292,7 @@ static void delete_at(creation *c, int task)
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(c->session->handle));
-    mr_errands_send(&c->session->master->errands, c->session->peers, task, MR_WORKER_SERVICE "DeleteWorkerSession",
+    mr_retries_send(&c->session->master->retries, c->session->peers, task, MR_WORKER_SERVICE "DeleteWorkerSession",
                     &body);
 }
 
@@ -334,7 +334,7 @@ static void tell_missing(mr_timer *t)
     for (int i = 0; i < c->n_tasks; i++)
         if (c->state.waiting[i]) {
             if (i == c->session->peers->self)
-                mr_str_appendz(&names[n++], mr_fellows_name(c->session->peers));
+                mr_str_appendz(&names[n++], mr_task_peers_name(c->session->peers));
             else
                 mr_watch_describe(c->session->peers->watch, i, &names[n++]);
         }
@@ -461,15 +461,15 @@ static mr_status *choose_cluster(mr_msession *s, const create_request *q)
     mr_host *h = s->master->host;
     mr_sv bytes = mr_wire_field(q->config, 14); /* ConfigProto.cluster_def */
     mr_cluster c = {0};
-    mr_fellows *p = NULL;
+    mr_task_peers *p = NULL;
     int self;
     if (bytes.n > MR_BROUGHT_MAX_BYTES)
         return mr_error(MR_RESOURCE_EXHAUSTED, "The cluster_def has %zu bytes; the maximum is %d", bytes.n,
                         MR_BROUGHT_MAX_BYTES);
     mr_status *st = mr_cluster_decode(&c, bytes);
     if (!st && c.tasks.n == 0) {
-        mr_msession_set_peers(s, mr_fellows_ref(h->peers));
-    } else if (!st && !(st = find_self(&c, q->target, &self)) && !(st = mr_fellows_new(h, &c, self, true, &p))) {
+        mr_msession_set_peers(s, mr_task_peers_ref(h->peers));
+    } else if (!st && !(st = find_self(&c, q->target, &self)) && !(st = mr_task_peers_new(h, &c, self, true, &p))) {
         mr_msession_set_peers(s, p);
         s->isolated = !s->config.share_brought;
     }
@@ -481,7 +481,7 @@ static mr_status *choose_cluster(mr_msession *s, const create_request *q)
  * Without filters it has all tasks. */
 static mr_status *choose_members(mr_msession *s, mr_sv config)
 {
-    const mr_fellows *p = s->peers;
+    const mr_task_peers *p = s->peers;
     mr_pb_reader r;
     uint32_t field, wire;
     int n_filters = 0;
@@ -495,7 +495,7 @@ static mr_status *choose_members(mr_msession *s, mr_sv config)
             continue;
         }
         mr_sv text = mr_pb_bytes(&r);
-        MR_TRY(mr_fellows_filter(p, text, s->member));
+        MR_TRY(mr_task_peers_filter(p, text, s->member));
         n_filters++;
     }
     MR_ASSERT(p->self >= 0 && p->self < p->cluster.tasks.n);

@@ -6,11 +6,11 @@
 #include "dist/recent.h"
 #include "exec/partial_use.h"
 #include "exec/placing.h"
-#include "server/errands.h"
+#include "server/retries.h"
 #include "server/watch.h"
 #include "server/master.h"
 
-typedef struct mr_mstep mr_mstep;
+typedef struct mr_master_run mr_master_run;
 typedef struct mr_msession mr_msession;
 typedef struct mr_mregister mr_mregister;
 typedef struct mr_mpartial mr_mpartial;
@@ -38,7 +38,7 @@ typedef struct mr_mprogram {
     int n_registering;
     mr_mregister *calls; /* by part; live as long as the program */
     mr_status *failed;
-    MR_VEC(mr_mstep *) waiting; /* for the registration */
+    MR_VEC(mr_master_run *) waiting; /* for the registration */
 } mr_mprogram;
 
 struct mr_msession {
@@ -52,13 +52,13 @@ struct mr_msession {
     mr_placements placements MR_GUARDED_BY(making);
     mr_placements told MR_GUARDED_BY(making); /* in the log */
     mr_placing *placing; /* by cost; NULL: not */
-    mr_fellows *peers; /* the host's, or of a cluster that the client brought */
+    mr_task_peers *peers; /* the host's, or of a cluster that the client brought */
     mr_str config_proto;
     int n_devices;
     mr_device **devices; /* of all tasks; the first is the client's */
     int *task_of;        /* of each */
     bool *member;        /* by task: it has a session of ours */
-    uint64_t *lives;     /* by task: its incarnation; 0: not a member */
+    uint64_t *incarnations;     /* by task: its incarnation; 0: not a member */
     bool holds;          /* its tasks are watched for it */
     bool isolated;       /* its variables are its own */
     mr_mutex mu;
@@ -67,7 +67,7 @@ struct mr_msession {
     mr_map callables MR_GUARDED_BY(mu); /* handle text -> mr_mcallable */
     mr_map partials MR_GUARDED_BY(mu);  /* handle text -> mr_mpartial */
     int64_t next_callable MR_GUARDED_BY(mu), next_partial MR_GUARDED_BY(mu);
-    mr_mstep *steps MR_GUARDED_BY(mu); /* that run */
+    mr_master_run *steps MR_GUARDED_BY(mu); /* that run */
     int n_open MR_GUARDED_BY(mu);      /* calls at work on it */
     int64_t entered_ns MR_GUARDED_BY(mu); /* by the last of them */
     bool closed MR_GUARDED_BY(mu);
@@ -83,7 +83,7 @@ struct mr_master {
     mr_map sessions MR_GUARDED_BY(mu); /* handle -> mr_msession */
     bool stopped MR_GUARDED_BY(mu);
     mr_recent requests MR_GUARDED_BY(mu); /* of RunStep */
-    mr_errands errands;
+    mr_retries retries;
     int n_closing MR_GUARDED_BY(mu); /* sessions whose calls have not all left, and resets */
     mr_cond quiet;                   /* it fell to 0 */
     _Atomic int n_sessions;          /* that are not freed, in the table or not */
@@ -102,7 +102,7 @@ void mr_msession_leave(mr_msession *s);
 /* Its tasks are not known yet: mr_msession_set_peers. */
 mr_msession *mr_msession_new(mr_master *m);
 /* Takes the reference. */
-void mr_msession_set_peers(mr_msession *s, mr_fellows *p);
+void mr_msession_set_peers(mr_msession *s, mr_task_peers *p);
 
 /* Its tasks are watched from now on, until it is freed. */
 void mr_msession_hold(mr_msession *s);
@@ -140,7 +140,7 @@ void mr_mrequest_deinit(mr_mrequest *q);
 typedef struct mr_mnamed { /* what the names of a request mean, and its memory */
     mr_out *outs;
     mr_node **nodes;
-    mr_signature sig;
+    mr_run_signature sig;
 } mr_mnamed;
 /* With the session's lock `making`.  mr_mnamed_deinit, also on failure. */
 mr_status *mr_mnamed_find(const mr_graph *g, const mr_mrequest *q, mr_mnamed *out);
@@ -154,14 +154,14 @@ void mr_mprogram_free(mr_mprogram *p);
 
 /* ---- master_register.c ---- */
 /* Lets the step run as soon as its program is registered. */
-void mr_mstep_run_when_ready(mr_mstep *t);
+void mr_master_run_start_when_ready(mr_master_run *t);
 /* Ends registrations under way with a task (-1: with all). */
 void mr_msession_stop_registrations(mr_msession *s, int task, const mr_status *why);
 
 /* ---- master_run.c ---- */
 typedef struct mr_mpart_call { /* a RunGraph on its way */
     mr_net_request request; /* first */
-    mr_mstep *step;
+    mr_master_run *step;
     int part;
     mr_bytes reply;
     bool started, cancelled; /* under the step's lock: a call is cancelled once it is started */
@@ -169,7 +169,7 @@ typedef struct mr_mpart_call { /* a RunGraph on its way */
 } mr_mpart_call;
 
 /* A step, or one call of a partial run. */
-struct mr_mstep {
+struct mr_master_run {
     mr_refs refs; /* its own until the answer, and of each call and timer under way */
     mr_msession *session;
     mr_net_call *call;
@@ -190,19 +190,19 @@ struct mr_mstep {
     bool costs;              /* of its nodes are wanted (GraphOptions.build_cost_model) */
     mr_timer timer;
     bool timed;
-    mr_mstep *next, **link; /* of the session's steps, under its lock; link NULL: not in the list */
+    mr_master_run *next, **link; /* of the session's steps, under its lock; link NULL: not in the list */
 };
-void mr_master_run_step(void *service, mr_net_call *c, mr_sv body);
-mr_mstep *mr_mstep_new(mr_net_call *c);
-void mr_mstep_unref(mr_mstep *t);
+void mr_master_handle_run_step(void *service, mr_net_call *c, mr_sv body);
+mr_master_run *mr_master_run_new(mr_net_call *c);
+void mr_master_run_unref(mr_master_run *t);
 /* Finds the session and enters it; a request id comes once. */
-mr_status *mr_mstep_enter(mr_mstep *t, mr_master *m, mr_sv session, int64_t request);
+mr_status *mr_master_run_enter(mr_master_run *t, mr_master *m, mr_sv session, int64_t request);
 /* Runs it (st NULL), or answers with an error. */
-void mr_mstep_go(mr_mstep *t, mr_status *st);
+void mr_master_run_go(mr_master_run *t, mr_status *st);
 /* Its program is ready. */
-void mr_mstep_begin(mr_mstep *t);
+void mr_master_run_begin(mr_master_run *t);
 /* With the step's last work done. */
-void mr_mstep_answer(mr_mstep *t, mr_status *st);
+void mr_master_run_answer(mr_master_run *t, mr_status *st);
 /* The error of steps that a closing session ends; unused: it was closed because no client had used it for long. */
 const char *mr_msession_why_closed(bool unused);
 /* Stops all that runs. */
@@ -215,31 +215,31 @@ void mr_msession_placing_init(mr_msession *s); /* once its devices are known */
 /* The next step of each signature makes its program anew. */
 void mr_msession_place_anew(mr_msession *s);
 /* From the stats of a step that was measured. */
-void mr_mstep_learn(mr_mstep *t);
+void mr_master_run_learn(mr_master_run *t);
 
 /* ---- master_trace.c ---- */
-bool mr_mstep_is_timed(const mr_mstep *t);  /* its nodes are */
-bool mr_mstep_is_traced(const mr_mstep *t); /* anything is recorded of it */
+bool mr_master_run_is_timed(const mr_master_run *t);  /* its nodes are */
+bool mr_master_run_is_traced(const mr_master_run *t); /* anything is recorded of it */
 /* A timed step begins: from now on its time counts. */
-void mr_mstep_trace_begin(mr_mstep *t);
+void mr_master_run_trace_begin(mr_master_run *t);
 /* It has ended: asks its tasks for their clocks, then calls fn(t, st); at once when it is not timed. */
-void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_status *st));
+void mr_master_run_trace_end(mr_master_run *t, mr_status *st, void (*fn)(mr_master_run *t, mr_status *st));
 /* Field 2 of a RunStepResponse: RunMetadata with the stats of all tasks by this one's clock, their graphs, and the costs of
  * their nodes unless the step failed. */
-void mr_mstep_trace_encode(mr_mstep *t, bool failed, mr_pb_writer *w);
+void mr_master_run_trace_encode(mr_master_run *t, bool failed, mr_pb_writer *w);
 void mr_mtrace_free(struct mr_mtrace *x);
 
 /* ---- master_partial.c ---- */
 void mr_master_partial_setup(void *service, mr_net_call *c, mr_sv body);
-/* A RunStep that names a partial run, behind mr_mstep_enter: it runs when it is its turn. */
-void mr_mstep_take_turn(mr_mstep *t);
+/* A RunStep that names a partial run, behind mr_master_run_enter: it runs when it is its turn. */
+void mr_master_run_take_turn(mr_master_run *t);
 /* Its call is over: the next one's turn; the run ends with its last call, or the first that failed. */
-void mr_mstep_leave_turn(mr_mstep *t, bool failed);
+void mr_master_run_leave_turn(mr_master_run *t, bool failed);
 void mr_mpartial_unref(mr_mpartial *p);
 
 /* ---- master_callable.c ---- */
 void mr_master_make_callable(void *service, mr_net_call *c, mr_sv body);
-void mr_master_run_callable(void *service, mr_net_call *c, mr_sv body);
+void mr_master_handle_run_callable(void *service, mr_net_call *c, mr_sv body);
 void mr_master_release_callable(void *service, mr_net_call *c, mr_sv body);
 void mr_mcallable_unref(mr_mcallable *k);
 

@@ -24,7 +24,7 @@ struct mr_mpartial {
     int64_t id; /* of the step */
     /* Under the session's lock: */
     bool busy, over;
-    MR_VEC(mr_mstep *) waiting;
+    MR_VEC(mr_master_run *) waiting;
 };
 
 void mr_mpartial_unref(mr_mpartial *p)
@@ -90,19 +90,19 @@ static mr_status *add_partial(mr_msession *s, const mr_mrequest *q, mr_str *hand
 /* Handles PartialRunSetup. The step is used only to enter the session; it does not run. */
 void mr_master_partial_setup(void *service, mr_net_call *c, mr_sv body)
 {
-    mr_mstep *t = mr_mstep_new(c);
+    mr_master_run *t = mr_master_run_new(c);
     mr_str reply = {0}, handle = {0};
     mr_pb_writer w;
     mr_status *st = parse_setup(body, &t->q);
     if (!st)
-        st = mr_mstep_enter(t, service, t->q.session, t->q.request);
+        st = mr_master_run_enter(t, service, t->q.session, t->q.request);
     mr_msession *s = t->session;
     if (!st)
         st = add_partial(s, &t->q, &handle);
     mr_pb_writer_init(&w, &reply);
     if (!st)
         mr_pb_put_bytes(&w, 1, mr_str_view(&handle));
-    mr_mstep_unref(t);
+    mr_master_run_unref(t);
     mr_reply_str(c, st, &reply);
     mr_str_deinit(&reply);
     mr_str_deinit(&handle);
@@ -128,11 +128,11 @@ static int *find_places(const mr_out *all, int n_all, const mr_out *some, int n)
 
 /* Checks the call against what the run has used so far and marks what it uses. It is the call's turn.
  * On failure the run is unchanged. */
-static mr_status *prepare_call(mr_mstep *t)
+static mr_status *prepare_call(mr_master_run *t)
 {
     mr_mpartial *p = t->partial;
     mr_msession *s = t->session;
-    const mr_signature *sig = &p->named.sig;
+    const mr_run_signature *sig = &p->named.sig;
     mr_mnamed n = {0};
     mr_lock(&s->making);
     mr_status *st = mr_mnamed_find(s->graph, &t->q, &n);
@@ -156,7 +156,7 @@ static mr_status *prepare_call(mr_mstep *t)
 /* It is this call's turn: runs it, or refuses it if the run is over. */
 static void run_now(mr_task *task)
 {
-    mr_mstep *t = (mr_mstep *)((char *)task - offsetof(mr_mstep, turn));
+    mr_master_run *t = (mr_master_run *)((char *)task - offsetof(mr_master_run, turn));
     mr_mpartial *p = t->partial;
     mr_lock(&t->session->mu);
     bool over = p->over;
@@ -164,11 +164,11 @@ static void run_now(mr_task *task)
     mr_status *st = over ? no_setup() : prepare_call(t);
     t->refused = st != NULL;
     t->program = p->program;
-    mr_mstep_go(t, st);
+    mr_master_run_go(t, st);
 }
 
 /* Runs the call now if no other call of the run is under way; otherwise it waits in the run. */
-void mr_mstep_take_turn(mr_mstep *t)
+void mr_master_run_take_turn(mr_master_run *t)
 {
     mr_msession *s = t->session;
     mr_lock(&s->mu);
@@ -184,12 +184,12 @@ void mr_mstep_take_turn(mr_mstep *t)
     if (mine)
         run_now(&t->turn);
     else if (!p)
-        mr_mstep_answer(t, no_setup());
+        mr_master_run_answer(t, no_setup());
 }
 
 /* Ends the call's turn and starts the next one. The next call runs on the pool, not in here: a long
  * row of refused calls would fill the stack. */
-void mr_mstep_leave_turn(mr_mstep *t, bool failed)
+void mr_master_run_leave_turn(mr_master_run *t, bool failed)
 {
     mr_mpartial *p = t->partial;
     mr_msession *s = t->session;
@@ -199,7 +199,7 @@ void mr_mstep_leave_turn(mr_mstep *t, bool failed)
     p->over |= ends;
     if (ends)
         mr_map_remove(&s->partials, mr_sv_of(p->handle));
-    mr_mstep *next = p->waiting.n ? p->waiting.p[0] : NULL;
+    mr_master_run *next = p->waiting.n ? p->waiting.p[0] : NULL;
     if (next)
         memmove(p->waiting.p, p->waiting.p + 1, sizeof next * (size_t)--p->waiting.n);
     p->busy = next != NULL;

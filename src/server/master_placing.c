@@ -43,7 +43,7 @@ void mr_msession_place_anew(mr_msession *s)
     mr_unlock(&s->making);
 }
 
-void mr_mstep_learn(mr_mstep *t)
+void mr_master_run_learn(mr_master_run *t)
 {
     for (int i = 0; i < t->n_parts; i++) {
         mr_run_reply reply = {0};

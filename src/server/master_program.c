@@ -105,7 +105,7 @@ mr_status *mr_mnamed_find(const mr_graph *g, const mr_mrequest *q, mr_mnamed *n)
     int f = q->feeds.n, k = q->fetches.n, t = q->targets.n;
     n->outs = mr_new_array(mr_out, f + k + 1);
     n->nodes = mr_new_array(mr_node *, t + 1);
-    n->sig = (mr_signature){n->outs, n->outs + f, n->nodes, f, k, t};
+    n->sig = (mr_run_signature){n->outs, n->outs + f, n->nodes, f, k, t};
     for (int i = 0; i < f; i++)
         MR_TRY(find_out(g, q->feeds.p[i], &n->outs[i]));
     for (int i = 0; i < k; i++)

@@ -49,7 +49,7 @@ static void deregister_parts(mr_mprogram *p)
         mr_pb_put_bytes(&w, 1, mr_sv_of(p->parts[i].handle));
         mr_pb_put_bytes(&w, 2, mr_sv_of(p->session->handle));
         mr_pb_put_varint(&w, 3, 1);
-        mr_errands_send(&p->session->master->errands, p->session->peers, p->parts[i].task,
+        mr_retries_send(&p->session->master->retries, p->session->peers, p->parts[i].task,
                         MR_WORKER_SERVICE "DeregisterGraph", &body);
     }
 }
@@ -64,7 +64,7 @@ static void registered_all(mr_mprogram *p)
     MR_ASSERT(p->n_registering == 0 && !p->ready);
     p->ready = !p->failed;
     mr_status *st = mr_status_copy(p->failed);
-    MR_VEC(mr_mstep *) waiting = {0};
+    MR_VEC(mr_master_run *) waiting = {0};
     for (int i = 0; i < p->waiting.n; i++)
         mr_vec_push(&waiting, p->waiting.p[i]);
     p->waiting.n = 0;
@@ -75,9 +75,9 @@ static void registered_all(mr_mprogram *p)
         deregister_parts(p);
     for (int i = 0; i < waiting.n; i++)
         if (st)
-            mr_mstep_answer(waiting.p[i], mr_status_copy(st));
+            mr_master_run_answer(waiting.p[i], mr_status_copy(st));
         else
-            mr_mstep_begin(waiting.p[i]);
+            mr_master_run_begin(waiting.p[i]);
     mr_status_free(st);
     mr_vec_deinit(&waiting);
     mr_msession_leave(s);
@@ -109,7 +109,7 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         st = mr_error(MR_UNAVAILABLE, "The server was stopped");
     }
     if (st)
-        mr_status_prepend(st, "From %s:\n", mr_fellows_task(p->session->peers, part->task)->name);
+        mr_status_prepend(st, "From %s:\n", mr_task_peers_task(p->session->peers, part->task)->name);
     mr_lock(&p->session->mu);
     MR_ASSERT(!c->over && p->n_registering > 0);
     c->over = true;
@@ -145,13 +145,13 @@ static void register_part(mr_mprogram *p, int i)
     mr_pb_put_header(&w, 2, p->parts[i].graph_def.n);
     mr_bytes_add_str(&c->request.body, &head);
     mr_bytes_add_str(&c->request.body, &p->parts[i].graph_def);
-    mr_fellows_ask(p->session->peers, task, &c->request);
+    mr_task_peers_ask(p->session->peers, task, &c->request);
     mr_lock(&p->session->mu);
     c->started = true;
     bool cancelled = c->cancelled;
     mr_unlock(&p->session->mu);
     if (cancelled)
-        mr_fellows_cancel(p->session->peers, task, &c->request);
+        mr_task_peers_cancel(p->session->peers, task, &c->request);
 }
 
 /* Sends all parts to their tasks. The function counts as one of the calls, so registered_all is not
@@ -210,14 +210,14 @@ void mr_msession_stop_registrations(mr_msession *s, int task, const mr_status *w
         if (!c)
             return;
         if (started)
-            mr_fellows_cancel(s->peers, c->program->parts[c->part].task, &c->request);
+            mr_task_peers_cancel(s->peers, c->program->parts[c->part].task, &c->request);
     }
 }
 
 /* Starts the step if its program is registered, registers the program if this is its first step, and
  * otherwise lets the step wait. A program is sent only once, so a step that found it before it failed
  * gets its error. */
-void mr_mstep_run_when_ready(mr_mstep *t)
+void mr_master_run_start_when_ready(mr_master_run *t)
 {
     mr_mprogram *p = t->program;
     mr_lock(&t->session->mu);
@@ -228,9 +228,9 @@ void mr_mstep_run_when_ready(mr_mstep *t)
         mr_vec_push(&p->waiting, t);
     mr_unlock(&t->session->mu);
     if (ready)
-        mr_mstep_begin(t);
+        mr_master_run_begin(t);
     else if (failed)
-        mr_mstep_answer(t, failed);
+        mr_master_run_answer(t, failed);
     else if (first)
         register_all(p);
 }

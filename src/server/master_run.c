@@ -1,15 +1,15 @@
 /* server/master_run.c -- RunStep: a step over the tasks of a program.
  *
- * A step is a record (mr_mstep) that passes through four stages: registration of its program (once for
+ * A step is a record (mr_master_run) that passes through four stages: registration of its program (once for
  * all steps of the program), one RunGraph per task, one CleanupGraph per task, and the answer. No
  * thread waits for it; the callbacks of the calls move it on. dist/master_step.c decides what happens
  * next: its functions are called under the step's lock and return actions, which are carried out
  * without the lock.
  *
- * References: the step has one until it is answered (mr_mstep_answer drops it), and one for each call
- * and timer under way. It is in its session's list of steps from mr_mstep_begin until it is answered,
+ * References: the step has one until it is answered (mr_master_run_answer drops it), and one for each call
+ * and timer under way. It is in its session's list of steps from mr_master_run_begin until it is answered,
  * so that whoever closes the session or loses a task can find it. Each call to the session
- * (mr_mstep_enter) is matched by one mr_msession_leave in mr_mstep_answer. */
+ * (mr_master_run_enter) is matched by one mr_msession_leave in mr_master_run_answer. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/trace.h"
@@ -21,16 +21,16 @@
 
 /* ---- life ---- */
 
-mr_mstep *mr_mstep_new(mr_net_call *c)
+mr_master_run *mr_master_run_new(mr_net_call *c)
 {
-    mr_mstep *t = mr_new(mr_mstep);
+    mr_master_run *t = mr_new(mr_master_run);
     mr_refs_init(&t->refs);
     mr_mutex_init(&t->mu);
     t->call = c;
     return t;
 }
 
-void mr_mstep_unref(mr_mstep *t)
+void mr_master_run_unref(mr_master_run *t)
 {
     if (!mr_refs_drop(&t->refs))
         return;
@@ -50,7 +50,7 @@ void mr_mstep_unref(mr_mstep *t)
 }
 
 /* Puts the step into its session's list, where mr_msession_stop and mr_msession_stop_lost find it. */
-static void enlist(mr_mstep *t)
+static void enlist(mr_master_run *t)
 {
     mr_msession *s = t->session;
     mr_lock(&s->mu);
@@ -64,7 +64,7 @@ static void enlist(mr_mstep *t)
 }
 
 /* Takes the step out of the list. A step that was answered before it began is not in the list. */
-static void delist(mr_mstep *t)
+static void delist(mr_master_run *t)
 {
     mr_msession *s = t->session;
     mr_lock(&s->mu);
@@ -85,7 +85,7 @@ static int position_of(const int *at, int i) { return at ? at[i] : i; }
 /* Adds the fetched values to the answer, in the client's order and under the client's names; a
  * callable's have no names. The values are views into the reply of the client's part, which the step
  * keeps. */
-static mr_status *encode_fetches(mr_mstep *t, mr_wire *w)
+static mr_status *encode_fetches(mr_master_run *t, mr_wire *w)
 {
     mr_mprogram *p = t->program;
     mr_run_reply reply = {0};
@@ -112,16 +112,16 @@ out:
     return st;
 }
 
-static void begin_answer(mr_mstep *t, bool failed, mr_wire *w)
+static void begin_answer(mr_master_run *t, bool failed, mr_wire *w)
 {
     mr_wire_init(w);
-    if (t->parts && mr_mstep_is_traced(t))
-        mr_mstep_trace_encode(t, failed, &w->pb);
+    if (t->parts && mr_master_run_is_traced(t))
+        mr_master_run_trace_encode(t, failed, &w->pb);
 }
 
 /* Makes the body of the answer. Takes st; returns the status to reply with, which is NULL when the
  * client asked for errors in the body (store_errors_in_response_body) and the error is there. */
-static mr_status *encode_answer(mr_mstep *t, mr_status *st, mr_bytes *body)
+static mr_status *encode_answer(mr_master_run *t, mr_status *st, mr_bytes *body)
 {
     mr_wire w;
     begin_answer(t, st != NULL, &w);
@@ -144,24 +144,24 @@ static mr_status *encode_answer(mr_mstep *t, mr_status *st, mr_bytes *body)
 /* Ends the step: answers the client and drops the step's own reference, its entry into the session and
  * its reference to the session. The order matters: the timer goes before the answer, and the session
  * is left last, because leaving a closed session may end it. */
-void mr_mstep_answer(mr_mstep *t, mr_status *st)
+void mr_master_run_answer(mr_master_run *t, mr_status *st)
 {
     mr_bytes body = {0};
     mr_msession *s = t->session;
     MR_ASSERT(s && t->call);
     delist(t);
     if (t->timed && mr_timers_clear(s->master->timers, &t->timer))
-        mr_mstep_unref(t);
+        mr_master_run_unref(t);
     if (t->partial)
-        mr_mstep_leave_turn(t, st != NULL);
+        mr_master_run_leave_turn(t, st != NULL);
     else if (t->q.options.graph_key)
         mr_collectives_retire_step(s->master->collectives, t->q.options.graph_key, t->id);
     if (t->placing == MR_PLACING_MEASURE && !st)
-        mr_mstep_learn(t);
+        mr_master_run_learn(t);
     st = encode_answer(t, st, &body);
     mr_reply(t->call, st, &body);
     mr_bytes_deinit(&body);
-    mr_mstep_unref(t);
+    mr_master_run_unref(t);
     mr_msession_leave(s);
     mr_msession_unref(s);
 }
@@ -173,13 +173,13 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply);
 /* Adds what the worker is to record of the step, and the fields of a partial run. A traced or measured
  * step asks for timings; a piece of a partial run has a separate request id, because the worker runs
  * each request id once. */
-static void encode_options(mr_mstep *t, mr_pb_writer *out)
+static void encode_options(mr_master_run *t, mr_pb_writer *out)
 {
     bool measured = t->placing == MR_PLACING_MEASURE;
-    if (mr_mstep_is_traced(t) || measured) {
+    if (mr_master_run_is_traced(t) || measured) {
         size_t mark = mr_pb_begin(out, 5); /* ExecutorOpts */
         mr_pb_opt_varint(out, 1, t->costs);
-        mr_pb_opt_varint(out, 3, mr_mstep_is_timed(t) || measured);
+        mr_pb_opt_varint(out, 3, mr_master_run_is_timed(t) || measured);
         mr_pb_opt_varint(out, 4, t->q.options.output_partition_graphs);
         mr_pb_end(out, mark);
     }
@@ -192,7 +192,7 @@ static void encode_options(mr_mstep *t, mr_pb_writer *out)
 
 /* Encodes the RunGraphRequest of one part. Only the client's part gets feeds and fetches; a key that
  * is fetched twice is asked for once, since the worker takes each value out of its rendezvous. */
-static void encode_run(mr_mstep *t, int part, mr_wire *w)
+static void encode_run(mr_master_run *t, int part, mr_wire *w)
 {
     mr_mprogram *p = t->program;
     mr_pb_writer *out = &w->pb;
@@ -218,11 +218,11 @@ static void encode_run(mr_mstep *t, int part, mr_wire *w)
 
 /* Sends RunGraph to the part's task. A request can be cancelled only once it is started, so a
  * cancellation that arrives earlier leaves a mark (`cancelled`) and is carried out here. */
-static void run_part(mr_mstep *t, int part)
+static void run_part(mr_master_run *t, int part)
 {
     mr_wire w;
     mr_mpart_call *c = &t->parts[part];
-    mr_fellows *peers = t->session->peers;
+    mr_task_peers *peers = t->session->peers;
     int task = t->program->parts[part].task;
     mr_bytes none = {0};
     MR_ASSERT(part >= 0 && part < t->n_parts && !c->started);
@@ -237,17 +237,17 @@ static void run_part(mr_mstep *t, int part)
     if (st)
         part_ran(&c->request, st, &none);
     else
-        mr_fellows_ask(peers, task, &c->request);
+        mr_task_peers_ask(peers, task, &c->request);
     mr_lock(&t->mu);
     c->started = true;
     bool cancelled = c->cancelled;
     mr_unlock(&t->mu);
     if (cancelled)
-        mr_fellows_cancel(peers, task, &c->request);
+        mr_task_peers_cancel(peers, task, &c->request);
 }
 
 /* Cancels the part's RunGraph, or leaves a mark for run_part if the call is not started yet. */
-static void cancel_part(mr_mstep *t, int part)
+static void cancel_part(mr_master_run *t, int part)
 {
     mr_mpart_call *c = &t->parts[part];
     MR_ASSERT(part >= 0 && part < t->n_parts);
@@ -256,26 +256,26 @@ static void cancel_part(mr_mstep *t, int part)
     bool started = c->started;
     mr_unlock(&t->mu);
     if (started)
-        mr_fellows_cancel(t->session->peers, t->program->parts[part].task, &c->request);
+        mr_task_peers_cancel(t->session->peers, t->program->parts[part].task, &c->request);
 }
 
 /* Sends CleanupGraph, retried until the task has answered or is lost. The step does not wait for it. */
-static void clean_up(mr_mstep *t, int part)
+static void clean_up(mr_master_run *t, int part)
 {
     mr_str body = {0};
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)t->id);
-    mr_errands_send(&t->session->master->errands, t->session->peers, t->program->parts[part].task,
+    mr_retries_send(&t->session->master->retries, t->session->peers, t->program->parts[part].task,
                     MR_WORKER_SERVICE "CleanupGraph", &body);
 }
 
 /* Carries out the actions, in order. The caller holds a reference to the step, since MR_DO_REPLY drops
  * the step's own. No lock is held: a call inside this process may finish inside run_part and come back
  * to part_ran. */
-static void do_actions(mr_mstep *t, mr_step_actions *a)
+static void do_actions(mr_master_run *t, mr_step_actions *a)
 {
-    mr_net_hold(); /* a request from our own part to another task is sent together with that task's RunGraph */
+    mr_nn_hold(); /* a request from our own part to another task is sent together with that task's RunGraph */
     for (int i = 0; i < a->n; i++) {
         int part = a->p[i].part;
         switch (a->p[i].what) {
@@ -286,21 +286,22 @@ static void do_actions(mr_mstep *t, mr_step_actions *a)
             mr_lock(&t->mu);
             mr_status *st = mr_master_step_result(&t->state);
             mr_unlock(&t->mu);
-            mr_mstep_trace_end(t, st, mr_mstep_answer);
+            mr_master_run_trace_end(t, st, mr_master_run_answer);
             break;
         }
         }
     }
-    mr_net_release();
+    mr_nn_release();
     mr_vec_deinit(a);
 }
 
 /* Puts the name of the task that an error comes from in front of its message. */
-static mr_status *from_task(mr_mstep *t, int part, mr_status *st)
+static mr_status *from_task(mr_master_run *t, int part, mr_status *st)
 {
     if (!st)
         return NULL;
-    return mr_status_prepend(st, "From %s:\n", mr_fellows_task(t->session->peers, t->program->parts[part].task)->name);
+    return mr_status_prepend(st, "From %s:\n",
+                             mr_task_peers_task(t->session->peers, t->program->parts[part].task)->name);
 }
 
 /* A part's RunGraph has ended. Keeps the reply and reports the end to dist/master_step. Malformed
@@ -308,7 +309,7 @@ static mr_status *from_task(mr_mstep *t, int part, mr_status *st)
 static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_mpart_call *c = (mr_mpart_call *)r;
-    mr_mstep *t = c->step;
+    mr_master_run *t = c->step;
     mr_msession *s = t->session;
     mr_step_actions a = {0};
     MR_ASSERT(c->part >= 0 && c->part < t->n_parts);
@@ -327,12 +328,12 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&t->mu);
     do_actions(t, &a);
     mr_msession_unref(s);
-    mr_mstep_unref(t);
+    mr_master_run_unref(t);
 }
 
 /* Ends the step early with `why`, which it takes. The caller holds a reference. Stopping a step that
  * has ended does nothing. */
-static void stop_step(mr_mstep *t, mr_status *why)
+static void stop_step(mr_master_run *t, mr_status *why)
 {
     mr_step_actions a = {0};
     mr_msession *s = t->session;
@@ -347,22 +348,22 @@ static void stop_step(mr_mstep *t, mr_status *why)
 /* The step's time limit has passed. The timer's reference is dropped here. */
 static void time_is_up(mr_timer *e)
 {
-    mr_mstep *t = (mr_mstep *)((char *)e - offsetof(mr_mstep, timer));
+    mr_master_run *t = (mr_master_run *)((char *)e - offsetof(mr_master_run, timer));
     stop_step(t, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
-    mr_mstep_unref(t);
+    mr_master_run_unref(t);
 }
 
 /* The client cancelled the call or its connection broke. */
 static void client_left(void *arg, mr_net_call *c)
 {
-    mr_mstep *t = arg;
+    mr_master_run *t = arg;
     (void)c;
     mr_refs_take(&t->refs); /* stopping may answer the call and drop the last reference */
     stop_step(t, mr_error(MR_CANCELLED, "RunStep was cancelled"));
-    mr_mstep_unref(t);
+    mr_master_run_unref(t);
 }
 
-static bool takes_part(const mr_mstep *t, int task)
+static bool takes_part(const mr_master_run *t, int task)
 {
     for (int i = 0; i < t->program->n_parts; i++)
         if (t->program->parts[i].task == task)
@@ -374,9 +375,9 @@ static bool takes_part(const mr_mstep *t, int task)
  * remove it from the list and must not happen under the session's lock. */
 static void stop_steps(mr_msession *s, int task, const mr_status *why)
 {
-    MR_VEC(mr_mstep *) all = {0};
+    MR_VEC(mr_master_run *) all = {0};
     mr_lock(&s->mu);
-    for (mr_mstep *t = s->steps; t; t = t->next) {
+    for (mr_master_run *t = s->steps; t; t = t->next) {
         if (task >= 0 && !takes_part(t, task))
             continue;
         mr_refs_take(&t->refs);
@@ -385,7 +386,7 @@ static void stop_steps(mr_msession *s, int task, const mr_status *why)
     mr_unlock(&s->mu);
     for (int i = 0; i < all.n; i++) {
         stop_step(all.p[i], mr_status_copy(why));
-        mr_mstep_unref(all.p[i]);
+        mr_master_run_unref(all.p[i]);
     }
     mr_vec_deinit(&all);
 }
@@ -394,12 +395,12 @@ static void stop_steps(mr_msession *s, int task, const mr_status *why)
 
 /* Refuses a program with a part on a task that is known to be lost or restarted: such a task might
  * never answer. */
-static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
+static mr_status *check_incarnations(const mr_msession *s, const mr_mprogram *p)
 {
     for (int i = 0; i < p->n_parts; i++) {
         int task = p->parts[i].task;
-        if (mr_watch_ended(s->peers->watch, task, s->lives[task]))
-            return mr_watch_why(s->peers->watch, task, s->lives[task]);
+        if (mr_watch_ended(s->peers->watch, task, s->incarnations[task]))
+            return mr_watch_why(s->peers->watch, task, s->incarnations[task]);
     }
     return NULL;
 }
@@ -408,7 +409,7 @@ static mr_status *check_lives(const mr_msession *s, const mr_mprogram *p)
  * call, and the session's end, the client's departure and lost tasks are checked again afterwards: one
  * that happened before the step was in the list could not stop it. Two references are held meanwhile,
  * because the step may be answered inside do_actions. */
-void mr_mstep_begin(mr_mstep *t)
+void mr_master_run_begin(mr_master_run *t)
 {
     mr_step_actions a = {0};
     mr_mprogram *p = t->program;
@@ -422,7 +423,7 @@ void mr_mstep_begin(mr_mstep *t)
     mr_master_step_init(&t->state, p->n_parts);
     t->state.goes_on = t->partial && !t->last;
     t->costs = !t->partial && mr_session_config_wants_costs(&s->config, &p->n_counted);
-    mr_mstep_trace_begin(t);
+    mr_master_run_trace_begin(t);
     mr_refs_take(&t->refs); /* for this function, as the next one */
     mr_refs_take(&s->refs);
     enlist(t);
@@ -444,10 +445,10 @@ void mr_mstep_begin(mr_mstep *t)
         client_left(t, NULL);
     if (closed) /* the session was closed before the step was in its list */
         stop_step(t, mr_error(MR_CANCELLED, "%s", mr_msession_why_closed(unused)));
-    mr_status *lost = check_lives(s, p);
+    mr_status *lost = check_incarnations(s, p);
     if (lost) /* the task was lost before the step was in the list */
         stop_step(t, lost);
-    mr_mstep_unref(t);
+    mr_master_run_unref(t);
     mr_msession_unref(s);
 }
 
@@ -462,7 +463,7 @@ void mr_msession_stop(mr_msession *s, mr_code code, const char *why)
 void mr_msession_stop_lost(mr_msession *s, int task)
 {
     MR_ASSERT(task >= 0 && task < s->peers->cluster.tasks.n);
-    mr_status *why = s->lives[task] ? mr_watch_why(s->peers->watch, task, s->lives[task]) : NULL;
+    mr_status *why = s->incarnations[task] ? mr_watch_why(s->peers->watch, task, s->incarnations[task]) : NULL;
     if (!why)
         return;
     mr_msession_stop_registrations(s, task, why);
@@ -473,7 +474,7 @@ void mr_msession_stop_lost(mr_msession *s, int task)
 /* ---- RunStep ---- */
 
 /* Finds the session and enters it. On failure t->session is NULL and nothing has to be left. */
-mr_status *mr_mstep_enter(mr_mstep *t, mr_master *m, mr_sv session, int64_t request)
+mr_status *mr_master_run_enter(mr_master_run *t, mr_master *m, mr_sv session, int64_t request)
 {
     MR_ASSERT(!t->session);
     mr_lock(&m->mu);
@@ -494,30 +495,30 @@ mr_status *mr_mstep_enter(mr_mstep *t, mr_master *m, mr_sv session, int64_t requ
 /* The id of a step that several masters share (collective_graph_key) has been agreed on. */
 static void id_found(void *ctx, mr_status *st, int64_t id)
 {
-    mr_mstep *t = ctx;
+    mr_master_run *t = ctx;
     t->id = id;
     if (st)
-        mr_mstep_answer(t, st);
+        mr_master_run_answer(t, st);
     else
-        mr_mstep_run_when_ready(t);
+        mr_master_run_start_when_ready(t);
 }
 
-/* Takes st. An error before the session was entered is replied directly; afterwards mr_mstep_answer
+/* Takes st. An error before the session was entered is replied directly; afterwards mr_master_run_answer
  * has to leave the session. */
-void mr_mstep_go(mr_mstep *t, mr_status *st)
+void mr_master_run_go(mr_master_run *t, mr_status *st)
 {
     MR_ASSERT(st || (t->session && t->program));
     if (!st)
-        st = check_lives(t->session, t->program);
+        st = check_incarnations(t->session, t->program);
     if (!st && t->q.options.graph_key && !t->partial) {
         mr_collectives_next_step(t->session->master->collectives, t->q.options.graph_key, id_found, t);
     } else if (!st) {
-        mr_mstep_run_when_ready(t);
+        mr_master_run_start_when_ready(t);
     } else if (t->session) {
-        mr_mstep_answer(t, st);
+        mr_master_run_answer(t, st);
     } else {
         mr_reply(t->call, st, NULL);
-        mr_mstep_unref(t);
+        mr_master_run_unref(t);
     }
 }
 
@@ -525,30 +526,30 @@ void mr_mstep_go(mr_mstep *t, mr_status *st)
  * makes the program, and starts the step. */
 static void make_and_go(mr_task *task)
 {
-    mr_mstep *t = (mr_mstep *)((char *)task - offsetof(mr_mstep, turn));
+    mr_master_run *t = (mr_master_run *)((char *)task - offsetof(mr_master_run, turn));
     if (t->placing == MR_PLACING_ANEW)
         mr_msession_place_anew(t->session);
     if (t->q.partial_run.n)
-        mr_mstep_take_turn(t);
+        mr_master_run_take_turn(t);
     else
-        mr_mstep_go(t, mr_mprogram_get(t->session, &t->q, false, &t->program));
+        mr_master_run_go(t, mr_mprogram_get(t->session, &t->q, false, &t->program));
 }
 
 /* Runs on the transport's thread. A step whose program exists and whose request is small is started
  * there, which saves a thread switch per step; everything else goes to the pool. */
-void mr_master_run_step(void *service, mr_net_call *c, mr_sv body)
+void mr_master_handle_run_step(void *service, mr_net_call *c, mr_sv body)
 {
     mr_master *m = service;
-    mr_mstep *t = mr_mstep_new(c);
+    mr_master_run *t = mr_master_run_new(c);
     mr_status *st = mr_mrequest_parse(body, &t->q);
     if (!st)
-        st = mr_mstep_enter(t, m, t->q.session, t->q.request);
+        st = mr_master_run_enter(t, m, t->q.session, t->q.request);
     if (!st && t->session->placing && !t->q.partial_run.n)
         t->placing = mr_placing_next(t->session->placing);
     if (!st && body.n <= BEGUN_AT_ONCE && !t->q.partial_run.n && t->placing != MR_PLACING_ANEW)
         t->program = mr_mprogram_find(t->session, &t->q);
     if (st || t->program) {
-        mr_mstep_go(t, st);
+        mr_master_run_go(t, st);
     } else {
         t->turn.fn = make_and_go;
         mr_pool_submit(m->host->pool, &t->turn);

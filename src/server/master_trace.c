@@ -16,16 +16,16 @@ typedef struct mr_mtrace {
     int64_t start_ns, end_ns, skew_ns;
     mr_clock_reading *clocks; /* by part */
     /* While clocks are asked for: */
-    mr_mstep *step;
+    mr_master_run *step;
     mr_status *st;
-    void (*fn)(mr_mstep *t, mr_status *st);
+    void (*fn)(mr_master_run *t, mr_status *st);
 } mr_mtrace;
 
-bool mr_mstep_is_timed(const mr_mstep *t) { return t->q.options.trace_level >= MR_FULL_TRACE; }
+bool mr_master_run_is_timed(const mr_master_run *t) { return t->q.options.trace_level >= MR_FULL_TRACE; }
 
-bool mr_mstep_is_traced(const mr_mstep *t)
+bool mr_master_run_is_traced(const mr_master_run *t)
 {
-    return mr_mstep_is_timed(t) || t->q.options.output_partition_graphs || t->costs;
+    return mr_master_run_is_timed(t) || t->q.options.output_partition_graphs || t->costs;
 }
 
 void mr_mtrace_free(mr_mtrace *x)
@@ -38,9 +38,9 @@ void mr_mtrace_free(mr_mtrace *x)
 
 /* ---- times ---- */
 
-void mr_mstep_trace_begin(mr_mstep *t)
+void mr_master_run_trace_begin(mr_master_run *t)
 {
-    if (!mr_mstep_is_timed(t))
+    if (!mr_master_run_is_timed(t))
         return;
     t->trace = mr_new(mr_mtrace);
     t->trace->skew_ns = mr_clock_skew_ns(mr_host_name(t->session->master->host));
@@ -55,7 +55,7 @@ static void clocks_measured(void *arg)
 
 /* Takes st and passes it on to fn. A step that failed is answered at once, because its tasks may not
  * be there. */
-void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_status *st))
+void mr_master_run_trace_end(mr_master_run *t, mr_status *st, void (*fn)(mr_master_run *t, mr_status *st))
 {
     mr_mtrace *x = t->trace;
     if (!x || st || !t->n_parts) {
@@ -70,14 +70,14 @@ void mr_mstep_trace_end(mr_mstep *t, mr_status *st, void (*fn)(mr_mstep *t, mr_s
     x->step = t;
     x->st = st;
     x->fn = fn;
-    mr_fellows *peers = t->session->peers;
+    mr_task_peers *peers = t->session->peers;
     mr_clocks_measure(peers, tasks, t->n_parts, x->skew_ns, x->clocks, clocks_measured, x);
     mr_free(tasks);
 }
 
 /* The clock of a part's task, limited by its work: a task worked after it was asked and before it
  * answered. */
-static mr_clock_reading bounded_clock(const mr_mstep *t, int part, mr_sv stats)
+static mr_clock_reading bounded_clock(const mr_master_run *t, int part, mr_sv stats)
 {
     const mr_mpart_call *c = &t->parts[part];
     mr_clock_reading v = t->trace->clocks ? t->trace->clocks[part] : (mr_clock_reading){0};
@@ -96,9 +96,9 @@ static mr_clock_reading bounded_clock(const mr_mstep *t, int part, mr_sv stats)
 
 /* Appends a task's StepStats, corrected by its clock, to those of the other tasks; StepStats are lists
  * of devices, so appending merges them. Stats that cannot be parsed are left out. */
-static void add_stats(mr_mstep *t, int part, mr_sv stats, mr_trace_clock *clock, mr_str *out)
+static void add_stats(mr_master_run *t, int part, mr_sv stats, mr_trace_clock *clock, mr_str *out)
 {
-    const mr_task_address *task = mr_fellows_task(t->session->peers, t->program->parts[part].task);
+    const mr_task_address *task = mr_task_peers_task(t->session->peers, t->program->parts[part].task);
     mr_clock_reading v = bounded_clock(t, part, stats);
     size_t before = out->n;
     *clock = (mr_trace_clock){mr_sv_of(task->name), v.offset_ns, v.known ? v.error_ns : INT64_MAX};
@@ -109,7 +109,7 @@ static void add_stats(mr_mstep *t, int part, mr_sv stats, mr_trace_clock *clock,
 }
 
 /* Writes the stats of all tasks and what is known of their clocks. */
-static void put_stats(mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
+static void put_stats(mr_master_run *t, const mr_run_reply *all, mr_pb_writer *w)
 {
     mr_str stats = {0};
     mr_trace_clock *clocks = mr_new_array(mr_trace_clock, t->n_parts + 1);
@@ -117,7 +117,7 @@ static void put_stats(mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
         add_stats(t, i, all[i].stats, &clocks[i], &stats);
     if (stats.n)
         mr_pb_put_bytes(w, 1, mr_str_view(&stats));
-    mr_trace_info_encode(&(mr_trace_info){.home = mr_sv_of(mr_fellows_name(t->session->peers)), .number = -1,
+    mr_trace_info_encode(&(mr_trace_info){.home = mr_sv_of(mr_task_peers_name(t->session->peers)), .number = -1,
                                           .start_ns = t->trace->start_ns, .end_ns = t->trace->end_ns,
                                           .n_clocks = t->n_parts, .clocks = clocks}, w);
     mr_free(clocks);
@@ -126,7 +126,7 @@ static void put_stats(mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
 
 /* Writes the cost graph: the nodes of all tasks with the numbers they have there. In TensorFlow, too,
  * the numbers are unique only within a partition. */
-static void put_costs(const mr_mstep *t, const mr_run_reply *all, mr_pb_writer *w)
+static void put_costs(const mr_master_run *t, const mr_run_reply *all, mr_pb_writer *w)
 {
     MR_ASSERT(t->costs);
     mr_str nodes = {0};
@@ -139,7 +139,7 @@ static void put_costs(const mr_mstep *t, const mr_run_reply *all, mr_pb_writer *
 
 /* The replies have been parsed once (part_ran), and a part that failed has an empty one, so errors
  * cannot matter here. */
-void mr_mstep_trace_encode(mr_mstep *t, bool failed, mr_pb_writer *w)
+void mr_master_run_trace_encode(mr_master_run *t, bool failed, mr_pb_writer *w)
 {
     mr_run_reply *all = mr_new_array(mr_run_reply, t->n_parts + 1);
     for (int i = 0; i < t->n_parts; i++)

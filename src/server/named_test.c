@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "ops/table.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 
 /* ---- a naming service: a table, and a thread for each that looks at it ---- */
 
@@ -146,16 +146,16 @@ static mr_status *looker_open(const mr_naming_options *o, mr_naming **out)
 
 /* ---- clusters ---- */
 
-static void start_at(bench *b, int i, const char *address)
+static void start_at(cluster_fixture *b, int i, const char *address)
 {
     b->options.address = address;
-    bench_start_task(b, i);
+    cluster_fixture_start_task(b, i);
 }
 
 /* ps 0 and worker 0, of which nobody knows beforehand where they are.  The session's master is the worker's. */
-static void begin_with(bench *b, mr_net *net, bool ps)
+static void begin_with(cluster_fixture *b, mr_net *net, bool ps)
 {
-    *b = (bench){.net = net, .n = 2};
+    *b = (cluster_fixture){.net = net, .n = 2};
     b->options = (mr_server_options){.net = net, .lost_ms = 20000, .zookeeper = "here:1", .open_naming = looker_open};
     mr_ops_register();
     MR_CHECK_INT(chdir(mr_test_dir()), 0);
@@ -164,16 +164,16 @@ static void begin_with(bench *b, mr_net *net, bool ps)
     start_at(b, 1, "worker0:1");
     if (ps)
         start_at(b, 0, "ps0:1");
-    mr_free(b->cluster.tasks.p[1].address); /* for bench_session_of */
+    mr_free(b->cluster.tasks.p[1].address); /* for cluster_fixture_session_of */
     b->cluster.tasks.p[1].address = mr_strdup("worker0:1");
     b->g = mr_graph_new();
     mr_scope_init(&b->s, b->g, "");
 }
 
-static void begin(bench *b) { begin_with(b, mr_net_loop(), true); }
+static void begin(cluster_fixture *b) { begin_with(b, mr_net_loop(), true); }
 
 /* x squared on the parameter server. */
-static mr_out square_on_ps(bench *b, mr_out *x)
+static mr_out square_on_ps(cluster_fixture *b, mr_out *x)
 {
     *x = mr_placeholder(&b->s, MR_FLOAT, "x", &mr_pshape_scalar);
     b->s.device = "/job:ps/task:0";
@@ -183,7 +183,7 @@ static mr_out square_on_ps(bench *b, mr_out *x)
 }
 
 /* A value that never comes from there. */
-static mr_out wait_on_ps(bench *b)
+static mr_out wait_on_ps(cluster_fixture *b)
 {
     const int types[] = {MR_FLOAT};
     b->s.device = "/job:ps/task:0";
@@ -193,15 +193,15 @@ static mr_out wait_on_ps(bench *b)
     return v;
 }
 
-static void squares(bench *b, mr_out x, mr_out y)
+static void squares(cluster_fixture *b, mr_out x, mr_out y)
 {
     float v = 0;
-    MR_CHECK_OK(bench_run(b, x, 3, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(b, x, 3, y, NULL, &v));
     MR_CHECK_NEAR(v, 9, 0);
 }
 
 typedef struct later { /* something in a thread of its own */
-    bench *b;
+    cluster_fixture *b;
     mr_out fetch;
     mr_status *st;
     _Atomic bool over;
@@ -212,7 +212,7 @@ static void run_it(void *arg)
 {
     later *l = arg;
     float v;
-    l->st = bench_run(l->b, bench_nothing, 0, l->fetch, NULL, &v);
+    l->st = cluster_fixture_run(l->b, cluster_fixture_nothing, 0, l->fetch, NULL, &v);
     l->over = true;
 }
 
@@ -223,7 +223,7 @@ static void open_it(void *arg)
     l->over = true;
 }
 
-static void start(later *l, bench *b, void (*fn)(void *), mr_out fetch)
+static void start(later *l, cluster_fixture *b, void (*fn)(void *), mr_out fetch)
 {
     *l = (later){.b = b, .fetch = fetch};
     MR_CHECK_INT(mr_thread_start(&l->thread, "later", fn, l), 0);
@@ -233,18 +233,18 @@ static void start(later *l, bench *b, void (*fn)(void *), mr_out fetch)
 
 MR_TEST(named_tasks_find_each_other)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x, y;
     begin(&b);
     y = square_on_ps(&b, &x);
     squares(&b, x, y);
     MR_CHECK_STR(mr_server_target(b.servers[0]), "grpc://ps0:1");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(named_task_that_was_started_elsewhere_is_found_again)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x, y;
     static const char *const places[] = {"ps0b:1", "ps0c:1", "ps0:1"};
     begin_with(&b, mr_net_local(), true);
@@ -252,22 +252,22 @@ MR_TEST(named_task_that_was_started_elsewhere_is_found_again)
     squares(&b, x, y);
     for (int i = 0; i < MR_COUNT(places); i++) {
         float v;
-        bench_stop_task(&b, 0);
-        mr_status *st = bench_run(&b, x, 3, y, NULL, &v);
+        cluster_fixture_stop_task(&b, 0);
+        mr_status *st = cluster_fixture_run(&b, x, 3, y, NULL, &v);
         MR_CHECK(mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_ABORTED);
         MR_CHECK(strstr(mr_status_message(st), "/job:ps/replica:0/task:0") != NULL);
         mr_status_free(st);
-        bench_end_session(&b);
+        cluster_fixture_end_session(&b);
         start_at(&b, 0, places[i]);
         squares(&b, x, y);
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* The former process is there and answers; only naming tells that it is not the task any more. */
 static void is_replaced(mr_net *net)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x, y;
     later l;
     begin_with(&b, net, true);
@@ -281,11 +281,11 @@ static void is_replaced(mr_net *net)
     start_at(&b, 0, "ps0b:1");
     mr_thread_join(&l.thread);
     MR_CHECK_ERR(l.st, MR_ABORTED, "/job:ps/replica:0/task:0 was restarted");
-    bench_end_session(&b);
+    cluster_fixture_end_session(&b);
     squares(&b, x, y);
     mr_server_free(former);
     squares(&b, x, y);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(named_task_that_another_process_replaces_ends_its_steps) { is_replaced(mr_net_loop()); }
@@ -294,21 +294,21 @@ MR_TEST(named_task_that_another_process_replaces_ends_its_steps_of_one_host) { i
 /* It was where the spec says, for all anybody knows, and comes up elsewhere. */
 static void is_waited_for(mr_net *net, const char *expected)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x, y;
     later l;
     begin_with(&b, net, false);
     y = square_on_ps(&b, &x);
     if (expected)
         put("ps/0", expected);
-    start(&l, &b, open_it, bench_nothing);
+    start(&l, &b, open_it, cluster_fixture_nothing);
     mr_sleep_ns(200000000);
     MR_CHECK(!l.over);
     start_at(&b, 0, "ps0:1");
     mr_thread_join(&l.thread);
     MR_CHECK_OK(l.st);
     squares(&b, x, y);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(named_task_is_waited_for_until_it_enters) { is_waited_for(mr_net_loop(), NULL); }
@@ -322,40 +322,40 @@ MR_TEST(named_task_is_waited_for_behind_what_is_no_address) { is_waited_for(mr_n
 /* A service that is away for long ends the wait for addresses, with its own reason. */
 MR_TEST(named_task_is_not_waited_for_when_the_service_is_away)
 {
-    bench b;
+    cluster_fixture b;
     later l;
     begin_with(&b, mr_net_loop(), false);
-    start(&l, &b, open_it, bench_nothing);
+    start(&l, &b, open_it, cluster_fixture_nothing);
     newest->o.unreachable(newest->o.arg, "ZooKeeper could not be reached for 60 s: here:1: Connection refused");
     mr_thread_join(&l.thread);
     MR_CHECK_ERR(l.st, MR_DEADLINE_EXCEEDED,
                  "/job:ps/replica:0/task:0 cannot be found: ZooKeeper could not be reached for 60 s: here:1");
     newest->o.unreachable(newest->o.arg, NULL); /* it is back */
-    start(&l, &b, open_it, bench_nothing);
+    start(&l, &b, open_it, cluster_fixture_nothing);
     start_at(&b, 0, "ps0:1");
     mr_thread_join(&l.thread);
     MR_CHECK_OK(l.st);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(named_task_that_never_enters_can_be_given_up)
 {
-    bench b;
+    cluster_fixture b;
     later l;
     begin_with(&b, mr_net_loop(), false);
-    start(&l, &b, open_it, bench_nothing);
+    start(&l, &b, open_it, cluster_fixture_nothing);
     mr_sleep_ns(100000000);
-    bench_stop_task(&b, 1); /* with the master */
+    cluster_fixture_stop_task(&b, 1); /* with the master */
     mr_thread_join(&l.thread);
     MR_CHECK(mr_status_code(l.st) == MR_CANCELLED || mr_status_code(l.st) == MR_UNAVAILABLE);
     mr_status_free(l.st);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* The service has lost everything, as after a restart without its data: who answers is not lost. */
 MR_TEST(named_task_whose_entry_has_gone_is_not_lost_when_it_answers)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x, y;
     later l;
     begin(&b);
@@ -368,10 +368,10 @@ MR_TEST(named_task_whose_entry_has_gone_is_not_lost_when_it_answers)
     mr_sleep_ns(2500000000); /* it would be lost after half of that */
     MR_CHECK(!l.over);
     squares(&b, x, y);
-    bench_stop_task(&b, 0);
+    cluster_fixture_stop_task(&b, 0);
     mr_thread_join(&l.thread);
     mr_status_free(l.st);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- a task that falls silent, as its host is lost ---- */
@@ -407,7 +407,7 @@ static mr_status *listen_behind(mr_net *n, const mr_net_listen *o, mr_net_server
 
 MR_TEST(named_task_whose_entry_has_gone_is_lost_when_it_is_silent)
 {
-    bench b;
+    cluster_fixture b;
     mr_out x, y;
     later l;
     mr_net net = *mr_net_local();
@@ -425,7 +425,7 @@ MR_TEST(named_task_whose_entry_has_gone_is_lost_when_it_is_silent)
     MR_CHECK(mr_now_ns() - since_ns < INT64_C(10000000000));
     MR_CHECK_ERR(l.st, MR_UNAVAILABLE, "/job:ps/replica:0/task:0 is lost");
     dumb = false;
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(named_tasks_without_a_service_are_refused)

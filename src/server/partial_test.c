@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "graph/graph_def.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "server/host.h"
 #include "server/transfers.h"
 #include "server/wire.h"
@@ -12,7 +12,7 @@
 /* ---- partial runs ---- */
 
 typedef struct partial {
-    bench b;
+    cluster_fixture b;
     mr_out x, y, sum, product; /* sum = x + y; product = sum * z, on another task */
     mr_out z;
     char *handle;
@@ -20,7 +20,7 @@ typedef struct partial {
 
 static void begin_partial(partial *p, mr_net *net)
 {
-    bench_begin_on(&p->b, net, 2, 1);
+    cluster_fixture_begin_on(&p->b, net, 2, 1);
     mr_scope *s = &p->b.s;
     p->x = mr_placeholder(s, MR_FLOAT, "x", &mr_pshape_scalar);
     p->y = mr_placeholder(s, MR_FLOAT, "y", &mr_pshape_scalar);
@@ -30,7 +30,7 @@ static void begin_partial(partial *p, mr_net *net)
     s->device = "/job:ps/task:1";
     p->product = mr_emit(s, "Mul", p->sum, p->z);
     s->device = "";
-    mr_session *session = bench_session_of(&p->b);
+    mr_session *session = cluster_fixture_session_of(&p->b);
     mr_out feeds[] = {p->x, p->y, p->z}, fetches[] = {p->sum, p->product};
     mr_run_args a = {.feeds = feeds, .n_feeds = 3, .fetches = fetches, .n_fetches = 2};
     p->handle = NULL;
@@ -40,7 +40,7 @@ static void begin_partial(partial *p, mr_net *net)
 static void end_partial(partial *p)
 {
     mr_free(p->handle);
-    bench_end(&p->b);
+    cluster_fixture_end(&p->b);
 }
 
 /* Feeds some (up to two) and fetches one, or none. */
@@ -67,10 +67,11 @@ static void runs_piece_by_piece(mr_net *net)
     begin_partial(&p, net);
     MR_CHECK_OK(step(&p, p.x, 2, p.y, 3, p.sum, &v));
     MR_CHECK_NEAR(v, 5, 0);
-    MR_CHECK_OK(step(&p, p.z, v + 1, bench_nothing, 0, p.product, &v));
+    MR_CHECK_OK(step(&p, p.z, v + 1, cluster_fixture_nothing, 0, p.product, &v));
     MR_CHECK_NEAR(v, 30, 0);
     /* All is used: the run is over. */
-    MR_CHECK_ERR(step(&p, p.x, 2, bench_nothing, 0, bench_nothing, &v), MR_INVALID_ARGUMENT, "Must run 'setup'");
+    MR_CHECK_ERR(step(&p, p.x, 2, cluster_fixture_nothing, 0, cluster_fixture_nothing, &v), MR_INVALID_ARGUMENT,
+                 "Must run 'setup'");
     end_partial(&p);
 }
 
@@ -82,11 +83,13 @@ MR_TEST(partial_run_through_a_master_refuses_what_was_used)
     partial p;
     float v = 0;
     begin_partial(&p, mr_net_loop());
-    MR_CHECK_ERR(step(&p, p.x, 1, bench_nothing, 0, p.sum, &v), MR_INVALID_ARGUMENT, "can't be computed");
+    MR_CHECK_ERR(step(&p, p.x, 1, cluster_fixture_nothing, 0, p.sum, &v), MR_INVALID_ARGUMENT, "can't be computed");
     MR_CHECK_OK(step(&p, p.x, 1, p.y, 1, p.sum, &v)); /* that changed nothing */
-    MR_CHECK_ERR(step(&p, p.x, 1, bench_nothing, 0, bench_nothing, &v), MR_INVALID_ARGUMENT, "already been fed");
-    MR_CHECK_ERR(step(&p, bench_nothing, 1, bench_nothing, 0, p.sum, &v), MR_INVALID_ARGUMENT, "already been fetched");
-    MR_CHECK_OK(step(&p, p.z, 4, bench_nothing, 0, p.product, &v));
+    MR_CHECK_ERR(step(&p, p.x, 1, cluster_fixture_nothing, 0, cluster_fixture_nothing, &v), MR_INVALID_ARGUMENT,
+                 "already been fed");
+    MR_CHECK_ERR(step(&p, cluster_fixture_nothing, 1, cluster_fixture_nothing, 0, p.sum, &v), MR_INVALID_ARGUMENT,
+                 "already been fetched");
+    MR_CHECK_OK(step(&p, p.z, 4, cluster_fixture_nothing, 0, p.product, &v));
     MR_CHECK_NEAR(v, 8, 0);
     end_partial(&p);
 }
@@ -98,7 +101,8 @@ MR_TEST(partial_run_through_a_master_knows_its_handles)
     begin_partial(&p, mr_net_loop());
     mr_free(p.handle);
     p.handle = mr_strdup("77");
-    MR_CHECK_ERR(step(&p, p.x, 1, bench_nothing, 0, bench_nothing, &v), MR_INVALID_ARGUMENT, "Must run 'setup'");
+    MR_CHECK_ERR(step(&p, p.x, 1, cluster_fixture_nothing, 0, cluster_fixture_nothing, &v), MR_INVALID_ARGUMENT,
+                 "Must run 'setup'");
     end_partial(&p);
 }
 
@@ -117,7 +121,7 @@ MR_TEST(partial_runs_through_a_master_are_apart)
     MR_CHECK_OK(step(&p, p.x, 10, p.y, 20, p.sum, &v));
     MR_CHECK_NEAR(v, 30, 0);
     p.handle = first;
-    MR_CHECK_OK(step(&p, p.z, 2, bench_nothing, 0, p.product, &v));
+    MR_CHECK_OK(step(&p, p.z, 2, cluster_fixture_nothing, 0, p.product, &v));
     MR_CHECK_NEAR(v, 6, 0);
     mr_free(second); /* and one is left open: the session's end takes it along */
     end_partial(&p);
@@ -130,36 +134,37 @@ MR_TEST(partial_run_through_a_master_ends_with_its_task)
     float v = 0;
     begin_partial(&p, mr_net_local());
     MR_CHECK_OK(step(&p, p.x, 1, p.y, 2, p.sum, &v));
-    bench_stop_task(&p.b, 1);
-    MR_CHECK_ERR(step(&p, p.z, 2, bench_nothing, 0, p.product, &v), MR_UNAVAILABLE, "/job:ps/replica:0/task:1");
-    MR_CHECK_ERR(step(&p, p.z, 2, bench_nothing, 0, p.product, &v), MR_INVALID_ARGUMENT, "Must run 'setup'");
+    cluster_fixture_stop_task(&p.b, 1);
+    MR_CHECK_ERR(step(&p, p.z, 2, cluster_fixture_nothing, 0, p.product, &v), MR_UNAVAILABLE,
+                 "/job:ps/replica:0/task:1");
+    MR_CHECK_ERR(step(&p, p.z, 2, cluster_fixture_nothing, 0, p.product, &v), MR_INVALID_ARGUMENT, "Must run 'setup'");
     end_partial(&p);
 }
 
 /* What fails on one task ends the run on the others, also what waits there for something else. */
 MR_TEST(partial_run_through_a_master_ends_everywhere)
 {
-    bench b;
+    cluster_fixture b;
     float v = 0;
     const int types[] = {MR_FLOAT};
-    bench_begin_on(&b, mr_net_local(), 1, 1);
+    cluster_fixture_begin_on(&b, mr_net_local(), 1, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     mr_out y = mr_emit_with(&b.s, "CheckNumerics", MR_ATTRS({"message", mr_a_str("bad")}), mr_emit(&b.s, "Log", x));
     b.s.device = "/job:ps/task:0";
     mr_out q = mr_emit0_with(&b.s, "FIFOQueueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}, {"shared_name", mr_a_str("q")}));
     mr_out get = mr_emit_with(&b.s, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, types)}), q);
     mr_out put = mr_emit_with(&b.s, "QueueEnqueueV2", MR_ATTRS({"Tcomponents", mr_a_types(1, types)}), q, mr_const_f32(&b.s, 5));
-    mr_session *s = bench_session_of(&b);
+    mr_session *s = cluster_fixture_session_of(&b);
     mr_run_args a = {.feeds = &x, .n_feeds = 1, .fetches = &y, .n_fetches = 1, .targets = &get.node, .n_targets = 1};
     partial p = {.b = b};
     MR_CHECK_OK(s->ops->partial_setup(s, &a, &p.handle));
-    MR_CHECK_ERR(step(&p, x, -1, bench_nothing, 0, y, &v), MR_INVALID_ARGUMENT, "bad");
+    MR_CHECK_ERR(step(&p, x, -1, cluster_fixture_nothing, 0, y, &v), MR_INVALID_ARGUMENT, "bad");
     /* The dequeue of that run would take it. */
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, put.node, &v));
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, get, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, cluster_fixture_nothing, put.node, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, get, NULL, &v));
     MR_CHECK_NEAR(v, 5, 0);
     mr_free(p.handle);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* Calls of one run from several threads take turns. */
@@ -174,7 +179,7 @@ static void feed_it(void *arg)
 {
     feeder *f = arg;
     float v;
-    f->st = step(f->p, f->feed, 1, bench_nothing, 0, f->fetch, &v);
+    f->st = step(f->p, f->feed, 1, cluster_fixture_nothing, 0, f->fetch, &v);
 }
 
 MR_TEST(partial_run_through_a_master_takes_calls_in_turn)
@@ -182,16 +187,17 @@ MR_TEST(partial_run_through_a_master_takes_calls_in_turn)
     partial p;
     begin_partial(&p, mr_net_local());
     float v = 0;
-    MR_CHECK_OK(step(&p, p.y, 1, bench_nothing, 0, bench_nothing, &v));
-    feeder f[2] = {{.p = &p, .feed = p.x, .fetch = bench_nothing}, {.p = &p, .feed = p.z, .fetch = bench_nothing}};
+    MR_CHECK_OK(step(&p, p.y, 1, cluster_fixture_nothing, 0, cluster_fixture_nothing, &v));
+    feeder f[2] = {{.p = &p, .feed = p.x, .fetch = cluster_fixture_nothing},
+                   {.p = &p, .feed = p.z, .fetch = cluster_fixture_nothing}};
     for (int i = 0; i < 2; i++)
         MR_CHECK_INT(mr_thread_start(&f[i].thread, "feeder", feed_it, &f[i]), 0);
     for (int i = 0; i < 2; i++) {
         mr_thread_join(&f[i].thread);
         MR_CHECK_OK(f[i].st);
     }
-    MR_CHECK_OK(step(&p, bench_nothing, 0, bench_nothing, 0, p.sum, &v));
-    MR_CHECK_OK(step(&p, bench_nothing, 0, bench_nothing, 0, p.product, &v));
+    MR_CHECK_OK(step(&p, cluster_fixture_nothing, 0, cluster_fixture_nothing, 0, p.sum, &v));
+    MR_CHECK_OK(step(&p, cluster_fixture_nothing, 0, cluster_fixture_nothing, 0, p.product, &v));
     MR_CHECK_NEAR(v, 2, 0);
     end_partial(&p);
 }
@@ -199,14 +205,14 @@ MR_TEST(partial_run_through_a_master_takes_calls_in_turn)
 /* ---- callables ---- */
 
 typedef struct callable {
-    bench b;
+    cluster_fixture b;
     mr_str session, reply; /* handle of the session; the last reply */
     int64_t handle;
 } callable;
 
 static mr_status *call(callable *k, const char *method, mr_str *body)
 {
-    return bench_call(k->b.net, "worker0:1", method, body, &k->reply);
+    return cluster_fixture_call(k->b.net, "worker0:1", method, body, &k->reply);
 }
 
 static mr_status *make(callable *k, const char *feed, const char *fetch)
@@ -235,7 +241,7 @@ static void begin_callable(callable *k)
     mr_str body = {0}, graph = {0};
     mr_pb_writer w;
     *k = (callable){0};
-    bench_begin(&k->b, 1, 1);
+    cluster_fixture_begin(&k->b, 1, 1);
     mr_out x = mr_placeholder(&k->b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     k->b.s.device = "/job:ps/task:0";
     mr_emit(mr_as(&k->b.s, "y"), "Neg", x);
@@ -253,7 +259,7 @@ static void end_callable(callable *k)
 {
     mr_str_deinit(&k->session);
     mr_str_deinit(&k->reply);
-    bench_end(&k->b);
+    cluster_fixture_end(&k->b);
 }
 
 static mr_status *run_callable(callable *k, int n_feeds, float value, float *out)
@@ -370,10 +376,10 @@ static bool mentions(mr_sv bytes, const char *text) { return memmem(bytes.p, byt
 
 MR_TEST(server_traces_a_step_on_all_tasks)
 {
-    bench b;
+    cluster_fixture b;
     mr_str metadata = {0};
     mr_tensor *got = NULL;
-    bench_begin(&b, 2, 1);
+    cluster_fixture_begin(&b, 2, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out y = mr_emit(mr_as(&b.s, "first"), "Neg", x);
@@ -381,7 +387,7 @@ MR_TEST(server_traces_a_step_on_all_tasks)
     mr_out z = mr_emit(mr_as(&b.s, "second"), "Square", y);
     mr_tensor *one = mr_tensor_scalar_f32(1);
     mr_run_args a = {.feeds = &x, .feed_values = &one, .n_feeds = 1, .fetches = &z, .fetched = &got, .n_fetches = 1};
-    mr_session *s = bench_session_of(&b);
+    mr_session *s = cluster_fixture_session_of(&b);
     MR_CHECK_OK(mr_session_run(s, &a, NULL, &metadata));
     MR_CHECK_INT((int)metadata.n, 0); /* nobody asked */
     mr_tensor_unref(got);
@@ -394,7 +400,7 @@ MR_TEST(server_traces_a_step_on_all_tasks)
     mr_sv graph = mr_wire_field(mr_str_view(&metadata), 3);
     MR_CHECK(graph.n > 0);
     mr_str_deinit(&metadata);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* The node of a CostGraphDef with this name; "": there is none. */
@@ -414,9 +420,9 @@ static mr_sv cost_node(mr_sv graph, const char *name)
 /* build_cost_model 2 and build_cost_model_after 1: of the steps 2, 4, 6 and so on. */
 MR_TEST(server_gives_the_costs_of_some_steps_on_all_tasks)
 {
-    bench b;
+    cluster_fixture b;
     mr_tensor *got = NULL;
-    bench_begin(&b, 2, 1);
+    cluster_fixture_begin(&b, 2, 1);
     mr_str_append(&b.config, "\x52\x04\x20\x02\x48\x01", 6); /* ConfigProto.graph_options */
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
@@ -429,7 +435,7 @@ MR_TEST(server_gives_the_costs_of_some_steps_on_all_tasks)
         mr_str metadata = {0};
         bool traced = step == 4;
         mr_run_options full = {.trace_level = MR_FULL_TRACE};
-        MR_CHECK_OK(mr_session_run(bench_session_of(&b), &a, traced ? &full : NULL, &metadata));
+        MR_CHECK_OK(mr_session_run(cluster_fixture_session_of(&b), &a, traced ? &full : NULL, &metadata));
         mr_tensor_unref(got);
         mr_sv all = mr_str_view(&metadata), costs = mr_wire_field(all, 2);
         MR_CHECK((mr_wire_field(all, 1).n > 0) == traced);
@@ -443,14 +449,14 @@ MR_TEST(server_gives_the_costs_of_some_steps_on_all_tasks)
         mr_str_deinit(&metadata);
     }
     mr_tensor_unref(one);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* A step that fails has none, and counts. */
 MR_TEST(server_gives_no_costs_of_a_step_that_failed)
 {
-    bench b;
-    bench_begin(&b, 1, 1);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 1, 1);
     mr_str_append(&b.config, "\x52\x02\x20\x02", 4);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
@@ -460,7 +466,7 @@ MR_TEST(server_gives_no_costs_of_a_step_that_failed)
         mr_tensor *got = NULL, *value = mr_tensor_scalar_f32(step == 1 ? INFINITY : 1);
         mr_run_args a = {.feeds = &x, .feed_values = &value, .n_feeds = 1,
                          .fetches = &y, .fetched = &got, .n_fetches = 1};
-        mr_status *st = mr_session_run(bench_session_of(&b), &a, NULL, &metadata);
+        mr_status *st = mr_session_run(cluster_fixture_session_of(&b), &a, NULL, &metadata);
         MR_CHECK_INT(mr_status_code(st), step == 1 ? MR_INVALID_ARGUMENT : MR_OK);
         MR_CHECK((mr_wire_field(mr_str_view(&metadata), 2).n > 0) == (step == 3));
         mr_status_free(st);
@@ -468,18 +474,18 @@ MR_TEST(server_gives_no_costs_of_a_step_that_failed)
         mr_tensor_unref(value);
         mr_str_deinit(&metadata);
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- transfers ---- */
 
-static mr_status *log_on(bench *b, const char *address, uint32_t field, uint64_t value, mr_str *reply)
+static mr_status *log_on(cluster_fixture *b, const char *address, uint32_t field, uint64_t value, mr_str *reply)
 {
     mr_str body = {0};
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, field, value);
-    return bench_call(b->net, address, MR_WORKER_SERVICE "Logging", &body, reply);
+    return cluster_fixture_call(b->net, address, MR_WORKER_SERVICE "Logging", &body, reply);
 }
 
 /* The master's step ids are random, so the step is run by hand. */
@@ -522,19 +528,19 @@ MR_TEST(transfers_of_old_steps_are_forgotten)
 /* A task tells what came to it; the steps are the master's, so all are dropped by `clear`. */
 MR_TEST(server_logs_what_comes_from_other_tasks)
 {
-    bench b;
+    cluster_fixture b;
     float v;
     mr_str reply = {0};
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out y = mr_emit(&b.s, "Neg", x);
     MR_CHECK_OK(log_on(&b, "ps0:1", 1, 1, &reply));
-    MR_CHECK_OK(bench_run(&b, x, 1, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, x, 1, y, NULL, &v));
     MR_CHECK_OK(log_on(&b, "ps0:1", 3, 12345, &reply)); /* no such step: a label and nothing else */
     MR_CHECK(reply.n > 0 && !mentions(mr_str_view(&reply), "RecvTensor"));
     MR_CHECK_OK(log_on(&b, "ps0:1", 2, 1, &reply));
     MR_CHECK_INT((int)reply.n, 0);
     mr_str_deinit(&reply);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }

@@ -1,6 +1,6 @@
 /* server/pending.c -- requests to tasks that are not answered yet.
  *
- * A pending request is in the list of its cluster (mr_fellows). Until it is answered, its `done` is
+ * A pending request is in the list of its cluster (mr_task_peers). Until it is answered, its `done` is
  * `request_answered` below, which takes the request out of the list and calls the caller's `done`, so the list
  * never holds a request that has been freed. One timer looks at the list; a request costs two short
  * locks and no timer. A request to this task itself counts as a wait for other tasks only where it
@@ -15,8 +15,8 @@
 
 enum { MAX_LINES = 10 }; /* tasks that are named in the log at once */
 
-static void take_out_locked(mr_fellows *p, mr_net_request *r) MR_REQUIRES(p->mu);
-static void take_out_locked(mr_fellows *p, mr_net_request *r)
+static void take_out_locked(mr_task_peers *p, mr_net_request *r) MR_REQUIRES(p->mu);
+static void take_out_locked(mr_task_peers *p, mr_net_request *r)
 {
     mr_net_pending *w = &r->pending;
     MR_ASSERT(w->of == p && *w->link == r);
@@ -30,7 +30,7 @@ static void take_out_locked(mr_fellows *p, mr_net_request *r)
  * without the lock. */
 static void request_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
-    mr_fellows *p = r->pending.of;
+    mr_task_peers *p = r->pending.of;
     mr_lock(&p->mu);
     take_out_locked(p, r);
     r->done = r->pending.done;
@@ -38,7 +38,7 @@ static void request_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     r->done(r, st, reply);
 }
 
-void mr_pending_add_locked(mr_fellows *p, int task, mr_net_request *r)
+void mr_pending_add_locked(mr_task_peers *p, int task, mr_net_request *r)
 {
     MR_ASSERT(r->done && r->done != request_answered && task >= 0 && task < p->cluster.tasks.n);
     r->pending = (mr_net_pending){
@@ -69,7 +69,7 @@ static const struct reason {
 
 /* What the log says about a request; NULL: nothing. A method that is not in the table is named by its
  * path. */
-static const char *reason_of(const mr_fellows *p, const mr_net_request *r)
+static const char *reason_of(const mr_task_peers *p, const mr_net_request *r)
 {
     for (int i = 0; i < MR_COUNT(reasons); i++)
         if (strcmp(r->method, reasons[i].method) == 0)
@@ -86,8 +86,8 @@ typedef struct late_task {
 
 /* Collects, by task, the requests that have waited for a period or longer; returns the number of such
  * tasks. The oldest request gives the reason. */
-static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late) MR_REQUIRES(p->mu);
-static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late)
+static int gather_locked(mr_task_peers *p, int64_t now_ns, late_task *late) MR_REQUIRES(p->mu);
+static int gather_locked(mr_task_peers *p, int64_t now_ns, late_task *late)
 {
     int n = 0;
     for (mr_net_request *r = p->pending; r; r = r->pending.next) {
@@ -108,7 +108,7 @@ static int gather_locked(mr_fellows *p, int64_t now_ns, late_task *late)
 /* The timer: logs which tasks owe answers, and sets itself again. */
 static void tell_late(mr_timer *timer)
 {
-    mr_fellows *p = (mr_fellows *)((char *)timer - offsetof(mr_fellows, pending_timer));
+    mr_task_peers *p = (mr_task_peers *)((char *)timer - offsetof(mr_task_peers, pending_timer));
     int n_tasks = p->cluster.tasks.n, logged = 0;
     late_task *late = mr_new_array(late_task, n_tasks + 1);
     int64_t now_ns = mr_now_ns();
@@ -121,7 +121,7 @@ static void tell_late(mr_timer *timer)
             continue;
         mr_str name = {0};
         if (i == p->self)
-            mr_str_printf(&name, "other tasks at %s", mr_fellows_name(p));
+            mr_str_printf(&name, "other tasks at %s", mr_task_peers_name(p));
         else
             mr_watch_describe(p->watch, i, &name);
         mr_info("Still waiting for %s: %s (%.0f s)", mr_str_z(&name), late[i].text,
@@ -137,14 +137,14 @@ static void tell_late(mr_timer *timer)
         mr_timers_set(p->host->timers, timer, mr_now_ns() + mr_long_wait_period_ns(), tell_late);
 }
 
-void mr_pending_watch(mr_fellows *p)
+void mr_pending_watch(mr_task_peers *p)
 {
     mr_timers_set(p->host->timers, &p->pending_timer, mr_now_ns() + mr_long_wait_period_ns(), tell_late);
 }
 
 /* The cluster is closed. Clearing the timer waits for a callback that runs, which may have set the
  * timer once more before it saw that; so it is cleared twice. */
-void mr_pending_stop(mr_fellows *p)
+void mr_pending_stop(mr_task_peers *p)
 {
     mr_timers_clear(p->host->timers, &p->pending_timer);
     mr_timers_clear(p->host->timers, &p->pending_timer);

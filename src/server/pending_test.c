@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "ops/table.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "server/host.h"
 #include "tests/harness/log.h"
 
@@ -12,7 +12,7 @@
 /* ---- a session that cannot be made ---- */
 
 typedef struct making {
-    bench *b;
+    cluster_fixture *b;
     mr_cancel *cancel;
     mr_session *session;
     mr_status *st;
@@ -22,12 +22,12 @@ typedef struct making {
 static void make_session(void *arg)
 {
     making *m = arg;
-    bench *b = m->b;
+    cluster_fixture *b = m->b;
     m->st = mr_remote_session_new(b->net, b->cluster.tasks.p[b->n - 1].address, b->g, NULL, MR_SV(""), m->cancel,
                                   &m->session);
 }
 
-static void start_making(making *m, bench *b)
+static void start_making(making *m, cluster_fixture *b)
 {
     *m = (making){.b = b, .cancel = mr_cancel_new(NULL)};
     MR_CHECK_INT(mr_thread_start(&m->thread, "making", make_session, m), 0);
@@ -44,46 +44,46 @@ static void end_making(making *m)
 
 MR_TEST(session_that_waits_for_a_task_names_it_in_tensorflows_words)
 {
-    bench b;
+    cluster_fixture b;
     making m;
     mr_test_log_begin(PERIOD_NS);
-    bench_begin_on(&b, mr_net_local(), 1, 1);
-    bench_stop_task(&b, 0);
+    cluster_fixture_begin_on(&b, mr_net_local(), 1, 1);
+    cluster_fixture_stop_task(&b, 0);
     start_making(&m, &b);
     mr_test_log_wait("CreateSession still waiting for response from worker: /job:ps/replica:0/task:0 (", 2);
     end_making(&m);
-    bench_end(&b);
+    cluster_fixture_end(&b);
     mr_test_log_end();
 }
 
 MR_TEST(session_that_waits_for_its_master_says_why)
 {
-    bench b;
+    cluster_fixture b;
     making m;
     mr_test_log_begin(PERIOD_NS);
-    bench_begin_on(&b, mr_net_local(), 0, 1);
-    bench_stop_task(&b, 0);
+    cluster_fixture_begin_on(&b, mr_net_local(), 0, 1);
+    cluster_fixture_stop_task(&b, 0);
     start_making(&m, &b);
     mr_test_log_wait("CreateSession still waiting for the master: ", 1);
     mr_test_log_wait("worker0:1", 1);
     end_making(&m);
-    bench_end(&b);
+    cluster_fixture_end(&b);
     mr_test_log_end();
 }
 
 /* Ten tasks have a line each; the others are counted. */
 MR_TEST(session_that_waits_for_many_tasks_counts_them)
 {
-    bench b;
+    cluster_fixture b;
     making m;
     mr_test_log_begin(PERIOD_NS);
-    bench_begin_on(&b, mr_net_local(), 12, 1);
+    cluster_fixture_begin_on(&b, mr_net_local(), 12, 1);
     for (int i = 0; i < 12; i++)
-        bench_stop_task(&b, i);
+        cluster_fixture_stop_task(&b, i);
     start_making(&m, &b);
     mr_test_log_wait("CreateSession still waiting for response from 2 more of 13 workers", 2);
     end_making(&m);
-    bench_end(&b);
+    cluster_fixture_end(&b);
     mr_test_log_end();
 }
 
@@ -97,7 +97,7 @@ static void disconnect_nothing(mr_net_peer *p) { (void)p; }
 static mr_net mute_net = {
     .name = "mute", .start = start_nothing, .cancel = cancel_nothing, .disconnect = disconnect_nothing};
 
-static mr_status *connect_mute(mr_fellows *p, int task, mr_net **net, mr_net_peer **out)
+static mr_status *connect_mute(mr_task_peers *p, int task, mr_net **net, mr_net_peer **out)
 {
     (void)p, (void)task;
     *net = &mute_net;
@@ -105,7 +105,7 @@ static mr_status *connect_mute(mr_fellows *p, int task, mr_net **net, mr_net_pee
     return NULL;
 }
 
-static void life_changed(void *arg, mr_fellows *p, int task) { (void)arg, (void)p, (void)task; }
+static void incarnation_changed(void *arg, mr_task_peers *p, int task) { (void)arg, (void)p, (void)task; }
 
 static void forget_answer(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
@@ -134,7 +134,7 @@ MR_TEST(request_that_is_not_answered_is_logged_with_its_reason)
         {MR_WORKER_SERVICE "RunGraph", NULL},
     };
     mr_cluster c = {0};
-    mr_host host = {.connect = connect_mute, .life_changed = life_changed};
+    mr_host host = {.connect = connect_mute, .incarnation_changed = incarnation_changed};
     mr_net_request r[N_MUTE];
     mr_bytes none = {0};
     mr_ops_register();
@@ -146,7 +146,7 @@ MR_TEST(request_that_is_not_answered_is_logged_with_its_reason)
     MR_CHECK_OK(mr_host_init(&host, &c, N_MUTE, &(mr_session_config){0}));
     for (int i = 0; i < N_MUTE; i++) {
         r[i] = (mr_net_request){.method = asked[i].method, .done = forget_answer};
-        mr_fellows_ask(host.peers, i, &r[i]);
+        mr_task_peers_ask(host.peers, i, &r[i]);
     }
     mr_test_log_wait("Still waiting for 2 more tasks", 2);
     for (int i = 0; i < N_MUTE; i++) {
@@ -170,11 +170,12 @@ MR_TEST(request_that_is_not_answered_is_logged_with_its_reason)
 static void run_it(void *arg)
 {
     making *m = arg;
-    m->st = bench_run(m->b, bench_nothing, 0, bench_nothing, mr_graph_find(m->b->g, MR_SV("late")), NULL);
+    m->st = cluster_fixture_run(m->b, cluster_fixture_nothing, 0, cluster_fixture_nothing,
+                                mr_graph_find(m->b->g, MR_SV("late")), NULL);
 }
 
 /* A value that never comes. */
-static void wait_on(bench *b, const char *device)
+static void wait_on(cluster_fixture *b, const char *device)
 {
     const int types[] = {MR_FLOAT};
     b->s.device = device;
@@ -192,33 +193,33 @@ static void wait_on(bench *b, const char *device)
 
 MR_TEST(step_that_waits_for_a_task_names_it)
 {
-    bench b;
+    cluster_fixture b;
     making m;
     mr_test_log_begin(PERIOD_NS);
-    bench_begin_on(&b, mr_net_local(), 1, 1);
+    cluster_fixture_begin_on(&b, mr_net_local(), 1, 1);
     wait_on(&b, "/job:ps/task:0");
-    bench_session_of(&b);
+    cluster_fixture_session_of(&b);
     m = (making){.b = &b};
     MR_CHECK_INT(mr_thread_start(&m.thread, "step", run_it, &m), 0);
     mr_test_log_wait("Still waiting for /job:ps/replica:0/task:0", 2);
     MR_CHECK_OK(mr_session_close(b.session));
     mr_thread_join(&m.thread);
     MR_CHECK_ERR(m.st, MR_CANCELLED, "Session::Close()");
-    bench_end(&b);
+    cluster_fixture_end(&b);
     mr_test_log_end();
 }
 
 MR_TEST(server_of_this_process_is_known_by_its_target)
 {
-    bench b;
-    bench_begin(&b, 0, 1);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 0, 1);
     const char *address = mr_server_target(b.servers[0]) + sizeof "grpc://" - 1;
     MR_CHECK(mr_server_is_here(address) && !mr_server_is_here("elsewhere:1"));
     char *kept = mr_strdup(address);
-    bench_stop_task(&b, 0);
+    cluster_fixture_stop_task(&b, 0);
     MR_CHECK(!mr_server_is_here(kept));
     mr_free(kept);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- a group that is not complete ---- */
@@ -241,9 +242,9 @@ static void join_group(void *arg)
 
 static void check_joining(int n_ps, const char *line)
 {
-    bench b;
+    cluster_fixture b;
     mr_test_log_begin(PERIOD_NS);
-    bench_begin_on(&b, mr_net_local(), n_ps, 1);
+    cluster_fixture_begin_on(&b, mr_net_local(), n_ps, 1);
     joining j = {.s = b.servers[b.n - 1], .cancel = mr_cancel_new(NULL)};
     MR_CHECK_INT(mr_thread_start(&j.thread, "join", join_group, &j), 0);
     mr_test_log_wait(line, 2);
@@ -251,7 +252,7 @@ static void check_joining(int n_ps, const char *line)
     mr_thread_join(&j.thread);
     MR_CHECK_ERR(j.st, MR_CANCELLED, "");
     mr_cancel_free(j.cancel);
-    bench_end(&b);
+    cluster_fixture_end(&b);
     mr_test_log_end();
 }
 

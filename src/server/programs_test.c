@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 #include "graph/grad.h"
-#include "graph/random_program_test.h"
-#include "server/bench_test.h"
+#include "graph/random_program_fixture.h"
+#include "server/cluster_fixture.h"
 
 enum { N_IN = MR_RANDOM_PROGRAM_INPUTS, WIDTH = MR_RANDOM_PROGRAM_WIDTH, N_OUT = N_IN + 1 };
 
@@ -29,7 +29,7 @@ static void write_program(mr_graph *g, uint64_t seed, program *p)
     mr_random_options o = {seed % 2, true};
     *p = (program){.seed = seed};
     mr_arena_init(&arena, 0);
-    mr_block lines = mr_random_lines(&arena, seed, o);
+    mr_program_block lines = mr_random_lines(&arena, seed, o);
     mr_fb b;
     mr_fb_init(&b, g);
     for (int i = 0; i < N_IN; i++)
@@ -104,9 +104,9 @@ static void compare(const program *p, const results *one, const results *many)
 MR_TEST(server_programs_give_the_same_over_three_tasks)
 {
     mr_test_deadline(300);
-    bench b;
+    cluster_fixture b;
     uint64_t first = mr_test_random() % 100000;
-    bench_begin(&b, 2, 1);
+    cluster_fixture_begin(&b, 2, 1);
     mr_graph *none = b.g;
     for (uint64_t seed = first; seed < first + PROGRAMS; seed++) {
         program p;
@@ -118,11 +118,11 @@ MR_TEST(server_programs_give_the_same_over_three_tasks)
         run(direct, &p, &one);
         mr_session_free(direct);
         scatter(b.g, seed * 2862933555777941757u + 3037000493u);
-        run(bench_session_of(&b), &p, &many);
+        run(cluster_fixture_session_of(&b), &p, &many);
         compare(&p, &one, &many);
-        bench_end_session(&b);
+        cluster_fixture_end_session(&b);
         mr_graph_unref(b.g);
     }
     b.g = none;
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }

@@ -57,7 +57,7 @@ struct mr_wcall {
 
 void mr_remote_calls_add_device(mr_remote_calls *c, const mr_device *d)
 {
-    const mr_fellows *p = c->session->peers;
+    const mr_task_peers *p = c->session->peers;
     int task = mr_cluster_find_named(&p->cluster, mr_sv_of(d->name));
     if (task >= 0 && task != p->self)
         mr_vec_push(&c->devices, ((mr_remote_device){mr_strdup(d->name), task, d->incarnation}));
@@ -132,7 +132,7 @@ static void clean_up(mr_wcall *c)
     mr_pb_writer w;
     mr_pb_writer_init(&w, &body);
     mr_pb_put_varint(&w, 1, (uint64_t)c->step);
-    mr_errands_send(&c->session->worker->errands, c->session->peers, c->on->task, MR_WORKER_SERVICE "CleanupGraph",
+    mr_retries_send(&c->session->worker->retries, c->session->peers, c->on->task, MR_WORKER_SERVICE "CleanupGraph",
                     &body);
 }
 
@@ -146,7 +146,7 @@ static void finish_call(mr_wcall *c, mr_status *st)
         mr_cancel_unregister(c->cancel, &c->on_cancel);
     st = delist(c, st);
     if (st && strncmp(mr_status_message(st), "From ", 5) != 0) /* of nested calls, the innermost task is named */
-        mr_status_prepend(st, "From %s:\n", mr_fellows_task(c->session->peers, c->on->task)->name);
+        mr_status_prepend(st, "From %s:\n", mr_task_peers_task(c->session->peers, c->on->task)->name);
     if (c->step)
         clean_up(c);
     mr_watch_release(c->session->peers->watch, c->on->task);
@@ -168,7 +168,7 @@ static void end_call(mr_wcall *c)
         bool started = all[i]->started;
         mr_unlock(&w->calls_mu);
         if (started)
-            mr_fellows_cancel(c->session->peers, c->on->task, &all[i]->request);
+            mr_task_peers_cancel(c->session->peers, c->on->task, &all[i]->request);
     }
 }
 
@@ -187,7 +187,7 @@ static void step_cancelled(mr_cancel_entry *e)
 
 /* A call to an incarnation of a task that has ended and that was not told to end yet, or NULL; a
  * reference. */
-static mr_wcall *take_lost(mr_worker_service *w, const mr_fellows *p, int task)
+static mr_wcall *take_lost(mr_worker_service *w, const mr_task_peers *p, int task)
 {
     mr_status *why = NULL;
     mr_lock(&w->calls_mu);
@@ -204,7 +204,7 @@ static mr_wcall *take_lost(mr_worker_service *w, const mr_fellows *p, int task)
     return c;
 }
 
-void mr_remote_calls_lost(mr_worker_service *w, const mr_fellows *p, int task)
+void mr_remote_calls_lost(mr_worker_service *w, const mr_task_peers *p, int task)
 {
     for (mr_wcall *c; (c = take_lost(w, p, task));) {
         end_call(c);
@@ -232,13 +232,13 @@ static void send_ask(mr_wcall *c, ask *a, const char *method,
         return;
     }
     mr_refs_take(&c->refs);
-    mr_fellows_ask(c->session->peers, c->on->task, &a->request);
+    mr_task_peers_ask(c->session->peers, c->on->task, &a->request);
     mr_lock(&w->calls_mu);
     a->started = true;
     ended = c->ended;
     mr_unlock(&w->calls_mu);
     if (ended)
-        mr_fellows_cancel(c->session->peers, c->on->task, &a->request);
+        mr_task_peers_cancel(c->session->peers, c->on->task, &a->request);
     call_unref(c);
 }
 
@@ -382,7 +382,7 @@ static void give_back(mr_wcall *c, const char *handle)
     mr_pb_put_bytes(&w, 1, mr_sv_of(handle));
     mr_pb_put_bytes(&w, 2, mr_sv_of(c->session->handle));
     mr_pb_put_varint(&w, 3, 1);
-    mr_errands_send(&c->session->worker->errands, c->session->peers, c->on->task, MR_WORKER_SERVICE "DeregisterGraph",
+    mr_retries_send(&c->session->worker->retries, c->session->peers, c->on->task, MR_WORKER_SERVICE "DeregisterGraph",
                     &body);
 }
 
@@ -455,7 +455,7 @@ static mr_wcall *call_new(mr_remote_calls *rc, mr_run *r, const mr_remote_device
  * happened before is checked here, since nobody reports it again. */
 static void listen_for_end(mr_wcall *c)
 {
-    mr_fellows *p = c->session->peers;
+    mr_task_peers *p = c->session->peers;
     mr_watch_hold(p->watch, c->on->task);
     enlist(c);
     c->on_cancel.fn = step_cancelled;

@@ -7,7 +7,7 @@
 #define MR_SERVER_REMOTE_CALL_H
 
 #include "exec/env.h"
-#include "server/fellows.h"
+#include "server/task_peers.h"
 
 struct mr_worker_service;
 struct mr_wsession;
@@ -32,7 +32,7 @@ void mr_remote_calls_deinit(mr_remote_calls *c);
 /* Before the first call: a device of the session; those of this task are passed over. */
 void mr_remote_calls_add_device(mr_remote_calls *c, const mr_device *d);
 /* Ends calls to lives of a task that have ended. */
-void mr_remote_calls_lost(struct mr_worker_service *w, const mr_fellows *p, int task);
+void mr_remote_calls_lost(struct mr_worker_service *w, const mr_task_peers *p, int task);
 
 /* ---- remote_graph.c ---- */
 /* The graph of a call that r makes, as a GraphDef. */

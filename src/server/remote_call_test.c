@@ -5,10 +5,10 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "graph/library.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 
 /* A function of one float joins the library of the client's graph; its body is told by `make`. */
-static void add_function(bench *b, const char *name, mr_out (*make)(mr_scope *s, mr_out a))
+static void add_function(cluster_fixture *b, const char *name, mr_out (*make)(mr_scope *s, mr_out a))
 {
     mr_graph *g = mr_graph_new();
     mr_scope s;
@@ -46,20 +46,20 @@ static mr_out add_variable(mr_scope *s, mr_out a)
     return mr_emit(s, "AddV2", a, mr_emit_with(s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), variable(s)));
 }
 
-static void set_variable(bench *b, const char *device, float to)
+static void set_variable(cluster_fixture *b, const char *device, float to)
 {
     float v;
     b->s.device = device;
     mr_node *set = mr_emit(&b->s, "AssignVariableOp", variable(&b->s), mr_const_f32(&b->s, to)).node;
     b->s.device = "";
-    MR_CHECK_OK(bench_run(b, bench_nothing, 0, bench_nothing, set, &v));
+    MR_CHECK_OK(cluster_fixture_run(b, cluster_fixture_nothing, 0, cluster_fixture_nothing, set, &v));
 }
 
 static void runs_where_it_is_told(mr_net *net)
 {
-    bench b;
+    cluster_fixture b;
     float v = 0;
-    bench_begin_on(&b, net, 2, 1);
+    cluster_fixture_begin_on(&b, net, 2, 1);
     add_function(&b, "AddVariable", add_variable);
     set_variable(&b, "/job:ps/task:0", 10);
     set_variable(&b, "/job:ps/task:1", 20);
@@ -71,16 +71,16 @@ static void runs_where_it_is_told(mr_net *net)
     mr_out here = remote(&b.s, mr_const_str(&b.s, "/job:worker/task:0/cpu:0"), "AddVariable", x);
     mr_out both = remote(&b.s, mr_const_str(&b.s, "/job:ps/task:1"), "AddVariable", ps0);
     for (int i = 0; i < 3; i++) { /* registered once, run often */
-        MR_CHECK_OK(bench_run(&b, x, (float)i, ps0, NULL, &v));
+        MR_CHECK_OK(cluster_fixture_run(&b, x, (float)i, ps0, NULL, &v));
         MR_CHECK_NEAR(v, i + 10, 0);
-        MR_CHECK_OK(bench_run(&b, x, (float)i, ps1, NULL, &v));
+        MR_CHECK_OK(cluster_fixture_run(&b, x, (float)i, ps1, NULL, &v));
         MR_CHECK_NEAR(v, i + 20, 0);
-        MR_CHECK_OK(bench_run(&b, x, (float)i, here, NULL, &v));
+        MR_CHECK_OK(cluster_fixture_run(&b, x, (float)i, here, NULL, &v));
         MR_CHECK_NEAR(v, i + 30, 0);
-        MR_CHECK_OK(bench_run(&b, x, (float)i, both, NULL, &v));
+        MR_CHECK_OK(cluster_fixture_run(&b, x, (float)i, both, NULL, &v));
         MR_CHECK_NEAR(v, i + 30, 0);
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(remote_call_runs_on_the_task_that_is_told) { runs_where_it_is_told(mr_net_loop()); }
@@ -88,7 +88,7 @@ MR_TEST(remote_call_runs_on_the_task_that_is_told_of_one_host) { runs_where_it_i
 
 /* A run in a thread of its own. */
 typedef struct later {
-    bench *b;
+    cluster_fixture *b;
     mr_out fetch;
     float got;
     mr_status *st;
@@ -98,13 +98,13 @@ typedef struct later {
 static void run_it(void *arg)
 {
     later *l = arg;
-    l->st = bench_run(l->b, bench_nothing, 0, l->fetch, NULL, &l->got);
+    l->st = cluster_fixture_run(l->b, cluster_fixture_nothing, 0, l->fetch, NULL, &l->got);
 }
 
-static void begin_later(later *l, bench *b, mr_out fetch)
+static void begin_later(later *l, cluster_fixture *b, mr_out fetch)
 {
     *l = (later){.b = b, .fetch = fetch};
-    bench_session_of(b);
+    cluster_fixture_session_of(b);
     MR_CHECK_INT(mr_thread_start(&l->thread, "later", run_it, l), 0);
 }
 
@@ -112,9 +112,9 @@ static void begin_later(later *l, bench *b, mr_out fetch)
 MR_TEST(remote_call_of_one_node_by_several_steps_at_once)
 {
     enum { N = 8 };
-    bench b;
+    cluster_fixture b;
     later l[N];
-    bench_begin_on(&b, mr_net_local(), 1, 1);
+    cluster_fixture_begin_on(&b, mr_net_local(), 1, 1);
     add_function(&b, "AddVariable", add_variable);
     set_variable(&b, "/job:ps/task:0", 1);
     b.s.device = "/job:worker/task:0";
@@ -128,7 +128,7 @@ MR_TEST(remote_call_of_one_node_by_several_steps_at_once)
             MR_CHECK_NEAR(l[i].got, 3, 0);
         }
     }
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 static mr_out check_numbers(mr_scope *s, mr_out a)
@@ -138,22 +138,22 @@ static mr_out check_numbers(mr_scope *s, mr_out a)
 
 MR_TEST(remote_call_errors_name_the_task)
 {
-    bench b;
+    cluster_fixture b;
     float v = 0;
-    bench_begin_on(&b, mr_net_local(), 1, 1);
+    cluster_fixture_begin_on(&b, mr_net_local(), 1, 1);
     add_function(&b, "Check", check_numbers);
     b.s.device = "/job:worker/task:0";
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     mr_out y = remote(&b.s, mr_const_str(&b.s, "/job:ps/task:0"), "Check", x);
-    MR_CHECK_ERR(bench_run(&b, x, INFINITY, y, NULL, &v), MR_INVALID_ARGUMENT,
+    MR_CHECK_ERR(cluster_fixture_run(&b, x, INFINITY, y, NULL, &v), MR_INVALID_ARGUMENT,
                  "From /job:worker/replica:0/task:0:\nFrom /job:ps/replica:0/task:0:\nno number");
-    MR_CHECK_OK(bench_run(&b, x, 2, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, x, 2, y, NULL, &v));
     MR_CHECK_NEAR(v, 2, 0);
     mr_out nowhere = remote(&b.s, mr_const_str(&b.s, "/job:ps/task:7"), "Check", x);
-    MR_CHECK_ERR(bench_run(&b, x, 2, nowhere, NULL, &v), MR_INVALID_ARGUMENT, "no device '/job:ps/task:7'");
+    MR_CHECK_ERR(cluster_fixture_run(&b, x, 2, nowhere, NULL, &v), MR_INVALID_ARGUMENT, "no device '/job:ps/task:7'");
     mr_out unknown = remote(&b.s, mr_const_str(&b.s, "/job:ps/task:0"), "Nothing", x);
-    MR_CHECK_ERR(bench_run(&b, x, 2, unknown, NULL, &v), MR_NOT_FOUND, "Nothing");
-    bench_end(&b);
+    MR_CHECK_ERR(cluster_fixture_run(&b, x, 2, unknown, NULL, &v), MR_NOT_FOUND, "Nothing");
+    cluster_fixture_end(&b);
 }
 
 /* ---- the end of calls that wait ---- */
@@ -170,7 +170,7 @@ static mr_out dequeue(mr_scope *s) { return mr_emit_with(s, "QueueDequeueV2", MR
 /* Waits for a value that is put into the queue of the task where it runs. */
 static mr_out add_dequeued(mr_scope *s, mr_out a) { return mr_emit(s, "AddV2", a, dequeue(s)); }
 
-static mr_out wait_at_ps(bench *b)
+static mr_out wait_at_ps(cluster_fixture *b)
 {
     add_function(b, "AddDequeued", add_dequeued);
     b->s.device = "/job:worker/task:0";
@@ -182,9 +182,9 @@ static mr_out wait_at_ps(bench *b)
 /* What still waited at the other task would take the value. */
 static void ends_with_its_step(mr_net *net)
 {
-    bench b;
+    cluster_fixture b;
     float v = 0;
-    bench_begin_on(&b, net, 1, 1);
+    cluster_fixture_begin_on(&b, net, 1, 1);
     mr_out y = wait_at_ps(&b);
     b.s.device = "/job:ps/task:0";
     mr_node *put = mr_emit_n(&b.s, "QueueEnqueueV2", (mr_named_attr[]){{"Tcomponents", mr_a_types(1, floats)}}, 1,
@@ -195,22 +195,22 @@ static void ends_with_its_step(mr_net *net)
         mr_tensor *t = NULL;
         mr_run_args a = {.fetches = &y, .fetched = &t, .n_fetches = 1};
         mr_run_options o = {.timeout_ms = i ? 200 : 20};
-        MR_CHECK_ERR(mr_session_run(bench_session_of(&b), &a, &o, NULL), MR_DEADLINE_EXCEEDED, "");
-        MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, put, &v));
-        MR_CHECK_OK(bench_run(&b, bench_nothing, 0, take, NULL, &v));
+        MR_CHECK_ERR(mr_session_run(cluster_fixture_session_of(&b), &a, &o, NULL), MR_DEADLINE_EXCEEDED, "");
+        MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, cluster_fixture_nothing, put, &v));
+        MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, take, NULL, &v));
         MR_CHECK_NEAR(v, 5, 0);
     }
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, bench_nothing, put, &v));
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, cluster_fixture_nothing, put, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, y, NULL, &v));
     MR_CHECK_NEAR(v, 6, 0);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(remote_call_ends_with_its_step) { ends_with_its_step(mr_net_loop()); }
 MR_TEST(remote_call_ends_with_its_step_of_one_host) { ends_with_its_step(mr_net_local()); }
 
 /* It may have begun, or not: both must end. */
-static void begin_waiting(later *l, bench *b)
+static void begin_waiting(later *l, cluster_fixture *b)
 {
     begin_later(l, b, wait_at_ps(b));
     mr_sleep_ns(50000000);
@@ -218,14 +218,14 @@ static void begin_waiting(later *l, bench *b)
 
 static void ends_with_its_session(mr_net *net)
 {
-    bench b;
+    cluster_fixture b;
     later l;
-    bench_begin_on(&b, net, 1, 1);
+    cluster_fixture_begin_on(&b, net, 1, 1);
     begin_waiting(&l, &b);
     MR_CHECK_OK(mr_session_close(b.session));
     mr_thread_join(&l.thread);
     MR_CHECK_ERR(l.st, MR_CANCELLED, "Close");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(remote_call_ends_with_its_session) { ends_with_its_session(mr_net_loop()); }
@@ -233,14 +233,14 @@ MR_TEST(remote_call_ends_with_its_session_of_one_host) { ends_with_its_session(m
 
 static void ends_with_its_task(mr_net *net)
 {
-    bench b;
+    cluster_fixture b;
     later l;
-    bench_begin_on(&b, net, 1, 1);
+    cluster_fixture_begin_on(&b, net, 1, 1);
     begin_waiting(&l, &b);
-    bench_stop_task(&b, 0);
+    cluster_fixture_stop_task(&b, 0);
     mr_thread_join(&l.thread);
     MR_CHECK_ERR(l.st, MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(remote_call_ends_with_its_task) { ends_with_its_task(mr_net_loop()); }
@@ -253,13 +253,14 @@ static mr_out pong(mr_scope *s, mr_out a) { return remote(s, mr_const_str(s, "/j
 
 MR_TEST(remote_call_without_end_is_an_error)
 {
-    bench b;
+    cluster_fixture b;
     float v = 0;
-    bench_begin_on(&b, mr_net_local(), 1, 1);
+    cluster_fixture_begin_on(&b, mr_net_local(), 1, 1);
     add_function(&b, "Ping", ping);
     add_function(&b, "Pong", pong);
     b.s.device = "/job:worker/task:0";
     mr_out y = remote(&b.s, mr_const_str(&b.s, "/job:ps/task:0"), "Ping", mr_const_f32(&b.s, 1));
-    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, y, NULL, &v), MR_RESOURCE_EXHAUSTED, "nested deeper");
-    bench_end(&b);
+    MR_CHECK_ERR(cluster_fixture_run(&b, cluster_fixture_nothing, 0, y, NULL, &v), MR_RESOURCE_EXHAUSTED,
+                 "nested deeper");
+    cluster_fixture_end(&b);
 }

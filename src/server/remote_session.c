@@ -19,7 +19,7 @@
 #include "graph/graph_def.h"
 #include "server/host.h"
 #include "server/server.h"
-#include "server/ways.h"
+#include "server/routes.h"
 #include "server/wire.h"
 
 #define START_DEADLINE_MS (610 * 1000) /* the master itself waits ten minutes for its tasks */
@@ -642,13 +642,13 @@ out:
 
 /* ---- life ---- */
 
-/* Connects by the given transport, or picks one by the address (ways.h). */
+/* Connects by the given transport, or picks one by the address (routes.h). */
 static mr_status *connect_master(mr_net *given, const char *address, master *out)
 {
     out->net = given;
     out->address = mr_strdup(address);
     return given ? given->connect(given, address, NULL, NULL, &out->peer)
-                 : mr_way_to(address, NULL, NULL, &out->net, &out->peer);
+                 : mr_route_to(address, NULL, NULL, &out->net, &out->peer);
 }
 
 static void disconnect_master(master *m)

@@ -2,12 +2,12 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 
 enum { CLIENTS = 3, RESTARTS = 12 };
 
 typedef struct client { /* a session of its own, opened again whenever it is lost */
-    bench *b;
+    cluster_fixture *b;
     mr_out x, y;
     const char *master;
     _Atomic bool *stop;
@@ -59,10 +59,10 @@ static void run_client(void *arg)
 /* Two parameter servers come and go; the masters, in two workers, stay. */
 static void lives_through_restarts(mr_net *net)
 {
-    bench b;
+    cluster_fixture b;
     _Atomic bool stop = false;
     client clients[CLIENTS];
-    bench_begin_on(&b, net, 2, 2);
+    cluster_fixture_begin_on(&b, net, 2, 2);
     mr_out x = mr_placeholder(&b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     b.s.device = "/job:ps/task:0";
     mr_out square = mr_emit(&b.s, "Square", x);
@@ -75,8 +75,8 @@ static void lives_through_restarts(mr_net *net)
     }
     for (int i = 0; i < RESTARTS; i++) {
         mr_sleep_ns(20000000 + i * INT64_C(3000000));
-        bench_stop_task(&b, i % 2);
-        bench_start_task(&b, i % 2);
+        cluster_fixture_stop_task(&b, i % 2);
+        cluster_fixture_start_task(&b, i % 2);
     }
     mr_sleep_ns(100000000);
     stop = true;
@@ -86,9 +86,9 @@ static void lives_through_restarts(mr_net *net)
     }
     float v;
     b.session = NULL;
-    MR_CHECK_OK(bench_run(&b, x, 3, y, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, x, 3, y, NULL, &v));
     MR_CHECK_NEAR(v, 12, 0);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(restarts_of_tasks_end_every_run) { lives_through_restarts(mr_net_loop()); }
@@ -97,7 +97,7 @@ MR_TEST(restarts_of_tasks_end_every_run_of_one_host) { lives_through_restarts(mr
 /* ---- a master that is stopped while a session is made ---- */
 
 typedef struct opener {
-    bench *b;
+    cluster_fixture *b;
     mr_cancel *cancel;
     mr_status *st;
     mr_thread thread;
@@ -112,27 +112,27 @@ static void open_it(void *arg)
 
 MR_TEST(restarts_end_the_making_of_a_session)
 {
-    bench b;
+    cluster_fixture b;
     opener o = {.b = &b};
-    bench_begin(&b, 1, 1);
-    bench_stop_task(&b, 0); /* so that it is waited for */
+    cluster_fixture_begin(&b, 1, 1);
+    cluster_fixture_stop_task(&b, 0); /* so that it is waited for */
     MR_CHECK_INT(mr_thread_start(&o.thread, "opener", open_it, &o), 0);
     mr_sleep_ns(50000000); /* it may wait for the task by now, or find no master: both must end */
-    bench_stop_task(&b, 1);
+    cluster_fixture_stop_task(&b, 1);
     mr_thread_join(&o.thread);
     MR_CHECK(mr_status_code(o.st) == MR_CANCELLED || mr_status_code(o.st) == MR_UNAVAILABLE);
     mr_status_free(o.st);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* A task is not there, and would be waited for for ten minutes. */
 MR_TEST(the_making_of_a_session_can_be_cancelled)
 {
     for (int when = 0; when < 2; when++) {
-        bench b;
+        cluster_fixture b;
         opener o = {.b = &b, .cancel = mr_cancel_new(NULL)};
-        bench_begin_on(&b, mr_net_local(), 1, 1);
-        bench_stop_task(&b, 0);
+        cluster_fixture_begin_on(&b, mr_net_local(), 1, 1);
+        cluster_fixture_stop_task(&b, 0);
         if (when == 0)
             mr_cancel_start(o.cancel);
         MR_CHECK_INT(mr_thread_start(&o.thread, "opener", open_it, &o), 0);
@@ -141,6 +141,6 @@ MR_TEST(the_making_of_a_session_can_be_cancelled)
         mr_thread_join(&o.thread);
         MR_CHECK_ERR(o.st, MR_CANCELLED, "");
         mr_cancel_free(o.cancel);
-        bench_end(&b);
+        cluster_fixture_end(&b);
     }
 }

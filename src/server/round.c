@@ -55,7 +55,7 @@ static void call_answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
     if (!st && !(st = mr_bytes_flat(reply, &bytes)))
         mr_str_append(&r->replies[c->task], bytes.p ? bytes.p : "", bytes.n);
     if (st)
-        mr_status_prepend(st, "From %s:\n", mr_fellows_task(r->host->peers, c->task)->name);
+        mr_status_prepend(st, "From %s:\n", mr_task_peers_task(r->host->peers, c->task)->name);
     mr_lock(&r->mu);
     mr_status_update(&r->st, st);
     mr_unlock(&r->mu);
@@ -81,7 +81,7 @@ void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv bod
         mr_bytes_add_copy(&c->request.body, body.p ? body.p : "", body.n);
         c->round = r;
         c->task = i;
-        mr_fellows_ask(h->peers, i, &c->request);
+        mr_task_peers_ask(h->peers, i, &c->request);
     }
     one_less_call(r);
 }

@@ -10,11 +10,11 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "net/keys.h"
-#include "net/trial_test.h"
+#include "net/transport_fixture.h"
 #include "ops/table.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "server/host.h"
-#include "server/ways.h"
+#include "server/routes.h"
 
 enum { N_TASKS = 2 };
 static const char *const jobs[N_TASKS] = {"ps", "worker"};
@@ -260,7 +260,7 @@ static mr_status *say(secure *c, int task, const char *own, const char *method, 
     mr_net *net;
     mr_net_peer *peer;
     ask a;
-    MR_CHECK_OK(mr_way_to(c->cluster.tasks.p[task].address, own, NULL, &net, &peer));
+    MR_CHECK_OK(mr_route_to(c->cluster.tasks.p[task].address, own, NULL, &net, &peer));
     ask_init(&a, method, body->p, body->n);
     ask_start(&a, net, peer);
     mr_status *st = ask_wait(&a);

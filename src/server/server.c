@@ -18,7 +18,7 @@
 #include "server/host.h"
 #include "server/master.h"
 #include "server/watch.h"
-#include "server/ways.h"
+#include "server/routes.h"
 #include "server/worker.h"
 
 #define STOP_GRACE_NS (5 * INT64_C(1000000000))
@@ -42,7 +42,7 @@ struct mr_server {
     mr_master *master;
     mr_net *net;        /* to all other tasks; NULL: chosen by their addresses */
     mr_net_server *own; /* for calls of this task to itself */
-    mr_doors doors;     /* for other tasks */
+    mr_listeners listeners;     /* for other tasks */
     char *own_address;
     char *name;    /* "worker/0" */
     char *address; /* to listen at */
@@ -118,24 +118,24 @@ static void handle(void *arg, mr_net_call *c)
 }
 
 /* Opens the route to a task. Calls to this task itself stay inside the process. */
-static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_peer **out) MR_REQUIRES(p->mu);
-static mr_status *connect_task(mr_fellows *p, int task, mr_net **net, mr_net_peer **out)
+static mr_status *connect_task(mr_task_peers *p, int task, mr_net **net, mr_net_peer **out) MR_REQUIRES(p->mu);
+static mr_status *connect_task(mr_task_peers *p, int task, mr_net **net, mr_net_peer **out)
 {
     mr_server *s = p->host->arg;
-    const mr_task_address *to = mr_fellows_task(p, task);
+    const mr_task_address *to = mr_task_peers_task(p, task);
     bool own = task == p->self;
-    const char *address = mr_fellows_address_locked(p, task);
+    const char *address = mr_task_peers_address_locked(p, task);
     *net = own ? mr_net_loop() : s->net;
     if (*net)
         return (*net)->connect(*net, own ? s->own_address : address, NULL, NULL, out);
     char *name = mr_printf("%s/%d", to->job, to->number);
-    mr_status *st = mr_way_to(address, s->name, name, net, out);
+    mr_status *st = mr_route_to(address, s->name, name, net, out);
     mr_free(name);
     return st;
 }
 
 /* A task was lost or restarted: ends whatever relied on its old incarnation. */
-static void life_changed(void *arg, mr_fellows *p, int task)
+static void incarnation_changed(void *arg, mr_task_peers *p, int task)
 {
     mr_server *s = arg;
     mr_master_lost(s->master, p, task);
@@ -222,7 +222,8 @@ static mr_status *check_named(const mr_cluster *c)
  * now on. */
 static mr_status *open_naming(mr_server *s, const mr_server_options *o)
 {
-    mr_naming_options with = {.found = mr_fellows_found, .unreachable = mr_fellows_unreachable, .arg = s->host.peers};
+    mr_naming_options with = {
+        .found = mr_task_peers_found, .unreachable = mr_task_peers_unreachable, .arg = s->host.peers};
     mr_naming_spec spec;
     MR_TRY(naming_options(o, &with));
     if (!with.where || !with.where[0])
@@ -230,7 +231,7 @@ static mr_status *open_naming(mr_server *s, const mr_server_options *o)
     MR_TRY(mr_naming_spec_parse(with.where, &spec));
     mr_naming_spec_deinit(&spec);
     MR_TRY((o && o->open_naming ? o->open_naming : mr_naming_zookeeper)(&with, &s->naming));
-    mr_fellows_name_by(s->host.peers, s->naming);
+    mr_task_peers_name_by(s->host.peers, s->naming);
     return NULL;
 }
 
@@ -241,7 +242,7 @@ static void close_naming(mr_server *s)
     s->naming = NULL;
     if (!n)
         return;
-    mr_fellows_name_by(s->host.peers, NULL);
+    mr_task_peers_name_by(s->host.peers, NULL);
     n->close(n);
 }
 
@@ -296,7 +297,7 @@ static mr_status *init_server(mr_server *s, const mr_server_def *def, const mr_s
     s->host.times = times_of(o);
     mr_str_append(&s->host.default_config, def->config.p ? def->config.p : "", def->config.n);
     s->host.connect = connect_task;
-    s->host.life_changed = life_changed;
+    s->host.incarnation_changed = incarnation_changed;
     s->host.arg = s;
     s->hosting = true;
     MR_TRY(mr_host_init(&s->host, &def->cluster, self, &config));
@@ -305,7 +306,7 @@ static mr_status *init_server(mr_server *s, const mr_server_def *def, const mr_s
     s->master = mr_master_new(&s->host, s->timers, session_gc_ns(o), mr_worker_collectives(s->worker));
     s->name = mr_printf("%s/%d", def->job, def->task);
     s->own_address = mr_printf("own %p", (void *)s);
-    s->address = mr_server_place(o ? o->address : NULL, mr_fellows_task(s->host.peers, self)->address);
+    s->address = mr_server_place(o ? o->address : NULL, mr_task_peers_task(s->host.peers, self)->address);
     s->target = mr_printf("grpc://%s", s->address);
     return open_naming(s, o);
 }
@@ -335,11 +336,11 @@ static mr_status *listen_all(mr_server *s)
     mr_net_listen outer = {.address = s->address, .handle = handle, .arg = s};
     MR_TRY(mr_net_loop()->listen(mr_net_loop(), &own, &s->own, &port));
     if (s->net) {
-        MR_TRY(s->net->listen(s->net, &outer, &s->doors.servers[0], &port));
-        s->doors.nets[0] = s->net;
-        s->doors.n = 1;
+        MR_TRY(s->net->listen(s->net, &outer, &s->listeners.servers[0], &port));
+        s->listeners.nets[0] = s->net;
+        s->listeners.n = 1;
     } else {
-        MR_TRY(mr_doors_open(s->address, s->name, handle, s, &s->doors, &port));
+        MR_TRY(mr_listeners_open(s->address, s->name, handle, s, &s->listeners, &port));
     }
     return register_address(s, port);
 }
@@ -405,7 +406,7 @@ static void end_all(mr_server *s)
     mr_watch_stop(s->host.peers->watch);
     mr_master_stop(s->master);
     mr_worker_stop(s->worker, why);
-    mr_doors_close(&s->doors, STOP_GRACE_NS);
+    mr_listeners_close(&s->listeners, STOP_GRACE_NS);
     if (s->own)
         mr_net_loop()->stop(s->own, STOP_GRACE_NS);
     s->own = NULL;
@@ -443,7 +444,7 @@ bool mr_server_runs(mr_server *s)
 bool mr_server_is_plain(mr_server *s)
 {
     mr_lock(&s->mu);
-    bool plain = s->state == STARTED && s->doors.plain;
+    bool plain = s->state == STARTED && s->listeners.plain;
     mr_unlock(&s->mu);
     return plain;
 }

@@ -3,12 +3,12 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "graph/graph_def.h"
-#include "server/bench_test.h"
+#include "server/cluster_fixture.h"
 #include "server/host.h"
 #include "server/wire.h"
 
 typedef struct later { /* a run in a thread of its own */
-    bench *b;
+    cluster_fixture *b;
     mr_out fetch;
     mr_status *st;
     mr_thread thread;
@@ -18,18 +18,18 @@ static void run_it(void *arg)
 {
     later *l = arg;
     float v;
-    l->st = bench_run(l->b, bench_nothing, 0, l->fetch, NULL, &v);
+    l->st = cluster_fixture_run(l->b, cluster_fixture_nothing, 0, l->fetch, NULL, &v);
 }
 
-static void start(later *l, bench *b, mr_out fetch)
+static void start(later *l, cluster_fixture *b, mr_out fetch)
 {
     *l = (later){.b = b, .fetch = fetch};
-    bench_session_of(b);
+    cluster_fixture_session_of(b);
     MR_CHECK_INT(mr_thread_start(&l->thread, "later", run_it, l), 0);
 }
 
 /* A value that never comes. */
-static mr_out wait_on(bench *b, const char *device)
+static mr_out wait_on(cluster_fixture *b, const char *device)
 {
     const int types[] = {MR_FLOAT};
     b->s.device = device;
@@ -40,7 +40,7 @@ static mr_out wait_on(bench *b, const char *device)
 }
 
 /* A loop without end. */
-static mr_out spin_on(bench *b, const char *device)
+static mr_out spin_on(cluster_fixture *b, const char *device)
 {
     const mr_named_attr frame[] = {{"frame_name", mr_a_str("w")}};
     mr_node *merge;
@@ -61,11 +61,12 @@ static mr_out spin_on(bench *b, const char *device)
     return y;
 }
 
-static void closes_under_a_step(mr_net *net, mr_out (*value)(bench *b, const char *device), const char *device)
+static void closes_under_a_step(mr_net *net, mr_out (*value)(cluster_fixture *b, const char *device),
+                                const char *device)
 {
-    bench b;
+    cluster_fixture b;
     later l;
-    bench_begin_on(&b, net, 1, 1);
+    cluster_fixture_begin_on(&b, net, 1, 1);
     start(&l, &b, value(&b, device));
     mr_sleep_ns(50000000); /* the step may have begun, or not: both must end */
     MR_CHECK_OK(mr_session_close(b.session));
@@ -73,7 +74,7 @@ static void closes_under_a_step(mr_net *net, mr_out (*value)(bench *b, const cha
     bool begun = l.st && strstr(mr_status_message(l.st), "Step");
     MR_CHECK_ERR(l.st, MR_CANCELLED,
                  begun ? "Step was cancelled by an explicit call to `Session::Close()`." : "Session has been closed.");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_closes_a_session_whose_step_waits) { closes_under_a_step(mr_net_loop(), wait_on, "/job:ps/task:0"); }
@@ -86,15 +87,15 @@ MR_TEST(server_closes_a_session_whose_step_spins_elsewhere) { closes_under_a_ste
 /* And a task that is stopped ends the steps of others. */
 static void stops_under_a_step(mr_net *net, const char *device)
 {
-    bench b;
+    cluster_fixture b;
     later l;
-    bench_begin_on(&b, net, 1, 1);
+    cluster_fixture_begin_on(&b, net, 1, 1);
     start(&l, &b, wait_on(&b, device));
     mr_sleep_ns(50000000);
-    bench_stop_task(&b, 0);
+    cluster_fixture_stop_task(&b, 0);
     mr_thread_join(&l.thread);
     MR_CHECK_ERR(l.st, MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_fails_the_step_of_a_task_that_stops) { stops_under_a_step(mr_net_loop(), "/job:ps/task:0"); }
@@ -102,20 +103,20 @@ MR_TEST(server_fails_the_step_of_a_task_that_stops_of_one_host) { stops_under_a_
 
 MR_TEST(server_refuses_steps_of_a_closed_session)
 {
-    bench b;
+    cluster_fixture b;
     float v;
-    bench_begin(&b, 0, 1);
+    cluster_fixture_begin(&b, 0, 1);
     mr_out one = mr_const_f32(&b.s, 1);
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v));
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, one, NULL, &v));
     MR_CHECK_OK(mr_session_close(b.session));
-    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, one, NULL, &v), MR_CANCELLED, "closed");
-    bench_end(&b);
+    MR_CHECK_ERR(cluster_fixture_run(&b, cluster_fixture_nothing, 0, one, NULL, &v), MR_CANCELLED, "closed");
+    cluster_fixture_end(&b);
 }
 
 /* ---- Reset ---- */
 
 /* A variable of a container, set to 5. */
-static void set_variable(bench *b, const char *container, mr_out *read)
+static void set_variable(cluster_fixture *b, const char *container, mr_out *read)
 {
     float v;
     b->s.device = "/job:ps/task:0";
@@ -124,21 +125,23 @@ static void set_variable(bench *b, const char *container, mr_out *read)
                                         {"container", mr_a_str(container)}));
     mr_out set = mr_emit(&b->s, "Assign", var, mr_const_f32(&b->s, 5));
     *read = mr_emit(&b->s, "Neg", var);
-    MR_CHECK_OK(bench_run(b, bench_nothing, 0, bench_nothing, set.node, &v));
+    MR_CHECK_OK(cluster_fixture_run(b, cluster_fixture_nothing, 0, cluster_fixture_nothing, set.node, &v));
 }
 
 static void resets(const char *container, const char *given)
 {
-    bench b;
+    cluster_fixture b;
     float v;
     mr_out read;
-    bench_begin_on(&b, mr_net_local(), 1, 1);
+    cluster_fixture_begin_on(&b, mr_net_local(), 1, 1);
     set_variable(&b, container, &read);
     MR_CHECK_OK(mr_remote_reset(b.net, "worker0:1", &given, given != NULL, 0));
-    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, read, NULL, &v), MR_ABORTED, "not found"); /* it was closed */
-    bench_end_session(&b);
-    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION, "uninitialized");
-    bench_end(&b);
+    MR_CHECK_ERR(cluster_fixture_run(&b, cluster_fixture_nothing, 0, read, NULL, &v), MR_ABORTED,
+                 "not found"); /* it was closed */
+    cluster_fixture_end_session(&b);
+    MR_CHECK_ERR(cluster_fixture_run(&b, cluster_fixture_nothing, 0, read, NULL, &v), MR_FAILED_PRECONDITION,
+                 "uninitialized");
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_resets_the_default_container) { resets("", NULL); }
@@ -146,60 +149,60 @@ MR_TEST(server_resets_a_container) { resets("mine", "mine"); }
 
 MR_TEST(server_resets_no_other_container)
 {
-    bench b;
+    cluster_fixture b;
     float v;
     mr_out read;
     const char *other = "other";
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     set_variable(&b, "mine", &read);
     MR_CHECK_OK(mr_remote_reset(b.net, "worker0:1", &other, 1, 0));
-    bench_end_session(&b);
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, read, NULL, &v));
+    cluster_fixture_end_session(&b);
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, read, NULL, &v));
     MR_CHECK_NEAR(v, -5, 0);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_resets_only_tasks_that_pass_the_filters)
 {
-    bench b;
+    cluster_fixture b;
     float v;
     mr_out read;
     mr_str body = {0};
     mr_pb_writer w;
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     set_variable(&b, "", &read);
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 2, MR_SV("/job:worker"));
-    MR_CHECK_OK(bench_call(b.net, "worker0:1", MR_MASTER_SERVICE "Reset", &body, NULL));
-    bench_end_session(&b);
-    MR_CHECK_OK(bench_run(&b, bench_nothing, 0, read, NULL, &v));
-    bench_end(&b);
+    MR_CHECK_OK(cluster_fixture_call(b.net, "worker0:1", MR_MASTER_SERVICE "Reset", &body, NULL));
+    cluster_fixture_end_session(&b);
+    MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, read, NULL, &v));
+    cluster_fixture_end(&b);
 }
 
 MR_TEST(server_names_the_task_that_cannot_be_reset)
 {
-    bench b;
-    bench_begin(&b, 1, 1);
-    bench_stop_task(&b, 0);
+    cluster_fixture b;
+    cluster_fixture_begin(&b, 1, 1);
+    cluster_fixture_stop_task(&b, 0);
     MR_CHECK_ERR(mr_remote_reset(b.net, "worker0:1", NULL, 0, 0), MR_UNAVAILABLE, "/job:ps/replica:0/task:0");
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- sessions nobody uses ---- */
 
 MR_TEST(server_closes_idle_sessions_when_told_to)
 {
-    bench b;
+    cluster_fixture b;
     float v;
-    bench_begin_with(&b, &(mr_server_options){.net = mr_net_loop(), .session_gc_ms = 400}, 1, 1);
+    cluster_fixture_begin_with(&b, &(mr_server_options){.net = mr_net_loop(), .session_gc_ms = 400}, 1, 1);
     mr_out one = mr_const_f32(&b.s, 1);
     for (int i = 0; i < 6; i++) { /* one that is used stays */
-        MR_CHECK_OK(bench_run(&b, bench_nothing, 0, one, NULL, &v));
+        MR_CHECK_OK(cluster_fixture_run(&b, cluster_fixture_nothing, 0, one, NULL, &v));
         mr_sleep_ns(100000000);
     }
     mr_sleep_ns(1200000000);
-    MR_CHECK_ERR(bench_run(&b, bench_nothing, 0, one, NULL, &v), MR_ABORTED, "not found");
-    bench_end(&b);
+    MR_CHECK_ERR(cluster_fixture_run(&b, cluster_fixture_nothing, 0, one, NULL, &v), MR_ABORTED, "not found");
+    cluster_fixture_end(&b);
 }
 
 /* ---- wrong clusters ---- */
@@ -232,11 +235,11 @@ MR_TEST(server_refuses_a_cluster_that_is_wrong)
 /* The master's spec has ps/1 where ps/0 listens, of another cluster for all it knows. */
 MR_TEST(server_tells_a_task_of_another_cluster)
 {
-    bench b;
+    cluster_fixture b;
     mr_session *s;
     mr_server *odd;
     mr_server_def def = {.job = "odd", .task = 0};
-    bench_begin(&b, 1, 1);
+    cluster_fixture_begin(&b, 1, 1);
     MR_CHECK_OK(mr_cluster_add(&def.cluster, MR_SV("odd"), 0, MR_SV("odd:1")));
     MR_CHECK_OK(mr_cluster_add(&def.cluster, MR_SV("ps"), 1, MR_SV("ps0:1")));
     MR_CHECK_OK(mr_server_new(&def, &b.options, &odd));
@@ -246,13 +249,13 @@ MR_TEST(server_tells_a_task_of_another_cluster)
                  "/job:ps/replica:0/task:1");
     mr_server_free(odd);
     mr_cluster_deinit(&def.cluster);
-    bench_end(&b);
+    cluster_fixture_end(&b);
 }
 
 /* ---- requests that are wrong ---- */
 
 typedef struct raw { /* a session made by hand, of a graph with y = Neg(x) on ps */
-    bench b;
+    cluster_fixture b;
     mr_str session, reply;
 } raw;
 
@@ -261,7 +264,7 @@ static void begin_raw(raw *k)
     mr_str body = {0}, graph = {0};
     mr_pb_writer w;
     *k = (raw){0};
-    bench_begin(&k->b, 1, 1);
+    cluster_fixture_begin(&k->b, 1, 1);
     mr_out x = mr_placeholder(&k->b.s, MR_FLOAT, "x", &mr_pshape_scalar);
     k->b.s.device = "/job:ps/task:0";
     mr_emit(mr_as(&k->b.s, "y"), "Neg", x);
@@ -269,7 +272,7 @@ static void begin_raw(raw *k)
     MR_CHECK_OK(mr_graph_export(k->b.g, &graph));
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_str_view(&graph));
-    MR_CHECK_OK(bench_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "CreateSession", &body, &k->reply));
+    MR_CHECK_OK(cluster_fixture_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "CreateSession", &body, &k->reply));
     mr_sv handle = mr_wire_field(mr_str_view(&k->reply), 1);
     mr_str_append(&k->session, handle.p, handle.n);
     mr_str_deinit(&graph);
@@ -279,7 +282,7 @@ static void end_raw(raw *k)
 {
     mr_str_deinit(&k->session);
     mr_str_deinit(&k->reply);
-    bench_end(&k->b);
+    cluster_fixture_end(&k->b);
 }
 
 static mr_status *run_raw(raw *k, const char *feed, mr_tensor *value, int times, const char *fetch, const char *target)
@@ -300,7 +303,7 @@ static mr_status *run_raw(raw *k, const char *feed, mr_tensor *value, int times,
     if (target)
         mr_pb_put_bytes(&w, 4, mr_sv_of(target));
     mr_str_deinit(&proto);
-    return bench_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "RunStep", &body, &k->reply);
+    return cluster_fixture_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "RunStep", &body, &k->reply);
 }
 
 MR_TEST(server_tells_what_is_wrong_with_a_step)
@@ -339,7 +342,7 @@ static mr_status *extend(raw *k, int64_t version, const char *name)
     mr_str_deinit(&graph);
     mr_scope_deinit(&s);
     mr_graph_unref(g);
-    return bench_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "ExtendSession", &body, &k->reply);
+    return cluster_fixture_call(k->b.net, "worker0:1", MR_MASTER_SERVICE "ExtendSession", &body, &k->reply);
 }
 
 MR_TEST(server_extends_only_the_newest_graph)

@@ -38,7 +38,7 @@ typedef struct beat {
 } beat;
 
 struct mr_watch {
-    mr_fellows *peers; /* whose it is */
+    mr_task_peers *peers; /* whose it is */
     mr_host *host;
     int n;
     mr_mutex mu;
@@ -57,7 +57,7 @@ struct mr_watch {
 /* The pool's task of telling the host about a change. */
 typedef struct notice {
     mr_task task; /* first */
-    mr_fellows *peers;
+    mr_task_peers *peers;
     int of;
 } notice;
 
@@ -65,8 +65,8 @@ static void give_notice(mr_task *t)
 {
     notice n = *(notice *)t;
     mr_free(t);
-    n.peers->host->life_changed(n.peers->host->arg, n.peers, n.of);
-    mr_fellows_unref(n.peers);
+    n.peers->host->incarnation_changed(n.peers->host->arg, n.peers, n.of);
+    mr_task_peers_unref(n.peers);
 }
 
 /* Lets the pool tell the host about the events. The pool exists: no request is answered and no timer
@@ -78,7 +78,7 @@ static void tell_events(mr_watch *w, mr_member_events *events)
         if (what == MR_MEMBER_SUSPECTED || what == MR_MEMBER_CLEARED)
             continue;
         notice *n = mr_new(notice);
-        *n = (notice){{.fn = give_notice}, mr_fellows_ref(w->peers), events->p[i].task};
+        *n = (notice){{.fn = give_notice}, mr_task_peers_ref(w->peers), events->p[i].task};
         mr_pool_submit(w->host->pool, &n->task);
     }
     mr_vec_deinit(events);
@@ -88,9 +88,9 @@ static void tell_events(mr_watch *w, mr_member_events *events)
 
 /* Reads the incarnation of a process, which is that of its first device. UNAVAILABLE if another task's
  * process answers: it may have taken the port. */
-static mr_status *read_incarnation(mr_fellows *p, int number, mr_bytes *reply, uint64_t *out)
+static mr_status *read_incarnation(mr_task_peers *p, int number, mr_bytes *reply, uint64_t *out)
 {
-    const mr_task_address *task = mr_fellows_task(p, number);
+    const mr_task_address *task = mr_task_peers_task(p, number);
     mr_pb_reader r;
     uint32_t field, wire;
     mr_sv bytes;
@@ -107,7 +107,7 @@ static mr_status *read_incarnation(mr_fellows *p, int number, mr_bytes *reply, u
     size_t n = strlen(task->name);
     if (!st && d && !p->brought && (strncmp(d->name, task->name, n) != 0 || d->name[n] != '/')) {
         mr_str at = {0};
-        mr_fellows_where(p, number, &at);
+        mr_task_peers_where(p, number, &at);
         st = mr_error(MR_UNAVAILABLE, "%s answers at %s instead", d->name, mr_str_z(&at));
         mr_str_deinit(&at);
     }
@@ -236,7 +236,7 @@ static void run_tick(mr_timer *t)
         b->request = (mr_net_request){.method = MR_WORKER_SERVICE "GetStatus",
                                       .deadline_ns = b->asked_ns + w->members.times.lost_ns,
                                       .done = beat_answered};
-        mr_fellows_ask(w->peers, b->task, &b->request);
+        mr_task_peers_ask(w->peers, b->task, &b->request);
     }
     tell_events(w, &events);
     mr_lock(&w->mu);
@@ -342,7 +342,7 @@ mr_status *mr_watch_why(mr_watch *w, int task, uint64_t incarnation)
     mr_lock(&w->mu);
     if (mr_membership_ended(&w->members, task, incarnation)) {
         const mr_member *m = &w->members.members[task];
-        const char *name = mr_fellows_task(w->peers, task)->name;
+        const char *name = mr_task_peers_task(w->peers, task)->name;
         const char *trouble = w->beats[task].trouble;
         if (m->incarnation != incarnation)
             st = mr_error(MR_ABORTED, "%s was restarted %.1f s ago and has lost its state", name,
@@ -362,7 +362,7 @@ void mr_watch_describe(mr_watch *w, int task, mr_str *out)
     mr_lock(&w->mu);
     const mr_member *m = &w->members.members[task];
     const char *trouble = w->beats[task].trouble;
-    mr_str_appendz(out, mr_fellows_task(w->peers, task)->name);
+    mr_str_appendz(out, mr_task_peers_task(w->peers, task)->name);
     if (!w->beats[task].held && !trouble)
         ; /* no heartbeat was sent to it */
     else if (m->incarnation)
@@ -375,7 +375,7 @@ void mr_watch_describe(mr_watch *w, int task, mr_str *out)
 
 /* ---- life ---- */
 
-mr_watch *mr_watch_new(mr_fellows *p)
+mr_watch *mr_watch_new(mr_task_peers *p)
 {
     mr_watch *w = mr_new(mr_watch);
     int64_t now_ns = mr_now_ns();

@@ -10,9 +10,9 @@
 
 extern const mr_membership_times mr_watch_default; /* lost after 7 s: with all that follows no wait goes over 10 s */
 
-/* When a life of a task has ended, or a new one is there, the host's life_changed is called: who has to do with it asks
- * mr_watch_ended. */
-mr_watch *mr_watch_new(mr_fellows *p);
+/* When a life of a task has ended, or a new one is there, the host's incarnation_changed is called: who has to do with
+ * it asks mr_watch_ended. */
+mr_watch *mr_watch_new(mr_task_peers *p);
 /* No heartbeats any more. */
 void mr_watch_stop(mr_watch *w);
 void mr_watch_free(mr_watch *w); /* stopped, and no request to its tasks is under way */

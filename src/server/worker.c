@@ -63,7 +63,7 @@ void mr_wsession_unref(mr_wsession *s)
     mr_env_deinit(&s->env);
     mr_remote_calls_deinit(&s->remote);
     mr_status_free(s->ended);
-    mr_fellows_unref(s->peers);
+    mr_task_peers_unref(s->peers);
     mr_free(s->handle);
     mr_free(s->prefix);
     mr_free(s);
@@ -141,7 +141,7 @@ static void share_state(mr_env *e, const mr_env *host)
  * a cluster that the client brought, devices have other names, so the session has separate devices;
  * they share the host's state unless the session is isolated. Only sessions on the host's devices are
  * held by the objects they leave there. */
-static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle, bool isolated, mr_wsession **out)
+static mr_status *wsession_new(mr_worker_service *w, mr_task_peers *p, mr_sv handle, bool isolated, mr_wsession **out)
 {
     mr_wsession *s = mr_new(mr_wsession);
     const mr_env *host = &w->host->env;
@@ -150,10 +150,10 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle
     mr_refs_init(&s->refs);
     s->master = -1;
     s->peers = p;
-    s->prefix = mr_printf("%s/", mr_fellows_name(p));
+    s->prefix = mr_printf("%s/", mr_task_peers_name(p));
     s->handle = mr_strndup(handle.p, handle.n);
     mr_remote_calls_init(&s->remote, s);
-    mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_fellows_name(p))
+    mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_task_peers_name(p))
                              : mr_env_init_beside(&s->env, &host->config, host);
     for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers expect the host's incarnation */
         s->env.devices[i]->incarnation = host->devices[i]->incarnation;
@@ -162,7 +162,7 @@ static mr_status *wsession_new(mr_worker_service *w, mr_fellows *p, mr_sv handle
     if (st) {
         mr_env_deinit(&s->env);
         mr_remote_calls_deinit(&s->remote);
-        mr_fellows_unref(p);
+        mr_task_peers_unref(p);
         mr_free(s->handle);
         mr_free(s->prefix);
         mr_free(s);
@@ -199,7 +199,7 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
     mr_sv key = created ? handle : MR_SV("");
     mr_wsession *made = NULL;
     if (!created)
-        MR_TRY(wsession_new(w, mr_fellows_ref(w->host->peers), MR_SV(""), false, &made));
+        MR_TRY(wsession_new(w, mr_task_peers_ref(w->host->peers), MR_SV(""), false, &made));
     mr_lock(&w->mu);
     mr_worker_session *have = mr_worker_sessions_find(&w->sessions, key);
     mr_wsession *s = have ? have->host : NULL;
@@ -274,7 +274,7 @@ static void end_steps(mr_worker_service *w, const mr_wsession *owner, const mr_s
         mr_unlock(&w->mu);
         if (!s)
             return;
-        mr_wstep_end(w, id, mr_status_copy(why));
+        mr_worker_run_end(w, id, mr_status_copy(why));
     }
 }
 
@@ -362,17 +362,17 @@ static mr_status *take_device(mr_wsession *s, mr_sv attributes)
     if (d)
         mr_remote_calls_add_device(&s->remote, d);
     mr_device_free(d);
-    return other ? mr_error(MR_ABORTED, "%s was restarted", mr_fellows_name(s->peers)) : NULL;
+    return other ? mr_error(MR_ABORTED, "%s was restarted", mr_task_peers_name(s->peers)) : NULL;
 }
 
 /* The session's cluster and this task's place in it: the host's, unless the request brings another
  * one. */
-static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, mr_fellows **out)
+static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, mr_task_peers **out)
 {
     mr_server_def def;
     *out = NULL;
     if (!q->server_def.n) {
-        *out = mr_fellows_ref(w->host->peers);
+        *out = mr_task_peers_ref(w->host->peers);
         return NULL;
     }
     if (q->server_def.n > 2 * MR_BROUGHT_MAX_BYTES) /* the cluster, and as much for its ConfigProto */
@@ -380,7 +380,7 @@ static mr_status *choose_cluster(mr_worker_service *w, const create_request *q, 
                         2 * MR_BROUGHT_MAX_BYTES);
     MR_TRY(mr_server_def_decode(q->server_def, &def));
     int self = mr_cluster_find(&def.cluster, mr_sv_of(def.job), def.task);
-    mr_status *st = mr_fellows_new(w->host, &def.cluster, self, true, out);
+    mr_status *st = mr_task_peers_new(w->host, &def.cluster, self, true, out);
     mr_server_def_deinit(&def);
     return st;
 }
@@ -407,7 +407,7 @@ static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_
     mr_worker_session *entry;
     int master = mr_cluster_find_named(&s->peers->cluster, q->master);
     /* In a cluster that was brought, the master's name is valid in this session only, so its address identifies it. */
-    mr_sv name = s->peers->brought && master >= 0 ? mr_sv_of(mr_fellows_task(s->peers, master)->address) : q->master;
+    mr_sv name = s->peers->brought && master >= 0 ? mr_sv_of(mr_task_peers_task(s->peers, master)->address) : q->master;
     if (name.n && q->incarnation)
         end_orphans(w, name, q->incarnation);
     mr_watch_heard(s->peers->watch, master, q->incarnation);
@@ -431,11 +431,11 @@ static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_
  * master. In a cluster that was brought tasks have other names, so nothing can be checked. */
 static mr_status *check_master(const mr_worker_service *w, const create_request *q, const char *peer)
 {
-    const mr_fellows *p = w->host->peers;
+    const mr_task_peers *p = w->host->peers;
     int task = mr_cluster_find_named(&p->cluster, q->master);
     if (!peer[0] || task < 0 || q->server_def.n)
         return NULL;
-    char *name = mr_printf("%s/%d", mr_fellows_task(p, task)->job, mr_fellows_task(p, task)->number);
+    char *name = mr_printf("%s/%d", mr_task_peers_task(p, task)->job, mr_task_peers_task(p, task)->number);
     bool itself = strcmp(name, peer) == 0;
     mr_free(name);
     return itself ? NULL
@@ -448,7 +448,7 @@ static mr_status *open_session(mr_worker_service *w, mr_sv body, const char *pee
 {
     create_request q = {.handle = MR_SV(""), .master = MR_SV(""), .server_def = MR_SV("")};
     mr_wsession *s = NULL;
-    mr_fellows *p = NULL;
+    mr_task_peers *p = NULL;
     mr_status *st = NULL;
     MR_GO(parse_create(body, &q));
     MR_GO(check_master(w, &q, peer));
@@ -465,8 +465,9 @@ out:
 }
 
 /* Finds a session whose master's incarnation has ended, or returns NULL. */
-static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_fellows *p, int task) MR_REQUIRES(w->mu);
-static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_fellows *p, int task)
+static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_task_peers *p, int task)
+    MR_REQUIRES(w->mu);
+static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_task_peers *p, int task)
 {
     uint32_t pos = 0;
     mr_sv key;
@@ -487,7 +488,7 @@ static void create_session(void *service, mr_net_call *c, mr_sv body)
 
 /* Ends the sessions of a lost master. The master is not told; if it comes back, its next call is
  * refused. */
-static void end_sessions_of(mr_worker_service *w, const mr_fellows *p, int task)
+static void end_sessions_of(mr_worker_service *w, const mr_task_peers *p, int task)
 {
     for (;;) {
         mr_lock(&w->mu);
@@ -502,10 +503,10 @@ static void end_sessions_of(mr_worker_service *w, const mr_fellows *p, int task)
     }
 }
 
-void mr_worker_lost(mr_worker_service *w, const mr_fellows *p, int task)
+void mr_worker_lost(mr_worker_service *w, const mr_task_peers *p, int task)
 {
     end_sessions_of(w, p, task);
-    mr_wsteps_lost(w, p, task);
+    mr_worker_runs_lost(w, p, task);
     mr_remote_calls_lost(w, p, task);
     mr_collectives_lost(w->collectives, p, task);
 }
@@ -820,7 +821,7 @@ static void recv_buf(void *service, mr_net_call *c, mr_sv body)
 }
 
 static const mr_method methods[] = {
-    {"RunGraph", mr_worker_run_graph},
+    {"RunGraph", mr_worker_handle_run_graph},
     {"RecvTensor", mr_worker_recv_tensor},
     {"RecvBuf", recv_buf},
     {"CompleteGroup", complete_group},
@@ -856,7 +857,7 @@ mr_worker_service *mr_worker_new(mr_host *h)
     mr_mutex_init(&w->calls_mu);
     mr_cond_init(&w->session_gone);
     w->host = h;
-    mr_errands_init(&w->errands, h->timers);
+    mr_retries_init(&w->retries, h->timers);
     w->steps = mr_worker_steps_new();
     w->skew_ns = mr_clock_skew_ns(mr_host_name(h));
     mr_transfers_init(&w->transfers);
@@ -871,7 +872,7 @@ mr_worker_service *mr_worker_new(mr_host *h)
 void mr_worker_stop(mr_worker_service *w, const mr_status *why)
 {
     wgraph_vec graphs = {0};
-    mr_errands_hurry(&w->errands);
+    mr_retries_hurry(&w->retries);
     mr_lock(&w->mu);
     if (!w->stopped)
         w->stopped = mr_status_copy(why);
@@ -919,8 +920,8 @@ void mr_worker_free(mr_worker_service *w)
     mr_status_free(why);
     wait_for_sessions(w);
     MR_ASSERT(!w->all && !w->unused && !w->calls);
-    mr_errands_wait_no_more(&w->errands);
-    mr_errands_deinit(&w->errands);
+    mr_retries_drop(&w->retries);
+    mr_retries_deinit(&w->retries);
     mr_collectives_free(w->collectives);
     mr_worker_steps_free(w->steps);
     mr_transfers_deinit(&w->transfers);

@@ -14,7 +14,7 @@ void mr_worker_free(mr_worker_service *w);
 /* Cancels all steps and fails what comes later. */
 void mr_worker_stop(mr_worker_service *w, const mr_status *why);
 /* A life of a task has ended: sessions of its master end here, and what is received from it. */
-void mr_worker_lost(mr_worker_service *w, const mr_fellows *p, int task);
+void mr_worker_lost(mr_worker_service *w, const mr_task_peers *p, int task);
 struct mr_collectives *mr_worker_collectives(mr_worker_service *w);
 /* Handles a call of MR_WORKER_SERVICE. */
 void mr_worker_handle(mr_worker_service *w, mr_net_call *c);

@@ -5,7 +5,7 @@
 #include "dist/session.h"
 #include "dist/worker_steps.h"
 #include "server/collective.h"
-#include "server/errands.h"
+#include "server/retries.h"
 #include "server/remote_call.h"
 #include "server/transfers.h"
 #include "server/watch.h"
@@ -19,7 +19,7 @@ enum { MR_RUN_GRAPH_DEPTH = 1000 };
 typedef struct mr_wsession {
     mr_refs refs; /* the table's, of graphs and of steps */
     mr_worker_service *worker;
-    mr_fellows *peers; /* the host's, or of a cluster that the master brought */
+    mr_task_peers *peers; /* the host's, or of a cluster that the master brought */
     char *handle;    /* of masters of old: "" */
     char *prefix;    /* of this task's devices in it: "/job:w/replica:0/task:0/" */
     int master;      /* its task, which is watched while the session is in the table; -1: not one of the cluster */
@@ -46,7 +46,7 @@ typedef struct mr_wcall mr_wcall; /* of a function, at another task */
 
 /* A step, from the first that is heard of it until it is cleaned up.  A flow that was cancelled keeps the rendezvous for
  * longer than anybody works on the step, and may tell it of its end: so the memory goes with the rendezvous. */
-typedef struct mr_wstep {
+typedef struct mr_worker_run {
     mr_refs refs; /* the table's, and of whoever works on it */
     mr_worker_service *worker;
     int64_t id;
@@ -55,9 +55,9 @@ typedef struct mr_wstep {
     mr_mutex mu;
     mr_wreceive *receives MR_GUARDED_BY(mu); /* under way from other tasks */
     mr_status *aborted MR_GUARDED_BY(mu);
-    struct mr_partial *partial MR_GUARDED_BY(mu); /* its flow, while it is fed piece by piece */
+    struct mr_worker_flow *partial MR_GUARDED_BY(mu); /* its flow, while it is fed piece by piece */
     bool closed MR_GUARDED_BY(mu); /* the last piece came, or the step has ended: there is no further flow */
-} mr_wstep;
+} mr_worker_run;
 
 struct mr_worker_service {
     mr_host *host;
@@ -74,7 +74,7 @@ struct mr_worker_service {
     _Atomic uint64_t next_request;
     mr_transfers transfers;
     mr_collectives *collectives;
-    mr_errands errands;
+    mr_retries retries;
     mr_mutex calls_mu;
     mr_wcall *calls MR_GUARDED_BY(calls_mu);
     int64_t skew_ns; /* of its clock, in tests */
@@ -90,21 +90,21 @@ void mr_wsession_unref(mr_wsession *s);
 /* ---- worker_step.c ---- */
 /* The step of this id, made when it is new; a reference.  ABORTED when it is over, or began before (piece: as
  * a partial run, of which this is one more piece). */
-mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, mr_wsession *owner,
-                          mr_wstep **out);
-void mr_wstep_unref(mr_wstep *s);
+mr_status *mr_worker_run_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, mr_wsession *owner,
+                          mr_worker_run **out);
+void mr_worker_run_unref(mr_worker_run *s);
 /* Takes a step out of the table and fails what waits in it. */
-void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why);
+void mr_worker_run_end(mr_worker_service *w, int64_t id, mr_status *why);
 void mr_worker_recv_tensor(void *service, mr_net_call *c, mr_sv body);
 void mr_worker_recv_buf(void *service, mr_net_call *c, mr_sv body);
 /* Ends what is received from lives of a task that have ended. */
-void mr_wsteps_lost(mr_worker_service *w, const mr_fellows *p, int task);
+void mr_worker_runs_lost(mr_worker_service *w, const mr_task_peers *p, int task);
 void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body);
 
 /* ---- worker_run.c ---- */
-void mr_partial_unref(struct mr_partial *p);
+void mr_worker_flow_unref(struct mr_worker_flow *p);
 /* The step has ended: its flow is to end too.  Takes the reference; NULL is fine. */
-void mr_partial_end(struct mr_partial *p, const mr_status *why);
-void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body);
+void mr_worker_flow_end(struct mr_worker_flow *p, const mr_status *why);
+void mr_worker_handle_run_graph(void *service, mr_net_call *c, mr_sv body);
 
 #endif

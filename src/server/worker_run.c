@@ -8,10 +8,10 @@
  * A call (wrun) is answered when n_left reaches 0: it counts the fetches that are missing, the end of
  * the flow if the call waits for it, and one for the function that handles the call. Whoever takes it
  * to 0 answers and frees the call, so nobody may touch the call after its own run_one_less. A flow
- * (mr_partial) has one reference while it runs, one for each call, and one in the step while further
+ * (mr_worker_flow) has one reference while it runs, one for each call, and one in the step while further
  * calls may follow.
  *
- * Locks: mr_wstep.mu guards which flow a step has, mr_partial.mu how far the flow is. They are never
+ * Locks: mr_worker_run.mu guards which flow a step has, mr_worker_flow.mu how far the flow is. They are never
  * held together, and not while a flow is started or failed. */
 #include "base/memory.h"
 #include "exec/trace.h"
@@ -91,19 +91,19 @@ static mr_status *parse_run(mr_sv body, run_request *q)
 typedef struct wrun wrun;
 
 /* The flow of a step. The calls of a partial run share one. */
-typedef struct mr_partial {
+typedef struct mr_worker_flow {
     mr_refs refs;
     mr_wgraph *graph;
     mr_flow *flow;
     mr_trace *trace; /* written while it runs, read when it is over; or NULL */
-    mr_wstep *step;  /* a reference while the flow runs: its Recvs go through the step */
+    mr_worker_run *step;  /* a reference while the flow runs: its Recvs go through the step */
     mr_mutex mu;
     bool over MR_GUARDED_BY(mu);
     bool started MR_GUARDED_BY(mu);
     bool ended MR_GUARDED_BY(mu); /* the step has ended, so the flow must end, too */
     mr_status *st MR_GUARDED_BY(mu); /* how it ended */
     wrun *waiting MR_GUARDED_BY(mu); /* the call that waits for the end */
-} mr_partial;
+} mr_worker_flow;
 
 /* One value to send back. */
 typedef struct wfetch {
@@ -119,8 +119,8 @@ typedef struct wfetch {
 struct wrun {
     mr_net_call *call;
     mr_worker_service *worker;
-    mr_wstep *step;
-    mr_partial *flow;
+    mr_worker_run *step;
+    mr_worker_flow *flow;
     run_request q;
     int n_fetches;
     wfetch *fetches;
@@ -130,7 +130,7 @@ struct wrun {
 
 /* Drops a reference; the last one returns the flow to its program, so the flow must be over or never
  * started. */
-void mr_partial_unref(mr_partial *p)
+void mr_worker_flow_unref(mr_worker_flow *p)
 {
     if (!p || !mr_refs_drop(&p->refs))
         return;
@@ -156,8 +156,8 @@ static void run_free(wrun *r)
     }
     mr_free(r->fetches);
     request_deinit(&r->q);
-    mr_partial_unref(r->flow);
-    mr_wstep_unref(r->step);
+    mr_worker_flow_unref(r->flow);
+    mr_worker_run_unref(r->step);
     mr_status_free(r->st);
     mr_free(r);
 }
@@ -186,7 +186,7 @@ static mr_status *encode_values(wrun *r, mr_wire *w)
  * step that asked only for costs was traced, too, but does not send the trace. */
 static mr_status *encode_recorded(wrun *r, mr_pb_writer *w)
 {
-    mr_partial *p = r->flow;
+    mr_worker_flow *p = r->flow;
     mr_program *program = p->graph->program;
     mr_str metadata = {0};
     mr_pb_reader m;
@@ -337,8 +337,8 @@ static void take_fetches(wrun *r)
  * the last call. */
 static void flow_done(mr_flow *flow)
 {
-    mr_partial *p = flow->ctx;
-    mr_wstep *s = p->step;
+    mr_worker_flow *p = flow->ctx;
+    mr_worker_run *s = p->step;
     mr_status *st = mr_flow_take_status(flow);
     MR_ASSERT(s);
     mr_lock(&p->mu);
@@ -355,8 +355,8 @@ static void flow_done(mr_flow *flow)
             take_fetches(r);
         run_one_less(r);
     }
-    mr_wstep_unref(s);
-    mr_partial_unref(p); /* the flow's */
+    mr_worker_run_unref(s);
+    mr_worker_flow_unref(p); /* the flow's */
 }
 
 /* The master cancelled the call, and may not be there to clean up, so the step ends too. If the flow
@@ -367,18 +367,18 @@ static void caller_left(void *arg, mr_net_call *c)
     (void)c;
     wrun *r = arg;
     mr_worker_service *w = r->worker;
-    mr_partial *p = r->flow;
+    mr_worker_flow *p = r->flow;
     int64_t id = r->step->id;
     mr_refs_take(&p->refs); /* the flow may end inside mr_flow_fail */
     mr_flow_fail(p->flow, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
-    mr_wstep_end(w, id, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
-    mr_partial_unref(p);
+    mr_worker_run_end(w, id, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
+    mr_worker_flow_unref(p);
 }
 
 /* Between two calls of a partial run, the flow may wait for something other than a value of its step,
  * so aborting the rendezvous would not end it. A flow that is not started yet is failed by
  * start_partial. */
-void mr_partial_end(mr_partial *p, const mr_status *why)
+void mr_worker_flow_end(mr_worker_flow *p, const mr_status *why)
 {
     if (!p)
         return;
@@ -388,19 +388,19 @@ void mr_partial_end(mr_partial *p, const mr_status *why)
     mr_unlock(&p->mu);
     if (running)
         mr_flow_fail(p->flow, mr_status_copy(why));
-    mr_partial_unref(p);
+    mr_worker_flow_unref(p);
 }
 
 /* Makes a flow of the graph; takes the caller's reference to g, also on failure. */
-static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
+static mr_status *flow_new(mr_wgraph *g, mr_worker_flow **out)
 {
-    mr_partial *p = mr_new(mr_partial);
+    mr_worker_flow *p = mr_new(mr_worker_flow);
     mr_refs_init(&p->refs);
     mr_mutex_init(&p->mu);
     p->graph = g;
     mr_status *st = mr_program_take(g->program, &p->flow);
     if (st) {
-        mr_partial_unref(p);
+        mr_worker_flow_unref(p);
         p = NULL;
     }
     *out = p;
@@ -411,7 +411,7 @@ static mr_status *flow_new(mr_wgraph *g, mr_partial **out)
  * transport threads; others use the session's pool. */
 static void start_flow(wrun *r)
 {
-    mr_partial *p = r->flow;
+    mr_worker_flow *p = r->flow;
     mr_flow *f = p->flow;
     mr_env *env = &p->graph->session->env;
     MR_ASSERT(!p->step);
@@ -437,8 +437,8 @@ static void start_flow(wrun *r)
  * be made under the step's lock. */
 static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
 {
-    mr_wstep *s = r->step;
-    mr_partial *made;
+    mr_worker_run *s = r->step;
+    mr_worker_flow *made;
     MR_TRY(flow_new(g, &made));
     mr_lock(&s->mu);
     bool closed = s->closed;
@@ -452,7 +452,7 @@ static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
         mr_refs_take(&r->flow->refs);
     mr_unlock(&s->mu);
     if (!*is_new)
-        mr_partial_unref(made);
+        mr_worker_flow_unref(made);
     return closed ? mr_error(MR_ABORTED, "Step %lld is over", (long long)s->id) : NULL;
 }
 
@@ -460,7 +460,7 @@ static mr_status *find_flow(wrun *r, mr_wgraph *g, bool *is_new)
  * arrives twice is refused. */
 static void wait_for_flow(wrun *r)
 {
-    mr_partial *p = r->flow;
+    mr_worker_flow *p = r->flow;
     mr_lock(&p->mu);
     bool over = p->over, twice = p->waiting != NULL;
     mr_status *st = NULL;
@@ -480,10 +480,10 @@ static void wait_for_flow(wrun *r)
 }
 
 /* Starts the flow of a partial run. The step may have been ended before `started` was set:
- * mr_partial_end left the flow alone then, and it is failed here. */
+ * mr_worker_flow_end left the flow alone then, and it is failed here. */
 static void start_partial(wrun *r)
 {
-    mr_partial *p = r->flow;
+    mr_worker_flow *p = r->flow;
     start_flow(r);
     mr_lock(&p->mu);
     p->started = true;
@@ -501,14 +501,14 @@ static void run_partial(wrun *r, bool is_new)
     if (is_new)
         start_partial(r);
     if (r->q.last) {
-        mr_wstep *s = r->step;
+        mr_worker_run *s = r->step;
         mr_lock(&s->mu);
-        mr_partial *p = s->partial;
+        mr_worker_flow *p = s->partial;
         s->partial = NULL;
         s->closed = true;
         mr_unlock(&s->mu);
         wait_for_flow(r);
-        mr_partial_unref(p);
+        mr_worker_flow_unref(p);
     }
     for (int i = 0; i < r->n_fetches; i++) {
         r->fetches[i].w.fn = value_fetched;
@@ -549,20 +549,20 @@ static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_n
     MR_TRY(mr_wgraph_find(w, r->q.graph, r->q.session_made ? &r->q.session : NULL, &g));
     mr_status *st = check_fetches(r, g->session);
     if (!st)
-        st = mr_wstep_begin(w, r->q.step, r->q.request, r->q.partial, g->session, &r->step);
+        st = mr_worker_run_begin(w, r->q.step, r->q.request, r->q.partial, g->session, &r->step);
     if (st) {
         mr_wgraph_unref(g);
         return st;
     }
     st = fill_step(r, g, is_new);
     if (st)
-        mr_wstep_end(w, r->q.step, mr_status_copy(st));
+        mr_worker_run_end(w, r->q.step, mr_status_copy(st));
     return st;
 }
 
 /* Handles RunGraph on the transport's thread. The call holds one of n_left until on_cancel is set, so
  * r is valid there. */
-void mr_worker_run_graph(void *service, mr_net_call *c, mr_sv body)
+void mr_worker_handle_run_graph(void *service, mr_net_call *c, mr_sv body)
 {
     wrun *r = mr_new(wrun);
     bool is_new = false;

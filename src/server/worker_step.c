@@ -22,7 +22,7 @@
  * step's list until the call ends. */
 struct mr_wreceive {
     mr_net_request request; /* first */
-    mr_wstep *step;
+    mr_worker_run *step;
     mr_recv *to;
     int task;
     int64_t start_us;
@@ -37,14 +37,14 @@ static void receive_unref(mr_wreceive *v)
     if (!mr_refs_drop(&v->refs))
         return;
     mr_watch_release(v->step->session->peers->watch, v->task);
-    mr_wstep_unref(v->step);
+    mr_worker_run_unref(v->step);
     mr_status_free(v->lost);
     mr_free(v);
 }
 
 static void unlink_receive(mr_wreceive *v)
 {
-    mr_wstep *s = v->step;
+    mr_worker_run *s = v->step;
     mr_lock(&s->mu);
     MR_ASSERT(*v->link == v);
     *v->link = v->next;
@@ -59,7 +59,7 @@ static void unlink_receive(mr_wreceive *v)
 static void tensor_received(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_wreceive *v = (mr_wreceive *)r;
-    mr_wstep *s = v->step;
+    mr_worker_run *s = v->step;
     mr_recv *to = v->to;
     mr_tensor *t = NULL;
     bool dead = false;
@@ -83,7 +83,7 @@ static void tensor_received(mr_net_request *r, mr_status *st, mr_bytes *reply)
             mr_status_mark_derived(st);
         else
             mr_status_append(st, "\n\t while receiving %.*s from %s", MR_SV_ARG(to->key->name),
-                             mr_fellows_task(s->session->peers, v->task)->name);
+                             mr_task_peers_task(s->session->peers, v->task)->name);
     }
     to->fn(to, st, t, dead);
     receive_unref(v);
@@ -111,7 +111,7 @@ static void encode_request(mr_wreceive *v)
 /* Puts the receive into the step's list; false: the step is aborted, and the call must not start. */
 static bool enlist(mr_wreceive *v)
 {
-    mr_wstep *s = v->step;
+    mr_worker_run *s = v->step;
     mr_lock(&s->mu);
     bool ok = !s->aborted;
     if (ok) {
@@ -127,8 +127,8 @@ static bool enlist(mr_wreceive *v)
 
 /* Finds a receive from an incarnation of the task that has ended and that was not cancelled yet; *why
  * says what happened. */
-static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why) MR_REQUIRES(s->mu);
-static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why)
+static mr_wreceive *find_lost_locked(mr_worker_run *s, int task, mr_status **why) MR_REQUIRES(s->mu);
+static mr_wreceive *find_lost_locked(mr_worker_run *s, int task, mr_status **why)
 {
     for (mr_wreceive *v = s->receives; v; v = v->next)
         if (v->task == task && !v->told_to_end &&
@@ -139,7 +139,7 @@ static mr_wreceive *find_lost_locked(mr_wstep *s, int task, mr_status **why)
 
 /* Cancels the receives from ended incarnations of a task. After each one the list is read again from
  * its start, because cancelling happens without the lock. */
-static void end_lost_receives(mr_wstep *s, int task)
+static void end_lost_receives(mr_worker_run *s, int task)
 {
     for (;;) {
         mr_lock(&s->mu);
@@ -155,7 +155,7 @@ static void end_lost_receives(mr_wstep *s, int task)
         if (!v)
             return;
         if (started)
-            mr_fellows_cancel(s->session->peers, v->task, &v->request);
+            mr_task_peers_cancel(s->session->peers, v->task, &v->request);
         receive_unref(v);
     }
 }
@@ -170,10 +170,10 @@ static void value_came(mr_recv *w, mr_status *st, mr_tensor *t, bool dead);
  * the list, its loss would go unnoticed, so that is checked at the end. */
 static bool take_remote(void *arg, mr_recv *to)
 {
-    mr_wstep *s = arg;
+    mr_worker_run *s = arg;
     if (to->fn == value_came || mr_sv_starts(to->key->src_device, s->session->prefix))
         return false;
-    mr_fellows *p = s->session->peers;
+    mr_task_peers *p = s->session->peers;
     int task = mr_cluster_find_named(&p->cluster, to->key->src_device);
     if (task < 0) {
         to->fn(to, mr_invalid("Device %.*s belongs to no task of the cluster", MR_SV_ARG(to->key->src_device)), NULL,
@@ -200,15 +200,15 @@ static bool take_remote(void *arg, mr_recv *to)
     }
     encode_request(v);
     mr_refs_take(&v->refs);
-    mr_fellows_ask(p, task, &v->request);
+    mr_task_peers_ask(p, task, &v->request);
     mr_lock(&s->mu);
     v->started = true;
     bool cancelled = v->told_to_end;
     mr_unlock(&s->mu);
     if (cancelled)
-        mr_fellows_cancel(p, task, &v->request);
+        mr_task_peers_cancel(p, task, &v->request);
     receive_unref(v);
-    if (mr_watch_ended(p->watch, task, incarnation)) /* mr_wsteps_lost is not called again for it */
+    if (mr_watch_ended(p->watch, task, incarnation)) /* mr_worker_runs_lost is not called again for it */
         end_lost_receives(s, task);
     return true;
 }
@@ -217,7 +217,7 @@ static bool take_remote(void *arg, mr_recv *to)
  * this thread, so it happens without the lock, and the list is read again from its start each time. */
 static void aborted(void *arg, const mr_status *why)
 {
-    mr_wstep *s = arg;
+    mr_worker_run *s = arg;
     mr_lock(&s->mu);
     if (!s->aborted)
         s->aborted = mr_status_mark_derived(mr_status_copy(why));
@@ -236,21 +236,21 @@ static void aborted(void *arg, const mr_status *why)
         if (!v)
             return;
         if (started)
-            mr_fellows_cancel(s->session->peers, v->task, &v->request);
+            mr_task_peers_cancel(s->session->peers, v->task, &v->request);
         receive_unref(v);
     }
 }
 
 /* Ends the receives from a lost task in all steps of a cluster. */
-void mr_wsteps_lost(mr_worker_service *w, const mr_fellows *p, int task)
+void mr_worker_runs_lost(mr_worker_service *w, const mr_task_peers *p, int task)
 {
-    MR_VEC(mr_wstep *) all = {0};
+    MR_VEC(mr_worker_run *) all = {0};
     uint32_t pos = 0;
     uint64_t key;
     void *v;
     mr_lock(&w->mu);
     while (mr_imap_next(&w->steps->steps, &pos, &key, &v)) {
-        mr_wstep *s = ((mr_worker_step *)v)->host;
+        mr_worker_run *s = ((mr_worker_step *)v)->host;
         if (!s->session || s->session->peers != p)
             continue;
         mr_refs_take(&s->refs);
@@ -259,26 +259,26 @@ void mr_wsteps_lost(mr_worker_service *w, const mr_fellows *p, int task)
     mr_unlock(&w->mu);
     for (int i = 0; i < all.n; i++) {
         end_lost_receives(all.p[i], task);
-        mr_wstep_unref(all.p[i]);
+        mr_worker_run_unref(all.p[i]);
     }
     mr_vec_deinit(&all);
 }
 
 /* ---- the table ---- */
 
-/* Called when the rendezvous is freed; see mr_wstep. */
+/* Called when the rendezvous is freed; see mr_worker_run. */
 static void wstep_free(void *arg)
 {
-    mr_wstep *s = arg;
+    mr_worker_run *s = arg;
     MR_ASSERT(!s->receives && !s->session);
     mr_status_free(s->aborted);
     mr_mutex_deinit(&s->mu);
     mr_free(s);
 }
 
-static mr_wstep *wstep_new(mr_worker_service *w, int64_t id)
+static mr_worker_run *wstep_new(mr_worker_service *w, int64_t id)
 {
-    mr_wstep *s = mr_new(mr_wstep);
+    mr_worker_run *s = mr_new(mr_worker_run);
     mr_refs_init(&s->refs);
     mr_mutex_init(&s->mu);
     s->worker = w;
@@ -288,7 +288,7 @@ static mr_wstep *wstep_new(mr_worker_service *w, int64_t id)
     return s;
 }
 
-void mr_wstep_unref(mr_wstep *s)
+void mr_worker_run_unref(mr_worker_run *s)
 {
     if (!s || !mr_refs_drop(&s->refs))
         return;
@@ -314,8 +314,8 @@ static mr_status *get_locked(mr_worker_service *w, int64_t id, int64_t request_i
 }
 
 /* The session is set by the first piece; later pieces of a partial run come with the same one. */
-mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, mr_wsession *owner,
-                          mr_wstep **out)
+mr_status *mr_worker_run_begin(mr_worker_service *w, int64_t id, int64_t request_id, bool piece, mr_wsession *owner,
+                          mr_worker_run **out)
 {
     mr_worker_step *step;
     mr_lock(&w->mu);
@@ -337,7 +337,7 @@ mr_status *mr_wstep_begin(mr_worker_service *w, int64_t id, int64_t request_id, 
 
 /* Finds or makes a step of which another task wants a value. Each success is matched by one
  * wstep_asked. */
-static mr_status *wstep_ask(mr_worker_service *w, int64_t id, int64_t request_id, mr_wstep **out)
+static mr_status *wstep_ask(mr_worker_service *w, int64_t id, int64_t request_id, mr_worker_run **out)
 {
     mr_worker_step *step;
     mr_lock(&w->mu);
@@ -353,7 +353,7 @@ static mr_status *wstep_ask(mr_worker_service *w, int64_t id, int64_t request_id
 
 /* The value was sent, or its receiver is gone. Returns true if the step must be ended: no master has
  * begun it, and nobody waits for it any more. */
-static bool wstep_asked(mr_wstep *s, bool gone)
+static bool wstep_asked(mr_worker_run *s, bool gone)
 {
     mr_worker_service *w = s->worker;
     mr_lock(&w->mu);
@@ -364,10 +364,10 @@ static bool wstep_asked(mr_wstep *s, bool gone)
 }
 
 /* Closes the step for further pieces and takes its reference to the flow. */
-static struct mr_partial *take_partial(mr_wstep *s)
+static struct mr_worker_flow *take_partial(mr_worker_run *s)
 {
     mr_lock(&s->mu);
-    struct mr_partial *p = s->partial;
+    struct mr_worker_flow *p = s->partial;
     s->partial = NULL;
     s->closed = true;
     mr_unlock(&s->mu);
@@ -377,16 +377,16 @@ static struct mr_partial *take_partial(mr_wstep *s)
 /* Takes why. A step that has ended, or was never there, is remembered as over by dist/worker_steps, so
  * that late messages are refused. The rendezvous is aborted without the worker's lock, since that
  * completes Recvs. */
-void mr_wstep_end(mr_worker_service *w, int64_t id, mr_status *why)
+void mr_worker_run_end(mr_worker_service *w, int64_t id, mr_status *why)
 {
     mr_lock(&w->mu);
-    mr_wstep *s = mr_worker_steps_end(w->steps, id);
+    mr_worker_run *s = mr_worker_steps_end(w->steps, id);
     mr_unlock(&w->mu);
     if (s) {
         mr_rendezvous_abort(s->rendezvous, why);
-        mr_partial_end(take_partial(s), why); /* of a partial run whose last piece never arrived */
+        mr_worker_flow_end(take_partial(s), why); /* of a partial run whose last piece never arrived */
     }
-    mr_wstep_unref(s);
+    mr_worker_run_unref(s);
     mr_status_free(why);
 }
 
@@ -403,7 +403,7 @@ void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body)
             mr_pb_skip(&r);
     mr_status *st = mr_pb_reader_status(&r, "CleanupGraphRequest");
     if (!st)
-        mr_wstep_end(service, id, mr_error(MR_ABORTED, "Cleanup %lld", (long long)id));
+        mr_worker_run_end(service, id, mr_error(MR_ABORTED, "Cleanup %lld", (long long)id));
     mr_reply(c, st, NULL);
 }
 
@@ -414,7 +414,7 @@ void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body)
 typedef struct asked {
     mr_recv w; /* first */
     mr_net_call *call;
-    mr_wstep *step;
+    mr_worker_run *step;
     mr_rendezvous_key key;
     int64_t start_us;
     int64_t buf_bytes; /* RecvBuf: the size that is expected; -1: RecvTensor */
@@ -428,7 +428,7 @@ static void asked_unref(asked *a)
     if (!mr_refs_drop(&a->refs))
         return;
     mr_rendezvous_key_deinit(&a->key);
-    mr_wstep_unref(a->step);
+    mr_worker_run_unref(a->step);
     mr_mutex_deinit(&a->mu);
     mr_free(a);
 }
@@ -481,17 +481,18 @@ static void caller_left(void *arg, mr_net_call *c)
     asked *a = arg;
     if (!answers_first(a))
         return;
-    mr_wstep *s = a->step;
+    mr_worker_run *s = a->step;
     bool last = wstep_asked(s, true);
     mr_reply(c, mr_error(MR_CANCELLED, "RecvTensor was cancelled"), NULL);
     if (last)
-        mr_wstep_end(s->worker, s->id, mr_error(MR_ABORTED, "Step %lld has no receiver any more", (long long)s->id));
+        mr_worker_run_end(s->worker, s->id,
+                          mr_error(MR_ABORTED, "Step %lld has no receiver any more", (long long)s->id));
     asked_unref(a);
 }
 
 /* Refuses a request for a value of an earlier incarnation of this task. A device that we do not have
  * passes: nothing is ever sent under such a key, so the request ends with its step. */
-static mr_status *check_life(const mr_env *env, const mr_rendezvous_key *k)
+static mr_status *check_incarnation(const mr_env *env, const mr_rendezvous_key *k)
 {
     for (int i = 0; i < env->n_devices; i++) {
         const mr_device *d = env->devices[i];
@@ -518,15 +519,15 @@ static mr_status *check_source(mr_worker_service *w, const mr_rendezvous_key *k)
     mr_sv key;
     void *v;
     if (is_of_task(k->src_device, mr_host_name(w->host)))
-        return check_life(&w->host->env, k);
+        return check_incarnation(&w->host->env, k);
     mr_status *st = mr_invalid("A value of %.*s was requested from %s, which does not have that device",
                                MR_SV_ARG(k->src_device), mr_host_name(w->host));
     mr_lock(&w->mu);
     while (mr_map_next(&w->sessions.by_handle, &pos, &key, &v)) {
         const mr_wsession *s = ((mr_worker_session *)v)->host;
-        if (s && is_of_task(k->src_device, mr_fellows_name(s->peers))) {
+        if (s && is_of_task(k->src_device, mr_task_peers_name(s->peers))) {
             mr_status_free(st);
-            st = check_life(&s->env, k);
+            st = check_incarnation(&s->env, k);
             break;
         }
     }

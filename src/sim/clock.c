@@ -33,7 +33,7 @@ static void sift_down(mr_sim *s, int i)
 
 void mr_sim_after(mr_sim *s, int node, int64_t ns, mr_sim_fn *fn, void *arg)
 {
-    mr_sim_event e = {s->now_ns + MR_MAX(ns, 0), s->seq++, fn, arg, node, node >= 0 ? s->nodes[node].life : 0};
+    mr_sim_event e = {s->now_ns + MR_MAX(ns, 0), s->seq++, fn, arg, node, node >= 0 ? s->nodes[node].generation : 0};
     mr_vec_push(&s->heap, e);
     sift_up(s, s->heap.n - 1);
 }
@@ -51,7 +51,7 @@ bool mr_sim_next(mr_sim *s)
     MR_ASSERT(e.at_ns >= s->now_ns);
     s->now_ns = e.at_ns;
     s->result->n_events++;
-    if (e.node < 0 || s->nodes[e.node].life == e.life)
+    if (e.node < 0 || s->nodes[e.node].generation == e.generation)
         e.fn(s, e.arg);
     return true;
 }

@@ -61,7 +61,7 @@ static void die(mr_sim *s, void *arg)
     s->result->n_faults++;
     mr_sim_say(s, node, "dies");
     s->nodes[node].up = false;
-    s->nodes[node].life++;
+    s->nodes[node].generation++;
     mr_sim_silence(s, node, f->there);
     s->clients[node]->finished = true;
 }

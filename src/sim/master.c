@@ -22,7 +22,7 @@ struct mr_sim_msession {
     mr_sim_call *call; /* CreateSession, then CloseSession */
     mr_creation creation;
     mr_sim_call *creating[MR_SIM_MAX_TASKS];
-    uint64_t lives[MR_SIM_MAX_TASKS];
+    uint64_t incarnations[MR_SIM_MAX_TASKS];
     bool open, closed;
     int n_open;
     MR_VEC(program *) programs;
@@ -101,7 +101,7 @@ static void creation_came(mr_sim *s, mr_sim_call *c, mr_status *st)
     mr_sim_msession *m = c->ctx;
     mr_create_actions a = {0};
     if (!st && c->q.kind == MR_SIM_GET_STATUS)
-        m->lives[c->to] = c->reply.incarnation;
+        m->incarnations[c->to] = c->reply.incarnation;
     m->creating[c->to] = NULL;
     mr_creation_came(&m->creation, c->to, st, &a);
     do_creation(s, m, &a);
@@ -111,7 +111,7 @@ static void ask_member(mr_sim *s, mr_sim_msession *m, int to, mr_sim_kind kind)
 {
     int node = m->task->node;
     mr_sim_message q = {.kind = kind, .session = m->handle, .incarnation = s->nodes[node].incarnation};
-    memcpy(q.lives, m->lives, sizeof q.lives);
+    memcpy(q.incarnations, m->incarnations, sizeof q.incarnations);
     m->creating[to] = mr_sim_start(s, node, to, &q, 600 * MR_SIM_S, true, creation_came, m);
 }
 
@@ -346,7 +346,7 @@ static void make_program(mr_sim *s, mr_sim_msession *m, const mr_sim_message *q,
     mr_vec_push(&m->programs, p);
     p->n_registering = p->n_parts;
     mr_sim_message r = {.kind = MR_SIM_REGISTER_GRAPH, .session = m->handle, .worker = node, .mask = q->mask, .work = q->work};
-    memcpy(r.lives, m->lives, sizeof r.lives);
+    memcpy(r.incarnations, m->incarnations, sizeof r.incarnations);
     for (int i = 0; i < p->n_parts; i++)
         mr_sim_start(s, node, p->tasks[i], &r, 0, false, registered, p);
 }
@@ -428,7 +428,7 @@ void mr_sim_stop_steps(mr_sim *s, mr_sim_task *t, int lost)
     for (int i = t->msessions.n; i-- > 0;) {
         mr_sim_msession *m = t->msessions.p[i];
         for (int k = m->steps.n; k-- > 0;)
-            if (takes_part(m->steps.p[k], lost) && mr_membership_ended(&t->members, lost, m->lives[lost]))
+            if (takes_part(m->steps.p[k], lost) && mr_membership_ended(&t->members, lost, m->incarnations[lost]))
                 stop_step(s, m->steps.p[k], mr_error(MR_UNAVAILABLE, "%s is lost", s->nodes[lost].name));
     }
 }

@@ -11,7 +11,7 @@
 #include "proto/config.pb-c.h"
 #include "wire/message.h"
 
-enum { FULL_TRACE = 3, WARM_UP = 3 };
+enum { WARM_UP = 3 };
 
 typedef MR_VEC(double) samples;
 
@@ -128,7 +128,7 @@ typedef MR_VEC(traced) traced_vec;
 
 static mr_status *traced_step(trainer *t, traced_vec *out)
 {
-    mr_run_options o = {.trace_level = FULL_TRACE};
+    mr_run_options o = {.trace_level = MR_FULL_TRACE};
     traced x = {0};
     int64_t start = mr_now_ns();
     mr_status *st = run_step(t, &o, &x.metadata);

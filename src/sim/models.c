@@ -17,9 +17,9 @@ void mr_sim_graph_def_deinit(def *d)
     *d = (def){0};
 }
 
-static mr_out input(mr_network *n, def *d, const char *name, mr_dtype type, int rank, const int64_t *dims)
+static mr_out input(mr_nn *n, def *d, const char *name, mr_dtype type, int rank, const int64_t *dims)
 {
-    mr_out x = mr_net_input(n, name, type, rank, dims);
+    mr_out x = mr_nn_input(n, name, type, rank, dims);
     mr_vec_push(&d->feeds, x);
     return x;
 }
@@ -27,51 +27,51 @@ static mr_out input(mr_network *n, def *d, const char *name, mr_dtype type, int 
 #define DIMS(...) MR_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]){__VA_ARGS__}
 #define SHAPE(n, ...) mr_const_vec_i32(&(n)->s, MR_COUNT(((int32_t[]){__VA_ARGS__})), (int32_t[]){__VA_ARGS__})
 
-static mr_out softmax_loss(mr_network *n, def *d, mr_out logits, int64_t rows)
+static mr_out softmax_loss(mr_nn *n, def *d, mr_out logits, int64_t rows)
 {
-    return mr_net_softmax_loss(n, logits, input(n, d, "labels", MR_INT32, DIMS(rows)));
+    return mr_nn_softmax_loss(n, logits, input(n, d, "labels", MR_INT32, DIMS(rows)));
 }
 
 /* ---- one neuron ---- */
 
-static mr_out neuron(mr_network *n, const int64_t *p, def *d)
+static mr_out neuron(mr_nn *n, const int64_t *p, def *d)
 {
     mr_out x = input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1]));
     mr_out y = input(n, d, "wanted", MR_FLOAT, DIMS(p[0], 1));
-    return mr_net_squared_loss(n, mr_net_dense(n, "neuron", x, 1, MR_NET_SIGMOID), y);
+    return mr_nn_squared_loss(n, mr_nn_dense(n, "neuron", x, 1, MR_NN_SIGMOID), y);
 }
 
 /* ---- layers behind each other ---- */
 
-static mr_out mlp(mr_network *n, const int64_t *p, def *d)
+static mr_out mlp(mr_nn *n, const int64_t *p, def *d)
 {
     mr_out x = input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1]));
     for (int64_t i = 0; i < p[3]; i++) {
         char name[24];
         snprintf(name, sizeof name, "layer%d", (int)i + 1);
-        x = mr_net_dense(n, name, x, p[2], MR_NET_RELU);
+        x = mr_nn_dense(n, name, x, p[2], MR_NN_RELU);
     }
-    return softmax_loss(n, d, mr_net_dense(n, "out", x, p[4], MR_NET_LINEAR), p[0]);
+    return softmax_loss(n, d, mr_nn_dense(n, "out", x, p[4], MR_NN_LINEAR), p[0]);
 }
 
-static mr_out lenet(mr_network *n, const int64_t *p, def *d)
+static mr_out lenet(mr_nn *n, const int64_t *p, def *d)
 {
     mr_out h = input(n, d, "x", MR_FLOAT, DIMS(p[0], 28, 28, 1));
-    h = mr_net_pool(n, "MaxPool", mr_net_conv2d(n, "conv1", h, 32, 5, 1, "SAME", MR_NET_RELU), 2, 2, "SAME");
-    h = mr_net_pool(n, "MaxPool", mr_net_conv2d(n, "conv2", h, 64, 5, 1, "SAME", MR_NET_RELU), 2, 2, "SAME");
-    h = mr_net_dense(n, "fc", mr_net_flatten(n, h), 1024, MR_NET_RELU);
-    return softmax_loss(n, d, mr_net_dense(n, "out", h, 10, MR_NET_LINEAR), p[0]);
+    h = mr_nn_pool(n, "MaxPool", mr_nn_conv2d(n, "conv1", h, 32, 5, 1, "SAME", MR_NN_RELU), 2, 2, "SAME");
+    h = mr_nn_pool(n, "MaxPool", mr_nn_conv2d(n, "conv2", h, 64, 5, 1, "SAME", MR_NN_RELU), 2, 2, "SAME");
+    h = mr_nn_dense(n, "fc", mr_nn_flatten(n, h), 1024, MR_NN_RELU);
+    return softmax_loss(n, d, mr_nn_dense(n, "out", h, 10, MR_NN_LINEAR), p[0]);
 }
 
 /* ---- an Inception block, as in the network with batch normalisation ---- */
 
-static const mr_net_init ones = {MR_NET_CONSTANT, 1, 0}, zeros = {MR_NET_CONSTANT, 0, 0};
+static const mr_nn_init ones = {MR_NN_CONSTANT, 1, 0}, zeros = {MR_NN_CONSTANT, 0, 0};
 
 /* Moves an average a tenth of the way to what this batch says. */
-static void follow(mr_network *n, def *d, const char *name, mr_out batch, int64_t channels, mr_net_init init)
+static void follow(mr_nn *n, def *d, const char *name, mr_out batch, int64_t channels, mr_nn_init init)
 {
-    mr_out value = mr_net_variable(n, name, MR_FLOAT, 1, &channels, init, false);
-    const mr_net_var *v = mr_net_find(n, value);
+    mr_out value = mr_nn_variable(n, name, MR_FLOAT, 1, &channels, init, false);
+    const mr_nn_var *v = mr_nn_find(n, value);
     if (!v)
         return;
     mr_out handle = v->handle, gap = mr_emit(&n->s, "Sub", value, batch);
@@ -81,51 +81,51 @@ static void follow(mr_network *n, def *d, const char *name, mr_out batch, int64_
         mr_vec_push(&d->targets, update);
 }
 
-static mr_out batch_norm(mr_network *n, def *d, mr_out x, int64_t channels)
+static mr_out batch_norm(mr_nn *n, def *d, mr_out x, int64_t channels)
 {
     const char *saved;
-    mr_net_enter(n, "norm", &saved);
-    mr_out scale = mr_net_variable(n, "gamma", MR_FLOAT, 1, &channels, ones, true);
-    mr_out offset = mr_net_variable(n, "beta", MR_FLOAT, 1, &channels, zeros, true);
+    mr_nn_enter(n, "norm", &saved);
+    mr_out scale = mr_nn_variable(n, "gamma", MR_FLOAT, 1, &channels, ones, true);
+    mr_out offset = mr_nn_variable(n, "beta", MR_FLOAT, 1, &channels, zeros, true);
     mr_out none = mr_const(&n->s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){0}, NULL));
     mr_out y = mr_emit_with(&n->s, "FusedBatchNormV3", MR_ATTRS({"is_training", mr_a_bool(true)}, {"epsilon", mr_a_float(1e-3f)}),
                             x, scale, offset, none, none);
     follow(n, d, "mean", mr_nth(y, 1), channels, zeros);
     follow(n, d, "variance", mr_nth(y, 2), channels, ones);
-    mr_net_leave(n, saved);
+    mr_nn_leave(n, saved);
     return y;
 }
 
 /* Convolution without a bias (the norm has one), norm, relu. */
-static mr_out conv(mr_network *n, def *d, const char *name, mr_out x, int64_t in, int64_t out, int64_t kernel)
+static mr_out conv(mr_nn *n, def *d, const char *name, mr_out x, int64_t in, int64_t out, int64_t kernel)
 {
     const char *saved;
-    mr_net_enter(n, name, &saved);
-    mr_out w = mr_net_variable(n, "kernel", MR_FLOAT, 4, (int64_t[]){kernel, kernel, in, out}, (mr_net_init){MR_NET_HE, 0, 0}, true);
+    mr_nn_enter(n, name, &saved);
+    mr_out w = mr_nn_variable(n, "kernel", MR_FLOAT, 4, (int64_t[]){kernel, kernel, in, out}, (mr_nn_init){MR_NN_HE, 0, 0}, true);
     mr_out y = mr_emit_with(&n->s, "Conv2D",
                             MR_ATTRS({"strides", mr_a_ints(4, (int64_t[]){1, 1, 1, 1})}, {"padding", mr_a_str("SAME")}), x, w);
     y = mr_emit(&n->s, "Relu", batch_norm(n, d, y, out));
-    mr_net_leave(n, saved);
+    mr_nn_leave(n, saved);
     return y;
 }
 
 enum { INCEPTION_OUT = 64 + 64 + 96 + 32 }; /* channels of a block */
 
-static mr_out block(mr_network *n, def *d, mr_out x, int64_t in)
+static mr_out block(mr_nn *n, def *d, mr_out x, int64_t in)
 {
     mr_out a = conv(n, d, "a_1x1", x, in, 64, 1);
     mr_out b = conv(n, d, "b_3x3", conv(n, d, "b_reduce", x, in, 64, 1), 64, 64, 3);
     mr_out c = conv(n, d, "c_3x3_1", conv(n, d, "c_reduce", x, in, 64, 1), 64, 96, 3);
     c = conv(n, d, "c_3x3_2", c, 96, 96, 3);
     const char *saved;
-    mr_net_enter(n, "d_pool", &saved);
-    mr_out pool = mr_net_pool(n, "AvgPool", x, 3, 1, "SAME");
-    mr_net_leave(n, saved);
+    mr_nn_enter(n, "d_pool", &saved);
+    mr_out pool = mr_nn_pool(n, "AvgPool", x, 3, 1, "SAME");
+    mr_nn_leave(n, saved);
     mr_out e = conv(n, d, "d_project", pool, in, 32, 1);
     return mr_emit(&n->s, "ConcatV2", a, b, c, e, mr_const_i32(&n->s, 3));
 }
 
-static mr_out inception(mr_network *n, const int64_t *p, def *d)
+static mr_out inception(mr_nn *n, const int64_t *p, def *d)
 {
     int64_t channels = p[2];
     mr_out h = input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1], p[1], channels));
@@ -133,13 +133,13 @@ static mr_out inception(mr_network *n, const int64_t *p, def *d)
         char name[24];
         const char *saved;
         snprintf(name, sizeof name, "block%d", (int)i + 1);
-        mr_net_enter(n, name, &saved);
+        mr_nn_enter(n, name, &saved);
         h = block(n, d, h, channels);
-        mr_net_leave(n, saved);
+        mr_nn_leave(n, saved);
         channels = INCEPTION_OUT;
     }
     h = mr_emit(&n->s, "Mean", h, SHAPE(n, 1, 2));
-    return softmax_loss(n, d, mr_net_dense(n, "out", h, p[4], MR_NET_LINEAR), p[0]);
+    return softmax_loss(n, d, mr_nn_dense(n, "out", h, p[4], MR_NN_LINEAR), p[0]);
 }
 
 /* ---- an LSTM, cell by cell: a layer may run on one device while the next one follows on another ---- */
@@ -149,10 +149,10 @@ typedef struct cell {
     mr_out c, h; /* state; node NULL before the first step */
 } cell;
 
-static mr_out times(mr_network *n, mr_out a, mr_out b) { return mr_emit(&n->s, "Mul", a, b); }
+static mr_out times(mr_nn *n, mr_out a, mr_out b) { return mr_emit(&n->s, "Mul", a, b); }
 
 /* One step of a layer; the gates are input, candidate, forget and output. */
-static mr_out cell_step(mr_network *n, cell *l, mr_out x)
+static mr_out cell_step(mr_nn *n, cell *l, mr_out x)
 {
     mr_scope *s = &n->s;
     mr_out both = mr_emit(s, "ConcatV2", x, l->h, mr_const_i32(s, 1));
@@ -164,14 +164,14 @@ static mr_out cell_step(mr_network *n, cell *l, mr_out x)
     return l->h = times(n, o, mr_emit(s, "Tanh", l->c));
 }
 
-static void open_layer(mr_network *n, cell *l, int64_t batch, int64_t in, int64_t units)
+static void open_layer(mr_nn *n, cell *l, int64_t batch, int64_t in, int64_t units)
 {
-    l->w = mr_net_variable(n, "kernel", MR_FLOAT, 2, (int64_t[]){in + units, 4 * units}, (mr_net_init){MR_NET_GLOROT, 0, 0}, true);
-    l->b = mr_net_variable(n, "bias", MR_FLOAT, 1, (int64_t[]){4 * units}, zeros, true);
+    l->w = mr_nn_variable(n, "kernel", MR_FLOAT, 2, (int64_t[]){in + units, 4 * units}, (mr_nn_init){MR_NN_GLOROT, 0, 0}, true);
+    l->b = mr_nn_variable(n, "bias", MR_FLOAT, 1, (int64_t[]){4 * units}, zeros, true);
     l->c = l->h = mr_emit(&n->s, "Fill", SHAPE(n, (int32_t)batch, (int32_t)units), mr_const_f32(&n->s, 0));
 }
 
-static mr_out lstm(mr_network *n, const int64_t *p, def *d)
+static mr_out lstm(mr_nn *n, const int64_t *p, def *d)
 {
     enum { MAX_LAYERS = 8 };
     int64_t batch = p[0], time = p[1], in = p[2], units = p[3], layers = p[4];
@@ -184,29 +184,29 @@ static mr_out lstm(mr_network *n, const int64_t *p, def *d)
             char name[24];
             const char *saved;
             snprintf(name, sizeof name, "layer%d", (int)l + 1);
-            mr_net_enter(n, name, &saved);
+            mr_nn_enter(n, name, &saved);
             if (t == 0)
                 open_layer(n, &cells[l], batch, l ? units : in, units);
             const char *layer = n->s.prefix;
             snprintf(name, sizeof name, "t%d", (int)t + 1);
-            mr_net_enter(n, name, &layer);
+            mr_nn_enter(n, name, &layer);
             h = cell_step(n, &cells[l], h);
-            mr_net_leave(n, saved);
+            mr_nn_leave(n, saved);
         }
     }
-    return softmax_loss(n, d, mr_net_dense(n, "out", h, p[5], MR_NET_LINEAR), batch);
+    return softmax_loss(n, d, mr_nn_dense(n, "out", h, p[5], MR_NN_LINEAR), batch);
 }
 
 /* ---- a transformer that predicts the next word ---- */
 
 /* (x - mean) / deviation over the last axis, times gamma, plus beta. */
-static mr_out layer_norm(mr_network *n, const char *name, mr_out x, int64_t width)
+static mr_out layer_norm(mr_nn *n, const char *name, mr_out x, int64_t width)
 {
     const char *saved;
     mr_scope *s = &n->s;
-    mr_net_enter(n, name, &saved);
-    mr_out gamma = mr_net_variable(n, "gamma", MR_FLOAT, 1, &width, ones, true);
-    mr_out beta = mr_net_variable(n, "beta", MR_FLOAT, 1, &width, zeros, true);
+    mr_nn_enter(n, name, &saved);
+    mr_out gamma = mr_nn_variable(n, "gamma", MR_FLOAT, 1, &width, ones, true);
+    mr_out beta = mr_nn_variable(n, "beta", MR_FLOAT, 1, &width, zeros, true);
     mr_out axis = SHAPE(n, 1);
     mr_out mean = mr_emit_with(s, "Mean", MR_ATTRS({"keep_dims", mr_a_bool(true)}), x, axis);
     mr_out square = mr_emit(s, "SquaredDifference", x, mean);
@@ -214,7 +214,7 @@ static mr_out layer_norm(mr_network *n, const char *name, mr_out x, int64_t widt
     mr_out scale = mr_emit(s, "Rsqrt", mr_emit(s, "AddV2", variance, mr_const_f32(s, 1e-5f)));
     mr_out y = times(n, mr_emit(s, "Sub", x, mean), scale);
     y = mr_emit(s, "AddV2", times(n, y, gamma), beta);
-    mr_net_leave(n, saved);
+    mr_nn_leave(n, saved);
     return y;
 }
 
@@ -223,14 +223,14 @@ typedef struct sizes {
 } sizes;
 
 /* [batch * time, width] -> [batch, heads, time, width / heads] */
-static mr_out to_heads(mr_network *n, const char *name, mr_out x, const sizes *z)
+static mr_out to_heads(mr_nn *n, const char *name, mr_out x, const sizes *z)
 {
-    x = mr_net_dense(n, name, x, z->width, MR_NET_LINEAR);
+    x = mr_nn_dense(n, name, x, z->width, MR_NN_LINEAR);
     x = mr_emit(&n->s, "Reshape", x, SHAPE(n, z->batch, z->time, z->heads, z->width / z->heads));
     return mr_emit(&n->s, "Transpose", x, SHAPE(n, 0, 2, 1, 3));
 }
 
-static mr_out attention(mr_network *n, mr_out x, const sizes *z)
+static mr_out attention(mr_nn *n, mr_out x, const sizes *z)
 {
     mr_scope *s = &n->s;
     mr_out q = to_heads(n, "query", x, z), k = to_heads(n, "key", x, z), v = to_heads(n, "value", x, z);
@@ -238,23 +238,23 @@ static mr_out attention(mr_network *n, mr_out x, const sizes *z)
     scores = times(n, scores, mr_const_f32(s, (float)(1 / sqrt((double)(z->width / z->heads)))));
     mr_out y = mr_emit(s, "BatchMatMulV2", mr_emit(s, "Softmax", scores), v);
     y = mr_emit(s, "Reshape", mr_emit(s, "Transpose", y, SHAPE(n, 0, 2, 1, 3)), SHAPE(n, z->batch * z->time, z->width));
-    return mr_net_dense(n, "project", y, z->width, MR_NET_LINEAR);
+    return mr_nn_dense(n, "project", y, z->width, MR_NN_LINEAR);
 }
 
-static mr_out transformer_layer(mr_network *n, int number, mr_out x, const sizes *z)
+static mr_out transformer_layer(mr_nn *n, int number, mr_out x, const sizes *z)
 {
     char name[24];
     const char *saved;
     snprintf(name, sizeof name, "layer%d", number);
-    mr_net_enter(n, name, &saved);
+    mr_nn_enter(n, name, &saved);
     x = mr_emit(&n->s, "AddV2", x, attention(n, layer_norm(n, "norm1", x, z->width), z));
-    mr_out wide = mr_net_dense(n, "wide", layer_norm(n, "norm2", x, z->width), 4 * (int64_t)z->width, MR_NET_RELU);
-    x = mr_emit(&n->s, "AddV2", x, mr_net_dense(n, "narrow", wide, z->width, MR_NET_LINEAR));
-    mr_net_leave(n, saved);
+    mr_out wide = mr_nn_dense(n, "wide", layer_norm(n, "norm2", x, z->width), 4 * (int64_t)z->width, MR_NN_RELU);
+    x = mr_emit(&n->s, "AddV2", x, mr_nn_dense(n, "narrow", wide, z->width, MR_NN_LINEAR));
+    mr_nn_leave(n, saved);
     return x;
 }
 
-static mr_out transformer(mr_network *n, const int64_t *p, def *d)
+static mr_out transformer(mr_nn *n, const int64_t *p, def *d)
 {
     sizes z = {(int32_t)p[0], (int32_t)p[1], (int32_t)p[2], (int32_t)p[3]};
     int64_t words = (int64_t)z.batch * z.time;
@@ -263,10 +263,10 @@ static mr_out transformer(mr_network *n, const int64_t *p, def *d)
         return MR_NO_OUT;
     }
     mr_out ids = input(n, d, "words", MR_INT32, DIMS(words));
-    mr_out x = mr_net_embedding(n, "embedding", ids, p[5], z.width);
+    mr_out x = mr_nn_embedding(n, "embedding", ids, p[5], z.width);
     for (int64_t i = 0; i < p[4]; i++)
         x = transformer_layer(n, (int)i + 1, x, &z);
-    return softmax_loss(n, d, mr_net_dense(n, "out", layer_norm(n, "norm", x, z.width), p[5], MR_NET_LINEAR), words);
+    return softmax_loss(n, d, mr_nn_dense(n, "out", layer_norm(n, "norm", x, z.width), p[5], MR_NN_LINEAR), words);
 }
 
 /* ---- the table ---- */
@@ -338,13 +338,13 @@ int mr_sim_model_param(const mr_sim_model *m, mr_sv name)
 mr_status *mr_sim_model_build(const mr_sim_model *m, const int64_t *params, def *out)
 {
     *out = (def){.g = mr_graph_new()};
-    mr_network *n = mr_net_new(out->g);
+    mr_nn *n = mr_nn_new(out->g);
     mr_out loss = m->loss(n, params, out);
-    mr_net_optimizer sgd = {.kind = MR_NET_SGD, .rate = 0.01f};
-    mr_node *train = mr_scope_ok(&n->s) ? mr_net_minimize(n, loss, &sgd) : NULL;
-    out->init = mr_net_initializer(n);
+    mr_nn_optimizer sgd = {.kind = MR_NN_SGD, .rate = 0.01f};
+    mr_node *train = mr_scope_ok(&n->s) ? mr_nn_minimize(n, loss, &sgd) : NULL;
+    out->init = mr_nn_initializer(n);
     mr_status *st = mr_scope_status(&n->s);
-    mr_net_free(n);
+    mr_nn_free(n);
     if (st) {
         mr_sim_graph_def_deinit(out);
         return mr_status_prepend(st, "model '%s': ", m->name);

@@ -6,7 +6,7 @@
 #ifndef MR_SIM_MODELS_H
 #define MR_SIM_MODELS_H
 
-#include "train/net.h"
+#include "train/nn.h"
 
 enum { MR_SIM_MAX_PARAMS = 8 };
 
@@ -28,7 +28,7 @@ typedef struct mr_sim_model {
     const char *name, *about;
     mr_sim_param params[MR_SIM_MAX_PARAMS + 1];
     /* Builds up to the loss; p is in the order of params. */
-    mr_out (*loss)(mr_network *n, const int64_t *p, mr_sim_graph_def *out);
+    mr_out (*loss)(mr_nn *n, const int64_t *p, mr_sim_graph_def *out);
 } mr_sim_model;
 
 /* Sorted by name; *n of them. */

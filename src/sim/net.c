@@ -72,7 +72,7 @@ static bool waits_for_cut(mr_sim *s, mr_sim_call *c, int from, int to, mr_sim_fn
 
 static void caller_ends(mr_sim *s, mr_sim_call *c, mr_status *st)
 {
-    if (!c->caller_open || s->nodes[c->from].life != c->from_life) {
+    if (!c->caller_open || s->nodes[c->from].generation != c->from_generation) {
         mr_status_free(st);
         return;
     }
@@ -89,7 +89,7 @@ static void server_gone(mr_sim *s, mr_sim_call *c)
         return;
     c->served = false;
     unlink_when_over(c);
-    if (s->nodes[c->to].life == c->to_life && c->gone)
+    if (s->nodes[c->to].generation == c->to_generation && c->gone)
         c->gone(s, c);
 }
 
@@ -143,7 +143,7 @@ static void request_arrives(mr_sim *s, void *arg)
         return;
     }
     c->arrived = c->served = true;
-    c->to_life = s->nodes[c->to].life;
+    c->to_generation = s->nodes[c->to].generation;
     c->tries = 0;
     mr_sim_serve(s, c);
 }
@@ -190,7 +190,7 @@ static mr_sim_call *new_call(mr_sim *s, int from, int to, const mr_sim_message *
     c->number = s->n_calls++;
     c->from = from;
     c->to = to;
-    c->from_life = s->nodes[from].life;
+    c->from_generation = s->nodes[from].generation;
     c->start_ns = s->now_ns;
     c->q = *q;
     int64_t ns = latency(s, from, to) + late_ns;

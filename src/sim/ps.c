@@ -9,7 +9,7 @@ typedef struct gradient {
 } gradient;
 
 typedef struct waiter {
-    mr_sim_wstep *step;
+    mr_sim_worker_run *step;
     mr_sim_work work;
     mr_sim_value v;
 } waiter;
@@ -129,7 +129,7 @@ static void wake(mr_sim *s, mr_sim_task *t)
     }
 }
 
-void mr_sim_ps_work(mr_sim *s, mr_sim_task *t, mr_sim_wstep *w, mr_sim_work work, const mr_sim_value *v)
+void mr_sim_ps_work(mr_sim *s, mr_sim_task *t, mr_sim_worker_run *w, mr_sim_work work, const mr_sim_value *v)
 {
     struct mr_sim_ps *p = t->ps;
     mr_sim_value out = *v;
@@ -145,7 +145,7 @@ void mr_sim_ps_work(mr_sim *s, mr_sim_task *t, mr_sim_wstep *w, mr_sim_work work
     }
 }
 
-void mr_sim_ps_forget(mr_sim_task *t, const mr_sim_wstep *w)
+void mr_sim_ps_forget(mr_sim_task *t, const mr_sim_worker_run *w)
 {
     struct mr_sim_ps *p = t->ps;
     for (int i = p->waiters.n; i-- > 0;)

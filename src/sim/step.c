@@ -77,16 +77,16 @@ static void pin(mr_sim_step *s)
     }
 }
 
-static mr_signature signature(const mr_sim_graph_def *d)
+static mr_run_signature signature(const mr_sim_graph_def *d)
 {
-    return (mr_signature){.feeds = d->feeds.p, .n_feeds = d->feeds.n, .fetches = d->fetches.p, .n_fetches = d->fetches.n,
+    return (mr_run_signature){.feeds = d->feeds.p, .n_feeds = d->feeds.n, .fetches = d->fetches.p, .n_fetches = d->fetches.n,
                           .targets = d->targets.p, .n_targets = d->targets.n};
 }
 
 static mr_status *place(mr_sim_step *s)
 {
     const mr_sim_graph_def *d = &s->def;
-    mr_signature sig = signature(d);
+    mr_run_signature sig = signature(d);
     s->place.links = s->links;
     s->place.memory = s->memory;
     s->place.visits = s->plan->visits;
@@ -125,7 +125,7 @@ static mr_status *simulate(mr_sim_step *s)
     MR_TRY(mr_sim_graph_open(s->plan, &s->def));
     pin(s);
     MR_TRY(place(s));
-    mr_signature sig = signature(&s->def);
+    mr_run_signature sig = signature(&s->def);
     MR_TRY(mr_place_simulate(s->def.g, &s->options, &sig, s->placed.device, &s->planned));
     gather(s);
     return NULL;
@@ -150,7 +150,7 @@ mr_status *mr_sim_step_new(const mr_sim_plan *p, mr_costs *costs, mr_sim_step **
 mr_status *mr_sim_step_alone(const mr_sim_step *s, int device, double *seconds)
 {
     const char **nowhere = mr_new_array(const char *, s->def.g->nodes.n + 1);
-    mr_signature sig = signature(&s->def);
+    mr_run_signature sig = signature(&s->def);
     mr_status *st = mr_place_alone(s->def.g, &s->options, &sig, nowhere, device, seconds);
     mr_free(nowhere);
     return st;
@@ -158,7 +158,7 @@ mr_status *mr_sim_step_alone(const mr_sim_step *s, int device, double *seconds)
 
 mr_status *mr_sim_step_reasons(const mr_sim_step *s, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
-    mr_signature sig = signature(&s->def);
+    mr_run_signature sig = signature(&s->def);
     return mr_place_reasons(s->def.g, &s->options, &sig, s->placed.device, wanted, tell, arg);
 }
 

@@ -91,7 +91,7 @@ void mr_sim_task_end(mr_sim *s, int node)
     mr_sim_node *n = &s->nodes[node];
     mr_sim_task *t = n->task;
     n->up = false;
-    n->life++;
+    n->generation++;
     n->task = NULL;
     mr_sim_worker_deinit(s, t);
     mr_sim_master_deinit(s, t);

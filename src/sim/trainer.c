@@ -76,9 +76,9 @@ static void do_work(mr_sim *s, trainer *t, mr_sim_work work, int mask, mr_sim_va
     mr_sim_start(s, t->c->node, t->c->master, &q, 0, true, ran, r);
 }
 
-static void say(mr_sim *s, trainer *t, mr_sync_word word, then_fn *then)
+static void say(mr_sim *s, trainer *t, mr_sync_message message, then_fn *then)
 {
-    do_work(s, t, MR_SIM_SAY, 1, (mr_sim_value){t->worker, word, t->gave}, then);
+    do_work(s, t, MR_SIM_SAY, 1, (mr_sim_value){t->worker, message, t->gave}, then);
 }
 
 /* ---- a worker ---- */

@@ -19,7 +19,7 @@ typedef struct slot { /* the value for another task */
     mr_sim_call *waiting; /* its RecvTensor */
 } slot;
 
-struct mr_sim_wstep {
+struct mr_sim_worker_run {
     mr_sim_task *task;
     int64_t id;
     slot slots[MR_SIM_MAX_TASKS];
@@ -41,7 +41,7 @@ static int64_t compute_ns(mr_sim *s, int node)
 
 /* ---- the end of a step ---- */
 
-static void run_ends(mr_sim *s, mr_sim_wstep *w, mr_status *st)
+static void run_ends(mr_sim *s, mr_sim_worker_run *w, mr_status *st)
 {
     mr_sim_call *c = w->run;
     w->run = NULL;
@@ -53,7 +53,7 @@ static void run_ends(mr_sim *s, mr_sim_wstep *w, mr_status *st)
     }
 }
 
-static void answer_waiting(mr_sim *s, mr_sim_wstep *w, int to, mr_status *st)
+static void answer_waiting(mr_sim *s, mr_sim_worker_run *w, int to, mr_status *st)
 {
     mr_sim_call *c = w->slots[to].waiting;
     mr_worker_step *step = mr_worker_steps_find(w->task->steps, w->id);
@@ -64,12 +64,12 @@ static void answer_waiting(mr_sim *s, mr_sim_wstep *w, int to, mr_status *st)
     mr_sim_reply(s, c, st);
 }
 
-static mr_status *abort_error(const mr_sim_wstep *w)
+static mr_status *abort_error(const mr_sim_worker_run *w)
 {
     return mr_status_mark_derived(mr_error(w->aborted, "The step was aborted"));
 }
 
-static void abort_step(mr_sim *s, mr_sim_wstep *w, const mr_status *why)
+static void abort_step(mr_sim *s, mr_sim_worker_run *w, const mr_status *why)
 {
     if (w->aborted)
         return;
@@ -87,7 +87,7 @@ static void abort_step(mr_sim *s, mr_sim_wstep *w, const mr_status *why)
 
 static void end_step(mr_sim *s, mr_sim_task *t, int64_t id, mr_status *why)
 {
-    mr_sim_wstep *w = mr_worker_steps_end(t->steps, id);
+    mr_sim_worker_run *w = mr_worker_steps_end(t->steps, id);
     if (w) {
         mr_sim_say(s, t->node, "step %llx ends: %s", (unsigned long long)id, mr_status_message(why));
         abort_step(s, w, why);
@@ -101,7 +101,7 @@ static mr_status *get_step(mr_sim *s, mr_sim_task *t, int64_t id, int64_t reques
     MR_TRY(mr_worker_steps_once(t->steps, request));
     MR_TRY(mr_worker_steps_get(t->steps, id, out, &is_new));
     if (is_new) {
-        mr_sim_wstep *w = (*out)->host = mr_arena_new(&s->arena, mr_sim_wstep);
+        mr_sim_worker_run *w = (*out)->host = mr_arena_new(&s->arena, mr_sim_worker_run);
         w->task = t;
         w->id = id;
     }
@@ -110,7 +110,7 @@ static mr_status *get_step(mr_sim *s, mr_sim_task *t, int64_t id, int64_t reques
 
 /* ---- values between tasks ---- */
 
-static void put_value(mr_sim *s, mr_sim_wstep *w, int to, mr_sim_value value)
+static void put_value(mr_sim *s, mr_sim_worker_run *w, int to, mr_sim_value value)
 {
     w->slots[to].there = true;
     w->slots[to].value = value;
@@ -118,11 +118,11 @@ static void put_value(mr_sim *s, mr_sim_wstep *w, int to, mr_sim_value value)
         answer_waiting(s, w, to, NULL);
 }
 
-static void value_came(mr_sim *s, mr_sim_wstep *w, mr_sim_value value);
+static void value_came(mr_sim *s, mr_sim_worker_run *w, mr_sim_value value);
 
 static void received(mr_sim *s, mr_sim_call *c, mr_status *st)
 {
-    mr_sim_wstep *w = c->ctx;
+    mr_sim_worker_run *w = c->ctx;
     w->receives[c->to] = NULL;
     if (!w->aborted && !st)
         value_came(s, w, c->reply.v);
@@ -131,18 +131,18 @@ static void received(mr_sim *s, mr_sim_call *c, mr_status *st)
     mr_status_free(st);
 }
 
-static void receive(mr_sim *s, mr_sim_wstep *w, int from)
+static void receive(mr_sim *s, mr_sim_worker_run *w, int from)
 {
     mr_sim_message q = {.kind = MR_SIM_RECV_TENSOR,
                         .step = w->id,
                         .request = w->task->next_request++,
-                        .incarnation = w->graph.q.lives[from]};
+                        .incarnation = w->graph.q.incarnations[from]};
     w->receives[from] = mr_sim_start(s, w->task->node, from, &q, 0, false, received, w);
 }
 
 static void asker_gone(mr_sim *s, mr_sim_call *c)
 {
-    mr_sim_wstep *w = c->server;
+    mr_sim_worker_run *w = c->server;
     if (w->slots[c->from].waiting != c)
         return;
     w->slots[c->from].waiting = NULL;
@@ -157,7 +157,7 @@ static mr_status *recv_tensor(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
     if (c->q.incarnation != s->nodes[t->node].incarnation)
         return mr_error(MR_ABORTED, "RecvTensor expects a different device incarnation");
     MR_TRY(get_step(s, t, c->q.step, c->q.request, &step));
-    mr_sim_wstep *w = step->host;
+    mr_sim_worker_run *w = step->host;
     if (w->aborted)
         return abort_error(w);
     if (w->slots[c->from].waiting)
@@ -174,7 +174,7 @@ static mr_status *recv_tensor(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 /* ---- RunGraph ---- */
 
 /* A parameter server's part: it takes what the worker sends, does its work, sends back what came of it. */
-void mr_sim_work_done(mr_sim *s, mr_sim_wstep *w, mr_status *st, mr_sim_value v)
+void mr_sim_work_done(mr_sim *s, mr_sim_worker_run *w, mr_status *st, mr_sim_value v)
 {
     if (st)
         abort_step(s, w, st);
@@ -186,7 +186,7 @@ void mr_sim_work_done(mr_sim *s, mr_sim_wstep *w, mr_status *st, mr_sim_value v)
 
 static void work(mr_sim *s, void *arg)
 {
-    mr_sim_wstep *w = arg;
+    mr_sim_worker_run *w = arg;
     if (!w->aborted)
         mr_sim_ps_work(s, w->task, w, w->graph.q.work, &w->v);
 }
@@ -194,14 +194,14 @@ static void work(mr_sim *s, void *arg)
 /* The worker's part: it sends what was fed, and gathers what comes back. */
 static void feed_all(mr_sim *s, void *arg)
 {
-    mr_sim_wstep *w = arg;
+    mr_sim_worker_run *w = arg;
     for (int i = 0; i < s->n_ps && !w->aborted; i++)
         if (w->graph.q.mask >> i & 1)
             put_value(s, w, i, w->v);
 }
 
 /* A fetch of several is the least of them: "are all of you ready?" */
-static void value_came(mr_sim *s, mr_sim_wstep *w, mr_sim_value value)
+static void value_came(mr_sim *s, mr_sim_worker_run *w, mr_sim_value value)
 {
     bool is_worker = w->task->node == w->graph.q.worker, first = !w->fetched;
     w->fetched = true;
@@ -214,7 +214,7 @@ static void value_came(mr_sim *s, mr_sim_wstep *w, mr_sim_value value)
         mr_sim_after(s, w->task->node, compute_ns(s, w->task->node), work, w);
 }
 
-static void start_part(mr_sim *s, mr_sim_wstep *w)
+static void start_part(mr_sim *s, mr_sim_worker_run *w)
 {
     int node = w->task->node;
     if (node != w->graph.q.worker) {
@@ -232,7 +232,7 @@ static void start_part(mr_sim *s, mr_sim_wstep *w)
 
 static void runner_gone(mr_sim *s, mr_sim_call *c)
 {
-    mr_sim_wstep *w = c->server;
+    mr_sim_worker_run *w = c->server;
     if (w->run == c)
         end_step(s, w->task, w->id, mr_error(MR_CANCELLED, "RunGraph was cancelled"));
 }
@@ -259,7 +259,7 @@ static mr_status *run_graph(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
     MR_TRY(find_graph(t, &c->q, &g));
     MR_TRY(get_step(s, t, c->q.step, c->q.request, &step));
     MR_TRY(mr_worker_steps_begin(step, false, g->session));
-    mr_sim_wstep *w = step->host;
+    mr_sim_worker_run *w = step->host;
     w->graph = *g;
     w->run = c;
     w->v = c->q.v;
@@ -294,7 +294,8 @@ static mr_status *create_session(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 {
     char handle[17];
     mr_worker_session *session;
-    if (c->q.lives[t->node] != s->nodes[t->node].incarnation) /* meant for an earlier life: its deletion went there */
+    if (c->q.incarnations[t->node] !=
+        s->nodes[t->node].incarnation) /* meant for an earlier life: its deletion went there */
         return mr_error(MR_ABORTED, "%s was restarted", s->nodes[t->node].name);
     if (mr_membership_ended(&t->members, c->from, c->q.incarnation))
         return mr_error(MR_ABORTED, "%s was restarted since", s->nodes[c->from].name);

@@ -33,13 +33,13 @@ typedef struct mr_sim_event {
     mr_sim_fn *fn;
     void *arg;
     int node; /* -1: of the world */
-    uint32_t life;
+    uint32_t generation;
 } mr_sim_event;
 
 typedef struct mr_sim_node {
     char name[24];
     bool up;
-    uint32_t life;
+    uint32_t generation;
     uint64_t incarnation;
     int slow; /* everything takes so many times as long */
     mr_sim_task *task;
@@ -87,13 +87,13 @@ typedef struct mr_sim_message {
     mr_sim_value v; /* fed, or fetched */
     int worker, mask; /* of a program: the task of its client's part, and its parameter servers */
     mr_sim_work work;
-    uint64_t lives[MR_SIM_MAX_TASKS]; /* incarnations of the tasks, as the session's master knows them */
+    uint64_t incarnations[MR_SIM_MAX_TASKS]; /* incarnations of the tasks, as the session's master knows them */
 } mr_sim_message;
 
 struct mr_sim_call {
     uint64_t number;
     int from, to;
-    uint32_t from_life, to_life;
+    uint32_t from_generation, to_generation;
     int64_t start_ns, request_at_ns;
     mr_sim_message q, reply;
     mr_status *reply_st;
@@ -159,7 +159,7 @@ void mr_sim_net_deinit(mr_sim *s);
 
 /* ---- worker.c, master.c: the services of a task ---- */
 typedef struct mr_sim_graph mr_sim_graph;
-typedef struct mr_sim_wstep mr_sim_wstep;
+typedef struct mr_sim_worker_run mr_sim_worker_run;
 typedef struct mr_sim_msession mr_sim_msession;
 
 struct mr_sim_task {
@@ -193,9 +193,9 @@ int mr_sim_master_busy(const mr_sim_task *t);                        /* steps th
 struct mr_sim_ps *mr_sim_ps_new(void);
 void mr_sim_ps_free(struct mr_sim_ps *p);
 /* Does the work of a step now or later, then mr_sim_work_done.  Who was told to forget is not called. */
-void mr_sim_ps_work(mr_sim *s, mr_sim_task *t, mr_sim_wstep *w, mr_sim_work work, const mr_sim_value *v);
-void mr_sim_ps_forget(mr_sim_task *t, const mr_sim_wstep *w);
-void mr_sim_work_done(mr_sim *s, mr_sim_wstep *w, mr_status *st, mr_sim_value v); /* takes st */
+void mr_sim_ps_work(mr_sim *s, mr_sim_task *t, mr_sim_worker_run *w, mr_sim_work work, const mr_sim_value *v);
+void mr_sim_ps_forget(mr_sim_task *t, const mr_sim_worker_run *w);
+void mr_sim_work_done(mr_sim *s, mr_sim_worker_run *w, mr_status *st, mr_sim_value v); /* takes st */
 
 /* ---- faults.c, client.c, trainer.c, check.c ---- */
 void mr_sim_plan_faults(mr_sim *s);

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "store/lmdb_writer_test.h"
+#include "store/lmdb_writer_fixture.h"
 #include "tests/harness/test.h"
 
 static char *in_dir(const char *name) { return mr_printf("%s/%s", mr_test_dir(), name); }

@@ -16,16 +16,16 @@
 enum { FIRST_SPARSE = 1 << 22, FIRST_VARIABLE = 1 << 20 };
 
 typedef struct maker {
-    mr_network *n;
-    mr_net_reduce *r;
-    mr_net_gradients *g;
+    mr_nn *n;
+    mr_nn_reduce *r;
+    mr_nn_gradients *g;
     MR_VEC(mr_node *) all; /* gradients that every exchange waits for; empty with overlap */
     MR_VEC(mr_node *) means; /* all exchanges */
 } maker;
 
 /* ---- one exchange ---- */
 
-static mr_out add_exchange(mr_network *n, const mr_net_reduce *r, const char *op, mr_out in, int instance,
+static mr_out add_exchange(mr_nn *n, const mr_nn_reduce *r, const char *op, mr_out in, int instance,
                            const mr_named_attr *attrs, int n_attrs)
 {
     mr_out ins[] = {in, r->size, r->key, mr_const_i32(&n->s, instance)};
@@ -82,7 +82,7 @@ static mr_dtype plain_as(mr_dtype t)
     }
 }
 
-static mr_dtype travels_as(mr_network *n, const mr_net_var *v)
+static mr_dtype travels_as(mr_nn *n, const mr_nn_var *v)
 {
     mr_dtype t = plain_as(v->dtype);
     if (!t)
@@ -91,20 +91,20 @@ static mr_dtype travels_as(mr_network *n, const mr_net_var *v)
     return t;
 }
 
-static mr_out as_type(mr_network *n, mr_out t, mr_dtype from, mr_dtype to)
+static mr_out as_type(mr_nn *n, mr_out t, mr_dtype from, mr_dtype to)
 {
     return from == to ? t : mr_emit_with(&n->s, "Bitcast", MR_ATTRS({"type", mr_a_type(to)}), t);
 }
 
 /* ---- buckets ---- */
 
-static mr_out flatten(mr_network *n, mr_out t)
+static mr_out flatten(mr_nn *n, mr_out t)
 {
     return mr_emit(&n->s, "Reshape", t, mr_const_vec_i32(&n->s, 1, (const int32_t[]){-1}));
 }
 
 /* The dimensions of a variable from number `first` on, as a constant. */
-static mr_out dims_of(mr_network *n, const mr_net_var *v, int first)
+static mr_out dims_of(mr_nn *n, const mr_nn_var *v, int first)
 {
     const mr_pshape *s = mr_out_shape(v->value);
     int32_t dims[MR_MAX_RANK];
@@ -121,7 +121,7 @@ static mr_out dims_of(mr_network *n, const mr_net_var *v, int first)
 static void reduce_bucket(maker *m, const int *in, int k)
 {
     MR_ASSERT(k > 0);
-    mr_network *n = m->n;
+    mr_nn *n = m->n;
     mr_out *parts = mr_new_array(mr_out, k + 1);
     int instance = ++m->r->n_buckets;
     if (k == 1) {
@@ -147,7 +147,7 @@ static void reduce_bucket(maker *m, const int *in, int k)
 
 static int64_t bytes_of(const maker *m, int i)
 {
-    const mr_net_var *v = &m->n->vars.p[m->g->var[i]];
+    const mr_nn_var *v = &m->n->vars.p[m->g->var[i]];
     return v->n * (int64_t)mr_dtype_size(v->dtype);
 }
 
@@ -184,7 +184,7 @@ static void reduce_all(maker *m)
 enum { NO_ROW = -1 };
 
 /* Appends `rows` rows of padding to t, which holds values of the variable's rows, or indices. */
-static mr_out pad_rows(mr_network *n, const mr_net_var *v, mr_out t, mr_dtype type, mr_out rows, bool indices)
+static mr_out pad_rows(mr_nn *n, const mr_nn_var *v, mr_out t, mr_dtype type, mr_out rows, bool indices)
 {
     mr_out axis = mr_const_i32(&n->s, 0), shape[] = {rows, dims_of(n, v, 1)};
     mr_out all = mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, shape}, {-1, &axis}}, 2);
@@ -193,7 +193,7 @@ static mr_out pad_rows(mr_network *n, const mr_net_var *v, mr_out t, mr_dtype ty
 }
 
 /* The rows of t that are not padding. */
-static mr_out take_rows(mr_network *n, mr_out t, mr_out which)
+static mr_out take_rows(mr_nn *n, mr_out t, mr_out which)
 {
     return mr_emit(&n->s, "GatherV2", t, which, mr_const_i32(&n->s, 0));
 }
@@ -202,12 +202,12 @@ static mr_out take_rows(mr_network *n, mr_out t, mr_out which)
  * worker adds up the rows in the order of ranks, so all get the same bits. */
 static void reduce_rows(maker *m, int i)
 {
-    mr_network *n = m->n;
-    mr_net_var v = n->vars.p[m->g->var[i]];
+    mr_nn *n = m->n;
+    mr_nn_var v = n->vars.p[m->g->var[i]];
     mr_gradient *g = &m->g->g[i];
     mr_dtype as = travels_as(n, &v), index = mr_dtype_base(mr_out_type(g->indices));
     int instance = FIRST_SPARSE + 3 * m->r->n_sparse++;
-    mr_net_sum_rows(n, g);
+    mr_nn_sum_rows(n, g);
     mr_out count = mr_emit(&n->s, "Shape", g->indices);
     mr_out most = mr_emit(&n->s, "Maximum", merge_over_workers(m, count, "Max", instance), mr_const_i32(&n->s, 1));
     mr_out more = mr_emit(&n->s, "Sub", most, count);
@@ -219,7 +219,7 @@ static void reduce_rows(maker *m, int i)
     mr_out size = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(v.dtype)}), m->r->size);
     g->indices = take_rows(n, indices, which);
     g->values = mr_emit(&n->s, "RealDiv", as_type(n, take_rows(n, values, which), as, v.dtype), size);
-    mr_net_sum_rows(n, g);
+    mr_nn_sum_rows(n, g);
 }
 
 static void reduce_sparse(maker *m)
@@ -254,7 +254,7 @@ static void prepare_gradients(maker *m)
 /* Makes every gradient depend on all exchanges, so no variable is updated before all of them are complete. */
 static void hold_back(maker *m)
 {
-    mr_network *n = m->n;
+    mr_nn *n = m->n;
     for (int i = 0; i < m->means.n; i++)
         mr_vec_push(&n->s.controls, m->means.p[i]);
     for (int i = 0; i < m->g->n && mr_scope_ok(&n->s); i++) {
@@ -270,7 +270,7 @@ static void hold_back(maker *m)
 }
 
 /* An input with a default, for a step that runs without a generation: a group of one. */
-static mr_out int_input(mr_network *n, const char *name, int otherwise)
+static mr_out int_input(mr_nn *n, const char *name, int otherwise)
 {
     return mr_emit_with(mr_as(&n->s, name), "PlaceholderWithDefault", MR_ATTRS({"shape", mr_a_shape(&mr_pshape_scalar)}),
                         mr_const_i32(&n->s, otherwise));
@@ -279,21 +279,21 @@ static mr_out int_input(mr_network *n, const char *name, int otherwise)
 /* Adds everything up to the means. */
 static void make_means(maker *m, mr_out loss)
 {
-    mr_network *n = m->n;
+    mr_nn *n = m->n;
     const char *saved;
-    m->r->step = mr_net_global_step(n); /* before the gradients: variables keep their order */
-    mr_net_gradients_of(n, loss, m->g);
-    mr_net_enter(n, "all_reduce", &saved);
+    m->r->step = mr_nn_global_step(n); /* before the gradients: variables keep their order */
+    mr_nn_gradients_of(n, loss, m->g);
+    mr_nn_enter(n, "all_reduce", &saved);
     m->r->size = int_input(n, "group_size", 1);
     m->r->key = int_input(n, "group_key", 0);
     prepare_gradients(m);
     reduce_all(m);
     reduce_sparse(m);
     hold_back(m);
-    mr_net_leave(n, saved);
+    mr_nn_leave(n, saved);
 }
 
-static bool check_options(mr_network *n, const mr_net_reduce_options *o)
+static bool check_options(mr_nn *n, const mr_nn_reduce_options *o)
 {
     enum { MAX_WORKERS = 65536 };
     if (o->n_workers < 1 || o->n_workers > MAX_WORKERS || o->worker < 0 || o->worker >= o->n_workers || o->wait_ms < 0 ||
@@ -304,20 +304,20 @@ static bool check_options(mr_network *n, const mr_net_reduce_options *o)
 }
 
 /* r, or NULL (r is freed) after an error, which is in the scope. */
-static mr_net_reduce *reduce_or_null(mr_network *n, mr_net_reduce *r)
+static mr_nn_reduce *reduce_or_null(mr_nn *n, mr_nn_reduce *r)
 {
     if (mr_scope_ok(&n->s))
         return r;
-    mr_net_reduce_free(r);
+    mr_nn_reduce_free(r);
     return NULL;
 }
 
-mr_net_reduce *mr_net_reduce_begin(mr_network *n, mr_out loss, const mr_net_reduce_options *options, mr_net_gradients *g)
+mr_nn_reduce *mr_nn_reduce_begin(mr_nn *n, mr_out loss, const mr_nn_reduce_options *options, mr_nn_gradients *g)
 {
-    *g = (mr_net_gradients){0};
+    *g = (mr_nn_gradients){0};
     if (!check_options(n, options))
         return NULL;
-    maker m = {.n = n, .r = mr_new(mr_net_reduce), .g = g};
+    maker m = {.n = n, .r = mr_new(mr_nn_reduce), .g = g};
     m.r->o = *options;
     make_means(&m, loss);
     mr_vec_deinit(&m.all);
@@ -325,40 +325,40 @@ mr_net_reduce *mr_net_reduce_begin(mr_network *n, mr_out loss, const mr_net_redu
     return reduce_or_null(n, m.r);
 }
 
-mr_net_reduce *mr_net_reduce_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_reduce_options *options)
+mr_nn_reduce *mr_nn_reduce_new(mr_nn *n, mr_out loss, const mr_nn_optimizer *o, const mr_nn_reduce_options *options)
 {
-    mr_net_gradients g;
-    mr_net_reduce *r = mr_net_reduce_begin(n, loss, options, &g);
+    mr_nn_gradients g;
+    mr_nn_reduce *r = mr_nn_reduce_begin(n, loss, options, &g);
     if (r) {
-        r->train = mr_net_apply(n, o, &g);
+        r->train = mr_nn_apply(n, o, &g);
         r = reduce_or_null(n, r);
     }
-    mr_net_gradients_deinit(&g);
+    mr_nn_gradients_deinit(&g);
     return r;
 }
 
-void mr_net_reduce_free(mr_net_reduce *r) { mr_free(r); }
+void mr_nn_reduce_free(mr_nn_reduce *r) { mr_free(r); }
 
 /* ---- copying variables from one worker to all ---- */
 
 /* Adds the send and the receive of one variable; a worker runs one of the two. */
-static void hand_over(mr_net_reduce *r, mr_network *n, int i, mr_node **send, mr_node **receive)
+static void hand_over(mr_nn_reduce *r, mr_nn *n, int i, mr_node **send, mr_node **receive)
 {
-    mr_net_var v = n->vars.p[i];
+    mr_nn_var v = n->vars.p[i];
     mr_dtype t = travels_as(n, &v);
     if (!t)
         return;
-    mr_out now = mr_net_read(n, &v);
+    mr_out now = mr_nn_read(n, &v);
     mr_out sent = add_exchange(n, r, "CollectiveBcastSendV2", as_type(n, now, v.dtype, t), FIRST_VARIABLE + i,
                            MR_ATTRS({"timeout_seconds", mr_a_float(r->o.timeout_s)}));
     mr_out ins[] = {r->size, r->key, mr_const_i32(&n->s, FIRST_VARIABLE + i), dims_of(n, &v, 0)};
     mr_named_attr attrs[] = {{"T", mr_a_type(t)}, {"timeout_seconds", mr_a_float(r->o.timeout_s)}};
     mr_out got = mr_emit_n(&n->s, "CollectiveBcastRecvV2", attrs, 2, ins, 4);
     *send = sent.node;
-    *receive = mr_net_assign(n, &v, as_type(n, got, t, v.dtype)).node;
+    *receive = mr_nn_assign(n, &v, as_type(n, got, t, v.dtype)).node;
 }
 
-static mr_node *group_of(mr_network *n, const char *name, mr_node *const *all, int k)
+static mr_node *group_of(mr_nn *n, const char *name, mr_node *const *all, int k)
 {
     for (int i = 0; i < k; i++)
         mr_vec_push(&n->s.controls, all[i]);
@@ -368,27 +368,27 @@ static mr_node *group_of(mr_network *n, const char *name, mr_node *const *all, i
 }
 
 /* Adds the nodes that copy all variables from the source of a generation to the other workers. */
-void mr_net_reduce_complete(mr_net_reduce *r, mr_network *n)
+void mr_nn_reduce_complete(mr_nn_reduce *r, mr_nn *n)
 {
     const char *saved;
     int k = n->vars.n;
     mr_node **send = mr_new_array(mr_node *, k + 1), **receive = mr_new_array(mr_node *, k + 1);
-    mr_net_enter(n, "all_reduce", &saved);
+    mr_nn_enter(n, "all_reduce", &saved);
     for (int i = 0; i < k && mr_scope_ok(&n->s); i++) {
-        const char *before = mr_net_at(n, n->vars.p[i].device);
+        const char *before = mr_nn_at(n, n->vars.p[i].device);
         hand_over(r, n, i, &send[i], &receive[i]);
-        mr_net_at(n, before);
+        mr_nn_at(n, before);
     }
     r->send = group_of(n, "send", send, k);
     r->receive = group_of(n, "receive", receive, k);
-    mr_net_leave(n, saved);
+    mr_nn_leave(n, saved);
     mr_free(send);
     mr_free(receive);
 }
 
 /* ---- running ---- */
 
-void mr_net_reduce_feeds(const mr_net_reduce *r, mr_out feeds[2], mr_tensor *values[2])
+void mr_nn_reduce_feeds(const mr_nn_reduce *r, mr_out feeds[2], mr_tensor *values[2])
 {
     feeds[0] = r->size;
     feeds[1] = r->key;
@@ -396,11 +396,11 @@ void mr_net_reduce_feeds(const mr_net_reduce *r, mr_out feeds[2], mr_tensor *val
     values[1] = mr_tensor_scalar_i32(r->group.group_key);
 }
 
-static mr_status *run_target(const mr_net_reduce *r, mr_session *s, mr_node *target)
+static mr_status *run_target(const mr_nn_reduce *r, mr_session *s, mr_node *target)
 {
     mr_out feeds[2];
     mr_tensor *values[2];
-    mr_net_reduce_feeds(r, feeds, values);
+    mr_nn_reduce_feeds(r, feeds, values);
     mr_status *st = mr_session_run(s, &(mr_run_args){.feeds = feeds, .feed_values = values, .n_feeds = 2, .targets = &target,
                                                      .n_targets = 1}, NULL, NULL);
     mr_tensor_unref(values[0]);
@@ -408,7 +408,7 @@ static mr_status *run_target(const mr_net_reduce *r, mr_session *s, mr_node *tar
     return st;
 }
 
-static mr_status *read_step(const mr_net_reduce *r, mr_session *s, int64_t *step)
+static mr_status *read_step(const mr_nn_reduce *r, mr_session *s, int64_t *step)
 {
     mr_tensor *t;
     MR_TRY(mr_session_run(s, &(mr_run_args){.fetches = &r->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
@@ -420,7 +420,7 @@ static mr_status *read_step(const mr_net_reduce *r, mr_session *s, int64_t *step
     return st;
 }
 
-static mr_status *ask_to_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
+static mr_status *ask_to_join(mr_nn_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
 {
     int64_t step = 0;
     MR_TRY(read_step(r, s, &step));
@@ -438,7 +438,7 @@ static mr_status *ask_to_join(mr_net_reduce *r, mr_session *s, int64_t deadline_
 
 /* Joins a generation, then copies the variables from its source: a collective in which every member
  * takes part. */
-mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
+mr_status *mr_nn_reduce_join(mr_nn_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
 {
     if (!r->join || r->o.n_workers == 1)
         r->group = (mr_reduce_group){.generation = 1, .size = 1};

@@ -16,7 +16,7 @@
 
 #include "exec/session.h"
 #include "run/cancel.h"
-#include "train/net.h"
+#include "train/nn.h"
 
 typedef struct mr_reduce_ask {
     int worker, n_workers;
@@ -31,7 +31,7 @@ typedef struct mr_reduce_group {
     int group_key, size, rank, source;
 } mr_reduce_group;
 
-typedef struct mr_net_reduce_options {
+typedef struct mr_nn_reduce_options {
     int n_workers, worker;
     int64_t bucket_bytes; /* 0: 4 MiB; negative: a bucket for each gradient */
     bool no_overlap;      /* exchanges wait for the last gradient */
@@ -39,10 +39,10 @@ typedef struct mr_net_reduce_options {
     int64_t wait_ms;      /* for all workers, at the first start; 0: a minute */
     int64_t settle_ms;    /* for the other workers, after a loss; 0: half a second */
     float timeout_s;      /* of an exchange; 0: none of its own */
-} mr_net_reduce_options;
+} mr_nn_reduce_options;
 
-typedef struct mr_net_reduce {
-    mr_net_reduce_options o;
+typedef struct mr_nn_reduce {
+    mr_nn_reduce_options o;
     mr_node *train; /* the update from the means */
     int n_buckets, n_sparse; /* exchanges of dense and of sparse gradients */
     /* internal: */
@@ -55,22 +55,22 @@ typedef struct mr_net_reduce {
     mr_reduce_group group; /* the present one, for the client's thread; generation 0: none yet */
     _Atomic int size_now;  /* the same for other threads */
     _Atomic int64_t generation_now;
-} mr_net_reduce;
+} mr_nn_reduce;
 
-/* In place of mr_net_minimize.  All variables of the network are on this worker's device.  Errors go to the network's scope;
- * NULL then.  mr_net_reduce_free. */
-mr_net_reduce *mr_net_reduce_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_reduce_options *options);
-void mr_net_reduce_free(mr_net_reduce *r);
+/* In place of mr_nn_minimize.  All variables of the network are on this worker's device.  Errors go to the network's scope;
+ * NULL then.  mr_nn_reduce_free. */
+mr_nn_reduce *mr_nn_reduce_new(mr_nn *n, mr_out loss, const mr_nn_optimizer *o, const mr_nn_reduce_options *options);
+void mr_nn_reduce_free(mr_nn_reduce *r);
 /* The first half, for callers that make the update themselves from g, the mean gradients of the workers; deinit g in
  * any case. Set `train` to the update, which also increments the global step. */
-mr_net_reduce *mr_net_reduce_begin(mr_network *n, mr_out loss, const mr_net_reduce_options *options, mr_net_gradients *g);
+mr_nn_reduce *mr_nn_reduce_begin(mr_nn *n, mr_out loss, const mr_nn_reduce_options *options, mr_nn_gradients *g);
 /* Adds the nodes that copy variables from the source to the others; call it after everything that adds variables. */
-void mr_net_reduce_complete(mr_net_reduce *r, mr_network *n);
+void mr_nn_reduce_complete(mr_nn_reduce *r, mr_nn *n);
 
 /* Joins the next generation and takes the variables of its source; variables must be initialized before.  cancel (may
  * be NULL) ends the wait for others; runs in the session end when the session is closed. */
-mr_status *mr_net_reduce_join(mr_net_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel);
+mr_status *mr_nn_reduce_join(mr_nn_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel);
 /* What a training step has to feed: two outputs, and their values, which the caller owns. */
-void mr_net_reduce_feeds(const mr_net_reduce *r, mr_out feeds[2], mr_tensor *values[2]);
+void mr_nn_reduce_feeds(const mr_nn_reduce *r, mr_out feeds[2], mr_tensor *values[2]);
 
 #endif

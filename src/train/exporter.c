@@ -80,7 +80,7 @@ static void put_info(mr_pb_writer *w, const mr_export *e)
     mr_pb_end(w, mark);
 }
 
-static void put_saver(mr_pb_writer *w, const mr_net_saver *s)
+static void put_saver(mr_pb_writer *w, const mr_nn_saver *s)
 {
     enum { V2 = 2, KEEP = 5 };
     size_t mark = mr_pb_begin(w, META_SAVER);
@@ -102,7 +102,7 @@ static void put_asset(mr_pb_writer *w, const mr_export_asset *a)
     mr_pb_end(w, mark);
 }
 
-mr_status *mr_meta_graph_write(const mr_graph *g, const mr_net_saver *saver, const mr_export *e, mr_str *out)
+mr_status *mr_meta_graph_write(const mr_graph *g, const mr_nn_saver *saver, const mr_export *e, mr_str *out)
 {
     mr_pb_writer w;
     mr_str graph = {0};
@@ -154,18 +154,18 @@ static mr_status *copy_assets(const char *dir, const mr_export *e)
     return st;
 }
 
-static mr_status *save_variables(const char *dir, mr_net_saver *saver, mr_session *session)
+static mr_status *save_variables(const char *dir, mr_nn_saver *saver, mr_session *session)
 {
     char *folder = mr_printf("%s/variables", dir), *prefix = mr_printf("%s/variables", folder);
     mr_status *st = mr_dir_make(folder);
     if (!st)
-        st = mr_net_save_at(saver, session, prefix);
+        st = mr_nn_save_at(saver, session, prefix);
     mr_free(folder);
     mr_free(prefix);
     return st;
 }
 
-mr_status *mr_export_saved_model(mr_sv meta_graph, mr_net_saver *saver, mr_session *session, const char *dir, const mr_export *e)
+mr_status *mr_export_saved_model(mr_sv meta_graph, mr_nn_saver *saver, mr_session *session, const char *dir, const mr_export *e)
 {
     if (mr_saved_model_exists(dir))
         return mr_error(MR_ALREADY_EXISTS, "%s has a SavedModel already: export to another folder, or remove it", dir);

@@ -29,9 +29,9 @@ typedef struct mr_export {
 } mr_export;
 
 /* The message alone, without variables and assets; saver may be NULL. */
-mr_status *mr_meta_graph_write(const mr_graph *g, const mr_net_saver *saver, const mr_export *e, mr_str *out);
+mr_status *mr_meta_graph_write(const mr_graph *g, const mr_nn_saver *saver, const mr_export *e, mr_str *out);
 /* Writes a whole folder; ALREADY_EXISTS if it has a model.  saved_model.pb is written last, so a folder with it is
  * complete. saver NULL: a model without variables. */
-mr_status *mr_export_saved_model(mr_sv meta_graph, mr_net_saver *saver, mr_session *session, const char *dir, const mr_export *e);
+mr_status *mr_export_saved_model(mr_sv meta_graph, mr_nn_saver *saver, mr_session *session, const char *dir, const mr_export *e);
 
 #endif

@@ -17,8 +17,8 @@ typedef struct span {
 typedef MR_VEC(mr_gradient) gradient_list;
 
 typedef struct builder {
-    mr_network *n;
-    const mr_net_pipeline *p;
+    mr_nn *n;
+    const mr_nn_pipeline *p;
     const mr_out *inputs;
     int n_inputs;
     mr_out *parts;    /* [n_micro][n_inputs] */
@@ -53,9 +53,9 @@ static void split_inputs(builder *b)
  * others. */
 static mr_out build_stage(builder *b, int stage, int micro, mr_out x)
 {
-    mr_network *n = b->n;
+    mr_nn *n = b->n;
     const char *device = mr_arena_strdup(&n->s.graph->arena, b->p->devices[stage]);
-    const char *before = mr_net_at(n, device), *place = n->place_with;
+    const char *before = mr_nn_at(n, device), *place = n->place_with;
     bool reuse = n->reuse;
     span *t = task_span(b, false, stage, micro);
     n->place_with = device;
@@ -65,7 +65,7 @@ static mr_out build_stage(builder *b, int stage, int micro, mr_out x)
     t->to = count_nodes(b);
     n->reuse = reuse;
     n->place_with = place;
-    mr_net_at(n, before);
+    mr_nn_at(n, before);
     if (mr_scope_ok(&n->s) && (!y.node || y.node->graph != n->s.graph))
         mr_scope_fail(&n->s, mr_invalid("stage %d of the pipeline returned no output of this graph", stage));
     return y;
@@ -96,20 +96,20 @@ static void go_forward(builder *b)
 static void add_up(builder *b, int var, const mr_gradient *g)
 {
     gradient_list *sum = &b->sums[var];
-    const mr_net_var *v = &b->n->vars.p[var];
-    const char *before = mr_net_at(b->n, v->device);
+    const mr_nn_var *v = &b->n->vars.p[var];
+    const char *before = mr_nn_at(b->n, v->device);
     if (g->dense.node && sum->n && sum->p[0].dense.node)
         sum->p[0].dense = mr_emit(&b->n->s, "AddV2", sum->p[0].dense, g->dense);
     else if (g->dense.node || g->values.node)
         mr_vec_push(sum, *g);
-    mr_net_at(b->n, before);
+    mr_nn_at(b->n, before);
 }
 
 /* Adds the gradients of one stage for one micro-batch. dy is the gradient of its result, and becomes
  * that of its input. */
 static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
 {
-    mr_network *n = b->n;
+    mr_nn *n = b->n;
     int n_vars = b->first_var[stage + 1] - b->first_var[stage], k = 0;
     mr_out *xs = mr_new_array(mr_out, n_vars + 1), y = b->results[micro * b->p->n_stages + stage];
     mr_gradient *g = mr_new_array(mr_gradient, n_vars + 1);
@@ -128,9 +128,9 @@ static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
             add_up(b, b->first_var[stage] + i, &g[at++]);
     *dy = MR_NO_GRAD;
     if (stage > 0 && mr_scope_ok(&n->s)) {
-        const char *before = mr_net_at(n, mr_arena_strdup(&n->s.graph->arena, b->p->devices[stage]));
+        const char *before = mr_nn_at(n, mr_arena_strdup(&n->s.graph->arena, b->p->devices[stage]));
         dy->dense = g[k - 1].dense.node ? g[k - 1].dense : g[k - 1].values.node ? mr_gradient_dense(&n->s, &g[k - 1]) : MR_NO_OUT;
-        mr_net_at(n, before);
+        mr_nn_at(n, before);
     }
     t->to = count_nodes(b);
     mr_free(xs);
@@ -322,12 +322,12 @@ static mr_out mean_loss(builder *b)
     mr_scope *s = &b->n->s;
     int k = b->p->n_micro, last = b->p->n_stages - 1;
     mr_out *losses = mr_new_array(mr_out, k);
-    const char *before = mr_net_at(b->n, mr_arena_strdup(&s->graph->arena, b->p->devices[last]));
+    const char *before = mr_nn_at(b->n, mr_arena_strdup(&s->graph->arena, b->p->devices[last]));
     for (int m = 0; m < k; m++)
         losses[m] = b->results[m * b->p->n_stages + last];
     mr_out sum = mr_emit_n(s, "AddN", NULL, 0, losses, k);
     mr_out loss = mr_scope_ok(s) ? mr_emit(s, "Mul", sum, mr_const_num(s, mr_dtype_base(mr_out_type(sum)), 1.0 / k)) : MR_NO_OUT;
-    mr_net_at(b->n, before);
+    mr_nn_at(b->n, before);
     mr_free(losses);
     return loss;
 }
@@ -362,28 +362,28 @@ static mr_gradient mean_gradient(builder *b, int var)
 }
 
 /* Adds one update from the mean gradients of the variables that the stages made. */
-static mr_node *add_update(builder *b, const mr_net_optimizer *o)
+static mr_node *add_update(builder *b, const mr_nn_optimizer *o)
 {
     int n_vars = b->first_var[b->p->n_stages];
-    mr_net_gradients g = {.var = mr_new_array(int, n_vars + 1), .g = mr_new_array(mr_gradient, n_vars + 1)};
+    mr_nn_gradients g = {.var = mr_new_array(int, n_vars + 1), .g = mr_new_array(mr_gradient, n_vars + 1)};
     for (int i = b->first_var[0]; i < n_vars && mr_scope_ok(&b->n->s); i++) {
         if (!b->sums[i].n)
             continue;
-        const char *before = mr_net_at(b->n, b->n->vars.p[i].device);
+        const char *before = mr_nn_at(b->n, b->n->vars.p[i].device);
         g.var[g.n] = i;
         g.g[g.n++] = mean_gradient(b, i);
-        mr_net_at(b->n, before);
+        mr_nn_at(b->n, before);
     }
     if (mr_scope_ok(&b->n->s) && g.n == 0)
         mr_scope_fail(&b->n->s, mr_invalid("the loss of the pipeline does not depend on any trainable variable"));
-    mr_node *train = mr_scope_ok(&b->n->s) ? mr_net_apply(b->n, o, &g) : NULL;
-    mr_net_gradients_deinit(&g);
+    mr_node *train = mr_scope_ok(&b->n->s) ? mr_nn_apply(b->n, o, &g) : NULL;
+    mr_nn_gradients_deinit(&g);
     return train;
 }
 
 /* ---- building everything ---- */
 
-static bool check_pipeline(mr_network *n, const mr_net_pipeline *p, int n_inputs)
+static bool check_pipeline(mr_nn *n, const mr_nn_pipeline *p, int n_inputs)
 {
     if (p->n_stages < 1 || p->n_stages > MR_PIPELINE_MAX || p->n_micro < 1 || p->n_micro > MR_PIPELINE_MAX || n_inputs < 1)
         mr_scope_fail(&n->s, mr_invalid("a pipeline of %d stages, %d micro-batches and %d inputs is not possible",
@@ -407,8 +407,8 @@ static void deinit_builder(builder *b, int n_vars)
 }
 
 /* Each phase is skipped after an error, which is in the scope. */
-mr_node *mr_net_pipeline_minimize(mr_network *n, const mr_net_pipeline *p, const mr_out *inputs, int n_inputs,
-                                  const mr_net_optimizer *o, mr_out *loss)
+mr_node *mr_nn_pipeline_minimize(mr_nn *n, const mr_nn_pipeline *p, const mr_out *inputs, int n_inputs,
+                                  const mr_nn_optimizer *o, mr_out *loss)
 {
     builder b = {.n = n, .p = p, .inputs = inputs, .n_inputs = n_inputs};
     mr_node *train = NULL;

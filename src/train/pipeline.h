@@ -7,9 +7,9 @@
 #define MR_TRAIN_PIPELINE_H
 
 #include "dist/pipeline.h"
-#include "train/net.h"
+#include "train/nn.h"
 
-typedef struct mr_net_pipeline {
+typedef struct mr_nn_pipeline {
     int n_stages, n_micro;
     const char *const *devices; /* by stage: its operations and variables */
     mr_pipeline_order order;
@@ -19,11 +19,11 @@ typedef struct mr_net_pipeline {
      * INVALID_ARGUMENT. */
     mr_out (*build)(void *arg, int stage, mr_out x, const mr_out *parts);
     void *arg;
-} mr_net_pipeline;
+} mr_nn_pipeline;
 
 /* One step.  inputs have the batch as their first dimension, which must be a multiple of n_micro; *loss is the mean.  NULL after an
  * error, which is in the scope. */
-mr_node *mr_net_pipeline_minimize(mr_network *n, const mr_net_pipeline *p, const mr_out *inputs, int n_inputs,
-                                  const mr_net_optimizer *o, mr_out *loss);
+mr_node *mr_nn_pipeline_minimize(mr_nn *n, const mr_nn_pipeline *p, const mr_out *inputs, int n_inputs,
+                                  const mr_nn_optimizer *o, mr_out *loss);
 
 #endif

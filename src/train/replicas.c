@@ -15,7 +15,7 @@ static mr_status *check_options(const char *ps_job, int n_ps, const char *worker
 }
 
 /* Replaces an earlier setting. Device names are in the graph's arena, because nodes keep them. */
-void mr_net_replicate(mr_network *n, const char *ps_job, int n_ps, const char *worker, mr_replicas_strategy strategy)
+void mr_nn_replicate(mr_nn *n, const char *ps_job, int n_ps, const char *worker, mr_replicas_strategy strategy)
 {
     mr_status *st = check_options(ps_job, n_ps, worker);
     if (st || !mr_scope_ok(&n->s)) {

@@ -6,7 +6,7 @@
 #ifndef MR_TRAIN_REPLICAS_H
 #define MR_TRAIN_REPLICAS_H
 
-#include "train/net.h"
+#include "train/nn.h"
 
 typedef enum mr_replicas_strategy {
     MR_REPLICAS_ROUND_ROBIN, /* one after the other, as TensorFlow's replica_device_setter */
@@ -23,7 +23,7 @@ typedef struct mr_replicas {
 
 /* From now on variables of n go to tasks 0 .. n_ps-1 of a job ("ps"), other nodes to `worker`
  * ("/job:worker/task:1").  INVALID_ARGUMENT, kept in the scope, for an invalid count or name. */
-void mr_net_replicate(mr_network *n, const char *ps_job, int n_ps, const char *worker, mr_replicas_strategy strategy);
+void mr_nn_replicate(mr_nn *n, const char *ps_job, int n_ps, const char *worker, mr_replicas_strategy strategy);
 
 void mr_replicas_free(mr_replicas *r); /* accepts NULL */
 /* The device of the next variable. */

@@ -22,7 +22,7 @@ typedef struct shard { /* variables that are saved and restored together */
 typedef MR_VEC(shard) shards;
 
 /* One shard for each device that has variables, in the order of the network; or a single one on the scope's device. */
-static void split_variables(const mr_network *n, bool by_device, shards *out)
+static void split_variables(const mr_nn *n, bool by_device, shards *out)
 {
     for (int i = 0; i < n->vars.n; i++) {
         const char *device = by_device ? n->vars.p[i].device : n->s.device;
@@ -42,7 +42,7 @@ static void shards_deinit(shards *s)
     mr_vec_deinit(s);
 }
 
-static mr_out strings_const(mr_network *n, const char *name, const shard *d, bool empty)
+static mr_out strings_const(mr_nn *n, const char *name, const shard *d, bool empty)
 {
     const char **v = mr_new_array(const char *, d->vars.n + 1);
     for (int i = 0; i < d->vars.n; i++)
@@ -52,12 +52,12 @@ static mr_out strings_const(mr_network *n, const char *name, const shard *d, boo
     return mr_const(mr_as(&n->s, name), t);
 }
 
-static mr_out string_input(mr_network *n, const char *name, mr_out otherwise)
+static mr_out string_input(mr_nn *n, const char *name, mr_out otherwise)
 {
     return mr_emit_with(mr_as(&n->s, name), "PlaceholderWithDefault", MR_ATTRS({"shape", mr_a_shape(&mr_pshape_scalar)}), otherwise);
 }
 
-static mr_node *save_shard(mr_network *n, mr_out file, const shard *d)
+static mr_node *save_shard(mr_nn *n, mr_out file, const shard *d)
 {
     int k = d->vars.n;
     mr_out *values = mr_new_array(mr_out, k + 1);
@@ -71,7 +71,7 @@ static mr_node *save_shard(mr_network *n, mr_out file, const shard *d)
     return save;
 }
 
-static void add_controls(mr_network *n, mr_node *const *nodes, int k)
+static void add_controls(mr_nn *n, mr_node *const *nodes, int k)
 {
     for (int i = 0; i < k && mr_scope_ok(&n->s); i++)
         mr_vec_push(&n->s.controls, nodes[i]);
@@ -80,7 +80,7 @@ static void add_controls(mr_network *n, mr_node *const *nodes, int k)
 /* Each device writes its part to a temporary folder; when all have, the parts are merged into one
  * checkpoint. Every save has a separate folder (s->aside names it), because an abandoned save may
  * still be writing. */
-static mr_node *save_parts(mr_network *n, mr_net_saver *s, const shards *all)
+static mr_node *save_parts(mr_nn *n, mr_nn_saver *s, const shards *all)
 {
     mr_out *parts = mr_new_array(mr_out, all->n);
     MR_VEC(mr_node *) saved = {0};
@@ -89,12 +89,12 @@ static mr_node *save_parts(mr_network *n, mr_net_saver *s, const shards *all)
     mr_out both[] = {s->file, s->aside};
     mr_out base = mr_emit_lists(mr_as(&n->s, "StringJoin"), "StringJoin", NULL, 0, (mr_emit_arg[]){{2, both}}, 1);
     for (int i = 0; i < all->n && mr_scope_ok(&n->s); i++) {
-        mr_net_at(n, all->p[i].device);
+        mr_nn_at(n, all->p[i].device);
         parts[i] = mr_emit(mr_as(&n->s, "ShardedFilename"), "ShardedFilename", base, mr_const_i32(&n->s, i),
                            mr_const_i32(&n->s, all->n));
         mr_vec_push(&saved, save_shard(n, parts[i], &all->p[i]));
     }
-    mr_net_at(n, before);
+    mr_nn_at(n, before);
     add_controls(n, saved.p, saved.n);
     mr_out names = mr_emit_lists(&n->s, "Pack", NULL, 0, (mr_emit_arg[]){{all->n, parts}}, 1);
     mr_node *merged = mr_emit(mr_as(&n->s, "MergeV2Checkpoints"), "MergeV2Checkpoints", names, s->file).node;
@@ -105,16 +105,16 @@ static mr_node *save_parts(mr_network *n, mr_net_saver *s, const shards *all)
 }
 
 /* The save node: its output is the file name, after everything is written. */
-static mr_node *add_save(mr_network *n, mr_net_saver *s, const shards *all)
+static mr_node *add_save(mr_nn *n, mr_nn_saver *s, const shards *all)
 {
     const char *before = n->s.device;
     mr_node *saved = NULL;
     if (all->n > 1) {
         saved = save_parts(n, s, all);
     } else if (all->n == 1) {
-        mr_net_at(n, all->p[0].device);
+        mr_nn_at(n, all->p[0].device);
         saved = save_shard(n, s->file, &all->p[0]);
-        mr_net_at(n, before);
+        mr_nn_at(n, before);
     }
     add_controls(n, &saved, 1);
     mr_out done = mr_emit(mr_as(&n->s, "control_dependency"), "Identity", s->file);
@@ -124,7 +124,7 @@ static mr_node *add_save(mr_network *n, mr_net_saver *s, const shards *all)
 
 /* Every device reads the variables that it holds, whichever device wrote them, so a checkpoint fits any number of
  * devices. */
-static mr_node *add_restore(mr_network *n, mr_out file, const shards *all)
+static mr_node *add_restore(mr_nn *n, mr_out file, const shards *all)
 {
     MR_VEC(mr_node *) assigned = {0};
     const char *before = n->s.device;
@@ -133,19 +133,19 @@ static mr_node *add_restore(mr_network *n, mr_out file, const shards *all)
         int *types = mr_new_array(int, d->vars.n + 1);
         for (int k = 0; k < d->vars.n; k++)
             types[k] = n->vars.p[d->vars.p[k]].dtype;
-        mr_net_at(n, d->device);
+        mr_nn_at(n, d->device);
         mr_out names = strings_const(n, "RestoreV2/tensor_names", d, false);
         mr_out slices = strings_const(n, "RestoreV2/shape_and_slices", d, true);
         mr_out read = mr_emit_with(mr_as(&n->s, "RestoreV2"), "RestoreV2", MR_ATTRS({"dtypes", mr_a_types(d->vars.n, types)}),
                                    file, names, slices);
         mr_free(types);
         for (int k = 0; k < d->vars.n && mr_scope_ok(&n->s); k++) {
-            const mr_net_var *v = &n->vars.p[d->vars.p[k]];
-            mr_net_at(n, v->device);
-            mr_vec_push(&assigned, mr_net_assign(n, v, mr_nth(read, k)).node);
+            const mr_nn_var *v = &n->vars.p[d->vars.p[k]];
+            mr_nn_at(n, v->device);
+            mr_vec_push(&assigned, mr_nn_assign(n, v, mr_nth(read, k)).node);
         }
     }
-    mr_net_at(n, before);
+    mr_nn_at(n, before);
     add_controls(n, assigned.p, assigned.n);
     mr_out done = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, "restore_all"), "NoOp") : MR_NO_OUT;
     n->s.controls.n = 0;
@@ -153,32 +153,32 @@ static mr_node *add_restore(mr_network *n, mr_out file, const shards *all)
     return done.node;
 }
 
-static mr_net_saver *saver_new(mr_network *n, int max_to_keep, bool by_device)
+static mr_nn_saver *saver_new(mr_nn *n, int max_to_keep, bool by_device)
 {
-    mr_net_saver *s = mr_new(mr_net_saver);
+    mr_nn_saver *s = mr_new(mr_nn_saver);
     const char *saved;
     shards all = {0};
     s->max_to_keep = max_to_keep;
     if (n->vars.n == 0)
         mr_scope_fail(&n->s, mr_invalid("a saver needs variables: add them to the network before the saver"));
     split_variables(n, by_device, &all);
-    mr_net_enter(n, mr_graph_unique_name(n->s.graph, "save"), &saved);
+    mr_nn_enter(n, mr_graph_unique_name(n->s.graph, "save"), &saved);
     mr_out deflt = mr_const_str(mr_as(&n->s, "filename/input"), "model");
     s->file = string_input(n, "Const", deflt);
     s->save = add_save(n, s, &all);
     s->restore = add_restore(n, s->file, &all);
-    mr_net_leave(n, saved);
+    mr_nn_leave(n, saved);
     shards_deinit(&all);
     return s;
 }
 
-mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep) { return saver_new(n, max_to_keep, false); }
-mr_net_saver *mr_net_saver_new_sharded(mr_network *n, int max_to_keep) { return saver_new(n, max_to_keep, true); }
+mr_nn_saver *mr_nn_saver_new(mr_nn *n, int max_to_keep) { return saver_new(n, max_to_keep, false); }
+mr_nn_saver *mr_nn_saver_new_sharded(mr_nn *n, int max_to_keep) { return saver_new(n, max_to_keep, true); }
 
-void mr_net_saver_free(mr_net_saver *s) { mr_free(s); }
+void mr_nn_saver_free(mr_nn_saver *s) { mr_free(s); }
 
 /* Runs save or restore with a path. A save gets a random name for its temporary folder. */
-static mr_status *run_with_path(mr_net_saver *s, mr_session *session, const char *path, mr_node *target)
+static mr_status *run_with_path(mr_nn_saver *s, mr_session *session, const char *path, mr_node *target)
 {
     if (!target)
         return mr_error(MR_FAILED_PRECONDITION, "the saver was not built: see the model's status");
@@ -194,12 +194,12 @@ static mr_status *run_with_path(mr_net_saver *s, mr_session *session, const char
     return st;
 }
 
-mr_status *mr_net_save_at(mr_net_saver *s, mr_session *session, const char *prefix)
+mr_status *mr_nn_save_at(mr_nn_saver *s, mr_session *session, const char *prefix)
 {
     return run_with_path(s, session, prefix, s->save);
 }
 
-mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path)
+mr_status *mr_nn_restore(mr_nn_saver *s, mr_session *session, const char *path)
 {
     return run_with_path(s, session, path, s->restore);
 }
@@ -283,7 +283,7 @@ static mr_status *remove_leftover(void *ctx, const char *name)
     return NULL;
 }
 
-mr_status *mr_net_saver_clean(const char *prefix)
+mr_status *mr_nn_saver_clean(const char *prefix)
 {
     mr_sv dir = mr_path_dirname(prefix);
     char *folder = dir.n ? mr_strndup(dir.p, dir.n) : mr_strdup(".");
@@ -295,7 +295,7 @@ mr_status *mr_net_saver_clean(const char *prefix)
 
 /* Names the checkpoint as the newest in the folder's `checkpoint` file, then removes those beyond
  * max_to_keep. A missing or unreadable file is replaced. */
-static mr_status *name_newest(mr_net_saver *s, const char *folder, const char *path)
+static mr_status *name_newest(mr_nn_saver *s, const char *folder, const char *path)
 {
     mr_checkpoint_state state;
     mr_status *st = mr_checkpoint_state_read(folder, &state);
@@ -321,7 +321,7 @@ static mr_status *name_newest(mr_net_saver *s, const char *folder, const char *p
     return st;
 }
 
-mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix, int64_t step)
+mr_status *mr_nn_save(mr_nn_saver *s, mr_session *session, const char *prefix, int64_t step)
 {
     char *path = step >= 0 ? mr_printf("%s-%lld", prefix, (long long)step) : mr_strdup(prefix);
     mr_sv dir = mr_path_dirname(path);
@@ -344,7 +344,7 @@ static bool is_damage(const mr_status *st, const char *path)
 
 /* Tries the named checkpoints from the newest on, skipping damaged ones. If none loads, the error is
  * that of the newest. */
-mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const char *folder, bool *found)
+mr_status *mr_nn_restore_latest(mr_nn_saver *s, mr_session *session, const char *folder, bool *found)
 {
     mr_checkpoint_state state;
     *found = false;
@@ -355,7 +355,7 @@ mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const cha
     }
     for (int i = state.paths.n - 1; !st && i >= 0 && !*found; i--) {
         char *path = mr_checkpoint_resolve(folder, state.paths.p[i]);
-        mr_status *one = mr_net_restore(s, session, path);
+        mr_status *one = mr_nn_restore(s, session, path);
         *found = !one;
         if (one && is_damage(one, path)) {
             mr_warn("Cannot load checkpoint %s: %s", path, mr_status_message(one));

@@ -12,26 +12,26 @@
 #define MR_TRAIN_SAVER_H
 
 #include "exec/session.h"
-#include "train/net.h"
+#include "train/nn.h"
 
-typedef struct mr_net_saver {
+typedef struct mr_nn_saver {
     mr_out file;         /* string scalar to feed: the prefix */
     mr_out aside;        /* likewise, of a sharded saver: what follows the prefix in the names of temporary parts */
     mr_node *save, *restore;
     int max_to_keep;     /* 0: all */
-} mr_net_saver;
+} mr_nn_saver;
 
 /* A saver of all variables made so far; errors go to the network's scope. */
-mr_net_saver *mr_net_saver_new(mr_network *n, int max_to_keep);
-mr_net_saver *mr_net_saver_new_sharded(mr_network *n, int max_to_keep);
-void mr_net_saver_free(mr_net_saver *s);
-mr_status *mr_net_save(mr_net_saver *s, mr_session *session, const char *prefix, int64_t step);
+mr_nn_saver *mr_nn_saver_new(mr_nn *n, int max_to_keep);
+mr_nn_saver *mr_nn_saver_new_sharded(mr_nn *n, int max_to_keep);
+void mr_nn_saver_free(mr_nn_saver *s);
+mr_status *mr_nn_save(mr_nn_saver *s, mr_session *session, const char *prefix, int64_t step);
 /* Saves at exactly this prefix, without naming it in a `checkpoint` file. */
-mr_status *mr_net_save_at(mr_net_saver *s, mr_session *session, const char *prefix);
-mr_status *mr_net_restore(mr_net_saver *s, mr_session *session, const char *path);
+mr_status *mr_nn_save_at(mr_nn_saver *s, mr_session *session, const char *prefix);
+mr_status *mr_nn_restore(mr_nn_saver *s, mr_session *session, const char *path);
 /* Removes the files that killed saves under this prefix left, if they are at least a minute old. */
-mr_status *mr_net_saver_clean(const char *prefix);
+mr_status *mr_nn_saver_clean(const char *prefix);
 /* *found false when the folder names no checkpoint; an error when it names some and none loads. */
-mr_status *mr_net_restore_latest(mr_net_saver *s, mr_session *session, const char *folder, bool *found);
+mr_status *mr_nn_restore_latest(mr_nn_saver *s, mr_session *session, const char *folder, bool *found);
 
 #endif

@@ -29,7 +29,7 @@
 
 /* ---- adding nodes ---- */
 
-static bool seen_device(const mr_network *n, int upto)
+static bool seen_device(const mr_nn *n, int upto)
 {
     for (int i = 0; i < upto; i++)
         if (strcmp(n->vars.p[i].device, n->vars.p[upto].device) == 0)
@@ -40,14 +40,14 @@ static bool seen_device(const mr_network *n, int upto)
 /* Adds a flag to each device that has variables, and set_flags, which sets them all. A flag is not a
  * variable of the network, so it is not saved: a task that restarts comes back without it, which is
  * how mr_supervised_check notices the restart. */
-static void add_flags(mr_supervised *s, mr_network *n)
+static void add_flags(mr_supervised *s, mr_nn *n)
 {
     MR_VEC(mr_node *) set = {0};
     const char *before = n->s.device;
     for (int i = 0; i < n->vars.n && mr_scope_ok(&n->s); i++) {
         if (seen_device(n, i))
             continue;
-        mr_net_at(n, n->vars.p[i].device);
+        mr_nn_at(n, n->vars.p[i].device);
         const char *name = mr_arena_printf(&n->s.graph->arena, "ready_%d", s->flags.n);
         mr_out h = mr_emit0_with(mr_as(&n->s, name), "VarHandleOp",
                                  MR_ATTRS({"dtype", mr_a_type(MR_INT64)}, {"shape", mr_a_shape(&mr_pshape_scalar)},
@@ -55,7 +55,7 @@ static void add_flags(mr_supervised *s, mr_network *n)
         mr_vec_push(&s->flags, mr_emit(&n->s, "VarIsInitializedOp", h));
         mr_vec_push(&set, mr_emit(&n->s, "AssignVariableOp", h, mr_const_i64(&n->s, 1)).node);
     }
-    mr_net_at(n, before);
+    mr_nn_at(n, before);
     for (int i = 0; i < set.n && mr_scope_ok(&n->s); i++)
         mr_vec_push(&n->s.controls, set.p[i]);
     s->set_flags = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, "set_ready"), "NoOp").node : NULL;
@@ -64,17 +64,17 @@ static void add_flags(mr_supervised *s, mr_network *n)
 }
 
 /* Adds a read of the global step that runs after a training step. */
-static void add_step(mr_supervised *s, mr_network *n)
+static void add_step(mr_supervised *s, mr_nn *n)
 {
-    s->step = mr_net_global_step(n);
-    const mr_net_var *v = mr_net_find(n, s->step);
+    s->step = mr_nn_global_step(n);
+    const mr_nn_var *v = mr_nn_find(n, s->step);
     if (!s->o.train || !v)
         return;
-    const char *before = mr_net_at(n, v->device);
+    const char *before = mr_nn_at(n, v->device);
     mr_vec_push(&n->s.controls, s->o.train);
-    s->step_after = mr_net_read(n, v);
+    s->step_after = mr_nn_read(n, v);
     n->s.controls.n = 0;
-    mr_net_at(n, before);
+    mr_nn_at(n, before);
 }
 
 /* The folder as an absolute path, because other tasks of this host may have another working directory.
@@ -89,7 +89,7 @@ static char *absolute_path(const char *folder)
 
 /* Adds the nodes and prepares the state; nothing runs yet. With all-reduce each worker saves and
  * prepares its own variables, so there is no election. */
-mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
+mr_supervised *mr_supervised_new(mr_nn *n, const mr_supervised_options *o)
 {
     mr_supervised *s = mr_new(mr_supervised);
     s->o = *o;
@@ -121,12 +121,12 @@ mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o)
         o->sync->tracer = &s->tracer;
     mr_election_init(&s->election, MR_MAX(0, o->worker), MR_MAX(1, o->chief_ms) * 1000000, mr_now_ns());
     if (o->chief_ms > 0)
-        mr_net_vote_init(&s->vote, n);
+        mr_nn_vote_init(&s->vote, n);
     add_step(s, n);
     if (o->reduce && mr_scope_ok(&n->s))
-        mr_net_reduce_complete(o->reduce, n);
-    s->init = mr_net_initializer(n);
-    s->saver = o->chief_saves ? mr_net_saver_new(n, o->max_to_keep) : mr_net_saver_new_sharded(n, o->max_to_keep);
+        mr_nn_reduce_complete(o->reduce, n);
+    s->init = mr_nn_initializer(n);
+    s->saver = o->chief_saves ? mr_nn_saver_new(n, o->max_to_keep) : mr_nn_saver_new_sharded(n, o->max_to_keep);
     add_flags(s, n);
     if (mr_scope_ok(&n->s))
         return s;
@@ -253,7 +253,7 @@ static mr_status *prepare_variables(mr_supervised *s, mr_session *session)
 {
     bool found = false;
     if (s->folder)
-        MR_TRY(mr_net_restore_latest(s->saver, session, s->folder, &found));
+        MR_TRY(mr_nn_restore_latest(s->saver, session, s->folder, &found));
     if (!found)
         MR_TRY(run_node(session, s->init));
     return run_node(session, s->set_flags);
@@ -262,7 +262,7 @@ static mr_status *prepare_variables(mr_supervised *s, mr_session *session)
 mr_status *mr_supervised_vote(mr_supervised *s, mr_session *session, bool *chief)
 {
     mr_lock(&s->voting);
-    mr_status *st = mr_net_vote_run(&s->vote, session, &s->election);
+    mr_status *st = mr_nn_vote_run(&s->vote, session, &s->election);
     *chief = s->election.chief;
     mr_unlock(&s->voting);
     return st;
@@ -358,7 +358,7 @@ static mr_recovery_do join_generation(mr_supervised *s, mr_session *session)
 {
     if (!s->o.reduce)
         return MR_RECOVER_WORK;
-    mr_status *st = mr_net_reduce_join(s->o.reduce, session, s->deadline_ms, s->cancel);
+    mr_status *st = mr_nn_reduce_join(s->o.reduce, session, s->deadline_ms, s->cancel);
     return st ? mr_recovery_opened(&s->recovery, st, mr_now_ns()) : MR_RECOVER_WORK;
 }
 
@@ -400,7 +400,7 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
     }
     bool chief = s->o.reduce ? s->o.reduce->group.rank == 0 : s->recovery.chief;
     if (chief && s->folder && !s->cleaned) {
-        mr_status_free(mr_net_saver_clean(s->prefix));
+        mr_status_free(mr_nn_saver_clean(s->prefix));
         s->cleaned = true;
     }
     mr_report_waiting("");
@@ -488,7 +488,7 @@ mr_status *mr_supervised_run(mr_supervised *s, const mr_run_args *a)
 static mr_status *train_sync(mr_supervised *s, mr_session *session, train_arg *t)
 {
     s->worker.trace = t->trace;
-    MR_TRY(mr_net_sync_run(s->o.sync, session, t->a, &s->worker));
+    MR_TRY(mr_nn_sync_run(s->o.sync, session, t->a, &s->worker));
     t->step = s->worker.step;
     return NULL;
 }
@@ -507,7 +507,7 @@ static mr_status *run_train(mr_supervised *s, mr_session *session, mr_run_args *
         feeds[i] = a->feeds[i];
         values[i] = a->feed_values[i];
     }
-    mr_net_reduce_feeds(s->o.reduce, feeds + n, values + n);
+    mr_nn_reduce_feeds(s->o.reduce, feeds + n, values + n);
     a->feeds = feeds;
     a->feed_values = values;
     a->n_feeds = n + 2;
@@ -583,7 +583,7 @@ static void note_own(mr_supervised *s, int64_t step)
 bool mr_supervised_figures(mr_supervised *s, int worker, mr_sync_figures *out)
 {
     if (s->o.sync)
-        return mr_net_sync_figures(s->o.sync, worker, out);
+        return mr_nn_sync_figures(s->o.sync, worker, out);
     mr_lock(&s->mu);
     *out = s->own;
     mr_unlock(&s->mu);
@@ -623,7 +623,7 @@ static mr_status *step_once(mr_supervised *s, mr_session *session, void *arg)
     int64_t *step = arg;
     mr_tensor *t;
     if (s->o.sync) {
-        mr_status *st = mr_net_sync_join(s->o.sync, session, &s->worker);
+        mr_status *st = mr_nn_sync_join(s->o.sync, session, &s->worker);
         *step = s->worker.step;
         return st;
     }
@@ -651,7 +651,7 @@ static mr_status *confirm_chief(mr_supervised *s, mr_session *session, void *arg
 static mr_status *leave_barrier(mr_supervised *s, mr_session *session, void *arg)
 {
     (void)arg;
-    return mr_net_sync_say(s->o.sync, session, s->o.sync->o.worker, MR_SYNC_LEAVE);
+    return mr_nn_sync_say(s->o.sync, session, s->o.sync->o.worker, MR_SYNC_LEAVE);
 }
 
 /* Logs which workers have not finished yet. */
@@ -659,7 +659,7 @@ static void tell_unfinished(mr_supervised *s, mr_long_wait *wait)
 {
     double seconds;
     mr_str who = {0};
-    mr_net_sync_list_present(s->o.sync, &who);
+    mr_nn_sync_list_present(s->o.sync, &who);
     if (mr_long_wait_due(wait, mr_now_ns(), &seconds))
         mr_info("Still waiting for worker %s: it has not finished (%.0f s)", who.n ? mr_str_z(&who) : "(unknown)",
                 seconds);
@@ -726,7 +726,7 @@ void mr_supervised_free(mr_supervised *s)
     mr_recovery_deinit(&s->recovery);
     mr_status_free(s->why);
     mr_status_free(s->fatal);
-    mr_net_saver_free(s->saver);
+    mr_nn_saver_free(s->saver);
     if (s->o.sync)
         s->o.sync->tracer = NULL;
     mr_tracer_deinit(&s->tracer);

@@ -31,8 +31,8 @@ typedef struct mr_supervised_options {
                        mr_session **out); /* opens a session of the same graph; cancel ends its waits */
     void *arg;
     mr_node *train;      /* one step, unless `sync` or `reduce` is set */
-    mr_net_sync *sync;   /* borrowed */
-    mr_net_reduce *reduce; /* borrowed: every worker prepares its own variables, then takes those of the source; rank 0
+    mr_nn_sync *sync;   /* borrowed */
+    mr_nn_reduce *reduce; /* borrowed: every worker prepares its own variables, then takes those of the source; rank 0
                               of a generation is the chief */
     const char *folder;  /* of checkpoints; NULL: neither save nor restore */
     int64_t save_ms;     /* between two checkpoints; 0: only one at the end */
@@ -45,7 +45,7 @@ typedef struct mr_supervised_options {
 
 /* Adds its nodes to the graph; call it after everything that adds variables.  NULL after an error, which is in the
  * network's scope. */
-mr_supervised *mr_supervised_new(mr_network *n, const mr_supervised_options *o);
+mr_supervised *mr_supervised_new(mr_nn *n, const mr_supervised_options *o);
 /* Opens the session and returns when training may begin.  If the cluster did not start, it may be called again. */
 mr_status *mr_supervised_start(mr_supervised *s);
 /* One training step with the feeds and fetches of a; *step becomes the global step. */

@@ -15,7 +15,7 @@ enum { MR_SUPERVISED_THREADS = 3 }; /* leads the barrier, saves, sends heartbeat
 struct mr_supervised {
     mr_supervised_options o;
     char *folder, *prefix;
-    mr_net_saver *saver;
+    mr_nn_saver *saver;
     mr_node *init, *set_flags;
     MR_VEC(mr_out) flags;
     mr_out step, step_after;
@@ -36,7 +36,7 @@ struct mr_supervised {
     mr_tracer tracer;
 
     mr_mutex voting; /* one vote at a time; taken before mu */
-    mr_net_vote vote;
+    mr_nn_vote vote;
     mr_election election MR_GUARDED_BY(voting);
 
     mr_mutex saving; /* one checkpoint at a time; taken before mu */

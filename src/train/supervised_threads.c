@@ -57,7 +57,7 @@ static void lead_barrier(void *arg)
     mr_session *session;
     int era;
     while ((session = mr_supervised_use_as_chief(s, &era))) {
-        mr_status *st = mr_net_sync_lead(s->o.sync, session);
+        mr_status *st = mr_nn_sync_lead(s->o.sync, session);
         mr_supervised_unuse(s);
         if (!st && wait_for_return(s))
             continue;
@@ -114,7 +114,7 @@ static mr_status *save_now(mr_supervised *s, mr_session *session, int64_t *step)
     MR_TRY(mr_session_run(session, &(mr_run_args){.fetches = &s->step, .fetched = &t, .n_fetches = 1}, NULL, NULL));
     mr_status *st = mr_fetched_i64(t, step);
     mr_tensor_unref(t);
-    return st || is_newest(s, *step) ? st : mr_net_save(s->saver, session, s->prefix, *step);
+    return st || is_newest(s, *step) ? st : mr_nn_save(s->saver, session, s->prefix, *step);
 }
 
 mr_status *mr_supervised_save(mr_supervised *s, mr_session *session, int64_t *step)
@@ -160,7 +160,7 @@ static mr_status *send_heartbeat(mr_supervised *s, mr_session *session)
     MR_TRY(mr_supervised_confirm(s, session));
     if (!s->o.sync)
         return NULL;
-    MR_TRY(mr_net_sync_say(s->o.sync, session, left ? -1 : s->o.sync->o.worker, MR_SYNC_ALIVE));
+    MR_TRY(mr_nn_sync_say(s->o.sync, session, left ? -1 : s->o.sync->o.worker, MR_SYNC_ALIVE));
     if (chief)
         MR_TRY(mr_supervised_check(s, session, &ready));
     return ready ? NULL : mr_error(MR_ABORTED, "A task of the cluster has restarted");

@@ -17,24 +17,24 @@
 #include "train/sync_internal.h"
 
 typedef struct maker {
-    mr_network *n;
-    mr_net_sync *y;
+    mr_nn *n;
+    mr_nn_sync *y;
 } maker;
 
-static mr_out int64_input(mr_network *n, const char *name)
+static mr_out int64_input(mr_nn *n, const char *name)
 {
     return mr_placeholder(&n->s, MR_INT64, name, &mr_pshape_scalar);
 }
 
 /* Nodes added from now on run after these. */
-static void add_controls(mr_network *n, mr_node *const *nodes, int k)
+static void add_controls(mr_nn *n, mr_node *const *nodes, int k)
 {
     for (int i = 0; i < k; i++)
         if (nodes[i])
             mr_vec_push(&n->s.controls, nodes[i]);
 }
 
-static mr_node *group_nodes(mr_network *n, const char *name, mr_node *const *nodes, int k)
+static mr_node *group_nodes(mr_nn *n, const char *name, mr_node *const *nodes, int k)
 {
     add_controls(n, nodes, k);
     mr_out g = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, name), "NoOp") : MR_NO_OUT;
@@ -44,7 +44,7 @@ static mr_node *group_nodes(mr_network *n, const char *name, mr_node *const *nod
 
 /* ---- queues of int64 tuples ---- */
 
-static mr_out make_queue(mr_network *n, const char *name, int width)
+static mr_out make_queue(mr_nn *n, const char *name, int width)
 {
     int types[] = {MR_INT64, MR_INT64, MR_INT64};
     const mr_pshape *shapes[] = {&mr_pshape_scalar, &mr_pshape_scalar, &mr_pshape_scalar};
@@ -54,7 +54,7 @@ static mr_out make_queue(mr_network *n, const char *name, int width)
 }
 
 /* Takes everything in the queue, at least one tuple: one vector for each component. */
-static mr_out dequeue_all(mr_network *n, mr_out q, int width)
+static mr_out dequeue_all(mr_nn *n, mr_out q, int width)
 {
     int types[] = {MR_INT64, MR_INT64, MR_INT64};
     mr_out count = mr_emit(&n->s, "Maximum", mr_emit(&n->s, "QueueSizeV2", q), mr_const_i32(&n->s, 1));
@@ -63,7 +63,7 @@ static mr_out dequeue_all(mr_network *n, mr_out q, int width)
 
 /* Takes all tokens and keeps the last one, which is the newest. Not the largest: after a loss the
  * global step may fall. */
-static void dequeue_token(mr_network *n, mr_out q, mr_out out[2])
+static void dequeue_token(mr_nn *n, mr_out q, mr_out out[2])
 {
     mr_out all = dequeue_all(n, q, 2);
     mr_out last = mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}), end = mr_const_vec_i32(&n->s, 1, (int32_t[]){0});
@@ -73,13 +73,13 @@ static void dequeue_token(mr_network *n, mr_out q, mr_out out[2])
                               one);
 }
 
-static mr_out add_enqueue(mr_network *n, const char *op, mr_out q, const mr_out *values, int width)
+static mr_out add_enqueue(mr_nn *n, const char *op, mr_out q, const mr_out *values, int width)
 {
     return mr_emit_lists(&n->s, op, NULL, 0, (mr_emit_arg[]){{-1, &q}, {width, values}}, 2);
 }
 
 /* A vector of to[worker] copies of a scalar: 0 copies enqueue nothing. */
-static mr_out copies_for_worker(mr_network *n, mr_out to, int worker, mr_out v)
+static mr_out copies_for_worker(mr_nn *n, mr_out to, int worker, mr_out v)
 {
     mr_out k = mr_emit(&n->s, "Slice", to, mr_const_vec_i32(&n->s, 1, (int32_t[]){worker}),
                        mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
@@ -90,7 +90,7 @@ static mr_out copies_for_worker(mr_network *n, mr_out to, int worker, mr_out v)
  * one. */
 static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr_node *behind)
 {
-    mr_network *n = m->n;
+    mr_nn *n = m->n;
     mr_sync_nodes given = {0};
     for (int i = 0; i < m->y->o.n_workers; i++) {
         mr_out v[2] = {copies_for_worker(n, m->y->to, i, m->y->give[0]),
@@ -106,7 +106,7 @@ static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr
 
 /* ---- workers that have left ---- */
 
-static mr_out left_flag(mr_network *n, int worker)
+static mr_out left_flag(mr_nn *n, int worker)
 {
     const char *name = mr_arena_printf(&n->s.graph->arena, "sync_left_%d", worker);
     return mr_emit0_with(mr_as(&n->s, name), "VarHandleOp",
@@ -118,7 +118,7 @@ static mr_out left_flag(mr_network *n, int worker)
 static mr_node *say_behind(maker *m, mr_out events, mr_node *change)
 {
     add_controls(m->n, &change, change != NULL);
-    mr_node *said = add_enqueue(m->n, "QueueEnqueueV2", events, m->y->word, 3).node;
+    mr_node *said = add_enqueue(m->n, "QueueEnqueueV2", events, m->y->message, 3).node;
     m->n->s.controls.n = 0;
     return said;
 }
@@ -127,8 +127,8 @@ static mr_node *say_behind(maker *m, mr_out events, mr_node *change)
  * workers. */
 static void make_left(maker *m, mr_out events)
 {
-    mr_net_sync *y = m->y;
-    mr_network *n = m->n;
+    mr_nn_sync *y = m->y;
+    mr_nn *n = m->n;
     mr_out *flags = mr_new_array(mr_out, y->o.n_workers);
     for (int i = 0; i < y->o.n_workers; i++) {
         mr_out h = left_flag(n, i);
@@ -144,7 +144,7 @@ static void make_left(maker *m, mr_out events)
 
 /* ---- accumulators ---- */
 
-static mr_out make_accumulator(mr_network *n, const mr_net_var *v, const mr_pshape *shape, const char *op,
+static mr_out make_accumulator(mr_nn *n, const mr_nn_var *v, const mr_pshape *shape, const char *op,
                                const char *reduction)
 {
     const char *name = mr_arena_printf(&n->s.graph->arena, "%s/grad_accum", v->name);
@@ -163,9 +163,9 @@ static void add_accumulator(maker *m, mr_out acc, mr_node *drain)
 
 /* Sends this worker's gradient to an accumulator beside the variable, and replaces it in g by the mean
  * taken from there. */
-static void sync_dense(maker *m, const mr_net_var *v, mr_gradient *g)
+static void sync_dense(maker *m, const mr_nn_var *v, mr_gradient *g)
 {
-    mr_network *n = m->n;
+    mr_nn *n = m->n;
     mr_out acc = make_accumulator(n, v, mr_out_shape(v->value), "ConditionalAccumulator", "MEAN");
     mr_out push = mr_emit_with(&n->s, "AccumulatorApplyGradient", MR_ATTRS({"dtype", mr_a_type(v->dtype)}), acc,
                                m->y->local, g->dense);
@@ -177,23 +177,23 @@ static void sync_dense(maker *m, const mr_net_var *v, mr_gradient *g)
 }
 
 /* Sorts the rows and adds up duplicates, as the accumulator requires; on the worker, so that less data travels. */
-static void sort_rows(mr_network *n, mr_gradient *g)
+static void sort_rows(mr_nn *n, mr_gradient *g)
 {
     g->indices = mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), g->indices);
-    mr_net_sum_rows(n, g);
+    mr_nn_sum_rows(n, g);
     mr_out order = mr_emit(&n->s, "TopKV2", mr_emit(&n->s, "Neg", g->indices), mr_emit(&n->s, "Size", g->indices));
     g->indices = mr_emit(&n->s, "Neg", order);
     g->values = mr_emit(&n->s, "GatherV2", g->values, mr_nth(order, 1), mr_const_i32(&n->s, 0));
 }
 
-static mr_out concat_rows(mr_network *n, mr_out a, mr_out b)
+static mr_out concat_rows(mr_nn *n, mr_out a, mr_out b)
 {
     mr_out both[] = {a, b}, axis = mr_const_i32(&n->s, 0);
     return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, both}, {-1, &axis}}, 2);
 }
 
 /* Rows from `from` to the end; from 0: all but the last row. */
-static mr_out cut_rows(mr_network *n, mr_out x, int32_t from)
+static mr_out cut_rows(mr_nn *n, mr_out x, int32_t from)
 {
     mr_out begin = mr_const_vec_i32(&n->s, 1, &from), end = mr_const_vec_i32(&n->s, 1, (int32_t[]){from ? 0 : -1});
     mr_out one = mr_const_vec_i32(&n->s, 1, (int32_t[]){1});
@@ -202,7 +202,7 @@ static mr_out cut_rows(mr_network *n, mr_out x, int32_t from)
 
 /* Appends a row of ones, so that the sum contains the number of gradients in it. Asking the
  * accumulator for its count instead could include a gradient that arrives in between. */
-static void add_count(mr_network *n, mr_gradient *g, const mr_pshape *s, int64_t *dims)
+static void add_count(mr_nn *n, mr_gradient *g, const mr_pshape *s, int64_t *dims)
 {
     mr_out at = mr_const(&n->s, mr_tensor_vector_i64(1, &s->dims[0]));
     for (int i = 0; i < s->rank; i++)
@@ -216,17 +216,17 @@ static void add_count(mr_network *n, mr_gradient *g, const mr_pshape *s, int64_t
 /* Like sync_dense for rows. The accumulator's own mean is over the workers that touched a row. We need
  * the mean over all workers, as for dense gradients, so the sum is taken and divided by the row of
  * add_count. */
-static void sync_sparse(maker *m, const mr_net_var *v, mr_gradient *g, const char *worker)
+static void sync_sparse(maker *m, const mr_nn_var *v, mr_gradient *g, const char *worker)
 {
-    mr_network *n = m->n;
+    mr_nn *n = m->n;
     const mr_pshape *s = mr_out_shape(v->value);
     int64_t dims[MR_MAX_RANK];
-    const char *device = mr_net_at(n, worker);
+    const char *device = mr_nn_at(n, worker);
     sort_rows(n, g);
     if (!mr_scope_ok(&n->s))
         return;
     add_count(n, g, s, dims);
-    mr_net_at(n, device);
+    mr_nn_at(n, device);
     mr_named_attr type = {"dtype", mr_a_type(v->dtype)};
     mr_out acc =
         make_accumulator(n, v, mr_pshape_of(&n->s.graph->arena, s->rank, dims), "SparseConditionalAccumulator", "SUM");
@@ -246,16 +246,16 @@ static void sync_sparse(maker *m, const mr_net_var *v, mr_gradient *g, const cha
 }
 
 /* Replaces each gradient of this worker by the mean over all workers, on the device of its variable. */
-static void sync_gradients(maker *m, mr_net_gradients *g)
+static void sync_gradients(maker *m, mr_nn_gradients *g)
 {
     for (int i = 0; i < g->n && mr_scope_ok(&m->n->s); i++) {
-        mr_net_var v = m->n->vars.p[g->var[i]];
-        const char *worker = mr_net_at(m->n, v.device);
+        mr_nn_var v = m->n->vars.p[g->var[i]];
+        const char *worker = mr_nn_at(m->n, v.device);
         if (g->g[i].dense.node)
             sync_dense(m, &v, &g->g[i]);
         else if (g->g[i].values.node)
             sync_sparse(m, &v, &g->g[i], worker);
-        mr_net_at(m->n, worker);
+        mr_nn_at(m->n, worker);
     }
     if (mr_scope_ok(&m->n->s) && m->y->pushed.n == 0)
         mr_scope_fail(&m->n->s, mr_invalid("the loss does not depend on any trainable variable"));
@@ -265,12 +265,12 @@ static void sync_gradients(maker *m, mr_net_gradients *g)
 
 static void make_inputs(maker *m)
 {
-    mr_net_sync *y = m->y;
-    mr_network *n = m->n;
-    const char *words[] = {"word/worker", "word/what", "word/stamp"};
+    mr_nn_sync *y = m->y;
+    mr_nn *n = m->n;
+    const char *messages[] = {"word/worker", "word/what", "word/stamp"};
     y->local = int64_input(n, "local_step");
     for (int i = 0; i < 3; i++)
-        y->word[i] = int64_input(n, words[i]);
+        y->message[i] = int64_input(n, messages[i]);
     y->give[0] = int64_input(n, "token/stamp");
     y->give[1] = y->o.bounded ? MR_NO_OUT : int64_input(n, "token/step");
     y->stamp = int64_input(n, "stamp");
@@ -281,9 +281,9 @@ static void make_inputs(maker *m)
 /* The message "arrived" runs after all gradients, and the token after the message. */
 static void make_worker(maker *m, mr_out events, mr_out tokens)
 {
-    mr_net_sync *y = m->y;
-    mr_network *n = m->n;
-    y->say = add_enqueue(n, "QueueEnqueueV2", events, y->word, 3).node;
+    mr_nn_sync *y = m->y;
+    mr_nn *n = m->n;
+    y->say = add_enqueue(n, "QueueEnqueueV2", events, y->message, 3).node;
     dequeue_token(n, tokens, y->wait);
     mr_out said[3] = {mr_const_i64(&n->s, y->o.worker), mr_const_i64(&n->s, MR_SYNC_ARRIVED), y->local};
     add_controls(n, m->y->pushed.p, m->y->pushed.n);
@@ -296,9 +296,9 @@ static void make_worker(maker *m, mr_out events, mr_out tokens)
 
 static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *train)
 {
-    mr_out words = dequeue_all(m->n, events, 3);
+    mr_out messages = dequeue_all(m->n, events, 3);
     for (int i = 0; i < 3; i++)
-        m->y->events[i] = mr_nth(words, i);
+        m->y->events[i] = mr_nth(messages, i);
     m->y->set_stamp = group_nodes(m->n, "set_stamp", m->y->set.p, m->y->set.n);
     m->y->tell = give_tokens(m, "tell", tokens, NULL);
     if (!m->y->o.bounded)
@@ -306,15 +306,15 @@ static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *t
 }
 
 /* y, or NULL (y is freed) after an error, which is in the scope. */
-static mr_net_sync *sync_or_null(mr_network *n, mr_net_sync *y)
+static mr_nn_sync *sync_or_null(mr_nn *n, mr_nn_sync *y)
 {
     if (mr_scope_ok(&n->s))
         return y;
-    mr_net_sync_free(y);
+    mr_nn_sync_free(y);
     return NULL;
 }
 
-static bool check_options(mr_network *n, const mr_net_sync_options *o)
+static bool check_options(mr_nn *n, const mr_nn_sync_options *o)
 {
     enum { MAX_WORKERS = 65536 };
     if (o->n_workers < 1 || o->n_workers > MAX_WORKERS || o->worker < 0 || o->worker >= o->n_workers ||
@@ -327,39 +327,39 @@ static bool check_options(mr_network *n, const mr_net_sync_options *o)
 
 /* The first half: inputs, gradients and accumulators. g receives the gradients to make the update
  * from. */
-mr_net_sync *mr_net_sync_begin(mr_network *n, mr_out loss, const mr_net_sync_options *options, mr_net_gradients *g)
+mr_nn_sync *mr_nn_sync_begin(mr_nn *n, mr_out loss, const mr_nn_sync_options *options, mr_nn_gradients *g)
 {
     const char *saved;
-    *g = (mr_net_gradients){0};
+    *g = (mr_nn_gradients){0};
     if (!check_options(n, options))
         return NULL;
-    maker m = {.n = n, .y = mr_new(mr_net_sync)};
+    maker m = {.n = n, .y = mr_new(mr_nn_sync)};
     m.y->o = *options;
     mr_mutex_init(&m.y->mu);
     m.y->knew_left = mr_new_array(bool, options->n_workers);
-    m.y->step = mr_net_global_step(n);
-    mr_net_gradients_of(n, loss, g);
-    mr_net_enter(n, "sync", &saved);
+    m.y->step = mr_nn_global_step(n);
+    mr_nn_gradients_of(n, loss, g);
+    mr_nn_enter(n, "sync", &saved);
     make_inputs(&m);
     if (!options->bounded)
         sync_gradients(&m, g);
-    mr_net_leave(n, saved);
+    mr_nn_leave(n, saved);
     return sync_or_null(n, m.y);
 }
 
 /* The nodes of the worker and of the chief, on the device of the global step. With a bounded delay
  * each worker makes its own update, so the message follows that update, and the step is read when it
  * is reported. */
-static void make_both(maker *m, const mr_net_var *step, mr_node *train)
+static void make_both(maker *m, const mr_nn_var *step, mr_node *train)
 {
-    mr_network *n = m->n;
-    mr_net_sync *y = m->y;
-    const char *saved, *worker = mr_net_at(n, step->device);
+    mr_nn *n = m->n;
+    mr_nn_sync *y = m->y;
+    const char *saved, *worker = mr_nn_at(n, step->device);
     mr_out *tokens = mr_new_array(mr_out, y->o.n_workers);
-    mr_net_enter(n, "sync", &saved);
+    mr_nn_enter(n, "sync", &saved);
     if (y->o.bounded) {
         mr_vec_push(&y->pushed, train);
-        y->give[1] = mr_net_read(n, step);
+        y->give[1] = mr_nn_read(n, step);
     }
     mr_out events = make_queue(n, "sync_events", 3);
     for (int i = 0; i < y->o.n_workers; i++)
@@ -367,31 +367,31 @@ static void make_both(maker *m, const mr_net_var *step, mr_node *train)
     make_worker(m, events, tokens[y->o.worker]);
     make_left(m, events);
     make_chief(m, events, tokens, train);
-    mr_net_leave(n, saved);
-    mr_net_at(n, worker);
+    mr_nn_leave(n, saved);
+    mr_nn_at(n, worker);
     mr_free(tokens);
 }
 
-mr_net_sync *mr_net_sync_end(mr_net_sync *y, mr_network *n, mr_node *train)
+mr_nn_sync *mr_nn_sync_end(mr_nn_sync *y, mr_nn *n, mr_node *train)
 {
     maker m = {n, y};
-    const mr_net_var *step = mr_scope_ok(&n->s) ? mr_net_find(n, y->step) : NULL;
+    const mr_nn_var *step = mr_scope_ok(&n->s) ? mr_nn_find(n, y->step) : NULL;
     if (train && step)
         make_both(&m, step, train);
     return sync_or_null(n, y);
 }
 
-mr_net_sync *mr_net_sync_new(mr_network *n, mr_out loss, const mr_net_optimizer *o, const mr_net_sync_options *options)
+mr_nn_sync *mr_nn_sync_new(mr_nn *n, mr_out loss, const mr_nn_optimizer *o, const mr_nn_sync_options *options)
 {
-    mr_net_gradients g;
-    mr_net_sync *y = mr_net_sync_begin(n, loss, options, &g);
+    mr_nn_gradients g;
+    mr_nn_sync *y = mr_nn_sync_begin(n, loss, options, &g);
     if (y)
-        y = mr_net_sync_end(y, n, mr_net_apply(n, o, &g));
-    mr_net_gradients_deinit(&g);
+        y = mr_nn_sync_end(y, n, mr_nn_apply(n, o, &g));
+    mr_nn_gradients_deinit(&g);
     return y;
 }
 
-void mr_net_sync_free(mr_net_sync *y)
+void mr_nn_sync_free(mr_nn_sync *y)
 {
     if (!y)
         return;

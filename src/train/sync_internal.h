@@ -22,14 +22,14 @@ typedef struct mr_sync_accumulator {
 
 typedef MR_VEC(mr_node *) mr_sync_nodes;
 
-struct mr_net_sync {
-    mr_net_sync_options o;
+struct mr_nn_sync {
+    mr_nn_sync_options o;
     /* a worker's step */
     mr_out local; /* int64 to feed: its stamp */
     mr_out token[2]; /* stamp and global step, after the gradients */
     mr_out wait[2];  /* the same, without gradients */
     /* messages */
-    mr_out word[3]; /* int64 to feed: worker, kind, stamp */
+    mr_out message[3]; /* int64 to feed: worker, kind, stamp */
     mr_node *say, *say_join, *say_leave;
     /* the chief's */
     mr_out events[3];  /* int64 vectors, at least one element */

@@ -2,7 +2,7 @@
  *
  * A worker keeps the stamp of its last token; stamp 0 means that it must join. The chief feeds the
  * messages of the workers to dist/sync.c and carries out its actions. The chief's state lives in one
- * call of mr_net_sync_lead; only `knew_left` and the figures survive it. Stamps of a new chief are
+ * call of mr_nn_sync_lead; only `knew_left` and the figures survive it. Stamps of a new chief are
  * wall-clock times, so they exceed those of earlier chiefs, and gradients for an earlier chief are
  * stale. */
 #include "base/clock.h"
@@ -55,19 +55,19 @@ static void unref_all(mr_tensor **t, int n)
 
 /* ---- workers ---- */
 
-static mr_status *send_message(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word, int64_t stamp)
+static mr_status *send_message(mr_nn_sync *y, mr_session *s, int worker, mr_sync_message message, int64_t stamp)
 {
     small_run r = {.n = 0};
-    add_feed(&r, y->word[0], mr_tensor_scalar_i64(worker));
-    add_feed(&r, y->word[1], mr_tensor_scalar_i64(word));
-    add_feed(&r, y->word[2], mr_tensor_scalar_i64(stamp));
-    mr_node *how = word == MR_SYNC_LEAVE ? y->say_leave : word == MR_SYNC_JOIN ? y->say_join : y->say;
+    add_feed(&r, y->message[0], mr_tensor_scalar_i64(worker));
+    add_feed(&r, y->message[1], mr_tensor_scalar_i64(message));
+    add_feed(&r, y->message[2], mr_tensor_scalar_i64(stamp));
+    mr_node *how = message == MR_SYNC_LEAVE ? y->say_leave : message == MR_SYNC_JOIN ? y->say_join : y->say;
     return run_small(&r, s, how, NULL, NULL, 0);
 }
 
-mr_status *mr_net_sync_say(mr_net_sync *y, mr_session *s, int worker, mr_sync_word word)
+mr_status *mr_nn_sync_say(mr_nn_sync *y, mr_session *s, int worker, mr_sync_message message)
 {
-    return send_message(y, s, worker, word, 0);
+    return send_message(y, s, worker, message, 0);
 }
 
 static mr_status *take_token(mr_tensor *const t[2], mr_sync_worker *w)
@@ -84,7 +84,7 @@ static mr_status *take_token(mr_tensor *const t[2], mr_sync_worker *w)
 
 /* Waits for a token above `above`: the stamp this worker sent gradients for, or 0. If the same token
  * arrives again, the chief may have lost our message "arrived", so it is sent again. */
-static mr_status *wait_token(mr_net_sync *y, mr_session *s, int64_t above, mr_sync_worker *w)
+static mr_status *wait_token(mr_nn_sync *y, mr_session *s, int64_t above, mr_sync_worker *w)
 {
     while (w->stamp <= above) {
         small_run r = {.n = 0};
@@ -100,7 +100,7 @@ static mr_status *wait_token(mr_net_sync *y, mr_session *s, int64_t above, mr_sy
     return NULL;
 }
 
-mr_status *mr_net_sync_join(mr_net_sync *y, mr_session *s, mr_sync_worker *w)
+mr_status *mr_nn_sync_join(mr_nn_sync *y, mr_session *s, mr_sync_worker *w)
 {
     if (w->stamp > 0)
         return NULL;
@@ -109,7 +109,7 @@ mr_status *mr_net_sync_join(mr_net_sync *y, mr_session *s, mr_sync_worker *w)
 }
 
 /* One run with the client's feeds and fetches, followed by the stamp and the token. */
-static mr_status *run_with(mr_net_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w)
+static mr_status *run_with(mr_nn_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w)
 {
     int n = a->n_feeds, k = a->n_fetches;
     mr_out *feeds = mr_new_array(mr_out, n + 1), *fetches = mr_new_array(mr_out, k + 2);
@@ -147,11 +147,11 @@ static mr_status *run_with(mr_net_sync *y, mr_session *s, const mr_run_args *a, 
 }
 
 /* On an error nothing stays fetched, and the next step joins again. */
-mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w)
+mr_status *mr_nn_sync_run(mr_nn_sync *y, mr_session *s, const mr_run_args *a, mr_sync_worker *w)
 {
     for (int i = 0; i < a->n_fetches; i++)
         a->fetched[i] = NULL;
-    mr_status *st = mr_net_sync_join(y, s, w);
+    mr_status *st = mr_nn_sync_join(y, s, w);
     int64_t gave = w->stamp;
     mr_report_blocked(y->o.bounded ? "the slowest worker" : "the gradients of all workers");
     if (!st)
@@ -170,7 +170,7 @@ mr_status *mr_net_sync_run(mr_net_sync *y, mr_session *s, const mr_run_args *a, 
 /* ---- the chief ---- */
 
 typedef struct chief {
-    mr_net_sync *y;
+    mr_nn_sync *y;
     mr_session *s;
     mr_sync sync;
     int64_t step; /* the global one */
@@ -253,7 +253,7 @@ static mr_status *begin_barrier(chief *c)
     mr_tensor_unref(step);
     if (st)
         return st;
-    const mr_net_sync_options *o = &c->y->o;
+    const mr_nn_sync_options *o = &c->y->o;
     int64_t join_ms =
         c->step > 0 && o->lease_ms > 0 ? o->lease_ms : o->join_ms; /* not the first start: some may have left already */
     mr_sync_options with = {o->n_workers, o->aggregate, o->lease_ms * 1000000, join_ms * 1000000, o->bounded, o->delay};
@@ -371,7 +371,7 @@ static void list_worker(mr_str *out, int n, int worker)
         mr_str_appendz(out, ", ...");
 }
 
-void mr_net_sync_list_present(mr_net_sync *y, mr_str *out)
+void mr_nn_sync_list_present(mr_nn_sync *y, mr_str *out)
 {
     int n = 0;
     mr_lock(&y->mu);
@@ -405,7 +405,7 @@ static void tell_waits(chief *c)
     mr_str_deinit(&who);
 }
 
-bool mr_net_sync_figures(mr_net_sync *y, int worker, mr_sync_figures *out)
+bool mr_nn_sync_figures(mr_nn_sync *y, int worker, mr_sync_figures *out)
 {
     mr_lock(&y->mu);
     bool known = y->figures && worker >= 0 && worker < y->o.n_workers;
@@ -414,7 +414,7 @@ bool mr_net_sync_figures(mr_net_sync *y, int worker, mr_sync_figures *out)
     return known;
 }
 
-mr_status *mr_net_sync_lead(mr_net_sync *y, mr_session *s)
+mr_status *mr_nn_sync_lead(mr_nn_sync *y, mr_session *s)
 {
     chief c = {.y = y, .s = s};
     mr_status *st = begin_barrier(&c);

@@ -11,12 +11,12 @@ enum { TRIES = 3 }; /* another worker may change the record between two attempts
 
 /* ---- nodes ---- */
 
-static mr_out record_input(mr_network *n, const char *name)
+static mr_out record_input(mr_nn *n, const char *name)
 {
     return mr_placeholder(&n->s, MR_INT64, name, mr_pshape_of(&n->s.graph->arena, 1, (int64_t[]){2}));
 }
 
-static mr_out make_queue(mr_network *n)
+static mr_out make_queue(mr_nn *n)
 {
     int types[] = {MR_INT64, MR_INT64};
     const mr_pshape *shapes[] = {&mr_pshape_scalar, &mr_pshape_scalar};
@@ -25,19 +25,19 @@ static mr_out make_queue(mr_network *n)
                                   {"shared_name", mr_a_str("chief")}));
 }
 
-static mr_out one_of(mr_network *n, mr_out v, int i)
+static mr_out one_of(mr_nn *n, mr_out v, int i)
 {
     return mr_emit(&n->s, "Slice", v, mr_const_vec_i32(&n->s, 1, (int32_t[]){i}), mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
 }
 
-static mr_out concat_vectors(mr_network *n, mr_out a, mr_out b)
+static mr_out concat_vectors(mr_nn *n, mr_out a, mr_out b)
 {
     mr_out both[] = {a, b}, axis = mr_const_i32(&n->s, 0);
     return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, both}, {-1, &axis}}, 2);
 }
 
 /* Takes the record out of the queue; {-1, -1} if there is none. */
-static mr_out take_record(mr_network *n, mr_out queue, mr_node *locked)
+static mr_out take_record(mr_nn *n, mr_out queue, mr_node *locked)
 {
     int types[] = {MR_INT64, MR_INT64};
     mr_vec_push(&n->s.controls, locked);
@@ -51,7 +51,7 @@ static mr_out take_record(mr_network *n, mr_out queue, mr_node *locked)
 }
 
 /* If the record equals `expect`, it becomes `want`; `found` is the record afterwards. */
-static void make_all(mr_net_vote *v, mr_network *n)
+static void make_all(mr_nn_vote *v, mr_nn *n)
 {
     v->expect = record_input(n, "expect");
     v->want = record_input(n, "want");
@@ -72,19 +72,19 @@ static void make_all(mr_net_vote *v, mr_network *n)
     n->s.controls.n = 0;
 }
 
-void mr_net_vote_init(mr_net_vote *v, mr_network *n)
+void mr_nn_vote_init(mr_nn_vote *v, mr_nn *n)
 {
     const char *saved;
-    *v = (mr_net_vote){0};
-    mr_out value = mr_net_global_step(n);
-    const mr_net_var *step = mr_net_find(n, value);
+    *v = (mr_nn_vote){0};
+    mr_out value = mr_nn_global_step(n);
+    const mr_nn_var *step = mr_nn_find(n, value);
     if (!step)
         return;
-    const char *before = mr_net_at(n, step->device);
-    mr_net_enter(n, "chief", &saved);
+    const char *before = mr_nn_at(n, step->device);
+    mr_nn_enter(n, "chief", &saved);
     make_all(v, n);
-    mr_net_leave(n, saved);
-    mr_net_at(n, before);
+    mr_nn_leave(n, saved);
+    mr_nn_at(n, before);
 }
 
 /* ---- runs ---- */
@@ -92,7 +92,7 @@ void mr_net_vote_init(mr_net_vote *v, mr_network *n)
 static mr_tensor *record_tensor(mr_chief_record r) { return mr_tensor_vector_i64(2, (int64_t[]){r.worker, r.count}); }
 
 /* One compare-and-swap of the record. */
-static mr_status *swap_record(mr_net_vote *v, mr_session *s, mr_chief_record expect, mr_chief_record want,
+static mr_status *swap_record(mr_nn_vote *v, mr_session *s, mr_chief_record expect, mr_chief_record want,
                               mr_chief_record *found)
 {
     mr_out feeds[] = {v->expect, v->want};
@@ -112,7 +112,7 @@ static mr_status *swap_record(mr_net_vote *v, mr_session *s, mr_chief_record exp
 
 /* When dist/election.c does not want to change the record, `expect` is a value that no record has, so
  * it is only read. */
-mr_status *mr_net_vote_run(mr_net_vote *v, mr_session *s, mr_election *e)
+mr_status *mr_nn_vote_run(mr_nn_vote *v, mr_session *s, mr_election *e)
 {
     const mr_chief_record nothing = {-2, -2};
     bool again = true;

@@ -8,17 +8,17 @@
 
 #include "dist/election.h"
 #include "exec/session.h"
-#include "train/net.h"
+#include "train/nn.h"
 
-typedef struct mr_net_vote {
+typedef struct mr_nn_vote {
     mr_out expect, want; /* int64 [2] to feed */
     mr_out found;        /* int64 [2]: the record afterwards */
     mr_node *done;       /* releases the mutex */
-} mr_net_vote;
+} mr_nn_vote;
 
 /* Adds the nodes; errors go to the network's scope. */
-void mr_net_vote_init(mr_net_vote *v, mr_network *n);
+void mr_nn_vote_init(mr_nn_vote *v, mr_nn *n);
 /* One worker's part of the election: reads the record, and becomes or stays chief if it may.  The result is in e. */
-mr_status *mr_net_vote_run(mr_net_vote *v, mr_session *s, mr_election *e);
+mr_status *mr_nn_vote_run(mr_nn_vote *v, mr_session *s, mr_election *e);
 
 #endif

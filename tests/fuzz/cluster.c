@@ -9,7 +9,7 @@
  * memory. */
 #include "base/memory.h"
 #include "exec/session.h"
-#include "graph/flow_builder_test.h"
+#include "graph/flow_builder_fixture.h"
 #include "ops/table.h"
 #include "proto/config.pb-c.h"
 #include "server/server.h"

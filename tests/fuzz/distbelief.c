@@ -3,7 +3,7 @@
  * Whatever replicas say, each has one order at most, what is counted of portions is what they are, and a lane has one writer. */
 #include "base/memory.h"
 #include "dist/sandblaster.h"
-#include "distbelief/blast_words.h"
+#include "distbelief/sandblaster_messages.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -73,7 +73,7 @@ static void try_report(fuzz_run *r)
 {
     mr_bytes b = {0};
     mr_str s = {0};
-    mr_blast_report o = {(mr_blast_told)(1 + fuzz_below(&r->rng, 4)), fuzz_odd_int(&r->rng), fuzz_odd_int(&r->rng), 0.25,
+    mr_blast_report o = {(mr_blast_report_kind)(1 + fuzz_below(&r->rng, 4)), fuzz_odd_int(&r->rng), fuzz_odd_int(&r->rng), 0.25,
                          (int)fuzz_below(&r->rng, 17), MR_SV("why")};
     fuzz_must(mr_blast_put_report(&o, &b), "a report");
     spoil(r, &b, &s);
@@ -86,7 +86,7 @@ static void try_order(fuzz_run *r)
     mr_bytes b = {0};
     mr_str s = {0};
     int64_t portions = 1 + (int64_t)fuzz_below(&r->rng, 100);
-    mr_blast_order o = {(mr_blast_wish)(1 + fuzz_below(&r->rng, 4)), fuzz_odd_int(&r->rng),
+    mr_blast_order o = {(mr_blast_order_kind)(1 + fuzz_below(&r->rng, 4)), fuzz_odd_int(&r->rng),
                         (int64_t)fuzz_below(&r->rng, (uint64_t)portions), portions, (int)fuzz_below(&r->rng, 50),
                         fuzz_once_in(&r->rng, 2)};
     fuzz_must(mr_blast_put_order(&o, &b), "an order");

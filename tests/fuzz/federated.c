@@ -250,10 +250,11 @@ static void try_rounds(fuzz_run *r)
     int64_t now = 0, completed = 0;
     for (int k = 0; k < 300; k++, now += (int64_t)fuzz_below(g, 4)) {
         mr_fed_actions out = {0};
-        mr_fed_event e = {(mr_fed_word)fuzz_below(g, 5), some_number(g, (int64_t)fuzz_below(g, (uint64_t)o.n_clients)),
-                          some_number(g, f.ticket), some_number(g, f.stage)};
-        if (e.word == MR_FED_GONE && !fuzz_once_in(g, 4))
-            e.word = MR_FED_ANSWER;
+        mr_fed_event e = {(mr_fed_message)fuzz_below(g, 5),
+                          some_number(g, (int64_t)fuzz_below(g, (uint64_t)o.n_clients)), some_number(g, f.ticket),
+                          some_number(g, f.stage)};
+        if (e.message == MR_FED_GONE && !fuzz_once_in(g, 4))
+            e.message = MR_FED_ANSWER;
         mr_fed_step(&f, &e, now, &out);
         if (fuzz_once_in(g, 50))
             mr_fed_spoilt(&f, now, &out);

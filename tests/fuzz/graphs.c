@@ -4,13 +4,13 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/graph_def.h"
-#include "graph/random_program_test.h"
+#include "graph/random_program_fixture.h"
 #include "ops/table.h"
-#include "ops/trial_test.h"
+#include "ops/example_fixture.h"
 #include "proto/graph.pb-c.h"
 #include "proto/saved_model.pb-c.h"
 #include "tests/fuzz/pb_tree.h"
-#include "train/net.h"
+#include "train/nn.h"
 #include "wire/message.h"
 
 enum { MOST_BYTES = 24 << 10, PROGRAMS = 6 };
@@ -61,15 +61,15 @@ static void arithmetic(mr_scope *s)
 /* Training: variables, a loss, gradients, an optimizer. */
 static void training(mr_scope *s)
 {
-    mr_network *n = mr_net_new(s->graph);
-    mr_out x = mr_net_input(n, "x", MR_FLOAT, 2, (int64_t[]){-1, 3});
-    mr_out y = mr_net_input(n, "y", MR_INT32, 1, (int64_t[]){-1});
-    mr_out h = mr_net_dense(n, "h", x, 4, MR_NET_RELU);
-    mr_out loss = mr_net_softmax_loss(n, mr_net_dense(n, "out", h, 2, MR_NET_LINEAR), y);
-    mr_net_minimize(n, loss, &(mr_net_optimizer){.kind = MR_NET_SGD, .rate = 0.1f});
-    mr_net_initializer(n);
+    mr_nn *n = mr_nn_new(s->graph);
+    mr_out x = mr_nn_input(n, "x", MR_FLOAT, 2, (int64_t[]){-1, 3});
+    mr_out y = mr_nn_input(n, "y", MR_INT32, 1, (int64_t[]){-1});
+    mr_out h = mr_nn_dense(n, "h", x, 4, MR_NN_RELU);
+    mr_out loss = mr_nn_softmax_loss(n, mr_nn_dense(n, "out", h, 2, MR_NN_LINEAR), y);
+    mr_nn_minimize(n, loss, &(mr_nn_optimizer){.kind = MR_NN_SGD, .rate = 0.1f});
+    mr_nn_initializer(n);
     mr_scope_fail(s, mr_scope_status(&n->s));
-    mr_net_free(n);
+    mr_nn_free(n);
 }
 
 static void convolution(mr_scope *s)

@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "group/group.h"
-#include "group/keeper.h"
+#include "group/roster_server.h"
 #include "group/post.h"
 #include "group/shm.h"
-#include "group/words.h"
+#include "group/roster_messages.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -67,14 +67,14 @@ static void make_attend(fuzz_rng *r, mr_str *out)
     mr_str_appendz(&a.name, fuzz_once_in(r, 8) ? "h" : "g");
     mr_str_appendz(&a.address, "127.0.0.1:1");
     for (uint64_t k = fuzz_below(r, 4); k > 0; k--)
-        mr_vec_push(&a.fellows, fuzz_below(r, 5));
+        mr_vec_push(&a.peers, fuzz_below(r, 5));
     mr_attend_write(&a, out);
     mr_attend_deinit(&a);
 }
 
 static void make_news(fuzz_rng *r, mr_str *out)
 {
-    mr_news n = {.kind = (uint32_t)fuzz_below(r, 5), .generation = (int64_t)fuzz_below(r, 5), .keeper = fuzz_below(r, 3)};
+    mr_news n = {.kind = (uint32_t)fuzz_below(r, 5), .generation = (int64_t)fuzz_below(r, 5), .roster_server = fuzz_below(r, 3)};
     mr_str_appendz(&n.why, "member 1 is gone");
     for (uint64_t k = fuzz_below(r, 4); k > 0; k--)
         mr_vec_push(&n.members, (mr_news_member){k, mr_strdup("a:1")});
@@ -93,7 +93,7 @@ static void make_post(fuzz_rng *r, mr_str *out)
 }
 
 /* Several words one after the other, each with its length before it. */
-static void make_words(fuzz_rng *r, form f, mr_str *out)
+static void make_messages(fuzz_rng *r, form f, mr_str *out)
 {
     for (uint64_t k = 1 + fuzz_below(r, 8); k > 0; k--) {
         mr_str one = {0};
@@ -113,7 +113,7 @@ static void make_words(fuzz_rng *r, form f, mr_str *out)
 static void make(fuzz_rng *r, form f, mr_str *out)
 {
     if (f == KEEPER || f == POST) {
-        make_words(r, f, out);
+        make_messages(r, f, out);
         return;
     }
     if (f == ATTEND)
@@ -165,7 +165,7 @@ static bool try_news(mr_sv bytes)
     return ok;
 }
 
-static bool next_word(mr_sv *rest, mr_sv *out)
+static bool next_message(mr_sv *rest, mr_sv *out)
 {
     if (rest->n == 0)
         return false;
@@ -175,15 +175,15 @@ static bool next_word(mr_sv *rest, mr_sv *out)
     return true;
 }
 
-static bool try_keeper(mr_sv bytes)
+static bool try_roster_server(mr_sv bytes)
 {
-    mr_keeper *k;
+    mr_roster_server *k;
     int open = 0;
-    mr_sv word;
-    fuzz_must(mr_keeper_new("g", 1, &(mr_roster_options){.size = 2, .rejoin_ns = 1000, .join_ns = 1000000000}, &k), "a keeper");
-    while (next_word(&bytes, &word))
-        mr_keeper_handle(k, call_new(word, MR_ATTEND_METHOD, &open));
-    mr_keeper_free(k);
+    mr_sv message;
+    fuzz_must(mr_roster_server_new("g", 1, &(mr_roster_options){.size = 2, .rejoin_ns = 1000, .join_ns = 1000000000}, &k), "a keeper");
+    while (next_message(&bytes, &message))
+        mr_roster_server_handle(k, call_new(message, MR_ATTEND_METHOD, &open));
+    mr_roster_server_free(k);
     if (open)
         fuzz_fail("%d calls were not answered", open);
     return true;
@@ -192,15 +192,15 @@ static bool try_keeper(mr_sv bytes)
 static bool try_post(mr_sv bytes)
 {
     mr_post *p = mr_post_new();
-    mr_post_way ways[2] = {{0}};
+    mr_post_route ways[2] = {{0}};
     mr_transport *t = mr_post_transport(p, 1, 0, 2, ways);
     char got[4];
     int open = 0;
-    mr_sv word;
+    mr_sv message;
     mr_transfer x = {.peer = 1, .data = got, .n = sizeof(got)};
     t->of->start(t, &x);
-    while (next_word(&bytes, &word))
-        mr_post_handle(p, call_new(word, MR_POST_METHOD, &open));
+    while (next_message(&bytes, &message))
+        mr_post_handle(p, call_new(message, MR_POST_METHOD, &open));
     mr_status_free(t->of->finish(t, &x, mr_now_ns()));
     mr_transport_free(t);
     mr_post_free(p);
@@ -233,7 +233,7 @@ static bool try_memory(mr_sv bytes)
 
 static void try_bytes(fuzz_run *r, form f, mr_sv bytes)
 {
-    static bool (*const tries[N_FORMS])(mr_sv bytes) = {try_attend, try_news, try_keeper, try_post, try_memory};
+    static bool (*const tries[N_FORMS])(mr_sv bytes) = {try_attend, try_news, try_roster_server, try_post, try_memory};
     mr_sv exact = fuzz_exact(bytes);
     bool ok = tries[f](exact);
     fuzz_say(r, "%s of %zu bytes: %s", names[f], bytes.n, ok ? "accepted" : "refused");

@@ -149,7 +149,7 @@ static void look_at(const mr_bytes *b)
         fuzz_fail("a body of %zu bytes has %zu", b->n, n);
 }
 
-static void take(reading *t, mr_frame *f)
+static void take(reading *t, mr_net_frame *f)
 {
     int64_t *counts = t->r->counts;
     counts[FRAMES]++;
@@ -173,7 +173,7 @@ static void take(reading *t, mr_frame *f)
 static bool feed(reading *t, mr_sv *in)
 {
     struct iovec space[2];
-    mr_frame f;
+    mr_net_frame f;
     size_t came = 0, most = 1 + fuzz_below(&t->r->rng, fuzz_once_in(&t->r->rng, 2) ? 50 : 100000);
     int n = mr_frame_reader_space(&t->reader, space);
     for (int i = 0; i < n; i++) {

@@ -3,7 +3,7 @@
 #define MR_TESTS_FUZZ_OP_SESSION_H
 
 #include "exec/session.h"
-#include "ops/trial_test.h"
+#include "ops/example_fixture.h"
 #include "tests/fuzz/random.h"
 
 enum { FUZZ_MEMORY_LIMIT = 8 << 20 };

@@ -16,7 +16,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "wire/pb.h"
 
-enum { MESSAGES_A_RUN = 1000, MESSAGES = 1000000, HEARD_EACH = 24, SLOTS = 6, KEYS = 64 };
+enum { MESSAGES_A_RUN = 1000, MESSAGES = 1000000, HEARD_EACH = 24, RANGES = 6, KEYS = 64 };
 enum { MIN_PARSED = 30, MIN_ACCEPTED = 10 }; /* percent */
 #define MS INT64_C(1000000)
 #define MANAGER MR_PS_INSIDE "manager"
@@ -353,7 +353,7 @@ static void use(mr_ps *ps, int table, fuzz_rng *r)
 static void life_open(life *l, fuzz_rng *r)
 {
     mr_ps_manager_options m = {
-        .address = MANAGER, .replicas = 2, .servers = 2, .num_ranges = SLOTS, .lost_ms = 60000};
+        .address = MANAGER, .replicas = 2, .servers = 2, .num_ranges = RANGES, .lost_ms = 60000};
     mr_ps_server_options a = {.address = SERVER_A, .manager = MANAGER, .memory = 16 << 20}, b = a;
     mr_ps_options o = {.manager = MANAGER,
                        .timeout_ms = 15000,

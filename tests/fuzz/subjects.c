@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "ops/absent.h"
-#include "ops/trial_test.h"
+#include "ops/example_fixture.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scenes.h"
 

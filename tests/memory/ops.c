@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "ops/absent.h"
 #include "ops/table.h"
-#include "ops/trial_test.h"
+#include "ops/example_fixture.h"
 #include "run/run.h"
 #include "tests/harness/test.h"
 #include "tests/memory/memory.h"

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "exec/opencl/rig_opencl_test.h"
+#include "exec/opencl/opencl_fixture.h"
 
 MR_TEST(opencl_device_is_listed_as_a_gpu)
 {
-    gpu_rig r;
+    gpu_fixture r;
     mr_device_info *d = NULL;
     int n = 0;
     gpu_begin(&r);
@@ -23,7 +23,7 @@ MR_TEST(opencl_device_is_listed_as_a_gpu)
 
 MR_TEST(opencl_product_and_sum_of_fed_matrices)
 {
-    gpu_rig r;
+    gpu_fixture r;
     gpu_begin(&r);
     r.traced = true;
     mr_out x = mr_placeholder(&r.s, MR_FLOAT, "x", NULL);
@@ -60,7 +60,7 @@ static void note_time(void *ctx, const char *device, const Tensorflow__NodeExecS
 /* Queueing it takes some microseconds; no device that this test will ever run on does it at 10 TFLOP/s. */
 MR_TEST(opencl_traced_time_of_a_node_is_that_of_its_work)
 {
-    gpu_rig r;
+    gpu_fixture r;
     gpu_begin(&r);
     r.traced = true;
     mr_out x = mr_placeholder(&r.s, MR_FLOAT, "x", NULL);
@@ -87,7 +87,7 @@ static mr_tensor *floats(int64_t n, float first)
     return t;
 }
 
-static mr_out variable(gpu_rig *r, mr_out start, mr_node **assign)
+static mr_out variable(gpu_fixture *r, mr_out start, mr_node **assign)
 {
     mr_out h = mr_emit0_with(mr_as(&r->s, "v"), "VarHandleOp",
                              MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}, {"shape", mr_a_shape(&mr_pshape_unknown)}));
@@ -99,7 +99,7 @@ static mr_out variable(gpu_rig *r, mr_out start, mr_node **assign)
 MR_TEST(opencl_feeds_may_be_changed_as_soon_as_the_step_is_over)
 {
     enum { N = 1 << 20 };
-    gpu_rig r;
+    gpu_fixture r;
     gpu_begin(&r);
     mr_out x = mr_placeholder(&r.s, MR_FLOAT, "x", NULL);
     mr_node *assign;
@@ -194,7 +194,7 @@ MR_TEST(opencl_tensors_are_copied_and_zeroed_by_the_device)
 
 MR_TEST(opencl_memory_that_is_not_there_is_resource_exhausted)
 {
-    gpu_rig r;
+    gpu_fixture r;
     setenv("MILLRACE_OPENCL_MEMORY", "4194304", 1);
     gpu_begin(&r);
     mr_out n = mr_placeholder(&r.s, MR_INT32, "n", NULL);
@@ -217,7 +217,7 @@ MR_TEST(opencl_memory_that_is_not_there_is_resource_exhausted)
 /* The condition is computed on the device and decides on the host. */
 MR_TEST(opencl_conditionals_choose_by_values_of_the_device)
 {
-    gpu_rig r;
+    gpu_fixture r;
     gpu_begin(&r);
     r.traced = true;
     r.config.no_fold = true;
@@ -247,7 +247,7 @@ static mr_out fixed_in_loop(mr_scope *s, float v)
 /* while (x < 1000) x = x * 3, x and its bound on the device. */
 MR_TEST(opencl_loops_turn_on_the_device)
 {
-    gpu_rig r;
+    gpu_fixture r;
     gpu_begin(&r);
     r.traced = true;
     mr_scope *s = &r.s;
@@ -275,7 +275,7 @@ MR_TEST(opencl_loops_turn_on_the_device)
 
 typedef struct runner {
     mr_thread thread;
-    gpu_rig *r;
+    gpu_fixture *r;
     mr_out x, y;
     int k;
     bool right;
@@ -298,7 +298,7 @@ static void run_many(void *arg)
 
 MR_TEST(opencl_serves_two_sessions_and_many_steps_at_once)
 {
-    gpu_rig rigs[2];
+    gpu_fixture rigs[2];
     runner runners[4];
     for (int i = 0; i < 2; i++) {
         gpu_begin(&rigs[i]);
@@ -321,7 +321,7 @@ MR_TEST(opencl_serves_two_sessions_and_many_steps_at_once)
 
 MR_TEST(opencl_error_of_a_kernel_names_its_node)
 {
-    gpu_rig r;
+    gpu_fixture r;
     gpu_begin(&r);
     mr_out x = mr_placeholder(&r.s, MR_FLOAT, "x", NULL), y = mr_emit(mr_as(&r.s, "product"), "MatMul", x, x);
     mr_tensor *in = mr_tensor_of(MR_FLOAT, 2, (int64_t[]){2, 3}, (float[6]){0}), *out;
@@ -345,7 +345,7 @@ static mr_status *read_fails(mr_cl_device *d, void *buffer, size_t at, void *hos
 /* A driver that gives up ends the step, whatever it was doing; when it is back, so is the session. */
 MR_TEST(opencl_lost_device_ends_the_step_and_nothing_else)
 {
-    gpu_rig r;
+    gpu_fixture r;
     mr_opencl *const *devices;
     gpu_begin(&r);
     MR_CHECK(mr_opencl_devices(&devices) > 0);

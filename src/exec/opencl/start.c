@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "exec/opencl/opencl.h"
-#include "exec/step.h"
+#include "exec/executor_state.h"
 
 #define ASIDE_BYTES ((size_t)64 << 10) /* copying up to this much is cheaper than waiting */
 

@@ -245,7 +245,7 @@ mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *ke
     mr_net_peer *p = mr_new(mr_net_peer);
     mr_grpc_use();
     MR_GO(make_channel(n, address, keys, name, &p->channel));
-    MR_GO(mr_queue_clients_get(&p->cq));
+    MR_GO(mr_grpc_queue_clients_get(&p->cq));
     p->address = mr_strdup(address);
     p->token = !keys && n->token[0] ? n->token : NULL;
     *out = p;
@@ -279,7 +279,7 @@ void mr_grpc_disconnect(mr_net_peer *p)
         mr_cond_wait(&changed, &mu);
     mr_unlock(&mu);
     grpc_channel_destroy(p->channel);
-    mr_queue_clients_put();
+    mr_grpc_queue_clients_put();
     mr_grpc_unuse();
     mr_free(p->address);
     mr_free(p);

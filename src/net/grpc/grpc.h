@@ -1,6 +1,6 @@
 /* net/grpc/grpc.h -- the parts of the gRPC transport; all in libmillrace-net.so.
  *
- *     life.c    gRPC's own life, completion queues and their threads
+ *     queue.c    gRPC's own life, completion queues and their threads
  *     body.c    messages as lists of pieces and as gRPC's slices
  *     args.c    settings and credentials of channels and servers
  *     client.c  asking        server.c  answering
@@ -35,7 +35,7 @@ void __tsan_release(void *p);
 
 #define MR_GRPC_TOKEN "millrace-token" /* the header with mr_net.token */
 
-/* ---- life.c ---- */
+/* ---- queue.c ---- */
 
 /* gRPC is there while it has users: servers, peers, and received bodies whose memory is its own. */
 void mr_grpc_use(void);
@@ -46,19 +46,19 @@ typedef struct mr_tag {
     void (*fn)(struct mr_tag *t, bool ok);
 } mr_tag;
 
-typedef struct mr_queue { /* a completion queue and the thread that looks at it */
+typedef struct mr_grpc_queue { /* a completion queue and the thread that looks at it */
     grpc_completion_queue *cq;
     mr_thread thread;
     /* Set before: called there about every so often; NULL: not. */
     void (*tick)(void *arg);
     void *arg;
     int64_t every_ns;
-} mr_queue;
-mr_status *mr_queue_init(mr_queue *q, const char *thread_name);
-void mr_queue_deinit(mr_queue *q); /* everything told before */
+} mr_grpc_queue;
+mr_status *mr_grpc_queue_init(mr_grpc_queue *q, const char *thread_name);
+void mr_grpc_queue_deinit(mr_grpc_queue *q); /* everything told before */
 /* The clients' queue, made for the first of them. */
-mr_status *mr_queue_clients_get(grpc_completion_queue **out);
-void mr_queue_clients_put(void);
+mr_status *mr_grpc_queue_clients_get(grpc_completion_queue **out);
+void mr_grpc_queue_clients_put(void);
 
 gpr_timespec mr_grpc_time(int64_t at_ns); /* of mr_now_ns; 0: never */
 

@@ -53,7 +53,7 @@ struct mr_net_server {
     mr_net_listen o;
     const mr_net *net;
     grpc_server *server;
-    mr_queue queue;
+    mr_grpc_queue queue;
     mr_tag shut;
     mr_mutex mu;
     mr_cond changed;
@@ -554,7 +554,7 @@ static void shut_down(mr_net_server *s)
         mr_cond_wait(&s->changed, &s->mu);
     mr_unlock(&s->mu);
     grpc_server_destroy(s->server);
-    mr_queue_deinit(&s->queue);
+    mr_grpc_queue_deinit(&s->queue);
 }
 
 mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
@@ -574,7 +574,7 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
     s->queue.tick = look_around;
     s->queue.arg = s;
     s->queue.every_ns = MR_MIN(s->arrival_ns / 2, TICK_NS);
-    mr_status *st = mr_queue_init(&s->queue, "mr-grpc-server");
+    mr_status *st = mr_grpc_queue_init(&s->queue, "mr-grpc-server");
     if (!st) {
         mr_grpc_server_args(&args, n->max_message);
         s->server = grpc_server_create(&args.list, NULL);

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "ops/array/strided_slice.h"
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "tests/harness/test.h"
 
 static int64_t below(int64_t n) { return (int64_t)(mr_test_random() % (uint64_t)n); }
@@ -21,7 +21,7 @@ MR_TEST(index_check_finds_the_first_bad_one_in_every_type)
 {
     static const mr_dtype types[] = {MR_UINT8, MR_INT16, MR_INT32, MR_INT64};
     for (int i = 0; i < MR_COUNT(types); i++) {
-        mr_tensor *t = mr_bench_random(types[i], 1, (int64_t[]){4});
+        mr_tensor *t = mr_kernel_fixture_random(types[i], 1, (int64_t[]){4});
         memset(t->data, 0, mr_tensor_bytes(t));
         MR_CHECK_OK(mr_index_check(t, "indices", 1));
         int64_t seven = 7;
@@ -35,15 +35,15 @@ MR_TEST(index_check_finds_the_first_bad_one_in_every_type)
 
 MR_TEST(gather_on_threads_equals_a_plain_loop)
 {
-    mr_bench b;
-    mr_bench_init(&b, 3, "GatherV2", NULL, 0, 3, (mr_dtype[]){MR_FLOAT, MR_INT32, MR_INT32});
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 3, "GatherV2", NULL, 0, 3, (mr_dtype[]){MR_FLOAT, MR_INT32, MR_INT32});
     for (int64_t inner = 1; inner < 200; inner = inner * 3 + 1) {
         int64_t n = 300000 / inner;
-        mr_tensor *params = mr_bench_random(MR_FLOAT, 3, (int64_t[]){2, 50, inner}), *y;
-        mr_tensor *indices = mr_bench_random(MR_INT32, 1, &n);
+        mr_tensor *params = mr_kernel_fixture_random(MR_FLOAT, 3, (int64_t[]){2, 50, inner}), *y;
+        mr_tensor *indices = mr_kernel_fixture_random(MR_INT32, 1, &n);
         for (int64_t i = 0; i < n; i++)
             MR_DATA(int32_t, indices)[i] = (int32_t)below(50);
-        MR_CHECK_OK(mr_bench_run(&b, (mr_tensor *[]){mr_tensor_ref(params), mr_tensor_ref(indices),
+        MR_CHECK_OK(mr_kernel_fixture_run(&b, (mr_tensor *[]){mr_tensor_ref(params), mr_tensor_ref(indices),
                                                      mr_tensor_scalar_i32(1)}, &y));
         for (int64_t i = 0; i < y->n; i++) {
             int64_t k = i % inner, row = i / inner % n, o = i / inner / n;
@@ -54,7 +54,7 @@ MR_TEST(gather_on_threads_equals_a_plain_loop)
         mr_tensor_unref(indices);
         mr_tensor_unref(y);
     }
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 /* ---- TopKV2 ---- */
@@ -71,13 +71,13 @@ static int by_value_then_place(const void *a, const void *b)
 
 MR_TEST(top_k_equals_sorting)
 {
-    mr_bench b;
-    mr_bench_init(&b, 2, "TopKV2", NULL, 0, 2, (mr_dtype[]){MR_FLOAT, MR_INT32});
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 2, "TopKV2", NULL, 0, 2, (mr_dtype[]){MR_FLOAT, MR_INT32});
     for (int round = 0; round < 60; round++) {
         int64_t n = 1 + below(600), k = below(n + 1), order_n = n;
-        mr_tensor *x = mr_bench_random(MR_FLOAT, 2, (int64_t[]){3, n}), *y[2], *order;
+        mr_tensor *x = mr_kernel_fixture_random(MR_FLOAT, 2, (int64_t[]){3, n}), *y[2], *order;
         MR_CHECK_OK(mr_tensor_new(NULL, MR_INT32, 1, &order_n, &order));
-        MR_CHECK_OK(mr_bench_run(
+        MR_CHECK_OK(mr_kernel_fixture_run(
             &b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_scalar_i32((int32_t)k)}, y));
         for (int r = 0; r < 3; r++) {
             row_of = MR_DATA(float, x) + r * n;
@@ -94,7 +94,7 @@ MR_TEST(top_k_equals_sorting)
         mr_tensor_unref(y[0]);
         mr_tensor_unref(y[1]);
     }
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 /* ---- StridedSlice ---- */
@@ -120,9 +120,9 @@ static int python_slice(int64_t n, int64_t begin, bool open_begin, int64_t end, 
 MR_TEST(strided_slice_takes_what_python_takes)
 {
     for (int masks = 0; masks < 4; masks++) {
-        mr_bench b;
+        mr_kernel_fixture b;
         int64_t begin_mask = masks & 1, end_mask = masks >> 1;
-        mr_bench_init(
+        mr_kernel_fixture_init(
             &b, 1, "StridedSlice",
             MR_ATTRS({"begin_mask", mr_a_int(begin_mask)}, {"end_mask", mr_a_int(end_mask)}), 4,
             (mr_dtype[]){MR_INT32, MR_INT32, MR_INT32, MR_INT32});
@@ -131,11 +131,11 @@ MR_TEST(strided_slice_takes_what_python_takes)
                     stride = i / 2023 - 3, want[8];
             if (stride == 0 || (i * 7 + masks) % 5) /* a fifth of all cases */
                 continue;
-            mr_tensor *x = mr_bench_random(MR_INT32, 1, &n), *y;
+            mr_tensor *x = mr_kernel_fixture_random(MR_INT32, 1, &n), *y;
             for (int k = 0; k < n; k++)
                 MR_DATA(int32_t, x)[k] = k;
             int32_t args[] = {(int32_t)begin, (int32_t)end, (int32_t)stride};
-            MR_CHECK_OK(mr_bench_run(&b, (mr_tensor *[]){x, mr_tensor_vector_i32(1, &args[0]),
+            MR_CHECK_OK(mr_kernel_fixture_run(&b, (mr_tensor *[]){x, mr_tensor_vector_i32(1, &args[0]),
                                                          mr_tensor_vector_i32(1, &args[1]),
                                                          mr_tensor_vector_i32(1, &args[2])}, &y));
             int count = python_slice(n, begin, begin_mask, end, end_mask, stride, want);
@@ -144,7 +144,7 @@ MR_TEST(strided_slice_takes_what_python_takes)
                 MR_CHECK_INT(MR_DATA(int32_t, y)[k], want[k]);
             mr_tensor_unref(y);
         }
-        mr_bench_deinit(&b);
+        mr_kernel_fixture_deinit(&b);
     }
 }
 
@@ -152,15 +152,15 @@ MR_TEST(strided_slice_survives_the_extremes_of_int64)
 {
     static const int64_t extremes[] = {INT64_MIN, INT64_MIN + 1, -1,       0,
                                        1,         INT64_MAX - 1, INT64_MAX};
-    mr_bench b;
-    mr_bench_init(&b, 1, "StridedSlice", NULL, 0, 4,
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 1, "StridedSlice", NULL, 0, 4,
                   (mr_dtype[]){MR_FLOAT, MR_INT64, MR_INT64, MR_INT64});
     for (int i = 0; i < 343; i++) {
         int64_t begin = extremes[i % 7], end = extremes[i / 7 % 7], stride = extremes[i / 49];
         mr_tensor *y;
-        mr_status *st = mr_bench_run(
+        mr_status *st = mr_kernel_fixture_run(
             &b,
-            (mr_tensor *[]){mr_bench_random(MR_FLOAT, 2, (int64_t[]){3, 2}),
+            (mr_tensor *[]){mr_kernel_fixture_random(MR_FLOAT, 2, (int64_t[]){3, 2}),
                             mr_tensor_vector_i64(1, &begin), mr_tensor_vector_i64(1, &end),
                             mr_tensor_vector_i64(1, &stride)},
             &y);
@@ -169,5 +169,5 @@ MR_TEST(strided_slice_survives_the_extremes_of_int64)
         mr_status_free(st);
         mr_tensor_unref(y);
     }
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }

@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "graph/scope.h"
 #include "ops/table.h"
-#include "ops/values_test.h"
+#include "ops/values_fixture.h"
 #include "tests/harness/test.h"
 
 MR_TEST(tile_grad_adds_the_copies)

@@ -1,5 +1,5 @@
 /* ops/collective/local_test.c -- members that meet, and members that do not. */
-#include "ops/queue/calls_test.h"
+#include "ops/queue/calls_fixture.h"
 
 typedef struct rig {
     mr_calls calls;

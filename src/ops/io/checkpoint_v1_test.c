@@ -1,5 +1,5 @@
 /* ops/io/checkpoint_v1_test.c -- what is saved in the first format comes back, by either reader. */
-#include "ops/io/told_test.h"
+#include "ops/io/file_example_fixture.h"
 
 #include "base/memory.h"
 #include "store/checkpoint_v1.h"
@@ -10,7 +10,7 @@ MR_TEST(checkpoint_v1_restores_what_was_saved_in_every_type)
         "float",  "double", "half",   "bfloat16",  "int8",       "int16", "int32",   "int64",
         "uint8",  "uint16", "uint32", "uint64",    "bool",       "qint8", "quint8",  "qint16",
         "quint16", "qint32", "complex64", "complex128"};
-    mr_told_begin();
+    mr_file_examples_begin();
     for (int i = 0; i < MR_COUNT(types); i++) {
         char *text = mr_printf("Save T=[%s]: \"c\", [\"t\"], (%s[[1, 0], [0, 1]]); dt=%s: \"c\", \"t\" -> "
                                "%s[[1, 0], [0, 1]]",
@@ -32,7 +32,7 @@ MR_TEST(checkpoint_v1_restores_what_was_saved_in_every_type)
 
 MR_TEST(checkpoint_v1_puts_parts_from_several_files_together)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("Restore", TWO_FILES "dt=float: \"c-*\", \"t\" -> [[0, 1], [2, 3], [4, 5]]");
     MR_CHECK_TOLD("Restore", TWO_FILES "dt=int32: \"c-?\?\?\?\?-of-00002\", \"i\" -> 5");
     MR_CHECK_TOLD("RestoreSlice",
@@ -43,7 +43,7 @@ MR_TEST(checkpoint_v1_puts_parts_from_several_files_together)
 
 MR_TEST(checkpoint_v1_says_what_is_wrong)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("Restore", TWO_FILES "dt=float: \"c-*0-of*\", \"t\" -> !NOT_FOUND parts of tensor t are "
                              "missing");
     MR_CHECK_TOLD("Restore", TWO_FILES "dt=float: \"c-*\", \"u\" -> !NOT_FOUND Tensor name \"u\" not found "
@@ -64,7 +64,7 @@ MR_TEST(checkpoint_v1_lists_what_it_holds)
     mr_v1_reader *r;
     mr_dtype type;
     const mr_shape *shape;
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("Save", "T=[float, int64]: \"c\", [\"b\", \"a\"], (float[1, 2], int64 3) ->");
     MR_CHECK_OK(mr_v1_open(MR_SV("c"), &r));
     MR_CHECK_INT(mr_v1_count(r), 2);

@@ -28,21 +28,21 @@ struct mr_reader {
     bool taken MR_GUARDED_BY(on.mu); /* somebody has the token */
     mr_waiters line MR_GUARDED_BY(on.mu);
     int64_t n_records, works_begun, works_ended MR_GUARDED_BY(on.mu);
-    mr_work work; /* name NULL: none */
+    mr_reader_work work; /* name NULL: none */
     mr_str last;  /* the name of the last work, also when that has ended */
     char *name;   /* for messages */
 };
 
 /* ---- the object ---- */
 
-static void work_end(mr_work *w)
+static void work_end(mr_reader_work *w)
 {
     mr_record_reader_close(w->records);
     mr_lmdb_close(w->lmdb);
     mr_stream_close(w->in);
     mr_str_deinit(&w->ahead);
     mr_free(w->name);
-    *w = (mr_work){.spec = w->spec};
+    *w = (mr_reader_work){.spec = w->spec};
 }
 
 static void reader_free(mr_object *o)

@@ -17,7 +17,7 @@ typedef struct mr_reader_spec { /* from the attrs of the op that makes it */
     int64_t header_bytes, record_bytes, footer_bytes, hop_bytes;
 } mr_reader_spec;
 
-typedef struct mr_work { /* what is being worked on */
+typedef struct mr_reader_work { /* what is being worked on */
     const mr_reader_spec *spec;
     char *name;
     size_t name_bytes; /* there may be NULs inside */
@@ -27,13 +27,13 @@ typedef struct mr_work { /* what is being worked on */
     mr_str ahead; /* bytes read beyond the record */
     int64_t n;    /* records or lines so far */
     bool done;    /* of works that are one record: it was given */
-} mr_work;
+} mr_reader_work;
 
 typedef struct mr_reader_kind {
     const char *name;
-    mr_status *(*begin)(mr_work *w);
+    mr_status *(*begin)(mr_reader_work *w);
     /* The next record; *at_end instead when there is none. */
-    mr_status *(*next)(mr_work *w, mr_str *key, mr_str *value, bool *at_end);
+    mr_status *(*next)(mr_reader_work *w, mr_str *key, mr_str *value, bool *at_end);
     bool saves; /* its state can be serialized between works */
 } mr_reader_kind;
 

@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/busy_threads_test.h"
+#include "base/busy_threads_fixture.h"
 #include "base/memory.h"
-#include "ops/io/told_test.h"
-#include "ops/queue/calls_test.h"
+#include "ops/io/file_example_fixture.h"
+#include "ops/queue/calls_fixture.h"
 #include "ops/table.h"
-#include "store/lmdb_writer_test.h"
+#include "store/lmdb_writer_fixture.h"
 #include "store/record.h"
 
 /* ---- files ---- */
@@ -22,7 +22,7 @@
 MR_TEST(reader_of_lines_goes_from_file_to_file)
 {
 #define LINES FILES "r = TextLineReaderV2 shared_name=\"r\"; " QUEUE("\"one\", \"none\", \"two\"")
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("ReaderReadV2", LINES ": r, q -> \"one:1\", \"a\"");
     MR_CHECK_TOLD("ReaderReadV2", LINES READ ": r, q -> \"one:2\", \"b\"");
     MR_CHECK_TOLD("ReaderReadV2", LINES READ READ ": r, q -> \"two:1\", \"c\"");
@@ -36,14 +36,14 @@ MR_TEST(reader_of_lines_goes_from_file_to_file)
 MR_TEST(reader_of_lines_skips_headers)
 {
 #define SKIP FILES "r = TextLineReaderV2 skip_header_lines=1 shared_name=\"r\"; "
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("ReaderReadV2", SKIP QUEUE("\"none\", \"two\", \"one\"") ": r, q -> \"one:2\", \"b\"");
 }
 
 MR_TEST(reader_of_whole_files_and_of_nothing)
 {
 #define WHOLE FILES "r = WholeFileReaderV2 shared_name=\"r\"; "
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("ReaderReadV2", WHOLE QUEUE("\"one\", \"two\"") READ ": r, q -> \"two\", \"c\"");
     MR_CHECK_TOLD("ReaderReadV2", WHOLE QUEUE("\"x\", \"two\"") ": r, q -> !NOT_FOUND x");
     MR_CHECK_TOLD("ReaderReadV2", "r = IdentityReaderV2 shared_name=\"r\"; " QUEUE("\"a\\x00b\"")
@@ -56,7 +56,7 @@ MR_TEST(reader_of_whole_files_and_of_nothing)
 
 MR_TEST(reader_of_fixed_length_knows_header_footer_and_hop)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("ReaderReadUpToV2", FIXED("record_bytes=2", "aabbc") ": r, q, 9 -> [\"f:0\", \"f:1\"], "
                                                                        "[\"aa\", \"bb\"]");
     MR_CHECK_TOLD("ReaderReadUpToV2", FIXED("record_bytes=2 header_bytes=1 footer_bytes=1", "haabbf")
@@ -78,7 +78,7 @@ MR_TEST(reader_of_records_says_where_each_begins)
 {
     mr_writer *f;
     mr_record_writer *w;
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_OK(mr_writer_open("f", &f));
     MR_CHECK_OK(mr_record_writer_new(f, MR_GZIP, &w));
     MR_CHECK_OK(mr_record_write(w, MR_SV("one")));
@@ -96,7 +96,7 @@ MR_TEST(reader_of_records_says_where_each_begins)
 
 MR_TEST(reader_state_is_restored_between_files)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
 #define RESTORED(kind, bytes) FILES "r = " kind " shared_name=\"r\"; ReaderRestoreStateV2: r, \"" bytes "\"; "
 #define AFTER_TWO "\\x08\\x02\\x10\\x02\\x18\\x05\\x22\\x03two"
     MR_CHECK_TOLD("ReaderReadV2", RESTORED("WholeFileReaderV2", AFTER_TWO) QUEUE("\"one\"") ": r, q -> \"one\", \"a\\x0d\\nb\\n\"");
@@ -302,7 +302,7 @@ MR_TEST(reader_of_lmdb_files_gives_their_keys)
     "r = LMDBReader shared_name=\"r\"; q = FIFOQueue component_types=[string] shapes=[[]] shared_name=\"q\"; " \
     "QueueEnqueueMany Tcomponents=[string]: q, ([\"one\", \"two\"]); QueueClose: q; "
     mr_lmdb_writer w;
-    mr_told_begin();
+    mr_file_examples_begin();
     for (int i = 0; i < 2; i++) {
         mr_lmdb_writer_open(&w, i ? "two" : "one", 0);
         mr_lmdb_put(&w, i ? MR_SV("c") : MR_SV("b"), MR_SV("x"));

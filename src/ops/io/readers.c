@@ -9,7 +9,7 @@
 #include "graph/infer.h"
 #include "ops/io/reader.h"
 
-static void put_key(const mr_work *w, mr_str *key, uint64_t n)
+static void put_key(const mr_reader_work *w, mr_str *key, uint64_t n)
 {
     mr_str_printf(key, "%s:%llu", w->name, (unsigned long long)n);
 }
@@ -25,12 +25,12 @@ static mr_status *end_is_fine(mr_status *st, bool *at_end)
 
 /* ---- records ---- */
 
-static mr_status *record_begin(mr_work *w)
+static mr_status *record_begin(mr_reader_work *w)
 {
     return mr_record_reader_open(w->name, w->spec->compression, 0, &w->records);
 }
 
-static mr_status *record_next(mr_work *w, mr_str *key, mr_str *value, bool *at_end)
+static mr_status *record_next(mr_reader_work *w, mr_str *key, mr_str *value, bool *at_end)
 {
     put_key(w, key, mr_record_offset(w->records));
     return end_is_fine(mr_record_read(w->records, value), at_end);
@@ -40,7 +40,7 @@ static const mr_reader_kind records = {"TFRecordReader", record_begin, record_ne
 
 /* ---- lines ---- */
 
-static mr_status *line_begin(mr_work *w)
+static mr_status *line_begin(mr_reader_work *w)
 {
     mr_str line = {0};
     bool at_end = false;
@@ -51,7 +51,7 @@ static mr_status *line_begin(mr_work *w)
     return st;
 }
 
-static mr_status *line_next(mr_work *w, mr_str *key, mr_str *value, bool *at_end)
+static mr_status *line_next(mr_reader_work *w, mr_str *key, mr_str *value, bool *at_end)
 {
     MR_TRY(end_is_fine(mr_stream_line(w->in, value), at_end));
     put_key(w, key, (uint64_t)++w->n); /* lines are counted from 1, those that were skipped too */
@@ -64,13 +64,13 @@ static const mr_reader_kind lines = {"TextLineReader", line_begin, line_next, fa
  *
  * The work is one record; `done` says that it was given. */
 
-static mr_status *nothing_to_begin(mr_work *w)
+static mr_status *nothing_to_begin(mr_reader_work *w)
 {
     (void)w;
     return NULL;
 }
 
-static mr_status *whole_next(mr_work *w, mr_str *key, mr_str *value, bool *at_end)
+static mr_status *whole_next(mr_reader_work *w, mr_str *key, mr_str *value, bool *at_end)
 {
     *at_end = w->done;
     if (w->done)
@@ -80,7 +80,7 @@ static mr_status *whole_next(mr_work *w, mr_str *key, mr_str *value, bool *at_en
     return mr_file_read_all(w->name, value);
 }
 
-static mr_status *identity_next(mr_work *w, mr_str *key, mr_str *value, bool *at_end)
+static mr_status *identity_next(mr_reader_work *w, mr_str *key, mr_str *value, bool *at_end)
 {
     *at_end = w->done;
     if (w->done)
@@ -99,7 +99,7 @@ static const mr_reader_kind identity = {"IdentityReader", nothing_to_begin, iden
  * Record i lies at header + i * hop.  The footer is what is left at the end, so a record is one only when
  * that many bytes follow it: they are read ahead. */
 
-static mr_status *fixed_begin(mr_work *w)
+static mr_status *fixed_begin(mr_reader_work *w)
 {
     uint64_t skipped;
     MR_TRY(mr_stream_open(w->name, w->spec->compression, 0, &w->in));
@@ -107,7 +107,7 @@ static mr_status *fixed_begin(mr_work *w)
 }
 
 /* Drops n bytes of what was read ahead, or goes on behind it. */
-static mr_status *hop(mr_work *w, uint64_t n)
+static mr_status *hop(mr_reader_work *w, uint64_t n)
 {
     uint64_t skipped;
     if (n > w->ahead.n) {
@@ -120,7 +120,7 @@ static mr_status *hop(mr_work *w, uint64_t n)
     return NULL;
 }
 
-static mr_status *fixed_next(mr_work *w, mr_str *key, mr_str *value, bool *at_end)
+static mr_status *fixed_next(mr_reader_work *w, mr_str *key, mr_str *value, bool *at_end)
 {
     const mr_reader_spec *s = w->spec;
     uint64_t need = (uint64_t)s->record_bytes + (uint64_t)s->footer_bytes;
@@ -142,9 +142,9 @@ static const mr_reader_kind fixed = {"FixedLengthRecordReader", fixed_begin, fix
 
 /* ---- records of LMDB files ---- */
 
-static mr_status *lmdb_begin(mr_work *w) { return mr_lmdb_open(w->name, &w->lmdb); }
+static mr_status *lmdb_begin(mr_reader_work *w) { return mr_lmdb_open(w->name, &w->lmdb); }
 
-static mr_status *lmdb_next(mr_work *w, mr_str *key, mr_str *value, bool *at_end)
+static mr_status *lmdb_next(mr_reader_work *w, mr_str *key, mr_str *value, bool *at_end)
 {
     mr_sv k, v;
     MR_TRY(mr_lmdb_next(w->lmdb, &k, &v, at_end));

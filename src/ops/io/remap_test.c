@@ -1,5 +1,5 @@
 /* ops/io/remap_test.c -- vocabularies and matrices by other vocabularies. */
-#include "ops/io/told_test.h"
+#include "ops/io/file_example_fixture.h"
 
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 MR_TEST(vocabulary_is_found_in_the_other_one)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("GenerateVocabRemapping",
                   WORDS "new_vocab_offset=0 num_new_vocab=4: \"new\", \"old\" -> [2, 0, -1, 1], 3");
     MR_CHECK_TOLD("GenerateVocabRemapping",
@@ -27,7 +27,7 @@ MR_TEST(vocabulary_is_found_in_the_other_one)
 
 MR_TEST(matrix_is_loaded_in_another_order)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=3 num_cols=2: \"c\", \"m\", [2, -1, 0], [1, 0], "
                                                "[8, 9] -> [[5, 4], [8, 9], [1, 0]]");
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=3: \"c\", \"m\", [1], [-1, 1, -1], "
@@ -43,7 +43,7 @@ MR_TEST(matrix_is_loaded_in_another_order)
 
 MR_TEST(matrix_says_why_it_cannot_be_loaded)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=1 num_cols=2: \"c\", \"m\", [3], shape(0), "
                                                "shape(0) -> !INVALID_ARGUMENT row_remapping[0] is 3");
     MR_CHECK_TOLD("LoadAndRemapMatrix", MATRIX "num_rows=2 num_cols=2: \"c\", \"m\", [1, 1], shape(0), "
@@ -70,7 +70,7 @@ static void check_vocabularies(const char *golden, const char *new_words, const 
     MR_CHECK(dir != NULL);
     char *text = mr_printf("new_vocab_offset=0 num_new_vocab=4: \"%s/%s\", \"%s/%s\" -> [2, 0, -1, 1], 3", dir, new_words,
                            dir, old_words);
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("GenerateVocabRemapping", text);
     free(dir);
     mr_free(text);

@@ -2,7 +2,7 @@
 #include <complex.h>
 #include <math.h>
 
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/schur.h"
 #include "tests/harness/test.h"
@@ -35,10 +35,10 @@ static mr_tensor *random_matrix(mr_dtype type, int64_t rows, int64_t cols)
 /* The op on a; out has room for three, of which the caller unrefs as many as there are. */
 static void decompose(const char *op, const mr_named_attr *attrs, int n_attrs, mr_tensor *a, mr_tensor **out)
 {
-    mr_bench b;
-    mr_bench_init(&b, 1, op, attrs, n_attrs, 1, (mr_dtype[]){(mr_dtype)a->dtype});
-    MR_CHECK_OK(mr_bench_run(&b, (mr_tensor *[]){mr_tensor_ref(a)}, out));
-    mr_bench_deinit(&b);
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 1, op, attrs, n_attrs, 1, (mr_dtype[]){(mr_dtype)a->dtype});
+    MR_CHECK_OK(mr_kernel_fixture_run(&b, (mr_tensor *[]){mr_tensor_ref(a)}, out));
+    mr_kernel_fixture_deinit(&b);
 }
 
 /* Entry (i, j) of x diag(d) y^H. */
@@ -140,12 +140,12 @@ MR_TEST(svd_gives_orthogonal_parts_of_the_matrix)
 MR_TEST(decompositions_end_when_their_step_is_cancelled)
 {
     enum { N = 12 };
-    mr_bench b;
+    mr_kernel_fixture b;
     bool ok;
     double values[N], u[N * N], v[N * N];
     mr_c128 e[N], z[N * N];
     mr_tensor *a = random_matrix(MR_DOUBLE, N, N), *c = random_matrix(MR_COMPLEX128, N, N);
-    mr_bench_init(&b, 1, "Svd", NULL, 0, 1, (mr_dtype[]){MR_DOUBLE});
+    mr_kernel_fixture_init(&b, 1, "Svd", NULL, 0, 1, (mr_dtype[]){MR_DOUBLE});
     mr_cancel *cancel = mr_cancel_new(NULL);
     mr_step step = {.device = b.device, .cancel = cancel};
     const mr_run r = {.node = b.node, .kernel = b.kernel->kernel, .step = &step};
@@ -157,7 +157,7 @@ MR_TEST(decompositions_end_when_their_step_is_cancelled)
     MR_CHECK_ERR(d->eigh(&r, N, a->data, values, v, &ok), MR_CANCELLED, "cancelled");
     MR_CHECK_ERR(mr_eig(&r, N, c->data, e, z, &ok), MR_CANCELLED, "cancelled");
     mr_cancel_free(cancel);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
     mr_tensor_unref(a);
     mr_tensor_unref(c);
 }

@@ -2,7 +2,7 @@
 #include <complex.h>
 #include <math.h>
 
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "tests/harness/test.h"
 
 /* Around the borders of leaves, halves and what goes to the large products. */
@@ -83,16 +83,16 @@ static void check_product(view a, view b, const mr_tensor *c)
 /* Runs the op on threads; takes the references of in. */
 static mr_tensor *run(const char *op, bool lower, bool adjoint, mr_tensor *a, mr_tensor *b)
 {
-    mr_bench bench;
+    mr_kernel_fixture bench;
     mr_tensor *out, *in[] = {mr_tensor_ref(a), mr_tensor_ref(b)};
     mr_dtype both[] = {(mr_dtype)a->dtype, (mr_dtype)a->dtype};
     const mr_named_attr attrs[] = {{"adjoint", mr_a_bool(adjoint)}, {"lower", mr_a_bool(lower)}};
     int n_attrs = strcmp(op, "MatrixTriangularSolve") == 0                            ? 2
                   : strcmp(op, "Cholesky") == 0 || strcmp(op, "MatrixDeterminant") == 0 ? 0
                                                                                         : 1;
-    mr_bench_init(&bench, 3, op, attrs, n_attrs, b ? 2 : 1, both);
-    MR_CHECK_OK(mr_bench_run(&bench, in, &out));
-    mr_bench_deinit(&bench);
+    mr_kernel_fixture_init(&bench, 3, op, attrs, n_attrs, b ? 2 : 1, both);
+    MR_CHECK_OK(mr_kernel_fixture_run(&bench, in, &out));
+    mr_kernel_fixture_deinit(&bench);
     return out;
 }
 
@@ -186,12 +186,12 @@ MR_TEST(linalg_cholesky_factors_give_the_matrix) { each_size(check_cholesky); }
 
 MR_TEST(linalg_cholesky_finds_a_late_negative_pivot)
 {
-    mr_bench bench;
+    mr_kernel_fixture bench;
     mr_tensor *a = positive_matrices(MR_DOUBLE, 2, 70), *out = NULL;
     set(a, a->n - 1, -1);
-    mr_bench_init(&bench, 3, "Cholesky", NULL, 0, 1, (mr_dtype[]){MR_DOUBLE});
-    MR_CHECK_ERR(mr_bench_run(&bench, &a, &out), MR_INVALID_ARGUMENT, "not successful");
-    mr_bench_deinit(&bench);
+    mr_kernel_fixture_init(&bench, 3, "Cholesky", NULL, 0, 1, (mr_dtype[]){MR_DOUBLE});
+    MR_CHECK_ERR(mr_kernel_fixture_run(&bench, &a, &out), MR_INVALID_ARGUMENT, "not successful");
+    mr_kernel_fixture_deinit(&bench);
 }
 
 MR_TEST(linalg_determinant_of_a_product_is_the_product)

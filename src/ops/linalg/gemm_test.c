@@ -1,35 +1,35 @@
 /* ops/linalg/gemm_test.c -- products of random sizes against a plain loop. */
 #include "base/memory.h"
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "ops/linalg/sgemm.h"
 #include "tests/harness/test.h"
 
 static double entry(const mr_tensor *t, bool transposed, int64_t i, int64_t j)
 {
-    return mr_bench_at(t, transposed ? j * t->dims[1] + i : i * t->dims[1] + j);
+    return mr_kernel_fixture_at(t, transposed ? j * t->dims[1] + i : i * t->dims[1] + j);
 }
 
 static void check_product(mr_dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k)
 {
-    mr_bench b;
-    mr_bench_init(&b, 3, "MatMul",
+    mr_kernel_fixture b;
+    mr_kernel_fixture_init(&b, 3, "MatMul",
                   MR_ATTRS({"transpose_a", mr_a_bool(ta)}, {"transpose_b", mr_a_bool(tb)}), 2,
                   (mr_dtype[]){type, type});
-    mr_tensor *x = mr_bench_random(type, 2, ta ? (int64_t[]){k, m} : (int64_t[]){m, k});
-    mr_tensor *y = mr_bench_random(type, 2, tb ? (int64_t[]){n, k} : (int64_t[]){k, n}), *z;
-    MR_CHECK_OK(mr_bench_run(&b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
+    mr_tensor *x = mr_kernel_fixture_random(type, 2, ta ? (int64_t[]){k, m} : (int64_t[]){m, k});
+    mr_tensor *y = mr_kernel_fixture_random(type, 2, tb ? (int64_t[]){n, k} : (int64_t[]){k, n}), *z;
+    MR_CHECK_OK(mr_kernel_fixture_run(&b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             double want = 0;
             for (int64_t l = 0; l < k; l++)
                 want += entry(x, ta, i, l) * entry(y, tb, l, j);
-            MR_CHECK_NEAR(mr_bench_at(z, i * n + j), want,
+            MR_CHECK_NEAR(mr_kernel_fixture_at(z, i * n + j), want,
                           type == MR_HALF || type == MR_BFLOAT16 ? fabs(want) / 100 : 0);
         }
     mr_tensor_unref(x);
     mr_tensor_unref(y);
     mr_tensor_unref(z);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 /* Sizes around the borders of strips, panels and blocks. */
@@ -120,11 +120,11 @@ MR_TEST(sgemm_for_avx512_equals_a_plain_loop) { check_kind("avx512"); }
 /* The bits of a product of random floats, made by so many threads. */
 static mr_tensor *product_of(int threads, const mr_tensor *x, const mr_tensor *y)
 {
-    mr_bench b;
+    mr_kernel_fixture b;
     mr_tensor *z;
-    mr_bench_init(&b, threads, "MatMul", NULL, 0, 2, (mr_dtype[]){MR_FLOAT, MR_FLOAT});
-    MR_CHECK_OK(mr_bench_run(&b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_init(&b, threads, "MatMul", NULL, 0, 2, (mr_dtype[]){MR_FLOAT, MR_FLOAT});
+    MR_CHECK_OK(mr_kernel_fixture_run(&b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
+    mr_kernel_fixture_deinit(&b);
     return z;
 }
 
@@ -134,8 +134,8 @@ MR_TEST(matmul_gives_the_same_bits_with_any_number_of_threads)
         {130, 300, 270}, {601, 75, 129}, {2, 3000, 70}, {3001, 1, 70}};
     for (int i = 0; i < 4; i++) {
         int64_t m = shapes[i][0], n = shapes[i][1], k = shapes[i][2];
-        mr_tensor *x = mr_bench_random(MR_FLOAT, 2, (int64_t[]){m, k});
-        mr_tensor *y = mr_bench_random(MR_FLOAT, 2, (int64_t[]){k, n});
+        mr_tensor *x = mr_kernel_fixture_random(MR_FLOAT, 2, (int64_t[]){m, k});
+        mr_tensor *y = mr_kernel_fixture_random(MR_FLOAT, 2, (int64_t[]){k, n});
         for (int64_t e = 0; e < x->n; e++)
             MR_DATA(float, x)[e] *= 0.1f;
         mr_tensor *one = product_of(1, x, y);

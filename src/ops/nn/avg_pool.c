@@ -200,7 +200,7 @@ MR_OP(AvgPoolGrad,
 #else /* ---- read once a type ---- */
 
 typedef struct FN(window) {
-    mr_span z, y, x;
+    mr_pool_extent z, y, x;
     T count;
 } FN(window);
 

@@ -3,17 +3,17 @@
  * its sums. */
 #include "base/memory.h"
 #include "graph/grad.h"
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "ops/table.h"
-#include "ops/values_test.h"
+#include "ops/values_fixture.h"
 #include "tests/harness/test.h"
 
 enum { N_IN = 5, N_OUT = 6 };
 
-static void open_forward(mr_bench *b, int threads, const char *layout)
+static void open_forward(mr_kernel_fixture *b, int threads, const char *layout)
 {
     const mr_dtype types[N_IN] = {MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT};
-    mr_bench_init(b, threads, "FusedBatchNormV3", MR_ATTRS({"data_format", mr_a_str(layout)}), N_IN,
+    mr_kernel_fixture_init(b, threads, "FusedBatchNormV3", MR_ATTRS({"data_format", mr_a_str(layout)}), N_IN,
                   types);
 }
 
@@ -35,11 +35,11 @@ static mr_tensor *vector(int64_t n, float first, float step)
     return t;
 }
 
-static void forward(mr_bench *b, const mr_tensor *x, int64_t channels, mr_tensor **out)
+static void forward(mr_kernel_fixture *b, const mr_tensor *x, int64_t channels, mr_tensor **out)
 {
     mr_tensor *in[N_IN] = {mr_tensor_ref(x), vector(channels, 0.5f, 0.25f), vector(channels, 1, -1),
                            vector(0, 0, 0), vector(0, 0, 0)};
-    MR_CHECK_OK(mr_bench_run(b, in, out));
+    MR_CHECK_OK(mr_kernel_fixture_run(b, in, out));
 }
 
 static void drop(mr_tensor **t, int n)
@@ -49,7 +49,7 @@ static void drop(mr_tensor **t, int n)
 }
 
 /* sum(w y), with element i of x moved by h. */
-static double loss(mr_bench *b, const mr_tensor *x, int64_t i, float h, const mr_tensor *w,
+static double loss(mr_kernel_fixture *b, const mr_tensor *x, int64_t i, float h, const mr_tensor *w,
                    int64_t channels)
 {
     mr_tensor *moved, *out[N_OUT];
@@ -58,7 +58,7 @@ static double loss(mr_bench *b, const mr_tensor *x, int64_t i, float h, const mr
     forward(b, moved, channels, out);
     double sum = 0;
     for (int64_t k = 0; k < w->n; k++)
-        sum += mr_bench_at(w, k) * mr_bench_at(out[0], k);
+        sum += mr_kernel_fixture_at(w, k) * mr_kernel_fixture_at(out[0], k);
     mr_tensor_unref(moved);
     drop(out, N_OUT);
     return sum;
@@ -66,26 +66,26 @@ static double loss(mr_bench *b, const mr_tensor *x, int64_t i, float h, const mr
 
 static void check_gradient(const char *layout, const int64_t *dims, int64_t channels)
 {
-    mr_bench b, back;
+    mr_kernel_fixture b, back;
     const mr_dtype types[6] = {MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT};
     open_forward(&b, 1, layout);
-    mr_bench_init(&back, 1, "FusedBatchNormGradV3", MR_ATTRS({"data_format", mr_a_str(layout)}), 6,
+    mr_kernel_fixture_init(&back, 1, "FusedBatchNormGradV3", MR_ATTRS({"data_format", mr_a_str(layout)}), 6,
                   types);
     mr_tensor *x = random_image(dims, 0), *w = random_image(dims, 0), *out[N_OUT], *d[5];
     forward(&b, x, channels, out);
     mr_tensor *in[6] = {mr_tensor_ref(w),      mr_tensor_ref(x),      vector(channels, 0.5f, 0.25f),
                         mr_tensor_ref(out[3]), mr_tensor_ref(out[4]), mr_tensor_ref(out[5])};
-    MR_CHECK_OK(mr_bench_run(&back, in, d));
+    MR_CHECK_OK(mr_kernel_fixture_run(&back, in, d));
     for (int64_t i = 0; i < x->n; i++) {
         double up = loss(&b, x, i, 0.01f, w, channels), down = loss(&b, x, i, -0.01f, w, channels);
-        MR_CHECK_NEAR(mr_bench_at(d[0], i), (up - down) / 0.02, 2e-3);
+        MR_CHECK_NEAR(mr_kernel_fixture_at(d[0], i), (up - down) / 0.02, 2e-3);
     }
     drop(out, N_OUT);
     drop(d, 5);
     mr_tensor_unref(x);
     mr_tensor_unref(w);
-    mr_bench_deinit(&b);
-    mr_bench_deinit(&back);
+    mr_kernel_fixture_deinit(&b);
+    mr_kernel_fixture_deinit(&back);
 }
 
 MR_TEST(batch_norm_gradient_agrees_with_differences)
@@ -162,7 +162,7 @@ static double twice_loss(twice *t, mr_tensor **in, int k, int64_t i, float h, mr
     for (int o = 0; o < 3; o++) {
         MR_CHECK_OK(mr_values_get(&v, t->out[o], &out));
         for (int64_t e = 0; e < out->n; e++)
-            sum += mr_bench_at(out, e) * mr_bench_at(w[o], e);
+            sum += mr_kernel_fixture_at(out, e) * mr_kernel_fixture_at(w[o], e);
     }
     mr_values_deinit(&v);
     mr_tensor_unref(in[k]);
@@ -184,7 +184,7 @@ static void check_twice(const char *layout, const int64_t *dims)
         for (int64_t i = 0; i < d->n; i++) {
             double up = twice_loss(&t, in, k, i, 0.01f, w),
                    down = twice_loss(&t, in, k, i, -0.01f, w);
-            MR_CHECK_NEAR(mr_bench_at(d, i), (up - down) / 0.02, 5e-3);
+            MR_CHECK_NEAR(mr_kernel_fixture_at(d, i), (up - down) / 0.02, 5e-3);
         }
     }
     mr_values_deinit(&v);
@@ -209,22 +209,22 @@ MR_TEST(batch_norm_second_derivatives_agree_with_differences_channels_first)
 MR_TEST(batch_norm_variance_survives_a_large_mean)
 {
     const int64_t dims[4] = {16, 32, 32, 5};
-    mr_bench b;
+    mr_kernel_fixture b;
     mr_tensor *x = random_image(dims, 1000), *out[N_OUT];
     open_forward(&b, 2, "NHWC");
     forward(&b, x, 5, out);
     for (int64_t c = 0; c < 5; c++) {
         double mean = 0, squares = 0, m = (double)x->n / 5;
         for (int64_t i = c; i < x->n; i += 5)
-            mean += mr_bench_at(x, i) / m;
+            mean += mr_kernel_fixture_at(x, i) / m;
         for (int64_t i = c; i < x->n; i += 5)
-            squares += (mr_bench_at(x, i) - mean) * (mr_bench_at(x, i) - mean) / m;
-        MR_CHECK_NEAR(mr_bench_at(out[3], c), mean, 1e-4);
-        MR_CHECK_NEAR(mr_bench_at(out[4], c), squares, 1e-6);
+            squares += (mr_kernel_fixture_at(x, i) - mean) * (mr_kernel_fixture_at(x, i) - mean) / m;
+        MR_CHECK_NEAR(mr_kernel_fixture_at(out[3], c), mean, 1e-4);
+        MR_CHECK_NEAR(mr_kernel_fixture_at(out[4], c), squares, 1e-6);
     }
     mr_tensor_unref(x);
     drop(out, N_OUT);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 MR_TEST(batch_norm_is_the_same_in_any_number_of_threads)
@@ -232,7 +232,7 @@ MR_TEST(batch_norm_is_the_same_in_any_number_of_threads)
     const int64_t dims[4] = {16, 20, 20, 24};
     mr_tensor *x = random_image(dims, 0), *one[N_OUT], *three[N_OUT];
     for (int k = 0; k < 2; k++) {
-        mr_bench a, b;
+        mr_kernel_fixture a, b;
         int64_t channels = k ? 20 : 24;
         open_forward(&a, 1, k ? "NCHW" : "NHWC");
         open_forward(&b, 3, k ? "NCHW" : "NHWC");
@@ -242,8 +242,8 @@ MR_TEST(batch_norm_is_the_same_in_any_number_of_threads)
             MR_CHECK(mr_tensor_equal(one[i], three[i]));
         drop(one, N_OUT);
         drop(three, N_OUT);
-        mr_bench_deinit(&a);
-        mr_bench_deinit(&b);
+        mr_kernel_fixture_deinit(&a);
+        mr_kernel_fixture_deinit(&b);
     }
     mr_tensor_unref(x);
 }

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "ops/dnnl_conv.h"
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "ops/linalg/tiles.h"
 #include "tests/harness/test.h"
 
@@ -62,7 +62,7 @@ static int64_t out_size(const geometry *g, int64_t n, int64_t kernel)
     return out;
 }
 
-static void open_bench(mr_bench *b, int threads, const geometry *g, mr_conv_pass pass,
+static void open_bench(mr_kernel_fixture *b, int threads, const geometry *g, mr_conv_pass pass,
                        mr_dtype type)
 {
     static const char *const names[] = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"};
@@ -70,7 +70,7 @@ static void open_bench(mr_bench *b, int threads, const geometry *g, mr_conv_pass
     int64_t strides[4] = {1, first ? 1 : g->stride, g->stride, first ? g->stride : 1};
     int64_t dilations[4] = {1, first ? 1 : g->dilation, g->dilation, first ? g->dilation : 1};
     const mr_dtype types[3][3] = {{type, type}, {MR_INT32, type, type}, {type, MR_INT32, type}};
-    mr_bench_init(b, threads, names[pass],
+    mr_kernel_fixture_init(b, threads, names[pass],
                   MR_ATTRS({"strides", mr_a_ints(4, strides)},
                            {"dilations", mr_a_ints(4, dilations)},
                            {"padding", mr_a_str(g->padding)}, {"data_format", mr_a_str(g->layout)}),
@@ -90,9 +90,9 @@ static void make_inputs(const geometry *g, mr_conv_pass pass, mr_tensor **in)
     image_dims(g, g->height, g->width, g->in, image);
     image_dims(g, out_size(g, g->height, g->kernel_h), out_size(g, g->width, g->kernel_w), g->out,
                out);
-    in[0] = pass == MR_CONV_INPUT ? sizes_of(image) : mr_bench_random(MR_DOUBLE, 4, image);
-    in[1] = pass == MR_CONV_FILTER ? sizes_of(filter) : mr_bench_random(MR_DOUBLE, 4, filter);
-    in[2] = pass == MR_CONV_FORWARD ? NULL : mr_bench_random(MR_DOUBLE, 4, out);
+    in[0] = pass == MR_CONV_INPUT ? sizes_of(image) : mr_kernel_fixture_random(MR_DOUBLE, 4, image);
+    in[1] = pass == MR_CONV_FILTER ? sizes_of(filter) : mr_kernel_fixture_random(MR_DOUBLE, 4, filter);
+    in[2] = pass == MR_CONV_FORWARD ? NULL : mr_kernel_fixture_random(MR_DOUBLE, 4, out);
 }
 
 static mr_tensor *as_type(const mr_tensor *t, mr_dtype type)
@@ -105,10 +105,10 @@ static mr_tensor *as_type(const mr_tensor *t, mr_dtype type)
     return y;
 }
 
-static mr_tensor *run(mr_bench *b, mr_tensor *const *in, mr_dtype type)
+static mr_tensor *run(mr_kernel_fixture *b, mr_tensor *const *in, mr_dtype type)
 {
     mr_tensor *given[3] = {as_type(in[0], type), as_type(in[1], type), as_type(in[2], type)}, *y;
-    MR_CHECK_OK(mr_bench_run(b, given, &y));
+    MR_CHECK_OK(mr_kernel_fixture_run(b, given, &y));
     return y;
 }
 
@@ -117,16 +117,16 @@ static void check_equal(const mr_tensor *a, const mr_tensor *b, int which)
 {
     MR_CHECK(mr_tensor_same_shape(a, b));
     for (int64_t i = 0; i < a->n; i++)
-        if (mr_bench_at(a, i) != mr_bench_at(b, i))
+        if (mr_kernel_fixture_at(a, i) != mr_kernel_fixture_at(b, i))
             mr_test_fail(__FILE__, __LINE__, "geometry %d: element %lld is %g, expected %g", which,
-                         (long long)i, mr_bench_at(a, i), mr_bench_at(b, i));
+                         (long long)i, mr_kernel_fixture_at(a, i), mr_kernel_fixture_at(b, i));
 }
 
 static void compare(mr_conv_pass pass, int threads)
 {
     mr_test_deadline(120);
     for (int i = 0; i < MR_COUNT(geometries); i++) {
-        mr_bench narrow, wide;
+        mr_kernel_fixture narrow, wide;
         mr_tensor *in[3];
         open_bench(&narrow, threads, &geometries[i], pass, MR_FLOAT);
         open_bench(&wide, 1, &geometries[i], pass, MR_DOUBLE);
@@ -137,8 +137,8 @@ static void compare(mr_conv_pass pass, int threads)
         mr_tensor_unref(y);
         for (int k = 0; k < 3; k++)
             mr_tensor_unref(in[k]);
-        mr_bench_deinit(&narrow);
-        mr_bench_deinit(&wide);
+        mr_kernel_fixture_deinit(&narrow);
+        mr_kernel_fixture_deinit(&wide);
     }
 }
 
@@ -156,13 +156,13 @@ MR_TEST(conv_gives_the_same_bits_with_any_number_of_threads)
         mr_tensor *in[3], *one = NULL;
         make_inputs(&g, (mr_conv_pass)pass, in);
         for (int threads = 1; threads <= 4; threads++) {
-            mr_bench b;
+            mr_kernel_fixture b;
             open_bench(&b, threads, &g, (mr_conv_pass)pass, MR_FLOAT);
             mr_tensor *many = run(&b, in, MR_FLOAT);
             one = one ? one : mr_tensor_ref(many);
             MR_CHECK(memcmp(one->data, many->data, (size_t)one->n * sizeof(float)) == 0);
             mr_tensor_unref(many);
-            mr_bench_deinit(&b);
+            mr_kernel_fixture_deinit(&b);
         }
         mr_tensor_unref(one);
         for (int k = 0; k < 3; k++)
@@ -188,7 +188,7 @@ MR_TEST(conv_for_avx512_equals_double) { compare_kind("avx512"); }
 /* Holes between the pixels of a row are left to oneDNN. */
 static const geometry small = {1, 6, 6, 4, 8, 3, 3, 1, 2, 1, "SAME", "NHWC"};
 
-static void run_once(mr_bench *b, const geometry *g, mr_conv_pass pass)
+static void run_once(mr_kernel_fixture *b, const geometry *g, mr_conv_pass pass)
 {
     mr_tensor *in[3];
     make_inputs(g, pass, in);
@@ -197,7 +197,7 @@ static void run_once(mr_bench *b, const geometry *g, mr_conv_pass pass)
         mr_tensor_unref(in[k]);
 }
 
-static int kept(const mr_bench *b)
+static int kept(const mr_kernel_fixture *b)
 {
     return mr_dnnl_convs_count(((const mr_conv_state *)b->kernel->state)->kept);
 }
@@ -205,7 +205,7 @@ static int kept(const mr_bench *b)
 MR_TEST(conv_batch_sizes_share_primitives)
 {
     for (int pass = MR_CONV_FORWARD; pass <= MR_CONV_FILTER; pass++) {
-        mr_bench b;
+        mr_kernel_fixture b;
         open_bench(&b, 2, &small, (mr_conv_pass)pass, MR_FLOAT);
         for (int n = 1; n <= 300; n++) {
             geometry g = small;
@@ -213,13 +213,13 @@ MR_TEST(conv_batch_sizes_share_primitives)
             run_once(&b, &g, (mr_conv_pass)pass);
         }
         MR_CHECK(kept(&b) <= 7);
-        mr_bench_deinit(&b);
+        mr_kernel_fixture_deinit(&b);
     }
 }
 
 MR_TEST(conv_keeps_at_most_sixteen_primitives)
 {
-    mr_bench b;
+    mr_kernel_fixture b;
     open_bench(&b, 1, &small, MR_CONV_FORWARD, MR_FLOAT);
     for (int n = 3; n < 33; n++) {
         geometry g = small;
@@ -227,7 +227,7 @@ MR_TEST(conv_keeps_at_most_sixteen_primitives)
         run_once(&b, &g, MR_CONV_FORWARD);
     }
     MR_CHECK_INT(kept(&b), 16);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 MR_TEST(conv_leaves_the_callers_openmp_setting)
@@ -236,11 +236,11 @@ MR_TEST(conv_leaves_the_callers_openmp_setting)
         mr_test_skip("oneDNN was built without OpenMP");
     omp_set_num_threads(3);
     for (int pass = MR_CONV_FORWARD; pass <= MR_CONV_FILTER; pass++) {
-        mr_bench b;
+        mr_kernel_fixture b;
         open_bench(&b, 2, &small, (mr_conv_pass)pass, MR_FLOAT);
         run_once(&b, &small, (mr_conv_pass)pass);
         MR_CHECK_INT(omp_get_max_threads(), 3);
-        mr_bench_deinit(&b);
+        mr_kernel_fixture_deinit(&b);
     }
 }
 
@@ -248,7 +248,7 @@ MR_TEST(conv_leaves_the_callers_openmp_setting)
 MR_TEST(conv_of_constant_filters)
 {
     for (int pass = MR_CONV_FORWARD; pass <= MR_CONV_INPUT; pass++) {
-        mr_bench b, wide;
+        mr_kernel_fixture b, wide;
         open_bench(&b, 1, &small, (mr_conv_pass)pass, MR_FLOAT);
         open_bench(&wide, 1, &small, (mr_conv_pass)pass, MR_DOUBLE);
         mr_tensor *in[2][3], *filter[2];
@@ -262,7 +262,7 @@ MR_TEST(conv_of_constant_filters)
             mr_tensor *given[3] = {as_type(in[k][0], MR_FLOAT), mr_tensor_ref(filter[k]),
                                    as_type(in[k][2], MR_FLOAT)};
             mr_tensor *x, *y = run(&wide, in[k], MR_DOUBLE);
-            MR_CHECK_OK(mr_bench_run(&b, given, &x));
+            MR_CHECK_OK(mr_kernel_fixture_run(&b, given, &x));
             check_equal(x, y, i);
             mr_tensor_unref(x);
             mr_tensor_unref(y);
@@ -272,15 +272,15 @@ MR_TEST(conv_of_constant_filters)
             for (int k = 0; k < 3; k++)
                 mr_tensor_unref(in[i][k]);
         }
-        mr_bench_deinit(&b);
-        mr_bench_deinit(&wide);
+        mr_kernel_fixture_deinit(&b);
+        mr_kernel_fixture_deinit(&wide);
     }
 }
 
 /* ---- one kernel in several steps at once ---- */
 
 typedef struct runner {
-    mr_bench *b;
+    mr_kernel_fixture *b;
     geometry g;
     mr_tensor *in[3], *want;
 } runner;
@@ -299,7 +299,7 @@ static void *run_many(void *arg)
 MR_TEST(conv_runs_share_a_kernel)
 {
     for (int pass = MR_CONV_FORWARD; pass <= MR_CONV_FILTER; pass++) {
-        mr_bench b, wide;
+        mr_kernel_fixture b, wide;
         runner t[3];
         pthread_t threads[3];
         open_bench(&b, 2, &small, (mr_conv_pass)pass, MR_FLOAT);
@@ -318,8 +318,8 @@ MR_TEST(conv_runs_share_a_kernel)
             for (int k = 0; k < 3; k++)
                 mr_tensor_unref(t[i].in[k]);
         }
-        mr_bench_deinit(&b);
-        mr_bench_deinit(&wide);
+        mr_kernel_fixture_deinit(&b);
+        mr_kernel_fixture_deinit(&wide);
     }
 }
 
@@ -328,9 +328,9 @@ MR_TEST(conv_runs_share_a_kernel)
 MR_TEST(conv_of_a_stride_beyond_32_bits)
 {
     geometry g = {2, 5, 5, 2, 3, 2, 2, INT64_C(1) << 40, 1, 1, "SAME", "NHWC"};
-    mr_bench b;
+    mr_kernel_fixture b;
     open_bench(&b, 1, &g, MR_CONV_FORWARD, MR_FLOAT);
     run_once(&b, &g, MR_CONV_FORWARD);
     MR_CHECK_INT(kept(&b), 0);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }

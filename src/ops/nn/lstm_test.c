@@ -1,7 +1,7 @@
 /* ops/nn/lstm_test.c -- the gradient of BlockLSTM against differences of cs and h (its other
  * outputs are kept for the gradient and lead nowhere). */
 #include "base/memory.h"
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "tests/harness/test.h"
 
 enum { TIME = 3, BATCH = 2, INPUTS = 3, CELLS = 4, N_IN = 9, N_OUT = 7, N_GRADS = 8 };
@@ -28,12 +28,12 @@ static void make_inputs(mr_tensor **in)
     in[8] = random_floats(1, &w[1]);
 }
 
-static void run(mr_bench *b, mr_tensor *const *in, int n, mr_tensor **out)
+static void run(mr_kernel_fixture *b, mr_tensor *const *in, int n, mr_tensor **out)
 {
     mr_tensor *given[18];
     for (int i = 0; i < n; i++)
         given[i] = mr_tensor_ref(in[i]);
-    MR_CHECK_OK(mr_bench_run(b, given, out));
+    MR_CHECK_OK(mr_kernel_fixture_run(b, given, out));
 }
 
 static void drop(mr_tensor **t, int n)
@@ -43,7 +43,7 @@ static void drop(mr_tensor **t, int n)
 }
 
 /* sum(cs v + h w), with element i of input k moved by d. */
-static double loss(mr_bench *b, mr_tensor **in, int k, int64_t i, float d, const mr_tensor *v,
+static double loss(mr_kernel_fixture *b, mr_tensor **in, int k, int64_t i, float d, const mr_tensor *v,
                    const mr_tensor *w)
 {
     mr_tensor *out[N_OUT];
@@ -52,22 +52,22 @@ static double loss(mr_bench *b, mr_tensor **in, int k, int64_t i, float d, const
     MR_DATA(float, in[k])[i] -= d;
     double sum = 0;
     for (int64_t e = 0; e < v->n; e++)
-        sum +=
-            mr_bench_at(v, e) * mr_bench_at(out[1], e) + mr_bench_at(w, e) * mr_bench_at(out[6], e);
+        sum += mr_kernel_fixture_at(v, e) * mr_kernel_fixture_at(out[1], e) +
+               mr_kernel_fixture_at(w, e) * mr_kernel_fixture_at(out[6], e);
     drop(out, N_OUT);
     return sum;
 }
 
 static void check(const char *op, const char *grad, bool peephole)
 {
-    mr_bench b, back;
+    mr_kernel_fixture b, back;
     const mr_dtype types[18] = {MR_INT64, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT,
                                 MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT,
                                 MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT, MR_FLOAT};
-    mr_bench_init(&b, 1, op,
+    mr_kernel_fixture_init(&b, 1, op,
                   MR_ATTRS({"use_peephole", mr_a_bool(peephole)}, {"cell_clip", mr_a_float(0)}),
                   N_IN, types);
-    mr_bench_init(&back, 1, grad, MR_ATTRS({"use_peephole", mr_a_bool(peephole)}), 18, types);
+    mr_kernel_fixture_init(&back, 1, grad, MR_ATTRS({"use_peephole", mr_a_bool(peephole)}), 18, types);
     mr_tensor *in[18], *d[N_GRADS];
     make_inputs(in);
     run(&b, in, N_IN, in + N_IN);
@@ -78,12 +78,12 @@ static void check(const char *op, const char *grad, bool peephole)
         for (int64_t i = 0; i < in[k]->n; i++) {
             double up = loss(&b, in, k, i, 0.01f, in[16], in[17]);
             double down = loss(&b, in, k, i, -0.01f, in[16], in[17]);
-            MR_CHECK_NEAR(mr_bench_at(d[k - 1], i), (up - down) / 0.02, 3e-3);
+            MR_CHECK_NEAR(mr_kernel_fixture_at(d[k - 1], i), (up - down) / 0.02, 3e-3);
         }
     drop(in, 18);
     drop(d, N_GRADS);
-    mr_bench_deinit(&b);
-    mr_bench_deinit(&back);
+    mr_kernel_fixture_deinit(&b);
+    mr_kernel_fixture_deinit(&back);
 }
 
 MR_TEST(lstm_gradient_agrees_with_differences) { check("BlockLSTM", "BlockLSTMGrad", false); }

@@ -281,7 +281,7 @@ MR_OP(MaxPoolGradGradWithArgmax,
 
 #else /* ---- read once a type ---- */
 
-static void FN(window)(const job *j, mr_span y, mr_span x, int64_t channel, T *most, int64_t *place)
+static void FN(window)(const job *j, mr_pool_extent y, mr_pool_extent x, int64_t channel, T *most, int64_t *place)
 {
     const mr_conv *c = j->c;
     const T *image = j->image;

@@ -21,7 +21,7 @@ enum { BLOCK = 256 }; /* channels whose maxima are kept at a time */
 
 /* A window, and the way through its taps; all of it in registers, once inlined. */
 typedef struct window {
-    mr_span z, y, x;
+    mr_pool_extent z, y, x;
 } window;
 
 typedef struct taps {

@@ -23,13 +23,13 @@ mr_status *mr_pool_check_out(const mr_run *r, int i, const char *what, const mr_
 mr_status *mr_pool_infer(mr_infer *c, int spatial);
 
 /* Where the window of an out pixel lies along dimension d. */
-typedef struct mr_span {
+typedef struct mr_pool_extent {
     int64_t begin, end;
-} mr_span;
-static inline mr_span mr_pool_span(const mr_conv *c, int d, int64_t out)
+} mr_pool_extent;
+static inline mr_pool_extent mr_pool_span(const mr_conv *c, int d, int64_t out)
 {
     int64_t first = out * c->stride[d] - c->before[d], last = first + c->window[d];
-    return (mr_span){first < 0 ? 0 : first, last < c->in[d] ? last : c->in[d]};
+    return (mr_pool_extent){first < 0 ? 0 : first, last < c->in[d] ? last : c->in[d]};
 }
 
 /* Gradients are added to zeros.  Rows of the image are zeroed as the windows reach them, so that
@@ -37,7 +37,7 @@ static inline mr_span mr_pool_span(const mr_conv *c, int d, int64_t out)
  * image. */
 static inline int64_t mr_pool_reach(const mr_conv *c, int64_t oz, int64_t oy)
 {
-    mr_span z = mr_pool_span(c, 0, oz), y = mr_pool_span(c, 1, oy);
+    mr_pool_extent z = mr_pool_span(c, 0, oz), y = mr_pool_span(c, 1, oy);
     return z.end > z.begin + 1 ? z.end * c->in[1] : z.begin * c->in[1] + y.end;
 }
 

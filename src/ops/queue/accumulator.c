@@ -103,7 +103,7 @@ static mr_status *check_dense_locked(const mr_accumulator *a, const mr_tensor *g
                              MR_TENSOR_SHAPE(g));
 }
 
-static mr_status *check_form(const mr_gradient *g)
+static mr_status *check_form(const mr_accumulator_gradient *g)
 {
     if (g->indices->rank != 1)
         return mr_invalid("Input indices should be vector but received shape: %s",
@@ -151,7 +151,7 @@ static mr_status *check_row(int rank, const int64_t *dims, const mr_tensor *valu
     return NULL;
 }
 
-static mr_status *check_sparse_locked(const mr_accumulator *a, const mr_gradient *g)
+static mr_status *check_sparse_locked(const mr_accumulator *a, const mr_accumulator_gradient *g)
 {
     const mr_pshape *s = a->spec.shape;
     const mr_tensor *sum = present_locked(a), *v = g->values;
@@ -173,7 +173,7 @@ static mr_status *check_sparse_locked(const mr_accumulator *a, const mr_gradient
 
 /* ---- adding ---- */
 
-static mr_status *apply_locked(mr_accumulator *a, mr_run *r, const mr_gradient *g)
+static mr_status *apply_locked(mr_accumulator *a, mr_run *r, const mr_accumulator_gradient *g)
 {
     MR_ASSERT(a->spec.sparse == (g->indices != NULL));
     MR_TRY(g->indices ? check_sparse_locked(a, g) : check_dense_locked(a, g->values));
@@ -185,7 +185,7 @@ static mr_status *apply_locked(mr_accumulator *a, mr_run *r, const mr_gradient *
 }
 
 mr_status *mr_accumulator_apply(mr_accumulator *a, mr_run *r, int64_t local_step,
-                                const mr_gradient *g)
+                                const mr_accumulator_gradient *g)
 {
     mr_status *st = NULL;
     mr_lock(&a->on.mu);

@@ -21,15 +21,15 @@ mr_accumulator *mr_accumulator_new(const mr_accumulator_spec *spec);
 mr_dtype mr_accumulator_dtype(const mr_accumulator *a);
 bool mr_accumulator_is_sparse(const mr_accumulator *a);
 
-typedef struct mr_gradient { /* borrowed */
+typedef struct mr_accumulator_gradient { /* borrowed */
     mr_tensor *values;
     mr_tensor *indices; /* NULL: dense */
     mr_tensor *shape;   /* of a sparse one, int64; NULL: not known */
-} mr_gradient;
+} mr_accumulator_gradient;
 
 /* INVALID_ARGUMENT when the gradient does not fit, which is not looked at when it is stale. */
 mr_status *mr_accumulator_apply(mr_accumulator *a, mr_run *r, int64_t local_step,
-                                const mr_gradient *g);
+                                const mr_accumulator_gradient *g);
 /* Takes a reference to a over and ends the asynchronous run r, whose outputs become the sum, once
  * there are as many gradients as required. */
 void mr_accumulator_take(mr_accumulator *a, mr_run *r, int64_t required);

@@ -4,7 +4,7 @@
  * whole and small, so that sums are exact whatever the order.  In the end the rest is taken, and
  * row by row all that was added must have come out. */
 #include "base/memory.h"
-#include "ops/queue/crowd_test.h"
+#include "ops/queue/crowd_fixture.h"
 
 enum { ROWS = 16, WIDTH = 2, EACH = 100 };
 
@@ -32,13 +32,13 @@ static mr_tensor *new_tensor(mr_dtype type, int rank, int64_t n)
 }
 
 /* Row 0 is always there and counts the gradients; others are there or not, with small numbers. */
-static mr_call *new_apply(crowd *c, mr_member *m, int64_t *row)
+static mr_call *new_apply(crowd *c, mr_crowd_member *m, int64_t *row)
 {
     mr_tensor *indices = new_tensor(MR_INT64, 1, ROWS), *values = new_tensor(MR_DOUBLE, 2, ROWS);
     int64_t n = 0;
     for (int64_t i = 0; i < ROWS; i++) {
-        bool there = i == 0 || mr_member_random(m, 2);
-        row[i] = i == 0 ? 1 : there ? (int64_t)mr_member_random(m, 9) : 0;
+        bool there = i == 0 || mr_crowd_member_random(m, 2);
+        row[i] = i == 0 ? 1 : there ? (int64_t)mr_crowd_member_random(m, 9) : 0;
         if (!there && c->sparse)
             continue;
         MR_DATA(int64_t, indices)[n] = i;
@@ -62,12 +62,12 @@ static mr_call *new_apply(crowd *c, mr_member *m, int64_t *row)
 }
 
 /* As long as somebody may be waiting for it. */
-static void applier(mr_member *m)
+static void applier(mr_crowd_member *m)
 {
     crowd *c = m->ctx;
     while (atomic_load(&c->takers) > 0) {
         int64_t row[ROWS];
-        MR_CHECK_OK(mr_call_end(mr_member_call(m, new_apply(c, m, row), true), NULL));
+        MR_CHECK_OK(mr_call_end(mr_crowd_member_call(m, new_apply(c, m, row), true), NULL));
         for (int i = 0; i < ROWS; i++)
             atomic_fetch_add(&c->added[i], row[i]);
     }
@@ -105,15 +105,15 @@ static void finish_take(crowd *c, mr_call *call)
         mr_tensor_unref(out[i]);
 }
 
-static void taker(mr_member *m)
+static void taker(mr_crowd_member *m)
 {
     crowd *c = m->ctx;
     for (int k = 0; k < EACH; k++)
-        finish_take(c, mr_member_call(m, new_take(c, 1 + (int)mr_member_random(m, 3)), true));
+        finish_take(c, mr_crowd_member_call(m, new_take(c, 1 + (int)mr_crowd_member_random(m, 3)), true));
     atomic_fetch_sub(&c->takers, 1);
 }
 
-static void work(mr_member *m)
+static void work(mr_crowd_member *m)
 {
     if (m->id % 2)
         applier(m);
@@ -154,7 +154,7 @@ static void begin(crowd *c, bool sparse)
 /* The last sum, if there is one: a gradient more makes sure of it. */
 static void take_rest(crowd *c)
 {
-    mr_member alone = {.random = 1};
+    mr_crowd_member alone = {.random = 1};
     int64_t row[ROWS];
     mr_call *call = new_apply(c, &alone, row);
     mr_call_begin(call);

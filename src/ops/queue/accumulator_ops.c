@@ -157,7 +157,7 @@ static mr_status *apply(mr_run *r)
     int64_t step;
     MR_TRY(read_scalar(r, "local_step", &step));
     MR_TRY(find(r, false, 2, -1, &a));
-    mr_status *st = mr_accumulator_apply(a, r, step, &(mr_gradient){mr_in(r, 2), NULL, NULL});
+    mr_status *st = mr_accumulator_apply(a, r, step, &(mr_accumulator_gradient){mr_in(r, 2), NULL, NULL});
     mr_object_unref((mr_object *)a);
     return st;
 }
@@ -198,7 +198,7 @@ static mr_status *apply_sparse(mr_run *r)
     int64_t step;
     MR_TRY(read_scalar(r, "local_step", &step));
     MR_TRY(find(r, true, 3, -1, &a));
-    mr_gradient g = {mr_in(r, 3), mr_in(r, 2), *(const bool *)r->state ? mr_in(r, 4) : NULL};
+    mr_accumulator_gradient g = {mr_in(r, 3), mr_in(r, 2), *(const bool *)r->state ? mr_in(r, 4) : NULL};
     mr_status *st = mr_accumulator_apply(a, r, step, &g);
     mr_object_unref((mr_object *)a);
     return st;

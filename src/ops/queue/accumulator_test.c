@@ -1,7 +1,7 @@
 /* ops/queue/accumulator_test.c -- who waits for gradients, which ones count, and what is taken. */
 #include "base/deterministic.h"
 #include "base/memory.h"
-#include "ops/queue/calls_test.h"
+#include "ops/queue/calls_fixture.h"
 
 /* An accumulator of float vectors "a", by resource. */
 typedef struct rig {

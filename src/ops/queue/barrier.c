@@ -17,7 +17,7 @@ typedef struct element {
     mr_tensor **t; /* NULL: missing */
 } element;
 
-struct mr_barrier {
+struct mr_tuple_barrier {
     mr_waited on;
     char *name;
     mr_arena arena;
@@ -50,7 +50,7 @@ static void free_element(element *e, int n)
     mr_free(e);
 }
 
-static element *new_element(mr_barrier *b, mr_sv key) MR_REQUIRES(b->on.mu)
+static element *new_element(mr_tuple_barrier *b, mr_sv key) MR_REQUIRES(b->on.mu)
 {
     element *e = mr_new(element);
     e->key = (mr_sv){mr_strndup(key.p, key.n), key.n};
@@ -59,7 +59,7 @@ static element *new_element(mr_barrier *b, mr_sv key) MR_REQUIRES(b->on.mu)
     return e;
 }
 
-static void make_ready(mr_barrier *b, element *e) MR_REQUIRES(b->on.mu)
+static void make_ready(mr_tuple_barrier *b, element *e) MR_REQUIRES(b->on.mu)
 {
     mr_vec_push(&b->ready, e);
     for (int i = b->ready.n - 1; i > 0 && b->ready.p[i - 1]->index > e->index; i--) {
@@ -69,11 +69,11 @@ static void make_ready(mr_barrier *b, element *e) MR_REQUIRES(b->on.mu)
 }
 
 /* Nothing that is not ready yet can become so. */
-static bool is_final(const mr_barrier *b) { return b->closed && b->incomplete.n == 0; }
+static bool is_final(const mr_tuple_barrier *b) { return b->closed && b->incomplete.n == 0; }
 
 /* ---- inserting ---- */
 
-static mr_status *check_rows(const mr_barrier *b, const mr_tensor *keys, const mr_tensor *values,
+static mr_status *check_rows(const mr_tuple_barrier *b, const mr_tensor *keys, const mr_tensor *values,
                              int64_t c)
 {
     if (c < 0 || c >= b->tuple.n)
@@ -98,7 +98,7 @@ static mr_status *check_rows(const mr_barrier *b, const mr_tensor *keys, const m
     return NULL;
 }
 
-static mr_status *check_open(const mr_barrier *b, int64_t n)
+static mr_status *check_open(const mr_tuple_barrier *b, int64_t n)
 {
     if (!b->closed || (!b->cancelled && (n == 0 || b->incomplete.n > 0)))
         return NULL;
@@ -108,7 +108,7 @@ static mr_status *check_open(const mr_barrier *b, int64_t n)
 }
 
 /* The tuple of a key, row i of an insertion. */
-static mr_status *element_of(mr_barrier *b, mr_sv key, int64_t i, element **out) MR_REQUIRES(b->on.mu)
+static mr_status *element_of(mr_tuple_barrier *b, mr_sv key, int64_t i, element **out) MR_REQUIRES(b->on.mu)
 {
     *out = mr_map_get(&b->incomplete, key);
     if (*out)
@@ -134,8 +134,8 @@ static mr_status *copy_row(const mr_tensor *values, int64_t i, mr_tensor **out)
     return st;
 }
 
-static mr_status *insert_one(mr_barrier *b, mr_sv key, const mr_tensor *values, int64_t i, int64_t c, bool *any_new)
-    MR_REQUIRES(b->on.mu)
+static mr_status *insert_one(mr_tuple_barrier *b, mr_sv key, const mr_tensor *values, int64_t i, int64_t c,
+                             bool *any_new) MR_REQUIRES(b->on.mu)
 {
     element *e;
     mr_tensor *row;
@@ -153,7 +153,7 @@ static mr_status *insert_one(mr_barrier *b, mr_sv key, const mr_tensor *values, 
     return NULL;
 }
 
-mr_status *mr_barrier_insert(mr_barrier *b, const mr_tensor *keys, const mr_tensor *values,
+mr_status *mr_tuple_barrier_insert(mr_tuple_barrier *b, const mr_tensor *keys, const mr_tensor *values,
                              int64_t component)
 {
     MR_TRY(check_rows(b, keys, values, component));
@@ -170,7 +170,7 @@ mr_status *mr_barrier_insert(mr_barrier *b, const mr_tensor *keys, const mr_tens
 
 /* ---- taking ---- */
 
-static mr_status *too_few(const mr_barrier *b, int64_t wanted, int64_t there)
+static mr_status *too_few(const mr_tuple_barrier *b, int64_t wanted, int64_t there)
 {
     return mr_error(MR_OUT_OF_RANGE, "Barrier '%s' is closed and has insufficient elements (requested "
                                      "%lld, total size %lld)", b->name, (long long)wanted,
@@ -178,7 +178,7 @@ static mr_status *too_few(const mr_barrier *b, int64_t wanted, int64_t there)
 }
 
 /* How many the first in line gets now; -1: it has to wait. */
-static int64_t how_many(const mr_barrier *b, const taker *t, mr_status **st)
+static int64_t how_many(const mr_tuple_barrier *b, const taker *t, mr_status **st)
 {
     int64_t there = b->ready.n;
     bool takes_what_is = t->allow_small && b->closed && (t->late || is_final(b));
@@ -191,7 +191,7 @@ static int64_t how_many(const mr_barrier *b, const taker *t, mr_status **st)
     return there >= wanted ? wanted : -1;
 }
 
-static void take_ready(mr_barrier *b, taker *t, int64_t n) MR_REQUIRES(b->on.mu)
+static void take_ready(mr_tuple_barrier *b, taker *t, int64_t n) MR_REQUIRES(b->on.mu)
 {
     t->got = mr_new_array(element *, n + 1);
     t->n_got = (int)n;
@@ -202,7 +202,7 @@ static void take_ready(mr_barrier *b, taker *t, int64_t n) MR_REQUIRES(b->on.mu)
 
 static void advance(mr_waited *on, mr_waiters *gone) MR_NO_TSA
 {
-    mr_barrier *b = (mr_barrier *)on;
+    mr_tuple_barrier *b = (mr_tuple_barrier *)on;
     while (b->taking.first) {
         taker *t = (taker *)b->taking.first;
         mr_status *st = NULL;
@@ -216,7 +216,7 @@ static void advance(mr_waited *on, mr_waiters *gone) MR_NO_TSA
 }
 
 /* Component c of all tuples, as rows of an output. */
-static mr_status *stack_component(const taker *t, const mr_barrier *b, int c)
+static mr_status *stack_component(const taker *t, const mr_tuple_barrier *b, int c)
 {
     mr_run *r = t->w.r;
     mr_shape shape;
@@ -242,7 +242,7 @@ static mr_status *stack_component(const taker *t, const mr_barrier *b, int c)
 static mr_status *give(mr_waiter *w)
 {
     taker *t = (taker *)w;
-    const mr_barrier *b = (mr_barrier *)w->on;
+    const mr_tuple_barrier *b = (mr_tuple_barrier *)w->on;
     mr_tensor *indices, *keys;
     MR_TRY(mr_run_output(w->r, 0, 1, (int64_t[]){t->n_got}, &indices));
     MR_TRY(mr_run_output(w->r, 1, 1, (int64_t[]){t->n_got}, &keys));
@@ -259,13 +259,13 @@ static void forget(mr_waiter *w)
 {
     taker *t = (taker *)w;
     for (int i = 0; i < t->n_got; i++)
-        free_element(t->got[i], ((mr_barrier *)w->on)->tuple.n);
+        free_element(t->got[i], ((mr_tuple_barrier *)w->on)->tuple.n);
     mr_free(t->got);
 }
 
 static const mr_waited_kind waiting = {sizeof(taker), advance, give, forget};
 
-void mr_barrier_take(mr_barrier *b, mr_run *r, int64_t n, bool allow_small)
+void mr_tuple_barrier_take(mr_tuple_barrier *b, mr_run *r, int64_t n, bool allow_small)
 {
     taker *t = mr_waiter_new(&b->on, r, "Dequeue operation was cancelled");
     t->n = n;
@@ -278,7 +278,7 @@ void mr_barrier_take(mr_barrier *b, mr_run *r, int64_t n, bool allow_small)
 
 /* ---- the rest ---- */
 
-static void drop_incomplete(mr_barrier *b) MR_REQUIRES(b->on.mu)
+static void drop_incomplete(mr_tuple_barrier *b) MR_REQUIRES(b->on.mu)
 {
     uint32_t pos = 0;
     mr_sv key;
@@ -289,7 +289,7 @@ static void drop_incomplete(mr_barrier *b) MR_REQUIRES(b->on.mu)
     b->incomplete = (mr_map){0};
 }
 
-mr_status *mr_barrier_close(mr_barrier *b, bool cancel)
+mr_status *mr_tuple_barrier_close(mr_tuple_barrier *b, bool cancel)
 {
     mr_status *st = NULL;
     mr_lock(&b->on.mu);
@@ -303,7 +303,7 @@ mr_status *mr_barrier_close(mr_barrier *b, bool cancel)
     return st;
 }
 
-int64_t mr_barrier_ready(mr_barrier *b)
+int64_t mr_tuple_barrier_ready(mr_tuple_barrier *b)
 {
     mr_lock(&b->on.mu);
     int64_t n = b->ready.n;
@@ -311,7 +311,7 @@ int64_t mr_barrier_ready(mr_barrier *b)
     return n;
 }
 
-int64_t mr_barrier_incomplete(mr_barrier *b)
+int64_t mr_tuple_barrier_incomplete(mr_tuple_barrier *b)
 {
     mr_lock(&b->on.mu);
     int64_t n = b->incomplete.n;
@@ -321,7 +321,7 @@ int64_t mr_barrier_incomplete(mr_barrier *b)
 
 static void free_barrier(mr_object *o) MR_NO_TSA
 {
-    mr_barrier *b = (mr_barrier *)o;
+    mr_tuple_barrier *b = (mr_tuple_barrier *)o;
     drop_incomplete(b);
     for (int i = 0; i < b->ready.n; i++)
         free_element(b->ready.p[i], b->tuple.n);
@@ -332,12 +332,12 @@ static void free_barrier(mr_object *o) MR_NO_TSA
     mr_free(b);
 }
 
-const mr_object_type mr_barrier_type = {"tensorflow::barrier::Barrier", free_barrier};
+const mr_object_type mr_tuple_barrier_type = {"tensorflow::barrier::Barrier", free_barrier};
 
-mr_barrier *mr_barrier_new(const char *name, const mr_tuple_type *t)
+mr_tuple_barrier *mr_tuple_barrier_new(const char *name, const mr_tuple_type *t)
 {
-    mr_barrier *b = mr_new(mr_barrier);
-    mr_waited_init(&b->on, &mr_barrier_type, &waiting);
+    mr_tuple_barrier *b = mr_new(mr_tuple_barrier);
+    mr_waited_init(&b->on, &mr_tuple_barrier_type, &waiting);
     mr_arena_init(&b->arena, 0);
     b->tuple = mr_tuple_type_copy(&b->arena, t);
     b->name = mr_strdup(name);
@@ -345,7 +345,7 @@ mr_barrier *mr_barrier_new(const char *name, const mr_tuple_type *t)
     return b;
 }
 
-const mr_tuple_type *mr_barrier_tuple(const mr_barrier *b) { return &b->tuple; }
+const mr_tuple_type *mr_tuple_barrier_tuple(const mr_tuple_barrier *b) { return &b->tuple; }
 
 static void print_shapes(mr_str *out, const mr_tuple_type *t)
 {
@@ -356,7 +356,7 @@ static void print_shapes(mr_str *out, const mr_tuple_type *t)
     mr_str_appendz(out, t->n_shapes ? "]" : "[]");
 }
 
-mr_status *mr_barrier_matches(const mr_barrier *b, const mr_tuple_type *t)
+mr_status *mr_tuple_barrier_matches(const mr_tuple_barrier *b, const mr_tuple_type *t)
 {
     mr_str ours = {0}, theirs = {0};
     mr_tuple_print_types(&ours, &b->tuple);

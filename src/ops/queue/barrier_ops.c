@@ -25,7 +25,7 @@ static mr_status *init_maker(mr_make *m, void *p)
         if (k->tuple.shapes[i]->rank >= 0 && !mr_pshape_full(k->tuple.shapes[i]))
             return mr_invalid("Barrier component %d has shape %s, which is not known", i,
                               MR_PSHAPE_TEXT(k->tuple.shapes[i]));
-    return mr_named_init(&k->named, m, &mr_barrier_type);
+    return mr_named_init(&k->named, m, &mr_tuple_barrier_type);
 }
 
 static void deinit_maker(void *p)
@@ -38,7 +38,7 @@ static void deinit_maker(void *p)
 static mr_status *make_barrier(void *ctx, mr_object **out)
 {
     const maker *k = ctx;
-    *out = (mr_object *)mr_barrier_new(k->named.name, &k->tuple);
+    *out = (mr_object *)mr_tuple_barrier_new(k->named.name, &k->tuple);
     return NULL;
 }
 
@@ -47,7 +47,7 @@ static mr_status *run_barrier(mr_run *r)
     maker *k = r->state;
     mr_object *b;
     MR_TRY(mr_named_open(&k->named, make_barrier, k, &b));
-    mr_status *st = mr_barrier_matches((mr_barrier *)b, &k->tuple);
+    mr_status *st = mr_tuple_barrier_matches((mr_tuple_barrier *)b, &k->tuple);
     mr_object_unref(b);
     if (!st)
         mr_named_give(&k->named, r);
@@ -80,9 +80,9 @@ MR_OP(Barrier,
 
 /* ---- using it ---- */
 
-static mr_status *find_barrier(mr_run *r, mr_barrier **out)
+static mr_status *find_barrier(mr_run *r, mr_tuple_barrier **out)
 {
-    return mr_named_find(r, &mr_barrier_type, (mr_object **)out);
+    return mr_named_find(r, &mr_tuple_barrier_type, (mr_object **)out);
 }
 
 static mr_status *init_insert(mr_make *m, void *p)
@@ -92,9 +92,9 @@ static mr_status *init_insert(mr_make *m, void *p)
 
 static mr_status *run_insert(mr_run *r)
 {
-    mr_barrier *b;
+    mr_tuple_barrier *b;
     MR_TRY(find_barrier(r, &b));
-    mr_status *st = mr_barrier_insert(b, mr_in(r, 1), mr_in(r, 2), *(int64_t *)r->state);
+    mr_status *st = mr_tuple_barrier_insert(b, mr_in(r, 1), mr_in(r, 2), *(int64_t *)r->state);
     mr_object_unref((mr_object *)b);
     return st;
 }
@@ -149,9 +149,9 @@ static mr_status *init_take(mr_make *m, void *p)
     return mr_node_get_bool(m->node, "allow_small_batch", &((taking *)p)->allow_small);
 }
 
-static mr_status *check_take(mr_run *r, const mr_barrier *b, int64_t *n)
+static mr_status *check_take(mr_run *r, const mr_tuple_barrier *b, int64_t *n)
 {
-    const mr_tuple_type *t = mr_barrier_tuple(b);
+    const mr_tuple_type *t = mr_tuple_barrier_tuple(b);
     bool same = t->n == r->n_out - 2;
     for (int i = 0; same && i < t->n; i++)
         same = mr_out_dtype(r, 2 + i) == mr_dtype_base(t->types[i]);
@@ -164,13 +164,13 @@ static mr_status *check_take(mr_run *r, const mr_barrier *b, int64_t *n)
 
 static void run_take(mr_run *r)
 {
-    mr_barrier *b = NULL;
+    mr_tuple_barrier *b = NULL;
     int64_t n = 0;
     mr_status *st = find_barrier(r, &b);
     if (!st)
         st = check_take(r, b, &n);
     if (!st) {
-        mr_barrier_take(b, r, n, ((taking *)r->state)->allow_small);
+        mr_tuple_barrier_take(b, r, n, ((taking *)r->state)->allow_small);
         return;
     }
     mr_object_unref((mr_object *)b);
@@ -225,9 +225,9 @@ static mr_status *init_close(mr_make *m, void *p)
 
 static mr_status *run_close(mr_run *r)
 {
-    mr_barrier *b;
+    mr_tuple_barrier *b;
     MR_TRY(find_barrier(r, &b));
-    mr_status *st = mr_barrier_close(b, *(bool *)r->state);
+    mr_status *st = mr_tuple_barrier_close(b, *(bool *)r->state);
     mr_object_unref((mr_object *)b);
     return st;
 }
@@ -243,9 +243,9 @@ MR_OP(BarrierClose,
         B "BarrierClose: b; : b -> !CANCELLED Barrier 'b' is already closed.",
         "[\"localhost\", \"none\"] -> !NOT_FOUND does not exist"));
 
-static mr_status *give_number(mr_run *r, int64_t (*number)(mr_barrier *b))
+static mr_status *give_number(mr_run *r, int64_t (*number)(mr_tuple_barrier *b))
 {
-    mr_barrier *b;
+    mr_tuple_barrier *b;
     mr_tensor *out;
     MR_TRY(find_barrier(r, &b));
     mr_status *st = mr_run_output(r, 0, 0, NULL, &out);
@@ -255,8 +255,8 @@ static mr_status *give_number(mr_run *r, int64_t (*number)(mr_barrier *b))
     return st;
 }
 
-static mr_status *run_ready(mr_run *r) { return give_number(r, mr_barrier_ready); }
-static mr_status *run_incomplete(mr_run *r) { return give_number(r, mr_barrier_incomplete); }
+static mr_status *run_ready(mr_run *r) { return give_number(r, mr_tuple_barrier_ready); }
+static mr_status *run_incomplete(mr_run *r) { return give_number(r, mr_tuple_barrier_incomplete); }
 
 MR_OP(BarrierReadySize, .doc = "how many whole tuples a barrier has",
     .sig = "handle: Ref(string) -> size: int32", USE, .shape = mr_shape_scalar,

@@ -7,14 +7,14 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "ops/queue/crowd_test.h"
-#include "ops/queue/queue_rig_test.h"
+#include "ops/queue/crowd_fixture.h"
+#include "ops/queue/queue_fixture.h"
 
 enum { EACH = 1000, MAX_BATCH = 6, N = MR_CROWD * EACH, ENOUGH = N / 2 * 3 / 4 };
 enum fate { NOT_IN, IN, UNSURE };
 
 typedef struct crowd {
-    mr_queue_rig g;
+    mr_queue_fixture g;
     char closed[64];        /* what a closed queue says */
     bool in_order, sorted;  /* what a batch must be */
     bool cancel_batches;    /* of dequeues: they may lose elements */
@@ -33,19 +33,19 @@ static bool is(mr_status *st, mr_code code, const char *text)
 
 /* ---- putting in ---- */
 
-static mr_call *new_put(crowd *c, mr_member *m, int64_t from, int n)
+static mr_call *new_put(crowd *c, mr_crowd_member *m, int64_t from, int n)
 {
     int64_t v[MAX_BATCH];
     for (int i = 0; i < n; i++)
         v[i] = from + i;
-    return n == 1 && mr_member_random(m, 2) ? mr_rig_new_enqueue(&c->g, from)
-                                            : mr_rig_new_enqueue_many(&c->g, n, v);
+    return n == 1 && mr_crowd_member_random(m, 2) ? mr_queue_fixture_new_enqueue(&c->g, from)
+                                            : mr_queue_fixture_new_enqueue_many(&c->g, n, v);
 }
 
 /* false: the queue is closed. */
-static bool put(crowd *c, mr_member *m, int64_t from, int n)
+static bool put(crowd *c, mr_crowd_member *m, int64_t from, int n)
 {
-    mr_call *call = mr_member_call(m, new_put(c, m, from, n), true);
+    mr_call *call = mr_crowd_member_call(m, new_put(c, m, from, n), true);
     mr_status *st = mr_call_end(call, NULL);
     bool cancelled = is(st, MR_CANCELLED, "Enqueue operation was cancelled");
     bool is_closed = is(st, MR_CANCELLED, c->closed);
@@ -57,22 +57,22 @@ static bool put(crowd *c, mr_member *m, int64_t from, int n)
     return !is_closed;
 }
 
-static void close_queue(crowd *c, mr_member *m)
+static void close_queue(crowd *c, mr_crowd_member *m)
 {
     mr_status *st =
-        mr_call_end(mr_member_call(m, mr_rig_new_close(&c->g, c->close_cancels), true), NULL);
+        mr_call_end(mr_crowd_member_call(m, mr_queue_fixture_new_close(&c->g, c->close_cancels), true), NULL);
     MR_CHECK(!st || is(st, MR_CANCELLED, "Queue 'q' is already closed.") ||
              (c->close_cancels && is(st, MR_CANCELLED, "Enqueue operation was cancelled")));
     mr_status_free(st);
 }
 
 /* Nobody runs out of numbers before there are enough: then all who notice close the queue. */
-static void producer(mr_member *m)
+static void producer(mr_crowd_member *m)
 {
     crowd *c = m->ctx;
     int64_t from = (int64_t)m->id * EACH, end = from + EACH;
     while (from < end && atomic_load(&c->n_put) < ENOUGH) {
-        int n = 1 + (int)mr_member_random(m, MAX_BATCH);
+        int n = 1 + (int)mr_crowd_member_random(m, MAX_BATCH);
         n = (int)MR_MIN(n, end - from);
         if (!put(c, m, from, n))
             return;
@@ -99,16 +99,16 @@ static void receive(crowd *c, const mr_tensor *t)
 
 static mr_call *new_take(crowd *c, int kind, int n)
 {
-    return kind == 0 ? mr_rig_new_dequeue(&c->g) : mr_rig_new_dequeue_many(&c->g, n, kind == 2);
+    return kind == 0 ? mr_queue_fixture_new_dequeue(&c->g) : mr_queue_fixture_new_dequeue_many(&c->g, n, kind == 2);
 }
 
 /* false: the queue is closed and empty. */
-static bool take(crowd *c, mr_member *m)
+static bool take(crowd *c, mr_crowd_member *m)
 {
-    int kind = (int)mr_member_random(m, 3), n = 1 + (int)mr_member_random(m, MAX_BATCH);
-    mr_call *call = mr_member_call(m, new_take(c, kind, n), kind == 0 || c->cancel_batches);
+    int kind = (int)mr_crowd_member_random(m, 3), n = 1 + (int)mr_crowd_member_random(m, MAX_BATCH);
+    mr_call *call = mr_crowd_member_call(m, new_take(c, kind, n), kind == 0 || c->cancel_batches);
     mr_tensor *t;
-    mr_status *st = mr_rig_end(&c->g, call, &t);
+    mr_status *st = mr_queue_fixture_end(&c->g, call, &t);
     bool cancelled = is(st, MR_CANCELLED, "Dequeue operation was cancelled");
     MR_CHECK(!st || cancelled || mr_status_code(st) == MR_OUT_OF_RANGE);
     if (cancelled && kind != 0)
@@ -121,7 +121,7 @@ static bool take(crowd *c, mr_member *m)
     return !over;
 }
 
-static void work(mr_member *m)
+static void work(mr_crowd_member *m)
 {
     if (m->id % 2) {
         producer(m);
@@ -136,7 +136,7 @@ static void work(mr_member *m)
 static void check_account(crowd *c)
 {
     int64_t missing = 0;
-    MR_CHECK_INT(mr_rig_size(&c->g), 0);
+    MR_CHECK_INT(mr_queue_fixture_size(&c->g), 0);
     for (int64_t i = 0; i < N; i++) {
         int n = atomic_load(&c->taken[i]);
         MR_CHECK(c->fate[i] != NOT_IN || n == 0);
@@ -151,14 +151,14 @@ static void meet(const char *kind, int64_t capacity, int64_t min_after, bool can
 {
     crowd *c = mr_new(crowd);
     mr_test_deadline(120);
-    mr_queue_rig_init(&c->g, kind, capacity, min_after);
+    mr_queue_fixture_init(&c->g, kind, capacity, min_after);
     snprintf(c->closed, sizeof c->closed, "%.*s 'q' is closed.", (int)strlen(kind) - 2, kind);
     c->sorted = strcmp(kind, "PriorityQueueV2") == 0;
     c->in_order = strstr(kind, "FIFO") != NULL;
     c->cancel_batches = c->close_cancels = cancel_batches;
     mr_crowd_run(work, c);
     check_account(c);
-    mr_queue_rig_deinit(&c->g);
+    mr_queue_fixture_deinit(&c->g);
     mr_free(c);
 }
 

@@ -1,5 +1,5 @@
 /* ops/queue/stage_test.c -- who waits at a staging area, and what lets them go. */
-#include "ops/queue/calls_test.h"
+#include "ops/queue/calls_fixture.h"
 
 typedef struct rig {
     mr_calls calls;

@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/table.h"
-#include "ops/values_test.h"
+#include "ops/values_fixture.h"
 #include "tests/harness/test.h"
 
 /* The gradient of weights * from_variant(to_variant(x)) by x is the weights. */

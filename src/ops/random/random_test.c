@@ -1,15 +1,15 @@
 /* ops/random/random_test.c -- the stream of a kernel from run to run, and that threads do not
  * change it. */
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "ops/random/philox.h"
 #include "tests/harness/test.h"
 
 #define SEEDS {"seed", mr_a_int(87654321)}, {"seed2", mr_a_int(1)}
 
-static mr_tensor *run(mr_bench *b, int n_in, mr_tensor *x, mr_tensor *y)
+static mr_tensor *run(mr_kernel_fixture *b, int n_in, mr_tensor *x, mr_tensor *y)
 {
     mr_tensor *out, *in[] = {mr_tensor_ref(x), n_in > 1 ? mr_tensor_ref(y) : NULL};
-    MR_CHECK_OK(mr_bench_run(b, in, &out));
+    MR_CHECK_OK(mr_kernel_fixture_run(b, in, &out));
     return out;
 }
 
@@ -18,18 +18,18 @@ MR_TEST(random_second_run_goes_on_where_tensorflow_does)
 {
     static const float want[2][4] = {{0.2390374f, 0.92039955f, 0.05051243f, 0.49574447f},
                                      {0.97840536f, 0.7541301f, 0.7954952f, 0.07647216f}};
-    mr_bench b;
+    mr_kernel_fixture b;
     mr_tensor *shape = mr_tensor_vector_i32(1, (int32_t[]){4});
-    mr_bench_init(&b, 1, "RandomUniform", MR_ATTRS(SEEDS, {"dtype", mr_a_type(MR_FLOAT)}), 1,
+    mr_kernel_fixture_init(&b, 1, "RandomUniform", MR_ATTRS(SEEDS, {"dtype", mr_a_type(MR_FLOAT)}), 1,
                   (mr_dtype[]){MR_INT32});
     for (int k = 0; k < 2; k++) {
         mr_tensor *y = run(&b, 1, shape, NULL);
         for (int i = 0; i < 4; i++)
-            MR_CHECK_NEAR(mr_bench_at(y, i), want[k][i], 1e-7);
+            MR_CHECK_NEAR(mr_kernel_fixture_at(y, i), want[k][i], 1e-7);
         mr_tensor_unref(y);
     }
     mr_tensor_unref(shape);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }
 
 /* The same node on one thread and on four. */
@@ -39,11 +39,11 @@ static void check_threads(const char *op, const mr_named_attr *attrs, int n_attr
     mr_tensor *out[2];
     int n_in = y ? 2 : 1;
     for (int k = 0; k < 2; k++) {
-        mr_bench b;
+        mr_kernel_fixture b;
         mr_dtype types[] = {(mr_dtype)x->dtype, y ? (mr_dtype)y->dtype : MR_INVALID};
-        mr_bench_init(&b, k ? 4 : 1, op, attrs, n_attrs, n_in, types);
+        mr_kernel_fixture_init(&b, k ? 4 : 1, op, attrs, n_attrs, n_in, types);
         out[k] = run(&b, n_in, x, y);
-        mr_bench_deinit(&b);
+        mr_kernel_fixture_deinit(&b);
     }
     MR_CHECK(mr_tensor_equal(out[0], out[1]));
     mr_tensor_unref(out[0]);
@@ -65,7 +65,7 @@ MR_TEST(random_numbers_do_not_depend_on_threads)
 MR_TEST(random_classes_do_not_depend_on_threads)
 {
     check_threads("Multinomial", MR_ATTRS(SEEDS),
-                  mr_bench_random(MR_FLOAT, 2, (int64_t[]){501, 37}), mr_tensor_scalar_i32(7));
+                  mr_kernel_fixture_random(MR_FLOAT, 2, (int64_t[]){501, 37}), mr_tensor_scalar_i32(7));
 }
 
 /* Row i begins at word 2 i num_samples, so it may begin inside of a block. */

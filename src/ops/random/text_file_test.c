@@ -2,7 +2,7 @@
  * FixedUnigramCandidateSampler; and the sampler that learns. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "ops/table.h"
 #include "tests/harness/test.h"
 
@@ -141,19 +141,19 @@ MR_TEST(fixed_unigram_sampler_refuses_a_line_without_a_weight)
 /* A class that was true 98 times among two weighs 99 of 100. */
 MR_TEST(learned_unigram_sampler_expects_what_it_saw)
 {
-    mr_bench b;
+    mr_kernel_fixture b;
     mr_tensor *out[3];
-    mr_bench_init(&b, 1, "LearnedUnigramCandidateSampler",
+    mr_kernel_fixture_init(&b, 1, "LearnedUnigramCandidateSampler",
                   MR_ATTRS({"num_true", mr_a_int(1)}, {"num_sampled", mr_a_int(1)},
                            {"unique", mr_a_bool(false)}, {"range_max", mr_a_int(2)}),
                   1, (mr_dtype[]){MR_INT64});
     for (int k = 0; k < 99; k++) {
         int64_t dims[] = {1, 1}, one = 1;
         mr_tensor *in[] = {mr_tensor_of(MR_INT64, 2, dims, &one)};
-        MR_CHECK_OK(mr_bench_run(&b, in, out));
+        MR_CHECK_OK(mr_kernel_fixture_run(&b, in, out));
         MR_CHECK_NEAR(MR_DATA(float, out[1])[0], (1 + k) / (2.0 + k), 1e-6);
         for (int i = 0; i < 3; i++)
             mr_tensor_unref(out[i]);
     }
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
 }

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/table.h"
-#include "ops/values_test.h"
+#include "ops/values_fixture.h"
 #include "tests/harness/test.h"
 
 typedef struct rig {

@@ -1,6 +1,6 @@
 /* ops/state/mutex_test.c -- who gets the lock, and when it is given back. */
 #include "base/memory.h"
-#include "ops/queue/crowd_test.h"
+#include "ops/queue/crowd_fixture.h"
 
 typedef struct rig {
     mr_calls calls;
@@ -150,26 +150,26 @@ typedef struct crowd {
     _Atomic int64_t n_locked;
 } crowd;
 
-static void one_turn(mr_member *m)
+static void one_turn(mr_crowd_member *m)
 {
     crowd *c = m->ctx;
     mr_call *call = mr_call_new(&c->g.calls, &c->g.lock,
                                 MR_VALUES(mr_live(mr_tensor_ref(c->g.handle))));
     mr_tensor *t;
-    mr_status *st = mr_call_end(mr_member_call(m, call, true), &t);
+    mr_status *st = mr_call_end(mr_crowd_member_call(m, call, true), &t);
     if (st) {
         MR_CHECK_TEXT(st, MR_CANCELLED, "Lock acquisition cancelled.");
         return;
     }
     c->n_inside++;
     atomic_fetch_add(&c->n_locked, 1);
-    if (mr_member_random(m, 2))
+    if (mr_crowd_member_random(m, 2))
         MR_CHECK_OK(consume(&c->g, t));
     else
         mr_tensor_unref(t);
 }
 
-static void turns(mr_member *m)
+static void turns(mr_crowd_member *m)
 {
     for (int i = 0; i < TURNS; i++)
         one_turn(m);

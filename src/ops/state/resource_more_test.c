@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "graph/scope.h"
 #include "ops/table.h"
-#include "ops/values_test.h"
+#include "ops/values_fixture.h"
 #include "tests/harness/test.h"
 
 /* A handle to a variable, and the node that gives it this value. */

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/table.h"
-#include "ops/values_test.h"
+#include "ops/values_fixture.h"
 #include "tests/harness/test.h"
 
 static mr_tensor *numbers(mr_dtype type, int rank, const int64_t *dims, int64_t below)

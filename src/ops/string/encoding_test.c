@@ -1,7 +1,7 @@
 /* ops/string/encoding_test.c -- texts in encodings that ICU reads. */
 #include <stdlib.h>
 
-#include "ops/io/told_test.h"
+#include "ops/io/file_example_fixture.h"
 #include "ops/string/encoding.h"
 #include "ops/string/icu.h"
 
@@ -32,7 +32,7 @@ MR_TEST(encoding_unknown_to_icu_is_refused_by_name)
 MR_TEST(encoding_shift_jis_is_read_as_icu_does)
 {
 #define JIS "input_encoding=\"SHIFT-JIS\" "
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("UnicodeDecode", JIS ": [\"\x82\xb1\x82\xf1\\x5c\xb1\", \"\"] -> [0, 4, 4], [12371, 12435, 92, "
                                        "65393]");
     MR_CHECK_TOLD("UnicodeDecodeWithOffsets",
@@ -45,7 +45,7 @@ MR_TEST(encoding_shift_jis_is_read_as_icu_does)
 
 MR_TEST(encoding_malformed_bytes_of_icu_follow_the_attrs)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("UnicodeDecode", JIS ": \"a\x82\" -> [0, 2], [97, 65533]");
     MR_CHECK_TOLD("UnicodeDecode", JIS "replacement_char=63: \"\x82\\x20\x62\" -> [0, 3], [63, 32, 98]");
     MR_CHECK_TOLD("UnicodeDecode", JIS "errors=\"ignore\": \"a\xff\x62\" -> [0, 2], [97, 98]");

@@ -1,7 +1,7 @@
 /* ops/summary/histogram_test.c -- what HistogramSummary writes, read back as a message. */
 #include <float.h>
 
-#include "ops/kernel_test.h"
+#include "ops/kernel_fixture.h"
 #include "proto/event.pb-c.h"
 #include "tests/harness/test.h"
 #include "wire/message.h"
@@ -9,16 +9,16 @@
 /* The Summary of some doubles; free it with mr_message_free. */
 static Tensorflow__Summary *summary_of(const double *values, int64_t n)
 {
-    mr_bench b;
+    mr_kernel_fixture b;
     ProtobufCMessage *m;
     mr_tensor *in[] = {mr_tensor_scalar_str(MR_SV("tag")), mr_tensor_of(MR_DOUBLE, 1, &n, values)};
     mr_tensor *out;
-    mr_bench_init(&b, 1, "HistogramSummary", NULL, 0, 2, (mr_dtype[]){MR_STRING, MR_DOUBLE});
-    MR_CHECK_OK(mr_bench_run(&b, in, &out));
+    mr_kernel_fixture_init(&b, 1, "HistogramSummary", NULL, 0, 2, (mr_dtype[]){MR_STRING, MR_DOUBLE});
+    MR_CHECK_OK(mr_kernel_fixture_run(&b, in, &out));
     MR_CHECK_OK(mr_message_unpack(&tensorflow__summary__descriptor, mr_tensor_str_at(out, 0),
                                   "Summary", &m));
     mr_tensor_unref(out);
-    mr_bench_deinit(&b);
+    mr_kernel_fixture_deinit(&b);
     return (Tensorflow__Summary *)m;
 }
 

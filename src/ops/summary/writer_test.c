@@ -1,5 +1,5 @@
 /* ops/summary/writer_test.c -- what the writing ops leave in an event file. */
-#include "ops/io/told_test.h"
+#include "ops/io/file_example_fixture.h"
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -39,7 +39,7 @@ static Tensorflow__Summary *summary_at(int n, int64_t step)
 
 MR_TEST(summary_scalar_is_in_the_file_after_a_flush)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("FlushSummaryWriter",
                   LOG "WriteScalarSummary T=double: w, 7, \"loss\", double 0.5; : w ->");
     Tensorflow__Summary *s = summary_at(1, 7);
@@ -51,7 +51,7 @@ MR_TEST(summary_scalar_is_in_the_file_after_a_flush)
 
 MR_TEST(summary_writer_may_be_made_twice_and_writes_one_file)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("CloseSummaryWriter", LOG "CreateSummaryFileWriter: w, \"log\", 10, 1000, \"\"; "
                                             "WriteScalarSummary T=float: w, 1, \"a\", 1; : w ->");
     Tensorflow__Summary *s = summary_at(1, 1); /* of the last of the files in log/ */
@@ -61,7 +61,7 @@ MR_TEST(summary_writer_may_be_made_twice_and_writes_one_file)
 
 MR_TEST(summary_tensor_and_histogram_are_in_the_file)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("CloseSummaryWriter",
                   LOG "WriteSummary T=int32: w, 1, int32[3, 4], \"t\", \"\\x12\\x01n\"; "
                       "WriteHistogramSummary T=bool: w, 2, \"h\", bool[true, false, true]; : w ->");
@@ -76,7 +76,7 @@ MR_TEST(summary_tensor_and_histogram_are_in_the_file)
 
 MR_TEST(summary_messages_go_to_the_file_as_they_are)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("CloseSummaryWriter",
                   LOG "WriteRawProtoSummary: w, 3, [\"\\n\\x03\\n\\x01a\", \"\\n\\x03\\n\\x01b\"]; "
                       "ImportEvent: w, \"\\x10\\x05*\\x00\"; WriteGraphSummary: w, 6, \"\"; : w ->");
@@ -91,13 +91,13 @@ MR_TEST(summary_messages_go_to_the_file_as_they_are)
 
 MR_TEST(summary_writer_is_gone_when_it_is_closed)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("FlushSummaryWriter", LOG "CloseSummaryWriter: w; : w -> !NOT_FOUND does not exist");
 }
 
 MR_TEST(summary_writer_says_that_its_folder_is_a_file)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("CreateSummaryFileWriter",
                   "WriteFile: \"log\", \"\"; w = SummaryWriter; : w, \"log\", 10, 1000, \"\" -> "
                   "!FAILED_PRECONDITION log");
@@ -105,7 +105,7 @@ MR_TEST(summary_writer_says_that_its_folder_is_a_file)
 
 MR_TEST(summary_images_and_sounds_are_in_the_file)
 {
-    mr_told_begin();
+    mr_file_examples_begin();
     MR_CHECK_TOLD("CloseSummaryWriter",
                   LOG "WriteImageSummary T=float: w, 1, \"i\", float[[[[1], [2]]]], [255, 0, 0, 255]; "
                       "WriteAudioSummary max_outputs=1: w, 2, \"s\", [[0.5, 1]], 10; : w ->");

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "ops/queue/calls_test.h"
+#include "ops/queue/calls_fixture.h"
 
 typedef struct rig {
     mr_calls calls;

@@ -3,23 +3,23 @@
 
 #include "sim/ps/world.h"
 
-int mr_pss_new_part(mr_pss *w, int client, int slot, bool bad)
+int mr_pss_new_part(mr_pss *w, int client, int range, bool bad)
 {
     if (w->n_parts + 1 >= MAX_PARTS) {
         mr_pss_fail(w, "the ledger is full");
         return 0;
     }
-    w->parts[++w->n_parts] = (mr_pss_part){.client = client, .slot = slot, .bad = bad};
+    w->parts[++w->n_parts] = (mr_pss_part){.client = client, .range = range, .bad = bad};
     return w->n_parts;
 }
 
 /* ---- while it runs ---- */
 
-void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_record *r)
+void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int range, const mr_pss_record *r)
 {
-    mr_pss_holding *h = &s->slots[slot].h;
+    mr_pss_holding *h = &s->ranges[range].h;
     if (r->r.version != h->version + 1)
-        mr_pss_fail(w, "slot %d: record %llu comes after %llu", slot, (unsigned long long)r->r.version,
+        mr_pss_fail(w, "range %d: record %llu comes after %llu", range, (unsigned long long)r->r.version,
                     (unsigned long long)h->version);
     h->version = r->r.version;
     for (int i = 0; i < r->r.n; i++) {
@@ -28,15 +28,16 @@ void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_recor
         if (p == 0)
             continue;
         if (has_bit(h->parts, p))
-            mr_pss_fail(w, "a push is doubled: part %d in slot %d", p, slot);
-        if (w->parts[p].bad || w->parts[p].slot != slot)
-            mr_pss_fail(w, "part %d was never to be applied in slot %d", p, slot);
+            mr_pss_fail(w, "a push is doubled: part %d in range %d", p, range);
+        if (w->parts[p].bad || w->parts[p].range != range)
+            mr_pss_fail(w, "part %d was never to be applied in range %d", p, range);
         set_bit(h->parts, p);
     }
-    mr_pss_note(w, s->node, "slot %llu: record %llu of %llu pushes", (uint64_t)slot, r->r.version, (uint64_t)r->r.n, 0);
+    mr_pss_note(w, s->node, "range %llu: record %llu of %llu pushes", (uint64_t)range, r->r.version, (uint64_t)r->r.n,
+                0);
 }
 
-/* A slot begins anew only when it is restored, or when nobody is left who knew of it. */
+/* A range begins anew only when it is restored, or when nobody is left who knew of it. */
 void mr_pss_check_view(mr_pss *w, const mr_ps_view *v)
 {
     mr_status *st = mr_ps_view_check(v);
@@ -49,11 +50,11 @@ void mr_pss_check_view(mr_pss *w, const mr_ps_view *v)
     bool known = false;
     for (int i = 0; i < w->n_servers; i++)
         known |= w->servers[i]->up && w->servers[i]->view.epoch > 0;
-    for (int i = 0; i < v->slots.n; i++) {
-        if (v->slots.p[i].generation != w->generations[i] && w->generations[i] && !w->restoring && known)
-            mr_pss_fail(w, "slot %d is lost: it begins anew, unasked", i);
-        w->was_restored |= w->generations[i] && v->slots.p[i].generation != w->generations[i];
-        w->generations[i] = v->slots.p[i].generation;
+    for (int i = 0; i < v->ranges.n; i++) {
+        if (v->ranges.p[i].generation != w->generations[i] && w->generations[i] && !w->restoring && known)
+            mr_pss_fail(w, "range %d is lost: it begins anew, unasked", i);
+        w->was_restored |= w->generations[i] && v->ranges.p[i].generation != w->generations[i];
+        w->generations[i] = v->ranges.p[i].generation;
     }
 }
 
@@ -71,44 +72,44 @@ void mr_pss_check_code(mr_pss *w, const mr_pss_task *t, mr_code code)
 }
 
 /* A head acknowledges: every complete member of the chain that lives has it. */
-void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int slot, int p)
+void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int range, int p)
 {
-    const mr_ps_slot *v = &s->replicas[slot].view;
+    const mr_ps_range *v = &s->replicas[range].view;
     if (p == 0 || w->parts[p].given_up)
         return;
     for (int i = 0; i < v->n; i++) {
         const mr_pss_server *b = mr_pss_server_by_id(w, v->chain[i].id);
-        const mr_psr *r = &b->replicas[slot];
+        const mr_psr *r = &b->replicas[range];
         bool same = b->up && r->since == v->chain[i].since && r->view.generation == v->generation;
-        if (same && !has_bit(b->slots[slot].h.parts, p))
-            mr_pss_fail(w, "part %d is acknowledged, and member %d of slot %d does not have it", p, i, slot);
+        if (same && !has_bit(b->ranges[range].h.parts, p))
+            mr_pss_fail(w, "part %d is acknowledged, and member %d of range %d does not have it", p, i, range);
     }
 }
 
 void mr_pss_take_ack(mr_pss *w, mr_pss_client *c, const mr_pss_message *m)
 {
     w->parts[m->part].generation = m->generation;
-    if (c->generation[m->slot] != m->generation) {
-        c->generation[m->slot] = m->generation;
-        c->acked[m->slot] = (mr_pss_holding){0};
+    if (c->generation[m->range] != m->generation) {
+        c->generation[m->range] = m->generation;
+        c->acked[m->range] = (mr_pss_holding){0};
     }
     if (!w->parts[m->part].given_up)
-        set_bit(c->acked[m->slot].parts, m->part);
+        set_bit(c->acked[m->range].parts, m->part);
 }
 
 /* A client that pulls sees all that was acknowledged to it before. */
 void mr_pss_check_pull(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 {
-    const mr_psr *r = &s->replicas[m->slot];
-    const uint64_t *has = s->slots[m->slot].h.parts;
-    mr_code code = mr_psr_may_pull(r, m->epoch);
+    const mr_psr *r = &s->replicas[m->range];
+    const uint64_t *has = s->ranges[m->range].h.parts;
+    mr_code code = mr_psr_admits(r, m->epoch);
     for (int i = 0; code == MR_OK && r->view.generation == m->generation && i < MAX_PARTS / 64; i++)
         if (m->holds->parts[i] & ~has[i])
-            mr_pss_fail(w, "a pull of slot %d misses what its client had pushed", m->slot);
+            mr_pss_fail(w, "a pull of range %d misses what its client had pushed", m->range);
     mr_pss_post(w, &(mr_pss_message){.kind = ANSWER,
                                      .from = s->node,
                                      .to = m->from,
-                                     .slot = m->slot,
+                                     .range = m->range,
                                      .code = code,
                                      .task = m->task,
                                      .piece = m->piece,
@@ -119,38 +120,38 @@ void mr_pss_check_pull(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 
 /* ---- at the end ---- */
 
-static void check_slot(mr_pss *w, int slot)
+static void check_range(mr_pss *w, int range)
 {
-    const mr_ps_slot *v = &w->manager.m.view.slots.p[slot];
+    const mr_ps_range *v = &w->manager.m.view.ranges.p[range];
     const mr_pss_holding *first = NULL;
     for (int i = 0; i < v->n; i++) {
         const mr_pss_server *s = mr_pss_server_by_id(w, v->chain[i].id);
-        const mr_pss_holding *h = &s->slots[slot].h;
+        const mr_pss_holding *h = &s->ranges[range].h;
         if (!s->up) {
-            mr_pss_fail(w, "slot %d: a member is dead and nobody knows", slot);
+            mr_pss_fail(w, "range %d: a member is dead and nobody knows", range);
             return;
         }
         if (!first)
             first = h;
         if (h->version != first->version || h->hash != first->hash || memcmp(h->parts, first->parts, sizeof h->parts))
-            mr_pss_fail(w, "slot %d: member %d is at version %llu, the head at %llu, and they differ", slot, i,
+            mr_pss_fail(w, "range %d: member %d is at version %llu, the head at %llu, and they differ", range, i,
                  (unsigned long long)h->version, (unsigned long long)first->version);
     }
     for (int p = 1; p <= w->n_parts; p++) {
         const mr_pss_part *k = &w->parts[p];
-        if (k->slot == slot && k->acked && k->generation == v->generation && !has_bit(first->parts, p))
-            mr_pss_fail(w, "a push is lost: part %d in slot %d was acknowledged", p, slot);
+        if (k->range == range && k->acked && k->generation == v->generation && !has_bit(first->parts, p))
+            mr_pss_fail(w, "a push is lost: part %d in range %d was acknowledged", p, range);
     }
 }
 
 static void check_balance(mr_pss *w)
 {
     const mr_ps_view *v = &w->manager.m.view;
-    int n = 0, least = MAX_SLOTS, most = 0;
+    int n = 0, least = MAX_RANGES, most = 0;
     for (int i = 0; i < v->servers.n; i++) {
         int heads = 0;
-        for (int k = 0; k < v->slots.n; k++)
-            heads += mr_ps_slot_head(&v->slots.p[k]) == v->servers.p[i].id;
+        for (int k = 0; k < v->ranges.n; k++)
+            heads += mr_ps_range_head(&v->ranges.p[k]) == v->servers.p[i].id;
         if (v->servers.p[i].leaving && heads == 0)
             continue;
         n++;
@@ -158,10 +159,10 @@ static void check_balance(mr_pss *w)
         most = MR_MAX(most, heads);
     }
     if (n > 0 && most - least > 1)
-        mr_pss_fail(w, "one server is head of %d slots, another of %d", most, least);
-    for (int i = 0; i < v->slots.n; i++)
-        if (v->slots.p[i].n != MR_MIN(w->replicas, n))
-            mr_pss_fail(w, "slot %d has %d copies", i, v->slots.p[i].n);
+        mr_pss_fail(w, "one server is head of %d ranges, another of %d", most, least);
+    for (int i = 0; i < v->ranges.n; i++)
+        if (v->ranges.p[i].n != MR_MIN(w->replicas, n))
+            mr_pss_fail(w, "range %d has %d copies", i, v->ranges.p[i].n);
 }
 
 static void check_tasks(mr_pss *w)
@@ -175,7 +176,7 @@ static void check_tasks(mr_pss *w)
 void mr_pss_check_end(mr_pss *w)
 {
     check_tasks(w);
-    for (int i = 0; i < w->n_slots && !w->result->failure; i++)
-        check_slot(w, i);
+    for (int i = 0; i < w->n_ranges && !w->result->failure; i++)
+        check_range(w, i);
     check_balance(w);
 }

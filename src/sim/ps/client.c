@@ -20,7 +20,7 @@ static void send_push(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
     mr_pss_post(w, &(mr_pss_message){.kind = PUSH,
                                      .from = c->node,
                                      .to = to->node,
-                                     .slot = a->slot,
+                                     .range = a->range,
                                      .part = a->empty ? 0 : part,
                                      .task = a->task,
                                      .piece = a->piece,
@@ -35,16 +35,16 @@ static void send_push(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
 static void send_pull(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
 {
     mr_pss_holding *h = mr_arena_alloc(&w->arena, sizeof *h);
-    *h = c->acked[a->slot];
+    *h = c->acked[a->range];
     mr_pss_post(w, &(mr_pss_message){.kind = PULL,
                                      .from = c->node,
                                      .to = mr_pss_server_by_id(w, a->to)->node,
-                                     .slot = a->slot,
+                                     .range = a->range,
                                      .task = a->task,
                                      .piece = a->piece,
                                      .try = a->try,
                                      .epoch = a->epoch,
-                                     .generation = c->generation[a->slot],
+                                     .generation = c->generation[a->range],
                                      .id = a->to,
                                      .holds = h});
 }
@@ -136,11 +136,11 @@ static void cancel(mr_pss *w, void *arg)
 
 static int make_pieces(mr_pss *w, mr_psc_piece *pieces)
 {
-    int first = (int)mr_pss_between(w, 0, w->n_slots - 1), n = 0;
-    int end = mr_pss_chance(w, 500) ? w->n_slots : (int)mr_pss_between(w, first + 1, w->n_slots);
-    for (int slot = first; slot < end; slot++)
+    int first = (int)mr_pss_between(w, 0, w->n_ranges - 1), n = 0;
+    int end = mr_pss_chance(w, 500) ? w->n_ranges : (int)mr_pss_between(w, first + 1, w->n_ranges);
+    for (int range = first; range < end; range++)
         if (n == 0 || mr_pss_chance(w, 800))
-            pieces[n++] = (mr_psc_piece){slot, 100};
+            pieces[n++] = (mr_psc_piece){range, 100};
     return n;
 }
 
@@ -148,13 +148,13 @@ static void enter_task(mr_pss *w, mr_pss_client *c, const mr_psc_piece *pieces, 
 {
     mr_pss_task t = {.id = c->tasks.n + 1, .push = push, .n = n, .has_deadline = has_deadline};
     for (int i = 0; push && i < n; i++)
-        t.parts[i] = mr_pss_new_part(w, c->node - FIRST_CLIENT, pieces[i].slot, mr_pss_chance(w, 10));
+        t.parts[i] = mr_pss_new_part(w, c->node - FIRST_CLIENT, pieces[i].range, mr_pss_chance(w, 10));
     mr_vec_push(&c->tasks, t);
 }
 
 static void begin_one(mr_pss *w, mr_pss_client *c)
 {
-    mr_psc_piece pieces[MAX_SLOTS];
+    mr_psc_piece pieces[MAX_RANGES];
     int n = make_pieces(w, pieces), n_after = c->tasks.n > 0 && mr_pss_chance(w, 250) ? (int)mr_pss_between(w, 1, 2) : 0;
     int64_t after[2], id;
     for (int i = 0; i < n_after; i++)

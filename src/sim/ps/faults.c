@@ -96,7 +96,7 @@ static void crash(mr_pss *w)
         mr_pss_at(w, mr_pss_between(w, 1, 300) * MS, start_another, NULL);
 }
 
-/* Somebody reads an old snapshot in: every slot begins anew, and what was counted is gone, as wanted. */
+/* Somebody reads an old snapshot in: every range begins anew, and what was counted is gone, as wanted. */
 static bool chance_of_restore(mr_pss *w)
 {
     if (!mr_pss_chance(w, 60))
@@ -169,8 +169,8 @@ static void restore(mr_pss *w, void *arg)
 {
     const mr_psm *m = &w->manager.m;
     bool for_good = w->manager.up;
-    for (int i = 0; for_good && i < m->view.slots.n; i++) {
-        const mr_pss_server *s = m->view.slots.p[i].lost ? mr_pss_server_by_id(w, m->view.slots.p[i].chain[0].id) : NULL;
+    for (int i = 0; for_good && i < m->view.ranges.n; i++) {
+        const mr_pss_server *s = m->view.ranges.p[i].lost ? mr_pss_server_by_id(w, m->view.ranges.p[i].chain[0].id) : NULL;
         for_good = !s || !s->up;
     }
     if (for_good && m->dealt)

@@ -16,7 +16,7 @@ static void tell(mr_pss *w, mr_pss_kind k, uint64_t to, uint64_t epoch, const mr
 {
     int node = node_of(w, to);
     if (node >= 0)
-        mr_pss_post(w, &(mr_pss_message){.kind = k, .from = MANAGER, .to = node, .life = w->manager.life, .epoch = epoch,
+        mr_pss_post(w, &(mr_pss_message){.kind = k, .from = MANAGER, .to = node, .incarnation = w->manager.incarnation, .epoch = epoch,
                        .view = v});
 }
 
@@ -25,7 +25,7 @@ static void publish(mr_pss *w)
     const mr_ps_view *v = mr_pss_frozen(w, &w->manager.m.view);
     mr_pss_check_view(w, v);
     w->result->n_views++;
-    mr_pss_note(w, MANAGER, "publishes view %llu with %llu servers, %llu slots in motion", v->epoch, (uint64_t)v->servers.n,
+    mr_pss_note(w, MANAGER, "publishes view %llu with %llu servers, %llu ranges in motion", v->epoch, (uint64_t)v->servers.n,
          (uint64_t)mr_psm_in_motion(&w->manager.m), 0);
     for (int i = 0; i < v->servers.n; i++)
         tell(w, VIEW, v->servers.p[i].id, 0, v);
@@ -46,7 +46,7 @@ static void carry_out(mr_pss *w)
 {
     mr_psm_actions *out = &w->manager.actions;
     if (mr_psm_in_motion(&w->manager.m) > w->max_motion)
-        mr_pss_fail(w, "%d slots are in motion", mr_psm_in_motion(&w->manager.m));
+        mr_pss_fail(w, "%d ranges are in motion", mr_psm_in_motion(&w->manager.m));
     for (int i = 0; i < out->n; i++) {
         mr_psm_action a = out->p[i];
         switch (a.what) {
@@ -55,11 +55,11 @@ static void carry_out(mr_pss *w)
         case MR_PSM_LET_GO: tell(w, LET_GO, a.id, a.epoch, NULL); break;
         case MR_PSM_KEEP: tell(w, KEEP, a.id, 0, NULL); break;
         case MR_PSM_DECLINED:
-            mr_pss_note(w, MANAGER, "slot %llu is declined by %llx", (uint64_t)a.slot, a.id, 0, 0);
+            mr_pss_note(w, MANAGER, "range %llu is declined by %llx", (uint64_t)a.range, a.id, 0, 0);
             break;
-        case MR_PSM_LOST_SLOT:
+        case MR_PSM_LOST_RANGE:
             w->result->n_lost++;
-            mr_pss_note(w, MANAGER, "slot %llu is lost with server %llx", (uint64_t)a.slot, a.id, 0, 0);
+            mr_pss_note(w, MANAGER, "range %llu is lost with server %llx", (uint64_t)a.range, a.id, 0, 0);
             break;
         case MR_PSM_FORGET_CLIENT:
             mr_pss_at(w, FORGET_NS, forget_client, &w->clients[node_of(w, a.id) - FIRST_CLIENT]);
@@ -89,7 +89,7 @@ static void lose_silent(mr_pss *w)
 static void tick(mr_pss *w, void *arg)
 {
     mr_pss_manager *m = &w->manager;
-    if (!m->up || m->life != (int)(intptr_t)arg)
+    if (!m->up || m->incarnation != (int)(intptr_t)arg)
         return;
     lose_silent(w);
     mr_psm_tick(&m->m, w->now_ns, &m->actions);
@@ -100,23 +100,23 @@ static void tick(mr_pss *w, void *arg)
 void mr_pss_manager_start(mr_pss *w)
 {
     mr_pss_manager *m = &w->manager;
-    mr_psm_options o = {.num_slots = w->n_slots,
+    mr_psm_options o = {.num_ranges = w->n_ranges,
                         .replicas = w->replicas,
-                        .servers = m->life == 0 ? (int)mr_pss_between(w, 1, 2) : 1,
+                        .servers = m->incarnation == 0 ? (int)mr_pss_between(w, 1, 2) : 1,
                         .max_motion = w->max_motion,
-                        .settle_ns = m->life == 0 ? 0 : SETTLE_NS,
+                        .settle_ns = m->incarnation == 0 ? 0 : SETTLE_NS,
                         .patience_ns = PATIENCE_NS,
                         .again_ns = AGAIN_NS,
                         .stamp = (uint64_t)(w->now_ns / US) + 1};
-    m->life++;
+    m->incarnation++;
     m->up = true;
     memset(m->heard_ns, 0, sizeof m->heard_ns);
     mr_status *st = mr_psm_init(&m->m, &o, w->now_ns);
     if (st)
         mr_pss_fail(w, "%s", mr_status_message(st));
     mr_status_free(st);
-    mr_pss_note(w, MANAGER, "begins life %llu", (uint64_t)m->life, 0, 0, 0);
-    mr_pss_at(w, TICK_NS, tick, (void *)(intptr_t)m->life);
+    mr_pss_note(w, MANAGER, "begins life %llu", (uint64_t)m->incarnation, 0, 0, 0);
+    mr_pss_at(w, TICK_NS, tick, (void *)(intptr_t)m->incarnation);
 }
 
 void mr_pss_manager_end(mr_pss *w)
@@ -139,9 +139,9 @@ void mr_pss_manager_closed(mr_pss *w, void *arg)
 /* What is lost for good begins anew: somebody reads a snapshot in. */
 void mr_pss_manager_restore(mr_pss *w, bool all)
 {
-    if (!w->manager.up || !w->manager.m.dealt || (!all && mr_psm_lost_slots(&w->manager.m) == 0))
+    if (!w->manager.up || !w->manager.m.dealt || (!all && mr_psm_lost_ranges(&w->manager.m) == 0))
         return;
-    mr_pss_note(w, MANAGER, "restores %llu slots (all: %llu)", (uint64_t)mr_psm_lost_slots(&w->manager.m), all, 0, 0);
+    mr_pss_note(w, MANAGER, "restores %llu ranges (all: %llu)", (uint64_t)mr_psm_lost_ranges(&w->manager.m), all, 0, 0);
     w->restoring = w->was_restored = true;
     mr_psm_restore(&w->manager.m, all, &w->manager.actions);
     carry_out(w);
@@ -156,7 +156,7 @@ bool mr_pss_manager_is_quiet(mr_pss *w)
     for (int i = 0; w->manager.up && i < w->manager.m.view.servers.n; i++)
         if (!mr_pss_server_by_id(w, w->manager.m.view.servers.p[i].id)->up)
             return false; /* its silence will be noticed */
-    return w->manager.up && mr_psm_quiet(&w->manager.m) && mr_psm_lost_slots(&w->manager.m) == 0 &&
+    return w->manager.up && mr_psm_quiet(&w->manager.m) && mr_psm_lost_ranges(&w->manager.m) == 0 &&
            w->manager.m.full.n == 0; /* those who stand in need not be balanced */
 }
 
@@ -164,7 +164,7 @@ void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m)
 {
     mr_pss_manager *k = &w->manager;
     bool server = m->kind != ASK_VIEW && m->kind != GOODBYE;
-    if (server && m->life != k->life)
+    if (server && m->incarnation != k->incarnation)
         return; /* of a connection to the one before */
     if (server)
         k->heard_ns[m->from] = w->now_ns;
@@ -178,9 +178,9 @@ void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m)
     }
     case HEARD: mr_psm_heard(&k->m, m->id, m->epoch, w->now_ns, &k->actions); break;
     case LEAVE: mr_psm_leave(&k->m, m->id, w->now_ns, &k->actions); break;
-    case COMPLETE: mr_psm_complete(&k->m, m->id, m->slot, m->epoch, m->version, &k->actions); break;
-    case DECLINE: mr_psm_declined(&k->m, m->id, m->slot, m->epoch, w->now_ns, &k->actions); break;
-    case DRAINED: mr_psm_drained(&k->m, m->id, m->slot, m->epoch, &k->actions); break;
+    case COMPLETE: mr_psm_complete(&k->m, m->id, m->range, m->epoch, m->version, &k->actions); break;
+    case DECLINE: mr_psm_declined(&k->m, m->id, m->range, m->epoch, w->now_ns, &k->actions); break;
+    case DRAINED: mr_psm_drained(&k->m, m->id, m->range, m->epoch, &k->actions); break;
     case ASK_VIEW: mr_psm_worker_join(&k->m, m->id, &k->actions); break;
     case GOODBYE: mr_psm_worker_leave(&k->m, m->id, &k->actions); break;
     default: mr_pss_fail(w, "the manager is told %d", m->kind); return;

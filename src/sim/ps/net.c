@@ -28,7 +28,7 @@ static void arrive(mr_pss *w, void *arg);
 static void tell(mr_pss *w, int node, mr_pss_kind k, const mr_pss_message *about, bool ok)
 {
     mr_pss_message *m = mr_arena_alloc(&w->arena, sizeof *m);
-    *m = (mr_pss_message){.kind = k, .from = about->to, .to = node, .slot = about->slot, .ok = ok, .id = about->id};
+    *m = (mr_pss_message){.kind = k, .from = about->to, .to = node, .range = about->range, .ok = ok, .id = about->id};
     mr_pss_at(w, mr_pss_between(w, 100, 30000) * US, arrive, m);
 }
 
@@ -85,11 +85,11 @@ const mr_ps_view *mr_pss_frozen(mr_pss *w, const mr_ps_view *v)
     mr_ps_view *copy = mr_arena_alloc(&w->arena, sizeof *copy);
     *copy = *v;
     copy->servers.p = mr_arena_alloc(&w->arena, sizeof *v->servers.p * (size_t)(v->servers.n + 1));
-    copy->slots.p = mr_arena_alloc(&w->arena, sizeof *v->slots.p * (size_t)(v->slots.n + 1));
+    copy->ranges.p = mr_arena_alloc(&w->arena, sizeof *v->ranges.p * (size_t)(v->ranges.n + 1));
     if (v->servers.n)
         memcpy(copy->servers.p, v->servers.p, sizeof *v->servers.p * (size_t)v->servers.n);
-    if (v->slots.n)
-        memcpy(copy->slots.p, v->slots.p, sizeof *v->slots.p * (size_t)v->slots.n);
+    if (v->ranges.n)
+        memcpy(copy->ranges.p, v->ranges.p, sizeof *v->ranges.p * (size_t)v->ranges.n);
     return copy;
 }
 

@@ -1,7 +1,7 @@
 /* sim/ps/ps_sim.h -- whole parameter servers in one process: virtual time, a seeded network, servers that come and go.
  *
  * A run is made of a seed alone, as in sim/sim.h.  Manager, replicas and clients are the decisions of dist/ps_*, those
- * that ps/ carries out for real.  Every push adds an amount of its own to its slots, so a ledger can tell of each
+ * that ps/ carries out for real.  Every push adds an amount of its own to its ranges, so a ledger can tell of each
  * whether it was lost or counted twice. */
 #ifndef MR_SIM_PS_PS_SIM_H
 #define MR_SIM_PS_PS_SIM_H
@@ -34,7 +34,7 @@ typedef struct mr_ps_sim_result {
     int64_t end_ns;
     int n_events, n_faults;
     int n_acked, n_failed; /* parts of pushes: acknowledged; ended otherwise */
-    int n_views, n_lost;   /* views published; slots whose copies were all lost */
+    int n_views, n_lost;   /* views published; ranges whose copies were all lost */
 } mr_ps_sim_result;
 
 void mr_ps_sim_run(const mr_ps_sim_options *o, mr_ps_sim_result *out);

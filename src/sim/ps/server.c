@@ -1,4 +1,4 @@
-/* sim/ps/server.c -- a server: carries out what the replicas of its slots decide, as ps/ does with real bytes. */
+/* sim/ps/server.c -- a server: carries out what the replicas of its ranges decide, as ps/ does with real bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,51 +22,51 @@ int mr_pss_servers_up(const mr_pss *w)
 
 /* ---- records ---- */
 
-static const mr_pss_record *kept(const mr_pss_server *s, int slot, uint64_t version)
+static const mr_pss_record *kept(const mr_pss_server *s, int range, uint64_t version)
 {
-    for (int i = 0; i < s->slots[slot].kept.n; i++)
-        if (s->slots[slot].kept.p[i].r.version == version)
-            return &s->slots[slot].kept.p[i];
+    for (int i = 0; i < s->ranges[range].kept.n; i++)
+        if (s->ranges[range].kept.p[i].r.version == version)
+            return &s->ranges[range].kept.p[i];
     return NULL;
 }
 
-static void forget(mr_pss_server *s, int slot, uint64_t through)
+static void forget(mr_pss_server *s, int range, uint64_t through)
 {
     int n = 0;
-    for (int i = 0; i < s->slots[slot].kept.n; i++)
-        if (s->slots[slot].kept.p[i].r.version > through)
-            s->slots[slot].kept.p[n++] = s->slots[slot].kept.p[i];
-    s->slots[slot].kept.n = n;
+    for (int i = 0; i < s->ranges[range].kept.n; i++)
+        if (s->ranges[range].kept.p[i].r.version > through)
+            s->ranges[range].kept.p[n++] = s->ranges[range].kept.p[i];
+    s->ranges[range].kept.n = n;
 }
 
-static void keep(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_record *r)
+static void keep(mr_pss *w, mr_pss_server *s, int range, const mr_pss_record *r)
 {
-    mr_pss_add_record(w, s, slot, r);
-    mr_vec_push(&s->slots[slot].kept, *r);
+    mr_pss_add_record(w, s, range, r);
+    mr_vec_push(&s->ranges[range].kept, *r);
 }
 
 /* The pushes that wait become a record; their amounts were in the messages. */
-static void make_record(mr_pss *w, mr_pss_server *s, int slot, uint64_t version)
+static void make_record(mr_pss *w, mr_pss_server *s, int range, uint64_t version)
 {
-    const mr_psr *r = &s->replicas[slot];
+    const mr_psr *r = &s->replicas[range];
     mr_ps_stamp *stamps = mr_arena_alloc(&w->arena, sizeof *stamps * (size_t)(r->batch.n + 1));
     int *parts = mr_arena_alloc(&w->arena, sizeof *parts * (size_t)(r->batch.n + 1));
     for (int i = 0; i < r->batch.n; i++) {
         stamps[i] = (mr_ps_stamp){r->batch.p[i].client, r->batch.p[i].ts};
         parts[i] = ((const mr_pss_message *)(uintptr_t)r->batch.p[i].cookie)->part;
     }
-    keep(w, s, slot, &(mr_pss_record){{version, stamps, r->batch.n}, parts});
+    keep(w, s, range, &(mr_pss_record){{version, stamps, r->batch.n}, parts});
 }
 
 /* ---- words ---- */
 
-static mr_pss_message to_server(mr_pss *w, const mr_pss_server *s, mr_pss_kind k, int slot, const mr_psr_action *a)
+static mr_pss_message to_server(mr_pss *w, const mr_pss_server *s, mr_pss_kind k, int range, const mr_psr_action *a)
 {
     const mr_pss_server *to = mr_pss_server_by_id(w, a->to);
     return (mr_pss_message){.kind = k,
                             .from = s->node,
                             .to = to ? to->node : s->node,
-                            .slot = slot,
+                            .range = range,
                             .id = s->id,
                             .epoch = a->epoch,
                             .version = a->version,
@@ -74,21 +74,21 @@ static mr_pss_message to_server(mr_pss *w, const mr_pss_server *s, mr_pss_kind k
                             .again = a->again};
 }
 
-static void send_word(mr_pss *w, mr_pss_server *s, mr_pss_kind k, int slot, const mr_psr_action *a)
+static void send_word(mr_pss *w, mr_pss_server *s, mr_pss_kind k, int range, const mr_psr_action *a)
 {
-    mr_pss_message m = to_server(w, s, k, slot, a);
+    mr_pss_message m = to_server(w, s, k, range, a);
     mr_pss_post(w, &m);
 }
 
-static void send_records(mr_pss *w, mr_pss_server *s, int slot, const mr_psr_action *a)
+static void send_records(mr_pss *w, mr_pss_server *s, int range, const mr_psr_action *a)
 {
-    mr_pss_message m = to_server(w, s, APPEND, slot, a);
+    mr_pss_message m = to_server(w, s, APPEND, range, a);
     uint64_t n = a->version + 1 - a->first;
     mr_pss_record *records = mr_arena_alloc(&w->arena, sizeof *records * (size_t)(n + 1));
     for (uint64_t v = a->first; v <= a->version; v++) {
-        const mr_pss_record *r = kept(s, slot, v);
+        const mr_pss_record *r = kept(s, range, v);
         if (!r) {
-            mr_pss_fail(w, "slot %d: record %llu is to be sent and was not kept", slot, (unsigned long long)v);
+            mr_pss_fail(w, "range %d: record %llu is to be sent and was not kept", range, (unsigned long long)v);
             return;
         }
         records[m.n++] = *r;
@@ -97,21 +97,21 @@ static void send_records(mr_pss *w, mr_pss_server *s, int slot, const mr_psr_act
     mr_pss_post(w, &m);
 }
 
-static void send_copy(mr_pss *w, mr_pss_server *s, int slot, const mr_psr_action *a)
+static void send_copy(mr_pss *w, mr_pss_server *s, int range, const mr_psr_action *a)
 {
-    mr_pss_message m = to_server(w, s, COPY, slot, a);
+    mr_pss_message m = to_server(w, s, COPY, range, a);
     mr_ps_stamps stamps = {0};
-    mr_ps_clock_export(&s->clock, slot, &stamps);
+    mr_ps_clock_export(&s->clock, range, &stamps);
     mr_ps_stamp *copy = mr_arena_alloc(&w->arena, sizeof *copy * (size_t)(stamps.n + 1));
     if (stamps.n > 0)
         memcpy(copy, stamps.p, sizeof *copy * (size_t)stamps.n);
     mr_pss_holding *h = mr_arena_alloc(&w->arena, sizeof *h);
-    *h = s->slots[slot].h;
+    *h = s->ranges[range].h;
     m.n = stamps.n;
     m.stamps = copy;
     m.holds = h;
     mr_vec_deinit(&stamps);
-    mr_pss_note(w, s->node, "copies slot %llu at version %llu", (uint64_t)slot, a->version, 0, 0);
+    mr_pss_note(w, s->node, "copies range %llu at version %llu", (uint64_t)range, a->version, 0, 0);
     mr_pss_post(w, &m);
 }
 
@@ -120,7 +120,7 @@ static mr_pss_message answer_to(const mr_pss_server *s, const mr_pss_message *q,
     return (mr_pss_message){.kind = ANSWER,
                             .from = s->node,
                             .to = q->from,
-                            .slot = q->slot,
+                            .range = q->range,
                             .code = code,
                             .task = q->task,
                             .piece = q->piece,
@@ -133,74 +133,74 @@ static void send_answer(mr_pss *w, mr_pss_server *s, const mr_psr_action *a)
 {
     const mr_pss_message *q = (const mr_pss_message *)(uintptr_t)a->cookie;
     if (a->code == MR_OK)
-        mr_pss_check_ack(w, s, q->slot, q->part);
+        mr_pss_check_ack(w, s, q->range, q->part);
     mr_pss_message m = answer_to(s, q, a->code);
     m.epoch = a->epoch;
     m.version = a->version;
-    m.generation = s->replicas[q->slot].view.generation;
+    m.generation = s->replicas[q->range].view.generation;
     mr_pss_post(w, &m);
 }
 
-static void to_manager(mr_pss *w, mr_pss_server *s, mr_pss_kind k, int slot, uint64_t about, uint64_t epoch)
+static void to_manager(mr_pss *w, mr_pss_server *s, mr_pss_kind k, int range, uint64_t about, uint64_t epoch)
 {
     mr_pss_post(w, &(mr_pss_message){.kind = k,
                                      .from = s->node,
                                      .to = MANAGER,
-                                     .slot = slot,
+                                     .range = range,
                                      .id = s->id,
                                      .version = about,
                                      .epoch = epoch,
-                                     .life = s->manager_life});
+                                     .incarnation = s->manager_incarnation});
 }
 
 /* ---- actions ---- */
 
-static void carry_out(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_message *m)
+static void carry_out(mr_pss *w, mr_pss_server *s, int range, const mr_pss_message *m)
 {
     for (int i = 0; i < s->actions.n; i++) {
         mr_psr_action *a = &s->actions.p[i];
         switch (a->what) {
-        case MR_PSR_RECORD: make_record(w, s, slot, a->version); break;
-        case MR_PSR_APPLY: keep(w, s, slot, &m->records[a->index]); break;
-        case MR_PSR_SEND: send_records(w, s, slot, a); break;
-        case MR_PSR_HAVE: send_word(w, s, HAVE, slot, a); break;
-        case MR_PSR_REFUSE: send_word(w, s, REFUSE, slot, a); break;
-        case MR_PSR_COPY: send_copy(w, s, slot, a); break;
+        case MR_PSR_RECORD: make_record(w, s, range, a->version); break;
+        case MR_PSR_APPLY: keep(w, s, range, &m->records[a->index]); break;
+        case MR_PSR_SEND: send_records(w, s, range, a); break;
+        case MR_PSR_HAVE: send_word(w, s, HAVE, range, a); break;
+        case MR_PSR_REFUSE: send_word(w, s, REFUSE, range, a); break;
+        case MR_PSR_COPY: send_copy(w, s, range, a); break;
         case MR_PSR_INSTALL:
-            s->slots[slot].h = *m->holds;
-            s->slots[slot].kept.n = 0;
+            s->ranges[range].h = *m->holds;
+            s->ranges[range].kept.n = 0;
             break;
         case MR_PSR_RESET:
-            s->slots[slot].h = (mr_pss_holding){0};
-            s->slots[slot].kept.n = 0;
+            s->ranges[range].h = (mr_pss_holding){0};
+            s->ranges[range].kept.n = 0;
             break;
-        case MR_PSR_FORGET: forget(s, slot, a->version); break;
+        case MR_PSR_FORGET: forget(s, range, a->version); break;
         case MR_PSR_ANSWER: send_answer(w, s, a); break;
-        case MR_PSR_COMPLETE: to_manager(w, s, COMPLETE, slot, a->to, a->epoch); break;
-        case MR_PSR_DRAINED: to_manager(w, s, DRAINED, slot, 0, a->epoch); break;
-        case MR_PSR_DECLINE: to_manager(w, s, DECLINE, slot, 0, a->epoch); break;
-        case MR_PSR_ASK_VIEW: to_manager(w, s, HEARD, slot, 0, s->view.epoch); break;
+        case MR_PSR_COMPLETE: to_manager(w, s, COMPLETE, range, a->to, a->epoch); break;
+        case MR_PSR_DRAINED: to_manager(w, s, DRAINED, range, 0, a->epoch); break;
+        case MR_PSR_DECLINE: to_manager(w, s, DECLINE, range, 0, a->epoch); break;
+        case MR_PSR_ASK_VIEW: to_manager(w, s, HEARD, range, 0, s->view.epoch); break;
         }
     }
     s->actions.n = 0;
-    if (s->slots[slot].h.version != s->replicas[slot].version)
-        mr_pss_fail(w, "slot %d: version %llu is held, %llu is meant", slot, (unsigned long long)s->slots[slot].h.version,
-             (unsigned long long)s->replicas[slot].version);
+    if (s->ranges[range].h.version != s->replicas[range].version)
+        mr_pss_fail(w, "range %d: version %llu is held, %llu is meant", range, (unsigned long long)s->ranges[range].h.version,
+             (unsigned long long)s->replicas[range].version);
 }
 
 /* ---- views, and the manager ---- */
 
 static void take_view(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 {
-    if (m->life != s->manager_life || m->view->epoch < s->view.epoch)
+    if (m->incarnation != s->manager_incarnation || m->view->epoch < s->view.epoch)
         return;
     s->joined = mr_ps_view_has_server(m->view, s->id);
     if (m->view->epoch == s->view.epoch)
         return;
     mr_ps_view_copy(&s->view, m->view);
     mr_pss_note(w, s->node, "has view %llu", s->view.epoch, 0, 0, 0);
-    for (int i = 0; i < w->n_slots; i++) {
-        mr_psr_view(&s->replicas[i], &s->view.slots.p[i], w->now_ns, &s->actions);
+    for (int i = 0; i < w->n_ranges; i++) {
+        mr_psr_view(&s->replicas[i], &s->view.ranges.p[i], w->now_ns, &s->actions);
         carry_out(w, s, i, m);
     }
 }
@@ -209,8 +209,8 @@ static void say_hello(mr_pss *w, mr_pss_server *s)
 {
     if (!w->manager.up)
         return; /* nobody answers the door */
-    if (s->manager_life != w->manager.life) {
-        s->manager_life = w->manager.life;
+    if (s->manager_incarnation != w->manager.incarnation) {
+        s->manager_incarnation = w->manager.incarnation;
         s->joined = false;
     }
     if (s->joined && s->wants_to_leave)
@@ -218,7 +218,7 @@ static void say_hello(mr_pss *w, mr_pss_server *s)
     if (s->joined)
         to_manager(w, s, HEARD, 0, 0, s->view.epoch);
     else
-        mr_pss_post(w, &(mr_pss_message){.kind = JOIN, .from = s->node, .to = MANAGER, .id = s->id, .life = s->manager_life,
+        mr_pss_post(w, &(mr_pss_message){.kind = JOIN, .from = s->node, .to = MANAGER, .id = s->id, .incarnation = s->manager_incarnation,
                            .view = mr_pss_frozen(w, &s->view)});
 }
 
@@ -227,7 +227,7 @@ static void tick(mr_pss *w, void *arg)
     mr_pss_server *s = arg;
     if (!s->up)
         return;
-    for (int i = 0; i < w->n_slots; i++) {
+    for (int i = 0; i < w->n_ranges; i++) {
         mr_psr_tick(&s->replicas[i], w->now_ns, &s->actions);
         carry_out(w, s, i, NULL);
     }
@@ -245,8 +245,8 @@ mr_pss_server *mr_pss_server_start(mr_pss *w)
     s->node = FIRST_SERVER + w->n_servers++;
     s->id = mr_pss_random(w) | 1;
     s->up = true;
-    mr_ps_clock_init(&s->clock, w->n_slots, 0);
-    for (int i = 0; i < w->n_slots; i++)
+    mr_ps_clock_init(&s->clock, w->n_ranges, 0);
+    for (int i = 0; i < w->n_ranges; i++)
         mr_psr_init(&s->replicas[i], s->id, i, &s->clock, &w->replica_options);
     mr_pss_note(w, s->node, "starts as %llx", s->id, 0, 0, 0);
     mr_pss_at(w, mr_pss_between(w, 0, 5000) * US, tick, s);
@@ -270,9 +270,9 @@ void mr_pss_server_end(mr_pss *w, mr_pss_server *s, bool seen)
 
 void mr_pss_server_free(mr_pss_server *s)
 {
-    for (int i = 0; i < MAX_SLOTS; i++) {
+    for (int i = 0; i < MAX_RANGES; i++) {
         mr_psr_deinit(&s->replicas[i]);
-        mr_vec_deinit(&s->slots[i].kept);
+        mr_vec_deinit(&s->ranges[i].kept);
     }
     mr_ps_clock_deinit(&s->clock);
     mr_ps_view_deinit(&s->view);
@@ -290,15 +290,15 @@ static void take_push(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
         return;
     }
     mr_psr_push p = {w->clients[m->from - FIRST_CLIENT].id, m->ts, m->prev, m->epoch, m->generation, (uint64_t)(uintptr_t)m};
-    mr_psr_push_part(&s->replicas[m->slot], &p, w->now_ns, &s->actions);
+    mr_psr_push_part(&s->replicas[m->range], &p, w->now_ns, &s->actions);
 }
 
 static void take_append(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 {
-    mr_psr_record records[MAX_PARTS];
+    mr_psr_record_info records[MAX_PARTS];
     for (int i = 0; i < m->n; i++)
         records[i] = m->records[i].r;
-    mr_psr_append(&s->replicas[m->slot], m->id, m->epoch, records, m->n, w->now_ns, &s->actions);
+    mr_psr_append(&s->replicas[m->range], m->id, m->epoch, records, m->n, w->now_ns, &s->actions);
 }
 
 /* There is no memory for what it brings. */
@@ -314,17 +314,17 @@ static bool is_too_much(mr_pss *w, const mr_psr *r, const mr_pss_message *m)
 
 void mr_pss_server_take(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 {
-    mr_psr *r = &s->replicas[m->slot];
+    mr_psr *r = &s->replicas[m->range];
     w->declined = is_too_much(w, r, m);
     if (w->declined) {
         mr_psr_decline(r, m->id, m->epoch, &s->actions);
-        carry_out(w, s, m->slot, m);
+        carry_out(w, s, m->range, m);
         return;
     }
     switch (m->kind) {
     case VIEW: take_view(w, s, m); return;
     case LET_GO:
-        if (m->life == s->manager_life && s->wants_to_leave && m->epoch >= s->view.epoch)
+        if (m->incarnation == s->manager_incarnation && s->wants_to_leave && m->epoch >= s->view.epoch)
             mr_pss_server_end(w, s, true);
         return;
     case KEEP: s->wants_to_leave = false; return;
@@ -338,5 +338,5 @@ void mr_pss_server_take(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
     case PULL: mr_pss_check_pull(w, s, m); return;
     default: mr_pss_fail(w, "a server is told %d", m->kind); return;
     }
-    carry_out(w, s, m->slot, m);
+    carry_out(w, s, m->range, m);
 }

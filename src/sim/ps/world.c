@@ -115,7 +115,7 @@ void mr_pss_fail(mr_pss *w, const char *fmt, ...)
 static void make_cluster(mr_pss *w)
 {
     int n = (int)mr_pss_between(w, 2, 6);
-    w->n_slots = (int)mr_pss_between(w, 1, MAX_SLOTS);
+    w->n_ranges = (int)mr_pss_between(w, 1, MAX_RANGES);
     w->replicas = (int)mr_pss_between(w, 1, 3);
     w->max_motion = (int)mr_pss_between(w, 1, 4);
     w->replica_options = (mr_psr_options){.window = (int)mr_pss_between(w, 1, 3),

@@ -17,7 +17,7 @@
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
 
-enum { MAX_SLOTS = 6, MAX_SERVERS = 20, MAX_CLIENTS = 4, MAX_PARTS = 1024, MANAGER = 0, FIRST_SERVER = 1,
+enum { MAX_RANGES = 6, MAX_SERVERS = 20, MAX_CLIENTS = 4, MAX_PARTS = 1024, MANAGER = 0, FIRST_SERVER = 1,
        FIRST_CLIENT = FIRST_SERVER + MAX_SERVERS, MAX_NODES = FIRST_CLIENT + MAX_CLIENTS };
 
 #define TICK_NS (25 * MS)    /* of servers; with each comes a heartbeat */
@@ -40,22 +40,22 @@ typedef enum mr_pss_kind {
     N_KINDS,
 } mr_pss_kind;
 
-/* What a slot holds at a server: the parts that were added, in their order. */
+/* What a range holds at a server: the parts that were added, in their order. */
 typedef struct mr_pss_holding {
     uint64_t version, hash;
     uint64_t parts[MAX_PARTS / 64];
 } mr_pss_holding;
 
 typedef struct mr_pss_record {
-    mr_psr_record r;
+    mr_psr_record_info r;
     const int *parts; /* of the ledger, r.n of them; 0: an empty push */
 } mr_pss_record;
 
 typedef struct mr_pss_message {
     mr_pss_kind kind;
     int from, to;
-    int life; /* of the manager, as the server that speaks or is spoken to knows it */
-    int slot, n, piece, try, part;
+    int incarnation; /* of the manager, as the server that speaks or is spoken to knows it */
+    int range, n, piece, try, part;
     bool again, ok;
     mr_code code;
     int64_t task;
@@ -73,29 +73,29 @@ typedef struct mr_pss_event {
     void *arg;
 } mr_pss_event;
 
-typedef struct mr_pss_slot {
+typedef struct mr_pss_range {
     mr_pss_holding h;
     MR_VEC(mr_pss_record) kept; /* versions first .. */
-} mr_pss_slot;
+} mr_pss_range;
 
 typedef struct mr_pss_server {
     int node;
     uint64_t id;
     bool up, joined, wants_to_leave;
-    int manager_life; /* the one it reported to */
+    int manager_incarnation; /* the one it reported to */
     mr_ps_view view;
     mr_ps_clock clock;
-    mr_psr replicas[MAX_SLOTS];
-    mr_pss_slot slots[MAX_SLOTS];
+    mr_psr replicas[MAX_RANGES];
+    mr_pss_range ranges[MAX_RANGES];
     mr_psr_actions actions;
 } mr_pss_server;
 
 typedef struct mr_pss_part { /* of the ledger */
-    int client, slot;
+    int client, range;
     bool bad;            /* servers find it wrong: never to be applied */
     bool given_up;       /* its client sent its number without it, or ended its task with an error: it counts or not */
     bool acked;          /* its task ended well */
-    uint64_t generation; /* of the slot that acknowledged it */
+    uint64_t generation; /* of the range that acknowledged it */
 } mr_pss_part;
 
 typedef struct mr_pss_task {
@@ -103,7 +103,7 @@ typedef struct mr_pss_task {
     bool push, ended;
     bool has_deadline, is_cancelled;
     int n;
-    int parts[MAX_SLOTS]; /* of a push */
+    int parts[MAX_RANGES]; /* of a push */
 } mr_pss_task;
 
 typedef struct mr_pss_client {
@@ -115,13 +115,13 @@ typedef struct mr_pss_client {
     MR_VEC(mr_pss_task) tasks; /* by their number, from 1 */
     int64_t timer_ns;
     mr_psc_actions actions;
-    mr_pss_holding acked[MAX_SLOTS];       /* parts that were acknowledged to it: its pulls must see them */
-    uint64_t generation[MAX_SLOTS]; /* that `acked` is of */
+    mr_pss_holding acked[MAX_RANGES];       /* parts that were acknowledged to it: its pulls must see them */
+    uint64_t generation[MAX_RANGES]; /* that `acked` is of */
 } mr_pss_client;
 
 typedef struct mr_pss_manager {
     bool up;
-    int life;
+    int incarnation;
     mr_psm m;
     mr_psm_actions actions;
     int64_t heard_ns[FIRST_CLIENT];
@@ -135,7 +135,7 @@ struct mr_pss {
     unsigned faults;
     bool calm; /* faults are over */
     bool declined; /* what arrived last */
-    int n_slots, n_servers, n_clients, n_parts, replicas;
+    int n_ranges, n_servers, n_clients, n_parts, replicas;
     mr_psr_options replica_options;
     mr_psc_options client_options;
     int max_motion;
@@ -143,7 +143,7 @@ struct mr_pss {
     mr_pss_server *servers[MAX_SERVERS];
     mr_pss_client clients[MAX_CLIENTS];
     bool cut[MAX_NODES][MAX_NODES]; /* from, to */
-    uint64_t generations[MAX_SLOTS]; /* of the newest view */
+    uint64_t generations[MAX_RANGES]; /* of the newest view */
     uint64_t newest_epoch;
     bool restoring;     /* a generation may end */
     bool was_restored;  /* ever */
@@ -191,11 +191,11 @@ void mr_pss_client_take(mr_pss *w, mr_pss_client *c, const mr_pss_message *m);
 
 /* ---- faults.c, check.c ---- */
 void mr_pss_plan_faults(mr_pss *w);
-int mr_pss_new_part(mr_pss *w, int client, int slot, bool bad);
-void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int slot, const mr_pss_record *r);
+int mr_pss_new_part(mr_pss *w, int client, int range, bool bad);
+void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int range, const mr_pss_record *r);
 void mr_pss_check_view(mr_pss *w, const mr_ps_view *v); /* before it is published */
 void mr_pss_check_code(mr_pss *w, const mr_pss_task *t, mr_code code); /* of its end */
-void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int slot, int part);   /* as a head gives it */
+void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int range, int part);   /* as a head gives it */
 void mr_pss_take_ack(mr_pss *w, mr_pss_client *c, const mr_pss_message *m);      /* as the client gets it */
 void mr_pss_check_pull(mr_pss *w, mr_pss_server *s, const mr_pss_message *m);
 void mr_pss_check_end(mr_pss *w);

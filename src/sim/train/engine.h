@@ -21,7 +21,7 @@ typedef struct mr_jobsim_event {
     uint64_t seq;
     mr_jobsim_fn *fn;
     int task, arg; /* task -1: of the world */
-    uint32_t life;
+    uint32_t generation;
 } mr_jobsim_event;
 
 /* Work for the cores of a shared host. */
@@ -31,7 +31,7 @@ typedef struct mr_jobsim_work {
     double cores;
     mr_jobsim_fn *fn;
     int task, arg;
-    uint32_t life;
+    uint32_t generation;
 } mr_jobsim_work;
 
 typedef struct mr_jobsim_host {
@@ -44,7 +44,7 @@ typedef struct mr_jobsim_host {
 /* A message in the queue of a parameter server on a shared host. */
 typedef struct mr_jobsim_message {
     int worker, chunk;
-    uint32_t life;
+    uint32_t generation;
     bool push;
 } mr_jobsim_message;
 
@@ -113,7 +113,7 @@ struct mr_jobsim {
     int n_workers, n_ps; /* that run */
     mr_jobsim_worker *workers;
     mr_jobsim_ps *ps;
-    uint32_t *lives;     /* by task, and behind them by shared host */
+    uint32_t *generations;     /* by task, and behind them by shared host */
     mr_jobsim_host *hosts;
     uint8_t *arrived_memory;
     uint16_t *parts_memory;

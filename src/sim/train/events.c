@@ -37,7 +37,7 @@ void mr_jobsim_after(mr_jobsim *s, int task, double s_later, mr_jobsim_fn *fn, i
 {
     if (s->n_heap == s->cap_heap && !grow(s))
         return;
-    mr_jobsim_event e = {s->now_s + MR_MAX(s_later, 0), s->seq++, fn, task, arg, task >= 0 ? s->lives[task] : 0};
+    mr_jobsim_event e = {s->now_s + MR_MAX(s_later, 0), s->seq++, fn, task, arg, task >= 0 ? s->generations[task] : 0};
     size_t i = s->n_heap++;
     for (; i > 0 && before(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
         s->heap[i] = s->heap[(i - 1) / 2];
@@ -78,7 +78,7 @@ bool mr_jobsim_next(mr_jobsim *s)
     MR_ASSERT(e.at_s >= s->now_s);
     s->now_s = e.at_s;
     s->result->events++;
-    if (e.task < 0 || s->lives[e.task] == e.life)
+    if (e.task < 0 || s->generations[e.task] == e.generation)
         e.fn(s, e.task, e.arg);
     return true;
 }

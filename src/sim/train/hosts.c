@@ -70,14 +70,14 @@ static void end_first(mr_jobsim *s, int task, int host)
     }
     h->wanted = h->works.n ? h->wanted - w.cores : 0;
     plan(s, host);
-    if (s->lives[w.task] == w.life)
+    if (s->generations[w.task] == w.generation)
         w.fn(s, w.task, w.arg);
 }
 
 static void plan(mr_jobsim *s, int host)
 {
     mr_jobsim_host *h = &s->hosts[host];
-    s->lives[task_of(s, host)]++;
+    s->generations[task_of(s, host)]++;
     if (h->works.n)
         mr_jobsim_after(s, task_of(s, host), (h->works.p[0].end - h->time) / rate(s, h), end_first, host);
 }
@@ -91,7 +91,7 @@ void mr_jobsim_compute(mr_jobsim *s, int task, double cores, double work_s, mr_j
     int host = host_of(s, task);
     mr_jobsim_host *h = &s->hosts[host];
     look(s, h);
-    mr_jobsim_work w = {h->time + work_s, s->seq++, cores, fn, task, arg, s->lives[task]};
+    mr_jobsim_work w = {h->time + work_s, s->seq++, cores, fn, task, arg, s->generations[task]};
     mr_vec_push(&h->works, w);
     sift_up(h, h->works.n - 1);
     h->wanted += cores;

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
-enum { WORDS_A_LEASE = 4 };
+enum { MESSAGES_A_LEASE = 4 };
 
 /* ---- updates ---- */
 
@@ -61,10 +61,10 @@ static void pass_slowest(mr_jobsim *s, int worker)
 }
 
 /* Tells dist/delay.c, and does what it says.  It may let somebody begin who is on the way back: that one will ask again. */
-static void tell(mr_jobsim *s, int worker, mr_delay_word word)
+static void tell(mr_jobsim *s, int worker, mr_delay_message message)
 {
     mr_delay_actions todo = {0};
-    mr_delay_event e = {worker, word, s->workers[worker].clock - (word == MR_DELAY_FINISH)};
+    mr_delay_event e = {worker, message, s->workers[worker].clock - (message == MR_DELAY_FINISH)};
     mr_delay_step(&s->delay, &e, mr_jobsim_ns(s->now_s), &todo);
     for (int i = 0; i < todo.n && !s->ended; i++) {
         mr_jobsim_worker *w = &s->workers[todo.p[i].worker];
@@ -151,16 +151,16 @@ static void hear(mr_jobsim *s, int worker, int arg)
         return;
     if (!s->leads)
         mr_jobsim_lead(s);
-    if (e.word == MR_SYNC_ARRIVED)
+    if (e.message == MR_SYNC_ARRIVED)
         judge(s, worker, e.stamp);
     mr_sync_step(&s->sync, &e, mr_jobsim_ns(s->now_s), &todo);
     carry_out(s, &todo);
     mr_vec_deinit(&todo);
 }
 
-static void say(mr_jobsim *s, int worker, mr_sync_word word, int64_t stamp)
+static void say(mr_jobsim *s, int worker, mr_sync_message message, int64_t stamp)
 {
-    mr_jobsim_after(s, worker, s->job->latency_s, hear, (int)(stamp * 4 + word));
+    mr_jobsim_after(s, worker, s->job->latency_s, hear, (int)(stamp * 4 + message));
 }
 
 static void begin_for_token(mr_jobsim *s, int worker)
@@ -210,13 +210,13 @@ static void say_alive(mr_jobsim *s, int none, int worker)
     (void)none;
     if (s->workers[worker].phase != MR_JOBSIM_AWAY)
         say(s, worker, MR_SYNC_ALIVE, 0);
-    mr_jobsim_after(s, -1, s->job->lease_s / WORDS_A_LEASE, say_alive, worker);
+    mr_jobsim_after(s, -1, s->job->lease_s / MESSAGES_A_LEASE, say_alive, worker);
 }
 
 void mr_jobsim_start_alive(mr_jobsim *s)
 {
     for (int i = 0; i < s->n_workers && s->job->mode == MR_SIMTRAIN_SYNC; i++)
-        mr_jobsim_after(s, -1, s->job->lease_s / WORDS_A_LEASE, say_alive, i);
+        mr_jobsim_after(s, -1, s->job->lease_s / MESSAGES_A_LEASE, say_alive, i);
 }
 
 /* ---- both ---- */

@@ -70,7 +70,7 @@ static bool take_memory(mr_jobsim *s)
     const mr_simtrain_job *j = s->job;
     size_t n = (size_t)s->n_workers, p = (size_t)s->n_ps, chunks = (size_t)j->n_chunks;
     return (s->workers = mr_try_calloc(n, sizeof *s->workers)) && (s->ps = mr_try_calloc(p, sizeof *s->ps)) &&
-           (s->lives = mr_try_calloc(n + p + (size_t)j->n_hosts, sizeof *s->lives)) &&
+           (s->generations = mr_try_calloc(n + p + (size_t)j->n_hosts, sizeof *s->generations)) &&
            (s->hosts = mr_try_calloc((size_t)j->n_hosts + 1, sizeof *s->hosts)) &&
            (s->arrived_memory = mr_try_calloc(n * chunks + 1, 1)) &&
            (j->n_hosts == 0 || (s->parts_memory = mr_try_calloc(2 * n * chunks + 1, sizeof *s->parts_memory))) &&
@@ -114,7 +114,7 @@ static void deinit(mr_jobsim *s)
     mr_sync_deinit(&s->sync);
     mr_delay_deinit(&s->delay);
     mr_membership_deinit(&s->members);
-    void *const memory[] = {s->heap, s->workers, s->ps, s->lives, s->hosts, s->arrived_memory, s->parts_memory, s->incarnations,
+    void *const memory[] = {s->heap, s->workers, s->ps, s->generations, s->hosts, s->arrived_memory, s->parts_memory, s->incarnations,
                             s->ps_loss, s->noticed, s->at_warm.by_ps, s->steps.p, s->staleness.p};
     for (int i = 0; i < MR_COUNT(memory); i++)
         mr_free(memory[i]);

@@ -80,7 +80,7 @@ static void served(mr_jobsim *s, int task, int arg)
     p->busy_s += s->now_s - p->free_s[0];
     p->free_s[0] = 0;
     serve_next(s, ps);
-    if (s->lives[m.worker] != m.life)
+    if (s->generations[m.worker] != m.generation)
         return;
     uint16_t *left = &s->workers[m.worker].parts[m.push][m.chunk];
     if (--*left == 0)
@@ -109,7 +109,7 @@ static void serve_next(mr_jobsim *s, int ps)
 
 static void queue(mr_jobsim *s, int worker, int chunk, bool push)
 {
-    mr_jobsim_message m = {worker, chunk, s->lives[worker], push};
+    mr_jobsim_message m = {worker, chunk, s->generations[worker], push};
     s->workers[worker].parts[push][chunk] = (uint16_t)n_servers(s, chunk);
     for (int i = 0, ps = first_ps(s, chunk); i < n_servers(s, chunk); i++, ps++) {
         mr_vec_push(&s->ps[ps].queue, m);
@@ -120,7 +120,7 @@ static void queue(mr_jobsim *s, int worker, int chunk, bool push)
 void mr_jobsim_ps_forget(mr_jobsim *s, int ps)
 {
     mr_jobsim_ps *p = &s->ps[ps];
-    s->lives[s->n_workers + ps]++;
+    s->generations[s->n_workers + ps]++;
     mr_jobsim_forget_work(s, s->n_workers + ps);
     for (int i = 0; i < 2; i++) /* booked, but it will not be done */
         p->busy_s -= MR_MAX(0, p->free_s[i] - s->now_s);

@@ -186,7 +186,7 @@ void mr_jobsim_begin(mr_jobsim *s, int worker, int arg)
 void mr_jobsim_stop(mr_jobsim *s, int worker)
 {
     mr_jobsim_worker *w = &s->workers[worker];
-    s->lives[worker]++;
+    s->generations[worker]++;
     mr_jobsim_forget_work(s, worker);
     w->phase = MR_JOBSIM_AWAY;
     w->began = false;
