@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "group/conformance_test.h"
+#include "group/transport_conformance_test.h"
 #include "group/mpi.h"
 #include "tests/harness/log.h"
 #include "tests/harness/test.h"
