@@ -101,7 +101,7 @@ TF_Output mr_input(mr_model *m, const char *name, TF_DataType type, int num_dims
 
 TF_Output mr_setting(mr_model *m, const char *name, float value)
 {
-    BUILD_OUT(text(m, name), mr_net_setting(m->net, name, value));
+    BUILD_OUT(text(m, name), mr_nn_setting(m->net, name, value));
 }
 
 /* ---- variables ---- */

@@ -34,7 +34,7 @@ static void build(line *l)
     mr_nn *n = l->net = mr_nn_new(l->graph);
     l->inputs[0] = mr_nn_input(n, "x", MR_FLOAT, 2, (int64_t[]){-1, 1});
     l->inputs[1] = mr_nn_input(n, "y", MR_FLOAT, 2, (int64_t[]){-1, 1});
-    l->rate = mr_net_setting(n, "rate", 0.1f);
+    l->rate = mr_nn_setting(n, "rate", 0.1f);
     l->loss = mr_nn_squared_loss(n, mr_nn_dense(n, "fc", l->inputs[0], 1, MR_NN_LINEAR), l->inputs[1]);
     l->train = mr_nn_minimize(n, l->loss, &(mr_nn_optimizer){.kind = MR_NN_SGD, .schedule = l->rate});
     MR_CHECK_OK(mr_scope_status(&n->s));

@@ -42,7 +42,7 @@ mr_out mr_nn_input(mr_nn *n, const char *name, mr_dtype type, int rank, const in
     return mr_placeholder(&n->s, type, name, mr_pshape_of(&n->s.graph->arena, rank, dims));
 }
 
-mr_out mr_net_setting(mr_nn *n, const char *name, float value)
+mr_out mr_nn_setting(mr_nn *n, const char *name, float value)
 {
     mr_out v = mr_const_f32(&n->s, value);
     return mr_emit_with(mr_as(&n->s, name), "PlaceholderWithDefault", MR_ATTRS({"shape", mr_a_shape(&mr_pshape_scalar)}),

@@ -49,7 +49,7 @@ void mr_nn_free(mr_nn *n);
 mr_node *mr_nn_initializer(mr_nn *n);
 
 mr_out mr_nn_input(mr_nn *n, const char *name, mr_dtype type, int rank, const int64_t *dims);
-mr_out mr_net_setting(mr_nn *n, const char *name, float value);
+mr_out mr_nn_setting(mr_nn *n, const char *name, float value);
 mr_out mr_nn_variable(mr_nn *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_nn_init init,
                        bool trainable);
 /* Adopts a variable that the graph has already, by its handle or reference.  Only assign, the gradient and trainable of
