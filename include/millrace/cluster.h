@@ -116,7 +116,7 @@ MR_EXPORT extern TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *
 /* The order of forward and backward passes. */
 typedef enum mr_pipeline_kind {
     MR_PIPELINE_FILL_DRAIN, /* all forward passes, then all backward passes */
-    MR_PIPELINE_1F1B,       /* each backward pass as soon as possible: takes the same time, keeps fewer activations */
+    MR_PIPELINE_1F1B,       /* each backward pass as soon as possible: no slower, and keeps fewer activations */
 } mr_pipeline_kind;
 
 /* The stages of a pipeline and how to build them. num_stages, devices, micro_batches and build are required. */
