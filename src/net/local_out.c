@@ -392,14 +392,14 @@ void mr_conn_flush_now(mr_conn *c)
     mr_out_frames_free(sent);
 }
 
-/* The connections that this thread will write to at mr_nn_release, with references. If there are
+/* The connections that this thread will write to at mr_net_release, with references. If there are
  * more, they are written to at once. */
 static _Thread_local struct {
     int depth, n;
     mr_conn *conns[32];
 } held;
 
-/* Remembers the connection for mr_nn_release; false: write now. */
+/* Remembers the connection for mr_net_release; false: write now. */
 static bool hold(mr_conn *c)
 {
     for (int i = 0; i < held.n; i++)
@@ -412,11 +412,11 @@ static bool hold(mr_conn *c)
     return true;
 }
 
-void mr_nn_hold(void) { held.depth++; }
+void mr_net_hold(void) { held.depth++; }
 
 /* Sending may drop pieces, whose owners may send more on the same connection, so each is taken out of
  * the list before it is written to. */
-void mr_nn_release(void)
+void mr_net_release(void)
 {
     MR_ASSERT(held.depth > 0);
     if (held.depth == 1)

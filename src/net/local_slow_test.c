@@ -280,15 +280,15 @@ MR_TEST(local_held_requests_go_at_the_release)
     ask a[3];
     char byte;
     int listener, fd = open_by_hand(&t, &a[0], &listener);
-    mr_nn_hold();
-    mr_nn_hold();
+    mr_net_hold();
+    mr_net_hold();
     for (int i = 1; i < 3; i++) {
         ask_init(&a[i], "/trial/Echo", "x", 1);
         ask_start(&a[i], t.net, t.peer);
     }
-    mr_nn_release();
+    mr_net_release();
     MR_CHECK(recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
-    mr_nn_release();
+    mr_net_release();
     MR_CHECK(recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1);
     read_request(fd, 1);
     read_request(fd, 2);
@@ -315,9 +315,9 @@ MR_TEST(local_requests_that_begin_in_a_release_go_too)
     ask_init(&a[1], "/trial/Echo", NULL, 0);
     ask_init(&a[2], "/trial/Echo", "x", 1);
     mr_bytes_add(&a[1].r.body, (mr_piece){"x", 1, ask_further, &(further){&t, &a[2]}});
-    mr_nn_hold();
+    mr_net_hold();
     ask_start(&a[1], t.net, t.peer);
-    mr_nn_release();
+    mr_net_release();
     read_request(fd, 1);
     MR_CHECK(recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1);
     read_request(fd, 2);

@@ -109,8 +109,8 @@ struct mr_net {
 
 /* What this thread sends between these two may go out at the release, several messages to a peer together: then
  * they wake it once.  They nest; what is done in between must be short. */
-void mr_nn_hold(void);
-void mr_nn_release(void);
+void mr_net_hold(void);
+void mr_net_release(void);
 
 /* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once, and with MILLRACE_TLS=off reads the job's
  * token (net/keys.h).  FAILED_PRECONDITION naming what to install when the library cannot be opened. */

@@ -55,10 +55,10 @@ static void begin_moving(mr_exchange *x)
     if (ended)
         return;
     if (!st) {
-        mr_nn_hold(); /* requests to one member are sent together */
+        mr_net_hold(); /* requests to one member are sent together */
         mr_exchange_greet(x);
         st = mr_exchange_move(x);
-        mr_nn_release();
+        mr_net_release();
     }
     if (st)
         mr_exchange_fail(x, st, true);

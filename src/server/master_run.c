@@ -275,7 +275,7 @@ static void clean_up(mr_master_run *t, int part)
  * to part_ran. */
 static void do_actions(mr_master_run *t, mr_step_actions *a)
 {
-    mr_nn_hold(); /* a request from our own part to another task is sent together with that task's RunGraph */
+    mr_net_hold(); /* a request from our own part to another task is sent together with that task's RunGraph */
     for (int i = 0; i < a->n; i++) {
         int part = a->p[i].part;
         switch (a->p[i].what) {
@@ -291,7 +291,7 @@ static void do_actions(mr_master_run *t, mr_step_actions *a)
         }
         }
     }
-    mr_nn_release();
+    mr_net_release();
     mr_vec_deinit(a);
 }
 

@@ -114,7 +114,7 @@ def test_sim_uses_measured_costs(t):
     measured = ok(t, plan("graph-file"), "--costs", os.path.join(PLANS, "costs.txt"))
     has_not(estimated, "times      measured")
     has(measured, "times      measured")
-    refused(t, "costs.txt:1: not a line of", "--costs", t.file("costs.txt", "hello\n"))
+    refused(t, "costs.txt:1: expected device, node, runs and seconds", "--costs", t.file("costs.txt", "hello\n"))
 
 
 def test_sim_measures_this_machine(t):
