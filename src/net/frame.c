@@ -182,7 +182,7 @@ void mr_frame_reader_came(mr_frame_reader *r, size_t n)
 }
 
 /* Moves up to n bytes from the stage; to NULL: they are dropped. */
-static size_t cut(mr_frame_reader *r, void *to, uint64_t n)
+static size_t take_staged(mr_frame_reader *r, void *to, uint64_t n)
 {
     size_t have = r->end - r->begin, part = n < have ? (size_t)n : have;
     if (to && part)
@@ -292,13 +292,13 @@ mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_net_frame *out, bool *got
         MR_TRY(begin_frame(r));
     }
     if (r->state == IN_META) {
-        r->meta_got += cut(r, r->meta + r->meta_got, r->meta_bytes - r->meta_got);
+        r->meta_got += take_staged(r, r->meta + r->meta_got, r->meta_bytes - r->meta_got);
         if (r->meta_got < r->meta_bytes)
             return NULL;
         begin_body(r);
     }
     uint64_t left = r->head.stream_bytes - r->body_got;
-    r->body_got += cut(r, r->block ? r->block->data + r->body_got : NULL, left);
+    r->body_got += take_staged(r, r->block ? r->block->data + r->body_got : NULL, left);
     if (r->body_got < r->head.stream_bytes)
         return NULL;
     MR_TRY(end_frame(r, out));

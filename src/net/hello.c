@@ -32,7 +32,7 @@ static uint64_t keyed_hash(const uint8_t key[16], const void *data, size_t n)
 
 /* Each half of the token keys one half of the proof. The side is part of what is hashed, so a proof
  * that is sent back to its maker does not count. */
-static void prove(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
+static void make_proof(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
 {
     uint8_t text[1 + 2 * MR_HELLO_NONCE];
     text[0] = (uint8_t)side;
@@ -45,7 +45,7 @@ static void prove(const mr_hello *h, char side, uint8_t out[MR_HELLO_PROOF])
 }
 
 /* Compares in constant time. */
-static bool same(const uint8_t *a, const uint8_t *b, size_t n)
+static bool bytes_equal(const uint8_t *a, const uint8_t *b, size_t n)
 {
     uint8_t differ = 0;
     for (size_t i = 0; i < n; i++)
@@ -64,8 +64,8 @@ static mr_status *check_magic(const uint8_t *in)
 static mr_status *check_proof(const mr_hello *h, char side, const uint8_t *in)
 {
     uint8_t want[MR_HELLO_PROOF];
-    prove(h, side, want);
-    if (!same(in, want, sizeof(want)))
+    make_proof(h, side, want);
+    if (!bytes_equal(in, want, sizeof(want)))
         return mr_error(MR_UNAUTHENTICATED, "the peer does not know this cluster's token");
     return NULL;
 }
@@ -88,7 +88,7 @@ mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
     MR_TRY(mr_random_secret(h->server, MR_HELLO_NONCE));
     memcpy(out, magic, MR_HELLO_MAGIC);
     memcpy(out + MR_HELLO_MAGIC, h->server, MR_HELLO_NONCE);
-    prove(h, 's', out + MR_HELLO_MAGIC + MR_HELLO_NONCE);
+    make_proof(h, 's', out + MR_HELLO_MAGIC + MR_HELLO_NONCE);
     return NULL;
 }
 
@@ -98,7 +98,7 @@ mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER],
     MR_TRY(check_magic(in));
     memcpy(h->server, in + MR_HELLO_MAGIC, MR_HELLO_NONCE);
     MR_TRY(check_proof(h, 's', in + MR_HELLO_MAGIC + MR_HELLO_NONCE));
-    prove(h, 'c', out);
+    make_proof(h, 'c', out);
     return NULL;
 }
 

@@ -14,14 +14,16 @@
 #include "base/str.h"
 
 /* The error, in the words of TensorFlow's. */
-static mr_status *cannot(const char *address, mr_listen_trouble *what, mr_listen_trouble trouble, const char *why)
+static mr_status *cannot_listen(const char *address, mr_listen_trouble *what, mr_listen_trouble trouble,
+                                const char *why)
 {
     *what = trouble;
     return mr_error(MR_UNKNOWN, "Could not start gRPC server: cannot listen at %s: %s", address, why);
 }
 
 /* Says what an errno means for whoever started the task, and what to do. */
-static mr_status *explain(const char *address, const char *host, const char *port, int err, mr_listen_trouble *what)
+static mr_status *explain_errno(const char *address, const char *host, const char *port, int err,
+                                mr_listen_trouble *what)
 {
     mr_str why = {0};
     mr_listen_trouble trouble = MR_LISTEN_OTHER;
@@ -42,7 +44,7 @@ static mr_status *explain(const char *address, const char *host, const char *por
         break;
     default: mr_str_appendz(&why, strerror(err));
     }
-    mr_status *st = cannot(address, what, trouble, mr_str_z(&why));
+    mr_status *st = cannot_listen(address, what, trouble, mr_str_z(&why));
     mr_str_deinit(&why);
     return st;
 }
@@ -70,7 +72,7 @@ static mr_status *try_all(const char *address, const char *host, const char *por
     if (rc != 0) {
         char *why = rc == EAI_SYSTEM ? mr_printf("the name %s does not resolve: %s", host, strerror(errno))
                                      : mr_printf("the name %s does not resolve: %s", host, gai_strerror(rc));
-        mr_status *st = cannot(address, what, MR_LISTEN_NO_NAME, why);
+        mr_status *st = cannot_listen(address, what, MR_LISTEN_NO_NAME, why);
         mr_free(why);
         return st;
     }
@@ -82,7 +84,7 @@ static mr_status *try_all(const char *address, const char *host, const char *por
             break;
     }
     freeaddrinfo(list);
-    return err ? explain(address, host, port, err, what) : NULL;
+    return err ? explain_errno(address, host, port, err, what) : NULL;
 }
 
 /* The port is checked first, because getaddrinfo would blame the name. */
@@ -93,10 +95,10 @@ mr_status *mr_listen_check(const char *address, mr_listen_trouble *what)
     what = what ? what : &unused;
     *what = MR_LISTEN_FINE;
     if (!colon || colon == address)
-        return cannot(address, what, MR_LISTEN_OTHER, "it is not host:port");
+        return cannot_listen(address, what, MR_LISTEN_OTHER, "it is not host:port");
     int64_t port;
     if (!mr_sv_to_i64(mr_sv_of(colon + 1), &port) || port < 0 || port > UINT16_MAX)
-        return cannot(address, what, MR_LISTEN_OTHER, "the port is not a number from 0 to 65535");
+        return cannot_listen(address, what, MR_LISTEN_OTHER, "the port is not a number from 0 to 65535");
     bool six = address[0] == '[' && colon[-1] == ']' && colon - address > 2;
     char *host = mr_strndup(address + six, (size_t)(colon - address) - 2 * (size_t)six);
     mr_status *st = try_all(address, host, colon + 1, what);

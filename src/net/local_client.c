@@ -66,7 +66,7 @@ static request reserved, zombie;
 /* Ends a request that is in no place any more, in the transport's thread. Takes st and the body.
  * `done` may free the mr_net_request, so it is not touched afterwards; the peer lives until its count
  * of requests is lowered. */
-static void finish(request *q, mr_status *st, mr_bytes *body)
+static void finish_request(request *q, mr_status *st, mr_bytes *body)
 {
     MR_ASSERT(mr_local_io_here());
     mr_net_request *r = q->r;
@@ -118,7 +118,7 @@ static void free_id_locked(mr_conn *c, uint64_t id) MR_REQUIRES(c->mu)
 
 /* Takes an open request out of its connection before its reply has arrived. If its frame is still
  * unsent, it is withdrawn; otherwise the server is told, and the id stays taken until it has answered. */
-static void abandon(request *q)
+static void abandon_request(request *q)
 {
     mr_conn *c = q->conn;
     mr_frame_head h = {.kind = MR_FRAME_CANCEL, .id = q->id};
@@ -153,8 +153,8 @@ static void end_early(request *q, int code)
     if (place == STARTING)
         return;
     if (place == OPEN)
-        abandon(q);
-    finish(q, early_error(q, code), NULL);
+        abandon_request(q);
+    finish_request(q, early_error(q, code), NULL);
 }
 
 static void run_deadline(mr_local_timer *t)
@@ -192,7 +192,7 @@ void mr_local_cancel(mr_net_request *r)
 static void run_lost(mr_order *o)
 {
     request *q = OWNER(request, lost, o);
-    finish(q, early_error(q, q->early ? q->early : MR_UNAVAILABLE), NULL);
+    finish_request(q, early_error(q, q->early ? q->early : MR_UNAVAILABLE), NULL);
 }
 
 /* ---- starting ---- */
@@ -358,8 +358,8 @@ static void fail_pending(mr_net_peer *p, const mr_status *why, bool all)
     mr_unlock(&mr_local_mu);
     for (request *q = list, *next; q; q = next) {
         next = q->next;
-        finish(q, mr_status_prepend(mr_status_copy(why), "%s to %s: ", q->r->method, p->address),
-               NULL);
+        finish_request(q, mr_status_prepend(mr_status_copy(why), "%s to %s: ", q->r->method, p->address),
+                       NULL);
     }
 }
 
@@ -384,7 +384,7 @@ static void not_connected(mr_net_peer *p, const mr_status *why)
 }
 
 /* The handshake is done: the connection becomes the peer's. */
-static void opened(mr_conn *c)
+static void conn_opened(mr_conn *c)
 {
     mr_net_peer *p = c->owner;
     MR_ASSERT(p->half == c && !p->conn);
@@ -415,11 +415,11 @@ static mr_status *take_reply(mr_conn *c, mr_net_frame *f)
     if (!q)
         return mr_invalid("the server answered a call that does not exist");
     if (q != &zombie)
-        finish(q,
-               f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "the reply from %s is too large",
-                                       q->peer->address)
-                            : mr_net_status(f->head.value, f->text),
-               &f->body);
+        finish_request(q,
+                       f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "the reply from %s is too large",
+                                               q->peer->address)
+                                    : mr_net_status(f->head.value, f->text),
+                       &f->body);
     start_pending(c->owner, c);
     return NULL;
 }
@@ -441,15 +441,15 @@ static void fail_open(mr_conn *c, const mr_status *why, mr_code code)
         if (!more)
             return;
         if (q)
-            finish(q,
-                   mr_error(code, "%s to %s: connection lost: %s", q->r->method, p->address,
-                            mr_status_message(why)),
-                   NULL);
+            finish_request(q,
+                           mr_error(code, "%s to %s: connection lost: %s", q->r->method, p->address,
+                                    mr_status_message(why)),
+                           NULL);
     }
 }
 
 /* The connection has ended, in its handshake or later. If requests are pending, a new one is made. */
-static void lost(mr_conn *c, const mr_status *why)
+static void conn_lost(mr_conn *c, const mr_status *why)
 {
     mr_net_peer *p = c->owner;
     if (c == p->half) {
@@ -465,10 +465,10 @@ static void lost(mr_conn *c, const mr_status *why)
     fail_open(c, why, p->closing ? MR_CANCELLED : MR_UNAVAILABLE);
 }
 
-static const mr_conn_end client_end = {.open = opened, .frame = take_reply, .closed = lost};
+static const mr_conn_end client_end = {.open = conn_opened, .frame = take_reply, .closed = conn_lost};
 
 /* A connected socket. *fd -1 without an error: the server's queue is full just now, so try again. */
-static mr_status *dial(const char *path, int *fd)
+static mr_status *open_socket(const char *path, int *fd)
 {
     struct sockaddr_un a;
     *fd = -1;
@@ -490,7 +490,7 @@ static void try_connect(mr_net_peer *p)
 {
     MR_ASSERT(!p->half);
     int fd;
-    mr_status *st = dial(p->address, &fd);
+    mr_status *st = open_socket(p->address, &fd);
     if (!st && fd < 0) {
         mr_local_timer_set(&p->retry, mr_now_ns() + FIRST_BACKOFF_NS);
         return;

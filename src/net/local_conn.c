@@ -118,7 +118,7 @@ static mr_status *keep_fds(mr_conn *c, struct msghdr *m)
 }
 
 /* Reads the bytes that are there, up to the space given; *n 0: none now. */
-static mr_status *receive(mr_conn *c, struct iovec *space, int n_space, size_t *n)
+static mr_status *receive_bytes(mr_conn *c, struct iovec *space, int n_space, size_t *n)
 {
     union {
         struct cmsghdr align;
@@ -145,7 +145,7 @@ static mr_status *read_hello(mr_conn *c, bool *more)
 {
     struct iovec space = {c->hello_in + c->hello_got, hello_bytes(c) - c->hello_got};
     size_t n;
-    MR_TRY(receive(c, &space, 1, &n));
+    MR_TRY(receive_bytes(c, &space, 1, &n));
     c->hello_got += n;
     *more = n > 0;
     return c->hello_got == hello_bytes(c) ? hello_step(c) : NULL;
@@ -227,7 +227,7 @@ static mr_status *read_frames(mr_conn *c, bool *more)
     int n_space = mr_frame_reader_space(&c->reader, space);
     for (int i = 0; i < n_space; i++)
         room += space[i].iov_len;
-    MR_TRY(receive(c, space, n_space, &n));
+    MR_TRY(receive_bytes(c, space, n_space, &n));
     *more = n == room;
     mr_frame_reader_came(&c->reader, n);
     c->n_bytes += n;
@@ -256,7 +256,7 @@ static void read_some(mr_conn *c)
 }
 
 /* The socket is readable or writable. */
-static void ready(mr_local_watch *w, uint32_t events)
+static void socket_ready(mr_local_watch *w, uint32_t events)
 {
     mr_conn *c = (mr_conn *)w;
     if (!c->closed && (events & ~(uint32_t)EPOLLOUT))
@@ -267,11 +267,11 @@ static void ready(mr_local_watch *w, uint32_t events)
 
 /* ---- its life ---- */
 
-static void keep(void *owner) { mr_conn_ref(owner); }
+static void keep_conn(void *owner) { mr_conn_ref(owner); }
 
 /* A message in the peer's shared memory was dropped: its segment goes back. Called by any thread, with
  * no lock held; drops the loan's reference. */
-static void returned(void *owner, uint32_t id)
+static void loan_returned(void *owner, uint32_t id)
 {
     mr_conn *c = owner;
     mr_frame_head h = {.kind = MR_FRAME_RETURN, .id = id};
@@ -301,13 +301,13 @@ static void run_bury(mr_order *o)
     mr_conn_unref((mr_conn *)((char *)o - offsetof(mr_conn, bury)));
 }
 
-static mr_conn *make(const mr_conn_end *end, void *owner, int fd, size_t max_message)
+static mr_conn *alloc_conn(const mr_conn_end *end, void *owner, int fd, size_t max_message)
 {
     mr_local_settings *s = mr_local_settings_get();
     mr_conn *c = mr_new(mr_conn);
     mr_refs_init(&c->refs);
     mr_mutex_init(&c->mu);
-    c->watch.ready = ready;
+    c->watch.ready = socket_ready;
     c->end = end;
     c->owner = owner;
     c->fd = fd;
@@ -321,7 +321,7 @@ static mr_conn *make(const mr_conn_end *end, void *owner, int fd, size_t max_mes
     c->bury.fn = run_bury;
     c->pool.budget = &s->segments;
     c->table =
-        (mr_segment_table){.limit = s->most_mapped, .owner = c, .keep = keep, .returned = returned};
+        (mr_segment_table){.limit = s->most_mapped, .owner = c, .keep = keep_conn, .returned = loan_returned};
     mr_frame_reader_init(&c->reader, &c->table, &s->received, max_message);
     return c;
 }
@@ -332,7 +332,7 @@ mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_m
     MR_ASSERT(mr_local_io_here());
     uint8_t first[MR_HELLO_CLIENT];
     mr_status *st = NULL;
-    mr_conn *c = make(end, owner, fd, max_message);
+    mr_conn *c = alloc_conn(end, owner, fd, max_message);
     MR_GO(check_user(fd));
     if (!end->accepts) {
         MR_GO(mr_hello_begin(&c->hello, mr_local_settings_get()->token, first));

@@ -153,35 +153,35 @@ static void run_later(void)
 
 /* ---- timers: a binary heap, the earliest first; a timer knows its place, counted from 1 ---- */
 
-static void put(int place, mr_local_timer *t) MR_REQUIRES(mr_local_mu)
+static void put_timer(int place, mr_local_timer *t) MR_REQUIRES(mr_local_mu)
 {
     io.heap.p[place - 1] = t;
     t->place = place;
 }
 
-static mr_local_timer *at(int place) { return io.heap.p[place - 1]; }
+static mr_local_timer *timer_at(int place) { return io.heap.p[place - 1]; }
 
 /* Moves a timer up to its place. */
 static void sift_up(int place) MR_REQUIRES(mr_local_mu)
 {
-    mr_local_timer *t = at(place);
-    for (; place > 1 && at(place / 2)->at_ns > t->at_ns; place /= 2)
-        put(place, at(place / 2));
-    put(place, t);
+    mr_local_timer *t = timer_at(place);
+    for (; place > 1 && timer_at(place / 2)->at_ns > t->at_ns; place /= 2)
+        put_timer(place, timer_at(place / 2));
+    put_timer(place, t);
 }
 
 /* Moves a timer down to its place. */
 static void sift_down(int place) MR_REQUIRES(mr_local_mu)
 {
-    mr_local_timer *t = at(place);
+    mr_local_timer *t = timer_at(place);
     for (int child; (child = 2 * place) <= io.heap.n; place = child) {
-        if (child < io.heap.n && at(child + 1)->at_ns < at(child)->at_ns)
+        if (child < io.heap.n && timer_at(child + 1)->at_ns < timer_at(child)->at_ns)
             child++;
-        if (at(child)->at_ns >= t->at_ns)
+        if (timer_at(child)->at_ns >= t->at_ns)
             break;
-        put(place, at(child));
+        put_timer(place, timer_at(child));
     }
-    put(place, t);
+    put_timer(place, t);
 }
 
 void mr_local_timer_set_locked(mr_local_timer *t, int64_t at_ns)
@@ -202,12 +202,12 @@ void mr_local_timer_clear_locked(mr_local_timer *t)
     int place = t->place;
     if (!place)
         return;
-    MR_ASSERT(at(place) == t);
+    MR_ASSERT(timer_at(place) == t);
     mr_local_timer *last = mr_vec_pop(&io.heap);
     t->place = 0;
     if (last == t)
         return;
-    put(place, last);
+    put_timer(place, last);
     sift_down(place);
     sift_up(last->place);
 }
@@ -230,7 +230,7 @@ void mr_local_timer_clear(mr_local_timer *t)
 static mr_local_timer *take_due(int64_t now)
 {
     mr_lock(&mr_local_mu);
-    mr_local_timer *t = io.heap.n && at(1)->at_ns <= now ? at(1) : NULL;
+    mr_local_timer *t = io.heap.n && timer_at(1)->at_ns <= now ? timer_at(1) : NULL;
     if (t)
         mr_local_timer_clear_locked(t);
     mr_unlock(&mr_local_mu);
@@ -247,24 +247,24 @@ static void run_timers(void)
 
 /* ---- sockets ---- */
 
-static int control(int op, mr_local_watch *w, int fd, uint32_t events)
+static int control_epoll(int op, mr_local_watch *w, int fd, uint32_t events)
 {
     return epoll_ctl(io.epoll_fd, op, fd, &(struct epoll_event){events, {.ptr = w}});
 }
 
 bool mr_local_watch_add(mr_local_watch *w, int fd, uint32_t events)
 {
-    return control(EPOLL_CTL_ADD, w, fd, events) == 0;
+    return control_epoll(EPOLL_CTL_ADD, w, fd, events) == 0;
 }
 
 void mr_local_watch_change(mr_local_watch *w, int fd, uint32_t events)
 {
-    int rc = control(EPOLL_CTL_MOD, w, fd, events);
+    int rc = control_epoll(EPOLL_CTL_MOD, w, fd, events);
     MR_ASSERT(rc == 0);
     (void)rc;
 }
 
-void mr_local_watch_remove(int fd) { control(EPOLL_CTL_DEL, NULL, fd, 0); }
+void mr_local_watch_remove(int fd) { control_epoll(EPOLL_CTL_DEL, NULL, fd, 0); }
 
 static void drain_wakes(mr_local_watch *w, uint32_t events)
 {
@@ -280,7 +280,7 @@ static mr_local_watch wake_watch = {drain_wakes};
 /* Spins for events and orders. It yields to other threads that want the core. If there are many, a
  * thread that yields has to queue up where one that is woken goes first, so it is better to sleep
  * then. */
-static int look(struct epoll_event *events)
+static int spin_for_events(struct epoll_event *events)
 {
     int64_t now = mr_now_ns(), until = now + SPIN_NS, before;
     bool crowded = false;
@@ -308,7 +308,7 @@ static int look(struct epoll_event *events)
 static int prepare_sleep(void)
 {
     mr_lock(&mr_local_mu);
-    int64_t until = io.heap.n ? at(1)->at_ns : INT64_MAX;
+    int64_t until = io.heap.n ? timer_at(1)->at_ns : INT64_MAX;
     io.asleep = !io.orders && !io.ending;
     io.asleep_until_ns = until;
     int64_t ms = until == INT64_MAX ? -1 : (MR_MAX(until - mr_now_ns(), 0) + 999999) / 1000000;
@@ -334,12 +334,12 @@ static int sleep_for_events(struct epoll_event *events)
 
 static int wait_for_events(struct epoll_event *events)
 {
-    int n = io.spinning ? look(events) : 0;
+    int n = io.spinning ? spin_for_events(events) : 0;
     return n != 0 || has_orders() ? n : sleep_for_events(events);
 }
 
 /* The thread: orders, timers, then events, until it is told to end and no order is left. */
-static void run(void *arg)
+static void run_thread(void *arg)
 {
     struct epoll_event events[MAX_EVENTS];
     (void)arg;
@@ -374,7 +374,7 @@ static void close_fds(void)
 }
 
 /* Starts the thread; life_mu is held. */
-static mr_status *begin(void)
+static mr_status *start_thread(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, init_once);
@@ -391,7 +391,7 @@ static mr_status *begin(void)
     if (io.epoll_fd < 0 || io.wake_fd < 0 || !mr_local_watch_add(&wake_watch, io.wake_fd, EPOLLIN))
         err = errno;
     else
-        err = mr_thread_start(&io.thread, "mr-local", run, NULL);
+        err = mr_thread_start(&io.thread, "mr-local", run_thread, NULL);
     if (err) {
         close_fds();
         return mr_errno_status(err, "start", "the local transport");
@@ -402,7 +402,7 @@ static mr_status *begin(void)
 mr_status *mr_local_io_start(void)
 {
     pthread_mutex_lock(&life_mu);
-    mr_status *st = n_users == 0 ? begin() : NULL;
+    mr_status *st = n_users == 0 ? start_thread() : NULL;
     n_users += st == NULL;
     pthread_mutex_unlock(&life_mu);
     return st;

@@ -60,7 +60,7 @@ void mr_out_frames_free(mr_out_frame *list)
     }
 }
 
-static size_t align(size_t n)
+static size_t align_size(size_t n)
 {
     return (n + MR_SEGMENT_ALIGN - 1) & ~(size_t)(MR_SEGMENT_ALIGN - 1);
 }
@@ -73,7 +73,7 @@ static size_t shared_bytes(const mr_bytes *body)
         return 0;
     for (int i = 0; i < body->pieces.n; i++)
         if (body->pieces.p[i].n >= MR_CONN_SHARE_BYTES &&
-            !mr_size_add(n, align(body->pieces.p[i].n), &n))
+            !mr_size_add(n, align_size(body->pieces.p[i].n), &n))
             return 0;
     return n;
 }
@@ -114,7 +114,7 @@ static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
             continue;
         }
         memcpy(s->data + at, p.data, p.n);
-        at += align(p.n);
+        at += align_size(p.n);
         mr_piece_drop(p);
     }
     mr_vec_deinit(&body->pieces);
@@ -306,7 +306,7 @@ static ssize_t send_some(int socket, struct iovec *iov, int n, int fd)
 
 /* n bytes, at least one, of this frame are sent. Returns how many of them were of the frames after it.
  * Once its first byte is sent, a frame cannot be withdrawn, and the receiver has its descriptor. */
-static size_t advance(mr_out_frame *f, size_t n)
+static size_t advance_frame(mr_out_frame *f, size_t n)
 {
     f->begun = true;
     if (f->fd >= 0)
@@ -341,7 +341,7 @@ static void advance_queue_locked(mr_conn *c, size_t n, mr_out_frame ***sent) MR_
     while (n) {
         mr_out_frame *f = c->queue;
         MR_ASSERT(f);
-        n = advance(f, n);
+        n = advance_frame(f, n);
         if (!is_sent(f))
             break;
         c->queue = f->next;
@@ -400,7 +400,7 @@ static _Thread_local struct {
 } held;
 
 /* Remembers the connection for mr_net_release; false: write now. */
-static bool hold(mr_conn *c)
+static bool hold_conn(mr_conn *c)
 {
     for (int i = 0; i < held.n; i++)
         if (held.conns[i] == c)
@@ -435,7 +435,7 @@ void mr_net_release(void)
 void mr_conn_flush(mr_conn *c)
 {
     if (!mr_local_io_here()) {
-        if (!hold(c))
+        if (!hold_conn(c))
             mr_conn_flush_now(c);
     } else if (!c->flush_soon) {
         c->flush_soon = true;

@@ -80,7 +80,7 @@ static void call_unref(call *k)
 }
 
 /* Sends the reply to a call, if its connection is still open. Takes st and the body. */
-static void answer(mr_conn *c, uint64_t id, mr_status *st, mr_bytes *body)
+static void send_reply(mr_conn *c, uint64_t id, mr_status *st, mr_bytes *body)
 {
     mr_str memory = {0};
     mr_frame_head h = {.kind = MR_FRAME_REPLY, .id = id, .value = mr_status_code(st)};
@@ -88,7 +88,7 @@ static void answer(mr_conn *c, uint64_t id, mr_status *st, mr_bytes *body)
     mr_lock(&c->mu);
     MR_ASSERT(id < (uint64_t)c->calls.n);
     bool open = mr_conn_is_open_locked(c);
-    c->calls.p[id] = NULL; /* also if the connection is lost: `closed` still looks for calls to cancel */
+    c->calls.p[id] = NULL; /* also if the connection is lost: conn_closed still looks for calls to cancel */
     if (open)
         mr_conn_queue_locked(c, f, NULL);
     mr_unlock(&c->mu);
@@ -118,7 +118,7 @@ void mr_local_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
     mr_unlock(&mr_local_mu);
     if (cancelled && !st)
         st = mr_error(MR_CANCELLED, "cancelled");
-    answer(k->conn, k->id, st, body);
+    send_reply(k->conn, k->id, st, body);
     mr_lock(&mr_local_mu);
     MR_ASSERT(s->n_calls > 0);
     s->n_calls--;
@@ -226,12 +226,12 @@ static mr_status *take_request(mr_conn *c, mr_net_frame *f)
     mr_net_server *s = c->owner;
     if (s->stopping || f->too_large) {
         MR_TRY(claim_id(c, f->head.id, NULL));
-        answer(c, f->head.id,
-               s->stopping
-                   ? mr_error(MR_UNAVAILABLE, "the server is shutting down")
-                   : mr_error(MR_RESOURCE_EXHAUSTED, "%.*s: the request is too large (%llu bytes)",
-                              MR_SV_ARG(f->text), (unsigned long long)f->head.stream_bytes),
-               NULL);
+        send_reply(c, f->head.id,
+                   s->stopping
+                       ? mr_error(MR_UNAVAILABLE, "the server is shutting down")
+                       : mr_error(MR_RESOURCE_EXHAUSTED, "%.*s: the request is too large (%llu bytes)",
+                                  MR_SV_ARG(f->text), (unsigned long long)f->head.stream_bytes),
+                   NULL);
         return NULL;
     }
     call *k = call_new(c, f);
@@ -261,10 +261,10 @@ static mr_status *take_frame(mr_conn *c, mr_net_frame *f)
 
 /* ---- connections ---- */
 
-static void opened(mr_conn *c) { (void)c; }
+static void conn_opened(mr_conn *c) { (void)c; }
 
 /* The connection has ended: its calls are cancelled. Only what is not an ordinary end is logged. */
-static void closed(mr_conn *c, const mr_status *why)
+static void conn_closed(mr_conn *c, const mr_status *why)
 {
     mr_net_server *s = c->owner;
     MR_ASSERT(s->n_conns > 0);
@@ -278,10 +278,10 @@ static void closed(mr_conn *c, const mr_status *why)
 }
 
 static const mr_conn_end server_end = {
-    .accepts = true, .open = opened, .frame = take_frame, .closed = closed};
+    .accepts = true, .open = conn_opened, .frame = take_frame, .closed = conn_closed};
 
 /* Makes a connection of an accepted socket. */
-static void welcome(mr_net_server *s, int fd)
+static void add_conn(mr_net_server *s, int fd)
 {
     mr_conn *c;
     if (s->n_conns >= MAX_CONNECTIONS) {
@@ -323,7 +323,7 @@ static void accept_some(mr_local_watch *w, uint32_t events)
     for (int i = 0; i < ACCEPT_ROUNDS && !s->stopping; i++) {
         int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            welcome(s, fd);
+            add_conn(s, fd);
         } else if (errno != EINTR && errno != ECONNABORTED) {
             if (errno != EAGAIN && !s->accept_again.place)
                 pause_accepting(s);

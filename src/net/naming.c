@@ -36,7 +36,7 @@ static bool host_ok(mr_sv v)
 }
 
 /* Splits at the last colon; false: there is none. */
-static bool split(mr_sv address, mr_sv *host, mr_sv *port)
+static bool split_address(mr_sv address, mr_sv *host, mr_sv *port)
 {
     size_t at = address.n;
     while (at > 0 && address.p[at - 1] != ':')
@@ -51,7 +51,7 @@ static bool split(mr_sv address, mr_sv *host, mr_sv *port)
 static bool address_ok(mr_sv a)
 {
     mr_sv host, port;
-    return a.n <= MR_NAMING_MAX_ADDRESS && split(a, &host, &port) && host_ok(host) && port_ok(port);
+    return a.n <= MR_NAMING_MAX_ADDRESS && split_address(a, &host, &port) && host_ok(host) && port_ok(port);
 }
 
 /* An address at which one listens on all interfaces, and which nobody can call. */
@@ -115,7 +115,7 @@ static bool add_server(mr_sv server, mr_str *out)
     mr_sv host = server, port = MR_SV("2181");
     bool bare = server.n > 0 && server.p[server.n - 1] == ']'; /* an IPv6 address without a port */
     if (!bare)
-        split(server, &host, &port);
+        split_address(server, &host, &port);
     if (!host_ok(host) || !port_ok(port))
         return false;
     mr_str_printf(out, "%s%.*s:%.*s", out->n ? "," : "", MR_SV_ARG(host), MR_SV_ARG(port));

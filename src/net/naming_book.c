@@ -32,7 +32,7 @@ const char *mr_book_address(const mr_book *b, int task)
 }
 
 /* The entry is gone, or there was none. */
-static mr_book_news leave(mr_book_task *t)
+static mr_book_news entry_left(mr_book_task *t)
 {
     bool first = !t->told, was_there = t->there;
     t->told = true;
@@ -57,7 +57,7 @@ mr_book_news mr_book_found(mr_book *b, int task, mr_sv value)
     mr_book_task *t = &b->tasks[task];
     mr_naming_entry now;
     if (!value.p)
-        return leave(t);
+        return entry_left(t);
     if (!mr_naming_decode(value, &now)) {
         bool known = t->bad;
         t->told = t->bad = true;

@@ -201,7 +201,7 @@ static mr_status *check_new(const mr_segment_table *t, uint64_t id, int64_t byte
 
 /* Maps the file, also for writing: whoever holds the last reference to a tensor may compute in its
  * buffer. */
-static mr_status *map(mr_segment_table *t, uint64_t id, size_t bytes, int fd)
+static mr_status *map_file(mr_segment_table *t, uint64_t id, size_t bytes, int fd)
 {
     void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED)
@@ -224,19 +224,19 @@ mr_status *mr_segment_map(mr_segment_table *t, uint64_t id, int64_t bytes, int f
     if (!st)
         st = mr_segment_file_check(fd, bytes);
     if (!st)
-        st = map(t, id, (size_t)bytes, fd);
+        st = map_file(t, id, (size_t)bytes, fd);
     close(fd);
     return st;
 }
 
-static mr_mapping *find(const mr_segment_table *t, uint64_t id)
+static mr_mapping *find_mapping(const mr_segment_table *t, uint64_t id)
 {
     return id >= 1 && id <= MR_SEGMENTS ? t->mappings[id - 1] : NULL;
 }
 
 mr_status *mr_segment_forget(mr_segment_table *t, uint64_t id)
 {
-    mr_mapping *m = find(t, id);
+    mr_mapping *m = find_mapping(t, id);
     if (!m)
         return mr_invalid("the peer freed segment %llu, which does not exist", (unsigned long long)id);
     t->mappings[id - 1] = NULL;
@@ -247,7 +247,7 @@ mr_status *mr_segment_forget(mr_segment_table *t, uint64_t id)
 
 mr_status *mr_loan_begin(mr_segment_table *t, uint64_t id, mr_loan **out)
 {
-    mr_mapping *m = find(t, id);
+    mr_mapping *m = find_mapping(t, id);
     if (!m)
         return mr_invalid("the peer used segment %llu, which does not exist", (unsigned long long)id);
     if (atomic_exchange(&m->lent, true))

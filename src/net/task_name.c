@@ -19,7 +19,7 @@ static bool is_number(mr_sv v)
 }
 
 /* Writes letters and digits as they are, everything else as "-XX". */
-static void encode(mr_sv v, mr_str *out)
+static void encode_job(mr_sv v, mr_str *out)
 {
     for (size_t i = 0; i < v.n; i++) {
         char c = v.p[i];
@@ -41,7 +41,7 @@ bool mr_task_name_encode(const char *name, mr_str *out)
         mr_str_printf(out, "%s%.*s.", task, MR_SV_ARG(index));
     else
         mr_str_appendz(out, plain);
-    encode(job, out);
+    encode_job(job, out);
     mr_str_appendz(out, ending);
     return true;
 }
@@ -51,8 +51,8 @@ static int hex_digit(char c)
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The reverse of encode; false: the text is not an encoding. */
-static bool decode(mr_sv v, mr_str *out)
+/* The reverse of encode_job; false: the text is not an encoding. */
+static bool decode_job(mr_sv v, mr_str *out)
 {
     for (size_t i = 0; i < v.n; i++) {
         char c = v.p[i];
@@ -80,12 +80,12 @@ bool mr_task_name_decode(mr_sv host, mr_str *out)
         return false;
     host.n -= end;
     if (mr_sv_starts(host, plain))
-        return decode((mr_sv){host.p + sizeof(plain) - 1, host.n - (sizeof(plain) - 1)}, out);
+        return decode_job((mr_sv){host.p + sizeof(plain) - 1, host.n - (sizeof(plain) - 1)}, out);
     mr_sv index;
     if (!mr_sv_starts(host, task))
         return false;
     host = (mr_sv){host.p + sizeof(task) - 1, host.n - (sizeof(task) - 1)};
-    if (!mr_sv_cut(&host, '.', &index) || !is_number(index) || !host.p || !decode(host, out))
+    if (!mr_sv_cut(&host, '.', &index) || !is_number(index) || !host.p || !decode_job(host, out))
         return false;
     mr_str_printf(out, "/%.*s", MR_SV_ARG(index));
     return true;

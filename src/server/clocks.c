@@ -39,7 +39,7 @@ struct measurement {
 
 /* Times come from another process and may be anything. Differences are computed with 128 bits and
  * limited to about 73 years, so nothing overflows later. */
-static int64_t limited(__int128 v)
+static int64_t limit_ns(__int128 v)
 {
     return v > INT64_MAX / 4 ? INT64_MAX / 4 : v < -INT64_MAX / 4 ? -INT64_MAX / 4 : (int64_t)v;
 }
@@ -50,7 +50,7 @@ mr_clock_reading mr_clock_judge(int64_t asked_ns, int64_t received_ns, int64_t s
     __int128 way = there - back; /* both directions together, without the time that the task needed */
     if (way < 0 || sent_ns < received_ns || heard_ns < asked_ns)
         return (mr_clock_reading){.known = false};
-    return (mr_clock_reading){true, limited((there + back) / 2), limited(way / 2)};
+    return (mr_clock_reading){true, limit_ns((there + back) / 2), limit_ns(way / 2)};
 }
 
 mr_clock_reading mr_clock_within(int64_t asked_ns, int64_t first_ns, int64_t last_ns, int64_t heard_ns)

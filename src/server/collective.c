@@ -267,7 +267,7 @@ static void step_cancelled(mr_cancel_entry *e)
 }
 
 /* Puts the exchange into the task's list; false: the task has stopped, and nothing begins any more. */
-static bool enlist(mr_exchange *x)
+static bool enlist_exchange(mr_exchange *x)
 {
     mr_collectives *c = x->all;
     mr_lock(&c->mu);
@@ -320,7 +320,7 @@ static void start_exchange(mr_collective *base, mr_run *r, const mr_collective_c
         return;
     }
     mr_exchange *x = exchange_new(s, r, call);
-    if (!enlist(x)) {
+    if (!enlist_exchange(x)) {
         mr_exchange_unref(x);
         mr_run_done(r, mr_error(MR_UNAVAILABLE, "The server was stopped"));
         return;

@@ -118,7 +118,7 @@ static void fail_fetchers(box *b, const mr_status *why, deliveries *out)
 
 /* The error for two members that call different ops, or the same op with different arguments, in one
  * instance. */
-static mr_status *disagreement(const fetcher *f, const mr_exchange *x)
+static mr_status *signature_disagreement(const fetcher *f, const mr_exchange *x)
 {
     return mr_invalid("members of group %lld disagree about instance %lld: %s here, and %s at %s",
                       (long long)x->call.group_key, (long long)x->call.instance_key, f->signature, x->signature.p,
@@ -133,7 +133,7 @@ static bool take_offer(box *b, fetcher *f, delivery *out)
     if (!b->x)
         return false;
     if (strcmp(f->signature, b->x->signature.p) != 0) {
-        out->st = disagreement(f, b->x);
+        out->st = signature_disagreement(f, b->x);
         return true;
     }
     for (offer **at = &b->offers; *at; at = &(*at)->next) {

@@ -50,7 +50,7 @@ void mr_master_run_unref(mr_master_run *t)
 }
 
 /* Puts the step into its session's list, where mr_msession_stop and mr_msession_stop_lost find it. */
-static void enlist(mr_master_run *t)
+static void enlist_run(mr_master_run *t)
 {
     mr_msession *s = t->session;
     mr_lock(&s->mu);
@@ -64,7 +64,7 @@ static void enlist(mr_master_run *t)
 }
 
 /* Takes the step out of the list. A step that was answered before it began is not in the list. */
-static void delist(mr_master_run *t)
+static void delist_run(mr_master_run *t)
 {
     mr_msession *s = t->session;
     mr_lock(&s->mu);
@@ -149,7 +149,7 @@ void mr_master_run_answer(mr_master_run *t, mr_status *st)
     mr_bytes body = {0};
     mr_msession *s = t->session;
     MR_ASSERT(s && t->call);
-    delist(t);
+    delist_run(t);
     if (t->timed && mr_timers_clear(s->master->timers, &t->timer))
         mr_master_run_unref(t);
     if (t->partial)
@@ -426,7 +426,7 @@ void mr_master_run_begin(mr_master_run *t)
     mr_master_run_trace_begin(t);
     mr_refs_take(&t->refs); /* for this function, as the next one */
     mr_refs_take(&s->refs);
-    enlist(t);
+    enlist_run(t);
     mr_lock(&t->mu);
     mr_master_step_begin(&t->state, &a);
     mr_unlock(&t->mu);

@@ -93,7 +93,7 @@ static void call_unref(mr_wcall *c)
     mr_free(c);
 }
 
-static void enlist(mr_wcall *c)
+static void enlist_call(mr_wcall *c)
 {
     mr_worker_service *w = c->session->worker;
     mr_lock(&w->calls_mu);
@@ -107,7 +107,7 @@ static void enlist(mr_wcall *c)
 
 /* Takes the call out of the list and returns what it ends with: st (taken), or why its task is lost.
  * An error that follows from the end of the step is marked as derived. */
-static mr_status *delist(mr_wcall *c, mr_status *st)
+static mr_status *delist_call(mr_wcall *c, mr_status *st)
 {
     mr_worker_service *w = c->session->worker;
     mr_lock(&w->calls_mu);
@@ -144,7 +144,7 @@ static void finish_call(mr_wcall *c, mr_status *st)
     void *ctx = c->ctx;
     if (c->listens)
         mr_cancel_unregister(c->cancel, &c->on_cancel);
-    st = delist(c, st);
+    st = delist_call(c, st);
     if (st && strncmp(mr_status_message(st), "From ", 5) != 0) /* of nested calls, the innermost task is named */
         mr_status_prepend(st, "From %s:\n", mr_task_peers_task(c->session->peers, c->on->task)->name);
     if (c->step)
@@ -457,7 +457,7 @@ static void listen_for_end(mr_wcall *c)
 {
     mr_task_peers *p = c->session->peers;
     mr_watch_hold(p->watch, c->on->task);
-    enlist(c);
+    enlist_call(c);
     c->on_cancel.fn = step_cancelled;
     c->listens = mr_cancel_register(c->cancel, &c->on_cancel);
     if (!c->listens) {

@@ -106,7 +106,7 @@ static bool handle_mounted(mr_server *s, mr_net_call *c)
     return found;
 }
 
-static void handle(void *arg, mr_net_call *c)
+static void handle_call(void *arg, mr_net_call *c)
 {
     mr_server *s = arg;
     if (strncmp(c->method, MR_WORKER_SERVICE, sizeof MR_WORKER_SERVICE - 1) == 0)
@@ -332,15 +332,15 @@ mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, m
 static mr_status *listen_all(mr_server *s)
 {
     int port;
-    mr_net_listen own = {.address = s->own_address, .handle = handle, .arg = s};
-    mr_net_listen outer = {.address = s->address, .handle = handle, .arg = s};
+    mr_net_listen own = {.address = s->own_address, .handle = handle_call, .arg = s};
+    mr_net_listen outer = {.address = s->address, .handle = handle_call, .arg = s};
     MR_TRY(mr_net_loop()->listen(mr_net_loop(), &own, &s->own, &port));
     if (s->net) {
         MR_TRY(s->net->listen(s->net, &outer, &s->listeners.servers[0], &port));
         s->listeners.nets[0] = s->net;
         s->listeners.n = 1;
     } else {
-        MR_TRY(mr_listeners_open(s->address, s->name, handle, s, &s->listeners, &port));
+        MR_TRY(mr_listeners_open(s->address, s->name, handle_call, s, &s->listeners, &port));
     }
     return register_address(s, port);
 }

@@ -6,7 +6,7 @@
  * have begun, ended or were repeated.
  *
  * Aborting: whatever fails a step aborts its rendezvous. That ends the receives that wait here and,
- * through `aborted`, the calls to other tasks. Each receive is completed exactly once: when its call
+ * through step_aborted, the calls to other tasks. Each receive is completed exactly once: when its call
  * ends, or at once if the step was already aborted.
  *
  * Locks: the worker's lock guards the table, a step's lock its list of receives; no function here
@@ -109,7 +109,7 @@ static void encode_request(mr_wreceive *v)
 }
 
 /* Puts the receive into the step's list; false: the step is aborted, and the call must not start. */
-static bool enlist(mr_wreceive *v)
+static bool enlist_receive(mr_wreceive *v)
 {
     mr_worker_run *s = v->step;
     mr_lock(&s->mu);
@@ -190,7 +190,7 @@ static bool take_remote(void *arg, mr_recv *to)
     v->task = task;
     v->start_us = mr_wall_us();
     mr_watch_hold(p->watch, task);
-    if (!enlist(v)) {
+    if (!enlist_receive(v)) {
         receive_unref(v);
         mr_lock(&s->mu);
         mr_status *st = mr_status_mark_derived(mr_status_copy(s->aborted));
@@ -215,7 +215,7 @@ static bool take_remote(void *arg, mr_recv *to)
 
 /* The step's rendezvous was aborted: cancels all receives under way. Cancelling may end the call in
  * this thread, so it happens without the lock, and the list is read again from its start each time. */
-static void aborted(void *arg, const mr_status *why)
+static void step_aborted(void *arg, const mr_status *why)
 {
     mr_worker_run *s = arg;
     mr_lock(&s->mu);
@@ -284,7 +284,7 @@ static mr_worker_run *wstep_new(mr_worker_service *w, int64_t id)
     s->worker = w;
     s->id = id;
     s->rendezvous = mr_rendezvous_new();
-    mr_rendezvous_set_remote(s->rendezvous, (mr_rendezvous_remote){take_remote, aborted, s, wstep_free});
+    mr_rendezvous_set_remote(s->rendezvous, (mr_rendezvous_remote){take_remote, step_aborted, s, wstep_free});
     return s;
 }
 

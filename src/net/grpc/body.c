@@ -80,7 +80,7 @@ static void drop_slices(void *arg)
 
 /* Collects all slices of a buffer; NULL: there is no memory. The number of slices is the sender's
  * choice, so the array may fail to grow. */
-static slices *collect(grpc_byte_buffer *g)
+static slices *collect_slices(grpc_byte_buffer *g)
 {
     grpc_byte_buffer_reader r;
     int cap = 4;
@@ -115,7 +115,7 @@ static slices *collect(grpc_byte_buffer *g)
 mr_status *mr_body_from_grpc(grpc_byte_buffer *g, mr_bytes *out)
 {
     size_t n = grpc_byte_buffer_length(g);
-    slices *s = collect(g);
+    slices *s = collect_slices(g);
     grpc_byte_buffer_destroy(g);
     if (!s)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a message of %zu bytes", n);

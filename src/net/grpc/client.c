@@ -53,7 +53,7 @@ static const char *about_keys(const char *text)
 /* Turns a connection that failed because of keys into UNAUTHENTICATED, because waiting does not help
  * there. A peer that refuses our certificate, or wants one when we have none, just closes the
  * connection, which may have other reasons, so that stays UNAVAILABLE. Takes st. */
-static mr_status *explain(mr_status *st)
+static mr_status *explain_failure(mr_status *st)
 {
     const char *text = mr_status_message(st);
     if (!strstr(text, "failed to connect"))
@@ -70,7 +70,7 @@ static mr_status *explain(mr_status *st)
 
 /* The request's status, and its reply if there is one. gRPC's own errors do not name the peer, so that
  * is added. */
-static mr_status *result(request *q, bool closing, mr_bytes *reply)
+static mr_status *request_result(request *q, bool closing, mr_bytes *reply)
 {
     if (q->code == GRPC_STATUS_OK && q->reply) {
         grpc_byte_buffer *g = q->reply;
@@ -86,7 +86,7 @@ static mr_status *result(request *q, bool closing, mr_bytes *reply)
     if (q->code == GRPC_STATUS_UNAVAILABLE ||
         q->code == GRPC_STATUS_DEADLINE_EXCEEDED)
         st = mr_status_prepend(st, "%s to %s: ", q->r->method, q->peer->address);
-    return q->code == GRPC_STATUS_UNAVAILABLE ? explain(st) : st;
+    return q->code == GRPC_STATUS_UNAVAILABLE ? explain_failure(st) : st;
 }
 
 static void free_request(request *q)
@@ -103,7 +103,7 @@ static void free_request(request *q)
 
 /* All operations are over. `done` may free the mr_net_request; the peer stays until the request is out
  * of its list. */
-static void finished(mr_tag *t, bool ok)
+static void request_finished(mr_tag *t, bool ok)
 {
     request *q = (request *)t;
     mr_net_request *r = q->r;
@@ -115,7 +115,7 @@ static void finished(mr_tag *t, bool ok)
     r->impl = NULL; /* a cancel from now on does nothing */
     bool closing = p->closing;
     mr_unlock(&mu);
-    mr_status *st = result(q, closing, &reply);
+    mr_status *st = request_result(q, closing, &reply);
     if (st)
         mr_bytes_deinit(&reply);
     r->done(r, st, &reply);
@@ -162,7 +162,7 @@ static void start_batch(request *q)
 void mr_grpc_start(mr_net_peer *p, mr_net_request *r)
 {
     request *q = mr_new(request);
-    q->tag.fn = finished;
+    q->tag.fn = request_finished;
     q->r = r;
     q->peer = p;
     q->body = mr_body_to_grpc(&r->body);

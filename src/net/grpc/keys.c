@@ -57,7 +57,7 @@ static mr_status *write_all(int fd, mr_sv v, const char *path)
 }
 
 /* Writes a file in one step: a reader finds the old one or the whole new one. */
-static mr_status *save(const char *path, BIO *pem)
+static mr_status *save_pem(const char *path, BIO *pem)
 {
     char *bytes;
     long n = BIO_get_mem_data(pem, &bytes);
@@ -83,7 +83,7 @@ static mr_status *save_key(const char *path, EVP_PKEY *key)
     BIO *b = BIO_new(BIO_s_mem());
     mr_status *st = NULL;
     SSL_GO(path, b && PEM_write_bio_PKCS8PrivateKey(b, key, NULL, NULL, 0, NULL, NULL));
-    MR_GO(save(path, b));
+    MR_GO(save_pem(path, b));
 out:
     BIO_free(b);
     return st;
@@ -94,7 +94,7 @@ static mr_status *save_certificate(const char *path, X509 *c)
     BIO *b = BIO_new(BIO_s_mem());
     mr_status *st = NULL;
     SSL_GO(path, b && PEM_write_bio_X509(b, c));
-    MR_GO(save(path, b));
+    MR_GO(save_pem(path, b));
 out:
     BIO_free(b);
     return st;
@@ -108,7 +108,7 @@ static int no_password(char *buf, int size, int rw, void *arg)
 }
 
 /* Loads a key or a certificate, whichever is not NULL. */
-static mr_status *load(const char *path, EVP_PKEY **key, X509 **certificate)
+static mr_status *load_pem(const char *path, EVP_PKEY **key, X509 **certificate)
 {
     mr_str text = {0};
     mr_status *st = mr_file_read_all(path, &text);
@@ -171,7 +171,7 @@ mr_status *mr_grpc_check_keys(const mr_net_keys *k)
 static mr_status *load_or_make_key(const char *path, EVP_PKEY **out)
 {
     if (mr_file_exists(path))
-        return load(path, out, NULL);
+        return load_pem(path, out, NULL);
     *out = EVP_EC_gen("P-256");
     if (!*out)
         return ssl_error("make a key");
@@ -339,7 +339,7 @@ static mr_status *open_authority(const char *folder, int days, authority *out)
         MR_GO(mr_error(MR_FAILED_PRECONDITION, "%s does not exist, so no new certificate can be signed", key));
     MR_GO(load_or_make_key(key, &out->key));
     if (mr_file_exists(pem)) {
-        MR_GO(load(pem, NULL, &out->certificate));
+        MR_GO(load_pem(pem, NULL, &out->certificate));
         if (X509_check_private_key(out->certificate, out->key) != 1)
             MR_GO(mr_error(MR_FAILED_PRECONDITION, "%s and %s do not belong together", pem, key));
     } else {

@@ -41,7 +41,7 @@ void mr_grpc_unuse(void)
 
 /* The thread of a queue: runs the callbacks, and the queue's tick from time to time. It ends when the
  * queue is shut down and empty. */
-static void run(void *arg)
+static void run_queue(void *arg)
 {
     mr_grpc_queue *q = arg;
     int64_t tick_ns = q->tick ? mr_now_ns() + q->every_ns : INT64_MAX;
@@ -66,7 +66,7 @@ static void run(void *arg)
 mr_status *mr_grpc_queue_init(mr_grpc_queue *q, const char *thread_name)
 {
     q->cq = grpc_completion_queue_create_for_next(NULL);
-    int err = mr_thread_start(&q->thread, thread_name, run, q);
+    int err = mr_thread_start(&q->thread, thread_name, run_queue, q);
     if (!err)
         return NULL;
     grpc_completion_queue_shutdown(q->cq);

@@ -187,7 +187,7 @@ static void send_answer(call *k, grpc_call *g, mr_status *st, mr_bytes *body)
     mr_status_free(st);
 }
 
-static void sent(mr_tag *t, bool ok)
+static void answer_sent(mr_tag *t, bool ok)
 {
     (void)ok;
     call_unref(OWNER(call, sent, t));
@@ -229,7 +229,7 @@ static void cancel_call(call *k)
 }
 
 /* The call is over: answered, or nobody waits for its answer any more. */
-static void closed(mr_tag *t, bool ok)
+static void call_closed(mr_tag *t, bool ok)
 {
     call *k = OWNER(call, closed, t);
     if (!ok || k->was_cancelled)
@@ -349,7 +349,7 @@ static void read_done(mr_tag *t, bool ok)
 
 /* A call has begun: its headers are here. A caller without the token is answered at once, and its
  * request, which may be large, is not read. */
-static void accepted(mr_tag *t, bool ok)
+static void call_accepted(mr_tag *t, bool ok)
 {
     call *k = OWNER(call, accepted, t);
     mr_net_server *s = k->server;
@@ -411,10 +411,10 @@ static void accept_one(mr_net_server *s)
     mr_refs_take(&s->refs);
     k->server = s;
     k->pub.net = s->net;
-    k->accepted.fn = accepted;
+    k->accepted.fn = call_accepted;
     k->read.fn = read_done;
-    k->closed.fn = closed;
-    k->sent.fn = sent;
+    k->closed.fn = call_closed;
+    k->sent.fn = answer_sent;
     k->message = grpc_empty_slice();
     grpc_call_details_init(&k->details);
     grpc_metadata_array_init(&k->metadata);
@@ -512,7 +512,7 @@ static void look_around(void *arg)
 
 /* ---- listening ---- */
 
-static void shut(mr_tag *t, bool ok)
+static void server_shut(mr_tag *t, bool ok)
 {
     mr_net_server *s = OWNER(mr_net_server, shut, t);
     (void)ok;
@@ -524,7 +524,7 @@ static void shut(mr_tag *t, bool ok)
 
 /* Binds the port. gRPC reports only that it could not, and logs a page about it; mr_listen_check finds
  * the cause. */
-static mr_status *bind(mr_net_server *s, const char *address, int *port)
+static mr_status *bind_port(mr_net_server *s, const char *address, int *port)
 {
     grpc_server_credentials *creds;
     MR_TRY(mr_grpc_server_credentials(s->o.keys, &creds));
@@ -567,7 +567,7 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
     mr_cond_init(&s->changed);
     s->o = *o;
     s->net = n;
-    s->shut.fn = shut;
+    s->shut.fn = server_shut;
     s->arrival_ns = n->arrival_ns ? n->arrival_ns : ARRIVAL_NS;
     s->least_resident = resident_bytes();
     s->token = !o->keys && n->token[0] ? n->token : NULL;
@@ -579,7 +579,7 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
         mr_grpc_server_args(&args, n->max_message);
         s->server = grpc_server_create(&args.list, NULL);
         grpc_server_register_completion_queue(s->server, s->queue.cq, NULL);
-        st = bind(s, o->address, port);
+        st = bind_port(s, o->address, port);
         grpc_server_start(s->server);
         if (st)
             shut_down(s);

@@ -127,7 +127,7 @@ static void client_says(const char *message) { mr_info("ZooKeeper's client: %s",
 /* ---- the thread: troubles ---- */
 
 /* Logs a problem once, until there is another one. */
-static void complain(zk *z, const char *what, const char *path, int rc)
+static void log_trouble(zk *z, const char *what, const char *path, int rc)
 {
     char *text = mr_printf("ZooKeeper at %s: cannot %s %s: %s", z->spec.servers, what, path, zerror(rc));
     if (!z->trouble || strcmp(z->trouble, text) != 0)
@@ -282,7 +282,7 @@ static int read_node(node *n, bool *there, struct Stat *stat, mr_str *out)
 }
 
 /* Reads a node and reports its value if it is new; false: it has to be tried again. */
-static bool look(zk *z, node *n)
+static bool look_at_node(zk *z, node *n)
 {
     struct Stat stat;
     mr_str value = {0};
@@ -291,7 +291,7 @@ static bool look(zk *z, node *n)
     bool same = n->told && there == n->is_there && mr_sv_eq(mr_str_view(&value), mr_str_view(&n->value));
     bool news = rc == ZOK && !same;
     if (rc != ZOK && !is_passing(rc))
-        complain(z, "read", n->path, rc);
+        log_trouble(z, "read", n->path, rc);
     if (news) {
         mr_str_deinit(&n->value);
         n->value = value;
@@ -379,7 +379,7 @@ static int try_to_enter(zk *z, node *own, mr_sv value)
 }
 
 /* Registers this process; false: it has to be tried again. */
-static bool enter(zk *z, node *own)
+static bool register_task(zk *z, node *own)
 {
     mr_str value = {0};
     if (z->replaced)
@@ -388,7 +388,7 @@ static bool enter(zk *z, node *own)
     int rc = try_to_enter(z, own, mr_str_view(&value));
     mr_str_deinit(&value);
     if (rc != ZOK && !is_passing(rc))
-        complain(z, "register as", own->path, rc);
+        log_trouble(z, "register as", own->path, rc);
     return rc == ZOK;
 }
 
@@ -428,7 +428,7 @@ static node *take_marked(zk *z)
 static bool look_at_all(zk *z)
 {
     for (node *n; (n = take_marked(z));) {
-        if (n->task < 0 ? enter(z, n) : look(z, n))
+        if (n->task < 0 ? register_task(z, n) : look_at_node(z, n))
             continue;
         mr_lock(&z->mu);
         n->marked = true;
@@ -461,7 +461,7 @@ static bool wait_for_work(zk *z, int64_t until_ns, bool *expired, bool *connecte
 }
 
 /* Waits after a failure, whatever else is to be done. */
-static void rest(zk *z)
+static void rest_after_failure(zk *z)
 {
     int64_t until_ns = mr_now_ns() + (z->handle ? RETRY_NS : MR_MIN(RESOLVE_NS, MR_MAX(RETRY_NS, z->o.tell_ms * MS)));
     mr_lock(&z->mu);
@@ -471,7 +471,7 @@ static void rest(zk *z)
 }
 
 /* The thread. */
-static void run(void *arg)
+static void run_thread(void *arg)
 {
     zk *z = arg;
     bool expired = true, connected;
@@ -479,7 +479,7 @@ static void run(void *arg)
         if (expired || !z->handle)
             begin_session(z);
         if (!z->handle || !look_at_all(z))
-            rest(z);
+            rest_after_failure(z);
         mr_lock(&z->mu);
         connected = z->connected;
         mr_unlock(&z->mu);
@@ -569,7 +569,7 @@ mr_status *mr_zookeeper_open(const mr_naming_options *o, mr_naming **out)
     z->session_ms = o->session_ms ? (int)MR_MAX(SHORTEST_SESSION_MS, MR_MIN(o->session_ms, LONGEST_SESSION_MS))
                                   : DEFAULT_SESSION_MS;
     mr_status *st = mr_naming_spec_parse(o->where, &z->spec);
-    int err = st ? 0 : mr_thread_start(&z->thread, "zookeeper", run, z);
+    int err = st ? 0 : mr_thread_start(&z->thread, "zookeeper", run_thread, z);
     if (err)
         st = mr_error(MR_RESOURCE_EXHAUSTED, "cannot start the thread for ZooKeeper: %s", strerror(err));
     if (st)
