@@ -13,6 +13,8 @@ enum { IN_HEAD, IN_META, IN_BODY };
 
 /* ---- numbers ---- */
 
+/* Numbers are little-endian and may start at any address, so they are copied byte by byte. */
+
 static void put16(uint8_t *p, uint16_t v) { v = htole16(v), memcpy(p, &v, 2); }
 static void put32(uint8_t *p, uint32_t v) { v = htole32(v), memcpy(p, &v, 4); }
 static void put64(uint8_t *p, uint64_t v) { v = htole64(v), memcpy(p, &v, 8); }
@@ -38,6 +40,7 @@ static uint64_t get64(const uint8_t *p)
     return le64toh(v);
 }
 
+/* The bytes between the fields (1, and 36 to 39) are reserved: 0 when written, and checked when read. */
 void mr_frame_head_write(const mr_frame_head *h, uint8_t out[MR_FRAME_HEAD])
 {
     memset(out, 0, MR_FRAME_HEAD);
@@ -63,6 +66,8 @@ static bool is_sound(const mr_frame_head *h, const uint8_t *in)
            (h->kind != MR_FRAME_REQUEST || h->value >= 0);
 }
 
+/* After this the reader may rely on the limits of text_bytes and n_parts. stream_bytes may still have any
+ * value; begin_body checks it against max_message and the budget. */
 mr_status *mr_frame_head_read(const uint8_t in[MR_FRAME_HEAD], mr_frame_head *out)
 {
     *out = (mr_frame_head){.kind = in[0],
@@ -98,6 +103,7 @@ typedef struct mr_frame_block {
     _Alignas(16) char data[];
 } block;
 
+/* Drops one reference, from any thread. The last one returns the bytes to the budget. */
 static void block_drop(void *p)
 {
     block *b = p;
@@ -124,6 +130,7 @@ static block *block_new(mr_net_budget *budget, size_t n)
     return b;
 }
 
+/* A piece of the block; it holds one reference until it is dropped. */
 static mr_piece block_piece(block *b, size_t at, size_t n)
 {
     mr_refs_take(&b->refs);
@@ -132,6 +139,7 @@ static mr_piece block_piece(block *b, size_t at, size_t n)
 
 /* ---- the reader ---- */
 
+/* Borrows the table and the budget, which must outlive the reader. */
 void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_budget *budget,
                           size_t max_message)
 {
@@ -144,6 +152,7 @@ void mr_frame_reader_init(mr_frame_reader *r, mr_segment_table *table, mr_net_bu
     r->block = NULL;
 }
 
+/* Frees a body that is incomplete. Bodies that were handed out keep their memory until they are dropped. */
 void mr_frame_reader_deinit(mr_frame_reader *r)
 {
     if (r->block)
@@ -170,6 +179,7 @@ int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2])
     return n;
 }
 
+/* n bytes were written to the places that mr_frame_reader_space returned, the first place first. */
 void mr_frame_reader_came(mr_frame_reader *r, size_t n)
 {
     if (r->state == IN_BODY && r->block) {
@@ -177,13 +187,14 @@ void mr_frame_reader_came(mr_frame_reader *r, size_t n)
         r->body_got += direct;
         n -= direct;
     }
-    MR_ASSERT(n <= STAGE_BYTES - r->end);
+    MR_ASSERT(r->end <= STAGE_BYTES && n <= STAGE_BYTES - r->end);
     r->end += n;
 }
 
 /* Moves up to n bytes from the stage; to NULL: they are dropped. */
 static size_t take_staged(mr_frame_reader *r, void *to, uint64_t n)
 {
+    MR_ASSERT(r->begin <= r->end);
     size_t have = r->end - r->begin, part = n < have ? (size_t)n : have;
     if (to && part)
         memcpy(to, r->stage + r->begin, part);
@@ -191,7 +202,7 @@ static size_t take_staged(mr_frame_reader *r, void *to, uint64_t n)
     return part;
 }
 
-/* A whole head is in the stage. */
+/* A whole head is in the stage: checks it, and prepares for the text and the parts behind it. */
 static mr_status *begin_frame(mr_frame_reader *r)
 {
     MR_ASSERT(r->state == IN_HEAD && r->end - r->begin >= MR_FRAME_HEAD);
@@ -200,6 +211,7 @@ static mr_status *begin_frame(mr_frame_reader *r)
     r->state = IN_META;
     r->meta_got = 0;
     r->meta_bytes = r->head.text_bytes + (size_t)r->head.n_parts * MR_FRAME_PART;
+    MR_ASSERT(r->meta_bytes <= sizeof(r->meta)); /* mr_frame_head_read has checked both */
     r->text = (mr_sv){"", 0};
     return NULL;
 }
@@ -271,6 +283,7 @@ static mr_status *collect_body(mr_frame_reader *r, mr_bytes *out)
 /* The frame is complete. On failure, and if it is too large, it has no body. */
 static mr_status *end_frame(mr_frame_reader *r, mr_net_frame *out)
 {
+    MR_ASSERT(r->state == IN_BODY && r->body_got == r->head.stream_bytes);
     *out = (mr_net_frame){.head = r->head, .text = r->text};
     mr_status *st = collect_body(r, &out->body);
     if (r->block)
@@ -283,6 +296,9 @@ static mr_status *end_frame(mr_frame_reader *r, mr_net_frame *out)
     return st;
 }
 
+/* Continues where the last call ran out of bytes. An empty meta and an empty body need no bytes, so a frame
+ * that consists of a head passes through all three states in one call. The text of the frame refers to
+ * r->meta, which the next frame overwrites. */
 mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_net_frame *out, bool *got)
 {
     *got = false;
@@ -299,6 +315,7 @@ mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_net_frame *out, bool *got
     }
     uint64_t left = r->head.stream_bytes - r->body_got;
     r->body_got += take_staged(r, r->block ? r->block->data + r->body_got : NULL, left);
+    MR_ASSERT(r->body_got <= r->head.stream_bytes);
     if (r->body_got < r->head.stream_bytes)
         return NULL;
     MR_TRY(end_frame(r, out));

@@ -1,7 +1,7 @@
-/* net/frame.h -- what two processes of a host tell each other, as bytes; docs/formats/local.md
- * tells more.
+/* net/frame.h -- the messages between two processes of a host, as bytes; docs/formats/local.md
+ * describes the whole protocol.
  *
- * A frame is a head of 40 bytes, then `meta` (a text, and where the body's parts lie), then those
+ * A frame is a head of 40 bytes, then `meta` (a text, and where the body's parts are), then those
  * bytes of the body that travel in the stream.  Numbers are little-endian.
  *
  *     offset size
@@ -13,14 +13,14 @@
  *         16    8  stream_bytes  of the body in the stream
  *         24    8  value         request: ns until the deadline, 0 none; reply: code; segment:
  *                                its bytes
- *         32    4  segment       where parts lie, 0: none
+ *         32    4  segment       where the parts are, 0: none
  *         36    4  0
  *
  * A part is 16 bytes: its offset in the segment (all ones: it is in the stream) and its size.  The
  * text is a request's method or the message of a reply's error.
  *
- * The reader below has no socket: whoever has one asks where bytes should go, and says how many
- * came. */
+ * The reader below has no socket: the caller asks it where to put bytes, reads them from its socket, and
+ * reports how many came. */
 #ifndef MR_NET_FRAME_H
 #define MR_NET_FRAME_H
 
@@ -77,14 +77,14 @@ typedef struct mr_frame_reader {
     mr_segment_table *table;
     mr_net_budget *budget; /* for what comes in the stream; held until the pieces are dropped */
     size_t max_message;    /* of one body */
-    uint8_t *stage;        /* bytes that came and were not looked at yet: begin .. end */
+    uint8_t *stage;        /* bytes that came and are not parsed yet: begin .. end */
     size_t begin, end;
     int state;
     mr_frame_head head;
     mr_sv text;
     uint8_t meta[MR_FRAME_MAX_META];
     size_t meta_got, meta_bytes;
-    struct mr_frame_block *block; /* of the body's bytes in the stream; NULL: they are thrown away */
+    struct mr_frame_block *block; /* for the body's bytes in the stream; NULL: they are thrown away */
     uint64_t body_got;
     bool too_large;
 } mr_frame_reader;

@@ -22,6 +22,7 @@ static uint64_t load_le64(const uint8_t *p)
     return le64toh(v);
 }
 
+/* SipHash with a key of 16 bytes. */
 static uint64_t keyed_hash(const uint8_t key[16], const void *data, size_t n)
 {
     const uint64_t words[2] = {load_le64(key), load_le64(key + 8)};
@@ -53,11 +54,12 @@ static bool bytes_equal(const uint8_t *a, const uint8_t *b, size_t n)
     return differ == 0;
 }
 
+/* A peer that speaks another protocol, or another version of this one, is told apart from one with a wrong token. */
 static mr_status *check_magic(const uint8_t *in)
 {
     if (memcmp(in, magic, MR_HELLO_MAGIC) != 0)
-        return mr_error(MR_UNAUTHENTICATED, "the peer does not speak this protocol (%s)",
-                        magic);
+        return mr_error(MR_UNAUTHENTICATED,
+                        "the peer speaks another protocol: its handshake does not begin with %s", magic);
     return NULL;
 }
 
@@ -66,10 +68,12 @@ static mr_status *check_proof(const mr_hello *h, char side, const uint8_t *in)
     uint8_t want[MR_HELLO_PROOF];
     make_proof(h, side, want);
     if (!bytes_equal(in, want, sizeof(want)))
-        return mr_error(MR_UNAUTHENTICATED, "the peer does not know this cluster's token");
+        return mr_error(MR_UNAUTHENTICATED,
+                        "the peer does not have this cluster's token: it belongs to another cluster");
     return NULL;
 }
 
+/* The client's first message: the magic and its nonce. */
 mr_status *mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint8_t out[MR_HELLO_CLIENT])
 {
     memcpy(h->token, token, MR_HELLO_TOKEN);
@@ -79,6 +83,8 @@ mr_status *mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint
     return NULL;
 }
 
+/* The server's answer, with its own nonce and its proof.  Anybody may get one, but it is only valid for the nonce that
+ * was sent. */
 mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
                            const uint8_t in[MR_HELLO_CLIENT], uint8_t out[MR_HELLO_SERVER])
 {
@@ -92,6 +98,7 @@ mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
     return NULL;
 }
 
+/* The client checks the server's proof before it makes its own. */
 mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER],
                            uint8_t out[MR_HELLO_PROOF])
 {
@@ -102,6 +109,7 @@ mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER],
     return NULL;
 }
 
+/* The server checks the client's proof; then the connection is open. */
 mr_status *mr_hello_check(const mr_hello *h, const uint8_t in[MR_HELLO_PROOF])
 {
     return check_proof(h, 'c', in);

@@ -1,13 +1,13 @@
-/* net/hello.h -- how two processes of a host make sure that they belong together.
+/* net/hello.h -- the handshake by which two processes of a host verify that they belong to one cluster.
  *
- * Each side shows that it knows the cluster's token without telling it: it answers the other's
+ * Each side proves that it knows the cluster's token without sending it: it answers the other's
  * random number with a keyed hash of both numbers.
  *
  *     client -> server   "MRLOCAL1"  nonce[16]                24 bytes
  *     server -> client   "MRLOCAL1"  nonce[16]  proof[16]     40 bytes
  *     client -> server   proof[16]                            16 bytes, then frames (net/frame.h)
  *
- * The server proves itself first, so a client with another token finds out and can say so. */
+ * The server proves itself first, so a client with another token notices that and can report it. */
 #ifndef MR_NET_HELLO_H
 #define MR_NET_HELLO_H
 

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 
+/* Only the name is changed: the folder may contain slashes, and the ending has none. */
 char *mr_net_key_path(const char *folder, const char *name, const char *ending)
 {
     char *path = mr_printf("%s/%s%s", folder, name, ending);
@@ -22,6 +23,7 @@ char *mr_net_key_path(const char *folder, const char *name, const char *ending)
  * that is how secrets reach a user in a container. */
 static bool is_private(const struct stat *st) { return !(st->st_mode & (st->st_uid == 0 ? 037 : 077)); }
 
+/* Reads a private key or a token, after a check that other users cannot read it. */
 static mr_status *read_key(const char *path, mr_str *out)
 {
     struct stat st;
@@ -29,7 +31,7 @@ static mr_status *read_key(const char *path, mr_str *out)
         return mr_errno_status(errno, "read", path);
     if (!is_private(&st))
         return mr_error(MR_PERMISSION_DENIED,
-                        "%s can be read by others: chmod 600 it, or make new keys", path);
+                        "other users can read %s: run chmod 600 on it, or make new keys", path);
     return mr_file_read_all(path, out);
 }
 
@@ -53,6 +55,7 @@ out:
     return st;
 }
 
+/* No token is not an error: then *out stays as it was. */
 mr_status *mr_net_token_load(const char *folder, mr_str *out)
 {
     if (!folder || !folder[0])

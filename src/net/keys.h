@@ -8,7 +8,8 @@
 /* FOLDER/NAME with its / as -, and the ending; mr_free. */
 char *mr_net_key_path(const char *folder, const char *name, const char *ending);
 
-/* What a task needs of a folder; a key that others can read is refused (but for a group's, when it is root's). */
+/* What a task needs from a folder.  A key that other users can read is refused; a key of root's may be readable by its
+ * group. */
 typedef struct mr_net_keys_file {
     mr_net_keys keys; /* points into the rest */
     mr_str ca, certificate, key;
@@ -17,7 +18,7 @@ mr_status *mr_net_keys_load(const char *folder, const char *name, mr_net_keys_fi
 void mr_net_keys_deinit(mr_net_keys_file *f); /* overwrites the key */
 
 /* The secret that the tasks of a job share: the 32 bytes of FOLDER/token.  "" where there is no such file, or folder is
- * NULL or empty.  A file that others can read is refused, as a key is. */
+ * NULL or empty.  A file that other users can read is refused, as a key is. */
 enum { MR_NET_TOKEN = 32 };
 mr_status *mr_net_token_load(const char *folder, mr_str *out);
 

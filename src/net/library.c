@@ -43,14 +43,15 @@ static mr_status *open_at(const char *path)
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return mr_error(MR_FAILED_PRECONDITION,
-                        "gRPC is not there: %s.  It needs " FILE_NAME
-                        " (MILLRACE_NET_LIB says where) and the packages libgrpc29 and libssl3",
+                        "cannot load gRPC: %s.  Install " FILE_NAME
+                        " (MILLRACE_NET_LIB is its path) and the packages libgrpc29 and libssl3",
                         dlerror());
     mr_net_library_fn get = (mr_net_library_fn)(uintptr_t)dlsym(lib, MR_NET_LIBRARY_SYMBOL);
     const mr_net_library *l = get ? get(&host) : NULL;
     if (!l || l->abi != MR_NET_LIBRARY_ABI) {
         dlclose(lib);
-        return mr_error(MR_FAILED_PRECONDITION, "%s is not of this build of the library", path);
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "%s is of another build than this library: install both from the same build", path);
     }
     MR_ASSERT(!opened);
     opened = l;
@@ -85,12 +86,14 @@ static mr_status *read_token(mr_net *grpc)
     if (!tls || strcmp(tls, "off") != 0)
         return NULL;
     mr_status *st = mr_net_token_load(getenv("MILLRACE_TLS_DIR"), &token);
+    MR_ASSERT(st || 2 * token.n < sizeof(grpc->token));
     for (size_t i = 0; !st && i < 2 * token.n; i++)
         grpc->token[i] = digits[(unsigned char)token.p[i / 2] >> (i % 2 ? 0 : 4) & 15];
     mr_str_deinit(&token);
     return st;
 }
 
+/* The token is read before anybody gets the transport, so no server listens without it. */
 mr_status *mr_net_grpc(mr_net **out)
 {
     const mr_net_library *l;

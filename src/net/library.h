@@ -1,9 +1,9 @@
-/* net/library.h -- what libmillrace-net.so and the rest of the library know of each other.
+/* net/library.h -- the interface between libmillrace-net.so and the rest of the library.
  *
  * The rest never links gRPC or OpenSSL: it opens that library when it first needs it, asks for one
- * symbol and gets a table of functions.  Both are of one build: structs pass between them as they
- * are.  Each has its own copy of the few files of base/ it needs, so what is passed must not depend
- * on whose copy made it. */
+ * symbol and gets a table of functions.  Both are of one build, so structs pass between them
+ * unchanged.  Each has its own copy of the few files of base/ that it needs, so what is passed must not
+ * depend on which copy made it. */
 #ifndef MR_NET_LIBRARY_H
 #define MR_NET_LIBRARY_H
 

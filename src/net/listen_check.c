@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 
-/* The error, in the words of TensorFlow's. */
+/* The error. It begins like TensorFlow's. */
 static mr_status *cannot_listen(const char *address, mr_listen_trouble *what, mr_listen_trouble trouble,
                                 const char *why)
 {
@@ -21,7 +21,7 @@ static mr_status *cannot_listen(const char *address, mr_listen_trouble *what, mr
     return mr_error(MR_UNKNOWN, "Could not start gRPC server: cannot listen at %s: %s", address, why);
 }
 
-/* Says what an errno means for whoever started the task, and what to do. */
+/* Translates errno into the cause, and says what the user can do. */
 static mr_status *explain_errno(const char *address, const char *host, const char *port, int err,
                                 mr_listen_trouble *what)
 {
@@ -40,7 +40,7 @@ static mr_status *explain_errno(const char *address, const char *host, const cha
     case EACCES:
     case EPERM:
         trouble = MR_LISTEN_NOT_ALLOWED;
-        mr_str_printf(&why, "this user may not use port %s: low ports are for root", port);
+        mr_str_printf(&why, "this user may not use port %s: ports below 1024 are usually reserved for root", port);
         break;
     default: mr_str_appendz(&why, strerror(err));
     }

@@ -13,8 +13,8 @@ typedef enum mr_listen_trouble {
     MR_LISTEN_OTHER,
 } mr_listen_trouble;
 
-/* Tries to listen at "host:port", and stops at once.  NULL when that went well, else UNKNOWN, as TensorFlow has it,
- * with the one cause; *what (may be NULL) is that cause for code to decide by. */
+/* Tries to listen at "host:port", and stops at once.  NULL if that succeeded, otherwise UNKNOWN, as in TensorFlow,
+ * with the cause; *what (may be NULL) is the cause for code to decide by. */
 mr_status *mr_listen_check(const char *address, mr_listen_trouble *what);
 
 #endif

@@ -72,7 +72,8 @@ MR_TEST(listen_check_names_a_port_that_is_not_allowed)
     mr_status_free(st);
     if (allowed)
         mr_test_skip("this machine gives low ports to everybody");
-    check_cause("127.0.0.1:1", MR_LISTEN_NOT_ALLOWED, "this user may not use port 1: low ports are for root");
+    check_cause("127.0.0.1:1", MR_LISTEN_NOT_ALLOWED,
+                "this user may not use port 1: ports below 1024 are usually reserved for root");
 }
 
 MR_TEST(listen_check_takes_any_port_and_ipv6)

@@ -7,8 +7,8 @@
  *     hello        the handshake's bytes
  *     local_client asking                               local_server answering
  *
- * Locks, outermost first: a connection's, then mr_local_mu.  Callbacks and drops of pieces run
- * without. */
+ * Locks, outermost first: a connection's, then mr_local_mu.  Callbacks run, and pieces are dropped,
+ * with no lock held. */
 #include "net/local.h"
 
 #include <unistd.h>
@@ -17,7 +17,8 @@
 
 static mr_local_settings settings;
 
-/* Shared memory for sending: an eighth of the machine's; bodies in streams: half of it. */
+/* Shared memory for sending is limited to an eighth of the machine's memory, bodies that arrive through sockets to
+ * half of it.  If the size of the memory is unknown, 4 GiB are assumed. */
 static void init_settings(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -29,6 +30,8 @@ static void init_settings(void)
     settings.frame_ns = 20 * INT64_C(1000000000);
 }
 
+/* The settings of this process.  They are not locked: the setters below are called before the first listen or
+ * connect, and the limits are atomic. */
 mr_local_settings *mr_local_settings_get(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -52,6 +55,7 @@ void mr_net_local_budget(size_t shared_bytes, size_t received_bytes)
 
 /* ---- the transport ---- */
 
+/* The path must fit into sun_path with its NUL.  Abstract sockets (a leading NUL) cannot be named by a C string. */
 mr_status *mr_local_address(const char *path, struct sockaddr_un *out)
 {
     size_t n = strlen(path);
@@ -63,6 +67,7 @@ mr_status *mr_local_address(const char *path, struct sockaddr_un *out)
     return NULL;
 }
 
+/* Always the same object; max_message is the only member that a caller may set. */
 mr_net *mr_net_local(void)
 {
     static mr_net local = {

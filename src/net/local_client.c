@@ -7,7 +7,8 @@
  *
  * A call's id is its index in the connection's table. The entry is `reserved` while the frame is made,
  * then the request itself. If a request ends early, its entry stays taken (by `zombie`) until the
- * server's reply has arrived, because until then the server knows the id.
+ * server's reply has arrived, because until then the server knows the id. So an id is in exactly one
+ * of two places: in free_ids (its entry is NULL), or taken by an entry that is not NULL.
  *
  * A peer has at most one connection, made by the transport's thread when a request needs it. If that
  * fails, requests that do not wait for the peer fail at once; for the others it is tried again, with
@@ -63,7 +64,7 @@ static request reserved, zombie;
 
 /* ---- ending ---- */
 
-/* Ends a request that is in no place any more, in the transport's thread. Takes st and the body.
+/* Ends a request that is in no list and no table any more, in the transport's thread. Takes st and the body.
  * `done` may free the mr_net_request, so it is not touched afterwards; the peer lives until its count
  * of requests is lowered. */
 static void finish_request(request *q, mr_status *st, mr_bytes *body)
@@ -92,6 +93,7 @@ static void finish_request(request *q, mr_status *st, mr_bytes *body)
     mr_unlock(&mr_local_mu);
 }
 
+/* The error of a request that ends before its reply. */
 static mr_status *early_error(const request *q, int code)
 {
     const char *why = code == MR_DEADLINE_EXCEEDED  ? "no answer before the deadline"
@@ -104,6 +106,7 @@ static mr_status *early_error(const request *q, int code)
 static void unlink_pending_locked(request *q) MR_REQUIRES(mr_local_mu)
 {
     mr_net_peer *p = q->peer;
+    MR_ASSERT(q->place == PENDING && (q->prev ? q->prev->next : p->first) == q);
     *(q->prev ? &q->prev->next : &p->first) = q->next;
     *(q->next ? &q->next->prev : &p->last) = q->prev;
 }
@@ -121,6 +124,7 @@ static void free_id_locked(mr_conn *c, uint64_t id) MR_REQUIRES(c->mu)
 static void abandon_request(request *q)
 {
     mr_conn *c = q->conn;
+    MR_ASSERT(q->place == OPEN && c);
     mr_frame_head h = {.kind = MR_FRAME_CANCEL, .id = q->id};
     mr_out_frame *cancel = mr_conn_compose(c, h, (mr_sv){"", 0}, NULL);
     mr_lock(&c->mu);
@@ -143,6 +147,7 @@ static void abandon_request(request *q)
  * transport's thread. */
 static void end_early(request *q, int code)
 {
+    MR_ASSERT(mr_local_io_here());
     mr_lock(&mr_local_mu);
     int place = q->place;
     if (place == STARTING)
@@ -177,6 +182,8 @@ static void run_cancel(mr_order *o)
         end_early(q, MR_CANCELLED);
 }
 
+/* Posts an order, at most one at a time: requests end only in the transport's thread. r->impl is NULL once the
+ * request has ended, so a cancel that comes late does nothing. */
 void mr_local_cancel(mr_net_request *r)
 {
     mr_lock(&mr_local_mu);
@@ -206,6 +213,7 @@ static void order_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
     mr_local_post_locked(&p->connect);
 }
 
+/* The transport's thread makes a connection as soon as it can, without the pause between two tries. */
 static void connect_soon_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
 {
     p->connecting = true;
@@ -217,6 +225,7 @@ static void connect_soon_locked(mr_net_peer *p) MR_REQUIRES(mr_local_mu)
 static void put_pending(mr_net_peer *p, request *q)
 {
     mr_lock(&mr_local_mu);
+    MR_ASSERT(q->place == STARTING);
     if (p->closing && !q->early)
         q->early = MR_CANCELLED;
     if (q->early) {
@@ -244,13 +253,15 @@ static bool reserve_id(mr_conn *c, request *q)
         q->id = c->free_ids.n ? mr_vec_pop(&c->free_ids) : (uint32_t)c->calls.n;
         if (q->id == (uint64_t)c->calls.n)
             mr_vec_push(&c->calls, NULL);
+        MR_ASSERT(!c->calls.p[q->id]);
         c->calls.p[q->id] = &reserved;
     }
     mr_unlock(&c->mu);
     return ok;
 }
 
-/* From here on the request ends like any open one; false: it was marked to end. */
+/* Called with the connection's lock held. From here on the request ends like any open one; false: it was
+ * marked to end. */
 static bool become_open(mr_conn *c, request *q)
 {
     mr_lock(&mr_local_mu);
@@ -325,6 +336,7 @@ void mr_local_start(mr_net_peer *p, mr_net_request *r)
  * transport's thread. */
 static void start_pending(mr_net_peer *p, mr_conn *c)
 {
+    MR_ASSERT(mr_local_io_here());
     for (;;) {
         mr_lock(&mr_local_mu);
         request *q = p->first;
@@ -403,7 +415,9 @@ static mr_status *take_reply(mr_conn *c, mr_net_frame *f)
 {
     request *q = NULL;
     if (f->head.kind != MR_FRAME_REPLY)
-        return mr_invalid("the server sent a frame that only clients send");
+        return mr_invalid("the server sent a frame of kind %d; a server may only send replies and frames about "
+                          "segments",
+                          f->head.kind);
     mr_lock(&c->mu);
     if (f->head.id < (uint64_t)c->calls.n)
         q = c->calls.p[f->head.id];
@@ -413,11 +427,12 @@ static mr_status *take_reply(mr_conn *c, mr_net_frame *f)
         free_id_locked(c, f->head.id);
     mr_unlock(&c->mu);
     if (!q)
-        return mr_invalid("the server answered a call that does not exist");
+        return mr_invalid("the server answered call %llu, which does not exist or was not sent",
+                          (unsigned long long)f->head.id);
     if (q != &zombie)
         finish_request(q,
-                       f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "the reply from %s is too large",
-                                               q->peer->address)
+                       f->too_large ? mr_error(MR_RESOURCE_EXHAUSTED, "%s: the reply from %s is too large",
+                                               q->r->method, q->peer->address)
                                     : mr_net_status(f->head.value, f->text),
                        &f->body);
     start_pending(c->owner, c);
@@ -467,7 +482,8 @@ static void conn_lost(mr_conn *c, const mr_status *why)
 
 static const mr_conn_end client_end = {.open = conn_opened, .frame = take_reply, .closed = conn_lost};
 
-/* A connected socket. *fd -1 without an error: the server's queue is full just now, so try again. */
+/* A connected socket, which does not block. *fd -1 without an error: the server's queue is full just now, so try
+ * again. */
 static mr_status *open_socket(const char *path, int *fd)
 {
     struct sockaddr_un a;
@@ -526,11 +542,13 @@ static void run_retry(mr_local_timer *t) { try_connect(OWNER(mr_net_peer, retry,
 
 /* ---- peers ---- */
 
+/* Only checks the address and starts the transport's thread; the first request makes the connection. Keys and name
+ * are not used: the peer proves with the token that it belongs to the cluster. */
 mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *keys,
                             const char *name, mr_net_peer **out)
 {
     struct sockaddr_un a;
-    (void)keys, (void)name; /* the token takes the place of both */
+    (void)keys, (void)name;
     MR_TRY(mr_local_address(address, &a));
     MR_TRY(mr_local_io_start());
     mr_net_peer *p = mr_new(mr_net_peer);
@@ -548,6 +566,7 @@ static void close_peer(void *arg)
     mr_net_peer *p = arg;
     mr_status *why = mr_error(MR_CANCELLED, "disconnected");
     mr_lock(&mr_local_mu);
+    MR_ASSERT(!p->closing);
     p->closing = true;
     mr_conn *c = p->conn;
     mr_local_timer_clear_locked(&p->retry);

@@ -6,7 +6,7 @@
  * the connection is not dead, and each call being answered and each loan of shared memory has another.
  *
  * Only the transport's thread reads, and only it closes. Any malformed or unexpected frame closes the
- * connection. */
+ * connection. Only that thread writes `state`, so it may read `state` without the lock. */
 #include "net/local_conn.h"
 
 #include <errno.h>
@@ -30,13 +30,13 @@ static mr_status *send_all(mr_conn *c, const void *p, size_t n)
     return NULL;
 }
 
-/* Refuses a process of another user. The token protects too, but the kernel's word comes first. */
+/* Refuses a process of another user. The token protects too, but the kernel's answer needs no secret. */
 static mr_status *check_user(int fd)
 {
     struct ucred peer;
     socklen_t n = sizeof(peer);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0)
-        return mr_errno_status(errno, "ask who is at", "the other end of a socket");
+        return mr_errno_status(errno, "read the user id of", "the other end of a socket");
     if (peer.uid != geteuid())
         return mr_error(MR_PERMISSION_DENIED, "the peer runs as user %u, this process as user %u",
                         peer.uid, geteuid());
@@ -51,8 +51,10 @@ static size_t hello_bytes(const mr_conn *c)
     return c->state == CONN_GREETED ? MR_HELLO_PROOF : MR_HELLO_CLIENT;
 }
 
+/* The handshake is complete. From here on other threads may queue frames. */
 static void open_up(mr_conn *c)
 {
+    MR_ASSERT(c->state == CONN_HELLO || c->state == CONN_GREETED);
     mr_local_timer_clear(&c->hello_timer);
     mr_lock(&c->mu);
     c->state = CONN_OPEN;
@@ -65,6 +67,7 @@ static mr_status *hello_step(mr_conn *c)
 {
     const uint8_t *token = mr_local_settings_get()->token;
     uint8_t out[MR_HELLO_SERVER];
+    MR_ASSERT(mr_local_io_here() && c->hello_got == hello_bytes(c));
     c->hello_got = 0;
     if (!c->end->accepts) {
         MR_TRY(mr_hello_finish(&c->hello, c->hello_in, out));
@@ -81,6 +84,7 @@ static mr_status *hello_step(mr_conn *c)
     return NULL;
 }
 
+/* hello_timer: a peer that connects and then says nothing must not hold a connection for ever. */
 static void hello_late(mr_local_timer *t)
 {
     mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, hello_timer));
@@ -117,7 +121,8 @@ static mr_status *keep_fds(mr_conn *c, struct msghdr *m)
     return st;
 }
 
-/* Reads the bytes that are there, up to the space given; *n 0: none now. */
+/* Reads what has arrived, up to the space given, without blocking; *n 0: nothing yet. Descriptors that came with
+ * the bytes are kept in c->fds. */
 static mr_status *receive_bytes(mr_conn *c, struct iovec *space, int n_space, size_t *n)
 {
     union {
@@ -141,8 +146,11 @@ static mr_status *receive_bytes(mr_conn *c, struct iovec *space, int n_space, si
     return st;
 }
 
+/* Reads at most the rest of the current message, so that frames behind the handshake stay in the socket for
+ * read_frames. */
 static mr_status *read_hello(mr_conn *c, bool *more)
 {
+    MR_ASSERT(c->hello_got < hello_bytes(c) && hello_bytes(c) <= sizeof(c->hello_in));
     struct iovec space = {c->hello_in + c->hello_got, hello_bytes(c) - c->hello_got};
     size_t n;
     MR_TRY(receive_bytes(c, &space, 1, &n));
@@ -151,11 +159,13 @@ static mr_status *read_hello(mr_conn *c, bool *more)
     return c->hello_got == hello_bytes(c) ? hello_step(c) : NULL;
 }
 
-/* The peer announces a segment; its descriptor has arrived before the frame. */
+/* The peer announces a segment; its descriptor has arrived before the frame. mr_segment_map takes the
+ * descriptor. */
 static mr_status *take_segment(mr_conn *c, const mr_frame_head *h)
 {
     if (c->n_fds == 0)
         return mr_invalid("the peer announced a segment without its file descriptor");
+    MR_ASSERT(c->n_fds <= MR_CONN_MAX_FDS);
     int fd = c->fds[0];
     memmove(c->fds, c->fds + 1, (size_t)--c->n_fds * sizeof(int));
     return mr_segment_map(&c->table, h->id, h->value, fd);
@@ -172,6 +182,7 @@ static mr_status *segment_came_back(mr_conn *c, uint64_t id)
                              (unsigned long long)id);
 }
 
+/* Frames about segments are handled here, all others by the client's or the server's side. */
 static mr_status *take_frame(mr_conn *c, mr_net_frame *f)
 {
     switch (f->head.kind) {
@@ -255,7 +266,8 @@ static void read_some(mr_conn *c)
     }
 }
 
-/* The socket is readable or writable. */
+/* The socket is readable or writable. An error or a hang-up counts as readable: reading finds the cause and
+ * closes the connection. */
 static void socket_ready(mr_local_watch *w, uint32_t events)
 {
     mr_conn *c = (mr_conn *)w;
@@ -265,8 +277,9 @@ static void socket_ready(mr_local_watch *w, uint32_t events)
         mr_conn_flush(c);
 }
 
-/* ---- its life ---- */
+/* ---- creating and closing ---- */
 
+/* keep of the segment table: each loan holds a reference, which loan_returned drops. */
 static void keep_conn(void *owner) { mr_conn_ref(owner); }
 
 /* A message in the peer's shared memory was dropped: its segment goes back. Called by any thread, with
@@ -288,6 +301,7 @@ static void loan_returned(void *owner, uint32_t id)
     mr_conn_unref(c);
 }
 
+/* The order that mr_conn_flush leaves in the transport's thread; drops the reference that was taken for it. */
 static void run_flush(mr_order *o)
 {
     mr_conn *c = (mr_conn *)((char *)o - offsetof(mr_conn, flush));
@@ -296,11 +310,14 @@ static void run_flush(mr_order *o)
     mr_conn_unref(c);
 }
 
+/* The order that mr_conn_close leaves: drops the transport thread's reference. */
 static void run_bury(mr_order *o)
 {
     mr_conn_unref((mr_conn *)((char *)o - offsetof(mr_conn, bury)));
 }
 
+/* Makes a connection with its timers and callbacks. It has one reference, for the transport's thread, and its
+ * state is CONN_HELLO. */
 static mr_conn *alloc_conn(const mr_conn_end *end, void *owner, int fd, size_t max_message)
 {
     mr_local_settings *s = mr_local_settings_get();
@@ -326,6 +343,8 @@ static mr_conn *alloc_conn(const mr_conn_end *end, void *owner, int fd, size_t m
     return c;
 }
 
+/* A client's end sends the first message of the handshake here; the rest happens as bytes arrive. On failure fd
+ * is closed, and end->closed is not called. */
 mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message,
                        mr_conn **out)
 {
@@ -352,11 +371,12 @@ out:
 
 void mr_conn_ref(mr_conn *c) { mr_refs_take(&c->refs); }
 
+/* Frees the connection with the last reference. That may be in any thread: loans and calls hold references. */
 void mr_conn_unref(mr_conn *c)
 {
     if (!mr_refs_drop(&c->refs))
         return;
-    MR_ASSERT(c->state == CONN_DEAD && !c->queue);
+    MR_ASSERT(c->state == CONN_DEAD && !c->queue && c->n_fds == 0);
     mr_frame_reader_deinit(&c->reader);
     mr_segment_table_deinit(&c->table);
     mr_segment_pool_deinit(&c->pool);

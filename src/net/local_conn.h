@@ -1,7 +1,7 @@
 /* net/local_conn.h -- one connection of the local transport, the same for both of its ends.
  *
- * Frames are written by whichever thread has something to say, as far as the socket takes them; the
- * rest is written by the transport's thread.  Only that thread reads and closes. */
+ * The thread that queues a frame writes it, as far as the socket takes it; the transport's thread writes
+ * the rest.  Only that thread reads and closes. */
 #ifndef MR_NET_LOCAL_CONN_H
 #define MR_NET_LOCAL_CONN_H
 
@@ -11,23 +11,23 @@
 #include "net/net.h"
 
 enum {
-    MR_CONN_MAX_CALLS = 1 << 16,  /* open at a time; a call's id is its place among them */
+    MR_CONN_MAX_CALLS = 1 << 16,  /* open at a time; a call's id is its index among them */
     MR_CONN_MAX_FDS = 4,          /* descriptors that came before the frames they belong to */
     MR_CONN_MAX_QUEUED = 8 << 20, /* bytes a client leaves unread before we stop reading from it */
-    MR_CONN_SLOWEST = 256 << 10,
+    MR_CONN_SLOWEST = 256 << 10,  /* bytes of a frame that must arrive per frame_ns */
 };
-/* Pieces of at least this size travel through shared memory.  Of 8 KiB both ways take as long; of
+/* Pieces of at least this size travel through shared memory.  At 8 KiB both ways take equally long; at
  * 16 KiB the socket takes three times as long. */
 #define MR_CONN_SHARE_BYTES ((size_t)16 << 10)
 
 typedef struct mr_conn mr_conn;
 typedef struct mr_out_frame mr_out_frame;
 
-/* What the two ends do differently; in the transport's thread. */
+/* What the client's and the server's end do differently; called in the transport's thread. */
 typedef struct mr_conn_end {
     bool accepts;             /* the server's end */
     void (*open)(mr_conn *c); /* the handshake is done */
-    /* Of a call; what the peer may not do ends the connection. */
+    /* A frame of a call.  An error ends the connection: the peer has violated the protocol. */
     mr_status *(*frame)(mr_conn *c, mr_net_frame *f);
     void (*closed)(mr_conn *c, const mr_status *why); /* once; drops what the end holds */
 } mr_conn_end;
@@ -46,8 +46,8 @@ struct mr_conn {
     size_t hello_got;
     mr_local_timer hello_timer;
     mr_frame_reader reader;
-    uint64_t n_frames, n_bytes;       /* that came, */
-    uint64_t frames_then, bytes_then; /* and until slow_timer was set */
+    uint64_t n_frames, n_bytes;       /* received, */
+    uint64_t frames_then, bytes_then; /* and the same when slow_timer was set */
     mr_local_timer slow_timer;
     mr_segment_table table;
     int fds[MR_CONN_MAX_FDS], n_fds;
@@ -74,7 +74,7 @@ typedef struct mr_local_settings {
     mr_net_budget received;   /* bodies that came in streams */
     size_t most_mapped;       /* addresses a peer can make us map */
     _Atomic int64_t hello_ns; /* how long a handshake may take */
-    _Atomic int64_t frame_ns; /* in so long MR_CONN_SLOWEST bytes of a frame must come, or its end */
+    _Atomic int64_t frame_ns; /* in this time MR_CONN_SLOWEST bytes of a frame must arrive, or its end */
 } mr_local_settings;
 mr_local_settings *mr_local_settings_get(void);
 
@@ -84,7 +84,7 @@ mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_m
                        mr_conn **out);
 void mr_conn_ref(mr_conn *c);
 void mr_conn_unref(mr_conn *c);
-/* In the transport's thread; why is borrowed.  Again: nothing. */
+/* In the transport's thread; why is borrowed.  A second call does nothing. */
 void mr_conn_close(mr_conn *c, const mr_status *why);
 bool mr_conn_is_open_locked(const mr_conn *c) MR_REQUIRES(c->mu);
 
@@ -92,17 +92,17 @@ bool mr_conn_is_open_locked(const mr_conn *c) MR_REQUIRES(c->mu);
  * a lock. */
 mr_out_frame *mr_conn_compose(mr_conn *c, mr_frame_head h, mr_sv text, mr_bytes *body);
 void mr_out_frame_free(mr_out_frame *f);
-/* Of an open connection.  *withdraw (may be NULL) is the frame until its first byte is sent, then
- * NULL. */
+/* Takes the frame; the connection must be open.  *withdraw (may be NULL) is the frame until its first byte is sent,
+ * then NULL. */
 void mr_conn_queue_locked(mr_conn *c, mr_out_frame *f, mr_out_frame **withdraw) MR_REQUIRES(c->mu);
-/* Takes a frame out again that is still to be withdrawn; the caller frees it. */
+/* Takes a frame out of the queue of which no byte is sent; the caller frees it. */
 void mr_conn_withdraw_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu);
 /* Takes back the shared memory of a frame that was never queued; the caller frees it. */
 void mr_conn_discard_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu);
 /* Writes what is queued: now, or in the transport's thread soon, or when this thread releases what
  * it holds.  Without a lock. */
 void mr_conn_flush(mr_conn *c);
-/* The same within some milliseconds.  Of an open connection. */
+/* The same within a few milliseconds.  The connection must be open. */
 void mr_conn_flush_lazily_locked(mr_conn *c) MR_REQUIRES(c->mu);
 
 #endif

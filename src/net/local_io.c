@@ -1,13 +1,17 @@
 /* net/local_io.c -- the thread of the local transport.
  *
  * It sleeps in epoll_wait. Waking a sleeper costs about 30 us, a round trip over a socket 5 us, so
- * after something has happened the thread spins a little before it sleeps. It does so where that may
- * pay: if the last sleep was short, as long as spinning finds something, and while nobody else wants
- * the core.
+ * after an event the thread spins for a few microseconds before it sleeps. It spins only where that is
+ * likely to succeed: if the last sleep was short, as long as spinning finds something, and while no
+ * other thread wants the core.
  *
  * Other threads reach it by orders, which run in the order of posting, and by timers. mr_local_mu
- * guards both. Whoever adds one wakes the thread if it is asleep (`asleep`), so at most one wake is
- * written per sleep. Everything else in `io` belongs to the thread. */
+ * guards both. A thread that adds one wakes this one if it is asleep (`asleep`), so at most one wake is
+ * written per sleep. Everything else in `io` belongs to this thread.
+ *
+ * Invariants: a timer with place p > 0 is heap.p[p - 1]; has_orders is true whenever `orders` is not
+ * empty and the lock is free; timers are cleared only in this thread, so a cleared timer's callback
+ * does not run. */
 #include "net/local_io.h"
 
 #include <errno.h>
@@ -20,7 +24,7 @@
 #include "base/file.h"
 #include "base/vec.h"
 
-#define SPIN_NS 50000    /* how long it spins */
+#define SPIN_NS 50000    /* the longest it spins */
 #define SOON_NS 150000   /* a short sleep: both sides are woken, with a little work in between */
 #define CROWDED_NS 20000 /* a yield that took this long gave the core to another thread */
 #define GIVE_UP_NS INT64_C(100000000)
@@ -68,6 +72,8 @@ static void wake_locked(void)
 
 /* ---- orders ---- */
 
+/* The list is intrusive, so posting never allocates. An order must not be posted again before its function has
+ * been called. */
 void mr_local_post_locked(mr_order *o)
 {
     MR_ASSERT(o->fn);
@@ -87,7 +93,8 @@ void mr_local_post(mr_order *o)
 
 static bool has_orders(void) { return atomic_load_explicit(&io.has_orders, memory_order_acquire); }
 
-/* Runs all orders that are posted. An order's function may free it, so the next one is read first. */
+/* Runs all orders that are posted. An order's function may free it, so the next one is read first. Orders that are
+ * posted meanwhile run in the next round. */
 static void run_orders(void)
 {
     if (!has_orders())
@@ -113,6 +120,7 @@ typedef struct errand {
     bool done;
 } errand;
 
+/* Once `done` is set and the lock is free, the poster may return and the errand, which is on its stack, is gone. */
 static void run_errand(mr_order *o)
 {
     errand *e = (errand *)o;
@@ -153,8 +161,10 @@ static void run_later(void)
 
 /* ---- timers: a binary heap, the earliest first; a timer knows its place, counted from 1 ---- */
 
+/* Writes a timer into a place of the heap; keeps the invariant that a timer knows its place. */
 static void put_timer(int place, mr_local_timer *t) MR_REQUIRES(mr_local_mu)
 {
+    MR_ASSERT(place >= 1 && place <= io.heap.n);
     io.heap.p[place - 1] = t;
     t->place = place;
 }
@@ -184,6 +194,7 @@ static void sift_down(int place) MR_REQUIRES(mr_local_mu)
     put_timer(place, t);
 }
 
+/* The thread is woken only if it would sleep longer than that. */
 void mr_local_timer_set_locked(mr_local_timer *t, int64_t at_ns)
 {
     MR_ASSERT(t->place == 0 && t->fn);
@@ -237,9 +248,10 @@ static mr_local_timer *take_due(int64_t now)
     return t;
 }
 
-/* Timers that are set meanwhile run in the next round, so the loop ends. */
+/* `now` is read once: a timer that is set meanwhile for a later time runs in the next round, so the loop ends. */
 static void run_timers(void)
 {
+    MR_ASSERT(here);
     int64_t now = mr_now_ns();
     for (mr_local_timer *t; (t = take_due(now));)
         t->fn(t);
@@ -257,6 +269,7 @@ bool mr_local_watch_add(mr_local_watch *w, int fd, uint32_t events)
     return control_epoll(EPOLL_CTL_ADD, w, fd, events) == 0;
 }
 
+/* The descriptor must be watched already. */
 void mr_local_watch_change(mr_local_watch *w, int fd, uint32_t events)
 {
     int rc = control_epoll(EPOLL_CTL_MOD, w, fd, events);
@@ -266,6 +279,7 @@ void mr_local_watch_change(mr_local_watch *w, int fd, uint32_t events)
 
 void mr_local_watch_remove(int fd) { control_epoll(EPOLL_CTL_DEL, NULL, fd, 0); }
 
+/* Resets the counter of wake_fd, so that epoll sleeps again. */
 static void drain_wakes(mr_local_watch *w, uint32_t events)
 {
     uint64_t n;
@@ -278,8 +292,8 @@ static mr_local_watch wake_watch = {drain_wakes};
 /* ---- waiting ---- */
 
 /* Spins for events and orders. It yields to other threads that want the core. If there are many, a
- * thread that yields has to queue up where one that is woken goes first, so it is better to sleep
- * then. */
+ * thread that yields has to queue up where one that is woken goes first, so sleeping is better
+ * then. `worth` measures success: at 0 the thread does not spin for GIVE_UP_NS. */
 static int spin_for_events(struct epoll_event *events)
 {
     int64_t now = mr_now_ns(), until = now + SPIN_NS, before;
@@ -304,7 +318,8 @@ static int spin_for_events(struct epoll_event *events)
 }
 
 /* How long to sleep: milliseconds until the next timer, rounded up so that it is due then; -1: no
- * timer; 0: there are orders. Sets `asleep`, so from now on whoever posts wakes the thread. */
+ * timer; 0: there are orders. Sets `asleep`, so from now on a thread that posts an order wakes this one. The
+ * check for orders and `asleep` are under one lock, so no order is missed. */
 static int prepare_sleep(void)
 {
     mr_lock(&mr_local_mu);
@@ -332,13 +347,15 @@ static int sleep_for_events(struct epoll_event *events)
     return n;
 }
 
+/* Returns the number of events. It may be 0, or -1 after a signal: then only orders and timers are looked at. */
 static int wait_for_events(struct epoll_event *events)
 {
     int n = io.spinning ? spin_for_events(events) : 0;
     return n != 0 || has_orders() ? n : sleep_for_events(events);
 }
 
-/* The thread: orders, timers, then events, until it is told to end and no order is left. */
+/* The thread: orders, timers, then events, until it shall end and no order is left. Each round ends with the
+ * orders of mr_local_later, because an event of this round may refer to what they free. */
 static void run_thread(void *arg)
 {
     struct epoll_event events[MAX_EVENTS];
@@ -361,7 +378,7 @@ static void run_thread(void *arg)
     here = false;
 }
 
-/* ---- its life ---- */
+/* ---- starting and stopping the thread ---- */
 
 static void init_once(void) { mr_cond_init(&mr_local_changed); }
 
@@ -399,6 +416,7 @@ static mr_status *start_thread(void)
     return NULL;
 }
 
+/* The first user starts the thread. After a failure there is no user, and the next call tries again. */
 mr_status *mr_local_io_start(void)
 {
     pthread_mutex_lock(&life_mu);
@@ -408,7 +426,8 @@ mr_status *mr_local_io_start(void)
     return st;
 }
 
-/* All users have gone, so no timer is set and no order posted when the thread ends. */
+/* The last user ends the thread and waits for it. All users have cleared their timers and waited for their
+ * orders before, so none is left. */
 void mr_local_io_stop(void)
 {
     MR_ASSERT(!here);

@@ -9,14 +9,14 @@
 #include "base/status.h"
 #include "base/thread.h"
 
-/* Guards what is small and everybody touches: the members marked so here, and the states of
- * requests, peers and servers.  Last in the order of this folder's locks. */
+/* Guards the orders and timers of this file, and the states of requests, peers and servers.  Last in the
+ * order of this folder's locks, and held for a few instructions only. */
 extern mr_mutex mr_local_mu;
-extern mr_cond mr_local_changed; /* what stop, disconnect and reply wait for */
+extern mr_cond mr_local_changed; /* stop, disconnect and reply wait for it */
 
-mr_status *mr_local_io_start(void); /* one user more */
-void mr_local_io_stop(void);        /* one less; the last one waits until the thread has ended */
-bool mr_local_io_here(void);        /* is this that thread? */
+mr_status *mr_local_io_start(void); /* one more user; the first one starts the thread */
+void mr_local_io_stop(void);        /* one user less; the last one waits until the thread has ended */
+bool mr_local_io_here(void);        /* whether the caller is that thread */
 
 /* ---- sockets: embedded in what owns the descriptor ---- */
 typedef struct mr_local_watch {
@@ -36,7 +36,7 @@ void mr_local_post(mr_order *o);
 void mr_local_post_locked(mr_order *o) MR_REQUIRES(mr_local_mu);
 /* Runs fn(arg) there and waits for it; not from that thread. */
 void mr_local_do(void (*fn)(void *arg), void *arg);
-/* Runs o->fn after the events at hand: for what must outlive those still to be looked at. */
+/* Runs o->fn after all events of this round: for freeing what one of them may still refer to. */
 void mr_local_later(mr_order *o);
 
 /* ---- times ---- */
@@ -48,7 +48,7 @@ typedef struct mr_local_timer {
 /* Sets an unset timer; any thread. */
 void mr_local_timer_set_locked(mr_local_timer *t, int64_t at_ns) MR_REQUIRES(mr_local_mu);
 void mr_local_timer_set(mr_local_timer *t, int64_t at_ns);
-/* Only in the transport's thread, so that its callback is not under way. */
+/* Only in the transport's thread, so its callback cannot be running. */
 void mr_local_timer_clear_locked(mr_local_timer *t) MR_REQUIRES(mr_local_mu);
 void mr_local_timer_clear(mr_local_timer *t);
 

@@ -35,6 +35,7 @@ struct mr_out_frame {
 
 /* ---- making frames ---- */
 
+/* Allocates a frame; the caller writes its head (head, text and parts). */
 static mr_out_frame *frame_new(const mr_frame_head *h, size_t head_bytes)
 {
     mr_out_frame *f = mr_alloc(sizeof(*f) + head_bytes);
@@ -42,6 +43,7 @@ static mr_out_frame *frame_new(const mr_frame_head *h, size_t head_bytes)
     return f;
 }
 
+/* Not with a lock held: dropping the pieces of the body may call anything. */
 void mr_out_frame_free(mr_out_frame *f)
 {
     if (!f)
@@ -60,6 +62,7 @@ void mr_out_frames_free(mr_out_frame *list)
     }
 }
 
+/* Pieces in a segment start at multiples of MR_SEGMENT_ALIGN, as tensors need. */
 static size_t align_size(size_t n)
 {
     return (n + MR_SEGMENT_ALIGN - 1) & ~(size_t)(MR_SEGMENT_ALIGN - 1);
@@ -113,6 +116,7 @@ static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
             mr_bytes_add(&rest, p);
             continue;
         }
+        MR_ASSERT(at <= s->bytes && p.n <= s->bytes - at);
         memcpy(s->data + at, p.data, p.n);
         at += align_size(p.n);
         mr_piece_drop(p);
@@ -121,6 +125,9 @@ static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
     *body = rest;
 }
 
+/* Without a lock, because it copies large pieces and may make a segment. Without a segment the whole body goes
+ * into the stream. A frame that is composed but never queued must be given to mr_conn_discard_locked, which
+ * takes its segment back, unless the connection is dead. */
 mr_out_frame *mr_conn_compose(mr_conn *c, mr_frame_head h, mr_sv text, mr_bytes *body)
 {
     MR_ASSERT(text.n <= MR_FRAME_MAX_TEXT);
@@ -148,6 +155,7 @@ mr_out_frame *mr_conn_compose(mr_conn *c, mr_frame_head h, mr_sv text, mr_bytes 
 
 static size_t bytes_left(const mr_out_frame *f) { return f->head_bytes + f->body.n; }
 
+/* Puts a frame at the end of the queue, which owns it from now on. */
 static void append_locked(mr_conn *c, mr_out_frame *f) MR_REQUIRES(c->mu)
 {
     f->next = NULL;
@@ -165,6 +173,7 @@ static mr_out_frame *small_frame(uint8_t kind, uint64_t id, int64_t value)
     return f;
 }
 
+/* Sets the timer for mr_conn_trim, unless it is set. */
 static void trim_later(mr_conn *c)
 {
     mr_lock(&mr_local_mu);
@@ -202,6 +211,8 @@ static void count_busy_locked(mr_conn *c) MR_REQUIRES(c->mu)
     mr_unlock(&mr_local_mu);
 }
 
+/* The segment is announced by the first frame that is queued with it, not by the thread that made it: frames may be
+ * queued in another order than they were composed. */
 void mr_conn_queue_locked(mr_conn *c, mr_out_frame *f, mr_out_frame **withdraw)
 {
     MR_ASSERT(mr_conn_is_open_locked(c));
@@ -213,12 +224,15 @@ void mr_conn_queue_locked(mr_conn *c, mr_out_frame *f, mr_out_frame **withdraw)
     count_busy_locked(c);
 }
 
+/* Searches the queue from its start: withdrawals are rare. */
 void mr_conn_withdraw_locked(mr_conn *c, mr_out_frame *f)
 {
     MR_ASSERT(!f->begun && f->withdraw);
     mr_out_frame **at = &c->queue;
-    while (*at != f)
+    while (*at != f) {
+        MR_ASSERT(*at); /* a frame that can be withdrawn is in the queue */
         at = &(*at)->next;
+    }
     *at = f->next;
     if (c->queue_end == &f->next)
         c->queue_end = at;
@@ -227,8 +241,11 @@ void mr_conn_withdraw_locked(mr_conn *c, mr_out_frame *f)
     mr_conn_discard_locked(c, f);
 }
 
+/* A segment that was not announced is freed, because the receiver does not know it; another one can be used for the
+ * next message. */
 void mr_conn_discard_locked(mr_conn *c, mr_out_frame *f)
 {
+    MR_ASSERT(!f->begun);
     mr_segment *s = f->segment ? c->pool.segments[f->segment - 1] : NULL;
     if (s && s->fd >= 0) /* it was not announced either */
         mr_segment_discard(&c->pool, s);
@@ -271,6 +288,7 @@ static int add_iov(const mr_out_frame *f, struct iovec *iov, int n)
 static int gather_locked(mr_conn *c, struct iovec *iov, int *fd) MR_REQUIRES(c->mu)
 {
     int n = 0;
+    MR_ASSERT(c->queue);
     *fd = c->queue->fd;
     for (mr_out_frame *f = c->queue; f && n < MAX_IOV; f = f->next) {
         if (f != c->queue && f->fd >= 0)
@@ -308,6 +326,7 @@ static ssize_t send_some(int socket, struct iovec *iov, int n, int fd)
  * Once its first byte is sent, a frame cannot be withdrawn, and the receiver has its descriptor. */
 static size_t advance_frame(mr_out_frame *f, size_t n)
 {
+    MR_ASSERT(n > 0);
     f->begun = true;
     if (f->fd >= 0)
         close(f->fd);
@@ -328,6 +347,7 @@ static size_t advance_frame(mr_out_frame *f, size_t n)
     return n;
 }
 
+/* Both the head and all pieces of the body are sent. */
 static bool is_sent(const mr_out_frame *f)
 {
     return f->head_at == f->head_bytes && f->piece == f->body.pieces.n;
@@ -380,6 +400,8 @@ static void write_queue_locked(mr_conn *c, mr_out_frame ***sent) MR_REQUIRES(c->
     }
 }
 
+/* Frames that are sent are freed after the lock is released, because dropping their pieces may call back into
+ * this connection. */
 void mr_conn_flush_now(mr_conn *c)
 {
     mr_out_frame *sent = NULL, **sent_end = &sent;
@@ -430,8 +452,8 @@ void mr_net_release(void)
         held.n = 0;
 }
 
-/* In the transport's thread, what is queued while it handles its events is written with one call
- * afterwards. */
+/* In another thread: writes now, or at mr_nn_release if the thread holds its writes. In the transport's thread:
+ * everything that is queued while it handles its events is written afterwards, with one call. */
 void mr_conn_flush(mr_conn *c)
 {
     if (!mr_local_io_here()) {
@@ -444,6 +466,7 @@ void mr_conn_flush(mr_conn *c)
     }
 }
 
+/* Sets the timer, unless it is set; an ordinary flush before that takes the frame along. */
 void mr_conn_flush_lazily_locked(mr_conn *c)
 {
     mr_lock(&mr_local_mu);

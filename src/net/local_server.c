@@ -5,7 +5,8 @@
  * reply waits for one that runs. A call may outlive its connection and its server; then its reply is
  * dropped.
  *
- * Connections, the list of them and `stopping` belong to the transport's thread. */
+ * Connections, the list of them and `stopping` belong to the transport's thread. A handler runs in that
+ * thread too, so it must not block; it may reply from any thread. */
 #include "net/local.h"
 
 #include <errno.h>
@@ -59,6 +60,7 @@ typedef struct call {
     char method[];
 } call;
 
+/* The user's reference ends with stop; calls that are not answered then keep the server's memory. */
 static void server_unref(mr_net_server *s)
 {
     if (!mr_refs_drop(&s->refs))
@@ -69,6 +71,7 @@ static void server_unref(mr_net_server *s)
 
 /* ---- calls ---- */
 
+/* The last reference drops a body that the handler did not take. */
 static void call_unref(call *k)
 {
     if (!mr_refs_drop(&k->refs))
@@ -127,6 +130,8 @@ void mr_local_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
     call_unref(k);
 }
 
+/* false: the call is cancelled already, and fn will not be called. Under the lock, so a cancel comes either before
+ * this and is reported here, or after it and calls fn. */
 bool mr_local_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), void *arg)
 {
     call *k = (call *)c;
@@ -144,6 +149,7 @@ bool mr_local_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), v
  * reference. */
 static void cancel_call(call *k)
 {
+    MR_ASSERT(mr_local_io_here());
     mr_lock(&mr_local_mu);
     bool first = !k->cancelled && !k->replied;
     k->cancelled = true;
@@ -247,12 +253,16 @@ static mr_status *take_request(mr_conn *c, mr_net_frame *f)
     return NULL;
 }
 
+/* A frame of a client: a request, or a cancel. A cancel may cross the reply on its way, so an id that is not in
+ * use is not an error. */
 static mr_status *take_frame(mr_conn *c, mr_net_frame *f)
 {
     if (f->head.kind == MR_FRAME_REQUEST)
         return take_request(c, f);
     if (f->head.kind != MR_FRAME_CANCEL)
-        return mr_invalid("the client sent a frame that only servers send");
+        return mr_invalid("the client sent a frame of kind %d; a client may only send requests, cancels and frames "
+                          "about segments",
+                          f->head.kind);
     call *k = find_call(c, f->head.id);
     if (k)
         cancel_call(k);
@@ -261,6 +271,7 @@ static mr_status *take_frame(mr_conn *c, mr_net_frame *f)
 
 /* ---- connections ---- */
 
+/* Nothing to do: a server sends only replies. */
 static void conn_opened(mr_conn *c) { (void)c; }
 
 /* The connection has ended: its calls are cancelled. Only what is not an ordinary end is logged. */
@@ -294,6 +305,7 @@ static void add_conn(mr_net_server *s, int fd)
         mr_status_free(st);
         return;
     }
+    MR_ASSERT(!s->stopping);
     c->busy = &s->n_busy;
     c->next = s->conns;
     if (c->next)
@@ -309,13 +321,15 @@ static void pause_accepting(mr_net_server *s)
     mr_local_timer_set(&s->accept_again, mr_now_ns() + ACCEPT_PAUSE_NS);
 }
 
+/* The pause is over: watches the listening socket again. */
 static void accept_again(mr_local_timer *t)
 {
     mr_net_server *s = OWNER(mr_net_server, accept_again, t);
     mr_local_watch_change(&s->watch, s->fd, EPOLLIN);
 }
 
-/* The listening socket is readable. */
+/* The listening socket is readable. Accepts a limited number of connections, so that others get their turn;
+ * epoll reports the rest again. */
 static void accept_some(mr_local_watch *w, uint32_t events)
 {
     mr_net_server *s = (mr_net_server *)w;
@@ -397,6 +411,8 @@ static void remove_path(mr_net_server *s)
         unlink(s->path);
 }
 
+/* The options are copied; only o->arg must live until stop. Any error leaves nothing behind: no file, no
+ * descriptor, no user of the transport's thread. */
 mr_status *mr_local_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
 {
     mr_net_server *s = mr_new(mr_net_server);
@@ -433,6 +449,7 @@ mr_status *mr_local_listen(mr_net *n, const mr_net_listen *o, mr_net_server **ou
 static void begin_stop(void *arg)
 {
     mr_net_server *s = arg;
+    MR_ASSERT(!s->stopping);
     s->stopping = true;
     mr_local_timer_clear(&s->accept_again);
     mr_local_watch_remove(s->fd);
@@ -449,6 +466,7 @@ static void end_stop(void *arg)
     mr_status *why = mr_error(MR_UNAVAILABLE, "the server was stopped");
     while (s->conns)
         mr_conn_close(s->conns, why);
+    MR_ASSERT(s->n_conns == 0);
     mr_status_free(why);
 }
 

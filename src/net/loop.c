@@ -48,16 +48,19 @@ static mr_map listeners MR_GUARDED_BY(all_mu); /* address -> mr_net_server */
 
 /* ---- servers ---- */
 
+/* Each call and each request that was handed to the server has a reference, and the user has one until stop. */
 static void server_unref(mr_net_server *s)
 {
     if (!mr_refs_drop(&s->refs))
         return;
+    MR_ASSERT(!s->calls && s->n_handling == 0);
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);
     mr_free(s->address);
     mr_free(s);
 }
 
+/* The address is claimed under all_mu, so of two servers that start at once one gets ALREADY_EXISTS. */
 static mr_status *loop_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
 {
     (void)n;
@@ -118,6 +121,7 @@ static void end_request(mr_net_request *r, mr_status *st, mr_bytes *body)
 {
     mr_bytes none = {0};
     loop_request *q = r->impl;
+    MR_ASSERT(q);
     mr_net_peer *p = q->peer;
     close_request(p, r);
     if (q->server)
@@ -131,6 +135,7 @@ static void end_request(mr_net_request *r, mr_status *st, mr_bytes *body)
 
 /* ---- calls ---- */
 
+/* Takes the call out of its server's list, with the server's lock held. */
 static void unlink_locked(loop_call *c)
 {
     MR_ASSERT(*c->link == c);
@@ -165,6 +170,7 @@ static void loop_reply(mr_net_call *base, mr_status *st, mr_bytes *body)
     server_unref(s);
 }
 
+/* false: the call is cancelled already, and fn will not be called. */
 static bool loop_on_cancel(mr_net_call *base, void (*fn)(void *arg, mr_net_call *c), void *arg)
 {
     loop_call *c = (loop_call *)base;
@@ -204,6 +210,7 @@ static mr_net_request *cancel_locked(mr_net_server *s, loop_call *c) MR_NO_TSA
     return r;
 }
 
+/* The open call of a request; NULL: it was taken by a reply or a cancellation, or is of another server. */
 static loop_call *find_call_locked(mr_net_server *s, const mr_net_request *r)
 {
     loop_call *c = s->calls;
@@ -238,7 +245,7 @@ static void loop_cancel(mr_net_request *r)
     mr_net_request *ended = c ? cancel_locked(found, c) : NULL;
     mr_unlock(&found->mu);
     if (ended)
-        end_request(ended, mr_error(MR_CANCELLED, "The call was cancelled"), NULL);
+        end_request(ended, mr_error(MR_CANCELLED, "%s was cancelled by its caller", r->method), NULL);
     server_unref(found);
 }
 
@@ -274,6 +281,7 @@ static void loop_stop(mr_net_server *s, int64_t grace_ns)
 
 /* ---- peers ---- */
 
+/* Does not look for the server: it may start to listen later. */
 static mr_status *loop_connect(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
                                mr_net_peer **out)
 {
@@ -305,6 +313,7 @@ static void loop_disconnect(mr_net_peer *p)
     mr_free(p);
 }
 
+/* The method is copied, because the request may end before the call is answered. */
 static loop_call *call_new(mr_net *net, mr_net_server *s, mr_net_request *r)
 {
     loop_call *c = mr_new(loop_call);
@@ -342,13 +351,15 @@ static void handle_call(mr_net_server *s, loop_call *c)
 {
     s->handle(s->arg, &c->base);
     mr_lock(&s->mu);
+    MR_ASSERT(s->n_handling > 0);
     s->n_handling--;
     mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
     server_unref(s);
 }
 
-/* Handles the request in the caller's thread. */
+/* Handles the request in the caller's thread. `done` may be called before this returns. If no server listens at the
+ * address, or it is stopping, the request ends with UNAVAILABLE at once, even with wait_for_ready. */
 static void loop_start(mr_net_peer *p, mr_net_request *r)
 {
     loop_request *q = mr_new(loop_request);

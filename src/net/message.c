@@ -1,10 +1,12 @@
 /* net/message.c -- how errors travel.
  *
- * A message is limited to 3 KiB, because gRPC sends it as metadata, whose size is limited. */
+ * A message is limited to 3 KiB, because gRPC sends it as metadata, whose size is limited. The local
+ * transport keeps the same limit, so an error reads the same whichever transport carried it. */
 #include "net/message.h"
 
 enum { MOST_BYTES = 3072 };
 
+/* The result refers to the status or, if it was cut, to `memory`. */
 mr_sv mr_net_message(const mr_status *st, mr_str *memory)
 {
     mr_sv text = mr_sv_of(mr_status_message(st));

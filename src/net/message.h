@@ -4,9 +4,9 @@
 
 #include "base/str.h"
 
-/* A status' text as it is sent: over 3072 bytes it is cut and marked, as TensorFlow does. */
+/* The text of a status as it is sent: beyond 3072 bytes it is cut and marked, as TensorFlow does. */
 mr_sv mr_net_message(const mr_status *st, mr_str *memory);
-/* The error that came: codes nobody knows are UNKNOWN; NULL for MR_OK. */
+/* The received error; an unknown code becomes UNKNOWN, MR_OK becomes NULL. */
 mr_status *mr_net_status(int64_t code, mr_sv message);
 
 #endif

@@ -1,7 +1,8 @@
 /* net/naming.c -- the entry under a name, and where a naming service is, as texts.
  *
  * An entry is "host:port INCARNATION", the incarnation in 16 hexadecimal digits. It comes from a
- * service that others can write to, so it is checked completely before it is used. This file is in
+ * service that others can write to, so it is checked completely before it is used. Every valid entry
+ * has one spelling only: mr_naming_decode accepts exactly what mr_naming_encode writes. This file is in
  * libmillrace-zookeeper.so too. */
 #include "net/naming.h"
 
@@ -14,7 +15,7 @@ static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 
 /* ---- addresses ---- */
 
-/* A number is written in one way only, from 1 on: port 0 cannot be called. */
+/* A port is written without leading zeros, and is at least 1: nobody can call port 0. */
 static bool port_ok(mr_sv v)
 {
     int64_t port = 0;
@@ -48,33 +49,37 @@ static bool split_address(mr_sv address, mr_sv *host, mr_sv *port)
     return true;
 }
 
+/* "host:port", and short enough for an entry. */
 static bool address_ok(mr_sv a)
 {
     mr_sv host, port;
     return a.n <= MR_NAMING_MAX_ADDRESS && split_address(a, &host, &port) && host_ok(host) && port_ok(port);
 }
 
-/* An address at which one listens on all interfaces, and which nobody can call. */
+/* An address at which a server listens on all interfaces; nobody can call it. */
 static bool is_any_host(mr_sv a) { return mr_sv_starts(a, "0.0.0.0:") || mr_sv_starts(a, "[::]:"); }
 
 /* ---- an entry ---- */
 
+/* The address that a task publishes.  An address such as 0.0.0.0 is for listening only: nobody can call it. */
 mr_status *mr_naming_entry_init(mr_naming_entry *e, const char *address, uint64_t incarnation)
 {
     *e = (mr_naming_entry){.incarnation = incarnation};
     if (is_any_host(mr_sv_of(address)))
-        return mr_invalid("others cannot call %s: give the name by which they know this host, and set MILLRACE_BIND to "
-                          "the address to listen at",
+        return mr_invalid("other tasks cannot call %s: give the name by which they know this host, and set "
+                          "MILLRACE_BIND to the address to listen at",
                           address);
     if (!address_ok(mr_sv_of(address)))
-        return mr_invalid("'%s' is not host:port, so others could not call it", address);
+        return mr_invalid("'%s' is not host:port, so other tasks could not call it", address);
     MR_ENSURE(incarnation != 0);
     memcpy(e->address, address, strlen(address) + 1);
     return NULL;
 }
 
+/* Appends the entry as one line of text, without a newline. */
 void mr_naming_encode(const mr_naming_entry *e, mr_str *out)
 {
+    MR_ASSERT(e->address[0] && e->incarnation != 0);
     mr_str_printf(out, "%s %016llx", e->address, (unsigned long long)e->incarnation);
 }
 
@@ -161,7 +166,8 @@ mr_status *mr_naming_spec_parse(const char *text, mr_naming_spec *out)
         *out = (mr_naming_spec){mr_str_take(&list), mr_strndup(path.p, path.n)};
     mr_str_deinit(&list);
     return out->servers ? NULL
-                        : mr_invalid("'%.100s' is not the address of a ZooKeeper: expected host:port,host:port/path",
+                        : mr_invalid("'%.100s' is not the address of a ZooKeeper service: expected "
+                                     "host:port,host:port/path",
                                      text);
 }
 

@@ -1,12 +1,13 @@
-/* net/naming.h -- where the tasks of a cluster are, told by each and watched by the others.
+/* net/naming.h -- where the tasks of a cluster are: each task registers, the others watch.
  *
- * A cluster whose addresses are not known beforehand has a naming service: each task enters its address under its name
- * ("ps/0"), and leaves with its process; who wants to reach a task watches its name.  ZooKeeper is one
- * (net/zookeeper/, in libmillrace-zookeeper.so, opened when it is first wanted); tests have one of their own.
+ * A cluster whose addresses are not known beforehand has a naming service: each task registers its address under its
+ * name ("ps/0"), and the entry disappears with its process; a task that wants to reach another watches its name.
+ * ZooKeeper is one implementation (net/zookeeper/, in libmillrace-zookeeper.so, opened at its first use); tests have
+ * their own.
  *
- * What stands under a name is one line, `host:port incarnation`, the latter as 16 hexadecimal digits: another incarnation is
- * another process, even at the same address.  Anybody may have written it, so it is read strictly.  It says where a task is, not
- * who is there: that is what keys are for. */
+ * An entry is one line, `host:port incarnation`, the incarnation as 16 hexadecimal digits: another incarnation is
+ * another process, even at the same address.  Anybody may have written it, so it is parsed strictly.  It says where a
+ * task is, not that the process there is the task: keys prove that. */
 #ifndef MR_NET_NAMING_H
 #define MR_NET_NAMING_H
 
@@ -22,7 +23,7 @@ typedef struct mr_naming_entry {
     uint64_t incarnation;                    /* never 0 */
 } mr_naming_entry;
 
-/* INVALID_ARGUMENT when an address is none that others can call, or is too long. */
+/* INVALID_ARGUMENT if others cannot call the address, or it is too long. */
 mr_status *mr_naming_entry_init(mr_naming_entry *e, const char *address, uint64_t incarnation);
 void mr_naming_encode(const mr_naming_entry *e, mr_str *out);
 /* False for anything but what encode writes. */
@@ -44,11 +45,11 @@ typedef struct mr_naming mr_naming;
 typedef struct mr_naming_options {
     const char *where;  /* the text of a mr_naming_spec */
     int64_t session_ms; /* an entry outlives its process by that long; 0: 4 seconds */
-    /* What stands under a watched name, as often as it changes; value.p is NULL when nothing does.  From the service's own
+    /* The entry of a watched name, whenever it changes; value.p is NULL if there is none.  Called in the service's
      * thread, without its locks.  It must not wait for that thread, and must not keep the value. */
     void (*found)(void *arg, int task, mr_sv value);
-    /* The service could not be reached for deadline_ms, and why; every tell_ms until it is there, then once with NULL.
-     * As found. NULL: nobody wants to know. */
+    /* The service could not be reached for deadline_ms, and why; every tell_ms until it is reachable, then once with
+     * NULL.  Called like found.  May be NULL. */
     void (*unreachable)(void *arg, const char *why);
     void *arg;
     int64_t tell_ms;     /* how often it is logged that the service cannot be reached; 0: 10 seconds */
@@ -56,19 +57,20 @@ typedef struct mr_naming_options {
 } mr_naming_options;
 
 struct mr_naming {
-    /* This process is the task of that name, from now on, whatever stands there.  Returns at once; what goes wrong is tried
-     * again and logged.  When another process enters later under that name, it is the task.  At most once. */
+    /* Registers this process as the task of that name; it replaces an entry that exists.  Returns at once; a failure is
+     * logged and tried again.  If another process registers under that name later, that one is the task.  Called at
+     * most once. */
     void (*enter)(mr_naming *n, const char *name, const mr_naming_entry *e);
     /* found will be called for this name, with this number.  Returns at once. */
     void (*watch)(mr_naming *n, const char *name, int task);
-    /* Takes the entry out, and frees; found is not called any more.  Not from a callback. */
+    /* Removes the entry, and frees; found is not called any more.  Not from a callback. */
     void (*close)(mr_naming *n);
 };
 
 typedef mr_status *(*mr_naming_open_fn)(const mr_naming_options *o, mr_naming **out);
 
-/* Never waits for the service: it may come up later, and go, and come back; while it is not there the log says so, and
- * why.  FAILED_PRECONDITION naming what to install when libmillrace-zookeeper.so (beside this library, or
+/* Never waits for the service: it may start later, stop, and start again; while it cannot be reached, that and the
+ * reason are logged.  FAILED_PRECONDITION naming what to install if libmillrace-zookeeper.so (beside this library, or
  * MILLRACE_ZOOKEEPER_LIB) cannot be opened. */
 mr_status *mr_naming_zookeeper(const mr_naming_options *o, mr_naming **out);
 

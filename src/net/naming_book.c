@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+/* n tasks, none of which is known. */
 void mr_book_init(mr_book *b, int n) { *b = (mr_book){.n = n, .tasks = mr_new_array(mr_book_task, n + 1)}; }
 
 void mr_book_deinit(mr_book *b)
@@ -14,6 +15,8 @@ void mr_book_deinit(mr_book *b)
     *b = (mr_book){0};
 }
 
+/* An address that no entry could have, such as one with port 0, is ignored: the naming service will provide another
+ * one. Its incarnation is 0, since no process has been seen there. */
 void mr_book_expect(mr_book *b, int task, const char *address)
 {
     MR_ASSERT(task >= 0 && task < b->n && !b->tasks[task].told);
@@ -31,7 +34,7 @@ const char *mr_book_address(const mr_book *b, int task)
     return b->tasks[task].entry.address[0] ? b->tasks[task].entry.address : NULL;
 }
 
-/* The entry is gone, or there was none. */
+/* The entry is gone, or there was none. Only a change is news: the first answer, or an entry that existed before. */
 static mr_book_news entry_left(mr_book_task *t)
 {
     bool first = !t->told, was_there = t->there;
@@ -50,7 +53,7 @@ static bool is_same(const mr_naming_entry *have, const mr_naming_entry *now)
            (have->incarnation == now->incarnation || have->incarnation == 0);
 }
 
-/* An entry that cannot be read is reported once, and otherwise treated as if nothing had been said. */
+/* An entry that cannot be read is reported once, and otherwise ignored: the task stays where it was. */
 mr_book_news mr_book_found(mr_book *b, int task, mr_sv value)
 {
     MR_ASSERT(task >= 0 && task < b->n);
@@ -64,6 +67,7 @@ mr_book_news mr_book_found(mr_book *b, int task, mr_sv value)
         return known ? MR_BOOK_NOTHING : MR_BOOK_BAD;
     }
     bool had = t->entry.address[0] != 0, same = had && is_same(&t->entry, &now), was_there = t->there;
+    MR_ASSERT(had || !was_there); /* an entry that exists has an address */
     t->told = t->there = true;
     t->bad = false;
     t->moves += had && !same;

@@ -58,7 +58,7 @@ MR_TEST(naming_entries_have_an_address_that_can_be_called)
     mr_naming_entry e;
     MR_CHECK_ERR(mr_naming_entry_init(&e, "127.0.0.1:0", 1), MR_INVALID_ARGUMENT, "127.0.0.1:0");
     MR_CHECK_ERR(mr_naming_entry_init(&e, "0.0.0.0:2222", 1), MR_INVALID_ARGUMENT, "MILLRACE_BIND");
-    MR_CHECK_ERR(mr_naming_entry_init(&e, "[::]:2222", 1), MR_INVALID_ARGUMENT, "others cannot call");
+    MR_CHECK_ERR(mr_naming_entry_init(&e, "[::]:2222", 1), MR_INVALID_ARGUMENT, "other tasks cannot call");
     MR_CHECK_ERR(mr_naming_entry_init(&e, "nonsense", 1), MR_INVALID_ARGUMENT, "nonsense");
 }
 

@@ -29,6 +29,8 @@ static bool round_up(size_t n, size_t *out)
     return mr_size_add(n, step - 1, out) && (*out -= *out % step, true);
 }
 
+/* The seals keep the file's size fixed, so a reader cannot run into a page that was cut off (SIGBUS). A
+ * signal can interrupt fallocate, so that call is repeated. */
 int mr_segment_file_new(size_t bytes)
 {
     int fd = memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -45,6 +47,9 @@ int mr_segment_file_new(size_t bytes)
     return fd;
 }
 
+/* Takes the bytes from the budget before it allocates, so that connections cannot exceed the budget together;
+ * returns them if the system refuses. MAP_POPULATE maps all pages here and not one by one during the copy that
+ * follows. Without the pool's lock: the segment is lent, so nobody else uses it. */
 bool mr_segment_make(mr_segment_pool *p, mr_segment *s)
 {
     MR_ASSERT(s->lent && !s->data);
@@ -65,6 +70,7 @@ bool mr_segment_make(mr_segment_pool *p, mr_segment *s)
     return true;
 }
 
+/* Unmaps and frees a segment. The receiver may still have it mapped; the pages are freed when it unmaps too. */
 void mr_segment_discard(mr_segment_pool *p, mr_segment *s)
 {
     MR_ASSERT(p->segments[s->id - 1] == s);
@@ -91,6 +97,7 @@ static mr_segment *find_free(mr_segment_pool *p, size_t n)
     return best;
 }
 
+/* A free index for a new segment; -1: the pool has MR_SEGMENTS segments already. */
 static int find_slot(const mr_segment_pool *p)
 {
     for (int i = 0; i < MR_SEGMENTS; i++)
@@ -99,6 +106,7 @@ static int find_slot(const mr_segment_pool *p)
     return -1;
 }
 
+/* A new segment has a number but no memory yet; mr_segment_make maps it, without the lock. */
 mr_segment *mr_segment_take(mr_segment_pool *p, size_t n)
 {
     size_t bytes;
@@ -110,20 +118,23 @@ mr_segment *mr_segment_take(mr_segment_pool *p, size_t n)
         s = p->segments[slot] = mr_new(mr_segment);
         *s = (mr_segment){.id = (uint32_t)slot + 1, .bytes = bytes, .fd = -1};
     }
+    MR_ASSERT(!s->lent && s->bytes >= n);
     s->lent = true;
     return s;
 }
 
+/* The id comes from the peer, so every case is checked: no such segment, not lent, not made, or not announced. */
 bool mr_segment_return(mr_segment_pool *p, uint64_t id, int64_t now_ns)
 {
     mr_segment *s = id >= 1 && id <= MR_SEGMENTS ? p->segments[id - 1] : NULL;
-    if (!s || !s->lent || !s->data || s->fd >= 0) /* fd: the receiver was not told about it yet */
+    if (!s || !s->lent || !s->data || s->fd >= 0) /* fd: it has not been announced yet */
         return false;
     s->lent = false;
     s->returned_ns = now_ns;
     return true;
 }
 
+/* The numbers of freed segments go into `gone`. The receiver must forget a number before a new segment may use it. */
 void mr_segment_trim(mr_segment_pool *p, int64_t before_ns)
 {
     for (int i = 0; i < MR_SEGMENTS; i++) {
@@ -163,6 +174,7 @@ struct mr_loan {
     void (*returned)(void *owner, uint32_t id);
 };
 
+/* The last reference unmaps the memory: the table's, or that of a loan that outlives the table. */
 static void mapping_unref(mr_mapping *m)
 {
     if (!mr_refs_drop(&m->refs))
@@ -199,7 +211,7 @@ static mr_status *check_new(const mr_segment_table *t, uint64_t id, int64_t byte
     return NULL;
 }
 
-/* Maps the file, also for writing: whoever holds the last reference to a tensor may compute in its
+/* Maps the file for reading and writing: an op that holds the last reference to a tensor may compute in its
  * buffer. */
 static mr_status *map_file(mr_segment_table *t, uint64_t id, size_t bytes, int fd)
 {
@@ -217,6 +229,7 @@ static mr_status *map_file(mr_segment_table *t, uint64_t id, size_t bytes, int f
     return NULL;
 }
 
+/* The descriptor is closed in every case, since a mapping does not need it. */
 mr_status *mr_segment_map(mr_segment_table *t, uint64_t id, int64_t bytes, int fd)
 {
     MR_ASSERT(t->bytes <= t->limit);
@@ -239,12 +252,16 @@ mr_status *mr_segment_forget(mr_segment_table *t, uint64_t id)
     mr_mapping *m = find_mapping(t, id);
     if (!m)
         return mr_invalid("the peer freed segment %llu, which does not exist", (unsigned long long)id);
+    MR_ASSERT(m->id == id && t->bytes >= m->bytes);
     t->mappings[id - 1] = NULL;
     t->bytes -= m->bytes;
     mapping_unref(m); /* a loan may keep the memory mapped a little longer, which is harmless */
     return NULL;
 }
 
+/* Lends a segment to one message. The peer may not use it for another message before it is returned; `lent` is
+ * atomic, because the loan can end in any thread. The loan holds a reference to the mapping and keeps the table's
+ * owner (keep) until `returned` is called. */
 mr_status *mr_loan_begin(mr_segment_table *t, uint64_t id, mr_loan **out)
 {
     mr_mapping *m = find_mapping(t, id);
@@ -264,6 +281,7 @@ mr_status *mr_loan_begin(mr_segment_table *t, uint64_t id, mr_loan **out)
     return NULL;
 }
 
+/* Offset and length come from the peer. Each piece holds a reference to the loan. */
 mr_status *mr_loan_piece(mr_loan *l, uint64_t offset, uint64_t n, mr_piece *out)
 {
     size_t bytes = l->mapping->bytes;
@@ -276,7 +294,8 @@ mr_status *mr_loan_piece(mr_loan *l, uint64_t offset, uint64_t n, mr_piece *out)
 }
 
 /* A piece was dropped; the last one returns the segment. `lent` is cleared first, because the sender
- * may use the segment again as soon as it is told. */
+ * may use the segment again as soon as it learns of the return. `returned` drops the owner's reference, so it
+ * is called last. */
 void mr_loan_drop(void *loan)
 {
     mr_loan *l = loan;
@@ -290,6 +309,7 @@ void mr_loan_drop(void *loan)
     mr_free(l);
 }
 
+/* Loans keep their mappings; they end after the table, but before its owner is freed. */
 void mr_segment_table_deinit(mr_segment_table *t)
 {
     for (int i = 0; i < MR_SEGMENTS; i++)

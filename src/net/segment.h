@@ -1,13 +1,13 @@
-/* net/segment.h -- memory that two processes see at once.
+/* net/segment.h -- memory that two processes share.
  *
  * The sender makes segments, writes a message's large pieces into one and lends it to the receiver,
- * who reads them in place and gives the segment back; then the sender fills it again.  A segment is
- * an anonymous file, sealed so that nobody can make it shorter under a reader's feet; its
- * descriptor travels once, afterwards both sides know it by a small number.
+ * which reads them in place and returns the segment; then the sender fills it again.  A segment is
+ * an anonymous file, sealed so that nobody can make it shorter while it is read.  Its descriptor is
+ * sent once; afterwards both sides know it by a small number.
  *
  * Each connection has one pool (what we send) and one table (what we receive).  Neither locks: a
- * pool is used under its connection's lock, a table by the thread that reads.  Only loans end
- * anywhere. */
+ * pool is used under its connection's lock, a table by the thread that reads.  Only loans may end in
+ * any thread. */
 #ifndef MR_NET_SEGMENT_H
 #define MR_NET_SEGMENT_H
 
@@ -26,7 +26,7 @@ enum {
 
 /* A sealed anonymous file of this size with all its pages; -1: the system has no memory for it. */
 int mr_segment_file_new(size_t bytes);
-/* Whether a file that came from a peer is such a one, of this size; INVALID_ARGUMENT. */
+/* Checks that a file from a peer is such a file, of this size; INVALID_ARGUMENT if not. */
 mr_status *mr_segment_file_check(int fd, int64_t bytes);
 
 /* ---- sending ---- */
@@ -34,8 +34,8 @@ mr_status *mr_segment_file_check(int fd, int64_t bytes);
 typedef struct mr_segment {
     uint32_t id;
     size_t bytes;
-    char *data; /* NULL: to be made */
-    int fd;     /* -1 once the caller has taken it, to pass it on */
+    char *data; /* NULL: not made yet */
+    int fd;     /* -1 once the caller has taken it to send it to the receiver */
     bool lent;
     int64_t returned_ns;
 } mr_segment;
@@ -47,16 +47,16 @@ typedef struct mr_segment_pool {
     gone; /* numbers the receiver is to forget, before any new segment is announced */
 } mr_segment_pool;
 
-/* A segment of at least n bytes, lent from now on: one that came back, or a new one that is still
+/* A segment of at least n bytes, lent from now on: one that was returned, or a new one that is still
  * to be made. NULL: there are too many. */
 mr_segment *mr_segment_take(mr_segment_pool *p, size_t n);
 /* Makes a new segment, which takes a while: without the pool's lock.  false: the budget or the
  * system has no memory; then trim and try again, or discard it and send another way. */
 bool mr_segment_make(mr_segment_pool *p, mr_segment *s);
 void mr_segment_discard(mr_segment_pool *p, mr_segment *s);
-/* The receiver gave it back; false when it never had it. */
+/* The receiver returned it; false: the receiver does not have it. */
 bool mr_segment_return(mr_segment_pool *p, uint64_t id, int64_t now_ns);
-/* Lets go of what came back before then. */
+/* Frees segments that were returned before then. */
 void mr_segment_trim(mr_segment_pool *p, int64_t before_ns);
 void mr_segment_pool_deinit(mr_segment_pool *p);
 
@@ -74,7 +74,7 @@ typedef struct mr_segment_table {
     void (*returned)(void *owner, uint32_t id);
 } mr_segment_table;
 
-/* Maps the file of a new segment; closes fd in any case.  What a peer may not do is
+/* Maps the file of a new segment; closes fd in any case.  A violation of the protocol is
  * INVALID_ARGUMENT. */
 mr_status *mr_segment_map(mr_segment_table *t, uint64_t id, int64_t bytes, int fd);
 mr_status *mr_segment_forget(mr_segment_table *t, uint64_t id);
@@ -84,6 +84,6 @@ typedef struct mr_loan mr_loan;
 mr_status *mr_loan_begin(mr_segment_table *t, uint64_t id, mr_loan **out);
 mr_status *mr_loan_piece(mr_loan *l, uint64_t offset, uint64_t n, mr_piece *out);
 void mr_loan_drop(void *loan);
-void mr_segment_table_deinit(mr_segment_table *t); /* loans go on */
+void mr_segment_table_deinit(mr_segment_table *t); /* loans stay valid */
 
 #endif

@@ -5,11 +5,12 @@
  * exactly one encoding, and no two tasks share one. */
 #include "net/task_name.h"
 
+/* task-NUMBER.JOB.millrace and name.NAME.millrace */
 static const char ending[] = ".millrace", task[] = "task-", plain[] = "name.";
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* A number is written in one way only, so that a name stands for one task. */
+/* A number has no leading zeros, so that two spellings cannot mean one task. */
 static bool is_number(mr_sv v)
 {
     bool ok = v.n >= 1 && v.n <= 9 && (v.n == 1 || v.p[0] != '0');
@@ -18,7 +19,8 @@ static bool is_number(mr_sv v)
     return ok;
 }
 
-/* Writes letters and digits as they are, everything else as "-XX". */
+/* Writes small letters and digits as they are, every other byte as "-XX". Capitals are encoded too, because host
+ * names are compared without regard to case. */
 static void encode_job(mr_sv v, mr_str *out)
 {
     for (size_t i = 0; i < v.n; i++) {
@@ -30,6 +32,7 @@ static void encode_job(mr_sv v, mr_str *out)
     }
 }
 
+/* "ps/0" or "launcher": the number is what follows the last slash. On failure nothing is appended. */
 bool mr_task_name_encode(const char *name, mr_str *out)
 {
     const char *slash = strrchr(name, '/');
@@ -46,6 +49,7 @@ bool mr_task_name_encode(const char *name, mr_str *out)
     return true;
 }
 
+/* Only small digits are valid, so that an encoding has one spelling. */
 static int hex_digit(char c)
 {
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -73,6 +77,7 @@ static bool decode_job(mr_sv v, mr_str *out)
     return v.n > 0;
 }
 
+/* Appends the name. On failure a part of it may have been appended. */
 bool mr_task_name_decode(mr_sv host, mr_str *out)
 {
     size_t end = sizeof(ending) - 1;

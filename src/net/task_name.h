@@ -1,4 +1,4 @@
-/* net/task_name.h -- the names of tasks as they stand in certificates.
+/* net/task_name.h -- the names of tasks as they are written in certificates.
  *
  * A certificate's names are compared as host names are, without regard to case.  So "ps/0" becomes
  * task-0.ps.millrace and a name without a task, "launcher", becomes name.launcher.millrace; every
@@ -11,9 +11,9 @@
 
 #define MR_TASK_ANY "member.millrace"
 
-/* false: it is empty, or its task is not a number of up to 9 digits. */
+/* false: the name is empty, or its task is not a number of up to 9 digits. */
 bool mr_task_name_encode(const char *name, mr_str *out);
-/* false: it is no such name. */
+/* false: the host name is not an encoded task name. */
 bool mr_task_name_decode(mr_sv host, mr_str *out);
 
 #endif

@@ -122,7 +122,7 @@ def test_zookeeper_a_task_that_is_started_again_takes_its_place_at_once(t, z):
     wait_for_entry(z, "/millrace/ps/0", lambda v: ":%d " % again in v, "is that of the second")
     os.kill(first.pid, signal.SIGCONT)
     line = first.stderr.readline()  # after its session has ended, or when it sees the other one
-    has(line, "another process has entered for it")
+    has(line, "another process has registered as this task")
     check(":%d " % again in entry(z, "/millrace/ps/0"), "the first one has taken it back")
     for p in (first, second):
         p.terminate()
@@ -257,7 +257,7 @@ def test_zookeeper_page_of_the_docs_does_what_it_says(t, z):
 def test_zookeeper_that_is_not_installed_is_one_line(t):
     r = t.run("serve", "--zookeeper", "127.0.0.1:1", "--ps", "1", "--workers", "1", "--job", "ps", env={"MILLRACE_ZOOKEEPER_LIB": "/nowhere/lib.so"})
     check(r.code == 1 and r.err.count("\n") == 1, "%d: %s" % (r.code, r.err))
-    for part in ("ZooKeeper's client is not there", "/nowhere/lib.so", "MILLRACE_ZOOKEEPER_LIB", "libzookeeper-mt2"):
+    for part in ("cannot load ZooKeeper's client", "/nowhere/lib.so", "MILLRACE_ZOOKEEPER_LIB", "libzookeeper-mt2"):
         has(r.err, part)
 
 

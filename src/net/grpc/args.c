@@ -66,6 +66,8 @@ void mr_grpc_client_args(mr_grpc_args *a, size_t max_message, bool tls, const ch
         add_text(a, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, host);
 }
 
+/* A server allows frequent pings of its clients (they notice a lost host by them), and limits the calls of one
+ * client and the time of a handshake. */
 void mr_grpc_server_args(mr_grpc_args *a, size_t max_message)
 {
     add_common(a, max_message);

@@ -42,6 +42,7 @@ static grpc_slice slice_of(mr_piece p)
     return grpc_slice_new_with_user_data((void *)(uintptr_t)p.data, p.n, drop_piece, kept);
 }
 
+/* Takes all pieces: *b is empty afterwards. Up to 16 slices need no allocation. */
 grpc_byte_buffer *mr_body_to_grpc(mr_bytes *b)
 {
     int n = b->pieces.n;
@@ -67,6 +68,7 @@ typedef struct slices {
     grpc_slice p[];
 } slices;
 
+/* Drops one reference, from any thread. The last one releases the slices and lets gRPC be shut down. */
 static void drop_slices(void *arg)
 {
     slices *s = arg;
@@ -92,6 +94,7 @@ static slices *collect_slices(grpc_byte_buffer *g)
     mr_refs_init(&s->refs);
     mr_grpc_use();
     for (s->n = 0; grpc_byte_buffer_reader_next(&r, &s->p[s->n]); s->n++) {
+        MR_ASSERT(s->n < cap);
         if (s->n + 1 < cap)
             continue;
         slices *more = cap < INT32_MAX / 2

@@ -52,7 +52,8 @@ static const char *about_keys(const char *text)
 
 /* Turns a connection that failed because of keys into UNAUTHENTICATED, because waiting does not help
  * there. A peer that refuses our certificate, or wants one when we have none, just closes the
- * connection, which may have other reasons, so that stays UNAVAILABLE. Takes st. */
+ * connection, which may have other reasons, so that stays UNAVAILABLE; server/remote_session.c counts these
+ * ("hangs up"). Takes st. */
 static mr_status *explain_failure(mr_status *st)
 {
     const char *text = mr_status_message(st);
@@ -89,6 +90,7 @@ static mr_status *request_result(request *q, bool closing, mr_bytes *reply)
     return q->code == GRPC_STATUS_UNAVAILABLE ? explain_failure(st) : st;
 }
 
+/* Frees everything gRPC has given to the request. */
 static void free_request(request *q)
 {
     if (q->reply)
@@ -174,6 +176,7 @@ void mr_grpc_start(mr_net_peer *p, mr_net_request *r)
                                        NULL, mr_grpc_time(r->deadline_ns), NULL);
     grpc_slice_unref(method);
     mr_lock(&mu);
+    MR_ASSERT(!q->prev && (!p->open || !p->open->prev)); /* the list starts at its newest request */
     r->impl = q;
     q->next = p->open;
     if (q->next)
@@ -193,6 +196,7 @@ static void cancel_and_unref(grpc_call *call)
     grpc_call_unref(call);
 }
 
+/* A request that has ended has no impl, and nothing happens. The call is cancelled without the lock. */
 void mr_grpc_cancel(mr_net_request *r)
 {
     mr_lock(&mu);
@@ -238,6 +242,8 @@ static mr_status *make_channel(mr_net *n, const char *address, const mr_net_keys
     return st;
 }
 
+/* Makes the channel; gRPC connects with the first request. On failure everything is released. The token is sent only
+ * where there are no keys, since certificates prove the same. */
 mr_status *mr_grpc_connect(mr_net *n, const char *address, const mr_net_keys *keys,
                            const char *name, mr_net_peer **out)
 {
@@ -258,7 +264,8 @@ out:
     return st;
 }
 
-/* Cancels the open requests and waits until they have ended. */
+/* Cancels the open requests and waits until they have ended. The calls are cancelled outside the lock, each with a
+ * reference of its own, because a request may end meanwhile. */
 void mr_grpc_disconnect(mr_net_peer *p)
 {
     if (!p)

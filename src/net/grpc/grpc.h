@@ -1,6 +1,6 @@
 /* net/grpc/grpc.h -- the parts of the gRPC transport; all in libmillrace-net.so.
  *
- *     queue.c    gRPC's own life, completion queues and their threads
+ *     queue.c   when gRPC is initialised and shut down; completion queues and their threads
  *     body.c    messages as lists of pieces and as gRPC's slices
  *     args.c    settings and credentials of channels and servers
  *     client.c  asking        server.c  answering
@@ -14,8 +14,8 @@
 #include "base/thread.h"
 #include "net/net.h"
 
-/* gRPC orders what one thread gives it before what another gets from it; the thread sanitizer does
- * not see its locks and has to be told. */
+/* gRPC orders what one thread gives it before what another gets from it.  The thread sanitizer does
+ * not see gRPC's locks, so these macros declare the order. */
 #if defined(__SANITIZE_THREAD__)
 #define MR_TSAN 1
 #elif defined(__has_feature)
@@ -37,11 +37,11 @@ void __tsan_release(void *p);
 
 /* ---- queue.c ---- */
 
-/* gRPC is there while it has users: servers, peers, and received bodies whose memory is its own. */
+/* gRPC is initialised while it has users: servers, peers, and received bodies in gRPC's memory. */
 void mr_grpc_use(void);
 void mr_grpc_unuse(void);
 
-/* What a completion queue tells of: embedded in what waits, and given (MR_GIVE) when it begins. */
+/* The callback of an operation: embedded in what waits for it, and given (MR_GIVE) when the operation starts. */
 typedef struct mr_tag {
     void (*fn)(struct mr_tag *t, bool ok);
 } mr_tag;
@@ -49,13 +49,13 @@ typedef struct mr_tag {
 typedef struct mr_grpc_queue { /* a completion queue and the thread that looks at it */
     grpc_completion_queue *cq;
     mr_thread thread;
-    /* Set before: called there about every so often; NULL: not. */
+    /* Set before init: called in the thread about every every_ns; NULL: never. */
     void (*tick)(void *arg);
     void *arg;
     int64_t every_ns;
 } mr_grpc_queue;
 mr_status *mr_grpc_queue_init(mr_grpc_queue *q, const char *thread_name);
-void mr_grpc_queue_deinit(mr_grpc_queue *q); /* everything told before */
+void mr_grpc_queue_deinit(mr_grpc_queue *q); /* all callbacks have run when it returns */
 /* The clients' queue, made for the first of them. */
 mr_status *mr_grpc_queue_clients_get(grpc_completion_queue **out);
 void mr_grpc_queue_clients_put(void);
@@ -97,13 +97,13 @@ void mr_grpc_cancel(mr_net_request *r);
 
 /* ---- library.c ---- */
 
-/* Between these two what gRPC logs on this thread is kept from the log: the caller says it in fewer words. */
+/* Between these two, gRPC's messages on this thread are not logged: the caller reports the error in fewer words. */
 void mr_grpc_hush(void);
 void mr_grpc_unhush(void);
 
 /* ---- keys.c ---- */
 
-/* INVALID_ARGUMENT naming the one of them that is none, or does not belong to the others. */
+/* INVALID_ARGUMENT naming the one that is missing or invalid, or does not belong to the others. */
 mr_status *mr_grpc_check_keys(const mr_net_keys *k);
 mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const char *const *hosts,
                              int n, int days);

@@ -43,7 +43,7 @@ static mr_status *ssl_error(const char *what)
 
 /* ---- files ---- */
 
-/* Writes and syncs. */
+/* Writes all bytes and syncs the file; path is for the error. */
 static mr_status *write_all(int fd, mr_sv v, const char *path)
 {
     while (v.n) {
@@ -78,6 +78,7 @@ static mr_status *save_pem(const char *path, BIO *pem)
     return st;
 }
 
+/* The key is not encrypted; its file's mode protects it. */
 static mr_status *save_key(const char *path, EVP_PKEY *key)
 {
     BIO *b = BIO_new(BIO_s_mem());
@@ -143,10 +144,13 @@ static EVP_PKEY *key_of(const char *pem)
     return k;
 }
 
+/* Checks that all three are PEM and that the key belongs to the certificate. Whether the CA has signed the
+ * certificate, and whether it has expired, is found out by the handshake. */
 mr_status *mr_grpc_check_keys(const mr_net_keys *k)
 {
     if (!k->ca || !k->certificate || !k->key)
-        return mr_invalid("TLS needs the CA's certificate, a certificate and its key");
+        return mr_invalid("The keys are wrong: TLS needs the CA's certificate, the task's certificate and its private "
+                          "key");
     X509 *ca = certificate_of(k->ca), *own = certificate_of(k->certificate);
     EVP_PKEY *key = key_of(k->key);
     mr_status *st = NULL;
@@ -190,6 +194,7 @@ typedef struct authority {
     X509 *certificate;
 } authority;
 
+/* The issuer's certificate is where an authority key identifier is copied from. */
 static bool add_extension(X509 *c, X509 *issuer, int nid, const char *value)
 {
     X509V3_CTX ctx;
@@ -389,6 +394,8 @@ static bool all_there(const char *folder, const char *const *names, int n)
     return there;
 }
 
+/* All names are checked before the first file is written. "ca" is refused, because its files would be the CA's. If
+ * every file exists, the CA's key is not read, so a folder works without it. */
 mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const char *const *hosts,
                              int n, int days)
 {

@@ -27,7 +27,8 @@ static _Thread_local bool hushed;
 void mr_grpc_hush(void) { hushed = true; }
 void mr_grpc_unhush(void) { hushed = false; }
 
-/* gRPC would write to stderr otherwise. */
+/* gRPC's messages go to our log; by itself it would write to stderr.  Its errors are warnings here, because the call
+ * that failed reports the error itself. */
 static void log_grpc(gpr_log_func_args *a)
 {
     if (hushed)

@@ -28,6 +28,7 @@ void mr_grpc_use(void)
     mr_unlock(&mu);
 }
 
+/* The last user shuts gRPC down. */
 void mr_grpc_unuse(void)
 {
     mr_lock(&mu);
@@ -63,6 +64,7 @@ static void run_queue(void *arg)
     }
 }
 
+/* tick, arg and every_ns are set before, since the thread reads them without a lock. */
 mr_status *mr_grpc_queue_init(mr_grpc_queue *q, const char *thread_name)
 {
     q->cq = grpc_completion_queue_create_for_next(NULL);
@@ -74,6 +76,7 @@ mr_status *mr_grpc_queue_init(mr_grpc_queue *q, const char *thread_name)
     return mr_errno_status(err, "start", "a thread for gRPC");
 }
 
+/* Tags that are pending still run: the thread ends when the queue is shut down and empty. */
 void mr_grpc_queue_deinit(mr_grpc_queue *q)
 {
     grpc_completion_queue_shutdown(q->cq);
@@ -85,6 +88,7 @@ static mr_mutex clients_mu = {PTHREAD_MUTEX_INITIALIZER}; /* above mu */
 static int n_clients MR_GUARDED_BY(clients_mu);
 static mr_grpc_queue clients MR_GUARDED_BY(clients_mu);
 
+/* All clients share one queue and one thread, made for the first of them and ended after the last. */
 mr_status *mr_grpc_queue_clients_get(grpc_completion_queue **out)
 {
     mr_lock(&clients_mu);
@@ -95,6 +99,7 @@ mr_status *mr_grpc_queue_clients_get(grpc_completion_queue **out)
     return st;
 }
 
+/* Waits for the thread, so not from a callback. */
 void mr_grpc_queue_clients_put(void)
 {
     mr_lock(&clients_mu);

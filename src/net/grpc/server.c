@@ -72,17 +72,19 @@ struct mr_net_server {
 
 #define OWNER(T, member, p) ((T *)((char *)(p)-offsetof(T, member)))
 
+/* The last reference, of the user or of a call that is answered after stop, also lets gRPC be shut down. */
 static void server_unref(mr_net_server *s)
 {
     if (!mr_refs_drop(&s->refs))
         return;
+    MR_ASSERT(!s->calls && s->n_live == 0 && s->n_starting == 0);
     mr_cond_deinit(&s->changed);
     mr_mutex_deinit(&s->mu);
     mr_free(s);
     mr_grpc_unuse();
 }
 
-/* ---- the life of a call ---- */
+/* ---- references, batches and answers of a call ---- */
 
 /* Takes gRPC's part out of the call; the caller unrefs it without the lock. NULL: it is gone already. */
 static grpc_call *detach_locked(mr_net_server *s, call *k) MR_REQUIRES(s->mu)
@@ -157,6 +159,7 @@ static grpc_call *begin_batches_locked(mr_net_server *s, call *k) MR_REQUIRES(s-
     return g;
 }
 
+/* The counterpart of begin_batches_locked: drops its reference and, if the server detaches its calls, wakes it. */
 static void end_batches(mr_net_server *s, grpc_call *g)
 {
     grpc_call_unref(g);
@@ -187,6 +190,7 @@ static void send_answer(call *k, grpc_call *g, mr_status *st, mr_bytes *body)
     mr_status_free(st);
 }
 
+/* The answer's batch is over, sent or not. */
 static void answer_sent(mr_tag *t, bool ok)
 {
     (void)ok;
@@ -195,6 +199,7 @@ static void answer_sent(mr_tag *t, bool ok)
 
 /* ---- cancellation ---- */
 
+/* false: the call is cancelled already, and fn will not be called. */
 bool mr_grpc_on_cancel(mr_net_call *c, void (*fn)(void *arg, mr_net_call *c), void *arg)
 {
     call *k = (call *)c;
@@ -237,6 +242,8 @@ static void call_closed(mr_tag *t, bool ok)
     call_unref(k);
 }
 
+/* Waits for a cancellation callback that runs in another thread. If the server has stopped meanwhile (g is NULL), the
+ * answer is dropped. Drops the handler's reference, so the call may be freed here. */
 void mr_grpc_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
 {
     call *k = (call *)c;
@@ -295,6 +302,7 @@ static bool has_token(const call *k, const char *token)
     return false;
 }
 
+/* Without keys any user of the host can connect, so the caller must send the job's token. */
 static mr_status *check_token(const call *k)
 {
     const char *token = k->server->token;
@@ -324,7 +332,7 @@ static void read_done(mr_tag *t, bool ok)
     k->request = NULL;
     mr_status *st = NULL;
     if (!ok || !request)
-        st = mr_invalid("a call without a request");
+        st = mr_invalid("%s: the call ended before its request had arrived", k->pub.method);
     else
         st = mr_body_from_grpc(request, &k->pub.body);
     mr_lock(&s->mu);
@@ -450,6 +458,7 @@ static grpc_call *find_late_locked(mr_net_server *s) MR_REQUIRES(s->mu)
  * small file, and for at most a thousandth of the time. */
 enum { GROWTH_BYTES = 32 << 20 };
 
+/* The memory that the process has now; 0: unknown. */
 static int64_t resident_bytes(void)
 {
     long long pages = 0;
@@ -461,7 +470,7 @@ static int64_t resident_bytes(void)
     return pages * sysconf(_SC_PAGESIZE);
 }
 
-/* Runs now and then in the server's thread. */
+/* Runs now and then in the server's thread. Returns freed memory to the system if the process has grown much. */
 static void give_memory_back(mr_net_server *s, int64_t now_ns)
 {
     if (now_ns < s->memory_ns)
@@ -512,6 +521,7 @@ static void look_around(void *arg)
 
 /* ---- listening ---- */
 
+/* gRPC's server is shut down: all calls have ended, and none is accepted any more. */
 static void server_shut(mr_tag *t, bool ok)
 {
     mr_net_server *s = OWNER(mr_net_server, shut, t);
@@ -557,6 +567,8 @@ static void shut_down(mr_net_server *s)
     mr_grpc_queue_deinit(&s->queue);
 }
 
+/* Binds the port and requests the first calls. A server that could not bind is started and shut down like any
+ * other, so there is one way to end it. Address and keys are used only in this call; handle and arg until stop. */
 mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
 {
     mr_grpc_args args;
@@ -598,7 +610,7 @@ mr_status *mr_grpc_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out
 
 /* ---- stopping ---- */
 
-/* In the server's thread: cancels a call because the server stops. */
+/* In the server's thread, where all cancellation callbacks run: cancels a call because the server stops. */
 static void stop_call(mr_tag *t, bool ok)
 {
     call *k = OWNER(call, stop, t);
@@ -606,6 +618,7 @@ static void stop_call(mr_tag *t, bool ok)
     (void)ok;
     cancel_call(k);
     mr_lock(&s->mu);
+    MR_ASSERT(s->n_telling > 0);
     s->n_telling--;
     mr_cond_broadcast(&s->changed);
     mr_unlock(&s->mu);
@@ -618,6 +631,7 @@ static void cancel_all(mr_net_server *s)
 {
     MR_VEC(call *) calls = {0};
     mr_lock(&s->mu);
+    MR_ASSERT(!s->stopping && s->n_telling == 0);
     s->stopping = true;
     for (call *k = s->calls; k; k = k->next) {
         mr_refs_take(&k->refs);
@@ -635,6 +649,7 @@ static void cancel_all(mr_net_server *s)
     mr_vec_deinit(&calls);
 }
 
+/* Waits for all cancellation callbacks, however long they take, and then for the answers, until until_ns. */
 static void wait_for_answers(mr_net_server *s, int64_t until_ns)
 {
     mr_lock(&s->mu);
@@ -646,7 +661,7 @@ static void wait_for_answers(mr_net_server *s, int64_t until_ns)
 }
 
 /* Calls that are not answered by now lose their grpc_call; their callers get UNAVAILABLE. After this no batch
- * starts. */
+ * starts, so the completion queue may be shut down. */
 static void detach_all(mr_net_server *s)
 {
     mr_lock(&s->mu);
@@ -663,6 +678,8 @@ static void detach_all(mr_net_server *s)
     mr_unlock(&s->mu);
 }
 
+/* Four steps: cancel the calls that run, wait for their answers, take gRPC's part from those that are still open, and
+ * shut gRPC's server down. */
 void mr_grpc_stop(mr_net_server *s, int64_t grace_ns)
 {
     if (!s)

@@ -124,7 +124,7 @@ static void node_changed(zhandle_t *h, int type, int state, const char *path, vo
 /* The client's own log. It is on only if the process had set a level for the client before. */
 static void client_says(const char *message) { mr_info("ZooKeeper's client: %s", message); }
 
-/* ---- the thread: troubles ---- */
+/* ---- the thread: problems and their causes ---- */
 
 /* Logs a problem once, until there is another one. */
 static void log_trouble(zk *z, const char *what, const char *path, int rc)
@@ -186,6 +186,7 @@ static void probe_server(mr_sv server, mr_str *out)
     mr_free(port);
 }
 
+/* zk_close was called: the thread shall end soon. */
 static bool is_closing(zk *z)
 {
     mr_lock(&z->mu);
@@ -215,7 +216,7 @@ static void tell_alone(zk *z, int64_t now_ns)
     }
     mr_warn("ZooKeeper cannot be reached (%.0f s): %s; this task %s", seconds, mr_str_z(&why),
             z->was_there ? "continues with the addresses it knows"
-                         : "can neither find the others nor be found until it is reachable");
+                         : "can neither find the other tasks nor be found by them until ZooKeeper is reachable");
     z->complained = true;
     if (now_ns - z->alone_ns >= z->o.deadline_ms * MS && z->o.unreachable) {
         mr_str text = {0};
@@ -226,7 +227,7 @@ static void tell_alone(zk *z, int64_t now_ns)
     mr_str_deinit(&why);
 }
 
-/* When to log next: every tell_ms, and at the deadline. */
+/* When to log next: every tell_ms, and once at the deadline. */
 static int64_t next_tell_ns(const zk *z, int64_t now_ns)
 {
     int64_t next_ns = now_ns + z->o.tell_ms * MS, deadline_ns = z->alone_ns + z->o.deadline_ms * MS;
@@ -347,8 +348,9 @@ static int make_room(zk *z, node *own, bool *mine)
     if (rc != ZOK || !there || *mine)
         return rc;
     if (readable && !ours && z->entered) {
-        mr_warn("%s is at %s now: another process has entered for it, and this one at %s is no longer found", own->path,
-                e.address, z->entry.address);
+        mr_warn("%s is at %s now: another process has registered as this task, and other tasks no longer find this one "
+                "at %s",
+                own->path, e.address, z->entry.address);
         z->replaced = true;
         return ZOK;
     }
@@ -438,6 +440,7 @@ static bool look_at_all(zk *z)
     return true;
 }
 
+/* Marks count only while there is a connection: without one nothing can be read. */
 static bool has_work_locked(const zk *z) MR_REQUIRES(z->mu);
 static bool has_work_locked(const zk *z)
 {
@@ -470,7 +473,8 @@ static void rest_after_failure(zk *z)
     mr_unlock(&z->mu);
 }
 
-/* The thread. */
+/* The thread: in each round it starts a session if there is none, reads what is marked, and logs if the service
+ * cannot be reached. */
 static void run_thread(void *arg)
 {
     zk *z = arg;
@@ -491,6 +495,7 @@ static void run_thread(void *arg)
 
 /* ---- the service ---- */
 
+/* A node starts marked, so it is read as soon as there is a connection. */
 static node *node_new(zk *z, const char *name, int task)
 {
     node *n = mr_new(node);
@@ -507,18 +512,20 @@ static void node_free(node *n)
     mr_free(n);
 }
 
+/* The entry is complete before `own` is set, under the lock; the thread reads it only after it has seen `own`. */
 static void zk_enter(mr_naming *naming, const char *name, const mr_naming_entry *e)
 {
     zk *z = (zk *)naming;
     node *n = node_new(z, name, -1);
     mr_lock(&z->mu);
-    MR_ASSERT(!z->own);
+    MR_ASSERT(!z->own && !z->closing);
     z->entry = *e;
     z->own = n;
     mr_cond_signal(&z->changed);
     mr_unlock(&z->mu);
 }
 
+/* Nodes are never removed before close, so the client's threads may keep pointers to them. */
 static void zk_watch(mr_naming *naming, const char *name, int task)
 {
     zk *z = (zk *)naming;
@@ -544,6 +551,7 @@ static void zk_free(zk *z)
     mr_free(z);
 }
 
+/* The thread ends the session, which removes this process's entry and all watches; only then are the nodes freed. */
 static void zk_close(mr_naming *naming)
 {
     zk *z = (zk *)naming;
@@ -555,6 +563,7 @@ static void zk_close(mr_naming *naming)
     zk_free(z);
 }
 
+/* Only parses the address and starts the thread; the thread connects. The options are copied. */
 mr_status *mr_zookeeper_open(const mr_naming_options *o, mr_naming **out)
 {
     zk *z = mr_new(zk);
