@@ -44,6 +44,8 @@ static int64_t limit_ns(__int128 v)
     return v > INT64_MAX / 4 ? INT64_MAX / 4 : v < -INT64_MAX / 4 ? -INT64_MAX / 4 : (int64_t)v;
 }
 
+/* As in NTP: if both directions took equally long, the task's clock is ahead by the mean of the two differences; the
+ * error is at most half of the time that was spent on the way. Times that contradict each other give no reading. */
 mr_clock_reading mr_clock_judge(int64_t asked_ns, int64_t received_ns, int64_t sent_ns, int64_t heard_ns)
 {
     __int128 there = (__int128)received_ns - asked_ns, back = (__int128)sent_ns - heard_ns;
@@ -53,6 +55,8 @@ mr_clock_reading mr_clock_judge(int64_t asked_ns, int64_t received_ns, int64_t s
     return (mr_clock_reading){true, limit_ns((there + back) / 2), limit_ns(way / 2)};
 }
 
+/* The task's first and last times take the place of its two times in a question: both happened between asked_ns and
+ * heard_ns. */
 mr_clock_reading mr_clock_within(int64_t asked_ns, int64_t first_ns, int64_t last_ns, int64_t heard_ns)
 {
     return mr_clock_judge(asked_ns, first_ns, last_ns, heard_ns);
@@ -156,6 +160,8 @@ static void clock_heard(mr_net_request *r, mr_status *st, mr_bytes *reply)
         one_less_chain(c->all);
 }
 
+/* The chains of all tasks are started at once, and run in the callbacks of their answers. fn may be called before this
+ * returns. This task's own clock needs no question: its offset is 0. */
 void mr_clocks_measure(mr_task_peers *p, const int *tasks, int n, int64_t skew_ns, mr_clock_reading *out,
                        void (*fn)(void *arg), void *arg)
 {
@@ -176,6 +182,7 @@ void mr_clocks_measure(mr_task_peers *p, const int *tasks, int n, int64_t skew_n
 
 /* ---- answering ---- */
 
+/* A request that cannot be parsed does not ask for the clock. */
 bool mr_clock_is_asked(mr_sv request)
 {
     mr_pb_reader r;
@@ -190,6 +197,7 @@ bool mr_clock_is_asked(mr_sv request)
     return asked;
 }
 
+/* The time of sending is read here, as late as possible. */
 void mr_clock_answer(int64_t received_ns, int64_t skew_ns, mr_pb_writer *w)
 {
     size_t mark = mr_pb_begin(w, MR_CLOCK_FIELD);

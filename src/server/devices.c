@@ -31,6 +31,7 @@ static void put_description(const mr_device *d, mr_pb_writer *w)
     mr_free(text);
 }
 
+/* A CPU has no description: every task knows its kernels, and TensorFlow's CPUs have none either. */
 void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t field)
 {
     size_t mark = mr_pb_begin(w, field);
@@ -46,7 +47,7 @@ void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t f
 
 /* ---- devices of others ---- */
 
-/* Another task's device that is not a CPU. It has a type of its own, which lives as long as the device. */
+/* Another task's device that is not a CPU. Its type is part of it, and lives as long as the device. */
 typedef struct remote {
     mr_device base; /* first */
     mr_device_type type;
@@ -102,6 +103,7 @@ static void read_description(mr_sv text, remote *r)
     }
 }
 
+/* Makes a device that is not a CPU. It is created as a CPU with room for a separate type, and then gets that type. */
 static mr_status *make_remote(const char *full_name, const mr_device_name *parsed, mr_sv description, mr_device **out)
 {
     MR_TRY(mr_device_new(&mr_device_cpu, full_name, sizeof(remote), NULL, out));
@@ -113,6 +115,8 @@ static mr_status *make_remote(const char *full_name, const mr_device_name *parse
     return NULL;
 }
 
+/* task (may be NULL): the name that the device's task has in a cluster that a client brought; it replaces the task in
+ * the device's name. *out stays NULL without an error if the type does not fit the name. */
 mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr_device **out)
 {
     mr_pb_reader r;

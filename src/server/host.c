@@ -24,6 +24,7 @@ mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_sess
     return NULL;
 }
 
+/* The list does not hold references: mr_host_drop_peers takes a cluster out with its last one. */
 void mr_host_add_peers(mr_host *h, mr_task_peers *p)
 {
     mr_lock(&h->mu);
@@ -73,6 +74,7 @@ static mr_task_peers *find_open(mr_host *h)
     return p;
 }
 
+/* Closes one cluster at a time, without the host's lock, because closing waits for callbacks that may take it. */
 void mr_host_disconnect(mr_host *h)
 {
     for (mr_task_peers *p; (p = find_open(h));) {
@@ -86,9 +88,11 @@ void mr_host_disconnect(mr_host *h)
     mr_pool_free(pool); /* waits for the calls that it works on */
 }
 
+/* All references to clusters are dropped, so the list is empty. */
 void mr_host_deinit(mr_host *h)
 {
     mr_host_disconnect(h);
+    MR_ASSERT(!h->pool);
     mr_task_peers_unref(h->peers);
     mr_env_deinit(&h->env);
     mr_str_deinit(&h->default_config);
@@ -134,6 +138,7 @@ typedef struct heavy_call {
     mr_sv body;
 } heavy_call;
 
+/* Runs on the pool. The handler answers the call, at once or later. */
 static void run_heavy(mr_task *t)
 {
     heavy_call h = *(heavy_call *)t;
@@ -154,6 +159,7 @@ static void handle_call(mr_host *h, const mr_method *m, void *service, mr_net_ca
     mr_pool_submit(h->pool, &t->task);
 }
 
+/* The body is joined into one piece here, so that handlers can parse it; it lives as long as the call. */
 void mr_dispatch(mr_host *h, const mr_method *methods, int n, const char *prefix, void *service, mr_net_call *c)
 {
     mr_sv body;
@@ -165,5 +171,5 @@ void mr_dispatch(mr_host *h, const mr_method *methods, int n, const char *prefix
             handle_call(h, &methods[i], service, c, body);
             return;
         }
-    mr_reply(c, st ? st : mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
+    mr_reply(c, st ? st : mr_error(MR_UNIMPLEMENTED, "%s has no method %s", mr_host_name(h), c->method), NULL);
 }

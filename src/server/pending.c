@@ -38,6 +38,7 @@ static void request_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     r->done(r, st, reply);
 }
 
+/* Before the request is started, so that its end always finds it in the list. */
 void mr_pending_add_locked(mr_task_peers *p, int task, mr_net_request *r)
 {
     MR_ASSERT(r->done && r->done != request_answered && task >= 0 && task < p->cluster.tasks.n);
@@ -84,9 +85,9 @@ typedef struct late_task {
     char *text;       /* why, of that one */
 } late_task;
 
+static int gather_locked(mr_task_peers *p, int64_t now_ns, late_task *late) MR_REQUIRES(p->mu);
 /* Collects, by task, the requests that have waited for a period or longer; returns the number of such
  * tasks. The oldest request gives the reason. */
-static int gather_locked(mr_task_peers *p, int64_t now_ns, late_task *late) MR_REQUIRES(p->mu);
 static int gather_locked(mr_task_peers *p, int64_t now_ns, late_task *late)
 {
     int n = 0;

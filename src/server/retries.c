@@ -38,6 +38,7 @@ static void unlink_locked(mr_retries *o, mr_retry *e)
         e->next->link = e->link;
 }
 
+/* The request is in no list, its call has ended and its timer is cleared. */
 static void retry_free(mr_retry *e)
 {
     mr_str_deinit(&e->body);
@@ -94,6 +95,7 @@ static void request_told(mr_net_request *r, mr_status *st, mr_bytes *reply)
         retry_free(e);
 }
 
+/* The reference to the peers keeps them while the request is retried, even if its session has ended. */
 void mr_retries_send(mr_retries *o, mr_task_peers *p, int task, const char *method, mr_str *body)
 {
     mr_retry *e = mr_new(mr_retry);
@@ -109,6 +111,7 @@ void mr_retries_send(mr_retries *o, mr_task_peers *p, int task, const char *meth
     tell_now(e);
 }
 
+/* A call that is under way still ends by itself; the end of it does not set a timer any more. */
 void mr_retries_hurry(mr_retries *o)
 {
     mr_lock(&o->mu);

@@ -56,12 +56,15 @@ static void call_answered(mr_net_request *q, mr_status *st, mr_bytes *reply)
         mr_str_append(&r->replies[c->task], bytes.p ? bytes.p : "", bytes.n);
     if (st)
         mr_status_prepend(st, "From %s:\n", mr_task_peers_task(r->host->peers, c->task)->name);
+    MR_ASSERT(c->task >= 0 && c->task < r->n_tasks);
     mr_lock(&r->mu);
     mr_status_update(&r->st, st);
     mr_unlock(&r->mu);
     one_less_call(r);
 }
 
+/* The body is copied for each task, since each call takes its own. n_left is complete before the first call is sent,
+ * because a call inside this process may end before mr_task_peers_ask returns. */
 void mr_round_start(mr_host *h, const bool *asked, const char *method, mr_sv body, int64_t deadline_ns,
                     mr_round_fn done, void *arg)
 {

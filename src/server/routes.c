@@ -46,6 +46,7 @@ static void load_token(void)
     mr_str_deinit(&token);
 }
 
+/* The local transport; the token is loaded before its first use. */
 static mr_net *local_net(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -79,6 +80,7 @@ static bool is_loopback(mr_sv host)
     return mr_sv_is(host, "localhost") || mr_sv_starts(host, "127.") || mr_sv_is(host, "[::1]");
 }
 
+/* Another name of this host, or its address in a network, counts as another host: then gRPC is used. */
 static bool is_this_host(mr_sv host)
 {
     char name[256] = "";
@@ -96,6 +98,7 @@ static char *socket_folder(void)
     return base && base[0] == '/' ? mr_printf("%s/millrace", base) : mr_printf("/tmp/millrace-%u", (unsigned)getuid());
 }
 
+/* The socket of the task that listens at this port; the caller frees it. */
 static char *socket_path(int64_t port)
 {
     char *folder = socket_folder();
@@ -104,6 +107,7 @@ static char *socket_path(int64_t port)
     return path;
 }
 
+/* Whether MILLRACE_SHM has this value. */
 static bool shm_is(const char *value)
 {
     const char *mode = getenv("MILLRACE_SHM");
@@ -164,6 +168,8 @@ static bool wants_socket(int64_t port)
 
 /* ---- connecting ---- */
 
+/* The keys are freed here: the transport keeps no pointer to them. A task of this host is not asked for a
+ * certificate: the socket's folder and the token protect that connection. */
 mr_status *mr_route_to(const char *address, const char *own, const char *name, mr_net **net, mr_net_peer **out)
 {
     place p;
@@ -198,6 +204,7 @@ static mr_status *check_plain(const char *address, mr_sv host)
                     address);
 }
 
+/* MILLRACE_BIND replaces the host; the port stays. */
 mr_status *mr_listeners_address(const char *address, char **out)
 {
     place p;
@@ -303,6 +310,7 @@ mr_status *mr_listeners_open(const char *address, const char *own, void (*handle
     return st;
 }
 
+/* gRPC and the local transport one after the other, so this may take twice grace_ns. */
 void mr_listeners_close(mr_listeners *d, int64_t grace_ns)
 {
     for (int i = 0; i < d->n; i++)

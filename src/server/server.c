@@ -106,6 +106,7 @@ static bool handle_mounted(mr_server *s, mr_net_call *c)
     return found;
 }
 
+/* Handles every call that arrives, from this process or another one. On a transport's thread. */
 static void handle_call(void *arg, mr_net_call *c)
 {
     mr_server *s = arg;
@@ -114,7 +115,7 @@ static void handle_call(void *arg, mr_net_call *c)
     else if (strncmp(c->method, MR_MASTER_SERVICE, sizeof MR_MASTER_SERVICE - 1) == 0)
         mr_master_handle(s->master, c);
     else if (!handle_mounted(s, c))
-        mr_reply(c, mr_error(MR_UNIMPLEMENTED, "There is no method %s", c->method), NULL);
+        mr_reply(c, mr_error(MR_UNIMPLEMENTED, "%s has no method %s", s->name, c->method), NULL);
 }
 
 /* Opens the route to a task. Calls to this task itself stay inside the process. */
@@ -246,6 +247,8 @@ static void close_naming(mr_server *s)
     n->close(n);
 }
 
+/* An address that has to be looked up (MR_ADDRESS_ASKED) is no place to listen at: then any port of the loopback is
+ * taken. */
 char *mr_server_place(const char *address, const char *in_cluster)
 {
     const char *told = address ? address : read_variable("MILLRACE_ADDRESS");
@@ -275,7 +278,7 @@ static mr_status *register_address(mr_server *s, int port)
     return st;
 }
 
-/* ---- life ---- */
+/* ---- making, starting and stopping ---- */
 
 /* Makes everything that a server has. On failure mr_server_free releases what was made so far. */
 static mr_status *init_server(mr_server *s, const mr_server_def *def, const mr_server_options *o)
@@ -311,6 +314,7 @@ static mr_status *init_server(mr_server *s, const mr_server_def *def, const mr_s
     return open_naming(s, o);
 }
 
+/* *out is NULL on failure. The server does not listen yet: mr_server_start does. */
 mr_status *mr_server_new(const mr_server_def *def, const mr_server_options *o, mr_server **out)
 {
     mr_server *s = mr_new(mr_server);
@@ -350,6 +354,7 @@ static mr_status *listen_all(mr_server *s)
 static mr_mutex here_mu = {PTHREAD_MUTEX_INITIALIZER};
 static mr_server *here MR_GUARDED_BY(here_mu); /* those that have started, by next_here */
 
+/* From now on mr_server_is_here finds the server. */
 static void add_here(mr_server *s)
 {
     mr_lock(&here_mu);
@@ -381,6 +386,8 @@ bool mr_server_is_here(const char *address) MR_NO_TSA
     return found;
 }
 
+/* Starting a server that is started does nothing. If listening fails, the state stays MADE, and mr_server_free closes
+ * what is open. The lock is held meanwhile, so that two threads do not both listen. */
 mr_status *mr_server_start(mr_server *s)
 {
     mr_lock(&s->mu);
@@ -423,6 +430,7 @@ mr_status *mr_server_stop(mr_server *s)
 {
     mr_lock(&s->mu);
     bool mine = s->state == MADE || s->state == STARTED;
+    MR_ASSERT(s->state >= MADE && s->state <= STOPPED);
     if (mine)
         s->state = STOPPING;
     while (!mine && s->state != STOPPED)
@@ -481,12 +489,14 @@ static void let_go_of_who_joined(mr_server *s)
     mr_unlock(&s->mu);
 }
 
+/* The session talks to the master through the loop transport, so no call leaves the process. */
 mr_status *mr_server_session(mr_server *s, mr_graph *g, mr_mutex *graph_mu, mr_sv config, mr_cancel *cancel,
                              mr_session **out)
 {
     return mr_remote_session_new(mr_net_loop(), s->own_address, g, graph_mu, config, cancel, out);
 }
 
+/* The string lives as long as the server: started_target is set once. */
 const char *mr_server_target(mr_server *s)
 {
     mr_lock(&s->mu);

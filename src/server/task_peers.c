@@ -31,6 +31,9 @@ static void route_free(mr_route *w)
     mr_free(w);
 }
 
+/* The watch is stopped first, since it sends requests. From `closed` on no route is made, so each route that is taken
+ * out here is the last one to its task. Closing a route ends its requests. Waits for all of that; a second call finds
+ * nothing to do. */
 void mr_task_peers_close(mr_task_peers *p)
 {
     mr_watch_stop(p->watch);
@@ -38,7 +41,7 @@ void mr_task_peers_close(mr_task_peers *p)
     p->closed = true;
     mr_unlock(&p->mu);
     mr_pending_stop(p);
-    mr_unresolved_close(p);
+    mr_unresolved_close(p); /* requests without a route */
     for (int i = 0; i < p->cluster.tasks.n; i++) {
         mr_lock(&p->mu);
         mr_route *route = p->routes[i];
@@ -107,6 +110,7 @@ void mr_task_peers_unref(mr_task_peers *p)
 
 /* ---- asking ---- */
 
+/* This task's own address is that of the cluster's spec: it is not looked up. */
 const char *mr_task_peers_address_locked(const mr_task_peers *p, int task)
 {
     const char *told = p->named && task != p->self ? mr_book_address(&p->book, task) : NULL;
@@ -160,8 +164,10 @@ mr_status *mr_task_peers_route_locked(mr_task_peers *p, int task, mr_net_request
     return NULL;
 }
 
+/* Starts the request on a route that mr_task_peers_route_locked has returned, and lets the route be closed again. */
 void mr_task_peers_go(mr_route *w, mr_net_request *r)
 {
+    MR_ASSERT(atomic_load_explicit(&w->starting, memory_order_relaxed) > 0);
     w->net->start(w->peer, r);
     atomic_fetch_sub_explicit(&w->starting, 1, memory_order_release);
 }
@@ -212,12 +218,15 @@ bool mr_task_peers_where(mr_task_peers *p, int task, mr_str *out)
 
 int mr_task_peers_moves(mr_task_peers *p, int task)
 {
+    MR_ASSERT(task >= 0 && task < p->cluster.tasks.n);
     mr_lock(&p->mu);
     int moves = p->book.tasks[task].moves;
     mr_unlock(&p->mu);
     return moves;
 }
 
+/* The addresses of the cluster's spec are used until the service reports others. Once a service was set, the cluster
+ * stays `named`, also after the service is closed. */
 void mr_task_peers_name_by(mr_task_peers *p, mr_naming *n)
 {
     mr_lock(&p->mu);
@@ -236,7 +245,7 @@ typedef struct retirement {
     mr_route *route;
 } retirement;
 
-/* Runs on the pool. Whoever relied on the task is told why it is lost before the route is closed; the
+/* Runs on the pool. Those who relied on the task learn why it is lost before the route is closed; the
  * requests would only report that they were cancelled. */
 static void run_retirement(mr_task *t)
 {
@@ -247,7 +256,8 @@ static void run_retirement(mr_task *t)
     mr_task_peers_unref(r.peers);
 }
 
-/* The pool exists as long as a naming service calls. */
+/* Closes the route on the pool, because closing waits. former may be NULL: then only the change is reported. The pool
+ * exists as long as a naming service calls. */
 static void retire_later(mr_task_peers *p, int task, mr_route *former)
 {
     retirement *r = mr_new(retirement);
@@ -255,9 +265,9 @@ static void retire_later(mr_task_peers *p, int task, mr_route *former)
     mr_pool_submit(p->host->pool, &r->task);
 }
 
-/* The route is taken out together with the address: a request that starts from now on makes a new
- * route, and is not cut off with the old one. The watch learns about the end of the incarnation before
- * the requests end, so whoever asks why a request ended gets the reason. */
+/* Called by the naming service. The route is taken out together with the address: a request that starts from now on
+ * makes a new route, and is not cut off with the old one. The watch learns about the end of the incarnation before
+ * the requests end, so a caller that asks why its request ended gets the reason. */
 void mr_task_peers_found(void *peers, int task, mr_sv value)
 {
     mr_task_peers *p = peers;
@@ -282,6 +292,7 @@ void mr_task_peers_found(void *peers, int task, mr_sv value)
     mr_unresolved_retry(p, task);
 }
 
+/* Requests that wait for an address are looked at again: with a reason (why) they fail. */
 void mr_task_peers_unreachable(void *peers, const char *why)
 {
     mr_task_peers *p = peers;

@@ -22,6 +22,7 @@ static void transfer_deinit(mr_arrival *x)
     mr_free(x->to);
 }
 
+/* Forgets all transfers; the array keeps its memory. */
 static void clear_locked(mr_transfers *t) MR_REQUIRES(t->mu);
 static void clear_locked(mr_transfers *t)
 {
@@ -99,6 +100,7 @@ static void put_transfer(mr_pb_writer *w, const mr_arrival *x)
     mr_pb_end(w, at);
 }
 
+/* Whether no earlier transfer of the same step went to the same device. */
 static bool is_first_of_its_device(const mr_transfers *t, int i)
 {
     for (int k = 0; k < i; k++)
@@ -107,8 +109,8 @@ static bool is_first_of_its_device(const mr_transfers *t, int i)
     return true;
 }
 
-/* Writes the LabeledStepStats of a step: its transfers, grouped by the receiving device. */
 static void put_step_locked(mr_transfers *t, int64_t step, mr_pb_writer *w) MR_REQUIRES(t->mu);
+/* Writes the LabeledStepStats of a step: its transfers, grouped by the receiving device. */
 static void put_step_locked(mr_transfers *t, int64_t step, mr_pb_writer *w)
 {
     size_t labeled = mr_pb_begin(w, 1);
@@ -162,6 +164,7 @@ static void parse_steps(mr_pb_reader *r, uint32_t wire, logging_request *q)
     }
 }
 
+/* Parses a LoggingRequest; q->steps is the caller's to free, also on failure. */
 static mr_status *parse_logging(mr_sv body, logging_request *q)
 {
     mr_pb_reader r;

@@ -1,7 +1,7 @@
 /* server/unresolved.c -- requests to tasks whose address is not known yet.
  *
- * Such a request is in the list of its cluster, with a timer set for its deadline. Three may want to
- * end it: news about its task, its timer, and whoever cancels it. The one that finds it in the list
+ * Such a request is in the list of its cluster, with a timer set for its deadline. Three events can
+ * end it: news about its task, its timer, and a cancellation. The thread that finds it in the list
  * and not `leaving`, under the lock, ends it: it sets `leaving`, does the work without the lock, and
  * takes the request out of the list last.
  *
@@ -31,7 +31,7 @@ struct mr_unresolved_request {
 /* The error of a request that does not wait for its task. */
 static mr_status *not_found(const mr_task_peers *p, int task)
 {
-    return mr_error(MR_UNAVAILABLE, "%s is not there: the naming service has no address of it",
+    return mr_error(MR_UNAVAILABLE, "%s cannot be found: the naming service has no address for it",
                     mr_task_peers_task(p, task)->name);
 }
 
@@ -60,8 +60,10 @@ static void leave_locked(mr_task_peers *p, mr_unresolved_request *q)
 {
     MR_ASSERT(q->leaving);
     mr_unresolved_request **at = &p->unresolved;
-    while (*at != q)
+    while (*at != q) {
+        MR_ASSERT(*at);
         at = &(*at)->next;
+    }
     *at = q->next;
     mr_free(q);
     mr_cond_broadcast(&p->started);
@@ -99,7 +101,8 @@ static void time_is_up(mr_timer *t)
     mr_unlock(&p->mu);
     if (!mine)
         return;
-    mr_status *st = late ? mr_error(MR_DEADLINE_EXCEEDED, "the naming service had no address of %s before the deadline",
+    mr_status *st = late ? mr_error(MR_DEADLINE_EXCEEDED,
+                                    "the naming service had no address for %s before the deadline",
                                     mr_task_peers_task(p, q->task)->name)
                          : not_found(p, q->task);
     end_request(p, q, st, NULL);
@@ -143,6 +146,7 @@ static mr_unresolved_request *take_ready(mr_task_peers *p, int task, mr_status *
     return q;
 }
 
+/* One request at a time, because ending one calls back without the lock, and the list may change meanwhile. */
 void mr_unresolved_retry(mr_task_peers *p, int task)
 {
     mr_status *st;
@@ -151,6 +155,7 @@ void mr_unresolved_retry(mr_task_peers *p, int task)
         end_request(p, q, st, route);
 }
 
+/* p->closed is set, so every request can end: mr_task_peers_route_locked returns an error for it. */
 void mr_unresolved_close(mr_task_peers *p)
 {
     for (int i = 0; i < p->cluster.tasks.n; i++)
@@ -172,6 +177,7 @@ static mr_unresolved_request *find_locked(const mr_task_peers *p, const mr_net_r
     return q;
 }
 
+/* Waits until another thread that is ending the request is done with it; then the request is ended or started. */
 bool mr_unresolved_cancel(mr_task_peers *p, mr_net_request *r)
 {
     mr_unresolved_request *q;
@@ -182,6 +188,6 @@ bool mr_unresolved_cancel(mr_task_peers *p, mr_net_request *r)
         mark_leaving_locked(p, q);
     mr_unlock(&p->mu);
     if (q)
-        end_request(p, q, mr_error(MR_CANCELLED, "cancelled"), NULL);
+        end_request(p, q, mr_error(MR_CANCELLED, "%s was cancelled by its caller", r->method), NULL);
     return q != NULL;
 }

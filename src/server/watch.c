@@ -61,6 +61,7 @@ typedef struct notice {
     int of;
 } notice;
 
+/* Runs on the pool, with no lock held: the host ends whatever relied on the old incarnation. */
 static void give_notice(mr_task *t)
 {
     notice n = *(notice *)t;
@@ -182,7 +183,7 @@ static void judge_doubted_locked(mr_watch *w, int64_t now_ns, mr_member_events *
             continue;
         b->doubted_ns = 0;
         if (!b->trouble)
-            b->trouble = mr_strdup("the naming service has lost it");
+            b->trouble = mr_strdup("the naming service has no entry for it any more");
         mr_membership_gone(&w->members, i, 0, now_ns, events);
     }
 }
@@ -197,9 +198,9 @@ static void slept_locked(mr_watch *w, int64_t now_ns)
             w->beats[i].doubted_ns = now_ns;
 }
 
+static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask) MR_REQUIRES(w->mu);
 /* One tick: what has become of the tasks, and which heartbeats are due (*ask), except those that are
  * under way. */
-static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask) MR_REQUIRES(w->mu);
 static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask)
 {
     int64_t now_ns = mr_now_ns();
@@ -249,6 +250,7 @@ static void run_tick(mr_timer *t)
 
 static bool is_watched(const mr_watch *w, int task) { return task >= 0 && task < w->n && task != w->peers->self; }
 
+/* The first holder of a task starts its heartbeats, and the first held task starts the timer. */
 void mr_watch_hold(mr_watch *w, int task)
 {
     if (!is_watched(w, task))
@@ -263,12 +265,13 @@ void mr_watch_hold(mr_watch *w, int task)
     mr_unlock(&w->mu);
 }
 
+/* The last holder ends the task's heartbeats. The timer ends with its next tick if no task is held. */
 void mr_watch_release(mr_watch *w, int task)
 {
     if (!is_watched(w, task))
         return;
     mr_lock(&w->mu);
-    MR_ASSERT(w->beats[task].held > 0);
+    MR_ASSERT(w->beats[task].held > 0 && w->n_held <= w->n);
     if (--w->beats[task].held == 0) {
         MR_ASSERT(w->n_held > 0);
         w->n_held--;
@@ -278,6 +281,7 @@ void mr_watch_release(mr_watch *w, int task)
     mr_unlock(&w->mu);
 }
 
+/* A message other than a heartbeat's answer: -1 stands for the time of a question, since there was none. */
 void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation)
 {
     mr_member_events events = {0};
@@ -311,6 +315,7 @@ void mr_watch_named(mr_watch *w, int task, uint64_t incarnation)
     tell_events(w, &events);
 }
 
+/* Only a task that is held can be lost. It is asked at the next tick, and judged by judge_doubted_locked. */
 void mr_watch_doubt(mr_watch *w, int task)
 {
     if (!is_watched(w, task))
@@ -336,6 +341,8 @@ bool mr_watch_ended(mr_watch *w, int task, uint64_t incarnation)
 
 static double seconds_since(int64_t ns) { return (double)(mr_now_ns() - ns) / 1e9; }
 
+/* ABORTED if another incarnation answers now: the task was restarted. UNAVAILABLE if none answers; the reason of the
+ * last failed heartbeat is appended. */
 mr_status *mr_watch_why(mr_watch *w, int task, uint64_t incarnation)
 {
     mr_status *st = NULL;
@@ -355,6 +362,8 @@ mr_status *mr_watch_why(mr_watch *w, int task, uint64_t incarnation)
     return st;
 }
 
+/* Appends the task's name and, if heartbeats were sent to it, when it was last heard of and how the last one failed.
+ * Appends nothing for this task itself. */
 void mr_watch_describe(mr_watch *w, int task, mr_str *out)
 {
     if (!is_watched(w, task))
@@ -375,6 +384,7 @@ void mr_watch_describe(mr_watch *w, int task, mr_str *out)
 
 /* ---- life ---- */
 
+/* No task is held at first, so no heartbeat is sent. */
 mr_watch *mr_watch_new(mr_task_peers *p)
 {
     mr_watch *w = mr_new(mr_watch);
@@ -394,6 +404,7 @@ mr_watch *mr_watch_new(mr_task_peers *p)
     return w;
 }
 
+/* Heartbeats that are under way still end, but nobody is told about them any more. */
 void mr_watch_stop(mr_watch *w)
 {
     mr_lock(&w->mu);
