@@ -3,8 +3,8 @@
  * An exchange is one collective op of one member. It finds its group, or asks the leader for it; for a
  * broadcast it finds the source; then it gets its number, opens its box and makes all its offers and
  * requests. n_left counts what is not done yet: the search itself, requests under way, and offers that
- * nobody has fetched. Whoever takes it to 0 ends the run. A failure cancels the requests and withdraws
- * the offers; the rest is the same.
+ * nobody has fetched. The thread that takes it to 0 ends the run. A failure cancels the requests and
+ * withdraws the offers; the rest is the same.
  *
  * A failure breaks the communicator: its other exchanges here fail too, and the tasks of the other
  * members are told, unless the failure came from one of them.
@@ -22,7 +22,7 @@
 
 #define PATIENCE_NS (600 * INT64_C(1000000000))
 
-/* ---- life of an exchange ---- */
+/* ---- references and the end of an exchange ---- */
 
 mr_exchange *mr_exchange_ref(mr_exchange *x)
 {
@@ -30,6 +30,7 @@ mr_exchange *mr_exchange_ref(mr_exchange *x)
     return x;
 }
 
+/* When the last reference is dropped, the exchange has finished or never began: it has no requests and no output. */
 void mr_exchange_unref(mr_exchange *x)
 {
     if (!x || !mr_refs_drop(&x->refs))
@@ -43,6 +44,7 @@ void mr_exchange_unref(mr_exchange *x)
     mr_free(x);
 }
 
+/* hold: from now on the loss of a member's task is noticed. In pairs (x->holds). */
 void mr_exchange_watch(mr_exchange *x, bool hold)
 {
     for (int i = 0; i < x->group->n; i++)
@@ -62,6 +64,7 @@ static void finish_exchange(mr_exchange *x)
         mr_cancel_unregister(r->step->cancel, &x->on_cancel);
     mr_exchange_close(x, over);
     mr_status_free(over);
+    MR_ASSERT(!x->requests);
     mr_lock(&c->mu);
     MR_ASSERT(*x->link == x && x->n_left == 0 && x->over);
     *x->link = x->next;
@@ -82,6 +85,8 @@ static void finish_exchange(mr_exchange *x)
     mr_run_done(r, st);
 }
 
+/* The exchange may be finished and freed in here, unless the caller has a reference. `ended` is set with `over`, so
+ * that no new request or offer is accepted. */
 void mr_exchange_less(mr_exchange *x, int64_t n)
 {
     mr_lock(&x->all->mu);
@@ -192,7 +197,7 @@ static void request_replied(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_xrequest *q = (mr_xrequest *)r;
     mr_exchange *x = q->x;
     mr_lock(&x->all->mu);
-    MR_ASSERT(*q->link == q);
+    MR_ASSERT(*q->link == q && x->n_left > 0);
     *q->link = q->next;
     if (q->next)
         q->next->link = q->link;
@@ -208,6 +213,7 @@ static void request_replied(mr_net_request *r, mr_status *st, mr_bytes *reply)
     xrequest_unref(q);
 }
 
+/* The caller has one reference, which mr_xrequest_send takes. */
 mr_xrequest *mr_xrequest_new(mr_exchange *x, int task, int from, void (*then)(mr_xrequest *q, mr_bytes *reply))
 {
     mr_xrequest *q = mr_new(mr_xrequest);
@@ -283,6 +289,8 @@ static bool enlist_exchange(mr_exchange *x)
     return ok;
 }
 
+/* Makes the exchange of a run, with one reference, which finish_exchange drops. n_left is 1: start_exchange itself.
+ * The session's choice of a leader is read under the session's own lock. */
 static mr_exchange *exchange_new(mr_session_collective *s, mr_run *r, const mr_collective_call *call)
 {
     mr_exchange *x = mr_new(mr_exchange);
@@ -377,6 +385,7 @@ void mr_session_collective_deinit(mr_session_collective *c)
     mr_mutex_deinit(&c->mu);
 }
 
+/* An empty config changes nothing; one without a leader removes the session's choice. */
 mr_status *mr_session_collective_configure(mr_session_collective *c, mr_sv config)
 {
     mr_session_config parsed;
@@ -398,6 +407,7 @@ static int64_t read_setting(const char *name, int64_t otherwise, int64_t least, 
     return text && mr_sv_to_i64(mr_sv_of(text), &v) && v >= least && v <= most ? v : otherwise;
 }
 
+/* Settings are read from the environment once; wrong values are ignored, and the defaults are used. */
 mr_collectives *mr_collectives_new(mr_worker_service *w)
 {
     mr_collectives *c = mr_new(mr_collectives);
@@ -414,6 +424,7 @@ mr_collectives *mr_collectives_new(mr_worker_service *w)
     return c;
 }
 
+/* "" removes the setting. Before the first exchange, since all members must ask the same leader. */
 void mr_collectives_set_leader(mr_collectives *c, mr_sv task)
 {
     mr_lock(&c->mu);
@@ -422,6 +433,7 @@ void mr_collectives_set_leader(mr_collectives *c, mr_sv task)
     mr_unlock(&c->mu);
 }
 
+/* All exchanges have ended and nobody waits in a box: mr_collectives_stop was called, and all sessions are gone. */
 void mr_collectives_free(mr_collectives *c)
 {
     uint32_t pos = 0;

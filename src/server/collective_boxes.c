@@ -5,9 +5,9 @@
  * begun here, or before this task knows the communicator. An exchange ends well when everything it
  * offered was fetched.
  *
- * A fetcher is answered once: by whoever sets `answered` under the lock. Answers are collected as
- * deliveries and sent without the lock. A box without an exchange exists only while somebody waits in
- * it.
+ * A fetcher is answered once: by the thread that sets `answered` under the lock. Answers are collected
+ * as deliveries and sent without the lock. A box without an exchange exists only while a fetcher waits
+ * in it.
  *
  * The key of such a RecvBuf is
  * "millrace;COMMUNICATOR;INSTANCE;NUMBER;FROM;PHASE;SECTION;CHUNK;SIGNATURE". */
@@ -95,7 +95,7 @@ static box *box_locked(mr_collectives *c, const char *text, uint64_t communicato
 static void box_free_locked(mr_collectives *c, box *b) MR_REQUIRES(c->mu);
 static void box_free_locked(mr_collectives *c, box *b)
 {
-    MR_ASSERT(!b->fetchers);
+    MR_ASSERT(!b->fetchers && mr_map_getz(&c->boxes, b->text) == b);
     mr_map_remove(&c->boxes, mr_sv_of(b->text));
     for (offer *o = b->offers, *next; o; o = next) {
         next = o->next;
@@ -106,7 +106,7 @@ static void box_free_locked(mr_collectives *c, box *b)
     mr_free(b);
 }
 
-/* Answers everybody who waits in the box with why. */
+/* Answers all fetchers that wait in the box with why. */
 static void fail_fetchers(box *b, const mr_status *why, deliveries *out)
 {
     for (fetcher *f = b->fetchers; f; f = f->next) {
@@ -253,11 +253,15 @@ static void deliver_from(mr_exchange *x, deliveries *all)
 
 /* ---- offering ---- */
 
+/* Fetchers that came before the exchange wait in its box already; mr_exchange_greet looks at them. */
 void mr_exchange_open_locked(mr_collectives *c, mr_exchange *x)
 {
-    box_locked(c, x->text, x->group->communicator)->x = x;
+    box *b = box_locked(c, x->text, x->group->communicator);
+    MR_ASSERT(!b->x && !b->offers);
+    b->x = x;
 }
 
+/* Nothing is offered yet, so this only answers fetchers whose signature differs. */
 void mr_exchange_greet(mr_exchange *x)
 {
     mr_collectives *c = x->all;
@@ -338,6 +342,7 @@ void mr_boxes_break(mr_collectives *c, uint64_t communicator, const mr_status *w
 
 /* ---- RecvBuf ---- */
 
+/* Cuts the next decimal number off the key. */
 static bool next_number(mr_sv *text, int64_t *out)
 {
     mr_sv word;
@@ -375,6 +380,7 @@ static mr_status *parse_key(mr_sv text, fetcher *f)
     return NULL;
 }
 
+/* Takes the two fields that decide whether the call is for us; worker_step.c parses the others of TensorFlow's kind. */
 static mr_status *parse_recv_buf(mr_sv body, mr_sv *key, int64_t *bytes)
 {
     mr_pb_reader r;
@@ -427,10 +433,10 @@ static bool is_over_locked(mr_collectives *c, const mr_cgroup *g, const fetcher 
     return true;
 }
 
+static mr_status *refusal_locked(mr_collectives *c, const fetcher *f) MR_REQUIRES(c->mu);
 /* Why a fetcher cannot wait here; NULL: it can. In a group that a member has left, exchanges that are
  * under way may still be fetched from. An unknown communicator is accepted, since the answer with it
  * may still be on its way. */
-static mr_status *refusal_locked(mr_collectives *c, const fetcher *f) MR_REQUIRES(c->mu);
 static mr_status *refusal_locked(mr_collectives *c, const fetcher *f)
 {
     mr_cgroup *g = mr_cgroup_find_locked(c, f->communicator);
@@ -447,9 +453,9 @@ static mr_status *refusal_locked(mr_collectives *c, const fetcher *f)
     return NULL;
 }
 
+static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exchange **x) MR_REQUIRES(c->mu);
 /* Takes the piece at once if it exists; otherwise the fetcher waits in the box. *x is a reference to
  * the exchange that the piece was taken from. */
-static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exchange **x) MR_REQUIRES(c->mu);
 static void fetch_locked(mr_collectives *c, fetcher *f, deliveries *out, mr_exchange **x)
 {
     if (f->answered) /* the caller has cancelled */
@@ -569,6 +575,8 @@ static mr_sv bytes_in(mr_sv message, uint32_t wanted, bool *ok)
     return v;
 }
 
+/* Finds the contents without joining the pieces if the reply has the form that our servers send; otherwise joins and
+ * parses it. *at counts from the start of the reply. */
 mr_status *mr_fetched_at(mr_bytes *reply, int64_t bytes, size_t *at, size_t *n)
 {
     if (!find_last_piece(reply, at, n)) {

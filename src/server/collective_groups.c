@@ -14,6 +14,7 @@
 
 /* ---- groups ---- */
 
+/* Frees a map of int64_t. */
 static void free_numbers(mr_map *m)
 {
     uint32_t pos = 0;
@@ -44,7 +45,7 @@ void mr_cgroup_unref(mr_cgroup *g)
     mr_free(g);
 }
 
-/* The cluster is part of the key, because sessions with clusters of their own may use the same group
+/* The cluster is part of the key, because sessions with separate clusters may use the same group
  * keys. */
 mr_sv mr_cgroup_text(const mr_task_peers *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT])
 {
@@ -52,6 +53,7 @@ mr_sv mr_cgroup_text(const mr_task_peers *p, int64_t key, int64_t part, char out
     return mr_sv_of(out);
 }
 
+/* Searches all groups, since a task has few. */
 mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator)
 {
     uint32_t pos = 0;
@@ -63,6 +65,7 @@ mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator)
     return NULL;
 }
 
+/* The key of an instance's count of one member. */
 mr_sv mr_cgroup_count_text(int64_t instance, int64_t rank, char out[MR_COUNT_TEXT])
 {
     snprintf(out, MR_COUNT_TEXT, "%lld %lld", (long long)instance, (long long)rank);
@@ -101,6 +104,7 @@ static const mr_status *early_end_locked(const mr_collectives *c, uint64_t commu
     return NULL;
 }
 
+/* Called when the task's collectives are freed. */
 void mr_collectives_forget_early(mr_collectives *c)
 {
     for (int i = 0; i < MR_EARLY_ENDS; i++)

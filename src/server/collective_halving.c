@@ -33,6 +33,7 @@ typedef struct mr_xflow {
     bool busy;
 } mr_xflow;
 
+/* Drops the data that arrived and was not used. The exchange has ended, so no flow is busy. */
 void mr_x_forget_flows(mr_exchange *x)
 {
     for (mr_xflow *f = x->flows; f && f->x; f++) {
@@ -57,15 +58,18 @@ static mr_xname name_of(const mr_xflow *f, int step, bool sent)
 
 static bool step_receives(const mr_group_step *s) { return s->from >= 0 && s->recv_n > 0; }
 
+/* The size of what a step receives. */
 static int64_t bytes_of(const mr_xflow *f, const mr_group_step *s) { return s->recv_n * mr_x_size(f->x); }
 
 /* ---- one step ---- */
 
+/* Before the first merge the values are the input's; afterwards the output has them. */
 static const mr_tensor *numbers_of(const mr_xflow *f) { return f->merged ? f->x->out : f->x->call.in; }
 
 /* Offers what the current step sends. */
 static void offer_step(mr_xflow *f)
 {
+    MR_ASSERT(f->next < f->steps.n && !f->begun);
     const mr_group_step *s = &f->steps.p[f->next];
     if (s->to >= 0 && s->send_n > 0)
         mr_x_offer(f->x, name_of(f, f->next, true), numbers_of(f), f->at + s->send_at, s->send_n, 1);
@@ -97,7 +101,7 @@ static mr_status *merge_step(mr_xflow *f, const mr_group_step *s)
 static mr_status *take_step(mr_xflow *f)
 {
     const mr_group_step *s = &f->steps.p[f->next];
-    MR_ASSERT(f->next < f->steps.n);
+    MR_ASSERT(f->next < f->steps.n && f->begun);
     mr_status *st = NULL;
     if (step_receives(s))
         st = s->merge ? merge_step(f, s) : mr_x_put(f->x, f->at + s->recv_at, bytes_of(f, s), &f->came[f->next]);

@@ -5,7 +5,7 @@
  * end, the leader tells all members of the group of that key that it is broken, and refuses to
  * complete it again, so they come and ask for the next one.
  *
- * A call that waits is answered once: by whoever sets `answered` under the lock.
+ * A call that waits is answered once: by the thread that sets `answered` under the lock.
  *
  *     JoinCollectiveRequest   1 name, 2 worker, 3 num_workers, 4 generation, 5 step + 1, 6 wait_ms, 7 settle_ms
  *     JoinCollectiveResponse  1 generation, 2 group_key, 3 size, 4 rank, 5 source */
@@ -139,11 +139,13 @@ void mr_collectives_end_joining(mr_collectives *c, const mr_status *why)
 
 /* ---- the end of a generation ---- */
 
+/* Group keys from KEY_BASE on belong to generations, so the key alone decides. */
 bool mr_collectives_is_generation(int64_t key)
 {
     return key >= KEY_BASE && (key - KEY_BASE) >> SLOT_BITS < MR_ELASTIC_SLOTS;
 }
 
+/* A generation is over when its group has a newer one, or has no members. */
 bool mr_collectives_is_over_locked(const mr_collectives *c, int64_t key)
 {
     int64_t slot = (key - KEY_BASE) >> SLOT_BITS;
@@ -153,9 +155,9 @@ bool mr_collectives_is_over_locked(const mr_collectives *c, int64_t key)
     return e->members.n == 0 || key_of((int)slot, e->generation) != key;
 }
 
+static uint64_t find_members_locked(mr_collectives *c, int64_t key, bool *tasks) MR_REQUIRES(c->mu);
 /* The communicator of a generation's group, or 0 if it is not formed yet; marks the tasks of its
  * members. */
-static uint64_t find_members_locked(mr_collectives *c, int64_t key, bool *tasks) MR_REQUIRES(c->mu);
 static uint64_t find_members_locked(mr_collectives *c, int64_t key, bool *tasks)
 {
     uint32_t pos = 0;
@@ -232,9 +234,9 @@ static mr_status *parse_join(mr_sv body, mr_sv *name, mr_elastic_ask *a)
     return mr_elastic_check(a);
 }
 
+static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64_t *ends) MR_REQUIRES(c->mu);
 /* The slot of the group of this name: its own, a free one, or that of an idle group, whose generation
  * (*ends, 0: none) ends then. -1: all slots are in use. */
-static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64_t *ends) MR_REQUIRES(c->mu);
 static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64_t *ends)
 {
     int place = -1;
@@ -357,18 +359,21 @@ static void join_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (!st)
         st = read_answer(reply, w->out);
     mr_lock(&w->mu);
+    MR_ASSERT(!w->done);
     w->st = st;
     w->done = true;
     mr_cond_broadcast(&w->changed);
     mr_unlock(&w->mu);
 }
 
+/* The client gave up: the call ends with CANCELLED, and wakes the waiter. */
 static void cancel_asking(mr_cancel_entry *e)
 {
     waited *w = (waited *)((char *)e - offsetof(waited, on_cancel));
     mr_task_peers_cancel(w->peers, w->leader, &w->request);
 }
 
+/* Encodes a JoinCollectiveRequest. Field 5 is the step plus 1, so that 0 means no state. */
 static void encode_ask(const mr_join *q, mr_str *body)
 {
     mr_pb_writer pb;

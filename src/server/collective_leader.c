@@ -1,6 +1,6 @@
 /* server/collective_leader.c -- the leader's methods: CompleteGroup, CompleteInstance.
  *
- * dist/groups.c decides when a group is complete; it knows a call that waits by its address. A call is
+ * dist/groups.c decides when a group is complete; it identifies a waiting call by its address. A call is
  * answered once, by an answer of dist/groups or because its caller cancelled, whichever sets
  * `answered` first under the lock. */
 #include "base/clock.h"
@@ -73,6 +73,7 @@ static void encode_group(const mr_group_record *g, mr_str *out)
         mr_pb_put_bytes(&w, 8, (mr_sv){g->members.p[i].attributes, g->members.p[i].attributes_n});
 }
 
+/* Encodes a CompleteInstanceResponse. */
 static void encode_source(int64_t instance, int64_t source, mr_str *out)
 {
     mr_pb_writer w;
@@ -121,6 +122,8 @@ static void reply_all(answers *all)
     mr_vec_deinit(all);
 }
 
+/* Members that wait for the group are answered with why; the next one that asks forms the group again. 0 is used when
+ * the task stops. */
 void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr_status *why)
 {
     mr_group_answers told = {0};
@@ -135,6 +138,7 @@ void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr
     reply_all(&out);
 }
 
+/* For a group that is not complete yet, and therefore has no communicator. */
 void mr_collectives_drop_led(mr_collectives *c, int64_t key, const mr_status *why)
 {
     mr_group_answers told = {0};
@@ -215,6 +219,7 @@ static uint64_t fresh_number(void)
     return v ? v : 1;
 }
 
+/* The caller has one reference; begin_waiting takes another one for the thread that answers. */
 static waiting_call *waiting_new(mr_collectives *c, mr_net_call *call)
 {
     waiting_call *w = mr_new(waiting_call);
@@ -253,6 +258,7 @@ void mr_collectives_complete_group(mr_collectives *c, mr_net_call *call, mr_sv b
     waiting_unref(w);
 }
 
+/* Parses a CompleteInstanceRequest. The device's name is a view into the body. */
 static mr_status *parse_instance(mr_sv body, mr_instance_ask *a)
 {
     mr_pb_reader r;

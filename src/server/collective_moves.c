@@ -30,6 +30,7 @@ void mr_exchange_sign(mr_exchange *x)
 
 /* ---- fetching into a place of the output ---- */
 
+/* Asks a member for a piece. ctx and at are for `then`; index is the member's rank. */
 void mr_x_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes,
                 void (*then)(mr_xrequest *q, mr_bytes *reply), void *ctx, int64_t at)
 {
@@ -41,6 +42,7 @@ void mr_x_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes,
     mr_exchange_fetch(x, from, name, bytes, q);
 }
 
+/* Offsets and lengths in elements, not bytes. */
 void mr_x_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_t at, int64_t n, int64_t n_others)
 {
     mr_exchange_offer(x, name, t, at * mr_x_size(x), n * mr_x_size(x), n_others);
@@ -51,6 +53,7 @@ mr_status *mr_x_put(mr_exchange *x, int64_t at, int64_t bytes, mr_bytes *reply)
 {
     size_t from, n;
     MR_TRY(mr_fetched_at(reply, bytes, &from, &n));
+    MR_ASSERT(x->out && at >= 0 && (uint64_t)at * (uint64_t)mr_x_size(x) + n <= mr_tensor_bytes(x->out));
     char *to = mr_x_at(x->out, at);
     mr_bytes_read(reply, from, to, n);
     for (size_t i = 0; x->call.type == MR_BOOL && i < n; i++)
@@ -58,6 +61,7 @@ mr_status *mr_x_put(mr_exchange *x, int64_t at, int64_t bytes, mr_bytes *reply)
     return NULL;
 }
 
+/* `then` of a request whose reply only has to be copied to its place in the output. */
 void mr_x_put_it(mr_xrequest *q, mr_bytes *reply)
 {
     mr_status *st = mr_x_put(q->x, q->at, q->bytes, reply);
@@ -74,6 +78,7 @@ mr_status *mr_x_check_rows(const mr_tensor *t, int64_t n, bool exactly)
                       exactly ? "" : "a multiple of ", (long long)n, MR_TENSOR_SHAPE(t));
 }
 
+/* The output has the input's shape, with another number of rows. */
 mr_status *mr_x_new_output(mr_exchange *x, int64_t rows)
 {
     MR_ASSERT(!x->out && x->call.in->rank >= 1);
@@ -160,6 +165,7 @@ static void hand_down(mr_exchange *x, const mr_tensor *t, int64_t chunk)
     mr_x_offer(x, (mr_xname){MR_X_RAW, 0, chunk}, t, at, MR_MIN(step, t->n - at), n_children(x));
 }
 
+/* A chunk of the broadcast has arrived: keeps it and offers it to the children. */
 static void chunk_came(mr_xrequest *q, mr_bytes *reply)
 {
     mr_status *st = mr_x_put(q->x, q->at, q->bytes, reply);
@@ -214,6 +220,8 @@ static mr_status *move_broadcast(mr_exchange *x)
     return NULL;
 }
 
+/* Makes the offers and requests of the op. Everything after that happens in callbacks; the exchange may have ended
+ * when this returns. */
 mr_status *mr_exchange_move(mr_exchange *x)
 {
     if (x->group->n == 1) { /* the result is the input, whatever the op */

@@ -182,6 +182,7 @@ static void keep_it(mr_xrequest *q, mr_bytes *reply)
 
 /* ---- reductions ---- */
 
+/* The elements of section s, which member s owns: from *at on, *n of them. */
 static void find_section(const mr_exchange *x, int s, int64_t *at, int64_t *n)
 {
     mr_group_part(x->call.in->n, x->group->n, s, at, n);
@@ -286,6 +287,7 @@ static mr_status *ring_chunk(mr_exchange *x, mr_xpiece *p, mr_xname name, int64_
     return NULL;
 }
 
+/* Starts all chunks of all sections at once; each member then only reacts to what its neighbour sends. */
 static mr_status *reduce_ring(mr_exchange *x)
 {
     int64_t step = mr_x_chunk(x), at, n, total = 0, used = 0;
@@ -303,9 +305,11 @@ static mr_status *reduce_ring(mr_exchange *x)
             MR_TRY(ring_chunk(x, &x->pieces[used++], (mr_xname){MR_X_RAW, s, c}, at + c * step,
                               MR_MIN(step, n - c * step)));
     }
+    MR_ASSERT(used == total);
     return NULL;
 }
 
+/* x->algorithm was chosen by mr_exchange_sign, and all members have the same one. */
 mr_status *mr_x_all_reduce(mr_exchange *x)
 {
     const mr_tensor *in = x->call.in;
@@ -320,6 +324,7 @@ mr_status *mr_x_all_reduce(mr_exchange *x)
     return is_tiny(x) ? reduce_tiny(x) : reduce_direct(x);
 }
 
+/* Each member gets its own section; the number of rows must be a multiple of the members. */
 mr_status *mr_x_reduce_scatter(mr_exchange *x)
 {
     MR_TRY(mr_x_check_rows(x->call.in, x->group->n, false));

@@ -176,6 +176,7 @@ static void time_is_up(mr_timer *t)
     mr_exchange_unref(x);
 }
 
+/* The timer is not set, or was just cleared. */
 static void set_timer(mr_exchange *x, int64_t patience_ns)
 {
     mr_timers_set(x->all->worker->host->timers, &x->timer, mr_now_ns() + patience_ns, time_is_up);
@@ -190,6 +191,7 @@ static int64_t patience_of(const mr_exchange *x, bool formed)
     return formed || !mr_collectives_is_generation(x->call.group_key) ? all : MR_MIN(all, GENERATION_PATIENCE_NS);
 }
 
+/* The search for the group may have a shorter limit than the exchange; then with_group sets the timer again. */
 void mr_exchange_set_timer(mr_exchange *x) { set_timer(x, patience_of(x, false)); }
 
 /* The group is known: watches its members, finds the rank, and goes on. Takes the reference to the

@@ -40,6 +40,7 @@ static mr_status *set_locked(mr_collectives *c, int64_t key, int64_t id)
     return NULL;
 }
 
+/* Called when the task's collectives are freed. */
 void mr_collectives_forget_steps(mr_collectives *c)
 {
     uint32_t pos = 0;
@@ -95,6 +96,7 @@ static mr_status *answer_all(mr_collectives *c, mr_sv body, mr_pb_writer *w)
     return st;
 }
 
+/* Handles GetStepSequence, as the leader. */
 void mr_collectives_get_step_sequence(mr_collectives *c, mr_net_call *call, mr_sv body)
 {
     mr_str reply = {0};
@@ -106,7 +108,7 @@ void mr_collectives_get_step_sequence(mr_collectives *c, mr_net_call *call, mr_s
     mr_str_deinit(&reply);
 }
 
-/* ---- who asks ---- */
+/* ---- a task that asks ---- */
 
 /* A GetStepSequence under way; owned by itself until it is done. */
 typedef struct question {

@@ -59,6 +59,8 @@ void mr_msession_unref(mr_msession *s)
     atomic_fetch_sub_explicit(&m->n_sessions, 1, memory_order_release);
 }
 
+/* The session has one reference, which goes to the master's table. The handle is random, so that a client of an earlier
+ * incarnation of this task does not find a session of another client. */
 mr_msession *mr_msession_new(mr_master *m)
 {
     mr_msession *s = mr_new(mr_msession);
@@ -73,6 +75,7 @@ mr_msession *mr_msession_new(mr_master *m)
     return s;
 }
 
+/* Takes the reference; called once, before anybody else knows the session. */
 void mr_msession_set_peers(mr_msession *s, mr_task_peers *p)
 {
     MR_ASSERT(!s->peers);
@@ -81,6 +84,7 @@ void mr_msession_set_peers(mr_msession *s, mr_task_peers *p)
     s->incarnations = mr_new_array(uint64_t, p->cluster.tasks.n + 1);
 }
 
+/* The error is TensorFlow's: clients recover from ABORTED by making a new session. */
 mr_status *mr_msession_find(mr_master *m, mr_sv handle, mr_msession **out)
 {
     mr_lock(&m->mu);
@@ -93,6 +97,7 @@ mr_status *mr_msession_find(mr_master *m, mr_sv handle, mr_msession **out)
                            MR_SV_ARG(handle));
 }
 
+/* Also notes the time, by which idle sessions are found. */
 mr_status *mr_msession_enter(mr_msession *s)
 {
     mr_lock(&s->mu);
@@ -103,6 +108,7 @@ mr_status *mr_msession_enter(mr_msession *s)
     return open ? NULL : mr_error(MR_CANCELLED, "Session has been closed.");
 }
 
+/* May end the session: the caller needs a reference to use it afterwards. */
 void mr_msession_leave(mr_msession *s)
 {
     mr_lock(&s->mu);
@@ -122,6 +128,7 @@ void mr_msession_hold(mr_msession *s)
             mr_watch_hold(s->peers->watch, i);
 }
 
+/* A session that is not held stays so, so this may be called twice. */
 void mr_msession_release(mr_msession *s)
 {
     for (int i = 0; s->holds && i < s->peers->cluster.tasks.n; i++)
@@ -190,6 +197,7 @@ static mr_status *extend_graph(mr_master *m, mr_sv body, int64_t *new_version)
     return st;
 }
 
+/* Handles ExtendSession, on the pool: importing nodes takes long. */
 static void extend_session(void *service, mr_net_call *c, mr_sv body)
 {
     int64_t version = 0;
@@ -307,6 +315,7 @@ void mr_master_handle(mr_master *m, mr_net_call *c)
     mr_dispatch(m->host, methods, MR_COUNT(methods), MR_MASTER_SERVICE, m, c);
 }
 
+/* With gc_ns > 0 the timer that closes idle sessions starts at once. */
 mr_master *mr_master_new(mr_host *h, mr_timers *timers, int64_t gc_ns, struct mr_collectives *collectives)
 {
     mr_master *m = mr_new(mr_master);

@@ -16,6 +16,7 @@ struct mr_mcallable {
     mr_mrequest q;  /* views into it */
 };
 
+/* The request's views point into `options`, so both go together. */
 void mr_mcallable_unref(mr_mcallable *k)
 {
     if (!k || !mr_refs_drop(&k->refs))
@@ -71,6 +72,7 @@ typedef struct callable_request {
     MR_VEC(mr_sv) feeds;
 } callable_request;
 
+/* Parses a MakeCallableRequest. The strings are views into the body. */
 static mr_status *parse_make(mr_sv body, callable_request *q)
 {
     mr_pb_reader r;
@@ -144,6 +146,8 @@ void mr_master_make_callable(void *service, mr_net_call *c, mr_sv body)
 
 /* ---- RunCallable ---- */
 
+/* Parses a RunCallableRequest, and also a ReleaseCallableRequest, whose two fields have the same numbers. The caller
+ * frees q->feeds, also on failure. */
 static mr_status *parse_run(mr_sv body, callable_request *q)
 {
     mr_pb_reader r;
@@ -204,6 +208,7 @@ static mr_status *fill_step(mr_master_run *t, const callable_request *q)
     return mr_mprogram_get(t->session, &t->q, false, &t->program);
 }
 
+/* Handles RunCallable, on the pool: the program may have to be made again, since placing the graph again drops it. */
 void mr_master_handle_run_callable(void *service, mr_net_call *c, mr_sv body)
 {
     mr_master_run *t = mr_master_run_new(c);
@@ -219,9 +224,10 @@ void mr_master_handle_run_callable(void *service, mr_net_call *c, mr_sv body)
 
 /* ---- ReleaseCallable ---- */
 
+/* Handles ReleaseCallable. Releasing a handle that does not exist is not an error. Runs that are under way keep the
+ * callable. The step is used only to enter the session; it does not run. */
 void mr_master_release_callable(void *service, mr_net_call *c, mr_sv body)
 {
-    /* The step is used only to enter the session. */
     mr_master_run *t = mr_master_run_new(c);
     callable_request q = {0};
     char text[24];

@@ -1,7 +1,7 @@
 /* server/master_close.c -- CloseSession and Reset: no thread waits for the steps they end.
  *
- * Whoever closes a session takes it out of the master's table, so it is closed once. Its steps are
- * cancelled, and the last call that leaves it tells the tasks and then answers. A thread that waited
+ * The thread that closes a session takes it out of the master's table, so it is closed once. Its steps
+ * are cancelled, and the last call that leaves it tells the tasks and then answers. A thread that waited
  * here might be the one that those steps need to end.
  *
  * n_closing counts the sessions that are being closed, the resets, and the timer that looks for idle
@@ -16,6 +16,7 @@
 
 /* ---- closing ---- */
 
+/* Both texts are TensorFlow's. */
 const char *mr_msession_why_closed(bool unused)
 {
     return unused ? "Step was cancelled because the session was garbage collected due to inactivity."
@@ -112,6 +113,7 @@ void mr_master_close_session(void *service, mr_net_call *c, mr_sv body)
         mr_reply(c, st, NULL);
 }
 
+/* One session at a time, because closing one calls back. */
 void mr_master_close_all(mr_master *m)
 {
     for (mr_msession *s; (s = take_session(m, NULL));)
@@ -147,6 +149,7 @@ static mr_msession *take_idle(mr_master *m)
 
 static void sweep_time(mr_timer *t);
 
+/* The timer runs four times per gc_ns, so a session is closed about a quarter of gc_ns late at most. */
 static void set_sweep(mr_master *m)
 {
     mr_timers_set(m->timers, &m->sweep, mr_now_ns() + MR_MAX(m->gc_ns / 4, 1), sweep_time);
@@ -200,6 +203,8 @@ typedef struct reset {
     mr_net_call *call;
 } reset;
 
+/* All tasks have answered, or failed to: answers Reset with the first error. The reply comes last, as in
+ * mr_msession_closed. */
 static void tasks_cleaned(void *arg, mr_status *st, mr_str *replies)
 {
     reset r = *(reset *)arg;

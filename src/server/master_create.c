@@ -7,7 +7,7 @@
  * creation's lock and return actions, which are carried out without it.
  *
  * References: the creation has one until the client is answered, one for each call under way, one for
- * the timer while it is set, and one for whoever carries out actions. The new session is in no table
+ * the timer while it is set, and one for each thread that carries out actions. The new session is in no table
  * until the answer, so nobody else knows it. */
 #include "base/clock.h"
 #include "base/log.h"
@@ -49,6 +49,7 @@ struct creation {
     bool answered MR_GUARDED_BY(mu);
 };
 
+/* The creation was answered, and no call, timer or action of it is under way. */
 static void creation_unref(creation *c)
 {
     if (!mr_refs_drop(&c->refs))
@@ -148,7 +149,7 @@ static mr_status *gather_devices(creation *c)
     return s->n_devices ? NULL : mr_error(MR_INTERNAL, "The session's tasks have no devices");
 }
 
-/* ---- doing what dist/session tells ---- */
+/* ---- carrying out what dist/session decides ---- */
 
 static void do_actions(creation *c, mr_create_actions *a);
 static void ask_task(creation *c, int task, bool making);
@@ -309,7 +310,7 @@ static void gather_then_go_on(creation *c)
     do_actions(c, &a);
 }
 
-/* ---- telling whom it waits for ---- */
+/* ---- logging the tasks that are missing ---- */
 
 /* Logs a line for each missing task, in TensorFlow's words; the first ten are enough. */
 static void log_missing(creation *c, mr_str *names, int n, double seconds)
@@ -534,6 +535,7 @@ static mr_status *open_session(mr_msession *s, mr_sv body)
     return mr_graph_import(s->graph, q.graph_def, NULL, NULL);
 }
 
+/* One reference, which answer_client drops. */
 static creation *creation_new(mr_net_call *call, mr_msession *s)
 {
     creation *c = mr_new(creation);

@@ -27,6 +27,7 @@ struct mr_mpartial {
     MR_VEC(mr_master_run *) waiting;
 };
 
+/* No call waits for its turn any more, since each waiting call has a reference. */
 void mr_mpartial_unref(mr_mpartial *p)
 {
     if (!p || !mr_refs_drop(&p->refs))

@@ -8,6 +8,7 @@
 #include "server/master_internal.h"
 #include "server/wire.h"
 
+/* Called once, when the devices of all tasks are known. */
 void mr_msession_placing_init(mr_msession *s)
 {
     if (s->config.placement_period > 0)
@@ -33,6 +34,8 @@ static void forget_programs_locked(mr_msession *s) MR_REQUIRES(s->mu)
     s->programs = kept;
 }
 
+/* Forgets where nodes are, and the programs that were made for it. The next step of each signature makes its program
+ * again. Steps that run keep theirs. */
 void mr_msession_place_anew(mr_msession *s)
 {
     mr_lock(&s->making);
@@ -43,6 +46,7 @@ void mr_msession_place_anew(mr_msession *s)
     mr_unlock(&s->making);
 }
 
+/* A task's reply without stats, or with stats that cannot be parsed, teaches nothing. */
 void mr_master_run_learn(mr_master_run *t)
 {
     for (int i = 0; i < t->n_parts; i++) {

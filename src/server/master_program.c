@@ -15,6 +15,7 @@
 
 /* ---- RunStepRequest ---- */
 
+/* Only the lists: the strings are views. */
 void mr_mrequest_deinit(mr_mrequest *q)
 {
     mr_vec_deinit(&q->feeds);
@@ -93,6 +94,7 @@ static mr_status *find_out(const mr_graph *g, mr_sv name, mr_out *out)
     return NULL;
 }
 
+/* The nodes and outputs themselves belong to the graph. */
 void mr_mnamed_deinit(mr_mnamed *n)
 {
     mr_free(n->outs);
@@ -290,6 +292,7 @@ out:
     return st;
 }
 
+/* Writes the names with \1 behind each and \2 behind the list. */
 static void add_names(mr_str *s, const mr_sv *v, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -310,6 +313,7 @@ static void make_key(const mr_mrequest *q, bool partial, mr_str *key)
     add_names(key, q->connections.p, q->connections.n);
 }
 
+/* Without `making`, so it does not wait for a program that is being made; NULL then. */
 mr_mprogram *mr_mprogram_find(mr_msession *s, const mr_mrequest *q)
 {
     mr_str key = {0};

@@ -84,6 +84,7 @@ static void registered_all(mr_mprogram *p)
     mr_msession_unref(s);
 }
 
+/* *out is the caller's, also on failure. */
 static mr_status *read_handle(mr_bytes *reply, char **out)
 {
     mr_sv bytes;

@@ -19,8 +19,9 @@
 
 #define BEGUN_AT_ONCE 65536 /* bytes of a request; larger ones are handled by the pool */
 
-/* ---- life ---- */
+/* ---- references and lists ---- */
 
+/* The step has one reference, which mr_master_run_answer drops. It has no session yet: mr_master_run_enter finds it. */
 mr_master_run *mr_master_run_new(mr_net_call *c)
 {
     mr_master_run *t = mr_new(mr_master_run);
@@ -30,6 +31,8 @@ mr_master_run *mr_master_run_new(mr_net_call *c)
     return t;
 }
 
+/* The step is in no list, and no call or timer of it is under way. Its program belongs to the session, which
+ * mr_master_run_answer has left. */
 void mr_master_run_unref(mr_master_run *t)
 {
     if (!mr_refs_drop(&t->refs))
@@ -80,6 +83,7 @@ static void delist_run(mr_master_run *t)
 
 /* ---- the answer ---- */
 
+/* Calls of a partial run have their feeds and fetches at other positions than the program (feed_at, fetch_at). */
 static int position_of(const int *at, int i) { return at ? at[i] : i; }
 
 /* Adds the fetched values to the answer, in the client's order and under the client's names; a
@@ -112,6 +116,7 @@ out:
     return st;
 }
 
+/* Starts the body of an answer. What was recorded of the step comes first, also if it failed. */
 static void begin_answer(mr_master_run *t, bool failed, mr_wire *w)
 {
     mr_wire_init(w);
@@ -363,6 +368,7 @@ static void client_left(void *arg, mr_net_call *c)
     mr_master_run_unref(t);
 }
 
+/* Whether the step's program has a part on the task. */
 static bool takes_part(const mr_master_run *t, int task)
 {
     for (int i = 0; i < t->program->n_parts; i++)
@@ -418,6 +424,7 @@ void mr_master_run_begin(mr_master_run *t)
     MR_ASSERT(!t->link && !t->parts && !t->trace);
     if (!t->partial && !t->id)
         t->id = mr_step_id_new();
+    MR_ASSERT(t->id != 0 && p->ready);
     t->n_parts = p->n_parts;
     t->parts = mr_new_array(mr_mpart_call, p->n_parts + 1);
     mr_master_step_init(&t->state, p->n_parts);
@@ -452,6 +459,7 @@ void mr_master_run_begin(mr_master_run *t)
     mr_msession_unref(s);
 }
 
+/* Registrations first: a step that waits for one is not in the session's list of steps. */
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why)
 {
     mr_status *st = mr_error(code, "%s", why);
@@ -460,6 +468,7 @@ void mr_msession_stop(mr_msession *s, mr_code code, const char *why)
     mr_status_free(st);
 }
 
+/* Does nothing if the incarnation that the session relies on is still the present one. */
 void mr_msession_stop_lost(mr_msession *s, int task)
 {
     MR_ASSERT(task >= 0 && task < s->peers->cluster.tasks.n);

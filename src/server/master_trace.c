@@ -28,6 +28,7 @@ bool mr_master_run_is_traced(const mr_master_run *t)
     return mr_master_run_is_timed(t) || t->q.options.output_partition_graphs || t->costs;
 }
 
+/* Freed with its step. */
 void mr_mtrace_free(mr_mtrace *x)
 {
     if (!x)
@@ -38,6 +39,7 @@ void mr_mtrace_free(mr_mtrace *x)
 
 /* ---- times ---- */
 
+/* The time starts here, before the first RunGraph is sent. */
 void mr_master_run_trace_begin(mr_master_run *t)
 {
     if (!mr_master_run_is_timed(t))
@@ -47,6 +49,7 @@ void mr_master_run_trace_begin(mr_master_run *t)
     t->trace->start_ns = mr_trace_clock_ns() + t->trace->skew_ns;
 }
 
+/* All tasks have answered: continues with the step's end. fn may free the step, and the trace with it. */
 static void clocks_measured(void *arg)
 {
     mr_mtrace *x = arg;
@@ -62,6 +65,7 @@ void mr_master_run_trace_end(mr_master_run *t, mr_status *st, void (*fn)(mr_mast
         fn(t, st);
         return;
     }
+    MR_ASSERT(!x->clocks && t->program);
     int *tasks = mr_new_array(int, t->n_parts);
     for (int i = 0; i < t->n_parts; i++)
         tasks[i] = t->program->parts[i].task;

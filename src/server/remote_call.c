@@ -5,8 +5,8 @@
  * another one, whose step may be cancelled; the handle that arrives second is deregistered. No thread
  * waits.
  *
- * Ending a call: whoever wants it to end (its step is cancelled, the task is lost) sets `ended` and
- * cancels the request under way. The end of that request is always the end of the call, and says why.
+ * Ending a call: when its step is cancelled or its task is lost, `ended` is set and the request under
+ * way is cancelled. The end of that request is always the end of the call, and has the reason.
  * A call is in the worker's list from listen_for_end to finish_call, and holds a reference to its session. */
 #include "server/remote_call.h"
 
@@ -55,6 +55,7 @@ struct mr_wcall {
 
 /* ---- devices ---- */
 
+/* Devices of this task are left out: their functions are called without a request. */
 void mr_remote_calls_add_device(mr_remote_calls *c, const mr_device *d)
 {
     const mr_task_peers *p = c->session->peers;
@@ -79,6 +80,7 @@ static mr_status *find_device(const mr_remote_calls *c, mr_sv name, const mr_rem
 
 /* ---- life ---- */
 
+/* The call has finished. Its session may be freed with it. */
 static void call_unref(mr_wcall *c)
 {
     if (!mr_refs_drop(&c->refs))
@@ -93,6 +95,7 @@ static void call_unref(mr_wcall *c)
     mr_free(c);
 }
 
+/* From now on mr_remote_calls_lost finds the call. */
 static void enlist_call(mr_wcall *c)
 {
     mr_worker_service *w = c->session->worker;
@@ -204,6 +207,7 @@ static mr_wcall *take_lost(mr_worker_service *w, const mr_task_peers *p, int tas
     return c;
 }
 
+/* One call at a time, because ending one calls back without the lock. */
 void mr_remote_calls_lost(mr_worker_service *w, const mr_task_peers *p, int task)
 {
     for (mr_wcall *c; (c = take_lost(w, p, task));) {
@@ -275,6 +279,7 @@ static mr_status *encode_values(mr_wcall *c, mr_wire *w)
     return NULL;
 }
 
+/* Encodes the RunGraphRequest. On failure *out is empty. */
 static mr_status *encode_run(mr_wcall *c, mr_bytes *out)
 {
     mr_wire w;
@@ -323,6 +328,7 @@ static mr_status *decode_results(mr_wcall *c, mr_bytes *bytes)
     return st;
 }
 
+/* RunGraph has ended: the call is over. */
 static void graph_ran(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_wcall *c = ((ask *)r)->call;
@@ -403,6 +409,7 @@ static mr_status *take_handle(mr_wcall *c, mr_bytes *reply)
     return NULL;
 }
 
+/* RegisterGraph has ended: runs the graph, or ends the call. */
 static void graph_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_wcall *c = ((ask *)r)->call;
@@ -431,6 +438,8 @@ static void register_graph(mr_wcall *c, mr_str *graph_def)
 
 /* ---- a call ---- */
 
+/* args, rets and ctx stay the caller's until `done`. The key names the node by its graph's address, which the
+ * reference to the graph keeps from being used again. */
 static mr_wcall *call_new(mr_remote_calls *rc, mr_run *r, const mr_remote_device *on, const mr_remote_args *a)
 {
     mr_wcall *c = mr_new(mr_wcall);
@@ -504,6 +513,7 @@ void mr_remote_calls_init(mr_remote_calls *c, mr_wsession *s)
     mr_mutex_init(&c->mu);
 }
 
+/* The handles are not deregistered: the master deletes the session at all its tasks, and the graphs with it. */
 void mr_remote_calls_deinit(mr_remote_calls *c)
 {
     uint32_t pos = 0;

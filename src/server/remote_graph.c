@@ -86,6 +86,7 @@ static mr_status *fill_graph(mr_graph *g, const mr_run *r, const mr_func_ref *f,
     return NULL;
 }
 
+/* Called while the node runs, because r, f and args are valid only then. *out is a GraphDef. */
 mr_status *mr_remote_graph(const mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                            const mr_remote_device *on, mr_str *out)
 {

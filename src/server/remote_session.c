@@ -131,6 +131,7 @@ static mr_status *probe_master(const master *m, waited *w, const call *c)
     return q.st;
 }
 
+/* Whether a probe's error means that nobody answers. Any other error is an answer. */
 static bool means_silence(const mr_status *st)
 {
     return mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_DEADLINE_EXCEEDED;
@@ -255,6 +256,7 @@ static mr_status *ask_master(master *m, const char *method, mr_bytes *body, int6
     return silent;
 }
 
+/* The same with a body in one string, which it takes. */
 static mr_status *ask_str(master *m, const char *method, mr_str *body, int64_t timeout_ms, mr_bytes *reply)
 {
     mr_bytes b = {0};
@@ -324,6 +326,7 @@ out:
     return st;
 }
 
+/* Sends new nodes, if there are any. */
 static mr_status *extend_session(remote *s)
 {
     mr_lock(&s->extending);
@@ -334,6 +337,7 @@ static mr_status *extend_session(remote *s)
 
 /* ---- a run ---- */
 
+/* Counts the run, so that remote_free waits for it; fails if the session is closed. */
 static mr_status *enter_session(remote *s)
 {
     mr_lock(&s->mu);
@@ -352,6 +356,7 @@ static void leave_session(remote *s)
     mr_unlock(&s->mu);
 }
 
+/* Checks that the feed has a value of the right dtype, as a local session does. */
 static mr_status *check_feed(const mr_run_args *a, int i)
 {
     mr_out o = a->feeds[i];
@@ -491,6 +496,7 @@ static mr_status *decode_run(mr_bytes *reply, const mr_run_args *a, mr_str *meta
                              : mr_error(MR_INTERNAL, "The master returned %d values for %d fetches", n, a->n_fetches);
 }
 
+/* Names are sent to the master, so a node of another graph could pass for one with the same name. */
 static mr_status *check_args(const remote *s, const mr_run_args *a)
 {
     for (int i = 0; i < a->n_feeds; i++)
@@ -548,6 +554,7 @@ static mr_status *remote_run(mr_session *base, const mr_run_args *a, const mr_ru
 
 /* ---- partial runs ---- */
 
+/* Sends PartialRunSetup and returns the handle, which the caller frees. The session is entered. */
 static mr_status *setup_entered(remote *s, const mr_run_args *a, char **handle)
 {
     mr_str body = {0};
@@ -573,6 +580,7 @@ out:
     return st;
 }
 
+/* *handle is NULL on failure. */
 static mr_status *remote_partial_setup(mr_session *base, const mr_run_args *a, char **handle)
 {
     remote *s = (remote *)base;
@@ -640,7 +648,7 @@ out:
     return st;
 }
 
-/* ---- life ---- */
+/* ---- connecting and closing ---- */
 
 /* Connects by the given transport, or picks one by the address (routes.h). */
 static mr_status *connect_master(mr_net *given, const char *address, master *out)
@@ -651,6 +659,7 @@ static mr_status *connect_master(mr_net *given, const char *address, master *out
                  : mr_route_to(address, NULL, NULL, &out->net, &out->peer);
 }
 
+/* Ends all requests to the master first. */
 static void disconnect_master(master *m)
 {
     if (m->peer)
@@ -739,6 +748,8 @@ out:
     return st;
 }
 
+/* Waits until the session exists. On failure everything is released, and *out is NULL. remote_free accepts a session
+ * without a handle: then there is nothing to close. */
 mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, mr_mutex *graph_mu, mr_sv config,
                                  mr_cancel *cancel, mr_session **out)
 {
@@ -765,6 +776,7 @@ mr_status *mr_remote_session_new(mr_net *net, const char *address, mr_graph *g, 
     return st;
 }
 
+/* Waits for a master that is not up yet, for at most timeout_ms, or ten minutes if it is 0. */
 mr_status *mr_remote_reset(mr_net *net, const char *address, const char *const *containers, int n, int64_t timeout_ms)
 {
     master to = {0};

@@ -89,6 +89,7 @@ void mr_wire_named_raw(mr_wire *w, uint32_t field, mr_sv name, mr_sv tensor_prot
     mr_wire_raw(w, 2, tensor_proto);
 }
 
+/* Errors are not reported: callers pass messages that were parsed before. */
 mr_sv mr_wire_field(mr_sv message, uint32_t want)
 {
     mr_pb_reader r;
@@ -103,6 +104,7 @@ mr_sv mr_wire_field(mr_sv message, uint32_t want)
     return v;
 }
 
+/* Bytes from IN_PLACE on are not copied: they must live until the message is gone. */
 void mr_wire_raw(mr_wire *w, uint32_t field, mr_sv tensor_proto)
 {
     mr_pb_put_header(&w->pb, field, tensor_proto.n);
@@ -114,6 +116,8 @@ void mr_wire_raw(mr_wire *w, uint32_t field, mr_sv tensor_proto)
     mr_bytes_add(&w->out, (mr_piece){.data = tensor_proto.p, .n = tensor_proto.n});
 }
 
+/* The first error of the builder is returned here, and the message is dropped. w can be used again after
+ * mr_wire_init. */
 mr_status *mr_wire_finish(mr_wire *w, mr_bytes *out)
 {
     mr_status *st = w->st ? w->st : mr_pb_writer_status(&w->pb, "message");
@@ -233,6 +237,7 @@ static bool find_large(const mr_bytes *b, large *l)
     return false;
 }
 
+/* The tensor is freed: drops the piece that its memory came from. */
 static void drop_piece_memory(void *data, size_t n, void *arg)
 {
     (void)data, (void)n;
@@ -244,6 +249,7 @@ static void drop_piece_memory(void *data, size_t n, void *arg)
 /* The last piece is exactly the contents: its memory becomes the tensor's. */
 static mr_status *adopt_last(mr_bytes *b, mr_dtype type, int rank, const int64_t *dims, mr_tensor **t)
 {
+    MR_ASSERT(b->pieces.n > 0);
     mr_piece *p = mr_new(mr_piece);
     *p = mr_bytes_take(b, b->pieces.n - 1);
     return mr_tensor_adopt(type, rank, dims, (void *)(uintptr_t)p->data, p->n, drop_piece_memory, p, t);
@@ -329,6 +335,7 @@ static mr_status *decode_flat(mr_bytes *b, mr_allocator *a, mr_tensor **t, bool 
     return *dead ? NULL : mr_tensor_decode(a, tensor, t);
 }
 
+/* May take the last piece of b as the tensor's memory. *t is NULL for a dead value. */
 mr_status *mr_wire_recv_decode(mr_bytes *b, mr_allocator *a, mr_tensor **t, bool *dead)
 {
     large l;
@@ -374,6 +381,7 @@ mr_status *mr_run_reply_parse(mr_bytes *body, mr_run_reply *out)
 
 /* ---- errors in messages ---- */
 
+/* TensorFlow has no field for "derived", so it is a prefix of the text. */
 char *mr_wire_error_text(const mr_status *st)
 {
     const char *text = mr_status_message(st);

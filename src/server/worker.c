@@ -5,7 +5,7 @@
  * to both. dist/session.c keeps the table of sessions; its entries point to ours.
  *
  * The table has one reference to each session, its graphs and steps have others. So a session that has
- * ended lives on until its last flow has come to rest; mr_worker_free waits for that (n_sessions). The
+ * ended is freed only after its last flow has ended; mr_worker_free waits for that (n_sessions). The
  * list `all` holds every session that is not freed, in the table or not.
  *
  * Nothing that may call back (ending steps, cancelling, dropping graphs) happens under the worker's
@@ -74,12 +74,13 @@ void mr_wsession_unref(mr_wsession *s)
     mr_unlock(&w->mu);
 }
 
-/* ---- what outlives a session ----
+/* ---- objects that outlive a session ----
  *
  * An iterator, or another object that calls functions, belongs to a device of the host. Other sessions share it by its
  * name, so closing the session that made it does not end it, as in TensorFlow. The functions belong to the session,
- * which therefore lives until the object is gone or the server stops. */
+ * which is therefore kept until the object is gone or the server stops. */
 
+/* An object that calls the session's functions was made on a device of the host; release_session is the counterpart. */
 static void hold_session(void *arg) { mr_refs_take(&((mr_wsession *)arg)->refs); }
 
 /* Runs on the pool: drops the references that release_session has collected. It may run once for
@@ -241,6 +242,7 @@ static void take_graphs_locked(mr_worker_service *w, const mr_wsession *s, wgrap
     mr_vec_deinit(&keys);
 }
 
+/* Without the lock: dropping a graph may free its session. */
 static void drop_graphs(wgraph_vec *v)
 {
     for (int i = 0; i < v->n; i++)
@@ -298,6 +300,7 @@ static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
         mr_status_free(why);
         return;
     }
+    MR_ASSERT(s->worker == w);
     mr_watch_release(s->peers->watch, s->master);
     mr_cancel_start(s->env.cancel);
     end_steps(w, s, why); /* those whose CleanupGraph has not arrived */
@@ -311,6 +314,7 @@ static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
         free_unused(w);
 }
 
+/* Handles DeleteWorkerSession, on the pool: ending a session takes long. */
 static void delete_session(void *service, mr_net_call *c, mr_sv body)
 {
     mr_status *st;
@@ -327,6 +331,8 @@ typedef struct create_request {
     MR_VEC(mr_sv) devices; /* DeviceAttributes */
 } create_request;
 
+/* Parses a CreateWorkerSessionRequest. The strings are views into the body; the caller frees q->devices, also on
+ * failure. */
 static mr_status *parse_create(mr_sv body, create_request *q)
 {
     mr_pb_reader r;
@@ -481,6 +487,7 @@ static const mr_worker_session *orphan_locked(mr_worker_service *w, const mr_tas
     return NULL;
 }
 
+/* Handles CreateWorkerSession, on the pool: making devices and threads takes long. */
 static void create_session(void *service, mr_net_call *c, mr_sv body)
 {
     mr_reply(c, open_session(service, body, c->peer_name), NULL);
@@ -503,6 +510,8 @@ static void end_sessions_of(mr_worker_service *w, const mr_task_peers *p, int ta
     }
 }
 
+/* Ends what relies on an incarnation of a task that has ended: sessions of that master, receives, function calls and
+ * collective ops. On a thread of the pool. */
 void mr_worker_lost(mr_worker_service *w, const mr_task_peers *p, int task)
 {
     end_sessions_of(w, p, task);
@@ -513,6 +522,7 @@ void mr_worker_lost(mr_worker_service *w, const mr_task_peers *p, int task)
 
 /* ---- graphs ---- */
 
+/* Frees the program, which waits for a cancellation that is under way. */
 static void wgraph_free(mr_wgraph *g)
 {
     mr_program_free(g->program);
@@ -552,6 +562,8 @@ static void free_unused(mr_worker_service *w)
     }
 }
 
+/* The session is checked because handles of graphs are counted from 0 in each incarnation of a task: a master that
+ * does not know of a restart could otherwise run another master's graph. */
 mr_status *mr_wgraph_find(mr_worker_service *w, mr_sv handle, const mr_sv *session, mr_wgraph **out)
 {
     mr_lock(&w->mu);
@@ -611,6 +623,7 @@ typedef struct register_request {
     bool created;
 } register_request;
 
+/* Parses a RegisterGraphRequest. The strings are views into the body. */
 static mr_status *parse_register(mr_sv body, register_request *q)
 {
     mr_pb_reader r;
@@ -681,6 +694,7 @@ typedef struct deregister_request {
     bool created;
 } deregister_request;
 
+/* Parses a DeregisterGraphRequest. The strings are views into the body. */
 static mr_status *parse_deregister(mr_sv body, deregister_request *q)
 {
     mr_pb_reader r;
@@ -763,6 +777,7 @@ static void cleanup_all(void *service, mr_net_call *c, mr_sv body)
     mr_reply(c, mr_pb_reader_status(&r, "CleanupAllRequest"), NULL);
 }
 
+/* Handles Logging: turns the recording of transfers on or off, or returns what was recorded. */
 static void handle_logging(void *service, mr_net_call *c, mr_sv body)
 {
     mr_worker_service *w = service;
@@ -814,6 +829,7 @@ static void get_step_sequence(void *service, mr_net_call *c, mr_sv body)
     mr_collectives_get_step_sequence(((mr_worker_service *)service)->collectives, c, body);
 }
 
+/* Handles RecvBuf: the key decides whether it asks for a piece of a collective or for a value of a step. */
 static void recv_buf(void *service, mr_net_call *c, mr_sv body)
 {
     if (!mr_collectives_recv_buf(((mr_worker_service *)service)->collectives, c, body))
@@ -848,8 +864,9 @@ void mr_worker_handle(mr_worker_service *w, mr_net_call *c)
     mr_dispatch(w->host, methods, MR_COUNT(methods), MR_WORKER_SERVICE, w, c);
 }
 
-/* ---- life ---- */
+/* ---- making, stopping and freeing ---- */
 
+/* The host's timers and devices exist already. The worker is ready for calls when this returns. */
 mr_worker_service *mr_worker_new(mr_host *h)
 {
     mr_worker_service *w = mr_new(mr_worker_service);
@@ -911,6 +928,8 @@ static void wait_for_sessions(mr_worker_service *w)
     mr_unlock(&w->mu);
 }
 
+/* The transports are stopped, so no call arrives; flows may still run. The order matters: sessions use the
+ * collectives and the retries until they are freed. */
 void mr_worker_free(mr_worker_service *w)
 {
     if (!w)

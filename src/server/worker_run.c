@@ -6,8 +6,8 @@
  * flow to end.
  *
  * A call (wrun) is answered when n_left reaches 0: it counts the fetches that are missing, the end of
- * the flow if the call waits for it, and one for the function that handles the call. Whoever takes it
- * to 0 answers and frees the call, so nobody may touch the call after its own run_one_less. A flow
+ * the flow if the call waits for it, and one for the function that handles the call. The thread that takes
+ * it to 0 answers and frees the call, so no thread may touch the call after its own run_one_less. A flow
  * (mr_worker_flow) has one reference while it runs, one for each call, and one in the step while further
  * calls may follow.
  *
@@ -28,12 +28,14 @@ typedef struct run_request {
     MR_VEC(mr_sv) recv; /* keys */
 } run_request;
 
+/* Only the lists: the strings are views into the call's body. */
 static void request_deinit(run_request *q)
 {
     mr_vec_deinit(&q->send);
     mr_vec_deinit(&q->recv);
 }
 
+/* Parses the ExecutorOpts: what the worker is to record of the step. */
 static void parse_recorded(mr_pb_reader *r, run_request *q)
 {
     mr_pb_reader o; /* ExecutorOpts */
@@ -147,6 +149,7 @@ void mr_worker_flow_unref(mr_worker_flow *p)
     mr_free(p);
 }
 
+/* The call is answered. Its flow and its step may live longer. */
 static void run_free(wrun *r)
 {
     for (int i = 0; i < r->n_fetches; i++) {
@@ -315,6 +318,7 @@ static mr_status *make_fetches(wrun *r)
 static void value_fetched(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     wfetch *f = (wfetch *)w;
+    MR_ASSERT(f->run->q.partial && !f->t && !f->st);
     f->st = st;
     f->t = t;
     f->dead = dead;
@@ -468,7 +472,7 @@ static void wait_for_flow(wrun *r)
         st = p->st;
         p->st = NULL;
     } else if (twice) {
-        st = mr_error(MR_ABORTED, "The last piece of step %lld came twice", (long long)r->step->id);
+        st = mr_error(MR_ABORTED, "The last piece of step %lld arrived twice", (long long)r->step->id);
     } else {
         p->waiting = r;
     }
@@ -521,7 +525,8 @@ static mr_status *check_fetches(const wrun *r, const mr_wsession *s)
 {
     for (int i = 0; i < r->n_fetches; i++)
         if (!mr_sv_starts(r->fetches[i].key.src_device, s->prefix))
-            return mr_invalid("%.*s is not fetched from here", MR_SV_ARG(r->fetches[i].name));
+            return mr_invalid("%.*s cannot be fetched from this task: its source is a device of another task",
+                              MR_SV_ARG(r->fetches[i].name));
     return NULL;
 }
 

@@ -32,6 +32,7 @@ struct mr_wreceive {
     mr_wreceive *next, **link; /* of the step's receives */
 };
 
+/* The last reference ends the watch over the producing task. */
 static void receive_unref(mr_wreceive *v)
 {
     if (!mr_refs_drop(&v->refs))
@@ -42,6 +43,7 @@ static void receive_unref(mr_wreceive *v)
     mr_free(v);
 }
 
+/* The call has ended, so step_aborted and end_lost_receives must not find it any more. */
 static void unlink_receive(mr_wreceive *v)
 {
     mr_worker_run *s = v->step;
@@ -276,6 +278,8 @@ static void wstep_free(void *arg)
     mr_free(s);
 }
 
+/* The step belongs to its rendezvous, which frees it (wstep_free): a flow that was cancelled may keep the rendezvous
+ * longer than anybody else keeps the step. */
 static mr_worker_run *wstep_new(mr_worker_service *w, int64_t id)
 {
     mr_worker_run *s = mr_new(mr_worker_run);
@@ -288,10 +292,12 @@ static mr_worker_run *wstep_new(mr_worker_service *w, int64_t id)
     return s;
 }
 
+/* When nobody works on the step any more, its session is released; the memory goes with the rendezvous. */
 void mr_worker_run_unref(mr_worker_run *s)
 {
     if (!s || !mr_refs_drop(&s->refs))
         return;
+    MR_ASSERT(!s->receives);
     mr_wsession_unref(s->session); /* nothing is received any more */
     s->session = NULL;
     mr_rendezvous_unref(s->rendezvous); /* the last reference to it frees s */
@@ -390,6 +396,7 @@ void mr_worker_run_end(mr_worker_service *w, int64_t id, mr_status *why)
     mr_status_free(why);
 }
 
+/* Handles CleanupGraph. The step may have ended, or may never have existed: it is remembered as over in both cases. */
 void mr_worker_cleanup_graph(void *service, mr_net_call *c, mr_sv body)
 {
     mr_pb_reader r;
@@ -423,6 +430,7 @@ typedef struct asked {
     mr_refs refs; /* one for the receive, one for the call until it is answered */
 } asked;
 
+/* The call is answered, and the rendezvous is done with the receive. */
 static void asked_unref(asked *a)
 {
     if (!mr_refs_drop(&a->refs))
@@ -505,6 +513,7 @@ static mr_status *check_incarnation(const mr_env *env, const mr_rendezvous_key *
     return NULL;
 }
 
+/* Whether the device's name begins with the task's name as a whole. */
 static bool is_of_task(mr_sv device, const char *task)
 {
     size_t n = strlen(task);
@@ -535,6 +544,7 @@ static mr_status *check_source(mr_worker_service *w, const mr_rendezvous_key *k)
     return st;
 }
 
+/* Parses a RecvTensorRequest into a->key and the step's id. */
 static mr_status *parse_recv(mr_sv body, int64_t *step, int64_t *request, asked *a)
 {
     mr_pb_reader r;
@@ -580,6 +590,7 @@ static mr_status *parse_recv_buf(mr_sv body, int64_t *step, int64_t *request, as
     return mr_rendezvous_key_make(from, incarnation, to, key, &a->key);
 }
 
+/* Parses and checks a request, then finds or makes its step. Each success is matched by one wstep_asked. */
 static mr_status *open_recv(mr_worker_service *w, mr_sv body, asked *a)
 {
     int64_t step, request;
