@@ -1,13 +1,13 @@
 /* server/collective.h -- collective ops between devices of the tasks of a cluster.
  *
  * The members of a group find each other through the leader of the cluster's collectives (CompleteGroup, decided in
- * dist/groups.h), which gives each forming of a group a number, the communicator.  The n-th exchange of an instance in a
- * communicator is the same one for all members, whatever their steps are called; its data is fetched by each member from
- * the others (RecvBuf), in pieces.
+ * dist/groups.h), which numbers each formation of a group: the communicator.  The n-th exchange of an instance in a
+ * communicator is the same for all members, whatever ids their steps have.  Each member fetches its data from the
+ * others (RecvBuf), in pieces.
  *
- * Whoever fails in an exchange breaks the communicator: all members are told who and why (AbortCollective, a method of our
- * own), end what they do in it, and ask the leader anew before their next one.  So members that were apart are
- * together again after every failure. */
+ * A member that fails in an exchange breaks the communicator: all members are told which member and why
+ * (AbortCollective, which TensorFlow does not have), end their exchanges in it, and ask the leader again before the
+ * next one.  So all members agree again after every failure. */
 #ifndef MR_SERVER_COLLECTIVE_H
 #define MR_SERVER_COLLECTIVE_H
 
@@ -21,13 +21,13 @@ struct mr_wsession;
 typedef struct mr_collectives mr_collectives; /* of one task */
 
 mr_collectives *mr_collectives_new(struct mr_worker_service *w);
-/* Ends all exchanges, and who waits for something here; nothing begins any more. */
+/* Ends all exchanges and all waiting calls; nothing begins any more. */
 void mr_collectives_stop(mr_collectives *c, const mr_status *why);
 void mr_collectives_free(mr_collectives *c); /* stopped, and no session is left */
 /* ConfigProto.experimental.collective_group_leader; "" (as at first): the first ps, chief, worker or task of the
  * cluster. */
 void mr_collectives_set_leader(mr_collectives *c, mr_sv task);
-/* A life of a task has ended. */
+/* An incarnation of a task has ended. */
 void mr_collectives_lost(mr_collectives *c, const mr_task_peers *p, int task);
 
 /* Calls of the worker service. */
@@ -37,13 +37,13 @@ void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body);
 void mr_collectives_join(mr_collectives *c, mr_net_call *call, mr_sv body);
 void mr_collectives_get_step_sequence(mr_collectives *c, mr_net_call *call, mr_sv body);
 
-/* ---- collective_steps.c: ids of steps that several masters make together (RunOptions' collective_graph_key) ---- */
-/* Calls done with the next id, maybe from here: the leader tells where the ids of a key begin, and from then on each task counts
- * by itself. */
+/* ---- collective_steps.c: ids of steps that several masters share (RunOptions' collective_graph_key) ---- */
+/* Calls done with the next id, perhaps before this returns: the leader chooses the first id of a key, and from then on
+ * each task counts by itself. */
 void mr_collectives_next_step(mr_collectives *c, int64_t graph_key, void (*done)(void *ctx, mr_status *st, int64_t id), void *ctx);
-/* The step is over.  When it is not the one that was next, this task asks again. */
+/* The step is over.  If it is not the one that was next, this task asks the leader again. */
 void mr_collectives_retire_step(mr_collectives *c, int64_t graph_key, int64_t id);
-/* True when the buffer is one of a collective: then the call is answered when it is there. */
+/* True: the buffer is one of a collective, and the call will be answered when it exists. */
 bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body);
 
 /* Asks the leader, and waits.  The answer is an mr_joined of server.h. */

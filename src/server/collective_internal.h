@@ -1,14 +1,14 @@
 /* server/collective_internal.h -- the inside of collectives over tasks; for its own files.
  *
- *     collective.c          an exchange: its life, its requests, its end
- *     collective_setup.c      how it finds its group, its source and its number
+ *     collective.c          an exchange: its beginning, its requests, its end
+ *     collective_setup.c    how it finds its group, its source and its number
  *     collective_groups.c   groups as a member sees them, and what breaks them
  *     collective_leader.c   the leader's methods
  *     collective_join.c     groups whose members come and go
- *     collective_steps.c    ids of steps that several masters make together
- *     collective_boxes.c    what members have for each other: offers and those who fetch them
- *     collective_moves.c    which pieces go where: what is only moved
- *     collective_reduce.c   what is merged on its way, by few members or in a ring
+ *     collective_steps.c    ids of steps that several masters share
+ *     collective_boxes.c    what members have for each other: offers, and the calls that fetch them
+ *     collective_moves.c    which pieces go where: ops that only move data
+ *     collective_reduce.c   reductions among few members or in a ring
  *     collective_halving.c  the same in few hops among many
  *
  * One lock (mr_collectives.mu) guards all of it; calls are answered, requests made and runs ended without it. */
@@ -49,7 +49,7 @@ struct mr_collectives {
     bool ticking MR_GUARDED_BY(mu); /* the timer is set */
     int64_t patience_ns; /* of exchanges that do not say how long they may take */
     int64_t chunk_bytes;
-    int ring_from;       /* members: then each talks to few of the others only */
+    int ring_from;       /* from this number of members on, each talks to few of the others only */
     mr_group_algorithm algorithm; /* of all-reduce; AUTO: by members and bytes */
 };
 
@@ -70,18 +70,18 @@ typedef struct mr_cgroup {
     mr_cmember *members; /* by rank */
     /* Under the lock: */
     mr_status *broken;  /* why; NULL: it is not */
-    bool left;          /* only because somebody has left: what does not need that one goes on in it */
+    bool left;          /* broken only because a member has left: exchanges that do not need that member continue */
     mr_map counts;      /* "instance rank" -> int64_t: exchanges begun here */
-    mr_map sources;     /* "instance" -> int64_t: rank of who broadcasts */
-    const mr_wsession *user; /* the last; not to be followed */
+    mr_map sources;     /* "instance" -> int64_t: the rank of the broadcast's source */
+    const mr_wsession *user; /* the last session that used it; compared only, since it may be freed */
 } mr_cgroup;
 
 /* A request of an exchange to another task. */
 typedef struct mr_xrequest {
     mr_net_request request; /* first */
-    mr_refs refs;           /* the call's, and of who cancels it */
+    mr_refs refs;           /* the call's, and of each thread that cancels it */
     mr_exchange *x;
-    int task, from;         /* from: the rank of whom is asked; -1: the leader */
+    int task, from;         /* from: the rank of the member that is asked; -1: the leader */
     void (*then)(struct mr_xrequest *q, mr_bytes *reply); /* it succeeded */
     void *ctx;
     int64_t bytes; /* that are expected */
@@ -91,18 +91,18 @@ typedef struct mr_xrequest {
     struct mr_xrequest *next, **link;
 } mr_xrequest;
 
-/* One piece of an exchange's data: which way it is on (phase), part of the tensor, and piece of that. */
+/* One piece of an exchange's data: the phase it belongs to, the section of the tensor, and the chunk of that. */
 typedef struct mr_xname {
     int64_t phase, section, chunk;
 } mr_xname;
 
 /* One collective op of one member, from its start to its end. */
 struct mr_exchange {
-    mr_refs refs; /* of its way, of its requests, of who ends it */
+    mr_refs refs; /* one until it is finished, one for each request, and one for each thread that ends it */
     mr_collectives *all;
     mr_task_peers *peers; /* a reference */
     mr_wsession *session;
-    mr_run *r; /* until it is told the end */
+    mr_run *r; /* until it is done */
     mr_collective_call call;
     int leader;         /* task that knows the group */
     const char *device; /* of the run */
@@ -111,7 +111,7 @@ struct mr_exchange {
     int rank;
     int64_t instance, number;
     int source;     /* of a broadcast */
-    char *text;     /* under the lock: names this exchange of this member to others, "communicator;instance;number;rank" */
+    char *text;     /* under the lock: its name, "communicator;instance;number;rank" */
     mr_str signature; /* what members must agree on */
     mr_tensor *out;
     const struct mr_arithmetic *how;
@@ -123,8 +123,8 @@ struct mr_exchange {
     mr_timer timer;
     bool holds; /* the watch of all members' tasks */
     /* Under the lock: */
-    int64_t n_left;  /* its way, requests under way, offers not taken */
-    bool ended, over; /* it is to end; it has */
+    int64_t n_left;  /* its setup, requests under way, offers that are not fetched */
+    bool ended, over; /* it shall end; it has ended */
     mr_status *st;
     mr_xrequest *requests;
     mr_exchange *next, **link;
@@ -134,14 +134,15 @@ struct mr_exchange {
 #define MR_ABORTED_BY "Collective ops is aborted by: "
 mr_exchange *mr_exchange_ref(mr_exchange *x);
 void mr_exchange_unref(mr_exchange *x);
-/* It ends with this (taken over), unless it ended before.  tell: the other members have to hear of it from here. */
+/* It ends with this error (taken over), unless it has ended.  tell: this task has to tell the other members. */
 void mr_exchange_fail(mr_exchange *x, mr_status *st, bool tell);
-/* So many of what it waited for are done; with the last the run ends. */
+/* n of the things it waits for are done; with the last one the run ends. */
 void mr_exchange_less(mr_exchange *x, int64_t n);
-/* Takes body and method; q->then is called when it succeeds, else the exchange fails.  Owned by itself. */
+/* q->then is called when the request succeeds; otherwise the exchange fails.  mr_xrequest_send takes the request and
+ * the body. */
 mr_xrequest *mr_xrequest_new(mr_exchange *x, int task, int from, void (*then)(mr_xrequest *q, mr_bytes *reply));
 void mr_xrequest_send(mr_xrequest *q, const char *method, mr_str *body);
-/* The tasks of all members are held by the watch, or let go. */
+/* The watch holds the tasks of all members, or releases them. */
 void mr_exchange_watch(mr_exchange *x, bool hold);
 
 /* ---- collective_setup.c ---- */
@@ -156,18 +157,18 @@ void mr_cgroup_unref(mr_cgroup *g);
 /* Its key in the table. */
 enum { MR_CGROUP_TEXT = 96 };
 mr_sv mr_cgroup_text(const mr_task_peers *p, int64_t key, int64_t part, char out[MR_CGROUP_TEXT]);
-/* In place of the one before it; who still works in that finds it broken.  Takes the reference, gives one that is to be used:
- * the same communicator may have come by another op before. */
+/* Puts the group into the table in place of the one before it, which breaks.  Takes the reference and returns one to
+ * the group to be used: another op may have brought the same communicator before. */
 mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g);
-/* The communicator is of no use any more: all that is done in it ends.  why is borrowed. */
+/* The communicator cannot be used any more: its exchanges end.  why is borrowed. */
 typedef enum mr_break {
-    MR_BREAK_HERE, /* the others know, or need not */
-    MR_BREAK_TELL, /* they are told */
-    MR_BREAK_TOLD, /* one of them says so */
-    MR_BREAK_LEFT, /* somebody has left, done with what it had begun: only what waits for it ends */
+    MR_BREAK_HERE, /* the other members know, or need not know */
+    MR_BREAK_TELL, /* this task tells the other members */
+    MR_BREAK_TOLD, /* another member has told this task */
+    MR_BREAK_LEFT, /* a member has left after it finished what it had begun: only what waits for it ends */
 } mr_break;
 void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how);
-/* Tells a task that a communicator is broken.  left: because somebody has left that was done with what it had begun. */
+/* Tells a task that a communicator is broken.  left: because a member has left after it finished what it had begun. */
 void mr_collectives_tell(mr_collectives *c, mr_task_peers *p, int task, uint64_t communicator, const mr_status *why, bool left);
 mr_cgroup *mr_cgroup_find_locked(mr_collectives *c, uint64_t communicator) MR_REQUIRES(c->mu);
 void mr_collectives_forget_early(mr_collectives *c);
@@ -177,13 +178,13 @@ enum { MR_COUNT_TEXT = 64 };
 mr_sv mr_cgroup_count_text(int64_t instance, int64_t rank, char out[MR_COUNT_TEXT]); /* its key in `counts` */
 
 /* ---- collective_leader.c ---- */
-/* Numbers of fields that TensorFlow does not know and passes over. */
+/* Numbers of fields that TensorFlow does not know and ignores. */
 enum { MR_C_PART = 1000, MR_C_RANK = 1001, MR_C_COMMUNICATOR = 1002 };
-/* Those who wait for a communicator's group here are told why; 0: for any. */
+/* Calls that wait here for a communicator's group (0: for any group) are answered with why. */
 void mr_collectives_break_led(mr_collectives *c, uint64_t communicator, const mr_status *why);
 /* The same by the group's key. */
 void mr_collectives_drop_led(mr_collectives *c, int64_t key, const mr_status *why);
-/* The leader's task among peers; by_session (may be NULL): whom a session names. */
+/* The leader's task in the cluster; by_session (may be NULL): the task that a session has chosen. */
 int mr_collectives_leader_of(mr_collectives *c, const mr_task_peers *p, const char *by_session);
 /* ---- collective_steps.c ---- */
 void mr_collectives_forget_steps(mr_collectives *c);
@@ -195,9 +196,9 @@ bool mr_collectives_is_over_locked(const mr_collectives *c, int64_t key) MR_REQU
 void mr_collectives_end_joining(mr_collectives *c, const mr_status *why);
 
 /* ---- collective_boxes.c ---- */
-/* Others may fetch from this exchange, which has not ended, from now on. */
+/* From now on other members may fetch from this exchange, which has not ended. */
 void mr_exchange_open_locked(mr_collectives *c, mr_exchange *x) MR_REQUIRES(c->mu);
-/* Those who came before it and want something else are told so. */
+/* Answers fetchers that came before the exchange and expect another op. */
 void mr_exchange_greet(mr_exchange *x);
 /* n others will fetch these bytes of t. */
 void mr_exchange_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_t at_bytes, int64_t bytes, int64_t n);
@@ -205,11 +206,12 @@ void mr_exchange_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_
 void mr_exchange_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes, mr_xrequest *q);
 /* The contents of a reply, where they begin in it; INVALID_ARGUMENT unless they are `bytes` (-1: any). */
 mr_status *mr_fetched_at(mr_bytes *reply, int64_t bytes, size_t *at, size_t *n);
-/* What an exchange has that ends leaves the table; who waits there is told why.  Returns how many offers were not taken. */
+/* The exchange ends: its box leaves the table, and its fetchers are answered with why.  Returns how many fetches of
+ * its offers are missing. */
 int64_t mr_exchange_close(mr_exchange *x, const mr_status *why);
-/* It has something that nobody has fetched yet. */
+/* It has an offer that is not fetched yet. */
 bool mr_exchange_offers_locked(mr_collectives *c, const mr_exchange *x) MR_REQUIRES(c->mu);
-/* Who waits for exchanges of a communicator that have not begun here. */
+/* Answers fetchers that wait for exchanges of a communicator that have not begun here. */
 void mr_boxes_break(mr_collectives *c, uint64_t communicator, const mr_status *why); /* 0: of all */
 
 /* ---- collective_moves.c ---- */

@@ -1,4 +1,5 @@
-/* server/collective_moves.h -- what those share who say which pieces of an exchange go where; for collective_*.c. */
+/* server/collective_moves.h -- shared by the files that decide which pieces of an exchange go where; for
+ * collective_*.c. */
 #ifndef MR_SERVER_COLLECTIVE_MOVES_H
 #define MR_SERVER_COLLECTIVE_MOVES_H
 
@@ -15,28 +16,29 @@ static inline char *mr_x_at(const mr_tensor *t, int64_t i) { return (char *)t->d
 /* then(q, reply) is called with ctx and `at` in q; bytes -1: as many as there are. */
 void mr_x_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes, void (*then)(mr_xrequest *q, mr_bytes *reply), void *ctx,
                 int64_t at);
-/* n elements of t from `at` on, to so many others. */
+/* Offers n elements of t, from `at` on, to n_others members. */
 void mr_x_offer(mr_exchange *x, mr_xname name, const mr_tensor *t, int64_t at, int64_t n, int64_t n_others);
-/* What came becomes the output's from element `at` on.  Error unless it is so many bytes. */
+/* Copies the reply into the output, from element `at` on.  Error unless it has exactly that many bytes. */
 mr_status *mr_x_put(mr_exchange *x, int64_t at, int64_t bytes, mr_bytes *reply);
-/* The same for who need not do anything with it: q->at. */
+/* The same as the `then` of a request: to q->at. */
 void mr_x_put_it(mr_xrequest *q, mr_bytes *reply);
-/* A result of so many rows in place of the input's. */
+/* Makes the output: the input's shape with another number of rows. */
 mr_status *mr_x_new_output(mr_exchange *x, int64_t rows);
 mr_status *mr_x_check_rows(const mr_tensor *t, int64_t n, bool exactly);
 
 /* ---- collective_reduce.c ---- */
-/* So much for each member is reduced by halving where many are, and more in a ring.  Measured with bench/collectives on one
- * host with 9, 12 and 16 members: from half of this up to here halving took 0.5 to 0.8 of a ring's time, with twice as much it
- * was a draw for some, and with ten times the ring took 0.7 to 0.9 of the time of halving. */
+/* Among many members, up to this many bytes per member are reduced by halving, and more in a ring.  Measured with
+ * bench/collectives on one host with 9, 12 and 16 members: between half of this and this, halving took 0.5 to 0.8 of
+ * the ring's time; at twice as much both took equally long for some; at ten times the ring took 0.7 to 0.9 of halving's
+ * time. */
 enum { MR_X_HALVING_BYTES = 128 << 10 };
 /* DIRECT, RING or HALVING; the same at all members whose environments and calls are the same. */
 mr_group_algorithm mr_x_choose(const mr_exchange *x);
 mr_status *mr_x_all_reduce(mr_exchange *x);
 mr_status *mr_x_reduce_scatter(mr_exchange *x);
-/* The n numbers of a reply: where they lie, when they can be read there, or else in tmp (made when it is NULL). */
+/* The n numbers of a reply: in place if they are aligned, otherwise copied to *tmp (made if it is NULL). */
 mr_status *mr_x_numbers(mr_exchange *x, int64_t n, mr_bytes *reply, mr_tensor **tmp, const void **out);
-/* Merges so many bytes, maybe on another thread; the exchange waits for that (mr_exchange_less). */
+/* Runs a task that merges this many bytes, perhaps on another thread; the exchange waits for it (mr_exchange_less). */
 void mr_x_merge_soon(mr_exchange *x, int64_t bytes, mr_task *t);
 
 /* ---- collective_halving.c ---- */

@@ -1,7 +1,7 @@
-/* server/host.h -- what the services of one task share: the cluster, this task's devices, the ways to its peers.
+/* server/host.h -- what the services of one task share: the cluster, this task's devices, the routes to its peers.
  *
- * A service handles calls by name.  Handlers run on transport threads and do not block: they answer at once, start a step
- * that answers when it ends, or hand real work to the pool. */
+ * A service handles calls by name.  Handlers run on transport threads and do not block: they answer at once, start a
+ * step that answers when it ends, or hand real work to the pool. */
 #ifndef MR_SERVER_HOST_H
 #define MR_SERVER_HOST_H
 
@@ -24,14 +24,14 @@ struct mr_host {
     mr_timers *timers;
     mr_membership_times times; /* of heartbeats */
     mr_str default_config;     /* ConfigProto of the ServerDef: merged into that of each session */
-    /* Makes the way to a task, under the fellows' lock. */
+    /* Makes the route to a task, under the lock of its cluster (p->mu). */
     mr_status *(*connect)(mr_task_peers *p, int task, mr_net **net, mr_net_peer **out);
-    /* A life of a task has ended, or a new one is there.  From a thread of the pool. */
+    /* An incarnation of a task has ended, or a new one has appeared.  Called by a thread of the pool. */
     void (*incarnation_changed)(void *arg, mr_task_peers *p, int task);
     void *arg; /* of these */
 };
 
-/* For a step, or a call that happens once: random, never 0. */
+/* An id for a step, or for a call that may happen only once: random, never 0. */
 int64_t mr_step_id_new(void);
 
 static inline const char *mr_host_name(const mr_host *h) { return mr_task_peers_name(h->peers); }
@@ -39,10 +39,10 @@ static inline const char *mr_host_name(const mr_host *h) { return mr_task_peers_
 /* The cluster is copied. */
 mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_session_config *config);
 void mr_host_deinit(mr_host *h);
-/* Closes the ways to all peers; requests under way end, and the pool's work. */
+/* Closes the routes to all peers: ends all requests, and waits for the pool's work. */
 void mr_host_disconnect(mr_host *h);
-/* For server/task_peers.c.  The latter drops a reference.  With the last one the pool takes it apart; true when there is no pool
- * any more, so that the caller has to. */
+/* For server/task_peers.c.  mr_host_drop_peers drops a reference; with the last one the pool frees the cluster.
+ * True: there is no pool any more, so the caller has to free it. */
 void mr_host_add_peers(mr_host *h, mr_task_peers *p);
 bool mr_host_drop_peers(mr_host *h, mr_task_peers *p);
 
@@ -57,15 +57,15 @@ typedef struct mr_method {
     void (*handle)(void *service, mr_net_call *c, mr_sv body);
     bool heavy; /* done by the pool */
 } mr_method;
-/* The body is made flat first.  UNIMPLEMENTED for a name that is not there. */
+/* The body is made flat first.  UNIMPLEMENTED for an unknown name. */
 void mr_dispatch(mr_host *h, const mr_method *methods, int n, const char *prefix, void *service, mr_net_call *c);
 
 /* ---- devices of other tasks (server/devices.c) ---- */
 
 /* Field { DeviceAttributes }. */
 void mr_device_attributes_encode(const mr_device *d, mr_pb_writer *w, uint32_t field);
-/* A device to place nodes on and to name; nothing runs on it here.  mr_device_free.  NULL when its name and type are not of
- * one kind. */
+/* A device to place nodes on and to name; nothing runs on it here.  mr_device_free.  NULL if its type is not the one
+ * in its name. */
 mr_status *mr_device_attributes_decode(mr_sv attributes, mr_device **out);
 /* The same as a device of that task. */
 mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr_device **out);

@@ -60,15 +60,17 @@ struct mr_msession {
     bool *member;        /* by task: it has a session of ours */
     uint64_t *incarnations;     /* by task: its incarnation; 0: not a member */
     bool holds;          /* its tasks are watched for it */
-    bool isolated;       /* its variables are its own */
+    bool isolated;       /* its variables are not shared with other sessions */
     mr_mutex mu;
     mr_map programs MR_GUARDED_BY(mu); /* signature text -> mr_mprogram */
-    MR_VEC(mr_mprogram *) failed MR_GUARDED_BY(mu); /* could not be registered, or placed as nodes no longer are: no longer found, freed at the end */
+    /* Programs that could not be registered, or of an earlier placement: not in the table any more, freed at the
+     * end. */
+    MR_VEC(mr_mprogram *) failed MR_GUARDED_BY(mu);
     mr_map callables MR_GUARDED_BY(mu); /* handle text -> mr_mcallable */
     mr_map partials MR_GUARDED_BY(mu);  /* handle text -> mr_mpartial */
     int64_t next_callable MR_GUARDED_BY(mu), next_partial MR_GUARDED_BY(mu);
     mr_master_run *steps MR_GUARDED_BY(mu); /* that run */
-    int n_open MR_GUARDED_BY(mu);      /* calls at work on it */
+    int n_open MR_GUARDED_BY(mu);      /* calls that use it */
     int64_t entered_ns MR_GUARDED_BY(mu); /* by the last of them */
     bool closed MR_GUARDED_BY(mu);
     bool unused MR_GUARDED_BY(mu); /* closed because nobody had used it for long */
@@ -96,7 +98,7 @@ struct mr_master {
 /* A reference.  ABORTED: the master was restarted, or the session is closed. */
 mr_status *mr_msession_find(mr_master *m, mr_sv handle, mr_msession **out);
 void mr_msession_unref(mr_msession *s);
-/* Between these a session waits with its end, which comes with the last one who leaves.  CANCELLED once it is closed. */
+/* In pairs: a closed session ends when the last call has left it.  CANCELLED if it is closed. */
 mr_status *mr_msession_enter(mr_msession *s);
 void mr_msession_leave(mr_msession *s);
 /* Its tasks are not known yet: mr_msession_set_peers. */
@@ -104,9 +106,9 @@ mr_msession *mr_msession_new(mr_master *m);
 /* Takes the reference. */
 void mr_msession_set_peers(mr_msession *s, mr_task_peers *p);
 
-/* Its tasks are watched from now on, until it is freed. */
+/* Its tasks are watched from now on. */
 void mr_msession_hold(mr_msession *s);
-/* The tasks are let go, once. */
+/* They are not watched any more; a second call does nothing. */
 void mr_msession_release(mr_msession *s);
 
 /* ---- master_create.c ---- */
@@ -117,7 +119,7 @@ void mr_master_close_session(void *service, mr_net_call *call, mr_sv body);
 void mr_master_reset(void *service, mr_net_call *call, mr_sv body);
 /* Begins to close all sessions: their steps are cancelled, no thread waits for that. */
 void mr_master_close_all(mr_master *m);
-/* Idle sessions are looked for from now on; until mr_master_sweep_no_more. */
+/* Idle sessions are closed from now on, until mr_master_sweep_no_more. */
 void mr_master_sweep(mr_master *m);
 void mr_master_sweep_no_more(mr_master *m);
 /* The last call has left a closed session: once. */
@@ -137,18 +139,18 @@ typedef struct mr_mrequest { /* a RunStepRequest, views into its bytes */
 mr_status *mr_mrequest_parse(mr_sv body, mr_mrequest *q);
 void mr_mrequest_deinit(mr_mrequest *q);
 
-typedef struct mr_mnamed { /* what the names of a request mean, and its memory */
+typedef struct mr_mnamed { /* the outputs and nodes that a request names */
     mr_out *outs;
     mr_node **nodes;
     mr_run_signature sig;
 } mr_mnamed;
-/* With the session's lock `making`.  mr_mnamed_deinit, also on failure. */
+/* The session's lock `making` is held.  mr_mnamed_deinit, also on failure. */
 mr_status *mr_mnamed_find(const mr_graph *g, const mr_mrequest *q, mr_mnamed *out);
 void mr_mnamed_deinit(mr_mnamed *n);
 
-/* The program of a signature, made when it is new: then it is not ready. */
+/* The program of a signature; a new one is made, and is not ready yet. */
 mr_status *mr_mprogram_get(mr_msession *s, const mr_mrequest *q, bool partial, mr_mprogram **out);
-/* NULL when it is new.  Not of a partial run. */
+/* NULL if the signature is new.  Not of a partial run. */
 mr_mprogram *mr_mprogram_find(mr_msession *s, const mr_mrequest *q);
 void mr_mprogram_free(mr_mprogram *p);
 
@@ -159,13 +161,13 @@ void mr_master_run_start_when_ready(mr_master_run *t);
 void mr_msession_stop_registrations(mr_msession *s, int task, const mr_status *why);
 
 /* ---- master_run.c ---- */
-typedef struct mr_mpart_call { /* a RunGraph on its way */
+typedef struct mr_mpart_call { /* a RunGraph under way */
     mr_net_request request; /* first */
     mr_master_run *step;
     int part;
     mr_bytes reply;
     bool started, cancelled; /* under the step's lock: a call is cancelled once it is started */
-    int64_t asked_ns, heard_ns; /* by the clock of traces, when there is one */
+    int64_t asked_ns, heard_ns; /* by the clock of traces, if the step is traced */
 } mr_mpart_call;
 
 /* A step, or one call of a partial run. */
@@ -179,15 +181,15 @@ struct mr_master_run {
     mr_mpartial *partial;    /* NULL: not a call of a partial run */
     mr_task turn;            /* of the pool, when it has waited for another call of that run */
     mr_mcallable *callable;  /* NULL: not the run of one */
-    bool last, refused;      /* call of the partial run; it has not used anything */
+    bool last, refused;      /* it is the partial run's last call; it was refused and has used nothing */
     int64_t id;
     int n_parts;
     mr_mutex mu;
     mr_master_step state MR_GUARDED_BY(mu);
     mr_mpart_call *parts;
     struct mr_mtrace *trace; /* of a timed step, until it is answered; or NULL */
-    mr_placing_turn placing; /* measured, or placed anew before it */
-    bool costs;              /* of its nodes are wanted (GraphOptions.build_cost_model) */
+    mr_placing_turn placing; /* the step is measured, or the graph is placed again before it */
+    bool costs;              /* the costs of its nodes are wanted (GraphOptions.build_cost_model) */
     mr_timer timer;
     bool timed;
     mr_master_run *next, **link; /* of the session's steps, under its lock; link NULL: not in the list */
@@ -201,39 +203,39 @@ mr_status *mr_master_run_enter(mr_master_run *t, mr_master *m, mr_sv session, in
 void mr_master_run_go(mr_master_run *t, mr_status *st);
 /* Its program is ready. */
 void mr_master_run_begin(mr_master_run *t);
-/* With the step's last work done. */
+/* Ends the step: answers the client (st is taken over). */
 void mr_master_run_answer(mr_master_run *t, mr_status *st);
 /* The error of steps that a closing session ends; unused: it was closed because no client had used it for long. */
 const char *mr_msession_why_closed(bool unused);
-/* Stops all that runs. */
+/* Stops all steps and registrations. */
 void mr_msession_stop(mr_msession *s, mr_code code, const char *why);
-/* Stops what counts on a life of a task that has ended. */
+/* Stops those that rely on an incarnation of a task that has ended. */
 void mr_msession_stop_lost(mr_msession *s, int task);
 
 /* ---- master_placing.c ---- */
 void mr_msession_placing_init(mr_msession *s); /* once its devices are known */
-/* The next step of each signature makes its program anew. */
+/* The next step of each signature makes its program again. */
 void mr_msession_place_anew(mr_msession *s);
-/* From the stats of a step that was measured. */
+/* Learns from the stats of a step that was measured. */
 void mr_master_run_learn(mr_master_run *t);
 
 /* ---- master_trace.c ---- */
-bool mr_master_run_is_timed(const mr_master_run *t);  /* its nodes are */
+bool mr_master_run_is_timed(const mr_master_run *t);  /* its nodes are timed */
 bool mr_master_run_is_traced(const mr_master_run *t); /* anything is recorded of it */
-/* A timed step begins: from now on its time counts. */
+/* A timed step begins: its time counts from now on. */
 void mr_master_run_trace_begin(mr_master_run *t);
-/* It has ended: asks its tasks for their clocks, then calls fn(t, st); at once when it is not timed. */
+/* It has ended: asks its tasks for their clocks, then calls fn(t, st); at once if it is not timed. */
 void mr_master_run_trace_end(mr_master_run *t, mr_status *st, void (*fn)(mr_master_run *t, mr_status *st));
-/* Field 2 of a RunStepResponse: RunMetadata with the stats of all tasks by this one's clock, their graphs, and the costs of
- * their nodes unless the step failed. */
+/* Field 2 of a RunStepResponse: RunMetadata with the stats of all tasks by this one's clock, their graphs, and the
+ * costs of their nodes unless the step failed. */
 void mr_master_run_trace_encode(mr_master_run *t, bool failed, mr_pb_writer *w);
 void mr_mtrace_free(struct mr_mtrace *x);
 
 /* ---- master_partial.c ---- */
 void mr_master_partial_setup(void *service, mr_net_call *c, mr_sv body);
-/* A RunStep that names a partial run, behind mr_master_run_enter: it runs when it is its turn. */
+/* A RunStep that names a partial run, after mr_master_run_enter: it runs when its turn comes. */
 void mr_master_run_take_turn(mr_master_run *t);
-/* Its call is over: the next one's turn; the run ends with its last call, or the first that failed. */
+/* The call is over, and the next one may run.  The partial run ends with its last call, or the first that failed. */
 void mr_master_run_leave_turn(mr_master_run *t, bool failed);
 void mr_mpartial_unref(mr_mpartial *p);
 

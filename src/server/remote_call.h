@@ -1,7 +1,7 @@
 /* server/remote_call.h -- functions called on devices of other tasks: RemoteCall.
  *
- * A call is a graph of one node between its arguments and its results.  It is registered with the other task once for
- * a node and device (RegisterGraph) and run for each call (RunGraph) as a step of its own, in that task's part of the
+ * A call is a graph of one node between its arguments and its results.  It is registered with the other task once per
+ * node and device (RegisterGraph) and run for each call (RunGraph) as a separate step, in that task's part of the
  * same session. */
 #ifndef MR_SERVER_REMOTE_CALL_H
 #define MR_SERVER_REMOTE_CALL_H
@@ -21,17 +21,17 @@ typedef struct mr_remote_device { /* of another task */
 /* What a worker's session needs for it. */
 typedef struct mr_remote_calls {
     mr_remote_caller caller; /* first: the session's env has it */
-    struct mr_wsession *session; /* it is part of that */
-    MR_VEC(mr_remote_device) devices; /* of the session at other tasks, as the master told */
+    struct mr_wsession *session; /* which contains this */
+    MR_VEC(mr_remote_device) devices; /* of the session at other tasks, as the master has listed them */
     mr_mutex mu;
-    mr_map registered MR_GUARDED_BY(mu); /* which node of which graph on which device -> registered */
+    mr_map registered MR_GUARDED_BY(mu); /* "graph device node" -> registered */
 } mr_remote_calls;
 
 void mr_remote_calls_init(mr_remote_calls *c, struct mr_wsession *s);
 void mr_remote_calls_deinit(mr_remote_calls *c);
-/* Before the first call: a device of the session; those of this task are passed over. */
+/* Before the first call: adds a device of the session; devices of this task are ignored. */
 void mr_remote_calls_add_device(mr_remote_calls *c, const mr_device *d);
-/* Ends calls to lives of a task that have ended. */
+/* Ends calls to incarnations of a task that have ended. */
 void mr_remote_calls_lost(struct mr_worker_service *w, const mr_task_peers *p, int task);
 
 /* ---- remote_graph.c ---- */

@@ -1,6 +1,6 @@
 /* server/retries.h -- requests that nobody waits for, but that should arrive: CleanupGraph, DeleteWorkerSession.
  *
- * What does not arrive keeps memory at a task for as long as it lives, so it is tried again (dist/session says how
+ * A task that misses one keeps memory for as long as it runs, so the request is retried (dist/session decides how
  * often). */
 #ifndef MR_SERVER_RETRIES_H
 #define MR_SERVER_RETRIES_H
@@ -11,7 +11,7 @@
 typedef struct mr_retries {
     mr_timers *timers;
     mr_mutex mu;
-    struct mr_retry *all MR_GUARDED_BY(mu); /* from their beginning to their end: under way, or waiting for their timers */
+    struct mr_retry *all MR_GUARDED_BY(mu); /* all that have not ended: under way, or waiting for their timers */
     bool hurried MR_GUARDED_BY(mu);
 } mr_retries;
 
@@ -21,7 +21,7 @@ void mr_retries_deinit(mr_retries *e); /* hurried, and no request is under way *
 void mr_retries_send(mr_retries *e, mr_task_peers *p, int task, const char *method, mr_str *body);
 /* From now on each is tried once: those under way end with their calls. */
 void mr_retries_hurry(mr_retries *e);
-/* Hurried before: none waits for its timer any more. */
+/* After mr_retries_hurry: frees those that wait for their timers. */
 void mr_retries_drop(mr_retries *e);
 
 #endif

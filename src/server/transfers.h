@@ -1,6 +1,7 @@
-/* server/transfers.h -- what came from other tasks and how long it took, while somebody wants to know (Logging).
+/* server/transfers.h -- which tensors came from other tasks and how long that took, while a client records it
+ * (Logging).
  *
- * One NodeExecStats a tensor, under the device it came to; those of the newest steps are kept. */
+ * One NodeExecStats per tensor, under the device that received it; the newest MR_TRANSFERS_KEPT are kept. */
 #ifndef MR_SERVER_TRANSFERS_H
 #define MR_SERVER_TRANSFERS_H
 
@@ -24,9 +25,9 @@ typedef struct mr_transfers {
 
 void mr_transfers_init(mr_transfers *t);
 void mr_transfers_deinit(mr_transfers *t);
-/* Nothing is done unless it is on. */
+/* Does nothing unless recording is on. */
 void mr_transfers_add(mr_transfers *t, int64_t step, mr_sv tensor, mr_sv from, mr_sv to, size_t bytes, int64_t start_us);
-/* Answers a LoggingRequest with a LoggingResponse: steps that are fetched are forgotten. */
+/* Answers a LoggingRequest with a LoggingResponse; steps that are fetched are removed. */
 mr_status *mr_transfers_answer(mr_transfers *t, mr_sv request, mr_str *out);
 
 #endif

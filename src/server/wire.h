@@ -1,4 +1,4 @@
-/* server/wire.h -- messages of the services that carry tensors, by hand: a tensor's memory goes out as a
+/* server/wire.h -- messages of the services that carry tensors, encoded by hand: a tensor's memory goes out as a
  * piece of the message and comes in with at most one copy.
  *
  * Writing: an mr_wire collects small fields in `head` and large contents as pieces behind it. */
@@ -19,23 +19,23 @@ typedef struct mr_wire {
 
 void mr_wire_init(mr_wire *w);
 void mr_wire_deinit(mr_wire *w);
-/* Field { TensorProto }.  A reference to t is held while its bytes are under way. */
+/* Field { TensorProto }.  The message holds a reference to t until it is sent. */
 void mr_wire_tensor(mr_wire *w, uint32_t field, const mr_tensor *t);
 /* Field { NamedTensorProto { name, tensor } }. */
 void mr_wire_named(mr_wire *w, uint32_t field, mr_sv name, const mr_tensor *t);
-/* The same with the bytes of a TensorProto that live until the message is gone. */
+/* The same with the bytes of a TensorProto, which must live until the message is gone. */
 void mr_wire_named_raw(mr_wire *w, uint32_t field, mr_sv name, mr_sv tensor_proto);
 /* Field { TensorProto } of such bytes. */
 void mr_wire_raw(mr_wire *w, uint32_t field, mr_sv tensor_proto);
 /* The message; w is empty then. */
 mr_status *mr_wire_finish(mr_wire *w, mr_bytes *out);
 
-/* The last value of a field of strings or messages; "" when there is none.  The bytes were read to their end before. */
+/* The last value of a field of strings or messages; "" if there is none.  The message must have been parsed before. */
 mr_sv mr_wire_field(mr_sv message, uint32_t field);
 
 /* ---- RecvTensorResponse ---- */
 mr_status *mr_wire_recv_encode(const mr_tensor *t, bool dead, int64_t start_us, mr_bytes *out);
-/* *t is NULL when dead.  Contents that lie in one piece, aligned, become the tensor's memory. */
+/* *t is NULL if the value is dead.  Contents in one aligned piece become the tensor's memory. */
 mr_status *mr_wire_recv_decode(mr_bytes *b, mr_allocator *a, mr_tensor **t, bool *dead);
 
 /* RecvBufResponse: the bytes of a tensor, in a RecvBufRespExtra. */

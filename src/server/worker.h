@@ -1,7 +1,7 @@
 /* server/worker.h -- the worker service of a task: graphs registered by masters, and the steps that run them.
  *
- * A step has a rendezvous of its own from the first message that names it until its master cleans it up.  Values that
- * come from other tasks are asked for there (RecvTensor) when the first _Recv wants them. */
+ * Each step has a rendezvous, from the first message that names the step until its master cleans it up.  A value of
+ * another task is requested from that task (RecvTensor) when a _Recv needs it. */
 #ifndef MR_SERVER_WORKER_H
 #define MR_SERVER_WORKER_H
 
@@ -9,11 +9,11 @@
 
 typedef struct mr_worker_service mr_worker_service;
 mr_worker_service *mr_worker_new(mr_host *h);
-/* No call of it is open any more. */
+/* All calls must be answered. */
 void mr_worker_free(mr_worker_service *w);
-/* Cancels all steps and fails what comes later. */
+/* Cancels all steps and refuses later calls. */
 void mr_worker_stop(mr_worker_service *w, const mr_status *why);
-/* A life of a task has ended: sessions of its master end here, and what is received from it. */
+/* An incarnation of a task has ended: sessions of its master end here, and so do receives from it. */
 void mr_worker_lost(mr_worker_service *w, const mr_task_peers *p, int task);
 struct mr_collectives *mr_worker_collectives(mr_worker_service *w);
 /* Handles a call of MR_WORKER_SERVICE. */
