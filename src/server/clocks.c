@@ -2,7 +2,16 @@
  *
  * A measurement asks each task several questions, one after the other; the chains of all tasks run at
  * once. A chain ends with its last question or the first one that failed. n_left counts the chains and
- * the function that starts them; the last one calls back and frees the measurement. */
+ * the function that starts them; the last one calls back and frees the measurement.
+ *
+ *     our clock     asked ---------------------------> heard
+ *                        \                            /
+ *     task's clock        ---> received ------> sent --
+ *
+ *     offset = ((received - asked) + (sent - heard)) / 2
+ *     error  = ((received - asked) - (sent - heard)) / 2
+ *
+ * The error is half of the time on the way, so of several answers the one with the smallest error is kept. */
 #include "server/clocks.h"
 
 #include <stdlib.h>

@@ -6,6 +6,14 @@
  * nobody has fetched. The thread that takes it to 0 ends the run. A failure cancels the requests and
  * withdraws the offers; the rest is the same.
  *
+ *     start_exchange
+ *       mr_exchange_find_group    asks the leader (CompleteGroup) unless the group is known
+ *       with_group                holds the members' tasks in the watch; for a broadcast, asks for the source
+ *       begin_moving              gives the exchange its number and opens its box
+ *       mr_exchange_move          makes all offers and requests of the op
+ *     request_replied             each reply may offer more data; n_left falls
+ *     finish_exchange             n_left is 0: the run ends
+ *
  * A failure breaks the communicator: its other exchanges here fail too, and the tasks of the other
  * members are told, unless the failure came from one of them.
  *

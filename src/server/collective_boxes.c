@@ -9,6 +9,9 @@
  * as deliveries and sent without the lock. A box without an exchange exists only while a fetcher waits
  * in it.
  *
+ * Invariants: each offer is counted in its exchange's n_left as often as it has still to be fetched; a
+ * fetcher that waits is in exactly one box; a fetcher that has an answer is in none.
+ *
  * The key of such a RecvBuf is
  * "millrace;COMMUNICATOR;INSTANCE;NUMBER;FROM;PHASE;SECTION;CHUNK;SIGNATURE". */
 #include <inttypes.h>

@@ -5,6 +5,13 @@
  * end, the leader tells all members of the group of that key that it is broken, and refuses to
  * complete it again, so they come and ask for the next one.
  *
+ * A generation that worker 2 joins late:
+ *
+ *     worker 0, 1   JoinCollective -> leader                    generation 1, size 2
+ *     worker 2      JoinCollective -> leader (waits)
+ *     leader        AbortCollective -> worker 0, 1              generation 1 ends
+ *     worker 0, 1   JoinCollective -> leader                    generation 2, size 3, for all three
+ *
  * A call that waits is answered once: by the thread that sets `answered` under the lock.
  *
  *     JoinCollectiveRequest   1 name, 2 worker, 3 num_workers, 4 generation, 5 step + 1, 6 wait_ms, 7 settle_ms

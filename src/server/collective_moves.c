@@ -2,7 +2,17 @@
  * all kinds share.
  *
  * Gather and all-to-all fetch from each member what it has. A broadcast goes down a binary tree, chunk
- * by chunk, with a head that carries the shape. Reductions are in collective_reduce.c.
+ * by chunk, with a head that carries the shape. Reductions are in collective_reduce.c. The tree of seven
+ * members, whose places count from the source:
+ *
+ *            0
+ *         /     \
+ *        1       2
+ *       / \     / \
+ *      3   4   5   6
+ *
+ * A member offers each chunk to its children as soon as it has it, so the chunks follow each other down
+ * the tree.
  *
  * A reply is copied into the output only after its size was found to be the expected one
  * (mr_fetched_at). */

@@ -7,8 +7,13 @@
  *
  * Among many members, large tensors go around a ring: a section starts behind its owner, each member
  * adds its values, and from the owner the result goes around once more. So each member talks only to
- * its neighbours. That takes 2 (n - 1) hops; tensors that are too small to fill them are reduced by
- * halving (collective_halving.c), in about 2 log n hops.
+ * its neighbours. Section 0 among three members:
+ *
+ *     RAW     member 1 offers its values, member 2 adds its own, member 0 adds its own: the result
+ *     FINAL   member 0 offers the result, member 1 keeps it and passes it on, member 2 keeps it
+ *
+ * That takes 2 (n - 1) hops; tensors that are too small to fill them are reduced by halving
+ * (collective_halving.c), in about 2 log n hops.
  *
  * In all of these, each number is computed by one member or in the same order by all, so all members
  * get the same bits; and the order depends only on the ranks, so results repeat. */

@@ -6,6 +6,8 @@
  * deleted again. dist/session.c decides what happens next: its functions are called under the
  * creation's lock and return actions, which are carried out without it.
  *
+ *     ask_task (GetStatus to all members) -> gather_devices -> ask_task (CreateWorkerSession) -> answer_client
+ *
  * References: the creation has one until the client is answered, one for each call under way, one for
  * the timer while it is set, and one for each thread that carries out actions. The new session is in no table
  * until the answer, so nobody else knows it. */

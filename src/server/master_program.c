@@ -5,6 +5,11 @@
  * with the devices of all tasks; the parts of one task form one GraphDef. A program lives as long as
  * its session, so steps may point to it without a reference.
  *
+ *     names --mr_mnamed_find--> nodes --cut_graph--> one graph per device --add_part--> one GraphDef per task
+ *
+ * Feeds enter and fetches leave at one part, the client's (client_part): that of the task with the session's
+ * first device. They travel through the step's rendezvous like values of another task.
+ *
  * Locks: `making` is held while a program is made, so the graph does not change and each program is
  * made once; `mu` guards the table and is taken inside of it. */
 #include "base/memory.h"

@@ -6,6 +6,14 @@
  * next: its functions are called under the step's lock and return actions, which are carried out
  * without the lock.
  *
+ *     client         master                                        tasks
+ *     RunStep -----> mr_master_handle_run_step
+ *                    mr_master_run_start_when_ready (first step) -> RegisterGraph
+ *                    mr_master_run_begin -------------------------> RunGraph
+ *                    part_ran <------------------------------------ fetched values, from the client's part
+ *                    clean_up ------------------------------------> CleanupGraph, not waited for
+ *            <------ mr_master_run_answer
+ *
  * References: the step has one until it is answered (mr_master_run_answer drops it), and one for each call
  * and timer under way. It is in its session's list of steps from mr_master_run_begin until it is answered,
  * so that whoever closes the session or loses a task can find it. Each call to the session

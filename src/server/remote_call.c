@@ -5,6 +5,8 @@
  * another one, whose step may be cancelled; the handle that arrives second is deregistered. No thread
  * waits.
  *
+ *     start_call -> RegisterGraph -> graph_registered -> RunGraph -> graph_ran -> finish_call -> CleanupGraph
+ *
  * Ending a call: when its step is cancelled or its task is lost, `ended` is set and the request under
  * way is cancelled. The end of that request is always the end of the call, and has the reason.
  * A call is in the worker's list from listen_for_end to finish_call, and holds a reference to its session. */

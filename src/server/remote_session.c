@@ -10,6 +10,11 @@
  * heard yet may still be starting, and is waited for; one that has answered before and is silent now
  * is an error.
  *
+ *     call                                 first probe after   if the master does not answer a probe
+ *     CreateSession, Reset                 0.5 s               wait until the deadline, or until keys prove wrong
+ *     all others; any call after an        2 s                 the call fails with UNAVAILABLE
+ *     answer of the master
+ *
  * Locks: `extending` is held while new nodes are sent, so the master gets them in order; `mu` guards
  * only the counts. Neither is held while a step runs. */
 #include "base/clock.h"

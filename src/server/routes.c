@@ -2,7 +2,17 @@
  *
  * The local transport is used if the address is on this host and its socket can be trusted: the folder
  * of sockets must belong to this user and be closed to others, because the connection relies on the
- * file system for who may connect. If that fails, gRPC is used, with a warning once per process. */
+ * file system for who may connect. If that fails, gRPC is used, with a warning once per process.
+ *
+ *     address           MILLRACE_SHM   socket file   transport
+ *     another host      any            -             gRPC
+ *     this host         off            -             gRPC
+ *     this host         on             -             local: the caller waits until the socket exists
+ *     this host         auto           exists        local
+ *     this host         auto           missing       gRPC
+ *
+ * A task listens at both, so every caller finds it. The socket is named after the port, because the port
+ * is what the callers know. */
 #include "server/routes.h"
 
 #include <errno.h>

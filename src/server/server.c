@@ -4,8 +4,16 @@
  * the outside in: sessions are closed, so that their steps end and their peers hear of it; then the
  * steps of other masters are cut off; then the listeners are closed; then the routes to the peers.
  *
+ *     MADE --start--> STARTED --stop, free--> STOPPING --end_all--> STOPPED
+ *       |                                        ^
+ *       +-------------stop, join, free-----------+
+ *
  * The state changes under `mu`. The thread that sets STOPPING stops the server without the lock
- * (end_all); other threads that stop or join wait for STOPPED. */
+ * (end_all); other threads that stop or join wait for STOPPED.
+ *
+ * A server has two listeners at most for other tasks (routes.c) and one for calls of this process, whose
+ * address nobody else can use. All of them call handle_call, which chooses the service by the method's
+ * prefix. */
 #include "server/server.h"
 
 #include <stdlib.h>

@@ -6,7 +6,11 @@
  * when a session's cluster is dropped or a task has moved, or the thread that ends the host.
  *
  * A request is pending (pending.c) from mr_task_peers_ask until its `done`. If the task's address is
- * unknown, it also waits in unresolved.c. */
+ * unknown, it also waits in unresolved.c.
+ *
+ * Locks: the host's lock comes before a cluster's `mu`. Requests are started, ended and cancelled without
+ * `mu`. The host's `connect` and the naming service's `watch` are called with it held; both return at
+ * once. */
 #include "server/task_peers.h"
 
 #include "base/clock.h"

@@ -15,7 +15,7 @@
 #include "base/memory.h"
 
 #define PATIENCE_NS (3 * INT64_C(1000000000)) /* for the service's first report about a task */
-#define FOREVER_NS (INT64_C(1) << 60)
+#define FOREVER_NS (INT64_C(1) << 60) /* a timer is always set, so that end_request can always clear it */
 
 typedef struct mr_unresolved_request mr_unresolved_request;
 struct mr_unresolved_request {

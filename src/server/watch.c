@@ -4,8 +4,12 @@
  * unanswered ones say no more than one. A refused connection says more than silence: the process is
  * gone. It is believed the second time, since the first one may be the end of an old connection.
  *
- * dist/membership.c decides what follows from the answers. Whoever relies on a task is told by the
- * pool, not by the timer's or the transport's thread, because that takes locks and frees memory.
+ * By default a task is asked every 0.7 s (less often, up to every 2 s, if more than 23 tasks are held), and
+ * is lost after 7 s of silence. A task whose entry in the naming service has disappeared is doubted: it is
+ * asked at the next tick, and is lost if it does not answer within half a second.
+ *
+ * dist/membership.c decides what follows from the answers. The pool tells those that rely on a task, not
+ * the timer's or the transport's thread, because that takes locks and frees memory.
  *
  * Locks: mu is held for a few instructions, never around calls to others. */
 #include "server/watch.h"

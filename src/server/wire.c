@@ -4,6 +4,10 @@
  * and is never copied. The small fields go into `head`, which is moved into the message before each
  * such piece.
  *
+ *     piece 1   is_dead, send_start_micros, tag and length of `tensor`, dtype, tensor_shape,
+ *               tag and length of `tensor_content`
+ *     piece 2   the tensor's memory
+ *
  * Reading: our own messages have the contents of a large tensor at the end. They are found by looking
  * at the first bytes only (find_large), and become the tensor without a copy if the piece is aligned.
  * Everything else is parsed in general (decode_flat). Nothing in a message is trusted: sizes are

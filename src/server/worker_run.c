@@ -11,6 +11,11 @@
  * (mr_worker_flow) has one reference while it runs, one for each call, and one in the step while further
  * calls may follow.
  *
+ *     call                        n_left at first
+ *     ordinary step               2: the end of the flow, and the handler
+ *     piece of a partial run      its fetches, and the handler
+ *     last piece                  its fetches, the end of the flow, and the handler
+ *
  * Locks: mr_worker_run.mu guards which flow a step has, mr_worker_flow.mu how far the flow is. They are never
  * held together, and not while a flow is started or failed. */
 #include "base/memory.h"

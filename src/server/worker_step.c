@@ -9,6 +9,13 @@
  * through step_aborted, the calls to other tasks. Each receive is completed exactly once: when its call
  * ends, or at once if the step was already aborted.
  *
+ * A value that goes from task A to task B:
+ *
+ *     B  the flow's _Recv asks the rendezvous -> take_remote -> RecvTensor to A
+ *     A  answer_when_it_comes -> the rendezvous of A's step, perhaps before A has begun it
+ *     A  _Send brings the value -> value_came -> reply
+ *     B  tensor_received -> the _Recv is done
+ *
  * Locks: the worker's lock guards the table, a step's lock its list of receives; no function here
  * holds both. Cancelling a call may complete it in the same thread, so no lock is held then. */
 #include "base/clock.h"
