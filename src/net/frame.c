@@ -1,5 +1,7 @@
 /* net/frame.c -- frames of the local transport, written and read.
  *
+ *     IN_HEAD --40 bytes--> IN_META --text and parts--> IN_BODY --stream_bytes--> the frame, IN_HEAD
+ *
  * The reader passes through three states per frame: head, meta, body. Small frames are cut out of the
  * stage, many at a time; if a body is longer than what the stage holds, the rest is read directly into
  * the body's own memory. Nothing is allocated before the head was found valid and the budget allows

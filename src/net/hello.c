@@ -63,6 +63,7 @@ static mr_status *check_magic(const uint8_t *in)
     return NULL;
 }
 
+/* The proof that this side would make itself for the other side; both must be equal. */
 static mr_status *check_proof(const mr_hello *h, char side, const uint8_t *in)
 {
     uint8_t want[MR_HELLO_PROOF];

@@ -1,7 +1,13 @@
 /* net/keys.c -- keys of tasks as files in a folder.
  *
- * A task's files are NAME.pem and NAME.key, with "/" in the name written as "-"; the CA's certificate
- * is ca.pem, the job's secret is `token`. A private key or token that others can read is refused. */
+ * A task's files are NAME.pem and NAME.key, with "/" in the name written as "-". A private key or token
+ * that other users can read is refused.
+ *
+ *     ca.pem     the CA's certificate: every task needs it
+ *     ca.key     its private key: only needed to make further certificates
+ *     ps-0.pem   the certificate of ps/0, signed by the CA
+ *     ps-0.key   its private key
+ *     token      32 random bytes that the tasks of one job share */
 #include "net/keys.h"
 
 #include <errno.h>

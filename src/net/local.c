@@ -7,6 +7,15 @@
  *     hello        the handshake's bytes
  *     local_client asking                               local_server answering
  *
+ * The path of a call, with the thread that does each step (T: the transport's thread of that process):
+ *
+ *     caller   mr_local_start          reserves an id, copies large pieces into a segment, queues the frame
+ *     caller   mr_conn_flush_now       writes as much as the socket takes; T of the client writes the rest
+ *     server T read_frames             finds the frame, maps the segment, calls the handler
+ *     any      mr_local_reply          queues and writes the reply in the same way
+ *     client T take_reply              calls the request's `done`
+ *     any      mr_loan_drop            the last piece of a body is dropped: the segment returns to its sender
+ *
  * Locks, outermost first: a connection's, then mr_local_mu.  Callbacks run, and pieces are dropped,
  * with no lock held. */
 #include "net/local.h"
@@ -39,11 +48,13 @@ mr_local_settings *mr_local_settings_get(void)
     return &settings;
 }
 
+/* Before the first handshake, since handshakes read the token without a lock. */
 void mr_net_local_token(const uint8_t token[32])
 {
     memcpy(mr_local_settings_get()->token, token, MR_HELLO_TOKEN);
 }
 
+/* Memory that is in use already is not freed if a limit is lowered; nothing more is taken until it is below. */
 void mr_net_local_budget(size_t shared_bytes, size_t received_bytes)
 {
     mr_local_settings *s = mr_local_settings_get();

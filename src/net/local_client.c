@@ -5,6 +5,13 @@
  * connection's calls. All requests end in the transport's thread, so they cannot end twice. A request
  * that shall end while it is STARTING is marked (`early`), and ends when that is over.
  *
+ *     mr_local_start:  STARTING --send_request--> OPEN -----------------+
+ *                         |                        ^                    |
+ *                    put_pending             start_pending        take_reply, conn_lost,
+ *                         v                        |              deadline, cancel
+ *                      PENDING --------------------+                    |
+ *                         +---not_connected, deadline, cancel---> finish_request
+ *
  * A call's id is its index in the connection's table. The entry is `reserved` while the frame is made,
  * then the request itself. If a request ends early, its entry stays taken (by `zombie`) until the
  * server's reply has arrived, because until then the server knows the id. So an id is in exactly one
@@ -103,6 +110,7 @@ static mr_status *early_error(const request *q, int code)
     return mr_error((mr_code)code, "%s to %s: %s", q->r->method, q->peer->address, why);
 }
 
+/* Takes the request out of its peer's list; its place stays PENDING until the caller moves or ends it. */
 static void unlink_pending_locked(request *q) MR_REQUIRES(mr_local_mu)
 {
     mr_net_peer *p = q->peer;

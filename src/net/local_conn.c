@@ -5,6 +5,12 @@
  * may write to it. The memory is freed with the last reference: the transport's thread has one while
  * the connection is not dead, and each call being answered and each loan of shared memory has another.
  *
+ *     timer         set                                      when it fires
+ *     hello_timer   by mr_conn_new                           closes: the handshake takes too long
+ *     slow_timer    while a part of a frame has arrived      closes if hardly anything has arrived since
+ *     trim_timer    while the pool has segments              frees segments that are not used
+ *     lazy_timer    by mr_conn_flush_lazily_locked           writes the queue
+ *
  * Only the transport's thread reads, and only it closes. Any malformed or unexpected frame closes the
  * connection. Only that thread writes `state`, so it may read `state` without the lock. */
 #include "net/local_conn.h"

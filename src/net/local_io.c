@@ -131,6 +131,7 @@ static void run_errand(mr_order *o)
     mr_unlock(&mr_local_mu);
 }
 
+/* Blocks the caller until fn has run. Orders before it run first, so it also waits for those. */
 void mr_local_do(void (*fn)(void *arg), void *arg)
 {
     MR_ASSERT(!here);
@@ -142,6 +143,7 @@ void mr_local_do(void (*fn)(void *arg), void *arg)
     mr_unlock(&mr_local_mu);
 }
 
+/* Only in the transport's thread, so the list needs no lock. */
 void mr_local_later(mr_order *o)
 {
     MR_ASSERT(here);
@@ -382,6 +384,7 @@ static void run_thread(void *arg)
 
 static void init_once(void) { mr_cond_init(&mr_local_changed); }
 
+/* Of a thread that has ended or was not started. */
 static void close_fds(void)
 {
     if (io.epoll_fd >= 0)

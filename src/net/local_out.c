@@ -7,7 +7,17 @@
  *
  * Large pieces are copied into a segment of shared memory when the frame is made, without a lock. A
  * segment is announced to the receiver in the queue, right before the first frame that uses it.
- * queued_bytes is the number of bytes in the queue that are not sent. */
+ *
+ * Invariants, under the connection's lock:
+ *     only the first frame of the queue can be partly sent (`begun`);
+ *     queued_bytes is the number of bytes in the queue that are not sent;
+ *     *withdraw of a frame is the frame itself while none of its bytes is sent, and NULL afterwards;
+ *     the socket is watched for writability while the queue is not empty, once a flush has found it full.
+ *
+ * When frames are written:
+ *     mr_conn_flush                 at once; in the transport's thread, after the events of this round
+ *     mr_nn_hold, mr_nn_release     at the release, all frames to a peer together
+ *     mr_conn_flush_lazily_locked   within LAZY_NS, or with the next flush */
 #include "net/local_out.h"
 
 #include <errno.h>

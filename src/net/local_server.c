@@ -5,6 +5,9 @@
  * reply waits for one that runs. A call may outlive its connection and its server; then its reply is
  * dropped.
  *
+ *     take_request: claim_id, handler ---> mr_local_reply: send_reply, and the id is free again
+ *                                     \--> cancel_call: the callback; the handler still has to reply
+ *
  * Connections, the list of them and `stopping` belong to the transport's thread. A handler runs in that
  * thread too, so it must not block; it may reply from any thread. */
 #include "net/local.h"

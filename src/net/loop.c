@@ -4,6 +4,9 @@
  * caller's thread; the reply calls `done` in the replier's thread. Bodies change hands without a copy.
  * Deadlines are not kept: a call inside one process is answered or cancelled.
  *
+ *     loop_start -> open_call -> handle_call: the handler, in the caller's thread
+ *     loop_reply -> end_request -> the request's `done`, in the replier's thread
+ *
  * A call belongs to its handler until the reply. Its server's lock decides whether the reply or a
  * cancellation takes the request (`request` becomes NULL); the one that does calls `done`. Locks:
  * all_mu, then a server's. */

@@ -18,6 +18,7 @@ mr_sv mr_net_message(const mr_status *st, mr_str *memory)
     return mr_str_view(memory);
 }
 
+/* Code and text come from the peer: nothing but a known code is passed on. */
 mr_status *mr_net_status(int64_t code, mr_sv message)
 {
     if (code == MR_OK)

@@ -1,7 +1,15 @@
 /* net/naming_book.c -- what a task knows about where the others are.
  *
  * An address that is known stays known when its entry disappears: the service may have lost it, not
- * the task. A task has moved if its address or its incarnation changed; `moves` counts that. */
+ * the task. A task has moved if its address or its incarnation changed; `moves` counts that.
+ *
+ *     report             known address   news
+ *     no entry           none            ABSENT the first time, then NOTHING
+ *     no entry           some            LEFT if there was an entry, else NOTHING
+ *     not readable       any             BAD the first time, then NOTHING
+ *     entry              none            FOUND
+ *     entry              the same        FOUND if there was no entry, else NOTHING
+ *     entry              another         MOVED */
 #include "net/naming_book.h"
 
 #include "base/memory.h"

@@ -3,6 +3,15 @@
  * Invariants: segments[i] has the id i + 1; a segment that is lent is never unmapped or filled; the
  * budget counts exactly the bytes of all segments of all pools.
  *
+ *     sender's state   data   fd    lent
+ *     new              NULL   -1    yes    has a number; being made without the lock
+ *     made             set    >= 0  yes    being filled, then queued
+ *     announced        set    -1    yes    the receiver has it
+ *     free             set    -1    no     returned: filled again, or freed after a while
+ *
+ * The receiver has a mapping per announced segment and a loan while a message in it is used. The mapping
+ * outlives a FORGET of the sender as long as a loan uses it.
+ *
  * The pages of a new segment are allocated by fallocate and not by touching them, so that a system
  * without memory refuses instead of killing the writer. */
 #include "net/segment.h"
@@ -147,6 +156,7 @@ void mr_segment_trim(mr_segment_pool *p, int64_t before_ns)
     }
 }
 
+/* Also frees segments that are lent: the connection is closed, and the receiver has its own mapping. */
 void mr_segment_pool_deinit(mr_segment_pool *p)
 {
     for (int i = 0; i < MR_SEGMENTS; i++)
@@ -247,6 +257,7 @@ static mr_mapping *find_mapping(const mr_segment_table *t, uint64_t id)
     return id >= 1 && id <= MR_SEGMENTS ? t->mappings[id - 1] : NULL;
 }
 
+/* The sender has freed a segment. It may reuse the number, so the table must not find the mapping any more. */
 mr_status *mr_segment_forget(mr_segment_table *t, uint64_t id)
 {
     mr_mapping *m = find_mapping(t, id);

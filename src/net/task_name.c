@@ -2,7 +2,7 @@
  *
  * "ps/0" is the host name "task-0.ps.millrace", and "client" is "name.client.millrace". Characters
  * that a host name cannot have are written as "-" and two hexadecimal digits, so every name has
- * exactly one encoding, and no two tasks share one. */
+ * exactly one encoding, and no two tasks share one. "Worker_2/1" is "task-1.-57orker-5f2.millrace". */
 #include "net/task_name.h"
 
 /* task-NUMBER.JOB.millrace and name.NAME.millrace */

@@ -1,9 +1,11 @@
 /* net/grpc/client.c -- the gRPC transport's client side.
  *
- * A request is one call and one batch of six operations; the clients' thread is told when all of them
- * are over. Until then the request is in its peer's list. One lock guards all of it, and is held for a
- * few instructions per request. gRPC is never called with it held, because gRPC may drop pieces of a
- * body, and that may call anything. */
+ * A request is one call and one batch of six operations (send metadata, message and close; receive
+ * metadata, message and status); request_finished runs in the clients' thread when all of them are over,
+ * however the call ends. Until then the request is in its peer's list.
+ *
+ * One lock guards all of it, and is held for a few instructions per request. gRPC is never called with it
+ * held, because gRPC may drop pieces of a body, and that may call anything. */
 #include "net/grpc/grpc.h"
 
 #include "base/clock.h"

@@ -128,6 +128,7 @@ static mr_status *load_pem(const char *path, EVP_PKEY **key, X509 **certificate)
 
 /* ---- keys as they are used ---- */
 
+/* NULL: the text is not a certificate. The error stays in OpenSSL's queue, which the caller empties. */
 static X509 *certificate_of(const char *pem)
 {
     BIO *b = BIO_new_mem_buf(pem, -1);

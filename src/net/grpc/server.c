@@ -4,6 +4,13 @@
  * operations under way: its request is read (first), its end is awaited (`close`, from the beginning),
  * its answer is sent. Each has a reference, and so has the handler until reply.
  *
+ *     accept_one      requests a call from gRPC
+ *     call_accepted   its headers are here: checks the token, starts `close` and `read`
+ *     read_done       its message is here: calls the handler
+ *     mr_grpc_reply   starts `sent`
+ *     answer_sent     the answer is on its way, or lost
+ *     call_closed     the call is over; a caller that left is reported to the handler
+ *
  * gRPC is called without our lock, because it may drop pieces of bodies, and that may call anything; a
  * reference keeps the grpc_call meanwhile.
  *

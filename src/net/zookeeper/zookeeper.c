@@ -16,6 +16,10 @@
  * registers again, after its session ended, gives way to another process that has registered
  * meanwhile.
  *
+ *     run_thread      begin_session -> look_at_all -> look_at_connection -> wait_for_work -> ...
+ *     look_at_all     our own node: register_task; another task's node: look_at_node, which reports it
+ *     client's thread session_changed, node_changed: mark nodes and wake run_thread
+ *
  * Locks: mu guards what both sides use, and is held for a few instructions, never around calls to
  * others. */
 #define THREADED /* the calls that wait */
