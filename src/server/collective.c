@@ -109,6 +109,7 @@ void mr_exchange_less(mr_exchange *x, int64_t n)
         finish_exchange(x);
 }
 
+/* The last reference drops that to the exchange, which may free it. */
 static void xrequest_unref(mr_xrequest *q)
 {
     if (!mr_refs_drop(&q->refs))
@@ -380,6 +381,7 @@ void mr_collectives_stop(mr_collectives *c, const mr_status *why)
     mr_collectives_end_joining(c, why);
 }
 
+/* Part of the session, so it needs no reference to it. */
 void mr_session_collective_init(mr_session_collective *c, mr_wsession *s)
 {
     c->base = (mr_collective){"cluster", start_exchange};

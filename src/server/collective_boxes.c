@@ -64,6 +64,7 @@ typedef struct delivery {
 } delivery;
 typedef MR_VEC(delivery) deliveries;
 
+/* The call is answered by then; it is not touched here. */
 static void fetcher_unref(fetcher *f)
 {
     if (!mr_refs_drop(&f->refs))
@@ -314,6 +315,7 @@ int64_t mr_exchange_close(mr_exchange *x, const mr_status *why)
     return n;
 }
 
+/* The exchange has its number, and therefore a text. */
 bool mr_exchange_offers_locked(mr_collectives *c, const mr_exchange *x)
 {
     const box *b = mr_map_getz(&c->boxes, x->text);

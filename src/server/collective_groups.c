@@ -31,6 +31,7 @@ mr_cgroup *mr_cgroup_ref(mr_cgroup *g)
     return g;
 }
 
+/* Without the lock of mr_collectives, because the last reference to the peers may be dropped here. */
 void mr_cgroup_unref(mr_cgroup *g)
 {
     if (!g || !mr_refs_drop(&g->refs))
@@ -72,6 +73,7 @@ mr_sv mr_cgroup_count_text(int64_t instance, int64_t rank, char out[MR_COUNT_TEX
     return mr_sv_of(out);
 }
 
+/* 0 if the member has begun no exchange of the instance here. */
 int64_t mr_cgroup_count_locked(mr_collectives *c, const mr_cgroup *g, int64_t instance, int64_t rank)
 {
     char text[MR_COUNT_TEXT];
@@ -226,6 +228,7 @@ static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g, bool le
  * a member that has left is told by that member, which answers nobody any more. */
 void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how)
 {
+    MR_ASSERT(why);
     mr_lock(&c->mu);
     bool first = !g->broken, more = g->left && (how == MR_BREAK_TELL || how == MR_BREAK_TOLD);
     if (first)
@@ -311,6 +314,8 @@ static void fail_needing(mr_collectives *c, const mr_cgroup *g, int task, const 
     }
 }
 
+/* One group at a time: breaking a group calls back without the lock. A broken group is not found again, so the loop
+ * ends. */
 void mr_collectives_lost(mr_collectives *c, const mr_task_peers *p, int task)
 {
     mr_status *why = NULL;

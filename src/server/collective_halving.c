@@ -6,6 +6,11 @@
  * steps of a flow will bring as soon as the flow begins. Data that arrives before its turn is kept, so
  * a hop takes the time of one message, not of a request and an answer.
  *
+ * With four members, a chunk is reduced in four steps: members exchange halves with the one two ranks away
+ * and add them, then quarters with their neighbour; each then has one quarter of the result, and the same
+ * steps backwards collect the others. If the number of members is not a power of two, there is one step
+ * before and one after these.
+ *
  * One thread at a time works on a flow: the one that has set `busy` under the lock. It stops when a
  * step's data is missing, and whoever brings the data continues. A step may overwrite data that was
  * offered before, because it has been read by then: a result comes from the member to which the values

@@ -2,7 +2,13 @@
  *
  * dist/groups.c decides when a group is complete; it identifies a waiting call by its address. A call is
  * answered once, by an answer of dist/groups or because its caller cancelled, whichever sets
- * `answered` first under the lock. */
+ * `answered` first under the lock.
+ *
+ *     CompleteGroup      a member asks for its group: answered when all members have asked
+ *     CompleteInstance   a member of a broadcast asks for the source: answered when the source has asked
+ *
+ * Both follow one pattern: the handler registers the cancellation, asks dist/groups under the lock, writes
+ * the bodies of all answers that follow from it, still under the lock, and sends them without it. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "server/collective_internal.h"

@@ -3,7 +3,15 @@
  *
  * What is not known here is asked of the leader. Each exchange asks for itself, so that none depends
  * on another one, whose step may be cancelled. The answers arrive as the `then` of a request, and each
- * step calls the next one. */
+ * step calls the next one:
+ *
+ *     mr_exchange_find_group --> ask_group --> group_found --+
+ *            |  (the group is known)                         v
+ *            +---------------------------------------> with_group --> ask_source --> source_found --+
+ *                                                            |  (no broadcast, or known source)     v
+ *                                                            +-------------------------------> begin_moving
+ *
+ * An error in any step fails the exchange, and the steps after it are not called. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -36,6 +44,7 @@ static void begin_moving(mr_exchange *x)
 {
     mr_collectives *c = x->all;
     char text[MR_COUNT_TEXT];
+    MR_ASSERT(x->group && x->rank >= 0 && x->rank < x->group->n);
     mr_cgroup_count_text(x->instance, x->rank, text);
     mr_exchange_sign(x);
     mr_lock(&c->mu);

@@ -198,6 +198,7 @@ void mr_collectives_retire_step(mr_collectives *c, int64_t graph_key, int64_t id
 {
     mr_lock(&c->mu);
     int64_t *at = mr_imap_get(&c->steps, mixed_key(graph_key));
+    MR_ASSERT(!at || *at > 0);
     if (at && *at == id) {
         *at = ((id + 1) & ID_MASK) ? (id + 1) & ID_MASK : 1;
     } else if (at) {

@@ -28,6 +28,7 @@ mr_status *mr_host_init(mr_host *h, const mr_cluster *c, int self, const mr_sess
 void mr_host_add_peers(mr_host *h, mr_task_peers *p)
 {
     mr_lock(&h->mu);
+    MR_ASSERT(!p->link);
     p->next = h->all;
     p->link = &h->all;
     if (p->next)
@@ -114,12 +115,14 @@ void mr_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
     c->net->reply(c, st, body ? body : &none);
 }
 
+/* 57 random bits, so that ids of different masters practically never meet; TensorFlow's ids are positive, too. */
 int64_t mr_step_id_new(void)
 {
     int64_t id = (int64_t)(mr_random64() >> 7);
     return id ? id : 1;
 }
 
+/* The body is sent only if there is no error; it is freed in both cases. */
 void mr_reply_str(mr_net_call *c, mr_status *st, mr_str *body)
 {
     mr_bytes b = {0};

@@ -119,6 +119,7 @@ void mr_msession_leave(mr_msession *s)
         mr_msession_closed(s);
 }
 
+/* Before the first message to a task, so that a loss is noticed from the beginning. */
 void mr_msession_hold(mr_msession *s)
 {
     MR_ASSERT(!s->holds);

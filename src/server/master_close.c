@@ -4,6 +4,8 @@
  * are cancelled, and the last call that leaves it tells the tasks and then answers. A thread that waited
  * here might be the one that those steps need to end.
  *
+ *     take_session -> close_session -> steps end -> last mr_msession_leave -> mr_msession_closed -> reply
+ *
  * n_closing counts the sessions that are being closed, the resets, and the timer that looks for idle
  * sessions; mr_master_stop waits until it is 0. */
 #include "base/clock.h"

@@ -194,6 +194,7 @@ static void task_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     creation *c = q->creation;
     mr_create_actions a = {0};
     mr_sv bytes;
+    MR_ASSERT(q->task >= 0 && q->task < c->n_tasks);
     st = mr_wire_unmark(st);
     if (asks_again(q, st)) {
         mr_status_free(st);

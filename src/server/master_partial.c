@@ -6,6 +6,10 @@
  * call first and the last call last. A call that is refused (a value that was already fed, a fetch
  * that cannot be computed yet) changes nothing; a call that fails ends the run.
  *
+ *     mr_master_run_take_turn -> run_now -> prepare_call -> mr_master_run_go -> ... -> mr_master_run_answer
+ *                                  ^                                                        |
+ *                                  +------- the next waiting call <---- mr_master_run_leave_turn
+ *
  * Whose turn it is (busy, waiting) is guarded by the session's lock. What the run has used so far
  * (use) belongs to the call whose turn it is, so it needs no lock. */
 #include <stdio.h>
@@ -160,6 +164,7 @@ static void run_now(mr_task *task)
     mr_master_run *t = (mr_master_run *)((char *)task - offsetof(mr_master_run, turn));
     mr_mpartial *p = t->partial;
     mr_lock(&t->session->mu);
+    MR_ASSERT(p && p->busy);
     bool over = p->over;
     mr_unlock(&t->session->mu);
     mr_status *st = over ? no_setup() : prepare_call(t);

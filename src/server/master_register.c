@@ -5,6 +5,12 @@
  * table, so that the next step makes it again; it is kept until the session's end, because calls may
  * still point to it.
  *
+ *     state         ready   n_registering   waiting   failed
+ *     new           no      0               none      NULL
+ *     registering   no      > 0             steps     NULL, or the first error
+ *     ready         yes     0               none      NULL
+ *     failed        no      0               none      the error; not in the table any more
+ *
  * All state here is under the session's lock. A registration counts as a call of the session (n_open)
  * and holds a reference, so the session does not end before the tasks have answered. */
 #include "base/memory.h"

@@ -78,7 +78,7 @@ static const char *reason_of(const mr_task_peers *p, const mr_net_request *r)
     return r->pending.task == p->self ? NULL : r->method;
 }
 
-/* What one task owes. */
+/* The requests that one task has not answered for a period or longer. */
 typedef struct late_task {
     int n;
     int64_t since_ns; /* of the oldest */
@@ -92,6 +92,7 @@ static int gather_locked(mr_task_peers *p, int64_t now_ns, late_task *late)
 {
     int n = 0;
     for (mr_net_request *r = p->pending; r; r = r->pending.next) {
+        MR_ASSERT(r->pending.of == p && r->pending.task < p->cluster.tasks.n);
         late_task *t = &late[r->pending.task];
         const char *reason = now_ns - r->pending.since_ns >= mr_long_wait_period_ns() ? reason_of(p, r) : NULL;
         if (!reason)
@@ -138,6 +139,7 @@ static void tell_late(mr_timer *timer)
         mr_timers_set(p->host->timers, timer, mr_now_ns() + mr_long_wait_period_ns(), tell_late);
 }
 
+/* The timer runs as long as the cluster is open: one per cluster, however many requests there are. */
 void mr_pending_watch(mr_task_peers *p)
 {
     mr_timers_set(p->host->timers, &p->pending_timer, mr_now_ns() + mr_long_wait_period_ns(), tell_late);

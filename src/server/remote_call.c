@@ -231,6 +231,7 @@ static void send_ask(mr_wcall *c, ask *a, const char *method,
     a->request.method = method;
     a->request.done = done;
     mr_lock(&w->calls_mu);
+    MR_ASSERT(!a->started);
     bool ended = c->ended;
     mr_unlock(&w->calls_mu);
     if (ended) {

@@ -3,7 +3,8 @@
  *     arg_0: _Recv ---> call: StatefulPartitionedCall(f) ---> ret_0: _Send
  *
  * All of it is on that device. The RunGraph request puts the arguments into the step's rendezvous, and
- * its answer takes the results out, as a master does with feeds and fetches. */
+ * its answer takes the results out, as a master does with feeds and fetches. The graph has the caller's
+ * whole function library, since the function may call others. */
 #include "base/memory.h"
 #include "graph/graph_def.h"
 #include "run/rendezvous.h"

@@ -209,6 +209,7 @@ static mr_status *wait_for(master *m, waited *w, call *c)
     }
 }
 
+/* The client cancels the run. The call still ends with `done`. */
 static void cancel_call(mr_cancel_entry *e)
 {
     call *c = (call *)((char *)e - offsetof(call, on_cancel));
@@ -352,6 +353,7 @@ static mr_status *enter_session(remote *s)
     return open ? NULL : mr_error(MR_CANCELLED, "Session has been closed.");
 }
 
+/* Wakes remote_free when no run is left. */
 static void leave_session(remote *s)
 {
     mr_lock(&s->mu);
@@ -596,6 +598,7 @@ static mr_status *remote_partial_setup(mr_session *base, const mr_run_args *a, c
     return st;
 }
 
+/* Like a run, but the handle tells the master which step the values belong to. */
 static mr_status *remote_partial_run(mr_session *base, const char *handle, const mr_run_args *a,
                                      const mr_run_options *o)
 {

@@ -1,8 +1,16 @@
 /* server/retries.c -- requests that nobody waits for, retried until they arrive.
  *
  * A request is in the list from its start to its end. Its state is either under way or waiting for its
- * timer (`waits`). It is freed by whoever takes it out of the list under the lock: the answer, or
- * mr_retries_drop. dist/session.c decides whether and when to retry. */
+ * timer (`waits`). It is freed by the thread that takes it out of the list under the lock: the answer, or
+ * mr_retries_drop. dist/session.c decides whether and when to retry.
+ *
+ *     mr_retries_send -> under way --error--> waits --timer--> under way -> ...
+ *                            |                  |
+ *                 answer, or given up   mr_retries_drop
+ *                            +------> freed <---+
+ *
+ * Stopping takes two steps: after mr_retries_hurry no request waits for a timer again; mr_retries_drop
+ * frees those that wait already. Requests under way end when their routes are closed. */
 #include "server/retries.h"
 
 #include "base/clock.h"
@@ -145,6 +153,7 @@ void mr_retries_init(mr_retries *o, mr_timers *timers)
     mr_mutex_init(&o->mu);
 }
 
+/* mr_retries_drop has freed those that waited, and closing the routes has ended the others. */
 void mr_retries_deinit(mr_retries *o)
 {
     MR_ASSERT(!o->all);

@@ -85,6 +85,7 @@ static mr_status *take_apart(const char *address, place *out)
     return NULL;
 }
 
+/* Only this host can reach such an address. */
 static bool is_loopback(mr_sv host)
 {
     return mr_sv_is(host, "localhost") || mr_sv_starts(host, "127.") || mr_sv_is(host, "[::1]");
@@ -224,6 +225,7 @@ mr_status *mr_listeners_address(const char *address, char **out)
     return NULL;
 }
 
+/* For a launcher, which checks before it starts processes. The keys themselves are not read here. */
 mr_status *mr_listeners_check(const char *address)
 {
     place p;
@@ -309,6 +311,7 @@ static mr_status *open_listeners(const char *address, const char *own, mr_net_li
     return st ? st : open_socket(d, &o, *port);
 }
 
+/* On failure the caller closes what is open already (mr_listeners_close). */
 mr_status *mr_listeners_open(const char *address, const char *own, void (*handle)(void *arg, mr_net_call *c), void *arg,
                          mr_listeners *d, int *port)
 {

@@ -194,6 +194,7 @@ static mr_status *check_addresses(const mr_cluster *c)
 
 /* ---- naming ---- */
 
+/* An empty variable counts as missing. */
 static const char *read_variable(const char *name)
 {
     const char *v = getenv(name);
@@ -371,6 +372,7 @@ static void add_here(mr_server *s)
     mr_unlock(&here_mu);
 }
 
+/* A server that was never started is not in the list. */
 static void remove_here(mr_server *s)
 {
     mr_lock(&here_mu);

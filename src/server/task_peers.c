@@ -211,6 +211,7 @@ void mr_task_peers_cancel(mr_task_peers *p, int task, mr_net_request *r)
 
 /* ---- naming ---- */
 
+/* The address may change at any time, so it is copied. */
 bool mr_task_peers_where(mr_task_peers *p, int task, mr_str *out)
 {
     mr_lock(&p->mu);

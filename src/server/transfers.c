@@ -2,7 +2,11 @@
  * method).
  *
  * Recording is off unless a client turns it on; then the newest MR_TRANSFERS_KEPT transfers are kept
- * until they are asked for. */
+ * until they are asked for. Each step is returned once, as LabeledStepStats:
+ *
+ *     step_id, DeviceStepStats per receiving device, NodeExecStats "RecvTensor" per tensor
+ *
+ * The list is in the order of arrival. It is short and read rarely, so steps are found by searching it. */
 #include "server/transfers.h"
 
 #include "base/clock.h"
@@ -31,6 +35,7 @@ static void clear_locked(mr_transfers *t)
     t->all.n = 0;
 }
 
+/* No call is under way any more; the lock is taken because clear_locked asks for it. */
 void mr_transfers_deinit(mr_transfers *t)
 {
     mr_lock(&t->mu);
@@ -141,6 +146,7 @@ static void forget_step_locked(mr_transfers *t, int64_t step)
             transfer_deinit(&t->all.p[i]);
         else
             t->all.p[n++] = t->all.p[i];
+    MR_ASSERT(n <= t->all.n);
     t->all.n = n;
 }
 

@@ -141,6 +141,7 @@ static mr_unresolved_request *take_ready(mr_task_peers *p, int task, mr_status *
             *st = p->unreachable ? no_service_locked(p, task, q->request) : not_found(p, task);
         if (*st)
             *route = NULL;
+        MR_ASSERT((*st != NULL) != (*route != NULL));
     }
     mr_unlock(&p->mu);
     return q;

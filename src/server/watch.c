@@ -208,7 +208,8 @@ static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *
 static void look_locked(mr_watch *w, mr_member_events *events, mr_member_tasks *ask)
 {
     int64_t now_ns = mr_now_ns();
-    if (now_ns - w->looked_ns > w->members.times.lost_ns / 2)
+    MR_ASSERT(!w->stopped && w->ticking);
+    if (now_ns - w->looked_ns > w->members.times.lost_ns / 2) /* ticks are a quarter of a second apart */
         slept_locked(w, now_ns);
     w->looked_ns = now_ns;
     judge_doubted_locked(w, now_ns, events);
@@ -335,6 +336,7 @@ void mr_watch_doubt(mr_watch *w, int task)
 
 /* ---- asking ---- */
 
+/* Ended: the task is lost, or has another incarnation now. */
 bool mr_watch_ended(mr_watch *w, int task, uint64_t incarnation)
 {
     mr_lock(&w->mu);
@@ -417,6 +419,7 @@ void mr_watch_stop(mr_watch *w)
     mr_timers_clear(w->host->timers, &w->timer); /* waits for a callback that runs; it does not set the timer again */
 }
 
+/* No heartbeat is under way: the routes of the cluster are closed. */
 void mr_watch_free(mr_watch *w)
 {
     if (!w)

@@ -21,12 +21,14 @@
 
 /* ---- writing ---- */
 
+/* The writer appends to `head`; put_cut moves the head into the message before each large piece. */
 void mr_wire_init(mr_wire *w)
 {
     *w = (mr_wire){0};
     mr_pb_writer_init(&w->pb, &w->head);
 }
 
+/* Drops what was written, and the references to tensors. */
 void mr_wire_deinit(mr_wire *w)
 {
     mr_bytes_deinit(&w->out);
@@ -86,6 +88,7 @@ void mr_wire_named(mr_wire *w, uint32_t field, mr_sv name, const mr_tensor *t)
     mr_str_deinit(&c.head);
 }
 
+/* As mr_wire_named, for a TensorProto that arrived in another message. */
 void mr_wire_named_raw(mr_wire *w, uint32_t field, mr_sv name, mr_sv tensor_proto)
 {
     mr_pb_put_header(&w->pb, field, field_size(name.n) + field_size(tensor_proto.n));

@@ -8,6 +8,11 @@
  * ended is freed only after its last flow has ended; mr_worker_free waits for that (n_sessions). The
  * list `all` holds every session that is not freed, in the table or not.
  *
+ *     session   from CreateWorkerSession to DeleteWorkerSession, the loss of its master, or stop; freed with
+ *               its last graph, step or object that holds it
+ *     graph     from RegisterGraph to DeregisterGraph or its session's end; freed with its last flow
+ *     step      from its first message to CleanupGraph or its session's end; freed with its rendezvous
+ *
  * Nothing that may call back (ending steps, cancelling, dropping graphs) happens under the worker's
  * lock. A loop that ends several things takes one out under the lock, ends it without, and starts
  * again. */
@@ -804,6 +809,7 @@ static void handle_mark_recv_finished(void *service, mr_net_call *c, mr_sv body)
     mr_reply(c, NULL, NULL);
 }
 
+/* The methods of collective ops belong to mr_collectives; these functions only have the type of a handler. */
 static void complete_group(void *service, mr_net_call *c, mr_sv body)
 {
     mr_collectives_complete_group(((mr_worker_service *)service)->collectives, c, body);

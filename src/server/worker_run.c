@@ -244,6 +244,7 @@ static void answer_run(wrun *r)
 {
     mr_wire w;
     mr_bytes body = {0};
+    MR_ASSERT(r->call);
     mr_status *st = why_stopped(r, r->st);
     r->st = NULL;
     mr_status_update(&st, begin_answer(r, &w));
@@ -423,7 +424,7 @@ static void start_flow(wrun *r)
     mr_worker_flow *p = r->flow;
     mr_flow *f = p->flow;
     mr_env *env = &p->graph->session->env;
-    MR_ASSERT(!p->step);
+    MR_ASSERT(!p->step && !p->trace && r->step);
     mr_refs_take(&p->refs); /* the flow's, until it is done */
     if (r->q.timeline || r->q.costs) {
         f->trace = p->trace = mr_trace_new();
