@@ -11,7 +11,8 @@
 
 #include "base/blocking.h"
 
-/* Runs on a thread that may block, or on the starter's thread if none could be started. */
+/* Runs on a thread that may block, or on the starter's thread if no thread could be started. Unregistering first
+ * settles whether the cancellation came earlier; a callback that is running finishes before fn is called. */
 static void run_work(mr_task *t)
 {
     mr_blocking_work *w = (mr_blocking_work *)((char *)t - offsetof(mr_blocking_work, task));
@@ -19,7 +20,8 @@ static void run_work(mr_task *t)
     w->fn(w, !in_time);
 }
 
-/* fn may free the entry; mr_cancel allows that. */
+/* The callback of the cancellation. If the work has left the queue already, the side that took it calls fn. fn may
+ * free the entry; mr_cancel allows that. */
 static void withdraw(mr_cancel_entry *e)
 {
     mr_blocking_work *w = (mr_blocking_work *)((char *)e - offsetof(mr_blocking_work, entry));
@@ -27,6 +29,9 @@ static void withdraw(mr_cancel_entry *e)
         w->fn(w, true);
 }
 
+/* Registers with the cancellation before it submits the work, so no cancellation is missed: work that is withdrawn
+ * before it is submitted is refused by mr_blocking_submit. Once fn may have been called, w may be freed, so
+ * nothing touches it after the last call. */
 void mr_blocking_work_start(mr_blocking_work *w, mr_cancel *cancel)
 {
     MR_ASSERT(w->fn);

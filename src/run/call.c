@@ -31,14 +31,15 @@ static mr_status *check_results(const mr_run *r, mr_tensor *const *rets)
     return NULL;
 }
 
-/* Moves the results to the outputs, or drops them if one has the wrong type, and ends the run. c is freed
- * before the run ends. */
+/* Moves the results to the outputs and ends the run. If one result has the wrong type, all are dropped and the run
+ * fails. A call that failed has no results. c is freed before the run ends. */
 static void call_done(void *ctx, mr_status *st)
 {
     call *c = ctx;
     mr_run *r = c->run;
     mr_tensor **rets = c->tensors + c->n_in;
     if (!st) {
+        MR_ASSERT(c->n_out == r->n_out);
         st = check_results(r, rets);
         for (int i = 0; i < c->n_out; i++)
             if (st)
@@ -50,7 +51,8 @@ static void call_done(void *ctx, mr_status *st)
     mr_run_done(r, st);
 }
 
-/* Starts the call of f with the inputs from `first` on. device.n == 0: on the device of the run. */
+/* Starts the call of f with the inputs from `first` on. An empty device means the device of the run. The run ends
+ * in call_done, perhaps before this returns, so r and c must not be touched after the call. */
 static void start_call(mr_run *r, mr_sv device, const mr_func_ref *f, int first)
 {
     mr_caller *by = r->step->caller;

@@ -1,4 +1,4 @@
-/* run/cancel.c -- stopping what waits.
+/* run/cancel.c -- cancellation: callbacks that end waits.
  *
  * A manager is a list of entries and a flag. Starting it removes the entries one by one and calls each with
  * the lock released, so a callback may register, unregister or start elsewhere. A callback often frees the
@@ -35,6 +35,8 @@ struct mr_cancel {
     mr_cancel *next_started;
 };
 
+/* The child's entry in its parent: cancelling the parent cancels the child. Runs inside a callback of the parent,
+ * so mr_cancel_start only queues the child here. */
 static void parent_started(mr_cancel_entry *e)
 {
     mr_cancel *c = (mr_cancel *)((char *)e - offsetof(mr_cancel, in_parent));
@@ -83,6 +85,7 @@ void mr_cancel_free(mr_cancel *c)
         destroy_manager(c);
 }
 
+/* Needs the lock of the manager that holds e. */
 static void unlink_locked(mr_cancel_entry *e)
 {
     MR_ASSERT(e->prev->next == e && e->next->prev == e);
@@ -91,7 +94,8 @@ static void unlink_locked(mr_cancel_entry *e)
     e->next = e->prev = NULL;
 }
 
-/* The entry must not be registered anywhere. */
+/* The entry must not be registered anywhere. If the manager has started, the entry is marked as called, so that
+ * unregistering it later reports false. */
 bool mr_cancel_register(mr_cancel *c, mr_cancel_entry *e)
 {
     mr_lock(&c->mu);
@@ -139,6 +143,7 @@ static void call_all(mr_cancel *c)
         fn(e); /* may free e */
         mr_lock(&c->mu);
         c->running = NULL;
+        MR_ASSERT(c->calling);
         mr_cond_broadcast(&c->idle);
     }
     c->calling = false;

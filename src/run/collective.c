@@ -13,6 +13,7 @@ static mr_imap bound MR_GUARDED_BY(mu); /* address of a session's mr_caller -> m
 
 static void init_bindings(void) { mr_mutex_init(&mu); }
 
+/* The session must unbind before c is freed: an op gets c without a reference. */
 void mr_collective_bind(const mr_caller *session, mr_collective *c)
 {
     uint64_t key = (uint64_t)(uintptr_t)session;

@@ -1,10 +1,9 @@
 /* run/collective.h -- what members of a group compute together: all-reduce, gather, broadcast and their kin.
  *
- * An op makes a call and is told when its result is there.  Who the members are, and how their data meets, is the
- * business of an mr_collective; the one in ops/collective/local.c joins members inside one process, the one in
- * server/collective.c those of a cluster.  A call says
- * everything a ring over transports needs as well: the group, which exchange of the group this is, how many
- * members there are and, where it is known, which of them this one is. */
+ * An op starts a call, and its run ends when the result exists. An mr_collective decides who the members are and how
+ * their data meets: the one in ops/collective/local.c joins members inside one process, the one in
+ * server/collective.c joins the tasks of a cluster. A call holds everything that a ring over transports needs: the
+ * group, the number of the exchange, the group size and, if it is known, the rank of this member. */
 #ifndef MR_RUN_COLLECTIVE_H
 #define MR_RUN_COLLECTIVE_H
 
@@ -12,9 +11,9 @@
 
 typedef enum mr_collective_kind {
     MR_ALL_REDUCE,
-    MR_REDUCE_SCATTER, /* each gets its part of dimension 0 of the reduced tensor */
-    MR_GATHER,         /* one behind the other along dimension 0, for all */
-    MR_BROADCAST,      /* from the one that brings a tensor */
+    MR_REDUCE_SCATTER, /* each member gets its part of dimension 0 of the reduced tensor */
+    MR_GATHER,         /* every member gets all inputs, concatenated along dimension 0 */
+    MR_BROADCAST,      /* every member gets the tensor of the one member that has an input */
     MR_ALL_TO_ALL,     /* row i of member k becomes row k of member i */
 } mr_collective_kind;
 
@@ -23,12 +22,12 @@ typedef enum mr_merge { MR_MERGE_ADD, MR_MERGE_MUL, MR_MERGE_MAX, MR_MERGE_MIN }
 typedef struct mr_collective_call {
     mr_collective_kind kind;
     int64_t group_key, instance_key;
-    int64_t subgroup;    /* of groups that are cut into parts; else 0 */
+    int64_t subgroup;    /* which part of a group that is split into parts; else 0 */
     int64_t group_size;
-    int64_t rank;        /* -1: as the names of devices, then the order of coming say */
+    int64_t rank;        /* -1: decided by the names of the devices, then by the order of arrival */
     mr_merge merge;
-    bool mean;           /* divide by the group's size in the end */
-    bool ring;           /* the op's hint asks for one; who reduces another way to the same result may pass over it */
+    bool mean;           /* divide the result by the group size */
+    bool ring;           /* the op's hint asks for a ring; another algorithm with the same result is allowed */
     const mr_tensor *in; /* borrowed from the run; NULL: a receiver of a broadcast */
     mr_dtype type;
     double timeout_s;    /* 0: none */
@@ -46,10 +45,9 @@ struct mr_collective {
 mr_collective *mr_collective_local(void);
 
 /* ---- run/collective.c: which one an op uses ---- */
-/* Ops of the session that has this caller of functions use c from now on; NULL: no more.  Few ops ask, so a session is
- * looked up rather than told to every step. */
+/* From now on, the ops of the session with this caller use c; NULL removes the binding. */
 void mr_collective_bind(const mr_caller *session, mr_collective *c);
-/* That of the session of r; where there is none, the one that joins members inside this process. */
+/* The one bound to the session of r; without a binding, the one that joins members inside this process. */
 mr_collective *mr_collective_of(const mr_run *r);
 
 #endif

@@ -59,6 +59,7 @@ static bool cut_job(mr_sv *s, mr_device_name *out)
     return out->has_job = cut_word(s, out->job, sizeof(out->job));
 }
 
+/* Cuts "TYPE", "TYPE:N" or "TYPE:*" off the front; TYPE may be "*". */
 static bool cut_type(mr_sv *s, mr_device_name *out)
 {
     if (!cut_prefix(s, "*") && !(out->has_type = cut_word(s, out->type, sizeof(out->type))))
@@ -189,8 +190,10 @@ static const char *hard_conflict(const mr_device_name *n, const mr_device_name *
     return NULL;
 }
 
+/* The parts of other that are specified replace those of n; the caller has checked that they do not conflict. */
 static void take_task_parts(mr_device_name *n, const mr_device_name *other)
 {
+    MR_ASSERT(!hard_conflict(n, other));
     if (other->has_job) {
         n->has_job = true;
         memcpy(n->job, other->job, sizeof(n->job));

@@ -1,8 +1,8 @@
 /* run/eval.c -- runs one op on the calling thread, outside of any step.
  *
- * An evaluation has a step of its own, with its own cancellation and rendezvous. Nobody else works on that
- * step, so an asynchronous kernel that does not end soon never will: it is cancelled after a while
- * (mr_eval_set_patience) and must end then. */
+ * Each evaluation makes a private step with its own cancellation and rendezvous. Nothing else works on that step,
+ * so an asynchronous kernel that does not end soon never will. wait_done therefore cancels it after a while
+ * (mr_eval_set_patience); every kernel must end when it is cancelled. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "run/run.h"
@@ -116,6 +116,7 @@ static mr_status *take_output(const mr_node *n, int i, mr_value *v, mr_tensor **
     return NULL;
 }
 
+/* Without a device for state (env), the step runs on the shared device, so the node must be stateless. */
 static void step_init(eval *e, mr_device *env)
 {
     mr_mutex_init(&e->mu);
@@ -138,8 +139,10 @@ static void step_deinit(eval *e)
     mr_mutex_deinit(&e->mu);
 }
 
+/* Runs the kernel to its end, also an asynchronous one. */
 static mr_status *run_kernel(eval *e, const mr_instance *k)
 {
+    MR_ASSERT(e->step.device && k->kernel);
     e->run.kernel = k->kernel;
     e->run.state = k->state;
     e->run.step = &e->step;
@@ -208,8 +211,8 @@ mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, m
     return st;
 }
 
-/* If some output shape is unknown, the node runs on a device of its own with a budget, so that concurrent
- * evaluations do not count. The outputs keep the budget alive as long as they need it. */
+/* If some output shape is unknown, the node runs on a private device with a budget, so that concurrent evaluations
+ * do not count. The outputs keep the budget alive as long as they need it. */
 mr_status *mr_eval_bounded(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
 {
     bool known = true;

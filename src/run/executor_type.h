@@ -1,5 +1,5 @@
-/* run/executor_type.h -- the names that TensorFlow has for kinds of executors.  Here there is one, which serves for
- * all. */
+/* run/executor_type.h -- TensorFlow's names for kinds of executors. Millrace has one executor, which serves all of
+ * them. */
 #ifndef MR_RUN_EXECUTOR_TYPE_H
 #define MR_RUN_EXECUTOR_TYPE_H
 

@@ -25,7 +25,7 @@ static void print_kernel(void *ctx, const mr_kernel *k)
         mr_str_printf(ctx, "; %s", mr_dtype_enum_name(k->type));
 }
 
-/* TensorFlow's text, with all kernels of the op that there are. */
+/* TensorFlow's text; lists every kernel of the op. */
 static mr_status *no_kernel(const mr_make *m)
 {
     mr_str attrs = {0}, kernels = {0};
@@ -64,7 +64,7 @@ static const mr_kernel *choose_kernel(const mr_make *m)
     return mr_device_kernel(m->device, m->node);
 }
 
-/* Where the state comes from: the kernel itself, or else its op. */
+/* The functions that make and free the state: those of the kernel if it has an init, else those of its op. */
 typedef struct keeper {
     size_t bytes;
     mr_status *(*init)(mr_make *m, void *state);
@@ -108,6 +108,7 @@ void mr_instance_unref(mr_instance *k)
     if (!k || !mr_refs_drop(&k->refs))
         return;
     keeper s = keeper_of(k);
+    MR_ASSERT(k->state || !s.bytes);
     if (s.deinit)
         s.deinit(k->state);
     mr_free(k->state);

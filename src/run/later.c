@@ -24,6 +24,8 @@ typedef struct mr_later_thread {
 
 /* ---- making and freeing ---- */
 
+/* A later with one reference, no caller yet, and a reference to the graph. Its cancellation has no parent: the
+ * session starts it through mr_later_end. */
 static mr_later *new_later(mr_graph *g, mr_device *d)
 {
     mr_later *l = mr_new(mr_later);
@@ -36,8 +38,7 @@ static mr_later *new_later(mr_graph *g, mr_device *d)
     return l;
 }
 
-/* Only the graph of an executor's node lives as long as it is referenced, so without a caller there is no
- * graph either. */
+/* Only the graph of an executor's node is kept alive by references, so without a caller no graph is kept either. */
 mr_later *mr_later_new(mr_run *r)
 {
     mr_caller *c = r->step->caller;
@@ -81,8 +82,8 @@ bool mr_later_try_ref(mr_later *l)
     return n > 0;
 }
 
-/* Joins and frees threads that have returned from fn, or are about to: nobody can start or run anything any
- * more. */
+/* Joins and frees the threads of a list that the caller owns. They have returned from fn or will soon. The calling
+ * thread may be in the list; it cannot join itself and is detached. */
 static void release_threads(thread *t)
 {
     for (thread *next; t; t = next) {
@@ -101,6 +102,7 @@ void mr_later_unref(mr_later *l)
     if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1)
         return;
     MR_ASSERT(l->busy == 0);
+    MR_ASSERT(!l->over || !l->caller);
     mr_lock(&l->mu);
     mr_caller *c = l->caller;
     mr_unlock(&l->mu);
@@ -242,7 +244,7 @@ static void run_thread(void *arg)
     mr_later_unref(l);
 }
 
-/* Removes the threads that have finished, for the caller to release without the lock. */
+/* Removes the threads that have finished from the list. The caller releases them without the lock. Needs l->mu. */
 static thread *take_finished_locked(mr_later *l)
 {
     thread *done = NULL;

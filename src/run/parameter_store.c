@@ -1,7 +1,7 @@
-/* run/parameter_store.c -- which store a name stands for.
+/* run/parameter_store.c -- the stores of parameters that this process has, by name.
  *
- * A binding lives until it is unbound and nobody uses it any more: unbinding removes the name at once and
- * then waits for the users. Bindings in use are found by their store, also if their name is gone already.
+ * A binding lives until it is unbound and its last user has given it back: unbinding removes the name at once and
+ * then waits for the users. Bindings in use are found by their store, because their name may be unbound already.
  *
  * Invariant: a binding is in `in_use` exactly while users > 0. */
 #include "run/parameter_store.h"
@@ -43,6 +43,8 @@ static void unbind_locked(const char *name)
 /* Bindings with users. */
 static MR_VEC(binding *) in_use MR_GUARDED_BY(mu);
 
+/* With s NULL it unbinds the name and waits until no op uses the store, so the owner may free the store
+ * afterwards. A name must be unbound before it can be bound again. */
 mr_status *mr_parameter_store_bind(const char *name, mr_parameter_store *s)
 {
     mr_status *st = NULL;
@@ -73,6 +75,7 @@ mr_status *mr_parameter_store_take(mr_sv name, mr_parameter_store **out)
     return b ? NULL : mr_error(MR_NOT_FOUND, "There is no store of parameters '%.*s' in this process", MR_SV_ARG(name));
 }
 
+/* The binding is found by its store: its name may be unbound, or bound to another store by now. */
 void mr_parameter_store_give(mr_parameter_store *s)
 {
     mr_lock(&mu);

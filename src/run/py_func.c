@@ -1,5 +1,5 @@
-/* run/py_func.c -- the hook through which PyFunc and its kin reach Python. The lock keeps hook and context
- * together. */
+/* run/py_func.c -- the hook through which PyFunc and similar ops call Python. The lock guarantees that a reader
+ * gets a hook with its own context. */
 #include "run/py_func.h"
 
 #include "base/thread.h"

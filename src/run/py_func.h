@@ -1,7 +1,7 @@
-/* run/py_func.h -- the way from PyFunc and its kin to whoever has the Python functions.
+/* run/py_func.h -- the hook through which PyFunc and similar ops call Python.
  *
- * The library knows no Python.  A front end sets one hook for the process; the ops hand it their token and inputs and
- * end when it says so, from any thread. */
+ * The library does not link to Python. A front end sets one hook for the process. The ops pass it their token and
+ * inputs, and they end when it calls done, from any thread. */
 #ifndef MR_RUN_PY_FUNC_H
 #define MR_RUN_PY_FUNC_H
 
@@ -18,10 +18,10 @@ typedef struct mr_py_call { /* lives until the call is over */
     mr_tensor **out;        /* n_out of them to be set, owned by the op afterwards; NULL before */
 } mr_py_call;
 
-/* Calls done(arg, st) once, perhaps before it returns.  It may wait: the ops are MR_BLOCKS. */
+/* Calls done(arg, st) once, perhaps before it returns. It may block: the ops are MR_BLOCKS. */
 typedef void mr_py_func_hook(void *ctx, const mr_py_call *call, void (*done)(void *arg, mr_status *st), void *arg);
 
-/* One for the process; NULL takes it away (who does so sees to it that nothing runs). */
+/* Sets the hook of the process; NULL removes it. The caller makes sure that no such op runs meanwhile. */
 void mr_py_func_set_hook(mr_py_func_hook *hook, void *ctx);
 mr_py_func_hook *mr_py_func_get_hook(void **ctx); /* NULL: none */
 

@@ -87,6 +87,7 @@ mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv 
     return NULL;
 }
 
+/* Exactly 16 lower-case digits, as mr_rendezvous_key_make prints them. */
 static bool parse_hex16(mr_sv s, uint64_t *out)
 {
     *out = 0;
@@ -99,6 +100,7 @@ static bool parse_hex16(mr_sv s, uint64_t *out)
     return s.n == 16;
 }
 
+/* Decimal digits only; false on overflow. mr_sv_to_i64 would refuse frames above INT64_MAX. */
 static bool parse_u64(mr_sv s, uint64_t *out)
 {
     *out = 0;
@@ -138,6 +140,8 @@ static size_t key_bytes(const mr_rendezvous_key *k)
     return (size_t)(k->name.p + k->name.n - k->text);
 }
 
+/* The hash of a key in one frame and iteration. The last line mixes high bits into the low ones, which select the
+ * shard and the bucket. */
 static uint64_t hash_of(const mr_rendezvous_key *k, uint64_t frame, int64_t iteration)
 {
     uint64_t h =
@@ -167,6 +171,7 @@ static bucket *bucket_of(const shard *s, uint64_t hash)
     return &s->buckets[(hash / N_SHARDS) & (s->n_buckets - 1)];
 }
 
+/* Appending keeps the order of arrival, in which uses of one key must meet. */
 static void append_value(bucket *b, value *v)
 {
     value **at = &b->values;
@@ -239,6 +244,8 @@ mr_rendezvous *mr_rendezvous_ref(mr_rendezvous *r)
     return r;
 }
 
+/* The last reference drops values that were never received, then reports to the remote side that it may free its
+ * state. */
 void mr_rendezvous_unref(mr_rendezvous *r)
 {
     if (!r || !mr_refs_drop(&r->refs))
@@ -274,6 +281,7 @@ static mr_recv *take_wait_locked(shard *s, uint64_t hash, const mr_rendezvous_ke
         return NULL;
     for (mr_recv **at = &bucket_of(s, hash)->waits; *at; at = &(*at)->next)
         if (wait_matches(*at, k, frame, iteration)) {
+            MR_ASSERT(s->n > 0 && !s->aborted);
             mr_recv *w = *at;
             *at = w->next;
             s->n--;

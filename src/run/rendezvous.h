@@ -1,8 +1,8 @@
 /* run/rendezvous.h -- where a Send meets its Recv.
  *
- * A key names one edge of a step; frame and iteration tell its uses inside loops apart.  Either
- * half may come first.  Sending never blocks; receiving calls back, at once when the value is
- * there.  Aborting fails all waiting and future halves. */
+ * A key names one edge of a step; frame and iteration distinguish its uses inside loops. Either side may come first.
+ * Sending never blocks. Receiving calls back, at once if the value has arrived. Aborting fails all waiting and future
+ * sends and receives. */
 #ifndef MR_RUN_RENDEZVOUS_H
 #define MR_RUN_RENDEZVOUS_H
 
@@ -19,12 +19,12 @@ typedef struct mr_rendezvous_key { /* parsed once, when a Send or Recv kernel is
 
 mr_status *mr_rendezvous_key_make(mr_sv src_device, uint64_t incarnation, mr_sv dst_device,
                                   mr_sv name, mr_rendezvous_key *out);
-/* A whole key as it travels, ";frame:iteration" at its end. */
+/* Parses a whole key as sent between tasks, with ";frame:iteration" at its end. */
 mr_status *mr_rendezvous_key_parse(mr_sv text, mr_rendezvous_key *out, uint64_t *frame,
                                    int64_t *iteration);
 void mr_rendezvous_key_deinit(mr_rendezvous_key *k);
 
-/* One wait for a value; embedded in the receiver, must live until fn was called. */
+/* One wait for a value; embedded in the receiver. It must live until fn has been called. */
 typedef struct mr_recv {
     void (*fn)(struct mr_recv *w, mr_status *st, mr_tensor *t, bool dead); /* owns st and t */
     const mr_rendezvous_key *key;
@@ -41,26 +41,23 @@ void mr_rendezvous_unref(mr_rendezvous *r);
 mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
                               int64_t iteration, mr_tensor *t, bool dead);
 void mr_rendezvous_recv(mr_rendezvous *r, mr_recv *w);
-/* Takes a value that is there, without waiting; false when it is not. */
+/* Takes the value if it has arrived; false if not. Never waits. */
 bool mr_rendezvous_poll(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
                         int64_t iteration, mr_tensor **t, bool *dead);
-/* What comes from other tasks.  Set before the step starts. */
+/* Receives whose source is on another task. Set before the step starts. */
 typedef struct mr_rendezvous_remote {
-    /* Asked first about every receive: true when it took it over (the source is on another task)
-     * and will call w->fn itself. */
+    /* Called first for every receive. true: the source is on another task, and it will call w->fn itself. */
     bool (*take)(void *arg, mr_recv *w);
-    /* The rendezvous was aborted: what was taken over ends soon, with this error. */
+    /* The rendezvous was aborted: the receives taken over must end soon, with this error. */
     void (*aborted)(void *arg, const mr_status *why);
     void *arg;
-    /* NULL or called at last: nobody refers to the rendezvous any more, so nothing of this is
-     * called. */
+    /* NULL, or called last, when the rendezvous is freed. */
     void (*gone)(void *arg);
 } mr_rendezvous_remote;
 void mr_rendezvous_set_remote(mr_rendezvous *r, mr_rendezvous_remote remote);
-/* The first abort counts; why is copied, marked derived.  The callbacks of waiting receives run
- * here. */
+/* Only the first abort counts; why is copied and marked as derived. Calls the callbacks of all waiting receives. */
 void mr_rendezvous_abort(mr_rendezvous *r, const mr_status *why);
-/* Forgets values and the abort, so that the next step can use it again; nobody may be waiting. */
+/* Drops the values and the abort, so that the next step can use the rendezvous again. No receive may be waiting. */
 void mr_rendezvous_reset(mr_rendezvous *r);
 
 #endif

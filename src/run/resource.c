@@ -1,10 +1,10 @@
-/* run/resource.c -- what survives a step: variables, queues, tables, by container and name.
+/* run/resource.c -- objects that outlive a step: variables, queues, tables, by container and name.
  *
- * There is one map per container, from "type\0name" to the object. An op with a handle looks its resource up
- * at every run, so keys are put together on the stack. Objects are dropped with the lock released: freeing
- * one may take long, or may look for other resources.
+ * Each container has one map, from "type\0name" to the object. An op with a handle looks its resource up at every
+ * run, so keys are built on the stack. Objects are dropped after the lock is released: freeing one may take long,
+ * or may look up other resources.
  *
- * Invariant: every object in a map has one reference for the map. */
+ * Invariant: each object in a map has one reference that belongs to the map. */
 #include "run/resource.h"
 
 #include <ctype.h>
@@ -48,6 +48,7 @@ static void drop_all(object_vec *objects)
     mr_vec_deinit(objects);
 }
 
+/* Nobody else may use m any more, so the lock is not taken. All maps are freed before the first object is dropped. */
 void mr_resources_free(mr_resources *m)
 {
     if (!m)
@@ -101,6 +102,7 @@ static mr_status *key_error(const key *k, mr_code code, const char *what)
                     MR_SV_ARG(k->name), MR_SV_ARG(k->type), what);
 }
 
+/* Borrowed from the map; NULL if there is no such container or name. Needs m->mu. */
 static mr_object *find_locked(mr_resources *m, const key *k)
 {
     mr_map *c = mr_map_get(&m->containers, k->container);
@@ -120,6 +122,7 @@ static void put_locked(mr_resources *m, const key *k, mr_object *o)
 
 /* ---- the interface ---- */
 
+/* Takes the reference under the lock, so the object cannot be freed between the lookup and the return. */
 mr_status *mr_resources_lookup(mr_resources *m, mr_sv container, mr_sv name,
                                const mr_object_type *type, mr_object **out)
 {
@@ -201,6 +204,7 @@ mr_status *mr_resources_remove_handle(mr_resources *m, const mr_handle *h)
     return st;
 }
 
+/* Removes the container under the lock and drops its objects afterwards. */
 void mr_resources_clear(mr_resources *m, mr_sv container)
 {
     object_vec dropped = {0};

@@ -1,8 +1,8 @@
-/* run/resource.h -- what survives a step: variables, queues, tables, by container and name.
+/* run/resource.h -- objects that outlive a step: variables, queues, tables, by container and name.
  *
- * Every device has one manager.  A resource is an mr_object (reference-counted); its type's name is
- * part of its key, so a queue and a variable may share a name.  Per-step objects (stacks, tensor
- * arrays) live in a manager of their own that dies with the step (mr_step.resources). */
+ * Every device has one manager. A resource is an mr_object (reference-counted). The name of its type is part of its
+ * key, so a queue and a variable may have the same name. Per-step objects (stacks, tensor arrays) are in a separate
+ * manager that is freed with the step (mr_step.resources). */
 #ifndef MR_RUN_RESOURCE_H
 #define MR_RUN_RESOURCE_H
 
@@ -20,22 +20,22 @@ mr_status *mr_resources_lookup(mr_resources *m, mr_sv container, mr_sv name,
                                const mr_object_type *type, mr_object **out);
 /* Takes a reference.  ALREADY_EXISTS "Resource <container>/<name>/<type> already exists." */
 mr_status *mr_resources_create(mr_resources *m, mr_sv container, mr_sv name, mr_object *o);
-/* Looks up; when missing calls make(ctx, &o) (under the manager's lock: it must not call back in).
- */
+/* Looks the object up. If it does not exist, calls make(ctx, &o) under the manager's lock; make must not call the
+ * manager. */
 mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv name,
                                      const mr_object_type *type,
                                      mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
                                      mr_object **out);
 mr_status *mr_resources_remove(mr_resources *m, mr_sv container, mr_sv name,
                                const mr_object_type *type);
-/* By a handle, whatever its type (DestroyResourceOp). */
+/* Removes the object that a handle names, of any type (DestroyResourceOp). */
 mr_status *mr_resources_remove_handle(mr_resources *m, const mr_handle *h);
 void mr_resources_clear(mr_resources *m,
                         mr_sv container); /* TF_Reset; "" is the default container */
 
 /* A private name for a resource without shared_name: "_<process counter>_<node name>"; mr_free. */
 char *mr_resource_private_name(const char *node_name);
-/* container and shared_name attrs checked by the rules of TensorFlow. */
+/* Checks the attrs container and shared_name by TensorFlow's rules. */
 mr_status *mr_resource_check_names(mr_sv container, mr_sv shared_name);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 
+/* Keeps the pointer: see the head of this file. */
 void mr_value_drop(mr_value *v)
 {
     if (v->kind == MR_LIVE)
@@ -147,6 +148,7 @@ static mr_allocator *output_allocator(const mr_run *r, int i)
     return MR_LIKELY(a->host) || !mr_run_host_out(r, i) ? a : mr_cpu_allocator();
 }
 
+/* The run owns the new tensor; *out is borrowed. */
 mr_status *mr_run_output(mr_run *r, int i, int rank, const int64_t *dims, mr_tensor **out)
 {
     MR_TRY(mr_tensor_new(output_allocator(r, i), mr_out_dtype(r, i), rank, dims, out));
@@ -205,6 +207,7 @@ void mr_run_pass(mr_run *r, int in, int i)
     r->out[i] = moved;
 }
 
+/* Moves the input if the shape and type are the same already, else shares its memory through a view. */
 mr_status *mr_run_reshape(mr_run *r, int in, int i, int rank, const int64_t *dims)
 {
     mr_tensor *t = mr_in(r, in);

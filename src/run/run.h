@@ -15,8 +15,8 @@
 #include "run/variable.h"
 
 typedef enum mr_value_kind {
-    MR_ABSENT = 0, /* nothing there (yet) */
-    MR_LIVE,       /* t */
+    MR_ABSENT = 0, /* no value (yet) */
+    MR_LIVE,       /* a tensor: t */
     MR_DEAD,       /* on the untaken side of a conditional */
     MR_REF,        /* ref: the variable itself */
 } mr_value_kind;
@@ -38,16 +38,16 @@ typedef struct mr_step {
     mr_device *device;
     mr_rendezvous *rendezvous;
     mr_cancel *cancel;
-    mr_stop stop; /* for mr_stop_swap of threads that work for it: it was cancelled, or its time is over */
+    mr_stop stop; /* for mr_stop_swap in threads that work for the step: it was cancelled, or its deadline passed */
     mr_resources *resources; /* per-step objects; made on first use, see mr_step_resources */
     mr_caller *caller;       /* runs functions; NULL where none can be */
     int n_args, n_rets;
     mr_value *args;          /* of _Arg by index; live tensors */
     mr_value *rets;          /* of _Retval by index; ABSENT until set */
     const struct mr_library *library;
-    void *owner;             /* the executor's */
-    mr_mutex *mu;            /* guards `resources` being made */
-    struct mr_step *root;    /* a function uses the resources of the step that called it; or NULL */
+    void *owner;             /* belongs to the executor */
+    mr_mutex *mu;            /* guards the creation of `resources` */
+    struct mr_step *root;    /* the step that called this function; its resources are used. NULL: not a function */
 } mr_step;
 /* Borrowed.  Its default container is "__per_step_<id>"; handles to per-step objects name that
  * container, so mr_run_resource finds them. */
@@ -63,15 +63,16 @@ struct mr_run {
     mr_step *step;
     uint64_t frame;    /* id of the control-flow frame, 0 at the root */
     int64_t iteration;
-    bool dead;         /* a transfer node called although an input is dead */
-    void (*done)(mr_run *r, mr_status *st); /* the executor's */
-    /* Of an asynchronous run: when its work began and ended (mr_now_ns), said by a device that lets nodes wait for each
-     * other; 0: from its start to its end.  Of a synchronous run that is timed, began_ns is the start, and a kernel
-     * whose value others can have before it returns (_Send) sets ended_ns to that moment; else both are 0. */
+    bool dead;         /* a transfer node that is called although an input is dead */
+    void (*done)(mr_run *r, mr_status *st); /* belongs to the executor */
+    /* When the work began and ended (mr_now_ns), for traces. An asynchronous run: set by a device whose nodes queue
+     * behind each other; 0 means from the start to the end of the run. A synchronous run that is timed: began_ns is its
+     * start, and a kernel whose output is available before it returns (_Send) sets ended_ns to that time. Else both
+     * are 0. */
     int64_t began_ns, ended_ns;
 };
 
-/* What a kernel sees when it is made (once a node and session; shared by all its runs). */
+/* What a kernel sees when it is made (once per node and session; shared by all its runs). */
 struct mr_make {
     const mr_node *node;
     const mr_kernel *kernel;
@@ -89,32 +90,32 @@ mr_status *mr_in_scalar_bool(const mr_run *r, int i, const char *what, bool *out
 mr_status *mr_in_shape(const mr_run *r, int i, const char *what, int64_t min, mr_shape *out);
 
 /* ---- outputs ---- */
-/* Room for output i in its declared type. */
+/* Allocates output i in its declared type; *out is borrowed from the run. */
 mr_status *mr_run_output(mr_run *r, int i, int rank, const int64_t *dims, mr_tensor **out);
-/* The same, over the memory of input `in` when nobody else holds it and it fits. */
+/* The same, but reuses the memory of input `in` if nobody else holds it and the sizes are equal. */
 mr_status *mr_run_forward(mr_run *r, int in, int i, int rank, const int64_t *dims, mr_tensor **out);
-/* Output i is t (the reference is taken over). */
+/* Makes t output i; takes over the reference. */
 void mr_run_set(mr_run *r, int i, mr_tensor *t);
-/* Output i is input `in`, shared. */
+/* Makes input `in` output i, without a copy. */
 void mr_run_pass(mr_run *r, int in, int i);
-void mr_run_set_ref(mr_run *r, int i, mr_variable *v); /* takes the reference over */
+void mr_run_set_ref(mr_run *r, int i, mr_variable *v); /* takes over the reference */
 void mr_run_set_dead(mr_run *r, int i);
-/* Output i is input `in` under another shape of as many elements. */
+/* Makes input `in` output i, with another shape of the same number of elements. */
 mr_status *mr_run_reshape(mr_run *r, int in, int i, int rank, const int64_t *dims);
-/* Somebody reads output i; else it must be there, but its values do not matter.  Always true where
- * an op is run alone (mr_eval_node). */
+/* True if some node reads output i. Otherwise the output must exist, but its values do not matter. Always true if the
+ * op runs alone (mr_eval_node). */
 bool mr_run_wants(const mr_run *r, int i);
-/* A tensor for the kernel's own use; unref it. */
+/* A temporary tensor for the kernel, which must unref it. */
 mr_status *mr_run_temp(mr_run *r, mr_dtype t, int rank, const int64_t *dims, mr_tensor **out);
 
 /* ---- the rest ---- */
-/* The kernel computes by the device (run/accel.h); else it does on the host, and in host memory, wherever it runs. */
+/* True if the kernel computes on the device (run/accel.h). Otherwise it computes on the host, in host memory. */
 static inline bool mr_run_on_device(const mr_run *r)
 {
     const mr_device *d = r->step->device;
     return d->accel && strcmp(r->kernel->device, d->type->kernels) == 0;
 }
-/* An input or output belongs in host memory: its argument is in the kernel's host_in or host_out. */
+/* True if the input or output must be in host memory: its argument is in the kernel's host_in or host_out. */
 bool mr_run_host_in(const mr_run *r, int i);
 bool mr_run_host_out(const mr_run *r, int i);
 static inline mr_allocator *mr_run_allocator(const mr_run *r)
@@ -132,8 +133,8 @@ static inline void mr_run_for(mr_run *r, int64_t n, double cost_ns,
 {
     mr_pool_for(r->step->device->pool, n, cost_ns, fn, ctx);
 }
-/* Calls the kernel of an asynchronous run, for a device's start; when it is a synchronous one, *st is what it said and
- * the answer true.  Else it ends the run itself. */
+/* Calls the kernel on behalf of a device's start function. true: the kernel is synchronous and has returned *st; the
+ * caller ends the run. false: the kernel is asynchronous and ends the run itself. */
 static inline bool mr_run_kernel(mr_run *r, mr_status **st)
 {
     if (r->kernel->run)
@@ -142,14 +143,14 @@ static inline bool mr_run_kernel(mr_run *r, mr_status **st)
         r->kernel->run_async(r);
     return r->kernel->run != NULL;
 }
-/* Ends an asynchronous run; st NULL is success.  The run is gone afterwards. */
+/* Ends an asynchronous run; st NULL is success. r must not be used afterwards. */
 static inline void mr_run_done(mr_run *r, mr_status *st) { r->done(r, st); }
-/* The resource a handle input names, of this type; the caller owns *out. */
+/* The resource of this type that a handle input names; the caller owns *out. */
 mr_status *mr_run_resource(mr_run *r, int in, const mr_object_type *type, mr_object **out);
 mr_status *mr_run_variable(mr_run *r, int in, mr_variable **out);
-/* A handle to a resource that no manager knows: it lives as long as handles to it do.  Takes o over. */
+/* A handle to a resource that is in no manager: it lives as long as handles to it do. Takes over o. */
 mr_status *mr_anonymous_handle(mr_run *r, mr_object *o, mr_tensor **out);
-/* A scalar resource tensor for a handle (the reference is taken over). */
+/* A scalar resource tensor for a handle; takes over the reference. */
 mr_status *mr_handle_tensor(mr_handle *h, mr_tensor **out);
 
 /* ---- kernels as made ---- */
@@ -162,38 +163,38 @@ typedef struct mr_instance { /* a kernel with its state */
 /* NOT_FOUND "No OpKernel was registered to support Op '..' used by {{node ..}} with these attrs:
  * .." */
 mr_status *mr_instance_new(const mr_make *m,
-                           mr_instance **out); /* m->kernel NULL: found by device type */
+                           mr_instance **out); /* m->kernel NULL: chosen by the device's type */
 void mr_instance_unref(mr_instance *k);
 
 /* ---- functions ---- */
 struct mr_later; /* run/later.h: calls outside of a step */
 struct mr_later_call;
 struct mr_caller {
-    /* Runs a function with n_args live tensors (borrowed); done gets n_rets owned tensors in rets
-     * (given by the caller of call, valid until done).  Cancelled with the step of r. */
+    /* Runs a function with n_args live tensors (borrowed). Before done is called, rets gets n_rets owned tensors; the
+     * array belongs to the caller and must live until then. Cancelled with the step of r. */
     void (*call)(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                  mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
-    /* The same for l.  done NULL: returns when it is over, with its status. */
+    /* The same for l. done NULL: waits and returns the status of the call. */
     mr_status *(*call_later)(mr_caller *c, struct mr_later *l, const struct mr_later_call *a,
                              void (*done)(void *ctx, mr_status *st), void *ctx);
-    /* l is made from r: mr_later_end is called for it before functions end, unless it is forgotten
+    /* Lists l, which was made from r: the caller calls mr_later_end for it before it is freed, unless it is forgotten
      * first. */
     void (*keep)(mr_caller *c, struct mr_later *l, mr_run *r);
     void (*keep_like)(mr_caller *c, struct mr_later *l, const struct mr_later *like);
     void (*forget)(mr_caller *c, struct mr_later *l);
-    /* call with another device as the function's home, also of another task of the cluster. */
+    /* Like call, but the function runs on another device, which may be on another task of the cluster. */
     void (*call_on)(mr_caller *c, mr_run *r, mr_sv device, const mr_func_ref *f, mr_tensor *const *args, int n_args,
                     mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
-    /* No call with this mr_later_call.state is under way or will come. */
+    /* No call with this mr_later_call.state is in progress or will follow. */
     void (*forget_state)(mr_caller *c, uint64_t state);
 };
 
-/* Ends the asynchronous run r by calling f with all its inputs and all its outputs: the kernel of
- * call ops. */
+/* Ends the asynchronous run r with a call of f: the inputs of r are the arguments and its outputs are the results. The
+ * kernel of call ops. */
 void mr_run_call(mr_run *r, const mr_func_ref *f);
-/* The same with its inputs from `first` on: what is before them decides which function is meant. */
+/* The same with the inputs from `first` on; the inputs before it select the function. */
 void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first);
-/* The same on a device that may be another one of this session. */
+/* The same on another device of this session. */
 void mr_run_call_on(mr_run *r, mr_sv device, const mr_func_ref *f, int first);
 
 /* ---- one op, now ---- */
@@ -207,10 +208,10 @@ mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, 
 /* The same, but the references in `in` are taken over (also on error), so a kernel may write its
  * output over an input that nobody else holds, as in a step. */
 mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out);
-/* mr_eval_node for a value that is to be known before anything runs: if the shape of an output is not known yet, the
- * kernel gets 1 MiB in all, so that a small graph cannot expand into a large value.  RESOURCE_EXHAUSTED beyond. */
+/* mr_eval_node for passes that compute values before the graph runs. If the shape of an output is unknown, the kernel
+ * may allocate at most 1 MiB in all, so that a small graph cannot expand into a large value; RESOURCE_EXHAUSTED beyond. */
 mr_status *mr_eval_bounded(const mr_node *n, mr_tensor *const *in, mr_tensor **out);
-/* Another wait than two seconds: for tests. */
+/* Changes the wait of two seconds, for tests. */
 void mr_eval_set_patience(int64_t ms);
 
 #endif

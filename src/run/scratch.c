@@ -9,7 +9,7 @@
 
 typedef struct head {
     mr_allocator *a;
-    size_t bytes; /* of the block, head and all */
+    size_t bytes; /* of the whole block, with this head */
 } head;
 
 _Static_assert(sizeof(head) <= MR_CACHE_LINE, "the head fits before the first aligned byte");

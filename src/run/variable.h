@@ -1,10 +1,10 @@
 /* run/variable.h -- the state behind Variable, VariableV2 and VarHandleOp.
  *
- * A variable is a mutex and a tensor (NULL while uninitialised).  Ref edges carry the variable
- * itself. A reader takes a reference to the tensor; a writer that finds the buffer shared copies
- * first, so what was read once never changes: a checkpoint being written is of one instant.
- * (TensorFlow's ref variables let such a reader see the update, or half of it.  A node that the graph
- * orders after an update does see it here: passes/ref_reads.c gives it a read of its own.) */
+ * A variable is a mutex and a tensor (NULL while uninitialised). Ref edges carry the variable itself. A reader takes a
+ * reference to the tensor. A writer that finds the buffer shared copies it first, so a value that was read never
+ * changes, and a checkpoint shows one instant. (In TensorFlow, a reader of a ref variable may see a later update, or
+ * half of it. Here, a node that the graph orders after an update does see it: passes/ref_reads.c inserts a separate
+ * read for it.) */
 #ifndef MR_RUN_VARIABLE_H
 #define MR_RUN_VARIABLE_H
 
@@ -19,7 +19,7 @@ typedef struct mr_variable {
     bool is_ref;        /* of the ref kind (Variable, VariableV2) */
     bool copy_on_read MR_GUARDED_BY(mu); /* after a sparse update of a resource variable */
     const char *name;   /* owned */
-    mr_pshape *shape;   /* what a ref variable was declared with; owned; NULL: unknown */
+    mr_pshape *shape;   /* declared shape of a ref variable; owned; NULL: unknown */
 } mr_variable;
 
 extern const mr_object_type mr_variable_type; /* "tensorflow::Var"; legacy ref variables use the
@@ -36,8 +36,8 @@ static inline void mr_variable_unref(mr_variable *v) { mr_object_unref(v ? &v->b
 
 /* A reference to the current value (NULL when uninitialised); a copy in copy-on-read mode. */
 mr_status *mr_variable_read(mr_variable *v, mr_allocator *a, mr_tensor **out);
-/* With v->mu held: a tensor of v that may be written in place: v->t itself when it is not shared,
- * else a fresh copy that replaces it. */
+/* A tensor of v that may be written in place: v->t itself if it is not shared, else a new copy that replaces it. Needs
+ * v->mu. */
 mr_status *mr_variable_writable(mr_variable *v, mr_allocator *a, mr_tensor **out)
     MR_REQUIRES(v->mu);
 /* Locks several variables in address order (duplicates once); unlock likewise. */
