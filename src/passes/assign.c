@@ -11,7 +11,8 @@
  * number of simulated nodes, so large graphs get fewer trials, not longer waits. The random numbers have a fixed
  * seed, so equal workloads give equal answers.
  *
- * Invariant: groups that the caller has placed (fixed) never move; `best` and best_time always belong together. */
+ * Invariants: groups that the caller has placed (fixed) never move; `best`, best_time and best_sent always describe the
+ * same choice. */
 #include "passes/assign.h"
 
 #include <math.h>
@@ -68,13 +69,16 @@ static bool better(double time, double sent, double than_time, double than_sent)
     return time < than_time - much || (time <= than_time && sent < than_sent);
 }
 
+/* device_of must be the choice that was simulated last: its traffic is still in f->play. */
 static void keep_best(finder *f, const int *device_of, double time)
 {
+    MR_ASSERT(!(time > f->best_time));
     f->best_time = time;
     f->best_sent = f->play.sent;
     memcpy(f->best, device_of, sizeof *f->best * (size_t)f->w->n_groups);
 }
 
+/* Simulates a choice and keeps it if it is better than the best so far. */
 static void offer_choice(finder *f, const int *device_of)
 {
     double t = play(f, device_of);
@@ -155,6 +159,7 @@ typedef struct greedy {
     MR_VEC(int) heap; /* nodes whose inputs are placed */
 } greedy;
 
+/* The mean over the devices that can run v; 0 if none can. */
 static double mean_seconds(const mr_workload *w, int v)
 {
     double sum = 0;
@@ -199,6 +204,7 @@ static void rank_nodes(greedy *y)
 
 static bool before(const greedy *y, int a, int b) { return y->key[a] != y->key[b] ? y->key[a] < y->key[b] : a < b; }
 
+/* Adds a node whose inputs are all placed. */
 static void heap_push(greedy *y, int v)
 {
     mr_vec_push(&y->heap, v);
@@ -274,9 +280,11 @@ static bool place_node(greedy *y, int v)
         y->free_bytes[f->trial[g]] -= f->bytes[g];
     }
     int d = f->trial[g];
+    MR_ASSERT(d < w->n_devices);
     y->busy[d] = y->finish[v] = ends_at(y, v, d);
     for (int i = f->play.first_use[v]; i < f->play.first_use[v + 1]; i++) {
         int to = f->play.uses[i].node;
+        MR_ASSERT(y->pending[to] > 0);
         y->key[to] = y->by_rank ? -y->rank[to] : MR_MAX(y->key[to], y->finish[v]);
         if (--y->pending[to] == 0)
             heap_push(y, to);
@@ -364,7 +372,8 @@ static bool improve_group(finder *f, int g, double *time, double *sent)
     return best != home;
 }
 
-/* Improves f->trial until no single move helps, and offers the result as the best. */
+/* Improves f->trial until no single move helps, and offers the result as the best. Starts at a random group, so
+ * that repeated calls do not always favour the first groups. */
 static void polish_choice(finder *f)
 {
     int n = f->w->n_groups, since = 0;
@@ -390,6 +399,7 @@ static void kick_choice(finder *f, int how_far)
     }
 }
 
+/* Polishes the best draft, then repeats random moves and polishing until the work limit is reached. */
 static void search_choices(finder *f)
 {
     memcpy(f->trial, f->best, sizeof *f->trial * (size_t)f->w->n_groups);
@@ -402,7 +412,7 @@ static void search_choices(finder *f)
 
 /* ---- the whole ---- */
 
-/* Finds a group that can run nowhere. */
+/* Fails if some group can run on no device; *culprit is a node of it. */
 static mr_status *check_groups(finder *f, int *culprit)
 {
     const mr_workload *w = f->w;
@@ -449,7 +459,7 @@ void mr_assign_single(const mr_workload *w, const int *fixed, int device, int *d
     mr_free(can);
 }
 
-/* device_of serves as `fixed` during the search and is overwritten only at the end. */
+/* device_of is read as `fixed` during the search and overwritten only at the end, so on failure it is unchanged. */
 mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan, int *culprit)
 {
     size_t cells;
@@ -468,6 +478,7 @@ mr_status *mr_assign_find(const mr_workload *w, int *device_of, double *makespan
     for (int v = 0; v < w->n_nodes; v++)
         f.bytes[w->group[v]] += w->bytes ? w->bytes[v] : 0;
     MR_GO(find_devices(&f, culprit));
+    MR_ASSERT(!isinf(f.best_time));
     memcpy(device_of, f.best, sizeof *device_of * (size_t)w->n_groups);
     *makespan = f.best_time;
 out:

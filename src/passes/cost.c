@@ -1,9 +1,9 @@
-/* passes/cost.c -- what nodes and transfers cost, guessed from types and shapes.
+/* passes/cost.c -- rough costs of nodes and transfers, estimated from types and shapes.
  *
- * For decisions where a wrong guess costs time and never changes a result. Guesses lean to one side: computing is
- * assumed to be as fast as it can be, and an unknown dimension counts as 1; lines are assumed to be slow, and a
- * tensor of unknown size to be large. So a transfer that starts when a computation is guessed to end is rather too
- * early than too late. */
+ * For decisions where a wrong estimate costs time but never changes a result. The estimates are biased on purpose:
+ * computing is assumed to be as fast as possible, and an unknown dimension counts as 1; lines are assumed to be
+ * slow, and a tensor of unknown size to be large. So a transfer that is scheduled to start with the estimated end
+ * of a computation starts rather too early than too late. */
 #include "passes/effort.h"
 #include "passes/passes.h"
 
@@ -15,6 +15,7 @@
 #define UNKNOWN_BYTES (1 << 20)
 #define LONGEST_NS 1e12      /* so that sums of them fit */
 
+/* In doubles, because the dimensions of a hostile graph could overflow a product of integers. */
 int64_t mr_cost_bytes(mr_out o)
 {
     mr_dtype type = mr_dtype_base(mr_out_type(o));

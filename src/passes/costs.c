@@ -1,10 +1,11 @@
 /* passes/costs.c -- measured times by device and node.
  *
- * A record per node name, with one mean for each device it ran on: few, so a list. Sizes of outputs are sorted by
- * output.
+ * There is one record per node name, with one mean for each device that the node ran on. These are few, so they
+ * form a list. Sizes of outputs are sorted by output.
  *
- * Estimates and measurements meet in mr_costs_fill: measured times are taken as they are, estimates are scaled by how
- * far the estimates of that device, and of that node elsewhere, were off (geometric means). */
+ * mr_costs_fill combines estimates and measurements: measured times are used unchanged; estimates are scaled by
+ * two geometric means, one of how far the estimates of that device were off, one of how far the estimates of that
+ * node on other devices were off. */
 #include "passes/costs.h"
 
 #include <inttypes.h>
@@ -45,6 +46,7 @@ struct mr_costs {
 
 mr_costs *mr_costs_new(void) { return mr_new(mr_costs); }
 
+/* Records own their lists; the names of devices belong to the table of devices. */
 void mr_costs_free(mr_costs *c)
 {
     uint32_t pos = 0;
@@ -78,6 +80,7 @@ static record *get_record(mr_costs *c, mr_sv node)
     return r;
 }
 
+/* The shared copy of a device's name, made on first use. */
 static const char *get_device(mr_costs *c, mr_sv name)
 {
     char *d = mr_map_get(&c->devices, name);
@@ -88,6 +91,7 @@ static const char *get_device(mr_costs *c, mr_sv name)
     return d;
 }
 
+/* NULL if r is NULL, or if the node was never measured on this device. */
 static ran *find_ran(const record *r, mr_sv device)
 {
     ran *a = r ? r->on : NULL;
@@ -114,6 +118,7 @@ void mr_costs_add(mr_costs *c, const char *device, mr_sv node, double seconds)
 {
     ran *a = get_ran(c, node, mr_sv_of(device));
     a->runs++;
+    MR_ASSERT(a->runs > 0);
     a->seconds += (seconds - a->seconds) / (double)MR_MIN(a->runs, STEADY);
 }
 
@@ -143,6 +148,7 @@ void mr_costs_add_bytes(mr_costs *c, mr_sv node, int output, int64_t bytes)
 
 /* ---- asking ---- */
 
+/* Computing and memory traffic overlap, so the longer of the two counts. */
 static double estimate(mr_effort e, const mr_speed *s)
 {
     return s->op_s + MR_MAX(e.flops / s->flops_per_s, e.bytes / s->bytes_per_s);
@@ -200,6 +206,8 @@ static void fill_others(mr_effort e, mr_device *const *devices, int n_devices, c
             seconds[d] *= scale[d] * own;
 }
 
+/* Fills in estimates first, then replaces or scales them by what was measured. Two passes over the measurements,
+ * because the scale of a device must be known before the nodes not measured there can be scaled. */
 void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_device *const *devices, int n_devices,
                    double *seconds)
 {
@@ -223,6 +231,7 @@ void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_dev
     mr_free(efforts);
 }
 
+/* The measured size, else an estimate from the shape, limited so that sums of sizes do not overflow. */
 int64_t mr_costs_bytes(const mr_costs *c, mr_out o)
 {
     const record *r = c ? mr_map_getz(&c->nodes, o.node->name) : NULL;
@@ -244,6 +253,7 @@ static const char head[] = "# millrace costs 1: device, node, runs, seconds; or:
 
 typedef MR_VEC(char *) line_vec;
 
+/* Appends the lines of one node; the caller owns and frees them. */
 static void print_record(line_vec *out, mr_sv node, const record *r)
 {
     for (const ran *a = r->on; a; a = a->next) {
@@ -314,6 +324,7 @@ static bool parse_line(mr_costs *c, mr_sv line)
     return true;
 }
 
+/* Stops at the first bad line; lines before it have been added. */
 mr_status *mr_costs_parse(mr_costs *c, mr_sv text, const char *name)
 {
     mr_sv rest = text, line;

@@ -1,11 +1,13 @@
-/* passes/cse.c -- nodes that compute the same become one.
+/* passes/cse.c -- common subexpression elimination: nodes that compute the same value become one.
  *
- * Going from producers to consumers, every node is looked up by its op, attrs, inputs, control inputs and device. If
- * an equal node was seen before, all uses move to that one. Left alone: state, references, control flow,
- * placeholders, and the ends of the graph.
+ * Going from producers to consumers, every node is looked up by its op, attrs, inputs, control inputs and device.
+ * If an equal node was seen before, all uses move to that one. Nodes with state, references or control flow are
+ * never merged, nor are placeholders and nodes without outputs.
  *
- * Nodes that go are removed together at the end. Until then `gone` marks them, and `instead` names the node that
- * stays. */
+ * Merged nodes are removed together at the end. Until then `gone` marks them, and `instead` names the node that
+ * replaces each.
+ *
+ * Invariant: instead[id] is set exactly if gone[id] is, and names a node that stays. */
 #include "passes/passes.h"
 
 #include <stdlib.h>
@@ -26,6 +28,7 @@ static bool can_merge(const mr_node *n)
 
 static uint64_t mix_hash(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u + (h >> 29); }
 
+/* Identifies an output by a number, for hashing and comparing. */
 static uint64_t out_id(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 20 | (uint32_t)o.index; }
 
 /* The two inputs in an order that does not depend on how a commutative op was written. */
@@ -85,6 +88,7 @@ static bool same_inputs(const mr_node *a, const mr_node *b)
     return true;
 }
 
+/* The attrs must be in the same order; nodes made by the same code have them so. */
 static bool same_node(const mr_node *a, const mr_node *b)
 {
     if (a->def != b->def || a->n_attrs != b->n_attrs || !same_inputs(a, b))
@@ -101,12 +105,12 @@ typedef struct merger {
     mr_graph *g;
     mr_node **instead; /* by id: the node that takes this one's place; NULL: none does */
     bool *gone;        /* by id: instead is set */
-    int *waited;       /* by id: 1 + id of the last node whose control inputs were found to have this one */
+    int *waited;       /* by id: 1 + id of the last visited node that has this one as a control input */
 } merger;
 
-/* Replaces control inputs that go by the nodes that stay, each once. Edges of nodes that stay are not touched, and
- * those from nodes that go are dropped with them. So a node with n control inputs costs n steps, however many of them
- * change. */
+/* Replaces merged control inputs by the nodes that stay, each once. Edges from nodes that stay are not touched;
+ * edges from merged nodes are dropped when those are removed. So a node with n control inputs costs O(n), however
+ * many of them change. */
 static void redirect_controls(merger *m, mr_node *n)
 {
     int kept = 0;
@@ -128,8 +132,8 @@ static void redirect_controls(merger *m, mr_node *n)
     n->n_ctrl = kept;
 }
 
-/* Consumers of n's outputs read those of `first`. Nodes that wait for n are redirected when they are visited, which
- * is later. */
+/* Makes consumers of n's outputs read those of `first`. Nodes that wait for n by a control edge are redirected
+ * when they are visited, which is later. */
 static mr_status *replace_node(merger *m, mr_node *n, mr_node *first)
 {
     MR_ASSERT(!m->gone[first->id] && n->n_out == first->n_out);
@@ -140,7 +144,7 @@ static mr_status *replace_node(merger *m, mr_node *n, mr_node *first)
     return NULL;
 }
 
-/* The edges left at a node that goes lead to other nodes that go, or were redirected. */
+/* The edges that are left at a merged node lead to other merged nodes or were redirected already. */
 static void remove_merged(merger *m)
 {
     for (int i = 0; i < m->g->nodes.n; i++)

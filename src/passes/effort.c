@@ -1,8 +1,8 @@
-/* passes/effort.c -- what a node does, by family of op.
+/* passes/effort.c -- estimates what a node computes, by family of op.
  *
- * A family says how many operations an element takes and which elements count. An op without a family passes once
- * over its inputs and outputs, with one operation per element. Shapes may be hostile, so sizes are doubles: they
- * cannot overflow. */
+ * A family says how many operations an element takes and which elements count. An op without a family makes one
+ * pass over its inputs and outputs, with one operation per element. Shapes may be hostile, so sizes are doubles:
+ * they cannot overflow. */
 #include "passes/effort.h"
 
 #include "base/memory.h"
@@ -66,7 +66,7 @@ static const family families[] = {
     {"RandomStandardNormal", OUTPUT, 30},
     {"RandomUniform", OUTPUT, 15},
     {"Rank", NOTHING, 0},
-    {"ReadVariableOp", NOTHING, 0}, /* a reference to what is there */
+    {"ReadVariableOp", NOTHING, 0}, /* shares the tensor */
     {"Reshape", NOTHING, 0},
     {"Shape", NOTHING, 0},
     {"ShapeN", NOTHING, 0},
@@ -104,10 +104,10 @@ static const family *find_family(const char *op)
 
 /* ---- sizes ---- */
 
-typedef struct sizes { /* of a node: as the graph says, or as they were when it ran */
+typedef struct sizes { /* shapes of a node: the static ones, or those seen when it ran */
     const mr_node *n;
-    const mr_pshape *const *in, *const *out; /* NULL, or NULL inside: as the graph says */
-    int unknown;
+    const mr_pshape *const *in, *const *out; /* seen shapes; NULL, or a NULL entry: the static shape */
+    int unknown; /* counts for a dimension that is not known */
 } sizes;
 
 static const mr_pshape *in_shape(const sizes *s, int i)
@@ -119,6 +119,7 @@ static const mr_pshape *out_shape(const sizes *s, int i) { return s->out && s->o
 
 static bool has_in(const sizes *s, int i) { return i < s->n->n_in && s->n->in[i].node; }
 
+/* Dimension i of a shape; a negative i counts from the end. A dimension outside of the rank counts as 1. */
 static double dim(const mr_pshape *s, int i, int unknown)
 {
     if (s->rank < 0)
@@ -127,6 +128,7 @@ static double dim(const mr_pshape *s, int i, int unknown)
     return i < 0 || i >= s->rank ? 1 : s->dims[i] < 0 ? unknown : (double)s->dims[i];
 }
 
+/* The number of elements; a shape of unknown rank counts as one unknown dimension. */
 static double elements(const mr_pshape *s, int unknown)
 {
     double n = 1;
@@ -135,7 +137,7 @@ static double elements(const mr_pshape *s, int unknown)
     return s->rank < 0 ? unknown : n;
 }
 
-/* A reference counts as one word: what it leads to stays where it is. */
+/* A reference counts as one word: the tensor behind it is not copied. */
 static double out_bytes(int type, const mr_pshape *shape, int unknown)
 {
     return mr_dtype_is_ref(type) ? 8 : elements(shape, unknown) * (double)mr_dtype_size((mr_dtype)type);
@@ -143,7 +145,7 @@ static double out_bytes(int type, const mr_pshape *shape, int unknown)
 
 double mr_effort_out_bytes(mr_out o, int unknown) { return out_bytes(mr_out_type(o), mr_out_shape(o), unknown); }
 
-/* The bytes that inputs hold, also behind a reference, and outputs. */
+/* The bytes that the node reads and writes. Of an input that is a reference, the tensor behind it counts. */
 static double traffic(const sizes *s)
 {
     double sum = 0;
@@ -155,6 +157,7 @@ static double traffic(const sizes *s)
     return sum;
 }
 
+/* Of the largest input. */
 static double in_elements(const sizes *s)
 {
     double most = 0;
@@ -188,8 +191,7 @@ static double product_terms(const sizes *s)
     return out_elements(s) * dim(in_shape(s, 0), across ? -2 : -1, s->unknown);
 }
 
-/* The taps of a filter meet every position of the smaller image, forwards and backwards alike: in Conv2D that is the
- * output, in its gradients the last input. */
+/* Each filter tap meets every position of one image: the output of Conv2D, and the last input of its gradients. */
 static double convolution_terms(const sizes *s)
 {
     bool back = strstr(s->n->def->name, "Backprop") != NULL;
@@ -202,6 +204,7 @@ static double convolution_terms(const sizes *s)
     return elements(image, s->unknown) * elements(filter, s->unknown) / out_channels;
 }
 
+/* Each output element combines ksize elements of the input. */
 static double window_terms(const sizes *s)
 {
     const mr_attr *k = mr_node_attr(s->n, "ksize");
@@ -220,6 +223,8 @@ static double lstm_terms(const sizes *s)
     return dim(x, 0, s->unknown) * dim(x, 1, s->unknown) * elements(in_shape(s, 4), s->unknown);
 }
 
+/* An op without a family counts the larger of its inputs and outputs. NOTHING means that the op moves no data at
+ * all, so neither operations nor bytes count. */
 mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_pshape *const *out, int unknown)
 {
     const family *f = find_family(n->def->name);

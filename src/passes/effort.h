@@ -1,23 +1,23 @@
-/* passes/effort.h -- what a node does, estimated from its op and shapes alone.
+/* passes/effort.h -- the work of a node, estimated from its op and shapes alone.
  *
- * Good enough to tell a convolution from an addition before anything has run; measured times (passes/costs.h) take over
- * afterwards.  Sizes that the graph leaves open, as a rule the batch, count as what the caller says. */
+ * Good enough to distinguish a convolution from an addition before anything has run; measured times (passes/costs.h)
+ * replace it afterwards. The caller says what an unknown dimension, usually the batch, counts as. */
 #ifndef MR_PASSES_EFFORT_H
 #define MR_PASSES_EFFORT_H
 
 #include "graph/graph.h"
 
-enum { MR_USUAL_DIM = 32 }; /* for a size that is not known */
+enum { MR_USUAL_DIM = 32 }; /* assumed for an unknown dimension */
 
 typedef struct mr_effort {
-    double flops; /* arithmetic, exp and its kind as several */
-    double bytes; /* of memory read and written; 0 with 0 flops: nothing happens */
+    double flops; /* arithmetic operations; exp and similar functions count as several */
+    double bytes; /* memory read and written; both 0: the node moves no data */
 } mr_effort;
 
 mr_effort mr_effort_of(const mr_node *n, int unknown);
-/* The same with shapes as they were when the node ran: by input and by output, NULL where the graph's counts. */
+/* The same with the shapes seen when the node ran, by input and by output; a NULL entry means the static shape. */
 mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_pshape *const *out, int unknown);
-/* Of a tensor; of the value that a reference or resource leads to: of the handle. */
+/* The size of a tensor; of a reference or resource, the size of the handle. */
 double mr_effort_out_bytes(mr_out o, int unknown);
 
 #endif

@@ -1,4 +1,4 @@
-/* passes/fold.c -- what depends on constants only is computed once, now.
+/* passes/fold.c -- constant folding: nodes that depend only on constants are computed once, before the first step.
  *
  * Going from producers to consumers, a node is folded if all its data inputs have known values and its op is pure.
  * Shape, Size and Rank are folded also if the static shape of their input is fully known and does not come from a fed
@@ -17,11 +17,12 @@ typedef struct folder {
     mr_graph *g;
     int64_t max_bytes;
     mr_tensor ***values; /* by node id: n_out tensors (entries may be NULL), or NULL: not constant */
-    bool *fed;           /* by node id: its value depends on a feed, so its static shape is not to be trusted */
-    int n;               /* ids covered; new Consts lie beyond */
-    bool control_flow;   /* the graph has some */
+    bool *fed;           /* by node id: the value depends on a feed, so the static shape may be wrong */
+    int n;               /* number of ids before this pass; new Consts have higher ids */
+    bool control_flow;   /* the graph has control flow */
 } folder;
 
+/* A call of a library function has no op and is never folded. */
 static bool is_pure(const mr_node *n)
 {
     return !(n->def->flags & (MR_STATEFUL | MR_NO_FOLD)) && n->def->op && !mr_node_is_control_flow(n);
@@ -32,6 +33,7 @@ static bool is_shape_op(const mr_node *n)
     return mr_node_is(n, "Shape") || mr_node_is(n, "ShapeN") || mr_node_is(n, "Size") || mr_node_is(n, "Rank");
 }
 
+/* Handles and references stand for state, which a Const cannot hold. */
 static bool plain_types(const mr_node *n)
 {
     for (int i = 0; i < n->n_out; i++)
@@ -64,12 +66,14 @@ static void drop_values(mr_tensor **v, int n)
     mr_free(v);
 }
 
+/* The free function of shape_only's tensors: their data is static. */
 static void keep_data(void *data, size_t bytes, void *arg)
 {
     (void)data, (void)bytes, (void)arg;
 }
 
-/* A tensor with nothing in it but its shape, for ops that never read data. */
+/* A tensor with a shape but no data, for ops that never read data. NULL if the type is not plain or the shape is
+ * not valid. */
 static mr_tensor *shape_only(const mr_pshape *s, mr_dtype t)
 {
     mr_tensor *out = NULL;
@@ -79,13 +83,14 @@ static mr_tensor *shape_only(const mr_pshape *s, mr_dtype t)
     return out;
 }
 
-/* An output of a Switch has its own deadness, which the control edge of inherit_controls would not carry. */
+/* True if n reads only the shape of o, and that shape is certain. An output of a Switch is excluded: whether it is
+ * dead is decided per output, and the control edge of inherit_controls would not carry that. */
 static bool shape_is_known(const folder *w, const mr_node *n, mr_out o)
 {
     return is_shape_op(n) && !w->fed[o.node->id] && !mr_node_is_switch(o.node) && mr_pshape_full(mr_out_shape(o));
 }
 
-/* The inputs of a node as values, which the caller owns; false if one is not known. */
+/* The inputs of a node as values, which the caller owns, also on failure. false if one is not known. */
 static bool gather_inputs(const folder *w, const mr_node *n, mr_tensor **in)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -122,7 +127,7 @@ static void evaluate_node(folder *w, mr_node *n)
     drop_values(out, n->n_out);
 }
 
-/* Notes what depends on a feed, and folds the node if that is allowed. */
+/* Records whether the node depends on a feed, and folds it if that is allowed. Producers have been visited before. */
 static void visit_node(folder *w, mr_node *n)
 {
     w->control_flow |= mr_node_is_control_flow(n);
@@ -140,6 +145,7 @@ static void visit_node(folder *w, mr_node *n)
  * this pass made has inherited already. */
 static void inherit_controls(const folder *w, mr_node *to, const mr_node *from, bool *seen)
 {
+    MR_ASSERT(from->id < w->n);
     if (seen[from->id])
         return;
     seen[from->id] = true;
@@ -192,6 +198,7 @@ static bool feeds_the_rest(const folder *w, const mr_node *n, int output)
     return false;
 }
 
+/* Makes a Const for each output that nodes outside of the folded part read. */
 static mr_status *replace_node(folder *w, mr_node *n)
 {
     if (!w->values[n->id] || mr_node_is(n, "Const"))
@@ -210,7 +217,7 @@ static void sweep_folded(folder *w, mr_node **order, int n, const bool *had_uses
             mr_graph_remove(w->g, order[i]);
 }
 
-/* n_out is recorded, because nodes may be removed before their values are dropped. */
+/* The number of outputs is recorded before anything is removed, because values are dropped after their nodes. */
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes)
 {
     mr_status *st = NULL;

@@ -1,8 +1,8 @@
-/* passes/frames.c -- which loop a node is in, read off the graph.
+/* passes/frames.c -- finds the loop that each node belongs to.
  *
- * Going from producers to consumers, the frame of a node is the frame its inputs come from. Enter leads into a child
- * frame named by its frame_name, Exit back to the parent. All inputs must agree. The only edges that point backwards,
- * NextIteration to Merge, are checked in a second pass.
+ * Going from producers to consumers, the frame of a node is the frame of its inputs. Enter leads into a child
+ * frame named by its frame_name, Exit back to the parent. All inputs must agree. The only edges that point
+ * backwards, NextIteration to Merge, are checked in a second pass.
  *
  * Invariant: a parent frame has a smaller index than its children; frame 0 is the root. */
 #include "passes/passes.h"
@@ -31,6 +31,7 @@ static int find_child(const mr_frame_info *info, int n, int parent, mr_sv name)
 int mr_frames_out(const mr_frames *f, const mr_node *n)
 {
     int own = f->of_node[n->id];
+    MR_ASSERT(own >= 0 && own < f->n);
     if (mr_node_is_enter(n))
         return find_child(f->info, f->n, own, enter_frame_name(n));
     if (mr_node_is_exit(n))
@@ -38,6 +39,7 @@ int mr_frames_out(const mr_frames *f, const mr_node *n)
     return own;
 }
 
+/* mr_frames_out while the frames are still being collected. */
 static int out_frame(finder *w, const mr_node *n)
 {
     mr_frames view = {w->info.n, w->info.p, w->f.of_node};
@@ -112,6 +114,7 @@ static mr_status *visit_node(finder *w, mr_node *n)
     return NULL;
 }
 
+/* Every input of a Merge must come from the frame of the Merge; the first pass has skipped the back edge. */
 static mr_status *check_back_edges(finder *w, mr_node *n)
 {
     for (int i = 0; mr_node_is_merge(n) && i < n->n_in; i++) {

@@ -1,18 +1,18 @@
-/* passes/lower.c -- functional control flow rewritten as the dataflow graph it means.
+/* passes/lower.c -- rewrites functional control flow as a dataflow graph.
  *
  * A node with the attr _lower_using_switch_merge (or, for a call, _lower_as_multi_device_function) is replaced by the
  * bodies of its functions, so that the executor runs them as part of the step: iterations in parallel, on any device,
  * and nothing that nobody reads. If and Case become Switch and Merge; While becomes Enter, Merge, Switch,
  * NextIteration and Exit.
  *
- * What a call guarantees must still hold:
- * - Nothing of it runs before the node's control inputs: they hold up what everything else waits for.
- * - Whoever reads a result or waits for the node finds all side effects done: results pass through an Identity behind
- * a NoOp that waits for the effects.
+ * The guarantees of a call must still hold:
+ * - Nothing of it runs before the node's control inputs: the nodes that everything else depends on wait for them.
+ * - A node that reads a result or waits for the lowered node finds all side effects done: results pass through an
+ *   Identity after a NoOp that waits for the effects.
  * - A node without inputs in a body is dead with its branch, and runs once per iteration: it waits for a pivot.
  *
- * What cannot be rewritten is left as it is: its kernel calls the functions. So are calls that are nested too deep or
- * would grow the graph too far, as recursive functions do.
+ * A node that cannot be rewritten stays: its kernel calls the functions. So do calls that are nested too deep or would
+ * grow the graph too far, as recursive functions do.
  *
  * Errors: the first error of an emitted node is kept in lowerer.st, and nothing is emitted after it. */
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum { MAX_DEPTH = 12, MAX_NODES = 200000, MAX_BRANCHES = 256 };
 
 typedef struct lowerer {
     mr_graph *g;
-    int n_old;    /* nodes that were there before */
+    int n_old;    /* number of nodes before this pass */
     mr_imap depth; /* node id -> how many bodies it is in */
     mr_status *st; /* first error of an emitted node */
 } lowerer;
@@ -38,11 +38,12 @@ typedef struct site { /* where a node is lowered */
     int depth;
 } site;
 
-/* Adds a node beside the one that is lowered. Returns NULL after an error. later: the type of a second input of a
- * Merge that is connected later (the back edge of a loop); 0: none. */
+/* Adds a node next to the one that is lowered, on its device. Returns NULL after an error. later: the type of a
+ * second input of a Merge that is connected later (the back edge of a loop); 0: none. */
 static mr_node *emit(site *s, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in,
                      int later)
 {
+    MR_ASSERT(!later || strcmp(op, "Merge") == 0);
     mr_node *out = NULL;
     if (s->w->st)
         return NULL;
@@ -65,6 +66,7 @@ static mr_node *emit(site *s, const char *op, const char *name, const mr_named_a
     return out;
 }
 
+/* A node with one input; MR_NO_OUT after an error. */
 static mr_out emit1(site *s, const char *op, const char *name, mr_out a)
 {
     mr_node *n = emit(s, op, name, NULL, 0, &a, 1, 0);
@@ -93,7 +95,8 @@ static void after_controls(site *s, mr_node *n)
         add_after(n, s->n->ctrl[i]);
 }
 
-/* A scalar bool for the decision of an If or While. */
+/* A scalar bool for the decision of an If or While. Values of other types or shapes are converted by ToBool, as
+ * the kernels do. */
 static mr_out make_predicate(site *s, mr_out v)
 {
     if (mr_dtype_base(mr_out_type(v)) == MR_BOOL && mr_out_shape(v)->rank == 0)
@@ -103,6 +106,7 @@ static mr_out make_predicate(site *s, mr_out v)
 
 /* ---- bodies ---- */
 
+/* The body of a function of the graph's library; the caller owns *out. */
 static mr_status *instantiate(const site *s, const mr_func_ref *f, mr_body *out)
 {
     const mr_function *def = mr_library_find(s->w->g->library, mr_sv_of(f->name));
@@ -111,8 +115,8 @@ static mr_status *instantiate(const site *s, const mr_func_ref *f, mr_body *out)
     return mr_function_instantiate(s->w->g->library, def, f->attrs, f->n_attrs, out);
 }
 
-/* True if the body takes the node's inputs from `first` on and returns what the node returns (n_rets < 0), or n_rets
- * values. */
+/* True if the body can be inlined, takes the node's inputs from `first` on, and returns n_rets values. n_rets < 0:
+ * it returns as many values as the node has outputs, with the same types. */
 static bool fits(const site *s, const mr_body *b, int first, int n_rets)
 {
     const mr_node *n = s->n;
@@ -132,7 +136,7 @@ typedef struct placed_body { /* a body once it is in the graph */
     mr_node *done; /* waits for its effects; NULL: there are none */
 } placed_body;
 
-/* Lets the results wait for the side effects of the body. */
+/* Makes the results wait for the side effects of the body, through the NoOp out->done. */
 static void tie_results(site *s, int n_rets, mr_node_list *effects, mr_node *pivot, placed_body *out)
 {
     if (effects->n == 0)
@@ -147,7 +151,8 @@ static void tie_results(site *s, int n_rets, mr_node_list *effects, mr_node *piv
     }
 }
 
-/* Inlines a body with these arguments. New nodes are one level deeper than the call, which limits recursion. */
+/* Inlines a body with these arguments. New nodes are one level deeper than the call, which limits recursion.
+ * out->rets is in the graph's arena. */
 static void place_body(site *s, const mr_body *b, const char *name, const mr_out *args, mr_node *pivot, placed_body *out)
 {
     lowerer *w = s->w;
@@ -156,6 +161,7 @@ static void place_body(site *s, const mr_body *b, const char *name, const mr_out
     if (w->st)
         return;
     int start = w->g->nodes.n;
+    MR_ASSERT(s->depth < MAX_DEPTH);
     char *prefix = mr_printf("%s/%s", s->n->name, name);
     mr_inline spec = {prefix, s->n->device, args, pivot};
     w->st = mr_graph_inline(w->g, b, &spec, out->rets, &effects);
@@ -208,6 +214,7 @@ typedef struct branches {
     mr_out index; /* bool, or int32 of a Case */
 } branches;
 
+/* Routes v to one output per branch: Switch for a bool, _SwitchN for the index of a Case. */
 static mr_out switch_of(site *s, const branches *b, mr_out v)
 {
     if (mr_dtype_base(mr_out_type(b->index)) == MR_BOOL)
@@ -217,12 +224,13 @@ static mr_out switch_of(site *s, const branches *b, mr_out v)
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
-/* Switches every argument by the condition and inlines the branches behind it. Each branch has a pivot that is live
+/* Switches every argument by the condition and inlines the branches after it. Each branch has a pivot that is live
  * exactly if the branch is taken. */
 static void place_branches(site *s, branches *b)
 {
     mr_arena *a = &s->w->g->arena;
     int n_args = s->n->n_in - 1;
+    MR_ASSERT(n_args >= 0 && b->n >= 1);
     mr_out *ways = mr_arena_array(a, mr_out, n_args + 1), *args = mr_arena_array(a, mr_out, n_args + 1);
     mr_out way = switch_of(s, b, b->index);
     for (int i = 0; i < n_args && !s->w->st; i++)
@@ -311,7 +319,7 @@ static bool lower_branches(site *s)
 /* ---- While ---- */
 
 typedef struct loop_var {
-    bool constant; /* the body gives it back as it was */
+    bool constant; /* the body returns it unchanged */
     mr_out enter, merge, way, exit;
 } loop_var;
 
@@ -341,6 +349,7 @@ static void enter_loop(site *s, while_loop *l)
     }
 }
 
+/* The pivot of the condition: find_invariants guarantees that some variable has a Merge. */
 static mr_node *first_merge(const while_loop *l)
 {
     for (int i = 0; i < l->n; i++)
@@ -359,8 +368,8 @@ static mr_out place_cond(site *s, while_loop *l)
     return s->w->st ? MR_NO_OUT : emit1(s, "LoopCond", "loop_cond", make_predicate(s, p.rets[0]));
 }
 
-/* Inlines the body behind the Switches and closes the back edges. A constant is live in the last iteration too, when
- * the body does not run, so the body reads it through an Identity that waits for the pivot. */
+/* Inlines the body after the Switches and closes the back edges. A constant is live in the last iteration too,
+ * when the body does not run, so the body reads it through an Identity that waits for the pivot. */
 static void place_loop_body(site *s, while_loop *l, mr_out cond)
 {
     placed_body p;
@@ -379,6 +388,7 @@ static void place_loop_body(site *s, while_loop *l, mr_out cond)
             add_after(l->args[i].node, pivot);
         }
     place_body(s, &l->body, "body", l->args, pivot, &p);
+    MR_ASSERT(s->w->st || pivot);
     for (int i = 0; i < l->n && !s->w->st; i++)
         if (!l->v[i].constant) {
             mr_out next = emit1(s, "NextIteration", "next", p.rets[i]);
@@ -388,8 +398,8 @@ static void place_loop_body(site *s, while_loop *l, mr_out cond)
         }
 }
 
-/* Makes the Exits that are read, and at least one, which stands for the end of the loop. The result of a constant is
- * its input, but not before the loop is over. */
+/* Makes the Exits that are read, and at least one, which marks the end of the loop. The result of a constant is
+ * its input, but not before the loop has ended. */
 static void leave_loop(site *s, while_loop *l)
 {
     mr_node *executed = NULL;
@@ -426,6 +436,8 @@ static void find_invariants(while_loop *l)
         l->v[0].constant = false;
 }
 
+/* Instantiates the condition and the body; false if they cannot be inlined. Errors are dropped: running the node
+ * reports them. */
 static bool read_while(site *s, while_loop *l)
 {
     const mr_attr *c = mr_node_attr(s->n, "cond"), *b = mr_node_attr(s->n, "body");
@@ -503,6 +515,7 @@ static void place_call(site *s, const mr_body *b)
         replace_controls(s, executed);
 }
 
+/* Returns false if the node stays as it is. */
 static bool lower_call(site *s)
 {
     const mr_attr *f = mr_node_attr(s->n, "f");
@@ -562,8 +575,8 @@ static bool lower_node(site *s)
     return is_one_of(n, ifs) ? lower_branches(s) : is_one_of(n, whiles) && lower_while(s);
 }
 
-/* New nodes that request no device go where the lowered node was. Nodes with handles or references are left to the
- * placer. */
+/* New nodes that request no device run where the lowered node was placed. Nodes with handles or references are
+ * left to the placer, because they must be with their resources. */
 static void keep_place(lowerer *w, const mr_node *n, int start)
 {
     for (int i = start; n->placed && i < w->g->nodes.n; i++) {
@@ -580,7 +593,8 @@ static void keep_place(lowerer *w, const mr_node *n, int start)
 
 /* ---- what nobody needs ---- */
 
-/* Removes new nodes that nobody needs. Old nodes and side effects are needed, and whatever those read. */
+/* Removes new nodes that nobody needs by copying the others. Old nodes and side effects are needed, and everything
+ * they depend on. On success *g is the copy. */
 static mr_status *drop_unneeded(lowerer *w, mr_graph **g)
 {
     mr_graph *out = NULL;
@@ -611,7 +625,7 @@ static mr_status *drop_unneeded(lowerer *w, mr_graph **g)
     return st;
 }
 
-/* Nodes that are added are looked at in turn, so calls inside functions are lowered too, up to MAX_DEPTH. */
+/* The loop also visits the nodes that it adds, so calls inside functions are lowered too, up to MAX_DEPTH. */
 mr_status *mr_lower(mr_graph **g, bool *any)
 {
     lowerer w = {.g = *g, .n_old = (*g)->nodes.n};

@@ -2,9 +2,10 @@
  * share.
  *
  * For sessions that request it (collective_deterministic_sequential_execution). The order is that of the instance
- * keys, as far as dependencies allow. Collectives inside of loops, and those whose keys are not known, are left as
- * they are. One order is found for all devices together, and control edges follow it within each device, so they
- * close no cycle. */
+ * keys, as far as dependencies allow. Collectives inside of loops, and those with unknown keys, are not ordered. One
+ * order is found for all devices together, and control edges follow it within each device, so they close no cycle.
+ *
+ * Invariant: a call enters the order (placed) only after all calls that it depends on. */
 #include "base/memory.h"
 #include "passes/passes.h"
 
@@ -12,7 +13,7 @@ typedef struct call {
     mr_node *node;
     int64_t key;
     bool placed;      /* in the order */
-    uint64_t *behind; /* a bit for each call that it depends on */
+    uint64_t *behind; /* one bit for each call that this one depends on */
 } call;
 
 typedef struct orderer {
@@ -84,6 +85,7 @@ static void look_behind(orderer *o, int which)
             o->calls.p[which].behind[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
+/* True if all calls that c depends on are in the order already. */
 static bool is_free(const orderer *o, const call *c)
 {
     for (int i = 0; i < o->calls.n; i++)
@@ -92,7 +94,7 @@ static bool is_free(const orderer *o, const call *c)
     return true;
 }
 
-/* The lowest key of those that depend on nothing that is left; -1: none is left, or the rest depends on each other. */
+/* The free call with the lowest key. -1: none is left, or the rest depend on each other. */
 static int next_of(const orderer *o)
 {
     int best = -1;
@@ -104,12 +106,13 @@ static int next_of(const orderer *o)
     return best;
 }
 
-/* Adds the control edges. */
+/* Adds a control edge from each collective to the next one of the same device. */
 static void chain_calls(orderer *o)
 {
     mr_map last = {.borrow_keys = true}; /* device -> node */
     for (int i; (i = next_of(o)) >= 0;) {
         mr_node *n = o->calls.p[i].node;
+        MR_ASSERT(!o->calls.p[i].placed);
         o->calls.p[i].placed = true;
         mr_node *before = mr_map_putz(&last, n->placed ? n->placed : "", n);
         if (before)
@@ -118,6 +121,8 @@ static void chain_calls(orderer *o)
     mr_map_deinit(&last);
 }
 
+/* Finds the dependencies between all collectives first: the edges that chain_calls adds need no new search,
+ * because they follow the order. On failure the graph is unchanged. */
 mr_status *mr_order_collectives(mr_graph *g)
 {
     mr_frames frames;

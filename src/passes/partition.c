@@ -5,16 +5,19 @@
  * variable at its own time. A control edge travels as an empty tensor.
  *
  * A loop that spans devices needs care, since a Recv has no inputs and would run only once. On every device that
- * receives inside the loop, a control loop (Enter, Merge, Switch on the loop's predicate, NextIteration) turns in
- * step with the real one, and each Recv takes a control edge from its Merge. The predicate itself travels like any
- * other value. Nested loops nest their control loops.
+ * receives inside the loop, a control loop (Enter, Merge, Switch on the loop's predicate, NextIteration) makes the same
+ * iterations as the real one, and each Recv has a control edge from its Merge. The predicate itself is transferred like
+ * any other value. Nested loops nest their control loops.
  *
- * Floats may go to another task as bfloat16 (white paper of 2015, 5.5): the lower half of each is cut off before the
- * Send and filled with zeros behind the Recv. That is done here, after gradients were made, so they know nothing of
- * it.
+ * Floats may be sent to another task as bfloat16 (white paper of 2015, 5.5): the lower half of each is cut off before
+ * the Send and filled with zeros after the Recv. This happens after gradients were made, so gradients do not see it.
  *
- * An Enter gives its value to one iteration only, a NextIteration to all but the first: no Recv that waits in every
- * iteration could answer them. So they are first moved to where their values are used, or duplicated. */
+ * An Enter passes its value to one iteration only, a NextIteration to all but the first. A Recv waits in every
+ * iteration, so it could not receive from them. So they are first moved to where their values are used, or duplicated
+ * (the code calls both kinds doors).
+ *
+ * Invariants: nodes below n_nodes have their device in device_of; the device of node n_nodes + i is dev_new[i]. Every
+ * node that this pass adds goes through finish_node or schedule, which keep the two arrays complete. */
 #include "passes/passes.h"
 
 #include <stdatomic.h>
@@ -25,12 +28,12 @@ typedef struct cutter {
     mr_device *const *devices;
     int n_devices;
     mr_frames frames;
-    int n_nodes;        /* nodes of the frame analysis; later ones are ours */
+    int n_nodes;        /* nodes of the frame analysis; later ones were added by this pass */
     int *device_of;     /* by id of those */
     mr_node **merges;   /* control loop Merge by frame * n_devices + device; NULL: none */
-    int64_t *first_key; /* by id: the number of its first output, if all outputs and node ends are numbered */
-    int *lines;         /* by device: the first one of its task */
-    mr_imap recvs;      /* transfer_key -> what was received already */
+    int64_t *first_key; /* by id: the number of its first output in a numbering of all outputs and node ends */
+    int *lines;         /* by device: the first device of its task */
+    mr_imap recvs;      /* transfer_key -> the node that has received it */
     MR_VEC(int) dev_new; /* device of node n_nodes + i */
     MR_VEC(mr_cut_edge) transfers;
 } cutter;
@@ -42,6 +45,7 @@ static int64_t next_edge(void)
     return atomic_fetch_add(&counter, 1);
 }
 
+/* Of a node of the graph or of one that this pass added. */
 static int device_index(const cutter *c, const mr_node *n)
 {
     MR_ASSERT(n->id - c->n_nodes < c->dev_new.n);
@@ -78,15 +82,18 @@ static mr_node_builder *begin_node(cutter *c, const char *op, const char *base)
     return b;
 }
 
+/* Finishes a node that this pass adds, and records its device. Nodes must be finished in the order of their ids. */
 static mr_status *finish_node(cutter *c, mr_node_builder *b, int device, mr_node **out)
 {
     MR_TRY(mr_node_finish(b, out));
     MR_ASSERT(device >= 0 && device < c->n_devices);
+    MR_ASSERT((*out)->id == c->n_nodes + c->dev_new.n);
     (*out)->placed = c->devices[device]->name;
     mr_vec_push(&c->dev_new, device);
     return NULL;
 }
 
+/* An empty tensor, as the start of a control loop or to report that `control` has ended. */
 static mr_status *add_empty_const(cutter *c, int device, const char *base, mr_node *control, mr_node **out)
 {
     mr_node_builder *b = begin_node(c, "Const", base);
@@ -142,6 +149,7 @@ static mr_status *use_copy(cutter *c, mr_node *n, mr_node *copy, int device)
     return NULL;
 }
 
+/* The number of uses of n on one device. */
 static int count_uses(const cutter *c, const mr_node *n, int device)
 {
     int count = 0;
@@ -150,8 +158,8 @@ static int count_uses(const cutter *c, const mr_node *n, int device)
     return count;
 }
 
-/* Moves the node to its consumers if none of them is on its own device, and copies it to every other device that uses
- * it. */
+/* Moves the node to its consumers if none of them is on its own device, and copies it to every other device that
+ * uses it. A node that reads a reference must stay with its variable. */
 static mr_status *move_door(cutter *c, mr_node *n)
 {
     if (n->uses.n > 0 && count_uses(c, n, c->device_of[n->id]) == 0 && !by_reference(n))
@@ -194,7 +202,7 @@ static mr_status *move_doors(cutter *c)
 
 static mr_node **merge_at(cutter *c, int frame, int device) { return &c->merges[frame * c->n_devices + device]; }
 
-/* Makes the Enter and Merge of the control loop on a device, and those of the loops around it. close_control_loop
+/* Makes the Enter and Merge of the control loop on a device, and those of the enclosing loops. close_control_loop
  * adds the predicate. */
 static mr_status *open_control_loop(cutter *c, int frame, int device)
 {
@@ -240,8 +248,8 @@ static int edge_frame(const cutter *c, const mr_node *src)
     return src->id < c->n_nodes ? mr_frames_out(&c->frames, src) : 0;
 }
 
-/* A device that only sends what it computes from invariants would not know how often. It needs the control loop too,
- * unless it has the loop's condition itself. */
+/* A device that only sends values computed from invariants would not know how often to send. It needs the control
+ * loop too, unless it has the loop's condition itself. */
 static mr_status *open_at_both_ends(cutter *c, const mr_node *src, const mr_node *dst)
 {
     int from = device_index(c, src), to = device_index(c, dst), frame = edge_frame(c, src);
@@ -296,7 +304,7 @@ static bool is_lossy(const cutter *c, mr_out src, int from, int to)
     return own && own->kind == MR_ATTR_BOOL && !own->is_list ? own->b : c->o->lossy;
 }
 
-/* Cuts floats to their upper halves, or makes floats of those. A NaN stays a NaN. */
+/* Converts floats to their upper halves, or these back to floats. A NaN remains a NaN. */
 static mr_status *add_cast(cutter *c, mr_out x, mr_dtype to, int device, mr_node **out)
 {
     mr_node_builder *b = begin_node(c, "Cast", x.node->name);
@@ -317,7 +325,7 @@ static mr_status *add_send(cutter *c, mr_out src, int to, const char *edge, mr_n
 }
 
 /* The Recv waits for the control loop of its frame. It gets the static shape of its source, from which the cost of
- * its consumers is guessed. */
+ * its consumers is estimated. */
 static mr_status *add_recv(cutter *c, mr_out src, int to, int frame, const char *edge, mr_node **out)
 {
     mr_node_builder *b = begin_node(c, "_Recv", src.node->name);
@@ -329,11 +337,12 @@ static mr_status *add_recv(cutter *c, mr_out src, int to, int frame, const char 
     return mr_out_refine_shape((mr_out){*out, 0}, mr_out_shape(src));
 }
 
-/* Adds a Send behind `src` on its device and the matching Recv on device `to`. */
+/* Adds a Send after `src` on its device and the matching Recv on device `to`. */
 static mr_status *add_transfer(cutter *c, mr_out src, int to, int frame, mr_cut_edge *t)
 {
     mr_status *st = NULL;
     int from = device_index(c, src.node);
+    MR_ASSERT(from != to);
     bool lossy = is_lossy(c, src, from, to);
     char *edge = mr_printf("edge_%lld_%s", (long long)next_edge(), src.node->name);
     *t = (mr_cut_edge){.remote = c->lines[from] != c->lines[to], .line = c->lines[to]};
@@ -353,6 +362,7 @@ out:
     return st;
 }
 
+/* Numbers all outputs, and one end per node, for transfer_key. Control loops exist already; transfers do not. */
 static void count_keys(cutter *c)
 {
     int n = c->g->nodes.n;
@@ -364,20 +374,23 @@ static void count_keys(cutter *c)
     }
 }
 
-/* Identifies an output, or (index n_out) the end of a node, on its way to a device. Only nodes that existed before
- * the first transfer have one. */
+/* Identifies the transfer of an output, or (index n_out) of the end of a node, to a device. Only nodes that
+ * existed before the first transfer have keys. */
 static uint64_t transfer_key(const cutter *c, mr_out o, int device)
 {
+    MR_ASSERT(o.index >= 0 && o.index <= o.node->n_out);
     return (uint64_t)(c->first_key[o.node->id] + o.index) * (uint64_t)c->n_devices + (uint64_t)device;
 }
 
+/* True for a Recv, or the Cast after a shortened one. */
 static bool is_received(const mr_node *n)
 {
     return mr_node_is(n, "_Recv") || (mr_node_is(n, "Cast") && mr_node_is(n->in[0].node, "_Recv"));
 }
 
-/* Replaces an input from another device by what was received. A value that is read through a reference is read no
- * earlier than the other inputs are there; those of a Merge need not come. */
+/* Replaces an input from another device by the received value. A value that is read through a reference must not
+ * be read before the other inputs are ready, so its Recv waits for them. A Merge is excepted, because not all its
+ * inputs arrive. */
 static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
 {
     mr_out src = n->in[input];
@@ -397,7 +410,7 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
     return mr_node_set_input(n, input, (mr_out){value, 0});
 }
 
-/* An empty tensor reports the end of the source; the Identity behind the Recv carries its deadness. */
+/* An empty tensor reports the end of the source. The Identity after the Recv carries its deadness. */
 static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
 {
     int to = device_index(c, n), frame = edge_frame(c, src);
@@ -418,6 +431,8 @@ static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
     return NULL;
 }
 
+/* Cuts all edges that reach n from other devices. Control inputs are visited backwards, because cutting one
+ * removes it. */
 static mr_status *cut_node(cutter *c, mr_node *n)
 {
     for (int i = 0; i < n->n_in; i++)
@@ -429,7 +444,7 @@ static mr_status *cut_node(cutter *c, mr_node *n)
     return NULL;
 }
 
-/* Copies the nodes of each device into a graph of its own. */
+/* Copies the nodes of each device into a separate graph. */
 static mr_status *split_graph(cutter *c, mr_graph **out)
 {
     bool *keep = mr_new_array(bool, c->g->nodes.n + 1);
@@ -448,7 +463,7 @@ out:
     return st;
 }
 
-/* The line of a device is the first device of its task: transfers within a task need no line. */
+/* A line stands for a task: lines[d] is the first device of d's task. Transfers within a task need no line. */
 static void find_lines(cutter *c)
 {
     mr_device_name *names = mr_new_array(mr_device_name, c->n_devices + 1);
@@ -490,8 +505,8 @@ static int only_device(const cutter *c)
     return d;
 }
 
-/* Cuts the nodes of the graph and of the control loops, but not the transfers that are made meanwhile. On failure all
- * out[i] are NULL. */
+/* Cuts the nodes of the graph and of the control loops, but not the transfers that are added meanwhile. On failure
+ * all out[i] are NULL. */
 mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out)
 {
     mr_status *st = NULL;

@@ -1,4 +1,4 @@
-/* passes/place.c -- a device for every node.
+/* passes/place.c -- chooses a device for every node.
  *
  * Nodes that must stay together (a `_class` attr, an edge into a reference or resource input) form groups by
  * union-find. The requests of a group are merged. Its candidates are the devices that match the merged request and
@@ -19,6 +19,7 @@ int mr_placer_root(mr_placer *p, int i)
     return i;
 }
 
+/* The smaller id becomes the root. */
 static void join_groups(mr_placer *p, int a, int b)
 {
     a = mr_placer_root(p, a);
@@ -27,7 +28,7 @@ static void join_groups(mr_placer *p, int a, int b)
     p->parent[MR_MAX(a, b)] = MR_MIN(a, b);
 }
 
-/* Functions that are called across devices may take handles from anywhere. */
+/* Ops that call functions, which may run on several devices and may take handles from any of them. */
 static bool may_move_handles(const mr_node *n)
 {
     static const char *const ops[] = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "_If", "Case",
@@ -69,6 +70,7 @@ static mr_status *add_request(mr_placer *p, const mr_node *n, mr_place_group *gr
     return st;
 }
 
+/* Links the members of each group by p->next, in the order of their ids. */
 static void list_members(mr_placer *p)
 {
     for (int i = 0; i < p->g->nodes.n; i++)
@@ -97,6 +99,7 @@ static void gather_requests(mr_placer *p)
     }
 }
 
+/* A call of a library function runs on any device. */
 static bool has_kernel(const mr_node *n, const mr_device *d)
 {
     return n->def->function || mr_device_kernel(d, n);
@@ -118,6 +121,7 @@ static bool may_stay(mr_placer *p, const mr_place_group *gr)
     return has_all || has_state;
 }
 
+/* Groups that must move lose their earlier device. */
 static void forget_misfits(mr_placer *p)
 {
     for (int i = 0; i < p->g->nodes.n; i++)
@@ -142,6 +146,7 @@ static mr_status *no_kernel(const mr_node *n)
     return st;
 }
 
+/* True if the device matches the request and has kernels for all members of the group. */
 bool mr_placer_fits(mr_placer *p, int root, const mr_device *d, const mr_device_name *request)
 {
     mr_device_name name;
@@ -153,6 +158,7 @@ bool mr_placer_fits(mr_placer *p, int root, const mr_device *d, const mr_device_
     return true;
 }
 
+/* The preferred device that fits, by p->order; NULL: none. */
 static const char *first_candidate(mr_placer *p, int root, const mr_device_name *request)
 {
     for (int i = 0; i < p->o->n_devices; i++)
@@ -161,7 +167,7 @@ static const char *first_candidate(mr_placer *p, int root, const mr_device_name 
     return NULL;
 }
 
-/* Says why a group has no device. A member without any kernel explains more than the request does. The text is
+/* Explains why a group has no device. A member without any kernel explains more than the request does. The text is
  * TensorFlow's. */
 static mr_status *cannot_assign(mr_placer *p, const mr_node *n, const mr_place_group *gr)
 {
@@ -191,6 +197,7 @@ static void place_group(mr_placer *p, const mr_node *n, const char *wish)
 {
     int root = mr_placer_root(p, n->id);
     mr_place_group *gr = &p->groups[root];
+    MR_ASSERT(p->parent[root] == root && gr->first >= 0);
     if (gr->device || gr->error)
         return;
     for (int i = 0; wish && i < p->o->n_devices; i++)
@@ -246,6 +253,7 @@ static void place_round(mr_placer *p, bool generators)
     }
 }
 
+/* For qsort: the higher priority first, then by name. */
 static int by_preference(const void *a, const void *b)
 {
     const mr_device *x = *(mr_device *const *)a, *y = *(mr_device *const *)b;
@@ -271,7 +279,8 @@ static mr_status *collect_results(mr_placer *p, const bool *needed)
 
 /* ---- the whole ---- */
 
-/* Makes the groups with their requests and what was placed before. `placed` is borrowed. */
+/* Forms the groups with their requests and earlier devices. `placed` is borrowed; only collect_results writes to
+ * it. */
 static void placer_init(mr_placer *p, const mr_graph *g, const mr_prepare_options *o, const char **placed)
 {
     int n = g->nodes.n;
@@ -295,6 +304,7 @@ static void placer_init(mr_placer *p, const mr_graph *g, const mr_prepare_option
     forget_misfits(p);
 }
 
+/* `placed` is borrowed and stays. */
 static void placer_deinit(mr_placer *p)
 {
     for (int i = 0; i < p->g->nodes.n; i++)
@@ -305,7 +315,7 @@ static void placer_deinit(mr_placer *p)
     mr_free(p->order);
 }
 
-/* By cost a group is placed together with the nodes it works with, so not before a step needs it. */
+/* With costs, a group is placed together with the nodes it works with, so not before a step needs it. */
 static void put_off(mr_placer *p, const bool *needed)
 {
     for (int i = 0; i < p->g->nodes.n; i++)

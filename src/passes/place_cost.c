@@ -1,12 +1,13 @@
-/* passes/place_cost.c -- devices chosen by what a step would take.
+/* passes/place_cost.c -- chooses devices by the simulated time of a step.
  *
  * The step of the signature becomes a workload (passes/planned_step.h), feeds and fetches included, and
- * passes/assign.c searches for a short one. The result is compared with the best single devices once more as the
- * steps would really run (mr_step_realize): the choice is never longer than with everything that may move on the best
- * single device. With more than 8 devices only the 8 best by the search's simulation are compared. Reasons are given
- * for that same simulation, so they agree with the timeline and the total that are drawn from it.
+ * passes/assign.c searches for a choice of devices with a short simulated time. The result is then compared with the
+ * best single devices, each step simulated as it would really run (mr_step_realize). So the choice never takes longer
+ * than the best single device does with all nodes that may move. With more than 8 devices, only the 8 best by the
+ * search's simulation are compared. Reasons come from that same simulation, so they agree with the timeline and the
+ * total that come from it.
  *
- * A group for which no device is left is not planned: place.c then reports the reason, or softens its request. */
+ * A group without a possible device is not planned: place.c then reports the reason, or softens its request. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -17,8 +18,8 @@
 
 /* ---- choosing ---- */
 
-/* The devices of a workload's groups, by the placer's roots; the others as they were placed. The caller frees the
- * array. */
+/* The devices of a workload's groups, indexed by the placer's roots; groups outside of the workload keep their
+ * placement. The caller frees the array. */
 static int *devices_by_root(const mr_placer *p, const mr_planned_step *s, const int *device_of)
 {
     int n = p->g->nodes.n, *out = mr_new_array(int, n + 1);
@@ -44,8 +45,8 @@ static mr_status *realized_seconds(mr_placer *p, const mr_graph *step_graph,
     return st;
 }
 
-/* Whether nodes would be added or merged (mr_step_realize) if all were on one device. If not, the plan is what will
- * run. */
+/* Reports whether mr_step_realize would add or merge nodes if all were on one device. If not, the plan is exactly
+ * what will run. */
 static mr_status *realizing_changes(const mr_prepare_options *o, const mr_graph *step_graph, bool *any)
 {
     mr_graph *g = NULL;
@@ -102,8 +103,9 @@ out:
     return st;
 }
 
-/* Replaces the search's choice (s->device_of) by the best single device if that is shorter as the step will run, or
- * so little longer that it is within the error of estimates. fixed: by group, the device it must stay on; -1: free. */
+/* Replaces the search's choice (s->device_of) by the best single device if the step, as it will run, is shorter
+ * with it, or so little longer that the difference is within the error of estimates. fixed: by group, the device
+ * it must stay on; -1: free. */
 static mr_status *prefer_single(mr_placer *p, const mr_graph *step_graph, mr_planned_step *s,
                                 const int *fixed)
 {
@@ -146,6 +148,7 @@ static mr_status *plan_step(mr_placer *p, mr_graph *step_graph, bool (*take)(voi
     return st;
 }
 
+/* Places new state first (place_state.c), then plans the step of the signature. */
 mr_status *mr_place_by_cost(mr_placer *p, const mr_run_signature *sig, const bool *needed)
 {
     mr_graph *step_graph;
@@ -158,6 +161,7 @@ mr_status *mr_place_by_cost(mr_placer *p, const mr_run_signature *sig, const boo
 
 /* ---- one simulation for all that is shown ---- */
 
+/* Simulates the step with the devices that its groups have; the caller owns *out. */
 mr_status *mr_placer_simulate(mr_placer *p, const mr_run_signature *sig, bool all, mr_planned_step *out)
 {
     mr_graph *step_graph;
@@ -170,6 +174,8 @@ mr_status *mr_placer_simulate(mr_placer *p, const mr_run_signature *sig, bool al
     return st;
 }
 
+/* Everything that may move runs on `device`; groups that cannot run there take the first device that can
+ * (mr_assign_single). INFINITY if memory does not suffice. */
 mr_status *mr_placer_alone(mr_placer *p, const mr_run_signature *sig, int device, double *seconds)
 {
     mr_graph *step_graph;
@@ -189,7 +195,8 @@ mr_status *mr_placer_alone(mr_placer *p, const mr_run_signature *sig, int device
 
 /* ---- reasons ---- */
 
-/* True if the group holds state: it stays where it was put when it was first needed, whatever is known by now. */
+/* True if the group holds state: it stays on the device that was chosen when it was first needed, even if another
+ * would be better by now. */
 static bool holds_state(const mr_placer *p, int root)
 {
     for (int i = p->groups[root].first; i >= 0; i = p->next[i])
@@ -198,9 +205,9 @@ static bool holds_state(const mr_placer *p, int root)
     return false;
 }
 
-typedef enum verdict { BEST, AS_GOOD, HARDLY_WORSE, WORSE } verdict; /* of where a node is */
+typedef enum verdict { BEST, AS_GOOD, HARDLY_WORSE, WORSE } verdict; /* on the current device of a node */
 
-/* Why a node is where it is, as a constant text. */
+/* Why a node is on its device, as a constant text. */
 static const char *reason(const mr_placer *p, const mr_node *n, int root, int n_fit, verdict here)
 {
     if (n_fit == 1 && n->device[0])
@@ -210,9 +217,9 @@ static const char *reason(const mr_placer *p, const mr_node *n, int root, int n_
                    ? "requested by a node it must share a device with"
                    : "no other device can run it";
     if (mr_place_is_fed(n))
-        return "fed values are there";
+        return "the fed values are on this device";
     if (here == WORSE)
-        return holds_state(p, root) ? "it holds state, which stays"
+        return holds_state(p, root) ? "it holds state, which does not move"
                                     : "it was placed before, or nothing better was found";
     if (here == HARDLY_WORSE)
         return "elsewhere would save less than 1 % of the step";
@@ -220,7 +227,8 @@ static const char *reason(const mr_placer *p, const mr_node *n, int root, int n_
                         : "the step would be no shorter elsewhere";
 }
 
-/* Moves the node's group to every other device it fits on, one at a time; others has room for all. */
+/* Moves the node's group to every other device it fits on, one at a time, and simulates the step; others has room
+ * for all. s->device_of is restored at the end. */
 static void try_others(mr_planned_step *s, mr_play *play, int v, mr_place_reason *r,
                        mr_place_choice *others)
 {
@@ -261,7 +269,7 @@ static void explain_node(mr_placer *p, mr_planned_step *s, mr_play *play, int v,
     tell(arg, &r);
 }
 
-/* Other choices are played in separate tables: s->play stays as the step is. */
+/* Other choices are simulated with separate tables, so s->play keeps the simulation of the actual step. */
 mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wanted,
                              void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {

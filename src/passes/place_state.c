@@ -1,12 +1,12 @@
-/* passes/place_state.c -- where variables are put by the step that initializes them.
+/* passes/place_state.c -- chooses the device of variables in the step that initializes them.
  *
- * State stays where it is first put, and it is first put by an initializer, whose step says nothing about the steps
- * that will use it. So state that a signature only initializes is placed for those: all nodes of the graph that work
- * on it, together with feeds or other state, are planned as one step. Its feeds are the placeholders, its fetches the
- * outputs that nobody reads. Left out is what runs once or rarely: assignments of values that depend on neither feeds
- * nor state, checks for initialized variables, and writing checkpoints.
+ * State stays on the device where it is first created. An initializer creates it, and its step says nothing about the
+ * steps that will use the state. So state that a signature only initializes is placed in view of those steps: all
+ * nodes of the graph that work on it, together with feeds or other state, are planned as one step. Its feeds are the
+ * placeholders, its fetches the outputs that nobody reads. Nodes that run once or rarely are left out: assignments of
+ * values that depend on neither feeds nor state, checks for initialized variables, and writing checkpoints.
  *
- * A signature that uses its state itself decides where it goes; then this does nothing. */
+ * If the signature uses its state itself, the step of the signature decides, and this file does nothing. */
 #include "base/memory.h"
 #include "passes/planned_step.h"
 
@@ -27,7 +27,7 @@ static bool is_variable(const mr_node *n)
     return mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
 }
 
-/* True for an assignment of a value that does not change from step to step: it is made once. */
+/* True for an assignment of a value that does not change from step to step, so it runs once. */
 static bool initializes(const users *u, const mr_node *n)
 {
     if (!mr_node_is(n, "Assign") && !mr_node_is(n, "AssignVariableOp"))
@@ -58,6 +58,7 @@ static bool find_fresh(users *u, const bool *needed)
     return any;
 }
 
+/* True if the node has consumers and all of them are rare, so it is rare too. A variable never is. */
 static bool only_rare_readers(const users *u, const mr_node *n)
 {
     bool only = n->uses.n > 0 && !is_variable(n);
@@ -66,8 +67,8 @@ static bool only_rare_readers(const users *u, const mr_node *n)
     return only;
 }
 
-/* Three walks: producers first for what is dynamic, consumers first for what is rare, producers first again for what
- * uses fresh state. */
+/* Three walks: producers first to find dynamic values, consumers first to find rare nodes, producers first again
+ * to find users of fresh state. */
 static void follow_uses(users *u)
 {
     for (int k = 0; k < u->n; k++) {
@@ -100,9 +101,11 @@ static bool works_on_state(const users *u, const bool *needed)
     return false;
 }
 
-/* The steps that use the state, as one signature: everything that nobody in it reads is wanted, with its values. */
+/* Describes the steps that use the state as one signature: every node that no other user reads is a target, and
+ * its values are fetched. */
 static void draw_signature(users *u)
 {
+    MR_ASSERT(u->targets.n == 0 && u->feeds.n == 0);
     for (int k = 0; k < u->n; k++) {
         mr_node *n = u->order[k];
         bool read = false;
@@ -125,7 +128,8 @@ static void draw_signature(users *u)
 
 static bool is_fresh(void *arg, int root) { return ((users *)arg)->fresh[root]; }
 
-/* Errors are dropped: if the graph cannot run as a whole, the signature alone decides. */
+/* Errors are dropped: if the graph cannot run as a whole, the signature alone decides. plan records devices for
+ * fresh state only (is_fresh); all other nodes are placed later, by the steps that need them. */
 void mr_place_new_state(mr_placer *p, const mr_run_signature *sig, const bool *needed,
                         mr_plan_step_fn *plan)
 {

@@ -1,10 +1,10 @@
 /* passes/planned_step.c -- from a signature to the workload of its step.
  *
  * Nodes are in topological order (without the back edges of loops: one iteration is planned), in the groups of the
- * placer, with times from the cost model where a group may be and INFINITY where it may not. Feeds and fetches are
- * one group, which is fixed on the client's device.
+ * placer. Their times come from the cost model on devices that the group may use, and are INFINITY on the others. Feeds
+ * and fetches are one group, which is fixed on the client's device.
  *
- * Reading ref variables again (mr_refresh_ref_reads) and merging equal nodes depend on where nodes are, so they come
+ * Reading ref variables again (mr_refresh_ref_reads) and merging equal nodes depend on the placement, so they come
  * last: a search plans the step without them, and its result is realized (read again, merged, then simulated) before
  * it is compared or shown. */
 #include "passes/planned_step.h"
@@ -15,8 +15,8 @@
 
 /* ---- the step graph ---- */
 
-/* A session accepts any value as a feed; it is assumed to be as large as the graph says. The names are those that
- * mr_prune gives. */
+/* A session accepts any shape as a feed; its size is assumed to be that of the graph's static shape. The names are
+ * those that mr_prune gives. */
 static mr_status *shape_feeds(mr_graph *g, const mr_run_signature *sig, bool rendezvous)
 {
     mr_status *st = NULL;
@@ -40,7 +40,8 @@ static bool is_client_end(const mr_node *n)
            (a && a->kind == MR_ATTR_BOOL && a->b);
 }
 
-/* Nodes keep their names when they are pruned, so a name leads back to the node of the session's graph. */
+/* Sets node->mark to the id of the node in the session's graph; -1 for feeds, fetches and nodes that were added.
+ * Nodes keep their names when they are pruned, so the name leads back. */
 static void mark_origins(const mr_graph *from, mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++) {
@@ -52,7 +53,8 @@ static void mark_origins(const mr_graph *from, mr_graph *g)
     }
 }
 
-/* Where nodes are follows from the placer's groups, not from former placements. */
+/* The devices of nodes follow from the placer's groups, not from earlier placements, so these are not passed on.
+ * On failure *out is NULL. */
 mr_status *mr_step_graph(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o,
                          mr_graph **out)
 {
@@ -108,6 +110,7 @@ bool mr_place_is_fed(const mr_node *n)
 
 /* ---- the workload ---- */
 
+/* The workload's numbers are positions in a topological order, so an input always has a smaller number. */
 static mr_status *number_nodes(mr_planned_step *s)
 {
     mr_node **order;
@@ -118,7 +121,8 @@ static mr_status *number_nodes(mr_planned_step *s)
     return NULL;
 }
 
-/* Numbers the groups in order of their first node; device_of is what was decided before. */
+/* Numbers the groups in the order of their first node. device_of gets the device of a group that is placed
+ * already, else -1. */
 static void number_groups(mr_planned_step *s, mr_placer *p)
 {
     int client = -1;
@@ -144,8 +148,8 @@ static void number_groups(mr_planned_step *s, mr_placer *p)
     }
 }
 
-/* Each output of a node is a tensor, and one more stands for "it has run". Edges that point backwards belong to loops
- * and are left out. */
+/* Collects the inputs of all nodes. Each output of a node is a tensor, and one more tensor of the node means "it
+ * has run". Edges that point backwards belong to loops and are left out. */
 static void draw_edges(mr_planned_step *s, const mr_costs *c)
 {
     int n = s->w.n_nodes, *number = mr_new_array(int, s->g->nodes.n + 1);
@@ -174,6 +178,7 @@ static void draw_edges(mr_planned_step *s, const mr_costs *c)
                             (mr_workload_input){from, s->first_tensor[from + 1] - 1, 0});
         }
         s->first_input[v + 1] = s->inputs.n;
+        MR_ASSERT(s->first_input[v] <= s->inputs.n);
     }
     mr_free(number);
 }
@@ -193,9 +198,9 @@ static mr_status *draw_times(mr_planned_step *s, mr_placer *p)
     return NULL;
 }
 
-/* Groups that were placed before stay, unless `all` are examined. A group that fits nowhere is planned on the first
- * device; the error comes later. Placeholders that nobody feeds by name (if a whole graph is planned) are at the
- * client. */
+/* Groups that were placed before stay, unless `all` are examined. A group that fits on no device is planned on the
+ * first one; mr_place reports the error later. Placeholders that are not fed by name (if a whole graph is planned)
+ * are on the client's device. */
 static void find_fitting(mr_planned_step *s, mr_placer *p, bool all)
 {
     size_t n_devices = (size_t)p->o->n_devices;
@@ -259,7 +264,7 @@ static void weigh_memory(mr_planned_step *s, const mr_placer *p)
     mr_free(here);
 }
 
-/* The workload borrows the arrays of s, the links of the options and the step graph. */
+/* The workload borrows the arrays of s and the links of the options; s borrows the step graph. */
 mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step_graph, bool all)
 {
     mr_status *st = NULL;
@@ -285,6 +290,7 @@ out:
     return st;
 }
 
+/* Accepts a step that is partly initialised or all zeros. Frees the graph only if the step was realized. */
 void mr_planned_step_deinit(mr_planned_step *s)
 {
     mr_play_deinit(&s->play);

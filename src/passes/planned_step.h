@@ -1,10 +1,9 @@
-/* passes/planned_step.h -- a step as it would run, and its simulation; the inside of placement by
- * cost.
+/* passes/planned_step.h -- a step as it would run, and its simulation; internal to placement by cost.
  *
- * A step graph is what a session runs for a signature: pruned and folded, with a node for each feed
- * (_Arg) and each fetch (_Retval).  A planned step is a step graph as a workload: what each node takes on each device,
- * and which tensors flow between them.  Feeds and fetches are on the client's device (devices[0])
- * and take no time; what they cost is the transfer from there and back. */
+ * A step graph is the graph that a session runs for a signature: pruned and folded, with a node for each feed (_Arg) and
+ * each fetch (_Retval). A planned step is a step graph as a workload: the time of each node on each device, and the
+ * tensors that flow between nodes. Feeds and fetches are on the client's device (devices[0]) and take no time; only the
+ * transfers from and to that device cost time. */
 #ifndef MR_PASSES_PLANNED_STEP_H
 #define MR_PASSES_PLANNED_STEP_H
 
@@ -34,23 +33,22 @@ struct mr_planned_step {
     double step_s; /* INFINITY: the devices have too little memory */
 };
 
-/* The step graph of a signature; NULL: of the whole graph, whose placeholders then are the feeds.
- * Marks are set. */
+/* The step graph of a signature; sig NULL: of the whole graph, with its placeholders as feeds. Sets the marks. */
 mr_status *mr_step_graph(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o,
                          mr_graph **out);
 
-/* The workload of a step graph, which must outlive it.  all: devices are listed also for groups
- * that were placed before (for reasons).  Not simulated.  On failure the step is empty. */
+/* The workload of a step graph, which must outlive it. all: lists the possible devices also for groups that were placed
+ * before (for reasons). Does not simulate. On failure the step is empty. */
 mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step_graph, bool all);
 void mr_planned_step_deinit(mr_planned_step *s);
 
-/* A copy of the step graph with its nodes on the devices of their groups (device_by_root, by the
- * placer's root), ref variables read again and equal nodes of one device merged as mr_prepare does
- * it, and simulated: out->play has the times. */
+/* Copies the step graph, puts its nodes on the devices of their groups (device_by_root, by the placer's root), reads ref
+ * variables again and merges equal nodes of one device as mr_prepare does, and simulates the result: out->play has the
+ * times. */
 mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root,
                            bool all, mr_planned_step *out);
 
-/* The number of a device among the options'; -1: there is none of this name. */
+/* The index of a device among the options' devices; -1: no device has this name. */
 int mr_placer_device(const mr_placer *p, const char *name);
 
 #endif

@@ -1,7 +1,11 @@
 /* passes/prepare.c -- the order of the passes.
  *
  * Placement comes first and looks at the whole graph of the client, so that nodes keep their devices between
- * signatures. Pruning copies what the signature needs; all later passes change the copy. */
+ * signatures. Pruning copies what the signature needs; all later passes change the copy. Folding, merging (cse),
+ * the ordering of collectives and the scheduling of Recvs depend on the options; the other passes always run.
+ *
+ * A function's body is a private copy already. It is lowered first, because the bodies of its calls may request
+ * devices too, then placed, and never pruned. */
 #include "passes/passes.h"
 
 void mr_placements_deinit(mr_placements *p)
@@ -10,10 +14,11 @@ void mr_placements_deinit(mr_placements *p)
     *p = (mr_placements){0};
 }
 
-/* The passes behind lowering, on a placed graph. Frames are checked first: mismatched frames are the client's error,
- * whatever the later passes would make of them. */
+/* The passes after lowering, on a placed graph. Frames are checked first: mismatched frames are an error of the
+ * client, and the later passes rely on frames that match. */
 static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_graph **parts)
 {
+    MR_ASSERT(o->n_devices > 0);
     mr_frames frames;
     MR_TRY(mr_frames_find(g, &frames));
     mr_frames_deinit(&frames);
@@ -48,6 +53,7 @@ static mr_status *lower_placed(mr_graph **g, const mr_prepare_options *o)
     return st;
 }
 
+/* Makes room for n nodes; new entries are NULL (not placed). */
 static void grow_placements(mr_placements *p, int n)
 {
     if (p->n >= n)

@@ -1,11 +1,11 @@
-/* passes/prune.c -- the smallest part of a graph that a signature needs.
+/* passes/prune.c -- copies the smallest part of a graph that a signature needs.
  *
- * The walk goes back from fetches and targets over data and control edges. A fed output stops the walk: its consumers
- * read a feed node instead. A control edge from a fed Placeholder moves to the feed node too, because running a
- * Placeholder would fail; from any other fed node it still pulls that node in.
+ * The walk goes back from fetches and targets over data and control edges. A fed output stops the walk: its
+ * consumers read a feed node instead. A control edge from a fed Placeholder moves to the feed node too, because
+ * running a Placeholder would fail; a control edge from any other fed node still makes that node needed.
  *
- * mr_needed and mr_prune use the same walk, so a node that was placed because it is needed is exactly a node that is
- * copied. */
+ * mr_needed and mr_prune use the same walk, so the nodes that are placed because they are needed are exactly the
+ * nodes that are copied. */
 #include "passes/passes.h"
 
 #include "base/map.h"
@@ -16,12 +16,13 @@ typedef struct feeds_map {
 
 static uint64_t out_key(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index; }
 
+/* The index of the feed that replaces an output; -1: it is not fed. */
 static int feed_of(const feeds_map *f, mr_out o)
 {
     return (int)(intptr_t)mr_imap_get(&f->map, out_key(o)) - 1;
 }
 
-/* The client may pass anything, also outputs of another graph. */
+/* The client may pass any output, also one of another graph. */
 static mr_status *check_endpoint(const mr_graph *g, mr_out o, const char *what)
 {
     if (!o.node || o.node->graph != g)
@@ -46,7 +47,7 @@ static mr_status *map_feeds(const mr_graph *g, const mr_run_signature *sig, feed
 
 static bool is_placeholder(const mr_node *n) { return mr_node_is(n, "Placeholder") || mr_node_is(n, "PlaceholderV2"); }
 
-/* The feed that stands for a control edge from n, or -1. */
+/* The feed that replaces a control edge from n, or -1. */
 static int control_feed(const feeds_map *f, mr_node *n)
 {
     return is_placeholder(n) ? feed_of(f, (mr_out){n, 0}) : -1;
@@ -54,6 +55,7 @@ static int control_feed(const feeds_map *f, mr_node *n)
 
 typedef MR_VEC(mr_node *) node_vec;
 
+/* Marks a node once and queues it for the walk. */
 static void reach_node(bool *needed, node_vec *todo, mr_node *n)
 {
     if (!needed[n->id]) {
@@ -100,6 +102,7 @@ out:
     return st;
 }
 
+/* Without the placements, so that mr_prepare can place the needed nodes before it prunes. */
 mr_status *mr_needed(const mr_graph *g, const mr_run_signature *sig, bool *needed)
 {
     feeds_map f = {0};
@@ -137,6 +140,7 @@ static void client_transfer_attrs(pruner *p, mr_node_builder *b, mr_out o)
     mr_free(name);
 }
 
+/* Feeds and fetches run on the client's device. */
 static mr_status *finish_end(pruner *p, mr_node_builder *b, mr_node **out)
 {
     mr_nb_internal(b);
@@ -192,6 +196,7 @@ static mr_status *make_fetch(pruner *p, int i)
 static mr_status *rewire_feeds(pruner *p, const mr_node *old)
 {
     mr_node *n = p->copy_of[old->id], *feed;
+    MR_ASSERT(n && n->n_in == old->n_in);
     for (int i = 0; i < old->n_in; i++) {
         int f = feed_of(&p->feeds, old->in[i]);
         if (f >= 0) {
@@ -209,6 +214,7 @@ static mr_status *rewire_feeds(pruner *p, const mr_node *old)
     return NULL;
 }
 
+/* Without a placement (a step graph for planning), nodes count as placed on the client's device. */
 static const char *placed_on(const mr_prepare_options *o, int id)
 {
     const mr_placements *p = o->placements;
@@ -242,6 +248,7 @@ mr_status *mr_prune(const mr_graph *g, const mr_run_signature *sig, const mr_pre
         if (!needed[i])
             continue;
         p.copy_of[i]->placed = placed_on(o, i);
+        MR_ASSERT(p.copy_of[i]->placed);
         MR_GO(rewire_feeds(&p, g->nodes.p[i]));
     }
     for (int i = 0; i < sig->n_fetches; i++)

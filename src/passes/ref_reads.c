@@ -12,13 +12,15 @@
  * that the node waits for.  Where the graph orders nothing, TensorFlow gives either value, and we that of the first
  * read.
  *
- * Values are followed through nodes that hand on the memory of their input: Identity and its like, checks, changes of
- * shape, a Switch, and an Enter of a loop's constant.  A node on a device with other memory keeps what it was sent:
- * there TensorFlow has copied it too.
+ * Values are followed through nodes that hand on the memory of their input: Identity and similar ops, checks, changes of
+ * shape, a Switch, and an Enter of a loop's constant.  A node on a device with other memory keeps the value that was
+ * sent to it: TensorFlow copies the value in this case too.
  *
- * Which updates come before a node is found for up to 64 updates at a time, one bit each, in one pass over the graph:
- * thousands of variables that are all updated before thousands of averages are (moving averages behind an optimizer)
- * would otherwise cost a search through the averages for each variable. */
+ * The updates that come before each node are found for up to 64 updates at a time, one bit each, in one pass over the
+ * graph. With thousands of variables that are all updated before thousands of moving averages, a search per variable
+ * would be too slow.
+ *
+ * Invariant: `before` covers every node that this pass has added, because add_node and read_again extend it. */
 #include "base/memory.h"
 #include "passes/passes.h"
 
@@ -96,6 +98,7 @@ static const mr_node *variable_of(mr_out ref)
     return ref.node && is_variable(ref.node) ? ref.node : NULL;
 }
 
+/* The name under which the kernel finds the variable. */
 static mr_sv resource_name(const mr_node *n)
 {
     const mr_attr *a = mr_node_attr(n, "shared_name");
@@ -108,7 +111,7 @@ static mr_sv container_name(const mr_node *n)
     return a && a->kind == MR_ATTR_STRING ? a->s : MR_SV("");
 }
 
-/* Two nodes may lead to one variable, by its name. */
+/* Two nodes may refer to one variable, by its name and container. A TemporaryVariable is never shared. */
 static bool same_variable(const mr_node *a, const mr_node *b)
 {
     return a && b &&
@@ -139,10 +142,11 @@ static bool find_chain(mr_out value, chain *out)
 
 /* ---- which nodes run after an update ---- */
 
+/* The updates of the batch that run before n; 0 for nodes that are newer than the table. */
 static uint64_t before(const reader *w, const mr_node *n) { return n->id < w->before.n ? w->before.p[n->id] : 0; }
 
-/* Adds the updates before the inputs of a node to those before the node; true if that changed anything. around: also
- * along the edge from one iteration of a loop to the next. */
+/* Adds the updates before the inputs of a node to those before the node; true if that changed anything. around:
+ * follow also the edge from one iteration of a loop to the next. */
 static bool follow_inputs(reader *w, const mr_node *n, bool around)
 {
     uint64_t bits = before(w, n), old = bits;
@@ -186,6 +190,7 @@ static bool uses_value(const reader *w, const mr_node *n, int i)
     return from && !mr_dtype_is_ref(n->in_types[i]) && (from->id < w->n_old ? w->handed_on[from->id] : hands_on(from));
 }
 
+/* A node that this pass added is in a loop if it reads an Enter. */
 static bool in_loop(const reader *w, const mr_node *n)
 {
     return n->id < w->n_old ? w->frames.of_node[n->id] > 0 : n->n_in > 0 && mr_node_is_enter(n->in[0].node);
@@ -244,8 +249,8 @@ static bool share_memory(const mr_node *a, const mr_node *b)
            strstr(b->placed, "/device:CPU:") == b->placed + (at - a->placed);
 }
 
-/* True if the node has the variable's own memory at the end of the chain. In a loop a reference must be able to
- * follow. */
+/* True if the user has the variable's memory at the end of the chain. In a loop the reference must be able to
+ * follow, which only the CPU's RefEnter does. */
 static bool sees_memory(const mr_node *user, const chain *c)
 {
     for (int k = 1; k < c->n; k++)
@@ -257,8 +262,8 @@ static bool sees_memory(const mr_node *user, const chain *c)
     return share_memory(user, c->nodes[0]);
 }
 
-/* Brings what c->nodes[k] takes beside the value (the shape of a Reshape) into the loops that the chain enters behind
- * that node. */
+/* Brings the second input of c->nodes[k] (the shape of a Reshape) into the loops that the chain enters after that
+ * node. */
 static mr_status *bring_argument(reader *w, const chain *c, int k, mr_out *argument)
 {
     *argument = c->nodes[k]->in[1];
@@ -288,11 +293,12 @@ static mr_status *change_shape_again(reader *w, const chain *c, mr_out *value)
     return NULL;
 }
 
-/* Lets input i of user, which c leads to, be read again behind everything that user waits for on its device, and
- * behind the updates (a mask). The read, and what refers to the variable, is on the variable's device. */
+/* Makes input i of user, which c leads to, a new read after everything that user waits for on its device, and
+ * after the updates (a mask). The read, and every node that holds the reference, is on the variable's device. */
 static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, uint64_t updates)
 {
     mr_out value = c->ref, old = user->in[i];
+    MR_ASSERT(i >= 0 && i < user->n_in && updates);
     mr_node *fresh;
     for (int k = 0; k < c->n; k++)
         if (mr_node_is_enter(c->nodes[k])) {
@@ -315,7 +321,8 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, ui
     return mr_node_set_input(user, i, value);
 }
 
-/* The updates of the variable behind c that are before user, but not before the read that user takes its value from. */
+/* The updates of the variable at the start of c that run before user, but not before the read that user takes its
+ * value from. */
 static uint64_t missed_updates(const reader *w, const mr_node *user, const chain *c)
 {
     const mr_node *v = variable_of(c->ref);
@@ -332,7 +339,7 @@ static uint64_t missed_updates(const reader *w, const mr_node *user, const chain
     return missed;
 }
 
-/* Gives a node behind updates of the batch values that are read behind them. */
+/* Gives a node that runs after updates of the batch values that are read after them. */
 static mr_status *refresh_user(reader *w, mr_node *user, bool around)
 {
     for (int i = 0; i < user->n_in; i++) {
@@ -344,8 +351,8 @@ static mr_status *refresh_user(reader *w, mr_node *user, bool around)
     return NULL;
 }
 
-/* Handles the n updates from w->batch on; around: as of follow_updates. Nodes that this pass has added are not users:
- * they read for the nodes behind them already. New nodes are put into the order in front of their user. */
+/* Handles the n updates from w->batch on; around: see follow_updates. Nodes that this pass has added are not
+ * users: they already read after the updates. New nodes are inserted into the order before their user. */
 static mr_status *refresh_batch(reader *w, int n, bool around)
 {
     int n_before = w->g->nodes.n;
@@ -405,7 +412,7 @@ static void find_updates(reader *w)
     }
 }
 
-/* Fills in order and handed_on. */
+/* Fills in order and handed_on. Producers come first, so the entry of an input is known when a node is visited. */
 static mr_status *find_values(reader *w)
 {
     mr_node **order;

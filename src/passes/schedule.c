@@ -2,13 +2,13 @@
  *
  * A Recv has no inputs, so by itself it starts with the step: everything that a task will ever receive is requested
  * at once and stays in its memory until it is used. Here some Recvs wait, by a control edge, for a node X of their
- * own device, chosen so that the value still comes in time (white paper of 2015, 5.2).
+ * own device, chosen so that the value still arrives in time (white paper of 2015, 5.2).
  *
  * "In time": every node gets the earliest time it can start and the latest that does not prolong the step, on any
- * number of threads. A value is needed by the latest start of its first consumer. Seen backwards from the end, the
- * values that come to a task follow each other on its one line: each arrives when it is needed or when the line is
- * wanted for the next, whichever is earlier. Of the nodes that end before its transfer must begin, X is the last.
- * Times are estimated (passes/cost.c), so that in doubt a Recv is early.
+ * number of threads. A value is needed by the latest start of its first consumer. Going backwards from the end, the
+ * values for a task follow each other on its one line: each arrives when it is needed or when the line is needed for
+ * the next, whichever is earlier. Of the nodes that end before its transfer must begin, X is the last. The estimates
+ * of passes/cost.c are biased so that a Recv is rather too early than too late.
  *
  * Why nothing can deadlock, whatever blocks in queues, on other tasks or for a client's next feed: all consumers of
  * the value wait for X anyway, and X does not wait for the value. So no node except the Recv waits for anything new,
@@ -30,13 +30,13 @@ enum {
     NOWHERE = -1,
 };
 
-/* Nodes are told apart by their place in an order in which producers come first, and Sends before their Recvs. */
+/* Nodes are identified by their position in an order in which producers come first, and Sends before their Recvs. */
 typedef struct spot {
     mr_node *node;
     int first, n_data, n_in;           /* inputs: data edges, then control edges; without back edges */
     bool merge, loop;                  /* a Merge; one that begins the iterations of a loop */
     int64_t early_ns, cost_ns, late_ns; /* earliest start, length, latest start */
-    uint64_t after, before;            /* of a group, a bit each: is behind the Recv; waits for X */
+    uint64_t after, before;            /* one bit per Recv of a group: depends on the Recv; waits for X */
     mr_node *trigger;                  /* of an X */
 } spot;
 
@@ -44,7 +44,7 @@ typedef struct job { /* one Recv */
     const mr_cut_edge *t;
     int recv;
     int64_t latest_ns; /* its start */
-    int at;            /* on the way back from the first consumer: X, when it is one */
+    int at;            /* the current node of the search from the first consumer back to X; NOWHERE: none */
     int n_steps;
     bool settled;
 } job;
@@ -53,7 +53,7 @@ typedef struct scheduler {
     mr_graph *g;
     const mr_cut_edge *edges;
     int n_edges;
-    bool all; /* every Recv, as late as can be */
+    bool all; /* delay every Recv as long as possible */
     mr_frames frames;
     spot *spots;
     int n;
@@ -66,8 +66,8 @@ typedef struct scheduler {
 
 static bool is_back_edge(const mr_node *src, const mr_node *dst) { return mr_node_is_next(src) && mr_node_is_merge(dst); }
 
-/* While the pass works, each Recv has a control edge from its Send: all devices are one graph. part_devices() removes
- * these edges. */
+/* While the pass works, each Recv has a control edge from its Send, so all devices are one graph. part_devices
+ * removes these edges. */
 static void join_devices(scheduler *s)
 {
     for (int i = 0; i < s->n_edges; i++)
@@ -82,7 +82,7 @@ static void part_devices(scheduler *s)
 
 static int place(const scheduler *s, const mr_node *n) { return s->place_of[n->id]; }
 
-/* Fills the spot of a node. Back edges of loops are left out. */
+/* Fills the spot of a node. Back edges of loops are left out. All producers have their positions already. */
 static void fill_spot(scheduler *s, int at, mr_node *n)
 {
     spot *p = &s->spots[at];
@@ -94,6 +94,7 @@ static void fill_spot(scheduler *s, int at, mr_node *n)
             continue;
         }
         mr_vec_push(&s->inputs, place(s, src));
+        MR_ASSERT(place(s, src) < at);
         p->n_data += i < n->n_in;
         p->n_in++;
     }
@@ -152,6 +153,7 @@ static void find_latest(scheduler *s, int64_t end)
 
 /* ---- which Recvs, and when ---- */
 
+/* The consumer that must start first; NOWHERE if there is none. */
 static int first_consumer(const scheduler *s, const mr_cut_edge *e)
 {
     int first = NOWHERE;
@@ -163,7 +165,7 @@ static int first_consumer(const scheduler *s, const mr_cut_edge *e)
     return first;
 }
 
-/* Lists the Recvs that may be held back: those with a consumer, between tasks, outside of loops. */
+/* Lists the Recvs that may be delayed: those with a consumer, between tasks, outside of loops. */
 static void list_jobs(scheduler *s)
 {
     for (int i = 0; i < s->n_edges; i++) {
@@ -174,6 +176,7 @@ static void list_jobs(scheduler *s)
     }
 }
 
+/* For qsort: the last one needed first, because share_lines works backwards. */
 static int by_need(const void *a, const void *b)
 {
     const job *x = a, *y = b;
@@ -203,7 +206,7 @@ static mr_status *share_lines(scheduler *s)
     return NULL;
 }
 
-/* Drops Recvs that would not start later than their value is available anyway, and those of hardly any bytes. */
+/* Drops Recvs that would not start later than their value is available anyway, and those of small values. */
 static void drop_useless(scheduler *s)
 {
     int n = 0;
@@ -226,7 +229,8 @@ static bool can_hold(const scheduler *s, const job *j, const spot *p)
            mr_frames_out(&s->frames, p->node) == 0 && !mr_node_is(p->node, "_Recv") && !mr_node_is(p->node, "_Send");
 }
 
-/* Something p waits for in any case, but not because of the Recv (bit of its group); the one that ends last. */
+/* Of the nodes that p waits for in any case, but not because of the Recv (its bit in the group), the one that ends
+ * last. NOWHERE: none. */
 static int step_back(const scheduler *s, const spot *p, uint64_t bit)
 {
     int last = NOWHERE;
@@ -238,9 +242,11 @@ static int step_back(const scheduler *s, const spot *p, uint64_t bit)
     return last;
 }
 
-/* Moves the job to its next candidate. There is none (settled) if everything further back is too early to be of use. */
+/* Moves the job to its next candidate. If everything further back is too early to be useful, the job is settled
+ * without one. */
 static void seek_candidate(const scheduler *s, job *j, uint64_t bit)
 {
+    MR_ASSERT(!j->settled && j->at >= 0);
     while ((j->at = step_back(s, &s->spots[j->at], bit)) >= 0 && ++j->n_steps < LONGEST_WAY) {
         const spot *p = &s->spots[j->at];
         if (!s->all && end_ns(p) <= s->spots[j->recv].early_ns)
@@ -252,7 +258,7 @@ static void seek_candidate(const scheduler *s, job *j, uint64_t bit)
     j->settled = true;
 }
 
-/* Marks, for each job of the group, everything behind its Recv. */
+/* Marks, for each job of the group, every node that depends on its Recv. */
 static void mark_after(scheduler *s, const job *jobs, int n_jobs)
 {
     MR_ASSERT(n_jobs <= GROUP);
@@ -361,6 +367,7 @@ static mr_status *hold_recvs(scheduler *s)
 
 /* ---- all of it ---- */
 
+/* Runs the steps of the pass on the joined graph. */
 static mr_status *schedule(scheduler *s)
 {
     MR_TRY(mr_frames_find(s->g, &s->frames));

@@ -1,12 +1,14 @@
 /* passes/simulate.c -- a step in simulated time, for a given choice of devices.
  *
  * A device runs one node at a time, in the order in which they became ready, as the executor does. A node is ready
- * when its last input has arrived; one that takes no time is over then, whatever the device does. Inputs from another
- * device travel over a link, one after the other, each tensor once per device. Two kinds of events are played in
- * order of time: a node ends, a node is ready.
+ * when its last input has arrived; a node that takes no time ends at once, even if the device is busy. Inputs from
+ * another device are sent over a link, one after the other, each tensor once per device. There are two kinds of events,
+ * handled in order of time: a node ends, a node is ready.
  *
  * Ties are broken by number, so that the same workload always gives the same times. Of the nodes that an end makes
- * ready the last goes first, and nodes that are ready from the start go in order, as in the executor. */
+ * ready the last goes first, and nodes that are ready from the start go in order, as in the executor.
+ *
+ * Invariants: a device's queue is empty while the device is idle (running < 0); a node has at most one event at a time. */
 #include "passes/simulate.h"
 
 #include <math.h>
@@ -14,7 +16,7 @@
 
 #include "base/memory.h"
 
-enum { EACH_SENT = 1000 }; /* what a transfer counts in addition to its bytes */
+enum { EACH_SENT = 1000 }; /* bytes that every transfer counts in addition to its own */
 
 /* ---- tables that do not change between two plays ---- */
 
@@ -49,6 +51,7 @@ mr_status *mr_play_init(mr_play *s, const mr_workload *w)
     return NULL;
 }
 
+/* Accepts a play that is all zeros. */
 void mr_play_deinit(mr_play *s)
 {
     mr_free(s->first_use);
@@ -121,8 +124,8 @@ static void start_node(mr_play *s, int v, int d, double now)
     push_event(s, (mr_play_event){s->finish[v], v, true});
 }
 
-/* Returns when a tensor that is made on `from` now is on `to`. It is sent to a device once; later consumers wait for
- * the same transfer. */
+/* Returns when a tensor that is made on `from` now arrives on `to`. It is sent to a device once; later consumers
+ * wait for the same transfer. */
 static double send_tensor(mr_play *s, int v, const mr_play_use *u, int from, int to, double now)
 {
     const mr_workload *w = s->w;
@@ -163,6 +166,7 @@ static void node_ready(mr_play *s, int v, double now)
 {
     int d = device_of_node(s, v);
     mr_play_queue *q = &s->queues[d];
+    MR_ASSERT(s->pending[v] == 0 && (q->running >= 0 || q->first < 0));
     if (seconds(s, v, d) == 0) {
         s->start[v] = s->finish[v] = now;
         deliver_outputs(s, v, d, now);
@@ -210,7 +214,8 @@ static bool fits(mr_play *s)
     return true;
 }
 
-/* Nothing has arrived; nodes without inputs are ready at time 0. */
+/* Starts a new simulation: nothing has arrived, all devices are idle, and nodes without inputs are ready at time
+ * 0. */
 static void reset_play(mr_play *s)
 {
     const mr_workload *w = s->w;
@@ -229,6 +234,8 @@ static void reset_play(mr_play *s)
     }
 }
 
+/* Handles the events in order of time; the last one is the end of the step. INFINITY, without simulating, if the
+ * choice does not fit. device_of must live until the next call. */
 double mr_play_step(mr_play *s, const int *device_of)
 {
     double end = 0;
@@ -238,6 +245,7 @@ double mr_play_step(mr_play *s, const int *device_of)
     reset_play(s);
     while (s->events.n) {
         mr_play_event e = pop_event(s);
+        MR_ASSERT(e.at >= end);
         end = e.at;
         if (e.ends)
             node_ends(s, e.node, e.at);
@@ -247,6 +255,7 @@ double mr_play_step(mr_play *s, const int *device_of)
     return end;
 }
 
+/* For callers that simulate once; a search keeps its mr_play. */
 mr_status *mr_assign_simulate(const mr_workload *w, const int *device_of, double *start, double *finish, double *makespan)
 {
     mr_play s;

@@ -1,11 +1,11 @@
-/* passes/simulate.h -- the tables of a simulated step, made once and played often. */
+/* passes/simulate.h -- the tables of a simulated step, made once and simulated often. */
 #ifndef MR_PASSES_SIMULATE_H
 #define MR_PASSES_SIMULATE_H
 
 #include "base/vec.h"
 #include "passes/assign.h"
 
-typedef struct mr_play_use { /* who reads a node's output */
+typedef struct mr_play_use { /* one consumer of a node's output */
     int node, tensor;
     int64_t bytes;
 } mr_play_use;
@@ -22,7 +22,7 @@ typedef struct mr_play_queue { /* of a device; -1: none */
 
 typedef struct mr_play_send { /* a tensor on its way; control edges have no bytes */
     int from, to; /* devices */
-    int node, tensor; /* who made it */
+    int node, tensor; /* the node that made it, and the number of the tensor */
     int64_t bytes;
     double start, arrival;
 } mr_play_send;
@@ -32,7 +32,7 @@ typedef struct mr_play {
     const int *device_of;
     int *first_use; /* into uses, by node */
     mr_play_use *uses;
-    int *pending, *next; /* by node: inputs that have not come; who follows in the device's queue */
+    int *pending, *next; /* by node: inputs that have not arrived; the next node in the device's queue */
     double *ready_at, *start, *finish;
     double *arrival;   /* [tensor * n_devices + device]; below 0: not sent there */
     double *link_free; /* [from * n_devices + to] */
@@ -40,8 +40,8 @@ typedef struct mr_play {
     int64_t *held; /* bytes, by device */
     double sent;   /* bytes of the last play, and a little for each transfer: of two equal times the one that sends less is better */
     MR_VEC(mr_play_event) events;
-    bool keep_sends; /* set it after mr_play_init, for those who want to see them */
-    MR_VEC(mr_play_send) sends; /* of the last play, as they began */
+    bool keep_sends; /* record sends; set after mr_play_init */
+    MR_VEC(mr_play_send) sends; /* of the last play, in the order of their starts */
 } mr_play;
 
 /* RESOURCE_EXHAUSTED, and nothing to free then. */
