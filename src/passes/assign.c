@@ -37,7 +37,7 @@ typedef struct finder {
 
 static bool can_run(const finder *f, int group, int d) { return f->can[(size_t)group * (size_t)f->w->n_devices + (size_t)d]; }
 
-static double seconds(const mr_workload *w, int v, int d) { return w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d]; }
+static double node_seconds(const mr_workload *w, int v, int d) { return w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d]; }
 
 /* can[group * n_devices + device]: all nodes of the group can run there. */
 static void gather_can(const mr_workload *w, bool *can)
@@ -47,21 +47,21 @@ static void gather_can(const mr_workload *w, bool *can)
         can[i] = true;
     for (int v = 0; v < w->n_nodes; v++)
         for (int d = 0; d < w->n_devices; d++)
-            if (isinf(seconds(w, v, d)))
+            if (isinf(node_seconds(w, v, d)))
                 can[(size_t)w->group[v] * (size_t)w->n_devices + (size_t)d] = false;
 }
 
 /* ---- keeping the best ---- */
 
 /* Simulates one choice and counts the work against the limit. */
-static double play(finder *f, const int *device_of)
+static double play_choice(finder *f, const int *device_of)
 {
     f->visits -= f->w->n_nodes + 1;
     return mr_play_step(&f->play, device_of);
 }
 
 /* Of two equal times the one that sends less is better: links may be slower than assumed. */
-static bool better(double time, double sent, double than_time, double than_sent)
+static bool is_better(double time, double sent, double than_time, double than_sent)
 {
     if (isinf(time) || isinf(than_time))
         return time < than_time;
@@ -81,8 +81,8 @@ static void keep_best(finder *f, const int *device_of, double time)
 /* Simulates a choice and keeps it if it is better than the best so far. */
 static void offer_choice(finder *f, const int *device_of)
 {
-    double t = play(f, device_of);
-    if (better(t, f->play.sent, f->best_time, f->best_sent))
+    double t = play_choice(f, device_of);
+    if (is_better(t, f->play.sent, f->best_time, f->best_sent))
         keep_best(f, device_of, t);
 }
 
@@ -104,8 +104,8 @@ static void place_single(const mr_workload *w, const bool *can, const int *fixed
 static void draft_one_device(finder *f, int d)
 {
     place_single(f->w, f->can, f->fixed, d, f->trial);
-    double t = play(f, f->trial);
-    if (t < f->best_time || better(t, f->play.sent, f->best_time, f->best_sent))
+    double t = play_choice(f, f->trial);
+    if (t < f->best_time || is_better(t, f->play.sent, f->best_time, f->best_sent))
         keep_best(f, f->trial, t);
 }
 
@@ -165,8 +165,8 @@ static double mean_seconds(const mr_workload *w, int v)
     double sum = 0;
     int n = 0;
     for (int d = 0; d < w->n_devices; d++)
-        if (!isinf(seconds(w, v, d))) {
-            sum += seconds(w, v, d);
+        if (!isinf(node_seconds(w, v, d))) {
+            sum += node_seconds(w, v, d);
             n++;
         }
     return n ? sum / n : 0;
@@ -202,14 +202,17 @@ static void rank_nodes(greedy *y)
     }
 }
 
-static bool before(const greedy *y, int a, int b) { return y->key[a] != y->key[b] ? y->key[a] < y->key[b] : a < b; }
+static bool node_before(const greedy *y, int a, int b)
+{
+    return y->key[a] != y->key[b] ? y->key[a] < y->key[b] : a < b;
+}
 
 /* Adds a node whose inputs are all placed. */
 static void heap_push(greedy *y, int v)
 {
     mr_vec_push(&y->heap, v);
     int i = y->heap.n - 1;
-    for (int up; i > 0 && before(y, v, y->heap.p[up = (i - 1) / 2]); i = up)
+    for (int up; i > 0 && node_before(y, v, y->heap.p[up = (i - 1) / 2]); i = up)
         y->heap.p[i] = y->heap.p[up];
     y->heap.p[i] = v;
 }
@@ -220,9 +223,9 @@ static int heap_pop(greedy *y)
     MR_ASSERT(y->heap.n > 0);
     int *p = y->heap.p, first = p[0], last = mr_vec_pop(&y->heap), n = y->heap.n, i = 0;
     for (int down; (down = 2 * i + 1) < n; i = down) {
-        if (down + 1 < n && before(y, p[down + 1], p[down]))
+        if (down + 1 < n && node_before(y, p[down + 1], p[down]))
             down++;
-        if (!before(y, p[down], last))
+        if (!node_before(y, p[down], last))
             break;
         p[i] = p[down];
     }
@@ -246,7 +249,7 @@ static double ends_at(const greedy *y, int v, int d)
         }
         at = MR_MAX(at, come);
     }
-    return at + seconds(w, v, d);
+    return at + node_seconds(w, v, d);
 }
 
 /* The device where v ends first; -1 if no device can take its group. */
@@ -361,8 +364,8 @@ static bool improve_group(finder *f, int g, double *time, double *sent)
         if (d == home || !can_run(f, g, d))
             continue;
         f->trial[g] = d;
-        double t = play(f, f->trial);
-        if (better(t, f->play.sent, *time, *sent)) {
+        double t = play_choice(f, f->trial);
+        if (is_better(t, f->play.sent, *time, *sent)) {
             *time = t;
             *sent = f->play.sent;
             best = d;
@@ -377,7 +380,7 @@ static bool improve_group(finder *f, int g, double *time, double *sent)
 static void polish_choice(finder *f)
 {
     int n = f->w->n_groups, since = 0;
-    double time = play(f, f->trial), sent = f->play.sent;
+    double time = play_choice(f, f->trial), sent = f->play.sent;
     int g = n ? (int)(next_random(f) % (uint64_t)n) : 0;
     for (; since < n && f->visits > 0; g = (g + 1) % n)
         if (f->fixed[g] < 0 && improve_group(f, g, &time, &sent))

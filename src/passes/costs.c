@@ -149,7 +149,7 @@ void mr_costs_add_bytes(mr_costs *c, mr_sv node, int output, int64_t bytes)
 /* ---- asking ---- */
 
 /* Computing and memory traffic overlap, so the longer of the two counts. */
-static double estimate(mr_effort e, const mr_speed *s)
+static double estimate_seconds(mr_effort e, const mr_speed *s)
 {
     return s->op_s + MR_MAX(e.flops / s->flops_per_s, e.bytes / s->bytes_per_s);
 }
@@ -194,7 +194,7 @@ static void fill_others(mr_effort e, mr_device *const *devices, int n_devices, c
     double sum = 0;
     int n = 0;
     for (int d = 0; d < n_devices; d++) {
-        double guess = measured[d] ? estimate(e, &devices[d]->speed) * scale[d] : 0;
+        double guess = measured[d] ? estimate_seconds(e, &devices[d]->speed) * scale[d] : 0;
         if (guess > 0) {
             sum += log(seconds[d] / guess);
             n++;
@@ -216,7 +216,7 @@ void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_dev
     for (int i = 0; i < n_nodes; i++) {
         efforts[i] = mr_effort_of(nodes[i], MR_USUAL_DIM);
         for (int d = 0; d < n_devices; d++)
-            seconds[(size_t)i * width + (size_t)d] = takes_no_time(nodes[i]) ? 0 : estimate(efforts[i], &devices[d]->speed);
+            seconds[(size_t)i * width + (size_t)d] = takes_no_time(nodes[i]) ? 0 : estimate_seconds(efforts[i], &devices[d]->speed);
     }
     if (c && c->nodes.n) {
         bool *measured = mr_new_array(bool, (size_t)n_nodes * width + 1);

@@ -120,7 +120,7 @@ static const mr_pshape *out_shape(const sizes *s, int i) { return s->out && s->o
 static bool has_in(const sizes *s, int i) { return i < s->n->n_in && s->n->in[i].node; }
 
 /* Dimension i of a shape; a negative i counts from the end. A dimension outside of the rank counts as 1. */
-static double dim(const mr_pshape *s, int i, int unknown)
+static double dim_size(const mr_pshape *s, int i, int unknown)
 {
     if (s->rank < 0)
         return unknown;
@@ -129,29 +129,29 @@ static double dim(const mr_pshape *s, int i, int unknown)
 }
 
 /* The number of elements; a shape of unknown rank counts as one unknown dimension. */
-static double elements(const mr_pshape *s, int unknown)
+static double count_elements(const mr_pshape *s, int unknown)
 {
     double n = 1;
     for (int i = 0; i < s->rank; i++)
-        n *= dim(s, i, unknown);
+        n *= dim_size(s, i, unknown);
     return s->rank < 0 ? unknown : n;
 }
 
 /* A reference counts as one word: the tensor behind it is not copied. */
 static double out_bytes(int type, const mr_pshape *shape, int unknown)
 {
-    return mr_dtype_is_ref(type) ? 8 : elements(shape, unknown) * (double)mr_dtype_size((mr_dtype)type);
+    return mr_dtype_is_ref(type) ? 8 : count_elements(shape, unknown) * (double)mr_dtype_size((mr_dtype)type);
 }
 
 double mr_effort_out_bytes(mr_out o, int unknown) { return out_bytes(mr_out_type(o), mr_out_shape(o), unknown); }
 
 /* The bytes that the node reads and writes. Of an input that is a reference, the tensor behind it counts. */
-static double traffic(const sizes *s)
+static double traffic_bytes(const sizes *s)
 {
     double sum = 0;
     for (int i = 0; i < s->n->n_in; i++)
         if (has_in(s, i))
-            sum += elements(in_shape(s, i), s->unknown) * (double)mr_dtype_size(mr_dtype_base(mr_out_type(s->n->in[i])));
+            sum += count_elements(in_shape(s, i), s->unknown) * (double)mr_dtype_size(mr_dtype_base(mr_out_type(s->n->in[i])));
     for (int i = 0; i < s->n->n_out; i++)
         sum += out_bytes(s->n->out_types[i], out_shape(s, i), s->unknown);
     return sum;
@@ -162,7 +162,7 @@ static double in_elements(const sizes *s)
 {
     double most = 0;
     for (int i = 0; i < s->n->n_in; i++)
-        most = has_in(s, i) ? MR_MAX(most, elements(in_shape(s, i), s->unknown)) : most;
+        most = has_in(s, i) ? MR_MAX(most, count_elements(in_shape(s, i), s->unknown)) : most;
     return most;
 }
 
@@ -170,13 +170,13 @@ static double out_elements(const sizes *s)
 {
     double sum = 0;
     for (int i = 0; i < s->n->n_out; i++)
-        sum += elements(out_shape(s, i), s->unknown);
+        sum += count_elements(out_shape(s, i), s->unknown);
     return sum;
 }
 
 /* ---- families whose work is more than their elements ---- */
 
-static bool flag(const mr_node *n, const char *name)
+static bool bool_attr(const mr_node *n, const char *name)
 {
     const mr_attr *a = mr_node_attr(n, name);
     return a && a->kind == MR_ATTR_BOOL && !a->is_list && a->b;
@@ -187,8 +187,8 @@ static double product_terms(const sizes *s)
 {
     if (s->n->n_in < 2 || !has_in(s, 0))
         return 0;
-    bool across = flag(s->n, "transpose_a") || flag(s->n, "adj_x");
-    return out_elements(s) * dim(in_shape(s, 0), across ? -2 : -1, s->unknown);
+    bool across = bool_attr(s->n, "transpose_a") || bool_attr(s->n, "adj_x");
+    return out_elements(s) * dim_size(in_shape(s, 0), across ? -2 : -1, s->unknown);
 }
 
 /* Each filter tap meets every position of one image: the output of Conv2D, and the last input of its gradients. */
@@ -200,8 +200,8 @@ static double convolution_terms(const sizes *s)
         return 0;
     const mr_pshape *filter = of_filter ? out_shape(s, 0) : in_shape(s, 1);
     const mr_pshape *image = back ? in_shape(s, 2) : out_shape(s, 0);
-    double out_channels = MR_MAX(dim(filter, -1, s->unknown), 1);
-    return elements(image, s->unknown) * elements(filter, s->unknown) / out_channels;
+    double out_channels = MR_MAX(dim_size(filter, -1, s->unknown), 1);
+    return count_elements(image, s->unknown) * count_elements(filter, s->unknown) / out_channels;
 }
 
 /* Each output element combines ksize elements of the input. */
@@ -220,7 +220,7 @@ static double lstm_terms(const sizes *s)
     if (s->n->n_in < 5 || !has_in(s, 1) || !has_in(s, 4))
         return 0;
     const mr_pshape *x = in_shape(s, 1);
-    return dim(x, 0, s->unknown) * dim(x, 1, s->unknown) * elements(in_shape(s, 4), s->unknown);
+    return dim_size(x, 0, s->unknown) * dim_size(x, 1, s->unknown) * count_elements(in_shape(s, 4), s->unknown);
 }
 
 /* An op without a family counts the larger of its inputs and outputs. NOTHING means that the op moves no data at
@@ -239,7 +239,7 @@ mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_
     case WINDOW: flops *= window_terms(&s); break;
     case LSTM: flops *= lstm_terms(&s); break;
     }
-    return (mr_effort){flops, traffic(&s)};
+    return (mr_effort){flops, traffic_bytes(&s)};
 }
 
 mr_effort mr_effort_of(const mr_node *n, int unknown) { return mr_effort_seen(n, NULL, NULL, unknown); }

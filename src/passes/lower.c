@@ -40,8 +40,8 @@ typedef struct site { /* where a node is lowered */
 
 /* Adds a node next to the one that is lowered, on its device. Returns NULL after an error. later: the type of a
  * second input of a Merge that is connected later (the back edge of a loop); 0: none. */
-static mr_node *emit(site *s, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in,
-                     int later)
+static mr_node *emit_node(site *s, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in,
+                          int later)
 {
     MR_ASSERT(!later || strcmp(op, "Merge") == 0);
     mr_node *out = NULL;
@@ -67,19 +67,19 @@ static mr_node *emit(site *s, const char *op, const char *name, const mr_named_a
 }
 
 /* A node with one input; MR_NO_OUT after an error. */
-static mr_out emit1(site *s, const char *op, const char *name, mr_out a)
+static mr_out emit_unary(site *s, const char *op, const char *name, mr_out a)
 {
-    mr_node *n = emit(s, op, name, NULL, 0, &a, 1, 0);
+    mr_node *n = emit_node(s, op, name, NULL, 0, &a, 1, 0);
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
-static mr_out emit2(site *s, const char *op, const char *name, mr_out a, mr_out b)
+static mr_out emit_binary(site *s, const char *op, const char *name, mr_out a, mr_out b)
 {
-    mr_node *n = emit(s, op, name, NULL, 0, (const mr_out[]){a, b}, 2, 0);
+    mr_node *n = emit_node(s, op, name, NULL, 0, (const mr_out[]){a, b}, 2, 0);
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
-static mr_node *no_op(site *s, const char *name) { return emit(s, "NoOp", name, NULL, 0, NULL, 0, 0); }
+static mr_node *no_op(site *s, const char *name) { return emit_node(s, "NoOp", name, NULL, 0, NULL, 0, 0); }
 
 /* Makes n wait for `first`; NULL on either side (after an error, or without a pivot) does nothing. */
 static void add_after(mr_node *n, mr_node *first)
@@ -100,14 +100,14 @@ static void after_controls(site *s, mr_node *n)
 static mr_out make_predicate(site *s, mr_out v)
 {
     if (mr_dtype_base(mr_out_type(v)) == MR_BOOL && mr_out_shape(v)->rank == 0)
-        return emit1(s, "Identity", "pred", v);
-    return emit1(s, "ToBool", "pred", v);
+        return emit_unary(s, "Identity", "pred", v);
+    return emit_unary(s, "ToBool", "pred", v);
 }
 
 /* ---- bodies ---- */
 
 /* The body of a function of the graph's library; the caller owns *out. */
-static mr_status *instantiate(const site *s, const mr_func_ref *f, mr_body *out)
+static mr_status *instantiate_function(const site *s, const mr_func_ref *f, mr_body *out)
 {
     const mr_function *def = mr_library_find(s->w->g->library, mr_sv_of(f->name));
     if (!def)
@@ -117,7 +117,7 @@ static mr_status *instantiate(const site *s, const mr_func_ref *f, mr_body *out)
 
 /* True if the body can be inlined, takes the node's inputs from `first` on, and returns n_rets values. n_rets < 0:
  * it returns as many values as the node has outputs, with the same types. */
-static bool fits(const site *s, const mr_body *b, int first, int n_rets)
+static bool body_fits(const site *s, const mr_body *b, int first, int n_rets)
 {
     const mr_node *n = s->n;
     if (b->n_args != n->n_in - first || b->n_rets != (n_rets < 0 ? n->n_out : n_rets) || !mr_body_can_inline(b))
@@ -146,7 +146,7 @@ static void tie_results(site *s, int n_rets, mr_node_list *effects, mr_node *piv
     for (int i = 0; i < effects->n; i++)
         add_after(out->done, effects->p[i]);
     for (int i = 0; i < n_rets; i++) {
-        out->rets[i] = emit1(s, "Identity", "ret", out->rets[i]);
+        out->rets[i] = emit_unary(s, "Identity", "ret", out->rets[i]);
         add_after(out->rets[i].node, out->done);
     }
 }
@@ -218,9 +218,9 @@ typedef struct branches {
 static mr_out switch_of(site *s, const branches *b, mr_out v)
 {
     if (mr_dtype_base(mr_out_type(b->index)) == MR_BOOL)
-        return emit2(s, "Switch", "switch", v, b->index);
+        return emit_binary(s, "Switch", "switch", v, b->index);
     mr_named_attr attr = {"num_outs", mr_a_int(b->n)};
-    mr_node *n = emit(s, "_SwitchN", "switch", &attr, 1, (const mr_out[]){v, b->index}, 2, 0);
+    mr_node *n = emit_node(s, "_SwitchN", "switch", &attr, 1, (const mr_out[]){v, b->index}, 2, 0);
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
@@ -238,7 +238,7 @@ static void place_branches(site *s, branches *b)
     for (int k = 0; k < b->n && !s->w->st; k++) {
         char name[32];
         snprintf(name, sizeof name, "branch_%d", k);
-        b->pivot[k] = emit1(s, "Identity", "pivot", (mr_out){way.node, k}).node;
+        b->pivot[k] = emit_unary(s, "Identity", "pivot", (mr_out){way.node, k}).node;
         for (int i = 0; i < n_args; i++)
             args[i] = (mr_out){ways[i].node, k};
         place_body(s, &b->body[k], name, args, b->pivot[k], &b->placed[k]);
@@ -247,7 +247,7 @@ static void place_branches(site *s, branches *b)
 
 static mr_out merge_of(site *s, const mr_out *in, int n)
 {
-    mr_node *m = emit(s, "Merge", "merge", NULL, 0, in, n, 0);
+    mr_node *m = emit_node(s, "Merge", "merge", NULL, 0, in, n, 0);
     return m ? (mr_out){m, 0} : MR_NO_OUT;
 }
 
@@ -263,7 +263,7 @@ static void join_branches(site *s, branches *b)
         replace_output(s, i, merge_of(s, in, b->n));
     }
     for (int k = 0; k < b->n && !s->w->st; k++) {
-        in[k] = emit1(s, "Identity", "executed", (mr_out){b->pivot[k], 0});
+        in[k] = emit_unary(s, "Identity", "executed", (mr_out){b->pivot[k], 0});
         add_after(in[k].node, b->placed[k].done);
     }
     replace_controls(s, merge_of(s, in, b->n).node);
@@ -287,8 +287,8 @@ static bool read_branches(site *s, branches *b)
     }
     for (int k = 0; k < b->n; k++) {
         MR_ASSERT(b->n <= MAX_BRANCHES);
-        mr_status *st = instantiate(s, f[k], &b->body[k]);
-        bool good = !st && fits(s, &b->body[k], 1, -1);
+        mr_status *st = instantiate_function(s, f[k], &b->body[k]);
+        bool good = !st && body_fits(s, &b->body[k], 1, -1);
         mr_status_free(st);
         if (!good)
             return false;
@@ -303,7 +303,7 @@ static bool lower_branches(site *s)
     bool good = read_branches(s, b);
     if (good) {
         bool is_case = mr_node_attr(s->n, "branches") != NULL;
-        b->index = is_case ? emit1(s, "Identity", "index", s->n->in[0]) : make_predicate(s, s->n->in[0]);
+        b->index = is_case ? emit_unary(s, "Identity", "index", s->n->in[0]) : make_predicate(s, s->n->in[0]);
         after_controls(s, b->index.node);
         if (!s->w->st)
             place_branches(s, b);
@@ -341,11 +341,12 @@ static void enter_loop(site *s, while_loop *l)
         mr_named_attr attrs[] = {{"frame_name", mr_a_str(frame)},
                                  {"is_constant", mr_a_bool(v->constant)},
                                  {"parallel_iterations", mr_a_int(n_parallel)}};
-        v->enter = (mr_out){emit(s, "Enter", "enter", attrs, 3, &s->n->in[i], 1, 0), 0};
+        v->enter = (mr_out){emit_node(s, "Enter", "enter", attrs, 3, &s->n->in[i], 1, 0), 0};
         after_controls(s, v->enter.node);
         if (v->constant || s->w->st)
             continue;
-        v->merge = (mr_out){emit(s, "Merge", "merge", NULL, 0, &v->enter, 1, mr_dtype_base(mr_out_type(v->enter))), 0};
+        v->merge =
+            (mr_out){emit_node(s, "Merge", "merge", NULL, 0, &v->enter, 1, mr_dtype_base(mr_out_type(v->enter))), 0};
     }
 }
 
@@ -365,7 +366,7 @@ static mr_out place_cond(site *s, while_loop *l)
     for (int i = 0; i < l->n; i++)
         l->args[i] = l->v[i].constant ? l->v[i].enter : l->v[i].merge;
     place_body(s, &l->cond, "cond", l->args, first_merge(l), &p);
-    return s->w->st ? MR_NO_OUT : emit1(s, "LoopCond", "loop_cond", make_predicate(s, p.rets[0]));
+    return s->w->st ? MR_NO_OUT : emit_unary(s, "LoopCond", "loop_cond", make_predicate(s, p.rets[0]));
 }
 
 /* Inlines the body after the Switches and closes the back edges. A constant is live in the last iteration too,
@@ -377,21 +378,21 @@ static void place_loop_body(site *s, while_loop *l, mr_out cond)
     for (int i = 0; i < l->n && !s->w->st; i++) {
         if (l->v[i].constant)
             continue;
-        l->v[i].way = emit2(s, "Switch", "switch", l->v[i].merge, cond);
+        l->v[i].way = emit_binary(s, "Switch", "switch", l->v[i].merge, cond);
         l->args[i] = (mr_out){l->v[i].way.node, 1};
         if (!pivot)
-            pivot = emit1(s, "Identity", "pivot", l->args[i]).node;
+            pivot = emit_unary(s, "Identity", "pivot", l->args[i]).node;
     }
     for (int i = 0; i < l->n && !s->w->st; i++)
         if (l->v[i].constant) {
-            l->args[i] = emit1(s, "Identity", "invariant", l->v[i].enter);
+            l->args[i] = emit_unary(s, "Identity", "invariant", l->v[i].enter);
             add_after(l->args[i].node, pivot);
         }
     place_body(s, &l->body, "body", l->args, pivot, &p);
     MR_ASSERT(s->w->st || pivot);
     for (int i = 0; i < l->n && !s->w->st; i++)
         if (!l->v[i].constant) {
-            mr_out next = emit1(s, "NextIteration", "next", p.rets[i]);
+            mr_out next = emit_unary(s, "NextIteration", "next", p.rets[i]);
             add_after(next.node, p.done);
             if (!s->w->st)
                 s->w->st = mr_node_set_input(l->v[i].merge.node, 1, next);
@@ -406,7 +407,7 @@ static void leave_loop(site *s, while_loop *l)
     for (int i = 0; i < l->n && !s->w->st; i++) {
         if (l->v[i].constant || (executed && !is_used(s->n, i)))
             continue;
-        l->v[i].exit = emit1(s, "Exit", "exit", (mr_out){l->v[i].way.node, 0});
+        l->v[i].exit = emit_unary(s, "Exit", "exit", (mr_out){l->v[i].way.node, 0});
         if (!executed)
             executed = l->v[i].exit.node;
     }
@@ -415,7 +416,7 @@ static void leave_loop(site *s, while_loop *l)
             continue;
         mr_out v = l->v[i].exit;
         if (l->v[i].constant) {
-            v = emit1(s, "Identity", "invariant_out", s->n->in[i]);
+            v = emit_unary(s, "Identity", "invariant_out", s->n->in[i]);
             add_after(v.node, executed);
         }
         replace_output(s, i, v);
@@ -443,10 +444,10 @@ static bool read_while(site *s, while_loop *l)
     const mr_attr *c = mr_node_attr(s->n, "cond"), *b = mr_node_attr(s->n, "body");
     if (!c || !b || c->kind != MR_ATTR_FUNC || b->kind != MR_ATTR_FUNC || s->n->n_in == 0)
         return false;
-    mr_status *st = instantiate(s, c->func, &l->cond);
+    mr_status *st = instantiate_function(s, c->func, &l->cond);
     if (!st)
-        st = instantiate(s, b->func, &l->body);
-    bool good = !st && fits(s, &l->cond, 0, 1) && fits(s, &l->body, 0, -1);
+        st = instantiate_function(s, b->func, &l->body);
+    bool good = !st && body_fits(s, &l->cond, 0, 1) && body_fits(s, &l->body, 0, -1);
     mr_status_free(st);
     return good;
 }
@@ -484,7 +485,7 @@ static mr_node *call_args(site *s, mr_out *args)
         args[i] = s->n->in[i];
         if (i > 0 && s->n->n_ctrl == 0)
             continue;
-        args[i] = emit1(s, "Identity", "arg", s->n->in[i]);
+        args[i] = emit_unary(s, "Identity", "arg", s->n->in[i]);
         after_controls(s, args[i].node);
         if (!pivot)
             pivot = args[i].node;
@@ -507,7 +508,7 @@ static void place_call(site *s, const mr_body *b)
     add_after(executed, pivot);
     add_after(executed, p.done);
     for (int i = 0; i < s->n->n_out && !s->w->st; i++) {
-        mr_out ret = emit1(s, "Identity", "result", p.rets[i]);
+        mr_out ret = emit_unary(s, "Identity", "result", p.rets[i]);
         add_after(executed, ret.node);
         replace_output(s, i, ret);
     }
@@ -522,8 +523,8 @@ static bool lower_call(site *s)
     mr_body b = {0};
     if (!f || f->kind != MR_ATTR_FUNC)
         return false;
-    mr_status *st = instantiate(s, f->func, &b);
-    bool good = !st && fits(s, &b, 0, -1);
+    mr_status *st = instantiate_function(s, f->func, &b);
+    bool good = !st && body_fits(s, &b, 0, -1);
     mr_status_free(st);
     if (good)
         place_call(s, &b);

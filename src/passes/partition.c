@@ -479,7 +479,7 @@ static void find_lines(cutter *c)
 }
 
 /* Nodes that scheduling adds are on the device of their first control input. */
-static mr_status *schedule(cutter *c)
+static mr_status *schedule_transfers(cutter *c)
 {
     int n = c->g->nodes.n;
     MR_TRY(mr_schedule_recvs(c->g, c->transfers.p, c->transfers.n, c->o->schedule));
@@ -526,7 +526,7 @@ mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out
     for (int i = 0, n = g->nodes.n; i < n; i++)
         if (g->nodes.p[i])
             MR_GO(cut_node(&c, g->nodes.p[i]));
-    MR_GO(schedule(&c));
+    MR_GO(schedule_transfers(&c));
     MR_GO(split_graph(&c, out));
 out:
     for (int d = 0; st && d < c.n_devices; d++) {

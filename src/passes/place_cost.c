@@ -208,7 +208,7 @@ static bool holds_state(const mr_placer *p, int root)
 typedef enum verdict { BEST, AS_GOOD, HARDLY_WORSE, WORSE } verdict; /* on the current device of a node */
 
 /* Why a node is on its device, as a constant text. */
-static const char *reason(const mr_placer *p, const mr_node *n, int root, int n_fit, verdict here)
+static const char *reason_text(const mr_placer *p, const mr_node *n, int root, int n_fit, verdict here)
 {
     if (n_fit == 1 && n->device[0])
         return "as requested";
@@ -265,7 +265,7 @@ static void explain_node(mr_placer *p, mr_planned_step *s, mr_play *play, int v,
         verdict_here = MR_MAX(verdict_here, than);
     }
     int n_fit = r.n_others + s->fits[(size_t)g * (size_t)s->w.n_devices + (size_t)here];
-    r.why = reason(p, r.node, s->roots[g], n_fit, verdict_here);
+    r.why = reason_text(p, r.node, s->roots[g], n_fit, verdict_here);
     tell(arg, &r);
 }
 

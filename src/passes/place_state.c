@@ -28,7 +28,7 @@ static bool is_variable(const mr_node *n)
 }
 
 /* True for an assignment of a value that does not change from step to step, so it runs once. */
-static bool initializes(const users *u, const mr_node *n)
+static bool is_initializer(const users *u, const mr_node *n)
 {
     if (!mr_node_is(n, "Assign") && !mr_node_is(n, "AssignVariableOp"))
         return false;
@@ -76,7 +76,7 @@ static void follow_uses(users *u)
         bool dynamic = is_variable(n) || mr_place_is_fed(n);
         for (int i = 0; i < n->n_in; i++)
             dynamic |= n->in[i].node && u->dynamic[n->in[i].node->id];
-        u->rare[n->id] = initializes(u, n) || saves_or_checks(n);
+        u->rare[n->id] = is_initializer(u, n) || saves_or_checks(n);
         u->dynamic[n->id] = dynamic && !u->rare[n->id];
     }
     for (int k = u->n - 1; k >= 0; k--)

@@ -143,21 +143,24 @@ static bool find_chain(mr_out value, chain *out)
 /* ---- which nodes run after an update ---- */
 
 /* The updates of the batch that run before n; 0 for nodes that are newer than the table. */
-static uint64_t before(const reader *w, const mr_node *n) { return n->id < w->before.n ? w->before.p[n->id] : 0; }
+static uint64_t updates_before(const reader *w, const mr_node *n)
+{
+    return n->id < w->before.n ? w->before.p[n->id] : 0;
+}
 
 /* Adds the updates before the inputs of a node to those before the node; true if that changed anything. around:
  * follow also the edge from one iteration of a loop to the next. */
 static bool follow_inputs(reader *w, const mr_node *n, bool around)
 {
-    uint64_t bits = before(w, n), old = bits;
+    uint64_t bits = updates_before(w, n), old = bits;
     bool forward_only = !around && w->frames.n > 1 && mr_node_is_merge(n);
     for (int i = 0; i < n->n_in; i++) {
         const mr_node *from = n->in[i].node;
         if (from && !(forward_only && mr_node_is_next(from)))
-            bits |= before(w, from);
+            bits |= updates_before(w, from);
     }
     for (int i = 0; i < n->n_ctrl; i++)
-        bits |= before(w, n->ctrl[i]);
+        bits |= updates_before(w, n->ctrl[i]);
     while (w->before.n <= n->id)
         mr_vec_push(&w->before, 0);
     w->before.p[n->id] = bits;
@@ -310,10 +313,10 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, ui
     MR_TRY(add_wait(w, fresh, old, user));
     for (int k = 0; k < user->n_in; k++)
         if (k != i && user->in[k].node &&
-            (same_device(user->in[k].node, user) || (before(w, user->in[k].node) & updates)))
+            (same_device(user->in[k].node, user) || (updates_before(w, user->in[k].node) & updates)))
             MR_TRY(add_wait(w, fresh, user->in[k], user));
     for (int k = 0; k < user->n_ctrl; k++)
-        if (same_device(user->ctrl[k], user) || (before(w, user->ctrl[k]) & updates))
+        if (same_device(user->ctrl[k], user) || (updates_before(w, user->ctrl[k]) & updates))
             mr_node_add_control(fresh, user->ctrl[k]);
     follow_inputs(w, fresh, false);
     value = (mr_out){fresh, 0};
@@ -326,7 +329,7 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, ui
 static uint64_t missed_updates(const reader *w, const mr_node *user, const chain *c)
 {
     const mr_node *v = variable_of(c->ref);
-    uint64_t missed = before(w, user) & ~before(w, c->nodes[0]);
+    uint64_t missed = updates_before(w, user) & ~updates_before(w, c->nodes[0]);
     int number = missed && v ? (int)(intptr_t)mr_map_get(&w->numbers, resource_name(v)) : 0;
     if (number == 0)
         return 0;
@@ -361,7 +364,7 @@ static mr_status *refresh_batch(reader *w, int n, bool around)
     for (int k = 0; k < w->order.n; k++) {
         mr_node *user = w->order.p[k];
         int first_new = w->g->nodes.n;
-        if (before(w, user) && user->id < w->n_old && !mr_node_is_merge(user))
+        if (updates_before(w, user) && user->id < w->n_old && !mr_node_is_merge(user))
             MR_TRY(refresh_user(w, user, around));
         for (int i = first_new; i < w->g->nodes.n; i++)
             mr_vec_push(&w->grown, w->g->nodes.p[i]);

@@ -80,7 +80,7 @@ static void part_devices(scheduler *s)
         mr_node_remove_control(s->edges[i].recv, s->edges[i].send);
 }
 
-static int place(const scheduler *s, const mr_node *n) { return s->place_of[n->id]; }
+static int position_of(const scheduler *s, const mr_node *n) { return s->place_of[n->id]; }
 
 /* Fills the spot of a node. Back edges of loops are left out. All producers have their positions already. */
 static void fill_spot(scheduler *s, int at, mr_node *n)
@@ -93,8 +93,8 @@ static void fill_spot(scheduler *s, int at, mr_node *n)
             p->loop = true;
             continue;
         }
-        mr_vec_push(&s->inputs, place(s, src));
-        MR_ASSERT(place(s, src) < at);
+        mr_vec_push(&s->inputs, position_of(s, src));
+        MR_ASSERT(position_of(s, src) < at);
         p->n_data += i < n->n_in;
         p->n_in++;
     }
@@ -115,7 +115,7 @@ static mr_status *lay_out(scheduler *s)
     mr_free(order);
     for (int i = 0; room && i < s->n_edges; i++) {
         const mr_cut_edge *e = &s->edges[i];
-        s->spots[place(s, e->recv)].cost_ns = e->remote ? mr_cost_transfer_ns(e->send->in[0]) : 0;
+        s->spots[position_of(s, e->recv)].cost_ns = e->remote ? mr_cost_transfer_ns(e->send->in[0]) : 0;
     }
     return room ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot schedule %d nodes", s->n);
 }
@@ -158,7 +158,7 @@ static int first_consumer(const scheduler *s, const mr_cut_edge *e)
 {
     int first = NOWHERE;
     for (int i = 0; i < e->value->uses.n; i++) {
-        int p = place(s, e->value->uses.p[i].node);
+        int p = position_of(s, e->value->uses.p[i].node);
         if (first < 0 || s->spots[p].late_ns < s->spots[first].late_ns)
             first = p;
     }
@@ -172,7 +172,7 @@ static void list_jobs(scheduler *s)
         const mr_cut_edge *e = &s->edges[i];
         int first = first_consumer(s, e);
         if (first >= 0 && (e->remote || s->all) && s->frames.of_node[e->recv->id] == 0)
-            mr_vec_push(&s->jobs, (job){e, place(s, e->recv), s->spots[first].late_ns, first, 0, false});
+            mr_vec_push(&s->jobs, (job){e, position_of(s, e->recv), s->spots[first].late_ns, first, 0, false});
     }
 }
 
@@ -302,7 +302,7 @@ static bool all_wait(const scheduler *s, const job *j, uint64_t bit)
 {
     const mr_node *value = j->t->value;
     for (int i = 0; i < value->uses.n; i++)
-        if (!(s->spots[place(s, value->uses.p[i].node)].before & bit))
+        if (!(s->spots[position_of(s, value->uses.p[i].node)].before & bit))
             return false;
     return true;
 }
@@ -368,7 +368,7 @@ static mr_status *hold_recvs(scheduler *s)
 /* ---- all of it ---- */
 
 /* Runs the steps of the pass on the joined graph. */
-static mr_status *schedule(scheduler *s)
+static mr_status *schedule_graph(scheduler *s)
 {
     MR_TRY(mr_frames_find(s->g, &s->frames));
     MR_TRY(lay_out(s));
@@ -390,7 +390,7 @@ mr_status *mr_schedule_recvs(mr_graph *g, const mr_cut_edge *edges, int n, mr_sc
     if (!any || how == MR_SCHEDULE_NONE)
         return NULL;
     join_devices(&s);
-    mr_status *st = schedule(&s);
+    mr_status *st = schedule_graph(&s);
     part_devices(&s);
     mr_frames_deinit(&s.frames);
     mr_free(s.spots);

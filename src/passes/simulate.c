@@ -72,7 +72,7 @@ void mr_play_deinit(mr_play *s)
 /* ---- events, a heap by time ---- */
 
 /* By time. At equal times ends come first, since they make room for nodes that are ready. */
-static bool sooner(const mr_play_event *a, const mr_play_event *b)
+static bool event_before(const mr_play_event *a, const mr_play_event *b)
 {
     if (a->at != b->at)
         return a->at < b->at;
@@ -85,7 +85,7 @@ static void push_event(mr_play *s, mr_play_event e)
 {
     mr_vec_push(&s->events, e);
     int i = s->events.n - 1;
-    for (int up; i > 0 && sooner(&e, &s->events.p[up = (i - 1) / 2]); i = up)
+    for (int up; i > 0 && event_before(&e, &s->events.p[up = (i - 1) / 2]); i = up)
         s->events.p[i] = s->events.p[up];
     s->events.p[i] = e;
 }
@@ -97,9 +97,9 @@ static mr_play_event pop_event(mr_play *s)
     mr_play_event *p = s->events.p, first = p[0], last = mr_vec_pop(&s->events);
     int n = s->events.n, i = 0;
     for (int down; (down = 2 * i + 1) < n; i = down) {
-        if (down + 1 < n && sooner(&p[down + 1], &p[down]))
+        if (down + 1 < n && event_before(&p[down + 1], &p[down]))
             down++;
-        if (!sooner(&p[down], &last))
+        if (!event_before(&p[down], &last))
             break;
         p[i] = p[down];
     }
@@ -112,7 +112,7 @@ static mr_play_event pop_event(mr_play *s)
 
 static int device_of_node(const mr_play *s, int v) { return s->device_of[s->w->group[v]]; }
 
-static double seconds(const mr_play *s, int v, int d) { return s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d]; }
+static double node_seconds(const mr_play *s, int v, int d) { return s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d]; }
 
 /* The device must be idle. */
 static void start_node(mr_play *s, int v, int d, double now)
@@ -120,7 +120,7 @@ static void start_node(mr_play *s, int v, int d, double now)
     MR_ASSERT(s->queues[d].running < 0);
     s->queues[d].running = v;
     s->start[v] = now;
-    s->finish[v] = now + seconds(s, v, d);
+    s->finish[v] = now + node_seconds(s, v, d);
     push_event(s, (mr_play_event){s->finish[v], v, true});
 }
 
@@ -167,7 +167,7 @@ static void node_ready(mr_play *s, int v, double now)
     int d = device_of_node(s, v);
     mr_play_queue *q = &s->queues[d];
     MR_ASSERT(s->pending[v] == 0 && (q->running >= 0 || q->first < 0));
-    if (seconds(s, v, d) == 0) {
+    if (node_seconds(s, v, d) == 0) {
         s->start[v] = s->finish[v] = now;
         deliver_outputs(s, v, d, now);
         return;
@@ -199,13 +199,13 @@ static void node_ends(mr_play *s, int v, double now)
 }
 
 /* False if a node cannot run on its device, or a device has too little memory. */
-static bool fits(mr_play *s)
+static bool choice_fits(mr_play *s)
 {
     const mr_workload *w = s->w;
     memset(s->held, 0, sizeof *s->held * (size_t)w->n_devices);
     for (int v = 0; v < w->n_nodes; v++) {
         int d = device_of_node(s, v);
-        if (isinf(seconds(s, v, d)))
+        if (isinf(node_seconds(s, v, d)))
             return false;
         s->held[d] += w->bytes ? w->bytes[v] : 0;
         if (w->memory && s->held[d] > w->memory[d])
@@ -240,7 +240,7 @@ double mr_play_step(mr_play *s, const int *device_of)
 {
     double end = 0;
     s->device_of = device_of;
-    if (!fits(s))
+    if (!choice_fits(s))
         return INFINITY;
     reset_play(s);
     while (s->events.n) {

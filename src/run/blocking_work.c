@@ -22,7 +22,7 @@ static void run_work(mr_task *t)
 
 /* The callback of the cancellation. If the work has left the queue already, the side that took it calls fn. fn may
  * free the entry; mr_cancel allows that. */
-static void withdraw(mr_cancel_entry *e)
+static void withdraw_work(mr_cancel_entry *e)
 {
     mr_blocking_work *w = (mr_blocking_work *)((char *)e - offsetof(mr_blocking_work, entry));
     if (mr_blocking_withdraw(&w->task))
@@ -36,7 +36,7 @@ void mr_blocking_work_start(mr_blocking_work *w, mr_cancel *cancel)
 {
     MR_ASSERT(w->fn);
     w->task = (mr_task){.fn = run_work};
-    w->entry = (mr_cancel_entry){.fn = withdraw};
+    w->entry = (mr_cancel_entry){.fn = withdraw_work};
     w->cancel = cancel;
     if (!mr_cancel_register(cancel, &w->entry))
         w->fn(w, true);

@@ -176,16 +176,16 @@ static mr_status *merge_conflict(const mr_device_name *a, const mr_device_name *
     return st;
 }
 
-static bool differ(int a, int b) { return a >= 0 && b >= 0 && a != b; }
+static bool numbers_conflict(int a, int b) { return a >= 0 && b >= 0 && a != b; }
 
 /* The part that forbids merging in any mode; NULL: none. */
 static const char *hard_conflict(const mr_device_name *n, const mr_device_name *other)
 {
     if (n->has_job && other->has_job && strcmp(n->job, other->job) != 0)
         return "jobs";
-    if (differ(n->replica, other->replica))
+    if (numbers_conflict(n->replica, other->replica))
         return "replicas";
-    if (differ(n->task, other->task))
+    if (numbers_conflict(n->task, other->task))
         return "tasks";
     return NULL;
 }
@@ -214,7 +214,7 @@ mr_status *mr_device_name_merge(mr_device_name *n, const mr_device_name *other, 
     bool types_differ = n->has_type && other->has_type && strcmp(n->type, other->type) != 0;
     if (types_differ && !soft)
         return merge_conflict(n, other, "types");
-    if (!types_differ && differ(n->id, other->id) && !soft)
+    if (!types_differ && numbers_conflict(n->id, other->id) && !soft)
         return merge_conflict(n, other, "ids");
     take_task_parts(n, other);
     if (types_differ) {
@@ -226,6 +226,6 @@ mr_status *mr_device_name_merge(mr_device_name *n, const mr_device_name *other, 
         n->has_type = true;
         memcpy(n->type, other->type, sizeof(n->type));
     }
-    n->id = differ(n->id, other->id) ? -1 : MR_MAX(n->id, other->id);
+    n->id = numbers_conflict(n->id, other->id) ? -1 : MR_MAX(n->id, other->id);
     return NULL;
 }
