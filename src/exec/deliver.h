@@ -125,6 +125,7 @@ static inline int mr_deliver(mr_exec_worker *w, mr_iter *it, const mr_plan_node 
     return n_ready;
 }
 
+/* Drops the outputs that no edge has taken. */
 static inline void mr_drop_outputs(mr_value *out, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -132,6 +133,7 @@ static inline void mr_drop_outputs(mr_value *out, uint32_t n)
             mr_value_drop(&out[i]);
 }
 
+/* Must be called with no lock held: dropping a value may run the destructor of a resource. */
 static inline void mr_empty_trash(mr_exec_worker *w)
 {
     while (MR_UNLIKELY(w->trash.n > 0)) {

@@ -40,7 +40,7 @@ void mr_direct_placing_free(mr_direct *s)
 
 /* ---- on request ---- */
 
-/* Locks as make_program does: s->making, then the client's graph. */
+/* Locks in the order of make_program: s->making, then the client's graph. */
 static mr_status *explain(mr_direct *s, mr_placing *p, const mr_run_args *a, mr_str *out) MR_NO_TSA
 {
     mr_run_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
@@ -67,6 +67,7 @@ mr_status *mr_direct_explain(mr_session *base, const mr_run_args *a, mr_str *out
     return st;
 }
 
+/* Saves the measured costs to a file, or adds those of a file. */
 mr_status *mr_direct_costs(mr_session *base, const char *path, bool save)
 {
     mr_direct *s = (mr_direct *)base;

@@ -21,6 +21,7 @@
 
 /* ---- programs ---- */
 
+/* Guards the client's graph, if other threads may change it. */
 static void lock_graph(mr_direct *s) MR_NO_TSA
 {
     if (s->graph_mu)
@@ -57,6 +58,7 @@ static mr_status *make_program(mr_direct *s, const mr_run_signature *sig, bool p
     return st;
 }
 
+/* Borrowed: entries live as long as the session. */
 static mr_entry *look_up(mr_direct *s, const mr_run_signatures *in, const mr_run_signature *sig,
                          bool partial, uint64_t hash)
 {
@@ -106,7 +108,7 @@ mr_status *mr_direct_find(mr_direct *s, const mr_run_signature *sig, bool partia
     return st;
 }
 
-/* Forgets where nodes without state are placed: the next run of each signature makes its program again. */
+/* Forgets the devices of nodes without state: the next run of each signature makes its program again. */
 static void place_anew(mr_direct *s)
 {
     mr_lock(&s->making);
@@ -123,6 +125,8 @@ static void place_anew(mr_direct *s)
 
 /* ---- a run ---- */
 
+/* Counts the call before it checks `closed`: direct_free sets `closed` first and then waits for the count, so no
+ * call gets past both. */
 mr_status *mr_direct_enter(mr_direct *s)
 {
     mr_lock(&s->mu);
@@ -143,6 +147,7 @@ void mr_direct_leave(mr_direct *s)
     mr_unlock(&s->mu);
 }
 
+/* The last text is TensorFlow's. */
 mr_status *mr_direct_check_feed(const mr_direct *s, const mr_run_args *a, int i)
 {
     const mr_tensor *t = a->feed_values[i];
@@ -172,6 +177,7 @@ static mr_status *fill_args(const mr_direct *s, mr_flow *f, const mr_entry *e, c
 /* Takes a reference to each result: two fetches of one order may name the same result of the program. */
 static mr_status *take_results(mr_flow *f, const mr_entry *e, const mr_run_args *a)
 {
+    MR_ASSERT(f->parts_left == 0);
     for (int i = 0; i < a->n_fetches; i++)
         if (f->rets[e->fetch_at[i]].kind != MR_LIVE)
             return mr_invalid("Retval[%d] does not have value", i);
@@ -180,6 +186,8 @@ static mr_status *take_results(mr_flow *f, const mr_entry *e, const mr_run_args 
     return NULL;
 }
 
+/* After the deadline it waits again, without a limit: a flow that has failed ends soon, and its memory must not be
+ * given back before. */
 void mr_direct_wait(mr_flow *f, int64_t deadline_ns)
 {
     if (mr_runner_wait(&f->own_runner, deadline_ns))
@@ -188,12 +196,14 @@ void mr_direct_wait(mr_flow *f, int64_t deadline_ns)
     mr_runner_wait(&f->own_runner, 0);
 }
 
+/* May run on any thread, but not after mr_direct_guard_end. */
 static void guard_fired(mr_cancel_entry *e)
 {
     mr_direct_guard *g = (mr_direct_guard *)e;
     mr_flow_fail(g->flow, mr_run_interrupted());
 }
 
+/* The flow must have been started: failing it needs its runner and its rendezvous. */
 void mr_direct_guard_begin(mr_direct_guard *g, mr_flow *f, const mr_run_options *o)
 {
     g->cancel = o ? o->cancel : NULL;
@@ -271,6 +281,7 @@ static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_o
     MR_TRY(mr_direct_find(s, &sig, false, &e));
     mr_flow *f = NULL;
     MR_TRY(mr_program_take(e->program, &f));
+    MR_ASSERT(f->program == e->program);
     mr_status *st = fill_args(s, f, e, a);
     bool costs = mr_session_config_wants_costs(&s->env.config, &e->program->n_counted);
     if (!st && metadata && (costs || (o && (o->trace_level >= MR_FULL_TRACE || o->output_partition_graphs))))
@@ -285,6 +296,7 @@ static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_o
     return st;
 }
 
+/* All results are NULL on failure, because take_results sets all or none. */
 static mr_status *direct_run(mr_session *base, const mr_run_args *a, const mr_run_options *o,
                              mr_str *metadata)
 {
@@ -300,6 +312,7 @@ static mr_status *direct_run(mr_session *base, const mr_run_args *a, const mr_ru
 
 /* ---- the rest of the interface ---- */
 
+/* Steps that are running end with CANCELLED. May be called several times. */
 static mr_status *direct_close(mr_session *base)
 {
     mr_direct *s = (mr_direct *)base;
@@ -352,6 +365,7 @@ static void direct_unref(mr_direct *s)
     mr_free(s);
 }
 
+/* Does nothing if the session never joined the list. */
 static void unlink_session(mr_direct *s)
 {
     mr_lock(&all_mu);
@@ -412,6 +426,7 @@ mr_status *mr_direct_session_new(mr_graph *g, mr_mutex *graph_mu, const mr_sessi
 
 typedef MR_VEC(mr_direct *) direct_vec;
 
+/* Clears the containers on all devices; without names, the default container. */
 static void clear_containers(mr_direct *s, const char *const *containers, int n)
 {
     for (int d = 0; d < s->env.n_devices; d++) {

@@ -50,7 +50,7 @@ void mr_direct_guard_begin(mr_direct_guard *g, mr_flow *f, const mr_run_options 
 void mr_direct_guard_end(mr_direct_guard *g); /* before the flow is given back */
 
 /* ---- exec/direct_placing.c: placement by cost as the client sees it ---- */
-mr_status *mr_direct_placing_new(mr_direct *s); /* with what MILLRACE_COSTS has */
+mr_status *mr_direct_placing_new(mr_direct *s); /* with the costs in the file that MILLRACE_COSTS names */
 void mr_direct_placing_free(mr_direct *s);
 mr_status *mr_direct_explain(mr_session *s, const mr_run_args *a, mr_str *out);
 mr_status *mr_direct_costs(mr_session *s, const char *path, bool save);
@@ -59,7 +59,7 @@ mr_status *mr_direct_slow(mr_session *s, const char *device, double factor);
 /* ---- exec/partial_run.c ---- */
 mr_status *mr_partial_setup(mr_session *s, const mr_run_args *a, char **handle);
 mr_status *mr_partial_run_step(mr_session *s, const char *handle, const mr_run_args *a, const mr_run_options *o);
-/* Ends all that are left (the session is closed). */
+/* Ends the partial runs that are left, when the session is freed. */
 void mr_partial_runs_end(mr_direct *s);
 
 #endif

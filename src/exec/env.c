@@ -112,7 +112,7 @@ static mr_status *make_threads(mr_env *e)
     return NULL;
 }
 
-/* What every session has for itself, with its own devices or borrowed ones. */
+/* The members that every session owns, whether its devices are its own or borrowed. */
 static mr_status *make_rest(mr_env *e)
 {
     e->cancel = mr_cancel_new(NULL);
@@ -138,6 +138,8 @@ mr_status *mr_env_init(mr_env *e, const mr_session_config *c, const char *task)
     return st;
 }
 
+/* Copies only the array of devices; the devices belong to owner. The session has its own kernels, functions and
+ * threads. */
 mr_status *mr_env_init_beside(mr_env *e, const mr_session_config *c, const mr_env *owner)
 {
     *e = (mr_env){.config = *c, .n_devices = owner->n_devices, .borrowed = true};
@@ -146,8 +148,11 @@ mr_status *mr_env_init_beside(mr_env *e, const mr_session_config *c, const mr_en
     return make_rest(e);
 }
 
+/* Frees in the reverse order of use: functions and kernels hold tensors of the devices, and the devices allocate
+ * from the budgets. A pool that serves as both inter and intra is given back once. */
 void mr_env_deinit(mr_env *e)
 {
+    MR_ASSERT(!e->borrowed || e->n_budgets == 0);
     if (e->functions)
         mr_functions_free(e->functions);
     mr_kernel_cache_free(e->kernels);

@@ -8,8 +8,8 @@
 
 typedef struct mr_functions mr_functions;
 
-/* A function called on a device of another task; for a worker.  args are borrowed until done is called, which gets n_rets
- * owned tensors in rets, none on failure.  Cancelled with the step of the run. */
+/* A call of a function on a device of another task, made by a worker. args are borrowed until done is called. Before
+ * that, rets gets n_rets owned tensors, none on failure. Cancelled with the step of the run. */
 typedef struct mr_remote_args {
     mr_sv device;
     const mr_func_ref *f;
@@ -38,8 +38,9 @@ typedef struct mr_env {
     mr_functions *functions;
     mr_cancel *cancel;
     mr_remote_caller *remote; /* NULL: there are no other tasks */
-    /* Keeps a worker's session while functions may be called later (run/later.h), as by an iterator that is kept in a
-     * device of the server.  Set before the first one; holder NULL: they end when the session is closed. */
+    /* hold keeps a worker's session alive while functions may be called later (run/later.h), for example by an iterator
+     * that is a resource of the server. Set before the first such call. holder NULL: they end when the session is
+     * closed. */
     void (*hold)(void *holder);
     void (*release)(void *holder); /* from any thread */
     void *holder;
@@ -56,7 +57,7 @@ mr_prepare_options mr_env_prepare_options(const mr_env *e);
 /* ---- exec/function.c: runs functions of a library for kernels ---- */
 mr_functions *mr_functions_new(mr_env *e);
 void mr_functions_free(mr_functions *f);
-/* Ends everything that may make calls later (run/later.h), and waits for it; functions of steps still work. */
+/* Ends all objects that may call functions later (run/later.h), and waits for them. Functions of steps still work. */
 void mr_functions_end(mr_functions *f);
 mr_caller *mr_functions_caller(mr_functions *f);
 

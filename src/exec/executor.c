@@ -45,8 +45,10 @@ static mr_exec_worker *worker_new(mr_exec *x)
     return w;
 }
 
+/* The worker must be idle, so its lists hold no values. */
 static void worker_free(mr_exec_worker *w)
 {
+    MR_ASSERT(w->trash.n == 0);
     mr_vec_deinit(&w->cheap);
     mr_vec_deinit(&w->heavy);
     mr_vec_deinit(&w->fresh);
@@ -119,6 +121,7 @@ static void share_heavy(mr_exec_worker *w)
     }
 }
 
+/* mr_flow_fail may be called any number of times, so several workers may notice the deadline. */
 static void check_deadline(mr_flow *f)
 {
     if (f->deadline_ns && mr_now_ns() > f->deadline_ns)
@@ -167,6 +170,7 @@ static bool next_heavy(mr_exec_worker *w, mr_ready *out)
     return true;
 }
 
+/* Takes the oldest first node of a new iteration. */
 static bool next_fresh(mr_exec_worker *w, mr_ready *out)
 {
     MR_ASSERT(w->fresh_from < w->fresh.n);
@@ -229,6 +233,7 @@ static mr_status *read_refs(const mr_plan_node *n, mr_value *in, mr_allocator *a
     return NULL;
 }
 
+/* Drops what the kernel has not moved on to an output. */
 static inline void drop_inputs(mr_value *in, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -256,6 +261,7 @@ static mr_status *check_output(const mr_plan_node *n, uint32_t i, const mr_value
                     mr_dtype_name(type), mr_dtype_name(declared), n->node->name);
 }
 
+/* Every output must be live and of its declared type; check_output decides about the exceptions. */
 static inline mr_status *check_outputs(const mr_plan_node *n, const mr_value *out)
 {
     for (uint32_t i = 0; i < n->n_out; i++)
@@ -269,11 +275,12 @@ static inline mr_status *check_outputs(const mr_plan_node *n, const mr_value *ou
 static void fail_loop(mr_exec_worker *w)
 {
     const mr_plan_node *n = w->exits_twice;
+    MR_ASSERT(n || w->no_memory);
     mr_flow_fail(w->x->flow,
-                 n ? mr_invalid("{{node %s}} left its loop more than once: an Exit belongs behind the false side of "
+                 n ? mr_invalid("{{node %s}} left its loop more than once: connect the Exit to the false output of "
                                 "the loop's Switch",
                                 n->node->name)
-                   : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a loop"));
+                   : mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot start an iteration of a loop"));
     w->no_memory = false;
     w->exits_twice = NULL;
 }
@@ -478,6 +485,8 @@ static void run_blocking(mr_blocking_work *b, bool cancelled)
         async_done(&a->run, st);
 }
 
+/* Counts the node like an asynchronous one and lets a blocking thread run it. A cancelled step withdraws it from
+ * the queue. */
 static void start_blocking(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, bool dead)
 {
     async_run *a = async_new(w, it, n, dead);
@@ -613,6 +622,9 @@ static void run_worker(mr_work *job)
 
 /* ---- making, freeing and starting ---- */
 
+/* Everything that a step needs and that does not depend on its inputs is made here, once; the program sets the
+ * rest of x->step when a step starts. Returns NULL if the root iteration, whose size comes from the graph, cannot
+ * be allocated. */
 mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f)
 {
     mr_exec *x = mr_new(mr_exec);
@@ -634,6 +646,7 @@ mr_exec *mr_exec_new(const mr_plan *p, mr_flow *f)
     return x;
 }
 
+/* Nothing of the exec may be running. All its workers, iterations and frames are idle or spare by then. */
 void mr_exec_free(mr_exec *x)
 {
     if (!x)
@@ -660,6 +673,7 @@ void mr_exec_start(mr_exec *x)
     memcpy((void *)x->root->words, p->words, p->frames[0].n_words * sizeof(uint32_t));
     atomic_store_explicit(&x->active, 1, memory_order_relaxed);
     mr_exec_worker *w = take_worker(x);
+    MR_ASSERT(w->plan == p);
     for (uint32_t i = p->n_roots; i-- > 0;) {
         mr_ready r = {x->root, p->roots[i]};
         if (atomic_load_explicit(&p->heavy[r.node], memory_order_relaxed))

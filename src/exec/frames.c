@@ -71,6 +71,7 @@ static void give_iter(mr_exec_worker *w, mr_iter *it)
 {
     mr_exec *x = w->x;
     const mr_exec_frame *f = it->frame;
+    MR_ASSERT(f && it->n_child_frames == 0);
     for (uint32_t i = 0; i < f->plan->n_slots; i++)
         if (it->slots[i].kind != MR_ABSENT) {
             mr_vec_push(&w->trash, it->slots[i]);
@@ -84,6 +85,7 @@ static void give_iter(mr_exec_worker *w, mr_iter *it)
 
 /* ---- frames ---- */
 
+/* The hash combination of TensorFlow's executor; changing it would break transfers to other implementations. */
 static uint64_t combine_ids(uint64_t a, uint64_t b)
 {
     return a ^ (b + 0x9e3779b97f4a7800u + (a << 10) + (a >> 4));
@@ -115,6 +117,7 @@ static mr_exec_frame *take_frame(mr_exec *x, mr_iter *parent, int index)
     return f;
 }
 
+/* Moves values that will not be delivered to the trash. */
 static void drop_pending(mr_exec_worker *w, mr_pending_value *p, int n)
 {
     for (int i = 0; i < n; i++)
@@ -213,6 +216,7 @@ static mr_iter *start_iter_locked(mr_exec_worker *w, mr_exec_frame *f)
 
 /* ---- ends ---- */
 
+/* True if the iteration can be ended: see the invariants at the head of this file. */
 static bool iter_done_locked(const mr_exec_frame *f, mr_iter *it)
 {
     return it == f->oldest && atomic_load_explicit(&it->busy, memory_order_acquire) == 0 &&
@@ -358,6 +362,8 @@ static void next_iteration(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n
     adjust_busy(w, it, -1);
 }
 
+/* For nodes inside of loops and for Enter, Exit and NextIteration. n counts as finished in its iteration only
+ * after its outputs are delivered, so the iteration cannot end in between. */
 void mr_frames_propagate(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, mr_value *out, bool dead)
 {
     if (n->flags & MR_PN_ENTER)
@@ -412,6 +418,8 @@ void mr_frames_clear(mr_exec *x)
     mr_vec_deinit(&w.trash);
 }
 
+/* Frees the iterations and frames of earlier steps. The lists of a spare frame are empty (give_frame); only their
+ * memory is left. */
 void mr_frames_free_spare(mr_exec *x)
 {
     for (int i = 0; i < x->plan->n_frames; i++) {
@@ -421,6 +429,7 @@ void mr_frames_free_spare(mr_exec *x)
         }
         for (mr_exec_frame *f = x->spare_frames[i], *next; f; f = next) {
             next = f->next;
+            MR_ASSERT(f->invariants.n == 0 && f->pending.n == 0 && f->dead_exits.n == 0);
             mr_vec_deinit(&f->invariants);
             mr_vec_deinit(&f->pending);
             mr_vec_deinit(&f->dead_exits);

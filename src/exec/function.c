@@ -126,6 +126,8 @@ static bool same_attrs(const function *f, const wanted *w)
     return k == f->n_attrs;
 }
 
+/* Needs fs->mu. Functions are compared by the address of their definition, which the entry keeps alive: a
+ * redefined function has another one. */
 static function *find_locked(mr_functions *fs, uint64_t hash, const wanted *w)
 {
     for (function *f = mr_imap_get(&fs->by_hash, hash); f; f = f->next)
@@ -226,6 +228,7 @@ static bool keeps_state(const mr_program *p)
 static function *function_new(const wanted *w, mr_program *p)
 {
     function *f = mr_new(function);
+    MR_ASSERT(p);
     f->def = mr_function_ref(w->def);
     f->device = w->device;
     f->is_gradient = w->is_gradient;
@@ -242,6 +245,7 @@ static function *function_new(const wanted *w, mr_program *p)
     return f;
 }
 
+/* Nothing may be running in its program. */
 static void function_free(function *f)
 {
     mr_program_free(f->program);
@@ -328,12 +332,14 @@ static mr_status *take_results(mr_flow *f, call *c)
 static void call_done(mr_flow *f)
 {
     call c = *(call *)f->ctx;
+    MR_ASSERT(c.done);
     mr_small_free(f->ctx, sizeof(call));
     mr_status *st = take_results(f, &c);
     mr_program_give(f);
     c.done(c.ctx, st);
 }
 
+/* The call of a kernel, or of an iterator, may name any function. */
 static mr_status *check_counts(const mr_program *p, const mr_func_ref *f, int n_args, int n_rets)
 {
     if (p->n_args != n_args)
@@ -343,7 +349,7 @@ static mr_status *check_counts(const mr_program *p, const mr_func_ref *f, int n_
     return NULL;
 }
 
-/* How deep a call is, and who makes it. */
+/* Where a call comes from: the library, device and limits that it inherits. */
 typedef struct origin {
     const mr_library *library;
     mr_device *device;
@@ -353,8 +359,10 @@ typedef struct origin {
     uint64_t state;
 } origin;
 
+/* A kernel that calls a function runs in an executor, so the step's owner is an mr_exec. */
 static origin origin_of_run(const mr_run *r)
 {
+    MR_ASSERT(r->step->owner);
     const mr_flow *outer = ((mr_exec *)r->step->owner)->flow;
     return (origin){r->step->library, r->step->device, outer->depth, outer->depth_bytes, outer->deadline_ns,
                     outer->state};
@@ -420,6 +428,7 @@ static void start_call(mr_caller *c, mr_run *r, const origin *o, const mr_func_r
     mr_flow_start(flow, &(mr_flow_start_args){outer->runner, outer->cancel, r->step, call_done, k});
 }
 
+/* mr_caller.call: runs the function on the device of the run. */
 static void call_function(mr_caller *c, mr_run *r, const mr_func_ref *f, mr_tensor *const *args,
                           int n_args, mr_tensor **rets, int n_rets,
                           void (*done)(void *ctx, mr_status *st), void *ctx)
@@ -497,6 +506,7 @@ static mr_status *call_and_wait(mr_functions *fs, mr_flow *f, const mr_later_cal
     return st;
 }
 
+/* Calls outside of a step have no deadline and are not traced. They count as nested in the call that made l. */
 static mr_status *open_later(mr_functions *fs, mr_later *l, const mr_later_call *a, mr_flow **out)
 {
     origin o = {mr_later_library(l), l->device, l->depth, l->depth_bytes, 0, a->state};
@@ -506,7 +516,7 @@ static mr_status *open_later(mr_functions *fs, mr_later *l, const mr_later_call 
     return NULL;
 }
 
-/* A call that is not waited for and has one_thread.  Its kernels may wait, so it gets a thread that may. */
+/* A call with one_thread that nobody waits for. Its kernels may block, so it gets a thread that may block. */
 typedef struct threaded_call {
     mr_blocking_work work;
     mr_functions *fs;
@@ -516,6 +526,7 @@ typedef struct threaded_call {
     void *ctx;
 } threaded_call;
 
+/* mr_stop_swap makes waits for pipes on this thread end when the call is cancelled. */
 static mr_status *run_threaded(threaded_call *t)
 {
     mr_flow *flow = NULL;
@@ -537,6 +548,7 @@ static void run_or_cancel_threaded(mr_blocking_work *w, bool cancelled)
     was.done(was.ctx, st);
 }
 
+/* Copies *a. The mr_later is kept alive by mr_later_start until done is called. */
 static void start_threaded(mr_functions *fs, mr_later *l, const mr_later_call *a,
                            void (*done)(void *ctx, mr_status *st), void *ctx)
 {
@@ -600,6 +612,7 @@ static void forget_state(mr_caller *c, uint64_t state)
     }
 }
 
+/* The entry of an mr_later in the session's cancellation. */
 static void session_cancelled(mr_cancel_entry *e)
 {
     mr_cancel_start(((mr_later *)((char *)e - offsetof(mr_later, in_session)))->cancel);
@@ -622,6 +635,7 @@ static void list_later(mr_functions *fs, mr_later *l)
     mr_unlock(&fs->later_mu);
 }
 
+/* mr_caller.keep: later calls count as nested as deep as the run that made l. */
 static void keep_later(mr_caller *c, mr_later *l, mr_run *r)
 {
     origin o = origin_of_run(r);
@@ -715,6 +729,7 @@ mr_functions *mr_functions_new(mr_env *e)
     return fs;
 }
 
+/* Ends all objects that could still call functions, then frees the programs. Steps must have ended before. */
 void mr_functions_free(mr_functions *fs)
 {
     uint32_t pos = 0;

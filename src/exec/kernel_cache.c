@@ -82,6 +82,7 @@ static mr_status *find_or_make_locked(mr_kernel_cache *c, const mr_make *m, mr_s
     return NULL;
 }
 
+/* Kernels without lasting state, and all kernels if c is NULL, are made for this plan alone. */
 mr_status *mr_kernel_cache_get(mr_kernel_cache *c, const mr_make *m, mr_instance **out)
 {
     if (!c || !is_kept(m->node))

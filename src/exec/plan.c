@@ -24,7 +24,7 @@ typedef struct maker {
 
 static mr_status *no_memory(void)
 {
-    return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the plan of a graph");
+    return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot plan the graph");
 }
 
 #define TRY_ARRAY(to, n)                                                      \
@@ -33,6 +33,7 @@ static mr_status *no_memory(void)
             return no_memory();                                               \
     } while (0)
 
+/* The frame of a node; all are in the root if the graph has no loops. */
 static int frame_of(const maker *m, const mr_node *n)
 {
     return m->frames.n ? m->frames.of_node[n->id] : 0;
@@ -115,6 +116,7 @@ static uint32_t flags_by_op(const mr_node *n)
     return f;
 }
 
+/* True if a value that arrives may be a reference: the output that is read, or the declared input, is one. */
 static bool may_get_refs(const mr_node *n)
 {
     for (int i = 0; i < n->n_in; i++)
@@ -123,10 +125,12 @@ static bool may_get_refs(const mr_node *n)
     return false;
 }
 
+/* Refuses nodes that do not fit the compact records, and graphs that are not complete. */
 static mr_status *check_node(const maker *m, const mr_node *n)
 {
     if (n->n_out >= 1 << (32 - MR_PE_BITS))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "{{node %s}} has %d outputs", n->name, n->n_out);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "{{node %s}} has %d outputs, but a plan allows fewer than %d", n->name,
+                        n->n_out, 1 << (32 - MR_PE_BITS));
     for (int i = 0; i < n->n_in; i++)
         if (!n->in[i].node)
             return mr_error(MR_INTERNAL, "input %d of {{node %s}} is not connected", i, n->name);
@@ -155,6 +159,7 @@ static mr_status *make_node(maker *m, uint32_t at, const mr_node *n, mr_kernel_c
     MR_TRY(check_node(m, n));
     MR_TRY(mr_kernel_cache_get(kernels, &make, &k));
     m->p->kernels[at] = k;
+    MR_ASSERT(k->kernel->run || k->kernel->run_async);
     *pn = (mr_plan_node){k->kernel->run, k->kernel->run_async, n, k, flags_by_op(n)};
     pn->n_in = (uint32_t)n->n_in;
     pn->n_out = (uint32_t)n->n_out;
@@ -261,6 +266,7 @@ static mr_status *sort_by_frame(maker *m)
     return NULL;
 }
 
+/* Kernels are found first: the flags that place_words needs depend on them. */
 static mr_status *make_nodes(maker *m, mr_kernel_cache *kernels)
 {
     MR_TRY(sort_by_frame(m));
@@ -333,6 +339,7 @@ static mr_status *make_edges(maker *m)
         for (int u = 0; u < pn->node->uses.n; u++)
             p->edges[p->n_edges++] = make_edge(m, &pn->node->uses.p[u]);
         pn->n_edges = p->n_edges - pn->edge;
+        MR_ASSERT(p->n_edges <= n);
         finish_edges(p->edges + pn->edge, pn->n_edges);
     }
     return NULL;
@@ -357,6 +364,7 @@ static mr_status *make_plan(maker *m, mr_kernel_cache *kernels)
     return make_edges(m);
 }
 
+/* The maker and its arrays live only here; the plan keeps a reference to the graph. On failure *out is NULL. */
 mr_status *mr_plan_new(mr_graph *g, mr_device *d, mr_kernel_cache *kernels, mr_plan **out)
 {
     maker m = {.p = mr_new(mr_plan), .g = g};

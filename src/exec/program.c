@@ -35,6 +35,7 @@ static void flow_cancelled(mr_cancel_entry *e)
     mr_status_free(why);
 }
 
+/* Runs inside a callback of the parent, so mr_cancel_start only schedules the flow's own entries here. */
 static void parent_cancelled(mr_cancel_entry *e)
 {
     mr_flow *f = (mr_flow *)((char *)e - offsetof(mr_flow, in_parent));
@@ -56,6 +57,7 @@ void mr_flow_fail(mr_flow *f, mr_status *st)
     mr_status_free(why);
 }
 
+/* The flow keeps nothing: the next run starts with an empty status. */
 mr_status *mr_flow_take_status(mr_flow *f)
 {
     mr_lock(&f->mu);
@@ -148,6 +150,7 @@ static void drop_step_resources(mr_flow *f)
     }
 }
 
+/* Results that nobody has taken. */
 static void clear_rets(mr_flow *f)
 {
     for (int i = 0; i < f->program->n_rets; i++)
@@ -158,6 +161,7 @@ static void clear_rets(mr_flow *f)
  * cancellation. */
 static void wake_flow(mr_flow *f)
 {
+    MR_ASSERT(!f->parts_left);
     mr_cancel_reset(f->cancel);
     drop_foreign_rendezvous(f);
     mr_rendezvous_reset(f->own_rendezvous);
@@ -181,7 +185,7 @@ mr_status *mr_program_take(mr_program *p, mr_flow **out)
         wake_flow(f = rested);
     MR_ASSERT(!f || (f->program == p && f->parts_left == 0));
     *out = f ? f : flow_new(p);
-    return *out ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a step");
+    return *out ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot start a step");
 }
 
 /* A flow whose cancellation has started goes to rest, with the rendezvous it has: a callback may still use
@@ -205,6 +209,7 @@ void mr_program_give(mr_flow *f)
     mr_unlock(&p->mu);
 }
 
+/* Unique in the process; steps of a cluster get their ids from the master. */
 static int64_t next_step_id(void)
 {
     static _Atomic int64_t counter = 1;
@@ -243,6 +248,7 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
 
 /* ---- programs ---- */
 
+/* About the memory of one run of a plan without loops; it limits recursion. */
 static size_t plan_flow_bytes(const mr_plan *p)
 {
     const mr_plan_frame *root = &p->frames[0];
@@ -310,6 +316,7 @@ mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_dev
     p->n_rets = n_rets;
     p->caller = caller;
     p->plans = mr_new_array(mr_plan *, n_devices + 1);
+    MR_ASSERT(n_args >= 0 && n_rets >= 0);
     for (int i = 0; i < n_devices; i++) {
         if (parts[i] && !st &&
             !(st = mr_plan_new(parts[i], devices[i], kernels, &p->plans[p->n_plans])))
@@ -339,6 +346,7 @@ static void free_flows(mr_flow *f)
     }
 }
 
+/* No flow is running, so all of them are in one of the two lists. */
 void mr_program_free(mr_program *p)
 {
     if (!p)

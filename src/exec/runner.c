@@ -34,6 +34,7 @@ typedef struct list {
 
 static _Thread_local list *mine;
 
+/* The end of a list: runs after everything that is in it. */
 static void append_work(mr_work **head, mr_work **tail, mr_work *w)
 {
     w->next = NULL;
@@ -70,6 +71,7 @@ void mr_runner_init(mr_runner *r)
 
 void mr_runner_deinit(mr_runner *r)
 {
+    MR_ASSERT(!r->head && r->n_queued == 0);
     mr_guest_deinit(&r->guest);
     mr_cond_deinit(&r->changed);
     mr_mutex_deinit(&r->mu);
@@ -89,6 +91,7 @@ void mr_runner_reset(mr_runner *r, mr_pool *pool, mr_pool *loops, bool has_calle
     atomic_store_explicit(&r->finished, false, memory_order_relaxed);
 }
 
+/* Without a pool, give_to_caller puts all work into the caller's queue. */
 void mr_runner_reset_caller_only(mr_runner *r, mr_pool *loops)
 {
     mr_runner_reset(r, NULL, loops, true);
@@ -131,12 +134,15 @@ static void run_chain(mr_runner *r, mr_work *w, bool is_caller)
     mr_denormals_restore(mode);
 }
 
+/* For threads that are not the caller: those of the pool, and the poster if the runner has neither caller nor
+ * pool. */
 void mr_runner_run(mr_runner *r, mr_work *w)
 {
     w->next = NULL;
     run_chain(r, w, false);
 }
 
+/* False on threads of the pool, and while the caller has other work to do. */
 bool mr_runner_is_caller_alone(const mr_runner *r)
 {
     return mine && mine->runner == r && mine->is_callers && !mr_runner_crowded(r);
@@ -180,13 +186,16 @@ static bool give_to_caller(mr_runner *r, mr_work *w)
     return given;
 }
 
+/* A hint: the caller may become busy at once. give_to_caller decides under the lock. */
 static bool caller_is_idle(mr_runner *r)
 {
     return r->has_caller && atomic_load_explicit(&r->guest.idle, memory_order_relaxed);
 }
 
+/* The task is part of w, so handing over allocates nothing. */
 static void hand_to_pool(mr_runner *r, mr_work *w)
 {
+    MR_ASSERT(r->pool && w->fn);
     w->runner = r;
     w->task.fn = run_from_pool;
     mr_pool_submit(r->pool, &w->task);
@@ -244,6 +253,7 @@ void mr_runner_share(mr_runner *r)
 
 /* ---- the caller's wait ---- */
 
+/* Under the lock, so that the caller cannot miss the signal between its check and its wait. */
 void mr_runner_finish(mr_runner *r)
 {
     mr_lock(&r->mu);
@@ -253,6 +263,7 @@ void mr_runner_finish(mr_runner *r)
     mr_unlock(&r->mu);
 }
 
+/* True if the caller must stop waiting: the step has ended, or there is work for it. */
 static bool has_news(const mr_runner *r)
 {
     return atomic_load_explicit(&((mr_runner *)(uintptr_t)r)->finished, memory_order_acquire) ||
@@ -305,6 +316,7 @@ static void run_as_caller(mr_runner *r, mr_work *w)
     mr_pool_caller_ends(other);
 }
 
+/* Alternates between waiting and running. The runner may be freed as soon as this returns true. */
 bool mr_runner_wait(mr_runner *r, int64_t deadline_ns)
 {
     MR_ASSERT(r->has_caller);

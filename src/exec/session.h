@@ -36,13 +36,13 @@ typedef struct mr_session_config {
     int64_t timeout_ms;        /* of every run; 0: none */
     int64_t memory_limit;      /* bytes a device may hand out; 0: none */
     bool place_pruned;
-    bool share_brought;       /* in a cluster that the client brings, state is shared as in the servers' own */
-    int64_t cost_model_every; /* every so many steps of a signature RunMetadata has its nodes' costs; 0: never */
-    int64_t cost_model_after; /* steps at the start that do not count for that */
+    bool share_brought;       /* in a cluster that the client describes, sessions share state as in the servers' own one */
+    int64_t cost_model_every; /* RunMetadata has the costs of nodes every this many steps of a signature; 0: never */
+    int64_t cost_model_after; /* number of first steps that do not count for that */
     bool feeds_handles;        /* resource handles may be fed: for running ops one by one. Not part of ConfigProto */
     const struct mr_device_sims *simulated; /* devices (exec/device_sim.h); NULL: those of MILLRACE_SIMULATE.  Borrowed
                                                until the session is made */
-    int placement_period;      /* above 0: placement by cost, repeated after so many steps */
+    int placement_period;      /* above 0: placement by cost, repeated after this many steps */
     bool order_collectives;    /* collective_deterministic_sequential_execution */
     char executor_type[64];    /* checked when a run needs an executor; a longer name is cut */
     char group_leader[160];    /* collective_group_leader: the task that leads collectives; "": the server's choice */

@@ -21,6 +21,7 @@ static uint64_t mix_outs(uint64_t h, const mr_out *o, int n)
     return h;
 }
 
+/* Depends on the order of all members, so a sorted signature and an unsorted one have different hashes. */
 uint64_t mr_run_signature_hash(const mr_run_signature *sig, bool partial)
 {
     uint64_t h = mix_outs(partial, sig->feeds, sig->n_feeds);
@@ -61,6 +62,7 @@ mr_entry *mr_run_signatures_find(const mr_run_signatures *s, const mr_run_signat
 
 /* ---- copies and order ---- */
 
+/* Never NULL, so that empty arrays can be sorted and searched. */
 static void *copy_of(const void *p, int n, size_t bytes)
 {
     void *c = mr_calloc((size_t)n + 1, bytes);
@@ -110,6 +112,7 @@ static int drop_duplicates(void *p, int n, size_t bytes, int (*cmp)(const void *
     return kept;
 }
 
+/* Duplicate feeds are kept: mr_prepare reports them as an error. */
 void mr_run_signature_sort(const mr_run_signature *sig, mr_run_signature *out)
 {
     copy_signature(sig, out);
@@ -135,6 +138,7 @@ static int *find_positions(const mr_out *o, int n, const mr_out *sorted, int n_s
     return at;
 }
 
+/* The caller must have found that the signature is new. The entry goes to the front of the chain of its hash. */
 mr_entry *mr_run_signatures_add(mr_run_signatures *s, const mr_run_signature *sig, bool partial, uint64_t hash,
                             const mr_run_signature *sorted, mr_program *p)
 {
@@ -144,10 +148,12 @@ mr_entry *mr_run_signatures_add(mr_run_signatures *s, const mr_run_signature *si
     e->program = p;
     e->feed_at = find_positions(sig->feeds, sig->n_feeds, sorted->feeds, sorted->n_feeds);
     e->fetch_at = find_positions(sig->fetches, sig->n_fetches, sorted->fetches, sorted->n_fetches);
+    MR_ASSERT(sorted->n_feeds <= sig->n_feeds && sorted->n_fetches <= sig->n_fetches);
     e->next = mr_imap_put(&s->by_hash, hash, e);
     return e;
 }
 
+/* Frees the entries with their copies of the signatures; the programs belong to the session. */
 void mr_run_signatures_deinit(mr_run_signatures *s)
 {
     uint32_t pos = 0;

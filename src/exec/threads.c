@@ -25,6 +25,7 @@ typedef struct shared {
 static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
 static shared *all MR_GUARDED_BY(mu);
 
+/* A value in the environment that is not a number, or is 0, is ignored. Any negative value becomes -1. */
 int mr_threads_wanted(int n, const char *variable)
 {
     int64_t v;
@@ -56,6 +57,7 @@ static mr_status *take_shared_locked(int n, bool served, mr_pool **out)
     return NULL;
 }
 
+/* An own pool is always new and belongs to the session. */
 mr_status *mr_threads_take(int n, bool own, bool served, mr_pool **out)
 {
     *out = NULL;
@@ -68,7 +70,7 @@ mr_status *mr_threads_take(int n, bool own, bool served, mr_pool **out)
     return st;
 }
 
-/* The pool is freed without the lock: that waits for its threads. */
+/* The pool is freed without the lock, because that waits for its threads. */
 void mr_threads_give(mr_pool *p, bool own)
 {
     shared *last = NULL;
