@@ -25,6 +25,7 @@ typedef struct finder {
     mr_map parts;      /* of the step: kind, task and peer -> 1 + the place among its parts */
 } finder;
 
+/* The task on whose lane a span is. */
 static int task_of(const mr_timeline *t, int span)
 {
     return t->lanes.p[t->spans.p[span].lane].task;
@@ -47,6 +48,7 @@ static void index_arrows(finder *f)
         f->from[f->first[t->arrows.p[i].to + 1]++] = &t->arrows.p[i];
 }
 
+/* For qsort. Ties are broken by position, so that the result does not depend on the sort. */
 static int by_lane_and_start(const void *a, const void *b)
 {
     const mr_span *x = *(const mr_span *const *)a, *y = *(const mr_span *const *)b;
@@ -201,6 +203,7 @@ static void give_barrier(finder *f, mr_blame *b, int span, int64_t from_ns, int6
         return;
     }
     int late = find_late(t, s, &until);
+    MR_ASSERT(until >= s->start_ns);
     until = MR_MAX(from_ns, MR_MIN(until, to_ns));
     int busy = find_busy(t, s, until);
     if (busy < 0)
@@ -293,6 +296,7 @@ static void blame_one(finder *f, mr_blame *b, int step, int last)
 {
     const mr_timeline *t = f->t;
     int64_t start, end;
+    MR_ASSERT(f->parts.n == 0 && step < t->steps.n);
     b->step = step;
     mr_timeline_range(t, &start, &end);
     if (step >= 0) {
@@ -339,6 +343,9 @@ static int *find_ends(const mr_timeline *t)
     return last;
 }
 
+/* The indexes of arrows and lanes are built once for all steps. `seen` marks the spans of each path with a
+ * different number, so it need not be cleared between steps. With more than MAX_BARRIERS steps the client's time
+ * between steps is not computed, because that compares all pairs of steps. */
 void mr_blame_steps(const mr_timeline *t, mr_blame **out, int *n)
 {
     finder f = {.t = t};

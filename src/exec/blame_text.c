@@ -1,6 +1,8 @@
-/* exec/blame_text.c -- the blame of a step in words that somebody can act on.
+/* exec/blame_text.c -- the blame of a step as text that tells a person what to change.
  *
- * Shares below half a percent are left out, and of each kind at most PARTS_TOLD parts are named. */
+ * Shares below half a percent are left out, and of each kind at most PARTS_TOLD parts are named. The first line
+ * gives the shares of the critical path; the indented lines below name the slowest task, the longest transfer and
+ * the time outside of steps. */
 #include "base/memory.h"
 #include "exec/blame.h"
 
@@ -11,11 +13,13 @@ static const char *task_name(const mr_timeline *t, int task)
     return task < 0 ? "?" : t->tasks.p[task];
 }
 
+/* 0 if the total is not positive, so that an empty step divides by nothing. */
 static double percent(int64_t ns, int64_t total)
 {
     return total > 0 ? 100.0 * (double)ns / (double)total : 0;
 }
 
+/* In decimal units, as network rates are given. */
 static void put_bytes(mr_str *out, int64_t bytes)
 {
     double v = (double)bytes;
@@ -107,8 +111,10 @@ static void put_node(const mr_span *s, int64_t ns, mr_str *out)
     mr_str_appendc(out, ')');
 }
 
+/* Names the slowest task and its longest node on the path. */
 static void put_slowest(const mr_timeline *t, const mr_blame *b, mr_str *out)
 {
+    MR_ASSERT(b->slowest >= 0 && b->slowest < t->tasks.n);
     const mr_blame_part *p = largest(b, false, b->slowest);
     mr_str_printf(out, "    slowest task: %s, %s", task_name(t, b->slowest),
                   b->waited ? "waited for " : "");
@@ -140,6 +146,7 @@ static void put_edge(const mr_timeline *t, const mr_blame *b, mr_str *out)
     mr_str_appendc(out, '\n');
 }
 
+/* Appends the lines of one step. A timeline without steps (step -1) has no heading. */
 void mr_blame_text(const mr_timeline *t, const mr_blame *b, mr_str *out)
 {
     if (b->step >= 0) {
@@ -164,11 +171,13 @@ void mr_blame_text(const mr_timeline *t, const mr_blame *b, mr_str *out)
 
 /* ---- all steps ---- */
 
+/* False for updates and other work that is recorded beside the steps. */
 static bool is_step(const mr_timeline *t, const mr_blame *b)
 {
     return b->step < 0 || !t->steps.p[b->step].what;
 }
 
+/* Names the task that was the slowest in most steps. */
 static void put_slow_tasks(const mr_timeline *t, const mr_blame *b, int n, int n_steps, mr_str *out)
 {
     int *times = mr_new_array(int, t->tasks.n + 1), most = 0;

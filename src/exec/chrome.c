@@ -13,6 +13,7 @@
 
 /* ---- beginning and end ---- */
 
+/* The head of the JSON object; mr_chrome_end writes its end. */
 static void begin(mr_chrome *c)
 {
     mr_str_appendz(c->out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
@@ -128,6 +129,7 @@ static void end_event(mr_chrome *c)
 
 /* ---- events ---- */
 
+/* A metadata event: the name of a process or thread. */
 static void put_name(mr_chrome *c, const char *what, int pid, int tid, mr_sv name)
 {
     begin_event(c, 'M', pid, tid, mr_sv_of(what));
@@ -137,6 +139,7 @@ static void put_name(mr_chrome *c, const char *what, int pid, int tid, mr_sv nam
     end_event(c);
 }
 
+/* A metadata event: the position of a process or thread in the viewer. */
 static void put_order(mr_chrome *c, const char *what, int pid, int tid, int order)
 {
     begin_event(c, 'M', pid, tid, mr_sv_of(what));
@@ -156,6 +159,7 @@ void mr_chrome_thread(mr_chrome *c, int pid, int tid, mr_sv name, int order)
     put_order(c, "thread_sort_index", pid, tid, order);
 }
 
+/* Writes the args of an event, if it has any. An arg with a text is a string, otherwise a number. */
 static void put_args(mr_chrome *c, const mr_chrome_arg *args, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -171,6 +175,7 @@ static void put_args(mr_chrome *c, const mr_chrome_arg *args, int n)
         mr_str_appendc(c->out, '}');
 }
 
+/* A negative duration counts as 0: viewers drop such events. */
 void mr_chrome_span(mr_chrome *c, int pid, int tid, mr_sv name, mr_sv kind, int64_t start_ns,
                     int64_t took_ns, const mr_chrome_arg *args, int n_args)
 {
@@ -199,6 +204,7 @@ void mr_chrome_counter(mr_chrome *c, int pid, mr_sv name, int64_t at_ns, double 
     end_event(c);
 }
 
+/* One end of an arrow. 'f' binds to the enclosing span ("bp":"e"), not to the next one. */
 static void put_end(mr_chrome *c, char phase, mr_sv name, uint64_t id, mr_chrome_point p)
 {
     begin_event(c, phase, p.pid, p.tid, name);
@@ -211,6 +217,7 @@ static void put_end(mr_chrome *c, char phase, mr_sv name, uint64_t id, mr_chrome
 void mr_chrome_arrow(mr_chrome *c, mr_sv name, mr_chrome_point from, mr_chrome_point to)
 {
     uint64_t id = c->next_flow++;
+    MR_ASSERT(id > 0);
     put_end(c, 's', name, id, from);
     put_end(c, 'f', name, id, to);
 }

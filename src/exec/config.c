@@ -92,6 +92,7 @@ bool mr_session_config_wants_costs(const mr_session_config *c, _Atomic int64_t *
     return counted >= 0 && (counted + 1) % c->cost_model_every == 0;
 }
 
+/* Copies everything: *out does not point into the message. */
 mr_status *mr_run_options_parse(mr_sv run_options_proto, mr_run_options *out)
 {
     Tensorflow__RunOptions *o = NULL;
@@ -109,6 +110,7 @@ mr_status *mr_run_options_parse(mr_sv run_options_proto, mr_run_options *out)
 
 mr_status *mr_run_interrupted(void) { return mr_error(MR_CANCELLED, "The run was interrupted"); }
 
+/* A run whose cancellation has started before it begins fails at once, without side effects. */
 mr_status *mr_run_options_check(const mr_run_options *o)
 {
     return o && o->cancel && mr_cancel_started(o->cancel) ? mr_run_interrupted() : NULL;

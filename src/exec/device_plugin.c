@@ -43,6 +43,8 @@ static void drop_owner(memory *m)
     mr_free(m);
 }
 
+/* The mr_allocator.alloc of a plugged-in device. Each block counts as an owner, so the library stays open until
+ * the last tensor is freed. */
 static void *plugin_alloc(mr_allocator *a, size_t bytes)
 {
     memory *m = (memory *)a;
@@ -56,6 +58,7 @@ static void *plugin_alloc(mr_allocator *a, size_t bytes)
     return p;
 }
 
+/* May close the device: a tensor can outlive the mr_device. */
 static void plugin_free(mr_allocator *a, void *p, size_t bytes)
 {
     memory *m = (memory *)a;
@@ -91,6 +94,8 @@ static void plugin_stats(mr_allocator *a, mr_allocator_stats *out)
     out->n_allocs = atomic_load_explicit(&m->n_allocs, memory_order_relaxed);
 }
 
+/* The allocator of a device that was just opened, with the device as its only owner. It is host memory unless the
+ * type has its own memory. */
 static memory *memory_new(const mr_plugin *p, void *device)
 {
     memory *m = mr_new(memory);
@@ -139,6 +144,7 @@ static mr_status *move_input(mr_run *r, int i, place to)
     return NULL;
 }
 
+/* Moves the inputs that are in the wrong memory. Empty tensors need no memory and stay. */
 static mr_status *move_inputs(mr_run *r, bool own)
 {
     for (int i = 0; i < r->n_in; i++) {
@@ -149,6 +155,7 @@ static mr_status *move_inputs(mr_run *r, bool own)
     return NULL;
 }
 
+/* Called by the library when the node's turn has come, or directly. */
 static void run_now(void *arg)
 {
     mr_run *r = arg;
@@ -172,7 +179,7 @@ static void plugin_start(mr_run *r)
         run_now(r);
 }
 
-/* Says only what the library has told; the caller keeps its own values for the rest. */
+/* Reports only what the library has set; the caller keeps its defaults for the rest. */
 static bool plugin_link(const mr_device *d, const mr_device *from, const mr_device *to, double *latency_s, double *bytes_per_s)
 {
     const mr_plugin *p = ((const plugged *)d)->p;
@@ -184,6 +191,7 @@ static bool plugin_link(const mr_device *d, const mr_device *from, const mr_devi
     return p->latency_s > 0 || p->link_bytes_per_s > 0;
 }
 
+/* Blocks that are still in use keep the memory and the library's device open. */
 static void plugin_device_free(mr_device *base)
 {
     plugged *d = (plugged *)base;
@@ -191,6 +199,7 @@ static void plugin_device_free(mr_device *base)
     mr_free(d);
 }
 
+/* Plugged-in devices are recognized by their start function. */
 void *mr_plugin_device(const mr_device *d)
 {
     return d->type->start == plugin_start ? ((const plugged *)d)->m->device : NULL;
@@ -225,6 +234,7 @@ static mr_status *make_one(const mr_plugin *p, const char *task, mr_pool *pool, 
         return st;
     }
     plugged *d = (plugged *)base;
+    MR_ASSERT(!d->m);
     d->p = p;
     d->m = memory_new(p, device);
     int64_t bytes = p->memory_bytes ? p->memory_bytes(p, device) : 0;
@@ -235,6 +245,8 @@ static mr_status *make_one(const mr_plugin *p, const char *task, mr_pool *pool, 
     return NULL;
 }
 
+/* The mr_device_maker.make of a plugin. The devices that were made before a failure are in *out and belong to the
+ * caller. */
 static mr_status *make_devices(const mr_device_maker *maker, const char *task, mr_pool *pool, int limit,
                                   mr_device_vec *out)
 {

@@ -19,7 +19,7 @@ struct mr_plugin { /* lives as long as the process; `device` below is what open 
     bool borrows;    /* uses the CPU's kernel if it has none for an op */
     bool own_memory; /* then alloc, free and copy are set */
     mr_speed speed;
-    double latency_s, link_bytes_per_s; /* 0: as usual */
+    double latency_s, link_bytes_per_s; /* 0: the default */
     mr_status *(*count)(const mr_plugin *p, int *out);
     mr_status *(*open)(const mr_plugin *p, int id, void **device);
     void (*close)(const mr_plugin *p, void *device);
@@ -33,7 +33,7 @@ struct mr_plugin { /* lives as long as the process; `device` below is what open 
     mr_device_type device_type;
 };
 
-/* Takes the plugin over, unless it fails: ALREADY_EXISTS, INVALID_ARGUMENT. */
+/* Takes over the plugin, unless it fails: ALREADY_EXISTS, INVALID_ARGUMENT. */
 mr_status *mr_plugin_register(mr_plugin *p);
 /* What open returned for a device of a plugin; NULL for any other device. */
 void *mr_plugin_device(const mr_device *d);

@@ -1,14 +1,13 @@
 /* exec/device_sim.c -- simulated devices.
  *
  * Everything that takes time is a job. The job of a node waits in its device's lane until the job before it
- * has ended. It runs the kernel on a thread of its step, then waits for a timer until the time is over that
- * the device would have taken. The job of a transfer waits for the timer only. Times count from the moment
- * the previous job ended by the device's own reckoning, not from when a thread woke up: the delays of late
- * timers do not add up.
+ * has ended. It runs the kernel on a thread of its step, then waits for a timer until the time that the device
+ * would have taken has passed. The job of a transfer waits for the timer only. Times count from the simulated
+ * end of the previous job, not from when a thread woke up, so the delays of late timers do not add up.
  *
- * A waiting job is ended by whoever takes it out of its waiting state under the device's lock: the timer, the
- * lane or a cancellation. That thread first starts the next job of the lane, then ends the run. After that
- * the device may be gone.
+ * Three sides may end a waiting job: the timer, the lane and a cancellation. The one that takes it out of its
+ * waiting state, under the device's lock, ends it. That thread first starts the next job of the lane, then ends
+ * the run. After that the device may be freed.
  *
  * Invariants: at most one job of a lane is active; every other job of the lane is in the list head..tail and
  * QUEUED; a job is PACED exactly while its timer may still end it.
@@ -50,7 +49,7 @@ typedef struct sim {
     mr_device_sim is;
     mr_allocator *budget;
     mr_mutex mu;
-    double slower MR_GUARDED_BY(mu);              /* than promised */
+    double slower MR_GUARDED_BY(mu);              /* factor on the described times */
     struct job *active MR_GUARDED_BY(mu);         /* of the lane */
     struct job *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu); /* those that wait for it */
     int64_t free_ns MR_GUARDED_BY(mu);            /* when the last one ended */
@@ -70,8 +69,8 @@ typedef struct job {
     struct job *next;
     int64_t ready_ns, began_ns, ended_ns;
     mr_tensor *received; /* of a Recv that waits */
-    link *link;          /* of a transfer that is under way: what it goes over, */
-    int64_t left_ns, takes_ns; /* when its last byte leaves, and how long all of them take to */
+    link *link;          /* of a transfer in progress */
+    int64_t left_ns, takes_ns; /* when its last byte leaves, and how long the link needs for all bytes */
 } job;
 
 #define JOB(p, member) ((job *)((char *)(p) - offsetof(job, member)))
@@ -111,6 +110,7 @@ static void end_run(job *j, mr_status *st)
 static job *next_locked(sim *d)
 {
     job *j = d->head;
+    MR_ASSERT(!d->head == !d->tail);
     if (j) {
         MR_ASSERT(j->state == QUEUED);
         d->head = j->next;
@@ -160,6 +160,7 @@ static bool take_paced(job *j)
     return mine;
 }
 
+/* The simulated time of a node has passed. Runs on the thread of the timers. */
 static void lane_timer(mr_timer *t)
 {
     job *j = JOB(t, timer);
@@ -191,6 +192,7 @@ static void lane_cancelled(mr_cancel_entry *e)
 
 /* ---- how long a node takes ---- */
 
+/* NULL for values without a shape: references and dead values. */
 static const mr_pshape *shape_of(mr_arena *a, const mr_value *v)
 {
     return v->kind == MR_LIVE ? mr_pshape_of(a, v->t->rank, v->t->dims) : NULL;
@@ -263,6 +265,7 @@ static void run_active(job *j)
 
 static void lane_work(mr_work *w) { run_active(JOB(w, work)); }
 
+/* The job of a run, in state FRESH. It is ready from now on, also if the device is busy. */
 static job *job_new(mr_run *r, void (*cancelled)(mr_cancel_entry *))
 {
     job *j = mr_small_alloc(sizeof *j);
@@ -360,6 +363,7 @@ static void take_back(job *j)
     mr_unlock(&w->mu);
 }
 
+/* What placement by cost sees: the link as it is simulated. */
 static bool sim_link(const mr_device *d, const mr_device *from, const mr_device *to, double *latency_s, double *bytes_per_s)
 {
     world *w = ((const sim *)d)->world;
@@ -378,6 +382,7 @@ static void move_on(mr_work *w)
 {
     job *j = JOB(w, work);
     mr_run *r = j->run;
+    MR_ASSERT(j->state != QUEUED);
     mr_status *st = NULL;
     j->ended_ns = mr_now_ns();
     if (j->received) {
@@ -389,6 +394,7 @@ static void move_on(mr_work *w)
     end_run(j, st);
 }
 
+/* The last byte has arrived. The rest runs on a thread of the step: a _Send's kernel may make nodes ready. */
 static void move_timer(mr_timer *t)
 {
     job *j = JOB(t, timer);
@@ -443,6 +449,7 @@ static void start_send(mr_run *r)
         start_transfer(job_new(r, move_cancelled), key, mr_tensor_bytes(mr_in(r, 0)));
 }
 
+/* The value has arrived in the rendezvous; the simulated transfer begins now. Errors and dead values take no time. */
 static void recv_done(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     job *j = JOB(w, recv);
@@ -485,6 +492,7 @@ static void sim_start(mr_run *r)
         start_node(r);
 }
 
+/* With the last reference no device is left, so no timer is set and no link is in use. */
 static void world_unref(world *w)
 {
     if (!mr_refs_drop(&w->refs))
@@ -501,6 +509,8 @@ static void world_unref(world *w)
     mr_free(w);
 }
 
+/* The devices of a world are freed together, after all steps have ended, so nobody reads the world's list of
+ * devices any more. */
 static void sim_free(mr_device *base)
 {
     sim *d = (sim *)base;

@@ -64,6 +64,7 @@ bool mr_device_sims_has(const mr_device_sims *s, const char *type)
     return false;
 }
 
+/* Checks the description, so that every device in s is valid. */
 mr_status *mr_device_sims_add(mr_device_sims *s, const mr_device_sim *d)
 {
     MR_TRY(check_device(d));
@@ -88,6 +89,8 @@ static bool is_place(mr_sv text, mr_sv *type, int *id)
     return true;
 }
 
+/* The names may come from a C program, so they need not end within their arrays. A link in one direction says
+ * nothing about the other. */
 mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l)
 {
     mr_sv type;
@@ -117,6 +120,7 @@ mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l)
 
 typedef enum unit { RATE, BYTES, TIME, COUNT } unit;
 
+/* The factor of k, M, G or T (or K); 0 for any other character. */
 static double prefix(char c, double step)
 {
     static const char letters[] = "kMGT";
@@ -200,10 +204,12 @@ static bool read_word(const word *w, bool old, mr_sv value, void *object)
     return true;
 }
 
+/* Names the nearest key, in case of a typing error, and all keys. */
 static mr_status *unknown_key(mr_sv key, const word *words, int n)
 {
     const char *keys[MR_COUNT(device_words)];
     mr_str known = {0};
+    MR_ASSERT(n <= MR_COUNT(device_words));
     for (int i = 0; i < n; i++) {
         keys[i] = words[i].key;
         mr_str_printf(&known, "%s%s", i ? ", " : "", keys[i]);
@@ -252,6 +258,7 @@ static mr_status *read_link(mr_device_sims *s, mr_sv from, mr_sv to, bool both, 
     return both ? mr_device_sims_link(s, &back) : NULL;
 }
 
+/* Reads "TYPE:NUMBER=..." and adds the device. */
 static mr_status *read_device(mr_device_sims *s, mr_sv place, mr_sv words)
 {
     mr_device_sim d = {0};
@@ -278,6 +285,7 @@ static mr_status *read_item(mr_device_sims *s, mr_sv item)
     return read_link(s, (mr_sv){place.p, (size_t)(between - place.p)}, to, !one_way, words);
 }
 
+/* Stops at the first error, which names the part. */
 static mr_status *read_items(mr_device_sims *s, mr_sv text)
 {
     mr_sv item;

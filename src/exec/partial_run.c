@@ -67,6 +67,7 @@ static void partial_unref(mr_partial_run *p)
 {
     if (!mr_refs_drop(&p->refs))
         return;
+    MR_ASSERT(!p->flow || p->over);
     if (p->flow)
         mr_program_give(p->flow);
     free_keys(p->feed_keys, p->entry->sig.n_feeds);
@@ -78,6 +79,7 @@ static void partial_unref(mr_partial_run *p)
     mr_free(p);
 }
 
+/* One reference, which the table takes over. The keys and the flow are still missing. */
 static mr_partial_run *partial_new(mr_direct *s, const mr_entry *e)
 {
     mr_partial_run *p = mr_new(mr_partial_run);
@@ -91,9 +93,12 @@ static mr_partial_run *partial_new(mr_direct *s, const mr_entry *e)
     return p;
 }
 
+/* The `done` of the flow. p cannot be freed meanwhile: end_run waits for `over` before it drops the table's
+ * reference. */
 static void step_over(mr_flow *f)
 {
     mr_partial_run *p = f->ctx;
+    MR_ASSERT(!p->over);
     mr_lock(&p->mu);
     p->over = true;
     mr_cond_broadcast(&p->changed);
@@ -144,6 +149,7 @@ mr_status *mr_partial_setup(mr_session *base, const mr_run_args *a, char **handl
     return st;
 }
 
+/* Takes a reference; NULL if the handle is unknown or used up. */
 static mr_partial_run *find_run(mr_direct *s, const char *handle)
 {
     mr_lock(&s->mu);
@@ -201,6 +207,7 @@ void mr_partial_runs_end(mr_direct *s)
 
 /* ---- checks ---- */
 
+/* Guards the client's graph, if other threads may change it. */
 static void lock_graph(const mr_direct *s) MR_NO_TSA
 {
     if (s->graph_mu)
@@ -294,6 +301,7 @@ static void wait_for_fetches(mr_partial_run *p, int64_t deadline_ns)
     wait_for_fetches(p, 0);
 }
 
+/* A call that fails hands out no values. */
 static void drop_fetched(const mr_run_args *a)
 {
     for (int i = 0; i < a->n_fetches; i++) {
@@ -321,10 +329,13 @@ static mr_status *take_fetches(const mr_run_args *a, fetch *f)
     return st;
 }
 
+/* Sends the feeds of a call and waits for its fetches. Feeds and fetches count as used even if this fails, because
+ * the partial run ends then. */
 static mr_status *exchange_values(mr_partial_run *p, const mr_run_args *a, int64_t deadline_ns)
 {
     mr_partial_call c = call_of(a);
     fetch *f = mr_new_array(fetch, a->n_fetches + 1);
+    MR_ASSERT(p->n_waiting == 0);
     mr_partial_use_mark(&p->use, &c);
     mr_status *st = send_feeds(p, a);
     if (!st) {

@@ -28,6 +28,7 @@ int mr_outs_find(const mr_out *o, int n, mr_out want)
 
 /* ---- once each ---- */
 
+/* A feed or fetch must be named in the setup and not used yet. */
 static mr_status *check_one(const char *what, const mr_out *named, int n, const bool *used, mr_out o, const char *done)
 {
     int i = o.node ? mr_outs_find(named, n, o) : -1;
@@ -38,6 +39,7 @@ static mr_status *check_one(const char *what, const mr_out *named, int n, const 
     return NULL;
 }
 
+/* A feed may not be listed twice in one call; a fetch may. */
 mr_status *mr_partial_use_check(const mr_partial_use *u, const mr_partial_call *c)
 {
     const mr_run_signature *sig = u->sig;
@@ -111,6 +113,7 @@ static bool fetch_follows(const mr_partial_use *u, const mr_partial_call *c, mr_
     return ok;
 }
 
+/* Visits the graph once per fetch, so that the error names the fetch that fails. */
 mr_status *mr_partial_use_follow(const mr_partial_use *u, const mr_graph *g, const mr_partial_call *c)
 {
     for (int i = 0; i < c->n_fetches; i++) {

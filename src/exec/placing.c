@@ -1,8 +1,8 @@
 /* exec/placing.c -- placement by cost in a session.
  *
  * The schedule: before step `anew_at` nodes are placed again. The MEASURED steps before it are measured. Each
- * period is SLOWER times as long as the last, and after TIMES placements nothing changes any more, because
- * the programs of former placements are kept until the session ends.
+ * period is SLOWER times as long as the last. After TIMES placements nothing changes any more: the programs of
+ * former placements are kept until the session ends, so their number must be limited.
  *
  * Costs are learnt from our own traces, or from the serialized StepStats of other tasks, of which malformed
  * parts are skipped. `mu` guards the costs and the schedule; links and memory never change. */
@@ -59,6 +59,7 @@ static int64_t memory_of(const mr_device *d)
     return (d->alloc->host && !mr_plugin_memory(d)) || d->memory_limit <= 0 ? INT64_MAX : d->memory_limit;
 }
 
+/* Links and memory are asked for once: they do not change while the devices exist. */
 mr_placing *mr_placing_new(mr_device *const *devices, int n_devices, int period)
 {
     mr_placing *p = mr_new(mr_placing);
@@ -105,6 +106,7 @@ mr_placing_turn mr_placing_next(mr_placing *p)
     return turn;
 }
 
+/* Thread-safe. The trace must be of a step that has ended. */
 void mr_placing_learn(mr_placing *p, const mr_trace *t)
 {
     mr_lock(&p->mu);
@@ -185,6 +187,7 @@ static void learn_device(mr_costs *c, mr_pb_reader *r)
     mr_free(device);
 }
 
+/* For steps of a cluster, whose tasks report StepStats. */
 void mr_placing_learn_stats(mr_placing *p, mr_sv step_stats)
 {
     mr_pb_reader r, device;
@@ -215,6 +218,7 @@ mr_status *mr_placing_prepare(mr_placing *p, const mr_graph *g, const mr_run_sig
 /* True if a node must stay where it is. Functions may hold state inside. */
 static bool has_state(const mr_node *n) { return n->def->function || (n->def->flags & MR_STATEFUL); }
 
+/* Nodes with state keep their device, because state cannot move. */
 void mr_placing_forget(const mr_graph *g, mr_placements *placements)
 {
     for (int i = 0; i < g->nodes.n && i < placements->n; i++)

@@ -49,6 +49,7 @@ static mr_status *find_node(const mr_graph *g, const char *name, const char *wha
     return *out ? NULL : mr_invalid("SavedModel: %s '%s' is not in the graph", what, name);
 }
 
+/* The value is listed before its text is set, so paths_deinit frees it also on failure. */
 static mr_status *add_path(paths *p, mr_out to, const char *path)
 {
     mr_tensor *t;
@@ -100,6 +101,7 @@ static mr_status *add_old_assets(const mr_graph *g, mr_sv collection, const char
     return st;
 }
 
+/* TF2 lists the assets in the MetaGraph itself; only models without that list are searched for the old collection. */
 static mr_status *find_assets(const mr_graph *g, const mr_meta_graph *m, const char *dir, paths *p)
 {
     mr_sv old;
@@ -193,6 +195,8 @@ static mr_status *find_init(const mr_graph *g, const mr_meta_graph *m, mr_node *
     return NULL;
 }
 
+/* The order matters: the restore op and the init op may read the paths of assets, and the init op may read
+ * restored variables. */
 mr_status *mr_saved_model_start(mr_session *s, const mr_graph *g, const mr_meta_graph *m, const char *dir,
                                 const mr_run_options *o)
 {
@@ -214,6 +218,7 @@ out:
 typedef Tensorflow__SignatureDef__InputsEntry input_entry;
 typedef Tensorflow__SignatureDef__OutputsEntry output_entry;
 
+/* The name is copied only on success, so a failed entry owns nothing. */
 static mr_status *add_tensor(const mr_graph *g, const char *name, const Tensorflow__TensorInfo *t, mr_model_tensor *out)
 {
     MR_TRY(find_tensor(g, t->name, "a tensor of a signature", &out->tensor));
@@ -221,6 +226,7 @@ static mr_status *add_tensor(const mr_graph *g, const char *name, const Tensorfl
     return NULL;
 }
 
+/* Sparse and composite tensors consist of several and are left out. */
 static bool is_one_tensor(const Tensorflow__TensorInfo *t)
 {
     return t && t->encoding_case == TENSORFLOW__TENSOR_INFO__ENCODING_NAME;

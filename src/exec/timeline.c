@@ -37,6 +37,7 @@ void mr_timeline_deinit(mr_timeline *t)
     mr_arena_deinit(&t->arena);
 }
 
+/* Interns a name: equal names are stored once and compare by address. */
 const char *mr_timeline_name(mr_timeline *t, mr_sv name)
 {
     const char *kept = mr_map_get(&t->names, name);
@@ -52,6 +53,7 @@ static int find_id(const mr_map *m, mr_sv key) { return (int)(intptr_t)mr_map_ge
 
 static void keep_id(mr_map *m, mr_sv key, int id) { mr_map_put(m, key, (void *)(intptr_t)(id + 1)); }
 
+/* Tasks are identified by name; the map borrows the interned name as its key. */
 int mr_timeline_task(mr_timeline *t, mr_sv name)
 {
     int id = find_id(&t->task_ids, name);
@@ -80,6 +82,7 @@ int mr_timeline_lane(mr_timeline *t, int task, mr_sv name)
     return id;
 }
 
+/* The lane "name NUMBER" beside the lane "name". */
 static int numbered_lane(mr_timeline *t, int task, mr_sv name, int number)
 {
     mr_str numbered = {0};
@@ -105,6 +108,7 @@ int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns
     return lane;
 }
 
+/* The names are interned, so the caller's strings may be freed. */
 int mr_timeline_span(mr_timeline *t, mr_span s)
 {
     MR_ASSERT(s.lane >= 0 && s.lane < t->lanes.n && s.step <= t->steps.n);

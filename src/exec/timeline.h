@@ -1,9 +1,8 @@
-/* exec/timeline.h -- who did what when: the model of which pictures and blame are made.
+/* exec/timeline.h -- what each task did when: the model behind pictures and blame.
  *
- * Tasks have lanes (a device, a stream, a link), lanes have spans: from when to when, what, and of
- * which kind.  Arrows say which span another one waited for.  A traced run (exec/trace_read.h) and
- * a simulated one fill the same model, and get from it a Chrome trace, a picture for the terminal
- * and the blame (exec/blame.h).
+ * Tasks have lanes (a device, a stream, a link); lanes have spans with a start, an end, a name and a kind. Arrows say
+ * which span another one waited for. A traced run (exec/trace_read.h) and a simulated one fill the same model. A Chrome
+ * trace, a picture for the terminal and the blame (exec/blame.h) are made from it.
  *
  *     mr_timeline t;
  *     mr_timeline_init(&t);
@@ -14,9 +13,8 @@
  *     mr_timeline_text(&t, NULL, &out);
  *     mr_timeline_deinit(&t);
  *
- * Spans of one lane do not overlap, unless one lies inside of another; mr_timeline_free_lane finds
- * room.  Steps come in rising order of time where there are several.  Ids count from 0 in the order
- * things were added. */
+ * Spans of one lane are disjoint or nested; mr_timeline_free_lane finds a lane without overlap. Several steps are in the
+ * order of their times. Ids count from 0 in the order of addition. */
 #ifndef MR_EXEC_TIMELINE_H
 #define MR_EXEC_TIMELINE_H
 
@@ -28,10 +26,10 @@
 typedef enum mr_span_kind {
     MR_SPAN_COMPUTE,
     MR_SPAN_INPUT, /* feeds, files, queues of examples */
-    MR_SPAN_SEND,  /* something is under way between devices or tasks */
+    MR_SPAN_SEND,  /* a transfer between devices or tasks */
     MR_SPAN_WAIT,  /* for another task, or a barrier */
     MR_SPAN_SAVE,  /* checkpoints, written or read */
-    MR_SPAN_DOWN,  /* the task is not there */
+    MR_SPAN_DOWN,  /* the task is not running */
     MR_SPAN_KINDS
 } mr_span_kind;
 const char *mr_span_kind_name(mr_span_kind k); /* "compute" */
@@ -40,20 +38,20 @@ typedef struct mr_span {
     const char *name; /* of the node, edge or event; copied when it is added, as is op */
     const char *op;   /* NULL: none */
     int lane;
-    int step; /* 1 + the step it belongs to; 0: to none */
+    int step; /* 1 + the step it belongs to; 0: none */
     mr_span_kind kind;
     int64_t start_ns, end_ns;
-    int64_t bytes; /* that went or were made; 0: unknown */
+    int64_t bytes; /* transferred or produced; 0: unknown */
     int peer;      /* SEND, WAIT: 1 + the task it came from or that was waited for; 0: unknown */
-    bool outgoing; /* SEND: it goes to the peer, from the task of the lane */
+    bool outgoing; /* SEND: from the task of the lane to the peer */
 } mr_span;
 
 typedef struct mr_lane {
     int task;
     const char *name;
     int64_t end_ns; /* the latest end of its spans */
-    int row;        /* the lane in whose line of a text it is drawn: itself, unless set */
-    int beside;     /* 1 + the lane that mr_timeline_free_lane looks at next; 0: none yet */
+    int row;        /* the lane in whose line of text this one is drawn: itself, unless set */
+    int beside;     /* 1 + the lane that mr_timeline_free_lane tries next; 0: none yet */
 } mr_lane;
 
 typedef struct mr_arrow { /* `to` needed what `from` made */
@@ -62,7 +60,7 @@ typedef struct mr_arrow { /* `to` needed what `from` made */
     int64_t at_ns; /* when `to` could have it: inside of `from` or at its end, and not after the end of `to` */
 } mr_arrow;
 
-typedef struct mr_mark { /* an instant worth a word: a crash, a decision */
+typedef struct mr_mark { /* a remarkable instant: a crash, a decision */
     const char *text;
     int lane;
     int64_t at_ns;
@@ -79,8 +77,8 @@ typedef struct mr_timeline_step {
     int64_t number;
     int home; /* the task whose step it is; -1: unknown */
     int64_t start_ns, end_ns;
-    int64_t outside_ns; /* of the client before it: input, say; 0: unknown */
-    const char *what;   /* it is, in place of "step"; or NULL */
+    int64_t outside_ns; /* the client's time before the step, such as reading input; 0: unknown */
+    const char *what;   /* what to call it in place of "step"; NULL: a step */
 } mr_timeline_step;
 
 typedef struct mr_timeline {
@@ -115,7 +113,7 @@ int mr_timeline_step_add(mr_timeline *t, int64_t number, int home, int64_t start
 /* A copy that lives as long as the timeline; equal ones are kept once. */
 const char *mr_timeline_name(mr_timeline *t, mr_sv name);
 
-/* From the first start to the last end; both 0 when it is empty. */
+/* The first start and the last end; both 0 if the timeline is empty. */
 void mr_timeline_range(const mr_timeline *t, int64_t *start_ns, int64_t *end_ns);
 
 /* ---- timeline_chrome.c: as a Chrome trace; times count from the first ---- */
@@ -125,14 +123,14 @@ mr_status *mr_timeline_write_chrome(const mr_timeline *t, const char *path);
 /* ---- timeline_text.c: as a picture of lines of characters ---- */
 typedef struct mr_timeline_text_options {
     int width;              /* of the whole line; 0: 100 */
-    int max_lanes;          /* further ones are told in one line; 0: 48 */
+    int max_lanes;          /* one line summarizes the others; 0: 48 */
     int64_t from_ns, to_ns; /* the part to be drawn; both 0: all */
     bool no_names;          /* nothing is written into the spans */
-    bool no_shares;         /* no column that tells how busy a lane is: the timeline holds only some of its spans */
+    bool no_shares;         /* no column with the busy share of a lane: the timeline holds only some of its spans */
 } mr_timeline_text_options;
 /* options may be NULL. */
 void mr_timeline_text(const mr_timeline *t, const mr_timeline_text_options *options, mr_str *out);
-/* "41.2 ms", "830 us", "2.5 s": what a person likes to read. */
+/* Appends a duration in a readable unit: "41.2 ms", "830 us", "2.5 s". */
 void mr_put_duration(mr_str *out, double ns);
 
 #endif

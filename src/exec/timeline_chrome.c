@@ -12,6 +12,7 @@ static int64_t less(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
+/* Processes and threads are numbered from 1, because process 0 holds the steps. */
 static void put_names(const mr_timeline *t, mr_chrome *c)
 {
     for (int i = 0; i < t->tasks.n; i++)
@@ -48,11 +49,13 @@ static int64_t inside(const mr_span *s, int64_t at_ns)
     return MR_MAX(s->start_ns, MR_MIN(at_ns, last));
 }
 
+/* A point of the Chrome trace on the lane of a span. */
 static mr_chrome_point point(const mr_timeline *t, const mr_span *s, int64_t at_ns, int64_t origin)
 {
     return (mr_chrome_point){t->lanes.p[s->lane].task + 1, s->lane + 1, less(at_ns, origin)};
 }
 
+/* Draws the arrows that do not point back in time. */
 static void put_arrows(const mr_timeline *t, mr_chrome *c, int64_t origin)
 {
     for (int i = 0; i < t->arrows.n; i++) {
@@ -71,6 +74,7 @@ static int step_thread(const mr_timeline_step *s)
     return 2 * (s->home + 1) + (s->what != NULL) + 1;
 }
 
+/* "worker:1", or "worker:1 update" for work beside the steps. */
 static void name_step_thread(const mr_timeline *t, mr_chrome *c, const mr_timeline_step *s)
 {
     mr_str name = {0};
@@ -80,6 +84,7 @@ static void name_step_thread(const mr_timeline *t, mr_chrome *c, const mr_timeli
     mr_str_deinit(&name);
 }
 
+/* Writes the steps as spans of process 0, and names each of its threads when it is first used. */
 static void put_steps(const mr_timeline *t, mr_chrome *c, int64_t origin)
 {
     mr_str name = {0};
@@ -88,6 +93,7 @@ static void put_steps(const mr_timeline *t, mr_chrome *c, int64_t origin)
         mr_chrome_process(c, 0, MR_SV("steps"), -1);
     for (int i = 0; i < t->steps.n; i++) {
         const mr_timeline_step *s = &t->steps.p[i];
+        MR_ASSERT(s->home >= -1 && s->home < t->tasks.n);
         if (!named[step_thread(s)])
             name_step_thread(t, c, s);
         named[step_thread(s)] = true;
@@ -110,6 +116,7 @@ static int64_t first_time(const mr_timeline *t)
     return start;
 }
 
+/* Events may be in any order; viewers sort them. Times count from the first one, so that they stay readable. */
 void mr_timeline_to_chrome(const mr_timeline *t, mr_chrome *c)
 {
     int64_t origin = first_time(t);

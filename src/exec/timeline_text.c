@@ -32,7 +32,7 @@ typedef struct picture {
     mr_timeline_text_options o;
     double from_ns, ns_per_cell;
     int n_cells, task_width, lane_width;
-    int *first, *next; /* spans by lane: the first of each, and the one behind each; -1 */
+    int *first, *next; /* spans by lane: the first of each lane, and the one after each span; -1: none */
     double *cells;     /* of one lane: n_cells x kinds, time spent */
     char *line;
     mr_str *out;
@@ -111,6 +111,7 @@ static void put_axis(picture *p)
     mr_str_deinit(&line);
 }
 
+/* Explains only the characters that occur in the picture. */
 static void put_legend(picture *p, const bool *seen)
 {
     mr_str_printf(p->out, "%*s", p->task_width + p->lane_width + 4, "");
@@ -150,6 +151,7 @@ static void count_span(picture *p, const mr_span *s)
     }
 }
 
+/* The character of the kind with most time in the cell. */
 static char cell_fill(const double *cell)
 {
     int most = 0;
@@ -187,6 +189,7 @@ static void draw_span(picture *p, const mr_span *s)
         p->line[to] = ']';
     }
     int at = from + (s->kind == MR_SPAN_COMPUTE ? 1 : 2);
+    MR_ASSERT(from >= 0 && to < p->n_cells);
     mr_sv name = p->o.no_names ? MR_SV("") : fitting_name(s->name, to - at);
     for (size_t i = 0; i < name.n; i++) {
         unsigned char c = (unsigned char)name.p[i];
@@ -207,6 +210,7 @@ static void draw_spans(picture *p, int lane)
     }
 }
 
+/* The time, in cells, in which the lane of p->cells did something other than wait. Nested spans count once. */
 static double busy_cells(const picture *p)
 {
     double busy = 0;
@@ -218,6 +222,7 @@ static double busy_cells(const picture *p)
     return busy;
 }
 
+/* Fills p->cells with the time of each kind in each cell of a lane. */
 static void count_lane(picture *p, int lane)
 {
     memset(p->cells, 0, sizeof *p->cells * (size_t)p->n_cells * MR_SPAN_KINDS);
@@ -304,6 +309,7 @@ static void measure_picture(picture *p)
     p->ns_per_cell = fmax(1e-3, ((double)to - (double)from) / p->n_cells);
 }
 
+/* Lists the first marks with their times; the picture shows only where they are. */
 static void put_marks(picture *p)
 {
     const mr_timeline *t = p->t;
@@ -355,6 +361,8 @@ static void put_lanes(picture *p, bool *seen)
     put_rest(p, left, left_busy);
 }
 
+/* The arrays of the picture serve one lane at a time, so memory does not grow with the number of lanes. Axis and
+ * cells share the scale that measure_picture chooses. */
 void mr_timeline_text(const mr_timeline *t, const mr_timeline_text_options *options, mr_str *out)
 {
     picture p = {.t = t, .out = out};

@@ -58,6 +58,7 @@ mr_trace *mr_trace_new(void)
     return t;
 }
 
+/* Before the step starts, so that all records have the same offset. */
 void mr_trace_skew(mr_trace *t, int64_t ns) { t->wall_ns += ns; }
 
 void mr_trace_free(mr_trace *t)
@@ -137,6 +138,7 @@ static void put_output(mr_pb_writer *w, const mr_device *d, const output *o)
     mr_str_deinit(&shape);
 }
 
+/* Data inputs, then control inputs with '^', as in a NodeDef. */
 static void put_inputs(mr_str *s, const mr_node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -192,6 +194,7 @@ static void put_record(mr_pb_writer *w, const record *r)
     mr_pb_end(w, at);
 }
 
+/* For qsort. Devices are compared by name, so the output does not depend on addresses. */
 static int by_device_and_time(const void *a, const void *b)
 {
     const record *x = a, *y = b;
@@ -220,6 +223,7 @@ static void put_step_stats(mr_pb_writer *w, mr_trace *t)
     mr_unlock(&t->mu);
 }
 
+/* A partition graph, as field 3 of RunMetadata. */
 static mr_status *put_graph(mr_pb_writer *w, const mr_plan *p)
 {
     mr_str bytes = {0};
@@ -289,6 +293,8 @@ static void put_cost_node(mr_pb_writer *w, const mr_plan *p, const mr_node *n, c
     mr_pb_end(w, at);
 }
 
+/* All nodes of the plans are listed, also those that did not run: readers expect complete graphs. A node that ran
+ * several times, in a loop, counts with its longest run. */
 void mr_trace_put_cost_graph(const mr_trace *t, mr_plan *const *plans, int n, mr_str *out)
 {
     mr_pb_writer w;
@@ -307,6 +313,7 @@ void mr_trace_put_cost_graph(const mr_trace *t, mr_plan *const *plans, int n, mr
     mr_pb_end(&w, graph);
 }
 
+/* With t NULL and n 0 it appends nothing. */
 mr_status *mr_trace_encode(mr_trace *t, mr_plan *const *plans, int n, mr_str *out)
 {
     mr_pb_writer w;

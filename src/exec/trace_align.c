@@ -102,6 +102,7 @@ static int64_t shift_time(int64_t ns, int64_t shift)
     return MR_MAX(-INT64_MAX / 4, MR_MIN(v, INT64_MAX / 4));
 }
 
+/* Shifts the step and its records. A start or end of 0 is unknown and stays so. */
 static void move_step(mr_records *r, mr_record_step *s, int64_t by)
 {
     if (s->info.start_ns)
@@ -128,6 +129,7 @@ static void set_range(const mr_records *r, mr_record_step *s)
     s->info.end_ns = from <= to ? to : 0;
 }
 
+/* The range of each step is set after its records are shifted, so it is in the common clock. */
 void mr_records_align(mr_records *r)
 {
     set_clocks(r);
@@ -137,6 +139,7 @@ void mr_records_align(mr_records *r)
     }
 }
 
+/* For qsort; equal starts keep the order of the files. */
 static int by_begin(const void *a, const void *b)
 {
     const mr_record_step *x = *(mr_record_step *const *)a, *y = *(mr_record_step *const *)b;
@@ -214,12 +217,14 @@ static void respect_causes(mr_records *r, const mr_record_step *s, int n_tasks, 
     }
     for (int i = s->first; i < s->first + s->n; i++) {
         mr_record *v = &r->all.p[i];
+        MR_ASSERT(r->devices.p[v->device].task_id >= 0 && r->devices.p[v->device].task_id < n_tasks);
         v->start_ns = shift_time(v->start_ns, moved[r->devices.p[v->device].task_id]);
         v->made_ns = shift_time(v->made_ns, moved[r->devices.p[v->device].task_id]);
         v->end_ns = shift_time(v->end_ns, moved[r->devices.p[v->device].task_id]);
     }
 }
 
+/* The ranges of the steps are set again, because their records have moved. */
 void mr_records_mend(mr_records *r, int n_tasks)
 {
     int64_t *moved = mr_new_array(int64_t, n_tasks + 1);

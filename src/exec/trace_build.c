@@ -13,6 +13,7 @@
 
 /* ---- tasks and steps of the timeline ---- */
 
+/* Like strcmp, for texts that may contain NUL or be empty. */
 static int compare_parts(mr_sv a, mr_sv b)
 {
     int c = memcmp(a.p ? a.p : "", b.p ? b.p : "", MR_MIN(a.n, b.n));
@@ -76,6 +77,7 @@ typedef struct edge_key { /* what a Send and its Recv have in common */
     mr_sv tensor;
 } edge_key;
 
+/* From the sender to the receiver, whichever of the two recorded it. */
 static edge_key key_of(const mr_record *r)
 {
     bool sends = r->role == MR_ROLE_SEND;
@@ -94,6 +96,7 @@ static int compare_keys(const mr_record *a, const mr_record *b)
     return compare_parts(x.tensor, y.tensor);
 }
 
+/* Ties are broken by position, so that the output does not depend on the sort. */
 static int compare_starts(const mr_record *a, const mr_record *b)
 {
     if (a->start_ns != b->start_ns)
@@ -108,6 +111,7 @@ static int by_key(const void *a, const void *b)
     return c ? c : compare_starts(x, y);
 }
 
+/* All records of a role, sorted by key and start; the caller frees the array. */
 static mr_record **all_of(mr_records *r, mr_record_role role, int *n)
 {
     mr_record **found = mr_new_array(mr_record *, r->all.n + 1);
@@ -130,6 +134,7 @@ static void match_transfers(mr_records *r)
         int c = compare_keys(sends[i], recvs[k]);
         if (c == 0) {
             recvs[k]->sent_by = (int)(sends[i] - r->all.p);
+            MR_ASSERT(recvs[k]->sent_by >= 0 && recvs[k]->sent_by < r->all.n);
             sends[i]->bytes = recvs[k]->bytes; /* a Send has no output, so its record has no size */
         }
         i += c <= 0;
@@ -211,6 +216,7 @@ static void add_recv(builder *b, mr_record *r)
     mr_free(name);
 }
 
+/* Spans that wait for a queue or barrier do not occupy a thread, so they have separate lanes. */
 static void add_waiting(builder *b, mr_record *r)
 {
     const mr_record_device *d = &b->r->devices.p[r->device];
@@ -249,6 +255,7 @@ static void add_spans(builder *b)
 
 /* ---- arrows ---- */
 
+/* By step, device and name: the order that find_producer searches. */
 static int compare_names(const mr_record *a, const mr_record *b)
 {
     if (a->step != b->step)
@@ -319,6 +326,8 @@ static void add_arrows(builder *b)
     }
 }
 
+/* The order of the steps matters: clocks are aligned before transfers are matched by time; matched transfers and
+ * task ids are needed to mend causality; and all times are final before records are sorted and spans are made. */
 void mr_records_build(mr_records *r, mr_timeline *out)
 {
     builder b = {.r = r, .t = out};

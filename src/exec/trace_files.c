@@ -15,6 +15,7 @@ typedef struct files {
     MR_VEC(mr_str) contents;
 } files;
 
+/* A callback of mr_dir_each; other files of the folder are ignored. */
 static mr_status *add_file(void *ctx, const char *name)
 {
     files *f = ctx;
@@ -62,6 +63,8 @@ static mr_status *read_all(files *f, mr_timeline *out)
     return st;
 }
 
+/* Stops at the first path that cannot be read. The bytes are freed at the end, because the timeline copies all
+ * names. */
 mr_status *mr_trace_read_files(const char *const *paths, int n, mr_timeline *out)
 {
     files f = {0};

@@ -40,6 +40,7 @@ static void shift_node(mr_pb_reader *r, int64_t by_ns, mr_pb_writer *w)
     }
 }
 
+/* Copies a DeviceStepStats; only its nodes have times. */
 static void shift_device(mr_pb_reader *r, int64_t by_ns, mr_pb_writer *w)
 {
     uint32_t field, wire;
@@ -55,6 +56,8 @@ static void shift_device(mr_pb_reader *r, int64_t by_ns, mr_pb_writer *w)
     }
 }
 
+/* Fields that are malformed or unknown are copied unchanged as far as they can be read; a malformed message is an
+ * error at the end. */
 mr_status *mr_trace_shift(mr_sv step_stats, int64_t by_ns, mr_str *out)
 {
     mr_pb_reader r, device;
@@ -94,6 +97,7 @@ static void widen(mr_pb_reader *node, int64_t *first_ns, int64_t *last_ns)
     *last_ns = MR_MAX(*last_ns, start + took);
 }
 
+/* Looks only at the times in nanoseconds, which our own traces have. */
 bool mr_trace_span(mr_sv step_stats, int64_t *first_ns, int64_t *last_ns)
 {
     mr_pb_reader r, device, node;
@@ -117,6 +121,8 @@ bool mr_trace_span(mr_sv step_stats, int64_t *first_ns, int64_t *last_ns)
 
 /* ---- the field of our own ---- */
 
+/* Numbers are left out if they are 0 (or, for the step, negative), so that merging two fields does not overwrite
+ * what is known. */
 void mr_trace_info_encode(const mr_trace_info *i, mr_pb_writer *w)
 {
     size_t mark = mr_pb_begin(w, MR_TRACE_FIELD);

@@ -71,6 +71,7 @@ int mr_records_device(mr_records *r, mr_sv name)
 
 /* ---- what an op does ---- */
 
+/* text.n may be 0; then it contains no word. */
 static bool holds(mr_sv text, const char *word)
 {
     return memmem(text.p, text.n, word, strlen(word)) != NULL;
@@ -158,6 +159,7 @@ static void parse_label(mr_records *all, mr_record *r, mr_sv label)
 /* Limits a time so that differences and small sums of times cannot overflow. */
 static int64_t limited(int64_t ns) { return MR_MAX(-MAX_NS, MR_MIN(ns, MAX_NS)); }
 
+/* Converts to nanoseconds and limits the result. */
 static int64_t of_micros(int64_t us)
 {
     return MR_MAX(-MAX_NS / 1000, MR_MIN(us, MAX_NS / 1000)) * 1000;
@@ -253,6 +255,7 @@ static void read_device(mr_records *all, mr_pb_reader *r, int step)
         }
 }
 
+/* Reads a StepStats: one DeviceStepStats per device. */
 static void read_stats(mr_records *all, mr_pb_reader *r, int step)
 {
     mr_pb_reader device;
@@ -264,6 +267,7 @@ static void read_stats(mr_records *all, mr_pb_reader *r, int step)
             mr_pb_skip(r);
 }
 
+/* Reads the offset of one task's clock and appends it to the step. */
 static void read_clock(mr_pb_reader *r, mr_record_step *s)
 {
     mr_trace_clock c = {.task = MR_SV("")};
@@ -315,6 +319,7 @@ static mr_status *read_one(mr_records *all, mr_sv bytes, const char *name)
         else
             mr_pb_skip(&r);
     s.n = all->all.n - s.first;
+    MR_ASSERT(s.n >= 0);
     mr_vec_push(&all->steps, s);
     return mr_pb_reader_status(&r, name);
 }

@@ -60,6 +60,7 @@ static mr_status *make_one(const char *task, int i, mr_opencl *p, mr_pool *pool,
     return NULL;
 }
 
+/* The mr_device_maker.make of GPUs: one mr_device for each physical device. */
 static mr_status *make_devices(const mr_device_maker *m, const char *task, mr_pool *pool, int limit, mr_device_vec *out)
 {
     mr_opencl *const *devices;

@@ -19,6 +19,7 @@ static const mr_cl_driver *opened MR_GUARDED_BY(mu);
 
 /* ---- whether to open it ---- */
 
+/* Files of /etc/OpenCL/vendors end in .icd and are named after the driver. */
 static bool names_a_driver(const char *file)
 {
     size_t n = strlen(file);
@@ -72,6 +73,7 @@ static mr_status *open_at(const char *path) MR_REQUIRES(mu)
     return NULL;
 }
 
+/* A failure is not kept: the next call tries again. */
 mr_status *mr_opencl_driver(const mr_cl_driver **out)
 {
     mr_status *st = NULL;

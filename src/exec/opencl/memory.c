@@ -127,6 +127,7 @@ static void trim_locked(mr_opencl_memory *m) MR_REQUIRES(m->mu)
 
 /* ---- blocks ---- */
 
+/* The smallest free block that is large enough; NULL: none. */
 static block *best_fit(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
 {
     block *best = NULL;
@@ -186,11 +187,14 @@ static void join_after(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
 
 /* ---- the allocator ---- */
 
+/* Blocks are multiples of ALIGN, and an empty one has an address too. */
 static size_t rounded(size_t bytes) { return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN; }
 
+/* bytes must be rounded. The free block that was found leaves the list before it is cut. */
 static void *alloc_locked(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
 {
     block *b = find_block(m, bytes);
+    MR_ASSERT(bytes % ALIGN == 0 && bytes > 0);
     if (!b)
         return NULL;
     list_remove(m, b);
@@ -203,6 +207,7 @@ static void *alloc_locked(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
     return p;
 }
 
+/* A size above the limit is refused before rounding, which could overflow. */
 static void *device_alloc(mr_allocator *a, size_t bytes)
 {
     mr_opencl_memory *m = (mr_opencl_memory *)a;
@@ -214,6 +219,7 @@ static void *device_alloc(mr_allocator *a, size_t bytes)
     return p;
 }
 
+/* Joins the block with both neighbours, so that two free blocks are never adjacent. */
 static void device_free(mr_allocator *a, void *p, size_t bytes)
 {
     mr_opencl_memory *m = (mr_opencl_memory *)a;
@@ -246,6 +252,7 @@ static void device_trim(mr_allocator *a)
     mr_unlock(&m->mu);
 }
 
+/* True if the range is inside the chunk; no sum can overflow. */
 static bool holds(const chunk *c, const char *p, size_t bytes)
 {
     return p >= c->base && bytes <= c->bytes && (size_t)(p - c->base) <= c->bytes - bytes;
@@ -298,6 +305,7 @@ static mr_status *device_clear(mr_allocator *a, void *p, size_t bytes)
     return m->driver->fill(m->d, buffer, at, (bytes + 3) / 4 * 4, 0);
 }
 
+/* Allocates nothing on the device yet: the first tensor makes the first chunk. */
 mr_opencl_memory *mr_opencl_memory_new(const mr_cl_driver *driver, mr_cl_device *d, const char *name, uint64_t limit,
                                        uint64_t max_buffer)
 {

@@ -29,6 +29,7 @@ static uint64_t memory_limit(const mr_cl_info *info)
     return given ? MR_MIN((uint64_t)bytes, info->memory) : info->memory / 16 * 15;
 }
 
+/* A physical device is never freed, so on failure the opened device stays open. */
 static mr_status *open_one(const mr_cl_driver *driver, int i, const mr_cl_info *info, mr_opencl **out)
 {
     mr_cl_device *d = NULL;
@@ -43,6 +44,7 @@ static mr_status *open_one(const mr_cl_driver *driver, int i, const mr_cl_info *
     return NULL;
 }
 
+/* Frees the status. */
 static void warn(mr_status *st, const char *what)
 {
     mr_warn("%s: %s", what, mr_status_message(st));
@@ -89,6 +91,7 @@ typedef struct copy {
     void *arg;
 } copy;
 
+/* Called by the waiter. The reference is dropped first: done may free everything else. */
 static void copied(void *arg, mr_status *st)
 {
     copy c = *(copy *)arg;
@@ -97,6 +100,7 @@ static void copied(void *arg, mr_status *st)
     c.done(c.arg, st);
 }
 
+/* Holds the host tensor until the event. done is called on the waiter's thread. */
 static void copy_later(mr_opencl *p, mr_cl_event *e, const mr_tensor *host, void (*done)(void *, mr_status *), void *arg)
 {
     copy *c = mr_small_alloc(sizeof *c);
@@ -104,6 +108,7 @@ static void copy_later(mr_opencl *p, mr_cl_event *e, const mr_tensor *host, void
     mr_opencl_wait(p->waiter, e, copied, c);
 }
 
+/* Queues a write of the whole tensor; `from` must not change until the event. */
 static mr_status *begin_in(mr_opencl *p, const void *from, const mr_tensor *dst, mr_cl_event **e)
 {
     void *buffer;
@@ -120,6 +125,7 @@ static mr_status *begin_out(mr_opencl *p, const mr_tensor *src, void *to, mr_cl_
     return p->driver->read(p->d, buffer, at, to, bytes, e);
 }
 
+/* Without an event nothing was queued, either because the tensor is empty or because of an error. */
 void mr_opencl_copy_in(mr_opencl *p, const mr_tensor *host, mr_tensor *dst, void (*done)(void *, mr_status *), void *arg)
 {
     mr_cl_event *e = NULL;

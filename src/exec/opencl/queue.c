@@ -59,6 +59,7 @@ static mr_status *gemm(mr_device *d, const mr_accel_gemm *g)
     return p->driver->gemm(p->d, &out);
 }
 
+/* The last 4 bytes may reach beyond the tensor, but not beyond its block, which is a multiple of ALIGN. */
 static mr_status *fill(mr_device *d, mr_tensor *t, uint32_t pattern)
 {
     mr_opencl *p = mr_opencl_of(d);
@@ -68,6 +69,7 @@ static mr_status *fill(mr_device *d, mr_tensor *t, uint32_t pattern)
     return p->driver->fill(p->d, buffer, (size_t)at, (mr_tensor_bytes(t) + 3) / 4 * 4, pattern);
 }
 
+/* Both ranges must be inside their tensors. */
 static mr_status *copy(mr_device *d, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n)
 {
     mr_opencl *p = mr_opencl_of(d);

@@ -43,6 +43,7 @@ static place place_of(const mr_run *r, int i, bool own, bool passes)
     return own ? DEVICE : passes ? EITHER : HOST;
 }
 
+/* An empty tensor has no data, so it is everywhere. */
 static bool is_there(const mr_tensor *t, place want)
 {
     return want == EITHER || t->n == 0 || mr_tensor_on_host(t) == (want == HOST);
@@ -64,6 +65,7 @@ static mr_status *run_timed(mr_run *r)
     return st;
 }
 
+/* All inputs are in the right memory. */
 static void run_now(mr_run *r)
 {
     mr_status *st = NULL;
@@ -88,6 +90,7 @@ static void go_on(mr_task *task)
         run_now(r);
 }
 
+/* The last one submits the continuation, which frees w. */
 static void one_done(waiting *w)
 {
     MR_ASSERT(w->left > 0);

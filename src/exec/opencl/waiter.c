@@ -48,6 +48,7 @@ static void wait_on(void *arg)
     }
 }
 
+/* NULL if the thread cannot be started. */
 mr_opencl_waiter *mr_opencl_waiter_new(const mr_cl_driver *driver)
 {
     mr_opencl_waiter *w = mr_new(mr_opencl_waiter);
@@ -63,6 +64,7 @@ mr_opencl_waiter *mr_opencl_waiter_new(const mr_cl_driver *driver)
     return NULL;
 }
 
+/* Events must be passed in the order in which their commands were queued; the waiter waits for them in that order. */
 void mr_opencl_wait(mr_opencl_waiter *w, mr_cl_event *e, void (*done)(void *arg, mr_status *st), void *arg)
 {
     waiting *x = mr_small_alloc(sizeof *x);

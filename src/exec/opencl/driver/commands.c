@@ -1,8 +1,8 @@
-/* exec/opencl/driver/commands.c -- what a device is told to do.
+/* exec/opencl/driver/commands.c -- the commands of a device.
  *
- * The queue does commands in order, so memory that the last command to use it was queued for may be handed out again at
- * once.  A client that never waits for a result could queue without end: so every MARK commands a mark is set, and the
- * one before is waited for. */
+ * The queue runs commands in order. So memory may be reused as soon as the last command that uses it has been queued. A
+ * client that never waits for a result could queue commands without end. So a marker is queued after every MARK
+ * commands, and the thread waits for the marker before it. Invariant: at most 2 * MARK counted commands are queued. */
 #include "exec/opencl/driver/internal.h"
 
 #include <string.h>
@@ -11,6 +11,7 @@ enum { MARK = 512, FLUSH = 16 };
 
 /* ---- memory ---- */
 
+/* A size that the device does not support counts as out of memory. */
 mr_status *mr_cl_buffer_new(mr_cl_device *d, size_t bytes, void **out)
 {
     cl_int code;
@@ -25,6 +26,8 @@ void mr_cl_buffer_free(void *buffer) { clReleaseMemObject(buffer); }
 
 /* ---- keeping the queue short ---- */
 
+/* Counts a command, and limits the length of the queue. FLUSH makes sure that the device starts to work before the
+ * queue is long. */
 static mr_status *after_command(mr_cl_device *d) MR_REQUIRES(d->mu)
 {
     cl_int code = CL_SUCCESS;
@@ -46,6 +49,8 @@ static mr_status *after_command(mr_cl_device *d) MR_REQUIRES(d->mu)
 
 /* ---- copies ---- */
 
+/* Not blocking: the event tells when host memory may change. The queue is flushed, because somebody will wait for
+ * the event. */
 mr_status *mr_cl_write(mr_cl_device *d, void *buffer, size_t at, const void *host, size_t bytes, mr_cl_event **out)
 {
     cl_event e = NULL;
@@ -77,6 +82,7 @@ mr_status *mr_cl_fill(mr_cl_device *d, void *buffer, size_t at, size_t bytes, ui
                        "filling memory of the device");
 }
 
+/* Frees the event, also on failure. */
 mr_status *mr_cl_wait(mr_cl_event *e)
 {
     cl_event event = (cl_event)e;
@@ -89,6 +95,7 @@ mr_status *mr_cl_finish(mr_cl_device *d) { return mr_cl_error(clFinish(d->queue)
 
 /* ---- kernels ---- */
 
+/* Kernels are created once per device and kept. */
 static mr_status *find_kernel(mr_cl_device *d, const char *name, cl_kernel *out) MR_REQUIRES(d->mu)
 {
     cl_int code = CL_SUCCESS;
@@ -97,11 +104,12 @@ static mr_status *find_kernel(mr_cl_device *d, const char *name, cl_kernel *out)
         return NULL;
     *out = clCreateKernel(d->program, name, &code);
     if (code != CL_SUCCESS)
-        return mr_error(MR_INTERNAL, "OpenCL has no kernel '%s' (%d)", name, (int)code);
+        return mr_error(MR_INTERNAL, "The OpenCL program has no kernel '%s' (error %d)", name, (int)code);
     mr_map_putz(&d->kernels, name, *out);
     return NULL;
 }
 
+/* A buffer takes two arguments of the kernel: the buffer and the offset in it. */
 static cl_int set_arg(cl_kernel k, cl_uint *at, const mr_cl_arg *a)
 {
     cl_long i = a->i;
@@ -116,6 +124,8 @@ static cl_int set_arg(cl_kernel k, cl_uint *at, const mr_cl_arg *a)
     return clSetKernelArg(k, (*at)++, sizeof i, &i);
 }
 
+/* The arguments of a kernel object are shared state, so they are set and used under the lock. The number of work
+ * items is rounded up to whole groups. */
 static mr_status *launch_locked(mr_cl_device *d, const char *name, int64_t global, const mr_cl_arg *args, int n)
     MR_REQUIRES(d->mu)
 {
@@ -141,6 +151,7 @@ mr_status *mr_cl_launch(mr_cl_device *d, const char *kernel, int64_t global, con
 
 /* ---- products of matrices: CLBlast ---- */
 
+/* CLBlast counts offsets in elements. Returns its status code. */
 static int run_gemm(mr_cl_device *d, const mr_cl_gemm *g)
 {
     CLBlastTranspose ta = g->a.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
@@ -160,7 +171,7 @@ mr_status *mr_cl_gemm_run(mr_cl_device *d, const mr_cl_gemm *g)
 {
     mr_lock(&d->mu);
     int code = run_gemm(d, g);
-    mr_status *st = code ? mr_error(MR_UNAVAILABLE, "CLBlast, a product of %lld x %lld x %lld: error %d", (long long)g->m,
+    mr_status *st = code ? mr_error(MR_UNAVAILABLE, "CLBlast: matrix product %lld x %lld x %lld: error %d", (long long)g->m,
                                     (long long)g->n, (long long)g->k, code)
                          : after_command(d);
     mr_unlock(&d->mu);

@@ -1,4 +1,7 @@
-/* exec/opencl/driver/devices.c -- which devices OpenCL has, and opening one. */
+/* exec/opencl/driver/devices.c -- lists the OpenCL devices of the machine and opens them.
+ *
+ * The list of the last call is kept, because a device is opened by its position in it. `mu` guards the list; the rest
+ * of the driver sees only devices that are open. */
 #include "exec/opencl/driver/internal.h"
 
 #include <stdio.h>
@@ -16,6 +19,7 @@ static int n_listed MR_GUARDED_BY(mu);
 
 /* ---- errors ---- */
 
+/* The errors that a user can do something about. */
 static const char *name_of(cl_int code)
 {
     switch (code) {
@@ -26,7 +30,7 @@ static const char *name_of(cl_int code)
     case CL_BUILD_PROGRAM_FAILURE: return "the kernels do not compile";
     case CL_INVALID_KERNEL_ARGS: return "a kernel got wrong arguments";
     case CL_INVALID_COMMAND_QUEUE: return "the queue is broken";
-    default: return "error";
+    default: return "unexpected error";
     }
 }
 
@@ -35,11 +39,13 @@ mr_status *mr_cl_error(cl_int code, const char *what)
     if (code == CL_SUCCESS)
         return NULL;
     bool memory = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY;
-    return mr_error(memory ? MR_RESOURCE_EXHAUSTED : MR_UNAVAILABLE, "OpenCL, %s: %s (%d)", what, name_of(code), (int)code);
+    return mr_error(memory ? MR_RESOURCE_EXHAUSTED : MR_UNAVAILABLE, "OpenCL: %s: %s (error %d)", what, name_of(code),
+                    (int)code);
 }
 
 /* ---- finding ---- */
 
+/* True if the text contains the part, in upper or lower case. */
 static bool holds(const char *text, const char *part)
 {
     size_t n = strlen(part);
@@ -49,6 +55,8 @@ static bool holds(const char *text, const char *part)
     return n == 0;
 }
 
+/* What a device does not report keeps its default, so a query that fails does no harm. flops_per_s is only an
+ * estimate for placement. */
 static void describe(cl_device_id d, const char *platform, mr_cl_info *out)
 {
     cl_device_type type = 0;
@@ -69,6 +77,7 @@ static void describe(cl_device_id d, const char *platform, mr_cl_info *out)
     out->flops_per_s = (double)units * (double)MR_MAX(mhz, 100) * 1e6 * (out->is_cpu ? 16 : 128);
 }
 
+/* Appends the devices of a platform that `want` selects; without `want`, all except the host's CPU. */
 static void list_platform(cl_platform_id p, const char *want, mr_cl_info *out, int room) MR_REQUIRES(mu)
 {
     char name[128] = "";
@@ -103,6 +112,7 @@ static int list(const char *want, mr_cl_info *out, int room)
 
 /* ---- opening ---- */
 
+/* Appends the compiler's log to the error. */
 static mr_status *build_failed(mr_cl_device *d, cl_int code)
 {
     size_t n = 0;
@@ -115,6 +125,7 @@ static mr_status *build_failed(mr_cl_device *d, cl_int code)
     return st;
 }
 
+/* Makes the context, the queue and the program. On failure the caller frees the parts that exist. */
 static mr_status *open_parts(mr_cl_device *d, const char *source)
 {
     cl_int code;
@@ -124,7 +135,7 @@ static mr_status *open_parts(mr_cl_device *d, const char *source)
     MR_TRY(mr_cl_error(code, "making a queue"));
     d->program = clCreateProgramWithSource(d->context, 1, &source, NULL, &code);
     MR_TRY(mr_cl_error(code, "reading the kernels"));
-    /* As on the CPU nothing is fused or assumed: NaN and infinity flow. */
+    /* No fast-math options: as on the CPU, NaN and infinity must propagate. */
     code = clBuildProgram(d->program, 1, &d->id, "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt", NULL, NULL);
     if (code != CL_SUCCESS) /* an older device may not know the option */
         code = clBuildProgram(d->program, 1, &d->id, "-cl-std=CL1.2", NULL, NULL);
@@ -143,6 +154,7 @@ static void device_free(mr_cl_device *d)
     mr_free(d);
 }
 
+/* The i-th device of the last list. mu is not held while the kernels compile, which may take seconds. */
 static mr_status *open_device(int i, const char *source, mr_cl_device **out)
 {
     mr_cl_device *d = mr_new(mr_cl_device);
@@ -152,7 +164,7 @@ static mr_status *open_device(int i, const char *source, mr_cl_device **out)
     if (known)
         d->id = listed[i];
     mr_unlock(&mu);
-    mr_status *st = known ? open_parts(d, source) : mr_invalid("there is no OpenCL device %d", i);
+    mr_status *st = known ? open_parts(d, source) : mr_invalid("OpenCL device %d does not exist", i);
     if (st) {
         device_free(d);
         return st;
@@ -163,6 +175,7 @@ static mr_status *open_device(int i, const char *source, mr_cl_device **out)
 
 /* ---- the table ---- */
 
+/* The only exported symbol. The version check refuses a library of another build, whose structs may differ. */
 const mr_cl_driver *mr_cl_driver_get(int abi)
 {
     static const mr_cl_driver driver = {.abi = MR_CL_DRIVER_ABI,

@@ -20,7 +20,7 @@ struct mr_cl_device {
     mr_mutex mu;                    /* a kernel's arguments are set and used under it */
     mr_map kernels MR_GUARDED_BY(mu); /* by name */
     int n_commands MR_GUARDED_BY(mu);
-    cl_event mark MR_GUARDED_BY(mu); /* stands some hundred commands back; NULL: not yet */
+    cl_event mark MR_GUARDED_BY(mu); /* the last marker in the queue (commands.c); NULL: none yet */
 };
 
 /* NULL for CL_SUCCESS; RESOURCE_EXHAUSTED for memory, else UNAVAILABLE. */
