@@ -14,7 +14,7 @@ static const char *task_name(const mr_timeline *t, int task)
 }
 
 /* 0 if the total is not positive, so that an empty step divides by nothing. */
-static double percent(int64_t ns, int64_t total)
+static double percent_of(int64_t ns, int64_t total)
 {
     return total > 0 ? 100.0 * (double)ns / (double)total : 0;
 }
@@ -55,9 +55,9 @@ static void put_kind(const mr_timeline *t, const mr_blame *b, mr_span_kind kind,
 {
     int n = 0, told = 0;
     for (int i = 0; i < b->parts.n; i++)
-        n += b->parts.p[i].kind == kind && percent(b->parts.p[i].ns, b->total_ns) >= 0.5;
+        n += b->parts.p[i].kind == kind && percent_of(b->parts.p[i].ns, b->total_ns) >= 0.5;
     mr_str_printf(out, "%s %.0f %%", mr_span_kind_name(kind),
-                  percent(b->kinds_ns[kind], b->total_ns));
+                  percent_of(b->kinds_ns[kind], b->total_ns));
     for (int i = 0; i < b->parts.n && told < MR_MIN(n, PARTS_TOLD); i++) {
         const mr_blame_part *p = &b->parts.p[i];
         if (p->kind != kind)
@@ -65,7 +65,7 @@ static void put_kind(const mr_timeline *t, const mr_blame *b, mr_span_kind kind,
         mr_str_appendz(out, told++ ? ", " : " (");
         put_who(t, p, out);
         if (n > 1)
-            mr_str_printf(out, " %.0f %%", percent(p->ns, b->total_ns));
+            mr_str_printf(out, " %.0f %%", percent_of(p->ns, b->total_ns));
     }
     if (told)
         mr_str_appendz(out, n > PARTS_TOLD ? ", ...)" : ")");
@@ -81,7 +81,7 @@ static void put_kinds(const mr_timeline *t, const mr_blame *b, mr_str *out)
             if (!done[k] && (most < 0 || b->kinds_ns[k] > b->kinds_ns[most]))
                 most = k;
         done[most] = true;
-        if (percent(b->kinds_ns[most], b->total_ns) < 0.5)
+        if (percent_of(b->kinds_ns[most], b->total_ns) < 0.5)
             break;
         mr_str_appendz(out, i ? ", " : " = ");
         put_kind(t, b, (mr_span_kind)most, out);
@@ -90,7 +90,7 @@ static void put_kinds(const mr_timeline *t, const mr_blame *b, mr_str *out)
 
 /* The largest part that is a transfer, or (send false) work of the task; -1: of any task. Parts are sorted by
  * size. */
-static const mr_blame_part *largest(const mr_blame *b, bool send, int task)
+static const mr_blame_part *largest_part(const mr_blame *b, bool send, int task)
 {
     for (int i = 0; i < b->parts.n; i++) {
         const mr_blame_part *p = &b->parts.p[i];
@@ -115,7 +115,7 @@ static void put_node(const mr_span *s, int64_t ns, mr_str *out)
 static void put_slowest(const mr_timeline *t, const mr_blame *b, mr_str *out)
 {
     MR_ASSERT(b->slowest >= 0 && b->slowest < t->tasks.n);
-    const mr_blame_part *p = largest(b, false, b->slowest);
+    const mr_blame_part *p = largest_part(b, false, b->slowest);
     mr_str_printf(out, "    slowest task: %s, %s", task_name(t, b->slowest),
                   b->waited ? "waited for " : "");
     mr_put_duration(out, (double)b->slowest_ns);
@@ -130,8 +130,8 @@ static void put_slowest(const mr_timeline *t, const mr_blame *b, mr_str *out)
 /* Names the transfer that took longest, unless it is shorter than one percent of the step. */
 static void put_edge(const mr_timeline *t, const mr_blame *b, mr_str *out)
 {
-    const mr_blame_part *p = largest(b, true, -1);
-    if (!p || percent(p->top_ns, b->total_ns) < 1)
+    const mr_blame_part *p = largest_part(b, true, -1);
+    if (!p || percent_of(p->top_ns, b->total_ns) < 1)
         return;
     const mr_span *s = &t->spans.p[p->top];
     mr_str_printf(out, "    costliest edge: %s", s->name);
@@ -162,7 +162,7 @@ void mr_blame_text(const mr_timeline *t, const mr_blame *b, mr_str *out)
     if (b->slowest >= 0)
         put_slowest(t, b, out);
     put_edge(t, b, out);
-    if (percent(b->outside_ns, b->total_ns) >= 1) {
+    if (percent_of(b->outside_ns, b->total_ns) >= 1) {
         mr_str_appendz(out, "    before it: ");
         mr_put_duration(out, (double)b->outside_ns);
         mr_str_appendz(out, " outside of steps (such as reading input)\n");
@@ -213,12 +213,12 @@ void mr_blame_summary(const mr_timeline *t, const mr_blame *b, int n, mr_str *ou
     mr_str_printf(out, "%d steps, on average ", n_steps);
     mr_put_duration(out, (double)total);
     for (int k = 0, told = 0; k < MR_SPAN_KINDS; k++)
-        if (percent(kinds[k], total) >= 0.5)
+        if (percent_of(kinds[k], total) >= 0.5)
             mr_str_printf(out, "%s%s %.0f %%", told++ ? ", " : " = ",
-                          mr_span_kind_name((mr_span_kind)k), percent(kinds[k], total));
+                          mr_span_kind_name((mr_span_kind)k), percent_of(kinds[k], total));
     mr_str_appendc(out, '\n');
     put_slow_tasks(t, b, n, n_steps, out);
-    if (percent(outside, total) >= 1) {
+    if (percent_of(outside, total) >= 1) {
         mr_str_appendz(out, "    between steps: ");
         mr_put_duration(out, (double)outside);
         mr_str_appendz(out, " (such as reading input)\n");

@@ -14,7 +14,7 @@
 /* ---- beginning and end ---- */
 
 /* The head of the JSON object; mr_chrome_end writes its end. */
-static void begin(mr_chrome *c)
+static void begin_trace(mr_chrome *c)
 {
     mr_str_appendz(c->out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
 }
@@ -22,14 +22,14 @@ static void begin(mr_chrome *c)
 void mr_chrome_init(mr_chrome *c, mr_str *out)
 {
     *c = (mr_chrome){.out = out, .next_flow = 1};
-    begin(c);
+    begin_trace(c);
 }
 
 mr_status *mr_chrome_open(mr_chrome *c, const char *path)
 {
     *c = (mr_chrome){.out = &c->gathered, .next_flow = 1};
     MR_TRY(mr_writer_open(path, &c->file));
-    begin(c);
+    begin_trace(c);
     return NULL;
 }
 

@@ -121,7 +121,7 @@ mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l)
 typedef enum unit { RATE, BYTES, TIME, COUNT } unit;
 
 /* The factor of k, M, G or T (or K); 0 for any other character. */
-static double prefix(char c, double step)
+static double prefix_factor(char c, double step)
 {
     static const char letters[] = "kMGT";
     const char *at = c == 'K' ? letters : c ? strchr(letters, c) : NULL;
@@ -136,7 +136,7 @@ static double cut_scale(mr_sv *text, unit u)
         double s;
     } times[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"s", 1}};
     char last = text->n ? text->p[text->n - 1] : 0;
-    double scale = u == RATE ? prefix(last, 1000) : u == BYTES ? prefix(last, 1024) : 0;
+    double scale = u == RATE ? prefix_factor(last, 1000) : u == BYTES ? prefix_factor(last, 1024) : 0;
     for (int i = 0; u == TIME && i < (int)MR_COUNT(times); i++) {
         size_t n = strlen(times[i].end);
         if (text->n > n && memcmp(text->p + text->n - n, times[i].end, n) == 0) {

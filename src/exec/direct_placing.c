@@ -41,7 +41,7 @@ void mr_direct_placing_free(mr_direct *s)
 /* ---- on request ---- */
 
 /* Locks in the order of make_program: s->making, then the client's graph. */
-static mr_status *explain(mr_direct *s, mr_placing *p, const mr_run_args *a, mr_str *out) MR_NO_TSA
+static mr_status *explain_placement(mr_direct *s, mr_placing *p, const mr_run_args *a, mr_str *out) MR_NO_TSA
 {
     mr_run_signature sig = {a->feeds, a->fetches, a->targets, a->n_feeds, a->n_fetches, a->n_targets};
     mr_prepare_options o = mr_env_prepare_options(&s->env);
@@ -61,7 +61,7 @@ mr_status *mr_direct_explain(mr_session *base, const mr_run_args *a, mr_str *out
     mr_direct *s = (mr_direct *)base;
     MR_TRY(mr_direct_enter(s));
     mr_placing *own = s->placing ? NULL : mr_placing_new(s->env.devices, s->env.n_devices, 0);
-    mr_status *st = explain(s, own ? own : s->placing, a, out);
+    mr_status *st = explain_placement(s, own ? own : s->placing, a, out);
     mr_direct_leave(s);
     mr_placing_free(own);
     return st;

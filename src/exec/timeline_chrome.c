@@ -7,7 +7,7 @@
 #include "exec/timeline.h"
 
 /* a - b; wraps on overflow, because the times of a file may be nonsense. */
-static int64_t less(int64_t a, int64_t b)
+static int64_t subtract_ns(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
@@ -38,21 +38,21 @@ static void put_span(const mr_timeline *t, mr_chrome *c, const mr_span *s, int64
     if (s->step > 0)
         args[n++] = (mr_chrome_arg){"step", {NULL, 0}, (double)t->steps.p[s->step - 1].number};
     mr_chrome_span(c, t->lanes.p[s->lane].task + 1, s->lane + 1, mr_sv_of(s->name),
-                   mr_sv_of(mr_span_kind_name(s->kind)), less(s->start_ns, origin),
-                   less(s->end_ns, s->start_ns), args, n);
+                   mr_sv_of(mr_span_kind_name(s->kind)), subtract_ns(s->start_ns, origin),
+                   subtract_ns(s->end_ns, s->start_ns), args, n);
 }
 
 /* The nearest time inside the span: not at its end, where the span is over. */
-static int64_t inside(const mr_span *s, int64_t at_ns)
+static int64_t clamp_to_span(const mr_span *s, int64_t at_ns)
 {
     int64_t last = s->end_ns > s->start_ns ? s->end_ns - 1 : s->end_ns;
     return MR_MAX(s->start_ns, MR_MIN(at_ns, last));
 }
 
 /* A point of the Chrome trace on the lane of a span. */
-static mr_chrome_point point(const mr_timeline *t, const mr_span *s, int64_t at_ns, int64_t origin)
+static mr_chrome_point point_on_span(const mr_timeline *t, const mr_span *s, int64_t at_ns, int64_t origin)
 {
-    return (mr_chrome_point){t->lanes.p[s->lane].task + 1, s->lane + 1, less(at_ns, origin)};
+    return (mr_chrome_point){t->lanes.p[s->lane].task + 1, s->lane + 1, subtract_ns(at_ns, origin)};
 }
 
 /* Draws the arrows that do not point back in time. */
@@ -61,9 +61,10 @@ static void put_arrows(const mr_timeline *t, mr_chrome *c, int64_t origin)
     for (int i = 0; i < t->arrows.n; i++) {
         const mr_arrow *a = &t->arrows.p[i];
         const mr_span *from = &t->spans.p[a->from], *to = &t->spans.p[a->to];
-        int64_t arrives = inside(to, a->at_ns), leaves = inside(from, MR_MIN(a->at_ns, arrives));
+        int64_t arrives = clamp_to_span(to, a->at_ns), leaves = clamp_to_span(from, MR_MIN(a->at_ns, arrives));
         if (a->drawn && leaves <= arrives)
-            mr_chrome_arrow(c, mr_sv_of(to->name), point(t, from, leaves, origin), point(t, to, arrives, origin));
+            mr_chrome_arrow(c, mr_sv_of(to->name), point_on_span(t, from, leaves, origin),
+                            point_on_span(t, to, arrives, origin));
     }
 }
 
@@ -100,7 +101,7 @@ static void put_steps(const mr_timeline *t, mr_chrome *c, int64_t origin)
         mr_str_clear(&name);
         mr_str_printf(&name, "%s %lld", s->what ? s->what : "step", (long long)s->number);
         mr_chrome_span(c, 0, step_thread(s), mr_str_view(&name), MR_SV("step"),
-                       less(s->start_ns, origin), less(s->end_ns, s->start_ns), NULL, 0);
+                       subtract_ns(s->start_ns, origin), subtract_ns(s->end_ns, s->start_ns), NULL, 0);
     }
     mr_free(named);
     mr_str_deinit(&name);
@@ -128,11 +129,11 @@ void mr_timeline_to_chrome(const mr_timeline *t, mr_chrome *c)
     for (int i = 0; i < t->marks.n; i++) {
         const mr_mark *m = &t->marks.p[i];
         mr_chrome_instant(c, t->lanes.p[m->lane].task + 1, m->lane + 1, mr_sv_of(m->text),
-                          less(m->at_ns, origin));
+                          subtract_ns(m->at_ns, origin));
     }
     for (int i = 0; i < t->samples.n; i++) {
         const mr_sample *s = &t->samples.p[i];
-        mr_chrome_counter(c, s->task + 1, mr_sv_of(s->name), less(s->at_ns, origin), s->value);
+        mr_chrome_counter(c, s->task + 1, mr_sv_of(s->name), subtract_ns(s->at_ns, origin), s->value);
     }
 }
 

@@ -16,7 +16,7 @@ enum {
 };
 
 /* Wraps on overflow: the times may be nonsense. */
-static int64_t moved(int64_t t, int64_t by) { return (int64_t)((uint64_t)t + (uint64_t)by); }
+static int64_t add_wrapping(int64_t t, int64_t by) { return (int64_t)((uint64_t)t + (uint64_t)by); }
 
 /* Copies the field at which r is; `tag` points to its start. */
 static void copy_field(mr_pb_reader *r, const uint8_t *tag, mr_str *out)
@@ -34,7 +34,7 @@ static void shift_node(mr_pb_reader *r, int64_t by_ns, mr_pb_writer *w)
         bool us = field == ALL_START_US || field == SCHEDULED_US,
              ns = field == ALL_START || field == SCHEDULED;
         if ((us || ns) && wire == MR_WIRE_VARINT)
-            mr_pb_put_varint(w, field, (uint64_t)moved(mr_pb_int64(r), us ? by_ns / 1000 : by_ns));
+            mr_pb_put_varint(w, field, (uint64_t)add_wrapping(mr_pb_int64(r), us ? by_ns / 1000 : by_ns));
         else
             copy_field(r, tag, w->out);
     }
@@ -81,7 +81,7 @@ mr_status *mr_trace_shift(mr_sv step_stats, int64_t by_ns, mr_str *out)
 /* ---- from when to when ---- */
 
 /* Extends the range by the run of one node; runs with impossible times are ignored. */
-static void widen(mr_pb_reader *node, int64_t *first_ns, int64_t *last_ns)
+static void widen_range(mr_pb_reader *node, int64_t *first_ns, int64_t *last_ns)
 {
     uint32_t field, wire;
     int64_t start = 0, took = 0;
@@ -112,7 +112,7 @@ bool mr_trace_span(mr_sv step_stats, int64_t *first_ns, int64_t *last_ns)
         }
         while (mr_pb_next(&device, &field, &wire))
             if (field == 2 && mr_pb_message(&device, &node))
-                widen(&node, first_ns, last_ns);
+                widen_range(&node, first_ns, last_ns);
             else
                 mr_pb_skip(&device);
     }

@@ -72,15 +72,15 @@ int mr_records_device(mr_records *r, mr_sv name)
 /* ---- what an op does ---- */
 
 /* text.n may be 0; then it contains no word. */
-static bool holds(mr_sv text, const char *word)
+static bool contains_word(mr_sv text, const char *word)
 {
     return memmem(text.p, text.n, word, strlen(word)) != NULL;
 }
 
-static bool holds_any(mr_sv text, const char *const *words)
+static bool contains_any(mr_sv text, const char *const *words)
 {
     for (; *words; words++)
-        if (holds(text, *words))
+        if (contains_word(text, *words))
             return true;
     return false;
 }
@@ -100,19 +100,19 @@ mr_span_kind mr_trace_kind(mr_sv op, mr_sv inputs, bool *blocks)
                                          "RecvTensor", "Collective", NULL};
     mr_sv first, rest = inputs;
     *blocks = true;
-    if (holds(op, "Dequeue") || holds(op, "Unstage")) {
+    if (contains_word(op, "Dequeue") || contains_word(op, "Unstage")) {
         bool token =
-            mr_sv_cut(&rest, ',', &first) && (holds(first, "token") || holds(first, "sync_"));
+            mr_sv_cut(&rest, ',', &first) && (contains_word(first, "token") || contains_word(first, "sync_"));
         return token ? MR_SPAN_WAIT : MR_SPAN_INPUT;
     }
-    if (holds_any(op, barriers))
+    if (contains_any(op, barriers))
         return MR_SPAN_WAIT;
-    if (holds_any(op, inputs_of))
+    if (contains_any(op, inputs_of))
         return MR_SPAN_INPUT;
     *blocks = false;
-    return holds_any(op, saving)    ? MR_SPAN_SAVE
-           : holds_any(op, moving)  ? MR_SPAN_SEND
-           : holds_any(op, reading) ? MR_SPAN_INPUT
+    return contains_any(op, saving)    ? MR_SPAN_SAVE
+           : contains_any(op, moving)  ? MR_SPAN_SEND
+           : contains_any(op, reading) ? MR_SPAN_INPUT
                                     : MR_SPAN_COMPUTE;
 }
 
@@ -157,7 +157,7 @@ static void parse_label(mr_records *all, mr_record *r, mr_sv label)
 /* ---- messages ---- */
 
 /* Limits a time so that differences and small sums of times cannot overflow. */
-static int64_t limited(int64_t ns) { return MR_MAX(-MAX_NS, MR_MIN(ns, MAX_NS)); }
+static int64_t limit_ns(int64_t ns) { return MR_MAX(-MAX_NS, MR_MIN(ns, MAX_NS)); }
 
 /* Converts to nanoseconds and limits the result. */
 static int64_t of_micros(int64_t us)
@@ -220,10 +220,10 @@ static void read_node(mr_records *all, mr_pb_reader *r, int step, int device)
         case 16: took = mr_pb_int64(r); break;
         default: mr_pb_skip(r);
         }
-    v.start_ns = start ? limited(start) : of_micros(start_us);
-    v.end_ns = limited(v.start_ns + MR_MAX(0, took ? limited(took) : of_micros(took_us)));
-    int64_t made_after = made > 0 ? limited(made) : of_micros(made_us);
-    v.made_ns = made_after > 0 ? MR_MIN(limited(v.start_ns + made_after), v.end_ns) : v.end_ns;
+    v.start_ns = start ? limit_ns(start) : of_micros(start_us);
+    v.end_ns = limit_ns(v.start_ns + MR_MAX(0, took ? limit_ns(took) : of_micros(took_us)));
+    int64_t made_after = made > 0 ? limit_ns(made) : of_micros(made_us);
+    v.made_ns = made_after > 0 ? MR_MIN(limit_ns(v.start_ns + made_after), v.end_ns) : v.end_ns;
     MR_ASSERT(v.start_ns <= v.made_ns && v.made_ns <= v.end_ns);
     parse_label(all, &v, label);
     v.kind = mr_trace_kind(v.op, v.inputs, &v.blocks);
@@ -275,8 +275,8 @@ static void read_clock(mr_pb_reader *r, mr_record_step *s)
     while (mr_pb_next(r, &field, &wire))
         switch (field) {
         case 1: c.task = mr_pb_bytes(r); break;
-        case 2: c.offset_ns = limited(mr_pb_int64(r)); break;
-        case 3: c.error_ns = limited(mr_pb_int64(r)); break;
+        case 2: c.offset_ns = limit_ns(mr_pb_int64(r)); break;
+        case 3: c.error_ns = limit_ns(mr_pb_int64(r)); break;
         default: mr_pb_skip(r);
         }
     mr_vec_push(&s->clocks, c);
@@ -291,14 +291,14 @@ static void read_info(mr_pb_reader *r, mr_record_step *s)
         switch (field) {
         case 1: s->info.home = mr_pb_bytes(r); break;
         case 2: s->info.number = mr_pb_int64(r); break;
-        case 3: s->info.start_ns = limited(mr_pb_int64(r)); break;
-        case 4: s->info.end_ns = limited(mr_pb_int64(r)); break;
+        case 3: s->info.start_ns = limit_ns(mr_pb_int64(r)); break;
+        case 4: s->info.end_ns = limit_ns(mr_pb_int64(r)); break;
         case 5:
             if (mr_pb_message(r, &clock))
                 read_clock(&clock, s);
             break;
         case 7: s->info.what = mr_pb_bytes(r); break;
-        case 6: s->info.outside_ns = limited(mr_pb_int64(r)); break;
+        case 6: s->info.outside_ns = limit_ns(mr_pb_int64(r)); break;
         default: mr_pb_skip(r);
         }
 }

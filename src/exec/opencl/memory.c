@@ -156,7 +156,7 @@ static block *find_block(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
 }
 
 /* Cuts the block to size; the rest becomes a free block, unless it is too small to be useful. */
-static void split(mr_opencl_memory *m, block *b, size_t bytes) MR_REQUIRES(m->mu)
+static void split_block(mr_opencl_memory *m, block *b, size_t bytes) MR_REQUIRES(m->mu)
 {
     MR_ASSERT(b->bytes >= bytes && !b->is_free);
     if (b->bytes - bytes < ALIGN)
@@ -188,7 +188,7 @@ static void join_after(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
 /* ---- the allocator ---- */
 
 /* Blocks are multiples of ALIGN, and an empty one has an address too. */
-static size_t rounded(size_t bytes) { return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN; }
+static size_t round_size(size_t bytes) { return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN; }
 
 /* bytes must be rounded. The free block that was found leaves the list before it is cut. */
 static void *alloc_locked(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
@@ -198,7 +198,7 @@ static void *alloc_locked(mr_opencl_memory *m, size_t bytes) MR_REQUIRES(m->mu)
     if (!b)
         return NULL;
     list_remove(m, b);
-    split(m, b, bytes);
+    split_block(m, b, bytes);
     char *p = b->chunk->base + b->at;
     mr_imap_put(&m->used, (uint64_t)(uintptr_t)p, b);
     m->stats.in_use += (int64_t)b->bytes;
@@ -214,7 +214,7 @@ static void *device_alloc(mr_allocator *a, size_t bytes)
     if (bytes > m->limit)
         return NULL;
     mr_lock(&m->mu);
-    void *p = alloc_locked(m, rounded(bytes));
+    void *p = alloc_locked(m, round_size(bytes));
     mr_unlock(&m->mu);
     return p;
 }
@@ -253,7 +253,7 @@ static void device_trim(mr_allocator *a)
 }
 
 /* True if the range is inside the chunk; no sum can overflow. */
-static bool holds(const chunk *c, const char *p, size_t bytes)
+static bool chunk_holds(const chunk *c, const char *p, size_t bytes)
 {
     return p >= c->base && bytes <= c->bytes && (size_t)(p - c->base) <= c->bytes - bytes;
 }
@@ -263,7 +263,7 @@ mr_status *mr_opencl_find(mr_opencl_memory *m, const void *p, size_t bytes, void
 {
     mr_lock(&m->mu);
     const chunk *c = m->chunks;
-    while (c && !holds(c, p, bytes))
+    while (c && !chunk_holds(c, p, bytes))
         c = c->next;
     if (c) {
         *buffer = c->buffer;

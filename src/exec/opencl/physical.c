@@ -45,7 +45,7 @@ static mr_status *open_one(const mr_cl_driver *driver, int i, const mr_cl_info *
 }
 
 /* Frees the status. */
-static void warn(mr_status *st, const char *what)
+static void warn_failed(mr_status *st, const char *what)
 {
     mr_warn("%s: %s", what, mr_status_message(st));
     mr_status_free(st);
@@ -60,13 +60,13 @@ static void open_all(void) MR_REQUIRES(mu)
     n_devices = 0;
     mr_status *st = mr_opencl_wanted(&want) ? mr_opencl_driver(&driver) : NULL;
     if (st)
-        warn(st, "OpenCL devices are not available");
+        warn_failed(st, "OpenCL devices are not available");
     int n = driver ? driver->list(want, found, MOST) : 0;
     for (int i = 0; i < n; i++) {
         MR_ASSERT(n_devices < MOST);
         st = open_one(driver, i, &found[i], &devices[n_devices]);
         if (st)
-            warn(st, found[i].name);
+            warn_failed(st, found[i].name);
         else
             n_devices++;
     }
@@ -92,7 +92,7 @@ typedef struct copy {
 } copy;
 
 /* Called by the waiter. The reference is dropped first: done may free everything else. */
-static void copied(void *arg, mr_status *st)
+static void copy_done(void *arg, mr_status *st)
 {
     copy c = *(copy *)arg;
     mr_small_free(arg, sizeof c);
@@ -105,7 +105,7 @@ static void copy_later(mr_opencl *p, mr_cl_event *e, const mr_tensor *host, void
 {
     copy *c = mr_small_alloc(sizeof *c);
     *c = (copy){mr_tensor_ref(host), done, arg};
-    mr_opencl_wait(p->waiter, e, copied, c);
+    mr_opencl_wait(p->waiter, e, copy_done, c);
 }
 
 /* Queues a write of the whole tensor; `from` must not change until the event. */
@@ -149,7 +149,7 @@ void mr_opencl_copy_out(mr_opencl *p, const mr_tensor *src, mr_tensor *host, voi
 }
 
 /* Errors are dropped: they show up again when the result is read. */
-static void forget(void *arg, mr_status *st)
+static void forget_status(void *arg, mr_status *st)
 {
     mr_free(arg);
     mr_status_free(st);
@@ -169,7 +169,7 @@ mr_status *mr_opencl_copy_in_soon(mr_opencl *p, const void *host, mr_tensor *dst
     memcpy(aside, host, bytes);
     mr_status *st = begin_in(p, aside, dst, &e);
     if (e)
-        mr_opencl_wait(p->waiter, e, forget, aside);
+        mr_opencl_wait(p->waiter, e, forget_status, aside);
     else
         mr_free(aside);
     return st;

@@ -46,7 +46,7 @@ mr_status *mr_cl_error(cl_int code, const char *what)
 /* ---- finding ---- */
 
 /* True if the text contains the part, in upper or lower case. */
-static bool holds(const char *text, const char *part)
+static bool contains_part(const char *text, const char *part)
 {
     size_t n = strlen(part);
     for (; *text; text++)
@@ -57,7 +57,7 @@ static bool holds(const char *text, const char *part)
 
 /* What a device does not report keeps its default, so a query that fails does no harm. flops_per_s is only an
  * estimate for placement. */
-static void describe(cl_device_id d, const char *platform, mr_cl_info *out)
+static void describe_device(cl_device_id d, const char *platform, mr_cl_info *out)
 {
     cl_device_type type = 0;
     cl_uint units = 1, mhz = 1000;
@@ -84,18 +84,18 @@ static void list_platform(cl_platform_id p, const char *want, mr_cl_info *out, i
     cl_device_id found[MOST];
     cl_uint n = 0;
     clGetPlatformInfo(p, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
-    if (want && strcasecmp(want, "all") != 0 && !holds(name, want))
+    if (want && strcasecmp(want, "all") != 0 && !contains_part(name, want))
         return;
     if (clGetDeviceIDs(p, CL_DEVICE_TYPE_ALL, MOST, found, &n) != CL_SUCCESS)
         return;
     for (cl_uint i = 0; i < n && i < MOST && n_listed < MR_MIN(room, MOST); i++) {
-        describe(found[i], name, &out[n_listed]);
+        describe_device(found[i], name, &out[n_listed]);
         if (want || !out[n_listed].is_cpu)
             listed[n_listed++] = found[i];
     }
 }
 
-static int list(const char *want, mr_cl_info *out, int room)
+static int list_devices(const char *want, mr_cl_info *out, int room)
 {
     cl_platform_id platforms[16];
     cl_uint n = 0;
@@ -179,7 +179,7 @@ static mr_status *open_device(int i, const char *source, mr_cl_device **out)
 const mr_cl_driver *mr_cl_driver_get(int abi)
 {
     static const mr_cl_driver driver = {.abi = MR_CL_DRIVER_ABI,
-                                        .list = list,
+                                        .list = list_devices,
                                         .open = open_device,
                                         .buffer_new = mr_cl_buffer_new,
                                         .buffer_free = mr_cl_buffer_free,
