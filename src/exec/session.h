@@ -36,7 +36,7 @@ typedef struct mr_session_config {
     int64_t timeout_ms;        /* of every run; 0: none */
     int64_t memory_limit;      /* bytes a device may hand out; 0: none */
     bool place_pruned;
-    bool share_brought;       /* in a cluster that the client describes, sessions share state as in the servers' own one */
+    bool share_brought;       /* in a cluster that the client describes, sessions share state as in the servers' own */
     int64_t cost_model_every; /* RunMetadata has the costs of nodes every this many steps of a signature; 0: never */
     int64_t cost_model_after; /* number of first steps that do not count for that */
     bool feeds_handles;        /* resource handles may be fed: for running ops one by one. Not part of ConfigProto */

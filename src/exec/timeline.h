@@ -13,8 +13,8 @@
  *     mr_timeline_text(&t, NULL, &out);
  *     mr_timeline_deinit(&t);
  *
- * Spans of one lane are disjoint or nested; mr_timeline_free_lane finds a lane without overlap. Several steps are in the
- * order of their times. Ids count from 0 in the order of addition. */
+ * Spans of one lane are disjoint or nested; mr_timeline_free_lane finds a lane without overlap. Several steps are in
+ * the order of their times. Ids count from 0 in the order of addition. */
 #ifndef MR_EXEC_TIMELINE_H
 #define MR_EXEC_TIMELINE_H
 

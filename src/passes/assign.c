@@ -37,7 +37,10 @@ typedef struct finder {
 
 static bool can_run(const finder *f, int group, int d) { return f->can[(size_t)group * (size_t)f->w->n_devices + (size_t)d]; }
 
-static double node_seconds(const mr_workload *w, int v, int d) { return w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d]; }
+static double node_seconds(const mr_workload *w, int v, int d)
+{
+    return w->seconds[(size_t)v * (size_t)w->n_devices + (size_t)d];
+}
 
 /* can[group * n_devices + device]: all nodes of the group can run there. */
 static void gather_can(const mr_workload *w, bool *can)

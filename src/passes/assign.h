@@ -2,8 +2,8 @@
  *
  * An mr_workload describes a step: nodes in an order in which inputs come first, what each would take on each device,
  * which tensors flow between them, and how fast the links are. mr_assign_simulate simulates a given choice of devices;
- * mr_assign_find searches for a good one. This interface does not know graphs: the placer makes the workload from a graph
- * and a cost model, the cluster simulator from a plan file, tests by hand. */
+ * mr_assign_find searches for a good one. This interface does not know graphs: the placer makes the workload from a
+ * graph and a cost model, the cluster simulator from a plan file, tests by hand. */
 #ifndef MR_PASSES_ASSIGN_H
 #define MR_PASSES_ASSIGN_H
 

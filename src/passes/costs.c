@@ -216,7 +216,8 @@ void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_dev
     for (int i = 0; i < n_nodes; i++) {
         efforts[i] = mr_effort_of(nodes[i], MR_USUAL_DIM);
         for (int d = 0; d < n_devices; d++)
-            seconds[(size_t)i * width + (size_t)d] = takes_no_time(nodes[i]) ? 0 : estimate_seconds(efforts[i], &devices[d]->speed);
+            seconds[(size_t)i * width + (size_t)d] =
+                takes_no_time(nodes[i]) ? 0 : estimate_seconds(efforts[i], &devices[d]->speed);
     }
     if (c && c->nodes.n) {
         bool *measured = mr_new_array(bool, (size_t)n_nodes * width + 1);

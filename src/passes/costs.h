@@ -1,9 +1,9 @@
 /* passes/costs.h -- the time of nodes on devices: measured if possible, estimated otherwise.
  *
- * The first estimate comes from the op, its shapes (passes/effort.h) and the device's speed. Measured steps give the real
- * time of a node on a device, as a mean that follows changes. Estimates are scaled by what was measured: by how far the
- * estimates of that device are off on average, and by what the node took on other devices. A device without measurements
- * is assumed to have its nominal speed, so that placement tries it.
+ * The first estimate comes from the op, its shapes (passes/effort.h) and the device's speed. Measured steps give the
+ * real time of a node on a device, as a mean that follows changes. Estimates are scaled by what was measured: by how
+ * far the estimates of that device are off on average, and by what the node took on other devices. A device without
+ * measurements is assumed to have its nominal speed, so that placement tries it.
  *
  * Not thread-safe: the caller locks. */
 #ifndef MR_PASSES_COSTS_H

@@ -151,7 +151,8 @@ static double traffic_bytes(const sizes *s)
     double sum = 0;
     for (int i = 0; i < s->n->n_in; i++)
         if (has_in(s, i))
-            sum += count_elements(in_shape(s, i), s->unknown) * (double)mr_dtype_size(mr_dtype_base(mr_out_type(s->n->in[i])));
+            sum += count_elements(in_shape(s, i), s->unknown) *
+                   (double)mr_dtype_size(mr_dtype_base(mr_out_type(s->n->in[i])));
     for (int i = 0; i < s->n->n_out; i++)
         sum += out_bytes(s->n->out_types[i], out_shape(s, i), s->unknown);
     return sum;

@@ -40,8 +40,8 @@ typedef struct site { /* where a node is lowered */
 
 /* Adds a node next to the one that is lowered, on its device. Returns NULL after an error. later: the type of a
  * second input of a Merge that is connected later (the back edge of a loop); 0: none. */
-static mr_node *emit_node(site *s, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs, const mr_out *in, int n_in,
-                          int later)
+static mr_node *emit_node(site *s, const char *op, const char *name, const mr_named_attr *attrs, int n_attrs,
+                          const mr_out *in, int n_in, int later)
 {
     MR_ASSERT(!later || strcmp(op, "Merge") == 0);
     mr_node *out = NULL;

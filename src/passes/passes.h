@@ -1,11 +1,11 @@
 /* passes/passes.h -- graph in, graph out: from the graph that a client built to one graph for each device.
  *
- * For one signature (feeds, fetches, targets) mr_prepare runs: place -> prune -> lower -> refresh reads -> fold -> cse ->
- * order collectives -> partition -> schedule. Placement looks at the whole graph and is remembered, so a variable never
- * moves between two runs. Pruning copies the needed part of the session's graph; the later passes change that copy. Fold,
- * cse and schedule leave results the same to the bit and can be switched off (no_fold, no_cse, MR_SCHEDULE_NONE);
- * collectives are ordered only on request. All other passes always run. A function's body is lowered first, then placed,
- * and is not pruned (mr_prepare_body). */
+ * For one signature (feeds, fetches, targets) mr_prepare runs: place -> prune -> lower -> refresh reads -> fold -> cse
+ * -> order collectives -> partition -> schedule. Placement looks at the whole graph and is remembered, so a variable
+ * never moves between two runs. Pruning copies the needed part of the session's graph; the later passes change that
+ * copy. Fold, cse and schedule leave results the same to the bit and can be switched off (no_fold, no_cse,
+ * MR_SCHEDULE_NONE); collectives are ordered only on request. All other passes always run. A function's body, which its
+ * caller has pruned, is lowered first, then placed (mr_prepare_body). */
 #ifndef MR_PASSES_PASSES_H
 #define MR_PASSES_PASSES_H
 
@@ -49,7 +49,7 @@ typedef struct mr_prepare_options {
     int n_devices;
     bool soft_placement;
     bool place_all; /* as in TensorFlow, a node that no device can run fails also the steps that do not need it */
-    const mr_place_costs *costs; /* choose devices by the simulated time of a step; NULL: take the first possible device */
+    const mr_place_costs *costs; /* choose devices by the simulated time of a step; NULL: the first possible device */
     bool no_fold, no_cse;
     mr_schedule schedule;
     bool order_collectives; /* the collectives of a device run one after the other */
@@ -67,22 +67,22 @@ mr_status *mr_prepare_body(mr_graph *body, const mr_prepare_options *o, mr_graph
 
 /* ---- the single passes ---- */
 
-/* Sets needed[id] to true if a step of this signature runs that node. INVALID_ARGUMENT if a feed, fetch or target is not
- * possible. */
+/* Sets needed[id] to true if a step of this signature runs that node. INVALID_ARGUMENT if a feed, fetch or target is
+ * not possible. */
 mr_status *mr_needed(const mr_graph *g, const mr_run_signature *sig, bool *needed);
 
 /* Copies the needed nodes. Fed outputs become _Arg nodes (attr index: position among the feeds) and fetched outputs
  * _Retval nodes; with o->rendezvous, _Recv and _Send. Nodes keep their names, because their state is found by name. */
 mr_status *mr_prune(const mr_graph *g, const mr_run_signature *sig, const mr_prepare_options *o, mr_graph **out);
 
-/* Chooses a device for every node of g by requested devices, colocation and kernels. Entries of placed that are not NULL
- * on entry stay. Only errors of needed nodes count (NULL: of all nodes). With costs, sig is the step to place; NULL: the
- * whole graph. Without costs it is not read. */
+/* Chooses a device for every node of g by requested devices, colocation and kernels. Entries of placed that are not
+ * NULL on entry stay. Only errors of needed nodes count (NULL: of all nodes). With costs, sig is the step to place;
+ * NULL: the whole graph. Without costs it is not read. */
 mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const bool *needed,
                     const char **placed);
 
-/* Simulates a placed step once; totals, timelines and reasons come from this simulation (passes/planned_step.h). o->costs
- * must be set. */
+/* Simulates a placed step once; totals, timelines and reasons come from this simulation (passes/planned_step.h).
+ * o->costs must be set. */
 typedef struct mr_planned_step mr_planned_step;
 mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig,
                              const char *const *placed, mr_planned_step *out);
@@ -103,20 +103,20 @@ typedef struct mr_place_reason {
     int n_others;
     const char *why;
 } mr_place_reason;
-/* Calls tell for each node that the step of a placed graph runs, if wanted[id] is set (wanted NULL: for all). Nodes that
- * were folded or merged with an equal node do not run. o->costs must be set. */
+/* Calls tell for each node that the step of a placed graph runs, if wanted[id] is set (wanted NULL: for all). Nodes
+ * that were folded or merged with an equal node do not run. o->costs must be set. */
 mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                             const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg);
 
-/* The same as text: where each node is and why, the devices that could run it, and when the node and the whole step would
- * end there, all other nodes unchanged. */
+/* The same as text: where each node is and why, the devices that could run it, and when the node and the whole step
+ * would end there, all other nodes unchanged. */
 mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig,
                             const char *const *placed, mr_str *out);
 
-/* Replaces If, Case, While and call nodes with the attr _lower_using_switch_merge by the bodies of their functions, built
- * from Switch, Merge and loops; nodes that nobody needs are removed. *g may become another graph. A new node takes the
- * device of the node it replaces if that one is placed and the new node can run there; otherwise it is not placed. *any:
- * something was lowered. */
+/* Replaces If, Case, While and call nodes with the attr _lower_using_switch_merge by the bodies of their functions,
+ * built from Switch, Merge and loops; nodes that nobody needs are removed. *g may become another graph. A new node
+ * takes the device of the node it replaces if that one is placed and the new node can run there; otherwise it is not
+ * placed. *any: something was lowered. */
 mr_status *mr_lower(mr_graph **g, bool *any);
 /* Makes nodes of a placed graph that run after an update of a ref variable see the update, as in TensorFlow, where they
  * share the memory. */
@@ -129,7 +129,8 @@ mr_status *mr_cse(mr_graph *g);
 mr_status *mr_order_collectives(mr_graph *g);
 
 /* Cuts a placed graph (node->placed) into one graph per device, joined by _Send and _Recv, with a control loop on each
- * device that receives inside a loop. Then schedules the Recvs. out[i] runs on o->devices[i]; NULL if nothing runs there. */
+ * device that receives inside a loop. Then schedules the Recvs. out[i] runs on o->devices[i]; NULL if nothing runs
+ * there. */
 mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out);
 
 typedef struct mr_cut_edge { /* an edge that was cut */
@@ -146,8 +147,8 @@ int64_t mr_cost_bytes(mr_out o); /* -1: unknown */
 int64_t mr_cost_node_ns(const mr_node *n);
 int64_t mr_cost_transfer_ns(mr_out o); /* to another task */
 
-/* The frame in which each node of a graph runs: of_node[id] is an index into info; 0 is the root. An Enter belongs to the
- * outer frame, an Exit to the frame of the loop. INVALID_ARGUMENT "... has inputs from different frames ...". */
+/* The frame in which each node of a graph runs: of_node[id] is an index into info; 0 is the root. An Enter belongs to
+ * the outer frame, an Exit to the frame of the loop. INVALID_ARGUMENT "... has inputs from different frames ...". */
 typedef struct mr_frame_info {
     const char *name; /* frame_name attr; "" for the root */
     int parent;       /* index of the enclosing frame; -1 for the root */

@@ -1,9 +1,9 @@
 /* passes/planned_step.h -- a step as it would run, and its simulation; internal to placement by cost.
  *
- * A step graph is the graph that a session runs for a signature: pruned and folded, with a node for each feed (_Arg) and
- * each fetch (_Retval). A planned step is a step graph as a workload: the time of each node on each device, and the
- * tensors that flow between nodes. Feeds and fetches are on the client's device (devices[0]) and take no time; only the
- * transfers from and to that device cost time. */
+ * A step graph is the graph that a session runs for a signature: pruned and folded, with a node for each feed (_Arg)
+ * and each fetch (_Retval). A planned step is a step graph as a workload: the time of each node on each device, and
+ * the tensors that flow between nodes. Feeds and fetches are on the client's device (devices[0]) and take no time;
+ * only the transfers from and to that device cost time. */
 #ifndef MR_PASSES_PLANNED_STEP_H
 #define MR_PASSES_PLANNED_STEP_H
 
@@ -42,9 +42,9 @@ mr_status *mr_step_graph(const mr_graph *g, const mr_run_signature *sig, const m
 mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step_graph, bool all);
 void mr_planned_step_deinit(mr_planned_step *s);
 
-/* Copies the step graph, puts its nodes on the devices of their groups (device_by_root, by the placer's root), reads ref
- * variables again and merges equal nodes of one device as mr_prepare does, and simulates the result: out->play has the
- * times. */
+/* Copies the step graph, puts its nodes on the devices of their groups (device_by_root, by the placer's root), reads
+ * ref variables again and merges equal nodes of one device as mr_prepare does, and simulates the result: out->play has
+ * the times. */
 mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root,
                            bool all, mr_planned_step *out);
 

@@ -4,8 +4,8 @@
  * signatures. Pruning copies what the signature needs; all later passes change the copy. Folding, merging (cse),
  * the ordering of collectives and the scheduling of Recvs depend on the options; the other passes always run.
  *
- * A function's body is a private copy already. It is lowered first, because the bodies of its calls may request
- * devices too, then placed, and never pruned. */
+ * A function's body is a private copy that its caller has pruned. It is lowered before it is placed, because the
+ * bodies of its calls may request devices too. */
 #include "passes/passes.h"
 
 void mr_placements_deinit(mr_placements *p)

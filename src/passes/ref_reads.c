@@ -12,8 +12,8 @@
  * that the node waits for.  Where the graph orders nothing, TensorFlow gives either value, and we that of the first
  * read.
  *
- * Values are followed through nodes that hand on the memory of their input: Identity and similar ops, checks, changes of
- * shape, a Switch, and an Enter of a loop's constant.  A node on a device with other memory keeps the value that was
+ * Values are followed through nodes that hand on the memory of their input: Identity and similar ops, checks, changes
+ * of shape, a Switch, and an Enter of a loop's constant. A node on a device with other memory keeps the value that was
  * sent to it: TensorFlow copies the value in this case too.
  *
  * The updates that come before each node are found for up to 64 updates at a time, one bit each, in one pass over the

@@ -8,7 +8,8 @@
  * Ties are broken by number, so that the same workload always gives the same times. Of the nodes that an end makes
  * ready the last goes first, and nodes that are ready from the start go in order, as in the executor.
  *
- * Invariants: a device's queue is empty while the device is idle (running < 0); a node has at most one event at a time. */
+ * Invariants: a device's queue is empty while the device is idle (running < 0); a node has at most one event at a
+ * time. */
 #include "passes/simulate.h"
 
 #include <math.h>
@@ -112,7 +113,10 @@ static mr_play_event pop_event(mr_play *s)
 
 static int device_of_node(const mr_play *s, int v) { return s->device_of[s->w->group[v]]; }
 
-static double node_seconds(const mr_play *s, int v, int d) { return s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d]; }
+static double node_seconds(const mr_play *s, int v, int d)
+{
+    return s->w->seconds[(size_t)v * (size_t)s->w->n_devices + (size_t)d];
+}
 
 /* The device must be idle. */
 static void start_node(mr_play *s, int v, int d, double now)

@@ -21,9 +21,9 @@ typedef struct mr_device_type {
     const char *kernels; /* the type to borrow kernels from for ops without a kernel for this type; NULL: none */
     const char *own;     /* the type its own kernels are registered for; NULL: its name */
     int priority;        /* placement prefers the higher */
-    /* Runs a node asynchronously in place of its kernel: it brings the inputs to the right memory, calls the kernel when
-     * they are ready (mr_run_kernel) and ends the run (mr_run_done). NULL: the executor calls kernels directly. Not
-     * called for nodes that touch no data (MR_HOST_ONLY without host_in). */
+    /* Runs a node asynchronously in place of its kernel: it brings the inputs to the right memory, calls the kernel
+     * when they are ready (mr_run_kernel) and ends the run (mr_run_done). NULL: the executor calls kernels directly.
+     * Not called for nodes that touch no data (MR_HOST_ONLY without host_in). */
     void (*start)(mr_run *r);
     bool moves; /* start is called for _Send and _Recv too */
     /* The cost of a transfer between this device and another one, if it is known. NULL or false: the default cost. */
@@ -55,8 +55,8 @@ struct mr_device {
     mr_speed speed;
 };
 
-/* The kernel of a node on a device: the type's own, else one of the type it borrows from, else the CPU's if d has its own
- * memory and the node only counts (see device.c). NULL: none. */
+/* The kernel of a node on a device: the type's own, else one of the type it borrows from, else the CPU's if d has its
+ * own memory and the node only counts (see device.c). NULL: none. */
 const mr_kernel *mr_device_kernel(const mr_device *d, const mr_node *n);
 /* For makers of all types: a device with this full name, new resources and an incarnation, and with the CPU's allocator
  * and speed. It has `bytes` zeroed bytes, which begin with the mr_device. The type's free must free it with mr_free. */
@@ -66,8 +66,8 @@ mr_status *mr_device_new(const mr_device_type *type, const char *full_name, size
 typedef MR_VEC(mr_device *) mr_device_vec;
 typedef struct mr_device_maker { /* of a type; lives as long as the process */
     const char *type;
-    /* Appends the devices TASK/device:TYPE:i, at most `limit` (negative: all there are). A machine without such a device
-     * is not an error. */
+    /* Appends the devices TASK/device:TYPE:i, at most `limit` (negative: all there are). A machine without such a
+     * device is not an error. */
     mr_status *(*make)(const struct mr_device_maker *m, const char *task, mr_pool *pool, int limit, mr_device_vec *out);
     void *user;
 } mr_device_maker;
@@ -90,8 +90,8 @@ typedef struct mr_device_name {
     bool has_job, has_type;
 } mr_device_name;
 
-/* false if the text is not a device name; "" gives a name with all parts unspecified. Accepts the legacy form /cpu:0 and
- * the local form CPU:0. */
+/* false if the text is not a device name; "" gives a name with all parts unspecified. Accepts the legacy form /cpu:0
+ * and the local form CPU:0. */
 bool mr_device_name_parse(mr_sv text, mr_device_name *out);
 void mr_device_name_print(const mr_device_name *n, mr_str *out); /* canonical order */
 bool mr_device_name_full(const mr_device_name *n);

@@ -209,7 +209,8 @@ mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, 
  * output over an input that nobody else holds, as in a step. */
 mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out);
 /* mr_eval_node for passes that compute values before the graph runs. If the shape of an output is unknown, the kernel
- * may allocate at most 1 MiB in all, so that a small graph cannot expand into a large value; RESOURCE_EXHAUSTED beyond. */
+ * may allocate at most 1 MiB in all, so that a small graph cannot expand into a large value; RESOURCE_EXHAUSTED
+ * beyond. */
 mr_status *mr_eval_bounded(const mr_node *n, mr_tensor *const *in, mr_tensor **out);
 /* Changes the wait of two seconds, for tests. */
 void mr_eval_set_patience(int64_t ms);

@@ -171,8 +171,8 @@ mr_status *mr_cl_gemm_run(mr_cl_device *d, const mr_cl_gemm *g)
 {
     mr_lock(&d->mu);
     int code = run_gemm(d, g);
-    mr_status *st = code ? mr_error(MR_UNAVAILABLE, "CLBlast: matrix product %lld x %lld x %lld: error %d", (long long)g->m,
-                                    (long long)g->n, (long long)g->k, code)
+    mr_status *st = code ? mr_error(MR_UNAVAILABLE, "CLBlast: matrix product %lld x %lld x %lld: error %d",
+                                    (long long)g->m, (long long)g->n, (long long)g->k, code)
                          : after_command(d);
     mr_unlock(&d->mu);
     return st;
