@@ -1,7 +1,11 @@
 /* fed/chacha.c -- ChaCha20 sixteen blocks at a time, Poly1305 in limbs of 44 bits.
  *
- * A model's mask is megabytes of stream for each pair of clients, so blocks are made side by side: word i of all
- * LANES blocks lies together, and every step of the cipher is a plain loop over lanes that the compiler vectorises. */
+ * The mask of a model takes megabytes of stream for each pair of clients, so LANES blocks are computed side by side:
+ * word i of all blocks is adjacent in memory, and every step of the cipher is a plain loop over lanes that the compiler
+ * vectorises.
+ *
+ * No branch and no address depends on a secret, so the time of a call does not either. Keys and intermediate values on
+ * the stack are wiped before a function returns. */
 #include "fed/chacha.h"
 
 #include <string.h>
@@ -13,6 +17,7 @@
 enum { LANES = 16, BLOCK = 64, WORDS = 16 };
 typedef uint32_t lanes[LANES];
 
+/* The quarter round of RFC 8439, 2.1, on all lanes at once. */
 MR_INLINE void quarter(lanes a, lanes b, lanes c, lanes d)
 {
     for (int i = 0; i < LANES; i++) {
@@ -31,7 +36,7 @@ MR_INLINE void quarter(lanes a, lanes b, lanes c, lanes d)
     }
 }
 
-/* Blocks state[12] .. state[12] + LANES - 1: out[block][word]. */
+/* Computes the blocks state[12] .. state[12] + LANES - 1 as out[block][word]. The state itself is not advanced. */
 MR_CLONES static void make_blocks(const uint32_t state[WORDS], uint32_t out[LANES][WORDS])
 {
     lanes x[WORDS];
@@ -55,6 +60,7 @@ MR_CLONES static void make_blocks(const uint32_t state[WORDS], uint32_t out[LANE
 
 static uint32_t load(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
 
+/* The initial state of RFC 8439, 2.3: constants, key, block counter, nonce. */
 static void set_up(uint32_t s[WORDS], const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA_NONCE], uint32_t counter)
 {
     static const char sigma[] = "expand 32-byte k";
@@ -67,6 +73,7 @@ static void set_up(uint32_t s[WORDS], const uint8_t key[MR_CHACHA_KEY], const ui
         s[13 + i] = load(nonce + 4 * i);
 }
 
+/* The last part uses only the bytes it needs of its LANES blocks. */
 void mr_chacha20(const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA_NONCE], uint32_t counter, uint8_t *out, size_t n)
 {
     uint32_t state[WORDS], words[LANES][WORDS];
@@ -92,6 +99,8 @@ MR_CLONES static void subtract_words(uint32_t *sum, const uint32_t *words, size_
         sum[i] -= words[i];
 }
 
+/* The nonce is 0, because the key is used for one mask only. After 2^32 blocks the first nonce word counts on, so
+ * the stream does not repeat. */
 void mr_chacha20_mask(const uint8_t key[MR_CHACHA_KEY], bool subtract, uint32_t *sum, size_t n)
 {
     static const uint8_t nonce[MR_CHACHA_NONCE];
@@ -116,6 +125,7 @@ static const uint64_t mask44 = ((uint64_t)1 << 44) - 1, mask42 = ((uint64_t)1 <<
 
 static uint64_t load64(const uint8_t *p) { return load(p) | (uint64_t)load(p + 4) << 32; }
 
+/* Splits 16 bytes into limbs of 44, 44 and 42 bits; top becomes bit 128. */
 static void split(const uint8_t *p, uint64_t top, uint64_t out[3])
 {
     uint64_t lo = load64(p), hi = load64(p + 8);
@@ -124,7 +134,7 @@ static void split(const uint8_t *p, uint64_t top, uint64_t out[3])
     out[2] = hi >> 24 | top << 40;
 }
 
-/* h = h * r, carried so that limbs stay below 2^45. */
+/* h = h * r modulo 2^130 - 5, with carries so that limbs stay below 2^45. */
 static void multiply(uint64_t h[3], const uint64_t r[3])
 {
     uint64_t s1 = r[1] * 20, s2 = r[2] * 20; /* 2^132 = 20 */
@@ -141,6 +151,7 @@ static void multiply(uint64_t h[3], const uint64_t r[3])
     h[0] &= mask44;
 }
 
+/* h = (h + block) * r: one step of the polynomial. */
 static void add_block(uint64_t h[3], const uint64_t r[3], const uint8_t *p, uint64_t top)
 {
     uint64_t c[3];
@@ -150,7 +161,8 @@ static void add_block(uint64_t h[3], const uint64_t r[3], const uint8_t *p, uint
     multiply(h, r);
 }
 
-/* The one number below 2^130 - 5 that h is, without a branch. */
+/* Reduces h to the number below 2^130 - 5 that is congruent to it. Both candidates are computed and one is
+ * selected by a mask, without a branch. */
 static void reduce(uint64_t h[3])
 {
     for (int i = 0; i < 2; i++) {
@@ -175,6 +187,7 @@ typedef struct poly {
     uint8_t s[16];
 } poly;
 
+/* Clears the bits of r that Poly1305 requires to be 0. */
 static void poly_init(poly *p, const uint8_t key[32])
 {
     uint8_t r[16];
@@ -188,7 +201,8 @@ static void poly_init(poly *p, const uint8_t key[32])
     memcpy(p->s, key + 16, 16);
 }
 
-/* padded: as RFC 8439 wants parts in the AEAD, filled up with zeros; else the last piece has its own end bit. */
+/* padded: fills the last block up with zeros, as RFC 8439 requires for each part of an AEAD. Not padded: the last
+ * block of the message gets its own end bit. */
 static void poly_add(poly *p, const void *bytes, size_t n, bool padded)
 {
     const uint8_t *in = bytes;
@@ -202,6 +216,7 @@ static void poly_add(poly *p, const void *bytes, size_t n, bool padded)
     }
 }
 
+/* Wipes the state. */
 static void poly_end(poly *p, uint8_t tag[MR_CHACHA_TAG])
 {
     reduce(p->h);
@@ -222,6 +237,8 @@ void mr_poly1305(const uint8_t key[32], const void *bytes, size_t n, uint8_t tag
 
 /* ---- both ---- */
 
+/* The tag of RFC 8439, 2.8: Poly1305 over the padded extra data, the padded ciphertext and both lengths, with a
+ * key from block 0 of the stream. */
 static void tag_of(const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA_NONCE], const void *extra, size_t extra_n,
                    const uint8_t *text, size_t n, uint8_t tag[MR_CHACHA_TAG])
 {
@@ -240,6 +257,7 @@ static void tag_of(const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHAC
     mr_wipe(once, sizeof once);
 }
 
+/* The text is encrypted from block 1 on; block 0 is the key of the tag. */
 void mr_seal(const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA_NONCE], const void *extra, size_t extra_n,
              uint8_t *text, size_t n)
 {
@@ -247,6 +265,7 @@ void mr_seal(const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA_NON
     tag_of(key, nonce, extra, extra_n, text, n, text + n);
 }
 
+/* The tag is compared in constant time, before anything is decrypted. */
 bool mr_unseal(const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA_NONCE], const void *extra, size_t extra_n,
                uint8_t *text, size_t n)
 {

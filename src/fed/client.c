@@ -29,6 +29,8 @@ typedef struct asking { /* one call that is waited for */
     _Atomic bool *also; /* also set at its end; may be NULL */
 } asking;
 
+/* The `done` of a call, on a thread of the transport. Everything is set under the lock, so the waiter may free the
+ * call as soon as it has seen `done`. */
 static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     asking *a = (asking *)r;
@@ -42,6 +44,7 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&a->mu);
 }
 
+/* Takes over the body. The call is not started yet. */
 static void asking_init(asking *a, const char *method, mr_str *body, int64_t deadline_ns, _Atomic bool *also)
 {
     *a = (asking){.r = {.method = method, .done = came, .wait_for_ready = true, .deadline_ns = deadline_ns}, .also = also};
@@ -50,6 +53,7 @@ static void asking_init(asking *a, const char *method, mr_str *body, int64_t dea
     mr_cond_init(&a->changed);
 }
 
+/* Waits without a limit: a call that was cancelled ends soon. */
 static void asking_wait(asking *a)
 {
     mr_lock(&a->mu);
@@ -77,6 +81,7 @@ static void asking_watch(asking *a, const mr_fed_client_options *o, mr_net *net)
 
 static void asking_deinit(asking *a)
 {
+    MR_ASSERT(a->done);
     mr_status_free(a->st);
     mr_bytes_deinit(&a->reply);
     mr_cond_deinit(&a->changed);
@@ -124,12 +129,14 @@ static mr_status *ask_for_work(visit *v, const mr_fed_answer *a, mr_fed_task *ou
     return st;
 }
 
+/* Asked between two training steps. */
 static bool is_over(void *arg)
 {
     visit *v = arg;
     return v->over || is_stopped(v->o);
 }
 
+/* A client that insists on secure rounds refuses plain ones before it trains. */
 static mr_status *do_task(visit *v, const mr_fed_task *t, mr_fed_answer *a)
 {
     if (v->o->secure && !t->config.secure) {
@@ -140,7 +147,8 @@ static mr_status *do_task(visit *v, const mr_fed_task *t, mr_fed_answer *a)
     return mr_fed_worker_do(&v->worker, v->o->learner, t, (mr_learner_stop){is_over, v}, a);
 }
 
-/* One exchange: sends *a, gets a task, and leaves the answer to it in *a. */
+/* One exchange: sends *a, gets a task, and leaves the answer to it in *a. An update counts as delivered once the
+ * server has replied. */
 static mr_status *turn(visit *v, mr_fed_answer *a, bool *end)
 {
     mr_fed_task t;
@@ -166,12 +174,13 @@ static mr_status *turn(visit *v, mr_fed_answer *a, bool *end)
     return st;
 }
 
-/* Reads how Stay ended; END is a success. */
+/* Reads how Stay ended: with an error, or with a task that may be END. */
 static mr_status *how_it_ended(asking *stay, bool *end)
 {
     mr_fed_task t;
     mr_sv flat;
     mr_status *st = stay->st;
+    MR_ASSERT(stay->done);
     stay->st = NULL;
     if (!st)
         st = mr_bytes_flat(&stay->reply, &flat);
@@ -202,6 +211,8 @@ static mr_status *work(visit *v, asking *stay, bool *end)
     return how_it_ended(stay, end);
 }
 
+/* One connection: opens Stay, works until it ends, and disconnects. *heard_ns is updated only if the server has
+ * answered. On every path the Stay call has ended before it is freed. */
 static mr_status *pay_visit(const mr_fed_client_options *o, int64_t *heard_ns, int64_t *updates, bool *end)
 {
     visit v = {.o = o, .name = {mr_random64(), mr_random64()}, .worker.examples = o->examples, .updates = updates};
@@ -226,6 +237,7 @@ static mr_status *pay_visit(const mr_fed_client_options *o, int64_t *heard_ns, i
     return st;
 }
 
+/* True for errors that a new connection may not have: the server restarts, or the network fails for a while. */
 static bool may_pass(const mr_status *st)
 {
     mr_code c = mr_status_code(st);
@@ -252,7 +264,7 @@ mr_status *mr_fed_client_run(const mr_fed_client_options *o, int64_t *updates)
         }
         if (!may_pass(st) || mr_now_ns() - heard_ns >= o->deadline_ns)
             return st ? mr_status_prepend(st, "federated server %s: ", o->address)
-                      : mr_error(MR_UNAVAILABLE, "federated server %s is gone", o->address);
+                      : mr_error(MR_UNAVAILABLE, "federated server %s does not answer any more", o->address);
         mr_status_free(st);
         pause_ns = heard_ns > before ? PAUSE_NS : MR_MIN(2 * pause_ns, LONGEST_PAUSE_NS);
         mr_sleep_ns(pause_ns);

@@ -8,12 +8,13 @@ typedef struct mr_fed_client_options {
     const char *address;
     mr_learner *learner;
     mr_learner_examples examples;
-    int64_t deadline_ns; /* how long a server that is not there is looked for */
-    bool secure;         /* plain rounds are refused */
-    const volatile int *stop; /* not 0: it is to end, CANCELLED; NULL: nothing does.  Looked at between steps and every tenth of a second */
+    int64_t deadline_ns; /* how long to retry while the server does not answer */
+    bool secure;         /* refuse plain rounds */
+    /* A value other than 0 stops the client (CANCELLED); read between steps and every tenth of a second. NULL: none. */
+    const volatile int *stop;
 } mr_fed_client_options;
 
-/* Works until the server says that it is over. */
+/* Works until the server reports the end of training. *updates: how many updates were sent. */
 mr_status *mr_fed_client_run(const mr_fed_client_options *o, int64_t *updates);
 
 #endif

@@ -1,11 +1,14 @@
 /* fed/coordinator.c -- carries out the decisions of dist/federated.c.
  *
  * Everything is guarded by `mu` except the averaging itself: when a round is complete and the next has
- * not begun, no answer is accepted, so the thread of mr_fed_coordinator_round has the updates to
- * itself. Callbacks run without the lock: the clients to call back for are collected first.
+ * not begun, no answer is accepted, so only the thread of mr_fed_coordinator_round uses the updates.
+ * Callbacks run without the lock: the clients to call back for are collected in `told` first.
  *
  * Updates of a plain round are kept until its end and added in the order of clients, so the sum does
- * not depend on who was faster. */
+ * not depend on the order in which they arrive.
+ *
+ * Invariants: `secure` exists only during an attempt of a secure round; `told` is empty whenever the lock is free;
+ * a client is `asked` only for the present ticket and stage. */
 #include "fed/coordinator.h"
 
 #include <math.h>
@@ -74,6 +77,7 @@ mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_we
     return NULL;
 }
 
+/* Drops everything that belongs to the present attempt. Needs the lock, or no other thread. */
 static void forget_try(mr_fed_coordinator *c)
 {
     for (int i = 0; i < c->rounds.o.n_clients; i++) {
@@ -84,6 +88,7 @@ static void forget_try(mr_fed_coordinator *c)
     c->secure = NULL;
 }
 
+/* Drops the answers of an unfinished attempt too. */
 void mr_fed_coordinator_free(mr_fed_coordinator *c)
 {
     if (!c)
@@ -103,16 +108,20 @@ void mr_fed_coordinator_free(mr_fed_coordinator *c)
 
 /* ---- carrying out decisions ---- */
 
+/* Closes the stage before and composes the messages of the next one. */
 static mr_status *next_secure_stage(mr_fed_coordinator *c, mr_fed_stage stage)
 {
+    MR_ASSERT(c->secure && stage != MR_FED_KEYS);
     if (stage == MR_FED_SHARES)
         return mr_secure_server_ask_shares(c->secure, c->rounds.threshold);
     return stage == MR_FED_TRAIN ? mr_secure_server_ask_train(c->secure) : mr_secure_server_ask_unmask(c->secure);
 }
 
+/* Records that a client has something to do. The first request of an attempt makes the secure sum. */
 static void ask_locked(mr_fed_coordinator *c, const mr_fed_action *a) MR_REQUIRES(c->mu)
 {
     bool first = a->stage == (c->rounds.o.secure ? MR_FED_KEYS : MR_FED_TRAIN);
+    MR_ASSERT(a->client >= 0 && a->client < c->rounds.o.n_clients);
     if (first && c->rounds.o.secure && !c->secure)
         c->secure = mr_secure_server_new(c->weights->n + 2); /* the loss and the examples behind the weights */
     c->n_asked += first;
@@ -135,6 +144,7 @@ static mr_status *take_locked(mr_fed_coordinator *c, const mr_fed_action *a, mr_
     return NULL;
 }
 
+/* A new stage, or the end of the round: earlier requests do not count any more. */
 static void unask_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu)
 {
     for (int i = 0; i < c->rounds.o.n_clients; i++)
@@ -251,6 +261,7 @@ int mr_fed_coordinator_there(mr_fed_coordinator *c)
     return n;
 }
 
+/* A different order of examples for each client, round and attempt, but the same in a repeated run. */
 static uint64_t seed_for(const mr_fed_coordinator *c, int i)
 {
     uint64_t s[4] = {c->rounds.o.seed, (uint64_t)c->rounds.round, (uint64_t)i, (uint64_t)c->rounds.ticket};
@@ -288,6 +299,7 @@ bool mr_fed_coordinator_task(mr_fed_coordinator *c, int i, mr_fed_task *out)
     return asked;
 }
 
+/* False once the stage or the attempt has changed: the answer would be dropped. */
 bool mr_fed_coordinator_waits(mr_fed_coordinator *c, int i, const mr_fed_task *t)
 {
     mr_lock(&c->mu);
@@ -296,6 +308,7 @@ bool mr_fed_coordinator_waits(mr_fed_coordinator *c, int i, const mr_fed_task *t
     return waits;
 }
 
+/* One multiplication per value, without a branch, so that it vectorises. */
 static bool all_finite(const float *v, size_t n)
 {
     float sum = 0;
@@ -304,6 +317,7 @@ static bool all_finite(const float *v, size_t n)
     return sum == 0;
 }
 
+/* The update comes from another process: its size and all its values are checked. */
 static mr_status *check_plain(const mr_fed_coordinator *c, const mr_fed_answer *a)
 {
     size_t want = c->weights->n * sizeof(float);
@@ -315,6 +329,7 @@ static mr_status *check_plain(const mr_fed_coordinator *c, const mr_fed_answer *
     return NULL;
 }
 
+/* A late answer passes here: dist/federated.c drops it, and its client is not to blame. */
 static mr_status *check_locked(mr_fed_coordinator *c, int i, const mr_fed_answer *a) MR_REQUIRES(c->mu)
 {
     if (a->refused)
@@ -430,8 +445,11 @@ static mr_status *apply(mr_fed_coordinator *c, const float *mean)
     return NULL;
 }
 
+/* Computes the mean of the updates and applies it to the weights. Runs without the lock: see the head of this
+ * file. */
 static mr_status *average(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
 {
+    MR_ASSERT(c->complete);
     float *mean = mr_try_calloc(c->weights->n + 1, sizeof *mean);
     if (!mean)
         return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory to average %zu weights", c->weights->n);
@@ -444,6 +462,7 @@ static mr_status *average(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
 
 /* ---- rounds ---- */
 
+/* The error of a round that did not get enough clients in time. */
 static mr_status *too_few(mr_fed_coordinator *c)
 {
     return mr_error(MR_DEADLINE_EXCEEDED, "federated: round %lld waited %.1f s for clients: %d are connected",
@@ -533,6 +552,8 @@ static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TS
     }
 }
 
+/* Starts a round, or repeats a spoilt one (what), and releases the lock. The time event starts an attempt at once
+ * if enough clients are connected. */
 static void go_and_unlock(mr_fed_coordinator *c, void (*what)(mr_fed *, int64_t, mr_fed_actions *)) MR_RELEASE(c->mu) MR_NO_TSA
 {
     mr_fed_actions todo = {0};
@@ -567,6 +588,7 @@ static mr_status *run_round(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
     }
 }
 
+/* For one thread at a time: it watches the time and averages. */
 mr_status *mr_fed_coordinator_round(mr_fed_coordinator *c, mr_fed_coordinator_report *out)
 {
     int64_t start_ns = mr_now_ns();
@@ -594,6 +616,7 @@ mr_fed_weights *mr_fed_coordinator_weights(mr_fed_coordinator *c)
     return w;
 }
 
+/* The first error that is not a consequence of another one is kept. */
 void mr_fed_coordinator_fail(mr_fed_coordinator *c, mr_status *st)
 {
     mr_lock(&c->mu);

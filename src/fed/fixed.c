@@ -1,4 +1,7 @@
-/* fed/fixed.c -- converts floats to fixed point and back. */
+/* fed/fixed.c -- converts floats to fixed point and back.
+ *
+ * Invariant: n_clients words, each of at most scale * clip + 1/2, add up to at most INT32_MAX, so a sum of words read
+ * as a signed number is exact. */
 #include "fed/fixed.h"
 
 #include <math.h>
@@ -20,6 +23,8 @@ mr_status *mr_fixed_init(mr_fixed *f, int64_t n_clients, float clip, int64_t mos
     return NULL;
 }
 
+/* Clips, scales and rounds to nearest; returns how many values were not finite. Such a value becomes 0, so that no
+ * undefined conversion happens before the caller reports it. */
 MR_CLONES static int64_t encode(const float *x, size_t n, double unit, float clip, uint32_t *out)
 {
     int64_t bad = 0;
@@ -32,6 +37,7 @@ MR_CLONES static int64_t encode(const float *x, size_t n, double unit, float cli
     return bad;
 }
 
+/* The weight of a client is its number of examples, limited to `most`, as a share of `most`. */
 mr_status *mr_fixed_encode(const mr_fixed *f, const float *differences, size_t n, int64_t examples, uint32_t *words)
 {
     if (examples < 1)
@@ -44,12 +50,14 @@ mr_status *mr_fixed_encode(const mr_fixed *f, const float *differences, size_t n
     return NULL;
 }
 
+/* Divides by the number of examples in the sum, so the result is a weighted mean. */
 mr_status *mr_fixed_decode(const mr_fixed *f, const uint32_t *sum, size_t n, float *mean, int64_t *examples)
 {
     int64_t total = (int32_t)sum[n];
     if (total < 1)
         return mr_error(MR_DATA_LOSS, "fixed point: the sum contains %lld examples", (long long)total);
     double unit = (double)f->most / (double)total / f->scale;
+    MR_ASSERT(f->scale > 0 && f->most > 0);
     for (size_t i = 0; i < n; i++)
         mean[i] = (float)((int32_t)sum[i] * unit);
     *examples = total;

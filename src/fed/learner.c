@@ -1,8 +1,13 @@
-/* fed/learner.c -- trains a client's model in a session. */
+/* fed/learner.c -- trains a client's model in a session.
+ *
+ * The session is shared by the clients of a thread, one after the other. So every training starts by assigning all
+ * weights and by resetting the optimizer: nothing of the last client may remain. Weights are one vector of floats, in
+ * the order of the parameters; mr_learner_size has checked that its size does not overflow. */
 #include "fed/learner.h"
 
 #include "base/memory.h"
 
+/* The shape is fully known (check_parameter), so no dimension is negative. */
 static size_t size_of(const mr_learner_parameter *p)
 {
     const mr_pshape *s = mr_out_shape(p->feed);
@@ -12,6 +17,7 @@ static size_t size_of(const mr_learner_parameter *p)
     return n;
 }
 
+/* The parameter must be a float of fully known shape. Adds its size to *n. */
 static mr_status *check_parameter(const mr_learner_parameter *p, size_t *n)
 {
     const mr_pshape *s = mr_out_shape(p->feed);
@@ -26,7 +32,7 @@ static mr_status *check_parameter(const mr_learner_parameter *p, size_t *n)
         if (!mr_size_mul(count, (size_t)s->dims[i], &count))
             return mr_invalid("federated: parameter '%s' is too large", p->value.node->name);
     if (!mr_size_add(*n, count, n))
-        return mr_invalid("federated: all parameters together are too large");
+        return mr_invalid("federated: the parameters of the model have more values than fit in memory");
     return NULL;
 }
 
@@ -43,6 +49,7 @@ mr_status *mr_learner_size(const mr_learner_parameter *p, int n_parameters, size
     return NULL;
 }
 
+/* Examples come from the client's program, so types, ranks and rows are checked here; gather relies on that. */
 mr_status *mr_learner_check_examples(const mr_learner *l, const mr_learner_examples *e)
 {
     if (e->n < 1)
@@ -64,6 +71,7 @@ mr_status *mr_learner_check_examples(const mr_learner *l, const mr_learner_examp
 
 /* ---- weights in and out ---- */
 
+/* Accepts NULL entries, and frees the array. */
 static void drop_all(mr_tensor **t, int n)
 {
     for (int i = 0; i < n; i++)
@@ -85,7 +93,7 @@ mr_status *mr_learner_load(mr_learner *l, const float *weights, size_t n)
         const mr_pshape *s = mr_out_shape(p->feed);
         MR_GO(mr_tensor_new(NULL, MR_FLOAT, s->rank, s->dims, &values[i]));
         if (at + size_of(p) > n)
-            MR_GO(mr_error(MR_INTERNAL, "federated: %zu weights are too few", n));
+            MR_GO(mr_error(MR_INTERNAL, "federated: %zu weights are too few for %d parameters", n, np));
         memcpy(values[i]->data, weights + at, mr_tensor_bytes(values[i]));
         at += size_of(p);
         feeds[i] = p->feed;
@@ -100,6 +108,7 @@ out:
     return st;
 }
 
+/* The fetched values are checked: an assignment may have changed the shape of a variable. */
 mr_status *mr_learner_read(mr_learner *l, float *weights, size_t n)
 {
     mr_status *st = NULL;
@@ -133,6 +142,7 @@ static uint64_t next_random(uint64_t *s) /* splitmix64 */
     return z ^ z >> 31;
 }
 
+/* Fisher-Yates. The same seed gives the same order on every machine. */
 static void shuffle(int64_t *order, int64_t n, uint64_t *seed)
 {
     for (int64_t i = n - 1; i > 0; i--) {
@@ -142,9 +152,12 @@ static void shuffle(int64_t *order, int64_t n, uint64_t *seed)
     }
 }
 
+/* Copies the rows order[0 .. n) of the examples into a new tensor. The rows were checked by
+ * mr_learner_check_examples. */
 static mr_status *gather(const mr_tensor *t, const mr_learner_examples *e, const int64_t *order, int64_t n, mr_tensor **out)
 {
     int64_t dims[MR_MAX_RANK];
+    MR_ASSERT(n >= 1);
     memcpy(dims, t->dims, sizeof *dims * t->rank);
     dims[0] = n;
     MR_TRY(mr_tensor_new(NULL, (mr_dtype)t->dtype, t->rank, dims, out));
@@ -164,6 +177,7 @@ typedef struct steps { /* what all steps of one client need */
     int n_feeds;
 } steps;
 
+/* The feeds are the same in all steps; only the values of the inputs change. */
 static void steps_init(steps *s, mr_learner *l, const mr_learner_examples *e, float rate)
 {
     *s = (steps){l, e, mr_new_array(mr_out, l->n_inputs + 1), mr_new_array(mr_tensor *, l->n_inputs + 1), l->n_inputs};
@@ -181,6 +195,8 @@ static void steps_deinit(steps *s)
     mr_free(s->feeds);
 }
 
+/* Feeds one batch and runs the training step. The tensors of the last batch are freed first. A loss that is not a
+ * float scalar is ignored. */
 static mr_status *run_step(steps *s, const int64_t *order, int64_t n, mr_learner_result *r)
 {
     mr_learner *l = s->l;

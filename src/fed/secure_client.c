@@ -24,11 +24,13 @@ struct mr_secure_client {
     bool *in_sum;            /* U2 */
 };
 
+/* All secrets come from the seed, each under its own label, so they are independent. */
 static void derive(mr_secure_client *c, const char *label, uint8_t *out, size_t n)
 {
     mr_hkdf_sha256(c->seed, sizeof c->seed, NULL, 0, label, strlen(label), out, n);
 }
 
+/* The seed is copied; the caller wipes its own. */
 mr_secure_client *mr_secure_client_new(const uint8_t seed[MR_SECURE_SEED])
 {
     mr_secure_client *c = mr_new(mr_secure_client);
@@ -42,6 +44,7 @@ mr_secure_client *mr_secure_client_new(const uint8_t seed[MR_SECURE_SEED])
     return c;
 }
 
+/* Wipes all secrets before the memory is freed. */
 void mr_secure_client_free(mr_secure_client *c)
 {
     if (!c)
@@ -64,8 +67,10 @@ static mr_status *begin(mr_secure_client *c, int stage)
     return due ? NULL : mr_error(MR_FAILED_PRECONDITION, "secure sum: stage %d was requested out of order", stage);
 }
 
+/* Only a stage that succeeded makes the next one possible; after a failure `next` stays OVER. */
 static mr_status *finish(mr_secure_client *c, int stage, mr_status *st)
 {
+    MR_ASSERT(c->next == OVER);
     if (!st)
         c->next = stage + 1;
     return st;
@@ -137,6 +142,8 @@ static mr_status *deal(mr_secure_client *c, uint8_t **out)
     return NULL;
 }
 
+/* The key that seals the shares between this client and another, one per direction. false if the public key of the
+ * other is invalid. */
 static bool share_key(const mr_secure_client *c, int with, bool from_self, uint8_t out[32])
 {
     uint8_t shared[32];
@@ -148,11 +155,14 @@ static bool share_key(const mr_secure_client *c, int with, bool from_self, uint8
     return true;
 }
 
+/* Computes the shares of both secrets for client i and appends them, sealed. The client's own shares are kept
+ * instead. Each key is used for one message, so the nonce may be constant. */
 static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr_str *out)
 {
     static const uint8_t nonce[MR_CHACHA_NONCE]; /* each key is used once */
     uint8_t text[MR_SECURE_SEALED], key[32];
     size_t half = (size_t)(c->t - 1) * MR_SHAMIR_SECRET;
+    MR_ASSERT(c->t >= 1 && i >= 0 && i < c->n);
     mr_shamir_share(c->masking, random, c->t, (uint16_t)(i + 1), text);
     mr_shamir_share(c->own, random + half, c->t, (uint16_t)(i + 1), text + 32);
     if (i == c->self) {
@@ -168,6 +178,7 @@ static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr
     return NULL;
 }
 
+/* The random coefficients are wiped: with them, one share would reveal the secrets. */
 mr_status *mr_secure_client_shares(mr_secure_client *c, mr_sv ask, mr_str *out)
 {
     uint8_t *random = NULL;
@@ -185,6 +196,8 @@ mr_status *mr_secure_client_shares(mr_secure_client *c, mr_sv ask, mr_str *out)
 
 /* ---- TRAIN ---- */
 
+/* Opens the shares that the others have dealt to this client, and fills in_sum (U2). The clients must be in
+ * ascending order, known and not this one; fewer than the threshold are refused. */
 static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
 {
     enum { HEAD = 4, EACH = 4 + MR_SECURE_SEALED };
@@ -198,7 +211,8 @@ static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
         const char *p = ask.p + HEAD + (size_t)k * EACH;
         int i = mr_secure_find(c->ids, c->n, mr_get32(p));
         if (i <= last || i == c->self)
-            return mr_invalid("secure sum: client %u has no place in it", mr_get32(p));
+            return mr_invalid("secure sum: the list of shares contains client %u, which is unknown or out of order",
+                              mr_get32(p));
         memcpy(text, p + 4, sizeof text);
         if (!share_key(c, i, false, key) || !mr_unseal(key, nonce, NULL, 0, text, 64))
             return mr_invalid("secure sum: what client %u sent cannot be opened", c->ids[i]);
@@ -212,9 +226,11 @@ static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
     return NULL;
 }
 
+/* Adds the pair masks of all clients of U2 and the own mask. */
 static mr_status *add_masks(mr_secure_client *c, uint32_t *values, size_t n)
 {
     uint32_t self = c->ids[c->self];
+    MR_ASSERT(c->in_sum[c->self]);
     for (int i = 0; i < c->n; i++)
         if (c->in_sum[i] && i != c->self &&
             !mr_secure_add_pair_mask(c->masking, c->peers[i].keys + MR_KEYS_MASKING, c->list, self, c->ids[i], false, values, n))
@@ -234,6 +250,8 @@ mr_status *mr_secure_client_mask(mr_secure_client *c, mr_sv ask, uint32_t *value
 
 /* ---- UNMASK ---- */
 
+/* Reads U3 into alive. All its clients must be in U2, in ascending order, at least the threshold, and this client
+ * must be among them: otherwise the server could learn a sum that this client is not part of. */
 static mr_status *read_survivors(mr_secure_client *c, mr_sv ask, bool *alive)
 {
     int m, last = -1;

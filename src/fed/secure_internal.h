@@ -1,4 +1,5 @@
-/* fed/secure_internal.h -- what both sides of a secure sum must do alike: lists of clients, and the keys of pairs. */
+/* fed/secure_internal.h -- what both sides of a secure sum must compute in the same way: lists of clients, and the keys
+ * of pairs. */
 #ifndef MR_FED_SECURE_INTERNAL_H
 #define MR_FED_SECURE_INTERNAL_H
 
@@ -6,7 +7,7 @@
 #include "fed/secure.h"
 #include "fed/sha256.h"
 
-/* What a client tells of itself: offsets in its MR_SECURE_KEYS bytes. */
+/* The public values of a client: offsets in its MR_SECURE_KEYS bytes. */
 enum { MR_KEYS_SEALING = 0, MR_KEYS_MASKING = 32, MR_KEYS_COMMITMENT = 64 };
 
 typedef struct mr_secure_peer {
@@ -26,16 +27,17 @@ static inline void mr_put32(mr_str *s, uint32_t v)
     mr_str_append(s, b, 4);
 }
 
-/* The place of a client in a rising list of ids, or -1. */
+/* The position of a client in an ascending list of ids, or -1. */
 int mr_secure_find(const uint32_t *ids, int n, uint32_t id);
 
-/* A key for what `from` does with `to`; the label says what. */
+/* Derives a key for one purpose (label) between two clients, in this direction. */
 void mr_secure_pair_key(const uint8_t shared[32], const uint8_t list[MR_SHA256], const char *label, uint32_t from, uint32_t to,
                         uint8_t out[32]);
-/* The mask of a pair: the lower id adds it, the higher one subtracts it.  false: the key is none. */
+/* Adds the mask of a pair: the client with the lower id adds it, the other subtracts it; cancel reverses that. false:
+ * the public key is invalid. */
 bool mr_secure_add_pair_mask(const uint8_t secret[32], const uint8_t other[32], const uint8_t list[MR_SHA256], uint32_t self,
                              uint32_t peer, bool cancel, uint32_t *values, size_t n);
-/* A client's own mask, of its seed. */
+/* Adds a client's own mask, which is derived from its seed; cancel subtracts it. */
 void mr_secure_add_own_mask(const uint8_t seed[32], const uint8_t list[MR_SHA256], uint32_t self, bool cancel, uint32_t *values,
                             size_t n);
 

@@ -1,8 +1,12 @@
-/* fed/secure_pair.c -- keys and masks that both sides of a secure sum compute alike. */
+/* fed/secure_pair.c -- keys and masks that both sides of a secure sum compute in the same way.
+ *
+ * All keys depend on the hash of the client list, so clients with different lists have different keys. Keys are
+ * wiped before a function returns. */
 #include "fed/chacha.h"
 #include "fed/secure_internal.h"
 #include "fed/x25519.h"
 
+/* A binary search: a list may have MR_SECURE_MOST clients, and each is looked up. */
 int mr_secure_find(const uint32_t *ids, int n, uint32_t id)
 {
     int lo = 0, hi = n;
@@ -16,6 +20,7 @@ int mr_secure_find(const uint32_t *ids, int n, uint32_t id)
     return lo < n && ids[lo] == id ? lo : -1;
 }
 
+/* Label, sender and receiver are part of the derivation, so each purpose and direction has its own key. */
 void mr_secure_pair_key(const uint8_t shared[32], const uint8_t list[MR_SHA256], const char *label, uint32_t from, uint32_t to,
                         uint8_t out[32])
 {
@@ -27,6 +32,7 @@ void mr_secure_pair_key(const uint8_t shared[32], const uint8_t list[MR_SHA256],
     mr_str_deinit(&info);
 }
 
+/* Both clients derive the same key, because the ids are ordered in it; only the sign differs. */
 bool mr_secure_add_pair_mask(const uint8_t secret[32], const uint8_t other[32], const uint8_t list[MR_SHA256], uint32_t self,
                              uint32_t peer, bool cancel, uint32_t *values, size_t n)
 {

@@ -1,8 +1,11 @@
 /* fed/secure_server.c -- the server of a secure sum: collects messages, passes them on, and adds.
  *
- * Members are the clients that gave keys (U1), in rising order once that stage is closed. `reached` is
- * the last stage that a member has answered, so U2 and U3 are those that reached it. Masked vectors
- * are added as they arrive; single ones are not kept. */
+ * Members are the clients that gave keys (U1), in ascending order once that stage is closed. `reached` is
+ * the last stage that a member has answered, so U2 and U3 are the members that reached SHARES and TRAIN.
+ * Masked vectors are added as they arrive; single ones are not kept.
+ *
+ * Invariants: `ids` exists from stage SHARES on and is in the order of members; `sealed` of a member exists exactly
+ * if it reached SHARES, `shares` if it reached UNMASK. */
 #include <stdlib.h>
 
 #include "dist/federated.h"
@@ -57,6 +60,7 @@ int mr_secure_server_count(const mr_secure_server *s)
     return s->stage == MR_FED_UNMASK ? s->n_u3 : s->stage == MR_FED_TRAIN ? s->n_u2 : s->members.n;
 }
 
+/* The position of a client among the members; -1: it is not one. */
 static int place_of(const mr_secure_server *s, int64_t client)
 {
     if (client < 0 || client > UINT32_MAX)
@@ -71,6 +75,7 @@ static int place_of(const mr_secure_server *s, int64_t client)
 
 /* ---- answers ---- */
 
+/* A client gives keys once, and the number of clients is limited because their shares need quadratic memory. */
 static mr_status *check_keys(const mr_secure_server *s, int64_t client, mr_sv answer)
 {
     if (place_of(s, client) >= 0 || client < 0 || client > UINT32_MAX)
@@ -81,6 +86,8 @@ static mr_status *check_keys(const mr_secure_server *s, int64_t client, mr_sv an
     return NULL;
 }
 
+/* The answer must be for the present stage, from a member that answered the stage before and not this one, and of
+ * the right size. Contents are checked when the shares are joined. */
 mr_status *mr_secure_server_check(const mr_secure_server *s, int stage, int64_t client, mr_sv answer)
 {
     int i = place_of(s, client);
@@ -100,6 +107,7 @@ mr_status *mr_secure_server_check(const mr_secure_server *s, int stage, int64_t 
     return NULL;
 }
 
+/* Copies the bytes; the caller owns *out. */
 static mr_status *keep(mr_sv bytes, uint8_t **out)
 {
     *out = mr_try_alloc(bytes.n);
@@ -109,6 +117,7 @@ static mr_status *keep(mr_sv bytes, uint8_t **out)
     return NULL;
 }
 
+/* Adds a masked vector modulo 2^32. The sum is allocated with the first one. */
 static mr_status *add_vector(mr_secure_server *s, mr_sv answer)
 {
     if (!s->sum && !(s->sum = mr_try_calloc(MR_MAX(s->n, 1), sizeof *s->sum)))
@@ -118,6 +127,7 @@ static mr_status *add_vector(mr_secure_server *s, mr_sv answer)
     return NULL;
 }
 
+/* Checks again, so that no caller can store an answer that was not checked. */
 mr_status *mr_secure_server_take(mr_secure_server *s, int stage, int64_t client, mr_sv answer)
 {
     MR_TRY(mr_secure_server_check(s, stage, client, answer));
@@ -141,12 +151,15 @@ mr_status *mr_secure_server_take(mr_secure_server *s, int stage, int64_t client,
 
 /* ---- asking ---- */
 
+/* For qsort. */
 static int by_id(const void *a, const void *b)
 {
     uint32_t x = ((const member *)a)->p.id, y = ((const member *)b)->p.id;
     return (x > y) - (x < y);
 }
 
+/* Closes KEYS: sorts the members and composes the list, which is the same for all clients. The threshold must be
+ * above one half, otherwise clients refuse it. */
 mr_status *mr_secure_server_ask_shares(mr_secure_server *s, int t)
 {
     int n = s->members.n;
@@ -164,9 +177,11 @@ mr_status *mr_secure_server_ask_shares(mr_secure_server *s, int t)
     }
     mr_sha256_of(s->list.p, s->list.n, s->list_hash);
     s->stage = MR_FED_SHARES;
+    MR_ASSERT(s->members.n >= MR_SECURE_LEAST && s->t > s->members.n / 2);
     return NULL;
 }
 
+/* Counts the members that answered the stage; fewer than the threshold cannot be unmasked later. */
 static mr_status *close_stage(mr_secure_server *s, mr_fed_stage stage, int *n)
 {
     if (s->stage != stage)
@@ -183,8 +198,8 @@ static mr_status *close_stage(mr_secure_server *s, mr_fed_stage stage, int *n)
 mr_status *mr_secure_server_ask_train(mr_secure_server *s) { return close_stage(s, MR_FED_SHARES, &s->n_u2); }
 mr_status *mr_secure_server_ask_unmask(mr_secure_server *s) { return close_stage(s, MR_FED_TRAIN, &s->n_u3); }
 
-/* Writes what the others of U2 sealed for this member. A sender's list omits the sender, so members after it are one
- * place earlier. */
+/* Writes the shares that the others of U2 have sealed for this member. A sender's list omits the sender, so
+ * members after it are one position earlier. */
 static void put_sealed(const mr_secure_server *s, int self, mr_str *out)
 {
     mr_put32(out, (uint32_t)(s->n_u2 - 1));
@@ -197,6 +212,7 @@ static void put_sealed(const mr_secure_server *s, int self, mr_str *out)
     }
 }
 
+/* Writes U3: the members whose masked vectors are in the sum. */
 static void put_survivors(const mr_secure_server *s, mr_str *out)
 {
     mr_put32(out, (uint32_t)s->n_u3);
@@ -205,6 +221,7 @@ static void put_survivors(const mr_secure_server *s, mr_str *out)
             mr_put32(out, s->members.p[i].p.id);
 }
 
+/* The KEYS message is empty. A client that has dropped out gets an error. */
 mr_status *mr_secure_server_message(const mr_secure_server *s, int64_t client, mr_str *out)
 {
     int i = place_of(s, client);
@@ -238,6 +255,7 @@ static void tellers_deinit(tellers *t)
     mr_free(t->of);
 }
 
+/* Selects t members that answered UNMASK; more are not needed. Share i belongs to x = i + 1. */
 static mr_status *find_tellers(const mr_secure_server *s, tellers *t)
 {
     *t = (tellers){0, mr_new_array(uint16_t, s->t), mr_new_array(uint16_t, s->t), mr_new_array(const uint8_t *, s->t),
@@ -268,6 +286,7 @@ static mr_status *cancel_pairs(mr_secure_server *s, const member *lost, const ui
     return NULL;
 }
 
+/* Removes the own mask of a member from the sum. The hash that it committed to proves that the shares were right. */
 static mr_status *cancel_own(mr_secure_server *s, const member *m, const uint8_t seed[32])
 {
     uint8_t hash[MR_SHA256];
@@ -278,6 +297,8 @@ static mr_status *cancel_own(mr_secure_server *s, const member *m, const uint8_t
     return NULL;
 }
 
+/* Reconstructs one secret per member of U2: the seed of those whose vector is in the sum, the key of the lost
+ * ones. Each secret is wiped after use. */
 static mr_status *cancel_masks(mr_secure_server *s, tellers *t)
 {
     mr_status *st = NULL;
@@ -290,6 +311,7 @@ static mr_status *cancel_masks(mr_secure_server *s, tellers *t)
         for (int k = 0; k < t->n; k++)
             t->shares[k] = t->of[k]->shares + at * MR_SECURE_SHARE;
         mr_shamir_join(t->weights, t->shares, t->n, secret);
+        MR_ASSERT(at < (size_t)s->n_u2);
         st = m->reached >= MR_FED_TRAIN ? cancel_own(s, m, secret) : cancel_pairs(s, m, secret);
         mr_wipe(secret, sizeof secret);
         at++;
@@ -297,8 +319,8 @@ static mr_status *cancel_masks(mr_secure_server *s, tellers *t)
     return st;
 }
 
-/* Joins the shares of t members, checks each secret against what its owner committed to, and removes
- * all masks. */
+/* Joins the shares of t members, checks each secret against what its owner committed to, and removes all masks. A
+ * second call is refused, because it would remove the masks twice. */
 mr_status *mr_secure_server_finish(mr_secure_server *s, uint32_t *sum)
 {
     tellers t = {0};

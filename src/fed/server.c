@@ -44,12 +44,14 @@ const char *mr_fed_server_address(const mr_fed_server *s) { return s->address; }
 
 /* ---- answering ---- */
 
+/* Takes st. */
 static void reply_error(mr_net_call *c, mr_status *st)
 {
     mr_bytes none = {0};
     c->net->reply(c, st, &none);
 }
 
+/* Takes over the task. The weights are sent without a copy. */
 static void reply_task(mr_net_call *c, mr_fed_task *t)
 {
     mr_bytes body = {0};
@@ -85,6 +87,7 @@ static seat *find_locked(mr_fed_server *s, mr_sv name) MR_REQUIRES(s->mu) { retu
 /* Removes a seat; the caller answers its calls. */
 static void remove_locked(mr_fed_server *s, seat *e) MR_REQUIRES(s->mu)
 {
+    MR_ASSERT(s->seats[e->number] == e);
     mr_map_remove(&s->by_name, (mr_sv){e->name, e->name_n});
     s->seats[e->number] = NULL;
 }
@@ -117,7 +120,8 @@ static mr_status *take_seat(mr_fed_server *s, mr_sv name, mr_net_call *c)
 {
     int number = mr_fed_coordinator_join(s->coordinator);
     if (number < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "federated: all %d places for clients are taken", s->n_seats);
+        return mr_error(MR_RESOURCE_EXHAUSTED,
+                        "federated: %d clients are connected already, and the server allows no more", s->n_seats);
     seat *e = mr_new(seat);
     *e = (seat){.server = s, .number = number, .stay = c, .name_n = name.n};
     memcpy(e->name, name.p, name.n);
@@ -141,6 +145,7 @@ static mr_status *take_seat(mr_fed_server *s, mr_sv name, mr_net_call *c)
     return st;
 }
 
+/* The call stays open; it is answered when the client leaves or the server closes. */
 static void handle_stay(mr_fed_server *s, mr_net_call *c, mr_sv name, mr_fed_answer *a)
 {
     mr_fed_answer_deinit(a);
@@ -177,6 +182,8 @@ static void wait_for_work(mr_fed_server *s, mr_net_call *c, mr_sv name)
         reply_task(c, &t);
 }
 
+/* Passes the answer of the client's last task to the coordinator, then waits for the next task. An answer without
+ * a seat is dropped: its client has left. */
 static void handle_work(mr_fed_server *s, mr_net_call *c, mr_sv name, mr_fed_answer *a)
 {
     mr_status *st = NULL;
@@ -194,6 +201,7 @@ static void handle_work(mr_fed_server *s, mr_net_call *c, mr_sv name, mr_fed_ans
         wait_for_work(s, c, name);
 }
 
+/* The handler of all calls. Names come from other processes, so their size is checked by mr_fed_answer_decode. */
 static void handle(void *arg, mr_net_call *c)
 {
     mr_fed_server *s = arg;
@@ -212,6 +220,7 @@ static void handle(void *arg, mr_net_call *c)
         return;
     }
     char kept[MR_FED_NAME]; /* the body is freed with the call */
+    MR_ASSERT(name.n > 0 && name.n <= sizeof kept);
     memcpy(kept, name.p, name.n);
     (stay ? handle_stay : handle_work)(s, c, (mr_sv){kept, name.n}, &a);
 }
@@ -239,6 +248,7 @@ static void tick(mr_timer *t)
 
 /* ---- beginning and ending ---- */
 
+/* The address with the port that the system chose. */
 static char *with_port(const char *address, int port)
 {
     size_t n = strlen(address);
@@ -247,6 +257,7 @@ static char *with_port(const char *address, int port)
     return mr_printf("%.*s%d", (int)n, address, port);
 }
 
+/* Takes over the weights, also on failure. The listener is opened last, when everything that a call needs exists. */
 mr_status *mr_fed_server_new(const mr_fed_coordinator_options *options, const char *address, mr_fed_weights *weights, mr_fed_server **out)
 {
     mr_status *st = NULL;
@@ -291,6 +302,7 @@ static void dismiss(mr_fed_server *s)
     }
 }
 
+/* Also frees a server that was made in part. Rounds are stopped and clients are told before the listener closes. */
 void mr_fed_server_free(mr_fed_server *s)
 {
     if (!s)

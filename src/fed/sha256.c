@@ -1,4 +1,6 @@
-/* fed/sha256.c -- SHA-256, HMAC and HKDF, straight from their papers. */
+/* fed/sha256.c -- SHA-256, HMAC and HKDF, written after their specifications.
+ *
+ * Every state that depends on a secret is wiped: blocks, keys, and the hash state at its end. */
 #include "fed/sha256.h"
 
 #include <string.h>
@@ -27,6 +29,7 @@ static void store_be(uint8_t *p, uint32_t v)
         p[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
+/* The compression function of FIPS 180-4, 6.2.2, for one block of 64 bytes. */
 static void take_block(uint32_t h[8], const uint8_t *p)
 {
     uint32_t w[64], v[8];
@@ -55,6 +58,7 @@ void mr_sha256_init(mr_sha256 *s)
     *s = (mr_sha256){.h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
+/* Bytes are collected until a block is full; s->n % 64 of them are in s->block. */
 void mr_sha256_add(mr_sha256 *s, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
@@ -69,7 +73,7 @@ void mr_sha256_add(mr_sha256 *s, const void *bytes, size_t n)
     }
 }
 
-/* A 1 bit, zeros, and the length in bits end the last block. */
+/* Appends a 1 bit, zeros and the length in bits, which end the last block. Wipes the state. */
 void mr_sha256_end(mr_sha256 *s, uint8_t out[MR_SHA256])
 {
     uint8_t length[8];
@@ -99,6 +103,8 @@ typedef struct hmac {
     mr_sha256 inner, outer;
 } hmac;
 
+/* Starts both hashes with the padded key. A key longer than a block is hashed first. The message goes into
+ * m->inner. */
 static void hmac_init(hmac *m, const void *key, size_t key_n)
 {
     uint8_t block[64] = {0}, pad[64];
@@ -118,6 +124,7 @@ static void hmac_init(hmac *m, const void *key, size_t key_n)
     mr_wipe(pad, sizeof pad);
 }
 
+/* Wipes both hash states. */
 static void hmac_end(hmac *m, uint8_t out[MR_SHA256])
 {
     uint8_t digest[MR_SHA256];
@@ -134,6 +141,7 @@ void mr_hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint
     hmac_end(&m, out);
 }
 
+/* RFC 5869: extracts a key from the secret, then expands it block by block. Without a salt the key is 32 zeros. */
 void mr_hkdf_sha256(const void *secret, size_t secret_n, const void *salt, size_t salt_n, const void *info, size_t info_n,
                     uint8_t *out, size_t n)
 {
@@ -158,6 +166,7 @@ void mr_hkdf_sha256(const void *secret, size_t secret_n, const void *salt, size_
     mr_wipe(t, sizeof t);
 }
 
+/* The empty assembly statement reads the memory as far as the compiler knows, so the memset is not removed. */
 void mr_wipe(void *p, size_t n)
 {
     memset(p, 0, n);

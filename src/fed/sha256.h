@@ -1,7 +1,7 @@
 /* fed/sha256.h -- SHA-256 (FIPS 180-4), HMAC (RFC 2104) and HKDF (RFC 5869).
  *
- * libcrypto lives in libmillrace-net.so alone, and simulated clients open no network: so the little that secure sums need
- * is here.  Nothing branches or indexes by secret bytes. */
+ * Only libmillrace-net.so links libcrypto, and simulated clients use no network. So the few functions that secure sums
+ * need are here. No branch and no index depends on a secret byte. */
 #ifndef MR_FED_SHA256_H
 #define MR_FED_SHA256_H
 
@@ -22,13 +22,13 @@ void mr_sha256_end(mr_sha256 *s, uint8_t out[MR_SHA256]);
 void mr_sha256_of(const void *p, size_t n, uint8_t out[MR_SHA256]);
 
 void mr_hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t out[MR_SHA256]);
-/* n bytes, at most 255 * 32, for one purpose (`info`) from a secret. */
+/* Derives n bytes (at most 255 * 32) for one purpose (`info`) from a secret. */
 void mr_hkdf_sha256(const void *secret, size_t secret_n, const void *salt, size_t salt_n, const void *info, size_t info_n,
                     uint8_t *out, size_t n);
 
-/* Secrets do not stay in memory: the compiler may not leave this out. */
+/* Overwrites a secret; the compiler cannot remove it. */
 void mr_wipe(void *p, size_t n);
-/* Without telling by its time where they differ. */
+/* Compares in constant time. */
 int mr_secret_equal(const void *a, const void *b, size_t n);
 
 #endif

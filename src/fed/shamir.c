@@ -1,6 +1,6 @@
 /* fed/shamir.c -- polynomials over GF(2^16), modulo x^16 + x^12 + x^3 + x + 1.
  *
- * Products are made bit by bit without a table or a branch, so that time and cache tell nothing of a secret. */
+ * Products are computed bit by bit, without a table or a branch, so time and cache reveal nothing about a secret. */
 #include "fed/shamir.h"
 
 #include <string.h>
@@ -9,6 +9,7 @@
 
 enum { WORDS = MR_SHAMIR_SECRET / 2 };
 
+/* Shift and add, from the highest bit of b. 0x100b is the modulus without x^16. */
 static uint16_t multiply(uint16_t a, uint16_t b)
 {
     uint16_t out = 0;
@@ -20,7 +21,7 @@ static uint16_t multiply(uint16_t a, uint16_t b)
     return out;
 }
 
-/* a^(2^16 - 2) */
+/* a^(2^16 - 2), which is 1 / a; 0 for 0. */
 static uint16_t invert(uint16_t a)
 {
     uint16_t out = 1;
@@ -72,6 +73,7 @@ bool mr_shamir_weights(const uint16_t *x, int t, uint16_t *weights)
     return true;
 }
 
+/* A linear combination of the shares; any other set of t shares gives the same secret. */
 void mr_shamir_join(const uint16_t *weights, const uint8_t *const *shares, int t, uint8_t out[MR_SHAMIR_SECRET])
 {
     uint16_t sum[WORDS] = {0};

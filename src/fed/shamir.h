@@ -1,7 +1,7 @@
-/* fed/shamir.h -- a secret dealt out so that any t of the shares bring it back, and fewer say nothing (Shamir 1979).
+/* fed/shamir.h -- secret sharing: any t shares reconstruct the secret, fewer reveal nothing (Shamir 1979).
  *
- * Over the field of 2^16 elements, because there may be more than 255 clients; a secret of 32 bytes is sixteen polynomials.
- * Share x (1 .. 65535) is their values at x. */
+ * Over the field of 2^16 elements, because there may be more than 255 clients. A secret of 32 bytes is sixteen
+ * polynomials; share x (1 .. 65535) is their values at x. */
 #ifndef MR_FED_SHAMIR_H
 #define MR_FED_SHAMIR_H
 
@@ -15,8 +15,8 @@ enum { MR_SHAMIR_SECRET = 32, MR_SHAMIR_MOST = 65535 };
 void mr_shamir_share(const uint8_t secret[MR_SHAMIR_SECRET], const uint8_t *random, int t, uint16_t x,
                      uint8_t out[MR_SHAMIR_SECRET]);
 
-/* What t shares, of these x, are to be multiplied by and added to give the secret: the same for all secrets that the same
- * clients tell of.  false when an x is 0 or there twice. */
+/* The Lagrange weights for t shares at these x: the secret is the sum of the weighted shares. They are the same for all
+ * secrets that the same clients share. false if an x is 0 or occurs twice. */
 bool mr_shamir_weights(const uint16_t *x, int t, uint16_t *weights);
 void mr_shamir_join(const uint16_t *weights, const uint8_t *const *shares, int t, uint8_t out[MR_SHAMIR_SECRET]);
 

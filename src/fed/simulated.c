@@ -1,7 +1,9 @@
 /* fed/simulated.c -- a queue of clients that have a task, and threads that carry the tasks out.
  *
  * A client is queued once for each request. A thread asks the coordinator for the task when it begins,
- * so a client whose stage is over meanwhile costs nothing. */
+ * so a client whose stage has ended meanwhile costs nothing.
+ *
+ * Invariants: entries before `head` have been taken; a client's worker is used only under its `busy` lock. */
 #include "fed/simulated.h"
 
 #include "base/memory.h"
@@ -20,10 +22,12 @@ struct mr_fed_simulated {
     _Atomic bool stop;
 };
 
+/* The `asked` callback of the coordinator; called from any thread. */
 static void push(void *arg, int client)
 {
     mr_fed_simulated *s = arg;
     mr_lock(&s->mu);
+    MR_ASSERT(client >= 0 && client < s->o.n_clients && s->head <= s->queue.n);
     if (s->head == s->queue.n)
         s->head = s->queue.n = 0;
     mr_vec_push(&s->queue, client);
@@ -44,6 +48,7 @@ static int pop(mr_fed_simulated *s)
     return client;
 }
 
+/* Decides by a hash of client, ticket and stage, so that a run can be repeated. */
 static bool is_lost(const mr_fed_simulated *s, int client, const mr_fed_task *t)
 {
     uint64_t key[4] = {s->o.coordinator.rounds.seed, (uint64_t)client, (uint64_t)t->ticket, (uint64_t)t->stage};
@@ -63,6 +68,8 @@ static bool is_useless(void *arg)
     return d->s->stop || !mr_fed_coordinator_waits(d->s->coordinator, d->client, d->task);
 }
 
+/* Runs one task of a client and delivers the answer. A lost client leaves and joins again. Training that is no
+ * longer needed ends with CANCELLED, which is not an error. */
 static void do_task(mr_fed_simulated *s, mr_learner *l, int client, const mr_fed_task *t)
 {
     mr_fed_answer a;
@@ -85,6 +92,7 @@ typedef struct place { /* of a thread */
     int index;
 } place;
 
+/* The body of a thread. Each thread has its own learner, because a session runs one client at a time. */
 static void run(void *arg)
 {
     place p = *(place *)arg;
@@ -99,6 +107,7 @@ static void run(void *arg)
     }
 }
 
+/* On failure, n_threads counts those that were started and must be joined. */
 static mr_status *start(mr_fed_simulated *s)
 {
     for (; s->n_threads < s->o.n_learners; s->n_threads++) {
@@ -112,11 +121,12 @@ static mr_status *start(mr_fed_simulated *s)
     return NULL;
 }
 
+/* The examples of all clients are checked before the first round. */
 static mr_status *check(const mr_fed_simulated_options *o)
 {
     if (o->n_clients < 1 || o->n_learners < 1)
-        return mr_invalid("federated: %d simulated clients on %d threads are not possible", o->n_clients,
-                          o->n_learners);
+        return mr_invalid("federated: there must be at least one simulated client and one thread, not %d and %d",
+                          o->n_clients, o->n_learners);
     if (!(o->lose >= 0 && o->lose <= 1))
         return mr_invalid("federated: the probability of losing a client must be 0 to 1, not %g", o->lose);
     for (int i = 0; i < o->n_clients; i++) {
@@ -127,6 +137,7 @@ static mr_status *check(const mr_fed_simulated_options *o)
     return NULL;
 }
 
+/* Takes over the weights, also on failure. All clients join before the threads start. */
 mr_status *mr_fed_simulated_new(const mr_fed_simulated_options *o, mr_fed_weights *weights, mr_fed_simulated **out)
 {
     mr_status *st = check(o);
@@ -159,6 +170,7 @@ out:
     return st;
 }
 
+/* Also frees what was made in part. The threads end before the coordinator is freed, because they call it. */
 void mr_fed_simulated_free(mr_fed_simulated *s)
 {
     if (!s)

@@ -11,9 +11,9 @@ typedef struct mr_fed_simulated_options {
     mr_fed_coordinator_options coordinator; /* rounds.n_clients, asked and arg are set here */
     const mr_learner_examples *clients; /* borrowed until it is freed */
     int n_clients;
-    mr_learner *learners; /* one a thread; borrowed likewise */
+    mr_learner *learners; /* one per thread; borrowed likewise */
     int n_learners;
-    /* For trials: with this probability a client is lost when it is asked for something, and comes back at once. */
+    /* For experiments: with this probability a client is lost when it gets a task, and joins again at once. */
     double lose;
 } mr_fed_simulated_options;
 

@@ -7,6 +7,7 @@
 
 /* ---- weights ---- */
 
+/* NULL if memory is out: the size may come from a message. */
 mr_fed_weights *mr_fed_weights_new(size_t n)
 {
     size_t bytes;
@@ -50,6 +51,7 @@ void mr_fed_answer_deinit(mr_fed_answer *a)
 
 enum { KIND = 1, TICKET, STAGE, ROUND, EPOCHS, BATCH, RATE, SEED, SECURE, SUM_CLIENTS, CLIP, MOST_EXAMPLES, ASK, WEIGHTS };
 
+/* Fields that are 0 are left out, except floats and the seed, which have a fixed size. */
 static void put_config(mr_pb_writer *w, const mr_fed_config *c)
 {
     mr_pb_opt_varint(w, ROUND, (uint64_t)c->round);
@@ -63,8 +65,11 @@ static void put_config(mr_pb_writer *w, const mr_fed_config *c)
     mr_pb_opt_varint(w, MOST_EXAMPLES, (uint64_t)c->most_examples);
 }
 
+/* Releases the reference that a message holds while it is sent. */
 static void drop_weights(void *owner) { mr_fed_weights_unref(owner); }
 
+/* The weights are the last field: their header is written to the message, and the values follow as a separate
+ * piece that holds a reference, without a copy. */
 mr_status *mr_fed_task_encode(mr_fed_task *t, mr_bytes *out)
 {
     mr_str s = {0};
@@ -91,28 +96,31 @@ mr_status *mr_fed_task_encode(mr_fed_task *t, mr_bytes *out)
     return NULL;
 }
 
+/* Copies the values, because the message may not be aligned. */
 static void take_weights(mr_pb_reader *r, mr_fed_task *t)
 {
     mr_sv bytes = mr_pb_bytes(r);
     if (t->weights || bytes.n % sizeof(float)) {
-        mr_pb_fail(r, "weights twice, or not floats");
+        mr_pb_fail(r, "the weights occur twice, or their size is not a multiple of 4 bytes");
         return;
     }
     t->weights = mr_fed_weights_new(bytes.n / sizeof(float));
     if (!t->weights)
-        mr_pb_fail(r, "no memory for the weights");
+        mr_pb_fail(r, "out of memory for the weights");
     else if (bytes.n)
         memcpy(t->weights->v, bytes.p, bytes.n);
 }
 
+/* A repeated field replaces the earlier one. */
 static void take_text(mr_pb_reader *r, mr_str *out)
 {
     mr_sv bytes = mr_pb_bytes(r);
     mr_str_clear(out);
     if (!mr_str_try_append(out, bytes.p, bytes.n))
-        mr_pb_fail(r, "no memory for a message");
+        mr_pb_fail(r, "out of memory for a message");
 }
 
+/* Reads one field of the configuration; false if it is none of them. */
 static bool take_config(mr_pb_reader *r, uint32_t field, mr_fed_config *c)
 {
     switch (field) {
@@ -130,6 +138,7 @@ static bool take_config(mr_pb_reader *r, uint32_t field, mr_fed_config *c)
     return true;
 }
 
+/* The server may be of another version or hostile, so nothing in a task is trusted. */
 static mr_status *check_task(const mr_fed_task *t)
 {
     const mr_fed_config *c = &t->config;
@@ -146,6 +155,7 @@ static mr_status *check_task(const mr_fed_task *t)
     return NULL;
 }
 
+/* Unknown fields are skipped. On failure *out is empty. */
 mr_status *mr_fed_task_decode(mr_sv bytes, mr_fed_task *out)
 {
     mr_pb_reader r;
@@ -190,6 +200,7 @@ mr_status *mr_fed_answer_encode(mr_sv name, const mr_fed_answer *a, mr_str *out)
     return mr_pb_writer_status(&w, "a federated answer");
 }
 
+/* The body is checked by the coordinator, which knows the expected size. */
 static mr_status *check_answer(mr_sv name, const mr_fed_answer *a)
 {
     if (!name.n || name.n > MR_FED_NAME)
@@ -199,6 +210,7 @@ static mr_status *check_answer(mr_sv name, const mr_fed_answer *a)
     return NULL;
 }
 
+/* *name is a view into the bytes. On failure *out is empty. */
 mr_status *mr_fed_answer_decode(mr_sv bytes, mr_sv *name, mr_fed_answer *out)
 {
     mr_pb_reader r;

@@ -17,6 +17,7 @@ void mr_fed_worker_deinit(mr_fed_worker *w)
     *w = (mr_fed_worker){0};
 }
 
+/* From the kernel, which blocks only until it has enough entropy after boot. */
 static mr_status *draw_seed(uint8_t seed[MR_SECURE_SEED])
 {
     ssize_t n;
@@ -40,6 +41,7 @@ static mr_status *do_keys(mr_fed_worker *w, const mr_fed_task *t, mr_str *out)
     return mr_secure_client_keys(w->secure, out);
 }
 
+/* A later stage must belong to the keys of the same ticket: secrets of two sums are never mixed. */
 static mr_status *check_secure(const mr_fed_worker *w, const mr_fed_task *t)
 {
     if (w->secure && w->ticket == t->ticket)
@@ -55,7 +57,8 @@ static mr_status *put_floats(const float *v, size_t n, mr_str *out)
     return NULL;
 }
 
-/* n differences and the loss behind them. */
+/* v has n differences and the loss after them. The words are encoded and masked in place in *out; out->n is set
+ * only on success. */
 static mr_status *put_masked(mr_fed_worker *w, const mr_fed_task *t, const float *v, size_t n, mr_str *out)
 {
     mr_fixed f;
@@ -69,11 +72,15 @@ static mr_status *put_masked(mr_fed_worker *w, const mr_fed_task *t, const float
     return NULL;
 }
 
+/* Trains and fills in the answer. *trouble is an error of this process (the session, CANCELLED); it is set in
+ * addition to the status that is returned. The loss and the number of examples of a secure round are part of the
+ * masked vector only. */
 static mr_status *do_training(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, mr_learner_stop stop, mr_fed_answer *out,
                               mr_status **trouble)
 {
     mr_status *st = NULL;
     size_t n, had = t->weights->n;
+    MR_ASSERT(t->stage == MR_FED_TRAIN);
     mr_learner_result r;
     MR_TRY(mr_learner_size(l->parameters, l->n_parameters, &n));
     if (n != had)
@@ -92,7 +99,8 @@ out:
     return st;
 }
 
-/* Errors of the task become a refusal. Errors of this process (`trouble`) are returned too. */
+/* Errors of the task become a refusal. Errors of this process (`trouble`) are returned too, and the answer is a
+ * refusal then as well. */
 mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, mr_learner_stop stop, mr_fed_answer *out)
 {
     mr_status *st = NULL, *trouble = NULL;

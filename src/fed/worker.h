@@ -1,4 +1,4 @@
-/* fed/worker.h -- one client: does what a task says and has the answer.  The same for clients of this process and of others. */
+/* fed/worker.h -- one client: carries out a task and makes the answer. Used by clients in this process and in others. */
 #ifndef MR_FED_WORKER_H
 #define MR_FED_WORKER_H
 
@@ -12,8 +12,8 @@ typedef struct mr_fed_worker {
 } mr_fed_worker;
 
 void mr_fed_worker_deinit(mr_fed_worker *w);
-/* Fills the answer.  What the task itself is to blame for becomes a refusal; what is returned is trouble of this process (the
- * session, memory, CANCELLED), and the answer is a refusal then, too. */
+/* Fills in the answer. Errors of the task become a refusal. Errors of this process (the session, CANCELLED) are
+ * returned, and the answer is a refusal then too. */
 mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *t, mr_learner_stop stop, mr_fed_answer *out);
 
 #endif

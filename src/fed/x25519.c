@@ -1,7 +1,7 @@
 /* fed/x25519.c -- the Montgomery ladder over 2^255 - 19, in five limbs of 51 bits.
  *
- * Every step does the same whatever the bits of the key are: they only decide a swap, done by masks.  Limbs stay below 2^54
- * between operations, so five products of two and the factor 19 fit in 128 bits. */
+ * Every step does the same work for all keys: a bit of the key only selects a swap, which is done by masks. Limbs stay
+ * below 2^54 between operations, so five products of two limbs, with the factor 19, fit in 128 bits. */
 #include "fed/x25519.h"
 
 #include <string.h>
@@ -20,6 +20,7 @@ static uint64_t load64(const uint8_t *p)
     return v;
 }
 
+/* Little-endian; the top bit of the last byte is ignored, as the RFC requires. */
 static void unpack(field out, const uint8_t p[32])
 {
     out[0] = load64(p) & mask51;
@@ -29,6 +30,7 @@ static void unpack(field out, const uint8_t p[32])
     out[4] = load64(p + 24) >> 12 & mask51; /* the top bit does not count */
 }
 
+/* Brings limbs below 2^51, up to a small rest in limb 0. What leaves limb 4 counts 19 times, because 2^255 = 19. */
 static void carry(field f)
 {
     for (int i = 0; i < 4; i++) {
@@ -39,7 +41,7 @@ static void carry(field f)
     f[4] &= mask51;
 }
 
-/* The one number below 2^255 - 19. */
+/* Reduces to the number below 2^255 - 19 that represents the field element. */
 static void pack(uint8_t out[32], const field in)
 {
     field f;
@@ -61,6 +63,7 @@ static void pack(uint8_t out[32], const field in)
     mr_wipe(f, sizeof f);
 }
 
+/* No carry: the limbs of the result are below 2^54 if those of a and b are below 2^53. */
 static void add(field out, const field a, const field b)
 {
     for (int i = 0; i < 5; i++)
@@ -76,6 +79,8 @@ static void subtract(field out, const field a, const field b)
     carry(out);
 }
 
+/* Schoolbook multiplication; products beyond limb 4 wrap around with the factor 19. out may be a or b, because it
+ * is written last. */
 static void multiply(field out, const field a, const field b)
 {
     u128 t[5];
@@ -96,6 +101,7 @@ static void multiply(field out, const field a, const field b)
     out[1] += (uint64_t)(first >> 51);
 }
 
+/* out = a^(2^n), n >= 1. */
 static void square_times(field out, const field a, int n)
 {
     multiply(out, a, a);
@@ -131,6 +137,7 @@ static void invert(field out, const field a)
     multiply(out, t, a11);
 }
 
+/* Swaps if bit is 1, with the same instructions in both cases. */
 static void swap_if(uint64_t bit, field a, field b)
 {
     uint64_t mask = (uint64_t)0 - bit;
@@ -166,6 +173,8 @@ static void step(field x1, field x2, field z2, field x3, field z3)
     multiply(z2, e, z2);
 }
 
+/* The function X25519 of RFC 7748, 5: clamps the key, runs 255 steps, and wipes everything that depends on the
+ * key. */
 static void ladder(const uint8_t secret[32], const uint8_t point[32], uint8_t out[32])
 {
     uint8_t k[32];
