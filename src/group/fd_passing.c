@@ -2,9 +2,10 @@
  *
  * A client sends 8 bytes, the number of a file. The answer is 16 bytes, whether there is such a file (1) and its
  * size, with the descriptor attached. Each connection is for one question. An idle client costs a descriptor, so
- * at most MOST_WAITING connections wait; the oldest is dropped for a new one.
+ * at most MOST_WAITING connections wait; one of the others is closed for each connection beyond that.
  *
- * `guests` belongs to the transport's thread; `gifts` is guarded by mu, since any thread may offer. */
+ * `guests` belongs to the transport's thread; `offers` is guarded by mu, since any thread may offer. A connection is
+ * in `guests` from accept_client to close_client. */
 #include "group/fd_passing.h"
 
 #include <errno.h>
@@ -139,7 +140,7 @@ static void accept_client(mr_local_watch *w, uint32_t events)
 
 /* ---- creating and freeing ---- */
 
-/* Listens at a temporary name and renames the socket then, so whoever finds the path gets an answer. */
+/* Listens at a temporary name and then renames the socket, so a process that finds the path can connect to it. */
 static mr_status *listen_at(mr_fd_server *g)
 {
     struct sockaddr_un a;
@@ -157,6 +158,8 @@ static mr_status *listen_at(mr_fd_server *g)
     return st;
 }
 
+/* The socket exists and is watched when this returns. After an error nothing is left behind: no descriptor, and no
+ * use of the local transport's thread. */
 mr_status *mr_fd_server_new(const char *path, mr_fd_server **out)
 {
     MR_TRY(mr_local_io_start());
@@ -179,6 +182,7 @@ mr_status *mr_fd_server_new(const char *path, mr_fd_server **out)
     return NULL;
 }
 
+/* Runs on the transport's thread, the only one that may use `guests`. */
 static void stop_listening(void *arg)
 {
     mr_fd_server *g = arg;
@@ -188,12 +192,15 @@ static void stop_listening(void *arg)
         close_client(g->guests.p[0]);
 }
 
+/* Removes the path first, so that no new client connects, then closes the connections on the transport's thread and
+ * waits for that. Closes the descriptors that are still offered. */
 void mr_fd_server_free(mr_fd_server *g)
 {
     if (!g)
         return;
     unlink(g->path);
     mr_local_do(stop_listening, g);
+    MR_ASSERT(g->guests.n == 0);
     mr_local_io_stop();
     for (int i = 0; i < g->offers.n; i++)
         close(g->offers.p[i].fd);
@@ -206,12 +213,13 @@ void mr_fd_server_free(mr_fd_server *g)
 
 void mr_fd_server_offer(mr_fd_server *g, uint64_t number, int fd, size_t bytes)
 {
+    MR_ASSERT(fd >= 0 && bytes > 0);
     mr_lock(&g->mu);
     mr_vec_push(&g->offers, (offered_fd){number, fd, bytes});
-    MR_ASSERT(fd >= 0);
     mr_unlock(&g->mu);
 }
 
+/* A number that is not offered is ignored: the caller takes back all lanes, also those it never made. */
 void mr_fd_server_take_back(mr_fd_server *g, uint64_t number)
 {
     mr_lock(&g->mu);

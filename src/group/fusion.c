@@ -8,6 +8,9 @@
  *
  * A member without requests does not take part in the exchange, so the others wait for it there.
  *
+ * Invariants: `bytes` is the sum over `items`, and `items_end` points at the NULL that ends the list. A request is
+ * either in the list or owned by the thread that took it out, which calls its `done` exactly once.
+ *
  * Locking: f->mu guards the list of requests. `busy` is true while a cycle runs; mr_fusion_pause waits for it to
  * become false, and then owns the buffer. */
 #include "base/clock.h"
@@ -58,19 +61,23 @@ struct mr_fusion {
     int64_t tell_ns; /* the earliest time of the next message in the log about a waiting request */
 };
 
+/* Two flags are packed into `merge`, so that comparing three numbers compares everything that must agree. */
 static entry entry_of(const item *it)
 {
     const mr_group_work *w = &it->work;
     return (entry){it->hash, w->count, (uint32_t)w->type, (uint32_t)w->merge | (uint32_t)w->mean << 8 | (uint32_t)w->deterministic << 9};
 }
 
+/* Ends a request that is in no list; done takes over st. Called without the lock, because done may begin another. */
 static void end_item(item *it, mr_status *st)
 {
+    MR_ASSERT(it->done);
     it->done(it->arg, st);
     mr_free(it->name);
     mr_free(it);
 }
 
+/* Ends a whole list, each request with its own copy of why. */
 static void end_items(item *list_of, const mr_status *why)
 {
     while (list_of) {
@@ -80,9 +87,11 @@ static void end_items(item *list_of, const mr_status *why)
     }
 }
 
+/* Empties the list; the caller owns the requests and must end them. */
 static item *take_all_locked(mr_fusion *f) MR_REQUIRES(f->mu)
 {
     item *all = f->items;
+    MR_ASSERT(!*f->items_end && (all || f->bytes == 0));
     f->items = NULL;
     f->items_end = &f->items;
     f->bytes = 0;
@@ -122,6 +131,7 @@ static void list_own(mr_fusion *f)
 /* The entries of member i. */
 static const entry *entries_of(const mr_fusion *f, int i)
 {
+    MR_ASSERT(i >= 0 && i < f->all_n && f->all[i].n <= f->most);
     return f->most > LISTED ? f->rest + (int64_t)i * f->most : f->all[i].entries;
 }
 
@@ -223,6 +233,7 @@ static item *take_ready(mr_fusion *f)
 
 /* ---- reducing ---- */
 
+/* Whether two requests can be reduced as one operation. */
 static bool are_alike(const item *a, const item *b)
 {
     const mr_group_work *x = &a->work, *y = &b->work;
@@ -354,8 +365,8 @@ static mr_status *run_cycle(mr_fusion *f)
 
 /* ---- the thread ---- */
 
-/* Waits until there are requests, then up to cycle_ns for more to fuse with them. Returns false when the fusion
- * closes; otherwise busy tells whether to run a cycle. */
+/* Waits until there are requests, then up to cycle_ns for more to fuse with them, or until they fill the buffer.
+ * Returns false when the fusion closes; otherwise f->busy says whether to run a cycle. */
 static bool wait_for_items(mr_fusion *f)
 {
     mr_lock(&f->mu);
@@ -443,6 +454,7 @@ void mr_fusion_pause(mr_fusion *f, const mr_status *why)
     f->buffer_bytes = 0;
 }
 
+/* Lets the thread run cycles again; requests that began during the pause are waiting in the list. */
 void mr_fusion_resume(mr_fusion *f)
 {
     mr_lock(&f->mu);
@@ -451,6 +463,8 @@ void mr_fusion_resume(mr_fusion *f)
     mr_unlock(&f->mu);
 }
 
+/* Stops the thread after its present cycle and ends the requests that are left with CANCELLED. The group still
+ * exists, because the buffer may be in its shared memory. */
 void mr_fusion_free(mr_fusion *f)
 {
     if (!f)
@@ -471,6 +485,7 @@ void mr_fusion_free(mr_fusion *f)
     mr_free(f);
 }
 
+/* Checks a request on the caller's thread, so that a mistake in it cannot end the generation later. */
 static mr_status *check_request(mr_group *g, const mr_group_request *r)
 {
     if (!r->name || !r->done)

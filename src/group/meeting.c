@@ -48,12 +48,14 @@ struct mr_meeting {
     int n_starting MR_GUARDED_BY(mu);
     uint64_t serial MR_GUARDED_BY(mu); /* of the latest join; answers with another are ignored */
     int n_calls MR_GUARDED_BY(mu);     /* in progress, including ignored ones */
+    /* formed: since the latest join. link_lost: the latest call failed. not_keeping: it failed because that process
+     * does not keep the roster. waits: a process waits for the next generation. ended: the present one is over. */
     bool formed MR_GUARDED_BY(mu), link_lost MR_GUARDED_BY(mu), not_keeping MR_GUARDED_BY(mu), waits MR_GUARDED_BY(mu),
         ended MR_GUARDED_BY(mu), closing MR_GUARDED_BY(mu);
-    mr_status *refused MR_GUARDED_BY(mu);
+    mr_status *refused MR_GUARDED_BY(mu); /* the roster's answer to the latest join; ask_to_join takes it */
     mr_news news MR_GUARDED_BY(mu); /* of the present generation */
     int rank MR_GUARDED_BY(mu);
-    uint64_t lost MR_GUARDED_BY(mu);
+    uint64_t lost MR_GUARDED_BY(mu); /* the member whose loss ended it, reported with the next join; 0: none */
 };
 
 typedef struct attend_call {
@@ -110,7 +112,8 @@ static void start_attend(mr_meeting *m, uint32_t flags, uint64_t serial)
     mr_unlock(&m->mu);
 }
 
-/* Disconnects from the roster's process; all pending calls end. */
+/* Disconnects from the roster's process; all pending calls end. Waits for calls that are just being started, because
+ * they use the peer without the lock. */
 static void disconnect_roster(mr_meeting *m)
 {
     mr_lock(&m->mu);
@@ -196,7 +199,9 @@ static bool hear_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES
     return !m->link_lost;
 }
 
-/* The call to the roster failed. FAILED_PRECONDITION means that the process answers but does not keep the roster. */
+/* The call to the roster failed, which ends the generation: without the roster server no loss would be noticed.
+ * Returns the error to report, as end_locked does. FAILED_PRECONDITION means that the process answers but does not
+ * keep the roster. */
 static mr_status *lose_locked(mr_meeting *m, const mr_status *st) MR_REQUIRES(m->mu)
 {
     int rank = rank_in(&m->news, m->news.roster_server);
@@ -312,16 +317,19 @@ static mr_status *try_to_keep(mr_meeting *m, const char *path)
     return st;
 }
 
+/* Connecting succeeds even if no process listens there; then the first call fails. */
 static mr_status *connect_to(mr_meeting *m, const char *address, const mr_net_keys *keys)
 {
     mr_net_peer *peer;
     MR_TRY(m->net->connect(m->net, address, keys, NULL, &peer));
     mr_lock(&m->mu);
+    MR_ASSERT(!m->peer); /* find_roster_server has disconnected */
     m->peer = peer;
     mr_unlock(&m->mu);
     return NULL;
 }
 
+/* On one host every process connects to NAME.sock, also the one that keeps the roster. */
 static mr_status *find_on_host(mr_meeting *m)
 {
     char *path = mr_printf("%s/%s.sock", m->folder, m->name);
@@ -339,6 +347,7 @@ static mr_status *find_by_address(mr_meeting *m)
 {
     int n = m->news.members.n ? m->news.members.n : m->o.size;
     int i = (m->candidate + (!m->news.members.n && m->o.rank == 0)) % n;
+    MR_ASSERT(i >= 0 && i < n);
     const char *address = m->news.members.n ? m->news.members.p[i].address : m->o.addresses[i];
     bool own = m->news.members.n ? m->news.members.p[i].key == m->key : i == m->o.rank;
     if (own && (m->news.members.n || i == 0))
@@ -409,6 +418,7 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
                     "(%.0f s)",
                     m->name, seconds);
     }
+    MR_ASSERT(m->rank >= 0 && m->rank < m->news.members.n);
     m->candidate = 0;
     return NULL;
 }
@@ -423,7 +433,11 @@ uint64_t mr_meeting_key(const mr_meeting *m)
 }
 int mr_meeting_rank(const mr_meeting *m) { return m->rank; }
 int mr_meeting_size(const mr_meeting *m) { return m->news.members.n; }
-const char *mr_meeting_address(const mr_meeting *m, int rank) { return m->news.members.p[rank].address; }
+const char *mr_meeting_address(const mr_meeting *m, int rank)
+{
+    MR_ASSERT(rank >= 0 && rank < m->news.members.n);
+    return m->news.members.p[rank].address;
+}
 mr_fd_server *mr_meeting_fd_server(mr_meeting *m) { return m->fd_server; }
 mr_post *mr_meeting_post(mr_meeting *m) { return m->post; }
 mr_net *mr_meeting_net(mr_meeting *m) { return m->net; }
@@ -446,6 +460,7 @@ bool mr_meeting_is_over(mr_meeting *m)
 
 /* ---- creating and freeing ---- */
 
+/* The name becomes part of file names, so it must not be able to leave the folder. */
 static mr_status *check_name(const char *name)
 {
     size_t n = strlen(name);
@@ -494,6 +509,8 @@ static mr_status *remove_stale_socket(void *arg, const char *file)
     return NULL;
 }
 
+/* Prepares the folder and listens for members that ask for descriptors. The roster's socket is opened later, by the
+ * process that gets the lock. */
 static mr_status *open_host(mr_meeting *m)
 {
     MR_TRY(check_folder(m->folder));
@@ -518,6 +535,8 @@ static mr_status *open_grpc(mr_meeting *m)
     return m->net->listen(m->net, &listen, &m->server, &port);
 }
 
+/* Checks the options, copies name and folder, and opens what this process listens at; the addresses and keys stay
+ * borrowed. Nothing is joined yet. The key is random, so a restarted process is never taken for its predecessor. */
 mr_status *mr_meeting_new(const mr_meeting_options *o, mr_meeting **out)
 {
     MR_TRY(check_name(o->name));
@@ -546,14 +565,14 @@ mr_status *mr_meeting_new(const mr_meeting_options *o, mr_meeting **out)
 static void leave_group(mr_meeting *m)
 {
     mr_lock(&m->mu);
-    bool there = m->peer && !m->link_lost;
+    bool reachable = m->peer && !m->link_lost;
     m->closing = true;
     mr_unlock(&m->mu);
-    if (there)
+    if (reachable)
         start_attend(m, MR_ATTEND_LEAVE, 0);
     int64_t until = mr_now_ns() + INT64_C(500000000);
     mr_lock(&m->mu);
-    while (there && m->n_calls && mr_cond_wait_until(&m->changed, &m->mu, until))
+    while (reachable && m->n_calls && mr_cond_wait_until(&m->changed, &m->mu, until))
         ;
     mr_unlock(&m->mu);
     disconnect_roster(m);
@@ -563,6 +582,8 @@ static void leave_group(mr_meeting *m)
     mr_unlock(&m->mu);
 }
 
+/* Leaves the group in an order that lets the others hear of it: first as a member, then, if this process keeps the
+ * roster for others, it lingers so that they get the news, and only then stops the server and frees the roster. */
 void mr_meeting_free(mr_meeting *m)
 {
     if (!m)

@@ -38,6 +38,7 @@ static void end_locked(mr_group *g, const mr_status *why) MR_REQUIRES(g->mu)
             g->lanes[i]->of->fail(g->lanes[i], why);
 }
 
+/* end_locked for a caller without the lock. */
 static void end_now(mr_group *g, const mr_status *why)
 {
     mr_lock(&g->mu);
@@ -64,8 +65,8 @@ static uint64_t lane_key(const mr_group *g, int lane)
 }
 
 /* Frees the transports of the generation and everything made for it: connections, mappings of the other members'
- * buffers, and the offered segments. The caller holds the turn, so no operation uses them. The lanes leave
- * g->lanes under mu first: another thread may be about to fail them. */
+ * buffers, and the offered segments. The caller holds the turn or is closing the group, so no operation uses them.
+ * The lanes leave g->lanes under mu first: another thread may be about to fail them. */
 static void drop_lanes(mr_group *g)
 {
     mr_transport *old[MR_LANES];
@@ -123,7 +124,7 @@ static mr_status *shm_lane(mr_group *g, int lane, mr_transport **out)
     return st;
 }
 
-/* Connects to every member of the generation. After an error the peers connected so far stay in g->ways, where
+/* Connects to every member of the generation. After an error the peers connected so far stay in g->routes, where
  * drop_lanes finds them. */
 static mr_status *connect_all(mr_group *g)
 {
@@ -140,8 +141,10 @@ static mr_status *connect_all(mr_group *g)
     return NULL;
 }
 
+/* Makes the transport of one lane; over gRPC both lanes use the same connections. */
 static mr_status *make_lane(mr_group *g, int lane, mr_transport **out)
 {
+    MR_ASSERT(lane >= 0 && lane < MR_LANES && g->meeting);
     if (uses_transport(g, "shm"))
         return shm_lane(g, lane, out);
     *out = mr_post_transport(mr_meeting_post(g->meeting), lane_key(g, lane), mr_meeting_rank(g->meeting), mr_meeting_size(g->meeting),
@@ -176,8 +179,10 @@ static mr_status *form_once(mr_group *g, int64_t deadline_ns, bool *over)
         return *over = true, NULL;
     mr_status *st = make_lanes(g, lanes);
     mr_lock(&g->mu);
-    for (int i = 0; i < MR_LANES; i++)
+    for (int i = 0; i < MR_LANES; i++) {
+        MR_ASSERT(!g->lanes[i]); /* drop_lanes was called before */
         g->lanes[i] = lanes[i];
+    }
     *over = g->ended != NULL || mr_status_code(st) == MR_UNAVAILABLE;
     mr_unlock(&g->mu);
     if (*over) {
@@ -247,7 +252,7 @@ mr_status *mr_group_form(mr_group *g)
 /* ---- operations ---- */
 
 /* Called when a member did not answer. The meeting soon reports which one is gone; its report names the member and
- * the cause, so it makes the better error. */
+ * the cause, so it makes the better error. Waits for it at most NEWS_NS. */
 static void wait_for_news(mr_group *g)
 {
     int64_t until = mr_now_ns() + NEWS_NS;
@@ -255,6 +260,7 @@ static void wait_for_news(mr_group *g)
         mr_sleep_ns(1000000);
 }
 
+/* Does not fail the transports: the fusion thread calls this after its cycle, when nothing waits on its lane. */
 void mr_group_spoil(mr_group *g, const mr_status *why)
 {
     mr_lock(&g->mu);
@@ -275,6 +281,7 @@ mr_status *mr_group_run_lane(mr_group *g, int lane, const mr_group_work *w, int6
     mr_unlock(&g->mu);
     if (st || !t)
         return st ? st : mr_error(MR_FAILED_PRECONDITION, "group '%s' was not formed", g->name);
+    MR_ASSERT(t->rank >= 0 && t->rank < t->size);
     MR_TRY(mr_group_work_check(w, t->size, t->rank));
     st = mr_group_run_on(t, w, deadline_ns);
     if (!st)
@@ -333,6 +340,7 @@ void *mr_group_memory(mr_group *g, size_t bytes)
     return mr_try_alloc(bytes ? bytes : 1);
 }
 
+/* On one host every pointer of mr_group_memory is a shared buffer; another pointer is ignored. */
 void mr_group_memory_free(mr_group *g, void *p)
 {
     if (p && !(g->shared && mr_shared_release(g->shared, p)) && !g->shared)
@@ -341,6 +349,7 @@ void mr_group_memory_free(mr_group *g, void *p)
 
 /* ---- opening and closing ---- */
 
+/* The folder for sockets and the lock file when the configuration names none. The caller owns it. */
 static char *own_folder(void)
 {
     const char *base = getenv("XDG_RUNTIME_DIR");
@@ -432,6 +441,7 @@ static mr_group *group_new(const mr_group_config *c)
     return g;
 }
 
+/* g->c.transport points at a text of `kinds`, because the caller's text may not outlive this call. */
 mr_status *mr_group_open(const mr_group_config *c, mr_group **out)
 {
     static const char *const kinds[] = {"shm", "grpc", "mpi"};

@@ -8,7 +8,7 @@
 #include "group/shared.h"
 #include "net/keys.h"
 
-/* A lane is a transport of its own. The caller's operations and those of the fusion thread are not ordered relative to
+/* A lane is a separate transport. The caller's operations and those of the fusion thread are not ordered relative to
  * each other, so each has a lane. */
 enum { MR_LANE_CALLER, MR_LANE_FUSION, MR_LANES };
 

@@ -105,6 +105,7 @@ static const kernel kernels[] = {MR_FLOATS32(ROW, ) MR_INTS(ROW, ) MR_COMPLEXES(
 _Static_assert(MR_MERGE_ADD == 0 && MR_MERGE_MUL == 1 && MR_MERGE_MAX == 2 && MR_MERGE_MIN == 3,
                "the order of a row");
 
+/* The loops of a type; NULL: the type is not a number. */
 static const kernel *find_kernel(mr_dtype type)
 {
     for (int i = 0; i < MR_COUNT(kernels); i++)
@@ -129,6 +130,7 @@ static void merge_narrow(const kernel *k, mr_merge how, const void *const *in, i
                          size_t at, void *out, int64_t n)
 {
     float sum[BLOCK], next[BLOCK];
+    MR_ASSERT(n >= 1 && n <= BLOCK && n_in >= 2);
     k->widen((const char *)in[0] + at, sum, n);
     for (int j = 1; j < n_in; j++) {
         k->widen((const char *)in[j] + at, next, n);
@@ -143,6 +145,7 @@ static void merge_narrow(const kernel *k, mr_merge how, const void *const *in, i
 static void merge_wide(const kernel *k, mr_merge how, const void *const *in, int n_in, int divide,
                        size_t at, void *to, int64_t n)
 {
+    MR_ASSERT(n >= 1 && n <= BLOCK && n_in >= 2 && !k->widen);
     k->two[how]((const char *)in[0] + at, (const char *)in[1] + at, to, n);
     for (int j = 2; j < n_in; j++)
         k->two[how](to, (const char *)in[j] + at, to, n);
@@ -150,6 +153,7 @@ static void merge_wide(const kernel *k, mr_merge how, const void *const *in, int
         k->divide(to, divide, n);
 }
 
+/* Whether the output is an input that is read after the first two have been merged into the output. */
 static bool is_read_late(const void *const *in, int n_in, const void *out)
 {
     for (int j = 2; j < n_in; j++)
@@ -164,7 +168,7 @@ void mr_merge_many(mr_dtype type, mr_merge how, const void *const *in, int n_in,
     const kernel *k = find_kernel(type);
     size_t bytes = mr_dtype_size(type);
     double aside[BLOCK * 2]; /* the largest type has 16 bytes */
-    MR_ASSERT(k && k->two[how] && n_in >= 1);
+    MR_ASSERT(k && k->two[how] && n_in >= 1 && bytes * BLOCK <= sizeof(aside));
     bool late = is_read_late(in, n_in, out);
     if (n_in == 1) {
         if (in[0] != out)
@@ -194,6 +198,7 @@ void mr_merge_two(mr_dtype type, mr_merge how, const void *a, const void *b, voi
         k->two[how](a, b, out, n);
 }
 
+/* 16-bit types are divided as floats, a block at a time; all others in place. */
 void mr_merge_divide(mr_dtype type, void *x, int64_t by, int64_t n)
 {
     const kernel *k = find_kernel(type);

@@ -33,6 +33,7 @@ static mr_status *open_at(const char *path)
     return NULL;
 }
 
+/* The mr_mpi_tell_wait of this build: MPI's library calls it after each sleep of a wait. */
 static void tell_wait(mr_long_wait *w, const mr_transfer *x, int size)
 {
     int64_t now_ns = mr_now_ns();
@@ -44,6 +45,7 @@ static void tell_wait(mr_long_wait *w, const mr_transfer *x, int size)
                 x->sending ? "it has not received what was sent" : "it has sent nothing", seconds);
 }
 
+/* Opens the library at the first call. A failure is not remembered: the next call tries again. */
 mr_status *mr_mpi_open(int n, mr_transport **out)
 {
     mr_status *st = NULL;
@@ -55,6 +57,7 @@ mr_status *mr_mpi_open(int n, mr_transport **out)
         mr_str_deinit(&path);
     }
     const mr_mpi_library *l = opened;
+    MR_ASSERT(st || l);
     mr_unlock(&mu);
     return st ? st : l->open(n, tell_wait, out);
 }

@@ -1,4 +1,7 @@
-/* group/place.c -- reads the place of this process from TF_CONFIG, mpirun or srun. */
+/* group/place.c -- reads the place of this process from TF_CONFIG, mpirun or srun.
+ *
+ * TF_CONFIG lists addresses, so it serves any transport. mpirun and srun only give a rank and a size: enough for MPI
+ * and for shared memory, where members find each other by the name of the group. */
 #include "group/place.h"
 
 #include <stdlib.h>
@@ -7,6 +10,7 @@
 #include "base/memory.h"
 #include "dist/cluster.h"
 
+/* A name that resolves to this host but is not its host name counts as another host. */
 bool mr_place_is_local(const char *address)
 {
     char name[256] = "";
@@ -58,6 +62,7 @@ static mr_status *from_def(const mr_server_def *def, mr_place *out)
             out->one_host &= mr_place_is_local(t->address);
         }
     out->size = out->addresses.n;
+    MR_ASSERT(out->rank < out->size);
     mr_str_printf(&out->name, "workers-%016llx", (unsigned long long)mr_hash64(mr_str_z(&all), all.n));
     mr_str_deinit(&all);
     if (out->rank < 0)
@@ -67,6 +72,7 @@ static mr_status *from_def(const mr_server_def *def, mr_place *out)
     return NULL;
 }
 
+/* The place according to the text of TF_CONFIG. */
 static mr_status *from_config(const char *text, mr_place *out)
 {
     mr_server_def def = {0};
@@ -87,6 +93,7 @@ static const launcher launchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL, "SLURM_JOB_ID"},
 };
 
+/* The value of an environment variable; false: the name is NULL, the variable is not set, or not a number. */
 static bool read_number(const char *name, int64_t *out)
 {
     const char *text = name ? getenv(name) : NULL;

@@ -20,15 +20,15 @@ typedef struct pending { /* a pending call: its receive, or its transport, does 
     struct pending *next;
 } pending;
 
-typedef struct letters {
+typedef struct letters { /* one transport; the post's lock guards all but the fields that never change */
     mr_transport t;
     mr_post *post;
     uint64_t key;
     const mr_post_route *routes;
     uint64_t *next_send, *next_receive; /* numbers, by rank */
     mr_transfer *receives;              /* begun, without a message yet */
-    pending *early;
-    mr_status *failed;
+    pending *early; /* calls whose receive has not begun */
+    mr_status *failed; /* why every wait ends; NULL: the transport works */
     struct letters *next;
 } letters;
 
@@ -127,6 +127,7 @@ void mr_post_free(mr_post *p)
     mr_free(p);
 }
 
+/* The transport with this key; NULL: it has not been made yet, or is freed. */
 static letters *find_locked(mr_post *p, uint64_t key) MR_REQUIRES(p->mu)
 {
     letters *l = p->transports;
@@ -160,6 +161,7 @@ static mr_transfer *match_locked(letters *l, const mr_post_head *h)
     return NULL;
 }
 
+/* Removes the entry of a call from a list; NULL: it is not in it. The lock is held. */
 static pending *take_call(pending **list, const mr_net_call *c)
 {
     for (; *list; list = &(*list)->next)
@@ -235,6 +237,7 @@ static bool accept_locked(mr_post *p, mr_net_call *c, const mr_post_head *h, mr_
     return *st != NULL;
 }
 
+/* Every call is answered here or becomes pending; a body that is not a message is answered with INVALID_ARGUMENT. */
 void mr_post_handle(mr_post *p, mr_net_call *c)
 {
     mr_post_head h;
@@ -252,11 +255,13 @@ void mr_post_handle(mr_post *p, mr_net_call *c)
 
 /* ---- transfers ---- */
 
+/* The end of a send's call. The waiter in finish may free the parcel as soon as the lock is released. */
 static void send_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     parcel *c = (parcel *)r;
     (void)reply;
     mr_lock(&c->l->post->mu);
+    MR_ASSERT(!c->done);
     c->st = st;
     c->done = true;
     mr_cond_broadcast(&c->l->post->changed);
@@ -339,6 +344,7 @@ static void start_receive(letters *l, mr_transfer *x)
 
 static void start_transfer(mr_transport *t, mr_transfer *x)
 {
+    MR_ASSERT(x->peer >= 0 && x->peer < t->size && x->peer != t->rank);
     letters *l = (letters *)t;
     parcel *c = mr_new(parcel);
     c->l = l;
@@ -349,8 +355,10 @@ static void start_transfer(mr_transport *t, mr_transfer *x)
         start_receive(l, x);
 }
 
+/* Removes a receive that is given up, so that a later message is not written into its data. */
 static void forget_receive_locked(letters *l, const mr_transfer *x)
 {
+    MR_ASSERT(l->receives); /* a receive that is not done is in the list */
     for (mr_transfer **y = &l->receives; *y; y = &(*y)->next)
         if (*y == x) {
             *y = x->next;
@@ -420,6 +428,7 @@ static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadl
 
 /* ---- creating and freeing a transport ---- */
 
+/* Wakes every wait of the post; those of other transports look again and go on waiting. */
 static void fail_transport(mr_transport *t, const mr_status *st)
 {
     letters *l = (letters *)t;

@@ -33,7 +33,7 @@ typedef struct mr_post_route {
     mr_net *net;
     mr_net_peer *peer;
 } mr_post_route;
-/* ways: the routes by rank, borrowed until the transport is freed; that of this member itself is not used. */
+/* routes: by rank, borrowed until the transport is freed; that of this member itself is not used. */
 mr_transport *mr_post_transport(mr_post *p, uint64_t key, int rank, int size, const mr_post_route *routes);
 
 typedef struct mr_post_head {

@@ -14,6 +14,7 @@ static void put_int(mr_str *s, uint64_t v, int n)
         mr_str_appendc(s, (char)(v >> (8 * i)));
 }
 
+/* Cuts a text that is longer than readers accept. */
 static void put_text(mr_str *s, mr_sv t)
 {
     size_t n = MR_MIN(t.n, (size_t)MR_ROSTER_MAX_TEXT);
@@ -81,6 +82,7 @@ static mr_status *check_end(const cursor *c, const char *what)
 
 /* ---- Attend ---- */
 
+/* Appends the message; the layout is in the header. */
 void mr_attend_write(const mr_attend *a, mr_str *out)
 {
     mr_str_appendz(out, "MRGA");
@@ -97,6 +99,7 @@ void mr_attend_write(const mr_attend *a, mr_str *out)
         put_int(out, a->peers.p[i], 8);
 }
 
+/* Accepts exactly one whole message: bytes that are left over are an error too. Any member may have sent them. */
 mr_status *mr_attend_read(mr_sv bytes, mr_attend *out)
 {
     cursor c = {(const uint8_t *)bytes.p, bytes.n, false};
@@ -141,6 +144,8 @@ void mr_news_write(const mr_news *n, mr_str *out)
     }
 }
 
+/* As mr_attend_read. A generation that was formed has a number above 0 and at least one member, so readers need not
+ * check that again. */
 mr_status *mr_news_read(mr_sv bytes, mr_news *out)
 {
     cursor c = {(const uint8_t *)bytes.p, bytes.n, false};

@@ -3,8 +3,10 @@
  * A member's call, /millrace.Group/Attend, stays pending until there is news; then the member calls again.  Numbers are
  * little-endian, a text is its length in 2 bytes and its bytes.
  *
- *     Attend: "MRGA", flags 4, serial 8, who 8, generation 8, lost 8, wanted 4, name text, address text, n 4, then n keys of 8
- *     news:   "MRGN", kind 4, generation 8, keeper 8, who 8, why text, n 4, then n times a key of 8 and an address text */
+ *     Attend: "MRGA", flags 4, serial 8, who 8, generation 8, lost 8, wanted 4, name text, address text, n 4,
+ *             then n keys of 8
+ *     news:   "MRGN", kind 4, generation 8, roster server 8, who 8, why text, n 4,
+ *             then n times a key of 8 and an address text */
 #ifndef MR_GROUP_ROSTER_MESSAGES_H
 #define MR_GROUP_ROSTER_MESSAGES_H
 
@@ -20,11 +22,11 @@ typedef MR_VEC(uint64_t) mr_member_keys;
 typedef struct mr_attend {
     uint32_t flags;
     uint64_t serial; /* grows with each join: calls may overtake each other, and those from before it are ignored */
-    uint64_t who, lost;
-    int64_t generation;
-    int32_t wanted;
+    uint64_t who, lost; /* the sender's key; the member whose loss ended its last generation (0: none) */
+    int64_t generation; /* the last one the sender was in; 0: none */
+    int32_t wanted;     /* the rank it wants in the first generation; -1: any */
     mr_str name, address; /* of the group; where the other members reach the sender */
-    mr_member_keys peers;
+    mr_member_keys peers; /* the members of that generation */
 } mr_attend;
 
 typedef enum mr_news_kind { MR_NEWS_NOTHING, MR_NEWS_FORMED, MR_NEWS_ENDED, MR_NEWS_WAITS, MR_NEWS_REFUSED } mr_news_kind;

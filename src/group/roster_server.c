@@ -62,6 +62,7 @@ static void send_answers(answers *out)
     mr_vec_deinit(out);
 }
 
+/* The attendee with this key; NULL: that member is gone, or never called. */
 static attendee *find_locked(mr_roster_server *k, uint64_t who) MR_REQUIRES(k->mu)
 {
     for (int i = 0; i < k->attendees.n; i++)
@@ -70,6 +71,7 @@ static attendee *find_locked(mr_roster_server *k, uint64_t who) MR_REQUIRES(k->m
     return NULL;
 }
 
+/* Its pending call, if any, must be in a list of answers already. */
 static void attendee_free(attendee *a)
 {
     for (int i = 0; i < a->news.n; i++)
@@ -85,7 +87,7 @@ static void answer_locked(attendee *a, answers *out)
     answer x = {.call = a->call};
     if (!a->call)
         return;
-    if (a->news.n) {
+    if (a->news.n) { /* in the order in which they were queued: an end must not overtake what was formed before it */
         x.body = a->news.p[0];
         a->news.n--;
         memmove(a->news.p, a->news.p + 1, (size_t)a->news.n * sizeof(mr_str));
@@ -99,6 +101,7 @@ static void answer_locked(attendee *a, answers *out)
 
 /* ---- carrying out the roster's decisions ---- */
 
+/* Queues news for a member and answers its pending call, if there is one, with the oldest in the queue. */
 static void tell_locked(mr_roster_server *k, attendee *a, const mr_news *n, answers *out) MR_REQUIRES(k->mu)
 {
     mr_str body = {0};
@@ -112,6 +115,7 @@ static void tell_locked(mr_roster_server *k, attendee *a, const mr_news *n, answ
 static void form_locked(mr_roster_server *k, answers *out) MR_REQUIRES(k->mu)
 {
     mr_news n = {.kind = MR_NEWS_FORMED, .generation = k->roster.generation, .roster_server = k->key};
+    MR_ASSERT(k->roster.members.n > 0);
     for (int i = 0; i < k->roster.members.n; i++) {
         attendee *a = find_locked(k, k->roster.members.p[i]);
         mr_vec_push(&n.members, (mr_news_member){k->roster.members.p[i], a ? a->address : (char *)""});
@@ -139,6 +143,7 @@ static void tell_members_locked(mr_roster_server *k, mr_news_kind kind, const mr
     mr_news_deinit(&n);
 }
 
+/* Tells a process why it cannot join. The news carries the code of the error in place of a generation. */
 static void refuse_locked(mr_roster_server *k, const mr_roster_action *act, answers *out) MR_REQUIRES(k->mu)
 {
     attendee *a = find_locked(k, act->who);
@@ -182,8 +187,8 @@ static void remove_locked(mr_roster_server *k, attendee *a, mr_roster_message me
 
 /* ---- calls ---- */
 
-/* A pending call was cancelled: its process ended or lost the connection, so the member is gone. Whoever takes the
- * call out of its attendee answers it; if none has it, another thread has answered it already. */
+/* A pending call was cancelled: its process ended or lost the connection, so the member is gone. The thread that takes
+ * a call out of its attendee answers it; if no attendee has the call, another thread has answered it already. */
 static void caller_left(void *arg, mr_net_call *c)
 {
     mr_roster_server *k = arg;
@@ -219,6 +224,7 @@ static attendee *seat_locked(mr_roster_server *k, const mr_attend *w) MR_REQUIRE
     return a;
 }
 
+/* Answers a call that will get no news: it was overtaken, replaced, or announced that the member leaves. */
 static void say_nothing(mr_net_call *c, answers *out)
 {
     answer x = {.call = c};
@@ -273,6 +279,7 @@ static void attend_locked(mr_roster_server *k, const mr_attend *w, mr_net_call *
         answer_locked(a, out);
 }
 
+/* Refuses a message for another group, for example from a process that was given a wrong address. */
 static mr_status *check_attend(const mr_roster_server *k, const mr_attend *w)
 {
     if (strcmp(mr_str_z(&w->name), k->group) != 0)
@@ -347,6 +354,7 @@ static void on_tick(mr_timer *t)
         mr_timers_set(k->timers, &k->timer, mr_now_ns() + TICK_NS, on_tick);
 }
 
+/* Members that are leaving do not count: they need no news any more. */
 bool mr_roster_server_has_guests(mr_roster_server *k)
 {
     mr_lock(&k->mu);
@@ -359,8 +367,11 @@ bool mr_roster_server_has_guests(mr_roster_server *k)
 
 /* ---- creating and freeing ---- */
 
+/* Starts with an empty roster and a timer on a thread of its timers. A former member that joins brings the number of
+ * its last generation, so the numbering continues. */
 mr_status *mr_roster_server_new(const char *group, uint64_t key, const mr_roster_options *o, mr_roster_server **out)
 {
+    MR_ASSERT(key != 0);
     mr_roster_server *k = mr_new(mr_roster_server);
     mr_status *st = mr_timers_new(&k->timers);
     if (st) {

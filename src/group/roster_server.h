@@ -9,7 +9,7 @@
 #include "net/net.h"
 
 typedef struct mr_roster_server mr_roster_server;
-/* key: this process's own. */
+/* key: identifies this process in the group. */
 mr_status *mr_roster_server_new(const char *group, uint64_t key, const mr_roster_options *o, mr_roster_server **out);
 /* Takes over a call of MR_ATTEND_METHOD. */
 void mr_roster_server_handle(mr_roster_server *k, mr_net_call *c);

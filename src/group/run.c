@@ -45,6 +45,7 @@ mr_status *mr_group_work_check(const mr_group_work *w, int size, int rank)
     return NULL;
 }
 
+/* The environment's choice, read once; an unknown name counts as "auto". */
 static mr_group_algorithm wanted;
 static void read_wanted(void)
 {
@@ -80,6 +81,7 @@ static mr_status *no_memory(size_t bytes)
     return mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for %zu bytes to receive", bytes);
 }
 
+/* Grows r->aside; its old content is lost. */
 static mr_status *reserve_aside(run *r, size_t bytes)
 {
     if (bytes <= r->aside_bytes)
@@ -93,11 +95,13 @@ static mr_status *reserve_aside(run *r, size_t bytes)
 /* Adds the transfers of a message, one per chunk. Both sides cut alike, so the chunks match. */
 static void add_message(run *r, bool sending, int peer, void *data, size_t n)
 {
+    MR_ASSERT(peer >= 0 && peer < r->t->size && peer != r->t->rank);
     for (size_t at = 0; at < n; at += CHUNK)
         mr_vec_push(&r->transfers,
                     (mr_transfer){.sending = sending, .peer = peer, .data = (char *)data + at, .n = MR_MIN(CHUNK, n - at)});
 }
 
+/* Call only when all transfers are added: transports keep pointers into the vector, which must not grow any more. */
 static void start_all(run *r)
 {
     for (int i = 0; i < r->transfers.n; i++)
@@ -119,6 +123,7 @@ static void finish_transfer(run *r, int i, mr_status **st)
 static mr_status *finish_all(run *r, int first_send)
 {
     mr_status *st = NULL;
+    MR_ASSERT(first_send >= 0 && first_send <= r->transfers.n);
     for (int i = 0; i < first_send; i++)
         finish_transfer(r, i, &st);
     for (int i = first_send; i < r->transfers.n; i++)
@@ -157,6 +162,7 @@ static mr_status *do_step(run *r, const mr_group_step *s, char *buffer)
     return st;
 }
 
+/* Carries out steps up to the first error, and frees their list. */
 static mr_status *do_steps(run *r, mr_group_steps *steps, char *buffer)
 {
     mr_status *st = NULL;
@@ -258,6 +264,7 @@ static mr_status *reduce_scatter(run *r, mr_group_algorithm a)
     return st;
 }
 
+/* Treats out as one buffer of size * count elements, of which each member contributes its own count. */
 static mr_status *all_gather(run *r)
 {
     const mr_group_work *w = r->w;
@@ -268,6 +275,7 @@ static mr_status *all_gather(run *r)
     return do_steps(r, &steps, w->out);
 }
 
+/* The root's out holds the values too, so that the tree can send from out at every member. */
 static mr_status *broadcast(run *r)
 {
     const mr_group_work *w = r->w;
@@ -310,8 +318,10 @@ static mr_status *barrier(run *r)
     return NULL;
 }
 
+/* Carries out a checked operation of at least two members. The algorithm only matters for reductions. */
 static mr_status *by_messages(run *r, mr_group_algorithm a)
 {
+    MR_ASSERT(r->t->size > 1 && r->transfers.n == 0);
     switch (r->w->kind) {
     case MR_GROUP_ALL_REDUCE:
         return all_reduce(r, a);

@@ -14,6 +14,7 @@
 
 static void push_step(mr_group_steps *out, mr_group_step s)
 {
+    MR_ASSERT(s.send_n >= 0 && s.recv_n >= 0);
     if (s.to < 0 && s.from < 0)
         return;
     mr_vec_push(out, s);
@@ -21,8 +22,10 @@ static void push_step(mr_group_steps *out, mr_group_step s)
 
 /* ---- ring ---- */
 
+/* Sends a part to the right neighbour and receives the part before it from the left one, which sends just that. */
 static mr_group_step ring_step(int size, int rank, int64_t count, int send_part, bool merge)
 {
+    MR_ASSERT(rank >= 0 && rank < size && send_part >= 0 && send_part < size);
     mr_group_step s = {.to = (rank + 1) % size, .from = (rank + size - 1) % size, .merge = merge};
     mr_group_part(count, size, send_part, &s.send_at, &s.send_n);
     mr_group_part(count, size, (send_part + size - 1) % size, &s.recv_at, &s.recv_n);
@@ -56,7 +59,7 @@ static mr_group_step exchange_step(int with, range send, range recv, bool merge)
                            .recv_at = recv.at, .recv_n = recv.n, .merge = merge};
 }
 
-/* The p members of the power of two. had[] keeps the range before each halving, for the doubling on the way back. */
+/* The steps of the p members, p a power of two. had[] keeps the range before each halving, for the doubling. */
 static void add_halving_steps(int p, int rank, int64_t count, mr_group_steps *out)
 {
     MR_ASSERT(p >= 1 && (p & (p - 1)) == 0 && rank < p);
@@ -76,9 +79,10 @@ static void add_halving_steps(int p, int rank, int64_t count, mr_group_steps *ou
         push_step(out, exchange_step(rank ^ far, r, other, false));
         r = whole;
     }
+    MR_ASSERT(depth == 0 && r.at == 0 && r.n == count);
 }
 
-/* Adds the steps with the members beyond the power of two around those of halve. */
+/* Adds the steps with the members beyond the power of two around those of add_halving_steps. */
 static void add_all_halving_steps(int size, int rank, int64_t count, mr_group_steps *out)
 {
     int p = 1;
@@ -97,6 +101,7 @@ static void add_all_halving_steps(int size, int rank, int64_t count, mr_group_st
         push_step(out, (mr_group_step){.to = -1, .from = rank - p, .recv_n = count});
 }
 
+/* Every algorithm but halving is the ring here; run.c handles direct itself. */
 void mr_schedule_all_reduce(mr_group_algorithm a, int size, int rank, int64_t count, mr_group_steps *out)
 {
     MR_ASSERT(rank >= 0 && rank < size && a != MR_GROUP_AUTO);

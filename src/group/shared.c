@@ -2,9 +2,12 @@
  * named.
  *
  * The page after the values of a buffer says whether its owner has released it. On release the owner gives the
- * memory back at once, whoever has it mapped; the others drop their mapping when the owner next names a buffer.
+ * memory back at once, even while others have it mapped; they drop their mapping when the owner next names a buffer.
  * Each lane has separate mappings, so it is known which are in use: for each member, the buffer that was asked for
- * last. */
+ * last.
+ *
+ * Invariants: a buffer has whole pages, its data is mapped as long as it is in a list, and ids of a process are never
+ * used twice. mu guards the own buffers; a lane's mappings belong to the one thread that uses the lane. */
 #include "group/shared.h"
 
 #include <sys/mman.h>
@@ -50,6 +53,7 @@ mr_shared *mr_shared_new(mr_meeting *m)
     return s;
 }
 
+/* The flag in the last page; only the owner sets it, any process may read it. */
 static _Atomic uint32_t *released(const buffer *b) { return (_Atomic uint32_t *)(b->data + b->bytes); }
 
 static void unmap_buffer(const buffer *b) { munmap(b->data, b->bytes + PAGE); }
@@ -85,6 +89,7 @@ void *mr_shared_alloc(mr_shared *s, size_t bytes)
     if (!mr_size_add(bytes ? bytes : 1, 2 * PAGE - 1, &whole))
         return NULL;
     whole -= whole % PAGE;
+    MR_ASSERT(whole >= 2 * PAGE);
     int fd = mr_segment_file_new(whole);
     if (fd < 0)
         return NULL;
@@ -169,6 +174,7 @@ static bool map_buffer(mr_shared *s, buffer *b)
 /* Unmaps the buffers that a member has released, except the one it names now. */
 static void unmap_released(lane *l, int rank, uint64_t id)
 {
+    MR_ASSERT(rank >= 0);
     for (int i = 0; i < l->others.n;) {
         const buffer *b = &l->others.p[i];
         if (b->rank == rank && b->id != id && atomic_load(released(b))) {
@@ -194,11 +200,13 @@ static char *find_buffer(void *arg, int rank, uint64_t id, size_t *bytes)
             return NULL;
         mr_vec_push(&l->others, b);
     }
+    MR_ASSERT(b.bytes % PAGE == 0);
     *bytes = b.bytes;
     return b.data;
 }
 
 mr_shm_memory mr_shared_memory(mr_shared *s, int number)
 {
+    MR_ASSERT(number >= 0 && number < MR_LANES);
     return (mr_shm_memory){find_buffer, find_own_buffer, &s->lanes[number]};
 }

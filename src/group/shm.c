@@ -44,6 +44,7 @@ static void relax_cpu(void)
     }
 }
 
+/* The count changes before the wake-up, so a member that is about to sleep on the old count does not sleep. */
 static void ring_bell(mr_shm_bell *b)
 {
     atomic_fetch_add(&b->rings, 1);
@@ -53,6 +54,7 @@ static void ring_bell(mr_shm_bell *b)
 /* Wakes a member if it sleeps. The fence pairs with the one in mr_shm_idle. */
 static void wake_member(mr_shm *s, int rank)
 {
+    MR_ASSERT(rank != s->t.rank);
     mr_shm_bell *b = mr_shm_bell_of(s, rank);
     s->owed[rank] = 0;
     atomic_thread_fence(memory_order_seq_cst);
@@ -81,6 +83,7 @@ mr_status *mr_shm_broken(const mr_shm *s, int rank)
     return mr_error(MR_DATA_LOSS, "group: member %d of %d wrote invalid data into shared memory", rank, s->t.size);
 }
 
+/* The error of `fail`, as a copy; NULL: the transport has not failed. Takes the lock only after a failure. */
 static mr_status *copy_failure(mr_shm *s)
 {
     if (!atomic_load_explicit(&s->has_failed, memory_order_acquire))
@@ -119,6 +122,7 @@ static mr_status *sleep_on(mr_shm *s, uint32_t rings, int64_t deadline_ns)
 static bool keep_spinning(mr_shm *s, mr_shm_wait *w)
 {
     int64_t now = mr_now_ns();
+    MR_ASSERT(s->may_spin && s->worth > 0 && s->worth <= MOST_WORTH);
     if (!w->began_ns) {
         w->began_ns = now;
         return now >= s->no_spin_until_ns;
@@ -162,6 +166,7 @@ mr_status *mr_shm_idle(mr_shm *s, mr_shm_wait *w, int64_t deadline_ns)
     return NULL;
 }
 
+/* Ends a wait. If spinning found something before the wait slept, that adds credit. */
 void mr_shm_busy(mr_shm *s, mr_shm_wait *w)
 {
     if (w->phase == ARMED)
@@ -192,6 +197,7 @@ static void start_transfer(mr_transport *t, mr_transfer *x)
  * skipped by the reader. */
 static mr_status *send_some(mr_shm *s, mr_transfer *x, bool *moved)
 {
+    MR_ASSERT(x->sending && x->done <= x->n);
     mr_pipe *p = &s->to[x->peer];
     char *at;
     size_t want = x->number ? mr_shm_pad(x->n - x->done) : MR_PIPE_LINE, room = mr_pipe_room(p, want, &at);
@@ -213,6 +219,8 @@ static mr_status *send_some(mr_shm *s, mr_transfer *x, bool *moved)
     return NULL;
 }
 
+/* Checks the head of a message against what the receiver expects. A head of an operation means that the sender runs
+ * an operation where this member waits for a message. */
 static mr_status *check_message(const mr_shm *s, const mr_transfer *x, const mr_shm_head *h)
 {
     if (h->magic != MR_SHM_MAGIC)
@@ -227,6 +235,7 @@ static mr_status *check_message(const mr_shm *s, const mr_transfer *x, const mr_
  * writer could still change it. */
 static mr_status *receive_some(mr_shm *s, mr_transfer *x, bool *moved)
 {
+    MR_ASSERT(!x->sending && x->done <= x->n);
     mr_pipe *p = &s->from[x->peer];
     const char *at;
     size_t want = x->number ? mr_shm_pad(x->n - x->done) : MR_PIPE_LINE, ready = mr_pipe_ready(p, want, &at);
@@ -318,9 +327,11 @@ static void fail_transport(mr_transport *t, const mr_status *st)
     ring_bell(mr_shm_bell_of(s, t->rank));
 }
 
+/* Also frees a transport that mr_shm_new could not complete, so segments may be missing. */
 static void shm_free(mr_transport *t)
 {
     mr_shm *s = (mr_shm *)t;
+    MR_ASSERT(!s->transfers); /* every transfer that was started has been finished */
     for (int i = 0; i < t->size; i++)
         if (s->segments[i])
             munmap(s->segments[i], s->bytes);
@@ -340,8 +351,10 @@ static const mr_transport_class shm_class = {"shm",      start_transfer, finish_
 
 int mr_shm_file_new(int size) { return mr_segment_file_new(mr_shm_file_bytes(size)); }
 
+/* Maps a member's segment. Its size and seals are checked first, so that no access can fault later. */
 static mr_status *map_segment(mr_shm *s, int rank, int fd)
 {
+    MR_ASSERT(!s->segments[rank]);
     mr_status *st = mr_segment_file_check(fd, (int64_t)s->bytes);
     if (st)
         return mr_status_prepend(st, "group: the shared memory of member %d: ", rank);
@@ -353,6 +366,7 @@ static mr_status *map_segment(mr_shm *s, int rank, int fd)
     return NULL;
 }
 
+/* Sets up this member's ends of all pipes: in its own segment it writes, in the segments of others it reads. */
 static void lay_pipes(mr_shm *s)
 {
     int self = s->t.rank, size = s->t.size;

@@ -16,6 +16,7 @@ size_t mr_pipe_bytes(int size)
     return bytes;
 }
 
+/* The bytes of all counts of a segment, in whole pages. */
 static size_t counts_bytes(int size)
 {
     size_t one = sizeof(mr_pipe_count) * (1 + (size_t)size);
@@ -69,6 +70,7 @@ size_t mr_pipe_room(mr_pipe *p, size_t want, char **at)
     return MR_MIN(want, p->bytes - (size_t)(p->mine - p->seen));
 }
 
+/* Publishes n bytes that were written at mr_pipe_room's place: the release makes them visible with the count. */
 void mr_pipe_put(mr_pipe *p, size_t n)
 {
     MR_ASSERT(n <= p->bytes - (p->mine - p->seen) && n % MR_PIPE_LINE == 0);
@@ -76,6 +78,7 @@ void mr_pipe_put(mr_pipe *p, size_t n)
     atomic_store_explicit(&p->head->n, p->mine, memory_order_release);
 }
 
+/* The writer's head is read again only when the known bytes are too few. */
 size_t mr_pipe_ready(mr_pipe *p, size_t want, const char **at)
 {
     size_t place = p->mine & (p->bytes - 1), whole = p->bytes - place;
@@ -90,6 +93,7 @@ size_t mr_pipe_ready(mr_pipe *p, size_t want, const char **at)
     return MR_MIN(want, (size_t)(p->seen - p->mine));
 }
 
+/* Returns n bytes to the writer, which may overwrite them at once. */
 void mr_pipe_take(mr_pipe *p, size_t n, int self)
 {
     MR_ASSERT(n <= p->seen - p->mine && n % MR_PIPE_LINE == 0);

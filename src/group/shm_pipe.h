@@ -50,6 +50,7 @@ size_t mr_pipe_room(mr_pipe *p, size_t want, char **at);
 void mr_pipe_put(mr_pipe *p, size_t n);
 
 /* ---- reading ---- */
+/* Bytes that can be read in one piece at *at, at most `want`; 0: it is empty.  They stay until mr_pipe_take. */
 size_t mr_pipe_ready(mr_pipe *p, size_t want, const char **at);
 void mr_pipe_take(mr_pipe *p, size_t n, int self);
 

@@ -41,6 +41,7 @@ typedef struct op {
  * name. */
 enum { NOTHING_MISSING, SLOW, NO_VALUES, NO_HEAD };
 
+/* Remembers the member to name in the log and in errors, if this obstacle is worse than those found before. */
 static void note_missing(op *o, int rank, int what)
 {
     if (what <= o->missing)
@@ -120,6 +121,8 @@ static void plan_tiny(op *o)
     o->give_n = o->merge_n = (size_t)o->w->count * o->elem;
 }
 
+/* Decides what goes through which pipe: sets push and pull of each lane, and give and merge of this member. Everything
+ * that is not set is 0, so a barrier exchanges only heads. */
 static void plan_op(op *o)
 {
     const mr_group_work *w = o->w;
@@ -255,6 +258,7 @@ static mr_status *push_values(op *o, int rank, bool *moved)
 {
     mr_shm_lane *l = &o->s->lanes[rank];
     char *at;
+    MR_ASSERT(rank != o->s->t.rank && l->pushed <= l->push_n);
     if (!l->told || l->pushed == l->push_n)
         return NULL;
     size_t left = l->push_n - l->pushed;
@@ -287,6 +291,7 @@ static mr_status *give_values(op *o, bool *moved)
 {
     mr_pipe *p = &o->s->commons[o->s->t.rank];
     char *at;
+    MR_ASSERT(o->given <= o->give_n);
     if (o->given == o->give_n)
         return NULL;
     size_t left = o->give_n - o->given, room = mr_pipe_room(p, MR_MIN((size_t)BLOCK, mr_shm_pad(left)), &at);
@@ -309,6 +314,7 @@ static mr_status *pull_values(op *o, int rank, bool *moved)
     mr_shm_lane *l = &o->s->lanes[rank];
     mr_pipe *p = o->from_commons ? &o->s->commons[rank] : &o->s->from[rank];
     const char *at;
+    MR_ASSERT(rank != o->s->t.rank && l->pulled <= l->pull_n);
     if (!l->heard || l->pulled == l->pull_n)
         return NULL;
     size_t left = l->pull_n - l->pulled, ready = mr_pipe_ready(p, MR_MIN((size_t)BLOCK, mr_shm_pad(left)), &at);
@@ -432,6 +438,7 @@ static void merge_in_place(op *o)
 {
     mr_shm *s = o->s;
     const void *in[MR_SHM_MOST];
+    MR_ASSERT(o->in_place && !o->tiny && o->merged == 0);
     size_t first = (size_t)((const char *)o->own - (const char *)o->w->in);
     while (o->merged < o->merge_n) {
         size_t at = first + o->merged, n = MR_MIN((size_t)BLOCK, o->merge_n - o->merged);
@@ -471,6 +478,7 @@ out:
     return st;
 }
 
+/* A look_fn: done when every head has been sent and received. */
 static mr_status *look_for_heads(op *o, bool *moved, bool *done)
 {
     MR_TRY(exchange_heads(o, moved));
@@ -478,6 +486,7 @@ static mr_status *look_for_heads(op *o, bool *moved, bool *done)
     return NULL;
 }
 
+/* Whether this member has sent all that others need and received all that it needs. Others may still be reading. */
 static bool is_complete(const op *o)
 {
     bool done = o->heard == o->s->t.size - 1 && o->told == o->heard && o->merged == o->merge_n && o->given == o->give_n;
@@ -530,6 +539,7 @@ static mr_status *look_for_ends(op *o, bool *moved, bool *done)
     return NULL;
 }
 
+/* Merges without pipes, then uses the flags of the lanes a second time, for the heads that announce the end. */
 static mr_status *run_in_place(op *o, int64_t deadline_ns)
 {
     merge_in_place(o);
@@ -545,6 +555,7 @@ mr_status *mr_shm_run(mr_transport *t, const mr_group_work *w, int64_t deadline_
 {
     mr_shm *s = (mr_shm *)t;
     op o = {.s = s, .w = w};
+    MR_ASSERT(t->size > 1);
     *done = w->algorithm == MR_GROUP_AUTO || w->algorithm == MR_GROUP_DIRECT;
     if (!*done)
         return NULL;

@@ -24,7 +24,7 @@ typedef struct world {
     mr_status *failed MR_GUARDED_BY(mu);
 } world;
 
-typedef struct letter {
+typedef struct letter { /* the state of a transfer, from start to finish */
     MPI_Request request;
     mr_status *st; /* why it could not be started */
     char *copy;
@@ -35,6 +35,7 @@ static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER}; /* around every call of MPI; t
 static int n_open MR_GUARDED_BY(mu);
 static bool is_ours MR_GUARDED_BY(mu); /* this library started MPI */
 
+/* MPI's error as a status; peer -1: it concerns no single member. The lock is held. */
 static mr_status *mpi_status(int code, int peer)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -46,6 +47,7 @@ static mr_status *mpi_status(int code, int peer)
 /* Starts a transfer. If that fails, the error is kept for finish. */
 static void start_transfer(mr_transport *t, mr_transfer *x)
 {
+    MR_ASSERT(x->peer >= 0 && x->peer < t->size);
     world *w = (world *)t;
     letter *l = mr_new(letter);
     int rc = MPI_SUCCESS;
@@ -155,10 +157,12 @@ static void fail_transport(mr_transport *t, const mr_status *st)
     atomic_store(&w->has_failed, true);
 }
 
+/* All processes must free their transports: MPI_Comm_free is collective. The last one ends MPI if we started it. */
 static void world_free(mr_transport *t)
 {
     world *w = (world *)t;
     mr_lock(&mu);
+    MR_ASSERT(n_open > 0);
     MPI_Comm_free(&w->comm);
     if (--n_open == 0 && is_ours)
         MPI_Finalize();
@@ -192,6 +196,8 @@ static mr_status *begin_locked(void) MR_REQUIRES(mu)
     return NULL;
 }
 
+/* Makes one transport. MPI_Comm_dup is collective: all processes make theirs in the same order. Errors of the new
+ * communicator are returned; the default would end the process. */
 static mr_status *open_locked(mr_mpi_tell_wait tell, mr_transport **out) MR_REQUIRES(mu)
 {
     world *w = mr_new(world);
@@ -205,11 +211,13 @@ static mr_status *open_locked(mr_mpi_tell_wait tell, mr_transport **out) MR_REQU
     MPI_Comm_set_errhandler(w->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(w->comm, &w->t.rank);
     MPI_Comm_size(w->comm, &w->t.size);
+    MR_ASSERT(w->t.rank >= 0 && w->t.rank < w->t.size);
     n_open++;
     *out = &w->t;
     return NULL;
 }
 
+/* All n transports or none. */
 static mr_status *open_all(int n, mr_mpi_tell_wait tell, mr_transport **out)
 {
     mr_lock(&mu);
