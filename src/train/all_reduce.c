@@ -25,16 +25,19 @@ typedef struct maker {
 
 /* ---- one exchange ---- */
 
+/* Adds a collective op of the group that the caller feeds as size and key. */
 static mr_out add_exchange(mr_nn *n, const mr_nn_reduce *r, const char *op, mr_out in, int instance,
                            const mr_named_attr *attrs, int n_attrs)
 {
+    MR_ASSERT(instance > 0);
     mr_out ins[] = {in, r->size, r->key, mr_const_i32(&n->s, instance)};
     return mr_emit_n(&n->s, op, attrs, n_attrs, ins, 4);
 }
 
-/* An exchange of gradients, recorded in m->means for hold_back. */
+/* An exchange of gradients, recorded in m->means for hold_back. Without overlap it runs after all gradients. */
 static mr_out exchange_of_step(maker *m, const char *op, mr_out t, int instance, const mr_named_attr *attrs, int n_attrs)
 {
+    MR_ASSERT(m->n->s.controls.n == 0);
     for (int i = 0; i < m->all.n; i++)
         mr_vec_push(&m->n->s.controls, m->all.p[i]);
     mr_out out = add_exchange(m->n, m->r, op, t, instance, attrs, n_attrs);
@@ -82,6 +85,7 @@ static mr_dtype plain_as(mr_dtype t)
     }
 }
 
+/* plain_as of a variable's type; after an error 0, and the error is in the scope. */
 static mr_dtype travels_as(mr_nn *n, const mr_nn_var *v)
 {
     mr_dtype t = plain_as(v->dtype);
@@ -91,8 +95,10 @@ static mr_dtype travels_as(mr_nn *n, const mr_nn_var *v)
     return t;
 }
 
+/* Reinterprets the bits of t; both types have the same size. */
 static mr_out as_type(mr_nn *n, mr_out t, mr_dtype from, mr_dtype to)
 {
+    MR_ASSERT(!to || mr_dtype_size(from) == mr_dtype_size(to));
     return from == to ? t : mr_emit_with(&n->s, "Bitcast", MR_ATTRS({"type", mr_a_type(to)}), t);
 }
 
@@ -110,7 +116,8 @@ static mr_out dims_of(mr_nn *n, const mr_nn_var *v, int first)
     int32_t dims[MR_MAX_RANK];
     for (int i = first; i < s->rank; i++) {
         if (s->dims[i] > INT32_MAX)
-            mr_scope_fail(&n->s, mr_invalid("variable %s has a dimension too large for all-reduce", v->name));
+            mr_scope_fail(&n->s, mr_invalid("variable '%s': dimension %d is %lld, all-reduce supports at most %d",
+                                            v->name, i, (long long)s->dims[i], INT32_MAX));
         dims[i] = (int32_t)s->dims[i];
     }
     return mr_const_vec_i32(&n->s, MR_MAX(s->rank - first, 0), dims + first);
@@ -131,6 +138,7 @@ static void reduce_bucket(maker *m, const int *in, int k)
     }
     int32_t *sizes = mr_new_array(int32_t, k);
     for (int i = 0; i < k; i++) {
+        MR_ASSERT(n->vars.p[m->g->var[in[i]]].n <= INT32_MAX); /* reduce_all limits the bytes of a bucket */
         parts[i] = flatten(n, m->g->g[in[i]].dense);
         sizes[i] = (int32_t)n->vars.p[m->g->var[in[i]]].n;
     }
@@ -145,8 +153,10 @@ static void reduce_bucket(maker *m, const int *in, int k)
     mr_free(sizes);
 }
 
+/* The bytes of gradient i, which has the type and shape of its variable. */
 static int64_t bytes_of(const maker *m, int i)
 {
+    MR_ASSERT(i >= 0 && i < m->g->n && m->g->var[i] < m->n->vars.n);
     const mr_nn_var *v = &m->n->vars.p[m->g->var[i]];
     return v->n * (int64_t)mr_dtype_size(v->dtype);
 }
@@ -222,6 +232,7 @@ static void reduce_rows(maker *m, int i)
     mr_nn_sum_rows(n, g);
 }
 
+/* Each sparse gradient has three exchanges: the number of rows, the indices and the values. */
 static void reduce_sparse(maker *m)
 {
     for (int i = m->g->n - 1; i >= 0 && mr_scope_ok(&m->n->s); i--)
@@ -235,7 +246,7 @@ static void reduce_sparse(maker *m)
  * wait for. */
 static void prepare_gradients(maker *m)
 {
-    int n_there = 0;
+    int n_found = 0;
     for (int i = 0; i < m->g->n && mr_scope_ok(&m->n->s); i++) {
         mr_gradient *g = &m->g->g[i];
         if (!g->dense.node && g->values.node && m->r->o.sparse_as_dense)
@@ -243,11 +254,11 @@ static void prepare_gradients(maker *m)
         mr_node *last = g->dense.node ? g->dense.node : g->values.node;
         if (!last)
             continue;
-        n_there++;
+        n_found++;
         if (m->r->o.no_overlap)
             mr_vec_push(&m->all, last);
     }
-    if (mr_scope_ok(&m->n->s) && n_there == 0)
+    if (mr_scope_ok(&m->n->s) && n_found == 0)
         mr_scope_fail(&m->n->s, mr_invalid("the loss does not depend on any trainable variable"));
 }
 
@@ -255,6 +266,7 @@ static void prepare_gradients(maker *m)
 static void hold_back(maker *m)
 {
     mr_nn *n = m->n;
+    MR_ASSERT(n->s.controls.n == 0);
     for (int i = 0; i < m->means.n; i++)
         mr_vec_push(&n->s.controls, m->means.p[i]);
     for (int i = 0; i < m->g->n && mr_scope_ok(&n->s); i++) {
@@ -293,6 +305,7 @@ static void make_means(maker *m, mr_out loss)
     mr_nn_leave(n, saved);
 }
 
+/* false: the options are invalid, or the scope had an error already. */
 static bool check_options(mr_nn *n, const mr_nn_reduce_options *o)
 {
     enum { MAX_WORKERS = 65536 };
@@ -312,6 +325,7 @@ static mr_nn_reduce *reduce_or_null(mr_nn *n, mr_nn_reduce *r)
     return NULL;
 }
 
+/* g is valid for mr_nn_gradients_deinit also when this returns NULL. */
 mr_nn_reduce *mr_nn_reduce_begin(mr_nn *n, mr_out loss, const mr_nn_reduce_options *options, mr_nn_gradients *g)
 {
     *g = (mr_nn_gradients){0};
@@ -358,6 +372,7 @@ static void hand_over(mr_nn_reduce *r, mr_nn *n, int i, mr_node **send, mr_node 
     *receive = mr_nn_assign(n, &v, as_type(n, got, t, v.dtype)).node;
 }
 
+/* A NoOp that runs after all k nodes; NULL after an error. */
 static mr_node *group_of(mr_nn *n, const char *name, mr_node *const *all, int k)
 {
     for (int i = 0; i < k; i++)
@@ -388,6 +403,7 @@ void mr_nn_reduce_complete(mr_nn_reduce *r, mr_nn *n)
 
 /* ---- running ---- */
 
+/* Before the first join the group has one member, so a step runs without any exchange. */
 void mr_nn_reduce_feeds(const mr_nn_reduce *r, mr_out feeds[2], mr_tensor *values[2])
 {
     feeds[0] = r->size;
@@ -396,6 +412,7 @@ void mr_nn_reduce_feeds(const mr_nn_reduce *r, mr_out feeds[2], mr_tensor *value
     values[1] = mr_tensor_scalar_i32(r->group.group_key);
 }
 
+/* Runs one node in the present group. */
 static mr_status *run_target(const mr_nn_reduce *r, mr_session *s, mr_node *target)
 {
     mr_out feeds[2];
@@ -420,8 +437,11 @@ static mr_status *read_step(const mr_nn_reduce *r, mr_session *s, int64_t *step)
     return st;
 }
 
+/* Asks for a place in the next generation and waits for the answer, which becomes r->group. The request carries this
+ * worker's global step, because the members take the variables of the one that is furthest. */
 static mr_status *ask_to_join(mr_nn_reduce *r, mr_session *s, int64_t deadline_ms, mr_cancel *cancel)
 {
+    MR_ASSERT(r->join && r->o.n_workers > 1);
     int64_t step = 0;
     MR_TRY(read_step(r, s, &step));
     mr_reduce_ask a = {r->o.worker,

@@ -38,7 +38,7 @@ typedef struct mr_nn_reduce_options {
     bool sparse_as_dense; /* sparse gradients are made dense before they are sent */
     int64_t wait_ms;      /* for all workers, at the first start; 0: a minute */
     int64_t settle_ms;    /* for the other workers, after a loss; 0: half a second */
-    float timeout_s;      /* of an exchange; 0: none of its own */
+    float timeout_s;      /* of an exchange; 0: it has no timeout */
 } mr_nn_reduce_options;
 
 typedef struct mr_nn_reduce {

@@ -120,6 +120,7 @@ static float ink_at(int digit, float x, float y)
 /* Draws one digit with random rotation, size, skew, position and noise. */
 static void draw_digit(int digit, uint64_t *seed, uint8_t *out)
 {
+    MR_ASSERT(digit >= 0 && digit < MR_COUNT(font));
     float turn = random_uniform(seed, -0.25f, 0.25f), scale = random_uniform(seed, 0.27f, 0.36f),
           skew = random_uniform(seed, -0.2f, 0.2f);
     float cx = random_uniform(seed, 12, 16), cy = random_uniform(seed, 12, 16),
@@ -135,6 +136,7 @@ static void draw_digit(int digit, uint64_t *seed, uint8_t *out)
         }
 }
 
+/* Both parts come from one generator, so the test digits differ from the training digits. */
 struct mr_digits *mr_digits_generate(int64_t n_train, int64_t n_test)
 {
     struct mr_digits *d = mr_new(struct mr_digits);
@@ -182,6 +184,7 @@ mr_status *mr_digits_take(const struct mr_digits *d, int part, uint64_t seed, in
         return mr_invalid("invalid batch: %lld digits from number %lld of part %d", (long long)n, (long long)first,
                           part);
     const mr_digits_part *p = &d->part[part];
+    MR_ASSERT(p->n > 0 && p->images && p->labels);
     mr_tensor *x, *y;
     MR_TRY(mr_tensor_new(NULL, MR_FLOAT, 4, (int64_t[]){n, MR_DIGIT_SIDE, MR_DIGIT_SIDE, 1}, &x));
     mr_status *st = mr_tensor_new(NULL, MR_INT32, 1, &n, &y);

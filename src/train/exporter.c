@@ -14,13 +14,16 @@ static const char init_key[] = "__saved_model_init_op";
 
 /* ---- the MetaGraphDef ---- */
 
+/* TensorFlow's name of an output: "node:0". */
 static void put_name(mr_pb_writer *w, uint32_t field, mr_out o)
 {
+    MR_ASSERT(o.node && o.index >= 0);
     char *name = mr_printf("%s:%d", o.node->name, o.index);
     mr_pb_put_bytes(w, field, mr_sv_of(name));
     mr_free(name);
 }
 
+/* A TensorInfo: name, type and static shape. */
 static void put_tensor(mr_pb_writer *w, uint32_t field, mr_out o)
 {
     mr_str shape = {0};
@@ -80,9 +83,11 @@ static void put_info(mr_pb_writer *w, const mr_export *e)
     mr_pb_end(w, mark);
 }
 
+/* A SaverDef, by which TensorFlow's loader finds the restore op. KEEP is TensorFlow's default of max_to_keep. */
 static void put_saver(mr_pb_writer *w, const mr_nn_saver *s)
 {
     enum { V2 = 2, KEEP = 5 };
+    MR_ASSERT(s->save && s->restore);
     size_t mark = mr_pb_begin(w, META_SAVER);
     put_name(w, SAVER_FILE, s->file);
     put_name(w, SAVER_SAVE, (mr_out){s->save, 0});
@@ -92,6 +97,7 @@ static void put_saver(mr_pb_writer *w, const mr_nn_saver *s)
     mr_pb_end(w, mark);
 }
 
+/* An AssetFileDef: which tensor the loader feeds with the path of which file. */
 static void put_asset(mr_pb_writer *w, const mr_export_asset *a)
 {
     mr_sv file = mr_path_basename(a->file);
@@ -102,6 +108,7 @@ static void put_asset(mr_pb_writer *w, const mr_export_asset *a)
     mr_pb_end(w, mark);
 }
 
+/* Appends the MetaGraphDef to out. A saver without nodes is refused: the network had an error when it was made. */
 mr_status *mr_meta_graph_write(const mr_graph *g, const mr_nn_saver *saver, const mr_export *e, mr_str *out)
 {
     mr_pb_writer w;
@@ -154,6 +161,7 @@ static mr_status *copy_assets(const char *dir, const mr_export *e)
     return st;
 }
 
+/* The checkpoint is DIR/variables/variables, where loaders expect it. */
 static mr_status *save_variables(const char *dir, mr_nn_saver *saver, mr_session *session)
 {
     char *folder = mr_printf("%s/variables", dir), *prefix = mr_printf("%s/variables", folder);

@@ -32,6 +32,7 @@ static mr_out add_activation(mr_nn *n, mr_out x, mr_nn_activation act)
     return MR_NO_OUT;
 }
 
+/* The usual initializer of a kernel: He's for ReLU, Glorot's for the others. */
 static mr_nn_init init_for(mr_nn_activation act)
 {
     return (mr_nn_init){act == MR_NN_RELU ? MR_NN_HE : MR_NN_GLOROT, 0, 0};
@@ -45,8 +46,10 @@ static mr_out as_matrix(mr_nn *n, mr_out x, int64_t columns)
     return mr_emit(&n->s, "Reshape", x, mr_const_vec_i32(&n->s, 2, (int32_t[]){-1, (int32_t)columns}));
 }
 
+/* Gives y, the result of a layer on as_matrix(x), the leading dimensions of x, which may be unknown until the run. */
 static mr_out with_last_dim(mr_nn *n, mr_out y, mr_out x, int rank, int64_t units)
 {
+    MR_ASSERT(rank >= 1);
     mr_out shape = mr_emit(&n->s, "Shape", x);
     mr_out head = mr_emit(&n->s, "Slice", shape, mr_const_vec_i32(&n->s, 1, (int32_t[]){0}),
                           mr_const_vec_i32(&n->s, 1, (int32_t[]){rank - 1}));
@@ -76,6 +79,7 @@ mr_out mr_nn_dense(mr_nn *n, const char *name, mr_out x, int64_t units, mr_nn_ac
     return y;
 }
 
+/* x is [batch, height, width, channels]; the filter is kernel x kernel. Conv2D checks rank, stride and padding. */
 mr_out mr_nn_conv2d(mr_nn *n, const char *name, mr_out x, int64_t filters, int64_t kernel, int64_t stride,
                      const char *padding, mr_nn_activation act)
 {
@@ -126,6 +130,7 @@ mr_out mr_nn_dropout(mr_nn *n, mr_out x, mr_out rate)
     return y;
 }
 
+/* All dimensions but the first must be known: their product is the size of a kernel of the next layer. */
 mr_out mr_nn_flatten(mr_nn *n, mr_out x)
 {
     int64_t columns = 1;
@@ -204,6 +209,7 @@ mr_out mr_nn_embedding(mr_nn *n, const char *name, mr_out ids, int64_t rows, int
 
 /* ---- losses ---- */
 
+/* The mean over all elements. If the rank is not known, the axes are computed when the graph runs. */
 static mr_out mean_all(mr_nn *n, mr_out x)
 {
     int rank = mr_scope_ok(&n->s) ? mr_out_shape(x)->rank : 0;
@@ -263,6 +269,7 @@ mr_out mr_nn_squared_loss(mr_nn *n, mr_out values, mr_out targets)
     return mean_all(n, mr_emit(&n->s, "SquaredDifference", values, targets));
 }
 
+/* weight * the sum of L2Loss over the trainable variables made so far; 0 without any. */
 mr_out mr_nn_l2_penalty(mr_nn *n, float weight)
 {
     mr_out sum = MR_NO_OUT;

@@ -2,8 +2,11 @@
  *
  * Variables are resource variables: a read is a snapshot, so a step never sees a half-updated one, and
  * saving does not stop training. Each has one handle (VarHandleOp), one read and one initial
- * assignment. Adopted variables were made by somebody else; their handle may be a reference
- * (VariableV2). */
+ * assignment. Adopted variables were made by the client; their handle may be a reference
+ * (VariableV2).
+ *
+ * Invariants: n->vars holds only variables that were built without an error, so each has a handle, a value and a known
+ * shape. Variables are only appended. */
 #include "train/nn.h"
 
 #include <math.h>
@@ -54,6 +57,7 @@ mr_out mr_nn_setting(mr_nn *n, const char *name, float value)
 /* The inputs and outputs of one unit: the sides of a matrix; for a filter, times its window. */
 static void compute_fans(int rank, const int64_t *dims, double *in, double *out)
 {
+    MR_ASSERT(rank >= 0);
     double window = 1;
     for (int i = 0; i < rank - 2; i++)
         window *= (double)dims[i];
@@ -61,6 +65,7 @@ static void compute_fans(int rank, const int64_t *dims, double *in, double *out)
     *out = rank >= 1 ? window * (double)dims[rank - 1] : 1;
 }
 
+/* Each random op gets another seed2, so two variables of the same shape start with different values. */
 static mr_out random_of(mr_nn *n, const char *op, mr_out shape, mr_dtype t)
 {
     n->next_seed++;
@@ -99,6 +104,7 @@ static mr_out initial_value(mr_nn *n, mr_dtype t, int rank, const int64_t *dims,
     return MR_NO_OUT;
 }
 
+/* The name with the prefix of the scope, in the graph's arena. */
 static const char *full_name(mr_nn *n, const char *name)
 {
     return n->s.prefix[0] ? mr_arena_printf(&n->s.graph->arena, "%s/%s", n->s.prefix, name)
@@ -128,9 +134,11 @@ static const mr_nn_var *find_existing(mr_nn *n, const char *name, mr_dtype type,
     return NULL;
 }
 
+/* Where a new variable goes: beside the variable of a slot, to the next parameter server, or to the scope's device. */
 static const char *device_for(mr_nn *n, mr_dtype type, int64_t elements)
 {
     int64_t bytes;
+    MR_ASSERT(elements >= 0);
     if (n->place_with)
         return n->place_with;
     if (!mr_i64_mul(elements, (int64_t)mr_dtype_size(type), &bytes))
@@ -170,8 +178,10 @@ mr_out mr_nn_variable(mr_nn *n, const char *name, mr_dtype type, int rank, const
     }
     v.device = device_for(n, type, v.n);
     emit_variable(n, &v, name, rank, dims, init);
-    if (mr_scope_ok(&n->s))
+    if (mr_scope_ok(&n->s)) {
+        MR_ASSERT(v.handle.node && v.value.node && v.assign);
         mr_vec_push(&n->vars, v);
+    }
     return v.value;
 }
 
@@ -186,6 +196,7 @@ static mr_status *check_adopted(const mr_nn_var *v)
     return NULL;
 }
 
+/* Adds a read of an adopted variable, on its device and below its name. */
 static mr_out read_adopted(mr_nn *n, const mr_nn_var *v)
 {
     const char *saved, *before = mr_nn_at(n, v->device);
@@ -235,6 +246,7 @@ mr_out mr_nn_adopt(mr_nn *n, mr_out variable, mr_nn_var v)
 
 mr_out mr_nn_read(mr_nn *n, const mr_nn_var *v)
 {
+    MR_ASSERT(v->handle.node);
     if (mr_nn_var_is_ref(v))
         return mr_emit(&n->s, "Identity", v->handle);
     return mr_emit_with(&n->s, "ReadVariableOp", MR_ATTRS({"dtype", mr_a_type(v->dtype)}), v->handle);
@@ -242,6 +254,7 @@ mr_out mr_nn_read(mr_nn *n, const mr_nn_var *v)
 
 mr_out mr_nn_assign(mr_nn *n, const mr_nn_var *v, mr_out value)
 {
+    MR_ASSERT(v->handle.node);
     return mr_emit(&n->s, mr_nn_var_is_ref(v) ? "Assign" : "AssignVariableOp", v->handle, value);
 }
 
@@ -258,6 +271,7 @@ const mr_nn_var *mr_nn_find(const mr_nn *n, mr_out o)
     return NULL;
 }
 
+/* Uses a separate scope without prefix and device, so that the node is named `init` wherever the network is. */
 mr_node *mr_nn_initializer(mr_nn *n)
 {
     mr_scope s = {.graph = n->s.graph, .prefix = "", .device = ""};
@@ -270,6 +284,7 @@ mr_node *mr_nn_initializer(mr_nn *n)
     return init.node;
 }
 
+/* Its name has no prefix, so that it is the same variable in every layer and in TensorFlow's checkpoints. */
 mr_out mr_nn_global_step(mr_nn *n)
 {
     if (!n->global_step.node) {

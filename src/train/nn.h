@@ -44,11 +44,13 @@ typedef struct mr_nn {
     bool reuse;                   /* use an existing variable of the same name */
 } mr_nn;
 
-mr_nn *mr_nn_new(mr_graph *g);
-void mr_nn_free(mr_nn *n);
+mr_nn *mr_nn_new(mr_graph *g); /* g is borrowed */
+void mr_nn_free(mr_nn *n);     /* the nodes stay in the graph; accepts NULL */
+/* A node `init` that initializes the variables made so far; NULL after an error. */
 mr_node *mr_nn_initializer(mr_nn *n);
 
 mr_out mr_nn_input(mr_nn *n, const char *name, mr_dtype type, int rank, const int64_t *dims);
+/* A float scalar that keeps `value` unless it is fed. */
 mr_out mr_nn_setting(mr_nn *n, const char *name, float value);
 mr_out mr_nn_variable(mr_nn *n, const char *name, mr_dtype type, int rank, const int64_t *dims, mr_nn_init init,
                        bool trainable);
@@ -65,6 +67,7 @@ static inline bool mr_nn_var_is_ref(const mr_nn_var *v) { return mr_dtype_is_ref
 const char *mr_nn_at(mr_nn *n, const char *device);
 /* The variable whose value or handle this is, or NULL. */
 const mr_nn_var *mr_nn_find(const mr_nn *n, mr_out value_or_handle);
+/* The value of the global step, which is made when it is first needed. */
 mr_out mr_nn_global_step(mr_nn *n);
 
 /* Names are relative: a layer's nodes are NAME/MatMul and so on. */

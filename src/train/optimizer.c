@@ -34,6 +34,7 @@ static mr_out make_slot(updater *u, const mr_nn_var *v, const char *name, float 
 
 static mr_out number_of_type(updater *u, mr_dtype t, float v) { return mr_const_num(&u->n->s, t, v); }
 
+/* The learning rate in the type of a variable. */
 static mr_out rate_for(updater *u, mr_dtype t)
 {
     return t == MR_FLOAT ? u->rate
@@ -166,6 +167,7 @@ static mr_out beta_power(updater *u, const char *name, float beta, const char *d
     return v;
 }
 
+/* Multiplies a beta power once more, after the updates that use its present value. */
 static void raise_power(updater *u, mr_out power, float beta)
 {
     const mr_nn_var *v = mr_nn_find(u->n, power);
@@ -177,6 +179,7 @@ static void raise_power(updater *u, mr_out power, float beta)
     mr_nn_at(u->n, before);
 }
 
+/* Adds what the updates read: the learning rate, and Adam's powers. */
 static void start_updates(updater *u, const mr_nn_gradients *g)
 {
     u->rate = u->o->schedule.node ? u->o->schedule : mr_const_f32(mr_as(&u->n->s, "learning_rate"), u->o->rate);
@@ -187,6 +190,7 @@ static void start_updates(updater *u, const mr_nn_gradients *g)
     }
 }
 
+/* Increments the global step, on its device. */
 static void raise_step(updater *u, mr_out step_value)
 {
     const mr_nn_var *step = mr_nn_find(u->n, step_value);
@@ -203,6 +207,7 @@ static mr_node *finish_updates(updater *u, mr_out step_value)
 {
     mr_nn *n = u->n;
     int n_updates = u->done.n;
+    MR_ASSERT(n->s.controls.n == 0);
     for (int i = 0; i < n_updates; i++)
         mr_vec_push(&n->s.controls, u->done.p[i]);
     if (u->o->kind == MR_NN_ADAM) {
@@ -253,11 +258,13 @@ void mr_nn_gradients_of(mr_nn *n, mr_out loss, mr_nn_gradients *out)
     mr_free(xs);
 }
 
+/* Adds the update of each variable on its device, after clipping. A variable without a gradient gets none. */
 static void update_all(updater *u, mr_nn_gradients *g)
 {
     mr_nn *n = u->n;
     clip_gradients(u, g->g, g->n);
     for (int i = 0; i < g->n && mr_scope_ok(&n->s); i++) {
+        MR_ASSERT(g->var[i] >= 0 && g->var[i] < n->vars.n);
         mr_nn_var v = n->vars.p[g->var[i]];
         const char *before = mr_nn_at(n, v.device);
         mr_out up = g->g[i].dense.node ? update_dense(u, &v, g->g[i].dense)
@@ -280,6 +287,7 @@ static mr_status *check_any_gradient(const mr_nn *n, const mr_nn_gradients *g)
                       "the first of %d variables is '%s'", g->n, n->vars.p[g->var[0]].name);
 }
 
+/* Makes the global step first, if there is none, and then the updates, which append their slots to n->vars. */
 mr_node *mr_nn_apply(mr_nn *n, const mr_nn_optimizer *o, mr_nn_gradients *g)
 {
     updater u = {.n = n, .o = o};
@@ -308,6 +316,7 @@ static mr_gradient sum_of(mr_nn *n, const mr_gradient *g, int k)
     mr_gradient out = MR_NO_GRAD;
     mr_out *a = mr_new_array(mr_out, k + 1), *b = mr_new_array(mr_out, k + 1);
     int n_dense = 0, n_sparse = 0;
+    MR_ASSERT(k >= 1);
     for (int i = 0; i < k; i++)
         n_sparse += !g[i].dense.node && g[i].values.node;
     for (int i = 0; i < k; i++)
@@ -342,13 +351,16 @@ static mr_gradient mean_of(mr_nn *n, const mr_nn_var *v, const mr_gradient *g, i
     return m;
 }
 
+/* Replaces the gradients of the first tower by the means of all. All towers have the same list of variables. */
 static void average_towers(mr_nn *n, mr_nn_gradients *towers, int k)
 {
     mr_gradient *one = mr_new_array(mr_gradient, k);
     for (int i = 0; i < towers[0].n && mr_scope_ok(&n->s); i++) {
         mr_nn_var v = n->vars.p[towers[0].var[i]];
-        for (int t = 0; t < k; t++)
+        for (int t = 0; t < k; t++) {
+            MR_ASSERT(towers[t].n == towers[0].n && towers[t].var[i] == towers[0].var[i]);
             one[t] = towers[t].g[i];
+        }
         towers[0].g[i] = mean_of(n, &v, one, k);
     }
     mr_free(one);
@@ -380,6 +392,7 @@ static mr_out step_as_float(mr_nn *n)
     return mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), mr_nn_global_step(n));
 }
 
+/* rate * factor^(step / steps); with staircase the exponent is rounded down. */
 mr_out mr_nn_exponential_decay(mr_nn *n, float rate, int64_t steps, float factor, bool staircase)
 {
     mr_out p = mr_emit(&n->s, "RealDiv", step_as_float(n), mr_const_f32(&n->s, (float)steps));
@@ -388,6 +401,7 @@ mr_out mr_nn_exponential_decay(mr_nn *n, float rate, int64_t steps, float factor
     return mr_emit(&n->s, "Mul", mr_const_f32(&n->s, rate), mr_emit(&n->s, "Pow", mr_const_f32(&n->s, factor), p));
 }
 
+/* (rate - end_rate) * (1 - step / steps)^power + end_rate, and end_rate from `steps` on. */
 mr_out mr_nn_polynomial_decay(mr_nn *n, float rate, int64_t steps, float end_rate, float power)
 {
     mr_out all = mr_const_f32(&n->s, (float)steps);
@@ -397,6 +411,7 @@ mr_out mr_nn_polynomial_decay(mr_nn *n, float rate, int64_t steps, float end_rat
                    mr_const_f32(&n->s, end_rate));
 }
 
+/* rates[i] up to and including step bounds[i], then the last of the n_bounds + 1 rates. */
 mr_out mr_nn_piecewise(mr_nn *n, int n_bounds, const int64_t *bounds, const float *rates)
 {
     mr_out step = mr_nn_global_step(n), v = mr_const_f32(&n->s, rates[n_bounds]);

@@ -5,7 +5,10 @@
  * stage's order: from the last nodes of the one to the first nodes of the other, which are those that
  * take values from other tasks. Ranges also contain nodes that no step runs, above all the initial
  * values of variables. Only nodes that the gradients and the loss need are connected; otherwise an
- * edge would make a step run the others. */
+ * edge would make a step run the others.
+ *
+ * Invariants: the ranges of two tasks do not overlap, a variable that a stage makes belongs to it alone (first_var), and
+ * after put_in_order the graph still has no cycle, because the order of every stage follows the data flow. */
 #include "train/pipeline.h"
 
 #include "base/memory.h"
@@ -30,6 +33,8 @@ typedef struct builder {
 } builder;
 
 static int count_nodes(const builder *b) { return b->n->s.graph->nodes.n; }
+
+/* The node numbers of a task; empty until it is built. */
 static span *task_span(builder *b, bool backward, int stage, int micro)
 {
     MR_ASSERT(stage >= 0 && stage < b->p->n_stages && micro >= 0 && micro < b->p->n_micro);
@@ -38,6 +43,7 @@ static span *task_span(builder *b, bool backward, int stage, int micro)
 
 /* ---- forward ---- */
 
+/* Cuts every input into n_micro equal parts along its first dimension. */
 static void split_inputs(builder *b)
 {
     mr_scope *s = &b->n->s;
@@ -63,6 +69,7 @@ static mr_out build_stage(builder *b, int stage, int micro, mr_out x)
     t->from = count_nodes(b);
     mr_out y = b->p->build(b->p->arg, stage, x, b->parts + micro * b->n_inputs);
     t->to = count_nodes(b);
+    MR_ASSERT(t->from <= t->to);
     n->reuse = reuse;
     n->place_with = place;
     mr_nn_at(n, before);
@@ -93,8 +100,11 @@ static void go_forward(builder *b)
 
 /* ---- backward ---- */
 
+/* Adds a micro-batch's gradient to the sum of its variable: dense ones at once, sparse ones to the list, so that their
+ * rows can be concatenated. */
 static void add_up(builder *b, int var, const mr_gradient *g)
 {
+    MR_ASSERT(var >= b->first_var[0] && var < b->first_var[b->p->n_stages]);
     gradient_list *sum = &b->sums[var];
     const mr_nn_var *v = &b->n->vars.p[var];
     const char *before = mr_nn_at(b->n, v->device);
@@ -114,6 +124,7 @@ static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
     mr_out *xs = mr_new_array(mr_out, n_vars + 1), y = b->results[micro * b->p->n_stages + stage];
     mr_gradient *g = mr_new_array(mr_gradient, n_vars + 1);
     bool last = stage == b->p->n_stages - 1;
+    MR_ASSERT(n_vars >= 0 && y.node);
     span *t = task_span(b, true, stage, micro);
     t->from = count_nodes(b);
     for (int i = 0; i < n_vars; i++)
@@ -137,7 +148,7 @@ static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
     mr_free(g);
 }
 
-/* Stages before one without a gradient of its input have nothing to do. */
+/* Stages before one whose input has no gradient have nothing to do. */
 static void go_backward(builder *b)
 {
     for (int m = 0; m < b->p->n_micro; m++) {
@@ -179,6 +190,7 @@ static bool is_open(const mr_node *n)
     return open && !mr_node_is(n, "StopGradient");
 }
 
+/* Whether a node passes gradients to a node that is marked in `trained`. */
 static bool depends_on(const mr_node *n, const bool *trained)
 {
     for (int i = 0; i < n->n_in; i++)
@@ -224,8 +236,10 @@ static void check_task(builder *b, const bool *trained, const int *stage_of, int
     }
 }
 
+/* Checks every forward task. stage_of gives the stage of each node; -1: it was made outside of all stages. */
 static void check_stages(builder *b)
 {
+    MR_ASSERT(b->needed);
     int n_nodes = count_nodes(b);
     bool *trained = find_trained(b);
     int *stage_of = mr_new_array(int, n_nodes);
@@ -270,8 +284,10 @@ static bool is_first(span t, const mr_node *n)
 
 typedef MR_VEC(mr_node *) node_list;
 
+/* Appends the last or the first nodes of a task. Constants and variables are left out: they are ready at any time. */
 static void find_nodes(const builder *b, span t, bool last, node_list *out)
 {
+    MR_ASSERT(t.from <= t.to && t.to <= count_nodes(b));
     for (int i = t.from; i < t.to; i++) {
         mr_node *n = b->n->s.graph->nodes.p[i];
         bool resting = mr_node_is(n, "Const") || mr_node_is(n, "VarHandleOp") || mr_node_is(n, "ReadVariableOp");
@@ -280,6 +296,7 @@ static void find_nodes(const builder *b, span t, bool last, node_list *out)
     }
 }
 
+/* Adds control edges, so that the second task starts when the first is complete. */
 static void order_tasks(builder *b, span before, span behind)
 {
     node_list last = {0}, first = {0};
@@ -317,6 +334,7 @@ static void put_in_order(builder *b, mr_out loss)
 
 /* ---- one update ---- */
 
+/* The mean over the losses of the micro-batches, on the device of the last stage. */
 static mr_out mean_loss(builder *b)
 {
     mr_scope *s = &b->n->s;
@@ -338,6 +356,7 @@ static mr_gradient mean_gradient(builder *b, int var)
 {
     mr_scope *s = &b->n->s;
     const gradient_list *g = &b->sums[var];
+    MR_ASSERT(g->n > 0);
     mr_gradient out = g->p[0];
     mr_out share = mr_const_num(s, b->n->vars.p[var].dtype, 1.0 / b->p->n_micro);
     bool sparse = !g->p[0].dense.node;
@@ -383,6 +402,7 @@ static mr_node *add_update(builder *b, const mr_nn_optimizer *o)
 
 /* ---- building everything ---- */
 
+/* false: the pipeline is not possible, or the scope had an error already. */
 static bool check_pipeline(mr_nn *n, const mr_nn_pipeline *p, int n_inputs)
 {
     if (p->n_stages < 1 || p->n_stages > MR_PIPELINE_MAX || p->n_micro < 1 || p->n_micro > MR_PIPELINE_MAX || n_inputs < 1)

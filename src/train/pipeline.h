@@ -21,8 +21,8 @@ typedef struct mr_nn_pipeline {
     void *arg;
 } mr_nn_pipeline;
 
-/* One step.  inputs have the batch as their first dimension, which must be a multiple of n_micro; *loss is the mean.  NULL after an
- * error, which is in the scope. */
+/* One step.  inputs have the batch as their first dimension, which must be a multiple of n_micro; *loss is the mean.
+ * NULL after an error, which is in the scope. */
 mr_node *mr_nn_pipeline_minimize(mr_nn *n, const mr_nn_pipeline *p, const mr_out *inputs, int n_inputs,
                                   const mr_nn_optimizer *o, mr_out *loss);
 

@@ -24,6 +24,7 @@ struct mr_progress {
     mr_str note;
 };
 
+/* A run that was resumed begins at `start`; the time left is computed from the steps since then. */
 mr_progress *mr_progress_new(FILE *stream, const char *title, int64_t start, int64_t total)
 {
     mr_progress *p = mr_new(mr_progress);
@@ -38,12 +39,14 @@ mr_progress *mr_progress_new(FILE *stream, const char *title, int64_t start, int
     return p;
 }
 
+/* The columns of the terminal; 80 if it does not report them, or very few. */
 static int terminal_width(FILE *f)
 {
     struct winsize w;
     return ioctl(fileno(f), TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 80;
 }
 
+/* At the end the time spent; before that the time left, or nothing as long as there is no progress. */
 static void print_time_left(const mr_progress *p, mr_str *out)
 {
     double spent = (double)(mr_now_ns() - p->began_ns) * 1e-9;
@@ -57,6 +60,7 @@ static void print_time_left(const mr_progress *p, mr_str *out)
 static void print_bar(double share, int width, mr_str *out)
 {
     int full = (int)(share * width);
+    MR_ASSERT(width > 0);
     mr_str_appendc(out, '[');
     for (int i = 0; i < width; i++)
         mr_str_appendc(out, i < full ? '=' : i == full ? '>' : ' ');
@@ -79,6 +83,7 @@ static void compose_line(const mr_progress *p, int width, mr_str *out)
     mr_str_deinit(&text);
 }
 
+/* On a terminal, overwrites the line from its beginning and clears the rest; a newline only after the last one. */
 static void draw_line(mr_progress *p, bool last)
 {
     mr_str line = {0};
@@ -94,6 +99,7 @@ static void draw_line(mr_progress *p, bool last)
     p->drawn_ns = mr_now_ns();
 }
 
+/* Draws on a terminal when the last drawing is old enough, elsewhere with each new tenth before the end. */
 void mr_progress_update(mr_progress *p, int64_t done, const char *note, ...)
 {
     va_list ap;

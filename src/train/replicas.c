@@ -48,6 +48,7 @@ void mr_replicas_free(mr_replicas *r)
  * alike. */
 const char *mr_replicas_place(mr_replicas *r, int64_t bytes)
 {
+    MR_ASSERT(bytes >= 0 && r->n_ps > 0);
     int at = r->next;
     if (r->strategy == MR_REPLICAS_BY_SIZE) { /* the first of those with equal size */
         at = 0;

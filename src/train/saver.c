@@ -42,8 +42,10 @@ static void shards_deinit(shards *s)
     mr_vec_deinit(s);
 }
 
+/* A constant with the names of a shard's variables, or with as many empty strings: whole tensors, no slices. */
 static mr_out strings_const(mr_nn *n, const char *name, const shard *d, bool empty)
 {
+    MR_ASSERT(d->vars.n > 0);
     const char **v = mr_new_array(const char *, d->vars.n + 1);
     for (int i = 0; i < d->vars.n; i++)
         v[i] = empty ? "" : n->vars.p[d->vars.p[i]].name;
@@ -52,11 +54,13 @@ static mr_out strings_const(mr_nn *n, const char *name, const shard *d, bool emp
     return mr_const(mr_as(&n->s, name), t);
 }
 
+/* A string scalar to feed, with a default. */
 static mr_out string_input(mr_nn *n, const char *name, mr_out otherwise)
 {
     return mr_emit_with(mr_as(&n->s, name), "PlaceholderWithDefault", MR_ATTRS({"shape", mr_a_shape(&mr_pshape_scalar)}), otherwise);
 }
 
+/* A SaveV2 of the variables of one shard, on the scope's present device. */
 static mr_node *save_shard(mr_nn *n, mr_out file, const shard *d)
 {
     int k = d->vars.n;
@@ -71,6 +75,7 @@ static mr_node *save_shard(mr_nn *n, mr_out file, const shard *d)
     return save;
 }
 
+/* Nodes added from now on run after these. */
 static void add_controls(mr_nn *n, mr_node *const *nodes, int k)
 {
     for (int i = 0; i < k && mr_scope_ok(&n->s); i++)
@@ -82,6 +87,7 @@ static void add_controls(mr_nn *n, mr_node *const *nodes, int k)
  * still be writing. */
 static mr_node *save_parts(mr_nn *n, mr_nn_saver *s, const shards *all)
 {
+    MR_ASSERT(all->n > 1);
     mr_out *parts = mr_new_array(mr_out, all->n);
     MR_VEC(mr_node *) saved = {0};
     const char *before = n->s.device;
@@ -153,6 +159,8 @@ static mr_node *add_restore(mr_nn *n, mr_out file, const shards *all)
     return done.node;
 }
 
+/* Adds the nodes of a saver below a fresh name, `save` for the first. After an error save or restore may be NULL;
+ * run_with_path refuses that. */
 static mr_nn_saver *saver_new(mr_nn *n, int max_to_keep, bool by_device)
 {
     mr_nn_saver *s = mr_new(mr_nn_saver);
@@ -180,6 +188,7 @@ void mr_nn_saver_free(mr_nn_saver *s) { mr_free(s); }
 /* Runs save or restore with a path. A save gets a random name for its temporary folder. */
 static mr_status *run_with_path(mr_nn_saver *s, mr_session *session, const char *path, mr_node *target)
 {
+    MR_ASSERT(target == s->save || target == s->restore);
     if (!target)
         return mr_error(MR_FAILED_PRECONDITION, "the saver was not built: see the model's status");
     char *folder = mr_printf("_temp_%016llx/part", (unsigned long long)mr_random64());
@@ -235,6 +244,7 @@ static bool is_abandoned(const char *path)
     return stat(mr_path_local(path), &s) == 0 && mr_wall_us() / 1000000 - (int64_t)s.st_mtime > ABANDONED_S;
 }
 
+/* Removes a part that an abandoned save wrote. For mr_dir_each. */
 static mr_status *remove_part(void *ctx, const char *name)
 {
     const removal *r = ctx;
@@ -307,6 +317,7 @@ static mr_status *name_newest(mr_nn_saver *s, const char *folder, const char *pa
     mr_checkpoint_state_add(&state, mr_path_basename(path).p);
     MR_VEC(char *) old = {0};
     int too_many = s->max_to_keep > 0 ? MR_MAX(0, state.paths.n - s->max_to_keep) : 0;
+    MR_ASSERT(too_many < state.paths.n); /* the newest stays */
     for (int i = 0; i < too_many; i++)
         mr_vec_push(&old, state.paths.p[i]);
     memmove(state.paths.p, state.paths.p + too_many, sizeof(char *) * (size_t)(state.paths.n -= too_many));
@@ -321,6 +332,7 @@ static mr_status *name_newest(mr_nn_saver *s, const char *folder, const char *pa
     return st;
 }
 
+/* Saves at PREFIX-STEP, or at PREFIX if step is negative, and names the checkpoint as the newest of its folder. */
 mr_status *mr_nn_save(mr_nn_saver *s, mr_session *session, const char *prefix, int64_t step)
 {
     char *path = step >= 0 ? mr_printf("%s-%lld", prefix, (long long)step) : mr_strdup(prefix);

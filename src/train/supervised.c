@@ -29,6 +29,7 @@
 
 /* ---- adding nodes ---- */
 
+/* Whether a variable before this one is on the same device. */
 static bool seen_device(const mr_nn *n, int upto)
 {
     for (int i = 0; i < upto; i++)
@@ -145,6 +146,7 @@ static mr_session *use_session(mr_supervised *s, bool as_chief, int *era)
     while (!(s->session && (s->chief || !as_chief)) && !s->ending)
         mr_cond_wait(&s->changed, &s->mu);
     mr_session *session = s->ending ? NULL : s->session;
+    MR_ASSERT(!s->session || !s->old); /* recover_session frees the old one before the next era begins */
     s->n_users += session != NULL;
     *era = s->era;
     mr_unlock(&s->mu);
@@ -230,6 +232,7 @@ static mr_status *fatal_of(mr_supervised *s)
 mr_status *mr_supervised_check(mr_supervised *s, mr_session *session, bool *ready)
 {
     int n = s->flags.n;
+    MR_ASSERT(n > 0); /* there is at least the device of the global step */
     mr_tensor **got = mr_new_array(mr_tensor *, n + 1);
     mr_run_args a = {.fetches = s->flags.p, .fetched = got, .n_fetches = n};
     mr_status *st = mr_session_run(session, &a, NULL, NULL);
@@ -259,8 +262,10 @@ static mr_status *prepare_variables(mr_supervised *s, mr_session *session)
     return run_node(session, s->set_flags);
 }
 
+/* `voting` is held during the run, so two threads of this worker do not vote against each other. */
 mr_status *mr_supervised_vote(mr_supervised *s, mr_session *session, bool *chief)
 {
+    MR_ASSERT(s->vote.done);
     mr_lock(&s->voting);
     mr_status *st = mr_nn_vote_run(&s->vote, session, &s->election);
     *chief = s->election.chief;
@@ -301,7 +306,7 @@ static void pause_for(mr_supervised *s, int64_t ns)
 }
 
 /* Publishes the session of the next era, so that mr_supervised_cancel can close it. With NULL it waits
- * until nobody closes it, and the caller may free it. */
+ * until no thread is closing it any more; then the caller may free it. */
 static void set_opening(mr_supervised *s, mr_session *session)
 {
     mr_lock(&s->mu);
@@ -380,7 +385,7 @@ static mr_status *begin_era(mr_supervised *s, mr_session *session, bool chief)
     return st;
 }
 
-/* Follows dist/recovery.c until a session is ready or there is no hope. The new chief removes, once,
+/* Follows dist/recovery.c until a session is ready, or until it gives up. The new chief removes, once,
  * what killed saves left behind. */
 static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
 {
@@ -407,13 +412,14 @@ static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
     return begin_era(s, session, chief);
 }
 
-/* The client's thread only. The era has ended: frees the old session when nobody uses it any more, and
+/* The client's thread only. The era has ended: frees the old session when no thread uses it any more, and
  * opens the next one. */
 static mr_status *recover_session(mr_supervised *s)
 {
     mr_lock(&s->mu);
     while (s->n_users > 0)
         mr_cond_wait(&s->changed, &s->mu);
+    MR_ASSERT(!s->session); /* only this thread begins eras */
     mr_session *old = s->old;
     mr_status *why = s->why, *fatal = mr_status_copy(s->fatal);
     s->old = NULL;
@@ -431,12 +437,14 @@ static mr_status *recover_session(mr_supervised *s)
     return find_way(s, mr_recovery_lost(&s->recovery, why, mr_now_ns()));
 }
 
+/* A failed start leaves no session and no threads, so it can be repeated. */
 mr_status *mr_supervised_start(mr_supervised *s)
 {
     if (s->started)
         return mr_error(MR_FAILED_PRECONDITION, "The supervised session was started already");
     MR_TRY(find_way(s, mr_recovery_begin(&s->recovery, mr_now_ns())));
     s->started = true;
+    MR_ASSERT(s->n_threads == 0);
     return mr_supervised_start_threads(s);
 }
 
@@ -485,6 +493,7 @@ mr_status *mr_supervised_run(mr_supervised *s, const mr_run_args *a)
     return with_session(s, run_once, (void *)(uintptr_t)a);
 }
 
+/* One step of synchronous training. The step is that of the token, which all workers get alike. */
 static mr_status *train_sync(mr_supervised *s, mr_session *session, train_arg *t)
 {
     s->worker.trace = t->trace;
@@ -530,6 +539,7 @@ static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
     if (s->o.sync)
         return train_sync(s, session, t);
     int k = t->a->n_fetches;
+    MR_ASSERT(s->step_after.node);
     mr_out *fetches = mr_new_array(mr_out, k + 1);
     mr_tensor **fetched = mr_new_array(mr_tensor *, k + 1);
     for (int i = 0; i < k; i++)
@@ -642,15 +652,18 @@ mr_status *mr_supervised_step(mr_supervised *s, int64_t *step)
 
 /* ---- finishing ---- */
 
+/* A use_fn: ABORTED, a loss, begins an era with the right chief. */
 static mr_status *confirm_chief(mr_supervised *s, mr_session *session, void *arg)
 {
     (void)arg;
     return mr_supervised_confirm(s, session);
 }
 
+/* A use_fn: tells the chief that this worker is done. */
 static mr_status *leave_barrier(mr_supervised *s, mr_session *session, void *arg)
 {
     (void)arg;
+    MR_ASSERT(s->o.sync);
     return mr_nn_sync_say(s->o.sync, session, s->o.sync->o.worker, MR_SYNC_LEAVE);
 }
 
@@ -722,6 +735,7 @@ void mr_supervised_free(mr_supervised *s)
     if (session)
         mr_status_free(mr_session_close(session));
     mr_supervised_join_threads(s);
+    MR_ASSERT(s->n_users == 0);
     mr_session_free(session);
     mr_recovery_deinit(&s->recovery);
     mr_status_free(s->why);

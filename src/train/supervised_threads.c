@@ -56,6 +56,7 @@ static void lead_barrier(void *arg)
     mr_supervised *s = arg;
     mr_session *session;
     int era;
+    MR_ASSERT(s->o.sync);
     while ((session = mr_supervised_use_as_chief(s, &era))) {
         mr_status *st = mr_nn_sync_lead(s->o.sync, session);
         mr_supervised_unuse(s);
@@ -95,6 +96,7 @@ static mr_status *read_all(const char *path)
 static bool is_newest(const mr_supervised *s, int64_t step)
 {
     mr_checkpoint_state state;
+    MR_ASSERT(s->folder && s->prefix);
     char *path = mr_printf("%s-%lld", s->prefix, (long long)step);
     mr_status *st = mr_checkpoint_state_read(s->folder, &state);
     bool same = !st && state.paths.n && mr_sv_is(mr_path_basename(path), state.paths.p[state.paths.n - 1]);
@@ -168,18 +170,19 @@ static mr_status *send_heartbeat(mr_supervised *s, mr_session *session)
 
 /* The interval of heartbeats: several in each lease, and several in the time after which a silent
  * chief is replaced. 0: there is nothing to report. */
-static int64_t word_ms(const mr_supervised *s)
+static int64_t heartbeat_ms(const mr_supervised *s)
 {
     int64_t lease_ms = s->o.sync ? s->o.sync->o.lease_ms / 6 : 0, chief_ms = s->o.chief_ms / 8;
     return lease_ms && chief_ms ? MR_MIN(lease_ms, chief_ms) : MR_MAX(lease_ms, chief_ms);
 }
 
+/* The thread that sends heartbeats. An error that is not a loss is dropped: the client's runs meet it too. */
 static void say_alive(void *arg)
 {
     mr_supervised *s = arg;
     mr_session *session;
     int era;
-    while (sleep_for(s, MR_MAX(1, word_ms(s))) && (session = mr_supervised_use(s, &era))) {
+    while (sleep_for(s, MR_MAX(1, heartbeat_ms(s))) && (session = mr_supervised_use(s, &era))) {
         mr_report_beat();
         mr_status *st = send_heartbeat(s, session);
         mr_supervised_unuse(s);
@@ -195,11 +198,13 @@ static mr_status *start_thread(mr_supervised *s, const char *name, void (*fn)(vo
     MR_ASSERT(s->n_threads < MR_SUPERVISED_THREADS);
     int e = mr_thread_start(&s->threads[s->n_threads], name, fn, s);
     if (e)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "Could not start a thread: error %d", e);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Cannot start the thread '%s' beside training: %s", name, strerror(e));
     s->n_threads++;
     return NULL;
 }
 
+/* Starts only the threads that this worker can need. A worker that may be elected leads and saves in the eras in which
+ * it is the chief; until then these threads wait. */
 mr_status *mr_supervised_start_threads(mr_supervised *s)
 {
     bool may_lead = s->o.chief || s->o.chief_ms > 0 || s->o.reduce;
@@ -212,6 +217,7 @@ mr_status *mr_supervised_start_threads(mr_supervised *s)
     return NULL;
 }
 
+/* `ending` is set and the session is closed, so every thread returns soon. */
 void mr_supervised_join_threads(mr_supervised *s)
 {
     for (int i = 0; i < s->n_threads; i++)

@@ -34,8 +34,10 @@ static void add_controls(mr_nn *n, mr_node *const *nodes, int k)
             mr_vec_push(&n->s.controls, nodes[i]);
 }
 
+/* A NoOp that runs after all these nodes; NULL after an error. */
 static mr_node *group_nodes(mr_nn *n, const char *name, mr_node *const *nodes, int k)
 {
+    MR_ASSERT(n->s.controls.n == 0);
     add_controls(n, nodes, k);
     mr_out g = mr_scope_ok(&n->s) ? mr_emit0(mr_as(&n->s, name), "NoOp") : MR_NO_OUT;
     n->s.controls.n = 0;
@@ -44,8 +46,10 @@ static mr_node *group_nodes(mr_nn *n, const char *name, mr_node *const *nodes, i
 
 /* ---- queues of int64 tuples ---- */
 
+/* A queue that all processes share by its name. It needs no initial value, and is empty after a restart of its task. */
 static mr_out make_queue(mr_nn *n, const char *name, int width)
 {
+    MR_ASSERT(width >= 1 && width <= 3);
     int types[] = {MR_INT64, MR_INT64, MR_INT64};
     const mr_pshape *shapes[] = {&mr_pshape_scalar, &mr_pshape_scalar, &mr_pshape_scalar};
     return mr_emit0_with(mr_as(&n->s, name), "FIFOQueueV2",
@@ -81,6 +85,7 @@ static mr_out add_enqueue(mr_nn *n, const char *op, mr_out q, const mr_out *valu
 /* A vector of to[worker] copies of a scalar: 0 copies enqueue nothing. */
 static mr_out copies_for_worker(mr_nn *n, mr_out to, int worker, mr_out v)
 {
+    MR_ASSERT(worker >= 0);
     mr_out k = mr_emit(&n->s, "Slice", to, mr_const_vec_i32(&n->s, 1, (int32_t[]){worker}),
                        mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
     return mr_emit(&n->s, "Fill", k, v);
@@ -106,6 +111,7 @@ static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr
 
 /* ---- workers that have left ---- */
 
+/* The variable that exists while the worker has left. */
 static mr_out left_flag(mr_nn *n, int worker)
 {
     const char *name = mr_arena_printf(&n->s.graph->arena, "sync_left_%d", worker);
@@ -144,6 +150,7 @@ static void make_left(maker *m, mr_out events)
 
 /* ---- accumulators ---- */
 
+/* An accumulator beside a variable, shared by all processes under the variable's name. */
 static mr_out make_accumulator(mr_nn *n, const mr_nn_var *v, const mr_pshape *shape, const char *op,
                                const char *reduction)
 {
@@ -204,6 +211,7 @@ static mr_out cut_rows(mr_nn *n, mr_out x, int32_t from)
  * accumulator for its count instead could include a gradient that arrives in between. */
 static void add_count(mr_nn *n, mr_gradient *g, const mr_pshape *s, int64_t *dims)
 {
+    MR_ASSERT(s->rank >= 1 && s->rank <= MR_MAX_RANK);
     mr_out at = mr_const(&n->s, mr_tensor_vector_i64(1, &s->dims[0]));
     for (int i = 0; i < s->rank; i++)
         dims[i] = i ? s->dims[i] : 1;
@@ -263,6 +271,7 @@ static void sync_gradients(maker *m, mr_nn_gradients *g)
 
 /* ---- building everything ---- */
 
+/* Adds the placeholders. With a bounded delay tokens carry the step that is read when they are given. */
 static void make_inputs(maker *m)
 {
     mr_nn_sync *y = m->y;
@@ -294,6 +303,7 @@ static void make_worker(maker *m, mr_out events, mr_out tokens)
     n->s.controls.n = 0;
 }
 
+/* The chief's nodes: reading messages, moving the accumulators to a new stamp, giving tokens, and the update. */
 static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *train)
 {
     mr_out messages = dequeue_all(m->n, events, 3);
@@ -314,6 +324,7 @@ static mr_nn_sync *sync_or_null(mr_nn *n, mr_nn_sync *y)
     return NULL;
 }
 
+/* false: the options are invalid, or the scope had an error already. */
 static bool check_options(mr_nn *n, const mr_nn_sync_options *o)
 {
     enum { MAX_WORKERS = 65536 };
@@ -361,6 +372,7 @@ static void make_both(maker *m, const mr_nn_var *step, mr_node *train)
         mr_vec_push(&y->pushed, train);
         y->give[1] = mr_nn_read(n, step);
     }
+    MR_ASSERT(y->pushed.n > 0); /* else the message "arrived" would not wait for anything */
     mr_out events = make_queue(n, "sync_events", 3);
     for (int i = 0; i < y->o.n_workers; i++)
         tokens[i] = make_queue(n, mr_arena_printf(&n->s.graph->arena, "sync_token_q_%d", i), 2);
@@ -372,6 +384,7 @@ static void make_both(maker *m, const mr_nn_var *step, mr_node *train)
     mr_free(tokens);
 }
 
+/* train is NULL only if the caller's update failed; then the error is in the scope. */
 mr_nn_sync *mr_nn_sync_end(mr_nn_sync *y, mr_nn *n, mr_node *train)
 {
     maker m = {n, y};

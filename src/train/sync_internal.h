@@ -44,7 +44,7 @@ struct mr_nn_sync {
     mr_out left; /* bool [n_workers]: its last message was that it leaves, since the task with the queues started */
     mr_mutex mu;
     mr_sync_figures *figures MR_GUARDED_BY(mu); /* by worker; NULL: this process never led */
-    bool *knew_left; /* the same, from the last time this process led */
+    bool *knew_left; /* by worker: it had left when this process last led; used by the leading thread alone */
     bool *present MR_GUARDED_BY(mu); /* by worker: it has not left; NULL: this process never led */
     MR_VEC(mr_sync_accumulator) accumulators;
     mr_sync_nodes pushed; /* ApplyGradient of each variable; with a bounded delay the update */

@@ -20,6 +20,7 @@ typedef struct small_run {
     int n;
 } small_run;
 
+/* Takes over v; run_within releases it. */
 static void add_feed(small_run *r, mr_out o, mr_tensor *v)
 {
     MR_ASSERT(r->n < MAX_FEEDS);
@@ -55,6 +56,7 @@ static void unref_all(mr_tensor **t, int n)
 
 /* ---- workers ---- */
 
+/* Puts a message into the queue of the chief. Joining and leaving also change the flag beside the queue. */
 static mr_status *send_message(mr_nn_sync *y, mr_session *s, int worker, mr_sync_message message, int64_t stamp)
 {
     small_run r = {.n = 0};
@@ -70,6 +72,7 @@ mr_status *mr_nn_sync_say(mr_nn_sync *y, mr_session *s, int worker, mr_sync_mess
     return send_message(y, s, worker, message, 0);
 }
 
+/* Reads stamp and step of a token, which comes from another process and is checked. */
 static mr_status *take_token(mr_tensor *const t[2], mr_sync_worker *w)
 {
     int64_t stamp = 0, step = 0;
@@ -86,6 +89,7 @@ static mr_status *take_token(mr_tensor *const t[2], mr_sync_worker *w)
  * arrives again, the chief may have lost our message "arrived", so it is sent again. */
 static mr_status *wait_token(mr_nn_sync *y, mr_session *s, int64_t above, mr_sync_worker *w)
 {
+    MR_ASSERT(above >= 0);
     while (w->stamp <= above) {
         small_run r = {.n = 0};
         mr_tensor *t[2];
@@ -181,6 +185,7 @@ typedef struct chief {
     bool knows_left; /* find_left has succeeded */
 } chief;
 
+/* Moves all accumulators to a stamp: gradients with an older one are dropped from now on. */
 static mr_status *set_stamp(chief *c, int64_t stamp)
 {
     small_run r = {.n = 0};
@@ -279,8 +284,14 @@ static int carry_out_some(chief *c, const mr_sync_actions *todo, int from, mr_st
     if (*st)
         return 1;
     memset(MR_DATA(int32_t, to), 0, sizeof(int32_t) * (size_t)n_workers);
-    for (; from + n < todo->n && todo->p[from + n].what == MR_SYNC_TOKEN && (apply || todo->p[from + n].stamp == a->stamp); n++)
-        MR_DATA(int32_t, to)[todo->p[from + n].worker] = 1;
+    for (; from + n < todo->n; n++) {
+        const mr_sync_action *token = &todo->p[from + n];
+        if (token->what != MR_SYNC_TOKEN || (!apply && token->stamp != a->stamp))
+            break;
+        MR_ASSERT(token->worker >= 0 && token->worker < n_workers);
+        MR_DATA(int32_t, to)[token->worker] = 1;
+    }
+    MR_ASSERT(n > 0);
     small_run r = {.n = 0};
     add_feed(&r, c->y->to, to);
     add_feed(&r, c->y->give[0], mr_tensor_scalar_i64(a->stamp));
@@ -299,6 +310,7 @@ static int carry_out_some(chief *c, const mr_sync_actions *todo, int from, mr_st
     return n;
 }
 
+/* Feeds one event to dist/sync.c and carries out its actions, up to the first error. */
 static mr_status *handle_event(chief *c, const mr_sync_event *e)
 {
     mr_sync_actions todo = {0};
@@ -349,6 +361,7 @@ static void note_figures(chief *c)
 {
     int n = c->y->o.n_workers;
     mr_lock(&c->y->mu);
+    MR_ASSERT(!c->y->figures == !c->y->present);
     if (!c->y->figures) {
         c->y->figures = mr_new_array(mr_sync_figures, n);
         c->y->present = mr_new_array(bool, n);
@@ -414,8 +427,11 @@ bool mr_nn_sync_figures(mr_nn_sync *y, int worker, mr_sync_figures *out)
     return known;
 }
 
+/* Handles messages until all workers have left or a run fails. What survives this call is knew_left, the figures and
+ * the list of present workers. */
 mr_status *mr_nn_sync_lead(mr_nn_sync *y, mr_session *s)
 {
+    MR_ASSERT(y->tell && (y->apply || y->o.bounded));
     chief c = {.y = y, .s = s};
     mr_status *st = begin_barrier(&c);
     while (!st && !c.ended) {

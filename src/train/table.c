@@ -1,8 +1,7 @@
 /* train/table.c -- sharded tables: which shard a row is in, gather and stitch, and losses over a sample of the rows.
  *
- *     ids -> Unique -> (shard, row in it) -> DynamicPartition --+-> ResourceGather on shard 0 --+->
- * ParallelDynamicStitch
- *                                                               +-> ResourceGather on shard 1 --+
+ *     ids -> Unique -> (shard, row in it) -> DynamicPartition
+ *         -> ResourceGather on shard 0, ResourceGather on shard 1, ... -> ParallelDynamicStitch
  *
  * Only the gathers run on the devices of the shards, everything else where the ids are used.  Row numbers are int64,
  * because a table may have more rows than an int32 can count. */
@@ -17,9 +16,11 @@
 static int64_t rows_of(const mr_nn_table *t, int shard)
 {
     int64_t each = t->rows / t->n_shards, extra = t->rows % t->n_shards;
+    MR_ASSERT(shard >= 0 && shard < t->n_shards);
     return each + (shard < extra); /* the same for both ways to split */
 }
 
+/* Every shard must have a row, so there are at most as many shards as rows. */
 static void check_table(mr_nn *n, const mr_nn_table *t, const char *name)
 {
     if (t->rows < 1 || t->columns < 1 || t->n_shards < 1 || t->n_shards > t->rows || t->n_shards > 65536)
@@ -97,8 +98,10 @@ static void locate_div(mr_nn *n, const mr_nn_table *t, mr_out ids, mr_out *shard
 
 /* ---- gather and stitch ---- */
 
+/* Gathers rows of one shard, on its device. */
 static mr_out gather_shard(mr_nn *n, const mr_nn_table *t, int shard, mr_out rows)
 {
+    MR_ASSERT(shard >= 0 && shard < t->n_shards && t->shards[shard] < n->vars.n);
     const mr_nn_var *v = &n->vars.p[t->shards[shard]];
     const char *before = mr_nn_at(n, v->device);
     mr_out y = mr_emit_with(&n->s, "ResourceGather", MR_ATTRS({"dtype", mr_a_type(MR_FLOAT)}), v->handle, rows);
@@ -149,6 +152,7 @@ static mr_out shape_behind(mr_nn *n, const mr_nn_table *t, mr_out ids)
     return mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, parts}, {-1, &axis}}, 2);
 }
 
+/* Each distinct row travels once: duplicates are removed before the gather and repeated after it. */
 mr_out mr_nn_table_rows(mr_nn *n, const mr_nn_table *t, mr_out ids)
 {
     mr_out flat = mr_emit(&n->s, "Reshape", cast_to(n, ids, MR_INT64), mr_const_vec_i32(&n->s, 1, (int32_t[]){-1}));
@@ -202,6 +206,7 @@ typedef struct sample {
     mr_out classes, expected_true, expected;
 } sample;
 
+/* Draws distinct classes, with the expected counts of the true and of the drawn ones. */
 static sample draw_sample(mr_nn *n, mr_out true_classes, int64_t sampled, int64_t classes)
 {
     n->next_seed++;

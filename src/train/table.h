@@ -20,15 +20,16 @@ typedef struct mr_nn_table {
     int *shards; /* variables, by shard: numbers in mr_nn.vars; in the graph's arena */
 } mr_nn_table;
 
-/* Variables NAME/part_0 and so on.  shards 0: one for each parameter server, or one.  False after an error, which is in the scope. */
+/* Variables NAME/part_0 and so on.  shards 0: one for each parameter server, or one.  False after an error, which is in
+ * the scope. */
 bool mr_nn_table_init(mr_nn *n, mr_nn_table *t, const char *name, int64_t rows, int64_t columns, int shards,
                        mr_nn_split split, mr_nn_init init);
 /* ids of any shape -> [ids.., columns].  A number outside the table fails the run. */
 mr_out mr_nn_table_rows(mr_nn *n, const mr_nn_table *t, mr_out ids);
 /* x [batch, columns] -> [batch, rows]: the product with every row, computed on the device of each shard. */
 mr_out mr_nn_table_product(mr_nn *n, const mr_nn_table *t, mr_out x);
-/* The softmax loss over the true classes and `sampled` others, drawn log-uniformly: class 0 has to be the most frequent one.
- * x [batch, columns], labels int32 or int64 [batch]; biases has one column. */
+/* The softmax loss over the true classes and `sampled` others, drawn log-uniformly: class 0 has to be the most frequent
+ * one.  x [batch, columns], labels int32 or int64 [batch]; biases has one column. */
 mr_out mr_nn_sampled_softmax(mr_nn *n, const mr_nn_table *weights, const mr_nn_table *biases, mr_out x, mr_out labels,
                               int64_t sampled);
 

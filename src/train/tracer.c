@@ -14,6 +14,7 @@
 
 /* ---- the steps to trace ---- */
 
+/* "20" or "20-24", from step 1 on. */
 static mr_status *parse_range(mr_sv text, mr_traced_range *out)
 {
     mr_sv rest = mr_sv_trim(text), first;
@@ -28,12 +29,16 @@ static mr_status *parse_range(mr_sv text, mr_traced_range *out)
                       MR_SV_ARG(text));
 }
 
+/* The caller's value, else that of the environment variable, else `last`. An empty text counts as not given, and then
+ * the environment is not consulted. */
 static const char *value_or_default(const char *given, const char *variable, const char *last)
 {
     const char *v = given ? given : getenv(variable);
     return v && v[0] ? v : last;
 }
 
+/* The steps are parsed only if there is a folder, so a wrong value of the environment does not stop a run that is not
+ * traced. */
 mr_status *mr_tracer_init(mr_tracer *t, const char *folder, const char *steps, int worker)
 {
     *t = (mr_tracer){.worker = worker};
@@ -68,6 +73,7 @@ mr_str *mr_tracer_begin(mr_tracer *t, int64_t done)
         return NULL;
     for (int i = 0; i < t->ranges.n; i++) {
         mr_traced_range *r = &t->ranges.p[i];
+        MR_ASSERT(r->first >= 1 && r->first <= r->last);
         if (done + 1 < r->first || (done + 1 > r->last && r->met))
             continue;
         wanted = r->met = true;
@@ -82,6 +88,7 @@ static void write_step(mr_tracer *t, const char *kind, const mr_trace_info *info
 {
     mr_pb_writer w;
     mr_writer *file = NULL;
+    MR_ASSERT(t->folder);
     mr_pb_writer_init(&w, metadata);
     mr_trace_info_encode(info, &w);
     char *path =

@@ -25,8 +25,10 @@ static mr_out make_queue(mr_nn *n)
                                   {"shared_name", mr_a_str("chief")}));
 }
 
+/* Element i of a vector, as a vector of one element. */
 static mr_out one_of(mr_nn *n, mr_out v, int i)
 {
+    MR_ASSERT(i >= 0);
     return mr_emit(&n->s, "Slice", v, mr_const_vec_i32(&n->s, 1, (int32_t[]){i}), mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
 }
 
@@ -40,6 +42,7 @@ static mr_out concat_vectors(mr_nn *n, mr_out a, mr_out b)
 static mr_out take_record(mr_nn *n, mr_out queue, mr_node *locked)
 {
     int types[] = {MR_INT64, MR_INT64};
+    MR_ASSERT(locked && n->s.controls.n == 0);
     mr_vec_push(&n->s.controls, locked);
     mr_out size = mr_emit(&n->s, "QueueSizeV2", queue);
     n->s.controls.n = 0;
@@ -72,6 +75,7 @@ static void make_all(mr_nn_vote *v, mr_nn *n)
     n->s.controls.n = 0;
 }
 
+/* On the device of the global step: a task that every worker needs anyway, so losing it stops training in any case. */
 void mr_nn_vote_init(mr_nn_vote *v, mr_nn *n)
 {
     const char *saved;
@@ -116,6 +120,7 @@ mr_status *mr_nn_vote_run(mr_nn_vote *v, mr_session *s, mr_election *e)
 {
     const mr_chief_record nothing = {-2, -2};
     bool again = true;
+    MR_ASSERT(v->done);
     for (int i = 0; i < TRIES && again; i++) {
         mr_chief_record expect, want, found;
         bool go = mr_election_next(e, &expect, &want);
