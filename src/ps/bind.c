@@ -39,8 +39,8 @@ static void on_done(void *arg, mr_ps_task t, const mr_status *st)
     c.done(c.arg, mr_status_copy(st));
 }
 
-/* Begins an op's pull or push. `done` is called exactly once, also after an error; 0: it already
- * was. */
+/* Begins an op's pull or push and returns its task. `done` is called exactly once, also after an error; if that has
+ * happened already, the result is 0. */
 static int64_t start_call(mr_parameter_store *s, const mr_parameter_call *c)
 {
     mr_ps_task task = 0;
@@ -54,6 +54,7 @@ static int64_t start_call(mr_parameter_store *s, const mr_parameter_call *c)
                    .done = on_done,
                    .arg = x};
     mr_status *st = mr_ps_begin(client_of(s), &j, &task);
+    MR_ASSERT(st || task > 0);
     if (!st)
         return task;
     mr_free(x);

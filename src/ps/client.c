@@ -1,9 +1,8 @@
 /* ps/client.c -- a client of the parameter server from start to end: its thread, views, and waiting
  * for tasks.
  *
- * The thread runs from mr_ps_open to mr_ps_close. It wakes everybody who waits on `changed` when a
- * task ends, a view or a table comes, or the manager refuses this client for good. After `closing`
- * nothing is sent, and open tasks end.
+ * The thread runs from mr_ps_open to mr_ps_close. It wakes all waiters on `changed` when a task ends, a view or a table
+ * comes, or the manager refuses this client for good. After `closing` nothing is sent, and open tasks end.
  *
  * A task is in `tasks` from mr_ps_task_begin until its callback has returned, so a caller that
  * waits for it continues after the callback. Its error stays in `failed` until somebody asks for
@@ -81,7 +80,7 @@ static void add_table(mr_ps *ps, mr_ps_table_spec *t)
 }
 
 /* The manager's answer to Join or Watch, on the client's thread. Tables are added before the view
- * is adopted: whoever is woken by the view may use them. */
+ * is adopted: a caller that the view wakes may use them. */
 static void on_news(void *owner, mr_ps_news *n)
 {
     mr_ps *ps = owner;
@@ -114,6 +113,7 @@ static void on_news(void *owner, mr_ps_news *n)
  * least one. The thread does this instead of the waiting callers, because there are several ways to
  * wait: ops, Python, a push that finds no room. */
 static void tell_late_locked(mr_ps *ps, int64_t now_ns) MR_REQUIRES(ps->mu);
+/* Looks ten times per period, because a task becomes late between two looks. */
 static void tell_late_locked(mr_ps *ps, int64_t now_ns)
 {
     uint32_t pos = 0;
@@ -149,6 +149,7 @@ static int64_t tick_client(void *owner, int64_t now_ns)
     return now_ns + (busy ? TICK_NS : IDLE_NS);
 }
 
+/* Copies the counts of the thread to the statistics, which other threads read under the lock. */
 static void count_bytes(mr_ps *ps)
 {
     mr_lock(&ps->mu);
@@ -227,6 +228,7 @@ mr_status *mr_ps_end(mr_ps *ps, mr_ps_task t)
     return st;
 }
 
+/* Whether a task with a number up to `through` is open. */
 static bool any_open_locked(mr_ps *ps, int64_t through) MR_REQUIRES(ps->mu);
 static bool any_open_locked(mr_ps *ps, int64_t through)
 {
@@ -335,7 +337,7 @@ void mr_ps_count(mr_ps *ps, mr_ps_stats *out)
 
 /* ---- start and end ---- */
 
-/* Starts a manager and a server inside this process, which nobody else can reach. *manager is the
+/* Starts a manager and a server inside this process, which other processes cannot reach. *manager is the
  * address, owned by the caller, also on error. */
 static mr_status *open_inside(mr_ps *ps, char **manager)
 {
@@ -452,7 +454,7 @@ mr_status *mr_ps_open(const mr_ps_options *o, mr_ps **out)
 }
 
 /* The last event of the client's thread: cancels all open tasks, so that their callbacks run and
- * whoever waits continues. */
+ * waiting callers continue. */
 static void end_client(void *owner, void *arg)
 {
     mr_ps *ps = owner;
@@ -485,8 +487,10 @@ static void say_goodbye(mr_ps *ps)
     mr_status_free(mr_ps_ask_manager(ps, MR_PS_MANAGER_SERVICE "Leave", &w, &head, 300 * MS, NULL));
 }
 
+/* After the thread has ended. end_client has ended all tasks; those left here were begun after that. */
 static void free_tasks(mr_ps *ps)
 {
+    MR_ASSERT(!ps->inbox.running);
     uint32_t pos = 0;
     uint64_t key;
     void *task;

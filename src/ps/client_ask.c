@@ -38,6 +38,7 @@ static void on_answered(void *owner, mr_ps_ask *a)
     mr_unlock(&ps->mu);
 }
 
+/* On the client's thread, which owns the routes. */
 static void start_question(void *owner, mr_ps_note *n)
 {
     mr_ps *ps = owner;
@@ -63,6 +64,7 @@ static void tell_wait(mr_ps *ps, const char *method, double seconds)
 static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, int64_t until_ns, mr_long_wait *wait,
                            mr_bytes *reply)
 {
+    MR_ASSERT(head->n > sizeof(uint32_t) && wait->begun_ns);
     question *q = mr_new(question);
     q->ps = ps;
     q->method = method;
@@ -70,7 +72,7 @@ static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, in
     q->ask.answered = on_answered;
     if (!mr_bytes_add_copy(&q->body, head->p, head->n)) {
         mr_free(q);
-        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to ask the manager");
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory to ask the parameter manager (%s)", method);
     }
     mr_ps_inbox_put(&ps->inbox, &q->note, start_question);
     mr_lock(&ps->mu);
@@ -364,6 +366,7 @@ static mr_status *read_workers(mr_ps *ps, const mr_bytes *reply, mr_ps_worker_st
     return st;
 }
 
+/* Asks the manager for the workers: at most max rows, *n of them are filled in. */
 static mr_status *ask_for_workers(mr_ps *ps, int64_t timeout_ns, mr_ps_worker_stats *rows, int max, int *n)
 {
     mr_pb_writer w;

@@ -25,6 +25,7 @@ void mr_ps_task_free(mr_ps_client_task *t)
 /* bytes is an upper bound: keys may go as a hash, and floats may be packed. */
 static void add_piece(mr_ps_client_task *t, int range, size_t rows, size_t at)
 {
+    MR_ASSERT(range >= 0 && (t->pieces.n == 0 || mr_vec_last(&t->pieces).range < range));
     mr_vec_push(&t->pieces,
                 (mr_psc_piece){.range = range, .bytes = rows * (t->width * sizeof(float) + sizeof(uint64_t))});
     mr_vec_push(&t->at, at);
@@ -59,12 +60,14 @@ static void split_rows(mr_ps_client_task *t, uint64_t num_keys, int n_ranges, mr
         at = end;
         range++;
     }
+    MR_ASSERT(at == k.n || all);
     mr_vec_push(&t->at, k.n);
     MR_ASSERT(t->at.n == t->pieces.n + 1);
 }
 
 /* ---- checking ---- */
 
+/* Keys come from the API's caller: a list must rise, a range must be inside the table. */
 static mr_status *check_keys(const mr_ps_table_spec *t, mr_ps_keys k)
 {
     if (k.list)

@@ -38,7 +38,7 @@ typedef struct mr_ps_client_task {
     bool ended;
 } mr_ps_client_task;
 
-typedef struct mr_ps_failed { /* the error of a task that nobody has waited for yet */
+typedef struct mr_ps_failed { /* the error of a task that has ended, until a caller asks for it */
     int64_t number;
     mr_status *st;
 } mr_ps_failed;

@@ -32,9 +32,11 @@ typedef struct group { /* a message: parts of one task for one server */
 
 /* The first row of part i, counted in the task. */
 static size_t part_at(const group *g, int i) { return g->task->at.p[g->parts.p[i].piece]; }
+
 static size_t part_rows(const group *g, int i)
 {
     int piece = g->parts.p[i].piece;
+    MR_ASSERT(piece >= 0 && piece < g->task->pieces.n);
     return g->task->at.p[piece + 1] - g->task->at.p[piece];
 }
 
@@ -272,7 +274,7 @@ static void group_send(mr_ps *ps, group *g)
 
 /* ---- answers ---- */
 
-typedef struct said { /* an answer; empty lists stand for MR_OK and 0 of every part */
+typedef struct said { /* an answer; an empty list means MR_OK or 0 for every part */
     mr_ps_numbers codes, epochs, versions;
     mr_sv why;
     bool packed;
@@ -304,6 +306,7 @@ static mr_status *read_said(mr_sv head, int n, said *s)
                               s->codes.n, s->epochs.n, s->versions.n, n);
 }
 
+/* The result of part i. A server may send any number, so unknown codes become UNKNOWN. */
 static mr_code code_of(const said *s, int i)
 {
     uint64_t c = s->codes.n ? s->codes.p[i] : MR_OK;
@@ -438,10 +441,10 @@ static void on_answer(void *owner, mr_ps_ask *ask)
 typedef MR_VEC(group *) groups;
 typedef MR_VEC(mr_ps_client_task *) ended_tasks;
 
+static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a) MR_REQUIRES(ps->mu);
 /* Adds a part to the group of its task and server, or begins a new one. Parts of a task for a
  * server come close together, so only the newest groups are searched. A task that has ended (its
  * push was given up) is represented by an empty one that has only a number. */
-static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a) MR_REQUIRES(ps->mu);
 static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a)
 {
     mr_ps_client_task *t = mr_imap_get(&ps->tasks, (uint64_t)a->task);
@@ -473,7 +476,7 @@ static void add_part_locked(mr_ps *ps, groups *gs, const mr_psc_action *a)
     mr_vec_push(&g->parts, *a);
 }
 
-/* The error that the caller of a failed task gets: a server's own words if there are any, else what
+/* The error that the caller of a failed task gets: the message of a server if there is one, else what
  * happened and where. The caller owns it. */
 static mr_status *end_status(mr_ps *ps, const mr_ps_client_task *t, const mr_psc_action *a)
 {
@@ -493,7 +496,7 @@ static mr_status *end_status(mr_ps *ps, const mr_ps_client_task *t, const mr_psc
                     at ? at : "no server");
 }
 
-/* Keeps the error for mr_ps_end. If nobody asks, the oldest errors are dropped. */
+/* Keeps the error for mr_ps_end. If no caller asks, the oldest errors are dropped. */
 static void remember_failed_locked(mr_ps *ps, int64_t number, const mr_status *st) MR_REQUIRES(ps->mu);
 static void remember_failed_locked(mr_ps *ps, int64_t number, const mr_status *st)
 {
@@ -504,8 +507,8 @@ static void remember_failed_locked(mr_ps *ps, int64_t number, const mr_status *s
     mr_vec_push(&ps->failed, (mr_ps_failed){number, mr_status_copy(st)});
 }
 
-/* The task stays in ps->tasks until its callback has run (tell_ended). */
 static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out) MR_REQUIRES(ps->mu);
+/* Sets the result of a task, once. The task stays in ps->tasks until its callback has run (tell_ended). */
 static void end_task_locked(mr_ps *ps, const mr_psc_action *a, ended_tasks *out)
 {
     mr_ps_client_task *t = mr_imap_get(&ps->tasks, (uint64_t)a->task);
@@ -531,6 +534,7 @@ static void tell_ended(mr_ps *ps, ended_tasks *e)
             e->p[i]->done(e->p[i]->arg, e->p[i]->number, e->p[i]->why);
     mr_lock(&ps->mu);
     for (int i = 0; i < e->n; i++) {
+        MR_ASSERT(e->p[i]->ended && mr_imap_get(&ps->tasks, (uint64_t)e->p[i]->number) == e->p[i]);
         mr_imap_remove(&ps->tasks, (uint64_t)e->p[i]->number);
         mr_ps_task_unref_locked(ps, e->p[i]);
     }

@@ -171,6 +171,7 @@ static void put_varint(mr_str *out, uint64_t v)
     out->p[out->n++] = (char)v;
 }
 
+/* A bit per row; the bits behind the last row are 0. The caller has reserved the room. */
 static void put_bits(mr_str *out, const uint8_t *present, size_t n_rows)
 {
     uint8_t *to = (uint8_t *)out->p + out->n;
@@ -180,6 +181,7 @@ static void put_bits(mr_str *out, const uint8_t *present, size_t n_rows)
     out->n += (n_rows + 7) / 8;
 }
 
+/* The count of present rows, then for each how many absent rows precede it. The caller has reserved the room. */
 static void put_gaps(mr_str *out, const uint8_t *present, size_t n_rows, size_t count)
 {
     put_varint(out, count);
@@ -247,6 +249,7 @@ static void gather_rows(const float *values, const uint8_t *present, size_t n_ro
             memcpy(to + k * width, values + i * width, width * sizeof(float));
         k++;
     }
+    MR_ASSERT(k == count);
 }
 
 /* The bytes behind byte 0, before compression. Values that are already in order are packed without
@@ -440,6 +443,7 @@ mr_status *mr_ps_rows_unpack(mr_sv in, size_t n_rows, int width, mr_ps_rows *out
     return mr_ps_rows_unpack_within(in, n_rows, width, SIZE_MAX, out);
 }
 
+/* On error *out is empty. The row numbers move from the packed form to *out, unless all rows are present. */
 mr_status *mr_ps_rows_unpack_within(mr_sv in, size_t n_rows, int width, size_t most_rows, mr_ps_rows *out)
 {
     mr_status *st = NULL;

@@ -16,7 +16,7 @@
  *
  * float32 is little-endian. Of 16-bit values all low bytes come first, then all high bytes, which
  * Snappy compresses better. Fixed point has a float for each 256 values before them, their scale; a
- * value is a signed integer, and 32767 stands for the scale. It is rounded up or down at random, so
+ * value is a signed integer, and 32767 means the scale. It is rounded up or down at random, so
  * that the mean is right. Fixed point cannot express values that are not finite, and refuses them. */
 #ifndef MR_PS_CODEC_H
 #define MR_PS_CODEC_H

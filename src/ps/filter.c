@@ -41,6 +41,8 @@ static uint64_t mix_bits(uint64_t z)
     return z ^ z >> 31;
 }
 
+/* keep outside of (0, 1) means that every row is kept. Rows that an earlier filter left out draw nothing, but they do
+ * not shift the draws of the others. */
 size_t mr_ps_filter_skip(float *pushed, size_t n, int push_width, float keep, uint64_t seed, uint8_t *present,
                          mr_ps_filter_stats *stats)
 {
@@ -151,13 +153,13 @@ static mr_status *reserve_rows(mr_ps_residuals *r, size_t n)
     return NULL;
 }
 
-/* The index of a key's row. A new key gets a row of zeros; reserve has made the room. */
+/* The index of a key's row. A new key gets a row of zeros; reserve_rows has made the room. */
 static size_t place_of(mr_ps_residuals *r, uint64_t key, bool *is_new)
 {
     uint32_t *at = find_entry(r, key);
     *is_new = !*at;
     if (*is_new) {
-    MR_ASSERT(r->n < r->room);
+        MR_ASSERT(r->n < r->room);
         r->keys[r->n] = key;
         r->waits[r->n] = 0;
         memset(r->rows + r->n * row_stride(r), 0, row_stride(r) * sizeof(float));
@@ -166,8 +168,10 @@ static size_t place_of(mr_ps_residuals *r, uint64_t key, bool *is_new)
     return *at - 1;
 }
 
+/* Changes the flag of a row, and n_waiting with it. */
 static void set_waits(mr_ps_residuals *r, size_t place, bool waits)
 {
+    MR_ASSERT(place < r->n && r->n_waiting <= r->n);
     r->n_waiting += (size_t)waits - r->waits[place];
     r->waits[place] = waits;
 }
@@ -245,6 +249,7 @@ mr_status *mr_ps_residuals_flush(mr_ps_residuals *r, uint64_t **keys, float **va
     for (size_t i = 0; i < r->n; i++)
         if (r->waits[i])
             k[at++] = r->keys[i];
+    MR_ASSERT(at == r->n_waiting);
     qsort(k, at, sizeof *k, by_key);
     for (size_t i = 0; i < at; i++) {
         size_t place = *find_entry(r, k[i]) - 1;

@@ -30,6 +30,7 @@ void mr_ps_graph_update_free(mr_ps_graph_update *g)
     mr_free(g);
 }
 
+/* Output 0 of the operation with this name, which must be of type float. */
 static mr_status *find_output(const mr_ps_graph_update *g, const char *name, mr_out *out)
 {
     mr_node *n = mr_graph_find(g->graph, mr_sv_of(name));
@@ -37,10 +38,12 @@ static mr_status *find_output(const mr_ps_graph_update *g, const char *name, mr_
     if (!n || n->n_out < 1)
         return mr_invalid("The update graph has no operation '%s'", name);
     if (mr_out_type(*out) != MR_FLOAT)
-        return mr_invalid("'%s' of the update graph must have type float", name);
+        return mr_invalid("'%s' of the update graph has type %s, expected float", name,
+                          mr_dtype_name(mr_out_type(*out)));
     return NULL;
 }
 
+/* Refuses ops with state: their result would depend on the order of pushes, or on the server that runs them. */
 static mr_status *check_ops(const mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++)
@@ -115,6 +118,7 @@ mr_status *mr_ps_graph_update_run(mr_ps_graph_update *g, float *rows, const floa
     mr_tensor *fed[N_FEEDS] = {NULL}, *got[2] = {NULL};
     mr_out feeds[N_FEEDS] = {g->feeds[VALUE], g->feeds[GRADIENT], g->feeds[SLOT]};
     mr_status *st = NULL;
+    MR_ASSERT(n > 0);
     MR_GO(take_columns(rows, n, row, g->width, &fed[0]));
     MR_GO(take_columns(gradients, n, (size_t)g->width, g->width, &fed[1]));
     if (g->slots > 0)

@@ -62,6 +62,7 @@ static void run_thread(void *arg)
     mr_unlock(&b->mu);
 }
 
+/* The first tick comes at once. After an error the inbox is as it was before. */
 mr_status *mr_ps_inbox_start(mr_ps_inbox *b, const char *name)
 {
     MR_ASSERT(b->owner && b->tick && !b->running);
@@ -129,6 +130,8 @@ static void answer_question(void *owner, mr_ps_note *n)
     mr_unlock(&q->mu);
 }
 
+/* The question waits behind the notes that are in the inbox already. Called from the thread itself it would wait for
+ * ever. */
 void mr_ps_inbox_ask(mr_ps_inbox *b, void (*fn)(void *owner, void *arg), void *arg)
 {
     if (!b->running) {

@@ -112,6 +112,7 @@ mr_status *mr_ps_keys_unpack(mr_sv in, size_t n, uint64_t num_keys, uint64_t **o
 
 /* ---- shared lists ---- */
 
+/* One allocation for the head and the keys. With keys NULL, the hash stays 0 until the caller sets it. */
 mr_ps_key_list *mr_ps_key_list_new(const uint64_t *keys, size_t n)
 {
     size_t bytes;
@@ -137,6 +138,7 @@ mr_ps_key_list *mr_ps_key_list_ref(mr_ps_key_list *l)
 
 void mr_ps_key_list_unref(mr_ps_key_list *l)
 {
+    MR_ASSERT(!l || __atomic_load_n(&l->refs, __ATOMIC_RELAXED) > 0);
     if (l && __atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) == 0)
         mr_free(l);
 }
@@ -177,6 +179,7 @@ mr_ps_key_cache *mr_ps_key_cache_new(size_t budget_bytes)
     return c;
 }
 
+/* The chain of an owner and a hash. Peers cannot choose their chain, because they do not know the secret. */
 static entry **chain_of(const mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
 {
     const uint64_t both[2] = {owner, hash};
@@ -224,6 +227,7 @@ void mr_ps_key_cache_free(mr_ps_key_cache *c)
         return;
     while (c->ring.newer != &c->ring)
         remove_at(c, find_entry(c, c->ring.newer->owner, c->ring.newer->hash));
+    MR_ASSERT(c->stats.entries == 0 && c->stats.bytes == 0);
     mr_free(c->chains);
     mr_free(c);
 }

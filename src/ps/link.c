@@ -38,6 +38,7 @@ static void news_deinit(mr_ps_news *n)
     mr_vec_deinit(&n->forget);
 }
 
+/* Adds a table to the news; after an error the news is unchanged. */
 static mr_status *take_table(mr_ps_news *n, mr_sv bytes)
 {
     if (n->tables.n >= MR_PS_MAX_TABLES)
@@ -145,7 +146,7 @@ static void start_live(mr_ps_link *l)
     send_call(l, MR_PS_MANAGER_SERVICE "Live", on_live_end, &body, 0);
 }
 
-/* The end of a Watch: news, or a sign of life without any, and then the next Watch. Any error
+/* The end of a Watch: news, or a heartbeat without any, and then the next Watch. Any error
  * counts as the loss of the manager. */
 static void on_watched(void *owner, mr_ps_ask *ask)
 {
@@ -211,6 +212,7 @@ static void on_joined(void *owner, mr_ps_ask *ask)
     mr_free(a);
 }
 
+/* For mr_ps_view_put: the address of a server in the owner's view; never NULL. */
 static const char *address_in(void *map, uint64_t id)
 {
     const char *a = mr_ps_map_address(map, id);

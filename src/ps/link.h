@@ -1,7 +1,7 @@
 /* ps/link.h -- how a parameter server or a client stays in touch with the manager.
  *
- * It joins, and then keeps two calls open. Live is never answered: its end tells each side that the
- * other is gone. Watch is answered as soon as there is news, or after a while as a sign of life,
+ * It joins, and then keeps two calls open. Live is never answered: its end shows each side that the
+ * other is gone. Watch is answered as soon as there is news, or after a while without any, as a heartbeat,
  * and is then made again. When the manager is gone, the link looks for it at the same address until
  * it is back, and joins again with what this side knows. */
 #ifndef MR_PS_LINK_H

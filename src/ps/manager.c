@@ -140,7 +140,7 @@ static mr_status *view_bytes(mr_ps_manager *m, mr_sv *out)
 }
 
 /* The clients that were forgotten since the server last heard. The list is bounded: a server that
- * missed more keeps some clocks for ever, which costs memory but does no harm. */
+ * missed more never drops some clocks, which costs memory but does no harm. */
 static void put_forgotten(mr_pb_writer *w, const mr_ps_manager *m, const mr_ps_person *p)
 {
     uint64_t missed = m->forgot - MR_MIN(p->forgot, m->forgot);
@@ -179,7 +179,7 @@ mr_status *mr_ps_manager_news(mr_ps_manager *m, const mr_ps_person *p, bool join
     return mr_ps_head_end_alone(&w, &head, out);
 }
 
-/* Also used as a sign of life, with nothing new in it. */
+/* Also used as a heartbeat, with nothing new in it. */
 void mr_ps_manager_tell(mr_ps_manager *m, mr_ps_person *p)
 {
     mr_bytes body = {0};
@@ -189,7 +189,7 @@ void mr_ps_manager_tell(mr_ps_manager *m, mr_ps_person *p)
     mr_ps_manager_answer(&p->watch, st, &body);
 }
 
-/* Answering a Watch removes nobody from the list. */
+/* Answering a Watch removes no member from the list, so the loop is safe. */
 static void tell_all(mr_ps_manager *m)
 {
     for (int i = 0; i < m->people.n; i++)
@@ -203,6 +203,7 @@ static void tell_all(mr_ps_manager *m)
  * maximum. */
 static void forget_client(mr_ps_manager *m, uint64_t client)
 {
+    MR_ASSERT(m->forgotten.n <= MR_PS_MAX_GONE && (uint64_t)m->forgotten.n <= m->forgot);
     if (m->forgotten.n >= MR_PS_MAX_GONE) {
         int half = m->forgotten.n / 2;
         memmove(m->forgotten.p, m->forgotten.p + half,
@@ -290,7 +291,7 @@ void mr_ps_manager_lost(mr_ps_manager *m, mr_ps_person *p)
 
 /* ---- time ---- */
 
-/* One member's timers: a sign of life for its Watch, and what its silence means. May free it. */
+/* One member's timers: a heartbeat for its Watch, and what its silence means. May free it. */
 static void look_at(mr_ps_manager *m, mr_ps_person *p, int64_t now_ns)
 {
     int64_t silent_ns = now_ns - p->heard_ns;
@@ -334,6 +335,7 @@ static int64_t tick_manager(void *owner, int64_t now_ns)
 
 /* ---- start and end ---- */
 
+/* 0 means the default everywhere. */
 static mr_status *check_options(const mr_ps_manager_options *o)
 {
     if (o->replicas < 0 || o->replicas > MR_PS_MAX_REPLICAS)

@@ -46,7 +46,7 @@ static void table_gone(void *owner, mr_ps_held *h)
 }
 
 /* Answers the Table calls whose table is known to all servers, or whose time is over. A server that
- * hears of a table later refuses its pushes until then, and clients repeat them. */
+ * gets the table later refuses its pushes until then, and clients repeat them. */
 void mr_ps_manager_check_tables(mr_ps_manager *m, int64_t now_ns)
 {
     for (int i = m->new_tables.n - 1; i >= 0; i--) {
@@ -91,6 +91,7 @@ static mr_status *add_table(mr_ps_manager *m, mr_sv bytes, int *out)
         mr_free(t);
         return st;
     }
+    MR_ASSERT(m->tables.n < MR_PS_MAX_TABLES);
     *out = m->tables.n;
     mr_vec_push(&m->tables, t);
     return NULL;
@@ -358,6 +359,7 @@ static void do_restore(mr_ps_manager *m, mr_net_call *c, const asked *q)
     mr_ps_reply(c, st, &body);
 }
 
+/* One worker of the answer to Workers: its name, its iterations, and how long it has waited for others. */
 static void put_worker(mr_ps_manager *m, mr_pb_writer *w, const mr_ps_person *p, int64_t now_ns)
 {
     const mr_delay_worker *d = mr_delay_find(&m->delay, (int64_t)p->id);
@@ -368,7 +370,7 @@ static void put_worker(mr_ps_manager *m, mr_pb_writer *w, const mr_ps_person *p,
     mr_pb_end(w, mark);
 }
 
-/* Needs no member: anybody may ask for statistics. */
+/* The caller need not be a member: statistics are for any process that can reach the manager. */
 static void do_workers(mr_ps_manager *m, mr_net_call *c)
 {
     mr_pb_writer w;
@@ -418,7 +420,7 @@ static mr_status *read_asked(mr_sv head, asked *q)
     return mr_pb_reader_status(&r, "a request to the parameter manager");
 }
 
-/* Any call of a member is a sign of life. A peer that has not joined gets NOT_FOUND, which makes it
+/* Any call of a member counts as a heartbeat. A peer that has not joined gets NOT_FOUND, which makes it
  * join. */
 static void dispatch_call(mr_ps_manager *m, mr_net_call *c, const char *method, const asked *q)
 {

@@ -1,7 +1,7 @@
 /* ps/manager_internal.h -- the manager's state, for its two files.
  *
  * manager.c keeps the members (who joined, who is silent) and sends them news; manager_calls.c has
- * the methods. The manager's thread owns all of it. A person is a member: a server or a worker. */
+ * the methods. The manager's thread owns all of it. A member (mr_ps_person) is a server or a worker. */
 #ifndef MR_PS_MANAGER_INTERNAL_H
 #define MR_PS_MANAGER_INTERNAL_H
 
@@ -22,9 +22,9 @@ typedef struct mr_ps_held_call { /* an open call of a member */
 struct mr_ps_person { /* a server or a worker that joined */
     uint64_t id;
     bool server, observer;
-    bool silent; /* a worker that others do not wait for, but that may come back */
+    bool silent; /* a worker that is lost: the others do not wait for it, but it may come back */
     char *name, *address;
-    int64_t heard_ns;
+    int64_t heard_ns; /* time of its last call */
     uint64_t epoch, forgot; /* what it knows, by its last Watch */
     int tables;             /* likewise */
     int64_t watched_ns;  /* since when its Watch is held */
@@ -66,7 +66,7 @@ mr_ps_person *mr_ps_person_find(mr_ps_manager *m, uint64_t id); /* NULL: unknown
 mr_ps_person *mr_ps_person_add(mr_ps_manager *m, uint64_t id, bool server); /* NULL: too many, or the id is taken */
 /* Forgets and frees a member. Its open calls end with `why`, which is taken over. */
 void mr_ps_person_remove(mr_ps_manager *m, mr_ps_person *p, mr_status *why);
-/* Carries out m->actions, empties them, and sends news to everybody who lacks some. */
+/* Carries out m->actions, empties them, and sends news to every member that lacks some. */
 void mr_ps_manager_act(mr_ps_manager *m);
 /* A member is lost: its connection broke, or it was silent for too long. A server is freed. */
 void mr_ps_manager_lost(mr_ps_manager *m, mr_ps_person *p);

@@ -3,7 +3,7 @@
  * A held call may be cancelled (on the transport's thread) while it is being answered (on ours).
  * The second of the two frees it. This is safe because the cancel callback sets `noted` before it
  * puts its note in, and the transport's reply does not return while a cancel callback runs. So
- * after the reply `noted` tells for certain whether a note will come. */
+ * after the reply `noted` is final: it says whether a note will come. */
 #include "ps/peers.h"
 
 #include "base/clock.h"
@@ -18,6 +18,7 @@ static mr_net *_Atomic inside_by;
 
 void mr_ps_inside_by(mr_net *net) { atomic_store(&inside_by, net); }
 
+/* The transport of addresses inside this process. */
 static mr_net *inside_net(void)
 {
     mr_net *n = atomic_load(&inside_by);
@@ -31,6 +32,7 @@ static bool is_inside(const char *address)
     return strncmp(address, MR_PS_INSIDE, sizeof MR_PS_INSIDE - 1) == 0;
 }
 
+/* Opens a connection by the transport that fits the address. No bytes are sent yet. */
 static mr_status *open_route(const char *address, mr_net **net, mr_net_peer **peer)
 {
     if (!is_inside(address))
@@ -88,6 +90,7 @@ void mr_ps_routes_close(mr_ps_routes *w)
 
 /* ---- requests ---- */
 
+/* The end of a request, now on the inbox's thread. */
 static void on_answer(void *owner, mr_ps_note *n)
 {
     mr_ps_ask *a = (mr_ps_ask *)((char *)n - offsetof(mr_ps_ask, note));
@@ -99,6 +102,7 @@ static void on_answer(void *owner, mr_ps_note *n)
 static void on_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     mr_ps_ask *a = (mr_ps_ask *)r;
+    MR_ASSERT(!a->st && a->reply.n == 0);
     a->st = st;
     a->reply = *reply;
     *reply = (mr_bytes){0};
@@ -143,7 +147,7 @@ struct mr_ps_listeners {
     const char *service;
 };
 
-/* Listens at an address of its own. d->address gets the port that the system chose. */
+/* Listens at a separate address, not at that of a task. d->address gets the port that the system chose. */
 static mr_status *open_listeners(mr_ps_listeners *d, const char *address, void (*handle)(void *arg, mr_net_call *c),
                              void *arg)
 {

@@ -1,7 +1,7 @@
 /* ps/request.c -- a client's push, pull or reduction as a message.
  *
  * Unpacking goes in three steps: lay_out says which rows belong to which part, find_list gets the
- * keys, and fill or fill_packed puts keys and floats into one blob that pushes and records then
+ * keys, and fill_blob or fill_packed puts keys and floats into one blob that pushes and records then
  * share. The message comes from a client and may be wrong in any way: every size is compared with
  * the bytes that exist before memory is allocated for it.
  *
@@ -18,6 +18,7 @@ void mr_ps_request_deinit(mr_ps_request *q)
     mr_vec_deinit(&q->counts);
 }
 
+/* Writes fields 1 to 23 of Request; zeros and empty lists are left out. The keys and values follow as raw bytes. */
 void mr_ps_request_put(mr_pb_writer *w, const mr_ps_request *q)
 {
     mr_pb_put_fixed64(w, 1, q->client);
@@ -101,9 +102,10 @@ mr_status *mr_ps_request_get(mr_sv head, int n_ranges, mr_ps_request *q)
     return NULL;
 }
 
-/* The keys that the request's range and the range's range have in common; possibly none. */
+/* The keys that the request asks for and that are in the range of part i; possibly none. */
 mr_ps_keys mr_ps_request_range(const mr_ps_request *q, uint64_t num_keys, int n_ranges, int i)
 {
+    MR_ASSERT(i >= 0 && i < q->ranges.n);
     int range = (int)q->ranges.p[i];
     uint64_t from = MR_MAX(q->first, mr_ps_range_first(num_keys, n_ranges, range));
     uint64_t end = MR_MIN(q->first + q->n, mr_ps_range_first(num_keys, n_ranges, range + 1));
@@ -210,7 +212,7 @@ static mr_status *fill_blob(const mr_ps_request *q, const mr_ps_frame *f, const 
     return mr_ps_frame_read(f, key_raw, floats, u->blob->data + keys);
 }
 
-/* The counterpart of fill for packed values. Rows that the packing left out disappear from the
+/* The counterpart of fill_blob for packed values. Rows that the packing left out disappear from the
  * parts; for a range of keys the rows that remain become a list. */
 static mr_status *gather_rows(const mr_ps_request *q, const mr_ps_key_list *l, const mr_ps_rows *rows,
                               size_t width, mr_ps_unpacked *u)
@@ -240,7 +242,7 @@ static mr_status *gather_rows(const mr_ps_request *q, const mr_ps_key_list *l, c
     return NULL;
 }
 
-/* `most` limits the unpacked rows, because a few packed bytes may stand for many rows. */
+/* `most` limits the unpacked rows, because a few packed bytes may describe many rows. */
 static mr_status *fill_packed(const mr_ps_request *q, const mr_ps_frame *f, const mr_ps_key_list *l,
                               size_t width, size_t most, mr_ps_unpacked *u)
 {

@@ -4,12 +4,11 @@
  * The server's thread (ps/inbox.h) owns all state except the fields under `mu`, which callers of
  * the API wait on. Three facts hold between two notes of the inbox:
  *
- * - `ranges` is NULL until the manager's first message says how many ranges there are; after that
- *   the
- * number never changes.
+ * - `ranges` is NULL until the manager's first message says how many ranges there are; after that the number never
+ *   changes.
  * - `actions` is empty: each event of a range is followed by mr_ps_server_act.
- * - After `closing` no view, table or call is accepted. The next turn sets `closed`, answers every
- * open call with UNAVAILABLE and closes the connections, so that peers notice at once. */
+ * - After `closing` no view, table or call is accepted. The next turn sets `closed`, answers every open call with
+ *   UNAVAILABLE and closes the connections, so that peers notice at once. */
 #include "base/long_wait.h"
 #include "ps/server_internal.h"
 
@@ -113,6 +112,7 @@ static void on_news(void *owner, mr_ps_news *n)
     mr_unlock(&s->mu);
 }
 
+/* Only marks the server as closing; turn_server answers the open calls. The first error is kept. */
 void mr_ps_server_fail(mr_ps_server *s, mr_status *st)
 {
     mr_warn("parameters: this server stops: %s", mr_status_message(st));
@@ -165,7 +165,7 @@ void mr_ps_server_report(mr_ps_server *s, int range, const mr_psr_action *about)
 
 /* The answer to Leave. The manager answers when this server's ranges have moved to others. While it
  * cannot be reached, or a new manager does not know this server yet, tick_server() asks again; any other
- * end wakes everybody in mr_ps_server_hand_over. */
+ * end wakes all waiters in mr_ps_server_hand_over. */
 static void on_left(void *owner, mr_ps_ask *a)
 {
     mr_ps_server *s = owner;
@@ -185,8 +185,10 @@ static void on_left(void *owner, mr_ps_ask *a)
     free_ask(owner, a);
 }
 
+/* Asks the manager to move this server's ranges to others; on_left gets the answer. */
 static void ask_to_leave(mr_ps_server *s)
 {
+    MR_ASSERT(s->leave_until_ns > 0);
     mr_pb_writer w;
     mr_str head = {0};
     mr_ps_ask *a = mr_new(mr_ps_ask);
@@ -262,7 +264,7 @@ static void turn_server(void *owner)
     mr_ps_server_flush(s);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 /* Starts the thread, then the listener: calls may arrive as soon as the listener is open. */
 static mr_status *start_server(mr_ps_server *s, const mr_ps_server_options *o, struct mr_server *task)

@@ -68,21 +68,21 @@ static void mark_rows(uint64_t *map, const merging *m, const mr_ps_keys *k)
 }
 
 /* Returns the number of distinct rows. */
-static size_t mark_all(uint64_t *map, size_t messages, const merging *m)
+static size_t mark_all(uint64_t *map, size_t words, const merging *m)
 {
     size_t n = 0;
     for (int i = 0; i < m->r->entries.n; i++)
         if (is_of(&m->r->entries.p[i], m->table))
             mark_rows(map, m, &m->r->entries.p[i].change.keys);
-    for (size_t i = 0; i < messages; i++)
+    for (size_t i = 0; i < words; i++)
         n += (size_t)__builtin_popcountll(map[i]);
     return n;
 }
 
 /* Writes the keys of the set bits in rising order. */
-static void list_keys(const uint64_t *map, size_t messages, uint64_t first, uint64_t *out)
+static void list_keys(const uint64_t *map, size_t words, uint64_t first, uint64_t *out)
 {
-    for (size_t i = 0; i < messages; i++)
+    for (size_t i = 0; i < words; i++)
         for (uint64_t bits = map[i]; bits; bits &= bits - 1)
             *out++ = first + i * WORD + (uint64_t)__builtin_ctzll(bits);
 }
@@ -91,7 +91,7 @@ static void list_keys(const uint64_t *map, size_t messages, uint64_t first, uint
 
 /* Puts the rows in place of the pushes. all: every row of the range was touched, so no key list is
  * needed. Without memory the pushes go as they are. */
-static void replace_pushes(merging *m, const uint64_t *map, size_t messages, size_t n, bool all)
+static void replace_pushes(merging *m, const uint64_t *map, size_t words, size_t n, bool all)
 {
     MR_ASSERT(n > 0 && n <= m->n_rows && m->pushes > 1);
     size_t row = mr_ps_table_row_floats(m->spec), keys = all ? 0 : n * sizeof(uint64_t);
@@ -101,7 +101,7 @@ static void replace_pushes(merging *m, const uint64_t *map, size_t messages, siz
     mr_ps_change c = {.kind = MR_PS_CHANGE_SET, .table = m->table, .keys = {.first = m->first, .n = n},
                       .floats = (const float *)(b->data + keys)};
     if (!all) {
-        list_keys(map, messages, m->first, (uint64_t *)b->data);
+        list_keys(map, words, m->first, (uint64_t *)b->data);
         c.keys.list = (const uint64_t *)b->data;
     }
     mr_ps_store_read(m->store, m->table, m->range, c.keys, true, (float *)(b->data + keys));
@@ -115,23 +115,23 @@ static void replace_pushes(merging *m, const uint64_t *map, size_t messages, siz
     }
 }
 
-/* A bitmap over the range pays only if the record has at least one key for each word of it; fewer
+/* A bitmap over the range pays only if the record has at least one key for each of its 64-bit words; fewer
  * keys hardly overlap. */
 static void merge_table(merging *m)
 {
     if (!count_pushes(m))
         return;
-    size_t messages = (m->n_rows + WORD - 1) / WORD;
-    if (messages > m->n_keys)
+    size_t words = (m->n_rows + WORD - 1) / WORD;
+    if (words > m->n_keys)
         return;
-    uint64_t *map = mr_try_calloc(messages, sizeof *map);
+    uint64_t *map = mr_try_calloc(words, sizeof *map);
     if (!map)
         return;
-    size_t n = mark_all(map, messages, m);
+    size_t n = mark_all(map, words, m);
     bool all = n == m->n_rows;
     size_t bytes = n * ((all ? 0 : sizeof(uint64_t)) + mr_ps_table_row_floats(m->spec) * sizeof(float));
     if (bytes < m->bytes)
-        replace_pushes(m, map, messages, n, all);
+        replace_pushes(m, map, words, n, all);
     mr_free(map);
 }
 

@@ -53,6 +53,7 @@ void mr_ps_server_end_pushes(mr_ps_server *s)
 {
     while (s->pushes)
         push_end(s->pushes, mr_error(MR_UNAVAILABLE, "The parameter server was stopped"), NULL);
+    MR_ASSERT(s->line || s->under_way == 0); /* only waiting pulls are left under way */
 }
 
 /* The answer of a push that succeeded in full is empty, which is the common case. */

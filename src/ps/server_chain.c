@@ -41,6 +41,7 @@ static void drop_kept(mr_ps_range_state *s, uint64_t through)
     if (n > 0)
         memmove(s->kept.p, s->kept.p + n, (size_t)(s->kept.n - n) * sizeof *s->kept.p);
     s->kept.n -= n;
+    MR_ASSERT(s->kept.n == 0 || s->kept.p[0].version > through);
 }
 
 void mr_ps_range_state_deinit(mr_ps_range_state *s)

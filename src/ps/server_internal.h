@@ -8,8 +8,7 @@
  *     server_copy.c   copies of a range, for members that catch up
  *     server_aggregate.c  merges the pushes of a record for the members behind the head
  *
- * The server's thread owns all of it, except what `mu` guards. A range is what the documentation
- * calls a range. */
+ * The server's thread owns all of it, except what `mu` guards. */
 #ifndef MR_PS_SERVER_INTERNAL_H
 #define MR_PS_SERVER_INTERNAL_H
 

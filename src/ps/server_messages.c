@@ -113,6 +113,7 @@ static void put_record(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, con
     mr_pb_end(w, mark);
 }
 
+/* Field 2 of Chain: one message about one range. */
 static void put_message(mr_pb_writer *w, raw_out *raw, const mr_ps_server *s, const mr_ps_message *message)
 {
     size_t mark = mr_pb_begin(w, 2);
@@ -175,6 +176,7 @@ static void send_messages(mr_ps_server *s, mr_ps_outbox *b)
                     mr_now_ns() + CHAIN_NS);
 }
 
+/* Nothing is sent after `closing`: the messages are freed with their outboxes. */
 void mr_ps_server_flush(mr_ps_server *s)
 {
     for (int i = 0; i < s->outboxes.n && !s->closing; i++)
@@ -252,6 +254,8 @@ static mr_status *get_record(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob 
     return st;
 }
 
+/* A parse error is left in r. Kind and epoch are not checked here; the range is, if r has no error. After any error
+ * the caller still calls mr_ps_message_deinit. */
 mr_status *mr_ps_message_get(const mr_ps_server *s, mr_pb_reader *r, mr_ps_blob *raw, size_t *at, mr_ps_message *w)
 {
     mr_pb_reader sub;

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 
 #define MAX_ANSWER ((size_t)1 << 30)
-#define LINE_NS INT64_C(1000000000) /* longest wait in line; after it the client is told to try again */
+#define LINE_NS INT64_C(1000000000) /* longest wait in line; after it the client gets UNAVAILABLE and tries again */
 
 enum { MAX_LINE = 1024 };
 
@@ -132,6 +132,7 @@ size_t mr_ps_server_room(const mr_ps_server *s)
     return s->memory ? s->memory - MR_MIN(s->memory, taken) : SIZE_MAX;
 }
 
+/* Whether an answer may be made now: it fits, or no other answer is being sent. */
 static bool may_answer(const mr_ps_server *s, size_t bytes)
 {
     return bytes <= mr_ps_server_room(s) || atomic_load(&s->answers->bytes) == 0;
@@ -199,6 +200,7 @@ static mr_status *answer_pull(mr_ps_server *s, const mr_net_call *c, bool first,
 static void leave_line(mr_ps_server *s, mr_ps_waiting_pull *w)
 {
     mr_ps_waiting_pull **at = &s->line;
+    MR_ASSERT(s->line && s->n_line > 0);
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
@@ -239,6 +241,7 @@ static mr_status *no_room(size_t bytes)
     return mr_error(MR_UNAVAILABLE, "No memory for a pull of %zu bytes at present", bytes);
 }
 
+/* A pull waits behind those in line, even if there is room for it. A full line is answered UNAVAILABLE at once. */
 void mr_ps_server_pull(mr_ps_server *s, mr_net_call *c)
 {
     size_t later;

@@ -36,6 +36,7 @@ static mr_status *copy_columns(const float *rows, size_t n, size_t row, size_t f
     return NULL;
 }
 
+/* Rows first .. first + n - 1, all columns. */
 static mr_slice slice_of(uint64_t first, size_t n, size_t width)
 {
     mr_slice s = {.rank = 2};
@@ -51,6 +52,7 @@ static mr_status *add_columns(mr_bundle_writer *w, const mr_ps_table_spec *t, co
                               const float *rows, uint64_t first, size_t n, size_t from, size_t width)
 {
     mr_tensor *part = NULL;
+    MR_ASSERT(n > 0 && first + n <= t->o.num_keys && from + width <= mr_ps_table_row_floats(t));
     mr_shape full = {.rank = 2, .dims = {(int64_t)t->o.num_keys, (int64_t)width}};
     mr_slice slice = slice_of(first, n, width);
     char *name = mr_printf("%s%s", t->name, end);
@@ -95,6 +97,7 @@ static mr_status *save_rows(mr_ps *ps, int table, mr_bundle_writer *w)
     return st;
 }
 
+/* Stores the table's description as NAME/options, from which load_table makes the table again. */
 static mr_status *save_options(const mr_ps_table_spec *t, mr_bundle_writer *w)
 {
     mr_pb_writer pb;

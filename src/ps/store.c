@@ -24,6 +24,7 @@ static size_t range_rows(const mr_ps_store *s, const mr_ps_table_spec *t, int ra
     return (size_t)(mr_ps_range_first(t->o.num_keys, s->n_ranges, range + 1) - *first);
 }
 
+/* The values, and what the rule or the graph keeps beside them. */
 static int n_planes(const mr_ps_table_spec *t)
 {
     return t->o.update == MR_PS_GRAPH ? 1 + (t->o.graph_slots > 0) : mr_ps_rule_planes(&t->rule);
@@ -37,6 +38,7 @@ static size_t plane_width(const mr_ps_table_spec *t, int plane)
 /* All planes before it have the width of the values; only the last one of a graph may differ. */
 static float *plane_of(const mr_ps_table_spec *t, const mr_ps_part *p, size_t n_rows, int plane)
 {
+    MR_ASSERT(p->planes && plane >= 0 && plane < n_planes(t));
     return p->planes + (size_t)plane * n_rows * (size_t)t->o.width;
 }
 
@@ -101,6 +103,7 @@ mr_status *mr_ps_store_add(mr_ps_store *s, mr_ps_table_spec *t)
 static void *take_memory(mr_ps_store *s, size_t n_rows, size_t bytes_a_row)
 {
     size_t bytes;
+    MR_ASSERT(n_rows > 0);
     if (!mr_size_mul(n_rows, bytes_a_row, &bytes) ||
         (s->limit && (s->used > s->limit || bytes > s->limit - s->used)))
         return NULL;
@@ -232,6 +235,7 @@ mr_status *mr_ps_store_check(mr_ps_store *s, int range, const mr_ps_change *c)
 
 /* ---- changing ---- */
 
+/* The row of the i-th key in its range, which begins with key `first`. */
 static inline size_t row_at(mr_ps_keys k, uint64_t first, size_t i)
 {
     return (size_t)((k.list ? k.list[i] : k.first + i) - first);

@@ -23,7 +23,7 @@ typedef enum mr_ps_change_kind {
     MR_PS_CHANGE_PUSH,    /* floats: push_width per key */
     MR_PS_CHANGE_SET,     /* floats: whole rows, for each key the values and then the other planes */
     MR_PS_CHANGE_ALGEBRA, /* of the whole range */
-    MR_PS_CHANGE_NONE,    /* no change: stands for a push that was given up */
+    MR_PS_CHANGE_NONE,    /* no change: in place of a push that was given up */
     MR_PS_CHANGE_KINDS
 } mr_ps_change_kind;
 

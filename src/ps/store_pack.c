@@ -16,6 +16,7 @@
 
 static size_t rows_of(const mr_ps_store *s, int table, int range)
 {
+    MR_ASSERT(table >= 0 && table < s->tables.n && range >= 0 && range < s->n_ranges);
     uint64_t n = s->tables.p[table]->o.num_keys;
     return (size_t)(mr_ps_range_first(n, s->n_ranges, range + 1) - mr_ps_range_first(n, s->n_ranges, range));
 }
@@ -50,6 +51,7 @@ static void put_part(mr_pb_writer *w, const mr_ps_store *s, int table, int range
     mr_pb_end(w, mark);
 }
 
+/* All tables of a range, as they are now. On error out may hold a part of it; the caller frees it. */
 mr_status *mr_ps_store_pack(const mr_ps_store *s, int range, mr_str *out)
 {
     mr_pb_writer w;
@@ -203,6 +205,7 @@ void mr_ps_staged_deinit(mr_ps_staged *staged)
     *staged = (mr_ps_staged){0};
 }
 
+/* Tables that were added after the staging have initial values, as they had before. */
 void mr_ps_store_install(mr_ps_store *s, int range, mr_ps_staged *staged)
 {
     MR_ASSERT(staged->parts && staged->n <= s->tables.n);

@@ -178,7 +178,7 @@ static void set_defaults(mr_ps_rule *r)
     }
 }
 
-/* A negative rate is allowed where it only turns the direction. */
+/* A negative rate is allowed where it only reverses the direction of a step. */
 static mr_status *check_rule(const mr_ps_rule *r)
 {
     const char *name = facts[r->kind].name;
@@ -250,10 +250,11 @@ int mr_ps_rule_push_width(const mr_ps_rule *r)
 
 /* ---- rows ---- */
 
-/* Adagrad and FTRL start their sums at a, RMSProp its mean square at 1, as TensorFlow's ranges do. */
+/* Adagrad and FTRL start their sums at a, RMSProp its mean square at 1, as TensorFlow's slots do. */
 void mr_ps_rule_start(const mr_ps_rule *r, float *planes, size_t n_rows)
 {
     size_t plane = n_rows * (size_t)r->width;
+    MR_ASSERT((unsigned)r->kind < MR_RULE_KINDS && r->width >= 1);
     float first = r->kind == MR_RULE_RMSPROP                                    ? 1
                   : r->kind == MR_RULE_ADAGRAD || r->kind == MR_RULE_FTRL ? r->a
                                                                                 : 0;

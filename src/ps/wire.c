@@ -34,7 +34,7 @@ static mr_ps_tally *count_in(mr_ps_tally *t, size_t n)
     return t;
 }
 
-/* Also the last holder of the tally may end here, after the server is gone. */
+/* Gives back what count_in took. The last reference may be dropped here, after the server is gone. */
 static void count_out(mr_ps_tally *t, size_t n)
 {
     MR_ASSERT(atomic_load(&t->bytes) >= n);
@@ -82,6 +82,7 @@ static void drop_blob(void *b) { mr_ps_blob_unref(b); }
 
 void mr_ps_bytes_add(mr_bytes *to, mr_ps_blob *b, const void *p, size_t n)
 {
+    MR_ASSERT(n == 0 || ((const char *)p >= b->data && (size_t)((const char *)p - b->data) + n <= b->n));
     if (n > 0)
         mr_bytes_add(to, (mr_piece){.data = p, .n = n, .drop = drop_blob, .owner = mr_ps_blob_ref(b)});
 }
@@ -241,6 +242,7 @@ const char *mr_ps_map_address(const mr_ps_map *m, uint64_t id)
     return NULL;
 }
 
+/* The servers of a view with their addresses, which a view itself does not have. */
 static void put_servers(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)(void *arg, uint64_t id),
                         void *arg)
 {
