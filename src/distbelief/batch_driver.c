@@ -1,9 +1,12 @@
 /* distbelief/batch_driver.c -- a driver that sends out parameters and collects gradients.
  *
- * Messages of workers arrive as turns of the work session; the thread that makes steps waits until
- * every partition has been counted once. A partition is given to one worker at a time, and becomes
- * free again when that worker is lost. The fields up to `iteration` are used in turns only, except
- * between begin and end of a step, when the driver's thread only waits. */
+ * Messages of workers arrive as turns of the work session (coordinator_service.h); the thread that
+ * makes steps waits until every partition has been counted once. A partition is given to one worker at
+ * a time, and becomes free again when that worker is lost. The fields up to `iteration` are used in
+ * turns only, except between two iterations, when no message changes them.
+ *
+ * Invariants: a partition is GIVEN exactly if one worker has it in this iteration; `counted` is the
+ * number of COUNTED partitions; `iteration` is 0 between two steps. */
 #include "distbelief/batch_driver.h"
 
 #include <string.h>
@@ -42,10 +45,11 @@ struct mr_batch_driver {
 
 /* ---- orders ---- */
 
-/* Sends a partition to a worker. Without memory nothing happens; the next tick tries again. */
+/* Sends a partition to a worker. If memory is out, nothing happens, and the next tick tries again. */
 static void order(mr_batch_driver *d, hired *h, int part)
 {
     MR_ASSERT(h->partition < 0 && d->parts[part] == FREE);
+    MR_ASSERT(d->iteration > 0);
     mr_str head = {0};
     mr_bytes bytes = {0};
     mr_pb_writer w;
@@ -78,8 +82,9 @@ static void give_out(mr_batch_driver *d)
     }
 }
 
-/* ---- turns of the desk ---- */
+/* ---- turns of the work session ---- */
 
+/* Extends the deadline and wakes the driver's thread. */
 static void heard(mr_batch_driver *d)
 {
     mr_lock(&d->mu);
@@ -88,6 +93,7 @@ static void heard(mr_batch_driver *d)
     mr_unlock(&d->mu);
 }
 
+/* A worker joins. Its hello is the number of its parameters, which must be the driver's. */
 static mr_status *joined(void *arg, int64_t worker, mr_sv hello)
 {
     mr_batch_driver *d = arg;
@@ -110,6 +116,7 @@ typedef struct result {
     mr_sv gradient;
 } result;
 
+/* Reads a report. Its gradient must have the size of the model; it is a view into the bytes. */
 static mr_status *read_result(mr_sv bytes, int64_t n, result *out)
 {
     mr_pb_reader r;
@@ -133,6 +140,7 @@ static mr_status *read_result(mr_sv bytes, int64_t n, result *out)
 /* Counts a partition: adds its gradient to the sum, or keeps it to be added in order. */
 static void add_result(mr_batch_driver *d, const result *r)
 {
+    MR_ASSERT(r->partition >= 0 && r->partition < d->o.partitions && d->parts[r->partition] == GIVEN);
     if (d->kept)
         memcpy(d->kept + r->partition * d->n, r->gradient.p, r->gradient.n);
     for (int64_t i = 0; i < d->n && !d->kept; i++) {
@@ -147,6 +155,7 @@ static void add_result(mr_batch_driver *d, const result *r)
     mr_unlock(&d->mu);
 }
 
+/* NULL if the worker has left. */
 static hired *find(mr_batch_driver *d, int64_t worker)
 {
     for (int i = 0; i < d->workers.n; i++)
@@ -178,6 +187,7 @@ static void said(void *arg, int64_t worker, mr_sv bytes)
     heard(d);
 }
 
+/* A worker is lost: its partition is given to another one. */
 static void lost(void *arg, int64_t worker)
 {
     mr_batch_driver *d = arg;
@@ -212,6 +222,7 @@ static void begin(void *arg)
     give_out(d);
 }
 
+/* In a turn: from now on reports are ignored until the next iteration. */
 static void end(void *arg) { ((mr_batch_driver *)arg)->iteration = 0; }
 
 /* Waits until all partitions are counted. The deadline is extended whenever a worker reports. */
@@ -254,6 +265,7 @@ mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss)
 
 /* ---- beginning and end ---- */
 
+/* Allocates the vectors. In deterministic mode the gradients of all partitions are kept, to be added in order. */
 static mr_status *reserve(mr_batch_driver *d, size_t bytes, size_t kept_bytes)
 {
     d->w = mr_try_alloc(bytes);
@@ -262,15 +274,17 @@ static mr_status *reserve(mr_batch_driver *d, size_t bytes, size_t kept_bytes)
     d->kept = keep ? mr_try_alloc(kept_bytes) : NULL;
     if (d->w && d->sum && (d->kept || !keep))
         return NULL;
-    return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for %lld parameters", (long long)d->n);
+    return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot allocate %lld parameters", (long long)d->n);
 }
 
+/* The service is opened last: workers may join before this returns. */
 mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *parameters, int64_t n, mr_batch_driver **out)
 {
     size_t bytes, kept_bytes;
     if (o->partitions < 1 || o->partitions > 1 << 20 || n < 1 || !mr_size_mul((size_t)n, sizeof(float), &bytes) ||
         !mr_size_mul(bytes, (size_t)o->partitions, &kept_bytes))
-        return mr_invalid("A batch of %d partitions and %lld parameters is not possible", o->partitions, (long long)n);
+        return mr_invalid("A batch driver needs 1 to %d partitions and at least 1 parameter, not %d and %lld", 1 << 20,
+                          o->partitions, (long long)n);
     mr_batch_driver *d = mr_new(mr_batch_driver);
     d->o = *o;
     d->o.deadline_ms = o->deadline_ms > 0 ? o->deadline_ms : 60000;
@@ -292,6 +306,7 @@ mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *pa
     return st;
 }
 
+/* Also frees a driver that was made in part. Closing the service ends all turns first. */
 void mr_batch_driver_free(mr_batch_driver *d)
 {
     if (!d)
@@ -327,6 +342,7 @@ typedef struct task { /* an order */
     mr_sv parameters;
 } task;
 
+/* Reads an order. It comes from another process, so partition and size are checked. */
 static mr_status *read_task(mr_sv bytes, int64_t n, task *out)
 {
     mr_pb_reader r;
@@ -347,6 +363,7 @@ static mr_status *read_task(mr_sv bytes, int64_t n, task *out)
                                         (long long)out->partition, (long long)out->partitions, out->parameters.n);
 }
 
+/* The gradient is copied into the message. */
 static mr_status *put_result(const task *t, double loss, const float *gradient, int64_t n, mr_bytes *out)
 {
     mr_str text = {0};

@@ -1,4 +1,4 @@
-/* distbelief/batch_driver.h -- training as batch systems do it, to compare the parameter server with.
+/* distbelief/batch_driver.h -- training like a batch system, as a baseline for the parameter server.
  *
  * One driver has the parameters.  In every iteration it sends all of them to every worker; stateless workers compute
  * the gradient of one partition each and send it back; when all are complete, the driver makes a step.  If a worker is
@@ -28,9 +28,9 @@ typedef struct mr_batch_driver_stats {
 
 /* The parameters are copied. */
 mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *parameters, int64_t n, mr_batch_driver **out);
-void mr_batch_driver_free(mr_batch_driver *d); /* its workers end */
+void mr_batch_driver_free(mr_batch_driver *d); /* ends its workers */
 const char *mr_batch_driver_address(const mr_batch_driver *d);
-/* One iteration: the mean loss before the step. */
+/* Runs one iteration. *loss: the mean loss before the step. */
 mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss);
 const float *mr_batch_driver_parameters(const mr_batch_driver *d); /* between steps */
 void mr_batch_driver_count(mr_batch_driver *d, mr_batch_driver_stats *out);
@@ -44,7 +44,7 @@ typedef struct mr_batch_worker {
     mr_status *(*partition)(void *arg, int64_t iteration, int64_t partition, int64_t partitions, mr_tensor **values);
     void *arg;
 } mr_batch_worker;
-/* Until the driver ends. */
+/* Works until the driver ends. */
 mr_status *mr_batch_worker_run(const mr_batch_worker *w);
 
 #endif

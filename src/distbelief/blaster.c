@@ -2,7 +2,9 @@
  *
  * It carries out one order at a time. The gradient it computed last is held until the next order says
  * whether it counts. Gradients that count are in `sum`, which belongs to one evaluation, and a flush
- * writes it over the replica's lane as a whole. */
+ * overwrites the replica's lane with it.
+ *
+ * Invariants: `held` has tensors exactly while `holds` is set; x and sum belong to `evaluation`. */
 #include "distbelief/blaster.h"
 
 #include "base/clock.h"
@@ -28,11 +30,13 @@ struct mr_blaster {
     bool cancelled MR_GUARDED_BY(mu);
 };
 
+/* Finds or makes the table of a vector of this job. */
 static mr_status *table(mr_blaster *b, const mr_blaster_work *w, const char *vector, int number, int *out)
 {
     return mr_blast_table(w->ps, mr_sv_of(w->name), vector, number, b->m.keys, b->m.width, out);
 }
 
+/* Pulls a whole vector from a table, or pushes it, and waits. */
 static mr_status *move(mr_blaster *b, const mr_blaster_work *w, int table, bool pull, float *vector)
 {
     mr_ps_task task;
@@ -59,6 +63,7 @@ static mr_status *settle(mr_blaster *b, const mr_blast_order *o)
 /* Fetches X, installs it, and clears the sum. */
 static mr_status *begin_evaluation(mr_blaster *b, int64_t evaluation)
 {
+    MR_ASSERT(!b->holds && b->w);
     int x;
     MR_TRY(table(b, b->w, "x", -1, &x));
     MR_TRY(move(b, b->w, x, true, b->x.vector));
@@ -95,6 +100,7 @@ static mr_status *compute(mr_blaster *b, const mr_blast_order *o, double *loss)
     return st;
 }
 
+/* Writes the sum to the lane, which the coordinator adds to the gradient. */
 static mr_status *flush(mr_blaster *b, const mr_blast_order *o)
 {
     int lane;
@@ -102,6 +108,7 @@ static mr_status *flush(mr_blaster *b, const mr_blast_order *o)
     return move(b, b->w, lane, false, b->sum.vector);
 }
 
+/* Pushes the initial values of the variables to the lane. */
 static mr_status *give_values(mr_blaster *b, const mr_blast_order *o)
 {
     int lane;
@@ -127,6 +134,7 @@ static mr_status *obey(mr_blaster *b, const mr_blast_order *o, mr_blast_report *
 
 /* ---- work ---- */
 
+/* Sends the report, which is taken over, and waits for the next order. */
 static mr_status *take_order(mr_coordinator_client *h, mr_bytes *report, mr_blast_order *out)
 {
     mr_bytes bytes = {0};
@@ -172,6 +180,7 @@ static mr_status *work_at(mr_blaster *b, mr_coordinator_client *h)
     }
 }
 
+/* Makes the connection visible to mr_blaster_cancel. CANCELLED if that was called before. */
 static mr_status *set_client(mr_blaster *b, mr_coordinator_client *h)
 {
     mr_lock(&b->mu);
@@ -222,6 +231,7 @@ mr_status *mr_blaster_run(mr_blaster *b, const mr_blaster_work *w)
     return st ? mr_status_prepend(st, "Sandblaster '%s' at %s: ", w->name, w->coordinator) : NULL;
 }
 
+/* From any thread, also before or after a run. */
 void mr_blaster_cancel(mr_blaster *b)
 {
     mr_lock(&b->mu);
@@ -232,6 +242,7 @@ void mr_blaster_cancel(mr_blaster *b)
     mr_cancel_start(b->cancel);
 }
 
+/* Installs the present X in the session, without working for the coordinator. */
 mr_status *mr_blaster_fetch(mr_blaster *b, mr_session *s, mr_ps *ps, const char *name)
 {
     int x;
@@ -243,6 +254,7 @@ mr_status *mr_blaster_fetch(mr_blaster *b, mr_session *s, mr_ps *ps, const char 
 
 /* ---- creating and freeing ---- */
 
+/* The graph is built first, since the sizes of the vectors follow from it. Errors are kept in the network's scope. */
 mr_blaster *mr_blaster_new(mr_nn *n, mr_out loss, const mr_out *inputs, int n_inputs)
 {
     mr_blaster *b = mr_new(mr_blaster);

@@ -1,14 +1,17 @@
 /* distbelief/coordinator.c -- Sandblaster's coordinator.
  *
- * Two threads work here. Messages of replicas arrive as turns of the work session: there the ledger of
- * portions (dist/sandblaster.c) is kept and orders are sent. The thread that minimizes works on the
- * vectors and waits for evaluations to complete. `mu` guards what both use; the ledger is touched only
+ * Two threads work here. Messages of replicas arrive as turns of the work session, which update the
+ * ledger of portions (dist/sandblaster.c) and send orders. The thread that minimizes works on the
+ * vectors and waits for evaluations to complete. `mu` guards what both use; the ledger is used only
  * in turns.
  *
  * The first replica pushes its initial values to a lane, as it would a gradient; once that is
- * acknowledged, X becomes a copy of the lane. If it dies meanwhile, its lane is in doubt, and another
- * replica does the same with another lane. The same happens when a replica takes longer than
- * patience_ms. The first to finish provides the values. */
+ * acknowledged, X becomes a copy of the lane. If it dies meanwhile, the content of its lane is unknown,
+ * and another replica does the same with another lane. The same happens if a replica takes longer than
+ * patience_ms. The first to finish provides the values.
+ *
+ * Invariant: until the coordinator ends, a connected replica is either in `starters` or in the ledger; n_replicas
+ * counts both. */
 #include "distbelief/coordinator.h"
 
 #include <math.h>
@@ -58,6 +61,7 @@ struct mr_blast_coordinator {
 
 /* ---- orders ---- */
 
+/* Sends an order. If memory is out, the replica counts as slow, and others do its work. */
 static void order(mr_blast_coordinator *c, int64_t replica, const mr_blast_order *o)
 {
     mr_bytes bytes = {0};
@@ -67,6 +71,7 @@ static void order(mr_blast_coordinator *c, int64_t replica, const mr_blast_order
     mr_status_free(st); /* out of memory: the replica is treated as slow, and others do its work */
 }
 
+/* The evaluation has ended: wakes the minimizing thread. */
 static void complete(mr_blast_coordinator *c, double loss)
 {
     mr_lock(&c->mu);
@@ -94,6 +99,7 @@ static void happen(mr_blast_coordinator *c, mr_blast_event e)
     mr_vec_deinit(&todo);
 }
 
+/* Extends the deadline of the minimizing thread's wait. */
 static void heard(mr_blast_coordinator *c)
 {
     mr_lock(&c->mu);
@@ -119,6 +125,7 @@ static void let_start(mr_blast_coordinator *c, int64_t replica)
     order(c, replica, &(mr_blast_order){.kind = MR_WISH_START, .lane = lane});
 }
 
+/* The position among the starters; -1: not one. */
 static int find_starter(const mr_blast_coordinator *c, int64_t replica)
 {
     for (int i = 0; i < c->starters.n; i++)
@@ -127,7 +134,7 @@ static int find_starter(const mr_blast_coordinator *c, int64_t replica)
     return -1;
 }
 
-/* ---- turns of the desk ---- */
+/* ---- turns of the work session ---- */
 
 /* Accepts a replica of this job whose model has the same size as the first one's. */
 static mr_status *check_hello(mr_blast_coordinator *c, const mr_blast_hello *h)
@@ -153,6 +160,7 @@ static mr_status *check_hello(mr_blast_coordinator *c, const mr_blast_hello *h)
     return st;
 }
 
+/* Gives a replica that has nothing to do its next role: to end, to push initial values, or to compute. */
 static void greet(mr_blast_coordinator *c, int64_t replica)
 {
     if (c->ending)
@@ -182,6 +190,7 @@ static void take_started(mr_blast_coordinator *c, int64_t replica)
     if (i < 0)
         return;
     int lane = c->starters.p[i].lane;
+    MR_ASSERT(lane >= 0 && lane < c->b.n_lanes);
     mr_vec_remove_swap(&c->starters, i);
     if (has_started(c)) {
         mr_vec_push(&c->b.spare, lane);
@@ -270,6 +279,7 @@ static void lost(void *arg, int64_t replica)
     mr_unlock(&c->mu);
 }
 
+/* Called regularly in a turn: replaces a slow starter, and lets the ledger give slow portions to others. */
 static void tick(void *arg)
 {
     mr_blast_coordinator *c = arg;
@@ -281,6 +291,7 @@ static void tick(void *arg)
 
 /* ---- waiting ---- */
 
+/* Asked between two operations on vectors. */
 static mr_status *check_cancelled(mr_blast_coordinator *c)
 {
     mr_lock(&c->mu);
@@ -325,12 +336,14 @@ void mr_blast_coordinator_cancel(mr_blast_coordinator *c)
 
 /* ---- vectors ---- */
 
+/* An operation of the servers without a result. */
 static mr_status *change(mr_blast_coordinator *c, mr_ps_algebra what, int a, int b, double alpha)
 {
     double none;
     return mr_ps_compute(c->ps, what, a, b, alpha, &none);
 }
 
+/* The functions of mr_lbfgs_space: vectors are numbers of tables, and the parameter servers compute. */
 static mr_status *dot(void *arg, int a, int b, double *out)
 {
     mr_blast_coordinator *c = arg;
@@ -355,6 +368,7 @@ static mr_status *copy(void *arg, int a, int b)
     return change(c, MR_PS_COPY, c->vectors[a], c->vectors[b], 0);
 }
 
+/* The table of a lane, looked up once. */
 static mr_status *lane_table(mr_blast_coordinator *c, int lane, int *out)
 {
     while (c->lanes.n <= lane)
@@ -370,6 +384,7 @@ typedef struct counting { /* the lanes whose sum is the gradient of an evaluatio
     MR_VEC(int) lanes;
 } counting;
 
+/* In a turn: the lanes that hold gradients of this evaluation. */
 static void list_lanes(void *arg)
 {
     counting *l = arg;
@@ -395,6 +410,7 @@ static mr_status *sum_lanes(mr_blast_coordinator *c)
     return st;
 }
 
+/* In a turn. */
 static void begin_evaluation(void *arg)
 {
     mr_blast_coordinator *c = arg;
@@ -423,6 +439,7 @@ static mr_status *evaluate(void *arg, double *loss)
     return NULL;
 }
 
+/* Passes progress on to the client, and stops a cancelled minimization. */
 static mr_status *report(void *arg, int64_t iteration, double loss, double gradient_norm)
 {
     mr_blast_coordinator *c = arg;
@@ -433,12 +450,14 @@ static mr_status *report(void *arg, int64_t iteration, double loss, double gradi
 
 /* ---- minimizing ---- */
 
+/* In a turn: the lane of the initial values may be used for gradients from now on. */
 static void give_lane_back(void *arg)
 {
     mr_blast_coordinator *c = arg;
     mr_vec_push(&c->b.spare, c->start_lane);
 }
 
+/* The vectors of L-BFGS by their numbers in lbfgs.h. */
 static mr_status *make_vector(mr_blast_coordinator *c, int i)
 {
     static const char *const names[] = {"x", "g", "x0", "g0", "d"};
@@ -452,6 +471,7 @@ static mr_status *make_vector(mr_blast_coordinator *c, int i)
 static mr_status *make_vectors(mr_blast_coordinator *c)
 {
     int first;
+    MR_ASSERT(!c->made);
     for (int i = 0; i < MR_LBFGS_HISTORY + 2 * c->o.history; i++)
         MR_TRY(make_vector(c, i));
     MR_TRY(lane_table(c, c->start_lane, &first));
@@ -518,6 +538,7 @@ static mr_status *check_options(mr_sandblaster_options *o)
     return NULL;
 }
 
+/* The service is opened last: replicas may join before this returns. */
 mr_status *mr_blast_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, mr_blast_coordinator **out)
 {
     mr_blast_coordinator *c = mr_new(mr_blast_coordinator);
@@ -543,6 +564,7 @@ const char *mr_blast_coordinator_address(const mr_blast_coordinator *c)
     return mr_coordinator_service_address(c->service);
 }
 
+/* In a turn. Busy replicas get the order with their next report. */
 static void tell_end(void *arg)
 {
     mr_blast_coordinator *c = arg;
@@ -565,6 +587,7 @@ static void part(mr_blast_coordinator *c)
     mr_coordinator_service_close(c->service);
 }
 
+/* Also frees a coordinator that was made in part. After part(), no turn runs any more. */
 void mr_blast_coordinator_free(mr_blast_coordinator *c)
 {
     if (!c)

@@ -1,8 +1,8 @@
 /* distbelief/coordinator.h -- Sandblaster's coordinator: L-BFGS over the servers' vectors and the replicas' portions.
  *
- * Implements the coordinator of millrace/distbelief.h.  It holds no parameter and none passes through it:
- * dist/sandblaster.h decides who computes what, lbfgs.h what is done with vectors; replicas and servers carry both out.
- */
+ * Implements the coordinator of millrace/distbelief.h. It holds no parameters, and none pass through it:
+ * dist/sandblaster.h assigns portions to replicas, lbfgs.h decides the operations on vectors; replicas and servers
+ * carry them out. */
 #ifndef MR_DISTBELIEF_COORDINATOR_H
 #define MR_DISTBELIEF_COORDINATOR_H
 

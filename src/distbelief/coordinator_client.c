@@ -29,6 +29,7 @@ struct mr_coordinator_client {
     bool cancelled MR_GUARDED_BY(mu);
 };
 
+/* The end of a call, on a thread of the transport. The call must not be touched after the lock is released. */
 static void done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     call *c = (call *)r;
@@ -59,6 +60,7 @@ static mr_status *start(mr_coordinator_client *h, call *c, const char *method, m
         return st;
     }
     mr_lock(&h->mu);
+    MR_ASSERT(!c->open);
     *c = (call){.client = h, .open = true,
                 .r = {.method = method, .deadline_ns = deadline_ns, .wait_for_ready = true, .done = done}};
     mr_bytes_add_str(&c->r.body, &head);
@@ -85,6 +87,7 @@ static mr_status *wait_for(mr_coordinator_client *h, call *c, mr_bytes *out)
     return st;
 }
 
+/* True once mr_coordinator_client_cancel was called. */
 static bool stop_asked(mr_coordinator_client *h)
 {
     mr_lock(&h->mu);
@@ -111,6 +114,7 @@ mr_status *mr_coordinator_client_ask(mr_coordinator_client *h, mr_bytes *report,
     }
 }
 
+/* From any thread. A call that starts afterwards is cancelled by mr_coordinator_client_ask. */
 void mr_coordinator_client_cancel(mr_coordinator_client *h)
 {
     mr_lock(&h->mu);
@@ -135,7 +139,7 @@ mr_status *mr_coordinator_client_join(const mr_coordinator_client_rules *o, mr_c
     mr_cond_init(&h->changed);
     mr_status *st = mr_route_to(o->address, NULL, NULL, &h->net, &h->peer);
     if (!st && !mr_bytes_add_copy(&hello, o->hello.p, o->hello.n))
-        st = mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for a hello of %zu bytes", o->hello.n);
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot copy a hello of %zu bytes", o->hello.n);
     if (!st)
         st = start(h, &h->stay, "/millrace.Desk/Stay", &hello, 0);
     if (st)
@@ -145,11 +149,14 @@ mr_status *mr_coordinator_client_join(const mr_coordinator_client_rules *o, mr_c
     return st;
 }
 
+/* Ends the call that stays open and waits for it, because it is part of h. Also frees a client that was made in
+ * part. */
 void mr_coordinator_client_leave(mr_coordinator_client *h)
 {
     if (!h)
         return;
     mr_bytes none = {0};
+    MR_ASSERT(!h->ask.open);
     if (h->stay.client) {
         h->net->cancel(&h->stay.r);
         mr_status_free(wait_for(h, &h->stay, &none));

@@ -44,6 +44,7 @@ struct mr_coordinator_service {
 
 /* ---- workers ---- */
 
+/* NULL if no worker has this number. The pointer is valid until the list changes. */
 static worker *find_locked(mr_coordinator_service *d, int64_t id) MR_REQUIRES(d->mu)
 {
     for (int i = 0; i < d->workers.n; i++)
@@ -62,6 +63,7 @@ static worker *find_or_add_locked(mr_coordinator_service *d, int64_t id) MR_REQU
     return w;
 }
 
+/* True if the number belongs to a worker that was lost. */
 static bool is_gone_locked(const mr_coordinator_service *d, int64_t id) MR_REQUIRES(d->mu)
 {
     for (int i = 0; i < d->gone.n; i++)
@@ -73,6 +75,7 @@ static bool is_gone_locked(const mr_coordinator_service *d, int64_t id) MR_REQUI
 /* Removes a worker for good: its number is refused from now on. The caller answers its calls. */
 static void forget_locked(mr_coordinator_service *d, worker *w) MR_REQUIRES(d->mu)
 {
+    MR_ASSERT(w >= d->workers.p && w < d->workers.p + d->workers.n);
     if (d->gone.n < MOST_GONE)
         mr_vec_push(&d->gone, w->id);
     else
@@ -81,6 +84,7 @@ static void forget_locked(mr_coordinator_service *d, worker *w) MR_REQUIRES(d->m
     mr_vec_remove_swap(&d->workers, w - d->workers.p);
 }
 
+/* Answers a call and counts its bytes. Needs mu to be free. */
 static void reply(mr_coordinator_service *d, mr_net_call *c, mr_status *st, mr_bytes *body)
 {
     if (body)
@@ -88,6 +92,7 @@ static void reply(mr_coordinator_service *d, mr_net_call *c, mr_status *st, mr_b
     c->net->reply(c, st, body);
 }
 
+/* A worker takes this as the normal end of its work. */
 static mr_status *ended(void) { return mr_error(MR_UNAVAILABLE, "The coordinator has finished"); }
 
 /* ---- cancelled calls ---- */
@@ -146,6 +151,7 @@ typedef struct message {
     mr_sv text;
 } message;
 
+/* The text is a view into the bytes. Numbers come from other processes; 0 would be the absent field. */
 static mr_status *read_message(mr_sv bytes, message *out)
 {
     mr_pb_reader r;
@@ -204,6 +210,8 @@ static mr_status *admit(mr_coordinator_service *d, mr_net_call *c, const message
     return st;
 }
 
+/* Handles a Stay call: it is answered at once only if the worker is refused. A call that was cancelled before it
+ * could be watched is treated as a loss. */
 static void take_stay(mr_coordinator_service *d, mr_net_call *c, const message *w)
 {
     mr_net_call *ask = NULL;
@@ -231,7 +239,7 @@ static mr_status *add_pending_locked(mr_coordinator_service *d, mr_net_call *c, 
     worker *k = find_or_add_locked(d, w->id);
     MR_ASSERT(!k->ask || k->ask != c);
     if (!k->joined && w->text.n)
-        return mr_error(MR_FAILED_PRECONDITION, "A worker sent a report before it joined");
+        return mr_error(MR_FAILED_PRECONDITION, "Worker %lld sent a report before it joined", (long long)w->id);
     *older = k->ask;
     k->ask = NULL;
     mr_bytes_append(order, &k->order);
@@ -264,12 +272,14 @@ static void take_ask(mr_coordinator_service *d, mr_net_call *c, const message *w
         reply(d, c, st, &order);
 }
 
+/* The handler of all calls. The body is moved out of the call, because the call may be answered and freed while
+ * its text is in use. */
 static void handle(void *arg, mr_net_call *c)
 {
     mr_coordinator_service *d = arg;
     mr_sv bytes = MR_SV("");
     message w;
-    mr_bytes body = c->body; /* kept, because the call may be answered and freed while its text is in use */
+    mr_bytes body = c->body;
     c->body = (mr_bytes){0};
     d->received += (int64_t)body.n;
     mr_status *st = mr_bytes_flat(&body, &bytes);
@@ -319,6 +329,7 @@ static mr_net_call *take_patient(mr_coordinator_service *d, int64_t before_ns)
         if (!w->ask || w->asked_ns >= before_ns)
             continue;
         c = w->ask;
+        MR_ASSERT(c);
         w->ask = NULL;
         if (!w->joined)
             mr_vec_remove_swap(&d->workers, i);
@@ -348,6 +359,7 @@ static void tick(mr_timer *t)
         mr_timers_set(d->timers, t, now + TICK_MS * 1000000, tick);
 }
 
+/* Not from a callback, which holds `turn` already. */
 void mr_coordinator_service_turn(mr_coordinator_service *d, void (*fn)(void *arg), void *arg)
 {
     mr_lock(&d->turn);
@@ -357,6 +369,7 @@ void mr_coordinator_service_turn(mr_coordinator_service *d, void (*fn)(void *arg
 
 /* ---- opening and closing ---- */
 
+/* The timer is set last. On failure the caller closes what was opened. */
 static mr_status *open_listeners(mr_coordinator_service *d)
 {
     int port = 0;

@@ -15,6 +15,8 @@
 
 /* ---- groups of tasks ---- */
 
+/* Called once per task by a thread of the parameter server's client. After the lock is released the group may be
+ * collected. */
 static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
 {
     (void)t, (void)st; /* collect asks for its error */
@@ -22,6 +24,7 @@ static void task_ended(void *arg, mr_ps_task t, const mr_status *st)
     mr_downpour_replica *p = ((void **)arg)[1];
     MR_ASSERT(g && p);
     mr_lock(&p->mu);
+    MR_ASSERT(g->left > 0);
     if (--g->left == 0)
         mr_cond_signal(&p->changed);
     mr_unlock(&p->mu);
@@ -40,6 +43,7 @@ static void count_task(mr_downpour_replica *p, mr_downpour_replica_group *g, int
     mr_unlock(&p->mu);
 }
 
+/* Starts a task of a group. task_ended frees arg, unless the task could not be started. */
 static mr_status *begin_task(mr_downpour_replica *p, mr_downpour_replica_group *g, mr_ps_job j)
 {
     void **arg = mr_new_array(void *, 2);
@@ -59,6 +63,7 @@ static mr_status *begin_task(mr_downpour_replica *p, mr_downpour_replica_group *
     return NULL;
 }
 
+/* True if the group is in progress and all its tasks have ended: collect will not wait. */
 static bool has_ended(mr_downpour_replica *p, mr_downpour_replica_group *g)
 {
     mr_lock(&p->mu);
@@ -84,6 +89,7 @@ static mr_status *collect(mr_downpour_replica *p, mr_downpour_replica_group *g)
 static mr_status *begin_fetch(mr_downpour_replica *p)
 {
     mr_status *st = NULL;
+    MR_ASSERT(!p->fetch.under_way);
     p->fetch.under_way = true;
     p->stats.fetches++;
     count_task(p, &p->fetch, 1);
@@ -110,7 +116,9 @@ static mr_status *push_rows(mr_downpour_replica *p, int part)
         n += touched[r];
     uint64_t *keys = mr_try_alloc(n * sizeof *keys);
     float *values = mr_try_alloc(n * columns * sizeof *values); /* at most the size of the table */
-    mr_status *st = keys && values ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "'%s': out of memory for %zu rows", m->name, n);
+    mr_status *st = keys && values ? NULL
+                                   : mr_error(MR_RESOURCE_EXHAUSTED, "'%s': out of memory: cannot push %zu rows",
+                                              m->name, n);
     for (int64_t r = 0, i = 0; r < m->dims[0] && !st; r++)
         if (touched[r]) {
             keys[i] = (uint64_t)r;
@@ -130,6 +138,7 @@ static mr_status *push_rows(mr_downpour_replica *p, int part)
 static mr_status *begin_push(mr_downpour_replica *p, int64_t steps)
 {
     mr_status *st = NULL;
+    MR_ASSERT(!p->push.under_way && steps >= 0);
     float rise[2];
     p->push.under_way = true;
     p->stats.pushes++;
@@ -163,6 +172,8 @@ static mr_status *install(mr_downpour_replica *p)
     return mr_mirror_install(&p->m, p->s, &p->fetched);
 }
 
+/* Carries out one action of the plan. Steps and reads of the job's progress are only noted: they belong to the
+ * caller's loop. */
 static mr_status *act(mr_downpour_replica *p, const mr_downpour_action *a)
 {
     switch (a->what) {
@@ -206,6 +217,7 @@ static mr_status *look(mr_downpour_replica *p, bool *moved)
     return NULL;
 }
 
+/* For loops that wait by polling. */
 mr_status *mr_downpour_replica_check(mr_downpour_replica *p)
 {
     mr_lock(&p->mu);
@@ -226,11 +238,13 @@ static mr_status *watch(mr_downpour_replica *p)
     return happen(p, MR_DOWNPOUR_PROGRESS, steps);
 }
 
+/* The condition of wait. */
 static bool any_ended_locked(const mr_downpour_replica *p) MR_REQUIRES(p->mu)
 {
     return (p->push.under_way && !p->push.left) || (p->fetch.under_way && !p->fetch.left);
 }
 
+/* Waits before the first parameters have arrived are not counted: they belong to the start. */
 static void count_wait(mr_downpour_replica *p, int64_t begin_ns)
 {
     double waited = (double)(mr_now_ns() - begin_ns) * 1e-9;
@@ -316,6 +330,7 @@ typedef struct listener { /* cancels a wait; the entry is first, because wait_ca
     mr_downpour_replica *replica;
 } listener;
 
+/* Wakes a wait. Only the thread of the present call clears the flag. */
 static void set_cancelled(mr_downpour_replica *p, bool cancelled)
 {
     mr_lock(&p->mu);
@@ -341,6 +356,7 @@ static mr_status *heeding(mr_downpour_replica *p, mr_status *(*fn)(mr_downpour_r
 
 void mr_downpour_replica_under(mr_downpour_replica *p, mr_cancel *cancel) { p->under = cancel; }
 
+/* Drops gradients that were not pushed: after an error it is not known which of them the servers have. */
 static void forget_accrued(mr_downpour_replica *p)
 {
     memset(p->accrued.vector, 0, (size_t)p->m.n * sizeof(float));
@@ -386,6 +402,7 @@ mr_status *mr_downpour_replica_start(mr_downpour_replica *p, mr_session *s, mr_p
     return st;
 }
 
+/* The longest time from the end of one step to the end of the next. */
 static void time_step(mr_downpour_replica *p)
 {
     int64_t now = mr_now_ns();
@@ -394,6 +411,7 @@ static void time_step(mr_downpour_replica *p)
     p->last_step_ns = now;
 }
 
+/* A failed replica reports the error that ended training. */
 static mr_status *check_running(const mr_downpour_replica *p)
 {
     if (p->failed)
@@ -484,6 +502,7 @@ static mr_status *fetch(mr_downpour_replica *p)
     return st ? st : mr_mirror_install(&p->m, p->s, &p->fetched);
 }
 
+/* May be called during training and after it, as long as the session of the last start exists. */
 mr_status *mr_downpour_replica_fetch(mr_downpour_replica *p)
 {
     if (!p->s)
@@ -532,6 +551,7 @@ static mr_status *check_options(mr_downpour_options *o)
     return NULL;
 }
 
+/* Allocates all buffers once: a step allocates nothing of the size of the model. */
 static mr_status *make_room(mr_downpour_replica *p)
 {
     int n = p->m.parts.n;
@@ -542,10 +562,11 @@ static mr_status *make_room(mr_downpour_replica *p)
     MR_TRY(mr_mirror_values_init(&p->m, &p->accrued));
     for (int i = 0; i < n; i++)
         if (p->m.parts.p[i].rows && !(p->touched[i] = mr_try_calloc((size_t)p->m.parts.p[i].dims[0], 1)))
-            return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for the rows of '%s'", p->m.parts.p[i].name);
+            return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot mark the rows of '%s'", p->m.parts.p[i].name);
     return NULL;
 }
 
+/* Errors are kept in the network's scope; a replica is returned only if the scope has none. */
 mr_downpour_replica *mr_downpour_replica_new(mr_nn *n, mr_out loss, const mr_downpour_options *o)
 {
     mr_downpour_replica *p = mr_new(mr_downpour_replica);
@@ -564,6 +585,8 @@ mr_downpour_replica *mr_downpour_replica_new(mr_nn *n, mr_out loss, const mr_dow
     return NULL;
 }
 
+/* Waits for the tasks in progress first, because they write to the buffers. Also frees a replica that was made in
+ * part. */
 void mr_downpour_replica_free(mr_downpour_replica *p)
 {
     if (!p)

@@ -1,7 +1,8 @@
 /* distbelief/downpour_values.c -- the tables of a Downpour job, and their initial values.
  *
  * Besides the model's tables a job has NAME/job: the steps that all replicas have pushed (two keys),
- * whether the tables have their initial values, and how many pieces of these have been pushed. */
+ * whether the tables have their initial values, and how many pieces of these have been pushed. Servers
+ * add to these keys, so replicas may write them at the same time. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/long_wait.h"
@@ -11,12 +12,14 @@ enum { KEYS_AT_ONCE = 1 << 16 };
 
 /* ---- tables ---- */
 
+/* The tables of the model have the job's update rule. */
 static mr_ps_table_options table_options(const mr_downpour_options *o, uint64_t keys, int64_t width)
 {
     return (mr_ps_table_options){.struct_size = sizeof(mr_ps_table_options), .num_keys = keys, .width = (int)width,
                                  .update = o->update, .rate = o->rate, .a = o->a, .b = o->b, .epsilon = o->epsilon};
 }
 
+/* Finds or makes the table JOB/what. model: it holds parameters; otherwise values are added. */
 static mr_status *make_table(mr_downpour_replica *p, const char *what, uint64_t keys, int64_t width, bool model,
                              int *out)
 {
@@ -32,6 +35,7 @@ static mr_status *make_table(mr_downpour_replica *p, const char *what, uint64_t 
     return st;
 }
 
+/* All replicas make the same tables; the first one creates them. A model without dense gradients has no vector. */
 mr_status *mr_downpour_replica_make_tables(mr_downpour_replica *p)
 {
     p->vector = -1;
@@ -46,6 +50,7 @@ mr_status *mr_downpour_replica_make_tables(mr_downpour_replica *p)
     return NULL;
 }
 
+/* Starts a task and waits for it. */
 static mr_status *run_job(mr_downpour_replica *p, const mr_ps_job *j)
 {
     mr_ps_task task;
@@ -53,6 +58,7 @@ static mr_status *run_job(mr_downpour_replica *p, const mr_ps_job *j)
     return mr_ps_end(p->ps, task);
 }
 
+/* Reads the job's table, and notes the steps of all replicas. */
 static mr_status *read_keys(mr_downpour_replica *p, float job[JOB_KEYS])
 {
     MR_TRY(run_job(p, &(mr_ps_job){.pull = true, .table = p->job, .keys = {NULL, 0, JOB_KEYS}, .out = job}));
@@ -68,6 +74,8 @@ mr_status *mr_downpour_replica_read_job(mr_downpour_replica *p, int64_t *steps)
     return NULL;
 }
 
+/* The two keys together are the count: whole blocks, and the steps beyond them. A float counts exactly only up to
+ * 2^24, so a single key would stop growing. */
 void mr_downpour_replica_count_steps(mr_downpour_replica *p, int64_t steps, float rise[2])
 {
     MR_ASSERT(steps >= 0);
@@ -76,6 +84,7 @@ void mr_downpour_replica_count_steps(mr_downpour_replica *p, int64_t steps, floa
     rise[KEY_STEPS] =
         (float)(p->counted % STEPS_A_BLOCK - before % STEPS_A_BLOCK); /* negative when a block becomes full */
     rise[KEY_BLOCKS] = (float)(p->counted / STEPS_A_BLOCK - before / STEPS_A_BLOCK);
+    MR_ASSERT(rise[KEY_BLOCKS] >= 0);
 }
 
 /* ---- initial values ---- */
@@ -91,6 +100,7 @@ static mr_status *row_floats(const mr_downpour_replica *p, uint64_t keys, int64_
     return NULL;
 }
 
+/* Adds 1 to a key of the job's table. */
 static mr_status *add_one(mr_downpour_replica *p, uint64_t key)
 {
     float one = 1;
@@ -115,7 +125,7 @@ static mr_status *set_table(mr_downpour_replica *p, int table, uint64_t keys, in
     MR_TRY(row_floats(p, keys, width, &row));
     float *room = mr_size_mul(most, row, &n) ? mr_try_calloc(n, sizeof *room) : NULL;
     if (!room)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for the rows of %zu keys", most);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot set the rows of %zu keys", most);
     for (uint64_t k = 0; k < keys && !st; k += most) {
         mr_ps_keys piece = {NULL, k, (size_t)MR_MIN(keys - k, (uint64_t)most)};
         st = set_keys(p, table, piece, (size_t)width, row, values + k * (uint64_t)width, room);

@@ -1,7 +1,9 @@
 /* distbelief/lbfgs.c -- the two-loop recursion and a line search over vectors that are elsewhere.
  *
  * The history is a ring of `history` pairs, of which the newest n_pairs are valid; the i-th newest is
- * at next - 1 - i. */
+ * at next - 1 - i. A pair is a move of X and the change of G along it.
+ *
+ * Invariants: between iterations, G and the loss belong to X; rho of a valid pair is positive. */
 #include "distbelief/lbfgs.h"
 
 #include <math.h>
@@ -27,6 +29,7 @@ static mr_status *make_direction(run *x)
 {
     const mr_lbfgs_space *v = x->v;
     double alpha[MR_LBFGS_MOST_HISTORY], beta;
+    MR_ASSERT(x->n_pairs >= 0 && x->n_pairs <= x->o->history);
     MR_TRY(v->copy(v->arg, MR_LBFGS_D, MR_LBFGS_G));
     for (int i = 0; i < x->n_pairs; i++) {
         int p = pair(x, i);
@@ -43,12 +46,14 @@ static mr_status *make_direction(run *x)
     return NULL;
 }
 
+/* Computes the loss and G at X. */
 static mr_status *evaluate(run *x, double *loss)
 {
     x->r->evaluations++;
     return x->v->evaluate(x->v->arg, loss);
 }
 
+/* Sets X = X0 + step * D and evaluates there. *slope is the derivative along D. */
 static mr_status *try_step(run *x, double step, double *loss, double *slope)
 {
     const mr_lbfgs_space *v = x->v;
@@ -89,6 +94,7 @@ static mr_status *search(run *x, double slope, bool *found)
 {
     const mr_lbfgs_space *v = x->v;
     mr_line_search s;
+    MR_ASSERT(slope < 0);
     double loss, first = x->n_pairs ? 1 : 1 / MR_MAX(x->r->gradient_norm, 1e-12);
     mr_line_do next = MR_LINE_TRY;
     MR_TRY(v->copy(v->arg, MR_LBFGS_X0, MR_LBFGS_X));
@@ -106,6 +112,7 @@ static mr_status *search(run *x, double slope, bool *found)
     return v->copy(v->arg, MR_LBFGS_G, MR_LBFGS_G0);
 }
 
+/* The norm of G, which decides when to stop. */
 static mr_status *measure_gradient(run *x)
 {
     double square;
@@ -131,6 +138,7 @@ static mr_status *iterate(run *x, bool *found)
     return measure_gradient(x);
 }
 
+/* The arrays of this file have room for MR_LBFGS_MOST_HISTORY pairs. */
 static mr_status *check(const mr_lbfgs_options *o)
 {
     if (o->history < 1 || o->history > MR_LBFGS_MOST_HISTORY)
@@ -147,7 +155,8 @@ mr_status *mr_lbfgs_run(const mr_lbfgs_space *v, const mr_lbfgs_options *o, mr_l
     MR_TRY(check(o));
     MR_TRY(evaluate(&x, &out->loss));
     if (!isfinite(out->loss))
-        return mr_error(MR_FAILED_PRECONDITION, "The loss at the initial values is %g", out->loss);
+        return mr_error(MR_FAILED_PRECONDITION,
+                        "L-BFGS: the loss at the initial values is %g, expected a finite number", out->loss);
     MR_TRY(measure_gradient(&x));
     for (int small = 0; out->iterations < o->most_iterations;) {
         double before = out->loss;

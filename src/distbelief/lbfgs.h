@@ -1,8 +1,7 @@
-/* distbelief/lbfgs.h -- L-BFGS that never sees a parameter.
+/* distbelief/lbfgs.h -- L-BFGS over vectors that are on other machines.
  *
- * Vectors are known by number here: products, sums and copies happen where the vectors are, on the parameter servers,
- * and only scalars come back.  So Sandblaster's coordinator needs no memory for parameters and moves none, however many
- * there are.
+ * A vector is only a number here: products, sums and copies are computed on the parameter servers, and only scalars
+ * come back. So Sandblaster's coordinator needs no memory for parameters and transfers none, however many there are.
  *
  * The minimizer keeps the last `history` moves and changes of gradient, computes a direction from them by the usual two
  * loops, and searches along it (line_search.h). */

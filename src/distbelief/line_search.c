@@ -7,14 +7,19 @@
 
 #include <math.h>
 
+#include "base/status.h"
+
 enum { MOST_TRIALS = 25 };
 static const double enough = 1e-4, flat = 0.9; /* the usual values for quasi-Newton directions */
 
+/* low starts at the start itself, so that a search without success returns to it. */
 void mr_line_begin(mr_line_search *s, double loss, double slope, double step, double noise)
 {
+    MR_ASSERT(slope < 0);
     *s = (mr_line_search){.start = {0, loss, slope}, .low = {0, loss, slope}, .noise = noise, .step = step};
 }
 
+/* The condition of decrease (Armijo), or a loss that differs from the first one only by noise. */
 static bool has_fallen(const mr_line_search *s, const mr_line_point *p)
 {
     double base = s->start.loss;
@@ -35,6 +40,7 @@ static double cubic_minimum(const mr_line_point *a, const mr_line_point *b)
 /* A step between low and high, kept away from both ends so that the interval shrinks. */
 static double between(const mr_line_search *s)
 {
+    MR_ASSERT(s->bracketed);
     double width = s->high.at - s->low.at, guess = cubic_minimum(&s->low, &s->high);
     double part = (guess - s->low.at) / width;
     if (!(part > 0.05 && part < 0.95) || s->trials % 4 == 3) /* every fourth step halves the interval */

@@ -1,7 +1,9 @@
 /* distbelief/mirror.c -- the mapping between a model's variables and the servers' vector and tables.
  *
  * The graph gets one placeholder and assignment for each variable, and its gradient as floats. Values
- * outside the graph are in mr_mirror_values, in the layout of the servers. */
+ * outside the graph are in mr_mirror_values, in the layout of the servers.
+ *
+ * Invariants: the parts without rows cover the vector without gaps, in their order; n is a multiple of width. */
 #include "distbelief/mirror.h"
 
 #include <string.h>
@@ -13,6 +15,7 @@ enum {
 
 /* ---- adding nodes ---- */
 
+/* Parameter servers hold floats, so values and gradients of other types are cast. */
 static mr_out as_float(mr_nn *n, mr_out v)
 {
     if (!v.node || mr_dtype_base(mr_out_type(v)) == MR_FLOAT)
@@ -20,6 +23,7 @@ static mr_out as_float(mr_nn *n, mr_out v)
     return mr_emit_with(&n->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_FLOAT)}), v);
 }
 
+/* The placeholder is a float; the assignment casts to the type of the variable. */
 static mr_node *add_assignment(mr_nn *n, const mr_nn_var *v, mr_mirror_part *p)
 {
     p->feed = mr_placeholder(&n->s, MR_FLOAT, "value", mr_out_shape(v->value));
@@ -117,6 +121,7 @@ void mr_mirror_deinit(mr_mirror *m) { mr_vec_deinit(&m->parts); }
 
 /* ---- values ---- */
 
+/* Everything is zero at first. On failure *v is empty. */
 mr_status *mr_mirror_values_init(const mr_mirror *m, mr_mirror_values *v)
 {
     bool ok = true;
@@ -128,7 +133,7 @@ mr_status *mr_mirror_values_init(const mr_mirror *m, mr_mirror_values *v)
     if (ok && v->vector)
         return NULL;
     mr_mirror_values_deinit(m, v);
-    return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for a copy of %lld parameters", (long long)m->n);
+    return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot copy %lld parameters", (long long)m->n);
 }
 
 void mr_mirror_values_deinit(const mr_mirror *m, mr_mirror_values *v)
@@ -140,6 +145,7 @@ void mr_mirror_values_deinit(const mr_mirror *m, mr_mirror_values *v)
     *v = (mr_mirror_values){0};
 }
 
+/* A fetched value must have the shape that the variable had when the graph was built. */
 static mr_status *check_part(const mr_mirror_part *p, const mr_tensor *t)
 {
     bool same = t->dtype == MR_FLOAT && t->rank == p->rank;
@@ -229,6 +235,7 @@ mr_status *mr_mirror_run(const mr_mirror *m, mr_session *s, const mr_run_args *c
                          float *loss)
 {
     size_t most = (size_t)client->n_fetches + 1 + 2 * (size_t)m->parts.n;
+    MR_ASSERT(m->loss.node);
     mr_out *fetches = mr_new_array(mr_out, most);
     mr_tensor **got = mr_new_array(mr_tensor *, most);
     mr_node **targets = mr_new_array(mr_node *, client->n_targets + 1);
@@ -259,6 +266,7 @@ mr_status *mr_mirror_run(const mr_mirror *m, mr_session *s, const mr_run_args *c
     return st;
 }
 
+/* Releases the gradients; NULL entries are allowed. */
 void mr_mirror_drop(const mr_mirror *m, mr_tensor **gradients)
 {
     for (int i = 0; i < 2 * m->parts.n; i++) {
@@ -284,7 +292,8 @@ static mr_status *add_rows(const mr_mirror_part *p, const mr_tensor *values, con
     for (int64_t i = 0; i < indices->n; i++) {
         int64_t row = mr_tensor_int_at(indices, i);
         if (row < 0 || row >= p->dims[0])
-            return mr_invalid("'%s': row %lld does not exist", p->name, (long long)row);
+            return mr_invalid("'%s': row %lld does not exist, the table has %lld rows", p->name, (long long)row,
+                              (long long)p->dims[0]);
         add_scaled(to + row * p->columns, MR_DATA(const float, values) + i * p->columns, by, p->columns);
         if (touched)
             touched[row] = 1;
@@ -292,6 +301,8 @@ static mr_status *add_rows(const mr_mirror_part *p, const mr_tensor *values, con
     return NULL;
 }
 
+/* Checks every gradient before it is added. On failure some parts may have been added already; the caller gives up
+ * the sum then. */
 mr_status *mr_mirror_add(const mr_mirror *m, mr_tensor *const *gradients, float by, mr_mirror_values *v, uint8_t **touched)
 {
     for (int i = 0; i < m->parts.n; i++) {

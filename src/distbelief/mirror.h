@@ -34,7 +34,7 @@ typedef struct mr_mirror {
     int width;
     uint64_t keys;
     mr_out loss;     /* float */
-    mr_node *install; /* assigns what is fed */
+    mr_node *install; /* assigns the fed values to all variables */
     mr_node *local;   /* a local update with local_rate; NULL: local_rate is 0 */
 } mr_mirror;
 
@@ -47,7 +47,7 @@ typedef struct mr_mirror_values {
     float *vector;
     float **tables; /* NULL where a part is in the vector */
 } mr_mirror_values;
-/* RESOURCE_EXHAUSTED; all zero. */
+/* All values are zero. RESOURCE_EXHAUSTED. */
 mr_status *mr_mirror_values_init(const mr_mirror *m, mr_mirror_values *v);
 void mr_mirror_values_deinit(const mr_mirror *m, mr_mirror_values *v);
 static inline float *mr_mirror_at(const mr_mirror *m, const mr_mirror_values *v, int part)
@@ -55,7 +55,7 @@ static inline float *mr_mirror_at(const mr_mirror *m, const mr_mirror_values *v,
     return m->parts.p[part].rows ? v->tables[part] : v->vector + m->parts.p[part].at;
 }
 
-/* From the session's variables, and to them. */
+/* Copies values from the session's variables, and to them. */
 mr_status *mr_mirror_read(const mr_mirror *m, mr_session *s, mr_mirror_values *v);
 mr_status *mr_mirror_install(const mr_mirror *m, mr_session *s, const mr_mirror_values *v);
 

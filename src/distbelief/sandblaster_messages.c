@@ -7,6 +7,7 @@
 #include "ps/client.h"
 #include "wire/pb.h"
 
+/* Moves the encoded text to *out; frees it on failure. */
 static mr_status *finish(mr_pb_writer *w, mr_str *text, const char *what, mr_bytes *out)
 {
     mr_status *st = mr_pb_writer_status(w, what);
@@ -27,6 +28,7 @@ mr_status *mr_blast_put_hello(const mr_blast_hello *h, mr_bytes *out)
     return finish(&w, &text, "hello", out);
 }
 
+/* The sizes are checked against the limits of the parameter server, so that a table can be made. */
 mr_status *mr_blast_get_hello(mr_sv bytes, mr_blast_hello *out)
 {
     mr_pb_reader r;
@@ -42,8 +44,9 @@ mr_status *mr_blast_get_hello(mr_sv bytes, mr_blast_hello *out)
         }
     MR_TRY(mr_pb_reader_status(&r, "hello"));
     if (out->keys == 0 || out->keys > MR_PS_MAX_KEYS || out->width < 1 || out->width > MR_PS_MAX_WIDTH)
-        return mr_invalid("The vector of a replica has %llu keys of %lld numbers, which is not possible",
-                          (unsigned long long)out->keys, (long long)out->width);
+        return mr_invalid("The vector of a replica has %llu keys of %lld numbers, expected 1 to %llu keys of 1 to %d",
+                          (unsigned long long)out->keys, (long long)out->width, (unsigned long long)MR_PS_MAX_KEYS,
+                          (int)MR_PS_MAX_WIDTH);
     return NULL;
 }
 
@@ -61,6 +64,7 @@ mr_status *mr_blast_put_report(const mr_blast_report *o, mr_bytes *out)
     return finish(&w, &text, "report", out);
 }
 
+/* Kind and code must be known values, because they are cast to enums. */
 mr_status *mr_blast_get_report(mr_sv bytes, mr_blast_report *out)
 {
     mr_pb_reader r;
@@ -100,6 +104,7 @@ mr_status *mr_blast_put_order(const mr_blast_order *o, mr_bytes *out)
     return finish(&w, &text, "order", out);
 }
 
+/* The lane must be a possible table, and the portion one of the portions. */
 mr_status *mr_blast_get_order(mr_sv bytes, mr_blast_order *out)
 {
     mr_pb_reader r;
@@ -129,6 +134,7 @@ mr_status *mr_blast_get_order(mr_sv bytes, mr_blast_order *out)
     return NULL;
 }
 
+/* The coordinator and the replicas derive the same name, and the first one makes the table. */
 mr_status *mr_blast_table(mr_ps *ps, mr_sv job, const char *vector, int number, uint64_t keys, int64_t width, int *out)
 {
     mr_ps_table_options o = {.struct_size = sizeof o, .num_keys = keys, .width = (int)width, .update = MR_PS_ASSIGN};
