@@ -157,7 +157,7 @@ static void on_watched(void *owner, mr_ps_ask *ask)
         mr_status *st = ask->st ? mr_status_copy(ask->st) : tell_news(l, &ask->reply);
         if (!st && !l->closing)
             start_watch(l);
-        else
+        else if (!l->closing)
             lose_manager(l);
         mr_status_free(st);
     }
