@@ -1,22 +1,23 @@
-/* dist/delay.h -- bounded delay: who may begin its next iteration, and who is waited for.
+/* dist/delay.h -- bounded delay: which worker may begin its next iteration, and which workers are waited for.
  *
- * Pure: words in, actions out.  Each worker does iterations 0, 1, 2, ..; iteration t may begin when every worker that is
- * there has finished all of its own up to t - 1 - bound.  With a bound of 0 all go in step, with MR_DELAY_EVENTUAL nobody
- * ever waits, and with MR_DELAY_ADAPTIVE the bound follows what it costs and what it gains (below).  Who left or was lost is
- * not waited for; who comes late begins where the slowest is, who comes back too, unless it was further.
+ * Pure: messages in, actions out.  Each worker makes iterations 0, 1, 2, ..; iteration t may begin when every present
+ * worker has finished its own up to t - 1 - bound.  With a bound of 0 all proceed in lockstep, with MR_DELAY_EVENTUAL
+ * no worker ever waits, and with MR_DELAY_ADAPTIVE the bound is chosen by its cost and gain (below).  A worker that
+ * left or was lost is not waited for.  A worker that joins late begins where the slowest is; so does one that comes
+ * back, unless it was further.
  *
- * Words may come twice, late, or from nobody: an iteration is finished once, an ASK is answered each time, and a worker that
- * is not (or no longer) there is told that it has to join.
+ * Messages may be repeated, late, or from an unknown worker: an iteration is finished once, every ASK is answered, and
+ * a worker that is not present, or no longer, is told to join.
  *
  *     mr_delay_step(&d, &(mr_delay_event){worker, MR_DELAY_FINISH, t}, now_ns, &todo);
  *     mr_delay_step(&d, &(mr_delay_event){worker, MR_DELAY_ASK, t + 1}, now_ns, &todo);
  *
- * The adaptive bound.  How fast training goes is how fast the slowest gets on: a wider bound that only lets the others run
- * ahead of a worker that is slow for good gains nothing and costs staleness; one that lets them ride over delays that come
- * by chance does gain.  So after every MR_DELAY_WINDOW iterations of the slowest: room that nobody used is given back; while
- * somebody waits for more than a twentieth of its time a neighbouring bound is tried for a window, a wider one is kept when
- * the slowest gets on 3 % faster, a narrower one when it does not get on 3 % slower, and after each trial in vain the next
- * one waits twice as long. */
+ * The adaptive bound.  Training is as fast as the slowest worker.  A wider bound that only lets the others run ahead of
+ * a worker that is always slow gains nothing and costs staleness; one that absorbs random delays does gain.  So after
+ * every MR_DELAY_WINDOW iterations of the slowest: a bound wider than any worker used is lowered; and while workers
+ * wait for more than a twentieth of their time, a neighbouring bound is tried for a window.  A wider one is kept if the
+ * slowest becomes 3 % faster, a narrower one if it does not become 3 % slower.  After each failed trial the pause
+ * before the next one doubles. */
 #ifndef MR_DIST_DELAY_H
 #define MR_DIST_DELAY_H
 
@@ -28,16 +29,16 @@
 enum {
     MR_DELAY_EVENTUAL = -1,
     MR_DELAY_ADAPTIVE = -2,
-    MR_DELAY_HI = 16,     /* the widest adaptive bound, unless told */
-    MR_DELAY_WINDOW = 12, /* iterations of the slowest from one look at the bound to the next */
+    MR_DELAY_HI = 16,     /* the default of the widest adaptive bound */
+    MR_DELAY_WINDOW = 12, /* iterations of the slowest between two decisions about the bound */
 };
 
 typedef enum mr_delay_message {
     MR_DELAY_JOIN,
-    MR_DELAY_FINISH, /* what it did in `iteration` is to be seen by all */
-    MR_DELAY_ASK,    /* wants to begin `iteration`; so the one before is finished, should that word have been lost */
+    MR_DELAY_FINISH, /* the results of `iteration` are visible to all */
+    MR_DELAY_ASK,    /* wants to begin `iteration`; so the one before is finished, even if its FINISH was lost */
     MR_DELAY_LEAVE,  /* has no more to do */
-    MR_DELAY_LOST,   /* of somebody else: it is gone, for all we know */
+    MR_DELAY_LOST,   /* reported by another process: the worker seems to be gone */
 } mr_delay_message;
 
 typedef struct mr_delay_event {
@@ -45,9 +46,9 @@ typedef struct mr_delay_event {
 } mr_delay_event;
 
 typedef enum mr_delay_do {
-    MR_DELAY_JOINED,   /* `worker` is there and its next iteration is `iteration`, for which it has to ask */
-    MR_DELAY_BEGIN,    /* `worker` may begin `iteration`; comes again when asked again */
-    MR_DELAY_STRANGER, /* `worker` is not there, or speaks of an iteration it cannot know: it has to join */
+    MR_DELAY_JOINED,   /* `worker` is present; its next iteration is `iteration`, for which it must ask */
+    MR_DELAY_BEGIN,    /* `worker` may begin `iteration`; repeated if it asks again */
+    MR_DELAY_STRANGER, /* `worker` is not present, or names an impossible iteration: it must join */
 } mr_delay_do;
 
 typedef struct mr_delay_action {
@@ -58,72 +59,72 @@ typedef MR_VEC(mr_delay_action) mr_delay_actions;
 
 typedef enum mr_delay_state {
     MR_DELAY_GONE,    /* left, or lost */
-    MR_DELAY_RESTING, /* finished an iteration, or has just come, and has not asked */
+    MR_DELAY_RESTING, /* finished an iteration, or has just joined, and has not asked yet */
     MR_DELAY_WAITING, /* has asked */
     MR_DELAY_WORKING,
 } mr_delay_state;
 
-/* One worker: what is known of it, and its figures, which outlive its going. */
+/* One worker: its state, and its figures, which are kept after it has gone. */
 typedef struct mr_delay_worker {
     int64_t id;
     mr_delay_state state;
     int64_t clock;      /* the iteration that it works on, or would begin next */
-    int64_t iterations; /* finished, of all its lives */
-    int64_t since_ns;   /* when it came into its state */
+    int64_t iterations; /* finished, of all its incarnations */
+    int64_t since_ns;   /* when it entered its state */
     int64_t waited_ns;  /* for others; up to its last change of state */
     int64_t worked_ns;
-    int64_t blamed_ns;  /* others waited, and it was among the slowest; up to when it last was */
-    int64_t blamed_from; /* while it is: mr_delay.waits_ns when it began to be */
-    int64_t begun;      /* others' iterations when it began its own */
+    int64_t blamed_ns;  /* time in which others waited and it was among the slowest, without the present such time */
+    int64_t blamed_from; /* while it is among the slowest: mr_delay.waits_ns when that began */
+    int64_t begun;      /* iterations that others had finished when it began its own */
     int64_t staleness_sum, staleness_max; /* iterations that others finished while it worked on one */
-    int64_t lead_max;   /* how far ahead of the slowest it began one; never above the bound then */
+    int64_t lead_max;   /* how far ahead of the slowest it began one at most; never above the bound at that time */
 } mr_delay_worker;
 
 typedef struct mr_delay_options {
-    int64_t bound;  /* or MR_DELAY_EVENTUAL, MR_DELAY_ADAPTIVE; other negative ones are as ADAPTIVE */
-    int64_t lo, hi; /* of an adaptive one; hi 0: MR_DELAY_HI */
-    int64_t start;  /* the first iteration of the first worker: after a restart, where all were */
+    int64_t bound;  /* or MR_DELAY_EVENTUAL, MR_DELAY_ADAPTIVE; other negative numbers mean ADAPTIVE */
+    int64_t lo, hi; /* limits of an adaptive bound; hi 0: MR_DELAY_HI */
+    int64_t start;  /* the first iteration of the first worker: after a restart, where the workers were */
 } mr_delay_options;
 
-/* The adaptive bound's memory. */
+/* The state of the adaptive bound. */
 typedef struct mr_delay_trial {
-    int64_t from_clock, from_ns; /* this window */
-    int64_t waited_ns, worked_ns; /* of all, then */
-    int64_t lead;                /* the widest that was used in it */
-    double rate;                 /* of the slowest before the trial, in iterations a nanosecond */
-    int64_t before;              /* the bound then */
+    int64_t from_clock, from_ns; /* where the present window began */
+    int64_t waited_ns, worked_ns; /* of all workers, at that time */
+    int64_t lead;                /* the largest lead in the window */
+    double rate;                 /* of the slowest before the trial, in iterations per nanosecond */
+    int64_t before;              /* the bound before the trial */
     int way;                     /* +1 or -1: the direction of this or the next trial */
-    int pause, rested;           /* windows between trials; since the last */
-    bool on;
+    int pause, rested;           /* windows between two trials; windows since the last one */
+    bool on;                     /* a trial is in progress */
 } mr_delay_trial;
 
 typedef struct mr_delay {
     mr_delay_options o;
     int64_t bound;   /* at present; MR_DELAY_EVENTUAL: none */
-    int64_t slowest; /* the lowest clock of who is there, or the last one when nobody is; never falls */
+    int64_t slowest; /* the lowest clock of the present workers, or the last such one if there are none; never falls */
     int64_t finished; /* iterations, of all */
     int64_t last_ns;
     MR_VEC(mr_delay_worker) workers; /* by id */
     int n_there, n_waiting;
-    int n_slowest;    /* who is there with the lowest clock */
-    int64_t waits_ns; /* time in which somebody waited */
+    int n_slowest;    /* present workers with the lowest clock */
+    int64_t waits_ns; /* time in which at least one worker waited */
     mr_delay_trial trial;
 } mr_delay;
 
 void mr_delay_init(mr_delay *d, const mr_delay_options *o, int64_t now_ns);
 void mr_delay_deinit(mr_delay *d);
-/* What was said, and what follows from it, in the order in which it is to be done. */
+/* Handles a message; appends the actions in the order in which they must be done. */
 void mr_delay_step(mr_delay *d, const mr_delay_event *e, int64_t now_ns, mr_delay_actions *out);
 
-/* NULL: never heard of. */
+/* NULL: unknown. */
 const mr_delay_worker *mr_delay_find(const mr_delay *d, int64_t worker);
-/* With what it has waited until now. */
+/* How long it has waited for others, including the present wait. */
 int64_t mr_delay_waited_ns(const mr_delay_worker *w, int64_t now_ns);
 /* How long others have waited while it was among the slowest. */
 int64_t mr_delay_blamed_ns(const mr_delay *d, const mr_delay_worker *w);
-/* Over its iterations; 0 when there are none. */
+/* The mean over its iterations; 0 if there are none. */
 double mr_delay_mean_staleness(const mr_delay_worker *w);
-/* Whether somebody waits at present, and for this worker. */
+/* Whether a worker waits at present, and this one is among the slowest. */
 bool mr_delay_is_waited_for(const mr_delay *d, const mr_delay_worker *w);
 
 #endif

@@ -1,14 +1,13 @@
-/* dist/election.h -- which worker is the chief: makes variables ready, saves, leads the barrier.
+/* dist/election.h -- which worker is the chief, which prepares variables, saves checkpoints and leads the barrier.
  *
- * Pure: what a record says and what time it is goes in; what to write into it comes out.  The record lies at a parameter
- * server and is two numbers: the worker that is the chief, and a count that the chief raises several times in each
- * patience.  It is only ever changed by a writer that knows what it was (compare and swap), so of two that want it one
- * gets it.
+ * Pure: the record and the time go in, and what to write into the record comes out.  The record is kept at a parameter
+ * server and has two numbers: the worker that is the chief, and a count that the chief raises several times in each
+ * patience.  It is only changed by compare and swap, so of two workers that want it exactly one gets it.
  *
- * The chief is the lowest of the workers that are alive: a lower one takes the place from a higher one, and the place of
- * one whose count has stood still for longer than the patience is taken by whoever is next, the lower earlier.  A worker
- * that was the chief when it died has its place at once when it is back.  A record that is not there, as with a parameter
- * server that was started again, is for worker 0, for who was the chief, and after the patience for anybody. */
+ * The chief is the lowest worker that is alive: a lower worker replaces a higher one.  If the count has not changed for
+ * longer than the patience, the chief is replaced by the next worker; lower workers try earlier.  A worker that was the
+ * chief when it died takes its place at once when it is back.  If there is no record, because the parameter server was
+ * restarted, worker 0 and the former chief may write it at once, and any worker after the patience. */
 #ifndef MR_DIST_ELECTION_H
 #define MR_DIST_ELECTION_H
 
@@ -16,28 +15,28 @@
 #include <stdint.h>
 
 typedef struct mr_chief_record {
-    int64_t worker; /* -1: nobody */
+    int64_t worker; /* -1: there is no chief */
     int64_t count;
 } mr_chief_record;
 
 typedef struct mr_election {
     int me;
     int64_t patience_ns;
-    bool chief;           /* now, as far as we know */
-    bool was_chief;       /* before the record was lost */
-    bool looked;          /* there has been a record */
-    mr_chief_record now;  /* the newest one seen */
-    mr_chief_record tried; /* the newest one wanted; worker -1: none */
-    int64_t last_ns;      /* of the newest look, by the caller's clock */
-    int64_t listened_ns;  /* since the start; what patience is counted in */
-    int64_t since_ns;     /* in listened time: the record has been this */
+    bool chief;           /* this worker is the chief, as far as it knows */
+    bool was_chief;       /* it was, before the record was lost */
+    bool looked;          /* a record has been seen */
+    mr_chief_record now;  /* the newest record seen */
+    mr_chief_record tried; /* the newest record that this worker wanted to write; worker -1: none */
+    int64_t last_ns;      /* when it last looked, by the caller's clock */
+    int64_t listened_ns;  /* listened time since the start, in which patience is measured */
+    int64_t since_ns;     /* in listened time: since when the record has not changed */
 } mr_election;
 
 void mr_election_init(mr_election *e, int me, int64_t patience_ns, int64_t now_ns);
-/* What to do now: if the record is still *expect, make it *want.  False: only look at it. */
+/* What to do now: if the record is still *expect, change it to *want.  False: only read it. */
 bool mr_election_next(mr_election *e, mr_chief_record *expect, mr_chief_record *want);
-/* What the record was after that; e->chief says what follows.  True: it is to be tried again at once, since another was
- * quicker, or since this was the first look. */
+/* The record as it is after that; the result is in e->chief.  True: try again at once, because another worker was
+ * quicker, or because this was the first look. */
 bool mr_election_saw(mr_election *e, mr_chief_record r, int64_t now_ns);
 
 #endif

@@ -4,8 +4,8 @@
  * Pure: events in, actions out. Everything that servers must do is in the view (dist/ps_view.h): a
  * head sees there that it must drain, a tail that it has a member to feed, a server that it is no
  * longer in a chain. So the manager sends only views, and the next view repairs a lost message:
- * servers and workers name the epoch they have in each heartbeat (mr_psm_heard), and whoever is
- * behind is sent the view again.
+ * servers and workers name the epoch they have in each heartbeat (mr_psm_heard), and those that are
+ * behind are sent the view again.
  *
  * A lost member leaves its chains at once, and the next one is head. Then chains are refilled from
  * behind: a new member catches up, its feeder reports when it has (mr_psm_complete), and it becomes
@@ -15,8 +15,8 @@
  * likewise, and let go when it is in no chain. Only some ranges move at a time.
  *
  * A server that has no memory for a range says so (mr_psm_declined) and is taken out of its chain,
- * or stops catching up. It keeps its other ranges, but gets no new ones for a while: others stand in
- * for it. If there is nobody, the range has fewer copies, and the manager is not quiet. A head never
+ * or stops catching up. It keeps its other ranges, but gets no new ones for a while: others replace
+ * it. If no other server can, the range has fewer copies, and the manager is not quiet. A head never
  * declines: it refuses its clients.
  *
  * A restarted manager knows nothing. It waits for the reports of servers: the view of the highest
@@ -48,11 +48,11 @@ typedef enum mr_psm_do {
     MR_PSM_SEND_VIEW,     /* send the view to `id` (a server or a worker) */
     MR_PSM_LET_GO,        /* server `id` holds nothing in view `epoch` and may end, unless it has a newer view: it may
                              have been added again meanwhile */
-    MR_PSM_KEEP,          /* server `id` cannot leave: nobody can take its ranges (FAILED_PRECONDITION) */
+    MR_PSM_KEEP,          /* server `id` cannot leave: no other server can take its ranges (FAILED_PRECONDITION) */
     MR_PSM_DECLINED,      /* log: server `id` has no memory for `range` */
     MR_PSM_LOST_RANGE,     /* log: all copies of `range` are lost */
     MR_PSM_FORGET_CLIENT, /* tell all servers: the clocks of client `id` are no longer needed */
-    MR_PSM_WORKERS,       /* the set of workers has changed: for whoever counts iterations */
+    MR_PSM_WORKERS,       /* the set of workers has changed: for code that counts iterations */
 } mr_psm_do;
 
 typedef struct mr_psm_action {
@@ -71,11 +71,11 @@ typedef struct mr_psm {
     mr_psm_options o;
     int64_t start_ns;
     bool dealt;              /* ranges are assigned: `view` is in force */
-    bool remembered;         /* somebody knows ranges of an earlier manager */
+    bool remembered;         /* a server or worker knows ranges of an earlier manager */
     mr_ps_view view;         /* while not dealt: the newest one reported */
     MR_VEC(uint64_t) here;   /* servers that joined, by rising id */
     MR_VEC(uint64_t) workers;
-    uint64_t *wanted; /* for each range n_wanted servers, from the ring; 0 at the end: nobody has memory for it */
+    uint64_t *wanted; /* for each range n_wanted servers, from the ring; 0 at the end: no server has memory for it */
     int n_wanted;
     MR_VEC(mr_psm_full) full; /* servers that get no ranges at present */
     bool stale;              /* `wanted` must be computed again: servers, or full ones, have changed */

@@ -9,7 +9,7 @@
  * Records are passed on from the head to the tail in the order of their versions. A message "have"
  * goes back: the version that a member holds, and the version that it and all members behind it
  * hold (`stable`). The head answers its clients when their record is stable. Every member keeps a
- * record until it is stable, so whoever becomes the predecessor of a member can send what it lacks.
+ * record until it is stable, so a server that becomes the predecessor of a member can send what it lacks.
  * Messages may be lost, repeated and overtaken: versions and epochs sort them, ticks and "have"
  * repair losses.
  *
@@ -24,8 +24,8 @@
  *
  * A server that is no longer head, without knowing, cannot do harm. Its successor knows the newer
  * epoch and refuses, so it acknowledges nothing and answers its clients UNAVAILABLE. Without a
- * successor it was the only one that had the range, and then nobody else is made head. Its pulls may
- * be out of date until it hears: a client that knows a higher epoch of the range is not served
+ * successor it was the only one that had the range, and then no other server becomes head. Its pulls may
+ * be out of date until it gets the view: a client that knows a higher epoch of the range is not served
  * (mr_psr_admits), so a client that has seen a newer view never reads values from before it. */
 #ifndef MR_DIST_PS_REPLICA_H
 #define MR_DIST_PS_REPLICA_H
@@ -69,7 +69,7 @@ typedef enum mr_psr_do {
     MR_PSR_COMPLETE, /* to the manager: `to` is complete (mr_psm_complete, with `epoch`) */
     MR_PSR_DRAINED,  /* to the manager: drained (mr_psm_drained, with `epoch`) */
     MR_PSR_DECLINE,  /* to the manager: no memory for the range here (mr_psm_declined, with `epoch`) */
-    MR_PSR_ASK_VIEW, /* ask the manager for a view: somebody knows a newer one */
+    MR_PSR_ASK_VIEW, /* ask the manager for a view: a peer knows a newer one */
 } mr_psr_do;
 
 typedef struct mr_psr_action {
@@ -94,7 +94,7 @@ typedef struct mr_psr {
     uint64_t since;      /* when our membership began; 0: no member, and the range is empty here */
     uint64_t before, after; /* neighbours in the chain; 0: none */
     bool head, catching; /* our role; neither: a member further back, or no member */
-    bool stale;          /* somebody has a newer epoch: no pushes until its view comes */
+    bool stale;          /* a peer has a newer epoch: no pushes until its view comes */
     uint64_t version;    /* applied */
     uint64_t stable;     /* we and all members behind us have it; one that catches up counts only once awaited */
     uint64_t first_kept; /* records first_kept .. version are kept */

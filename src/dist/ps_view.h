@@ -5,7 +5,7 @@
  * so tables of equal num_keys are cut alike. A range is the unit of ownership, replication,
  * migration and clocks. It has a chain of servers, the head first; each has all that its successor
  * has. Clients push to the head; what the tail has is acknowledged. At most one more server is
- * catching up behind the tail: it gets the records, but nobody waits for it.
+ * catching up behind the tail: it gets the records, but no push waits for it.
  *
  * A server draws its id at random when its process starts, so a server that dies and returns is
  * another one. Views are numbered by their epoch. Each range has an epoch too, that of the view

@@ -1,6 +1,6 @@
-/* dist/recent.h -- the newest numbers of some kind: steps that are over, requests that were seen.
+/* dist/recent.h -- a set of the newest numbers of some kind: steps that are over, requests that were seen.
  *
- * A call that is tracked by a request id happens once, however often it comes: transports retry. */
+ * A call with a request id takes effect once, even if a transport repeats it. */
 #ifndef MR_DIST_RECENT_H
 #define MR_DIST_RECENT_H
 
@@ -16,12 +16,12 @@ typedef struct mr_recent {
 
 void mr_recent_deinit(mr_recent *r);
 bool mr_recent_has(const mr_recent *r, uint64_t id);
-/* The oldest one is forgotten for it.  0 is no number. */
+/* Forgets the oldest number if the set is full.  0 is ignored. */
 void mr_recent_add(mr_recent *r, uint64_t id);
-/* A request comes (0: not tracked).  ABORTED when it came before. */
+/* Records a request (0: not tracked).  ABORTED if it was seen before. */
 mr_status *mr_recent_once(mr_recent *r, int64_t request_id);
 
-/* Ids come from outside: mixed, so that none are made to collide in a table for numbers of our own. */
+/* Ids come from peers. They are mixed, so that a peer cannot easily choose ids that collide in the hash table. */
 static inline uint64_t mr_id_mixed(uint64_t id)
 {
     id ^= id >> 33;

@@ -1,21 +1,22 @@
-/* dist/sandblaster.h -- who computes which portion of a batch, so that each counts exactly once.
+/* dist/sandblaster.h -- which replica computes which portion of a batch, so that each portion counts exactly once.
  *
- * Pure: events in, actions out.  Sandblaster evaluates a loss and its gradient over all data.  The data are cut into many
- * small portions; idle replicas are given one after the other, so that fast ones do more, and when none is left the last
- * ones are given out a second time, so that a slow replica holds nobody up, and once more each time that patience with both
- * ends.  The first to be done with a portion keeps it; the others are told to drop what they computed.
+ * Pure: events in, actions out.  Sandblaster evaluates a loss and its gradient over all data.  The data are cut into
+ * many small portions.  An idle replica gets the next portion, so fast replicas do more.  When no portion is left, the
+ * last ones are given out a second time, so that a slow replica delays no one, and again each time the patience with
+ * both replicas ends.  The first replica that completes a portion keeps it; the others are told to drop their result.
  *
- * Why the sum is exact.  A replica adds the gradients of the portions it keeps to a sum of its own, and when it is told to
- * flush it writes that sum over its lane: a vector on the parameter servers that nobody else writes.  A lane counts once the
- * servers have acknowledged the whole of it; then it is the sum of exactly the portions this replica kept until then.  A
- * replica that is lost while it flushes leaves a lane in doubt (some servers may have the new values, or will yet get
- * them): such a lane is never read nor given to another again, and its portions are computed anew.  A replica lost
- * at any other time has nothing under way, so what it flushed before still counts, and its lane may serve again in a later
- * evaluation.  The evaluation is over when each portion is in one lane that counts; the gradient is the sum of these lanes.
+ * Why the sum is exact.  A replica adds the gradients of the portions it keeps to a local sum.  When it is told to
+ * flush, it writes that sum to its lane: a vector on the parameter servers that no other replica writes.  A lane counts
+ * once the servers have acknowledged all of it; then it is the sum of exactly the portions that this replica had kept.
+ * A replica that is lost while it flushes leaves its lane in doubt, because some servers may have the new values, or
+ * get them later.  Such a lane is never read nor used again, and its portions are computed again.  A replica that is
+ * lost at any other time has no write in progress, so what it flushed before still counts, and its lane may be used
+ * again in a later evaluation.  The evaluation is over when each portion is in one lane that counts; the gradient is
+ * the sum of these lanes.
  *
- * No wait is for one replica alone: of one that is silent in an order for longer than patience_ns while another is idle,
- * what it has not flushed is taken away (it is disowned: it gets nothing more in this evaluation).  Should all that are left
- * be disowned, the evaluation begins anew under another number. */
+ * The evaluation never waits for one replica alone.  If a replica has not answered an order for longer than patience_ns
+ * while another is idle, its unflushed portions are taken away from it: it is disowned, and gets no more orders in this
+ * evaluation.  If all remaining replicas are disowned, the evaluation begins again under another number. */
 #ifndef MR_DIST_SANDBLASTER_H
 #define MR_DIST_SANDBLASTER_H
 
@@ -26,10 +27,10 @@
 
 typedef enum mr_blast_event_kind {
     MR_BLAST_EVALUATE, /* the coordinator wants a loss and a gradient at the present parameters */
-    MR_BLAST_JOIN,     /* a replica, under a number never used before, is there and idle */
-    MR_BLAST_DONE,     /* it has computed a portion; `loss` is the portion's */
+    MR_BLAST_JOIN,     /* a replica, with a number never used before, is present and idle */
+    MR_BLAST_DONE,     /* it has computed a portion, whose loss is `loss` */
     MR_BLAST_FLUSHED,  /* the servers have acknowledged all of its lane */
-    MR_BLAST_LOST,     /* it is gone: what it says later is not heard */
+    MR_BLAST_LOST,     /* it is gone: later messages of it are ignored */
     MR_BLAST_TICK,     /* time passes */
 } mr_blast_event_kind;
 
@@ -40,16 +41,16 @@ typedef struct mr_blast_event {
 } mr_blast_event;
 
 typedef enum mr_blast_do {
-    MR_BLAST_COMPUTE,  /* replica: this portion at the parameters of this evaluation */
-    MR_BLAST_FLUSH,    /* replica: its sum of this evaluation, to this lane */
-    MR_BLAST_COMPLETE, /* coordinator: the loss is `loss`, the gradient the sum of mr_blast_counts */
+    MR_BLAST_COMPUTE,  /* replica: compute this portion at the parameters of this evaluation */
+    MR_BLAST_FLUSH,    /* replica: write its sum of this evaluation to this lane */
+    MR_BLAST_COMPLETE, /* coordinator: the loss is `loss`, the gradient the sum of the lanes of mr_blast_counts */
 } mr_blast_do;
 
 typedef struct mr_blast_action {
     mr_blast_do what;
     int64_t replica, evaluation, portion;
     int lane;
-    bool keep; /* first of all the replica adds the portion it last computed to its sum; else drops it */
+    bool keep; /* before that, the replica adds the portion that it computed last to its sum; false: it drops it */
     double loss;
 } mr_blast_action;
 typedef MR_VEC(mr_blast_action) mr_blast_actions;
@@ -70,34 +71,34 @@ typedef struct mr_blast_replica {
     int unflushed;               /* portions in its sum that its lane lacks */
     bool flushed;                /* its lane counts in this evaluation */
     bool disowned;               /* in this evaluation */
-    bool keep;                   /* what it is told with its next order */
+    bool keep;                   /* for its next order: mr_blast_action.keep */
 } mr_blast_replica;
 
 typedef enum mr_blast_holding { MR_BLAST_FREE, MR_BLAST_GIVEN, MR_BLAST_KEPT, MR_BLAST_SAFE } mr_blast_holding;
 
 typedef struct mr_blast_portion {
     mr_blast_holding holding;
-    int64_t by[2]; /* GIVEN: whom, the last two; -1: nobody.  KEPT: by[0] */
-    int lane;      /* SAFE: where */
+    int64_t by[2]; /* GIVEN: the last two replicas that got it; -1: none.  KEPT: by[0] has it */
+    int lane;      /* SAFE: the lane that it is in */
     double loss;   /* KEPT and SAFE */
 } mr_blast_portion;
 
 typedef struct mr_blast {
     mr_blast_rules o;
-    MR_VEC(mr_blast_replica) replicas; /* those that are there */
+    MR_VEC(mr_blast_replica) replicas; /* the present ones */
     mr_blast_portion *portions;
     int n_free, n_safe;
     int64_t evaluation; /* 0: none yet */
     bool running;
     int n_lanes;
-    MR_VEC(int) spare;   /* lanes without a replica, which may be given to another */
-    MR_VEC(int) resting; /* the same once this evaluation is over: they count in it */
-    int64_t given_twice, dropped, disowned, lost, restarts; /* for people */
+    MR_VEC(int) spare;   /* lanes without a replica, which a new replica may get */
+    MR_VEC(int) resting; /* lanes without a replica that count in this evaluation; spare when it is over */
+    int64_t given_twice, dropped, disowned, lost, restarts; /* statistics */
 } mr_blast;
 
 void mr_blast_init(mr_blast *b, const mr_blast_rules *o);
 void mr_blast_deinit(mr_blast *b);
-/* What follows from an event.  Each replica gets at most one order at a time, and the next one only after it answered. */
+/* Handles an event.  Each replica gets at most one order at a time, and the next one only after it has answered. */
 void mr_blast_step(mr_blast *b, const mr_blast_event *e, int64_t now_ns, mr_blast_actions *out);
 /* Whether a lane is part of the gradient of the evaluation that was just completed. */
 bool mr_blast_counts(const mr_blast *b, int lane);

@@ -1,8 +1,9 @@
-/* dist/session.h -- how a session over several tasks comes to be, as its master sees it, and what its tasks know of it.
+/* dist/session.h -- how a session over several tasks is created, as its master sees it, and what its tasks know about
+ * it.
  *
- * Pure: events in, actions out.  A master asks all members for their devices, then gives each a session, then answers
- * the client.  The first error (or the client's leaving) stops that: calls under way are cancelled, and every task that
- * may have made a session is told to delete it, also one whose answer never came. */
+ * Pure: events in, actions out.  A master asks all members for their devices, creates a session at each, then answers
+ * the client.  The first error stops that, and so does the loss of the client: open calls are cancelled, and every task
+ * that may have made a session is told to delete it, even if its answer never came. */
 #ifndef MR_DIST_SESSION_H
 #define MR_DIST_SESSION_H
 
@@ -13,11 +14,11 @@
 
 typedef enum mr_create_do {
     MR_CREATE_ASK,    /* send GetStatus to the task; answered by mr_creation_came */
-    MR_CREATE_GATHER, /* all devices are there (task -1): look at them, then mr_creation_gathered */
+    MR_CREATE_GATHER, /* all devices are known (task -1): check them, then call mr_creation_gathered */
     MR_CREATE_MAKE,   /* send CreateWorkerSession; answered by mr_creation_came */
     MR_CREATE_CANCEL, /* cancel that call; it is still answered */
-    MR_CREATE_DELETE, /* send DeleteWorkerSession; nobody waits for the answer */
-    MR_CREATE_REPLY,  /* tell the client (task -1); the last action of all */
+    MR_CREATE_DELETE, /* send DeleteWorkerSession; its answer is ignored */
+    MR_CREATE_REPLY,  /* answer the client (task -1); the last action */
 } mr_create_do;
 
 typedef struct mr_create_action {
@@ -41,22 +42,23 @@ void mr_creation_begin(mr_creation *c, mr_create_actions *out);
 void mr_creation_came(mr_creation *c, int task, mr_status *st, mr_create_actions *out);
 /* After MR_CREATE_GATHER; takes st. */
 void mr_creation_gathered(mr_creation *c, mr_status *st, mr_create_actions *out);
-/* The client went away, the server stops: takes why. */
+/* The client has gone, or the server stops; takes why. */
 void mr_creation_stop(mr_creation *c, mr_status *why, mr_create_actions *out);
-/* After MR_CREATE_REPLY: what to tell the client; the caller owns it. */
+/* After MR_CREATE_REPLY: the client's result; the caller owns it. */
 mr_status *mr_creation_result(mr_creation *c);
 
-/* ---- requests that nobody waits for, but that should arrive: CleanupGraph, DeleteWorkerSession ---- */
+/* ---- requests whose answer is ignored, but that should arrive: CleanupGraph, DeleteWorkerSession ---- */
 
-/* After `tries` that ended with this code: how long until the next one; -1: no more.  Over about ten minutes. */
+/* After `tries` attempts, the last of which ended with this code: how long until the next one; -1: no more.  All
+ * attempts together take about ten minutes. */
 int64_t mr_tell_again_ns(int tries, mr_code code);
 
 /* ---- sessions and graphs, at a worker ---- */
 
 typedef struct mr_worker_session {
-    char *handle, *master; /* master "": of a master that does not say who it is */
-    uint64_t incarnation;  /* of the master's life */
-    void *host;            /* the caller's */
+    char *handle, *master; /* master "": its master gives no name */
+    uint64_t incarnation;  /* of its master */
+    void *host;            /* belongs to the caller */
 } mr_worker_session;
 
 typedef struct mr_worker_sessions {
@@ -64,15 +66,15 @@ typedef struct mr_worker_sessions {
     mr_recent over; /* hashes of handles that were deleted */
 } mr_worker_sessions;
 
-void mr_worker_sessions_deinit(mr_worker_sessions *t); /* none is left */
-/* ALREADY_EXISTS when it is there, ABORTED when it was deleted before: then the request comes late. */
+void mr_worker_sessions_deinit(mr_worker_sessions *t); /* the caller has ended all sessions */
+/* ALREADY_EXISTS if the session exists; ABORTED if it was deleted before: then the request is late. */
 mr_status *mr_worker_sessions_add(mr_worker_sessions *t, mr_sv handle, mr_sv master, uint64_t incarnation,
                                   mr_worker_session **out);
-mr_worker_session *mr_worker_sessions_find(const mr_worker_sessions *t, mr_sv handle); /* or NULL */
-/* Takes it out and remembers the handle; its host is handed to the caller (NULL when there is none). */
+mr_worker_session *mr_worker_sessions_find(const mr_worker_sessions *t, mr_sv handle); /* NULL: unknown */
+/* Removes it and remembers the handle; the caller gets its host (NULL: there is no such session). */
 void *mr_worker_sessions_end(mr_worker_sessions *t, mr_sv handle);
-/* Any session of this master's other lives (incarnation 0: of all), to be ended: who made it is gone.  master NULL: any
- * session at all.  NULL when there is none. */
+/* Any session of another incarnation of this master (incarnation 0: of any incarnation), which must be ended because
+ * its maker is gone.  master NULL: any session.  NULL: there is none. */
 mr_worker_session *mr_worker_sessions_left_by(const mr_worker_sessions *t, const mr_sv *master, uint64_t incarnation);
 
 #endif
