@@ -136,11 +136,11 @@ static bool admit_member(mr_roster *r, const mr_roster_event *e, mr_roster_actio
 {
     bool first = r->generation == 0 && e->generation == 0;
     if (!is_sensible(e) || (first && e->wanted >= r->o.size))
-        refuse_member(out, e->who, MR_INVALID_ARGUMENT, "is not of this group");
+        refuse_member(out, e->who, MR_INVALID_ARGUMENT, "sent an invalid request, or wants a rank beyond the size");
     else if (first && is_taken(r, e))
-        refuse_member(out, e->who, MR_ALREADY_EXISTS, "has the rank of another member");
+        refuse_member(out, e->who, MR_ALREADY_EXISTS, "wants the rank of another process");
     else if (r->waiting.n >= MR_ROSTER_MOST)
-        refuse_member(out, e->who, MR_RESOURCE_EXHAUSTED, "comes after too many others");
+        refuse_member(out, e->who, MR_RESOURCE_EXHAUSTED, "cannot join because too many processes are waiting");
     else
         return true;
     return false;
@@ -154,7 +154,7 @@ static void member_joins(mr_roster *r, const mr_roster_event *e, int64_t now_ns,
     if (!admit_member(r, e, out))
         return;
     if (r->running && mr_roster_rank(r, e->who) >= 0)
-        end_generation(r, e->who, "wants to form the group anew", now_ns, out);
+        end_generation(r, e->who, "wants to form the group again", now_ns, out);
     if (e->lost)
         remove_key(&r->expected, e->lost);
     if (mr_roster_is_later(e->generation, r->highest))

@@ -154,10 +154,10 @@ static mr_status *check_ranks(const mr_group_record *g)
 {
     for (int i = 0; i < g->members.n; i++)
         if (g->members.p[0].rank >= 0 && g->members.p[i].rank != i)
-            return mr_invalid("members of group %lld: rank %lld of %lld is %s", (long long)g->key,
-                              (long long)g->members.p[i].rank, (long long)g->size, "there twice, or does not exist");
+            return mr_invalid("members of group %lld: rank %lld of %lld occurs twice or is out of range",
+                              (long long)g->key, (long long)g->members.p[i].rank, (long long)g->size);
         else if (g->members.p[0].rank < 0 && g->members.p[i].rank >= 0)
-            return mr_invalid("some members of group %lld tell their ranks, others do not", (long long)g->key);
+            return mr_invalid("group %lld: some members name their rank, others do not", (long long)g->key);
     return NULL;
 }
 
@@ -192,9 +192,11 @@ static mr_status *check_ask(const mr_groups *t, const mr_group_ask *a)
     if (a->size < 1 || a->size > MR_GROUP_MAX_SIZE)
         return mr_invalid("group_size must be from 1 to %d but is %lld", MR_GROUP_MAX_SIZE, (long long)a->size);
     if (a->rank < -1 || a->rank >= a->size)
-        return mr_invalid("rank %lld in a group of %lld", (long long)a->rank, (long long)a->size);
+        return mr_invalid("group %lld: rank is %lld, expected 0 to %lld, or -1 for any", (long long)a->key,
+                          (long long)a->rank, (long long)a->size - 1);
     if (a->attributes.n > MR_GROUP_MAX_TEXT || a->device.n > MR_GROUP_MAX_TEXT)
-        return mr_invalid("A device whose name or attributes have more than %d bytes", MR_GROUP_MAX_TEXT);
+        return mr_invalid("group %lld: a device has a name of %zu bytes and attributes of %zu, at most %d are allowed",
+                          (long long)a->key, a->device.n, a->attributes.n, MR_GROUP_MAX_TEXT);
     if (t->n_members >= MR_GROUPS_MAX_MEMBERS ||
         (t->records.n >= MR_GROUPS_MAX && !mr_map_get(&t->records, record_key(a->key, a->part, text))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "There are %u groups with %lld members; no room for more in group %lld",
@@ -226,7 +228,7 @@ void mr_groups_ask(mr_groups *t, const mr_group_ask *a, uint64_t fresh, mr_group
     mr_status *st = check_ask(t, a);
     mr_group_record *g = mr_map_get(&t->records, record_key(a->key, a->part, text));
     if (!st && g && g->communicator && is_stale(g, a)) {
-        mr_status *why = mr_error(MR_ABORTED, "group %lld is formed anew", (long long)a->key);
+        mr_status *why = mr_error(MR_ABORTED, "group %lld is being formed again", (long long)a->key);
         drop_record(t, g, why, out);
         mr_status_free(why);
         g = NULL;
@@ -392,9 +394,9 @@ void mr_groups_ask_source(mr_groups *t, const mr_instance_ask *a, mr_group_answe
     instance *in = NULL;
     int64_t rank = -1;
     if (!g || !g->communicator || (a->communicator && a->communicator != g->communicator))
-        st = mr_error(MR_ABORTED, "group %lld is not there, or was formed anew", (long long)a->key);
+        st = mr_error(MR_ABORTED, "group %lld does not exist, or was formed again", (long long)a->key);
     else if ((rank = rank_of(g, a)) < 0)
-        st = mr_invalid("%.*s is no member of group %lld", MR_SV_ARG(a->device), (long long)a->key);
+        st = mr_invalid("%.*s is not a member of group %lld", MR_SV_ARG(a->device), (long long)a->key);
     else
         st = find_instance(t, g, a->instance, &in);
     if (st) {

@@ -151,7 +151,7 @@ static void drop_line(mr_ps_clock *c, uint64_t client)
 mr_status *mr_ps_clock_set(mr_ps_clock *c, uint64_t client, int first, int end, uint64_t ts)
 {
     if (client == 0 || first < 0 || first >= end || end > c->num_ranges)
-        return mr_invalid("client %llx: cannot set the clocks of spans %d to %d, there are %d",
+        return mr_invalid("client %llx: cannot set the clocks of ranges %d to %d, there are %d ranges",
                           (unsigned long long)client, first, end - 1, c->num_ranges);
     line *l = line_of(c, client);
     if (!l) {
@@ -200,10 +200,10 @@ void mr_ps_clock_drop_range(mr_ps_clock *c, int range)
 mr_status *mr_ps_clock_import(mr_ps_clock *c, int range, const mr_ps_stamp *stamps, int n)
 {
     if (range < 0 || range >= c->num_ranges)
-        return mr_invalid("there is no span %d: spans are 0 to %d", range, c->num_ranges - 1);
+        return mr_invalid("there is no range %d: ranges are 0 to %d", range, c->num_ranges - 1);
     for (int i = 0; i < n; i++)
         if (stamps[i].client <= (i > 0 ? stamps[i - 1].client : 0) || stamps[i].ts == 0)
-            return mr_invalid("span %d: clients of its clocks must rise, and timestamps must not be 0", range);
+            return mr_invalid("range %d: clients of its clocks must rise, and timestamps must not be 0", range);
     mr_ps_clock_drop_range(c, range);
     for (int i = 0; i < n; i++)
         MR_TRY(mr_ps_clock_set(c, stamps[i].client, range, range + 1, stamps[i].ts));

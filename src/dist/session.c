@@ -169,9 +169,9 @@ mr_status *mr_worker_sessions_add(mr_worker_sessions *t, mr_sv handle, mr_sv mas
 {
     *out = NULL;
     if (memchr(handle.p, 0, handle.n)) /* it is kept as a C string, by which it is found again */
-        return mr_invalid("The handle of a session has a zero byte");
+        return mr_invalid("A session handle of %zu bytes contains a zero byte", handle.n);
     if (mr_map_has(&t->by_handle, handle))
-        return mr_error(MR_ALREADY_EXISTS, "Session %.*s is there already", MR_SV_ARG(handle));
+        return mr_error(MR_ALREADY_EXISTS, "Session %.*s already exists", MR_SV_ARG(handle));
     if (mr_recent_has(&t->over, number_of(handle)))
         return mr_error(MR_ABORTED, "Session %.*s was deleted", MR_SV_ARG(handle));
     mr_worker_session *s = mr_new(mr_worker_session);

@@ -94,7 +94,7 @@ MR_TEST(worker_sessions_end_with_their_master)
     MR_CHECK_OK(mr_worker_sessions_add(&t, MR_SV("a"), m, 1, &a));
     MR_CHECK_OK(mr_worker_sessions_add(&t, MR_SV("b"), m, 2, &b));
     MR_CHECK_OK(mr_worker_sessions_add(&t, MR_SV("c"), MR_SV(""), 0, &c));
-    MR_CHECK_ERR(mr_worker_sessions_add(&t, MR_SV("b"), m, 2, &a), MR_ALREADY_EXISTS, "there already");
+    MR_CHECK_ERR(mr_worker_sessions_add(&t, MR_SV("b"), m, 2, &a), MR_ALREADY_EXISTS, "already exists");
     a = mr_worker_sessions_left_by(&t, &m, 2);
     MR_CHECK(a && strcmp(a->handle, "a") == 0);
     mr_worker_sessions_end(&t, mr_sv_of(a->handle));
