@@ -59,8 +59,10 @@ void mr_backups_took(mr_backups *b, int worker, int64_t ns)
         w->n = MR_BACKUPS_CHANGED;
 }
 
+/* Called for every worker before mr_backups_choose. */
 void mr_backups_there(mr_backups *b, int worker, bool there, int64_t since_ns)
 {
+    MR_ASSERT(worker >= 0 && worker < b->n_workers);
     b->workers[worker].there = there;
     b->workers[worker].since_ns = there ? since_ns : 0;
 }
@@ -85,7 +87,7 @@ static int64_t time_at(const mr_backups_worker *w, int depth)
 }
 
 /* Adds the sorted times at one depth to `expected`. Unknown workers are placed at the median.
- * false: nobody has a time. */
+ * false: no worker has a time. */
 static bool add_row(mr_backups *b, int depth)
 {
     int known = 0;
@@ -107,6 +109,7 @@ static bool add_row(mr_backups *b, int depth)
     return true;
 }
 
+/* The criterion of the header: what m gradients are worth, per expected time. */
 static double progress(const mr_backups *b, int m) { return pow(m, b->alpha) / b->expected[m - 1]; }
 
 /* Keeps the present number unless another promises MR_BACKUPS_GAIN more, so that noise does not

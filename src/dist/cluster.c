@@ -121,12 +121,14 @@ mr_status *mr_cluster_copy(const mr_cluster *c, mr_cluster *out)
 
 /* ---- finding ---- */
 
+/* Binary search: tasks are sorted. */
 int mr_cluster_find(const mr_cluster *c, mr_sv job, int number)
 {
     int at = place_of(c, job, number);
     return at < c->tasks.n && compare_task(&c->tasks.p[at], job, number) == 0 ? at : -1;
 }
 
+/* The task's name must be followed by the end or by '/': task 1 is not a prefix of task 10. */
 int mr_cluster_find_named(const mr_cluster *c, mr_sv device)
 {
     for (int i = 0; i < c->tasks.n; i++) {
@@ -147,6 +149,7 @@ int mr_cluster_count(const mr_cluster *c, mr_sv job)
 
 /* ---- messages ---- */
 
+/* One entry of JobDef's map: a task number and an address. */
 static mr_status *decode_task(mr_cluster *c, mr_sv job, mr_pb_reader *r)
 {
     int32_t number = 0;

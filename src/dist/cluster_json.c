@@ -30,6 +30,7 @@ out:
     return st;
 }
 
+/* An object from job names to jobs. */
 static mr_status *read_cluster(mr_json *j, mr_cluster *c)
 {
     mr_str job = {0};
@@ -41,7 +42,7 @@ static mr_status *read_cluster(mr_json *j, mr_cluster *c)
     return st;
 }
 
-/* The index may be a string: some programs write "1". Anything else that is no number becomes -1. */
+/* The index may be a string: some programs write "1". A string that is not a number becomes -1. */
 static void read_task(mr_json *j, mr_str *job, int64_t *number)
 {
     mr_str key = {0}, text = {0};
@@ -62,6 +63,8 @@ static void read_task(mr_json *j, mr_str *job, int64_t *number)
     mr_str_deinit(&text);
 }
 
+/* The whole text. Other keys than cluster and task, such as environment, are skipped. Without a task, job stays empty
+ * and *number unchanged. */
 static mr_status *read_config(mr_json *j, mr_cluster *c, mr_str *job, int64_t *number)
 {
     mr_str key = {0};

@@ -54,8 +54,10 @@ static mr_delay_worker *find_worker(const mr_delay *d, int64_t worker)
 
 const mr_delay_worker *mr_delay_find(const mr_delay *d, int64_t worker) { return find_worker(d, worker); }
 
+/* Inserts a worker by its id, which must be new. Moves other workers, so pointers to them become invalid. */
 static mr_delay_worker *add_worker(mr_delay *d, int64_t worker)
 {
+    MR_ASSERT(!find_worker(d, worker));
     int at = place_of(d, worker);
     mr_delay_worker w = {.id = worker};
     mr_vec_push(&d->workers, w);
@@ -99,6 +101,7 @@ static void set_state(mr_delay *d, mr_delay_worker *w, mr_delay_state state)
     MR_ASSERT(d->n_there >= d->n_waiting && d->n_waiting >= 0);
 }
 
+/* Time never goes back: an earlier now_ns counts as the last one. */
 static void pass_time(mr_delay *d, int64_t now_ns)
 {
     int64_t gap_ns = MR_MAX(0, now_ns - d->last_ns);
@@ -119,8 +122,10 @@ int64_t mr_delay_blamed_ns(const mr_delay *d, const mr_delay_worker *w)
     return w->blamed_ns + (is_slowest(d, w) ? d->waits_ns - w->blamed_from : 0);
 }
 
+/* To be called when a worker has become one of the slowest. */
 static void begin_blame(mr_delay *d, mr_delay_worker *w)
 {
+    MR_ASSERT(is_slowest(d, w));
     w->blamed_from = d->waits_ns;
     d->n_slowest++;
 }
@@ -158,6 +163,7 @@ static void begin_iteration(mr_delay *d, mr_delay_worker *w, mr_delay_actions *o
     add_action(out, MR_DELAY_BEGIN, w->id, w->clock);
 }
 
+/* Lets all waiting workers begin that may, after the lowest clock or the bound has changed. */
 static void begin_who_may(mr_delay *d, mr_delay_actions *out)
 {
     for (int i = 0; d->n_waiting > 0 && i < d->workers.n; i++)
@@ -185,6 +191,7 @@ static bool look_for_slowest(mr_delay *d)
 
 /* ---- the adaptive bound ---- */
 
+/* Starts the measurements of a window at the present clock and time. */
 static void begin_window(mr_delay *d)
 {
     mr_delay_trial *t = &d->trial;
@@ -232,7 +239,7 @@ static void begin_trial(mr_delay *d, double rate)
     d->bound = to;
 }
 
-/* At the end of each window of iterations: judges a trial, lowers a bound that nobody uses, or
+/* At the end of each window of iterations: judges a trial, lowers a bound that no worker used, or
  * begins a trial if workers wait much. */
 static void adapt_bound(mr_delay *d)
 {

@@ -96,6 +96,7 @@ static void take_progress(mr_downpour_plan *d, int64_t total, int64_t now_ns, mr
 {
     if (d->warm)
         return;
+    MR_ASSERT(d->o.replica > 0); /* the first replica is always warm */
     if (total > d->progress || d->progress_ns == 0) {
         d->progress = MR_MAX(total, d->progress);
         d->progress_ns = now_ns;
@@ -105,6 +106,8 @@ static void take_progress(mr_downpour_plan *d, int64_t total, int64_t now_ns, mr
         add_action(out, MR_DOWNPOUR_WATCH, 0);
 }
 
+/* Each event only changes flags; list_actions decides. An end that was not begun (FETCHED, STEPPED, PUSHED) is a bug of
+ * the caller. */
 void mr_downpour_step(mr_downpour_plan *d, mr_downpour_event e, int64_t value, int64_t now_ns, mr_downpour_actions *out)
 {
     switch (e) {

@@ -1,7 +1,7 @@
 /* dist/elastic.c -- see elastic.h.
  *
- * A generation is at work while `members` is not empty. Anybody who asks for the next one ends it.
- * The asks wait until all workers are in, or nobody new has asked for the settling time; then they
+ * A generation works while `members` is not empty. A worker that asks for the next one ends it.
+ * The asks wait until all workers have asked, or until none has asked for the settling time; then they
  * become the next generation, and the list is empty again. A worker has at most one ask in the
  * list. */
 #include "dist/elastic.h"
@@ -58,13 +58,13 @@ static bool is_later(int64_t b, int64_t a)
     return b > 0 && (a == 0 || (ahead > 0 && ahead < MR_ELASTIC_MAX_GENERATION / 2));
 }
 
-/* Numbers continue from the latest that anybody has heard of, also after the leader was restarted.
+/* Numbers continue from the latest that any worker names, also after the leader was restarted.
  * The member with the highest step is the source for the others. */
 static void form_generation(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
 {
     MR_ASSERT(e->asks.n > 0);
     int source = 0;
-    e->settled_ns = is_complete(e) ? 0 : settle_ns(e); /* when all are in, nobody is coming */
+    e->settled_ns = is_complete(e) ? 0 : settle_ns(e); /* a complete generation did not have to wait */
     e->formed_ns = now_ns;
     sort_asks(e);
     e->members.n = 0;
@@ -74,6 +74,7 @@ static void form_generation(mr_elastic *e, int64_t now_ns, mr_elastic_answers *o
         source = a->step > e->asks.p[source].step ? i : source;
         mr_vec_push(&e->members, a->worker);
     }
+    MR_ASSERT(e->generation >= 0 && e->generation <= MR_ELASTIC_MAX_GENERATION);
     e->generation = e->generation % MR_ELASTIC_MAX_GENERATION + 1;
     e->formed_once = true;
     for (int i = 0; i < e->asks.n; i++)
@@ -91,7 +92,7 @@ void mr_elastic_tick(mr_elastic *e, int64_t now_ns, mr_elastic_answers *out)
         form_generation(e, now_ns, out);
 }
 
-/* A generation that ends soon after it was formed was formed without somebody who was coming: the
+/* A generation that ends soon after it was formed did not wait for a worker that was about to join: the
  * next one waits longer. */
 static void end_generation(mr_elastic *e, int64_t now_ns)
 {

@@ -1,4 +1,4 @@
-/* dist/election.c -- who becomes chief, and when.
+/* dist/election.c -- which worker becomes chief, and when.
  *
  * Time counts only while we look. While the parameter server could not be reached, the chief could
  * not raise its count there either, and the first look after that says nothing about it. */
@@ -34,6 +34,7 @@ static bool wants_record(const mr_election *e)
     return e->me <= e->now.worker || has_waited(e);
 }
 
+/* The chief raises its count with every call; another worker writes the record only if it wants to become chief. */
 bool mr_election_next(mr_election *e, mr_chief_record *expect, mr_chief_record *want)
 {
     bool go = e->chief || wants_record(e);

@@ -5,7 +5,7 @@
  * to the next stage, completes the round, or gives up.
  *
  * In a secure round the clients that answered a stage are the chosen ones of the next. The
- * threshold is fixed by those who gave keys, because shares were dealt to them. In TRAIN `counted`
+ * threshold follows from the clients that gave keys, because shares were dealt to them. In TRAIN `counted`
  * is set with the answer and stays when the client goes away: its update is in the sum. */
 #include "dist/federated.h"
 
@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 
+/* Comparisons are written so that a NaN is refused. */
 const char *mr_fed_check(const mr_fed_options *o)
 {
     if (o->n_clients < 1)
@@ -65,6 +66,7 @@ static uint64_t next_random(uint64_t *s)
 /* A random number below n, without the bias of a remainder. */
 static int random_below(uint64_t *s, int n)
 {
+    MR_ASSERT(n > 0);
     uint64_t span = UINT64_MAX / (uint64_t)n * (uint64_t)n, v;
     do
         v = next_random(s);
@@ -245,6 +247,7 @@ void mr_fed_go(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
     settle_stage(f, now_ns, out);
 }
 
+/* Between rounds there is nothing to give up, unless the last one is complete and held. */
 void mr_fed_spoilt(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     if (f->stage == MR_FED_REST && !f->hold)
@@ -285,9 +288,12 @@ static void take_answer(mr_fed *f, mr_fed_client *c, int client, mr_fed_actions 
     add_action(out, MR_FED_TAKE, f, client, 0);
 }
 
+/* Handles the message of one client, without moving on to another stage: that is left to settle_stage. Every answer
+ * gets exactly one TAKE or DROP. */
 static void hear_client(mr_fed *f, const mr_fed_event *e, mr_fed_actions *out)
 {
     int client = (int)e->client;
+    MR_ASSERT(client >= 0 && client < f->o.n_clients);
     mr_fed_client *c = &f->clients[client];
     switch (e->message) {
     case MR_FED_JOIN:

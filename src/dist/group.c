@@ -1,8 +1,8 @@
 /* dist/group.c -- the roster of a process group: joining, ending, forming.
  *
- * Invariants between events: while a generation runs, nobody is expected, and none of its members
+ * Invariants between events: while a generation runs, no process is expected, and none of its members
  * waits. While none runs, a process that is expected does not wait, and the generation could not be
- * formed yet. Nobody is expected after its time to come back is over. */
+ * formed yet. No process is expected after its time to come back is over. */
 #include "dist/group.h"
 
 #include "base/memory.h"
@@ -39,6 +39,7 @@ static void remove_key(mr_roster_keys *v, uint64_t who)
         mr_vec_remove_swap(v, i);
 }
 
+/* The index of a process among those that wait; -1: it does not. */
 static int seat_of(const mr_roster *r, uint64_t who)
 {
     for (int i = 0; i < r->waiting.n; i++)
@@ -99,9 +100,9 @@ static bool is_sensible(const mr_roster_event *e)
     return true;
 }
 
-/* The process comes from a later generation than any we know. Its members are expected, unless we
- * have a generation of our own (running, or ended just now), whose members and number stay; then
- * the next one will be later than both. */
+/* The process comes from a later generation than any we know. Its members are expected, unless this
+ * roster has formed a generation itself (`own`: running, or ended just now), whose members and number
+ * stay; then the next one will be later than both. */
 static void adopt_generation(mr_roster *r, const mr_roster_event *e, bool own, int64_t now_ns)
 {
     r->highest = e->generation;
@@ -186,7 +187,7 @@ static bool time_passed(int64_t since_ns, int64_t wait_ns, int64_t now_ns)
     return wait_ns > 0 && now_ns - since_ns >= wait_ns;
 }
 
-/* The first generation needs all; a later one everybody who is expected, and enough of them. */
+/* The first generation needs all members; a later one all that are expected, and at least least_members. */
 static bool can_form(const mr_roster *r)
 {
     if (r->running || r->waiting.n == 0)
@@ -222,6 +223,7 @@ static void sort_waiting(mr_roster *r)
 static void form_generation(mr_roster *r, mr_roster_actions *out)
 {
     MR_ASSERT(!r->running && r->waiting.n > 0);
+    MR_ASSERT(r->waiting.n <= MR_ROSTER_MOST);
     sort_waiting(r);
     r->members.n = r->expected.n = 0;
     for (int i = 0; i < r->waiting.n; i++)
@@ -259,6 +261,7 @@ void mr_roster_step(mr_roster *r, const mr_roster_event *e, int64_t now_ns, mr_r
         refuse_all(r, now_ns, out);
 }
 
+/* While a generation runs, or no process waits, only an event can change something. */
 int64_t mr_roster_next_ns(const mr_roster *r)
 {
     int64_t next = INT64_MAX;

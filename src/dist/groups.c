@@ -21,6 +21,7 @@ typedef struct instance {
 
 enum { KEY_BYTES = 64 };
 
+/* The key of a map, written into text; borrowed from it. */
 static mr_sv record_key(int64_t key, int64_t part, char text[KEY_BYTES])
 {
     snprintf(text, KEY_BYTES, "%lld %lld", (long long)key, (long long)part);
@@ -43,6 +44,7 @@ static void instance_free(instance *i)
     mr_free(i);
 }
 
+/* Frees members and instances; no caller may wait in them any more. Accepts NULL. */
 static void record_free(mr_group_record *g)
 {
     uint32_t pos = 0;
@@ -85,7 +87,7 @@ static void tell_member(mr_group_member *m, const mr_status *why, const mr_group
     m->callers.n = 0;
 }
 
-/* Answers everybody who waits in a record with an error. */
+/* Answers all callers that wait in a record with an error. */
 static void fail_record(mr_group_record *g, const mr_status *why, mr_group_answers *out)
 {
     uint32_t pos = 0;
@@ -101,7 +103,7 @@ static void fail_record(mr_group_record *g, const mr_status *why, mr_group_answe
     }
 }
 
-/* Answers everybody in the record with `why`, and frees it. */
+/* Answers all callers that wait in the record with `why`, and frees it. */
 static void drop_record(mr_groups *t, mr_group_record *g, const mr_status *why, mr_group_answers *out)
 {
     char text[KEY_BYTES];
@@ -141,6 +143,7 @@ static int compare_names(const char *a, const char *b)
     return *a ? 1 : *b ? -1 : 0;
 }
 
+/* By rank, then by name: without ranks, which are all -1 then, the order is that of the names. */
 static int compare_members(const void *a, const void *b)
 {
     const mr_group_member *x = a, *y = b;
@@ -161,7 +164,7 @@ static mr_status *check_ranks(const mr_group_record *g)
     return NULL;
 }
 
-/* All members are known: ranks follow from the order, and everybody is answered. */
+/* All members are known: ranks follow from the order, and all callers are answered. */
 static void complete_record(mr_groups *t, mr_group_record *g, uint64_t fresh, mr_group_answers *out)
 {
     MR_ASSERT(!g->communicator && g->members.n == g->size);
@@ -172,12 +175,13 @@ static void complete_record(mr_groups *t, mr_group_record *g, uint64_t fresh, mr
         mr_status_free(st);
         return;
     }
+    MR_ASSERT(fresh != 0);
     g->communicator = fresh;
     for (int i = 0; i < g->members.n; i++)
         tell_member(&g->members.p[i], NULL, g, out);
 }
 
-/* Whether a complete record is of no use to the caller: it was reported broken, or has another
+/* Whether a complete record is useless to the caller: it was reported broken, has another size or another
  * incarnation of the member, or does not have this member at all. */
 static bool is_stale(mr_group_record *g, const mr_group_ask *a)
 {
@@ -258,6 +262,7 @@ void mr_groups_ask(mr_groups *t, const mr_group_ask *a, uint64_t fresh, mr_group
 
 /* ---- leaving ---- */
 
+/* Removes a caller from a list; false: it is not in it. */
 static bool remove_caller(void **all, int *n, const void *caller)
 {
     for (int i = 0; i < *n; i++)
@@ -268,8 +273,8 @@ static bool remove_caller(void **all, int *n, const void *caller)
     return false;
 }
 
-/* A member for which nobody waits any more is removed: it may never come back. true: the caller was
- * here. */
+/* A member whose last caller has gone is removed: it may never come back. true: the caller waited in this
+ * record. */
 static bool leave_record(mr_groups *t, mr_group_record *g, const void *caller)
 {
     uint32_t pos = 0;
@@ -371,7 +376,7 @@ static int64_t rank_of(const mr_group_record *g, const mr_instance_ask *a)
     return -1;
 }
 
-/* Answers everybody who waits for the source, or tells them what is wrong with the broadcast. */
+/* Answers all callers that wait for the source, with its rank or with what is wrong with the broadcast. */
 static void tell_source(mr_group_record *g, instance *in, mr_group_answers *out)
 {
     for (int i = 0; i < in->waiting.n; i++)
@@ -403,6 +408,7 @@ void mr_groups_ask_source(mr_groups *t, const mr_instance_ask *a, mr_group_answe
         add_answer(out, a->caller, st, NULL, -1);
         return;
     }
+    MR_ASSERT(rank < g->size && in->n_asked <= g->size);
     in->n_asked += !in->asked[rank];
     in->asked[rank] = true;
     if (a->is_source) {

@@ -34,6 +34,7 @@ static void end_when_done(mr_master_step *s, mr_step_actions *out)
     add_action(out, MR_DO_REPLY, -1);
 }
 
+/* A step without parts is over at once. */
 void mr_master_step_begin(mr_master_step *s, mr_step_actions *out)
 {
     MR_ASSERT(s->n_running == 0 && !s->st);

@@ -77,9 +77,9 @@ static bool is_later(const mr_member *b, uint64_t incarnation, int64_t asked_ns)
 
 static bool watched(const mr_membership *m, int task) { return task >= 0 && task < m->n && task != m->self; }
 
-/* ---- signs of life ---- */
+/* ---- messages ---- */
 
-/* What a sign of life means; *is_event is false if it changes nothing. */
+/* What a message of this incarnation means; *is_event is false if it changes no state. */
 static mr_member_what sign_of(const mr_member *b, uint64_t incarnation, bool *is_event)
 {
     *is_event = true;
@@ -91,8 +91,7 @@ static mr_member_what sign_of(const mr_member *b, uint64_t incarnation, bool *is
     return MR_MEMBER_JOINED;
 }
 
-/* A late message of an earlier incarnation changes nothing, not even the time of the last sign of
- * life. */
+/* A late message of an earlier incarnation changes nothing, not even heard_ns. */
 bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64_t asked_ns, int64_t now_ns,
                          mr_member_events *out)
 {
@@ -115,7 +114,7 @@ bool mr_membership_heard(mr_membership *m, int task, uint64_t incarnation, int64
 
 /* ---- losses ---- */
 
-/* A later sign of the same incarnation brings the task back (JOINED). */
+/* A later message of the same incarnation brings the task back (JOINED). */
 static void lose_member(mr_member *b, int task, int64_t now_ns, mr_member_events *out)
 {
     MR_ASSERT(b->state == MR_MEMBER_ALIVE || b->state == MR_MEMBER_SUSPECT);
@@ -152,7 +151,7 @@ void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns)
         return;
     mr_member *b = &m->members[task];
     b->ignored = !on;
-    if (on && b->state == MR_MEMBER_SUSPECT) /* its silence went on while nobody listened */
+    if (on && b->state == MR_MEMBER_SUSPECT) /* it was not watched, so its silence meant nothing */
         enter_state(b, MR_MEMBER_ALIVE, now_ns);
     if (on)
         b->cared_ns = now_ns;
@@ -164,7 +163,7 @@ void mr_membership_slept(mr_membership *m, int64_t now_ns)
         m->members[i].cared_ns = now_ns;
 }
 
-/* Judges every task that somebody cares about, and lists those whose heartbeat is due. */
+/* Judges every watched task, and lists those whose heartbeat is due. */
 int64_t mr_membership_tick(mr_membership *m, int64_t now_ns, mr_member_events *out, mr_member_tasks *ask)
 {
     int64_t next_ns = now_ns + m->times.ask_ns;
@@ -195,5 +194,6 @@ bool mr_membership_ended(const mr_membership *m, int task, uint64_t incarnation)
 const char *mr_member_what_name(mr_member_what what)
 {
     static const char *const names[] = {"joined", "left", "restarted", "suspected", "cleared"};
+    MR_ASSERT((unsigned)what < (unsigned)MR_COUNT(names));
     return names[what];
 }

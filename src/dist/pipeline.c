@@ -24,6 +24,7 @@ void mr_pipeline_tasks(mr_pipeline_order order, int n_stages, int n_micro, int s
     }
     while (backward < n_micro)
         out[n++] = (mr_pipeline_task){backward++, true};
+    MR_ASSERT(n == 2 * n_micro);
 }
 
 /* ---- cost ---- */
@@ -102,10 +103,13 @@ static mr_status *check_pipeline(int n_stages, int n_micro, const double *forwar
         if (!(forward_s[i] >= 0) || !(backward_s[i] >= 0) || !isfinite(forward_s[i] + backward_s[i]))
             return mr_invalid("Stage %d of a pipeline takes %g s forward and %g s backward, expected 0 or more", i,
                               forward_s[i], backward_s[i]);
-    return transfer_s >= 0 && isfinite(transfer_s) ? NULL
-                                                   : mr_invalid("A transfer of a pipeline takes %g s", transfer_s);
+    if (!(transfer_s >= 0) || !isfinite(transfer_s))
+        return mr_invalid("A transfer of a pipeline takes %g s, expected 0 or more", transfer_s);
+    return NULL;
 }
 
+/* Goes over the stages forth and back, because forward tasks become possible in one direction and backward tasks in the
+ * other, until no stage can do more. */
 mr_status *mr_pipeline_simulate(mr_pipeline_order order, int n_stages, int n_micro, const double *forward_s,
                                 const double *backward_s, double transfer_s, mr_pipeline_cost *out)
 {

@@ -22,6 +22,7 @@ mr_psc *mr_psc_new(uint64_t client, const mr_psc_options *o)
     return c;
 }
 
+/* Also frees tasks that have not ended; no DONE is reported for them. Rows exist once there is a view. */
 void mr_psc_free(mr_psc *c)
 {
     if (!c)
@@ -123,6 +124,7 @@ static void begin_ready(mr_psc *c, int64_t now_ns, mr_psc_actions *out)
     c->ready.n = 0;
 }
 
+/* A task that has ended, or is unknown, is ignored. */
 void mr_psc_cancel(mr_psc *c, int64_t id, int64_t now_ns, mr_psc_actions *out)
 {
     mr_psc_task *t = mr_psc_task_of(c, id);

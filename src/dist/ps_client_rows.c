@@ -58,7 +58,7 @@ bool mr_psc_row_has_more(const mr_psc_row *r)
     return r->n_under_way < r->pushes.n;
 }
 
-/* Nobody can take parts of this row now: try again after a pause that doubles each time. */
+/* No server can take parts of this row now: it is tried again after a pause that doubles each time. */
 void mr_psc_row_pause(mr_psc *c, mr_psc_row *r, int64_t now_ns)
 {
     r->pause_ns = r->pause_ns ? MR_MIN(r->pause_ns * 2, c->o.retry_ns * LONGEST_PAUSE) : c->o.retry_ns;
@@ -116,8 +116,10 @@ void mr_psc_part_set_back(mr_psc *c, mr_psc_part *p)
 
 mr_psc_task *mr_psc_task_of(const mr_psc *c, int64_t id) { return mr_imap_get(&c->tasks, (uint64_t)id); }
 
+/* Removes the task from the map and the list. The caller makes sure that no row uses its parts afterwards. */
 void mr_psc_task_free(mr_psc *c, mr_psc_task *t)
 {
+    MR_ASSERT(*t->link == t);
     mr_imap_remove(&c->tasks, (uint64_t)t->id);
     *t->link = t->next;
     if (t->next)

@@ -61,6 +61,7 @@ static int find_span(const line *l, int range)
     return low;
 }
 
+/* The client's last timestamp at a range; 0: no push of it was applied there. */
 static uint64_t ts_at(const line *l, int range)
 {
     int i = find_span(l, range);
@@ -175,8 +176,10 @@ static int by_client(const void *a, const void *b)
     return (p->client > q->client) - (p->client < q->client);
 }
 
+/* Sorted by client, so that two members with the same clocks export the same bytes. */
 void mr_ps_clock_export(const mr_ps_clock *c, int range, mr_ps_stamps *out)
 {
+    MR_ASSERT(range >= 0 && range < c->num_ranges);
     uint64_t key, ts;
     void *l;
     out->n = 0;

@@ -15,6 +15,8 @@ enum { DEFAULT_MOTION = 16 };
 #define MAX_EPOCH (UINT64_MAX / 2) /* higher epochs of peers are not believed: later ones must be possible */
 #define PAUSE_NS INT64_C(1000000000) /* between two ticks if there is nothing to wait for */
 
+/* Starts without a view: ranges are assigned once enough servers have joined and settle_ns has passed. After an error
+ * only mr_psm_deinit may be called. */
 mr_status *mr_psm_init(mr_psm *m, const mr_psm_options *o, int64_t now_ns)
 {
     *m = (mr_psm){.o = *o, .start_ns = now_ns, .epoch = o->stamp};

@@ -3,7 +3,7 @@
  *
  * Every event ends here. One thing at a time happens to a range: a move whose aim has changed is
  * given up, surplus members are dropped, and then as many ranges as allowed begin to move, those
- * that lack a copy first. Whoever changes a range touches it (mr_psm_touch), so it gets the epoch of
+ * that lack a copy first. Every change of a range calls mr_psm_touch, so the range gets the epoch of
  * the next view. Everything that an event changed goes out in one view, here. */
 #include "dist/ps_manager_internal.h"
 
@@ -63,7 +63,7 @@ bool mr_psm_is_wanted(const mr_psm *m, int range, uint64_t id)
     return false;
 }
 
-/* The servers wanted for a range; fewer than n_wanted if nobody else has memory for it. */
+/* The servers wanted for a range; fewer than n_wanted if no other server has memory for it. */
 static int n_wanted_of(const mr_psm *m, int range)
 {
     int n = 0;
@@ -81,7 +81,7 @@ static uint64_t missing_server(const mr_psm *m, int range)
     return 0;
 }
 
-/* Every server wants to leave, and those that should have taken over are lost: nobody leaves. */
+/* Every server wants to leave, and those that should have taken over are lost: no server may leave. */
 static void keep_all(mr_psm *m, mr_psm_actions *out)
 {
     for (int i = 0; i < m->view.servers.n; i++) {
@@ -149,7 +149,7 @@ static bool has_or_gets(const mr_ps_range *s, uint64_t id)
     return mr_ps_range_index(s, id) >= 0 || s->catching.id == id;
 }
 
-/* A full server stays where it already is, and is replaced elsewhere. Places that nobody can take
+/* A full server stays where it already is, and is replaced elsewhere. Places that no server can take
  * become 0, at the end of the row. */
 static void stand_in(mr_psm *m, int range, rooms *r)
 {
@@ -312,7 +312,7 @@ void mr_psm_say_let_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
     mr_vec_last(out).epoch = m->view.epoch;
 }
 
-/* A server that wants to leave must stay if it holds a range for which nobody else has memory. */
+/* A server that wants to leave must stay if it holds a range for which no other server has memory. */
 static void keep_some(mr_psm *m, mr_psm_actions *out)
 {
     for (int range = 0; range < m->view.ranges.n && m->full.n > 0; range++) {

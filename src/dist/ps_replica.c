@@ -142,7 +142,7 @@ static void make_record(mr_psr *r, mr_psr_actions *out)
     act(out, MR_PSR_RECORD)->version = r->version;
 }
 
-/* A copy takes a while, and nobody should wait for it. A member that lacks something stable cannot
+/* A copy takes a while, and no push should wait for it. A member that lacks something stable cannot
  * have been reported complete, so it need not be awaited. */
 static void start_copy(mr_psr *r, mr_psr_actions *out)
 {

@@ -1,8 +1,8 @@
 /* dist/ps_ring.c -- which servers should hold a range.
  *
- * First the heads, then the other places. For each: a server that is there and within its bound
- * stays; what is left over walks the ring until it meets a server with room. A range that needs a
- * new head looks among its present members first, to whom nothing has to be copied.
+ * First the heads, then the other places. For each: a present member that is within its bound
+ * stays; for the places that are left, the ring is walked until a server with room is found. A range that needs a
+ * new head looks among its present members first, to which nothing has to be copied.
  *
  * The bounds add up to the number of ranges, so a walk for a head always finds one. */
 #include "dist/ps_ring.h"
@@ -49,6 +49,7 @@ static int by_place(const void *a, const void *b)
     return (p->server > q->server) - (p->server < q->server);
 }
 
+/* POINTS points for each server, sorted by their place on the ring. */
 static void make_ring(deal *d)
 {
     for (int i = 0; i < d->n; i++)
@@ -57,6 +58,7 @@ static void make_ring(deal *d)
     qsort(d->ring, (size_t)d->n * POINTS, sizeof *d->ring, by_place);
 }
 
+/* The index of a server; -1: it is not among those that get ranges. */
 static int index_of(const deal *d, uint64_t id)
 {
     int low = 0, high = d->n;
@@ -137,6 +139,7 @@ static int walk_ring(deal *d, int range, bool (*will_do)(const deal *d, int rang
 
 /* ---- heads ---- */
 
+/* Whether a server is within its bound of heads. */
 static bool may_head(const deal *d, int range, int server)
 {
     (void)range;
@@ -161,7 +164,7 @@ static void keep_heads(deal *d)
     }
 }
 
-/* Prefers a present member, to whom nothing has to be copied. */
+/* Prefers a present member, to which nothing has to be copied. */
 static int new_head(deal *d, int range)
 {
     for (int i = 1, server; (server = present_member(d, range, i)) != -2; i++)
@@ -184,6 +187,7 @@ static bool may_copy(const deal *d, int range, int server)
     return d->copies[server] < d->most_copies && !is_placed(d, range, server);
 }
 
+/* The first free place behind the head; -1: all are taken. */
 static int next_free(const deal *d, int range)
 {
     for (int i = 1; i < d->k; i++)
@@ -210,6 +214,7 @@ static int least_loaded(const deal *d, int range)
     return best;
 }
 
+/* Fills the places that are left. k <= n, so there is always a server that does not hold the range yet. */
 static void find_copies(deal *d, int range)
 {
     for (int at; (at = next_free(d, range)) > 0;) {

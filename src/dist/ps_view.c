@@ -51,7 +51,7 @@ static bool are_servers(const mr_ps_view *v, const mr_ps_range *s)
     return s->catching.id == 0 || mr_ps_view_has_server(v, s->catching.id);
 }
 
-/* A lost range is at rest: one member, not draining, nobody catching up. */
+/* A lost range does not move: one member, not draining, no member that catches up. */
 static mr_status *check_range(const mr_ps_view *v, int range)
 {
     const mr_ps_range *s = &v->ranges.p[range];
@@ -77,6 +77,7 @@ static mr_status *check_range(const mr_ps_view *v, int range)
     return NULL;
 }
 
+/* Views come from peers; everything that the functions below and the callers rely on is checked here. */
 mr_status *mr_ps_view_check(const mr_ps_view *v)
 {
     if (v->ranges.n < 1 || v->ranges.n > MR_PS_MAX_RANGES || v->servers.n < 0 || v->servers.n > MR_PS_MAX_SERVERS)

@@ -14,6 +14,7 @@ void mr_recent_add(mr_recent *r, uint64_t id)
         return;
     if (r->ring[r->at])
         mr_imap_remove(&r->set, mr_id_mixed(r->ring[r->at]));
+    MR_ASSERT(r->at >= 0 && r->at < MR_RECENT_REMEMBERED && r->set.n < MR_RECENT_REMEMBERED);
     r->ring[r->at] = id;
     r->at = (r->at + 1) % MR_RECENT_REMEMBERED;
     mr_imap_put(&r->set, mr_id_mixed(id), r);

@@ -52,6 +52,7 @@ static mr_recovery_do pause_recovery(mr_recovery *r, mr_recovery_do next, int64_
     return MR_RECOVER_PAUSE;
 }
 
+/* After an error: opens a new session after a pause, or gives up if a new session cannot repair it. Takes over st. */
 static mr_recovery_do try_again(mr_recovery *r, mr_status *st, int64_t now_ns)
 {
     remember_error(r, st);

@@ -107,6 +107,7 @@ static void give_order(mr_blast *b, mr_blast_replica *r, mr_blast_do what, int64
     r->keep = false;
 }
 
+/* Orders a flush. A replica gets its lane with its first flush: a spare one, or a new one. */
 static void give_flush(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blast_actions *out)
 {
     if (r->lane < 0)
@@ -114,6 +115,7 @@ static void give_flush(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blas
     give_order(b, r, MR_BLAST_FLUSH, -1, now_ns, out);
 }
 
+/* When a replica got its present order; 0: there is no such replica. */
 static int64_t since_of(mr_blast *b, int64_t id)
 {
     const mr_blast_replica *r = find_replica(b, id);
@@ -280,6 +282,7 @@ static void take_flushed(mr_blast *b, mr_blast_replica *r, const mr_blast_event 
     r->state = MR_BLAST_IDLE;
     if (!b->running || r->evaluation != b->evaluation || r->disowned)
         return;
+    MR_ASSERT(r->lane >= 0);
     r->flushed = true;
     r->unflushed = 0;
     for (int i = 0; i < b->o.portions; i++) {
@@ -292,7 +295,7 @@ static void take_flushed(mr_blast *b, mr_blast_replica *r, const mr_blast_event 
     }
 }
 
-/* In the order of portions, so that the sum does not depend on who computed what. */
+/* In the order of portions, so that the sum does not depend on which replica computed what. */
 static double sum_losses(const mr_blast *b)
 {
     double sum = 0;
@@ -328,6 +331,8 @@ static void settle_evaluation(mr_blast *b, int64_t now_ns, mr_blast_actions *out
     }
 }
 
+/* Events of unknown replicas, and answers to other orders than the present one, change nothing; settle_evaluation then
+ * gives out all orders that are possible. */
 void mr_blast_step(mr_blast *b, const mr_blast_event *e, int64_t now_ns, mr_blast_actions *out)
 {
     mr_blast_replica *r = find_replica(b, e->replica);

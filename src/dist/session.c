@@ -149,7 +149,7 @@ int64_t mr_tell_again_ns(int tries, mr_code code)
 
 /* ---- at a worker ---- */
 
-/* A hash (FNV-1a) that stands for the handle among those that are over; never 0. */
+/* A hash (FNV-1a) by which deleted handles are remembered; never 0. */
 static uint64_t number_of(mr_sv handle)
 {
     uint64_t h = 1469598103934665603u;
@@ -164,6 +164,8 @@ void mr_worker_sessions_deinit(mr_worker_sessions *t)
     mr_recent_deinit(&t->over);
 }
 
+/* The table owns the session; the caller sets its host. A late request for a deleted session is refused, because no
+ * DeleteWorkerSession would follow it. */
 mr_status *mr_worker_sessions_add(mr_worker_sessions *t, mr_sv handle, mr_sv master, uint64_t incarnation,
                                   mr_worker_session **out)
 {
@@ -194,7 +196,7 @@ void *mr_worker_sessions_end(mr_worker_sessions *t, mr_sv handle)
     uint64_t number = number_of(handle);
     mr_worker_session *s = mr_map_remove(&t->by_handle, handle);
     void *host = s ? s->host : NULL;
-    if (handle.n) /* "" stands for all masters that create no session, and is used again */
+    if (handle.n) /* "" is shared by all masters that create no session, and is used again */
         mr_recent_add(&t->over, number);
     if (s) {
         mr_free(s->handle);

@@ -33,9 +33,9 @@ void mr_sync_remember_left(mr_sync *s, int worker)
     s->members[worker].state = MR_SYNC_LEFT;
 }
 
-/* Silence counts only while we listen. With leases somebody, at least the chief itself, sends a
- * message several times in each. If none came for longer, we did not listen (stopped, or cut off),
- * and the messages of all that time may be waiting behind this one. */
+/* Silence counts only while we listen. With leases at least the chief itself sends a message several
+ * times in each. If none came for longer, we did not listen (stopped, or cut off), and the messages of
+ * all that time may be waiting behind this one. */
 static int64_t listened_ns(mr_sync *s, int64_t now_ns)
 {
     int64_t gap_ns = MR_MAX(0, now_ns - s->last_ns);
@@ -61,7 +61,7 @@ static int count_arrived(const mr_sync *s)
 }
 
 /* The gradients of a worker that arrived and then left or fell silent are in the accumulators and
- * count, but they do not replace somebody else's. */
+ * count, but they do not replace those of another worker. */
 int mr_sync_required(const mr_sync *s)
 {
     int n = 0;
@@ -116,7 +116,7 @@ static int64_t since_ns(const mr_sync *s, const mr_sync_member *m, int64_t now_n
     return now_ns - (m->gave ? began_ns(s, m, m->gave + 1) : m->free_ns);
 }
 
-/* Decides how many workers the step waits for, from who is active and how long each has been busy. */
+/* Decides how many workers the step waits for, from which are active and how long each has been busy. */
 static void choose_wait(mr_sync *s, int64_t now_ns)
 {
     MR_ASSERT(s->o.aggregate == MR_SYNC_ADAPTIVE);
@@ -146,8 +146,8 @@ static void wait_for_fewer(mr_sync *s, int64_t now_ns)
  * is already in: then the next token is for it too. */
 static void hear_worker(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_actions *out)
 {
-    mr_sync_member *m = &s->members[e->worker];
     MR_ASSERT(e->worker >= 0 && e->worker < s->o.n_workers);
+    mr_sync_member *m = &s->members[e->worker];
     bool comes = e->message == MR_SYNC_JOIN || m->state == MR_SYNC_UNHEARD || m->state == MR_SYNC_SILENT;
     m->heard_ns = now_ns;
     if (e->message == MR_SYNC_ARRIVED && !s->o.bounded)
@@ -187,7 +187,7 @@ static void expire_members(mr_sync *s, int64_t now_ns)
 }
 
 /* A token, or the message that a worker arrived, may have been taken by a step of a session that is
- * gone; then both sides would wait for ever. So tokens are repeated once per lease, and a worker
+ * gone; then both sides would wait without end. So tokens are repeated once per lease, and a worker
  * that gets its token twice reports again what it did. */
 static void tell_again(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
 {
@@ -268,6 +268,7 @@ static void hear_bounded(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_
 /* Sends a worker the stamp of its own next iteration. */
 static void token_for(mr_sync *s, int64_t worker, int64_t iteration, mr_sync_actions *out)
 {
+    MR_ASSERT(s->o.bounded && worker >= 0 && worker < s->o.n_workers);
     mr_sync_action a = {.what = MR_SYNC_TOKEN, .worker = (int)worker, .stamp = s->first + iteration};
     mr_vec_push(out, a);
     s->members[worker].told_ns = s->listened_ns;

@@ -64,6 +64,7 @@ bool mr_worker_steps_asked(mr_worker_step *s, bool gone)
     return --s->n_asked == 0 && gone && !s->begun;
 }
 
+/* The end is remembered even if the step was unknown: its first message may still be on the way. */
 void *mr_worker_steps_end(mr_worker_steps *t, int64_t id)
 {
     mr_worker_step *s = mr_imap_remove(&t->steps, mr_id_mixed((uint64_t)id));
