@@ -41,7 +41,9 @@ bool mr_agent_take(mr_sv *rest, mr_agent_record *kind, mr_sv *bytes)
 static mr_status *add_word(char ***list, int *n, mr_sv word)
 {
     if (*n >= MAX_WORDS || memchr(word.p, 0, word.n))
-        return mr_invalid("a word of the launcher cannot be");
+        return mr_invalid(
+            "invalid record from the launcher: an argument or variable has a NUL byte, or there are more than %d",
+            MAX_WORDS);
     *list = mr_realloc(*list, sizeof **list * (size_t)(*n + 2));
     (*list)[(*n)++] = mr_strndup(word.p, word.n);
     (*list)[*n] = NULL;
@@ -72,7 +74,7 @@ static mr_status *add_file(mr_sv bytes, const char *keys)
     mr_sv rest = bytes, name;
     mr_sv_cut(&rest, '\0', &name);
     if (!rest.p || !name_ok(name))
-        return mr_invalid("a file of the launcher has no plain name");
+        return mr_invalid("invalid record from the launcher: a file has no plain name");
     char *path = mr_printf("%s/%.*s", keys, MR_SV_ARG(name));
     mr_status *st = write_file(path, rest);
     mr_free(path);
@@ -85,14 +87,16 @@ static mr_status *add_self(mr_agent_job *j)
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path);
     if (n <= 0 || n == sizeof path)
-        return mr_error(MR_FAILED_PRECONDITION, "the path of this program is not known");
+        return mr_error(MR_FAILED_PRECONDITION, "cannot find the path of this program");
     return add_word(&j->argv, &j->n_args, (mr_sv){path, (size_t)n});
 }
 
 static mr_status *add_grace(mr_agent_job *j, mr_sv text)
 {
     if (!mr_sv_to_i64(text, &j->grace_ms) || j->grace_ms < 0 || j->grace_ms > 600000)
-        return mr_invalid("'%.*s' is no time to end in", MR_SV_ARG(text));
+        return mr_invalid(
+            "invalid record from the launcher: the grace period '%.*s' is not from 0 to 600000 milliseconds",
+            MR_SV_ARG(text));
     return NULL;
 }
 
@@ -101,7 +105,9 @@ mr_status *mr_agent_job_add(mr_agent_job *j, mr_agent_record kind, mr_sv bytes, 
     switch (kind) {
     case MR_AGENT_SELF: return add_self(j);
     case MR_AGENT_ARG: return add_word(&j->argv, &j->n_args, bytes);
-    case MR_AGENT_ENV: return memchr(bytes.p, '=', bytes.n) ? add_word(&j->env, &j->n_env, bytes) : mr_invalid("a variable has no =");
+    case MR_AGENT_ENV:
+        return memchr(bytes.p, '=', bytes.n) ? add_word(&j->env, &j->n_env, bytes)
+                                             : mr_invalid("invalid record from the launcher: a variable has no '='");
     case MR_AGENT_FILE: return add_file(bytes, keys);
     case MR_AGENT_FOLDER:
         mr_free(j->folder);
@@ -110,10 +116,10 @@ mr_status *mr_agent_job_add(mr_agent_job *j, mr_agent_record kind, mr_sv bytes, 
     case MR_AGENT_GRACE: return add_grace(j, bytes);
     case MR_AGENT_GO:
         j->go = j->n_args > 0;
-        return j->go ? NULL : mr_invalid("there is no program to run");
+        return j->go ? NULL : mr_invalid("invalid record from the launcher: there is no program to run");
     case MR_AGENT_END: break;
     }
-    return mr_invalid("what came is not from a launcher of this version");
+    return mr_invalid("unknown record from the launcher: the versions of millrace on the two hosts differ");
 }
 
 static void free_words(char **list)

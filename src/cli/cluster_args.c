@@ -36,7 +36,8 @@ static mr_status *from_counts(const mr_cluster_args *a, mr_server_def *d)
 {
     int64_t ps = a->n_ps == MR_NOT_GIVEN ? 1 : a->n_ps, workers = a->n_workers == MR_NOT_GIVEN ? 1 : a->n_workers;
     if (ps < 0 || workers < 0 || ps > MAX_TASKS || workers > MAX_TASKS - ps || ps + workers == 0)
-        return mr_invalid("--ps %lld --workers %lld: from 1 to %d tasks", (long long)ps, (long long)workers, MAX_TASKS);
+        return mr_invalid("--ps %lld --workers %lld: a cluster has 1 to %d tasks", (long long)ps, (long long)workers,
+                          MAX_TASKS);
     for (int i = 0; i < ps; i++)
         MR_TRY(mr_cluster_add(&d->cluster, MR_SV("ps"), i, MR_SV(MR_ADDRESS_ASKED)));
     for (int i = 0; i < workers; i++)
@@ -50,13 +51,15 @@ static mr_status *read_cluster(const mr_cluster_args *a, bool environment, mr_se
     bool counted = a->n_ps != MR_NOT_GIVEN || a->n_workers != MR_NOT_GIVEN;
     MR_TRY(mr_cluster_args_zookeeper(a, &zookeeper));
     if (counted && (a->ps_hosts || a->worker_hosts || a->cluster))
-        return mr_invalid("--ps and --workers count the tasks of a cluster that is not given otherwise");
+        return mr_invalid("do not give --ps or --workers with --ps-hosts, --worker-hosts or --cluster");
     if (counted && !zookeeper)
-        return mr_invalid("--ps and --workers count tasks, and nothing tells where they are: give --zookeeper too");
+        return mr_invalid(
+            "--ps and --workers give no addresses: give --zookeeper too, or --ps-hosts and --worker-hosts");
     if (counted)
         return from_counts(a, d);
     if (a->ps_hosts || a->worker_hosts)
-        return a->cluster ? mr_invalid("--cluster and --ps-hosts or --worker-hosts: one of them tells the cluster") : from_flags(a, d);
+        return a->cluster ? mr_invalid("give either --cluster or --ps-hosts and --worker-hosts, not both")
+                          : from_flags(a, d);
     if (a->cluster)
         return from_json(a->cluster, d);
     return config && config[0] ? mr_status_prepend(mr_server_def_read_json(mr_sv_of(config), d), "TF_CONFIG: ") : NULL;
@@ -68,7 +71,7 @@ mr_status *mr_cluster_args_zookeeper(const mr_cluster_args *a, const char **out)
     const char *variable = getenv("MILLRACE_ZOOKEEPER"), *where = a->zookeeper ? a->zookeeper : variable;
     *out = where && where[0] ? where : NULL;
     if (a->zookeeper_ms < 0)
-        return mr_invalid("--zookeeper-timeout %lld: milliseconds are not negative", (long long)a->zookeeper_ms);
+        return mr_invalid("--zookeeper-timeout %lld: it must not be negative", (long long)a->zookeeper_ms);
     if (!*out)
         return NULL;
     MR_TRY(mr_status_prepend(mr_naming_spec_parse(where, &spec), a->zookeeper ? "--zookeeper: " : "MILLRACE_ZOOKEEPER: "));
@@ -89,10 +92,11 @@ static mr_status *read_task(const mr_cluster_args *a, mr_server_def *d)
     if (a->task != MR_NOT_GIVEN)
         d->task = (int)a->task;
     if (!d->job)
-        return a->task == MR_NOT_GIVEN ? NULL : mr_invalid("--task %lld: of which job? Give --job too", (long long)a->task);
+        return a->task == MR_NOT_GIVEN ? NULL : mr_invalid("--task %lld needs --job", (long long)a->task);
     int have = mr_cluster_count(&d->cluster, mr_sv_of(d->job));
     if (d->cluster.tasks.n && mr_cluster_find(&d->cluster, mr_sv_of(d->job), d->task) < 0)
-        return mr_invalid("there is no task %d of job '%s': the cluster has %d of them", d->task, d->job, have);
+        return mr_invalid("there is no task %d of job '%s': the cluster has %d tasks of that job", d->task, d->job,
+                          have);
     return NULL;
 }
 

@@ -34,10 +34,11 @@ static mr_status *read_job(mr_agent_job *j, const char *folder)
         if (n > 0)
             mr_str_append(&in, buf, (size_t)n);
         else if (n == 0 || errno != EINTR)
-            st = mr_invalid("this command is started by `millrace launch --hosts` and reads its instructions from there; it cannot be used by hand");
+            st = mr_invalid(
+                "`millrace launch --hosts` starts this command and sends it a task; it cannot be used by hand");
     }
     if (!st && used < in.n)
-        st = mr_error(MR_CANCELLED, "the job ended before this task began"); /* END came right behind */
+        st = mr_error(MR_CANCELLED, "the job ended before this task started"); /* END follows GO */
     if (in.p)
         explicit_bzero(in.p, in.cap);
     mr_str_deinit(&in);

@@ -81,7 +81,7 @@ static mr_status *find_outputs(source *s, const mr_graph *g)
     if (s->outputs.n > 0)
         return NULL;
     if (!s->meta)
-        return mr_invalid("which nodes are wanted?  Say --outputs NAME,...");
+        return mr_invalid("no output nodes: give --outputs NAME,NAME");
     MR_TRY(mr_model_signature_find(g, s->meta, signature, &sig));
     for (int i = 0; i < sig.outputs.n; i++)
         mr_vec_push(&s->outputs, mr_strdup(sig.outputs.p[i].tensor.node->name));
@@ -218,7 +218,8 @@ static mr_status *freeze_source(source *s, mr_graph *g)
     else if (checkpoint)
         MR_GO(values_from_checkpoint(g, checkpoint, &values));
     else
-        MR_GO(mr_invalid("where are the variables' values?  Say --checkpoint PREFIX, or give a SavedModel"));
+        MR_GO(mr_invalid(
+            "--freeze needs the values of the variables: give --checkpoint PREFIX, or a SavedModel as FROM"));
     MR_GO(mr_freeze_graph(mr_str_view(&needed), &values, &frozen));
     mr_str_deinit(&s->graph);
     s->graph = frozen;
@@ -252,7 +253,7 @@ static mr_status *shrink_source(source *s)
     int n;
     mr_status *st = mr_quantize_graph(mr_str_view(&s->graph), LEAST, &out, &n);
     if (!st)
-        printf("%d constants have 8-bit values now\n", n);
+        printf("stored %d constants as 8-bit values\n", n);
     mr_str_deinit(&s->graph);
     s->graph = out;
     return st;

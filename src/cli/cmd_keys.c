@@ -36,7 +36,8 @@ static mr_status *add_counted(names *out)
 {
     int64_t ps = n_ps == MR_NOT_GIVEN ? 1 : n_ps, workers = n_workers == MR_NOT_GIVEN ? 1 : n_workers;
     if (ps < 0 || workers < 0 || ps > MAX_TASKS || workers > MAX_TASKS - ps)
-        return mr_invalid("--ps %lld --workers %lld: at most %d tasks", (long long)ps, (long long)workers, MAX_TASKS);
+        return mr_invalid("--ps %lld --workers %lld: neither may be negative, and their sum may be at most %d",
+                          (long long)ps, (long long)workers, MAX_TASKS);
     for (int64_t i = 0; i < ps + workers; i++)
         add(out, i < ps ? mr_printf("ps/%lld", (long long)i) : mr_printf("worker/%lld", (long long)(i - ps)),
             mr_strdup(hosts ? hosts : "localhost"));
@@ -49,7 +50,7 @@ static mr_status *add_cluster(names *out)
     mr_cluster_args from = MR_CLUSTER_ARGS;
     from.cluster = cluster;
     if (n_ps != MR_NOT_GIVEN || n_workers != MR_NOT_GIVEN)
-        return mr_invalid("--cluster and --ps or --workers: one of them tells the tasks");
+        return mr_invalid("give either --cluster or --ps and --workers, not both");
     MR_TRY(mr_cluster_args_read(&from, false, &d));
     for (int i = 0; i < d.cluster.tasks.n; i++) {
         const mr_task_address *t = &d.cluster.tasks.p[i];
@@ -65,7 +66,7 @@ static mr_status *make_keys(int n_args, char **args)
     (void)n_args;
     names n = {0};
     if (days < 1 || days > 36500)
-        return mr_invalid("--days %lld: from 1 to 36500", (long long)days);
+        return mr_invalid("--days %lld is out of range: give 1 to 36500", (long long)days);
     mr_status *st = cluster ? add_cluster(&n) : add_counted(&n);
     add(&n, mr_strdup("client"), mr_strdup(hosts ? hosts : "localhost"));
     if (!st)

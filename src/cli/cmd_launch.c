@@ -252,7 +252,8 @@ static mr_status *compose_input(const job *j, int i, char *const *env, mr_str *o
     mr_agent_put(out, MR_AGENT_GRACE, mr_sv_of(grace));
     mr_agent_put(out, MR_AGENT_GO, MR_SV(""));
     if (!st && out->n > MR_AGENT_MAX)
-        st = mr_invalid("the program's arguments and variables are longer than %d bytes", MR_AGENT_MAX);
+        st = mr_invalid("%s: its arguments, variables and keys take %zu bytes; at most %d can be sent to another host",
+                        name, out->n, MR_AGENT_MAX);
     free(here);
     mr_free(name);
     mr_free(grace);
@@ -441,7 +442,8 @@ static mr_status *run_once(job *j, int n_args, int *code)
     MR_TRY(mr_launch_plan_make(&want, &j->plan));
     j->zookeeper = own_zookeeper(j, want.zookeeper);
     if (n_args == 0 && needs_program(j))
-        return mr_invalid("no program: millrace launch [options] -- PROGRAM [ARGUMENT...]");
+        return mr_invalid(
+            "no program: give one after the options: millrace launch [OPTION]... -- PROGRAM [ARGUMENT...]");
     if (trace && !j->traces)
         MR_TRY(mr_trace_folder_begin(trace, &j->traces));
     MR_TRY(prepare(j));
@@ -456,7 +458,8 @@ static mr_status *launch(int n_args, char **args)
     int code = 1;
     no_tls |= tls && strcmp(tls, "off") == 0;
     if (restarts < 0 || grace_ms < 0)
-        return mr_invalid("--restarts and --grace are not negative");
+        return mr_invalid("--restarts %lld --grace %lld: neither may be negative", (long long)restarts,
+                          (long long)grace_ms);
     MR_TRY(mr_cluster_args_zookeeper(&want.cluster, &want.zookeeper));
     mr_status *st;
     do {

@@ -18,7 +18,7 @@ static mr_status *find_package(mr_str *out)
     char self[4096], real[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0)
-        return mr_error(MR_INTERNAL, "cannot tell where this command is: %s", strerror(errno));
+        return mr_error(MR_INTERNAL, "cannot find the path of this program: %s", strerror(errno));
     self[n] = '\0';
     mr_sv bin = mr_path_dirname(self);
     mr_str folder = {0};
@@ -27,7 +27,7 @@ static mr_status *find_package(mr_str *out)
     bool there = mr_file_exists(mr_str_z(out)) && realpath(mr_str_z(&folder), real);
     mr_str_deinit(&folder);
     if (!there)
-        return mr_error(MR_NOT_FOUND, "there is no %s: the Python package was not built (it needs python3-dev and "
+        return mr_error(MR_NOT_FOUND, "%s does not exist: the Python package was not built (it needs python3-dev and "
                         "python3-numpy)", mr_str_z(out));
     mr_str_clear(out);
     mr_str_appendz(out, real);

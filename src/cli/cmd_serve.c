@@ -35,7 +35,7 @@ static mr_status *read_def(mr_server_def *d)
     if (!d->cluster.tasks.n)
         st = mr_invalid("no cluster: give --ps-hosts and --worker-hosts, or --cluster, or set TF_CONFIG; or --zookeeper and --ps and --workers");
     else if (!d->job)
-        st = mr_invalid("which task of the cluster is this? Give --job and --task");
+        st = mr_invalid("no task: give --job and --task to say which task of the cluster to run");
     if (st)
         mr_server_def_deinit(d);
     return st;

@@ -179,7 +179,7 @@ static mr_status *show_measures(const mr_sim_plan *p)
     mr_sim_measures m;
     mr_str out = {0};
     if (rounds < 3 || rounds > 10000)
-        return mr_invalid("--rounds %lld: from 3 to 10000", (long long)rounds);
+        return mr_invalid("--rounds %lld is out of range: give 3 to 10000", (long long)rounds);
     MR_TRY(mr_sim_measure(p, (int)rounds, save_costs, &m));
     mr_sim_measures_print(&m, p, &out);
     print(&out);
@@ -216,7 +216,7 @@ static mr_status *simulate(int n_args, char **args)
     for (int i = 0; i < n_args; i++)
         *(is_plan(args[i]) ? &path : &node) = args[i];
     if (n_args == 2 && (!path || !node))
-        return mr_invalid("%s and %s: one plan at a time", args[0], args[1]);
+        return mr_invalid("%s and %s: give at most one plan, and with --explain one node", args[0], args[1]);
     if (list || keys) {
         mr_str out = {0};
         if (list)

@@ -74,11 +74,11 @@ static mr_status *take_output(int *n, char **args)
             continue;
         }
         if (++i == *n)
-            return mr_invalid("-o needs the name of a file");
+            return mr_invalid("-o needs a file name");
         output = args[i];
     }
     *n = kept;
-    return kept ? NULL : mr_invalid("there is no trace to read");
+    return kept ? NULL : mr_invalid("no trace to read: give a FILE or a FOLDER");
 }
 
 static mr_status *trace(int n, char **args)

@@ -427,8 +427,8 @@ static mr_status *check_readers(const graph_def *d, const mr_map *at)
         for (size_t k = 0; k < d->node[i]->n_input; k++) {
             const node_def *n = d->node[i], *from = find(d, at, node_of(n->input[k]));
             if (from && n->input[k][0] != '^' && (is_handle(from) || is_ref_variable(from)) && !may_read(n, from))
-                return mr_invalid("variable '%s' goes to %s '%s': only graphs whose variables are read by nodes of their own can be "
-                                  "frozen", from->name, n->op, n->name);
+                return mr_invalid("cannot freeze variable '%s': %s '%s' may do more than read it", from->name, n->op,
+                                  n->name);
         }
     return NULL;
 }

@@ -84,10 +84,10 @@ mr_status *mr_ending_begin(const mr_ending_options *o, int *fd)
     pthread_sigmask(SIG_BLOCK, &mask, NULL);
     if (ends[0] < 0) {
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-            return mr_error(MR_RESOURCE_EXHAUSTED, "no pipe: %s", strerror(errno));
+            return mr_error(MR_RESOURCE_EXHAUSTED, "cannot create a pipe: %s", strerror(errno));
         int err = mr_thread_start(&t, "signals", take_signals, NULL);
         if (err)
-            return mr_error(MR_RESOURCE_EXHAUSTED, "no thread: %s", strerror(err));
+            return mr_error(MR_RESOURCE_EXHAUSTED, "cannot start a thread: %s", strerror(err));
         pthread_detach(t.t);
     }
     *fd = ends[0];

@@ -31,9 +31,10 @@ static bool host_ok(mr_sv host)
 mr_status *mr_hosts_add(mr_hosts *h, mr_sv host, int64_t places)
 {
     if (!host_ok(host))
-        return mr_invalid("'%.*s' is not a host", MR_SV_ARG(host));
+        return mr_invalid("'%.*s' is not a valid host name", MR_SV_ARG(host));
     if (places < 1 || places > MAX_PLACES - h->places.n)
-        return mr_invalid("%.*s: %lld tasks cannot be", MR_SV_ARG(host), (long long)places);
+        return mr_invalid("host %.*s: the number of tasks must be from 1 to %d (got %lld)", MR_SV_ARG(host),
+                          MAX_PLACES - h->places.n, (long long)places);
     for (int64_t i = 0; i < places; i++)
         mr_vec_push(&h->places, mr_strndup(host.p, host.n));
     return NULL;
@@ -50,7 +51,7 @@ static mr_status *add_one(mr_hosts *h, mr_sv word)
     if (at > 0 && word.p[at - 1] == ':') {
         host.n = at - 1;
         if (!mr_sv_to_i64((mr_sv){word.p + at, word.n - at}, &places))
-            return mr_invalid("'%.*s': behind the colon stands how many tasks the host takes", MR_SV_ARG(word));
+            return mr_invalid("'%.*s': after the colon, give the number of tasks that the host takes", MR_SV_ARG(word));
     }
     return mr_hosts_add(h, host, places);
 }
@@ -85,7 +86,8 @@ static mr_status *add_line(mr_hosts *h, mr_sv line)
     if (!more.n)
         return add_one(h, host);
     if (!mr_sv_starts(more, "slots=") || !mr_sv_to_i64((mr_sv){more.p + 6, more.n - 6}, &places) || line.n)
-        return mr_invalid("'%.*s' behind %.*s: a line is HOST, HOST:N or HOST slots=N", MR_SV_ARG(more), MR_SV_ARG(host));
+        return mr_invalid("unexpected '%.*s' after %.*s: a line is HOST, HOST:N or HOST slots=N", MR_SV_ARG(more),
+                          MR_SV_ARG(host));
     return mr_hosts_add(h, host, places);
 }
 
@@ -102,7 +104,7 @@ mr_status *mr_hosts_add_file(mr_hosts *h, const char *path)
             st = mr_status_prepend(st, "%s, line %d: ", path, n);
     }
     mr_str_deinit(&text);
-    return st ? st : h->places.n ? NULL : mr_invalid("%s names no host", path);
+    return st ? st : h->places.n ? NULL : mr_invalid("%s contains no host", path);
 }
 
 /* ---- Slurm ---- */
@@ -118,7 +120,7 @@ static mr_status *next_count(counts *c, int64_t *out)
     mr_sv part;
     if (c->times == 0) {
         if (!mr_sv_cut(&c->rest, ',', &part))
-            return mr_invalid("there are more nodes than numbers of tasks");
+            return mr_invalid("there are more nodes than task counts");
         mr_sv n, times = part;
         mr_sv_cut(&times, '(', &n);
         c->times = 1;
@@ -177,7 +179,7 @@ static mr_status *add_nodes(mr_hosts *h, mr_sv name, counts *c)
         return add_node(h, name, c);
     size_t at = (size_t)(open - name.p), end = closing(name, at);
     if (end == name.n)
-        return mr_invalid("'%.*s' has a [ without its ]", MR_SV_ARG(name));
+        return mr_invalid("'%.*s' has a [ without a ]", MR_SV_ARG(name));
     mr_sv head = {name.p, at}, tail = {name.p + end + 1, name.n - end - 1}, ranges = {open + 1, end - at - 1}, range;
     while (mr_sv_cut(&ranges, ',', &range))
         MR_TRY(add_range(h, head, range, tail, c));

@@ -58,7 +58,8 @@ MR_TEST(hosts_file_may_have_comments_and_slots)
 MR_TEST(hosts_file_error_names_its_line)
 {
     mr_hosts h = {0};
-    MR_CHECK_ERR(mr_hosts_add_file(&h, write_file("a\nb max=2\n")), MR_INVALID_ARGUMENT, "line 2: 'max=2' behind b");
+    MR_CHECK_ERR(mr_hosts_add_file(&h, write_file("a\nb max=2\n")), MR_INVALID_ARGUMENT,
+                 "line 2: unexpected 'max=2' after b");
     mr_hosts_deinit(&h);
 }
 

@@ -181,7 +181,7 @@ static mr_status *print_raw(mr_sv graph_def, const mr_status *why, mr_str *out)
         count_op(&ops, &at, d->node[i]->op);
     mr_str_printf(out, "graph    %zu nodes, %zu functions, producer %d\n", d->n_node, d->library ? d->library->n_function : 0,
                   d->versions ? d->versions->producer : 0);
-    mr_str_printf(out, "note     it cannot be imported here: %s\n", mr_status_message(why));
+    mr_str_printf(out, "note     the graph cannot be imported: %s\n", mr_status_message(why));
     print_ops(&ops, out);
     mr_vec_deinit(&ops);
     mr_map_deinit(&at);

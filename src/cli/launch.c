@@ -32,7 +32,9 @@ static mr_status *send_input(mr_launched *t)
 {
     mr_sv in = t->what->input;
     bool ok = fcntl(t->process.in, F_SETPIPE_SZ, (int)in.n + 4096) >= 0 && write(t->process.in, in.p, in.n) == (ssize_t)in.n;
-    return ok || errno == EPIPE ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "nothing can be sent to %s: %s", t->what->host, strerror(errno));
+    if (ok || errno == EPIPE)
+        return NULL;
+    return mr_error(MR_RESOURCE_EXHAUSTED, "cannot send the task to %s: %s", t->what->host, strerror(errno));
 }
 
 static mr_status *start(mr_launcher *l, mr_launched *t)
@@ -433,7 +435,7 @@ static mr_status *open_signals(mr_launcher *l, sigset_t *before)
     sigaddset(&mask, SIGCHLD);
     l->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (l->signals < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "signalfd: %s", strerror(errno));
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot open a signalfd: %s", strerror(errno));
     return mr_ending_begin(&(mr_ending_options){.first_ms = -1, .second_ms = 3000}, &l->asked);
 }
 

@@ -46,7 +46,8 @@ static bool given(int64_t option) { return option != MR_NOT_GIVEN; }
 static mr_status *check_counts(int64_t ps, int64_t workers, counts *out)
 {
     if (ps < 0 || workers < 1 || ps > MAX_TASKS || workers > MAX_TASKS - ps)
-        return mr_invalid("--ps %lld --workers %lld: at least one worker, at most %d tasks", (long long)ps, (long long)workers, MAX_TASKS);
+        return mr_invalid("--ps %lld --workers %lld: a job has at least one worker and at most %d tasks", (long long)ps,
+                          (long long)workers, MAX_TASKS);
     *out = (counts){(int)ps, (int)workers};
     return NULL;
 }
@@ -62,8 +63,8 @@ static mr_status *count_ranks(const mr_launch_plan_args *a, const mr_ranks *r, c
     int64_t ps = given(a->n_ps) ? a->n_ps : given(a->n_workers) ? r->size - a->n_workers : MR_MIN(1, r->size - 1);
     int64_t workers = given(a->n_workers) ? a->n_workers : r->size - ps;
     if (ps < 0 || ps > r->size || workers != r->size - ps)
-        return mr_invalid("--ps %lld and --workers %lld are not the %d ranks that %s started", (long long)ps, (long long)workers, r->size,
-                          r->scheduler);
+        return mr_invalid("--ps %lld and --workers %lld do not add up to the %d ranks that %s started", (long long)ps,
+                          (long long)workers, r->size, r->scheduler);
     return check_counts(ps, workers, out);
 }
 
@@ -76,7 +77,7 @@ static mr_status *hold_port(int *fd, int *port)
     socklen_t n = sizeof a;
     *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd < 0 || bind(*fd, (struct sockaddr *)&a, sizeof a) < 0 || getsockname(*fd, (struct sockaddr *)&a, &n) < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no free port: %s", strerror(errno));
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot find a free port: %s", strerror(errno));
     *port = ntohs(a.sin_port);
     return NULL;
 }
@@ -101,7 +102,8 @@ static bool any_port(const mr_launch_plan_args *a) { return a->zookeeper && !a->
 static mr_status *count_up_ports(int64_t first, int *ports, int n, int more)
 {
     if (first < 1 || first > 65536 - n - more)
-        return mr_invalid("--port %lld: %d ports from there on cannot be", (long long)first, n + more);
+        return mr_invalid("--port %lld: the job needs %d ports from there on, all from 1 to 65535", (long long)first,
+                          n + more);
     for (int i = 0; i < n; i++)
         ports[i] = (int)first + i;
     return NULL;
@@ -139,7 +141,11 @@ static mr_status *check_mixture(const mr_hosts *h)
     const char *near = NULL, *far = NULL;
     for (int i = 0; i < h->places.n; i++)
         *(mr_host_is_loopback(h->places.p[i]) ? &near : &far) = h->places.p[i];
-    return near && far ? mr_invalid("hosts %s and %s: others cannot reach %s by that name; write the name they know it by", near, far, near) : NULL;
+    if (!near || !far)
+        return NULL;
+    return mr_invalid(
+        "hosts %s and %s: %s means a different machine on each host; give the name by which the others reach it", near,
+        far, near);
 }
 
 /* The first port on other hosts: one that firewalls may know, or any below those that the system gives to connections.
@@ -225,7 +231,7 @@ static void plan_given(mr_server_def *d, mr_launch_plan *p)
 static mr_status *read_hosts(const mr_launch_plan_args *a, mr_hosts *out)
 {
     if (a->hosts && a->hostfile)
-        return mr_invalid("--hosts and --hostfile: one of them tells the hosts");
+        return mr_invalid("give either --hosts or --hostfile, not both");
     if (a->hosts)
         return mr_status_prepend(mr_hosts_add_list(out, mr_sv_of(a->hosts)), "--hosts: ");
     return a->hostfile ? mr_hosts_add_file(out, a->hostfile) : NULL;
@@ -236,10 +242,11 @@ static const char *environment(const char *name) { return getenv(name); }
 static mr_status *check_given(const mr_launch_plan_args *a, const mr_server_def *d)
 {
     if (given(a->n_ps) || given(a->n_workers) || a->hosts || a->hostfile || a->port)
-        return mr_invalid("the cluster is given with its addresses: --ps, --workers, --hosts, --hostfile and --port have no place then");
+        return mr_invalid(
+            "the cluster already has addresses: do not give --ps, --workers, --hosts, --hostfile or --port with it");
     return mr_cluster_count(&d->cluster, MR_SV("worker")) + mr_cluster_count(&d->cluster, MR_SV("chief"))
                ? NULL
-               : mr_invalid("the cluster has no worker");
+               : mr_invalid("the cluster has no worker and no chief");
 }
 
 static mr_status *choose(const mr_launch_plan_args *a, mr_server_def *d, mr_hosts *hosts, mr_ranks *ranks,
@@ -265,7 +272,9 @@ static mr_status *choose(const mr_launch_plan_args *a, mr_server_def *d, mr_host
         return NULL;
     }
     if (a->cluster.job)
-        return mr_invalid("--job %s: of which cluster? Give --cluster, or --ps-hosts and --worker-hosts, or set TF_CONFIG", a->cluster.job);
+        return mr_invalid(
+            "--job %s needs a cluster: give --cluster, or --ps-hosts and --worker-hosts, or set TF_CONFIG",
+            a->cluster.job);
     if (ranks->scheduler)
         return plan_rank(a, ranks, out);
     return hosts->places.n && !a->local ? plan_hosts(a, hosts, out) : plan_local(a, out);
@@ -279,7 +288,7 @@ mr_status *mr_launch_plan_make(const mr_launch_plan_args *a, mr_launch_plan *out
     *out = (mr_launch_plan){.only = -1};
     mr_status *st = choose(a, &d, &hosts, &ranks, out);
     if (!st && out->cluster.tasks.n > MAX_TASKS)
-        st = mr_invalid("%d tasks are more than the %d that can be launched", out->cluster.tasks.n, MAX_TASKS);
+        st = mr_invalid("the cluster has %d tasks; at most %d can be launched", out->cluster.tasks.n, MAX_TASKS);
     if (st)
         mr_launch_plan_deinit(out);
     mr_server_def_deinit(&d);

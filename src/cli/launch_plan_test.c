@@ -193,7 +193,7 @@ MR_TEST(plan_of_one_task_among_as_many_needs_no_addresses_with_a_zookeeper)
     mr_launch_plan p;
     a.cluster.job = "worker";
     a.cluster.task = 1;
-    MR_CHECK_ERR(mr_launch_plan_make(&a, &p), MR_INVALID_ARGUMENT, "--job worker: of which cluster?");
+    MR_CHECK_ERR(mr_launch_plan_make(&a, &p), MR_INVALID_ARGUMENT, "--job worker needs a cluster");
     a.cluster.zookeeper = a.zookeeper = "zoo:1";
     check(&a, 2, "ps/0 zk:0, worker/0 zk:0, worker/1 zk:0");
     a.cluster.task = 2;

@@ -41,7 +41,8 @@ mr_status *mr_launch_listen(mr_launcher *l)
     int n = snprintf(a.sun_path, sizeof a.sun_path, "%s/status", l->o->folder);
     l->status = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (n >= (int)sizeof a.sun_path || l->status < 0 || bind(l->status, (struct sockaddr *)&a, sizeof a) < 0)
-        return mr_error(MR_FAILED_PRECONDITION, "%s/status: %s", l->o->folder, strerror(errno));
+        return mr_error(MR_FAILED_PRECONDITION, "cannot create the socket %s/status: %s", l->o->folder,
+                        strerror(errno));
     return NULL;
 }
 

@@ -36,7 +36,7 @@ static void handle(void *arg, mr_net_call *c)
     if (!st)
         st = mr_bytes_flat(&c->body, &body);
     if (!st && (!mr_sv_to_i64(body, &code) || code < 0 || code > 255))
-        st = mr_invalid("no exit code");
+        st = mr_invalid("the message that the job has ended has no exit code from 0 to 255");
     if (!st && !atomic_exchange(&p->told, true)) {
         int value = (int)code;
         if (write(p->wake[1], &value, sizeof value) < 0)
@@ -50,7 +50,7 @@ static mr_status *open_peers(mr_peers *p, const char *task, const char *address)
     const char *folder = getenv("MILLRACE_TLS_DIR"), *tls = getenv("MILLRACE_TLS");
     int port;
     if (pipe2(p->wake, O_CLOEXEC | O_NONBLOCK) < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no pipe: %s", strerror(errno));
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot create a pipe: %s", strerror(errno));
     MR_TRY(mr_net_grpc(&p->net));
     if (folder && folder[0] && !(tls && strcmp(tls, "off") == 0))
         MR_TRY(mr_net_keys_load(folder, task, &p->keys));

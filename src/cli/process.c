@@ -29,7 +29,7 @@ static mr_status *open_pipes(pipes *p)
     *p = (pipes){{{-1, -1}, {-1, -1}, {-1, -1}}};
     for (int i = 0; i < N_PIPES; i++)
         if (pipe2(p->ends[i], O_CLOEXEC) < 0) {
-            mr_status *st = mr_error(MR_RESOURCE_EXHAUSTED, "no pipe to a task: %s", strerror(errno));
+            mr_status *st = mr_error(MR_RESOURCE_EXHAUSTED, "cannot create a pipe for a task: %s", strerror(errno));
             close_pipes(p);
             return st;
         }
@@ -93,7 +93,7 @@ static void become(const mr_process_start_options *o, char **env, pipes *p, pid_
     if (!o->own_output && (dup2(p->ends[OUT][1], 1) < 0 || dup2(p->ends[ERR][1], 2) < 0))
         _exit(127);
     if (o->folder && chdir(o->folder) < 0)
-        fail("work in", o->folder);
+        fail("change to the folder", o->folder);
     execvpe(o->argv[0], o->argv, env);
     fail("run", o->argv[0]);
 }
@@ -120,7 +120,7 @@ mr_status *mr_process_start(const mr_process_start_options *o, mr_process *out)
     mr_free(all);
     if (pid < 0) {
         close_pipes(&p);
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no process for %s: %s", o->argv[0], strerror(errno));
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot start a process for %s: %s", o->argv[0], strerror(errno));
     }
     setpgid(pid, pid); /* also here: whoever comes first */
     out->pid = pid;

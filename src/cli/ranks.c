@@ -94,9 +94,10 @@ static mr_status *place_ranks(mr_env_fn env, const struct scheduler *s, const mr
         return all_here(r);
     MR_TRY(find_hosts(env, given, &r->hosts));
     if (!r->hosts.places.n)
-        return mr_invalid("%s does not tell where its ranks run: give --hosts or --hostfile, as to mpirun", s->name);
+        return mr_invalid("%s does not report the hosts of its ranks: give --hosts or --hostfile, as for mpirun",
+                          s->name);
     if (r->hosts.places.n < r->size)
-        return mr_invalid("there are places for %d ranks on the hosts, and %d ranks", r->hosts.places.n, r->size);
+        return mr_invalid("the hosts have places for %d ranks, but there are %d ranks", r->hosts.places.n, r->size);
     return one_host(r) ? all_here(r) : check_place(env, s, r);
 }
 
@@ -130,7 +131,8 @@ mr_status *mr_ranks_read(mr_env_fn env, const mr_hosts *given, mr_ranks *out)
     if (!s)
         return NULL;
     if (!number_of(env, s->rank, &rank) || !number_of(env, s->size, &size) || size < 1 || size > INT16_MAX || rank < 0 || rank >= size)
-        return mr_invalid("%s=%s and %s=%s: no rank of a job", s->rank, env(s->rank), s->size, env(s->size));
+        return mr_invalid("%s=%s and %s=%s are not a valid rank and size", s->rank, env(s->rank), s->size,
+                          env(s->size));
     *out = (mr_ranks){.scheduler = s->name, .rank = (int)rank, .size = (int)size};
     find_job(env, s, out);
     mr_status *st = place_ranks(env, s, given, out);

@@ -101,6 +101,6 @@ MR_TEST(ranks_that_cannot_be_are_refused)
     for (int i = 0; i < MR_COUNT(bad); i++) {
         mr_ranks r;
         ENV("PMI_RANK", bad[i][0], "PMI_SIZE", bad[i][1]);
-        MR_CHECK_ERR(mr_ranks_read(fake, &none, &r), MR_INVALID_ARGUMENT, "no rank of a job");
+        MR_CHECK_ERR(mr_ranks_read(fake, &none, &r), MR_INVALID_ARGUMENT, "are not a valid rank and size");
     }
 }

@@ -44,7 +44,7 @@ void mr_trace_folder_end(const char *path)
     if (!st)
         st = mr_timeline_write_chrome(&t, json);
     if (st) {
-        fprintf(stderr, "millrace launch: no trace was made: %s\n", mr_status_message(st));
+        fprintf(stderr, "millrace launch: cannot make the trace: %s\n", mr_status_message(st));
     } else {
         mr_trace_tell(&t, STEPS_TOLD, &text);
         fprintf(stderr, "%s%s: open it in https://ui.perfetto.dev or chrome://tracing\n", mr_str_z(&text), json);

@@ -81,7 +81,7 @@ mr_status *mr_warden_new(const char *folder, mr_warden **out)
     int ends[2];
     *out = NULL;
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no pipe: %s", strerror(errno));
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot create a pipe: %s", strerror(errno));
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[1]);
@@ -91,7 +91,7 @@ mr_status *mr_warden_new(const char *folder, mr_warden **out)
     close(ends[0]);
     if (pid < 0) {
         close(ends[1]);
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no process: %s", strerror(errno));
+        return mr_error(MR_RESOURCE_EXHAUSTED, "cannot start the process that cleans up: %s", strerror(errno));
     }
     *out = mr_new(mr_warden);
     **out = (mr_warden){pid, ends[1]};

@@ -126,7 +126,7 @@ def test_convert_strips(t):
 
 def test_convert_to_8_bits(t):
     a, b = os.path.join(t.dir, "a.pb"), os.path.join(t.dir, "b.pb")
-    has(out(t, "convert", "--eight-bit", graph_in(t), b), "1 constants have 8-bit values now")
+    has(out(t, "convert", "--eight-bit", graph_in(t), b), "stored 1 constants as 8-bit values")
     out(t, "convert", graph_in(t), a)
     text = out(t, "inspect", "--all", b)
     has(text, "w = Dequantize(w_quantized_const, w_quantized_min, w_quantized_max) -> float[32,64]")

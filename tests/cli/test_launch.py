@@ -305,12 +305,12 @@ def test_launch_chief_writes_straight_to_the_terminal(t):
 
 def test_launch_says_what_is_wrong_with_its_options(t):
     cases = [
-        (["--workers", "0", "--", "true"], "--ps 1 --workers 0: at least one worker"),
+        (["--workers", "0", "--", "true"], "--ps 1 --workers 0: a job has at least one worker"),
         (["--ps", "-5", "--", "true"], "at least one worker"),
         (["--workers", "100000", "--", "true"], "at most 1024 tasks"),
-        ([], "no program: millrace launch [options] -- PROGRAM"),
-        (["--hosts", "a;b", "--", "true"], "--hosts: 'a;b' is not a host"),
-        (["--hosts", "a:x", "--", "true"], "behind the colon stands how many tasks"),
+        ([], "no program: give one after the options: millrace launch [OPTION]... -- PROGRAM"),
+        (["--hosts", "a;b", "--", "true"], "--hosts: 'a;b' is not a valid host name"),
+        (["--hosts", "a:x", "--", "true"], "after the colon, give the number of tasks"),
         (["--hosts", "localhost,far", "--", "true"], "others cannot reach localhost"),
         (["--hostfile", "no-such-file", "--", "true"], "no-such-file"),
         (["--cluster", "no-such-file", "--", "true"], "no-such-file"),
@@ -319,8 +319,8 @@ def test_launch_says_what_is_wrong_with_its_options(t):
         (["--cluster", '{"cluster": {"ps": ["a:1"]}}', "--", "true"], "the cluster has no worker"),
         (["--worker-hosts", "a:1", "--workers", "2", "--", "true"], "the cluster is given with its addresses"),
         (["--worker-hosts", "a:1", "--job", "worker", "--task", "3", "--", "true"], "there is no task 3 of job 'worker'"),
-        (["--job", "ps", "--", "true"], "of which cluster?"),
-        (["--port", "65535", "--workers", "3", "--", "true"], "ports from there on cannot be"),
+        (["--job", "ps", "--", "true"], "--job ps needs a cluster"),
+        (["--port", "65535", "--workers", "3", "--", "true"], "ports from there on, all from 1 to 65535"),
         (["--port", "-1", "--", "true"], "cannot be"),
         (["--ps", "9223372036854775807", "--", "true"], "at most 1024 tasks"),
         (["--grace", "-1", "--", "true"], "not negative"),

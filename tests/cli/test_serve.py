@@ -53,11 +53,11 @@ def test_serve_listens_where_it_is_told_under_the_name_others_know(t):
 
 def test_serve_says_what_is_missing(t):
     cases = [([], "no cluster: give --ps-hosts and --worker-hosts, or --cluster, or set TF_CONFIG"),
-             (["--ps-hosts", "127.0.0.1:1"], "which task of the cluster is this? Give --job and --task"),
-             (["--ps-hosts", "127.0.0.1:1", "--job", "worker"], "there is no task 0 of job 'worker': the cluster has 0 of them"),
-             (["--ps-hosts", "127.0.0.1:1", "--task", "0"], "of which job?"),
+             (["--ps-hosts", "127.0.0.1:1"], "no task: give --job and --task"),
+             (["--ps-hosts", "127.0.0.1:1", "--job", "worker"], "there is no task 0 of job 'worker': the cluster has 0 tasks of that job"),
+             (["--ps-hosts", "127.0.0.1:1", "--task", "0"], "--task 0 needs --job"),
              (["--ps-hosts", "here", "--job", "ps"], "--ps-hosts: Task 0 of job ps: 'here' is not host:port"),
-             (["--ps-hosts", "a:1", "--cluster", "x", "--job", "ps"], "one of them tells the cluster"),
+             (["--ps-hosts", "a:1", "--cluster", "x", "--job", "ps"], "give either --cluster or --ps-hosts and --worker-hosts, not both"),
              (["extra"], "too many arguments"), (["--nonsense"], "unknown option --nonsense")]
     for args, message in cases:
         r = t.run("serve", *args)
@@ -130,4 +130,4 @@ def test_keys_are_made_for_all_tasks_of_a_cluster(t):
     check(r.code == 0 and "keys for 3 tasks" in r.out, r.out + r.err)
     check({"ps-0.key", "ps-1.key", "chief-0.key", "client.key"} <= set(os.listdir(t.dir + "/keys")), "names")
     r = t.run("keys", "--cluster", cluster, "--ps", "2", t.dir + "/keys")
-    check(r.code == 1 and "one of them tells the tasks" in r.err, r.err)
+    check(r.code == 1 and "give either --cluster or --ps and --workers, not both" in r.err, r.err)

@@ -110,6 +110,6 @@ def test_trace_says_what_is_wrong_with_a_file(t):
     check(r.code == 1, str(r.code))
     has(r.err, "bad.pb: malformed protobuf")
     r = t.run("trace", t.dir, "-o")
-    has(r.err, "-o needs the name of a file")
+    has(r.err, "-o needs a file name")
     r = t.run("trace", "--step", "5", t.file("empty.pb", ""))
     has(r.err, "there is no step 5")
