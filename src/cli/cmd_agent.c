@@ -46,7 +46,7 @@ static mr_status *read_job(mr_agent_job *j, const char *folder)
 }
 
 /* END, or the end. */
-static mr_launch_end woken(int fd)
+static mr_launch_end read_wake(int fd)
 {
     char buf[64];
     ssize_t n = read(fd, buf, sizeof buf);
@@ -65,7 +65,8 @@ static mr_status *run_job(mr_agent_job *j, const char *folder)
     env[j->n_env] = tls;
     env[j->n_env + 1] = report;
     mr_launch_task task = {.job = "task", .argv = j->argv, .env = env, .folder = j->folder, .decides = true};
-    mr_launch_options o = {.grace_ms = (int)j->grace_ms, .quiet = true, .folder = folder, .bare = true, .wake = 0, .woken = woken};
+    mr_launch_options o = {
+        .grace_ms = (int)j->grace_ms, .quiet = true, .folder = folder, .bare = true, .wake = 0, .woken = read_wake};
     mr_status *st = mr_launch(&task, 1, &o, &code);
     mr_free(env);
     mr_free(tls);
@@ -74,7 +75,7 @@ static mr_status *run_job(mr_agent_job *j, const char *folder)
     return st;
 }
 
-static mr_status *agent(int n, char **args)
+static mr_status *run_agent(int n, char **args)
 {
     (void)n, (void)args;
     mr_agent_job j = {.grace_ms = 5000};
@@ -95,4 +96,4 @@ static mr_status *agent(int n, char **args)
 MR_COMMAND(agent, .summary = "run a task for launch --hosts on this machine (internal)", .group = MR_COMMANDS_OTHER,
            .about = "The launcher sends the task, its files and its environment to the standard input of this command. When the "
                     "input ends, because the launcher or ssh has ended, the task is killed.",
-           .run = agent);
+           .run = run_agent);

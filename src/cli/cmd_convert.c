@@ -278,7 +278,7 @@ out:
     return st;
 }
 
-static mr_status *change(source *s)
+static mr_status *change_graph(source *s)
 {
     mr_graph *g = mr_graph_new();
     mr_status *st = NULL;
@@ -298,7 +298,7 @@ out:
 }
 
 /* A whole SavedModel or MetaGraph stays what it is as long as it is only translated. */
-static mr_status *translate(const source *s, const char *to)
+static mr_status *translate_source(const source *s, const char *to)
 {
     mr_str bytes = {0};
     if (s->kind == MR_FILE_SAVED_MODEL)
@@ -312,14 +312,14 @@ static mr_status *translate(const source *s, const char *to)
     return st;
 }
 
-static mr_status *convert(int n, char **args)
+static mr_status *run_convert(int n, char **args)
 {
     source s = {0};
     (void)n;
     mr_status *st = read_source(args[0], &s);
     if (!st && !freeze && !strip && !eight_bit)
-        st = translate(&s, args[1]);
-    else if (!st && !(st = change(&s)))
+        st = translate_source(&s, args[1]);
+    else if (!st && !(st = change_graph(&s)))
         st = write_message(args[1], &tensorflow__graph_def__descriptor, mr_str_view(&s.graph));
     mr_saved_model_deinit(&s.model);
     mr_names_deinit(&s.outputs);
@@ -348,8 +348,10 @@ static const mr_help_item examples[] = {
     {0},
 };
 
-MR_COMMAND(convert, .summary = "freeze, strip or compress a graph, or convert it to and from text", .group = MR_COMMANDS_MODEL,
-           .usage = "FROM TO", .options = options, .examples = examples, .min_args = 2, .max_args = 2, .run = convert,
-           .about = "FROM is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or the folder of a SavedModel. TO is written as text if "
-                    "its name ends in .pbtxt, otherwise in binary. Without --freeze, --strip or --eight-bit, the file is only "
-                    "converted between the two forms.");
+MR_COMMAND(
+    convert, .summary = "freeze, strip or compress a graph, or convert it to and from text", .group = MR_COMMANDS_MODEL,
+    .usage = "FROM TO", .options = options, .examples = examples, .min_args = 2, .max_args = 2, .run = run_convert,
+    .about = "FROM is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or the folder of a SavedModel. TO is written as "
+             "text if "
+             "its name ends in .pbtxt, otherwise in binary. Without --freeze, --strip or --eight-bit, the file is only "
+             "converted between the two forms.");

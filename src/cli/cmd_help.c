@@ -34,7 +34,7 @@ static mr_status *write_pages(void)
     return st;
 }
 
-static mr_status *help(int n_args, char **args)
+static mr_status *run_help(int n_args, char **args)
 {
     int n;
     const mr_command *const *commands = mr_commands(&n);
@@ -59,4 +59,4 @@ static const mr_option options[] = {
 };
 
 MR_COMMAND(help, .summary = "describe a command, or list all commands", .group = MR_COMMANDS_OTHER, .usage = "[COMMAND]",
-           .options = options, .max_args = 1, .run = help);
+           .options = options, .max_args = 1, .run = run_help);

@@ -26,7 +26,7 @@ typedef struct names {
     MR_VEC(char *) name, host; /* "ps/0" and where; all owned */
 } names;
 
-static void add(names *n, char *name, char *host)
+static void add_name(names *n, char *name, char *host)
 {
     mr_vec_push(&n->name, name);
     mr_vec_push(&n->host, host);
@@ -39,8 +39,8 @@ static mr_status *add_counted(names *out)
         return mr_invalid("--ps %lld --workers %lld: neither may be negative, and their sum may be at most %d",
                           (long long)ps, (long long)workers, MAX_TASKS);
     for (int64_t i = 0; i < ps + workers; i++)
-        add(out, i < ps ? mr_printf("ps/%lld", (long long)i) : mr_printf("worker/%lld", (long long)(i - ps)),
-            mr_strdup(hosts ? hosts : "localhost"));
+        add_name(out, i < ps ? mr_printf("ps/%lld", (long long)i) : mr_printf("worker/%lld", (long long)(i - ps)),
+                 mr_strdup(hosts ? hosts : "localhost"));
     return NULL;
 }
 
@@ -54,8 +54,8 @@ static mr_status *add_cluster(names *out)
     MR_TRY(mr_cluster_args_read(&from, false, &d));
     for (int i = 0; i < d.cluster.tasks.n; i++) {
         const mr_task_address *t = &d.cluster.tasks.p[i];
-        add(out, mr_printf("%s/%d", t->job, t->number),
-            hosts ? mr_strdup(hosts) : mr_strndup(t->address, (size_t)(strrchr(t->address, ':') - t->address)));
+        add_name(out, mr_printf("%s/%d", t->job, t->number),
+                 hosts ? mr_strdup(hosts) : mr_strndup(t->address, (size_t)(strrchr(t->address, ':') - t->address)));
     }
     mr_server_def_deinit(&d);
     return NULL;
@@ -68,7 +68,7 @@ static mr_status *make_keys(int n_args, char **args)
     if (days < 1 || days > 36500)
         return mr_invalid("--days %lld is out of range: give 1 to 36500", (long long)days);
     mr_status *st = cluster ? add_cluster(&n) : add_counted(&n);
-    add(&n, mr_strdup("client"), mr_strdup(hosts ? hosts : "localhost"));
+    add_name(&n, mr_strdup("client"), mr_strdup(hosts ? hosts : "localhost"));
     if (!st)
         st = mr_net_make_keys(args[0], (const char *const *)n.name.p, (const char *const *)n.host.p, n.name.n, (int)days);
     if (!st)

@@ -88,7 +88,7 @@ static bool all_here(const job *j)
     return j->plan.only < 0;
 }
 
-static char **environment(const job *j, int i)
+static char **make_environment(const job *j, int i)
 {
     const mr_task_address *t = &j->plan.cluster.tasks.p[i];
     bool here = !j->plan.hosts || !j->plan.hosts[i];
@@ -179,7 +179,7 @@ static char **copy_words(char **words)
 /* ---- tasks on other hosts ---- */
 
 /* In single quotes, as the shell on the other side reads it. */
-static void quote(const char *word, mr_str *out)
+static void append_quoted(const char *word, mr_str *out)
 {
     mr_str_appendc(out, '\'');
     for (const char *p = word; *p; p++)
@@ -214,7 +214,7 @@ static char **ssh_words(const job *j, const char *host)
         argv[n++] = mr_strdup(with[i]);
     argv[n++] = ssh_host(host);
     mr_str_appendz(&command, "exec ");
-    quote(remote ? remote : j->self, &command);
+    append_quoted(remote ? remote : j->self, &command);
     mr_str_appendz(&command, " agent");
     argv[n] = mr_str_take(&command);
     return argv;
@@ -263,7 +263,7 @@ static mr_status *compose_input(const job *j, int i, char *const *env, mr_str *o
 /* ---- the job ---- */
 
 /* The chief of all; of a task that is alone here, with no word from the others, itself. */
-static bool decides(const job *j, int i)
+static bool task_decides(const job *j, int i)
 {
     bool alone = j->plan.only >= 0 && !j->plan.launchers;
     return alone ? !stay : mr_launch_plan_is_chief(&j->plan, i);
@@ -275,8 +275,8 @@ static mr_status *add_task(job *j, int i)
     const char *host = j->plan.hosts ? j->plan.hosts[i] : NULL;
     mr_launch_task *t = &j->tasks[j->n];
     mr_str *input = &j->inputs[j->n++];
-    *t = (mr_launch_task){.job = a->job, .number = a->number, .host = host, .env = environment(j, i),
-                          .decides = decides(j, i)};
+    *t = (mr_launch_task){.job = a->job, .number = a->number, .host = host, .env = make_environment(j, i),
+                          .decides = task_decides(j, i)};
     t->argv = host ? ssh_words(j, host) : is_ps(j, i) ? serve_words(j) : copy_words(j->program);
     if (!host)
         return NULL;
@@ -349,7 +349,7 @@ static mr_status *check_ports(const job *j)
     return st;
 }
 
-static mr_status *prepare(job *j)
+static mr_status *prepare_job(job *j)
 {
     int n = j->plan.cluster.tasks.n, only = j->plan.only;
     MR_TRY(check_simulated(j));
@@ -375,7 +375,7 @@ static mr_launch_end told_by_peer(int fd)
 }
 
 /* With others of its kind, one a rank: who ends the job tells the rest. */
-static mr_status *run(job *j, int *code)
+static mr_status *run_job(job *j, int *code)
 {
     mr_launch_options o = {.max_restarts = (int)MR_MIN(restarts, 1000000),
                            .grace_ms = (int)MR_MIN(grace_ms, 600000),
@@ -406,7 +406,7 @@ static mr_status *run(job *j, int *code)
     return st;
 }
 
-static void deinit(job *j)
+static void deinit_job(job *j)
 {
     for (int i = 0; i < j->n; i++) {
         free_words((char **)(uintptr_t)j->tasks[i].argv);
@@ -446,12 +446,12 @@ static mr_status *run_once(job *j, int n_args, int *code)
             "no program: give one after the options: millrace launch [OPTION]... -- PROGRAM [ARGUMENT...]");
     if (trace && !j->traces)
         MR_TRY(mr_trace_folder_begin(trace, &j->traces));
-    MR_TRY(prepare(j));
-    return run(j, code);
+    MR_TRY(prepare_job(j));
+    return run_job(j, code);
 }
 
 /* A port that was free when it was chosen may be taken when the task comes to listen: then all is planned again. */
-static mr_status *launch(int n_args, char **args)
+static mr_status *run_launch(int n_args, char **args)
 {
     job j = {0};
     const char *tls = getenv("MILLRACE_TLS");
@@ -465,14 +465,14 @@ static mr_status *launch(int n_args, char **args)
     do {
         char *traces = j.traces;
         j.traces = NULL;
-        deinit(&j);
+        deinit_job(&j);
         j = (job){.program = args, .self = own_path(), .traces = traces};
         st = run_once(&j, n_args, &code);
         want.retries++;
     } while (!st && code == MR_LAUNCH_PORT_TAKEN);
     if (!st && trace && j.plan.only < 0) /* a task alone has not got the others' files */
         mr_trace_folder_end(j.traces);
-    deinit(&j);
+    deinit_job(&j);
     mr_command_exit_code(code);
     return st;
 }
@@ -502,4 +502,4 @@ static const mr_help_item examples[] = {
 
 MR_COMMAND(launch, .summary = "start a cluster, run a program on it, and stop it again", .group = MR_COMMANDS_RUN,
            .usage = "-- PROGRAM [ARGUMENT...]", .options = options, .about = about, .environment = variables, .examples = examples,
-           .min_args = 0, .max_args = -1, .run = launch);
+           .min_args = 0, .max_args = -1, .run = run_launch);

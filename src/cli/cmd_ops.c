@@ -19,7 +19,7 @@ static void print_signature(const mr_op_def *d)
     print_line("", &s);
 }
 
-static mr_status *describe(const char *name)
+static mr_status *describe_op(const char *name)
 {
     const mr_op_def *d = mr_op_find(mr_sv_of(name));
     if (!d)
@@ -42,14 +42,14 @@ static mr_status *describe(const char *name)
     return NULL;
 }
 
-static mr_status *ops(int n_args, char **args)
+static mr_status *run_ops(int n_args, char **args)
 {
     if (markdown && n_args)
         return mr_invalid("--markdown writes all ops; it takes no op (got '%s')", args[0]);
     if (markdown)
         return mr_op_pages_write(markdown);
     if (n_args == 1)
-        return describe(args[0]);
+        return describe_op(args[0]);
     int n;
     const mr_op_def **all = mr_op_all(&n);
     for (int i = 0; i < n; i++)
@@ -65,6 +65,6 @@ static const mr_option options[] = {
 };
 
 MR_COMMAND(ops, .summary = "list the operations, or describe one", .group = MR_COMMANDS_MODEL, .usage = "[OP]",
-           .options = options, .max_args = 1, .run = ops,
+           .options = options, .max_args = 1, .run = run_ops,
            .about = "Without OP, prints the signature of every operation. With OP, prints its signature, attributes, kernels and "
                     "examples, and whether it has a gradient.");

@@ -43,7 +43,7 @@ static void put_in_front(mr_str *path)
     setenv("PYTHONPATH", mr_str_z(path), 1);
 }
 
-static mr_status *python(int n_args, char **args)
+static mr_status *run_python(int n_args, char **args)
 {
     mr_str path = {0};
     mr_status *st = find_package(&path);
@@ -86,4 +86,4 @@ static const mr_help_item examples[] = {
 
 MR_COMMAND(python, .summary = "run a Python script that uses millrace or TensorFlow 1.x", .group = MR_COMMANDS_RUN,
            .usage = "[SCRIPT [ARGUMENT...]]", .options = options, .about = about, .environment = variables, .examples = examples,
-           .max_args = -1, .ends_at_argument = true, .run = python);
+           .max_args = -1, .ends_at_argument = true, .run = run_python);

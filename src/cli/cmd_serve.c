@@ -73,7 +73,7 @@ static void tell_ready(const mr_server_def *d, mr_server *s)
 }
 
 /* The first signal stops the server, the second one the process; so does the end of STOP_MS, should a step not end. */
-static mr_status *serve(int n, char **args)
+static mr_status *run_serve(int n, char **args)
 {
     (void)n, (void)args;
     mr_log_listen(print_log, NULL);
@@ -125,4 +125,4 @@ static const mr_help_item examples[] = {
 };
 
 MR_COMMAND(serve, .summary = "run one task of a cluster until it is stopped", .group = MR_COMMANDS_RUN, .options = options, .about = about,
-           .environment = variables, .examples = examples, .run = serve);
+           .environment = variables, .examples = examples, .run = run_serve);

@@ -48,7 +48,7 @@ static void print_models(void)
     }
 }
 
-static int columns(void)
+static int output_width(void)
 {
     struct winsize w;
     if (width > 0)
@@ -73,13 +73,13 @@ static bool print_event(void *arg, const char *line)
     return c != EOF && first != 'q';
 }
 
-static void print(mr_str *text)
+static void print_text(mr_str *text)
 {
     fwrite(mr_str_z(text), 1, text->n, stdout);
     mr_str_deinit(text);
 }
 
-static mr_status *show(const mr_sim_plan *p, const mr_sim_step *s, const mr_sim_training *t, const double *single)
+static mr_status *show_text(const mr_sim_plan *p, const mr_sim_step *s, const mr_sim_training *t, const double *single)
 {
     mr_str out = {0};
     mr_status *st = NULL;
@@ -90,13 +90,13 @@ static mr_status *show(const mr_sim_plan *p, const mr_sim_step *s, const mr_sim_
     }
     if (!st && p->show & MR_SIM_SHOW_TIMELINE) {
         mr_str_appendc(&out, '\n');
-        mr_sim_show_timeline(s, columns(), &out);
+        mr_sim_show_timeline(s, output_width(), &out);
     }
     if (!st && p->cluster.given && p->show & MR_SIM_SHOW_CLUSTER) {
         mr_str_appendc(&out, '\n');
-        mr_sim_show_training(t, columns(), &out);
+        mr_sim_show_training(t, output_width(), &out);
     }
-    print(&out);
+    print_text(&out);
     return st;
 }
 
@@ -108,7 +108,7 @@ static mr_status *show_json(const mr_sim_plan *p, const mr_sim_step *s, const mr
     if (p->cluster.given)
         mr_sim_training_json(t, &out);
     mr_str_appendz(&out, "}\n");
-    print(&out);
+    print_text(&out);
     return NULL;
 }
 
@@ -133,7 +133,7 @@ static mr_status *show_all(const mr_sim_plan *p, mr_sim_step *s)
         st = write_trace(p, s, &t);
     if (!st) {
         double *single = mr_sim_single_steps(s);
-        st = json ? show_json(p, s, &t, single) : show(p, s, &t, single);
+        st = json ? show_json(p, s, &t, single) : show_text(p, s, &t, single);
         mr_free(single);
     }
     if (p->cluster.given)
@@ -157,7 +157,7 @@ static mr_status *show_step(const mr_sim_plan *p, mr_costs *costs, const char *n
     } else {
         st = show_all(p, s);
     }
-    print(&out);
+    print_text(&out);
     mr_sim_step_free(s);
     return st;
 }
@@ -170,7 +170,7 @@ static mr_status *show_sweep(mr_sim_plan *p, mr_costs *costs)
     mr_str out = {0};
     MR_TRY(mr_sim_range_parse(sweep, &r));
     mr_status *st = mr_sim_training_sweeps(r.what) ? mr_sim_training_sweep(p, costs, &r, &out) : mr_sim_sweep(p, costs, &r, &out);
-    print(&out);
+    print_text(&out);
     return st;
 }
 
@@ -182,7 +182,7 @@ static mr_status *show_measures(const mr_sim_plan *p)
         return mr_invalid("--rounds %lld is out of range: give 3 to 10000", (long long)rounds);
     MR_TRY(mr_sim_measure(p, (int)rounds, save_costs, &m));
     mr_sim_measures_print(&m, p, &out);
-    print(&out);
+    print_text(&out);
     return NULL;
 }
 
@@ -210,7 +210,7 @@ static bool is_plan(const char *arg)
     return !explain || (n > 5 && strcmp(arg + n - 5, ".json") == 0);
 }
 
-static mr_status *simulate(int n_args, char **args)
+static mr_status *run_sim(int n_args, char **args)
 {
     const char *path = NULL, *node = NULL;
     for (int i = 0; i < n_args; i++)
@@ -223,7 +223,7 @@ static mr_status *simulate(int n_args, char **args)
             print_models();
         else
             mr_sim_plan_keys(&out);
-        print(&out);
+        print_text(&out);
         return NULL;
     }
     return run_plan(path, node);
@@ -236,4 +236,4 @@ static const char about[] =
     "workers, ps, backup or delay (workers=1..1000).";
 
 MR_COMMAND(sim, .summary = "simulate a plan: placement, timeline, training on a cluster", .group = MR_COMMANDS_ANALYZE,
-           .usage = "[PLAN.json] [NODE]", .options = options, .about = about, .max_args = 2, .run = simulate);
+           .usage = "[PLAN.json] [NODE]", .options = options, .about = about, .max_args = 2, .run = run_sim);

@@ -29,7 +29,7 @@ static int line_width(void)
     return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 40 ? w.ws_col - 1 : 0;
 }
 
-static mr_status *draw(const mr_timeline *t, mr_str *out)
+static mr_status *draw_timeline(const mr_timeline *t, mr_str *out)
 {
     mr_timeline_text_options o = {.width = line_width()};
     bool found = only == MR_NOT_GIVEN;
@@ -46,11 +46,11 @@ static mr_status *draw(const mr_timeline *t, mr_str *out)
     return NULL;
 }
 
-static mr_status *show(const mr_timeline *t)
+static mr_status *show_trace(const mr_timeline *t)
 {
     mr_str out = {0};
     int arrows = 0;
-    mr_status *st = text || only != MR_NOT_GIVEN ? draw(t, &out) : NULL;
+    mr_status *st = text || only != MR_NOT_GIVEN ? draw_timeline(t, &out) : NULL;
     for (int i = 0; i < t->arrows.n; i++)
         arrows += t->arrows.p[i].drawn;
     if (!st) {
@@ -81,14 +81,14 @@ static mr_status *take_output(int *n, char **args)
     return kept ? NULL : mr_invalid("no trace to read: give a FILE or a FOLDER");
 }
 
-static mr_status *trace(int n, char **args)
+static mr_status *run_trace(int n, char **args)
 {
     mr_timeline t;
     MR_TRY(take_output(&n, args));
     mr_timeline_init(&t);
     mr_status *st = mr_trace_read_files((const char *const *)args, n, &t);
     if (!st)
-        st = show(&t);
+        st = show_trace(&t);
     mr_timeline_deinit(&t);
     return st;
 }
@@ -108,4 +108,4 @@ static const mr_help_item examples[] = {
 
 MR_COMMAND(trace, .summary = "show where traced steps spend their time, and which task is slow", .group = MR_COMMANDS_ANALYZE,
            .usage = "FILE|FOLDER...", .options = options, .about = about, .examples = examples, .min_args = 1, .max_args = -1,
-           .run = trace);
+           .run = run_trace);

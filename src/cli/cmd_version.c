@@ -5,11 +5,11 @@
 #include "millrace/millrace.h"
 #include "tensorflow/c/c_api.h"
 
-static mr_status *version(int n, char **args)
+static mr_status *run_version(int n, char **args)
 {
     (void)n, (void)args;
     printf("millrace %s (TensorFlow C API %s)\n", mr_version(), TF_Version());
     return NULL;
 }
 
-MR_COMMAND(version, .summary = "print the version", .group = MR_COMMANDS_OTHER, .run = version);
+MR_COMMAND(version, .summary = "print the version", .group = MR_COMMANDS_OTHER, .run = run_version);

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-static char *shown(const char *text)
+static char *escape_cell(const char *text)
 {
     mr_str s = {0};
     for (const char *p = text; *p; p++)
@@ -24,7 +24,7 @@ void mr_columns_add(mr_columns *c, int n, const char *const *cells)
     if (c->cells.n == 0)
         c->n = n;
     for (int i = 0; i < c->n; i++)
-        mr_vec_push(&c->cells, shown(i < n ? cells[i] : ""));
+        mr_vec_push(&c->cells, escape_cell(i < n ? cells[i] : ""));
 }
 
 /* Characters, not bytes: names may be UTF-8. */

@@ -58,7 +58,7 @@ static mr_sv node_of(const char *input)
     return mr_tensor_name_parse(mr_sv_of(input), &t) ? t.node : mr_sv_of(input);
 }
 
-static node_def *find(const graph_def *d, const mr_map *at, mr_sv name)
+static node_def *find_node(const graph_def *d, const mr_map *at, mr_sv name)
 {
     size_t i = (size_t)mr_map_get(at, name);
     return i ? d->node[i - 1] : NULL;
@@ -78,7 +78,7 @@ static int type_attr(const node_def *n, const char *name)
     return v && v->value_case == TENSORFLOW__ATTR_VALUE__VALUE_TYPE ? (int)v->type : 0;
 }
 
-static bool is(const node_def *n, const char *op) { return strcmp(n->op, op) == 0; }
+static bool op_is(const node_def *n, const char *op) { return strcmp(n->op, op) == 0; }
 
 /* ---- writing ---- */
 
@@ -165,10 +165,13 @@ static mr_status *end_graph(writer *o, const graph_def *d)
 
 /* ---- stripping ---- */
 
-static bool only_checks(const node_def *n) { return is(n, "Assert") || is(n, "PrintV2"); }
-static bool passes_on(const node_def *n) { return is(n, "CheckNumerics") || is(n, "Print") || is(n, "CheckNumericsV2"); }
+static bool only_checks(const node_def *n) { return op_is(n, "Assert") || op_is(n, "PrintV2"); }
+static bool passes_on(const node_def *n)
+{
+    return op_is(n, "CheckNumerics") || op_is(n, "Print") || op_is(n, "CheckNumericsV2");
+}
 
-static bool named(const mr_names *names, const char *name)
+static bool is_named(const mr_names *names, const char *name)
 {
     for (int i = 0; i < names->n; i++)
         if (mr_sv_eq(node_of(names->p[i]), mr_sv_of(name)))
@@ -177,9 +180,9 @@ static bool named(const mr_names *names, const char *name)
 }
 
 /* Inputs of a node that count: none of one that becomes a placeholder, and none that is only waited for and only checks. */
-static bool counts(const graph_def *d, const mr_map *at, const char *input)
+static bool input_counts(const graph_def *d, const mr_map *at, const char *input)
 {
-    const node_def *from = find(d, at, node_of(input));
+    const node_def *from = find_node(d, at, node_of(input));
     return !(input[0] == '^' && from && only_checks(from));
 }
 
@@ -200,12 +203,12 @@ static mr_status *mark_needed(const graph_def *d, const mr_map *at, const mr_nam
         if (keep[k])
             continue;
         keep[k] = true;
-        size_t n_in = named(inputs, n->name) ? 0 : passes_on(n) && n->n_input ? 1 : n->n_input;
+        size_t n_in = is_named(inputs, n->name) ? 0 : passes_on(n) && n->n_input ? 1 : n->n_input;
         for (size_t i = 0; i < n_in && !st; i++) {
             size_t from = (size_t)mr_map_get(at, node_of(n->input[i]));
             if (!from)
                 st = mr_invalid("node '%s' has an input '%s' that is not in the graph", n->name, n->input[i]);
-            else if (counts(d, at, n->input[i]))
+            else if (input_counts(d, at, n->input[i]))
                 mr_vec_push(&todo, from - 1);
         }
     }
@@ -250,7 +253,7 @@ static void put_stripped(writer *o, const graph_def *d, const mr_map *at, node_d
         return;
     }
     for (size_t i = 0; i < n->n_input; i++)
-        if (counts(d, at, n->input[i]))
+        if (input_counts(d, at, n->input[i]))
             n->input[k++] = n->input[i];
     n->n_input = k;
     keep_node(o, n);
@@ -333,7 +336,7 @@ mr_status *mr_strip_graph(mr_sv bytes, const mr_names *inputs, const mr_names *o
     if (!o.st && d->library)
         drop_functions(d, keep);
     for (size_t i = 0; i < d->n_node && !o.st; i++)
-        if (keep[i] && named(inputs, d->node[i]->name))
+        if (keep[i] && is_named(inputs, d->node[i]->name))
             put_placeholder(&o, d->node[i]);
         else if (keep[i])
             put_stripped(&o, d, &at, d->node[i]);
@@ -346,7 +349,7 @@ mr_status *mr_strip_graph(mr_sv bytes, const mr_names *inputs, const mr_names *o
 
 /* ---- calls that are outputs ---- */
 
-static bool is_call(const node_def *n) { return is(n, "PartitionedCall") || is(n, "StatefulPartitionedCall"); }
+static bool is_call(const node_def *n) { return op_is(n, "PartitionedCall") || op_is(n, "StatefulPartitionedCall"); }
 
 /* The input as it is when node `was` is called `now`; of the message's arena. */
 static char *renamed_input(mr_arena *a, char *input, const char *was, const char *now)
@@ -396,7 +399,7 @@ mr_status *mr_name_results(mr_sv bytes, const mr_names *outputs, mr_str *out)
     for (size_t i = 0; i < n; i++) {
         node_def *call = d->node[i];
         char *name = call->name;
-        if (!is_call(call) || !named(outputs, name))
+        if (!is_call(call) || !is_named(outputs, name))
             continue;
         char *now = mr_printf("%s/call", name);
         rename_node(d, call, now);
@@ -412,20 +415,21 @@ mr_status *mr_name_results(mr_sv bytes, const mr_names *outputs, mr_str *out)
 
 /* ---- freezing ---- */
 
-static bool is_handle(const node_def *n) { return is(n, "VarHandleOp"); }
-static bool is_ref_variable(const node_def *n) { return is(n, "VariableV2") || is(n, "Variable"); }
+static bool is_handle(const node_def *n) { return op_is(n, "VarHandleOp"); }
+static bool is_ref_variable(const node_def *n) { return op_is(n, "VariableV2") || op_is(n, "Variable"); }
 
 /* Who may take a variable that has become a constant. */
 static bool may_read(const node_def *n, const node_def *variable)
 {
-    return is_handle(variable) ? is(n, "ReadVariableOp") || is(n, "ResourceGather") : strncmp(n->op, "Assign", 6) != 0;
+    return is_handle(variable) ? op_is(n, "ReadVariableOp") || op_is(n, "ResourceGather")
+                               : strncmp(n->op, "Assign", 6) != 0;
 }
 
 static mr_status *check_readers(const graph_def *d, const mr_map *at)
 {
     for (size_t i = 0; i < d->n_node; i++)
         for (size_t k = 0; k < d->node[i]->n_input; k++) {
-            const node_def *n = d->node[i], *from = find(d, at, node_of(n->input[k]));
+            const node_def *n = d->node[i], *from = find_node(d, at, node_of(n->input[k]));
             if (from && n->input[k][0] != '^' && (is_handle(from) || is_ref_variable(from)) && !may_read(n, from))
                 return mr_invalid("cannot freeze variable '%s': %s '%s' may do more than read it", from->name, n->op,
                                   n->name);
@@ -473,9 +477,9 @@ mr_status *mr_freeze_graph(mr_sv bytes, const mr_map *values, mr_str *out)
         const node_def *n = d->node[i];
         if (is_handle(n) || is_ref_variable(n))
             o.st = put_frozen(&o, n, values);
-        else if (is(n, "ReadVariableOp") && n->n_input)
+        else if (op_is(n, "ReadVariableOp") && n->n_input)
             put_identity(&o, n, n->input[0], type_attr(n, "dtype"));
-        else if (is(n, "ResourceGather") && n->n_input >= 2)
+        else if (op_is(n, "ResourceGather") && n->n_input >= 2)
             put_gather(&o, n);
         else
             keep_node(&o, n);
@@ -513,7 +517,7 @@ static bool find_range(const mr_tensor *t, range *out)
     return isfinite(out->min) && isfinite(out->max);
 }
 
-static mr_status *quantize(const mr_tensor *t, range r, mr_tensor **out)
+static mr_status *quantize_tensor(const mr_tensor *t, range r, mr_tensor **out)
 {
     MR_TRY(mr_tensor_new(NULL, MR_QUINT8, t->rank, t->dims, out));
     float step = (r.max - r.min) / 255;
@@ -534,7 +538,7 @@ static void put_scalar(writer *o, const char *name, const char *device, float v)
 static mr_status *put_quantized(writer *o, const node_def *n, const mr_tensor *t, range r)
 {
     mr_tensor *q;
-    MR_TRY(quantize(t, r, &q));
+    MR_TRY(quantize_tensor(t, r, &q));
     char *value = mr_printf("%s_quantized_const", n->name), *min = mr_printf("%s_quantized_min", n->name),
          *max = mr_printf("%s_quantized_max", n->name);
     put_const(o, value, n->device, q);
@@ -557,7 +561,7 @@ static mr_status *put_quantized(writer *o, const node_def *n, const mr_tensor *t
 /* The value of a constant of many floats; NULL for anything else. */
 static mr_status *weights_of(const node_def *n, int64_t least, mr_tensor **out)
 {
-    const Tensorflow__AttrValue *v = is(n, "Const") ? attr_of(n, "value") : NULL;
+    const Tensorflow__AttrValue *v = op_is(n, "Const") ? attr_of(n, "value") : NULL;
     mr_str bytes = {0};
     *out = NULL;
     if (!v || v->value_case != TENSORFLOW__ATTR_VALUE__VALUE_TENSOR || type_attr(n, "dtype") != MR_FLOAT)

@@ -48,7 +48,7 @@ static int next_signal(const sigset_t *mask, int ms)
 }
 
 /* Standard error may be a pipe that nobody reads: then nothing is written. */
-static void say(const char *text)
+static void write_error(const char *text)
 {
     struct pollfd p = {2, POLLOUT, 0};
     if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) && write(2, text, strlen(text)) < 0) {
@@ -65,7 +65,7 @@ static void take_signals(void *unused)
     }
     second = next_signal(&mask, first_ms);
     if (!second) {
-        say("millrace: could not stop in time; exiting now\n");
+        write_error("millrace: could not stop in time; exiting now\n");
         _exit(1);
     }
     if (write(ends[1], &second, sizeof second) < 0) {

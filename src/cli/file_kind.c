@@ -134,7 +134,7 @@ static mr_status *kind_of_bytes(const char *path, mr_file_kind *kind)
     return st;
 }
 
-static bool matches(const char *pattern)
+static bool any_file_matches(const char *pattern)
 {
     mr_file_names names = {0};
     mr_status *st = mr_files_match(mr_sv_of(pattern), &names);
@@ -148,10 +148,10 @@ static bool matches(const char *pattern)
  * its files, or files whose names go on with -00000-of-00002. */
 static char *checkpoint_at(const char *prefix)
 {
-    if (mr_bundle_exists(prefix) || matches(prefix))
+    if (mr_bundle_exists(prefix) || any_file_matches(prefix))
         return mr_strdup(prefix);
     char *parts = mr_printf("%s-?\?\?\?\?-of-?\?\?\?\?", prefix);
-    if (matches(parts))
+    if (any_file_matches(parts))
         return parts;
     mr_free(parts);
     return NULL;
@@ -176,7 +176,7 @@ static int64_t number_of(mr_sv name)
 
 /* Of the files that match, the one with the highest number in its name (without the last n_end bytes), else the last by
  * name; `fits` (may be NULL) decides which count.  NULL: none. */
-static char *highest(const char *dir, const char *pattern, size_t n_end, bool (*fits)(const char *path))
+static char *find_highest(const char *dir, const char *pattern, size_t n_end, bool (*fits)(const char *path))
 {
     mr_file_names names = {0};
     char *all = mr_printf("%s/%s", dir, pattern), *best = NULL;
@@ -204,7 +204,7 @@ static bool is_model_version(const char *path) { return is_numbered(path) && mr_
 /* The newest checkpoint of a folder as its prefix, or NULL. */
 static char *newest_index(const char *dir)
 {
-    char *found = highest(dir, "*.index", strlen(".index"), NULL);
+    char *found = find_highest(dir, "*.index", strlen(".index"), NULL);
     if (found)
         found[strlen(found) - strlen(".index")] = '\0';
     return found;
@@ -219,17 +219,17 @@ static bool is_export_version(const char *path)
 
 /* A folder without a `checkpoint` file: one with copied checkpoints, or one that is served, with a folder for each
  * version that holds a SavedModel or, as before there were SavedModels, a checkpoint.  NULL: none of them. */
-static char *unlisted(const char *dir, mr_file_kind *kind)
+static char *find_unlisted(const char *dir, mr_file_kind *kind)
 {
     *kind = MR_FILE_CHECKPOINT;
     char *found = newest_index(dir);
     if (found)
         return found;
     *kind = MR_FILE_SAVED_MODEL;
-    if ((found = highest(dir, "[0-9]*", 0, is_model_version)))
+    if ((found = find_highest(dir, "[0-9]*", 0, is_model_version)))
         return found;
     *kind = MR_FILE_CHECKPOINT;
-    char *version = highest(dir, "[0-9]*", 0, is_export_version);
+    char *version = find_highest(dir, "[0-9]*", 0, is_export_version);
     found = version ? newest_index(version) : NULL;
     mr_free(version);
     return found;
@@ -261,11 +261,11 @@ static mr_status *kind_of_folder(const char *dir, mr_file_kind *kind, char **pat
     mr_checkpoint_state_deinit(&s);
     mr_status_free(st);
     if (!*path)
-        *path = unlisted(dir, kind);
+        *path = find_unlisted(dir, kind);
     return *path ? NULL : mr_error(MR_NOT_FOUND, "%s: neither a SavedModel nor a folder with checkpoints", dir);
 }
 
-static char *without(const char *s, size_t n_end) { return mr_strndup(s, strlen(s) - n_end); }
+static char *copy_without_end(const char *s, size_t n_end) { return mr_strndup(s, strlen(s) - n_end); }
 
 mr_status *mr_file_kind_of(const char *file, mr_file_kind *kind, char **path)
 {
@@ -281,7 +281,7 @@ mr_status *mr_file_kind_of(const char *file, mr_file_kind *kind, char **path)
     }
     if (ends_with(file, ".index") || mr_bundle_exists(file)) {
         *kind = MR_FILE_CHECKPOINT;
-        *path = ends_with(file, ".index") ? without(file, strlen(".index")) : mr_strdup(file);
+        *path = ends_with(file, ".index") ? copy_without_end(file, strlen(".index")) : mr_strdup(file);
         return NULL;
     }
     if (!mr_file_exists(file) && (*path = checkpoint_at(file))) {

@@ -20,7 +20,7 @@ static const char program_summary[] = "a machine-learning runtime for dataflow g
 
 /* Appends `text`, wrapped at WIDTH. The cursor is at `column`; later lines start at `indent`. An empty line in the text
  * separates paragraphs. Ends with a newline. */
-static void wrap(const char *text, int column, int indent, mr_str *out)
+static void append_wrapped(const char *text, int column, int indent, mr_str *out)
 {
     bool first = true; /* no word is on this line yet */
     while (*text) {
@@ -59,7 +59,7 @@ static void print_item(const char *name, const char *text, int column, mr_str *o
         mr_str_printf(out, "%*s", column - used, "");
     else
         mr_str_printf(out, "\n%*s", column, "");
-    wrap(text, column, column, out);
+    append_wrapped(text, column, column, out);
 }
 
 static bool in_group(const mr_command *c, int group) { return (int)c->group == group; }
@@ -84,7 +84,7 @@ static void print_option(const mr_option *o, mr_str *out)
 }
 
 /* "Start a cluster." from the summary "start a cluster". */
-static char *sentence(const char *summary)
+static char *make_sentence(const char *summary)
 {
     char *s = mr_printf("%s.", summary);
     s[0] = (char)toupper((unsigned char)s[0]);
@@ -93,14 +93,14 @@ static char *sentence(const char *summary)
 
 void mr_help_command(const mr_command *c, mr_str *out)
 {
-    char *what = sentence(c->summary);
+    char *what = make_sentence(c->summary);
     mr_str_printf(out, "usage: millrace %s%s%s%s\n\n", c->name, c->options ? " [OPTION]..." : "", c->usage ? " " : "",
                   c->usage ? c->usage : "");
-    wrap(what, 0, 0, out);
+    append_wrapped(what, 0, 0, out);
     mr_free(what);
     if (c->about) {
         mr_str_appendc(out, '\n');
-        wrap(c->about, 0, 0, out);
+        append_wrapped(c->about, 0, 0, out);
     }
     for (const mr_option *o = c->options; o && o->name; o++) {
         if (o->kind == MR_OPT_HEADING)
@@ -208,7 +208,7 @@ static void append_option(const mr_option *o, mr_str *out)
 
 void mr_man_command(const mr_command *c, mr_str *out)
 {
-    char *name = mr_printf("millrace-%s", c->name), *what = sentence(c->summary);
+    char *name = mr_printf("millrace-%s", c->name), *what = make_sentence(c->summary);
     begin_page(name, c->summary, out);
     mr_str_printf(out, ".B millrace %s\n", c->name);
     if (c->options)

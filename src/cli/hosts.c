@@ -143,7 +143,7 @@ static mr_status *add_node(mr_hosts *h, mr_sv name, counts *c)
 }
 
 /* The index of the ']' for the '[' at `at`, or n. */
-static size_t closing(mr_sv v, size_t at)
+static size_t find_closing_bracket(mr_sv v, size_t at)
 {
     while (at < v.n && v.p[at] != ']')
         at++;
@@ -177,7 +177,7 @@ static mr_status *add_nodes(mr_hosts *h, mr_sv name, counts *c)
     const char *open = memchr(name.p, '[', name.n);
     if (!open)
         return add_node(h, name, c);
-    size_t at = (size_t)(open - name.p), end = closing(name, at);
+    size_t at = (size_t)(open - name.p), end = find_closing_bracket(name, at);
     if (end == name.n)
         return mr_invalid("'%.*s' has a [ without a ]", MR_SV_ARG(name));
     mr_sv head = {name.p, at}, tail = {name.p + end + 1, name.n - end - 1}, ranges = {open + 1, end - at - 1}, range;
@@ -192,7 +192,7 @@ mr_status *mr_hosts_add_slurm(mr_hosts *h, mr_sv nodes, const char *text)
     size_t from = 0;
     for (size_t i = 0; i <= nodes.n; i++) {
         if (i < nodes.n && nodes.p[i] == '[')
-            i = closing(nodes, i); /* its commas part ranges, not names */
+            i = find_closing_bracket(nodes, i); /* its commas part ranges, not names */
         if (i < nodes.n && nodes.p[i] != ',')
             continue;
         size_t end = MR_MIN(i, nodes.n);

@@ -37,7 +37,7 @@ static mr_status *send_input(mr_launched *t)
     return mr_error(MR_RESOURCE_EXHAUSTED, "cannot send the task to %s: %s", t->what->host, strerror(errno));
 }
 
-static mr_status *start(mr_launcher *l, mr_launched *t)
+static mr_status *start_task(mr_launcher *l, mr_launched *t)
 {
     bool remote = t->what->input.n > 0;
     mr_process_close(&t->process);
@@ -146,7 +146,7 @@ static void report_failure(mr_launcher *l, mr_launched *t, int code, const char 
 }
 
 /* A task has ended: the job too, or it is started again a little later. */
-static void ended(mr_launcher *l, mr_launched *t, int code, bool killed, const char *how)
+static void task_ended(mr_launcher *l, mr_launched *t, int code, bool killed, const char *how)
 {
     if (l->ending)
         return;
@@ -195,7 +195,7 @@ static void tell_how(const mr_launched *t, int status, mr_str *out)
         mr_str_printf(out, " on %s", t->what->host);
 }
 
-static void reap(mr_launcher *l)
+static void reap_tasks(mr_launcher *l)
 {
     for (int i = 0; i < l->n; i++) {
         mr_launched *t = &l->tasks[i];
@@ -213,7 +213,7 @@ static void reap(mr_launcher *l)
         if (l->status >= 0)
             mr_launch_hear(l); /* what it reported before it ended */
         tell_how(t, status, &how);
-        ended(l, t, mr_process_code(status), was_killed(t, status), mr_str_z(&how));
+        task_ended(l, t, mr_process_code(status), was_killed(t, status), mr_str_z(&how));
         mr_str_deinit(&how);
     }
 }
@@ -235,7 +235,7 @@ static void take_signal(mr_launcher *l)
             mr_launch_say(l, "%s: ending all tasks", strsignal(sig));
         end_job(l, 128 + sig);
     }
-    reap(l);
+    reap_tasks(l);
 }
 
 /* ssh to a host that does not answer takes minutes to say so. */
@@ -265,7 +265,7 @@ static int64_t next_time(const mr_launcher *l)
 
 static void start_or_end(mr_launcher *l, mr_launched *t)
 {
-    mr_status *st = start(l, t);
+    mr_status *st = start_task(l, t);
     if (!st)
         return;
     mr_launch_say(l, "%s: %s", t->name, mr_status_message(st));
@@ -273,7 +273,7 @@ static void start_or_end(mr_launcher *l, mr_launched *t)
     end_job(l, 1);
 }
 
-static void due(mr_launcher *l)
+static void do_due_work(mr_launcher *l)
 {
     int64_t now = mr_now_ns();
     if (l->ending && now >= l->kill_at_ns) {
@@ -308,7 +308,7 @@ static void take_wake(mr_launcher *l)
 enum { SIGNALS, ASKED, STATUS, WAKE, FIRST_PIPE };
 
 /* What is open, and no more: poll refuses more entries than there may be descriptors.  who: 2 * task + stream. */
-static int gather(const mr_launcher *l, struct pollfd *p, int *who)
+static int gather_descriptors(const mr_launcher *l, struct pollfd *p, int *who)
 {
     int n = FIRST_PIPE;
     p[SIGNALS] = (struct pollfd){l->signals, POLLIN, 0};
@@ -344,7 +344,7 @@ static void wait_for_something(mr_launcher *l)
     int *who = mr_new_array(int, FIRST_PIPE + 2 * l->n);
     int64_t at = next_time(l), now = mr_now_ns();
     int timeout = at == INT64_MAX ? -1 : at <= now ? 0 : (int)MR_MIN((at - now) / MS + 1, 60000);
-    int n = gather(l, p, who), got = poll(p, (nfds_t)n, timeout);
+    int n = gather_descriptors(l, p, who), got = poll(p, (nfds_t)n, timeout);
     if (got > 0)
         take_all(l, p, who, n);
     else if (got < 0 && errno != EINTR) {
@@ -358,7 +358,7 @@ static void wait_for_something(mr_launcher *l)
     mr_free(who);
 }
 
-static mr_status *run(mr_launcher *l)
+static mr_status *run_job(mr_launcher *l)
 {
     MR_TRY(mr_launch_listen(l));
     for (int i = 0; i < l->n && !l->ending; i++)
@@ -366,7 +366,7 @@ static mr_status *run(mr_launcher *l)
     while (!(l->ending && all_gone(l))) {
         mr_launch_show(l);
         wait_for_something(l);
-        due(l);
+        do_due_work(l);
     }
     mr_screen_clear(l->screen);
     if (l->status >= 0 && !l->o->bare) {
@@ -389,7 +389,7 @@ static void init_tasks(mr_launcher *l, const mr_launch_task *tasks)
     }
 }
 
-static void deinit(mr_launcher *l)
+static void deinit_launcher(mr_launcher *l)
 {
     for (int i = 0; i < l->n; i++) {
         mr_launched *t = &l->tasks[i];
@@ -469,8 +469,8 @@ mr_status *mr_launch(const mr_launch_task *tasks, int n, const mr_launch_options
     if (!st)
         st = mr_warden_new(o->folder, &l.warden);
     if (!st)
-        st = run(&l);
-    deinit(&l);
+        st = run_job(&l);
+    deinit_launcher(&l);
     sigprocmask(SIG_SETMASK, &before, NULL);
     signal(SIGPIPE, pipe_before);
     *exit_code = l.exit_code;

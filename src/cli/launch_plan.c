@@ -41,7 +41,7 @@ typedef struct counts {
     int ps, workers;
 } counts;
 
-static bool given(int64_t option) { return option != MR_NOT_GIVEN; }
+static bool is_given(int64_t option) { return option != MR_NOT_GIVEN; }
 
 static mr_status *check_counts(int64_t ps, int64_t workers, counts *out)
 {
@@ -54,14 +54,14 @@ static mr_status *check_counts(int64_t ps, int64_t workers, counts *out)
 
 static mr_status *count_tasks(const mr_launch_plan_args *a, counts *out)
 {
-    return check_counts(given(a->n_ps) ? a->n_ps : 1, given(a->n_workers) ? a->n_workers : 1, out);
+    return check_counts(is_given(a->n_ps) ? a->n_ps : 1, is_given(a->n_workers) ? a->n_workers : 1, out);
 }
 
 /* Ranks are as many as were started: what is not given is what is left. */
 static mr_status *count_ranks(const mr_launch_plan_args *a, const mr_ranks *r, counts *out)
 {
-    int64_t ps = given(a->n_ps) ? a->n_ps : given(a->n_workers) ? r->size - a->n_workers : MR_MIN(1, r->size - 1);
-    int64_t workers = given(a->n_workers) ? a->n_workers : r->size - ps;
+    int64_t ps = is_given(a->n_ps) ? a->n_ps : is_given(a->n_workers) ? r->size - a->n_workers : MR_MIN(1, r->size - 1);
+    int64_t workers = is_given(a->n_workers) ? a->n_workers : r->size - ps;
     if (ps < 0 || ps > r->size || workers != r->size - ps)
         return mr_invalid("--ps %lld and --workers %lld do not add up to the %d ranks that %s started", (long long)ps,
                           (long long)workers, r->size, r->scheduler);
@@ -237,11 +237,11 @@ static mr_status *read_hosts(const mr_launch_plan_args *a, mr_hosts *out)
     return a->hostfile ? mr_hosts_add_file(out, a->hostfile) : NULL;
 }
 
-static const char *environment(const char *name) { return getenv(name); }
+static const char *read_environment(const char *name) { return getenv(name); }
 
 static mr_status *check_given(const mr_launch_plan_args *a, const mr_server_def *d)
 {
-    if (given(a->n_ps) || given(a->n_workers) || a->hosts || a->hostfile || a->port)
+    if (is_given(a->n_ps) || is_given(a->n_workers) || a->hosts || a->hostfile || a->port)
         return mr_invalid(
             "the cluster already has addresses: do not give --ps, --workers, --hosts, --hostfile or --port with it");
     return mr_cluster_count(&d->cluster, MR_SV("worker")) + mr_cluster_count(&d->cluster, MR_SV("chief"))
@@ -249,10 +249,10 @@ static mr_status *check_given(const mr_launch_plan_args *a, const mr_server_def 
                : mr_invalid("the cluster has no worker and no chief");
 }
 
-static mr_status *choose(const mr_launch_plan_args *a, mr_server_def *d, mr_hosts *hosts, mr_ranks *ranks,
-                         mr_launch_plan *out)
+static mr_status *choose_plan(const mr_launch_plan_args *a, mr_server_def *d, mr_hosts *hosts, mr_ranks *ranks,
+                              mr_launch_plan *out)
 {
-    bool counted = given(a->n_ps) || given(a->n_workers) || a->hosts || a->hostfile;
+    bool counted = is_given(a->n_ps) || is_given(a->n_workers) || a->hosts || a->hostfile;
     bool one = counted && a->zookeeper && a->cluster.job && !a->hosts && !a->hostfile; /* of as many */
     mr_cluster_args cluster = a->cluster;
     if (one) {
@@ -262,7 +262,7 @@ static mr_status *choose(const mr_launch_plan_args *a, mr_server_def *d, mr_host
     MR_TRY(read_hosts(a, hosts));
     MR_TRY(mr_cluster_args_read(&cluster, false, d));
     if (!d->cluster.tasks.n && !a->local)
-        MR_TRY(mr_ranks_read(environment, hosts, ranks));
+        MR_TRY(mr_ranks_read(read_environment, hosts, ranks));
     if (!d->cluster.tasks.n && !ranks->scheduler && !counted && !a->local)
         MR_TRY(mr_cluster_args_read(&a->cluster, true, d));
     if (d->cluster.tasks.n) {
@@ -286,7 +286,7 @@ mr_status *mr_launch_plan_make(const mr_launch_plan_args *a, mr_launch_plan *out
     mr_hosts hosts = {0};
     mr_ranks ranks = {0};
     *out = (mr_launch_plan){.only = -1};
-    mr_status *st = choose(a, &d, &hosts, &ranks, out);
+    mr_status *st = choose_plan(a, &d, &hosts, &ranks, out);
     if (!st && out->cluster.tasks.n > MAX_TASKS)
         st = mr_invalid("the cluster has %d tasks; at most %d can be launched", out->cluster.tasks.n, MAX_TASKS);
     if (st)

@@ -58,7 +58,7 @@ void mr_launch_forget(mr_launched *t)
 }
 
 /* The rate is taken over half a second and more, and smoothed a little. */
-static void measure(mr_launched *t, int64_t own, int64_t now)
+static void measure_worker(mr_launched *t, int64_t own, int64_t now)
 {
     if (t->own_ns == 0 || own < t->own) {
         t->own = own;
@@ -97,7 +97,7 @@ static void take_report(mr_launched *t, const mr_report *r)
     if (r->own > t->own || t->own_ns == 0)
         t->heard_ns = now;
     t->step = r->step;
-    measure(t, r->own, now);
+    measure_worker(t, r->own, now);
     mr_free(t->waiting);
     t->waiting = mr_strndup(r->waiting.p, r->waiting.n);
 }
@@ -300,7 +300,7 @@ static mr_row row_of(const mr_launcher *l, const mr_launched *t, int64_t now, ch
     return r;
 }
 
-static void draw(mr_launcher *l, int64_t now)
+static void draw_table(mr_launcher *l, int64_t now)
 {
     enum { NOTE = 512 };
     mr_row *rows = mr_new_array(mr_row, l->n);
@@ -318,7 +318,7 @@ void mr_launch_show(mr_launcher *l)
     if (!mr_screen_has_table(l->screen)) {
         l->draw_at_ns = INT64_MAX;
     } else if (now >= l->draw_at_ns) {
-        draw(l, now);
+        draw_table(l, now);
         l->draw_at_ns = now + FRAME_NS;
     }
 }

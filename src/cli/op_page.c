@@ -66,7 +66,7 @@ typedef struct rows { /* kernels seen so far */
     int n;
 } rows;
 
-static bool allows(const mr_attr_def *a, int type)
+static bool attr_allows_type(const mr_attr_def *a, int type)
 {
     for (int i = 0; i < a->n_allowed; i++)
         if (a->types[i] == type)
@@ -79,7 +79,7 @@ static void print_kernel(void *ctx, const mr_kernel *k)
 {
     rows *r = ctx;
     bool same = r->device && strcmp(r->device, k->device) == 0;
-    if (k->type && r->op->key && !allows(r->op->key, k->type))
+    if (k->type && r->op->key && !attr_allows_type(r->op->key, k->type))
         return; /* kernel lists are shared by many ops and may name types that this op does not allow */
     if (!same)
         mr_str_printf(r->out, "%s%s: ", r->n ? "; " : "", k->device);

@@ -26,7 +26,7 @@ struct mr_peers {
 static const mr_net_keys *keys_of(const mr_peers *p) { return p->keys.keys.ca ? &p->keys.keys : NULL; }
 
 /* The body is the exit code as text; it is heard once. */
-static void handle(void *arg, mr_net_call *c)
+static void handle_end_call(void *arg, mr_net_call *c)
 {
     mr_peers *p = arg;
     mr_bytes nothing = {0};
@@ -54,7 +54,7 @@ static mr_status *open_peers(mr_peers *p, const char *task, const char *address)
     MR_TRY(mr_net_grpc(&p->net));
     if (folder && folder[0] && !(tls && strcmp(tls, "off") == 0))
         MR_TRY(mr_net_keys_load(folder, task, &p->keys));
-    mr_net_listen l = {.address = address, .keys = keys_of(p), .handle = handle, .arg = p};
+    mr_net_listen l = {.address = address, .keys = keys_of(p), .handle = handle_end_call, .arg = p};
     return p->net->listen(p->net, &l, &p->server, &port);
 }
 
@@ -84,7 +84,7 @@ typedef struct telling {
     bool done MR_GUARDED_BY(mu);
 } telling;
 
-static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void end_call_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     (void)reply;
     telling *t = (telling *)r;
@@ -95,22 +95,22 @@ static void told(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&t->mu);
 }
 
-static void begin(mr_peers *p, telling *t, const char *address, int exit_code)
+static void begin_telling(mr_peers *p, telling *t, const char *address, int exit_code)
 {
     mr_mutex_init(&t->mu);
     mr_cond_init(&t->changed);
-    t->request = (mr_net_request){.method = METHOD_END, .deadline_ns = mr_now_ns() + TELL_NS, .done = told};
+    t->request = (mr_net_request){.method = METHOD_END, .deadline_ns = mr_now_ns() + TELL_NS, .done = end_call_done};
     mr_str text = {0};
     mr_str_printf(&text, "%d", exit_code);
     mr_bytes_add_str(&t->request.body, &text);
     mr_status *st = p->net->connect(p->net, address, keys_of(p), NULL, &t->peer);
     if (st)
-        told(&t->request, st, NULL);
+        end_call_done(&t->request, st, NULL);
     else
         p->net->start(t->peer, &t->request);
 }
 
-static void finish(mr_peers *p, telling *t)
+static void finish_telling(mr_peers *p, telling *t)
 {
     mr_lock(&t->mu);
     while (!t->done)
@@ -126,9 +126,9 @@ void mr_peers_tell(mr_peers *p, char *const *addresses, int n, int exit_code)
 {
     telling *all = mr_new_array(telling, n);
     for (int i = 0; i < n; i++)
-        begin(p, &all[i], addresses[i], exit_code);
+        begin_telling(p, &all[i], addresses[i], exit_code);
     for (int i = 0; i < n; i++)
-        finish(p, &all[i]);
+        finish_telling(p, &all[i]);
     mr_free(all);
 }
 

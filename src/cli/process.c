@@ -50,7 +50,7 @@ static bool named_in(char *const *env, const char *entry)
 }
 
 /* What this process has, then env; made before the fork, where memory may be taken.  The entries are borrowed. */
-static char **merge(char *const *env)
+static char **merge_environment(char *const *env)
 {
     int n = 0, m = 0;
     for (char **e = environ; *e; e++)
@@ -68,8 +68,8 @@ static char **merge(char *const *env)
 
 /* ---- the child ---- */
 
-static void fail(const char *what, const char *name) __attribute__((noreturn));
-static void fail(const char *what, const char *name)
+static void fail_in_child(const char *what, const char *name) __attribute__((noreturn));
+static void fail_in_child(const char *what, const char *name)
 {
     int err = errno;
     dprintf(2, "millrace: cannot %s %s: %s\n", what, name, strerror(err));
@@ -77,7 +77,7 @@ static void fail(const char *what, const char *name)
 }
 
 /* Between fork and exec: only what may be called there. */
-static void become(const mr_process_start_options *o, char **env, pipes *p, pid_t parent)
+static void run_in_child(const mr_process_start_options *o, char **env, pipes *p, pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -93,13 +93,13 @@ static void become(const mr_process_start_options *o, char **env, pipes *p, pid_
     if (!o->own_output && (dup2(p->ends[OUT][1], 1) < 0 || dup2(p->ends[ERR][1], 2) < 0))
         _exit(127);
     if (o->folder && chdir(o->folder) < 0)
-        fail("change to the folder", o->folder);
+        fail_in_child("change to the folder", o->folder);
     execvpe(o->argv[0], o->argv, env);
-    fail("run", o->argv[0]);
+    fail_in_child("run", o->argv[0]);
 }
 
 /* This side's end of a pipe, out of those that will be closed. */
-static int take(int *end)
+static int take_end(int *end)
 {
     int fd = *end;
     *end = -1;
@@ -112,11 +112,11 @@ mr_status *mr_process_start(const mr_process_start_options *o, mr_process *out)
     pid_t parent = getpid();
     *out = MR_PROCESS_NONE;
     MR_TRY(open_pipes(&p));
-    char **all = merge(o->env);
+    char **all = merge_environment(o->env);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        become(o, all, &p, parent);
+        run_in_child(o, all, &p, parent);
     mr_free(all);
     if (pid < 0) {
         close_pipes(&p);
@@ -125,9 +125,9 @@ mr_status *mr_process_start(const mr_process_start_options *o, mr_process *out)
     setpgid(pid, pid); /* also here: whoever comes first */
     out->pid = pid;
     if (o->input)
-        out->in = take(&p.ends[IN][1]);
+        out->in = take_end(&p.ends[IN][1]);
     for (int i = 0; i < 2 && !o->own_output; i++) {
-        out->out[i] = take(&p.ends[OUT + i][0]);
+        out->out[i] = take_end(&p.ends[OUT + i][0]);
         fcntl(out->out[i], F_SETFL, O_NONBLOCK);
     }
     close_pipes(&p);

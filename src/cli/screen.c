@@ -70,7 +70,7 @@ static const char *color_of(int number)
     return colors[(unsigned)number % (unsigned)MR_COUNT(colors)];
 }
 
-static void compose(int number, const char *name, int width, mr_sv text, bool color, mr_str *out)
+static void compose_line(int number, const char *name, int width, mr_sv text, bool color, mr_str *out)
 {
     if (color)
         mr_str_printf(out, "\x1b[%sm[%-*s]\x1b[0m ", color_of(number), width, name);
@@ -81,7 +81,7 @@ static void compose(int number, const char *name, int width, mr_sv text, bool co
 }
 
 /* On the terminal into the next frame; with so much in hand, now. */
-static void put(mr_screen *s, int stream, mr_str *line)
+static void put_line(mr_screen *s, int stream, mr_str *line)
 {
     if (!s->table || (stream == 1 && !s->one)) {
         mr_str_appendc(line, '\n');
@@ -97,8 +97,8 @@ static void put(mr_screen *s, int stream, mr_str *line)
 void mr_screen_line(mr_screen *s, int number, const char *name, int name_width, int stream, mr_sv text)
 {
     mr_str line = {0};
-    compose(number, name, name_width, text, s->color && (stream == 2 || s->one), &line);
-    put(s, stream, &line);
+    compose_line(number, name, name_width, text, s->color && (stream == 2 || s->one), &line);
+    put_line(s, stream, &line);
     mr_str_deinit(&line);
 }
 
@@ -106,7 +106,7 @@ void mr_screen_say(mr_screen *s, const char *text)
 {
     mr_str line = {0};
     mr_str_printf(&line, s->color ? "\x1b[1mmillrace:\x1b[0m %s" : "millrace: %s", text);
-    put(s, 2, &line);
+    put_line(s, 2, &line);
     mr_str_deinit(&line);
 }
 
@@ -148,7 +148,7 @@ static void add_table(mr_screen *s, mr_str *out)
     }
 }
 
-static void frame(mr_screen *s)
+static void write_frame(mr_screen *s)
 {
     mr_str out = {0};
     go_up(s, &out);
@@ -174,14 +174,14 @@ void mr_screen_draw(mr_screen *s, const mr_task_table *t)
     mr_str_deinit(&s->drawn);
     s->drawn = text;
     if (!same)
-        frame(s);
+        write_frame(s);
 }
 
 void mr_screen_clear(mr_screen *s)
 {
     mr_str_clear(&s->drawn);
     if (s->table && (s->height || s->pending.n))
-        frame(s);
+        write_frame(s);
 }
 
 void mr_screen_free(mr_screen *s)

@@ -22,7 +22,7 @@ typedef struct widths {
     int width;                     /* of the terminal */
 } widths;
 
-static int digits(int64_t v)
+static int count_digits(int64_t v)
 {
     char text[32];
     return v < 0 ? 0 : snprintf(text, sizeof text, "%lld", (long long)v);
@@ -35,14 +35,14 @@ static int count_columns(const widths *w)
 }
 
 /* Leaves columns out until the rest fits. */
-static widths measure(const mr_task_table *t, int width)
+static widths measure_widths(const mr_task_table *t, int width)
 {
     widths w = {.name = 4, .step = 4, .width = width};
     for (int i = 0; i < t->n; i++) {
         const mr_row *r = &t->rows[i];
         w.name = MR_MAX(w.name, (int)strlen(r->name));
         w.host = r->host ? MR_MAX(MR_MAX(w.host, 4), (int)strlen(r->host)) : w.host;
-        w.step = MR_MAX(w.step, digits(r->step));
+        w.step = MR_MAX(w.step, count_digits(r->step));
         w.judged |= r->judged;
         w.loss |= r->loss == r->loss;
         w.left |= r->left_s >= 0;
@@ -59,7 +59,7 @@ static widths measure(const mr_task_table *t, int width)
 
 /* Ends a line that was begun at `from`: cut to the width, so that the terminal never wraps it, with nothing in it that
  * would move the cursor, and in a colour. */
-static void finish(mr_str *out, size_t from, int width, const char *color)
+static void finish_line(mr_str *out, size_t from, int width, const char *color)
 {
     mr_str line = {0};
     size_t n = MR_MIN(out->n - from, (size_t)MR_MAX(width - 1, 1));
@@ -99,7 +99,7 @@ static void print_head(const widths *w, bool color, mr_str *out)
         mr_str_printf(out, "%8s  %6s  %5s  ", "waited", "stale", "late");
     if (w->columns + (int)sizeof "waiting for" <= w->width)
         mr_str_appendz(out, "waiting for");
-    finish(out, from, w->width, color ? "1" : NULL);
+    finish_line(out, from, w->width, color ? "1" : NULL);
 }
 
 /* How far it is: the loss, and the time that is left, as "1:02:03" or "2:03". */
@@ -158,7 +158,7 @@ static void print_row(const widths *w, const mr_row *r, bool own_line, bool colo
     print_progress(w, r, out);
     print_figures(w, r, out);
     if (own_line) {
-        finish(out, from, w->width, with);
+        finish_line(out, from, w->width, with);
         from = out->n;
         mr_str_printf(out, "   waits for: ");
     }
@@ -168,7 +168,7 @@ static void print_row(const widths *w, const mr_row *r, bool own_line, bool colo
         mr_str_printf(out, "%.*s...", (int)room - 3, what.p);
     else
         mr_str_append(out, what.p, what.n);
-    finish(out, from, w->width, with);
+    finish_line(out, from, w->width, with);
 }
 
 /* " 2 serving, 30 training": what the rows from i on do. */
@@ -185,7 +185,7 @@ static void print_rest(const mr_task_table *t, int i, int width, bool color, mr_
             mr_str_printf(out, "%s%d %s", between, count[s], states[s].text);
             between = ", ";
         }
-    finish(out, from, width, color ? "2" : NULL);
+    finish_line(out, from, width, color ? "2" : NULL);
 }
 
 static void print_title(const mr_task_table *t, int width, bool color, mr_str *out)
@@ -196,12 +196,12 @@ static void print_title(const mr_task_table *t, int width, bool color, mr_str *o
                   (long long)(s / 60 % 60), (long long)(s % 60));
     while (out->n - from < (size_t)MR_MAX(MR_MIN(width - 1, 78), 0))
         mr_str_appendc(out, '-');
-    finish(out, from, width, color ? "2" : NULL);
+    finish_line(out, from, width, color ? "2" : NULL);
 }
 
 void mr_task_table_print(const mr_task_table *t, int width, int height, bool color, mr_str *out)
 {
-    widths w = measure(t, width);
+    widths w = measure_widths(t, width);
     int room = MR_MAX(height - 2, 1), shown = t->n <= room ? t->n : room - 1, spare = room - shown - (shown < t->n);
     print_title(t, width, color, out);
     print_head(&w, color, out);

@@ -34,7 +34,7 @@ void mr_remove_folder(const char *folder)
 
 /* ---- the warden's own life ---- */
 
-static void note(pid_t *groups, int *n, pid_t g)
+static void note_group(pid_t *groups, int *n, pid_t g)
 {
     if (g > 0 && *n < MAX_GROUPS)
         groups[(*n)++] = g;
@@ -52,7 +52,7 @@ static void keep_watch(int pipe, const char *folder)
     ssize_t got;
     while ((got = read(pipe, &g, sizeof g)) == sizeof g || (got < 0 && errno == EINTR))
         if (got > 0)
-            note(groups, &n, g);
+            note_group(groups, &n, g);
     for (int i = 0; i < n; i++)
         kill(-groups[i], SIGKILL);
     if (folder)
@@ -61,7 +61,7 @@ static void keep_watch(int pipe, const char *folder)
 }
 
 /* Holds nothing of its maker's: not its terminal, not the pipes that others wait to see closed. */
-static void settle(int *pipe)
+static void detach_from_maker(int *pipe)
 {
     setsid();
     prctl(PR_SET_NAME, "millrace-warden");
@@ -85,7 +85,7 @@ mr_status *mr_warden_new(const char *folder, mr_warden **out)
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[1]);
-        settle(&ends[0]);
+        detach_from_maker(&ends[0]);
         keep_watch(ends[0], folder);
     }
     close(ends[0]);
@@ -98,14 +98,14 @@ mr_status *mr_warden_new(const char *folder, mr_warden **out)
     return NULL;
 }
 
-static void tell(mr_warden *w, pid_t g)
+static void send_group(mr_warden *w, pid_t g)
 {
     while (w && write(w->pipe, &g, sizeof g) < 0 && errno == EINTR)
         ;
 }
 
-void mr_warden_add(mr_warden *w, pid_t group) { tell(w, group); }
-void mr_warden_remove(mr_warden *w, pid_t group) { tell(w, -group); }
+void mr_warden_add(mr_warden *w, pid_t group) { send_group(w, group); }
+void mr_warden_remove(mr_warden *w, pid_t group) { send_group(w, -group); }
 
 void mr_warden_free(mr_warden *w)
 {
