@@ -1,4 +1,4 @@
-/* cli/agent.c -- the records between a launcher and its agents. */
+/* cli/agent.c -- encodes and decodes the records that a launcher sends to its agents (agent.h has the format). */
 #include "cli/agent.h"
 
 #include <ctype.h>
@@ -50,7 +50,7 @@ static mr_status *add_word(char ***list, int *n, mr_sv word)
     return NULL;
 }
 
-/* A plain name: it cannot leave the folder. */
+/* Accepts only plain file names, which cannot point out of the folder. */
 static bool name_ok(mr_sv name)
 {
     bool ok = name.n > 0 && name.n < 128 && name.p[0] != '.';
@@ -81,7 +81,8 @@ static mr_status *add_file(mr_sv bytes, const char *keys)
     return st;
 }
 
-/* By its own path: it looks for its libraries beside that. */
+/* Adds the path of this program as the next argument. It must be the real path, because the program looks for its
+ * libraries relative to it. */
 static mr_status *add_self(mr_agent_job *j)
 {
     char path[4096];

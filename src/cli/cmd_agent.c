@@ -1,7 +1,7 @@
 /* cli/cmd_agent.c -- `millrace agent`: one task of a job that `millrace launch` runs on this host by ssh.
  *
- * The end of its input is the end of the launcher or of ssh: the task is killed then, for nobody could ask it to end any
- * more, and one that is started anew needs its port. */
+ * When its input ends, the launcher or ssh has ended. The agent then kills the task at once: nothing can ask it to stop
+ * any more, and a restarted task needs its port. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -15,7 +15,8 @@
 
 enum { ASKED_TO_END = 128 + 15 };
 
-/* Reads records until GO; files go to the folder. */
+/* Reads records from standard input until GO. Files of the job are written to `folder`. The buffer is wiped, because it
+ * held keys. */
 static mr_status *read_job(mr_agent_job *j, const char *folder)
 {
     mr_str in = {0};
@@ -45,7 +46,8 @@ static mr_status *read_job(mr_agent_job *j, const char *folder)
     return st;
 }
 
-/* END, or the end. */
+/* Called when standard input is readable: END stops the task with the usual grace period, the end of the input kills it
+ * at once. */
 static mr_launch_end read_wake(int fd)
 {
     char buf[64];
@@ -55,6 +57,7 @@ static mr_launch_end read_wake(int fd)
     return (mr_launch_end){ASKED_TO_END, n <= 0};
 }
 
+/* Runs the task as a job of one task; its keys and the socket for its reports are in `folder`. Sets the exit code. */
 static mr_status *run_job(mr_agent_job *j, const char *folder)
 {
     int code = 1;
@@ -85,7 +88,7 @@ static mr_status *run_agent(int n, char **args)
     if (st) {
         mr_remove_folder(folder);
     } else {
-        fputs(MR_AGENT_REPORT "agent\n", stderr); /* ssh has got through */
+        fputs(MR_AGENT_REPORT "agent\n", stderr); /* tells the launcher that ssh works */
         st = run_job(&j, folder);
     }
     mr_agent_job_deinit(&j);

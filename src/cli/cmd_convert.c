@@ -1,7 +1,8 @@
-/* cli/cmd_convert.c -- `millrace convert`: graphs from one form of file to another, frozen, stripped or with 8-bit weights.
+/* cli/cmd_convert.c -- `millrace convert`: freezes, strips or compresses a graph, or converts it to and from text.
  *
- * Everything becomes a GraphDef first; then come freezing, stripping and shrinking, in this order, and the result is written
- * in the form that its name asks for.  Without any of these, messages are only translated between bytes and text. */
+ * The input is turned into a GraphDef. --freeze or --strip and then --eight-bit rewrite it (cli/convert.h), and the
+ * result is written as text or binary, depending on the name of the output file. Without these options, the message is
+ * only translated between text and binary. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -27,7 +28,7 @@ typedef struct source {
     mr_file_kind kind;
     char *path;
     mr_str graph;         /* GraphDef */
-    mr_saved_model model; /* when the kind says so */
+    mr_saved_model model; /* only if kind is MR_FILE_SAVED_MODEL */
     const mr_meta_graph *meta;
     mr_names outputs;
 } source;
@@ -73,7 +74,7 @@ static mr_status *read_source(const char *file, source *s)
     }
 }
 
-/* Those that were named, else those of the signature. */
+/* The outputs named on the command line, or else those of the signature of the SavedModel. */
 static mr_status *find_outputs(source *s, const mr_graph *g)
 {
     mr_model_signature sig;
@@ -106,7 +107,7 @@ static bool is_variable(const mr_node *n)
     return mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
 }
 
-/* A variable is saved under its own name or the one it is shared by. */
+/* Reads the value of a variable, which is saved under the name of its node or under its shared_name. */
 static mr_status *value_from_checkpoint(mr_checkpoint *c, const mr_node *n, mr_tensor **out)
 {
     mr_sv shared;
@@ -136,7 +137,8 @@ static mr_status *values_from_checkpoint(const mr_graph *g, const char *prefix, 
     return st;
 }
 
-/* The model is loaded as a server would, then its variables are asked for their values. */
+/* Loads the model into a session, as a server would, and reads every variable of the original graph. Adds read
+ * nodes to g. */
 static mr_status *values_from_model(const source *s, mr_graph *g, mr_map *values)
 {
     mr_session_config config = {0};
@@ -169,7 +171,8 @@ out:
     return st;
 }
 
-/* Calls become what they call, for variables go into them; functions that nobody calls any more are left out with the next strip. */
+/* Replaces calls by the bodies of their functions until none is left, because variables may be passed to functions. The
+ * next strip removes functions that are no longer called. */
 static mr_status *inline_calls(mr_str *graph_def)
 {
     mr_graph *g = mr_graph_new();
@@ -203,7 +206,8 @@ out:
     return st;
 }
 
-/* What the outputs need, and no more, becomes constants: savers and training stay behind. */
+/* Replaces s->graph by a frozen graph with only the nodes that the outputs need. Nodes that save and train are dropped
+ * first, because they use variables in ways that cannot be frozen. */
 static mr_status *freeze_source(source *s, mr_graph *g)
 {
     mr_map values = {0};
@@ -248,7 +252,7 @@ static mr_status *strip_source(source *s)
 
 static mr_status *shrink_source(source *s)
 {
-    enum { LEAST = 1024 }; /* elements: below that nothing is won */
+    enum { LEAST = 1024 }; /* elements; smaller constants would save nothing */
     mr_str out = {0};
     int n;
     mr_status *st = mr_quantize_graph(mr_str_view(&s->graph), LEAST, &out, &n);
@@ -259,6 +263,7 @@ static mr_status *shrink_source(source *s)
     return st;
 }
 
+/* Writes a serialized message, as text if the name of the file says so, and prints its size. */
 static mr_status *write_message(const char *path, const ProtobufCMessageDescriptor *d, mr_sv bytes)
 {
     mr_str text = {0};
@@ -278,6 +283,7 @@ out:
     return st;
 }
 
+/* Applies --freeze or --strip, then --eight-bit, to s->graph. Freezing includes stripping. */
 static mr_status *change_graph(source *s)
 {
     mr_graph *g = mr_graph_new();
@@ -297,7 +303,7 @@ out:
     return st;
 }
 
-/* A whole SavedModel or MetaGraph stays what it is as long as it is only translated. */
+/* Converts between text and binary. A SavedModel or MetaGraph keeps its type and is not reduced to its graph. */
 static mr_status *translate_source(const source *s, const char *to)
 {
     mr_str bytes = {0};

@@ -1,4 +1,4 @@
-/* cli/cmd_inspect.c -- `millrace inspect`: what is in a graph, model, checkpoint, record or event file. */
+/* cli/cmd_inspect.c -- `millrace inspect`: shows the contents of a graph, model, checkpoint, record or event file. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -44,7 +44,7 @@ static mr_status *run_inspect(int n, char **args)
     mr_status *st = mr_file_kind_of(args[0], &kind, &path);
     if (!st)
         st = inspect_file(path, kind, &text);
-    fputs(mr_str_z(&text), stdout); /* what could be read, also when the rest could not */
+    fputs(mr_str_z(&text), stdout); /* after an error, as much as could be read */
     mr_str_deinit(&text);
     mr_free(path);
     return st;

@@ -1,4 +1,4 @@
-/* cli/cmd_keys.c -- `millrace keys`: a CA and a certificate for each task of a cluster. */
+/* cli/cmd_keys.c -- `millrace keys`: makes a CA and a certificate for each task of a cluster. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -23,7 +23,7 @@ static const mr_option options[] = {
 enum { MAX_TASKS = 1 << 16 };
 
 typedef struct names {
-    MR_VEC(char *) name, host; /* "ps/0" and where; all owned */
+    MR_VEC(char *) name, host; /* "ps/0" and its host; both owned */
 } names;
 
 static void add_name(names *n, char *name, char *host)
@@ -61,6 +61,7 @@ static mr_status *add_cluster(names *out)
     return NULL;
 }
 
+/* Makes the keys of all tasks, and one more pair named "client". */
 static mr_status *make_keys(int n_args, char **args)
 {
     (void)n_args;

@@ -1,6 +1,6 @@
-/* cli/cmd_launch.c -- `millrace launch`: a whole cluster from one command, ended as one.
+/* cli/cmd_launch.c -- `millrace launch`: starts a cluster, runs a program on it and stops it again.
  *
- * cli/launch_plan.c says which tasks there are and where; this file makes their keys, environments and command lines;
+ * cli/launch_plan.c decides which tasks to start and where. This file makes their keys, environments and command lines.
  * cli/launch.c runs them. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,24 +62,24 @@ static const mr_option options[] = {
     {0},
 };
 
-/* What is made for a launch, and goes with it. */
+/* Everything that one attempt to launch makes; deinit_job frees it. */
 typedef struct job {
     mr_launch_plan plan;
-    char *folder; /* of secrets, and of the socket for reports */
+    char *folder; /* holds the secrets and the socket for reports */
     char *self;   /* the path of this program */
-    char *traces; /* their folder; or NULL */
-    char *zookeeper; /* where the tasks find each other; NULL: in the addresses */
+    char *traces; /* the folder for traces, or NULL */
+    char *zookeeper; /* through which tasks find each other; NULL: by their addresses */
     char **program;
     mr_launch_task *tasks;
     mr_str *inputs;
     int n;
 } job;
 
-/* ---- what a task gets ---- */
+/* ---- the environment of a task ---- */
 
 static bool is_ps(const job *j, int i) { return strcmp(j->plan.cluster.tasks.p[i].job, "ps") == 0; }
 
-/* On this machine tasks start together: a socket that is missing will come. */
+/* Whether every task of the cluster is started here, by this launcher. Such tasks can share memory and Unix sockets. */
 static bool all_here(const job *j)
 {
     for (int i = 0; j->plan.hosts && i < j->plan.cluster.tasks.n; i++)
@@ -88,6 +88,7 @@ static bool all_here(const job *j)
     return j->plan.only < 0;
 }
 
+/* The variables that task i gets in addition to those of its host. Owned, ends with NULL. */
 static char **make_environment(const job *j, int i)
 {
     const mr_task_address *t = &j->plan.cluster.tasks.p[i];
@@ -104,9 +105,9 @@ static char **make_environment(const job *j, int i)
         env[n++] = mr_printf("MILLRACE_STATUS=%s/status", j->folder);
     if (here && j->plan.only < 0)
         env[n++] = mr_printf("MILLRACE_TLS_DIR=%s", j->folder);
-    if (all_here(j)) /* a folder of this job: nobody can have made it before us */
+    if (all_here(j)) /* private to this job, so no other user can have put a socket there */
         env[n++] = mr_printf("MILLRACE_SOCKETS=%s", j->folder);
-    if (all_here(j) && !(shm && shm[0])) /* what the user has set stays */
+    if (all_here(j) && !(shm && shm[0])) /* unless the user has set it */
         env[n++] = mr_strdup("MILLRACE_SHM=on");
     if (no_tls)
         env[n++] = mr_strdup("MILLRACE_TLS=off");
@@ -121,7 +122,7 @@ static char **make_environment(const job *j, int i)
     if (j->zookeeper && want.cluster.zookeeper_ms)
         env[n++] = mr_printf("MILLRACE_ZOOKEEPER_TIMEOUT_MS=%lld", (long long)want.cluster.zookeeper_ms);
     if (j->plan.only < 0)
-        env[n++] = mr_strdup("MILLRACE_ADDRESS="); /* that of one task */
+        env[n++] = mr_strdup("MILLRACE_ADDRESS="); /* it would give all tasks the same address */
     if (simulated) {
         mr_str devices = {0};
         mr_status_free(mr_device_sims_of_task(mr_sv_of(simulated), t->job, t->number, &devices)); /* checked before */
@@ -178,7 +179,7 @@ static char **copy_words(char **words)
 
 /* ---- tasks on other hosts ---- */
 
-/* In single quotes, as the shell on the other side reads it. */
+/* Appends the word in single quotes, for the shell on the other host. */
 static void append_quoted(const char *word, mr_str *out)
 {
     mr_str_appendc(out, '\'');
@@ -187,7 +188,7 @@ static void append_quoted(const char *word, mr_str *out)
     mr_str_appendc(out, '\'');
 }
 
-/* "me@[::1]" is me@::1 to ssh. */
+/* ssh wants an IPv6 address without brackets: "me@[::1]" becomes "me@::1". The caller owns the result. */
 static char *ssh_host(const char *host)
 {
     char *copy = mr_strdup(host), *to = copy;
@@ -198,7 +199,8 @@ static char *ssh_host(const char *host)
     return copy;
 }
 
-/* No questions: several would ask at once.  A host that is lost is noticed within 15 seconds. */
+/* The command line that starts an agent on a host. BatchMode keeps several ssh processes from asking for passwords at
+ * the same time. ssh notices within 15 seconds that a host does not answer any more. */
 static char **ssh_words(const job *j, const char *host)
 {
     static const char *const with[] = {"-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
@@ -232,7 +234,7 @@ static void put_variables(mr_str *out)
     }
 }
 
-/* All that the agent has to know; secrets go this way only. */
+/* Writes the records for the agent of task i (cli/agent.h). Secrets are sent only this way, never on a command line. */
 static mr_status *compose_input(const job *j, int i, char *const *env, mr_str *out)
 {
     const mr_task_address *t = &j->plan.cluster.tasks.p[i];
@@ -262,7 +264,8 @@ static mr_status *compose_input(const job *j, int i, char *const *env, mr_str *o
 
 /* ---- the job ---- */
 
-/* The chief of all; of a task that is alone here, with no word from the others, itself. */
+/* Whether the end of task i ends the job. This is the chief, or the only task here if no other launcher can tell us
+ * that the job has ended. */
 static bool task_decides(const job *j, int i)
 {
     bool alone = j->plan.only >= 0 && !j->plan.launchers;
@@ -281,13 +284,15 @@ static mr_status *add_task(job *j, int i)
     if (!host)
         return NULL;
     mr_status *st = compose_input(j, i, t->env, input);
-    free_words(t->env); /* they are the task's, not ssh's */
+    free_words(t->env); /* sent to the task; ssh must not get them */
     t->env = NULL;
     t->input = mr_str_view(input);
     return st;
 }
 
-/* All tasks of a launch are its own: jobs of which nobody has said their place do not meet.  Those of one task each must. */
+/* The place in ZooKeeper where the tasks of this job register, or NULL without ZooKeeper. Without a path in `where`,
+ * each job gets its own path, so that jobs do not mix; but launchers that start one task each must use the same path.
+ */
 static char *own_zookeeper(const job *j, const char *where)
 {
     const char *slurm = j->plan.scheduler ? getenv("SLURM_JOB_ID") : NULL;
@@ -308,7 +313,7 @@ static mr_status *check_listener(const char *in_cluster)
     return st;
 }
 
-/* Fails when another process uses the address. */
+/* Returns an error only if another process uses the address. */
 static mr_status *check_free(const char *address)
 {
     mr_listen_trouble what = MR_LISTEN_FINE;
@@ -319,7 +324,7 @@ static mr_status *check_free(const char *address)
     return NULL;
 }
 
-/* The same of the address that a task on this machine will listen at. */
+/* The same for the address that a task on this machine will listen at. */
 static mr_status *check_free_for_task(const char *in_cluster)
 {
     char *place = mr_server_place(NULL, in_cluster), *address = NULL;
@@ -331,7 +336,8 @@ static mr_status *check_free_for_task(const char *in_cluster)
     return st;
 }
 
-/* Ports that the user asked for and another process has: one line, instead of one from each task that cannot listen. */
+/* Checks that the ports that the user asked for are free. This gives one message, instead of one from each task that
+ * cannot listen. */
 static mr_status *check_ports(const job *j)
 {
     const mr_launch_plan *p = &j->plan;
@@ -349,6 +355,7 @@ static mr_status *check_ports(const job *j)
     return st;
 }
 
+/* Checks the options and makes the folder of secrets, the keys and the tasks. */
 static mr_status *prepare_job(job *j)
 {
     int n = j->plan.cluster.tasks.n, only = j->plan.only;
@@ -374,7 +381,8 @@ static mr_launch_end told_by_peer(int fd)
     return (mr_launch_end){read(fd, &code, sizeof code) == sizeof code ? code : -1, false};
 }
 
-/* With others of its kind, one a rank: who ends the job tells the rest. */
+/* Runs the tasks. As a rank of mpirun or Slurm there is one launcher per rank; the one whose job ends first tells the
+ * others. Signals are blocked before mr_peers_new starts threads. */
 static mr_status *run_job(job *j, int *code)
 {
     mr_launch_options o = {.max_restarts = (int)MR_MIN(restarts, 1000000),
@@ -426,7 +434,7 @@ static void deinit_job(job *j)
     mr_launch_plan_deinit(&j->plan);
 }
 
-/* Whether somebody has to run PROGRAM. */
+/* Whether at least one of our tasks runs PROGRAM. */
 static bool needs_program(const job *j) { return j->plan.only < 0 || !is_ps(j, j->plan.only); }
 
 static char *own_path(void)
@@ -450,7 +458,8 @@ static mr_status *run_once(job *j, int n_args, int *code)
     return run_job(j, code);
 }
 
-/* A port that was free when it was chosen may be taken when the task comes to listen: then all is planned again. */
+/* Launches the job, and again with other ports if another process takes one of the chosen ports before its task
+ * listens. The folder for traces is kept across attempts. */
 static mr_status *run_launch(int n_args, char **args)
 {
     job j = {0};
@@ -470,7 +479,7 @@ static mr_status *run_launch(int n_args, char **args)
         st = run_once(&j, n_args, &code);
         want.retries++;
     } while (!st && code == MR_LAUNCH_PORT_TAKEN);
-    if (!st && trace && j.plan.only < 0) /* a task alone has not got the others' files */
+    if (!st && trace && j.plan.only < 0) /* a launcher of one task does not have the traces of the others */
         mr_trace_folder_end(j.traces);
     deinit_job(&j);
     mr_command_exit_code(code);

@@ -19,6 +19,7 @@ static void print_signature(const mr_op_def *d)
     print_line("", &s);
 }
 
+/* Prints the signature, attributes, kernels, gradient and examples of an op. */
 static mr_status *describe_op(const char *name)
 {
     const mr_op_def *d = mr_op_find(mr_sv_of(name));

@@ -1,6 +1,7 @@
-/* cli/cmd_python.c -- `millrace python`: the interpreter with our package, also as tensorflow, in front of any other.
+/* cli/cmd_python.c -- `millrace python`: runs the Python interpreter with our package first on its path.
  *
- * The package lies at ../share/millrace/python from the command, in the build tree as under PREFIX. */
+ * The folder of the package also contains a package named tensorflow. It is ../share/millrace/python relative to this
+ * program, both in the build tree and under PREFIX. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 static const char *interpreter;
 
+/* Writes the absolute path of the folder of the package to *out; NOT_FOUND if the package was not built. */
 static mr_status *find_package(mr_str *out)
 {
     char self[4096], real[4096];
@@ -34,7 +36,7 @@ static mr_status *find_package(mr_str *out)
     return NULL;
 }
 
-/* What the environment names already stays behind ours. */
+/* Sets PYTHONPATH to the path, followed by its former value. */
 static void put_in_front(mr_str *path)
 {
     const char *former = getenv("PYTHONPATH");
@@ -43,6 +45,7 @@ static void put_in_front(mr_str *path)
     setenv("PYTHONPATH", mr_str_z(path), 1);
 }
 
+/* Replaces this process by the interpreter; returns only after an error. */
 static mr_status *run_python(int n_args, char **args)
 {
     mr_str path = {0};
@@ -55,7 +58,7 @@ static mr_status *run_python(int n_args, char **args)
         char **argv = mr_calloc((size_t)n_args + 2, sizeof *argv);
         argv[0] = (char *)interpreter;
         memcpy(argv + 1, args, (size_t)n_args * sizeof *argv);
-        execvp(interpreter, argv); /* comes back only when it cannot */
+        execvp(interpreter, argv); /* returns only after an error */
         st = mr_error(MR_NOT_FOUND, "cannot run %s: %s", interpreter, strerror(errno));
         mr_free(argv);
     }

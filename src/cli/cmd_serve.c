@@ -1,4 +1,4 @@
-/* cli/cmd_serve.c -- `millrace serve`: one task of a cluster, until it is asked to end. */
+/* cli/cmd_serve.c -- `millrace serve`: runs one task of a cluster until a signal stops it. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,14 +41,14 @@ static mr_status *read_def(mr_server_def *d)
     return st;
 }
 
-/* What the library has to say while it serves: nobody else is here to hear it. */
+/* Prints the log of the library to standard error. */
 static void print_log(void *arg, mr_log_level level, const char *file, int line, const char *text)
 {
     (void)arg, (void)file, (void)line;
     fprintf(stderr, "%s%s\n", level == MR_LOG_INFO ? "" : level == MR_LOG_WARNING ? "warning: " : "error: ", text);
 }
 
-/* A cancelled step ends within milliseconds, unless one of its kernels is in the middle of something long. */
+/* A cancelled step ends within milliseconds, unless one of its kernels runs for long. */
 enum { STOP_MS = 10000 };
 
 static void wait_for_signal(int asked)
@@ -57,7 +57,7 @@ static void wait_for_signal(int asked)
         ;
 }
 
-/* All at once, so that no line of the log comes between. */
+/* Prints all lines with one call, so that no line of the log comes between them. */
 static void tell_ready(const mr_server_def *d, mr_server *s)
 {
     const char *target = mr_server_target(s);
@@ -72,7 +72,8 @@ static void tell_ready(const mr_server_def *d, mr_server *s)
     mr_str_deinit(&text);
 }
 
-/* The first signal stops the server, the second one the process; so does the end of STOP_MS, should a step not end. */
+/* The first signal stops the server. The process exits at once after a second signal, or if the server has not stopped
+ * after STOP_MS. */
 static mr_status *run_serve(int n, char **args)
 {
     (void)n, (void)args;
@@ -86,7 +87,7 @@ static mr_status *run_serve(int n, char **args)
                            .zookeeper_ms = want.zookeeper_ms,
                            .address = address,
                            .simulated = simulated ? &sims : NULL};
-    mr_status *st = mr_ending_begin(&(mr_ending_options){.first_ms = STOP_MS}, &asked); /* before other threads */
+    mr_status *st = mr_ending_begin(&(mr_ending_options){.first_ms = STOP_MS}, &asked); /* before other threads start */
     if (!st && simulated)
         st = mr_device_sims_parse(&sims, mr_sv_of(simulated));
     if (!st)

@@ -1,4 +1,4 @@
-/* cli/cmd_sim.c -- `millrace sim`: a plan in simulated time. */
+/* cli/cmd_sim.c -- `millrace sim`: simulates a plan and shows the result. */
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -58,6 +58,7 @@ static int output_width(void)
 
 /* ---- one step ---- */
 
+/* Prints an event of --step. On a terminal, waits for Enter; returns false if the user typed q or the input ended. */
 static bool print_event(void *arg, const char *line)
 {
     const bool *waits = arg;
@@ -112,7 +113,7 @@ static mr_status *show_json(const mr_sim_plan *p, const mr_sim_step *s, const mr
     return NULL;
 }
 
-/* The step, and behind it the first steps of the training. */
+/* Writes the step and, with a cluster, the first steps of the training as a Chrome trace. */
 static mr_status *write_trace(const mr_sim_plan *p, const mr_sim_step *s, const mr_sim_training *t)
 {
     mr_timeline line;
@@ -141,6 +142,7 @@ static mr_status *show_all(const mr_sim_plan *p, mr_sim_step *s)
     return st;
 }
 
+/* Simulates one step and shows what --graph, --step or --explain asks for, or else everything. */
 static mr_status *show_step(const mr_sim_plan *p, mr_costs *costs, const char *node)
 {
     mr_sim_step *s;
@@ -194,7 +196,7 @@ static mr_status *run_plan(const char *path, const char *node)
     mr_status *st = NULL;
     if (costs_file) {
         costs = mr_costs_new();
-        p.costs = NULL; /* the command line has the last word */
+        p.costs = NULL; /* the command line overrides the plan */
         st = mr_costs_load(costs, costs_file);
     }
     if (!st)
@@ -210,6 +212,7 @@ static bool is_plan(const char *arg)
     return !explain || (n > 5 && strcmp(arg + n - 5, ".json") == 0);
 }
 
+/* An argument is the plan, unless --explain is given and it does not end in .json: then it is the node. */
 static mr_status *run_sim(int n_args, char **args)
 {
     const char *path = NULL, *node = NULL;

@@ -1,4 +1,4 @@
-/* cli/cmd_trace.c -- `millrace trace`: what traced steps did, as a Chrome trace, a picture and a blame. */
+/* cli/cmd_trace.c -- `millrace trace`: shows traced steps as a Chrome trace, a timeline and a report on slow tasks. */
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -29,6 +29,7 @@ static int line_width(void)
     return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 40 ? w.ws_col - 1 : 0;
 }
 
+/* Draws all steps, or only the one of --step. */
 static mr_status *draw_timeline(const mr_timeline *t, mr_str *out)
 {
     mr_timeline_text_options o = {.width = line_width()};
@@ -46,6 +47,7 @@ static mr_status *draw_timeline(const mr_timeline *t, mr_str *out)
     return NULL;
 }
 
+/* Prints the report, with the timeline if asked for, and writes the Chrome trace of --output. */
 static mr_status *show_trace(const mr_timeline *t)
 {
     mr_str out = {0};
@@ -64,7 +66,7 @@ static mr_status *show_trace(const mr_timeline *t)
     return st;
 }
 
-/* "-o FILE" is what fingers write. */
+/* Removes "-o FILE" from the arguments; the option parser knows only long options. */
 static mr_status *take_output(int *n, char **args)
 {
     int kept = 0;

@@ -1,4 +1,4 @@
-/* cli/hosts.c -- machines that tasks can run on. */
+/* cli/hosts.c -- parses lists of hosts: from the command line, from files and from Slurm. */
 #include "cli/hosts.h"
 
 #include <ctype.h>
@@ -19,7 +19,7 @@ void mr_hosts_deinit(mr_hosts *h)
 
 /* ---- one host ---- */
 
-/* Nothing that ssh would read as an option, nor a shell as anything. */
+/* Accepts only names that ssh cannot take for an option and that mean nothing special to a shell. */
 static bool host_ok(mr_sv host)
 {
     bool ok = host.n > 0 && host.n <= MAX_HOST && host.p[0] != '-' && host.p[host.n - 1] != '@';
@@ -40,7 +40,7 @@ mr_status *mr_hosts_add(mr_hosts *h, mr_sv host, int64_t places)
     return NULL;
 }
 
-/* "host" or "host:places"; the colons of an IPv6 address are inside its brackets. */
+/* Adds "host" or "host:places". An IPv6 address is in brackets, so a colon before the last bracket is part of it. */
 static mr_status *add_one(mr_hosts *h, mr_sv word)
 {
     int64_t places = 1;
@@ -91,6 +91,7 @@ static mr_status *add_line(mr_hosts *h, mr_sv line)
     return mr_hosts_add(h, host, places);
 }
 
+/* Reads one host per line; '#' starts a comment. */
 mr_status *mr_hosts_add_file(mr_hosts *h, const char *path)
 {
     mr_str text = {0};
@@ -109,12 +110,13 @@ mr_status *mr_hosts_add_file(mr_hosts *h, const char *path)
 
 /* ---- Slurm ---- */
 
-/* "2(x3),1" one by one: how many tasks the next node has. */
+/* Iterates over "2(x3),1": the number of tasks of each node. */
 typedef struct counts {
     mr_sv rest;
     int64_t n, times;
 } counts;
 
+/* The number of tasks of the next node. */
 static mr_status *next_count(counts *c, int64_t *out)
 {
     mr_sv part;
@@ -139,10 +141,10 @@ static mr_status *add_node(mr_hosts *h, mr_sv name, counts *c)
     int64_t n = 1;
     if (c)
         MR_TRY(next_count(c, &n));
-    return n == 0 ? NULL : mr_hosts_add(h, name, n); /* a node may have none of this step */
+    return n == 0 ? NULL : mr_hosts_add(h, name, n); /* a node may run no task of this step */
 }
 
-/* The index of the ']' for the '[' at `at`, or n. */
+/* The index of the first ']' at or after `at`, or v.n if there is none. */
 static size_t find_closing_bracket(mr_sv v, size_t at)
 {
     while (at < v.n && v.p[at] != ']')
@@ -152,7 +154,8 @@ static size_t find_closing_bracket(mr_sv v, size_t at)
 
 static mr_status *add_nodes(mr_hosts *h, mr_sv name, counts *c);
 
-/* One of "1-3" or "07" within brackets: names with numbers as wide as the first one is written. */
+/* Adds the nodes of one range in brackets, "1-3" or "07". Numbers are padded with zeros to the width of the first one.
+ * */
 static mr_status *add_range(mr_hosts *h, mr_sv head, mr_sv range, mr_sv tail, counts *c)
 {
     int64_t from, to;
@@ -171,7 +174,8 @@ static mr_status *add_range(mr_hosts *h, mr_sv head, mr_sv range, mr_sv tail, co
     return st;
 }
 
-/* A name with any number of brackets: the first ones are opened, the rest by the same way. */
+/* Adds the nodes that a name with any number of brackets stands for. Expands the first bracket; add_range calls this
+ * function again for the rest of the name. */
 static mr_status *add_nodes(mr_hosts *h, mr_sv name, counts *c)
 {
     const char *open = memchr(name.p, '[', name.n);
@@ -192,7 +196,7 @@ mr_status *mr_hosts_add_slurm(mr_hosts *h, mr_sv nodes, const char *text)
     size_t from = 0;
     for (size_t i = 0; i <= nodes.n; i++) {
         if (i < nodes.n && nodes.p[i] == '[')
-            i = find_closing_bracket(nodes, i); /* its commas part ranges, not names */
+            i = find_closing_bracket(nodes, i); /* commas in brackets separate ranges, not names */
         if (i < nodes.n && nodes.p[i] != ',')
             continue;
         size_t end = MR_MIN(i, nodes.n);
@@ -202,7 +206,7 @@ mr_status *mr_hosts_add_slurm(mr_hosts *h, mr_sv nodes, const char *text)
     return NULL;
 }
 
-/* ---- questions ---- */
+/* ---- properties of a host ---- */
 
 const char *mr_host_address(const char *host)
 {

@@ -99,6 +99,8 @@ static int exit_code;
 
 void mr_command_exit_code(int code) { exit_code = code; }
 
+/* Parses the options, checks the number of arguments and runs the command. Returns the exit code: 0 or what the command
+ * set with mr_command_exit_code, 1 if it returned an error (printed here), 2 if the command line is wrong. */
 static int run_command(const mr_command *c, int argc, char **argv)
 {
     char **args = calloc((size_t)argc + 1, sizeof *args);

@@ -1,4 +1,8 @@
-/* cli/peers.c -- launchers of one job telling each other its end. */
+/* cli/peers.c -- the launchers of one job tell each other when the job ends.
+ *
+ * Each launcher listens for the call METHOD_END, whose body is the exit code as text. The first call writes the code to
+ * a pipe, which the main loop of the launcher polls; later calls are ignored. The handler runs on a thread of the
+ * transport, so the pipe and the atomic flag are all that it shares with the main thread. */
 #include "cli/peers.h"
 
 #include <errno.h>
@@ -25,7 +29,7 @@ struct mr_peers {
 
 static const mr_net_keys *keys_of(const mr_peers *p) { return p->keys.keys.ca ? &p->keys.keys : NULL; }
 
-/* The body is the exit code as text; it is heard once. */
+/* Handles METHOD_END. Only the first call wakes the launcher. */
 static void handle_end_call(void *arg, mr_net_call *c)
 {
     mr_peers *p = arg;
@@ -45,6 +49,8 @@ static void handle_end_call(void *arg, mr_net_call *c)
     p->net->reply(c, st, &nothing);
 }
 
+/* Creates the pipe and listens at the address, with the keys of the task unless TLS is off. After an error, the caller
+ * frees p. */
 static mr_status *open_peers(mr_peers *p, const char *task, const char *address)
 {
     const char *folder = getenv("MILLRACE_TLS_DIR"), *tls = getenv("MILLRACE_TLS");
@@ -95,6 +101,7 @@ static void end_call_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_unlock(&t->mu);
 }
 
+/* Starts the call to one launcher; finish_telling waits for its end. */
 static void begin_telling(mr_peers *p, telling *t, const char *address, int exit_code)
 {
     mr_mutex_init(&t->mu);

@@ -1,4 +1,7 @@
-/* cli/process.c -- a process that is started, written to, read from and ended. */
+/* cli/process.c -- starts a child process with pipes to its standard streams.
+ *
+ * The environment of the child is built before the fork, because memory must not be allocated between fork and exec:
+ * another thread may hold the lock of the allocator at the moment of the fork. */
 #include "cli/process.h"
 
 #include <errno.h>
@@ -14,7 +17,7 @@
 enum { IN, OUT, ERR, N_PIPES };
 
 typedef struct pipes {
-    int ends[N_PIPES][2]; /* to read, to write; -1: closed */
+    int ends[N_PIPES][2]; /* the end to read and the end to write; -1: closed */
 } pipes;
 
 static void close_pipes(pipes *p)
@@ -49,7 +52,7 @@ static bool named_in(char *const *env, const char *entry)
     return false;
 }
 
-/* What this process has, then env; made before the fork, where memory may be taken.  The entries are borrowed. */
+/* The environment of this process with env added; env wins. The caller owns the array, the entries are borrowed. */
 static char **merge_environment(char *const *env)
 {
     int n = 0, m = 0;
@@ -76,7 +79,7 @@ static void fail_in_child(const char *what, const char *name)
     _exit(err == ENOENT ? 127 : 126);
 }
 
-/* Between fork and exec: only what may be called there. */
+/* Runs in the child between fork and exec, where only async-signal-safe functions may be called. Does not return. */
 static void run_in_child(const mr_process_start_options *o, char **env, pipes *p, pid_t parent)
 {
     sigset_t none;
@@ -86,7 +89,7 @@ static void run_in_child(const mr_process_start_options *o, char **env, pipes *p
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(127); /* it died before it could be watched */
+        _exit(127); /* the parent died before prctl took effect */
     int in = o->input ? p->ends[IN][0] : open("/dev/null", O_RDONLY);
     if (in < 0 || dup2(in, 0) < 0)
         _exit(127);
@@ -98,7 +101,7 @@ static void run_in_child(const mr_process_start_options *o, char **env, pipes *p
     fail_in_child("run", o->argv[0]);
 }
 
-/* This side's end of a pipe, out of those that will be closed. */
+/* Takes one end out of the pipes, so that close_pipes leaves it open. */
 static int take_end(int *end)
 {
     int fd = *end;
@@ -106,6 +109,7 @@ static int take_end(int *end)
     return fd;
 }
 
+/* Standard streams of this process are flushed first, so that the child does not write their contents again. */
 mr_status *mr_process_start(const mr_process_start_options *o, mr_process *out)
 {
     pipes p;
@@ -122,7 +126,7 @@ mr_status *mr_process_start(const mr_process_start_options *o, mr_process *out)
         close_pipes(&p);
         return mr_error(MR_RESOURCE_EXHAUSTED, "cannot start a process for %s: %s", o->argv[0], strerror(errno));
     }
-    setpgid(pid, pid); /* also here: whoever comes first */
+    setpgid(pid, pid); /* parent and child both do this, so that it is done before either goes on */
     out->pid = pid;
     if (o->input)
         out->in = take_end(&p.ends[IN][1]);

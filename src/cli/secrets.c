@@ -1,4 +1,4 @@
-/* cli/secrets.c -- the keys and the token of a job. */
+/* cli/secrets.c -- makes the keys and the token of a job and sends them to agents. */
 #include "cli/secrets.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 
 enum { KEY_DAYS = 30 };
 
-/* A separate warden removes the folder, with all keys in it, when this process has ended, in whatever way. */
+/* A warden process removes the folder with all keys when this process ends, even if it is killed. */
 mr_status *mr_secrets_folder(char **out)
 {
-    mr_warden *kept; /* for as long as the process lives */
+    mr_warden *kept; /* never freed: it watches until this process ends */
     const char *base = getenv("XDG_RUNTIME_DIR");
-    bool use = base && base[0] == '/' && strlen(base) < 60; /* a socket's path has room for 107 bytes */
+    bool use = base && base[0] == '/' && strlen(base) < 60; /* the path of a Unix socket has at most 107 bytes */
     *out = mr_printf("%s/millrace-job-XXXXXX", use && mr_dir_exists(base) ? base : "/tmp");
     mr_status *st = mkdtemp(*out) ? mr_warden_new(*out, &kept) : mr_errno_status(errno, "make", *out);
     if (!st)
@@ -46,13 +46,14 @@ static mr_status *write_token(const char *folder)
     return st;
 }
 
-/* "a" of "a:2222"; mr_free. */
+/* The host of an address: "a" of "a:2222". The caller owns it. */
 static char *host_of(const char *address)
 {
     const char *colon = strrchr(address, ':');
     return mr_strndup(address, colon ? (size_t)(colon - address) : strlen(address));
 }
 
+/* Makes a CA, a certificate for each task, and one named "client". */
 static mr_status *make_keys(const mr_cluster *c, const char *folder)
 {
     int n = c->tasks.n + 1;
@@ -78,6 +79,7 @@ mr_status *mr_secrets_make(const mr_cluster *c, const char *folder, bool keys)
     return keys ? make_keys(c, folder) : NULL;
 }
 
+/* Appends a FILE record with the contents of the file. Takes ownership of path. */
 static mr_status *send_file(char *path, mr_str *out)
 {
     mr_str record = {0}, bytes = {0};
