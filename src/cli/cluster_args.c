@@ -1,4 +1,4 @@
-/* cli/cluster_args.c -- a cluster and a task of it from what a person gave. */
+/* cli/cluster_args.c -- reads the cluster, and one task of it, from options, JSON or TF_CONFIG. */
 #include "cli/cluster_args.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static mr_status *from_flags(const mr_cluster_args *a, mr_server_def *d)
     return d->cluster.tasks.n ? NULL : mr_invalid("--ps-hosts and --worker-hosts are empty");
 }
 
-/* A file's name never begins with a brace. */
+/* `given` is JSON if it starts with a brace, otherwise the name of a file. */
 static mr_status *from_json(const char *given, mr_server_def *d)
 {
     mr_str text = {0};
@@ -31,7 +31,7 @@ static mr_status *from_json(const char *given, mr_server_def *d)
     return st;
 }
 
-/* Their addresses will be told. */
+/* Tasks without addresses; ZooKeeper will provide them. */
 static mr_status *from_counts(const mr_cluster_args *a, mr_server_def *d)
 {
     int64_t ps = a->n_ps == MR_NOT_GIVEN ? 1 : a->n_ps, workers = a->n_workers == MR_NOT_GIVEN ? 1 : a->n_workers;
@@ -45,6 +45,7 @@ static mr_status *from_counts(const mr_cluster_args *a, mr_server_def *d)
     return NULL;
 }
 
+/* Reads the cluster from the first source that is given; leaves it empty if there is none. */
 static mr_status *read_cluster(const mr_cluster_args *a, bool environment, mr_server_def *d)
 {
     const char *config = environment ? getenv("TF_CONFIG") : NULL, *zookeeper;
@@ -79,7 +80,7 @@ mr_status *mr_cluster_args_zookeeper(const mr_cluster_args *a, const char **out)
     return NULL;
 }
 
-/* Flags win over what the JSON says. */
+/* Reads the task; --job and --task override the JSON. A task that is named must be in the cluster. */
 static mr_status *read_task(const mr_cluster_args *a, mr_server_def *d)
 {
     if (a->job) {

@@ -1,4 +1,5 @@
-/* cli/cluster_args.h -- a cluster and a task of it from flags, a JSON file, or TF_CONFIG: the same for every command. */
+/* cli/cluster_args.h -- reads a cluster, and one task of it, from options, a JSON file or TF_CONFIG; for all commands.
+ * */
 #ifndef MR_CLI_CLUSTER_ARGS_H
 #define MR_CLI_CLUSTER_ARGS_H
 
@@ -8,9 +9,9 @@
 typedef struct mr_cluster_args {
     const char *ps_hosts, *worker_hosts, *cluster, *job;
     int64_t task; /* may be MR_NOT_GIVEN */
-    const char *zookeeper;   /* that tells where the tasks are; NULL: MILLRACE_ZOOKEEPER */
+    const char *zookeeper;   /* through which tasks find each other; NULL: MILLRACE_ZOOKEEPER */
     int64_t zookeeper_ms;    /* 0: not given */
-    int64_t n_ps, n_workers; /* with a ZooKeeper: how many tasks there are; may be MR_NOT_GIVEN */
+    int64_t n_ps, n_workers; /* with ZooKeeper: the numbers of tasks; may be MR_NOT_GIVEN */
 } mr_cluster_args;
 #define MR_CLUSTER_ARGS {.task = MR_NOT_GIVEN, .n_ps = MR_NOT_GIVEN, .n_workers = MR_NOT_GIVEN}
 
@@ -26,10 +27,11 @@ typedef struct mr_cluster_args {
         {"zookeeper-timeout", MR_OPT_INT, &(a).zookeeper_ms, "MS",                                                           \
          "how long the entry of a task that died stays in ZooKeeper, in milliseconds (default 4000)"}
 
-/* The flags, else --cluster, else TF_CONFIG where `environment`, else with a ZooKeeper as many tasks as there should be.  out->job is NULL when none is named, and out->cluster empty
- * when there is none.  A task that is named is in the cluster. */
+/* Reads the cluster from --ps-hosts and --worker-hosts, or --cluster, or with `environment` from TF_CONFIG; or, with
+ * ZooKeeper, makes one with n_ps and n_workers tasks. out->cluster is empty if nothing is given, and out->job is NULL
+ * if no task is named. A task that is named is in the cluster. */
 mr_status *mr_cluster_args_read(const mr_cluster_args *a, bool environment, mr_server_def *out);
-/* Of the flag or the variable, checked; NULL: there is none. */
+/* The value of --zookeeper or MILLRACE_ZOOKEEPER, checked; *out is NULL if there is none. */
 mr_status *mr_cluster_args_zookeeper(const mr_cluster_args *a, const char **out);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+/* A copy with control characters as \xNN; the caller owns it. */
 static char *escape_cell(const char *text)
 {
     mr_str s = {0};
@@ -27,7 +28,7 @@ void mr_columns_add(mr_columns *c, int n, const char *const *cells)
         mr_vec_push(&c->cells, escape_cell(i < n ? cells[i] : ""));
 }
 
-/* Characters, not bytes: names may be UTF-8. */
+/* The number of characters; names may be UTF-8. */
 static int width_of(const char *text)
 {
     int n = 0;
@@ -36,6 +37,7 @@ static int width_of(const char *text)
     return n;
 }
 
+/* Empty cells at the end of a row are not padded. */
 static void print_row(const mr_columns *c, int row, const int *widths, int indent, mr_str *out)
 {
     int last = c->n - 1;

@@ -8,15 +8,15 @@
 enum { MR_COLUMNS_MOST = 8 };
 
 typedef struct mr_columns {
-    int n;                          /* columns; the first row tells */
+    int n;                          /* columns; set by the first row */
     MR_VEC(char *) cells;           /* owned, row by row */
 } mr_columns;
 
-/* One more row of n cells, copied.  What cannot be shown (control characters) is escaped. */
+/* Adds a row of n cells, which are copied. Control characters are escaped. */
 void mr_columns_add(mr_columns *c, int n, const char *const *cells);
 #define mr_columns_row(c, ...) \
     mr_columns_add(c, MR_COUNT(((const char *const[]){__VA_ARGS__})), (const char *const[]){__VA_ARGS__})
-/* Every row on a line behind `indent` spaces, columns two spaces apart; then empties c. */
+/* Prints each row on a line, after `indent` spaces, with two spaces between columns; then empties c. */
 void mr_columns_print(mr_columns *c, int indent, mr_str *out);
 
 /* "3.4 MB", "12 bytes" */

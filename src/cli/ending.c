@@ -1,4 +1,4 @@
-/* cli/ending.c -- signals that ask a command to end; see ending.h. */
+/* cli/ending.c -- a thread that receives the signals that ask a command to end; see ending.h. */
 #include "cli/ending.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include "base/memory.h"
 #include "base/thread.h"
 
-static int ends[2] = {-1, -1}; /* of the pipe: the thread writes */
+static int ends[2] = {-1, -1}; /* of the pipe that the thread writes to */
 static _Atomic int first_ms, second_ms;
 
-/* nohup has SIGHUP ignored; a thread that waits for it would get it nevertheless. */
+/* nohup ignores SIGHUP, but a thread that waits for SIGHUP would still get it. */
 static bool hangup_is_ignored(void)
 {
     struct sigaction now;
@@ -36,7 +36,7 @@ static sigset_t ending_signals(void)
     return mask;
 }
 
-/* The next signal, or 0 when ms are over. */
+/* Waits for the next signal; 0 after ms milliseconds. ms < 0: waits without limit. */
 static int next_signal(const sigset_t *mask, int ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
@@ -47,7 +47,7 @@ static int next_signal(const sigset_t *mask, int ms)
     return sig < 0 ? 0 : sig;
 }
 
-/* Standard error may be a pipe that nobody reads: then nothing is written. */
+/* Writes to standard error, unless that would block because nobody reads the pipe. */
 static void write_error(const char *text)
 {
     struct pollfd p = {2, POLLOUT, 0};
@@ -55,7 +55,8 @@ static void write_error(const char *text)
     }
 }
 
-/* exit() would run what the stuck command may be in the middle of. */
+/* The thread. It ends the process with _exit, because exit() would run handlers while the command may be stuck inside
+ * something that they need. */
 static void take_signals(void *unused)
 {
     (void)unused;
@@ -75,6 +76,7 @@ static void take_signals(void *unused)
     _exit(128 + second);
 }
 
+/* The pipe and the thread are made by the first call and live as long as the process. */
 mr_status *mr_ending_begin(const mr_ending_options *o, int *fd)
 {
     mr_thread t;

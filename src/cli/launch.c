@@ -1,7 +1,9 @@
-/* cli/launch.c -- the processes of a job.
+/* cli/launch.c -- starts, watches, restarts and ends the processes of a job.
  *
- * One thread, one poll: the pipes of the tasks, their reports, and a signalfd.  Invariant: a task with a pid has not been
- * waited for; its group is signalled only while it has one, so no stranger's process ever is. */
+ * One thread polls the pipes of the tasks, the socket for their reports, and the descriptors that signals come through.
+ *
+ * Invariant: a task whose process.pid is not 0 has not been waited for. Only the process groups of such tasks are
+ * signalled, so a signal never hits an unrelated process that got the same number. */
 #include "cli/launch.h"
 
 #include <errno.h>
@@ -20,14 +22,15 @@
 #include "cli/launch_internal.h"
 
 #define MS INT64_C(1000000)
-#define LONG_LIFE_NS (600 * 1000 * MS) /* who lived so long begins anew with its restarts */
+#define LONG_LIFE_NS (600 * 1000 * MS) /* after running this long, a task may be restarted max_restarts times again */
 #define SOON_NS (5 * 1000 * MS)
 #define BEGIN_NS (30 * 1000 * MS) /* a task that has run this long has begun, whether it reports or not */
 enum { SSH_FAILED = 255 };
 
 /* ---- starting ---- */
 
-/* The records for the agent, all at once: a pipe holds them.  An ssh that has ended already is heard of soon. */
+/* Writes all records for the agent at once; the pipe is made large enough to hold them, so this does not block. EPIPE
+ * is no error here: ssh has ended, and reap_tasks reports how. */
 static mr_status *send_input(mr_launched *t)
 {
     mr_sv in = t->what->input;
@@ -37,6 +40,7 @@ static mr_status *send_input(mr_launched *t)
     return mr_error(MR_RESOURCE_EXHAUSTED, "cannot send the task to %s: %s", t->what->host, strerror(errno));
 }
 
+/* Starts or restarts the process of a task, and forgets what its previous process reported. */
 static mr_status *start_task(mr_launcher *l, mr_launched *t)
 {
     bool remote = t->what->input.n > 0;
@@ -54,7 +58,8 @@ static mr_status *start_task(mr_launcher *l, mr_launched *t)
 
 /* ---- ending ---- */
 
-/* The process of a task on another host is ssh: its agent is asked instead, and what the task still has to say comes. */
+/* Asks a task to end. For a task on another host the process here is ssh, so the request goes to the agent; the last
+ * output of the task still arrives. */
 static void ask_to_end(mr_launched *t)
 {
     mr_str end = {0};
@@ -68,6 +73,7 @@ static void ask_to_end(mr_launched *t)
     mr_str_deinit(&end);
 }
 
+/* Asks all tasks to end; they are killed after the grace period. Only the first call counts. */
 static void end_job(mr_launcher *l, int exit_code)
 {
     if (l->ending)
@@ -89,8 +95,8 @@ static void kill_all(mr_launcher *l)
             kill(-l->tasks[i].process.pid, SIGKILL);
 }
 
-/* A little later each time that it dies soon; one that has worked for a while is wanted back at once, so that others
- * hardly notice. */
+/* How long to wait before a restart: longer each time a task dies soon after its start. A task that has run for a while
+ * is restarted at once, so that the others hardly notice. */
 static int64_t pause_ns(mr_launched *t)
 {
     static const int ms[] = {50, 100, 200, 400, 800};
@@ -110,8 +116,8 @@ static void give_up(mr_launcher *l, mr_launched *t, int code, const char *how)
     end_job(l, code ? code : 1);
 }
 
-/* A program that ends by itself, with an error, before it has listened or trained has a fault that a restart does not
- * mend: wrong arguments, a missing module.  One that was killed, or whose ssh failed, may do better the next time. */
+/* Whether a program failed by itself before it listened or trained. A restart does not help then: its arguments are
+ * wrong, or a module is missing. A program that was killed, or whose ssh failed, may succeed the next time. */
 static bool never_began(const mr_launched *t, int code, bool killed)
 {
     bool by_itself = code > 0 && !killed && !(t->what->host && code == SSH_FAILED);
@@ -145,7 +151,7 @@ static void report_failure(mr_launcher *l, mr_launched *t, int code, const char 
     end_job(l, code);
 }
 
-/* A task has ended: the job too, or it is started again a little later. */
+/* Decides what follows the end of a task: the end of the job, a restart after a pause, or nothing. */
 static void task_ended(mr_launcher *l, mr_launched *t, int code, bool killed, const char *how)
 {
     if (l->ending)
@@ -158,7 +164,8 @@ static void task_ended(mr_launcher *l, mr_launched *t, int code, bool killed, co
     }
     if (mr_now_ns() - t->began_ns > LONG_LIFE_NS)
         t->n_counted = 0;
-    if (l->o->bare || code == 126 || code == 127) { /* an agent leaves it to its launcher; or it cannot even be run */
+    /* An agent leaves restarts to its launcher. Codes 126 and 127 mean that the program cannot be run. */
+    if (l->o->bare || code == 126 || code == 127) {
         give_up(l, t, code, how);
         return;
     }
@@ -176,7 +183,7 @@ static void task_ended(mr_launcher *l, mr_launched *t, int code, bool killed, co
     mr_launch_say(l, "%s %s; restart %d of %d", t->name, how, t->n_counted, l->o->max_restarts);
 }
 
-/* An agent hands on how its task ended, as shells do. */
+/* Whether a signal ended the task. An agent reports this as shells do, with an exit code of 128 + signal. */
 static bool was_killed(const mr_launched *t, int status)
 {
     int code = mr_process_code(status);
@@ -195,6 +202,8 @@ static void tell_how(const mr_launched *t, int status, mr_str *out)
         mr_str_printf(out, " on %s", t->what->host);
 }
 
+/* Collects tasks that have ended. Reads the rest of their output and reports first, so that it is shown before the line
+ * about their end. */
 static void reap_tasks(mr_launcher *l)
 {
     for (int i = 0; i < l->n; i++) {
@@ -204,14 +213,14 @@ static void reap_tasks(mr_launcher *l)
         pid_t pid = t->process.pid;
         if (!pid || waitpid(pid, &status, WNOHANG) != pid)
             continue;
-        kill(-pid, SIGKILL); /* what it started and left behind */
+        kill(-pid, SIGKILL); /* processes that it started and left running */
         mr_warden_remove(l->warden, pid);
         t->process.pid = 0;
         for (int k = 1; k <= 2; k++)
             while (t->process.out[k - 1] >= 0 && poll(&(struct pollfd){t->process.out[k - 1], POLLIN, 0}, 1, 0) > 0)
                 mr_launch_read(l, t, k);
         if (l->status >= 0)
-            mr_launch_hear(l); /* what it reported before it ended */
+            mr_launch_hear(l); /* its last reports */
         tell_how(t, status, &how);
         task_ended(l, t, mr_process_code(status), was_killed(t, status), mr_str_z(&how));
         mr_str_deinit(&how);
@@ -220,6 +229,7 @@ static void reap_tasks(mr_launcher *l)
 
 /* ---- the loop ---- */
 
+/* The first signal ends the job, the second one kills its tasks. */
 static void take_signal(mr_launcher *l)
 {
     struct signalfd_siginfo s;
@@ -230,7 +240,7 @@ static void take_signal(mr_launcher *l)
         if (l->ending && l->exit_code == MR_LAUNCH_PORT_TAKEN)
             l->exit_code = 128 + sig; /* the job must not start again at other ports */
         else if (l->ending)
-            l->kill_at_ns = 0; /* asked twice: at once */
+            l->kill_at_ns = 0; /* the second signal: kill now */
         else
             mr_launch_say(l, "%s: ending all tasks", strsignal(sig));
         end_job(l, 128 + sig);
@@ -238,7 +248,7 @@ static void take_signal(mr_launcher *l)
     reap_tasks(l);
 }
 
-/* ssh to a host that does not answer takes minutes to say so. */
+/* Whether ssh runs but the agent has not reported yet. For a host that does not answer, ssh takes minutes to fail. */
 static bool waits_for_agent(const mr_launcher *l, const mr_launched *t)
 {
     return t->what->host && t->process.pid && !t->agent_up && !l->ending;
@@ -307,7 +317,8 @@ static void take_wake(mr_launcher *l)
 
 enum { SIGNALS, ASKED, STATUS, WAKE, FIRST_PIPE };
 
-/* What is open, and no more: poll refuses more entries than there may be descriptors.  who: 2 * task + stream. */
+/* Fills in the descriptors to poll, and for each pipe in who: 2 * task + stream. Closed ones are left out, because poll
+ * fails if there are more entries than the process may have descriptors. */
 static int gather_descriptors(const mr_launcher *l, struct pollfd *p, int *who)
 {
     int n = FIRST_PIPE;
@@ -338,6 +349,7 @@ static void take_all(mr_launcher *l, const struct pollfd *p, const int *who, int
         take_signal(l);
 }
 
+/* Polls until something happens or the next timer is due, and handles it. */
 static void wait_for_something(mr_launcher *l)
 {
     struct pollfd *p = mr_new_array(struct pollfd, FIRST_PIPE + 2 * l->n);
@@ -350,7 +362,7 @@ static void wait_for_something(mr_launcher *l)
     else if (got < 0 && errno != EINTR) {
         mr_launch_say(l, "poll: %s: the job ends", strerror(errno));
         end_job(l, 1);
-        l->kill_at_ns = 0; /* nothing can be waited for */
+        l->kill_at_ns = 0; /* without poll, waiting is impossible */
         take_signal(l);
         mr_sleep_ns(10 * MS);
     }
@@ -370,13 +382,13 @@ static mr_status *run_job(mr_launcher *l)
     }
     mr_screen_clear(l->screen);
     if (l->status >= 0 && !l->o->bare) {
-        mr_launch_hear(l); /* the last words */
+        mr_launch_hear(l); /* the last reports */
         mr_launch_tell_figures(l);
     }
     return NULL;
 }
 
-/* ---- a launcher's life ---- */
+/* ---- the launcher ---- */
 
 static void init_tasks(mr_launcher *l, const mr_launch_task *tasks)
 {
@@ -426,7 +438,8 @@ void mr_launch_block_signals(sigset_t *before)
     sigprocmask(SIG_BLOCK, &mask, before);
 }
 
-/* A second signal kills the tasks; it also ends a launcher that is stuck, say in a write that nobody reads. */
+/* Blocks the signals and opens the descriptors that they come through. Three seconds after a second signal the process
+ * exits in any case, even if it is stuck in a write to a pipe that nobody reads. */
 static mr_status *open_signals(mr_launcher *l, sigset_t *before)
 {
     sigset_t mask;
@@ -439,7 +452,7 @@ static mr_status *open_signals(mr_launcher *l, sigset_t *before)
     return mr_ending_begin(&(mr_ending_options){.first_ms = -1, .second_ms = 3000}, &l->asked);
 }
 
-/* Up to three descriptors a task, where often a thousand are allowed at first. */
+/* Raises the limit of descriptors: a task needs up to three, and the usual limit is 1024. */
 static void allow_descriptors(int n_tasks)
 {
     struct rlimit r;
@@ -447,9 +460,10 @@ static void allow_descriptors(int n_tasks)
     if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= want)
         return;
     r.rlim_cur = MR_MIN(want, r.rlim_max);
-    setrlimit(RLIMIT_NOFILE, &r); /* where it cannot be, the task that has none left says so */
+    setrlimit(RLIMIT_NOFILE, &r); /* if this fails, starting a task reports the error */
 }
 
+/* Restores the signal mask and SIGPIPE of the caller at the end. */
 mr_status *mr_launch(const mr_launch_task *tasks, int n, const mr_launch_options *o, int *exit_code)
 {
     mr_launcher l = {.o = o,

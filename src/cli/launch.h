@@ -1,7 +1,8 @@
-/* cli/launch.h -- the processes of a job: started, watched, restarted, ended together.
+/* cli/launch.h -- starts, watches and restarts the processes of a job, and ends them together.
  *
- * Each task is a process group of its own that dies with the launcher.  Its output comes through pipes and is shown line by
- * line behind its name.  The task that decides (the chief, worker 0) does so: when it has ended well, so has the job. */
+ * Each task is a separate process group that dies with the launcher. Its output comes through pipes and is shown line
+ * by line, after the name of the task. One task decides (the chief, usually worker 0): when it ends successfully, the
+ * job ends. */
 #ifndef MR_CLI_LAUNCH_H
 #define MR_CLI_LAUNCH_H
 
@@ -12,37 +13,38 @@
 typedef struct mr_launch_task {
     const char *job;
     int number;
-    const char *host;  /* where its process really is, reached by ssh; NULL: here */
+    const char *host;  /* where its program runs, reached by ssh; NULL: here */
     char *const *argv;
-    char **env;        /* "NAME=value", NULL at the end: beside what the launcher has */
-    const char *folder; /* to work in; NULL: where the launcher is */
-    mr_sv input;       /* of `millrace agent` on its host (cli/agent.h); empty: it reads nothing */
-    bool decides;
+    char **env;        /* "NAME=value", ends with NULL; added to the environment of the launcher */
+    const char *folder; /* its working directory; NULL: that of the launcher */
+    mr_sv input;       /* for `millrace agent` on its host (cli/agent.h); empty: the task has no input */
+    bool decides;      /* when it ends successfully, the job ends */
 } mr_launch_task;
 
-typedef struct mr_launch_end { /* what somebody else wants of the job */
-    int exit_code; /* -1: nothing */
-    bool at_once;  /* without time to end in */
+typedef struct mr_launch_end { /* a request from outside to end the job */
+    int exit_code; /* -1: no request */
+    bool at_once;  /* kill the tasks without a grace period */
 } mr_launch_end;
 
 typedef struct mr_launch_options {
-    int max_restarts;   /* of each task, in lives that follow close on each other */
-    int grace_ms;       /* between asking to end and ending */
-    bool quiet;         /* nothing but what tasks write */
-    bool bare_chief;    /* the task that decides has our own output, without pipe and name: a progress bar there is one */
-    bool table;         /* draw one, if stderr is a terminal */
-    const char *folder; /* of this job: made by the caller, and removed whatever happens; NULL: none */
-    bool bare;          /* for an agent: lines go on as they are, reports between them (cli/agent.h) */
-    bool chose_ports; /* when one of them is taken before any task has trained, the job ends, for others to be chosen */
-    int wake;           /* when this can be read, woken is asked; -1: never */
+    int max_restarts;   /* of each task; a task that ran for 10 minutes counts from 0 again */
+    int grace_ms;       /* between asking a task to end and killing it */
+    bool quiet;         /* print only what the tasks print */
+    bool bare_chief;    /* the task that decides writes directly to our output, so that its progress bar works */
+    bool table;         /* draw a table of tasks, if stderr is a terminal */
+    const char *folder; /* of this job: made by the caller, removed when the launcher ends in any way; NULL: none */
+    bool bare;          /* for an agent: output is passed on unchanged, with reports between the lines (cli/agent.h) */
+    bool chose_ports;   /* if a port is taken before any task has trained, end with MR_LAUNCH_PORT_TAKEN */
+    int wake;           /* when this descriptor is readable, woken is called; -1: none */
     mr_launch_end (*woken)(int fd);
 } mr_launch_options;
 
-/* Signals that a launcher reads from a descriptor: they must be blocked in every thread, so before the first is started. */
+/* Blocks the signals that a launcher reads from descriptors. They must be blocked in all threads, so call this before
+ * any thread is started. */
 void mr_launch_block_signals(sigset_t *before);
 enum { MR_LAUNCH_PORT_TAKEN = -1 };
-/* Runs all until the job has ended; its exit code: 0, that of the first task that could not be kept running, 128 + the
- * signal that stopped the launcher, or MR_LAUNCH_PORT_TAKEN (see chose_ports).  With a folder, tasks report to the
+/* Runs all tasks until the job has ended. *exit_code is 0, that of the first task that could not be kept running, 128 +
+ * the signal that stopped the launcher, or MR_LAUNCH_PORT_TAKEN (see chose_ports). With a folder, tasks report to the
  * socket `status` in it. */
 mr_status *mr_launch(const mr_launch_task *tasks, int n, const mr_launch_options *o, int *exit_code);
 

@@ -1,4 +1,4 @@
-/* cli/launch_plan.c -- which tasks a launch starts, and where. */
+/* cli/launch_plan.c -- decides which tasks a launch starts, on which hosts and with which ports. */
 #include "cli/launch_plan.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 #include "cli/hosts.h"
 #include "cli/ranks.h"
 
-/* Ports from HIGH_PORT on are those that the system gives to connections. */
+/* The system assigns ports from HIGH_PORT on to outgoing connections. */
 enum { MAX_TASKS = 1024, FIRST_PORT = 2222, LOW_PORT = 12288, HIGH_PORT = 32768 };
 
 void mr_launch_plan_deinit(mr_launch_plan *p)
@@ -57,7 +57,7 @@ static mr_status *count_tasks(const mr_launch_plan_args *a, counts *out)
     return check_counts(is_given(a->n_ps) ? a->n_ps : 1, is_given(a->n_workers) ? a->n_workers : 1, out);
 }
 
-/* Ranks are as many as were started: what is not given is what is left. */
+/* The number of ranks is fixed. If only one of --ps and --workers is given, the other one is the rest. */
 static mr_status *count_ranks(const mr_launch_plan_args *a, const mr_ranks *r, counts *out)
 {
     int64_t ps = is_given(a->n_ps) ? a->n_ps : is_given(a->n_workers) ? r->size - a->n_workers : MR_MIN(1, r->size - 1);
@@ -70,7 +70,7 @@ static mr_status *count_ranks(const mr_launch_plan_args *a, const mr_ranks *r, c
 
 /* ---- addresses ---- */
 
-/* A port that is free now; the socket keeps it until all are chosen. */
+/* Finds a free port. The socket reserves it until all ports are chosen. */
 static mr_status *hold_port(int *fd, int *port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -82,6 +82,7 @@ static mr_status *hold_port(int *fd, int *port)
     return NULL;
 }
 
+/* Chooses n different free ports. They are free again when this returns, so another process may take one. */
 static mr_status *choose_ports(int *ports, int n)
 {
     int *held = mr_new_array(int, n), n_held = 0;
@@ -96,7 +97,7 @@ static mr_status *choose_ports(int *ports, int n)
     return st;
 }
 
-/* Tasks that find each other through a ZooKeeper take any port, at each start another one. */
+/* Tasks that find each other through ZooKeeper use port 0: each start takes any free port. */
 static bool any_port(const mr_launch_plan_args *a) { return a->zookeeper && !a->port; }
 
 static mr_status *count_up_ports(int64_t first, int *ports, int n, int more)
@@ -109,7 +110,7 @@ static mr_status *count_up_ports(int64_t first, int *ports, int n, int more)
     return NULL;
 }
 
-/* Task i, first the ps, then the workers. */
+/* Adds task i; the ps tasks come first, then the workers. */
 static mr_status *add_task(mr_launch_plan *p, counts n, int i, const char *host, int port)
 {
     char *address = mr_printf("%s:%d", host, port);
@@ -119,8 +120,9 @@ static mr_status *add_task(mr_launch_plan *p, counts n, int i, const char *host,
     return st;
 }
 
-/* ---- the ways to a plan ---- */
+/* ---- kinds of plans ---- */
 
+/* All tasks on this machine. */
 static mr_status *plan_local(const mr_launch_plan_args *a, mr_launch_plan *p)
 {
     counts n;
@@ -135,7 +137,7 @@ static mr_status *plan_local(const mr_launch_plan_args *a, mr_launch_plan *p)
     return st;
 }
 
-/* "localhost" is another machine to everybody who reads it. */
+/* Rejects a list with localhost and other hosts: localhost means a different machine on each of them. */
 static mr_status *check_mixture(const mr_hosts *h)
 {
     const char *near = NULL, *far = NULL;
@@ -148,8 +150,8 @@ static mr_status *check_mixture(const mr_hosts *h)
         far, near);
 }
 
-/* The first port on other hosts: one that firewalls may know, or any below those that the system gives to connections.
- */
+/* The first port on other hosts: --port, or else 2222, which firewalls may allow. After a retry, a random port below
+ * those that the system assigns to connections. */
 static int64_t first_port(const mr_launch_plan_args *a)
 {
     return a->port      ? a->port
@@ -157,8 +159,8 @@ static int64_t first_port(const mr_launch_plan_args *a)
                         : FIRST_PORT;
 }
 
-/* Tasks go round the places, parameter servers first: no host is idle while another has two tasks, and each gets its
- * share of both kinds. */
+/* Assigns tasks to places in turn, parameter servers first. So no place is idle while another one has two tasks, and
+ * each host gets its share of both kinds. */
 static mr_status *plan_hosts(const mr_launch_plan_args *a, const mr_hosts *h, mr_launch_plan *p)
 {
     counts n;
@@ -179,9 +181,9 @@ static mr_status *plan_hosts(const mr_launch_plan_args *a, const mr_hosts *h, mr
     return st;
 }
 
-/* The first port of a job of ranks, for its tasks and their launchers.  All ranks must come to the same one without
- * asking each other, and jobs that share a host to different ones: the number of the job counts blocks of ports, so
- * that jobs that follow each other do not meet until all blocks were used. */
+/* The first port of a job of ranks, for its tasks and their launchers. All ranks must compute the same port without
+ * asking each other, and jobs that share a host must get different ports. So the number of the job selects a block of
+ * ports; consecutive jobs get different blocks until all blocks have been used. */
 static int64_t port_of_job(const mr_ranks *r)
 {
     int64_t block = 1;
@@ -190,6 +192,7 @@ static int64_t port_of_job(const mr_ranks *r)
     return r->has_job ? LOW_PORT + (int64_t)(r->job % (uint64_t)((HIGH_PORT - LOW_PORT) / block)) * block : FIRST_PORT;
 }
 
+/* One task of a job of mpirun or Slurm: the one with the number of this rank. */
 static mr_status *plan_rank(const mr_launch_plan_args *a, const mr_ranks *r, mr_launch_plan *p)
 {
     counts n;
@@ -201,13 +204,13 @@ static mr_status *plan_rank(const mr_launch_plan_args *a, const mr_ranks *r, mr_
         st = add_task(p, n, i, r->hosts.places.p[i], any_port(a) ? 0 : ports[i]);
         p->launchers[i] = mr_printf("%s:%d", r->hosts.places.p[i], ports[i] + r->size);
     }
-    p->only = r->rank; /* ps come before worker in the cluster's order too */
+    p->only = r->rank; /* the cluster lists ps tasks before workers too */
     p->scheduler = r->scheduler;
     mr_free(ports);
     return st;
 }
 
-/* Addresses are known, and so are the hosts. */
+/* A cluster with given addresses: each task runs on the host of its address. Takes the cluster out of d. */
 static void plan_given(mr_server_def *d, mr_launch_plan *p)
 {
     p->cluster = d->cluster;
@@ -216,7 +219,7 @@ static void plan_given(mr_server_def *d, mr_launch_plan *p)
     p->hosts = mr_new_array(char *, p->cluster.tasks.n);
     for (int i = 0; i < p->cluster.tasks.n && p->only < 0; i++) {
         const char *address = p->cluster.tasks.p[i].address;
-        if (strcmp(address, MR_ADDRESS_ASKED) == 0) /* nobody says where it should be */
+        if (strcmp(address, MR_ADDRESS_ASKED) == 0) /* no host is given: run it here */
             continue;
         char *host = mr_strndup(address, (size_t)(strrchr(address, ':') - address));
         if (mr_host_is_here(host))
@@ -249,11 +252,12 @@ static mr_status *check_given(const mr_launch_plan_args *a, const mr_server_def 
                : mr_invalid("the cluster has no worker and no chief");
 }
 
+/* Chooses the kind of plan; launch_plan.h states the order. The caller deinits d, hosts and ranks. */
 static mr_status *choose_plan(const mr_launch_plan_args *a, mr_server_def *d, mr_hosts *hosts, mr_ranks *ranks,
                               mr_launch_plan *out)
 {
     bool counted = is_given(a->n_ps) || is_given(a->n_workers) || a->hosts || a->hostfile;
-    bool one = counted && a->zookeeper && a->cluster.job && !a->hosts && !a->hostfile; /* of as many */
+    bool one = counted && a->zookeeper && a->cluster.job && !a->hosts && !a->hostfile; /* one task of n */
     mr_cluster_args cluster = a->cluster;
     if (one) {
         cluster.n_ps = a->n_ps;

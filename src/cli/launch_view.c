@@ -1,4 +1,4 @@
-/* cli/launch_view.c -- what tasks write and report, and the table made of it. */
+/* cli/launch_view.c -- reads what tasks write and report, and shows it as lines and as a table. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define FRAME_NS (SECOND / 10)
-#define SILENT_NS (3 * SECOND) /* a worker without a step for so long is told to wait */
+#define SILENT_NS (3 * SECOND) /* a worker without a step for so long is shown as waiting */
 enum { MAX_REPORT = 2048, MAX_REPORTS = 256 };
 
 void mr_launch_say(mr_launcher *l, const char *fmt, ...)
@@ -57,7 +57,8 @@ void mr_launch_forget(mr_launched *t)
     t->loss = NAN;
 }
 
-/* The rate is taken over half a second and more, and smoothed a little. */
+/* Updates the steps per second of a worker: measured over at least half a second, then smoothed. A smaller count than
+ * before means a new process; measuring starts again. */
 static void measure_worker(mr_launched *t, int64_t own, int64_t now)
 {
     if (t->own_ns == 0 || own < t->own) {
@@ -74,7 +75,7 @@ static void measure_worker(mr_launched *t, int64_t own, int64_t now)
     t->own_ns = now;
 }
 
-/* How fast the training as a whole goes, which all workers share: what is left of it takes that long. */
+/* Updates the global steps per second, from which the remaining time of the training is computed. */
 static void measure_training(mr_launched *t, int64_t step, int64_t now)
 {
     double seconds = (double)(now - t->step_ns) * 1e-9;
@@ -102,7 +103,7 @@ static void take_report(mr_launched *t, const mr_report *r)
     t->waiting = mr_strndup(r->waiting.p, r->waiting.n);
 }
 
-/* As it came, for the launcher on the other side of ssh. */
+/* Passes a line on unchanged, to the launcher on the other side of ssh. */
 static void hand_on(int stream, const char *mark, mr_sv line)
 {
     mr_str out = {0};
@@ -113,7 +114,7 @@ static void hand_on(int stream, const char *mark, mr_sv line)
     mr_str_deinit(&out);
 }
 
-/* Workers are numbered through all jobs but those that only serve. */
+/* Stores the figures of a worker. Workers are numbered across the jobs "chief" and "worker", in the order of tasks. */
 static void take_figures(mr_launcher *l, const mr_report_figures *f)
 {
     int64_t number = 0;
@@ -141,6 +142,7 @@ void mr_launch_tell_figures(mr_launcher *l)
     }
 }
 
+/* Handles a message of a task other than its progress report. */
 static void take_news(mr_launcher *l, const mr_report_news *n)
 {
     for (int i = 0; i < l->n; i++) {
@@ -159,6 +161,7 @@ static void take_news(mr_launcher *l, const mr_report_news *n)
     }
 }
 
+/* Handles one report. An agent passes valid reports on to its launcher. */
 static void hear_text(mr_launcher *l, mr_sv text)
 {
     mr_report r;
@@ -222,7 +225,7 @@ void mr_launch_repeat_lines(mr_launcher *l, const mr_launched *t)
     }
 }
 
-/* The agent of another host sends reports between the lines. */
+/* Handles one line of output. On stderr, an agent sends reports between the lines of its task. */
 static void take_line(void *arg, mr_sv line)
 {
     line_arg *a = arg;
@@ -237,6 +240,7 @@ static void take_line(void *arg, mr_sv line)
     }
 }
 
+/* A last line without a newline is shown when the pipe ends. */
 bool mr_launch_read(mr_launcher *l, mr_launched *t, int stream)
 {
     char buf[8192];
@@ -270,6 +274,7 @@ static mr_row_state state_of(const mr_launcher *l, const mr_launched *t, int64_t
     return t->waiting[0] || now - t->heard_ns > SILENT_NS ? MR_ROW_WAITING : MR_ROW_TRAINING;
 }
 
+/* The row of a task in the table. The text in r.waiting may be in `note`, which must live as long as the row. */
 static mr_row row_of(const mr_launcher *l, const mr_launched *t, int64_t now, char *note, size_t n_note)
 {
     mr_row r = {.name = t->name,

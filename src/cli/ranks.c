@@ -1,18 +1,18 @@
-/* cli/ranks.c -- which rank this process is.
+/* cli/ranks.c -- reads from the environment which rank of a job this process is, and where all ranks run.
  *
- * mpirun inside a Slurm job sees the variables of both; mpirun is the one that started us, so it is asked first.  Slurm
- * sets SLURM_PROCID in a batch script too, which is no rank: only `srun` also sets SLURM_STEP_ID.
+ * Under mpirun inside a Slurm job, the variables of both are set. mpirun started us, so its variables are read first.
+ * Slurm sets SLURM_PROCID in a batch script too, which is not a rank; only `srun` also sets SLURM_STEP_ID.
  *
- * Ranks are taken to fill one host after the other, as mpirun and srun do unless told otherwise; what each rank knows of its
- * own place is checked against that, because a wrong address would only show as a wait for a task that never comes. */
+ * We assume that ranks fill one host after the other, as mpirun and srun do by default. Each rank checks this against
+ * what it knows about its own place, because a wrong address would only show as an endless wait for a task. */
 #include "cli/ranks.h"
 
 #include "base/file.h"
 #include "base/memory.h"
 
 static const struct scheduler {
-    const char *name, *rank, *size, *must; /* must: set too, or it is somebody else's; NULL */
-    const char *local_rank, *local_size;   /* among the ranks of the host; may be missing */
+    const char *name, *rank, *size, *must; /* must: a variable that must also be set, or NULL */
+    const char *local_rank, *local_size;   /* among the ranks of the host; may be unset */
     const char *how;                       /* the option that fills host after host */
 } schedulers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -46,7 +46,8 @@ static const char *first_of(mr_env_fn env, const char *a, const char *b)
     return v && v[0] ? v : env(b);
 }
 
-/* From the best source there is; nothing when nobody tells. */
+/* The host of each rank: from the command line, from Slurm, or from PBS. Leaves *out empty if none of them has a list.
+ * */
 static mr_status *find_hosts(mr_env_fn env, const mr_hosts *given, mr_hosts *out)
 {
     const char *nodes = first_of(env, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"), *pbs = env("PBS_NODEFILE");
@@ -75,7 +76,7 @@ static bool one_host(const mr_ranks *r)
     return true;
 }
 
-/* Does what this rank knows of its place agree with the list? */
+/* Checks that the local rank that the scheduler gave us agrees with our list of hosts. */
 static mr_status *check_place(mr_env_fn env, const struct scheduler *s, const mr_ranks *r)
 {
     int64_t local, before = 0;
@@ -101,9 +102,9 @@ static mr_status *place_ranks(mr_env_fn env, const struct scheduler *s, const mr
     return one_host(r) ? all_here(r) : check_place(env, s, r);
 }
 
-/* ---- which job it is ---- */
+/* ---- the number of the job ---- */
 
-/* Slurm counts jobs, and steps within each; mpirun has a number or a name for each run. */
+/* Slurm numbers jobs, and the steps of each job. mpirun gives each run a number or a name, which we hash. */
 static void find_job(mr_env_fn env, const struct scheduler *s, mr_ranks *r)
 {
     static const char *const names[] = {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMI_JOBID"};

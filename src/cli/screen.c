@@ -1,7 +1,6 @@
-/* cli/screen.c -- what a person sees of a job.
+/* cli/screen.c -- writes the lines of tasks, and on a terminal a table below them.
  *
- * Invariant on a terminal: the cursor stands at the beginning of the line below the table, which is `height` lines
- * high. */
+ * Invariant on a terminal: the cursor is at the beginning of the line below the table, which is `height` lines high. */
 #include "cli/screen.h"
 
 #include <errno.h>
@@ -16,15 +15,15 @@
 
 enum { MAX_LINE = 1 << 16, MAX_PENDING = 1 << 20 };
 
-/* A terminal that knows them shows all between these two at once; others ignore them. */
+/* Terminals that support synchronized output show everything between these two at once; others ignore them. */
 #define FRAME_BEGIN "\x1b[?2026h\x1b[?25l"
 #define FRAME_END "\x1b[?25h\x1b[?2026l"
 
 struct mr_screen {
     bool table, color;
     bool one;       /* output and error are the same terminal */
-    int height;     /* of the table that is drawn */
-    mr_str pending; /* lines for above the table */
+    int height;     /* of the table on the screen */
+    mr_str pending; /* lines to write above the table */
     mr_str drawn;   /* the table */
 };
 
@@ -63,7 +62,7 @@ void mr_screen_write(int fd, const char *p, size_t n)
 
 /* ---- lines ---- */
 
-/* Workers in turn; parameter servers' lines, which are few, look like the rest. */
+/* A color for each task, in turn. */
 static const char *color_of(int number)
 {
     static const char *const colors[] = {"36", "32", "35", "34", "33", "96", "92", "95", "94", "93"};
@@ -80,7 +79,7 @@ static void compose_line(int number, const char *name, int width, mr_sv text, bo
     mr_str_appendz(out, color ? "\x1b[0m" : "");
 }
 
-/* On the terminal into the next frame; with so much in hand, now. */
+/* Writes a line, or with a table adds it to the next frame. If too much is pending, the frame is written now. */
 static void put_line(mr_screen *s, int stream, mr_str *line)
 {
     if (!s->table || (stream == 1 && !s->one)) {
@@ -137,7 +136,7 @@ static void go_up(const mr_screen *s, mr_str *out)
         mr_str_printf(out, "\x1b[%dA\r", s->height);
 }
 
-/* Every line of the frame clears what is behind it, so nothing has to be cleared before. */
+/* Each line clears the rest of its row, so the old frame need not be cleared first. */
 static void add_table(mr_screen *s, mr_str *out)
 {
     mr_sv rest = mr_str_view(&s->drawn), line;
@@ -148,6 +147,7 @@ static void add_table(mr_screen *s, mr_str *out)
     }
 }
 
+/* Replaces the table on the screen by the pending lines and the new table, with a single write. */
 static void write_frame(mr_screen *s)
 {
     mr_str out = {0};
@@ -161,7 +161,7 @@ static void write_frame(mr_screen *s)
     mr_str_deinit(&out);
 }
 
-/* A table that says the same again is not worth a frame. */
+/* Writes nothing if the table has not changed and no line is pending. */
 void mr_screen_draw(mr_screen *s, const mr_task_table *t)
 {
     struct winsize w;

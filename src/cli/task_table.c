@@ -1,6 +1,7 @@
-/* cli/task_table.c -- the tasks of a job as a table.
+/* cli/task_table.c -- prints the tasks of a job as a table.
  *
- * A line is composed in plain text and cut to the width; colours go around what is left, so they count no columns. */
+ * A line is composed in plain text and cut to the width. Escape sequences for color are added after that, because they
+ * take no columns. */
 #include "cli/task_table.h"
 
 #include <stdio.h>
@@ -16,9 +17,9 @@ static const struct {
 };
 
 typedef struct widths {
-    int name, host, step;          /* host 0: nobody has one, or there is no room */
-    bool judged, loss, left, restarts; /* somebody has them */
-    int columns;                   /* up to what a task waits for */
+    int name, host, step;          /* host 0: no task has one, or there is no room */
+    bool judged, loss, left, restarts; /* some task has a value */
+    int columns;                   /* before the text about what a task waits for */
     int width;                     /* of the terminal */
 } widths;
 
@@ -34,7 +35,7 @@ static int count_columns(const widths *w)
            (w->left ? 10 : 0) + (w->restarts ? 10 : 0) + (w->judged ? 25 : 0);
 }
 
-/* Leaves columns out until the rest fits. */
+/* Computes the widths of the columns, and leaves columns out until the rest fits. */
 static widths measure_widths(const mr_task_table *t, int width)
 {
     widths w = {.name = 4, .step = 4, .width = width};
@@ -57,8 +58,8 @@ static widths measure_widths(const mr_task_table *t, int width)
     return w;
 }
 
-/* Ends a line that was begun at `from`: cut to the width, so that the terminal never wraps it, with nothing in it that
- * would move the cursor, and in a colour. */
+/* Ends a line that starts at `from`: cuts it to the width, so that the terminal never wraps it, replaces control
+ * characters, which might move the cursor, and adds the color. */
 static void finish_line(mr_str *out, size_t from, int width, const char *color)
 {
     mr_str line = {0};
@@ -83,6 +84,7 @@ static void print_host(const widths *w, const char *host, mr_str *out)
         mr_str_printf(out, "%-*.*s  ", w->host, w->host, host ? host : "");
 }
 
+/* The line with the names of the columns. */
 static void print_head(const widths *w, bool color, mr_str *out)
 {
     size_t from = out->n;
@@ -102,7 +104,7 @@ static void print_head(const widths *w, bool color, mr_str *out)
     finish_line(out, from, w->width, color ? "1" : NULL);
 }
 
-/* How far it is: the loss, and the time that is left, as "1:02:03" or "2:03". */
+/* The loss, and the remaining time as "1:02:03" or "2:03". */
 static void print_progress(const widths *w, const mr_row *r, mr_str *out)
 {
     if (w->loss && r->loss == r->loss)
@@ -123,7 +125,7 @@ static void print_progress(const widths *w, const mr_row *r, mr_str *out)
     mr_str_printf(out, "%8s  ", text);
 }
 
-/* How it fares with the others. */
+/* Restarts, and the figures about waiting and staleness. */
 static void print_figures(const widths *w, const mr_row *r, mr_str *out)
 {
     if (w->restarts)
@@ -134,12 +136,13 @@ static void print_figures(const widths *w, const mr_row *r, mr_str *out)
         mr_str_printf(out, "%8s  %6s  %5s  ", "", "", "");
 }
 
-/* What it waits for goes on a separate line when it would be cut otherwise. */
+/* Whether the text about what the task waits for would be cut and needs a separate line. */
 static bool needs_own_line(const widths *w, const mr_row *r)
 {
     return w->columns + (int)strlen(r->waiting) >= w->width && r->waiting[0];
 }
 
+/* One task; with own_line, what it waits for follows on a second line. */
 static void print_row(const widths *w, const mr_row *r, bool own_line, bool color, mr_str *out)
 {
     size_t from = out->n;
@@ -171,7 +174,7 @@ static void print_row(const widths *w, const mr_row *r, bool own_line, bool colo
     finish_line(out, from, w->width, with);
 }
 
-/* " 2 serving, 30 training": what the rows from i on do. */
+/* Summarizes the rows from i on, which have no room: " and 32 more: 2 serving, 30 training". */
 static void print_rest(const mr_task_table *t, int i, int width, bool color, mr_str *out)
 {
     int count[MR_ROW_STATES] = {0};

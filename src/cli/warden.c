@@ -1,6 +1,7 @@
-/* cli/warden.c -- a small process that cleans up behind its maker.
+/* cli/warden.c -- a small process that cleans up after the process that started it.
  *
- * It reads group numbers from a pipe: g begins, -g is over.  The end of the pipe is the end of its maker. */
+ * It reads process group numbers from a pipe: g when a group starts, -g when it has ended. When the pipe ends, its
+ * parent has ended; the warden then kills the groups that are left and removes the folder. */
 #include "cli/warden.h"
 
 #include <dirent.h>
@@ -32,7 +33,7 @@ void mr_remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* ---- the warden's own life ---- */
+/* ---- the warden process ---- */
 
 static void note_group(pid_t *groups, int *n, pid_t g)
 {
@@ -60,7 +61,8 @@ static void keep_watch(int pipe, const char *folder)
     _exit(0);
 }
 
-/* Holds nothing of its maker's: not its terminal, not the pipes that others wait to see closed. */
+/* Gives up everything inherited from the parent: the terminal, signals, and descriptors. Others may wait for the
+ * inherited pipes to be closed. */
 static void detach_from_maker(int *pipe)
 {
     setsid();
@@ -76,6 +78,7 @@ static void detach_from_maker(int *pipe)
         _exit(1);
 }
 
+/* Forks the warden; this process keeps the end of the pipe to write. */
 mr_status *mr_warden_new(const char *folder, mr_warden **out)
 {
     int ends[2];

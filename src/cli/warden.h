@@ -1,7 +1,8 @@
-/* cli/warden.h -- a small process that outlives its maker by a moment, to clean up behind it.
+/* cli/warden.h -- a small process that cleans up after the process that started it, even if that is killed by SIGKILL.
  *
- * Even one that is killed by -9 leaves nothing: the warden sees its end by a closed pipe, kills the groups it was told of
- * and removes the folder of secrets.  It is in a session of its own, so that what kills its maker's group spares it. */
+ * The warden sees the end of its parent as the end of a pipe. It then kills the process groups that it knows and
+ * removes the folder of secrets. It runs in a separate session, so that a signal to the group of its parent does not
+ * reach it. */
 #ifndef MR_CLI_WARDEN_H
 #define MR_CLI_WARDEN_H
 
@@ -11,14 +12,14 @@
 
 typedef struct mr_warden mr_warden;
 
-/* folder: removed with the files in it, at the end; NULL: none. */
+/* folder: removed at the end with the files in it; NULL: none. */
 mr_status *mr_warden_new(const char *folder, mr_warden **out);
 void mr_warden_add(mr_warden *w, pid_t group);
-void mr_warden_remove(mr_warden *w, pid_t group); /* nothing of it lives any more */
-/* Ends it: whatever it still knows of goes too.  NULL is fine. */
+void mr_warden_remove(mr_warden *w, pid_t group); /* all its processes have ended */
+/* Ends the warden, which kills the groups that it still knows and removes the folder. NULL is allowed. */
 void mr_warden_free(mr_warden *w);
 
-/* A folder that has files only, and those. */
+/* Removes a folder that contains only files, and the files. */
 void mr_remove_folder(const char *folder);
 
 #endif
