@@ -1,7 +1,7 @@
-/* cli/convert.h -- graphs rewritten as files: the parts of `millrace convert`.
+/* cli/convert.h -- the rewrites of `millrace convert`: strip, freeze and quantize a graph.
  *
- * All work on GraphDef bytes, so that a graph with ops that are not known here can still be stripped, and what is not
- * understood is kept as it is. */
+ * All functions work on serialized GraphDefs, so a graph with unknown ops can still be stripped. Nodes that a rewrite
+ * does not concern are kept unchanged. */
 #ifndef MR_CLI_CONVERT_H
 #define MR_CLI_CONVERT_H
 
@@ -11,18 +11,19 @@
 #include "tensor/tensor.h"
 
 typedef MR_VEC(char *) mr_names; /* owned */
-void mr_names_split(const char *list, mr_names *out); /* at commas; NULL: none */
+void mr_names_split(const char *list, mr_names *out); /* splits at commas; list may be NULL */
 void mr_names_deinit(mr_names *n);
 
-/* Leaves what the outputs need; `inputs` (names of nodes) become placeholders, and what only checks or prints goes. */
+/* Keeps the nodes that the outputs need. Nodes named in `inputs` become placeholders; assertions and prints are
+ * removed. */
 mr_status *mr_strip_graph(mr_sv graph_def, const mr_names *inputs, const mr_names *outputs, mr_str *out);
-/* Calls among the outputs get another name, and Identities with theirs in front of them (X, X_1, ...), so that the names stay when
- * the calls go. */
+/* Renames function calls that are outputs, and adds Identity nodes with the old name for their results (X, X_1, ...).
+ * So the names of the outputs remain when the calls are inlined. */
 mr_status *mr_name_results(mr_sv graph_def, const mr_names *outputs, mr_str *out);
-/* Every variable becomes a constant: `values` has the tensor (mr_tensor *) of each by its name.  INVALID_ARGUMENT for one that has
- * none, or is changed by what is left of the graph. */
+/* Replaces every variable by a constant. `values` maps the name of each variable to its mr_tensor. INVALID_ARGUMENT if
+ * a variable has no value, or if a node of the graph may change it. */
 mr_status *mr_freeze_graph(mr_sv graph_def, const mr_map *values, mr_str *out);
-/* Float constants of at least `least` elements become 8-bit ones behind a Dequantize. */
+/* Replaces float constants of at least `least` elements by 8-bit constants followed by a Dequantize node. */
 mr_status *mr_quantize_graph(mr_sv graph_def, int64_t least, mr_str *out, int *n_changed);
 
 #endif

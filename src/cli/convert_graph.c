@@ -1,6 +1,7 @@
-/* cli/convert_graph.c -- stripping, freezing and shrinking graphs: node by node, from bytes to bytes.
+/* cli/convert_graph.c -- strips, freezes and quantizes graphs, from a serialized GraphDef to a serialized GraphDef.
  *
- * A node that stays is written as it was; a new one is put together field by field. */
+ * Each function decodes the graph, goes through its nodes in order and writes the result with a protobuf writer. A node
+ * that stays is written unchanged; a new node is written field by field. The writer keeps the first error (o->st). */
 #include <math.h>
 
 #include "base/memory.h"
@@ -43,7 +44,7 @@ static mr_status *read_graph(mr_sv bytes, graph_def **out)
     return mr_message_unpack(&tensorflow__graph_def__descriptor, bytes, "GraphDef", (ProtobufCMessage **)out);
 }
 
-/* By name: index + 1. */
+/* Maps the name of each node to its index + 1; NULL (0) means that there is no such node. */
 static void index_nodes(const graph_def *d, mr_map *out)
 {
     out->borrow_keys = true;
@@ -51,7 +52,7 @@ static void index_nodes(const graph_def *d, mr_map *out)
         mr_map_putz(out, d->node[i]->name, (void *)(i + 1));
 }
 
-/* The node an input leads to, or an output's name means. */
+/* The name of the node in an input ("^a", "a:1") or in the name of an output. */
 static mr_sv node_of(const char *input)
 {
     mr_tensor_name t;
@@ -144,7 +145,7 @@ static void put_const(writer *o, const char *name, const char *device, const mr_
     mr_str_deinit(&bytes);
 }
 
-/* What follows the nodes. */
+/* Writes the fields that follow the nodes and returns the first error; the caller owns it. */
 static mr_status *end_graph(writer *o, const graph_def *d)
 {
     const struct {
@@ -179,13 +180,15 @@ static bool is_named(const mr_names *names, const char *name)
     return false;
 }
 
-/* Inputs of a node that count: none of one that becomes a placeholder, and none that is only waited for and only checks. */
+/* Whether an input must be kept: a control input from a node that only checks or prints is dropped. */
 static bool input_counts(const graph_def *d, const mr_map *at, const char *input)
 {
     const node_def *from = find_node(d, at, node_of(input));
     return !(input[0] == '^' && from && only_checks(from));
 }
 
+/* Sets keep[i] for each node that the outputs depend on. The inputs of a node that becomes a placeholder are not
+ * followed. */
 static mr_status *mark_needed(const graph_def *d, const mr_map *at, const mr_names *inputs, const mr_names *outputs, bool *keep)
 {
     MR_VEC(size_t) todo = {0};
@@ -244,7 +247,7 @@ static void put_identity(writer *o, const node_def *n, const char *input, int ty
     mr_pb_end(&o->w, mark);
 }
 
-/* The node without the controls that only checked. */
+/* Writes a node without the control inputs that are dropped. A node that passes its input on becomes an Identity. */
 static void put_stripped(writer *o, const graph_def *d, const mr_map *at, node_def *n)
 {
     size_t k = 0;
@@ -259,12 +262,12 @@ static void put_stripped(writer *o, const graph_def *d, const mr_map *at, node_d
     keep_node(o, n);
 }
 
-/* ---- functions that are still called ---- */
+/* ---- removing functions that are not called ---- */
 
 typedef Tensorflow__FunctionDef function_def;
 
 typedef struct callees {
-    mr_map at; /* name: index + 1 */
+    mr_map at; /* name of a function: index + 1 */
     bool *keep;
     MR_VEC(size_t) todo;
 } callees;
@@ -294,7 +297,8 @@ static void need_of_node(callees *c, const node_def *n)
         need_of_value(c, n->attr[i]->value);
 }
 
-/* With what they call in turn, and their gradients. */
+/* Removes from the library all functions that the kept nodes do not call, directly or through other functions or their
+ * gradients. */
 static void drop_functions(graph_def *d, const bool *keep_node)
 {
     Tensorflow__FunctionDefLibrary *l = d->library;
@@ -351,7 +355,7 @@ mr_status *mr_strip_graph(mr_sv bytes, const mr_names *inputs, const mr_names *o
 
 static bool is_call(const node_def *n) { return op_is(n, "PartitionedCall") || op_is(n, "StatefulPartitionedCall"); }
 
-/* The input as it is when node `was` is called `now`; of the message's arena. */
+/* The input after node `was` is renamed to `now`. A new string is allocated in the arena. */
 static char *renamed_input(mr_arena *a, char *input, const char *was, const char *now)
 {
     mr_sv node = node_of(input);
@@ -373,7 +377,7 @@ static void rename_node(graph_def *d, node_def *n, const char *now)
             d->node[i]->input[k] = renamed_input(a, d->node[i]->input[k], was, n->name);
 }
 
-/* Identities for the results: the first has the call's own name. */
+/* Writes an Identity for each result of a call; the first one gets the name that the call had. */
 static void put_results(writer *o, const char *name, const node_def *call)
 {
     const Tensorflow__AttrValue *types = attr_of(call, "Tout");
@@ -418,7 +422,7 @@ mr_status *mr_name_results(mr_sv bytes, const mr_names *outputs, mr_str *out)
 static bool is_handle(const node_def *n) { return op_is(n, "VarHandleOp"); }
 static bool is_ref_variable(const node_def *n) { return op_is(n, "VariableV2") || op_is(n, "Variable"); }
 
-/* Who may take a variable that has become a constant. */
+/* Whether the node only reads the variable, so that it also works with a constant. */
 static bool may_read(const node_def *n, const node_def *variable)
 {
     return is_handle(variable) ? op_is(n, "ReadVariableOp") || op_is(n, "ResourceGather")
@@ -446,7 +450,7 @@ static mr_status *put_frozen(writer *o, const node_def *n, const mr_map *values)
     return NULL;
 }
 
-/* Gather in place of ResourceGather: the same inputs, and an axis. */
+/* Writes a GatherV2 in place of a ResourceGather: the same inputs, and axis 0. */
 static void put_gather(writer *o, const node_def *n)
 {
     char *axis = mr_printf("%s/axis", n->name);
@@ -496,7 +500,8 @@ typedef struct range {
     float min, max;
 } range;
 
-/* With zero in it, and with a step that divides min: so zero stays zero. */
+/* The range of the 8-bit values. It contains 0, and min is a multiple of the step, so that 0 is represented exactly.
+ * False if the values are not finite or all 0. */
 static bool find_range(const mr_tensor *t, range *out)
 {
     float lo = 0, hi = 0;
@@ -535,6 +540,7 @@ static void put_scalar(writer *o, const char *name, const char *device, float v)
     mr_tensor_unref(t);
 }
 
+/* Writes the 8-bit constant, its range, and a Dequantize with the name of the original constant. */
 static mr_status *put_quantized(writer *o, const node_def *n, const mr_tensor *t, range r)
 {
     mr_tensor *q;
@@ -558,7 +564,7 @@ static mr_status *put_quantized(writer *o, const node_def *n, const mr_tensor *t
     return NULL;
 }
 
-/* The value of a constant of many floats; NULL for anything else. */
+/* The value of a float constant with at least `least` elements; *out is NULL for any other node. */
 static mr_status *weights_of(const node_def *n, int64_t least, mr_tensor **out)
 {
     const Tensorflow__AttrValue *v = op_is(n, "Const") ? attr_of(n, "value") : NULL;

@@ -1,4 +1,6 @@
-/* cli/file_kind.c -- tells files of TensorFlow apart: by where they are, by their names, then by their bytes. */
+/* cli/file_kind.c -- finds out what kind of TensorFlow file a path is.
+ *
+ * Folders are searched for models and checkpoints. Files are recognized by their names first, then by their bytes. */
 #include <string.h>
 
 #include "base/file.h"
@@ -21,7 +23,7 @@ static bool ends_with(const char *s, const char *end)
 
 bool mr_file_is_text(const char *path) { return ends_with(path, ".pbtxt") || ends_with(path, ".txt"); }
 
-/* The first record's length carries a checksum of its own: nothing else looks like it. */
+/* Whether the file starts with a TFRecord: the length of a record has a checksum, which no other file matches. */
 static bool begins_a_record(mr_file *f)
 {
     uint8_t head[MR_RECORD_HEADER];
@@ -34,7 +36,7 @@ static bool begins_a_record(mr_file *f)
     return !st && mr_crc32c_mask(mr_crc32c(head, 8)) == crc;
 }
 
-/* An event file's first event tells the version of the format. */
+/* Whether the first record is an Event with the version of the format, as in every event file. */
 static bool first_is_event(const char *path)
 {
     mr_record_reader *r = NULL;
@@ -57,7 +59,7 @@ static bool first_is_event(const char *path)
     return is;
 }
 
-/* The first message of field 1 in a message, and in that its field 1; false when there is none. */
+/* Finds the first field 1 of a message, and in that its first field 1; false if there is none. */
 static bool first_of_first(mr_sv bytes, mr_sv *out)
 {
     mr_pb_reader p, inner;
@@ -86,8 +88,9 @@ static bool first_of_first(mr_sv bytes, mr_sv *out)
  *     GraphDef      1 nodes, many       2 a library of functions  3 a number, no longer written  4 versions
  *     MetaGraphDef  1 what it is, once  2 a GraphDef              3 how it is saved              4 collections  5, ...
  *
- * Where that leaves it open, field 2 decides: a GraphDef begins with a node, whose first field is its name; a library
- * with a function, whose first field is a message, which begins with a byte that no name has. */
+ * If the field numbers do not decide, field 2 does. If it is a GraphDef, it begins with a node, whose first field is
+ * its name. If it is a library, it begins with a function, whose first field is a message; that begins with a byte
+ * ('\n') that no name has. */
 static bool is_meta_graph(mr_sv bytes)
 {
     mr_pb_reader p;
@@ -124,7 +127,7 @@ static mr_status *kind_of_bytes(const char *path, mr_file_kind *kind)
         *kind = first_is_event(path) ? MR_FILE_EVENTS : MR_FILE_RECORDS;
         return NULL;
     }
-    if (mr_table_is(path)) { /* what is no index of a bundle (those have a name) is a checkpoint of the first format */
+    if (mr_table_is(path)) { /* not the index of a bundle, which ends in .index: a V1 checkpoint */
         *kind = MR_FILE_CHECKPOINT;
         return NULL;
     }
@@ -144,8 +147,8 @@ static bool any_file_matches(const char *pattern)
     return any;
 }
 
-/* What to open for the checkpoint of a prefix, or NULL.  One of the first format is a file of that name, a pattern of
- * its files, or files whose names go on with -00000-of-00002. */
+/* The path to open for the checkpoint with this prefix, or NULL; the caller owns it. A V1 checkpoint is a file of that
+ * name, a pattern for its files, or files with the suffix -00000-of-00002. */
 static char *checkpoint_at(const char *prefix)
 {
     if (mr_bundle_exists(prefix) || any_file_matches(prefix))
@@ -157,7 +160,7 @@ static char *checkpoint_at(const char *prefix)
     return NULL;
 }
 
-/* The number that a name ends in, behind its last dash (model.ckpt-123), or the whole of it (00000123); -1: none. */
+/* The number after the last dash of a name (model.ckpt-123), or the name itself as a number (00000123); -1: none. */
 static int64_t number_of(mr_sv name)
 {
     int64_t v = 0;
@@ -174,8 +177,8 @@ static int64_t number_of(mr_sv name)
     return v;
 }
 
-/* Of the files that match, the one with the highest number in its name (without the last n_end bytes), else the last by
- * name; `fits` (may be NULL) decides which count.  NULL: none. */
+/* The matching file with the highest number in its name, ignoring the last n_end bytes; among equal ones, the last by
+ * name. Only files that `fits` accepts count; it may be NULL. NULL if there is none; the caller owns the result. */
 static char *find_highest(const char *dir, const char *pattern, size_t n_end, bool (*fits)(const char *path))
 {
     mr_file_names names = {0};
@@ -201,7 +204,7 @@ static bool is_numbered(const char *path) { return number_of(mr_path_basename(pa
 
 static bool is_model_version(const char *path) { return is_numbered(path) && mr_saved_model_exists(path); }
 
-/* The newest checkpoint of a folder as its prefix, or NULL. */
+/* The prefix of the newest checkpoint in a folder, or NULL; the caller owns it. */
 static char *newest_index(const char *dir)
 {
     char *found = find_highest(dir, "*.index", strlen(".index"), NULL);
@@ -217,8 +220,8 @@ static bool is_export_version(const char *path)
     return index != NULL;
 }
 
-/* A folder without a `checkpoint` file: one with copied checkpoints, or one that is served, with a folder for each
- * version that holds a SavedModel or, as before there were SavedModels, a checkpoint.  NULL: none of them. */
+/* What to open in a folder without a `checkpoint` file. The folder may contain copied checkpoints, or a subfolder for
+ * each version of a served model, with a SavedModel or (older exports) a checkpoint. NULL if it contains neither. */
 static char *find_unlisted(const char *dir, mr_file_kind *kind)
 {
     *kind = MR_FILE_CHECKPOINT;
@@ -235,7 +238,7 @@ static char *find_unlisted(const char *dir, mr_file_kind *kind)
     return found;
 }
 
-/* A folder: a model, or models or checkpoints of which the newest is meant. */
+/* A folder is a SavedModel, or contains several models or checkpoints; the newest one is meant. */
 static mr_status *kind_of_folder(const char *dir, mr_file_kind *kind, char **path)
 {
     mr_checkpoint_state s;
@@ -249,12 +252,12 @@ static mr_status *kind_of_folder(const char *dir, mr_file_kind *kind, char **pat
         const char *newest = mr_vec_last(&s.paths);
         *kind = MR_FILE_CHECKPOINT;
         char *where = mr_checkpoint_resolve(dir, newest);
-        if (!(*path = checkpoint_at(where))) { /* the folder was moved since */
+        if (!(*path = checkpoint_at(where))) { /* the folder was moved after the file was written */
             mr_free(where);
             where = mr_checkpoint_resolve(dir, mr_path_basename(newest).p);
             *path = checkpoint_at(where);
         }
-        if (!*path) /* opening it says what is missing */
+        if (!*path) /* opening it reports what is missing */
             *path = mr_strdup(where);
         mr_free(where);
     }
@@ -267,6 +270,7 @@ static mr_status *kind_of_folder(const char *dir, mr_file_kind *kind, char **pat
 
 static char *copy_without_end(const char *s, size_t n_end) { return mr_strndup(s, strlen(s) - n_end); }
 
+/* The name decides before the bytes do. */
 mr_status *mr_file_kind_of(const char *file, mr_file_kind *kind, char **path)
 {
     mr_sv base = mr_path_basename(file), dir = mr_path_dirname(file);

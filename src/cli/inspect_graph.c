@@ -1,6 +1,6 @@
-/* cli/inspect_graph.c -- what a graph takes, gives and is made of; MetaGraphs and SavedModels around one.
+/* cli/inspect_graph.c -- describes the inputs, outputs and ops of a graph, and of MetaGraphs and SavedModels.
  *
- * A graph with ops that are not known here cannot be imported; then what its NodeDefs say is all there is to tell. */
+ * A graph with unknown ops cannot be imported; then only its NodeDefs are described. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "store/saved_model.h"
 #include "wire/message.h"
 
-/* ---- ops by how often they occur ---- */
+/* ---- ops by frequency ---- */
 
 typedef struct op_count {
     const char *op;
@@ -73,7 +73,7 @@ static bool is_variable(const mr_node *n)
     return mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
 }
 
-/* Nobody reads it or waits for it, and it is a value: what a graph gives. */
+/* Whether the node is an output of the graph: it has a value that no other node uses. */
 static bool is_output(const mr_node *n, const bool *used)
 {
     return n->n_out > 0 && !used[n->id] && !is_input(n) && !is_variable(n) && !mr_dtype_is_ref(n->out_types[0]);
@@ -97,7 +97,7 @@ static void add_row(mr_columns *c, const char *what, const mr_node *n, int out)
     const mr_pshape *shape = n->out_shapes[out];
     int type = n->out_types[out];
     const mr_handle_info *h = n->out_handles ? n->out_handles[out] : NULL;
-    if (h && h->n == 1) { /* of what the handle stands for */
+    if (h && h->n == 1) { /* show the type and shape of what the handle refers to */
         type = h->parts[0].dtype;
         shape = h->parts[0].shape;
     }
@@ -118,7 +118,7 @@ static double const_bytes(const mr_graph *g, int *n)
     return bytes;
 }
 
-/* What a graph takes, then what it keeps, then what it gives; at most `most` lines of each. */
+/* Prints the inputs, variables and outputs, at most `most` lines of each. */
 static void print_ends(const mr_graph *g, int most, mr_str *out)
 {
     static const char *const names[] = {"input", "variable", "output"};
@@ -165,8 +165,9 @@ static void print_graph(const mr_graph *g, const mr_inspect_options *o, mr_str *
     mr_map_deinit(&at);
 }
 
-/* ---- one that could not ---- */
+/* ---- a graph that could not be imported ---- */
 
+/* Describes a graph from its NodeDefs. `why` is the error of the import. */
 static mr_status *print_raw(mr_sv graph_def, const mr_status *why, mr_str *out)
 {
     Tensorflow__GraphDef *d;

@@ -1,4 +1,4 @@
-/* cli/inspect_records.c -- what is in checkpoints, TFRecord and event files. */
+/* cli/inspect_records.c -- describes the contents of checkpoints, TFRecord files and event files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -47,10 +47,10 @@ mr_status *mr_inspect_checkpoint(const char *prefix, mr_str *out)
 
 /* ---- records ---- */
 
-typedef struct column { /* a feature or tag, over all records */
+typedef struct column { /* statistics of one feature or tag over all records */
     char *name;
     const char *kind;
-    int64_t records, values, least, most; /* values an example */
+    int64_t records, values, least, most; /* least, most: values per example */
     double first, last;                   /* of scalars */
     int64_t first_step, last_step;
 } column;
@@ -98,7 +98,7 @@ static void note_feature(columns *c, const char *name, const Tensorflow__Feature
     k->most = MR_MAX(k->most, (int64_t)n);
 }
 
-/* A record is an Example when it is one and has a feature: any bytes may be in a TFRecord. */
+/* Counts the features of a record. False if it is not an Example with a feature; a TFRecord may contain any bytes. */
 static bool note_example(columns *c, mr_sv record)
 {
     Tensorflow__Example *e;

@@ -4,11 +4,12 @@
 
 #include "dist/cluster.h"
 
-/* A new folder, below XDG_RUNTIME_DIR or /tmp; mr_free, after mr_remove_folder. */
+/* Makes a new folder below XDG_RUNTIME_DIR or /tmp. The caller calls mr_remove_folder and frees the path. */
 mr_status *mr_secrets_folder(char **out);
-/* 32 random bytes that tasks of one host show each other, and with keys a CA and a certificate for each task. */
+/* Writes a token of 32 random bytes, with which tasks on one host identify themselves to each other; with `keys`, also
+ * a CA and a certificate for each task. */
 mr_status *mr_secrets_make(const mr_cluster *c, const char *folder, bool keys);
-/* What one task needs of it, as records for its agent (cli/agent.h): never the CA's key. */
+/* Appends what one task needs as records for its agent (cli/agent.h); never the key of the CA. */
 mr_status *mr_secrets_send(const char *folder, const char *task, bool keys, mr_str *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli/trace_report.c -- what `millrace launch --trace FOLDER` makes of the traces its tasks wrote. */
+/* cli/trace_report.c -- merges the traces of `millrace launch --trace FOLDER` and reports on them. */
 #include "cli/trace_report.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { STEPS_TOLD = 4 };
 
-/* Only what a tracer writes: worker-I.step-N.pb and worker-I.update-N.pb. */
+/* Removes a file only if a tracer wrote it: worker-I.step-N.pb or worker-I.update-N.pb. */
 static mr_status *remove_old(void *ctx, const char *name)
 {
     int worker;

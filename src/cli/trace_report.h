@@ -4,10 +4,10 @@
 
 #include "base/status.h"
 
-/* Makes the folder, and removes what an earlier job left there; *path is its full name (mr_free). */
+/* Makes the folder and removes the traces of earlier jobs from it. *path is its absolute path; the caller owns it. */
 mr_status *mr_trace_folder_begin(const char *folder, char **path);
-/* Writes FOLDER/trace.json of all, and tells on stderr where the time went; or why there is no trace, which is no fault of the
- * job. */
+/* Merges all traces into FOLDER/trace.json and prints on stderr where the time went. If that fails, prints why; the job
+ * is not affected. */
 void mr_trace_folder_end(const char *path);
 
 #endif
