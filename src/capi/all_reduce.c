@@ -4,7 +4,7 @@
 static mr_status *check(const mr_all_reduce_options *a)
 {
     if (a->join_ms > MR_CAPI_MOST_MS || a->settle_ms > MR_CAPI_MOST_MS || a->exchange_ms > MR_CAPI_MOST_MS)
-        return mr_invalid("The times of an all-reduce are at most %lld ms", (long long)MR_CAPI_MOST_MS);
+        return mr_invalid("The times of an all-reduce must be at most %lld ms", (long long)MR_CAPI_MOST_MS);
     return NULL;
 }
 
@@ -75,7 +75,7 @@ void mr_model_on_worker(mr_model *m, const mr_cluster_task *t)
     if (!m)
         return;
     if (!mr_cluster_task_is_worker(t)) {
-        mr_scope_fail(&m->net->s, mr_invalid("A model is trained by workers; this process is none"));
+        mr_scope_fail(&m->net->s, mr_invalid("Only workers train a model, and this process is not a worker"));
         return;
     }
     char *worker = mr_printf("/job:%s/task:%d", t->def.job, t->def.task);

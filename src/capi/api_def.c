@@ -175,7 +175,7 @@ static mr_status *merge_order(api_def *d, const api_def *more)
                occurs(d->arg_order, d->n_arg_order, more->arg_order[i]);
     if (!same)
         return mr_error(MR_FAILED_PRECONDITION,
-                        "Invalid arg_order for %s: all of its %zu arguments are to be in it, once",
+                        "Invalid arg_order for %s: it must contain each of the %zu arguments once",
                         d->graph_op_name, d->n_arg_order);
     d->arg_order = more->arg_order;
     return NULL;
@@ -283,7 +283,7 @@ void TF_ApiDefMapPut(TF_ApiDefMap *api_def_map, const char *text, size_t text_le
 {
     mr_status *st = NULL;
     if (!api_def_map || (text_len && !text))
-        st = mr_invalid("There is no map, or no text");
+        st = mr_invalid("api_def_map or text is NULL");
     else if (api_def_map->asked)
         st = mr_error(MR_FAILED_PRECONDITION,
                       "TF_ApiDefMapPut cannot be called after TF_ApiDefMapGet has been called.");
@@ -349,7 +349,7 @@ TF_Buffer *TF_ApiDefMapGet(TF_ApiDefMap *api_def_map, const char *name, size_t n
     mr_str bytes = {0};
     mr_status *st = NULL;
     if (!api_def_map || (name_len && !name))
-        st = mr_invalid("There is no map, or no name");
+        st = mr_invalid("api_def_map or name is NULL");
     if (!st)
         rename_all(api_def_map);
     const api_def *d = st ? NULL : mr_map_get(&api_def_map->by_name, (mr_sv){name, name_len});

@@ -23,7 +23,7 @@ static const mr_attr *look_up(const TF_Operation *oper, const char *name, mr_att
 
 static mr_status *check_args(const TF_Operation *oper, const char *name)
 {
-    return oper && name ? NULL : mr_invalid("There is no operation, or no attr, to look at");
+    return oper && name ? NULL : mr_invalid("oper or attr_name is NULL");
 }
 
 /* For the functions that answer INVALID_ARGUMENT. */
@@ -169,7 +169,7 @@ static mr_status *give_strings(const mr_attr *v, void **values, size_t *lengths,
                                char *storage, size_t room)
 {
     if (!values || !lengths)
-        return mr_invalid("No room for the strings");
+        return mr_invalid("values or lengths is NULL");
     for (int i = 0; i < count(v, MR_ATTR_STRING, max); i++) {
         size_t n = v->ss[i].n;
         values[i] = storage;
@@ -238,7 +238,7 @@ static mr_status *give_shapes(const mr_attr *v, int64_t **dims, int *num_dims, i
                               int64_t *storage, int room)
 {
     if (!dims || !num_dims)
-        return mr_invalid("No room for the shapes");
+        return mr_invalid("dims or num_dims is NULL");
     for (int i = 0; i < MR_MIN(v->n, max); i++) {
         const mr_pshape *s = v->shapes[i];
         dims[i] = storage;

@@ -17,7 +17,7 @@ static mr_status *no_memory(const char *attr, int n)
 
 static mr_status *bad_list(const char *attr, int n)
 {
-    return mr_invalid("A list of %d values for attr '%s' is not there", n, attr);
+    return mr_invalid("The list of values for attr '%s' is NULL, or its length %d is negative", attr, n);
 }
 
 /* The arguments that every function here has; a list comes with its length, else n is 0. */
@@ -26,7 +26,7 @@ static bool usable(TF_OperationDescription *desc, const char *attr, const void *
     if (!desc)
         return false;
     if (!attr)
-        fail(desc, mr_invalid("An attr has no name"));
+        fail(desc, mr_invalid("attr_name is NULL"));
     else if (n < 0 || (n && !values))
         fail(desc, bad_list(attr, n));
     else
@@ -130,7 +130,7 @@ void TF_SetAttrStringList(TF_OperationDescription *desc, const char *attr_name,
         if (values[i])
             s[i] = (mr_sv){values[i], lengths[i]};
         else if (lengths[i])
-            fail(desc, mr_invalid("String %d for attr '%s' is not there", i, attr_name));
+            fail(desc, mr_invalid("String %d for attr '%s' is NULL", i, attr_name));
     mr_nb_attr(desc->b, attr_name, mr_a_strs(num_values, s));
     mr_free(s);
 }
@@ -162,7 +162,7 @@ static mr_status *make_shape(mr_arena *a, const char *attr, const int64_t *dims,
     if (n < 0)
         return NULL;
     if (n > MR_MAX_RANK || (n && !dims))
-        return mr_invalid("Shape of rank %d for attr '%s', the most is %d", n, attr, MR_MAX_RANK);
+        return mr_invalid("The shape for attr '%s' is NULL, or its rank %d is larger than %d", attr, n, MR_MAX_RANK);
     for (int i = 0; i < n; i++)
         if (dims[i] < -1)
             return mr_invalid("Dimension %d of the shape for attr '%s' is %lld", i, attr,
@@ -211,7 +211,7 @@ static mr_status *check_args(const TF_OperationDescription *desc, const char *at
                              const void *values, int n)
 {
     if (!desc || !attr)
-        return mr_invalid("There is no operation, or no attr, to set");
+        return mr_invalid("desc or attr_name is NULL");
     return n < 0 || (n && !values) ? bad_list(attr, n) : NULL;
 }
 

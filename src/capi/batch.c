@@ -14,7 +14,7 @@ struct mr_batch_job {
     mr_batch_driver *driver; /* NULL: it does not drive */
 };
 
-static mr_status *no_job(void) { return mr_invalid("There is no batch job"); }
+static mr_status *no_job(void) { return mr_invalid("The batch job is NULL"); }
 
 mr_batch_job *mr_batch_job_new(mr_model *m, TF_Output loss, const TF_Output *inputs, int ninputs)
 {
@@ -25,7 +25,8 @@ mr_batch_job *mr_batch_job_new(mr_model *m, TF_Output loss, const TF_Output *inp
     mr_scope *s = &m->net->s;
     mr_model_arg(m, loss);
     if (ninputs < 0 || (ninputs && !inputs))
-        mr_scope_fail(s, mr_invalid("A batch job of %d inputs is not there", ninputs));
+        mr_scope_fail(s,
+                      mr_invalid("The list of inputs of a batch job is NULL, or its length %d is negative", ninputs));
     for (int i = 0; i < ninputs && mr_scope_ok(s); i++)
         mr_model_arg(m, inputs[i]);
     if (mr_scope_ok(s)) {
@@ -56,7 +57,8 @@ static mr_status *check_session(const mr_batch_job *j, const TF_Session *session
 {
     if (!session)
         return mr_invalid("A batch job needs a session");
-    return session->graph == j->graph ? NULL : mr_invalid("The session is of another graph than the batch job's model");
+    return session->graph == j->graph ? NULL
+                                      : mr_invalid("The session and the model of the batch job have different graphs");
 }
 
 /* ---- the driver ---- */
@@ -66,7 +68,8 @@ static mr_status *drive(mr_batch_job *j, TF_Session *session, const mr_batch_job
     mr_mirror_values v = {0};
     MR_TRY(check_session(j, session));
     if (j->driver)
-        return mr_error(MR_FAILED_PRECONDITION, "The batch job drives already, at %s", mr_batch_driver_address(j->driver));
+        return mr_error(MR_FAILED_PRECONDITION, "The batch job already has a driver, at %s",
+                        mr_batch_driver_address(j->driver));
     mr_status *st = mr_mirror_values_init(&j->mirror, &v);
     if (!st)
         st = mr_mirror_read(&j->mirror, session->session, &v);
@@ -89,7 +92,9 @@ const char *mr_batch_job_address(const mr_batch_job *j) { return j && j->driver 
 
 static mr_status *check_driver(const mr_batch_job *j)
 {
-    return !j ? no_job() : j->driver ? NULL : mr_error(MR_FAILED_PRECONDITION, "The batch job does not drive");
+    return !j          ? no_job()
+           : j->driver ? NULL
+                       : mr_error(MR_FAILED_PRECONDITION, "The batch job has no driver; call mr_batch_job_drive first");
 }
 
 double mr_batch_job_step(mr_batch_job *j, TF_Status *status)
@@ -175,7 +180,7 @@ void mr_batch_job_work(mr_batch_job *j, TF_Session *session, const mr_batch_work
     if (!st)
         st = check_session(j, session);
     if (!st && (!w.driver || !w.partition))
-        st = mr_invalid("A worker of a batch needs a driver and a source of partitions");
+        st = mr_invalid("A worker of a batch job needs the address of a driver and a function that loads partitions");
     if (!st)
         st = mr_batch_worker_run(&(mr_batch_worker){&j->mirror, session->session, w.driver, j->inputs, j->n_inputs, take_partition,
                                                     &(source){&w, j->n_inputs}});

@@ -60,7 +60,7 @@ mr_status *mr_capi_buffer_fill(TF_Buffer *out, mr_str *s)
         return NULL;
     mr_str_deinit(s);
     return out ? mr_invalid("Passing non-empty TF_Buffer is invalid.")
-               : mr_invalid("There is no buffer to fill");
+               : mr_invalid("The buffer to fill is NULL");
 }
 
 TF_Buffer *mr_capi_buffer_new(mr_str *s)

@@ -12,7 +12,7 @@ struct TF_CheckpointReader {
 TF_CheckpointReader *TF_NewCheckpointReader(const char *filename, TF_Status *status)
 {
     mr_checkpoint *c = NULL;
-    mr_status *st = filename ? mr_checkpoint_open(filename, &c) : mr_invalid("There is no file");
+    mr_status *st = filename ? mr_checkpoint_open(filename, &c) : mr_invalid("filename is NULL");
     mr_capi_set_status(status, st);
     if (st)
         return NULL;
@@ -38,7 +38,7 @@ void TF_DeleteCheckpointReader(TF_CheckpointReader *reader)
 
 static mr_status *look_up(TF_CheckpointReader *r, const char *name, mr_checkpoint_entry *e)
 {
-    return r && name ? mr_checkpoint_lookup(r->c, mr_sv_of(name), e) : mr_invalid("There is no reader, or no name");
+    return r && name ? mr_checkpoint_lookup(r->c, mr_sv_of(name), e) : mr_invalid("reader or name is NULL");
 }
 
 /* For functions without a status. */
@@ -90,7 +90,7 @@ TF_Tensor *TF_CheckpointReaderGetTensor(TF_CheckpointReader *reader, const char 
 {
     mr_tensor *t = NULL;
     mr_status *st = reader && name ? mr_checkpoint_read(reader->c, mr_sv_of(name), NULL, &t)
-                                   : mr_invalid("There is no reader, or no name");
+                                   : mr_invalid("reader or name is NULL");
     mr_capi_set_status(status, st);
     return mr_capi_tensor_new(t);
 }

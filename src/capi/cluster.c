@@ -26,7 +26,7 @@ static mr_status *def_from_environment(mr_server_def *def)
 {
     const char *text = getenv("TF_CONFIG");
     if (!text || !text[0])
-        return mr_invalid("There are no hosts, and TF_CONFIG is not set");
+        return mr_invalid("Give ps_hosts and worker_hosts, or set TF_CONFIG");
     return mr_server_def_from_json(mr_sv_of(text), def);
 }
 
@@ -36,7 +36,7 @@ static mr_status *start_task(mr_cluster_task *t, const mr_cluster_options *o)
     if (st)
         return mr_status_prepend(st, "cluster: ");
     if (mr_cluster_find(&t->def.cluster, mr_sv_of(t->def.job), t->def.task) < 0)
-        return mr_invalid("cluster: task %d of job '%s' is not in it", t->def.task, t->def.job);
+        return mr_invalid("cluster: it has no task %d of job '%s'", t->def.task, t->def.job);
     mr_server_options with = {.zookeeper = o->zookeeper, .zookeeper_ms = o->zookeeper_ms, .address = o->address};
     MR_TRY(mr_server_new(&t->def, &with, &t->server));
     MR_TRY(mr_server_start(t->server));
@@ -91,7 +91,7 @@ int mr_cluster_task_num_ps(const mr_cluster_task *t) { return t ? mr_cluster_cou
 
 void mr_cluster_task_serve(mr_cluster_task *t, TF_Status *status)
 {
-    mr_capi_set_status(status, t ? mr_server_join(t->server) : mr_invalid("There is no task"));
+    mr_capi_set_status(status, t ? mr_server_join(t->server) : mr_invalid("The task is NULL"));
 }
 
 void mr_cluster_task_stop(mr_cluster_task *t)
@@ -122,7 +122,7 @@ void mr_replicate(mr_model *m, const mr_cluster_task *t, mr_placement placement)
     if (!m)
         return;
     if (!mr_cluster_task_is_worker(t)) {
-        mr_scope_fail(&m->net->s, mr_invalid("A model is replicated on workers; this process is none"));
+        mr_scope_fail(&m->net->s, mr_invalid("Only workers replicate a model, and this process is not a worker"));
         return;
     }
     char *worker = mr_printf("/job:%s/task:%d", t->def.job, t->def.task);
@@ -173,7 +173,7 @@ TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *losses, int num_l
         return NULL;
     mr_lock(&m->graph->mu);
     if (num_losses < 1 || !losses)
-        mr_scope_fail(&m->net->s, mr_invalid("%d losses to minimize", num_losses));
+        mr_scope_fail(&m->net->s, mr_invalid("losses is NULL, or its length %d is less than 1", num_losses));
     for (int i = 0; i < num_losses && mr_scope_ok(&m->net->s); i++)
         mr_model_arg(m, losses[i]);
     mr_nn_optimizer o = mr_model_optimizer(m, optimizer);
@@ -188,9 +188,9 @@ TF_Operation *mr_minimize_towers(mr_model *m, const TF_Output *losses, int num_l
 static mr_status *check_barrier(const mr_barrier_options *b)
 {
     if (b->aggregate < 0)
-        return mr_invalid("%d gradients a step", b->aggregate);
+        return mr_invalid("aggregate %d is negative", b->aggregate);
     if (b->lease_ms > MR_CAPI_MOST_MS || b->join_ms > MR_CAPI_MOST_MS)
-        return mr_invalid("A barrier's times are at most %lld ms", (long long)MR_CAPI_MOST_MS);
+        return mr_invalid("The times of a barrier must be at most %lld ms", (long long)MR_CAPI_MOST_MS);
     return NULL;
 }
 
@@ -219,13 +219,16 @@ static mr_status *read_synchrony(const mr_barrier_options *b, barrier_plan *p)
     if (b->synchrony)
         MR_TRY(mr_synchrony_parse(mr_sv_of(b->synchrony), &how));
     if (b->all_reduce && !how.all_reduce)
-        return mr_invalid("Options of all-reduce go with synchrony 'all_reduce', not '%s'", b->synchrony ? b->synchrony : "sync");
+        return mr_invalid("Options of all-reduce need synchrony 'all_reduce' (got '%s')",
+                          b->synchrony ? b->synchrony : "sync");
     if (!b->synchrony)
         return NULL;
     if (b->aggregate)
-        return mr_invalid("Synchrony '%s' and %d gradients a step: which?", b->synchrony, b->aggregate);
+        return mr_invalid("Set either synchrony or aggregate, not both (got synchrony '%s', aggregate %d)",
+                          b->synchrony, b->aggregate);
     if (how.together && how.n > 0 && how.n >= b->num_workers)
-        return mr_invalid("Synchrony '%s' leaves none of %d workers", b->synchrony, b->num_workers);
+        return mr_invalid("Synchrony '%s' needs more than %lld workers (got %d)", b->synchrony, (long long)how.n,
+                          b->num_workers);
     p->reduces = how.all_reduce;
     p->asynchronous = !how.together && !how.bounded && !how.all_reduce;
     with->bounded = how.bounded;
@@ -309,7 +312,7 @@ mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer
 static mr_status *give_gradients(const mr_nn_gradients *g, mr_barrier_gradient *out, int n)
 {
     if (g->n != n || !out)
-        return mr_invalid("There is room for the gradients of %d variables; the model has %d to train", out ? n : 0, g->n);
+        return mr_invalid("There is room for %d gradients, but the model has %d variables to train", out ? n : 0, g->n);
     for (int i = 0; i < n; i++) {
         const mr_gradient *v = &g->g[i];
         out[i] = v->dense.node ? (mr_barrier_gradient){.gradient = mr_capi_output(v->dense)}
@@ -341,9 +344,10 @@ void mr_barrier_complete(mr_barrier *b, mr_model *m, TF_Operation *update)
     if (!b || !m)
         return;
     mr_lock(&m->graph->mu);
-    mr_status *st = b->graph != m->graph ? mr_invalid("The barrier is of another model") : mr_capi_check_op(m->graph, update);
+    mr_status *st =
+        b->graph != m->graph ? mr_invalid("The barrier belongs to another model") : mr_capi_check_op(m->graph, update);
     if (!st && !b->open)
-        st = mr_invalid("The barrier has its update already");
+        st = mr_invalid("The barrier already has an update");
     mr_scope_fail(&m->net->s, st);
     if (mr_scope_ok(&m->net->s))
         end_barrier(b, m, mr_capi_node(update));
@@ -355,7 +359,7 @@ void mr_barrier_complete(mr_barrier *b, mr_model *m, TF_Operation *update)
 mr_barrier *mr_minimize_as(mr_model *m, TF_Output loss, mr_optimizer optimizer, const char *synchrony, const mr_cluster_task *task)
 {
     if (m && !mr_cluster_task_is_worker(task)) {
-        mr_scope_fail(&m->net->s, mr_invalid("A model is trained on workers; this process is none"));
+        mr_scope_fail(&m->net->s, mr_invalid("Only workers train a model, and this process is not a worker"));
         return NULL;
     }
     mr_barrier_options b = {.struct_size = sizeof b, .num_workers = mr_cluster_task_num_workers(task),

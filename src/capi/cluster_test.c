@@ -248,19 +248,19 @@ MR_TEST(synchrony_that_cannot_be_is_refused)
     mr_barrier_options o = {sizeof o, .num_workers = 2, .synchrony = "syncc"};
     refuse_synchrony(&o, "none of async, sync");
     o.synchrony = "backup:2";
-    refuse_synchrony(&o, "leaves none of 2 workers");
+    refuse_synchrony(&o, "needs more than 2 workers");
     o.synchrony = "backup:1";
     o.aggregate = 1;
-    refuse_synchrony(&o, "which?");
+    refuse_synchrony(&o, "not both");
     o = (mr_barrier_options){sizeof o, .num_workers = 2, .aggregate = -1};
-    refuse_synchrony(&o, "-1 gradients");
+    refuse_synchrony(&o, "aggregate -1 is negative");
     o = (mr_barrier_options){sizeof o, .num_workers = 2, .lease_ms = INT64_MAX};
-    refuse_synchrony(&o, "times are at most");
+    refuse_synchrony(&o, "must be at most");
     o = (mr_barrier_options){sizeof o, .num_workers = 2, .join_ms = INT64_MAX / 1000000};
-    refuse_synchrony(&o, "times are at most");
+    refuse_synchrony(&o, "must be at most");
     mr_all_reduce_options a = {sizeof a, .settle_ms = INT64_MAX};
     o = (mr_barrier_options){sizeof o, .num_workers = 2, .all_reduce = &a, .synchrony = "all_reduce"};
-    refuse_synchrony(&o, "times of an all-reduce are at most");
+    refuse_synchrony(&o, "times of an all-reduce must be at most");
     a.settle_ms = -1;
     refuse_synchrony(&o, "all-reduce: worker 0 of 2");
     a.settle_ms = 5;
@@ -330,7 +330,7 @@ MR_TEST(cluster_supervisor_refuses_times_without_end)
         o.train = mr_minimize(l.m, part_of(&l), mr_sgd(0.2f));
         MR_CHECK(mr_supervisor_new(l.m, &o, st) == NULL);
         FAILS(st, TF_INVALID_ARGUMENT);
-        MR_CHECK(strstr(TF_Message(st), "times are at most"));
+        MR_CHECK(strstr(TF_Message(st), "must be at most"));
         TF_DeleteStatus(st);
         end(&l);
     }

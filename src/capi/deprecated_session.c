@@ -61,7 +61,7 @@ void TF_ExtendGraph(TF_DeprecatedSession *session, const void *proto, size_t pro
 {
     mr_status *st = NULL;
     if (!session || (proto_len && !proto)) {
-        st = mr_invalid("There is no session, or no GraphDef");
+        st = mr_invalid("session or proto is NULL");
     } else {
         mr_lock(&session->graph->mu);
         st = extend(session->graph->graph, (mr_sv){proto, proto_len});
@@ -81,7 +81,7 @@ static mr_status *find_output(const mr_graph *g, const char *name, const char *w
 {
     mr_tensor_name t;
     if (!name || !mr_tensor_name_parse(mr_sv_of(name), &t) || t.index < 0)
-        return mr_invalid("%s '%s' is no name of a tensor", what, name ? name : "");
+        return mr_invalid("%s '%s' is not the name of a tensor", what, name ? name : "");
     mr_node *n = mr_graph_find(g, t.node);
     if (!n)
         return mr_error(MR_NOT_FOUND, "%s %s: not found", what, name);
@@ -93,7 +93,7 @@ static mr_status *find_outputs(const mr_graph *g, const char **names, int n, con
                                TF_Output **out)
 {
     if (n < 0 || (n && !names))
-        return mr_invalid("A list of %d names is not there", n);
+        return mr_invalid("The list of names is NULL, or its length %d is negative", n);
     *out = mr_try_calloc((size_t)n, sizeof(TF_Output));
     if (!*out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d names", n);
@@ -106,7 +106,7 @@ static mr_status *find_targets(const mr_graph *g, const char **names, int n,
                                const TF_Operation ***out)
 {
     if (n < 0 || (n && !names))
-        return mr_invalid("A list of %d names is not there", n);
+        return mr_invalid("The list of names is NULL, or its length %d is negative", n);
     *out = mr_try_calloc((size_t)n, sizeof(TF_Operation *));
     if (!*out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d names", n);
@@ -125,7 +125,7 @@ static mr_status *resolve(TF_DeprecatedSession *s, const char **inputs, int n_in
 {
     *r = (named_run){0};
     if (!s)
-        return mr_invalid("There is no session");
+        return mr_invalid("session is NULL");
     mr_lock(&s->graph->mu);
     mr_status *st = s->graph->graph->nodes.n > 0 ? NULL : mr_invalid("Session was not created with a graph before Run()!");
     if (!st)

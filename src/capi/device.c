@@ -16,7 +16,7 @@ static bool copy_name(char *out, size_t room, const char *name)
 static mr_status *sims_of(TF_SessionOptions *o, mr_device_sims **out)
 {
     if (!o)
-        return mr_invalid("There are no options");
+        return mr_invalid("options is NULL");
     if (!o->simulated)
         o->simulated = mr_new(mr_device_sims);
     *out = o->simulated;
@@ -62,7 +62,7 @@ static mr_status *add_link(TF_SessionOptions *o, const mr_simulated_link *link)
     mr_device_sim_link is = {.from = ""};
     MR_TRY(mr_capi_take_struct(&l, sizeof l, link, offsetof(mr_simulated_link, latency_s), "simulated link"));
     if (!copy_name(is.from, sizeof is.from, l.from) || !copy_name(is.to, sizeof is.to, l.to))
-        return mr_invalid("A link needs the devices it goes from and to");
+        return mr_invalid("A link needs two devices: from and to");
     is.latency_s = l.latency_s;
     is.bytes_per_s = l.bytes_per_s;
     MR_TRY(sims_of(o, &sims));
@@ -77,7 +77,7 @@ void mr_session_add_simulated_link(TF_SessionOptions *options, const mr_simulate
 void mr_session_simulate(TF_SessionOptions *options, const char *text, TF_Status *status)
 {
     mr_device_sims *sims = NULL;
-    mr_status *st = text ? sims_of(options, &sims) : mr_invalid("There is no text");
+    mr_status *st = text ? sims_of(options, &sims) : mr_invalid("text is NULL");
     if (!st)
         st = mr_device_sims_parse(sims, mr_sv_of(text));
     mr_capi_set_status(status, st);
@@ -87,15 +87,15 @@ void mr_session_simulate(TF_SessionOptions *options, const char *text, TF_Status
 
 static mr_status *only_here(const char *what)
 {
-    return mr_error(MR_UNIMPLEMENTED, "%s only for sessions in this process", what);
+    return mr_error(MR_UNIMPLEMENTED, "%s only in sessions of this process, not in remote ones", what);
 }
 
 static mr_status *slow(TF_Session *s, const char *device, double factor)
 {
     if (!s || !device)
-        return mr_invalid("There is no session, or no device");
+        return mr_invalid("session or device is NULL");
     if (!s->session->ops->slow)
-        return only_here("Devices can be slowed");
+        return only_here("Devices can be slowed down");
     return s->session->ops->slow(s->session, device, factor);
 }
 
@@ -107,7 +107,7 @@ void mr_session_slow_device(TF_Session *session, const char *device, double fact
 static mr_status *costs(TF_Session *s, const char *path, bool save)
 {
     if (!s || !path)
-        return mr_invalid("There is no session, or no file");
+        return mr_invalid("session or path is NULL");
     if (!s->session->ops->costs)
         return only_here("Costs are measured");
     return s->session->ops->costs(s->session, path, save);

@@ -10,7 +10,7 @@ TF_DeviceList *mr_capi_list_devices(mr_session *s, TF_Status *status)
 {
     TF_DeviceList *l = mr_new(TF_DeviceList);
     mr_status *st =
-        s ? s->ops->list_devices(s, &l->d, &l->n) : mr_invalid("There is no session to ask");
+        s ? s->ops->list_devices(s, &l->d, &l->n) : mr_invalid("session is NULL");
     mr_capi_set_status(status, st);
     if (!st)
         return l;

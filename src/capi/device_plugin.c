@@ -61,7 +61,7 @@ static void copy_by_host(const mr_device_plugin *t, void *device, void *dst, con
 {
     void *between = mr_try_calloc(bytes, 1);
     if (!between) {
-        TF_SetStatus(s, TF_RESOURCE_EXHAUSTED, "No memory to copy a tensor by");
+        TF_SetStatus(s, TF_RESOURCE_EXHAUSTED, "No memory for the buffer of a copy");
         return;
     }
     t->copy_out(device, between, src, bytes, s);
@@ -108,9 +108,10 @@ static mr_status *check_numbers(const mr_device_plugin *t)
     const double numbers[] = {t->flops_per_s, t->bytes_per_s, t->op_s, t->latency_s, t->link_bytes_per_s};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i] >= 0) || !isfinite(numbers[i]))
-            return mr_invalid("Device type %s: a speed of %g cannot be", t->type, numbers[i]);
+            return mr_invalid("Device type %s: %g is not a valid speed or time; it must be finite and not negative",
+                              t->type, numbers[i]);
     if (t->priority < 0 || t->priority > MAX_PRIORITY)
-        return mr_invalid("Device type %s: its priority is %d, expected 0 to %d", t->type, t->priority, MAX_PRIORITY);
+        return mr_invalid("Device type %s: its priority %d is not from 0 to %d", t->type, t->priority, MAX_PRIORITY);
     return NULL;
 }
 
@@ -118,13 +119,14 @@ static mr_status *check(const mr_device_plugin *t)
 {
     int n_memory = !!t->alloc + !!t->free + !!t->copy_in + !!t->copy_out;
     if (t->version != MR_DEVICE_PLUGIN_VERSION)
-        return mr_invalid("A device plugin of version %d; this library knows version %d", t->version, MR_DEVICE_PLUGIN_VERSION);
+        return mr_invalid("The device plugin has version %d; this library needs version %d", t->version,
+                          MR_DEVICE_PLUGIN_VERSION);
     if (!is_type(t->type))
         return mr_invalid("A device plugin needs a type of up to %zu letters, digits and _", sizeof ((mr_plugin *)0)->type - 1);
     if (n_memory != 0 && n_memory != 4)
-        return mr_invalid("Device type %s: alloc, free, copy_in and copy_out belong together", t->type);
+        return mr_invalid("Device type %s: set all of alloc, free, copy_in and copy_out, or none", t->type);
     if (t->copy_within && n_memory == 0)
-        return mr_invalid("Device type %s: copy_within is for memory of its own", t->type);
+        return mr_invalid("Device type %s: copy_within needs alloc, free, copy_in and copy_out", t->type);
     return check_numbers(t);
 }
 

@@ -395,8 +395,8 @@ MR_TEST(capi_plugin_wrong_structs_are_refused)
     refused(&k, (p = plain(), p.type = "MY-TYPE", p), "type");
     refused(&k, (p = plain(), p.type = "9", p), "type");
     refused(&k, (p = plain(), p.type = "A_very_long_type_of_devices_indeed", p), "type");
-    refused(&k, (p = plain(), p.alloc = dev_alloc, p), "belong together");
-    refused(&k, (p = with_memory(), p.copy_out = NULL, p), "belong together");
+    refused(&k, (p = plain(), p.alloc = dev_alloc, p), "copy_in and copy_out, or none");
+    refused(&k, (p = with_memory(), p.copy_out = NULL, p), "copy_in and copy_out, or none");
     refused(&k, (p = plain(), p.copy_within = dev_in, p), "copy_within");
     refused(&k, (p = plain(), p.flops_per_s = NAN, p), "speed");
     refused(&k, (p = plain(), p.link_bytes_per_s = -1, p), "speed");

@@ -279,7 +279,7 @@ MR_TEST(capi_device_simulated_ones_are_not_of_other_processes)
     begin(&b, false);
     TF_SetTarget(b.o, "grpc://localhost:1");
     MR_CHECK(!TF_NewSession(b.k.g, b.o, b.k.s));
-    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "belong to its servers");
+    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "only for sessions in this process");
     TF_DeleteSessionOptions(b.o);
     kit_free(&b.k);
 }

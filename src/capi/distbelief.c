@@ -20,7 +20,9 @@ static mr_status *take_run(client_run *r, const TF_Graph *g, const TF_Output *in
                            const TF_Output *outputs, int n_out)
 {
     if (n_in < 0 || n_out < 0 || (n_in && (!inputs || !values)) || (n_out && !outputs))
-        return mr_invalid("A step of %d inputs and %d outputs is not there", n_in, n_out);
+        return mr_invalid(
+            "The inputs, their values or the outputs of a step are NULL, or their counts %d and %d are negative", n_in,
+            n_out);
     r->in = mr_new_array(mr_tensor *, n_in + 1);
     r->out = mr_new_array(mr_tensor *, n_out + 1);
     for (int i = 0; i < n_in; i++) {
@@ -64,7 +66,7 @@ struct mr_downpour {
     TF_Graph *graph;
 };
 
-static mr_status *no_downpour(void) { return mr_invalid("There is no Downpour replica"); }
+static mr_status *no_downpour(void) { return mr_invalid("The Downpour replica is NULL"); }
 
 mr_downpour *mr_downpour_new(mr_model *m, TF_Output loss, const mr_downpour_options *options)
 {
@@ -96,9 +98,9 @@ void mr_downpour_start(mr_downpour *d, TF_Session *session, mr_ps *ps, TF_Status
 {
     mr_status *st = d ? NULL : no_downpour();
     if (!st && (!session || !ps))
-        st = mr_invalid("A replica needs a session and a client of parameters");
+        st = mr_invalid("A replica needs a session and a parameter server client");
     if (!st && session->graph != d->graph)
-        st = mr_invalid("The session is of another graph than the replica's model");
+        st = mr_invalid("The session and the model of the replica have different graphs");
     if (!st) {
         mr_downpour_replica_under(d->replica, mr_capi_run_cancel());
         st = mr_downpour_replica_start(d->replica, session->session, ps);
@@ -115,7 +117,7 @@ int64_t mr_downpour_train(mr_downpour *d, const TF_Output *inputs, TF_Tensor *co
         output_values[i] = NULL;
     mr_status *st = d ? NULL : no_downpour();
     if (!st && noutputs > 0 && !output_values)
-        st = mr_invalid("There is no room for %d outputs", noutputs);
+        st = mr_invalid("output_values is NULL although there are %d outputs", noutputs);
     if (!st)
         st = take_run(&r, d->graph, inputs, input_values, ninputs, outputs, noutputs);
     if (!st)
@@ -178,7 +180,7 @@ struct mr_sandblaster {
     mr_blast_coordinator *c;
 };
 
-static mr_status *no_sandblaster(void) { return mr_invalid("There is no Sandblaster coordinator"); }
+static mr_status *no_sandblaster(void) { return mr_invalid("The Sandblaster coordinator is NULL"); }
 
 mr_sandblaster *mr_sandblaster_start(const mr_sandblaster_options *options, mr_ps *ps, TF_Status *status)
 {
@@ -186,7 +188,8 @@ mr_sandblaster *mr_sandblaster_start(const mr_sandblaster_options *options, mr_p
     mr_blast_coordinator *c = NULL;
     mr_sandblaster *s = NULL;
     mr_capi_init();
-    mr_status *st = ps ? mr_capi_take_options(options, &o, sizeof o) : mr_invalid("There is no client of parameters");
+    mr_status *st =
+        ps ? mr_capi_take_options(options, &o, sizeof o) : mr_invalid("The parameter server client is NULL");
     if (!st)
         st = mr_blast_coordinator_new(&o, ps, &c);
     if (!st) {
@@ -242,7 +245,7 @@ struct mr_sandblaster_replica {
     const mr_sandblaster_work *work; /* while it works */
 };
 
-static mr_status *no_replica(void) { return mr_invalid("There is no Sandblaster replica"); }
+static mr_status *no_replica(void) { return mr_invalid("The Sandblaster replica is NULL"); }
 
 mr_sandblaster_replica *mr_sandblaster_replica_new(mr_model *m, TF_Output loss, const TF_Output *inputs, int ninputs)
 {
@@ -253,7 +256,8 @@ mr_sandblaster_replica *mr_sandblaster_replica_new(mr_model *m, TF_Output loss, 
     mr_lock(&m->graph->mu);
     mr_model_arg(m, loss);
     if (ninputs < 0 || (ninputs && !inputs))
-        mr_scope_fail(&m->net->s, mr_invalid("A replica of %d inputs is not there", ninputs));
+        mr_scope_fail(&m->net->s,
+                      mr_invalid("The list of inputs of a replica is NULL, or its length %d is negative", ninputs));
     for (int i = 0; i < ninputs && mr_scope_ok(&m->net->s); i++)
         mr_model_arg(m, inputs[i]);
     if (mr_scope_ok(&m->net->s))
@@ -297,11 +301,12 @@ static mr_status *check_work(const mr_sandblaster_replica *r, const TF_Session *
                              const mr_sandblaster_work *w)
 {
     if (!session || !ps || !w->coordinator || !w->portion)
-        return mr_invalid("A replica needs a session, a client of parameters, a coordinator and a source of portions");
+        return mr_invalid(
+            "A replica needs a session, a parameter server client, a coordinator and a function that loads portions");
     if (session->graph != r->graph)
-        return mr_invalid("The session is of another graph than the replica's model");
+        return mr_invalid("The session and the model of the replica have different graphs");
     if (w->deadline_ms < 0 || w->deadline_ms > INT32_MAX)
-        return mr_invalid("A deadline of %lld ms", (long long)w->deadline_ms);
+        return mr_invalid("deadline_ms is %lld; it is out of range", (long long)w->deadline_ms);
     return NULL;
 }
 
@@ -333,6 +338,6 @@ void mr_sandblaster_replica_fetch(mr_sandblaster_replica *r, TF_Session *session
 {
     mr_status *st = r ? NULL : no_replica();
     if (!st && (!session || !ps || session->graph != r->graph))
-        st = mr_invalid("A replica needs its session and a client of parameters");
+        st = mr_invalid("A replica needs a session with the graph of its model, and a parameter server client");
     mr_capi_set_status(status, st ? st : mr_blaster_fetch(r->b, session->session, ps, name && name[0] ? name : "sandblaster"));
 }

@@ -78,7 +78,7 @@ void TFE_DeleteContext(TFE_Context *ctx)
     mr_free(ctx);
 }
 
-static mr_status *no_context(const TFE_Context *ctx) { return ctx ? NULL : mr_invalid("There is no context"); }
+static mr_status *no_context(const TFE_Context *ctx) { return ctx ? NULL : mr_invalid("ctx is NULL"); }
 
 TF_DeviceList *TFE_ContextListDevices(TFE_Context *ctx, TF_Status *status)
 {
@@ -171,7 +171,7 @@ void TFE_ContextExportRunMetadata(TFE_Context *ctx, TF_Buffer *buf, TF_Status *s
 {
     mr_status *st = no_context(ctx);
     if (!st && !buf)
-        st = mr_invalid("There is no buffer to fill");
+        st = mr_invalid("buf is NULL");
     if (!st) {
         mr_lock(&ctx->graph->mu);
         mr_str taken = ctx->metadata;

@@ -44,7 +44,7 @@ TFE_Op *TFE_NewOp(TFE_Context *ctx, const char *op_or_function_name, TF_Status *
     mr_status *st = NULL;
     const mr_op_def *d = NULL;
     if (!ctx || !op_or_function_name)
-        st = mr_invalid("There is no context, or no name of an op");
+        st = mr_invalid("ctx or op_or_function_name is NULL");
     else if (!(d = find_def(ctx, op_or_function_name, &f)))
         st = mr_error(MR_NOT_FOUND, "'%s' is neither a type of a primitive operation nor a name of a function registered in this "
                                     "process", op_or_function_name);
@@ -97,7 +97,7 @@ void TFE_DeleteOp(TFE_Op *op)
 
 static bool usable(const TFE_Op *op, TF_Status *status)
 {
-    mr_capi_set_status(status, op ? NULL : mr_invalid("There is no op"));
+    mr_capi_set_status(status, op ? NULL : mr_invalid("op is NULL"));
     return op != NULL;
 }
 
@@ -162,7 +162,7 @@ void TFE_OpAddInputList(TFE_Op *op, TFE_TensorHandle **inputs, int num_inputs, T
     if (!usable(op, status))
         return;
     if (num_inputs < 0 || (num_inputs && !inputs)) {
-        mr_capi_set_status(status, mr_invalid("A list of %d inputs is not there", num_inputs));
+        mr_capi_set_status(status, mr_invalid("inputs is NULL, or its length %d is negative", num_inputs));
         return;
     }
     say_from_inputs(op, true);
@@ -285,8 +285,10 @@ void TFE_OpSetAttrFunctionName(TFE_Op *op, const char *attr_name, const char *da
 static bool names_function(TFE_Op *op, const TFE_Op *value)
 {
     if (op && op->desc && (!value || value->has_attrs))
-        mr_status_update(&op->desc->st, value ? mr_error(MR_UNIMPLEMENTED, "Function %s of %s is given with attrs", value->name, op->name)
-                                              : mr_invalid("There is no function for %s", op->name));
+        mr_status_update(&op->desc->st,
+                         value ? mr_error(MR_UNIMPLEMENTED, "Function %s of %s has attrs, which is not supported",
+                                          value->name, op->name)
+                               : mr_invalid("The function for %s is NULL", op->name));
     return op && value && !value->has_attrs;
 }
 
@@ -382,8 +384,9 @@ void TFE_OpSetAttrTypeList(TFE_Op *op, const char *attr_name, const TF_DataType 
 void TFE_OpSetAttrShapeList(TFE_Op *op, const char *attr_name, const int64_t **dims, const int *num_dims, int num_values,
                             TF_Status *out_status)
 {
-    mr_status *st = num_values < 0 || (num_values && (!dims || !num_dims)) ? mr_invalid("A list of %d shapes is not there", num_values)
-                                                                           : NULL;
+    mr_status *st = num_values < 0 || (num_values && (!dims || !num_dims))
+                        ? mr_invalid("dims or num_dims is NULL, or the length %d is negative", num_values)
+                        : NULL;
     for (int i = 0; !st && i < num_values; i++)
         st = check_shape(attr_name ? attr_name : "", dims[i], num_dims[i]);
     mr_capi_set_status(out_status, st);
@@ -461,7 +464,9 @@ static mr_status *group_inputs(const TFE_Op *op, int *starts)
         at += (int)n;
     }
     starts[op->def->n_in] = at;
-    return at == op->inputs.n ? NULL : mr_invalid("%s has %d inputs, which is %d more than it takes", op->name, op->inputs.n, op->inputs.n - at);
+    return at == op->inputs.n
+               ? NULL
+               : mr_invalid("%s has %d inputs, %d more than it takes", op->name, op->inputs.n, op->inputs.n - at);
 }
 
 int TFE_OpGetInputLength(TFE_Op *op, const char *input_name, TF_Status *status)
@@ -581,7 +586,7 @@ static mr_status *execute(TFE_Op *op, TFE_TensorHandle **retvals, int *n)
     mr_node *node = NULL;
     mr_status *st = NULL;
     if (!op->desc)
-        return mr_error(MR_FAILED_PRECONDITION, "%s was executed already", op->name);
+        return mr_error(MR_FAILED_PRECONDITION, "%s has already been executed", op->name);
     if (op->desc->st)
         return mr_status_copy(op->desc->st);
     int *starts = mr_new_array(int, op->def->n_in + 2);
@@ -593,7 +598,7 @@ static mr_status *execute(TFE_Op *op, TFE_TensorHandle **retvals, int *n)
     mr_unlock(&op->ctx->graph->mu);
     MR_GO(st);
     if (*n < node->n_out || (node->n_out && !retvals))
-        MR_GO(mr_invalid("%s has %d outputs, there is room for %d", op->name, node->n_out, *n));
+        MR_GO(mr_invalid("%s has %d outputs, but there is room for %d", op->name, node->n_out, *n));
     MR_GO(run_node(op, node, feeds, retvals));
     *n = node->n_out;
 out:
@@ -607,7 +612,8 @@ void TFE_Execute(TFE_Op *op, TFE_TensorHandle **retvals, int *num_retvals, TF_St
 {
     if (!usable(op, status))
         return;
-    mr_status *st = num_retvals && *num_retvals >= 0 ? execute(op, retvals, num_retvals) : mr_invalid("There is no room for results");
+    mr_status *st = num_retvals && *num_retvals >= 0 ? execute(op, retvals, num_retvals)
+                                                     : mr_invalid("num_retvals is NULL or negative");
     if (st && num_retvals)
         *num_retvals = 0;
     mr_capi_set_status(status, st);

@@ -23,7 +23,7 @@
 
 static mr_status *need(const void *p, const char *what)
 {
-    return p ? NULL : mr_invalid("no %s given", what);
+    return p ? NULL : mr_invalid("The %s is NULL", what);
 }
 
 /* ---- directories and files ---- */

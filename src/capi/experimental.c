@@ -259,7 +259,7 @@ const char *TF_GetNumberAttrForOpListInput(const char *op_name, int input_index,
     if (!d)
         st = mr_op_unknown(mr_sv_of(op_name ? op_name : ""));
     else if (input_index < 0 || input_index >= d->n_in)
-        st = mr_invalid("%d is not an input of op %s, which has %d", input_index, op_name, d->n_in);
+        st = mr_invalid("There is no input %d of op %s, which has %d inputs", input_index, op_name, d->n_in);
     mr_capi_set_status(status, st);
     return st ? NULL : d->in[input_index].number_attr;
 }
@@ -276,8 +276,10 @@ int TF_OpIsStateful(const char *op_type, TF_Status *status)
 
 TF_Library *TF_LoadPluggableDeviceLibrary(const char *library_filename, TF_Status *status)
 {
-    mr_capi_set_status(status, mr_error(MR_UNIMPLEMENTED, "%s: devices of StreamExecutor cannot be loaded; millrace/device.h is the way "
-                                                          "to add one", library_filename ? library_filename : ""));
+    mr_capi_set_status(status, mr_error(MR_UNIMPLEMENTED,
+                                        "%s: StreamExecutor devices cannot be loaded; use millrace/device.h "
+                                        "to add one",
+                                        library_filename ? library_filename : ""));
     return NULL;
 }
 

@@ -8,7 +8,7 @@
 static mr_status *take_tensors(const TF_Graph *g, mr_arena *a, const mr_signature_arg *t, int n, const mr_export_tensor **out)
 {
     if (n < 0 || (n && !t))
-        return mr_invalid("A list of %d tensors of a signature is not there", n);
+        return mr_invalid("The tensors of a signature are NULL, or their number %d is negative", n);
     mr_export_tensor *to = mr_arena_array(a, mr_export_tensor, n + 1);
     for (int i = 0; i < n; i++) {
         if (!t[i].name)
@@ -23,7 +23,7 @@ static mr_status *take_tensors(const TF_Graph *g, mr_arena *a, const mr_signatur
 static mr_status *take_signatures(const TF_Graph *g, mr_arena *a, const mr_saved_model_options *o, mr_export *e)
 {
     if (o->num_signatures < 0 || (o->num_signatures && !o->signatures))
-        return mr_invalid("A list of %d signatures is not there", o->num_signatures);
+        return mr_invalid("signatures is NULL, or its length %d is negative", o->num_signatures);
     mr_export_signature *to = mr_arena_array(a, mr_export_signature, o->num_signatures + 1);
     for (int i = 0; i < o->num_signatures; i++) {
         const mr_signature *s = &o->signatures[i];
@@ -42,7 +42,7 @@ static mr_status *take_signatures(const TF_Graph *g, mr_arena *a, const mr_saved
 static mr_status *take_assets(const TF_Graph *g, mr_arena *a, const mr_saved_model_options *o, mr_export *e)
 {
     if (o->num_assets < 0 || (o->num_assets && !o->assets))
-        return mr_invalid("A list of %d assets is not there", o->num_assets);
+        return mr_invalid("assets is NULL, or its length %d is negative", o->num_assets);
     mr_export_asset *to = mr_arena_array(a, mr_export_asset, o->num_assets + 1);
     for (int i = 0; i < o->num_assets; i++) {
         if (!o->assets[i].file)
@@ -59,10 +59,10 @@ static mr_status *take_tags(const mr_saved_model_options *o, mr_export *e)
 {
     static const char *const serve[] = {"serve"};
     if (o->num_tags < 0 || (o->num_tags && !o->tags))
-        return mr_invalid("A list of %d tags is not there", o->num_tags);
+        return mr_invalid("tags is NULL, or its length %d is negative", o->num_tags);
     for (int i = 0; i < o->num_tags; i++)
         if (!o->tags[i])
-            return mr_invalid("Tag %d is not there", i);
+            return mr_invalid("Tag %d is NULL", i);
     e->tags = o->num_tags ? o->tags : serve;
     e->n_tags = o->num_tags ? o->num_tags : 1;
     return NULL;
@@ -90,7 +90,7 @@ void mr_saved_model_save(TF_Graph *graph, mr_saver *saver, TF_Session *session, 
     mr_nn_saver *ours = saver ? mr_capi_saver(saver) : NULL;
     mr_status *st = NULL;
     if (!graph || !dir || (saver && !session))
-        MR_GO(mr_invalid("There is no graph, no folder, or no session to save the variables of"));
+        MR_GO(mr_invalid("graph or dir is NULL, or there is a saver without a session"));
     MR_GO(mr_capi_take_options(options, &o, sizeof o));
     MR_GO(take_all(graph, &a, &o, &e));
     mr_lock(&graph->mu);
@@ -122,7 +122,7 @@ TF_Output mr_signature_tensor(TF_Graph *graph, const TF_Buffer *meta_graph_def, 
     mr_model_signature s = {0};
     mr_status *st = NULL;
     if (!graph || !meta_graph_def || !key || !name)
-        MR_GO(mr_invalid("There is no graph, no MetaGraphDef or no name"));
+        MR_GO(mr_invalid("graph, meta_graph_def, key or name is NULL"));
     MR_GO(mr_meta_graph_open(mr_capi_buffer_view(meta_graph_def), &m));
     MR_GO(mr_model_signature_find(graph->graph, &m, key, &s));
     MR_GO(input ? find_named(s.inputs.p, s.inputs.n, key, name, &out) : find_named(s.outputs.p, s.outputs.n, key, name, &out));

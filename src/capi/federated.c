@@ -29,16 +29,17 @@ static mr_fed_coordinator *coordinator_of(mr_federated *f)
 static mr_status *check_options(const mr_federated_options *o)
 {
     if (!o->work)
-        return mr_invalid("federated: there is no work");
+        return mr_invalid("federated: work is NULL");
     if ((o->clients != NULL) == (o->address != NULL))
-        return mr_invalid("federated: clients are either inside this process or at an address");
+        return mr_invalid("federated: set either clients or address");
     if (o->clients && (o->num_clients < 1 || o->threads < 0 || o->threads > MOST_THREADS))
-        return mr_invalid("federated: %d clients on %d threads", o->num_clients, o->threads);
+        return mr_invalid("federated: num_clients %d or threads %d is out of range", o->num_clients, o->threads);
     if (o->epochs < 0 || o->batch < 0 || o->deadline_ms < 0 || o->wait_ms < 0 || o->most_tries < 0 || o->most_clients < 0 ||
         o->most_examples < 0 || o->deadline_ms > MOST_MS || o->wait_ms > MOST_MS)
-        return mr_invalid("federated: a count or a time is negative, or too large");
+        return mr_invalid("federated: a count or a time in the options is negative or too large");
     if (!(o->clip >= 0) || !(o->rate - o->rate == 0))
-        return mr_invalid("federated: the clip %g or the rate %g is none", (double)o->clip, (double)o->rate);
+        return mr_invalid("federated: clip %g must not be negative, and rate %g must be finite", (double)o->clip,
+                          (double)o->rate);
     return NULL;
 }
 
@@ -157,7 +158,7 @@ void mr_federated_free(mr_federated *f)
 
 /* ---- rounds ---- */
 
-static mr_status *no_federated(void) { return mr_invalid("There is no federated averaging"); }
+static mr_status *no_federated(void) { return mr_invalid("The federated averaging is NULL"); }
 
 static mr_status *show_weights(mr_federated *f)
 {
@@ -187,7 +188,7 @@ void mr_federated_round(mr_federated *f, mr_federated_report *report, TF_Status 
     mr_fed_coordinator_report r;
     mr_status *st = f ? NULL : no_federated();
     if (!st && report && report->struct_size < sizeof(size_t))
-        st = mr_invalid("The struct_size of an mr_federated_report is %zu", report->struct_size);
+        st = mr_invalid("The struct_size %zu of an mr_federated_report is invalid", report->struct_size);
     if (!st)
         st = mr_fed_coordinator_round(coordinator_of(f), &r);
     if (!st)

@@ -228,7 +228,7 @@ MR_TEST(federated_capi_says_what_is_wrong)
     begin(&r, mr_sgd(0.1f));
     mr_federated_options good = r.o;
     r.o.address = "127.0.0.1:0";
-    refused(&r, "either inside this process or at an address");
+    refused(&r, "set either clients or address");
     r.o = good;
     r.o.fraction = 2;
     refused(&r, "fraction of clients");
@@ -249,7 +249,7 @@ MR_TEST(federated_capi_says_what_is_wrong)
     refused(&r, "momentum");
     r.o = good;
     r.o.work = NULL;
-    refused(&r, "no work");
+    refused(&r, "work is NULL");
     r.o = good;
     r.work.num_inputs = 0;
     refused(&r, "inputs");
@@ -257,7 +257,7 @@ MR_TEST(federated_capi_says_what_is_wrong)
     r.work.train = NULL;
     refused(&r, "Node NULL");
     mr_federated_round(NULL, NULL, r.k.s);
-    CHECK_CODE(r.k.s, TF_INVALID_ARGUMENT, "no federated");
+    CHECK_CODE(r.k.s, TF_INVALID_ARGUMENT, "federated averaging is NULL");
     mr_federated_free(NULL);
     end(&r);
 }

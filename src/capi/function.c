@@ -38,7 +38,7 @@ static mr_status *check_spec(const TF_Graph *g, const mr_function_spec *s)
     if (s->n_inputs < 0 || s->n_outputs < 0 || s->n_controls < 0 || s->n_nodes < -1 ||
         (s->n_inputs && !s->inputs) || (s->n_outputs && !s->outputs) ||
         (s->n_controls && !s->controls) || (s->n_nodes > 0 && !s->nodes))
-        return mr_invalid("A list given for function '%s' is not there", s->name);
+        return mr_invalid("A list for function '%s' is NULL or has a negative length", s->name);
     return NULL;
 }
 
@@ -94,7 +94,7 @@ TF_Function *TF_GraphToFunction(const TF_Graph *fn_body, const char *fn_name,
 void TF_FunctionToFunctionDef(TF_Function *func, TF_Buffer *output_func_def, TF_Status *status)
 {
     mr_str bytes = {0};
-    mr_status *st = func ? mr_function_encode(func->f, &bytes) : mr_invalid("There is no function");
+    mr_status *st = func ? mr_function_encode(func->f, &bytes) : mr_invalid("func is NULL");
     if (!st)
         st = mr_capi_buffer_fill(output_func_def, &bytes);
     mr_str_deinit(&bytes);
@@ -144,7 +144,7 @@ void TF_FunctionSetAttrValueProto(TF_Function *func, const char *attr_name, cons
     mr_function *f = NULL;
     mr_status *st = NULL;
     if (!func || !attr_name || (proto_len && !proto))
-        MR_GO(mr_invalid("There is no function, no attr, or no value"));
+        MR_GO(mr_invalid("func, attr_name or proto is NULL"));
     if ((st = mr_attr_decode(&a, (mr_sv){proto, proto_len}, &v))) {
         mr_status_free(st);
         MR_GO(mr_invalid("Unparseable AttrValue proto passed to TF_FunctionSetAttrValueProto"));
@@ -163,7 +163,7 @@ void TF_FunctionGetAttrValueProto(TF_Function *func, const char *attr_name,
     mr_str bytes = {0};
     mr_status *st = NULL;
     if (!func || !attr_name)
-        MR_GO(mr_invalid("There is no function, or no attr"));
+        MR_GO(mr_invalid("func or attr_name is NULL"));
     const mr_attr *v = mr_named_attrs_find(func->f->attrs, func->f->n_attrs, attr_name);
     if (!v)
         MR_GO(mr_invalid("Function '%s' has no attr named '%s'.", func->name, attr_name));
@@ -212,7 +212,7 @@ int TF_GraphNumFunctions(TF_Graph *g)
 int TF_GraphGetFunctions(TF_Graph *g, TF_Function **funcs, int max_func, TF_Status *status)
 {
     int n = 0;
-    mr_capi_set_status(status, g ? NULL : mr_invalid("There is no graph"));
+    mr_capi_set_status(status, g ? NULL : mr_invalid("g is NULL"));
     if (!g || !funcs)
         return 0;
     mr_lock(&g->mu);
@@ -224,7 +224,7 @@ int TF_GraphGetFunctions(TF_Graph *g, TF_Function **funcs, int max_func, TF_Stat
 
 void TF_GraphRemoveFunction(TF_Graph *g, const char *func_name, TF_Status *status)
 {
-    mr_status *st = g && func_name ? NULL : mr_invalid("There is no graph, or no function");
+    mr_status *st = g && func_name ? NULL : mr_invalid("g or func_name is NULL");
     if (!st) {
         mr_lock(&g->mu);
         st = mr_library_remove(g->graph->library, mr_sv_of(func_name));

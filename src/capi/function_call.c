@@ -26,7 +26,8 @@ static void hand_over(void *unused, const mr_py_call *c, void (*done)(void *arg,
     void *ctx = the_ctx;
     mr_unlock(&mu);
     if (!hook) { /* taken away this very moment */
-        done(arg, mr_error(MR_UNIMPLEMENTED, "%s '%.*s': its front end has gone", c->op, MR_SV_ARG(c->token)));
+        done(arg, mr_error(MR_UNIMPLEMENTED, "%s '%.*s': the front end that defined it is no longer running", c->op,
+                           MR_SV_ARG(c->token)));
         return;
     }
     mr_function_call *call = mr_small_alloc(sizeof *call);

@@ -26,9 +26,9 @@ static mr_status *check_outputs(const TF_Graph *g, const TF_Output *o, int n)
 static mr_status *check_request(const request *r, const void *results)
 {
     if (!r->g || r->ny < 0 || r->nx < 0 || (r->ny && !r->y) || (r->nx && (!r->x || !results)))
-        return mr_invalid("There is no graph, or a list is not there");
+        return mr_invalid("The graph or a list of outputs is NULL, or a length is negative");
     if (r->ny == 0 && r->nx > 0)
-        return mr_invalid("Gradients of nothing");
+        return mr_invalid("There are no outputs to differentiate");
     return r->grad_ys ? check_outputs(r->g, r->grad_ys, r->ny) : NULL;
 }
 
@@ -113,7 +113,7 @@ static void take_rows(const overriding *v, mr_grad *g, int i, const mr_sparse_ou
     for (int j = 0; j < 3 && !st; j++)
         st = mr_capi_check_output(v->graph, parts[j]);
     if (!st && mr_dtype_base(mr_out_type(mr_capi_out(dx->dense_shape))) != MR_INT32)
-        st = mr_invalid("The dense shape of a gradient of rows of '%s' is not of type int32",
+        st = mr_invalid("The dense shape of a sparse gradient of '%s' is not of type int32",
                         g->node->name);
     if (st)
         mr_scope_fail(g->s, st);
@@ -203,7 +203,7 @@ static void give(const mr_gradient *g, int n, TF_Output *dense, mr_sparse_output
 static mr_status *check_options(const TF_Graph *g, const mr_gradients_options *o)
 {
     if (o->num_stop < 0 || (o->num_stop && !o->stop))
-        return mr_invalid("The list of places to stop at is not there");
+        return mr_invalid("stop is NULL, or num_stop is negative");
     for (int i = 0; i < o->num_stop; i++)
         MR_TRY(mr_capi_check_output(g, o->stop[i]));
     return NULL;
@@ -302,7 +302,7 @@ void mr_register_gradient(const char *op_type, mr_gradient_function *function, v
     mr_status *st = NULL;
     mr_capi_init();
     if (!op_type || !op_type[0])
-        MR_GO(mr_invalid("An op without a name has no gradient"));
+        MR_GO(mr_invalid("The name of the op is NULL or empty"));
     client_gradient *c = mr_new(client_gradient); /* kept for the life of the process */
     *c = (client_gradient){function, arg};
     st = mr_gradient_register(op_type, function ? call_gradient : NULL, c);

@@ -88,7 +88,7 @@ static mr_status *set_shape(TF_Graph *g, TF_Output o, const int64_t *dims, int n
     const mr_pshape *s = &mr_pshape_unknown;
     MR_TRY(mr_capi_check_output(g, o));
     if (n > MR_MAX_RANK || (n > 0 && !dims))
-        return mr_invalid("Shape of rank %d, the most is %d", n, MR_MAX_RANK);
+        return mr_invalid("dims is NULL, or the rank %d is larger than %d", n, MR_MAX_RANK);
     for (int i = 0; i < n; i++)
         if (dims[i] < -1)
             return mr_invalid("Dimension %d of the shape is %lld", i, (long long)dims[i]);
@@ -132,7 +132,7 @@ static mr_status *copy_dims(const mr_pshape *s, int64_t *dims, int num_dims)
     if (num_dims != s->rank)
         return mr_invalid("Expected rank is %d but actual rank is %d", num_dims, s->rank);
     if (num_dims > 0 && !dims)
-        return mr_invalid("No room for the %d dimensions", num_dims);
+        return mr_invalid("dims is NULL although num_dims is %d", num_dims);
     for (int i = 0; i < num_dims; i++)
         dims[i] = s->dims[i];
     return NULL;
@@ -175,7 +175,7 @@ TF_Operation *TF_GraphNextOperation(TF_Graph *graph, size_t *pos)
 void TF_GraphToGraphDef(TF_Graph *graph, TF_Buffer *output_graph_def, TF_Status *status)
 {
     mr_str bytes = {0};
-    mr_status *st = graph ? NULL : mr_invalid("There is no graph");
+    mr_status *st = graph ? NULL : mr_invalid("graph is NULL");
     if (!st) {
         mr_lock(&graph->mu);
         st = mr_graph_export(graph->graph, &bytes);
@@ -191,7 +191,7 @@ void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op
                       TF_Status *status)
 {
     mr_str bytes = {0};
-    mr_status *st = graph && op_name ? NULL : mr_invalid("There is no graph, or no op");
+    mr_status *st = graph && op_name ? NULL : mr_invalid("graph or op_name is NULL");
     if (!st) {
         mr_lock(&graph->mu);
         const mr_op_def *d = mr_library_op(graph->graph->library, mr_sv_of(op_name));
@@ -209,7 +209,7 @@ void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op
 void TF_GraphVersions(TF_Graph *graph, TF_Buffer *output_version_def, TF_Status *status)
 {
     mr_str bytes = {0};
-    mr_status *st = graph ? NULL : mr_invalid("There is no graph");
+    mr_status *st = graph ? NULL : mr_invalid("graph is NULL");
     if (!st) {
         mr_lock(&graph->mu);
         mr_versions_encode(&graph->graph->versions, &bytes);

@@ -80,7 +80,7 @@ int mr_group_size(mr_group *g) { return g ? mr_group_n_members(g) : 0; }
 int64_t mr_group_generation(mr_group *g) { return g ? mr_group_number(g) : 0; }
 unsigned char mr_group_waiting(mr_group *g) { return g && mr_group_is_wanted(g); }
 
-static mr_status *no_group(void) { return mr_invalid("There is no group"); }
+static mr_status *no_group(void) { return mr_invalid("The group is NULL"); }
 
 void mr_group_reform(mr_group *g, TF_Status *status) { mr_capi_set_status(status, g ? mr_group_form(g) : no_group()); }
 
@@ -208,7 +208,7 @@ unsigned char mr_group_is_done(mr_group_pending *p)
 void mr_group_wait(mr_group_pending *p, TF_Status *status)
 {
     if (!p) {
-        mr_capi_set_status(status, mr_invalid("There is nothing to wait for"));
+        mr_capi_set_status(status, mr_invalid("The pending operation is NULL"));
         return;
     }
     mr_lock(&p->mu);

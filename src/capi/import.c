@@ -194,7 +194,7 @@ static mr_status *import(TF_Graph *graph, const TF_Buffer *graph_def,
 {
     mr_import_options o = complete(options);
     if (!graph || !graph_def)
-        return mr_invalid("There is no graph, or no GraphDef");
+        return mr_invalid("graph or graph_def is NULL");
     mr_lock(&graph->mu);
     mr_status *st = mr_graph_import(graph->graph, mr_capi_buffer_view(graph_def), &o, results);
     mr_unlock(&graph->mu);

@@ -132,7 +132,7 @@ void TF_KernelBuilder_TypeConstraint(TF_KernelBuilder *kernel_builder, const cha
 {
     mr_status *st = NULL;
     if (!kernel_builder || !attr_name)
-        st = mr_invalid("There is no builder, or no attr");
+        st = mr_invalid("kernel_builder or attr_name is NULL");
     else if (!mr_dtype_valid((int)type))
         st = mr_error(MR_UNIMPLEMENTED, "Unexpected type %d", (int)type);
     if (!st) {
@@ -181,9 +181,9 @@ static mr_status *find_host_args(const TF_KernelBuilder *b, mr_kernel *k)
 static mr_status *check_builder(const TF_KernelBuilder *b, const char *kernel_name)
 {
     if (!b)
-        return mr_invalid("There is no kernel to register");
+        return mr_invalid("The kernel builder is NULL");
     if (!b->op[0] || !b->device[0] || (!b->compute && !b->compute_async))
-        return mr_invalid("Kernel '%s' needs the name of an op, that of a device and a function",
+        return mr_invalid("Kernel '%s' needs an op name, a device name and a compute function",
                           kernel_name ? kernel_name : "");
     return NULL;
 }
@@ -296,7 +296,7 @@ void TF_RegisterKernelBuilderWithKernelDef(const char *serialized_kernel_def, co
                                            TF_Status *status)
 {
     mr_status *st = builder && serialized_kernel_def ? take_kernel_def(builder, mr_sv_of(serialized_kernel_def))
-                                                     : mr_invalid("There is no kernel to register");
+                                                     : mr_invalid("The kernel builder is NULL");
     if (!st) {
         TF_RegisterKernelBuilder(name, builder, status);
         return;

@@ -22,13 +22,13 @@ TF_StringView TF_OpKernelConstruction_GetName(TF_OpKernelConstruction *ctx)
 bool TF_OpKernelConstruction_HasAttr(TF_OpKernelConstruction *ctx, const char *attr_name,
                                      TF_Status *status)
 {
-    mr_capi_set_status(status, attr_name ? NULL : mr_invalid("There is no attr to look for"));
+    mr_capi_set_status(status, attr_name ? NULL : mr_invalid("attr_name is NULL"));
     return attr_name && mr_node_attr(ctx->make->node, attr_name);
 }
 
 static mr_status *check_name(const char *attr_name)
 {
-    return attr_name ? NULL : mr_invalid("There is no attr to look for");
+    return attr_name ? NULL : mr_invalid("attr_name is NULL");
 }
 
 /* ---- sizes ---- */

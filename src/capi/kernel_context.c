@@ -46,7 +46,7 @@ static mr_status *share_input(const mr_run *r, int i, TF_Tensor **out)
     case MR_LIVE: *out = mr_capi_share(mr_in(r, i)); return NULL;
     case MR_REF: return share_ref(r, i, out);
     default:
-        return mr_error(MR_FAILED_PRECONDITION, "Input %d of '%s' has no value, or no longer", i,
+        return mr_error(MR_FAILED_PRECONDITION, "Input %d of '%s' has no value, or its value was taken", i,
                         r->node->name);
     }
 }
@@ -89,7 +89,7 @@ void TF_GetInputByName(TF_OpKernelContext *ctx, const char *inputName, TF_Tensor
 void TF_InputRange(TF_OpKernelContext *ctx, const char *name, TF_InputRange_Args *args)
 {
     int start = 0, count = 0;
-    mr_status *st = name ? mr_node_in_range(ctx->run->node, name, &start, &count) : mr_invalid("There is no input to look for");
+    mr_status *st = name ? mr_node_in_range(ctx->run->node, name, &start, &count) : mr_invalid("name is NULL");
     args->start = start;
     args->stop = start + count;
     if (args->status)
@@ -174,7 +174,7 @@ static mr_status *check_type(const mr_run *r, int i, mr_dtype type)
     int want = r->node->out_types[i];
     if (want == (int)type)
         return NULL;
-    return mr_invalid("Output %d of '%s' is to be %s, not %s", i, r->node->name,
+    return mr_invalid("Output %d of '%s' must be %s, not %s", i, r->node->name,
                       mr_dtype_name(want), mr_dtype_name((int)type));
 }
 
@@ -203,7 +203,7 @@ TF_Tensor *TF_GetMutableOutput(TF_OpKernelContext *ctx, int i, TF_Status *status
 
 static mr_status *check_dims(const int64_t *dims, int n)
 {
-    return n < 0 || (n && !dims) ? mr_invalid("A shape of %d dimensions is not there", n) : NULL;
+    return n < 0 || (n && !dims) ? mr_invalid("dims is NULL, or num_dims %d is negative", n) : NULL;
 }
 
 /* Room for an output: of a kernel that a library of devices brought, in the memory of its device. */

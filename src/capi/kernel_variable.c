@@ -22,7 +22,7 @@ static mr_status *check_input(const mr_run *r, int i)
     if (i < 0 || i >= r->n_in)
         return mr_error(MR_OUT_OF_RANGE, "input index out of range");
     if (r->in[i].kind != MR_LIVE && r->in[i].kind != MR_REF)
-        return mr_error(MR_FAILED_PRECONDITION, "Input %d of '%s' has no value, or no longer", i,
+        return mr_error(MR_FAILED_PRECONDITION, "Input %d of '%s' has no value, or its value was taken", i,
                         r->node->name);
     return NULL;
 }
@@ -169,7 +169,7 @@ void TF_AssignUpdateVariable(
     mr_variable *v = NULL;
     mr_tensor *value;
     mr_status *st = updateFunc ? find_value(ctx->run, value_index, &value)
-                               : mr_invalid("There is no function to update with");
+                               : mr_invalid("updateFunc is NULL");
     if (!st)
         st = find_variable(ctx->run, input_index, false, &v);
     if (!st) {
@@ -204,7 +204,7 @@ void TF_ReleaseVariableInputLockHolder(TF_VariableInputLockHolder *lockHolder) M
 static mr_status *hold(mr_run *r, const int *inputs, size_t n, TF_VariableInputLockHolder *h)
 {
     if (n > (size_t)r->n_in || (n && !inputs))
-        return mr_invalid("%zu inputs of an operation that has %d", n, r->n_in);
+        return mr_invalid("There are %zu inputs to lock, but the operation has %d inputs", n, r->n_in);
     h->v = mr_new_array(mr_variable *, n);
     for (; (size_t)h->n < n; h->n++)
         MR_TRY(find_variable(r, inputs[h->n], false, &h->v[h->n]));

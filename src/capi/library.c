@@ -72,7 +72,7 @@ TF_Library *TF_LoadLibrary(const char *library_filename, TF_Status *status)
 {
     record r = {0};
     mr_capi_init();
-    mr_status *st = library_filename ? NULL : mr_invalid("There is no library to load");
+    mr_status *st = library_filename ? NULL : mr_invalid("library_filename is NULL");
     if (!st) {
         mr_lock(&mu);
         st = load_locked(mr_path_local(library_filename), &r);

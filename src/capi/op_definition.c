@@ -67,7 +67,7 @@ static bool is_one(const char *spec, const char *separators)
 static void add(TF_OpDefinitionBuilder *b, mr_str *to, const char *spec, const char *separators)
 {
     if (!spec || !is_one(spec, separators)) {
-        mr_status_update(&b->st, mr_invalid("'%s' describes not one attr or argument of op %s",
+        mr_status_update(&b->st, mr_invalid("'%s' does not describe exactly one attr or argument of op %s",
                                             spec ? spec : "", b->name));
         return;
     }
@@ -200,7 +200,7 @@ static mr_status *register_op(TF_OpDefinitionBuilder *b)
 
 void TF_RegisterOpDefinition(TF_OpDefinitionBuilder *builder, TF_Status *status)
 {
-    mr_status *st = builder ? register_op(builder) : mr_invalid("There is no op to register");
+    mr_status *st = builder ? register_op(builder) : mr_invalid("builder is NULL");
     TF_DeleteOpDefinitionBuilder(builder);
     mr_capi_set_status(status, st);
 }

@@ -38,7 +38,7 @@ static int list_length(const TF_Operation *oper, const char *arg, const char *wh
     int start, count = -1;
     mr_status *st = NULL;
     if (!oper || !arg)
-        st = mr_invalid("There is no operation, or no argument, to look at");
+        st = mr_invalid("oper or arg_name is NULL");
     else
         st = range(mr_capi_node(oper), arg, &start, &count);
     if (st && mr_status_code(st) == MR_INVALID_ARGUMENT) {
@@ -187,7 +187,7 @@ void TF_OperationToNodeDef(TF_Operation *oper, TF_Buffer *output_node_def, TF_St
     if (oper) {
         st = encode(mr_capi_node(oper), &bytes);
     } else {
-        st = mr_invalid("There is no operation");
+        st = mr_invalid("oper is NULL");
     }
     if (!st)
         st = mr_capi_buffer_fill(output_node_def, &bytes);

@@ -41,7 +41,7 @@ void TF_AddInputList(TF_OperationDescription *desc, const TF_Output *inputs, int
     if (!desc)
         return;
     if (num_inputs < 0 || (num_inputs && !inputs))
-        mr_status_update(&desc->st, mr_invalid("A list of %d inputs is not there", num_inputs));
+        mr_status_update(&desc->st, mr_invalid("inputs is NULL, or its length %d is negative", num_inputs));
     else
         mr_nb_input_list(desc->b, mr_capi_outs(inputs), num_inputs);
 }
@@ -59,14 +59,14 @@ void TF_ColocateWith(TF_OperationDescription *desc, TF_Operation *op)
     if (op)
         mr_nb_colocate(desc->b, mr_capi_node(op));
     else
-        mr_status_update(&desc->st, mr_invalid("Colocation with no operation"));
+        mr_status_update(&desc->st, mr_invalid("Cannot colocate with an operation that is NULL"));
 }
 
 TF_Operation *TF_FinishOperationLocked(TF_OperationDescription *desc, TF_Status *status)
 {
     mr_node *n = NULL;
     if (!desc) {
-        mr_capi_set_status(status, mr_invalid("There is no operation to finish"));
+        mr_capi_set_status(status, mr_invalid("desc is NULL"));
         return NULL;
     }
     mr_status *st = desc->st;

@@ -36,7 +36,7 @@ static mr_status *update_edge(TF_Graph *g, TF_Output src, TF_Input dst) MR_REQUI
 
 void TF_UpdateEdge(TF_Graph *graph, TF_Output new_src, TF_Input dst, TF_Status *status)
 {
-    mr_status *st = graph ? NULL : mr_invalid("There is no graph");
+    mr_status *st = graph ? NULL : mr_invalid("graph is NULL");
     if (!st) {
         mr_lock(&graph->mu);
         st = update_edge(graph, new_src, dst);
@@ -142,7 +142,7 @@ void TF_SetAttr(TF_Graph *graph, TF_Operation *op, const char *attr_name,
     mr_status *st = NULL;
     MR_GO(mr_capi_check_op(graph, op));
     if (!attr_name)
-        MR_GO(mr_invalid("There is no attr to set"));
+        MR_GO(mr_invalid("attr_name is NULL"));
     if ((st = mr_attr_decode(&a, mr_capi_buffer_view(attr_value_proto), &v))) {
         mr_status_free(st);
         MR_GO(mr_invalid("Unparseable AttrValue proto"));
@@ -159,9 +159,9 @@ void TF_ClearAttr(TF_Graph *graph, TF_Operation *op, const char *attr_name, TF_S
 {
     mr_status *st = mr_capi_check_op(graph, op);
     if (!st && !attr_name)
-        st = mr_invalid("There is no attr to clear");
+        st = mr_invalid("attr_name is NULL");
     if (!st && types_hang_on(mr_capi_node(op), attr_name))
-        st = mr_invalid("Attr '%s' of operation '%s' cannot go: its inputs or outputs depend on it",
+        st = mr_invalid("Attr '%s' of operation '%s' cannot be removed: its inputs or outputs depend on it",
                         attr_name, mr_capi_node(op)->name);
     if (!st) {
         mr_lock(&graph->mu);

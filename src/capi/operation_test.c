@@ -72,7 +72,7 @@ MR_TEST(capi_operation_to_node_def)
     TF_OperationToNodeDef(x.oper, b, k.s);
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Passing non-empty TF_Buffer is invalid.");
     TF_OperationToNodeDef(x.oper, NULL, k.s);
-    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "There is no buffer to fill");
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "The buffer to fill is NULL");
     TF_DeleteBuffer(b);
     kit_free(&k);
 }
@@ -178,7 +178,7 @@ MR_TEST(capi_operation_attrs_change_but_not_its_types)
     set_attr(&k, x.oper, "_note", "\377", 1);
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Unparseable AttrValue proto");
     TF_ClearAttr(k.g, x.oper, "dtype", k.s);
-    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "cannot go");
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "cannot be removed");
     set_attr(&k, x.oper, "shape", ":\004\022\002\010\003", 6); /* shape { dim { size: 3 } } */
     CHECK_OK(k.s);
     MR_CHECK_INT(TF_GraphGetTensorNumDims(k.g, x, k.s), 1);

@@ -5,13 +5,14 @@ mr_status *mr_capi_take_struct(void *ours, size_t our_size, const void *theirs, 
 {
     size_t size;
     if (!theirs)
-        return mr_invalid("There is no %s", what);
+        return mr_invalid("The %s is NULL", what);
     memcpy(&size, theirs, sizeof size);
     if (size < least || size > (1 << 16))
         return mr_invalid("The struct_size of a %s is %zu, expected %zu", what, size, our_size);
     for (size_t i = our_size; i < size; i++)
         if (((const char *)theirs)[i])
-            return mr_invalid("A %s of %zu bytes says more than this library knows", what, size);
+            return mr_invalid("This library is older than its caller: it does not know all fields of a %s of %zu bytes",
+                              what, size);
     memset(ours, 0, our_size);
     memcpy(ours, theirs, MR_MIN(size, our_size));
     return NULL;

@@ -28,9 +28,9 @@ static mr_out call(void *arg, int stage, mr_out x, const mr_out *parts) MR_NO_TS
 static mr_status *check(const mr_pipeline_options *o)
 {
     if (!o->build || !o->devices)
-        return mr_invalid("A pipeline needs devices, and a function that builds its stages");
+        return mr_invalid("A pipeline needs devices and a function that builds its stages");
     if (o->num_stages < 1 || o->num_stages > MR_PIPELINE_MAX)
-        return mr_invalid("A pipeline of %d stages", o->num_stages);
+        return mr_invalid("num_stages %d of a pipeline is not from 1 to %d", o->num_stages, MR_PIPELINE_MAX);
     for (int i = 0; i < o->num_stages; i++)
         if (!o->devices[i])
             return mr_invalid("Stage %d of a pipeline has no device", i);
@@ -61,7 +61,7 @@ TF_Operation *mr_pipeline_minimize(mr_model *m, const TF_Output *inputs, int num
     if (!st)
         st = check(&o);
     if (!st && (num_inputs < 1 || !inputs))
-        st = mr_invalid("A pipeline of %d inputs", num_inputs);
+        st = mr_invalid("inputs of a pipeline is NULL, or its length %d is less than 1", num_inputs);
     mr_scope_fail(&m->net->s, st);
     for (int i = 0; i < num_inputs && mr_scope_ok(&m->net->s); i++)
         mr_model_arg(m, inputs[i]);
@@ -81,7 +81,7 @@ static mr_status *predict(const mr_pipeline_options *options, const double *forw
     mr_pipeline_cost c;
     MR_TRY(mr_capi_take_options(options, &o, sizeof o));
     if (!forward_s || !backward_s || !out || out->struct_size < sizeof(size_t) || out->struct_size > (1 << 16))
-        return mr_invalid("A pipeline's times, or the struct for its figures, are not there");
+        return mr_invalid("forward_s, backward_s or out is NULL, or out->struct_size is invalid");
     MR_TRY(mr_pipeline_simulate(o.kind == MR_PIPELINE_1F1B ? MR_ORDER_1F1B : MR_ORDER_FILL_DRAIN, o.num_stages, o.micro_batches,
                                 forward_s, backward_s, transfer_s, &c));
     mr_pipeline_figures f = {out->struct_size, c.step_s, c.alone_s, c.bubble, c.most_kept};

@@ -7,7 +7,7 @@
 #include "ps/manager.h"
 #include "ps/server.h"
 
-static mr_status *no_client(void) { return mr_invalid("There is no client of parameters"); }
+static mr_status *no_client(void) { return mr_invalid("The parameter server client is NULL"); }
 
 /* ---- the manager and servers ---- */
 
@@ -16,7 +16,7 @@ static mr_status *manager_of(const mr_cluster_task *t, const char **out)
 {
     int i = mr_cluster_find(&t->def.cluster, MR_SV("ps"), 0);
     if (i < 0)
-        return mr_invalid("The cluster has no job 'ps', whose task 0 would have the manager of parameters");
+        return mr_invalid("The cluster has no job 'ps'; its task 0 runs the parameter server manager");
     *out = t->def.cluster.tasks.p[i].address;
     return NULL;
 }
@@ -56,7 +56,7 @@ void mr_ps_server_free(mr_ps_server *s) { mr_ps_server_close(s); }
 void mr_ps_server_leave(mr_ps_server *s, TF_Status *status)
 {
     mr_capi_set_status(status,
-                       s ? mr_ps_server_hand_over(s) : mr_invalid("There is no server of parameters"));
+                       s ? mr_ps_server_hand_over(s) : mr_invalid("The parameter server is NULL"));
 }
 
 /* ---- a client ---- */
@@ -83,7 +83,7 @@ int mr_ps_table(mr_ps *ps, const char *name, const mr_ps_table_options *options,
     int table = -1;
     mr_status *st = ps ? NULL : no_client();
     if (!st && (!name || !options))
-        st = mr_invalid("A table needs a name and options");
+        st = mr_invalid("The name or the options of a table are NULL");
     if (!st)
         st = mr_capi_take_options(options, &o, sizeof o);
     if (!st)
@@ -114,10 +114,10 @@ static mr_status *begin(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, mr_ps_t
     if (!ps)
         return no_client();
     if (j->keys.n > 0 && !(j->pull ? (const void *)j->out : (const void *)j->floats))
-        return mr_invalid("There are no values for %zu keys", j->keys.n);
+        return mr_invalid("values is NULL although there are %zu keys", j->keys.n);
     MR_TRY(mr_capi_take_options(call, &c, sizeof c));
     if (c.num_after < 0 || (c.num_after > 0 && !c.after))
-        return mr_invalid("A task is to come after %d others", c.num_after);
+        return mr_invalid("after is NULL, or its length %d is negative", c.num_after);
     j->call = &c;
     if (c.done) {
         told *to = mr_new(told);
@@ -136,7 +136,7 @@ static mr_ps_task begin_listed(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, 
     mr_ps_task task = 0;
     bool listed = j->keys.list || j->keys.n == 0;
     mr_status *st =
-        listed ? begin(ps, j, call, &task) : mr_invalid("There is no list of %zu keys", j->keys.n);
+        listed ? begin(ps, j, call, &task) : mr_invalid("keys is NULL although there are %zu keys", j->keys.n);
     mr_capi_set_status(status, st);
     return st ? 0 : task;
 }
@@ -223,14 +223,14 @@ void mr_ps_snapshot(mr_ps *ps, const char *folder, TF_Status *status)
 {
     mr_capi_set_status(status, !ps      ? no_client()
                                : folder ? mr_ps_save(ps, folder)
-                                        : mr_invalid("A snapshot needs a folder"));
+                                        : mr_invalid("folder is NULL"));
 }
 
 void mr_ps_restore(mr_ps *ps, const char *folder, TF_Status *status)
 {
     mr_capi_set_status(status, !ps      ? no_client()
                                : folder ? mr_ps_load(ps, folder)
-                                        : mr_invalid("A snapshot needs a folder"));
+                                        : mr_invalid("folder is NULL"));
 }
 
 void mr_ps_get_stats(mr_ps *ps, mr_ps_stats *out)

@@ -10,7 +10,7 @@ static mr_status *check_arguments(const char *dir, const char *const *tags, int 
         return mr_invalid("A folder, tags and a graph are needed to load a SavedModel");
     for (int i = 0; i < n; i++)
         if (!tags[i])
-            return mr_invalid("Tag %d is not there", i);
+            return mr_invalid("Tag %d is NULL", i);
     if (meta && meta->data)
         return mr_invalid("Passing non-empty meta_graph_def is invalid.");
     return NULL;

@@ -8,7 +8,7 @@ struct TF_Server {
     mr_server *server;
 };
 
-static mr_status *no_server(void) { return mr_invalid("There is no server"); }
+static mr_status *no_server(void) { return mr_invalid("server is NULL"); }
 
 TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status)
 {
@@ -16,7 +16,7 @@ TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status)
     mr_server *s = NULL;
     mr_capi_init();
     mr_status *st = proto || !proto_len ? mr_server_def_decode((mr_sv){proto, proto_len}, &def)
-                                        : mr_invalid("There is no ServerDef");
+                                        : mr_invalid("proto is NULL");
     if (!st) {
         st = mr_server_new(&def, NULL, &s);
         mr_server_def_deinit(&def);

@@ -39,7 +39,7 @@ void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_le
     mr_session_config c;
     mr_status *st = NULL;
     if (!options || (proto_len && !proto))
-        MR_GO(mr_invalid("There are no options, or no ConfigProto"));
+        MR_GO(mr_invalid("options or proto is NULL"));
     if ((st = mr_session_config_parse((mr_sv){proto, proto_len}, &c))) {
         mr_status_free(st);
         MR_GO(mr_invalid("Unparseable ConfigProto"));
@@ -75,7 +75,9 @@ mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mute
     mr_session_config config = o ? o->config : (mr_session_config){0};
     mr_capi_init();
     if (o && o->simulated && !is_local(o->target))
-        return mr_invalid("Simulated devices are of sessions in this process; those of %s belong to its servers", o->target);
+        return mr_invalid(
+            "Simulated devices can be set only for sessions in this process; for %s, start its servers with them",
+            o->target);
     if (o && master_address(o->target))
         return mr_remote_session_new(NULL, master_address(o->target), g, mu, mr_str_view(&o->config_proto), cancel, out);
     if (o && !is_local(o->target))
@@ -100,7 +102,7 @@ void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontai
 {
     mr_status *st = NULL;
     if (ncontainers < 0 || (ncontainers && !containers))
-        st = mr_invalid("A list of %d containers is not there", ncontainers);
+        st = mr_invalid("containers is NULL, or its length %d is negative", ncontainers);
     for (int i = 0; !st && i < ncontainers; i++)
         if (!containers[i])
             st = mr_invalid("Container %d has no name", i);
@@ -115,7 +117,7 @@ mr_status *mr_capi_new_session(TF_Graph *graph, const TF_SessionOptions *opts, T
 {
     mr_session *s = NULL;
     if (!graph)
-        return mr_invalid("There is no graph");
+        return mr_invalid("graph is NULL");
     MR_TRY(mr_capi_open_session(opts, graph->graph, &graph->mu, NULL, &s));
     *out = mr_new(TF_Session);
     **out = (TF_Session){s, graph};
@@ -132,7 +134,7 @@ TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts, TF_Sta
     return out;
 }
 
-static mr_status *no_session(void) { return mr_invalid("There is no session"); }
+static mr_status *no_session(void) { return mr_invalid("session is NULL"); }
 
 void TF_CloseSession(TF_Session *session, TF_Status *status)
 {
@@ -182,7 +184,7 @@ static size_t heap_bytes(const values *v)
 static mr_status *reserve(values *v, int n_in, int n_out)
 {
     if (n_in < 0 || n_out < 0)
-        return mr_invalid("A negative number of feeds or fetches");
+        return mr_invalid("The number of feeds or fetches is negative");
     mr_allocator *a = mr_cpu_allocator();
     bool small = n_in <= ON_STACK && n_out <= ON_STACK;
     v->n_in = n_in;
@@ -209,13 +211,13 @@ static mr_status *open_values(values *v, TF_Tensor *const *inputs, int n_in, TF_
     v->on_heap = false;
     v->n_in = v->n_out = 0;
     if ((n_in > 0 && !inputs) || (n_out > 0 && !outputs))
-        return mr_invalid("The list of feeds or of fetches is not there");
+        return mr_invalid("inputs or outputs is NULL although there are %d inputs and %d outputs", n_in, n_out);
     for (int i = 0; i < n_out; i++)
         outputs[i] = NULL;
     MR_TRY(reserve(v, n_in, n_out));
     for (int i = 0; i < n_in; i++) {
         if (!inputs[i])
-            return mr_invalid("Feed %d has no tensor", i);
+            return mr_invalid("The tensor of feed %d is NULL", i);
         MR_TRY(mr_capi_tensor_value(inputs[i], &v->in[i]));
     }
     return NULL;
@@ -253,7 +255,7 @@ static mr_run_args args_of(const values *v, const TF_Output *inputs, int ninputs
 static mr_status *check_outs(const TF_Session *s, const mr_out *o, int n, const char *what)
 {
     if (n < 0 || (n && !o))
-        return mr_invalid("The list of %ss is not there", what);
+        return mr_invalid("The list of %ss is NULL, or its length %d is negative", what, n);
     for (int i = 0; i < n; i++)
         if (!o[i].node || o[i].node->graph != s->graph->graph)
             return mr_invalid("%s %d is not an operation of the session's graph", what, i);
@@ -267,7 +269,7 @@ mr_status *mr_capi_check_operations(const TF_Session *s, const mr_run_args *a)
     MR_TRY(check_outs(s, a->feeds, a->n_feeds, "feed"));
     MR_TRY(check_outs(s, a->fetches, a->n_fetches, "fetch"));
     if (a->n_targets < 0 || (a->n_targets && !a->targets))
-        return mr_invalid("The list of targets is not there");
+        return mr_invalid("The list of targets is NULL, or its length %d is negative", a->n_targets);
     for (int i = 0; i < a->n_targets; i++)
         if (!a->targets[i] || a->targets[i]->graph != s->graph->graph)
             return mr_invalid("target %d is not an operation of the session's graph", i);
@@ -324,7 +326,7 @@ void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninpu
 {
     char *h = NULL;
     mr_run_args a = args_of(NULL, inputs, ninputs, outputs, noutputs, target_opers, ntargets);
-    mr_status *st = handle ? mr_capi_check_operations(session, &a) : mr_invalid("No room for the handle");
+    mr_status *st = handle ? mr_capi_check_operations(session, &a) : mr_invalid("handle is NULL");
     if (!st)
         st = session->session->ops->partial_setup(session->session, &a, &h);
     if (handle)

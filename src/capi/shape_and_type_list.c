@@ -71,7 +71,7 @@ static mr_status *take_shape(mr_graph *g, const TF_ShapeAndType *s, const mr_psh
         return mr_invalid("A shape has %d dimensions; at most %d are possible, and dims must be set", s->num_dims, MR_MAX_RANK);
     for (int i = 0; i < s->num_dims; i++)
         if (s->dims[i] < -1)
-            return mr_invalid("A dimension cannot be %lld", (long long)s->dims[i]);
+            return mr_invalid("Invalid dimension %lld", (long long)s->dims[i]);
     *out = mr_pshape_of(&g->arena, s->num_dims, s->dims);
     return NULL;
 }
@@ -122,7 +122,7 @@ void TFE_InferShapes(TFE_Op *op, TF_ShapeAndTypeList *input_shapes, TF_Tensor **
 {
     (void)input_tensor_as_shapes, (void)input_resource_shapes_and_types, (void)output_resource_shapes_and_types;
     TF_OperationDescription *d = op ? mr_eager_description(op) : NULL;
-    mr_status *st = d && input_shapes ? NULL : mr_invalid("There is no op, or no list of shapes");
+    mr_status *st = d && input_shapes ? NULL : mr_invalid("op or input_shapes is NULL");
     if (!st) {
         mr_lock(&d->graph->mu);
         st = infer(d->b, input_shapes, input_tensors, output_shapes);

@@ -98,7 +98,7 @@ void TF_ShapeInferenceContext_GetAttrType(TF_ShapeInferenceContext *ctx, const c
 {
     mr_dtype t;
     mr_status *st = attr_name ? mr_node_get_type(open(ctx)->node, attr_name, &t)
-                              : mr_invalid("There is no attr to look for");
+                              : mr_invalid("attr_name is NULL");
     if (!st)
         *val = (TF_DataType)t;
     mr_capi_set_status(status, st);
@@ -153,7 +153,7 @@ static void with_rank(TF_ShapeInferenceContext *ctx, const TF_ShapeHandle *handl
     const mr_pshape *s = NULL;
     mr_status *st = NULL;
     if (!handle || !result)
-        st = mr_invalid("There is no shape");
+        st = mr_invalid("A shape handle is NULL");
     else if (rank < 0 || rank > MR_MAX_RANK)
         st = mr_invalid("Rank must be between 0 and %d, but is %lld", MR_MAX_RANK, (long long)rank);
     else
@@ -210,7 +210,7 @@ void TF_ShapeInferenceContextSubshape(TF_ShapeInferenceContext *ctx, TF_ShapeHan
 {
     const mr_pshape *s = NULL;
     mr_status *st = shape_handle && result ? subshape(open(ctx), shape_handle->s, start, end, &s)
-                                           : mr_invalid("There is no shape");
+                                           : mr_invalid("A shape handle is NULL");
     if (!st)
         result->s = s;
     mr_capi_set_status(status, st);
@@ -220,7 +220,7 @@ void TF_ShapeInferenceContextConcatenateShapes(TF_ShapeInferenceContext *ctx, TF
                                                TF_ShapeHandle *second, TF_ShapeHandle *result,
                                                TF_Status *status)
 {
-    mr_status *st = first && second && result ? NULL : mr_invalid("There is no shape");
+    mr_status *st = first && second && result ? NULL : mr_invalid("A shape handle is NULL");
     if (!st)
         result->s = mr_infer_concat(open(ctx), first->s, second->s);
     mr_capi_set_status(status, st);

@@ -61,8 +61,9 @@ static mr_status *check_places(const mr_nn *n, const mr_cluster_task *t)
         mr_device_name at;
         if (!mr_device_name_parse(mr_sv_of(v->device), &at) || (at.has_job && strcmp(at.job, t->def.job) != 0) ||
             (at.task >= 0 && at.task != t->def.task))
-            return mr_invalid("Variable '%s' is on %s: with all-reduce every worker has all of them, here /job:%s/task:%d", v->name,
-                              v->device, t->def.job, t->def.task);
+            return mr_invalid(
+                "Variable '%s' is on %s: with all-reduce, each worker must hold all variables, here on /job:%s/task:%d",
+                v->name, v->device, t->def.job, t->def.task);
     }
     return NULL;
 }
@@ -72,19 +73,19 @@ static mr_status *check_options(const mr_model *m, const mr_supervisor_options *
     if (o->train)
         MR_TRY(mr_capi_check_op(m->graph, o->train));
     if (o->barrier && o->barrier->graph != m->graph)
-        return mr_invalid("The barrier is of another model");
+        return mr_invalid("The barrier belongs to another model");
     if (o->barrier && (o->barrier->open || (!o->barrier->sync && !o->barrier->train && !o->barrier->all_reduce)))
         return mr_invalid("The barrier has no update");
     if (o->all_reduce && (o->all_reduce->graph != m->graph || o->train || o->barrier))
-        return mr_invalid("The all-reduce is of another model, or not the only kind of training");
+        return mr_invalid("The all-reduce belongs to another model, or is combined with train or a barrier");
     if (o->barrier && o->train)
-        return mr_invalid("A supervisor has one kind of training: train, or a barrier");
+        return mr_invalid("Set either train or barrier of a supervisor, not both");
     if (o->task && !mr_cluster_task_is_worker(o->task))
-        return mr_invalid("A supervisor is for workers; this process is none");
+        return mr_invalid("Only workers have a supervisor, and this process is not a worker");
     if (o->save_ms < 0 || o->max_to_keep < 0 || o->deadline_ms < 0)
-        return mr_invalid("A supervisor's times and counts are not negative");
+        return mr_invalid("The times and counts of a supervisor must not be negative");
     if (o->save_ms > MR_CAPI_MOST_MS || o->deadline_ms > MR_CAPI_MOST_MS || o->chief_ms > MR_CAPI_MOST_MS)
-        return mr_invalid("A supervisor's times are at most %lld ms", (long long)MR_CAPI_MOST_MS);
+        return mr_invalid("The times of a supervisor must be at most %lld ms", (long long)MR_CAPI_MOST_MS);
     return NULL;
 }
 
@@ -138,7 +139,7 @@ mr_supervisor *mr_supervisor_new(mr_model *m, const mr_supervisor_options *optio
 {
     mr_supervisor_options o;
     mr_supervisor *s = mr_new(mr_supervisor);
-    mr_status *st = m ? mr_capi_take_options(options, &o, sizeof o) : mr_invalid("There is no model");
+    mr_status *st = m ? mr_capi_take_options(options, &o, sizeof o) : mr_invalid("The model is NULL");
     if (!st) {
         if (o.deterministic)
             mr_deterministic_set(true);
@@ -167,7 +168,7 @@ void mr_supervisor_free(mr_supervisor *s)
     mr_free(s);
 }
 
-static mr_status *no_supervisor(void) { return mr_invalid("There is no supervisor"); }
+static mr_status *no_supervisor(void) { return mr_invalid("The supervisor is NULL"); }
 
 void mr_supervisor_start(mr_supervisor *s, TF_Status *status)
 {
@@ -217,7 +218,7 @@ int64_t mr_supervisor_step(mr_supervisor *s, TF_Status *status)
 static mr_status *check_outs(const mr_supervisor *s, const TF_Output *o, int n, const char *what)
 {
     if (n < 0 || (n && !o))
-        return mr_invalid("The list of %ss is not there", what);
+        return mr_invalid("The list of %ss is NULL, or its length %d is negative", what, n);
     for (int i = 0; i < n; i++)
         MR_TRY(mr_capi_check_output(s->graph, o[i]));
     return NULL;
@@ -230,12 +231,12 @@ static mr_status *check_run(const mr_supervisor *s, const mr_run_args *a, TF_Ten
     MR_TRY(check_outs(s, (const TF_Output *)a->feeds, a->n_feeds, "feed"));
     MR_TRY(check_outs(s, (const TF_Output *)a->fetches, a->n_fetches, "fetch"));
     if ((a->n_feeds && !in) || (a->n_fetches && !out) || a->n_targets < 0 || (a->n_targets && !a->targets))
-        return mr_invalid("A list of values or targets is not there");
+        return mr_invalid("The values or targets are NULL, or their number is negative");
     for (int i = 0; i < a->n_targets; i++)
         MR_TRY(mr_capi_check_op(s->graph, mr_capi_op(a->targets[i])));
     for (int i = 0; i < a->n_feeds; i++)
         if (!in[i])
-            return mr_invalid("Feed %d has no tensor", i);
+            return mr_invalid("The tensor of feed %d is NULL", i);
     return mr_capi_check_cycles(s->graph);
 }
 

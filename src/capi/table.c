@@ -16,9 +16,9 @@ static bool choose(mr_model *m, const mr_table_options *options, const char *nam
     mr_table_options o = {0};
     mr_status *st = options ? mr_capi_take_options(options, &o, sizeof o) : NULL;
     if (!st && !name)
-        st = mr_invalid("A table has no name");
+        st = mr_invalid("The name of a table is NULL");
     if (!st && o.shards < 0)
-        st = mr_invalid("table '%s': %d shards", name, o.shards);
+        st = mr_invalid("table '%s': the number of shards %d is negative", name, o.shards);
     bool usual = o.init.kind == MR_INIT_CONSTANT && o.init.a == 0 && o.init.b == 0 && !o.zeros;
     mr_nn_init init = {(mr_nn_init_kind)o.init.kind, o.init.a, o.init.b};
     if (usual)

@@ -31,7 +31,7 @@ mr_status *mr_capi_tensor_value(const TF_Tensor *t, mr_tensor **out)
 {
     mr_handle *h = NULL;
     if (!t)
-        return mr_invalid("There is no tensor");
+        return mr_invalid("The tensor is NULL");
     if (!t->from_bytes || t->t->n == 0) {
         *out = mr_tensor_ref(t->t);
         return NULL;
@@ -228,7 +228,7 @@ void TF_TensorBitcastFrom(const TF_Tensor *from, TF_DataType type, TF_Tensor *to
                           const int64_t *new_dims, int num_new_dims, TF_Status *status)
 {
     mr_status *st = from && to ? become_view(from, (mr_dtype)type, new_dims, num_new_dims, to)
-                               : mr_invalid("There is no tensor");
+                               : mr_invalid("The tensor is NULL");
     mr_capi_set_status(status, st);
 }
 
@@ -242,7 +242,7 @@ void TF_TensorFromProto(const TF_Buffer *from, TF_Tensor *to, TF_Status *status)
 {
     mr_tensor *t = NULL;
     mr_status *st = from && to ? mr_tensor_decode(NULL, mr_capi_buffer_view(from), &t)
-                               : mr_invalid("There is no buffer, or no tensor");
+                               : mr_invalid("from or to is NULL");
     if (!st)
         become(to, t);
     mr_capi_set_status(status, st);

@@ -7,12 +7,12 @@
 static mr_status *read_all(const TF_Buffer *const *metadata, int n, mr_timeline *out)
 {
     if (n < 0 || (n && !metadata))
-        return mr_invalid("The list of metadata is not there");
+        return mr_invalid("metadata is NULL, or its length %d is negative", n);
     mr_sv *views = mr_new_array(mr_sv, n + 1);
     mr_status *st = NULL;
     for (int i = 0; i < n && !st; i++) {
         if (!metadata[i] || (metadata[i]->length && !metadata[i]->data))
-            st = mr_invalid("Metadata %d is not there", i);
+            st = mr_invalid("Metadata %d is NULL", i);
         else
             views[i] = (mr_sv){metadata[i]->length ? metadata[i]->data : "", metadata[i]->length};
     }
@@ -28,7 +28,7 @@ void mr_trace_to_chrome(const TF_Buffer *const *metadata, int n, const char *pat
     mr_timeline_init(&t);
     mr_status *st = read_all(metadata, n, &t);
     if (!st)
-        st = path ? mr_timeline_write_chrome(&t, path) : mr_invalid("There is no path");
+        st = path ? mr_timeline_write_chrome(&t, path) : mr_invalid("path is NULL");
     mr_timeline_deinit(&t);
     mr_capi_set_status(status, st);
 }

@@ -58,11 +58,11 @@ MR_TEST(capi_trace_refuses_what_is_no_metadata)
     MR_CHECK(!mr_trace_blame(&bad, 1, k.s));
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "malformed");
     MR_CHECK(!mr_trace_text(&none, 1, 0, k.s));
-    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Metadata 0 is not there");
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Metadata 0 is NULL");
     MR_CHECK(!mr_trace_text(NULL, -1, 0, k.s));
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "not there");
     mr_trace_to_chrome(NULL, 0, NULL, k.s);
-    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "There is no path");
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "path is NULL");
     mr_trace_to_chrome(NULL, 0, "/nowhere/at/all", k.s);
     CHECK_CODE(k.s, TF_NOT_FOUND, "/nowhere/at/all");
     TF_DeleteBuffer((TF_Buffer *)(uintptr_t)bad);

@@ -34,7 +34,7 @@ void mr_model_free(mr_model *m)
 
 void mr_model_status(const mr_model *m, TF_Status *status)
 {
-    mr_capi_set_status(status, m ? mr_status_copy(m->net->s.st) : mr_invalid("There is no model"));
+    mr_capi_set_status(status, m ? mr_status_copy(m->net->s.st) : mr_invalid("The model is NULL"));
 }
 
 void mr_model_seed(mr_model *m, int64_t seed)
@@ -65,7 +65,7 @@ static const char *text(mr_model *m, const char *s)
 static const int64_t *shape(mr_model *m, int n, const int64_t *dims)
 {
     if (n < 0 || n > MR_MAX_RANK || (n && !dims))
-        mr_scope_fail(&m->net->s, mr_invalid("A shape of %d dimensions is not there", n));
+        mr_scope_fail(&m->net->s, mr_invalid("dims is NULL, or the rank %d of a shape is invalid", n));
     return dims;
 }
 
@@ -136,7 +136,7 @@ static void take_gradient(mr_model *m, const mr_adopt_options *o, mr_nn_var *v)
     mr_out g = maybe(m, o->gradient), indices = maybe(m, o->indices), shape = maybe(m, o->dense_shape);
     v->differentiated = o->differentiated;
     if (indices.node && (!g.node || !shape.node))
-        mr_scope_fail(&m->net->s, mr_invalid("A gradient of rows needs values, indices and a shape"));
+        mr_scope_fail(&m->net->s, mr_invalid("A sparse gradient needs values, indices and a shape"));
     v->gradient = indices.node ? (mr_gradient){MR_NO_OUT, g, indices, shape} : (mr_gradient){g, MR_NO_OUT, MR_NO_OUT, MR_NO_OUT};
 }
 
@@ -372,7 +372,7 @@ TF_Output mr_polynomial_decay(mr_model *m, float rate, int64_t steps, float end_
 static void check_pieces(mr_model *m, int n, const int64_t *boundaries, const float *rates)
 {
     if (n < 0 || (n && !boundaries) || !rates)
-        mr_scope_fail(&m->net->s, mr_invalid("Learning rates in %d pieces are not there", n));
+        mr_scope_fail(&m->net->s, mr_invalid("boundaries or rates is NULL, or their number %d is negative", n));
 }
 
 TF_Output mr_piecewise_rate(mr_model *m, int num_boundaries, const int64_t *boundaries,
@@ -408,7 +408,7 @@ struct mr_nn_saver *mr_capi_saver(mr_saver *s) { return s->saver; }
 static mr_status *check_saver(const mr_saver *s, const TF_Session *session, const char *path)
 {
     if (!s || !session || !path)
-        return mr_invalid("There is no saver, no session or no path");
+        return mr_invalid("saver, session or path is NULL");
     return NULL;
 }
 
@@ -468,7 +468,7 @@ void mr_digits_batch(const mr_digits *d, mr_split split, uint64_t seed, int64_t 
 {
     mr_tensor *x = NULL, *y = NULL;
     mr_status *st = d ? mr_digits_take(d, split == MR_SPLIT_TEST, seed, first, n, &x, &y)
-                      : mr_invalid("There are no digits");
+                      : mr_invalid("digits is NULL");
     mr_capi_set_status(status, st);
     *images = mr_capi_tensor_new(x);
     *labels = mr_capi_tensor_new(y);

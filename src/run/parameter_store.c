@@ -53,7 +53,7 @@ mr_status *mr_parameter_store_bind(const char *name, mr_parameter_store *s)
     if (!s) {
         unbind_locked(name);
     } else if (mr_map_getz(&bound, name)) {
-        st = mr_error(MR_ALREADY_EXISTS, "There is already a store of parameters '%s' in this process", name);
+        st = mr_error(MR_ALREADY_EXISTS, "Parameter store '%s' is already bound in this process", name);
     } else {
         binding *b = mr_new(binding);
         b->store = s;
@@ -72,7 +72,7 @@ mr_status *mr_parameter_store_take(mr_sv name, mr_parameter_store **out)
         mr_vec_push(&in_use, b);
     *out = b ? b->store : NULL;
     mr_unlock(&mu);
-    return b ? NULL : mr_error(MR_NOT_FOUND, "There is no store of parameters '%.*s' in this process", MR_SV_ARG(name));
+    return b ? NULL : mr_error(MR_NOT_FOUND, "No parameter store '%.*s' is bound in this process", MR_SV_ARG(name));
 }
 
 /* The binding is found by its store: its name may be unbound, or bound to another store by now. */

@@ -121,7 +121,7 @@ def test_convert_strips(t):
     check(r.code == 1, r.out)
     has(r.err, "there is no node 'nowhere'")
     r = t.run("convert", "--strip", graph_in(t), a)
-    has(r.err, "Say --outputs")
+    has(r.err, "give --outputs")
 
 
 def test_convert_to_8_bits(t):
@@ -141,7 +141,7 @@ def freeze_checkpoint(t, model):
     has_not(text, "variable")
     has(text, "output  output")
     r = t.run("convert", "--freeze", "--outputs", "output", model + ".meta", a)
-    has(r.err, "Say --checkpoint")
+    has(r.err, "give --checkpoint")
 
 
 def test_convert_freezes_a_checkpoint(t):

@@ -311,19 +311,19 @@ def test_launch_says_what_is_wrong_with_its_options(t):
         ([], "no program: give one after the options: millrace launch [OPTION]... -- PROGRAM"),
         (["--hosts", "a;b", "--", "true"], "--hosts: 'a;b' is not a valid host name"),
         (["--hosts", "a:x", "--", "true"], "after the colon, give the number of tasks"),
-        (["--hosts", "localhost,far", "--", "true"], "others cannot reach localhost"),
+        (["--hosts", "localhost,far", "--", "true"], "localhost means a different machine on each host"),
         (["--hostfile", "no-such-file", "--", "true"], "no-such-file"),
         (["--cluster", "no-such-file", "--", "true"], "no-such-file"),
         (["--cluster", "{}", "--", "true"], "there are no tasks"),
         (["--cluster", '{"cluster": {"worker": ["x"]}}', "--", "true"], "'x' is not host:port"),
         (["--cluster", '{"cluster": {"ps": ["a:1"]}}', "--", "true"], "the cluster has no worker"),
-        (["--worker-hosts", "a:1", "--workers", "2", "--", "true"], "the cluster is given with its addresses"),
+        (["--worker-hosts", "a:1", "--workers", "2", "--", "true"], "the cluster already has addresses"),
         (["--worker-hosts", "a:1", "--job", "worker", "--task", "3", "--", "true"], "there is no task 3 of job 'worker'"),
         (["--job", "ps", "--", "true"], "--job ps needs a cluster"),
         (["--port", "65535", "--workers", "3", "--", "true"], "ports from there on, all from 1 to 65535"),
-        (["--port", "-1", "--", "true"], "cannot be"),
+        (["--port", "-1", "--", "true"], "all from 1 to 65535"),
         (["--ps", "9223372036854775807", "--", "true"], "at most 1024 tasks"),
-        (["--grace", "-1", "--", "true"], "not negative"),
+        (["--grace", "-1", "--", "true"], "neither may be negative"),
     ]
     for args, message in cases:
         r = t.run("launch", *args)

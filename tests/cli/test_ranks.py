@@ -62,7 +62,7 @@ def test_ranks_on_public_addresses_without_keys_are_refused(t):
 def test_ranks_must_be_as_many_as_tasks(t):
     r = t.run("launch", "--ps", "2", "--workers", "4", "--", "true", env=ompi(0, 5))
     check(r.code == 1, str(r.code))
-    has(r.err, "--ps 2 and --workers 4 are not the 5 ranks that Open MPI started")
+    has(r.err, "--ps 2 and --workers 4 do not add up to the 5 ranks that Open MPI started")
 
 
 def test_ranks_are_ignored_with_local(t):

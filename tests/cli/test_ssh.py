@@ -146,4 +146,4 @@ def test_ssh_a_connection_that_is_cut_ends_its_task_and_starts_it_again(t):
 def test_ssh_agent_is_not_for_people(t):
     r = t.run("agent")
     check(r.code == 1, str(r.code))
-    has(r.err, "started by `millrace launch --hosts`")
+    has(r.err, "`millrace launch --hosts` starts this command")

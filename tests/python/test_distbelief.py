@@ -186,7 +186,7 @@ class DownpourTest(unittest.TestCase):
         with tf.ps.connect() as client, line.session() as sess:
             self.assertRaises(TypeError, downpour.start, None, client)
             self.assertRaises(TypeError, downpour.start, sess, None)
-            self.assertRaisesRegex(ValueError, "another graph", downpour.start, Line().session(), client)
+            self.assertRaisesRegex(ValueError, "have different graphs", downpour.start, Line().session(), client)
             with downpour.start(sess, client):
                 self.assertRaisesRegex(ValueError, "tensors", downpour.train, line.loss.op)
                 self.assertRaises(tf.errors.InvalidArgumentError, downpour.train)  # nothing is fed

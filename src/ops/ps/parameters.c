@@ -75,7 +75,7 @@ static mr_status *sort_keys(work *w, const int64_t *keys)
     mr_status *st = p && w->keys && w->row_of ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu keys", w->n);
     for (size_t i = 0; !st && i < w->n; i++) {
         if (keys[i] < 0)
-            st = mr_invalid("keys[%zu] is %lld", i, (long long)keys[i]);
+            st = mr_invalid("keys[%zu] is %lld; keys must not be negative", i, (long long)keys[i]);
         p[i] = (place){(uint64_t)keys[i], i};
     }
     if (!st)
@@ -168,10 +168,12 @@ static mr_status *prepare(work *w, mr_parameter_store *s, int *table)
     MR_TRY(s->find(s, a->table, table, &width, &push_width));
     w->width = (size_t)(w->pull ? width : push_width);
     if (a->width != (int64_t)w->width)
-        return mr_invalid("table '%.*s' has %zu floats a key, the op says %lld", MR_SV_ARG(a->table), w->width, (long long)a->width);
+        return mr_invalid("table '%.*s' has %zu floats per key, but attr width is %lld", MR_SV_ARG(a->table), w->width,
+                          (long long)a->width);
     w->n = (size_t)keys->n;
     if (!w->pull && mr_in(w->r, 1)->n != (int64_t)(w->n * w->width))
-        return mr_invalid("%zu keys with values of shape %s, expected %zu floats each", w->n, MR_TENSOR_SHAPE(mr_in(w->r, 1)), w->width);
+        return mr_invalid("%zu keys with values of shape %s, expected %zu floats per key", w->n,
+                          MR_TENSOR_SHAPE(mr_in(w->r, 1)), w->width);
     MR_TRY(sort_keys(w, MR_DATA(int64_t, keys)));
     MR_TRY(make_rows(w));
     for (size_t i = 0; !w->pull && i < w->n; i++)
@@ -227,21 +229,21 @@ static mr_status *push_shape(mr_infer *c)
 #define ATTRS "table: string; width: int >= 1 = 1; store: string = ''"
 
 MR_OP(MillracePsPull,
-    .doc      = "rows of a table of parameters, one for each key",
+    .doc      = "rows of a parameter table, one for each key",
     .sig      = "keys: int64 -> values: float",
     .attrs    = ATTRS,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = pull_shape,
     .kernels  = MR_KERNELS(MR_CPU_ASYNC(run_pull)),
     .state_bytes = sizeof(state), .init = init,
-    .examples = MR_EXAMPLES("table=\"t\" store=\"none\": int64[1, 2] -> !NOT_FOUND There is no store of parameters 'none'"));
+    .examples = MR_EXAMPLES("table=\"t\" store=\"none\": int64[1, 2] -> !NOT_FOUND No parameter store 'none'"));
 
 MR_OP(MillracePsPush,
-    .doc      = "pushes rows to a table of parameters; rows of one key are added up",
+    .doc      = "pushes rows to a parameter table; rows with the same key are added up",
     .sig      = "keys: int64, values: float ->",
     .attrs    = ATTRS,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = push_shape,
     .kernels  = MR_KERNELS(MR_CPU_ASYNC(run_push)),
     .state_bytes = sizeof(state), .init = init,
-    .examples = MR_EXAMPLES("table=\"t\" store=\"none\": int64[1], float[2] -> !NOT_FOUND There is no store of parameters 'none'"));
+    .examples = MR_EXAMPLES("table=\"t\" store=\"none\": int64[1], float[2] -> !NOT_FOUND No parameter store 'none'"));
