@@ -69,5 +69,5 @@ mr_status *mr_random_secret(void *out, size_t n)
 {
     if (random_bytes(out, n))
         return NULL;
-    return mr_error(MR_UNAVAILABLE, "The system gives no random bytes for keys and tokens: %s", strerror(errno));
+    return mr_error(MR_UNAVAILABLE, "Cannot get random bytes for keys and tokens: %s", strerror(errno));
 }

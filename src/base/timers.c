@@ -91,7 +91,7 @@ mr_status *mr_timers_new(mr_timers **out)
     mr_mutex_deinit(&t->mu);
     mr_free(t);
     *out = NULL;
-    return mr_error(MR_RESOURCE_EXHAUSTED, "No thread for timers");
+    return mr_error(MR_RESOURCE_EXHAUSTED, "Cannot start the thread for timers");
 }
 
 void mr_timers_free(mr_timers *t)

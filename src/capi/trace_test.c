@@ -60,7 +60,7 @@ MR_TEST(capi_trace_refuses_what_is_no_metadata)
     MR_CHECK(!mr_trace_text(&none, 1, 0, k.s));
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "Metadata 0 is NULL");
     MR_CHECK(!mr_trace_text(NULL, -1, 0, k.s));
-    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "not there");
+    CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "metadata is NULL");
     mr_trace_to_chrome(NULL, 0, NULL, k.s);
     CHECK_CODE(k.s, TF_INVALID_ARGUMENT, "path is NULL");
     mr_trace_to_chrome(NULL, 0, "/nowhere/at/all", k.s);

@@ -285,7 +285,7 @@ mr_status *mr_tensor_view(const mr_tensor *t, mr_dtype dtype, int rank, const in
     size_t bytes;
     MR_TRY(mr_tensor_measure(dtype, rank, dims, &n, &bytes));
     if (dtype != t->dtype && !(mr_dtype_is_plain(dtype) && mr_dtype_is_plain(t->dtype)))
-        return mr_invalid("a tensor of type %s cannot be seen as %s", mr_dtype_name(t->dtype),
+        return mr_invalid("a tensor of type %s cannot be viewed as %s", mr_dtype_name(t->dtype),
                           mr_dtype_name((int)dtype));
     if (bytes != mr_tensor_bytes(t))
         return mr_invalid(

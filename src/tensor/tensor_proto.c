@@ -402,7 +402,7 @@ mr_status *mr_tensor_decode(mr_allocator *a, mr_sv bytes, mr_tensor **out)
     mr_shape shape;
     MR_TRY(read_head(bytes, &dtype, &shape_bytes, &d.content));
     if (!mr_dtype_valid(dtype)) /* references too: a value has no such type */
-        return mr_invalid("TensorProto: dtype %d (%s) is not one of a tensor", dtype,
+        return mr_invalid("TensorProto: dtype %d (%s) is not a type of tensors", dtype,
                           mr_dtype_name(dtype));
     MR_TRY(mr_shape_decode(shape_bytes, &shape));
     d.dtype = (mr_dtype)dtype;

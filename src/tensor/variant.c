@@ -36,7 +36,7 @@ static mr_status *zero(mr_allocator *a, const mr_object *o, mr_object **out)
     if (!o)
         return NULL;
     if (!o->type->zeros_like)
-        return mr_error(MR_UNIMPLEMENTED, "No zeros for variants of type %s", o->type->name);
+        return mr_error(MR_UNIMPLEMENTED, "Variants of type %s have no zero", o->type->name);
     if (depth >= MR_VARIANT_DEPTH)
         return too_deep();
     depth++;
@@ -53,7 +53,7 @@ static mr_status *sum(mr_allocator *a, const mr_object *x, const mr_object *y, m
     if (!x || !y || x->type != y->type)
         return mr_invalid("Cannot add a variant of type %s to one of type %s", name_of(x), name_of(y));
     if (!x->type->add)
-        return mr_error(MR_UNIMPLEMENTED, "No sums of variants of type %s", x->type->name);
+        return mr_error(MR_UNIMPLEMENTED, "Variants of type %s cannot be added", x->type->name);
     if (depth >= MR_VARIANT_DEPTH)
         return too_deep();
     depth++;

@@ -37,9 +37,9 @@ mr_status *mr_json_status(mr_json *j, const char *what)
 {
     skip_space(j);
     if (j->at != j->end)
-        fail(j, "something follows");
+        fail(j, "unexpected text after the value");
     if (!j->error && j->depth)
-        fail(j, "it ends early");
+        fail(j, "unexpected end");
     return j->error ? mr_invalid("%s: bad JSON at byte %zu: %s", what, (size_t)(j->at - j->begin), j->error) : NULL;
 }
 
@@ -136,16 +136,16 @@ static void read_unicode(mr_json *j, mr_str *out)
     uint32_t c = (uint32_t)hex4(j);
     if (c >= 0xd800 && c < 0xdc00) {
         if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') {
-            fail(j, "half a surrogate pair");
+            fail(j, "unpaired surrogate");
             return;
         }
         j->at += 2;
         uint32_t low = (uint32_t)hex4(j);
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         if (low < 0xdc00 || low > 0xdfff)
-            fail(j, "half a surrogate pair");
+            fail(j, "unpaired surrogate");
     } else if (c >= 0xdc00 && c < 0xe000) {
-        fail(j, "half a surrogate pair");
+        fail(j, "unpaired surrogate");
     }
     if (c == 0)
         fail(j, "a NUL in a string");
@@ -183,7 +183,7 @@ void mr_json_string(mr_json *j, mr_str *out)
             mr_str_appendc(out, c);
     }
     if (!take(j, '"'))
-        fail(j, "a string without end");
+        fail(j, "unterminated string");
 }
 
 /* ---- other values ---- */

@@ -160,7 +160,7 @@ MR_TEST(message_malformed_bytes_name_place_and_field)
     UNPACK_FAILS(&tensorflow__node_def__descriptor, MR_SV("\xc3\x3e"), "truncated (NodeDef)");
     UNPACK_FAILS(&tensorflow__tensor_proto__descriptor, MR_SV("\x3a\x02\x01\x80"), "truncated");
     UNPACK_FAILS(&tensorflow__tensor_proto__descriptor, MR_SV("\x3a\x01\x80"), "truncated");
-    UNPACK_FAILS(&tensorflow__tensor_proto__descriptor, MR_SV("\x2a\003abc"), "no multiple");
+    UNPACK_FAILS(&tensorflow__tensor_proto__descriptor, MR_SV("\x2a\003abc"), "not a multiple");
 }
 
 MR_TEST(message_string_with_nul_is_refused_but_bytes_are_not)

@@ -127,7 +127,7 @@ bool mr_pb_packed(mr_pb_reader *r, uint32_t elem, mr_pb_reader *p)
         mr_sv v = mr_pb_bytes(r);
         nest(r, (const uint8_t *)v.p, (const uint8_t *)v.p + v.n, p);
         if (!r->error && v.n % wire_bytes(elem) != 0)
-            mr_pb_fail(r, "packed bytes are no multiple of the element");
+            mr_pb_fail(r, "the length of packed values is not a multiple of the element size");
     }
     if (MR_UNLIKELY(r->error != NULL))
         return nest_failed(r, p);
