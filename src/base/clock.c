@@ -36,7 +36,7 @@ void mr_sleep_ns(int64_t ns)
 }
 
 /* splitmix64's finalizer. */
-static uint64_t mix(uint64_t z)
+static uint64_t mix_bits(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -62,7 +62,7 @@ uint64_t mr_random64(void)
         return v;
     /* Still distinct between calls, processes and hosts, but anybody can guess it. */
     static _Atomic uint64_t calls;
-    return mix(mix((uint64_t)read_ns(CLOCK_REALTIME)) ^ mix((uint64_t)getpid()) ^ mix(++calls));
+    return mix_bits(mix_bits((uint64_t)read_ns(CLOCK_REALTIME)) ^ mix_bits((uint64_t)getpid()) ^ mix_bits(++calls));
 }
 
 mr_status *mr_random_secret(void *out, size_t n)

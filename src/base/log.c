@@ -44,7 +44,7 @@ void mr_log_listen_if_silent(mr_log_fn fn, void *arg)
     mr_unlock(&mu);
 }
 
-static void tell(mr_log_level level, const char *file, int line, const char *text)
+static void call_listener(mr_log_level level, const char *file, int line, const char *text)
 {
     mr_lock(&mu);
     inside = true;
@@ -64,7 +64,7 @@ void mr_logv_at(mr_log_level level, const char *file, int line, const char *fmt,
     int n = vsnprintf(fixed, sizeof(fixed), fmt, ap);
     if (n >= (int)sizeof(fixed) && (text = mr_try_alloc((size_t)n + 1)))
         vsnprintf(text, (size_t)n + 1, fmt, again);
-    tell(level, file, line, n < 0 ? fmt : text ? text : fixed); /* without memory: cut short */
+    call_listener(level, file, line, n < 0 ? fmt : text ? text : fixed); /* without memory: cut short */
     if (text != fixed)
         mr_free(text);
     va_end(again);

@@ -53,7 +53,7 @@ void mr_map_deinit(mr_map *m)
 }
 
 /* The slot that holds the key, or NULL. */
-static mr_map_slot *find(const mr_map *m, mr_sv key, uint32_t hash)
+static mr_map_slot *find_slot(const mr_map *m, mr_sv key, uint32_t hash)
 {
     if (!m->cap)
         return NULL;
@@ -80,7 +80,7 @@ static mr_map_slot *free_slot(const mr_map *m, uint32_t hash, uint32_t *distance
 }
 
 /* A new table with room for one more. */
-static void rebuild(mr_map *m)
+static void rebuild_slots(mr_map *m)
 {
     mr_map old = *m;
     uint32_t distance;
@@ -99,7 +99,7 @@ static void change_hash(mr_map *m)
     for (uint32_t i = 0; i < m->cap; i++)
         if (in_use(&m->slots[i]))
             m->slots[i].hash = hash_of(m, (mr_sv){m->slots[i].key, m->slots[i].key_n});
-    rebuild(m);
+    rebuild_slots(m);
 }
 
 /* A free slot for a key that is not there. */
@@ -107,7 +107,7 @@ static mr_map_slot *add_slot(mr_map *m, mr_sv key, uint32_t *hash)
 {
     uint32_t distance;
     if (is_full(m->used, m->cap))
-        rebuild(m);
+        rebuild_slots(m);
     mr_map_slot *s = free_slot(m, *hash, &distance);
     if (MR_LIKELY(distance < MAX_CHAIN) || m->secret)
         return s;
@@ -118,7 +118,7 @@ static mr_map_slot *add_slot(mr_map *m, mr_sv key, uint32_t *hash)
 
 void *mr_map_get(const mr_map *m, mr_sv key)
 {
-    const mr_map_slot *s = m->n ? find(m, key, hash_of(m, key)) : NULL;
+    const mr_map_slot *s = m->n ? find_slot(m, key, hash_of(m, key)) : NULL;
     return s ? s->value : NULL;
 }
 
@@ -126,7 +126,7 @@ void *mr_map_getz(const mr_map *m, const char *key) { return mr_map_get(m, mr_sv
 
 bool mr_map_has(const mr_map *m, mr_sv key)
 {
-    return m->n && find(m, key, hash_of(m, key)) != NULL;
+    return m->n && find_slot(m, key, hash_of(m, key)) != NULL;
 }
 
 void *mr_map_put(mr_map *m, mr_sv key, void *value)
@@ -135,7 +135,7 @@ void *mr_map_put(mr_map *m, mr_sv key, void *value)
     if (!key.p)
         key.p = ""; /* NULL would look like a free slot */
     uint32_t hash = hash_of(m, key);
-    mr_map_slot *s = find(m, key, hash);
+    mr_map_slot *s = find_slot(m, key, hash);
     if (s) {
         void *old = s->value;
         s->value = value;
@@ -158,7 +158,7 @@ void *mr_map_putz(mr_map *m, const char *key, void *value)
 
 void *mr_map_remove(mr_map *m, mr_sv key)
 {
-    mr_map_slot *s = find(m, key, hash_of(m, key));
+    mr_map_slot *s = find_slot(m, key, hash_of(m, key));
     if (!s)
         return NULL;
     if (!m->borrow_keys)
@@ -188,7 +188,7 @@ enum { FREE, IN_USE, REMOVED };
 typedef struct mr_imap_slot islot;
 
 /* Ids are often consecutive or multiples of a power of two: mix all bits down (splitmix64). */
-static uint32_t ihash(uint64_t key)
+static uint32_t hash_number(uint64_t key)
 {
     key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9u;
     key = (key ^ key >> 27) * 0x94d049bb133111ebu;
@@ -201,11 +201,11 @@ void mr_imap_deinit(mr_imap *m)
     *m = (mr_imap){0};
 }
 
-static islot *ifind(const mr_imap *m, uint64_t key)
+static islot *find_number_slot(const mr_imap *m, uint64_t key)
 {
     if (!m->n)
         return NULL;
-    for (uint32_t i = ihash(key);; i++) {
+    for (uint32_t i = hash_number(key);; i++) {
         islot *s = &m->slots[i & (m->cap - 1)];
         if (s->state == FREE)
             return NULL;
@@ -216,14 +216,14 @@ static islot *ifind(const mr_imap *m, uint64_t key)
 
 static islot *ifree_slot(const mr_imap *m, uint64_t key)
 {
-    uint32_t i = ihash(key) & (m->cap - 1);
+    uint32_t i = hash_number(key) & (m->cap - 1);
     MR_ASSERT(m->n <= m->used && m->used < m->cap);
     while (m->slots[i].state != FREE)
         i = (i + 1) & (m->cap - 1);
     return &m->slots[i];
 }
 
-static void irebuild(mr_imap *m)
+static void rebuild_number_slots(mr_imap *m)
 {
     mr_imap old = *m;
     m->cap = cap_for(old.n + 1);
@@ -237,20 +237,20 @@ static void irebuild(mr_imap *m)
 
 void *mr_imap_get(const mr_imap *m, uint64_t key)
 {
-    const islot *s = ifind(m, key);
+    const islot *s = find_number_slot(m, key);
     return s ? s->value : NULL;
 }
 
 void *mr_imap_put(mr_imap *m, uint64_t key, void *value)
 {
-    islot *s = ifind(m, key);
+    islot *s = find_number_slot(m, key);
     if (s) {
         void *old = s->value;
         s->value = value;
         return old;
     }
     if (is_full(m->used, m->cap))
-        irebuild(m);
+        rebuild_number_slots(m);
     *ifree_slot(m, key) = (islot){.key = key, .value = value, .state = IN_USE};
     m->used++;
     m->n++;
@@ -259,7 +259,7 @@ void *mr_imap_put(mr_imap *m, uint64_t key, void *value)
 
 void *mr_imap_remove(mr_imap *m, uint64_t key)
 {
-    islot *s = ifind(m, key);
+    islot *s = find_number_slot(m, key);
     if (!s)
         return NULL;
     s->state = REMOVED;

@@ -21,7 +21,7 @@ void mr_out_of_memory(size_t bytes)
     abort();
 }
 
-static void *need(void *p, size_t bytes)
+static void *check_allocated(void *p, size_t bytes)
 {
     if (MR_UNLIKELY(p == NULL))
         mr_out_of_memory(bytes);
@@ -31,17 +31,17 @@ static void *need(void *p, size_t bytes)
 /* malloc(0) may return NULL; ours never does for want of bytes. */
 static size_t at_least_1(size_t bytes) { return bytes ? bytes : 1; }
 
-void *mr_alloc(size_t bytes) { return need(malloc(at_least_1(bytes)), bytes); }
+void *mr_alloc(size_t bytes) { return check_allocated(malloc(at_least_1(bytes)), bytes); }
 
 void *mr_calloc(size_t n, size_t bytes)
 {
     void *p = calloc(at_least_1(n), at_least_1(bytes));
     size_t total = SIZE_MAX;
     (void)mr_size_mul(n, bytes, &total);
-    return need(p, total);
+    return check_allocated(p, total);
 }
 
-void *mr_realloc(void *p, size_t bytes) { return need(realloc(p, at_least_1(bytes)), bytes); }
+void *mr_realloc(void *p, size_t bytes) { return check_allocated(realloc(p, at_least_1(bytes)), bytes); }
 
 void mr_free(void *p) { free(p); }
 

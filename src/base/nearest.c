@@ -9,7 +9,7 @@ enum { LONGEST = 60 }; /* longer words are not compared */
 
 /* Row by row over the letters of a; only the last two rows are needed for the swap of two
  * neighbours. */
-static int distance(mr_sv a, mr_sv b)
+static int edit_distance(mr_sv a, mr_sv b)
 {
     int rows[3][LONGEST + 1], *before = rows[0], *last = rows[1], *row = rows[2];
     for (int k = 0; k <= (int)b.n; k++)
@@ -36,7 +36,7 @@ const char *mr_nearest(mr_sv written, const char *const *words, int n)
     int least = 0;
     for (int i = 0; i < n && written.n <= LONGEST; i++) {
         mr_sv word = mr_sv_of(words[i]);
-        int d = word.n <= LONGEST ? distance(written, word) : LONGEST;
+        int d = word.n <= LONGEST ? edit_distance(written, word) : LONGEST;
         if (3 * d <= (int)MR_MAX(word.n, written.n) && (!best || d < least)) {
             best = words[i];
             least = d;

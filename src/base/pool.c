@@ -207,7 +207,7 @@ static loop *join_locked(mr_pool *p)
 }
 
 /* After the subtraction the loop may be gone: its caller spins on n_inside without the lock. */
-static void leave(mr_pool *p, loop *l)
+static void leave_loop(mr_pool *p, loop *l)
 {
     mr_lock(&p->mu);
     if (atomic_fetch_sub_explicit(&l->n_inside, 1, memory_order_acq_rel) == 1)
@@ -242,7 +242,7 @@ static bool is_empty(const loop *l)
 }
 
 /* Spins until done(arg) or the time is up. */
-static void spin(const mr_pool *p, bool (*done)(const void *), const void *arg)
+static void spin_until(const mr_pool *p, bool (*done)(const void *), const void *arg)
 {
     int64_t end = p->spin_ns ? mr_now_ns() + p->spin_ns : 0;
     while (p->spin_ns && !done(arg)) {
@@ -266,7 +266,7 @@ static void close_loop(mr_pool *p, loop *l)
     }
     *at = l->next;
     mr_unlock(&p->mu);
-    spin(p, loop_is_empty, l);
+    spin_until(p, loop_is_empty, l);
     if (is_empty(l))
         return;
     mr_lock(&p->mu);
@@ -319,7 +319,7 @@ static void run_task(const mr_pool *p, mr_task *t)
     frames = f.outer;
 }
 
-static mr_task *pop(mr_pool *p)
+static mr_task *pop_task(mr_pool *p)
 {
     mr_lock(&p->mu);
     mr_task *t = pop_locked(p);
@@ -328,11 +328,11 @@ static mr_task *pop(mr_pool *p)
 }
 
 /* Without workers: runs the queue empty, what its tasks submit included. */
-static bool drain(mr_pool *p)
+static bool drain_tasks(mr_pool *p)
 {
     mr_fp_mode mode = mr_denormals_flush();
     bool any = false;
-    for (mr_task *t; (t = pop(p)); any = true)
+    for (mr_task *t; (t = pop_task(p)); any = true)
         run_task(p, t);
     mr_denormals_restore(mode);
     return any;
@@ -395,7 +395,7 @@ void mr_pool_submit(mr_pool *p, mr_task *t)
     mr_unlock(&p->mu); /* from here on the task may be over, and the pool with it unless this thread drains */
     if (!drains)
         return;
-    drain(p);
+    drain_tasks(p);
     mr_lock(&p->mu);
     if (--p->n_draining == 0)
         mr_cond_broadcast(&p->left);
@@ -405,8 +405,8 @@ void mr_pool_submit(mr_pool *p, mr_task *t)
 bool mr_pool_help(mr_pool *p)
 {
     if (p->n_workers == 0 && !runs_task_of(p))
-        return drain(p);
-    mr_task *t = pop(p);
+        return drain_tasks(p);
+    mr_task *t = pop_task(p);
     if (!t)
         return false;
     mr_fp_mode mode = mr_denormals_flush();
@@ -437,7 +437,7 @@ static bool next_work_locked(mr_pool *p, loop **l, mr_task **t)
         if (!spun) {
             p->n_spinning++;
             mr_unlock(&p->mu);
-            spin(p, has_ready, p);
+            spin_until(p, has_ready, p);
             mr_lock(&p->mu);
             p->n_spinning--;
             spun = true;
@@ -464,7 +464,7 @@ static void worker_main(void *arg)
             return;
         if (l) {
             run_parts(p, l, NULL, 0);
-            leave(p, l);
+            leave_loop(p, l);
         } else {
             run_task(p, t);
         }
@@ -517,7 +517,7 @@ static void spin_as_guest_locked(mr_pool *p, mr_guest *g)
 {
     p->n_guests_spinning++;
     mr_unlock(&p->mu);
-    spin(p, has_parts_or_recall, &(outlook){p, g});
+    spin_until(p, has_parts_or_recall, &(outlook){p, g});
     mr_lock(&p->mu);
     p->n_guests_spinning--;
 }
@@ -562,7 +562,7 @@ bool mr_pool_stay(mr_pool *p, mr_guest *g, int64_t deadline_ns)
             mr_pool_caller_begins(p);
             run_parts(p, l, g, deadline_ns);
             mr_pool_caller_ends(p);
-            leave(p, l);
+            leave_loop(p, l);
             in_time = is_in_time(deadline_ns); /* others may open loops without end */
             mr_lock(&p->mu);
             atomic_store_explicit(&g->idle, true, memory_order_relaxed);
@@ -619,7 +619,7 @@ static void close_pool(mr_pool *p, int n_workers)
 }
 
 /* Without its workers; NULL: no memory. */
-static mr_pool *make(int n_threads, int n_workers)
+static mr_pool *make_pool(int n_threads, int n_workers)
 {
     mr_pool *p = NULL;
     size_t bytes = sizeof(*p) + (size_t)n_workers * sizeof(mr_thread);
@@ -643,7 +643,7 @@ static mr_status *new_pool(const char *name, int n_threads, int n_workers, mr_po
     if (n_threads < 1 || n_threads > MR_POOL_MAX_THREADS)
         return mr_invalid("pool '%s': %d threads, expected 1 to %d", name, n_threads,
                           MR_POOL_MAX_THREADS);
-    mr_pool *p = make(n_threads, n_workers);
+    mr_pool *p = make_pool(n_threads, n_workers);
     if (!p)
         return mr_error(MR_RESOURCE_EXHAUSTED, "pool '%s': no memory", name);
     for (int i = 0; i < n_workers; i++) {

@@ -126,7 +126,7 @@ static int what_holds(mr_sv s, size_t at)
 /* ---- threads ---- */
 
 /* A place of the program gets on the list; false when it is there already. */
-static bool enter(threads *t, int32_t at)
+static bool add_place(threads *t, int32_t at)
 {
     int32_t i = t->index[at];
     if (i < t->n && t->at[i] == at)
@@ -147,7 +147,7 @@ static void save_slot(machine *m, stack_entry *top, int *n, const mr_re_inst *i,
 
 /* All places that can be reached from one without reading a byte join the list, preferred ones first.
  * m->saved is what the thread has saved, and is the same again afterwards. */
-static void follow(const mr_re_program *p, machine *m, threads *t, int32_t from, mr_sv s, size_t place)
+static void follow_empty_edges(const mr_re_program *p, machine *m, threads *t, int32_t from, mr_sv s, size_t place)
 {
     stack_entry *top = m->stack;
     int n = 0, holds = -1;
@@ -159,7 +159,7 @@ static void follow(const mr_re_program *p, machine *m, threads *t, int32_t from,
             continue;
         }
         const mr_re_inst *i = &p->code.p[e.at];
-        if (!enter(t, e.at))
+        if (!add_place(t, e.at))
             continue;
         switch (i->op) {
         case MR_RE_SPLIT:
@@ -180,7 +180,7 @@ static void follow(const mr_re_program *p, machine *m, threads *t, int32_t from,
 }
 
 /* Every thread reads a byte, or at the end of the text none.  true when one has matched. */
-static bool step(const mr_re_program *p, machine *m, mr_sv s, size_t place, bool full)
+static bool step_machine(const mr_re_program *p, machine *m, mr_sv s, size_t place, bool full)
 {
     bool matched = false;
     m->then.n = 0;
@@ -194,7 +194,7 @@ static bool step(const mr_re_program *p, machine *m, mr_sv s, size_t place, bool
         } else if (i->op == MR_RE_BYTES && place < s.n && (uint8_t)s.p[place] >= i->lo &&
                    (uint8_t)s.p[place] <= i->hi) {
             memcpy(m->saved, saved, (size_t)m->n_slots * sizeof(size_t));
-            follow(p, m, &m->then, i->out, s, place + 1);
+            follow_empty_edges(p, m, &m->then, i->out, s, place + 1);
         }
     }
     threads t = m->now;
@@ -207,11 +207,11 @@ static void start_thread(const mr_re_program *p, machine *m, mr_sv s, size_t pla
 {
     for (int i = 0; i < m->n_slots; i++)
         m->saved[i] = NOWHERE;
-    follow(p, m, &m->now, p->start, s, place);
+    follow_empty_edges(p, m, &m->now, p->start, s, place);
 }
 
 /* The next place where a match may begin, when none has begun. */
-static size_t skip(const mr_re_program *p, mr_sv s, size_t place)
+static size_t find_start(const mr_re_program *p, mr_sv s, size_t place)
 {
     if (p->any_first)
         return place;
@@ -220,18 +220,18 @@ static size_t skip(const mr_re_program *p, mr_sv s, size_t place)
     return place;
 }
 
-static bool search(const mr_re_program *p, machine *m, mr_sv s, size_t from, bool full)
+static bool search_from(const mr_re_program *p, machine *m, mr_sv s, size_t from, bool full)
 {
     bool found = false;
     m->now.n = 0;
     for (size_t place = from;; place++) {
         if (m->now.n == 0 && !found && !full)
-            place = skip(p, s, place);
+            place = find_start(p, s, place);
         if (!found && (!full || place == from))
             start_thread(p, m, s, place); /* behind all that began earlier */
         if (m->now.n == 0)
             return found;
-        found |= step(p, m, s, place, full);
+        found |= step_machine(p, m, s, place, full);
         if (place >= s.n)
             return found;
     }
@@ -272,7 +272,7 @@ mr_status *mr_regex_find(const mr_regex *re, mr_sv text, size_t from, mr_regex_m
     machine *x;
     int known = MR_MIN(n, re->n_groups + 1);
     MR_TRY(take_machine(re, 2 * known, &x));
-    *found = search(&re->program, x, text, from, false);
+    *found = search_from(&re->program, x, text, from, false);
     for (int i = 0; i < n; i++) {
         bool is = *found && i < known && x->best[2 * i] != NOWHERE && x->best[2 * i + 1] != NOWHERE;
         m[i] = is ? (mr_sv){text.p + x->best[2 * i], x->best[2 * i + 1] - x->best[2 * i]}
@@ -286,7 +286,7 @@ mr_status *mr_regex_is_full(const mr_regex *re, mr_sv text, bool *out)
 {
     machine *x;
     MR_TRY(take_machine(re, 0, &x));
-    *out = search(&re->program, x, text, 0, true);
+    *out = search_from(&re->program, x, text, 0, true);
     give_machine(re, x);
     return NULL;
 }
@@ -307,7 +307,7 @@ static int rewrite_groups(mr_sv r)
 }
 
 /* false: no memory.  A backslash before anything else ends the text; *bad says so. */
-static bool rewrite(mr_sv r, const mr_regex_match *m, mr_str *out, bool *bad)
+static bool append_rewrite(mr_sv r, const mr_regex_match *m, mr_str *out, bool *bad)
 {
     *bad = false;
     for (size_t i = 0; i < r.n; i++) {
@@ -327,7 +327,7 @@ static bool rewrite(mr_sv r, const mr_regex_match *m, mr_str *out, bool *bad)
     return true;
 }
 
-static mr_status *append(mr_str *out, const char *p, size_t n)
+static mr_status *append_or_fail(mr_str *out, const char *p, size_t n)
 {
     return mr_str_try_append(out, p, n)
                ? NULL
@@ -360,15 +360,15 @@ static mr_status *replace_next(replacing *x, bool *ended)
     if (!found)
         return NULL;
     size_t start = (size_t)(m[0].p - x->text.p);
-    MR_TRY(append(x->out, x->text.p + x->at, start - x->at));
+    MR_TRY(append_or_fail(x->out, x->text.p + x->at, start - x->at));
     if (m[0].n == 0 && start == x->last_end) {
         size_t n = passed_over(x->text, start);
-        MR_TRY(append(x->out, x->text.p + start, n));
+        MR_TRY(append_or_fail(x->out, x->text.p + start, n));
         x->at = start + n;
         *ended = n == 0;
         return NULL;
     }
-    if (!rewrite(x->by, m, x->out, &bad))
+    if (!append_rewrite(x->by, m, x->out, &bad))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a string");
     x->at = x->last_end = start + m[0].n;
     return NULL;
@@ -391,5 +391,5 @@ mr_status *mr_regex_replace(const mr_regex *re, mr_sv text, mr_sv by, bool all, 
         MR_TRY(replace_next(&x, &ended));
         ended |= !all;
     }
-    return append(out, text.p + x.at, text.n - x.at);
+    return append_or_fail(out, text.p + x.at, text.n - x.at);
 }

@@ -13,7 +13,7 @@ typedef struct compiler {
     uint32_t n_shared, cap_shared;
 } compiler;
 
-static int32_t add(compiler *c, mr_re_inst i)
+static int32_t add_inst(compiler *c, mr_re_inst i)
 {
     if (c->out->code.n >= MR_RE_MAX_PROGRAM) {
         c->full = true;
@@ -23,9 +23,9 @@ static int32_t add(compiler *c, mr_re_inst i)
     return c->out->code.n - 1;
 }
 
-static int32_t split(compiler *c, int32_t out, int32_t other)
+static int32_t add_split(compiler *c, int32_t out, int32_t other)
 {
-    return add(c, (mr_re_inst){MR_RE_SPLIT, 0, 0, out, other});
+    return add_inst(c, (mr_re_inst){MR_RE_SPLIT, 0, 0, out, other});
 }
 
 /* ---- sharing ---- */
@@ -69,7 +69,7 @@ static int32_t add_shared(compiler *c, mr_re_inst i)
     for (; c->shared[at]; at = (at + 1) & (c->cap_shared - 1))
         if (same_inst(c->out->code.p[c->shared[at] - 1], i))
             return c->shared[at] - 1;
-    int32_t made = add(c, i);
+    int32_t made = add_inst(c, i);
     if (!c->full) {
         c->shared[at] = made + 1;
         c->n_shared++;
@@ -94,7 +94,7 @@ static void add_all_long(sequences *l)
 }
 
 /* By hand, because surrogates may be part of a range. */
-static uint8_t encode(uint32_t c, uint8_t out[4])
+static uint8_t encode_utf8(uint32_t c, uint8_t out[4])
 {
     uint8_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     for (int i = n - 1; i > 0; i--, c >>= 6)
@@ -133,8 +133,8 @@ static void add_sequences(sequences *l, uint32_t lo, uint32_t hi)
         }
     }
     sequence s;
-    encode(lo, s.lo);
-    s.n = encode(hi, s.hi);
+    encode_utf8(lo, s.lo);
+    s.n = encode_utf8(hi, s.hi);
     mr_vec_push(l, s);
 }
 
@@ -164,27 +164,27 @@ static int32_t emit_set(compiler *c, const mr_re_node *n, int32_t next)
     sequences l = {0};
     for (int i = 0; i < n->n_ranges; i++)
         add_sequences(&l, n->ranges[i].lo, n->ranges[i].hi);
-    int32_t at = l.n ? emit_sequences(c, l.p, l.n, 0, next) : add(c, (mr_re_inst){.op = MR_RE_FAIL});
+    int32_t at = l.n ? emit_sequences(c, l.p, l.n, 0, next) : add_inst(c, (mr_re_inst){.op = MR_RE_FAIL});
     mr_vec_deinit(&l);
     return at;
 }
 
 /* ---- everything else ---- */
 
-static int32_t emit(compiler *c, const mr_re_node *n, int32_t next);
+static int32_t emit_node(compiler *c, const mr_re_node *n, int32_t next);
 
-static int32_t choice(compiler *c, bool lazy, int32_t body, int32_t next)
+static int32_t add_choice(compiler *c, bool lazy, int32_t body, int32_t next)
 {
-    return lazy ? split(c, next, body) : split(c, body, next);
+    return lazy ? add_split(c, next, body) : add_split(c, body, next);
 }
 
 /* One time or more. */
 static int32_t emit_loop(compiler *c, const mr_re_node *n, int32_t next)
 {
-    int32_t at = choice(c, n->lazy, next, next);
+    int32_t at = add_choice(c, n->lazy, next, next);
     if (c->full)
         return 0;
-    int32_t body = emit(c, n->child[0], at);
+    int32_t body = emit_node(c, n->child[0], at);
     *(n->lazy ? &c->out->code.p[at].other : &c->out->code.p[at].out) = body;
     return body;
 }
@@ -194,11 +194,11 @@ static int32_t emit_loop(compiler *c, const mr_re_node *n, int32_t next)
 static int32_t emit_star(compiler *c, const mr_re_node *n, int32_t next)
 {
     if (mr_re_nullable(n->child[0]))
-        return choice(c, n->lazy, emit_loop(c, n, next), next);
-    int32_t at = choice(c, n->lazy, next, next);
+        return add_choice(c, n->lazy, emit_loop(c, n, next), next);
+    int32_t at = add_choice(c, n->lazy, next, next);
     if (c->full)
         return 0;
-    int32_t body = emit(c, n->child[0], at);
+    int32_t body = emit_node(c, n->child[0], at);
     *(n->lazy ? &c->out->code.p[at].other : &c->out->code.p[at].out) = body;
     return at;
 }
@@ -212,20 +212,20 @@ static int32_t emit_repeat(compiler *c, const mr_re_node *n, int32_t next)
         copies = MR_MAX(n->min - 1, 0);
     }
     for (int i = n->min; i < n->max && !c->full; i++) /* x(x(x)?)? */
-        at = choice(c, n->lazy, emit(c, n->child[0], at), next);
+        at = add_choice(c, n->lazy, emit_node(c, n->child[0], at), next);
     for (int i = 0; i < copies && !c->full; i++)
-        at = emit(c, n->child[0], at);
+        at = emit_node(c, n->child[0], at);
     return at;
 }
 
 static int32_t emit_group(compiler *c, const mr_re_node *n, int32_t next)
 {
-    int32_t end = add(c, (mr_re_inst){MR_RE_SAVE, 0, 0, next, 2 * n->index + 1});
-    int32_t body = emit(c, n->child[0], end);
-    return add(c, (mr_re_inst){MR_RE_SAVE, 0, 0, body, 2 * n->index});
+    int32_t end = add_inst(c, (mr_re_inst){MR_RE_SAVE, 0, 0, next, 2 * n->index + 1});
+    int32_t body = emit_node(c, n->child[0], end);
+    return add_inst(c, (mr_re_inst){MR_RE_SAVE, 0, 0, body, 2 * n->index});
 }
 
-static int32_t emit(compiler *c, const mr_re_node *n, int32_t next)
+static int32_t emit_node(compiler *c, const mr_re_node *n, int32_t next)
 {
     int32_t at = next;
     if (c->full)
@@ -233,18 +233,18 @@ static int32_t emit(compiler *c, const mr_re_node *n, int32_t next)
     switch (n->kind) {
     case MR_RE_EMPTY: return next;
     case MR_RE_SET: return emit_set(c, n, next);
-    case MR_RE_BYTE: return add(c, (mr_re_inst){MR_RE_BYTES, 0, 255, next, 0});
-    case MR_RE_ASSERT: return add(c, (mr_re_inst){MR_RE_HOLDS, 0, 0, next, n->flags});
+    case MR_RE_BYTE: return add_inst(c, (mr_re_inst){MR_RE_BYTES, 0, 255, next, 0});
+    case MR_RE_ASSERT: return add_inst(c, (mr_re_inst){MR_RE_HOLDS, 0, 0, next, n->flags});
     case MR_RE_GROUP: return emit_group(c, n, next);
     case MR_RE_REPEAT: return emit_repeat(c, n, next);
     case MR_RE_CAT:
         for (int i = n->n - 1; i >= 0; i--)
-            at = emit(c, n->child[i], at);
+            at = emit_node(c, n->child[i], at);
         return at;
     case MR_RE_ALT:
-        at = emit(c, n->child[n->n - 1], next);
+        at = emit_node(c, n->child[n->n - 1], next);
         for (int i = n->n - 2; i >= 0; i--)
-            at = split(c, emit(c, n->child[i], next), at);
+            at = add_split(c, emit_node(c, n->child[i], next), at);
         return at;
     }
     return next;
@@ -279,10 +279,10 @@ static void find_first(mr_re_program *p)
 mr_status *mr_re_compile(const mr_re_tree *t, mr_re_program *out)
 {
     compiler c = {.out = out};
-    int32_t end = add(&c, (mr_re_inst){.op = MR_RE_MATCH});
-    end = add(&c, (mr_re_inst){MR_RE_SAVE, 0, 0, end, 1});
-    int32_t body = emit(&c, t->root, end);
-    out->start = add(&c, (mr_re_inst){MR_RE_SAVE, 0, 0, body, 0});
+    int32_t end = add_inst(&c, (mr_re_inst){.op = MR_RE_MATCH});
+    end = add_inst(&c, (mr_re_inst){MR_RE_SAVE, 0, 0, end, 1});
+    int32_t body = emit_node(&c, t->root, end);
+    out->start = add_inst(&c, (mr_re_inst){MR_RE_SAVE, 0, 0, body, 0});
     mr_free(c.shared);
     if (c.full)
         return mr_invalid("pattern too large - compile failed");

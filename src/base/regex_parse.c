@@ -20,27 +20,27 @@ typedef struct parser {
 
 /* ---- errors ---- */
 
-static mr_status *wrong(const char *what, mr_sv where)
+static mr_status *syntax_error(const char *what, mr_sv where)
 {
     return where.n ? mr_invalid("%s: %.*s", what, MR_SV_ARG(where)) : mr_invalid("%s", what);
 }
 
-static mr_sv since(const parser *p, size_t from) { return (mr_sv){p->s.p + from, p->at - from}; }
-static mr_sv rest(const parser *p, size_t from) { return (mr_sv){p->s.p + from, p->s.n - from}; }
+static mr_sv text_since(const parser *p, size_t from) { return (mr_sv){p->s.p + from, p->at - from}; }
+static mr_sv text_from(const parser *p, size_t from) { return (mr_sv){p->s.p + from, p->s.n - from}; }
 
 /* ---- characters ---- */
 
-static bool done(const parser *p) { return p->at >= p->s.n; }
-static char peek(const parser *p) { return p->s.p[p->at]; }
+static bool at_end(const parser *p) { return p->at >= p->s.n; }
+static char peek_char(const parser *p) { return p->s.p[p->at]; }
 
-static bool starts(const parser *p, const char *text)
+static bool starts_with(const parser *p, const char *text)
 {
-    return mr_sv_starts(rest(p, p->at), text);
+    return mr_sv_starts(text_from(p, p->at), text);
 }
 
-static bool take(parser *p, const char *text)
+static bool take_text(parser *p, const char *text)
 {
-    bool is = starts(p, text);
+    bool is = starts_with(p, text);
     p->at += is ? strlen(text) : 0;
     return is;
 }
@@ -85,7 +85,7 @@ static mr_re_node *set_node(parser *p, mr_re_set *s)
     return n;
 }
 
-static mr_re_node *literal(parser *p, uint32_t c)
+static mr_re_node *make_literal(parser *p, uint32_t c)
 {
     mr_re_node *n = new_node(p, MR_RE_SET);
     mr_re_range all[4] = {{c, c}};
@@ -100,7 +100,7 @@ static mr_re_node *literal(parser *p, uint32_t c)
     return n;
 }
 
-static mr_re_node *assertion(parser *p, int flags)
+static mr_re_node *make_assertion(parser *p, int flags)
 {
     mr_re_node *n = new_node(p, MR_RE_ASSERT);
     n->flags = flags;
@@ -110,7 +110,7 @@ static mr_re_node *assertion(parser *p, int flags)
 typedef MR_VEC(mr_re_node *) node_list;
 
 /* One node of many; takes the list's content over. */
-static mr_re_node *join(parser *p, mr_re_kind kind, node_list *l)
+static mr_re_node *join_nodes(parser *p, mr_re_kind kind, node_list *l)
 {
     mr_re_node *n = l->n == 1 ? l->p[0] : new_node(p, l->n ? kind : MR_RE_EMPTY);
     if (l->n > 1) {
@@ -138,7 +138,7 @@ static bool long_hex(parser *p, uint32_t *out)
 {
     int n = 0;
     for (;; n++) {
-        uint32_t c = done(p) ? 0 : next_code(p);
+        uint32_t c = at_end(p) ? 0 : next_code(p);
         int d = c < 0x80 ? hex_digit((char)c) : -1;
         if (d < 0)
             return c == '}' && n > 0;
@@ -152,10 +152,10 @@ static bool hex_code(parser *p, uint32_t *out)
 {
     bool good = true;
     *out = 0;
-    if (take(p, "{"))
+    if (take_text(p, "{"))
         return long_hex(p, out);
     for (int i = 0; i < 2; i++) {
-        uint32_t c = done(p) ? 0 : next_code(p);
+        uint32_t c = at_end(p) ? 0 : next_code(p);
         int d = c < 0x80 ? hex_digit((char)c) : -1;
         good = good && d >= 0;
         *out = *out * 16 + (uint32_t)(d & 15);
@@ -163,7 +163,7 @@ static bool hex_code(parser *p, uint32_t *out)
     return good;
 }
 
-static bool is_octal(const parser *p) { return !done(p) && peek(p) >= '0' && peek(p) <= '7'; }
+static bool is_octal(const parser *p) { return !at_end(p) && peek_char(p) >= '0' && peek_char(p) <= '7'; }
 
 /* Behind the backslash and its first character c; false: there is no such escape. */
 static bool escape_code(parser *p, uint32_t c, uint32_t *out)
@@ -180,20 +180,20 @@ static bool escape_code(parser *p, uint32_t c, uint32_t *out)
     if (c >= '0' && c <= '7' && (c == '0' || is_octal(p))) { /* \1 alone would be a back reference */
         *out = c - '0';
         for (int i = 0; i < 2 && is_octal(p); i++, p->at++)
-            *out = *out * 8 + (uint32_t)(peek(p) - '0');
+            *out = *out * 8 + (uint32_t)(peek_char(p) - '0');
         return true;
     }
     return c < 0x80 && !(c >= '0' && c <= '9') && !((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
 /* At a backslash: the character it stands for. */
-static mr_status *escape(parser *p, uint32_t *out)
+static mr_status *parse_escape(parser *p, uint32_t *out)
 {
     size_t from = p->at++;
-    if (done(p))
+    if (at_end(p))
         return mr_invalid("trailing \\");
     uint32_t c = next_code(p);
-    return escape_code(p, c, out) ? NULL : wrong("invalid escape sequence", since(p, from));
+    return escape_code(p, c, out) ? NULL : syntax_error("invalid escape sequence", text_since(p, from));
 }
 
 /* ---- classes ---- */
@@ -213,7 +213,7 @@ static void add_set(mr_re_set *to, mr_re_set *from, bool fold, bool negate)
 static bool perl_class(parser *p, mr_re_set *s)
 {
     char name[3] = {'\\', 0, 0};
-    if (done(p) || peek(p) != '\\' || p->at + 1 >= p->s.n)
+    if (at_end(p) || peek_char(p) != '\\' || p->at + 1 >= p->s.n)
         return false;
     char c = p->s.p[p->at + 1];
     if (!c || !strchr("dswDSW", c))
@@ -231,25 +231,25 @@ static mr_status *unicode_class(parser *p, mr_re_set *s, bool *is)
 {
     size_t from = p->at;
     mr_sv name;
-    *is = starts(p, "\\p") || starts(p, "\\P");
+    *is = starts_with(p, "\\p") || starts_with(p, "\\P");
     if (!*is)
         return NULL;
     bool negate = p->s.p[p->at + 1] == 'P';
     p->at += 2;
-    if (done(p))
-        return wrong("invalid character class range", since(p, from));
+    if (at_end(p))
+        return syntax_error("invalid character class range", text_since(p, from));
     size_t start = p->at;
-    if (peek(p) == '{') {
+    if (peek_char(p) == '{') {
         const char *end = memchr(p->s.p + start, '}', p->s.n - start);
         if (!end) {
             p->at = p->s.n;
-            return wrong("invalid character class range", since(p, from));
+            return syntax_error("invalid character class range", text_since(p, from));
         }
         name = (mr_sv){p->s.p + start + 1, (size_t)(end - p->s.p) - start - 1};
         p->at = (size_t)(end - p->s.p) + 1;
     } else {
         next_code(p);
-        name = since(p, start);
+        name = text_since(p, start);
     }
     if (name.n > 0 && name.p[0] == '^') {
         negate = !negate;
@@ -257,7 +257,7 @@ static mr_status *unicode_class(parser *p, mr_re_set *s, bool *is)
     }
     mr_re_set one = {0};
     if (!mr_unicode_class(name, mr_re_set_add, &one))
-        return wrong("invalid character class range", since(p, from));
+        return syntax_error("invalid character class range", text_since(p, from));
     add_set(s, &one, p->flags & FOLD, negate);
     return NULL;
 }
@@ -267,7 +267,7 @@ static mr_status *posix_class(parser *p, mr_re_set *s, bool *is)
 {
     const char *end;
     *is = false;
-    if (!starts(p, "[:") || !(end = memmem(p->s.p + p->at + 2, p->s.n - p->at - 2, ":]", 2)))
+    if (!starts_with(p, "[:") || !(end = memmem(p->s.p + p->at + 2, p->s.n - p->at - 2, ":]", 2)))
         return NULL;
     mr_sv name = {p->s.p + p->at, (size_t)(end - p->s.p) + 2 - p->at};
     bool negate = name.n > 2 && name.p[2] == '^';
@@ -275,7 +275,7 @@ static mr_status *posix_class(parser *p, mr_re_set *s, bool *is)
     char plain[32];
     int n = snprintf(plain, sizeof plain, "[:%.*s", (int)name.n - 2 - negate, name.p + 2 + negate);
     if (n >= (int)sizeof plain || !mr_re_set_named(&one, mr_sv_of(plain)))
-        return wrong("invalid character class range", name);
+        return syntax_error("invalid character class range", name);
     add_set(s, &one, p->flags & FOLD, negate);
     p->at += name.n;
     *is = true;
@@ -284,10 +284,10 @@ static mr_status *posix_class(parser *p, mr_re_set *s, bool *is)
 
 static mr_status *class_code(parser *p, size_t class_from, uint32_t *out)
 {
-    if (done(p))
-        return wrong("missing ]", rest(p, class_from));
-    if (peek(p) == '\\')
-        return escape(p, out);
+    if (at_end(p))
+        return syntax_error("missing ]", text_from(p, class_from));
+    if (peek_char(p) == '\\')
+        return parse_escape(p, out);
     *out = next_code(p);
     return NULL;
 }
@@ -299,11 +299,11 @@ static mr_status *class_range(parser *p, size_t class_from, mr_re_set *s)
     uint32_t lo, hi;
     MR_TRY(class_code(p, class_from, &lo));
     hi = lo;
-    if (p->at + 1 < p->s.n && peek(p) == '-' && p->s.p[p->at + 1] != ']') {
+    if (p->at + 1 < p->s.n && peek_char(p) == '-' && p->s.p[p->at + 1] != ']') {
         p->at++;
         MR_TRY(class_code(p, class_from, &hi));
         if (hi < lo)
-            return wrong("invalid character class range", since(p, from));
+            return syntax_error("invalid character class range", text_since(p, from));
     }
     mr_re_set one = {0};
     mr_re_set_add(&one, lo, hi);
@@ -325,16 +325,16 @@ static mr_status *class_item(parser *p, size_t from, mr_re_set *s)
 }
 
 /* At an opening bracket.  The first ] is one of the characters. */
-static mr_status *bracket(parser *p, mr_re_node **out)
+static mr_status *parse_bracket(parser *p, mr_re_node **out)
 {
     size_t from = p->at++;
-    bool negate = take(p, "^"), first = true;
+    bool negate = take_text(p, "^"), first = true;
     mr_re_set s = {0};
     mr_status *st = NULL;
-    for (; !done(p) && (first || peek(p) != ']'); first = false)
+    for (; !at_end(p) && (first || peek_char(p) != ']'); first = false)
         MR_GO(class_item(p, from, &s));
-    if (done(p))
-        MR_GO(wrong("missing ]", rest(p, from)));
+    if (at_end(p))
+        MR_GO(syntax_error("missing ]", text_from(p, from)));
     p->at++;
     if (negate)
         mr_re_set_negate(&s);
@@ -346,7 +346,7 @@ out:
 
 /* ---- groups ---- */
 
-static mr_status *alternatives(parser *p, mr_re_node **out);
+static mr_status *parse_alternatives(parser *p, mr_re_node **out);
 
 static bool is_name(mr_sv s)
 {
@@ -363,11 +363,11 @@ static mr_status *group_name(parser *p, size_t from)
 {
     const char *end = memchr(p->s.p + p->at, '>', p->s.n - p->at);
     if (!end)
-        return wrong("invalid named capture group", rest(p, from));
+        return syntax_error("invalid named capture group", text_from(p, from));
     mr_sv name = {p->s.p + p->at, (size_t)(end - p->s.p) - p->at};
     p->at += name.n + 1;
     if (!is_name(name))
-        return wrong("invalid named capture group", since(p, from));
+        return syntax_error("invalid named capture group", text_since(p, from));
     return NULL;
 }
 
@@ -377,14 +377,14 @@ static mr_status *group_flags(parser *p, size_t from, bool *more)
     unsigned flags = p->flags;
     bool negative = false, any = false;
     for (;;) {
-        if (done(p))
-            return wrong("invalid perl operator", since(p, from));
+        if (at_end(p))
+            return syntax_error("invalid perl operator", text_since(p, from));
         uint32_t c = next_code(p);
         unsigned bit = c == 'i' ? FOLD : c == 'm' ? ONE_LINE : c == 's' ? DOT_NL : c == 'U' ? SWAP_LAZY : 0;
         bool on = (c == 'm') == negative; /* (?m) says: not one line */
         if (c == ':' || c == ')') {
             if (negative && !any)
-                return wrong("invalid perl operator", since(p, from));
+                return syntax_error("invalid perl operator", text_since(p, from));
             *more = c == ':';
             p->flags = flags;
             return NULL;
@@ -395,7 +395,7 @@ static mr_status *group_flags(parser *p, size_t from, bool *more)
             continue;
         }
         if (!bit)
-            return wrong("invalid perl operator", since(p, from));
+            return syntax_error("invalid perl operator", text_since(p, from));
         any = true;
         flags = on ? flags | bit : flags & ~bit;
     }
@@ -405,12 +405,12 @@ static mr_status *group_body(parser *p, mr_re_node **out)
 {
     if (++p->depth > MR_RE_MAX_DEPTH)
         return mr_invalid("pattern too large - nesting");
-    MR_TRY(alternatives(p, out));
+    MR_TRY(parse_alternatives(p, out));
     p->depth--;
-    return take(p, ")") ? NULL : wrong("missing )", p->s);
+    return take_text(p, ")") ? NULL : syntax_error("missing )", p->s);
 }
 
-static mr_status *capture(parser *p, mr_re_node **out)
+static mr_status *parse_capture(parser *p, mr_re_node **out)
 {
     mr_re_node *n = new_node(p, MR_RE_GROUP), *body;
     n->index = ++p->n_groups;
@@ -423,23 +423,23 @@ static mr_status *capture(parser *p, mr_re_node **out)
 }
 
 /* At an opening parenthesis; *out NULL: it was only about flags, from here to the end of the group. */
-static mr_status *group(parser *p, mr_re_node **out)
+static mr_status *parse_group(parser *p, mr_re_node **out)
 {
     size_t from = p->at++;
     unsigned before = p->flags;
     bool more = false;
     mr_status *st = NULL;
     *out = NULL;
-    if (take(p, "?P<")) {
+    if (take_text(p, "?P<")) {
         MR_TRY(group_name(p, from));
-        st = capture(p, out);
-    } else if (take(p, "?")) {
+        st = parse_capture(p, out);
+    } else if (take_text(p, "?")) {
         MR_TRY(group_flags(p, from, &more));
         if (!more)
             return NULL;
         st = group_body(p, out);
     } else {
-        st = capture(p, out);
+        st = parse_capture(p, out);
     }
     p->flags = before;
     return st;
@@ -450,20 +450,20 @@ static mr_status *group(parser *p, mr_re_node **out)
 static bool small_number(parser *p, int *out)
 {
     size_t from = p->at;
-    for (*out = 0; !done(p) && peek(p) >= '0' && peek(p) <= '9'; p->at++)
-        *out = MR_MIN(*out * 10 + (peek(p) - '0'), 100000);
+    for (*out = 0; !at_end(p) && peek_char(p) >= '0' && peek_char(p) <= '9'; p->at++)
+        *out = MR_MIN(*out * 10 + (peek_char(p) - '0'), 100000);
     return p->at > from;
 }
 
 /* {2}, {2,}, {2,3}; anything else in braces is text. */
-static bool counts(parser *p, int *min, int *max)
+static bool parse_counts(parser *p, int *min, int *max)
 {
     size_t from = p->at++;
     if (small_number(p, min)) {
         *max = *min;
-        if (take(p, ",") && !small_number(p, max))
+        if (take_text(p, ",") && !small_number(p, max))
             *max = -1;
-        if (take(p, "}"))
+        if (take_text(p, "}"))
             return true;
     }
     p->at = from;
@@ -471,28 +471,28 @@ static bool counts(parser *p, int *min, int *max)
 }
 
 /* An operator here; false when there is none. */
-static bool repetition(parser *p, int *min, int *max, bool *lazy)
+static bool parse_repetition(parser *p, int *min, int *max, bool *lazy)
 {
-    if (done(p))
+    if (at_end(p))
         return false;
-    char c = peek(p);
+    char c = peek_char(p);
     *min = c == '+';
     *max = c == '?' ? 1 : -1;
-    if (c == '{' ? !counts(p, min, max) : c != '*' && c != '+' && c != '?')
+    if (c == '{' ? !parse_counts(p, min, max) : c != '*' && c != '+' && c != '?')
         return false;
     p->at += c != '{';
-    *lazy = take(p, "?") != !!(p->flags & SWAP_LAZY);
+    *lazy = take_text(p, "?") != !!(p->flags & SWAP_LAZY);
     return true;
 }
 
-static mr_status *repeat(parser *p, mr_re_node *body, int min, int max, bool lazy, mr_sv text,
-                         mr_re_node **out)
+static mr_status *make_repeat(parser *p, mr_re_node *body, int min, int max, bool lazy, mr_sv text,
+                              mr_re_node **out)
 {
     mr_re_node *n = new_node(p, MR_RE_REPEAT);
     int times = MR_MAX(min, max);
     n->weight = body->weight * (text.p[0] == '{' ? MR_MAX(times, 1) : 1);
     if (n->weight > MR_RE_MAX_REPEAT)
-        return wrong("invalid repetition size", text);
+        return syntax_error("invalid repetition size", text);
     n->min = min;
     n->max = max;
     n->lazy = lazy;
@@ -503,22 +503,22 @@ static mr_status *repeat(parser *p, mr_re_node *body, int min, int max, bool laz
 }
 
 /* *body is what an operator here repeats: NULL when there is nothing. */
-static mr_status *repetitions(parser *p, mr_re_node **body)
+static mr_status *parse_repetitions(parser *p, mr_re_node **body)
 {
     int min, max;
     bool lazy;
     size_t from = p->at, second;
-    if (!repetition(p, &min, &max, &lazy))
+    if (!parse_repetition(p, &min, &max, &lazy))
         return NULL;
-    mr_sv text = since(p, from);
+    mr_sv text = text_since(p, from);
     if (min > MR_RE_MAX_REPEAT || max > MR_RE_MAX_REPEAT || (max >= 0 && min > max))
-        return wrong("invalid repetition size", text);
+        return syntax_error("invalid repetition size", text);
     if (!*body)
-        return wrong("no argument for repetition operator", text);
-    MR_TRY(repeat(p, *body, min, max, lazy, text, body));
+        return syntax_error("no argument for repetition operator", text);
+    MR_TRY(make_repeat(p, *body, min, max, lazy, text, body));
     second = p->at;
-    if (repetition(p, &min, &max, &lazy))
-        return wrong("bad repetition operator", since(p, from));
+    if (parse_repetition(p, &min, &max, &lazy))
+        return syntax_error("bad repetition operator", text_since(p, from));
     p->at = second;
     return NULL;
 }
@@ -536,19 +536,19 @@ static mr_status *one_escape(parser *p, mr_re_node **out)
     uint32_t c;
     bool is;
     for (int i = 0; i < MR_COUNT(places); i++)
-        if (take(p, places[i].text))
-            return *out = assertion(p, places[i].flags), NULL;
-    if (take(p, "\\C"))
+        if (take_text(p, places[i].text))
+            return *out = make_assertion(p, places[i].flags), NULL;
+    if (take_text(p, "\\C"))
         return *out = new_node(p, MR_RE_BYTE), NULL;
     MR_TRY(unicode_class(p, &s, &is));
     if (is || perl_class(p, &s))
         return *out = set_node(p, &s), NULL;
-    MR_TRY(escape(p, &c));
-    *out = literal(p, c);
+    MR_TRY(parse_escape(p, &c));
+    *out = make_literal(p, c);
     return NULL;
 }
 
-static mr_re_node *dot(parser *p)
+static mr_re_node *make_dot(parser *p)
 {
     mr_re_set s = {0};
     if (p->flags & DOT_NL) {
@@ -561,73 +561,73 @@ static mr_re_node *dot(parser *p)
 }
 
 /* What stands before a repetition; *out NULL: nothing that could be repeated. */
-static mr_status *atom(parser *p, mr_re_node **out)
+static mr_status *parse_atom(parser *p, mr_re_node **out)
 {
     bool one_line = p->flags & ONE_LINE;
     *out = NULL;
-    switch (peek(p)) {
-    case '(': return group(p, out);
-    case '[': return bracket(p, out);
+    switch (peek_char(p)) {
+    case '(': return parse_group(p, out);
+    case '[': return parse_bracket(p, out);
     case '\\': return one_escape(p, out);
     case '*': case '+': case '?': return NULL; /* repetitions() says so */
-    case '.': p->at++; *out = dot(p); return NULL;
-    case '^': p->at++; *out = assertion(p, one_line ? MR_RE_BEGIN_TEXT : MR_RE_BEGIN_LINE); return NULL;
-    case '$': p->at++; *out = assertion(p, one_line ? MR_RE_END_TEXT : MR_RE_END_LINE); return NULL;
+    case '.': p->at++; *out = make_dot(p); return NULL;
+    case '^': p->at++; *out = make_assertion(p, one_line ? MR_RE_BEGIN_TEXT : MR_RE_BEGIN_LINE); return NULL;
+    case '$': p->at++; *out = make_assertion(p, one_line ? MR_RE_END_TEXT : MR_RE_END_LINE); return NULL;
     case '{': {
         int min, max;
         size_t from = p->at;
-        bool is = counts(p, &min, &max);
+        bool is = parse_counts(p, &min, &max);
         p->at = from;
         if (is)
             return NULL;
     } /* fall through */
-    default: *out = literal(p, next_code(p)); return NULL;
+    default: *out = make_literal(p, next_code(p)); return NULL;
     }
 }
 
 /* \Q..\E: the text between them, whatever it is; only its last character may be repeated. */
-static mr_status *quotation(parser *p, node_list *l)
+static mr_status *parse_quotation(parser *p, node_list *l)
 {
     p->at += 2;
-    while (!done(p) && !take(p, "\\E"))
-        mr_vec_push(l, literal(p, next_code(p)));
+    while (!at_end(p) && !take_text(p, "\\E"))
+        mr_vec_push(l, make_literal(p, next_code(p)));
     if (l->n > 0)
-        MR_TRY(repetitions(p, &l->p[l->n - 1]));
+        MR_TRY(parse_repetitions(p, &l->p[l->n - 1]));
     return NULL;
 }
 
-static mr_status *sequence(parser *p, mr_re_node **out)
+static mr_status *parse_sequence(parser *p, mr_re_node **out)
 {
     node_list l = {0};
     mr_status *st = NULL;
-    while (!done(p) && peek(p) != '|' && peek(p) != ')') {
+    while (!at_end(p) && peek_char(p) != '|' && peek_char(p) != ')') {
         mr_re_node *n;
-        if (starts(p, "\\Q")) {
-            MR_GO(quotation(p, &l));
+        if (starts_with(p, "\\Q")) {
+            MR_GO(parse_quotation(p, &l));
             continue;
         }
-        MR_GO(atom(p, &n));
+        MR_GO(parse_atom(p, &n));
         if (n)
             mr_vec_push(&l, n);
         n = NULL; /* behind flags an operator is for what stands before them, as in RE2 */
-        MR_GO(repetitions(p, l.n ? &l.p[l.n - 1] : &n));
+        MR_GO(parse_repetitions(p, l.n ? &l.p[l.n - 1] : &n));
     }
-    *out = join(p, MR_RE_CAT, &l);
+    *out = join_nodes(p, MR_RE_CAT, &l);
 out:
     mr_vec_deinit(&l);
     return st;
 }
 
-static mr_status *alternatives(parser *p, mr_re_node **out)
+static mr_status *parse_alternatives(parser *p, mr_re_node **out)
 {
     node_list l = {0};
     mr_status *st = NULL;
     do {
         mr_re_node *n = NULL;
-        MR_GO(sequence(p, &n));
+        MR_GO(parse_sequence(p, &n));
         mr_vec_push(&l, n);
-    } while (take(p, "|"));
-    *out = join(p, MR_RE_ALT, &l);
+    } while (take_text(p, "|"));
+    *out = join_nodes(p, MR_RE_ALT, &l);
 out:
     mr_vec_deinit(&l);
     return st;
@@ -639,9 +639,9 @@ mr_status *mr_re_parse(mr_sv pattern, mr_re_tree *out)
     mr_status *st = NULL;
     size_t bad = first_bad(pattern);
     mr_arena_init(&out->arena, 0);
-    MR_GO(alternatives(&p, &out->root));
-    if (!done(&p))
-        MR_GO(wrong("unexpected )", pattern));
+    MR_GO(parse_alternatives(&p, &out->root));
+    if (!at_end(&p))
+        MR_GO(syntax_error("unexpected )", pattern));
     out->n_groups = p.n_groups;
 out:
     if (bad < p.at) { /* of two errors the first one counts */

@@ -46,7 +46,7 @@ static void look_for_watcher(void)
     watch.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-static bool watched(void)
+static bool is_watched(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_for_watcher);
@@ -63,7 +63,7 @@ static void tell_locked(const char *waiting) MR_REQUIRES(watch.mu)
 
 void mr_report_step(int64_t step)
 {
-    if (!watched())
+    if (!is_watched())
         return;
     int64_t now = mr_now_ns();
     mr_lock(&watch.mu);
@@ -80,7 +80,7 @@ void mr_report_step(int64_t step)
 
 void mr_report_waiting(const char *what)
 {
-    if (!watched())
+    if (!is_watched())
         return;
     mr_lock(&watch.mu);
     tell_locked(what);
@@ -90,7 +90,7 @@ void mr_report_waiting(const char *what)
 
 void mr_report_blocked(const char *what)
 {
-    if (!watched())
+    if (!is_watched())
         return;
     int64_t now = mr_now_ns();
     mr_lock(&watch.mu);
@@ -101,7 +101,7 @@ void mr_report_blocked(const char *what)
 
 void mr_report_beat(void)
 {
-    if (!watched())
+    if (!is_watched())
         return;
     int64_t now = mr_now_ns();
     mr_lock(&watch.mu);
@@ -115,7 +115,7 @@ void mr_report_beat(void)
 void mr_report_tell_figures(const mr_report_figures *f)
 {
     char text[MAX_TEXT];
-    if (!watched())
+    if (!is_watched())
         return;
     int n = snprintf(text, sizeof text, "figures %lld %lld %lld %lld %lld %lld", (long long)f->worker, (long long)f->iterations,
                      (long long)f->late, (long long)f->waited_ms, (long long)(f->staleness * 100 + 0.5), (long long)f->staleness_max);
@@ -140,20 +140,20 @@ static void send_news(mr_report_kind kind, const char *rest)
 
 void mr_report_ready(void)
 {
-    if (watched())
+    if (is_watched())
         send_news(MR_REPORT_READY, "");
 }
 
 void mr_report_port_taken(void)
 {
-    if (watched())
+    if (is_watched())
         send_news(MR_REPORT_PORT_TAKEN, "");
 }
 
 void mr_report_progress(double loss, int64_t last_step)
 {
     char rest[64];
-    if (!watched())
+    if (!is_watched())
         return;
     int64_t now = mr_now_ns();
     mr_lock(&watch.mu);
@@ -178,7 +178,7 @@ static void log_to_watcher(void *arg, mr_log_level level, const char *file, int 
 
 void mr_report_log(void)
 {
-    if (watched())
+    if (is_watched())
         mr_log_listen_if_silent(log_to_watcher, NULL);
 }
 

@@ -49,7 +49,7 @@ double mr_bessel_i1e(double x)
 }
 
 /* Half the power twice: exp(x) alone is infinite a little before the product is. */
-static double grown(double x, double scaled)
+static double scale_up(double x, double scaled)
 {
     double half = exp(fabs(x) / 2);
     return isinf(x) ? copysign(INFINITY, scaled) : half * scaled * half;
@@ -57,12 +57,12 @@ static double grown(double x, double scaled)
 
 double mr_bessel_i0(double x)
 {
-    return fabs(x) < FAR ? power_sum(0, x) : grown(x, mr_bessel_i0e(x));
+    return fabs(x) < FAR ? power_sum(0, x) : scale_up(x, mr_bessel_i0e(x));
 }
 
 double mr_bessel_i1(double x)
 {
-    return fabs(x) < FAR ? x / 2 * power_sum(1, x) : isnan(x) ? x : grown(x, mr_bessel_i1e(x));
+    return fabs(x) < FAR ? x / 2 * power_sum(1, x) : isnan(x) ? x : scale_up(x, mr_bessel_i1e(x));
 }
 
 /* ---- K ---- */

@@ -21,7 +21,7 @@ static double log_beta(double a, double b)
 }
 
 /* x^a (1 - x)^b / B(a, b), where y = 1 - x. */
-static double density(double a, double b, double x, double y)
+static double beta_density(double a, double b, double x, double y)
 {
     if (a < 10 || b < 10)
         return exp(a * log(x) + b * (x < 0.5 ? log1p(-x) : log(y)) -
@@ -37,7 +37,7 @@ static double density(double a, double b, double x, double y)
 }
 
 /* Lentz's way, for x below the mean. */
-static double fraction(double a, double b, double x)
+static double continued_fraction(double a, double b, double x)
 {
     double tiny = 1e-300, c = 1, d = 1 - (a + b) * x / (a + 1), f;
     d = 1 / (fabs(d) < tiny ? tiny : d);
@@ -62,7 +62,7 @@ static double fraction(double a, double b, double x)
 
 /* With u = log(t / (1 - t)) the integrand falls off from u = log(x / y) downwards, beside its value
  * there as exp(-a s - (a + b) log(1 + x (e^-s - 1))) at the distance s.  s = w exp(v - e^-v). */
-static double integral(double a, double b, double x)
+static double integrate_density(double a, double b, double x)
 {
     double fall = a - (a + b) * x; /* slope of the exponent at 0, at least 0 below the mean */
     double bend = (a + b) * x * (1 - x);
@@ -79,14 +79,14 @@ static double integral(double a, double b, double x)
 }
 
 /* I_x(a, b) for x below the mean. */
-static double lower(double a, double b, double x, double y)
+static double lower_integral(double a, double b, double x, double y)
 {
-    double scale = density(a, b, x, y);
+    double scale = beta_density(a, b, x, y);
     if (scale == 0)
         return 0;
     if (a + b > LARGE && a > 1 && b > 1)
-        return fmin(1, scale * integral(a, b, x));
-    return fmin(1, scale * fraction(a, b, x) / a);
+        return fmin(1, scale * integrate_density(a, b, x));
+    return fmin(1, scale * continued_fraction(a, b, x) / a);
 }
 
 double mr_betainc(double a, double b, double x)
@@ -98,6 +98,6 @@ double mr_betainc(double a, double b, double x)
     if (isinf(a) || isinf(b))
         return isinf(a) && isinf(b) ? NAN : isinf(a) ? 0 : 1;
     if (x <= a / (a + b) || (a + b <= LARGE && x < (a + 1) / (a + b + 2)))
-        return lower(a, b, x, 1 - x);
-    return 1 - lower(b, a, 1 - x, x);
+        return lower_integral(a, b, x, 1 - x);
+    return 1 - lower_integral(b, a, 1 - x, x);
 }

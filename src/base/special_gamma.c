@@ -16,7 +16,7 @@ double mr_lgamma(double x)
 }
 
 /* c[0] + c[1] x + .. */
-static double polynomial(const double *c, int n, double x)
+static double eval_polynomial(const double *c, int n, double x)
 {
     double sum = 0;
     for (int i = n - 1; i >= 0; i--)
@@ -49,12 +49,12 @@ static double digamma_positive(double x)
 {
     double t = x - ROOT - ROOT_REST, sum = 0;
     if (fabs(t) < 0.3)
-        return t * polynomial(digamma_at_root, COUNT(digamma_at_root), t);
+        return t * eval_polynomial(digamma_at_root, COUNT(digamma_at_root), t);
     for (; x < 10; x++)
         sum -= 1 / x;
     double square = 1 / (x * x);
     return sum + log(x) - 0.5 / x -
-           square * polynomial(digamma_tail, COUNT(digamma_tail), square);
+           square * eval_polynomial(digamma_tail, COUNT(digamma_tail), square);
 }
 
 double mr_digamma(double x)

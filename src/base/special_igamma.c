@@ -13,7 +13,7 @@
 #define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
 enum { LARGE = 200, STEPS = 4000 };
 
-static double polynomial(const double *c, int n, double x)
+static double eval_polynomial(const double *c, int n, double x)
 {
     double sum = 0;
     for (int i = n - 1; i >= 0; i--)
@@ -21,7 +21,7 @@ static double polynomial(const double *c, int n, double x)
     return sum;
 }
 
-static double slope(const double *c, int n, double x)
+static double eval_derivative(const double *c, int n, double x)
 {
     double sum = 0;
     for (int i = n - 1; i >= 1; i--)
@@ -50,11 +50,11 @@ static const double stirling[] = {
 
 double mr_stirling_rest(double a)
 {
-    return polynomial(stirling, COUNT(stirling), 1 / (a * a)) / a;
+    return eval_polynomial(stirling, COUNT(stirling), 1 / (a * a)) / a;
 }
 
 /* x^a e^-x / Gamma(a + 1) */
-static double density(double a, double x)
+static double gamma_density(double a, double x)
 {
     if (a < 10)
         return pow(x, a) * exp(-x) / tgamma(a + 1);
@@ -89,7 +89,7 @@ static double lgamma1p(double a)
 /* ---- the two classical ways ---- */
 
 /* P by its power series.  *by_a gets the derivative of the series' logarithm. */
-static double series(double a, double x, double *by_a)
+static double power_series(double a, double x, double *by_a)
 {
     double sum = 1, term = 1, harmonic = 0, derivative = 0;
     for (int n = 1; n < STEPS; n++) {
@@ -127,7 +127,7 @@ static int fraction_steps(double a, double x)
 
 /* Q / (a density): 1 / (b_0 + a_1 / (b_1 + ..)), b_n = x + 2n + 1 - a, a_n = n (a - n), from the
  * back, which is stable for the logarithm's derivative by a too. */
-static double fraction(double a, double x, double *by_a)
+static double continued_fraction(double a, double x, double *by_a)
 {
     int n = fraction_steps(a, x);
     double t = x + 2 * n + 1 - a, dt = -1;
@@ -219,19 +219,19 @@ static double temme_sum(double a, double eta)
 {
     double sum = 0;
     for (int k = COUNT(temme) - 1; k >= 0; k--)
-        sum = sum / a + polynomial(temme[k].c, temme[k].n, eta);
+        sum = sum / a + eval_polynomial(temme[k].c, temme[k].n, eta);
     return sum;
 }
 
-static double bell(double a, double eta)
+static double bell_curve(double a, double eta)
 {
     return exp(-0.5 * a * eta * eta) / sqrt(2 * M_PI * a);
 }
 
 /* P, or Q when `upper`. */
-static double uniform(double a, double x, bool upper)
+static double uniform_expansion(double a, double x, bool upper)
 {
-    double eta = eta_of((x - a) / a), rest = bell(a, eta) * temme_sum(a, eta);
+    double eta = eta_of((x - a) / a), rest = bell_curve(a, eta) * temme_sum(a, eta);
     double side = upper ? 1 : -1;
     return 0.5 * erfc(side * eta * sqrt(a / 2)) + side * rest;
 }
@@ -242,11 +242,11 @@ static double uniform_grad(double a, double x)
     double mu = (x - a) / a, eta = eta_of(mu), ratio = mu == 0 ? 1 : mu / eta;
     double by_eta = 0, by_a = 0, power = 1;
     for (int k = 0; k < COUNT(temme); k++, power /= a) {
-        by_eta += power * slope(temme[k].c, temme[k].n, eta);
-        by_a -= power * k / a * polynomial(temme[k].c, temme[k].n, eta);
+        by_eta += power * eval_derivative(temme[k].c, temme[k].n, eta);
+        by_a -= power * k / a * eval_polynomial(temme[k].c, temme[k].n, eta);
     }
     double sum = temme_sum(a, eta);
-    return bell(a, eta) *
+    return bell_curve(a, eta) *
            (eta / 2 - ratio - sum * (log1p(mu) - 0.5 / a) + by_eta * ratio / a - by_a);
 }
 
@@ -269,7 +269,7 @@ static bool is_simple(double a, double x, double *p)
 static double upper_fraction(double a, double x)
 {
     double ignored;
-    return density(a, x) * a * fraction(a, x, &ignored);
+    return gamma_density(a, x) * a * continued_fraction(a, x, &ignored);
 }
 
 double mr_igamma(double a, double x)
@@ -278,10 +278,10 @@ double mr_igamma(double a, double x)
     if (is_simple(a, x, &p))
         return p;
     if (is_uniform(a, x))
-        return uniform(a, x, false);
+        return uniform_expansion(a, x, false);
     if (x > 1 && x > a)
         return 1 - upper_fraction(a, x);
-    return fmin(1, density(a, x) * series(a, x, &ignored));
+    return fmin(1, gamma_density(a, x) * power_series(a, x, &ignored));
 }
 
 double mr_igammac(double a, double x)
@@ -290,12 +290,12 @@ double mr_igammac(double a, double x)
     if (is_simple(a, x, &p))
         return x == 0 && !(a > 0) ? NAN : 1 - p;
     if (is_uniform(a, x))
-        return uniform(a, x, true);
+        return uniform_expansion(a, x, true);
     if (x <= 1.1 && a < 1.1)
         return small_q(a, x);
     if (x > a)
         return upper_fraction(a, x);
-    return fmax(0, 1 - density(a, x) * series(a, x, &ignored));
+    return fmax(0, 1 - gamma_density(a, x) * power_series(a, x, &ignored));
 }
 
 double mr_igamma_grad_a(double a, double x)
@@ -306,9 +306,9 @@ double mr_igamma_grad_a(double a, double x)
     if (is_uniform(a, x))
         return uniform_grad(a, x);
     if (x > 1 && x > a) {
-        double q = density(a, x) * a * fraction(a, x, &by_a);
+        double q = gamma_density(a, x) * a * continued_fraction(a, x, &by_a);
         return q == 0 ? 0 : -q * (log(x) - mr_digamma(a) + by_a);
     }
-    p = density(a, x) * series(a, x, &by_a);
+    p = gamma_density(a, x) * power_series(a, x, &by_a);
     return p == 0 ? 0 : p * (log(x) - mr_digamma(a + 1) + by_a);
 }

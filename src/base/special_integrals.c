@@ -145,7 +145,7 @@ static void fresnel_parts(double x, double *f, double *g)
     *g *= h * M_SQRT2 / M_PI;
 }
 
-static double fresnel(double x, int odd)
+static double fresnel_integral(double x, int odd)
 {
     double size = fabs(x), f, g;
     if (isnan(x))
@@ -161,8 +161,8 @@ static double fresnel(double x, int odd)
     return copysign(odd ? 0.5 - f * c - g * s : 0.5 + f * s - g * c, x);
 }
 
-double mr_fresnel_cos(double x) { return fresnel(x, 0); }
-double mr_fresnel_sin(double x) { return fresnel(x, 1); }
+double mr_fresnel_cos(double x) { return fresnel_integral(x, 0); }
+double mr_fresnel_sin(double x) { return fresnel_integral(x, 1); }
 
 /* ---- dilogarithm ---- */
 

@@ -43,7 +43,7 @@ static char *try_format(const char *fmt, va_list ap)
 }
 
 /* Takes over `message`, which may be NULL after a failed allocation. */
-static mr_status *make(const char *file, int line, mr_code code, char *message)
+static mr_status *make_status(const char *file, int line, mr_code code, char *message)
 {
     mr_status *s = message ? mr_try_alloc(sizeof(*s)) : NULL;
     if (!s) {
@@ -58,7 +58,7 @@ static mr_status *make(const char *file, int line, mr_code code, char *message)
 
 mr_status *mr_errorv_at(const char *file, int line, mr_code code, const char *fmt, va_list ap)
 {
-    return make(file, line, code, try_format(fmt, ap));
+    return make_status(file, line, code, try_format(fmt, ap));
 }
 
 mr_status *mr_error_at(const char *file, int line, mr_code code, const char *fmt, ...)
@@ -82,7 +82,7 @@ mr_status *mr_status_copy(const mr_status *s)
     char *message = mr_try_alloc(bytes);
     if (message)
         memcpy(message, s->message, bytes);
-    mr_status *copy = make(s->file, s->line, s->code, message);
+    mr_status *copy = make_status(s->file, s->line, s->code, message);
     if (!copy->fixed)
         copy->derived = s->derived;
     return copy;
@@ -98,7 +98,7 @@ void mr_status_free(mr_status *s)
 
 /* Puts the text behind (or in front of) the message; the message stays as it was when memory is
  * out. */
-static void join(mr_status *s, const char *fmt, va_list ap, bool in_front)
+static void join_message(mr_status *s, const char *fmt, va_list ap, bool in_front)
 {
     char *text = try_format(fmt, ap);
     if (!text)
@@ -121,7 +121,7 @@ mr_status *mr_status_append(mr_status *s, const char *fmt, ...)
         return s;
     va_list ap;
     va_start(ap, fmt);
-    join(s, fmt, ap, false);
+    join_message(s, fmt, ap, false);
     va_end(ap);
     return s;
 }
@@ -132,7 +132,7 @@ mr_status *mr_status_prepend(mr_status *s, const char *fmt, ...)
         return s;
     va_list ap;
     va_start(ap, fmt);
-    join(s, fmt, ap, true);
+    join_message(s, fmt, ap, true);
     va_end(ap);
     return s;
 }

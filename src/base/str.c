@@ -94,7 +94,7 @@ bool mr_str_try_reserve(mr_str *s, size_t n)
     return true;
 }
 
-static void reserve(mr_str *s, size_t n)
+static void reserve_room(mr_str *s, size_t n)
 {
     if (MR_LIKELY(mr_str_try_reserve(s, n)))
         return;
@@ -106,12 +106,12 @@ static void reserve(mr_str *s, size_t n)
 }
 
 /* p may point into s itself, whose buffer then moves before it is read. */
-static bool append(mr_str *s, const void *p, size_t n, bool must)
+static bool append_bytes(mr_str *s, const void *p, size_t n, bool must)
 {
     uintptr_t at = (uintptr_t)p - (uintptr_t)s->p;
     bool own = s->p && at <= s->n;
     if (must)
-        reserve(s, n);
+        reserve_room(s, n);
     else if (!mr_str_try_reserve(s, n))
         return false;
     if (n)
@@ -122,9 +122,9 @@ static bool append(mr_str *s, const void *p, size_t n, bool must)
     return true;
 }
 
-void mr_str_append(mr_str *s, const void *p, size_t n) { (void)append(s, p, n, true); }
+void mr_str_append(mr_str *s, const void *p, size_t n) { (void)append_bytes(s, p, n, true); }
 
-bool mr_str_try_append(mr_str *s, const void *p, size_t n) { return append(s, p, n, false); }
+bool mr_str_try_append(mr_str *s, const void *p, size_t n) { return append_bytes(s, p, n, false); }
 
 void mr_str_appendz(mr_str *s, const char *z) { mr_str_append(s, z, strlen(z)); }
 
@@ -138,7 +138,7 @@ void mr_str_vprintf(mr_str *s, const char *fmt, va_list ap)
     va_end(again);
     if (n < 0) /* a wide character the locale refuses: nothing to append */
         return;
-    reserve(s, (size_t)n);
+    reserve_room(s, (size_t)n);
     vsnprintf(s->p + s->n, (size_t)n + 1, fmt, ap);
     s->n += (size_t)n;
 }

@@ -10,41 +10,41 @@
 #include "base/status.h"
 
 /* pthread calls on well-formed objects fail only through a mistake of ours. */
-static void must(int err)
+static void check_success(int err)
 {
     MR_ASSERT(err == 0);
     (void)err;
 }
 
-void mr_mutex_init(mr_mutex *mu) { must(pthread_mutex_init(&mu->m, NULL)); }
+void mr_mutex_init(mr_mutex *mu) { check_success(pthread_mutex_init(&mu->m, NULL)); }
 
-void mr_mutex_deinit(mr_mutex *mu) { must(pthread_mutex_destroy(&mu->m)); }
+void mr_mutex_deinit(mr_mutex *mu) { check_success(pthread_mutex_destroy(&mu->m)); }
 
 void mr_cond_init(mr_cond *c)
 {
     pthread_condattr_t attr;
-    must(pthread_condattr_init(&attr));
-    must(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC)); /* deadlines survive a set clock */
-    must(pthread_cond_init(&c->c, &attr));
-    must(pthread_condattr_destroy(&attr));
+    check_success(pthread_condattr_init(&attr));
+    check_success(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC)); /* deadlines survive a set clock */
+    check_success(pthread_cond_init(&c->c, &attr));
+    check_success(pthread_condattr_destroy(&attr));
 }
 
-void mr_cond_deinit(mr_cond *c) { must(pthread_cond_destroy(&c->c)); }
+void mr_cond_deinit(mr_cond *c) { check_success(pthread_cond_destroy(&c->c)); }
 
-void mr_cond_wait(mr_cond *c, mr_mutex *mu) { must(pthread_cond_wait(&c->c, &mu->m)); }
+void mr_cond_wait(mr_cond *c, mr_mutex *mu) { check_success(pthread_cond_wait(&c->c, &mu->m)); }
 
 bool mr_cond_wait_until(mr_cond *c, mr_mutex *mu, int64_t deadline_ns)
 {
     int64_t at = MR_MAX(deadline_ns, 0);
     struct timespec t = {at / 1000000000, at % 1000000000};
     int err = pthread_cond_timedwait(&c->c, &mu->m, &t);
-    must(err == ETIMEDOUT ? 0 : err);
+    check_success(err == ETIMEDOUT ? 0 : err);
     return err != ETIMEDOUT;
 }
 
-void mr_cond_signal(mr_cond *c) { must(pthread_cond_signal(&c->c)); }
+void mr_cond_signal(mr_cond *c) { check_success(pthread_cond_signal(&c->c)); }
 
-void mr_cond_broadcast(mr_cond *c) { must(pthread_cond_broadcast(&c->c)); }
+void mr_cond_broadcast(mr_cond *c) { check_success(pthread_cond_broadcast(&c->c)); }
 
 /* What a new thread needs to begin; freed by it. */
 typedef struct start_info {
@@ -81,4 +81,4 @@ int mr_thread_start(mr_thread *t, const char *name, void (*fn)(void *), void *ar
     return err;
 }
 
-void mr_thread_join(mr_thread *t) { must(pthread_join(t->t, NULL)); }
+void mr_thread_join(mr_thread *t) { check_success(pthread_join(t->t, NULL)); }

@@ -15,21 +15,21 @@ struct mr_timers {
     mr_thread thread;
 };
 
-static void put(mr_timers *t, int place, mr_timer *e)
+static void put_timer(mr_timers *t, int place, mr_timer *e)
 {
     t->heap.p[place] = e;
     e->place = place;
 }
 
-static void rise(mr_timers *t, int i)
+static void sift_up(mr_timers *t, int i)
 {
     mr_timer *e = t->heap.p[i];
     for (; i > 0 && t->heap.p[(i - 1) / 2]->at_ns > e->at_ns; i = (i - 1) / 2)
-        put(t, i, t->heap.p[(i - 1) / 2]);
-    put(t, i, e);
+        put_timer(t, i, t->heap.p[(i - 1) / 2]);
+    put_timer(t, i, e);
 }
 
-static void sink(mr_timers *t, int i)
+static void sift_down(mr_timers *t, int i)
 {
     mr_timer *e = t->heap.p[i];
     for (int child; (child = 2 * i + 1) < t->heap.n; i = child) {
@@ -37,9 +37,9 @@ static void sink(mr_timers *t, int i)
             child++;
         if (t->heap.p[child]->at_ns >= e->at_ns)
             break;
-        put(t, i, t->heap.p[child]);
+        put_timer(t, i, t->heap.p[child]);
     }
-    put(t, i, e);
+    put_timer(t, i, e);
 }
 
 static void take_out(mr_timers *t, mr_timer *e)
@@ -49,12 +49,12 @@ static void take_out(mr_timers *t, mr_timer *e)
     e->place = -1;
     if (last == e)
         return;
-    put(t, i, last);
-    sink(t, i);
-    rise(t, last->place);
+    put_timer(t, i, last);
+    sift_down(t, i);
+    sift_up(t, last->place);
 }
 
-static void work(void *arg)
+static void run_timers(void *arg)
 {
     mr_timers *t = arg;
     mr_lock(&t->mu);
@@ -83,7 +83,7 @@ mr_status *mr_timers_new(mr_timers **out)
     mr_timers *t = mr_new(mr_timers);
     mr_mutex_init(&t->mu);
     mr_cond_init(&t->changed);
-    if (mr_thread_start(&t->thread, "millrace-timer", work, t) == 0) {
+    if (mr_thread_start(&t->thread, "millrace-timer", run_timers, t) == 0) {
         *out = t;
         return NULL;
     }
@@ -114,8 +114,8 @@ void mr_timers_set(mr_timers *t, mr_timer *e, int64_t at_ns, void (*fn)(mr_timer
     mr_lock(&t->mu);
     *e = (mr_timer){.fn = fn, .at_ns = at_ns}; /* under the lock: another thread may be clearing it */
     mr_vec_push(&t->heap, e);
-    put(t, t->heap.n - 1, e);
-    rise(t, t->heap.n - 1);
+    put_timer(t, t->heap.n - 1, e);
+    sift_up(t, t->heap.n - 1);
     if (t->heap.p[0] == e)
         mr_cond_broadcast(&t->changed);
     mr_unlock(&t->mu);

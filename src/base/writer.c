@@ -44,7 +44,7 @@ void mr_file_fail_after(int64_t n_bytes, int err)
 }
 
 /* How many of n bytes may still be written; 0 with errno set when the moment has come. */
-static size_t allowed(size_t n)
+static size_t allowed_bytes(size_t n)
 {
     int err = atomic_load(&fail_err);
     if (MR_LIKELY(err == 0))
@@ -66,7 +66,7 @@ static ssize_t do_write(int fd, const char *p, size_t n)
 {
     ssize_t done;
     do {
-        size_t granted = allowed(n);
+        size_t granted = allowed_bytes(n);
         done = granted ? write(fd, p, granted) : -1;
     } while (done < 0 && errno == EINTR);
     return done;
@@ -96,7 +96,7 @@ static int do_sync(int fd)
 {
     int rc;
     do
-        rc = allowed(1) ? fsync(fd) : -1;
+        rc = allowed_bytes(1) ? fsync(fd) : -1;
     while (rc != 0 && errno == EINTR);
     return rc;
 }
@@ -105,7 +105,7 @@ static int do_rename(const char *from, const char *to)
 {
     int rc;
     do
-        rc = allowed(1) ? rename(from, to) : -1;
+        rc = allowed_bytes(1) ? rename(from, to) : -1;
     while (rc != 0 && errno == EINTR);
     return rc;
 }
@@ -167,7 +167,7 @@ static bool is_special(const char *path)
 }
 
 /* Takes over fd and temp. */
-static mr_status *make(const char *path, int fd, char *temp, mr_writer **out)
+static mr_status *make_writer(const char *path, int fd, char *temp, mr_writer **out)
 {
     char *buf = mr_try_alloc(BUFFER_BYTES);
     if (!buf) {
@@ -188,13 +188,13 @@ mr_status *mr_writer_open(const char *path, mr_writer **out)
     int fd;
     if (is_special(path)) {
         MR_TRY(open_to_write(path, 0, "write", &fd));
-        return make(path, fd, NULL, out);
+        return make_writer(path, fd, NULL, out);
     }
     for (;;) {
         char *temp = mr_printf("%s.tempstate%llu", mr_path_local(path), (unsigned long long)mr_random64());
         fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0)
-            return make(path, fd, temp, out);
+            return make_writer(path, fd, temp, out);
         int err = errno;
         mr_free(temp);
         if (err != EEXIST && err != EINTR)
@@ -207,13 +207,13 @@ mr_status *mr_writer_open_append(const char *path, mr_writer **out)
     int fd;
     MR_TRY(open_to_write(path, O_APPEND | O_CREAT, "append to", &fd));
     off_t end = lseek(fd, 0, SEEK_END);
-    MR_TRY(make(path, fd, NULL, out));
+    MR_TRY(make_writer(path, fd, NULL, out));
     (*out)->offset = end < 0 ? 0 : (uint64_t)end; /* a pipe has no offset */
     return NULL;
 }
 
 /* Remembers the first error and hands a copy to the caller. */
-static mr_status *fail(mr_writer *w, mr_status *st)
+static mr_status *fail_writer(mr_writer *w, mr_status *st)
 {
     MR_ASSERT(st && !w->failed);
     w->failed = st;
@@ -222,7 +222,7 @@ static mr_status *fail(mr_writer *w, mr_status *st)
 
 static mr_status *fail_errno(mr_writer *w, const char *what)
 {
-    return fail(w, mr_errno_status(errno, what, w->path));
+    return fail_writer(w, mr_errno_status(errno, what, w->path));
 }
 
 /* All of it, however many calls that takes; a full pipe is waited for. */
@@ -233,7 +233,7 @@ static mr_status *write_out(mr_writer *w, const char *p, size_t n)
         if (done < 0 && errno == EAGAIN) {
             mr_status *st = mr_fd_wait(w->fd, POLLOUT, "write", w->path);
             if (st)
-                return fail(w, st);
+                return fail_writer(w, st);
             continue;
         }
         if (done < 0)
@@ -289,7 +289,7 @@ static mr_status *sync_file(mr_writer *w)
 
 /* Gives the temporary file its name.  From the rename on it is no longer ours to remove, even when
  * the directory cannot be synced and the caller is told so. */
-static mr_status *publish(mr_writer *w)
+static mr_status *publish_file(mr_writer *w)
 {
     MR_ASSERT(w->buf_n == 0 && w->fd >= 0);
     int fd = w->fd;
@@ -301,7 +301,7 @@ static mr_status *publish(mr_writer *w)
     mr_free(w->temp);
     w->temp = NULL;
     mr_status *st = sync_dir_of(w->path);
-    return st ? fail(w, st) : NULL;
+    return st ? fail_writer(w, st) : NULL;
 }
 
 mr_status *mr_writer_commit(mr_writer *w)
@@ -309,11 +309,11 @@ mr_status *mr_writer_commit(mr_writer *w)
     MR_TRY(mr_writer_flush(w));
     MR_TRY(sync_file(w));
     if (w->temp)
-        return publish(w);
+        return publish_file(w);
     if (!w->dir_synced) {
         mr_status *st = sync_dir_of(w->path);
         if (st)
-            return fail(w, st);
+            return fail_writer(w, st);
         w->dir_synced = true;
     }
     return NULL;

@@ -41,7 +41,7 @@ static void raise_peak(int64_t in_use)
 
 /* One shared counter for every allocation would be fought over by all cores; this is called for
  * large blocks, which cost more anyway, and once in many small ones. */
-static void report(int64_t bytes, int64_t n_allocs)
+static void report_usage(int64_t bytes, int64_t n_allocs)
 {
     int64_t before = atomic_fetch_add_explicit(&reported_in_use, bytes, memory_order_relaxed);
     raise_peak(before + bytes);
@@ -96,12 +96,12 @@ static pthread_key_t exit_key;
 static bool have_exit_key;
 
 /* Plain loads and stores, no locked instruction: only this thread writes them. */
-static void count(cache *c, int64_t bytes, int64_t n_allocs)
+static void count_usage(cache *c, int64_t bytes, int64_t n_allocs)
 {
     int64_t in_use = atomic_load_explicit(&c->in_use, memory_order_relaxed) + bytes;
     int64_t n = atomic_load_explicit(&c->n_allocs, memory_order_relaxed) + n_allocs;
     if (MR_UNLIKELY(in_use >= REPORT_BYTES || in_use <= -REPORT_BYTES)) {
-        report(in_use, n);
+        report_usage(in_use, n);
         in_use = n = 0;
     }
     atomic_store_explicit(&c->in_use, in_use, memory_order_relaxed);
@@ -109,7 +109,7 @@ static void count(cache *c, int64_t bytes, int64_t n_allocs)
 }
 
 /* Leaves every block with the central lists. */
-static void flush(cache *c)
+static void flush_cache(cache *c)
 {
     for (int i = 0; i < MR_N_CLASSES; i++) {
         bin *b = &c->bins[i];
@@ -132,10 +132,10 @@ static void cache_exit(void *p)
     MR_ASSERT(c == my_cache);
     thread_is_ending = true;
     my_cache = NULL;
-    flush(c);
+    flush_cache(c);
     mr_lock(&all.mu);
-    report(atomic_load_explicit(&c->in_use, memory_order_relaxed),
-           atomic_load_explicit(&c->n_allocs, memory_order_relaxed));
+    report_usage(atomic_load_explicit(&c->in_use, memory_order_relaxed),
+                 atomic_load_explicit(&c->n_allocs, memory_order_relaxed));
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
@@ -175,7 +175,7 @@ static void follow_trim(cache *c)
     uint32_t epoch = atomic_load_explicit(&trim_epoch, memory_order_relaxed);
     if (MR_UNLIKELY(epoch != c->epoch)) {
         c->epoch = epoch;
-        flush(c);
+        flush_cache(c);
     }
 }
 
@@ -289,14 +289,14 @@ static void *pool_alloc(size_t bytes)
         void *p = small_alloc(mr_class_of(bytes));
         cache *c = my_cache; /* made by the first call */
         if (MR_LIKELY(p && c))
-            count(c, (int64_t)bytes, 1);
+            count_usage(c, (int64_t)bytes, 1);
         else if (p)
-            report((int64_t)bytes, 1);
+            report_usage((int64_t)bytes, 1);
         return p;
     }
     void *p = large_alloc(bytes);
     if (p)
-        report((int64_t)bytes, 1);
+        report_usage((int64_t)bytes, 1);
     return p;
 }
 
@@ -304,14 +304,14 @@ static void pool_free(void *p, size_t bytes)
 {
     if (MR_UNLIKELY(bytes > MR_MAX_SMALL)) {
         mr_pages_free(p, large_pages(bytes));
-        report(-(int64_t)bytes, 0);
+        report_usage(-(int64_t)bytes, 0);
         return;
     }
     small_free(mr_class_of(bytes), p);
     if (MR_LIKELY(my_cache))
-        count(my_cache, -(int64_t)bytes, 0);
+        count_usage(my_cache, -(int64_t)bytes, 0);
     else
-        report(-(int64_t)bytes, 0);
+        report_usage(-(int64_t)bytes, 0);
 }
 
 void *mr_small_alloc(size_t bytes)
@@ -348,7 +348,7 @@ static void pool_stats(mr_allocator_stats *out)
 
 #else /* one malloc a block */
 
-static void *aligned(size_t bytes)
+static void *alloc_aligned(size_t bytes)
 {
     void *p;
     /* The sanitizer's malloc ends the process where others return NULL. */
@@ -359,21 +359,21 @@ static void *aligned(size_t bytes)
 
 static void *pool_alloc(size_t bytes)
 {
-    void *p = aligned(bytes);
+    void *p = alloc_aligned(bytes);
     if (p)
-        report((int64_t)bytes, 1);
+        report_usage((int64_t)bytes, 1);
     return p;
 }
 
 static void pool_free(void *p, size_t bytes)
 {
     free(p);
-    report(-(int64_t)bytes, 0);
+    report_usage(-(int64_t)bytes, 0);
 }
 
 void *mr_small_alloc(size_t bytes)
 {
-    void *p = aligned(bytes);
+    void *p = alloc_aligned(bytes);
     if (!p)
         mr_out_of_memory(bytes);
     return p;

@@ -29,7 +29,7 @@ static void raise_peak(budget *b, int64_t in_use)
 }
 
 /* One owner less; the order makes sure that whoever frees b sees all that others did to it. */
-static void leave(budget *b)
+static void leave_budget(budget *b)
 {
     int64_t before = atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel);
     MR_ASSERT(before > 0);
@@ -41,7 +41,7 @@ static void leave(budget *b)
 }
 
 /* True when that much was left, which it then no longer is. */
-static bool reserve(budget *b, int64_t bytes)
+static bool reserve_bytes(budget *b, int64_t bytes)
 {
     int64_t in_use = atomic_load_explicit(&b->in_use, memory_order_relaxed), after;
     do {
@@ -56,7 +56,7 @@ static bool reserve(budget *b, int64_t bytes)
 static void *budget_alloc(mr_allocator *a, size_t bytes)
 {
     budget *b = (budget *)a; /* its first member */
-    if (bytes > INT64_MAX || !reserve(b, (int64_t)bytes))
+    if (bytes > INT64_MAX || !reserve_bytes(b, (int64_t)bytes))
         return NULL;
     void *p = b->base->alloc(b->base, bytes);
     if (!p) {
@@ -75,7 +75,7 @@ static void budget_free(mr_allocator *a, void *p, size_t bytes)
         return;
     b->base->free(b->base, p, bytes);
     atomic_fetch_sub_explicit(&b->in_use, (int64_t)bytes, memory_order_relaxed);
-    leave(b); /* last: b may be gone now */
+    leave_budget(b); /* last: b may be gone now */
 }
 
 static void budget_stats(mr_allocator *a, mr_allocator_stats *out)
@@ -122,7 +122,7 @@ mr_allocator *mr_budget_new(mr_allocator *base, const char *name, int64_t limit)
 void mr_budget_free(mr_allocator *a)
 {
     if (a)
-        leave((budget *)a);
+        leave_budget((budget *)a);
 }
 
 void mr_allocator_get_stats(mr_allocator *a, mr_allocator_stats *out)

@@ -44,29 +44,29 @@ static const type_info types[] = {
 #undef INFO
 
 /* NULL when t is not a base type. */
-static const type_info *find(int t)
+static const type_info *find_type(int t)
 {
     return t > 0 && t < MR_COUNT(types) && types[t].name ? &types[t] : NULL;
 }
 
 /* Any of the flags. */
-static bool has(int t, unsigned flags)
+static bool has_flags(int t, unsigned flags)
 {
-    const type_info *i = find(t);
+    const type_info *i = find_type(t);
     return i && (i->flags & flags);
 }
 
-bool mr_dtype_valid(int t) { return find(t) != NULL; }
+bool mr_dtype_valid(int t) { return find_type(t) != NULL; }
 
 size_t mr_dtype_size(mr_dtype t)
 {
-    const type_info *i = find((int)t);
+    const type_info *i = find_type((int)t);
     return i ? i->bytes : 0;
 }
 
 const char *mr_dtype_name(int t)
 {
-    const type_info *i = find(mr_dtype_base(t));
+    const type_info *i = find_type(mr_dtype_base(t));
     if (!i)
         return "invalid";
     return mr_dtype_is_ref(t) ? i->ref_name : i->name;
@@ -74,7 +74,7 @@ const char *mr_dtype_name(int t)
 
 const char *mr_dtype_enum_name(int t)
 {
-    const type_info *i = find(mr_dtype_base(t));
+    const type_info *i = find_type(mr_dtype_base(t));
     if (!i)
         return "DT_INVALID";
     return mr_dtype_is_ref(t) ? i->ref_enum_name : i->enum_name;
@@ -88,7 +88,7 @@ mr_dtype mr_dtype_from_name(mr_sv name)
     if (mr_sv_is(name, "float64"))
         return MR_DOUBLE;
     for (int t = 1; t < MR_COUNT(types); t++) {
-        const type_info *i = find(t);
+        const type_info *i = find_type(t);
         if (!i)
             continue;
         if (mr_sv_is(name, i->name) || mr_sv_is(name, i->enum_name))
@@ -99,8 +99,8 @@ mr_dtype mr_dtype_from_name(mr_sv name)
     return MR_INVALID;
 }
 
-bool mr_dtype_is_plain(mr_dtype t) { return has((int)t, PLAIN); }
-bool mr_dtype_is_floating(mr_dtype t) { return has((int)t, FLOATING); }
-bool mr_dtype_is_complex(mr_dtype t) { return has((int)t, COMPLEX); }
-bool mr_dtype_is_integer(mr_dtype t) { return has((int)t, INTEGER); }
-bool mr_dtype_is_trainable(mr_dtype t) { return has((int)t, FLOATING | COMPLEX | HANDLE); }
+bool mr_dtype_is_plain(mr_dtype t) { return has_flags((int)t, PLAIN); }
+bool mr_dtype_is_floating(mr_dtype t) { return has_flags((int)t, FLOATING); }
+bool mr_dtype_is_complex(mr_dtype t) { return has_flags((int)t, COMPLEX); }
+bool mr_dtype_is_integer(mr_dtype t) { return has_flags((int)t, INTEGER); }
+bool mr_dtype_is_trainable(mr_dtype t) { return has_flags((int)t, FLOATING | COMPLEX | HANDLE); }

@@ -76,7 +76,7 @@ static mr_handle *try_new_empty(void)
 }
 
 /* NULL is as good as "". */
-static const char *keep(mr_handle *h, const char *s)
+static const char *keep_string(mr_handle *h, const char *s)
 {
     return s ? mr_arena_strdup(&h->arena, s) : "";
 }
@@ -89,10 +89,10 @@ mr_handle *mr_handle_new(const char *device, const char *container, const char *
         h = try_new_empty();
     if (!h)
         mr_out_of_memory(sizeof(*h));
-    h->device = keep(h, device);
-    h->container = keep(h, container);
-    h->name = keep(h, name);
-    h->type_name = keep(h, type_name);
+    h->device = keep_string(h, device);
+    h->container = keep_string(h, container);
+    h->name = keep_string(h, name);
+    h->type_name = keep_string(h, type_name);
     /* TensorFlow's is a compiler's number for the C++ type; any number that types share will do. */
     h->type_hash = mr_hash64(h->type_name, strlen(h->type_name));
     h->n_parts = n_parts;

@@ -179,7 +179,7 @@ size_t mr_pages_limit(void)
     return limit;
 }
 
-static void *map(size_t bytes)
+static void *map_pages(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? NULL : p;
@@ -188,7 +188,7 @@ static void *map(size_t bytes)
 /* A mapping that starts on a huge page: mapped too long, its ends are given back. */
 static char *map_huge(size_t bytes)
 {
-    char *p = map(bytes + HUGE_BYTES);
+    char *p = map_pages(bytes + HUGE_BYTES);
     if (!p)
         return NULL;
     size_t before = -(uintptr_t)p & (HUGE_BYTES - 1), after = HUGE_BYTES - before;
@@ -242,7 +242,7 @@ static bool add_region_locked(size_t bytes) MR_REQUIRES(heap.mu)
     size_t meta = sizeof(region) + (n + 2) * sizeof(page);
     if (n > UINT32_MAX || bytes > mr_pages_limit() || heap.mapped > mr_pages_limit() - bytes)
         return false;
-    region *r = map(meta); /* zeroed, so the records at both ends say used */
+    region *r = map_pages(meta); /* zeroed, so the records at both ends say used */
     char *base = r ? map_huge(bytes) : NULL;
     if (!base) {
         if (r)

@@ -51,7 +51,7 @@ mr_status *mr_shape_elements(int rank, const int64_t *dims, int64_t *out)
 }
 
 /* Clients match this text. */
-static mr_status *incompatible(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
+static mr_status *incompatible_shapes(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
 {
     return mr_invalid("Incompatible shapes: %s vs. %s", MR_SHAPE_TEXT(rank_a, a),
                       MR_SHAPE_TEXT(rank_b, b));
@@ -71,7 +71,7 @@ mr_status *mr_shape_broadcast(int rank_a, const int64_t *a, int rank_b, const in
     for (int i = 0; i < rank; i++) { /* looked at before written, as out may be one of them */
         int64_t x = from_right(rank_a, a, i), y = from_right(rank_b, b, i);
         if (x != y && x != 1 && y != 1)
-            return incompatible(rank_a, a, rank_b, b);
+            return incompatible_shapes(rank_a, a, rank_b, b);
     }
     for (int i = 0; i < rank; i++) {
         int64_t x = from_right(rank_a, a, i), y = from_right(rank_b, b, i);
@@ -221,8 +221,8 @@ static int64_t what_both_say(int64_t x, int64_t y) { return x >= 0 ? x : y; }
 static int64_t what_holds_for_both(int64_t x, int64_t y) { return x == y ? x : -1; }
 
 /* Combines two shapes of one rank; gives back x or y when that is the result. */
-static const mr_pshape *combine(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
-                                int64_t (*rule)(int64_t, int64_t))
+static const mr_pshape *combine_shapes(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
+                                       int64_t (*rule)(int64_t, int64_t))
 {
     MR_ASSERT(x->rank == y->rank);
     bool is_x = true, is_y = true;
@@ -251,7 +251,7 @@ mr_status *mr_pshape_merge(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
     if (!mr_pshape_compatible(x, y))
         return mr_invalid("Shapes must be equal, but are %s and %s", MR_PSHAPE_TEXT(x),
                           MR_PSHAPE_TEXT(y));
-    *out = combine(a, x, y, what_both_say);
+    *out = combine_shapes(a, x, y, what_both_say);
     return NULL;
 }
 
@@ -259,5 +259,5 @@ const mr_pshape *mr_pshape_relax(mr_arena *a, const mr_pshape *x, const mr_pshap
 {
     if (x->rank != y->rank) /* an unknown rank against a known one, too */
         return &mr_pshape_unknown;
-    return combine(a, x, y, what_holds_for_both);
+    return combine_shapes(a, x, y, what_holds_for_both);
 }

@@ -84,7 +84,7 @@ static mr_tensor *fill_block(void *block, mr_dtype dtype, int rank, const int64_
 }
 
 /* In TensorFlow's words, which tools look for; a budget adds how full it is. */
-static mr_status *oom(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims)
+static mr_status *oom_status(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims)
 {
     mr_allocator_stats s;
     mr_status *st = mr_error(
@@ -119,7 +119,7 @@ mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const 
         block = b.data ? mr_small_alloc(head_bytes(rank)) : NULL;
     }
     if (MR_UNLIKELY(!block))
-        return oom(a, dtype, rank, dims);
+        return oom_status(a, dtype, rank, dims);
     if (!plain)
         memset(b.data, 0, b.used); /* 24 zero bytes are an empty string */
     *out = fill_block(block, dtype, rank, dims, n, &b);

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 
 /* The message says which tensor; a bad type or shape here is a mistake of ours. */
-static void must(mr_status *st)
+static void check_success(mr_status *st)
 {
     if (MR_UNLIKELY(st != NULL))
         mr_assert_failed(__FILE__, __LINE__, mr_status_message(st));
@@ -19,30 +19,30 @@ static bool was_refused(mr_status *st)
     if (refused)
         mr_status_free(st);
     else
-        must(st);
+        check_success(st);
     return refused;
 }
 
-static mr_tensor *make(mr_dtype dtype, int rank, const int64_t *dims)
+static mr_tensor *make_tensor(mr_dtype dtype, int rank, const int64_t *dims)
 {
     mr_tensor *t = NULL;
     if (was_refused(mr_tensor_new(NULL, dtype, rank, dims, &t)))
-        must(mr_tensor_new(NULL, dtype, rank, dims, &t));
+        check_success(mr_tensor_new(NULL, dtype, rank, dims, &t));
     return t;
 }
 
-static void set(mr_tensor *t, int64_t i, mr_sv v)
+static void set_element(mr_tensor *t, int64_t i, mr_sv v)
 {
     if (was_refused(mr_tensor_set_str(t, i, v)))
-        must(mr_tensor_set_str(t, i, v));
+        check_success(mr_tensor_set_str(t, i, v));
 }
 
 mr_tensor *mr_tensor_of(mr_dtype dtype, int rank, const int64_t *dims, const void *values)
 {
-    mr_tensor *t = make(dtype, rank, dims);
+    mr_tensor *t = make_tensor(dtype, rank, dims);
     if (dtype == MR_STRING)
         for (int64_t i = 0; i < t->n; i++)
-            set(t, i, mr_sv_of(((const char *const *)values)[i]));
+            set_element(t, i, mr_sv_of(((const char *const *)values)[i]));
     else if (dtype == MR_RESOURCE || dtype == MR_VARIANT)
         for (int64_t i = 0; i < t->n; i++)
             MR_DATA(mr_object *, t)[i] = mr_object_ref(((mr_object *const *)values)[i]);
@@ -59,7 +59,7 @@ mr_tensor *mr_tensor_scalar_bool(bool v) { return mr_tensor_of(MR_BOOL, 0, NULL,
 mr_tensor *mr_tensor_scalar_str(mr_sv v)
 {
     mr_tensor *t = mr_tensor_of(MR_STRING, 0, NULL, &(const char *){""});
-    set(t, 0, v);
+    set_element(t, 0, v);
     return t;
 }
 

@@ -381,7 +381,7 @@ static mr_status *decode_framed(const decoder *d, mr_tensor **out)
 
 /* ---- any type ---- */
 
-static mr_status *decode(decoder *d, mr_tensor **out)
+static mr_status *decode_tensor(decoder *d, mr_tensor **out)
 {
     bool plain = mr_dtype_is_plain(d->dtype);
     if (d->a && !d->a->host) /* bytes are written to it here and now */
@@ -408,7 +408,7 @@ mr_status *mr_tensor_decode(mr_allocator *a, mr_sv bytes, mr_tensor **out)
     d.dtype = (mr_dtype)dtype;
     d.rank = shape.rank;
     d.dims = shape.dims;
-    return decode(&d, out);
+    return decode_tensor(&d, out);
 }
 
 mr_status *mr_tensor_decode_as(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
@@ -418,7 +418,7 @@ mr_status *mr_tensor_decode_as(mr_allocator *a, mr_dtype dtype, int rank, const 
     int32_t ignored_dtype;
     mr_sv ignored_shape;
     MR_TRY(read_head(bytes, &ignored_dtype, &ignored_shape, &d.content));
-    return decode(&d, out);
+    return decode_tensor(&d, out);
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ mr_status *mr_variant_tensor(mr_object *o, mr_tensor **out)
 
 /* ---- zeros and sums ---- */
 
-static mr_status *zero(mr_allocator *a, const mr_object *o, mr_object **out)
+static mr_status *zero_of_object(mr_allocator *a, const mr_object *o, mr_object **out)
 {
     *out = NULL;
     if (!o)
@@ -45,7 +45,7 @@ static mr_status *zero(mr_allocator *a, const mr_object *o, mr_object **out)
     return st;
 }
 
-static mr_status *sum(mr_allocator *a, const mr_object *x, const mr_object *y, mr_object **out)
+static mr_status *sum_of_objects(mr_allocator *a, const mr_object *x, const mr_object *y, mr_object **out)
 {
     *out = NULL;
     if (!x && !y)
@@ -68,7 +68,7 @@ mr_status *mr_variants_zeros_like(mr_allocator *a, const mr_tensor *t, mr_tensor
     mr_status *st = NULL;
     MR_TRY(mr_tensor_new(a, MR_VARIANT, t->rank, t->dims, &z));
     for (int64_t i = 0; i < t->n && !st; i++)
-        st = zero(a, MR_DATA(mr_object *, t)[i], &MR_DATA(mr_object *, z)[i]);
+        st = zero_of_object(a, MR_DATA(mr_object *, t)[i], &MR_DATA(mr_object *, z)[i]);
     if (st)
         mr_tensor_unref(z);
     else
@@ -84,7 +84,7 @@ mr_status *mr_variants_add(mr_allocator *a, const mr_tensor *x, const mr_tensor 
         return mr_invalid("Cannot add variants of shapes %s and %s", MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
     MR_TRY(mr_tensor_new(a, MR_VARIANT, x->rank, x->dims, &z));
     for (int64_t i = 0; i < x->n && !st; i++)
-        st = sum(a, MR_DATA(mr_object *, x)[i], MR_DATA(mr_object *, y)[i], &MR_DATA(mr_object *, z)[i]);
+        st = sum_of_objects(a, MR_DATA(mr_object *, x)[i], MR_DATA(mr_object *, y)[i], &MR_DATA(mr_object *, z)[i]);
     if (st)
         mr_tensor_unref(z);
     else

@@ -10,7 +10,7 @@ void mr_json_init(mr_json *j, mr_sv text)
     *j = (mr_json){.begin = text.p, .at = text.p, .end = text.p + text.n};
 }
 
-static void fail(mr_json *j, const char *why)
+static void fail_at(mr_json *j, const char *why)
 {
     if (j->error)
         return;
@@ -24,7 +24,7 @@ static void skip_space(mr_json *j)
         j->at++;
 }
 
-static bool take(mr_json *j, char c)
+static bool take_char(mr_json *j, char c)
 {
     skip_space(j);
     if (j->at == j->end || *j->at != c)
@@ -37,9 +37,9 @@ mr_status *mr_json_status(mr_json *j, const char *what)
 {
     skip_space(j);
     if (j->at != j->end)
-        fail(j, "unexpected text after the value");
+        fail_at(j, "unexpected text after the value");
     if (!j->error && j->depth)
-        fail(j, "unexpected end");
+        fail_at(j, "unexpected end");
     return j->error ? mr_invalid("%s: bad JSON at byte %zu: %s", what, (size_t)(j->at - j->begin), j->error) : NULL;
 }
 
@@ -58,52 +58,52 @@ char mr_json_peek(mr_json *j)
 
 void mr_json_begin(mr_json *j, char bracket)
 {
-    if (!take(j, bracket))
-        fail(j, bracket == '{' ? "expected {" : "expected [");
+    if (!take_char(j, bracket))
+        fail_at(j, bracket == '{' ? "expected {" : "expected [");
     else if (++j->depth > MAX_DEPTH)
-        fail(j, "nested too deep");
+        fail_at(j, "nested too deep");
     j->fresh = true;
 }
 
 /* Behind the comma of the next element; false behind the end. */
-static bool next(mr_json *j, char end)
+static bool next_item(mr_json *j, char end)
 {
     if (j->error)
         return false;
     bool first = j->fresh;
     j->fresh = false;
-    if (take(j, end)) {
+    if (take_char(j, end)) {
         j->depth--;
         return false;
     }
-    if (!first && !take(j, ','))
-        fail(j, "expected a comma");
+    if (!first && !take_char(j, ','))
+        fail_at(j, "expected a comma");
     return !j->error;
 }
 
-bool mr_json_more(mr_json *j) { return next(j, ']'); }
+bool mr_json_more(mr_json *j) { return next_item(j, ']'); }
 
 bool mr_json_key(mr_json *j, mr_str *key)
 {
     mr_str_clear(key);
-    if (!next(j, '}'))
+    if (!next_item(j, '}'))
         return false;
     mr_json_string(j, key);
-    if (!j->error && !take(j, ':'))
-        fail(j, "expected a colon");
+    if (!j->error && !take_char(j, ':'))
+        fail_at(j, "expected a colon");
     return !j->error;
 }
 
 /* ---- strings ---- */
 
-static int hex4(mr_json *j)
+static int read_hex4(mr_json *j)
 {
     int v = 0;
     for (int i = 0; i < 4; i++, j->at++) {
         char c = j->at < j->end ? *j->at : 0;
         int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
         if (d < 0) {
-            fail(j, "expected four hexadecimal digits");
+            fail_at(j, "expected four hexadecimal digits");
             return 0;
         }
         v = v << 4 | d;
@@ -133,22 +133,22 @@ static void append_utf8(mr_str *out, uint32_t c)
 /* Behind \u: one code point, of two halves where it needs them. */
 static void read_unicode(mr_json *j, mr_str *out)
 {
-    uint32_t c = (uint32_t)hex4(j);
+    uint32_t c = (uint32_t)read_hex4(j);
     if (c >= 0xd800 && c < 0xdc00) {
         if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') {
-            fail(j, "unpaired surrogate");
+            fail_at(j, "unpaired surrogate");
             return;
         }
         j->at += 2;
-        uint32_t low = (uint32_t)hex4(j);
+        uint32_t low = (uint32_t)read_hex4(j);
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         if (low < 0xdc00 || low > 0xdfff)
-            fail(j, "unpaired surrogate");
+            fail_at(j, "unpaired surrogate");
     } else if (c >= 0xdc00 && c < 0xe000) {
-        fail(j, "unpaired surrogate");
+        fail_at(j, "unpaired surrogate");
     }
     if (c == 0)
-        fail(j, "a NUL in a string");
+        fail_at(j, "a NUL in a string");
     if (!j->error)
         append_utf8(out, c);
 }
@@ -163,32 +163,32 @@ static void read_escape(mr_json *j, mr_str *out)
     else if (c == 'u')
         read_unicode(j, out);
     else
-        fail(j, "unknown escape");
+        fail_at(j, "unknown escape");
 }
 
 void mr_json_string(mr_json *j, mr_str *out)
 {
     mr_str_clear(out);
-    if (!take(j, '"')) {
-        fail(j, "expected a string");
+    if (!take_char(j, '"')) {
+        fail_at(j, "expected a string");
         return;
     }
     while (j->at < j->end && *j->at != '"') {
         char c = *j->at++;
         if ((unsigned char)c < 0x20)
-            fail(j, "a control character in a string");
+            fail_at(j, "a control character in a string");
         else if (c == '\\')
             read_escape(j, out);
         else
             mr_str_appendc(out, c);
     }
-    if (!take(j, '"'))
-        fail(j, "unterminated string");
+    if (!take_char(j, '"'))
+        fail_at(j, "unterminated string");
 }
 
 /* ---- other values ---- */
 
-static int digits(mr_json *j)
+static int skip_digits(mr_json *j)
 {
     int n = 0;
     for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; n++)
@@ -205,22 +205,22 @@ static mr_sv number_text(mr_json *j, bool *whole)
     if (j->at < j->end && *j->at == '-')
         j->at++;
     bool zero = j->at < j->end && *j->at == '0';
-    int n = digits(j);
+    int n = skip_digits(j);
     bool ok = n > 0 && !(zero && n > 1);
     if (j->at < j->end && *j->at == '.') {
         *whole = false;
         j->at++;
-        ok = ok && digits(j) > 0;
+        ok = ok && skip_digits(j) > 0;
     }
     if (j->at < j->end && (*j->at == 'e' || *j->at == 'E')) {
         *whole = false;
         j->at++;
         if (j->at < j->end && (*j->at == '+' || *j->at == '-'))
             j->at++;
-        ok = ok && digits(j) > 0;
+        ok = ok && skip_digits(j) > 0;
     }
     if (!ok)
-        fail(j, "expected a number");
+        fail_at(j, "expected a number");
     return (mr_sv){start, (size_t)(j->at - start)};
 }
 
@@ -230,7 +230,7 @@ int64_t mr_json_int(mr_json *j)
     int64_t v = 0;
     mr_sv text = number_text(j, &whole);
     if (!j->error && (!whole || !mr_sv_to_i64(text, &v)))
-        fail(j, "expected a whole number");
+        fail_at(j, "expected a whole number");
     return j->error ? 0 : v;
 }
 
@@ -240,11 +240,11 @@ double mr_json_number(mr_json *j)
     double v = 0;
     mr_sv text = number_text(j, &whole);
     if (!j->error && !mr_text_to_double(text, &v))
-        fail(j, "expected a number");
+        fail_at(j, "expected a number");
     return j->error ? 0 : v;
 }
 
-static bool word(mr_json *j, const char *w)
+static bool take_word(mr_json *j, const char *w)
 {
     size_t n = strlen(w);
     skip_space(j);
@@ -256,10 +256,10 @@ static bool word(mr_json *j, const char *w)
 
 bool mr_json_bool(mr_json *j)
 {
-    if (word(j, "true"))
+    if (take_word(j, "true"))
         return true;
-    if (!word(j, "false"))
-        fail(j, "expected true or false");
+    if (!take_word(j, "false"))
+        fail_at(j, "expected true or false");
     return false;
 }
 
@@ -282,10 +282,10 @@ void mr_json_skip(mr_json *j)
     case 't':
     case 'f': (void)mr_json_bool(j); break;
     case 'n':
-        if (!word(j, "null"))
-            fail(j, "expected null");
+        if (!take_word(j, "null"))
+            fail_at(j, "expected null");
         break;
-    default: fail(j, "expected a value");
+    default: fail_at(j, "expected a value");
     }
     mr_str_deinit(&text);
 }

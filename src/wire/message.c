@@ -118,7 +118,7 @@ static void read_bytes(decoder *d, mr_pb_reader *r, ProtobufCBinaryData *slot)
 }
 
 /* 0, 1, 2, 3 on the wire are 0, -1, 1, -2. */
-static uint64_t unzigzag(uint64_t v) { return v >> 1 ^ -(v & 1); }
+static uint64_t unzigzag_value(uint64_t v) { return v >> 1 ^ -(v & 1); }
 
 /* One number; r stands at it with the wire type of f's values. */
 static void read_number(mr_pb_reader *r, const mr_field *f, void *slot)
@@ -127,10 +127,10 @@ static void read_number(mr_pb_reader *r, const mr_field *f, void *slot)
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_ENUM: *(uint32_t *)slot = mr_pb_uint32(r); break;
-    case PROTOBUF_C_TYPE_SINT32: *(uint32_t *)slot = (uint32_t)unzigzag(mr_pb_uint32(r)); break;
+    case PROTOBUF_C_TYPE_SINT32: *(uint32_t *)slot = (uint32_t)unzigzag_value(mr_pb_uint32(r)); break;
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_UINT64: *(uint64_t *)slot = mr_pb_varint(r); break;
-    case PROTOBUF_C_TYPE_SINT64: *(uint64_t *)slot = unzigzag(mr_pb_varint(r)); break;
+    case PROTOBUF_C_TYPE_SINT64: *(uint64_t *)slot = unzigzag_value(mr_pb_varint(r)); break;
     case PROTOBUF_C_TYPE_BOOL: *(protobuf_c_boolean *)slot = mr_pb_bool(r); break;
     case PROTOBUF_C_TYPE_FIXED32:
     case PROTOBUF_C_TYPE_SFIXED32:

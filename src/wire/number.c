@@ -25,7 +25,7 @@ static locale_t enter_c_locale(void)
     return uselocale(c_locale); /* of 0: only asks */
 }
 
-static int named(double v, char *out)
+static int print_named(double v, char *out)
 {
     return snprintf(out, MR_NUMBER_BYTES, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
 }
@@ -40,10 +40,10 @@ static bool reads_back(const char *text, double v, bool is_float)
 
 /* Two tries are enough: 9 digits tell any two floats apart, 17 any two doubles.  errno is the
  * caller's and is put back. */
-static int digits(double v, bool is_float, char *out)
+static int print_digits(double v, bool is_float, char *out)
 {
     if (!isfinite(v))
-        return named(v, out);
+        return print_named(v, out);
     int saved = errno;
     locale_t before = enter_c_locale();
     int n = snprintf(out, MR_NUMBER_BYTES, "%.*g", is_float ? FLT_DIG : DBL_DIG, v);
@@ -54,8 +54,8 @@ static int digits(double v, bool is_float, char *out)
     return n;
 }
 
-int mr_float_text(float v, char out[MR_NUMBER_BYTES]) { return digits(v, true, out); }
-int mr_double_text(double v, char out[MR_NUMBER_BYTES]) { return digits(v, false, out); }
+int mr_float_text(float v, char out[MR_NUMBER_BYTES]) { return print_digits(v, true, out); }
+int mr_double_text(double v, char out[MR_NUMBER_BYTES]) { return print_digits(v, false, out); }
 
 /* strtod wants a NUL behind the number, and the view is part of a longer text: so a copy, on the
  * heap only for numbers nobody writes by hand. */

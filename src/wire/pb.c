@@ -75,7 +75,7 @@ void mr_pb_bad_tag(mr_pb_reader *r, uint64_t tag)
 }
 
 /* Makes sub a reader of [at, end), which lies inside what r reads. */
-static void nest(mr_pb_reader *r, const uint8_t *at, const uint8_t *end, mr_pb_reader *sub)
+static void open_nested(mr_pb_reader *r, const uint8_t *at, const uint8_t *end, mr_pb_reader *sub)
 {
     *sub = (mr_pb_reader){.at = at, .end = end, .begin = r->begin, .up = r, .depth = r->depth - 1};
 }
@@ -83,7 +83,7 @@ static void nest(mr_pb_reader *r, const uint8_t *at, const uint8_t *end, mr_pb_r
 /* Leaves sub as an empty reader that has r's error. */
 static bool nest_failed(mr_pb_reader *r, mr_pb_reader *sub)
 {
-    nest(r, r->end, r->end, sub);
+    open_nested(r, r->end, r->end, sub);
     sub->error = r->error;
     sub->error_at = r->error_at;
     return false;
@@ -98,7 +98,7 @@ bool mr_pb_message(mr_pb_reader *r, mr_pb_reader *sub)
     mr_sv v = mr_pb_bytes(r);
     if (MR_UNLIKELY(r->error != NULL))
         return nest_failed(r, sub);
-    nest(r, (const uint8_t *)v.p, (const uint8_t *)v.p + v.n, sub);
+    open_nested(r, (const uint8_t *)v.p, (const uint8_t *)v.p + v.n, sub);
     return true;
 }
 
@@ -108,7 +108,7 @@ static void one_value(mr_pb_reader *r, mr_pb_reader *p)
     const uint8_t *at = r->at;
     mr_pb_skip(r);
     if (!r->error)
-        nest(r, at, r->at, p);
+        open_nested(r, at, r->at, p);
 }
 
 static size_t wire_bytes(uint32_t wire)
@@ -125,7 +125,7 @@ bool mr_pb_packed(mr_pb_reader *r, uint32_t elem, mr_pb_reader *p)
         one_value(r, p);
     } else {
         mr_sv v = mr_pb_bytes(r);
-        nest(r, (const uint8_t *)v.p, (const uint8_t *)v.p + v.n, p);
+        open_nested(r, (const uint8_t *)v.p, (const uint8_t *)v.p + v.n, p);
         if (!r->error && v.n % wire_bytes(elem) != 0)
             mr_pb_fail(r, "the length of packed values is not a multiple of the element size");
     }

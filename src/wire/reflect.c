@@ -51,7 +51,7 @@ uint32_t mr_field_wire(const mr_field *f)
 }
 
 /* A value without presence counts when it differs from zero: bits decide, so -0.0 counts. */
-static bool nonzero(const mr_field *f, const void *at)
+static bool is_nonzero(const mr_field *f, const void *at)
 {
     static const char zeros[8];
     if (f->type == PROTOBUF_C_TYPE_MESSAGE)
@@ -69,7 +69,7 @@ bool mr_field_is_set(const ProtobufCMessage *m, const mr_field *f)
         return *mr_field_count(m, f) != 0;
     if (mr_field_in_oneof(f))
         return *mr_field_case(m, f) == f->id;
-    return nonzero(f, mr_field_at(m, f));
+    return is_nonzero(f, mr_field_at(m, f));
 }
 
 /* Binary search in the index by name; the name comes from text and has no NUL behind it. */
@@ -202,7 +202,7 @@ static size_t room_of(size_t n)
 
 /* Grows *array from n to n + more elements, zeroing the new ones, and returns the first of those.
  * The old array stays behind in the arena: all of them together are no larger than the last one. */
-static void *grow(mr_arena *a, void **array, size_t n, size_t more, size_t elem_bytes)
+static void *grow_array(mr_arena *a, void **array, size_t n, size_t more, size_t elem_bytes)
 {
     size_t want, bytes;
     if (!mr_size_add(n, more, &want))
@@ -224,7 +224,7 @@ void *mr_field_add(mr_arena *a, ProtobufCMessage *m, const mr_field *f, size_t n
 {
     MR_ASSERT(mr_field_repeated(f) && n > 0);
     size_t *count = mr_field_count(m, f);
-    void *first = grow(a, mr_field_at(m, f), *count, n, mr_field_elem_bytes(f));
+    void *first = grow_array(a, mr_field_at(m, f), *count, n, mr_field_elem_bytes(f));
     if (first)
         *count += n;
     return first;
@@ -257,7 +257,7 @@ ProtobufCMessageUnknownField *mr_message_add_unknown(mr_arena *a, ProtobufCMessa
     if (m->n_unknown_fields == UINT32_MAX)
         return NULL;
     void *u =
-        grow(a, (void **)&m->unknown_fields, m->n_unknown_fields, 1, sizeof(*m->unknown_fields));
+        grow_array(a, (void **)&m->unknown_fields, m->n_unknown_fields, 1, sizeof(*m->unknown_fields));
     m->n_unknown_fields += u != NULL;
     return u;
 }

@@ -32,7 +32,7 @@ static uint32_t take_le(decoder *d, int n)
 }
 
 /* Both kinds of elements return NULL or what is wrong. */
-static const char *literal(decoder *d, uint8_t tag)
+static const char *copy_literal(decoder *d, uint8_t tag)
 {
     uint64_t n = tag >> 2;
     if (n >= 60) {
@@ -54,7 +54,7 @@ static const char *literal(decoder *d, uint8_t tag)
 
 /* Copies n bytes from `offset` back, where a copy that overlaps means repetition: what has been
  * repeated doubles what there is to copy from. */
-static void repeat(uint8_t *out, size_t offset, size_t n)
+static void repeat_bytes(uint8_t *out, size_t offset, size_t n)
 {
     const uint8_t *from = out - offset;
     while (n > offset) {
@@ -66,7 +66,7 @@ static void repeat(uint8_t *out, size_t offset, size_t n)
     memcpy(out, from, n);
 }
 
-static const char *copy(decoder *d, uint8_t tag)
+static const char *copy_earlier(decoder *d, uint8_t tag)
 {
     static const int offset_bytes[] = {0, 1, 2, 4};
     int bytes = offset_bytes[tag & 3];
@@ -80,16 +80,16 @@ static const char *copy(decoder *d, uint8_t tag)
         return "copy from before the output";
     if (n > (size_t)(d->out_end - d->out))
         return "copy longer than the output";
-    repeat(d->out, offset, n);
+    repeat_bytes(d->out, offset, n);
     d->out += n;
     return NULL;
 }
 
-static const char *decode(decoder *d)
+static const char *decode_block(decoder *d)
 {
     while (d->in < d->in_end) {
         uint8_t tag = *d->in++;
-        const char *error = tag & 3 ? copy(d, tag) : literal(d, tag);
+        const char *error = tag & 3 ? copy_earlier(d, tag) : copy_literal(d, tag);
         if (error)
             return error;
     }
@@ -116,7 +116,7 @@ mr_status *mr_snappy_uncompress(mr_sv in, mr_str *out)
                  .begin = to,
                  .out = to,
                  .out_end = to + n};
-    const char *error = decode(&d);
+    const char *error = decode_block(&d);
     if (!error)
         out->n += n;
     out->p[out->n] = '\0';

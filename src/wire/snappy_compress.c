@@ -75,7 +75,7 @@ static uint8_t *put_copy(uint8_t *out, size_t offset, size_t n)
 }
 
 /* How many bytes at a and b are the same; b < end is the later one, and may overlap a. */
-static inline size_t same(const uint8_t *a, const uint8_t *b, const uint8_t *end)
+static inline size_t count_equal(const uint8_t *a, const uint8_t *b, const uint8_t *end)
 {
     const uint8_t *start = b;
     while (end - b >= 8) {
@@ -90,8 +90,8 @@ static inline size_t same(const uint8_t *a, const uint8_t *b, const uint8_t *end
 }
 
 /* The next place from `at` on where four bytes are those of an earlier one; NULL: none up to limit. */
-static inline const uint8_t *find(const uint8_t *fragment, const uint8_t *at, const uint8_t *limit,
-                                  uint16_t *table, int shift, const uint8_t **earlier)
+static inline const uint8_t *find_match(const uint8_t *fragment, const uint8_t *at, const uint8_t *limit,
+                                        uint16_t *table, int shift, const uint8_t **earlier)
 {
     for (uint32_t skip = 32; at < limit; at += skip++ >> 5) {
         uint32_t bytes = load32(at), h = hash_of(bytes, shift);
@@ -113,9 +113,9 @@ static uint8_t *compress_fragment(const uint8_t *fragment, size_t n, uint8_t *ou
     memset(table, 0, sizeof *table << bits);
     const uint8_t *literal = fragment, *end = fragment + n;
     const uint8_t *limit = n > TAIL ? end - TAIL : fragment, *at = fragment + 1, *earlier;
-    while ((at = find(fragment, at, limit, table, 32 - bits, &earlier))) {
+    while ((at = find_match(fragment, at, limit, table, 32 - bits, &earlier))) {
         out = put_literal(out, literal, (size_t)(at - literal));
-        size_t length = 4 + same(earlier + 4, at + 4, end);
+        size_t length = 4 + count_equal(earlier + 4, at + 4, end);
         out = put_copy(out, (size_t)(at - earlier), length);
         literal = at += length;
         if (at < limit) /* what the match ended with may begin the next one */

@@ -41,7 +41,7 @@ void mr_lexer_init(mr_lexer *l, mr_sv text)
 }
 
 /* The character k ahead, '\0' at the end. */
-static char peek(const mr_lexer *l, size_t k)
+static char peek_char(const mr_lexer *l, size_t k)
 {
     return (size_t)(l->end - l->at) > k ? l->at[k] : '\0';
 }
@@ -82,7 +82,7 @@ static mr_status *lex_string(mr_lexer *l)
             l->at++;
             return NULL;
         }
-        if (*l->at == '\\' && peek(l, 1) != '\n' && l->at + 1 < l->end)
+        if (*l->at == '\\' && peek_char(l, 1) != '\n' && l->at + 1 < l->end)
             l->at++; /* whatever it is, it does not end the string */
     }
     return bad_token(l, "string without its closing quote on the same line");
@@ -97,19 +97,19 @@ static void skip_digits(mr_lexer *l)
 /* Behind the integral digits: .digits, exponent, f. */
 static mr_status *lex_fraction(mr_lexer *l)
 {
-    if (peek(l, 0) == '.') {
+    if (peek_char(l, 0) == '.') {
         l->token.kind = MR_TOKEN_FLOAT;
         l->at++;
         skip_digits(l);
     }
-    if (peek(l, 0) == 'e' || peek(l, 0) == 'E') {
+    if (peek_char(l, 0) == 'e' || peek_char(l, 0) == 'E') {
         l->token.kind = MR_TOKEN_FLOAT;
-        l->at += peek(l, 1) == '-' || peek(l, 1) == '+' ? 2 : 1;
-        if (!is_digit(peek(l, 0)))
+        l->at += peek_char(l, 1) == '-' || peek_char(l, 1) == '+' ? 2 : 1;
+        if (!is_digit(peek_char(l, 0)))
             return bad_token(l, "exponent without digits");
         skip_digits(l);
     }
-    if (peek(l, 0) == 'f' || peek(l, 0) == 'F') {
+    if (peek_char(l, 0) == 'f' || peek_char(l, 0) == 'F') {
         l->token.kind = MR_TOKEN_FLOAT;
         l->at++;
     }
@@ -120,17 +120,17 @@ static mr_status *lex_fraction(mr_lexer *l)
 static mr_status *lex_number(mr_lexer *l)
 {
     l->token.kind = MR_TOKEN_INTEGER;
-    if (peek(l, 0) == '0' && (peek(l, 1) | 0x20) == 'x') {
+    if (peek_char(l, 0) == '0' && (peek_char(l, 1) | 0x20) == 'x') {
         l->at += 2;
-        if (hex_value(peek(l, 0)) < 0)
+        if (hex_value(peek_char(l, 0)) < 0)
             return bad_token(l, "0x without digits");
-        while (hex_value(peek(l, 0)) >= 0)
+        while (hex_value(peek_char(l, 0)) >= 0)
             l->at++;
     } else {
         skip_digits(l);
         MR_TRY(lex_fraction(l));
     }
-    if (is_letter(peek(l, 0)) || is_digit(peek(l, 0)) || peek(l, 0) == '.')
+    if (is_letter(peek_char(l, 0)) || is_digit(peek_char(l, 0)) || peek_char(l, 0) == '.')
         return bad_token(l, "a space is needed between a number and what follows");
     return NULL;
 }
@@ -140,11 +140,11 @@ static mr_status *lex_token(mr_lexer *l)
     char c = *l->at;
     if (is_letter(c)) {
         l->token.kind = MR_TOKEN_NAME;
-        while (is_letter(peek(l, 0)) || is_digit(peek(l, 0)))
+        while (is_letter(peek_char(l, 0)) || is_digit(peek_char(l, 0)))
             l->at++;
         return NULL;
     }
-    if (is_digit(c) || (c == '.' && is_digit(peek(l, 1))))
+    if (is_digit(c) || (c == '.' && is_digit(peek_char(l, 1))))
         return lex_number(l);
     if (c == '"' || c == '\'') {
         l->token.kind = MR_TOKEN_STRING;

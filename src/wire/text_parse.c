@@ -36,7 +36,7 @@ static mr_status *error_at(const mr_token *t, const char *fmt, ...)
 }
 
 /* Says what is wanted and what is there. */
-static mr_status *expected(const parser *p, const char *what)
+static mr_status *expected_error(const parser *p, const char *what)
 {
     const mr_token *t = &p->lex.token;
     if (t->kind == MR_TOKEN_END)
@@ -50,14 +50,14 @@ static mr_status *no_memory(void)
     return mr_error(MR_RESOURCE_EXHAUSTED, "is too large: no memory for the message");
 }
 
-static mr_status *next(parser *p) { return mr_lexer_next(&p->lex); }
-static bool at(const parser *p, char symbol) { return mr_token_is(&p->lex.token, symbol); }
+static mr_status *next_token(parser *p) { return mr_lexer_next(&p->lex); }
+static bool at_symbol(const parser *p, char symbol) { return mr_token_is(&p->lex.token, symbol); }
 
 /* Passes the symbol if it is there; *was tells. */
-static mr_status *accept(parser *p, char symbol, bool *was)
+static mr_status *accept_symbol(parser *p, char symbol, bool *was)
 {
-    *was = at(p, symbol);
-    return *was ? next(p) : NULL;
+    *was = at_symbol(p, symbol);
+    return *was ? next_token(p) : NULL;
 }
 
 /* ---- scalars --------------------------------------------------------------------------------- */
@@ -67,17 +67,17 @@ static mr_status *parse_integer(parser *p, uint64_t max, bool is_signed, uint64_
 {
     bool minus = false;
     if (is_signed)
-        MR_TRY(accept(p, '-', &minus));
+        MR_TRY(accept_symbol(p, '-', &minus));
     const mr_token t = p->lex.token;
     uint64_t v;
     if (t.kind != MR_TOKEN_INTEGER)
-        return expected(p, "an integer");
+        return expected_error(p, "an integer");
     /* max + 1 does not wrap: where a minus is allowed, max is smaller. */
     if (!mr_token_to_u64(&t, &v) || v > max + minus)
         return error_at(&t, "integer out of range: %s%.*s", minus ? "-" : "",
                         (int)MR_MIN(t.text.n, (size_t)40), t.text.p);
     *out = minus ? 0 - v : v;
-    return next(p);
+    return next_token(p);
 }
 
 static bool name_is(mr_sv name, const char *lower) /* whatever the case */
@@ -97,12 +97,12 @@ static bool token_to_double(const mr_token *t, double *out)
 static mr_status *parse_double(parser *p, double *out)
 {
     bool minus;
-    MR_TRY(accept(p, '-', &minus));
+    MR_TRY(accept_symbol(p, '-', &minus));
     if (!token_to_double(&p->lex.token, out))
-        return expected(p, "a decimal number");
+        return expected_error(p, "a decimal number");
     if (minus)
         *out = -*out;
-    return next(p);
+    return next_token(p);
 }
 
 /* Rounded to double first, then to float, as in C++; what is too large becomes infinite. */
@@ -126,9 +126,9 @@ static mr_status *parse_bool(parser *p, protobuf_c_boolean *out)
     bool yes = mr_sv_is(v, "true") || mr_sv_is(v, "True") || mr_sv_is(v, "t");
     bool no = mr_sv_is(v, "false") || mr_sv_is(v, "False") || mr_sv_is(v, "f");
     if (p->lex.token.kind != MR_TOKEN_NAME || (!yes && !no))
-        return expected(p, "true or false");
+        return expected_error(p, "true or false");
     *out = yes;
-    return next(p);
+    return next_token(p);
 }
 
 /* A walk along all names: enums have a few dozen at most. */
@@ -151,10 +151,10 @@ static mr_status *parse_enum(parser *p, const mr_field *f, int32_t *out)
                             ((const ProtobufCEnumDescriptor *)f->descriptor)->name,
                             (int)MR_MIN(t.text.n, (size_t)100), t.text.p, f->name);
         *out = v->value;
-        return next(p);
+        return next_token(p);
     }
-    if (t.kind != MR_TOKEN_INTEGER && !at(p, '-'))
-        return expected(p, "the name or number of an enum value");
+    if (t.kind != MR_TOKEN_INTEGER && !at_symbol(p, '-'))
+        return expected_error(p, "the name or number of an enum value");
     /* Numbers without a name are fine in proto3. */
     MR_TRY(parse_integer(p, INT32_MAX, true, &number));
     *out = (int32_t)number;
@@ -165,11 +165,11 @@ static mr_status *parse_enum(parser *p, const mr_field *f, int32_t *out)
 static mr_status *parse_literals(parser *p)
 {
     if (p->lex.token.kind != MR_TOKEN_STRING)
-        return expected(p, "a string");
+        return expected_error(p, "a string");
     mr_str_clear(&p->scratch);
     while (p->lex.token.kind == MR_TOKEN_STRING) {
         MR_TRY(mr_token_unescape(&p->lex.token, &p->scratch));
-        MR_TRY(next(p));
+        MR_TRY(next_token(p));
     }
     return NULL;
 }
@@ -244,12 +244,12 @@ static mr_status *parse_value(parser *p, ProtobufCMessage *m, const mr_field *f)
 /* Stands behind the "[". */
 static mr_status *parse_list(parser *p, ProtobufCMessage *m, const mr_field *f)
 {
-    bool more = !at(p, ']');
+    bool more = !at_symbol(p, ']');
     while (more) {
         MR_TRY(parse_value(p, m, f));
-        MR_TRY(accept(p, ',', &more));
+        MR_TRY(accept_symbol(p, ',', &more));
     }
-    return at(p, ']') ? next(p) : expected(p, "\",\" or \"]\"");
+    return at_symbol(p, ']') ? next_token(p) : expected_error(p, "\",\" or \"]\"");
 }
 
 /* The member of f's oneof that is set, NULL when none is. */
@@ -277,10 +277,10 @@ static mr_status *check_once(const mr_token *t, const ProtobufCMessage *m, const
 static mr_status *find_field(parser *p, const ProtobufCMessage *m, const mr_field **out)
 {
     const mr_token *t = &p->lex.token;
-    if (at(p, '['))
+    if (at_symbol(p, '['))
         return error_at(t, "extensions and expanded Any messages ([...]) are not supported");
     if (t->kind != MR_TOKEN_NAME)
-        return expected(p, "a field name");
+        return expected_error(p, "a field name");
     *out = mr_field_named(m->descriptor, t->text);
     if (!*out)
         return error_at(t, "%s has no field named %.*s", m->descriptor->name,
@@ -293,40 +293,40 @@ static mr_status *parse_field(parser *p, ProtobufCMessage *m)
     const mr_field *f = NULL;
     bool colon, list = false, separator;
     MR_TRY(find_field(p, m, &f));
-    MR_TRY(next(p));
-    MR_TRY(accept(p, ':', &colon));
+    MR_TRY(next_token(p));
+    MR_TRY(accept_symbol(p, ':', &colon));
     if (!colon && f->type != PROTOBUF_C_TYPE_MESSAGE)
-        return expected(p, "\":\"");
+        return expected_error(p, "\":\"");
     if (mr_field_repeated(f))
-        MR_TRY(accept(p, '[', &list));
+        MR_TRY(accept_symbol(p, '[', &list));
     MR_TRY(list ? parse_list(p, m, f) : parse_value(p, m, f));
-    MR_TRY(accept(p, ';', &separator));
-    return separator ? NULL : accept(p, ',', &separator);
+    MR_TRY(accept_symbol(p, ';', &separator));
+    return separator ? NULL : accept_symbol(p, ',', &separator);
 }
 
 /* A body with its brackets.  All recursion passes through here, so here the levels are counted. */
 static mr_status *parse_message(parser *p, ProtobufCMessage *m)
 {
     const mr_token *t = &p->lex.token;
-    char close = at(p, '{') ? '}' : at(p, '<') ? '>' : '\0';
+    char close = at_symbol(p, '{') ? '}' : at_symbol(p, '<') ? '>' : '\0';
     if (!close)
-        return expected(p, "\"{\"");
+        return expected_error(p, "\"{\"");
     if (p->depth <= 0)
         return error_at(t, "messages nested deeper than %d", MR_PB_MAX_DEPTH);
     p->depth--;
-    MR_TRY(next(p));
-    while (!at(p, close)) {
+    MR_TRY(next_token(p));
+    while (!at_symbol(p, close)) {
         if (t->kind == MR_TOKEN_END)
-            return expected(p, close == '}' ? "\"}\"" : "\">\"");
+            return expected_error(p, close == '}' ? "\"}\"" : "\">\"");
         MR_TRY(parse_field(p, m));
     }
     p->depth++;
-    return next(p);
+    return next_token(p);
 }
 
 static mr_status *parse_all(parser *p, ProtobufCMessage *m)
 {
-    MR_TRY(next(p));
+    MR_TRY(next_token(p));
     while (p->lex.token.kind != MR_TOKEN_END)
         MR_TRY(parse_field(p, m));
     return NULL;

@@ -31,20 +31,20 @@ typedef struct printer {
     bool failed; /* out of memory */
 } printer;
 
-static void put(printer *p, const void *text, size_t n)
+static void put_bytes(printer *p, const void *text, size_t n)
 {
     if (!p->failed)
         p->failed = !mr_str_try_append(p->out, text, n);
 }
 
-static void putz(printer *p, const char *text) { put(p, text, strlen(text)); }
+static void put_string(printer *p, const char *text) { put_bytes(p, text, strlen(text)); }
 
 static void put_indent(printer *p)
 {
     static const char spaces[] = "                                ";
     for (size_t left = 2 * (size_t)p->indent, n; left; left -= n) {
         n = MR_MIN(left, sizeof(spaces) - 1);
-        put(p, spaces, n);
+        put_bytes(p, spaces, n);
     }
 }
 
@@ -64,14 +64,14 @@ static char short_escape(uint8_t c)
     }
 }
 
-static bool printable(uint8_t c) { return c >= 0x20 && c < 0x7F; }
+static bool is_printable(uint8_t c) { return c >= 0x20 && c < 0x7F; }
 
 static size_t escaped_size(mr_sv bytes)
 {
     size_t n = 0; /* at most four times bytes.n, which lie in memory: no overflow of 64 bits */
     for (size_t i = 0; i < bytes.n; i++) {
         uint8_t c = (uint8_t)bytes.p[i];
-        n += short_escape(c) ? 2 : printable(c) ? 1 : 4;
+        n += short_escape(c) ? 2 : is_printable(c) ? 1 : 4;
     }
     return n;
 }
@@ -88,7 +88,7 @@ bool mr_text_escape(mr_sv bytes, mr_str *out)
         if (short_escape(c)) {
             *p++ = '\\';
             *p++ = short_escape(c);
-        } else if (printable(c)) {
+        } else if (is_printable(c)) {
             *p++ = (char)c;
         } else {
             *p++ = '\\';
@@ -104,28 +104,28 @@ bool mr_text_escape(mr_sv bytes, mr_str *out)
 
 static void put_quoted(printer *p, mr_sv bytes)
 {
-    put(p, "\"", 1);
+    put_bytes(p, "\"", 1);
     if (!p->failed)
         p->failed = !mr_text_escape(bytes, p->out);
-    put(p, "\"", 1);
+    put_bytes(p, "\"", 1);
 }
 
 static void put_i64(printer *p, int64_t v)
 {
     char buf[MR_NUMBER_BYTES];
-    put(p, buf, (size_t)snprintf(buf, sizeof(buf), "%" PRId64, v));
+    put_bytes(p, buf, (size_t)snprintf(buf, sizeof(buf), "%" PRId64, v));
 }
 
 static void put_u64(printer *p, uint64_t v)
 {
     char buf[MR_NUMBER_BYTES];
-    put(p, buf, (size_t)snprintf(buf, sizeof(buf), "%" PRIu64, v));
+    put_bytes(p, buf, (size_t)snprintf(buf, sizeof(buf), "%" PRIu64, v));
 }
 
 static void put_hex(printer *p, uint64_t v, int digits)
 {
     char buf[MR_NUMBER_BYTES];
-    put(p, buf, (size_t)snprintf(buf, sizeof(buf), "0x%0*" PRIx64, digits, v));
+    put_bytes(p, buf, (size_t)snprintf(buf, sizeof(buf), "0x%0*" PRIx64, digits, v));
 }
 
 /* A number that has no name (a newer type, say) is printed as it is, and reads back as itself. */
@@ -133,7 +133,7 @@ static void put_enum(printer *p, const ProtobufCEnumDescriptor *e, int32_t v)
 {
     const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(e, v);
     if (known)
-        putz(p, known->name);
+        put_string(p, known->name);
     else
         put_i64(p, v);
 }
@@ -148,11 +148,11 @@ static void put_scalar(printer *p, const mr_field *f, const void *at)
         put_quoted(p, (mr_sv){(const char *)b->data, b->len});
         break;
     }
-    case PROTOBUF_C_TYPE_BOOL: putz(p, *(const protobuf_c_boolean *)at ? "true" : "false"); break;
+    case PROTOBUF_C_TYPE_BOOL: put_string(p, *(const protobuf_c_boolean *)at ? "true" : "false"); break;
     case PROTOBUF_C_TYPE_ENUM: put_enum(p, f->descriptor, *(const int32_t *)at); break;
-    case PROTOBUF_C_TYPE_FLOAT: put(p, buf, (size_t)mr_float_text(*(const float *)at, buf)); break;
+    case PROTOBUF_C_TYPE_FLOAT: put_bytes(p, buf, (size_t)mr_float_text(*(const float *)at, buf)); break;
     case PROTOBUF_C_TYPE_DOUBLE:
-        put(p, buf, (size_t)mr_double_text(*(const double *)at, buf));
+        put_bytes(p, buf, (size_t)mr_double_text(*(const double *)at, buf));
         break;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32: put_u64(p, *(const uint32_t *)at); break;
@@ -169,7 +169,7 @@ static void put_scalar(printer *p, const mr_field *f, const void *at)
 
 static void open_block(printer *p)
 {
-    put(p, " {\n", 3);
+    put_bytes(p, " {\n", 3);
     p->indent++;
 }
 
@@ -177,7 +177,7 @@ static void close_block(printer *p)
 {
     p->indent--;
     put_indent(p);
-    put(p, "}\n", 2);
+    put_bytes(p, "}\n", 2);
 }
 
 /* Wholly made of fields.  Short strings can be so by chance; C++ guesses the same way. */
@@ -196,9 +196,9 @@ static void print_unknown(printer *p, mr_pb_reader *r, int guesses);
 static void print_unknown_bytes(printer *p, mr_sv bytes, int guesses)
 {
     if (guesses == 0 || !could_be_message(bytes)) {
-        putz(p, ": ");
+        put_string(p, ": ");
         put_quoted(p, bytes);
-        put(p, "\n", 1);
+        put_bytes(p, "\n", 1);
         return;
     }
     mr_pb_reader r;
@@ -234,20 +234,20 @@ static void print_unknown(printer *p, mr_pb_reader *r, int guesses)
     case MR_WIRE_BYTES: print_unknown_bytes(p, mr_pb_bytes(r), guesses); return;
     case MR_WIRE_GROUP: print_group(p, r, guesses); return;
     case MR_WIRE_VARINT:
-        putz(p, ": ");
+        put_string(p, ": ");
         put_u64(p, mr_pb_varint(r));
         break;
     case MR_WIRE_FIXED32:
-        putz(p, ": ");
+        put_string(p, ": ");
         put_hex(p, mr_pb_fixed32(r), 8);
         break;
     case MR_WIRE_FIXED64:
-        putz(p, ": ");
+        put_string(p, ": ");
         put_hex(p, mr_pb_fixed64(r), 16);
         break;
     default: mr_pb_fail(r, "unknown wire type");
     }
-    put(p, "\n", 1);
+    put_bytes(p, "\n", 1);
 }
 
 /* ---- fields ---------------------------------------------------------------------------------- */
@@ -258,7 +258,7 @@ static void print_message(printer *p, const ProtobufCMessage *m, bool is_entry);
 static void print_value(printer *p, const mr_field *f, const void *at)
 {
     put_indent(p);
-    putz(p, f->name);
+    put_string(p, f->name);
     if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
         const ProtobufCMessage *m = *(const ProtobufCMessage *const *)at;
         open_block(p);
@@ -267,9 +267,9 @@ static void print_value(printer *p, const mr_field *f, const void *at)
         close_block(p);
         return;
     }
-    putz(p, ": ");
+    put_string(p, ": ");
     put_scalar(p, f, at);
-    put(p, "\n", 1);
+    put_bytes(p, "\n", 1);
 }
 
 /* Each value on its own line with its name, never in [], as C++ prints by default. */
