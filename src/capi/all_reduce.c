@@ -1,7 +1,7 @@
 /* capi/all_reduce.c -- training by all-reduce of millrace/cluster.h on the client's types. */
 #include "capi/cluster_internal.h"
 
-static mr_status *check(const mr_all_reduce_options *a)
+static mr_status *check_options(const mr_all_reduce_options *a)
 {
     if (a->join_ms > MR_CAPI_MOST_MS || a->settle_ms > MR_CAPI_MOST_MS || a->exchange_ms > MR_CAPI_MOST_MS)
         return mr_invalid("The times of an all-reduce must be at most %lld ms", (long long)MR_CAPI_MOST_MS);
@@ -19,7 +19,7 @@ mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_al
                                   .settle_ms = a->settle_ms,
                                   .timeout_s = (float)((double)a->exchange_ms / 1000)};
     *g = (mr_nn_gradients){0};
-    mr_scope_fail(&m->net->s, check(a));
+    mr_scope_fail(&m->net->s, check_options(a));
     mr_nn_reduce *reduce = mr_scope_ok(&m->net->s) ? mr_nn_reduce_begin(m->net, mr_capi_out(loss), &with, g) : NULL;
     if (!reduce)
         return NULL;
@@ -29,7 +29,8 @@ mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_al
     return out;
 }
 
-static mr_all_reduce *make(mr_model *m, TF_Output loss, const mr_nn_optimizer *o, const mr_all_reduce_options *a)
+static mr_all_reduce *make_all_reduce(mr_model *m, TF_Output loss, const mr_nn_optimizer *o,
+                                      const mr_all_reduce_options *a)
 {
     mr_nn_gradients g;
     mr_all_reduce *out = mr_capi_all_reduce_begin(m, loss, a, &g);
@@ -53,7 +54,7 @@ mr_all_reduce *mr_minimize_all_reduce(mr_model *m, TF_Output loss, mr_optimizer 
     mr_nn_optimizer o = mr_model_optimizer(m, optimizer);
     mr_scope_fail(&m->net->s, mr_capi_take_options(options, &a, sizeof a));
     if (mr_scope_ok(&m->net->s))
-        out = make(m, loss, &o, &a);
+        out = make_all_reduce(m, loss, &o, &a);
     mr_unlock(&m->graph->mu);
     return out;
 }

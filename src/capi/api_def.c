@@ -50,7 +50,7 @@ static void set_attrs(api_def *d, const Tensorflow__OpDef *op)
     }
 }
 
-static mr_status *describe(const Tensorflow__OpDef *op, api_def **out)
+static mr_status *describe_op(const Tensorflow__OpDef *op, api_def **out)
 {
     api_def *d = NULL;
     MR_TRY(mr_message_new(&tensorflow__api_def__descriptor, (ProtobufCMessage **)&d));
@@ -83,7 +83,7 @@ static mr_status *describe_all(TF_ApiDefMap *m, mr_sv op_list)
     mr_vec_push(&m->held, &l->base);
     for (size_t i = 0; i < l->n_op; i++) {
         api_def *d;
-        MR_TRY(describe(l->op[i], &d));
+        MR_TRY(describe_op(l->op[i], &d));
         mr_vec_push(&m->held, &d->base);
         mr_map_putz(&m->by_name, d->graph_op_name, d);
     }
@@ -155,7 +155,7 @@ static mr_status *merge_attrs(api_def *d, const api_def *more)
     return NULL;
 }
 
-static bool occurs(char *const *list, size_t n, const char *name)
+static bool name_occurs(char *const *list, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(list[i], name) == 0)
@@ -171,8 +171,8 @@ static mr_status *merge_order(api_def *d, const api_def *more)
         return NULL;
     bool same = d->n_arg_order == more->n_arg_order;
     for (size_t i = 0; same && i < d->n_arg_order; i++)
-        same = occurs(more->arg_order, more->n_arg_order, d->arg_order[i]) &&
-               occurs(d->arg_order, d->n_arg_order, more->arg_order[i]);
+        same = name_occurs(more->arg_order, more->n_arg_order, d->arg_order[i]) &&
+               name_occurs(d->arg_order, d->n_arg_order, more->arg_order[i]);
     if (!same)
         return mr_error(MR_FAILED_PRECONDITION,
                         "Invalid arg_order for %s: it must contain each of the %zu arguments once",
@@ -198,7 +198,7 @@ static void merge_texts(api_def *d, const api_def *more)
     }
 }
 
-static mr_status *merge(api_def *d, const api_def *more)
+static mr_status *merge_api_def(api_def *d, const api_def *more)
 {
     if (more->visibility != TENSORFLOW__API_DEF__VISIBILITY__DEFAULT_VISIBILITY)
         d->visibility = more->visibility;
@@ -217,7 +217,7 @@ static mr_status *merge(api_def *d, const api_def *more)
 /* ---- the text: text format with here-documents ---- */
 
 /* `field: <<END` and the lines up to one that begins with END stand for a quoted string. */
-static bool heredoc(mr_sv line, mr_sv *field, mr_sv *end)
+static bool is_heredoc(mr_sv line, mr_sv *field, mr_sv *end)
 {
     const char *at = line.n ? memmem(line.p, line.n, "<<", 2) : NULL;
     const char *colon = at ? memrchr(line.p, ':', (size_t)(at - line.p)) : NULL;
@@ -228,7 +228,7 @@ static bool heredoc(mr_sv line, mr_sv *field, mr_sv *end)
     return end->n > 0;
 }
 
-static bool begins(mr_sv line, mr_sv with)
+static bool starts_with(mr_sv line, mr_sv with)
 {
     return line.n >= with.n && memcmp(line.p, with.p, with.n) == 0;
 }
@@ -238,7 +238,7 @@ static void quote_lines(mr_sv *rest, mr_sv end, mr_str *out)
     mr_sv line;
     const char *sep = "";
     mr_str_appendz(out, ": \"");
-    while (mr_sv_cut(rest, '\n', &line) && !begins(line, end)) {
+    while (mr_sv_cut(rest, '\n', &line) && !starts_with(line, end)) {
         mr_str_appendz(out, sep);
         mr_text_escape(line, out);
         sep = "\\n";
@@ -250,7 +250,7 @@ static void plain_text(mr_sv text, mr_str *out)
 {
     mr_sv line, field, end;
     while (mr_sv_cut(&text, '\n', &line)) {
-        if (!heredoc(line, &field, &end)) {
+        if (!is_heredoc(line, &field, &end)) {
             mr_str_append(out, line.p, line.n);
             mr_str_appendc(out, '\n');
             continue;
@@ -260,7 +260,7 @@ static void plain_text(mr_sv text, mr_str *out)
     }
 }
 
-static mr_status *put(TF_ApiDefMap *m, mr_sv text)
+static mr_status *put_text(TF_ApiDefMap *m, mr_sv text)
 {
     mr_str plain = {0};
     Tensorflow__ApiDefs *defs = NULL;
@@ -273,7 +273,7 @@ static mr_status *put(TF_ApiDefMap *m, mr_sv text)
     for (size_t i = 0; i < defs->n_op; i++) {
         api_def *d = mr_map_getz(&m->by_name, defs->op[i]->graph_op_name);
         if (d) /* texts for ops that are not there are passed over */
-            MR_TRY(merge(d, defs->op[i]));
+            MR_TRY(merge_api_def(d, defs->op[i]));
     }
     return NULL;
 }
@@ -288,7 +288,7 @@ void TF_ApiDefMapPut(TF_ApiDefMap *api_def_map, const char *text, size_t text_le
         st = mr_error(MR_FAILED_PRECONDITION,
                       "TF_ApiDefMapPut cannot be called after TF_ApiDefMapGet has been called.");
     else
-        st = put(api_def_map, (mr_sv){text, text_len});
+        st = put_text(api_def_map, (mr_sv){text, text_len});
     mr_capi_set_status(status, st);
 }
 

@@ -27,7 +27,7 @@ static mr_status *check_args(const TF_Operation *oper, const char *name)
 }
 
 /* For the functions that answer INVALID_ARGUMENT. */
-static mr_status *find(const TF_Operation *oper, const char *name, mr_attr *out)
+static mr_status *find_attr(const TF_Operation *oper, const char *name, mr_attr *out)
 {
     MR_TRY(check_args(oper, name));
     if (!look_up(oper, name, out))
@@ -37,7 +37,7 @@ static mr_status *find(const TF_Operation *oper, const char *name, mr_attr *out)
 
 static mr_status *find_any_list(const TF_Operation *oper, const char *name, mr_attr *out)
 {
-    MR_TRY(find(oper, name, out));
+    MR_TRY(find_attr(oper, name, out));
     return out->is_list ? NULL : mr_invalid("Value for '%s' is not a list.", name);
 }
 
@@ -63,7 +63,7 @@ static mr_status *find_kind(const TF_Operation *oper, const char *name, mr_attr_
 }
 
 /* How many values of this kind a list has to give. */
-static int count(const mr_attr *v, mr_attr_kind kind, int max)
+static int count_values(const mr_attr *v, mr_attr_kind kind, int max)
 {
     return v->kind == kind ? MR_MAX(0, MR_MIN(v->n, max)) : 0;
 }
@@ -91,10 +91,10 @@ static mr_attr_kind declared_kind(const mr_node *n, const char *name)
     return d ? d->kind : MR_ATTR_STRING; /* the first kind: of unknown attrs any will do */
 }
 
-static mr_status *describe(const TF_Operation *oper, const char *name, TF_AttrMetadata *m)
+static mr_status *describe_attr(const TF_Operation *oper, const char *name, TF_AttrMetadata *m)
 {
     mr_attr v;
-    MR_TRY(find(oper, name, &v));
+    MR_TRY(find_attr(oper, name, &v));
     if (!v.is_list && v.kind == MR_ATTR_NONE)
         return mr_invalid("Attribute '%s' has no value set", name);
     /* Lists of functions are reported as empty: an oversight of TensorFlow's that stays. */
@@ -111,7 +111,7 @@ TF_AttrMetadata TF_OperationGetAttrMetadata(TF_Operation *oper, const char *attr
                                             TF_Status *status)
 {
     TF_AttrMetadata m = {0};
-    mr_capi_set_status(status, describe(oper, attr_name, &m));
+    mr_capi_set_status(status, describe_attr(oper, attr_name, &m));
     return m;
 }
 
@@ -157,7 +157,7 @@ void TF_OperationGetAttrString(TF_Operation *oper, const char *attr_name, void *
                                size_t max_length, TF_Status *status)
 {
     mr_attr v;
-    mr_status *st = find(oper, attr_name, &v);
+    mr_status *st = find_attr(oper, attr_name, &v);
     if (!st && (v.is_list || v.kind != MR_ATTR_STRING))
         st = mr_invalid("Attribute '%s' is not a string", attr_name);
     if (!st && value && MR_MIN(v.s.n, max_length))
@@ -170,7 +170,7 @@ static mr_status *give_strings(const mr_attr *v, void **values, size_t *lengths,
 {
     if (!values || !lengths)
         return mr_invalid("values or lengths is NULL");
-    for (int i = 0; i < count(v, MR_ATTR_STRING, max); i++) {
+    for (int i = 0; i < count_values(v, MR_ATTR_STRING, max); i++) {
         size_t n = v->ss[i].n;
         values[i] = storage;
         lengths[i] = n;
@@ -213,7 +213,7 @@ void TF_OperationGetAttrStringList(TF_Operation *oper, const char *attr_name, vo
     {                                                                                             \
         mr_attr v;                                                                                \
         mr_status *st = find_any_list(oper, attr_name, &v);                                       \
-        for (int i = 0; !st && values && i < count(&v, KIND, max_values); i++)                    \
+        for (int i = 0; !st && values && i < count_values(&v, KIND, max_values); i++)                    \
             values[i] = (Type)v.many[i];                                                          \
         mr_capi_set_status(status, st);                                                           \
     }
@@ -268,7 +268,7 @@ void TF_OperationGetAttrTensorShapeProto(TF_Operation *oper, const char *attr_na
 {
     mr_attr v;
     mr_str bytes = {0};
-    mr_status *st = find(oper, attr_name, &v);
+    mr_status *st = find_attr(oper, attr_name, &v);
     if (!st && (v.is_list || v.kind != MR_ATTR_SHAPE))
         st = mr_invalid("Value for '%s' is not a shape.", attr_name);
     if (!st) {
@@ -283,7 +283,7 @@ void TF_OperationGetAttrTensorShapeProtoList(TF_Operation *oper, const char *att
 {
     mr_attr v;
     mr_status *st = find_any_list(oper, attr_name, &v);
-    for (int i = 0; !st && values && i < count(&v, MR_ATTR_SHAPE, max_values); i++) {
+    for (int i = 0; !st && values && i < count_values(&v, MR_ATTR_SHAPE, max_values); i++) {
         mr_str bytes = {0};
         mr_pshape_encode(v.shapes[i], &bytes);
         values[i] = mr_capi_buffer_new(&bytes);
@@ -335,7 +335,7 @@ void TF_OperationGetAttrValueProto(TF_Operation *oper, const char *attr_name,
 {
     mr_attr v;
     mr_str bytes = {0};
-    mr_status *st = find(oper, attr_name, &v);
+    mr_status *st = find_attr(oper, attr_name, &v);
     if (!st)
         st = mr_attr_encode(&v, &bytes);
     if (!st)

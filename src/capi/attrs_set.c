@@ -8,7 +8,7 @@
 #include "graph/attr.h"
 #include "wire/pb.h"
 
-static void fail(TF_OperationDescription *desc, mr_status *st) { mr_status_update(&desc->st, st); }
+static void fail_description(TF_OperationDescription *desc, mr_status *st) { mr_status_update(&desc->st, st); }
 
 static mr_status *no_memory(const char *attr, int n)
 {
@@ -21,14 +21,14 @@ static mr_status *bad_list(const char *attr, int n)
 }
 
 /* The arguments that every function here has; a list comes with its length, else n is 0. */
-static bool usable(TF_OperationDescription *desc, const char *attr, const void *values, int n)
+static bool list_is_valid(TF_OperationDescription *desc, const char *attr, const void *values, int n)
 {
     if (!desc)
         return false;
     if (!attr)
-        fail(desc, mr_invalid("attr_name is NULL"));
+        fail_description(desc, mr_invalid("attr_name is NULL"));
     else if (n < 0 || (n && !values))
-        fail(desc, bad_list(attr, n));
+        fail_description(desc, bad_list(attr, n));
     else
         return true;
     return false;
@@ -39,49 +39,49 @@ static bool usable(TF_OperationDescription *desc, const char *attr, const void *
 void TF_SetAttrString(TF_OperationDescription *desc, const char *attr_name, const void *value,
                       size_t length)
 {
-    if (usable(desc, attr_name, value, length ? 1 : 0))
+    if (list_is_valid(desc, attr_name, value, length ? 1 : 0))
         mr_nb_attr(desc->b, attr_name, mr_a_sv((mr_sv){value ? value : "", length}));
 }
 
 void TF_SetAttrInt(TF_OperationDescription *desc, const char *attr_name, int64_t value)
 {
-    if (usable(desc, attr_name, NULL, 0))
+    if (list_is_valid(desc, attr_name, NULL, 0))
         mr_nb_attr(desc->b, attr_name, mr_a_int(value));
 }
 
 void TF_SetAttrFloat(TF_OperationDescription *desc, const char *attr_name, float value)
 {
-    if (usable(desc, attr_name, NULL, 0))
+    if (list_is_valid(desc, attr_name, NULL, 0))
         mr_nb_attr(desc->b, attr_name, mr_a_float(value));
 }
 
 void TF_SetAttrBool(TF_OperationDescription *desc, const char *attr_name, unsigned char value)
 {
-    if (usable(desc, attr_name, NULL, 0))
+    if (list_is_valid(desc, attr_name, NULL, 0))
         mr_nb_attr(desc->b, attr_name, mr_a_bool(value != 0));
 }
 
 void TF_SetAttrType(TF_OperationDescription *desc, const char *attr_name, TF_DataType value)
 {
-    if (usable(desc, attr_name, NULL, 0))
+    if (list_is_valid(desc, attr_name, NULL, 0))
         mr_nb_attr(desc->b, attr_name, mr_a_type((int)value));
 }
 
 void TF_SetAttrPlaceholder(TF_OperationDescription *desc, const char *attr_name,
                            const char *placeholder)
 {
-    if (usable(desc, attr_name, placeholder, 1))
+    if (list_is_valid(desc, attr_name, placeholder, 1))
         mr_nb_attr(desc->b, attr_name, (mr_attr){MR_ATTR_PLACEHOLDER, .s = mr_sv_of(placeholder)});
 }
 
 void TF_SetAttrFuncName(TF_OperationDescription *desc, const char *attr_name, const char *value,
                         size_t length)
 {
-    if (!usable(desc, attr_name, value, 1))
+    if (!list_is_valid(desc, attr_name, value, 1))
         return;
     if (memchr(value, '\0', length)) {
-        fail(desc,
-             mr_invalid("The function for attr '%s' has a name with a NUL inside", attr_name));
+        fail_description(desc,
+                         mr_invalid("The function for attr '%s' has a name with a NUL inside", attr_name));
         return;
     }
     char *name = mr_strndup(value, length);
@@ -95,21 +95,21 @@ void TF_SetAttrFuncName(TF_OperationDescription *desc, const char *attr_name, co
 void TF_SetAttrIntList(TF_OperationDescription *desc, const char *attr_name, const int64_t *values,
                        int num_values)
 {
-    if (usable(desc, attr_name, values, num_values))
+    if (list_is_valid(desc, attr_name, values, num_values))
         mr_nb_attr(desc->b, attr_name, mr_a_ints(num_values, values));
 }
 
 void TF_SetAttrFloatList(TF_OperationDescription *desc, const char *attr_name, const float *values,
                          int num_values)
 {
-    if (usable(desc, attr_name, values, num_values))
+    if (list_is_valid(desc, attr_name, values, num_values))
         mr_nb_attr(desc->b, attr_name, (mr_attr){MR_ATTR_FLOAT, true, num_values, .fs = values});
 }
 
 void TF_SetAttrTypeList(TF_OperationDescription *desc, const char *attr_name,
                         const TF_DataType *values, int num_values)
 {
-    if (usable(desc, attr_name, values, num_values))
+    if (list_is_valid(desc, attr_name, values, num_values))
         mr_nb_attr(desc->b, attr_name, mr_a_types(num_values, (const int *)values));
 }
 
@@ -118,19 +118,19 @@ void TF_SetAttrTypeList(TF_OperationDescription *desc, const char *attr_name,
 void TF_SetAttrStringList(TF_OperationDescription *desc, const char *attr_name,
                           const void *const *values, const size_t *lengths, int num_values)
 {
-    if (!usable(desc, attr_name, values, num_values) ||
-        !usable(desc, attr_name, lengths, num_values))
+    if (!list_is_valid(desc, attr_name, values, num_values) ||
+        !list_is_valid(desc, attr_name, lengths, num_values))
         return;
     mr_sv *s = mr_try_calloc((size_t)num_values, sizeof(*s));
     if (!s) {
-        fail(desc, no_memory(attr_name, num_values));
+        fail_description(desc, no_memory(attr_name, num_values));
         return;
     }
     for (int i = 0; i < num_values; i++)
         if (values[i])
             s[i] = (mr_sv){values[i], lengths[i]};
         else if (lengths[i])
-            fail(desc, mr_invalid("String %d for attr '%s' is NULL", i, attr_name));
+            fail_description(desc, mr_invalid("String %d for attr '%s' is NULL", i, attr_name));
     mr_nb_attr(desc->b, attr_name, mr_a_strs(num_values, s));
     mr_free(s);
 }
@@ -139,11 +139,11 @@ void TF_SetAttrStringList(TF_OperationDescription *desc, const char *attr_name,
 void TF_SetAttrBoolList(TF_OperationDescription *desc, const char *attr_name,
                         const unsigned char *values, int num_values)
 {
-    if (!usable(desc, attr_name, values, num_values))
+    if (!list_is_valid(desc, attr_name, values, num_values))
         return;
     bool *b = mr_try_calloc((size_t)num_values, sizeof(*b));
     if (!b) {
-        fail(desc, no_memory(attr_name, num_values));
+        fail_description(desc, no_memory(attr_name, num_values));
         return;
     }
     for (int i = 0; i < num_values; i++)
@@ -176,12 +176,12 @@ void TF_SetAttrShape(TF_OperationDescription *desc, const char *attr_name, const
 {
     mr_arena a = {0};
     const mr_pshape *s;
-    if (!usable(desc, attr_name, NULL, 0))
+    if (!list_is_valid(desc, attr_name, NULL, 0))
         return;
     mr_status *st = make_shape(&a, attr_name, dims, num_dims, &s);
     if (!st)
         mr_nb_attr(desc->b, attr_name, mr_a_shape(s));
-    fail(desc, st);
+    fail_description(desc, st);
     mr_arena_deinit(&a);
 }
 
@@ -190,8 +190,8 @@ void TF_SetAttrShapeList(TF_OperationDescription *desc, const char *attr_name,
 {
     mr_arena a = {0};
     mr_status *st = NULL;
-    if (!usable(desc, attr_name, dims, num_shapes) ||
-        !usable(desc, attr_name, num_dims, num_shapes))
+    if (!list_is_valid(desc, attr_name, dims, num_shapes) ||
+        !list_is_valid(desc, attr_name, num_dims, num_shapes))
         return;
     const mr_pshape **s = mr_arena_try_array(&a, const mr_pshape *, num_shapes);
     if (!s)
@@ -200,7 +200,7 @@ void TF_SetAttrShapeList(TF_OperationDescription *desc, const char *attr_name,
         st = make_shape(&a, attr_name, dims[i], num_dims[i], &s[i]);
     if (!st)
         mr_nb_attr(desc->b, attr_name, mr_a_shapes(num_shapes, s));
-    fail(desc, st);
+    fail_description(desc, st);
     mr_arena_deinit(&a);
 }
 

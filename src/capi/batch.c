@@ -63,7 +63,7 @@ static mr_status *check_session(const mr_batch_job *j, const TF_Session *session
 
 /* ---- the driver ---- */
 
-static mr_status *drive(mr_batch_job *j, TF_Session *session, const mr_batch_job_options *o)
+static mr_status *start_driver(mr_batch_job *j, TF_Session *session, const mr_batch_job_options *o)
 {
     mr_mirror_values v = {0};
     MR_TRY(check_session(j, session));
@@ -85,7 +85,7 @@ void mr_batch_job_drive(mr_batch_job *j, TF_Session *session, const mr_batch_job
     mr_batch_job_options o;
     mr_capi_init();
     mr_status *st = j ? mr_capi_take_options(options, &o, sizeof o) : no_job();
-    mr_capi_set_status(status, st ? st : drive(j, session, &o));
+    mr_capi_set_status(status, st ? st : start_driver(j, session, &o));
 }
 
 const char *mr_batch_job_address(const mr_batch_job *j) { return j && j->driver ? mr_batch_driver_address(j->driver) : ""; }
@@ -108,7 +108,7 @@ double mr_batch_job_step(mr_batch_job *j, TF_Status *status)
     return out;
 }
 
-static mr_status *fetch(mr_batch_job *j, TF_Session *session)
+static mr_status *install_parameters(mr_batch_job *j, TF_Session *session)
 {
     mr_mirror_values v = {0};
     MR_TRY(check_session(j, session));
@@ -124,7 +124,7 @@ static mr_status *fetch(mr_batch_job *j, TF_Session *session)
 void mr_batch_job_fetch(mr_batch_job *j, TF_Session *session, TF_Status *status)
 {
     mr_status *st = check_driver(j);
-    mr_capi_set_status(status, st ? st : fetch(j, session));
+    mr_capi_set_status(status, st ? st : install_parameters(j, session));
 }
 
 void mr_batch_job_get_stats(mr_batch_job *j, mr_batch_job_stats *out)

@@ -42,7 +42,7 @@ static mr_status *look_up(TF_CheckpointReader *r, const char *name, mr_checkpoin
 }
 
 /* For functions without a status. */
-static bool there(TF_CheckpointReader *r, const char *name, mr_checkpoint_entry *e)
+static bool has_tensor(TF_CheckpointReader *r, const char *name, mr_checkpoint_entry *e)
 {
     mr_status *st = look_up(r, name, e);
     mr_status_free(st);
@@ -52,7 +52,7 @@ static bool there(TF_CheckpointReader *r, const char *name, mr_checkpoint_entry 
 int TF_CheckpointReaderHasTensor(TF_CheckpointReader *reader, const char *name)
 {
     mr_checkpoint_entry e;
-    return there(reader, name, &e);
+    return has_tensor(reader, name, &e);
 }
 
 const char *TF_CheckpointReaderGetVariable(TF_CheckpointReader *reader, int index)
@@ -65,13 +65,13 @@ int TF_CheckpointReaderSize(TF_CheckpointReader *reader) { return reader ? reade
 TF_DataType TF_CheckpointReaderGetVariableDataType(TF_CheckpointReader *reader, const char *name)
 {
     mr_checkpoint_entry e;
-    return there(reader, name, &e) ? (TF_DataType)e.dtype : (TF_DataType)0;
+    return has_tensor(reader, name, &e) ? (TF_DataType)e.dtype : (TF_DataType)0;
 }
 
 int TF_CheckpointReaderGetVariableNumDims(TF_CheckpointReader *reader, const char *name)
 {
     mr_checkpoint_entry e;
-    return there(reader, name, &e) ? e.shape.rank : -1;
+    return has_tensor(reader, name, &e) ? e.shape.rank : -1;
 }
 
 void TF_CheckpointReaderGetVariableShape(TF_CheckpointReader *reader, const char *name, int64_t *dims, int num_dims,

@@ -42,7 +42,7 @@ TF_DeviceList *TF_DeprecatedSessionListDevices(TF_DeprecatedSession *session, TF
 }
 
 /* New nodes may take what the graph has already, by name: an input mapping for each of those. */
-static mr_status *extend(mr_graph *g, mr_sv graph_def)
+static mr_status *extend_graph(mr_graph *g, mr_sv graph_def)
 {
     MR_VEC(mr_import_map) maps = {0};
     for (int i = 0; i < g->nodes.n; i++) {
@@ -64,7 +64,7 @@ void TF_ExtendGraph(TF_DeprecatedSession *session, const void *proto, size_t pro
         st = mr_invalid("session or proto is NULL");
     } else {
         mr_lock(&session->graph->mu);
-        st = extend(session->graph->graph, (mr_sv){proto, proto_len});
+        st = extend_graph(session->graph->graph, (mr_sv){proto, proto_len});
         mr_unlock(&session->graph->mu);
     }
     mr_capi_set_status(status, st);
@@ -119,9 +119,9 @@ static mr_status *find_targets(const mr_graph *g, const char **names, int n,
     return NULL;
 }
 
-static mr_status *resolve(TF_DeprecatedSession *s, const char **inputs, int n_in,
-                          const char **outputs, int n_out, const char **targets, int n_targets,
-                          named_run *r)
+static mr_status *resolve_names(TF_DeprecatedSession *s, const char **inputs, int n_in,
+                                const char **outputs, int n_out, const char **targets, int n_targets,
+                                named_run *r)
 {
     *r = (named_run){0};
     if (!s)
@@ -138,7 +138,7 @@ static mr_status *resolve(TF_DeprecatedSession *s, const char **inputs, int n_in
     return st;
 }
 
-static void drop(named_run *r)
+static void free_named_run(named_run *r)
 {
     mr_free(r->feeds);
     mr_free(r->fetches);
@@ -160,15 +160,15 @@ void TF_Run(TF_DeprecatedSession *session, const TF_Buffer *run_options, const c
             TF_Status *status)
 {
     named_run r;
-    mr_status *st = resolve(session, input_names, ninputs, output_names, noutputs,
-                            target_oper_names, ntargets, &r);
+    mr_status *st = resolve_names(session, input_names, ninputs, output_names, noutputs,
+                                  target_oper_names, ntargets, &r);
     clear_outputs(outputs, noutputs);
     if (st)
         mr_capi_set_status(status, st);
     else
         TF_SessionRun(session->session, run_options, r.feeds, inputs, ninputs, r.fetches, outputs,
                       noutputs, r.targets, ntargets, run_metadata, status);
-    drop(&r);
+    free_named_run(&r);
 }
 
 void TF_PRunSetup(TF_DeprecatedSession *session, const char **input_names, int ninputs,
@@ -176,8 +176,8 @@ void TF_PRunSetup(TF_DeprecatedSession *session, const char **input_names, int n
                   int ntargets, const char **handle, TF_Status *status)
 {
     named_run r;
-    mr_status *st = resolve(session, input_names, ninputs, output_names, noutputs,
-                            target_oper_names, ntargets, &r);
+    mr_status *st = resolve_names(session, input_names, ninputs, output_names, noutputs,
+                                  target_oper_names, ntargets, &r);
     if (handle)
         *handle = NULL;
     if (st)
@@ -185,7 +185,7 @@ void TF_PRunSetup(TF_DeprecatedSession *session, const char **input_names, int n
     else
         TF_SessionPRunSetup(session->session, r.feeds, ninputs, r.fetches, noutputs, r.targets,
                             ntargets, handle, status);
-    drop(&r);
+    free_named_run(&r);
 }
 
 void TF_PRun(TF_DeprecatedSession *session, const char *handle, const char **input_names,
@@ -193,13 +193,13 @@ void TF_PRun(TF_DeprecatedSession *session, const char *handle, const char **inp
              int noutputs, const char **target_oper_names, int ntargets, TF_Status *status)
 {
     named_run r;
-    mr_status *st = resolve(session, input_names, ninputs, output_names, noutputs,
-                            target_oper_names, ntargets, &r);
+    mr_status *st = resolve_names(session, input_names, ninputs, output_names, noutputs,
+                                  target_oper_names, ntargets, &r);
     clear_outputs(outputs, noutputs);
     if (st)
         mr_capi_set_status(status, st);
     else
         TF_SessionPRun(session->session, handle, r.feeds, inputs, ninputs, r.fetches, outputs,
                        noutputs, r.targets, ntargets, status);
-    drop(&r);
+    free_named_run(&r);
 }

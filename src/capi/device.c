@@ -90,7 +90,7 @@ static mr_status *only_here(const char *what)
     return mr_error(MR_UNIMPLEMENTED, "%s only in sessions of this process, not in remote ones", what);
 }
 
-static mr_status *slow(TF_Session *s, const char *device, double factor)
+static mr_status *slow_device(TF_Session *s, const char *device, double factor)
 {
     if (!s || !device)
         return mr_invalid("session or device is NULL");
@@ -101,10 +101,10 @@ static mr_status *slow(TF_Session *s, const char *device, double factor)
 
 void mr_session_slow_device(TF_Session *session, const char *device, double factor, TF_Status *status)
 {
-    mr_capi_set_status(status, slow(session, device, factor));
+    mr_capi_set_status(status, slow_device(session, device, factor));
 }
 
-static mr_status *costs(TF_Session *s, const char *path, bool save)
+static mr_status *load_or_save_costs(TF_Session *s, const char *path, bool save)
 {
     if (!s || !path)
         return mr_invalid("session or path is NULL");
@@ -115,12 +115,12 @@ static mr_status *costs(TF_Session *s, const char *path, bool save)
 
 void mr_session_save_costs(TF_Session *session, const char *path, TF_Status *status)
 {
-    mr_capi_set_status(status, costs(session, path, true));
+    mr_capi_set_status(status, load_or_save_costs(session, path, true));
 }
 
 void mr_session_load_costs(TF_Session *session, const char *path, TF_Status *status)
 {
-    mr_capi_set_status(status, costs(session, path, false));
+    mr_capi_set_status(status, load_or_save_costs(session, path, false));
 }
 
 TF_Buffer *mr_session_explain(TF_Session *session, const TF_Output *inputs, int ninputs, const TF_Output *outputs, int noutputs,

@@ -20,7 +20,7 @@ static const mr_device_plugin *theirs_of(const mr_plugin *p) { return &((const a
 
 /* ---- their functions ---- */
 
-static mr_status *count(const mr_plugin *p, int *out)
+static mr_status *count_devices(const mr_plugin *p, int *out)
 {
     const mr_device_plugin *t = theirs_of(p);
     *out = t->count ? t->count(t->user) : 1;
@@ -53,7 +53,7 @@ static int64_t memory_bytes(const mr_plugin *p, void *device)
     return t->memory_bytes ? t->memory_bytes(device) : 0;
 }
 
-static void *alloc(const mr_plugin *p, void *device, size_t bytes) { return theirs_of(p)->alloc(device, bytes); }
+static void *alloc_bytes(const mr_plugin *p, void *device, size_t bytes) { return theirs_of(p)->alloc(device, bytes); }
 
 static void free_at(const mr_plugin *p, void *device, void *at, size_t bytes) { theirs_of(p)->free(device, at, bytes); }
 
@@ -70,7 +70,8 @@ static void copy_by_host(const mr_device_plugin *t, void *device, void *dst, con
     mr_free(between);
 }
 
-static mr_status *copy(const mr_plugin *p, void *device, void *dst, const void *src, size_t bytes, mr_copy_way way)
+static mr_status *copy_bytes(const mr_plugin *p, void *device, void *dst, const void *src, size_t bytes,
+                             mr_copy_way way)
 {
     const mr_device_plugin *t = theirs_of(p);
     TF_Status *s = TF_NewStatus();
@@ -87,7 +88,8 @@ static mr_status *copy(const mr_plugin *p, void *device, void *dst, const void *
     return st;
 }
 
-static void start(const mr_plugin *p, void *device, const char *node, const char *op, bool own, void (*run)(void *arg), void *arg)
+static void start_kernel(const mr_plugin *p, void *device, const char *node, const char *op, bool own,
+                         void (*run)(void *arg), void *arg)
 {
     theirs_of(p)->start(device, node, op, own, run, arg);
 }
@@ -115,7 +117,7 @@ static mr_status *check_numbers(const mr_device_plugin *t)
     return NULL;
 }
 
-static mr_status *check(const mr_device_plugin *t)
+static mr_status *check_plugin(const mr_device_plugin *t)
 {
     int n_memory = !!t->alloc + !!t->free + !!t->copy_in + !!t->copy_out;
     if (t->version != MR_DEVICE_PLUGIN_VERSION)
@@ -133,7 +135,7 @@ static mr_status *check(const mr_device_plugin *t)
 static double or_usual(double v, double usual) { return v > 0 ? v : usual; }
 
 /* The library's struct may be gone afterwards: its type is kept with ours. */
-static adapter *adapt(const mr_device_plugin *t)
+static adapter *make_adapter(const mr_device_plugin *t)
 {
     adapter *a = mr_new(adapter);
     a->theirs = *t;
@@ -146,14 +148,14 @@ static adapter *adapt(const mr_device_plugin *t)
                                or_usual(t->bytes_per_s, mr_speed_cpu.bytes_per_s), or_usual(t->op_s, mr_speed_cpu.op_s)};
     a->ours.latency_s = t->latency_s;
     a->ours.link_bytes_per_s = t->link_bytes_per_s;
-    a->ours.count = count;
+    a->ours.count = count_devices;
     a->ours.open = open_device;
     a->ours.close = close_device;
     a->ours.memory_bytes = memory_bytes;
-    a->ours.alloc = alloc;
+    a->ours.alloc = alloc_bytes;
     a->ours.free = free_at;
-    a->ours.copy = copy;
-    a->ours.start = t->start ? start : NULL;
+    a->ours.copy = copy_bytes;
+    a->ours.start = t->start ? start_kernel : NULL;
     return a;
 }
 
@@ -161,9 +163,9 @@ static mr_status *register_device(const mr_device_plugin *plugin)
 {
     mr_device_plugin t;
     MR_TRY(mr_capi_take_struct(&t, sizeof t, plugin, offsetof(mr_device_plugin, user), "device plugin"));
-    MR_TRY(check(&t));
+    MR_TRY(check_plugin(&t));
     mr_capi_init();
-    adapter *a = adapt(&t);
+    adapter *a = make_adapter(&t);
     mr_status *st = mr_plugin_register(&a->ours);
     if (st)
         mr_free(a);

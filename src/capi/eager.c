@@ -211,7 +211,7 @@ void TFE_DeleteTensorHandle(TFE_TensorHandle *h)
 }
 
 /* Says what is wrong with a handle; false then. */
-static bool usable(const TFE_TensorHandle *h, TF_Status *status)
+static bool handle_is_valid(const TFE_TensorHandle *h, TF_Status *status)
 {
     mr_capi_set_status(status, h ? NULL : mr_invalid("The passed in handle is a nullptr"));
     return h != NULL;
@@ -219,13 +219,19 @@ static bool usable(const TFE_TensorHandle *h, TF_Status *status)
 
 TF_DataType TFE_TensorHandleDataType(TFE_TensorHandle *h) { return h ? (TF_DataType)h->t->dtype : (TF_DataType)0; }
 
-int TFE_TensorHandleNumDims(TFE_TensorHandle *h, TF_Status *status) { return usable(h, status) ? h->t->rank : -1; }
+int TFE_TensorHandleNumDims(TFE_TensorHandle *h, TF_Status *status)
+{
+    return handle_is_valid(h, status) ? h->t->rank : -1;
+}
 
-int64_t TFE_TensorHandleNumElements(TFE_TensorHandle *h, TF_Status *status) { return usable(h, status) ? h->t->n : -1; }
+int64_t TFE_TensorHandleNumElements(TFE_TensorHandle *h, TF_Status *status)
+{
+    return handle_is_valid(h, status) ? h->t->n : -1;
+}
 
 int64_t TFE_TensorHandleDim(TFE_TensorHandle *h, int dim_index, TF_Status *status)
 {
-    if (!usable(h, status))
+    if (!handle_is_valid(h, status))
         return -1;
     if (dim_index >= 0 && dim_index < h->t->rank)
         return h->t->dims[dim_index];
@@ -233,25 +239,31 @@ int64_t TFE_TensorHandleDim(TFE_TensorHandle *h, int dim_index, TF_Status *statu
     return -1;
 }
 
-const char *TFE_TensorHandleDeviceName(TFE_TensorHandle *h, TF_Status *status) { return usable(h, status) ? h->device : NULL; }
+const char *TFE_TensorHandleDeviceName(TFE_TensorHandle *h, TF_Status *status)
+{
+    return handle_is_valid(h, status) ? h->device : NULL;
+}
 
 /* What comes out of an execution is in the host's memory, wherever it was computed. */
-const char *TFE_TensorHandleBackingDeviceName(TFE_TensorHandle *h, TF_Status *status) { return usable(h, status) ? host : NULL; }
+const char *TFE_TensorHandleBackingDeviceName(TFE_TensorHandle *h, TF_Status *status)
+{
+    return handle_is_valid(h, status) ? host : NULL;
+}
 
 TFE_TensorHandle *TFE_TensorHandleCopySharingTensor(TFE_TensorHandle *h, TF_Status *status)
 {
-    return usable(h, status) ? mr_eager_handle_new(mr_tensor_ref(h->t), h->device) : NULL;
+    return handle_is_valid(h, status) ? mr_eager_handle_new(mr_tensor_ref(h->t), h->device) : NULL;
 }
 
 TF_Tensor *TFE_TensorHandleResolve(TFE_TensorHandle *h, TF_Status *status)
 {
-    return usable(h, status) ? mr_capi_tensor_new(mr_tensor_ref(h->t)) : NULL;
+    return handle_is_valid(h, status) ? mr_capi_tensor_new(mr_tensor_ref(h->t)) : NULL;
 }
 
 TFE_TensorHandle *TFE_TensorHandleCopyToDevice(TFE_TensorHandle *h, TFE_Context *ctx, const char *device_name,
                                                TF_Status *status)
 {
-    if (!usable(h, status))
+    if (!handle_is_valid(h, status))
         return NULL;
     const char *device = ctx ? mr_eager_device(ctx, device_name ? device_name : "") : NULL;
     if (device)
@@ -268,7 +280,7 @@ struct TFE_TensorDebugInfo {
 
 TFE_TensorDebugInfo *TFE_TensorHandleTensorDebugInfo(TFE_TensorHandle *h, TF_Status *status)
 {
-    if (!usable(h, status))
+    if (!handle_is_valid(h, status))
         return NULL;
     TFE_TensorDebugInfo *i = mr_new(TFE_TensorDebugInfo);
     i->t = mr_tensor_ref(h->t);

@@ -66,7 +66,7 @@ TFE_Op *TFE_NewOp(TFE_Context *ctx, const char *op_or_function_name, TF_Status *
 
 TF_OperationDescription *mr_eager_description(const TFE_Op *op) { return op->desc; }
 
-static void abandon(TFE_Op *op)
+static void abandon_description(TFE_Op *op)
 {
     if (!op->desc)
         return;
@@ -80,7 +80,7 @@ void TFE_DeleteOp(TFE_Op *op)
 {
     if (!op)
         return;
-    abandon(op);
+    abandon_description(op);
     for (int i = 0; i < op->inputs.n; i++)
         TFE_DeleteTensorHandle(op->inputs.p[i]);
     mr_vec_deinit(&op->inputs);
@@ -95,19 +95,19 @@ void TFE_DeleteOp(TFE_Op *op)
     mr_free(op);
 }
 
-static bool usable(const TFE_Op *op, TF_Status *status)
+static bool op_is_valid(const TFE_Op *op, TF_Status *status)
 {
     mr_capi_set_status(status, op ? NULL : mr_invalid("op is NULL"));
     return op != NULL;
 }
 
-const char *TFE_OpGetName(const TFE_Op *op, TF_Status *status) { return usable(op, status) ? op->name : ""; }
-TFE_Context *TFE_OpGetContext(const TFE_Op *op, TF_Status *status) { return usable(op, status) ? op->ctx : NULL; }
-const char *TFE_OpGetDevice(const TFE_Op *op, TF_Status *status) { return usable(op, status) ? op->device : ""; }
+const char *TFE_OpGetName(const TFE_Op *op, TF_Status *status) { return op_is_valid(op, status) ? op->name : ""; }
+TFE_Context *TFE_OpGetContext(const TFE_Op *op, TF_Status *status) { return op_is_valid(op, status) ? op->ctx : NULL; }
+const char *TFE_OpGetDevice(const TFE_Op *op, TF_Status *status) { return op_is_valid(op, status) ? op->device : ""; }
 
 void TFE_OpSetDevice(TFE_Op *op, const char *device_name, TF_Status *status)
 {
-    if (!usable(op, status))
+    if (!op_is_valid(op, status))
         return;
     const char *name = device_name ? device_name : "";
     const char *found = name[0] ? mr_eager_device(op->ctx, name) : "";
@@ -121,7 +121,7 @@ void TFE_OpSetDevice(TFE_Op *op, const char *device_name, TF_Status *status)
 
 /* ---- inputs ---- */
 
-static void say(TFE_Op *op, const char *attr)
+static void mark_attr_set(TFE_Op *op, const char *attr)
 {
     if (attr)
         mr_map_putz(&op->said, attr, op);
@@ -138,9 +138,9 @@ static void say_from_inputs(TFE_Op *op, bool list)
         op->n_args = -1;
         return;
     }
-    say(op, a->type_attr);
-    say(op, a->number_attr);
-    say(op, a->type_list_attr);
+    mark_attr_set(op, a->type_attr);
+    mark_attr_set(op, a->number_attr);
+    mark_attr_set(op, a->type_list_attr);
 }
 
 static void add_input(TFE_Op *op, TFE_TensorHandle *input, TF_Status *status)
@@ -151,7 +151,7 @@ static void add_input(TFE_Op *op, TFE_TensorHandle *input, TF_Status *status)
 
 void TFE_OpAddInput(TFE_Op *op, TFE_TensorHandle *input, TF_Status *status)
 {
-    if (!usable(op, status))
+    if (!op_is_valid(op, status))
         return;
     say_from_inputs(op, false);
     add_input(op, input, status);
@@ -159,7 +159,7 @@ void TFE_OpAddInput(TFE_Op *op, TFE_TensorHandle *input, TF_Status *status)
 
 void TFE_OpAddInputList(TFE_Op *op, TFE_TensorHandle **inputs, int num_inputs, TF_Status *status)
 {
-    if (!usable(op, status))
+    if (!op_is_valid(op, status))
         return;
     if (num_inputs < 0 || (num_inputs && !inputs)) {
         mr_capi_set_status(status, mr_invalid("inputs is NULL, or its length %d is negative", num_inputs));
@@ -171,11 +171,11 @@ void TFE_OpAddInputList(TFE_Op *op, TFE_TensorHandle **inputs, int num_inputs, T
         add_input(op, inputs[i], status);
 }
 
-int TFE_OpGetFlatInputCount(const TFE_Op *op, TF_Status *status) { return usable(op, status) ? op->inputs.n : 0; }
+int TFE_OpGetFlatInputCount(const TFE_Op *op, TF_Status *status) { return op_is_valid(op, status) ? op->inputs.n : 0; }
 
 TFE_TensorHandle *TFE_OpGetFlatInput(const TFE_Op *op, int index, TF_Status *status)
 {
-    if (!usable(op, status))
+    if (!op_is_valid(op, status))
         return NULL;
     if (index >= 0 && index < op->inputs.n)
         return op->inputs.p[index];
@@ -186,25 +186,25 @@ TFE_TensorHandle *TFE_OpGetFlatInput(const TFE_Op *op, int index, TF_Status *sta
 /* ---- attrs ---- */
 
 /* Begins what the key says of an attr.  False when it has a value, or nothing can be set any more. */
-static bool begin(TFE_Op *op, const char *attr, char kind)
+static bool begin_attr(TFE_Op *op, const char *attr, char kind)
 {
     if (!op || !op->desc || !attr || mr_map_getz(&op->said, attr))
         return false;
-    say(op, attr);
+    mark_attr_set(op, attr);
     op->has_attrs = true;
     mr_str_appendc(&op->key, kind);
     mr_str_append(&op->key, attr, strlen(attr) + 1);
     return true;
 }
 
-static void add(TFE_Op *op, const void *p, size_t n)
+static void add_to_key(TFE_Op *op, const void *p, size_t n)
 {
     mr_str_append(&op->key, &n, sizeof n);
     if (p)
         mr_str_append(&op->key, p, n);
 }
 
-static void count(TFE_Op *op, const char *attr, int64_t n)
+static void set_count(TFE_Op *op, const char *attr, int64_t n)
 {
     mr_vec_push(&op->counts, (mr_named_attr){mr_arena_strdup(&op->arena, attr), mr_a_int(n)});
 }
@@ -213,42 +213,42 @@ static size_t bytes_of(int n, size_t each) { return n > 0 ? (size_t)n * each : 0
 
 void TFE_OpSetAttrString(TFE_Op *op, const char *attr_name, const void *value, size_t length)
 {
-    if (!begin(op, attr_name, 's'))
+    if (!begin_attr(op, attr_name, 's'))
         return;
-    add(op, value, value ? length : 0);
+    add_to_key(op, value, value ? length : 0);
     TF_SetAttrString(op->desc, attr_name, value, length);
 }
 
 void TFE_OpSetAttrInt(TFE_Op *op, const char *attr_name, int64_t value)
 {
-    if (!begin(op, attr_name, 'i'))
+    if (!begin_attr(op, attr_name, 'i'))
         return;
-    add(op, &value, sizeof value);
-    count(op, attr_name, value);
+    add_to_key(op, &value, sizeof value);
+    set_count(op, attr_name, value);
     TF_SetAttrInt(op->desc, attr_name, value);
 }
 
 void TFE_OpSetAttrFloat(TFE_Op *op, const char *attr_name, float value)
 {
-    if (!begin(op, attr_name, 'f'))
+    if (!begin_attr(op, attr_name, 'f'))
         return;
-    add(op, &value, sizeof value);
+    add_to_key(op, &value, sizeof value);
     TF_SetAttrFloat(op->desc, attr_name, value);
 }
 
 void TFE_OpSetAttrBool(TFE_Op *op, const char *attr_name, unsigned char value)
 {
-    if (!begin(op, attr_name, 'b'))
+    if (!begin_attr(op, attr_name, 'b'))
         return;
-    add(op, &value, 1);
+    add_to_key(op, &value, 1);
     TF_SetAttrBool(op->desc, attr_name, value);
 }
 
 void TFE_OpSetAttrType(TFE_Op *op, const char *attr_name, TF_DataType value)
 {
-    if (!begin(op, attr_name, 't'))
+    if (!begin_attr(op, attr_name, 't'))
         return;
-    add(op, &value, sizeof value);
+    add_to_key(op, &value, sizeof value);
     TF_SetAttrType(op->desc, attr_name, value);
 }
 
@@ -267,18 +267,18 @@ void TFE_OpSetAttrShape(TFE_Op *op, const char *attr_name, const int64_t *dims, 
 {
     mr_status *st = check_shape(attr_name ? attr_name : "", dims, num_dims);
     mr_capi_set_status(out_status, st);
-    if (st || !begin(op, attr_name, 'h'))
+    if (st || !begin_attr(op, attr_name, 'h'))
         return;
-    add(op, num_dims < 0 ? NULL : dims, bytes_of(num_dims, sizeof(int64_t)));
+    add_to_key(op, num_dims < 0 ? NULL : dims, bytes_of(num_dims, sizeof(int64_t)));
     mr_str_appendc(&op->key, num_dims < 0 ? '?' : '.');
     TF_SetAttrShape(op->desc, attr_name, dims, num_dims);
 }
 
 void TFE_OpSetAttrFunctionName(TFE_Op *op, const char *attr_name, const char *data, size_t length)
 {
-    if (!begin(op, attr_name, 'F'))
+    if (!begin_attr(op, attr_name, 'F'))
         return;
-    add(op, data, data ? length : 0);
+    add_to_key(op, data, data ? length : 0);
     TF_SetAttrFuncName(op->desc, attr_name, data, length);
 }
 
@@ -300,7 +300,7 @@ void TFE_OpSetAttrFunction(TFE_Op *op, const char *attr_name, const TFE_Op *valu
 
 void TFE_OpSetAttrFunctionList(TFE_Op *op, const char *attr_name, const TFE_Op **value, int num_values)
 {
-    if (num_values < 0 || (num_values && !value) || !begin(op, attr_name, 'G'))
+    if (num_values < 0 || (num_values && !value) || !begin_attr(op, attr_name, 'G'))
         return;
     mr_func_ref *f = mr_new_array(mr_func_ref, num_values + 1);
     const mr_func_ref **list = mr_new_array(const mr_func_ref *, num_values + 1);
@@ -309,9 +309,9 @@ void TFE_OpSetAttrFunctionList(TFE_Op *op, const char *attr_name, const TFE_Op *
         all &= names_function(op, value[i]);
         f[i].name = all ? value[i]->name : "";
         list[i] = &f[i];
-        add(op, f[i].name, strlen(f[i].name));
+        add_to_key(op, f[i].name, strlen(f[i].name));
     }
-    count(op, attr_name, num_values);
+    set_count(op, attr_name, num_values);
     if (all)
         mr_nb_attr(op->desc->b, attr_name, (mr_attr){MR_ATTR_FUNC, true, num_values, .funcs = list});
     mr_free(f);
@@ -321,7 +321,7 @@ void TFE_OpSetAttrFunctionList(TFE_Op *op, const char *attr_name, const TFE_Op *
 void TFE_OpSetAttrTensor(TFE_Op *op, const char *attr_name, TF_Tensor *tensor, TF_Status *status)
 {
     mr_str bytes = {0};
-    if (!usable(op, status))
+    if (!op_is_valid(op, status))
         return;
     mr_tensor *value = NULL;
     mr_status *st = mr_capi_tensor_value(tensor, &value);
@@ -329,8 +329,8 @@ void TFE_OpSetAttrTensor(TFE_Op *op, const char *attr_name, TF_Tensor *tensor, T
         st = mr_tensor_encode(value, &bytes);
     mr_tensor_unref(value);
     mr_capi_set_status(status, st);
-    if (!st && begin(op, attr_name, 'T')) {
-        add(op, bytes.p, bytes.n);
+    if (!st && begin_attr(op, attr_name, 'T')) {
+        add_to_key(op, bytes.p, bytes.n);
         TF_SetAttrTensor(op->desc, attr_name, tensor, status);
     }
     mr_str_deinit(&bytes);
@@ -339,21 +339,21 @@ void TFE_OpSetAttrTensor(TFE_Op *op, const char *attr_name, TF_Tensor *tensor, T
 void TFE_OpSetAttrStringList(TFE_Op *op, const char *attr_name, const void *const *values, const size_t *lengths,
                              int num_values)
 {
-    if (!begin(op, attr_name, 'S'))
+    if (!begin_attr(op, attr_name, 'S'))
         return;
     for (int i = 0; values && lengths && i < num_values; i++)
-        add(op, values[i], values[i] ? lengths[i] : 0);
-    count(op, attr_name, num_values);
+        add_to_key(op, values[i], values[i] ? lengths[i] : 0);
+    set_count(op, attr_name, num_values);
     TF_SetAttrStringList(op->desc, attr_name, values, lengths, num_values);
 }
 
 /* A list of plain values to the key; false when it cannot be set. */
 static bool begin_list(TFE_Op *op, const char *attr, char kind, const void *values, int n, size_t each)
 {
-    if (!begin(op, attr, kind))
+    if (!begin_attr(op, attr, kind))
         return false;
-    add(op, values, values ? bytes_of(n, each) : 0);
-    count(op, attr, n);
+    add_to_key(op, values, values ? bytes_of(n, each) : 0);
+    set_count(op, attr, n);
     return true;
 }
 
@@ -390,13 +390,13 @@ void TFE_OpSetAttrShapeList(TFE_Op *op, const char *attr_name, const int64_t **d
     for (int i = 0; !st && i < num_values; i++)
         st = check_shape(attr_name ? attr_name : "", dims[i], num_dims[i]);
     mr_capi_set_status(out_status, st);
-    if (st || !begin(op, attr_name, 'H'))
+    if (st || !begin_attr(op, attr_name, 'H'))
         return;
     for (int i = 0; i < num_values; i++) {
-        add(op, num_dims[i] < 0 ? NULL : dims[i], bytes_of(num_dims[i], sizeof(int64_t)));
+        add_to_key(op, num_dims[i] < 0 ? NULL : dims[i], bytes_of(num_dims[i], sizeof(int64_t)));
         mr_str_appendc(&op->key, num_dims[i] < 0 ? '?' : '.');
     }
-    count(op, attr_name, num_values);
+    set_count(op, attr_name, num_values);
     TF_SetAttrShapeList(op->desc, attr_name, (const int64_t *const *)dims, num_dims, num_values);
 }
 
@@ -471,7 +471,7 @@ static mr_status *group_inputs(const TFE_Op *op, int *starts)
 
 int TFE_OpGetInputLength(TFE_Op *op, const char *input_name, TF_Status *status)
 {
-    if (!usable(op, status))
+    if (!op_is_valid(op, status))
         return -1;
     int i = input_name ? mr_op_def_input(op->def, input_name) : -1, n = -1;
     int *starts = mr_new_array(int, op->def->n_in + 2);
@@ -485,7 +485,7 @@ int TFE_OpGetInputLength(TFE_Op *op, const char *input_name, TF_Status *status)
 
 int TFE_OpGetOutputLength(TFE_Op *op, const char *output_name, TF_Status *status)
 {
-    if (!usable(op, status))
+    if (!op_is_valid(op, status))
         return -1;
     int i = output_name ? mr_op_def_output(op->def, output_name) : -1;
     int64_t n = 1;
@@ -499,7 +499,7 @@ int TFE_OpGetOutputLength(TFE_Op *op, const char *output_name, TF_Status *status
 /* ---- running ---- */
 
 /* The placeholder for input i in its type; made when it is first needed. */
-static mr_status *placeholder(TFE_Context *c, mr_dtype t, int i, mr_out *out)
+static mr_status *add_placeholder(TFE_Context *c, mr_dtype t, int i, mr_out *out)
 {
     MR_ENSURE((int)t < MR_EAGER_TYPES);
     mr_eager_inputs *in = &c->inputs[t];
@@ -534,7 +534,7 @@ static mr_status *make_node(TFE_Op *op, const mr_out *feeds, const int *starts, 
 static mr_status *find_node(TFE_Op *op, mr_out *feeds, const int *starts, mr_node **out)
 {
     for (int i = 0; i < op->inputs.n; i++)
-        MR_TRY(placeholder(op->ctx, op->inputs.p[i]->t->dtype, i, &feeds[i]));
+        MR_TRY(add_placeholder(op->ctx, op->inputs.p[i]->t->dtype, i, &feeds[i]));
     *out = mr_map_get(&op->ctx->known, mr_str_view(&op->key));
     if (*out)
         return NULL;
@@ -548,7 +548,7 @@ static void end_key(TFE_Op *op, const int *starts)
 {
     mr_str_appendc(&op->key, '@');
     mr_str_append(&op->key, op->device, strlen(op->device) + 1);
-    add(op, starts, bytes_of(op->def->n_in + 1, sizeof *starts));
+    add_to_key(op, starts, bytes_of(op->def->n_in + 1, sizeof *starts));
     for (int i = 0; i < op->inputs.n; i++)
         mr_str_appendc(&op->key, (char)op->inputs.p[i]->t->dtype);
 }
@@ -581,7 +581,7 @@ static mr_status *run_node(TFE_Op *op, mr_node *n, const mr_out *feeds, TFE_Tens
     return st;
 }
 
-static mr_status *execute(TFE_Op *op, TFE_TensorHandle **retvals, int *n)
+static mr_status *execute_op(TFE_Op *op, TFE_TensorHandle **retvals, int *n)
 {
     mr_node *node = NULL;
     mr_status *st = NULL;
@@ -602,7 +602,7 @@ static mr_status *execute(TFE_Op *op, TFE_TensorHandle **retvals, int *n)
     MR_GO(run_node(op, node, feeds, retvals));
     *n = node->n_out;
 out:
-    abandon(op);
+    abandon_description(op);
     mr_free(starts);
     mr_free(feeds);
     return st;
@@ -610,9 +610,9 @@ out:
 
 void TFE_Execute(TFE_Op *op, TFE_TensorHandle **retvals, int *num_retvals, TF_Status *status)
 {
-    if (!usable(op, status))
+    if (!op_is_valid(op, status))
         return;
-    mr_status *st = num_retvals && *num_retvals >= 0 ? execute(op, retvals, num_retvals)
+    mr_status *st = num_retvals && *num_retvals >= 0 ? execute_op(op, retvals, num_retvals)
                                                      : mr_invalid("num_retvals is NULL or negative");
     if (st && num_retvals)
         *num_retvals = 0;

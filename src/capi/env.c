@@ -21,7 +21,7 @@
 #include "base/memory.h"
 #include "capi/internal.h"
 
-static mr_status *need(const void *p, const char *what)
+static mr_status *check_not_null(const void *p, const char *what)
 {
     return p ? NULL : mr_invalid("The %s is NULL", what);
 }
@@ -30,27 +30,27 @@ static mr_status *need(const void *p, const char *what)
 
 static mr_status *create_dir(const char *path)
 {
-    MR_TRY(need(path, "directory name"));
+    MR_TRY(check_not_null(path, "directory name"));
     return mkdir(mr_path_local(path), 0777) == 0 ? NULL
                                                  : mr_errno_status(errno, "make directory", path);
 }
 
 static mr_status *delete_dir(const char *path)
 {
-    MR_TRY(need(path, "directory name"));
+    MR_TRY(check_not_null(path, "directory name"));
     return mr_dir_remove(path);
 }
 
 static mr_status *delete_file(const char *path)
 {
-    MR_TRY(need(path, "file name"));
+    MR_TRY(check_not_null(path, "file name"));
     return mr_file_remove(path);
 }
 
 static mr_status *file_stat(const char *path, TF_FileStatistics *out)
 {
     struct stat info;
-    MR_TRY(need(path, "file name"));
+    MR_TRY(check_not_null(path, "file name"));
     if (stat(mr_path_local(path), &info) != 0)
         return mr_errno_status(errno, "stat", path);
     *out = (TF_FileStatistics){
@@ -106,7 +106,7 @@ static int sweep_one(const char *path, const struct stat *info, int kind, struct
 static mr_status *delete_tree(const char *path, sweep *s)
 {
     struct stat info;
-    MR_TRY(need(path, "directory name"));
+    MR_TRY(check_not_null(path, "directory name"));
     if (lstat(mr_path_local(path), &info) != 0) {
         s->dirs_left = 1;
         return mr_errno_status(errno, "remove", path);
@@ -142,7 +142,7 @@ struct TF_WritableFileHandle {
 
 static mr_status *open_to_write(const char *path, TF_WritableFileHandle **out)
 {
-    MR_TRY(need(path, "file name"));
+    MR_TRY(check_not_null(path, "file name"));
     size_t bytes = strlen(path) + 1;
     TF_WritableFileHandle *h = mr_try_alloc(sizeof(*h) + bytes);
     if (!h)
@@ -158,24 +158,24 @@ static mr_status *open_to_write(const char *path, TF_WritableFileHandle **out)
     return NULL;
 }
 
-static mr_status *append(TF_WritableFileHandle *h, const char *data, size_t n)
+static mr_status *append_to_file(TF_WritableFileHandle *h, const char *data, size_t n)
 {
-    MR_TRY(need(h, "file"));
+    MR_TRY(check_not_null(h, "file"));
     if (n == 0 || fwrite(data, 1, n, h->file) == n)
         return NULL;
     return mr_errno_status(errno, "write", h->path);
 }
 
-static mr_status *flush(TF_WritableFileHandle *h)
+static mr_status *flush_file(TF_WritableFileHandle *h)
 {
-    MR_TRY(need(h, "file"));
+    MR_TRY(check_not_null(h, "file"));
     return fflush(h->file) == 0 ? NULL : mr_errno_status(errno, "write", h->path);
 }
 
 /* Pipes and devices cannot be synced and need not be: they answer EINVAL. */
 static mr_status *sync_to_disk(TF_WritableFileHandle *h)
 {
-    MR_TRY(flush(h));
+    MR_TRY(flush_file(h));
     if (fsync(fileno(h->file)) == 0 || errno == EINVAL)
         return NULL;
     return mr_errno_status(errno, "sync", h->path);
@@ -208,13 +208,13 @@ void TF_SyncWritableFile(TF_WritableFileHandle *handle, TF_Status *status)
 
 void TF_FlushWritableFile(TF_WritableFileHandle *handle, TF_Status *status)
 {
-    mr_capi_set_status(status, flush(handle));
+    mr_capi_set_status(status, flush_file(handle));
 }
 
 void TF_AppendWritableFile(TF_WritableFileHandle *handle, const char *data, size_t length,
                            TF_Status *status)
 {
-    mr_capi_set_status(status, append(handle, data, length));
+    mr_capi_set_status(status, append_to_file(handle, data, length));
 }
 
 /* ---- lists of names ---- */
@@ -251,7 +251,7 @@ static mr_status *add_name(void *list, const char *name)
 
 static mr_status *get_children(const char *path, TF_StringStream *list)
 {
-    MR_TRY(need(path, "directory name"));
+    MR_TRY(check_not_null(path, "directory name"));
     return mr_dir_each(path, add_name, list);
 }
 
@@ -365,7 +365,7 @@ static int set_sizes(pthread_attr_t *attr, const TF_ThreadOptions *o)
     return err;
 }
 
-static int start(TF_Thread *t, const TF_ThreadOptions *options)
+static int start_thread(TF_Thread *t, const TF_ThreadOptions *options)
 {
     pthread_attr_t attr;
     int err = pthread_attr_init(&attr);
@@ -391,7 +391,7 @@ TF_Thread *TF_StartThread(const TF_ThreadOptions *options, const char *thread_na
     t->fn = work_func;
     t->arg = param;
     snprintf(t->name, sizeof(t->name), "%s", thread_name ? thread_name : "");
-    if (!work_func || start(t, options) != 0) {
+    if (!work_func || start_thread(t, options) != 0) {
         mr_free(t);
         return NULL;
     }
@@ -410,7 +410,7 @@ void TF_JoinThread(TF_Thread *thread)
 
 static mr_status *load_library(const char *path, void **out)
 {
-    MR_TRY(need(path, "library name"));
+    MR_TRY(check_not_null(path, "library name"));
     *out = dlopen(mr_path_local(path), RTLD_NOW | RTLD_LOCAL);
     return *out ? NULL : mr_error(MR_NOT_FOUND, "%s", dlerror());
 }
@@ -418,8 +418,8 @@ static mr_status *load_library(const char *path, void **out)
 /* NULL would mean the whole process to dlsym, where every name resolves to something. */
 static mr_status *find_symbol(void *library, const char *name, void **out)
 {
-    MR_TRY(need(library, "library"));
-    MR_TRY(need(name, "symbol name"));
+    MR_TRY(check_not_null(library, "library"));
+    MR_TRY(check_not_null(name, "symbol name"));
     dlerror(); /* forget what came before */
     *out = dlsym(library, name);
     if (*out)

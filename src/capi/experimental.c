@@ -28,7 +28,7 @@ void TF_SetXlaConstantFoldingDisabled(unsigned char should_enable) { no_folding 
 
 /* ---- options ---- */
 
-static TF_Buffer *packed(const ProtobufCMessage *m)
+static TF_Buffer *pack_message(const ProtobufCMessage *m)
 {
     mr_str bytes = {0};
     mr_status_free(mr_message_pack(m, &bytes)); /* a few bytes: it cannot fail */
@@ -54,7 +54,7 @@ TF_Buffer *TF_CreateConfig(unsigned char enable_xla_compilation, unsigned char g
     c.device_count = counts;
     c.n_device_count = 1;
     c.use_per_session_threads = true;
-    return packed(&c.base);
+    return pack_message(&c.base);
 }
 
 TF_Buffer *TF_CreateRunOptions(unsigned char enable_full_trace)
@@ -62,7 +62,7 @@ TF_Buffer *TF_CreateRunOptions(unsigned char enable_full_trace)
     Tensorflow__RunOptions o = TENSORFLOW__RUN_OPTIONS__INIT;
     o.trace_level = enable_full_trace ? TENSORFLOW__RUN_OPTIONS__TRACE_LEVEL__FULL_TRACE
                                       : TENSORFLOW__RUN_OPTIONS__TRACE_LEVEL__NO_TRACE;
-    return packed(&o.base);
+    return pack_message(&o.base);
 }
 
 /* ---- texts ---- */
@@ -130,7 +130,7 @@ int TF_PickUnusedPortOrDie(void)
 
 /* ---- queues by number ---- */
 
-static mr_status *find(TF_Session *s, const char *prefix, int id, TF_Output *out)
+static mr_status *find_queue_output(TF_Session *s, const char *prefix, int id, TF_Output *out)
 {
     char name[64];
     snprintf(name, sizeof name, "%s_%d", prefix, id);
@@ -142,7 +142,7 @@ TF_Tensor *TF_DequeueNamedTensor(TF_Session *session, int tensor_id, TF_Status *
 {
     TF_Output from;
     TF_Tensor *t = NULL;
-    mr_status *st = find(session, "fifo_queue_dequeue", tensor_id, &from);
+    mr_status *st = find_queue_output(session, "fifo_queue_dequeue", tensor_id, &from);
     mr_capi_set_status(status, st);
     if (!st)
         TF_SessionRun(session, NULL, NULL, NULL, 0, &from, &t, 1, NULL, 0, NULL, status);
@@ -152,9 +152,9 @@ TF_Tensor *TF_DequeueNamedTensor(TF_Session *session, int tensor_id, TF_Status *
 void TF_EnqueueNamedTensor(TF_Session *session, int tensor_id, TF_Tensor *tensor, TF_Status *status)
 {
     TF_Output to, enqueue;
-    mr_status *st = find(session, "arg_tensor_enqueue", tensor_id, &to);
+    mr_status *st = find_queue_output(session, "arg_tensor_enqueue", tensor_id, &to);
     if (!st)
-        st = find(session, "fifo_queue_enqueue", tensor_id, &enqueue);
+        st = find_queue_output(session, "fifo_queue_enqueue", tensor_id, &enqueue);
     mr_capi_set_status(status, st);
     if (!st)
         TF_SessionRun(session, NULL, &to, &tensor, 1, NULL, NULL, 0, (const TF_Operation *const *)&enqueue.oper, 1, NULL, status);
@@ -186,7 +186,7 @@ void TF_DeleteAttrBuilder(TF_AttrBuilder *builder)
     mr_free(builder);
 }
 
-static void set(TF_AttrBuilder *b, const char *name, mr_attr v)
+static void set_attr(TF_AttrBuilder *b, const char *name, mr_attr v)
 {
     mr_vec_push(&b->attrs, (mr_named_attr){mr_arena_strdup(&b->arena, name), v});
 }
@@ -194,7 +194,7 @@ static void set(TF_AttrBuilder *b, const char *name, mr_attr v)
 void TF_AttrBuilderSetType(TF_AttrBuilder *builder, const char *attr_name, TF_DataType value)
 {
     if (builder && attr_name)
-        set(builder, attr_name, mr_a_type((int)value));
+        set_attr(builder, attr_name, mr_a_type((int)value));
 }
 
 void TF_AttrBuilderSetTypeList(TF_AttrBuilder *builder, const char *attr_name, const TF_DataType *values, int num_values)
@@ -204,7 +204,7 @@ void TF_AttrBuilderSetTypeList(TF_AttrBuilder *builder, const char *attr_name, c
     int *types = mr_arena_array(&builder->arena, int, num_values + 1);
     for (int i = 0; i < num_values; i++)
         types[i] = (int)values[i];
-    set(builder, attr_name, mr_a_types(num_values, types));
+    set_attr(builder, attr_name, mr_a_types(num_values, types));
 }
 
 /* Whether the kernel is for a device and, where the types that choose it were told, for these. */
@@ -215,7 +215,7 @@ typedef struct asked {
     bool found;
 } asked;
 
-static const mr_attr *told(const TF_AttrBuilder *b, const char *name)
+static const mr_attr *find_set_attr(const TF_AttrBuilder *b, const char *name)
 {
     for (int i = b->attrs.n - 1; i >= 0; i--)
         if (strcmp(b->attrs.p[i].name, name) == 0)
@@ -223,13 +223,13 @@ static const mr_attr *told(const TF_AttrBuilder *b, const char *name)
     return NULL;
 }
 
-static void look(void *ctx, const mr_kernel *k)
+static void check_kernel(void *ctx, const mr_kernel *k)
 {
     asked *q = ctx;
-    const mr_attr *key = q->def->key ? told(q->b, q->def->key->name) : NULL;
+    const mr_attr *key = q->def->key ? find_set_attr(q->b, q->def->key->name) : NULL;
     bool fits = !key || key->is_list || k->type == 0 || k->type == key->type;
     for (const mr_named_attr *c = k->constraints; c && c->name && fits; c++) {
-        const mr_attr *v = told(q->b, c->name);
+        const mr_attr *v = find_set_attr(q->b, c->name);
         bool among = !v || v->is_list;
         for (int i = 0; i < c->v.n && !among; i++)
             among = c->v.types[i] == v->type;
@@ -242,7 +242,7 @@ void TF_AttrBuilderCheckCanRunOnDevice(TF_AttrBuilder *builder, const char *devi
 {
     asked q = {builder, builder ? mr_op_find(mr_sv_of(builder->op)) : NULL, device_type ? device_type : "", false};
     if (q.def)
-        mr_kernel_each(q.def, look, &q);
+        mr_kernel_each(q.def, check_kernel, &q);
     mr_status *st = NULL;
     if (!q.def)
         st = mr_op_unknown(mr_sv_of(builder ? builder->op : ""));

@@ -81,14 +81,14 @@ static mr_fed_coordinator_options coordinator_options(const mr_federated_options
 /* ---- making ---- */
 
 /* The last session has the averaged model: in the others, clients that a round did not wait for may still train. */
-static mr_learner *shown(mr_federated *f) { return &f->work.learners[f->work.n_learners - 1]; }
+static mr_learner *averaged_learner(mr_federated *f) { return &f->work.learners[f->work.n_learners - 1]; }
 
 static mr_status *initial_weights(mr_federated *f, mr_fed_weights **out)
 {
     mr_fed_weights *w = mr_fed_weights_new(f->work.n_weights);
     if (!w)
         return mr_error(MR_RESOURCE_EXHAUSTED, "federated: no memory for %zu weights", f->work.n_weights);
-    mr_status *st = mr_learner_read(shown(f), w->v, w->n);
+    mr_status *st = mr_learner_read(averaged_learner(f), w->v, w->n);
     if (st)
         mr_fed_weights_unref(w);
     else
@@ -111,7 +111,7 @@ static mr_status *take_clients(mr_federated *f, const mr_federated_options *o)
     return NULL;
 }
 
-static mr_status *make(mr_federated *f, const mr_federated_options *o)
+static mr_status *make_federated(mr_federated *f, const mr_federated_options *o)
 {
     mr_fed_weights *weights = NULL;
     MR_TRY(check_options(o));
@@ -134,7 +134,7 @@ mr_federated *mr_federated_new(const mr_federated_options *options, TF_Status *s
     mr_capi_init();
     mr_status *st = mr_capi_take_options(options, &o, sizeof o);
     if (!st)
-        st = make(f, &o);
+        st = make_federated(f, &o);
     mr_capi_set_status(status, st);
     if (!st)
         return f;
@@ -163,7 +163,7 @@ static mr_status *no_federated(void) { return mr_invalid("The federated averagin
 static mr_status *show_weights(mr_federated *f)
 {
     mr_fed_weights *w = mr_fed_coordinator_weights(coordinator_of(f));
-    mr_status *st = mr_learner_load(shown(f), w->v, w->n);
+    mr_status *st = mr_learner_load(averaged_learner(f), w->v, w->n);
     mr_fed_weights_unref(w);
     return st;
 }

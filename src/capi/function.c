@@ -11,7 +11,7 @@ struct TF_Function {
     char *name;     /* handed out: stays while f is replaced */
 };
 
-static TF_Function *wrap(mr_function *f)
+static TF_Function *wrap_function(mr_function *f)
 {
     TF_Function *out = mr_new(TF_Function);
     *out = (TF_Function){f, mr_strdup(f->def.name)};
@@ -74,7 +74,7 @@ TF_Function *TF_GraphToFunctionWithControlOutputs(
         mr_unlock(&g->mu);
     }
     mr_capi_set_status(status, st);
-    return st ? NULL : wrap(f);
+    return st ? NULL : wrap_function(f);
 }
 
 TF_Function *TF_GraphToFunction(const TF_Graph *fn_body, const char *fn_name,
@@ -111,7 +111,7 @@ TF_Function *TF_FunctionImportFunctionDef(const void *proto, size_t proto_len, T
         st = mr_invalid("Invalid FunctionDef given to TF_FunctionImportFunctionDef");
     }
     mr_capi_set_status(status, st);
-    return st ? NULL : wrap(f);
+    return st ? NULL : wrap_function(f);
 }
 
 /* ---- attrs ---- */
@@ -217,7 +217,7 @@ int TF_GraphGetFunctions(TF_Graph *g, TF_Function **funcs, int max_func, TF_Stat
         return 0;
     mr_lock(&g->mu);
     for (; n < max_func && n < mr_library_count(g->graph->library); n++)
-        funcs[n] = wrap(mr_function_ref(mr_library_at(g->graph->library, n)));
+        funcs[n] = wrap_function(mr_function_ref(mr_library_at(g->graph->library, n)));
     mr_unlock(&g->mu);
     return n;
 }

@@ -45,7 +45,7 @@ static mr_gradient *dense_gradients(const TF_Output *o, int n)
 }
 
 /* Adds the nodes; *out has r->nx gradients, mr_free. */
-static mr_status *differentiate(const request *r, mr_gradient_options o, mr_gradient **out)
+static mr_status *add_gradients(const request *r, mr_gradient_options o, mr_gradient **out)
 {
     mr_status *st = NULL;
     mr_gradient *found = dense_gradients(NULL, r->nx), *given = dense_gradients(r->grad_ys, r->ny);
@@ -75,7 +75,7 @@ void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y, in
     mr_gradient *found = NULL;
     mr_status *st = check_request(&r, dy);
     if (!st && nx > 0)
-        st = differentiate(&r, (mr_gradient_options){.prefix = prefix, .tf_semantics = true},
+        st = add_gradients(&r, (mr_gradient_options){.prefix = prefix, .tf_semantics = true},
                            &found);
     for (int i = 0; found && i < nx; i++)
         dy[i] = mr_capi_output(found[i].dense);
@@ -122,7 +122,7 @@ static void take_rows(const overriding *v, mr_grad *g, int i, const mr_sparse_ou
                       mr_capi_out(dx->dense_shape));
 }
 
-static TF_Output none(void) { return mr_capi_output(MR_NO_OUT); }
+static TF_Output no_output(void) { return mr_capi_output(MR_NO_OUT); }
 
 static mr_gradient_value value_of(const mr_gradient *g)
 {
@@ -139,9 +139,9 @@ static bool override_dense(const overriding *v, mr_grad *g) MR_NO_TSA
     TF_Output *dy = mr_new_array(TF_Output, n->n_out + 1);
     TF_Output *dx = mr_new_array(TF_Output, n->n_in + 1);
     for (int i = 0; i < n->n_out; i++)
-        dy[i] = mr_has_dy(g, i) ? mr_capi_output(mr_dyi(g, i)) : none();
+        dy[i] = mr_has_dy(g, i) ? mr_capi_output(mr_dyi(g, i)) : no_output();
     for (int i = 0; i < n->n_in; i++)
-        dx[i] = none();
+        dx[i] = no_output();
     mr_unlock(&v->graph->mu);
     bool handled = v->o->override(v->o->override_arg, v->graph, mr_capi_op(n), dy, dx);
     mr_lock(&v->graph->mu);
@@ -178,7 +178,7 @@ static bool override_any(const overriding *v, mr_grad *g) MR_NO_TSA
 }
 
 /* Lets the client's callback set the gradients of a node's inputs. */
-static bool override(void *ctx, mr_grad *g) MR_NO_TSA
+static bool override_gradient(void *ctx, mr_grad *g) MR_NO_TSA
 {
     const overriding *v = ctx;
     if (v->o->overrides) {
@@ -191,7 +191,7 @@ static bool override(void *ctx, mr_grad *g) MR_NO_TSA
     return v->o->override_any ? override_any(v, g) : override_dense(v, g);
 }
 
-static void give(const mr_gradient *g, int n, TF_Output *dense, mr_sparse_output *sparse)
+static void give_gradients(const mr_gradient *g, int n, TF_Output *dense, mr_sparse_output *sparse)
 {
     for (int i = 0; g && i < n; i++) {
         dense[i] = mr_capi_output(g[i].dense);
@@ -223,16 +223,16 @@ void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Out
     if (!st)
         st = check_options(graph, &o);
     if (!st && num_xs > 0)
-        st = differentiate(&r,
+        st = add_gradients(&r,
                            (mr_gradient_options){.prefix = o.prefix,
                                                  .n_stop = o.num_stop,
                                                  .stop = mr_capi_outs(o.stop),
                                                  .colocate = o.colocate,
                                                  .sparse = sparse != NULL,
-                                                 .override = o.override || o.override_any ? override : NULL,
+                                                 .override = o.override || o.override_any ? override_gradient : NULL,
                                                  .ctx = &over},
                            &found);
-    give(found, num_xs, dense, sparse);
+    give_gradients(found, num_xs, dense, sparse);
     mr_free(found);
     mr_capi_set_status(status, st);
 }
@@ -278,9 +278,9 @@ static void call_gradient(void *ctx, mr_grad *g)
     TF_Status *status = TF_NewStatus();
     TF_Output *dy = mr_new_array(TF_Output, n->n_out + 1), *dx = mr_new_array(TF_Output, n->n_in + 1);
     for (int i = 0; i < n->n_out; i++)
-        dy[i] = mr_has_dy(g, i) ? mr_capi_output(mr_dyi(g, i)) : none();
+        dy[i] = mr_has_dy(g, i) ? mr_capi_output(mr_dyi(g, i)) : no_output();
     for (int i = 0; i < n->n_in; i++)
-        dx[i] = none();
+        dx[i] = no_output();
     if (mr_scope_ok(g->s)) {
         TF_Graph *graph = open_graph(g->s->graph, &room);
         mr_gradient_call call = {sizeof call, graph, mr_capi_op(n), g->s->prefix, dy, dx};

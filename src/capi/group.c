@@ -97,12 +97,12 @@ static mr_status *set_reduction(mr_group_work *w, mr_group_reduction how)
     return NULL;
 }
 
-static void run(mr_group *g, const mr_group_work *w, TF_Status *status)
+static void run_work(mr_group *g, const mr_group_work *w, TF_Status *status)
 {
     mr_capi_set_status(status, g ? mr_group_run(g, w) : no_group());
 }
 
-static void reduce(mr_group *g, mr_group_work w, mr_group_reduction how, TF_Status *status)
+static void run_reduction(mr_group *g, mr_group_work w, mr_group_reduction how, TF_Status *status)
 {
     mr_status *st = set_reduction(&w, how);
     w.deterministic |= mr_deterministic();
@@ -111,44 +111,66 @@ static void reduce(mr_group *g, mr_group_work w, mr_group_reduction how, TF_Stat
     if (st)
         mr_capi_set_status(status, st);
     else
-        run(g, &w, status);
+        run_work(g, &w, status);
 }
 
 void mr_group_all_reduce(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, mr_group_reduction how,
                          TF_Status *status)
 {
-    reduce(g, (mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = (mr_dtype)type, .in = in, .out = out, .count = count}, how, status);
+    run_reduction(
+        g, (mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = (mr_dtype)type, .in = in, .out = out, .count = count},
+        how, status);
 }
 
 void mr_group_all_reduce_in_order(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, mr_group_reduction how,
                                   TF_Status *status)
 {
-    reduce(g, (mr_group_work){.kind = MR_GROUP_ALL_REDUCE, .type = (mr_dtype)type, .in = in, .out = out, .count = count,
-                              .deterministic = true}, how, status);
+    run_reduction(g,
+                  (mr_group_work){.kind = MR_GROUP_ALL_REDUCE,
+                                  .type = (mr_dtype)type,
+                                  .in = in,
+                                  .out = out,
+                                  .count = count,
+                                  .deterministic = true},
+                  how, status);
 }
 
 void mr_group_reduce_scatter(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, mr_group_reduction how,
                              TF_Status *status)
 {
-    reduce(g, (mr_group_work){.kind = MR_GROUP_REDUCE_SCATTER, .type = (mr_dtype)type, .in = in, .out = out, .count = count}, how, status);
+    run_reduction(
+        g,
+        (mr_group_work){.kind = MR_GROUP_REDUCE_SCATTER, .type = (mr_dtype)type, .in = in, .out = out, .count = count},
+        how, status);
 }
 
 void mr_group_all_gather(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, TF_Status *status)
 {
-    run(g, &(mr_group_work){.kind = MR_GROUP_ALL_GATHER, .type = (mr_dtype)type, .in = in, .out = out, .count = count}, status);
+    run_work(
+        g, &(mr_group_work){.kind = MR_GROUP_ALL_GATHER, .type = (mr_dtype)type, .in = in, .out = out, .count = count},
+        status);
 }
 
 void mr_group_broadcast(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, int root, TF_Status *status)
 {
-    run(g, &(mr_group_work){.kind = MR_GROUP_BROADCAST, .type = (mr_dtype)type, .in = in, .out = out, .count = count, .root = root}, status);
+    run_work(
+        g,
+        &(mr_group_work){
+            .kind = MR_GROUP_BROADCAST, .type = (mr_dtype)type, .in = in, .out = out, .count = count, .root = root},
+        status);
 }
 
 void mr_group_all_to_all(mr_group *g, const void *in, void *out, int64_t count, TF_DataType type, TF_Status *status)
 {
-    run(g, &(mr_group_work){.kind = MR_GROUP_ALL_TO_ALL, .type = (mr_dtype)type, .in = in, .out = out, .count = count}, status);
+    run_work(
+        g, &(mr_group_work){.kind = MR_GROUP_ALL_TO_ALL, .type = (mr_dtype)type, .in = in, .out = out, .count = count},
+        status);
 }
 
-void mr_group_barrier(mr_group *g, TF_Status *status) { run(g, &(mr_group_work){.kind = MR_GROUP_BARRIER}, status); }
+void mr_group_barrier(mr_group *g, TF_Status *status)
+{
+    run_work(g, &(mr_group_work){.kind = MR_GROUP_BARRIER}, status);
+}
 
 /* ---- asynchronously ---- */
 
@@ -166,7 +188,7 @@ static void pending_free(mr_group_pending *p)
     mr_free(p);
 }
 
-static void ended(void *arg, mr_status *st)
+static void work_ended(void *arg, mr_status *st)
 {
     mr_group_pending *p = arg;
     mr_lock(&p->mu);
@@ -184,7 +206,7 @@ mr_group_pending *mr_group_all_reduce_async(mr_group *g, const char *name, const
     mr_cond_init(&p->changed);
     mr_group_request r = {.work = {.kind = MR_GROUP_ALL_REDUCE, .type = (mr_dtype)type, .in = in, .out = out, .count = count,
                                    .deterministic = mr_deterministic()},
-                          .name = name, .done = ended, .arg = p};
+                          .name = name, .done = work_ended, .arg = p};
     mr_status *st = g ? set_reduction(&r.work, how) : no_group();
     if (!st)
         st = mr_group_begin(g, &r);

@@ -39,7 +39,7 @@ void TF_DeleteImportGraphDefOptions(TF_ImportGraphDefOptions *opts)
     mr_free(opts);
 }
 
-static const char *keep(TF_ImportGraphDefOptions *opts, const char *s)
+static const char *keep_string(TF_ImportGraphDefOptions *opts, const char *s)
 {
     return mr_arena_strdup(&opts->arena, s ? s : "");
 }
@@ -47,13 +47,13 @@ static const char *keep(TF_ImportGraphDefOptions *opts, const char *s)
 void TF_ImportGraphDefOptionsSetPrefix(TF_ImportGraphDefOptions *opts, const char *prefix)
 {
     if (opts)
-        opts->o.prefix = keep(opts, prefix);
+        opts->o.prefix = keep_string(opts, prefix);
 }
 
 void TF_ImportGraphDefOptionsSetDefaultDevice(TF_ImportGraphDefOptions *opts, const char *device)
 {
     if (opts)
-        opts->o.default_device = keep(opts, device);
+        opts->o.default_device = keep_string(opts, device);
 }
 
 void TF_ImportGraphDefOptionsSetUniquifyNames(TF_ImportGraphDefOptions *opts,
@@ -82,7 +82,7 @@ void TF_ImportGraphDefOptionsAddInputMapping(TF_ImportGraphDefOptions *opts, con
 {
     if (opts)
         mr_vec_push(&opts->maps,
-                    (mr_import_map){keep(opts, src_name), src_index, mr_capi_out(dst)});
+                    (mr_import_map){keep_string(opts, src_name), src_index, mr_capi_out(dst)});
 }
 
 void TF_ImportGraphDefOptionsRemapControlDependency(TF_ImportGraphDefOptions *opts,
@@ -90,7 +90,7 @@ void TF_ImportGraphDefOptionsRemapControlDependency(TF_ImportGraphDefOptions *op
 {
     if (opts)
         mr_vec_push(&opts->maps,
-                    (mr_import_map){keep(opts, src_name), -1, {mr_capi_node(dst), -1}});
+                    (mr_import_map){keep_string(opts, src_name), -1, {mr_capi_node(dst), -1}});
 }
 
 void TF_ImportGraphDefOptionsAddControlDependency(TF_ImportGraphDefOptions *opts,
@@ -104,7 +104,7 @@ void TF_ImportGraphDefOptionsAddReturnOutput(TF_ImportGraphDefOptions *opts, con
                                              int index)
 {
     if (opts)
-        mr_vec_push(&opts->returns, (mr_import_map){keep(opts, oper_name), index, MR_NO_OUT});
+        mr_vec_push(&opts->returns, (mr_import_map){keep_string(opts, oper_name), index, MR_NO_OUT});
 }
 
 int TF_ImportGraphDefOptionsNumReturnOutputs(const TF_ImportGraphDefOptions *opts)
@@ -116,7 +116,7 @@ void TF_ImportGraphDefOptionsAddReturnOperation(TF_ImportGraphDefOptions *opts,
                                                 const char *oper_name)
 {
     if (opts)
-        mr_vec_push(&opts->return_nodes, keep(opts, oper_name));
+        mr_vec_push(&opts->return_nodes, keep_string(opts, oper_name));
 }
 
 int TF_ImportGraphDefOptionsNumReturnOperations(const TF_ImportGraphDefOptions *opts)
@@ -172,7 +172,7 @@ static void name_unused(TF_ImportGraphDefResults *out, const mr_import_options *
 
 /* ---- importing ---- */
 
-static mr_import_options complete(const TF_ImportGraphDefOptions *opts)
+static mr_import_options complete_options(const TF_ImportGraphDefOptions *opts)
 {
     mr_import_options o = {0};
     if (!opts)
@@ -189,10 +189,10 @@ static mr_import_options complete(const TF_ImportGraphDefOptions *opts)
     return o;
 }
 
-static mr_status *import(TF_Graph *graph, const TF_Buffer *graph_def,
-                         const TF_ImportGraphDefOptions *options, mr_import_results *results)
+static mr_status *import_graph(TF_Graph *graph, const TF_Buffer *graph_def,
+                               const TF_ImportGraphDefOptions *options, mr_import_results *results)
 {
-    mr_import_options o = complete(options);
+    mr_import_options o = complete_options(options);
     if (!graph || !graph_def)
         return mr_invalid("graph or graph_def is NULL");
     mr_lock(&graph->mu);
@@ -207,13 +207,13 @@ TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResults(TF_Graph *graph,
                                                             TF_Status *status)
 {
     TF_ImportGraphDefResults *out = mr_new(TF_ImportGraphDefResults);
-    mr_status *st = import(graph, graph_def, options, &out->r);
+    mr_status *st = import_graph(graph, graph_def, options, &out->r);
     mr_capi_set_status(status, st);
     if (st) {
         TF_DeleteImportGraphDefResults(out);
         return NULL;
     }
-    mr_import_options o = complete(options);
+    mr_import_options o = complete_options(options);
     name_unused(out, &o);
     return out;
 }
@@ -240,7 +240,7 @@ void TF_GraphImportGraphDefWithReturnOutputs(TF_Graph *graph, const TF_Buffer *g
     else if (num_return_outputs > 0 && !return_outputs)
         st = mr_invalid("'return_outputs' must be preallocated to length %d", num_return_outputs);
     if (!st)
-        st = import(graph, graph_def, options, &r);
+        st = import_graph(graph, graph_def, options, &r);
     for (int i = 0; !st && i < r.n_returns; i++)
         return_outputs[i] = mr_capi_output(r.returns[i]);
     mr_import_results_deinit(&r);
@@ -250,5 +250,5 @@ void TF_GraphImportGraphDefWithReturnOutputs(TF_Graph *graph, const TF_Buffer *g
 void TF_GraphImportGraphDef(TF_Graph *graph, const TF_Buffer *graph_def,
                             const TF_ImportGraphDefOptions *options, TF_Status *status)
 {
-    mr_capi_set_status(status, import(graph, graph_def, options, NULL));
+    mr_capi_set_status(status, import_graph(graph, graph_def, options, NULL));
 }

@@ -7,19 +7,19 @@
 #include "run/run.h"
 
 /* Values that follow from constants are known while a graph is built. */
-static mr_status *evaluate(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
+static mr_status *evaluate_node(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
 {
     return mr_eval_bounded(n, in, out);
 }
 
-static void init(void)
+static void init_library(void)
 {
     mr_ops_register();
-    mr_infer_set_evaluator(evaluate);
+    mr_infer_set_evaluator(evaluate_node);
 }
 
 void mr_capi_init(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, init);
+    pthread_once(&once, init_library);
 }

@@ -32,7 +32,7 @@ static void deinit_state(void *p)
         s->k->destroy(s->object);
 }
 
-static mr_status *run(mr_run *r)
+static mr_status *run_kernel(mr_run *r)
 {
     const state *s = r->state;
     TF_OpKernelContext ctx = {.run = r};
@@ -62,7 +62,7 @@ void TF_RunAsyncOpKernelDoneCallback(TF_AsyncOpKernelDoneCallback *done)
 
 const TF_KernelBuilder *mr_capi_kernel_builder(const mr_kernel *k)
 {
-    return k->run == run || k->run_async == run_async ? k->user : NULL;
+    return k->run == run_kernel || k->run_async == run_async ? k->user : NULL;
 }
 
 /* ---- builders ---- */
@@ -197,7 +197,7 @@ void TF_RegisterKernelBuilder(const char *kernel_name, TF_KernelBuilder *builder
         builder->constraints.n--;
         mr_kernel k = {
             .device = builder->device,
-            .run = builder->compute ? run : NULL,
+            .run = builder->compute ? run_kernel : NULL,
             .run_async = builder->compute ? NULL : run_async,
             .priority = builder->priority,
             .user = builder,

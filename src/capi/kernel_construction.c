@@ -94,7 +94,7 @@ GETTER(Int64, int64_t, int64_t, mr_node_get_int)
 GETTER(Float, float, float, mr_node_get_float)
 GETTER(Bool, TF_Bool, bool, mr_node_get_bool)
 
-static mr_status *narrow(const char *name, int64_t v, int32_t *out)
+static mr_status *narrow_to_i32(const char *name, int64_t v, int32_t *out)
 {
     if (v < INT32_MIN || v > INT32_MAX)
         return mr_invalid("Attr %s has value %lld out of range for an int32", name, (long long)v);
@@ -109,7 +109,7 @@ void TF_OpKernelConstruction_GetAttrInt32(TF_OpKernelConstruction *ctx, const ch
     mr_status *st = check_name(attr_name);
     if (!st)
         st = mr_node_get_int(ctx->make->node, attr_name, &v);
-    mr_capi_set_status(status, st ? st : narrow(attr_name, v, val));
+    mr_capi_set_status(status, st ? st : narrow_to_i32(attr_name, v, val));
 }
 
 void TF_OpKernelConstruction_GetAttrString(TF_OpKernelConstruction *ctx, const char *attr_name,
@@ -186,7 +186,7 @@ void TF_OpKernelConstruction_GetAttrInt32List(TF_OpKernelConstruction *ctx, cons
     int n;
     mr_status *st = get_list(ctx, attr_name, MR_ATTR_INT, max_vals, &v, &n);
     for (int i = 0; !st && i < n; i++)
-        st = narrow(attr_name, v->is[i], &vals[i]);
+        st = narrow_to_i32(attr_name, v->is[i], &vals[i]);
     mr_capi_set_status(status, st);
 }
 
@@ -236,7 +236,7 @@ void TF_OpKernelConstruction_GetAttrTensorList(TF_OpKernelConstruction *ctx, con
 /* ---- messages ---- */
 
 /* A new buffer with the bytes, or NULL after an error; s is empty afterwards. */
-static TF_Buffer *give(mr_str *s, mr_status *st, TF_Status *status)
+static TF_Buffer *give_buffer(mr_str *s, mr_status *st, TF_Status *status)
 {
     mr_capi_set_status(status, st);
     TF_Buffer *b = st ? NULL : mr_capi_buffer_new(s);
@@ -271,12 +271,12 @@ TF_Buffer *TF_OpKernelConstruction_GetAttrFunction(TF_OpKernelConstruction *ctx,
 {
     mr_str bytes = {0};
     mr_status *st = encode_function(ctx->make->node, attr_name, &bytes);
-    return give(&bytes, st, status);
+    return give_buffer(&bytes, st, status);
 }
 
 TF_Buffer *TF_OpKernelConstruction_GetNodeDef(TF_OpKernelConstruction *ctx, TF_Status *status)
 {
     mr_str bytes = {0};
     mr_status *st = mr_node_encode(ctx->make->node, &bytes);
-    return give(&bytes, st, status);
+    return give_buffer(&bytes, st, status);
 }

@@ -232,7 +232,7 @@ TF_Tensor *TF_AllocateOutput(TF_OpKernelContext *context, int index, TF_DataType
 }
 
 /* Whether the output can lie where input i does: mr_run_forward then puts it there. */
-static bool fits(const mr_run *r, int i, int output, const int64_t *dims, int rank)
+static bool input_fits(const mr_run *r, int i, int output, const int64_t *dims, int rank)
 {
     if (i < 0 || i >= r->n_in || r->in[i].kind != MR_LIVE)
         return false;
@@ -243,15 +243,15 @@ static bool fits(const mr_run *r, int i, int output, const int64_t *dims, int ra
     return !st && t->n == n && t->dtype == mr_out_dtype(r, output) && mr_tensor_sole(t);
 }
 
-static mr_status *forward(mr_run *r, const int *candidates, int n, int output, const int64_t *dims,
-                          int rank, int *used, mr_tensor **out)
+static mr_status *forward_input(mr_run *r, const int *candidates, int n, int output, const int64_t *dims,
+                                int rank, int *used, mr_tensor **out)
 {
     MR_TRY(check_output(r, output));
     MR_TRY(check_dims(dims, rank));
     bool on_host = !mr_plugin_allocator(r, output, mr_out_dtype(r, output)); /* elsewhere outputs are always new */
     *used = -1;
     for (int k = 0; k < n && *used < 0 && on_host; k++)
-        if (fits(r, candidates[k], output, dims, rank))
+        if (input_fits(r, candidates[k], output, dims, rank))
             *used = candidates[k];
     return *used < 0 ? new_output(r, output, rank, dims, out)
                      : mr_run_forward(r, *used, output, rank, dims, out);
@@ -265,8 +265,8 @@ TF_Tensor *TF_ForwardInputOrAllocateOutput(TF_OpKernelContext *context,
 {
     int used = -1;
     mr_tensor *t = NULL;
-    mr_status *st = forward(context->run, candidate_input_indices, num_candidate_input_indices,
-                            output_index, output_dims, output_num_dims, &used, &t);
+    mr_status *st = forward_input(context->run, candidate_input_indices, num_candidate_input_indices,
+                                  output_index, output_dims, output_num_dims, &used, &t);
     if (forwarded_input)
         *forwarded_input = used;
     mr_capi_set_status(status, st);

@@ -62,7 +62,7 @@ static mr_status *find_value(const mr_run *r, int i, mr_tensor **out)
     return NULL;
 }
 
-static mr_status *uninitialized(const mr_variable *v)
+static mr_status *uninitialized_error(const mr_variable *v)
 {
     return mr_error(MR_FAILED_PRECONDITION,
                     "Trying to assign to or read variable %s, which is uninitialized.", v->name);
@@ -89,7 +89,7 @@ static mr_status *own_value_locked(TF_OpKernelContext *ctx, mr_variable *v, copy
 {
     mr_tensor *fresh;
     if (!v->t)
-        return uninitialized(v);
+        return uninitialized_error(v);
     if (!mr_tensor_sole(v->t)) {
         MR_TRY(copy_tensor(ctx, v->t, copy, &fresh));
         mr_tensor_unref(v->t);
@@ -146,7 +146,7 @@ static mr_status *update_locked(TF_OpKernelContext *ctx, mr_variable *v, mr_tens
 {
     mr_tensor *t;
     if (!v->t)
-        return uninitialized(v);
+        return uninitialized_error(v);
     if (v->dtype != value->dtype || !mr_tensor_same_shape(v->t, value))
         return mr_invalid("Cannot update variable with shape %s using a Tensor with shape %s, "
                           "shapes must be equal.",
@@ -201,7 +201,7 @@ void TF_ReleaseVariableInputLockHolder(TF_VariableInputLockHolder *lockHolder) M
     mr_free(lockHolder);
 }
 
-static mr_status *hold(mr_run *r, const int *inputs, size_t n, TF_VariableInputLockHolder *h)
+static mr_status *hold_variables(mr_run *r, const int *inputs, size_t n, TF_VariableInputLockHolder *h)
 {
     if (n > (size_t)r->n_in || (n && !inputs))
         return mr_invalid("There are %zu inputs to lock, but the operation has %d inputs", n, r->n_in);
@@ -234,7 +234,7 @@ void TF_MaybeLockVariableInputMutexesInOrder(
     TF_VariableInputLockHolder **lockHolder, TF_Status *status) MR_NO_TSA
 {
     TF_VariableInputLockHolder *h = mr_new(TF_VariableInputLockHolder);
-    mr_status *st = hold(ctx->run, inputs, len, h);
+    mr_status *st = hold_variables(ctx->run, inputs, len, h);
     if (!st && sparse)
         st = prepare_sparse(ctx, h, copyFunc);
     if (!st && do_lock) {

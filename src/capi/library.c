@@ -36,7 +36,7 @@ void mr_capi_note_op(const char *name)
     mr_capi_put_op(&w, d);
 }
 
-static const record *find(const void *handle)
+static const record *find_record(const void *handle)
 {
     for (int i = 0; i < loaded.n; i++)
         if (loaded.p[i].handle == handle)
@@ -56,7 +56,7 @@ static mr_status *load_locked(const char *path, record *out) MR_REQUIRES(mu)
         mr_str_deinit(&ops);
         return mr_error(MR_NOT_FOUND, "%s", why ? why : path);
     }
-    const record *old = find(handle);
+    const record *old = find_record(handle);
     if (old) {
         mr_str_deinit(&ops);
         *out = *old;

@@ -106,7 +106,7 @@ static void describe_field(const ProtobufCMessageDescriptor *d, const mr_field *
 }
 
 /* Puts the error into status, or the text into a new buffer. */
-static TF_Buffer *answer(mr_status *st, mr_str *text, TF_Status *status)
+static TF_Buffer *make_answer(mr_status *st, mr_str *text, TF_Status *status)
 {
     TF_Buffer *b = st ? NULL : mr_capi_buffer_new(text);
     mr_str_deinit(text);
@@ -121,7 +121,7 @@ TF_Buffer *mr_message_describe(const char *message, TF_Status *status)
     mr_status *st = find_message(message, &d);
     for (unsigned i = 0; d && i < d->n_fields; i++) /* protobuf-c has them by number */
         describe_field(d, &d->fields[i], &text);
-    return answer(st, &text, status);
+    return make_answer(st, &text, status);
 }
 
 TF_Buffer *mr_enum_describe(const char *name, TF_Status *status)
@@ -131,7 +131,7 @@ TF_Buffer *mr_enum_describe(const char *name, TF_Status *status)
     mr_status *st = find_enum(name, &d);
     for (unsigned i = 0; d && i < d->n_values; i++)
         mr_str_printf(&text, "%s\t%d\n", d->values[i].name, d->values[i].value);
-    return answer(st, &text, status);
+    return make_answer(st, &text, status);
 }
 
 /* ---- texts ---- */
@@ -147,7 +147,7 @@ TF_Buffer *mr_message_to_text(const char *message, const void *proto, size_t pro
     MR_GO(mr_text_print(m, &text));
 out:
     mr_message_free(m);
-    return answer(st, &text, status);
+    return make_answer(st, &text, status);
 }
 
 TF_Buffer *mr_message_from_text(const char *message, const char *text, size_t text_len, TF_Status *status)
@@ -161,5 +161,5 @@ TF_Buffer *mr_message_from_text(const char *message, const char *text, size_t te
     MR_GO(mr_message_pack(m, &bytes));
 out:
     mr_message_free(m);
-    return answer(st, &bytes, status);
+    return make_answer(st, &bytes, status);
 }

@@ -64,7 +64,7 @@ static bool is_one(const char *spec, const char *separators)
     return true;
 }
 
-static void add(TF_OpDefinitionBuilder *b, mr_str *to, const char *spec, const char *separators)
+static void add_spec(TF_OpDefinitionBuilder *b, mr_str *to, const char *spec, const char *separators)
 {
     if (!spec || !is_one(spec, separators)) {
         mr_status_update(&b->st, mr_invalid("'%s' does not describe exactly one attr or argument of op %s",
@@ -77,19 +77,19 @@ static void add(TF_OpDefinitionBuilder *b, mr_str *to, const char *spec, const c
 void TF_OpDefinitionBuilderAddAttr(TF_OpDefinitionBuilder *builder, const char *attr_spec)
 {
     if (builder)
-        add(builder, &builder->attrs, attr_spec, ";");
+        add_spec(builder, &builder->attrs, attr_spec, ";");
 }
 
 void TF_OpDefinitionBuilderAddInput(TF_OpDefinitionBuilder *builder, const char *input_spec)
 {
     if (builder)
-        add(builder, &builder->in, input_spec, ",->");
+        add_spec(builder, &builder->in, input_spec, ",->");
 }
 
 void TF_OpDefinitionBuilderAddOutput(TF_OpDefinitionBuilder *builder, const char *output_spec)
 {
     if (builder)
-        add(builder, &builder->out, output_spec, ",->");
+        add_spec(builder, &builder->out, output_spec, ",->");
 }
 
 static void set_flag(TF_OpDefinitionBuilder *b, unsigned flag, bool on)
@@ -151,7 +151,7 @@ static mr_status *without_function(const mr_infer *c)
         c->node->def->name);
 }
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_shapes(mr_infer *c)
 {
     const client_op *op = (const client_op *)c->node->def->op;
     return op->shape ? mr_capi_infer(c, op->shape) : without_function(c);
@@ -187,7 +187,7 @@ static mr_status *register_op(TF_OpDefinitionBuilder *b)
         .flags = b->flags,
         .deprecated = b->deprecated,
         .deprecation = b->deprecation ? mr_strdup(b->deprecation) : NULL,
-        .shape = infer,
+        .shape = infer_shapes,
     };
     mr_capi_init();
     mr_status *st = mr_op_register(&c->op);

@@ -77,7 +77,7 @@ static void put_kernel(void *ctx, const mr_kernel *k)
     mr_pb_end(&l->w, mark);
 }
 
-static TF_Buffer *finish(lister *l, TF_Status *status)
+static TF_Buffer *finish_list(lister *l, TF_Status *status)
 {
     mr_status *st = mr_pb_writer_status(&l->w, "KernelList");
     mr_capi_set_status(status, st);
@@ -99,7 +99,7 @@ TF_Buffer *TF_GetAllRegisteredKernels(TF_Status *status)
         mr_kernel_each(all[i], put_kernel, &l);
     }
     mr_free(all);
-    return finish(&l, status);
+    return finish_list(&l, status);
 }
 
 TF_Buffer *TF_GetRegisteredKernelsForOp(const char *name, TF_Status *status)
@@ -110,5 +110,5 @@ TF_Buffer *TF_GetRegisteredKernelsForOp(const char *name, TF_Status *status)
     l.def = name ? mr_op_find(mr_sv_of(name)) : NULL;
     if (l.def)
         mr_kernel_each(l.def, put_kernel, &l);
-    return finish(&l, status);
+    return finish_list(&l, status);
 }

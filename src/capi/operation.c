@@ -67,7 +67,7 @@ static int control_outputs(const mr_node *n, TF_Operation **out, int max)
     return found;
 }
 
-static int consumers(mr_out o, TF_Input *out, int max)
+static int list_consumers(mr_out o, TF_Input *out, int max)
 {
     int found = 0;
     for (int i = 0; i < o.node->uses.n; i++) {
@@ -87,7 +87,7 @@ int TF_OperationOutputConsumers(TF_Output oper_out, TF_Input *consumers_out, int
     if (!has_output(o.node, o.index))
         return 0;
     mr_mutex *mu = mr_capi_lock(o.node);
-    int n = consumers(o, consumers_out, max_consumers);
+    int n = list_consumers(o, consumers_out, max_consumers);
     mr_capi_unlock(mu);
     return n;
 }
@@ -171,7 +171,7 @@ int TF_OperationNumControlInputs(TF_Operation *oper)
 
 /* ---- the whole ---- */
 
-static mr_status *encode(mr_node *n, mr_str *out) MR_NO_TSA
+static mr_status *encode_node(mr_node *n, mr_str *out) MR_NO_TSA
 {
     mr_mutex *mu = mr_capi_lock(n);
     const TF_Graph *g = n->graph->tag;
@@ -185,7 +185,7 @@ void TF_OperationToNodeDef(TF_Operation *oper, TF_Buffer *output_node_def, TF_St
     mr_str bytes = {0};
     mr_status *st = NULL;
     if (oper) {
-        st = encode(mr_capi_node(oper), &bytes);
+        st = encode_node(mr_capi_node(oper), &bytes);
     } else {
         st = mr_invalid("oper is NULL");
     }

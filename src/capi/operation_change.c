@@ -84,13 +84,13 @@ void TF_SetRequestedDevice(TF_Graph *graph, TF_Operation *op, const char *device
 
 /* ---- attrs ---- */
 
-static bool names(const char *attr, const char *name) { return attr && strcmp(attr, name) == 0; }
+static bool attr_is(const char *attr, const char *name) { return attr && strcmp(attr, name) == 0; }
 
 static bool arg_hangs_on(const mr_arg_def *args, int n, const char *attr)
 {
     for (int i = 0; i < n; i++)
-        if (names(args[i].type_attr, attr) || names(args[i].number_attr, attr) ||
-            names(args[i].type_list_attr, attr))
+        if (attr_is(args[i].type_attr, attr) || attr_is(args[i].number_attr, attr) ||
+            attr_is(args[i].type_list_attr, attr))
             return true;
     return false;
 }

@@ -12,7 +12,7 @@ typedef struct caller {
 } caller;
 
 /* The client builds with calls that take the graph's lock themselves. */
-static mr_out call(void *arg, int stage, mr_out x, const mr_out *parts) MR_NO_TSA
+static mr_out build_stage(void *arg, int stage, mr_out x, const mr_out *parts) MR_NO_TSA
 {
     caller *c = arg;
     TF_Output *inputs = mr_new_array(TF_Output, c->n_inputs);
@@ -25,7 +25,7 @@ static mr_out call(void *arg, int stage, mr_out x, const mr_out *parts) MR_NO_TS
     return mr_scope_ok(&c->m->net->s) ? mr_model_arg(c->m, y) : MR_NO_OUT;
 }
 
-static mr_status *check(const mr_pipeline_options *o)
+static mr_status *check_options(const mr_pipeline_options *o)
 {
     if (!o->build || !o->devices)
         return mr_invalid("A pipeline needs devices and a function that builds its stages");
@@ -37,12 +37,12 @@ static mr_status *check(const mr_pipeline_options *o)
     return NULL;
 }
 
-static mr_node *minimize(mr_model *m, const TF_Output *inputs, int n, const mr_nn_optimizer *optimizer,
-                         const mr_pipeline_options *o, mr_out *loss)
+static mr_node *build_pipeline(mr_model *m, const TF_Output *inputs, int n, const mr_nn_optimizer *optimizer,
+                               const mr_pipeline_options *o, mr_out *loss)
 {
     caller c = {m, o, n};
     mr_nn_pipeline p = {o->num_stages, o->micro_batches, o->devices,
-                         o->kind == MR_PIPELINE_1F1B ? MR_ORDER_1F1B : (mr_pipeline_order)o->kind, call, &c};
+                         o->kind == MR_PIPELINE_1F1B ? MR_ORDER_1F1B : (mr_pipeline_order)o->kind, build_stage, &c};
     return mr_nn_pipeline_minimize(m->net, &p, mr_capi_outs(inputs), n, optimizer, loss);
 }
 
@@ -59,7 +59,7 @@ TF_Operation *mr_pipeline_minimize(mr_model *m, const TF_Output *inputs, int num
     mr_lock(&m->graph->mu);
     mr_status *st = mr_capi_take_options(options, &o, sizeof o);
     if (!st)
-        st = check(&o);
+        st = check_options(&o);
     if (!st && (num_inputs < 1 || !inputs))
         st = mr_invalid("inputs of a pipeline is NULL, or its length %d is less than 1", num_inputs);
     mr_scope_fail(&m->net->s, st);
@@ -67,15 +67,15 @@ TF_Operation *mr_pipeline_minimize(mr_model *m, const TF_Output *inputs, int num
         mr_model_arg(m, inputs[i]);
     mr_nn_optimizer with = mr_model_optimizer(m, optimizer);
     if (mr_scope_ok(&m->net->s))
-        train = minimize(m, inputs, num_inputs, &with, &o, &mean);
+        train = build_pipeline(m, inputs, num_inputs, &with, &o, &mean);
     mr_unlock(&m->graph->mu);
     if (loss && train)
         *loss = mr_capi_output(mean);
     return mr_capi_op(train);
 }
 
-static mr_status *predict(const mr_pipeline_options *options, const double *forward_s, const double *backward_s,
-                          double transfer_s, mr_pipeline_figures *out)
+static mr_status *predict_cost(const mr_pipeline_options *options, const double *forward_s, const double *backward_s,
+                               double transfer_s, mr_pipeline_figures *out)
 {
     mr_pipeline_options o;
     mr_pipeline_cost c;
@@ -93,5 +93,5 @@ static mr_status *predict(const mr_pipeline_options *options, const double *forw
 void mr_pipeline_predict(const mr_pipeline_options *options, const double *forward_s, const double *backward_s, double transfer_s,
                          mr_pipeline_figures *out, TF_Status *status)
 {
-    mr_capi_set_status(status, predict(options, forward_s, backward_s, transfer_s, out));
+    mr_capi_set_status(status, predict_cost(options, forward_s, backward_s, transfer_s, out));
 }

@@ -99,7 +99,7 @@ typedef struct told { /* a client's callback */
     void *arg;
 } told;
 
-static void tell(void *arg, mr_ps_task t, const mr_status *st)
+static void call_done(void *arg, mr_ps_task t, const mr_status *st)
 {
     told *to = arg;
     TF_Status status = {.error = mr_status_copy(st)};
@@ -108,7 +108,7 @@ static void tell(void *arg, mr_ps_task t, const mr_status *st)
     mr_free(to);
 }
 
-static mr_status *begin(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, mr_ps_task *task)
+static mr_status *begin_job(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, mr_ps_task *task)
 {
     mr_ps_call c;
     if (!ps)
@@ -122,7 +122,7 @@ static mr_status *begin(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, mr_ps_t
     if (c.done) {
         told *to = mr_new(told);
         *to = (told){c.done, c.arg};
-        j->done = tell;
+        j->done = call_done;
         j->arg = to;
     }
     mr_status *st = mr_ps_begin(ps, j, task);
@@ -136,7 +136,7 @@ static mr_ps_task begin_listed(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, 
     mr_ps_task task = 0;
     bool listed = j->keys.list || j->keys.n == 0;
     mr_status *st =
-        listed ? begin(ps, j, call, &task) : mr_invalid("keys is NULL although there are %zu keys", j->keys.n);
+        listed ? begin_job(ps, j, call, &task) : mr_invalid("keys is NULL although there are %zu keys", j->keys.n);
     mr_capi_set_status(status, st);
     return st ? 0 : task;
 }
@@ -144,7 +144,7 @@ static mr_ps_task begin_listed(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, 
 static mr_ps_task begin_range(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, TF_Status *status)
 {
     mr_ps_task task = 0;
-    mr_status *st = begin(ps, j, call, &task);
+    mr_status *st = begin_job(ps, j, call, &task);
     mr_capi_set_status(status, st);
     return st ? 0 : task;
 }

@@ -36,8 +36,8 @@ static mr_status *give_meta(const mr_meta_graph *m, TF_Buffer *out)
 }
 
 /* Leaves no session behind when the model's state cannot be brought into it. */
-static mr_status *start(TF_Graph *graph, const TF_SessionOptions *options, const mr_meta_graph *m, const char *dir,
-                        const mr_run_options *o, TF_Session **out)
+static mr_status *start_session(TF_Graph *graph, const TF_SessionOptions *options, const mr_meta_graph *m,
+                                const char *dir, const mr_run_options *o, TF_Session **out)
 {
     TF_Session *s;
     MR_TRY(import_graph(graph, m));
@@ -65,7 +65,7 @@ TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *session_option
         MR_GO(mr_capi_run_options(run_options, &o));
     MR_GO(mr_saved_model_read(export_dir, &model));
     MR_GO(mr_saved_model_find(&model, tags, tags_len, &m));
-    MR_GO(start(graph, session_options, m, export_dir, run_options ? &o : NULL, &out));
+    MR_GO(start_session(graph, session_options, m, export_dir, run_options ? &o : NULL, &out));
     MR_GO(give_meta(m, meta_graph_def));
 out:
     mr_saved_model_deinit(&model);

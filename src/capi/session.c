@@ -86,7 +86,7 @@ mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mute
     return mr_direct_session_new(g, mu, &config, out);
 }
 
-static mr_status *reset(const TF_SessionOptions *o, const char *const *containers, int n)
+static mr_status *reset_containers(const TF_SessionOptions *o, const char *const *containers, int n)
 {
     if (!o || is_local(o->target)) {
         mr_direct_sessions_reset(containers, n);
@@ -107,7 +107,7 @@ void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontai
         if (!containers[i])
             st = mr_invalid("Container %d has no name", i);
     if (!st)
-        st = reset(opt, containers, ncontainers);
+        st = reset_containers(opt, containers, ncontainers);
     mr_capi_set_status(status, st);
 }
 
@@ -181,7 +181,7 @@ static size_t heap_bytes(const values *v)
     return ((size_t)v->n_in + (size_t)v->n_out) * sizeof(mr_tensor *);
 }
 
-static mr_status *reserve(values *v, int n_in, int n_out)
+static mr_status *reserve_values(values *v, int n_in, int n_out)
 {
     if (n_in < 0 || n_out < 0)
         return mr_invalid("The number of feeds or fetches is negative");
@@ -214,7 +214,7 @@ static mr_status *open_values(values *v, TF_Tensor *const *inputs, int n_in, TF_
         return mr_invalid("inputs or outputs is NULL although there are %d inputs and %d outputs", n_in, n_out);
     for (int i = 0; i < n_out; i++)
         outputs[i] = NULL;
-    MR_TRY(reserve(v, n_in, n_out));
+    MR_TRY(reserve_values(v, n_in, n_out));
     for (int i = 0; i < n_in; i++) {
         if (!inputs[i])
             return mr_invalid("The tensor of feed %d is NULL", i);
@@ -285,8 +285,8 @@ mr_status *mr_capi_run_options(const TF_Buffer *run_options, mr_run_options *o)
 
 /* ---- runs ---- */
 
-static mr_status *run(TF_Session *s, const TF_Buffer *run_options, const mr_run_args *a,
-                      TF_Buffer *run_metadata)
+static mr_status *run_step(TF_Session *s, const TF_Buffer *run_options, const mr_run_args *a,
+                           TF_Buffer *run_metadata)
 {
     mr_run_options o = {0};
     mr_str metadata = {0};
@@ -311,7 +311,7 @@ void TF_SessionRun(TF_Session *session, const TF_Buffer *run_options, const TF_O
     mr_status *st = open_values(&v, input_values, ninputs, output_values, noutputs);
     if (!st) {
         mr_run_args a = args_of(&v, inputs, ninputs, outputs, noutputs, target_opers, ntargets);
-        st = run(session, run_options, &a, run_metadata);
+        st = run_step(session, run_options, &a, run_metadata);
     }
     close_values(&v, output_values);
     mr_capi_set_status(status, st);

@@ -11,11 +11,14 @@ TF_ShapeAndTypeList *TF_NewShapeAndTypeList(int num_shapes)
     return l;
 }
 
-static TF_ShapeAndType *item(TF_ShapeAndTypeList *l, int i) { return l && i >= 0 && i < l->num_items ? &l->items[i] : NULL; }
+static TF_ShapeAndType *find_item(TF_ShapeAndTypeList *l, int i)
+{
+    return l && i >= 0 && i < l->num_items ? &l->items[i] : NULL;
+}
 
 void TF_ShapeAndTypeListSetShape(TF_ShapeAndTypeList *shape_list, int index, const int64_t *dims, int num_dims)
 {
-    TF_ShapeAndType *s = item(shape_list, index);
+    TF_ShapeAndType *s = find_item(shape_list, index);
     if (!s || num_dims < 0 || (num_dims && !dims))
         return;
     mr_free(s->dims);
@@ -27,7 +30,7 @@ void TF_ShapeAndTypeListSetShape(TF_ShapeAndTypeList *shape_list, int index, con
 
 void TF_ShapeAndTypeListSetUnknownShape(TF_ShapeAndTypeList *shape_list, int index)
 {
-    TF_ShapeAndType *s = item(shape_list, index);
+    TF_ShapeAndType *s = find_item(shape_list, index);
     if (!s)
         return;
     mr_free(s->dims);
@@ -37,7 +40,7 @@ void TF_ShapeAndTypeListSetUnknownShape(TF_ShapeAndTypeList *shape_list, int ind
 
 void TF_ShapeAndTypeListSetDtype(TF_ShapeAndTypeList *shape_list, int index, TF_DataType dtype)
 {
-    TF_ShapeAndType *s = item(shape_list, index);
+    TF_ShapeAndType *s = find_item(shape_list, index);
     if (s)
         s->dtype = dtype;
 }
@@ -91,7 +94,8 @@ static TF_ShapeAndTypeList *list_of(const mr_node *n)
 }
 
 /* In a temporary graph, so that nothing of it is left. */
-static mr_status *infer(mr_node_builder *b, const TF_ShapeAndTypeList *in, TF_Tensor *const *tensors, TF_ShapeAndTypeList **out)
+static mr_status *infer_shapes(mr_node_builder *b, const TF_ShapeAndTypeList *in, TF_Tensor *const *tensors,
+                               TF_ShapeAndTypeList **out)
 {
     mr_status *st = NULL;
     mr_node *n = NULL;
@@ -125,7 +129,7 @@ void TFE_InferShapes(TFE_Op *op, TF_ShapeAndTypeList *input_shapes, TF_Tensor **
     mr_status *st = d && input_shapes ? NULL : mr_invalid("op or input_shapes is NULL");
     if (!st) {
         mr_lock(&d->graph->mu);
-        st = infer(d->b, input_shapes, input_tensors, output_shapes);
+        st = infer_shapes(d->b, input_shapes, input_tensors, output_shapes);
         mr_unlock(&d->graph->mu);
     }
     mr_capi_set_status(status, st);

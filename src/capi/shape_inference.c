@@ -15,7 +15,7 @@ struct TF_DimensionHandle {
     int64_t size; /* -1: unknown */
 };
 
-static mr_infer *open(TF_ShapeInferenceContext *ctx) { return (mr_infer *)(void *)ctx; }
+static mr_infer *infer_of(TF_ShapeInferenceContext *ctx) { return (mr_infer *)(void *)ctx; }
 
 mr_status *mr_capi_infer(mr_infer *c, mr_capi_shape_fn *fn)
 {
@@ -59,12 +59,12 @@ int64_t TF_DimensionHandleValue(TF_DimensionHandle *dim_handle)
 
 /* ---- inputs, outputs, attrs ---- */
 
-int64_t TF_ShapeInferenceContextNumInputs(TF_ShapeInferenceContext *ctx) { return open(ctx)->n_in; }
+int64_t TF_ShapeInferenceContextNumInputs(TF_ShapeInferenceContext *ctx) { return infer_of(ctx)->n_in; }
 
 void TF_ShapeInferenceContextGetInput(TF_ShapeInferenceContext *ctx, int i, TF_ShapeHandle *handle,
                                       TF_Status *status)
 {
-    const mr_infer *c = open(ctx);
+    const mr_infer *c = infer_of(ctx);
     mr_status *st = NULL;
     if (i < 0 || i >= c->n_in)
         st = mr_invalid("input index out of range");
@@ -76,7 +76,7 @@ void TF_ShapeInferenceContextGetInput(TF_ShapeInferenceContext *ctx, int i, TF_S
 void TF_ShapeInferenceContextSetOutput(TF_ShapeInferenceContext *ctx, int i, TF_ShapeHandle *handle,
                                        TF_Status *status)
 {
-    mr_infer *c = open(ctx);
+    mr_infer *c = infer_of(ctx);
     mr_status *st = NULL;
     if (i < 0 || i >= c->n_out || !handle)
         st = mr_invalid("output index out of range");
@@ -87,7 +87,7 @@ void TF_ShapeInferenceContextSetOutput(TF_ShapeInferenceContext *ctx, int i, TF_
 
 void TF_ShapeInferenceContextSetUnknownShape(TF_ShapeInferenceContext *ctx, TF_Status *status)
 {
-    mr_infer *c = open(ctx);
+    mr_infer *c = infer_of(ctx);
     for (int i = 0; i < c->n_out; i++)
         c->out[i] = &mr_pshape_unknown;
     mr_capi_set_status(status, NULL);
@@ -97,7 +97,7 @@ void TF_ShapeInferenceContext_GetAttrType(TF_ShapeInferenceContext *ctx, const c
                                           TF_DataType *val, TF_Status *status)
 {
     mr_dtype t;
-    mr_status *st = attr_name ? mr_node_get_type(open(ctx)->node, attr_name, &t)
+    mr_status *st = attr_name ? mr_node_get_type(infer_of(ctx)->node, attr_name, &t)
                               : mr_invalid("attr_name is NULL");
     if (!st)
         *val = (TF_DataType)t;
@@ -115,7 +115,7 @@ TF_ShapeHandle *TF_ShapeInferenceContextScalar(TF_ShapeInferenceContext *ctx)
 TF_ShapeHandle *TF_ShapeInferenceContextVectorFromSize(TF_ShapeInferenceContext *ctx, size_t size)
 {
     int64_t n = size > INT64_MAX ? -1 : (int64_t)size;
-    return new_handle(mr_pshape_vector(open(ctx)->arena, n));
+    return new_handle(mr_pshape_vector(infer_of(ctx)->arena, n));
 }
 
 /* ---- looking into shapes ---- */
@@ -157,7 +157,7 @@ static void with_rank(TF_ShapeInferenceContext *ctx, const TF_ShapeHandle *handl
     else if (rank < 0 || rank > MR_MAX_RANK)
         st = mr_invalid("Rank must be between 0 and %d, but is %lld", MR_MAX_RANK, (long long)rank);
     else
-        st = check(open(ctx), handle->s, (int)rank, &s);
+        st = check(infer_of(ctx), handle->s, (int)rank, &s);
     if (!st)
         result->s = s;
     mr_capi_set_status(status, st);
@@ -184,8 +184,8 @@ void TF_ShapeInferenceContextWithRankAtMost(TF_ShapeInferenceContext *ctx, TF_Sh
 
 /* ---- parts and sums ---- */
 
-static mr_status *subshape(mr_infer *c, const mr_pshape *s, int64_t start, int64_t end,
-                           const mr_pshape **out)
+static mr_status *make_subshape(mr_infer *c, const mr_pshape *s, int64_t start, int64_t end,
+                                const mr_pshape **out)
 {
     *out = &mr_pshape_unknown;
     if (s->rank < 0)
@@ -209,7 +209,7 @@ void TF_ShapeInferenceContextSubshape(TF_ShapeInferenceContext *ctx, TF_ShapeHan
                                       TF_Status *status)
 {
     const mr_pshape *s = NULL;
-    mr_status *st = shape_handle && result ? subshape(open(ctx), shape_handle->s, start, end, &s)
+    mr_status *st = shape_handle && result ? make_subshape(infer_of(ctx), shape_handle->s, start, end, &s)
                                            : mr_invalid("A shape handle is NULL");
     if (!st)
         result->s = s;
@@ -222,7 +222,7 @@ void TF_ShapeInferenceContextConcatenateShapes(TF_ShapeInferenceContext *ctx, TF
 {
     mr_status *st = first && second && result ? NULL : mr_invalid("A shape handle is NULL");
     if (!st)
-        result->s = mr_infer_concat(open(ctx), first->s, second->s);
+        result->s = mr_infer_concat(infer_of(ctx), first->s, second->s);
     mr_capi_set_status(status, st);
 }
 

@@ -12,7 +12,7 @@ TF_Status *TF_NewStatus(void)
     return mr_new(TF_Status);
 }
 
-static void clear(TF_Status *s)
+static void clear_status(TF_Status *s)
 {
     mr_status_free(s->error);
     s->error = NULL;
@@ -27,7 +27,7 @@ void TF_DeleteStatus(TF_Status *s)
 {
     if (!s)
         return;
-    clear(s);
+    clear_status(s);
     mr_vec_deinit(&s->payloads);
     mr_free(s);
 }
@@ -38,7 +38,7 @@ void mr_capi_set_status(TF_Status *out, mr_status *s)
         mr_status_free(s);
         return;
     }
-    clear(out);
+    clear_status(out);
     out->error = s;
 }
 

@@ -89,7 +89,7 @@ static mr_status *check_options(const mr_model *m, const mr_supervisor_options *
     return NULL;
 }
 
-static mr_status *make(mr_supervisor *s, mr_model *m, const mr_supervisor_options *o)
+static mr_status *make_supervisor(mr_supervisor *s, mr_model *m, const mr_supervisor_options *o)
 {
     mr_nn_reduce *reduce = reduce_of(o);
     MR_TRY(check_options(m, o));
@@ -144,7 +144,7 @@ mr_supervisor *mr_supervisor_new(mr_model *m, const mr_supervisor_options *optio
         if (o.deterministic)
             mr_deterministic_set(true);
         hold_graph(s, m->graph);
-        st = make(s, m, &o);
+        st = make_supervisor(s, m, &o);
     }
     mr_capi_set_status(status, st);
     if (!st)
@@ -241,7 +241,7 @@ static mr_status *check_run(const mr_supervisor *s, const mr_run_args *a, TF_Ten
 }
 
 /* step NULL: no training. */
-static mr_status *run(mr_supervisor *s, mr_run_args a, TF_Tensor *const *in, TF_Tensor **out, int64_t *step)
+static mr_status *run_step(mr_supervisor *s, mr_run_args a, TF_Tensor *const *in, TF_Tensor **out, int64_t *step)
 {
     for (int i = 0; out && i < a.n_fetches; i++)
         out[i] = NULL;
@@ -267,7 +267,7 @@ int64_t mr_supervisor_train(mr_supervisor *s, const TF_Output *inputs, TF_Tensor
 {
     int64_t step = -1;
     mr_run_args a = {.feeds = mr_capi_outs(inputs), .n_feeds = ninputs, .fetches = mr_capi_outs(outputs), .n_fetches = noutputs};
-    mr_status *st = run(s, a, input_values, output_values, &step);
+    mr_status *st = run_step(s, a, input_values, output_values, &step);
     mr_capi_set_status(status, st);
     return st ? -1 : step;
 }
@@ -278,5 +278,5 @@ void mr_supervisor_run(mr_supervisor *s, const TF_Output *inputs, TF_Tensor *con
 {
     mr_run_args a = {.feeds = mr_capi_outs(inputs), .n_feeds = ninputs, .fetches = mr_capi_outs(outputs), .n_fetches = noutputs,
                      .targets = (mr_node *const *)(uintptr_t)targets, .n_targets = ntargets};
-    mr_capi_set_status(status, run(s, a, input_values, output_values, NULL));
+    mr_capi_set_status(status, run_step(s, a, input_values, output_values, NULL));
 }

@@ -11,7 +11,7 @@ typedef struct choice {
     mr_nn_init init;
 } choice;
 
-static bool choose(mr_model *m, const mr_table_options *options, const char *name, choice *out)
+static bool choose_layout(mr_model *m, const mr_table_options *options, const char *name, choice *out)
 {
     mr_table_options o = {0};
     mr_status *st = options ? mr_capi_take_options(options, &o, sizeof o) : NULL;
@@ -28,13 +28,14 @@ static bool choose(mr_model *m, const mr_table_options *options, const char *nam
     return mr_scope_ok(&m->net->s);
 }
 
-static mr_out embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns,
-                        const mr_table_options *options)
+static mr_out add_embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns,
+                            const mr_table_options *options)
 {
     choice c;
     mr_nn_table t;
     mr_out at = mr_model_arg(m, ids);
-    if (!choose(m, options, name, &c) || !mr_nn_table_init(m->net, &t, name, rows, columns, c.shards, c.split, c.init))
+    if (!choose_layout(m, options, name, &c) ||
+        !mr_nn_table_init(m->net, &t, name, rows, columns, c.shards, c.split, c.init))
         return MR_NO_OUT;
     return mr_nn_table_rows(m->net, &t, at);
 }
@@ -49,7 +50,7 @@ static bool find_layer(mr_model *m, const char *name, mr_out x, int64_t classes,
     choice c;
     const char *saved;
     mr_nn *n = m->net;
-    if (!choose(m, options, name, &c))
+    if (!choose_layout(m, options, name, &c))
         return false;
     const mr_pshape *s = mr_out_shape(x);
     if (s->rank != 2 || s->dims[1] < 1) {
@@ -77,7 +78,7 @@ static mr_out sampled_loss(mr_model *m, const char *name, TF_Output x, TF_Output
 }
 
 /* A bias is a row of one column: times 1 it is itself. */
-static mr_out logits(mr_model *m, const char *name, TF_Output x, int64_t classes, const mr_table_options *options)
+static mr_out add_logits(mr_model *m, const char *name, TF_Output x, int64_t classes, const mr_table_options *options)
 {
     layer l;
     mr_scope *s = &m->net->s;
@@ -103,7 +104,7 @@ static mr_out logits(mr_model *m, const char *name, TF_Output x, int64_t classes
 TF_Output mr_embedding_sharded(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns,
                                const mr_table_options *options)
 {
-    BUILD(embedding(m, name, ids, rows, columns, options));
+    BUILD(add_embedding(m, name, ids, rows, columns, options));
 }
 
 TF_Output mr_sampled_softmax_loss(mr_model *m, const char *name, TF_Output x, TF_Output labels, int64_t num_classes,
@@ -114,5 +115,5 @@ TF_Output mr_sampled_softmax_loss(mr_model *m, const char *name, TF_Output x, TF
 
 TF_Output mr_sharded_logits(mr_model *m, const char *name, TF_Output x, int64_t num_classes, const mr_table_options *options)
 {
-    BUILD(logits(m, name, x, num_classes, options));
+    BUILD(add_logits(m, name, x, num_classes, options));
 }

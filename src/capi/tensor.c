@@ -192,20 +192,20 @@ int64_t TF_Dim(const TF_Tensor *tensor, int dim_index)
 }
 
 /* The tensor whose memory a client reads and writes. */
-static const mr_tensor *visible(const TF_Tensor *tensor) { return tensor->bytes ? tensor->bytes : tensor->t; }
+static const mr_tensor *client_view(const TF_Tensor *tensor) { return tensor->bytes ? tensor->bytes : tensor->t; }
 
 size_t TF_TensorByteSize(const TF_Tensor *tensor)
 {
-    return tensor ? mr_tensor_buffer_bytes(visible(tensor)) : 0;
+    return tensor ? mr_tensor_buffer_bytes(client_view(tensor)) : 0;
 }
 
-void *TF_TensorData(const TF_Tensor *tensor) { return tensor ? visible(tensor)->data : NULL; }
+void *TF_TensorData(const TF_Tensor *tensor) { return tensor ? client_view(tensor)->data : NULL; }
 int64_t TF_TensorElementCount(const TF_Tensor *tensor) { return tensor ? tensor->t->n : 0; }
-bool TF_TensorIsAligned(const TF_Tensor *tensor) { return tensor && is_aligned(visible(tensor)->data); }
+bool TF_TensorIsAligned(const TF_Tensor *tensor) { return tensor && is_aligned(client_view(tensor)->data); }
 size_t TF_TensorDefaultAlignment(void) { return ALIGNMENT; }
 
 /* The handle now stands for t. */
-static void become(TF_Tensor *to, mr_tensor *t)
+static void set_value(TF_Tensor *to, mr_tensor *t)
 {
     mr_tensor_unref(to->t);
     mr_tensor_unref(to->bytes);
@@ -220,7 +220,7 @@ static mr_status *become_view(const TF_Tensor *from, mr_dtype type, const int64_
     mr_status *st = mr_tensor_view(value, type, rank, dims, &t);
     mr_tensor_unref(value);
     MR_TRY(st);
-    become(to, t);
+    set_value(to, t);
     return NULL;
 }
 
@@ -244,7 +244,7 @@ void TF_TensorFromProto(const TF_Buffer *from, TF_Tensor *to, TF_Status *status)
     mr_status *st = from && to ? mr_tensor_decode(NULL, mr_capi_buffer_view(from), &t)
                                : mr_invalid("from or to is NULL");
     if (!st)
-        become(to, t);
+        set_value(to, t);
     mr_capi_set_status(status, st);
 }
 

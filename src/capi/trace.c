@@ -34,7 +34,7 @@ void mr_trace_to_chrome(const TF_Buffer *const *metadata, int n, const char *pat
 }
 
 /* A text made of the timeline. */
-static TF_Buffer *told(const TF_Buffer *const *metadata, int n, int width, bool drawn, TF_Status *status)
+static TF_Buffer *make_text(const TF_Buffer *const *metadata, int n, int width, bool drawn, TF_Status *status)
 {
     mr_timeline t;
     mr_str text = {0};
@@ -55,10 +55,10 @@ static TF_Buffer *told(const TF_Buffer *const *metadata, int n, int width, bool 
 
 TF_Buffer *mr_trace_blame(const TF_Buffer *const *metadata, int n, TF_Status *status)
 {
-    return told(metadata, n, 0, false, status);
+    return make_text(metadata, n, 0, false, status);
 }
 
 TF_Buffer *mr_trace_text(const TF_Buffer *const *metadata, int n, int width, TF_Status *status)
 {
-    return told(metadata, n, width, true, status);
+    return make_text(metadata, n, width, true, status);
 }

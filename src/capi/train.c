@@ -53,16 +53,16 @@ int64_t mr_parameter_count(const mr_model *m)
 
 /* ---- arguments: what is wrong with one is kept as the model's error ---- */
 
-static mr_out arg(mr_model *m, TF_Output o) { return mr_model_arg(m, o); }
+static mr_out check_output(mr_model *m, TF_Output o) { return mr_model_arg(m, o); }
 
-static const char *text(mr_model *m, const char *s)
+static const char *check_name(mr_model *m, const char *s)
 {
     if (!s)
         mr_scope_fail(&m->net->s, mr_invalid("A name is NULL"));
     return s ? s : "";
 }
 
-static const int64_t *shape(mr_model *m, int n, const int64_t *dims)
+static const int64_t *check_shape(mr_model *m, int n, const int64_t *dims)
 {
     if (n < 0 || n > MR_MAX_RANK || (n && !dims))
         mr_scope_fail(&m->net->s, mr_invalid("dims is NULL, or the rank %d of a shape is invalid", n));
@@ -95,13 +95,13 @@ TF_Operation *mr_initializer(mr_model *m)
 TF_Output mr_input(mr_model *m, const char *name, TF_DataType type, int num_dims,
                    const int64_t *dims)
 {
-    BUILD_OUT((text(m, name), shape(m, num_dims, dims)),
+    BUILD_OUT((check_name(m, name), check_shape(m, num_dims, dims)),
               mr_nn_input(m->net, name, (mr_dtype)type, num_dims, dims));
 }
 
 TF_Output mr_setting(mr_model *m, const char *name, float value)
 {
-    BUILD_OUT(text(m, name), mr_nn_setting(m->net, name, value));
+    BUILD_OUT(check_name(m, name), mr_nn_setting(m->net, name, value));
 }
 
 /* ---- variables ---- */
@@ -111,14 +111,14 @@ static mr_nn_init init_of(mr_init i) { return (mr_nn_init){(mr_nn_init_kind)i.ki
 TF_Output mr_parameter(mr_model *m, const char *name, TF_DataType type, int num_dims,
                        const int64_t *dims, mr_init init)
 {
-    BUILD_OUT((text(m, name), shape(m, num_dims, dims)),
+    BUILD_OUT((check_name(m, name), check_shape(m, num_dims, dims)),
               mr_nn_variable(m->net, name, (mr_dtype)type, num_dims, dims, init_of(init), true));
 }
 
 TF_Output mr_state(mr_model *m, const char *name, TF_DataType type, int num_dims,
                    const int64_t *dims, mr_init init)
 {
-    BUILD_OUT((text(m, name), shape(m, num_dims, dims)),
+    BUILD_OUT((check_name(m, name), check_shape(m, num_dims, dims)),
               mr_nn_variable(m->net, name, (mr_dtype)type, num_dims, dims, init_of(init), false));
 }
 
@@ -129,18 +129,19 @@ TF_Output mr_parameter_handle(mr_model *m, TF_Output value)
 }
 
 /* An output that may be missing. */
-static mr_out maybe(mr_model *m, TF_Output o) { return o.oper ? arg(m, o) : MR_NO_OUT; }
+static mr_out check_optional_output(mr_model *m, TF_Output o) { return o.oper ? check_output(m, o) : MR_NO_OUT; }
 
 static void take_gradient(mr_model *m, const mr_adopt_options *o, mr_nn_var *v)
 {
-    mr_out g = maybe(m, o->gradient), indices = maybe(m, o->indices), shape = maybe(m, o->dense_shape);
+    mr_out g = check_optional_output(m, o->gradient), indices = check_optional_output(m, o->indices),
+           shape = check_optional_output(m, o->dense_shape);
     v->differentiated = o->differentiated;
     if (indices.node && (!g.node || !shape.node))
         mr_scope_fail(&m->net->s, mr_invalid("A sparse gradient needs values, indices and a shape"));
     v->gradient = indices.node ? (mr_gradient){MR_NO_OUT, g, indices, shape} : (mr_gradient){g, MR_NO_OUT, MR_NO_OUT, MR_NO_OUT};
 }
 
-static mr_nn_var adopted(mr_model *m, const mr_adopt_options *options)
+static mr_nn_var adopt_variable(mr_model *m, const mr_adopt_options *options)
 {
     mr_adopt_options o;
     mr_nn_var v = {.gradient = MR_NO_GRAD};
@@ -160,12 +161,13 @@ static mr_nn_var adopted(mr_model *m, const mr_adopt_options *options)
 TF_Output mr_model_adopt(mr_model *m, TF_Output variable, const mr_adopt_options *options)
 {
     mr_nn_var v = {.n = 0};
-    BUILD_OUT((arg(m, variable), v = adopted(m, options)), mr_nn_adopt(m->net, mr_capi_out(variable), v));
+    BUILD_OUT((check_output(m, variable), v = adopt_variable(m, options)),
+              mr_nn_adopt(m->net, mr_capi_out(variable), v));
 }
 
 TF_Output mr_embedding(mr_model *m, const char *name, TF_Output ids, int64_t rows, int64_t columns)
 {
-    BUILD_OUT((text(m, name), arg(m, ids)),
+    BUILD_OUT((check_name(m, name), check_output(m, ids)),
               mr_nn_embedding(m->net, name, mr_capi_out(ids), rows, columns));
 }
 
@@ -176,64 +178,64 @@ TF_Output mr_global_step(mr_model *m) { BUILD_OUT(NOTHING_TO_CHECK, mr_nn_global
 TF_Output mr_dense(mr_model *m, const char *name, TF_Output x, int64_t units,
                    mr_activation activation)
 {
-    BUILD_OUT((text(m, name), arg(m, x)),
+    BUILD_OUT((check_name(m, name), check_output(m, x)),
               mr_nn_dense(m->net, name, mr_capi_out(x), units, (mr_nn_activation)activation));
 }
 
 TF_Output mr_conv2d(mr_model *m, const char *name, TF_Output x, int64_t filters, int64_t kernel,
                     int64_t stride, const char *padding, mr_activation activation)
 {
-    BUILD_OUT((text(m, name), text(m, padding), arg(m, x)),
+    BUILD_OUT((check_name(m, name), check_name(m, padding), check_output(m, x)),
               mr_nn_conv2d(m->net, name, mr_capi_out(x), filters, kernel, stride, padding,
                             (mr_nn_activation)activation));
 }
 
 TF_Output mr_max_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding)
 {
-    BUILD_OUT((text(m, padding), arg(m, x)),
+    BUILD_OUT((check_name(m, padding), check_output(m, x)),
               mr_nn_pool(m->net, "MaxPool", mr_capi_out(x), size, stride, padding));
 }
 
 TF_Output mr_avg_pool(mr_model *m, TF_Output x, int64_t size, int64_t stride, const char *padding)
 {
-    BUILD_OUT((text(m, padding), arg(m, x)),
+    BUILD_OUT((check_name(m, padding), check_output(m, x)),
               mr_nn_pool(m->net, "AvgPool", mr_capi_out(x), size, stride, padding));
 }
 
 TF_Output mr_dropout(mr_model *m, TF_Output x, TF_Output rate)
 {
-    BUILD_OUT((arg(m, x), arg(m, rate)), mr_nn_dropout(m->net, mr_capi_out(x), mr_capi_out(rate)));
+    BUILD_OUT((check_output(m, x), check_output(m, rate)), mr_nn_dropout(m->net, mr_capi_out(x), mr_capi_out(rate)));
 }
 
 TF_Output mr_lstm(mr_model *m, const char *name, TF_Output x, int64_t units,
                   unsigned char all_steps)
 {
-    BUILD_OUT((text(m, name), arg(m, x)),
+    BUILD_OUT((check_name(m, name), check_output(m, x)),
               mr_nn_lstm(m->net, name, mr_capi_out(x), units, all_steps != 0));
 }
 
 TF_Output mr_flatten(mr_model *m, TF_Output x)
 {
-    BUILD_OUT(arg(m, x), mr_nn_flatten(m->net, mr_capi_out(x)));
+    BUILD_OUT(check_output(m, x), mr_nn_flatten(m->net, mr_capi_out(x)));
 }
 
 /* ---- losses and figures ---- */
 
 TF_Output mr_softmax_loss(mr_model *m, TF_Output logits, TF_Output labels)
 {
-    BUILD_OUT((arg(m, logits), arg(m, labels)),
+    BUILD_OUT((check_output(m, logits), check_output(m, labels)),
               mr_nn_softmax_loss(m->net, mr_capi_out(logits), mr_capi_out(labels)));
 }
 
 TF_Output mr_sigmoid_loss(mr_model *m, TF_Output logits, TF_Output targets)
 {
-    BUILD_OUT((arg(m, logits), arg(m, targets)),
+    BUILD_OUT((check_output(m, logits), check_output(m, targets)),
               mr_nn_sigmoid_loss(m->net, mr_capi_out(logits), mr_capi_out(targets)));
 }
 
 TF_Output mr_squared_loss(mr_model *m, TF_Output values, TF_Output targets)
 {
-    BUILD_OUT((arg(m, values), arg(m, targets)),
+    BUILD_OUT((check_output(m, values), check_output(m, targets)),
               mr_nn_squared_loss(m->net, mr_capi_out(values), mr_capi_out(targets)));
 }
 
@@ -244,7 +246,7 @@ TF_Output mr_l2_penalty(mr_model *m, float weight)
 
 TF_Output mr_accuracy(mr_model *m, TF_Output logits, TF_Output labels)
 {
-    BUILD_OUT((arg(m, logits), arg(m, labels)),
+    BUILD_OUT((check_output(m, logits), check_output(m, labels)),
               mr_nn_accuracy(m->net, mr_capi_out(logits), mr_capi_out(labels)));
 }
 
@@ -280,7 +282,7 @@ mr_optimizer mr_adam(float rate)
 mr_nn_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o)
 {
     if (o.schedule.oper)
-        arg(m, o.schedule);
+        check_output(m, o.schedule);
     return (mr_nn_optimizer){(mr_nn_optimizer_kind)o.kind,
                               o.rate,
                               mr_capi_out(o.schedule),
@@ -293,7 +295,7 @@ mr_nn_optimizer mr_model_optimizer(mr_model *m, mr_optimizer o)
 TF_Operation *mr_minimize(mr_model *m, TF_Output loss, mr_optimizer o)
 {
     mr_nn_optimizer with;
-    BUILD_OP((arg(m, loss), with = mr_model_optimizer(m, o)),
+    BUILD_OP((check_output(m, loss), with = mr_model_optimizer(m, o)),
              mr_nn_minimize(m->net, mr_capi_out(loss), &with));
 }
 

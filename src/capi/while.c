@@ -276,7 +276,7 @@ static mr_status *add_body(loop *l)
     return mr_scope_status(&l->s);
 }
 
-static mr_status *build(loop *l)
+static mr_status *build_loop(loop *l)
 {
     MR_TRY(add_entries(l));
     MR_TRY(add_cond(l));
@@ -309,7 +309,7 @@ static mr_status *check_params(const TF_WhileParams *p)
     return NULL;
 }
 
-static mr_status *finish(const TF_WhileParams *p, TF_Output *outputs)
+static mr_status *finish_loop(const TF_WhileParams *p, TF_Output *outputs)
 {
     TF_Graph *g = p->cond_graph->parent;
     mr_out *room = mr_new_array(mr_out, 4 * (size_t)p->ninputs);
@@ -322,7 +322,7 @@ static mr_status *finish(const TF_WhileParams *p, TF_Output *outputs)
     mr_lock(&g->mu);
     int n_nodes = g->graph->nodes.n, n_held = g->graph->held.n;
     mr_scope_init(&l.s, g->graph, p->name[0] ? p->name : "while");
-    mr_status *st = build(&l);
+    mr_status *st = build_loop(&l);
     if (st)
         mr_graph_truncate(g->graph, n_nodes, n_held);
     for (int i = 0; !st && i < p->ninputs; i++)
@@ -344,7 +344,7 @@ void TF_FinishWhile(const TF_WhileParams *params, TF_Status *status, TF_Output *
     if (!st && !outputs)
         st = mr_invalid("TF_FinishWhile() must be passed room for the outputs");
     if (!st)
-        st = finish(params, outputs);
+        st = finish_loop(params, outputs);
     mr_capi_set_status(status, st);
     free_params(params);
 }
