@@ -29,7 +29,7 @@ enum { REPORT_BYTES = 64 << 10 };
 /* What threads have reported; each holds back less than REPORT_BYTES in its cache. */
 static _Atomic int64_t reported_in_use, reported_allocs, peak_in_use;
 
-/* The most that was ever in use at once, as far as reports tell. */
+/* The highest number of bytes in use, as far as threads have reported. */
 static void raise_peak(int64_t in_use)
 {
     int64_t peak = atomic_load_explicit(&peak_in_use, memory_order_relaxed);
@@ -81,15 +81,15 @@ static struct {
     cache *caches MR_GUARDED_BY(mu);
 } all = {.mu = {PTHREAD_MUTEX_INITIALIZER}};
 
-/* Raised by each trim.  A cache belongs to its thread, so nobody else may empty it: its owner does
- * when it next leaves the fast path and sees a new number. */
+/* Raised by each trim. A cache belongs to its thread, so no other thread may empty it. The owner
+ * does so when it next leaves the fast path and sees a new number. */
 static _Atomic uint32_t trim_epoch;
 
 /* A pointer of static TLS: reaching it costs one instruction, and 8 bytes fit also when the library
  * is loaded late. */
 #define FAST_TLS __attribute__((tls_model("initial-exec")))
 static _Thread_local cache *my_cache FAST_TLS;
-static _Thread_local bool thread_is_ending FAST_TLS; /* its cache is gone: work without one */
+static _Thread_local bool thread_is_ending FAST_TLS; /* its cache was freed: work without one */
 
 /* Its destructor is how we hear that a thread ends. */
 static pthread_key_t exit_key;
@@ -123,9 +123,10 @@ static void flush_cache(cache *c)
     }
 }
 
-/* The thread ends: what it cached becomes everybody's.  Destructors of other keys may still come
- * after this one and allocate or free; they work without a cache, or a new one would be left over.
- */
+/* Called when a thread ends: gives its cached blocks to the central lists. Destructors of other
+ * keys may run after this one and allocate or free; they work without a cache, because a new cache
+ * would never be freed.
+ *  */
 static void cache_exit(void *p)
 {
     cache *c = p;
@@ -145,7 +146,7 @@ static void cache_exit(void *p)
 
 static void make_exit_key(void) { have_exit_key = pthread_key_create(&exit_key, cache_exit) == 0; }
 
-/* NULL when this thread is to work without one: it ends, or nobody would tell us when it does. */
+/* NULL if this thread must work without one: it is ending, or we would not learn of its end. */
 static cache *cache_new(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -256,8 +257,9 @@ static inline void small_free(int class, void *p)
 /* ---- large blocks ---------------------------------------------------------------------------- */
 
 /* Sixteen sizes a doubling, so at most a sixteenth is wasted and a freed block is more often just
- * right for the next request.  The same for alloc and free, as nothing else tells a block's size.
- */
+ * right for the next request. Used by alloc and free alike, because the size of a block is not
+ * stored anywhere.
+ *  */
 static size_t large_pages(size_t bytes)
 {
     MR_ASSERT(bytes > MR_MAX_SMALL && bytes <= PTRDIFF_MAX);
@@ -271,7 +273,7 @@ static void *large_alloc(size_t bytes)
     return bytes <= PTRDIFF_MAX ? mr_pages_alloc(large_pages(bytes)) : NULL;
 }
 
-/* From the top down: what the caches give fills spans, free spans fill regions. */
+/* Goes from the top down: blocks from caches complete spans, and free spans complete regions. */
 static void pool_trim(void)
 {
     atomic_fetch_add_explicit(&trim_epoch, 1, memory_order_relaxed);
@@ -333,8 +335,8 @@ void mr_small_free(void *p, size_t bytes)
         mr_pages_free(p, large_pages(bytes));
 }
 
-/* What was reported and what the caches still hold back, under one lock: a thread that ends
- * meanwhile is counted once. */
+/* Adds up what was reported and what the caches have not reported yet, under one lock, so that a
+ * thread that is ending is counted once. */
 static void pool_stats(mr_allocator_stats *out)
 {
     mr_lock(&all.mu);
@@ -390,7 +392,7 @@ static void pool_stats(mr_allocator_stats *out) { add_reported(out); }
 
 #endif
 
-/* ---- what the world sees --------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 /* Tests refuse memory by number; this counts as one of the mr_try_ family. */
 static void *cpu_alloc(mr_allocator *a, size_t bytes)

@@ -23,7 +23,7 @@ typedef struct mr_allocator mr_allocator;
 struct mr_allocator {
     const char *name;
     void *(*alloc)(mr_allocator *a, size_t bytes); /* NULL: out of memory or over the budget */
-    void (*free)(mr_allocator *a, void *p, size_t bytes); /* with the size it was asked with */
+    void (*free)(mr_allocator *a, void *p, size_t bytes); /* bytes: the size it was allocated with */
     void (*stats)(mr_allocator *a, mr_allocator_stats *out); /* NULL: nothing is counted */
     void (*trim)(mr_allocator *a);                           /* NULL: nothing is retained */
     /* Memory of this process like any other: a small tensor's header may share a block with its
@@ -37,13 +37,13 @@ struct mr_allocator {
 
 /* The process-wide one; always there, never freed. */
 mr_allocator *mr_cpu_allocator(void);
-/* An allocator that hands out at most `limit` bytes at a time (0: no limit), on top of another
- * (NULL: the CPU's).  After mr_budget_free it lives on until the last of its blocks is freed, so a
+/* An allocator with at most `limit` bytes in use at a time (0: no limit), on top of another one
+ * (NULL: the CPU's). After mr_budget_free it exists until the last of its blocks is freed, so a
  * fetched tensor may outlive the session whose budget it came from. */
 mr_allocator *mr_budget_new(mr_allocator *base, const char *name, int64_t limit);
 void mr_budget_free(mr_allocator *a); /* NULL is fine */
 
-/* Exact when no thread allocates meanwhile, but for the CPU's peak: threads report to it every 64
+/* Exact if no other thread is allocating, except for the peak of the CPU: threads report every 64
  * KiB. */
 void mr_allocator_get_stats(mr_allocator *a, mr_allocator_stats *out);
 /* Gives retained memory back to the system. */

@@ -1,7 +1,7 @@
 /* tensor/budget.c -- an allocator with a limit, and what all allocators have in common.
  *
- * The bytes are reserved before the allocator below is asked, so that two threads together cannot
- * pass the limit.  A budget is owned by its maker and by each of its blocks; whoever goes last
+ * The bytes are reserved before the allocator below is called, so that two threads together cannot
+ * exceed the limit. A budget is owned by its creator and by each of its blocks; the last owner
  * frees it. */
 #include "tensor/allocator.h"
 
@@ -18,7 +18,7 @@ typedef struct budget {
     _Atomic int64_t owners; /* the maker and the blocks */
 } budget;
 
-/* The loop ends when the peak is ours or somebody else's is higher. */
+/* The loop ends when we have set the peak, or another thread has set a higher one. */
 static void raise_peak(budget *b, int64_t in_use)
 {
     int64_t peak = atomic_load_explicit(&b->peak, memory_order_relaxed);
@@ -28,7 +28,7 @@ static void raise_peak(budget *b, int64_t in_use)
         ;
 }
 
-/* One owner less; the order makes sure that whoever frees b sees all that others did to it. */
+/* Drops one owner. The memory order ensures that the thread that frees b sees all changes by others. */
 static void leave_budget(budget *b)
 {
     int64_t before = atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel);
@@ -40,7 +40,7 @@ static void leave_budget(budget *b)
     mr_free(b);
 }
 
-/* True when that much was left, which it then no longer is. */
+/* Reserves the bytes; false if fewer are left. */
 static bool reserve_bytes(budget *b, int64_t bytes)
 {
     int64_t in_use = atomic_load_explicit(&b->in_use, memory_order_relaxed), after;
@@ -75,7 +75,7 @@ static void budget_free(mr_allocator *a, void *p, size_t bytes)
         return;
     b->base->free(b->base, p, bytes);
     atomic_fetch_sub_explicit(&b->in_use, (int64_t)bytes, memory_order_relaxed);
-    leave_budget(b); /* last: b may be gone now */
+    leave_budget(b); /* last: b may be freed now */
 }
 
 static void budget_stats(mr_allocator *a, mr_allocator_stats *out)

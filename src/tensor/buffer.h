@@ -4,18 +4,18 @@
 
 #include "tensor/tensor.h"
 
-/* Stands right behind the header it was made with, in one block.  That header may be gone while
- * views keep the buffer; its memory goes with the buffer. */
+/* Follows the header it was created with, in one block. The header may be dead while views keep the
+ * buffer alive; its memory is freed with the buffer. */
 struct mr_buffer {
     mr_refs refs;    /* one for each header */
     uint8_t dtype;   /* of the elements, which the buffer owns */
     uint8_t rank;    /* of the first header */
     bool embedded;   /* the data is in the block too, which is then the allocator's */
-    mr_allocator *a; /* of the data; NULL: somebody else's memory, and elements */
+    mr_allocator *a; /* of the data; NULL: the memory and its elements belong to someone else */
     char *data;
     size_t bytes; /* as given at creation */
     size_t used;  /* by the first header's elements */
-    void (*free)(void *data, size_t bytes, void *arg); /* of somebody else's memory */
+    void (*free)(void *data, size_t bytes, void *arg); /* for memory that belongs to someone else */
     void *arg;
 };
 
@@ -26,8 +26,8 @@ mr_status *mr_tensor_measure(mr_dtype dtype, int rank, const int64_t *dims, int6
 
 /* ---- elements.c: arrays of elements, of any type ---- */
 
-/* Copies n elements, which may stand at any address; dst holds valid ones.  An OFFSET string must
- * lie in [lo, hi), the memory src is part of, else it is read as "". */
+/* Copies n elements from any address; dst must contain valid elements. An OFFSET string must be in
+ * [lo, hi), the memory that src is part of; otherwise it is read as "". */
 mr_status *mr_elements_copy(mr_dtype dtype, void *dst, const void *src, int64_t n, const char *lo,
                             const char *hi);
 /* Makes them 0, "" or NULL and frees what they own. */

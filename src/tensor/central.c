@@ -22,20 +22,20 @@ enum {
     SPAN_BYTES = 64 << 10, /* at least; and at least eight blocks */
 };
 
-/* Long enough that the pages' lock is rarely asked for, short enough that a class hardly used does
- * not hold much. */
+/* Long enough that the lock of the pages is rarely taken, short enough that a class that is rarely
+ * used holds little memory. */
 static size_t span_bytes(int c)
 {
     size_t bytes = MR_MAX(8 * mr_class_bytes(c), (size_t)SPAN_BYTES);
     return (bytes + MR_PAGE_BYTES - 1) & ~(MR_PAGE_BYTES - 1);
 }
 
-/* A cache line and more of its own, so that threads busy with different classes do not meet. */
+/* On separate cache lines, so that threads that use different classes do not contend. */
 typedef struct central {
     mr_mutex mu;
     mr_block *batches MR_GUARDED_BY(mu); /* whole ones */
     mr_block *loose MR_GUARDED_BY(mu);   /* a chain of any length */
-    char *fresh, *fresh_end MR_GUARDED_BY(mu); /* what is left of the newest span */
+    char *fresh, *fresh_end MR_GUARDED_BY(mu); /* the rest of the newest span */
     MR_VEC(char *) spans MR_GUARDED_BY(mu);    /* all of them, for trimming */
 } __attribute__((aligned(MR_CACHE_LINE))) central;
 

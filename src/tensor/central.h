@@ -44,11 +44,11 @@ static inline uint32_t mr_batch_of(int c)
     return (uint32_t)MR_MIN(MR_MAX(n, 1), 64);
 }
 
-/* A chain of up to `want` blocks, at most a batch; how many in *got.  NULL: no memory. */
+/* A chain of up to `want` blocks, at most a batch; *got is their number. NULL: no memory. */
 mr_block *mr_central_take(int class, uint32_t want, uint32_t *got);
 /* Takes back a chain: a batch when `whole`. */
 void mr_central_give(int class, mr_block *chain, bool whole);
-/* Gives the pages of spans without a used block back. */
+/* Returns the pages of spans without a used block. */
 void mr_central_trim(void);
 
 #endif

@@ -1,8 +1,8 @@
-/* tensor/convert.c -- element types into one another, by the rules of the Cast op.
+/* tensor/convert.c -- converts element types into each other, by the rules of the Cast op.
  *
- * Any pair of stored types is one loop, made by the lists at the end and found in a table.  half
- * and bfloat16 have no loops of their own for every partner: they pass through a short run of
- * floats on the stack, which is also what TensorFlow computes (double to half rounds twice).
+ * Any pair of stored types is one loop, made by the lists at the end and found in a table. half and
+ * bfloat16 do not have a loop for each other type: they are converted through a short run of floats
+ * on the stack, which is also what TensorFlow computes (double to half rounds twice).
  *
  * Float to integer out of range is undefined in C.  Here it gives what x86 gives, on every machine:
  * int32 and int64 their minimum, smaller types the low bits of that int32, unsigned 32 bits the low
@@ -105,7 +105,7 @@ enum kind {
 
 typedef void loop_fn(const void *src, void *dst, int64_t n);
 
-/* One loop a pair.  A bool as source is told apart, as its byte counts as 0 or 1. */
+/* One loop per pair of types. A bool as source is a separate case, because any non-zero byte counts as 1. */
 #define LOOP(to, To, from, From)                                     \
     static void loop_##from##_##to(const void *src, void *dst, int64_t n) \
     {                                                                \
@@ -258,7 +258,7 @@ typedef union run_buffer {
     double d[RUN];
 } run_buffer;
 
-/* What a run of this kind is called once its elements are plain real numbers. */
+/* The kind of a run once its elements are plain real numbers. */
 static enum kind real_of(enum kind k)
 {
     switch (k) {
@@ -299,7 +299,7 @@ static int mantissa_bits(enum kind k)
     case KIND_bf16: return 7;
     case KIND_f32: case KIND_c64: return 23;
     case KIND_f64: case KIND_c128: return 52;
-    default: return 0; /* not a float: nothing to cut, neither from nor for it */
+    default: return 0; /* not a float: there is no mantissa to cut */
     }
 }
 

@@ -1,8 +1,8 @@
-/* tensor/dtype.c -- what is known about each element type, as one table.
+/* tensor/dtype.c -- one table of the properties of each element type.
  *
  * The table is indexed by the number in types.proto and made from the rows of dtype.h; the types
- * that have no arithmetic (strings, handles, 8-bit floats, 4-bit integers) are added by hand.  An
- * entry without a name is a number nobody uses. */
+ * that have no arithmetic (strings, handles, 8-bit floats, 4-bit integers) are added by hand. An
+ * entry without a name is an unused number. */
 #include "tensor/dtype.h"
 
 #include "base/memory.h"

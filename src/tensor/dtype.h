@@ -1,8 +1,8 @@
-/* tensor/dtype.h -- the element types, told once.
+/* tensor/dtype.h -- the element types, defined in one place.
  *
- * A type is one row M(ENUM, name, number, S, C, ...): its number in types.proto, the C type it is
- * stored as (S) and the type its arithmetic is done in (C).  Lists of rows below are what kernels are
- * made over; sizes, names and conversions come from the same rows. */
+ * A type is one row M(ENUM, name, number, S, C, ...): its number in types.proto, the C type it is stored as (S) and the
+ * type its arithmetic is done in (C). Kernels are generated from the lists of rows below; sizes, names and conversions
+ * come from the same rows. */
 #ifndef MR_TENSOR_DTYPE_H
 #define MR_TENSOR_DTYPE_H
 

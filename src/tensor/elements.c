@@ -1,8 +1,8 @@
-/* tensor/elements.c -- arrays of elements: copied, compared and cleared by type.
+/* tensor/elements.c -- copies, compares and clears arrays of elements by their type.
  *
- * Plain types are bytes.  A string that is ours is SMALL or LARGE, as set here; those of others may
- * be anything, at any address: they are copied out before they are looked at, and an OFFSET, which
- * points anywhere within 4 GiB behind itself, is held against the memory it must lie in. */
+ * Plain types are bytes. A string of ours is SMALL or LARGE, as set here. Strings of clients may be
+ * of any kind and at any address: they are copied before they are read, and an OFFSET string, which
+ * points up to 4 GiB after itself, is checked against the memory that it must be in. */
 #include "tensor/buffer.h"
 
 #include "base/memory.h"
@@ -21,12 +21,12 @@ mr_sv mr_element_str(const void *at, const char *lo, const char *hi)
         if (p < (uintptr_t)lo || p > (uintptr_t)hi || n > (uintptr_t)hi - p)
             return MR_SV("");
         return (mr_sv){(const char *)at + s.u.offset.offset, n};
-    default: /* LARGE and VIEW point where they like; nobody can check that */
+    default: /* LARGE and VIEW may point anywhere, which cannot be checked */
         return n ? (mr_sv){TF_TString_GetDataPointer(&s), n} : MR_SV("");
     }
 }
 
-/* v may be part of dst's own text.  Memory comes from mr_try_alloc, which is malloc: clients free
+/* v may be part of the text of dst. Memory comes from mr_try_alloc, which is malloc: clients free
  * LARGE strings themselves. */
 mr_status *mr_element_set_str(TF_TString *dst, mr_sv v)
 {
@@ -47,7 +47,7 @@ mr_status *mr_element_set_str(TF_TString *dst, mr_sv v)
     return NULL;
 }
 
-/* The new reference is taken before the old one is dropped: both may be the same object's. */
+/* The new reference is taken before the old one is dropped, because both may refer to the same object. */
 static void copy_handles(mr_object **dst, const char *src, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
-/* tensor/handle.c -- what resource and variant tensors hold: counted objects, and names of
- * resources.
+/* tensor/handle.c -- the elements of resource and variant tensors: reference-counted objects and
+ * names of resources.
  *
- * A handle's texts and shapes live in its own arena.  ResourceHandleProto:
+ * The strings and shapes of a handle are in its arena. ResourceHandleProto:
  *
  *     1 device   2 container   3 name   4 hash_code: uint64   5 maybe_type_name
  *     6 dtypes_and_shapes: repeated { 1 dtype, 2 shape } */

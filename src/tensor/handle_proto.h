@@ -8,7 +8,7 @@
 /* A resource has one part, or one a component; what claims more is not a handle. */
 #define MR_HANDLE_MAX_PARTS 65536
 
-/* The fields of ResourceHandleProto; memory that is out is the writer's to tell. */
+/* Writes the fields of a ResourceHandleProto; the writer reports if it runs out of memory. */
 void mr_handle_write(const mr_handle *h, mr_pb_writer *w);
 
 #endif

@@ -29,7 +29,7 @@
 
 #define HUGE_BYTES ((size_t)2 << 20)
 #define REGION_MIN ((size_t)64 << 20)
-#define REGION_MAX ((size_t)1 << 30) /* of what is mapped ahead; one run may need more */
+#define REGION_MAX ((size_t)1 << 30) /* of what is mapped in advance; a single run may need more */
 
 typedef struct region region;
 
@@ -84,7 +84,7 @@ static void push_run_locked(region *r, page *first, size_t n) MR_REQUIRES(heap.m
     heap.bin_bits[b / 64] |= (uint64_t)1 << (b % 64);
 }
 
-/* Takes a free run out of its bin; its records still say free until somebody overwrites them. */
+/* Takes a free run out of its bin. Its records still say free; the caller overwrites them. */
 static void pull_run_locked(page *first) MR_REQUIRES(heap.mu)
 {
     int b = bin_of(first->n);
@@ -200,7 +200,7 @@ static char *map_huge(size_t bytes)
     return p + before;
 }
 
-/* Where in the sorted list a region that starts at base stands or would stand. */
+/* The place of a region that starts at base in the sorted list, or where it would be inserted. */
 static int region_position_locked(const char *base) MR_REQUIRES(heap.mu)
 {
     int lo = 0, hi = heap.regions.n;
@@ -233,8 +233,8 @@ static void insert_region_locked(region *r) MR_REQUIRES(heap.mu)
     heap.mapped += r->n_pages * MR_PAGE_BYTES;
 }
 
-/* False when the system or the limit does not allow it.  The records are a mapping of their own:
- * most of them are never touched, and so never become memory. */
+/* False when the system or the limit does not allow it. The records are a separate mapping: most of
+ * them are never touched, so they take no memory. */
 static bool add_region_locked(size_t bytes) MR_REQUIRES(heap.mu)
 {
     MR_ASSERT(bytes > 0 && bytes % HUGE_BYTES == 0);
@@ -261,10 +261,10 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 static void trim_regions_locked(void) MR_REQUIRES(heap.mu);
 
-/* Makes sure that there is a run of n pages.  Regions without a used page were all too short for it
- * and go first: else requests that grow little by little would leave a trail of them.  Then more is
- * mapped than asked for, the more the more there is, so that growing ends soon; when the system
- * does not give that much, just what is needed. */
+/* Makes sure that there is a run of n pages. Regions without a used page are all too short and are
+ * unmapped first; otherwise requests that grow slowly would leave many of them behind. Then more is
+ * mapped than requested, in proportion to what is mapped already, so that growing ends soon. If the
+ * system refuses that much, only what is needed is mapped. */
 static bool grow_locked(size_t n) MR_REQUIRES(heap.mu)
 {
     if (n > SIZE_MAX / 4 / MR_PAGE_BYTES)
@@ -288,7 +288,7 @@ static void *address_of(const page *first)
     return r->base + (size_t)(first - &r->pages[1]) * MR_PAGE_BYTES;
 }
 
-/* The front of the run is taken, so that what is never needed stays untouched at its end. */
+/* Takes the front of the run, so that pages at its end that are never needed stay untouched. */
 static page *take_run_locked(size_t n) MR_REQUIRES(heap.mu)
 {
     page *p = find_run_locked(n);

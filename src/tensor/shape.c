@@ -1,8 +1,8 @@
-/* tensor/shape.c -- shapes: their size, their text, broadcasting, and partial knowledge.
+/* tensor/shape.c -- shapes: their size, their text, broadcasting, and partly known shapes.
  *
- * A partly known shape is compared dimension by dimension; everything about it comes down to two
- * small rules at the top, what_both_say and what_holds_for_both.  Results that add nothing to an
- * argument are that argument, so a graph whose shapes are settled allocates nothing here. */
+ * A partly known shape is compared dimension by dimension; all operations follow from two small
+ * rules at the top, what_both_say and what_holds_for_both. Results that add nothing to an argument
+ * are that argument, so a graph whose shapes are settled allocates nothing here. */
 #include "tensor/shape.h"
 
 #include <inttypes.h>
@@ -94,7 +94,7 @@ mr_status *mr_axis_resolve(int64_t axis, int rank, int *out)
 
 enum { DIM_TEXT = 24 }; /* a separator, a sign, 19 digits and a NUL */
 
-/* One dimension with what stands before it.  Only partly known shapes have a '?'. */
+/* One dimension with the separator before it. Only partly known shapes have a '?'. */
 static int dim_text(char *buf, int i, int64_t dim, bool partial)
 {
     const char *before = i ? "," : "";
@@ -121,7 +121,7 @@ static void print_dims(mr_str *out, int rank, const int64_t *dims, bool partial)
 static const char *text_dims(char *buf, size_t n, int rank, const int64_t *dims, bool partial)
 {
     char one[DIM_TEXT];
-    size_t at = 0, tail = sizeof("..]"); /* always kept free, with its NUL */
+    size_t at = 0, tail = sizeof("..]"); /* always reserved, with its NUL */
     if (rank < 0 || n <= tail) {
         snprintf(buf, n, "%s", rank < 0 ? "<unknown>" : "[");
         return buf;
@@ -180,7 +180,7 @@ const mr_pshape *mr_pshape_of(mr_arena *a, int rank, const int64_t *dims)
         return rank < 0 ? &mr_pshape_unknown : &mr_pshape_scalar;
     mr_pshape *s = mr_pshape_new(a, rank);
     for (int i = 0; i < rank; i++)
-        s->dims[i] = MR_MAX(dims[i], -1); /* one way to say unknown, so that shapes compare */
+        s->dims[i] = MR_MAX(dims[i], -1); /* a single value for unknown, so that shapes can be compared */
     return s;
 }
 
@@ -220,7 +220,7 @@ bool mr_pshape_compatible(const mr_pshape *a, const mr_pshape *b)
 static int64_t what_both_say(int64_t x, int64_t y) { return x >= 0 ? x : y; }
 static int64_t what_holds_for_both(int64_t x, int64_t y) { return x == y ? x : -1; }
 
-/* Combines two shapes of one rank; gives back x or y when that is the result. */
+/* Combines two shapes of the same rank; returns x or y if that is the result. */
 static const mr_pshape *combine_shapes(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
                                        int64_t (*rule)(int64_t, int64_t))
 {
@@ -242,7 +242,7 @@ static const mr_pshape *combine_shapes(mr_arena *a, const mr_pshape *x, const mr
 mr_status *mr_pshape_merge(mr_arena *a, const mr_pshape *x, const mr_pshape *y,
                            const mr_pshape **out)
 {
-    if (x->rank < 0 || y->rank < 0) { /* one says nothing: what the other says stands */
+    if (x->rank < 0 || y->rank < 0) { /* one is unknown: the result is the other one */
         *out = x->rank < 0 ? y : x;
         return NULL;
     }

@@ -23,7 +23,7 @@ static int64_t read_dim(mr_pb_reader *r)
     return size;
 }
 
-/* Fills out; its rank becomes -1 when the proto says that it is unknown. */
+/* Fills in *out; its rank becomes -1 if the proto says that it is unknown. */
 static mr_status *read_shape(mr_sv bytes, mr_shape *out)
 {
     mr_pb_reader r, dim;

@@ -6,7 +6,7 @@
  *
  *     [ mr_tensor, dims ][ mr_buffer ][ to the next 64 bytes ][ data ]
  *
- * A view is one more header in a block of its own.
+ * A view is one more header in a separate block.
  *
  * Lives.  Each header has a count and holds one count of its buffer.  The first header's memory
  * belongs to the buffer, whether that header still lives or not; other headers free themselves. */
@@ -28,8 +28,9 @@ static size_t embedded_offset(int rank)
     return (head_bytes(rank) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* The header the buffer was made with; its memory is there as long as the buffer, itself maybe not.
- */
+/* The header that the buffer was created with. Its memory exists as long as the buffer; the header
+ * itself may be dead.
+ *  */
 static mr_tensor *first_header(const mr_buffer *b)
 {
     return (mr_tensor *)((char *)b - header_bytes(b->rank));
@@ -65,8 +66,8 @@ static void fill_header(mr_tensor *t, mr_dtype dtype, int rank, const int64_t *d
         t->dims[i] = dims[i];
 }
 
-/* Header and buffer at the start of a block of at least head_bytes(rank).  The model says what is
- * known of the buffer's memory. */
+/* Header and buffer at the start of a block of at least head_bytes(rank). The model describes the
+ * memory of the buffer. */
 static mr_tensor *fill_block(void *block, mr_dtype dtype, int rank, const int64_t *dims, int64_t n,
                              const mr_buffer *model)
 {
@@ -83,7 +84,7 @@ static mr_tensor *fill_block(void *block, mr_dtype dtype, int rank, const int64_
     return t;
 }
 
-/* In TensorFlow's words, which tools look for; a budget adds how full it is. */
+/* In the wording of TensorFlow, which tools look for; a budget adds how full it is. */
 static mr_status *oom_status(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims)
 {
     mr_allocator_stats s;
@@ -152,7 +153,7 @@ mr_status *mr_tensor_zeros(mr_allocator *a, mr_dtype dtype, int rank, const int6
     return NULL;
 }
 
-/* What the type needs to be read as C objects at all; vector code asks for nothing more. */
+/* The alignment that the type needs to be read as C objects; vector code needs no more. */
 static bool aligned_for(mr_dtype dtype, const void *p)
 {
     size_t align = mr_dtype_size(dtype);
@@ -163,7 +164,7 @@ static bool aligned_for(mr_dtype dtype, const void *p)
     return (uintptr_t)p % align == 0;
 }
 
-/* Foreign memory as a tensor of our own; the foreign one stays as it is. */
+/* Copies foreign memory into a tensor of ours; the foreign memory is not changed. */
 static mr_status *copy_foreign(mr_dtype dtype, int rank, const int64_t *dims, const char *data,
                                size_t bytes, mr_tensor **out)
 {
@@ -177,7 +178,7 @@ static mr_status *copy_foreign(mr_dtype dtype, int rank, const int64_t *dims, co
     return st;
 }
 
-/* What a caller says about its memory must be enough for the shape. */
+/* Checks that the memory of a caller is large enough for the shape. */
 static mr_status *check_foreign(mr_dtype dtype, int rank, const int64_t *dims, const void *data,
                                 size_t bytes, int64_t *n, size_t *used)
 {
@@ -198,7 +199,7 @@ mr_status *mr_tensor_adopt(mr_dtype dtype, int rank, const int64_t *dims, void *
     mr_buffer b = {.data = data, .bytes = bytes, .free = free, .arg = arg};
     mr_status *st = check_foreign(dtype, rank, dims, data, bytes, &n, &b.used);
     if (st || (n > 0 && !aligned_for(dtype, data))) {
-        /* Either way the memory is not kept, and its owner hears so now. */
+        /* In both cases the memory is not kept, and its free function is called now. */
         if (!st)
             st = copy_foreign(dtype, rank, dims, data, bytes, out);
         if (free)
@@ -221,7 +222,7 @@ mr_tensor *mr_tensor_ref(const mr_tensor *t)
     return mine;
 }
 
-/* b lies in the block that goes last, so what is needed of it then is read first. */
+/* b is in the block that is freed last, so the fields needed for that are read first. */
 static void buffer_free(mr_buffer *b)
 {
     mr_allocator *a = b->a;

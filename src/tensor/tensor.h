@@ -1,9 +1,10 @@
 /* tensor/tensor.h -- a typed, shaped, reference-counted array.
  *
  * A tensor is a header (type, shape, where the data starts) over a buffer; several headers may
- * share one buffer (reshapes, rows of a batch).  After its producer is done a tensor is never
- * written again, except by one who holds the only reference to both (mr_tensor_sole): that is how
- * kernels reuse an input's memory for their output.  TF_Tensor of the C API is this struct.
+ * share one buffer (reshapes, rows of a batch). After its producer is done, a tensor is never
+ * written again, except by the holder of the only reference to both header and buffer
+ * (mr_tensor_sole): that is how kernels reuse the memory of an input for their output. A TF_Tensor
+ * of the C API is a separate handle that holds a reference to one of these (capi/internal.h).
  *
  * Element storage: plain types as in C; strings TF_TString; resources mr_handle *; variants
  * mr_object *.  Elements of the last three are owned by the buffer.  Foreign memory may be less
@@ -23,7 +24,7 @@ typedef struct mr_tensor {
     mr_refs refs;
     uint8_t dtype; /* mr_dtype, never a ref type */
     uint8_t rank;
-    bool readonly;  /* set on what is shared for long (a Const's value): never sole */
+    bool readonly;  /* set on values that are shared for long (of a Const): never sole */
     void *data;     /* first element; valid but unreadable when n == 0 */
     int64_t n;      /* elements */
     mr_buffer *buf; /* owner of data */
@@ -40,10 +41,10 @@ mr_status *mr_tensor_zeros(mr_allocator *a, mr_dtype dtype, int rank, const int6
 /* The same with a buffer of at least `bytes` (TF_AllocateTensor). */
 mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
                                size_t bytes, mr_tensor **out);
-/* Memory of somebody else: free(data, bytes, arg) is called once, when the last user is gone, also
- * when this call fails; it may be NULL.  bytes may exceed what the shape needs.  Strings and
- * handles in it stay the property of whoever gave it.  Data that is not even aligned for its
- * element type is copied at once, and freed. */
+/* Makes a tensor of memory that belongs to the caller. free(data, bytes, arg) is called once, when
+ * the last reference is dropped, or when this call fails; it may be NULL. bytes may exceed what the
+ * shape needs. The caller keeps ownership of strings and handles in it. Data that is not aligned
+ * for its element type is copied and freed at once. */
 mr_status *mr_tensor_adopt(mr_dtype dtype, int rank, const int64_t *dims, void *data, size_t bytes,
                            void (*free)(void *data, size_t bytes, void *arg), void *arg,
                            mr_tensor **out);
@@ -59,14 +60,14 @@ mr_status *mr_tensor_view(const mr_tensor *t, mr_dtype dtype, int rank, const in
 mr_status *mr_tensor_rows(const mr_tensor *t, int64_t start, int64_t n, mr_tensor **out);
 /* A copy that shares nothing. */
 mr_status *mr_tensor_copy(mr_allocator *a, const mr_tensor *t, mr_tensor **out);
-/* Copies n elements (strings and handles properly) into a tensor that nobody else sees.
- * RESOURCE_EXHAUSTED when memory for a string is out; in host memory nothing else can fail. */
+/* Copies n elements, with their strings and handles, into a tensor that no one else uses yet.
+ * RESOURCE_EXHAUSTED if there is no memory for a string; in host memory nothing else can fail. */
 mr_status *mr_tensor_try_copy_elements(mr_tensor *dst, int64_t at, const mr_tensor *src,
                                        int64_t from, int64_t n);
 
-/* Nobody else holds the header or the buffer, and the memory is ours: it may be overwritten. */
+/* Whether this is the only reference to header and buffer, and the memory is ours: then it may be overwritten. */
 bool mr_tensor_sole(const mr_tensor *t);
-/* The data may be read and written by this process; else only the device it belongs to can (allocator.h). */
+/* Whether this process may read and write the data; if not, only its device can (allocator.h). */
 bool mr_tensor_on_host(const mr_tensor *t);
 bool mr_tensor_shares_buffer(const mr_tensor *a, const mr_tensor *b);
 size_t mr_tensor_bytes(const mr_tensor *t); /* n * element size */
@@ -113,8 +114,8 @@ mr_status *mr_tensor_decode_as(mr_allocator *a, mr_dtype dtype, int rank, const 
                                mr_sv bytes, mr_tensor **out);
 /* tensor_content for plain types of more than one element, typed fields otherwise. */
 mr_status *mr_tensor_encode(const mr_tensor *t, mr_str *out);
-/* The same without the bytes of tensor_content, which follow right behind `out` and are a view of
- * the tensor's own memory: for senders that do not copy.  *content is empty when out is all. */
+/* The same without the bytes of tensor_content, which follow `out` directly and are a view of the
+ * tensor's memory: for senders that do not copy. *content is empty if `out` is the whole message. */
 mr_status *mr_tensor_encode_head(const mr_tensor *t, mr_str *out, mr_sv *content);
 
 /* ---- elements of resource and variant tensors ---- */
@@ -122,7 +123,7 @@ typedef struct mr_object mr_object;
 struct mr_variant_data;
 typedef struct mr_object_type {
     const char *name;         /* "tensorflow::Var", a variant's type_name */
-    void (*free)(mr_object *); /* last reference gone */
+    void (*free)(mr_object *); /* called when the last reference is dropped */
     /* What values of variant tensors can do besides (tensor/variant.h calls these); each may be NULL.
      * An object that a tensor holds is shared, so none of them changes one: they make new ones. */
     mr_status *(*zeros_like)(const mr_object *o, mr_allocator *a, mr_object **out);
@@ -132,7 +133,7 @@ typedef struct mr_object_type {
     mr_status *(*encode)(const mr_object *o, struct mr_variant_data *out);
     mr_status *(*decode)(const struct mr_variant_data *d, mr_object **out);
 } mr_object_type;
-struct mr_object { /* first member of whatever is shared by reference count */
+struct mr_object { /* the first member of every object that is shared by reference count */
     mr_refs refs;
     const mr_object_type *type;
 };
@@ -141,7 +142,7 @@ mr_object *mr_object_ref(mr_object *o);
 /* NULL is fine.  Objects that hold objects may be nested to any depth: the stack does not grow with it. */
 void mr_object_unref(mr_object *o);
 
-/* The name of a resource: where it lives and what it is.  Immutable. */
+/* The name of a resource: its device, container, name and type. Immutable. */
 typedef struct mr_handle {
     mr_object base;
     const char *device, *container, *name, *type_name;
@@ -151,7 +152,7 @@ typedef struct mr_handle {
         mr_dtype dtype;
         const mr_pshape *shape;
     } *parts;
-    mr_object *object; /* the resource itself, owned, where it has no name; else NULL */
+    mr_object *object; /* the resource itself, owned, if it has no name; otherwise NULL */
     mr_arena arena;
 } mr_handle;
 mr_handle *mr_handle_new(const char *device, const char *container, const char *name,

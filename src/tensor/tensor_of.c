@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 
-/* The message says which tensor; a bad type or shape here is a mistake of ours. */
+/* The message names the tensor. A bad type or shape here is a bug of ours. */
 static void check_success(mr_status *st)
 {
     if (MR_UNLIKELY(st != NULL))

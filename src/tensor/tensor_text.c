@@ -16,7 +16,7 @@
 
 /* ---- one element ----------------------------------------------------------------------------- */
 
-/* %g in the host's locale, which may have a comma where we want a point. */
+/* %g uses the locale of the host, which may print a comma instead of a point. */
 static void format_g(char *buf, size_t n, int digits, double v)
 {
     snprintf(buf, n, "%.*g", digits, v);
@@ -25,7 +25,7 @@ static void format_g(char *buf, size_t n, int digits, double v)
             *p = '.';
 }
 
-/* Few digits when they say it all, else as many as bring the same number back. */
+/* Few digits if they read back as the same number, otherwise as many as needed. */
 static void print_double(mr_str *out, double v, bool is_float)
 {
     char buf[40], host[40];
@@ -150,7 +150,7 @@ typedef struct printer {
     int64_t at, limit; /* elements printed so far and at most */
 } printer;
 
-/* The innermost dimension.  A tensor of rank 1 is cut without a word here: the end says it. */
+/* The innermost dimension. A tensor of rank 1 is cut silently here; the dots follow at the end. */
 static void print_row(printer *p, int axis)
 {
     for (int64_t i = 0; i < p->t->dims[axis]; i++) {
@@ -165,8 +165,8 @@ static void print_row(printer *p, int axis)
     }
 }
 
-/* As deep as the rank, which is 254 at most.  Ends with the elements, so a tensor of no elements
- * but many rows does not keep us. */
+/* The recursion is as deep as the rank, at most 254. It ends with the elements, so a tensor with
+ * many rows but no elements takes no time. */
 static void print_axis(printer *p, int axis)
 {
     if (axis == p->t->rank - 1) {

@@ -96,7 +96,7 @@ mr_status *mr_variants_add(mr_allocator *a, const mr_tensor *x, const mr_tensor 
 
 enum { F_TYPE_NAME = 1, F_METADATA = 2, F_TENSORS = 3 };
 
-/* Few, and only added at start, so that readers need no lock once there are any. */
+/* There are few, added only at start-up, so readers need no lock. */
 enum { MAX_TYPES = 32 };
 static const mr_object_type *types[MAX_TYPES];
 static int n_types;
