@@ -24,7 +24,7 @@
 #include <sanitizer/asan_interface.h>
 #define POISON(p, n) ASAN_POISON_MEMORY_REGION(p, n)
 #define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
-#define GAP 16 /* poisoned bytes behind every allocation */
+#define GAP 16 /* poisoned bytes after every allocation */
 #else
 #define POISON(p, n) ((void)(p), (void)(n))
 #define UNPOISON(p, n) ((void)(p), (void)(n))
@@ -76,7 +76,7 @@ void mr_arena_reset(mr_arena *a)
     a->at = a->end = NULL;
 }
 
-/* Unlinks the smallest spare block of at least this size; NULL when there is none. */
+/* Unlinks the smallest spare block of at least this size; NULL if there is none. */
 static block *take_spare(mr_arena *a, size_t bytes)
 {
     block **best = NULL;
@@ -156,8 +156,8 @@ void *mr_arena_alloc(mr_arena *a, size_t bytes)
     void *p = mr_arena_try_alloc(a, bytes);
     if (MR_LIKELY(p != NULL))
         return p;
-    /* Either memory is out, and mr_alloc says so and ends the process, or it came back meanwhile
-     * (or was only refused for a test) and a second try succeeds. */
+    /* Tries again with mr_alloc, which ends the process if there is no memory. The second try
+     * succeeds if memory was freed in between, or if the first failure was injected by a test. */
     mr_free(mr_alloc(bytes));
     return mr_arena_alloc(a, bytes);
 }
@@ -189,7 +189,7 @@ char *mr_arena_printf(mr_arena *a, const char *fmt, ...)
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, again);
     va_end(again);
-    size_t bytes = n < 0 ? 1 : (size_t)n + 1; /* a format the locale refuses gives "" */
+    size_t bytes = n < 0 ? 1 : (size_t)n + 1; /* a format that the locale rejects gives "" */
     char *text = mr_arena_alloc(a, bytes);
     text[0] = '\0';
     if (n >= 0)

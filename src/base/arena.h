@@ -1,4 +1,4 @@
-/* base/arena.h -- memory for things that die together.
+/* base/arena.h -- memory for objects that are freed together.
  *
  * Allocation moves a pointer; mr_arena_reset forgets everything at once and keeps the blocks for the
  * next use, so a warm step allocates nothing.  Under AddressSanitizer the gaps and the reset blocks
@@ -25,7 +25,7 @@ void mr_arena_reset(mr_arena *a);
 /* 16-byte aligned, not zeroed; small fixed-size use: ends the process when memory is out. */
 void *mr_arena_alloc(mr_arena *a, size_t bytes);
 void *mr_arena_calloc(mr_arena *a, size_t n, size_t bytes);
-/* For sizes that come from input: NULL when memory is out. */
+/* For sizes that come from input: NULL if there is no memory. */
 void *mr_arena_try_alloc(mr_arena *a, size_t bytes);
 void *mr_arena_try_calloc(mr_arena *a, size_t n, size_t bytes);
 char *mr_arena_strdup(mr_arena *a, const char *s);

@@ -12,7 +12,7 @@
 #define MR_LIB_FROM_BIN "../lib"
 #endif
 
-/* The folder of the library or program that this code is in; empty when nobody knows. */
+/* The folder of the library or program that this code is in; empty if it cannot be found. */
 static void own_folder(mr_str *out)
 {
     static const int here;

@@ -4,8 +4,9 @@
 
 #include "base/str.h"
 
-/* The path of a library of ours: what the variable names, else the file beside this library or program, or in the lib/ beside
- * a program, or in LIBDIR as the build knew it; where it would be when it is nowhere. */
+/* The path of a library of ours: the value of the variable, if it is set. Otherwise the first place where the file
+ * exists: the folder of this library or program, its lib/, ../lib, or LIBDIR as the build knew it. If it exists
+ * nowhere, the path in the first place. */
 void mr_find_beside(const char *file, const char *variable, mr_str *out);
 
 #endif

@@ -22,7 +22,7 @@ static mr_task *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu);
 static mr_blocking_state now MR_GUARDED_BY(mu);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Around fork the lock is held, so that the child finds it in order. */
+/* The lock is held during fork, so that its state is consistent in the child. */
 static void before_fork(void) MR_NO_TSA { mr_lock(&mu); }
 static void after_fork(void) MR_NO_TSA { mr_unlock(&mu); }
 
@@ -40,7 +40,7 @@ static void begin_process(void)
     pthread_atfork(before_fork, after_fork, begin_child);
 }
 
-/* The next task; NULL when there was none for a while, and this thread no longer counts. */
+/* The next task; NULL if none came for a while. Then this thread is no longer counted. */
 static mr_task *next_task(void)
 {
     mr_lock(&mu);
@@ -69,7 +69,7 @@ static void thread_main(void *unused)
         t->fn(t); /* t may be freed or submitted again by its own function */
 }
 
-/* false when the system has no thread to give. */
+/* False if the system cannot start a thread. */
 static bool start_thread_locked(void)
 {
     mr_thread t;
@@ -80,7 +80,7 @@ static bool start_thread_locked(void)
     return true;
 }
 
-/* Appends the task and makes sure that a thread will take it; false when it was withdrawn or there is no thread. */
+/* Appends the task and makes sure that a thread will take it; false if it was withdrawn or no thread can be started. */
 static bool submit_locked(mr_task *t)
 {
     MR_ASSERT(t->fn && t != tail); /* a task is in the queue once at most */

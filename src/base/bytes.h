@@ -1,7 +1,8 @@
-/* base/bytes.h -- a message as a list of pieces that nobody copies.
+/* base/bytes.h -- a message as a list of pieces that are not copied.
  *
- * A piece is memory and whoever keeps it alive; dropping the list drops each piece once.  A message
- * with a large tensor is a few bytes of header, the tensor's own buffer, and a few bytes more. */
+ * A piece is memory and a reference that keeps it alive; dropping the list drops each piece once. A
+ * message with a large tensor is a few bytes of header, the tensor's own buffer, and a few bytes
+ * more. */
 #ifndef MR_BASE_BYTES_H
 #define MR_BASE_BYTES_H
 
@@ -13,7 +14,7 @@ typedef struct mr_piece {
     size_t n;
     void (*drop)(void *owner); /* NULL: static memory.  Called once, from any thread. */
     void *owner;
-    bool shared; /* another process can still write it: copy what is looked at twice */
+    bool shared; /* another process can still write it: copy data before reading it twice */
 } mr_piece;
 
 typedef struct mr_bytes { /* all zero: empty */
@@ -21,7 +22,7 @@ typedef struct mr_bytes { /* all zero: empty */
     size_t n; /* of all pieces */
 } mr_bytes;
 
-/* Takes over the piece; an empty one is dropped at once, so a list never holds one. */
+/* Takes over the piece. An empty piece is dropped at once, so a list never contains one. */
 void mr_bytes_add(mr_bytes *b, mr_piece p);
 /* Takes over s's memory and leaves it empty. */
 void mr_bytes_add_str(mr_bytes *b, mr_str *s);

@@ -43,7 +43,7 @@ static uint64_t mix_bits(uint64_t z)
     return z ^ z >> 31;
 }
 
-/* The system's random bytes; false with errno set where it has none to give, as in a sandbox. */
+/* Random bytes from the system; false with errno set if it refuses them, as in some sandboxes. */
 static bool random_bytes(void *out, size_t n)
 {
     for (size_t done = 0; done < n;) {

@@ -29,7 +29,7 @@ bool mr_deterministic(void)
 
 void mr_deterministic_set(bool is)
 {
-    look_once(); /* else the environment would have the last word */
+    look_once(); /* otherwise the environment would override it */
     atomic_store(&on, is);
 }
 

@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 
-/* The codes that TensorFlow gives to what a file system answers. */
+/* The error codes that TensorFlow uses for the errors of a file system. */
 mr_code mr_errno_code(int err)
 {
     switch (err) {
@@ -153,8 +153,8 @@ void mr_source_close(mr_source *s)
     s->fd = -1;
 }
 
-/* A read from a FIFO without a writer returns 0 bytes, also before the first writer has come; poll waits for that
- * one.  Some files that claim to be regular (/proc/kmsg) make the reader wait as well. */
+/* A read from a FIFO without a writer returns 0 bytes, even before the first writer has opened it; poll waits for the
+ * writer. Some files that claim to be regular (/proc/kmsg) make the reader wait as well. */
 mr_status *mr_source_read(mr_source *s, void *to, size_t n, size_t *got)
 {
     for (bool wait = s->waits;; wait = true) {
@@ -250,7 +250,7 @@ static mr_status *check_fits(const mr_source *s)
                     (unsigned long long)s->at_least);
 }
 
-/* Reads to the end in pieces: files of /proc say 0 bytes, and a log may grow while it is read. */
+/* Reads to the end in pieces: files of /proc report a size of 0 bytes, and a log may grow while it is read. */
 static mr_status *read_to_end(mr_source *s, mr_str *out)
 {
     char piece[16384];
@@ -308,7 +308,7 @@ mr_status *mr_file_remove(const char *path)
 
 /* ---- directories ---- */
 
-/* One level; a directory that is already there, or made by someone else meanwhile, is fine. */
+/* Makes one level. A directory that exists already, or that another process makes at the same time, is no error. */
 static mr_status *make_one(const char *path)
 {
     if (mkdir(path, 0777) == 0)
@@ -349,7 +349,7 @@ mr_status *mr_dir_each(const char *path, mr_status *(*fn)(void *ctx, const char 
         return mr_errno_status(errno, "open directory", path);
     mr_status *st = NULL;
     while (!st) {
-        errno = 0; /* only errno tells a failed read from the end */
+        errno = 0; /* only errno distinguishes a failed read from the end */
         const struct dirent *e = readdir(dir);
         if (!e) {
             st = errno ? mr_errno_status(errno, "read directory", path) : NULL;

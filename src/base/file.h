@@ -27,11 +27,11 @@ mr_status *mr_dir_remove(const char *path);                  /* empty ones */
 mr_status *mr_dir_sync(const char *path);                    /* its entries survive a power cut */
 /* Calls fn for each entry but . and .., in no order; a non-NULL status ends the walk. */
 mr_status *mr_dir_each(const char *path, mr_status *(*fn)(void *ctx, const char *name), void *ctx);
-mr_sv mr_path_dirname(const char *path);  /* "." never: "" when there is no slash */
+mr_sv mr_path_dirname(const char *path);  /* never ".": "" if there is no slash */
 mr_sv mr_path_basename(const char *path);
 
-/* Ends this thread's waits.  Reading or writing a pipe or a terminal waits for another process; meanwhile it calls
- * `asked` several times a second, and returns CANCELLED once that returns true. */
+/* Lets this thread's waits be cancelled. Reading or writing a pipe or a terminal waits for another process; while it
+ * waits, it calls `asked` several times a second, and returns CANCELLED once that returns true. */
 typedef struct mr_stop {
     bool (*asked)(const void *arg); /* NULL: nothing ends them */
     const void *arg;
@@ -48,7 +48,7 @@ typedef struct mr_source {
     uint64_t at_least; /* bytes it has, as far as is known */
 } mr_source;
 mr_status *mr_source_open(const char *path, mr_source *out);
-mr_status *mr_source_read(mr_source *s, void *to, size_t n, size_t *got); /* what comes at once; 0 bytes: the end */
+mr_status *mr_source_read(mr_source *s, void *to, size_t n, size_t *got); /* what is available now; 0 bytes: the end */
 mr_status *mr_source_check_size(const mr_source *s, uint64_t bytes);      /* RESOURCE_EXHAUSTED beyond `most` */
 void mr_source_close(mr_source *s);
 /* Waits until poll(2) reports one of these events, or an error, of fd; -1: for a moment.  CANCELLED by mr_stop. */
@@ -63,16 +63,16 @@ const char *mr_file_path(const mr_file *f);
 /* All n bytes or OUT_OF_RANGE. */
 mr_status *mr_file_read_at(mr_file *f, uint64_t offset, size_t n, void *out);
 
-/* Writing.  Bytes go to PATH.tempstateN; mr_writer_commit syncs and renames to PATH; mr_writer_free without commit
- * removes the temporary file.  Where PATH is a FIFO or a device, the bytes go straight into it.  A writer keeps its
- * first error and returns it from every later call, so checking commit is enough.  Writes are gathered in 256 KiB. */
+/* Writing. Bytes go to PATH.tempstateN; mr_writer_commit syncs and renames to PATH; mr_writer_free without commit
+ * removes the temporary file. If PATH is a FIFO or a device, the bytes are written directly to it. A writer keeps its
+ * first error and returns it from every later call, so checking commit is enough. Writes are buffered in 256 KiB. */
 typedef struct mr_writer mr_writer;
 mr_status *mr_writer_open(const char *path, mr_writer **out);
 /* Appends to an existing or new file in place (logs, records): no temporary name, commit only syncs
- * and may be called again; mr_writer_free tries to write what is gathered. */
+ * and may be called again; mr_writer_free tries to write what is buffered. */
 mr_status *mr_writer_open_append(const char *path, mr_writer **out);
 mr_status *mr_writer_write(mr_writer *w, const void *p, size_t n);
-mr_status *mr_writer_flush(mr_writer *w); /* hands what is gathered to the system */
+mr_status *mr_writer_flush(mr_writer *w); /* passes what is buffered to the system */
 uint64_t mr_writer_offset(const mr_writer *w); /* of the next byte, from the file's beginning */
 mr_status *mr_writer_commit(mr_writer *w);
 void mr_writer_free(mr_writer *w); /* NULL is fine */
@@ -80,8 +80,8 @@ void mr_writer_free(mr_writer *w); /* NULL is fine */
 /* The whole of a file, which appears whole or not at all. */
 mr_status *mr_file_write_all(const char *path, mr_sv bytes);
 
-/* Tests: writes, syncs and renames, in all threads, fail with this errno once n bytes were written (a
- * sync or rename counts as one) until it is switched off (err 0).  EINTR comes once only. */
+/* Tests: writes, syncs and renames, in all threads, fail with this errno once n bytes were written (a sync or rename
+ * counts as one) until it is switched off (err 0). EINTR occurs only once. */
 void mr_file_fail_after(int64_t n_bytes, int err);
 
 #endif

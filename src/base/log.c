@@ -1,8 +1,9 @@
 /* base/log.c -- one listener for the process.
  *
  * The listener is called with the lock held: lines arrive one at a time, and when mr_log_listen
- * returns, the old listener is running nowhere.  So that it may itself log or replace itself, a
- * thread knows when it is inside a call: what it logs there is dropped, and it holds the lock. */
+ * returns, the old listener is no longer running. A listener may itself log or replace itself: each
+ * thread knows when it is inside a call, drops what is logged there, and does not take the lock
+ * again. */
 #include "base/log.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ void mr_log_listen(mr_log_fn fn, void *arg)
 void mr_log_listen_if_silent(mr_log_fn fn, void *arg)
 {
     if (inside)
-        return; /* somebody listens: it is being called */
+        return; /* there is a listener: it is being called */
     mr_lock(&mu);
     if (!listener)
         set_listener_locked(fn, arg);

@@ -1,8 +1,8 @@
 /* base/map.c -- linear probing over power-of-two tables.
  *
- * A slot is free, in use or removed; a removed one stays in its probe chain until the table is made
- * anew.  Invariant: used (in use + removed) is at most 3/4 of cap, so every probe ends at a free
- * slot.  A rebuild is sized by n alone, which also sweeps out the removed.
+ * A slot is free, in use or removed; a removed one stays in its probe chain until the table is
+ * rebuilt. Invariant: used (in use + removed) is at most 3/4 of cap, so every probe ends at a free
+ * slot. A rebuild is sized by n alone, which also drops removed slots.
  *
  * The hash is fixed, so that a run can be repeated; then whoever writes the keys (the node names of
  * a graph, say) can choose a million that collide, and n puts cost n^2.  When a put meets a chain
@@ -102,7 +102,7 @@ static void change_hash(mr_map *m)
     rebuild_slots(m);
 }
 
-/* A free slot for a key that is not there. */
+/* A free slot for a key that is not in the table. */
 static mr_map_slot *add_slot(mr_map *m, mr_sv key, uint32_t *hash)
 {
     uint32_t distance;
@@ -139,7 +139,7 @@ void *mr_map_put(mr_map *m, mr_sv key, void *value)
     if (s) {
         void *old = s->value;
         s->value = value;
-        if (m->borrow_keys) /* the old key may live inside the value that goes */
+        if (m->borrow_keys) /* the old key may be part of the value that is replaced */
             s->key = key.p;
         return old;
     }

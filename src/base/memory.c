@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts down to the mr_try_* call that fails; 0: off.  A thread's own, so that a test of one error
- * path does not disturb the threads around it. */
+/* Counts down to the mr_try_* call that fails; 0: off. Thread-local, so that a test of one error
+ * path does not disturb other threads. */
 static _Thread_local int64_t fail_in __attribute__((tls_model("initial-exec")));
 
 void mr_memory_fail_after(int64_t n) { fail_in = n; }
 
 bool mr_memory_refuses(void) { return MR_UNLIKELY(fail_in > 0) && --fail_in == 0; }
 
-/* The one place where the library may end its host: a small allocation of a fixed size failed, so
- * there is no memory left to say it in any other way. */
+/* The only place where the library may end the process: a small allocation of a fixed size failed,
+ * so there is no memory left to report the error in another way. */
 void mr_out_of_memory(size_t bytes)
 {
     fprintf(stderr, "millrace: out of memory (%zu bytes)\n", bytes);
@@ -28,7 +28,7 @@ static void *check_allocated(void *p, size_t bytes)
     return p;
 }
 
-/* malloc(0) may return NULL; ours never does for want of bytes. */
+/* malloc(0) may return NULL; ours never returns NULL for 0 bytes. */
 static size_t at_least_1(size_t bytes) { return bytes ? bytes : 1; }
 
 void *mr_alloc(size_t bytes) { return check_allocated(malloc(at_least_1(bytes)), bytes); }
@@ -49,7 +49,7 @@ char *mr_strdup(const char *s) { return mr_strndup(s, strlen(s)); }
 
 char *mr_strndup(const char *s, size_t n)
 {
-    size_t bytes = SIZE_MAX; /* n + 1 does not fit: let the allocation say so */
+    size_t bytes = SIZE_MAX; /* n + 1 overflows: the allocation will fail */
     (void)mr_size_add(n, 1, &bytes);
     char *copy = mr_alloc(bytes);
     if (n)

@@ -1,8 +1,8 @@
 /* base/memory.h -- allocation, and arithmetic on sizes that cannot overflow unseen.
  *
- * Two families.  mr_alloc and its kin are for small things of a fixed size: when they fail the
- * process ends, as documented.  mr_try_alloc is for whatever is sized by input: it may return NULL,
- * and the caller answers MR_RESOURCE_EXHAUSTED.  Tensor data does not come from here but from
+ * Two families. mr_alloc and similar functions are for small objects of a fixed size: if they fail,
+ * the process ends, as documented. mr_try_alloc is for sizes that depend on input: it may return
+ * NULL, and the caller returns MR_RESOURCE_EXHAUSTED. Tensor data does not come from here but from
  * tensor/allocator.h. */
 #ifndef MR_BASE_MEMORY_H
 #define MR_BASE_MEMORY_H

@@ -1,4 +1,4 @@
-/* base/nearest.c -- which known word a person probably meant. */
+/* base/nearest.c -- finds the known word that a person probably meant. */
 #include "base/nearest.h"
 
 #include <string.h>

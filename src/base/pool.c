@@ -48,7 +48,7 @@
 
 #define SPIN_NS 50000 /* about what it costs to put a thread to sleep and wake it again */
 #define MIN_PART_NS 15000.0
-#define PARTS_PER_THREAD 4 /* more parts than threads even out workers that come late */
+#define PARTS_PER_THREAD 4 /* more parts than threads balance workers that start late */
 #define WAKE_NS 60000.0    /* a loop this long is worth waking a thread for */
 
 typedef struct loop {
@@ -177,14 +177,15 @@ static bool is_recalled(const mr_guest *g)
 
 static bool is_in_time(int64_t deadline_ns) { return !deadline_ns || mr_now_ns() < deadline_ns; }
 
-/* Runs parts until none is left to claim; a guest (else NULL) also stops when it is recalled or its time is over. */
+/* Runs parts until none is left to claim. A guest (NULL for other threads) also stops when it is recalled or its time
+ * is over. */
 static void run_parts(mr_pool *p, loop *l, const mr_guest *g, int64_t deadline_ns)
 {
     while (!g || (!is_recalled(g) && is_in_time(deadline_ns))) {
         int64_t i = atomic_fetch_add_explicit(&l->claimed, 1, memory_order_relaxed);
         if (i >= l->n_parts)
             return;
-        if (i == l->n_parts - 1) { /* nothing to find here any more */
+        if (i == l->n_parts - 1) { /* there is no part left in this loop */
             int before = atomic_fetch_sub_explicit(&p->n_loops, 1, memory_order_relaxed);
             MR_ASSERT(before > 0);
             (void)before;
@@ -206,7 +207,7 @@ static loop *join_locked(mr_pool *p)
     return NULL;
 }
 
-/* After the subtraction the loop may be gone: its caller spins on n_inside without the lock. */
+/* After the subtraction the loop may no longer exist: its caller spins on n_inside without the lock. */
 static void leave_loop(mr_pool *p, loop *l)
 {
     mr_lock(&p->mu);
@@ -229,7 +230,7 @@ static void invite_locked(mr_pool *p, const loop *l)
 static void open_loop(mr_pool *p, loop *l)
 {
     mr_lock(&p->mu);
-    l->next = p->loops; /* the deepest first: others wait for it */
+    l->next = p->loops; /* the deepest loop first: others wait for it */
     p->loops = l;
     atomic_fetch_add_explicit(&p->n_loops, 1, memory_order_relaxed);
     invite_locked(p, l);
@@ -255,7 +256,7 @@ static void spin_until(const mr_pool *p, bool (*done)(const void *), const void 
 
 static bool loop_is_empty(const void *l) { return is_empty(l); }
 
-/* Lets nobody else in, and returns when all are out. */
+/* Lets no other thread join, and returns when all have left. */
 static void close_loop(mr_pool *p, loop *l)
 {
     mr_lock(&p->mu);
@@ -275,7 +276,7 @@ static void close_loop(mr_pool *p, loop *l)
     mr_unlock(&p->mu);
 }
 
-/* Depends on its arguments alone, so that sums made part by part come out the same each time. */
+/* Depends only on its arguments, so that sums made part by part are the same each time. */
 static int64_t count_parts(int n_threads, int64_t n, double cost_ns)
 {
     if (!(cost_ns > 0))
@@ -387,10 +388,10 @@ void mr_pool_submit(mr_pool *p, mr_task *t)
     push_locked(p, t);
     int ready = atomic_load_explicit(&p->n_tasks, memory_order_relaxed) +
                 atomic_load_explicit(&p->n_loops, memory_order_relaxed);
-    if (ready > p->n_spinning) /* those that spin may take a loop first */
+    if (ready > p->n_spinning) /* threads that spin may take a loop first */
         wake_workers_locked(p, 1);
     call_spare_locked(p);
-    bool drains = p->n_workers == 0 && !runs_task_of(p); /* else the drain further up this stack runs it */
+    bool drains = p->n_workers == 0 && !runs_task_of(p); /* otherwise the drain further up this stack runs it */
     p->n_draining += drains;
     mr_unlock(&p->mu); /* from here on the task may be over, and the pool with it unless this thread drains */
     if (!drains)
@@ -500,7 +501,7 @@ void mr_guest_deinit(mr_guest *g)
     mr_cond_deinit(&g->wake);
 }
 
-typedef struct outlook { /* what a guest spins for */
+typedef struct outlook { /* the condition that a guest spins for */
     mr_pool *pool;
     mr_guest *guest;
 } outlook;
@@ -592,7 +593,7 @@ void mr_pool_recall(mr_pool *p, mr_guest *g)
     mr_unlock(&p->mu);
 }
 
-/* ---- life ---- */
+/* ---- creating and freeing ---- */
 
 /* Ends the first n workers once the queue is empty, and frees the pool. */
 static void close_pool(mr_pool *p, int n_workers)
@@ -629,7 +630,7 @@ static mr_pool *make_pool(int n_threads, int n_workers)
     memset(p, 0, bytes);
     p->n_threads = n_threads;
     p->n_workers = n_workers;
-    p->spin_ns = mr_cpu_count() > 1 ? SPIN_NS : 0; /* on one core spinning only keeps others away */
+    p->spin_ns = mr_cpu_count() > 1 ? SPIN_NS : 0; /* on one core, spinning only delays other threads */
     mr_mutex_init(&p->mu);
     mr_cond_init(&p->work);
     mr_cond_init(&p->spare_work);

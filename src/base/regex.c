@@ -125,7 +125,7 @@ static int what_holds(mr_sv s, size_t at)
 
 /* ---- threads ---- */
 
-/* A place of the program gets on the list; false when it is there already. */
+/* Adds a place of the program to the list; false if it is in the list already. */
 static bool add_place(threads *t, int32_t at)
 {
     int32_t i = t->index[at];
@@ -145,8 +145,8 @@ static void save_slot(machine *m, stack_entry *top, int *n, const mr_re_inst *i,
     top[(*n)++] = (stack_entry){i->out, -1, 0};
 }
 
-/* All places that can be reached from one without reading a byte join the list, preferred ones first.
- * m->saved is what the thread has saved, and is the same again afterwards. */
+/* Adds all places that can be reached from one without reading a byte to the list, preferred ones first. m->saved is
+ * what the thread has saved; it is unchanged when this returns. */
 static void follow_empty_edges(const mr_re_program *p, machine *m, threads *t, int32_t from, mr_sv s, size_t place)
 {
     stack_entry *top = m->stack;
@@ -190,7 +190,7 @@ static bool step_machine(const mr_re_program *p, machine *m, mr_sv s, size_t pla
         size_t *saved = m->now.saved + (size_t)at * (size_t)m->room;
         if (i->op == MR_RE_MATCH && (!full || place == s.n)) {
             memcpy(m->best, saved, (size_t)m->n_slots * sizeof(size_t));
-            matched = true; /* those behind are not wanted any more */
+            matched = true; /* later threads have lower preference */
         } else if (i->op == MR_RE_BYTES && place < s.n && (uint8_t)s.p[place] >= i->lo &&
                    (uint8_t)s.p[place] <= i->hi) {
             memcpy(m->saved, saved, (size_t)m->n_slots * sizeof(size_t));
@@ -228,7 +228,7 @@ static bool search_from(const mr_re_program *p, machine *m, mr_sv s, size_t from
         if (m->now.n == 0 && !found && !full)
             place = find_start(p, s, place);
         if (!found && (!full || place == from))
-            start_thread(p, m, s, place); /* behind all that began earlier */
+            start_thread(p, m, s, place); /* after all threads that began earlier */
         if (m->now.n == 0)
             return found;
         found |= step_machine(p, m, s, place, full);
@@ -306,7 +306,7 @@ static int rewrite_groups(mr_sv r)
     return most;
 }
 
-/* false: no memory.  A backslash before anything else ends the text; *bad says so. */
+/* false: no memory. A backslash before any other character ends the text and sets *bad. */
 static bool append_rewrite(mr_sv r, const mr_regex_match *m, mr_str *out, bool *bad)
 {
     *bad = false;
@@ -334,7 +334,7 @@ static mr_status *append_or_fail(mr_str *out, const char *p, size_t n)
                : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a string");
 }
 
-/* An empty match right behind the last one is none: one character goes by. */
+/* An empty match directly after the last one does not count: one character is skipped. */
 static size_t passed_over(mr_sv text, size_t at)
 {
     uint32_t c;
@@ -350,7 +350,7 @@ typedef struct replacing {
     size_t at, last_end; /* last_end NOWHERE: no match yet */
 } replacing;
 
-/* Copies up to the next match and puts the rewrite for it; *ended: there was none. */
+/* Copies the text up to the next match, then its rewrite. *ended: there was no further match. */
 static mr_status *replace_next(replacing *x, bool *ended)
 {
     mr_regex_match m[10];

@@ -1,14 +1,14 @@
-/* base/regex_compile.c -- makes a program over bytes of a tree.
+/* base/regex_compile.c -- compiles a tree into a program over bytes.
  *
- * Code is made from the end to the front: emit(node, next) gives where to start so that what follows is
- * `next`.  A set of characters becomes the byte sequences of UTF-8; equal endings of these are shared, so
+ * Code is generated from the end to the front: emit_node(node, next) returns where the code of the node starts; it
+ * continues at `next`. A set of characters becomes the byte sequences of UTF-8; equal endings of these are shared, so
  * that a class of thousands of characters is some hundred instructions. */
 #include "base/memory.h"
 #include "base/regex_tree.h"
 
 typedef struct compiler {
     mr_re_program *out;
-    bool full;       /* the program is too large: what is made then means nothing */
+    bool full;       /* the program is too large: its code is not used */
     int32_t *shared; /* open hash of instructions of sets: place + 1 */
     uint32_t n_shared, cap_shared;
 } compiler;
@@ -79,13 +79,13 @@ static int32_t add_shared(compiler *c, mr_re_inst i)
 
 /* ---- sets of characters ---- */
 
-typedef struct sequence { /* byte ranges, one behind the other */
+typedef struct sequence { /* byte ranges, one after the other */
     uint8_t n, lo[4], hi[4];
 } sequence;
 
 typedef MR_VEC(sequence) sequences;
 
-/* All of several bytes, in few instructions: also what is overlong, as RE2 has it. */
+/* All characters of several bytes, in few instructions; includes overlong ones, as in RE2. */
 static void add_all_long(sequences *l)
 {
     mr_vec_push(l, (sequence){2, {0xc2, 0x80}, {0xdf, 0xbf}});
@@ -103,8 +103,8 @@ static uint8_t encode_utf8(uint32_t c, uint8_t out[4])
     return n;
 }
 
-/* Cuts a range where the number of bytes changes, and so that bytes behind the first that differs take
- * all values. */
+/* Splits a range where the number of bytes changes, and so that all bytes after the first one that differs take all
+ * values. */
 static void add_sequences(sequences *l, uint32_t lo, uint32_t hi)
 {
     static const uint32_t ends[] = {0x7f, 0x7ff, 0xffff};
@@ -250,7 +250,7 @@ static int32_t emit_node(compiler *c, const mr_re_node *n, int32_t next)
     return next;
 }
 
-/* ---- what a match begins with ---- */
+/* ---- the first byte of a match ---- */
 
 static void find_first(mr_re_program *p)
 {

@@ -1,7 +1,7 @@
 /* base/regex_parse.c -- reads a pattern into a tree.
  *
- * Recursive descent, as deep as groups are nested.  What a pattern may say, and what is said of one that
- * is wrong, follows RE2: texts that users already know. */
+ * Recursive descent, as deep as groups are nested. The syntax and the error messages are those of RE2, which users
+ * already know. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -165,7 +165,7 @@ static bool hex_code(parser *p, uint32_t *out)
 
 static bool is_octal(const parser *p) { return !at_end(p) && peek_char(p) >= '0' && peek_char(p) <= '7'; }
 
-/* Behind the backslash and its first character c; false: there is no such escape. */
+/* Reads an escape after the backslash and its first character c; false if there is no such escape. */
 static bool escape_code(parser *p, uint32_t c, uint32_t *out)
 {
     static const char letters[] = "afnrtv", codes[] = "\a\f\n\r\t\v";
@@ -186,7 +186,7 @@ static bool escape_code(parser *p, uint32_t c, uint32_t *out)
     return c < 0x80 && !(c >= '0' && c <= '9') && !((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* At a backslash: the character it stands for. */
+/* Reads a backslash and the escape after it; *out is the character that it means. */
 static mr_status *parse_escape(parser *p, uint32_t *out)
 {
     size_t from = p->at++;
@@ -209,7 +209,7 @@ static void add_set(mr_re_set *to, mr_re_set *from, bool fold, bool negate)
     mr_vec_deinit(&from->r);
 }
 
-/* \d and its kin; false when there is none here. */
+/* Reads \d, \w, \s or their negation; false if there is none here. */
 static bool perl_class(parser *p, mr_re_set *s)
 {
     char name[3] = {'\\', 0, 0};
@@ -358,7 +358,7 @@ static bool is_name(mr_sv s)
     return s.n > 0;
 }
 
-/* Behind (?P< : the name and its end.  Nobody asks for groups by name, so two may have the same. */
+/* Reads the name after (?P< and its end. Groups are never looked up by name, so two may have the same. */
 static mr_status *group_name(parser *p, size_t from)
 {
     const char *end = memchr(p->s.p + p->at, '>', p->s.n - p->at);
@@ -381,7 +381,7 @@ static mr_status *group_flags(parser *p, size_t from, bool *more)
             return syntax_error("invalid perl operator", text_since(p, from));
         uint32_t c = next_code(p);
         unsigned bit = c == 'i' ? FOLD : c == 'm' ? ONE_LINE : c == 's' ? DOT_NL : c == 'U' ? SWAP_LAZY : 0;
-        bool on = (c == 'm') == negative; /* (?m) says: not one line */
+        bool on = (c == 'm') == negative; /* (?m) turns one-line mode off */
         if (c == ':' || c == ')') {
             if (negative && !any)
                 return syntax_error("invalid perl operator", text_since(p, from));
@@ -470,7 +470,7 @@ static bool parse_counts(parser *p, int *min, int *max)
     return false;
 }
 
-/* An operator here; false when there is none. */
+/* Reads a repetition operator; false if there is none here. */
 static bool parse_repetition(parser *p, int *min, int *max, bool *lazy)
 {
     if (at_end(p))
@@ -560,7 +560,7 @@ static mr_re_node *make_dot(parser *p)
     return set_node(p, &s);
 }
 
-/* What stands before a repetition; *out NULL: nothing that could be repeated. */
+/* Reads what a repetition may follow; *out is NULL if it cannot be repeated. */
 static mr_status *parse_atom(parser *p, mr_re_node **out)
 {
     bool one_line = p->flags & ONE_LINE;
@@ -569,7 +569,7 @@ static mr_status *parse_atom(parser *p, mr_re_node **out)
     case '(': return parse_group(p, out);
     case '[': return parse_bracket(p, out);
     case '\\': return one_escape(p, out);
-    case '*': case '+': case '?': return NULL; /* repetitions() says so */
+    case '*': case '+': case '?': return NULL; /* parse_repetitions reports it */
     case '.': p->at++; *out = make_dot(p); return NULL;
     case '^': p->at++; *out = make_assertion(p, one_line ? MR_RE_BEGIN_TEXT : MR_RE_BEGIN_LINE); return NULL;
     case '$': p->at++; *out = make_assertion(p, one_line ? MR_RE_END_TEXT : MR_RE_END_LINE); return NULL;
@@ -585,7 +585,7 @@ static mr_status *parse_atom(parser *p, mr_re_node **out)
     }
 }
 
-/* \Q..\E: the text between them, whatever it is; only its last character may be repeated. */
+/* Reads the literal text between \Q and \E; only its last character may be repeated. */
 static mr_status *parse_quotation(parser *p, node_list *l)
 {
     p->at += 2;
@@ -609,7 +609,7 @@ static mr_status *parse_sequence(parser *p, mr_re_node **out)
         MR_GO(parse_atom(p, &n));
         if (n)
             mr_vec_push(&l, n);
-        n = NULL; /* behind flags an operator is for what stands before them, as in RE2 */
+        n = NULL; /* an operator after flags applies to what is before them, as in RE2 */
         MR_GO(parse_repetitions(p, l.n ? &l.p[l.n - 1] : &n));
     }
     *out = join_nodes(p, MR_RE_CAT, &l);

@@ -1,4 +1,4 @@
-/* base/regex_tree.h -- between the parts of regex: what a pattern says, and the program made of it. */
+/* base/regex_tree.h -- shared by the parts of regex: the tree of a pattern, and the program made from it. */
 #ifndef MR_BASE_REGEX_TREE_H
 #define MR_BASE_REGEX_TREE_H
 
@@ -82,7 +82,7 @@ bool mr_re_nullable(const mr_re_node *n);
 typedef enum mr_re_op {
     MR_RE_FAIL,
     MR_RE_MATCH,
-    MR_RE_SPLIT,   /* out, or else other */
+    MR_RE_SPLIT,   /* out is tried first, then other */
     MR_RE_BYTES,   /* a byte of lo..hi */
     MR_RE_SAVE,    /* the place into slot `other` */
     MR_RE_HOLDS,   /* flags `other` hold */

@@ -1,6 +1,6 @@
-/* base/report.c -- what this task is doing.
+/* base/report.c -- sends reports about what this task is doing.
  *
- * Steps may be done a hundred thousand times a second: only every tenth of a second one is told. */
+ * There may be a hundred thousand steps per second; at most ten per second are reported. */
 #include "base/report.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@
 enum { MAX_TEXT = 1024 };
 
 static struct {
-    int fd; /* -1: nobody watches */
+    int fd; /* -1: there is no watcher */
     struct sockaddr_un to;
     const char *task;
     mr_mutex mu;
@@ -29,7 +29,7 @@ static struct {
     bool waits MR_GUARDED_BY(mu);
     const char *blocked MR_GUARDED_BY(mu); /* NULL: by nothing */
     int64_t blocked_ns MR_GUARDED_BY(mu);  /* since when */
-    int64_t progress_ns MR_GUARDED_BY(mu); /* when progress was told */
+    int64_t progress_ns MR_GUARDED_BY(mu); /* when progress was last reported */
     double loss MR_GUARDED_BY(mu);         /* NaN, or the last one */
     int64_t last_step MR_GUARDED_BY(mu);   /* likewise; -1 */
 } watch = {.fd = -1, .step = -1, .loss = NAN, .last_step = -1};
@@ -129,7 +129,7 @@ static const char *const verbs[] = {[MR_REPORT_READY] = "ready",
                                     [MR_REPORT_PROGRESS] = "progress",
                                     [MR_REPORT_LOG] = "log"};
 
-/* One datagram, cut where it is too long; the watcher is there. */
+/* Sends one datagram, cut if it is too long. The caller has checked that there is a watcher. */
 static void send_news(mr_report_kind kind, const char *rest)
 {
     char text[MAX_TEXT];

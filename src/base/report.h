@@ -1,7 +1,7 @@
-/* base/report.h -- what this task is doing, told to whoever watches it.
+/* base/report.h -- reports what this task is doing to a watcher.
  *
- * MILLRACE_STATUS names a Unix datagram socket; `millrace launch` sets it and draws its table from what comes.  Without the
- * variable nothing happens, at the price of one load.  Reports are never waited for, and may be lost. */
+ * MILLRACE_STATUS names a Unix datagram socket; `millrace launch` sets it and draws its table from the reports. Without
+ * the variable nothing is sent, which costs one load. Sending a report never blocks, and reports may be lost. */
 #ifndef MR_BASE_REPORT_H
 #define MR_BASE_REPORT_H
 
@@ -10,13 +10,13 @@
 
 #include "base/str.h"
 
-/* One more step of this task is done; the global step is `step` now.  Waits for nothing any more. */
+/* This task has done one more step; the global step is now `step`. Ends a wait. */
 void mr_report_step(int64_t step);
 /* The task waits: "the token of step 12", "/job:ps/task:0". */
 void mr_report_waiting(const char *what);
 
-/* A wait that is short as a rule, within a step, for something that has a name for ever ("other workers").  It is told by the
- * next mr_report_beat, from another thread, when it has lasted for a second; it ends with the step. */
+/* Begins a wait within a step that is usually short; the text must live forever ("other workers"). The next
+ * mr_report_beat, from another thread, reports it if it has lasted for a second. It ends with the step. */
 void mr_report_blocked(const char *what);
 void mr_report_beat(void);
 
@@ -31,10 +31,10 @@ void mr_report_progress(double loss, int64_t last_step);
  * listener already. */
 void mr_report_log(void);
 
-/* What is known of a worker of this job: how it fared with the others.  Told by whoever knows. */
+/* The figures of a worker of this job: its iterations, waits and staleness. Sent by the task that counts them. */
 typedef struct mr_report_figures {
     int64_t worker;     /* its number */
-    int64_t iterations; /* of its own */
+    int64_t iterations; /* done by this worker */
     int64_t late;       /* gradients that were dropped */
     int64_t waited_ms;  /* for others */
     double staleness;   /* others' updates while it worked on one: mean */

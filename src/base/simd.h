@@ -1,4 +1,4 @@
-/* base/simd.h -- what a hot loop says to the compiler, and the CPU's floating point mode.
+/* base/simd.h -- compiler hints for hot loops, and the floating point mode of the CPU.
  *
  * MR_CLONES before a function makes one copy of it for each generation of x86-64 CPUs; the loader
  * picks the right one once.  The body is plain C that the compiler vectorises: with
@@ -25,9 +25,9 @@
 #endif
 #endif
 
-/* gcc resolves the copies through ifunc, which runs before a sanitizer is ready.  clang 14 gives
- * the resolver a name of its own, so other files cannot call such a function: there the baseline
- * must do. */
+/* gcc resolves the copies through ifunc, which runs before a sanitizer is ready. clang 14 gives the
+ * resolver a different name, so other files cannot call such a function: there only the baseline is
+ * compiled. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && \
     defined(__gnu_linux__) && !defined(MR_SANITIZED)
 #define MR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

@@ -1,4 +1,4 @@
-/* base/siphash.h -- SipHash by Aumasson and Bernstein: a keyed hash that nobody without the key can foretell. */
+/* base/siphash.h -- SipHash by Aumasson and Bernstein: a keyed hash that cannot be predicted without the key. */
 #ifndef MR_BASE_SIPHASH_H
 #define MR_BASE_SIPHASH_H
 

@@ -1,12 +1,12 @@
 /* base/special.h -- special functions of double numbers.
  *
- * Each is good to some 1e-14 of its value (where it passes through 0 away from a simple point, of
- * the values around), and takes a time that does not grow with its arguments.  NaN gives NaN; poles
- * and ends of a function's domain are said beside it.  Names and meanings are those of scipy.special. */
+ * Each has a relative error of about 1e-14 (near a zero, relative to the values around it), and takes a time that does
+ * not grow with its arguments. NaN gives NaN; poles and the ends of the domain are stated with each function. Names and
+ * meanings are those of scipy.special. */
 #ifndef MR_BASE_SPECIAL_H
 #define MR_BASE_SPECIAL_H
 
-/* ---- gamma and its kin (special_gamma.c) ---- */
+/* ---- gamma and related functions (special_gamma.c) ---- */
 double mr_lgamma(double x);  /* log |Gamma(x)|; +inf at 0, -1, -2 .. */
 double mr_digamma(double x); /* NaN at 0, -1, -2 .. */
 /* Hurwitz's sum of (q + k)^-s, k = 0, 1 ..; +inf for s = 1, NaN below; +inf where q is 0, -1 .., and

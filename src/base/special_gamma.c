@@ -87,7 +87,7 @@ static double zeta_positive(double s, double q)
     for (int i = 0; i < 12 || at < 10; i++, at++) {
         double term = pow(at, -s);
         sum += term;
-        if (term <= 1e-17 * sum || isinf(sum)) /* NaN goes on to the end */
+        if (term <= 1e-17 * sum || isinf(sum)) /* NaN is returned at the end */
             return sum;
     }
     double power = pow(at, -s), factor = s, correction = 0;

@@ -104,9 +104,9 @@ static double power_series(double a, double x, double *by_a)
     return sum;
 }
 
-/* How many steps of the fraction below are wanted, found by Lentz's way.  Where a is an integer the
- * fraction itself comes to an early end, but not its derivative: asked is the middle between two.
- * */
+/* How many steps of the fraction below are needed, found with Lentz's method. If a is an integer,
+ * the fraction itself ends early, but its derivative does not; so the steps are counted for the
+ * middle between two integers. */
 static int fraction_steps(double a, double x)
 {
     double tiny = 1e-300, c, d = 0;
@@ -252,7 +252,7 @@ static double uniform_grad(double a, double x)
 
 /* ---- the functions ---- */
 
-/* What is certain without computing: true and the value. */
+/* True, with the value, for arguments that need no computation. */
 static bool is_simple(double a, double x, double *p)
 {
     if (isnan(a) || isnan(x) || x < 0 || !(a > 0))

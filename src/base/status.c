@@ -1,9 +1,9 @@
 /* base/status.c -- errors as objects.
  *
- * Making an error must not fail, yet errors are often made because memory is out.  So everything
- * here uses mr_try_alloc; when even that fails, the one static object below is handed out instead.
- * It belongs to nobody: freeing, appending to or marking it does nothing.  It is known by its mark and
- * not by its address: libmillrace-net.so has one of its own. */
+ * Making an error must not fail, yet errors are often made because memory is out. So everything here uses mr_try_alloc;
+ * if that fails too, the static object below is returned instead. It has no owner: freeing it, appending to it or
+ * marking it does nothing. It is recognized by its mark and not by its address, because libmillrace-net.so has a
+ * separate one. */
 #include "base/status.h"
 
 #include <stdio.h>
@@ -96,8 +96,7 @@ void mr_status_free(mr_status *s)
     mr_free(s);
 }
 
-/* Puts the text behind (or in front of) the message; the message stays as it was when memory is
- * out. */
+/* Puts the text after (or before) the message; the message is unchanged if there is no memory. */
 static void join_message(mr_status *s, const char *fmt, va_list ap, bool in_front)
 {
     char *text = try_format(fmt, ap);

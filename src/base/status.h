@@ -1,4 +1,4 @@
-/* base/status.h -- how a function says that it failed.
+/* base/status.h -- how a function reports an error.
  *
  * A function that can fail returns mr_status *: NULL is success, anything else is one error that the
  * caller now owns: a gRPC code, a message for people, and the source line it was made at.  Errors are
@@ -44,7 +44,7 @@ mr_status *mr_errorv_at(const char *file, int line, mr_code code, const char *fm
 #define mr_invalid(...) mr_error(MR_INVALID_ARGUMENT, __VA_ARGS__)
 
 mr_code mr_status_code(const mr_status *s);        /* MR_OK for NULL */
-const char *mr_status_message(const mr_status *s); /* "" for NULL; lives as long as s */
+const char *mr_status_message(const mr_status *s); /* "" for NULL; valid as long as s */
 mr_status *mr_status_copy(const mr_status *s);     /* NULL for NULL */
 void mr_status_free(mr_status *s);                 /* NULL is fine */
 
@@ -58,8 +58,8 @@ mr_status *mr_status_prepend(mr_status *s, const char *fmt, ...) MR_PRINTF(2, 3)
 mr_status *mr_status_mark_derived(mr_status *s); /* returns s */
 bool mr_status_is_derived(const mr_status *s);
 
-/* Keeps the more telling of two errors in *kept, frees the other; either may be NULL.  The first root
- * error wins, a root error replaces a derived one. */
+/* Keeps the more informative of two errors in *kept and frees the other; either may be NULL. The first root error wins,
+ * a root error replaces a derived one. */
 void mr_status_update(mr_status **kept, mr_status *s);
 
 const char *mr_code_name(mr_code code); /* "INVALID_ARGUMENT" */
@@ -78,8 +78,8 @@ const char *mr_code_name(mr_code code); /* "INVALID_ARGUMENT" */
             goto out;                                \
     } while (0)
 
-/* Our own mistakes.  MR_ASSERT ends the process in debug and sanitizer builds and costs nothing
- * otherwise; MR_ENSURE stands where outside input might reach a state that should not be. */
+/* For bugs of ours. MR_ASSERT ends the process in debug and sanitizer builds and costs nothing
+ * otherwise; use MR_ENSURE where outside input might reach an invalid state. */
 void mr_assert_failed(const char *file, int line, const char *what) __attribute__((noreturn, cold));
 #ifdef MR_DEBUG
 #define MR_ASSERT(cond) ((cond) ? (void)0 : mr_assert_failed(__FILE__, __LINE__, #cond))

@@ -33,7 +33,7 @@ bool mr_sv_to_i64(mr_sv a, int64_t *out)
     return true;
 }
 
-/* The locale must not decide what is white. */
+/* White space must not depend on the locale. */
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 mr_sv mr_sv_trim(mr_sv a)

@@ -46,7 +46,7 @@ void mr_cond_signal(mr_cond *c) { check_success(pthread_cond_signal(&c->c)); }
 
 void mr_cond_broadcast(mr_cond *c) { check_success(pthread_cond_broadcast(&c->c)); }
 
-/* What a new thread needs to begin; freed by it. */
+/* The arguments of a new thread; it frees them. */
 typedef struct start_info {
     char name[16];
     void (*fn)(void *);

@@ -54,7 +54,7 @@ void mr_thread_join(mr_thread *t);
 
 /* Cores this process may use: the affinity mask, cut by the cgroup's CPU quota. */
 int mr_cpu_count(void);
-/* The quota alone, read from these places (tests have their own): INT32_MAX when there is none. */
+/* Only the quota, read from these paths (tests use others); INT32_MAX if there is none. */
 int mr_cpu_quota(const char *cgroup_root, const char *self_cgroup);
 
 /* Shared ownership. */

@@ -69,7 +69,7 @@ static void run_timers(void *arg)
             t->running = e;
             void (*fn)(mr_timer *) = e->fn;
             mr_unlock(&t->mu);
-            fn(e); /* the timer may be gone after it */
+            fn(e); /* the timer may be freed by it */
             mr_lock(&t->mu);
             t->running = NULL;
             mr_cond_broadcast(&t->changed);

@@ -17,11 +17,11 @@ typedef struct mr_timer { /* embedded in what waits */
 
 typedef struct mr_timers mr_timers;
 mr_status *mr_timers_new(mr_timers **out);
-void mr_timers_free(mr_timers *t); /* nothing is set any more; NULL is fine */
-/* fn is called once, at or after the time.  Set again only when it was called or taken out. */
+void mr_timers_free(mr_timers *t); /* no timer may be set; NULL is allowed */
+/* fn is called once, at or after the time. A timer may be set again only after it was called or cancelled. */
 void mr_timers_set(mr_timers *t, mr_timer *e, int64_t at_ns, void (*fn)(mr_timer *));
-/* true: taken out, it will not be called.  false: it was called, to its end (this call waits for that, unless it is
- * made by that very callback), or was never set. */
+/* True: the timer is cancelled and will not be called. False: it was never set, or its callback has ended; this call
+ * waits for that, unless the callback itself makes it. */
 bool mr_timers_clear(mr_timers *t, mr_timer *e);
 
 #endif

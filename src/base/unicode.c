@@ -34,7 +34,7 @@ static size_t lead_bytes(uint8_t b)
     return b < 0x80 ? 1 : b < 0xc2 ? 0 : b < 0xe0 ? 2 : b < 0xf0 ? 3 : b < 0xf5 ? 4 : 0;
 }
 
-/* The second byte excludes what is overlong, a surrogate or above the last code point. */
+/* The range of the second byte excludes overlong forms, surrogates and values above the last code point. */
 static bool second_fits(uint8_t lead, uint8_t b)
 {
     uint8_t lo = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
@@ -153,7 +153,7 @@ bool mr_unicode_class(mr_sv name, void (*fn)(void *ctx, uint32_t lo, uint32_t hi
 
 /* ---- other case ---- */
 
-/* The run that c belongs to, or the first one behind it; n when there is none. */
+/* The run that contains c, or the first one after it; n if there is none. */
 static int find_run(const code_run *runs, int n, uint32_t c)
 {
     int lo = 0, hi = n;

@@ -7,7 +7,7 @@ void mr_vec_grow(void **p, int *cap, int want, size_t elem_bytes)
 {
     int grown = *cap > INT_MAX / 2 ? INT_MAX : *cap * 2;
     int new_cap = MR_MAX(MR_MAX(want, grown), 8);
-    size_t bytes = SIZE_MAX; /* too large to count: let the allocation say so */
+    size_t bytes = SIZE_MAX; /* the size overflows: the allocation will fail */
     (void)mr_size_mul((size_t)new_cap, elem_bytes, &bytes);
     *p = mr_realloc(*p, bytes);
     *cap = new_cap;

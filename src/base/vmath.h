@@ -1,4 +1,4 @@
-/* base/vmath.h -- exp, log, tanh and their kin on floats, at the speed of vector registers.
+/* base/vmath.h -- exp, log, tanh and similar functions on floats, at the speed of vector registers.
  *
  * Two forms.  mr_expf and so on compute one element without a branch: a loop that calls them is
  * vectorised by the compiler, so element-wise kernels inline them into their own loops (under
@@ -53,9 +53,9 @@ MR_INLINE float mr_float_of_bits(uint32_t u)
     return x;
 }
 
-/* Where functions have reached 0, 1 or infinity.  These are kept from the compiler's eyes: when it
- * sees a constant here it works out the result for the constant as a case of its own, and one
- * minimum becomes half a dozen compares and blends. */
+/* Arguments from which functions are 0, 1 or infinity. They are variables in another file, so that
+ * the compiler does not see constants: with a constant it handles that value as a separate case,
+ * and one minimum becomes half a dozen compares and blends. */
 extern const struct mr_vmath_limits {
     float exp_low, exp_high, expm1_low, tanh_high, erf_high;
     float one;
@@ -179,7 +179,7 @@ MR_INLINE float mr_logf(float x)
     return x > 0.0f && x <= FLT_MAX ? y : special;
 }
 
-/* log1p for -1 < x < infinity: what 1 + x rounds away comes back as a correction. */
+/* log1p for -1 < x < infinity: a correction restores what 1 + x rounds away. */
 MR_INLINE float mr_log1p_inner(float x)
 {
     float u = 1.0f + x;

@@ -1,5 +1,5 @@
-/* base/vmath_limits.c -- arguments from which on results no longer change; in a file of their own
- * so that the compiler does not see them (vmath.h says why). */
+/* base/vmath_limits.c -- arguments from which results no longer change; in a separate file so that
+ * the compiler does not see the constants (vmath.h explains why). */
 #include "base/vmath.h"
 
 const struct mr_vmath_limits mr_vmath_limits = {

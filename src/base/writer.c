@@ -1,8 +1,8 @@
-/* base/writer.c -- writes that appear whole or not at all.
+/* base/writer.c -- writes files that appear completely or not at all.
  *
  * A new file is written under a temporary name in the same directory, synced, renamed to its own
- * name, and then the directory is synced: after a crash at any instant the name stands for either
- * the old bytes or all of the new ones.  Everything that changes the disk goes through do_write,
+ * name, and then the directory is synced: after a crash at any time, the name refers either to the
+ * old bytes or to all of the new ones. Everything that changes the disk goes through do_write,
  * do_sync and do_rename, which is where tests make it fail. */
 #include "base/file.h"
 
@@ -26,7 +26,7 @@ struct mr_writer {
     char *temp; /* local; NULL: writing in place */
     char *buf;
     size_t buf_n;
-    uint64_t offset;   /* of the next byte, what is in buf counted */
+    uint64_t offset;   /* of the next byte, including those in buf */
     bool dir_synced;   /* in place: the file's name is known to survive */
     mr_status *failed; /* the first error; a copy of it answers every later call */
 };
@@ -43,7 +43,7 @@ void mr_file_fail_after(int64_t n_bytes, int err)
     atomic_store(&fail_err, err);
 }
 
-/* How many of n bytes may still be written; 0 with errno set when the moment has come. */
+/* How many of n bytes may still be written before the injected failure; 0 with errno set when it is due. */
 static size_t allowed_bytes(size_t n)
 {
     int err = atomic_load(&fail_err);
@@ -61,7 +61,7 @@ static size_t allowed_bytes(size_t n)
     return granted;
 }
 
-/* The three calls below go on after a signal, so that nobody else has to think of EINTR. */
+/* The three calls below continue after a signal, so that callers need not handle EINTR. */
 static ssize_t do_write(int fd, const char *p, size_t n)
 {
     ssize_t done;
@@ -72,8 +72,8 @@ static ssize_t do_write(int fd, const char *p, size_t n)
     return done;
 }
 
-/* The same for a pipe: when nobody reads it any more, the answer is EPIPE and not also a SIGPIPE, which would end the
- * process.  One that was pending before belongs to somebody else. */
+/* The same for a pipe: if it has no reader, the result is EPIPE without a SIGPIPE, which would end the process. A
+ * SIGPIPE that was pending before is left alone. */
 static ssize_t do_write_pipe(int fd, const char *p, size_t n)
 {
     sigset_t only, before, pending;
@@ -159,7 +159,7 @@ static mr_status *open_to_write(const char *path, int flags, const char *what, i
     }
 }
 
-/* A FIFO or a device: it keeps its name, and bytes go straight into it. */
+/* Whether it is a FIFO or a device: bytes are then written directly to it. */
 static bool is_special(const char *path)
 {
     struct stat info;
@@ -287,8 +287,8 @@ static mr_status *sync_file(mr_writer *w)
     return fail_errno(w, "sync");
 }
 
-/* Gives the temporary file its name.  From the rename on it is no longer ours to remove, even when
- * the directory cannot be synced and the caller is told so. */
+/* Gives the temporary file its name. After the rename the file is not removed any more, even if
+ * syncing the directory fails and the caller gets an error. */
 static mr_status *publish_file(mr_writer *w)
 {
     MR_ASSERT(w->buf_n == 0 && w->fd >= 0);
