@@ -110,7 +110,7 @@ static mr_status *shard_file(mr_bundle *b, int shard, mr_file **out)
     return st;
 }
 
-static mr_status *corrupt(const mr_bundle *b, mr_sv name, const char *why)
+static mr_status *bundle_corrupt(const mr_bundle *b, mr_sv name, const char *why)
 {
     return mr_error(MR_DATA_LOSS, "%s: tensor %.*s: %s", b->prefix, MR_SV_ARG(name), why);
 }
@@ -163,7 +163,7 @@ static mr_status *read_strings(mr_bundle *b, mr_sv name, const mr_bundle_entry *
     if (!st && !why && mr_crc32c_unmask(e->crc) != crc)
         why = "checksum does not match";
     mr_free(bytes);
-    return st ? st : why ? corrupt(b, name, why) : NULL;
+    return st ? st : why ? bundle_corrupt(b, name, why) : NULL;
 }
 
 /* ---- stored tensors ---- */
@@ -173,21 +173,21 @@ static mr_status *check_size(mr_bundle *b, mr_sv name, const mr_bundle_entry *e,
     int64_t n;
     size_t need;
     if (!mr_dtype_valid(e->dtype))
-        return corrupt(b, name, "unknown type");
+        return bundle_corrupt(b, name, "unknown type");
     if (!mr_dtype_is_plain(e->dtype) && e->dtype != MR_STRING)
         return mr_error(MR_UNIMPLEMENTED, "%s: tensor %.*s has type %s", b->prefix, MR_SV_ARG(name),
                         mr_dtype_name(e->dtype));
     mr_status *st = mr_shape_elements(e->shape.rank, e->shape.dims, &n);
     if (st) {
         mr_status_free(st);
-        return corrupt(b, name, "impossible shape");
+        return bundle_corrupt(b, name, "impossible shape");
     }
     if (e->offset > mr_file_bytes(f) || e->size > mr_file_bytes(f) - e->offset)
-        return corrupt(b, name, "lies outside of its data file");
+        return bundle_corrupt(b, name, "lies outside of its data file");
     if (e->dtype == MR_STRING)
-        return (uint64_t)n > e->size ? corrupt(b, name, "too small for its shape") : NULL;
+        return (uint64_t)n > e->size ? bundle_corrupt(b, name, "too small for its shape") : NULL;
     if (!mr_size_mul((size_t)n, mr_dtype_size(e->dtype), &need) || need != e->size)
-        return corrupt(b, name, "size does not match its shape");
+        return bundle_corrupt(b, name, "size does not match its shape");
     return NULL;
 }
 
@@ -204,7 +204,7 @@ static mr_status *read_stored(mr_bundle *b, mr_sv name, const mr_bundle_entry *e
     } else {
         st = mr_file_read_at(f, e->offset, (size_t)e->size, t->data);
         if (!st && mr_crc32c_unmask(e->crc) != mr_crc32c(t->data, (size_t)e->size))
-            st = corrupt(b, name, "checksum does not match");
+            st = bundle_corrupt(b, name, "checksum does not match");
     }
     if (st) {
         mr_tensor_unref(t);
@@ -238,7 +238,7 @@ static mr_status *take_part(assembly *s, const mr_slice *part, const mr_slice *c
     MR_GO(mr_bundle_lookup(s->b, mr_str_view(&key), e));
     MR_GO(mr_slice_shape(part, s->e->shape.rank, s->e->shape.dims, &shape));
     if (e->dtype != s->e->dtype || !mr_shape_eq(shape.rank, shape.dims, e->shape.rank, e->shape.dims))
-        MR_GO(corrupt(s->b, s->name, "a slice disagrees with its tensor"));
+        MR_GO(bundle_corrupt(s->b, s->name, "a slice disagrees with its tensor"));
     MR_GO(read_stored(s->b, s->name, e, s->a, &t));
     MR_GO(mr_slice_copy(t, part, s->t, s->want, common));
     int64_t n = 1;
@@ -276,11 +276,11 @@ static mr_status *check_assembled_size(const assembly *s, const mr_shape *shape)
         have += mr_file_bytes(f);
     }
     if (!mr_dtype_valid(s->e->dtype) || (uint64_t)n > have)
-        return corrupt(s->b, s->name, "is larger than the data files");
+        return bundle_corrupt(s->b, s->name, "is larger than the data files");
     return NULL;
 }
 
-static mr_status *assemble(assembly *s, mr_sv entry)
+static mr_status *assemble_region(assembly *s, mr_sv entry)
 {
     mr_shape shape;
     mr_bundle_entry *scratch = mr_new(mr_bundle_entry);
@@ -326,7 +326,7 @@ static mr_status *read_region(mr_bundle *b, mr_sv name, const mr_slice *slice, m
     mr_slice_all(&all, e->shape.rank);
     if (e->n_slices > 0) {
         assembly s = {b, name, e, slice ? slice : &all, NULL, 0, a};
-        st = assemble(&s, value);
+        st = assemble_region(&s, value);
         if (st)
             mr_tensor_unref(s.t);
         else

@@ -49,7 +49,7 @@ void mr_v1_close(mr_v1_reader *r)
     mr_free(r);
 }
 
-static mr_status *loss(const mr_v1_reader *r, int file, const char *why)
+static mr_status *file_corrupt(const mr_v1_reader *r, int file, const char *why)
 {
     return mr_error(MR_DATA_LOSS, "%s: %s", r->paths.p[file], why);
 }
@@ -111,14 +111,14 @@ static void read_listed(mr_pb_reader *r, int file, listed *t)
 }
 
 /* Takes t over, or its parts when the tensor is known from another file. */
-static mr_status *keep(mr_v1_reader *r, int file, listed *t)
+static mr_status *keep_listed(mr_v1_reader *r, int file, listed *t)
 {
     int64_t n;
     listed *known = mr_map_get(&r->names, t->name);
     mr_status *st = mr_shape_elements(t->shape.rank, t->shape.dims, &n);
     if (st || !mr_dtype_valid(t->dtype)) {
         mr_status_free(st);
-        return loss(r, file, "a tensor has an impossible type or shape");
+        return file_corrupt(r, file, "a tensor has an impossible type or shape");
     }
     if (!known) {
         mr_map_put(&r->names, t->name, t);
@@ -127,7 +127,7 @@ static mr_status *keep(mr_v1_reader *r, int file, listed *t)
     }
     if (known->dtype != t->dtype ||
         !mr_shape_eq(known->shape.rank, known->shape.dims, t->shape.rank, t->shape.dims))
-        return loss(r, file, "a tensor has another type or shape than elsewhere");
+        return file_corrupt(r, file, "a tensor has another type or shape than elsewhere");
     for (int i = 0; i < t->parts.n; i++)
         mr_vec_push(&known->parts, t->parts.p[i]);
     return NULL;
@@ -145,7 +145,7 @@ static mr_status *read_meta(mr_v1_reader *r, int file, mr_pb_reader *meta)
         listed *t = mr_new(listed);
         mr_pb_message(meta, &sub);
         read_listed(&sub, file, t);
-        mr_status *st = meta->error ? NULL : keep(r, file, t);
+        mr_status *st = meta->error ? NULL : keep_listed(r, file, t);
         if (meta->error || mr_map_get(&r->names, t->name) != t) {
             mr_vec_deinit(&t->parts);
             mr_free(t);
@@ -165,7 +165,7 @@ static mr_status *register_file(mr_v1_reader *r, int file)
     bool found = false;
     mr_status *st = NULL;
     if (!e)
-        return loss(r, file, "no list of tensors: not a checkpoint");
+        return file_corrupt(r, file, "no list of tensors: not a checkpoint");
     for (int i = 0; i < table->n; i++)
         r->bytes += table->entries[i].value.n;
     mr_pb_reader_init(&pb, e->value);
@@ -178,7 +178,7 @@ static mr_status *register_file(mr_v1_reader *r, int file)
             mr_pb_skip(&pb);
         }
     if (!st && (pb.error || !found))
-        st = loss(r, file, "the list of tensors is malformed");
+        st = file_corrupt(r, file, "the list of tensors is malformed");
     return st;
 }
 
@@ -267,7 +267,7 @@ static mr_status *part_entry(const mr_v1_reader *r, int file, mr_sv name, const 
     const mr_table_entry *e = mr_table_find(&r->files.p[file], mr_str_view(&key));
     mr_str_deinit(&key);
     if (!e)
-        return loss(r, file, "a part that is listed is not there");
+        return file_corrupt(r, file, "a part that is listed is not there");
     *out = e->value;
     return NULL;
 }
@@ -310,7 +310,7 @@ static mr_status *part_values(const assembly *s, int file, const mr_slice *slice
             else
                 mr_pb_skip(&data);
     }
-    return r.error ? loss(s->r, file, "a part is malformed") : NULL;
+    return r.error ? file_corrupt(s->r, file, "a part is malformed") : NULL;
 }
 
 /* Copies what a stored part has of the wanted region. */
@@ -328,7 +328,7 @@ static mr_status *take_part(assembly *s, const part *p)
     MR_TRY(part_values(s, p->file, &slice, &values));
     MR_TRY(mr_shape_elements(shape.rank, shape.dims, &n));
     if ((uint64_t)n > values.n) /* a value is a byte at least */
-        return loss(s->r, p->file, "a part has fewer values than its shape");
+        return file_corrupt(s->r, p->file, "a part has fewer values than its shape");
     MR_TRY(mr_tensor_decode_as(s->a, s->t->dtype, shape.rank, shape.dims, values, &t));
     mr_status *st = mr_slice_copy(t, &slice, s->out, s->want, &common);
     for (int i = 0; i < common.rank; i++)
@@ -338,7 +338,7 @@ static mr_status *take_part(assembly *s, const part *p)
     return st;
 }
 
-static mr_status *assemble(assembly *s)
+static mr_status *assemble_tensor(assembly *s)
 {
     mr_shape shape;
     int64_t n;
@@ -363,7 +363,7 @@ mr_status *mr_v1_read(mr_v1_reader *r, mr_sv name, const mr_slice *slice, mr_all
         return not_found(name);
     mr_slice_all(&all, t->shape.rank);
     assembly s = {.r = r, .t = t, .want = slice ? slice : &all, .a = a};
-    mr_status *st = assemble(&s);
+    mr_status *st = assemble_tensor(&s);
     if (st)
         mr_tensor_unref(s.out);
     else

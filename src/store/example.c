@@ -17,8 +17,8 @@ typedef struct work {
 /* ---- errors ---- */
 
 /* `st` about a feature of an example, which is named in front. */
-static mr_status *about(const mr_feature_table *t, int64_t example, const mr_feature *f,
-                        mr_status *st)
+static mr_status *prepend_feature(const mr_feature_table *t, int64_t example, const mr_feature *f,
+                                  mr_status *st)
 {
     if (!t->batch)
         return mr_status_prepend(st, "Key: %.*s.  ", MR_SV_ARG(f->key));
@@ -27,7 +27,7 @@ static mr_status *about(const mr_feature_table *t, int64_t example, const mr_fea
                              (long long)example);
 }
 
-static mr_status *unparsable(void) { return mr_invalid("Can't parse serialized Example."); }
+static mr_status *unparsable_example(void) { return mr_invalid("Can't parse serialized Example."); }
 
 static mr_status *wrong_type(const mr_feature *f, mr_dtype kind)
 {
@@ -38,7 +38,7 @@ static mr_status *wrong_type(const mr_feature *f, mr_dtype kind)
                       mr_dtype_name(f->dtype), mr_dtype_name(kind));
 }
 
-static const char *plural(mr_dtype t)
+static const char *kind_name(mr_dtype t)
 {
     return t == MR_STRING ? "bytes" : t == MR_FLOAT ? "float" : "int64";
 }
@@ -46,13 +46,13 @@ static const char *plural(mr_dtype t)
 static mr_status *wrong_number(const mr_feature_table *t, const mr_feature *f, bool open, int64_t n)
 {
     if (!t->batch)
-        return unparsable();
+        return unparsable_example();
     if (open)
         return mr_invalid("Number of %s values is not a multiple of stride length. Saw %lld values "
                           "but output shape is: %s",
-                          plural(f->dtype), (long long)n, MR_PSHAPE_TEXT(f->shape));
+                          kind_name(f->dtype), (long long)n, MR_PSHAPE_TEXT(f->shape));
     return mr_invalid("Number of %s values != expected.  Values size: %lld but output shape: %s",
-                      plural(f->dtype), (long long)n, MR_PSHAPE_TEXT(f->shape));
+                      kind_name(f->dtype), (long long)n, MR_PSHAPE_TEXT(f->shape));
 }
 
 static mr_status *bad_example(mr_sv bytes)
@@ -86,7 +86,7 @@ static mr_status *measure_present(const mr_feature_table *t, const mr_feature *f
     if (kind != f->dtype)
         return wrong_type(f, kind);
     c->n = mr_feature_count(kind, c->bytes);
-    return c->n < 0 ? unparsable() : check_number(t, f, c->n);
+    return c->n < 0 ? unparsable_example() : check_number(t, f, c->n);
 }
 
 static mr_status *measure_missing(const mr_feature_table *t, int64_t example, const mr_feature *f)
@@ -101,7 +101,7 @@ static mr_status *measure_missing(const mr_feature_table *t, int64_t example, co
                     : st;
 }
 
-static mr_status *measure(void *ctx, int64_t example)
+static mr_status *measure_example(void *ctx, int64_t example)
 {
     mr_feature_table *t = &((work *)ctx)->t;
     mr_feature_cell *row = mr_feature_row(t, example);
@@ -115,7 +115,7 @@ static mr_status *measure(void *ctx, int64_t example)
         }
         mr_status *st = measure_present(t, f, &row[i]);
         if (st)
-            return about(t, example, f, st);
+            return prepend_feature(t, example, f, st);
     }
     return NULL;
 }
@@ -190,7 +190,7 @@ static mr_status *make_room(work *w)
 /* ---- the second pass: values ---- */
 
 /* Elements [at, end) are all the padding. */
-static mr_status *pad(mr_tensor *to, int64_t at, int64_t end, const mr_tensor *fallback)
+static mr_status *pad_elements(mr_tensor *to, int64_t at, int64_t end, const mr_tensor *fallback)
 {
     size_t bytes = mr_dtype_size((mr_dtype)to->dtype);
     bool given = fallback && fallback->n > 0;
@@ -214,8 +214,8 @@ static mr_status *fill_dense(const work *w, int i, int64_t example, const mr_fea
     if (!open && !c->present)
         return mr_tensor_try_copy_elements(to, at, f->fallback, 0, size);
     if (c->n > 0 && !mr_feature_decode(f->dtype, c->bytes, to, at, c->n, &st))
-        return unparsable();
-    return st ? st : pad(to, at + c->n, at + size, f->fallback);
+        return unparsable_example();
+    return st ? st : pad_elements(to, at + c->n, at + size, f->fallback);
 }
 
 static mr_status *fill_row(const work *w, int i, int64_t example, const mr_feature_cell *c)
@@ -225,7 +225,7 @@ static mr_status *fill_row(const work *w, int i, int64_t example, const mr_featu
     mr_status *st = NULL;
     int rank = w->t.batch ? 2 : 1;
     if (c->n > 0 && !mr_feature_decode(f->dtype, c->bytes, o->values, c->at, c->n, &st))
-        return unparsable();
+        return unparsable_example();
     if (f->form != MR_FEATURE_SPARSE || st)
         return st;
     int64_t *index = MR_DATA(int64_t, o->indices) + c->at * rank;
@@ -237,7 +237,7 @@ static mr_status *fill_row(const work *w, int i, int64_t example, const mr_featu
     return NULL;
 }
 
-static mr_status *fill(void *ctx, int64_t example)
+static mr_status *fill_example(void *ctx, int64_t example)
 {
     const work *w = ctx;
     const mr_feature_cell *row = mr_feature_row(&w->t, example);
@@ -245,7 +245,7 @@ static mr_status *fill(void *ctx, int64_t example)
         bool dense = w->t.features[i].form == MR_FEATURE_DENSE;
         mr_status *st = dense ? fill_dense(w, i, example, &row[i]) : fill_row(w, i, example, &row[i]);
         if (st && mr_status_code(st) == MR_INVALID_ARGUMENT)
-            return about(&w->t, example, &w->t.features[i], st);
+            return prepend_feature(&w->t, example, &w->t.features[i], st);
         MR_TRY(st);
     }
     return NULL;
@@ -257,9 +257,9 @@ mr_status *mr_examples_parse(const mr_examples *x, const mr_feature *features, i
     work w = {.out = out, .longest = mr_new_array(int64_t, n + 1)};
     mr_status *st = NULL;
     MR_GO(mr_feature_table_init(&w.t, x, features, n, false));
-    MR_GO(mr_examples_each(x, measure, &w));
+    MR_GO(mr_examples_each(x, measure_example, &w));
     MR_GO(make_room(&w));
-    MR_GO(mr_examples_each(x, fill, &w));
+    MR_GO(mr_examples_each(x, fill_example, &w));
 out:
     if (st)
         mr_feature_results_free(out, n);

@@ -17,7 +17,7 @@ typedef struct convert {
 } convert;
 
 /* Nothing more is read; the first reason stays. */
-static void wrong(convert *c, const char *why)
+static void set_error(convert *c, const char *why)
 {
     if (!c->error && !c->j.error)
         c->error = why;
@@ -33,7 +33,7 @@ static bool is_null(convert *c)
     return true;
 }
 
-static bool named(const mr_str *key, const char *camel, const char *snake)
+static bool key_is(const mr_str *key, const char *camel, const char *snake)
 {
     return strcmp(mr_str_z(key), camel) == 0 || strcmp(mr_str_z(key), snake) == 0;
 }
@@ -75,7 +75,7 @@ static void put_bytes(convert *c)
     if (decode_base64(mr_str_view(&c->text), &bytes))
         mr_pb_put_bytes(&c->w, 1, mr_str_view(&bytes));
     else
-        wrong(c, "bytes that are no base64");
+        set_error(c, "bytes that are no base64");
     mr_str_deinit(&bytes);
 }
 
@@ -92,7 +92,7 @@ static void put_float(convert *c)
         else if (strcmp(s, "Infinity") == 0 || strcmp(s, "-Infinity") == 0)
             v = s[0] == '-' ? -__builtin_inf() : __builtin_inf();
         else if (!mr_text_to_double(mr_str_view(&c->text), &v))
-            wrong(c, "a string that is no number");
+            set_error(c, "a string that is no number");
     }
     float f = (float)v;
     mr_pb_put_raw(&c->w, &f, sizeof(f));
@@ -106,7 +106,7 @@ static void put_int(convert *c)
     } else {
         mr_json_string(&c->j, &c->text);
         if (!mr_sv_to_i64(mr_str_view(&c->text), &v))
-            wrong(c, "a string that is no whole number");
+            set_error(c, "a string that is no whole number");
     }
     mr_pb_put_raw_varint(&c->w, (uint64_t)v);
 }
@@ -141,7 +141,7 @@ static void put_list(convert *c, uint32_t list)
         if (strcmp(mr_str_z(&key), "value") == 0)
             put_values(c, list);
         else
-            wrong(c, "a list has no field of that name");
+            set_error(c, "a list has no field of that name");
     mr_pb_end(&c->w, mark);
     mr_str_deinit(&key);
 }
@@ -152,15 +152,15 @@ static void put_feature(convert *c)
     bool set = false;
     mr_json_begin(&c->j, '{');
     while (mr_json_key(&c->j, &key)) {
-        uint32_t list = named(&key, "bytesList", "bytes_list")   ? 1
-                        : named(&key, "floatList", "float_list") ? 2
-                        : named(&key, "int64List", "int64_list") ? 3
+        uint32_t list = key_is(&key, "bytesList", "bytes_list")   ? 1
+                        : key_is(&key, "floatList", "float_list") ? 2
+                        : key_is(&key, "int64List", "int64_list") ? 3
                                                                  : 0;
         if (list == 0)
-            wrong(c, "a feature has no field of that name");
+            set_error(c, "a feature has no field of that name");
         else if (!is_null(c)) {
             if (set)
-                wrong(c, "a feature has two lists");
+                set_error(c, "a feature has two lists");
             set = true;
             put_list(c, list);
         }
@@ -190,7 +190,7 @@ static void put_object(convert *c, const char *field, const char *unknown, void 
     mr_json_begin(&c->j, '{');
     while (mr_json_key(&c->j, &key))
         if (strcmp(mr_str_z(&key), field) != 0)
-            wrong(c, unknown);
+            set_error(c, unknown);
         else if (!is_null(c))
             put(c);
     mr_str_deinit(&key);

@@ -34,7 +34,7 @@ static mr_status *broken_list(const work *w, int64_t example, const mr_feature *
 }
 
 /* The values of one Feature that must be of the wanted type; -1: they are not. */
-static int64_t count(const mr_feature *f, mr_sv feature, mr_sv *list)
+static int64_t count_values(const mr_feature *f, mr_sv feature, mr_sv *list)
 {
     mr_dtype kind;
     if (!mr_feature_open(feature, &kind, list))
@@ -47,7 +47,7 @@ static int64_t count(const mr_feature *f, mr_sv feature, mr_sv *list)
 static mr_status *measure_context(const work *w, int64_t example, const mr_feature *f,
                                   mr_feature_cell *c)
 {
-    c->n = count(f, c->bytes, &c->bytes);
+    c->n = count_values(f, c->bytes, &c->bytes);
     return c->n < 0 ? wrong_type(w, example, "Context feature", f, -1) : NULL;
 }
 
@@ -71,7 +71,7 @@ static mr_status *measure_list(const work *w, int64_t example, const mr_feature 
     mr_sv feature, list;
     mr_pb_reader_init(&r, c->bytes);
     for (; next_row(&r, &feature); c->rows++) {
-        int64_t n = count(f, feature, &list);
+        int64_t n = count_values(f, feature, &list);
         if (n < 0)
             return wrong_type(w, example, "Feature list", f, c->rows);
         c->n += n;
@@ -79,7 +79,7 @@ static mr_status *measure_list(const work *w, int64_t example, const mr_feature 
     return r.error ? broken_list(w, example, f) : NULL;
 }
 
-static mr_status *measure(void *ctx, int64_t example)
+static mr_status *measure_example(void *ctx, int64_t example)
 {
     work *w = ctx;
     mr_feature_cell *context = mr_feature_row(&w->context, example);
@@ -209,8 +209,8 @@ static mr_status *list_room(work *w, int i)
 
 /* ---- the second pass: values ---- */
 
-static mr_status *decode(const work *w, int64_t example, const mr_feature *f, mr_sv list,
-                         mr_tensor *to, int64_t at, int64_t n)
+static mr_status *decode_values(const work *w, int64_t example, const mr_feature *f, mr_sv list,
+                                mr_tensor *to, int64_t at, int64_t n)
 {
     mr_status *st = NULL;
     if (n > 0 && !mr_feature_decode(f->dtype, list, to, at, n, &st))
@@ -232,7 +232,7 @@ static mr_status *fill_context_dense(const work *w, int64_t example, int i,
                           MR_SV_ARG(mr_example_name(w->x, example)));
     if (!c->present)
         return mr_tensor_try_copy_elements(to, example * size, f->fallback, 0, size);
-    return decode(w, example, f, c->bytes, to, example * size, size);
+    return decode_values(w, example, f, c->bytes, to, example * size, size);
 }
 
 static mr_status *fill_context(const work *w, int64_t example, int i, const mr_feature_cell *c)
@@ -242,7 +242,7 @@ static mr_status *fill_context(const work *w, int64_t example, int i, const mr_f
     bool batch = w->context.batch;
     if (f->form == MR_FEATURE_DENSE)
         return fill_context_dense(w, example, i, c);
-    MR_TRY(decode(w, example, f, c->bytes, out->values, c->at, c->n));
+    MR_TRY(decode_values(w, example, f, c->bytes, out->values, c->at, c->n));
     if (f->form == MR_FEATURE_RAGGED)
         return batch ? mr_feature_set_split(out->splits, example + 1, c->at + c->n) : NULL;
     int64_t *index = MR_DATA(int64_t, out->indices) + c->at * (batch ? 2 : 1);
@@ -270,13 +270,13 @@ static mr_status *fill_list_dense(const work *w, int64_t example, int i, const m
                           MR_SV_ARG(mr_example_name(w->x, example)), MR_SV_ARG(f->key));
     mr_pb_reader_init(&r, c->bytes);
     for (; next_row(&r, &feature); row++, at += size) {
-        int64_t n = count(f, feature, &list);
+        int64_t n = count_values(f, feature, &list);
         if (n != size)
             return mr_invalid("Name: %.*s, Key: %.*s, Index: %lld.  Number of values != expected.  "
                               "values size: %lld but output shape: %s",
                               MR_SV_ARG(mr_example_name(w->x, example)), MR_SV_ARG(f->key),
                               (long long)row, (long long)n, MR_PSHAPE_TEXT(f->shape));
-        MR_TRY(decode(w, example, f, list, to, at, n));
+        MR_TRY(decode_values(w, example, f, list, to, at, n));
     }
     MR_DATA(int64_t, w->out_lists[i].lengths)[example] = row;
     if (f->dtype != MR_STRING && at < end)
@@ -297,8 +297,8 @@ static mr_status *fill_rows(const work *w, int64_t example, int i, const mr_feat
     int64_t *index = sparse ? MR_DATA(int64_t, out->indices) + at * (batch ? 3 : 2) : NULL;
     mr_pb_reader_init(&r, c->bytes);
     for (; next_row(&r, &feature); row++) {
-        int64_t n = count(f, feature, &list);
-        MR_TRY(decode(w, example, f, list, out->values, at, n));
+        int64_t n = count_values(f, feature, &list);
+        MR_TRY(decode_values(w, example, f, list, out->values, at, n));
         at += n;
         for (int64_t k = 0; sparse && k < n; k++) {
             if (batch)
@@ -313,7 +313,7 @@ static mr_status *fill_rows(const work *w, int64_t example, int i, const mr_feat
                             : NULL;
 }
 
-static mr_status *fill(void *ctx, int64_t example)
+static mr_status *fill_example(void *ctx, int64_t example)
 {
     const work *w = ctx;
     const mr_feature_cell *context = mr_feature_row(&w->context, example);
@@ -350,12 +350,12 @@ mr_status *mr_sequences_parse(const mr_examples *x, const mr_feature *context, i
     w.longest_list = mr_new_array(int64_t, n_lists + 1);
     MR_GO(mr_feature_table_init(&w.context, x, context, n_context, true));
     MR_GO(mr_feature_table_init(&w.lists, x, lists, n_lists, true));
-    MR_GO(mr_examples_each(x, measure, &w));
+    MR_GO(mr_examples_each(x, measure_example, &w));
     for (int i = 0; i < n_context; i++)
         MR_GO(context_room(&w, i));
     for (int i = 0; i < n_lists; i++)
         MR_GO(list_room(&w, i));
-    MR_GO(mr_examples_each(x, fill, &w));
+    MR_GO(mr_examples_each(x, fill_example, &w));
     find_widest(&w);
 out:
     if (st) {

@@ -47,20 +47,20 @@ struct mr_lmdb {
     mr_str big; /* a value that is on overflow pages */
 };
 
-static uint64_t get(const uint8_t *p, int bytes)
+static uint64_t get_uint(const uint8_t *p, int bytes)
 {
     uint64_t v = 0;
     for (int i = bytes - 1; i >= 0; i--)
         v = v << 8 | p[i];
     return v;
 }
-static int get16(const uint8_t *p) { return (int)get(p, 2); }
+static int get_uint16(const uint8_t *p) { return (int)get_uint(p, 2); }
 
 static mr_status *bad_file(const mr_lmdb *l, const char *what)
 {
     return mr_invalid("%s: %s", what, mr_file_path(l->f));
 }
-static mr_status *corrupted(const mr_lmdb *l) { return bad_file(l, "MDB_CORRUPTED: Located page was wrong type"); }
+static mr_status *corrupted_file(const mr_lmdb *l) { return bad_file(l, "MDB_CORRUPTED: Located page was wrong type"); }
 
 /* In TensorFlow all errors of liblmdb and of the system are INVALID_ARGUMENT here.  OUT_OF_RANGE above all must not be
  * returned: callers would take a file that has shrunk for the end of the data. */
@@ -81,11 +81,11 @@ static mr_status *read_bytes(const mr_lmdb *l, uint64_t offset, size_t n, void *
 /* The number of entries of a page; -1 if it has no room for that many. */
 static int entries_of(const uint8_t *page, size_t bytes)
 {
-    int lower = get16(page + 12), n = (lower - PAGE_HEAD) / 2;
+    int lower = get_uint16(page + 12), n = (lower - PAGE_HEAD) / 2;
     if (lower < PAGE_HEAD)
         return -1;
-    if (get16(page + 10) & P_LEAF2) /* in place of offsets there are the keys, all of the size in pad */
-        return (size_t)n * (size_t)get16(page + 8) <= bytes - PAGE_HEAD ? n : -1;
+    if (get_uint16(page + 10) & P_LEAF2) /* in place of offsets there are the keys, all of the size in pad */
+        return (size_t)n * (size_t)get_uint16(page + 8) <= bytes - PAGE_HEAD ? n : -1;
     return (size_t)lower <= bytes ? n : -1;
 }
 
@@ -95,7 +95,7 @@ static mr_status *push_page(mr_lmdb *l, walk *w, uint64_t number)
     if (number >= l->n_pages)
         return bad_file(l, "MDB_PAGE_NOTFOUND: Requested page not found");
     if (w->depth == MAX_DEPTH || ++l->n_read > l->n_pages)
-        return corrupted(l);
+        return corrupted_file(l);
     level *v = &w->levels[w->depth];
     v->page = v->page ? v->page : mr_try_alloc(l->page_bytes);
     if (!v->page)
@@ -103,9 +103,9 @@ static mr_status *push_page(mr_lmdb *l, walk *w, uint64_t number)
     MR_TRY(read_bytes(l, number * l->page_bytes, l->page_bytes, v->page));
     v->at = -1;
     v->n = entries_of(v->page, l->page_bytes);
-    int kind = get16(v->page + 10) & (P_BRANCH | P_LEAF);
+    int kind = get_uint16(v->page + 10) & (P_BRANCH | P_LEAF);
     if (v->n < 0 || (kind != P_BRANCH && kind != P_LEAF))
-        return corrupted(l);
+        return corrupted_file(l);
     w->depth++;
     return NULL;
 }
@@ -119,21 +119,21 @@ typedef struct entry {
 /* Entry i of a page of so many bytes; false when a part of it would be outside. */
 static bool read_entry(const uint8_t *page, size_t bytes, int i, entry *e)
 {
-    int flags = get16(page + 10);
+    int flags = get_uint16(page + 10);
     if (flags & P_LEAF2) {
-        size_t n = (size_t)get16(page + 8);
+        size_t n = (size_t)get_uint16(page + 8);
         *e = (entry){.key = {(const char *)page + PAGE_HEAD + (size_t)i * n, n}};
         return true; /* entries_of made sure */
     }
-    size_t at = (size_t)get16(page + PAGE_HEAD + 2 * i), rest;
+    size_t at = (size_t)get_uint16(page + PAGE_HEAD + 2 * i), rest;
     if (at < PAGE_HEAD || at + NODE_HEAD > bytes)
         return false;
     const uint8_t *p = page + at;
-    size_t key = (size_t)get16(p + 6);
+    size_t key = (size_t)get_uint16(p + 6);
     rest = bytes - at - NODE_HEAD;
     if (key > rest)
         return false;
-    *e = (entry){.key = {(const char *)p + NODE_HEAD, key}, .flags = get16(p + 4), .said = get(p, 4)};
+    *e = (entry){.key = {(const char *)p + NODE_HEAD, key}, .flags = get_uint16(p + 4), .said = get_uint(p, 4)};
     if (flags & P_BRANCH) {
         e->said |= (uint64_t)e->flags << 32;
         return true;
@@ -153,8 +153,8 @@ static mr_status *walk_next(mr_lmdb *l, walk *w, entry *e, bool *at_end)
             continue;
         }
         if (!read_entry(v->page, l->page_bytes, v->at, e))
-            return corrupted(l);
-        if (get16(v->page + 10) & P_LEAF)
+            return corrupted_file(l);
+        if (get_uint16(v->page + 10) & P_LEAF)
             return NULL;
         MR_TRY(push_page(l, w, e->said));
     }
@@ -164,7 +164,7 @@ static mr_status *walk_next(mr_lmdb *l, walk *w, entry *e, bool *at_end)
 
 static mr_status *walk_begin(mr_lmdb *l, walk *w, const uint8_t *db)
 {
-    uint64_t root = get(db + DB_BYTES - 8, 8);
+    uint64_t root = get_uint(db + DB_BYTES - 8, 8);
     w->depth = 0;
     return root == NO_PAGE ? NULL : push_page(l, w, root);
 }
@@ -180,9 +180,9 @@ static mr_status *read_meta(mr_lmdb *l, uint64_t offset, uint8_t *meta)
                                                     : "MDB_INVALID: File is not an LMDB file");
     MR_TRY(read_bytes(l, offset, sizeof head, head));
     MR_TRY(read_bytes(l, offset + PAGE_HEAD, META_BYTES, meta));
-    if (!(get16(head + 10) & P_META) || get(meta, 4) != MAGIC)
+    if (!(get_uint16(head + 10) & P_META) || get_uint(meta, 4) != MAGIC)
         return bad_file(l, "MDB_INVALID: File is not an LMDB file");
-    if (get(meta + 4, 4) != 1)
+    if (get_uint(meta + 4, 4) != 1)
         return bad_file(l, "MDB_VERSION_MISMATCH: Database environment version mismatch");
     return NULL;
 }
@@ -192,12 +192,12 @@ static mr_status *read_head(mr_lmdb *l)
 {
     uint8_t meta[2][META_BYTES];
     MR_TRY(read_meta(l, 0, meta[0]));
-    uint64_t bytes = get(meta[0] + META_DBS, 4); /* kept in the pad of the first database */
+    uint64_t bytes = get_uint(meta[0] + META_DBS, 4); /* kept in the pad of the first database */
     if (bytes < MIN_PAGE || bytes > MAX_PAGE || (bytes & (bytes - 1)) != 0)
         return bad_file(l, "MDB_INVALID: File is not an LMDB file");
     MR_TRY(read_meta(l, bytes, meta[1]));
-    const uint8_t *m = meta[get(meta[0] + META_TXN, 8) < get(meta[1] + META_TXN, 8)];
-    uint64_t last = get(m + META_LAST, 8), whole = mr_file_bytes(l->f) / bytes;
+    const uint8_t *m = meta[get_uint(meta[0] + META_TXN, 8) < get_uint(meta[1] + META_TXN, 8)];
+    uint64_t last = get_uint(m + META_LAST, 8), whole = mr_file_bytes(l->f) / bytes;
     l->page_bytes = (size_t)bytes;
     l->n_pages = last < whole ? last + 1 : whole;
     return walk_begin(l, &l->records, m + META_DBS + DB_BYTES);
@@ -235,11 +235,11 @@ void mr_lmdb_close(mr_lmdb *l)
 /* A value that begins behind the head of an overflow page and continues on the pages after it. */
 static mr_status *read_big(mr_lmdb *l, const entry *e, mr_sv *value)
 {
-    uint64_t page = get((const uint8_t *)e->data.p, 8), n = e->said;
+    uint64_t page = get_uint((const uint8_t *)e->data.p, 8), n = e->said;
     if (page >= l->n_pages)
         return bad_file(l, "MDB_PAGE_NOTFOUND: Requested page not found");
     if (n + PAGE_HEAD > (l->n_pages - page) * l->page_bytes)
-        return corrupted(l);
+        return corrupted_file(l);
     mr_str_clear(&l->big);
     if (!mr_str_try_reserve(&l->big, (size_t)n))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a value of %llu bytes", (unsigned long long)n);
@@ -253,9 +253,9 @@ static mr_status *begin_values(mr_lmdb *l, const entry *e)
 {
     const uint8_t *p = (const uint8_t *)e->data.p;
     if (e->flags & F_SUBTREE)
-        return e->data.n < DB_BYTES ? corrupted(l) : walk_begin(l, &l->values, p);
-    if (e->data.n < PAGE_HEAD || (l->sub_n = entries_of(p, e->data.n)) < 0 || !(get16(p + 10) & P_LEAF))
-        return corrupted(l);
+        return e->data.n < DB_BYTES ? corrupted_file(l) : walk_begin(l, &l->values, p);
+    if (e->data.n < PAGE_HEAD || (l->sub_n = entries_of(p, e->data.n)) < 0 || !(get_uint16(p + 10) & P_LEAF))
+        return corrupted_file(l);
     l->sub = p;
     l->sub_bytes = e->data.n;
     l->sub_at = -1;
@@ -270,7 +270,7 @@ static mr_status *next_value(mr_lmdb *l, mr_sv *value, bool *found)
     *found = false;
     if (l->sub && ++l->sub_at < l->sub_n) {
         if (!read_entry(l->sub, l->sub_bytes, l->sub_at, &e))
-            return corrupted(l);
+            return corrupted_file(l);
     } else {
         l->sub = NULL;
         MR_TRY(walk_next(l, &l->values, &e, &end));

@@ -24,8 +24,8 @@ static bool has_wildcard(mr_sv part)
     return false;
 }
 
-static mr_status *match(mr_file_names *out, const char *scheme, const mr_str *so_far,
-                        const char *pattern);
+static mr_status *match_pattern(mr_file_names *out, const char *scheme, const mr_str *so_far,
+                                const char *pattern);
 
 /* Goes on with one name put to what is there so far. */
 static mr_status *step_into(level *l, mr_sv name)
@@ -36,7 +36,7 @@ static mr_status *step_into(level *l, mr_sv name)
     mr_str_append(&path, name.p, name.n);
     if (*l->rest) {
         mr_str_appendc(&path, '/');
-        st = match(l->out, l->scheme, &path, l->rest);
+        st = match_pattern(l->out, l->scheme, &path, l->rest);
     } else if (mr_file_exists(mr_str_z(&path))) {
         mr_vec_push(&l->out->v, mr_printf("%s%s", l->scheme, mr_str_z(&path)));
     }
@@ -52,8 +52,8 @@ static mr_status *try_name(void *ctx, const char *name)
     return fnmatch(l->part, name, FNM_PATHNAME) == 0 ? step_into(l, mr_sv_of(name)) : NULL;
 }
 
-static mr_status *match(mr_file_names *out, const char *scheme, const mr_str *so_far,
-                        const char *pattern)
+static mr_status *match_pattern(mr_file_names *out, const char *scheme, const mr_str *so_far,
+                                const char *pattern)
 {
     const char *slash = strchrnul(pattern, '/');
     mr_sv part = {pattern, (size_t)(slash - pattern)};
@@ -80,7 +80,7 @@ mr_status *mr_files_match(mr_sv pattern, mr_file_names *out)
         return NULL;
     char *text = mr_strndup(pattern.p, pattern.n);
     const char *local = mr_path_local(text);
-    mr_status *st = match(out, local == text ? "" : "file://", &nothing, local);
+    mr_status *st = match_pattern(out, local == text ? "" : "file://", &nothing, local);
     mr_free(text);
     return st;
 }

@@ -40,12 +40,12 @@ void mr_record_reader_close(mr_record_reader *r)
     mr_free(r);
 }
 
-static mr_status *truncated(uint64_t at)
+static mr_status *truncated_record(uint64_t at)
 {
     return mr_error(MR_DATA_LOSS, "truncated record at %llu", (unsigned long long)at);
 }
 
-static mr_status *corrupted(uint64_t at)
+static mr_status *corrupted_record(uint64_t at)
 {
     return mr_error(MR_DATA_LOSS, "corrupted record at %llu", (unsigned long long)at);
 }
@@ -68,9 +68,9 @@ static mr_status *read_length(mr_record_reader *r, uint64_t *n)
     if (got == 0)
         return mr_error(MR_OUT_OF_RANGE, "eof");
     if (got < sizeof(head))
-        return truncated(r->next);
+        return truncated_record(r->next);
     if (!crc_matches(head, sizeof(*n), head + sizeof(*n)))
-        return corrupted(r->next);
+        return corrupted_record(r->next);
     memcpy(n, head, sizeof(*n));
     if (*n > INT64_MAX - MR_RECORD_HEADER - MR_RECORD_FOOTER - r->next)
         return mr_error(MR_DATA_LOSS, "record size too large at %llu", (unsigned long long)r->next);
@@ -84,9 +84,9 @@ mr_status *mr_record_read(mr_record_reader *r, mr_str *record)
     MR_TRY(read_length(r, &n));
     MR_TRY(mr_stream_append(r->in, n + MR_RECORD_FOOTER, record));
     if (record->n != n + MR_RECORD_FOOTER)
-        return truncated(r->next);
+        return truncated_record(r->next);
     if (!crc_matches(record->p, (size_t)n, record->p + n))
-        return corrupted(r->next + MR_RECORD_HEADER);
+        return corrupted_record(r->next + MR_RECORD_HEADER);
     record->n = (size_t)n;
     record->p[n] = '\0';
     r->next = mr_stream_offset(r->in);
@@ -100,7 +100,7 @@ mr_status *mr_record_skip(mr_record_reader *r, int64_t n, int64_t *skipped)
         MR_TRY(read_length(r, &length));
         MR_TRY(mr_stream_skip(r->in, length + MR_RECORD_FOOTER, &passed));
         if (passed != length + MR_RECORD_FOOTER)
-            return truncated(r->next);
+            return truncated_record(r->next);
         r->next = mr_stream_offset(r->in);
     }
     return NULL;
@@ -135,7 +135,7 @@ mr_status *mr_record_writer_new(mr_writer *file, mr_compression c, mr_record_wri
     return st;
 }
 
-static mr_status *put(mr_record_writer *w, const void *p, size_t n)
+static mr_status *put_bytes(mr_record_writer *w, const void *p, size_t n)
 {
     return w->deflater ? mr_deflater_write(w->deflater, p, n) : mr_writer_write(w->file, p, n);
 }
@@ -147,10 +147,10 @@ mr_status *mr_record_write(mr_record_writer *w, mr_sv record)
     uint32_t crc = mr_crc32c_mask(mr_crc32c(&n, sizeof(n)));
     memcpy(head, &n, sizeof(n));
     memcpy(head + sizeof(n), &crc, sizeof(crc));
-    MR_TRY(put(w, head, sizeof(head)));
-    MR_TRY(put(w, record.p, record.n));
+    MR_TRY(put_bytes(w, head, sizeof(head)));
+    MR_TRY(put_bytes(w, record.p, record.n));
     crc = mr_crc32c_mask(mr_crc32c(record.p, record.n));
-    return put(w, &crc, sizeof(crc));
+    return put_bytes(w, &crc, sizeof(crc));
 }
 
 mr_status *mr_record_flush(mr_record_writer *w)

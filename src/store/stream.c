@@ -61,7 +61,7 @@ static mr_status *start_inflate(mr_stream *s)
     return s->z_open ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "%s: no memory to decompress", s->path);
 }
 
-static mr_status *make(mr_compression c, size_t buffer_bytes, const char *path, mr_stream **out)
+static mr_status *make_stream(mr_compression c, size_t buffer_bytes, const char *path, mr_stream **out)
 {
     mr_stream *s = mr_new(mr_stream);
     mr_status *st = NULL;
@@ -86,7 +86,7 @@ static mr_status *need_buffer(char **p, size_t n, const char *path)
 mr_status *mr_stream_open(const char *path, mr_compression c, size_t buffer_bytes, mr_stream **out)
 {
     mr_stream *s;
-    mr_status *st = make(c, buffer_bytes, path, &s);
+    mr_status *st = make_stream(c, buffer_bytes, path, &s);
     if (!st)
         st = mr_source_open(s->path, &s->file);
     if (!st)
@@ -103,7 +103,7 @@ mr_status *mr_stream_open(const char *path, mr_compression c, size_t buffer_byte
 mr_status *mr_stream_of_bytes(mr_sv bytes, mr_compression c, mr_stream **out)
 {
     mr_stream *s;
-    mr_status *st = make(c, BYTES_BUFFER, "bytes", &s);
+    mr_status *st = make_stream(c, BYTES_BUFFER, "bytes", &s);
     if (!st && c != MR_UNCOMPRESSED)
         st = need_buffer(&s->buffer, s->buffer_bytes, s->path);
     if (st) {
@@ -131,7 +131,7 @@ void mr_stream_close(mr_stream *s)
 /* ---- filling the window ---- */
 
 /* The next bytes of the source, for zlib. */
-static mr_status *feed(mr_stream *s)
+static mr_status *feed_inflate(mr_stream *s)
 {
     size_t got = 0;
     if (s->file.fd < 0) {
@@ -150,7 +150,7 @@ static mr_status *feed(mr_stream *s)
 static mr_status *end_of_member(mr_stream *s)
 {
     if (s->z.avail_in == 0)
-        MR_TRY(feed(s));
+        MR_TRY(feed_inflate(s));
     if (s->compression == MR_GZIP && s->z.avail_in > 0 && inflateReset(&s->z) == Z_OK)
         return NULL;
     s->z_end = true;
@@ -163,7 +163,7 @@ static mr_status *inflate_some(mr_stream *s)
     s->at = s->end = s->buffer;
     while (!s->z_end && s->at == s->end) {
         if (s->z.avail_in == 0)
-            MR_TRY(feed(s));
+            MR_TRY(feed_inflate(s));
         if (s->z.avail_in == 0)
             return NULL;
         s->z.next_out = (Bytef *)s->buffer;
@@ -180,7 +180,7 @@ static mr_status *inflate_some(mr_stream *s)
 }
 
 /* The window is empty; it stays so only at the end. */
-static mr_status *fill(mr_stream *s)
+static mr_status *fill_window(mr_stream *s)
 {
     size_t got;
     MR_ASSERT(s->at == s->end);
@@ -202,7 +202,7 @@ static mr_status *fill(mr_stream *s)
 
 uint64_t mr_stream_offset(const mr_stream *s) { return s->taken; }
 
-static void take(mr_stream *s, size_t n)
+static void take_bytes(mr_stream *s, size_t n)
 {
     s->at += n;
     s->taken += n;
@@ -213,12 +213,12 @@ mr_status *mr_stream_read(mr_stream *s, void *to, size_t n, size_t *got)
     *got = 0;
     while (*got < n) {
         if (s->at == s->end)
-            MR_TRY(fill(s));
+            MR_TRY(fill_window(s));
         size_t part = MR_MIN(n - *got, (size_t)(s->end - s->at));
         if (part == 0)
             return NULL;
         memcpy((char *)to + *got, s->at, part);
-        take(s, part);
+        take_bytes(s, part);
         *got += part;
     }
     return NULL;
@@ -229,12 +229,12 @@ mr_status *mr_stream_skip(mr_stream *s, uint64_t n, uint64_t *skipped)
     *skipped = 0;
     while (*skipped < n) {
         if (s->at == s->end)
-            MR_TRY(fill(s));
+            MR_TRY(fill_window(s));
         size_t there = (size_t)(s->end - s->at);
         size_t part = n - *skipped < there ? (size_t)(n - *skipped) : there;
         if (part == 0)
             return NULL;
-        take(s, part);
+        take_bytes(s, part);
         *skipped += part;
     }
     return NULL;
@@ -250,7 +250,7 @@ mr_status *mr_stream_append(mr_stream *s, uint64_t n, mr_str *out)
 {
     while (n > 0) {
         if (s->at == s->end)
-            MR_TRY(fill(s));
+            MR_TRY(fill_window(s));
         size_t there = (size_t)(s->end - s->at);
         size_t part = n < there ? (size_t)n : there;
         if (part == 0)
@@ -259,7 +259,7 @@ mr_status *mr_stream_append(mr_stream *s, uint64_t n, mr_str *out)
         if (!mr_str_try_append(out, s->at, part))
             return mr_error(MR_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes", s->path,
                             out->n + part);
-        take(s, part);
+        take_bytes(s, part);
         n -= part;
     }
     return NULL;
@@ -286,7 +286,7 @@ mr_status *mr_stream_line(mr_stream *s, mr_str *line)
     mr_str_clear(line);
     for (const char *stop = NULL; !stop;) {
         if (s->at == s->end)
-            MR_TRY(fill(s));
+            MR_TRY(fill_window(s));
         size_t there = (size_t)(s->end - s->at);
         if (there == 0)
             return line->n ? NULL : mr_error(MR_OUT_OF_RANGE, "eof");
@@ -296,7 +296,7 @@ mr_status *mr_stream_line(mr_stream *s, mr_str *line)
         if (!append_piece(line, s->at, part))
             return mr_error(MR_RESOURCE_EXHAUSTED, "%s: no memory for a line of %zu bytes", s->path,
                             line->n + part);
-        take(s, part + (stop != NULL));
+        take_bytes(s, part + (stop != NULL));
     }
     return NULL;
 }
@@ -318,7 +318,7 @@ mr_status *mr_stream_seek(mr_stream *s, uint64_t offset)
     if (offset > INT64_MAX)
         return mr_error(MR_OUT_OF_RANGE, "%s: no position %llu", s->path, (unsigned long long)offset);
     if (offset >= s->taken && offset - s->taken <= (uint64_t)(s->end - s->at)) {
-        take(s, (size_t)(offset - s->taken));
+        take_bytes(s, (size_t)(offset - s->taken));
         return NULL;
     }
     if (s->compression == MR_UNCOMPRESSED)
@@ -353,7 +353,7 @@ mr_status *mr_deflater_new(mr_writer *file, mr_compression c, int level, mr_defl
 }
 
 /* Runs zlib over what it was given until it has said all it has to. */
-static mr_status *pump(mr_deflater *d, int flush)
+static mr_status *pump_deflate(mr_deflater *d, int flush)
 {
     do {
         d->z.next_out = (Bytef *)d->out;
@@ -372,14 +372,14 @@ mr_status *mr_deflater_write(mr_deflater *d, const void *p, size_t n)
         part = MR_MIN(n, (size_t)1 << 30); /* zlib counts in 32 bits */
         d->z.next_in = (Bytef *)p;
         d->z.avail_in = (uInt)part;
-        MR_TRY(pump(d, Z_NO_FLUSH));
+        MR_TRY(pump_deflate(d, Z_NO_FLUSH));
     }
     return NULL;
 }
 
-mr_status *mr_deflater_flush(mr_deflater *d) { return pump(d, Z_SYNC_FLUSH); }
+mr_status *mr_deflater_flush(mr_deflater *d) { return pump_deflate(d, Z_SYNC_FLUSH); }
 
-mr_status *mr_deflater_finish(mr_deflater *d) { return pump(d, Z_FINISH); }
+mr_status *mr_deflater_finish(mr_deflater *d) { return pump_deflate(d, Z_FINISH); }
 
 void mr_deflater_free(mr_deflater *d)
 {

@@ -41,7 +41,10 @@ typedef struct handle {
     uint64_t offset, size;
 } handle;
 
-static mr_status *lost(const char *name, const char *why) { return mr_error(MR_DATA_LOSS, "%s: %s", name, why); }
+static mr_status *table_corrupt(const char *name, const char *why)
+{
+    return mr_error(MR_DATA_LOSS, "%s: %s", name, why);
+}
 
 static handle read_handle(mr_pb_reader *r)
 {
@@ -55,17 +58,17 @@ static handle read_handle(mr_pb_reader *r)
 static mr_status *load_block(mr_sv file, const char *name, handle h, mr_str *tmp, mr_sv *out)
 {
     if (h.offset > file.n || h.size > file.n - h.offset || file.n - h.offset - h.size < TRAILER_BYTES)
-        return lost(name, "a block lies outside of the file");
+        return table_corrupt(name, "a block lies outside of the file");
     const char *p = file.p + h.offset;
     uint32_t stored;
     memcpy(&stored, p + h.size + 1, sizeof stored);
     if (mr_crc32c_unmask(stored) != mr_crc32c(p, (size_t)h.size + 1))
-        return lost(name, "block checksum mismatch");
+        return table_corrupt(name, "block checksum mismatch");
     *out = (mr_sv){p, (size_t)h.size};
     if (p[h.size] == 0)
         return NULL;
     if (p[h.size] != 1)
-        return lost(name, "unknown block compression");
+        return table_corrupt(name, "unknown block compression");
     mr_str_clear(tmp);
     MR_TRY(mr_snappy_uncompress(*out, tmp));
     *out = mr_str_view(tmp);
@@ -77,11 +80,11 @@ static mr_status *block_entries(mr_sv block, const char *name, mr_pb_reader *r)
 {
     uint32_t n_restarts;
     if (block.n < sizeof n_restarts)
-        return lost(name, "a block is too short");
+        return table_corrupt(name, "a block is too short");
     memcpy(&n_restarts, block.p + block.n - sizeof n_restarts, sizeof n_restarts);
     size_t room = block.n / sizeof n_restarts - 1;
     if (n_restarts > room)
-        return lost(name, "a block has more restart points than room");
+        return table_corrupt(name, "a block has more restart points than room");
     mr_pb_reader_init(r, (mr_sv){block.p, block.n - (n_restarts + 1) * sizeof n_restarts});
     return NULL;
 }
@@ -99,7 +102,7 @@ static mr_status *next_entry(entry_reader *e, const char *name, bool *more)
     uint64_t shared = mr_pb_raw_varint(&e->r), unshared = mr_pb_raw_varint(&e->r), n_value = mr_pb_raw_varint(&e->r);
     size_t left = mr_pb_rest(&e->r).n;
     if (e->r.error || shared > e->key.n || unshared > left || n_value > left - unshared)
-        return lost(name, "a malformed entry in a block");
+        return table_corrupt(name, "a malformed entry in a block");
     e->key.n = (size_t)shared;
     if (!mr_str_try_append(&e->key, e->r.at, (size_t)unshared))
         return mr_error(MR_RESOURCE_EXHAUSTED, "%s: out of memory for a key", name);
@@ -132,7 +135,7 @@ static mr_status *read_data_block(struct mr_table_memory *m, mr_sv block, const 
         MR_GO(keep_bytes(&m->arena, mr_str_view(&e.key), &out.key));
         MR_GO(keep_bytes(&m->arena, e.value, &out.value));
         if (m->entries.n > 0 && mr_bytes_compare(mr_vec_last(&m->entries).key, out.key) >= 0)
-            MR_GO(lost(name, "keys are not ascending"));
+            MR_GO(table_corrupt(name, "keys are not ascending"));
         mr_vec_push(&m->entries, out);
     }
 out:
@@ -157,7 +160,7 @@ static mr_status *read_index(struct mr_table_memory *m, mr_sv file, const char *
         mr_pb_reader_init(&hr, e.value);
         handle h = read_handle(&hr);
         if (hr.error)
-            MR_GO(lost(name, "a malformed block handle"));
+            MR_GO(table_corrupt(name, "a malformed block handle"));
         MR_GO(load_block(file, name, h, &tmp, &block));
         MR_GO(read_data_block(m, block, name));
     }
@@ -171,17 +174,17 @@ out:
 static mr_status *parse_footer(mr_sv file, const char *name, handle *meta, handle *index)
 {
     if (file.n < FOOTER_BYTES)
-        return lost(name, "file is too short to be an sstable");
+        return table_corrupt(name, "file is too short to be an sstable");
     const char *foot = file.p + file.n - FOOTER_BYTES;
     uint64_t found;
     memcpy(&found, foot + FOOTER_BYTES - sizeof found, sizeof found);
     if (found != magic)
-        return lost(name, "not an sstable (bad magic number)");
+        return table_corrupt(name, "not an sstable (bad magic number)");
     mr_pb_reader r;
     mr_pb_reader_init(&r, (mr_sv){foot, FOOTER_BYTES - sizeof found});
     *meta = read_handle(&r);
     *index = read_handle(&r);
-    return r.error ? lost(name, "a malformed footer") : NULL;
+    return r.error ? table_corrupt(name, "a malformed footer") : NULL;
 }
 
 mr_status *mr_table_parse(mr_sv bytes, const char *name, mr_table *out)
