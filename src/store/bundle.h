@@ -1,8 +1,8 @@
 /* store/bundle.h -- checkpoints: TensorFlow's TensorBundle (V2), to the byte.
  *
- * A bundle with prefix P is an index P.index (a sorted table) and data files P.data-?????-of-?????.  Writing
- * goes to temporary names; data files are synced and renamed first, the index last, so a bundle whose index
- * is there is whole. */
+ * A bundle with prefix P is an index P.index (a sorted table) and data files P.data-?????-of-?????. Writing goes to
+ * temporary names; data files are synced and renamed first, the index last, so a bundle whose index exists is
+ * complete. */
 #ifndef MR_STORE_BUNDLE_H
 #define MR_STORE_BUNDLE_H
 
@@ -11,7 +11,7 @@
 /* ---- writing ---- */
 typedef struct mr_bundle_writer mr_bundle_writer;
 mr_status *mr_bundle_writer_new(const char *prefix, mr_bundle_writer **out);
-/* INVALID_ARGUMENT for a name given twice or a type that is not saved. */
+/* INVALID_ARGUMENT for a duplicate name or a type that cannot be saved. */
 mr_status *mr_bundle_add(mr_bundle_writer *w, mr_sv name, const mr_tensor *t);
 /* t is the part `slice` of a tensor of the full shape. */
 mr_status *mr_bundle_add_slice(mr_bundle_writer *w, mr_sv name, const mr_shape *full, const mr_slice *slice,
@@ -36,11 +36,11 @@ typedef struct mr_bundle_entry {
 /* NOT_FOUND "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for P". */
 mr_status *mr_bundle_open(const char *prefix, mr_bundle **out);
 void mr_bundle_close(mr_bundle *b);
-int mr_bundle_count(const mr_bundle *b);          /* tensors, without the header and single slices */
+int mr_bundle_count(const mr_bundle *b);          /* tensors; the header and slice entries do not count */
 mr_sv mr_bundle_name(const mr_bundle *b, int i);  /* ascending */
 /* NOT_FOUND "Key N not found in checkpoint". */
 mr_status *mr_bundle_lookup(const mr_bundle *b, mr_sv name, mr_bundle_entry *out);
-/* The whole tensor, put together from its parts when it was saved in slices. */
+/* The whole tensor, assembled from its parts if it was saved in slices. */
 mr_status *mr_bundle_read(mr_bundle *b, mr_sv name, mr_allocator *a, mr_tensor **out);
 mr_status *mr_bundle_read_slice(mr_bundle *b, mr_sv name, const mr_slice *slice, mr_allocator *a, mr_tensor **out);
 bool mr_bundle_exists(const char *prefix);

@@ -1,5 +1,5 @@
-/* store/bundle_proto.c -- the two messages of a bundle's index, written by hand because their bytes are
- * part of the format: fields with value 0 are left out, the shape is always there. */
+/* store/bundle_proto.c -- the two messages of a bundle's index, written by hand because their bytes are part of the
+ * format: fields with value 0 are left out, the shape is always written. */
 #include "store/bundle_proto.h"
 
 #include "wire/pb.h"
@@ -16,6 +16,8 @@ void mr_bundle_header_encode(const mr_bundle_header *h, mr_str *out)
     mr_pb_end(&w, mark);
 }
 
+/* Also rejects headers of newer versions, and numbers of shards that no writer produces: the caller allocates by that
+ * number. */
 mr_status *mr_bundle_header_decode(mr_sv bytes, mr_bundle_header *out)
 {
     mr_pb_reader r, v;
@@ -41,13 +43,15 @@ mr_status *mr_bundle_header_decode(mr_sv bytes, mr_bundle_header *out)
     }
     MR_TRY(mr_pb_reader_status(&r, "BundleHeaderProto"));
     if (out->n_shards < 0 || out->n_shards > 100000)
-        return mr_error(MR_DATA_LOSS, "checkpoint header names %d shards", out->n_shards);
+        return mr_error(MR_DATA_LOSS, "Checkpoint header: the number of shards is %d, expected 0 to 100000",
+                        out->n_shards);
     if (out->min_consumer > MR_BUNDLE_VERSION || out->producer < 0)
-        return mr_invalid("checkpoint of version %d (for readers from %d on) is newer than this reader's %d",
+        return mr_invalid("Checkpoint of version %d needs a reader of version %d or later; this reader has version %d",
                           out->producer, out->min_consumer, MR_BUNDLE_VERSION);
     return NULL;
 }
 
+/* The caller's slices are already encoded, with tag and length, so they are appended as raw bytes. */
 void mr_bundle_entry_encode(const mr_bundle_entry *e, mr_sv slices, mr_str *out)
 {
     mr_pb_writer w;
@@ -86,12 +90,14 @@ static mr_status *read_shape(mr_pb_reader *r, mr_shape *out)
                 mr_pb_skip(&d);
         }
         if (size < 0)
-            return mr_error(MR_DATA_LOSS, "a tensor with a negative dimension in a checkpoint");
+            return mr_error(MR_DATA_LOSS, "Checkpoint entry: a dimension is negative (%lld)", (long long)size);
         MR_TRY(mr_shape_push(out, size));
     }
     return NULL;
 }
 
+/* Only a negative dimension and malformed bytes are errors here; the reader checks the type, the shard and the size
+ * when it uses the entry. */
 mr_status *mr_bundle_entry_decode(mr_sv bytes, mr_bundle_entry *out,
                                   mr_status *(*on_slice)(void *ctx, mr_sv slice_proto), void *ctx)
 {

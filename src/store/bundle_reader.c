@@ -1,7 +1,7 @@
 /* store/bundle_reader.c -- reading a bundle.
  *
- * Nothing in an index is trusted: sizes are compared with the shape and with the data file before memory is
- * asked for, and every tensor's checksum is verified.  Data files are opened when first needed. */
+ * Nothing in an index is trusted: sizes are compared with the shape and with the data file before memory is allocated,
+ * and every tensor's checksum is verified. Data files are opened when first needed. */
 #include "base/thread.h"
 #include "base/vec.h"
 #include "store/bundle_proto.h"
@@ -13,7 +13,7 @@ struct mr_bundle {
     char *prefix;
     mr_table index;
     mr_bundle_header header;
-    MR_VEC(int) names; /* positions in the index of tensors (not the header, not single slices) */
+    MR_VEC(int) names; /* positions of the tensors in the index (without the header and slice entries) */
     mr_mutex mu;
     mr_file **shards MR_GUARDED_BY(mu); /* NULL until opened */
 };
@@ -26,7 +26,7 @@ bool mr_bundle_exists(const char *prefix)
     return there;
 }
 
-/* A slice's key starts with the number 0, one byte 0; names of tensors do not. */
+/* The key of a slice starts with the number 0, which is encoded as a zero byte; names of tensors never do. */
 static void list_names(mr_bundle *b)
 {
     for (int i = 0; i < b->index.n; i++)
@@ -34,6 +34,7 @@ static void list_names(mr_bundle *b)
             mr_vec_push(&b->names, i);
 }
 
+/* Reads and checks the whole index. Data files are opened later, by shard_file. */
 mr_status *mr_bundle_open(const char *prefix, mr_bundle **out)
 {
     mr_status *st = NULL;
@@ -50,7 +51,7 @@ mr_status *mr_bundle_open(const char *prefix, mr_bundle **out)
         MR_GO(mr_error(MR_DATA_LOSS, "%s: the index has no header", path));
     MR_GO(mr_bundle_header_decode(h->value, &b->header));
     if (b->header.big_endian)
-        MR_GO(mr_error(MR_UNIMPLEMENTED, "%s: a checkpoint written on a big-endian machine", path));
+        MR_GO(mr_error(MR_UNIMPLEMENTED, "%s: checkpoints written on big-endian machines are not supported", path));
     b->shards = mr_new_array(mr_file *, b->header.n_shards + 1);
     list_names(b);
     *out = b;
@@ -94,11 +95,13 @@ mr_status *mr_bundle_lookup(const mr_bundle *b, mr_sv name, mr_bundle_entry *out
     return mr_bundle_entry_decode(value, out, NULL, NULL);
 }
 
+/* Opens a data file on first use. The file is borrowed: it stays open until the bundle is closed. */
 static mr_status *shard_file(mr_bundle *b, int shard, mr_file **out)
 {
     mr_status *st = NULL;
     if (shard < 0 || shard >= b->header.n_shards)
-        return mr_error(MR_DATA_LOSS, "%s: an entry in shard %d of %d", b->prefix, shard, b->header.n_shards);
+        return mr_error(MR_DATA_LOSS, "%s: an entry refers to shard %d, but the checkpoint has %d shards", b->prefix,
+                        shard, b->header.n_shards);
     mr_lock(&b->mu);
     if (!b->shards[shard]) {
         char *path = mr_bundle_data_path(b->prefix, shard, b->header.n_shards);
@@ -115,8 +118,10 @@ static mr_status *bundle_corrupt(const mr_bundle *b, mr_sv name, const char *why
     return mr_error(MR_DATA_LOSS, "%s: tensor %.*s: %s", b->prefix, MR_SV_ARG(name), why);
 }
 
-/* ---- string tensors; the layout is told in bundle_writer.c ---- */
+/* ---- string tensors; bundle_writer.c describes the layout ---- */
 
+/* Fills t from the stored bytes and extends *crc as the writer did. On malformed bytes, *why says what is wrong and the
+ * status is NULL: only the caller knows the tensor's name. */
 static mr_status *parse_strings(mr_sv bytes, mr_tensor *t, uint32_t *crc, const char **why)
 {
     mr_pb_reader r;
@@ -150,6 +155,7 @@ out:
     return st;
 }
 
+/* Reads all bytes of a string tensor before it creates any string; check_size has compared them with the file. */
 static mr_status *read_strings(mr_bundle *b, mr_sv name, const mr_bundle_entry *e, mr_file *f, mr_tensor *t)
 {
     char *bytes = mr_try_alloc((size_t)e->size);
@@ -168,6 +174,7 @@ static mr_status *read_strings(mr_bundle *b, mr_sv name, const mr_bundle_entry *
 
 /* ---- stored tensors ---- */
 
+/* Compares type, shape and size of an entry with each other and with the data file, before anything is allocated. */
 static mr_status *check_size(mr_bundle *b, mr_sv name, const mr_bundle_entry *e, mr_file *f)
 {
     int64_t n;
@@ -183,7 +190,7 @@ static mr_status *check_size(mr_bundle *b, mr_sv name, const mr_bundle_entry *e,
         return bundle_corrupt(b, name, "impossible shape");
     }
     if (e->offset > mr_file_bytes(f) || e->size > mr_file_bytes(f) - e->offset)
-        return bundle_corrupt(b, name, "lies outside of its data file");
+        return bundle_corrupt(b, name, "its bytes are outside of its data file");
     if (e->dtype == MR_STRING)
         return (uint64_t)n > e->size ? bundle_corrupt(b, name, "too small for its shape") : NULL;
     if (!mr_size_mul((size_t)n, mr_dtype_size(e->dtype), &need) || need != e->size)
@@ -191,6 +198,7 @@ static mr_status *check_size(mr_bundle *b, mr_sv name, const mr_bundle_entry *e,
     return NULL;
 }
 
+/* Reads a tensor that is stored whole, and verifies its checksum. The caller owns *out. */
 static mr_status *read_stored(mr_bundle *b, mr_sv name, const mr_bundle_entry *e, mr_allocator *a, mr_tensor **out)
 {
     mr_file *f;
@@ -216,7 +224,7 @@ static mr_status *read_stored(mr_bundle *b, mr_sv name, const mr_bundle_entry *e
 
 /* ---- slices ---- */
 
-typedef struct assembly { /* a region being put together from stored parts */
+typedef struct assembly { /* a region that is assembled from stored parts */
     mr_bundle *b;
     mr_sv name;
     const mr_bundle_entry *e;
@@ -226,7 +234,7 @@ typedef struct assembly { /* a region being put together from stored parts */
     mr_allocator *a;
 } assembly;
 
-/* Copies what a stored part has of the wanted region. */
+/* Copies the elements that a stored part and the wanted region have in common. */
 static mr_status *take_part(assembly *s, const mr_slice *part, const mr_slice *common)
 {
     mr_bundle_entry *e = mr_new(mr_bundle_entry);
@@ -238,7 +246,7 @@ static mr_status *take_part(assembly *s, const mr_slice *part, const mr_slice *c
     MR_GO(mr_bundle_lookup(s->b, mr_str_view(&key), e));
     MR_GO(mr_slice_shape(part, s->e->shape.rank, s->e->shape.dims, &shape));
     if (e->dtype != s->e->dtype || !mr_shape_eq(shape.rank, shape.dims, e->shape.rank, e->shape.dims))
-        MR_GO(bundle_corrupt(s->b, s->name, "a slice disagrees with its tensor"));
+        MR_GO(bundle_corrupt(s->b, s->name, "the type or shape of a slice does not match its tensor"));
     MR_GO(read_stored(s->b, s->name, e, s->a, &t));
     MR_GO(mr_slice_copy(t, part, s->t, s->want, common));
     int64_t n = 1;
@@ -264,7 +272,7 @@ static mr_status *on_slice(void *ctx, mr_sv proto)
     return take_part(s, &part, &common);
 }
 
-/* Bytes that the data files hold bound what a tensor in slices may ask for. */
+/* A sliced tensor may not have more elements than the data files have bytes: that bounds the allocation. */
 static mr_status *check_assembled_size(const assembly *s, const mr_shape *shape)
 {
     int64_t n;
@@ -280,6 +288,8 @@ static mr_status *check_assembled_size(const assembly *s, const mr_shape *shape)
     return NULL;
 }
 
+/* Collects the wanted region from all slices that overlap it. NOT_FOUND if they do not cover it. On an error the caller
+ * releases s->t. */
 static mr_status *assemble_region(assembly *s, mr_sv entry)
 {
     mr_shape shape;
@@ -296,6 +306,7 @@ out:
     return st;
 }
 
+/* A copy of a part of `whole`. */
 static mr_status *cut_slice(mr_tensor *whole, const mr_slice *slice, mr_allocator *a, mr_tensor **out)
 {
     mr_shape shape;
@@ -314,6 +325,7 @@ static mr_status *cut_slice(mr_tensor *whole, const mr_slice *slice, mr_allocato
     return st;
 }
 
+/* Reads a tensor, or a slice of it (NULL: all): from its slices, as it is stored, or by cutting a stored tensor. */
 static mr_status *read_region(mr_bundle *b, mr_sv name, const mr_slice *slice, mr_allocator *a, mr_tensor **out)
 {
     mr_bundle_entry *e = mr_new(mr_bundle_entry);

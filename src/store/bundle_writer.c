@@ -1,8 +1,8 @@
-/* store/bundle_writer.c -- writing a bundle, and making one of several.
+/* store/bundle_writer.c -- writes a bundle, and merges several into one.
  *
- * Tensors are appended to one data file as they come; their index entries are kept sorted in memory and
- * written as a table at the end.  Order of events at the end: data synced and renamed, then the index
- * synced and renamed.  A crash anywhere before the last rename leaves the former bundle of that name. */
+ * Tensors are appended to one data file as they are added; their index entries are kept sorted in memory and written as
+ * a table at the end. The final order: data synced and renamed, then the index synced and renamed. A crash anywhere
+ * before the last rename leaves the previous bundle of that name intact. */
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -16,7 +16,7 @@ typedef struct pending { /* an index entry to be written */
     char *key;
     size_t key_n;
     mr_str value; /* BundleEntryProto */
-    mr_bundle_entry *sliced; /* of a tensor saved in slices: its own entry, slices collected below */
+    mr_bundle_entry *sliced; /* set for a tensor saved in slices: its entry; `slices` collects their protos */
     mr_str slices;
 } pending;
 
@@ -27,6 +27,7 @@ struct mr_bundle_writer {
     mr_map by_key; /* key -> pending; borrowed keys */
 };
 
+/* Creates the folder if it does not exist. The data file has a temporary name until mr_bundle_finish. */
 mr_status *mr_bundle_writer_new(const char *prefix, mr_bundle_writer **out)
 {
     mr_status *st = NULL;
@@ -81,8 +82,8 @@ static pending *new_entry(mr_bundle_writer *w, mr_sv key)
 
 /* ---- data ---- */
 
-/* Lengths as varints, a checksum of the lengths, then the bytes of all strings.  What the checksums cover is
- * not what is written: each length counts as a fixed 32-bit number (64-bit when it does not fit). */
+/* Lengths as varints, a checksum of the lengths, then the bytes of all strings. The checksums do not cover the varints
+ * as written: each length enters them as a fixed 32-bit number (64-bit if it does not fit). */
 static mr_status *write_strings(mr_writer *f, const mr_tensor *t, uint32_t *crc)
 {
     mr_str lengths = {0};
@@ -110,6 +111,7 @@ static mr_status *write_strings(mr_writer *f, const mr_tensor *t, uint32_t *crc)
     return NULL;
 }
 
+/* Appends a tensor's bytes to the data file; sets type, position, size and checksum of its entry. */
 static mr_status *write_tensor(mr_bundle_writer *w, const mr_tensor *t, mr_bundle_entry *e)
 {
     uint32_t crc;
@@ -121,7 +123,7 @@ static mr_status *write_tensor(mr_bundle_writer *w, const mr_tensor *t, mr_bundl
         crc = mr_crc32c(t->data, mr_tensor_bytes(t));
         MR_TRY(mr_writer_write(w->data, t->data, mr_tensor_bytes(t)));
     } else {
-        return mr_error(MR_UNIMPLEMENTED, "tensors of type %s are not saved", mr_dtype_name(t->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "Cannot save a tensor of type %s", mr_dtype_name(t->dtype));
     }
     e->size = mr_writer_offset(w->data) - e->offset;
     e->crc = mr_crc32c_mask(crc);
@@ -142,12 +144,13 @@ static mr_status *add_stored(mr_bundle_writer *w, mr_sv key, const mr_tensor *t)
 mr_status *mr_bundle_add(mr_bundle_writer *w, mr_sv name, const mr_tensor *t)
 {
     if (name.n == 0)
-        return mr_invalid("a tensor without a name cannot be saved");
+        return mr_invalid("Cannot save a tensor without a name");
     if (mr_map_has(&w->by_key, name))
         return mr_invalid("Adding duplicate key: %.*s", MR_SV_ARG(name));
     return add_stored(w, name, t);
 }
 
+/* The entry that stands for all slices of a tensor; the first slice creates it, later ones must agree with it. */
 static mr_status *sliced_entry(mr_bundle_writer *w, mr_sv name, const mr_shape *full, mr_dtype dtype, pending **out)
 {
     pending *p = mr_map_get(&w->by_key, name);
@@ -161,11 +164,12 @@ static mr_status *sliced_entry(mr_bundle_writer *w, mr_sv name, const mr_shape *
         return mr_invalid("Adding duplicate key: %.*s", MR_SV_ARG(name));
     if (p->sliced->dtype != dtype ||
         !mr_shape_eq(full->rank, full->dims, p->sliced->shape.rank, p->sliced->shape.dims))
-        return mr_invalid("slices of %.*s disagree about its type or shape", MR_SV_ARG(name));
+        return mr_invalid("Slices of tensor %.*s have different types or full shapes", MR_SV_ARG(name));
     *out = p;
     return NULL;
 }
 
+/* A slice is stored as a tensor of its own, under the key mr_slice_key; the tensor's entry lists the slices. */
 mr_status *mr_bundle_add_slice(mr_bundle_writer *w, mr_sv name, const mr_shape *full, const mr_slice *slice,
                                const mr_tensor *t)
 {
@@ -198,6 +202,7 @@ static int by_key(const void *a, const void *b)
     return mr_bytes_compare((mr_sv){x->key, x->key_n}, (mr_sv){y->key, y->key_n});
 }
 
+/* Sorts the entries by key, as a table needs them, and writes them behind the header, whose key is empty. */
 static mr_status *write_entries(mr_table_writer *table, const mr_bundle_header *h, pending **entries, int n)
 {
     mr_str header = {0};
@@ -216,6 +221,7 @@ static mr_status *write_entries(mr_table_writer *table, const mr_bundle_header *
     return mr_table_writer_finish(table);
 }
 
+/* The index is the last file to get its final name: from then on, the bundle exists. */
 static mr_status *write_index(const char *prefix, const mr_bundle_header *h, pending **entries, int n)
 {
     mr_status *st = NULL;
@@ -246,7 +252,7 @@ typedef struct part { /* one of the bundles to be merged */
     const char *prefix;
     mr_table index;
     mr_bundle_header header;
-    int *new_shard; /* by its own shard id; -1: holds no entry */
+    int *new_shard; /* by the part's shard number; -1: no entry refers to it */
 } part;
 
 typedef struct merger {
@@ -256,6 +262,7 @@ typedef struct merger {
     mr_bundle_writer w; /* only its entries and map are used */
 } merger;
 
+/* Reads a part's index. Even on an error, mr_bundle_merge releases what p holds. */
 static mr_status *open_part(merger *m, part *p, const char *prefix)
 {
     char *path = mr_bundle_index_path(prefix);
@@ -268,7 +275,7 @@ static mr_status *open_part(merger *m, part *p, const char *prefix)
         return mr_error(MR_DATA_LOSS, "%s.index has no header", prefix);
     MR_TRY(mr_bundle_header_decode(h->value, &p->header));
     if (m->n_parts > 0 && (p->header.big_endian != m->header.big_endian || p->header.producer != m->header.producer))
-        return mr_invalid("%s: merging bundles of different endianness or version", prefix);
+        return mr_invalid("%s: cannot merge bundles of different endianness or version", prefix);
     m->header.big_endian = p->header.big_endian;
     m->header.producer = p->header.producer;
     m->header.n_shards += p->header.n_shards;
@@ -298,6 +305,8 @@ static mr_status *merge_sliced(merger *m, mr_sv key, mr_bundle_entry *e, mr_sv s
     return NULL;
 }
 
+/* Adds one entry of a part to the merged bundle. Shards are renumbered in the order in which entries refer to them. `e`
+ * is scratch memory. */
 static mr_status *merge_entry(merger *m, part *p, const mr_table_entry *te, mr_bundle_entry *e)
 {
     slice_list slices = {0};
@@ -308,7 +317,8 @@ static mr_status *merge_entry(merger *m, part *p, const mr_table_entry *te, mr_b
         goto out;
     }
     if (e->shard < 0 || e->shard >= p->header.n_shards)
-        MR_GO(mr_error(MR_DATA_LOSS, "%s: an entry in shard %d of %d", p->prefix, e->shard, p->header.n_shards));
+        MR_GO(mr_error(MR_DATA_LOSS, "%s: an entry refers to shard %d, but the checkpoint has %d shards", p->prefix,
+                       e->shard, p->header.n_shards));
     if (mr_map_has(&m->w.by_key, te->key))
         MR_GO(mr_invalid("Duplicate tensor keyed by %.*s encountered, when merging prefix: %s", MR_SV_ARG(te->key),
                          p->prefix));
@@ -332,6 +342,7 @@ static mr_status *merge_part(merger *m, part *p)
     return st;
 }
 
+/* Only data files that entries refer to are renamed. */
 static mr_status *rename_data(merger *m, const char *prefix)
 {
     mr_status *st = NULL;
@@ -352,11 +363,13 @@ static void remove_part_indexes(const merger *m)
 {
     for (int i = 0; i < m->n_parts; i++) {
         char *path = mr_bundle_index_path(m->parts[i].prefix);
-        mr_status_free(mr_file_remove(path)); /* left behind it does no harm */
+        mr_status_free(mr_file_remove(path)); /* a file that remains does no harm */
         mr_free(path);
     }
 }
 
+/* Reads all indexes before it renames anything, so a damaged part leaves all parts as they were. The merged index is
+ * written after the data files are in place, and the parts' indexes are removed last. */
 mr_status *mr_bundle_merge(const char *const *prefixes, int n, const char *prefix)
 {
     mr_status *st = NULL;
@@ -365,7 +378,7 @@ mr_status *mr_bundle_merge(const char *const *prefixes, int n, const char *prefi
     char *dir_z = mr_strndup(dir.p, dir.n);
     for (int i = 0; i < n; i++) {
         st = open_part(&m, &m.parts[i], prefixes[i]);
-        m.n_parts++; /* also when it failed half way: it is cleaned up below */
+        m.n_parts++; /* counted even if it failed, so that it is cleaned up below */
         if (st)
             goto out;
     }

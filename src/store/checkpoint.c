@@ -1,4 +1,4 @@
-/* store/checkpoint.c -- one door to checkpoints of both formats. */
+/* store/checkpoint.c -- one interface to checkpoints of both formats. */
 #include "store/checkpoint.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "store/table.h"
 
 struct mr_checkpoint {
-    mr_bundle *bundle; /* this, or v1 */
+    mr_bundle *bundle; /* exactly one of bundle and v1 is set */
     mr_v1_reader *v1;
-    MR_VEC(mr_sv) names; /* of v1, ascending; a bundle has its own in order */
+    MR_VEC(mr_sv) names; /* of v1, ascending; a bundle keeps its names in order itself */
 };
 
 static int by_bytes(const void *a, const void *b) { return mr_bytes_compare(*(const mr_sv *)a, *(const mr_sv *)b); }

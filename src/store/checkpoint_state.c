@@ -1,4 +1,4 @@
-/* store/checkpoint_state.c -- reading and replacing a folder's `checkpoint` file. */
+/* store/checkpoint_state.c -- reads and replaces a folder's `checkpoint` file. */
 #include "store/checkpoint_state.h"
 
 #include "base/file.h"
@@ -18,6 +18,8 @@ void mr_checkpoint_state_add(mr_checkpoint_state *s, const char *path)
     mr_vec_push(&s->paths, mr_strdup(path));
 }
 
+/* The path in model_checkpoint_path is the newest, wherever all_model_checkpoint_paths lists it, so it is added
+ * last. */
 mr_status *mr_checkpoint_state_read(const char *folder, mr_checkpoint_state *out)
 {
     mr_status *st = NULL;
@@ -39,6 +41,7 @@ out:
     return st;
 }
 
+/* Replaces the file atomically: a reader sees the old state or the new one. */
 mr_status *mr_checkpoint_state_write(const char *folder, const mr_checkpoint_state *s)
 {
     mr_status *st = NULL;

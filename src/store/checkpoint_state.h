@@ -1,4 +1,4 @@
-/* store/checkpoint_state.h -- the file `checkpoint` of a folder: which checkpoints it has, the newest last.
+/* store/checkpoint_state.h -- the file `checkpoint` of a folder: lists its checkpoints, the newest last.
  *
  * Text-format CheckpointState, replaced as a whole.  Relative paths count from the folder. */
 #ifndef MR_STORE_CHECKPOINT_STATE_H
@@ -15,9 +15,9 @@ typedef struct mr_checkpoint_state {
 mr_status *mr_checkpoint_state_read(const char *folder, mr_checkpoint_state *out);
 mr_status *mr_checkpoint_state_write(const char *folder, const mr_checkpoint_state *s);
 void mr_checkpoint_state_deinit(mr_checkpoint_state *s);
-/* Puts a path at the end (and away from where it stood). */
+/* Appends a path; if the list already has it, moves it to the end. */
 void mr_checkpoint_state_add(mr_checkpoint_state *s, const char *path);
-/* The path from the process's point of view; mr_free. */
+/* The path as this process opens it; the caller frees it with mr_free. */
 char *mr_checkpoint_resolve(const char *folder, const char *path);
 
 #endif

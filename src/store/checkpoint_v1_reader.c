@@ -1,6 +1,6 @@
 /* store/checkpoint_v1_reader.c -- reading checkpoints of the first format.
  *
- * Nothing in a file is trusted.  What is listed says where parts lie; a part's bytes must hold all of its
+ * Nothing in a file is trusted. The list of tensors says where their parts are. A part's bytes must hold all of its
  * values, so no tensor becomes larger than the files it is read from. */
 #include "base/map.h"
 #include "base/memory.h"
@@ -59,7 +59,7 @@ static mr_status *not_found(mr_sv name)
     return mr_error(MR_NOT_FOUND, "Tensor name \"%.*s\" not found in checkpoint files", MR_SV_ARG(name));
 }
 
-/* ---- what is listed ---- */
+/* ---- the list of tensors ---- */
 
 static void read_shape(mr_pb_reader *r, mr_shape *out)
 {
@@ -88,7 +88,7 @@ static void read_shape(mr_pb_reader *r, mr_shape *out)
     }
 }
 
-/* A SavedSliceMeta into t; its parts are appended. */
+/* Reads a SavedSliceMeta into t and appends its parts. */
 static void read_listed(mr_pb_reader *r, int file, listed *t)
 {
     mr_pb_reader shape;
@@ -110,7 +110,8 @@ static void read_listed(mr_pb_reader *r, int file, listed *t)
         }
 }
 
-/* Takes t over, or its parts when the tensor is known from another file. */
+/* Takes t over, or only its parts if another file has already listed the tensor. The caller keeps t in that case, and
+ * on an error. */
 static mr_status *keep_listed(mr_v1_reader *r, int file, listed *t)
 {
     int64_t n;
@@ -127,18 +128,20 @@ static mr_status *keep_listed(mr_v1_reader *r, int file, listed *t)
     }
     if (known->dtype != t->dtype ||
         !mr_shape_eq(known->shape.rank, known->shape.dims, t->shape.rank, t->shape.dims))
-        return file_corrupt(r, file, "a tensor has another type or shape than elsewhere");
+        return file_corrupt(r, file, "a tensor has a different type or shape in another file");
     for (int i = 0; i < t->parts.n; i++)
         mr_vec_push(&known->parts, t->parts.p[i]);
     return NULL;
 }
 
+/* Reads a SavedTensorSliceMeta. keep_listed takes a tensor over or copies its parts to the known one; in the second
+ * case it is freed here. */
 static mr_status *read_meta(mr_v1_reader *r, int file, mr_pb_reader *meta)
 {
     mr_pb_reader sub;
     uint32_t field, wire;
     while (mr_pb_next(meta, &field, &wire)) {
-        if (field != 1) { /* versions: all that exist are read */
+        if (field != 1) { /* versions: every existing version is readable */
             mr_pb_skip(meta);
             continue;
         }
@@ -155,7 +158,7 @@ static mr_status *read_meta(mr_v1_reader *r, int file, mr_pb_reader *meta)
     return NULL;
 }
 
-/* Registers a table, which r owns already. */
+/* Adds the tensors that a table lists. r already owns the table. */
 static mr_status *register_file(mr_v1_reader *r, int file)
 {
     const mr_table *table = &r->files.p[file];
@@ -165,7 +168,7 @@ static mr_status *register_file(mr_v1_reader *r, int file)
     bool found = false;
     mr_status *st = NULL;
     if (!e)
-        return file_corrupt(r, file, "no list of tensors: not a checkpoint");
+        return file_corrupt(r, file, "not a checkpoint: it has no list of tensors");
     for (int i = 0; i < table->n; i++)
         r->bytes += table->entries[i].value.n;
     mr_pb_reader_init(&pb, e->value);
@@ -202,6 +205,8 @@ static mr_status *open_all(mr_v1_reader *r, const mr_file_names *names)
     return NULL;
 }
 
+/* Opens all files of the pattern in the order of their names, so that errors do not depend on the order of the
+ * folder. */
 mr_status *mr_v1_open(mr_sv pattern, mr_v1_reader **out)
 {
     mr_v1_reader *r = mr_new(mr_v1_reader);
@@ -267,11 +272,12 @@ static mr_status *part_entry(const mr_v1_reader *r, int file, mr_sv name, const 
     const mr_table_entry *e = mr_table_find(&r->files.p[file], mr_str_view(&key));
     mr_str_deinit(&key);
     if (!e)
-        return file_corrupt(r, file, "a part that is listed is not there");
+        return file_corrupt(r, file, "a part of a tensor is listed but missing");
     *out = e->value;
     return NULL;
 }
 
+/* The sizes are those of the entries, which also hold the name and the slice of each part. */
 mr_status *mr_v1_stored(const mr_v1_reader *r, mr_sv name, bool *in_slices, uint64_t *bytes)
 {
     const listed *t = mr_map_get(&r->names, name);
@@ -313,7 +319,7 @@ static mr_status *part_values(const assembly *s, int file, const mr_slice *slice
     return r.error ? file_corrupt(s->r, file, "a part is malformed") : NULL;
 }
 
-/* Copies what a stored part has of the wanted region. */
+/* Copies the elements that a stored part and the wanted region have in common. */
 static mr_status *take_part(assembly *s, const part *p)
 {
     mr_slice slice, common;
@@ -327,7 +333,7 @@ static mr_status *take_part(assembly *s, const part *p)
         return NULL;
     MR_TRY(part_values(s, p->file, &slice, &values));
     MR_TRY(mr_shape_elements(shape.rank, shape.dims, &n));
-    if ((uint64_t)n > values.n) /* a value is a byte at least */
+    if ((uint64_t)n > values.n) /* a value takes at least one byte */
         return file_corrupt(s->r, p->file, "a part has fewer values than its shape");
     MR_TRY(mr_tensor_decode_as(s->a, s->t->dtype, shape.rank, shape.dims, values, &t));
     mr_status *st = mr_slice_copy(t, &slice, s->out, s->want, &common);
@@ -338,6 +344,8 @@ static mr_status *take_part(assembly *s, const part *p)
     return st;
 }
 
+/* Collects the wanted region from the listed parts. NOT_FOUND if they do not cover it. On an error the caller releases
+ * s->out. */
 static mr_status *assemble_tensor(assembly *s)
 {
     mr_shape shape;
@@ -345,12 +353,12 @@ static mr_status *assemble_tensor(assembly *s)
     MR_TRY(mr_slice_shape(s->want, s->t->shape.rank, s->t->shape.dims, &shape));
     MR_TRY(mr_shape_elements(shape.rank, shape.dims, &n));
     if ((uint64_t)n > s->r->bytes)
-        return mr_error(MR_DATA_LOSS, "tensor %.*s is larger than the files", MR_SV_ARG(s->t->name));
+        return mr_error(MR_DATA_LOSS, "Tensor %.*s has more elements than its files have bytes", MR_SV_ARG(s->t->name));
     MR_TRY(mr_tensor_zeros(s->a, s->t->dtype, shape.rank, shape.dims, &s->out));
     for (int i = 0; i < s->t->parts.n && s->filled < n; i++)
         MR_TRY(take_part(s, &s->t->parts.p[i]));
     if (s->filled < n)
-        return mr_error(MR_NOT_FOUND, "parts of tensor %.*s are missing", MR_SV_ARG(s->t->name));
+        return mr_error(MR_NOT_FOUND, "Parts of tensor %.*s are missing from the checkpoint", MR_SV_ARG(s->t->name));
     return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* store/checkpoint_v1_writer.c -- writing checkpoints of the first format.
  *
- * Entries must go into the table in the order of their keys, and the entry "" that lists them all comes
- * first: so everything is kept until the end, then sorted and written. */
+ * Entries must go into the table in the order of their keys, and the entry "" that lists them all comes first: so all
+ * entries stay in memory until the end and are then sorted and written. */
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -93,7 +93,7 @@ static void put_ints(mr_pb_writer *w, uint32_t field, const mr_tensor *t)
     mr_pb_end(w, mark);
 }
 
-/* The field of a TensorProto that a type's values stand in; 0: the type is not saved. */
+/* The field of a TensorProto that holds values of a type; 0 if the type cannot be saved. */
 static uint32_t field_of(mr_dtype t)
 {
     switch (t) {
@@ -130,7 +130,7 @@ static void put_values(mr_pb_writer *w, const mr_tensor *t)
 
 /* ---- adding ---- */
 
-/* A further part of a tensor agrees with those before it. */
+/* Checks that another part of a tensor agrees with the parts before it and does not overlap them. */
 static mr_status *check_part(const saved *s, mr_sv name, mr_dtype dtype, const mr_shape *full,
                              const mr_slice *slice)
 {
@@ -149,6 +149,7 @@ static mr_status *check_part(const saved *s, mr_sv name, mr_dtype dtype, const m
     return NULL;
 }
 
+/* Records a part in the list of tensors; the first part creates the tensor's entry. */
 static mr_status *note_part(mr_v1_writer *w, mr_sv name, mr_dtype dtype, const mr_shape *full,
                             const mr_slice *slice)
 {
@@ -169,6 +170,7 @@ static mr_status *note_part(mr_v1_writer *w, mr_sv name, mr_dtype dtype, const m
     return NULL;
 }
 
+/* Encodes the part at once, so t may change afterwards. */
 mr_status *mr_v1_add(mr_v1_writer *w, mr_sv name, const mr_shape *full, const mr_slice *slice,
                      const mr_tensor *t)
 {
@@ -245,6 +247,7 @@ static int by_key(const void *a, const void *b)
     return mr_bytes_compare(mr_str_view(&((const entry *)a)->key), mr_str_view(&((const entry *)b)->key));
 }
 
+/* The file gets its name only when everything is written. */
 mr_status *mr_v1_finish(mr_v1_writer *w)
 {
     mr_table_writer *t = mr_table_writer_new(w->file);

@@ -1,4 +1,4 @@
-/* store/events.c -- event files, written and read. */
+/* store/events.c -- writes and reads event files. */
 #include "store/events.h"
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ mr_status *mr_event_decode(mr_sv bytes, mr_event *out)
         } else if (field == 2) {
             out->step = mr_pb_int64(&r);
         } else if (field >= MR_EVENT_FILE_VERSION && field <= MR_EVENT_META_GRAPH_DEF) {
-            out->kind = (mr_event_kind)field; /* of several the last, as of every oneof */
+            out->kind = (mr_event_kind)field; /* of several fields the last one wins, as in every oneof */
             out->body = mr_pb_bytes(&r);
         } else {
             mr_pb_skip(&r);
@@ -70,6 +70,7 @@ static mr_status *write_version(mr_events_writer *w, double now)
     return st ? st : mr_events_flush(w);
 }
 
+/* The version record is on disk before the writer is handed out, so a reader never sees a file without it. */
 mr_status *mr_events_writer_open(const char *prefix, const char *suffix, int64_t max_queue,
                                  int64_t flush_ms, mr_events_writer **out)
 {
@@ -111,7 +112,7 @@ void mr_events_writer_close(mr_events_writer *w)
     if (!w)
         return;
     mr_record_writer_free(w->records);
-    mr_writer_free(w->file); /* writes what was gathered */
+    mr_writer_free(w->file); /* writes the buffered bytes */
     mr_free(w->path);
     mr_free(w);
 }
@@ -144,7 +145,7 @@ mr_status *mr_events_read(mr_events_reader *r, mr_event *out)
     mr_status *st = mr_event_decode(mr_str_view(&r->record), out);
     if (!st)
         return NULL;
-    mr_status *loss = mr_error(MR_DATA_LOSS, "a record that is no event: %s", mr_status_message(st));
+    mr_status *loss = mr_error(MR_DATA_LOSS, "A record is not an Event message: %s", mr_status_message(st));
     mr_status_free(st);
     return loss;
 }

@@ -1,8 +1,8 @@
-/* store/example.c -- Examples as columns.
+/* store/example.c -- parses Examples into columns.
  *
- * What an example must satisfy is checked while it is measured; the second pass can only fail for memory, or
- * for numbers whose bytes count right but do not decode.  Where there are several errors, that of the first
- * example is told, however the examples were split over threads. */
+ * The first pass measures each example and checks it; the second pass can only fail for lack of memory, or for numbers
+ * that were counted correctly but do not decode. If several examples have errors, the error of the first one is
+ * reported, however the examples were split over threads. */
 #include "store/example.h"
 
 #include "base/memory.h"
@@ -11,12 +11,12 @@
 typedef struct work {
     mr_feature_table t;
     mr_feature_result *out;
-    int64_t *longest; /* values of the longest example, a feature */
+    int64_t *longest; /* by feature: the number of values of the longest example */
 } work;
 
 /* ---- errors ---- */
 
-/* `st` about a feature of an example, which is named in front. */
+/* Prepends the feature, and in a batch the example, to an error. */
 static mr_status *prepend_feature(const mr_feature_table *t, int64_t example, const mr_feature *f,
                                   mr_status *st)
 {
@@ -61,7 +61,7 @@ static mr_status *bad_example(mr_sv bytes)
                       bytes.p);
 }
 
-/* ---- the first pass: what is there ---- */
+/* ---- the first pass: counting values ---- */
 
 static mr_status *check_number(const mr_feature_table *t, const mr_feature *f, int64_t n)
 {
@@ -73,7 +73,8 @@ static mr_status *check_number(const mr_feature_table *t, const mr_feature *f, i
     return fits ? NULL : wrong_number(t, f, open, n);
 }
 
-/* The cell's bytes become those of its list; a feature without a list has no values. */
+/* Counts the values of a present feature. The cell's bytes become those of its list; a feature without a list has no
+ * values. */
 static mr_status *measure_present(const mr_feature_table *t, const mr_feature *f,
                                   mr_feature_cell *c)
 {
@@ -101,6 +102,7 @@ static mr_status *measure_missing(const mr_feature_table *t, int64_t example, co
                     : st;
 }
 
+/* Runs on any thread; writes only the cells of its example. */
 static mr_status *measure_example(void *ctx, int64_t example)
 {
     mr_feature_table *t = &((work *)ctx)->t;
@@ -120,8 +122,9 @@ static mr_status *measure_example(void *ctx, int64_t example)
     return NULL;
 }
 
-/* ---- room for the results ---- */
+/* ---- allocating the results ---- */
 
+/* An open first dimension becomes that of the longest example. */
 static mr_status *new_dense(const work *w, const mr_feature *f, int64_t longest,
                             mr_feature_result *out)
 {
@@ -138,7 +141,7 @@ static mr_status *new_dense(const work *w, const mr_feature *f, int64_t longest,
     if (open)
         s.dims[w->t.batch] = stride > 0 ? longest / stride : 0;
     else if (f->fallback && f->fallback->n > 0 && f->fallback->n != stride)
-        return mr_invalid("Feature %.*s: a default of %lld elements for the shape %s",
+        return mr_invalid("Feature %.*s: the default has %lld elements, but the shape is %s",
                           MR_SV_ARG(f->key), (long long)f->fallback->n, MR_PSHAPE_TEXT(f->shape));
     return mr_tensor_new(w->t.x->alloc, f->dtype, s.rank, s.dims, &out->values);
 }
@@ -146,7 +149,7 @@ static mr_status *new_dense(const work *w, const mr_feature *f, int64_t longest,
 static mr_status *new_ragged(const work *w, const mr_feature *f, int64_t total,
                              mr_feature_result *out)
 {
-    /* One example needs no splits: all values are its. */
+    /* A single example needs no splits: all values belong to it. */
     MR_TRY(mr_feature_new_splits(w->t.x, f->splits, w->t.batch ? w->t.n_examples + 1 : 0,
                                  &out->splits));
     for (int64_t e = 0; w->t.batch && e < w->t.n_examples; e++) {
@@ -167,7 +170,7 @@ static mr_status *new_sparse(const work *w, const mr_feature *f, int64_t total, 
     return NULL;
 }
 
-/* Sizes are known: where each example's values begin, and all results. */
+/* Now that all sizes are known: sets where each example's values begin, and allocates all results. */
 static mr_status *make_room(work *w)
 {
     for (int i = 0; i < w->t.n; i++) {
@@ -176,7 +179,7 @@ static mr_status *make_room(work *w)
         for (int64_t e = 0; e < w->t.n_examples; e++) {
             mr_feature_cell *c = &mr_feature_row(&w->t, e)[i];
             c->at = total;
-            total += c->n; /* each value is a byte or more of the input, so it fits */
+            total += c->n; /* cannot overflow: each value takes at least one byte of the input */
             longest = MR_MAX(longest, c->n);
         }
         w->longest[i] = longest;
@@ -189,7 +192,7 @@ static mr_status *make_room(work *w)
 
 /* ---- the second pass: values ---- */
 
-/* Elements [at, end) are all the padding. */
+/* Sets elements [at, end) to the padding: the fallback's first element, or zero. */
 static mr_status *pad_elements(mr_tensor *to, int64_t at, int64_t end, const mr_tensor *fallback)
 {
     size_t bytes = mr_dtype_size((mr_dtype)to->dtype);
@@ -201,6 +204,8 @@ static mr_status *pad_elements(mr_tensor *to, int64_t at, int64_t end, const mr_
     return NULL;
 }
 
+/* Writes one example's values: the fallback if the feature is missing, and padding behind them if the dimension is
+ * open. */
 static mr_status *fill_dense(const work *w, int i, int64_t example, const mr_feature_cell *c)
 {
     const mr_feature *f = &w->t.features[i];
@@ -218,6 +223,7 @@ static mr_status *fill_dense(const work *w, int i, int64_t example, const mr_fea
     return st ? st : pad_elements(to, at + c->n, at + size, f->fallback);
 }
 
+/* Writes one example's values of a sparse or ragged result, and the indices of a sparse one. */
 static mr_status *fill_row(const work *w, int i, int64_t example, const mr_feature_cell *c)
 {
     const mr_feature *f = &w->t.features[i];
@@ -251,6 +257,7 @@ static mr_status *fill_example(void *ctx, int64_t example)
     return NULL;
 }
 
+/* Two passes over all examples: measure, then decode into results of the right size. */
 mr_status *mr_examples_parse(const mr_examples *x, const mr_feature *features, int n,
                              mr_feature_result *out)
 {

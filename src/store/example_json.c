@@ -1,7 +1,8 @@
 /* store/example_json.c -- see example_json.h.
  *
- * The reader of JSON and the writer of protobuf both keep their first error, so what follows the shape of
- * the message needs no checks; where the two disagree (an unknown field) the JSON is told to be wrong. */
+ * The reader of JSON and the writer of protobuf both keep their first error, so the functions that follow the structure
+ * of the message need no checks. For errors that neither can see (an unknown field), set_error records a reason and
+ * stops the JSON reader. */
 #include "store/example_json.h"
 
 #include "base/memory.h"
@@ -13,10 +14,10 @@ typedef struct convert {
     mr_json j;
     mr_pb_writer w;
     mr_str text;       /* of the string being read */
-    const char *error; /* of ours */
+    const char *error; /* found by this file */
 } convert;
 
-/* Nothing more is read; the first reason stays. */
+/* Stops reading; the first reason is kept. */
 static void set_error(convert *c, const char *why)
 {
     if (!c->error && !c->j.error)
@@ -24,7 +25,7 @@ static void set_error(convert *c, const char *why)
     c->j.at = c->j.end;
 }
 
-/* null stands for a value that is not there. */
+/* A null counts as an absent value. */
 static bool is_null(convert *c)
 {
     if (mr_json_peek(&c->j) != 'n')
@@ -51,6 +52,7 @@ static int base64_digit(char c)
     return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
 }
 
+/* Accepts both alphabets, with or without padding; false if the text is malformed. */
 static bool decode_base64(mr_sv s, mr_str *out)
 {
     uint32_t bits = 0;
@@ -65,7 +67,7 @@ static bool decode_base64(mr_sv s, mr_str *out)
         if ((n += 6) >= 8)
             mr_str_appendc(out, (char)(bits >> (n -= 8)));
     }
-    return n < 6; /* one digit alone says no byte */
+    return n < 6; /* a single leftover digit does not encode a byte */
 }
 
 static void put_bytes(convert *c)
@@ -75,10 +77,11 @@ static void put_bytes(convert *c)
     if (decode_base64(mr_str_view(&c->text), &bytes))
         mr_pb_put_bytes(&c->w, 1, mr_str_view(&bytes));
     else
-        set_error(c, "bytes that are no base64");
+        set_error(c, "a bytes value is not valid base64");
     mr_str_deinit(&bytes);
 }
 
+/* A number, or one of the strings that JSON needs for values it has no number for. */
 static void put_float(convert *c)
 {
     double v = 0;
@@ -92,7 +95,7 @@ static void put_float(convert *c)
         else if (strcmp(s, "Infinity") == 0 || strcmp(s, "-Infinity") == 0)
             v = s[0] == '-' ? -__builtin_inf() : __builtin_inf();
         else if (!mr_text_to_double(mr_str_view(&c->text), &v))
-            set_error(c, "a string that is no number");
+            set_error(c, "a string value is not a number");
     }
     float f = (float)v;
     mr_pb_put_raw(&c->w, &f, sizeof(f));
@@ -106,7 +109,7 @@ static void put_int(convert *c)
     } else {
         mr_json_string(&c->j, &c->text);
         if (!mr_sv_to_i64(mr_str_view(&c->text), &v))
-            set_error(c, "a string that is no whole number");
+            set_error(c, "a string value is not an integer");
     }
     mr_pb_put_raw_varint(&c->w, (uint64_t)v);
 }
@@ -141,11 +144,12 @@ static void put_list(convert *c, uint32_t list)
         if (strcmp(mr_str_z(&key), "value") == 0)
             put_values(c, list);
         else
-            set_error(c, "a list has no field of that name");
+            set_error(c, "unknown field in a list, expected 'value'");
     mr_pb_end(&c->w, mark);
     mr_str_deinit(&key);
 }
 
+/* A Feature is a oneof: it may have at most one list. */
 static void put_feature(convert *c)
 {
     mr_str key = {0};
@@ -157,10 +161,10 @@ static void put_feature(convert *c)
                         : key_is(&key, "int64List", "int64_list") ? 3
                                                                  : 0;
         if (list == 0)
-            set_error(c, "a feature has no field of that name");
+            set_error(c, "unknown field in a feature, expected 'bytesList', 'floatList' or 'int64List'");
         else if (!is_null(c)) {
             if (set)
-                set_error(c, "a feature has two lists");
+                set_error(c, "a feature has more than one list");
             set = true;
             put_list(c, list);
         }
@@ -183,7 +187,7 @@ static void put_features(convert *c)
     mr_str_deinit(&key);
 }
 
-/* An object of one known field, which `put` reads. */
+/* An object with one known field, which `put` reads. */
 static void put_object(convert *c, const char *field, const char *unknown, void (*put)(convert *c))
 {
     mr_str key = {0};
@@ -199,7 +203,7 @@ static void put_object(convert *c, const char *field, const char *unknown, void 
 static void put_feature_map(convert *c)
 {
     size_t mark = mr_pb_begin(&c->w, 1);
-    put_object(c, "feature", "features have no field of that name", put_features);
+    put_object(c, "feature", "unknown field in 'features', expected 'feature'", put_features);
     mr_pb_end(&c->w, mark);
 }
 
@@ -208,7 +212,7 @@ mr_status *mr_example_from_json(mr_sv json, mr_str *out)
     convert c = {0};
     mr_json_init(&c.j, json);
     mr_pb_writer_init(&c.w, out);
-    put_object(&c, "features", "an Example has no field of that name", put_feature_map);
+    put_object(&c, "features", "unknown field, expected 'features'", put_feature_map);
     mr_status *st = c.error ? mr_invalid("Example: %s", c.error) : mr_json_status(&c.j, "Example");
     mr_str_deinit(&c.text);
     return st ? st : mr_pb_writer_status(&c.w, "Example");

@@ -1,8 +1,8 @@
-/* store/example_sequence.c -- SequenceExamples as columns: a context like an Example, and lists of
- * features, each a row.
+/* store/example_sequence.c -- parses SequenceExamples into columns: a context like an Example, and lists of features,
+ * each a row.
  *
- * TensorFlow reads them by other code than Examples, with other rules (an empty feature is there) and
- * other error texts; both are followed. */
+ * TensorFlow parses them with different code than Examples, with different rules (an empty feature counts as present)
+ * and different error messages; this file follows both. */
 #include "base/memory.h"
 #include "store/example.h"
 #include "store/example_table.h"
@@ -11,10 +11,10 @@ typedef struct work {
     const mr_examples *x;
     mr_feature_table context, lists;
     mr_feature_result *out_context, *out_lists;
-    int64_t *longest_list; /* values of the longest example, a list */
+    int64_t *longest_list; /* by list: the number of values of the longest example */
 } work;
 
-/* ---- the first pass: what is there ---- */
+/* ---- the first pass: counting values ---- */
 
 static mr_status *wrong_type(const work *w, int64_t example, const char *what, const mr_feature *f,
                              int64_t row)
@@ -33,7 +33,7 @@ static mr_status *broken_list(const work *w, int64_t example, const mr_feature *
                       MR_SV_ARG(mr_example_name(w->x, example)));
 }
 
-/* The values of one Feature that must be of the wanted type; -1: they are not. */
+/* The number of values of one Feature; -1 if they are malformed or not of the wanted type. */
 static int64_t count_values(const mr_feature *f, mr_sv feature, mr_sv *list)
 {
     mr_dtype kind;
@@ -51,14 +51,14 @@ static mr_status *measure_context(const work *w, int64_t example, const mr_featu
     return c->n < 0 ? wrong_type(w, example, "Context feature", f, -1) : NULL;
 }
 
-/* Goes from Feature to Feature of a FeatureList. */
+/* Reads the next Feature of a FeatureList; false at the end or on an error. */
 static bool next_row(mr_pb_reader *r, mr_sv *feature)
 {
     uint32_t field, wire;
     if (!mr_pb_next(r, &field, &wire))
         return false;
     if (field != 1)
-        mr_pb_fail(r, "a field that a FeatureList does not have");
+        mr_pb_fail(r, "unknown field in a FeatureList");
     else
         *feature = mr_pb_bytes(r);
     return !r->error;
@@ -94,7 +94,7 @@ static mr_status *measure_example(void *ctx, int64_t example)
     return NULL;
 }
 
-/* ---- room for the results ---- */
+/* ---- allocating the results ---- */
 
 typedef struct totals {
     int64_t n, rows, longest, most_rows;
@@ -115,7 +115,7 @@ static totals add_up(mr_feature_table *t, int i)
     return s;
 }
 
-/* [example][rows] + the shape of a row; rows < 0: none. */
+/* Shape: [example][rows] + the shape of a row; rows < 0: no such dimension. */
 static mr_status *new_dense(const mr_feature_table *t, const mr_feature *f, int64_t rows,
                             mr_tensor **out)
 {
@@ -145,13 +145,14 @@ static mr_status *context_dense(work *w, const mr_feature *f, int64_t longest,
     return new_dense(&w->context, f, -1, &out->values);
 }
 
-/* Splits by example; of a single one a scalar that says nothing, as in TensorFlow. */
+/* Splits by example; for a single example TensorFlow returns a scalar without meaning, and so does this. */
 static mr_status *example_splits(const mr_feature_table *t, mr_dtype type, mr_tensor **out)
 {
     return t->batch ? mr_feature_new_splits(t->x, type, t->n_examples + 1, out)
                     : mr_tensor_zeros(t->x->alloc, type, 0, NULL, out);
 }
 
+/* Allocates the results of a context feature, and sets where each example's values begin. */
 static mr_status *context_room(work *w, int i)
 {
     mr_feature_table *t = &w->context;
@@ -170,6 +171,7 @@ static mr_status *context_room(work *w, int i)
     return example_splits(t, f->splits, &out->splits);
 }
 
+/* Rows are padded to the longest example; `lengths` says how many rows each example has. */
 static mr_status *list_dense(work *w, int i, const totals *s)
 {
     const mr_feature_table *t = &w->lists;
@@ -187,6 +189,7 @@ static mr_status *list_dense(work *w, int i, const totals *s)
                          &w->out_lists[i].lengths);
 }
 
+/* Allocates the results of a list, and sets where each example's values and rows begin. */
 static mr_status *list_room(work *w, int i)
 {
     mr_feature_table *t = &w->lists;
@@ -195,7 +198,7 @@ static mr_status *list_room(work *w, int i)
     totals s = add_up(t, i);
     if (f->form == MR_FEATURE_DENSE)
         return list_dense(w, i, &s);
-    if (f->form == MR_FEATURE_SPARSE) { /* the widest row is found by the second pass */
+    if (f->form == MR_FEATURE_SPARSE) { /* find_widest sets the last dimension after the second pass */
         MR_TRY(mr_feature_new_sparse(w->x, f->dtype, s.n, t->batch ? 3 : 2, out));
         MR_DATA(int64_t, out->shape)[0] = t->n_examples;
         MR_DATA(int64_t, out->shape)[t->batch] = s.most_rows;
@@ -218,6 +221,7 @@ static mr_status *decode_values(const work *w, int64_t example, const mr_feature
     return st;
 }
 
+/* A dense context feature that is missing takes its fallback; without one it is an error. */
 static mr_status *fill_context_dense(const work *w, int64_t example, int i,
                                      const mr_feature_cell *c)
 {
@@ -235,6 +239,7 @@ static mr_status *fill_context_dense(const work *w, int64_t example, int i,
     return decode_values(w, example, f, c->bytes, to, example * size, size);
 }
 
+/* Writes one example's values of a context feature, in any form. */
 static mr_status *fill_context(const work *w, int64_t example, int i, const mr_feature_cell *c)
 {
     const mr_feature *f = &w->context.features[i];
@@ -254,6 +259,7 @@ static mr_status *fill_context(const work *w, int64_t example, int i, const mr_f
     return NULL;
 }
 
+/* Writes the rows of one example and zeros the padding behind them. */
 static mr_status *fill_list_dense(const work *w, int64_t example, int i, const mr_feature_cell *c)
 {
     const mr_feature *f = &w->lists.features[i];
@@ -285,7 +291,7 @@ static mr_status *fill_list_dense(const work *w, int64_t example, int i, const m
     return NULL;
 }
 
-/* Sparse and ragged ones: row after row. */
+/* Sparse and ragged results, row by row. */
 static mr_status *fill_rows(const work *w, int64_t example, int i, const mr_feature_cell *c)
 {
     const mr_feature *f = &w->lists.features[i];
@@ -327,7 +333,7 @@ static mr_status *fill_example(void *ctx, int64_t example)
     return NULL;
 }
 
-/* The last number of a sparse shape: the longest run of indices that count up from 0. */
+/* Sets the last dimension of sparse shapes: the size of the widest row. */
 static void find_widest(const work *w)
 {
     for (int i = 0; i < w->lists.n; i++) {
@@ -341,6 +347,7 @@ static void find_widest(const work *w)
     }
 }
 
+/* Two passes over all examples: measure, then decode into results of the right size. */
 mr_status *mr_sequences_parse(const mr_examples *x, const mr_feature *context, int n_context,
                               const mr_feature *lists, int n_lists, mr_feature_result *out_context,
                               mr_feature_result *out_lists)

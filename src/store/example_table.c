@@ -1,8 +1,8 @@
-/* store/example_table.c -- finding the features of examples, and decoding one.
+/* store/example_table.c -- finds the features of examples, and decodes them.
  *
- * Messages are read as protobuf would: several Examples back to back are one, and of a key that comes
- * twice the last value stands.  Where TensorFlow is stricter than protobuf (fields that no Example has,
- * inside of features) so are we; after the first field of a Feature, like it, nothing is looked at. */
+ * Messages are read as protobuf would: several Examples back to back are one, and of a key that occurs twice the last
+ * value counts. Where TensorFlow is stricter than protobuf (unknown fields inside of features), so is this file. Like
+ * TensorFlow, it ignores everything after the first field of a Feature. */
 #include "store/example_table.h"
 
 #include "base/memory.h"
@@ -16,7 +16,7 @@ static mr_status *index_keys(mr_feature_table *t)
     t->keys.borrow_keys = true;
     for (int i = 0; i < t->n; i++)
         if (mr_map_put(&t->keys, t->features[i].key, (void *)(uintptr_t)(i + 1)))
-            return mr_invalid("Feature %.*s is asked for twice", MR_SV_ARG(t->features[i].key));
+            return mr_invalid("Feature %.*s is requested twice", MR_SV_ARG(t->features[i].key));
     return NULL;
 }
 
@@ -48,8 +48,8 @@ static void put_cell(const mr_feature_table *t, mr_feature_cell *row, mr_sv key,
     uintptr_t at = (uintptr_t)mr_map_get(&t->keys, key);
     if (at == 0)
         return;
-    /* A dense feature that holds nothing is no feature, and hides no earlier one; nor does any when
-     * there is one example only. */
+    /* An empty dense feature counts as absent and does not replace an earlier one; for a single example that holds for
+     * all forms. */
     bool none = value.n == 0 && !t->sequences;
     if (none && (!t->batch || t->features[at - 1].form == MR_FEATURE_DENSE))
         return;
@@ -57,6 +57,7 @@ static void put_cell(const mr_feature_table *t, mr_feature_cell *row, mr_sv key,
     row[at - 1].present = true;
 }
 
+/* Reads one entry of the feature map; features that nobody asked for are ignored. */
 static void find_entry(mr_pb_reader *features, const mr_feature_table *t, mr_feature_cell *row)
 {
     mr_pb_reader entry;
@@ -69,11 +70,13 @@ static void find_entry(mr_pb_reader *features, const mr_feature_table *t, mr_fea
         else if (field == 2)
             value = mr_pb_bytes(&entry);
         else
-            mr_pb_fail(&entry, "a field that no map entry has");
+            mr_pb_fail(&entry, "unknown field in a map entry");
     if (!features->error)
         put_cell(t, row, key, value);
 }
 
+/* Field numbers of an Example (features) and of a SequenceExample (context, feature_lists) are the positions in
+ * `tables`, plus 1. */
 bool mr_features_find(mr_feature_table *const *tables, int n_tables, int64_t example)
 {
     mr_pb_reader r, features;
@@ -90,13 +93,14 @@ bool mr_features_find(mr_feature_table *const *tables, int n_tables, int64_t exa
             if (field == 1)
                 find_entry(&features, t, mr_feature_row(t, example));
             else
-                mr_pb_fail(&features, "a field that Features do not have");
+                mr_pb_fail(&features, "unknown field in Features");
     }
     return !r.error;
 }
 
 /* ---- one Feature ---- */
 
+/* Only the first field is read, as in TensorFlow. */
 bool mr_feature_open(mr_sv feature, mr_dtype *kind, mr_sv *list)
 {
     static const mr_dtype kinds[] = {
@@ -120,6 +124,7 @@ static uint32_t element_wire(mr_dtype kind)
     return kind == MR_FLOAT ? MR_WIRE_FIXED32 : MR_WIRE_VARINT;
 }
 
+/* Counts packed and unpacked values alike. */
 int64_t mr_feature_count(mr_dtype kind, mr_sv list)
 {
     mr_pb_reader r, p;
@@ -139,7 +144,7 @@ int64_t mr_feature_count(mr_dtype kind, mr_sv list)
     return r.error ? -1 : n;
 }
 
-/* All values of one field 1, at most up to `end`; returns where the next one goes. */
+/* Decodes the values of one field 1, at most up to `end`; returns where the next value goes. */
 static char *decode_packed(mr_dtype kind, mr_pb_reader *p, char *out, const char *end)
 {
     if (kind == MR_FLOAT)
@@ -151,6 +156,7 @@ static char *decode_packed(mr_dtype kind, mr_pb_reader *p, char *out, const char
     return out;
 }
 
+/* False unless the list holds exactly n values. */
 static bool decode_numbers(mr_dtype kind, mr_sv list, void *to, int64_t n)
 {
     mr_pb_reader r, p;
@@ -189,7 +195,7 @@ bool mr_feature_decode(mr_dtype kind, mr_sv list, mr_tensor *to, int64_t at, int
     return decode_numbers(kind, list, (char *)to->data + (size_t)at * mr_dtype_size(kind), n);
 }
 
-/* ---- what all forms share ---- */
+/* ---- shared by all forms ---- */
 
 mr_sv mr_example_name(const mr_examples *x, int64_t example)
 {
@@ -203,7 +209,7 @@ int64_t mr_feature_stride(const mr_feature *f, bool *open)
     *open = f->shape && f->shape->rank > 0 && f->shape->dims[0] < 0;
     for (int i = *open; f->shape && i < f->shape->rank; i++)
         if (!mr_i64_mul(n, MR_MAX(f->shape->dims[i], 0), &n))
-            return INT64_MAX; /* more than any tensor holds: its allocation says so */
+            return INT64_MAX; /* more than any tensor can hold: its allocation will fail */
     return n;
 }
 
@@ -218,9 +224,11 @@ typedef struct each {
     void *ctx;
     mr_mutex mu;
     mr_status *st MR_GUARDED_BY(mu);
-    int64_t failed MR_GUARDED_BY(mu); /* the first example with an error */
+    int64_t failed MR_GUARDED_BY(mu); /* the lowest example with an error */
 } each;
 
+/* Runs on a thread of the pool. Keeps the error of the lowest example; the loser of two errors is freed outside of the
+ * lock. */
 static void each_part(void *ctx, int64_t begin, int64_t end)
 {
     each *w = ctx;
@@ -237,7 +245,7 @@ static void each_part(void *ctx, int64_t begin, int64_t end)
         }
         mr_unlock(&w->mu);
         mr_status_free(other);
-        return; /* later ones of this part do not matter any more */
+        return; /* later examples of this part can no longer change the result */
     }
 }
 

@@ -89,7 +89,7 @@ static int entries_of(const uint8_t *page, size_t bytes)
     return (size_t)lower <= bytes ? n : -1;
 }
 
-/* Puts a page on top of the walk. */
+/* Reads a page and pushes it on the walk. */
 static mr_status *push_page(mr_lmdb *l, walk *w, uint64_t number)
 {
     if (number >= l->n_pages)
@@ -116,14 +116,14 @@ typedef struct entry {
     uint64_t said; /* the size of the data, also if it is on overflow pages; in a branch: the page below */
 } entry;
 
-/* Entry i of a page of so many bytes; false when a part of it would be outside. */
+/* Reads entry i of a page of `bytes` bytes; false if a part of it would be outside of the page. */
 static bool read_entry(const uint8_t *page, size_t bytes, int i, entry *e)
 {
     int flags = get_uint16(page + 10);
     if (flags & P_LEAF2) {
         size_t n = (size_t)get_uint16(page + 8);
         *e = (entry){.key = {(const char *)page + PAGE_HEAD + (size_t)i * n, n}};
-        return true; /* entries_of made sure */
+        return true; /* entries_of has checked the bounds */
     }
     size_t at = (size_t)get_uint16(page + PAGE_HEAD + 2 * i), rest;
     if (at < PAGE_HEAD || at + NODE_HEAD > bytes)
@@ -187,7 +187,7 @@ static mr_status *read_meta(mr_lmdb *l, uint64_t offset, uint8_t *meta)
     return NULL;
 }
 
-/* The newer of the two meta pages has the root. */
+/* Reads the meta pages: the newer one has the root. */
 static mr_status *read_head(mr_lmdb *l)
 {
     uint8_t meta[2][META_BYTES];

@@ -13,7 +13,7 @@ typedef struct mr_lmdb mr_lmdb;
 /* path: the file, or the folder that contains it as data.mdb.  Every error here and below, but for RESOURCE_EXHAUSTED,
  * is INVALID_ARGUMENT, with liblmdb's message if it has one. */
 mr_status *mr_lmdb_open(const char *path, mr_lmdb **out);
-void mr_lmdb_close(mr_lmdb *l); /* NULL is fine */
+void mr_lmdb_close(mr_lmdb *l); /* accepts NULL */
 /* The next record, borrowed until the next call; *at_end instead when there is none. */
 mr_status *mr_lmdb_next(mr_lmdb *l, mr_sv *key, mr_sv *value, bool *at_end);
 

@@ -1,8 +1,8 @@
-/* store/matching.c -- files by pattern.
+/* store/matching.c -- finds files by pattern.
  *
- * A pattern is taken apart at its slashes.  A part without wildcards is only put on; for others the
- * folder so far is read.  The depth is bounded by the length of a path; the time is not (a pattern may go
- * up and down again), so it can be stopped. */
+ * A pattern is split at its slashes. A part without wildcards is appended as it is; for a part with wildcards, the
+ * folder so far is read. The length of a path bounds the depth, but not the time (a pattern may go up and down again),
+ * so a search can be cancelled. */
 #include "store/matching.h"
 
 #include <fnmatch.h>
@@ -11,8 +11,8 @@
 
 typedef struct level {
     mr_file_names *out;
-    const char *scheme;   /* "file://" where the pattern has it */
-    const mr_str *so_far; /* with its slash */
+    const char *scheme;   /* "file://" if the pattern has it, else "" */
+    const mr_str *so_far; /* with its trailing slash */
     const char *part, *rest;
 } level;
 
@@ -27,7 +27,7 @@ static bool has_wildcard(mr_sv part)
 static mr_status *match_pattern(mr_file_names *out, const char *scheme, const mr_str *so_far,
                                 const char *pattern);
 
-/* Goes on with one name put to what is there so far. */
+/* Appends one name to the path so far and continues with the rest of the pattern. */
 static mr_status *step_into(level *l, mr_sv name)
 {
     mr_str path = {0};
@@ -48,7 +48,7 @@ static mr_status *try_name(void *ctx, const char *name)
 {
     level *l = ctx;
     if (l->out->stopped && l->out->stopped(l->out->ctx))
-        return mr_error(MR_CANCELLED, "looking for files was cancelled");
+        return mr_error(MR_CANCELLED, "The search for matching files was cancelled");
     return fnmatch(l->part, name, FNM_PATHNAME) == 0 ? step_into(l, mr_sv_of(name)) : NULL;
 }
 
@@ -69,14 +69,14 @@ static mr_status *match_pattern(mr_file_names *out, const char *scheme, const mr
     mr_free(text);
     if (mr_status_code(st) != MR_PERMISSION_DENIED)
         return st;
-    mr_status_free(st); /* what may not be read has nothing that matches */
+    mr_status_free(st); /* an unreadable folder matches nothing */
     return NULL;
 }
 
 mr_status *mr_files_match(mr_sv pattern, mr_file_names *out)
 {
     mr_str nothing = {0};
-    if (pattern.n == 0 || pattern.n > PATH_MAX) /* longer than any name: nothing matches */
+    if (pattern.n == 0 || pattern.n > PATH_MAX) /* longer than any path: nothing matches */
         return NULL;
     char *text = mr_strndup(pattern.p, pattern.n);
     const char *local = mr_path_local(text);

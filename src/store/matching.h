@@ -7,13 +7,13 @@
 #include "base/vec.h"
 
 typedef struct mr_file_names {
-    MR_VEC(char *) v; /* of v.p[0..v.n), each owned */
-    bool (*stopped)(void *ctx); /* asked at times, when it is there: a pattern may take long */
+    MR_VEC(char *) v; /* owned strings */
+    bool (*stopped)(void *ctx); /* may be NULL; polled, because a pattern may take long */
     void *ctx;
 } mr_file_names;
 
-/* Adds the names that match, in no order; one that begins with "file://" keeps that.  Nothing that
- * matches is no error.  CANCELLED when it was stopped. */
+/* Adds the names that match, in no particular order; a pattern that begins with "file://" gives names with that prefix.
+ * No match is not an error. CANCELLED if `stopped` returned true. */
 mr_status *mr_files_match(mr_sv pattern, mr_file_names *out);
 void mr_file_names_sort(mr_file_names *names);
 void mr_file_names_deinit(mr_file_names *names);

@@ -1,4 +1,5 @@
-/* store/meta_graph_fields.h -- field numbers of MetaGraphDef and what is in it, for those who read and write it by hand. */
+/* store/meta_graph_fields.h -- field numbers of MetaGraphDef and what is in it, for code that reads and writes it
+ * without generated classes. */
 #ifndef MR_STORE_META_GRAPH_FIELDS_H
 #define MR_STORE_META_GRAPH_FIELDS_H
 

@@ -1,8 +1,7 @@
-/* store/record.c -- TFRecord files, read and written.
+/* store/record.c -- reads and writes TFRecord files.
  *
- * The reader remembers where the record begins that it is at (`next`), and goes there again before the
- * next read when the last one failed half way: so a reader of a file that is being written may ask
- * again later. */
+ * The reader remembers where the current record begins (`next`). If a read failed half way, the next read seeks back
+ * there, so the reader of a file that is still being written can retry later. */
 #include "store/record.h"
 
 #include "base/memory.h"
@@ -77,6 +76,7 @@ static mr_status *read_length(mr_record_reader *r, uint64_t *n)
     return NULL;
 }
 
+/* `next` advances only after the whole record has been read and verified. */
 mr_status *mr_record_read(mr_record_reader *r, mr_str *record)
 {
     uint64_t n;
@@ -110,7 +110,7 @@ uint64_t mr_record_offset(const mr_record_reader *r) { return r->next; }
 
 mr_status *mr_record_seek(mr_record_reader *r, uint64_t offset)
 {
-    r->next = offset; /* gone to by the next read */
+    r->next = offset; /* the next read seeks */
     return NULL;
 }
 
@@ -118,7 +118,7 @@ mr_status *mr_record_seek(mr_record_reader *r, uint64_t offset)
 
 struct mr_record_writer {
     mr_writer *file;
-    mr_deflater *deflater; /* NULL: none */
+    mr_deflater *deflater; /* NULL: uncompressed */
 };
 
 mr_status *mr_record_writer_new(mr_writer *file, mr_compression c, mr_record_writer **out)

@@ -6,8 +6,8 @@
  *     12      n     the bytes
  *     12+n    4     masked crc32c of the bytes
  *
- * The whole of it may be compressed (store/stream.h).  A reader trusts no length: a record grows in
- * pieces that were really read. */
+ * The whole file may be compressed (store/stream.h). A reader trusts no length: memory for a record grows only with
+ * bytes that were read. */
 #ifndef MR_STORE_RECORD_H
 #define MR_STORE_RECORD_H
 
@@ -18,16 +18,15 @@
 
 /* ---- reading ---- */
 typedef struct mr_record_reader mr_record_reader;
-/* buffer_bytes 0: a fitting size. */
+/* buffer_bytes 0: the default size. */
 mr_status *mr_record_reader_open(const char *path, mr_compression c, size_t buffer_bytes,
                                  mr_record_reader **out);
-/* Over a stream, which is taken over. */
+/* Takes ownership of the stream. */
 mr_record_reader *mr_record_reader_new(mr_stream *s);
 void mr_record_reader_close(mr_record_reader *r); /* NULL is fine */
 
-/* The next record into `record` (cleared first).  OUT_OF_RANGE "eof" at the end; DATA_LOSS "corrupted
- * record at N", "truncated record at N".  After an error the position is that of the record that
- * could not be read. */
+/* The next record into `record` (cleared first). OUT_OF_RANGE "eof" at the end; DATA_LOSS "corrupted record at N",
+ * "truncated record at N". After an error the position is still that of the record that failed. */
 mr_status *mr_record_read(mr_record_reader *r, mr_str *record);
 /* Passes over records without checking their bytes; *skipped < n only with an error. */
 mr_status *mr_record_skip(mr_record_reader *r, int64_t n, int64_t *skipped);
@@ -40,9 +39,9 @@ typedef struct mr_record_writer mr_record_writer;
 /* Over a file, which is borrowed: the caller opens and commits it (base/file.h). */
 mr_status *mr_record_writer_new(mr_writer *file, mr_compression c, mr_record_writer **out);
 mr_status *mr_record_write(mr_record_writer *w, mr_sv record);
-/* Readers of the file can have all records so far. */
+/* Afterwards, readers of the file can read all records so far. */
 mr_status *mr_record_flush(mr_record_writer *w);
-/* The end of a compressed stream; nothing may be written afterwards. */
+/* Ends a compressed stream; nothing may be written afterwards. */
 mr_status *mr_record_finish(mr_record_writer *w);
 void mr_record_writer_free(mr_record_writer *w); /* NULL is fine */
 

@@ -1,7 +1,7 @@
-/* store/saved_model.c -- reading SavedModel folders, and writing their one message.
+/* store/saved_model.c -- reads SavedModel folders, and writes their one message.
  *
- * Nothing in a file is trusted.  Only the outer fields are read here; what is inside of a graph, a signature or a
- * collection is looked at by whoever needs it. */
+ * Nothing in a file is trusted. Only the outer fields are read here; graphs, signatures and collections are parsed by
+ * the code that uses them. */
 #include "store/saved_model.h"
 
 #include "base/file.h"
@@ -101,6 +101,7 @@ void mr_meta_graph_print_tags(const mr_meta_graph *m, mr_str *out)
 
 /* ---- a model ---- */
 
+/* Takes over the bytes, on success and on error; the graphs are views of them. */
 mr_status *mr_saved_model_open(mr_str *bytes, mr_saved_model *out)
 {
     mr_pb_reader r;
@@ -155,7 +156,8 @@ static mr_status *read_bytes(const char *dir, mr_str *out)
     } else if (mr_file_exists(text)) {
         st = mr_file_read_all(text, out);
         if (!st)
-            st = mr_text_to_bytes(&tensorflow__saved_model__descriptor, out); /* all that follows has one form */
+            /* from here on, both forms are the same */
+            st = mr_text_to_bytes(&tensorflow__saved_model__descriptor, out);
     } else {
         st = mr_error(MR_NOT_FOUND,
                       "Could not find SavedModel .pb or .pbtxt at supplied export directory path: %s. Check that the directory "
@@ -185,7 +187,7 @@ static bool has_tag(const mr_meta_graph *g, mr_sv tag)
     return false;
 }
 
-/* As sets: a tag given twice counts once. */
+/* Compares as sets: a tag given twice counts once. */
 static bool same_tags(const mr_meta_graph *g, const char *const *tags, int n)
 {
     for (int i = 0; i < n; i++)
@@ -201,6 +203,7 @@ static bool same_tags(const mr_meta_graph *g, const char *const *tags, int n)
     return true;
 }
 
+/* The error lists the tag sets that the model has, so that a user can pick one. */
 static mr_status *no_such_tags(const mr_saved_model *m, const char *const *tags, int n)
 {
     mr_str wanted = {0}, there = {0};

@@ -1,7 +1,7 @@
 /* store/slice.c -- parts of tensors: their texts, their keys, and copying between them.
  *
- * Invariant: a full dimension is written start 0, length MR_SLICE_ALL, never with its size, because the
- * key of a part must not depend on how it was asked for. */
+ * Invariant: a full dimension is written start 0, length MR_SLICE_ALL, never with its size, because the key of a part
+ * must not depend on how it was specified. */
 #include "store/slice.h"
 
 #include "wire/pb.h"
@@ -28,6 +28,7 @@ bool mr_slice_is_all(const mr_slice *s, const int64_t *dims)
     return true;
 }
 
+/* Parts are separated by colons; each is "start,length", or "-" for the whole dimension. */
 mr_status *mr_slice_parse(mr_sv text, mr_slice *out)
 {
     mr_sv rest = text, part, start;
@@ -78,13 +79,14 @@ mr_status *mr_slice_shape(const mr_slice *s, int rank, const int64_t *dims, mr_s
     return NULL;
 }
 
+/* The text has the dimensions and then the slice, separated by spaces. */
 mr_status *mr_shape_and_slice_parse(mr_sv text, mr_shape *shape, mr_slice *slice, mr_shape *part)
 {
     mr_sv rest = text, word, next;
     shape->rank = 0;
     if (!mr_sv_cut(&rest, ' ', &word))
         return mr_invalid("Need least two elements in shape_and_slice specification: %.*s", MR_SV_ARG(text));
-    while (mr_sv_cut(&rest, ' ', &next)) { /* the last word is the slice, all before are dims */
+    while (mr_sv_cut(&rest, ' ', &next)) { /* the last word is the slice, all words before it are dimensions */
         int64_t d;
         if (!mr_sv_to_i64(word, &d) || d < 0)
             return mr_invalid("Non numerical dimension in shape_and_slice: %.*s", MR_SV_ARG(text));
@@ -113,7 +115,7 @@ bool mr_slice_intersect(const mr_slice *a, const mr_slice *b, const int64_t *dim
     return true;
 }
 
-/* Elements before the first one of `what` in a tensor that holds the part `at`. */
+/* The offset of element `index` of `what` in a tensor that holds the part `at`. */
 static int64_t offset_in(const mr_tensor *t, const mr_slice *at, const mr_slice *what, const int64_t *index)
 {
     int64_t off = 0;
@@ -154,6 +156,7 @@ void mr_slice_encode(const mr_slice *s, mr_str *out)
     }
 }
 
+/* A slice of hostile bytes has no negative numbers, but may still exceed its tensor: mr_slice_shape checks that. */
 mr_status *mr_slice_decode(mr_sv bytes, mr_slice *out)
 {
     mr_pb_reader r, e;
@@ -166,7 +169,7 @@ mr_status *mr_slice_decode(mr_sv bytes, mr_slice *out)
             continue;
         }
         if (out->rank == MR_MAX_RANK)
-            return mr_error(MR_DATA_LOSS, "a tensor slice of more than %d dimensions", MR_MAX_RANK);
+            return mr_error(MR_DATA_LOSS, "A tensor slice has more than %d dimensions", MR_MAX_RANK);
         int i = out->rank++;
         out->start[i] = 0;
         out->length[i] = MR_SLICE_ALL;
@@ -180,7 +183,7 @@ mr_status *mr_slice_decode(mr_sv bytes, mr_slice *out)
                 mr_pb_skip(&e);
         }
         if (out->start[i] < 0 || out->length[i] < MR_SLICE_ALL)
-            return mr_error(MR_DATA_LOSS, "a tensor slice with negative numbers");
+            return mr_error(MR_DATA_LOSS, "A tensor slice has a negative start or length");
     }
     return mr_pb_reader_status(&r, "TensorSliceProto");
 }
@@ -211,6 +214,8 @@ static void put_string(mr_str *out, mr_sv s)
     mr_str_append(out, "\0\1", 2);
 }
 
+/* TensorFlow's OrderedCode for signed numbers: the number of leading bits that are equal gives the length, so shorter
+ * encodings of positive numbers sort first, and negative numbers sort before them. */
 static void put_signed(mr_str *out, int64_t v)
 {
     static const uint8_t header[11][2] = {{0, 0},    {0x80, 0}, {0xc0, 0}, {0xe0, 0}, {0xf0, 0},   {0xf8, 0},

@@ -1,7 +1,7 @@
 /* store/slice.h -- a part of a tensor, as checkpoints name it.
  *
- * "10 20 0,5:-" says: of a tensor of shape [10,20] the rows 0 to 4, all columns.  A part of a saved tensor has
- * a key of its own in the index, in an encoding whose byte order is the order of its numbers. */
+ * "10 20 0,5:-" says: of a tensor of shape [10,20] the rows 0 to 4, all columns. Each part of a saved tensor has its
+ * own key in the index, in an encoding that sorts bytewise in the order of its numbers. */
 #ifndef MR_STORE_SLICE_H
 #define MR_STORE_SLICE_H
 
@@ -21,12 +21,12 @@ mr_status *mr_slice_parse(mr_sv text, mr_slice *out);
 void mr_slice_print(const mr_slice *s, mr_str *out);
 /* "10 20 0,5:-": shape, slice and the shape of the part.  INVALID_ARGUMENT. */
 mr_status *mr_shape_and_slice_parse(mr_sv text, mr_shape *shape, mr_slice *slice, mr_shape *part);
-/* The shape of the part; INVALID_ARGUMENT when it does not lie inside. */
+/* The shape of the part; INVALID_ARGUMENT if it is not inside of the tensor. */
 mr_status *mr_slice_shape(const mr_slice *s, int rank, const int64_t *dims, mr_shape *out);
-/* What two parts of one tensor have in common; false when nothing. */
+/* The intersection of two parts of one tensor; false if it is empty. */
 bool mr_slice_intersect(const mr_slice *a, const mr_slice *b, const int64_t *dims, mr_slice *out);
-/* Copies the region `what` of the whole tensor from src (which holds the part src_at) to dst (the part dst_at).
- * Only strings can fail: RESOURCE_EXHAUSTED. */
+/* Copies the region `what` of the whole tensor from src (which holds the part src_at) to dst (the part dst_at). Only
+ * copies of strings can fail: RESOURCE_EXHAUSTED. */
 mr_status *mr_slice_copy(const mr_tensor *src, const mr_slice *src_at, mr_tensor *dst, const mr_slice *dst_at,
                          const mr_slice *what);
 

@@ -1,8 +1,8 @@
-/* store/stream.c -- bytes in order, through a window.
+/* store/stream.c -- reads bytes in order, through a window.
  *
- * The window [at, end) holds bytes that were read but not taken.  Without compression it is filled
- * from the file, or lies over the given bytes; with it zlib fills it from a second buffer of what is
- * in the file.  `taken` counts what was handed out, so the position is known without a look at either. */
+ * The window [at, end) holds bytes that were read but not yet handed out. Without compression it is filled from the
+ * file, or is a view of the given bytes; with compression, zlib fills it from a second buffer with the file's bytes.
+ * `taken` counts the bytes handed out, so it is the position in both cases. */
 #include "store/stream.h"
 
 #include <errno.h>
@@ -12,25 +12,25 @@
 
 #include "base/memory.h"
 
-enum { BYTES_BUFFER = 16 << 10 }; /* for what is in memory already */
+enum { BYTES_BUFFER = 16 << 10 }; /* for input that is already in memory */
 enum { GZIP_WRAPPER = 16 }; /* added to the window bits, it asks zlib for gzip's header and trailer */
 
 struct mr_stream {
     mr_source file; /* fd -1: over bytes */
-    char *path;     /* for error texts */
+    char *path;     /* for error messages */
     mr_compression compression;
     uint64_t taken;
 
     mr_sv bytes; /* without a file: all of them */
-    size_t used; /* of bytes, by whoever reads the source */
+    size_t used; /* of bytes, how many have been read */
 
-    char *buffer; /* behind the window; NULL when the window lies over `bytes` */
+    char *buffer; /* memory of the window; NULL if the window is a view of `bytes` */
     size_t buffer_bytes;
     const char *at, *end;
 
     z_stream z; /* with compression */
     bool z_open;
-    bool z_end; /* nothing more will come */
+    bool z_end; /* there is no more input */
     char *packed; /* with compression and a file */
 };
 
@@ -130,7 +130,7 @@ void mr_stream_close(mr_stream *s)
 
 /* ---- filling the window ---- */
 
-/* The next bytes of the source, for zlib. */
+/* Gives zlib the next bytes of the source. */
 static mr_status *feed_inflate(mr_stream *s)
 {
     size_t got = 0;
@@ -146,7 +146,7 @@ static mr_status *feed_inflate(mr_stream *s)
     return NULL;
 }
 
-/* One stream has ended: behind a gzip one there may be another, anything else is not looked at. */
+/* A compressed stream has ended: another gzip stream may follow; anything else is ignored. */
 static mr_status *end_of_member(mr_stream *s)
 {
     if (s->z.avail_in == 0)
@@ -157,6 +157,8 @@ static mr_status *end_of_member(mr_stream *s)
     return NULL;
 }
 
+/* Decompresses until the window has bytes or the input ends. Input that ends in the middle of a block is an end, not an
+ * error. */
 static mr_status *inflate_some(mr_stream *s)
 {
     size_t room = MR_MIN(s->buffer_bytes, (size_t)UINT_MAX);
@@ -179,7 +181,7 @@ static mr_status *inflate_some(mr_stream *s)
     return NULL;
 }
 
-/* The window is empty; it stays so only at the end. */
+/* Refills the empty window; it stays empty only at the end. */
 static mr_status *fill_window(mr_stream *s)
 {
     size_t got;
@@ -240,12 +242,13 @@ mr_status *mr_stream_skip(mr_stream *s, uint64_t n, uint64_t *skipped)
     return NULL;
 }
 
-/* A device may have no end and no line breaks, so what is read from it has a limit. */
+/* A device may have neither an end nor line breaks, so the amount read from it is limited. */
 static mr_status *check_size(const mr_stream *s, size_t bytes)
 {
     return s->file.fd >= 0 && s->file.waits ? mr_source_check_size(&s->file, bytes) : NULL;
 }
 
+/* Grows `out` only by bytes that were read: n may be UINT64_MAX. */
 mr_status *mr_stream_append(mr_stream *s, uint64_t n, mr_str *out)
 {
     while (n > 0) {
@@ -312,11 +315,13 @@ static mr_status *rewind_to(mr_stream *s, uint64_t offset)
     return s->compression == MR_UNCOMPRESSED ? NULL : start_inflate(s);
 }
 
+/* Within the window this is free. Otherwise uncompressed input seeks the file; compressed input is decompressed up to
+ * the position, from the start if it is behind. */
 mr_status *mr_stream_seek(mr_stream *s, uint64_t offset)
 {
     uint64_t skipped;
     if (offset > INT64_MAX)
-        return mr_error(MR_OUT_OF_RANGE, "%s: no position %llu", s->path, (unsigned long long)offset);
+        return mr_error(MR_OUT_OF_RANGE, "%s: cannot seek to position %llu", s->path, (unsigned long long)offset);
     if (offset >= s->taken && offset - s->taken <= (uint64_t)(s->end - s->at)) {
         take_bytes(s, (size_t)(offset - s->taken));
         return NULL;
@@ -342,7 +347,7 @@ mr_status *mr_deflater_new(mr_writer *file, mr_compression c, int level, mr_defl
     mr_deflater *d = mr_new(mr_deflater);
     MR_ASSERT(c != MR_UNCOMPRESSED);
     d->file = file;
-    /* Memory level 9 as TensorFlow's writers, so that the bytes are theirs. */
+    /* Memory level 9 as in TensorFlow's writers, so that the output is the same to the byte. */
     d->open = deflateInit2(&d->z, level, Z_DEFLATED, window_bits(c), 9, Z_DEFAULT_STRATEGY) == Z_OK;
     if (!d->open) {
         mr_deflater_free(d);
@@ -352,7 +357,7 @@ mr_status *mr_deflater_new(mr_writer *file, mr_compression c, int level, mr_defl
     return NULL;
 }
 
-/* Runs zlib over what it was given until it has said all it has to. */
+/* Runs zlib until it has consumed its input and written all output for it. */
 static mr_status *pump_deflate(mr_deflater *d, int flush)
 {
     do {

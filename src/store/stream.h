@@ -1,8 +1,8 @@
 /* store/stream.h -- bytes in order: a plain file, a compressed one, or memory.
  *
- * One interface for everything that reads records, lines or parts of a fixed length, so that each of
- * them works with every compression.  Memory is bounded whatever the file says: a buffer or two of a
- * fixed size, and results that grow only by bytes that are really there.
+ * One interface for everything that reads records, lines or parts of a fixed length, so that each of them works with
+ * every compression. Memory is bounded whatever the file contains: one or two buffers of a fixed size, and results that
+ * grow only by bytes that were read.
  *
  * Compressed input ends where its bytes end, also in the middle of a block, as in TensorFlow (a file
  * that is still being written has no end yet); bytes that cannot be decompressed are DATA_LOSS. */
@@ -14,7 +14,7 @@
 typedef enum mr_compression {
     MR_UNCOMPRESSED = 0,
     MR_ZLIB, /* RFC 1950 */
-    MR_GZIP, /* RFC 1952; several in a row are one */
+    MR_GZIP, /* RFC 1952; several streams in a row count as one */
 } mr_compression;
 
 /* "", "ZLIB" or "GZIP"; false for anything else. */
@@ -32,14 +32,14 @@ void mr_stream_close(mr_stream *s); /* NULL is fine */
 
 /* Positions count decompressed bytes. */
 uint64_t mr_stream_offset(const mr_stream *s);
-/* Without compression a step, else everything before is read again when it lies behind.  A position
- * after the end is found out by the next read. */
+/* Without compression one step; otherwise, to go back, everything before is decompressed again. A position after the
+ * end is only detected by the next read. */
 mr_status *mr_stream_seek(mr_stream *s, uint64_t offset);
 
 /* Fewer than n bytes only at the end. */
 mr_status *mr_stream_read(mr_stream *s, void *to, size_t n, size_t *got);
 mr_status *mr_stream_skip(mr_stream *s, uint64_t n, uint64_t *skipped);
-/* Appends at most n bytes to out, which grows with what is there, not with n. */
+/* Appends at most n bytes to out, which grows with the bytes that are read, not with n. */
 mr_status *mr_stream_append(mr_stream *s, uint64_t n, mr_str *out);
 /* The rest. */
 mr_status *mr_stream_read_all(mr_stream *s, mr_str *out);
@@ -47,12 +47,12 @@ mr_status *mr_stream_read_all(mr_stream *s, mr_str *out);
  * OUT_OF_RANGE at the end. */
 mr_status *mr_stream_line(mr_stream *s, mr_str *line);
 
-/* Compresses what is written to a file, which is borrowed. */
+/* Compresses bytes into a file, which is borrowed. */
 typedef struct mr_deflater mr_deflater;
 /* level -1: zlib's default. */
 mr_status *mr_deflater_new(mr_writer *file, mr_compression c, int level, mr_deflater **out);
 mr_status *mr_deflater_write(mr_deflater *d, const void *p, size_t n);
-mr_status *mr_deflater_flush(mr_deflater *d); /* a reader can have all bytes so far */
+mr_status *mr_deflater_flush(mr_deflater *d); /* afterwards, a reader can decompress all bytes so far */
 mr_status *mr_deflater_finish(mr_deflater *d);
 void mr_deflater_free(mr_deflater *d); /* NULL is fine */
 

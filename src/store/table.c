@@ -1,4 +1,4 @@
-/* store/table.c -- reading and writing sorted tables.
+/* store/table.c -- reads and writes sorted tables.
  *
  * File: data blocks, an empty metaindex block, the index block, a footer of 48 bytes.
  *
@@ -7,8 +7,8 @@
  *     stored   block, type byte (0 raw, 1 snappy), masked crc32c of both (uint32)
  *     footer   metaindex handle, index handle (varint64 offset, size each), zeros up to 40, magic
  *
- * `shared` counts leading bytes taken from the key before; at restart points it is 0.  The index has one
- * entry a block: a key not below the block's last and below the next block's first, and the block's handle. */
+ * `shared` counts leading bytes taken from the key before; at restart points it is 0. The index has one entry for each
+ * block: a key not below the block's last and below the next block's first, and the block's handle. */
 #include "store/table.h"
 
 #include <stdlib.h>
@@ -54,11 +54,11 @@ static handle read_handle(mr_pb_reader *r)
     return h;
 }
 
-/* A stored block, its checksum verified; *tmp holds it when it was compressed. */
+/* A stored block, with its checksum verified; if it was compressed, *tmp holds it. */
 static mr_status *load_block(mr_sv file, const char *name, handle h, mr_str *tmp, mr_sv *out)
 {
     if (h.offset > file.n || h.size > file.n - h.offset || file.n - h.offset - h.size < TRAILER_BYTES)
-        return table_corrupt(name, "a block lies outside of the file");
+        return table_corrupt(name, "a block is outside of the file");
     const char *p = file.p + h.offset;
     uint32_t stored;
     memcpy(&stored, p + h.size + 1, sizeof stored);
@@ -75,7 +75,7 @@ static mr_status *load_block(mr_sv file, const char *name, handle h, mr_str *tmp
     return NULL;
 }
 
-/* The entries' bytes of a block: what lies before the restart array. */
+/* Starts reading the entries of a block, which end where the restart array begins. */
 static mr_status *block_entries(mr_sv block, const char *name, mr_pb_reader *r)
 {
     uint32_t n_restarts;
@@ -95,6 +95,7 @@ typedef struct entry_reader {
     mr_sv value;
 } entry_reader;
 
+/* Reads one entry; its key reuses the leading bytes of the key before. The value is a view of the block. */
 static mr_status *next_entry(entry_reader *e, const char *name, bool *more)
 {
     if (!(*more = mr_pb_more(&e->r)))
@@ -121,6 +122,7 @@ static mr_status *keep_bytes(mr_arena *a, mr_sv v, mr_sv *out)
     return NULL;
 }
 
+/* Copies a block's entries to the arena; keys must ascend across all blocks. */
 static mr_status *read_data_block(struct mr_table_memory *m, mr_sv block, const char *name)
 {
     mr_status *st = NULL;
@@ -143,6 +145,7 @@ out:
     return st;
 }
 
+/* Reads the blocks in the order of the index. */
 static mr_status *read_index(struct mr_table_memory *m, mr_sv file, const char *name, handle index)
 {
     mr_status *st = NULL;
@@ -187,6 +190,7 @@ static mr_status *parse_footer(mr_sv file, const char *name, handle *meta, handl
     return r.error ? table_corrupt(name, "a malformed footer") : NULL;
 }
 
+/* Copies everything out of `bytes`, so the caller may free them. */
 mr_status *mr_table_parse(mr_sv bytes, const char *name, mr_table *out)
 {
     handle meta, index;
@@ -194,7 +198,7 @@ mr_status *mr_table_parse(mr_sv bytes, const char *name, mr_table *out)
     mr_sv block;
     *out = (mr_table){0};
     MR_TRY(parse_footer(bytes, name, &meta, &index));
-    mr_status *st = load_block(bytes, name, meta, &tmp, &block); /* says nothing, but a flipped bit is a flipped bit */
+    mr_status *st = load_block(bytes, name, meta, &tmp, &block); /* it has no content, but its checksum must match */
     mr_str_deinit(&tmp);
     MR_TRY(st);
     struct mr_table_memory *m = mr_new(struct mr_table_memory);
@@ -291,6 +295,7 @@ static void block_reset(block *b)
 
 static size_t block_estimate(const block *b) { return b->bytes.n + 4 * (size_t)b->restarts.n + 4; }
 
+/* Shares leading bytes with the key before, except at restart points. */
 static void block_add(block *b, mr_sv key, mr_sv value)
 {
     size_t shared = 0;
@@ -326,7 +331,7 @@ static mr_status *block_write(mr_table_writer *w, block *b, handle *out)
     return st;
 }
 
-/* Shortens `key` to something still not below itself but below `limit`. */
+/* Shortens `key` to a key that is not below it, but below `limit`. */
 static void shortest_separator(mr_str *key, mr_sv limit)
 {
     size_t n = MR_MIN(key->n, limit.n), i = 0;
@@ -387,7 +392,7 @@ mr_status *mr_table_writer_add(mr_table_writer *w, mr_sv key, mr_sv value)
     bool first = w->data.bytes.n == 0 && !w->pending && w->index.bytes.n == 0;
     mr_sv before = mr_str_view(w->data.bytes.n ? &w->data.last_key : &w->last_key);
     if (!first && mr_bytes_compare(before, key) >= 0)
-        return mr_error(MR_INTERNAL, "table keys must ascend: '%.*s'", MR_SV_ARG(key));
+        return mr_error(MR_INTERNAL, "Table keys must ascend: '%.*s' does not follow its predecessor", MR_SV_ARG(key));
     if (w->pending) {
         shortest_separator(&w->last_key, key);
         index_pending(w);
@@ -396,6 +401,7 @@ mr_status *mr_table_writer_add(mr_table_writer *w, mr_sv key, mr_sv value)
     return block_estimate(&w->data) >= BLOCK_BYTES ? flush_data(w) : NULL;
 }
 
+/* Writes the last data block, the empty metaindex block, the index and the footer, in this order. */
 mr_status *mr_table_writer_finish(mr_table_writer *w)
 {
     handle meta, index;

@@ -21,7 +21,7 @@ typedef struct mr_table {
 bool mr_table_is(const char *path);
 /* DATA_LOSS when anything about the file is wrong. */
 mr_status *mr_table_read(const char *path, mr_table *out);
-/* The same from bytes; `name` stands in error texts. */
+/* The same from bytes; error messages call them `name`. */
 mr_status *mr_table_parse(mr_sv bytes, const char *name, mr_table *out);
 void mr_table_deinit(mr_table *t);
 /* The entry of a key, or NULL. */
