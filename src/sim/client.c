@@ -9,7 +9,7 @@ enum { RETRIES = 3 };
 #define LONGEST_STEP_NS (60 * MR_SIM_S)
 
 static void next_step(mr_sim *s, void *arg);
-static void run(mr_sim *s, void *arg);
+static void run_step(mr_sim *s, void *arg);
 
 /* ---- sessions ---- */
 
@@ -21,7 +21,7 @@ static void give_up(mr_sim *s, void *arg)
     mr_sim_cancel(s, call);
 }
 
-static void created(mr_sim *s, mr_sim_call *call, mr_status *st)
+static void session_created(mr_sim *s, mr_sim_call *call, mr_status *st)
 {
     mr_sim_client *c = call->ctx;
     mr_sim_say(s, c->node, "CreateSession: %s", mr_code_name(mr_status_code(st)));
@@ -38,12 +38,12 @@ void mr_sim_client_create(mr_sim *s, void *arg)
 {
     mr_sim_client *c = arg;
     mr_sim_message q = {.kind = MR_SIM_CREATE_SESSION};
-    mr_sim_call *call = mr_sim_start(s, c->node, c->master, &q, 0, true, created, c);
+    mr_sim_call *call = mr_sim_start(s, c->node, c->master, &q, 0, true, session_created, c);
     if (mr_sim_chance(s, 500))
         mr_sim_after(s, c->node, mr_sim_between(s, 0, 10 * MR_SIM_MS), give_up, call);
 }
 
-static void closed(mr_sim *s, mr_sim_call *call, mr_status *st)
+static void session_closed(mr_sim *s, mr_sim_call *call, mr_status *st)
 {
     mr_sim_client *c = call->ctx;
     mr_status_free(st);
@@ -57,12 +57,12 @@ void mr_sim_client_close(mr_sim *s, mr_sim_client *c, bool for_good)
 {
     mr_sim_message q = {.kind = MR_SIM_CLOSE_SESSION, .session = c->session, .request = for_good};
     c->session = 0;
-    mr_sim_start(s, c->node, c->master, &q, 10 * MR_SIM_S, false, closed, c);
+    mr_sim_start(s, c->node, c->master, &q, 10 * MR_SIM_S, false, session_closed, c);
 }
 
 /* ---- steps ---- */
 
-static void answered(mr_sim *s, mr_sim_client *c, mr_code code)
+static void step_answered(mr_sim *s, mr_sim_client *c, mr_code code)
 {
     mr_sim_ledger_answered(s, c->step.v.a, code);
     if (s->now_ns - c->start_ns > LONGEST_STEP_NS)
@@ -75,22 +75,22 @@ static void answered(mr_sim *s, mr_sim_client *c, mr_code code)
         mr_sim_client_close(s, c, false);
 }
 
-static void ran(mr_sim *s, mr_sim_call *call, mr_status *st)
+static void step_ran(mr_sim *s, mr_sim_call *call, mr_status *st)
 {
     mr_sim_client *c = call->ctx;
     mr_code code = mr_status_code(st);
     mr_sim_say(s, c->node, "RunStep with %lld: %s %s", (long long)c->step.v.a, mr_code_name(code), mr_status_message(st));
     mr_status_free(st);
     if (code == MR_UNAVAILABLE && c->n_retries++ < RETRIES)
-        mr_sim_after(s, c->node, mr_sim_between(s, 0, 300 * MR_SIM_MS), run, c);
+        mr_sim_after(s, c->node, mr_sim_between(s, 0, 300 * MR_SIM_MS), run_step, c);
     else
-        answered(s, c, code);
+        step_answered(s, c, code);
 }
 
-static void run(mr_sim *s, void *arg)
+static void run_step(mr_sim *s, void *arg)
 {
     mr_sim_client *c = arg;
-    mr_sim_call *call = mr_sim_start(s, c->node, c->master, &c->step, 0, true, ran, c);
+    mr_sim_call *call = mr_sim_start(s, c->node, c->master, &c->step, 0, true, step_ran, c);
     if (mr_sim_chance(s, 500))
         mr_sim_after(s, c->node, mr_sim_between(s, 0, 100 * MR_SIM_MS), give_up, call);
 }
@@ -112,7 +112,7 @@ static void next_step(mr_sim *s, void *arg)
     c->n_retries = 0;
     c->gave_up = false;
     c->start_ns = s->now_ns;
-    run(s, c);
+    run_step(s, c);
 }
 
 /* ---- life ---- */

@@ -5,7 +5,7 @@
 
 /* ---- events ---- */
 
-static bool before(const mr_sim_event *a, const mr_sim_event *b)
+static bool event_before(const mr_sim_event *a, const mr_sim_event *b)
 {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->seq < b->seq;
 }
@@ -13,7 +13,7 @@ static bool before(const mr_sim_event *a, const mr_sim_event *b)
 static void sift_up(mr_sim *s, int i)
 {
     mr_sim_event e = s->heap.p[i];
-    for (; i > 0 && before(&e, &s->heap.p[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && event_before(&e, &s->heap.p[(i - 1) / 2]); i = (i - 1) / 2)
         s->heap.p[i] = s->heap.p[(i - 1) / 2];
     s->heap.p[i] = e;
 }
@@ -22,9 +22,9 @@ static void sift_down(mr_sim *s, int i)
 {
     mr_sim_event e = s->heap.p[i];
     for (int k; (k = 2 * i + 1) < s->heap.n; i = k) {
-        if (k + 1 < s->heap.n && before(&s->heap.p[k + 1], &s->heap.p[k]))
+        if (k + 1 < s->heap.n && event_before(&s->heap.p[k + 1], &s->heap.p[k]))
             k++;
-        if (!before(&s->heap.p[k], &e))
+        if (!event_before(&s->heap.p[k], &e))
             break;
         s->heap.p[i] = s->heap.p[k];
     }

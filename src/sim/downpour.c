@@ -67,11 +67,11 @@ static uint64_t next_random(uint64_t *s) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-static double uniform(uint64_t *s) { return ((double)(next_random(s) >> 11) + 0.5) * 0x1p-53; }
+static double draw_uniform(uint64_t *s) { return ((double)(next_random(s) >> 11) + 0.5) * 0x1p-53; }
 
-static double normal(uint64_t *s)
+static double draw_normal(uint64_t *s)
 {
-    double u = uniform(s), v = uniform(s);
+    double u = draw_uniform(s), v = draw_uniform(s);
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
@@ -158,14 +158,14 @@ static void make_example(const float *teacher, const float *size, uint64_t *seed
 {
     float h[HIDDEN] = {0}, best = -INFINITY;
     for (int i = 0; i < FEATURES; i++) {
-        bool there = i % 3 || uniform(seed) < 0.1;
-        float z = there ? (float)normal(seed) * (i % 3 ? 1.0f : 2.0f) : 0;
+        bool there = i % 3 || draw_uniform(seed) < 0.1;
+        float z = there ? (float)draw_normal(seed) * (i % 3 ? 1.0f : 2.0f) : 0;
         x[i] = z * size[i];
         for (int j = 0; j < HIDDEN; j++)
             h[j] += z * teacher[i * HIDDEN + j];
     }
     for (int c = 0; c < CLASSES; c++) {
-        float v = -0.35f * (float)c + 0.2f * (float)normal(seed); /* later classes are rarer */
+        float v = -0.35f * (float)c + 0.2f * (float)draw_normal(seed); /* later classes are rarer */
         for (int j = 0; j < HIDDEN; j++)
             v += tanhf(h[j] * 0.3f) * teacher[FEATURES * HIDDEN + j * CLASSES + c];
         if (v > best) {
@@ -186,7 +186,7 @@ static mr_status *make_problem(const mr_falls_options *o, problem *p)
     if (!p->x || !p->y)
         return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for %d examples", TRAIN + HELD_OUT);
     for (int i = 0; i < MR_COUNT(teacher); i++)
-        teacher[i] = (float)normal(&seed) * 0.8f;
+        teacher[i] = (float)draw_normal(&seed) * 0.8f;
     for (int i = 0; i < FEATURES; i++)
         size[i] = powf(30, -(float)(i * 7 % FEATURES) / FEATURES);
     for (int k = 0; k < TRAIN + HELD_OUT; k++)
@@ -196,7 +196,7 @@ static mr_status *make_problem(const mr_falls_options *o, problem *p)
 
 /* ---- servers ---- */
 
-static void apply(falls *f, const float *g)
+static void apply_gradient(falls *f, const float *g)
 {
     float rate = (float)f->o.rate;
     for (int i = 0; i < f->p.n; i++) {
@@ -217,16 +217,16 @@ static void apply(falls *f, const float *g)
 
 static double draw_step(replica *r)
 {
-    double s = step_s * r->slowness * exp(0.15 * normal(&r->seed));
-    return uniform(&r->seed) < 0.02 ? s * (3 + 7 * uniform(&r->seed)) : s;
+    double s = step_s * r->slowness * exp(0.15 * draw_normal(&r->seed));
+    return draw_uniform(&r->seed) < 0.02 ? s * (3 + 7 * draw_uniform(&r->seed)) : s;
 }
 
 static double draw_way(const falls *f, replica *r)
 {
     if (f->o.method == MR_FALLS_SGD)
         return 0;
-    double s = way_s * exp(0.3 * normal(&r->seed));
-    return uniform(&r->seed) < 0.01 ? s * 10 : s;
+    double s = way_s * exp(0.3 * draw_normal(&r->seed));
+    return draw_uniform(&r->seed) < 0.01 ? s * 10 : s;
 }
 
 static void carry_out(falls *f, replica *r)
@@ -256,7 +256,7 @@ static void carry_out(falls *f, replica *r)
     r->idle = idle;
 }
 
-static void happen(falls *f, replica *r, mr_downpour_event e)
+static void handle_event(falls *f, replica *r, mr_downpour_event e)
 {
     mr_downpour_step(&r->plan, e, f->steps, (int64_t)(f->now * 1e9) + 1, &f->todo);
     if (e == MR_DOWNPOUR_BEGIN || e == MR_DOWNPOUR_STEPPED) /* there always is more data */
@@ -272,7 +272,7 @@ static void end_step(falls *f, replica *r)
     }
     f->steps++;
     r->step.at = INFINITY;
-    happen(f, r, MR_DOWNPOUR_STEPPED);
+    handle_event(f, r, MR_DOWNPOUR_STEPPED);
 }
 
 static void get_on_fetch(falls *f, replica *r)
@@ -284,25 +284,25 @@ static void get_on_fetch(falls *f, replica *r)
         return;
     }
     r->fetch.at = INFINITY;
-    happen(f, r, MR_DOWNPOUR_FETCHED);
+    handle_event(f, r, MR_DOWNPOUR_FETCHED);
 }
 
 static void get_on_push(falls *f, replica *r)
 {
     if (r->push.half) {
         f->stale_sum += (double)(f->updates - r->read_at);
-        apply(f, r->sent);
+        apply_gradient(f, r->sent);
         r->push = (thing){f->now + draw_way(f, r) / 2, false};
         return;
     }
     r->push.at = INFINITY;
-    happen(f, r, MR_DOWNPOUR_PUSHED);
+    handle_event(f, r, MR_DOWNPOUR_PUSHED);
 }
 
 static void get_on_watch(falls *f, replica *r)
 {
     r->watch.at = INFINITY;
-    happen(f, r, MR_DOWNPOUR_PROGRESS);
+    handle_event(f, r, MR_DOWNPOUR_PROGRESS);
 }
 
 /* ---- the run ---- */
@@ -332,7 +332,7 @@ static mr_status *make_replica(falls *f, int i)
     replica *r = &f->r[i];
     size_t n = (size_t)f->p.n;
     r->seed = f->o.seed * 1000003 + (uint64_t)i + 1;
-    r->slowness = f->n == 1 ? 1 : exp(0.2 * normal(&r->seed));
+    r->slowness = f->n == 1 ? 1 : exp(0.2 * draw_normal(&r->seed));
     r->step.at = r->fetch.at = r->push.at = r->watch.at = INFINITY;
     float *all = mr_try_calloc(4 * n, sizeof *all);
     if (!all)
@@ -347,7 +347,7 @@ static mr_status *make_replica(falls *f, int i)
     return NULL;
 }
 
-static mr_status *begin(falls *f)
+static mr_status *begin_run(falls *f)
 {
     uint64_t seed = f->o.seed;
     MR_TRY(make_problem(&f->o, &f->p));
@@ -357,15 +357,15 @@ static mr_status *begin(falls *f)
     if (!f->w || !f->sums || !f->r)
         return mr_error(MR_RESOURCE_EXHAUSTED, "out of memory for %d parameters", f->p.n);
     for (int i = 0; i < f->p.n; i++)
-        f->w[i] = 0.1f * (float)normal(&seed);
+        f->w[i] = 0.1f * (float)draw_normal(&seed);
     for (int i = 0; i < f->n; i++)
         MR_TRY(make_replica(f, i));
     for (int i = 0; i < f->n; i++)
-        happen(f, &f->r[i], MR_DOWNPOUR_BEGIN);
+        handle_event(f, &f->r[i], MR_DOWNPOUR_BEGIN);
     return NULL;
 }
 
-static void deinit(falls *f)
+static void deinit_run(falls *f)
 {
     for (int i = 0; f->r && i < f->n; i++)
         mr_free(f->r[i].w); /* the others are in the same piece */
@@ -396,11 +396,11 @@ mr_status *mr_falls_run(const mr_falls_options *o, mr_falls_result *out)
         return mr_invalid("method %d with %d replicas is not there", (int)o->method, o->replicas);
     set_defaults(&f.o);
     f.n = f.o.method == MR_FALLS_SGD ? 1 : f.o.replicas;
-    mr_status *st = begin(&f);
+    mr_status *st = begin_run(&f);
     while (!st && !f.reached && f.now < f.o.limit_s && !(f.updates && isnan(f.loss)))
         run_next(&f);
     *out = (mr_falls_result){f.reached, f.reached ? f.now : f.o.limit_s, f.loss, f.steps,
                              f.updates ? f.stale_sum / (double)f.updates : 0, f.waited_s};
-    deinit(&f);
+    deinit_run(&f);
     return st;
 }

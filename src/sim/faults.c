@@ -20,28 +20,28 @@ static void cut_ways(mr_sim *s, const fault *f, bool cut)
     }
 }
 
-static void heal(mr_sim *s, void *arg)
+static void heal_partition(mr_sim *s, void *arg)
 {
     const fault *f = arg;
     cut_ways(s, f, false);
     mr_sim_say(s, f->a, "is reached again");
 }
 
-static void cut(mr_sim *s, void *arg)
+static void cut_node(mr_sim *s, void *arg)
 {
     const fault *f = arg;
     s->result->n_faults++;
     cut_ways(s, f, true);
     mr_sim_say(s, f->a, "is cut off from %s%s%s", f->b < 0 ? "all" : s->nodes[f->b].name, f->there ? "" : ", one way: in",
                f->back ? "" : ", one way: out");
-    mr_sim_after(s, -1, f->length_ns, heal, arg);
+    mr_sim_after(s, -1, f->length_ns, heal_partition, arg);
 }
 
 /* ---- crashes ---- */
 
-static void restart(mr_sim *s, void *arg) { mr_sim_task_start(s, ((const fault *)arg)->a); }
+static void restart_task(mr_sim *s, void *arg) { mr_sim_task_start(s, ((const fault *)arg)->a); }
 
-static void crash(mr_sim *s, void *arg)
+static void crash_task(mr_sim *s, void *arg)
 {
     const fault *f = arg;
     if (!s->nodes[f->a].up)
@@ -50,11 +50,11 @@ static void crash(mr_sim *s, void *arg)
     mr_sim_say(s, f->a, "crashes");
     mr_sim_task_end(s, f->a);
     mr_sim_silence(s, f->a, f->there);
-    mr_sim_after(s, -1, f->length_ns, restart, arg);
+    mr_sim_after(s, -1, f->length_ns, restart_task, arg);
 }
 
 /* A trainer dies for good: the others must not wait for it. */
-static void die(mr_sim *s, void *arg)
+static void kill_trainer(mr_sim *s, void *arg)
 {
     const fault *f = arg;
     int node = s->n_tasks + 1 + f->a % (s->n_trainers - 1); /* not the chief */
@@ -81,7 +81,7 @@ static void slow_down(mr_sim *s, void *arg)
 
 /* ---- the plan ---- */
 
-static void plan(mr_sim *s, mr_sim_fn *fn, int n_nodes, int64_t longest_ns)
+static void plan_class(mr_sim *s, mr_sim_fn *fn, int n_nodes, int64_t longest_ns)
 {
     for (int n = (int)mr_sim_between(s, 0, 3); n > 0; n--) {
         fault *f = mr_arena_new(&s->arena, fault);
@@ -101,11 +101,11 @@ void mr_sim_plan_faults(mr_sim *s)
 {
     s->faults_end_ns = mr_sim_between(s, 6, 16) * MR_SIM_S;
     if (s->faults & MR_SIM_PARTITION)
-        plan(s, cut, s->n_nodes, 12 * MR_SIM_S);
+        plan_class(s, cut_node, s->n_nodes, 12 * MR_SIM_S);
     if (s->faults & MR_SIM_CRASH)
-        plan(s, crash, s->n_tasks, 5 * MR_SIM_S);
+        plan_class(s, crash_task, s->n_tasks, 5 * MR_SIM_S);
     if ((s->faults & MR_SIM_CRASH) && s->n_trainers && mr_sim_chance(s, 3000))
-        plan(s, die, s->n_nodes, 0);
+        plan_class(s, kill_trainer, s->n_nodes, 0);
     if (s->faults & MR_SIM_SLOW)
-        plan(s, slow_down, s->n_tasks, 5 * MR_SIM_S);
+        plan_class(s, slow_down, s->n_tasks, 5 * MR_SIM_S);
 }

@@ -74,7 +74,7 @@ static void tell_sent(flow *f, const mr_play_send *x)
 }
 
 /* Who has the device at a time. */
-static int running(const mr_sim_step *s, int device, double at)
+static int running_node(const mr_sim_step *s, int device, double at)
 {
     for (int v = 0; v < s->n_nodes; v++)
         if (s->device[v] == device && s->planned.play.start[v] <= at && at < s->planned.play.finish[v])
@@ -85,7 +85,7 @@ static int running(const mr_sim_step *s, int device, double at)
 static void tell_ready(flow *f, int v)
 {
     const mr_sim_step *s = f->s;
-    int who = running(s, s->device[v], s->planned.play.ready_at[v]);
+    int who = running_node(s, s->device[v], s->planned.play.ready_at[v]);
     begin_line(f, s->planned.play.ready_at[v], device_name(s, s->device[v]));
     mr_sim_step_label(s, v, &f->line);
     mr_str_appendz(&f->line, " is ready");

@@ -238,7 +238,7 @@ static mr_status *import_file(const mr_sim_plan *p, mr_sim_graph_def *d)
 }
 
 /* A folder, or the file in it. */
-static mr_status *import(const mr_sim_plan *p, mr_sim_graph_def *d)
+static mr_status *import_graph(const mr_sim_plan *p, mr_sim_graph_def *d)
 {
     const char *path = p->graph.file, *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
@@ -259,7 +259,7 @@ static mr_status *import(const mr_sim_plan *p, mr_sim_graph_def *d)
 mr_status *mr_sim_graph_file_open(const mr_sim_plan *p, mr_sim_graph_def *out)
 {
     *out = (mr_sim_graph_def){.g = mr_graph_new()};
-    mr_status *st = import(p, out);
+    mr_status *st = import_graph(p, out);
     if (!st)
         st = find_ends(p, out);
     if (st) {

@@ -14,7 +14,7 @@ static bool is_variable(const mr_node *n)
 }
 
 /* The variable that a node changes; NULL when it changes none. */
-static const mr_node *updates(const mr_node *n)
+static const mr_node *updated_variable(const mr_node *n)
 {
     if (n->n_in == 0 || !n->in[0].node || !is_variable(n->in[0].node) || mr_node_is(n, "ReadVariableOp") || mr_node_is(n, "Identity") ||
         mr_node_is(n, "ResourceGather"))
@@ -25,10 +25,10 @@ static const mr_node *updates(const mr_node *n)
 mr_sim_phase mr_sim_step_phase(const mr_sim_step *s, int v)
 {
     const mr_node *n = s->nodes[v];
-    if (updates(n))
+    if (updated_variable(n))
         return MR_SIM_UPDATE;
     for (int i = 0; i < n->n_ctrl; i++) /* what waits for an update belongs to it */
-        if (updates(n->ctrl[i]))
+        if (updated_variable(n->ctrl[i]))
             return MR_SIM_UPDATE;
     return mr_sv_starts(mr_sv_of(n->name), "gradients") ? MR_SIM_BACKWARD : MR_SIM_FORWARD;
 }
@@ -84,7 +84,7 @@ static mr_sv plain_name(const char *name)
 
 mr_sv mr_sim_step_layer(const mr_sim_step *s, int v)
 {
-    const mr_node *n = s->nodes[v], *variable = updates(n);
+    const mr_node *n = s->nodes[v], *variable = updated_variable(n);
     return variable ? scope_of(variable->name) : plain_name(n->name);
 }
 
@@ -101,12 +101,15 @@ typedef struct layers {
     MR_VEC(layer) all;
 } layers;
 
-static bool inside(mr_sv name, mr_sv scope) { return name.n >= scope.n && memcmp(name.p, scope.p, scope.n) == 0 && (name.n == scope.n || name.p[scope.n] == '/'); }
+static bool is_inside(mr_sv name, mr_sv scope)
+{
+    return name.n >= scope.n && memcmp(name.p, scope.p, scope.n) == 0 && (name.n == scope.n || name.p[scope.n] == '/');
+}
 
 static layer *find_layer(layers *l, mr_sv name)
 {
     for (int i = 0; i < l->all.n; i++)
-        if (inside(name, l->all.p[i].name))
+        if (is_inside(name, l->all.p[i].name))
             return &l->all.p[i];
     return NULL;
 }
@@ -132,11 +135,11 @@ static void find_layers(layers *l)
             continue;
         bool known = false;
         for (int i = 0; i < l->all.n && !known; i++)
-            known = inside(name, l->all.p[i].name);
+            known = is_inside(name, l->all.p[i].name);
         if (known)
             continue;
         for (int i = l->all.n - 1; i >= 0; i--) /* those inside of it are not the outermost */
-            if (inside(l->all.p[i].name, name))
+            if (is_inside(l->all.p[i].name, name))
                 mr_vec_remove_swap(&l->all, i);
         mr_vec_push(&l->all, (layer){.name = name, .first = INT_MAX});
     }

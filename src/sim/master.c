@@ -46,15 +46,15 @@ typedef struct errand {
     mr_sim_message q;
 } errand;
 
-static void told(mr_sim *s, mr_sim_call *c, mr_status *st);
+static void request_answered(mr_sim *s, mr_sim_call *c, mr_status *st);
 
 static void tell_now(mr_sim *s, void *arg)
 {
     errand *e = arg;
-    mr_sim_start(s, e->from, e->to, &e->q, 10 * MR_SIM_S, false, told, e);
+    mr_sim_start(s, e->from, e->to, &e->q, 10 * MR_SIM_S, false, request_answered, e);
 }
 
-static void told(mr_sim *s, mr_sim_call *c, mr_status *st)
+static void request_answered(mr_sim *s, mr_sim_call *c, mr_status *st)
 {
     errand *e = c->ctx;
     int64_t ns = mr_tell_again_ns(e->tries++, mr_status_code(st));
@@ -63,7 +63,7 @@ static void told(mr_sim *s, mr_sim_call *c, mr_status *st)
         mr_sim_after(s, e->from, ns, tell_now, e);
 }
 
-static void tell(mr_sim *s, int from, int to, const mr_sim_message *q)
+static void send_unawaited(mr_sim *s, int from, int to, const mr_sim_message *q)
 {
     errand *e = mr_arena_new(&s->arena, errand);
     *e = (errand){from, to, 0, *q};
@@ -118,10 +118,10 @@ static void ask_member(mr_sim *s, mr_sim_msession *m, int to, mr_sim_kind kind)
 static void delete_at(mr_sim *s, mr_sim_msession *m, int to)
 {
     mr_sim_message q = {.kind = MR_SIM_DELETE_WORKER_SESSION, .session = m->handle};
-    tell(s, m->task->node, to, &q);
+    send_unawaited(s, m->task->node, to, &q);
 }
 
-static void created(mr_sim *s, mr_sim_msession *m)
+static void session_created(mr_sim *s, mr_sim_msession *m)
 {
     mr_status *st = mr_creation_result(&m->creation);
     mr_sim_call *c = m->call;
@@ -146,7 +146,7 @@ static void do_creation(mr_sim *s, mr_sim_msession *m, mr_create_actions *a)
         case MR_CREATE_CANCEL: mr_sim_cancel(s, m->creating[task]); break;
         case MR_CREATE_DELETE: delete_at(s, m, task); break;
         case MR_CREATE_GATHER: gather = true; break;
-        case MR_CREATE_REPLY: created(s, m); break;
+        case MR_CREATE_REPLY: session_created(s, m); break;
         }
     }
     mr_vec_deinit(a);
@@ -184,7 +184,7 @@ static void create_session(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 
 /* ---- CloseSession ---- */
 
-static void leave(mr_sim *s, mr_sim_msession *m)
+static void leave_session(mr_sim *s, mr_sim_msession *m)
 {
     if (--m->n_open > 0 || !m->closed)
         return;
@@ -237,7 +237,7 @@ static void step_over(mr_sim *s, mstep *t, mr_status *st)
             mr_vec_remove_swap(&m->steps, i);
     mr_sim_reply(s, t->call, st);
     mr_master_step_deinit(&t->state);
-    leave(s, m);
+    leave_session(s, m);
 }
 
 static void do_step(mr_sim *s, mstep *t, mr_step_actions *a)
@@ -248,7 +248,7 @@ static void do_step(mr_sim *s, mstep *t, mr_step_actions *a)
         switch (a->p[i].what) {
         case MR_DO_RUN: run_part(s, t, part); break;
         case MR_DO_CANCEL: mr_sim_cancel(s, t->parts[part]); break;
-        case MR_DO_CLEANUP: tell(s, t->session->task->node, t->program->tasks[part], &clean); break;
+        case MR_DO_CLEANUP: send_unawaited(s, t->session->task->node, t->program->tasks[part], &clean); break;
         case MR_DO_REPLY: step_over(s, t, mr_master_step_result(&t->state)); break;
         }
     }
@@ -308,7 +308,7 @@ static void registered_all(mr_sim *s, program *p)
         } else {
             mr_sim_reply(s, t->call, mr_status_copy(p->failed));
             t->over = true;
-            leave(s, m);
+            leave_session(s, m);
         }
     }
     p->waiting.n = 0;
@@ -318,10 +318,10 @@ static void registered_all(mr_sim *s, program *p)
             mr_status_free(p->failed);
             mr_vec_deinit(&p->waiting);
         }
-    leave(s, m);
+    leave_session(s, m);
 }
 
-static void registered(mr_sim *s, mr_sim_call *c, mr_status *st)
+static void graph_registered(mr_sim *s, mr_sim_call *c, mr_status *st)
 {
     program *p = c->ctx;
     for (int i = 0; i < p->n_parts; i++)
@@ -348,7 +348,7 @@ static void make_program(mr_sim *s, mr_sim_msession *m, const mr_sim_message *q,
     mr_sim_message r = {.kind = MR_SIM_REGISTER_GRAPH, .session = m->handle, .worker = node, .mask = q->mask, .work = q->work};
     memcpy(r.incarnations, m->incarnations, sizeof r.incarnations);
     for (int i = 0; i < p->n_parts; i++)
-        mr_sim_start(s, node, p->tasks[i], &r, 0, false, registered, p);
+        mr_sim_start(s, node, p->tasks[i], &r, 0, false, graph_registered, p);
 }
 
 static mr_status *find_session(mr_sim_task *t, uint64_t handle, mr_sim_msession **out)
@@ -397,7 +397,7 @@ static mr_status *close_session(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
     m->n_open++;
     for (int i = m->steps.n; i-- > 0;)
         stop_step(s, m->steps.p[i], mr_error(MR_CANCELLED, "Session was closed"));
-    leave(s, m);
+    leave_session(s, m);
     return NULL;
 }
 

@@ -103,7 +103,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The mean of the fastest third: whatever else the machine does only ever makes a step longer. */
-static double quiet(const samples *s)
+static double fastest_mean(const samples *s)
 {
     samples sorted = {0};
     double sum = 0;
@@ -186,7 +186,7 @@ static void free_times(mr_map *times)
 
 /* ---- from what was measured to another configuration ---- */
 
-static double estimate(const mr_node *n)
+static double estimate_seconds(const mr_node *n)
 {
     mr_effort e = mr_effort_of(n, MR_USUAL_DIM);
     return mr_speed_cpu.op_s + MR_MAX(e.flops / mr_speed_cpu.flops_per_s, e.bytes / mr_speed_cpu.bytes_per_s);
@@ -205,7 +205,7 @@ static mr_costs *scale_costs(const mr_sim_step *old, const mr_sim_step *wanted, 
         const node_time *t = mr_map_getz(times, n->name);
         if (!t || !o)
             continue;
-        double seconds = t->seconds * estimate(n) / estimate(o);
+        double seconds = t->seconds * estimate_seconds(n) / estimate_seconds(o);
         mr_costs_add(c, "/job:localhost/replica:0/task:0/device:CPU:0", mr_sv_of(n->name), seconds);
         mr_costs_add(c, "/job:localhost/replica:0/task:0/device:CPU:1", mr_sv_of(n->name), seconds);
         ++*n_measured;
@@ -341,14 +341,14 @@ static mr_status *find_together(measuring *m, double measured_s, double *out)
     return st;
 }
 
-static mr_status *predict(measuring *m, mr_sim_measures *out)
+static mr_status *predict_steps(measuring *m, mr_sim_measures *out)
 {
     mr_sim_step *split;
     MR_TRY(node_times(&m->traces, &m->times));
     mr_costs_free(m->costs);
     m->costs = scale_costs(m->old, m->guess, &m->times, &out->n_nodes);
-    out->step_s = quiet(&m->a.seconds);
-    MR_TRY(find_together(m, quiet(&m->b.seconds), &out->together));
+    out->step_s = fastest_mean(&m->a.seconds);
+    MR_TRY(find_together(m, fastest_mean(&m->b.seconds), &out->together));
     MR_TRY(mr_sim_step_new(&m->one, m->costs, &m->step1));
     MR_TRY(predict_split(m, &m->two, m->costs, &split));
     out->config[0].predicted_s = out->config[0].naive_s = m->step1->step_s;
@@ -357,12 +357,12 @@ static mr_status *predict(measuring *m, mr_sim_measures *out)
     for (int v = 0; v < split->n_nodes; v++)
         out->config[1].moved += split->device[v] == 1;
     mr_sim_step_free(split);
-    out->config[0].measured_s = quiet(&m->whole.seconds);
-    out->config[1].measured_s = quiet(&m->split.seconds);
+    out->config[0].measured_s = fastest_mean(&m->whole.seconds);
+    out->config[1].measured_s = fastest_mean(&m->split.seconds);
     return NULL;
 }
 
-static mr_status *measure(measuring *m, const mr_sim_plan *p, int rounds, const char *save, mr_sim_measures *out)
+static mr_status *measure_plan(measuring *m, const mr_sim_plan *p, int rounds, const char *save, mr_sim_measures *out)
 {
     int at = mr_sim_model_param(p->graph.model, MR_SV("batch"));
     int64_t batch = p->graph.params[at];
@@ -375,7 +375,7 @@ static mr_status *measure(measuring *m, const mr_sim_plan *p, int rounds, const 
     MR_TRY(open_split(m));
     for (int i = 0; i < rounds; i++)
         MR_TRY(one_round(m));
-    MR_TRY(predict(m, out));
+    MR_TRY(predict_steps(m, out));
     return save ? mr_costs_save(m->costs, save) : NULL;
 }
 
@@ -384,7 +384,7 @@ mr_status *mr_sim_measure(const mr_sim_plan *p, int rounds, const char *save, mr
     measuring m = {0};
     if (!p->graph.model)
         return mr_invalid("Only built-in networks can be measured: a file does not tell what to feed");
-    mr_status *st = measure(&m, p, rounds, save, out);
+    mr_status *st = measure_plan(&m, p, rounds, save, out);
     measuring_deinit(&m);
     return st;
 }

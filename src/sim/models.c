@@ -17,7 +17,7 @@ void mr_sim_graph_def_deinit(def *d)
     *d = (def){0};
 }
 
-static mr_out input(mr_nn *n, def *d, const char *name, mr_dtype type, int rank, const int64_t *dims)
+static mr_out add_input(mr_nn *n, def *d, const char *name, mr_dtype type, int rank, const int64_t *dims)
 {
     mr_out x = mr_nn_input(n, name, type, rank, dims);
     mr_vec_push(&d->feeds, x);
@@ -29,23 +29,23 @@ static mr_out input(mr_nn *n, def *d, const char *name, mr_dtype type, int rank,
 
 static mr_out softmax_loss(mr_nn *n, def *d, mr_out logits, int64_t rows)
 {
-    return mr_nn_softmax_loss(n, logits, input(n, d, "labels", MR_INT32, DIMS(rows)));
+    return mr_nn_softmax_loss(n, logits, add_input(n, d, "labels", MR_INT32, DIMS(rows)));
 }
 
 /* ---- one neuron ---- */
 
-static mr_out neuron(mr_nn *n, const int64_t *p, def *d)
+static mr_out build_neuron(mr_nn *n, const int64_t *p, def *d)
 {
-    mr_out x = input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1]));
-    mr_out y = input(n, d, "wanted", MR_FLOAT, DIMS(p[0], 1));
+    mr_out x = add_input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1]));
+    mr_out y = add_input(n, d, "wanted", MR_FLOAT, DIMS(p[0], 1));
     return mr_nn_squared_loss(n, mr_nn_dense(n, "neuron", x, 1, MR_NN_SIGMOID), y);
 }
 
 /* ---- layers behind each other ---- */
 
-static mr_out mlp(mr_nn *n, const int64_t *p, def *d)
+static mr_out build_mlp(mr_nn *n, const int64_t *p, def *d)
 {
-    mr_out x = input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1]));
+    mr_out x = add_input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1]));
     for (int64_t i = 0; i < p[3]; i++) {
         char name[24];
         snprintf(name, sizeof name, "layer%d", (int)i + 1);
@@ -54,9 +54,9 @@ static mr_out mlp(mr_nn *n, const int64_t *p, def *d)
     return softmax_loss(n, d, mr_nn_dense(n, "out", x, p[4], MR_NN_LINEAR), p[0]);
 }
 
-static mr_out lenet(mr_nn *n, const int64_t *p, def *d)
+static mr_out build_lenet(mr_nn *n, const int64_t *p, def *d)
 {
-    mr_out h = input(n, d, "x", MR_FLOAT, DIMS(p[0], 28, 28, 1));
+    mr_out h = add_input(n, d, "x", MR_FLOAT, DIMS(p[0], 28, 28, 1));
     h = mr_nn_pool(n, "MaxPool", mr_nn_conv2d(n, "conv1", h, 32, 5, 1, "SAME", MR_NN_RELU), 2, 2, "SAME");
     h = mr_nn_pool(n, "MaxPool", mr_nn_conv2d(n, "conv2", h, 64, 5, 1, "SAME", MR_NN_RELU), 2, 2, "SAME");
     h = mr_nn_dense(n, "fc", mr_nn_flatten(n, h), 1024, MR_NN_RELU);
@@ -68,7 +68,7 @@ static mr_out lenet(mr_nn *n, const int64_t *p, def *d)
 static const mr_nn_init ones = {MR_NN_CONSTANT, 1, 0}, zeros = {MR_NN_CONSTANT, 0, 0};
 
 /* Moves an average a tenth of the way to what this batch says. */
-static void follow(mr_nn *n, def *d, const char *name, mr_out batch, int64_t channels, mr_nn_init init)
+static void update_average(mr_nn *n, def *d, const char *name, mr_out batch, int64_t channels, mr_nn_init init)
 {
     mr_out value = mr_nn_variable(n, name, MR_FLOAT, 1, &channels, init, false);
     const mr_nn_var *v = mr_nn_find(n, value);
@@ -90,14 +90,14 @@ static mr_out batch_norm(mr_nn *n, def *d, mr_out x, int64_t channels)
     mr_out none = mr_const(&n->s, mr_tensor_of(MR_FLOAT, 1, (int64_t[]){0}, NULL));
     mr_out y = mr_emit_with(&n->s, "FusedBatchNormV3", MR_ATTRS({"is_training", mr_a_bool(true)}, {"epsilon", mr_a_float(1e-3f)}),
                             x, scale, offset, none, none);
-    follow(n, d, "mean", mr_nth(y, 1), channels, zeros);
-    follow(n, d, "variance", mr_nth(y, 2), channels, ones);
+    update_average(n, d, "mean", mr_nth(y, 1), channels, zeros);
+    update_average(n, d, "variance", mr_nth(y, 2), channels, ones);
     mr_nn_leave(n, saved);
     return y;
 }
 
 /* Convolution without a bias (the norm has one), norm, relu. */
-static mr_out conv(mr_nn *n, def *d, const char *name, mr_out x, int64_t in, int64_t out, int64_t kernel)
+static mr_out add_conv(mr_nn *n, def *d, const char *name, mr_out x, int64_t in, int64_t out, int64_t kernel)
 {
     const char *saved;
     mr_nn_enter(n, name, &saved);
@@ -111,30 +111,30 @@ static mr_out conv(mr_nn *n, def *d, const char *name, mr_out x, int64_t in, int
 
 enum { INCEPTION_OUT = 64 + 64 + 96 + 32 }; /* channels of a block */
 
-static mr_out block(mr_nn *n, def *d, mr_out x, int64_t in)
+static mr_out add_inception_block(mr_nn *n, def *d, mr_out x, int64_t in)
 {
-    mr_out a = conv(n, d, "a_1x1", x, in, 64, 1);
-    mr_out b = conv(n, d, "b_3x3", conv(n, d, "b_reduce", x, in, 64, 1), 64, 64, 3);
-    mr_out c = conv(n, d, "c_3x3_1", conv(n, d, "c_reduce", x, in, 64, 1), 64, 96, 3);
-    c = conv(n, d, "c_3x3_2", c, 96, 96, 3);
+    mr_out a = add_conv(n, d, "a_1x1", x, in, 64, 1);
+    mr_out b = add_conv(n, d, "b_3x3", add_conv(n, d, "b_reduce", x, in, 64, 1), 64, 64, 3);
+    mr_out c = add_conv(n, d, "c_3x3_1", add_conv(n, d, "c_reduce", x, in, 64, 1), 64, 96, 3);
+    c = add_conv(n, d, "c_3x3_2", c, 96, 96, 3);
     const char *saved;
     mr_nn_enter(n, "d_pool", &saved);
     mr_out pool = mr_nn_pool(n, "AvgPool", x, 3, 1, "SAME");
     mr_nn_leave(n, saved);
-    mr_out e = conv(n, d, "d_project", pool, in, 32, 1);
+    mr_out e = add_conv(n, d, "d_project", pool, in, 32, 1);
     return mr_emit(&n->s, "ConcatV2", a, b, c, e, mr_const_i32(&n->s, 3));
 }
 
-static mr_out inception(mr_nn *n, const int64_t *p, def *d)
+static mr_out build_inception(mr_nn *n, const int64_t *p, def *d)
 {
     int64_t channels = p[2];
-    mr_out h = input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1], p[1], channels));
+    mr_out h = add_input(n, d, "x", MR_FLOAT, DIMS(p[0], p[1], p[1], channels));
     for (int64_t i = 0; i < p[3]; i++) {
         char name[24];
         const char *saved;
         snprintf(name, sizeof name, "block%d", (int)i + 1);
         mr_nn_enter(n, name, &saved);
-        h = block(n, d, h, channels);
+        h = add_inception_block(n, d, h, channels);
         mr_nn_leave(n, saved);
         channels = INCEPTION_OUT;
     }
@@ -149,7 +149,7 @@ typedef struct cell {
     mr_out c, h; /* state; node NULL before the first step */
 } cell;
 
-static mr_out times(mr_nn *n, mr_out a, mr_out b) { return mr_emit(&n->s, "Mul", a, b); }
+static mr_out multiply(mr_nn *n, mr_out a, mr_out b) { return mr_emit(&n->s, "Mul", a, b); }
 
 /* One step of a layer; the gates are input, candidate, forget and output. */
 static mr_out cell_step(mr_nn *n, cell *l, mr_out x)
@@ -160,8 +160,8 @@ static mr_out cell_step(mr_nn *n, cell *l, mr_out x)
     mr_out gates = mr_emit_with(s, "Split", MR_ATTRS({"num_split", mr_a_int(4)}), mr_const_i32(s, 1), z);
     mr_out i = mr_emit(s, "Sigmoid", mr_nth(gates, 0)), g = mr_emit(s, "Tanh", mr_nth(gates, 1));
     mr_out f = mr_emit(s, "Sigmoid", mr_nth(gates, 2)), o = mr_emit(s, "Sigmoid", mr_nth(gates, 3));
-    l->c = mr_emit(s, "AddV2", times(n, f, l->c), times(n, i, g));
-    return l->h = times(n, o, mr_emit(s, "Tanh", l->c));
+    l->c = mr_emit(s, "AddV2", multiply(n, f, l->c), multiply(n, i, g));
+    return l->h = multiply(n, o, mr_emit(s, "Tanh", l->c));
 }
 
 static void open_layer(mr_nn *n, cell *l, int64_t batch, int64_t in, int64_t units)
@@ -171,12 +171,12 @@ static void open_layer(mr_nn *n, cell *l, int64_t batch, int64_t in, int64_t uni
     l->c = l->h = mr_emit(&n->s, "Fill", SHAPE(n, (int32_t)batch, (int32_t)units), mr_const_f32(&n->s, 0));
 }
 
-static mr_out lstm(mr_nn *n, const int64_t *p, def *d)
+static mr_out build_lstm(mr_nn *n, const int64_t *p, def *d)
 {
     enum { MAX_LAYERS = 8 };
     int64_t batch = p[0], time = p[1], in = p[2], units = p[3], layers = p[4];
     cell cells[MAX_LAYERS] = {0};
-    mr_out x = input(n, d, "x", MR_FLOAT, DIMS(time, batch, in)), h = MR_NO_OUT;
+    mr_out x = add_input(n, d, "x", MR_FLOAT, DIMS(time, batch, in)), h = MR_NO_OUT;
     mr_out rows = mr_emit_with(&n->s, "Unpack", MR_ATTRS({"num", mr_a_int(time)}), x);
     for (int64_t t = 0; t < time; t++) {
         h = mr_nth(rows, (int)t);
@@ -212,8 +212,8 @@ static mr_out layer_norm(mr_nn *n, const char *name, mr_out x, int64_t width)
     mr_out square = mr_emit(s, "SquaredDifference", x, mean);
     mr_out variance = mr_emit_with(s, "Mean", MR_ATTRS({"keep_dims", mr_a_bool(true)}), square, axis);
     mr_out scale = mr_emit(s, "Rsqrt", mr_emit(s, "AddV2", variance, mr_const_f32(s, 1e-5f)));
-    mr_out y = times(n, mr_emit(s, "Sub", x, mean), scale);
-    y = mr_emit(s, "AddV2", times(n, y, gamma), beta);
+    mr_out y = multiply(n, mr_emit(s, "Sub", x, mean), scale);
+    y = mr_emit(s, "AddV2", multiply(n, y, gamma), beta);
     mr_nn_leave(n, saved);
     return y;
 }
@@ -230,12 +230,12 @@ static mr_out to_heads(mr_nn *n, const char *name, mr_out x, const sizes *z)
     return mr_emit(&n->s, "Transpose", x, SHAPE(n, 0, 2, 1, 3));
 }
 
-static mr_out attention(mr_nn *n, mr_out x, const sizes *z)
+static mr_out add_attention(mr_nn *n, mr_out x, const sizes *z)
 {
     mr_scope *s = &n->s;
     mr_out q = to_heads(n, "query", x, z), k = to_heads(n, "key", x, z), v = to_heads(n, "value", x, z);
     mr_out scores = mr_emit_with(s, "BatchMatMulV2", MR_ATTRS({"adj_y", mr_a_bool(true)}), q, k);
-    scores = times(n, scores, mr_const_f32(s, (float)(1 / sqrt((double)(z->width / z->heads)))));
+    scores = multiply(n, scores, mr_const_f32(s, (float)(1 / sqrt((double)(z->width / z->heads)))));
     mr_out y = mr_emit(s, "BatchMatMulV2", mr_emit(s, "Softmax", scores), v);
     y = mr_emit(s, "Reshape", mr_emit(s, "Transpose", y, SHAPE(n, 0, 2, 1, 3)), SHAPE(n, z->batch * z->time, z->width));
     return mr_nn_dense(n, "project", y, z->width, MR_NN_LINEAR);
@@ -247,14 +247,14 @@ static mr_out transformer_layer(mr_nn *n, int number, mr_out x, const sizes *z)
     const char *saved;
     snprintf(name, sizeof name, "layer%d", number);
     mr_nn_enter(n, name, &saved);
-    x = mr_emit(&n->s, "AddV2", x, attention(n, layer_norm(n, "norm1", x, z->width), z));
+    x = mr_emit(&n->s, "AddV2", x, add_attention(n, layer_norm(n, "norm1", x, z->width), z));
     mr_out wide = mr_nn_dense(n, "wide", layer_norm(n, "norm2", x, z->width), 4 * (int64_t)z->width, MR_NN_RELU);
     x = mr_emit(&n->s, "AddV2", x, mr_nn_dense(n, "narrow", wide, z->width, MR_NN_LINEAR));
     mr_nn_leave(n, saved);
     return x;
 }
 
-static mr_out transformer(mr_nn *n, const int64_t *p, def *d)
+static mr_out build_transformer(mr_nn *n, const int64_t *p, def *d)
 {
     sizes z = {(int32_t)p[0], (int32_t)p[1], (int32_t)p[2], (int32_t)p[3]};
     int64_t words = (int64_t)z.batch * z.time;
@@ -262,7 +262,7 @@ static mr_out transformer(mr_nn *n, const int64_t *p, def *d)
         mr_scope_fail(&n->s, mr_invalid("width %d is not a multiple of %d heads", z.width, z.heads));
         return MR_NO_OUT;
     }
-    mr_out ids = input(n, d, "words", MR_INT32, DIMS(words));
+    mr_out ids = add_input(n, d, "words", MR_INT32, DIMS(words));
     mr_out x = mr_nn_embedding(n, "embedding", ids, p[5], z.width);
     for (int64_t i = 0; i < p[4]; i++)
         x = transformer_layer(n, (int)i + 1, x, &z);
@@ -279,8 +279,11 @@ static const mr_sim_model models[] = {
       {"channels", 192, 1, 4096, "channels of the pictures"},
       {"blocks", 1, 1, 20, "blocks behind each other"},
       {"classes", 1000, 2, 100000, "classes to tell apart"}},
-     inception},
-    {"lenet", "two convolutions and two dense layers for digits of 28 x 28", {{"batch", 128, 1, 65536, "pictures a step"}}, lenet},
+     build_inception},
+    {"lenet",
+     "two convolutions and two dense layers for digits of 28 x 28",
+     {{"batch", 128, 1, 65536, "pictures a step"}},
+     build_lenet},
     {"lstm",
      "LSTM layers, unrolled cell by cell",
      {{"batch", 32, 1, 65536, "sequences a step"},
@@ -289,7 +292,7 @@ static const mr_sim_model models[] = {
       {"units", 512, 1, 65536, "width of a layer"},
       {"layers", 2, 1, 8, "layers above each other"},
       {"classes", 10, 2, 100000, "classes to tell apart"}},
-     lstm},
+     build_lstm},
     {"mlp",
      "dense layers behind each other",
      {{"batch", 128, 1, 65536, "examples a step"},
@@ -297,11 +300,11 @@ static const mr_sim_model models[] = {
       {"hidden", 256, 1, 65536, "width of the hidden layers"},
       {"layers", 2, 0, 64, "hidden layers"},
       {"classes", 10, 2, 100000, "classes to tell apart"}},
-     mlp},
+     build_mlp},
     {"neuron",
      "one neuron: a product, a bias, a sigmoid, a loss",
      {{"batch", 4, 1, 65536, "examples a step"}, {"inputs", 3, 1, 1000000, "numbers of an example"}},
-     neuron},
+     build_neuron},
     {"transformer",
      "attention and dense layers that predict words",
      {{"batch", 8, 1, 4096, "texts a step"},
@@ -310,7 +313,7 @@ static const mr_sim_model models[] = {
       {"heads", 4, 1, 128, "heads of attention; they divide the width"},
       {"layers", 2, 1, 48, "layers above each other"},
       {"words", 10000, 2, 1000000, "words of the language"}},
-     transformer},
+     build_transformer},
 };
 
 const mr_sim_model *mr_sim_models(int *n)

@@ -41,7 +41,7 @@ static void unlink_when_over(mr_sim_call *c)
 
 /* ---- what a message takes ---- */
 
-static int64_t latency(mr_sim *s, int from, int to)
+static int64_t draw_latency(mr_sim *s, int from, int to)
 {
     if (from == to)
         return MR_SIM_US;
@@ -107,13 +107,13 @@ static void notice_arrives(mr_sim *s, void *arg)
 
 static void send_notice(mr_sim *s, mr_sim_call *c)
 {
-    int64_t at_ns = MR_MAX(s->now_ns + latency(s, c->from, c->to), c->request_at_ns + 1);
+    int64_t at_ns = MR_MAX(s->now_ns + draw_latency(s, c->from, c->to), c->request_at_ns + 1);
     mr_sim_after(s, -1, at_ns - s->now_ns, notice_arrives, c);
     if (c->twin)
         mr_sim_after(s, -1, MR_MAX(at_ns, c->twin->request_at_ns + 1) - s->now_ns, notice_arrives, c->twin);
 }
 
-static void leave(mr_sim *s, mr_sim_call *c, mr_code code, const char *why)
+static void leave_call(mr_sim *s, mr_sim_call *c, mr_code code, const char *why)
 {
     if (!c->caller_open)
         return;
@@ -121,7 +121,7 @@ static void leave(mr_sim *s, mr_sim_call *c, mr_code code, const char *why)
     caller_ends(s, c, mr_error(code, "%s", why));
 }
 
-static void refused(mr_sim *s, void *arg)
+static void call_refused(mr_sim *s, void *arg)
 {
     mr_sim_call *c = arg;
     caller_ends(s, c, mr_error(MR_UNAVAILABLE, "failed to connect to %s", s->nodes[c->to].name));
@@ -138,7 +138,7 @@ static void request_arrives(mr_sim *s, void *arg)
             return;
         }
         c->dropped = true;
-        mr_sim_after(s, -1, latency(s, c->to, c->from), refused, c->origin ? c->origin : c);
+        mr_sim_after(s, -1, draw_latency(s, c->to, c->from), call_refused, c->origin ? c->origin : c);
         unlink_when_over(c);
         return;
     }
@@ -174,15 +174,15 @@ void mr_sim_reply(mr_sim *s, mr_sim_call *c, mr_status *st)
     unlink_when_over(c);
     c->reply_st = st;
     c->tries = 0;
-    mr_sim_after(s, -1, latency(s, c->to, c->from), reply_arrives, c);
+    mr_sim_after(s, -1, draw_latency(s, c->to, c->from), reply_arrives, c);
 }
 
 /* ---- asking ---- */
 
-static void out_of_time(mr_sim *s, void *arg) { leave(s, arg, MR_DEADLINE_EXCEEDED, "Deadline Exceeded"); }
-static void cancelled(mr_sim *s, void *arg) { leave(s, arg, MR_CANCELLED, "CANCELLED"); }
+static void out_of_time(mr_sim *s, void *arg) { leave_call(s, arg, MR_DEADLINE_EXCEEDED, "Deadline Exceeded"); }
+static void call_cancelled(mr_sim *s, void *arg) { leave_call(s, arg, MR_CANCELLED, "CANCELLED"); }
 
-void mr_sim_cancel(mr_sim *s, mr_sim_call *c) { mr_sim_after(s, c->from, 0, cancelled, c); }
+void mr_sim_cancel(mr_sim *s, mr_sim_call *c) { mr_sim_after(s, c->from, 0, call_cancelled, c); }
 
 static mr_sim_call *new_call(mr_sim *s, int from, int to, const mr_sim_message *q, int64_t late_ns)
 {
@@ -193,7 +193,7 @@ static mr_sim_call *new_call(mr_sim *s, int from, int to, const mr_sim_message *
     c->from_generation = s->nodes[from].generation;
     c->start_ns = s->now_ns;
     c->q = *q;
-    int64_t ns = latency(s, from, to) + late_ns;
+    int64_t ns = draw_latency(s, from, to) + late_ns;
     c->request_at_ns = s->now_ns + ns;
     mr_sim_after(s, -1, ns, request_arrives, c);
     link_call(s, c);
@@ -201,7 +201,7 @@ static mr_sim_call *new_call(mr_sim *s, int from, int to, const mr_sim_message *
 }
 
 /* A copy, close behind or long after everything else; it may also be the first to arrive. */
-static void duplicate(mr_sim *s, mr_sim_call *c)
+static void duplicate_call(mr_sim *s, mr_sim_call *c)
 {
     s->result->n_faults++;
     c->twin = new_call(s, c->from, c->to, &c->q, mr_sim_chance(s, 3000) ? mr_sim_between(s, 0, 2 * MR_SIM_S) : 0);
@@ -220,7 +220,7 @@ mr_sim_call *mr_sim_start(mr_sim *s, int from, int to, const mr_sim_message *q, 
         mr_sim_after(s, from, deadline_ns, out_of_time, c);
     bool faulty = from != to && (s->faults & MR_SIM_DUPLICATION) && s->now_ns < s->faults_end_ns;
     if (faulty && q->kind != MR_SIM_HEARTBEAT && mr_sim_chance(s, 300))
-        duplicate(s, c);
+        duplicate_call(s, c);
     return c;
 }
 
@@ -244,7 +244,7 @@ static void server_breaks(mr_sim *s, mr_sim_call *c)
     c->dropped |= !c->arrived;
     server_gone(s, c);
     unlink_when_over(c);
-    mr_sim_after(s, -1, latency(s, c->to, c->from), told_of_break, c);
+    mr_sim_after(s, -1, draw_latency(s, c->to, c->from), told_of_break, c);
 }
 
 static void caller_breaks(mr_sim *s, mr_sim_call *c)
@@ -253,7 +253,7 @@ static void caller_breaks(mr_sim *s, mr_sim_call *c)
         return;
     if (!c->arrived && mr_sim_chance(s, 5000))
         c->dropped = true;
-    leave(s, c, MR_UNAVAILABLE, "Socket closed");
+    leave_call(s, c, MR_UNAVAILABLE, "Socket closed");
     unlink_when_over(c);
 }
 
@@ -275,7 +275,7 @@ static void side_breaks(mr_sim *s, int side, int other, uint64_t before, int64_t
     mr_vec_deinit(&hit);
 }
 
-static void breaks(mr_sim *s, void *arg)
+static void break_connection(mr_sim *s, void *arg)
 {
     breakage *b = arg;
     side_breaks(s, b->side, b->other, b->before, INT64_MAX);
@@ -293,7 +293,7 @@ static void plan_break(mr_sim *s, int side, int other, int64_t ns)
 {
     breakage *b = mr_arena_new(&s->arena, breakage);
     *b = (breakage){side, other, s->n_calls};
-    mr_sim_after(s, side, ns, breaks, b);
+    mr_sim_after(s, side, ns, break_connection, b);
 }
 
 void mr_sim_reset(mr_sim *s, int a, int b)

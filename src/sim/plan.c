@@ -496,7 +496,7 @@ mr_status *mr_sim_plan_parse(mr_sv text, const char *name, mr_sim_plan *p)
 }
 
 /* The folder of a plan is where its other files are, unless they say otherwise. */
-static const char *beside(mr_sim_plan *p, const char *plan, const char *file)
+static const char *path_beside(mr_sim_plan *p, const char *plan, const char *file)
 {
     const char *slash = strrchr(plan, '/');
     if (!file || file[0] == '/' || !slash)
@@ -514,8 +514,8 @@ mr_status *mr_sim_plan_load(const char *path, mr_sim_plan *out)
     mr_str_deinit(&text);
     if (st)
         return st;
-    out->graph.file = beside(out, path, out->graph.file);
-    out->costs = beside(out, path, out->costs);
+    out->graph.file = path_beside(out, path, out->graph.file);
+    out->costs = path_beside(out, path, out->costs);
     return NULL;
 }
 

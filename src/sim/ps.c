@@ -53,7 +53,7 @@ static void drop_gradients_before(struct mr_sim_ps *p, int64_t stamp)
 }
 
 /* The accumulator gives all that it has, and drops from then on what comes for that stamp. */
-static void apply(mr_sim *s, mr_sim_task *t, int64_t next_stamp)
+static void apply_gradients(mr_sim *s, mr_sim_task *t, int64_t next_stamp)
 {
     struct mr_sim_ps *p = t->ps;
     for (int i = 0; i < p->gradients.n; i++) {
@@ -92,7 +92,7 @@ static bool try_work(mr_sim *s, mr_sim_task *t, mr_sim_work work, mr_sim_value *
     case MR_SIM_APPLY:
         if (p->gradients.n < v->a)
             return false;
-        apply(s, t, v->b);
+        apply_gradients(s, t, v->b);
         return true;
     case MR_SIM_SAY: mr_vec_push(&p->words, *v); return true;
     case MR_SIM_HEAR:
@@ -115,7 +115,7 @@ static bool try_work(mr_sim *s, mr_sim_task *t, mr_sim_work work, mr_sim_value *
 }
 
 /* What was done may be what others wait for. */
-static void wake(mr_sim *s, mr_sim_task *t)
+static void wake_waiters(mr_sim *s, mr_sim_task *t)
 {
     struct mr_sim_ps *p = t->ps;
     for (int i = 0; i < p->waiters.n; i++) {
@@ -138,7 +138,7 @@ void mr_sim_ps_work(mr_sim *s, mr_sim_task *t, mr_sim_worker_run *w, mr_sim_work
         mr_sim_work_done(s, w, mr_error(MR_FAILED_PRECONDITION, "%s is not initialised", s->nodes[t->node].name), out);
     } else if (try_work(s, t, work, &out)) {
         mr_sim_work_done(s, w, NULL, out);
-        wake(s, t);
+        wake_waiters(s, t);
     } else {
         waiter wait = {w, work, *v};
         mr_vec_push(&p->waiters, wait);

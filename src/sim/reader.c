@@ -54,7 +54,7 @@ static size_t enter_index(mr_sim_reader *r, int i)
     return at;
 }
 
-static void leave(mr_sim_reader *r, size_t at)
+static void leave_path(mr_sim_reader *r, size_t at)
 {
     r->path.n = at;
     if (r->path.p)
@@ -63,7 +63,7 @@ static void leave(mr_sim_reader *r, size_t at)
 
 /* ---- single values ---- */
 
-static bool expect(mr_sim_reader *r, char kind, const char *what)
+static bool expect_kind(mr_sim_reader *r, char kind, const char *what)
 {
     char c = mr_json_peek(&r->j);
     if (c != kind && c != 0) /* 0: bad JSON, which the reading finds */
@@ -73,7 +73,7 @@ static bool expect(mr_sim_reader *r, char kind, const char *what)
 
 double mr_sim_read_number(mr_sim_reader *r, double low, double high)
 {
-    expect(r, '0', "a number");
+    expect_kind(r, '0', "a number");
     double v = mr_json_number(&r->j);
     if (!(v >= low && v <= high)) {
         mr_sim_reader_fail(r, "%g is not from %g to %g", v, low, high);
@@ -84,7 +84,7 @@ double mr_sim_read_number(mr_sim_reader *r, double low, double high)
 
 int64_t mr_sim_read_whole(mr_sim_reader *r, int64_t low, int64_t high)
 {
-    expect(r, '0', "a whole number");
+    expect_kind(r, '0', "a whole number");
     mr_json before = r->j;
     int64_t v = mr_json_int(&r->j);
     if (r->j.error && !before.error) {
@@ -103,7 +103,7 @@ int64_t mr_sim_read_whole(mr_sim_reader *r, int64_t low, int64_t high)
 
 const char *mr_sim_read_text(mr_sim_reader *r)
 {
-    expect(r, '"', "a text");
+    expect_kind(r, '"', "a text");
     mr_str_clear(&r->text);
     mr_json_string(&r->j, &r->text);
     if (r->text.n > MAX_TEXT)
@@ -134,7 +134,7 @@ static bool read_flag(mr_sim_reader *r)
 {
     char c = mr_json_peek(&r->j);
     if (c != 't' && c != 'f')
-        expect(r, 't', "true or false");
+        expect_kind(r, 't', "true or false");
     return mr_json_bool(&r->j);
 }
 
@@ -203,7 +203,7 @@ void mr_sim_read_object(mr_sim_reader *r, const mr_sim_field *fields, void *obje
 {
     mr_str key = {0};
     bool seen[MAX_FIELDS] = {false};
-    expect(r, '{', "an object");
+    expect_kind(r, '{', "an object");
     mr_json_begin(&r->j, '{');
     while (mr_json_key(&r->j, &key)) {
         size_t at = enter_key(r, mr_str_z(&key));
@@ -217,14 +217,14 @@ void mr_sim_read_object(mr_sim_reader *r, const mr_sim_field *fields, void *obje
             refuse_key(r, fields, mr_str_view(&key));
         if (i >= 0)
             seen[i] = true;
-        leave(r, at);
+        leave_path(r, at);
     }
     mr_str_deinit(&key);
 }
 
 void mr_sim_read_list(mr_sim_reader *r, int most, void *arg, void (*element)(mr_sim_reader *r, void *arg))
 {
-    expect(r, '[', "a list");
+    expect_kind(r, '[', "a list");
     mr_json_begin(&r->j, '[');
     for (int i = 0; mr_json_more(&r->j); i++) {
         size_t at = enter_index(r, i);
@@ -232,7 +232,7 @@ void mr_sim_read_list(mr_sim_reader *r, int most, void *arg, void (*element)(mr_
             mr_sim_reader_fail(r, "at most %d are possible", most);
         else
             element(r, arg);
-        leave(r, at);
+        leave_path(r, at);
     }
 }
 

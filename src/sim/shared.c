@@ -19,9 +19,12 @@ typedef struct machine {
     int n_left;
 } machine;
 
-static double seconds(const machine *m, int v) { return m->w->seconds[(size_t)v * (size_t)m->w->n_devices + (size_t)m->s->device[v]]; }
+static double node_seconds(const machine *m, int v)
+{
+    return m->w->seconds[(size_t)v * (size_t)m->w->n_devices + (size_t)m->s->device[v]];
+}
 
-static double arrival(const machine *m, const mr_play_use *u, int from, int to)
+static double arrival_time(const machine *m, const mr_play_use *u, int from, int to)
 {
     const mr_workload_link *l = &m->w->links[from * m->w->n_devices + to];
     return m->now + (from == to ? 0 : l->latency_s + (double)u->bytes / l->bytes_per_s);
@@ -33,11 +36,11 @@ static void end_node(machine *m, int v)
     m->n_left--;
     for (int i = p->first_use[v]; i < p->first_use[v + 1]; i++) {
         int to = p->uses[i].node;
-        double at = arrival(m, &p->uses[i], m->s->device[v], m->s->device[to]);
+        double at = arrival_time(m, &p->uses[i], m->s->device[v], m->s->device[to]);
         m->left[to] = MR_MAX(m->left[to], at); /* until it is ready: when its last input is there */
         if (--m->pending[to] == 0) {
             m->ready_at[to] = m->left[to];
-            m->left[to] = seconds(m, to);
+            m->left[to] = node_seconds(m, to);
         }
     }
 }
@@ -84,7 +87,7 @@ static double next_time(const machine *m, double pace)
     return at;
 }
 
-static void pass(machine *m)
+static void pass_time(machine *m)
 {
     int busy = 0;
     for (int d = 0; d < m->w->n_devices; d++)
@@ -113,12 +116,12 @@ double mr_sim_step_shared(const mr_sim_step *s, double together)
     for (int v = 0; v < n; v++) {
         m.pending[v] = m.w->first_input[v + 1] - m.w->first_input[v];
         m.ready_at[v] = m.pending[v] ? INFINITY : 0;
-        m.left[v] = m.pending[v] ? 0 : seconds(&m, v);
+        m.left[v] = m.pending[v] ? 0 : node_seconds(&m, v);
     }
     for (int d = 0; d < s->n_devices; d++)
         m.running[d] = -1;
     for (begin_nodes(&m); m.n_left > 0 && isfinite(m.now); begin_nodes(&m))
-        pass(&m);
+        pass_time(&m);
     mr_free(m.pending);
     mr_free(m.ready_at);
     mr_free(m.left);

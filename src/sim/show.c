@@ -19,7 +19,7 @@ void mr_sim_put_size(mr_str *out, double n, const char *unit)
 static void put_time(mr_str *out, double s) { mr_put_duration(out, (double)llround(s * 1e9)); }
 
 /* Pads what was written since `from` to a width. */
-static void pad(mr_str *out, size_t from, int width)
+static void pad_to(mr_str *out, size_t from, int width)
 {
     while (out->n - from < (size_t)width)
         mr_str_appendc(out, ' ');
@@ -203,7 +203,7 @@ static void tell_reason(void *arg, const mr_place_reason *r)
 /* Each explained node costs a simulated step for every device. */
 enum { MOST_VISITS = 50000000 };
 
-static mr_status *explain(const mr_sim_step *s, const bool *wanted, mr_str *out)
+static mr_status *explain_nodes(const mr_sim_step *s, const bool *wanted, mr_str *out)
 {
     int64_t n = 0;
     for (int i = 0; i < s->def.g->nodes.n; i++)
@@ -224,7 +224,7 @@ mr_status *mr_sim_show_reasons(const mr_sim_step *s, const char *node, mr_str *o
         n += wanted[i];
     }
     size_t before = out->n;
-    mr_status *st = n ? explain(s, wanted, out) : mr_invalid("The step runs no node '%s'", node ? node : "");
+    mr_status *st = n ? explain_nodes(s, wanted, out) : mr_invalid("The step runs no node '%s'", node ? node : "");
     if (!st && out->n == before)
         st = mr_invalid("The step does not run '%s': it is computed when the step is prepared, or merged with an equal node", node ? node : "");
     mr_free(wanted);
@@ -311,7 +311,7 @@ static void show_rows(const mr_sim_step *s, const row_vec *rows, mr_str *out)
             size_t from = out->n;
             mr_str_appendz(out, "  ");
             put_devices(s, r->seconds + phase * s->n_devices, out);
-            pad(out, from, cell + 2);
+            pad_to(out, from, cell + 2);
         }
         mr_str flops = {0};
         mr_sim_put_size(&flops, r->flops, "FLOP");
@@ -358,14 +358,14 @@ mr_status *mr_sim_show_placement(const mr_sim_step *s, mr_str *out)
     bool *wanted = mr_new_array(bool, s->def.g->nodes.n + 1);
     mark_heaviest(s, wanted);
     mr_str_appendz(out, "\nwhy the heaviest nodes stand where they stand\n");
-    mr_status *st = explain(s, wanted, out);
+    mr_status *st = explain_nodes(s, wanted, out);
     mr_free(wanted);
     return st;
 }
 
 /* ---- timeline ---- */
 
-static int64_t ns(double seconds) { return (int64_t)llround(seconds * 1e9); }
+static int64_t to_ns(double seconds) { return (int64_t)llround(seconds * 1e9); }
 
 static int task_of(const mr_sim_step *s, mr_timeline *t, int d)
 {
@@ -381,9 +381,13 @@ static void add_nodes(const mr_sim_step *s, mr_timeline *t, int *span)
         int d = s->device[v];
         mr_str_clear(&label);
         mr_sim_step_label(s, v, &label);
-        span[v] = mr_timeline_span(t, (mr_span){.name = mr_str_z(&label), .op = s->nodes[v]->def->name, .step = 1,
-                                                .lane = mr_timeline_lane(t, task_of(s, t, d), mr_sv_of(device_name(s, d))),
-                                                .start_ns = ns(s->planned.play.start[v]), .end_ns = ns(s->planned.play.finish[v])});
+        span[v] =
+            mr_timeline_span(t, (mr_span){.name = mr_str_z(&label),
+                                          .op = s->nodes[v]->def->name,
+                                          .step = 1,
+                                          .lane = mr_timeline_lane(t, task_of(s, t, d), mr_sv_of(device_name(s, d))),
+                                          .start_ns = to_ns(s->planned.play.start[v]),
+                                          .end_ns = to_ns(s->planned.play.finish[v])});
     }
     mr_str_deinit(&label);
 }
@@ -403,7 +407,7 @@ static void add_sends(const mr_sim_step *s, mr_timeline *t, const int *span)
         int id = mr_timeline_span(t, (mr_span){.name = mr_str_z(&label), .op = "_Send", .step = 1, .kind = MR_SPAN_SEND, .bytes = x->bytes,
                                                .lane = mr_timeline_lane(t, task_of(s, t, x->from), mr_sv_of(lane)),
                                                .peer = 1 + task_of(s, t, x->to),
-                                               .start_ns = ns(x->start), .end_ns = ns(x->start + on_the_wire)});
+                                               .start_ns = to_ns(x->start), .end_ns = to_ns(x->start + on_the_wire)});
         mr_timeline_arrow(t, span[x->node], id, true);
         for (int k = play->first_use[x->node]; k < play->first_use[x->node + 1]; k++)
             if (play->uses[k].tensor == x->tensor && s->device[play->uses[k].node] == x->to)
@@ -417,7 +421,7 @@ void mr_sim_step_timeline(const mr_sim_step *s, mr_timeline *out)
     int *span = mr_new_array(int, s->n_nodes + 1);
     for (int d = 0; d < s->n_devices; d++) /* in the plan's order, also those that do nothing */
         mr_timeline_lane(out, task_of(s, out, d), mr_sv_of(device_name(s, d)));
-    mr_timeline_step_add(out, 1, 0, 0, ns(s->step_s));
+    mr_timeline_step_add(out, 1, 0, 0, to_ns(s->step_s));
     add_nodes(s, out, span);
     add_sends(s, out, span);
     mr_free(span);

@@ -28,7 +28,7 @@ static void put_node(const mr_sim_step *s, int v, int name_width, int op_width, 
     mr_str_deinit(&inputs);
 }
 
-static void widths(const mr_sim_step *s, int phase, int *name, int *op)
+static void measure_columns(const mr_sim_step *s, int phase, int *name, int *op)
 {
     mr_str label = {0};
     *name = *op = 8;
@@ -48,7 +48,7 @@ void mr_sim_show_graph(const mr_sim_step *s, mr_str *out)
     static const char *const heads[] = {"forward", "backward", "update"};
     for (int phase = 0; phase < MR_COUNT(heads); phase++) {
         int name, op;
-        widths(s, phase, &name, &op);
+        measure_columns(s, phase, &name, &op);
         mr_str_printf(out, "%s%-*s  %-*s  %-12s  %s\n", phase ? "\n" : "", name + 2, heads[phase], op, "op", "makes", "reads");
         for (int v = 0; v < s->n_nodes; v++)
             if ((int)mr_sim_step_phase(s, v) == phase)

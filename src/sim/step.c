@@ -63,7 +63,7 @@ static mr_status *load_costs(mr_sim_step *s, mr_costs *costs)
 
 /* ---- placing ---- */
 
-static void pin(mr_sim_step *s)
+static void pin_nodes(mr_sim_step *s)
 {
     for (int k = 0; k < s->plan->pins.n; k++) {
         const mr_sim_pin *pin = &s->plan->pins.p[k];
@@ -77,16 +77,16 @@ static void pin(mr_sim_step *s)
     }
 }
 
-static mr_run_signature signature(const mr_sim_graph_def *d)
+static mr_run_signature run_signature(const mr_sim_graph_def *d)
 {
     return (mr_run_signature){.feeds = d->feeds.p, .n_feeds = d->feeds.n, .fetches = d->fetches.p, .n_fetches = d->fetches.n,
                           .targets = d->targets.p, .n_targets = d->targets.n};
 }
 
-static mr_status *place(mr_sim_step *s)
+static mr_status *place_nodes(mr_sim_step *s)
 {
     const mr_sim_graph_def *d = &s->def;
-    mr_run_signature sig = signature(d);
+    mr_run_signature sig = run_signature(d);
     s->place.links = s->links;
     s->place.memory = s->memory;
     s->place.visits = s->plan->visits;
@@ -104,7 +104,7 @@ static mr_status *place(mr_sim_step *s)
 /* ---- the step ---- */
 
 /* Numbers of nodes, their devices, and how long each device works. */
-static void gather(mr_sim_step *s)
+static void gather_nodes(mr_sim_step *s)
 {
     const mr_planned_step *p = &s->planned;
     s->n_nodes = p->w.n_nodes;
@@ -120,14 +120,14 @@ static void gather(mr_sim_step *s)
     }
 }
 
-static mr_status *simulate(mr_sim_step *s)
+static mr_status *simulate_step(mr_sim_step *s)
 {
     MR_TRY(mr_sim_graph_open(s->plan, &s->def));
-    pin(s);
-    MR_TRY(place(s));
-    mr_run_signature sig = signature(&s->def);
+    pin_nodes(s);
+    MR_TRY(place_nodes(s));
+    mr_run_signature sig = run_signature(&s->def);
     MR_TRY(mr_place_simulate(s->def.g, &s->options, &sig, s->placed.device, &s->planned));
-    gather(s);
+    gather_nodes(s);
     return NULL;
 }
 
@@ -138,7 +138,7 @@ mr_status *mr_sim_step_new(const mr_sim_plan *p, mr_costs *costs, mr_sim_step **
     make_devices(s);
     mr_status *st = load_costs(s, costs);
     if (!st)
-        st = simulate(s);
+        st = simulate_step(s);
     if (st) {
         mr_sim_step_free(s);
         return st;
@@ -150,7 +150,7 @@ mr_status *mr_sim_step_new(const mr_sim_plan *p, mr_costs *costs, mr_sim_step **
 mr_status *mr_sim_step_alone(const mr_sim_step *s, int device, double *seconds)
 {
     const char **nowhere = mr_new_array(const char *, s->def.g->nodes.n + 1);
-    mr_run_signature sig = signature(&s->def);
+    mr_run_signature sig = run_signature(&s->def);
     mr_status *st = mr_place_alone(s->def.g, &s->options, &sig, nowhere, device, seconds);
     mr_free(nowhere);
     return st;
@@ -158,7 +158,7 @@ mr_status *mr_sim_step_alone(const mr_sim_step *s, int device, double *seconds)
 
 mr_status *mr_sim_step_reasons(const mr_sim_step *s, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
-    mr_run_signature sig = signature(&s->def);
+    mr_run_signature sig = run_signature(&s->def);
     return mr_place_reasons(s->def.g, &s->options, &sig, s->placed.device, wanted, tell, arg);
 }
 

@@ -24,7 +24,7 @@ mr_status *mr_sim_range_parse(const char *text, mr_sim_range *out)
 }
 
 /* Doubling, with both ends. */
-static int points(const mr_sim_range *r, double *out)
+static int sweep_points(const mr_sim_range *r, double *out)
 {
     int n = 0;
     double v = r->from;
@@ -35,7 +35,7 @@ static int points(const mr_sim_range *r, double *out)
 }
 
 /* How many nodes stand elsewhere than before; -1: it is another graph. */
-static int moved(const mr_sim_step *s, const mr_sim_step *before)
+static int count_moved(const mr_sim_step *s, const mr_sim_step *before)
 {
     int n = 0;
     if (!before || before->def.g->nodes.n != s->def.g->nodes.n)
@@ -50,7 +50,7 @@ static int moved(const mr_sim_step *s, const mr_sim_step *before)
 static void put_point(const mr_sim_step *s, const mr_sim_step *before, double value, double first_s, double longest_s, mr_str *out)
 {
     mr_str time = {0};
-    int away = moved(s, before);
+    int away = count_moved(s, before);
     mr_put_duration(&time, (double)llround(s->step_s * 1e9));
     mr_str_printf(out, "%10.6g  %9s  %6.2f  ", value, mr_str_z(&time), s->step_s > 0 ? first_s / s->step_s : 1);
     if (away >= 0)
@@ -79,7 +79,7 @@ mr_status *mr_sim_sweep(mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, 
 {
     double values[MAX_POINTS], longest = 1e-12;
     mr_sim_step *steps[MAX_POINTS] = {0};
-    int n = points(r, values);
+    int n = sweep_points(r, values);
     mr_status *st = NULL;
     for (int i = 0; i < n && !st; i++) {
         st = mr_sim_plan_set(p, r->what, values[i]);

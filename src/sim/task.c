@@ -11,7 +11,7 @@ static void check_left(mr_sim *s, const mr_sim_task *t, int lost, uint64_t incar
                     (long long)((s->now_ns - t->heard_ns[lost]) / MR_SIM_MS));
 }
 
-static void changed(mr_sim *s, mr_sim_task *t, mr_member_events *e)
+static void handle_member_events(mr_sim *s, mr_sim_task *t, mr_member_events *e)
 {
     for (int i = 0; i < e->n; i++) {
         const mr_member_event *m = &e->p[i];
@@ -36,23 +36,23 @@ static void heartbeat_came_back(mr_sim *s, mr_sim_call *c, mr_status *st)
         t->heard_ns[c->to] = s->now_ns;
     bool present = !st && mr_membership_heard(&t->members, c->to, c->reply.incarnation, c->start_ns, s->now_ns, &e);
     mr_status_free(st);
-    changed(s, t, &e);
+    handle_member_events(s, t, &e);
     if (present) /* a life that was never heard may have asked for a session late */
         mr_sim_drop_sessions(s, t, c->to, c->reply.incarnation);
 }
 
-static void tick(mr_sim *s, void *arg)
+static void tick_task(mr_sim *s, void *arg)
 {
     mr_sim_task *t = arg;
     mr_member_events e = {0};
     mr_member_tasks ask = {0};
     int64_t next_ns = mr_membership_tick(&t->members, s->now_ns, &e, &ask);
-    changed(s, t, &e);
+    handle_member_events(s, t, &e);
     mr_sim_message q = {.kind = MR_SIM_HEARTBEAT, .incarnation = s->nodes[t->node].incarnation};
     for (int i = 0; i < ask.n; i++)
         mr_sim_start(s, t->node, ask.p[i], &q, 5 * MR_SIM_S, false, heartbeat_came_back, t);
     mr_vec_deinit(&ask);
-    mr_sim_after(s, t->node, next_ns - s->now_ns, tick, t);
+    mr_sim_after(s, t->node, next_ns - s->now_ns, tick_task, t);
 }
 
 void mr_sim_serve(mr_sim *s, mr_sim_call *c)
@@ -63,7 +63,7 @@ void mr_sim_serve(mr_sim *s, mr_sim_call *c)
         if (c->q.incarnation == s->nodes[c->from].incarnation)
             t->heard_ns[c->from] = s->now_ns;
         mr_membership_heard(&t->members, c->from, c->q.incarnation, -1, s->now_ns, &e);
-        changed(s, t, &e);
+        handle_member_events(s, t, &e);
     }
     if (c->q.kind >= MR_SIM_CREATE_SESSION)
         mr_sim_serve_master(s, t, c);
@@ -83,7 +83,7 @@ void mr_sim_task_start(mr_sim *s, int node)
     t->next_request = (int64_t)(mr_sim_random(s) >> 2) | 1;
     mr_membership_init(&t->members, s->n_tasks, node, &times, s->now_ns);
     mr_sim_say(s, node, "starts");
-    mr_sim_after(s, node, mr_sim_between(s, 0, MR_SIM_S), tick, t);
+    mr_sim_after(s, node, mr_sim_between(s, 0, MR_SIM_S), tick_task, t);
 }
 
 void mr_sim_task_end(mr_sim *s, int node)

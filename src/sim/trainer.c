@@ -50,7 +50,7 @@ static void start_anew(mr_sim *s, trainer *t)
     mr_sim_client_close(s, t->c, is_over(s, t));
 }
 
-static void ran(mr_sim *s, mr_sim_call *call, mr_status *st)
+static void work_ran(mr_sim *s, mr_sim_call *call, mr_status *st)
 {
     run *r = call->ctx;
     bool present = r->session == r->t->session && r->session;
@@ -73,10 +73,10 @@ static void do_work(mr_sim *s, trainer *t, mr_sim_work work, int mask, mr_sim_va
                         .work = work,
                         .mask = mask,
                         .v = v};
-    mr_sim_start(s, t->c->node, t->c->master, &q, 0, true, ran, r);
+    mr_sim_start(s, t->c->node, t->c->master, &q, 0, true, work_ran, r);
 }
 
-static void say(mr_sim *s, trainer *t, mr_sync_message message, then_fn *then)
+static void send_sync(mr_sim *s, trainer *t, mr_sync_message message, then_fn *then)
 {
     do_work(s, t, MR_SIM_SAY, 1, (mr_sim_value){t->worker, message, t->gave}, then);
 }
@@ -94,10 +94,10 @@ static void wait_token(mr_sim *s, trainer *t, mr_sim_value v)
 static void say_arrived(mr_sim *s, trainer *t, mr_sim_value v)
 {
     (void)v;
-    say(s, t, MR_SYNC_ARRIVED, wait_token);
+    send_sync(s, t, MR_SYNC_ARRIVED, wait_token);
 }
 
-static void give(mr_sim *s, void *arg)
+static void push_gradient(mr_sim *s, void *arg)
 {
     trainer *t = arg;
     int all = (1 << s->n_ps) - 1;
@@ -125,29 +125,29 @@ static void got_token(mr_sim *s, trainer *t, mr_sim_value v)
     t->stamp = v.a;
     mr_sim_say(s, t->c->node, "round %d done, token %lld", t->n_rounds, (long long)v.a);
     if (t->n_rounds >= t->n_wanted)
-        say(s, t, MR_SYNC_LEAVE, has_left);
+        send_sync(s, t, MR_SYNC_LEAVE, has_left);
     else
-        mr_sim_after(s, t->c->node, mr_sim_between(s, 0, MR_SIM_S), give, t);
+        mr_sim_after(s, t->c->node, mr_sim_between(s, 0, MR_SIM_S), push_gradient, t);
 }
 
-static void join(mr_sim *s, trainer *t)
+static void join_training(mr_sim *s, trainer *t)
 {
     if (t->n_rounds >= t->n_wanted)
-        say(s, t, MR_SYNC_LEAVE, has_left); /* it was not heard */
+        send_sync(s, t, MR_SYNC_LEAVE, has_left); /* it was not heard */
     else
-        say(s, t, MR_SYNC_JOIN, wait_token);
+        send_sync(s, t, MR_SYNC_JOIN, wait_token);
 }
 
 /* ---- the chief ---- */
 
-static void hear(mr_sim *s, trainer *t, mr_sim_value v);
+static void take_message(mr_sim *s, trainer *t, mr_sim_value v);
 
 static void do_next(mr_sim *s, trainer *t, mr_sim_value v)
 {
     (void)v;
     if (t->at == t->todo.n) {
         t->todo.n = t->at = 0;
-        do_work(s, t, MR_SIM_HEAR, 1, (mr_sim_value){0}, hear);
+        do_work(s, t, MR_SIM_HEAR, 1, (mr_sim_value){0}, take_message);
         return;
     }
     mr_sync_action a = t->todo.p[t->at++];
@@ -165,14 +165,14 @@ static void do_next(mr_sim *s, trainer *t, mr_sim_value v)
     }
 }
 
-static void hear(mr_sim *s, trainer *t, mr_sim_value v)
+static void take_message(mr_sim *s, trainer *t, mr_sim_value v)
 {
     mr_sync_event e = {v.a, v.b, v.c};
     mr_sync_step(&t->sync, &e, s->now_ns, &t->todo);
     do_next(s, t, v);
 }
 
-static void stamped(mr_sim *s, trainer *t, mr_sim_value v)
+static void start_barrier(mr_sim *s, trainer *t, mr_sim_value v)
 {
     mr_sync_options o = {.n_workers = s->n_trainers - 1, .lease_ns = 8 * MR_SIM_S, .join_ns = 10 * MR_SIM_S};
     (void)v;
@@ -184,16 +184,16 @@ static void stamped(mr_sim *s, trainer *t, mr_sim_value v)
     do_next(s, t, v);
 }
 
-static void initialised(mr_sim *s, trainer *t, mr_sim_value v)
+static void take_stamp(mr_sim *s, trainer *t, mr_sim_value v)
 {
     (void)v;
     t->gave = s->now_ns / MR_SIM_US + 1;
-    do_work(s, t, MR_SIM_STAMP, (1 << s->n_ps) - 1, (mr_sim_value){t->gave}, stamped);
+    do_work(s, t, MR_SIM_STAMP, (1 << s->n_ps) - 1, (mr_sim_value){t->gave}, start_barrier);
 }
 
-static void lead(mr_sim *s, trainer *t)
+static void initialise_servers(mr_sim *s, trainer *t)
 {
-    do_work(s, t, MR_SIM_INIT, (1 << s->n_ps) - 1, (mr_sim_value){t->saved}, initialised);
+    do_work(s, t, MR_SIM_INIT, (1 << s->n_ps) - 1, (mr_sim_value){t->saved}, take_stamp);
 }
 
 /* The newest checkpoint that is complete; a server without its state is the end of the session. */
@@ -212,13 +212,13 @@ static void looked_at(mr_sim *s, trainer *t, mr_sim_value v)
 
 /* ---- life ---- */
 
-static void tick(mr_sim *s, void *arg)
+static void tick_trainer(mr_sim *s, void *arg)
 {
     trainer *t = arg;
-    mr_sim_after(s, t->c->node, 2 * MR_SIM_S, tick, t);
+    mr_sim_after(s, t->c->node, 2 * MR_SIM_S, tick_trainer, t);
     if (!t->session)
         return;
-    say(s, t, MR_SYNC_ALIVE, NULL); /* the chief's: only that time passes */
+    send_sync(s, t, MR_SYNC_ALIVE, NULL); /* the chief's: only that time passes */
     if (t->leads && !t->looking)
         do_work(s, t, MR_SIM_READ, (1 << s->n_ps) - 1, (mr_sim_value){0}, looked_at);
     t->looking = t->leads;
@@ -232,12 +232,12 @@ static void has_session(mr_sim *s, void *arg)
     t->stamp = 0;
     t->looking = false;
     if (!t->ticking)
-        mr_sim_after(s, c->node, 2 * MR_SIM_S, tick, t);
+        mr_sim_after(s, c->node, 2 * MR_SIM_S, tick_trainer, t);
     t->ticking = true;
     if (t->worker < 0)
-        lead(s, t);
+        initialise_servers(s, t);
     else
-        join(s, t);
+        join_training(s, t);
 }
 
 void mr_sim_trainer_start(mr_sim *s, int node, int worker)

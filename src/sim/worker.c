@@ -120,7 +120,7 @@ static void put_value(mr_sim *s, mr_sim_worker_run *w, int to, mr_sim_value valu
 
 static void value_came(mr_sim *s, mr_sim_worker_run *w, mr_sim_value value);
 
-static void received(mr_sim *s, mr_sim_call *c, mr_status *st)
+static void tensor_received(mr_sim *s, mr_sim_call *c, mr_status *st)
 {
     mr_sim_worker_run *w = c->ctx;
     w->receives[c->to] = NULL;
@@ -131,13 +131,13 @@ static void received(mr_sim *s, mr_sim_call *c, mr_status *st)
     mr_status_free(st);
 }
 
-static void receive(mr_sim *s, mr_sim_worker_run *w, int from)
+static void receive_tensor(mr_sim *s, mr_sim_worker_run *w, int from)
 {
     mr_sim_message q = {.kind = MR_SIM_RECV_TENSOR,
                         .step = w->id,
                         .request = w->task->next_request++,
                         .incarnation = w->graph.q.incarnations[from]};
-    w->receives[from] = mr_sim_start(s, w->task->node, from, &q, 0, false, received, w);
+    w->receives[from] = mr_sim_start(s, w->task->node, from, &q, 0, false, tensor_received, w);
 }
 
 static void asker_gone(mr_sim *s, mr_sim_call *c)
@@ -184,7 +184,7 @@ void mr_sim_work_done(mr_sim *s, mr_sim_worker_run *w, mr_status *st, mr_sim_val
     run_ends(s, w, NULL);
 }
 
-static void work(mr_sim *s, void *arg)
+static void do_ps_work(mr_sim *s, void *arg)
 {
     mr_sim_worker_run *w = arg;
     if (!w->aborted)
@@ -211,7 +211,7 @@ static void value_came(mr_sim *s, mr_sim_worker_run *w, mr_sim_value value)
     if (is_worker)
         run_ends(s, w, NULL);
     else
-        mr_sim_after(s, w->task->node, compute_ns(s, w->task->node), work, w);
+        mr_sim_after(s, w->task->node, compute_ns(s, w->task->node), do_ps_work, w);
 }
 
 static void start_part(mr_sim *s, mr_sim_worker_run *w)
@@ -219,7 +219,7 @@ static void start_part(mr_sim *s, mr_sim_worker_run *w)
     int node = w->task->node;
     if (node != w->graph.q.worker) {
         w->n_left = 1;
-        receive(s, w, w->graph.q.worker);
+        receive_tensor(s, w, w->graph.q.worker);
         return;
     }
     for (int i = 0; i < s->n_ps; i++)
@@ -227,7 +227,7 @@ static void start_part(mr_sim *s, mr_sim_worker_run *w)
     mr_sim_after(s, node, compute_ns(s, node), feed_all, w);
     for (int i = 0; i < s->n_ps; i++)
         if (w->graph.q.mask >> i & 1)
-            receive(s, w, i);
+            receive_tensor(s, w, i);
 }
 
 static void runner_gone(mr_sim *s, mr_sim_call *c)

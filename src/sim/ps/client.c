@@ -87,7 +87,7 @@ static void carry_out(mr_pss *w, mr_pss_client *c)
     c->actions.n = 0;
 }
 
-static void finish(mr_pss *w, mr_pss_client *c)
+static void finish_client(mr_pss *w, mr_pss_client *c)
 {
     c->finished = true;
     mr_pss_note(w, c->node, "has finished", 0, 0, 0, 0);
@@ -103,7 +103,7 @@ static void go_on(mr_pss *w, mr_pss_client *c)
     int64_t next_ns = mr_psc_tick(c->c, w->now_ns, &c->actions);
     carry_out(w, c);
     if (!c->finished && c->tasks.n == c->n_wanted && mr_psc_settled(c->c)) {
-        finish(w, c);
+        finish_client(w, c);
     } else if (next_ns < INT64_MAX && (c->timer_ns <= w->now_ns || next_ns < c->timer_ns)) {
         c->timer_ns = next_ns;
         mr_pss_at(w, next_ns - w->now_ns, on_timer, c);
@@ -124,7 +124,7 @@ typedef struct to_cancel {
     int64_t task;
 } to_cancel;
 
-static void cancel(mr_pss *w, void *arg)
+static void cancel_task(mr_pss *w, void *arg)
 {
     to_cancel *k = arg;
     if (!k->c->up || k->c->finished)
@@ -170,11 +170,11 @@ static void begin_one(mr_pss *w, mr_pss_client *c)
     if (mr_pss_chance(w, 40)) {
         to_cancel *k = mr_arena_alloc(&w->arena, sizeof *k);
         *k = (to_cancel){c, c->tasks.n};
-        mr_pss_at(w, mr_pss_between(w, 0, 60) * MS, cancel, k);
+        mr_pss_at(w, mr_pss_between(w, 0, 60) * MS, cancel_task, k);
     }
 }
 
-static void think(mr_pss *w, void *arg)
+static void begin_some(mr_pss *w, void *arg)
 {
     mr_pss_client *c = arg;
     if (!c->up || c->tasks.n == c->n_wanted)
@@ -184,7 +184,7 @@ static void think(mr_pss *w, void *arg)
     else if (mr_psc_open(c->c) < MAX_OPEN)
         begin_one(w, c);
     go_on(w, c);
-    mr_pss_at(w, mr_pss_between(w, 0, 60000) * US, think, c);
+    mr_pss_at(w, mr_pss_between(w, 0, 60000) * US, begin_some, c);
 }
 
 /* ---- life ---- */
@@ -195,10 +195,10 @@ void mr_pss_client_start(mr_pss *w, int index)
     *c = (mr_pss_client){.node = FIRST_CLIENT + index, .id = mr_pss_random(w) | 1, .up = true};
     c->n_wanted = (int)mr_pss_between(w, 2, 20);
     c->c = mr_psc_new(c->id, &w->client_options);
-    mr_pss_at(w, mr_pss_between(w, 0, 20) * MS, think, c);
+    mr_pss_at(w, mr_pss_between(w, 0, 20) * MS, begin_some, c);
 }
 
-static void bury(mr_pss *w, void *arg)
+static void report_death(mr_pss *w, void *arg)
 {
     mr_pss_client *c = arg;
     mr_pss_post(w, &(mr_pss_message){.kind = GOODBYE, .from = c->node, .to = MANAGER, .id = c->id});
@@ -208,7 +208,7 @@ void mr_pss_client_end(mr_pss *w, mr_pss_client *c)
 {
     mr_pss_note(w, c->node, "dies", 0, 0, 0, 0);
     c->up = false;
-    mr_pss_at(w, 150 * MS, bury, c);
+    mr_pss_at(w, 150 * MS, report_death, c);
 }
 
 void mr_pss_client_free(mr_pss_client *c)

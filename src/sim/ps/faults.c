@@ -40,7 +40,7 @@ static void set_split(mr_pss *w, const split *s, bool on)
         }
 }
 
-static void mend(mr_pss *w, void *arg)
+static void end_partition(mr_pss *w, void *arg)
 {
     const split *s = arg;
     mr_pss_note(w, s->node, "is reached again", 0, 0, 0, 0);
@@ -49,7 +49,7 @@ static void mend(mr_pss *w, void *arg)
         w->servers[s->node - FIRST_SERVER]->joined = false;
 }
 
-static void partition(mr_pss *w)
+static void begin_partition(mr_pss *w)
 {
     const mr_pss_server *s = any_server(w);
     if (!s || w->now_ns < w->no_cuts_until_ns)
@@ -67,7 +67,7 @@ static void partition(mr_pss *w)
     int64_t ns = mr_pss_between(w, 5, 400) * MS;
     mr_pss_note(w, s->node, "is cut off from %llu to %llu for %llu ms", (uint64_t)k->first, (uint64_t)k->end, (uint64_t)(ns / MS), 0);
     set_split(w, k, true);
-    mr_pss_at(w, ns, mend, k);
+    mr_pss_at(w, ns, end_partition, k);
 }
 
 /* ---- deaths, and lives ---- */
@@ -78,7 +78,7 @@ static void start_another(mr_pss *w, void *arg)
     mr_pss_server_start(w);
 }
 
-static void crash(mr_pss *w)
+static void crash_node(mr_pss *w)
 {
     if (mr_pss_chance(w, 100)) {
         mr_pss_client *c = &w->clients[mr_pss_between(w, 0, w->n_clients - 1)];
@@ -105,7 +105,7 @@ static bool chance_of_restore(mr_pss *w)
     return true;
 }
 
-static void change(mr_pss *w)
+static void change_servers(mr_pss *w)
 {
     mr_pss_server *s = any_server(w);
     if (chance_of_restore(w))
@@ -153,19 +153,19 @@ static void restart_manager(mr_pss *w, void *arg)
 
 /* ---- the plan ---- */
 
-static void happen(mr_pss *w, void *arg)
+static void cause_fault(mr_pss *w, void *arg)
 {
     w->result->n_faults++;
     switch ((intptr_t)arg) {
-    case MR_PS_SIM_PARTITION: partition(w); break;
-    case MR_PS_SIM_CRASH: crash(w); break;
-    case MR_PS_SIM_CHANGE: change(w); break;
+    case MR_PS_SIM_PARTITION: begin_partition(w); break;
+    case MR_PS_SIM_CRASH: crash_node(w); break;
+    case MR_PS_SIM_CHANGE: change_servers(w); break;
     default: restart_manager(w, NULL); break;
     }
 }
 
 /* What is lost stays lost until somebody restores it; whose server only was cut off comes back by itself. */
-static void restore(mr_pss *w, void *arg)
+static void restore_lost(mr_pss *w, void *arg)
 {
     const mr_psm *m = &w->manager.m;
     bool for_good = w->manager.up;
@@ -175,7 +175,7 @@ static void restore(mr_pss *w, void *arg)
     }
     if (for_good && m->dealt)
         mr_pss_manager_restore(w, false);
-    mr_pss_at(w, 100 * MS, restore, arg);
+    mr_pss_at(w, 100 * MS, restore_lost, arg);
 }
 
 static void calm_down(mr_pss *w, void *arg)
@@ -186,7 +186,7 @@ static void calm_down(mr_pss *w, void *arg)
     mr_pss_note(w, -1, "faults are over", 0, 0, 0, 0);
     while (mr_pss_servers_up(w) < 2 && mr_pss_server_start(w)) /* so many the manager may wait for */
         ;
-    restore(w, NULL);
+    restore_lost(w, NULL);
 }
 
 void mr_pss_plan_faults(mr_pss *w)
@@ -196,7 +196,7 @@ void mr_pss_plan_faults(mr_pss *w)
     for (int i = 0; i < MR_COUNT(kinds); i++) {
         int n = w->faults & kinds[i] ? (int)mr_pss_between(w, 0, kinds[i] == MR_PS_SIM_MANAGER ? 1 : 4) : 0;
         for (int k = 0; k < n; k++)
-            mr_pss_at(w, mr_pss_between(w, 0, end_ns), happen, (void *)(intptr_t)kinds[i]);
+            mr_pss_at(w, mr_pss_between(w, 0, end_ns), cause_fault, (void *)(intptr_t)kinds[i]);
     }
     w->faults_end_ns = end_ns + 300 * MS;
     mr_pss_at(w, w->faults_end_ns, calm_down, NULL);

@@ -12,7 +12,7 @@ static int node_of(mr_pss *w, uint64_t id)
     return s ? s->node : -1;
 }
 
-static void tell(mr_pss *w, mr_pss_kind k, uint64_t to, uint64_t epoch, const mr_ps_view *v)
+static void send_to(mr_pss *w, mr_pss_kind k, uint64_t to, uint64_t epoch, const mr_ps_view *v)
 {
     int node = node_of(w, to);
     if (node >= 0)
@@ -20,7 +20,7 @@ static void tell(mr_pss *w, mr_pss_kind k, uint64_t to, uint64_t epoch, const mr
                        .view = v});
 }
 
-static void publish(mr_pss *w)
+static void publish_view(mr_pss *w)
 {
     const mr_ps_view *v = mr_pss_frozen(w, &w->manager.m.view);
     mr_pss_check_view(w, v);
@@ -28,9 +28,9 @@ static void publish(mr_pss *w)
     mr_pss_note(w, MANAGER, "publishes view %llu with %llu servers, %llu ranges in motion", v->epoch, (uint64_t)v->servers.n,
          (uint64_t)mr_psm_in_motion(&w->manager.m), 0);
     for (int i = 0; i < v->servers.n; i++)
-        tell(w, VIEW, v->servers.p[i].id, 0, v);
+        send_to(w, VIEW, v->servers.p[i].id, 0, v);
     for (int i = 0; i < w->manager.m.workers.n; i++)
-        tell(w, VIEW, w->manager.m.workers.p[i], 0, v);
+        send_to(w, VIEW, w->manager.m.workers.p[i], 0, v);
 }
 
 /* ---- clients that have gone ---- */
@@ -50,10 +50,10 @@ static void carry_out(mr_pss *w)
     for (int i = 0; i < out->n; i++) {
         mr_psm_action a = out->p[i];
         switch (a.what) {
-        case MR_PSM_PUBLISH: publish(w); break;
-        case MR_PSM_SEND_VIEW: tell(w, VIEW, a.id, 0, mr_pss_frozen(w, &w->manager.m.view)); break;
-        case MR_PSM_LET_GO: tell(w, LET_GO, a.id, a.epoch, NULL); break;
-        case MR_PSM_KEEP: tell(w, KEEP, a.id, 0, NULL); break;
+        case MR_PSM_PUBLISH: publish_view(w); break;
+        case MR_PSM_SEND_VIEW: send_to(w, VIEW, a.id, 0, mr_pss_frozen(w, &w->manager.m.view)); break;
+        case MR_PSM_LET_GO: send_to(w, LET_GO, a.id, a.epoch, NULL); break;
+        case MR_PSM_KEEP: send_to(w, KEEP, a.id, 0, NULL); break;
         case MR_PSM_DECLINED:
             mr_pss_note(w, MANAGER, "range %llu is declined by %llx", (uint64_t)a.range, a.id, 0, 0);
             break;
@@ -86,7 +86,7 @@ static void lose_silent(mr_pss *w)
     }
 }
 
-static void tick(mr_pss *w, void *arg)
+static void tick_manager(mr_pss *w, void *arg)
 {
     mr_pss_manager *m = &w->manager;
     if (!m->up || m->incarnation != (int)(intptr_t)arg)
@@ -94,7 +94,7 @@ static void tick(mr_pss *w, void *arg)
     lose_silent(w);
     mr_psm_tick(&m->m, w->now_ns, &m->actions);
     carry_out(w);
-    mr_pss_at(w, TICK_NS, tick, arg);
+    mr_pss_at(w, TICK_NS, tick_manager, arg);
 }
 
 void mr_pss_manager_start(mr_pss *w)
@@ -116,7 +116,7 @@ void mr_pss_manager_start(mr_pss *w)
         mr_pss_fail(w, "%s", mr_status_message(st));
     mr_status_free(st);
     mr_pss_note(w, MANAGER, "begins life %llu", (uint64_t)m->incarnation, 0, 0, 0);
-    mr_pss_at(w, TICK_NS, tick, (void *)(intptr_t)m->incarnation);
+    mr_pss_at(w, TICK_NS, tick_manager, (void *)(intptr_t)m->incarnation);
 }
 
 void mr_pss_manager_end(mr_pss *w)

@@ -15,31 +15,31 @@ static bool is_up(const mr_pss *w, int node)
     return w->clients[node - FIRST_CLIENT].up;
 }
 
-static int64_t latency(mr_pss *w)
+static int64_t draw_latency(mr_pss *w)
 {
     if (!w->calm && (w->faults & MR_PS_SIM_DELAY) && mr_pss_chance(w, 60)) /* some for longer than silence is borne */
         return mr_pss_between(w, 1, mr_pss_chance(w, 100) ? LONGEST_DELAY_MS : 80) * MS;
     return mr_pss_between(w, 50, 1000) * US;
 }
 
-static void arrive(mr_pss *w, void *arg);
+static void message_arrives(mr_pss *w, void *arg);
 
 /* The network's own words do not get lost. */
-static void tell(mr_pss *w, int node, mr_pss_kind k, const mr_pss_message *about, bool ok)
+static void notify_node(mr_pss *w, int node, mr_pss_kind k, const mr_pss_message *about, bool ok)
 {
     mr_pss_message *m = mr_arena_alloc(&w->arena, sizeof *m);
     *m = (mr_pss_message){.kind = k, .from = about->to, .to = node, .range = about->range, .ok = ok, .id = about->id};
-    mr_pss_at(w, mr_pss_between(w, 100, 30000) * US, arrive, m);
+    mr_pss_at(w, mr_pss_between(w, 100, 30000) * US, message_arrives, m);
 }
 
-static void lose(mr_pss *w, const mr_pss_message *m)
+static void lose_message(mr_pss *w, const mr_pss_message *m)
 {
     if (m->kind == COPY)
-        tell(w, m->from, COPIED, m, false);
+        notify_node(w, m->from, COPIED, m, false);
     else if ((m->kind == PUSH || m->kind == PULL) && (mr_pss_chance(w, 500) || !is_up(w, m->to)))
-        tell(w, m->from, BROKEN, m, false);
+        notify_node(w, m->from, BROKEN, m, false);
     else if (m->kind == ANSWER && mr_pss_chance(w, 500))
-        tell(w, m->to, BROKEN, &(mr_pss_message){.to = m->from, .id = m->id}, false);
+        notify_node(w, m->to, BROKEN, &(mr_pss_message){.to = m->from, .id = m->id}, false);
 }
 
 static void hand_over(mr_pss *w, const mr_pss_message *m)
@@ -52,18 +52,18 @@ static void hand_over(mr_pss *w, const mr_pss_message *m)
         mr_pss_client_take(w, &w->clients[m->to - FIRST_CLIENT], m);
 }
 
-static void arrive(mr_pss *w, void *arg)
+static void message_arrives(mr_pss *w, void *arg)
 {
     const mr_pss_message *m = arg;
     bool network = m->kind == COPIED || m->kind == BROKEN;
     if (!is_up(w, m->to) || (!network && w->cut[m->from][m->to])) {
         if (!network)
-            lose(w, m);
+            lose_message(w, m);
         return;
     }
     hand_over(w, m);
     if (m->kind == COPY && is_up(w, m->from))
-        tell(w, m->from, COPIED, m, !w->declined);
+        notify_node(w, m->from, COPIED, m, !w->declined);
 }
 
 void mr_pss_post(mr_pss *w, const mr_pss_message *m)
@@ -72,12 +72,13 @@ void mr_pss_post(mr_pss *w, const mr_pss_message *m)
     mr_pss_message *copy = mr_arena_alloc(&w->arena, sizeof *copy);
     *copy = *m;
     if (troubled && (w->faults & MR_PS_SIM_LOSS) && mr_pss_chance(w, 25)) {
-        lose(w, copy);
+        lose_message(w, copy);
         return;
     }
-    mr_pss_at(w, latency(w), arrive, copy);
+    mr_pss_at(w, draw_latency(w), message_arrives, copy);
     if (troubled && (w->faults & MR_PS_SIM_DUPLICATION) && m->kind != COPY && mr_pss_chance(w, 60))
-        mr_pss_at(w, latency(w) + (mr_pss_chance(w, 200) ? mr_pss_between(w, 1, 60) * MS : 0), arrive, copy);
+        mr_pss_at(w, draw_latency(w) + (mr_pss_chance(w, 200) ? mr_pss_between(w, 1, 60) * MS : 0), message_arrives,
+                  copy);
 }
 
 const mr_ps_view *mr_pss_frozen(mr_pss *w, const mr_ps_view *v)

@@ -22,7 +22,7 @@ int mr_pss_servers_up(const mr_pss *w)
 
 /* ---- records ---- */
 
-static const mr_pss_record *kept(const mr_pss_server *s, int range, uint64_t version)
+static const mr_pss_record *find_record(const mr_pss_server *s, int range, uint64_t version)
 {
     for (int i = 0; i < s->ranges[range].kept.n; i++)
         if (s->ranges[range].kept.p[i].r.version == version)
@@ -30,7 +30,7 @@ static const mr_pss_record *kept(const mr_pss_server *s, int range, uint64_t ver
     return NULL;
 }
 
-static void forget(mr_pss_server *s, int range, uint64_t through)
+static void forget_records(mr_pss_server *s, int range, uint64_t through)
 {
     int n = 0;
     for (int i = 0; i < s->ranges[range].kept.n; i++)
@@ -39,7 +39,7 @@ static void forget(mr_pss_server *s, int range, uint64_t through)
     s->ranges[range].kept.n = n;
 }
 
-static void keep(mr_pss *w, mr_pss_server *s, int range, const mr_pss_record *r)
+static void keep_record(mr_pss *w, mr_pss_server *s, int range, const mr_pss_record *r)
 {
     mr_pss_add_record(w, s, range, r);
     mr_vec_push(&s->ranges[range].kept, *r);
@@ -55,7 +55,7 @@ static void make_record(mr_pss *w, mr_pss_server *s, int range, uint64_t version
         stamps[i] = (mr_ps_stamp){r->batch.p[i].client, r->batch.p[i].ts};
         parts[i] = ((const mr_pss_message *)(uintptr_t)r->batch.p[i].cookie)->part;
     }
-    keep(w, s, range, &(mr_pss_record){{version, stamps, r->batch.n}, parts});
+    keep_record(w, s, range, &(mr_pss_record){{version, stamps, r->batch.n}, parts});
 }
 
 /* ---- words ---- */
@@ -86,7 +86,7 @@ static void send_records(mr_pss *w, mr_pss_server *s, int range, const mr_psr_ac
     uint64_t n = a->version + 1 - a->first;
     mr_pss_record *records = mr_arena_alloc(&w->arena, sizeof *records * (size_t)(n + 1));
     for (uint64_t v = a->first; v <= a->version; v++) {
-        const mr_pss_record *r = kept(s, range, v);
+        const mr_pss_record *r = find_record(s, range, v);
         if (!r) {
             mr_pss_fail(w, "range %d: record %llu is to be sent and was not kept", range, (unsigned long long)v);
             return;
@@ -161,7 +161,7 @@ static void carry_out(mr_pss *w, mr_pss_server *s, int range, const mr_pss_messa
         mr_psr_action *a = &s->actions.p[i];
         switch (a->what) {
         case MR_PSR_RECORD: make_record(w, s, range, a->version); break;
-        case MR_PSR_APPLY: keep(w, s, range, &m->records[a->index]); break;
+        case MR_PSR_APPLY: keep_record(w, s, range, &m->records[a->index]); break;
         case MR_PSR_SEND: send_records(w, s, range, a); break;
         case MR_PSR_HAVE: send_word(w, s, HAVE, range, a); break;
         case MR_PSR_REFUSE: send_word(w, s, REFUSE, range, a); break;
@@ -174,7 +174,7 @@ static void carry_out(mr_pss *w, mr_pss_server *s, int range, const mr_pss_messa
             s->ranges[range].h = (mr_pss_holding){0};
             s->ranges[range].kept.n = 0;
             break;
-        case MR_PSR_FORGET: forget(s, range, a->version); break;
+        case MR_PSR_FORGET: forget_records(s, range, a->version); break;
         case MR_PSR_ANSWER: send_answer(w, s, a); break;
         case MR_PSR_COMPLETE: to_manager(w, s, COMPLETE, range, a->to, a->epoch); break;
         case MR_PSR_DRAINED: to_manager(w, s, DRAINED, range, 0, a->epoch); break;
@@ -222,7 +222,7 @@ static void say_hello(mr_pss *w, mr_pss_server *s)
                            .view = mr_pss_frozen(w, &s->view)});
 }
 
-static void tick(mr_pss *w, void *arg)
+static void tick_server(mr_pss *w, void *arg)
 {
     mr_pss_server *s = arg;
     if (!s->up)
@@ -232,7 +232,7 @@ static void tick(mr_pss *w, void *arg)
         carry_out(w, s, i, NULL);
     }
     say_hello(w, s);
-    mr_pss_at(w, TICK_NS, tick, s);
+    mr_pss_at(w, TICK_NS, tick_server, s);
 }
 
 /* ---- lives ---- */
@@ -249,11 +249,11 @@ mr_pss_server *mr_pss_server_start(mr_pss *w)
     for (int i = 0; i < w->n_ranges; i++)
         mr_psr_init(&s->replicas[i], s->id, i, &s->clock, &w->replica_options);
     mr_pss_note(w, s->node, "starts as %llx", s->id, 0, 0, 0);
-    mr_pss_at(w, mr_pss_between(w, 0, 5000) * US, tick, s);
+    mr_pss_at(w, mr_pss_between(w, 0, 5000) * US, tick_server, s);
     return s;
 }
 
-static void closed(mr_pss *w, mr_pss_server *s)
+static void close_connections(mr_pss *w, mr_pss_server *s)
 {
     mr_pss_at(w, mr_pss_between(w, 1, 20) * MS, mr_pss_manager_closed, s);
     for (int i = 0; i < w->n_clients; i++)
@@ -265,7 +265,7 @@ void mr_pss_server_end(mr_pss *w, mr_pss_server *s, bool seen)
     s->up = false;
     mr_pss_note(w, s->node, "ends (seen: %llu)", seen, 0, 0, 0);
     if (seen)
-        closed(w, s);
+        close_connections(w, s);
 }
 
 void mr_pss_server_free(mr_pss_server *s)

@@ -10,7 +10,7 @@ enum { MAX_EVENTS = 300000 };
 
 /* ---- events ---- */
 
-static bool before(const mr_pss_event *a, const mr_pss_event *b)
+static bool event_before(const mr_pss_event *a, const mr_pss_event *b)
 {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->seq < b->seq;
 }
@@ -20,7 +20,7 @@ void mr_pss_at(mr_pss *w, int64_t delay_ns, void (*fn)(mr_pss *w, void *arg), vo
     mr_pss_event e = {w->now_ns + delay_ns, w->seq++, fn, arg};
     mr_vec_push(&w->heap, e);
     int i = w->heap.n - 1;
-    for (; i > 0 && before(&e, &w->heap.p[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && event_before(&e, &w->heap.p[(i - 1) / 2]); i = (i - 1) / 2)
         w->heap.p[i] = w->heap.p[(i - 1) / 2];
     w->heap.p[i] = e;
 }
@@ -30,9 +30,9 @@ static mr_pss_event next_event(mr_pss *w)
     mr_pss_event first = w->heap.p[0], e = mr_vec_pop(&w->heap);
     int i = 0;
     for (int k; (k = 2 * i + 1) < w->heap.n; i = k) {
-        if (k + 1 < w->heap.n && before(&w->heap.p[k + 1], &w->heap.p[k]))
+        if (k + 1 < w->heap.n && event_before(&w->heap.p[k + 1], &w->heap.p[k]))
             k++;
-        if (!before(&w->heap.p[k], &e))
+        if (!event_before(&w->heap.p[k], &e))
             break;
         w->heap.p[i] = w->heap.p[k];
     }
@@ -63,7 +63,7 @@ bool mr_pss_chance(mr_pss *w, int in_1000) { return mr_pss_between(w, 0, 999) < 
 static void hash_in(mr_pss *w, uint64_t v) { w->result->hash = (w->result->hash ^ v) * 1099511628211u; }
 
 /* A line of the trace. */
-static void tell(mr_pss *w, int node, const char *text)
+static void trace_line(mr_pss *w, int node, const char *text)
 {
     char line[512], who[24] = "world";
     if (node == MANAGER)
@@ -93,7 +93,7 @@ void mr_pss_note(mr_pss *w, int node, const char *fmt, uint64_t a, uint64_t b, u
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(text, sizeof text, fmt, (unsigned long long)a, (unsigned long long)b, (unsigned long long)c, (unsigned long long)d);
 #pragma GCC diagnostic pop
-    tell(w, node, text);
+    trace_line(w, node, text);
 }
 
 void mr_pss_fail(mr_pss *w, const char *fmt, ...)
@@ -107,7 +107,7 @@ void mr_pss_fail(mr_pss *w, const char *fmt, ...)
         return;
     w->result->failure = mr_strdup(text);
     if (w->options->trace)
-        tell(w, -1, text);
+        trace_line(w, -1, text);
 }
 
 /* ---- a run ---- */

@@ -26,7 +26,7 @@ static const struct {
     {"logits", 2.048, 2},
 };
 
-static void init(mr_simtrain_experiment *e, const mr_simtrain_calibration *c, int workers)
+static void init_experiment(mr_simtrain_experiment *e, const mr_simtrain_calibration *c, int workers)
 {
     mr_simtrain_job_init(&e->job);
     e->job.chunks = e->chunks;
@@ -37,7 +37,7 @@ static void init(mr_simtrain_experiment *e, const mr_simtrain_calibration *c, in
 
 void mr_simtrain_null_step(const mr_simtrain_calibration *c, int workers, mr_simtrain_experiment *out)
 {
-    init(out, c, workers);
+    init_experiment(out, c, workers);
     out->job.n_ps = NULL_PS;
     out->job.mode = MR_SIMTRAIN_SYNC;
     out->chunks[0] = (mr_simtrain_chunk){.name = "scalar", .bytes = 4 * NULL_PS, .ps = -1};
@@ -49,7 +49,7 @@ void mr_simtrain_null_step(const mr_simtrain_calibration *c, int workers, mr_sim
 void mr_simtrain_inception(const mr_simtrain_calibration *c, mr_simtrain_mode mode, int workers, int backup,
                            mr_simtrain_experiment *out)
 {
-    init(out, c, workers);
+    init_experiment(out, c, workers);
     out->job.n_ps = INCEPTION_PS;
     out->job.mode = mode;
     out->job.backup = backup;

@@ -68,24 +68,25 @@ static void look_again(mr_jobsim *s, int none, int worker)
 
 /* ---- the way back ---- */
 
-static void drive(mr_jobsim *s, int worker, mr_recovery_do what);
+static void drive_recovery(mr_jobsim *s, int worker, mr_recovery_do what);
 
-static mr_status *unavailable(void) { return mr_error(MR_UNAVAILABLE, "A parameter server is not there"); }
+static mr_status *unavailable_error(void) { return mr_error(MR_UNAVAILABLE, "A parameter server is not there"); }
 
-static void opened(mr_jobsim *s, int worker, int arg)
+static void session_opened(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
-    drive(s, worker, mr_recovery_opened(&s->workers[worker].recovery, all_up(s) ? NULL : unavailable(), now_ns(s)));
+    drive_recovery(s, worker,
+                   mr_recovery_opened(&s->workers[worker].recovery, all_up(s) ? NULL : unavailable_error(), now_ns(s)));
 }
 
-static void checked(mr_jobsim *s, int worker, int arg)
+static void state_checked(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
     mr_recovery *r = &s->workers[worker].recovery;
     if (s->ps[0].up)
         look_at_record(s, worker);
     r->chief = s->chief == worker;
-    drive(s, worker, mr_recovery_checked(r, all_up(s) ? NULL : unavailable(), all_ready(s), now_ns(s)));
+    drive_recovery(s, worker, mr_recovery_checked(r, all_up(s) ? NULL : unavailable_error(), all_ready(s), now_ns(s)));
 }
 
 static double steps_of(const mr_jobsim *s, int64_t done)
@@ -93,7 +94,7 @@ static double steps_of(const mr_jobsim *s, int64_t done)
     return s->job->mode == MR_SIMTRAIN_SYNC ? (double)done : (double)done / s->job->n_workers;
 }
 
-static void restored(mr_jobsim *s, int ps)
+static void ps_restored(mr_jobsim *s, int ps)
 {
     mr_simtrain_loss *l = s->ps_loss[ps] >= 0 ? &s->result->losses.p[s->ps_loss[ps]] : NULL;
     s->ps[ps].ready = true;
@@ -110,7 +111,7 @@ static void restored(mr_jobsim *s, int ps)
     s->done = s->checkpoint.done; /* of two that were lost together, the second costs nothing more */
 }
 
-static void prepared(mr_jobsim *s, int worker, int arg)
+static void state_prepared(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
     bool up = all_up(s);
@@ -118,14 +119,15 @@ static void prepared(mr_jobsim *s, int worker, int arg)
         mr_jobsim_span(s, MR_SIMTRAIN_CHIEF, worker, MR_SIMTRAIN_RESTORE, -1, 0, s->now_s - s->job->restore_s, s->now_s);
     for (int i = 0; i < s->n_ps && up; i++)
         if (!s->ps[i].ready)
-            restored(s, i);
-    drive(s, worker, mr_recovery_prepared(&s->workers[worker].recovery, up ? NULL : unavailable(), now_ns(s)));
+            ps_restored(s, i);
+    drive_recovery(s, worker,
+                   mr_recovery_prepared(&s->workers[worker].recovery, up ? NULL : unavailable_error(), now_ns(s)));
 }
 
-static void paused(mr_jobsim *s, int worker, int arg)
+static void pause_over(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
-    drive(s, worker, mr_recovery_paused(&s->workers[worker].recovery));
+    drive_recovery(s, worker, mr_recovery_paused(&s->workers[worker].recovery));
 }
 
 static void work_again(mr_jobsim *s, int worker)
@@ -142,16 +144,16 @@ static void work_again(mr_jobsim *s, int worker)
     mr_jobsim_go(s, worker);
 }
 
-static void drive(mr_jobsim *s, int worker, mr_recovery_do what)
+static void drive_recovery(mr_jobsim *s, int worker, mr_recovery_do what)
 {
     mr_recovery *r = &s->workers[worker].recovery;
     switch (what) {
-    case MR_RECOVER_OPEN: mr_jobsim_after(s, worker, s->job->open_s, opened, 0); break;
-    case MR_RECOVER_CHECK: mr_jobsim_after(s, worker, s->job->rpc_s, checked, 0); break;
+    case MR_RECOVER_OPEN: mr_jobsim_after(s, worker, s->job->open_s, session_opened, 0); break;
+    case MR_RECOVER_CHECK: mr_jobsim_after(s, worker, s->job->rpc_s, state_checked, 0); break;
     case MR_RECOVER_PREPARE:
-        mr_jobsim_after(s, worker, isnan(s->checkpoint.at_s) ? 0 : s->job->restore_s, prepared, 0);
+        mr_jobsim_after(s, worker, isnan(s->checkpoint.at_s) ? 0 : s->job->restore_s, state_prepared, 0);
         break;
-    case MR_RECOVER_PAUSE: mr_jobsim_after(s, worker, (double)r->pause_ns / 1e9, paused, 0); break;
+    case MR_RECOVER_PAUSE: mr_jobsim_after(s, worker, (double)r->pause_ns / 1e9, pause_over, 0); break;
     case MR_RECOVER_WORK: work_again(s, worker); break;
     case MR_RECOVER_FAIL: mr_jobsim_fail(s, mr_status_copy(r->why)); break;
     }
@@ -167,10 +169,10 @@ static void lose_session(mr_jobsim *s, int worker)
         s->leads = false;
         spoil_save(s);
     }
-    drive(s, worker, mr_recovery_lost(&w->recovery, unavailable(), now_ns(s)));
+    drive_recovery(s, worker, mr_recovery_lost(&w->recovery, unavailable_error(), now_ns(s)));
 }
 
-static void notice(mr_jobsim *s, int task)
+static void notice_loss(mr_jobsim *s, int task)
 {
     int loss = task < s->n_workers ? s->workers[task].loss : s->ps_loss[task - s->n_workers];
     if (s->noticed[task])
@@ -187,11 +189,11 @@ static void notice(mr_jobsim *s, int task)
             lose_session(s, i);
 }
 
-static void react(mr_jobsim *s, const mr_member_events *events)
+static void handle_member_events(mr_jobsim *s, const mr_member_events *events)
 {
     for (int i = 0; i < events->n; i++)
         if (events->p[i].what == MR_MEMBER_LEFT || events->p[i].what == MR_MEMBER_RESTARTED)
-            notice(s, events->p[i].task);
+            notice_loss(s, events->p[i].task);
 }
 
 static bool is_up(const mr_jobsim *s, int task)
@@ -206,27 +208,27 @@ static void hear_asked(mr_jobsim *s, const mr_member_tasks *asked, mr_member_eve
             mr_membership_heard(&s->members, asked->p[i], s->incarnations[asked->p[i]], now_ns(s), now_ns(s), events);
 }
 
-static void tick(mr_jobsim *s, int none, int arg)
+static void tick_membership(mr_jobsim *s, int none, int arg)
 {
     (void)none;
     mr_member_events events = {0};
     mr_member_tasks asked = {0};
     mr_membership_tick(&s->members, now_ns(s), &events, &asked);
     hear_asked(s, &asked, &events);
-    react(s, &events);
+    handle_member_events(s, &events);
     mr_vec_deinit(&events);
     mr_vec_deinit(&asked);
-    mr_jobsim_after(s, -1, (double)heartbeats.ask_ns / 1e9, tick, arg);
+    mr_jobsim_after(s, -1, (double)heartbeats.ask_ns / 1e9, tick_membership, arg);
 }
 
 /* Its connections are refused. */
-static void refused(mr_jobsim *s, int none, int task)
+static void connection_refused(mr_jobsim *s, int none, int task)
 {
     (void)none;
     mr_member_events events = {0};
     if (!is_up(s, task))
         mr_membership_gone(&s->members, task, s->incarnations[task], now_ns(s), &events);
-    react(s, &events);
+    handle_member_events(s, &events);
     mr_vec_deinit(&events);
 }
 
@@ -234,7 +236,7 @@ static void refused(mr_jobsim *s, int none, int task)
 
 static void plan_next(mr_jobsim *s, int task);
 
-static void restart(mr_jobsim *s, int none, int task)
+static void restart_task(mr_jobsim *s, int none, int task)
 {
     (void)none;
     s->incarnations[task]++;
@@ -246,7 +248,7 @@ static void restart(mr_jobsim *s, int none, int task)
         mr_recovery_deinit(&w->recovery);
         mr_recovery_init(&w->recovery, false, 0);
         mr_election_init(&w->election, task, mr_jobsim_ns(s->job->chief_s), now_ns(s));
-        drive(s, task, mr_recovery_begin(&w->recovery, now_ns(s)));
+        drive_recovery(s, task, mr_recovery_begin(&w->recovery, now_ns(s)));
     }
     plan_next(s, task);
 }
@@ -278,7 +280,7 @@ static void take_worker_down(mr_jobsim *s, int worker, int loss)
     }
 }
 
-static void crash(mr_jobsim *s, int task, bool silent)
+static void crash_task(mr_jobsim *s, int task, bool silent)
 {
     mr_simtrain_result *r = s->result;
     bool is_ps = task >= s->n_workers;
@@ -298,8 +300,8 @@ static void crash(mr_jobsim *s, int task, bool silent)
         take_worker_down(s, task, r->losses.n - 1);
     s->noticed[task] = given_up;
     if (!silent)
-        mr_jobsim_after(s, -1, s->job->rpc_s, refused, task);
-    mr_jobsim_after(s, -1, s->job->restart_s, restart, task);
+        mr_jobsim_after(s, -1, s->job->rpc_s, connection_refused, task);
+    mr_jobsim_after(s, -1, s->job->restart_s, restart_task, task);
 }
 
 static void crash_given(mr_jobsim *s, int none, int index)
@@ -307,13 +309,13 @@ static void crash_given(mr_jobsim *s, int none, int index)
     (void)none;
     const mr_simtrain_crash *c = &s->job->crashes[index];
     int task = c->kind == MR_SIMTRAIN_PS ? s->n_workers + c->index : c->kind == MR_SIMTRAIN_CHIEF ? s->chief : c->index;
-    crash(s, task, c->silent);
+    crash_task(s, task, c->silent);
 }
 
 static void crash_by_chance(mr_jobsim *s, int none, int task)
 {
     (void)none;
-    crash(s, task, mr_jobsim_uniform(&s->random) <= s->job->mtbf_silent);
+    crash_task(s, task, mr_jobsim_uniform(&s->random) <= s->job->mtbf_silent);
 }
 
 static void plan_next(mr_jobsim *s, int task)
@@ -359,7 +361,7 @@ void mr_jobsim_start_failures(mr_jobsim *s)
     if (!s->may_fail)
         return;
     mr_membership_init(&s->members, n, -1, &heartbeats, 0);
-    tick(s, -1, 0);
+    tick_membership(s, -1, 0);
     mr_jobsim_start_alive(s);
     for (int i = 0; i < s->n_workers; i++) {
         mr_election_init(&s->workers[i].election, i, mr_jobsim_ns(j->chief_s), 0);

@@ -15,12 +15,12 @@ void mr_jobsim_fail(mr_jobsim *s, mr_status *st)
     s->ended = true;
 }
 
-static bool before(const mr_jobsim_event *a, const mr_jobsim_event *b)
+static bool event_before(const mr_jobsim_event *a, const mr_jobsim_event *b)
 {
     return a->at_s != b->at_s ? a->at_s < b->at_s : a->seq < b->seq;
 }
 
-static bool grow(mr_jobsim *s)
+static bool grow_heap(mr_jobsim *s)
 {
     size_t cap = s->cap_heap ? s->cap_heap * 2 : 1024;
     mr_jobsim_event *p = mr_try_realloc(s->heap, cap * sizeof *p);
@@ -35,11 +35,11 @@ static bool grow(mr_jobsim *s)
 
 void mr_jobsim_after(mr_jobsim *s, int task, double s_later, mr_jobsim_fn *fn, int arg)
 {
-    if (s->n_heap == s->cap_heap && !grow(s))
+    if (s->n_heap == s->cap_heap && !grow_heap(s))
         return;
     mr_jobsim_event e = {s->now_s + MR_MAX(s_later, 0), s->seq++, fn, task, arg, task >= 0 ? s->generations[task] : 0};
     size_t i = s->n_heap++;
-    for (; i > 0 && before(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && event_before(&e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
         s->heap[i] = s->heap[(i - 1) / 2];
     s->heap[i] = e;
 }
@@ -48,9 +48,9 @@ static void sift_down(mr_jobsim *s, mr_jobsim_event e)
 {
     size_t i = 0;
     for (size_t k; (k = 2 * i + 1) < s->n_heap; i = k) {
-        if (k + 1 < s->n_heap && before(&s->heap[k + 1], &s->heap[k]))
+        if (k + 1 < s->n_heap && event_before(&s->heap[k + 1], &s->heap[k]))
             k++;
-        if (!before(&s->heap[k], &e))
+        if (!event_before(&s->heap[k], &e))
             break;
         s->heap[i] = s->heap[k];
     }

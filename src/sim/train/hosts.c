@@ -16,20 +16,20 @@ static int host_of(const mr_jobsim *s, int task)
     return place % s->job->n_hosts;
 }
 
-static double rate(const mr_jobsim *s, const mr_jobsim_host *h)
+static double host_rate(const mr_jobsim *s, const mr_jobsim_host *h)
 {
     return h->wanted > s->job->cores ? s->job->cores / h->wanted : 1;
 }
 
-static void look(mr_jobsim *s, mr_jobsim_host *h)
+static void advance_host(mr_jobsim *s, mr_jobsim_host *h)
 {
     double passed_s = s->now_s - h->looked_s;
-    h->time += passed_s * rate(s, h);
+    h->time += passed_s * host_rate(s, h);
     h->used_s += passed_s * MR_MIN(h->wanted, s->job->cores);
     h->looked_s = s->now_s;
 }
 
-static bool before(const mr_jobsim_work *a, const mr_jobsim_work *b)
+static bool work_before(const mr_jobsim_work *a, const mr_jobsim_work *b)
 {
     return a->end != b->end ? a->end < b->end : a->seq < b->seq;
 }
@@ -37,7 +37,7 @@ static bool before(const mr_jobsim_work *a, const mr_jobsim_work *b)
 static void sift_up(mr_jobsim_host *h, int i)
 {
     mr_jobsim_work w = h->works.p[i];
-    for (; i > 0 && before(&w, &h->works.p[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && work_before(&w, &h->works.p[(i - 1) / 2]); i = (i - 1) / 2)
         h->works.p[i] = h->works.p[(i - 1) / 2];
     h->works.p[i] = w;
 }
@@ -46,40 +46,40 @@ static void sift_down(mr_jobsim_host *h, int i)
 {
     mr_jobsim_work w = h->works.p[i];
     for (int k; (k = 2 * i + 1) < h->works.n; i = k) {
-        if (k + 1 < h->works.n && before(&h->works.p[k + 1], &h->works.p[k]))
+        if (k + 1 < h->works.n && work_before(&h->works.p[k + 1], &h->works.p[k]))
             k++;
-        if (!before(&h->works.p[k], &w))
+        if (!work_before(&h->works.p[k], &w))
             break;
         h->works.p[i] = h->works.p[k];
     }
     h->works.p[i] = w;
 }
 
-static void plan(mr_jobsim *s, int host);
+static void plan_next_end(mr_jobsim *s, int host);
 
 /* The first work ends: what is left of it now is only what rounding left. */
 static void end_first(mr_jobsim *s, int task, int host)
 {
     (void)task;
     mr_jobsim_host *h = &s->hosts[host];
-    look(s, h);
+    advance_host(s, h);
     mr_jobsim_work w = h->works.p[0], last = mr_vec_pop(&h->works);
     if (h->works.n) {
         h->works.p[0] = last;
         sift_down(h, 0);
     }
     h->wanted = h->works.n ? h->wanted - w.cores : 0;
-    plan(s, host);
+    plan_next_end(s, host);
     if (s->generations[w.task] == w.generation)
         w.fn(s, w.task, w.arg);
 }
 
-static void plan(mr_jobsim *s, int host)
+static void plan_next_end(mr_jobsim *s, int host)
 {
     mr_jobsim_host *h = &s->hosts[host];
     s->generations[task_of(s, host)]++;
     if (h->works.n)
-        mr_jobsim_after(s, task_of(s, host), (h->works.p[0].end - h->time) / rate(s, h), end_first, host);
+        mr_jobsim_after(s, task_of(s, host), (h->works.p[0].end - h->time) / host_rate(s, h), end_first, host);
 }
 
 void mr_jobsim_compute(mr_jobsim *s, int task, double cores, double work_s, mr_jobsim_fn *fn, int arg)
@@ -90,12 +90,12 @@ void mr_jobsim_compute(mr_jobsim *s, int task, double cores, double work_s, mr_j
     }
     int host = host_of(s, task);
     mr_jobsim_host *h = &s->hosts[host];
-    look(s, h);
+    advance_host(s, h);
     mr_jobsim_work w = {h->time + work_s, s->seq++, cores, fn, task, arg, s->generations[task]};
     mr_vec_push(&h->works, w);
     sift_up(h, h->works.n - 1);
     h->wanted += cores;
-    plan(s, host);
+    plan_next_end(s, host);
 }
 
 /* Few lives end, so the heap is simply made anew. */
@@ -105,7 +105,7 @@ void mr_jobsim_forget_work(mr_jobsim *s, int task)
         return;
     mr_jobsim_host *h = &s->hosts[host_of(s, task)];
     int n = h->works.n;
-    look(s, h);
+    advance_host(s, h);
     h->works.n = 0;
     h->wanted = 0;
     for (int i = 0; i < n; i++) {
@@ -116,7 +116,7 @@ void mr_jobsim_forget_work(mr_jobsim *s, int task)
         sift_up(h, h->works.n - 1);
         h->wanted += w.cores;
     }
-    plan(s, host_of(s, task));
+    plan_next_end(s, host_of(s, task));
 }
 
 double mr_jobsim_core_seconds(const mr_jobsim *s)

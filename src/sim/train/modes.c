@@ -61,7 +61,7 @@ static void pass_slowest(mr_jobsim *s, int worker)
 }
 
 /* Tells dist/delay.c, and does what it says.  It may let somebody begin who is on the way back: that one will ask again. */
-static void tell(mr_jobsim *s, int worker, mr_delay_message message)
+static void step_delay(mr_jobsim *s, int worker, mr_delay_message message)
 {
     mr_delay_actions todo = {0};
     mr_delay_event e = {worker, message, s->workers[worker].clock - (message == MR_DELAY_FINISH)};
@@ -84,15 +84,15 @@ static void finished_alone(mr_jobsim *s, int worker)
         mr_jobsim_begin(s, worker, 0);
         return;
     }
-    tell(s, worker, MR_DELAY_FINISH);
-    tell(s, worker, MR_DELAY_ASK);
+    step_delay(s, worker, MR_DELAY_FINISH);
+    step_delay(s, worker, MR_DELAY_ASK);
 }
 
 void mr_jobsim_given_up(mr_jobsim *s, int worker)
 {
     look_for_slowest(s);
     if (s->job->mode == MR_SIMTRAIN_BOUNDED && s->workers[worker].phase == MR_JOBSIM_AWAY)
-        tell(s, worker, MR_DELAY_LOST);
+        step_delay(s, worker, MR_DELAY_LOST);
 }
 
 /* ---- the barrier ---- */
@@ -107,7 +107,7 @@ static void give_tokens(mr_jobsim *s, const mr_sync_action *a, int n)
         mr_jobsim_after(s, a[i].worker, s->chief_free_s - s->now_s + s->job->latency_s, take_token, (int)a[i].stamp);
 }
 
-static void apply(mr_jobsim *s, const mr_sync_action *a)
+static void apply_update(mr_jobsim *s, const mr_sync_action *a)
 {
     if (s->warm)
         mr_jobsim_sample(&s->steps, s->now_s - s->update_s);
@@ -121,7 +121,7 @@ static void carry_out(mr_jobsim *s, const mr_sync_actions *todo)
         for (n = 1; todo->p[i].what == MR_SYNC_TOKEN && i + n < todo->n && todo->p[i + n].what == MR_SYNC_TOKEN;)
             n++;
         if (todo->p[i].what == MR_SYNC_APPLY)
-            apply(s, &todo->p[i]);
+            apply_update(s, &todo->p[i]);
         else if (todo->p[i].what == MR_SYNC_TOKEN)
             give_tokens(s, &todo->p[i], n);
         else
@@ -130,7 +130,7 @@ static void carry_out(mr_jobsim *s, const mr_sync_actions *todo)
 }
 
 /* Once for each stamp: words come again. */
-static void judge(mr_jobsim *s, int worker, int64_t stamp)
+static void count_dropped(mr_jobsim *s, int worker, int64_t stamp)
 {
     mr_jobsim_worker *w = &s->workers[worker];
     if (stamp <= w->judged)
@@ -143,7 +143,7 @@ static void judge(mr_jobsim *s, int worker, int64_t stamp)
 }
 
 /* arg: the word, with the stamp above it. */
-static void hear(mr_jobsim *s, int worker, int arg)
+static void receive_message(mr_jobsim *s, int worker, int arg)
 {
     mr_sync_event e = {worker, arg % 4, arg / 4};
     mr_sync_actions todo = {0};
@@ -152,15 +152,15 @@ static void hear(mr_jobsim *s, int worker, int arg)
     if (!s->leads)
         mr_jobsim_lead(s);
     if (e.message == MR_SYNC_ARRIVED)
-        judge(s, worker, e.stamp);
+        count_dropped(s, worker, e.stamp);
     mr_sync_step(&s->sync, &e, mr_jobsim_ns(s->now_s), &todo);
     carry_out(s, &todo);
     mr_vec_deinit(&todo);
 }
 
-static void say(mr_jobsim *s, int worker, mr_sync_message message, int64_t stamp)
+static void send_message(mr_jobsim *s, int worker, mr_sync_message message, int64_t stamp)
 {
-    mr_jobsim_after(s, worker, s->job->latency_s, hear, (int)(stamp * 4 + message));
+    mr_jobsim_after(s, worker, s->job->latency_s, receive_message, (int)(stamp * 4 + message));
 }
 
 static void begin_for_token(mr_jobsim *s, int worker)
@@ -180,14 +180,14 @@ static void take_token(mr_jobsim *s, int worker, int stamp)
     if (w->token > w->gave)
         begin_for_token(s, worker);
     else
-        say(s, worker, MR_SYNC_ARRIVED, w->gave);
+        send_message(s, worker, MR_SYNC_ARRIVED, w->gave);
 }
 
 static void finished_together(mr_jobsim *s, int worker)
 {
     mr_jobsim_worker *w = &s->workers[worker];
     w->gave = w->stamp;
-    say(s, worker, MR_SYNC_ARRIVED, w->gave);
+    send_message(s, worker, MR_SYNC_ARRIVED, w->gave);
     if (w->token > w->gave)
         begin_for_token(s, worker);
 }
@@ -209,7 +209,7 @@ static void say_alive(mr_jobsim *s, int none, int worker)
 {
     (void)none;
     if (s->workers[worker].phase != MR_JOBSIM_AWAY)
-        say(s, worker, MR_SYNC_ALIVE, 0);
+        send_message(s, worker, MR_SYNC_ALIVE, 0);
     mr_jobsim_after(s, -1, s->job->lease_s / MESSAGES_A_LEASE, say_alive, worker);
 }
 
@@ -230,15 +230,15 @@ void mr_jobsim_go(mr_jobsim *s, int worker)
     if (s->job->mode == MR_SIMTRAIN_SYNC) {
         if (worker == s->chief)
             mr_jobsim_lead(s);
-        say(s, worker, MR_SYNC_JOIN, 0);
+        send_message(s, worker, MR_SYNC_JOIN, 0);
         return;
     }
     w->clock = MR_MAX(w->clock, s->slowest); /* it goes on where the others are */
     if (s->job->mode == MR_SIMTRAIN_BOUNDED)
-        tell(s, worker, MR_DELAY_JOIN);
+        step_delay(s, worker, MR_DELAY_JOIN);
     look_for_slowest(s);
     if (s->job->mode == MR_SIMTRAIN_BOUNDED)
-        tell(s, worker, MR_DELAY_ASK);
+        step_delay(s, worker, MR_DELAY_ASK);
     else
         mr_jobsim_begin(s, worker, 0);
 }

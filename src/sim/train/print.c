@@ -27,7 +27,7 @@ typedef struct text {
     char p[32];
 } text;
 
-static text seconds(double s)
+static text seconds_text(double s)
 {
     text t;
     if (isnan(s))
@@ -64,8 +64,10 @@ static void print_step(const mr_simtrain_result *r, mr_str *out)
     mr_str_printf(out, "  examples/s   %.6g\n", r->examples_per_s);
     if (d->n == 0)
         return;
-    mr_str_printf(out, "  step         median %s, mean %s, p10 %s", seconds(d->median).p, seconds(d->mean).p, seconds(d->p10).p);
-    mr_str_printf(out, ", p90 %s, p99 %s, longest %s\n", seconds(d->p90).p, seconds(d->p99).p, seconds(d->max).p);
+    mr_str_printf(out, "  step         median %s, mean %s, p10 %s", seconds_text(d->median).p, seconds_text(d->mean).p,
+                  seconds_text(d->p10).p);
+    mr_str_printf(out, ", p90 %s, p99 %s, longest %s\n", seconds_text(d->p90).p, seconds_text(d->p99).p,
+                  seconds_text(d->max).p);
 }
 
 /* Where a worker's time goes, in the mean and of who waits least: that one is waited for. */
@@ -110,12 +112,12 @@ static void print_shares(const mr_simtrain_job *j, const mr_simtrain_result *r, 
 
 static void print_loss(const mr_simtrain_loss *l, mr_str *out)
 {
-    mr_str_printf(out, "  crash        %s %d at %s%s: ", mr_simtrain_kind_name(l->kind), l->index, seconds(l->at_s).p,
-                  l->silent ? " with its host" : "");
+    mr_str_printf(out, "  crash        %s %d at %s%s: ", mr_simtrain_kind_name(l->kind), l->index,
+                  seconds_text(l->at_s).p, l->silent ? " with its host" : "");
     if (!isnan(l->noticed_s)) /* who is back at once is not missed */
-        mr_str_printf(out, "noticed after %s, ", seconds(l->noticed_s - l->at_s).p);
-    mr_str_printf(out, "back after %s", seconds(l->back_s - l->at_s).p);
-    mr_str_printf(out, ", no update for %s\n", seconds(l->stopped_s).p);
+        mr_str_printf(out, "noticed after %s, ", seconds_text(l->noticed_s - l->at_s).p);
+    mr_str_printf(out, "back after %s", seconds_text(l->back_s - l->at_s).p);
+    mr_str_printf(out, ", no update for %s\n", seconds_text(l->stopped_s).p);
     if (l->kind != MR_SIMTRAIN_PS)
         return;
     if (isnan(l->back_s))
@@ -123,8 +125,8 @@ static void print_loss(const mr_simtrain_loss *l, mr_str *out)
     else if (isnan(l->checkpoint_at_s))
         mr_str_printf(out, "               no checkpoint: %.6g steps are lost, all from the start\n", l->lost_steps);
     else
-        mr_str_printf(out, "               the checkpoint of %s saved %.6g steps; %.6g steps (%s) are lost\n", seconds(l->checkpoint_at_s).p,
-                      l->saved_steps, l->lost_steps, seconds(l->lost_s).p);
+        mr_str_printf(out, "               the checkpoint of %s saved %.6g steps; %.6g steps (%s) are lost\n",
+                      seconds_text(l->checkpoint_at_s).p, l->saved_steps, l->lost_steps, seconds_text(l->lost_s).p);
 }
 
 static void print_failures(const mr_simtrain_job *j, const mr_simtrain_result *r, mr_str *out)
@@ -135,10 +137,10 @@ static void print_failures(const mr_simtrain_job *j, const mr_simtrain_result *r
     if (r->losses.n > MOST)
         mr_str_printf(out, "  crashes      %d more\n", r->losses.n - MOST);
     if (j->checkpoint_s > 0)
-        mr_str_printf(out, "  checkpoints  %d, one each %s\n", r->n_checkpoints, seconds(j->checkpoint_s).p);
-    mr_str_printf(out, "  total        %s", seconds(r->total_s).p);
+        mr_str_printf(out, "  checkpoints  %d, one each %s\n", r->n_checkpoints, seconds_text(j->checkpoint_s).p);
+    mr_str_printf(out, "  total        %s", seconds_text(r->total_s).p);
     if (r->total_s != r->ideal_s)
-        mr_str_printf(out, "; %s without crashes and checkpoints (%+.1f %%)", seconds(r->ideal_s).p,
+        mr_str_printf(out, "; %s without crashes and checkpoints (%+.1f %%)", seconds_text(r->ideal_s).p,
                       100 * (r->total_s / r->ideal_s - 1));
     mr_str_appendc(out, '\n');
 }
@@ -172,8 +174,8 @@ void mr_simtrain_sweep_print(const mr_simtrain_sweep *s, mr_str *out)
         const mr_simtrain_point *p = &s->points.p[i];
         double first = s->points.p[0].examples_per_s;
         mr_str_printf(out, "%10g %12.6g %8.2f %12s %12s %6.0f %%\n", p->value, p->examples_per_s,
-                      first > 0 ? p->examples_per_s / first : 0, seconds(p->step_median_s).p, seconds(p->step_p99_s).p,
-                      100 * p->ps_busiest);
+                      first > 0 ? p->examples_per_s / first : 0, seconds_text(p->step_median_s).p,
+                      seconds_text(p->step_p99_s).p, 100 * p->ps_busiest);
     }
     print_conclusion(s, out);
 }

@@ -27,34 +27,34 @@ void mr_jobsim_sample(mr_jobsim_samples *a, double v)
     a->p[a->n++] = v;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 /* Between the two samples next to that place. */
-static double quantile(const mr_jobsim_samples *a, double q)
+static double sample_quantile(const mr_jobsim_samples *a, double q)
 {
     double at = q * (double)(a->n - 1);
     int64_t low = (int64_t)at;
     return low + 1 < a->n ? a->p[low] + (at - (double)low) * (a->p[low + 1] - a->p[low]) : a->p[low];
 }
 
-static mr_simtrain_dist describe(mr_jobsim_samples *a)
+static mr_simtrain_dist describe_samples(mr_jobsim_samples *a)
 {
     mr_simtrain_dist d = {.n = a->n};
     if (a->n == 0)
         return d;
-    qsort(a->p, (size_t)a->n, sizeof *a->p, compare);
+    qsort(a->p, (size_t)a->n, sizeof *a->p, compare_doubles);
     for (int64_t i = 0; i < a->n; i++)
         d.mean += a->p[i] / (double)a->n;
     d.min = a->p[0];
     d.max = a->p[a->n - 1];
-    d.p10 = quantile(a, 0.1);
-    d.median = quantile(a, 0.5);
-    d.p90 = quantile(a, 0.9);
-    d.p99 = quantile(a, 0.99);
+    d.p10 = sample_quantile(a, 0.1);
+    d.median = sample_quantile(a, 0.5);
+    d.p90 = sample_quantile(a, 0.9);
+    d.p99 = sample_quantile(a, 0.99);
     return d;
 }
 
@@ -121,8 +121,8 @@ void mr_jobsim_conclude(mr_jobsim *s)
     mr_simtrain_result *r = s->result;
     double took_s = s->now_s - s->warm_s;
     r->total_s = s->now_s;
-    r->step = describe(&s->steps);
-    r->staleness = describe(&s->staleness);
+    r->step = describe_samples(&s->steps);
+    r->staleness = describe_samples(&s->staleness);
     if (took_s > 0)
         share_time(s, took_s);
     for (int i = 0; i < s->n_workers; i++)

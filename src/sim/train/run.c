@@ -80,7 +80,7 @@ static bool take_memory(mr_jobsim *s)
            (s->result->workers = mr_try_calloc(n, sizeof *s->result->workers));
 }
 
-static mr_status *init(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_result *out)
+static mr_status *init_run(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_result *out)
 {
     *s = (mr_jobsim){.job = j, .result = out, .random = seed_of(j->seed, -2), .n_workers = j->n_workers + j->backup,
                      .n_ps = j->n_ps, .checkpoint = {NAN, 0, 0}};
@@ -103,7 +103,7 @@ static mr_status *init(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_resul
     return NULL;
 }
 
-static void deinit(mr_jobsim *s)
+static void deinit_run(mr_jobsim *s)
 {
     for (int i = 0; i < s->n_workers && s->workers; i++)
         mr_recovery_deinit(&s->workers[i].recovery);
@@ -127,7 +127,7 @@ static mr_status *run_once(const mr_simtrain_job *asked, mr_simtrain_result *out
     *out = (mr_simtrain_result){0};
     settled.lease_s = asked->lease_s > 0 ? asked->lease_s : USUAL_PATIENCE_S;
     settled.chief_s = asked->chief_s > 0 ? asked->chief_s : USUAL_PATIENCE_S;
-    mr_status *st = init(&s, job, out);
+    mr_status *st = init_run(&s, job, out);
     if (!st) {
         if (job->warmup == 0)
             mr_jobsim_warm(&s);
@@ -142,7 +142,7 @@ static mr_status *run_once(const mr_simtrain_job *asked, mr_simtrain_result *out
     }
     if (!st)
         mr_jobsim_conclude(&s);
-    deinit(&s);
+    deinit_run(&s);
     if (st)
         mr_simtrain_result_deinit(out);
     return st;

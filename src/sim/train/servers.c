@@ -31,7 +31,7 @@ static void answer_fetch(mr_jobsim *s, int worker, int chunk) { mr_jobsim_answer
 static void answer_push(mr_jobsim *s, int worker, int chunk) { mr_jobsim_answered(s, worker, chunk, true); }
 
 /* Through the worker's own interface, one message after the other. */
-static double pass(const mr_jobsim *s, int worker, int chunk, double *free_s)
+static double pass_interface(const mr_jobsim *s, int worker, int chunk, double *free_s)
 {
     double takes_s = s->job->worker_bytes_per_s > 0 ? s->job->chunks[chunk].bytes / s->job->worker_bytes_per_s : 0;
     *free_s = MR_MAX(*free_s, s->now_s) + takes_s;
@@ -41,11 +41,11 @@ static double pass(const mr_jobsim *s, int worker, int chunk, double *free_s)
 
 static void reach_worker(mr_jobsim *s, int worker, int chunk)
 {
-    mr_jobsim_after(s, worker, pass(s, worker, chunk, &s->workers[worker].in_free_s), answer_fetch, chunk);
+    mr_jobsim_after(s, worker, pass_interface(s, worker, chunk, &s->workers[worker].in_free_s), answer_fetch, chunk);
 }
 
 /* Gradients are answered with a word, parameters fill the interface. */
-static void answer(mr_jobsim *s, int worker, int chunk, bool push, double served_s)
+static void send_answer(mr_jobsim *s, int worker, int chunk, bool push, double served_s)
 {
     double later_s = served_s - s->now_s + s->job->latency_s;
     mr_jobsim_fn *fn = push ? answer_push : s->job->worker_bytes_per_s > 0 ? reach_worker : answer_fetch;
@@ -54,7 +54,7 @@ static void answer(mr_jobsim *s, int worker, int chunk, bool push, double served
 
 /* ---- a server of its own host ---- */
 
-static double serve(mr_jobsim *s, int ps, int worker, int chunk, bool push)
+static double serve_message(mr_jobsim *s, int ps, int worker, int chunk, bool push)
 {
     mr_jobsim_ps *p = &s->ps[ps];
     double takes_s = service_s(s, worker, chunk);
@@ -70,7 +70,7 @@ static double serve(mr_jobsim *s, int ps, int worker, int chunk, bool push)
 
 static void serve_next(mr_jobsim *s, int ps);
 
-static void served(mr_jobsim *s, int task, int arg)
+static void message_served(mr_jobsim *s, int task, int arg)
 {
     (void)arg;
     int ps = task - s->n_workers;
@@ -84,7 +84,7 @@ static void served(mr_jobsim *s, int task, int arg)
         return;
     uint16_t *left = &s->workers[m.worker].parts[m.push][m.chunk];
     if (--*left == 0)
-        answer(s, m.worker, m.chunk, m.push, s->now_s);
+        send_answer(s, m.worker, m.chunk, m.push, s->now_s);
 }
 
 static void serve_next(mr_jobsim *s, int ps)
@@ -104,10 +104,10 @@ static void serve_next(mr_jobsim *s, int ps)
     double takes_s = service_s(s, p->queue.p[p->first].worker, p->queue.p[p->first].chunk);
     p->serving = true;
     p->free_s[0] = s->now_s; /* on a shared host: since when it serves */
-    mr_jobsim_compute(s, s->n_workers + ps, 1, takes_s, served, 0);
+    mr_jobsim_compute(s, s->n_workers + ps, 1, takes_s, message_served, 0);
 }
 
-static void queue(mr_jobsim *s, int worker, int chunk, bool push)
+static void queue_message(mr_jobsim *s, int worker, int chunk, bool push)
 {
     mr_jobsim_message m = {worker, chunk, s->generations[worker], push};
     s->workers[worker].parts[push][chunk] = (uint16_t)n_servers(s, chunk);
@@ -139,14 +139,14 @@ static void reach_ps(mr_jobsim *s, int worker, int chunk, bool push)
         if (!s->ps[ps].up) /* nobody answers; that it is gone is noticed otherwise */
             return;
     if (s->job->n_hosts > 0) {
-        queue(s, worker, chunk, push);
+        queue_message(s, worker, chunk, push);
         return;
     }
     for (int ps = first; ps < first + n; ps++) {
-        double end_s = serve(s, ps, worker, chunk, push);
+        double end_s = serve_message(s, ps, worker, chunk, push);
         last_s = MR_MAX(last_s, end_s);
     }
-    answer(s, worker, chunk, push, last_s);
+    send_answer(s, worker, chunk, push, last_s);
 }
 
 static void reach_to_fetch(mr_jobsim *s, int worker, int chunk) { reach_ps(s, worker, chunk, false); }
@@ -154,6 +154,6 @@ static void reach_to_push(mr_jobsim *s, int worker, int chunk) { reach_ps(s, wor
 
 void mr_jobsim_send(mr_jobsim *s, int worker, int chunk, bool push)
 {
-    double leaves_s = push ? pass(s, worker, chunk, &s->workers[worker].out_free_s) : 0;
+    double leaves_s = push ? pass_interface(s, worker, chunk, &s->workers[worker].out_free_s) : 0;
     mr_jobsim_after(s, worker, leaves_s + s->job->latency_s, push ? reach_to_push : reach_to_fetch, chunk);
 }

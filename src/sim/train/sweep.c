@@ -80,7 +80,7 @@ static void deal_out(variant *v)
     mr_free(held);
 }
 
-static void set(variant *v, const mr_simtrain_job *from, what w, int value)
+static void set_variant(variant *v, const mr_simtrain_job *from, what w, int value)
 {
     mr_simtrain_job *j = &v->job;
     *v = (variant){.job = *from};
@@ -103,7 +103,7 @@ static mr_status *run_at(const mr_simtrain_job *job, what w, int value, mr_simtr
 {
     variant v;
     mr_simtrain_result r;
-    set(&v, job, w, value);
+    set_variant(&v, job, w, value);
     mr_status *st = mr_simtrain_run(&v.job, &r);
     variant_deinit(&v);
     if (st)
@@ -115,7 +115,7 @@ static mr_status *run_at(const mr_simtrain_job *job, what w, int value, mr_simtr
 }
 
 /* What doubling adds, from one point to the next: by the root, where the next is not just twice as far. */
-static double gain(const mr_simtrain_point *a, const mr_simtrain_point *b)
+static double doubling_gain(const mr_simtrain_point *a, const mr_simtrain_point *b)
 {
     return pow(b->examples_per_s / a->examples_per_s, 1 / log2(b->value / a->value)) - 1;
 }
@@ -133,7 +133,7 @@ void mr_simtrain_sweep_conclude(mr_simtrain_sweep *s)
         best++;
     bool flat = true; /* from here to the end of the table */
     for (int i = s->points.n - 2; i >= 0 && s->doubles; i--) {
-        bool pays = !(gain(&p[i], &p[i + 1]) < PAYS);
+        bool pays = !(doubling_gain(&p[i], &p[i + 1]) < PAYS);
         flat &= !pays;
         if (flat)
             s->knee = p[i].value;

@@ -60,7 +60,7 @@ static void finish_if_done(mr_jobsim *s, int worker)
 
 static void backward_done(mr_jobsim *s, int worker, int chunk);
 
-static void backward(mr_jobsim *s, int worker, int chunk)
+static void start_backward(mr_jobsim *s, int worker, int chunk)
 {
     mr_jobsim_worker *w = &s->workers[worker];
     w->free_s = s->now_s;
@@ -78,7 +78,7 @@ static void backward_done(mr_jobsim *s, int worker, int chunk)
         mr_jobsim_send(s, worker, chunk, true);
     }
     if (chunk > 0) {
-        backward(s, worker, chunk - 1);
+        start_backward(s, worker, chunk - 1);
     } else {
         w->computed = true;
         finish_if_done(s, worker);
@@ -111,7 +111,7 @@ static void forward_done(mr_jobsim *s, int worker, int chunk)
     w->at = chunk + 1;
     ask_more(s, worker);
     if (w->at == s->job->n_chunks)
-        backward(s, worker, chunk);
+        start_backward(s, worker, chunk);
     else
         forward_if_there(s, worker);
 }
@@ -141,7 +141,7 @@ static double draw_tail(mr_jobsim *s, mr_jobsim_worker *w)
     return s->compute_s > 0 ? 0 : tail_s;
 }
 
-static void start(mr_jobsim *s, int worker, int arg)
+static void start_step(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
     mr_jobsim_worker *w = &s->workers[worker];
@@ -180,7 +180,7 @@ void mr_jobsim_begin(mr_jobsim *s, int worker, int arg)
     if (s->job->n_chunks)
         memset(w->arrived, 0, (size_t)s->job->n_chunks);
     double call_s = s->job->rpc_s + mr_jobsim_longest(&w->random, s->job->rpc_tail_s, s->n_holders);
-    mr_jobsim_after(s, worker, s->job->step_s + draw_tail(s, w) + call_s, start, 0);
+    mr_jobsim_after(s, worker, s->job->step_s + draw_tail(s, w) + call_s, start_step, 0);
 }
 
 void mr_jobsim_stop(mr_jobsim *s, int worker)
