@@ -21,7 +21,7 @@ static bool closes_loop(const mr_assembly *a, const mr_part *dst, const mr_part_
 }
 
 /* An edge that has to wait for another part. */
-static bool waits(const mr_assembly *a, const mr_part *dst, const mr_part_edge *e)
+static bool edge_waits(const mr_assembly *a, const mr_part *dst, const mr_part_edge *e)
 {
     return e->part >= 0 && !closes_loop(a, dst, e);
 }
@@ -63,7 +63,7 @@ static bool in_order(const mr_assembly *a)
         const mr_part *p = &a->parts[i];
         for (int k = 0; k < n_edges(p); k++) {
             const mr_part_edge *e = &a->edges[p->first_edge + k];
-            if (waits(a, p, e) && e->part >= i)
+            if (edge_waits(a, p, e) && e->part >= i)
                 return false;
         }
     }
@@ -93,7 +93,7 @@ static mr_status *collect_waiting(const mr_assembly *a, waiting *w)
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n_edges(&a->parts[i]); k++) {
             const mr_part_edge *e = &a->edges[a->parts[i].first_edge + k];
-            if (!waits(a, &a->parts[i], e))
+            if (!edge_waits(a, &a->parts[i], e))
                 continue;
             w->start[e->part + 2]++; /* shifted by two: filling below moves it to its place */
             w->pending[i]++;
@@ -107,7 +107,7 @@ static mr_status *collect_waiting(const mr_assembly *a, waiting *w)
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n_edges(&a->parts[i]); k++) {
             const mr_part_edge *e = &a->edges[a->parts[i].first_edge + k];
-            if (waits(a, &a->parts[i], e))
+            if (edge_waits(a, &a->parts[i], e))
                 w->list[w->start[e->part + 1]++] = i;
         }
     return NULL;
@@ -175,7 +175,7 @@ out:
 
 /* ---- nodes ---- */
 
-static mr_node *source(const mr_assembly *a, const mr_part_edge *e)
+static mr_node *edge_source(const mr_assembly *a, const mr_part_edge *e)
 {
     return e->part < 0 ? e->node : a->parts[e->part].node;
 }
@@ -221,7 +221,7 @@ static mr_status *use_output_shapes(mr_node *n, bool importing)
     return NULL;
 }
 
-static mr_status *make(const mr_assembly *a, mr_part *p)
+static mr_status *make_node(const mr_assembly *a, mr_part *p)
 {
     bool on_its_own = true; /* nothing it waits for will have waited for a->controls */
     MR_ASSERT(!p->node);
@@ -232,9 +232,9 @@ static mr_status *make(const mr_assembly *a, mr_part *p)
             continue;
         on_its_own &= e->part < 0;
         if (k < p->d.n_in)
-            mr_node_link(p->node, k, (mr_out){source(a, e), e->index});
+            mr_node_link(p->node, k, (mr_out){edge_source(a, e), e->index});
         else
-            mr_node_push_control(p->node, source(a, e));
+            mr_node_push_control(p->node, edge_source(a, e));
     }
     for (int i = 0; on_its_own && i < a->n_controls; i++)
         mr_node_add_control(p->node, a->controls[i]);
@@ -253,9 +253,9 @@ static void close_loops(const mr_assembly *a)
             if (!closes_loop(a, p, e))
                 continue;
             if (k < p->d.n_in)
-                mr_node_link(p->node, k, (mr_out){source(a, e), e->index});
+                mr_node_link(p->node, k, (mr_out){edge_source(a, e), e->index});
             else
-                mr_node_push_control(p->node, source(a, e));
+                mr_node_push_control(p->node, edge_source(a, e));
         }
     }
 }
@@ -272,7 +272,7 @@ mr_status *mr_assemble(mr_assembly *a)
         MR_GO(sort_parts(a, order));
     }
     for (int i = 0; i < a->n_parts; i++)
-        MR_GO(make(a, &a->parts[order ? order[i] : i]));
+        MR_GO(make_node(a, &a->parts[order ? order[i] : i]));
     close_loops(a);
 out:
     mr_free(order);

@@ -22,7 +22,7 @@ static const mr_pshape *copy_shape(mr_arena *a, const mr_pshape *s)
 }
 
 /* References for `held`; without one the source has to outlive the copy. */
-static mr_tensor *hold(mr_tensor_vec *held, mr_tensor *t)
+static mr_tensor *hold_tensor(mr_tensor_vec *held, mr_tensor *t)
 {
     if (t && held)
         mr_vec_push(held, mr_tensor_ref(t));
@@ -33,9 +33,9 @@ static const mr_tensor_attr *copy_tensor(mr_arena *a, mr_tensor_vec *held, const
 {
     mr_tensor_attr *copy = mr_arena_new(a, mr_tensor_attr);
     *copy = *v;
-    hold(held, v->t);
+    hold_tensor(held, v->t);
     if (v->blob)
-        hold(held, v->blob);
+        hold_tensor(held, v->blob);
     else if (v->raw.p)
         copy->raw = copy_sv(a, v->raw);
     return copy;
@@ -114,7 +114,7 @@ mr_attr mr_attr_copy(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
 
 /* ---- element i of a list as a value of its own ---- */
 
-static mr_attr element(const mr_attr *v, int i)
+static mr_attr list_element(const mr_attr *v, int i)
 {
     mr_attr e = {.kind = v->kind};
     MR_ASSERT(v->is_list && i >= 0 && i < v->n);
@@ -178,23 +178,23 @@ bool mr_attr_eq(const mr_attr *a, const mr_attr *b)
     if (a->kind != b->kind)
         return false;
     for (int i = 0; i < a->n; i++) {
-        mr_attr x = element(a, i), y = element(b, i);
+        mr_attr x = list_element(a, i), y = list_element(b, i);
         if (!single_eq(&x, &y))
             return false;
     }
     return true;
 }
 
-static uint64_t mix(uint64_t seed, const void *p, size_t n)
+static uint64_t mix_bytes(uint64_t seed, const void *p, size_t n)
 {
     return (seed ^ mr_hash64(p, n)) * 0x9e3779b97f4a7c15u;
 }
 
 static uint64_t hash_func(const mr_func_ref *f, uint64_t seed)
 {
-    seed = mix(seed, f->name, strlen(f->name));
+    seed = mix_bytes(seed, f->name, strlen(f->name));
     for (int i = 0; i < f->n_attrs; i++) {
-        seed = mix(seed, f->attrs[i].name, strlen(f->attrs[i].name));
+        seed = mix_bytes(seed, f->attrs[i].name, strlen(f->attrs[i].name));
         seed = mr_attr_hash(&f->attrs[i].v, seed);
     }
     return seed;
@@ -205,9 +205,9 @@ static uint64_t hash_func(const mr_func_ref *f, uint64_t seed)
 uint64_t mr_attr_hash(const mr_attr *v, uint64_t seed)
 {
     if (v->is_list) {
-        seed = mix(seed, &v->n, sizeof(v->n));
+        seed = mix_bytes(seed, &v->n, sizeof(v->n));
         for (int i = 0; i < v->n; i++) {
-            mr_attr e = element(v, i);
+            mr_attr e = list_element(v, i);
             seed = mr_attr_hash(&e, seed);
         }
         return seed;
@@ -216,14 +216,14 @@ uint64_t mr_attr_hash(const mr_attr *v, uint64_t seed)
     switch (v->kind) {
     case MR_ATTR_NONE: return seed;
     case MR_ATTR_STRING:
-    case MR_ATTR_PLACEHOLDER: return mix(seed, v->s.p, v->s.n);
-    case MR_ATTR_INT: return mix(seed, &v->i, sizeof(v->i));
-    case MR_ATTR_FLOAT: return mix(seed, &v->f, sizeof(v->f));
-    case MR_ATTR_BOOL: return mix(seed, &v->b, sizeof(v->b));
-    case MR_ATTR_TYPE: return mix(seed, &v->type, sizeof(v->type));
+    case MR_ATTR_PLACEHOLDER: return mix_bytes(seed, v->s.p, v->s.n);
+    case MR_ATTR_INT: return mix_bytes(seed, &v->i, sizeof(v->i));
+    case MR_ATTR_FLOAT: return mix_bytes(seed, &v->f, sizeof(v->f));
+    case MR_ATTR_BOOL: return mix_bytes(seed, &v->b, sizeof(v->b));
+    case MR_ATTR_TYPE: return mix_bytes(seed, &v->type, sizeof(v->type));
     case MR_ATTR_SHAPE:
-        seed = mix(seed, &v->shape->rank, sizeof(v->shape->rank));
-        return mix(seed, v->shape->dims, sizeof(int64_t) * (size_t)MR_MAX(v->shape->rank, 0));
+        seed = mix_bytes(seed, &v->shape->rank, sizeof(v->shape->rank));
+        return mix_bytes(seed, v->shape->dims, sizeof(int64_t) * (size_t)MR_MAX(v->shape->rank, 0));
     case MR_ATTR_TENSOR: return mr_tensor_attr_hash(v->tensor, seed);
     case MR_ATTR_FUNC: return hash_func(v->func, seed);
     }
@@ -365,7 +365,7 @@ static void print_list(mr_str *out, const mr_attr *v)
             mr_str_appendz(out, "..., ");
             i = v->n - 5;
         }
-        mr_attr e = element(v, i);
+        mr_attr e = list_element(v, i);
         mr_attr_print(out, &e);
     }
     mr_str_appendc(out, ']');

@@ -23,7 +23,7 @@ static int side_order(const mr_side *a, const mr_side *b)
     return (a->side > b->side) - (a->side < b->side);
 }
 
-static const mr_guard *intern(mr_cflow *f, const mr_side *sides, int n)
+static const mr_guard *intern_guard(mr_cflow *f, const mr_side *sides, int n)
 {
     if (n > MAX_SIDES)
         return f->too_deep;
@@ -53,12 +53,12 @@ const mr_guard *mr_guard_union(mr_cflow *f, const mr_guard *a, const mr_guard *b
         i += order <= 0;
         j += order >= 0;
     }
-    return intern(f, all, n);
+    return intern_guard(f, all, n);
 }
 
 const mr_guard *mr_guard_add(mr_cflow *f, const mr_guard *g, mr_side s)
 {
-    return mr_guard_union(f, g, intern(f, &s, 1));
+    return mr_guard_union(f, g, intern_guard(f, &s, 1));
 }
 
 static bool has_side(const mr_guard *g, const mr_side *s)
@@ -70,9 +70,9 @@ static bool has_side(const mr_guard *g, const mr_side *s)
 }
 
 /* What of g passes a test. */
-static const mr_guard *filter(mr_cflow *f, const mr_guard *g,
-                              bool (*test)(const mr_cflow *, const mr_side *, const void *),
-                              const void *ctx)
+static const mr_guard *filter_guard(mr_cflow *f, const mr_guard *g,
+                                    bool (*test)(const mr_cflow *, const mr_side *, const void *),
+                                    const void *ctx)
 {
     mr_side kept[MAX_SIDES];
     int n = 0;
@@ -81,7 +81,7 @@ static const mr_guard *filter(mr_cflow *f, const mr_guard *g,
     for (int i = 0; i < g->n; i++)
         if (test(f, &g->sides[i], ctx))
             kept[n++] = g->sides[i];
-    return n == g->n ? g : intern(f, kept, n);
+    return n == g->n ? g : intern_guard(f, kept, n);
 }
 
 static bool in_other_guard(const mr_cflow *f, const mr_side *s, const void *ctx)
@@ -98,7 +98,7 @@ static bool is_other_side(const mr_cflow *f, const mr_side *s, const void *ctx)
 
 const mr_guard *mr_guard_remove(mr_cflow *f, const mr_guard *g, mr_side s)
 {
-    return filter(f, g, is_other_side, &s);
+    return filter_guard(f, g, is_other_side, &s);
 }
 
 static mr_loop_frame *selector_frame(const mr_cflow *f, const mr_side *s)
@@ -120,12 +120,12 @@ static bool chosen_within(const mr_cflow *f, const mr_side *s, const void *ctx)
 
 const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_loop_frame *frame)
 {
-    return filter(f, g, chosen_within, frame);
+    return filter_guard(f, g, chosen_within, frame);
 }
 
 const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_loop_frame *frame)
 {
-    return filter(f, g, outside_of, frame);
+    return filter_guard(f, g, outside_of, frame);
 }
 
 /* ---- looking things up ---- */
@@ -282,7 +282,7 @@ static const mr_guard *common_guard(mr_cflow *f, const mr_node *merge)
         if (!merge->in[i].node)
             continue;
         const mr_guard *in = mr_cflow_value_guard(f, merge->in[i]);
-        g = !g ? in : in->n < 0 ? in : g->n < 0 ? g : filter(f, g, in_other_guard, in);
+        g = !g ? in : in->n < 0 ? in : g->n < 0 ? g : filter_guard(f, g, in_other_guard, in);
     }
     return g ? g : f->always;
 }
@@ -297,7 +297,7 @@ static int side_of(const mr_guard *g, const mr_side *sel)
 }
 
 /* Each input takes another side of this selector, and there are no further sides. */
-static bool covers(mr_cflow *f, const mr_node *merge, const mr_side *sel, int *sides)
+static bool covers_sides(mr_cflow *f, const mr_node *merge, const mr_side *sel, int *sides)
 {
     bool seen[MAX_SIDES] = {0};
     if (sel->index < 0 || merge->n_in != sel->n_sides || merge->n_in > MAX_SIDES)
@@ -319,7 +319,7 @@ bool mr_cflow_merge_selector(mr_cflow *f, const mr_node *merge, mr_out *sel, int
         return false;
     const mr_guard *common = common_guard(f, merge), *g = mr_cflow_value_guard(f, merge->in[0]);
     for (int i = 0; i < g->n; i++) {
-        if (has_side(common, &g->sides[i]) || !covers(f, merge, &g->sides[i], sides))
+        if (has_side(common, &g->sides[i]) || !covers_sides(f, merge, &g->sides[i], sides))
             continue;
         *sel = (mr_out){f->graph->nodes.p[g->sides[i].node], g->sides[i].index};
         return true;
@@ -335,7 +335,7 @@ static bool joins_all(mr_cflow *f, const mr_node *merge, const mr_guard *common)
             return false;
         const mr_guard *g = mr_cflow_value_guard(f, merge->in[i]);
         for (int j = 0; j < g->n; j++)
-            if (!has_side(common, &g->sides[j]) && !covers(f, merge, &g->sides[j], NULL))
+            if (!has_side(common, &g->sides[j]) && !covers_sides(f, merge, &g->sides[j], NULL))
                 return false;
     }
     return true;
@@ -462,7 +462,7 @@ void mr_cflow_init(mr_cflow *f, mr_graph *g)
     mr_guard *deep = mr_arena_new(&f->arena, mr_guard);
     deep->n = -1;
     f->too_deep = deep;
-    f->always = intern(f, NULL, 0);
+    f->always = intern_guard(f, NULL, 0);
     add_frame(f, NULL, "");
 }
 

@@ -67,7 +67,7 @@ static bool says_nothing(const mr_attr *v)
     }
 }
 
-static mr_status *missing(const mr_attr_def *def)
+static mr_status *missing_attr(const mr_attr_def *def)
 {
     return mr_invalid("NodeDef missing attr '%s'", def->name);
 }
@@ -123,7 +123,7 @@ mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown)
             i++;
         } else if (c > 0) {
             if (!want->has_default)
-                return at_node(missing(want), d);
+                return at_node(missing_attr(want), d);
             all[n++] = (mr_named_attr){want->name, want->deflt};
             k++;
         } else {

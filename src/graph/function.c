@@ -215,7 +215,7 @@ out:
     return st;
 }
 
-static mr_status *decode(mr_sv bytes, mr_function *f, parts *p)
+static mr_status *decode_function(mr_sv bytes, mr_function *f, parts *p)
 {
     mr_pb_reader r;
     uint32_t field, wire;
@@ -239,7 +239,7 @@ mr_status *mr_function_decode(mr_sv function_def, mr_function **out)
 {
     mr_function *f = mr_function_new();
     parts p = {.signature = MR_SV("")};
-    mr_status *st = decode(function_def, f, &p);
+    mr_status *st = decode_function(function_def, f, &p);
     parts_deinit(&p);
     if (st)
         mr_function_unref(f);

@@ -33,7 +33,7 @@ static uint64_t key_of(mr_out o)
 /* ---- names ---- */
 
 /* x, x_0, x_1 ... */
-static const char *unique(maker *m, const char *name)
+static const char *unique_name(maker *m, const char *name)
 {
     intptr_t k = (intptr_t)mr_map_getz(&m->used, name);
     if (!k) {
@@ -50,7 +50,7 @@ static const char *unique(maker *m, const char *name)
 }
 
 /* As names of arguments must be: small letters, digits and '_', a letter first. */
-static const char *normalized(maker *m, const char *name)
+static const char *normalize_name(maker *m, const char *name)
 {
     char *copy = mr_arena_strdup(&m->arena, name);
     for (char *p = copy; *p; p++)
@@ -121,10 +121,10 @@ static mr_status *name_ends(maker *m)
     }
     for (int i = 0; i < s->n_outputs; i++)
         if (!wanted_name(s, i))
-            m->out_names[i] = unique(m, normalized(m, s->outputs[i].node->name));
+            m->out_names[i] = unique_name(m, normalize_name(m, s->outputs[i].node->name));
     for (int i = 0; i < s->n_inputs; i++) {
         mr_out o = s->inputs[i];
-        m->in_names[i] = unique(m, normalized(m, o.node->name));
+        m->in_names[i] = unique_name(m, normalize_name(m, o.node->name));
         mr_imap_put(&m->inputs, key_of(o), (void *)(uintptr_t)m->in_names[i]);
         m->input_of[o.node->id] = m->in_names[i];
     }
@@ -142,7 +142,7 @@ static mr_status *add_to_body(maker *m, const mr_node *n)
         return mr_invalid("Node '%s' is listed twice in the body of function '%s'", n->name,
                           m->spec->name);
     mr_vec_push(&m->body, n);
-    m->renamed[n->id] = unique(m, n->name);
+    m->renamed[n->id] = unique_name(m, n->name);
     return NULL;
 }
 
@@ -450,7 +450,7 @@ static mr_status *write_function(maker *m, const char *name)
     return mr_pb_writer_status(&w, "FunctionDef");
 }
 
-static mr_status *make(maker *m, mr_function **out)
+static mr_status *make_function(maker *m, mr_function **out)
 {
     const mr_function_spec *s = m->spec;
     size_t n = (size_t)m->g->nodes.n;
@@ -480,7 +480,7 @@ mr_status *mr_function_from_graph(const mr_graph *g, const mr_function_spec *spe
         return mr_invalid("A function needs a name");
     maker m = {.g = g, .spec = spec};
     mr_arena_init(&m.arena, 0);
-    mr_status *st = make(&m, out);
+    mr_status *st = make_function(&m, out);
     mr_map_deinit(&m.used);
     mr_imap_deinit(&m.inputs);
     mr_vec_deinit(&m.body);

@@ -17,7 +17,7 @@ typedef struct named { /* a part of a message that is found by its name */
 } named;
 typedef MR_VEC(named) named_vec;
 
-static uint64_t combine(uint64_t a, uint64_t b)
+static uint64_t combine_hashes(uint64_t a, uint64_t b)
 {
     return a ^ (b + UINT64_C(0x9e3779b97f4a7800) + (a << 10) + (a >> 4));
 }
@@ -32,7 +32,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x.n > y.n) - (x.n < y.n);
 }
 
-static void sort(named_vec *v)
+static void sort_named(named_vec *v)
 {
     if (v->n > 1)
         qsort(v->p, (size_t)v->n, sizeof(named), by_name);
@@ -109,11 +109,11 @@ static mr_status *func_hash(mr_sv bytes, int depth, uint64_t *out)
         else
             mr_pb_skip(&r);
     }
-    sort(&attrs);
+    sort_named(&attrs);
     uint64_t h = add_sv(MR_HASH64_SEED, name), v = 0;
     for (int i = 0; i < attrs.n; i++) {
         MR_GO(value_hash(attrs.p[i].value, depth + 1, &v));
-        h = combine(v, add_sv(h, attrs.p[i].name));
+        h = combine_hashes(v, add_sv(h, attrs.p[i].name));
     }
     *out = h;
 out:
@@ -166,8 +166,8 @@ static mr_status *node_hash(mr_sv bytes, uint64_t *out)
         else
             head[field == 4 ? 2 : field - 1] = v;
     }
-    sort(&attrs);
-    sort(&controls);
+    sort_named(&attrs);
+    sort_named(&controls);
     uint64_t h = MR_HASH64_SEED, v = 0;
     for (int i = 0; i < 3; i++)
         h = add_sv(h, head[i]);
@@ -179,7 +179,7 @@ static mr_status *node_hash(mr_sv bytes, uint64_t *out)
         if (mr_sv_starts(attrs.p[i].name, "_"))
             continue;
         MR_GO(value_hash(attrs.p[i].value, 0, &v));
-        h = combine(v, add_sv(h, attrs.p[i].name));
+        h = combine_hashes(v, add_sv(h, attrs.p[i].name));
     }
     *out = h;
 out:
@@ -192,10 +192,10 @@ out:
 static mr_status *nodes_hash(named_vec *nodes, uint64_t *out)
 {
     uint64_t h = MR_HASH64_SEED, v = 0;
-    sort(nodes);
+    sort_named(nodes);
     for (int i = 0; i < nodes->n; i++) {
         MR_TRY(node_hash(nodes->p[i].value, &v));
-        h = combine(v, add_sv(h, nodes->p[i].name));
+        h = combine_hashes(v, add_sv(h, nodes->p[i].name));
     }
     *out = h;
     return NULL;
@@ -208,14 +208,14 @@ static uint64_t attr_defs_hash(named_vec *attrs)
 {
     const uint64_t nothing = mr_hash64("", 0);
     uint64_t h = MR_HASH64_SEED;
-    sort(attrs);
+    sort_named(attrs);
     for (int i = 0; i < attrs->n; i++) {
         uint64_t a = add_sv(add_sv(MR_HASH64_SEED, attrs->p[i].name), attrs->p[i].value);
-        a = add_sv(combine(nothing, a), MR_SV(""));
-        a = combine(0, a); /* whether there is a minimum, */
-        a = combine(0, a); /* and which */
-        a = combine(nothing, a);
-        h = combine(a, add_sv(h, attrs->p[i].name));
+        a = add_sv(combine_hashes(nothing, a), MR_SV(""));
+        a = combine_hashes(0, a); /* whether there is a minimum, */
+        a = combine_hashes(0, a); /* and which */
+        a = combine_hashes(nothing, a);
+        h = combine_hashes(a, add_sv(h, attrs->p[i].name));
     }
     return h;
 }
@@ -269,8 +269,8 @@ mr_status *mr_function_hash(mr_sv function_def, uint64_t *out)
     }
     MR_GO(mr_pb_reader_status(&r, "FunctionDef"));
     MR_GO(nodes_hash(&nodes, &v));
-    h = combine(v, h);
-    sort(&rets);
+    h = combine_hashes(v, h);
+    sort_named(&rets);
     for (int i = 0; i < rets.n; i++)
         h = add_sv(add_sv(h, rets.p[i].name), rets.p[i].value);
     *out = h;

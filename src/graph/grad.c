@@ -200,7 +200,7 @@ mr_out mr_conj(mr_grad *g, mr_out v)
 enum { KEEP, REDUCE, UNSURE };
 
 /* Was axis `i` from the back of x stretched to fit y?  Axes x does not have count as stretched. */
-static int stretched(const mr_pshape *x, const mr_pshape *y, int i)
+static int is_stretched(const mr_pshape *x, const mr_pshape *y, int i)
 {
     if (i > x->rank)
         return REDUCE;
@@ -222,7 +222,7 @@ static bool static_axes(const mr_pshape *x, const mr_pshape *y, int32_t *axes, i
         return false;
     int rank = MR_MAX(x->rank, y->rank);
     for (int i = rank; i >= 1; i--) {
-        int what = stretched(x, y, i);
+        int what = is_stretched(x, y, i);
         if (what == UNSURE)
             return false;
         if (what == REDUCE)

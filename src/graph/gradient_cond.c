@@ -23,7 +23,7 @@ static bool names_side(const mr_guard *g, const mr_side *s)
 
 /* Of the sides that `from` needs and `to` does not, the innermost: the one chosen under most
  * others. */
-static const mr_side *innermost(mr_backward *w, const mr_guard *from, const mr_guard *to)
+static const mr_side *innermost_side(mr_backward *w, const mr_guard *from, const mr_guard *to)
 {
     const mr_side *found = NULL;
     int depth = -1;
@@ -58,7 +58,7 @@ mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const m
     const mr_guard *from = mr_guard_within(&w->flow, guard, l->frame);
     const mr_guard *to = mr_guard_within(&w->flow, mr_cflow_value_guard(&w->flow, v), l->frame);
     const mr_side *s;
-    while (from->n > 0 && to->n >= 0 && mr_scope_ok(&w->s) && (s = innermost(w, from, to))) {
+    while (from->n > 0 && to->n >= 0 && mr_scope_ok(&w->s) && (s = innermost_side(w, from, to))) {
         mr_out *in = mr_arena_array(&w->arena, mr_out, s->n_sides), d = mr_backward_dense(w, &g);
         from = mr_guard_remove(&w->flow, from, *s);
         for (int i = 0; i < s->n_sides && mr_scope_ok(&w->s); i++) {

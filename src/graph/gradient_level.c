@@ -199,7 +199,7 @@ static bool tells_of_shapes(const mr_node *n)
 }
 
 /* Moves such a node to the forward side.  Another Shape of the same value is shared. */
-static bool hoist(mr_backward *w, mr_level *l, mr_node *n)
+static bool hoist_node(mr_backward *w, mr_level *l, mr_node *n)
 {
     const mr_guard *guard = w->flow.always;
     if (!l->outer || n->n_in == 0 || n->n_ctrl > 0 || !tells_of_shapes(n))
@@ -238,7 +238,7 @@ static mr_node *anchor_node(mr_backward *w, mr_out o)
     return n;
 }
 
-static void fit(mr_backward *w, mr_node *n)
+static void fit_node(mr_backward *w, mr_node *n)
 {
     for (int i = 0; i < n->n_in && mr_scope_ok(&w->s); i++) {
         mr_out real = mr_backward_real(w, w->level, n->in[i]);
@@ -261,9 +261,9 @@ void mr_backward_settle(mr_backward *w, int start, const bool *made, mr_out anch
         mr_backward_claim(w, w->level, todo.p[i]);
     for (int i = 0; i < todo.n && mr_scope_ok(&w->s); i++) {
         mr_node *n = todo.p[i];
-        if (hoist(w, w->level, n))
+        if (hoist_node(w, w->level, n))
             continue;
-        fit(w, n);
+        fit_node(w, n);
         if (n->n_in > 0 || n->n_ctrl > 0 || !anchor.node)
             continue;
         tie = tie ? tie : anchor_node(w, anchor);

@@ -23,7 +23,7 @@
 #include "graph/draft.h"
 
 /* ---- building blocks of the backward loop ---- */
-static mr_node *enter(mr_backward *w, const mr_loop_frame *f, const char *name, mr_out v, bool constant)
+static mr_node *add_enter(mr_backward *w, const mr_loop_frame *f, const char *name, mr_out v, bool constant)
 {
     return mr_backward_node(
         w, (mr_spec){"Enter", .in = {v},
@@ -34,20 +34,20 @@ static mr_node *enter(mr_backward *w, const mr_loop_frame *f, const char *name, 
 
 mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant)
 {
-    mr_node *n = mr_scope_ok(&w->s) ? enter(w, l->frame, l->name, v, constant) : NULL;
+    mr_node *n = mr_scope_ok(&w->s) ? add_enter(w, l->frame, l->name, v, constant) : NULL;
     mr_backward_claim(w, l, n);
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
 /* Nodes are not checked one by one: after an error none is made, and all are NULL. */
-static mr_out at(mr_node *n, int i) { return (mr_out){n, i}; }
+static mr_out output_of(mr_node *n, int i) { return (mr_out){n, i}; }
 
-static mr_node *node1(mr_backward *w, const char *op, mr_out x)
+static mr_node *add_unary(mr_backward *w, const char *op, mr_out x)
 {
     return mr_backward_node(w, (mr_spec){op, .in = {x}});
 }
 
-static mr_node *node2(mr_backward *w, const char *op, mr_out x, mr_out y)
+static mr_node *add_binary(mr_backward *w, const char *op, mr_out x, mr_out y)
 {
     return mr_backward_node(w, (mr_spec){op, .in = {x, y}});
 }
@@ -83,8 +83,8 @@ static back_var open_var(mr_backward *w, mr_level *l, mr_out init)
 {
     back_var v = {0};
     v.merge = open_merge(w, mr_backward_enter(w, l, init, false));
-    v.split = node2(w, "Switch", at(v.merge, 0), at(l->cond, 0));
-    v.value = at(node1(w, "Identity", at(v.split, 1)), 0); /* others hang control edges on it */
+    v.split = add_binary(w, "Switch", output_of(v.merge, 0), output_of(l->cond, 0));
+    v.value = output_of(add_unary(w, "Identity", output_of(v.split, 1)), 0); /* others hang control edges on it */
     mr_backward_claim(w, l, v.merge);
     mr_backward_claim(w, l, v.split);
     mr_backward_claim(w, l, v.value.node);
@@ -95,15 +95,15 @@ static back_var open_var(mr_backward *w, mr_level *l, mr_out init)
 static mr_out close_var(mr_backward *w, mr_level *l, back_var *v, mr_out next_value,
                         const mr_pshape *shape)
 {
-    mr_node *next = node1(w, "NextIteration", next_value), *out = node1(w, "Exit", at(v->split, 0));
+    mr_node *next = add_unary(w, "NextIteration", next_value), *out = add_unary(w, "Exit", output_of(v->split, 0));
     if (!mr_scope_ok(&w->s))
         return MR_NO_OUT;
     mr_backward_claim(w, l, next);
     mr_backward_claim(w, l->outer, out);
-    mr_scope_fail(&w->s, mr_node_set_input(v->merge, 1, at(next, 0)));
+    mr_scope_fail(&w->s, mr_node_set_input(v->merge, 1, output_of(next, 0)));
     if (shape && mr_scope_ok(&w->s))
-        mr_scope_fail(&w->s, mr_out_refine_shape(at(out, 0), shape));
-    return at(out, 0);
+        mr_scope_fail(&w->s, mr_out_refine_shape(output_of(out, 0), shape));
+    return output_of(out, 0);
 }
 
 static mr_out int_const(mr_backward *w, int32_t v, mr_node *after)
@@ -143,17 +143,17 @@ static void count_forward(mr_backward *w, mr_level *l)
 {
     mr_loop_frame *f = l->frame;
     mr_out zero = int_const(w, 0, l->gate);
-    mr_node *in = enter(w, f, f->name, zero, false), *merge = open_merge(w, at(in, 0));
-    mr_node *split = node2(w, "Switch", at(merge, 0), at(f->cond, 0));
+    mr_node *in = add_enter(w, f, f->name, zero, false), *merge = open_merge(w, output_of(in, 0));
+    mr_node *split = add_binary(w, "Switch", output_of(merge, 0), output_of(f->cond, 0));
     mr_out one = int_const(w, 1, merge);
-    mr_node *tick = node2(w, "Add", at(split, 1), one);
+    mr_node *tick = add_binary(w, "Add", output_of(split, 1), one);
     mr_node *pushed = mr_backward_node(w, (mr_spec){"ControlTrigger", .after = tick});
     mr_node *next =
-        mr_backward_node(w, (mr_spec){"NextIteration", .in = {at(tick, 0)}, .after = pushed});
-    mr_node *out = node1(w, "Exit", at(split, 0));
+        mr_backward_node(w, (mr_spec){"NextIteration", .in = {output_of(tick, 0)}, .after = pushed});
+    mr_node *out = add_unary(w, "Exit", output_of(split, 0));
     if (!mr_scope_ok(&w->s))
         return;
-    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, at(next, 0)));
+    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, output_of(next, 0)));
     mr_backward_claim_forward(w, zero.node, f->parent,
                               l->gate ? mr_cflow_guard(&w->flow, l->gate) : w->flow.always);
     mr_node *inside[] = {in, merge, split, one.node, tick, pushed, next};
@@ -162,7 +162,7 @@ static void count_forward(mr_backward *w, mr_level *l)
     mr_backward_claim_forward(w, out, f, guard_outside(w, l));
     l->tick = tick;
     l->pushed = pushed;
-    l->count = at(out, 0);
+    l->count = output_of(out, 0);
 }
 
 /* The backward loop's own variable: iterations still to do. */
@@ -170,16 +170,17 @@ static void count_backward(mr_backward *w, mr_level *l)
 {
     mr_node *merge = open_merge(w, mr_backward_enter(w, l, l->start, false));
     mr_out one = int_const(w, 1, merge);
-    mr_node *more = node2(w, "GreaterEqual", at(merge, 0), one);
-    mr_node *cond = node1(w, "LoopCond", at(more, 0));
-    mr_node *split = node2(w, "Switch", at(merge, 0), at(cond, 0));
-    mr_node *pivot = node1(w, "Identity", at(split, 1)), *less = node2(w, "Sub", at(pivot, 0), one);
+    mr_node *more = add_binary(w, "GreaterEqual", output_of(merge, 0), one);
+    mr_node *cond = add_unary(w, "LoopCond", output_of(more, 0));
+    mr_node *split = add_binary(w, "Switch", output_of(merge, 0), output_of(cond, 0));
+    mr_node *pivot = add_unary(w, "Identity", output_of(split, 1)),
+            *less = add_binary(w, "Sub", output_of(pivot, 0), one);
     mr_node *popped = mr_backward_node(w, (mr_spec){"ControlTrigger", .after = pivot});
     mr_node *next =
-        mr_backward_node(w, (mr_spec){"NextIteration", .in = {at(less, 0)}, .after = popped});
+        mr_backward_node(w, (mr_spec){"NextIteration", .in = {output_of(less, 0)}, .after = popped});
     if (!mr_scope_ok(&w->s))
         return;
-    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, at(next, 0)));
+    mr_scope_fail(&w->s, mr_node_set_input(merge, 1, output_of(next, 0)));
     mr_node *inside[] = {merge, one.node, more, cond, split, pivot, less, popped, next};
     for (int i = 0; i < MR_COUNT(inside); i++)
         mr_backward_claim(w, l, inside[i]);
@@ -318,7 +319,7 @@ static void open_state(mr_backward *w, mr_level *l, state *s)
 }
 
 /* What leaves the backward loop is for a value outside. */
-static void give(mr_backward *w, mr_level *l, mr_out to, mr_gradient g)
+static void add_gradient(mr_backward *w, mr_level *l, mr_out to, mr_gradient g)
 {
     mr_level *level = w->level;
     w->level = l->outer;
@@ -337,11 +338,11 @@ static void close_state(mr_backward *w, mr_level *l, state *s)
         return;
     mr_out out = close_var(w, l, &s->back, d, mr_out_shape(from));
     if (out.node)
-        give(w, l, from, mr_dense_grad(out));
+        add_gradient(w, l, from, mr_dense_grad(out));
 }
 
 /* ---- invariants: sums over all iterations ---- */
-static mr_out add(mr_backward *w, mr_level *l, mr_out a, mr_out b)
+static mr_out add_values(mr_backward *w, mr_level *l, mr_out a, mr_out b)
 {
     mr_out o = mr_emit(&w->s, "AddN", a, b);
     mr_backward_claim(w, l, o.node);
@@ -362,12 +363,12 @@ static void sum_dense(mr_backward *w, mr_level *l, mr_out from, const mr_gradien
     if (!mr_scope_ok(&w->s))
         return;
     back_var v = open_var(w, l, init);
-    mr_out next = mr_scope_ok(&w->s) ? add(w, l, v.value, d) : MR_NO_OUT;
+    mr_out next = mr_scope_ok(&w->s) ? add_values(w, l, v.value, d) : MR_NO_OUT;
     bool handle = mr_dtype_base(mr_out_type(from)) == MR_RESOURCE;
     mr_out out =
         next.node ? close_var(w, l, &v, next, handle ? NULL : mr_out_shape(from)) : MR_NO_OUT;
     if (out.node)
-        give(w, l, from, mr_dense_grad(out));
+        add_gradient(w, l, from, mr_dense_grad(out));
 }
 
 /* No rows at all: the shape of x with a 0 in front. */
@@ -421,7 +422,7 @@ static void sum_rows(mr_backward *w, mr_level *l, mr_out from, const mr_gradient
     sum.indices = mr_scope_ok(&w->s) ? gather_rows(w, l, none, g->indices) : MR_NO_OUT;
     sum.dense_shape = shape;
     if (mr_scope_ok(&w->s))
-        give(w, l, from, sum);
+        add_gradient(w, l, from, sum);
 }
 
 /* `start`: what arrives from outside, for a variable that the loop does not change. */
@@ -433,7 +434,7 @@ static void close_invariant(mr_backward *w, mr_level *l, mr_out inside, mr_out f
         return;
     if (!mr_backward_total(w, l, inside, &g)) {
         if (mr_is_grad(start))
-            give(w, l, from, *start);
+            add_gradient(w, l, from, *start);
     } else if (mr_is_sparse(&g) && !mr_is_grad(start)) {
         sum_rows(w, l, from, &g);
     } else {

@@ -157,7 +157,7 @@ static mr_out enter_forward(mr_backward *w, mr_level *l, mr_node *stack)
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
-static void push(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
+static void push_value(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
 {
     mr_node *n = mr_backward_node(w, (mr_spec){"StackPushV2", .in = {enter_forward(w, l, stack), v},
                                                .after = l->tick, .colocate = stack});
@@ -166,7 +166,7 @@ static void push(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
         mr_node_add_control(l->pushed, n);
 }
 
-static mr_out pop(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
+static mr_out pop_value(mr_backward *w, mr_level *l, mr_node *stack, mr_out v)
 {
     mr_out handle =
         mr_backward_enter(w, l, mr_backward_real(w, l->outer, (mr_out){stack, 0}), true);
@@ -190,8 +190,8 @@ mr_out mr_backward_stash(mr_backward *w, mr_level *l, mr_out v)
     mr_node *stack = in.node ? new_stack(w, l, mr_dtype_base(mr_out_type(v)), v.node) : NULL;
     mr_out o = MR_NO_OUT;
     if (stack) {
-        push(w, l, stack, in);
-        o = mr_scope_ok(&w->s) ? pop(w, l, stack, in) : MR_NO_OUT;
+        push_value(w, l, stack, in);
+        o = mr_scope_ok(&w->s) ? pop_value(w, l, stack, in) : MR_NO_OUT;
     }
     w->s.prefix = prefix;
     return o;

@@ -42,7 +42,7 @@ static mr_out as_int64(mr_scope *s, mr_out v)
                : mr_emit_with(s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT64)}), v);
 }
 
-static mr_out join(mr_scope *s, const mr_out *parts, int n)
+static mr_out join_parts(mr_scope *s, const mr_out *parts, int n)
 {
     mr_out axis = mr_const_i32(s, 0);
     mr_emit_arg args[] = {{n, parts}, {-1, &axis}};
@@ -60,7 +60,7 @@ static mr_gradient join_rows(mr_backward *w, const mr_gradient *g, int n)
         values[i] = g[i].values;
         indices[i] = mixed ? as_int64(&w->s, g[i].indices) : g[i].indices;
     }
-    return (mr_gradient){MR_NO_OUT, join(&w->s, values, n), join(&w->s, indices, n),
+    return (mr_gradient){MR_NO_OUT, join_parts(&w->s, values, n), join_parts(&w->s, indices, n),
                          g[0].dense_shape};
 }
 

@@ -60,7 +60,7 @@ static mr_out arg_of(loop *w, int type, int index)
     return mr_emit0_with(&w->s, "_Arg", MR_ATTRS({"T", mr_a_type(type)}, {"index", mr_a_int(index)}));
 }
 
-static mr_status *instantiate(const loop *w, const char *attr, mr_body *out)
+static mr_status *instantiate_attr(const loop *w, const char *attr, mr_body *out)
 {
     const mr_func_ref *f;
     MR_TRY(mr_node_get_func(w->node, attr, &f));
@@ -125,7 +125,7 @@ static mr_out zeros_for(loop *w, mr_out arg)
     return mr_emit(&w->s, "Fill", mr_emit(&w->s, "Shape", arg), mr_const_num(&w->s, (mr_dtype)type_of(arg), 0));
 }
 
-static mr_status *differentiate(loop *w)
+static mr_status *differentiate_body(loop *w)
 {
     mr_body *b = &w->body;
     mr_out *ys = mr_arena_array(&w->arena, mr_out, w->n + 1), *xs = mr_arena_array(&w->arena, mr_out, w->n + 1);
@@ -362,7 +362,7 @@ static mr_status *forward_cond(loop *w, const char **name)
     mr_scope s;
     const mr_func_ref *f;
     MR_TRY(mr_node_get_func(w->node, "cond", &f));
-    MR_TRY(instantiate(w, "cond", &cond));
+    MR_TRY(instantiate_attr(w, "cond", &cond));
     mr_scope_init(&s, cond.graph, "more");
     take_new_nodes(cond.graph, 0, &m);
     for (int i = 0; i < cond.n_args; i++)
@@ -383,7 +383,7 @@ static mr_status *forward_cond(loop *w, const char **name)
 }
 
 /* The backward nodes read what stands for forward values. */
-static mr_status *rewire(loop *w)
+static mr_status *rewire_body(loop *w)
 {
     mr_graph *g = w->body.graph;
     for (int i = 0; i < w->n_split; i++) {
@@ -471,7 +471,7 @@ static mr_status *backward_body(loop *w, const char **name, out_vec *in)
         if (g->nodes.p[i] && w->mine[i] && !is_end(g->nodes.p[i]))
             mr_vec_push(&m.nodes, g->nodes.p[i]);
     MR_GO(backward_ends(w, &m));
-    MR_GO(rewire(w));
+    MR_GO(rewire_body(w));
     take_new_nodes(g, start, &m);
     MR_GO(add_function(w, g, &m, NULL, f->name, "backward", name));
     for (int i = 0; i < m.in.n; i++)
@@ -507,7 +507,7 @@ static mr_status *backward_cond(loop *w, const out_vec *in, const char **name)
 /* ---- the nodes ---- */
 
 /* Puts a new node beside the forward one, in the same loop and on the same side of conditionals. */
-static mr_out beside(loop *w, mr_out o)
+static mr_out output_beside(loop *w, mr_out o)
 {
     mr_backward *walk = w->g->walk;
     if (o.node) {
@@ -539,11 +539,12 @@ static void extend_forward(loop *w, const char *body, const char *cond)
     mr_node *n = w->node;
     int more = 1 + w->kept.n;
     mr_out *in = mr_arena_array(&w->arena, mr_out, more);
-    in[0] = beside(w, mr_const_i32(s, 0));
+    in[0] = output_beside(w, mr_const_i32(s, 0));
     for (int k = 0; k < w->kept.n; k++) {
-        mr_out any = beside(w, mr_const_i32(s, -1));
-        in[1 + k] = beside(w, mr_emit_with(s, "EmptyTensorList", MR_ATTRS({"element_dtype", mr_a_type(type_of(w->kept.p[k]))}),
-                                           any, any));
+        mr_out any = output_beside(w, mr_const_i32(s, -1));
+        in[1 + k] =
+            output_beside(w, mr_emit_with(s, "EmptyTensorList",
+                                          MR_ATTRS({"element_dtype", mr_a_type(type_of(w->kept.p[k]))}), any, any));
     }
     if (!mr_scope_ok(s))
         return;
@@ -611,17 +612,17 @@ static mr_status *check_body(const loop *w)
     return fits ? NULL : mr_invalid("The body of '%s' does not take and give the %d variables of the loop", w->node->name, w->n);
 }
 
-static mr_status *run(loop *w)
+static mr_status *differentiate_while(loop *w)
 {
     const char *names[4];
     out_vec in = {0};
     mr_status *st = NULL;
-    MR_GO(instantiate(w, "body", &w->body));
+    MR_GO(instantiate_attr(w, "body", &w->body));
     MR_GO(check_body(w));
     int n_before = w->body.graph->nodes.n;
     mr_scope_init(&w->s, w->body.graph, "back");
     find_flows(w);
-    MR_GO(differentiate(w));
+    MR_GO(differentiate_body(w));
     mark_forward(w, n_before);
     split_body(w);
     MR_GO(forward_body(w, &names[0]));
@@ -645,7 +646,7 @@ void mr_backward_while(mr_grad *g)
     }
     nested++;
     mr_arena_init(&w.arena, 0);
-    mr_scope_fail(g->s, run(&w));
+    mr_scope_fail(g->s, differentiate_while(&w));
     nested--;
     if (w.s.graph)
         mr_scope_deinit(&w.s);

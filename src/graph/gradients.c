@@ -24,7 +24,7 @@ bool mr_backward_carries(const mr_backward *w, int type)
 }
 
 /* Whether the walk may pass through this node.  An override may know more gradients than we do. */
-static bool conducts(const mr_backward *w, const mr_node *n)
+static bool conducts_gradient(const mr_backward *w, const mr_node *n)
 {
     return w->opt->override || !(n->def->flags & MR_NO_GRADIENT);
 }
@@ -45,7 +45,7 @@ static void set_marks(mr_backward *w, const mr_node *n, int flags)
 }
 
 /* false when it has the flag already, or is none of the nodes that were there before. */
-static bool mark(mr_backward *w, const mr_node *n, int flag)
+static bool mark_node(mr_backward *w, const mr_node *n, int flag)
 {
     int flags = n->id < w->n_old ? marks_of(w, n) : flag;
     if (flags & flag)
@@ -65,7 +65,7 @@ static void mark_consumers(mr_backward *w, mr_node *n, int output, int flag, int
             continue;
         if (within && !(marks_of(w, u.node) & within))
             continue;
-        if (mark(w, u.node, flag))
+        if (mark_node(w, u.node, flag))
             mr_vec_push(todo, u.node);
     }
 }
@@ -77,7 +77,7 @@ static void mark_from_xs(mr_backward *w, const mr_out *xs, int n_x, int flag, in
         mark_consumers(w, xs[i].node, xs[i].index, flag, within, &todo);
     while (todo.n) {
         mr_node *n = mr_vec_pop(&todo);
-        if (conducts(w, n))
+        if (conducts_gradient(w, n))
             mark_consumers(w, n, -1, flag, within, &todo);
     }
     mr_vec_deinit(&todo);
@@ -89,17 +89,17 @@ static void mark_to_ys(mr_backward *w, const mr_out *ys, int n_y, int flag, bool
 {
     node_vec todo = {0};
     for (int i = 0; i < n_y; i++)
-        if ((all || !is_stop(w, ys[i])) && mark(w, ys[i].node, flag))
+        if ((all || !is_stop(w, ys[i])) && mark_node(w, ys[i].node, flag))
             mr_vec_push(&todo, ys[i].node);
     while (todo.n) {
         mr_node *n = mr_vec_pop(&todo);
-        if (!all && !conducts(w, n))
+        if (!all && !conducts_gradient(w, n))
             continue;
         for (int i = 0; i < n->n_in; i++) {
             mr_out o = n->in[i];
             if (!o.node || (!all && (!mr_backward_carries(w, mr_out_type(o)) || is_stop(w, o))))
                 continue;
-            if (mark(w, o.node, flag))
+            if (mark_node(w, o.node, flag))
                 mr_vec_push(&todo, o.node);
         }
     }
@@ -297,7 +297,7 @@ mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx)
  * it: the client may keep the nodes, and some of them may belong to other threads, because the graph
  * is unlocked while a callback runs.  Nodes that were added while a callback ran that left the
  * gradient to us are before *start. */
-static bool differentiate(mr_grad *g, int *start)
+static bool differentiate_node(mr_grad *g, int *start)
 {
     mr_backward *w = g->walk;
     const mr_node *n = g->node;
@@ -451,7 +451,7 @@ static mr_status *check_dx(const mr_backward *w, const mr_node *n, int i, mr_out
     return dx.node->id >= first_new ? mr_out_refine_shape(dx, mr_out_shape(x)) : NULL;
 }
 
-static void deliver(mr_grad *g, int first_new)
+static void deliver_gradients(mr_grad *g, int first_new)
 {
     mr_backward *w = g->walk;
     mr_node *n = (mr_node *)(uintptr_t)g->node;
@@ -495,13 +495,13 @@ static void visit_node(mr_backward *w, mr_node *n)
         w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name);
     w->s.colocate = w->opt->colocate ? n : NULL;
     int start;
-    bool ours = differentiate(&g, &start);
+    bool ours = differentiate_node(&g, &start);
     if (ours && mr_scope_ok(&w->s))
         drop_unneeded(&g, start);
     if (mr_scope_ok(&w->s))
         mr_backward_settle(w, start, ours ? NULL : made_by_callback(&g, start), anchor);
     if (mr_scope_ok(&w->s))
-        deliver(&g, w->n_old);
+        deliver_gradients(&g, w->n_old);
     w->s.prefix = w->prefix;
     w->s.colocate = NULL;
 }
@@ -565,7 +565,7 @@ static mr_status *check_prefix(mr_graph *g, const char *prefix)
     return NULL;
 }
 
-static mr_out ones(mr_backward *w, mr_out y)
+static mr_out ones_like(mr_backward *w, mr_out y)
 {
     const mr_pshape *s = mr_out_shape(y);
     bool plain = !mr_backward_needs_anchor(w, w->base, mr_cflow_value_guard(&w->flow, y));
@@ -579,7 +579,7 @@ static mr_out ones(mr_backward *w, mr_out y)
     return s->rank == 0 ? one : mr_emit(&w->s, "Fill", mr_backward_shape(w, w->base, y), one);
 }
 
-static void seed(mr_backward *w, const mr_out *ys, int n_y)
+static void seed_outputs(mr_backward *w, const mr_out *ys, int n_y)
 {
     w->level = w->base;
     for (int i = 0; i < n_y && mr_scope_ok(&w->s); i++) {
@@ -597,7 +597,7 @@ static void seed(mr_backward *w, const mr_out *ys, int n_y)
         else if (given && mr_is_grad(given))
             mr_backward_add(w, w->base, ys[i], *given);
         else
-            mr_backward_add(w, w->base, ys[i], mr_dense_grad(ones(w, ys[i])));
+            mr_backward_add(w, w->base, ys[i], mr_dense_grad(ones_like(w, ys[i])));
     }
 }
 
@@ -614,7 +614,7 @@ static mr_status *check_reachable(mr_backward *w, const mr_out *ys, int n_y, con
     return NULL;
 }
 
-static void collect(mr_backward *w, const mr_out *xs, int n_x, mr_gradient *out)
+static void collect_results(mr_backward *w, const mr_out *xs, int n_x, mr_gradient *out)
 {
     w->level = w->base;
     for (int i = 0; i < n_x && mr_scope_ok(&w->s); i++) {
@@ -644,15 +644,15 @@ static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_o
     w->base = mr_backward_level(w, NULL, frame);
     w->level = w->base;
     w->base->pivot = mr_backward_body_pivot(w, w->base, ys[0]);
-    seed(w, ys, n_y);
+    seed_outputs(w, ys, n_y);
     if (mr_scope_ok(&w->s))
         mr_backward_walk(w, w->base);
-    collect(w, xs, n_x, out);
+    collect_results(w, xs, n_x, out);
     mr_scope_fail(&w->s, mr_status_copy(w->flow.st));
     return mr_scope_status(&w->s);
 }
 
-static mr_status *prepare(mr_backward *w, mr_graph *g, const mr_gradient_options *options)
+static mr_status *prepare_walk(mr_backward *w, mr_graph *g, const mr_gradient_options *options)
 {
     const char *prefix = options->prefix ? options->prefix : "gradients";
     if (options->tf_semantics && options->prefix)
@@ -678,7 +678,7 @@ mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_o
         return NULL;
     mr_arena_init(&w.arena, 0);
     mr_cflow_init(&w.flow, g);
-    MR_GO(prepare(&w, g, w.opt));
+    MR_GO(prepare_walk(&w, g, w.opt));
     MR_GO(walk_all(&w, ys, n_y, xs, n_x, out));
 out:
     if (st)

@@ -339,7 +339,7 @@ static int find_map(const importer *im, mr_sv name, int index)
 }
 
 /* Messages about inputs name nodes as the GraphDef does, without the prefix they get here. */
-static mr_status *resolve(importer *im, mr_sv node, mr_sv text, mr_part_edge *out)
+static mr_status *resolve_input(importer *im, mr_sv node, mr_sv text, mr_part_edge *out)
 {
     mr_tensor_name t;
     if (!mr_tensor_name_parse(text, &t))
@@ -381,7 +381,7 @@ static mr_status *resolve_inputs(importer *im, int i)
     for (int k = 0; k < n->n_inputs; k++) {
         mr_part_edge e;
         mr_sv text = im->defs.inputs.p[n->first_input + k];
-        MR_TRY(resolve(im, n->name, text, &e));
+        MR_TRY(resolve_input(im, n->name, text, &e));
         bool is_control = text.p[0] == '^';
         if (!is_control && n_in != k)
             return mr_invalid("Node '%.*s': Control dependencies must come after regular dependencies",
@@ -529,7 +529,7 @@ static mr_status *check_controls(const importer *im)
     return NULL;
 }
 
-static mr_status *import(importer *im, mr_sv bytes, mr_import_results *results)
+static mr_status *import_bytes(importer *im, mr_sv bytes, mr_import_results *results)
 {
     MR_TRY(read_graph(im, bytes));
     MR_TRY(check_versions(im));
@@ -562,7 +562,7 @@ mr_status *mr_graph_import(mr_graph *g, mr_sv graph_def, const mr_import_options
     mr_import_results own = {0};
     importer im = {.g = g, .o = options ? options : &none, .library = mr_library_new()};
     int n_old = g->nodes.n, n_held = g->held.n, producer = g->versions.producer;
-    mr_status *st = import(&im, graph_def, &own);
+    mr_status *st = import_bytes(&im, graph_def, &own);
     if (st) {
         mr_graph_truncate(g, n_old, n_held);
         g->versions.producer = producer;

@@ -428,7 +428,7 @@ mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
 }
 
 /* A position counted from the front, or from the back when negative, kept within the shape. */
-static int position(int at, int rank)
+static int normalize_position(int at, int rank)
 {
     at = at < 0 ? at + rank : at;
     return MR_MAX(0, MR_MIN(at, rank));
@@ -438,7 +438,7 @@ const mr_pshape *mr_infer_sub(mr_infer *c, const mr_pshape *s, int start, int en
 {
     if (s->rank < 0)
         return &mr_pshape_unknown;
-    int from = position(start, s->rank), to = position(end, s->rank);
+    int from = normalize_position(start, s->rank), to = normalize_position(end, s->rank);
     if (from == 0 && to == s->rank)
         return s;
     return mr_pshape_of(c->arena, MR_MAX(0, to - from), s->dims + from);

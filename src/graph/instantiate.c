@@ -59,7 +59,7 @@ static mr_status *take_values(body *b, const mr_named_attr *attrs, int n)
     return NULL;
 }
 
-static mr_status *substitute(const body *b, mr_attr *v);
+static mr_status *substitute_attr(const body *b, mr_attr *v);
 
 static mr_status *substitute_func(const body *b, const mr_func_ref **f)
 {
@@ -68,13 +68,13 @@ static mr_status *substitute_func(const body *b, const mr_func_ref **f)
     mr_named_attr *attrs = mr_arena_memdup(a, (*f)->attrs, (size_t)(*f)->n_attrs * sizeof(*attrs));
     copy->attrs = attrs;
     for (int i = 0; i < copy->n_attrs; i++)
-        MR_TRY(substitute(b, &attrs[i].v));
+        MR_TRY(substitute_attr(b, &attrs[i].v));
     *f = copy;
     return NULL;
 }
 
 /* "$T" becomes the value of T, also inside the functions that are passed on. */
-static mr_status *substitute(const body *b, mr_attr *v)
+static mr_status *substitute_attr(const body *b, mr_attr *v)
 {
     if (v->kind == MR_ATTR_PLACEHOLDER) {
         const char *name = mr_arena_strndup(&b->g->arena, v->s.p, v->s.n);
@@ -263,7 +263,7 @@ static mr_status *make_node(body *b, int i)
     for (int k = 0; k < n->n_attrs; k++) {
         p.d.attrs[k].name = mr_arena_strdup(a, n->attrs[k].name);
         p.d.attrs[k].v = mr_attr_copy(a, &b->g->held, &n->attrs[k].v);
-        MR_TRY(substitute(b, &p.d.attrs[k].v));
+        MR_TRY(substitute_attr(b, &p.d.attrs[k].v));
     }
     MR_TRY(mr_draft_attrs(a, &p.d, true));
     MR_TRY(mr_wire_keep(a, n->extra, &p.d.extra));
@@ -330,7 +330,7 @@ static mr_status *resolve_output(const body *b, const char *text, mr_sv node, mr
     return NULL;
 }
 
-static mr_status *resolve(const body *b, const char *text, span *out)
+static mr_status *resolve_text(const body *b, const char *text, span *out)
 {
     mr_sv name = mr_sv_of(text);
     int index = cut_index(&name);
@@ -394,7 +394,7 @@ static mr_status *resolve_inputs(body *b, int i)
     p->first_edge = b->edges.n;
     for (; k < n->n_inputs && n->inputs[k][0] != '^'; k++) {
         span s;
-        MR_TRY(resolve(b, n->inputs[k], &s));
+        MR_TRY(resolve_text(b, n->inputs[k], &s));
         MR_TRY(push_span(b, &s));
     }
     MR_TRY(mr_draft_types(&b->g->arena, &p->d, b->edges.n - p->first_edge));
@@ -435,7 +435,7 @@ static mr_status *make_rets(body *b)
         span s;
         if (!from)
             return mr_invalid("Return %s missing in function '%s'", arg, def->name);
-        MR_TRY(resolve(b, from, &s));
+        MR_TRY(resolve_text(b, from, &s));
         int n = start[i + 1] - start[i];
         if (s.n != n)
             return mr_invalid("Function '%s': output '%s' has %d values, not %d", def->name, arg, n,
@@ -481,7 +481,7 @@ static mr_status *hand_over(body *b, mr_body *out)
     return NULL;
 }
 
-static mr_status *instantiate(body *b, const mr_named_attr *attrs, int n_attrs, mr_body *out)
+static mr_status *instantiate_body(body *b, const mr_named_attr *attrs, int n_attrs, mr_body *out)
 {
     MR_TRY(take_values(b, attrs, n_attrs));
     MR_TRY(index_body(b));
@@ -500,7 +500,7 @@ mr_status *mr_function_instantiate(const mr_library *l, const mr_function *f,
     body b = {.f = f, .g = mr_graph_new()};
     mr_status *st = l ? mr_library_copy(l, b.g->library) : NULL;
     if (!st)
-        st = instantiate(&b, attrs, n_attrs, out);
+        st = instantiate_body(&b, attrs, n_attrs, out);
     if (st)
         mr_graph_unref(b.g);
     else

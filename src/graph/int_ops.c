@@ -22,7 +22,7 @@ static mr_ints *new_ints(mr_known *k, int rank, int64_t n)
     return r;
 }
 
-static void set(mr_ints *r, int i, int64_t v, int type)
+static void set_int(mr_ints *r, int i, int64_t v, int type)
 {
     r->v[i] = v;
     r->known[i] = type != MR_INT32 || (v >= INT32_MIN && v <= INT32_MAX);
@@ -34,7 +34,7 @@ static void copy_entry(mr_ints *to, int i, const mr_ints *from, int j)
     to->known[i] = from->known[j];
 }
 
-static const mr_ints *input(mr_known *k, mr_out o, int i)
+static const mr_ints *known_input(mr_known *k, mr_out o, int i)
 {
     return i < o.node->n_in && o.node->in[i].node ? mr_known_ints(k, o.node->in[i]) : NULL;
 }
@@ -70,7 +70,7 @@ static const mr_ints *shape_rule(mr_known *k, mr_out o, int which)
     mr_ints *r = s->rank < 0 ? NULL : new_ints(k, 1, s->rank);
     for (int i = 0; r && i < r->n; i++)
         if (s->dims[i] >= 0)
-            set(r, i, s->dims[i], mr_out_type(o));
+            set_int(r, i, s->dims[i], mr_out_type(o));
     return r;
 }
 
@@ -86,7 +86,7 @@ static const mr_ints *size_rule(mr_known *k, mr_out o, int which)
         all = all && s->dims[i] >= 0 && mr_i64_mul(n, s->dims[i], &n);
     }
     if (zero || all)
-        set(r, 0, zero ? 0 : n, mr_out_type(o));
+        set_int(r, 0, zero ? 0 : n, mr_out_type(o));
     return r;
 }
 
@@ -96,7 +96,7 @@ static const mr_ints *rank_rule(mr_known *k, mr_out o, int which)
     const mr_pshape *s = input_shape(o, 0);
     mr_ints *r = new_ints(k, 0, 1);
     if (s->rank >= 0)
-        set(r, 0, s->rank, mr_out_type(o));
+        set_int(r, 0, s->rank, mr_out_type(o));
     return r;
 }
 
@@ -104,17 +104,17 @@ static const mr_ints *rank_rule(mr_known *k, mr_out o, int which)
 static const mr_ints *pass_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    return input(k, o, 0);
+    return known_input(k, o, 0);
 }
 
 static const mr_ints *cast_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *x = input(k, o, 0);
+    const mr_ints *x = known_input(k, o, 0);
     mr_ints *r = x ? new_ints(k, x->rank, x->n) : NULL;
     for (int i = 0; r && i < r->n; i++)
         if (x->known[i])
-            set(r, i, x->v[i], mr_out_type(o));
+            set_int(r, i, x->v[i], mr_out_type(o));
     return r;
 }
 
@@ -128,7 +128,7 @@ static const mr_ints *pack_rule(mr_known *k, mr_out o, int which)
      * nothing else.  Its value stays unknown. */
     mr_ints *r = new_ints(k, 1, o.node->n_in);
     for (int i = 0; r && i < r->n; i++) {
-        const mr_ints *x = input(k, o, i);
+        const mr_ints *x = known_input(k, o, i);
         if (x ? x->rank != 0 : input_shape(o, i)->rank > 0)
             return NULL;
         if (x)
@@ -138,9 +138,9 @@ static const mr_ints *pack_rule(mr_known *k, mr_out o, int which)
 }
 
 /* Entries of one concatenated piece; unknown ones when only its length is known. */
-static bool append(mr_known *k, mr_out o, int i, mr_ints *r)
+static bool append_input(mr_known *k, mr_out o, int i, mr_ints *r)
 {
-    const mr_ints *x = input(k, o, i);
+    const mr_ints *x = known_input(k, o, i);
     const mr_pshape *s = input_shape(o, i);
     int64_t n = x ? (x->rank == 1 ? x->n : -1) : (s->rank == 1 ? s->dims[0] : -1);
     if (n < 0 || n > MAX_INTS - r->n)
@@ -160,7 +160,7 @@ static const mr_ints *concat_rule(mr_known *k, mr_out o, int axis_first)
     mr_ints *r = new_ints(k, 1, MAX_INTS);
     r->n = 0;
     for (int i = 0; i < n; i++)
-        if (!append(k, o, i + (axis_first ? 1 : 0), r))
+        if (!append_input(k, o, i + (axis_first ? 1 : 0), r))
             return NULL;
     return r;
 }
@@ -175,8 +175,8 @@ static int64_t clamp_bound(int64_t at, int64_t n, bool masked, bool is_end, bool
     return MR_MAX(low, MR_MIN(at, high));
 }
 
-static const mr_ints *take(mr_known *k, const mr_ints *x, int64_t begin, int64_t end,
-                           int64_t stride)
+static const mr_ints *take_slice(mr_known *k, const mr_ints *x, int64_t begin, int64_t end,
+                                 int64_t stride)
 {
     int64_t span = stride > 0 ? end - begin : begin - end, step = stride > 0 ? stride : -stride;
     mr_ints *r = new_ints(k, 1, span <= 0 ? 0 : (span - 1) / step + 1);
@@ -185,7 +185,7 @@ static const mr_ints *take(mr_known *k, const mr_ints *x, int64_t begin, int64_t
     return r;
 }
 
-static const mr_ints *pick(mr_known *k, const mr_ints *x, int64_t at)
+static const mr_ints *pick_element(mr_known *k, const mr_ints *x, int64_t at)
 {
     at = at < 0 ? at + x->n : at;
     if (at < 0 || at >= x->n)
@@ -198,36 +198,36 @@ static const mr_ints *pick(mr_known *k, const mr_ints *x, int64_t at)
 static const mr_ints *strided_slice_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *x = input(k, o, 0), *begin = input(k, o, 1), *end = input(k, o, 2),
-                  *by = input(k, o, 3);
+    const mr_ints *x = known_input(k, o, 0), *begin = known_input(k, o, 1), *end = known_input(k, o, 2),
+                  *by = known_input(k, o, 3);
     if (!x || x->rank != 1 || !begin || !end || !by || begin->n != 1 || end->n != 1 || by->n != 1 ||
         (int_attr(o, "ellipsis_mask", 0) & 1) || (int_attr(o, "new_axis_mask", 0) & 1))
         return NULL;
     bool no_begin = int_attr(o, "begin_mask", 0) & 1, no_end = int_attr(o, "end_mask", 0) & 1;
     if (int_attr(o, "shrink_axis_mask", 0) & 1)
-        return begin->known[0] ? pick(k, x, no_begin ? 0 : begin->v[0]) : NULL;
+        return begin->known[0] ? pick_element(k, x, no_begin ? 0 : begin->v[0]) : NULL;
     int64_t stride = by->v[0];
     if (!by->known[0] || stride == 0 || stride < -MAX_INTS || stride > MAX_INTS ||
         !(no_begin || begin->known[0]) || !(no_end || end->known[0]))
         return NULL;
-    return take(k, x, clamp_bound(begin->v[0], x->n, no_begin, false, stride > 0),
-                clamp_bound(end->v[0], x->n, no_end, true, stride > 0), stride);
+    return take_slice(k, x, clamp_bound(begin->v[0], x->n, no_begin, false, stride > 0),
+                      clamp_bound(end->v[0], x->n, no_end, true, stride > 0), stride);
 }
 
 static const mr_ints *slice_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *x = input(k, o, 0), *begin = input(k, o, 1), *size = input(k, o, 2);
+    const mr_ints *x = known_input(k, o, 0), *begin = known_input(k, o, 1), *size = known_input(k, o, 2);
     if (!x || x->rank != 1 || !begin || !size || begin->n != 1 || size->n != 1 ||
         !begin->known[0] || !size->known[0] || begin->v[0] < 0 || begin->v[0] > x->n)
         return NULL;
     int64_t n = size->v[0] == -1 ? x->n - begin->v[0] : size->v[0];
-    return n < 0 || n > x->n - begin->v[0] ? NULL : take(k, x, begin->v[0], begin->v[0] + n, 1);
+    return n < 0 || n > x->n - begin->v[0] ? NULL : take_slice(k, x, begin->v[0], begin->v[0] + n, 1);
 }
 
 static const mr_ints *gather_rule(mr_known *k, mr_out o, int has_axis)
 {
-    const mr_ints *x = input(k, o, 0), *at = input(k, o, 1);
+    const mr_ints *x = known_input(k, o, 0), *at = known_input(k, o, 1);
     int64_t axis = 0;
     if (!x || x->rank != 1 || !at || (has_axis && !input_int(k, o, 2, &axis)) ||
         (axis != 0 && axis != -1) || int_attr(o, "batch_dims", 0) != 0)
@@ -254,21 +254,21 @@ static const mr_ints *with_rank(mr_known *k, const mr_ints *x, int rank)
 static const mr_ints *expand_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *x = input(k, o, 0);
+    const mr_ints *x = known_input(k, o, 0);
     return x && x->rank == 0 ? with_rank(k, x, 1) : NULL;
 }
 
 static const mr_ints *squeeze_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *x = input(k, o, 0);
+    const mr_ints *x = known_input(k, o, 0);
     return x && x->n == 1 ? with_rank(k, x, 0) : NULL;
 }
 
 static const mr_ints *reshape_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *x = input(k, o, 0), *shape = input(k, o, 1);
+    const mr_ints *x = known_input(k, o, 0), *shape = known_input(k, o, 1);
     if (!x || !shape || shape->rank != 1 || shape->n > 1)
         return NULL;
     if (shape->n == 0)
@@ -280,7 +280,7 @@ static const mr_ints *reshape_rule(mr_known *k, mr_out o, int which)
 static const mr_ints *fill_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *dims = input(k, o, 0), *x = input(k, o, 1);
+    const mr_ints *dims = known_input(k, o, 0), *x = known_input(k, o, 1);
     if (!dims || dims->rank != 1 || dims->n > 1 || (dims->n == 1 && !dims->known[0]) || !x ||
         x->rank != 0)
         return NULL;
@@ -297,7 +297,7 @@ static const mr_ints *like_rule(mr_known *k, mr_out o, int value)
         return NULL;
     mr_ints *r = new_ints(k, s->rank, s->rank ? s->dims[0] : 1);
     for (int i = 0; r && i < r->n; i++)
-        set(r, i, value, mr_out_type(o));
+        set_int(r, i, value, mr_out_type(o));
     return r;
 }
 
@@ -312,14 +312,14 @@ static const mr_ints *range_rule(mr_known *k, mr_out o, int which)
     int64_t step = by > 0 ? by : -by;
     mr_ints *r = new_ints(k, 1, span / step + (span % step != 0));
     for (int i = 0; r && i < r->n; i++)
-        set(r, i, from + i * by, mr_out_type(o)); /* stays between from and to */
+        set_int(r, i, from + i * by, mr_out_type(o)); /* stays between from and to */
     return r;
 }
 
 /* ---- arithmetic ---- */
 enum { ADD, SUB, MUL, FLOOR_DIV, TRUNC_DIV, FLOOR_MOD, TRUNC_MOD, MAXIMUM, MINIMUM };
 
-static bool divide(int op, int64_t a, int64_t b, int64_t *out)
+static bool divide_ints(int op, int64_t a, int64_t b, int64_t *out)
 {
     if (b == 0 || (a == INT64_MIN && b == -1))
         return false;
@@ -332,7 +332,7 @@ static bool divide(int op, int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-static bool apply(int op, int64_t a, int64_t b, int64_t *out)
+static bool apply_binary(int op, int64_t a, int64_t b, int64_t *out)
 {
     switch (op) {
     case ADD: return mr_i64_add(a, b, out);
@@ -340,23 +340,23 @@ static bool apply(int op, int64_t a, int64_t b, int64_t *out)
     case MUL: return mr_i64_mul(a, b, out);
     case MAXIMUM: return *out = MR_MAX(a, b), true;
     case MINIMUM: return *out = MR_MIN(a, b), true;
-    default: return divide(op, a, b, out);
+    default: return divide_ints(op, a, b, out);
     }
 }
 
 static const mr_ints *binary_rule(mr_known *k, mr_out o, int op)
 {
-    const mr_ints *a = input(k, o, 0), *b = input(k, o, 1);
+    const mr_ints *a = known_input(k, o, 0), *b = known_input(k, o, 1);
     if (!a || !b || (a->n != b->n && a->n != 1 && b->n != 1))
         return NULL;
     mr_ints *r = new_ints(k, MR_MAX(a->rank, b->rank), a->n == 1 ? b->n : a->n);
     for (int i = 0; r && i < r->n; i++) {
         int ia = a->n == 1 ? 0 : i, ib = b->n == 1 ? 0 : i;
         int64_t v;
-        if (a->known[ia] && b->known[ib] && apply(op, a->v[ia], b->v[ib], &v))
-            set(r, i, v, mr_out_type(o));
+        if (a->known[ia] && b->known[ib] && apply_binary(op, a->v[ia], b->v[ib], &v))
+            set_int(r, i, v, mr_out_type(o));
         else if (op == MUL && ((a->known[ia] && a->v[ia] == 0) || (b->known[ib] && b->v[ib] == 0)))
-            set(r, i, 0, mr_out_type(o));
+            set_int(r, i, 0, mr_out_type(o));
     }
     return r;
 }
@@ -364,27 +364,27 @@ static const mr_ints *binary_rule(mr_known *k, mr_out o, int op)
 static const mr_ints *neg_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_ints *x = input(k, o, 0);
+    const mr_ints *x = known_input(k, o, 0);
     mr_ints *r = x ? new_ints(k, x->rank, x->n) : NULL;
     for (int i = 0; r && i < r->n; i++)
         if (x->known[i] && x->v[i] != INT64_MIN)
-            set(r, i, -x->v[i], mr_out_type(o));
+            set_int(r, i, -x->v[i], mr_out_type(o));
     return r;
 }
 
 /* Sum, Prod, Max, Min of a vector to one number. */
 static const mr_ints *reduce_rule(mr_known *k, mr_out o, int op)
 {
-    const mr_ints *x = input(k, o, 0), *axes = input(k, o, 1);
+    const mr_ints *x = known_input(k, o, 0), *axes = known_input(k, o, 1);
     if (!x || x->rank != 1 || !axes || axes->n != 1 || !axes->known[0] || axes->v[0] < -1 ||
         axes->v[0] > 0 || (x->n == 0 && op != ADD && op != MUL))
         return NULL;
     mr_ints *r = new_ints(k, bool_attr(o, "keep_dims") ? 1 : 0, 1);
     int64_t v = op == MUL ? 1 : op == ADD || x->n == 0 ? 0 : x->v[0];
     for (int i = 0; i < x->n; i++)
-        if (!x->known[i] || !apply(op, v, x->v[i], &v))
+        if (!x->known[i] || !apply_binary(op, v, x->v[i], &v))
             return r;
-    set(r, 0, v, mr_out_type(o));
+    set_int(r, 0, v, mr_out_type(o));
     return r;
 }
 
@@ -456,7 +456,7 @@ static const mr_ints *ints_of_tensor(mr_known *k, const mr_tensor *t)
 {
     mr_ints *r = t && t->rank <= 1 && mr_ints_type(t->dtype) ? new_ints(k, t->rank, t->n) : NULL;
     for (int i = 0; r && i < r->n; i++)
-        set(r, i, mr_tensor_int_at(t, i), t->dtype);
+        set_int(r, i, mr_tensor_int_at(t, i), t->dtype);
     return r;
 }
 

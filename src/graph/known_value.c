@@ -103,7 +103,7 @@ static mr_tensor *tensor_of_ints(const mr_ints *v, int type)
 
 /* ---- whole tensors ---- */
 /* Puts a tensor (owned) into the cache. */
-static mr_tensor *remember(mr_known *k, mr_out o, mr_tensor *t)
+static mr_tensor *remember_value(mr_known *k, mr_out o, mr_tensor *t)
 {
     void *old = t ? mr_imap_put(&k->tensors, key_of(o), t) : NULL;
     if (old && old != NOTHING)
@@ -149,12 +149,12 @@ static bool may_evaluate(const mr_node *n)
 static void keep_outputs(mr_known *k, mr_node *n, mr_tensor **out)
 {
     for (int i = 0; i < n->n_out; i++)
-        remember(k, (mr_out){n, i}, out[i]);
+        remember_value(k, (mr_out){n, i}, out[i]);
 }
 
 /* All outputs of a node go to the cache.  An error means only that the value is not known: the same
  * error comes back, with better words, when the node runs. */
-static void evaluate(mr_known *k, mr_node *n)
+static void evaluate_node(mr_known *k, mr_node *n)
 {
     mr_eval_fn eval = atomic_load(&evaluator);
     mr_tensor *in_room[8] = {0}, *out_room[8] = {0};
@@ -170,7 +170,7 @@ static void evaluate(mr_known *k, mr_node *n)
 }
 
 /* Not what it says it is, or a few bytes that stand for gigabytes of one value. */
-static bool unfit(const mr_node *n)
+static bool is_unfit(const mr_node *n)
 {
     const mr_attr *v = mr_node_attr(n, "value");
     mr_dtype type = MR_INVALID;
@@ -189,7 +189,7 @@ static bool unfit(const mr_node *n)
 static mr_tensor *const_value(mr_node *n)
 {
     mr_tensor *t = NULL;
-    if (unfit(n))
+    if (is_unfit(n))
         return NULL;
     mr_status *st = mr_node_get_tensor(n, "value", &t);
     mr_status_free(st);
@@ -214,7 +214,7 @@ static mr_tensor *find_whole(mr_known *k, mr_out o)
         return o.node->n_in > 0 && o.node->in[0].node
                    ? mr_tensor_ref(mr_known_tensor(k, o.node->in[0]))
                    : NULL;
-    evaluate(k, o.node);
+    evaluate_node(k, o.node);
     void *hit = mr_imap_get(&k->tensors, key_of(o));
     return hit && hit != NOTHING ? mr_tensor_ref(hit) : NULL;
 }
@@ -228,7 +228,7 @@ mr_tensor *mr_known_whole(mr_known *k, mr_out o)
         return NULL;
     k->left--;
     mr_imap_put(&k->tensors, key_of(o), NOTHING); /* what a cycle finds */
-    return remember(k, o, find_whole(k, o));
+    return remember_value(k, o, find_whole(k, o));
 }
 
 mr_tensor *mr_known_tensor(mr_known *k, mr_out o)
@@ -237,7 +237,7 @@ mr_tensor *mr_known_tensor(mr_known *k, mr_out o)
     if (hit && hit != NOTHING)
         return hit;
     const mr_ints *v = mr_known_ints(k, o);
-    return v ? remember(k, o, tensor_of_ints(v, mr_out_type(o))) : mr_known_whole(k, o);
+    return v ? remember_value(k, o, tensor_of_ints(v, mr_out_type(o))) : mr_known_whole(k, o);
 }
 
 mr_status *mr_out_value(mr_out o, mr_tensor **out)

@@ -9,7 +9,7 @@ static bool starts_part(char c) { return isalnum((unsigned char)c) || c == '.'; 
 static bool goes_on(char c) { return starts_part(c) || c == '_' || c == '-' || c == '/'; }
 
 /* Parts joined by '>' (namespaces); every part starts with a letter, a digit or a dot. */
-static bool valid(mr_sv name, bool underscore_first)
+static bool is_valid_name(mr_sv name, bool underscore_first)
 {
     bool start = true;
     for (size_t i = 0; i < name.n; i++) {
@@ -22,8 +22,8 @@ static bool valid(mr_sv name, bool underscore_first)
     return !start;
 }
 
-bool mr_name_valid_node(mr_sv name) { return valid(name, false); }
-bool mr_name_valid_internal(mr_sv name) { return valid(name, true); }
+bool mr_name_valid_node(mr_sv name) { return is_valid_name(name, false); }
+bool mr_name_valid_internal(mr_sv name) { return is_valid_name(name, true); }
 
 bool mr_name_valid_client(mr_sv name)
 {

@@ -8,8 +8,8 @@ const mr_attr *mr_node_attr(const mr_node *n, const char *name)
     return mr_named_attrs_find(n->attrs, n->n_attrs, name);
 }
 
-static mr_status *get(const mr_node *n, const char *name, mr_attr_kind kind, bool is_list,
-                      const mr_attr **out)
+static mr_status *get_attr(const mr_node *n, const char *name, mr_attr_kind kind, bool is_list,
+                           const mr_attr **out)
 {
     const mr_attr *v = mr_node_attr(n, name);
     if (!v)
@@ -35,7 +35,7 @@ static mr_status *get(const mr_node *n, const char *name, mr_attr_kind kind, boo
 mr_status *mr_node_get_int(const mr_node *n, const char *name, int64_t *out)
 {
     const mr_attr *v;
-    MR_TRY(get(n, name, MR_ATTR_INT, false, &v));
+    MR_TRY(get_attr(n, name, MR_ATTR_INT, false, &v));
     *out = v->i;
     return NULL;
 }
@@ -43,7 +43,7 @@ mr_status *mr_node_get_int(const mr_node *n, const char *name, int64_t *out)
 mr_status *mr_node_get_float(const mr_node *n, const char *name, float *out)
 {
     const mr_attr *v;
-    MR_TRY(get(n, name, MR_ATTR_FLOAT, false, &v));
+    MR_TRY(get_attr(n, name, MR_ATTR_FLOAT, false, &v));
     *out = v->f;
     return NULL;
 }
@@ -51,7 +51,7 @@ mr_status *mr_node_get_float(const mr_node *n, const char *name, float *out)
 mr_status *mr_node_get_bool(const mr_node *n, const char *name, bool *out)
 {
     const mr_attr *v;
-    MR_TRY(get(n, name, MR_ATTR_BOOL, false, &v));
+    MR_TRY(get_attr(n, name, MR_ATTR_BOOL, false, &v));
     *out = v->b;
     return NULL;
 }
@@ -59,7 +59,7 @@ mr_status *mr_node_get_bool(const mr_node *n, const char *name, bool *out)
 mr_status *mr_node_get_type(const mr_node *n, const char *name, mr_dtype *out)
 {
     const mr_attr *v;
-    MR_TRY(get(n, name, MR_ATTR_TYPE, false, &v));
+    MR_TRY(get_attr(n, name, MR_ATTR_TYPE, false, &v));
     *out = (mr_dtype)v->type;
     return NULL;
 }
@@ -67,7 +67,7 @@ mr_status *mr_node_get_type(const mr_node *n, const char *name, mr_dtype *out)
 mr_status *mr_node_get_str(const mr_node *n, const char *name, mr_sv *out)
 {
     const mr_attr *v;
-    MR_TRY(get(n, name, MR_ATTR_STRING, false, &v));
+    MR_TRY(get_attr(n, name, MR_ATTR_STRING, false, &v));
     *out = v->s;
     return NULL;
 }
@@ -75,7 +75,7 @@ mr_status *mr_node_get_str(const mr_node *n, const char *name, mr_sv *out)
 mr_status *mr_node_get_shape(const mr_node *n, const char *name, const mr_pshape **out)
 {
     const mr_attr *v;
-    MR_TRY(get(n, name, MR_ATTR_SHAPE, false, &v));
+    MR_TRY(get_attr(n, name, MR_ATTR_SHAPE, false, &v));
     *out = v->shape;
     return NULL;
 }
@@ -83,7 +83,7 @@ mr_status *mr_node_get_shape(const mr_node *n, const char *name, const mr_pshape
 mr_status *mr_node_get_func(const mr_node *n, const char *name, const mr_func_ref **out)
 {
     const mr_attr *v;
-    MR_TRY(get(n, name, MR_ATTR_FUNC, false, &v));
+    MR_TRY(get_attr(n, name, MR_ATTR_FUNC, false, &v));
     *out = v->func;
     return NULL;
 }
@@ -91,20 +91,20 @@ mr_status *mr_node_get_func(const mr_node *n, const char *name, const mr_func_re
 mr_status *mr_node_get_list(const mr_node *n, const char *name, mr_attr_kind kind,
                             const mr_attr **out)
 {
-    return get(n, name, kind, true, out);
+    return get_attr(n, name, kind, true, out);
 }
 
 mr_status *mr_node_get_tensor(const mr_node *n, const char *name, mr_tensor **out)
 {
     const mr_attr *v;
-    MR_TRY(get(n, name, MR_ATTR_TENSOR, false, &v));
+    MR_TRY(get_attr(n, name, MR_ATTR_TENSOR, false, &v));
     mr_status *st = mr_attr_tensor(v->tensor, out);
     return mr_status_append(st, "\n\t for attr '%s'\n\t; NodeDef: {{node %s}}", name, n->name);
 }
 
 /* ---- arguments ---- */
 
-static mr_status *range(const mr_node *n, const mr_arg_def *args, int index, int *start, int *count)
+static mr_status *arg_range(const mr_node *n, const mr_arg_def *args, int index, int *start, int *count)
 {
     int64_t at = 0, size = 0;
     for (int i = 0; i <= index; i++) {
@@ -121,7 +121,7 @@ mr_status *mr_node_in_range(const mr_node *n, const char *arg, int *start, int *
     int i = mr_op_def_input(n->def, arg);
     if (i < 0)
         return mr_invalid("Input '%s' not found in op %s of node '%s'", arg, n->def->name, n->name);
-    return range(n, n->def->in, i, start, count);
+    return arg_range(n, n->def->in, i, start, count);
 }
 
 mr_status *mr_node_out_range(const mr_node *n, const char *arg, int *start, int *count)
@@ -130,7 +130,7 @@ mr_status *mr_node_out_range(const mr_node *n, const char *arg, int *start, int 
     if (i < 0)
         return mr_invalid("Output '%s' not found in op %s of node '%s'", arg, n->def->name,
                           n->name);
-    return range(n, n->def->out, i, start, count);
+    return arg_range(n, n->def->out, i, start, count);
 }
 
 /* ---- kinds ---- */

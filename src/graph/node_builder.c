@@ -66,7 +66,7 @@ void mr_nb_abandon(mr_node_builder *b)
     mr_free(b);
 }
 
-static void fail(mr_node_builder *b, mr_status *st) { mr_status_update(&b->st, st); }
+static void fail_builder(mr_node_builder *b, mr_status *st) { mr_status_update(&b->st, st); }
 
 void mr_nb_device(mr_node_builder *b, const char *device)
 {
@@ -77,13 +77,13 @@ static void push_input(mr_node_builder *b, mr_out o)
 {
     int type = MR_INVALID;
     if (!o.node)
-        fail(b, mr_invalid("Input %d of node '%s' is nothing", b->inputs.n, b->name));
+        fail_builder(b, mr_invalid("Input %d of node '%s' is nothing", b->inputs.n, b->name));
     else if (o.node->graph != b->graph)
-        fail(b, mr_invalid("Input %d of node '%s' is of another graph", b->inputs.n, b->name));
+        fail_builder(b, mr_invalid("Input %d of node '%s' is of another graph", b->inputs.n, b->name));
     else if (o.index < 0 || o.index >= o.node->n_out)
-        fail(b, mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has "
-                           "%d outputs.",
-                           b->name, o.index, o.node->name, o.node->n_out));
+        fail_builder(b, mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has "
+                                   "%d outputs.",
+                                   b->name, o.index, o.node->name, o.node->n_out));
     else
         type = mr_out_type(o);
     mr_vec_push(&b->inputs, o);
@@ -113,7 +113,7 @@ void mr_nb_input_later(mr_node_builder *b, int type)
 void mr_nb_control(mr_node_builder *b, mr_node *n)
 {
     if (!n || n->graph != b->graph)
-        fail(b, mr_invalid("A control input of node '%s' is nothing or of another graph", b->name));
+        fail_builder(b, mr_invalid("A control input of node '%s' is nothing or of another graph", b->name));
     else
         mr_vec_push(&b->controls, n);
 }
@@ -129,7 +129,7 @@ static void set_classes(mr_node_builder *b, const mr_attr *v)
 {
     b->classes.n = 0;
     if (v->kind != MR_ATTR_STRING && !(v->is_list && v->n == 0)) {
-        fail(b, mr_invalid("Expected a list of strings for attr \"_class\" of node '%s'", b->name));
+        fail_builder(b, mr_invalid("Expected a list of strings for attr \"_class\" of node '%s'", b->name));
     } else if (!v->is_list) {
         push_class(b, v->s);
     } else {
@@ -190,7 +190,7 @@ static const mr_attr *find_attr(const mr_node_builder *b, const char *name)
 }
 
 /* An attr told by inputs; what was set before, by inputs or by hand, has to agree. */
-static mr_status *learn(mr_node_builder *b, const char *name, const mr_attr *v)
+static mr_status *learn_attr(mr_node_builder *b, const char *name, const mr_attr *v)
 {
     const mr_attr *have = find_attr(b, name);
     if (!have) {
@@ -226,9 +226,9 @@ static mr_status *take_same(mr_node_builder *b, const mr_arg_def *arg, const int
     for (int i = 0; i < n; i++)
         MR_TRY(check_input(arg, types[i], expected));
     if (arg->number_attr)
-        MR_TRY(learn(b, arg->number_attr, &(mr_attr){MR_ATTR_INT, .i = n}));
+        MR_TRY(learn_attr(b, arg->number_attr, &(mr_attr){MR_ATTR_INT, .i = n}));
     if (arg->type_attr && n)
-        MR_TRY(learn(b, arg->type_attr, &(mr_attr){MR_ATTR_TYPE, .type = expected}));
+        MR_TRY(learn_attr(b, arg->type_attr, &(mr_attr){MR_ATTR_TYPE, .type = expected}));
     return NULL;
 }
 
@@ -241,7 +241,7 @@ static mr_status *take_types(mr_node_builder *b, const mr_arg_def *arg, const in
         MR_TRY(check_input(arg, types[i], base[i]));
     }
     mr_attr v = mr_a_types(n, base);
-    return learn(b, arg->type_list_attr, &v);
+    return learn_attr(b, arg->type_list_attr, &v);
 }
 
 /* How many entries belong to an argument: one, and for a list the back edges after it, as long as
@@ -369,7 +369,7 @@ static void link_all(mr_node_builder *b, mr_node *n)
     }
 }
 
-static mr_status *finish(mr_node_builder *b, mr_node **out)
+static mr_status *finish_node(mr_node_builder *b, mr_node **out)
 {
     mr_draft d;
     mr_node *n;
@@ -394,7 +394,7 @@ mr_status *mr_node_finish(mr_node_builder *b, mr_node **out)
     mr_graph *g = b->graph;
     mr_node *n = NULL;
     int n_nodes = g->nodes.n, n_held = g->held.n;
-    mr_status *st = finish(b, &n);
+    mr_status *st = finish_node(b, &n);
     if (st)
         mr_graph_truncate(g, n_nodes, n_held);
     if (out)

@@ -18,7 +18,7 @@ static const char *name_at(const void *items, size_t item_bytes, int i)
     return *(const char *const *)((const char *)items + (size_t)i * item_bytes);
 }
 
-static int search(const void *items, size_t item_bytes, const int *order, int n, const char *name)
+static int search_sorted(const void *items, size_t item_bytes, const int *order, int n, const char *name)
 {
     int low = 0, high = n;
     while (low < high) {
@@ -36,18 +36,18 @@ static int search(const void *items, size_t item_bytes, const int *order, int n,
 
 const mr_attr_def *mr_op_def_attr(const mr_op_def *d, const char *name)
 {
-    int i = search(d->attrs, sizeof(d->attrs[0]), d->attr_order, d->n_attrs, name);
+    int i = search_sorted(d->attrs, sizeof(d->attrs[0]), d->attr_order, d->n_attrs, name);
     return i < 0 ? NULL : &d->attrs[i];
 }
 
 int mr_op_def_input(const mr_op_def *d, const char *name)
 {
-    return search(d->in, sizeof(d->in[0]), d->in_order, d->n_in, name);
+    return search_sorted(d->in, sizeof(d->in[0]), d->in_order, d->n_in, name);
 }
 
 int mr_op_def_output(const mr_op_def *d, const char *name)
 {
-    return search(d->out, sizeof(d->out[0]), d->out_order, d->n_out, name);
+    return search_sorted(d->out, sizeof(d->out[0]), d->out_order, d->n_out, name);
 }
 
 /* ---- checks ---- */

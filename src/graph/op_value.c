@@ -247,7 +247,7 @@ static mr_status *read_single(mr_sv *s, mr_arena *a, mr_attr_kind kind, mr_attr 
 }
 
 /* Makes the array of a list out of single values. */
-static void gather(mr_arena *a, const mr_attr *v, int n, mr_attr *out)
+static void gather_list(mr_arena *a, const mr_attr *v, int n, mr_attr *out)
 {
 #define GATHER(KIND, member, plural, T)   \
     case KIND: {                          \
@@ -287,7 +287,7 @@ static mr_status *read_list(mr_sv *s, mr_arena *a, mr_attr_kind kind, mr_attr *o
             MR_GO(mr_invalid("']' is expected at '%.*s'", MR_SV_ARG(*s)));
     }
     *out = (mr_attr){.kind = kind, .is_list = true, .n = v.n};
-    gather(a, v.p, v.n, out);
+    gather_list(a, v.p, v.n, out);
 out:
     mr_vec_deinit(&v);
     return st;

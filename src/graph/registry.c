@@ -50,7 +50,7 @@ void mr_registry_set_builtin(const mr_op *const *ops, int n)
         MR_ASSERT(strcmp(ops[i - 1]->name, ops[i]->name) < 0);
 }
 
-static int compare(mr_sv name, const char *z)
+static int compare_name(mr_sv name, const char *z)
 {
     size_t n = strlen(z);
     int c = memcmp(name.p, z, MR_MIN(name.n, n));
@@ -61,7 +61,7 @@ static int builtin_index(mr_sv name)
 {
     int low = 0, high = registry.n_builtin;
     while (low < high) {
-        int mid = low + (high - low) / 2, c = compare(name, registry.builtin[mid]->name);
+        int mid = low + (high - low) / 2, c = compare_name(name, registry.builtin[mid]->name);
         if (c == 0)
             return mid;
         if (c < 0)
@@ -267,7 +267,7 @@ static bool constraints_hold(const mr_node *n, const mr_named_attr *c)
 }
 
 /* The highest priority wins, then the kernel for just this type, then the one registered first. */
-static void consider(void *ctx, const mr_kernel *k)
+static void consider_kernel(void *ctx, const mr_kernel *k)
 {
     choice *c = ctx;
     if (strcmp(k->device, c->device) != 0 || (k->type && k->type != c->type) ||
@@ -286,10 +286,10 @@ const mr_kernel *mr_kernel_find(const mr_node *n, const char *device_type)
     choice c = {.node = n, .device = device_type, .type = key && !key->is_list ? key->type : 0};
     if (label && label->kind == MR_ATTR_STRING && !label->is_list)
         c.label = label->s;
-    mr_kernel_each(d, consider, &c);
+    mr_kernel_each(d, consider_kernel, &c);
     if (!c.best && (d->flags & MR_HOST_ONLY) && strcmp(device_type, "CPU") != 0) {
         c.device = "CPU";
-        mr_kernel_each(d, consider, &c);
+        mr_kernel_each(d, consider_kernel, &c);
     }
     return c.best;
 }

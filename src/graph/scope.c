@@ -58,8 +58,8 @@ static int length_given(const mr_arg_def *a, const mr_named_attr *attrs, int n_a
 
 /* Lengths told by attrs are taken; what is left falls to the other lists, which must then be one
  * list or share one length attr. */
-static mr_status *lengths(const mr_op_def *def, const mr_named_attr *attrs, int n_attrs, int n_in,
-                          int *out)
+static mr_status *infer_lengths(const mr_op_def *def, const mr_named_attr *attrs, int n_attrs, int n_in,
+                                int *out)
 {
     int left = n_in, n_open = 0;
     const mr_arg_def *open = NULL;
@@ -97,7 +97,7 @@ static const char *node_name(mr_scope *s, const char *op)
     return unique;
 }
 
-static mr_node_builder *begin(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs)
+static mr_node_builder *begin_node(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs)
 {
     mr_node_builder *b = mr_node_begin(s->graph, op, node_name(s, op));
     mr_nb_device(b, s->device);
@@ -112,7 +112,7 @@ static mr_node_builder *begin(mr_scope *s, const char *op, const mr_named_attr *
 }
 
 /* A node without outputs is given with index -1, for control edges. */
-static mr_out finish(mr_scope *s, mr_node_builder *b)
+static mr_out finish_node(mr_scope *s, mr_node_builder *b)
 {
     mr_node *n;
     s->name = NULL;
@@ -125,14 +125,14 @@ mr_out mr_emit_lists(mr_scope *s, const char *op, const mr_named_attr *attrs, in
 {
     if (s->st)
         return MR_NO_OUT;
-    mr_node_builder *b = begin(s, op, attrs, n_attrs);
+    mr_node_builder *b = begin_node(s, op, attrs, n_attrs);
     for (int i = 0; i < n_args; i++) {
         if (args[i].n < 0)
             mr_nb_input(b, args[i].in[0]);
         else
             mr_nb_input_list(b, args[i].in, args[i].n);
     }
-    return finish(s, b);
+    return finish_node(s, b);
 }
 
 mr_out mr_emit_n(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_attrs,
@@ -143,7 +143,7 @@ mr_out mr_emit_n(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_
     const mr_op_def *def = mr_library_op(s->graph->library, mr_sv_of(op));
     int *n = def ? mr_new_array(int, def->n_in) : NULL;
     if (def) /* an unknown op is said by the builder */
-        mr_scope_fail(s, lengths(def, attrs, n_attrs, n_in, n));
+        mr_scope_fail(s, infer_lengths(def, attrs, n_attrs, n_in, n));
     mr_emit_arg *args = def ? mr_new_array(mr_emit_arg, def->n_in) : NULL;
     for (int i = 0, at = 0; def && !s->st && i < def->n_in; at += n[i++])
         args[i] = (mr_emit_arg){is_list(&def->in[i]) ? n[i] : -1, in + at};
@@ -161,11 +161,11 @@ mr_out mr_const(mr_scope *s, mr_tensor *t)
         mr_tensor_unref(t);
         return MR_NO_OUT;
     }
-    mr_node_builder *b = begin(s, "Const", NULL, 0);
+    mr_node_builder *b = begin_node(s, "Const", NULL, 0);
     mr_nb_attr(b, "dtype", mr_a_type(t->dtype));
     mr_nb_attr_tensor(b, "value", t);
     mr_tensor_unref(t);
-    return finish(s, b);
+    return finish_node(s, b);
 }
 
 mr_out mr_const_f32(mr_scope *s, float v) { return mr_const(s, mr_tensor_scalar_f32(v)); }
@@ -198,9 +198,9 @@ mr_out mr_placeholder(mr_scope *s, mr_dtype t, const char *name, const mr_pshape
 {
     if (s->st)
         return MR_NO_OUT;
-    mr_node_builder *b = begin(mr_as(s, name), "Placeholder", NULL, 0);
+    mr_node_builder *b = begin_node(mr_as(s, name), "Placeholder", NULL, 0);
     mr_nb_attr(b, "dtype", mr_a_type(t));
     if (shape)
         mr_nb_attr(b, "shape", mr_a_shape(shape));
-    return finish(s, b);
+    return finish_node(s, b);
 }

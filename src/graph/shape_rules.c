@@ -171,7 +171,7 @@ static mr_status *too_large(void) { return mr_invalid("Window or padding sizes a
 
 /* (span - extent + stride) / stride, which is 0 for a window that is just too large: only shape
  * inference refuses that. */
-static mr_status *fitting(int64_t span, int64_t extent, int64_t stride, bool infers, int64_t *out)
+static mr_status *fitting_windows(int64_t span, int64_t extent, int64_t stride, bool infers, int64_t *out)
 {
     int64_t room;
     if (infers)
@@ -232,7 +232,7 @@ static mr_status *window_size(int64_t n, int64_t filter, int64_t dilation, int64
         return NULL;
     if (!mr_i64_add(span, *before, &span) || !mr_i64_add(span, *after, &span))
         return too_large();
-    return fitting(span, extent, stride, infers, out);
+    return fitting_windows(span, extent, stride, infers, out);
 }
 
 mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,

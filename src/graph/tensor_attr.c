@@ -177,7 +177,7 @@ bool mr_tensor_attr_eq(const mr_tensor_attr *a, const mr_tensor_attr *b)
     return eq;
 }
 
-static uint64_t mix(uint64_t seed, const void *p, size_t n)
+static uint64_t mix_bytes(uint64_t seed, const void *p, size_t n)
 {
     return (seed ^ mr_hash64(p, n)) * 0x9e3779b97f4a7c15u;
 }
@@ -186,20 +186,20 @@ static uint64_t mix(uint64_t seed, const void *p, size_t n)
 static uint64_t hash_plain(uint64_t seed, int dtype, const char *p, size_t n)
 {
     size_t part = MR_MIN(n, (size_t)256);
-    seed = mix(seed, &dtype, sizeof(dtype));
-    seed = mix(seed, &n, sizeof(n));
-    seed = mix(seed, p, part);
-    return mix(seed, p + n - part, part);
+    seed = mix_bytes(seed, &dtype, sizeof(dtype));
+    seed = mix_bytes(seed, &n, sizeof(n));
+    seed = mix_bytes(seed, p, part);
+    return mix_bytes(seed, p + n - part, part);
 }
 
 static uint64_t hash_tensor(const mr_tensor *t, uint64_t seed)
 {
     if (mr_dtype_is_plain((mr_dtype)t->dtype))
         return hash_plain(seed, t->dtype, t->n ? t->data : "", mr_tensor_bytes(t));
-    seed = mix(seed, &t->dtype, sizeof(t->dtype));
+    seed = mix_bytes(seed, &t->dtype, sizeof(t->dtype));
     for (int64_t i = 0; t->dtype == MR_STRING && i < t->n && i < 16; i++) {
         mr_sv s = mr_tensor_str_at(t, i);
-        seed = mix(seed, s.p, s.n);
+        seed = mix_bytes(seed, s.p, s.n);
     }
     return seed;
 }
@@ -215,7 +215,7 @@ uint64_t mr_tensor_attr_hash(const mr_tensor_attr *v, uint64_t seed)
     mr_status *st = mr_attr_tensor(v, &t);
     if (st) { /* equal only to the same bytes */
         mr_status_free(st);
-        return mix(seed, v->raw.p, v->raw.n);
+        return mix_bytes(seed, v->raw.p, v->raw.n);
     }
     seed = hash_tensor(t, seed);
     mr_tensor_unref(t);

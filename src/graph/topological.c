@@ -6,19 +6,19 @@
 #include "base/memory.h"
 #include "graph/draft.h"
 
-static bool counts(const mr_node *src, const mr_node *dst) { return !mr_is_back_edge(src, dst); }
+static bool edge_counts(const mr_node *src, const mr_node *dst) { return !mr_is_back_edge(src, dst); }
 
 static int count_inputs(const mr_node *n)
 {
     int pending = 0;
     for (int i = 0; i < n->n_in; i++)
-        pending += n->in[i].node && counts(n->in[i].node, n);
+        pending += n->in[i].node && edge_counts(n->in[i].node, n);
     for (int i = 0; i < n->n_ctrl; i++)
-        pending += counts(n->ctrl[i], n);
+        pending += edge_counts(n->ctrl[i], n);
     return pending;
 }
 
-static mr_status *cycle(const mr_graph *g, const int *pending, int n_left)
+static mr_status *cycle_error(const mr_graph *g, const int *pending, int n_left)
 {
     mr_str names = {0};
     int shown = 0;
@@ -50,12 +50,12 @@ mr_status *mr_graph_topological(const mr_graph *g, mr_node ***order, int *n)
         const mr_node *src = ready[i];
         for (int k = 0; k < src->uses.n; k++) {
             mr_node *dst = src->uses.p[k].node;
-            if (counts(src, dst) && --pending[dst->id] == 0)
+            if (edge_counts(src, dst) && --pending[dst->id] == 0)
                 ready[n_ready++] = dst;
         }
     }
     if (n_ready < n_live)
-        MR_GO(cycle(g, pending, n_live - n_ready));
+        MR_GO(cycle_error(g, pending, n_live - n_ready));
     *order = ready;
     *n = n_ready;
     ready = NULL;
