@@ -1,4 +1,5 @@
-/* sim/check.c -- what must hold: during the run by the ledger, at its end by what is left. */
+/* sim/check.c -- the invariants of a simulated cluster: a ledger checks every update during the run, and the state that
+ * is left is checked at the end. */
 #include "sim/world.h"
 
 typedef struct entry {
@@ -22,14 +23,14 @@ int64_t mr_sim_ledger_request(mr_sim *s, int mask)
 void mr_sim_ledger_applied(mr_sim *s, int ps, int64_t amount)
 {
     if (amount < 1 || amount > s->ledger->entries.n || !(s->ledger->entries.p[amount - 1].mask >> ps & 1)) {
-        mr_sim_fail(s, "%s adds %lld, which nobody asked of it", s->nodes[ps].name, (long long)amount);
+        mr_sim_fail(s, "%s adds %lld, which was not requested from it", s->nodes[ps].name, (long long)amount);
         return;
     }
     if (++s->ledger->entries.p[amount - 1].n_applied[ps] > 1)
         mr_sim_fail(s, "%s adds %lld twice", s->nodes[ps].name, (long long)amount);
 }
 
-/* An error says nothing: some parts may have run.  Success says that all have. */
+/* An error proves nothing: some parts may have run. Success means that all parts ran exactly once. */
 void mr_sim_ledger_answered(mr_sim *s, int64_t amount, mr_code code)
 {
     const entry *e = &s->ledger->entries.p[amount - 1];
@@ -65,7 +66,7 @@ static void check_task(mr_sim *s, const mr_sim_task *t)
         mr_sim_fail(s, "%s still has step %llx", s->nodes[t->node].name, (unsigned long long)w->id);
     for (int i = 0; i < s->n_tasks; i++)
         if (i != t->node && t->members.members[i].state != MR_MEMBER_ALIVE)
-            mr_sim_fail(s, "%s does not see that %s lives", s->nodes[t->node].name, s->nodes[i].name);
+            mr_sim_fail(s, "%s does not see that %s is alive", s->nodes[t->node].name, s->nodes[i].name);
     if (mr_sim_master_busy(t))
         mr_sim_fail(s, "the master of %s still runs steps", s->nodes[t->node].name);
     check_sessions(s, t);
@@ -74,7 +75,7 @@ static void check_task(mr_sim *s, const mr_sim_task *t)
 void mr_sim_check_end(mr_sim *s)
 {
     if (!s->result->failure && !mr_sim_clients_finished(s))
-        mr_sim_fail(s, "a client does not come to its end");
+        mr_sim_fail(s, "a client does not finish");
     for (int i = 0; i < s->n_tasks && !s->result->failure; i++)
         check_task(s, s->nodes[i].task);
     for (mr_sim_call *c = s->calls; c && !s->result->failure; c = c->next)

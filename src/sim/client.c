@@ -1,8 +1,8 @@
-/* sim/client.c -- what uses the cluster: sessions at a master, step after step until enough have succeeded.
+/* sim/client.c -- a client of the cluster: it opens sessions at a master and runs steps until enough have succeeded.
  *
- * A client behaves as TensorFlow's: a call that ends UNAVAILABLE is made again with the same request id; ABORTED and
- * UNAVAILABLE steps lead to a new session.  It goes on until its steps are done, so that a cluster which does not
- * recover after the last fault is found out. */
+ * A client behaves like TensorFlow's: it retries a call that ends UNAVAILABLE with the same request id, and opens a new
+ * session after an ABORTED or UNAVAILABLE step. It continues until its steps are done, which exposes a cluster that
+ * does not recover after the last fault. */
 #include "sim/world.h"
 
 enum { RETRIES = 3 };
@@ -47,7 +47,7 @@ static void session_closed(mr_sim *s, mr_sim_call *call, mr_status *st)
 {
     mr_sim_client *c = call->ctx;
     mr_status_free(st);
-    if (call->q.request) /* for good */
+    if (call->q.request) /* closed for good */
         c->finished = true;
     else
         mr_sim_client_create(s, c);
@@ -95,6 +95,8 @@ static void run_step(mr_sim *s, void *arg)
         mr_sim_after(s, c->node, mr_sim_between(s, 0, 100 * MR_SIM_MS), give_up, call);
 }
 
+/* Starts the next step with a random set of parameter servers and sometimes a timeout, or closes the session for good
+ * after the last one. */
 static void next_step(mr_sim *s, void *arg)
 {
     mr_sim_client *c = arg;
@@ -115,7 +117,7 @@ static void next_step(mr_sim *s, void *arg)
     run_step(s, c);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 void mr_sim_client_start(mr_sim *s, int node)
 {

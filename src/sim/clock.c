@@ -38,6 +38,7 @@ void mr_sim_after(mr_sim *s, int node, int64_t ns, mr_sim_fn *fn, void *arg)
     sift_up(s, s->heap.n - 1);
 }
 
+/* Runs the next event. Events of a node that has ended since (its generation differs) are dropped. */
 bool mr_sim_next(mr_sim *s)
 {
     if (s->heap.n == 0)

@@ -1,8 +1,8 @@
 /* sim/downpour.c -- Downpour SGD in virtual time.
  *
- * Each replica has at most a step, a fetch and a push under way, each with the time at which it next gets on; the earliest of
- * all is what happens next.  A fetch reads the server's parameters half way, a push is applied half way.  One machine alone
- * is a replica whose fetches and pushes take no time. */
+ * Each replica has at most one step, one fetch and one push in progress, each with the time of its next event; the
+ * earliest event of all runs next. A fetch reads the server's parameters half way through, and a push is applied half
+ * way through. A single machine is a replica whose fetches and pushes take no time. */
 #include "sim/downpour.h"
 
 #include <math.h>
@@ -14,12 +14,12 @@ enum {
     FEATURES = 32, HIDDEN = 16, CLASSES = 8,
     TRAIN = 3000, HELD_OUT = 400, BATCH = 8,
     MOST_PARAMETERS = (FEATURES + 1) * HIDDEN + (HIDDEN + 1) * CLASSES,
-    LOOK_EVERY = 40, /* updates between two looks at the loss */
+    LOOK_EVERY = 40, /* updates between two evaluations of the loss */
 };
 
 const double mr_falls_rates[MR_FALLS_RATES] = {0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 
-static const double step_s = 0.05, way_s = 0.004; /* a step; there and back to a server */
+static const double step_s = 0.05, way_s = 0.004; /* of a step; of a round trip to a server */
 
 typedef struct problem {
     int hidden, n; /* 0: no hidden layer; parameters */
@@ -27,9 +27,9 @@ typedef struct problem {
     int *y;
 } problem;
 
-typedef struct thing { /* under way */
-    double at;         /* when it gets on; INFINITY: it is not under way */
-    bool half;         /* not yet at the server */
+typedef struct thing { /* an operation in progress */
+    double at;         /* time of its next event; INFINITY: not in progress */
+    bool half;         /* has not reached the server yet */
 } thing;
 
 typedef struct replica {
@@ -37,7 +37,7 @@ typedef struct replica {
     float *w, *fetched, *accrued, *sent;
     thing step, fetch, push, watch;
     double slowness, idle_since;
-    int64_t read_at; /* updates the server had made then */
+    int64_t read_at; /* number of updates the server had applied at that time */
     int64_t fetched_at;
     uint64_t seed;
     bool idle;
@@ -91,7 +91,7 @@ static void hidden_of(const problem *p, const float *w, const float *x, float *h
     }
 }
 
-/* Probabilities of the classes; h is what the last layer sees. */
+/* Computes the probabilities of the classes; h is the input of the last layer. */
 static void classes_of(const problem *p, const float *w, const float *h, float *prob)
 {
     int n = inputs_of(p);
@@ -126,7 +126,7 @@ static double loss_held_out(const falls *f)
     return sum / HELD_OUT;
 }
 
-/* Adds the gradient of one example, over `scale`. */
+/* Adds the gradient of one example, times `scale`. */
 static void add_gradient(const problem *p, const float *w, const float *x, int y, float scale, float *g)
 {
     float h[FEATURES], d[CLASSES];
@@ -152,8 +152,8 @@ static void add_gradient(const problem *p, const float *w, const float *x, int y
 
 /* ---- data ---- */
 
-/* Features from 1 down to a thirtieth in size, a third of them rare; labels by a network of random weights that sees them
- * all at the same size, so that the small and rare ones matter too. */
+/* Features differ in scale by a factor of 30, and a third of them are rare. The labels come from a network of random
+ * weights that sees all features at the same scale, so that the small and rare ones matter too. */
 static void make_example(const float *teacher, const float *size, uint64_t *seed, float *x, int *y)
 {
     float h[HIDDEN] = {0}, best = -INFINITY;
@@ -177,7 +177,7 @@ static void make_example(const float *teacher, const float *size, uint64_t *seed
 
 static mr_status *make_problem(const mr_falls_options *o, problem *p)
 {
-    uint64_t seed = 12345; /* one problem; the run's seed draws times, batches and beginnings */
+    uint64_t seed = 12345; /* always the same problem; the run's seed draws times, batches and initial parameters */
     float teacher[FEATURES * HIDDEN + HIDDEN * CLASSES], size[FEATURES];
     p->hidden = o->convex ? 0 : HIDDEN;
     p->n = (p->hidden ? (FEATURES + 1) * p->hidden : 0) + (inputs_of(p) + 1) * CLASSES;
@@ -196,6 +196,7 @@ static mr_status *make_problem(const mr_falls_options *o, problem *p)
 
 /* ---- servers ---- */
 
+/* Applies one gradient at the server, and evaluates the loss every LOOK_EVERY updates. */
 static void apply_gradient(falls *f, const float *g)
 {
     float rate = (float)f->o.rate;
@@ -229,6 +230,7 @@ static double draw_way(const falls *f, replica *r)
     return draw_uniform(&r->seed) < 0.01 ? s * 10 : s;
 }
 
+/* Starts the operations that the plan of a replica asks for, and accounts for the time it waits. */
 static void carry_out(falls *f, replica *r)
 {
     for (int i = 0; i < f->todo.n; i++)
@@ -259,7 +261,7 @@ static void carry_out(falls *f, replica *r)
 static void handle_event(falls *f, replica *r, mr_downpour_event e)
 {
     mr_downpour_step(&r->plan, e, f->steps, (int64_t)(f->now * 1e9) + 1, &f->todo);
-    if (e == MR_DOWNPOUR_BEGIN || e == MR_DOWNPOUR_STEPPED) /* there always is more data */
+    if (e == MR_DOWNPOUR_BEGIN || e == MR_DOWNPOUR_STEPPED) /* there is always more data */
         mr_downpour_step(&r->plan, MR_DOWNPOUR_WANT, 0, 0, &f->todo);
     carry_out(f, r);
 }
@@ -307,6 +309,7 @@ static void get_on_watch(falls *f, replica *r)
 
 /* ---- the run ---- */
 
+/* Advances the clock to the earliest event of all replicas and handles it. */
 static void run_next(falls *f)
 {
     static void (*const get_on[])(falls *, replica *) = {get_on_push, get_on_fetch, end_step, get_on_watch};
@@ -327,6 +330,7 @@ static void run_next(falls *f)
         get_on[what](f, &f->r[who]);
 }
 
+/* The four arrays of a replica share one allocation, which r->w owns. */
 static mr_status *make_replica(falls *f, int i)
 {
     replica *r = &f->r[i];
@@ -368,7 +372,7 @@ static mr_status *begin_run(falls *f)
 static void deinit_run(falls *f)
 {
     for (int i = 0; f->r && i < f->n; i++)
-        mr_free(f->r[i].w); /* the others are in the same piece */
+        mr_free(f->r[i].w); /* the other arrays are in the same allocation */
     mr_free(f->r);
     mr_free(f->w);
     mr_free(f->sums);
@@ -393,7 +397,7 @@ mr_status *mr_falls_run(const mr_falls_options *o, mr_falls_result *out)
 {
     falls f = {.o = *o, .loss = INFINITY};
     if ((int)o->method < 0 || o->method > MR_FALLS_DOWNPOUR_ADAGRAD || o->replicas > 10000)
-        return mr_invalid("method %d with %d replicas is not there", (int)o->method, o->replicas);
+        return mr_invalid("Unknown method %d, or too many replicas: %d, at most 10000", (int)o->method, o->replicas);
     set_defaults(&f.o);
     f.n = f.o.method == MR_FALLS_SGD ? 1 : f.o.replicas;
     mr_status *st = begin_run(&f);

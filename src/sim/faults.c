@@ -1,9 +1,9 @@
-/* sim/faults.c -- what goes wrong, and when: all of it planned from the seed, all of it over at a known time. */
+/* sim/faults.c -- the faults of a run: all of them are planned from the seed, and all are over at a known time. */
 #include "sim/world.h"
 
 typedef struct fault {
-    int a, b; /* nodes; b -1: all others */
-    bool there, back; /* which ways are cut */
+    int a, b; /* nodes; b -1: a is cut off from all others */
+    bool there, back; /* cut from a to b, and from b to a */
     int slow;
     int64_t length_ns;
 } fault;
@@ -53,7 +53,7 @@ static void crash_task(mr_sim *s, void *arg)
     mr_sim_after(s, -1, f->length_ns, restart_task, arg);
 }
 
-/* A trainer dies for good: the others must not wait for it. */
+/* A trainer dies and never returns: the others must not wait for it. */
 static void kill_trainer(mr_sim *s, void *arg)
 {
     const fault *f = arg;
@@ -81,6 +81,7 @@ static void slow_down(mr_sim *s, void *arg)
 
 /* ---- the plan ---- */
 
+/* Plans up to three faults of one class at random times, nodes and lengths. */
 static void plan_class(mr_sim *s, mr_sim_fn *fn, int n_nodes, int64_t longest_ns)
 {
     for (int n = (int)mr_sim_between(s, 0, 3); n > 0; n--) {

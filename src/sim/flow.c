@@ -1,4 +1,5 @@
-/* sim/flow.c -- a simulated step, event by event: what becomes ready, what runs where, what goes over which link. */
+/* sim/flow.c -- prints a simulated step event by event: when nodes become ready, where they run, and which tensors
+ * cross which link. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "passes/effort.h"
 #include "sim/show.h"
 
-typedef enum event_kind { SENT, READY, RUNS } event_kind; /* of one instant, in this order */
+typedef enum event_kind { SENT, READY, RUNS } event_kind; /* events at the same time appear in this order */
 
 typedef struct event {
     double at;
@@ -20,7 +21,7 @@ typedef MR_VEC(event) event_vec;
 typedef struct flow {
     const mr_sim_step *s;
     mr_str line;
-    int width; /* of places: gpu0, gpu0>gpu1 */
+    int width; /* of the column of places: gpu0, gpu0>gpu1 */
 } flow;
 
 static const char *device_name(const mr_sim_step *s, int d) { return s->plan->devices.p[d].name; }
@@ -36,7 +37,8 @@ static int by_time(const void *a, const void *b)
 static void list_events(const mr_sim_step *s, event_vec *out)
 {
     for (int v = 0; v < s->n_nodes; v++) {
-        if (s->planned.play.ready_at[v] > 0 && s->planned.play.start[v] > s->planned.play.ready_at[v]) /* what needs nothing is ready from the first */
+        /* nodes without inputs are ready from the start */
+        if (s->planned.play.ready_at[v] > 0 && s->planned.play.start[v] > s->planned.play.ready_at[v])
             mr_vec_push(out, (event){s->planned.play.ready_at[v], READY, v});
         mr_vec_push(out, (event){s->planned.play.start[v], RUNS, v});
     }
@@ -64,16 +66,16 @@ static void tell_sent(flow *f, const mr_play_send *x)
     snprintf(place, sizeof place, "%s>%s", device_name(s, x->from), device_name(s, x->to));
     begin_line(f, x->start, place);
     mr_sim_step_send_label(s, x, &f->line);
-    mr_str_appendz(&f->line, " goes");
+    mr_str_appendz(&f->line, " is sent");
     if (x->bytes) {
         mr_str_appendz(&f->line, ", ");
         mr_sim_put_size(&f->line, (double)x->bytes, "B");
     }
-    mr_str_appendz(&f->line, ", and is there at ");
+    mr_str_appendz(&f->line, ", arrives at ");
     put_time(&f->line, x->arrival);
 }
 
-/* Who has the device at a time. */
+/* The node that occupies a device at a time; -1 if it is idle. */
 static int running_node(const mr_sim_step *s, int device, double at)
 {
     for (int v = 0; v < s->n_nodes; v++)
@@ -115,6 +117,7 @@ static void tell_runs(flow *f, int v)
     }
 }
 
+/* Calls `tell` for each line, in the order of time, until it returns false. */
 void mr_sim_show_flow(const mr_sim_step *s, bool (*tell)(void *arg, const char *line), void *arg)
 {
     flow f = {.s = s, .width = 4};

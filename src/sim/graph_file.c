@@ -1,9 +1,8 @@
 /* sim/graph_file.c -- the graph of a plan, from a file: a GraphDef, a MetaGraphDef (.meta) or a
  * SavedModel folder.
  *
- * What a step feeds, fetches and runs is what the plan says; else what the signature of a
- * SavedModel says; else every placeholder is fed, and the one output that nobody reads is fetched.
- */
+ * The plan says what a step feeds, fetches and runs; otherwise the signature of a SavedModel does; otherwise every
+ * placeholder is fed, and the only output that no node reads is fetched. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
@@ -61,7 +60,7 @@ static bool is_fed(const mr_sim_graph_def *d, const mr_node *n)
     return false;
 }
 
-/* Could a client want it?  Constants, variables and inputs are not results. */
+/* Whether a client may want the node's value. Constants, variables and inputs are not results. */
 static bool is_result(const mr_sim_graph_def *d, const mr_node *n)
 {
     return n->uses.n == 0 && !is_fed(d, n) && !mr_node_is(n, "Const") &&
@@ -69,8 +68,8 @@ static bool is_result(const mr_sim_graph_def *d, const mr_node *n)
            !mr_node_is(n, "Variable") && !mr_node_is(n, "VarHandleOp");
 }
 
-/* The only node that nobody reads: its outputs, or, where it has none, itself.  One with outputs
- * goes before those without. */
+/* Finds the only node that no other node reads: fetches its outputs, or runs it if it has none. Nodes with outputs take
+ * precedence over nodes without. */
 static mr_status *find_only_result(const mr_sim_plan *p, mr_sim_graph_def *d)
 {
     mr_node *found = NULL;
@@ -132,7 +131,7 @@ static mr_sv entry_tensor(mr_sv entry)
     return name;
 }
 
-/* SignatureDef { inputs 1, outputs 2 }: what the plan has not named itself. */
+/* Takes feeds and fetches from SignatureDef { inputs 1, outputs 2 }, unless the plan names its own. */
 static mr_status *take_signature(const mr_sim_plan *p, mr_sv signature, mr_sim_graph_def *d)
 {
     bool own_feeds = p->graph.feeds.n > 0, own_ends = p->graph.fetches.n || p->graph.targets.n;
@@ -195,7 +194,7 @@ static mr_status *import_meta(const mr_sim_plan *p, const mr_meta_graph *m, mr_s
 
 /* ---- files ---- */
 
-/* Of its MetaGraphs the one for serving, or the first. */
+/* Takes the MetaGraph tagged for serving, or the first one. */
 static mr_status *import_saved_model(const mr_sim_plan *p, const char *dir, mr_sim_graph_def *d)
 {
     mr_saved_model model;
@@ -237,7 +236,7 @@ static mr_status *import_file(const mr_sim_plan *p, mr_sim_graph_def *d)
     return st ? st : find_named(p, d);
 }
 
-/* A folder, or the file in it. */
+/* Accepts a SavedModel folder, the file in it, or a graph file. */
 static mr_status *import_graph(const mr_sim_plan *p, mr_sim_graph_def *d)
 {
     const char *path = p->graph.file, *slash = strrchr(path, '/');

@@ -1,8 +1,8 @@
-/* sim/layers.c -- which layer a node of a step belongs to, and what that makes of a training.
+/* sim/layers.c -- assigns the nodes of a step to layers, which become the chunks of a simulated training.
  *
- * A layer is what has variables of its own: the scope they stand in, without what is inside of another layer.  Nodes are
- * told by their names: gradients/layer1/MatMul_grad/.. is layer1's, backwards; an update belongs to the layer of its
- * variable.  What belongs to none (the loss) is counted to the last layer. */
+ * A layer is an outermost scope that has variables. Nodes are assigned by their names: gradients/layer1/MatMul_grad/..
+ * belongs to the backward phase of layer1; an update belongs to the layer of its variable. Nodes without a layer (the
+ * loss) count towards the last layer. */
 #include <limits.h>
 
 #include "base/memory.h"
@@ -13,7 +13,7 @@ static bool is_variable(const mr_node *n)
     return mr_node_is(n, "VarHandleOp") || mr_node_is(n, "VariableV2") || mr_node_is(n, "Variable");
 }
 
-/* The variable that a node changes; NULL when it changes none. */
+/* The variable that a node updates; NULL if it updates none. */
 static const mr_node *updated_variable(const mr_node *n)
 {
     if (n->n_in == 0 || !n->in[0].node || !is_variable(n->in[0].node) || mr_node_is(n, "ReadVariableOp") || mr_node_is(n, "Identity") ||
@@ -27,13 +27,13 @@ mr_sim_phase mr_sim_step_phase(const mr_sim_step *s, int v)
     const mr_node *n = s->nodes[v];
     if (updated_variable(n))
         return MR_SIM_UPDATE;
-    for (int i = 0; i < n->n_ctrl; i++) /* what waits for an update belongs to it */
+    for (int i = 0; i < n->n_ctrl; i++) /* nodes that wait for an update belong to it */
         if (updated_variable(n->ctrl[i]))
             return MR_SIM_UPDATE;
     return mr_sv_starts(mr_sv_of(n->name), "gradients") ? MR_SIM_BACKWARD : MR_SIM_FORWARD;
 }
 
-/* Folding names what it makes NAME/_0__cf__; NAME is what people know. */
+/* Constant folding names its nodes NAME/_0__cf__; people know NAME. */
 static mr_sv known_name(const char *name)
 {
     const char *at = strstr(name, "/_");
@@ -45,7 +45,7 @@ static mr_sv known_name(const char *name)
     return mr_sv_of(name);
 }
 
-/* What the client fed or fetched. */
+/* The node whose value the client feeds or fetches through n; NULL if n is neither _Arg nor _Retval. */
 static const mr_node *client_end(const mr_sim_step *s, const mr_node *n)
 {
     const mr_attr *index = mr_node_attr(n, "index");
@@ -75,7 +75,7 @@ static mr_sv scope_of(const char *name)
     return slash ? (mr_sv){name, (size_t)(slash - name)} : mr_sv_of(name);
 }
 
-/* "gradients/" and "gradients_1/" go. */
+/* Removes a leading "gradients/" or "gradients_1/". */
 static mr_sv plain_name(const char *name)
 {
     const char *slash = strchr(name, '/');
@@ -93,7 +93,7 @@ mr_sv mr_sim_step_layer(const mr_sim_step *s, int v)
 typedef struct layer {
     mr_sv name;
     double forward_s, backward_s, bytes;
-    int first; /* its first variable in the graph as it was built */
+    int first; /* node id of its first variable in the graph as it was built */
 } layer;
 
 typedef struct layers {
@@ -125,20 +125,20 @@ static double variable_bytes(const mr_node *n)
     return bytes;
 }
 
-/* The outermost scopes that have variables. */
+/* Finds the outermost scopes that have variables. */
 static void find_layers(layers *l)
 {
     for (int v = 0; v < l->s->n_nodes; v++) {
         mr_sv name = scope_of(l->s->nodes[v]->name);
         double bytes = is_variable(l->s->nodes[v]) ? variable_bytes(l->s->nodes[v]) : 0;
-        if (bytes <= 8) /* a counter is no layer */
+        if (bytes <= 8) /* a counter is not a layer */
             continue;
         bool known = false;
         for (int i = 0; i < l->all.n && !known; i++)
             known = is_inside(name, l->all.p[i].name);
         if (known)
             continue;
-        for (int i = l->all.n - 1; i >= 0; i--) /* those inside of it are not the outermost */
+        for (int i = l->all.n - 1; i >= 0; i--) /* scopes inside of it are not outermost */
             if (is_inside(l->all.p[i].name, name))
                 mr_vec_remove_swap(&l->all, i);
         mr_vec_push(&l->all, (layer){.name = name, .first = INT_MAX});
@@ -160,7 +160,7 @@ static void add_node(layers *l, int v, layer *rest)
     }
     if (phase == MR_SIM_FORWARD)
         to->forward_s += seconds;
-    else if (phase == MR_SIM_BACKWARD) /* updates are the parameter servers' work */
+    else if (phase == MR_SIM_BACKWARD) /* updates are done by parameter servers */
         to->backward_s += seconds;
 }
 
@@ -170,6 +170,7 @@ static int by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
+/* The times of the layers are scaled so that they add up to the time of the whole step. */
 mr_simtrain_chunk *mr_sim_step_chunks(mr_sim_step *s, int *n)
 {
     layers l = {.s = s};
@@ -187,7 +188,7 @@ mr_simtrain_chunk *mr_sim_step_chunks(mr_sim_step *s, int *n)
     last->backward_s += rest.backward_s;
     for (int i = 0; i < l.all.n; i++)
         sum += l.all.p[i].forward_s + l.all.p[i].backward_s;
-    double scale = sum > 0 ? s->step_s / sum : 1; /* devices work at once, and wait */
+    double scale = sum > 0 ? s->step_s / sum : 1; /* devices run in parallel, and wait for each other */
     mr_simtrain_chunk *chunks = mr_new_array(mr_simtrain_chunk, l.all.n);
     for (int i = 0; i < l.all.n; i++) {
         const layer *from = &l.all.p[i];

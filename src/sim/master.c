@@ -1,11 +1,12 @@
-/* sim/master.c -- the master service of a simulated task, as server/master*.c has it, around dist/. */
+/* sim/master.c -- the master service of a simulated task: it carries out the decisions of dist/, as server/master*.c
+ * does. */
 #include <stdio.h>
 
 #include "sim/world.h"
 
 typedef struct mstep mstep;
 
-typedef struct program { /* of one signature */
+typedef struct program { /* a registered graph, for one signature of steps */
     mr_sim_msession *session;
     mr_sim_work work;
     int mask, n_parts, n_registering;
@@ -39,7 +40,7 @@ struct mstep {
     bool over;
 };
 
-/* ---- requests that nobody waits for ---- */
+/* ---- requests whose answer nobody needs: repeated until they succeed or dist/session.c gives up ---- */
 
 typedef struct errand {
     int from, to, tries;
@@ -134,6 +135,8 @@ static void session_created(mr_sim *s, mr_sim_msession *m)
     mr_sim_reply(s, c, st);
 }
 
+/* Carries out the actions of mr_creation (dist/session.h). MR_CREATE_GATHER runs after the loop, because it produces more
+ * actions. */
 static void do_creation(mr_sim *s, mr_sim_msession *m, mr_create_actions *a)
 {
     mr_create_actions more = {0};
@@ -164,13 +167,14 @@ static void creator_gone(mr_sim *s, mr_sim_call *c)
     do_creation(s, m, &a);
 }
 
+/* The session's members are all parameter servers and this worker. */
 static void create_session(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 {
     bool member[MR_SIM_MAX_TASKS];
     mr_create_actions a = {0};
     mr_sim_msession *m = mr_arena_new(&s->arena, mr_sim_msession);
     for (int i = 0; i < s->n_tasks; i++)
-        member[i] = i < s->n_ps || i == t->node; /* as device filters choose them */
+        member[i] = i < s->n_ps || i == t->node; /* as device filters would select them */
     m->task = t;
     m->handle = mr_sim_random(s);
     m->call = c;
@@ -276,6 +280,7 @@ static void client_gone(mr_sim *s, mr_sim_call *c)
         stop_step(s, t, mr_error(MR_CANCELLED, "RunStep was cancelled"));
 }
 
+/* Starts a step; if the client has gone or the session was closed meanwhile, stops it at once. */
 static void begin_step(mr_sim *s, mstep *t)
 {
     mr_step_actions a = {0};
@@ -288,7 +293,7 @@ static void begin_step(mr_sim *s, mstep *t)
         mr_sim_after(s, t->session->task->node, t->call->q.timeout_ns, time_is_up, t);
     mr_master_step_begin(&t->state, &a);
     do_step(s, t, &a);
-    if (!t->call->served && !t->over) /* it left while the program was registered */
+    if (!t->call->served && !t->over) /* the client left while the program was being registered */
         client_gone(s, t->call);
     else if (t->session->closed && !t->over)
         stop_step(s, t, mr_error(MR_CANCELLED, "Session was closed"));
@@ -296,11 +301,12 @@ static void begin_step(mr_sim *s, mstep *t)
 
 /* ---- registration ---- */
 
+/* Starts all steps that waited for the registration, or fails them. */
 static void registered_all(mr_sim *s, program *p)
 {
     mr_sim_msession *m = p->session;
     p->ready = !p->failed;
-    m->n_open++; /* the last step must not end the session below */
+    m->n_open++; /* keeps the session open while the last step below ends */
     for (int i = 0; i < p->waiting.n; i++) {
         mstep *t = p->waiting.p[i];
         if (p->ready) {
@@ -313,7 +319,7 @@ static void registered_all(mr_sim *s, program *p)
     }
     p->waiting.n = 0;
     for (int i = m->programs.n; !p->ready && i-- > 0;)
-        if (m->programs.p[i] == p) { /* the next step tries anew */
+        if (m->programs.p[i] == p) { /* the next step registers it again */
             mr_vec_remove_swap(&m->programs, i);
             mr_status_free(p->failed);
             mr_vec_deinit(&p->waiting);
@@ -361,6 +367,8 @@ static mr_status *find_session(mr_sim_task *t, uint64_t handle, mr_sim_msession 
     return mr_error(MR_ABORTED, "Session is not found. Possibly, this master has restarted.");
 }
 
+/* Rejects a repeated request, finds or registers the program, and starts the step or queues it until the program is
+ * ready. */
 static mr_status *run_step(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 {
     mr_sim_msession *m;

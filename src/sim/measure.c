@@ -1,4 +1,4 @@
-/* sim/measure.c -- steps run for real, beside what the simulation says of them. */
+/* sim/measure.c -- runs steps for real and compares them with the simulation. */
 #include "sim/measure.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void trainer_deinit(trainer *t)
     mr_sim_graph_def_deinit(&t->def);
 }
 
-/* Numbers below 1, and below 2 where they are whole: right for pictures, labels and words alike. */
+/* Random numbers below 1, or integers below 2: valid for pictures, labels and words alike. */
 static mr_status *make_value(mr_out feed, mr_tensor **out)
 {
     const mr_pshape *s = mr_out_shape(feed);
@@ -72,7 +72,7 @@ static mr_status *timed_step(trainer *t)
 
 static mr_status *start_trainer(trainer *t, int n_cpus)
 {
-    /* One thread a device: the simulation's devices run one node at a time. */
+    /* One thread for each device: a simulated device runs one node at a time. */
     mr_session_config c = {.n_cpus = n_cpus, .intra_threads = 1, .inter_threads = n_cpus > 1 ? n_cpus : -1,
                            .per_session_threads = true};
     mr_run_args init = {.targets = &t->def.init, .n_targets = 1};
@@ -102,7 +102,7 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The mean of the fastest third: whatever else the machine does only ever makes a step longer. */
+/* The mean of the fastest third: other activity on the machine can only make a step longer. */
 static double fastest_mean(const samples *s)
 {
     samples sorted = {0};
@@ -118,7 +118,7 @@ static double fastest_mean(const samples *s)
     return n ? sum / n : 0;
 }
 
-/* A traced step, as bytes until it is known which ones were the fastest. */
+/* A traced step; its metadata stays serialized until the fastest steps are known. */
 typedef struct traced {
     double seconds;
     mr_str metadata;
@@ -147,7 +147,7 @@ typedef struct node_time {
     double seconds;
 } node_time;
 
-/* Adds one step's times to those of its nodes. */
+/* Adds `share` of the times of one step to those of its nodes. */
 static mr_status *add_times(const traced *x, mr_map *times, double share)
 {
     Tensorflow__RunMetadata *m;
@@ -164,7 +164,7 @@ static mr_status *add_times(const traced *x, mr_map *times, double share)
     return NULL;
 }
 
-/* Steps of the fastest third count, as wholes: so the nodes' times add up to a step's. */
+/* Averages whole steps of the fastest third, so that the times of the nodes add up to the time of a step. */
 static mr_status *node_times(traced_vec *steps, mr_map *times)
 {
     int n = (steps->n + 2) / 3;
@@ -184,7 +184,7 @@ static void free_times(mr_map *times)
     mr_map_deinit(times);
 }
 
-/* ---- from what was measured to another configuration ---- */
+/* ---- from measured times to another configuration ---- */
 
 static double estimate_seconds(const mr_node *n)
 {
@@ -192,7 +192,8 @@ static double estimate_seconds(const mr_node *n)
     return mr_speed_cpu.op_s + MR_MAX(e.flops / mr_speed_cpu.flops_per_s, e.bytes / mr_speed_cpu.bytes_per_s);
 }
 
-/* What nodes of the new graph take, on each of two devices: as measured, times what their estimates differ by. */
+/* The costs of the new graph's nodes on each of two devices: the measured times, scaled by the ratio of the
+ * estimates. */
 static mr_costs *scale_costs(const mr_sim_step *old, const mr_sim_step *wanted, const mr_map *times, int *n_measured)
 {
     mr_costs *c = mr_costs_new();
@@ -214,7 +215,7 @@ static mr_costs *scale_costs(const mr_sim_step *old, const mr_sim_step *wanted, 
     return c;
 }
 
-/* A plan with the same graph on n CPUs of this process, which hand tensors on without a copy. */
+/* A plan with the same graph on n CPUs of this process, which pass tensors without copying. */
 static mr_status *machine_plan(const mr_sim_plan *p, int n, int64_t batch, mr_sim_plan *out)
 {
     MR_TRY(mr_sim_plan_parse(n == 1 ? MR_SV("{\"graph\": {\"model\": \"neuron\"}, \"devices\": [{}]}")
@@ -228,7 +229,7 @@ static mr_status *machine_plan(const mr_sim_plan *p, int n, int64_t batch, mr_si
 /* ---- the whole ---- */
 
 typedef struct measuring {
-    mr_sim_plan half, half2, one, two; /* what is measured; what is predicted */
+    mr_sim_plan half, half2, one, two; /* half, half2: measured; one, two: predicted */
     mr_sim_step *old, *guess, *step1, *step2;
     trainer a, b, whole, split; /* b: half the batch, split */
     traced_vec traces;
@@ -269,7 +270,7 @@ static mr_status *open_all(measuring *m, const mr_sim_plan *p, int64_t batch)
     return open_trainer(&m->one, &m->whole);
 }
 
-/* The graph of a plan on two devices, each node where the split has it. */
+/* Opens the graph of a plan on two devices, each node on the device that the split chose. */
 static mr_status *open_placed(measuring *m, const mr_sim_plan *p, trainer *t)
 {
     MR_TRY(mr_sim_graph_open(p, &t->def));
@@ -279,7 +280,7 @@ static mr_status *open_placed(measuring *m, const mr_sim_plan *p, trainer *t)
     return start_trainer(t, 2);
 }
 
-/* The split is placed by costs of a first look, so that it can be run in turn with all else. */
+/* Places the split with costs from a few first steps, so that it can run in turn with everything else. */
 static mr_status *open_split(measuring *m)
 {
     mr_map first = {0};
@@ -312,7 +313,7 @@ static mr_status *one_round(measuring *m)
     return timed_step(&m->b);
 }
 
-/* The split with the placement it has, at the times that were measured meanwhile. */
+/* Predicts the split with its existing placement, from the times measured meanwhile. */
 static mr_status *predict_split(measuring *m, mr_sim_plan *p, mr_costs *costs, mr_sim_step **out)
 {
     for (int i = 0; i < m->step2->def.g->nodes.n; i++)
@@ -322,7 +323,8 @@ static mr_status *predict_split(measuring *m, mr_sim_plan *p, mr_costs *costs, m
     return mr_sim_step_new(p, costs, out);
 }
 
-/* How much slower devices are together, so that the split of half the batch takes what it was measured to take. */
+/* Finds by bisection the slowdown of devices that work at the same time for which the predicted split of half the batch
+ * matches the measurement. */
 static mr_status *find_together(measuring *m, double measured_s, double *out)
 {
     mr_sim_step *half;
@@ -383,7 +385,7 @@ mr_status *mr_sim_measure(const mr_sim_plan *p, int rounds, const char *save, mr
 {
     measuring m = {0};
     if (!p->graph.model)
-        return mr_invalid("Only built-in networks can be measured: a file does not tell what to feed");
+        return mr_invalid("Only built-in networks can be measured: a file does not say which values to feed");
     mr_status *st = measure_plan(&m, p, rounds, save, out);
     measuring_deinit(&m);
     return st;
@@ -393,7 +395,7 @@ static void put_time(mr_str *out, double s) { mr_put_duration(out, s * 1e9); }
 
 void mr_sim_measures_print(const mr_sim_measures *m, const mr_sim_plan *p, mr_str *out)
 {
-    mr_str_printf(out, "%s on this machine, one thread a device, %d rounds\n\n", p->graph.model->name, m->rounds);
+    mr_str_printf(out, "%s on this machine, one thread per device, %d rounds\n\n", p->graph.model->name, m->rounds);
     mr_str_printf(out, "measured node by node: batch %lld on one device, %d nodes, a step ", (long long)m->batch, m->n_nodes);
     put_time(out, m->step_s);
     mr_str_printf(out, "\nthe same on two devices: while both work, each takes %.2f times as long\n\n", m->together);

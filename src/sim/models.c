@@ -41,7 +41,7 @@ static mr_out build_neuron(mr_nn *n, const int64_t *p, def *d)
     return mr_nn_squared_loss(n, mr_nn_dense(n, "neuron", x, 1, MR_NN_SIGMOID), y);
 }
 
-/* ---- layers behind each other ---- */
+/* ---- dense layers in sequence ---- */
 
 static mr_out build_mlp(mr_nn *n, const int64_t *p, def *d)
 {
@@ -67,7 +67,7 @@ static mr_out build_lenet(mr_nn *n, const int64_t *p, def *d)
 
 static const mr_nn_init ones = {MR_NN_CONSTANT, 1, 0}, zeros = {MR_NN_CONSTANT, 0, 0};
 
-/* Moves an average a tenth of the way to what this batch says. */
+/* Moves a running average a tenth of the way to the batch's value. */
 static void update_average(mr_nn *n, def *d, const char *name, mr_out batch, int64_t channels, mr_nn_init init)
 {
     mr_out value = mr_nn_variable(n, name, MR_FLOAT, 1, &channels, init, false);
@@ -171,6 +171,7 @@ static void open_layer(mr_nn *n, cell *l, int64_t batch, int64_t in, int64_t uni
     l->c = l->h = mr_emit(&n->s, "Fill", SHAPE(n, (int32_t)batch, (int32_t)units), mr_const_f32(&n->s, 0));
 }
 
+/* Unrolled cell by cell; each layer has its own scope, and each step of time a scope inside it. */
 static mr_out build_lstm(mr_nn *n, const int64_t *p, def *d)
 {
     enum { MAX_LAYERS = 8 };
@@ -274,45 +275,45 @@ static mr_out build_transformer(mr_nn *n, const int64_t *p, def *d)
 static const mr_sim_model models[] = {
     {"inception",
      "Inception blocks with batch normalisation: 1x1, 3x3, double 3x3 and pooled branches",
-     {{"batch", 32, 1, 4096, "pictures a step"},
+     {{"batch", 32, 1, 4096, "pictures per step"},
       {"size", 28, 1, 512, "height and width of the pictures"},
       {"channels", 192, 1, 4096, "channels of the pictures"},
-      {"blocks", 1, 1, 20, "blocks behind each other"},
-      {"classes", 1000, 2, 100000, "classes to tell apart"}},
+      {"blocks", 1, 1, 20, "blocks in sequence"},
+      {"classes", 1000, 2, 100000, "number of classes"}},
      build_inception},
     {"lenet",
-     "two convolutions and two dense layers for digits of 28 x 28",
-     {{"batch", 128, 1, 65536, "pictures a step"}},
+     "two convolutions and two dense layers for digits of 28 x 28 pixels",
+     {{"batch", 128, 1, 65536, "pictures per step"}},
      build_lenet},
     {"lstm",
      "LSTM layers, unrolled cell by cell",
-     {{"batch", 32, 1, 65536, "sequences a step"},
-      {"time", 10, 1, 100, "steps of a sequence"},
-      {"inputs", 128, 1, 65536, "numbers that come in at each step"},
+     {{"batch", 32, 1, 65536, "sequences per step"},
+      {"time", 10, 1, 100, "length of a sequence"},
+      {"inputs", 128, 1, 65536, "inputs at each step"},
       {"units", 512, 1, 65536, "width of a layer"},
-      {"layers", 2, 1, 8, "layers above each other"},
-      {"classes", 10, 2, 100000, "classes to tell apart"}},
+      {"layers", 2, 1, 8, "number of layers"},
+      {"classes", 10, 2, 100000, "number of classes"}},
      build_lstm},
     {"mlp",
-     "dense layers behind each other",
-     {{"batch", 128, 1, 65536, "examples a step"},
-      {"inputs", 784, 1, 1000000, "numbers of an example"},
+     "dense layers in sequence",
+     {{"batch", 128, 1, 65536, "examples per step"},
+      {"inputs", 784, 1, 1000000, "inputs of an example"},
       {"hidden", 256, 1, 65536, "width of the hidden layers"},
       {"layers", 2, 0, 64, "hidden layers"},
-      {"classes", 10, 2, 100000, "classes to tell apart"}},
+      {"classes", 10, 2, 100000, "number of classes"}},
      build_mlp},
     {"neuron",
      "one neuron: a product, a bias, a sigmoid, a loss",
-     {{"batch", 4, 1, 65536, "examples a step"}, {"inputs", 3, 1, 1000000, "numbers of an example"}},
+     {{"batch", 4, 1, 65536, "examples per step"}, {"inputs", 3, 1, 1000000, "inputs of an example"}},
      build_neuron},
     {"transformer",
      "attention and dense layers that predict words",
-     {{"batch", 8, 1, 4096, "texts a step"},
-      {"time", 64, 1, 4096, "words of a text"},
+     {{"batch", 8, 1, 4096, "texts per step"},
+      {"time", 64, 1, 4096, "words per text"},
       {"width", 256, 1, 16384, "width of a layer"},
-      {"heads", 4, 1, 128, "heads of attention; they divide the width"},
-      {"layers", 2, 1, 48, "layers above each other"},
-      {"words", 10000, 2, 1000000, "words of the language"}},
+      {"heads", 4, 1, 128, "attention heads; they must divide the width"},
+      {"layers", 2, 1, 48, "number of layers"},
+      {"words", 10000, 2, 1000000, "size of the vocabulary"}},
      build_transformer},
 };
 

@@ -1,10 +1,10 @@
-/* sim/net.c -- the network: calls as a transport over TCP shows them.
+/* sim/net.c -- the network: calls as a transport over TCP presents them.
  *
- * A call has two halves that know little of each other.  The caller's is open until it is answered, cancelled, out of
- * time or told UNAVAILABLE; the server's from the arrival of the request until its answer, or until the server
- * is told that the caller has gone.  A packet that is lost is sent again, which takes time; what really loses messages
- * is a connection that breaks: requests and answers under way may or may not arrive, and each side notices by itself.
- * So a caller that is told UNAVAILABLE knows nothing of what the server did. */
+ * A call has two halves that know little of each other. The caller's half is open until the call is answered,
+ * cancelled, times out or ends UNAVAILABLE; the server's half is open from the arrival of the request until its answer,
+ * or until the server learns that the caller has gone. A lost packet is retransmitted, which takes time; messages are
+ * really lost only when a connection breaks: requests and answers in flight may or may not arrive, and each side
+ * notices independently. So a caller that gets UNAVAILABLE does not know what the server did. */
 #include "sim/world.h"
 
 #define KEEP_ALIVE_NS (8 * MR_SIM_S)
@@ -39,8 +39,9 @@ static void unlink_when_over(mr_sim_call *c)
     c->linked = false;
 }
 
-/* ---- what a message takes ---- */
+/* ---- latency ---- */
 
+/* A random latency, with the delays and retransmissions of the active faults. May also break the connection. */
 static int64_t draw_latency(mr_sim *s, int from, int to)
 {
     if (from == to)
@@ -59,7 +60,7 @@ static int64_t draw_latency(mr_sim *s, int from, int to)
     return ns;
 }
 
-/* Over a cut a packet is sent again and again, ever more rarely. */
+/* Across a partition a packet is retransmitted with growing pauses. */
 static bool waits_for_cut(mr_sim *s, mr_sim_call *c, int from, int to, mr_sim_fn *again)
 {
     if (!s->cut[from][to])
@@ -93,7 +94,7 @@ static void server_gone(mr_sim *s, mr_sim_call *c)
         c->gone(s, c);
 }
 
-/* The caller's leaving, behind its request. */
+/* The notice that the caller has left; it follows the request. */
 static void notice_arrives(mr_sim *s, void *arg)
 {
     mr_sim_call *c = arg;
@@ -127,6 +128,7 @@ static void call_refused(mr_sim *s, void *arg)
     caller_ends(s, c, mr_error(MR_UNAVAILABLE, "failed to connect to %s", s->nodes[c->to].name));
 }
 
+/* Delivers a request, retries it across a partition or while the server is down, or refuses it. */
 static void request_arrives(mr_sim *s, void *arg)
 {
     mr_sim_call *c = arg;
@@ -177,7 +179,7 @@ void mr_sim_reply(mr_sim *s, mr_sim_call *c, mr_status *st)
     mr_sim_after(s, -1, draw_latency(s, c->to, c->from), reply_arrives, c);
 }
 
-/* ---- asking ---- */
+/* ---- starting calls ---- */
 
 static void out_of_time(mr_sim *s, void *arg) { leave_call(s, arg, MR_DEADLINE_EXCEEDED, "Deadline Exceeded"); }
 static void call_cancelled(mr_sim *s, void *arg) { leave_call(s, arg, MR_CANCELLED, "CANCELLED"); }
@@ -200,7 +202,7 @@ static mr_sim_call *new_call(mr_sim *s, int from, int to, const mr_sim_message *
     return c;
 }
 
-/* A copy, close behind or long after everything else; it may also be the first to arrive. */
+/* Sends the request a second time, close behind the first or much later; the copy may also arrive first. */
 static void duplicate_call(mr_sim *s, mr_sim_call *c)
 {
     s->result->n_faults++;
@@ -228,7 +230,7 @@ mr_sim_call *mr_sim_start(mr_sim *s, int from, int to, const mr_sim_message *q, 
 
 typedef struct breakage {
     int side, other;
-    uint64_t before; /* calls that were made before it */
+    uint64_t before; /* only calls with lower numbers are affected */
 } breakage;
 
 static void told_of_break(mr_sim *s, void *arg)
@@ -238,7 +240,7 @@ static void told_of_break(mr_sim *s, void *arg)
         caller_ends(s, c, mr_error(MR_UNAVAILABLE, "Connection reset by peer"));
 }
 
-/* What comes later over a closed connection is refused; the other side is told so. */
+/* Requests that arrive later over the closed connection are refused, and the other side is notified. */
 static void server_breaks(mr_sim *s, mr_sim_call *c)
 {
     c->dropped |= !c->arrived;
@@ -257,7 +259,7 @@ static void caller_breaks(mr_sim *s, mr_sim_call *c)
     unlink_when_over(c);
 }
 
-/* One side notices: its requests end, and so does what it serves. */
+/* One side notices: its own calls end, and so do the calls it serves. */
 static void side_breaks(mr_sim *s, int side, int other, uint64_t before, int64_t started_before_ns)
 {
     MR_VEC(mr_sim_call *) hit = {0};
@@ -281,7 +283,7 @@ static void break_connection(mr_sim *s, void *arg)
     side_breaks(s, b->side, b->other, b->before, INT64_MAX);
 }
 
-/* Answers that are under way may be lost with the connection: then the caller is told by the break. */
+/* Answers in flight may be lost with the connection; the caller then learns of it from the break. */
 static void lose_replies(mr_sim *s, int a, int b)
 {
     for (mr_sim_call *c = s->calls; c; c = c->next)
@@ -305,6 +307,8 @@ void mr_sim_reset(mr_sim *s, int a, int b)
     plan_break(s, b, a, mr_sim_between(s, 0, 5 * MR_SIM_MS));
 }
 
+/* Ends all calls of a dead node. seen: peers notice quickly because connections close; otherwise only keep-alive
+ * detects it. */
 void mr_sim_silence(mr_sim *s, int node, bool seen)
 {
     for (mr_sim_call *c = s->calls, *next; c; c = next) {
@@ -335,7 +339,7 @@ static void keep_alive(mr_sim *s, void *arg)
 
 void mr_sim_keep_alive(mr_sim *s) { mr_sim_after(s, -1, MR_SIM_S, keep_alive, NULL); }
 
-/* Answers that are still under way hold errors. */
+/* Answers still in flight own errors. */
 void mr_sim_net_deinit(mr_sim *s)
 {
     for (int i = 0; i < s->heap.n; i++)

@@ -1,4 +1,4 @@
-/* sim/plan.c -- plan.json: the tables of its keys, and what must hold between them. */
+/* sim/plan.c -- plan.json: the tables of its keys, and the checks between them. */
 #include "sim/plan.h"
 
 #include <math.h>
@@ -33,19 +33,22 @@ static void read_targets(reader *r, void *g) { read_names(r, &((mr_sim_graph_pla
 
 static const field graph_fields[] = {
     {"model", MR_SIM_TEXT, AT(mr_sim_graph_plan, model_name),
-     .about = "a built-in network; its own keys stand beside it: `millrace sim --list`"},
+     .about = "a built-in network; its parameters are further keys of graph (`millrace sim --list`)"},
     {"file", MR_SIM_TEXT, AT(mr_sim_graph_plan, file),
-     .about = "or a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or a SavedModel folder, beside the plan"},
+     .about = "instead of model: a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or a SavedModel folder; relative to "
+              "the plan"},
     {"signature", MR_SIM_TEXT, AT(mr_sim_graph_plan, signature),
-     .about = "of a SavedModel: whose inputs and outputs are fed and fetched (usually serving_default, or the only one)"},
+     .about = "for a SavedModel: the signature whose inputs are fed and outputs fetched (default: serving_default, or "
+              "the only one)"},
     {"feeds", MR_SIM_OTHER, .words = "list of texts", .read = read_feeds,
-     .about = "of a file: tensors that are fed (usually every placeholder)"},
-    {"fetches", MR_SIM_OTHER, .words = "list of texts", .read = read_fetches, .about = "of a file: tensors that are fetched (usually its only output)"},
-    {"targets", MR_SIM_OTHER, .words = "list of texts", .read = read_targets, .about = "of a file: nodes that are run"},
+     .about = "for a file: tensors to feed (default: every placeholder)"},
+    {"fetches", MR_SIM_OTHER, .words = "list of texts", .read = read_fetches,
+     .about = "for a file: tensors to fetch (default: its only output)"},
+    {"targets", MR_SIM_OTHER, .words = "list of texts", .read = read_targets, .about = "for a file: nodes to run"},
     {0},
 };
 
-/* Has any built-in network such a number? */
+/* Whether any built-in network has such a parameter. */
 static bool is_param(mr_sv key)
 {
     int n;
@@ -56,7 +59,7 @@ static bool is_param(mr_sv key)
     return false;
 }
 
-/* Which model it is may be told later: its keys wait until then. */
+/* The model may be named after its parameters, so they are kept until the object is complete. */
 static bool read_wish(reader *r, void *object, mr_sv key)
 {
     mr_sim_graph_plan *g = object;
@@ -86,7 +89,8 @@ static void refuse_wish(reader *r, const mr_sim_graph_plan *g, const char *key)
     for (int i = 0; g->model && g->model->params[i].name; i++)
         words[n++] = g->model->params[i].name;
     mr_sim_put_known(mr_sv_of(key), words, n, &known);
-    mr_sim_reader_fail(r, "graph.%.100s: %s has no such key%s", key, g->model ? g->model->name : "a file", mr_str_z(&known));
+    mr_sim_reader_fail(r, "graph.%.100s: %s does not have this key%s", key, g->model ? g->model->name : "a file",
+                       mr_str_z(&known));
     mr_str_deinit(&known);
 }
 
@@ -96,7 +100,7 @@ static void settle_wish(reader *r, mr_sim_graph_plan *g, const mr_sim_wish *w)
     if (i < 0)
         refuse_wish(r, g, w->key);
     else if (w->value < g->model->params[i].low || w->value > g->model->params[i].high)
-        mr_sim_reader_fail(r, "graph.%s: %lld is not from %lld to %lld", w->key, (long long)w->value,
+        mr_sim_reader_fail(r, "graph.%s: %lld is out of range, expected %lld to %lld", w->key, (long long)w->value,
                            (long long)g->model->params[i].low, (long long)g->model->params[i].high);
     else
         g->params[i] = w->value;
@@ -111,7 +115,8 @@ static void refuse_model(reader *r, const char *name)
     for (int i = 0; i < MR_MIN(n, (int)MR_COUNT(words)); i++)
         words[i] = m[i].name;
     mr_sim_put_known(mr_sv_of(name), words, MR_MIN(n, (int)MR_COUNT(words)), &known);
-    mr_sim_reader_fail(r, "graph.model: there is no model '%.100s'%s (`millrace sim --list` describes them)", name, mr_str_z(&known));
+    mr_sim_reader_fail(r, "graph.model: unknown model '%.100s'%s (`millrace sim --list` describes them)", name,
+                       mr_str_z(&known));
     mr_str_deinit(&known);
 }
 
@@ -122,7 +127,7 @@ static void settle_graph(reader *r, mr_sim_graph_plan *g)
     if (g->model_name && g->file)
         mr_sim_reader_fail(r, "graph: model and file are both given");
     if (g->model_name && (g->feeds.n || g->fetches.n || g->targets.n || g->signature))
-        mr_sim_reader_fail(r, "graph: signature, feeds, fetches and targets are of files");
+        mr_sim_reader_fail(r, "graph: signature, feeds, fetches and targets are only valid together with file");
     if (g->model_name) {
         g->model = mr_sim_model_find(mr_sv_of(g->model_name));
         if (!g->model)
@@ -137,15 +142,18 @@ static void settle_graph(reader *r, mr_sim_graph_plan *g)
 /* ---- devices ---- */
 
 static const field device_fields[] = {
-    {"name", MR_SIM_TEXT, AT(mr_sim_device, name), .about = "what the plan calls it (usually cpu0, cpu1, gpu0 ..)"},
+    {"name", MR_SIM_TEXT, AT(mr_sim_device, name), .about = "its name in the plan (default: cpu0, cpu1, gpu0 ..)"},
     {"type", MR_SIM_WORD, AT(mr_sim_device, type), .words = "CPU GPU", .about = "as in device strings"},
     {"task", MR_SIM_WHOLE, AT(mr_sim_device, task), 0, 9999, 0, .about = "the process it belongs to"},
-    {"speedup", MR_SIM_NUMBER, AT(mr_sim_device, speedup), 1e-6, 1e6, 1, .about = "everything on it is so many times as fast"},
-    {"flops_per_s", MR_SIM_NUMBER, AT(mr_sim_device, flops_per_s), 1, 1e21, NAN, .about = "arithmetic (CPU 2e10, GPU 4e12)"},
+    {"speedup", MR_SIM_NUMBER, AT(mr_sim_device, speedup), 1e-6, 1e6, 1,
+     .about = "factor on the speed of everything on the device"},
+    {"flops_per_s", MR_SIM_NUMBER, AT(mr_sim_device, flops_per_s), 1, 1e21, NAN,
+     .about = "speed of arithmetic (default: CPU 2e10, GPU 4e12)"},
     {"bytes_per_s", MR_SIM_NUMBER, AT(mr_sim_device, bytes_per_s), 1, 1e21, NAN,
-     .about = "its memory, read and written (CPU 8e9, GPU 2e11)"},
-    {"op_us", MR_SIM_NUMBER, AT(mr_sim_device, op_s), 0, 1e9, NAN, US, .about = "the least a node takes (CPU 1, GPU 5)"},
-    {"memory_bytes", MR_SIM_NUMBER, AT(mr_sim_device, memory_bytes), 1, 1e18, 1e18, .about = "for variables"},
+     .about = "speed of its memory, reads and writes together (default: CPU 8e9, GPU 2e11)"},
+    {"op_us", MR_SIM_NUMBER, AT(mr_sim_device, op_s), 0, 1e9, NAN, US,
+     .about = "minimum time of a node (default: CPU 1, GPU 5)"},
+    {"memory_bytes", MR_SIM_NUMBER, AT(mr_sim_device, memory_bytes), 1, 1e18, 1e18, .about = "memory for variables"},
     {0},
 };
 
@@ -193,7 +201,7 @@ static bool plain_name(const char *name)
 
 static void settle_devices(reader *r, mr_sim_plan *p)
 {
-    if (!p->devices.n) { /* a plan need not name any */
+    if (!p->devices.n) { /* the default: one device */
         mr_vec_push(&p->devices, (mr_sim_device){0});
         mr_sim_object_init(device_fields, &p->devices.p[0]);
     }
@@ -202,32 +210,38 @@ static void settle_devices(reader *r, mr_sim_plan *p)
         fill_in(d);
         name_device(p, i);
         if (!plain_name(d->name))
-            mr_sim_reader_fail(r, "devices[%d].name: at most 30 letters, digits, - and _", i);
+            mr_sim_reader_fail(r, "devices[%d].name: expected at most 30 letters, digits, - and _", i);
         if (mr_sim_plan_device(p, mr_sv_of(d->name)) != i)
-            mr_sim_reader_fail(r, "devices[%d].name: there is another '%s'", i, d->name);
+            mr_sim_reader_fail(r, "devices[%d].name: another device is also named '%s'", i, d->name);
     }
 }
 
 /* ---- links ---- */
 
 static const field usual_link_fields[] = {
-    {"latency_us", MR_SIM_NUMBER, AT(mr_workload_link, latency_s), 0, 1e9, 10, US, .about = "from one end to the other"},
-    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_workload_link, bytes_per_s), 1, 1e21, 1e10, .about = "one tensor after the other"},
+    {"latency_us", MR_SIM_NUMBER, AT(mr_workload_link, latency_s), 0, 1e9, 10, US,
+     .about = "latency from one end to the other"},
+    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_workload_link, bytes_per_s), 1, 1e21, 1e10,
+     .about = "bandwidth; tensors are sent one after the other"},
     {0},
 };
 
 static const field network_fields[] = {
-    {"latency_us", MR_SIM_NUMBER, AT(mr_workload_link, latency_s), 0, 1e9, 100, US, .about = "from one end to the other"},
-    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_workload_link, bytes_per_s), 1, 1e21, 1e9, .about = "one tensor after the other"},
+    {"latency_us", MR_SIM_NUMBER, AT(mr_workload_link, latency_s), 0, 1e9, 100, US,
+     .about = "latency from one end to the other"},
+    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_workload_link, bytes_per_s), 1, 1e21, 1e9,
+     .about = "bandwidth; tensors are sent one after the other"},
     {0},
 };
 
 static const field link_fields[] = {
-    {"from", MR_SIM_TEXT, AT(mr_sim_link, from), .about = "a device"},
-    {"to", MR_SIM_TEXT, AT(mr_sim_link, to), .about = "another"},
-    {"both", MR_SIM_FLAG, AT(mr_sim_link, both), .usual = 1, .about = "the way back is like it"},
-    {"latency_us", MR_SIM_NUMBER, AT(mr_sim_link, latency_s), 0, 1e9, 10, US, .about = "from one end to the other"},
-    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_sim_link, bytes_per_s), 1, 1e21, 1e10, .about = "one tensor after the other"},
+    {"from", MR_SIM_TEXT, AT(mr_sim_link, from), .about = "the sending device"},
+    {"to", MR_SIM_TEXT, AT(mr_sim_link, to), .about = "the receiving device"},
+    {"both", MR_SIM_FLAG, AT(mr_sim_link, both), .usual = 1, .about = "the opposite direction is the same"},
+    {"latency_us", MR_SIM_NUMBER, AT(mr_sim_link, latency_s), 0, 1e9, 10, US,
+     .about = "latency from one end to the other"},
+    {"bytes_per_s", MR_SIM_NUMBER, AT(mr_sim_link, bytes_per_s), 1, 1e21, 1e10,
+     .about = "bandwidth; tensors are sent one after the other"},
     {0},
 };
 
@@ -250,7 +264,7 @@ static void check_end(reader *r, const mr_sim_plan *p, int i, const char *which,
     if (!name)
         mr_sim_reader_fail(r, "links[%d].%s: missing", i, which);
     else if (mr_sim_plan_device(p, mr_sv_of(name)) < 0)
-        mr_sim_reader_fail(r, "links[%d].%s: there is no device '%.100s'", i, which, name);
+        mr_sim_reader_fail(r, "links[%d].%s: unknown device '%.100s'", i, which, name);
 }
 
 static void settle_links(reader *r, mr_sim_plan *p)
@@ -264,8 +278,9 @@ static void settle_links(reader *r, mr_sim_plan *p)
 /* ---- pins ---- */
 
 static const field pin_fields[] = {
-    {"node", MR_SIM_TEXT, AT(mr_sim_pin, node), .about = "a node, or all whose names begin so (`layer1/`)"},
-    {"device", MR_SIM_TEXT, AT(mr_sim_pin, device), .about = "where they must stand"},
+    {"node", MR_SIM_TEXT, AT(mr_sim_pin, node),
+     .about = "a node, or a prefix of names that ends with a slash (`layer1/`)"},
+    {"device", MR_SIM_TEXT, AT(mr_sim_pin, device), .about = "the device for these nodes"},
     {0},
 };
 
@@ -287,7 +302,7 @@ static void settle_pins(reader *r, mr_sim_plan *p)
         if (!pin->node || !pin->node[0])
             mr_sim_reader_fail(r, "pins[%d].node: missing", i);
         if (pin->number < 0)
-            mr_sim_reader_fail(r, "pins[%d].device: there is no device '%.100s'", i, pin->device ? pin->device : "");
+            mr_sim_reader_fail(r, "pins[%d].device: unknown device '%.100s'", i, pin->device ? pin->device : "");
     }
 }
 
@@ -317,19 +332,20 @@ static void read_cluster(reader *r, void *plan)
 }
 
 static const field plan_fields[] = {
-    {"title", MR_SIM_TEXT, AT(mr_sim_plan, title), .about = "the first line of what is shown"},
-    {"graph", MR_SIM_OTHER, .read = read_graph, .about = "what a step computes"},
+    {"title", MR_SIM_TEXT, AT(mr_sim_plan, title), .about = "the title, printed first"},
+    {"graph", MR_SIM_OTHER, .read = read_graph, .about = "the computation of a step"},
     {"devices", MR_SIM_OTHER, .words = "list", .read = read_devices,
-     .about = "what it may run on; feeds and fetches are at the first (usually one CPU)"},
-    {"link", MR_SIM_OTHER, .read = read_link, .about = "between devices of one task"},
-    {"network", MR_SIM_OTHER, .read = read_network, .about = "between devices of different tasks"},
-    {"links", MR_SIM_OTHER, .words = "list", .read = read_links, .about = "links that are unlike the others"},
-    {"pins", MR_SIM_OTHER, .words = "list", .read = read_pins, .about = "nodes whose place is not the placer's to choose"},
-    {"costs", MR_SIM_TEXT, AT(mr_sim_plan, costs), .about = "a file of measured costs, beside the plan"},
-    {"cluster", MR_SIM_OTHER, .read = read_cluster, .about = "workers and parameter servers that train with such steps"},
-    {"show", MR_SIM_OTHER, .words = "list of " SHOWN, .read = read_show, .about = "what is shown (usually all)"},
+     .about = "the devices; feeds and fetches are on the first one (default: one CPU)"},
+    {"link", MR_SIM_OTHER, .read = read_link, .about = "links between devices of one task"},
+    {"network", MR_SIM_OTHER, .read = read_network, .about = "links between devices of different tasks"},
+    {"links", MR_SIM_OTHER, .words = "list", .read = read_links, .about = "single links that differ from the others"},
+    {"pins", MR_SIM_OTHER, .words = "list", .read = read_pins, .about = "nodes with a fixed device"},
+    {"costs", MR_SIM_TEXT, AT(mr_sim_plan, costs),
+     .about = "a file of measured costs; its path is relative to the plan"},
+    {"cluster", MR_SIM_OTHER, .read = read_cluster, .about = "workers and parameter servers that train with this step"},
+    {"show", MR_SIM_OTHER, .words = "list of " SHOWN, .read = read_show, .about = "what to show (default: everything)"},
     {"visits", MR_SIM_WHOLE, AT(mr_sim_plan, visits), 1, 20000000, 1000000,
-     .about = "how hard the placer tries: nodes it may simulate"},
+     .about = "effort of the placer: the number of nodes it may simulate"},
     {0},
 };
 
@@ -343,8 +359,8 @@ typedef struct slow_plan {
 } slow_plan;
 
 static const field slow_fields[] = {
-    {"worker", MR_SIM_WHOLE, AT(slow_plan, worker), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "which one"},
-    {"factor", MR_SIM_NUMBER, AT(slow_plan, factor), 0.01, 1000, 2, .about = "its compute takes so many times as long"},
+    {"worker", MR_SIM_WHOLE, AT(slow_plan, worker), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "number of the worker"},
+    {"factor", MR_SIM_NUMBER, AT(slow_plan, factor), 0.01, 1000, 2, .about = "factor on its compute time"},
     {0},
 };
 
@@ -367,10 +383,11 @@ typedef struct crash_plan {
 } crash_plan;
 
 static const field crash_fields[] = {
-    {"task", MR_SIM_WORD, AT(crash_plan, task), .words = "worker ps chief", .about = "what crashes"},
-    {"index", MR_SIM_WHOLE, AT(crash_plan, index), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "which one of them"},
-    {"at_s", MR_SIM_NUMBER, AT(crash_plan, at_s), 0, 1e9, 1, .about = "when"},
-    {"silent", MR_SIM_FLAG, AT(crash_plan, silent), .about = "the whole host: only its silence tells"},
+    {"task", MR_SIM_WORD, AT(crash_plan, task), .words = "worker ps chief", .about = "kind of the task that crashes"},
+    {"index", MR_SIM_WHOLE, AT(crash_plan, index), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "number of the task"},
+    {"at_s", MR_SIM_NUMBER, AT(crash_plan, at_s), 0, 1e9, 1, .about = "time of the crash"},
+    {"silent", MR_SIM_FLAG, AT(crash_plan, silent),
+     .about = "the whole host fails, so only its silence reveals the crash"},
     {0},
 };
 
@@ -387,47 +404,66 @@ static void read_crashes(reader *r, void *cluster) { mr_sim_read_list(r, 1000, c
 
 static const field cluster_fields[] = {
     {"workers", MR_SIM_WHOLE, AT(mr_sim_cluster, workers), 1, 10000, 1, .about = "tasks that compute steps"},
-    {"ps", MR_SIM_WHOLE, AT(mr_sim_cluster, ps), 1, 1000, 1, .about = "tasks that keep the parameters"},
+    {"ps", MR_SIM_WHOLE, AT(mr_sim_cluster, ps), 1, 1000, 1, .about = "tasks that hold the parameters"},
     {"mode", MR_SIM_WORD, AT(mr_sim_cluster, mode), .words = "async sync backup bounded adaptive",
-     .about = "nobody waits; all wait for all; the slowest are dropped; nobody is far ahead; as many are dropped as it pays"},
-    {"backup", MR_SIM_WHOLE, AT(mr_sim_cluster, backup), 0, 1000, 0, .about = "workers beside the others, of sync and backup (there 1)"},
-    {"delay", MR_SIM_WHOLE, AT(mr_sim_cluster, delay), 0, 1000000, 4, .about = "of bounded: steps a worker may be ahead"},
-    {"steps", MR_SIM_WHOLE, AT(mr_sim_cluster, steps), 1, 1000000, NAN, .about = "of each worker (usually as many as are quick, up to 200)"},
-    {"warmup", MR_SIM_WHOLE, AT(mr_sim_cluster, warmup), 0, 1000000, 5, .about = "the first of them do not count"},
-    {"seed", MR_SIM_WHOLE, AT(mr_sim_cluster, seed), 0, 9e15, 1, .about = "of all that is left to chance"},
-    {"rpc_us", MR_SIM_NUMBER, JOB(rpc_s), 0, 1e9, 200, US, .about = "the call that begins a step, there and back"},
+     .about = "async: no worker waits; sync: all wait for all; backup: the slowest gradients are dropped; bounded: no "
+              "worker is far ahead; adaptive: the number of dropped gradients is chosen before each step"},
+    {"backup", MR_SIM_WHOLE, AT(mr_sim_cluster, backup), 0, 1000, 0,
+     .about = "for sync and backup: additional workers (default for backup: 1)"},
+    {"delay", MR_SIM_WHOLE, AT(mr_sim_cluster, delay), 0, 1000000, 4,
+     .about = "for bounded: how many steps a worker may be ahead"},
+    {"steps", MR_SIM_WHOLE, AT(mr_sim_cluster, steps), 1, 1000000, NAN,
+     .about = "steps of each worker (default: up to 200, fewer if the simulation would take long)"},
+    {"warmup", MR_SIM_WHOLE, AT(mr_sim_cluster, warmup), 0, 1000000, 5,
+     .about = "number of first steps that are not measured"},
+    {"seed", MR_SIM_WHOLE, AT(mr_sim_cluster, seed), 0, 9e15, 1, .about = "seed of all random numbers"},
+    {"rpc_us", MR_SIM_NUMBER, JOB(rpc_s), 0, 1e9, 200, US, .about = "round trip of the call that begins a step"},
     {"rpc_tail_us", MR_SIM_NUMBER, JOB(rpc_tail_s), 0, 1e9, 0, US,
-     .about = "mean of what chance adds to the call to each parameter server"},
-    {"latency_us", MR_SIM_NUMBER, JOB(latency_s), 0, 1e9, 0, US, .about = "of any message, one way"},
-    {"step_us", MR_SIM_NUMBER, JOB(step_s), 0, 1e9, 100, US, .about = "what a step costs beside its parts"},
-    {"token_us", MR_SIM_NUMBER, JOB(token_s), 0, 1e9, 20, US, .about = "of sync: for each worker the chief tells to go on"},
+     .about = "mean random addition to the call to each parameter server"},
+    {"latency_us", MR_SIM_NUMBER, JOB(latency_s), 0, 1e9, 0, US, .about = "one-way latency of any message"},
+    {"step_us", MR_SIM_NUMBER, JOB(step_s), 0, 1e9, 100, US, .about = "fixed overhead of a step"},
+    {"token_us", MR_SIM_NUMBER, JOB(token_s), 0, 1e9, 20, US,
+     .about = "for sync: the chief's time to release one worker"},
     {"shard", MR_SIM_FLAG, AT(mr_sim_cluster, shard), .usual = 1,
-     .about = "layers are spread over all parameter servers; else each is at one, as a whole"},
-    {"window", MR_SIM_WHOLE, AT(mr_sim_cluster, window), 0, 10000, 0, .about = "layers asked for ahead (0: all)"},
-    {"ps_message_us", MR_SIM_NUMBER, JOB(ps_message_s), 0, 1e9, 50, US, .about = "what a message takes at a parameter server"},
-    {"ps_bytes_per_s", MR_SIM_NUMBER, JOB(ps_bytes_per_s), 0, 1e21, 1e9, .about = "of a parameter server (0: no limit)"},
-    {"ps_jitter", MR_SIM_NUMBER, JOB(ps_jitter), 0, 1, 0, .about = "share of a message's time there that is left to chance"},
-    {"worker_bytes_per_s", MR_SIM_NUMBER, JOB(worker_bytes_per_s), 0, 1e21, 1e9, .about = "of a worker (0: no limit)"},
-    {"duplex", MR_SIM_FLAG, JOB(duplex), .usual = 1, .about = "parameter servers send and receive at once"},
-    {"hosts", MR_SIM_WHOLE, AT(mr_sim_cluster, hosts), 0, 10000, 0, .about = "tasks share so many (0: each has its own)"},
-    {"cores", MR_SIM_NUMBER, JOB(cores), 0.01, 1e6, 1, .about = "of a shared host"},
-    {"worker_cores", MR_SIM_NUMBER, JOB(worker_cores), 0.01, 1e6, 1, .about = "what a worker's compute can use there"},
-    {"tail_ms", MR_SIM_NUMBER, JOB(tail_s), 0, 1e9, 0, MS, .about = "stragglers: mean of what is added to a step by chance"},
-    {"tail_share", MR_SIM_NUMBER, JOB(tail_share), 0, 1, 1, .about = "stragglers: share of steps that have it"},
-    {"spread", MR_SIM_NUMBER, JOB(spread), 0, 2, 0, .about = "stragglers: workers differ so much (sigma of a log-normal factor)"},
-    {"slow", MR_SIM_OTHER, .words = "list", .read = read_slows, .about = "stragglers: workers that are slow"},
+     .about = "each layer is spread over all parameter servers; otherwise each whole layer is on one server"},
+    {"window", MR_SIM_WHOLE, AT(mr_sim_cluster, window), 0, 10000, 0,
+     .about = "number of layers requested ahead (0: all)"},
+    {"ps_message_us", MR_SIM_NUMBER, JOB(ps_message_s), 0, 1e9, 50, US,
+     .about = "fixed time of a message at a parameter server"},
+    {"ps_bytes_per_s", MR_SIM_NUMBER, JOB(ps_bytes_per_s), 0, 1e21, 1e9,
+     .about = "bandwidth of a parameter server (0: no limit)"},
+    {"ps_jitter", MR_SIM_NUMBER, JOB(ps_jitter), 0, 1, 0,
+     .about = "random share of a message's time at a parameter server"},
+    {"worker_bytes_per_s", MR_SIM_NUMBER, JOB(worker_bytes_per_s), 0, 1e21, 1e9,
+     .about = "bandwidth of a worker (0: no limit)"},
+    {"duplex", MR_SIM_FLAG, JOB(duplex), .usual = 1, .about = "parameter servers send and receive at the same time"},
+    {"hosts", MR_SIM_WHOLE, AT(mr_sim_cluster, hosts), 0, 10000, 0,
+     .about = "number of hosts that the tasks share (0: each task has its own)"},
+    {"cores", MR_SIM_NUMBER, JOB(cores), 0.01, 1e6, 1, .about = "cores of a shared host"},
+    {"worker_cores", MR_SIM_NUMBER, JOB(worker_cores), 0.01, 1e6, 1,
+     .about = "cores that one worker can use on a shared host"},
+    {"tail_ms", MR_SIM_NUMBER, JOB(tail_s), 0, 1e9, 0, MS, .about = "stragglers: mean random addition to a step"},
+    {"tail_share", MR_SIM_NUMBER, JOB(tail_share), 0, 1, 1, .about = "stragglers: share of steps with this addition"},
+    {"spread", MR_SIM_NUMBER, JOB(spread), 0, 2, 0,
+     .about = "stragglers: spread of worker speeds (sigma of a log-normal factor)"},
+    {"slow", MR_SIM_OTHER, .words = "list", .read = read_slows, .about = "stragglers: slow workers"},
     {"crashes", MR_SIM_OTHER, .words = "list", .read = read_crashes, .about = "failures at given times"},
-    {"worker_mtbf_s", MR_SIM_NUMBER, JOB(worker_mtbf_s), 0, 1e9, 0, .about = "mean time between failures of a worker (0: never)"},
-    {"ps_mtbf_s", MR_SIM_NUMBER, JOB(ps_mtbf_s), 0, 1e9, 0, .about = "... of a parameter server"},
-    {"mtbf_silent", MR_SIM_NUMBER, JOB(mtbf_silent), 0, 1, 0, .about = "share of those that take the host"},
-    {"restart_s", MR_SIM_NUMBER, JOB(restart_s), 0, 1e6, 2, .about = "until a crashed task is there again"},
-    {"open_s", MR_SIM_NUMBER, JOB(open_s), 0, 1e6, 0.1, .about = "to open a session over the cluster"},
-    {"lease_s", MR_SIM_NUMBER, JOB(lease_s), 0, 1e6, 10, .about = "of sync: a silent worker is waited for so long"},
-    {"chief_s", MR_SIM_NUMBER, JOB(chief_s), 0, 1e6, 10, .about = "after so long a silence of the chief another takes its place"},
-    {"checkpoint_s", MR_SIM_NUMBER, JOB(checkpoint_s), 0, 1e9, 0, .about = "from one checkpoint to the next (0: none)"},
-    {"save_s", MR_SIM_NUMBER, JOB(save_s), 0, 1e6, 0.2, .about = "to write one"},
-    {"save_blocks", MR_SIM_FLAG, JOB(save_blocks), .about = "no step begins meanwhile"},
-    {"restore_s", MR_SIM_NUMBER, JOB(restore_s), 0, 1e6, 0.2, .about = "to read one"},
+    {"worker_mtbf_s", MR_SIM_NUMBER, JOB(worker_mtbf_s), 0, 1e9, 0,
+     .about = "mean time between failures of a worker (0: never)"},
+    {"ps_mtbf_s", MR_SIM_NUMBER, JOB(ps_mtbf_s), 0, 1e9, 0,
+     .about = "mean time between failures of a parameter server (0: never)"},
+    {"mtbf_silent", MR_SIM_NUMBER, JOB(mtbf_silent), 0, 1, 0,
+     .about = "share of these failures that take down the whole host"},
+    {"restart_s", MR_SIM_NUMBER, JOB(restart_s), 0, 1e6, 2, .about = "time until a crashed task runs again"},
+    {"open_s", MR_SIM_NUMBER, JOB(open_s), 0, 1e6, 0.1, .about = "time to open a session with the cluster"},
+    {"lease_s", MR_SIM_NUMBER, JOB(lease_s), 0, 1e6, 10, .about = "for sync: how long to wait for a silent worker"},
+    {"chief_s", MR_SIM_NUMBER, JOB(chief_s), 0, 1e6, 10,
+     .about = "how long the chief may be silent before another worker takes over"},
+    {"checkpoint_s", MR_SIM_NUMBER, JOB(checkpoint_s), 0, 1e9, 0,
+     .about = "time between checkpoints (0: no checkpoints)"},
+    {"save_s", MR_SIM_NUMBER, JOB(save_s), 0, 1e6, 0.2, .about = "time to write a checkpoint"},
+    {"save_blocks", MR_SIM_FLAG, JOB(save_blocks), .about = "no step begins while a checkpoint is written"},
+    {"restore_s", MR_SIM_NUMBER, JOB(restore_s), 0, 1e6, 0.2, .about = "time to restore a checkpoint"},
     {0},
 };
 
@@ -437,7 +473,7 @@ static void init_cluster(mr_sim_cluster *c)
     mr_sim_object_init(cluster_fields, c);
 }
 
-/* What the tables cannot hold: ints, and a mode that is two things. */
+/* Converts what the tables cannot represent: ints, and modes that set two members. */
 static void settle_cluster(mr_sim_cluster *c)
 {
     enum { ASYNC, SYNC, BACKUP, BOUNDED, ADAPTIVE };
@@ -472,13 +508,14 @@ static void init_plan(mr_sim_plan *p)
     init_cluster(&p->cluster);
 }
 
+/* Reads the whole text before it checks how the parts fit together. On an error the plan is empty. */
 mr_status *mr_sim_plan_parse(mr_sv text, const char *name, mr_sim_plan *p)
 {
     reader r;
     init_plan(p);
     mr_sim_reader_init(&r, text, name, &p->arena);
     if (text.n > MR_SIM_MAX_PLAN_BYTES)
-        mr_sim_reader_fail(&r, "%zu bytes are too many for a plan", text.n);
+        mr_sim_reader_fail(&r, "the plan is too large: %zu bytes", text.n);
     mr_sim_read_object(&r, plan_fields, p, NULL);
     if (!r.j.error) {
         settle_graph(&r, &p->graph);
@@ -495,7 +532,7 @@ mr_status *mr_sim_plan_parse(mr_sv text, const char *name, mr_sim_plan *p)
     return st;
 }
 
-/* The folder of a plan is where its other files are, unless they say otherwise. */
+/* Paths are relative to the folder of the plan, unless they are absolute. */
 static const char *path_beside(mr_sim_plan *p, const char *plan, const char *file)
 {
     const char *slash = strrchr(plan, '/');
@@ -547,7 +584,7 @@ int mr_sim_plan_device(const mr_sim_plan *p, mr_sv name)
 mr_workload_link mr_sim_plan_link(const mr_sim_plan *p, int from, int to)
 {
     const mr_sim_device *a = &p->devices.p[from], *b = &p->devices.p[to];
-    for (int i = p->links.n - 1; i >= 0; i--) { /* the last word counts */
+    for (int i = p->links.n - 1; i >= 0; i--) { /* the last entry wins */
         const mr_sim_link *l = &p->links.p[i];
         bool there = strcmp(l->from, a->name) == 0 && strcmp(l->to, b->name) == 0;
         bool back = l->both && strcmp(l->from, b->name) == 0 && strcmp(l->to, a->name) == 0;
@@ -557,12 +594,12 @@ mr_workload_link mr_sim_plan_link(const mr_sim_plan *p, int from, int to)
     return a->task == b->task ? p->link : p->network;
 }
 
-/* Says which numbers there are. */
+/* An error that lists the valid names. */
 static mr_status *no_number(mr_sv what, mr_sv key, const char *const *words, int n)
 {
     mr_str known = {0};
     mr_sim_put_known(key, words, n, &known);
-    mr_status *st = mr_invalid("%.*s: there is no such number%s", MR_SV_ARG(what), mr_str_z(&known));
+    mr_status *st = mr_invalid("%.*s: unknown number%s", MR_SV_ARG(what), mr_str_z(&known));
     mr_str_deinit(&known);
     return st;
 }
@@ -578,7 +615,7 @@ static mr_status *set_field(const field *fields, void *object, mr_sv what, mr_sv
         if (!number || !mr_sv_is(key, f->key))
             continue;
         if (!(value >= f->low && value <= f->high))
-            return mr_invalid("%.*s: %g is not from %g to %g", MR_SV_ARG(what), value, f->low, f->high);
+            return mr_invalid("%.*s: %g is out of range, expected %g to %g", MR_SV_ARG(what), value, f->low, f->high);
         char *to = (char *)object + f->at;
         if (f->kind == MR_SIM_NUMBER)
             *(double *)to = value * (f->unit > 0 ? f->unit : 1);
@@ -601,11 +638,13 @@ static mr_status *set_param(mr_sim_graph_plan *g, mr_sv what, mr_sv key, double 
     }
     const mr_sim_param *p = &g->model->params[i];
     if (!(value >= (double)p->low && value <= (double)p->high))
-        return mr_invalid("%.*s: %g is not from %lld to %lld", MR_SV_ARG(what), value, (long long)p->low, (long long)p->high);
+        return mr_invalid("%.*s: %g is out of range, expected %lld to %lld", MR_SV_ARG(what), value, (long long)p->low,
+                          (long long)p->high);
     g->params[i] = llround(value);
     return NULL;
 }
 
+/* `what` is OBJECT.KEY; only numbers can be set. */
 mr_status *mr_sim_plan_set(mr_sim_plan *p, mr_sv what, double value)
 {
     mr_sv key = what, object;
@@ -621,10 +660,11 @@ mr_status *mr_sim_plan_set(mr_sim_plan *p, mr_sv what, double value)
         return st;
     }
     if (!mr_sv_starts(object, "device:"))
-        return mr_invalid("%.*s: there is no '%.*s'; there are device:NAME, graph, link, network, cluster", MR_SV_ARG(what), MR_SV_ARG(object));
+        return mr_invalid("%.*s: unknown object '%.*s'; expected device:NAME, graph, link, network or cluster",
+                          MR_SV_ARG(what), MR_SV_ARG(object));
     int d = mr_sim_plan_device(p, (mr_sv){object.p + 7, object.n - 7});
     if (d < 0)
-        return mr_invalid("%.*s: there is no such device", MR_SV_ARG(what));
+        return mr_invalid("%.*s: unknown device", MR_SV_ARG(what));
     return set_field(device_fields, &p->devices.p[d], what, key, value);
 }
 

@@ -1,11 +1,11 @@
-/* sim/plan.h -- what `millrace sim` is to simulate, as a plan.json says it.
+/* sim/plan.h -- what `millrace sim` simulates, as described by a plan.json.
  *
  * A plan is a graph (a built-in model or a GraphDef file), the devices to run it on, the links between them and, if the
- * training is to be simulated too, a cluster.  Reading is strict: a key that is not known, given twice, of the wrong type or
- * out of range is an error that names its place, `plan.json: devices[1].speedup: ...`.  All keys are in tables (plan.c), from
- * which the page about them is made too.
+ * training is to be simulated too, a cluster. Reading is strict: a key that is unknown, given twice, of the wrong type
+ * or out of range is an error that names its place, `plan.json: devices[1].speedup: ...`. All keys are in tables
+ * (plan.c), from which their documentation is generated, too.
  *
- * Everything has a bound, so that no plan runs for ever or asks for more memory than there is. */
+ * Everything has a bound, so that no plan runs forever or exhausts the memory. */
 #ifndef MR_SIM_PLAN_H
 #define MR_SIM_PLAN_H
 
@@ -27,12 +27,12 @@ enum {
 
 typedef enum mr_sim_device_type { MR_SIM_CPU, MR_SIM_GPU } mr_sim_device_type;
 
-typedef struct mr_sim_device { /* numbers that were not given are NAN until the plan is complete */
+typedef struct mr_sim_device { /* numbers that are not given are NAN until the plan is complete */
     const char *name;   /* as the plan calls it: gpu0 */
     const char *full;   /* /job:localhost/replica:0/task:0/device:GPU:0 */
     int type;
     int64_t task;
-    double speedup;     /* everything is so many times as fast */
+    double speedup;     /* factor on the speed of everything */
     double flops_per_s, bytes_per_s, op_s, memory_bytes;
 } mr_sim_device;
 
@@ -42,15 +42,15 @@ typedef struct mr_sim_link {
     double latency_s, bytes_per_s;
 } mr_sim_link;
 
-typedef struct mr_sim_pin { /* nodes that must stand somewhere */
-    const char *node; /* a name, or the first part of one and a slash */
+typedef struct mr_sim_pin { /* nodes with a fixed device */
+    const char *node; /* a name, or a prefix that ends with a slash */
     const char *device;
     int number; /* of the device */
 } mr_sim_pin;
 
 typedef MR_VEC(const char *) mr_sim_names;
 
-typedef struct mr_sim_wish { /* a key of the graph that belongs to a model */
+typedef struct mr_sim_wish { /* a parameter of the model, kept until the model is known */
     const char *key;
     int64_t value;
 } mr_sim_wish;
@@ -66,15 +66,15 @@ typedef struct mr_sim_graph_plan {
 
 typedef struct mr_sim_cluster {
     bool given;
-    mr_simtrain_job job; /* without chunks: those come from the simulated step; steps 0: as many as are bearable */
-    int mode;            /* a word of the plan: backup is a mode of its own there */
+    mr_simtrain_job job; /* without chunks: they come from the simulated step; steps 0: as many as are quick */
+    int mode;            /* index of the plan's word: there, backup is a separate mode */
     bool shard;
     int64_t workers, ps, steps, warmup, seed, backup, delay, window, hosts;
     MR_VEC(mr_simtrain_slow) slow;
     MR_VEC(mr_simtrain_crash) crashes;
 } mr_sim_cluster;
 
-/* What is to be shown: bits. */
+/* What to show: bits. */
 enum {
     MR_SIM_SHOW_PLACEMENT = 1,
     MR_SIM_SHOW_TIMELINE = 2,
@@ -102,11 +102,11 @@ mr_status *mr_sim_plan_parse(mr_sv text, const char *name, mr_sim_plan *out);
 mr_status *mr_sim_plan_load(const char *path, mr_sim_plan *out);
 void mr_sim_plan_deinit(mr_sim_plan *p);
 
-int mr_sim_plan_device(const mr_sim_plan *p, mr_sv name); /* -1: there is none */
-/* From device to device, as the plan says it. */
+int mr_sim_plan_device(const mr_sim_plan *p, mr_sv name); /* -1 if there is none */
+/* The link from one device to another, according to the plan. */
 mr_workload_link mr_sim_plan_link(const mr_sim_plan *p, int from, int to);
-/* Sets one number: "device:gpu0.speedup", "graph.batch", "cluster.workers".  INVALID_ARGUMENT when there is no such thing or it
- * is out of its range. */
+/* Sets one number: "device:gpu0.speedup", "graph.batch", "cluster.workers". INVALID_ARGUMENT if it does not exist or
+ * the value is out of range. */
 mr_status *mr_sim_plan_set(mr_sim_plan *p, mr_sv what, double value);
 
 /* All keys as a table for docs/sim.md. */

@@ -83,34 +83,46 @@ MR_TEST(sim_plan_reads_a_cluster)
 
 MR_TEST(sim_plan_errors_name_their_place)
 {
-    refused("{" GRAPH ", \"devices\": [{}, {\"speedup\": 0}]}", "plan.json: devices[1].speedup: 0 is not from 1e-06 to 1e+06");
+    refused("{" GRAPH ", \"devices\": [{}, {\"speedup\": 0}]}",
+            "plan.json: devices[1].speedup: 0 is out of range, expected 1e-06 to 1e+06");
     refused("{" GRAPH ", \"devices\": [{\"speedup\": \"fast\"}]}", "plan.json: devices[0].speedup: expected a number");
     refused("{" GRAPH ", \"devices\": {}}", "plan.json: devices: expected a list");
-    refused("{" GRAPH ", \"devices\": [{\"type\": \"TPU\"}]}", "plan.json: devices[0].type: 'TPU' is none of: CPU GPU");
+    refused("{" GRAPH ", \"devices\": [{\"type\": \"TPU\"}]}",
+            "plan.json: devices[0].type: 'TPU' is invalid, expected one of: CPU GPU");
     refused("{" GRAPH ", \"devices\": [{\"task\": 1.5}]}", "plan.json: devices[0].task: 1.5 is not a whole number");
-    refused("{" GRAPH ", \"devices\": [{\"colour\": 1}]}", "plan.json: devices[0].colour: there is no such key; there are name, type");
-    refused("{" GRAPH ", \"links\": [{\"from\": \"cpu0\", \"to\": \"x\"}]}", "plan.json: links[0].to: there is no device 'x'");
-    refused("{" GRAPH ", \"cluster\": {\"slow\": [{\"factor\": 1e9}]}}", "plan.json: cluster.slow[0].factor: 1e+09 is not");
-    refused("{" GRAPH ", \"cluster\": {\"mode\": \"both\"}}", "plan.json: cluster.mode: 'both' is none of: async sync backup bounded adaptive");
+    refused("{" GRAPH ", \"devices\": [{\"colour\": 1}]}",
+            "plan.json: devices[0].colour: unknown key; expected one of name, type");
+    refused("{" GRAPH ", \"links\": [{\"from\": \"cpu0\", \"to\": \"x\"}]}",
+            "plan.json: links[0].to: unknown device 'x'");
+    refused("{" GRAPH ", \"cluster\": {\"slow\": [{\"factor\": 1e9}]}}",
+            "plan.json: cluster.slow[0].factor: 1e+09 is out of range");
+    refused("{" GRAPH ", \"cluster\": {\"mode\": \"both\"}}",
+            "plan.json: cluster.mode: 'both' is invalid, expected one of: async sync backup bounded adaptive");
 }
 
 MR_TEST(sim_plan_refuses_what_makes_no_sense)
 {
     refused("{}", "plan.json: graph: model or file is missing");
     refused("{\"graph\": {\"model\": \"mlp\", \"file\": \"x.pb\"}}", "model and file are both given");
-    refused("{" GRAPH ", \"devices\": [{\"speed\": 2}]}", "plan.json: devices[0].speed: there is no such key (did you mean 'speedup'?); there are name,");
-    refused("{\"graph\": {\"modle\": \"mlp\"}}", "plan.json: graph.modle: there is no such key (did you mean 'model'?); there are model, file,");
-    refused("{\"graph\": {\"model\": \"mlp\", \"bach\": 8}}", "graph.bach: mlp has no such key (did you mean 'batch'?); there are model, file, signature, feeds,");
+    refused("{" GRAPH ", \"devices\": [{\"speed\": 2}]}",
+            "plan.json: devices[0].speed: unknown key (did you mean 'speedup'?); expected one of name,");
+    refused("{\"graph\": {\"modle\": \"mlp\"}}",
+            "plan.json: graph.modle: unknown key (did you mean 'model'?); expected one of model, file,");
+    refused("{\"graph\": {\"model\": \"mlp\", \"bach\": 8}}",
+            "graph.bach: mlp does not have this key (did you mean 'batch'?); expected one of model, file, signature, "
+            "feeds,");
     refused("{\"graph\": {\"model\": \"mlp\", \"batch\": \"8\"}}", "plan.json: graph.batch: expected a whole number");
-    refused("{\"graph\": {\"model\": \"lennet\"}}", "there is no model 'lennet' (did you mean 'lenet'?); there are inception, lenet,");
-    refused("{\"graph\": {\"model\": \"vgg\"}}", "graph.model: there is no model 'vgg'");
-    refused("{\"graph\": {\"model\": \"lenet\", \"hidden\": 3}}", "graph.hidden: lenet has no such key");
-    refused("{\"graph\": {\"model\": \"mlp\", \"batch\": 0}}", "graph.batch: 0 is not from 1 to 65536");
+    refused("{\"graph\": {\"model\": \"lennet\"}}",
+            "unknown model 'lennet' (did you mean 'lenet'?); expected one of inception, lenet,");
+    refused("{\"graph\": {\"model\": \"vgg\"}}", "graph.model: unknown model 'vgg'");
+    refused("{\"graph\": {\"model\": \"lenet\", \"hidden\": 3}}", "graph.hidden: lenet does not have this key");
+    refused("{\"graph\": {\"model\": \"mlp\", \"batch\": 0}}", "graph.batch: 0 is out of range, expected 1 to 65536");
     refused("{\"graph\": {\"model\": \"mlp\", \"batch\": 1, \"batch\": 2}}", "graph.batch: given twice");
     refused("{" GRAPH ", " GRAPH "}", "plan.json: graph: given twice");
-    refused("{" GRAPH ", \"devices\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", "devices[1].name: there is another 'a'");
-    refused("{" GRAPH ", \"devices\": [{\"name\": \"a b\"}]}", "devices[0].name: at most 30 letters");
-    refused("{" GRAPH ", \"pins\": [{\"node\": \"x\", \"device\": \"y\"}]}", "pins[0].device: there is no device 'y'");
+    refused("{" GRAPH ", \"devices\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}",
+            "devices[1].name: another device is also named 'a'");
+    refused("{" GRAPH ", \"devices\": [{\"name\": \"a b\"}]}", "devices[0].name: expected at most 30 letters");
+    refused("{" GRAPH ", \"pins\": [{\"node\": \"x\", \"device\": \"y\"}]}", "pins[0].device: unknown device 'y'");
     refused("{" GRAPH "} x", "plan.json: bad JSON at byte");
     refused("{" GRAPH, "plan.json: bad JSON at byte");
     refused("[]", "plan.json: expected an object");
@@ -127,9 +139,11 @@ MR_TEST(sim_plan_sets_one_number)
     MR_CHECK_INT(p.cluster.job.n_workers, 12);
     MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu7.speedup"), 8), MR_INVALID_ARGUMENT, "no such device");
     MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu0.name"), 8), MR_INVALID_ARGUMENT, "no such number");
-    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu0.speed"), 8), MR_INVALID_ARGUMENT,
-                 "device:gpu0.speed: there is no such number (did you mean 'speedup'?); there are task, speedup, flops_per_s");
-    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("graph.batch"), -1), MR_INVALID_ARGUMENT, "-1 is not from 1 to 65536");
+    MR_CHECK_ERR(
+        mr_sim_plan_set(&p, MR_SV("device:gpu0.speed"), 8), MR_INVALID_ARGUMENT,
+        "device:gpu0.speed: unknown number (did you mean 'speedup'?); expected one of task, speedup, flops_per_s");
+    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("graph.batch"), -1), MR_INVALID_ARGUMENT,
+                 "-1 is out of range, expected 1 to 65536");
     MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("speed"), 8), MR_INVALID_ARGUMENT, "expected device:NAME.KEY");
     mr_sim_plan_deinit(&p);
 }

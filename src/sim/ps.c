@@ -1,7 +1,7 @@
-/* sim/ps.c -- what is kept on a parameter server: a counter, an accumulator, queues of words and tokens.
+/* sim/ps.c -- the state of a parameter server: a counter, an accumulator, queues of messages and tokens.
  *
- * As the ops of a graph do it: each work happens at one instant or, if it has to wait, when what it waits for is there;
- * a wait that is cancelled takes nothing. */
+ * It behaves like the ops of a graph: each piece of work happens at one instant or, if it has to wait, when its
+ * condition holds; a cancelled wait has no effect. */
 #include "sim/world.h"
 
 typedef struct gradient {
@@ -22,7 +22,7 @@ struct mr_sim_ps {
     int64_t updates, stamp;
     MR_VEC(gradient) gradients;
     values words, tokens[MR_SIM_MAX_TASKS];
-    MR_VEC(waiter) waiters; /* in the order in which they came */
+    MR_VEC(waiter) waiters; /* in the order of arrival */
 };
 
 struct mr_sim_ps *mr_sim_ps_new(void) { return mr_new(struct mr_sim_ps); }
@@ -52,7 +52,7 @@ static void drop_gradients_before(struct mr_sim_ps *p, int64_t stamp)
             mr_vec_remove_swap(&p->gradients, i);
 }
 
-/* The accumulator gives all that it has, and drops from then on what comes for that stamp. */
+/* Applies all accumulated gradients; from then on, gradients for that stamp are dropped. */
 static void apply_gradients(mr_sim *s, mr_sim_task *t, int64_t next_stamp)
 {
     struct mr_sim_ps *p = t->ps;
@@ -67,7 +67,7 @@ static void apply_gradients(mr_sim *s, mr_sim_task *t, int64_t next_stamp)
     mr_sim_say(s, t->node, "update %lld, next stamp %lld", (long long)p->updates, (long long)next_stamp);
 }
 
-/* True when it could be done; then v is what came of it. */
+/* True if the work could be done; then v is its result. */
 static bool try_work(mr_sim *s, mr_sim_task *t, mr_sim_work work, mr_sim_value *v)
 {
     struct mr_sim_ps *p = t->ps;
@@ -114,7 +114,7 @@ static bool try_work(mr_sim *s, mr_sim_task *t, mr_sim_work work, mr_sim_value *
     return true;
 }
 
-/* What was done may be what others wait for. */
+/* Retries all waiters after the state has changed. */
 static void wake_waiters(mr_sim *s, mr_sim_task *t)
 {
     struct mr_sim_ps *p = t->ps;

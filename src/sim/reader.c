@@ -1,4 +1,4 @@
-/* sim/reader.c -- JSON objects read by tables. */
+/* sim/reader.c -- reads JSON objects by tables. */
 #include "sim/reader.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ mr_status *mr_sim_reader_end(mr_sim_reader *r)
 
 void mr_sim_reader_fail(mr_sim_reader *r, const char *fmt, ...)
 {
-    if (r->st || r->j.error) /* bad JSON tells by itself */
+    if (r->st || r->j.error) /* the JSON reader reports malformed JSON itself */
         return;
     mr_str why = {0};
     va_list ap;
@@ -34,11 +34,11 @@ void mr_sim_reader_fail(mr_sim_reader *r, const char *fmt, ...)
     va_end(ap);
     r->st = mr_invalid("%s: %s%s%s", r->name, mr_str_z(&r->path), r->path.n ? ": " : "", mr_str_z(&why));
     mr_str_deinit(&why);
-    r->j.error = "refused"; /* so that all loops end */
+    r->j.error = "refused"; /* ends all loops */
     r->j.end = r->j.at;
 }
 
-/* ---- where we are ---- */
+/* ---- the current path ---- */
 
 static size_t enter_key(mr_sim_reader *r, const char *key)
 {
@@ -66,7 +66,7 @@ static void leave_path(mr_sim_reader *r, size_t at)
 static bool expect_kind(mr_sim_reader *r, char kind, const char *what)
 {
     char c = mr_json_peek(&r->j);
-    if (c != kind && c != 0) /* 0: bad JSON, which the reading finds */
+    if (c != kind && c != 0) /* 0: malformed JSON, which reading detects */
         mr_sim_reader_fail(r, "expected %s", what);
     return c == kind;
 }
@@ -76,12 +76,14 @@ double mr_sim_read_number(mr_sim_reader *r, double low, double high)
     expect_kind(r, '0', "a number");
     double v = mr_json_number(&r->j);
     if (!(v >= low && v <= high)) {
-        mr_sim_reader_fail(r, "%g is not from %g to %g", v, low, high);
+        mr_sim_reader_fail(r, "%g is out of range, expected %g to %g", v, low, high);
         return low;
     }
     return v;
 }
 
+/* A number that is not an integer, or too large for int64_t, is reported with the range instead of as malformed
+ * JSON. */
 int64_t mr_sim_read_whole(mr_sim_reader *r, int64_t low, int64_t high)
 {
     expect_kind(r, '0', "a whole number");
@@ -95,7 +97,8 @@ int64_t mr_sim_read_whole(mr_sim_reader *r, int64_t low, int64_t high)
         }
     }
     if (v < low || v > high) {
-        mr_sim_reader_fail(r, "%lld is not from %lld to %lld", (long long)v, (long long)low, (long long)high);
+        mr_sim_reader_fail(r, "%lld is out of range, expected %lld to %lld", (long long)v, (long long)low,
+                           (long long)high);
         return low;
     }
     return v;
@@ -107,7 +110,7 @@ const char *mr_sim_read_text(mr_sim_reader *r)
     mr_str_clear(&r->text);
     mr_json_string(&r->j, &r->text);
     if (r->text.n > MAX_TEXT)
-        mr_sim_reader_fail(r, "%zu bytes are too many", r->text.n);
+        mr_sim_reader_fail(r, "the text is too long: %zu bytes", r->text.n);
     return r->j.error ? "" : mr_arena_strdup(r->arena, mr_str_z(&r->text));
 }
 
@@ -126,7 +129,7 @@ int mr_sim_read_word(mr_sim_reader *r, const char *words)
     for (int i = 0; (word = mr_sim_word(words, i)).p; i++)
         if (mr_sv_eq(word, text))
             return i;
-    mr_sim_reader_fail(r, "'%.*s' is none of: %s", (int)MR_MIN(text.n, 100), text.p, words);
+    mr_sim_reader_fail(r, "'%.*s' is invalid, expected one of: %s", (int)MR_MIN(text.n, 100), text.p, words);
     return 0;
 }
 
@@ -181,7 +184,7 @@ void mr_sim_put_known(mr_sv written, const char *const *words, int n, mr_str *ou
     const char *meant = mr_nearest(written, words, n);
     if (meant)
         mr_str_printf(out, " (did you mean '%s'?)", meant);
-    mr_str_appendz(out, n ? "; there are " : "");
+    mr_str_appendz(out, n ? "; expected one of " : "");
     for (int i = 0; i < n; i++)
         mr_str_printf(out, "%s%s", i ? ", " : "", words[i]);
 }
@@ -194,7 +197,7 @@ static void refuse_key(mr_sim_reader *r, const mr_sim_field *fields, mr_sv key)
     for (; fields[n].key; n++)
         words[n] = fields[n].key;
     mr_sim_put_known(key, words, n, &known);
-    mr_sim_reader_fail(r, "there is no such key%s", mr_str_z(&known));
+    mr_sim_reader_fail(r, "unknown key%s", mr_str_z(&known));
     mr_str_deinit(&known);
 }
 
@@ -229,14 +232,14 @@ void mr_sim_read_list(mr_sim_reader *r, int most, void *arg, void (*element)(mr_
     for (int i = 0; mr_json_more(&r->j); i++) {
         size_t at = enter_index(r, i);
         if (i >= most)
-            mr_sim_reader_fail(r, "at most %d are possible", most);
+            mr_sim_reader_fail(r, "too many elements, at most %d are allowed", most);
         else
             element(r, arg);
         leave_path(r, at);
     }
 }
 
-/* ---- for people ---- */
+/* ---- documentation ---- */
 
 static void print_usual(const mr_sim_field *f, mr_str *out)
 {

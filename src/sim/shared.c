@@ -1,7 +1,8 @@
-/* sim/shared.c -- a step on devices that are parts of one machine.
+/* sim/shared.c -- simulates a step on devices that share one machine.
  *
- * passes/simulate.c gives every node its time; here a node has work, which is done more slowly while another device works
- * too.  The rules are the same otherwise: a device runs one node at a time, in the order in which they became ready. */
+ * In passes/simulate.c every node has a fixed time; here a node has work, which progresses more slowly while another
+ * device works too. Otherwise the rules are the same: a device runs one node at a time, in the order in which they
+ * became ready. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -12,10 +13,10 @@ typedef struct machine {
     const mr_workload *w;
     double together, now;
     int *pending;     /* by node */
-    double *ready_at; /* by node; INFINITY: not all inputs have come */
-    double *left;     /* by node: work */
+    double *ready_at; /* by node; INFINITY: not all inputs have arrived */
+    double *left;     /* by node: the remaining work; before a node is ready, the latest arrival of its inputs */
     bool *begun;
-    int *running;     /* by device; -1 */
+    int *running;     /* by device; -1: idle */
     int n_left;
 } machine;
 
@@ -37,7 +38,7 @@ static void end_node(machine *m, int v)
     for (int i = p->first_use[v]; i < p->first_use[v + 1]; i++) {
         int to = p->uses[i].node;
         double at = arrival_time(m, &p->uses[i], m->s->device[v], m->s->device[to]);
-        m->left[to] = MR_MAX(m->left[to], at); /* until it is ready: when its last input is there */
+        m->left[to] = MR_MAX(m->left[to], at); /* before it is ready: arrival of its last input */
         if (--m->pending[to] == 0) {
             m->ready_at[to] = m->left[to];
             m->left[to] = node_seconds(m, to);
@@ -45,7 +46,7 @@ static void end_node(machine *m, int v)
     }
 }
 
-/* The node of a device that has been ready longest; -1. */
+/* The node of a device that has been ready longest; -1 if none is. */
 static int next_node(const machine *m, int d)
 {
     int best = -1;
@@ -55,7 +56,7 @@ static int next_node(const machine *m, int d)
     return best;
 }
 
-/* What takes no time is over at once; others begin where a device is free. */
+/* Finishes nodes that take no time, and starts others on idle devices. */
 static void begin_nodes(machine *m)
 {
     bool more = true;
@@ -74,7 +75,7 @@ static void begin_nodes(machine *m)
     }
 }
 
-/* When the next thing happens. */
+/* The time of the next event. */
 static double next_time(const machine *m, double pace)
 {
     double at = INFINITY;
@@ -87,6 +88,7 @@ static double next_time(const machine *m, double pace)
     return at;
 }
 
+/* Advances to the next event, and finishes the nodes whose work is done. */
 static void pass_time(machine *m)
 {
     int busy = 0;

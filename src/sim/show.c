@@ -1,4 +1,4 @@
-/* sim/show.c -- a simulated step for people. */
+/* sim/show.c -- prints a simulated step as text. */
 #include "sim/show.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ void mr_sim_put_size(mr_str *out, double n, const char *unit)
 
 static void put_time(mr_str *out, double s) { mr_put_duration(out, (double)llround(s * 1e9)); }
 
-/* Pads what was written since `from` to a width. */
+/* Pads the text written since `from` to a width. */
 static void pad_to(mr_str *out, size_t from, int width)
 {
     while (out->n - from < (size_t)width)
@@ -106,14 +106,14 @@ static void show_step(const mr_sim_step *s, const double *single, mr_str *out)
     mr_str_appendc(out, '\n');
 }
 
-/* What the pins cost: the best single device of the plan without them. */
+/* Shows what the pins cost, compared with the best single device of the plan without pins. */
 static void show_pins(const mr_sim_step *s, mr_str *out)
 {
-    mr_sim_plan free_plan = *s->plan; /* borrows all but its numbers */
+    mr_sim_plan free_plan = *s->plan; /* shares everything but its numbers */
     mr_sim_step *unpinned = NULL;
     int best = 0;
     free_plan.pins.n = 0;
-    free_plan.visits = 1; /* only single devices are asked for */
+    free_plan.visits = 1; /* only single devices are simulated */
     mr_costs *costs = s->plan->costs ? NULL : (mr_costs *)s->place.measured;
     mr_status *st = mr_sim_step_new(&free_plan, costs, &unpinned);
     if (st) {
@@ -142,7 +142,7 @@ static void show_transfers(const mr_sim_step *s, mr_str *out)
     }
     mr_str_printf(out, "transfers  %d tensor%s, ", n, n == 1 ? "" : "s");
     mr_sim_put_size(out, bytes, "B");
-    int controls = s->planned.play.sends.n - n; /* a send without bytes says only that a node has ended */
+    int controls = s->planned.play.sends.n - n; /* a send without bytes only signals that a node has ended */
     if (controls > 0)
         mr_str_printf(out, ", and %d control signal%s", controls, controls == 1 ? "" : "s");
     mr_str_appendc(out, '\n');
@@ -182,7 +182,7 @@ static void tell_reason(void *arg, const mr_place_reason *r)
         const mr_place_choice *c = &r->others[i];
         mr_str_printf(out, "      on %-*s  ", t->width, device_name(t->s, c->device));
         if (isinf(c->step_s)) {
-            mr_str_appendz(out, "there is no memory\n");
+            mr_str_appendz(out, "not enough memory\n");
             continue;
         }
         mr_str_appendz(out, "it would end at ");
@@ -209,8 +209,9 @@ static mr_status *explain_nodes(const mr_sim_step *s, const bool *wanted, mr_str
     for (int i = 0; i < s->def.g->nodes.n; i++)
         n += s->needed[i] && wanted[i];
     if (n * s->n_devices * s->n_needed > MOST_VISITS)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "%lld nodes on %d devices are too many to explain at once; name some of them",
-                        (long long)n, s->n_devices);
+        return mr_error(MR_RESOURCE_EXHAUSTED,
+                        "%lld nodes on %d devices are too many to explain at once; name a few of them", (long long)n,
+                        s->n_devices);
     reasons r = {s, out, name_width(s)};
     return mr_sim_step_reasons(s, wanted, tell_reason, &r);
 }
@@ -224,7 +225,8 @@ mr_status *mr_sim_show_reasons(const mr_sim_step *s, const char *node, mr_str *o
         n += wanted[i];
     }
     size_t before = out->n;
-    mr_status *st = n ? explain_nodes(s, wanted, out) : mr_invalid("The step runs no node '%s'", node ? node : "");
+    mr_status *st =
+        n ? explain_nodes(s, wanted, out) : mr_invalid("The step does not run a node '%s'", node ? node : "");
     if (!st && out->n == before)
         st = mr_invalid("The step does not run '%s': it is computed when the step is prepared, or merged with an equal node", node ? node : "");
     mr_free(wanted);
@@ -270,7 +272,7 @@ static void gather_rows(const mr_sim_step *s, const mr_simtrain_chunk *layers, i
     }
 }
 
-/* "gpu0", or "gpu0+gpu1" where others have more than a fiftieth of it. */
+/* "gpu0", or "gpu0+gpu1" if the others have at least a fiftieth of the time. */
 static void put_devices(const mr_sim_step *s, const double *seconds, mr_str *out)
 {
     double sum = 0;
@@ -284,7 +286,7 @@ static void put_devices(const mr_sim_step *s, const double *seconds, mr_str *out
         mr_str_appendc(out, '-');
 }
 
-/* The widest cell of a phase, or of all. */
+/* The width of the widest cell. */
 static int cell_width(const mr_sim_step *s, const row_vec *rows)
 {
     mr_str text = {0};
@@ -322,7 +324,7 @@ static void show_rows(const mr_sim_step *s, const row_vec *rows, mr_str *out)
 
 enum { HEAVIEST = 5 };
 
-/* Marks the nodes that take longest, of those that could stand elsewhere. */
+/* Marks the nodes that take longest, among those that could run elsewhere. */
 static void mark_heaviest(const mr_sim_step *s, bool *wanted)
 {
     for (int k = 0; k < HEAVIEST; k++) {
@@ -357,7 +359,7 @@ mr_status *mr_sim_show_placement(const mr_sim_step *s, mr_str *out)
         return NULL;
     bool *wanted = mr_new_array(bool, s->def.g->nodes.n + 1);
     mark_heaviest(s, wanted);
-    mr_str_appendz(out, "\nwhy the heaviest nodes stand where they stand\n");
+    mr_str_appendz(out, "\nwhy the heaviest nodes are placed where they are\n");
     mr_status *st = explain_nodes(s, wanted, out);
     mr_free(wanted);
     return st;
@@ -392,7 +394,7 @@ static void add_nodes(const mr_sim_step *s, mr_timeline *t, int *span)
     mr_str_deinit(&label);
 }
 
-/* A transfer is a span of its link, with arrows from the node that made the tensor and to those that read it. */
+/* A transfer is a span on its link, with arrows from the node that produces the tensor to the nodes that read it. */
 static void add_sends(const mr_sim_step *s, mr_timeline *t, const int *span)
 {
     const mr_play *play = &s->planned.play;
@@ -419,7 +421,7 @@ static void add_sends(const mr_sim_step *s, mr_timeline *t, const int *span)
 void mr_sim_step_timeline(const mr_sim_step *s, mr_timeline *out)
 {
     int *span = mr_new_array(int, s->n_nodes + 1);
-    for (int d = 0; d < s->n_devices; d++) /* in the plan's order, also those that do nothing */
+    for (int d = 0; d < s->n_devices; d++) /* in the plan's order, idle devices too */
         mr_timeline_lane(out, task_of(s, out, d), mr_sv_of(device_name(s, d)));
     mr_timeline_step_add(out, 1, 0, 0, to_ns(s->step_s));
     add_nodes(s, out, span);

@@ -1,8 +1,7 @@
-/* sim/show_graph.c -- the graph of a step as a list: what runs, what it makes, whose values it reads. */
+/* sim/show_graph.c -- prints the graph of a step as a list: its nodes, what they produce and what they read. */
 #include "base/memory.h"
 #include "sim/show.h"
 
-/* What a node reads. */
 static void put_inputs(const mr_sim_step *s, const mr_node *n, mr_str *out)
 {
     for (int i = 0; i < n->n_in; i++) {

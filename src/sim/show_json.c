@@ -1,4 +1,4 @@
-/* sim/show_json.c -- a simulated step for programs: one JSON object. */
+/* sim/show_json.c -- prints a simulated step as a JSON object. */
 #include <math.h>
 
 #include "base/memory.h"

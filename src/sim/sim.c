@@ -1,4 +1,5 @@
-/* sim/sim.c -- one run: a cluster is made from the seed, lives through its faults, comes to rest, and is looked at. */
+/* sim/sim.c -- one run: creates a cluster from the seed, runs it through its faults until it is at rest, and checks
+ * it. */
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -7,7 +8,8 @@
 
 enum { MAX_EVENTS = 2000000 };
 #define LONGEST_NS (180 * MR_SIM_S) /* for the clients, after the last fault */
-#define REST_NS (35 * MR_SIM_S)     /* for what nobody waits for: the longest pause between two tries, and some */
+#define REST_NS (35 * MR_SIM_S)     /* for requests that nobody waits for: longer than the longest pause between two
+                                     * tries */
 
 static void make_cluster(mr_sim *s)
 {
@@ -46,6 +48,7 @@ static void run_until_rest(mr_sim *s)
     }
 }
 
+/* The order of the random draws is part of the result: a seed determines one run. */
 void mr_sim_run(const mr_sim_options *o, mr_sim_result *out)
 {
     mr_sim *s = mr_new(mr_sim);

@@ -1,8 +1,8 @@
 /* sim/sim.h -- whole clusters in one process: virtual time, a seeded network, tasks that crash.
  *
- * A run is made of a seed alone: the cluster, what its clients do and every fault follow from it, so a run that fails
- * is replayed by its number, to the same trace.  Masters and workers are the step functions of dist/, those that
- * server/ runs for real; the simulation carries out what they tell, as a transport, a disk and a process would. */
+ * A run depends only on its seed: the cluster, the actions of its clients and every fault follow from it, so a failed
+ * run can be replayed from its seed with the same trace. Masters and workers are the step functions of dist/, which
+ * server/ uses in production; the simulation carries out their actions, as a transport, a disk and a process would. */
 #ifndef MR_SIM_SIM_H
 #define MR_SIM_SIM_H
 
@@ -10,19 +10,19 @@
 
 enum mr_sim_fault {
     MR_SIM_DELAY = 1,       /* messages that take long, and overtake each other */
-    MR_SIM_LOSS = 2,        /* packets that are sent again, connections that break with what was under way */
+    MR_SIM_LOSS = 2,        /* retransmitted packets, and connections that break and lose messages in flight */
     MR_SIM_DUPLICATION = 4, /* requests that arrive twice */
     MR_SIM_PARTITION = 8,   /* nodes that do not reach each other, both ways or one */
     MR_SIM_CRASH = 16,      /* tasks that die with all their state and come back as another incarnation */
     MR_SIM_SLOW = 32,       /* tasks that take long for everything */
     MR_SIM_ALL = 63,
-    MR_SIM_NONE = 64, /* in options: really none */
+    MR_SIM_NONE = 64, /* in options: no faults at all */
 };
 
 typedef struct mr_sim_options {
     uint64_t seed;
-    unsigned faults;                             /* those that may happen; 0: a choice by the seed */
-    void (*trace)(void *arg, const char *line);  /* NULL: none; the hash is of the same lines */
+    unsigned faults;                             /* the faults that may happen; 0: the seed chooses */
+    void (*trace)(void *arg, const char *line);  /* NULL: none; the hash covers the same lines */
     void *trace_arg;
 } mr_sim_options;
 

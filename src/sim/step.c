@@ -18,7 +18,7 @@ mr_status *mr_sim_graph_open(const mr_sim_plan *p, mr_sim_graph_def *out)
 
 /* ---- devices ---- */
 
-/* Whatever their names say, planned devices are believed to have the kernels of a CPU. */
+/* Planned devices of any type are assumed to have the kernels of a CPU. */
 static void leave_device(mr_device *d) { (void)d; }
 static const mr_device_type planned_cpu = {.name = "CPU", .priority = 60, .free = leave_device};
 static const mr_device_type planned_gpu = {.name = "GPU", .kernels = "CPU", .priority = 210, .free = leave_device};
@@ -55,7 +55,7 @@ static mr_status *load_costs(mr_sim_step *s, mr_costs *costs)
         return NULL;
     }
     if (costs)
-        return mr_invalid("The plan names a file of costs, and there are others");
+        return mr_invalid("Costs are given twice: by the plan's file of costs and by the caller");
     s->costs = mr_costs_new();
     s->place.measured = s->costs;
     return mr_costs_load(s->costs, s->plan->costs);
@@ -103,7 +103,7 @@ static mr_status *place_nodes(mr_sim_step *s)
 
 /* ---- the step ---- */
 
-/* Numbers of nodes, their devices, and how long each device works. */
+/* Collects the numbers of the nodes, their devices, and how long each device works. */
 static void gather_nodes(mr_sim_step *s)
 {
     const mr_planned_step *p = &s->planned;

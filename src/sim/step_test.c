@@ -465,7 +465,7 @@ MR_TEST(sim_graph_file_of_a_saved_model_is_run_by_its_signature)
     MR_CHECK_STR(s->def.fetches.p[0].node->name, "other");
     end(s);
     MR_CHECK_ERR(simulate_file(inside, ", \"signature\": \"othr\"", &s), MR_INVALID_ARGUMENT,
-                 "there is no signature 'othr' (did you mean 'other'?); there are serving_default, other");
+                 "there is no signature 'othr' (did you mean 'other'?); expected one of serving_default, other");
     mr_free(inside);
     mr_str_deinit(&meta);
 }

@@ -1,4 +1,4 @@
-/* sim/sweep.c -- one number of a plan from .. to: what becomes of the step. */
+/* sim/sweep.c -- varies one number of a plan and simulates the step for each value. */
 #include "sim/sweep.h"
 
 #include <math.h>
@@ -19,11 +19,11 @@ mr_status *mr_sim_range_parse(const char *text, mr_sim_range *out)
         !mr_text_to_double(mr_sv_of(dots + 2), &out->to) || !isfinite(out->from) || !isfinite(out->to))
         return mr_invalid("'%s': expected WHAT=FROM..TO, as in device:gpu0.speedup=1..16", text);
     if (out->from < 0 || out->to < out->from)
-        return mr_invalid("'%s': from %g to %g is no range", text, out->from, out->to);
+        return mr_invalid("'%s': from %g to %g is not a valid range", text, out->from, out->to);
     return NULL;
 }
 
-/* Doubling, with both ends. */
+/* Doubles from one point to the next; both ends are included. */
 static int sweep_points(const mr_sim_range *r, double *out)
 {
     int n = 0;
@@ -34,7 +34,7 @@ static int sweep_points(const mr_sim_range *r, double *out)
     return n;
 }
 
-/* How many nodes stand elsewhere than before; -1: it is another graph. */
+/* How many nodes are on another device than before; -1 if the graph differs. */
 static int count_moved(const mr_sim_step *s, const mr_sim_step *before)
 {
     int n = 0;

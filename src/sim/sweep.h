@@ -1,4 +1,4 @@
-/* sim/sweep.h -- one number of a plan from .. to: what becomes of the step, or of the training. */
+/* sim/sweep.h -- varies one number of a plan and simulates the step, or the training, for each value. */
 #ifndef MR_SIM_SWEEP_H
 #define MR_SIM_SWEEP_H
 

@@ -1,9 +1,9 @@
-/* sim/task.c -- one task of the cluster: both services, and its watch over the others. */
+/* sim/task.c -- one task of the cluster: both services, and its failure detector. */
 #include "sim/world.h"
 
 static const mr_membership_times times = {2 * MR_SIM_S, 5 * MR_SIM_S, 10 * MR_SIM_S};
 
-/* Who was heard a moment ago is not lost, however slow it is. */
+/* A task that was heard recently is not lost, however slow it is. */
 static void check_left(mr_sim *s, const mr_sim_task *t, int lost, uint64_t incarnation)
 {
     if (incarnation == s->nodes[lost].incarnation && s->now_ns - t->heard_ns[lost] < times.lost_ns)
@@ -20,7 +20,8 @@ static void handle_member_events(mr_sim *s, mr_sim_task *t, mr_member_events *e)
             check_left(s, t, m->task, m->incarnation);
         if (m->what == MR_MEMBER_LEFT)
             mr_sim_drop_sessions(s, t, m->task, 0);
-        if (m->what == MR_MEMBER_RESTARTED || m->what == MR_MEMBER_JOINED) /* it may have asked for sessions before */
+        /* its earlier incarnation may have asked for sessions */
+        if (m->what == MR_MEMBER_RESTARTED || m->what == MR_MEMBER_JOINED)
             mr_sim_drop_sessions(s, t, m->task, m->incarnation);
         if (m->what == MR_MEMBER_LEFT || m->what == MR_MEMBER_RESTARTED)
             mr_sim_stop_steps(s, t, m->task);
@@ -37,7 +38,7 @@ static void heartbeat_came_back(mr_sim *s, mr_sim_call *c, mr_status *st)
     bool present = !st && mr_membership_heard(&t->members, c->to, c->reply.incarnation, c->start_ns, s->now_ns, &e);
     mr_status_free(st);
     handle_member_events(s, t, &e);
-    if (present) /* a life that was never heard may have asked for a session late */
+    if (present) /* an incarnation that was never heard may have asked for a session late */
         mr_sim_drop_sessions(s, t, c->to, c->reply.incarnation);
 }
 

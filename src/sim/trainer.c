@@ -1,9 +1,9 @@
 /* sim/trainer.c -- synchronous training, as train/sync_run.c and train/recovery do it, around dist/sync.
  *
- * Workers join, give a gradient for the stamp of their token, say that it arrived and wait for the next token; a
- * word now and then tells that they live.  The chief hears the words and does what the barrier says: takes gradients
- * into the parameters, gives tokens.  Whatever fails is left: a new session is made, a worker joins anew, a
- * chief initialises what has lost its state, takes a new stamp and begins a new barrier. */
+ * Workers join, push a gradient for the stamp of their token, report that it arrived and wait for the next token;
+ * regular messages show that they are alive. The chief receives the messages and carries out the barrier's actions: it
+ * applies gradients to the parameters and gives out tokens. After any failure a new session is opened: a worker joins
+ * again; a chief initialises servers that have lost their state, takes a new stamp and begins a new barrier. */
 #include "sim/world.h"
 
 typedef struct mr_sim_trainer trainer;
@@ -14,7 +14,7 @@ struct mr_sim_trainer {
     int worker; /* -1: the chief */
     int n_wanted, n_rounds;
     int64_t stamp, gave; /* of the newest token; of the newest gradient */
-    uint64_t session;    /* at work in; another one: what comes from it is of the past */
+    uint64_t session;    /* the current one; results from an earlier session are ignored */
     bool ticking;
     /* the chief's */
     mr_sync sync;
@@ -28,13 +28,13 @@ struct mr_sim_trainer {
 typedef struct run { /* one step */
     trainer *t;
     uint64_t session;
-    then_fn *then; /* NULL: nobody waits for it */
+    then_fn *then; /* NULL: the result is ignored */
 } run;
 
 /* ---- steps ---- */
 
-/* Where the chief has ended, and with it whoever started them all, nobody makes a lost server ready again: a worker that only
- * wanted to say that it leaves has left. */
+/* Once the chief has ended, nobody makes a lost server ready again: a worker that only wanted to report that it leaves
+ * counts as having left. */
 static bool is_over(const mr_sim *s, const trainer *t)
 {
     return t->worker >= 0 && t->n_rounds >= t->n_wanted && s->clients[s->n_tasks]->finished;
@@ -116,7 +116,7 @@ static void has_left(mr_sim *s, trainer *t, mr_sim_value v)
 
 static void got_token(mr_sim *s, trainer *t, mr_sim_value v)
 {
-    if (v.a <= t->stamp) { /* it came twice: was what we said lost? */
+    if (v.a <= t->stamp) { /* a repeated token: the report of the gradient may have been lost */
         say_arrived(s, t, v);
         return;
     }
@@ -133,7 +133,7 @@ static void got_token(mr_sim *s, trainer *t, mr_sim_value v)
 static void join_training(mr_sim *s, trainer *t)
 {
     if (t->n_rounds >= t->n_wanted)
-        send_sync(s, t, MR_SYNC_LEAVE, has_left); /* it was not heard */
+        send_sync(s, t, MR_SYNC_LEAVE, has_left); /* repeats a message that may have been lost */
     else
         send_sync(s, t, MR_SYNC_JOIN, wait_token);
 }
@@ -176,7 +176,7 @@ static void start_barrier(mr_sim *s, trainer *t, mr_sim_value v)
 {
     mr_sync_options o = {.n_workers = s->n_trainers - 1, .lease_ns = 8 * MR_SIM_S, .join_ns = 10 * MR_SIM_S};
     (void)v;
-    if (t->gave % 2) /* every other chief drops who is late */
+    if (t->gave % 2) /* every other chief drops late gradients */
         o.aggregate = MR_SYNC_ADAPTIVE;
     mr_sync_init(&t->sync, &o, t->gave, s->now_ns);
     t->leads = true;
@@ -196,7 +196,7 @@ static void initialise_servers(mr_sim *s, trainer *t)
     do_work(s, t, MR_SIM_INIT, (1 << s->n_ps) - 1, (mr_sim_value){t->saved}, take_stamp);
 }
 
-/* The newest checkpoint that is complete; a server without its state is the end of the session. */
+/* Checks the state against the newest complete checkpoint; a server that lost its state ends the session. */
 static void looked_at(mr_sim *s, trainer *t, mr_sim_value v)
 {
     t->looking = false;
@@ -210,7 +210,7 @@ static void looked_at(mr_sim *s, trainer *t, mr_sim_value v)
         t->saved = v.b;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 static void tick_trainer(mr_sim *s, void *arg)
 {
@@ -218,7 +218,7 @@ static void tick_trainer(mr_sim *s, void *arg)
     mr_sim_after(s, t->c->node, 2 * MR_SIM_S, tick_trainer, t);
     if (!t->session)
         return;
-    send_sync(s, t, MR_SYNC_ALIVE, NULL); /* the chief's: only that time passes */
+    send_sync(s, t, MR_SYNC_ALIVE, NULL); /* from the chief: only lets time pass */
     if (t->leads && !t->looking)
         do_work(s, t, MR_SIM_READ, (1 << s->n_ps) - 1, (mr_sim_value){0}, looked_at);
     t->looking = t->leads;

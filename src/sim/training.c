@@ -1,4 +1,5 @@
-/* sim/training.c -- a plan's cluster: its job is made of the plan's numbers and the layers of its step. */
+/* sim/training.c -- simulates the training of a plan's cluster: a job with the plan's numbers and the layers of its
+ * step. */
 #include "sim/training.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ enum { USUAL_STEPS = 200, FEW_STEPS = 20, USUAL_WORK = MR_SIM_MAX_WORK / 20, SHO
 
 /* ---- the job ---- */
 
-/* Each layer goes, as a whole, to the parameter server that has least so far: as train/replicas.c does it with variables. */
+/* Assigns each whole layer to the parameter server that holds least so far, as train/replicas.c does with variables. */
 static void deal_out(mr_simtrain_chunk *chunks, int n, int n_ps)
 {
     double *held = mr_new_array(double, n_ps);
@@ -84,13 +85,13 @@ static int by_start(const void *a, const void *b)
     return (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
-/* Checkpoints and failures are recorded of the whole training, all else of its first steps. */
+/* Checkpoints and failures are recorded for the whole training, everything else only for its first steps. */
 static bool is_incident(const mr_simtrain_span *x)
 {
     return x->doing == MR_SIMTRAIN_SAVE || x->doing == MR_SIMTRAIN_RESTORE || x->doing == MR_SIMTRAIN_DOWN;
 }
 
-enum { STEPS = 1, INCIDENTS = 2 }; /* what is drawn: bits */
+enum { STEPS = 1, INCIDENTS = 2 }; /* what to draw: bits */
 
 static void add_spans(const mr_sim_training *t, unsigned which, mr_timeline *out)
 {
@@ -116,8 +117,8 @@ static void add_spans(const mr_sim_training *t, unsigned which, mr_timeline *out
 
 void mr_sim_training_timeline(const mr_sim_training *t, mr_timeline *out) { add_spans(t, STEPS | INCIDENTS, out); }
 
-/* Separate pictures: shares of the first steps are of the time that these take, shares of the whole training are printed
- * above. */
+/* Steps and incidents are separate pictures: shares of the first steps refer to the time of these steps only; shares of
+ * the whole training are printed above. */
 static void show_spans(const mr_sim_training *t, unsigned which, int width, mr_str *out)
 {
     mr_timeline line;
@@ -149,7 +150,7 @@ void mr_sim_show_training(const mr_sim_training *t, int width, mr_str *out)
     }
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static void put_number(mr_str *out, const char *key, double v)
 {
@@ -217,12 +218,12 @@ bool mr_sim_training_sweeps(mr_sv what)
     return mr_sv_is(what, "workers") || mr_sv_is(what, "ps") || mr_sv_is(what, "backup") || mr_sv_is(what, "delay");
 }
 
-/* All points have the steps of the largest, so that they can be compared and the sum is bounded. */
+/* All points use the number of steps of the largest one, so that they are comparable and the total work is bounded. */
 static mr_status *sweep_job(const mr_sim_plan *p, mr_sim_step *s, const mr_sim_range *r, mr_str *out)
 {
     mr_sim_training t = {0};
     mr_simtrain_sweep sweep;
-    mr_sim_plan largest = *p; /* borrowed: only numbers of its cluster differ */
+    mr_sim_plan largest = *p; /* borrowed: only numbers of the cluster differ */
     char what[24];
     int most = (int)MR_MIN(r->to, MR_SIMTRAIN_MAX_TASKS);
     snprintf(what, sizeof what, "%.*s", MR_SV_ARG(r->what));

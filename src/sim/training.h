@@ -1,4 +1,4 @@
-/* sim/training.h -- many workers that train with a plan's step. */
+/* sim/training.h -- simulates many workers that train with a plan's step. */
 #ifndef MR_SIM_TRAINING_H
 #define MR_SIM_TRAINING_H
 
@@ -11,15 +11,15 @@ typedef struct mr_sim_training {
     mr_simtrain_result result;
 } mr_sim_training;
 
-/* The plan has a cluster.  RESOURCE_EXHAUSTED when it would take too long. */
+/* The plan must have a cluster. RESOURCE_EXHAUSTED if it would take too long. */
 mr_status *mr_sim_training_run(const mr_sim_plan *p, mr_sim_step *s, mr_sim_training *out);
 void mr_sim_training_deinit(mr_sim_training *t);
 void mr_sim_show_training(const mr_sim_training *t, int width, mr_str *out);
-/* The first steps: a lane each for workers and parameter servers. */
+/* The first steps: one lane for each worker and parameter server. */
 void mr_sim_training_timeline(const mr_sim_training *t, mr_timeline *out);
-void mr_sim_training_json(const mr_sim_training *t, mr_str *out); /* members of an object, with a comma in front */
+void mr_sim_training_json(const mr_sim_training *t, mr_str *out); /* members of an object, preceded by a comma */
 
-/* What of a training is swept: workers, ps, backup, delay. */
+/* Whether a sweep over `what` varies the training: workers, ps, backup or delay. */
 bool mr_sim_training_sweeps(mr_sv what);
 mr_status *mr_sim_training_sweep(const mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out);
 

@@ -1,8 +1,9 @@
-/* sim/worker.c -- the worker service of a simulated task, as server/worker*.c has it, around dist/.
+/* sim/worker.c -- the worker service of a simulated task: it carries out the decisions of dist/, as server/worker*.c
+ * does.
  *
- * One kind of program stands for all that run: the worker sends what was fed to each parameter server, which does some
- * work with it (sim/ps.c) and sends back what came of it.  So no part ends without the others, and every RecvTensor may
- * come before or after its step. */
+ * One kind of program represents all programs: the worker sends the fed value to each parameter server, which does some
+ * work with it (sim/ps.c) and sends back the result. So no part ends without the others, and every RecvTensor may
+ * arrive before or after its step. */
 #include <stdio.h>
 
 #include "sim/world.h"
@@ -23,11 +24,11 @@ struct mr_sim_worker_run {
     mr_sim_task *task;
     int64_t id;
     slot slots[MR_SIM_MAX_TASKS];
-    mr_code aborted; /* 0: it is not */
-    mr_sim_graph graph; /* a copy: the session may go first */
+    mr_code aborted; /* 0: not aborted */
+    mr_sim_graph graph; /* a copy, because the session may end first */
     mr_sim_call *run;   /* RunGraph, until it is answered */
-    mr_sim_value v; /* fed, and then to be fetched */
-    int n_left; /* values that are to come */
+    mr_sim_value v; /* the fed value, then the result */
+    int n_left; /* values still to arrive */
     bool fetched;
     mr_sim_call *receives[MR_SIM_MAX_TASKS];
 };
@@ -148,7 +149,7 @@ static void asker_gone(mr_sim *s, mr_sim_call *c)
     w->slots[c->from].waiting = NULL;
     mr_worker_step *step = mr_worker_steps_find(w->task->steps, w->id);
     if (step && mr_worker_steps_asked(step, true))
-        end_step(s, w->task, w->id, mr_error(MR_ABORTED, "given up by who waited for it"));
+        end_step(s, w->task, w->id, mr_error(MR_ABORTED, "The receiver gave up the step"));
 }
 
 static mr_status *recv_tensor(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
@@ -161,7 +162,7 @@ static mr_status *recv_tensor(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
     if (w->aborted)
         return abort_error(w);
     if (w->slots[c->from].waiting)
-        return mr_error(MR_ABORTED, "It is waited for already");
+        return mr_error(MR_ABORTED, "Another RecvTensor already waits for this value");
     w->slots[c->from].waiting = c;
     c->server = w;
     c->gone = asker_gone;
@@ -173,7 +174,7 @@ static mr_status *recv_tensor(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 
 /* ---- RunGraph ---- */
 
-/* A parameter server's part: it takes what the worker sends, does its work, sends back what came of it. */
+/* The end of a parameter server's part: sends the result back to the worker, or aborts the step. */
 void mr_sim_work_done(mr_sim *s, mr_sim_worker_run *w, mr_status *st, mr_sim_value v)
 {
     if (st)
@@ -191,7 +192,7 @@ static void do_ps_work(mr_sim *s, void *arg)
         mr_sim_ps_work(s, w->task, w, w->graph.q.work, &w->v);
 }
 
-/* The worker's part: it sends what was fed, and gathers what comes back. */
+/* The worker's part: sends the fed value to all parameter servers of the step. */
 static void feed_all(mr_sim *s, void *arg)
 {
     mr_sim_worker_run *w = arg;
@@ -200,7 +201,7 @@ static void feed_all(mr_sim *s, void *arg)
             put_value(s, w, i, w->v);
 }
 
-/* A fetch of several is the least of them: "are all of you ready?" */
+/* The result of several servers is the minimum of their values, which answers "are all of you ready?" */
 static void value_came(mr_sim *s, mr_sim_worker_run *w, mr_sim_value value)
 {
     bool is_worker = w->task->node == w->graph.q.worker, first = !w->fetched;
@@ -295,7 +296,7 @@ static mr_status *create_session(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
     char handle[17];
     mr_worker_session *session;
     if (c->q.incarnations[t->node] !=
-        s->nodes[t->node].incarnation) /* meant for an earlier life: its deletion went there */
+        s->nodes[t->node].incarnation) /* meant for an earlier incarnation, which got its deletion */
         return mr_error(MR_ABORTED, "%s was restarted", s->nodes[t->node].name);
     if (mr_membership_ended(&t->members, c->from, c->q.incarnation))
         return mr_error(MR_ABORTED, "%s was restarted since", s->nodes[c->from].name);
@@ -314,7 +315,7 @@ static void delete_session(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
     if (session)
         end_session(s, t, session, "deleted");
     else
-        mr_worker_sessions_end(&t->sessions, mr_sv_of(handle)); /* its creation may come later */
+        mr_worker_sessions_end(&t->sessions, mr_sv_of(handle)); /* its creation may arrive later */
 }
 
 static mr_status *register_graph(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
@@ -336,7 +337,7 @@ static mr_status *register_graph(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 void mr_sim_serve_worker(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 {
     mr_status *st = NULL;
-    bool later = false; /* it is answered when there is something to tell */
+    bool later = false; /* answered later */
     switch (c->q.kind) {
     case MR_SIM_CREATE_WORKER_SESSION: st = create_session(s, t, c); break;
     case MR_SIM_DELETE_WORKER_SESSION: delete_session(s, t, c); break;

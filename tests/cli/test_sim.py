@@ -64,7 +64,7 @@ def test_sim_writes_a_chrome_trace(t):
 
 def test_sim_step_tells_the_flow(t):
     out = ok(t, plan("neuron-2"), "--step")
-    has(out, "cpu0>gpu0  x goes, 48 B, and is there at")
+    has(out, "cpu0>gpu0  x is sent, 48 B, arrives at")
     has(out, "neuron/MatMul runs (MatMul)")
     check(out.rstrip().endswith("the step is over"), out[-200:])
 
@@ -94,7 +94,7 @@ def test_sim_explains(t):
     has(out, "it would end at")
     check(out.count("\n") == 2, out)
     check(ok(t, plan("neuron-2"), "--explain").count(" (") > 20, "all nodes")
-    refused(t, "The step runs no node 'nobody'", plan("neuron"), "--explain", "nobody")
+    refused(t, "The step does not run a node 'nobody'", plan("neuron"), "--explain", "nobody")
 
 
 def test_sim_sweeps(t):
@@ -103,9 +103,9 @@ def test_sim_sweeps(t):
     has(ok(t, plan("async"), "--sweep", "workers=1..32"), "twice as many add less than 5 %")
     has(ok(t, plan("async"), "--sweep", "ps=1..4"), "examples/s")
     has(ok(t, plan("backup"), "--sweep", "backup=0..2"), "examples/s")
-    for wrong, why in (("speed", "expected WHAT=FROM..TO"), ("device:x.speedup=1..2", "there is no such device"),
-                       ("graph.batch=0..2", "0 is not from 1 to"), ("device:gpu0.speedup=4..1", "no range"),
-                       ("graph.colour=1..2", "there is no such number")):
+    for wrong, why in (("speed", "expected WHAT=FROM..TO"), ("device:x.speedup=1..2", "unknown device"),
+                       ("graph.batch=0..2", "0 is out of range, expected 1 to"), ("device:gpu0.speedup=4..1", "not a valid range"),
+                       ("graph.colour=1..2", "unknown number")):
         refused(t, why, "--sweep", wrong)
 
 
@@ -128,7 +128,7 @@ def test_sim_measures_this_machine(t):
 def test_sim_says_what_is_wrong_with_a_plan(t):
     refused(t, "no.json", "no.json")
     bad = t.file("bad.json", '{"graph": {"model": "mlp"}, "devices": [{}, {"speedup": -1}]}')
-    refused(t, "bad.json: devices[1].speedup: -1 is not from 1e-06 to 1e+06", bad)
+    refused(t, "bad.json: devices[1].speedup: -1 is out of range, expected 1e-06 to 1e+06", bad)
     refused(t, "bad JSON at byte", t.file("worse.json", "{"))
     refused(t, "g.pb", t.file("file.json", '{"graph": {"file": "g.pb", "targets": ["x"]}}'))
     refused(t, "cluster: ", t.file("many.json", '{"graph": {"model": "mlp"}, "cluster": {"workers": 10000, "steps": 1000000}}'))

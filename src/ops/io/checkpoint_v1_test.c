@@ -44,7 +44,7 @@ MR_TEST(checkpoint_v1_puts_parts_from_several_files_together)
 MR_TEST(checkpoint_v1_says_what_is_wrong)
 {
     mr_file_examples_begin();
-    MR_CHECK_TOLD("Restore", TWO_FILES "dt=float: \"c-*0-of*\", \"t\" -> !NOT_FOUND parts of tensor t are "
+    MR_CHECK_TOLD("Restore", TWO_FILES "dt=float: \"c-*0-of*\", \"t\" -> !NOT_FOUND Parts of tensor t are "
                              "missing");
     MR_CHECK_TOLD("Restore", TWO_FILES "dt=float: \"c-*\", \"u\" -> !NOT_FOUND Tensor name \"u\" not found "
                              "in checkpoint files");

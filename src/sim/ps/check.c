@@ -1,4 +1,4 @@
-/* sim/ps/check.c -- the ledger: every part of every push, and what must hold of it. */
+/* sim/ps/check.c -- the ledger: it knows every part of every push and checks the invariants. */
 #include <string.h>
 
 #include "sim/ps/world.h"
@@ -15,6 +15,8 @@ int mr_pss_new_part(mr_pss *w, int client, int range, bool bad)
 
 /* ---- while it runs ---- */
 
+/* Applies a record to a server's range: versions must be consecutive, and no part may be applied twice or in the wrong
+ * range. */
 void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int range, const mr_pss_record *r)
 {
     mr_pss_holding *h = &s->ranges[range].h;
@@ -30,19 +32,19 @@ void mr_pss_add_record(mr_pss *w, mr_pss_server *s, int range, const mr_pss_reco
         if (has_bit(h->parts, p))
             mr_pss_fail(w, "a push is doubled: part %d in range %d", p, range);
         if (w->parts[p].bad || w->parts[p].range != range)
-            mr_pss_fail(w, "part %d was never to be applied in range %d", p, range);
+            mr_pss_fail(w, "part %d must not be applied in range %d", p, range);
         set_bit(h->parts, p);
     }
     mr_pss_note(w, s->node, "range %llu: record %llu of %llu pushes", (uint64_t)range, r->r.version, (uint64_t)r->r.n,
                 0);
 }
 
-/* A range begins anew only when it is restored, or when nobody is left who knew of it. */
+/* A range may restart empty only if it is restored, or if no server is left that knew of it. */
 void mr_pss_check_view(mr_pss *w, const mr_ps_view *v)
 {
     mr_status *st = mr_ps_view_check(v);
     if (st)
-        mr_pss_fail(w, "a view that cannot be: %s", mr_status_message(st));
+        mr_pss_fail(w, "an invalid view: %s", mr_status_message(st));
     mr_status_free(st);
     if (v->epoch <= w->newest_epoch)
         mr_pss_fail(w, "view %llu comes after %llu", (unsigned long long)v->epoch, (unsigned long long)w->newest_epoch);
@@ -52,13 +54,13 @@ void mr_pss_check_view(mr_pss *w, const mr_ps_view *v)
         known |= w->servers[i]->up && w->servers[i]->view.epoch > 0;
     for (int i = 0; i < v->ranges.n; i++) {
         if (v->ranges.p[i].generation != w->generations[i] && w->generations[i] && !w->restoring && known)
-            mr_pss_fail(w, "range %d is lost: it begins anew, unasked", i);
+            mr_pss_fail(w, "range %d is lost: it restarts empty although nobody restored it", i);
         w->was_restored |= w->generations[i] && v->ranges.p[i].generation != w->generations[i];
         w->generations[i] = v->ranges.p[i].generation;
     }
 }
 
-/* A task ends well, or for a reason that there was. */
+/* A task must succeed, or fail for a known reason. */
 void mr_pss_check_code(mr_pss *w, const mr_pss_task *t, mr_code code)
 {
     bool bad = false;
@@ -71,7 +73,7 @@ void mr_pss_check_code(mr_pss *w, const mr_pss_task *t, mr_code code)
         mr_pss_fail(w, "task %lld ends with %s for no reason", (long long)t->id, mr_code_name(code));
 }
 
-/* A head acknowledges: every complete member of the chain that lives has it. */
+/* When a head acknowledges, every complete live member of the chain must have the part. */
 void mr_pss_check_ack(mr_pss *w, mr_pss_server *s, int range, int p)
 {
     const mr_ps_range *v = &s->replicas[range].view;
@@ -97,7 +99,7 @@ void mr_pss_take_ack(mr_pss *w, mr_pss_client *c, const mr_pss_message *m)
         set_bit(c->acked[m->range].parts, m->part);
 }
 
-/* A client that pulls sees all that was acknowledged to it before. */
+/* A pull must see everything that was acknowledged to its client before. */
 void mr_pss_check_pull(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 {
     const mr_psr *r = &s->replicas[m->range];
@@ -120,6 +122,7 @@ void mr_pss_check_pull(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 
 /* ---- at the end ---- */
 
+/* All members of a chain must be equal and hold every acknowledged part. */
 static void check_range(mr_pss *w, int range)
 {
     const mr_ps_range *v = &w->manager.m.view.ranges.p[range];
@@ -128,7 +131,7 @@ static void check_range(mr_pss *w, int range)
         const mr_pss_server *s = mr_pss_server_by_id(w, v->chain[i].id);
         const mr_pss_holding *h = &s->ranges[range].h;
         if (!s->up) {
-            mr_pss_fail(w, "range %d: a member is dead and nobody knows", range);
+            mr_pss_fail(w, "range %d: a member is dead and the manager has not noticed", range);
             return;
         }
         if (!first)
@@ -144,6 +147,7 @@ static void check_range(mr_pss *w, int range)
     }
 }
 
+/* Heads must be spread evenly over the servers, and every range must have its copies. */
 static void check_balance(mr_pss *w)
 {
     const mr_ps_view *v = &w->manager.m.view;
@@ -170,7 +174,7 @@ static void check_tasks(mr_pss *w)
     for (int i = 0; i < w->n_clients; i++)
         for (int k = 0; w->clients[i].up && k < w->clients[i].tasks.n; k++)
             if (!w->clients[i].tasks.p[k].ended)
-                mr_pss_fail(w, "task %d of client %d has no end", k + 1, i);
+                mr_pss_fail(w, "task %d of client %d does not end", k + 1, i);
 }
 
 void mr_pss_check_end(mr_pss *w)

@@ -49,6 +49,7 @@ static void send_pull(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
                                      .holds = h});
 }
 
+/* Checks how the task ended, and records which of its parts count as acknowledged. */
 static void end_task(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
 {
     mr_pss_task *t = task_of(c, a->task);
@@ -96,7 +97,7 @@ static void finish_client(mr_pss *w, mr_pss_client *c)
 
 static void on_timer(mr_pss *w, void *arg);
 
-/* After every event: what follows, and when to look again. */
+/* After every event: carries out the actions and sets the timer. */
 static void go_on(mr_pss *w, mr_pss_client *c)
 {
     carry_out(w, c);
@@ -117,7 +118,7 @@ static void on_timer(mr_pss *w, void *arg)
         go_on(w, c);
 }
 
-/* ---- what it wants ---- */
+/* ---- its own requests ---- */
 
 typedef struct to_cancel {
     mr_pss_client *c;
@@ -161,7 +162,7 @@ static void begin_one(mr_pss *w, mr_pss_client *c)
         after[i] = mr_pss_between(w, 1, c->tasks.n);
     bool push = mr_pss_chance(w, 800);
     int64_t deadline_ns = mr_pss_chance(w, 80) ? w->now_ns + mr_pss_between(w, 1, 300) * MS : INT64_MAX;
-    enter_task(w, c, pieces, n, push, deadline_ns < INT64_MAX); /* actions may be about it at once */
+    enter_task(w, c, pieces, n, push, deadline_ns < INT64_MAX); /* the actions may already refer to it */
     mr_status *st = mr_psc_begin(c->c, push, pieces, n, after, n_after, deadline_ns, w->now_ns, &id, &c->actions);
     if (st || id != c->tasks.n)
         mr_pss_fail(w, "begin: %s", st ? mr_status_message(st) : "another number");
@@ -187,7 +188,7 @@ static void begin_some(mr_pss *w, void *arg)
     mr_pss_at(w, mr_pss_between(w, 0, 60000) * US, begin_some, c);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 void mr_pss_client_start(mr_pss *w, int index)
 {
@@ -236,7 +237,7 @@ void mr_pss_client_take(mr_pss *w, mr_pss_client *c, const mr_pss_message *m)
         mr_psc_answer(c->c, m->id, m->task, m->piece, m->try, m->code, m->epoch, m->version, w->now_ns, &c->actions);
         break;
     case BROKEN: mr_psc_broken(c->c, m->id, w->now_ns, &c->actions); break;
-    default: mr_pss_fail(w, "a client is told %d", m->kind); return;
+    default: mr_pss_fail(w, "a client gets a message of kind %d", m->kind); return;
     }
     go_on(w, c);
 }

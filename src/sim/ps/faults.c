@@ -1,7 +1,7 @@
-/* sim/ps/faults.c -- what goes wrong, and when it is over.
+/* sim/ps/faults.c -- the faults of a run, and their end.
  *
- * A manager dies only when every server of its last view has it, one of them lives on, and nobody is cut off from its
- * successor while that listens: without a disk, a manager cannot know of a view that nobody reports. */
+ * A manager dies only if every server of its last view has that view, one of them survives, and no server is cut off
+ * from the successor while it collects reports: without a disk, a manager cannot know of a view that nobody reports. */
 #include "sim/ps/world.h"
 
 #define RETRY_NS (40 * MS)
@@ -15,7 +15,7 @@ static mr_pss_server *any_server(mr_pss *w)
     return NULL;
 }
 
-/* Servers that have the newest view. */
+/* The number of servers that have the newest view. */
 static int n_knowing(const mr_pss *w)
 {
     int n = 0;
@@ -28,7 +28,7 @@ static int n_knowing(const mr_pss *w)
 
 typedef struct split {
     int node, first, end;
-    int one; /* -1: from all of first .. end */
+    int one; /* -1: cut off from all of first .. end */
     bool both;
 } split;
 
@@ -45,7 +45,8 @@ static void end_partition(mr_pss *w, void *arg)
     const split *s = arg;
     mr_pss_note(w, s->node, "is reached again", 0, 0, 0, 0);
     set_split(w, s, false);
-    if (s->first == MANAGER && mr_pss_chance(w, 700)) /* its connection broke: it does not wait to hear that it was buried */
+    if (s->first == MANAGER && mr_pss_chance(w, 700)) /* its connection broke: it joins again without waiting to hear
+                                                       * that it was declared lost */
         w->servers[s->node - FIRST_SERVER]->joined = false;
 }
 
@@ -70,7 +71,7 @@ static void begin_partition(mr_pss *w)
     mr_pss_at(w, ns, end_partition, k);
 }
 
-/* ---- deaths, and lives ---- */
+/* ---- crashes and restarts ---- */
 
 static void start_another(mr_pss *w, void *arg)
 {
@@ -90,13 +91,13 @@ static void crash_node(mr_pss *w)
     if (!s || mr_pss_servers_up(w) < 2)
         return;
     if (s->view.epoch == w->newest_epoch && n_knowing(w) < 2 && !(w->manager.up && w->manager.m.dealt))
-        return; /* or a new manager would believe one that knows less */
+        return; /* otherwise a new manager would accept an older view */
     mr_pss_server_end(w, s, mr_pss_chance(w, 700));
     if (mr_pss_chance(w, 800))
         mr_pss_at(w, mr_pss_between(w, 1, 300) * MS, start_another, NULL);
 }
 
-/* Somebody reads an old snapshot in: every range begins anew, and what was counted is gone, as wanted. */
+/* Somebody restores an old snapshot: every range restarts, and discarding the pushes is intended. */
 static bool chance_of_restore(mr_pss *w)
 {
     if (!mr_pss_chance(w, 60))
@@ -118,7 +119,7 @@ static void change_servers(mr_pss *w)
 
 /* ---- the manager ---- */
 
-/* Servers that the manager took for lost may be behind. */
+/* Whether all servers of the view have it; servers that the manager considers lost may be behind. */
 static bool all_know(mr_pss *w)
 {
     if (!w->manager.up || !w->manager.m.dealt)
@@ -164,7 +165,7 @@ static void cause_fault(mr_pss *w, void *arg)
     }
 }
 
-/* What is lost stays lost until somebody restores it; whose server only was cut off comes back by itself. */
+/* Lost ranges stay lost until somebody restores them; ranges whose server was only cut off return by themselves. */
 static void restore_lost(mr_pss *w, void *arg)
 {
     const mr_psm *m = &w->manager.m;
@@ -184,7 +185,7 @@ static void calm_down(mr_pss *w, void *arg)
     mr_pss_heal(w);
     w->calm = true;
     mr_pss_note(w, -1, "faults are over", 0, 0, 0, 0);
-    while (mr_pss_servers_up(w) < 2 && mr_pss_server_start(w)) /* so many the manager may wait for */
+    while (mr_pss_servers_up(w) < 2 && mr_pss_server_start(w)) /* the manager may wait for that many */
         ;
     restore_lost(w, NULL);
 }

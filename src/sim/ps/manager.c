@@ -1,4 +1,4 @@
-/* sim/ps/manager.c -- the manager: carries out its decisions, and takes silence for death. */
+/* sim/ps/manager.c -- the manager: carries out the decisions of dist/ps_manager, and considers silent servers lost. */
 #include <string.h>
 
 #include "sim/ps/world.h"
@@ -70,7 +70,7 @@ static void carry_out(mr_pss *w)
     out->n = 0;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 static void lose_silent(mr_pss *w)
 {
@@ -97,6 +97,7 @@ static void tick_manager(mr_pss *w, void *arg)
     mr_pss_at(w, TICK_NS, tick_manager, arg);
 }
 
+/* The first incarnation waits for up to two servers; later ones first collect the reports of servers for a while. */
 void mr_pss_manager_start(mr_pss *w)
 {
     mr_pss_manager *m = &w->manager;
@@ -115,7 +116,7 @@ void mr_pss_manager_start(mr_pss *w)
     if (st)
         mr_pss_fail(w, "%s", mr_status_message(st));
     mr_status_free(st);
-    mr_pss_note(w, MANAGER, "begins life %llu", (uint64_t)m->incarnation, 0, 0, 0);
+    mr_pss_note(w, MANAGER, "starts as incarnation %llu", (uint64_t)m->incarnation, 0, 0, 0);
     mr_pss_at(w, TICK_NS, tick_manager, (void *)(intptr_t)m->incarnation);
 }
 
@@ -136,7 +137,7 @@ void mr_pss_manager_closed(mr_pss *w, void *arg)
     carry_out(w);
 }
 
-/* What is lost for good begins anew: somebody reads a snapshot in. */
+/* Restarts lost ranges, or all of them: somebody restores a snapshot. */
 void mr_pss_manager_restore(mr_pss *w, bool all)
 {
     if (!w->manager.up || !w->manager.m.dealt || (!all && mr_psm_lost_ranges(&w->manager.m) == 0))
@@ -152,12 +153,12 @@ bool mr_pss_manager_is_quiet(mr_pss *w)
 {
     for (int i = 0; i < w->n_servers; i++)
         if (w->servers[i]->up && (!w->servers[i]->joined || w->servers[i]->view.epoch != w->manager.m.view.epoch))
-            return false; /* it is about to join, or to hear that it should */
+            return false; /* it is about to join, or to learn that it should */
     for (int i = 0; w->manager.up && i < w->manager.m.view.servers.n; i++)
         if (!mr_pss_server_by_id(w, w->manager.m.view.servers.p[i].id)->up)
             return false; /* its silence will be noticed */
     return w->manager.up && mr_psm_quiet(&w->manager.m) && mr_psm_lost_ranges(&w->manager.m) == 0 &&
-           w->manager.m.full.n == 0; /* those who stand in need not be balanced */
+           w->manager.m.full.n == 0; /* substitutes for full servers need not be balanced */
 }
 
 void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m)
@@ -165,7 +166,7 @@ void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m)
     mr_pss_manager *k = &w->manager;
     bool server = m->kind != ASK_VIEW && m->kind != GOODBYE;
     if (server && m->incarnation != k->incarnation)
-        return; /* of a connection to the one before */
+        return; /* from a connection to the previous manager */
     if (server)
         k->heard_ns[m->from] = w->now_ns;
     switch (m->kind) {
@@ -183,7 +184,7 @@ void mr_pss_manager_take(mr_pss *w, const mr_pss_message *m)
     case DRAINED: mr_psm_drained(&k->m, m->id, m->range, m->epoch, &k->actions); break;
     case ASK_VIEW: mr_psm_worker_join(&k->m, m->id, &k->actions); break;
     case GOODBYE: mr_psm_worker_leave(&k->m, m->id, &k->actions); break;
-    default: mr_pss_fail(w, "the manager is told %d", m->kind); return;
+    default: mr_pss_fail(w, "the manager gets a message of kind %d", m->kind); return;
     }
     carry_out(w);
 }

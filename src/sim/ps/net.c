@@ -1,7 +1,8 @@
-/* sim/ps/net.c -- messages on their way.
+/* sim/ps/net.c -- messages in flight.
  *
- * Each takes its own time, so they overtake each other.  They are lost when a node is cut off or the seed has it so:
- * then a client may notice that its connection broke, or only its patience ends; a sender of a copy always learns. */
+ * Each message has its own latency, so messages overtake each other. They are lost if a node is cut off or if the seed
+ * decides so: a client may then notice that its connection broke, or only time out; the sender of a copy is always
+ * notified. */
 #include <string.h>
 
 #include "sim/ps/world.h"
@@ -17,14 +18,14 @@ static bool is_up(const mr_pss *w, int node)
 
 static int64_t draw_latency(mr_pss *w)
 {
-    if (!w->calm && (w->faults & MR_PS_SIM_DELAY) && mr_pss_chance(w, 60)) /* some for longer than silence is borne */
+    if (!w->calm && (w->faults & MR_PS_SIM_DELAY) && mr_pss_chance(w, 60)) /* some longer than the limit of silence */
         return mr_pss_between(w, 1, mr_pss_chance(w, 100) ? LONGEST_DELAY_MS : 80) * MS;
     return mr_pss_between(w, 50, 1000) * US;
 }
 
 static void message_arrives(mr_pss *w, void *arg);
 
-/* The network's own words do not get lost. */
+/* Notifications of the network itself are never lost. */
 static void notify_node(mr_pss *w, int node, mr_pss_kind k, const mr_pss_message *about, bool ok)
 {
     mr_pss_message *m = mr_arena_alloc(&w->arena, sizeof *m);

@@ -1,4 +1,4 @@
-/* sim/ps/server.c -- a server: carries out what the replicas of its ranges decide, as ps/ does with real bytes. */
+/* sim/ps/server.c -- a server: carries out the decisions of the replicas of its ranges, as ps/ does with real data. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void keep_record(mr_pss *w, mr_pss_server *s, int range, const mr_pss_rec
     mr_vec_push(&s->ranges[range].kept, *r);
 }
 
-/* The pushes that wait become a record; their amounts were in the messages. */
+/* Turns the waiting pushes into a record; their parts are in the messages. */
 static void make_record(mr_pss *w, mr_pss_server *s, int range, uint64_t version)
 {
     const mr_psr *r = &s->replicas[range];
@@ -58,7 +58,7 @@ static void make_record(mr_pss *w, mr_pss_server *s, int range, uint64_t version
     keep_record(w, s, range, &(mr_pss_record){{version, stamps, r->batch.n}, parts});
 }
 
-/* ---- words ---- */
+/* ---- messages to others ---- */
 
 static mr_pss_message to_server(mr_pss *w, const mr_pss_server *s, mr_pss_kind k, int range, const mr_psr_action *a)
 {
@@ -155,6 +155,7 @@ static void to_manager(mr_pss *w, mr_pss_server *s, mr_pss_kind k, int range, ui
 
 /* ---- actions ---- */
 
+/* Carries out the actions of one range's replica. m is the message that caused them, or NULL. */
 static void carry_out(mr_pss *w, mr_pss_server *s, int range, const mr_pss_message *m)
 {
     for (int i = 0; i < s->actions.n; i++) {
@@ -205,10 +206,11 @@ static void take_view(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
     }
 }
 
+/* Sends a heartbeat, or joins if the manager is new or does not count this server as a member. */
 static void say_hello(mr_pss *w, mr_pss_server *s)
 {
     if (!w->manager.up)
-        return; /* nobody answers the door */
+        return; /* nobody is listening */
     if (s->manager_incarnation != w->manager.incarnation) {
         s->manager_incarnation = w->manager.incarnation;
         s->joined = false;
@@ -235,7 +237,7 @@ static void tick_server(mr_pss *w, void *arg)
     mr_pss_at(w, TICK_NS, tick_server, s);
 }
 
-/* ---- lives ---- */
+/* ---- start and end ---- */
 
 mr_pss_server *mr_pss_server_start(mr_pss *w)
 {
@@ -284,7 +286,7 @@ void mr_pss_server_free(mr_pss_server *s)
 
 static void take_push(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
 {
-    if (m->part && w->parts[m->part].bad) { /* it does not even decode */
+    if (m->part && w->parts[m->part].bad) { /* it cannot be decoded */
         mr_pss_message bad = answer_to(s, m, MR_INVALID_ARGUMENT);
         mr_pss_post(w, &bad);
         return;
@@ -301,7 +303,7 @@ static void take_append(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
     mr_psr_append(&s->replicas[m->range], m->id, m->epoch, records, m->n, w->now_ns, &s->actions);
 }
 
-/* There is no memory for what it brings. */
+/* Whether the server has no memory for the data in a message. */
 static bool is_too_much(mr_pss *w, const mr_psr *r, const mr_pss_message *m)
 {
     bool brings = (m->kind == APPEND && m->n > 0) || m->kind == COPY;
@@ -336,7 +338,7 @@ void mr_pss_server_take(mr_pss *w, mr_pss_server *s, const mr_pss_message *m)
     case COPIED: mr_psr_copied(r, w->servers[m->from - FIRST_SERVER]->id, m->ok, w->now_ns, &s->actions); break;
     case PUSH: take_push(w, s, m); break;
     case PULL: mr_pss_check_pull(w, s, m); return;
-    default: mr_pss_fail(w, "a server is told %d", m->kind); return;
+    default: mr_pss_fail(w, "a server gets a message of kind %d", m->kind); return;
     }
     carry_out(w, s, m->range, m);
 }

@@ -1,4 +1,4 @@
-/* sim/ps/world.c -- one run: virtual time, chance, the trace, and from the beginning to the end. */
+/* sim/ps/world.c -- one run from start to end: virtual time, random numbers, the trace. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 
 enum { MAX_EVENTS = 300000 };
 #define LONGEST_NS (20000 * MS) /* after the last fault */
-#define REST_NS (60 * MS)       /* when all is done: late messages */
+#define REST_NS (60 * MS)       /* after everything is done: for late messages */
 
 /* ---- events ---- */
 
@@ -62,7 +62,7 @@ bool mr_pss_chance(mr_pss *w, int in_1000) { return mr_pss_between(w, 0, 999) < 
 
 static void hash_in(mr_pss *w, uint64_t v) { w->result->hash = (w->result->hash ^ v) * 1099511628211u; }
 
-/* A line of the trace. */
+/* Writes a line of the trace. */
 static void trace_line(mr_pss *w, int node, const char *text)
 {
     char line[512], who[24] = "world";
@@ -141,6 +141,7 @@ static bool clients_finished(const mr_pss *w)
     return true;
 }
 
+/* Runs events until the faults are over, all clients have finished and the manager is quiet for REST_NS. */
 static void run_until_rest(mr_pss *w)
 {
     int64_t end_ns = INT64_MAX;
@@ -156,7 +157,7 @@ static void run_until_rest(mr_pss *w)
         if (++w->result->n_events > MAX_EVENTS)
             mr_pss_fail(w, "there is no end of events");
         if (w->now_ns > w->faults_end_ns + LONGEST_NS)
-            mr_pss_fail(w, clients_finished(w) ? "the servers do not come to rest" : "a client waits without end");
+            mr_pss_fail(w, clients_finished(w) ? "the servers do not come to rest" : "a client waits forever");
     }
 }
 

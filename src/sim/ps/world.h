@@ -1,8 +1,7 @@
-/* sim/ps/world.h -- the inside of the simulation of parameter servers; for its own files.
+/* sim/ps/world.h -- internals of the simulation of parameter servers, for the files of this folder.
  *
- * Nodes: the manager is node 0, then come servers (a life each: who returns is another node), then clients.  All that
- * happens is a message that arrives, a tick or a fault, in the order of time.  Messages and records lie in the run's
- * arena. */
+ * Nodes: the manager is node 0, then come servers (one node for each incarnation), then clients. Every event is an
+ * arriving message, a tick or a fault, in the order of time. Messages and records are in the run's arena. */
 #ifndef MR_SIM_PS_WORLD_H
 #define MR_SIM_PS_WORLD_H
 
@@ -20,13 +19,14 @@
 enum { MAX_RANGES = 6, MAX_SERVERS = 20, MAX_CLIENTS = 4, MAX_PARTS = 1024, MANAGER = 0, FIRST_SERVER = 1,
        FIRST_CLIENT = FIRST_SERVER + MAX_SERVERS, MAX_NODES = FIRST_CLIENT + MAX_CLIENTS };
 
-#define TICK_NS (25 * MS)    /* of servers; with each comes a heartbeat */
+#define TICK_NS (25 * MS)    /* of servers; each sends a heartbeat */
 #define LOST_NS (130 * MS)   /* of silence */
 #define SETTLE_NS (110 * MS) /* of a new manager */
 #define PATIENCE_NS (500 * MS)
-#define AGAIN_NS (150 * MS)  /* for which who is full is given nothing */
+#define AGAIN_NS (150 * MS)  /* for which a full server gets no data */
 #define LONGEST_DELAY_MS 400
-#define FORGET_NS (600 * MS) /* from a client's end until its clocks are forgotten: longer than any message is under way */
+#define FORGET_NS (600 * MS) /* from a client's end until its clocks are forgotten: longer than any message is in
+                              * flight */
 
 typedef struct mr_pss mr_pss;
 
@@ -36,11 +36,11 @@ typedef enum mr_pss_kind {
     VIEW, LET_GO, KEEP, FORGET,             /* from it */
     APPEND, HAVE, REFUSE, COPY,             /* from server to server */
     PUSH, PULL, ANSWER,                     /* client and server */
-    COPIED, BROKEN,                         /* of the network: a copy arrived or did not; a connection broke */
+    COPIED, BROKEN,                         /* from the network: a copy arrived or did not; a connection broke */
     N_KINDS,
 } mr_pss_kind;
 
-/* What a range holds at a server: the parts that were added, in their order. */
+/* The state of a range at a server: the parts that were applied, in their order. */
 typedef struct mr_pss_holding {
     uint64_t version, hash;
     uint64_t parts[MAX_PARTS / 64];
@@ -54,7 +54,7 @@ typedef struct mr_pss_record {
 typedef struct mr_pss_message {
     mr_pss_kind kind;
     int from, to;
-    int incarnation; /* of the manager, as the server that speaks or is spoken to knows it */
+    int incarnation; /* of the manager, as known to the server that sends or receives */
     int range, n, piece, try, part;
     bool again, ok;
     mr_code code;
@@ -82,7 +82,7 @@ typedef struct mr_pss_server {
     int node;
     uint64_t id;
     bool up, joined, wants_to_leave;
-    int manager_incarnation; /* the one it reported to */
+    int manager_incarnation; /* that it last reported to */
     mr_ps_view view;
     mr_ps_clock clock;
     mr_psr replicas[MAX_RANGES];
@@ -92,9 +92,9 @@ typedef struct mr_pss_server {
 
 typedef struct mr_pss_part { /* of the ledger */
     int client, range;
-    bool bad;            /* servers find it wrong: never to be applied */
-    bool given_up;       /* its client sent its number without it, or ended its task with an error: it counts or not */
-    bool acked;          /* its task ended well */
+    bool bad;            /* servers reject it: it must never be applied */
+    bool given_up;       /* its client withdrew it or ended its task with an error: it may count or not */
+    bool acked;          /* its task succeeded */
     uint64_t generation; /* of the range that acknowledged it */
 } mr_pss_part;
 
@@ -115,8 +115,8 @@ typedef struct mr_pss_client {
     MR_VEC(mr_pss_task) tasks; /* by their number, from 1 */
     int64_t timer_ns;
     mr_psc_actions actions;
-    mr_pss_holding acked[MAX_RANGES];       /* parts that were acknowledged to it: its pulls must see them */
-    uint64_t generation[MAX_RANGES]; /* that `acked` is of */
+    mr_pss_holding acked[MAX_RANGES];       /* parts acknowledged to it: its pulls must see them */
+    uint64_t generation[MAX_RANGES]; /* to which `acked` belongs */
 } mr_pss_client;
 
 typedef struct mr_pss_manager {
@@ -134,7 +134,7 @@ struct mr_pss {
     MR_VEC(mr_pss_event) heap;
     unsigned faults;
     bool calm; /* faults are over */
-    bool declined; /* what arrived last */
+    bool declined; /* whether the last message was declined for lack of memory */
     int n_ranges, n_servers, n_clients, n_parts, replicas;
     mr_psr_options replica_options;
     mr_psc_options client_options;
@@ -145,7 +145,7 @@ struct mr_pss {
     bool cut[MAX_NODES][MAX_NODES]; /* from, to */
     uint64_t generations[MAX_RANGES]; /* of the newest view */
     uint64_t newest_epoch;
-    bool restoring;     /* a generation may end */
+    bool restoring;     /* generations may change */
     bool was_restored;  /* ever */
     mr_pss_part parts[MAX_PARTS];          /* from 1 */
     const mr_ps_sim_options *options;
@@ -169,7 +169,7 @@ void mr_pss_heal(mr_pss *w);
 
 /* ---- server.c ---- */
 mr_pss_server *mr_pss_server_start(mr_pss *w);
-void mr_pss_server_end(mr_pss *w, mr_pss_server *s, bool seen); /* dies; seen: connections close */
+void mr_pss_server_end(mr_pss *w, mr_pss_server *s, bool seen); /* dies; seen: its connections close */
 void mr_pss_server_free(mr_pss_server *s);
 void mr_pss_server_take(mr_pss *w, mr_pss_server *s, const mr_pss_message *m);
 mr_pss_server *mr_pss_server_by_id(mr_pss *w, uint64_t id);

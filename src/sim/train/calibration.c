@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 
-/* As `make calibrate` finds them. */
+/* Fitted by `make calibrate`. */
 const mr_simtrain_calibration mr_simtrain_osdi16 = {
     .rpc_s = 0.4295e-3,
     .token_s = 0.05157e-3,
@@ -12,10 +12,12 @@ const mr_simtrain_calibration mr_simtrain_osdi16 = {
     .ps_bytes_per_s = 869.2e6,
 };
 
-/* What is known of the experiments.  How far ahead parameters are asked for is not: as our own schedule (passes/schedule.c) would. */
+/* Known facts of the experiments. How far ahead they fetch parameters is unknown: WINDOW follows our own schedule
+ * (passes/schedule.c). */
 enum { NULL_PS = 16, INCEPTION_PS = 17, WINDOW = 2 };
 
-/* The stages of Inception-v3 on images of 299 x 299: millions of parameters, and of multiplications forward an image. */
+/* The stages of Inception-v3 on images of 299 x 299: millions of parameters, and millions of multiplications in the
+ * forward pass of one image. */
 static const struct {
     const char *name;
     double parameters, products;
@@ -44,8 +46,8 @@ void mr_simtrain_null_step(const mr_simtrain_calibration *c, int workers, mr_sim
     out->job.n_chunks = 1;
 }
 
-/* A stage has many variables, so each chunk lies on all servers; a message's time there is as random as a queue's usually
- * is taken to be; backward takes twice as long as forward. */
+/* A stage has many variables, so each chunk is spread over all servers. The service time of a message is exponential,
+ * as is usual in queueing models. Backward takes twice as long as forward. */
 void mr_simtrain_inception(const mr_simtrain_calibration *c, mr_simtrain_mode mode, int workers, int backup,
                            mr_simtrain_experiment *out)
 {
@@ -69,7 +71,7 @@ void mr_simtrain_inception(const mr_simtrain_calibration *c, mr_simtrain_mode mo
     }
 }
 
-/* ---- what was published ---- */
+/* ---- published results ---- */
 
 #define NULL_STEP(x, v, end) {MR_SIMTRAIN_NULL_STEP, "null step, ms", x, v, end}
 #define ASYNC(x, v, end) {MR_SIMTRAIN_INCEPTION_ASYNC, "async, images/s", x, v, end}
@@ -86,7 +88,7 @@ const mr_simtrain_figure mr_simtrain_osdi16_figures[] = {
 };
 const int mr_simtrain_n_figures = MR_COUNT(mr_simtrain_osdi16_figures);
 
-/* Enough steps that another seed moves no result by more than about one in a hundred. */
+/* Enough steps that another seed changes no result by more than about 1 %. */
 static void make_experiment(const mr_simtrain_calibration *c, const mr_simtrain_figure *f, mr_simtrain_experiment *e)
 {
     bool is_sync = f->kind != MR_SIMTRAIN_INCEPTION_ASYNC;

@@ -1,7 +1,7 @@
-/* sim/train/check.c -- whether a job makes sense.
+/* sim/train/check.c -- checks whether a job is valid.
  *
- * Jobs come from files that people, or worse, have written: every number is looked at, and what would take too long or too
- * much memory is refused before anything is made for it. */
+ * Jobs come from untrusted files: every number is checked, and a job that would take too long or too much memory is
+ * rejected before anything is allocated for it. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -53,9 +53,9 @@ static mr_status *check_times(const mr_simtrain_job *j)
     };
     for (int i = 0; i < MR_COUNT(times); i++)
         MR_TRY(check_real(times[i].name, times[i].v, 0, MR_SIMTRAIN_MAX_SECONDS));
-    if (j->checkpoint_s > 0) /* else time stands still */
+    if (j->checkpoint_s > 0) /* otherwise time would not advance */
         MR_TRY(check_real("checkpoint_s", j->checkpoint_s, 1e-3, MR_SIMTRAIN_MAX_SECONDS));
-    if (j->save_blocks && j->checkpoint_s > 0 && j->save_s >= j->checkpoint_s) /* no step would ever begin */
+    if (j->save_blocks && j->checkpoint_s > 0 && j->save_s >= j->checkpoint_s) /* otherwise no step would ever begin */
         return mr_invalid("save_s is %g, expected less than checkpoint_s, %g, when saving blocks", j->save_s, j->checkpoint_s);
     if (j->lease_s != 0)
         MR_TRY(check_real("lease_s", j->lease_s, 1e-2, MR_SIMTRAIN_MAX_SECONDS));

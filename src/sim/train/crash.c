@@ -1,15 +1,15 @@
-/* sim/train/crash.c -- tasks that crash, who notices, the way back, and checkpoints.
+/* sim/train/crash.c -- crashes of tasks, their detection, recovery, and checkpoints.
  *
- * A worker that dies loses the step it was in; variables live on.  A parameter server takes its variables along: every
- * session over it is lost, and when it is there again the chief restores all variables from the newest complete checkpoint.
- * What is decided is decided by dist/: membership says when a silent task is lost, recovery what a worker does next,
+ * A worker that dies loses only its current step. A parameter server that dies loses its variables: every session that
+ * uses it ends, and when the server is back, the chief restores all variables from the newest complete checkpoint. The
+ * decisions are made by dist/: membership decides when a silent task is lost, recovery what a worker does next,
  * election who is the chief. */
 #include <math.h>
 
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
-enum { LOOKS = 4, TRIES = 4 }; /* at the record of the chief: in each patience, and at once */
+enum { LOOKS = 4, TRIES = 4 }; /* reads of the chief's record: during each chief_s, and in a row */
 
 static const mr_membership_times heartbeats = {INT64_C(700000000), INT64_C(3000000000), INT64_C(7000000000)}; /* as server/watch.c */
 
@@ -39,7 +39,7 @@ static void spoil_save(mr_jobsim *s)
 
 /* ---- the chief ---- */
 
-/* The record lies at parameter server 0. */
+/* The chief's record is stored at parameter server 0. */
 static void look_at_record(mr_jobsim *s, int worker)
 {
     mr_election *e = &s->workers[worker].election;
@@ -66,11 +66,11 @@ static void look_again(mr_jobsim *s, int none, int worker)
     mr_jobsim_after(s, -1, s->job->chief_s / LOOKS, look_again, worker);
 }
 
-/* ---- the way back ---- */
+/* ---- recovery ---- */
 
 static void drive_recovery(mr_jobsim *s, int worker, mr_recovery_do what);
 
-static mr_status *unavailable_error(void) { return mr_error(MR_UNAVAILABLE, "A parameter server is not there"); }
+static mr_status *unavailable_error(void) { return mr_error(MR_UNAVAILABLE, "A parameter server is unavailable"); }
 
 static void session_opened(mr_jobsim *s, int worker, int arg)
 {
@@ -94,6 +94,7 @@ static double steps_of(const mr_jobsim *s, int64_t done)
     return s->job->mode == MR_SIMTRAIN_SYNC ? (double)done : (double)done / s->job->n_workers;
 }
 
+/* Accounts for the steps that were lost since the restored checkpoint. */
 static void ps_restored(mr_jobsim *s, int ps)
 {
     mr_simtrain_loss *l = s->ps_loss[ps] >= 0 ? &s->result->losses.p[s->ps_loss[ps]] : NULL;
@@ -107,8 +108,8 @@ static void ps_restored(mr_jobsim *s, int ps)
     l->checkpoint_at_s = s->checkpoint.at_s;
     l->saved_steps = steps_of(s, s->checkpoint.done);
     mr_jobsim_span(s, MR_SIMTRAIN_PS, ps, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, s->now_s);
-    s->examples -= l->lost_steps * s->job->n_workers * s->job->batch; /* they count when they are done again */
-    s->done = s->checkpoint.done; /* of two that were lost together, the second costs nothing more */
+    s->examples -= l->lost_steps * s->job->n_workers * s->job->batch; /* they count when they are repeated */
+    s->done = s->checkpoint.done; /* if two servers are lost together, the second one loses no more steps */
 }
 
 static void state_prepared(mr_jobsim *s, int worker, int arg)
@@ -159,7 +160,7 @@ static void drive_recovery(mr_jobsim *s, int worker, mr_recovery_do what)
     }
 }
 
-/* ---- who notices ---- */
+/* ---- detection ---- */
 
 static void lose_session(mr_jobsim *s, int worker)
 {
@@ -172,6 +173,7 @@ static void lose_session(mr_jobsim *s, int worker)
     drive_recovery(s, worker, mr_recovery_lost(&w->recovery, unavailable_error(), now_ns(s)));
 }
 
+/* A lost worker only leaves the barrier; a lost parameter server ends the session of every worker. */
 static void notice_loss(mr_jobsim *s, int task)
 {
     int loss = task < s->n_workers ? s->workers[task].loss : s->ps_loss[task - s->n_workers];
@@ -221,7 +223,7 @@ static void tick_membership(mr_jobsim *s, int none, int arg)
     mr_jobsim_after(s, -1, (double)heartbeats.ask_ns / 1e9, tick_membership, arg);
 }
 
-/* Its connections are refused. */
+/* Connections to a crashed process are refused. */
 static void connection_refused(mr_jobsim *s, int none, int task)
 {
     (void)none;
@@ -268,7 +270,7 @@ static void take_ps_down(mr_jobsim *s, int ps, int loss)
 static void take_worker_down(mr_jobsim *s, int worker, int loss)
 {
     mr_jobsim_worker *w = &s->workers[worker];
-    if (w->phase == MR_JOBSIM_AWAY) /* killed on its way back */
+    if (w->phase == MR_JOBSIM_AWAY) /* killed during its recovery */
         w->sum.down_s += s->now_s - MR_MAX(w->free_s, s->warm_s);
     w->up = false;
     w->loss = loss;
@@ -280,15 +282,18 @@ static void take_worker_down(mr_jobsim *s, int worker, int loss)
     }
 }
 
+/* Takes a task down and plans its restart. silent: only membership notices it; otherwise connections are refused at
+ * once. */
 static void crash_task(mr_jobsim *s, int task, bool silent)
 {
     mr_simtrain_result *r = s->result;
     bool is_ps = task >= s->n_workers;
-    bool given_up = !is_ps && s->workers[task].phase == MR_JOBSIM_AWAY && s->noticed[task]; /* on its way back */
+    bool given_up = !is_ps && s->workers[task].phase == MR_JOBSIM_AWAY && s->noticed[task]; /* during its recovery */
     if (!is_up(s, task))
         return;
     if (r->losses.n == MR_SIMTRAIN_MAX_CRASHES) {
-        mr_jobsim_fail(s, mr_error(MR_FAILED_PRECONDITION, "Over %d crashes: the job does not get on", r->losses.n));
+        mr_jobsim_fail(
+            s, mr_error(MR_FAILED_PRECONDITION, "More than %d crashes: the job makes no progress", r->losses.n));
         return;
     }
     mr_simtrain_loss l = {is_ps ? MR_SIMTRAIN_PS : task == s->chief ? MR_SIMTRAIN_CHIEF : MR_SIMTRAIN_WORKER,
@@ -374,7 +379,7 @@ void mr_jobsim_start_failures(mr_jobsim *s)
         mr_jobsim_after(s, -1, j->crashes[i].at_s, crash_given, i);
 }
 
-/* Without a lost parameter server's variables there are no updates; those that were on their way do not count. */
+/* Variables of a lost parameter server get no updates; updates that were in flight do not count. */
 void mr_jobsim_updated(mr_jobsim *s)
 {
     for (int i = s->result->losses.n - 1; i >= 0 && s->n_open > 0; i--) {

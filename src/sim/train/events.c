@@ -1,6 +1,7 @@
-/* sim/train/events.c -- virtual time: events in a heap, and chance from seeds.
+/* sim/train/events.c -- virtual time: events in a heap, and random numbers from seeds.
  *
- * The heap is a growing array by hand, since its size follows from the job: refused memory is the run's error. */
+ * The heap is a hand-written growing array because its size depends on the job: if memory runs out, the run fails with
+ * an error. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -57,13 +58,14 @@ static void sift_down(mr_jobsim *s, mr_jobsim_event e)
     s->heap[i] = e;
 }
 
-/* A job that gets nowhere, since crashes come faster than it works, ends when it has used up its events. */
+/* A job that makes no progress, because crashes come faster than it works, ends when its budget of events is used
+ * up. */
 static bool may_go_on(mr_jobsim *s)
 {
     if (s->budget-- > 0)
         return true;
     mr_jobsim_fail(s, mr_error(MR_FAILED_PRECONDITION,
-                               "The job does not get on: after %.6g s it has done %lld of %lld steps", s->now_s,
+                               "The job makes no progress: after %.6g s it has done %lld of %lld steps", s->now_s,
                                (long long)s->done, (long long)s->want));
     return false;
 }
@@ -83,7 +85,7 @@ bool mr_jobsim_next(mr_jobsim *s)
     return true;
 }
 
-/* ---- chance ---- */
+/* ---- random numbers ---- */
 
 uint64_t mr_jobsim_random(uint64_t *state)
 {
@@ -97,7 +99,7 @@ double mr_jobsim_uniform(uint64_t *state) { return (double)((mr_jobsim_random(st
 
 double mr_jobsim_exponential(uint64_t *state, double mean) { return mean > 0 ? -mean * log(mr_jobsim_uniform(state)) : 0; }
 
-/* By its distribution (1 - e^-x)^n, turned round: one number instead of n. */
+/* Inverts its distribution (1 - e^-x)^n, which needs one random number instead of n. */
 double mr_jobsim_longest(uint64_t *state, double mean, int n)
 {
     if (!(mean > 0) || n < 1)

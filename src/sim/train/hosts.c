@@ -1,15 +1,16 @@
 /* sim/train/hosts.c -- tasks that share the cores of a host.
  *
- * All work of a host goes at one rate: 1 while there are cores for all, else what each gets of them.  The host's own time
- * goes by at that rate, so a work ends when it has come to a fixed point of it, however the rate changed in between.  Works
- * lie in a heap by that point; only the next end is planned as an event.  To the events a host is one more task, whose
- * life ends whenever its works change, and with it the end that was planned before. */
+ * All work of a host progresses at one rate: 1 while there are enough cores, otherwise the share that each gets. The
+ * host's own time advances at that rate, so a piece of work ends at a fixed point of host time, however the rate
+ * changes in between. The work is in a heap ordered by that point; only the next end is planned as an event. In the
+ * event queue a host is one more task, whose generation changes whenever its work changes, which drops the end that was
+ * planned before. */
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
 static int task_of(const mr_jobsim *s, int host) { return s->n_workers + s->n_ps + host; }
 
-/* Parameter servers first, as they are started first. */
+/* Parameter servers are assigned first, because they are started first. */
 static int host_of(const mr_jobsim *s, int task)
 {
     int place = task < s->n_workers ? s->n_ps + task : task - s->n_workers;
@@ -57,7 +58,7 @@ static void sift_down(mr_jobsim_host *h, int i)
 
 static void plan_next_end(mr_jobsim *s, int host);
 
-/* The first work ends: what is left of it now is only what rounding left. */
+/* The first piece of work ends; any remainder is a rounding error. */
 static void end_first(mr_jobsim *s, int task, int host)
 {
     (void)task;
@@ -98,7 +99,7 @@ void mr_jobsim_compute(mr_jobsim *s, int task, double cores, double work_s, mr_j
     plan_next_end(s, host);
 }
 
-/* Few lives end, so the heap is simply made anew. */
+/* Generations rarely end, so the heap is simply rebuilt. */
 void mr_jobsim_forget_work(mr_jobsim *s, int task)
 {
     if (s->job->n_hosts == 0)

@@ -1,8 +1,8 @@
-/* sim/train/modes.c -- who may begin its next step, and when.
+/* sim/train/modes.c -- decides when a worker may begin its next step.
  *
- * Asynchronous workers begin at once; with a bound on the delay, when dist/delay.c lets them; synchronous ones when the chief's
- * barrier (dist/sync.c) gives them a token.  A word to the chief and a token from it are messages; the chief tells all who may go
- * on in one run, whose time grows with their number. */
+ * Asynchronous workers begin at once; with a bound on the delay, when dist/delay.c lets them; synchronous ones when the
+ * chief's barrier (dist/sync.c) gives them a token. Messages to the chief and tokens from it take time; the chief gives
+ * out all tokens of an update in one run, whose time grows with their number. */
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
@@ -31,7 +31,7 @@ static void update_alone(mr_jobsim *s, int worker)
     count_updates(s, 1, 1);
 }
 
-/* ---- the slowest ---- */
+/* ---- the slowest worker ---- */
 
 static bool is_there(const mr_jobsim *s, int worker)
 {
@@ -60,7 +60,8 @@ static void pass_slowest(mr_jobsim *s, int worker)
         look_for_slowest(s);
 }
 
-/* Tells dist/delay.c, and does what it says.  It may let somebody begin who is on the way back: that one will ask again. */
+/* Passes an event to dist/delay.c and carries out its actions. It may let a worker begin that is still recovering: that
+ * worker will ask again. */
 static void step_delay(mr_jobsim *s, int worker, mr_delay_message message)
 {
     mr_delay_actions todo = {0};
@@ -125,11 +126,11 @@ static void carry_out(mr_jobsim *s, const mr_sync_actions *todo)
         else if (todo->p[i].what == MR_SYNC_TOKEN)
             give_tokens(s, &todo->p[i], n);
         else
-            s->leads = false; /* nobody was left; the next word opens another barrier */
+            s->leads = false; /* no worker was left; the next message opens another barrier */
     }
 }
 
-/* Once for each stamp: words come again. */
+/* Counts a late gradient once for each stamp, because messages are repeated. */
 static void count_dropped(mr_jobsim *s, int worker, int64_t stamp)
 {
     mr_jobsim_worker *w = &s->workers[worker];
@@ -142,7 +143,7 @@ static void count_dropped(mr_jobsim *s, int worker, int64_t stamp)
     }
 }
 
-/* arg: the word, with the stamp above it. */
+/* arg: the message, plus four times the stamp. */
 static void receive_message(mr_jobsim *s, int worker, int arg)
 {
     mr_sync_event e = {worker, arg % 4, arg / 4};
@@ -170,7 +171,7 @@ static void begin_for_token(mr_jobsim *s, int worker)
     mr_jobsim_begin(s, worker, 0);
 }
 
-/* The token for what it has given already: its word may have been lost. */
+/* A token for a gradient that was already pushed: the message about it may have been lost, so it is repeated. */
 static void take_token(mr_jobsim *s, int worker, int stamp)
 {
     mr_jobsim_worker *w = &s->workers[worker];
@@ -192,7 +193,7 @@ static void finished_together(mr_jobsim *s, int worker)
         begin_for_token(s, worker);
 }
 
-/* Stamps rise over all chiefs. */
+/* Stamps increase across all chiefs. */
 void mr_jobsim_lead(mr_jobsim *s)
 {
     const mr_simtrain_job *j = s->job;
@@ -204,7 +205,7 @@ void mr_jobsim_lead(mr_jobsim *s)
     s->leads = true;
 }
 
-/* Without leases nobody is ever given up, and words that tell nothing else are not needed. */
+/* Keep-alive messages are only needed with leases: without them no worker is ever given up. */
 static void say_alive(mr_jobsim *s, int none, int worker)
 {
     (void)none;
@@ -219,7 +220,7 @@ void mr_jobsim_start_alive(mr_jobsim *s)
         mr_jobsim_after(s, -1, s->job->lease_s / MESSAGES_A_LEASE, say_alive, i);
 }
 
-/* ---- both ---- */
+/* ---- all modes ---- */
 
 void mr_jobsim_go(mr_jobsim *s, int worker)
 {
@@ -233,7 +234,7 @@ void mr_jobsim_go(mr_jobsim *s, int worker)
         send_message(s, worker, MR_SYNC_JOIN, 0);
         return;
     }
-    w->clock = MR_MAX(w->clock, s->slowest); /* it goes on where the others are */
+    w->clock = MR_MAX(w->clock, s->slowest); /* it continues where the others are */
     if (s->job->mode == MR_SIMTRAIN_BOUNDED)
         step_delay(s, worker, MR_DELAY_JOIN);
     look_for_slowest(s);

@@ -1,4 +1,4 @@
-/* sim/train/print.c -- a job's result, for people. */
+/* sim/train/print.c -- prints the result of a job. */
 #include <math.h>
 #include <stdio.h>
 
@@ -70,7 +70,7 @@ static void print_step(const mr_simtrain_result *r, mr_str *out)
                   seconds_text(d->max).p);
 }
 
-/* Where a worker's time goes, in the mean and of who waits least: that one is waited for. */
+/* Shows how workers spend their time on average, and the worker that waits least: the others wait for that one. */
 static void print_workers(const mr_simtrain_result *r, mr_str *out)
 {
     mr_simtrain_worker sum = {0};
@@ -114,7 +114,7 @@ static void print_loss(const mr_simtrain_loss *l, mr_str *out)
 {
     mr_str_printf(out, "  crash        %s %d at %s%s: ", mr_simtrain_kind_name(l->kind), l->index,
                   seconds_text(l->at_s).p, l->silent ? " with its host" : "");
-    if (!isnan(l->noticed_s)) /* who is back at once is not missed */
+    if (!isnan(l->noticed_s)) /* a task that is back at once goes unnoticed */
         mr_str_printf(out, "noticed after %s, ", seconds_text(l->noticed_s - l->at_s).p);
     mr_str_printf(out, "back after %s", seconds_text(l->back_s - l->at_s).p);
     mr_str_printf(out, ", no update for %s\n", seconds_text(l->stopped_s).p);

@@ -1,4 +1,4 @@
-/* sim/train/result.c -- what is counted while a job runs, and what becomes of it at the end. */
+/* sim/train/result.c -- the counts of a running job, and the result at its end. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ enum { MAX_SAMPLES = 1 << 20 };
 
 /* ---- samples ---- */
 
-/* Of very many one in some is kept, evenly. */
+/* If there are very many samples, only one of every few is kept. */
 mr_status *mr_jobsim_samples_init(mr_jobsim_samples *a, int64_t expected)
 {
     a->every = expected / MAX_SAMPLES + 1;
@@ -18,7 +18,7 @@ mr_status *mr_jobsim_samples_init(mr_jobsim_samples *a, int64_t expected)
     return a->p ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %lld samples", (long long)a->cap);
 }
 
-/* Steps that are done again after a crash may be more than were expected: then the last are left out. */
+/* Steps repeated after a crash may exceed the expected number: then the last ones are left out. */
 void mr_jobsim_sample(mr_jobsim_samples *a, double v)
 {
     if (++a->skipped < a->every || a->n == a->cap)
@@ -33,7 +33,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Between the two samples next to that place. */
+/* Interpolates between the two nearest samples. */
 static double sample_quantile(const mr_jobsim_samples *a, double q)
 {
     double at = q * (double)(a->n - 1);
@@ -60,8 +60,8 @@ static mr_simtrain_dist describe_samples(mr_jobsim_samples *a)
 
 /* ---- shares of time ---- */
 
-/* A parameter server's time is booked when a message is taken on, and what lies ahead is not done yet; on a shared host when
- * it is done, and the present one is under way. */
+/* The time of a parameter server is booked when a message arrives, so booked time after now must be subtracted. On a
+ * shared host it is booked when the message is done, so the current message must be added. */
 static double ps_busy_s(const mr_jobsim *s, int ps)
 {
     const mr_jobsim_ps *p = &s->ps[ps];

@@ -1,4 +1,4 @@
-/* sim/train/run.c -- a job from its beginning to its end. */
+/* sim/train/run.c -- runs a job from start to end. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -13,7 +13,8 @@ void mr_simtrain_job_init(mr_simtrain_job *job)
                              .chief_s = USUAL_PATIENCE_S};
 }
 
-/* Each worker's chance is its own, so that one more worker, or one more message of another, changes nothing for it. */
+/* Each worker has its own random numbers, so that one more worker, or one more message of another worker, changes
+ * nothing for it. */
 static uint64_t seed_of(uint64_t seed, int worker)
 {
     uint64_t state = seed * 0x9e3779b97f4a7c15u + (uint64_t)(worker + 1) * 0xd1342543de82ef95u;
@@ -29,7 +30,7 @@ static void init_workers(mr_jobsim *s)
         w->factor = j->spread > 0 ? exp(j->spread * mr_jobsim_normal(&w->random)) : 1;
         w->up = true;
         w->loss = -1;
-        w->phase = MR_JOBSIM_AWAY; /* until it goes: another's begin must not begin it too */
+        w->phase = MR_JOBSIM_AWAY; /* until mr_jobsim_go: another worker's begin must not start it too */
         w->arrived = s->arrived_memory + (size_t)i * (size_t)j->n_chunks;
         for (int k = 0; k < 2; k++)
             w->parts[k] = s->parts_memory ? s->parts_memory + (size_t)(2 * i + k) * (size_t)j->n_chunks : NULL;
@@ -40,7 +41,7 @@ static void init_workers(mr_jobsim *s)
         s->compute_s += j->chunks[i].forward_s + j->chunks[i].backward_s;
 }
 
-/* Parameter servers that hold something are called in every step. */
+/* Counts the parameter servers that hold something: every step calls them. */
 static int count_holders(mr_jobsim *s)
 {
     int n = 0;
@@ -64,7 +65,7 @@ static void init_ps(mr_jobsim *s)
     }
 }
 
-/* All that the job's size asks for. */
+/* Allocates everything whose size depends on the job; false if memory runs out. */
 static bool take_memory(mr_jobsim *s)
 {
     const mr_simtrain_job *j = s->job;
@@ -138,7 +139,7 @@ static mr_status *run_once(const mr_simtrain_job *asked, mr_simtrain_result *out
             ;
         st = s.st;
         if (!st && s.done < s.want)
-            st = mr_error(MR_INTERNAL, "The simulated job stands still after %.6g s", s.now_s);
+            st = mr_error(MR_INTERNAL, "The simulated job is stuck after %.6g s", s.now_s);
     }
     if (!st)
         mr_jobsim_conclude(&s);
@@ -148,7 +149,7 @@ static mr_status *run_once(const mr_simtrain_job *asked, mr_simtrain_result *out
     return st;
 }
 
-/* What it would have taken if nothing had failed, and nothing been done against it. */
+/* The time of the same job without crashes and without checkpoints. */
 static mr_status *run_ideal(const mr_simtrain_job *job, double *out_s)
 {
     mr_simtrain_job calm = *job;

@@ -1,8 +1,9 @@
 /* sim/train/servers.c -- messages between a worker and the parameter servers.
  *
- * A server does one message after the other in the order they reach it.  On a host of its own the time of each is known when
- * it arrives, so a queue is only the time at which the server will be free, and a message over all servers needs no
- * event for each.  On a shared host the time depends on what else runs there: then queues are real. */
+ * A server processes one message after the other, in the order of arrival. If it has its own host, the service time is
+ * known when a message arrives, so its queue is just the time at which it will be free, and a message to all servers
+ * does not need an event for each. On a shared host the time depends on the other tasks there, so real queues are
+ * needed. */
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
@@ -12,7 +13,7 @@ static double bytes_at(const mr_jobsim *s, int chunk)
     return c->ps < 0 ? c->bytes / s->n_ps : c->bytes;
 }
 
-/* Chance stretches or shortens it: exponential in the share `ps_jitter` of its mean. */
+/* A share `ps_jitter` of the service time is exponentially distributed. */
 static double service_s(mr_jobsim *s, int worker, int chunk)
 {
     const mr_simtrain_job *j = s->job;
@@ -30,7 +31,7 @@ static int n_servers(const mr_jobsim *s, int chunk) { return s->job->chunks[chun
 static void answer_fetch(mr_jobsim *s, int worker, int chunk) { mr_jobsim_answered(s, worker, chunk, false); }
 static void answer_push(mr_jobsim *s, int worker, int chunk) { mr_jobsim_answered(s, worker, chunk, true); }
 
-/* Through the worker's own interface, one message after the other. */
+/* Passes a message through the worker's network interface, one at a time; returns the time until it is through. */
 static double pass_interface(const mr_jobsim *s, int worker, int chunk, double *free_s)
 {
     double takes_s = s->job->worker_bytes_per_s > 0 ? s->job->chunks[chunk].bytes / s->job->worker_bytes_per_s : 0;
@@ -44,7 +45,7 @@ static void reach_worker(mr_jobsim *s, int worker, int chunk)
     mr_jobsim_after(s, worker, pass_interface(s, worker, chunk, &s->workers[worker].in_free_s), answer_fetch, chunk);
 }
 
-/* Gradients are answered with a word, parameters fill the interface. */
+/* The answer to a push is empty; the answer to a fetch occupies the worker's interface. */
 static void send_answer(mr_jobsim *s, int worker, int chunk, bool push, double served_s)
 {
     double later_s = served_s - s->now_s + s->job->latency_s;
@@ -52,7 +53,7 @@ static void send_answer(mr_jobsim *s, int worker, int chunk, bool push, double s
     mr_jobsim_after(s, worker, later_s, fn, chunk);
 }
 
-/* ---- a server of its own host ---- */
+/* ---- a server with its own host ---- */
 
 static double serve_message(mr_jobsim *s, int ps, int worker, int chunk, bool push)
 {
@@ -96,14 +97,14 @@ static void serve_next(mr_jobsim *s, int ps)
         p->first = p->queue.n = 0;
         return;
     }
-    if (p->first > 1024 && p->first > p->queue.n / 2) { /* what is done makes room, now and then */
+    if (p->first > 1024 && p->first > p->queue.n / 2) { /* occasionally removes served messages */
         p->queue.n -= p->first;
         memmove(p->queue.p, p->queue.p + p->first, (size_t)p->queue.n * sizeof *p->queue.p);
         p->first = 0;
     }
     double takes_s = service_s(s, p->queue.p[p->first].worker, p->queue.p[p->first].chunk);
     p->serving = true;
-    p->free_s[0] = s->now_s; /* on a shared host: since when it serves */
+    p->free_s[0] = s->now_s; /* on a shared host: when it began to serve */
     mr_jobsim_compute(s, s->n_workers + ps, 1, takes_s, message_served, 0);
 }
 
@@ -122,21 +123,21 @@ void mr_jobsim_ps_forget(mr_jobsim *s, int ps)
     mr_jobsim_ps *p = &s->ps[ps];
     s->generations[s->n_workers + ps]++;
     mr_jobsim_forget_work(s, s->n_workers + ps);
-    for (int i = 0; i < 2; i++) /* booked, but it will not be done */
+    for (int i = 0; i < 2; i++) /* booked time that will not be spent */
         p->busy_s -= MR_MAX(0, p->free_s[i] - s->now_s);
     p->queue.n = p->first = 0;
     p->serving = false;
     p->free_s[0] = p->free_s[1] = 0;
 }
 
-/* ---- the way there ---- */
+/* ---- requests ---- */
 
 static void reach_ps(mr_jobsim *s, int worker, int chunk, bool push)
 {
     int n = n_servers(s, chunk), first = first_ps(s, chunk);
     double last_s = s->now_s;
     for (int ps = first; ps < first + n; ps++)
-        if (!s->ps[ps].up) /* nobody answers; that it is gone is noticed otherwise */
+        if (!s->ps[ps].up) /* no answer; the crash is noticed elsewhere */
             return;
     if (s->job->n_hosts > 0) {
         queue_message(s, worker, chunk, push);

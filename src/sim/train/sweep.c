@@ -1,7 +1,7 @@
-/* sim/train/sweep.c -- one number of a job from .. to, and where more of it stops to help.
+/* sim/train/sweep.c -- varies one number of a job, and finds where more of it stops helping.
  *
- * Every value is a job of its own with the same seed.  Where a chunk has a parameter server of its own and their number
- * changes, chunks are dealt out anew, the largest first to the server that has least: as train/replicas.c would. */
+ * Every value is a separate job with the same seed. If the number of parameter servers changes, chunks that belong to a
+ * single server are assigned again, the largest first to the server that holds least, as train/replicas.c does. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 #include "sim/train/train.h"
 
 enum { MAX_LISTED = 32, LEAST_STEPS = 24, LEAST_WARMUP = 4 };
-#define BEARABLE_WORK 1e6 /* workers x steps x chunks of one value: a few seconds */
+#define BEARABLE_WORK 1e6 /* workers x steps x chunks for one value: a few seconds */
 #define PAYS 0.05
-#define ENOUGH 0.99 /* of the most; the rest is chance */
+#define ENOUGH 0.99 /* of the maximum; the rest is noise */
 
 typedef enum what { WORKERS, PS, BACKUP, DELAY, N_WHATS } what;
 static const char *const names[] = {"workers", "ps", "backup", "delay"};
 
-/* A job whose lists are its own. */
+/* A job that owns its lists. */
 typedef struct variant {
     mr_simtrain_job job;
     mr_simtrain_chunk *chunks;
@@ -32,7 +32,7 @@ static void variant_deinit(variant *v)
     mr_free(v->crashes);
 }
 
-/* Who is not there neither crashes nor is slow. */
+/* Keeps the crashes and slow workers of tasks that exist in this variant. */
 static void keep_who_is_there(variant *v, const mr_simtrain_job *from)
 {
     mr_simtrain_job *j = &v->job;
@@ -114,13 +114,13 @@ static mr_status *run_at(const mr_simtrain_job *job, what w, int value, mr_simtr
     return NULL;
 }
 
-/* What doubling adds, from one point to the next: by the root, where the next is not just twice as far. */
+/* The relative gain of doubling, interpolated if the next point is not exactly twice as far. */
 static double doubling_gain(const mr_simtrain_point *a, const mr_simtrain_point *b)
 {
     return pow(b->examples_per_s / a->examples_per_s, 1 / log2(b->value / a->value)) - 1;
 }
 
-/* All of it holds for every row of the table: a flat piece before rows that climb again is a dip, not a knee. */
+/* The conclusions hold for every row of the table: a flat part before rows that rise again is a dip, not a knee. */
 void mr_simtrain_sweep_conclude(mr_simtrain_sweep *s)
 {
     const mr_simtrain_point *p = s->points.p;
@@ -131,7 +131,7 @@ void mr_simtrain_sweep_conclude(mr_simtrain_sweep *s)
         most = MR_MAX(most, p[i].examples_per_s);
     while (p[best].examples_per_s < ENOUGH * most)
         best++;
-    bool flat = true; /* from here to the end of the table */
+    bool flat = true; /* from this row to the end of the table */
     for (int i = s->points.n - 2; i >= 0 && s->doubles; i--) {
         bool pays = !(doubling_gain(&p[i], &p[i + 1]) < PAYS);
         flat &= !pays;
@@ -151,7 +151,7 @@ static mr_status *find_what(const mr_simtrain_job *job, const char *name, what *
         if (strcmp(names[*out], name) == 0)
             break;
     if (*out == N_WHATS)
-        return mr_invalid("No sweep over '%s': workers, ps, backup or delay", name);
+        return mr_invalid("Cannot sweep over '%s', expected workers, ps, backup or delay", name);
     if (*out == BACKUP && job->mode != MR_SIMTRAIN_SYNC)
         return mr_invalid("Backup workers need the mode sync, not %s", mr_simtrain_mode_name(job->mode));
     if (*out == DELAY && job->mode != MR_SIMTRAIN_BOUNDED)
@@ -167,8 +167,9 @@ mr_status *mr_simtrain_sweep_run(const mr_simtrain_job *job, const char *name, d
     MR_TRY(find_what(job, name, &w));
     bool doubles = w == WORKERS || w == PS;
     if (!(from >= doubles && to >= from && to <= MR_SIMTRAIN_MAX_TASKS && from == floor(from) && to == floor(to)))
-        return mr_invalid("A sweep over %s from %g to %g: expected whole numbers, %d to %d, the lower first", name, from, to, doubles,
-                          MR_SIMTRAIN_MAX_TASKS);
+        return mr_invalid(
+            "A sweep over %s from %g to %g is invalid: expected integers from %d to %d, the lower one first", name,
+            from, to, doubles, MR_SIMTRAIN_MAX_TASKS);
     out->doubles = doubles;
     snprintf(out->what, sizeof out->what, "%s", name);
     int stride = (int)(to - from) / MAX_LISTED + 1;

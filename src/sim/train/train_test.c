@@ -450,7 +450,7 @@ MR_TEST(simtrain_a_job_that_gets_nowhere_ends)
     mr_test_deadline(60);
     j.ps_mtbf_s = 0.01; /* there are no checkpoints, and a step takes 120 ms */
     j.restart_s = 0.001;
-    MR_CHECK_ERR(mr_simtrain_run(&j, &r), MR_FAILED_PRECONDITION, "does not get on");
+    MR_CHECK_ERR(mr_simtrain_run(&j, &r), MR_FAILED_PRECONDITION, "makes no progress");
 }
 
 MR_TEST(simtrain_refused_memory_is_an_error)

@@ -1,13 +1,13 @@
 /* sim/train/worker.c -- one step of a worker: call, fetch, forward, backward, push.
  *
- * A step is one call to each parameter server that it needs, as RunGraph is, and goes on when the last has answered.
- * Chunks are asked for in their order, `window` ahead of the one that computes.  A chunk computes forward when its parameters
- * are there and the one before it is done; then all compute backward, and each one's gradients leave while the next
- * computes.  The step is over when the last gradient was taken. */
+ * A step begins with one call to each parameter server that it needs, like RunGraph, and continues when the last one
+ * has answered. Chunks are requested in their order, `window` ahead of the one that computes. A chunk computes forward
+ * when its parameters have arrived and the chunk before it is done; then all compute backward, and the gradients of
+ * each are sent while the next computes. The step ends when the last push is answered. */
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
-enum { HELD = 1 }; /* begins again, behind a checkpoint */
+enum { HELD = 1 }; /* resumes after a checkpoint */
 
 void mr_jobsim_span(mr_jobsim *s, mr_simtrain_kind kind, int index, mr_simtrain_doing doing, int chunk, int step, double start_s,
                     double end_s)
@@ -23,7 +23,7 @@ static void own_span(mr_jobsim *s, int worker, mr_simtrain_doing doing, int chun
     mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, doing, chunk, (int)s->workers[worker].clock, start_s, s->now_s);
 }
 
-/* Since it last did anything else; what lies before the warm-up's end does not count. */
+/* Time since its last change of activity, without the time before the end of the warm-up. */
 static double spent_s(const mr_jobsim *s, const mr_jobsim_worker *w)
 {
     return s->now_s - MR_MAX(w->free_s, s->warm_s);
@@ -130,7 +130,7 @@ void mr_jobsim_answered(mr_jobsim *s, int worker, int chunk, bool push)
 
 /* ---- begin and end ---- */
 
-/* A slow step is slow in all that it computes; where nothing computes, it only begins late. */
+/* A slow step is slow in everything it computes; without any compute, it only begins late. */
 static double draw_tail(mr_jobsim *s, mr_jobsim_worker *w)
 {
     const mr_simtrain_job *j = s->job;
