@@ -1,9 +1,8 @@
-/* graph/assemble.c -- orders parts, makes their nodes, closes loops.
+/* graph/assemble.c -- orders parts, creates their nodes, closes loops.
  *
- * The order is that of TensorFlow's importer: of the nodes whose inputs are all there, the one that
- * came first.  For files written in a good order, nearly all, that is the order of the file, and
- * finding out takes one look at each edge.  Edges from NextIteration to Merge do not count for the
- * order; they are linked when all nodes are there. */
+ * The order is that of TensorFlow's importer: of the nodes whose inputs all exist, the first in the file. Nearly all
+ * files are already sorted; checking that takes one pass over the edges. Edges from NextIteration to Merge do not count
+ * for the order; they are linked after all nodes exist. */
 #include "graph/assemble.h"
 
 #include "base/memory.h"
@@ -20,14 +19,13 @@ static bool closes_loop(const mr_assembly *a, const mr_part *dst, const mr_part_
     return e->part >= 0 && dst->is_merge && a->parts[e->part].is_next;
 }
 
-/* An edge that has to wait for another part. */
+/* Whether an edge depends on a part that must be created first. */
 static bool edge_waits(const mr_assembly *a, const mr_part *dst, const mr_part_edge *e)
 {
     return e->part >= 0 && !closes_loop(a, dst, e);
 }
 
-/* ---- types ----
- * The types of all parts are known before the first node is made, so edges are checked first, and
+/* ---- types ---- The types of all parts are known before the first node is created, so edges are checked first, and
  * afterwards only shape functions can fail. */
 
 static mr_status *check_edge(const mr_assembly *a, const mr_part *dst, int i)
@@ -70,7 +68,7 @@ static bool in_order(const mr_assembly *a)
     return true;
 }
 
-/* Who waits for whom: the consumers of part p are list[start[p]] to list[start[p + 1]]. */
+/* The dependencies: the consumers of part p are list[start[p]] to list[start[p + 1]]. */
 typedef struct waiting {
     int *start, *list;
     int *pending; /* inputs a part still waits for */
@@ -83,6 +81,7 @@ static void waiting_deinit(waiting *w)
     mr_free(w->pending);
 }
 
+/* Counts the consumers of each part, then lists them (a counting sort by producer). */
 static mr_status *collect_waiting(const mr_assembly *a, waiting *w)
 {
     int n = a->n_parts, total = 0;
@@ -99,7 +98,7 @@ static mr_status *collect_waiting(const mr_assembly *a, waiting *w)
             w->pending[i]++;
             total++;
         }
-    for (int i = 0; i <= n; i++) /* counts become starts */
+    for (int i = 0; i <= n; i++) /* turns counts into start positions */
         w->start[i + 1] += w->start[i];
     w->list = mr_try_calloc((size_t)total, sizeof(int));
     if (!w->list)
@@ -164,7 +163,7 @@ static mr_status *sort_parts(const mr_assembly *a, int *order)
         int stuck = 0;
         while (!w.pending[stuck])
             stuck++;
-        MR_GO(mr_invalid("%d nodes in a cycle, or behind one, such as '%s'", a->n_parts - n_done,
+        MR_GO(mr_invalid("%d nodes are in a cycle or depend on one, for example '%s'", a->n_parts - n_done,
                          a->parts[stuck].d.name));
     }
 out:
@@ -180,8 +179,8 @@ static mr_node *edge_source(const mr_assembly *a, const mr_part_edge *e)
     return e->part < 0 ? e->node : a->parts[e->part].node;
 }
 
-/* Ops whose shape functions were wrong when graphs were written that are still in use: TensorFlow ignores what those
- * graphs say. */
+/* Ops whose shape functions were wrong when graphs that are still in use were written: TensorFlow ignores the
+ * _output_shapes of these nodes. */
 static bool was_wrong(const mr_node *n)
 {
     static const char *const ops[] = {
@@ -196,7 +195,7 @@ static bool was_wrong(const mr_node *n)
     return false;
 }
 
-/* What a producer wrote down about shapes is knowledge too, if it contradicts nothing. */
+/* The producer's _output_shapes refine the inferred shapes, unless they contradict them. */
 static mr_status *use_output_shapes(mr_node *n, bool importing)
 {
     const mr_attr *v = mr_node_attr(n, "_output_shapes");
@@ -223,7 +222,7 @@ static mr_status *use_output_shapes(mr_node *n, bool importing)
 
 static mr_status *make_node(const mr_assembly *a, mr_part *p)
 {
-    bool on_its_own = true; /* nothing it waits for will have waited for a->controls */
+    bool on_its_own = true; /* it has no input from other parts, so it gets the control inputs of a->controls */
     MR_ASSERT(!p->node);
     MR_TRY(mr_draft_make(a->graph, &p->d, &p->node));
     for (int k = 0; k < n_edges(p); k++) {
@@ -242,8 +241,8 @@ static mr_status *make_node(const mr_assembly *a, mr_part *p)
     return use_output_shapes(p->node, a->importing);
 }
 
-/* Merge nodes were made with these inputs open; their shapes are inferred without them, because
- * what comes round a loop may differ from what goes in. */
+/* Merge nodes were created without these inputs; their shapes are inferred without them, because the value from the
+ * back edge may have another shape than the initial one. */
 static void close_loops(const mr_assembly *a)
 {
     for (int i = 0; i < a->n_parts; i++) {
@@ -260,6 +259,7 @@ static void close_loops(const mr_assembly *a)
     }
 }
 
+/* On an error some nodes may already be in the graph; the caller truncates it. */
 mr_status *mr_assemble(mr_assembly *a)
 {
     mr_status *st = NULL;

@@ -1,9 +1,8 @@
-/* graph/assemble.h -- nodes that name each other, in any order, become nodes of a graph; inside
- * graph/ only.
+/* graph/assemble.h -- turns nodes that refer to each other by name, in any order, into nodes of a graph; private to
+ * graph/.
  *
- * Both a GraphDef and the body of a function are such a set.  Their readers make a part of each
- * node, with its draft done, and resolve names to edges; assembling orders the parts, makes the
- * nodes and closes the loops. */
+ * Both a GraphDef and the body of a function are such a set. Their readers create a part for each node, with a
+ * completed draft, and resolve names to edges; assembling orders the parts, creates the nodes and closes the loops. */
 #ifndef MR_GRAPH_ASSEMBLE_H
 #define MR_GRAPH_ASSEMBLE_H
 
@@ -16,11 +15,11 @@ typedef struct mr_part_edge {
 } mr_part_edge;
 
 typedef struct mr_part {
-    mr_draft d;     /* attrs and types done */
+    mr_draft d;     /* attrs and types are complete */
     int first_edge; /* d.n_in data edges, then n_ctrl control edges without duplicates */
     int n_ctrl;
     bool is_next, is_merge; /* an edge from a NextIteration to a Merge closes a loop */
-    mr_node *node;          /* once it is made */
+    mr_node *node;          /* NULL until it is created */
 } mr_part;
 
 typedef struct mr_assembly {
@@ -31,8 +30,8 @@ typedef struct mr_assembly {
     /* Control inputs for nodes that have no input from other parts. */
     mr_node *const *controls;
     int n_controls;
-    /* What _output_shapes says is checked and the attr removed, as TensorFlow's importer does; in the body of a function it
-     * is a hint, which is ignored when it contradicts what is inferred. */
+    /* Import checks _output_shapes and removes the attr, as TensorFlow's importer does; in the body of a function it is
+     * a hint, which is ignored if it contradicts the inferred shape. */
     bool importing;
 } mr_assembly;
 

@@ -1,8 +1,8 @@
-/* graph/attr.c -- attr values: copied, compared, hashed, printed.
+/* graph/attr.c -- copies, compares, hashes and prints attr values.
  *
- * A value is a tagged union; a list is the same with an array for each kind.  Work on lists goes
- * through element(), which gives entry i as a single value, so each kind is written once.  Values
- * may nest (a func attr carries attrs), as deep as the reader lets them: 100 levels. */
+ * A value is a tagged union; a list is the same with an array for each kind. Code for lists goes through
+ * list_element(), which returns entry i as a single value, so each kind is handled once. Values may nest (a func attr
+ * carries attrs); the reader limits the depth to 100 levels. */
 #include "graph/attr.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static const mr_pshape *copy_shape(mr_arena *a, const mr_pshape *s)
     return s->rank < 0 ? &mr_pshape_unknown : mr_pshape_of(a, s->rank, s->dims);
 }
 
-/* References for `held`; without one the source has to outlive the copy. */
+/* Adds a reference to `held`; if held is NULL, the source must outlive the copy. */
 static mr_tensor *hold_tensor(mr_tensor_vec *held, mr_tensor *t)
 {
     if (t && held)
@@ -94,7 +94,7 @@ static mr_attr copy_list(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
 
 mr_attr mr_attr_copy(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
 {
-    mr_attr out = *v; /* all there is to numbers, bools and types */
+    mr_attr out = *v; /* complete for numbers, bools and types */
     if (v->is_list)
         return copy_list(a, held, v);
     switch (v->kind) {
@@ -112,7 +112,7 @@ mr_attr mr_attr_copy(mr_arena *a, mr_tensor_vec *held, const mr_attr *v)
     return out;
 }
 
-/* ---- element i of a list as a value of its own ---- */
+/* ---- element i of a list as a single value ---- */
 
 static mr_attr list_element(const mr_attr *v, int i)
 {
@@ -173,7 +173,7 @@ bool mr_attr_eq(const mr_attr *a, const mr_attr *b)
         return a->kind == b->kind && single_eq(a, b);
     if (a->n != b->n)
         return false;
-    if (a->n == 0) /* an empty list says nothing of its kind */
+    if (a->n == 0) /* an empty list has no kind */
         return true;
     if (a->kind != b->kind)
         return false;
@@ -200,8 +200,8 @@ static uint64_t hash_func(const mr_func_ref *f, uint64_t seed)
     return seed;
 }
 
-/* Equal values hash alike: an empty list by its length alone, since it has no kind, and tensors by
- * their values and not by how they are serialized. */
+/* Equal values have equal hashes: an empty list is hashed by its length alone, since it has no kind, and tensors by
+ * their values, not by their serialized form. */
 uint64_t mr_attr_hash(const mr_attr *v, uint64_t seed)
 {
     if (v->is_list) {
@@ -244,7 +244,7 @@ static int by_name_and_index(const void *a, const void *b)
     return c ? c : x->index - y->index;
 }
 
-/* Few attrs, mostly sorted already: the usual case. */
+/* For few attrs that are mostly sorted: the usual case. */
 static void insertion_sort(mr_named_attr *v, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -271,8 +271,7 @@ mr_status *mr_named_attrs_sort(mr_named_attr *v, int *n)
             v[i] = e[i].v;
         mr_free(e);
     }
-    /* Both sorts are stable: of equal names the last one set stands last, and overwrites the
-     * others. */
+    /* Both sorts are stable: of equal names the last one set comes last, and overwrites the others. */
     int kept = 0;
     for (int i = 0; i < *n; i++) {
         if (kept && strcmp(v[kept - 1].name, v[i].name) == 0)
@@ -286,7 +285,7 @@ mr_status *mr_named_attrs_sort(mr_named_attr *v, int *n)
 const mr_attr *mr_named_attrs_find(const mr_named_attr *v, int n, const char *name)
 {
     int low = 0, high = n;
-    while (low < high) { /* the name, if it is there, is in v[low .. high) */
+    while (low < high) { /* the name, if present, is in v[low .. high) */
         int mid = low + (high - low) / 2, c = strcmp(name, v[mid].name);
         if (c == 0)
             return &v[mid].v;
@@ -298,7 +297,7 @@ const mr_attr *mr_named_attrs_find(const mr_named_attr *v, int n, const char *na
     return NULL;
 }
 
-/* ---- for people ---- */
+/* ---- printing ---- */
 
 void mr_attr_type_name(mr_str *out, mr_attr_kind kind, bool is_list)
 {
@@ -328,7 +327,7 @@ static void print_string(mr_str *out, mr_sv s)
     mr_str_appendc(out, '"');
 }
 
-/* Its first three values; what cannot be decoded is said to be so: this is for error texts. */
+/* Prints its first three values, or that it cannot be decoded: this is for error messages. */
 static void print_tensor(mr_str *out, const mr_tensor_attr *v)
 {
     mr_tensor *t = NULL;

@@ -1,9 +1,8 @@
 /* graph/attr.h -- the value of a node's attribute, and the constraints an op puts on it.
  *
- * An mr_attr is immutable and lives in the arena of the graph (or op definition) that holds it;
- * mr_attr_copy moves one to another arena.  A tensor value keeps the serialized TensorProto it came
- * from until it is asked for, so importing and exporting a graph leaves its bytes alone and costs
- * no decoding. */
+ * An mr_attr is immutable and lives in the arena of the graph (or op definition) that holds it; mr_attr_copy moves one
+ * to another arena. A tensor value keeps its serialized TensorProto until the tensor is needed, so importing and
+ * exporting a graph does not decode it. */
 #ifndef MR_GRAPH_ATTR_H
 #define MR_GRAPH_ATTR_H
 
@@ -33,11 +32,10 @@ typedef struct mr_func_ref { /* a function by name, with values for its attrs */
 } mr_func_ref;
 
 typedef struct mr_tensor_attr {
-    mr_sv raw;    /* serialized TensorProto; p == NULL when only t is there */
-    mr_tensor *t; /* owned by whoever owns the arena, through its mr_tensor_vec; may be NULL */
-    /* What raw lies in when it is large: bytes shared by all copies of the attr, owned as t is, and
-     * placed such that tensor_content is aligned and can be the data of a tensor.  NULL: raw is in
-     * the arena. */
+    mr_sv raw;    /* serialized TensorProto; p == NULL if only t is set */
+    mr_tensor *t; /* owned by the owner of the arena, through its mr_tensor_vec; may be NULL */
+    /* The memory of raw if it is large: bytes shared by all copies of the attr, owned like t, and placed so that
+     * tensor_content is aligned and can be the data of a tensor. NULL: raw is in the arena. */
     mr_tensor *blob;
 } mr_tensor_attr;
 
@@ -107,35 +105,35 @@ typedef MR_VEC(mr_tensor *) mr_tensor_vec;
 mr_attr mr_attr_copy(mr_arena *a, mr_tensor_vec *held, const mr_attr *v);
 bool mr_attr_eq(const mr_attr *a, const mr_attr *b);
 uint64_t mr_attr_hash(const mr_attr *v, uint64_t seed);
-/* For people and error texts: `"SAME"`, `DT_FLOAT`, `[1, 2]`. */
+/* For people and error messages: `"SAME"`, `DT_FLOAT`, `[1, 2]`. */
 void mr_attr_print(mr_str *out, const mr_attr *v);
 /* "int", "list(type)" */
 void mr_attr_type_name(mr_str *out, mr_attr_kind kind, bool is_list);
 
-/* AttrValue both ways.  Decoding copies what it keeps; large tensors go to buffers of their own
- * when there is a `held` for them (NULL: all to the arena). */
+/* Encoding and decoding of AttrValue. Decoding copies what it keeps; large tensors get separate buffers if there is a
+ * `held` for them (NULL: everything goes to the arena). */
 mr_status *mr_attr_decode(mr_arena *a, mr_sv bytes, mr_attr *out);
 struct mr_pb_reader;
 struct mr_pb_writer;
 mr_status *mr_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r, mr_attr *out);
 mr_status *mr_attr_encode(const mr_attr *v, mr_str *out);
-mr_status *mr_attr_write(const mr_attr *v, struct mr_pb_writer *w); /* out of memory stays in w */
-/* A map<string, AttrValue> field of a message: one entry read into *out, n entries written. */
+mr_status *mr_attr_write(const mr_attr *v, struct mr_pb_writer *w); /* running out of memory is recorded in w */
+/* A map<string, AttrValue> field of a message: reads one entry into *out; writes n entries. */
 mr_status *mr_named_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r,
                               mr_named_attr *out);
 mr_status *mr_named_attrs_write(const mr_named_attr *v, int n, uint32_t field,
                                 struct mr_pb_writer *w);
-/* Sorts by name; of equal names the last one stays.  *n becomes how many are left. */
+/* Sorts by name and drops all but the last of equal names. *n becomes the number of remaining entries. */
 mr_status *mr_named_attrs_sort(mr_named_attr *v, int *n);
 /* In a sorted list; NULL when absent. */
 const mr_attr *mr_named_attrs_find(const mr_named_attr *v, int n, const char *name);
 
 /* The tensor of an attr, decoded when needed; the caller owns the result. */
 mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out);
-/* A copy of a serialized TensorProto as a value: in a blob when it is large and held is there. */
+/* A copy of a serialized TensorProto as a value; in a blob if it is large and held is not NULL. */
 mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw,
                              const mr_tensor_attr **out);
-/* Its type and shape without decoding the values: a few bytes may stand for gigabytes. */
+/* Its type and shape without decoding the values: a few bytes may represent gigabytes. */
 mr_status *mr_tensor_attr_shape(const mr_tensor_attr *v, mr_dtype *dtype, mr_shape *shape);
 bool mr_tensor_attr_eq(const mr_tensor_attr *a, const mr_tensor_attr *b);
 uint64_t mr_tensor_attr_hash(const mr_tensor_attr *v, uint64_t seed);

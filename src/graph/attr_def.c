@@ -1,4 +1,4 @@
-/* graph/attr_def.c -- checks a value against what an op says of its attr, in TensorFlow's words. */
+/* graph/attr_def.c -- checks a value against an op's definition of the attr, with TensorFlow's messages. */
 #include "graph/op.h"
 
 static mr_status *wrong_kind(const mr_attr_def *def, const mr_attr *v)

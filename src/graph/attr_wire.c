@@ -1,12 +1,11 @@
 /* graph/attr_wire.c -- AttrValue to and from bytes.
  *
- * A list is read twice: once to count its values and to see which kind it is of, once to fill its
- * array.  Nested messages share one budget of levels through the reader, so a func attr inside a
- * func attr inside ... ends with an error, not with the stack. */
+ * A list is read twice: once to count its values and to find its kind, once to fill its array. Nested messages share
+ * one budget of levels through the reader, so deeply nested func attrs end with an error, not with a stack overflow. */
 #include "graph/attr.h"
 #include "wire/pb.h"
 
-/* What every reading function needs. */
+/* Shared by all reading functions. */
 typedef struct sink {
     mr_arena *a;
     mr_tensor_vec *held;
@@ -32,7 +31,7 @@ static mr_status *keep_bytes(const sink *to, mr_sv v, mr_sv *out)
     return NULL;
 }
 
-/* Names are C strings in our structs; a NUL inside would make two names one. */
+/* Names are C strings in our structs, so a NUL byte inside one could make two names equal. */
 static mr_status *keep_name(const sink *to, mr_sv v, const char **out)
 {
     mr_sv copy;
@@ -61,7 +60,7 @@ static mr_status *read_entry(const sink *to, mr_pb_reader *r, mr_named_attr *out
     return mr_pb_reader_status(r, "AttrValue map entry");
 }
 
-/* How often a field occurs; r is a copy and only fails its parents along with itself. */
+/* Counts the occurrences of a field; r is a copy, and an error in it also marks its parents. */
 static size_t count_field(mr_pb_reader r, uint32_t wanted)
 {
     uint32_t field, wire;
@@ -318,7 +317,7 @@ static mr_status *write_list(const mr_attr *v, mr_pb_writer *w)
         mr_pb_put_packed_fixed(w, F_F, v->fs, n, sizeof(float));
     else if (v->kind == MR_ATTR_BOOL)
         mr_pb_put_packed_fixed(w, F_B, v->bs, n,
-                               sizeof(bool)); /* a byte each, 0 or 1: their varint */
+                               sizeof(bool)); /* one byte each, 0 or 1: the same as their varints */
     else if (v->kind == MR_ATTR_TYPE)
         mr_pb_put_packed_int32(w, F_TYPE, v->types, n);
     for (size_t i = 0; i < n && !st; i++) {

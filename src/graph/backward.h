@@ -1,14 +1,13 @@
-/* graph/backward.h -- one walk back through a graph: what the files that make gradients share.
+/* graph/backward.h -- one backward walk through a graph; shared by the files that build gradients.
  *
- * Gradients are built at levels.  The base level is the frame the ys are in; each forward loop on
- * the way gets a level of its own, which is a new loop that runs backwards.  Nodes emitted at a
- * level take part in that loop; forward values they use are brought there by mr_backward_real.
+ * Gradients are built at levels. The base level is the frame of the ys; each forward loop on the way gets a separate
+ * level, which is a new loop that runs backwards. Nodes emitted at a level belong to that loop; mr_backward_real makes
+ * forward values available there.
  *
- * Two invariants carry the whole construction:
- *   1. a gradient is live exactly when the forward value it belongs to was live (in that
- * iteration);
- *   2. nodes that existed before are never changed, only used: a client's graph grows, nothing
- * else.  (But for a functional While, which gets more variables behind those it has.)
+ * The construction relies on two invariants:
+ *   1. a gradient is live exactly when the forward value it belongs to was live (in that iteration);
+ *   2. existing nodes are never changed, only used: a client's graph only grows. (The exception is a functional
+ *      While, which gets additional variables at the end.)
  *
  * Errors are kept in the scope (mr_scope_fail); after one, calls do nothing. */
 #ifndef MR_GRAPH_BACKWARD_H
@@ -32,7 +31,7 @@ struct mr_level {
     mr_out start;           /* the same at the outer level: live when the backward loop runs */
     mr_node *cond;          /* backward: LoopCond */
     mr_node *popped;        /* backward: waits for the pops of an iteration */
-    mr_imap sides;  /* selector of a conditional -> nodes that are live when a side was taken */
+    mr_imap sides;  /* selector of a conditional -> nodes that are live if a side was taken */
     mr_imap shapes; /* forward output -> forward Shape node */
 };
 
@@ -43,13 +42,13 @@ typedef struct mr_backward {
     mr_arena arena;
     const mr_gradient_options *opt;
     const char *prefix;
-    int n_old;     /* nodes before the walk */
-    mr_imap marks; /* id of an old node -> flags: on the way from xs, to ys; state of the ordering */
+    int n_old;     /* number of nodes before the walk */
+    mr_imap marks; /* id of an old node -> flags: reachable from xs, leads to ys; state of the ordering */
     mr_imap xs, stops;
     mr_level *base, *level; /* level: where nodes are emitted now */
     MR_VEC(mr_level *) levels;
     MR_VEC(mr_level *)
-    node_level; /* by id - n_old; NULL: not said yet; &forward: put into a forward frame */
+    node_level; /* by id - n_old; NULL: not assigned yet; &forward: placed in a forward frame */
     mr_level forward;
     MR_VEC(mr_node *) merges; /* of the new loops: their second inputs are set when the loop is complete */
 } mr_backward;
@@ -68,14 +67,14 @@ static inline mr_gradient mr_dense_grad(mr_out o)
 /* ---- gradient_sum.c ---- */
 mr_level *mr_backward_level(mr_backward *w, mr_level *outer, mr_loop_frame *frame);
 void mr_backward_free_levels(mr_backward *w);
-/* A gradient of a forward output arrives at a level; ignored when nobody needs it. */
+/* Adds a gradient of a forward output at a level; ignored if nobody needs it. */
 void mr_backward_add(mr_backward *w, mr_level *l, mr_out o, mr_gradient g);
-/* The sum of what arrived; false when nothing did. */
+/* The sum of the gradients that arrived; false if there are none. */
 bool mr_backward_total(mr_backward *w, mr_level *l, mr_out o, mr_gradient *out);
 /* As dense, or MR_NO_OUT. */
 mr_out mr_backward_dense(mr_backward *w, const mr_gradient *g);
 /* ---- gradients.c ---- */
-/* Goes back through the nodes of a level from where gradients have arrived. */
+/* Walks back through the nodes of a level, starting where gradients have arrived. */
 void mr_backward_walk(mr_backward *w, mr_level *l);
 /* Gradients flow along edges of this type. */
 bool mr_backward_carries(const mr_backward *w, int type);
@@ -83,23 +82,23 @@ bool mr_backward_carries(const mr_backward *w, int type);
 bool mr_backward_between(const mr_backward *w, const mr_node *n);
 
 /* ---- gradient_level.c: values and nodes at the right level ---- */
-/* A forward value as it is seen at a level. */
+/* The value of a forward output at a level. */
 mr_out mr_backward_real(mr_backward *w, mr_level *l, mr_out v);
-/* The value came into its loop and never changes there. */
+/* The value entered its loop from outside and never changes there. */
 bool mr_backward_is_invariant(const mr_backward *w, mr_out v);
-/* Nodes emitted since `start` are fitted into the current level: forward inputs are replaced by
- * their real values, nodes without inputs run only when `anchor` is live (MR_NO_OUT: whenever).
- * made[id - start] tells which of them are of this walk; NULL: all. */
+/* Nodes emitted since `start` are moved to the current level: forward inputs are replaced by their values at that
+ * level, and nodes without inputs run only if `anchor` is live (MR_NO_OUT: always). made[id - start] tells which of
+ * them belong to this walk; NULL: all. */
 void mr_backward_settle(mr_backward *w, int start, const bool *made, mr_out anchor);
-/* int32 shape, and zeros, of a forward value at a level; live when it was. */
+/* The int32 shape, and zeros, of a forward value at a level; live if the value was live. */
 mr_out mr_backward_shape(mr_backward *w, mr_level *l, mr_out v);
 mr_out mr_backward_zeros(mr_backward *w, mr_level *l, mr_out v, mr_dtype type);
-/* true when nodes without inputs must be tied to something at this level. */
+/* Whether nodes without inputs must be tied to an anchor at this level. */
 bool mr_backward_needs_anchor(mr_backward *w, const mr_level *l, const mr_guard *guard);
-/* Says that a node built by hand gives its values at a level, */
+/* Records that a node built by hand belongs to a level, */
 void mr_backward_claim(mr_backward *w, mr_level *l, const mr_node *n);
 bool mr_backward_is_claimed(const mr_backward *w, const mr_node *n);
-/* or that it was put into a forward frame. */
+/* or to a forward frame. */
 void mr_backward_claim_forward(mr_backward *w, const mr_node *n, mr_loop_frame *frame,
                                const mr_guard *guard);
 
@@ -116,18 +115,18 @@ mr_node *mr_backward_node(mr_backward *w, mr_spec spec); /* NULL after an error 
 
 /* ---- gradient_stack.c: forward values of a loop, kept for its backward loop ---- */
 mr_out mr_backward_stash(mr_backward *w, mr_level *l, mr_out v);
-/* What runs once an iteration beside y: where y is of the loop's body, not in the last one. */
+/* A node that runs once per iteration together with y; if y is in the loop's body, not in the last iteration. */
 mr_node *mr_backward_body_pivot(mr_backward *w, mr_level *l, mr_out y);
-/* Ties a node of a level to the sides of conditionals that a guard names. */
+/* Makes a node of a level depend on the sides of conditionals that a guard names. */
 void mr_backward_tie(mr_backward *w, mr_level *l, const mr_guard *guard, mr_node *n);
 
 /* ---- gradient_loops.c, gradient_cond.c, gradient_call.c ---- */
 void mr_backward_loop(mr_backward *w, mr_loop_frame *frame); /* from its Exits to its Enters */
-/* After an error: new loops that were not completed become valid nodes, which nobody runs. */
+/* After an error: turns incomplete new loops into valid nodes, which nobody runs. */
 void mr_backward_close_loops(mr_backward *w);
-/* A value of the outer level inside of a level's loop. */
+/* Brings a value of the outer level into a level's loop. */
 mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant);
-/* A gradient of v that is live under `guard`, made live whenever v is. */
+/* Extends a gradient of v that is live under `guard` so that it is live whenever v is. */
 mr_gradient mr_backward_lift(mr_backward *w, mr_level *l, mr_gradient g, const mr_guard *guard,
                              mr_out v);
 void mr_backward_switch(mr_grad *g);

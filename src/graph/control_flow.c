@@ -1,16 +1,15 @@
 /* graph/control_flow.c -- loops and conditionals, as found in the graph itself.
  *
- * Nodes are visited when first asked about, producers first, back edges (NextIteration -> Merge) left out, so that a
- * question about a part of a large graph costs no more than that part.  A node's frame is that of its inputs; Enter opens or joins the child frame of its name.  A node's guard is
- * the union of what guards its inputs, data and control, because one dead input makes it dead;
- * Switch adds a side to each of its outputs, Merge takes away the sides that its inputs cover among
- * them.
+ * Nodes are visited on demand, producers first, ignoring back edges (NextIteration -> Merge), so a query about a part
+ * of a large graph costs no more than that part. A node's frame is that of its inputs; Enter opens or joins the child
+ * frame of its name. A node's guard is the union of the guards of its inputs, data and control, because one dead input
+ * makes it dead; Switch adds a side to each of its outputs, Merge removes the sides that its inputs cover together.
  *
- * Guards of an outer frame are inherited by inner ones, since nothing inside a loop lives when the
- * loop was never entered; an Exit drops the sides chosen inside the loop it leaves. */
+ * Inner frames inherit the guards of outer frames, since nothing inside a loop is live if the loop was never entered;
+ * an Exit drops the sides chosen inside the loop it leaves. */
 #include "graph/control_flow.h"
 
-/* Nested conditionals and loops: keep hostile graphs from costing a square, or a stack. */
+/* Limits on nested conditionals and loops: a hostile graph must not cause quadratic time or a stack overflow. */
 enum { MAX_SIDES = 128, MAX_DEPTH = 100 };
 
 /* ---- guards ---- */
@@ -69,7 +68,7 @@ static bool has_side(const mr_guard *g, const mr_side *s)
     return false;
 }
 
-/* What of g passes a test. */
+/* The sides of g that pass a test. */
 static const mr_guard *filter_guard(mr_cflow *f, const mr_guard *g,
                                     bool (*test)(const mr_cflow *, const mr_side *, const void *),
                                     const void *ctx)
@@ -134,13 +133,13 @@ typedef struct place { /* of a node */
     const mr_guard *guard;
 } place;
 
-/* NULL for a node that was added later and not told of, and for those of a cycle. */
+/* NULL for nodes that were added later without mr_cflow_set, and for nodes of a cycle. */
 static const place *place_of(const mr_cflow *f, const mr_node *n)
 {
     const place *p = mr_imap_get(&f->places, (uint64_t)n->id);
     if (p || !f->any || f->visiting || n->id >= f->n_old)
         return p;
-    /* What is known of nodes is a cache, so filling it does not change f for callers. */
+    /* The knowledge about nodes is a cache, so filling it does not change f for callers. */
     mr_status_free(mr_cflow_visit((mr_cflow *)(uintptr_t)f, (mr_node *)(uintptr_t)n));
     return mr_imap_get(&f->places, (uint64_t)n->id);
 }
@@ -244,8 +243,8 @@ static mr_status *enter_frame(mr_cflow *f, mr_node *n, mr_loop_frame *from, mr_l
     return NULL;
 }
 
-/* The frame a node's inputs are in.  The deepest counts: nodes with inputs of several frames are
- * refused when the graph runs, not here. */
+/* The deepest frame of a node's inputs: nodes with inputs from several frames are rejected when the graph runs, not
+ * here. */
 static mr_loop_frame *inputs_frame(const mr_cflow *f, const mr_node *n)
 {
     mr_loop_frame *frame = mr_cflow_root(f);
@@ -274,7 +273,7 @@ static const mr_guard *inputs_guard(mr_cflow *f, const mr_node *n)
     return g;
 }
 
-/* What all inputs of a Merge have in common. */
+/* The sides that the guards of all inputs of a Merge have in common. */
 static const mr_guard *common_guard(mr_cflow *f, const mr_node *merge)
 {
     const mr_guard *g = NULL;
@@ -287,7 +286,7 @@ static const mr_guard *common_guard(mr_cflow *f, const mr_node *merge)
     return g ? g : f->always;
 }
 
-/* The side of a selector that a guard names; -1 when none. */
+/* The side of a selector that a guard names; -1 if it names none. */
 static int side_of(const mr_guard *g, const mr_side *sel)
 {
     for (int i = 0; i < g->n; i++)
@@ -296,7 +295,7 @@ static int side_of(const mr_guard *g, const mr_side *sel)
     return -1;
 }
 
-/* Each input takes another side of this selector, and there are no further sides. */
+/* Whether each input is on a different side of this selector, and there are no further sides. */
 static bool covers_sides(mr_cflow *f, const mr_node *merge, const mr_side *sel, int *sides)
 {
     bool seen[MAX_SIDES] = {0};
@@ -327,7 +326,7 @@ bool mr_cflow_merge_selector(mr_cflow *f, const mr_node *merge, mr_out *sel, int
     return false;
 }
 
-/* Every side that only some inputs need is covered by the inputs together. */
+/* Whether the inputs together cover every side that only some of them need. */
 static bool joins_all(mr_cflow *f, const mr_node *merge, const mr_guard *common)
 {
     for (int i = 0; i < merge->n_in; i++) {
@@ -370,7 +369,7 @@ static mr_status *visit_node(mr_cflow *f, mr_node *n)
     const mr_guard *guard;
     if (mr_node_is_enter(n))
         MR_TRY(enter_frame(f, n, frame, &frame));
-    mr_cflow_set(f, n, frame, f->always); /* mr_cflow_value_frame below asks for it */
+    mr_cflow_set(f, n, frame, f->always); /* needed by mr_cflow_value_frame below */
     if (mr_node_is(n, "LoopCond"))
         frame->cond = n;
     if (mr_node_is_merge(n)) {
@@ -393,7 +392,7 @@ typedef struct step { /* a node whose inputs are being visited */
     int next; /* data inputs, then control inputs */
 } step;
 
-/* The next input of a node that is to be visited before it; a NextIteration that a Merge takes is left for later. */
+/* The next input that must be visited before the node; the NextIteration of a Merge is left for later. */
 static mr_node *next_input(step *s, bool *later)
 {
     mr_node *n = s->node;

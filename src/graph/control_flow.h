@@ -1,15 +1,15 @@
 /* graph/control_flow.h -- loops and conditionals, as found in the graph itself.
  *
- * A graph says nothing of "while" and "cond": there are only Enter, Exit, Switch, Merge and kin. An
- * mr_cflow finds out what they mean together, for any graph, built or imported:
+ * A graph does not contain "while" and "cond", only Enter, Exit, Switch, Merge and related ops. An mr_cflow derives
+ * their meaning, for any graph, built or imported:
  *
- *  - the frame a node runs in (Enter leads into a child frame, Exit out of it), and for each frame
- * its loop variables, its condition, its ways in and out;
- *  - the guard of a node: which sides of which Switches must have been taken for it to be live.
- * Guards are interned, so equal ones are the same pointer.
+ *  - the frame a node runs in (Enter leads into a child frame, Exit out of it), and for each frame its loop
+ *    variables, its condition, its Enters and Exits;
+ *  - the guard of a node: which sides of which Switches must have been taken for it to be live. Guards are
+ *    interned, so equal ones are the same pointer.
  *
- * Two values of one frame with the same guard are live in the same iterations: what gradients of
- * loops rest on when they pair pushes with pops. */
+ * Two values of one frame with the same guard are live in the same iterations; gradients of loops rely on that when
+ * they pair pushes with pops. */
 #ifndef MR_GRAPH_CONTROL_FLOW_H
 #define MR_GRAPH_CONTROL_FLOW_H
 
@@ -32,8 +32,8 @@ struct mr_loop_frame {
     MR_VEC(mr_loop_var) vars;
 };
 
-/* One taken side: output `side` of the Switches on this selector (pred, or index of a _SwitchN).
- * An index of -1 stands for "that Merge is live", where nothing better is known. */
+/* One taken side: output `side` of the Switches on this selector (pred, or index of a _SwitchN). An index of -1 means
+ * "that Merge is live", if nothing better is known. */
 typedef struct mr_side {
     int node, index; /* the selector: node id and output, Identities skipped */
     int side, n_sides;
@@ -47,10 +47,10 @@ typedef struct mr_guard {
 typedef struct mr_cflow {
     mr_graph *graph;
     mr_arena arena;
-    bool any; /* there is control flow at all; if not, everything is in the root frame, unguarded */
+    bool any; /* there is any control flow; if not, everything is in the root frame, unguarded */
     MR_VEC(mr_loop_frame *) frames;     /* [0] is the root */
-    mr_imap places; /* node id -> struct place, of the nodes that were visited or told of */
-    int n_old;      /* nodes when it was made; later ones are told of by mr_cflow_set */
+    mr_imap places; /* node id -> struct place, of nodes that were visited or set */
+    int n_old;      /* number of nodes when it was created; later ones are added by mr_cflow_set */
     bool visiting;
     mr_status *st; /* the first error of a visit */
     mr_map by_name; /* "parent id/frame name" -> frame */
@@ -58,23 +58,23 @@ typedef struct mr_cflow {
     const mr_guard *always, *too_deep;
 } mr_cflow;
 
-/* Costs nothing by itself: a node is looked at, with all it depends on, when it is first asked about.  A frame knows those
- * of its loop variables, ways in and ways out that were looked at. */
+/* Cheap: a node is visited, with everything it depends on, at the first query about it. A frame only knows loop
+ * variables, Enters and Exits that were visited. */
 void mr_cflow_init(mr_cflow *f, mr_graph *g);
 void mr_cflow_deinit(mr_cflow *f);
-/* Looks at a node and all it depends on.  INVALID_ARGUMENT for a cycle without a NextIteration and for loops that are nested
- * too deep; functions that look at a node by themselves keep the first such error for this call to return. */
+/* Visits a node and everything it depends on. INVALID_ARGUMENT for a cycle without a NextIteration and for loops that
+ * are nested too deeply; functions that visit nodes implicitly keep the first such error for this call. */
 mr_status *mr_cflow_visit(mr_cflow *f, mr_node *n);
 
 static inline mr_loop_frame *mr_cflow_root(const mr_cflow *f) { return f->frames.p[0]; }
-/* Where a node runs.  Enter and Exit both belong to the inner frame. */
+/* The frame of a node. Enter and Exit both belong to the inner frame. */
 mr_loop_frame *mr_cflow_frame(const mr_cflow *f, const mr_node *n);
-/* Where a value is: that of an Exit is in the outer frame. */
+/* The frame of a value: that of an Exit is in the outer frame. */
 mr_loop_frame *mr_cflow_value_frame(const mr_cflow *f, mr_out o);
-/* When a node runs, and when an output is live. */
+/* The guard of a node, and of an output. */
 const mr_guard *mr_cflow_guard(const mr_cflow *f, const mr_node *n);
 const mr_guard *mr_cflow_value_guard(mr_cflow *f, mr_out o);
-/* Tells of a node added after mr_cflow_init. */
+/* Adds a node that was created after mr_cflow_init. */
 void mr_cflow_set(mr_cflow *f, const mr_node *n, mr_loop_frame *frame, const mr_guard *guard);
 
 /* The same value without the Identities in front of it. */
@@ -82,17 +82,17 @@ mr_out mr_cflow_origin(mr_out o);
 const mr_guard *mr_guard_union(mr_cflow *f, const mr_guard *a, const mr_guard *b);
 const mr_guard *mr_guard_add(mr_cflow *f, const mr_guard *g, mr_side s);
 const mr_guard *mr_guard_remove(mr_cflow *f, const mr_guard *g, mr_side s);
-/* The sides whose selector lives in that frame, the frame's own condition left out. */
+/* The sides whose selector is in that frame, without the frame's own condition. */
 const mr_guard *mr_guard_within(mr_cflow *f, const mr_guard *g, const mr_loop_frame *frame);
-/* What is left of a guard outside of a frame it came from. */
+/* The part of a guard that still holds outside of a frame. */
 const mr_guard *mr_guard_outside(mr_cflow *f, const mr_guard *g, const mr_loop_frame *frame);
-/* The side a Switch's output stands for. */
+/* The side that an output of a Switch represents. */
 mr_side mr_cflow_switch_side(mr_out o);
-/* true when the Merge joins all the sides of one selector: input i is side sides[i] of *sel. */
+/* Whether the Merge joins all sides of one selector: input i is side sides[i] of *sel. */
 bool mr_cflow_merge_selector(mr_cflow *f, const mr_node *merge, mr_out *sel, int *sides);
-/* The NextIteration a loop's Merge takes, or NULL: then it ends a conditional. */
+/* The NextIteration that feeds a loop's Merge, or NULL: then the Merge ends a conditional. */
 mr_node *mr_cflow_back_edge(const mr_node *merge);
-/* true for the Switch that splits a loop's values into "go on" and "done". */
+/* Whether this is the Switch that splits a loop's values into "continue" and "done". */
 bool mr_cflow_is_loop_switch(const mr_cflow *f, const mr_node *n);
 
 #endif

@@ -1,5 +1,4 @@
-/* graph/draft.c -- checks a node against its op's definition, with TensorFlow's words for what is
- * wrong.
+/* graph/draft.c -- checks a node against its op's definition, with TensorFlow's error messages.
  *
  * Attrs of the node and of the definition are both sorted by name, so completing and checking them
  * is one walk along both lists, whatever their length. */
@@ -8,7 +7,7 @@
 #include "base/memory.h"
 #include "graph/library.h"
 
-/* Says where an error happened, as TensorFlow does. */
+/* Adds the node to an error message, as TensorFlow does. */
 static mr_status *at_node(mr_status *st, const mr_draft *d)
 {
     if (!st)
@@ -20,9 +19,8 @@ static mr_status *at_node(mr_status *st, const mr_draft *d)
     return st;
 }
 
-/* ---- which op ----
- * A graph says by its producer version how old it is.  Ops that were removed from TensorFlow stay
- * known, because old graphs may use them; newer graphs may not. */
+/* ---- which op ---- The producer version of a graph tells how old it is. Ops that were removed from TensorFlow remain
+ * available to old graphs, but not to newer ones. */
 
 static mr_status *check_deprecation(const mr_op_def *d, int producer)
 {
@@ -51,7 +49,7 @@ mr_status *mr_draft_def(const mr_graph *g, const mr_library *more, mr_sv op, int
 
 /* ---- all attrs ---- */
 
-/* A value that most likely is the default of an attr we do not know. */
+/* Whether a value is probably the default of an unknown attr. */
 static bool says_nothing(const mr_attr *v)
 {
     if (v->is_list)
@@ -72,7 +70,7 @@ static mr_status *missing_attr(const mr_attr_def *def)
     return mr_invalid("NodeDef missing attr '%s'", def->name);
 }
 
-/* Attrs that begin with '_' belong to whoever set them and are not checked. */
+/* Attrs that begin with '_' belong to the code that set them and are not checked. */
 static mr_status *check_unknown(const mr_named_attr *a, bool drop_unknown, bool *keep)
 {
     *keep = a->name[0] == '_';
@@ -105,6 +103,7 @@ static mr_status *check_value(const mr_draft *d, const mr_attr_def *want, const 
     return NULL;
 }
 
+/* Merges the node's attrs with the definition's, both sorted by name. */
 mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown)
 {
     const mr_op_def *def = d->def;
@@ -154,7 +153,7 @@ mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n
     return NULL;
 }
 
-/* In 64 bits, because the numbers come from attrs and may be anything. */
+/* In 64 bits, because the numbers come from attrs and may have any value. */
 static mr_status *count_args(const mr_draft *d, const mr_arg_def *args, int n, int64_t *out)
 {
     *out = 0;
@@ -162,12 +161,12 @@ static mr_status *count_args(const mr_draft *d, const mr_arg_def *args, int n, i
         int64_t count;
         MR_TRY(mr_arg_count(&args[i], d->attrs, d->n_attrs, &count));
         if (!mr_i64_add(*out, count, out))
-            *out = INT64_MAX; /* more than any node has: the caller refuses it */
+            *out = INT64_MAX; /* more than any node may have: the caller rejects it */
     }
     return NULL;
 }
 
-/* Appends the types an argument stands for; the array has room, by count_args. */
+/* Appends the types of an argument; count_args has ensured that there is room. */
 static mr_status *push_types(const mr_draft *d, const mr_arg_def *arg, int *types, int *n)
 {
     int64_t count;
@@ -198,7 +197,7 @@ static mr_status *make_types(mr_arena *a, const mr_draft *d, const mr_arg_def *a
 /* TensorFlow's message, which lists the types that the op takes. */
 static mr_status *wrong_inputs(mr_arena *a, const mr_draft *d, int64_t want, int n_in)
 {
-    enum { MOST = 1000 }; /* a hostile count is only counted */
+    enum { MOST = 1000 }; /* a hostile count does not produce a long message */
     int *types = NULL;
     mr_str text = {0};
     if (want > MOST)
@@ -225,7 +224,7 @@ mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in)
         return wrong_inputs(a, d, want, n_in);
     if (n_out > MR_MAX_OUTPUTS)
         return at_node(mr_invalid("Number of outputs is too big: %lld", (long long)n_out), d);
-    d->n_in = n_in; /* now that both are known to be small, arrays can be made */
+    d->n_in = n_in; /* both are known to be small now, so arrays can be allocated */
     d->n_out = (int)n_out;
     MR_TRY(make_types(a, d, def->in, def->n_in, d->n_in, &d->in_types));
     return make_types(a, d, def->out, def->n_out, d->n_out, &d->out_types);
@@ -233,6 +232,6 @@ mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in)
 
 bool mr_types_fit(int expected, int actual)
 {
-    /* A reference may be read as a value; a value is no reference. */
+    /* A reference may be used as a value, but not a value as a reference. */
     return expected == actual || expected == (int)mr_dtype_base(actual);
 }

@@ -1,9 +1,8 @@
-/* graph/draft.h -- a node before it is one; inside graph/ only.
+/* graph/draft.h -- a node that is not in a graph yet; private to graph/.
  *
- * All ways into a graph meet here: the builder, the import of a GraphDef, the body of a function.
- * They fill in a draft, have its attrs completed and checked and its types worked out, make the
- * node, link its inputs and infer its shapes.  Whatever a draft points to lies in the graph's
- * arena. */
+ * Every way to add a node goes through a draft: the builder, the import of a GraphDef, the body of a function. They
+ * fill in a draft, have its attrs completed and checked and its types computed, create the node, link its inputs and
+ * infer its shapes. Everything a draft points to is in the graph's arena. */
 #ifndef MR_GRAPH_DRAFT_H
 #define MR_GRAPH_DRAFT_H
 
@@ -17,38 +16,37 @@ typedef struct mr_draft {
     int n_in, n_out;
     int *in_types, *out_types; /* by mr_draft_types */
     mr_sv extra;
-    bool placeholders; /* attrs may be placeholders: the node becomes part of a function, and does not run before */
+    bool placeholders; /* attrs may be placeholders: the node becomes part of a function, and only runs as part of it */
 } mr_draft;
 
-/* Most outputs a node may have.  Their number comes from an attr, so without a bound a few bytes
- * could ask for gigabytes. */
+/* The maximum number of outputs of a node. The number comes from an attr, so without a bound a few bytes could request
+ * gigabytes. */
 #define MR_MAX_OUTPUTS (1 << 20)
 
-/* The op or function for a new node: NOT_FOUND, UNIMPLEMENTED when it is deprecated for this
- * producer.  `more` (may be NULL) is
- * a library to look at after the graph's. */
+/* The op or function for a new node: NOT_FOUND, or UNIMPLEMENTED if it is deprecated for this producer. `more` (may be
+ * NULL) is a library to search after the graph's. */
 mr_status *mr_draft_def(const mr_graph *g, const struct mr_library *more, mr_sv op, int producer, const mr_op_def **out);
 
-/* Adds defaults for what is missing and checks all values against the definition.  With
- * drop_unknown, attrs the definition does not know are dropped when they say nothing (false, 0, "",
- * []): a newer producer wrote them for an attr that came later. */
+/* Adds defaults for missing attrs and checks all values against the definition. With drop_unknown, unknown attrs are
+ * dropped if they have a neutral value (false, 0, "", []): a newer producer wrote them for an attr that was added
+ * later. */
 mr_status *mr_draft_attrs(mr_arena *a, mr_draft *d, bool drop_unknown);
 
-/* Works out the types; n_in is how many inputs there really are. */
+/* Computes the types; n_in is the actual number of inputs. */
 mr_status *mr_draft_types(mr_arena *a, mr_draft *d, int n_in);
 
-/* How many inputs or outputs an argument stands for, by the draft's attrs. */
+/* The number of inputs or outputs of an argument, according to the draft's attrs. */
 mr_status *mr_arg_count(const mr_arg_def *arg, const mr_named_attr *attrs, int n_attrs,
                         int64_t *out);
 
-/* A node without edges, the last of the graph; the name must be free. */
+/* Creates a node without edges at the end of the graph; the name must be free. */
 mr_status *mr_draft_make(mr_graph *g, const mr_draft *d, mr_node **out);
 
-/* A node like another one, under another name and without its edges; nothing is checked or inferred again.  The graph
- * must have what the node's definition lies in. */
+/* A copy of a node under another name and without its edges; nothing is checked or inferred again. The graph must own
+ * the node's definition. */
 mr_status *mr_node_copy(mr_graph *g, const mr_node *n, const char *name, const char *device, mr_node **out);
 
-/* A value that is given only when the function is called that the node is part of. */
+/* Whether an attr gets its value only when the enclosing function is called. */
 static inline bool mr_node_has_placeholder(const mr_node *n)
 {
     for (int i = 0; i < n->n_attrs; i++)
@@ -59,11 +57,11 @@ static inline bool mr_node_has_placeholder(const mr_node *n)
 
 /* ---- edges, unchecked ---- */
 void mr_node_link(mr_node *n, int input, mr_out src);
-void mr_node_push_control(mr_node *n, mr_node *src); /* not there yet */
-/* Whether a value of this type may flow into an input that wants `expected`. */
+void mr_node_push_control(mr_node *n, mr_node *src); /* must not exist yet */
+/* Whether a value of type `actual` may be the input of an argument of type `expected`. */
 bool mr_types_fit(int expected, int actual);
 
-/* true for the ops whose inputs close loops. */
+/* Whether an edge between these nodes closes a loop. */
 static inline bool mr_is_back_edge(const mr_node *src, const mr_node *dst)
 {
     return mr_node_is_next(src) && mr_node_is_merge(dst);

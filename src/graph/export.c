@@ -1,4 +1,4 @@
-/* graph/export.c -- nodes of a graph to a GraphDef.
+/* graph/export.c -- writes nodes of a graph as a GraphDef.
  *
  * Attrs are written sorted by name and inputs in their order, data first, so equal graphs give
  * equal bytes. */
@@ -22,7 +22,7 @@ static void write_input(mr_pb_writer *w, mr_out o, bool full, mr_str *text)
     mr_pb_put_bytes(w, 3, mr_str_view(text));
 }
 
-/* `full` may be NULL, or says of which inputs the output is written though it is 0. */
+/* `full` (may be NULL) names the inputs whose output number is written even if it is 0. */
 static mr_status *write_node(mr_pb_writer *w, const mr_node *n, const mr_imap *full)
 {
     mr_str text = {0};
@@ -68,8 +68,8 @@ void mr_versions_encode(const mr_versions *v, mr_str *out)
     write_versions(&w, v);
 }
 
-/* The whole library goes along each time: what a session is extended by may call any function, and
- * adding the same function again is fine. */
+/* The whole library is exported each time: new nodes of a session may call any function, and adding the same function
+ * again is allowed. */
 mr_status *mr_graph_export_since(const mr_graph *g, int first, mr_str *out)
 {
     mr_pb_writer w;
@@ -85,7 +85,7 @@ mr_status *mr_graph_export_since(const mr_graph *g, int first, mr_str *out)
     mark = mr_pb_begin(&w, 2);
     MR_TRY(mr_library_encode(g->library, out));
     if (out->n == mark && !w.failed)
-        out->n = mark - 2; /* an empty library is left out: one byte each of tag and length */
+        out->n = mark - 2; /* omits an empty library: its tag and length are one byte each */
     else
         mr_pb_end(&w, mark);
     mark = mr_pb_begin(&w, 4);

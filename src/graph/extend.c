@@ -1,4 +1,4 @@
-/* graph/extend.c -- a node that gets more inputs and outputs. */
+/* graph/extend.c -- adds inputs and outputs to a node. */
 #include "graph/draft.h"
 
 static void *extend_array(mr_arena *a, const void *p, int n, int more, size_t size)

@@ -1,16 +1,15 @@
-/* graph/function.c -- a function as its FunctionDef says it.
+/* graph/function.c -- a function, as its FunctionDef describes it.
  *
- * Names are kept as they are and resolved only when the function is instantiated, because what
- * `node:out:1` means depends on attrs that the caller gives.  Maps are kept sorted by name, so that
- * lookup is a binary search and equal functions are written alike.  Once made, a function is never
- * changed; libraries and graphs share it by reference. */
+ * Names are resolved only when the function is instantiated, because the meaning of `node:out:1` depends on attrs from
+ * the caller. Maps are sorted by name, so that lookup is a binary search and equal functions have equal bytes. A
+ * function is immutable once created; libraries and graphs share it by reference. */
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "graph/library.h"
 #include "graph/wire.h"
 
-/* ---- life ---- */
+/* ---- references ---- */
 
 mr_function *mr_function_ref(const mr_function *f)
 {
@@ -45,7 +44,7 @@ static mr_status *no_memory(void)
     return mr_error(MR_RESOURCE_EXHAUSTED, "FunctionDef: out of memory");
 }
 
-/* What is collected before the arrays of the function can be made. */
+/* Collected before the arrays of the function can be allocated. */
 typedef struct parts {
     mr_node_defs nodes;
     mr_sv signature;
@@ -178,8 +177,8 @@ const char *mr_fn_pairs_find(const mr_fn_pair *p, int n, const char *name)
     return found ? found->value : NULL;
 }
 
-/* The signature lists control outputs by name (field 20, kept in def.extra); each has to be in
- * control_ret.  Those it does not list follow, so that nothing that must run is lost. */
+/* The signature lists control outputs by name (field 20, kept in def.extra); each must be in control_ret. Entries of
+ * control_ret that it does not list follow, so that no node that must run is lost. */
 static mr_status *order_controls(mr_function *f, parts *p)
 {
     mr_pb_reader r;
@@ -290,7 +289,7 @@ mr_status *mr_function_encode(const mr_function *f, mr_str *out)
     return mr_pb_writer_status(&w, "FunctionDef");
 }
 
-/* ---- equality: what the function means, not how it was written down ---- */
+/* ---- equality of meaning, not of bytes ---- */
 
 static bool attrs_eq(const mr_named_attr *a, int n_a, const mr_named_attr *b, int n_b)
 {

@@ -1,8 +1,8 @@
-/* graph/function_from_graph.c -- nodes of a graph become a function (TF_GraphToFunction).
+/* graph/function_from_graph.c -- turns nodes of a graph into a function (TF_GraphToFunction).
  *
- * The FunctionDef is written as bytes, which are then read like any other, so there is one place
- * that knows what a well-formed function is.  Names are given in order of priority: those the
- * caller wants for outputs, then inputs, then the body's, which keep theirs unless it is taken. */
+ * The FunctionDef is written as bytes, which are then decoded like any other, so only one place knows what a
+ * well-formed function is. Names are assigned by priority: first the names that the caller wants for outputs, then
+ * inputs, then nodes of the body, which keep their names unless they are taken. */
 #include <ctype.h>
 #include <limits.h>
 
@@ -49,7 +49,7 @@ static const char *unique_name(maker *m, const char *name)
     return candidate;
 }
 
-/* As names of arguments must be: small letters, digits and '_', a letter first. */
+/* Converts to a valid argument name: lower-case letters, digits and '_', a letter first. */
 static const char *normalize_name(maker *m, const char *name)
 {
     char *copy = mr_arena_strdup(&m->arena, name);
@@ -60,8 +60,7 @@ static const char *normalize_name(maker *m, const char *name)
     return *copy ? copy : "unknown";
 }
 
-/* ---- what comes in and goes out ----
- * A reference cannot cross the boundary: inside, nobody would hold its lock. */
+/* ---- what comes in and goes out ---- References cannot cross the boundary: inside, nobody would hold their lock. */
 
 static mr_status *in_function(mr_status *st, const maker *m, bool in, int i)
 {
@@ -74,7 +73,7 @@ static mr_status *check_value(const maker *m, mr_out o)
     if (!o.node)
         return mr_invalid("Node is null");
     if (o.node->graph != m->g)
-        return mr_invalid("Node '%s' is of another graph", o.node->name);
+        return mr_invalid("Node '%s' belongs to another graph", o.node->name);
     if (o.index < 0 || o.index >= o.node->n_out)
         return mr_error(MR_OUT_OF_RANGE,
                         "Node '%s' (type: '%s', num of outputs: %d) does not have output %d",
@@ -136,7 +135,7 @@ static mr_status *name_ends(maker *m)
 static mr_status *add_to_body(maker *m, const mr_node *n)
 {
     if (!n || n->graph != m->g)
-        return mr_invalid("A node of the body of function '%s' is null or of another graph",
+        return mr_invalid("A node of the body of function '%s' is null or belongs to another graph",
                           m->spec->name);
     if (m->renamed[n->id])
         return mr_invalid("Node '%s' is listed twice in the body of function '%s'", n->name,
@@ -146,7 +145,7 @@ static mr_status *add_to_body(maker *m, const mr_node *n)
     return NULL;
 }
 
-/* All nodes but those that stand for inputs. */
+/* All nodes except those that represent inputs. */
 static mr_status *take_whole_graph(maker *m)
 {
     for (int i = 0; i < m->g->nodes.n; i++) {
@@ -173,7 +172,7 @@ static mr_status *take_body(maker *m)
     return NULL;
 }
 
-/* How a value is called inside: m->text, or false when it comes from outside. */
+/* Sets m->text to the name of a value inside the function; *found is false if the value comes from outside. */
 static mr_status *name_value(maker *m, mr_out o, bool *found)
 {
     const char *input = mr_imap_get(&m->inputs, key_of(o)), *node = m->renamed[o.node->id];
@@ -192,11 +191,11 @@ static mr_status *name_value(maker *m, mr_out o, bool *found)
             return NULL;
         }
     }
-    return mr_error(MR_INTERNAL, "output %d of node '%s' belongs to no argument", o.index,
+    return mr_error(MR_INTERNAL, "output %d of node '%s' does not belong to any argument", o.index,
                     o.node->name);
 }
 
-/* TensorFlow numbers the edges of a graph as they are made, beginning with an internal one. */
+/* TensorFlow numbers the edges of a graph in the order of creation, starting with an internal one. */
 static int64_t edges_before(const mr_node *n)
 {
     int64_t edges = 1;
@@ -235,7 +234,7 @@ static mr_status *write_inputs(maker *m, mr_pb_writer *w, const mr_node *n)
     return NULL;
 }
 
-/* _class names nodes: those of the body have new names, others make no sense inside. */
+/* _class refers to nodes: nodes of the body have new names, others do not exist inside. */
 static mr_attr rename_classes(maker *m, const mr_attr *v)
 {
     mr_attr out = *v;
@@ -300,7 +299,7 @@ static const char *control_name(const mr_function_spec *s, int i)
     return s->control_names && s->control_names[i] ? s->control_names[i] : s->controls[i]->name;
 }
 
-/* An attr whose value is a placeholder is given when the function is called: it is an attr of the function, once. */
+/* An attr whose value is a placeholder gets its value at the call, so it becomes an attr of the function, once. */
 static mr_status *write_attr_defs(maker *m, mr_pb_writer *w)
 {
     mr_map seen = {0};
@@ -331,7 +330,7 @@ static mr_status *write_attr_defs(maker *m, mr_pb_writer *w)
     return st;
 }
 
-/* What a front end notes about a node in internal attrs (_name) is kept for the argument that the node becomes. */
+/* Internal attrs (_name) of a front end are kept for the argument that the node becomes. */
 static mr_status *write_arg_attrs(maker *m, mr_pb_writer *w)
 {
     for (int i = 0; i < m->spec->n_inputs; i++) {
@@ -420,7 +419,8 @@ static mr_status *check_controls(const maker *m)
 
 /* ---- the whole ---- */
 
-/* Base 64 of TensorFlow's hash of the function without a name; letters replace what names cannot contain. */
+/* Base 64 of TensorFlow's hash of the function without a name; characters that names cannot contain are replaced by
+ * letters. */
 static mr_status *hashed_name(maker *m, const char **out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789aA";
@@ -437,7 +437,7 @@ static mr_status *hashed_name(maker *m, const char **out)
     return NULL;
 }
 
-/* Called again when the name changes: the name is part of what is written. */
+/* Called again if the name changes, because the name is part of the bytes. */
 static mr_status *write_function(maker *m, const char *name)
 {
     mr_pb_writer w;

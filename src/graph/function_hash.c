@@ -1,7 +1,8 @@
-/* graph/function_hash.c -- TensorFlow's hash of a FunctionDef, so that a function made here has the name it would have there.
+/* graph/function_hash.c -- TensorFlow's hash of a FunctionDef, so that a function created here has the same name as in
+ * TensorFlow.
  *
- * Strings are hashed one after the other, each beginning with the hash so far; messages whose parts have no order are
- * sorted first.  A message that is hashed as bytes is the canonical form that our writers give. */
+ * Strings are hashed one after the other, each seeded with the hash so far; messages whose parts have no order are
+ * sorted first. Messages that are hashed as bytes are in the canonical form that our writers produce. */
 #include "graph/function_hash.h"
 
 #include <stdlib.h>
@@ -58,7 +59,8 @@ static named read_entry(mr_sv bytes)
 
 /* ---- attrs ---- */
 
-/* A tensor in one form: type, shape, and the elements as bytes; of strings all lengths, then all their bytes. */
+/* Hashes a canonical form of a tensor: type, shape, and the elements as bytes; for strings all lengths, then all
+ * bytes. */
 static mr_status *tensor_hash(mr_sv bytes, uint64_t *out)
 {
     mr_tensor *t;
@@ -203,7 +205,8 @@ static mr_status *nodes_hash(named_vec *nodes, uint64_t *out)
 
 /* ---- the signature ---- */
 
-/* An attr of a function that was made of a graph has a name and a type; default, limits and description are empty. */
+/* An attr of a function that was created from a graph has only a name and a type; default, limits and description are
+ * empty. */
 static uint64_t attr_defs_hash(named_vec *attrs)
 {
     const uint64_t nothing = mr_hash64("", 0);
@@ -212,15 +215,15 @@ static uint64_t attr_defs_hash(named_vec *attrs)
     for (int i = 0; i < attrs->n; i++) {
         uint64_t a = add_sv(add_sv(MR_HASH64_SEED, attrs->p[i].name), attrs->p[i].value);
         a = add_sv(combine_hashes(nothing, a), MR_SV(""));
-        a = combine_hashes(0, a); /* whether there is a minimum, */
-        a = combine_hashes(0, a); /* and which */
+        a = combine_hashes(0, a); /* has_minimum */
+        a = combine_hashes(0, a); /* minimum */
         a = combine_hashes(nothing, a);
         h = combine_hashes(a, add_sv(h, attrs->p[i].name));
     }
     return h;
 }
 
-/* Arguments, description and flags as bytes; neither its name nor its control outputs, which come later. */
+/* Arguments, description and flags as bytes; neither its name nor its control outputs, which are hashed later. */
 static uint64_t signature_hash(mr_sv bytes)
 {
     mr_pb_reader r;

@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 
-/* Of a FunctionDef as it is before it has a name.  The order of nodes, attrs and control inputs does not matter, nor do
- * attrs that begin with '_'. */
+/* Hashes a FunctionDef before it has a name. The order of nodes, attrs and control inputs does not matter, nor do attrs
+ * that begin with '_'. */
 mr_status *mr_function_hash(mr_sv function_def, uint64_t *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* graph/grad.c -- what the gradient of an op is written with (graph/grad.h). */
+/* graph/grad.c -- the functions for writing the gradient of an op (graph/grad.h). */
 #include "graph/backward.h"
 
 static mr_node *node_of(const mr_grad *g) { return (mr_node *)(uintptr_t)g->node; }
@@ -11,7 +11,7 @@ void mr_grad_fail(mr_grad *g, mr_code code, const char *fmt, ...)
     va_end(ap);
 }
 
-/* First flat index of an argument; -1 (and an error) when there is none. */
+/* The first flat index of an argument; -1 (and an error) if there is no such argument. */
 static int arg_index(mr_grad *g, const char *arg, bool output)
 {
     int start = -1, count = 0;
@@ -137,7 +137,7 @@ mr_out mr_emit_like(mr_grad *g, const char *op, const char *attr_names, const mr
 }
 
 /* ---- values like others ---- */
-/* A forward value that is not at hand where the gradient runs. */
+/* Whether a forward value is not available at the level where the gradient runs. */
 static bool is_far(const mr_grad *g, mr_out v)
 {
     return g->walk->level->outer && v.node->id < g->walk->n_old;
@@ -196,10 +196,10 @@ mr_out mr_conj(mr_grad *g, mr_out v)
     return mr_emit(g->s, "Conj", v);
 }
 
-/* ---- broadcasting undone ---- */
+/* ---- undoing broadcasting ---- */
 enum { KEEP, REDUCE, UNSURE };
 
-/* Was axis `i` from the back of x stretched to fit y?  Axes x does not have count as stretched. */
+/* Whether axis `i` from the back of x was stretched to fit y. Axes that x does not have count as stretched. */
 static int is_stretched(const mr_pshape *x, const mr_pshape *y, int i)
 {
     if (i > x->rank)
@@ -208,11 +208,11 @@ static int is_stretched(const mr_pshape *x, const mr_pshape *y, int i)
     if (b == 1 || a > 1 || a == 0)
         return KEEP;
     if (a == 1)
-        return REDUCE; /* summing over an axis that proves to be of size 1 does no harm */
+        return REDUCE; /* summing over an axis that turns out to have size 1 does no harm */
     return UNSURE;
 }
 
-/* The axes to sum over; false when shapes must be looked at when running. */
+/* The axes to sum over; false if the shapes are only known at run time. */
 static bool static_axes(const mr_pshape *x, const mr_pshape *y, int32_t *axes, int *n,
                         bool *reshape)
 {
@@ -232,7 +232,7 @@ static bool static_axes(const mr_pshape *x, const mr_pshape *y, int32_t *axes, i
     return true;
 }
 
-/* The shape to go back to: a constant with one -1 when no more than one size is unknown. */
+/* The shape to reduce to: a constant with one -1 if at most one size is unknown. */
 static mr_out target_shape(mr_grad *g, mr_out x)
 {
     const mr_pshape *s = mr_out_shape(x);

@@ -1,10 +1,9 @@
 /* graph/grad.h -- automatic differentiation.
  *
- * mr_graph_gradients walks back from ys to xs and adds the nodes that compute d(sum of ys)/dxs. For
- * each node on the way the op's .grad is called with an mr_grad: it reads the node's inputs (x),
- * outputs (y) and the gradients that arrived at the outputs (dy), emits nodes, and sets the
- * gradients of its inputs (dx); inputs it does not set get none.  Conditionals and loops are found
- * in the graph itself, so imported graphs differentiate as well as built ones. */
+ * mr_graph_gradients walks back from ys to xs and adds the nodes that compute d(sum of ys)/dxs. For each node between
+ * them, it calls the op's .grad with an mr_grad: it reads the node's inputs (x), outputs (y) and the gradients that
+ * arrived at the outputs (dy), emits nodes, and sets the gradients of its inputs (dx); inputs it does not set get no
+ * gradient. Conditionals and loops are derived from the graph itself, so imported graphs can be differentiated, too. */
 #ifndef MR_GRAPH_GRAD_H
 #define MR_GRAPH_GRAD_H
 
@@ -23,36 +22,35 @@ struct mr_grad {
     const mr_node *node; /* the forward node */
     /* the rest belongs to gradients.c */
     mr_gradient *dy, *dx;
-    int n_in; /* inputs the node had when the walk came to it: a While may get more */
+    int n_in; /* the number of inputs when the walk reached the node: a While may get more */
     struct mr_backward *walk;
 };
 
-/* By argument name (its first element if it is a list), or by flat index.  Inside a loop the
- * gradient runs when the forward loop is over; that the values of the right iteration arrive is
- * seen to after .grad returns, so it may use forward values freely. */
+/* By argument name (its first element if it is a list), or by flat index. Inside a loop the gradient runs after the
+ * forward loop has ended; the walk arranges for the values of the right iteration after .grad returns, so .grad may use
+ * forward values freely. */
 mr_out mr_x(mr_grad *g, const char *arg);
 mr_out mr_y(mr_grad *g, const char *arg);
 mr_out mr_dy(mr_grad *g, const char *arg);
 mr_out mr_xi(mr_grad *g, int i);
 mr_out mr_yi(mr_grad *g, int i);
-mr_out mr_dyi(mr_grad *g, int i); /* dense; zeros where nothing arrived */
+mr_out mr_dyi(mr_grad *g, int i); /* dense; zeros if no gradient arrived */
 bool mr_has_dy(mr_grad *g, int i);
 const mr_gradient *mr_dy_any(mr_grad *g, int i);   /* dense or sparse, as it arrived */
-void mr_dx(mr_grad *g, const char *arg, mr_out v); /* v.node NULL is fine: no gradient */
+void mr_dx(mr_grad *g, const char *arg, mr_out v); /* v.node may be NULL: no gradient */
 void mr_dxi(mr_grad *g, int i, mr_out v);
 void mr_dxi_sparse(mr_grad *g, int i, mr_out values, mr_out indices, mr_out dense_shape);
-/* Somebody wants the gradient of input i: costly ones need not be emitted otherwise. */
+/* Whether the gradient of input i is needed: otherwise a costly one need not be emitted. */
 bool mr_needs_dx(mr_grad *g, int i);
-/* A name of this call of mr_graph_gradients, other than that of any other (TensorArrayGradV3's
- * source). */
+/* A name that is unique to this call of mr_graph_gradients (TensorArrayGradV3's source). */
 const char *mr_grad_source(mr_grad *g);
 void mr_grad_fail(mr_grad *g, mr_code code, const char *fmt, ...) MR_PRINTF(3, 4);
 
 /* Helpers for the gradients of ops. */
 /* Emits `op` with the named attrs (space-separated) copied from the forward node. */
 mr_out mr_emit_like(mr_grad *g, const char *op, const char *attr_names, const mr_out *in, int n_in);
-/* Sets the gradients of inputs 0 and 1 of a binary op, given as if nothing had been broadcast:
- * sums over the axes an input was broadcast along.  Either may be MR_NO_OUT. */
+/* Sets the gradients of inputs 0 and 1 of a binary op from gradients computed as if nothing had been broadcast: sums
+ * over the axes along which an input was broadcast. Either may be MR_NO_OUT. */
 void mr_dx_broadcast(mr_grad *g, mr_out dx, mr_out dy);
 mr_out mr_zeros_like(mr_grad *g, mr_out v);
 mr_out mr_ones_like(mr_grad *g, mr_out v);
@@ -63,7 +61,7 @@ mr_out mr_conj(mr_grad *g, mr_out v);
 
 /* Standard gradients for .grad of an op. */
 void mr_grad_identity(mr_grad *g); /* input i gets the gradient of output i */
-void mr_grad_zero(mr_grad *g);     /* differentiable, but all zero: nothing flows */
+void mr_grad_zero(mr_grad *g);     /* differentiable, but the gradient is zero: none flows */
 
 typedef struct mr_gradient_options {
     const char *prefix;         /* of new nodes; NULL: "gradients", made unique */
@@ -73,14 +71,14 @@ typedef struct mr_gradient_options {
     bool colocate;      /* new nodes with their forward op */
     bool sparse;        /* results may be sparse; otherwise all are made dense */
     bool tf_semantics;  /* TF_AddGradients: an x that cannot reach any y is an error */
-    /* Asked before an op's own gradient: true when it handled the node. */
+    /* Called before an op's own gradient; returns true if it handled the node. */
     bool (*override)(void *ctx, mr_grad *g);
     void *ctx;
-    int *n_looked_at; /* when not NULL, set to how many nodes of the graph were looked at: for tests of what a walk costs */
+    int *n_looked_at; /* if not NULL, set to the number of nodes that were visited, for tests of the cost of a walk */
 } mr_gradient_options;
 
-/* Registers the gradient of an op that has none, in all graphs; fn NULL: no gradient flows through it.  What fn emits
- * stays in the graph, needed or not.  ALREADY_EXISTS.  Thread-safe. */
+/* Registers the gradient of an op that has none, in all graphs; fn NULL: no gradient flows through it. Nodes that fn
+ * emits stay in the graph even if they are not needed. ALREADY_EXISTS. Thread-safe. */
 typedef void mr_gradient_fn(void *ctx, mr_grad *g);
 mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx);
 
@@ -88,9 +86,8 @@ mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx);
 mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
                               const mr_gradient_options *options, mr_gradient *out);
 struct mr_body;
-/* What SymbolicGradient means: a body that takes the arguments of f and the gradients of its
- * results and returns the gradients of the arguments, zeros where none flows.  args[i] is NULL for
- * a gradient that nobody uses. */
+/* The body of SymbolicGradient: it takes the arguments of f and the gradients of its results and returns the gradients
+ * of the arguments, zeros where none flows. args[i] is NULL for a gradient that is not used. */
 mr_status *mr_function_gradient(const struct mr_library *l, const mr_function *f,
                                 const mr_named_attr *attrs, int n_attrs, struct mr_body *out);
 /* A sparse gradient made dense. */

@@ -1,28 +1,27 @@
 /* graph/gradient_call.c -- the gradient of a call is a call of the gradient.
  *
- * A function's gradient is a function too: it takes what the function took and the gradients of its
- * results, computes the body again as far as needed, walks back through it and returns the
- * gradients of the arguments.  It is made from the body once a call node and added to the graph's
- * library.  The two branches of an If (and all of a Case) are differentiated alike, so that one If
- * calls their gradients.
+ * The gradient of a function is a function too: it takes the arguments of the function and the gradients of its
+ * results, computes the body again as far as needed, walks back through it and returns the gradients of the arguments.
+ * It is created from the body once for each call node and added to the graph's library. The two branches of an If (and
+ * all of a Case) get the same signature, so that one If can call their gradients.
  *
- * A library may name a gradient written by hand (GradientDef), which is then called instead: with
- * all arguments and the gradients of all results it returns one gradient an argument.
+ * A library may name a gradient written by hand (GradientDef), which is then called instead: it takes all arguments and
+ * the gradients of all results, and returns one gradient for each argument.
  *
  * Nothing is kept from the forward call, as in TensorFlow's SymbolicGradient: random ops in a body
  * draw again. */
 #include "graph/backward.h"
 #include "graph/library.h"
 
-/* A function that calls itself has no last body to walk through. */
+/* Recursion would never end: a function that calls itself cannot be differentiated. */
 enum { MAX_CALLS = 32 };
 static _Thread_local int call_depth;
 
 /* ---- one function ---- */
-typedef struct part { /* a function on its way to its gradient */
+typedef struct part { /* a function that is being differentiated */
     const mr_function *f;
     mr_body body;
-    mr_out *dys;      /* by result; node NULL where no gradient can be */
+    mr_out *dys;      /* by result; node NULL if it has no gradient */
     mr_gradient *dxs; /* by argument */
 } part;
 
@@ -94,7 +93,7 @@ static mr_out zeros_for(mr_scope *s, mr_out arg, int type)
 /* ---- into the library ---- */
 typedef MR_VEC(mr_node *) node_vec;
 
-/* The nodes that outputs need: side effects of the forward body are not repeated. */
+/* The nodes that the outputs depend on: side effects of the forward body are not repeated. */
 static void needed_nodes(const mr_graph *g, const mr_out *outs, int n, node_vec *need)
 {
     bool *seen = mr_new_array(bool, g->nodes.n + 1);
@@ -214,7 +213,7 @@ static mr_status *read_call(const mr_node *n, const mr_func_ref **refs, int *n_r
     return mr_node_get_func(n, "else_branch", &refs[1]);
 }
 
-/* All functions are differentiated; an argument has a gradient when it has one in any of them. */
+/* Differentiates all functions; an argument has a gradient if it has one in any of them. */
 static mr_status *differentiate_parts(call *c, const mr_func_ref *const *refs)
 {
     const mr_node *n = c->g->node;
@@ -424,7 +423,7 @@ mr_status *mr_function_gradient(const mr_library *l, const mr_function *f,
         mr_node **args = mr_arena_array(&p.body.graph->arena, mr_node *, n_args + n_rets + 1);
         memcpy(args, p.body.args, (size_t)n_args * sizeof(*args));
         for (int i = 0; i < n_rets;
-             i++) /* NULL where the result is no number: nobody reads that one */
+             i++) /* NULL if the result is not numeric: it is never read */
             args[n_args + i] = p.dys[i].node;
         p.body.args = args;
         p.body.n_args = n_args + n_rets;

@@ -1,15 +1,14 @@
 /* graph/gradient_cond.c -- the gradient of a conditional: Switch and Merge change places.
  *
- * Forward, Switch sends a value to one side and Merge takes what one side gives.  Backward, the
- * gradient of a Merge is sent by a Switch to the side that was taken, and a Switch's input gets, by
- * a Merge, what comes from there.  A side through which no gradient came must still give something
- * when it was the taken one: zeros, made only then.
+ * Forward, Switch sends a value to one side and Merge takes the value of the side that was taken. Backward, a Switch
+ * sends the gradient of a Merge to the side that was taken, and a Merge passes the gradient of that side to the
+ * Switch's input. If no gradient flows through a side, it must still produce zeros if it was taken.
  *
- * A value may also be used on one side as it is, without a Switch.  What comes back is live only
- * when that side was taken, so zeros of the other sides are joined to it (mr_backward_lift).
+ * A value may also be used on one side directly, without a Switch. Its gradient is live only if that side was taken, so
+ * it is merged with zeros of the other sides (mr_backward_lift).
  *
- * The Switch needs to know which side it was: by the predicate of the conditional, when all sides
- * of one meet in the Merge; else by the Merge's own second output, the number of the input. */
+ * The Switch needs to know which side was taken: from the predicate of the conditional if all its sides meet in the
+ * Merge, otherwise from the Merge's second output, the number of the input. */
 #include "graph/backward.h"
 
 /* ---- values used on one side without a Switch ---- */
@@ -21,8 +20,7 @@ static bool names_side(const mr_guard *g, const mr_side *s)
     return false;
 }
 
-/* Of the sides that `from` needs and `to` does not, the innermost: the one chosen under most
- * others. */
+/* The innermost of the sides that `from` needs and `to` does not: the one nested most deeply. */
 static const mr_side *innermost_side(mr_backward *w, const mr_guard *from, const mr_guard *to)
 {
     const mr_side *found = NULL;
@@ -39,7 +37,7 @@ static const mr_side *innermost_side(mr_backward *w, const mr_guard *from, const
     return found;
 }
 
-/* Zeros like v, live when the other side `other` of a selector was taken. */
+/* Zeros like v that are live if side `other` of a selector was taken. */
 static mr_out zeros_on(mr_backward *w, mr_level *l, mr_out v, mr_dtype type, const mr_guard *guard,
                        const mr_side *other)
 {
@@ -120,7 +118,7 @@ void mr_backward_switch(mr_grad *g)
 {
     mr_backward *w = g->walk;
     mr_node *n = (mr_node *)(uintptr_t)g->node;
-    if (mr_cflow_is_loop_switch(&w->flow, n)) { /* within an iteration the loop goes on */
+    if (mr_cflow_is_loop_switch(&w->flow, n)) { /* inside an iteration, the loop always continues */
         g->dx[0] = g->dy[1];
         return;
     }

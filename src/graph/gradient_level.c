@@ -1,22 +1,22 @@
 /* graph/gradient_level.c -- values and nodes at the right level of a backward walk.
  *
- * An op's gradient is written as if forward values were at hand.  At the base level they are.  In a
- * backward loop they are gone by the time it runs, so after each op's gradient the nodes it emitted
- * are gone through and each forward value they use is replaced by its real value at that level:
+ * An op's gradient is written as if forward values were available. At the base level they are. A backward loop runs
+ * after the forward loop has ended, so each forward value used by the nodes that an op's gradient emitted is replaced
+ * by its value at that level:
  *
  *     a constant                 the same constant
  *     an invariant of the loop   the real value of what was invariant, by a constant Enter
  *     anything else              kept on a stack by the forward loop (gradient_stack.c)
  *
- * Shapes are wanted often and are small: a Shape of a forward value is itself computed in the
- * forward loop, and only its result kept. */
+ * Shapes are needed often and are small: the Shape of a forward value is computed in the forward loop, and only its
+ * result is kept. */
 #include "graph/backward.h"
 #include "graph/infer.h"
 
-enum { MAX_CONST_BYTES = 1024 }; /* larger values are not written into the graph once more */
+enum { MAX_CONST_BYTES = 1024 }; /* larger constants are not duplicated in the graph */
 
 /* ---- where nodes belong ---- */
-/* NULL: nobody has said; forward nodes, old and new, are at &w->forward. */
+/* The level of a node; NULL: not assigned. Forward nodes, old and new, are at &w->forward. */
 static const mr_level *level_of(const mr_backward *w, const mr_node *n)
 {
     int i = n->id - w->n_old;
@@ -84,8 +84,8 @@ mr_node *mr_backward_node(mr_backward *w, mr_spec spec)
 }
 
 /* ---- real values ---- */
-/* The base level may be inside of a loop (gradients asked for in a loop's body).  Values from
- * outside of it come in as the loop's other invariants do. */
+/* The base level may be inside of a loop (gradients requested in a loop's body). Values from outside enter it like the
+ * loop's other invariants. */
 static mr_out real_at_base(mr_backward *w, mr_loop_frame *frame, mr_out v)
 {
     mr_loop_frame *from = mr_cflow_value_frame(&w->flow, v);
@@ -101,7 +101,7 @@ static mr_out real_at_base(mr_backward *w, mr_loop_frame *frame, mr_out v)
     return enter ? (mr_out){enter, 0} : MR_NO_OUT;
 }
 
-/* What a value of a loop's body is but a name for: Identity and the loop's Switch pass it on. */
+/* Skips nodes that only pass a value on: Identity and the loop's Switch. */
 static mr_out loop_origin(const mr_backward *w, mr_out v)
 {
     for (;;) {
@@ -114,7 +114,7 @@ static mr_out loop_origin(const mr_backward *w, mr_out v)
     }
 }
 
-/* The Enter by which a value came into the loop, unchanged since; NULL when it may have. */
+/* The Enter through which a value entered the loop unchanged; NULL if it may have changed. */
 static const mr_node *invariant_enter(const mr_backward *w, mr_out v)
 {
     const mr_node *n = v.node;
@@ -187,7 +187,7 @@ mr_out mr_backward_real(mr_backward *w, mr_level *l, mr_out v)
 }
 
 /* ---- fitting emitted nodes in ---- */
-/* Ops worth computing in the forward loop when all they need is there: their results are small. */
+/* Whether an op is worth computing in the forward loop, if its inputs are available there: its result is small. */
 static bool tells_of_shapes(const mr_node *n)
 {
     static const char *const ops[] = {"Shape", "ShapeN",        "Size",
@@ -198,13 +198,13 @@ static bool tells_of_shapes(const mr_node *n)
     return false;
 }
 
-/* Moves such a node to the forward side.  Another Shape of the same value is shared. */
+/* Moves such a node to the forward loop. Another Shape of the same value is shared. */
 static bool hoist_node(mr_backward *w, mr_level *l, mr_node *n)
 {
     const mr_guard *guard = w->flow.always;
     if (!l->outer || n->n_in == 0 || n->n_ctrl > 0 || !tells_of_shapes(n))
         return false;
-    bool changes = false; /* of an invariant the shape is as well taken here */
+    bool changes = false; /* the shape of an invariant can be computed here as well */
     for (int i = 0; i < n->n_in; i++) {
         if (level_of(w, n->in[i].node) == l)
             return false;
@@ -253,7 +253,7 @@ void mr_backward_settle(mr_backward *w, int start, const bool *made, mr_out anch
     mr_node *tie = NULL;
     if (!w->flow.any)
         return;
-    MR_VEC(mr_node *) todo = {0}; /* what was built by hand meanwhile knows its place */
+    MR_VEC(mr_node *) todo = {0}; /* nodes that were built by hand already have a level */
     for (int i = start; i < end; i++)
         if ((!made || made[i - start]) && !level_of(w, w->graph->nodes.p[i]))
             mr_vec_push(&todo, w->graph->nodes.p[i]);
@@ -274,7 +274,7 @@ void mr_backward_settle(mr_backward *w, int start, const bool *made, mr_out anch
 }
 
 /* ---- shapes and zeros ---- */
-/* The shape of a value, or of what its handle leads to. */
+/* The shape of a value, or of the variable that a handle refers to. */
 static const mr_pshape *static_shape(mr_out v)
 {
     if (mr_dtype_base(mr_out_type(v)) != MR_RESOURCE)
@@ -306,7 +306,7 @@ static const char *shape_op(mr_out v)
     return mr_dtype_base(mr_out_type(v)) == MR_RESOURCE ? "VariableShape" : "Shape";
 }
 
-/* A Shape node beside a forward value. */
+/* A Shape node in the frame of a forward value. */
 static mr_out forward_shape(mr_backward *w, mr_level *l, mr_out v)
 {
     bool handle = mr_dtype_base(mr_out_type(v)) == MR_RESOURCE;

@@ -1,16 +1,14 @@
 /* graph/gradient_loops.c -- the gradient of a while loop is a loop that runs backwards.
  *
- * Forward, a loop takes its variables s(i) to s(i+1) until its condition says stop, after N
- * iterations:
+ * Forward, a loop computes its variables s(i+1) from s(i) until its condition is false, after N iterations:
  *
  *     Enter -> Merge -> Switch -(go on)-> body -> NextIteration -> Merge
  *                         `-(done)-> Exit
  *
- * The backward loop has a variable d for each variable s that a gradient flows through.  It starts
- * with the gradient of the Exit, or zeros, and goes N times from d(i+1) to d(i): the gradient of
- * the body, by the ordinary walk at a level of its own, from the inputs of NextIteration to the
- * outputs of Merge.  What leaves it is the gradient of the Enter.  A loop invariant is used by
- * every iteration, so its gradient is the sum over all: a variable that starts with zeros.
+ * The backward loop has a variable d for each variable s that a gradient flows through. It starts with the gradient of
+ * the Exit, or zeros, and goes N times from d(i+1) to d(i): the gradient of the body, by the ordinary walk at a
+ * separate level, from the inputs of NextIteration to the outputs of Merge. Its result is the gradient of the Enter. A
+ * loop invariant is used by every iteration, so its gradient is the sum over all: a variable that starts with zeros.
  *
  *     forward                          backward
  *     Exit                 ->          Enter -> Merge -> Switch -> gradient of the body
@@ -39,7 +37,7 @@ mr_out mr_backward_enter(mr_backward *w, mr_level *l, mr_out v, bool constant)
     return n ? (mr_out){n, 0} : MR_NO_OUT;
 }
 
-/* Nodes are not checked one by one: after an error none is made, and all are NULL. */
+/* Nodes are not checked individually: after an error no node is created, and all are NULL. */
 static mr_out output_of(mr_node *n, int i) { return (mr_out){n, i}; }
 
 static mr_node *add_unary(mr_backward *w, const char *op, mr_out x)
@@ -65,8 +63,8 @@ static mr_node *open_merge(mr_backward *w, mr_out v)
     return n;
 }
 
-/* The nodes stay, because a client's callback may use them.  But a graph with an input that is not
- * connected could not be exported. */
+/* The nodes stay, because a client's callback may use them. But a graph with an unconnected input could not be
+ * exported. */
 void mr_backward_close_loops(mr_backward *w)
 {
     for (int i = 0; i < w->merges.n; i++)
@@ -84,14 +82,15 @@ static back_var open_var(mr_backward *w, mr_level *l, mr_out init)
     back_var v = {0};
     v.merge = open_merge(w, mr_backward_enter(w, l, init, false));
     v.split = add_binary(w, "Switch", output_of(v.merge, 0), output_of(l->cond, 0));
-    v.value = output_of(add_unary(w, "Identity", output_of(v.split, 1)), 0); /* others hang control edges on it */
+    /* other nodes attach control edges to it */
+    v.value = output_of(add_unary(w, "Identity", output_of(v.split, 1)), 0);
     mr_backward_claim(w, l, v.merge);
     mr_backward_claim(w, l, v.split);
     mr_backward_claim(w, l, v.value.node);
     return v;
 }
 
-/* Closes the circle; the result is at the outer level. */
+/* Closes the loop of a variable; the result is at the outer level. */
 static mr_out close_var(mr_backward *w, mr_level *l, back_var *v, mr_out next_value,
                         const mr_pshape *shape)
 {
@@ -115,9 +114,8 @@ static mr_out int_const(mr_backward *w, int32_t v, mr_node *after)
 }
 
 /* ---- counting ---- */
-/* In the frame around the loop, something that is live when the loop runs.  Needed only where that
- * is not always: constants we put there must not run in another frame, or where nobody waits for
- * them. */
+/* Sets l->gate: a node in the frame around the loop that is live if the loop runs. Needed only if the loop does not
+ * always run: constants that we add there must not run in another frame, or if nobody waits for them. */
 static void make_gate(mr_backward *w, mr_level *l)
 {
     mr_loop_frame *f = l->frame;
@@ -132,7 +130,7 @@ static void make_gate(mr_backward *w, mr_level *l)
     mr_backward_claim_forward(w, l->gate, f->parent, mr_cflow_value_guard(&w->flow, from));
 }
 
-/* When values that leave the loop are live. */
+/* The guard of values that leave the loop. */
 static const mr_guard *guard_outside(mr_backward *w, const mr_level *l)
 {
     return mr_guard_outside(&w->flow, mr_cflow_guard(&w->flow, l->frame->cond), l->frame);
@@ -203,9 +201,9 @@ static mr_level *open_level(mr_backward *w, mr_loop_frame *f)
 }
 
 /* ---- loop variables ---- */
-typedef struct state { /* a forward loop variable on the way back */
+typedef struct state { /* a forward loop variable during the backward walk */
     const mr_loop_var *var;
-    mr_node *exit;    /* one that gives its last value; NULL when nobody uses it */
+    mr_node *exit;    /* an Exit with its last value; NULL if nobody uses it */
     mr_gradient last; /* gradient of that */
     bool flows, invariant;
     back_var back;
@@ -219,7 +217,7 @@ static state *find_state(state *states, int n, const mr_node *merge)
     return NULL;
 }
 
-/* The variable whose last value an Exit gives: Exit(Switch(Merge, LoopCond):0). */
+/* The variable whose last value is the output of an Exit: Exit(Switch(Merge, LoopCond):0). */
 static state *exit_state(mr_backward *w, state *states, int n, const mr_node *exit)
 {
     mr_out v = exit->in[0];
@@ -280,7 +278,7 @@ static state *make_states(mr_backward *w, mr_loop_frame *f)
     return states;
 }
 
-/* The last value of a variable that nobody took out of the loop so far. */
+/* The last value of a variable that has no Exit yet. */
 static mr_out last_value(mr_backward *w, mr_level *l, state *s)
 {
     mr_loop_frame *f = l->frame;
@@ -299,7 +297,7 @@ static mr_out last_value(mr_backward *w, mr_level *l, state *s)
     return s->exit ? (mr_out){s->exit, 0} : MR_NO_OUT;
 }
 
-/* Puts the gradient of s(i+1) where the body's gradient starts from. */
+/* Delivers the gradient of s(i+1) to where the body's gradient starts. */
 static void open_state(mr_backward *w, mr_level *l, state *s)
 {
     mr_out v = {s->var->merge, 0}, init;
@@ -318,7 +316,7 @@ static void open_state(mr_backward *w, mr_level *l, state *s)
         mr_backward_add(w, l, s->var->next->in[0], mr_dense_grad(s->back.value));
 }
 
-/* What leaves the backward loop is for a value outside. */
+/* Adds a gradient that leaves the backward loop to a value outside of it. */
 static void add_gradient(mr_backward *w, mr_level *l, mr_out to, mr_gradient g)
 {
     mr_level *level = w->level;
@@ -371,7 +369,7 @@ static void sum_dense(mr_backward *w, mr_level *l, mr_out from, const mr_gradien
         add_gradient(w, l, from, mr_dense_grad(out));
 }
 
-/* No rows at all: the shape of x with a 0 in front. */
+/* An empty tensor of rows: the shape of x with a leading 0. */
 static mr_out no_rows(mr_backward *w, mr_out shape, mr_dtype type)
 {
     mr_scope *s = &w->s;
@@ -385,7 +383,7 @@ static mr_out no_rows(mr_backward *w, mr_out shape, mr_dtype type)
     return mr_emit(s, "Fill", empty, mr_const_num(s, type, 0));
 }
 
-/* Rows of all iterations behind one another. */
+/* Concatenates the rows of all iterations. */
 static mr_out gather_rows(mr_backward *w, mr_level *l, mr_out init, mr_out rows)
 {
     back_var v = open_var(w, l, init);
@@ -425,7 +423,7 @@ static void sum_rows(mr_backward *w, mr_level *l, mr_out from, const mr_gradient
         add_gradient(w, l, from, sum);
 }
 
-/* `start`: what arrives from outside, for a variable that the loop does not change. */
+/* `start`: the gradient from outside, for a variable that the loop does not change. */
 static void close_invariant(mr_backward *w, mr_level *l, mr_out inside, mr_out from,
                             const mr_gradient *start)
 {
@@ -467,7 +465,7 @@ static void differentiate_loop(mr_backward *w, mr_loop_frame *f, state *states)
     if (!mr_scope_ok(&w->s))
         return;
     const char *prefix = w->s.prefix, *device = w->s.device;
-    w->s.device = ""; /* only the loop itself goes where the forward loop's condition is */
+    w->s.device = ""; /* only the loop itself is placed with the forward loop's condition */
     mr_backward_walk(w, l);
     w->s.prefix = prefix;
     w->s.device = device;

@@ -7,23 +7,21 @@
  *     forward:   tick(i) -> pushes of iteration i -> pushed(i) -> tick(i+1)      (control edges)
  *     backward:  pivot(j) -> pops of iteration j -> popped(j) -> pivot(j+1)
  *
- * whatever parallel_iterations is; the loops' real work is not held up by it.  `pushed` and
- * `popped` are ControlTriggers: they go on also when a push or pop was dead, in an untaken side of
- * a conditional.
+ * whatever parallel_iterations is; it does not delay the loops' real work. `pushed` and `popped` are ControlTriggers:
+ * they run even if a push or pop was dead, on an untaken side of a conditional.
  *
- * A push is live exactly when its value is.  So its pop must be live in just those iterations: it
- * is tied to nodes which say that the same sides were taken, made from the predicates, which come
- * off stacks themselves when they are not invariant.
+ * A push is live exactly when its value is. So its pop must be live in exactly those iterations: it depends on nodes
+ * that are live if the same sides were taken. These nodes are built from the predicates, which are themselves popped
+ * from stacks if they are not invariant.
  *
- * The stack is made in the frame around the loop, once for each time the loop runs.  When that
- * frame is a loop too, the handle is a value of it like any other and is kept on a stack of the
- * outer loop. */
+ * The stack is created in the frame around the loop, once for each run of the loop. If that frame is a loop too, the
+ * handle is a value like any other and is kept on a stack of the outer loop. */
 #include "graph/backward.h"
 
 /* ---- sides of conditionals ---- */
 typedef struct selector { /* of conditionals in a loop's body, as seen in the backward loop */
     mr_node *split;       /* the selector switched by itself */
-    mr_node **pivots;     /* by side: live when it was taken */
+    mr_node **pivots;     /* by side: live if it was taken */
 } selector;
 
 static selector *find_selector(mr_backward *w, mr_level *l, mr_out sel, int n_sides)
@@ -35,7 +33,7 @@ static selector *find_selector(mr_backward *w, mr_level *l, mr_out sel, int n_si
     if (!mr_scope_ok(&w->s))
         return NULL;
     bool binary = mr_dtype_base(mr_out_type(v)) == MR_BOOL;
-    /* An invariant selector is there in the last iteration too, which is not run to its end. */
+    /* An invariant selector also exists in the last iteration, which is not completed. */
     mr_spec spec = {binary ? "Switch" : "_SwitchN", .in = {v, v}, .after = l->pivot};
     if (!binary)
         spec.attrs[0] = (mr_named_attr){"num_outs", mr_a_int(n_sides)};
@@ -110,8 +108,8 @@ mr_node *mr_backward_body_pivot(mr_backward *w, mr_level *l, mr_out y)
     return pivot;
 }
 
-/* The value in iterations that are run to their end.  The part of a loop before its Switches runs
- * once more than the body; what it computes then is not for the backward loop. */
+/* The value in completed iterations only. The part of a loop before its Switches runs once more than the body; the
+ * backward loop must not see that last value. */
 static mr_out in_body(mr_backward *w, mr_level *l, mr_out v)
 {
     mr_node *cond = l->frame->cond;

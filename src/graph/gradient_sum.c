@@ -1,8 +1,8 @@
-/* graph/gradient_sum.c -- gradients that meet at one tensor are added.
+/* graph/gradient_sum.c -- sums gradients that arrive at the same tensor.
  *
- * Dense ones by AddN.  Rows of a tensor (IndexedSlices) stay rows as long as only rows meet: values
- * and indices are put behind one another, and an index that comes twice counts twice.  Where rows
- * meet a dense gradient they are made dense first. */
+ * Dense gradients are summed by AddN. Rows of a tensor (IndexedSlices) stay sparse as long as all gradients are sparse:
+ * values and indices are concatenated, and an index that occurs twice counts twice. If any gradient is dense, sparse
+ * ones are made dense first. */
 #include "graph/backward.h"
 #include "graph/infer.h"
 
@@ -80,7 +80,7 @@ static mr_gradient add_all(mr_backward *w, const mr_gradient *g, int n)
 
 static mr_out first_out(const mr_gradient *g) { return g->dense.node ? g->dense : g->values; }
 
-/* Emission of something that is live when g is. */
+/* A value that is live if g is. */
 static mr_out anchor_of(mr_backward *w, const mr_gradient *g)
 {
     bool tie = w->level->outer || w->level->frame != mr_cflow_root(&w->flow) || w->flow.any;

@@ -1,24 +1,24 @@
-/* graph/gradient_while.c -- the gradient of a functional While is a While that goes back as often.
+/* graph/gradient_while.c -- the gradient of a functional While is a While with as many iterations.
  *
- * The body is differentiated once.  What its gradient uses of the forward body must be there again, turn by turn, last
- * turn first.  So the forward loop gets more variables: a counter, and for each such value a list that the body appends to;
- * the backward loop counts down and takes off the lists' ends what it needs.  A value that never changes is handed to the
- * backward loop as it is.
+ * The body is differentiated once. Forward values that its gradient uses must be available again, iteration by
+ * iteration, the last one first. So the forward loop gets more variables: a counter, and for each such value a list
+ * that the body appends to; the backward loop counts down and takes values from the ends of the lists. A value that
+ * never changes is passed to the backward loop directly.
  *
  *     forward:    vars..., count, lists...                    -> more inputs and outputs at the end of the node
  *     backward:   count, d vars..., d resources..., lists..., constants...
  *
  * The forward node is extended in place, as TensorFlow's while_v2 does: running the loop a second time would repeat its
- * effects and draw other random numbers.  What it gave before it gives still, at the same places, so nobody else sees a
- * difference.
+ * effects and draw other random numbers. Its existing outputs stay the same, so no other node sees a difference.
  *
- * A variable takes part (`flows`) when its value after the loop has a gradient, or goes into one that does. */
+ * A gradient flows through a variable (`flows`) if its value after the loop has a gradient, or if it contributes to a
+ * variable that does. */
 #include "base/memory.h"
 #include "graph/backward.h"
 #include "graph/draft.h"
 #include "graph/library.h"
 
-/* A body with a loop of the same body has no last one to walk through. */
+/* Recursion would never end: the body of a loop must not contain a loop with the same body. */
 enum { MAX_NESTED = 32 };
 static _Thread_local int nested;
 
@@ -34,16 +34,16 @@ typedef struct loop {
     mr_body body;
     int n;            /* variables */
     bool *flows;      /* by variable */
-    mr_out *dys;      /* arguments of the gradient; node NULL where it does not flow */
+    mr_out *dys;      /* arguments of the gradient; node NULL if no gradient flows */
     mr_gradient *dxs; /* by variable */
-    bool *forward;    /* by id of the body's nodes: belongs to the forward body */
-    uint8_t *mine;    /* the same: belongs to the backward body; */
-    int n_split;      /* nodes there were when this was found out */
-    out_vec kept;     /* forward values on lists */
-    out_vec stand_in; /* and what stands for them in the backward body */
+    bool *forward;    /* by id of the body's nodes: part of the forward body */
+    uint8_t *mine;    /* the same: part of the backward body; */
+    int n_split;      /* number of nodes when this was computed */
+    out_vec kept;     /* forward values that are kept on lists */
+    out_vec stand_in; /* their replacements in the backward body */
     int *captured;    /* by variable: 1 + its place among the constants; 0: not used */
     int n_captured;
-    mr_out *captures; /* arguments for them */
+    mr_out *captures; /* the arguments for constants */
 } loop;
 
 bool mr_backward_is_while(const mr_node *n)
@@ -70,9 +70,9 @@ static mr_status *instantiate_attr(const loop *w, const char *attr, mr_body *out
     return mr_function_instantiate(w->l, def, f->attrs, f->n_attrs, out);
 }
 
-/* ---- which variables take part ---- */
+/* ---- which variables have gradients ---- */
 
-/* Marks all nodes that o hangs on. */
+/* Marks all nodes that o depends on. */
 static void mark_back(mr_out o, bool *seen, node_vec *todo)
 {
     mr_vec_push(todo, o.node);
@@ -158,9 +158,9 @@ static mr_status *differentiate_body(loop *w)
     return mr_scope_status(&w->s);
 }
 
-/* ---- what belongs where ---- */
+/* ---- splitting forward and backward nodes ---- */
 
-/* The forward body: all nodes that were there, and what they take in by now. */
+/* The forward body: all nodes that existed before, and their current inputs. */
 static void mark_forward(loop *w, int n_before)
 {
     const mr_graph *g = w->body.graph;
@@ -181,7 +181,7 @@ static bool is_shape_op(const mr_node *n)
     return mr_node_is(n, "Shape") || mr_node_is(n, "Size") || mr_node_is(n, "Rank") || mr_node_is(n, "ShapeN");
 }
 
-/* Shapes are small where values are not: they are taken in the forward body. */
+/* Shapes are smaller than values, so they are computed in the forward body. */
 static bool moves_forward(const loop *w, const mr_node *n)
 {
     bool all = is_shape_op(n);
@@ -221,7 +221,7 @@ static bool is_own_arg(const loop *w, const mr_node *n)
     return false;
 }
 
-/* From a value of the gradient back to what is forward. */
+/* Collects the backward nodes from a value of the gradient back to forward nodes. */
 static void gather_backward(loop *w, mr_out from, out_vec *todo)
 {
     mr_vec_push(todo, from);
@@ -241,7 +241,7 @@ static void gather_backward(loop *w, mr_out from, out_vec *todo)
         w->mine[n->id] = 1;
         for (int i = 0; i < n->n_in; i++)
             mr_vec_push(todo, n->in[i]);
-        for (int i = n->n_ctrl - 1; i >= 0; i--) { /* what ran forward has run */
+        for (int i = n->n_ctrl - 1; i >= 0; i--) { /* forward nodes have already run */
             mr_node *c = n->ctrl[i];
             if (w->forward[c->id])
                 mr_node_remove_control(n, c);
@@ -275,7 +275,7 @@ static char *free_name(const mr_library *l, const char *base, const char *what)
     }
 }
 
-typedef struct made { /* a function's ends while it is put together */
+typedef struct made { /* a function's inputs and outputs while it is being built */
     out_vec in, out;
     node_vec nodes;
 } made;
@@ -315,7 +315,7 @@ static mr_status *add_function(loop *w, const mr_graph *g, const made *m, const 
 
 static bool is_end(const mr_node *n) { return mr_node_is(n, "_Arg") || mr_node_is(n, "_Retval"); }
 
-/* All nodes from `start` on that are no ends. */
+/* All nodes from `start` on that are neither inputs nor outputs. */
 static void take_new_nodes(const mr_graph *g, int start, made *m)
 {
     for (int i = start; i < g->nodes.n; i++)
@@ -354,7 +354,7 @@ static mr_status *forward_body(loop *w, const char **name)
     return st;
 }
 
-/* The forward condition, which does not look at them. */
+/* The forward condition, which ignores the additional variables. */
 static mr_status *forward_cond(loop *w, const char **name)
 {
     mr_body cond = {0};
@@ -382,7 +382,7 @@ static mr_status *forward_cond(loop *w, const char **name)
     return st;
 }
 
-/* The backward nodes read what stands for forward values. */
+/* Makes the backward nodes read the replacements of forward values. */
 static mr_status *rewire_body(loop *w)
 {
     mr_graph *g = w->body.graph;
@@ -413,7 +413,7 @@ static mr_out stand_in_for(const loop *w, mr_out o)
     return o;
 }
 
-/* Arguments and results of the backward body, in the order that this file's head tells. */
+/* Arguments and results of the backward body, in the order given at the head of this file. */
 static mr_status *backward_ends(loop *w, made *m)
 {
     mr_scope *s = &w->s;
@@ -441,7 +441,7 @@ static mr_status *backward_ends(loop *w, made *m)
         if (w->flows[i] && !is_resource(w, i))
             mr_vec_push(&m->out, stand_in_for(w, w->dxs[i].dense));
     for (int i = 0; i < w->n && !st; i++)
-        if (w->flows[i] && is_resource(w, i) && w->dxs[i].dense.node) { /* a sum over all turns */
+        if (w->flows[i] && is_resource(w, i) && w->dxs[i].dense.node) { /* a sum over all iterations */
             mr_out sum = arg_of(w, type_of(w->dxs[i].dense), at++);
             mr_vec_push(&m->in, sum);
             mr_vec_push(&m->out, mr_emit(s, "AddV2", sum, stand_in_for(w, w->dxs[i].dense)));
@@ -506,7 +506,7 @@ static mr_status *backward_cond(loop *w, const out_vec *in, const char **name)
 
 /* ---- the nodes ---- */
 
-/* Puts a new node beside the forward one, in the same loop and on the same side of conditionals. */
+/* Puts a new node into the loop and on the side of conditionals of the forward node. */
 static mr_out output_beside(loop *w, mr_out o)
 {
     mr_backward *walk = w->g->walk;

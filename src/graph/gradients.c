@@ -1,16 +1,16 @@
 /* graph/gradients.c -- the walk back from ys to xs.
  *
- * First all nodes are marked that are on a differentiable way from an x to a y; only those are
- * visited later.  Marking goes back from the ys, and then from the xs to what was marked, so the cost of a walk does
- * not depend on nodes that no y depends on.  Nodes are put in order, consumers first, with each inner loop counting as
- * one node; then each one's gradient is asked for when all that can arrive at its outputs has arrived.
+ * First all nodes on a differentiable path from an x to a y are marked; only those are visited later. Marking goes back
+ * from the ys, and then from the xs to marked nodes, so the cost of a walk does not depend on nodes that no y depends
+ * on. Nodes are sorted, consumers first, with each inner loop counting as one node; a node's gradient is computed after
+ * all gradients of its outputs have arrived.
  *
- * What a node is differentiated by: the caller's override, else control flow and function calls by
- * the rules of gradient_loops.c, gradient_cond.c and gradient_call.c, else the op's own .grad. */
+ * A node is differentiated by the caller's override, else, for control flow and function calls, by gradient_loops.c,
+ * gradient_cond.c and gradient_call.c, else by the op's own .grad. */
 #include "graph/backward.h"
 #include "graph/draft.h"
 
-/* FROM_X: depends on an x by ways that lead to a y; OF_X: depends on an x by any way. */
+/* FROM_X: depends on an x through nodes that lead to a y; OF_X: depends on an x in any way. */
 enum { FROM_X = 1, TO_Y = 2, REACHED = 4, OPEN = 8, ORDERED = 16, OF_X = 32 };
 
 /* ---- marking ---- */
@@ -44,7 +44,7 @@ static void set_marks(mr_backward *w, const mr_node *n, int flags)
     mr_imap_put(&w->marks, (uint64_t)n->id, (void *)(uintptr_t)flags);
 }
 
-/* false when it has the flag already, or is none of the nodes that were there before. */
+/* False if it already has the flag, or did not exist before the walk. */
 static bool mark_node(mr_backward *w, const mr_node *n, int flag)
 {
     int flags = n->id < w->n_old ? marks_of(w, n) : flag;
@@ -54,8 +54,8 @@ static bool mark_node(mr_backward *w, const mr_node *n, int flag)
     return true;
 }
 
-/* Of one output, or of all (-1) that gradients flow through.  Those of an x arrive at it, though it
- * may be a place to stop at.  With `within` (a flag) only consumers that are marked so. */
+/* Marks the consumers of one output, or of all outputs (-1) that gradients flow through. Gradients reach an x even if
+ * they stop there. With `within` (a flag), only consumers with that flag. */
 static void mark_consumers(mr_backward *w, mr_node *n, int output, int flag, int within, node_vec *todo)
 {
     for (int i = 0; i < n->uses.n; i++) {
@@ -125,9 +125,9 @@ static const mr_node *find_marked(const mr_backward *w, int flag, const char *op
     return NULL;
 }
 
-/* The values a backward loop works on come off stacks, which no gradient passes.  So what was
- * pushed there must not depend on an x, or a part of the derivative would be missing without a
- * word.  A push does not lie on the way to a y, so all that depends on an x is looked at, but only when something pops. */
+/* A backward loop takes its values from stacks, and no gradient passes through a stack. So values that were pushed must
+ * not depend on an x, or a part of the derivative would be missing silently. A push is not on the way to a y, so
+ * everything that depends on an x is searched, but only if something pops. */
 static mr_status *refuse_second_derivative(mr_backward *w, const mr_out *xs, int n_x)
 {
     const mr_node *pop = w->graph->n_control_flow ? find_marked(w, TO_Y, "StackPopV2", "StackPop") : NULL;
@@ -139,15 +139,15 @@ static mr_status *refuse_second_derivative(mr_backward *w, const mr_out *xs, int
         return NULL;
     return mr_error(
         MR_UNIMPLEMENTED,
-        "Second-order gradient for while loops not supported: '%s' takes what '%s' kept.",
+        "Second-order gradient for while loops not supported: '%s' reads values that '%s' saved.",
         pop->name, push->name);
 }
 
 /* ---- order ---- */
-typedef struct unit { /* what is differentiated at once */
+typedef struct unit { /* one step of the walk */
     mr_node *node;
     mr_loop_frame *loop; /* instead: all of this inner loop */
-    int next;       /* input to look at, while ordering */
+    int next;       /* next input to visit, while ordering */
 } unit;
 typedef MR_VEC(unit) unit_vec;
 
@@ -159,7 +159,7 @@ static mr_status *through_loop_state(const mr_node *n)
                       n->name);
 }
 
-/* What makes a value at a level, or nothing when it comes from outside of the level's loop. */
+/* The unit that produces a value at a level; false if it comes from outside of the level's loop. */
 static bool unit_of(mr_backward *w, const mr_level *l, mr_out o, unit *out)
 {
     mr_node *n = o.node;
@@ -173,12 +173,12 @@ static bool unit_of(mr_backward *w, const mr_level *l, mr_out o, unit *out)
     if (mr_node_is_exit(n)) {
         if (frame->parent != l->frame)
             mr_scope_fail(&w->s, mr_error(MR_UNIMPLEMENTED,
-                                          "The gradient of loop '%s' is asked for from inside of "
+                                          "The gradient of loop '%s' is requested from inside of "
                                           "another loop ('%s').",
                                           frame->name, l->frame->name));
         *out = (unit){.loop = frame};
     } else if (l->outer) {
-        return !state && !mr_node_is_enter(n); /* both are where the level's own loop begins */
+        return !state && !mr_node_is_enter(n); /* both are at the beginning of the level's own loop */
     } else if (state || (mr_node_is_enter(n) && frame->depth > 0 &&
                          mr_node_attr(n, "is_constant") && !mr_node_attr(n, "is_constant")->b)) {
         mr_scope_fail(&w->s, through_loop_state(n));
@@ -293,10 +293,9 @@ mr_status *mr_gradient_register(const char *op, mr_gradient_fn *fn, void *ctx)
 }
 
 /* ---- one node ---- */
-/* Emits the gradient of a node; the new nodes begin at *start.  false when a client's callback made
- * it: the client may keep the nodes, and some of them may belong to other threads, because the graph
- * is unlocked while a callback runs.  Nodes that were added while a callback ran that left the
- * gradient to us are before *start. */
+/* Emits the gradient of a node; the new nodes begin at *start. False if a client's callback created it: the client may
+ * keep the nodes, and some of them may belong to other threads, because the graph is unlocked while a callback runs. If
+ * a callback declined, nodes that were added while it ran are before *start. */
 static bool differentiate_node(mr_grad *g, int *start)
 {
     mr_backward *w = g->walk;
@@ -321,7 +320,8 @@ static bool differentiate_node(mr_grad *g, int *start)
     else if (n->def->op && n->def->op->grad)
         n->def->op->grad(g);
     else if ((r = find_registered(n->def->name))) {
-        w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name); /* its names are its own */
+        /* it chooses its own names */
+        w->s.prefix = mr_arena_printf(&w->graph->arena, "%s/%s_grad", w->prefix, n->name);
         if (r->fn)
             r->fn(r->ctx, g);
         return false;
@@ -331,12 +331,12 @@ static bool differentiate_node(mr_grad *g, int *start)
                          ? "No gradient defined for op: %s. Please see "
                            "https://www.tensorflow.org/code/tensorflow/cc/gradients/README.md"
                            " for instructions on how to add C++ gradients."
-                         : "No gradient defined for op: %s. Node '%s' lies between the ys and the xs.",
+                         : "No gradient defined for op: %s. Node '%s' is between the ys and the xs.",
                      n->def->name, n->name);
     return true;
 }
 
-/* Marks the nodes from `start` on that a value hangs on. */
+/* Marks the nodes from `start` on that a value depends on. */
 static void mark_needed(mr_out o, int start, bool *needed, node_vec *todo)
 {
     if (o.node)
@@ -389,8 +389,8 @@ static const bool *made_by_callback(const mr_grad *g, int start)
     return made;
 }
 
-/* An op emits the gradients of all its inputs, asked for or not.  What nobody asked for goes again,
- * as nobody has seen it yet: in a loop it would make forward values be kept for nothing. */
+/* An op emits the gradients of all its inputs, needed or not. Unneeded nodes are removed, as nobody has seen them yet:
+ * in a loop they would cause forward values to be kept for nothing. */
 static void drop_unneeded(mr_grad *g, int start)
 {
     mr_backward *w = g->walk;
@@ -398,7 +398,7 @@ static void drop_unneeded(mr_grad *g, int start)
     int n = graph->nodes.n - start, kept = 0, n_gone = 0;
     bool *needed = mr_arena_array(&w->arena, bool, n + 1);
     for (int i = 0; i < g->n_in; i++)
-        if (!mr_needs_dx(g, i)) /* or it would be delivered from a node that is gone */
+        if (!mr_needs_dx(g, i)) /* otherwise it would be delivered from a removed node */
             g->dx[i] = MR_NO_GRAD;
     mark_needed_by_dx(g, start, needed);
     mr_node **gone = mr_arena_array(&w->arena, mr_node *, n + 1);
@@ -408,7 +408,7 @@ static void drop_unneeded(mr_grad *g, int start)
             gone[n_gone++] = node;
             continue;
         }
-        if (n_gone && mr_backward_is_claimed(w, node)) { /* its number is known elsewhere */
+        if (n_gone && mr_backward_is_claimed(w, node)) { /* its id is stored elsewhere */
             n_gone = 0;
             break;
         }
@@ -447,7 +447,7 @@ static mr_status *check_dx(const mr_backward *w, const mr_node *n, int i, mr_out
             "operation: %s. "
             "Input index: %d. Original input shape: %s. Calculated input gradient shape: %s",
             n->name, i, MR_PSHAPE_TEXT(mr_out_shape(x)), MR_PSHAPE_TEXT(mr_out_shape(dx)));
-    /* What is known of x holds for its gradient and helps to infer what follows. */
+    /* The known shape of x also holds for its gradient and helps inference. */
     return dx.node->id >= first_new ? mr_out_refine_shape(dx, mr_out_shape(x)) : NULL;
 }
 
@@ -458,10 +458,10 @@ static void deliver_gradients(mr_grad *g, int first_new)
     for (int i = 0; i < g->n_in && mr_scope_ok(&w->s); i++) {
         mr_gradient *dx = &g->dx[i];
         if (!mr_is_grad(dx) || !mr_backward_carries(w, mr_out_type(n->in[i])) || !mr_needs_dx(g, i))
-            continue; /* what nobody needs may have been dropped already */
+            continue; /* unneeded gradients may have been removed already */
         mr_out *parts[] = {&dx->dense, &dx->values, &dx->indices, &dx->dense_shape};
         for (int j = 0; j < MR_COUNT(parts); j++)
-            if (parts[j]->node) /* an op may give a forward value as it is */
+            if (parts[j]->node) /* a gradient may be a forward value itself */
                 *parts[j] = mr_backward_real(w, w->level, *parts[j]);
         if (dx->dense.node && mr_scope_ok(&w->s))
             mr_scope_fail(&w->s, check_dx(w, n, i, dx->dense, first_new));
@@ -548,7 +548,7 @@ static mr_status *check_outs(const mr_graph *g, const mr_out *o, int n, const ch
 {
     for (int i = 0; i < n; i++)
         if (!o[i].node || o[i].node->graph != g || o[i].index < 0 || o[i].index >= o[i].node->n_out)
-            return mr_invalid("%s[%d] is no output of a node in this graph", what, i);
+            return mr_invalid("%s[%d] is not an output of a node in this graph", what, i);
     return NULL;
 }
 
@@ -663,6 +663,8 @@ static mr_status *prepare_walk(mr_backward *w, mr_graph *g, const mr_gradient_op
     return NULL;
 }
 
+/* On an error, nodes that were already added stay in the graph; incomplete loops are made valid first, so that the
+ * graph can still be exported. */
 mr_status *mr_graph_gradients(mr_graph *g, const mr_out *ys, int n_y, const mr_out *xs, int n_x,
                               const mr_gradient_options *options, mr_gradient *out)
 {

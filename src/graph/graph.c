@@ -1,4 +1,4 @@
-/* graph/graph.c -- a graph's nodes and edges: made, copied, rewired.
+/* graph/graph.c -- creates and rewires a graph's nodes and edges.
  *
  * Invariants: node n is nodes.p[n->id] and by_name[n->name]; in[i] = (s, k) exactly when s->uses
  * holds (n, i, k), ctrl holds s exactly when s->uses holds (n, -1, -1).  Only the functions of this
@@ -9,7 +9,7 @@
 #include "graph/draft.h"
 #include "graph/library.h"
 
-/* ---- life ---- */
+/* ---- references ---- */
 
 mr_graph *mr_graph_new(void)
 {
@@ -89,7 +89,7 @@ mr_status *mr_draft_make(mr_graph *g, const mr_draft *d, mr_node **out)
 
 /* ---- edges ---- */
 
-/* Looks from both ends: nodes are mostly taken away in the order they came, or backwards. */
+/* Searches from both ends: nodes are mostly removed in the order of creation, or in reverse. */
 static int find_use(const mr_node *src, const mr_node *dst, int input, int output)
 {
     for (int low = 0, high = src->uses.n - 1; low <= high; low++, high--) {
@@ -129,7 +129,7 @@ mr_status *mr_node_set_input(mr_node *n, int index, mr_out src)
                         index);
     if (src.node) {
         if (src.node->graph != n->graph)
-            return mr_invalid("Input %d of node '%s' is of another graph", index, n->name);
+            return mr_invalid("Input %d of node '%s' belongs to another graph", index, n->name);
         if (src.index < 0 || src.index >= src.node->n_out)
             return mr_invalid(
                 "Node '%s': Connecting to invalid output %d of source node %s which has %d "
@@ -145,7 +145,7 @@ mr_status *mr_node_set_input(mr_node *n, int index, mr_out src)
     return NULL;
 }
 
-/* Whichever list is shorter tells; a hub with thousands of uses costs nothing. */
+/* Searches the shorter of the two lists, so a node with thousands of uses costs nothing. */
 static bool has_control(const mr_node *n, const mr_node *src)
 {
     if (src->uses.n < n->n_ctrl)
@@ -156,7 +156,7 @@ static bool has_control(const mr_node *n, const mr_node *src)
     return false;
 }
 
-/* Room for control inputs grows by doubling at powers of two, so its size need not be kept. */
+/* Space for control inputs doubles at powers of two, so its size need not be stored. */
 void mr_node_push_control(mr_node *n, mr_node *src)
 {
     MR_ASSERT(src->graph == n->graph);
@@ -183,7 +183,7 @@ void mr_node_remove_control(mr_node *n, mr_node *src)
         if (n->ctrl[i] != src)
             continue;
         drop_use(src, n, -1, -1);
-        /* In place: there is room for the next power of two of any earlier count, so for that of this one too. */
+        /* In place: there is space for the next power of two of any earlier count, and so of this one. */
         memmove(n->ctrl + i, n->ctrl + i + 1, (size_t)(n->n_ctrl - i - 1) * sizeof(*n->ctrl));
         n->n_ctrl--;
         return;
@@ -203,7 +203,7 @@ mr_status *mr_graph_replace_uses(mr_out from, mr_out to)
                               mr_dtype_name(mr_out_type(to)), src->name, from.index);
     }
     int n = src->uses.n, kept = 0;
-    for (int i = 0; i < n; i++) { /* uses may grow behind n when to is another output of src */
+    for (int i = 0; i < n; i++) { /* uses may grow beyond n if `to` is another output of src */
         mr_use u = src->uses.p[i];
         if (u.output != from.index || u.node == to.node) {
             src->uses.p[kept++] = u;
@@ -220,7 +220,7 @@ mr_status *mr_graph_replace_uses(mr_out from, mr_out to)
     return NULL;
 }
 
-/* Backwards, because the use of the last input was added last: it is found at once. */
+/* In reverse, because the use of the last input was added last and is found at once. */
 static void unlink_all(mr_node *n)
 {
     for (int i = n->n_ctrl - 1; i >= 0; i--)
@@ -228,20 +228,20 @@ static void unlink_all(mr_node *n)
     for (int i = n->n_in - 1; i >= 0; i--)
         if (n->in[i].node)
             drop_use(n->in[i].node, n, i, n->in[i].index);
-    n->n_ctrl = n->n_in = 0; /* so that doing it again does nothing */
+    n->n_ctrl = n->n_in = 0; /* makes a second call harmless */
 }
 
 void mr_graph_remove(mr_graph *g, mr_node *n)
 {
     unlink_all(n);
-    MR_ASSERT(n->uses.n == 0); /* a node that only feeds itself may go too */
+    MR_ASSERT(n->uses.n == 0); /* a node that only feeds itself may be removed, too */
     mr_vec_deinit(&n->uses);
     mr_map_remove(&g->by_name, mr_sv_of(n->name));
     g->n_control_flow -= mr_node_is_control_flow(n);
     g->nodes.p[n->id] = NULL;
 }
 
-/* Takes the uses by nodes that go out of a node's list, once. */
+/* Removes the uses by nodes that are being removed, in one pass. */
 static void drop_uses_by(mr_node *src, const bool *gone)
 {
     int kept = 0;
@@ -277,11 +277,10 @@ void mr_graph_truncate(mr_graph *g, int n_nodes, int n_held)
         mr_tensor_unref(mr_vec_pop(&g->held));
 }
 
-/* ---- attrs and device ----
- * What an attr was before stays in the arena until the graph goes: changing attrs is for passes,
- * which do it once a node, on a copy that lives no longer than its plan. */
+/* ---- attrs and device ---- Old values of attrs stay in the arena until the graph is freed: only passes change attrs,
+ * once for each node, on a copy that lives no longer than its plan. */
 
-/* Where the name is, or where it would have to be. */
+/* The position of the name, or where it would be inserted. */
 static int attr_index(const mr_node *n, const char *name, bool *found)
 {
     int low = 0, high = n->n_attrs;
@@ -333,7 +332,7 @@ void mr_node_set_device(mr_node *n, const char *device)
     n->device = mr_arena_strdup(&n->graph->arena, device ? device : "");
 }
 
-/* Consumers are not told: as in TensorFlow, knowledge flows on only into nodes made later. */
+/* Consumers are not updated: as in TensorFlow, new shapes only reach nodes that are created later. */
 mr_status *mr_out_refine_shape(mr_out o, const mr_pshape *s)
 {
     const mr_pshape *merged;

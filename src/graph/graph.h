@@ -1,10 +1,10 @@
 /* graph/graph.h -- nodes joined by edges.
  *
- * A graph owns its nodes; all they consist of lies in the graph's arena and dies with it.  An edge
- * is stored at its consumer (in, ctrl) and mirrored at its producer (uses).  Nodes are added
- * through a mr_node_builder, which checks the node against its op's definition, infers attrs from
- * inputs, fills defaults and runs shape inference, so every node in a graph is well-formed.  Passes
- * work on copies (mr_graph_copy) and may rewire and remove nodes; a client's graph only grows.
+ * A graph owns its nodes; everything they consist of is in the graph's arena and is freed with it. An edge is stored at
+ * its consumer (in, ctrl) and mirrored at its producer (uses). Nodes are added through a mr_node_builder, which checks
+ * the node against its op's definition, infers attrs from inputs, fills defaults and runs shape inference, so every
+ * node in a graph is well-formed. Passes work on copies (mr_graph_copy) and may rewire and remove nodes; a client's
+ * graph only grows.
  *
  * Not locked: the C API holds its graph's lock, passes own their copy. */
 #ifndef MR_GRAPH_GRAPH_H
@@ -29,7 +29,7 @@ typedef struct mr_use { /* a consumer of some output of a node */
     int output; /* of the producer; -1: control edge */
 } mr_use;
 
-/* What a resource output leads to (dtype and shape of a variable), for shape inference. */
+/* What a resource output refers to (dtype and shape of a variable), for shape inference. */
 typedef struct mr_handle_info {
     int n;
     const struct mr_handle_part *parts;
@@ -43,7 +43,7 @@ struct mr_node {
     const char *device; /* as requested; "" for none */
     int n_in, n_ctrl, n_out, n_attrs;
     mr_out *in;     /* data inputs in order; node NULL: a back edge that is not set yet */
-    mr_node **ctrl; /* control inputs, no duplicates, sorted by nothing */
+    mr_node **ctrl; /* control inputs, no duplicates, in no particular order */
     const int *in_types, *out_types; /* mr_dtype; + MR_REF_OFFSET for references */
     const mr_pshape **out_shapes;
     const mr_handle_info **out_handles; /* per output, NULL entries allowed; NULL when none */
@@ -64,7 +64,7 @@ typedef struct mr_versions {
 struct mr_graph {
     mr_arena arena;
     mr_tensor_vec held;      /* tensors referenced from attrs in the arena */
-    MR_VEC(mr_node *) nodes; /* in order of creation; NULL where one was removed (passes only) */
+    MR_VEC(mr_node *) nodes; /* in order of creation; NULL where a node was removed (passes only) */
     mr_map by_name;          /* borrowed keys */
     mr_map name_hints;       /* next number to try for a unique name */
     mr_map prefixes;         /* "a", "a/b" of nodes named a/b/c, for the first n_prefixed nodes */
@@ -78,19 +78,19 @@ struct mr_graph {
 
 mr_graph *mr_graph_new(void);
 mr_graph *mr_graph_ref(mr_graph *g);
-void mr_graph_unref(mr_graph *g); /* NULL is fine */
+void mr_graph_unref(mr_graph *g); /* accepts NULL */
 mr_node *mr_graph_find(const mr_graph *g, mr_sv name);
-/* A name not taken yet: base, base_1, base_2 ...; lives in the graph's arena. */
+/* A free name: base, base_1, base_2 ...; it is in the graph's arena. */
 const char *mr_graph_unique_name(mr_graph *g, const char *base);
 /* A node has this name, or a name that begins with it and a slash. */
 bool mr_graph_name_used(mr_graph *g, mr_sv name);
-/* The same for a prefix that neither is a node's name nor leads one. */
+/* The same for a prefix: neither the name of a node nor a scope of one. */
 const char *mr_graph_unique_prefix(mr_graph *g, const char *base);
 
-/* Copies all nodes, or those with keep[id], as they are (nothing is checked or inferred again) with
- * the library and versions.  An input from a node that is not kept is left empty (node NULL) for
- * the caller to set with mr_node_set_input; such control inputs are dropped.  *map (optional,
- * g->nodes.n entries, mr_free) gives each old node's copy, NULL where it was not kept. */
+/* Copies all nodes, or those with keep[id], unchanged (nothing is checked or inferred again) with the library and
+ * versions. An input from a node that is not kept is left empty (node NULL) for the caller to set with
+ * mr_node_set_input; such control inputs are dropped. *map (optional, g->nodes.n entries, mr_free) gives each old
+ * node's copy, NULL where it was not kept. */
 mr_status *mr_graph_copy(const mr_graph *g, const bool *keep, mr_graph **out, mr_node ***map);
 
 /* ---- looking at a node ---- */
@@ -111,7 +111,7 @@ mr_status *mr_node_in_range(const mr_node *n, const char *arg, int *start, int *
 mr_status *mr_node_out_range(const mr_node *n, const char *arg, int *start, int *count);
 bool mr_node_is(const mr_node *n, const char *op_name);
 bool mr_node_is_switch(const mr_node *n); /* Switch, RefSwitch, _SwitchN */
-bool mr_node_is_merge(const mr_node *n);  /* Merge, RefMerge, _XlaMerge not */
+bool mr_node_is_merge(const mr_node *n);  /* Merge, RefMerge; not _XlaMerge */
 bool mr_node_is_enter(const mr_node *n);  /* and so on, each with its Ref form */
 bool mr_node_is_exit(const mr_node *n);
 bool mr_node_is_next(const mr_node *n); /* NextIteration */
@@ -133,10 +133,9 @@ void mr_nb_extra(mr_node_builder *b, mr_sv node_def_fields);
 /* A back edge of a loop: an input that is set later by mr_node_set_input; its type must be
  * declared.  After an mr_nb_input_list it is one more of that list, as Merge needs it. */
 void mr_nb_input_later(mr_node_builder *b, int type);
-/* Names starting with '_' are refused unless this was called (nodes made by the
- * runtime). */
+/* Names starting with '_' are rejected unless this was called (nodes created by the runtime). */
 void mr_nb_internal(mr_node_builder *b);
-/* Any name that mr_name_valid_client takes. */
+/* Accepts any name that mr_name_valid_client accepts. */
 void mr_nb_client(mr_node_builder *b);
 /* Always frees the builder.  On error the graph is as before. */
 mr_status *mr_node_finish(mr_node_builder *b, mr_node **out);
@@ -144,27 +143,27 @@ void mr_nb_abandon(mr_node_builder *b);
 
 /* ---- rewiring (passes; and loop back edges, TF_UpdateEdge) ---- */
 mr_status *mr_node_set_input(mr_node *n, int index, mr_out src); /* type-checked */
-void mr_node_add_control(mr_node *n, mr_node *src);              /* no-op when there */
+void mr_node_add_control(mr_node *n, mr_node *src);              /* does nothing if it exists */
 void mr_node_remove_control(mr_node *n, mr_node *src);
 void mr_node_set_attr(mr_node *n, const char *name, mr_attr v);
 void mr_node_clear_attr(mr_node *n, const char *name);
 void mr_node_set_device(mr_node *n, const char *device);
-/* More inputs and as many outputs of these types behind those the node has; the caller sees to its attrs.  For ops whose
- * last arguments are lists that may grow. */
+/* Appends inputs and as many outputs of these types; the caller updates the attrs. For ops whose last arguments are
+ * lists that may grow. */
 void mr_node_extend(mr_node *n, const mr_out *in, const int *types, int count);
-/* All consumers of `from` (data) but the node of `to` itself read `to` instead. */
+/* All consumers of `from` (data) except the node of `to` read `to` instead. */
 mr_status *mr_graph_replace_uses(mr_out from, mr_out to);
 /* The node must have no uses left. */
 void mr_graph_remove(mr_graph *g, mr_node *n);
-/* Removes all nodes with gone[id], which no other node uses any more, in time linear in the graph: mr_graph_remove looks through
+/* Removes all nodes with gone[id], which no other node may use, in time linear in the graph: mr_graph_remove searches
  * the uses of each input. */
 void mr_graph_remove_all(mr_graph *g, const bool *gone);
-/* Takes back the nodes from n_nodes on and the tensors from n_held on, as if they had never been: for
- * what adds several nodes, or none. */
+/* Removes the nodes from n_nodes on and the tensors from n_held on, as if they had never been added: for operations
+ * that add several nodes, or none. */
 void mr_graph_truncate(mr_graph *g, int n_nodes, int n_held);
-/* Runs shape inference for a node again (an input's shape became better known). */
+/* Runs shape inference for a node again (an input's shape has been refined). */
 mr_status *mr_node_infer(mr_node *n);
-/* Merges knowledge into an output's shape (TF_GraphSetTensorShape). */
+/* Refines an output's shape (TF_GraphSetTensorShape). */
 mr_status *mr_out_refine_shape(mr_out o, const mr_pshape *s);
 
 /* Nodes in an order in which producers come first; edges NextIteration -> Merge do not count.
@@ -175,8 +174,8 @@ mr_status *mr_graph_topological(const mr_graph *g, mr_node ***order, int *n);
 /* ---- names ---- */
 bool mr_name_valid_node(mr_sv name);     /* [A-Za-z0-9.][A-Za-z0-9_.\\-/>]* */
 bool mr_name_valid_internal(mr_sv name); /* may start with '_' */
-/* What the C API lets pass, as TensorFlow's does, though no GraphDef with it can be imported: "const [1 2]".  Not what would be
- * taken for a tensor, a control input or a part of a rendezvous key. */
+/* The names that TensorFlow's C API accepts, though no GraphDef with them can be imported: "const [1 2]". Not names
+ * that would be mistaken for a tensor, a control input or a part of a rendezvous key. */
 bool mr_name_valid_client(mr_sv name);
 /* "^n", "n", "n:3" */
 typedef struct mr_tensor_name {

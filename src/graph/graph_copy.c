@@ -1,7 +1,7 @@
-/* graph/graph_copy.c -- a graph copied, in whole or in part, for a pass to work on.
+/* graph/graph_copy.c -- copies a graph, in whole or in part, for a pass to work on.
  *
- * The copy shares functions and large constants with its source by reference and nothing else, so
- * either may go first. */
+ * The copy shares functions and large constants with its source by reference and nothing else, so either may be freed
+ * first. */
 #include "base/memory.h"
 #include "graph/draft.h"
 #include "graph/library.h"

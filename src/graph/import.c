@@ -1,10 +1,9 @@
-/* graph/import.c -- a GraphDef becomes nodes of a graph.
+/* graph/import.c -- imports a GraphDef into a graph.
  *
- * In order: the bytes are cut into views (node_def.c); versions are checked; names are checked,
- * prefixed and made unique; each node's op is found and its attrs are decoded and checked; inputs
- * are resolved, through the caller's maps, to edges; the nodes are assembled (assemble.c).  Nothing
- * of this changes what was in the graph before, and the new nodes are taken back when anything
- * fails. */
+ * The steps: the bytes are split into views (node_def.c); versions are checked; names are checked, prefixed and made
+ * unique; each node's op is found and its attrs are decoded and checked; inputs are resolved, through the caller's
+ * maps, to edges; the nodes are assembled (assemble.c). None of this changes existing nodes, and the new nodes are
+ * removed if anything fails. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -15,7 +14,7 @@
 #include "wire/message.h"
 #include "wire/text_format.h"
 
-/* Outputs an import may make in all, beyond 16 for each byte read: see MR_MAX_OUTPUTS. */
+/* The maximum number of outputs of an import, beyond 16 for each byte read: see MR_MAX_OUTPUTS. */
 #define FREE_OUTPUTS (1 << 20)
 
 typedef struct importer {
@@ -23,7 +22,7 @@ typedef struct importer {
     const mr_import_options *o;
     size_t n_bytes;
     mr_node_defs defs;
-    mr_library *library; /* the functions that come along */
+    mr_library *library; /* the functions of the GraphDef */
     mr_versions versions;
     MR_VEC(int) bad_consumers;
     mr_map index;       /* name in the GraphDef -> its number, plus one */
@@ -35,7 +34,7 @@ typedef struct importer {
     int *next_map; /* the one before with the same name, plus one */
     bool *map_used;
     int *seen,
-        *seen_old; /* by part and by id of an old node: the last part it is a control input of */
+        *seen_old; /* by part and by id of an old node: the last part that has it as a control input */
 } importer;
 
 static mr_status *no_memory(void)
@@ -118,8 +117,8 @@ static mr_status *read_graph(importer *im, mr_sv bytes)
     return mr_pb_reader_status(&r, "GraphDef");
 }
 
-/* The rules of every versioned format of TensorFlow: not from before the oldest producer we read,
- * not for consumers newer than we are, and not known to be broken with us. */
+/* The rules of every versioned format of TensorFlow: the producer must not be too old, the file must not require a
+ * newer consumer, and it must not be known to be broken with this version. */
 static mr_status *check_versions(const importer *im)
 {
     const int consumer = MR_GRAPH_PRODUCER;
@@ -181,7 +180,7 @@ static mr_status *find_prefix(importer *im)
     return NULL;
 }
 
-/* A name no node of the graph has or will have. */
+/* A name that no node of the graph has or will have. */
 static const char *unique_name(importer *im, const mr_map *wanted, const char *name)
 {
     const char *unique;
@@ -191,8 +190,8 @@ static const char *unique_name(importer *im, const mr_map *wanted, const char *n
     return unique;
 }
 
-/* TensorFlow's rules: without leave to rename, a name that a node has is an error; with it, a name
- * that leads others (a scope) is taken as well. */
+/* TensorFlow's rules: unless renaming is allowed, an existing name is an error; if it is, a name that is a scope of
+ * other nodes counts as taken as well. */
 static mr_status *make_unique(importer *im, mr_map *wanted)
 {
     const mr_import_options *o = im->o;
@@ -260,7 +259,7 @@ static mr_status *rename_classes(importer *im, mr_sv node, mr_part *p)
     mr_attr *v = (mr_attr *)(uintptr_t)mr_named_attrs_find(p->d.attrs, p->d.n_attrs, "_class");
     if (!v || !v->is_list || v->kind != MR_ATTR_STRING)
         return NULL;
-    for (int i = 0; i < v->n; i++) /* the array was made by decoding and is ours */
+    for (int i = 0; i < v->n; i++) /* the array was allocated by decoding and may be changed */
         MR_TRY(rename_class(im, node, (mr_sv *)(uintptr_t)&v->ss[i]));
     return NULL;
 }
@@ -274,7 +273,7 @@ static mr_status *make_device(importer *im, mr_sv device, const char **out)
     return device.n ? mr_wire_name(&im->g->arena, device, out) : NULL;
 }
 
-/* All of a node that does not depend on other nodes. */
+/* Everything about a node that does not depend on other nodes. */
 static mr_status *make_draft(importer *im, int i)
 {
     mr_graph *g = im->g;
@@ -300,7 +299,7 @@ static mr_status *make_draft(importer *im, int i)
 static mr_status *check_map(const importer *im, const mr_import_map *m)
 {
     if (!m->name || !m->to.node || m->to.node->graph != im->g)
-        return mr_invalid("input_map entry for '%s' leads to no node of the graph",
+        return mr_invalid("input_map entry for '%s' does not refer to a node of the graph",
                           m->name ? m->name : "");
     if ((m->index < 0) != (m->to.index < 0))
         return mr_invalid("input_map entry %s:%d->%s:%d between control edge and non-control edge",
@@ -329,7 +328,7 @@ static mr_status *index_maps(importer *im)
     return NULL;
 }
 
-/* The caller's map for an input: of several for the same one the last counts.  -1: none. */
+/* The caller's map for an input: the last one if there are several. -1: none. */
 static int find_map(const importer *im, mr_sv name, int index)
 {
     int i = im->maps.n ? (int)(intptr_t)mr_map_get(&im->maps, name) : 0;
@@ -362,7 +361,7 @@ static mr_status *resolve_input(importer *im, mr_sv node, mr_sv text, mr_part_ed
     return NULL;
 }
 
-/* true the first time an edge's producer is asked for with this part. */
+/* True the first time that an edge's producer is seen for this part. */
 static bool first_seen(importer *im, int part, const mr_part_edge *e)
 {
     int *at = e->part < 0 ? &im->seen_old[e->node->id] : &im->seen[e->part];
@@ -396,7 +395,7 @@ static mr_status *resolve_inputs(importer *im, int i)
     return mr_draft_types(&im->g->arena, &p->d, n_in);
 }
 
-/* All data inputs lead to outputs that are there. */
+/* Checks that all data inputs refer to existing outputs. */
 static mr_status *check_sources(const importer *im, int i)
 {
     const mr_part *p = &im->parts[i];
@@ -429,7 +428,7 @@ static mr_status *make_parts(importer *im)
         n_outputs += im->parts[i].d.n_out;
         if (n_outputs > most)
             return mr_error(MR_RESOURCE_EXHAUSTED,
-                            "GraphDef of %zu bytes asks for more than %lld outputs", im->n_bytes,
+                            "GraphDef of %zu bytes requests more than %lld outputs", im->n_bytes,
                             (long long)most);
     }
     for (int i = 0; i < n_nodes(im); i++)
@@ -457,7 +456,7 @@ static mr_status *find_return(const importer *im, const mr_import_map *want, mr_
     return NULL;
 }
 
-/* Unused maps are reported when what they name is not in the GraphDef. */
+/* Unused maps are reported if they refer to nothing in the GraphDef. */
 static bool names_nothing(const importer *im, int map)
 {
     const mr_import_map *m = &im->o->maps[map];
@@ -502,7 +501,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The graph is as old as its oldest part, and as demanding as its most demanding one. */
+/* The merged graph has the oldest producer and the highest min_consumer of its parts. */
 static void merge_versions(importer *im)
 {
     mr_versions *v = &im->g->versions;
@@ -525,7 +524,7 @@ static mr_status *check_controls(const importer *im)
 {
     for (int i = 0; i < im->o->n_controls; i++)
         if (!im->o->controls[i] || im->o->controls[i]->graph != im->g)
-            return mr_invalid("A control dependency is no node of the graph");
+            return mr_invalid("A control dependency is not a node of the graph");
     return NULL;
 }
 
@@ -534,7 +533,7 @@ static mr_status *import_bytes(importer *im, mr_sv bytes, mr_import_results *res
     MR_TRY(read_graph(im, bytes));
     MR_TRY(check_versions(im));
     MR_TRY(check_controls(im));
-    /* Shape functions of some ops ask how old the graph is. */
+    /* Shape functions of some ops depend on the producer version. */
     im->g->versions.producer = MR_MIN(im->g->versions.producer, im->versions.producer);
     MR_TRY(index_maps(im));
     MR_TRY(index_names(im));
@@ -549,7 +548,7 @@ static mr_status *import_bytes(importer *im, mr_sv bytes, mr_import_results *res
                      .importing = true};
     MR_TRY(mr_assemble(&a));
     MR_TRY(fill_results(im, results));
-    /* Last, because it is the first thing that could not be taken back; it fails as a whole. */
+    /* Last, because it is the first step that cannot be undone; it either succeeds or changes nothing. */
     MR_TRY(mr_library_copy(im->library, im->g->library));
     merge_versions(im);
     return NULL;

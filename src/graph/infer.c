@@ -1,20 +1,18 @@
-/* graph/infer.c -- runs an op's shape function and keeps what it found.
+/* graph/infer.c -- runs an op's shape function and stores the result.
  *
- * A node's output shapes only ever get better known: what a shape function finds is merged with
- * what was there (TF_GraphSetTensorShape may have told more), and a contradiction is an error that
- * names the node, its attrs and the shapes it saw, in TensorFlow's words, because people search for
- * those.
+ * A node's output shapes are only ever refined: the result of a shape function is merged with the existing shape
+ * (TF_GraphSetTensorShape may have provided more), and a contradiction is an error that names the node, its attrs and
+ * the input shapes, in TensorFlow's words, because people search for those.
  *
- * Resource handles carry the dtype and shape of what they lead to along the same edges.  Nodes that
- * only pass a value on (Identity, Switch, Enter ...) pass this on here, not in their shape
- * functions: so no op can forget to. */
+ * Resource handles carry the dtype and shape of their variable along the same edges. For nodes that only pass a value
+ * on (Identity, Switch, Enter ...), this file passes them on, not their shape functions, so no op can forget to. */
 #include "graph/infer.h"
 
 #include "graph/draft.h"
 #include "graph/known_value.h"
 
 enum { ASKED_VALUE = 1, ASKED_SHAPE = 2 };
-enum { SMALL = 8 }; /* nodes with so few inputs and outputs need no allocation */
+enum { SMALL = 8 }; /* nodes with at most this many inputs and outputs need no allocation */
 
 /* ---- error texts ---- */
 static void print_input(mr_str *out, const mr_node *n, int i)
@@ -59,7 +57,7 @@ static void print_shape_value(mr_str *out, mr_infer *c, int i)
     mr_status_free(st);
 }
 
-/* Lists the input values the shape function looked at, since they may be what is wrong. */
+/* Lists the input values that the shape function used, since they may be wrong. */
 static void print_values(mr_str *out, mr_infer *c)
 {
     const char *sep = " and with computed input tensors: ";
@@ -116,9 +114,9 @@ static bool handles_eq(const mr_handle_info *a, const mr_handle_info *b)
     return true;
 }
 
-/* The handle all inputs agree on; back edges that are not there yet cannot disagree.  But what a variant holds may change
- * from one iteration of a loop to the next, and the Merge of a loop is made before its back edge: Python gives it the
- * Enter twice at first. */
+/* The handle that all inputs agree on; back edges that do not exist yet cannot disagree. But the content of a variant
+ * may change from one iteration of a loop to the next, and the Merge of a loop is created before its back edge: Python
+ * first gives it the Enter twice. */
 static const mr_handle_info *merged_handle(const mr_infer *c)
 {
     const mr_handle_info *h = NULL;
@@ -265,7 +263,7 @@ bool mr_infer_int(mr_infer *c, int i, int64_t *out)
     return c->node->in[i].node && mr_known_int(c->known, c->node->in[i], out);
 }
 
-/* Nothing is known but, perhaps, how many dimensions there are. */
+/* A shape of which at most the rank is known. */
 static mr_status *shape_of_rank(mr_infer *c, int64_t rank, const mr_pshape **out)
 {
     if (rank < 0)
@@ -283,7 +281,7 @@ mr_status *mr_infer_shape_value(mr_infer *c, int i, const mr_pshape **out)
     c->asked[i] |= ASKED_SHAPE;
     const mr_ints *v = c->node->in[i].node ? mr_known_ints(c->known, c->node->in[i]) : NULL;
     if (v && v->rank == 0 && v->known[0] &&
-        v->v[0] == -1) { /* the scalar -1 stands for any shape */
+        v->v[0] == -1) { /* the scalar -1 means any shape */
         *out = &mr_pshape_unknown;
         return NULL;
     }
@@ -446,7 +444,7 @@ const mr_pshape *mr_infer_sub(mr_infer *c, const mr_pshape *s, int start, int en
 
 const mr_pshape *mr_infer_concat(mr_infer *c, const mr_pshape *a, const mr_pshape *b)
 {
-    /* Too many dimensions cannot be said here; the kernel refuses them. */
+    /* Too many dimensions cannot be represented here; the kernel rejects them. */
     if (a->rank < 0 || b->rank < 0 || a->rank + b->rank > MR_MAX_RANK)
         return &mr_pshape_unknown;
     if (a->rank == 0 || b->rank == 0)

@@ -17,11 +17,11 @@ struct mr_infer {
     int producer;                                     /* GraphDef producer version */
     /* the rest belongs to infer.c */
     struct mr_known *known; /* values found so far */
-    uint8_t *asked;         /* per input: what of its value was asked for, for error texts */
+    uint8_t *asked;         /* per input: which form of its value was requested, for error messages */
 };
 
-/* Value of a constant input, NULL when it is not known; borrowed.  Chains of Shape, Pack, Concat,
- * StridedSlice, Cast, Rank, Size and arithmetic on constants are evaluated. */
+/* The value of a constant input, borrowed; NULL if it is not known. Chains of Shape, Pack, Concat, StridedSlice, Cast,
+ * Rank, Size and arithmetic on constants are evaluated. */
 const mr_tensor *mr_infer_const(mr_infer *c, int i);
 /* Input i as a shape: a vector whose known entries are dims (-1 unknown).  Unknown length: unknown
  * rank. */
@@ -36,7 +36,7 @@ mr_status *mr_infer_rank_at_most(mr_infer *c, const mr_pshape *s, int rank, cons
 mr_status *mr_infer_merge(mr_infer *c, const mr_pshape *a, const mr_pshape *b,
                           const mr_pshape **out);
 mr_status *mr_infer_merge_dim(int64_t a, int64_t b, int64_t *out);
-/* A dimension that must be this: INVALID_ARGUMENT "Dimension must be 2 but is 3". */
+/* Checks a dimension: INVALID_ARGUMENT "Dimension must be 2 but is 3". */
 mr_status *mr_infer_dim_is(int64_t dim, int64_t value);
 /* Arithmetic on a dimension, which may be unknown (-1): then the result is.  INVALID_ARGUMENT with TensorFlow's message
  * when the product overflows, the quotient (of a positive divisor) has a remainder, or the difference is negative. */
@@ -45,7 +45,7 @@ mr_status *mr_infer_divide(int64_t dim, int64_t by, int64_t *out);
 mr_status *mr_infer_subtract(int64_t dim, int64_t less, int64_t *out);
 /* Elements of a shape: 0 as soon as one dimension is; -1: not known. */
 int64_t mr_infer_elements(const mr_pshape *s);
-/* INVALID_ARGUMENT when the variable that handle i leads to is known to be of another type than this attr says. */
+/* INVALID_ARGUMENT if the variable of handle i is known to have another type than this attr. */
 mr_status *mr_infer_handle_type(const mr_infer *c, int i, const char *attr);
 /* The shape of the variable that input i refers to, by reference or by handle. */
 const mr_pshape *mr_infer_variable(const mr_infer *c, int i);
@@ -62,12 +62,12 @@ void mr_infer_out_scalar(mr_infer *c, int i);
 void mr_infer_out_vector(mr_infer *c, int i, int64_t n);
 
 /* ---- values outside of a shape function ---- */
-/* What can be computed from constants (and known shapes) alone: *out is owned, NULL when it cannot.
- * Values pass through Enter and Switch, whose outputs are either that value or dead. */
+/* The value of an output if it follows from constants (and known shapes) alone: *out is owned, or NULL if it is not
+ * known. Values pass through Enter and Switch, whose outputs are either that value or dead. */
 mr_status *mr_out_value(mr_out o, mr_tensor **out);
 /* Computes one stateless node; in has n->n_in tensors, out gets n->n_out owned ones. */
 typedef mr_status *(*mr_eval_fn)(const mr_node *n, mr_tensor *const *in, mr_tensor **out);
-/* Set once at start by the layer that has kernels; without it only integer vectors are followed. */
+/* Set once at start by the layer that has kernels; without it only integer vectors are evaluated. */
 void mr_infer_set_evaluator(mr_eval_fn fn);
 
 /* "{{node a}} = Op[T=DT_FLOAT](x, y:1, ^c)", as TensorFlow's errors name a node. */
@@ -75,7 +75,7 @@ void mr_node_summary(const mr_node *n, mr_str *out);
 
 /* ---- common shape functions (graph/shape_rules.c), for .shape of an op ---- */
 mr_status *mr_shape_unknown(mr_infer *c);     /* all outputs unknown */
-mr_status *mr_shape_none(mr_infer *c);        /* no outputs, or nothing to say */
+mr_status *mr_shape_none(mr_infer *c);        /* no outputs, or nothing is known about them */
 mr_status *mr_shape_same(mr_infer *c);        /* output 0 (and all others) like input 0 */
 mr_status *mr_shape_scalar(mr_infer *c);      /* all outputs scalar */
 mr_status *mr_shape_merge_all(mr_infer *c);   /* all inputs equal shapes; outputs like them */
@@ -90,8 +90,8 @@ mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *
 typedef enum mr_padding { MR_PAD_VALID, MR_PAD_SAME, MR_PAD_EXPLICIT } mr_padding;
 mr_status *mr_window_size(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
                           mr_padding padding, int64_t *before, int64_t *after, int64_t *out);
-/* The same for shape inference, where TensorFlow refuses every window that is larger than its padded
- * input: a kernel computes an empty output if the window is less than a stride too large. */
+/* The same for shape inference, where TensorFlow rejects every window that is larger than its padded input: a kernel
+ * computes an empty output if the window is too large by less than a stride. */
 mr_status *mr_infer_window(int64_t n, int64_t filter, int64_t dilation, int64_t stride,
                            mr_padding padding, int64_t before, int64_t after, int64_t *out);
 

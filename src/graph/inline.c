@@ -1,7 +1,7 @@
 /* graph/inline.c -- copies a body into another graph.
  *
- * Names get a prefix, and so does what refers to names: `_class` attrs of other nodes of the body, and the frames of its
- * loops, which would else be one with those of a second copy. */
+ * Names get a prefix, and so do references to names: `_class` attrs of other nodes of the body, and the frames of its
+ * loops, which would otherwise be the same as those of a second copy. */
 #include "graph/inline.h"
 
 #include "base/memory.h"
@@ -84,7 +84,7 @@ static mr_status *copy_nodes(inliner *w)
 static mr_status *find_out(const inliner *w, mr_out o, mr_out *out)
 {
     if (!o.node)
-        return mr_error(MR_INTERNAL, "a body with an open edge");
+        return mr_error(MR_INTERNAL, "an input inside the function's body is not connected");
     if (!mr_node_is(o.node, "_Arg")) {
         *out = (mr_out){w->copies[o.node->id], o.index};
         return NULL;
@@ -94,10 +94,10 @@ static mr_status *find_out(const inliner *w, mr_out o, mr_out *out)
             *out = w->spec->args[i];
             return NULL;
         }
-    return mr_error(MR_INTERNAL, "an argument that is none of the function's");
+    return mr_error(MR_INTERNAL, "a node refers to an argument that the function does not have");
 }
 
-/* A control edge from an argument is one from where the argument comes from. */
+/* A control edge from an argument becomes one from the argument's source. */
 static mr_status *copy_controls(inliner *w, const mr_node *n, mr_node *copy)
 {
     bool tied = n->n_in > 0;

@@ -1,15 +1,14 @@
-/* graph/instantiate.c -- a function with values for its attrs becomes a graph.
+/* graph/instantiate.c -- turns a function, with values for its attrs, into a graph.
  *
- * Arguments, body and results are all parts of one assembly: an _Arg for each value that comes in,
- * the nodes of the body, a _Retval for each value that goes out, in this order.  Inside a function
- * a value is named by argument: `x` and `x:1`, `node:out` and `node:out:1`; without a number all
- * values of a list are meant. */
+ * Arguments, body and results are all parts of one assembly: an _Arg for each argument value, the nodes of the body, a
+ * _Retval for each result, in this order. Inside a function a value is named by argument: `x` and `x:1`, `node:out` and
+ * `node:out:1`; without a number, the name refers to all values of a list. */
 #include "base/memory.h"
 #include "graph/assemble.h"
 #include "graph/library.h"
 #include "graph/wire.h"
 
-/* Lists are as long as attrs say, so a few bytes could ask for a huge body. */
+/* Attrs determine the lengths of lists, so a few bytes could request a huge body. */
 #define MAX_ARGS (1 << 16)
 #define MAX_VALUES (1 << 22) /* edges of a body, and outputs of its nodes */
 
@@ -22,11 +21,11 @@ typedef struct body {
     int *arg_start;  /* per argument of the signature, its first _Arg; one more at the end */
     int **out_start; /* per body node the same for its outputs */
     mr_map index;    /* name of a body node -> its part, plus one */
-    mr_map names;    /* all that are taken */
+    mr_map names;    /* all names in use */
     MR_VEC(mr_part) parts;
     MR_VEC(mr_part_edge) edges;
     int64_t n_outputs;
-    int *seen; /* by part: the last part it is a control input of, plus one */
+    int *seen; /* by part: the last part that has it as a control input, plus one */
 } body;
 
 static mr_status *no_memory(const body *b)
@@ -39,8 +38,8 @@ static mr_part *body_part(const body *b, int i) { return &b->parts.p[b->n_args +
 
 /* ---- the function's attrs ---- */
 
-/* What the caller gives, completed by defaults.  Attrs the signature does not have are of no
- * concern: a func attr of a node may carry more than the function takes. */
+/* The caller's attrs, completed by defaults. Attrs that the signature does not have are ignored: a func attr of a node
+ * may carry more than the function takes. */
 static mr_status *take_values(body *b, const mr_named_attr *attrs, int n)
 {
     mr_draft d = {.name = b->f->def.name, .def = &b->f->def};
@@ -50,7 +49,7 @@ static mr_status *take_values(body *b, const mr_named_attr *attrs, int n)
             d.attrs[d.n_attrs++] = attrs[i];
     MR_TRY(mr_named_attrs_sort(d.attrs, &d.n_attrs));
     MR_TRY(mr_draft_attrs(&b->g->arena, &d, false));
-    /* None of it is ours: callers and the function may go before the graph. */
+    /* Copies everything: callers and the function may be freed before the graph. */
     for (int i = 0; i < d.n_attrs; i++)
         d.attrs[i] = (mr_named_attr){mr_arena_strdup(&b->g->arena, d.attrs[i].name),
                                      mr_attr_copy(&b->g->arena, &b->g->held, &d.attrs[i].v)};
@@ -98,7 +97,7 @@ static mr_status *substitute_attr(const body *b, mr_attr *v)
 
 /* ---- names ---- */
 
-/* Arguments and results give way to the body, whose names may name state. */
+/* Names of arguments and results give way to those of the body, which may refer to state. */
 static const char *free_name(body *b, const char *base)
 {
     const char *name = mr_arena_strdup(&b->g->arena, base);
@@ -160,7 +159,7 @@ static mr_status *push_end(body *b, const char *op, const char *name, int type, 
     MR_TRY(mr_draft_def(b->g, NULL, mr_sv_of(op), 0, &p.d.def));
     p.d.attrs = mr_arena_array(a, mr_named_attr, n_more + 2);
     for (int i = 0; i < n_more; i++)
-        if (more[i].name[0] == '_') /* what others say about it must not change what it is */
+        if (more[i].name[0] == '_') /* attrs from elsewhere must not change what it is */
             p.d.attrs[p.d.n_attrs++] = more[i];
     p.d.attrs[p.d.n_attrs++] = (mr_named_attr){"T", mr_a_type(type)};
     p.d.attrs[p.d.n_attrs++] = (mr_named_attr){"index", mr_a_int(index)};
@@ -170,7 +169,7 @@ static mr_status *push_end(body *b, const char *op, const char *name, int type, 
     return MR_TRY_PUSH(&b->parts, p) ? NULL : no_memory(b);
 }
 
-/* ArgAttrs: what is known about an argument, for its _Arg. */
+/* ArgAttrs: additional attrs of an argument, for its _Arg. */
 static mr_status *read_arg_attrs(const body *b, mr_pb_reader *r, mr_named_attr **out, int *n)
 {
     mr_pb_reader sub;
@@ -250,7 +249,7 @@ static mr_status *make_args(body *b)
 
 /* ---- the body ---- */
 
-/* Deprecation is not asked about: the graph the function came with was let in already. */
+/* Deprecation is not checked: the graph that contained the function was already accepted. */
 static mr_status *make_node(body *b, int i)
 {
     mr_arena *a = &b->g->arena;
@@ -278,9 +277,8 @@ static mr_status *make_node(body *b, int i)
     return MR_TRY_PUSH(&b->parts, p) ? NULL : no_memory(b);
 }
 
-/* ---- what an input names ----
- * The outputs of a node are known by argument, and how many an argument has depends on the node's
- * attrs.  So all nodes are drafted first and names are resolved afterwards. */
+/* ---- what an input names ---- Inputs name the outputs of a node by argument, and the number of values of an argument
+ * depends on the node's attrs. So all nodes are drafted first, and names are resolved afterwards. */
 
 typedef struct span {
     int part;  /* of the first value */
@@ -289,7 +287,7 @@ typedef struct span {
     bool is_argument;
 } span;
 
-/* Cuts a trailing ":3" off; -1 when there is none. */
+/* Removes a trailing ":3" and returns the number; -1 if there is none. */
 static int cut_index(mr_sv *text)
 {
     mr_tensor_name t;
@@ -367,7 +365,7 @@ static mr_status *push_span(body *b, const span *s)
     return NULL;
 }
 
-/* "^node" or "^argument": a list argument is all of its values, of which one will do. */
+/* "^node" or "^argument": for a list argument, one of its values is enough. */
 static mr_status *push_control(body *b, int part, const char *text)
 {
     mr_sv name = mr_sv_of(text + 1);
@@ -422,8 +420,7 @@ static mr_status *make_nodes(body *b)
     return NULL;
 }
 
-/* ---- results ----
- * An output argument may be a list, and then stands for as many _Retval nodes. */
+/* ---- results ---- An output argument may be a list, which becomes as many _Retval nodes. */
 
 static mr_status *make_rets(body *b)
 {
@@ -474,7 +471,7 @@ static mr_status *hand_over(body *b, mr_body *out)
             mr_fn_pairs_find(f->control_ret, f->n_control_ret, f->control_outputs[i]);
         int part = name ? (int)(intptr_t)mr_map_getz(&b->index, name) - 1 : -1;
         if (part < 0)
-            return mr_invalid("Function '%s': control output '%s' names no node", f->def.name,
+            return mr_invalid("Function '%s': control output '%s' is not the name of a node", f->def.name,
                               f->control_outputs[i]);
         out->keep[i] = body_part(b, part)->node;
     }

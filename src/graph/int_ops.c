@@ -1,9 +1,8 @@
-/* graph/int_ops.c -- the rules by which known integers pass through ops.
+/* graph/int_ops.c -- rules for propagating known integers through ops.
  *
- * One rule an op, in a table.  A rule sees the inputs as scalars or vectors with unknown entries
- * and says what it can about the output; whatever is unusual (another rank, an odd mask) is
- * answered by NULL, and the evaluator has a try.  Results that do not fit the output's type are
- * unknown, because wrapping around is never what a shape means. */
+ * A table has one rule for each op. A rule sees the inputs as scalars or vectors with unknown entries and returns what
+ * is known about the output; for anything unusual (another rank, an unusual mask) it returns NULL, and the evaluator
+ * tries instead. Results that do not fit the output's type are unknown, because a shape never relies on overflow. */
 #include "graph/int_ops.h"
 
 enum { MAX_INTS = 1024 }; /* shapes are shorter; longer vectors are data */
@@ -66,7 +65,7 @@ static bool bool_attr(mr_out o, const char *name)
 static const mr_ints *shape_rule(mr_known *k, mr_out o, int which)
 {
     (void)which;
-    const mr_pshape *s = input_shape(o, o.index); /* ShapeN: output i tells of input i */
+    const mr_pshape *s = input_shape(o, o.index); /* ShapeN: output i is the shape of input i */
     mr_ints *r = s->rank < 0 ? NULL : new_ints(k, 1, s->rank);
     for (int i = 0; r && i < r->n; i++)
         if (s->dims[i] >= 0)
@@ -124,8 +123,8 @@ static const mr_ints *pack_rule(mr_known *k, mr_out o, int which)
     int64_t axis = int_attr(o, "axis", 0);
     if (axis != 0 && axis != -1)
         return NULL;
-    /* An element of unknown rank counts as a scalar, as in TensorFlow: with another one it must be, and a shape made of it can be
-     * nothing else.  Its value stays unknown. */
+    /* An element of unknown rank counts as a scalar, as in TensorFlow: anything else would not make a valid shape. Its
+     * value stays unknown. */
     mr_ints *r = new_ints(k, 1, o.node->n_in);
     for (int i = 0; r && i < r->n; i++) {
         const mr_ints *x = known_input(k, o, i);
@@ -137,7 +136,7 @@ static const mr_ints *pack_rule(mr_known *k, mr_out o, int which)
     return r;
 }
 
-/* Entries of one concatenated piece; unknown ones when only its length is known. */
+/* Appends the entries of one concatenated input; unknown ones if only its length is known. */
 static bool append_input(mr_known *k, mr_out o, int i, mr_ints *r)
 {
     const mr_ints *x = known_input(k, o, i);

@@ -1,14 +1,13 @@
-/* graph/known_value.c -- what can be said of a value before anything runs.
+/* graph/known_value.c -- what is known about a value before anything runs.
  *
- * Two ways.  Small integer scalars and vectors, which is what shapes and axes are, are followed
- * here, entry by entry, so that one unknown dimension does not hide the others; this needs no
- * kernels (int_ops.c has the rules).  Anything else is computed whole by the evaluator, one node at
- * a time, when all its inputs are known.
+ * There are two ways. Small integer scalars and vectors, such as shapes and axes, are propagated entry by entry, so
+ * that one unknown dimension does not hide the others; this needs no kernels (int_ops.c has the rules). Everything else
+ * is computed by the evaluator as a whole, one node at a time, if all its inputs are known.
  *
- * Both are bounded: at most MAX_NODES nodes are looked at in one call, no value above MAX_BYTES is
- * computed, and of an unknown size none that takes more than the evaluator allows, so a graph built to
- * be slow to infer stays cheap.  A constant that is there already may have any size.  Feeding may
- * replace any value when the graph runs; as in TensorFlow that is the feeder's promise to keep. */
+ * Both are bounded: at most MAX_NODES nodes are looked at in one call, no value above MAX_BYTES is computed, and of an
+ * unknown size none that takes more than the evaluator allows, so a hostile graph cannot make inference slow. An
+ * existing constant may have any size. Feeding may replace any value when the graph runs; as in TensorFlow, the caller
+ * must then feed a compatible value. */
 #include "graph/known_value.h"
 
 #include "graph/draft.h"
@@ -16,7 +15,7 @@
 
 enum { MAX_NODES = 256, MAX_BYTES = 10 * 1024 };
 
-/* Stands for "looked, found nothing" in both caches. */
+/* Marks "nothing is known" in both caches. */
 static char nothing;
 #define NOTHING ((void *)&nothing)
 
@@ -43,7 +42,7 @@ void mr_known_deinit(mr_known *k)
     mr_arena_deinit(&k->arena);
 }
 
-/* Producers are in the graph already, so their ids tell them apart. */
+/* Producers are already in the graph, so their ids identify them. */
 static uint64_t key_of(mr_out o)
 {
     return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index;
@@ -60,7 +59,7 @@ const mr_ints *mr_known_ints(mr_known *k, mr_out o)
     if (k->left <= 0)
         return NULL;
     k->left--;
-    /* A cycle (a loop's back edge) must find its own answer: nothing. */
+    /* A cycle (a loop's back edge) finds this entry: nothing is known. */
     mr_imap_put(&k->ints, key_of(o), NOTHING);
     const mr_ints *v = mr_ints_compute(k, o);
     if (v)
@@ -111,8 +110,8 @@ static mr_tensor *remember_value(mr_known *k, mr_out o, mr_tensor *t)
     return t;
 }
 
-/* An output whose shape is not known before it is computed (BroadcastGradientArgs, Unique, Where) may be small: the
- * evaluator gives it little memory. */
+/* An output whose shape is unknown before it is computed (BroadcastGradientArgs, Unique, Where) may be small: the
+ * evaluator limits its memory. */
 static bool may_be_small(const mr_node *n, int i)
 {
     const mr_pshape *s = n->out_shapes[i];
@@ -130,7 +129,7 @@ static bool may_be_small(const mr_node *n, int i)
            bytes <= MAX_BYTES;
 }
 
-/* Computing it changes nothing, always gives the same, and is cheap. */
+/* Whether computing a node has no side effects, always gives the same result, and is cheap. */
 static bool may_evaluate(const mr_node *n)
 {
     if (!n->def->op || mr_node_has_placeholder(n) || n->n_in == 0 || n->n_out == 0 || mr_node_is_control_flow(n) ||
@@ -152,8 +151,8 @@ static void keep_outputs(mr_known *k, mr_node *n, mr_tensor **out)
         remember_value(k, (mr_out){n, i}, out[i]);
 }
 
-/* All outputs of a node go to the cache.  An error means only that the value is not known: the same
- * error comes back, with better words, when the node runs. */
+/* Puts all outputs of a node into the cache. An error only means that the value is not known: the same error, with a
+ * better message, occurs when the node runs. */
 static void evaluate_node(mr_known *k, mr_node *n)
 {
     mr_eval_fn eval = atomic_load(&evaluator);
@@ -169,7 +168,8 @@ static void evaluate_node(mr_known *k, mr_node *n)
     mr_status_free(st);
 }
 
-/* Not what it says it is, or a few bytes that stand for gigabytes of one value. */
+/* Whether a constant does not match its declared type or shape, or is a few bytes that represent gigabytes of one
+ * value. */
 static bool is_unfit(const mr_node *n)
 {
     const mr_attr *v = mr_node_attr(n, "value");
@@ -202,8 +202,8 @@ static bool forwards_input0(const mr_node *n)
            mr_node_is(n, "StopGradient") || mr_node_is(n, "PreventGradient");
 }
 
-/* Not by the rules for integers: a constant, a value passed on, or the evaluator's answer.  Returns
- * a new reference. */
+/* Without the integer rules: a constant, a value that is passed on, or the evaluator's result. Returns a new
+ * reference. */
 static mr_tensor *find_whole(mr_known *k, mr_out o)
 {
     if (mr_dtype_is_ref(mr_out_type(o)))
@@ -227,7 +227,7 @@ mr_tensor *mr_known_whole(mr_known *k, mr_out o)
     if (k->left <= 0)
         return NULL;
     k->left--;
-    mr_imap_put(&k->tensors, key_of(o), NOTHING); /* what a cycle finds */
+    mr_imap_put(&k->tensors, key_of(o), NOTHING); /* found by a cycle */
     return remember_value(k, o, find_whole(k, o));
 }
 

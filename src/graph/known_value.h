@@ -1,10 +1,9 @@
-/* graph/known_value.h -- what can be said of a value before anything runs.
+/* graph/known_value.h -- what is known about a value before anything runs.
  *
- * Shape functions want the values of their shape and axis arguments.  These come from constants,
- * often through a chain of Shape, Pack, StridedSlice and arithmetic, and are often known in part
- * only: of Shape(x) with x: [?,3] the second entry.  An mr_known answers such questions for one
- * inference call and remembers the answers.  Inside graph/ only; others use mr_infer_const and
- * mr_out_value. */
+ * Shape functions need the values of their shape and axis arguments. These come from constants, often through a chain
+ * of Shape, Pack, StridedSlice and arithmetic, and are often known in part only: of Shape(x) with x: [?,3] the second
+ * entry. An mr_known answers such questions for one inference call and remembers the answers. Inside graph/ only;
+ * others use mr_infer_const and mr_out_value. */
 #ifndef MR_GRAPH_KNOWN_VALUE_H
 #define MR_GRAPH_KNOWN_VALUE_H
 
@@ -22,7 +21,7 @@ typedef struct mr_known {
     mr_arena arena;  /* holds the mr_ints */
     mr_imap ints;    /* output -> mr_ints *, or the marker for "nothing" */
     mr_imap tensors; /* output -> mr_tensor * owned, or the marker */
-    int left;        /* nodes it may still look at */
+    int left;        /* number of nodes it may still visit */
 } mr_known;
 
 void mr_known_init(mr_known *k); /* allocates nothing */
@@ -31,7 +30,7 @@ void mr_known_deinit(mr_known *k);
 const mr_ints *mr_known_ints(mr_known *k, mr_out o);
 /* The whole value; NULL when not all of it is known; borrowed. */
 mr_tensor *mr_known_tensor(mr_known *k, mr_out o);
-/* true when entry 0 is known and there is no other. */
+/* True if the value has exactly one entry, which is known. */
 bool mr_known_int(mr_known *k, mr_out o, int64_t *out);
 
 #endif

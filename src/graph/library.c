@@ -1,8 +1,7 @@
 /* graph/library.c -- the functions of a graph, by name.
  *
- * Nodes point at the definition of the function they call, so a function that is removed is only
- * retired: it cannot be found any more but lives as long as the library.  Copies of a library share
- * its functions. */
+ * Nodes point at the definition of the function they call, so a removed function cannot be found any more, but is kept
+ * as long as the library. Copies of a library share its functions. */
 #include "graph/library.h"
 
 #include "base/memory.h"
@@ -17,7 +16,7 @@ struct mr_library {
     mr_str extra;                 /* FunctionDefLibrary fields we do not interpret */
 };
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 mr_library *mr_library_new(void)
 {
@@ -70,7 +69,7 @@ const mr_op_def *mr_library_op(const mr_library *l, mr_sv name)
     return f ? &f->def : NULL;
 }
 
-/* *is_new: it is not there yet and could be added. */
+/* *is_new: it does not exist yet and can be added. */
 static mr_status *check_add(const mr_library *l, const mr_function *f, bool *is_new)
 {
     mr_sv name = mr_sv_of(f->def.name);
@@ -132,7 +131,7 @@ const char *mr_library_gradient(const mr_library *l, const char *function)
     return p ? p->value : NULL;
 }
 
-/* The last pair takes the place of the one that goes. */
+/* Moves the last pair to the place of the removed one. */
 static void remove_gradient(mr_library *l, mr_fn_pair *p)
 {
     mr_map_remove(&l->gradient_at, mr_sv_of(p->name));
@@ -185,7 +184,7 @@ static mr_status *check_copy(const mr_library *from, const mr_library *to)
     return NULL;
 }
 
-/* All or nothing: what could fail is asked first. */
+/* Changes nothing on an error: everything that could fail is checked first. */
 mr_status *mr_library_copy(const mr_library *from, mr_library *to)
 {
     MR_TRY(check_copy(from, to));
@@ -252,7 +251,7 @@ static mr_status *read_library(mr_sv bytes, mr_library *l)
     return mr_pb_reader_status(&r, "FunctionDefLibrary");
 }
 
-/* Read on the side first: a library with one bad function adds none. */
+/* Decodes into a separate library first: one bad function means that none is added. */
 mr_status *mr_library_decode(mr_sv bytes, mr_library *into)
 {
     mr_library *l = mr_library_new();

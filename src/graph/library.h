@@ -1,8 +1,7 @@
 /* graph/library.h -- functions: graphs with arguments, called like ops.
  *
- * A function is kept as its FunctionDef says: a signature, nodes that name each other, and what is
- * returned.  Called with values for its attrs it is instantiated into an ordinary graph with _Arg
- * and _Retval nodes at its ends. */
+ * A function is stored like its FunctionDef: a signature, nodes that refer to each other by name, and results. With
+ * values for its attrs, it is instantiated as an ordinary graph with _Arg and _Retval nodes. */
 #ifndef MR_GRAPH_LIBRARY_H
 #define MR_GRAPH_LIBRARY_H
 
@@ -49,7 +48,7 @@ void mr_library_free(mr_library *l);
 int mr_library_count(const mr_library *l);
 const mr_function *mr_library_at(const mr_library *l, int i); /* in order of addition */
 const mr_function *mr_library_find(const mr_library *l, mr_sv name);
-/* Adding the same definition again is fine; another one under a taken name INVALID_ARGUMENT. */
+/* Adding the same definition again is allowed; a different one with the same name is INVALID_ARGUMENT. */
 mr_status *mr_library_add(mr_library *l, mr_function *f); /* referenced */
 mr_status *mr_library_remove(mr_library *l, mr_sv name);
 /* The gradient function of a function ("" removes); NULL when there is none. */
@@ -73,7 +72,7 @@ mr_status *mr_function_instantiate(const mr_library *l, const mr_function *f,
                                    const mr_named_attr *attrs, int n_attrs, mr_body *out);
 void mr_body_deinit(mr_body *b);
 
-/* The other way: nodes of a graph become a function (TF_GraphToFunction). */
+/* The reverse: turns nodes of a graph into a function (TF_GraphToFunction). */
 typedef struct mr_function_spec {
     const char *name;
     bool append_hash;

@@ -1,4 +1,4 @@
-/* graph/names.c -- what a name may look like, and names not taken yet. */
+/* graph/names.c -- checks names and finds free ones. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -53,9 +53,9 @@ bool mr_tensor_name_parse(mr_sv text, mr_tensor_name *out)
     return out->node.n > 0;
 }
 
-/* ---- names not taken yet ---- */
+/* ---- free names ---- */
 
-/* The hint of a base is the number to try next, kept in the pointer itself. */
+/* The hint of a base name is the next number to try, stored in the pointer itself. */
 static const char *next_free(mr_graph *g, const char *base, bool (*taken)(mr_graph *g, mr_sv name))
 {
     intptr_t k = (intptr_t)mr_map_getz(&g->name_hints, base);
@@ -79,8 +79,8 @@ const char *mr_graph_unique_name(mr_graph *g, const char *base)
     return next_free(g, base, node_taken);
 }
 
-/* Prefixes are collected only when somebody asks, from the nodes that came since the last time.
- * Keys are parts of node names, which stay in the arena; prefixes of removed nodes stay taken. */
+/* Prefixes are collected only on request, from the nodes that were added since the last time. Keys are parts of node
+ * names, which stay in the arena; prefixes of removed nodes stay taken. */
 static void collect_prefixes(mr_graph *g)
 {
     g->prefixes.borrow_keys = true;

@@ -1,4 +1,4 @@
-/* graph/node.c -- looking at a node: its attrs, its arguments, what kind it is. */
+/* graph/node.c -- queries about a node: its attrs, its arguments, its kind. */
 #include "graph/draft.h"
 
 /* ---- attrs ---- */

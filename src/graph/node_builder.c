@@ -1,10 +1,8 @@
-/* graph/node_builder.c -- a node put together piece by piece, as TF_NewOperation ...
- * TF_FinishOperation.
+/* graph/node_builder.c -- builds a node step by step, like TF_NewOperation ... TF_FinishOperation.
  *
- * The builder keeps copies of what it is told in memory of its own and looks at the graph only in
- * mr_node_finish, so several may be under way.  Finishing goes through the arguments of the op in
- * order, takes the inputs given for each and learns from them the attrs they determine; then the
- * draft is checked as every node is (draft.c). */
+ * The builder keeps copies of its inputs in its own memory and uses the graph only in mr_node_finish, so several
+ * builders may be open at the same time. Finishing goes through the arguments of the op in order, takes the inputs
+ * given for each and learns from them the attrs they determine; then the draft is checked like every node (draft.c). */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -23,19 +21,18 @@ struct mr_node_builder {
     mr_arena arena;
     mr_tensor_vec held;
     const char *op, *name, *device;
-    MR_VEC(mr_out) inputs; /* node NULL: later */
+    MR_VEC(mr_out) inputs; /* node NULL: set later */
     MR_VEC(int) types;     /* of inputs */
     MR_VEC(entry) entries;
     MR_VEC(mr_node *) controls;
     MR_VEC(mr_named_attr) attrs;
-    MR_VEC(mr_sv) classes; /* the list _class will have */
+    MR_VEC(mr_sv) classes; /* the entries of _class */
     mr_sv extra;
     bool internal, client;
     mr_status *st; /* first error */
 };
 
-/* ---- being told ----
- * None of these can fail: what is wrong is remembered and said by mr_node_finish. */
+/* ---- being told ---- None of these can fail: errors are kept and returned by mr_node_finish. */
 
 mr_node_builder *mr_node_begin(mr_graph *g, const char *op, const char *name)
 {
@@ -77,9 +74,9 @@ static void push_input(mr_node_builder *b, mr_out o)
 {
     int type = MR_INVALID;
     if (!o.node)
-        fail_builder(b, mr_invalid("Input %d of node '%s' is nothing", b->inputs.n, b->name));
+        fail_builder(b, mr_invalid("Input %d of node '%s' is null", b->inputs.n, b->name));
     else if (o.node->graph != b->graph)
-        fail_builder(b, mr_invalid("Input %d of node '%s' is of another graph", b->inputs.n, b->name));
+        fail_builder(b, mr_invalid("Input %d of node '%s' belongs to another graph", b->inputs.n, b->name));
     else if (o.index < 0 || o.index >= o.node->n_out)
         fail_builder(b, mr_invalid("Node '%s': Connecting to invalid output %d of source node %s which has "
                                    "%d outputs.",
@@ -113,7 +110,7 @@ void mr_nb_input_later(mr_node_builder *b, int type)
 void mr_nb_control(mr_node_builder *b, mr_node *n)
 {
     if (!n || n->graph != b->graph)
-        fail_builder(b, mr_invalid("A control input of node '%s' is nothing or of another graph", b->name));
+        fail_builder(b, mr_invalid("A control input of node '%s' is null or belongs to another graph", b->name));
     else
         mr_vec_push(&b->controls, n);
 }
@@ -124,7 +121,7 @@ static void push_class(mr_node_builder *b, mr_sv text)
                 (mr_sv){mr_arena_strndup(&b->arena, text.p ? text.p : "", text.n), text.n});
 }
 
-/* Setting _class replaces what was collected for it so far. */
+/* Setting _class replaces the entries collected so far. */
 static void set_classes(mr_node_builder *b, const mr_attr *v)
 {
     b->classes.n = 0;
@@ -189,7 +186,7 @@ static const mr_attr *find_attr(const mr_node_builder *b, const char *name)
     return NULL;
 }
 
-/* An attr told by inputs; what was set before, by inputs or by hand, has to agree. */
+/* Sets an attr that follows from inputs; it must agree with a value that was set before. */
 static mr_status *learn_attr(mr_node_builder *b, const char *name, const mr_attr *v)
 {
     const mr_attr *have = find_attr(b, name);
@@ -219,7 +216,7 @@ static mr_status *check_input(const mr_arg_def *arg, int type, int expected)
     return NULL;
 }
 
-/* All inputs of an argument have one type, fixed or to be learnt. */
+/* All inputs of an argument have the same type, which is fixed or determines an attr. */
 static mr_status *take_same(mr_node_builder *b, const mr_arg_def *arg, const int *types, int n)
 {
     int expected = arg->type ? arg->type : n ? (int)mr_dtype_base(types[0]) : 0;
@@ -232,7 +229,7 @@ static mr_status *take_same(mr_node_builder *b, const mr_arg_def *arg, const int
     return NULL;
 }
 
-/* Each input of its own type: the list of them is the attr. */
+/* Each input has its own type: the list of types is the attr. */
 static mr_status *take_types(mr_node_builder *b, const mr_arg_def *arg, const int *types, int n)
 {
     int *base = mr_arena_array(&b->arena, int, n);
@@ -244,8 +241,8 @@ static mr_status *take_types(mr_node_builder *b, const mr_arg_def *arg, const in
     return learn_attr(b, arg->type_list_attr, &v);
 }
 
-/* How many entries belong to an argument: one, and for a list the back edges after it, as long as
- * enough entries stay for the arguments behind. */
+/* The number of entries that belong to an argument: one, and for a list the back edges after it, as long as enough
+ * entries remain for the following arguments. */
 static int entries_of(const mr_node_builder *b, bool is_list, int at, int n_args_behind)
 {
     int end = at + 1;
@@ -255,8 +252,8 @@ static int entries_of(const mr_node_builder *b, bool is_list, int at, int n_args
     return end - at;
 }
 
-/* Entries are given to arguments one after the other, as calls of TF_AddInput and TF_AddInputList
- * are; a list may be empty, but it has to be said. */
+/* Entries are assigned to arguments in order, as calls of TF_AddInput and TF_AddInputList are; a list may be empty, but
+ * it must be given. */
 static mr_status *take_inputs(mr_node_builder *b, const mr_op_def *def)
 {
     int at = 0;
@@ -314,7 +311,7 @@ static mr_status *check_name(const mr_node_builder *b)
     return NULL;
 }
 
-/* Attrs move to the graph's arena: names the definition knows are shared with it. */
+/* Moves attrs to the graph's arena; names that the definition has are shared with it. */
 static mr_status *move_attrs(mr_node_builder *b, mr_draft *d)
 {
     mr_graph *g = b->graph;
@@ -387,8 +384,8 @@ static mr_status *finish_node(mr_node_builder *b, mr_node **out)
     return NULL;
 }
 
-/* What a failed node left in the arena is lost until the graph goes; its nodes, names, edges and
- * tensors are taken back. */
+/* Memory of a failed node stays in the arena until the graph is freed; its nodes, names, edges and tensors are
+ * removed. */
 mr_status *mr_node_finish(mr_node_builder *b, mr_node **out)
 {
     mr_graph *g = b->graph;
@@ -424,7 +421,7 @@ mr_status *mr_nb_infer(mr_node_builder *b, mr_graph *scratch, int n_in, const mr
     MR_TRY(mr_draft_def(own, NULL, mr_sv_of(b->op), own->versions.producer, &d.def));
     if (!d.def->op || !d.def->op->shape)
         return mr_invalid("No shape inference function exists for op '%s', did you forget to define it?", b->op);
-    b->graph = scratch; /* where attrs are copied to */
+    b->graph = scratch; /* attrs are copied there */
     mr_status *st = move_attrs(b, &d);
     b->graph = own;
     MR_TRY(st);

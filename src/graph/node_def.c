@@ -1,8 +1,7 @@
-/* graph/node_def.c -- NodeDefs read by hand.
+/* graph/node_def.c -- decodes NodeDefs without generated code.
  *
- * Reading makes no copies and no objects: a node is three views and ranges in lists shared by all
- * nodes, so ten thousand nodes are read in about a millisecond.  Attrs stay bytes until the op is
- * known. */
+ * Decoding copies nothing and allocates no objects: a node is three views and ranges in lists shared by all nodes, so
+ * ten thousand nodes take about a millisecond. Attrs stay serialized until the op is known. */
 #include "graph/wire.h"
 
 /* ---- pieces shared by the readers ---- */
@@ -50,7 +49,7 @@ size_t mr_wire_count(mr_pb_reader r, uint32_t wanted)
     return n;
 }
 
-/* By doubling, with every step checked: a file of a few bytes a node may hold a great many. */
+/* Doubles the capacity and checks every allocation: a file may contain very many nodes of a few bytes each. */
 bool mr_wire_grow(void **p, int *cap, size_t elem_bytes)
 {
     size_t bytes;
@@ -74,7 +73,7 @@ static mr_status *no_memory(void)
     return mr_error(MR_RESOURCE_EXHAUSTED, "NodeDef: out of memory");
 }
 
-/* Of fields that should occur once the last one counts, as protobuf says. */
+/* If a field occurs more than once, the last one counts, as in protobuf. */
 mr_status *mr_node_def_read(mr_pb_reader *r, mr_node_defs *into)
 {
     mr_node_def n = {.name = MR_SV(""),

@@ -21,26 +21,26 @@ typedef struct mr_op_def mr_op_def;
 typedef struct mr_infer mr_infer; /* graph/infer.h */
 typedef struct mr_grad mr_grad;   /* graph/grad.h */
 typedef struct mr_run mr_run;     /* run/run.h */
-typedef struct mr_make mr_make;   /* run/run.h: what a kernel sees when it is made */
+typedef struct mr_make mr_make;   /* run/run.h: the arguments of a kernel's constructor */
 
 /* A kernel: how an op runs on a device for a type. */
 typedef struct mr_kernel {
     const char *device;           /* "CPU"; NULL ends a list */
     int type;                     /* value of the op's key attr (mr_op.key) it is for; 0: any */
     mr_status *(*run)(mr_run *r); /* computes the outputs and returns */
-    void (*run_async)(mr_run *r); /* instead: returns at once, ends later by mr_run_done */
+    void (*run_async)(mr_run *r); /* instead of run: returns at once and ends later with mr_run_done */
     int priority;
     void *user;                   /* for kernels registered through the C API */
-    /* On a device with memory of its own: which arguments of the signature (bit 0: the first) are in host memory. */
+    /* On a device with its own memory: which arguments of the signature (bit 0: the first) are in host memory. */
     uint32_t host_in, host_out;
-    /* Further type attrs that must have these values, a list being any of them; name NULL ends. */
+    /* Further type attrs that must have these values (a list: any of them); name NULL ends the list. */
     const mr_named_attr *constraints;
     const char *label; /* only for nodes whose attr _kernel says so; NULL: only where it is "" or absent */
-    /* State of its own instead of the op's (see mr_op below), when there is an init. */
+    /* Separate state instead of the op's (see mr_op below), if it has an init. */
     size_t state_bytes;
     mr_status *(*init)(mr_make *m, void *state);
     void (*deinit)(void *state);
-    bool blocks; /* as MR_BLOCKS, of this kernel */
+    bool blocks; /* like MR_BLOCKS, for this kernel */
 } mr_kernel;
 
 enum mr_op_flags {
@@ -49,25 +49,25 @@ enum mr_op_flags {
     MR_AGGREGATE = 4,
     MR_UNINIT_OK = 8,     /* takes uninitialised references */
     MR_DISTCOMM = 16,
-    MR_NO_GRADIENT = 32,  /* known to have none: the walk back stops here */
+    MR_NO_GRADIENT = 32,  /* known to have none: gradients stop here */
     MR_CHEAP = 64,        /* runs in well under a microsecond whatever its inputs: always inline */
     MR_NO_FOLD = 128,     /* not folded although stateless (control flow, Send, Recv) */
     MR_HOST_ONLY = 256,   /* touches no data of a device: the same kernel serves all devices */
-    MR_BLOCKS = 512,      /* may wait (for a file, for Python, for a client's lock): not run by the threads that compute */
+    MR_BLOCKS = 512,      /* may block (on a file, on Python, on a client's lock): not run by compute threads */
 };
 
 typedef struct mr_op {
     const char *name, *doc;
     const char *sig, *attrs;
     unsigned flags;
-    int deprecated; /* GraphDef producer version from which it is refused; 0: never */
-    const char *deprecation; /* and what to do then, for people; NULL: nothing to say */
+    int deprecated; /* GraphDef producer version from which it is rejected; 0: never */
+    const char *deprecation; /* what to use instead, for the error message; NULL: nothing */
     const char *key; /* type attr that chooses the kernel; NULL: the first type attr, if any */
     mr_status *(*shape)(mr_infer *c);
     void (*grad)(mr_grad *g);
     const mr_kernel *kernels; /* ended by a row without a device */
-    /* State of one kernel: zeroed room, filled from the node's attrs by init, shared by concurrent
-     * runs (so what changes in it needs a lock). */
+    /* State of one kernel: zeroed memory, filled from the node's attrs by init, shared by concurrent runs (so mutable
+     * parts need a lock). */
     size_t state_bytes;
     mr_status *(*init)(mr_make *m, void *state);
     void (*deinit)(void *state);
@@ -87,7 +87,7 @@ typedef struct mr_op {
 #define MR_CPU_BLOCKING(fn) {"CPU", 0, NULL, fn, .blocks = true},
 #define MR_EXAMPLES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* ---- the parsed definition: what OpDef says ---- */
+/* ---- the parsed definition, equivalent to OpDef ---- */
 typedef struct mr_arg_def {
     const char *name;
     int type;                   /* fixed type, or 0 */
@@ -129,15 +129,15 @@ const mr_attr_def *mr_op_def_attr(const mr_op_def *d, const char *name);
 int mr_op_def_input(const mr_op_def *d, const char *name);  /* index among d->in, or -1 */
 int mr_op_def_output(const mr_op_def *d, const char *name);
 
-/* INVALID_ARGUMENT when a value is not of the attr's type, too small or not among those allowed. */
+/* INVALID_ARGUMENT if a value does not have the attr's type, is too small or is not allowed. */
 mr_status *mr_attr_def_check(const mr_attr_def *def, const mr_attr *v);
 
 /* Parses .sig and .attrs of an op (or the pieces given to the C API's builder) into an arena. */
 mr_status *mr_op_def_parse(mr_arena *a, const mr_op *op, mr_op_def *out);
-/* Sorts names and checks that they are unique and that what arguments refer to is there; what makes
- * an op_def calls it last. */
+/* Sorts names and checks that they are unique and that the attrs of arguments exist; must be called last by code that
+ * creates an op_def. */
 mr_status *mr_op_def_finish(mr_arena *a, mr_op_def *d);
-/* `Op<name=Add; signature=x:T, y:T -> z:T; attr=T:type,allowed=[DT_FLOAT]>`, for error texts. */
+/* `Op<name=Add; signature=x:T, y:T -> z:T; attr=T:type,allowed=[DT_FLOAT]>`, for error messages. */
 void mr_op_def_print(mr_str *out, const mr_op_def *d);
 /* OpDef both ways. */
 void mr_op_def_encode(const mr_op_def *d, mr_str *out);
@@ -146,14 +146,14 @@ mr_status *mr_op_def_decode(mr_arena *a, mr_sv bytes, mr_op_def *out);
 /* ---- registry: all ops by name; safe from any thread ---- */
 /* The built-in table, handed over once at start by ops/table.c (sorted by name). */
 void mr_registry_set_builtin(const mr_op *const *ops, int n);
-/* A user's op; its strings must outlive the process.  ALREADY_EXISTS, INVALID_ARGUMENT. */
+/* Registers a user's op; its strings must live as long as the process. ALREADY_EXISTS, INVALID_ARGUMENT. */
 mr_status *mr_op_register(const mr_op *op);
-/* A kernel for an existing or later op. */
+/* Registers a kernel for an op, which may be registered later. */
 mr_status *mr_kernel_register(const char *op_name, const mr_kernel *k);
 const mr_op_def *mr_op_find(mr_sv name); /* NULL when unknown */
 /* NOT_FOUND "Op type not registered 'X' in binary running on HOST. .." */
 mr_status *mr_op_unknown(mr_sv name);
-/* Parses all ops: the first definition that is not well-formed. */
+/* Parses all ops; returns an error for the first definition that is malformed. */
 mr_status *mr_op_check_all(void);
 /* All ops, sorted by name; the caller frees the array with mr_free. */
 const mr_op_def **mr_op_all(int *n);

@@ -1,9 +1,8 @@
-/* graph/op_def.c -- a parsed op definition: looked into, checked, printed.
+/* graph/op_def.c -- queries, checks and prints parsed op definitions.
  *
- * Whatever made it (op_text.c from an op's text, op_def_wire.c from an OpDef), mr_op_def_finish has
- * seen it last: names are unique and sorted through the *_order arrays, each argument is exactly
- * one of a fixed type, a type attr or a list of types, whose attrs exist and are of the right kind,
- * and defaults are values that a node might give. */
+ * Whatever created it (op_text.c from an op's text, op_def_wire.c from an OpDef), mr_op_def_finish has checked it last:
+ * names are unique and sorted through the *_order arrays, each argument is exactly one of a fixed type, a type attr or
+ * a list of types, whose attrs exist and are of the right kind, and defaults are valid values. */
 #include "graph/op.h"
 
 #include <stdlib.h>
@@ -123,7 +122,7 @@ static mr_status *check_arg(const mr_op_def *d, const mr_arg_def *arg)
     return NULL;
 }
 
-/* Nodes take defaults as they are, so they have to be sound. */
+/* Nodes use defaults without checking them, so they must be valid. */
 static mr_status *check_default(const mr_op_def *d, const mr_attr_def *a)
 {
     mr_status *st = a->has_default ? mr_attr_def_check(a, &a->deflt) : NULL;

@@ -1,12 +1,11 @@
 /* graph/op_def_wire.c -- OpDef to and from bytes.
  *
- * Decoding keeps fields we do not interpret (descriptions, control outputs, full types, handle
- * data) as bytes in `extra` and encoding writes them back, so that a function passes through
- * unharmed. */
+ * Decoding keeps fields we do not interpret (descriptions, control outputs, full types, handle data) as bytes in
+ * `extra` and encoding writes them back, so that no part of a function is lost. */
 #include "graph/op_text.h"
 #include "graph/wire.h"
 
-/* Every value of a node is compared with all that are allowed, so their number is bounded. */
+/* Every value of a node is compared with all allowed values, so their number is limited. */
 #define MAX_ALLOWED 1000
 
 /* ---- decoding ---- */
@@ -217,7 +216,7 @@ static void write_arg(mr_pb_writer *w, uint32_t field, const mr_arg_def *a)
     mr_pb_end(w, mark);
 }
 
-/* Values of ours are always writable: tensors among them are serialized already. */
+/* Values that we hold can always be written: their tensors are serialized already. */
 static void write_value(mr_pb_writer *w, uint32_t field, const mr_attr *v)
 {
     size_t mark = mr_pb_begin(w, field);

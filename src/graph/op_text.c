@@ -70,7 +70,7 @@ static int read_digits(mr_sv *s, int base, int most, int *value)
     return n;
 }
 
-/* What stands after a backslash. */
+/* Reads the character after a backslash. */
 static bool read_escape(mr_sv *s, char *out)
 {
     static const char from[] = "abfnrtv\\'\"?", to[] = "\a\b\f\n\r\t\v\\'\"?";
@@ -149,7 +149,7 @@ static const struct type_set {
     {"quantizedtype", quantized_types, MR_COUNT(quantized_types)},
 };
 
-/* Adds the types a word stands for: a set's or one dtype. */
+/* Adds the types that a word denotes: a set, or one dtype. */
 static bool push_types(mr_sv word, int_vec *out)
 {
     for (int i = 0; i < MR_COUNT(type_sets); i++) {
@@ -299,16 +299,16 @@ out:
 
 /* ---- arguments ---- */
 
-/* The attr of that name; attr_order is not there yet. */
+/* The attr of that name; attr_order does not exist yet. */
 static mr_attr_def *attr_named(const mr_op_def *d, mr_sv name)
 {
     for (int i = 0; i < d->n_attrs; i++)
         if (mr_sv_is(name, d->attrs[i].name))
-            return (mr_attr_def *)(uintptr_t)&d->attrs[i]; /* ours until finished */
+            return (mr_attr_def *)(uintptr_t)&d->attrs[i]; /* mutable until it is finished */
     return NULL;
 }
 
-/* Arguments are never empty lists unless the op says so. */
+/* Lists of arguments must not be empty unless the op allows it. */
 static void at_least_one(mr_attr_def *a)
 {
     if (!a->has_min) {
@@ -389,7 +389,7 @@ static mr_status *parse_sig(mr_arena *a, mr_sv text, mr_op_def *out)
 
 /* ---- the whole ---- */
 
-/* Handles lead to state, so an op that names them in its signature has state. */
+/* Handles refer to state, so an op with handles in its signature is stateful. */
 static bool has_resources(const mr_arg_def *args, int n)
 {
     for (int i = 0; i < n; i++)

@@ -1,14 +1,13 @@
-/* graph/op_text.h -- the cursor over an op's text, and the values of attr defaults; inside graph/
- * only. */
+/* graph/op_text.h -- the cursor over an op's text, and the values of attr defaults; private to graph/. */
 #ifndef MR_GRAPH_OP_TEXT_H
 #define MR_GRAPH_OP_TEXT_H
 
 #include "graph/op.h"
 
-/* Each moves *s past what it read and skips space before it. */
+/* Each function moves *s past the text it read, and skips space before it. */
 void mr_spec_space(mr_sv *s);
 bool mr_spec_eat(mr_sv *s,
-                 const char *token); /* false and only space skipped when it is not there */
+                 const char *token); /* false if it does not follow; then only space is skipped */
 char mr_spec_peek(mr_sv *s);         /* '\0' at the end */
 mr_sv mr_spec_word(mr_sv *s);        /* letters, digits and '_'; may be empty */
 mr_status *mr_spec_string(mr_sv *s, mr_arena *a,

@@ -6,7 +6,7 @@
  *     functions { name: "f" }
  *     lists     [a, b]
  *
- * What stands in braces is protobuf's text format of the message. */
+ * Text in braces is protobuf's text format of the message. */
 #include "graph/op_text.h"
 
 #include <ctype.h>
@@ -19,7 +19,7 @@
 
 /* ---- numbers ---- */
 
-/* A number's characters, copied so that strtod finds their end. */
+/* The characters of a number, copied so that strtod finds their end. */
 static mr_sv number_word(mr_sv *s, char *buf, size_t buf_bytes)
 {
     size_t n = 0;
@@ -115,7 +115,7 @@ out:
     return st;
 }
 
-/* ---- shapes and tensors in short ---- */
+/* ---- short forms of shapes and tensors ---- */
 
 /* "[2,?]" behind the opening bracket. */
 static mr_status *read_dims(mr_sv *s, mr_shape *out)

@@ -1,12 +1,11 @@
 /* graph/registry.c -- all ops by name, and the kernels of each.
  *
- * Built-in ops come as one sorted table; beside it stands an array of parsed definitions, filled
- * one by one as ops are first looked up, so starting costs nothing and lookup of a known op takes
- * no lock. Ops and kernels registered later are in maps behind the lock.  Nothing is ever removed,
- * so what was handed out stays valid.
+ * Built-in ops are one sorted table with a parallel array of parsed definitions, which is filled when ops are first
+ * looked up, so startup costs nothing and lookup of a known op takes no lock. Ops and kernels registered later are in
+ * maps, protected by the lock. Nothing is ever removed, so returned pointers stay valid.
  *
- * A definition that does not parse is treated as unknown and said so in the log: mr_op_check_all,
- * which the tests run, gives the reason.
+ * A definition that does not parse is treated as unknown and reported in the log: mr_op_check_all, which the tests run,
+ * gives the reason.
  *
  * Lock: `registry.mu`, innermost but for the log; no callback runs under it. */
 #include <stdlib.h>
@@ -24,7 +23,7 @@ typedef struct kernel_link { /* kernels are only ever added, at the end */
 
 typedef struct kernel_list {
     kernel_link *_Atomic first;
-    kernel_link *last; /* under the lock */
+    kernel_link *last; /* protected by the lock */
 } kernel_list;
 
 static struct registry {
@@ -80,7 +79,7 @@ static mr_status *parse_locked(const mr_op *op, mr_op_def **out) MR_REQUIRES(reg
     return NULL;
 }
 
-/* The definition of a built-in op, parsed by the first who asks. */
+/* The definition of a built-in op, parsed by the first thread that needs it. */
 static mr_status *builtin_def(int i, const mr_op_def **out)
 {
     mr_status *st = NULL;
@@ -208,7 +207,7 @@ mr_status *mr_kernel_register(const char *op_name, const mr_kernel *k)
         list = mr_new(kernel_list);
         mr_map_putz(&registry.kernels, op_name, list);
     }
-    /* Readers walk the list without the lock: the link is whole before it can be seen. */
+    /* Readers walk the list without the lock: the link must be complete before it becomes visible. */
     if (list->last)
         atomic_store_explicit(&list->last->next, link, memory_order_release);
     else
@@ -234,7 +233,7 @@ typedef struct choice {
     const mr_node *node;
     const char *device;
     int type;    /* of the key attr; 0: none */
-    mr_sv label; /* attr _kernel, "" when it is not there */
+    mr_sv label; /* attr _kernel, "" if absent */
     const mr_kernel *best;
 } choice;
 
@@ -246,7 +245,7 @@ static bool is_allowed(int type, const mr_attr *v)
     return !v->is_list && v->type == type;
 }
 
-/* Of an attr that is a list itself every type has to be allowed. */
+/* If the attr is a list, every type in it must be allowed. */
 static bool constraint_holds(const mr_attr *have, const mr_attr *v)
 {
     if (!have || have->kind != MR_ATTR_TYPE || v->kind != MR_ATTR_TYPE)
@@ -266,7 +265,7 @@ static bool constraints_hold(const mr_node *n, const mr_named_attr *c)
     return true;
 }
 
-/* The highest priority wins, then the kernel for just this type, then the one registered first. */
+/* The highest priority wins, then the kernel for exactly this type, then the one registered first. */
 static void consider_kernel(void *ctx, const mr_kernel *k)
 {
     choice *c = ctx;

@@ -1,7 +1,7 @@
-/* graph/scope.c -- nodes written down one after the other.
+/* graph/scope.c -- adds nodes one after the other.
  *
- * A scope is a thin layer over the node builder: it makes names, and it finds out which of the
- * inputs given in a row belong to which argument of the op. */
+ * A scope is a thin layer over the node builder: it creates names, and it determines which inputs belong to which
+ * argument of the op. */
 #include "graph/scope.h"
 
 #include "base/memory.h"
@@ -42,11 +42,11 @@ mr_scope *mr_as(mr_scope *s, const char *name)
     return s;
 }
 
-/* ---- how flat inputs fall to arguments ---- */
+/* ---- assigning flat inputs to arguments ---- */
 
 static bool is_list(const mr_arg_def *a) { return a->number_attr || a->type_list_attr; }
 
-/* The length an attr given by hand says for a list argument; -1 when it does not say. */
+/* The length of a list argument according to a given attr; -1 if it is not given. */
 static int length_given(const mr_arg_def *a, const mr_named_attr *attrs, int n_attrs)
 {
     const char *name = a->number_attr ? a->number_attr : a->type_list_attr;
@@ -56,8 +56,8 @@ static int length_given(const mr_arg_def *a, const mr_named_attr *attrs, int n_a
     return -1;
 }
 
-/* Lengths told by attrs are taken; what is left falls to the other lists, which must then be one
- * list or share one length attr. */
+/* Uses the lengths given by attrs; the remaining inputs belong to the other lists, which must then be a single list or
+ * share one length attr. */
 static mr_status *infer_lengths(const mr_op_def *def, const mr_named_attr *attrs, int n_attrs, int n_in,
                                 int *out)
 {
@@ -87,7 +87,7 @@ static mr_status *infer_lengths(const mr_op_def *def, const mr_named_attr *attrs
 
 /* ---- emitting ---- */
 
-/* Unique among the nodes there are now: the next node is made at once. */
+/* Unique among the existing nodes; the next node is created at once. */
 static const char *node_name(mr_scope *s, const char *op)
 {
     const char *name = s->name ? s->name : op;
@@ -111,7 +111,7 @@ static mr_node_builder *begin_node(mr_scope *s, const char *op, const mr_named_a
     return b;
 }
 
-/* A node without outputs is given with index -1, for control edges. */
+/* A node without outputs is returned with index -1, for control edges. */
 static mr_out finish_node(mr_scope *s, mr_node_builder *b)
 {
     mr_node *n;
@@ -142,7 +142,7 @@ mr_out mr_emit_n(mr_scope *s, const char *op, const mr_named_attr *attrs, int n_
         return MR_NO_OUT;
     const mr_op_def *def = mr_library_op(s->graph->library, mr_sv_of(op));
     int *n = def ? mr_new_array(int, def->n_in) : NULL;
-    if (def) /* an unknown op is said by the builder */
+    if (def) /* the builder reports unknown ops */
         mr_scope_fail(s, infer_lengths(def, attrs, n_attrs, n_in, n));
     mr_emit_arg *args = def ? mr_new_array(mr_emit_arg, def->n_in) : NULL;
     for (int i = 0, at = 0; def && !s->st && i < def->n_in; at += n[i++])

@@ -1,4 +1,4 @@
-/* graph/scope.h -- writing graphs in C with little ceremony.
+/* graph/scope.h -- a short way to write graphs in C.
  *
  * A scope adds nodes under a name prefix, on a device, after some control inputs.  It keeps its
  * first error: calls after that return MR_NO_OUT and add nothing; ask mr_scope_status once at the
@@ -25,7 +25,7 @@ typedef struct mr_scope {
 /* The prefix is made unique if it is used. */
 void mr_scope_init(mr_scope *s, mr_graph *g, const char *prefix);
 void mr_scope_deinit(mr_scope *s);
-/* Hands over the first error, or NULL. */
+/* Returns the first error, which the caller then owns, or NULL. */
 mr_status *mr_scope_status(mr_scope *s);
 void mr_scope_fail(mr_scope *s, mr_status *st); /* keeps the first */
 static inline bool mr_scope_ok(const mr_scope *s) { return s->st == NULL; }

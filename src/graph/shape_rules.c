@@ -33,7 +33,7 @@ mr_status *mr_shape_merge_all(mr_infer *c)
 {
     MR_ENSURE(c->n_in > 0);
     const mr_pshape *s = c->in[c->n_in - 1];
-    for (int i = c->n_in - 2; i >= 0; i--) { /* from the last on, as TensorFlow's errors show */
+    for (int i = c->n_in - 2; i >= 0; i--) { /* from the last one on, in the order of TensorFlow's errors */
         mr_status *st = mr_infer_merge(c, c->in[i], s, &s);
         if (st && c->node->def->in[0].number_attr)
             return mr_status_append(st, "\n\tFrom merging shape %d with other shapes.", i);
@@ -44,8 +44,8 @@ mr_status *mr_shape_merge_all(mr_infer *c)
     return NULL;
 }
 
-/* One dimension of a broadcast.  An unknown one is 1 or equals the other, so the other decides
- * unless it is 1 itself.  false when they cannot go together. */
+/* One dimension of a broadcast. An unknown one is 1 or equals the other, so the other one decides unless it is 1
+ * itself. False if they are incompatible. */
 static bool broadcast_dim(int64_t a, int64_t b, int64_t *out)
 {
     if (a == 1 || (a < 0 && b != 1))
@@ -69,7 +69,8 @@ mr_status *mr_infer_broadcast(mr_infer *c, const mr_pshape *a, const mr_pshape *
     }
     int rank = MR_MAX(a->rank, b->rank);
     mr_pshape *s = mr_pshape_new(c->arena, rank);
-    for (int i = rank; i >= 1; i--) { /* from the left, which errors show; missing ones count as 1 */
+    for (int i = rank; i >= 1; i--) { /* from the left, in the order of TensorFlow's errors; missing dimensions count as
+                                       * 1 */
         int64_t da = i <= a->rank ? a->dims[a->rank - i] : 1,
                 db = i <= b->rank ? b->dims[b->rank - i] : 1;
         if (!broadcast_dim(da, db, &s->dims[rank - i]))
@@ -84,7 +85,7 @@ mr_status *mr_shape_broadcast2(mr_infer *c)
 {
     MR_ENSURE(c->n_in >= 2 && c->n_out >= 1);
     mr_status *st = mr_infer_broadcast(c, c->in[0], c->in[1], &c->out[0]);
-    /* Equal and NotEqual may be told to answer "different" instead of failing. */
+    /* Equal and NotEqual may be set to return "different" instead of failing. */
     const mr_attr *strict = mr_node_attr(c->node, "incompatible_shape_error");
     if (st && strict && strict->kind == MR_ATTR_BOOL && !strict->b) {
         mr_status_free(st);
@@ -169,8 +170,8 @@ static mr_status *check_window(int64_t n, int64_t filter, int64_t dilation, int6
 
 static mr_status *too_large(void) { return mr_invalid("Window or padding sizes are too large"); }
 
-/* (span - extent + stride) / stride, which is 0 for a window that is just too large: only shape
- * inference refuses that. */
+/* (span - extent + stride) / stride, which is 0 for a window that is just too large: only shape inference rejects
+ * that. */
 static mr_status *fitting_windows(int64_t span, int64_t extent, int64_t stride, bool infers, int64_t *out)
 {
     int64_t room;

@@ -1,19 +1,19 @@
-/* graph/tensor_attr.c -- a tensor as an attr: kept as the bytes it came in until it is asked for.
+/* graph/tensor_attr.c -- a tensor as an attr, kept serialized until it is needed.
  *
- * Small ones lie in the arena.  Large ones (weights of a frozen model) lie in a buffer of their
- * own, the blob, which copies of the graph share.  The bytes are placed in the blob such that
- * tensor_content starts at a multiple of 64, so that asking for the tensor gives a header over
- * those very bytes: nothing is decoded and the weights are in memory once.
+ * Small tensors are in the arena. Large ones (weights of a frozen model) are in a separate buffer, the blob, which
+ * copies of the graph share. The bytes are placed in the blob such that tensor_content starts at a multiple of 64, so
+ * that the decoded tensor is just a header for the same bytes: nothing is decoded and the weights are in memory only
+ * once.
  *
  * Equal tensors may be serialized in several ways, so equality and hash look at the values; they
  * avoid decoding where tensor_content shows the values as they are. */
 #include "graph/attr.h"
 #include "wire/pb.h"
 
-#define BLOB_BYTES 4096 /* from here on a blob costs less than copies */
+#define BLOB_BYTES 4096 /* from this size on, a blob costs less than copies */
 #define ALIGN 64
 
-/* What a TensorProto says before its values. */
+/* The fields of a TensorProto before its values. */
 typedef struct scan {
     int dtype, n_shapes;
     mr_sv shape, content; /* content.p == NULL: typed fields */
@@ -39,7 +39,7 @@ static bool scan_proto(mr_sv raw, scan *out)
     return r.error == NULL;
 }
 
-/* ---- made ---- */
+/* ---- creating ---- */
 
 /* A plain tensor of bytes serves as the blob: it is counted and aligned already. */
 static mr_status *make_blob(mr_sv raw, const scan *s, mr_tensor_attr *out)
@@ -77,7 +77,7 @@ mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw,
     return NULL;
 }
 
-/* ---- asked for ---- */
+/* ---- decoding ---- */
 
 static void unref_blob(void *data, size_t bytes, void *blob)
 {
@@ -85,8 +85,8 @@ static void unref_blob(void *data, size_t bytes, void *blob)
     mr_tensor_unref(blob);
 }
 
-/* Where the elements lie in the bytes as they lie in memory; NULL when they have to be decoded.
- * Bools are left out: bytes from outside may be neither 0 nor 1. */
+/* The elements, if the bytes have the same layout as memory; NULL if they must be decoded. Bools are excluded: bytes
+ * from outside may be neither 0 nor 1. */
 static const char *plain_data(const scan *s, mr_shape *shape, int64_t *n)
 {
     mr_dtype type = (mr_dtype)s->dtype;
@@ -104,7 +104,7 @@ static const char *plain_data(const scan *s, mr_shape *shape, int64_t *n)
 
 static bool is_aligned(const void *p) { return (uintptr_t)p % ALIGN == 0; }
 
-/* Tensors over a blob are read-only: what is in it belongs to all copies of the attr. */
+/* Tensors that use a blob are read-only: the blob belongs to all copies of the attr. */
 mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out)
 {
     scan s;
@@ -139,10 +139,9 @@ mr_status *mr_tensor_attr_shape(const mr_tensor_attr *v, mr_dtype *dtype, mr_sha
     return mr_shape_decode(s.shape.p ? s.shape : MR_SV(""), shape);
 }
 
-/* ---- compared ---- */
+/* ---- comparing ---- */
 
-/* Plain content of both, in the same type and shape: their bytes tell.  False: they have to be
- * decoded. */
+/* If both have plain content of the same type and shape, compares the bytes. False: they must be decoded. */
 static bool content_eq(const mr_tensor_attr *a, const mr_tensor_attr *b, bool *eq)
 {
     scan x, y;
@@ -182,7 +181,7 @@ static uint64_t mix_bytes(uint64_t seed, const void *p, size_t n)
     return (seed ^ mr_hash64(p, n)) * 0x9e3779b97f4a7c15u;
 }
 
-/* Both ends and the size: enough to tell constants apart, whatever their size. */
+/* Hashes both ends and the size: enough to distinguish constants, at any size. */
 static uint64_t hash_plain(uint64_t seed, int dtype, const char *p, size_t n)
 {
     size_t part = MR_MIN(n, (size_t)256);

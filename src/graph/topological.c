@@ -1,8 +1,7 @@
 /* graph/topological.c -- producers before consumers.
  *
- * Kahn's algorithm over the uses that nodes keep.  Loops are closed only by edges from
- * NextIteration to Merge, so leaving those out makes a sound graph acyclic; what is left over at
- * the end lies on a cycle or behind one. */
+ * Kahn's algorithm over the uses that nodes keep. Loops are closed only by edges from NextIteration to Merge, so
+ * without them a valid graph is acyclic; nodes that remain at the end are on a cycle or depend on one. */
 #include "base/memory.h"
 #include "graph/draft.h"
 

@@ -1,4 +1,4 @@
-/* graph/wire.h -- what the hand-written readers of graph/ share; inside graph/ only. */
+/* graph/wire.h -- shared by the hand-written decoders of graph/; private to graph/. */
 #ifndef MR_GRAPH_WIRE_H
 #define MR_GRAPH_WIRE_H
 
@@ -9,14 +9,14 @@
 
 /* A string field as a C string in the arena; a NUL inside is INVALID_ARGUMENT. */
 mr_status *mr_wire_name(mr_arena *a, mr_sv v, const char **out);
-/* Passes over the value r stands at and appends the whole field, whose tag began at `from`. */
+/* Skips the current value and appends the whole field, whose tag began at `from`. */
 mr_status *mr_wire_extra(mr_pb_reader *r, const uint8_t *from, mr_str *extra);
 /* A copy in the arena. */
 mr_status *mr_wire_keep(mr_arena *a, mr_sv bytes, mr_sv *out);
-/* How often a field occurs in what is left; r itself does not move. */
+/* The number of occurrences of a field in the rest; r itself does not move. */
 size_t mr_wire_count(mr_pb_reader r, uint32_t field);
 
-/* mr_vec_push for what is sized by input: false when memory is out. */
+/* mr_vec_push for arrays sized by input: false if memory runs out. */
 bool mr_wire_grow(void **p, int *cap, size_t elem_bytes);
 #define MR_TRY_PUSH(v, ...)                                                            \
     (((v)->n < (v)->cap || mr_wire_grow((void **)&(v)->p, &(v)->cap, sizeof(*(v)->p))) \
