@@ -6,16 +6,16 @@
 
 #include "graph/infer.h"
 
-static mr_status *absent(mr_run *r)
+static mr_status *report_absent(mr_run *r)
 {
     return mr_error(MR_UNIMPLEMENTED, "%s is not implemented", r->node->def->name);
 }
 
-bool mr_op_absent(const mr_op_def *d) { return d->op && d->op->kernels && d->op->kernels[0].run == absent; }
+bool mr_op_absent(const mr_op_def *d) { return d->op && d->op->kernels && d->op->kernels[0].run == report_absent; }
 
 #define ABSENT                                              \
     .doc = "not implemented", .shape = mr_shape_unknown, \
-    .kernels = MR_KERNELS({"CPU", 0, absent, .priority = MR_STAND_IN}, )
+    .kernels = MR_KERNELS({"CPU", 0, report_absent, .priority = MR_STAND_IN}, )
 
 MR_OP(AllToAll,
     .sig = "input: T, group_assignment: int32 -> output: T",

@@ -47,7 +47,7 @@ static void operand_strides(const mr_broadcast *b, int operand, int64_t *out)
 }
 
 /* Dimension d of the result continues the walk's last-made (inner) dimension in every operand. */
-static bool continues(const mr_broadcast *b, int made, int64_t strides[][MR_MAX_RANK], int d)
+static bool continues_walk(const mr_broadcast *b, int made, int64_t strides[][MR_MAX_RANK], int d)
 {
     for (int k = 0; k < b->n_operands; k++)
         if (strides[k][d] != b->strides[k][made] * b->dims[made])
@@ -69,7 +69,7 @@ mr_status *mr_broadcast_collapse(mr_broadcast *b)
     for (int d = b->shape.rank - 1; d >= 0; d--) {
         if (b->shape.dims[d] == 1)
             continue;
-        if (at < MR_MAX_RANK && continues(b, at, strides, d)) {
+        if (at < MR_MAX_RANK && continues_walk(b, at, strides, d)) {
             b->dims[at] *= b->shape.dims[d];
             continue;
         }

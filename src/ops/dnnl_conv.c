@@ -202,7 +202,7 @@ static dnnl_status_t make_pass(mr_dnnl_conv *p, const dnnl_memory_desc_t *filter
     return st;
 }
 
-static dnnl_status_t make(mr_dnnl_conv *p, const dnnl_memory_desc_t *filter)
+static dnnl_status_t make_conv(mr_dnnl_conv *p, const dnnl_memory_desc_t *filter)
 {
     const mr_conv *c = &p->conv;
     dnnl_primitive_attr_t attr;
@@ -232,7 +232,7 @@ static mr_status *conv_new(mr_conv_pass pass, const mr_conv *c, const mr_dnnl_co
     p->pass = pass;
     p->conv = *c;
     int before = mr_dnnl_enter();
-    mr_status *st = mr_dnnl_check(make(p, like ? &like->filter : NULL), "making a convolution");
+    mr_status *st = mr_dnnl_check(make_conv(p, like ? &like->filter : NULL), "making a convolution");
     mr_dnnl_leave(before);
     if (st)
         mr_dnnl_conv_unref(p);
@@ -281,8 +281,8 @@ int mr_dnnl_convs_count(mr_dnnl_convs *kept)
     return n;
 }
 
-static bool serves(const mr_dnnl_conv *p, mr_conv_pass pass, const mr_conv *c,
-                   const mr_dnnl_conv *like)
+static bool serves_call(const mr_dnnl_conv *p, mr_conv_pass pass, const mr_conv *c,
+                        const mr_dnnl_conv *like)
 {
     return p->pass == pass && memcmp(&p->conv, c, sizeof *c) == 0 &&
            (!like || dnnl_memory_desc_equal(&p->filter, &like->filter));
@@ -308,7 +308,7 @@ mr_status *mr_dnnl_convs_get(mr_dnnl_convs *kept, mr_conv_pass pass, const mr_co
     mr_dnnl_conv *p = NULL;
     mr_lock(&kept->mu);
     for (int i = 0; i < kept->n && !p; i++)
-        if (serves(kept->list[i], pass, c, like))
+        if (serves_call(kept->list[i], pass, c, like))
             p = kept->list[i];
     if (!p && !(st = conv_new(pass, c, like, &p)))
         *place_locked(kept) = p;
@@ -342,7 +342,7 @@ static void memory_free(dnnl_memory_t m)
         dnnl_memory_destroy(m);
 }
 
-static dnnl_status_t reorder(const mr_dnnl_conv *p, const float *from, float *to, void *scratch)
+static dnnl_status_t reorder_filter(const mr_dnnl_conv *p, const float *from, float *to, void *scratch)
 {
     bool back = p->pass == MR_CONV_FILTER;
     dnnl_stream_t stream = NULL;
@@ -374,7 +374,7 @@ mr_status *mr_dnnl_conv_reorder(const mr_dnnl_conv *p, mr_allocator *a, const fl
     if (bytes && !scratch)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to reorder a filter: %zu bytes", bytes);
     int before = mr_dnnl_enter();
-    mr_status *st = mr_dnnl_check(reorder(p, from, to, scratch), "reordering a filter");
+    mr_status *st = mr_dnnl_check(reorder_filter(p, from, to, scratch), "reordering a filter");
     mr_dnnl_leave(before);
     if (scratch)
         a->free(a, scratch, bytes);

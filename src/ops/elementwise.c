@@ -45,7 +45,7 @@ typedef struct scratch {
 
 static void scratch_init(scratch *s) { memset(s->source, 0, sizeof s->source); }
 
-static bool widens(const job *j, int k) { return j->e->widen && j->bytes[k] == 2; }
+static bool is_widened(const job *j, int k) { return j->e->widen && j->bytes[k] == 2; }
 
 /* ---- one block ---- */
 
@@ -55,17 +55,17 @@ static void block_run(const job *j, void *const *packed, const bool *fresh, int6
 {
     void *p[MAX_OPERANDS];
     for (int k = 0; k < j->n; k++) {
-        p[k] = widens(j, k) ? s->wide[k] : packed[k];
-        if (k > 0 && widens(j, k) && fresh[k])
+        p[k] = is_widened(j, k) ? s->wide[k] : packed[k];
+        if (k > 0 && is_widened(j, k) && fresh[k])
             mr_dtype_convert(j->types[k], packed[k], MR_FLOAT, s->wide[k], n, false);
     }
     j->e->loop(p, n);
-    if (widens(j, 0))
+    if (is_widened(j, 0))
         mr_dtype_convert(MR_FLOAT, s->wide[0], j->types[0], packed[0], n, false);
 }
 
 /* Packs n copies of the element at `from`; false when an earlier block left them there. */
-static bool spread(const job *j, int k, const char *from, int64_t n, scratch *s)
+static bool spread_element(const job *j, int k, const char *from, int64_t n, scratch *s)
 {
     if (s->source[k] == from && s->filled[k] >= n)
         return false;
@@ -108,7 +108,7 @@ static void row_piece(const job *j, const mr_broadcast_row *row, int64_t first, 
         bool steps = j->b->strides[k - 1][j->b->rank - 1] != 0;
         char *from = j->p[k] + (size_t)(row->offsets[k - 1] + (steps ? at : 0)) * j->bytes[k];
         p[k] = steps ? from : s->packed[k];
-        fresh[k] = steps || spread(j, k, from, n, s);
+        fresh[k] = steps || spread_element(j, k, from, n, s);
     }
     block_run(j, p, fresh, n, s);
 }
@@ -136,7 +136,7 @@ static void rows_part(void *ctx, int64_t begin, int64_t end)
 
 /* ---- short rows, several to a block ---- */
 
-static bool gather(const job *j, int k, int64_t first, int64_t n, scratch *s)
+static bool gather_block(const job *j, int k, int64_t first, int64_t n, scratch *s)
 {
     /* Blocks are whole periods long, so what repeats within a block is the same in every block. */
     bool repeats = j->period[k] <= j->block;
@@ -159,7 +159,7 @@ static void blocks_part(void *ctx, int64_t begin, int64_t end)
         bool fresh[MAX_OPERANDS];
         for (int k = 1; k < j->n; k++) {
             p[k] = j->direct[k] ? j->p[k] + (size_t)first * j->bytes[k] : s.packed[k];
-            fresh[k] = j->direct[k] || gather(j, k, first, n, &s);
+            fresh[k] = j->direct[k] || gather_block(j, k, first, n, &s);
         }
         block_run(j, p, fresh, n, &s);
     }
@@ -201,8 +201,8 @@ static void job_set_result(job *j, const mr_tensor *y)
     j->bytes[0] = mr_dtype_size((mr_dtype)y->dtype);
 }
 
-static void split(mr_run *r, int64_t n, double cost_ns, void (*part)(void *, int64_t, int64_t),
-                  job *j)
+static void split_work(mr_run *r, int64_t n, double cost_ns, void (*part)(void *, int64_t, int64_t),
+                       job *j)
 {
     if ((double)n * cost_ns < SMALL_NS)
         part(j, 0, n);
@@ -227,7 +227,7 @@ static mr_status *broadcast_run(mr_run *r, const mr_each *e)
     if (b.n == 0)
         return NULL;
     if (b.n > 1 && b.dims[b.rank - 1] >= LONG_ROW) {
-        split(r, b.n, e->cost_ns, rows_part, &j);
+        split_work(r, b.n, e->cost_ns, rows_part, &j);
         return NULL;
     }
     int64_t longest = 1;
@@ -238,7 +238,7 @@ static mr_status *broadcast_run(mr_run *r, const mr_each *e)
             longest = MR_MAX(longest, j.period[k]);
     }
     j.block -= j.block % longest; /* periods divide one another, so all fit the longest */
-    split(r, (b.n + j.block - 1) / j.block, e->cost_ns * (double)j.block, blocks_part, &j);
+    split_work(r, (b.n + j.block - 1) / j.block, e->cost_ns * (double)j.block, blocks_part, &j);
     return NULL;
 }
 
@@ -262,7 +262,7 @@ static mr_status *same_run(mr_run *r, const mr_each *e)
     job j;
     job_init(&j, r, e);
     job_set_result(&j, y);
-    split(r, n, e->cost_ns, same_part, &j);
+    split_work(r, n, e->cost_ns, same_part, &j);
     return NULL;
 }
 

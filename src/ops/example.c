@@ -22,37 +22,37 @@ typedef struct reader {
 typedef MR_VEC(mr_literal) literal_vec;
 typedef MR_VEC(mr_example_value *) value_vec;
 
-static void fail(reader *r, const char *what)
+static void note_error(reader *r, const char *what)
 {
     if (!r->st)
         r->st = mr_invalid("example '%s': %s at '%.20s'", r->text, what, r->p);
     r->p = r->end;
 }
 
-static void blanks(reader *r)
+static void skip_blanks(reader *r)
 {
     while (r->p < r->end && isspace((unsigned char)*r->p))
         r->p++;
 }
 
-static bool peek(reader *r, char c)
+static bool peek_char(reader *r, char c)
 {
-    blanks(r);
+    skip_blanks(r);
     return r->p < r->end && *r->p == c;
 }
 
-static bool take(reader *r, char c)
+static bool take_char(reader *r, char c)
 {
-    if (!peek(r, c))
+    if (!peek_char(r, c))
         return false;
     r->p++;
     return true;
 }
 
-static void expect(reader *r, char c)
+static void expect_char(reader *r, char c)
 {
-    if (!take(r, c))
-        fail(r, c == ')'   ? "')' expected"
+    if (!take_char(r, c))
+        note_error(r, c == ')'   ? "')' expected"
                 : c == ']' ? "']' expected"
                 : c == ':' ? "':' expected"
                            : "syntax error");
@@ -60,7 +60,7 @@ static void expect(reader *r, char c)
 
 static bool peek_text(reader *r, const char *s)
 {
-    blanks(r);
+    skip_blanks(r);
     size_t n = strlen(s);
     return (size_t)(r->end - r->p) >= n && memcmp(r->p, s, n) == 0;
 }
@@ -70,7 +70,7 @@ static bool word_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
 /* The word ahead, not taken; empty when there is none. */
 static mr_sv peek_word(reader *r)
 {
-    blanks(r);
+    skip_blanks(r);
     const char *e = r->p;
     if (e < r->end && (isalpha((unsigned char)*e) || *e == '_'))
         while (e < r->end && word_char(*e))
@@ -91,7 +91,7 @@ static mr_sv any_word(reader *r)
 {
     mr_sv w = peek_word(r);
     if (w.n == 0)
-        fail(r, "name expected");
+        note_error(r, "name expected");
     r->p += w.n;
     return w;
 }
@@ -121,7 +121,7 @@ static void real_number(reader *r, mr_literal *l, double *value)
     const char *p = r->p;
     *value = strtod(p, &e); /* knows inf and nan */
     if (e == p || e > r->end) {
-        fail(r, "number expected");
+        note_error(r, "number expected");
         return;
     }
     l->negative = *p == '-';
@@ -134,7 +134,7 @@ static void real_number(reader *r, mr_literal *l, double *value)
     r->p = e;
 }
 
-static void number(reader *r, mr_literal *l)
+static void read_number(reader *r, mr_literal *l)
 {
     real_number(r, l, &l->re);
     if (r->p < r->end && *r->p == 'i') {
@@ -145,7 +145,7 @@ static void number(reader *r, mr_literal *l)
         real_number(r, l, &l->im);
         l->is_complex = true;
         if (r->p >= r->end || *r->p != 'i')
-            fail(r, "i expected");
+            note_error(r, "i expected");
     }
     if (l->is_complex) {
         l->is_int = false;
@@ -153,7 +153,7 @@ static void number(reader *r, mr_literal *l)
     }
 }
 
-static char escaped(reader *r)
+static char read_escape(reader *r)
 {
     char c = r->p < r->end ? *r->p++ : 0;
     if (c == 'n' || c == 't')
@@ -166,28 +166,28 @@ static char escaped(reader *r)
     return (char)strtol(hex, NULL, 16);
 }
 
-static mr_sv quoted(reader *r)
+static mr_sv read_quoted(reader *r)
 {
-    expect(r, '"');
+    expect_char(r, '"');
     char *s = mr_arena_alloc(r->a, (size_t)(r->end - r->p) + 1);
     size_t n = 0;
     while (r->p < r->end && *r->p != '"') {
         char c = *r->p++;
-        s[n++] = c == '\\' ? escaped(r) : c;
+        s[n++] = c == '\\' ? read_escape(r) : c;
     }
-    expect(r, '"');
+    expect_char(r, '"');
     return (mr_sv){s, n};
 }
 
-static mr_literal element(reader *r)
+static mr_literal read_element(reader *r)
 {
     mr_literal l = {.last_digit = 0};
-    blanks(r);
-    if (take(r, '?')) {
+    skip_blanks(r);
+    if (take_char(r, '?')) {
         l.any = true;
-    } else if (peek(r, '"')) {
+    } else if (peek_char(r, '"')) {
         l.is_str = true;
-        l.str = quoted(r);
+        l.str = read_quoted(r);
     } else if (take_word(r, "true")) {
         l.is_bool = l.is_int = true;
         l.bits = 1;
@@ -195,7 +195,7 @@ static mr_literal element(reader *r)
     } else if (take_word(r, "false")) {
         l.is_bool = l.is_int = true;
     } else {
-        number(r, &l);
+        read_number(r, &l);
     }
     return l;
 }
@@ -203,63 +203,63 @@ static mr_literal element(reader *r)
 /* ---- values ---- */
 
 /* A nested list: every list of one depth must be as long as the first one met. */
-static void nested(reader *r, mr_shape *shape, int depth, literal_vec *out)
+static void read_nested(reader *r, mr_shape *shape, int depth, literal_vec *out)
 {
-    if (!take(r, '[')) {
+    if (!take_char(r, '[')) {
         if (depth != shape->rank)
-            fail(r, "uneven depth of brackets");
-        mr_vec_push(out, element(r));
+            note_error(r, "uneven depth of brackets");
+        mr_vec_push(out, read_element(r));
         return;
     }
     if (depth == MR_MAX_RANK) {
-        fail(r, "too deep");
+        note_error(r, "too deep");
         return;
     }
     if (depth == shape->rank) {
         if (out->n > 0) /* elements were met at this depth before */
-            fail(r, "uneven depth of brackets");
+            note_error(r, "uneven depth of brackets");
         shape->dims[shape->rank++] = -1;
     }
     int64_t n = 0;
-    while (!r->st && !take(r, ']')) {
-        nested(r, shape, depth + 1, out);
+    while (!r->st && !take_char(r, ']')) {
+        read_nested(r, shape, depth + 1, out);
         n++;
-        if (!peek(r, ']'))
-            expect(r, ',');
+        if (!peek_char(r, ']'))
+            expect_char(r, ',');
     }
     if (shape->dims[depth] >= 0 && shape->dims[depth] != n)
-        fail(r, "uneven lengths of lists");
+        note_error(r, "uneven lengths of lists");
     shape->dims[depth] = n;
 }
 
 static int64_t whole_number(reader *r)
 {
-    mr_literal l = element(r);
+    mr_literal l = read_element(r);
     if (!l.is_int || l.negative || l.bits > INT64_MAX)
-        fail(r, "size expected");
+        note_error(r, "size expected");
     return (int64_t)l.bits;
 }
 
 /* 2,3) */
 static void dims_until_paren(reader *r, mr_shape *shape)
 {
-    while (!r->st && !take(r, ')')) {
+    while (!r->st && !take_char(r, ')')) {
         mr_status *st = mr_shape_push(shape, whole_number(r));
         if (st) {
             mr_status_free(st);
-            fail(r, "too many dimensions");
+            note_error(r, "too many dimensions");
         }
-        if (!peek(r, ')'))
-            expect(r, ',');
+        if (!peek_char(r, ')'))
+            expect_char(r, ',');
     }
 }
 
-static int64_t count(reader *r, const mr_shape *shape)
+static int64_t count_elements(reader *r, const mr_shape *shape)
 {
     int64_t n = 0;
     mr_status *st = mr_shape_elements(shape->rank, shape->dims, &n);
     if (st || n > MAX_ELEMENTS)
-        fail(r, "too many elements");
+        note_error(r, "too many elements");
     mr_status_free(st);
     return r->st ? 0 : n;
 }
@@ -275,15 +275,15 @@ static bool made_tensor(reader *r, mr_example_value *v)
     bool any = take_word(r, "shape"), iota = !any && take_word(r, "iota");
     if (!any && !iota && !take_word(r, "fill"))
         return false;
-    expect(r, '(');
+    expect_char(r, '(');
     mr_literal with = {0};
     if (!any && !iota) {
-        with = element(r);
-        if (!peek(r, ')'))
-            expect(r, ',');
+        with = read_element(r);
+        if (!peek_char(r, ')'))
+            expect_char(r, ',');
     }
     dims_until_paren(r, v->shape);
-    v->n = count(r, v->shape);
+    v->n = count_elements(r, v->shape);
     v->any = any;
     v->elements = mr_arena_array(r->a, mr_literal, any ? 0 : v->n);
     for (int64_t i = 0; i < v->n && !any; i++)
@@ -291,19 +291,19 @@ static bool made_tensor(reader *r, mr_example_value *v)
     return true;
 }
 
-static mr_example_value *value(reader *r);
+static mr_example_value *read_value(reader *r);
 
 /* Values up to `stop` (0: as long as commas follow). */
-static void values(reader *r, char stop, int *n, mr_example_value ***out)
+static void read_values(reader *r, char stop, int *n, mr_example_value ***out)
 {
     value_vec v = {0};
-    while (!r->st && !(stop && peek(r, stop))) {
-        mr_vec_push(&v, value(r));
-        if (!take(r, ','))
+    while (!r->st && !(stop && peek_char(r, stop))) {
+        mr_vec_push(&v, read_value(r));
+        if (!take_char(r, ','))
             break;
     }
     if (stop)
-        expect(r, stop);
+        expect_char(r, stop);
     *n = v.n;
     *out = v.n ? mr_arena_memdup(r->a, v.p, (size_t)v.n * sizeof *v.p) : NULL;
     mr_vec_deinit(&v);
@@ -312,7 +312,7 @@ static void values(reader *r, char stop, int *n, mr_example_value ***out)
 static void literal_tensor(reader *r, mr_example_value *v)
 {
     literal_vec elements = {0};
-    nested(r, v->shape, 0, &elements);
+    read_nested(r, v->shape, 0, &elements);
     v->n = elements.n;
     v->elements = mr_arena_array(r->a, mr_literal, elements.n);
     if (elements.n)
@@ -330,12 +330,12 @@ static bool is_literal_word(mr_sv w)
     return w.n == 0;
 }
 
-static mr_example_value *value(reader *r)
+static mr_example_value *read_value(reader *r)
 {
     mr_example_value *v = mr_arena_new(r->a, mr_example_value);
-    if (take(r, '(')) {
+    if (take_char(r, '(')) {
         v->kind = MR_EX_LIST;
-        values(r, ')', &v->n_items, &v->items);
+        read_values(r, ')', &v->n_items, &v->items);
         return v;
     }
     if (take_word(r, "dead")) {
@@ -349,7 +349,7 @@ static mr_example_value *value(reader *r)
         if (v->type == MR_INVALID) {
             v->kind = MR_EX_NAME;
             v->name = w;
-            v->output = take(r, ':') ? (int)whole_number(r) : 0;
+            v->output = take_char(r, ':') ? (int)whole_number(r) : 0;
             return v;
         }
     }
@@ -384,12 +384,12 @@ static mr_sv attr_text(reader *r)
         }
     }
     if (r->p == start)
-        fail(r, "value expected");
+        note_error(r, "value expected");
     return (mr_sv){start, (size_t)(r->p - start)};
 }
 
 /* name=value name=value nograd unknown */
-static void settings(reader *r, mr_example *e, mr_example_step *s)
+static void read_settings(reader *r, mr_example *e, mr_example_step *s)
 {
     MR_VEC(mr_example_attr) attrs = {0};
     for (;;) {
@@ -401,7 +401,7 @@ static void settings(reader *r, mr_example *e, mr_example_step *s)
             continue;
         }
         r->p += w.n;
-        if (w.n == 0 || !take(r, '=')) {
+        if (w.n == 0 || !take_char(r, '=')) {
             r->p = start;
             break;
         }
@@ -414,30 +414,30 @@ static void settings(reader *r, mr_example *e, mr_example_step *s)
 
 static bool at_end_of_inputs(reader *r)
 {
-    blanks(r);
+    skip_blanks(r);
     return r->p == r->end || *r->p == ';' || peek_text(r, "->");
 }
 
-static void inputs(reader *r, mr_example *e, mr_example_step *s)
+static void read_inputs(reader *r, mr_example *e, mr_example_step *s)
 {
-    settings(r, e, s);
-    bool colon = take(r, ':');
+    read_settings(r, e, s);
+    bool colon = take_char(r, ':');
     if (!colon && s->n_attrs > 0 && !at_end_of_inputs(r))
-        fail(r, "':' expected after the attrs");
+        note_error(r, "':' expected after the attrs");
     if (!at_end_of_inputs(r))
-        values(r, 0, &s->n_in, &s->in);
+        read_values(r, 0, &s->n_in, &s->in);
 }
 
 /* [name =] Op attrs: inputs; */
 static void setup_step(reader *r, mr_example *e, mr_example_step *s)
 {
     s->op = any_word(r);
-    if (take(r, '=')) {
+    if (take_char(r, '=')) {
         s->name = s->op;
         s->op = any_word(r);
     }
-    inputs(r, e, s);
-    expect(r, ';');
+    read_inputs(r, e, s);
+    expect_char(r, ';');
 }
 
 static void expected_error(reader *r, mr_example *e)
@@ -448,25 +448,25 @@ static void expected_error(reader *r, mr_example *e)
         if (mr_sv_is(w, mr_code_name((mr_code)c)))
             e->code = (mr_code)c;
     if (e->code == MR_OK)
-        fail(r, "unknown error code");
-    blanks(r);
+        note_error(r, "unknown error code");
+    skip_blanks(r);
     e->text = (mr_sv){r->p, (size_t)(r->end - r->p)};
     r->p = r->end;
 }
 
 static void checked_step(reader *r, mr_example *e, mr_example_step *s)
 {
-    inputs(r, e, s);
+    read_inputs(r, e, s);
     if (!peek_text(r, "->"))
-        fail(r, "'->' expected");
+        note_error(r, "'->' expected");
     r->p += r->st ? 0 : 2;
-    if (take(r, '!'))
+    if (take_char(r, '!'))
         expected_error(r, e);
     else if (!at_end_of_inputs(r))
-        values(r, 0, &e->n_out, &e->out);
-    blanks(r);
+        read_values(r, 0, &e->n_out, &e->out);
+    skip_blanks(r);
     if (r->p < r->end)
-        fail(r, "end expected");
+        note_error(r, "end expected");
 }
 
 /* Semicolons outside of strings, up to the arrow (an expected text may hold anything). */
@@ -502,9 +502,9 @@ mr_status *mr_example_parse_value(mr_arena *a, mr_sv text, mr_example_value **ou
 {
     const char *copy = mr_arena_strndup(a, text.p, text.n);
     reader r = {a, copy, copy, copy + text.n, NULL};
-    *out = value(&r);
-    blanks(&r);
+    *out = read_value(&r);
+    skip_blanks(&r);
     if (r.p < r.end)
-        fail(&r, "end expected");
+        note_error(&r, "end expected");
     return r.st;
 }

@@ -135,7 +135,7 @@ static double literal_scale(const mr_example_value *v)
     return scale;
 }
 
-static bool near(double got, double want, double tolerance)
+static bool is_near(double got, double want, double tolerance)
 {
     if (isnan(want) || isnan(got))
         return isnan(want) && isnan(got);
@@ -150,7 +150,7 @@ static mr_status *compare_number(const mr_literal *l, mr_dtype type, const void 
     double tolerance = slack + (l->is_int ? 0 : 0.5 * pow(10, l->last_digit));
     bool sign =
         l->is_complex || l->re != 0 || !l->negative || signbit(got[0]); /* -0 is meant as such */
-    if (near(got[0], l->re, tolerance) && near(got[1], l->im, tolerance) && sign)
+    if (is_near(got[0], l->re, tolerance) && is_near(got[1], l->im, tolerance) && sign)
         return NULL;
     if (isnan(l->re) && !l->is_complex && (isnan(got[0]) || isnan(got[1]))) /* a NaN has no parts */
         return NULL;

@@ -67,7 +67,7 @@ typedef struct accumulators {
     int fed; /* times since the last flush */
 } accumulators;
 
-static void flush(const job *j, accumulators *a)
+static void flush_block(const job *j, accumulators *a)
 {
     if (a->fed == 0)
         return;
@@ -77,7 +77,7 @@ static void flush(const job *j, accumulators *a)
 }
 
 /* n packed elements from x on, as the loops want them. */
-static const void *elements(const job *j, int64_t x, int64_t n, float *wide)
+static const void *load_elements(const job *j, int64_t x, int64_t n, float *wide)
 {
     const char *p = j->x + (size_t)x * j->elem_bytes;
     if (!j->widen)
@@ -86,11 +86,11 @@ static const void *elements(const job *j, int64_t x, int64_t n, float *wide)
     return wide;
 }
 
-static void feed(const job *j, accumulators *a, int64_t x, int64_t n)
+static void feed_block(const job *j, accumulators *a, int64_t x, int64_t n)
 {
-    j->f->add(a->block, elements(j, x, n, a->wide), n);
+    j->f->add(a->block, load_elements(j, x, n, a->wide), n);
     if (++a->fed == FLUSH)
-        flush(j, a);
+        flush_block(j, a);
 }
 
 /* `rows` rows of a matrix, of which a tile of w columns begins at x. */
@@ -98,12 +98,12 @@ static void fold_matrix(const job *j, accumulators *a, int64_t x, int64_t rows, 
 {
     if (w < j->cols) { /* a tile: rows are apart */
         for (int64_t i = 0; i < rows; i++)
-            feed(j, a, x + i * j->cols, w);
+            feed_block(j, a, x + i * j->cols, w);
         return;
     }
     for (int64_t left = rows * w; left > 0;) {
         int64_t n = MR_MIN(left, a->lanes);
-        feed(j, a, x, n);
+        feed_block(j, a, x, n);
         x += n;
         left -= n;
     }
@@ -133,7 +133,7 @@ static void fold_columns(const job *j, accumulators *a, int64_t base, int64_t fi
         fold_matrix(j, a, base + offset_of(&j->folded, first / j->rows) + row * j->cols, n, w);
         first += n;
     }
-    flush(j, a);
+    flush_block(j, a);
     for (int64_t parts = a->lanes / w; parts > 1;) { /* halves onto each other */
         int64_t half = (parts + 1) / 2;
         f->join(a->total, a->total + (size_t)(half * w) * f->total_bytes, (parts - half) * w);
@@ -143,7 +143,7 @@ static void fold_columns(const job *j, accumulators *a, int64_t base, int64_t fi
 
 /* ---- results ---- */
 
-static void finish(const job *j, int64_t at, const void *totals, int64_t n, float *wide)
+static void finish_totals(const job *j, int64_t at, const void *totals, int64_t n, float *wide)
 {
     char *out = j->out + (size_t)at * j->elem_bytes;
     void *to = j->widen ? (void *)wide : out;
@@ -155,13 +155,13 @@ static void finish(const job *j, int64_t at, const void *totals, int64_t n, floa
         mr_dtype_convert(MR_FLOAT, wide, j->type, out, n, false);
 }
 
-static void store(const job *j, int64_t segment, int64_t at, int64_t n, accumulators *a)
+static void store_totals(const job *j, int64_t segment, int64_t at, int64_t n, accumulators *a)
 {
     if (j->partial)
         memcpy(j->partial + (size_t)(segment * j->n_out + at) * j->f->total_bytes, a->total,
                (size_t)n * j->f->total_bytes);
     else
-        finish(j, at, a->total, n, a->wide);
+        finish_totals(j, at, a->total, n, a->wide);
 }
 
 /* Packed rows, each a result, by the loop made for them: a batch of as many as fit the buffers. */
@@ -172,8 +172,8 @@ static void packed_rows_part(void *ctx, int64_t begin, int64_t end)
     int64_t batch = j->widen ? MR_MIN(LANES, MR_MAX(1, LANES / j->rows)) : LANES;
     for (int64_t u = begin; u < end; u += batch) {
         int64_t n = MR_MIN(batch, end - u);
-        j->f->fold(a.total, elements(j, u * j->rows, n * j->rows, a.wide), n, j->rows);
-        finish(j, u, a.total, n, a.wide);
+        j->f->fold(a.total, load_elements(j, u * j->rows, n * j->rows, a.wide), n, j->rows);
+        finish_totals(j, u, a.total, n, a.wide);
     }
 }
 
@@ -198,7 +198,7 @@ static void units_part(void *ctx, int64_t begin, int64_t end)
         fold_columns(j, &a, offset_of(&j->kept, group) + col, all_rows / j->segments * segment,
                      segment + 1 == j->segments ? all_rows : all_rows / j->segments * (segment + 1),
                      w);
-        store(j, segment, group * j->cols + col, w, &a);
+        store_totals(j, segment, group * j->cols + col, w, &a);
     }
 }
 
@@ -209,7 +209,7 @@ static void join_segments(const job *j)
     for (int64_t s = 1; s < j->segments; s++)
         j->f->join(j->partial, j->partial + (size_t)(s * j->n_out) * bytes, j->n_out);
     for (int64_t at = 0; at < j->n_out; at += LANES)
-        finish(j, at, j->partial + (size_t)at * bytes, MR_MIN(LANES, j->n_out - at), wide);
+        finish_totals(j, at, j->partial + (size_t)at * bytes, MR_MIN(LANES, j->n_out - at), wide);
 }
 
 /* ---- preparing ---- */
@@ -310,7 +310,7 @@ mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *
         float wide[LANES];
         mr_splat(total, f->empty_total, f->total_bytes, MR_MIN(j.n_out, LANES));
         for (int64_t at = 0; at < j.n_out; at += LANES)
-            finish(&j, at, total, MR_MIN(LANES, j.n_out - at), wide);
+            finish_totals(&j, at, total, MR_MIN(LANES, j.n_out - at), wide);
         return NULL;
     }
     if (are_packed_rows(&j)) {

@@ -23,7 +23,7 @@ static const mr_op *const builtin[] = {
 };
 
 /* Shape inference may compute small constants once there are kernels. */
-static mr_status *evaluate(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
+static mr_status *evaluate_node(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
 {
     return mr_eval_bounded(n, in, out);
 }
@@ -31,7 +31,7 @@ static mr_status *evaluate(const mr_node *n, mr_tensor *const *in, mr_tensor **o
 static void hand_over(void)
 {
     mr_registry_set_builtin(builtin, MR_COUNT(builtin));
-    mr_infer_set_evaluator(evaluate);
+    mr_infer_set_evaluator(evaluate_node);
     mr_variant_register_numbers();
     mr_variant_register(&mr_list_type);
     mr_variant_register(&mr_iterator_place_type);
