@@ -280,7 +280,7 @@ static bool is_run(const plan *p, dim d)
 }
 
 /* A run of 2, 4, 8 or 16 bytes is one element of that size. */
-static void widen(plan *p)
+static void widen_elements(plan *p)
 {
     while (p->rank > 0) {
         dim d = p->dims[p->rank - 1];
@@ -380,7 +380,7 @@ static void place_next(const plan *p, place *at)
 }
 
 /* Units begin..end: (place, block of n0, block of n1), the last running fastest. */
-static void walk(void *ctx, int64_t begin, int64_t end)
+static void walk_units(void *ctx, int64_t begin, int64_t end)
 {
     const plan *p = ctx;
     int64_t k1 = begin % p->nb1, k0 = begin / p->nb1 % p->nb0;
@@ -415,7 +415,7 @@ static void run_plan(mr_run *r, plan *p, const mr_blit *b)
     order_dims(p, b);
     merge_dims(p);
     if (!p->dst)
-        widen(p);
+        widen_elements(p);
     choose_plane(p);
     choose_function(p);
     choose_blocks(p);
@@ -425,7 +425,7 @@ static void run_plan(mr_run *r, plan *p, const mr_blit *b)
     if (n == 1)
         p->plane(p, p->to, p->from, p->d0.n, p->d1.n);
     else
-        mr_pool_for(r ? r->step->device->pool : NULL, n, unit_ns(p), walk, p);
+        mr_pool_for(r ? r->step->device->pool : NULL, n, unit_ns(p), walk_units, p);
 }
 
 /* ---- on a device ---- */

@@ -33,7 +33,7 @@ LOOK(bfloat16, uint16_t, 0x7f80)
 LOOK(float, uint32_t, 0x7f800000u)
 LOOK(double, uint64_t, 0x7ff0000000000000u)
 
-static void look(void *ctx, int64_t begin, int64_t end)
+static void look_at_range(void *ctx, int64_t begin, int64_t end)
 {
     check *c = ctx;
     int saw;
@@ -52,7 +52,7 @@ static mr_status *check_numerics(mr_run *r)
     static const char *const names[] = {"", "Inf", "NaN", "Inf and NaN"};
     check c = {mr_in(r, 0), 0};
     mr_sv message;
-    mr_run_for(r, c.t->n, 0.3, look, &c);
+    mr_run_for(r, c.t->n, 0.3, look_at_range, &c);
     if (c.saw) {
         MR_TRY(mr_node_get_str(r->node, "message", &message));
         return mr_invalid("%.*s : Tensor had %s values", MR_SV_ARG(message), names[c.saw]);

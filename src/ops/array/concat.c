@@ -18,7 +18,7 @@ static args concat_args(const mr_node *n)
 
 /* ---- kernel ---- */
 
-static mr_status *mismatch(const char *what, const mr_tensor *a, int i, const mr_tensor *b)
+static mr_status *shape_mismatch(const char *what, const mr_tensor *a, int i, const mr_tensor *b)
 {
     return mr_invalid("ConcatOp : %s should match: shape[0] = %s vs. shape[%d] = %s",
                       what, MR_TENSOR_SHAPE(a), i, MR_TENSOR_SHAPE(b));
@@ -32,10 +32,10 @@ static mr_status *joined_size(mr_run *r, args a, int axis, int64_t *out)
     for (int i = 0; i < a.n; i++) {
         const mr_tensor *t = mr_in(r, a.first + i);
         if (t->rank != first->rank)
-            return mismatch("Ranks of all input tensors", first, i, t);
+            return shape_mismatch("Ranks of all input tensors", first, i, t);
         for (int d = 0; d < t->rank; d++)
             if (d != axis && t->dims[d] != first->dims[d])
-                return mismatch("Dimensions of inputs", first, i, t);
+                return shape_mismatch("Dimensions of inputs", first, i, t);
         if (!mr_i64_add(*out, t->rank == 0 ? 1 : t->dims[axis], out))
             return mr_invalid("ConcatOp : The result is too large");
     }

@@ -21,7 +21,7 @@ static mr_status *check_partitions(const mr_tensor *data, const mr_tensor *parti
 }
 
 /* Row numbers sorted by partition, order kept; counts[p] of them belong to p. */
-static void deal(const mr_tensor *partitions, int n_parts, int64_t *counts, int64_t *rows)
+static void sort_by_partition(const mr_tensor *partitions, int n_parts, int64_t *counts, int64_t *rows)
 {
     const int32_t *p = partitions->data;
     for (int64_t i = 0; i < partitions->n; i++)
@@ -65,7 +65,7 @@ static mr_status *run_partition(mr_run *r)
     int64_t *rows = mr_scratch_zeroed(r, (size_t)partitions->n + 1, sizeof(int64_t));
     if (!counts || !rows)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld rows", (long long)partitions->n));
-    deal(partitions, r->n_out, counts, rows);
+    sort_by_partition(partitions, r->n_out, counts, rows);
     st = write_parts(r, counts, rows);
 out:
     mr_scratch_free(counts);
@@ -222,7 +222,7 @@ static void write_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static mr_status *stitch(mr_run *r, mr_tensor *out, int64_t n_rows)
+static mr_status *stitch_rows(mr_run *r, mr_tensor *out, int64_t n_rows)
 {
     stitching s = {.r = r, .out = out, .inner = out->n / n_rows};
     mr_status *st = NULL;
@@ -255,7 +255,7 @@ static mr_status *run_stitch(mr_run *r)
     for (int d = indices->rank; d < data->rank; d++)
         MR_TRY(mr_shape_push(&s, data->dims[d]));
     MR_TRY(mr_run_output(r, 0, s.rank, s.dims, &out));
-    return out->n ? stitch(r, out, rows) : NULL;
+    return out->n ? stitch_rows(r, out, rows) : NULL;
 }
 
 /* What is behind the indices' dimensions of one input. */

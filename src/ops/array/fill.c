@@ -60,7 +60,7 @@ MR_OP(Fill,
 /* ---- ZerosLike, OnesLike ---- */
 
 /* Over the input's memory when it is free. */
-static mr_status *like(mr_run *r, int value)
+static mr_status *fill_like(mr_run *r, int value)
 {
     const mr_tensor *x = mr_in(r, 0);
     mr_dtype dtype = x->dtype;
@@ -77,7 +77,7 @@ static mr_status *like(mr_run *r, int value)
     return NULL;
 }
 
-static mr_status *zeros_like(mr_run *r) { return like(r, 0); }
+static mr_status *zeros_like(mr_run *r) { return fill_like(r, 0); }
 
 static mr_status *variant_zeros_like(mr_run *r)
 {
@@ -87,7 +87,7 @@ static mr_status *variant_zeros_like(mr_run *r)
     return NULL;
 }
 
-static mr_status *ones_like(mr_run *r) { return like(r, 1); }
+static mr_status *ones_like(mr_run *r) { return fill_like(r, 1); }
 
 MR_OP(ZerosLike,
     .doc      = "zeros in the shape of the input",

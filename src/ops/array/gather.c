@@ -45,7 +45,7 @@ static mr_status *gathered_shape(const mr_tensor *params, const mr_tensor *indic
     return NULL;
 }
 
-static mr_status *gather(mr_run *r, int axis, int batch)
+static mr_status *gather_slices(mr_run *r, int axis, int batch)
 {
     const mr_tensor *params = mr_in(r, 0), *indices = mr_in(r, 1);
     mr_shape s;
@@ -73,7 +73,7 @@ static mr_status *run_gather(mr_run *r)
 {
     if (mr_in(r, 0)->rank < 1)
         return mr_invalid("params must be at least 1 dimensional");
-    return gather(r, 0, 0);
+    return gather_slices(r, 0, 0);
 }
 
 static mr_status *run_gather_v2(mr_run *r)
@@ -84,7 +84,7 @@ static mr_status *run_gather_v2(mr_run *r)
         return mr_invalid("params must be at least 1 dimensional");
     MR_TRY(mr_in_axis(r, 2, mr_in(r, 0)->rank, &axis));
     MR_TRY(read_batch_dims(r->node, mr_in(r, 1)->rank, &batch));
-    return gather(r, axis, (int)batch);
+    return gather_slices(r, axis, (int)batch);
 }
 
 /* ---- shape ---- */
@@ -134,7 +134,7 @@ static mr_status *gather_v2_shape(mr_infer *c)
 /* ---- gradient ---- */
 
 /* Entries from `begin` on of a shape vector, `size` of them (-1: the rest). */
-static mr_out part(mr_grad *g, mr_out v, mr_out begin, mr_out size)
+static mr_out shape_part(mr_grad *g, mr_out v, mr_out begin, mr_out size)
 {
     mr_out b = mr_emit(g->s, "ExpandDims", begin, mr_const_i32(g->s, 0));
     mr_out s = mr_emit(g->s, "ExpandDims", size, mr_const_i32(g->s, 0));
@@ -160,7 +160,7 @@ static void rows_backward(mr_grad *g)
     indices = mr_emit(g->s, "Reshape", indices, flat);
     mr_out count =
         mr_emit(g->s, "ExpandDims", mr_emit(g->s, "Size", mr_xi(g, 1)), mr_const_i32(g->s, 0));
-    mr_out tail = part(g, shape, one, all);
+    mr_out tail = shape_part(g, shape, one, all);
     mr_out rows = mr_emit(g->s, "ConcatV2", count, tail, mr_const_i32(g->s, 0));
     mr_dxi_sparse(g, 0, mr_emit(g->s, "Reshape", mr_dyi(g, 0), rows), indices, shape);
 }
@@ -168,7 +168,7 @@ static void rows_backward(mr_grad *g)
 /* Product of entries of a shape vector. */
 static mr_out part_size(mr_grad *g, mr_out v, mr_out begin, mr_out size)
 {
-    return mr_emit(g->s, "Prod", part(g, v, begin, size), mr_const_i32(g->s, 0));
+    return mr_emit(g->s, "Prod", shape_part(g, v, begin, size), mr_const_i32(g->s, 0));
 }
 
 typedef struct sizes { /* of params as [batch, outer, n, inner] and indices as [batch, k] */

@@ -4,7 +4,7 @@
 #include "graph/infer.h"
 #include "run/run.h"
 
-static mr_status *pass(mr_run *r)
+static mr_status *pass_all(mr_run *r)
 {
     for (int i = 0; i < r->n_out; i++)
         mr_run_pass(r, i, i);
@@ -18,7 +18,7 @@ MR_OP(Identity,
     .flags    = MR_CHEAP | MR_HOST_ONLY,
     .shape    = mr_shape_same,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_all)),
     .examples = MR_EXAMPLES(
         "[[1, 0], [1, 1]] -> [[1, 0], [1, 1]]", "\"a\" -> \"a\"", "shape(2,0) -> shape(2,0)"));
 
@@ -36,7 +36,7 @@ MR_OP(IdentityN,
     .flags    = MR_CHEAP | MR_HOST_ONLY,
     .shape    = each_same,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_all)),
     .examples = MR_EXAMPLES("([1, 2], \"a\", int32 3) -> [1, 2], \"a\", 3"));
 
 MR_OP(StopGradient,
@@ -45,7 +45,7 @@ MR_OP(StopGradient,
     .attrs    = "T: type",
     .flags    = MR_CHEAP | MR_HOST_ONLY | MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_all)),
     .examples = MR_EXAMPLES("[1, 0] -> [1, 0]"));
 
 static void prevent_backward(mr_grad *g)
@@ -62,7 +62,7 @@ MR_OP(PreventGradient,
     .flags    = MR_CHEAP | MR_HOST_ONLY,
     .shape    = mr_shape_same,
     .grad     = prevent_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_all)),
     .examples = MR_EXAMPLES("nograd: [1, 0] -> [1, 0]"));
 
 /* ---- EnsureShape ---- */
@@ -74,7 +74,7 @@ static mr_status *ensured_shape(mr_infer *c)
     return mr_infer_merge(c, c->in[0], want, &c->out[0]);
 }
 
-static bool fits(const mr_tensor *t, const mr_pshape *want)
+static bool fits_shape(const mr_tensor *t, const mr_pshape *want)
 {
     if (want->rank < 0)
         return true;
@@ -91,7 +91,7 @@ static mr_status *ensure_shape(mr_run *r)
     const mr_tensor *t = mr_in(r, 0);
     const mr_pshape *want = NULL;
     MR_TRY(mr_node_get_shape(r->node, "shape", &want));
-    if (!fits(t, want)) {
+    if (!fits_shape(t, want)) {
         const mr_node *from = r->node->in[0].node;
         return mr_invalid("Shape of tensor %s %s is not compatible with expected shape %s.",
                           from ? from->name : "input", MR_TENSOR_SHAPE(t), MR_PSHAPE_TEXT(want));

@@ -9,7 +9,7 @@ typedef struct constant {
     bool ready;
 } constant;
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_immutable_const(mr_make *m, void *state)
 {
     constant *c = state;
     (void)m;
@@ -18,7 +18,7 @@ static mr_status *init(mr_make *m, void *state)
     return NULL;
 }
 
-static void deinit(void *state)
+static void deinit_immutable_const(void *state)
 {
     constant *c = state;
     mr_tensor_unref(c->value);
@@ -82,7 +82,7 @@ MR_OP(ImmutableConst,
     .flags    = MR_BLOCKS | MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = mr_shape_from_attr,
     .kernels  = MR_KERNELS(MR_CPU_ANY(immutable_const)),
-    .state_bytes = sizeof(constant), .init = init, .deinit = deinit,
+    .state_bytes = sizeof(constant), .init = init_immutable_const, .deinit = deinit_immutable_const,
     .examples = MR_EXAMPLES(
         "dtype=float shape=[2] memory_region_name=\"/nowhere/at/all\": -> !NOT_FOUND",
         "dtype=uint8 shape=[2,0] memory_region_name=\"/dev/null\": -> shape(2,0)",

@@ -91,7 +91,7 @@ MR_OP(DeepCopy,
     .examples = MR_EXAMPLES("[1, 2] -> [1, 2]", "\"a\" -> \"a\"", "shape(0,2) -> shape(0,2)"));
 
 /* Zeros whether init is set or not: what memory held before is nobody's business. */
-static mr_status *empty(mr_run *r)
+static mr_status *run_empty(mr_run *r)
 {
     mr_shape s;
     mr_tensor *out;
@@ -105,11 +105,11 @@ MR_OP(Empty,
     .doc      = "a tensor of this shape, of zeros (which TensorFlow promises only with init)",
     .sig      = "shape: int32 -> output: dtype", .attrs = "dtype: type; init: bool = false",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_from_input0,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(empty)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_empty)),
     .examples = MR_EXAMPLES("[2] -> [0, 0]", "init=true dtype=string: [1] -> [\"\"]", "shape(0) -> 0", "[0, 2] -> shape(0,2)",
                             "[-1] -> !INVALID_ARGUMENT"));
 
-static mr_status *pass(mr_run *r)
+static mr_status *pass_input(mr_run *r)
 {
     mr_run_pass(r, 0, 0);
     return NULL;
@@ -118,9 +118,9 @@ static mr_status *pass(mr_run *r)
 MR_OP(Snapshot,
     .doc      = "its input as it is now",
     .sig      = "input: T -> output: T", .attrs = "T: type", .shape = mr_shape_same, .grad = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)), .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\""));
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_input)), .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\""));
 
-static mr_status *guarantee(mr_run *r)
+static mr_status *run_guarantee_const(mr_run *r)
 {
     if (mr_in(r, 0)->dtype == MR_RESOURCE)
         return mr_invalid("Input tensor cannot be a resource variable handle.");
@@ -128,16 +128,15 @@ static mr_status *guarantee(mr_run *r)
     return NULL;
 }
 
-MR_OP(GuaranteeConst,
-    .doc      = "its input, which is promised never to change",
-    .sig      = "input: T -> output: T", .attrs = "T: type", .flags = MR_STATEFUL, .shape = mr_shape_same,
-    .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(guarantee)), .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\""));
+MR_OP(GuaranteeConst, .doc = "its input, which is promised never to change", .sig = "input: T -> output: T",
+      .attrs = "T: type", .flags = MR_STATEFUL, .shape = mr_shape_same, .grad = mr_grad_identity,
+      .kernels = MR_KERNELS(MR_CPU_ANY(run_guarantee_const)),
+      .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\""));
 
 MR_OP(_EagerConst,
     .doc      = "its input, which was a constant where it was made",
     .sig      = "input: T -> output: T", .attrs = "T: type", .shape = mr_shape_same, .grad = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)), .examples = MR_EXAMPLES("[1, 0] -> [1, 0]"));
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_input)), .examples = MR_EXAMPLES("[1, 0] -> [1, 0]"));
 
 /* ---- a tensor put together from rows ---- */
 

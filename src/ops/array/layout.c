@@ -6,8 +6,8 @@
 #define SHARE_BYTES 512
 
 /* rows start..start+n of the flat tensor, under another shape. */
-static mr_status *share(const mr_tensor *t, int64_t start, int64_t n, int rank, const int64_t *dims,
-                        mr_tensor **out)
+static mr_status *share_elements(const mr_tensor *t, int64_t start, int64_t n, int rank, const int64_t *dims,
+                                 mr_tensor **out)
 {
     mr_status *st = NULL;
     mr_tensor *flat = NULL, *part = NULL;
@@ -33,7 +33,7 @@ mr_status *mr_share(mr_run *r, int in, int i, int64_t start, int rank, const int
         MR_TRY(mr_run_output(r, i, rank, dims, &out));
         return n > 0 ? mr_tensor_try_copy_elements(out, 0, t, start, n) : NULL;
     }
-    MR_TRY(share(t, start, n, rank, dims, &out));
+    MR_TRY(share_elements(t, start, n, rank, dims, &out));
     mr_run_set(r, i, out);
     return NULL;
 }
@@ -63,7 +63,7 @@ static mr_status *bad_axis(int64_t axis, int rank)
                       (long long)axis);
 }
 
-static mr_status *resolve(int64_t axis, int rank, int *out)
+static mr_status *resolve_axis(int64_t axis, int rank, int *out)
 {
     if (axis < -rank || axis >= rank)
         return bad_axis(axis, rank);
@@ -86,7 +86,7 @@ mr_status *mr_in_axis(const mr_run *r, int input, int rank, int *axis)
     const mr_tensor *t = mr_in(r, input);
     if (t->rank > 1 || t->n != 1)
         return mr_invalid("axis must be a scalar, but has shape %s", MR_TENSOR_SHAPE(t));
-    return resolve(mr_tensor_int_at(t, 0), rank, axis);
+    return resolve_axis(mr_tensor_int_at(t, 0), rank, axis);
 }
 
 mr_status *mr_take_over(mr_run *r, int in, int i, mr_tensor **out)

@@ -5,7 +5,7 @@
 
 /* As many low bits as the number of a column needs are replaced by it; a zero becomes the smallest normal number first,
  * so that the result is never zero nor denormal.  The sign stays. */
-static uint32_t marked(uint32_t bits, uint32_t mask, uint32_t column)
+static uint32_t mark_column(uint32_t bits, uint32_t mask, uint32_t column)
 {
     if ((bits & 0x7fffffff) == 0)
         bits |= 0x00800000;
@@ -27,7 +27,7 @@ static mr_status *run_make_unique(mr_run *r)
     const uint32_t *from = x->data;
     uint32_t *to = y->data;
     for (int64_t i = 0; i < x->n; i++)
-        to[i] = marked(from[i], mask - 1, (uint32_t)(i % x->dims[1]));
+        to[i] = mark_column(from[i], mask - 1, (uint32_t)(i % x->dims[1]));
     return NULL;
 }
 

@@ -69,7 +69,7 @@ static mr_status *check_index(const band *b, const char *which, int64_t k)
 }
 
 /* Of matrices whose sizes are known. */
-static mr_status *measure(band *b)
+static mr_status *measure_band(band *b)
 {
     MR_TRY(check_index(b, "lower_diag_index", b->low));
     MR_TRY(check_index(b, "upper_diag_index", b->high));
@@ -104,7 +104,7 @@ static mr_status *copy_band(mr_run *r, const band *b, const mr_tensor *from, mr_
     return NULL;
 }
 
-static mr_status *fill(mr_run *r, int padding, mr_tensor *out)
+static mr_status *fill_padding(mr_run *r, int padding, mr_tensor *out)
 {
     const mr_tensor *v = mr_in(r, padding);
     mr_blit blit;
@@ -136,7 +136,7 @@ static mr_status *matrices_band(mr_run *r, int k, band *b)
     b->batch = mr_dims_product(x->dims, 0, x->rank - 2);
     b->rows = x->dims[x->rank - 2];
     b->cols = x->dims[x->rank - 1];
-    return measure(b);
+    return measure_band(b);
 }
 
 static mr_status *diag_part(mr_run *r)
@@ -150,14 +150,14 @@ static mr_status *diag_part(mr_run *r)
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     if (out->n == 0)
         return NULL;
-    MR_TRY(fill(r, 2, out));
+    MR_TRY(fill_padding(r, 2, out));
     return copy_band(r, &b, x, out, false);
 }
 
 /* ---- MatrixDiag ---- */
 
 /* -1: as many as are needed. */
-static mr_status *sizes(band *b, int64_t rows, int64_t cols)
+static mr_status *matrix_sizes(band *b, int64_t rows, int64_t cols)
 {
     int64_t least_rows = b->longest - MR_MIN(b->high, 0),
             least_cols = b->longest + MR_MAX(b->low, 0);
@@ -193,14 +193,14 @@ static mr_status *diag(mr_run *r)
     b.align = *(state *)r->state;
     b.longest = x->dims[x->rank - 1];
     b.batch = mr_dims_product(x->dims, 0, x->rank - inner);
-    MR_TRY(sizes(&b, rows, cols));
+    MR_TRY(matrix_sizes(&b, rows, cols));
     mr_shape_set(&shape, x->rank - inner, x->dims);
     MR_TRY(mr_shape_push(&shape, b.rows));
     MR_TRY(mr_shape_push(&shape, b.cols));
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     if (out->n == 0)
         return NULL;
-    MR_TRY(fill(r, 4, out));
+    MR_TRY(fill_padding(r, 4, out));
     return x->n > 0 ? copy_band(r, &b, x, out, true) : NULL;
 }
 
@@ -241,7 +241,7 @@ static mr_status *diag_part_shape(mr_infer *c)
     b.cols = mr_infer_dim(x, -1);
     b.longest = -1;
     if (b.rows >= 0 && b.cols >= 0)
-        MR_TRY(measure(&b));
+        MR_TRY(measure_band(&b));
     const mr_pshape *inner = b.count > 1 ? mr_pshape_matrix(c->arena, b.count, b.longest)
                                          : mr_pshape_vector(c->arena, b.longest);
     c->out[0] = mr_infer_concat(c, mr_infer_sub(c, x, 0, -2), inner);
@@ -268,7 +268,7 @@ static mr_status *diag_shape(mr_infer *c)
     b.longest = mr_infer_dim(x, -1);
     b.rows = b.cols = -1;
     if (known && b.longest >= 0)
-        MR_TRY(sizes(&b, rows, cols));
+        MR_TRY(matrix_sizes(&b, rows, cols));
     c->out[0] = mr_infer_concat(c, mr_infer_sub(c, x, 0, -inner),
                                 mr_pshape_matrix(c->arena, b.rows, b.cols));
     return NULL;
@@ -297,7 +297,7 @@ static mr_status *set_diag_shape(mr_infer *c)
     b.rows = mr_infer_dim(x, -2);
     b.cols = mr_infer_dim(x, -1);
     if (b.rows >= 0 && b.cols >= 0)
-        MR_TRY(measure(&b));
+        MR_TRY(measure_band(&b));
     return mr_infer_set_diag(c, x, d, inner, &c->out[0]);
 }
 

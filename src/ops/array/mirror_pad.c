@@ -40,8 +40,8 @@ typedef struct side {
     int64_t n;
 } side;
 
-static void sides(const mr_pads *p, const int64_t *size, int d, int64_t stride, int offset,
-                  side out[2])
+static void padded_sides(const mr_pads *p, const int64_t *size, int d, int64_t stride, int offset,
+                         side out[2])
 {
     int64_t first = p->before[d], last = first + size[d] - 1;
     out[0] = (side){(first - 1) * stride, (first + offset) * stride, -stride, p->before[d]};
@@ -95,7 +95,7 @@ static mr_status *run_mirror_pad(mr_run *r)
     MR_TRY(mr_blit_copy(r, &b, out, at, x, 0));
     for (int d = rank - 1; d >= 0; d--) {
         side s[2];
-        sides(&p, x->dims, d, to[d], offset, s);
+        padded_sides(&p, x->dims, d, to[d], offset, s);
         MR_TRY(write_side(r, out, &p, x->dims, d, to, s[0]));
         MR_TRY(write_side(r, out, &p, x->dims, d, to, s[1]));
     }
@@ -133,7 +133,7 @@ static void fold_side(mr_tensor *t, const mr_pads *p, const int64_t *size, int d
 }
 
 /* Paddings of a padded tensor x: size gets the sizes inside. */
-static mr_status *unpadded(const mr_tensor *x, mr_pads *p, int offset, int64_t *size)
+static mr_status *unpadded_sizes(const mr_tensor *x, mr_pads *p, int offset, int64_t *size)
 {
     for (int d = 0; d < x->rank; d++) {
         p->dims[d] = x->dims[d];
@@ -157,7 +157,7 @@ static mr_status *run_mirror_pad_grad(mr_run *r)
     mr_blit b;
     MR_TRY(edge_offset(r->node, &offset));
     MR_TRY(mr_pads_read(x, mr_in(r, 1), &p));
-    MR_TRY(unpadded(x, &p, offset, size));
+    MR_TRY(unpadded_sizes(x, &p, offset, size));
     if (mr_shape_eq(rank, x->dims, rank, size)) {
         mr_run_pass(r, 0, 0);
         return NULL;
@@ -171,7 +171,7 @@ static mr_status *run_mirror_pad_grad(mr_run *r)
     mr_blit_init(&b);
     for (int d = 0; d < rank; d++) {
         side s[2];
-        sides(&p, size, d, from[d], offset, s);
+        padded_sides(&p, size, d, from[d], offset, s);
         fold_side(t, &p, size, d, from, s[0]);
         fold_side(t, &p, size, d, from, s[1]);
         mr_blit_dim(&b, size[d], from[d], to[d]);

@@ -50,7 +50,7 @@ MR_OP(PlaceholderV2,
     .kernels    = MR_KERNELS(MR_CPU_ANY(not_fed)),
     .examples   = MR_EXAMPLES("shape=[2]: -> !UNIMPLEMENTED removed in version 23"));
 
-static mr_status *pass(mr_run *r)
+static mr_status *pass_input(mr_run *r)
 {
     mr_run_pass(r, 0, 0);
     return NULL;
@@ -71,6 +71,6 @@ MR_OP(PlaceholderWithDefault,
     .flags    = MR_CHEAP | MR_NO_FOLD | MR_HOST_ONLY,
     .shape    = default_shape,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_input)),
     .examples = MR_EXAMPLES("shape=[?]: [1, 0] -> [1, 0]",
                             "shape=[3]: [1, 0] -> !INVALID_ARGUMENT must be equal"));

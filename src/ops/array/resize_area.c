@@ -14,14 +14,14 @@ typedef struct span { /* what one row or column of the result covers */
     float size;         /* of a whole step */
 } span;
 
-static span cover(int64_t i, float scale)
+static span covered_span(int64_t i, float scale)
 {
     float from = (float)i * scale, to = (float)(i + 1) * scale;
     return (span){from, to, (int64_t)floorf(from), (int64_t)ceilf(to), scale};
 }
 
 /* How much of pixel i is covered. */
-static float covered(const span *s, int64_t i)
+static float covered_part(const span *s, int64_t i)
 {
     float at = (float)i;
     if (at < s->from)
@@ -41,10 +41,10 @@ static void add_pixels(const job *j, const float *image, const span *rows, const
     for (int64_t k = 0; k < ch; k++)
         sums[k] = 0;
     for (int64_t y = rows->first; y < rows->end; y++) {
-        float part_y = covered(rows, y);
+        float part_y = covered_part(rows, y);
         const float *row = image + MR_MIN(y, j->z.in_h - 1) * j->z.in_w * ch;
         for (int64_t x = cols->first; x < cols->end; x++) {
-            float part = part_y * covered(cols, x);
+            float part = part_y * covered_part(cols, x);
             const float *pixel = row + MR_MIN(x, j->z.in_w - 1) * ch;
             for (int64_t k = 0; k < ch; k++)
                 sums[k] += pixel[k] * part;
@@ -59,11 +59,11 @@ static void make_rows(void *ctx, int64_t begin, int64_t end)
     int64_t ch = j->z.channels;
     float share = 1 / (j->z.scale_h * j->z.scale_w);
     for (int64_t r = begin; r < end; r++) {
-        span rows = cover(r % j->z.out_h, j->z.scale_h);
+        span rows = covered_span(r % j->z.out_h, j->z.scale_h);
         const float *image = j->x + r / j->z.out_h * j->z.in_h * j->z.in_w * ch;
         float *out = j->out + r * j->z.out_w * ch;
         for (int64_t i = 0; i < j->z.out_w; i++, out += ch) {
-            span cols = cover(i, j->z.scale_w);
+            span cols = covered_span(i, j->z.scale_w);
             add_pixels(j, image, &rows, &cols, out);
             for (int64_t k = 0; k < ch; k++)
                 out[k] *= share;

@@ -47,7 +47,7 @@ static void drop_outside(place *p, int64_t first)
             p->weight[k] *= 1 / sum;
 }
 
-static place find(const mr_resize *z, int64_t i, float scale, int64_t n)
+static place find_source(const mr_resize *z, int64_t i, float scale, int64_t n)
 {
     bool half = z->half_pixel_centers;
     float at = half ? ((float)i + 0.5f) * scale - 0.5f : (float)i * scale;
@@ -69,9 +69,9 @@ static mr_status *find_all(const mr_run *r, const mr_resize *z, place **out)
     if (!(*out = mr_scratch_zeroed(r, n, sizeof(place))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu positions", n);
     for (int64_t i = 0; i < z->out_h; i++)
-        (*out)[i] = find(z, i, z->scale_h, z->in_h);
+        (*out)[i] = find_source(z, i, z->scale_h, z->in_h);
     for (int64_t i = 0; i < z->out_w; i++)
-        (*out)[z->out_h + i] = find(z, i, z->scale_w, z->in_w);
+        (*out)[z->out_h + i] = find_source(z, i, z->scale_w, z->in_w);
     return NULL;
 }
 

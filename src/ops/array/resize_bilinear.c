@@ -15,7 +15,7 @@ typedef struct between {
     float lerp;
 } between;
 
-static between find(const mr_resize *z, int64_t i, float scale, int64_t n)
+static between find_source(const mr_resize *z, int64_t i, float scale, int64_t n)
 {
     float at = z->half_pixel_centers ? ((float)i + 0.5f) * scale - 0.5f : (float)i * scale;
     float floor_at = floorf(at);
@@ -31,9 +31,9 @@ static mr_status *find_all(const mr_run *r, const mr_resize *z, between **out)
     if (!(*out = mr_scratch_zeroed(r, n, sizeof(between))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu positions", n);
     for (int64_t i = 0; i < z->out_h; i++)
-        (*out)[i] = find(z, i, z->scale_h, z->in_h);
+        (*out)[i] = find_source(z, i, z->scale_h, z->in_h);
     for (int64_t i = 0; i < z->out_w; i++)
-        (*out)[z->out_h + i] = find(z, i, z->scale_w, z->in_w);
+        (*out)[z->out_h + i] = find_source(z, i, z->scale_w, z->in_w);
     return NULL;
 }
 

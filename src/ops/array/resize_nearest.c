@@ -9,7 +9,7 @@
 #include "ops/array/resize.h"
 #include "run/scratch.h"
 
-static int64_t nearest(const mr_resize *z, int64_t i, float scale, int64_t n)
+static int64_t nearest_source(const mr_resize *z, int64_t i, float scale, int64_t n)
 {
     float at = z->half_pixel_centers ? ((float)i + 0.5f) * scale : (float)i * scale;
     int64_t place = (int64_t)(z->align_corners ? roundf(at) : floorf(at));
@@ -23,9 +23,9 @@ static mr_status *find_all(const mr_run *r, const mr_resize *z, int64_t **out)
     if (!(*out = mr_scratch_zeroed(r, n, sizeof(int64_t))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %zu positions", n);
     for (int64_t i = 0; i < z->out_h; i++)
-        (*out)[i] = nearest(z, i, z->scale_h, z->in_h);
+        (*out)[i] = nearest_source(z, i, z->scale_h, z->in_h);
     for (int64_t i = 0; i < z->out_w; i++)
-        (*out)[z->out_h + i] = nearest(z, i, z->scale_w, z->in_w);
+        (*out)[z->out_h + i] = nearest_source(z, i, z->scale_w, z->in_w);
     return NULL;
 }
 

@@ -19,7 +19,7 @@ static mr_status *read_axes(const mr_tensor *axes, int rank, bool *reversed)
     return NULL;
 }
 
-static mr_status *reverse(mr_run *r, const bool *reversed)
+static mr_status *reverse_dims(mr_run *r, const bool *reversed)
 {
     const mr_tensor *x = mr_in(r, 0);
     int64_t strides[MR_MAX_RANK], from = 0;
@@ -48,7 +48,7 @@ static mr_status *run_reverse(mr_run *r)
     if (axes->rank != 1)
         return mr_invalid("'dims' must be 1-dimension, not %d", axes->rank);
     MR_TRY(read_axes(axes, mr_in(r, 0)->rank, reversed));
-    return reverse(r, reversed);
+    return reverse_dims(r, reversed);
 }
 
 static mr_status *reverse_shape(mr_infer *c)
@@ -96,7 +96,7 @@ static mr_status *run_reverse_flags(mr_run *r)
                           MR_TENSOR_SHAPE(flags), MR_TENSOR_SHAPE(x));
     for (int d = 0; d < x->rank; d++)
         reversed[d] = MR_DATA(const uint8_t, flags)[d] != 0;
-    return reverse(r, reversed);
+    return reverse_dims(r, reversed);
 }
 
 static mr_status *reverse_flags_shape(mr_infer *c)

@@ -8,7 +8,7 @@ typedef struct dims_of {
     int64_t seq, batch;
 } dims_of;
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_reverse_sequence(mr_make *m, void *p)
 {
     dims_of *s = p;
     MR_TRY(mr_node_get_int(m->node, "seq_dim", &s->seq));
@@ -108,7 +108,7 @@ MR_OP(ReverseSequence,
     .shape    = reverse_sequence_shape,
     .grad     = reverse_sequence_backward,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_reverse_sequence)),
-    .state_bytes = sizeof(dims_of), .init = init,
+    .state_bytes = sizeof(dims_of), .init = init_reverse_sequence,
     .examples = MR_EXAMPLES(
         "seq_dim=1: [[1, 2, 3], [4, 5, 6]], [2, 3] -> [[2, 1, 3], [6, 5, 4]]",
         "seq_dim=0 batch_dim=1 Tlen=int32: [[1, 2], [3, 4], [5, 6]], [0, 3] -> [[1, 6], [3, 4], [5, 2]]",

@@ -30,7 +30,7 @@ static mr_status *read_attrs(const mr_node *n, layout *l, int64_t *block)
 }
 
 /* The other shape, with the messages of TensorFlow's shape functions; sizes of -1 are unknown and stay so. */
-static mr_status *convert(bool to_depth, const layout *l, int64_t b, const int64_t *in, int64_t *out)
+static mr_status *convert_shape(bool to_depth, const layout *l, int64_t b, const int64_t *in, int64_t *out)
 {
     for (int d = 0; d < l->rank; d++)
         out[d] = in[d];
@@ -60,7 +60,7 @@ static void add_dim(mr_blit *w, bool to_depth, int64_t n, int64_t space, int64_t
     mr_blit_dim(w, n, to_depth ? space : depth, to_depth ? depth : space);
 }
 
-static mr_status *rearrange(mr_run *r, bool to_depth)
+static mr_status *rearrange_blocks(mr_run *r, bool to_depth)
 {
     const mr_tensor *x = mr_in(r, 0);
     layout l;
@@ -72,7 +72,7 @@ static mr_status *rearrange(mr_run *r, bool to_depth)
         return to_depth ? mr_invalid("Input rank should be %d instead of %d", l.rank, x->rank)
                         : mr_invalid("Input rank should be: %d instead of: %d", l.rank, x->rank);
     MR_TRY(check_divisible(to_depth, &l, b, x->dims));
-    MR_TRY(convert(to_depth, &l, b, x->dims, dims));
+    MR_TRY(convert_shape(to_depth, &l, b, x->dims, dims));
     MR_TRY(mr_run_output(r, 0, l.rank, dims, &out));
     if (out->n == 0)
         return NULL;
@@ -92,10 +92,10 @@ static mr_status *rearrange(mr_run *r, bool to_depth)
     return NULL;
 }
 
-static mr_status *run_space_to_depth(mr_run *r) { return rearrange(r, true); }
-static mr_status *run_depth_to_space(mr_run *r) { return rearrange(r, false); }
+static mr_status *run_space_to_depth(mr_run *r) { return rearrange_blocks(r, true); }
+static mr_status *run_depth_to_space(mr_run *r) { return rearrange_blocks(r, false); }
 
-static mr_status *infer(mr_infer *c, bool to_depth)
+static mr_status *infer_shape(mr_infer *c, bool to_depth)
 {
     const mr_pshape *x = NULL;
     layout l;
@@ -103,13 +103,13 @@ static mr_status *infer(mr_infer *c, bool to_depth)
     MR_TRY(read_attrs(c->node, &l, &b));
     MR_TRY(mr_infer_rank(c, c->in[0], l.rank, &x));
     mr_pshape *out = mr_pshape_new(c->arena, l.rank);
-    MR_TRY(convert(to_depth, &l, b, x->dims, out->dims));
+    MR_TRY(convert_shape(to_depth, &l, b, x->dims, out->dims));
     c->out[0] = out;
     return NULL;
 }
 
-static mr_status *space_to_depth_shape(mr_infer *c) { return infer(c, true); }
-static mr_status *depth_to_space_shape(mr_infer *c) { return infer(c, false); }
+static mr_status *space_to_depth_shape(mr_infer *c) { return infer_shape(c, true); }
+static mr_status *depth_to_space_shape(mr_infer *c) { return infer_shape(c, false); }
 
 static void space_to_depth_backward(mr_grad *g)
 {

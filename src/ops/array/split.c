@@ -10,7 +10,7 @@
 #include "run/scratch.h"
 
 /* Output i is `size` elements of the axis from `start` on. */
-static mr_status *cut(mr_run *r, int in, int i, int axis, int64_t start, int64_t size)
+static mr_status *cut_part(mr_run *r, int in, int i, int axis, int64_t start, int64_t size)
 {
     const mr_tensor *x = mr_in(r, in);
     int64_t dims[MR_MAX_RANK], inner = mr_dims_product(x->dims, axis + 1, x->rank);
@@ -62,7 +62,7 @@ static mr_status *run_split(mr_run *r)
                           axis, (long long)x->dims[axis], r->n_out);
     int64_t size = x->dims[axis] / r->n_out;
     for (int i = 0; i < r->n_out; i++)
-        MR_TRY(cut(r, 1, i, axis, i * size, size));
+        MR_TRY(cut_part(r, 1, i, axis, i * size, size));
     return NULL;
 }
 
@@ -105,7 +105,7 @@ static mr_status *split_shape(mr_infer *c)
 }
 
 /* The gradients of all parts, put together again. */
-static mr_out joined(mr_grad *g, mr_out axis)
+static mr_out join_gradients(mr_grad *g, mr_out axis)
 {
     int n = g->node->n_out;
     if (n == 1)
@@ -119,7 +119,7 @@ static mr_out joined(mr_grad *g, mr_out axis)
     return all;
 }
 
-static void split_backward(mr_grad *g) { mr_dxi(g, 1, joined(g, mr_xi(g, 0))); }
+static void split_backward(mr_grad *g) { mr_dxi(g, 1, join_gradients(g, mr_xi(g, 0))); }
 
 MR_OP(Split,
     .doc      = "the value in num_split equal parts along a dimension",
@@ -193,7 +193,7 @@ static mr_status *run_split_v(mr_run *r)
         sizes[i] = mr_tensor_int_at(t, i);
     MR_GO(resolve_sizes(sizes, r->n_out, x->dims[axis]));
     for (int i = 0; i < r->n_out; at += sizes[i++])
-        MR_GO(cut(r, 0, i, axis, at, sizes[i]));
+        MR_GO(cut_part(r, 0, i, axis, at, sizes[i]));
 out:
     mr_scratch_free(sizes);
     return st;
@@ -230,7 +230,7 @@ static mr_status *split_v_shape(mr_infer *c)
     return NULL;
 }
 
-static void split_v_backward(mr_grad *g) { mr_dxi(g, 0, joined(g, mr_xi(g, 2))); }
+static void split_v_backward(mr_grad *g) { mr_dxi(g, 0, join_gradients(g, mr_xi(g, 2))); }
 
 MR_OP(SplitV,
     .doc      = "the value in parts of these sizes along a dimension; one size may be -1: the rest",

@@ -24,7 +24,7 @@ static mr_status *read_masks(const mr_node *n, masks *m)
     return mr_node_get_int(n, "shrink_axis_mask", &m->shrink);
 }
 
-static bool bit(int64_t mask, int i) { return (uint64_t)mask >> i & 1; }
+static bool has_bit(int64_t mask, int i) { return (uint64_t)mask >> i & 1; }
 
 /* What an item says of one dimension. */
 typedef struct item {
@@ -83,9 +83,9 @@ static mr_status *lay_item(parse *p, int i)
                           p->out->rank);
     item *t = &p->items[p->used];
     *t = (item){.known = p->begin && p->end,
-                .no_begin = bit(p->m.begin, i),
-                .no_end = bit(p->m.end, i),
-                .shrink = bit(p->m.shrink, i),
+                .no_begin = has_bit(p->m.begin, i),
+                .no_end = has_bit(p->m.end, i),
+                .shrink = has_bit(p->m.shrink, i),
                 .begin = p->begin ? mr_index_at(p->begin, i) : 0,
                 .end = p->end ? mr_index_at(p->end, i) : 0,
                 .stride = mr_index_at(p->strides, i)};
@@ -100,7 +100,7 @@ static int ellipsis_width(const parse *p, int i)
 {
     int taken = p->used;
     for (int k = i + 1; k < p->n; k++)
-        taken += !bit(p->m.new_axis, k);
+        taken += !has_bit(p->m.new_axis, k);
     return MR_MAX(0, p->out->rank - taken);
 }
 
@@ -109,12 +109,12 @@ static mr_status *lay_out(parse *p)
     bool seen = false;
     p->out->shape.rank = 0;
     for (int i = 0; i < p->n; i++) {
-        if (bit(p->m.ellipsis, i)) {
+        if (has_bit(p->m.ellipsis, i)) {
             if (seen)
                 return mr_invalid("Multiple ellipses in slice spec not allowed");
             seen = true;
             MR_TRY(lay_whole(p, ellipsis_width(p, i)));
-        } else if (bit(p->m.new_axis, i)) {
+        } else if (has_bit(p->m.new_axis, i)) {
             MR_TRY(push_result(p, -1));
         } else {
             MR_TRY(lay_item(p, i));
@@ -127,14 +127,14 @@ static mr_status *lay_out(parse *p)
 
 /* A bound as Python reads it: counted from the end when negative, then kept within what can be
  * reached walking in the direction of the stride. */
-static int64_t clamp(int64_t v, int64_t n, int64_t stride)
+static int64_t clamp_bound(int64_t v, int64_t n, int64_t stride)
 {
     int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? n : n - 1;
     v = v < 0 ? v + n : v;
     return MR_MAX(low, MR_MIN(v, high));
 }
 
-static mr_status *single(const item *t, int d, int64_t n, mr_range *out)
+static mr_status *single_index(const item *t, int d, int64_t n, mr_range *out)
 {
     if (t->stride <= 0)
         return mr_invalid("only stride 1 allowed on non-range indexing.");
@@ -153,13 +153,13 @@ static mr_status *make_range(const item *t, int d, int64_t n, mr_range *out)
     if (t->stride == 0)
         return mr_invalid("strides[%d] must be non-zero", d);
     if (t->shrink)
-        return single(t, d, n, out);
+        return single_index(t, d, n, out);
     *out = (mr_range){0, t->stride, -1};
     if (n < 0 || (!t->known && !(t->no_begin && t->no_end)))
         return NULL;
     bool forward = t->stride > 0;
-    int64_t begin = t->no_begin ? (forward ? 0 : n - 1) : clamp(t->begin, n, t->stride);
-    int64_t end = t->no_end ? (forward ? n : -1) : clamp(t->end, n, t->stride);
+    int64_t begin = t->no_begin ? (forward ? 0 : n - 1) : clamp_bound(t->begin, n, t->stride);
+    int64_t end = t->no_end ? (forward ? n : -1) : clamp_bound(t->end, n, t->stride);
     int64_t length = end - begin; /* both lie in [-1, n] */
     out->begin = begin;
     out->size = 0;

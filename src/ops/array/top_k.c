@@ -17,7 +17,7 @@ typedef struct entry {
 } entry;
 
 /* a is to come before b: larger, or as large and further left. */
-static bool before(entry a, entry b)
+static bool comes_before(entry a, entry b)
 {
     return a.key != b.key ? a.key > b.key : a.index < b.index;
 }
@@ -62,23 +62,23 @@ mr_order_fn *mr_order_of(mr_dtype t)
 /* ---- selection ---- */
 
 /* Puts e in place of the top of a heap of n, whose top is what comes last. */
-static void sift(entry *heap, int64_t n, entry e)
+static void sift_down(entry *heap, int64_t n, entry e)
 {
     int64_t at = 0;
     for (int64_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && before(heap[child], heap[child + 1]))
+        if (child + 1 < n && comes_before(heap[child], heap[child + 1]))
             child++;
-        if (!before(e, heap[child]))
+        if (!comes_before(e, heap[child]))
             break;
         heap[at] = heap[child];
     }
     heap[at] = e;
 }
 
-static void push(entry *heap, int64_t n, entry e)
+static void push_entry(entry *heap, int64_t n, entry e)
 {
     int64_t at = n;
-    for (; at > 0 && before(heap[(at - 1) / 2], e); at = (at - 1) / 2)
+    for (; at > 0 && comes_before(heap[(at - 1) / 2], e); at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
     heap[at] = e;
 }
@@ -102,15 +102,15 @@ static void select_row(const selection *s, const char *row, entry *heap)
         for (int i = 0; i < m; i++) {
             entry e = {keys[i], at + i};
             if (have < s->k)
-                push(heap, have++, e);
+                push_entry(heap, have++, e);
             else if (keys[i] > heap[0].key) /* an equal one further right comes later anyway */
-                sift(heap, s->k, e);
+                sift_down(heap, s->k, e);
         }
     }
     for (int64_t left = s->k - 1; left > 0; left--) { /* the worst to the end, again and again */
         entry last = heap[left];
         entry worst = heap[0];
-        sift(heap, left, last);
+        sift_down(heap, left, last);
         heap[left] = worst;
     }
 }

@@ -8,7 +8,7 @@
 
 /* ---- the permutation ---- */
 
-static mr_status *missing(const mr_tensor *perm, int d)
+static mr_status *missing_dim(const mr_tensor *perm, int d)
 {
     mr_str list = {0};
     for (int64_t i = 0; i < perm->n; i++)
@@ -37,7 +37,7 @@ static mr_status *read_perm(const mr_tensor *t, int rank, int *perm)
     }
     for (int d = 0; d < rank; d++)
         if (!seen[d])
-            return missing(t, d);
+            return missing_dim(t, d);
     return NULL;
 }
 
@@ -71,7 +71,7 @@ static void conjugate_c128(void *ctx, int64_t begin, int64_t end)
         v[2 * i + 1] = -v[2 * i + 1];
 }
 
-static mr_status *transpose(mr_run *r, bool conjugate)
+static mr_status *transpose_input(mr_run *r, bool conjugate)
 {
     const mr_tensor *x = mr_in(r, 0);
     int perm[MR_MAX_RANK];
@@ -96,8 +96,8 @@ static mr_status *transpose(mr_run *r, bool conjugate)
     return NULL;
 }
 
-static mr_status *run_transpose(mr_run *r) { return transpose(r, false); }
-static mr_status *run_conjugate_transpose(mr_run *r) { return transpose(r, true); }
+static mr_status *run_transpose(mr_run *r) { return transpose_input(r, false); }
+static mr_status *run_conjugate_transpose(mr_run *r) { return transpose_input(r, true); }
 
 /* ---- shape and gradient ---- */
 

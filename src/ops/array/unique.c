@@ -13,7 +13,7 @@
 
 /* ---- hash and equality by type ---- */
 
-static uint64_t mix(uint64_t h)
+static uint64_t mix_hash(uint64_t h)
 {
     h ^= h >> 32;
     h *= 0xd6e8feb86659fd93u;
@@ -32,10 +32,10 @@ static uint64_t bits_of(double v)
 
 /* Equal elements have equal hashes.  The seed differs between runs, so that nobody can choose
  * values that all fall together. */
-#define HASH_INTEGER(p, seed) mix((uint64_t)*(p) ^ (seed))
-#define HASH_FLOATING(p, seed) mix(bits_of((double)MR_LD(p)) ^ (seed))
+#define HASH_INTEGER(p, seed) mix_hash((uint64_t)*(p) ^ (seed))
+#define HASH_FLOATING(p, seed) mix_hash(bits_of((double)MR_LD(p)) ^ (seed))
 #define HASH_COMPLEX(p, seed) \
-    mix(mix(bits_of((double)creal(*(p))) ^ (seed)) ^ bits_of((double)cimag(*(p))))
+    mix_hash(mix_hash(bits_of((double)creal(*(p))) ^ (seed)) ^ bits_of((double)cimag(*(p))))
 
 #define HASH_AND_EQ(E, name, number, S, C, HASH)                                     \
     static uint64_t hash_##name(const mr_tensor *t, int64_t i, uint64_t seed)        \
@@ -57,9 +57,9 @@ static uint64_t hash_string(const mr_tensor *t, int64_t i, uint64_t seed)
     for (size_t at = 0; at < s.n; at += 8) {
         uint64_t word = 0;
         memcpy(&word, s.p + at, MR_MIN(s.n - at, (size_t)8));
-        h = mix(h ^ word) + seed;
+        h = mix_hash(h ^ word) + seed;
     }
-    return mix(h);
+    return mix_hash(h);
 }
 
 static bool eq_string(const mr_tensor *t, int64_t a, int64_t b)
@@ -106,7 +106,7 @@ static mr_status *table_init(const mr_run *r, table *t, int64_t n, int64_t width
         size *= 2;
     t->mask = size - 1;
     t->slots = mr_scratch_zeroed(r, size, sizeof(int64_t));
-    t->seed = mix((uint64_t)mr_now_ns() ^ (uint64_t)(uintptr_t)t->slots);
+    t->seed = mix_hash((uint64_t)mr_now_ns() ^ (uint64_t)(uintptr_t)t->slots);
     t->first = mr_scratch_zeroed(r, (size_t)n + 1, sizeof(int64_t));
     return t->slots && t->first ? NULL
                                 : mr_error(MR_RESOURCE_EXHAUSTED,
@@ -353,7 +353,7 @@ MR_OP(UniqueWithCountsV2,
 /* ---- ListDiff ---- */
 
 /* y, then x, in one tensor, so that one table numbers both. */
-static mr_status *join(mr_run *r, const mr_tensor *y, const mr_tensor *x, mr_tensor **out)
+static mr_status *join_lists(mr_run *r, const mr_tensor *y, const mr_tensor *x, mr_tensor **out)
 {
     int64_t n;
     if (!mr_i64_add(y->n, x->n, &n))
@@ -403,7 +403,7 @@ static mr_status *list_diff(mr_run *r)
                           MR_TENSOR_SHAPE(y));
     if (mr_out_dtype(r, 1) == MR_INT32 && x->n > INT32_MAX)
         return mr_invalid("ListDiff of more than %d elements needs out_idx=int64", INT32_MAX);
-    MR_TRY(join(r, y, x, &both));
+    MR_TRY(join_lists(r, y, x, &both));
     MR_GO(table_init(r, &t, both->n, 1));
     only = mr_scratch(r, sizeof *only * (size_t)(x->n + 1));
     if (!only)

@@ -19,7 +19,7 @@ static mr_status *product_of(const mr_tensor *dims, int64_t *out)
     return NULL;
 }
 
-static void set(mr_tensor *t, int64_t i, int64_t v)
+static void set_index(mr_tensor *t, int64_t i, int64_t v)
 {
     if (t->dtype == MR_INT64)
         MR_DATA(int64_t, t)[i] = v;
@@ -47,7 +47,7 @@ static mr_status *run_unravel(mr_run *r)
         int64_t left = mr_tensor_int_at(indices, i);
         for (int64_t d = dims->n - 1; d >= 0; d--) {
             int64_t n = mr_tensor_int_at(dims, d);
-            set(out, d * indices->n + i, left % n);
+            set_index(out, d * indices->n + i, left % n);
             left /= n;
         }
     }

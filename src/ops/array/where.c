@@ -43,7 +43,7 @@ static scan_fn *scan_of(mr_dtype t)
 }
 
 /* Flat places, written from the back on so that they can lie in the same memory. */
-static void spread(int64_t *out, int64_t n, int rank, const int64_t *dims)
+static void spread_places(int64_t *out, int64_t n, int rank, const int64_t *dims)
 {
     for (int64_t i = n - 1; i >= 0; i--) {
         int64_t at = out[i];
@@ -65,7 +65,7 @@ static mr_status *run_where(mr_run *r)
         return NULL;
     scan(x->data, 0, x->n, out->data);
     if (x->rank > 1)
-        spread(out->data, n, x->rank, x->dims);
+        spread_places(out->data, n, x->rank, x->dims);
     return NULL;
 }
 
