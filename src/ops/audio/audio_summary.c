@@ -49,7 +49,7 @@ mr_status *mr_summary_put_sounds(mr_summary *out, mr_sv tag, const mr_tensor *t,
     return NULL;
 }
 
-static mr_status *run(mr_run *r, float rate)
+static mr_status *write_summary(mr_run *r, float rate)
 {
     const state *s = r->state;
     const mr_tensor *tag = mr_in(r, 0);
@@ -64,17 +64,17 @@ static mr_status *run(mr_run *r, float rate)
     return st;
 }
 
-static mr_status *audio_summary(mr_run *r) { return run(r, ((const state *)r->state)->rate); }
+static mr_status *audio_summary(mr_run *r) { return write_summary(r, ((const state *)r->state)->rate); }
 
 static mr_status *audio_summary_v2(mr_run *r)
 {
     const mr_tensor *rate = mr_in(r, 2);
     if (rate->rank != 0)
         return mr_invalid("sample_rate must be a scalar, got shape %s", MR_TENSOR_SHAPE(rate));
-    return run(r, *MR_DATA(const float, rate));
+    return write_summary(r, *MR_DATA(const float, rate));
 }
 
-static mr_status *init(mr_make *m, void *room)
+static mr_status *init_audio_summary(mr_make *m, void *room)
 {
     state *s = room;
     if (mr_node_attr(m->node, "sample_rate"))
@@ -92,7 +92,7 @@ MR_OP(AudioSummary,
     .shape       = mr_shape_scalar,
     .kernels     = MR_KERNELS(MR_CPU_ANY(audio_summary)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_audio_summary,
     .examples    = MR_EXAMPLES(
         "sample_rate=10: \"a\", [[0.5, 1]] -> ?",
         "sample_rate=0: \"a\", [[0.5, 1]] -> !INVALID_ARGUMENT sample_rate must be > 0",
@@ -106,7 +106,7 @@ MR_OP(AudioSummaryV2,
     .shape       = mr_shape_scalar,
     .kernels     = MR_KERNELS(MR_CPU_ANY(audio_summary_v2)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_audio_summary,
     .examples    = MR_EXAMPLES(
         "max_outputs=1: \"a\", [[0.5]], 2 -> \"\\nO\\n\\x07a/audio2D\\x0d\\x00\\x00\\x00@\\x10\\x01\\x18\\x01\\\".RIFF&\\x00\\x00\\x00"
         "WAVEfmt \\x10\\x00\\x00\\x00\\x01\\x00\\x01\\x00\\x02\\x00\\x00\\x00\\x04\\x00\\x00\\x00\\x02\\x00\\x10\\x00data\\x02\\x00\\x00"

@@ -21,7 +21,7 @@ static mr_status *read_wishes(const mr_node *n, state *s)
     return read_wish(n, "desired_samples", "samples", &s->samples);
 }
 
-static mr_status *init(mr_make *m, void *s) { return read_wishes(m->node, s); }
+static mr_status *init_decode_wav(mr_make *m, void *s) { return read_wishes(m->node, s); }
 
 /* Frames that are wanted but not there are silent, channels likewise repeat the last one. */
 static mr_status *decode_wav(mr_run *r)
@@ -71,7 +71,7 @@ MR_OP(DecodeWav,
     .shape       = decode_shape,
     .kernels     = MR_KERNELS(MR_CPU_ANY(decode_wav)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_decode_wav,
     .examples    = MR_EXAMPLES(
         SMALL_WAV " -> [[0.5, -1], [0, 0.99996948]], 8",
         "desired_samples=3 desired_channels=1: " SMALL_WAV " -> [[0.5], [0], [0]], 8",

@@ -22,7 +22,7 @@ static mr_status *read_attrs(const mr_node *n, state *s)
     return mr_node_get_int(n, "dct_coefficient_count", &s->coefficients);
 }
 
-static mr_status *init(mr_make *m, void *s) { return read_attrs(m->node, s); }
+static mr_status *init_mfcc(mr_make *m, void *s) { return read_attrs(m->node, s); }
 
 /* ---- bands ---- */
 
@@ -53,7 +53,7 @@ static void fill_bank(bank *b, const state *s, double rate)
 }
 
 /* Where the limits reach beyond the spectrogram, nothing is heard at all, as in TensorFlow. */
-static void gather(const bank *b, const float *bins, double *bands)
+static void gather_bands(const bank *b, const float *bins, double *bands)
 {
     for (int64_t k = 0; k < b->n_bands; k++)
         bands[k] = 0;
@@ -82,7 +82,7 @@ static void make_frame(const job *j, const float *bins, float *out)
         memset(out, 0, (size_t)j->s->coefficients * sizeof(float));
         return;
     }
-    gather(&j->bank, bins, j->bands);
+    gather_bands(&j->bank, bins, j->bands);
     for (int64_t k = 0; k < n; k++)
         j->bands[k] = log(j->bands[k] < 1e-12 ? 1e-12 : j->bands[k]);
     for (int64_t i = 0; i < j->s->coefficients; i++) {
@@ -93,7 +93,7 @@ static void make_frame(const job *j, const float *bins, float *out)
     }
 }
 
-static mr_status *check(const mr_run *r, const state *s, int64_t *rate)
+static mr_status *check_inputs(const mr_run *r, const state *s, int64_t *rate)
 {
     const mr_tensor *x = mr_in(r, 0), *t = mr_in(r, 1);
     if (x->rank != 3)
@@ -128,13 +128,13 @@ static mr_status *make_room(mr_run *r, job *j, mr_tensor **out)
     return NULL;
 }
 
-static mr_status *mfcc(mr_run *r)
+static mr_status *run_mfcc(mr_run *r)
 {
     const state *s = r->state;
     const mr_tensor *x = mr_in(r, 0);
     mr_tensor *out, *room = NULL;
     int64_t rate = 0;
-    MR_TRY(check(r, s, &rate));
+    MR_TRY(check_inputs(r, s, &rate));
     job j = {.bank = {.n_bins = x->dims[2], .n_bands = s->bands}, .s = s};
     MR_TRY(mr_run_output(r, 0, 3, (const int64_t[]){x->dims[0], x->dims[1], s->coefficients}, &out));
     if (out->n == 0)
@@ -151,7 +151,7 @@ static mr_status *mfcc(mr_run *r)
     return st;
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_mfcc(mr_infer *c)
 {
     const mr_pshape *x, *rate;
     state s;
@@ -170,10 +170,10 @@ MR_OP(Mfcc,
     .sig         = "spectrogram: float, sample_rate: int32 -> output: float",
     .attrs       = "upper_frequency_limit: float = 4000; lower_frequency_limit: float = 20; "
                    "filterbank_channel_count: int = 40; dct_coefficient_count: int = 13",
-    .shape       = shape,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(mfcc)),
+    .shape       = infer_mfcc,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_mfcc)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_mfcc,
     .examples    = MR_EXAMPLES(
         "x = AddV2 T=float: iota(1,1,513), 1; : x, 22050 -> [[[29.13970072, -6.41568601, -0.61903012, -0.96778652, -0.26819878, -0.40907028, "
         "-0.15614748, -0.23203119, -0.10481487, -0.1543029, -0.0769791, -0.10806114, -0.06047613]]]",

@@ -25,7 +25,7 @@ static mr_status *read_attrs(const mr_node *n, state *s)
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *s) { return read_attrs(m->node, s); }
+static mr_status *init_spectrogram(mr_make *m, void *s) { return read_attrs(m->node, s); }
 
 static int64_t transform_size(const state *s)
 {
@@ -35,7 +35,7 @@ static int64_t transform_size(const state *s)
     return n;
 }
 
-static int64_t slices(const state *s, int64_t samples)
+static int64_t count_slices(const state *s, int64_t samples)
 {
     return samples < 0 ? -1 : samples < s->window ? 0 : 1 + (samples - s->window) / s->stride;
 }
@@ -57,7 +57,7 @@ static void reverse_bits(double *x, int64_t n)
     }
 }
 
-static void transform(double *x, int64_t n, const double *turns)
+static void transform_slice(double *x, int64_t n, const double *turns)
 {
     reverse_bits(x, n);
     for (int64_t half = 1; half < n; half *= 2)
@@ -98,14 +98,14 @@ static void make_slice(job *j, int64_t channel, int64_t slice)
     memset(j->work, 0, 2 * (size_t)j->n * sizeof(double));
     for (int64_t i = 0; i < j->s->window; i++)
         j->work[2 * i] = j->bell[i] * (double)j->x[(slice * j->s->stride + i) * j->channels + channel];
-    transform(j->work, j->n, j->turns);
+    transform_slice(j->work, j->n, j->turns);
     for (int64_t k = 0; k < bins; k++) {
         double re = j->work[2 * k], im = j->work[2 * k + 1], square = re * re + im * im;
         out[k] = (float)(j->s->squared ? square : sqrt(square));
     }
 }
 
-static mr_status *spectrogram(mr_run *r)
+static mr_status *run_spectrogram(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0);
     mr_tensor *out, *room = NULL;
@@ -113,7 +113,7 @@ static mr_status *spectrogram(mr_run *r)
     if (x->rank != 2)
         return mr_invalid("input must be 2-dimensional, got shape %s", MR_TENSOR_SHAPE(x));
     j.n = transform_size(j.s);
-    j.n_slices = slices(j.s, x->dims[0]);
+    j.n_slices = count_slices(j.s, x->dims[0]);
     j.channels = x->dims[1];
     MR_TRY(mr_run_output(r, 0, 3, (const int64_t[]){j.channels, j.n_slices, j.n / 2 + 1}, &out));
     if (out->n == 0)
@@ -134,13 +134,13 @@ static mr_status *spectrogram(mr_run *r)
     return st;
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_spectrogram(mr_infer *c)
 {
     const mr_pshape *x;
     state s;
     MR_TRY(mr_infer_rank(c, c->in[0], 2, &x));
     MR_TRY(read_attrs(c->node, &s));
-    int64_t dims[] = {mr_infer_dim(x, 1), slices(&s, mr_infer_dim(x, 0)), transform_size(&s) / 2 + 1};
+    int64_t dims[] = {mr_infer_dim(x, 1), count_slices(&s, mr_infer_dim(x, 0)), transform_size(&s) / 2 + 1};
     c->out[0] = mr_pshape_of(c->arena, 3, dims);
     return NULL;
 }
@@ -149,10 +149,10 @@ MR_OP(AudioSpectrogram,
     .doc         = "how strong each frequency is over time: [samples, channels] to [channels, time, frequency]",
     .sig         = "input: float -> spectrogram: float",
     .attrs       = "window_size: int; stride: int; magnitude_squared: bool = false",
-    .shape       = shape,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(spectrogram)),
+    .shape       = infer_spectrogram,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_spectrogram)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_spectrogram,
     .examples    = MR_EXAMPLES(
         "window_size=8 stride=1: [[-1], [0], [1], [0], [-1], [0], [1], [0]] -> [[[0, 1, 2, 1, 0]]]",
         "window_size=8 stride=2 magnitude_squared=true: [[-1], [0], [1], [0], [-1], [0], [1], [0], [1], [0]] -> "

@@ -15,7 +15,7 @@ typedef struct cursor {
     mr_status *st;
 } cursor;
 
-static mr_sv take(cursor *c, uint64_t n)
+static mr_sv take_bytes(cursor *c, uint64_t n)
 {
     mr_sv v = {c->rest.p, 0};
     if (c->st)
@@ -29,16 +29,16 @@ static mr_sv take(cursor *c, uint64_t n)
     return v;
 }
 
-static uint32_t number(cursor *c, int bytes)
+static uint32_t read_number(cursor *c, int bytes)
 {
-    mr_sv v = take(c, (uint64_t)bytes);
+    mr_sv v = take_bytes(c, (uint64_t)bytes);
     uint32_t n = 0;
     for (int i = 0; i < (int)v.n; i++)
         n |= (uint32_t)(uint8_t)v.p[i] << (8 * i);
     return n;
 }
 
-static void fail(cursor *c, mr_status *st)
+static void note_error(cursor *c, mr_status *st)
 {
     if (c->st)
         mr_status_free(st);
@@ -46,11 +46,11 @@ static void fail(cursor *c, mr_status *st)
         c->st = st;
 }
 
-static void expect(cursor *c, const char *name)
+static void expect_tag(cursor *c, const char *name)
 {
-    mr_sv v = take(c, 4);
+    mr_sv v = take_bytes(c, 4);
     if (!c->st && !mr_sv_is(v, name))
-        fail(c, mr_invalid("Header mismatch: Expected %s but found %.*s", name, MR_SV_ARG(v)));
+        note_error(c, mr_invalid("Header mismatch: Expected %s but found %.*s", name, MR_SV_ARG(v)));
 }
 
 /* What may stand before the format: padding, and what broadcasters write. */
@@ -58,15 +58,15 @@ static void skip_to_format(cursor *c)
 {
     static const char *const known[] = {"JUNK", "bext", "iXML", "qlty", "mext", "levl", "link", "axml"};
     for (;;) {
-        mr_sv name = take(c, 4);
+        mr_sv name = take_bytes(c, 4);
         bool fine = false;
         if (c->st || mr_sv_is(name, "fmt "))
             return;
         for (int i = 0; i < MR_COUNT(known); i++)
             fine |= mr_sv_is(name, known[i]);
         if (!fine)
-            fail(c, mr_invalid("Unexpected field %.*s", MR_SV_ARG(name)));
-        take(c, number(c, 4));
+            note_error(c, mr_invalid("Unexpected field %.*s", MR_SV_ARG(name)));
+        take_bytes(c, read_number(c, 4));
     }
 }
 
@@ -88,49 +88,49 @@ static mr_status *check_format(uint32_t kind, const mr_wav *w, uint32_t per_seco
 
 static void read_format(cursor *c, mr_wav *w)
 {
-    uint32_t size = number(c, 4);
+    uint32_t size = read_number(c, 4);
     if (!c->st && size != 16 && size != 18)
-        fail(c, mr_invalid("Bad format chunk size for WAV: Expected 16 or 18, but got %u", size));
-    uint32_t kind = number(c, 2);
-    w->channels = number(c, 2);
-    w->rate = number(c, 4);
-    uint32_t per_second = number(c, 4), per_frame = number(c, 2), bits = number(c, 2);
+        note_error(c, mr_invalid("Bad format chunk size for WAV: Expected 16 or 18, but got %u", size));
+    uint32_t kind = read_number(c, 2);
+    w->channels = read_number(c, 2);
+    w->rate = read_number(c, 4);
+    uint32_t per_second = read_number(c, 4), per_frame = read_number(c, 2), bits = read_number(c, 2);
     if (!c->st)
         c->st = check_format(kind, w, per_second, per_frame, bits);
     if (size == 18)
-        take(c, MR_MIN(2, c->rest.n)); /* unused */
+        take_bytes(c, MR_MIN(2, c->rest.n)); /* unused */
 }
 
 static void read_data(cursor *c, mr_wav *w)
 {
     bool found = false;
     while (!c->st && c->rest.n > 0) {
-        mr_sv name = take(c, 4);
-        uint32_t size = number(c, 4);
+        mr_sv name = take_bytes(c, 4);
+        uint32_t size = read_number(c, 4);
         if (!c->st && size > INT32_MAX)
-            fail(c, mr_invalid("WAV data chunk '%.*s' is too large: %u bytes, but the limit is %d", MR_SV_ARG(name), size,
-                               INT32_MAX));
+            note_error(c, mr_invalid("WAV data chunk '%.*s' is too large: %u bytes, but the limit is %d", MR_SV_ARG(name), size,
+                                     INT32_MAX));
         if (c->st || !mr_sv_is(name, "data")) {
-            take(c, MR_MIN(size, c->rest.n)); /* the last one may be cut off */
+            take_bytes(c, MR_MIN(size, c->rest.n)); /* the last one may be cut off */
             continue;
         }
         if (found)
-            fail(c, mr_invalid("More than one data chunk found in WAV"));
+            note_error(c, mr_invalid("More than one data chunk found in WAV"));
         found = true;
         w->frames = size / (w->channels * SAMPLE_BYTES);
-        w->samples = take(c, (uint64_t)w->frames * w->channels * SAMPLE_BYTES);
+        w->samples = take_bytes(c, (uint64_t)w->frames * w->channels * SAMPLE_BYTES);
     }
     if (!found)
-        fail(c, mr_invalid("No data chunk found in WAV"));
+        note_error(c, mr_invalid("No data chunk found in WAV"));
 }
 
 mr_status *mr_wav_decode(mr_sv bytes, mr_wav *out)
 {
     cursor c = {bytes, NULL};
     *out = (mr_wav){0};
-    expect(&c, "RIFF");
-    number(&c, 4); /* the size of the file, which is not looked at */
-    expect(&c, "WAVE");
+    expect_tag(&c, "RIFF");
+    read_number(&c, 4); /* the size of the file, which is not looked at */
+    expect_tag(&c, "WAVE");
     skip_to_format(&c);
     read_format(&c, out);
     if (!c.st)
@@ -146,7 +146,7 @@ float mr_wav_sample(const mr_wav *w, uint64_t i)
 
 /* ---- writing ---- */
 
-static void put(mr_str *s, uint64_t v, int bytes)
+static void put_number(mr_str *s, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         mr_str_appendc(s, (char)(v >> (8 * i)));
@@ -155,17 +155,17 @@ static void put(mr_str *s, uint64_t v, int bytes)
 static void put_head(mr_str *out, uint64_t data_bytes, uint64_t channels, uint64_t rate)
 {
     mr_str_append(out, "RIFF", 4);
-    put(out, HEAD_BYTES - 8 + data_bytes, 4);
+    put_number(out, HEAD_BYTES - 8 + data_bytes, 4);
     mr_str_append(out, "WAVEfmt ", 8);
-    put(out, 16, 4);
-    put(out, 1, 2);
-    put(out, channels, 2);
-    put(out, rate, 4);
-    put(out, rate * channels * SAMPLE_BYTES, 4);
-    put(out, channels * SAMPLE_BYTES, 2);
-    put(out, 8 * SAMPLE_BYTES, 2);
+    put_number(out, 16, 4);
+    put_number(out, 1, 2);
+    put_number(out, channels, 2);
+    put_number(out, rate, 4);
+    put_number(out, rate * channels * SAMPLE_BYTES, 4);
+    put_number(out, channels * SAMPLE_BYTES, 2);
+    put_number(out, 8 * SAMPLE_BYTES, 2);
     mr_str_append(out, "data", 4);
-    put(out, data_bytes, 4);
+    put_number(out, data_bytes, 4);
 }
 
 static int16_t sample_of(float v)
@@ -187,6 +187,6 @@ mr_status *mr_wav_encode(const float *samples, uint64_t frames, uint64_t channel
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a WAV of %llu samples", (unsigned long long)n);
     put_head(out, n * SAMPLE_BYTES, channels, rate);
     for (uint64_t i = 0; i < n; i++)
-        put(out, (uint16_t)sample_of(samples[i]), SAMPLE_BYTES);
+        put_number(out, (uint16_t)sample_of(samples[i]), SAMPLE_BYTES);
     return NULL;
 }
