@@ -28,7 +28,7 @@ void mr_alarm_deinit(mr_alarm *a)
     mr_timers_clear(a->timers, &a->timer);
 }
 
-static void ring(mr_task *t)
+static void ring_alarm(mr_task *t)
 {
     mr_alarm *a = (mr_alarm *)((char *)t - offsetof(mr_alarm, task));
     mr_object *owner = a->owner;
@@ -40,7 +40,7 @@ static void ring(mr_task *t)
 }
 
 /* While the timers' thread hands work on, the session whose threads it uses must not end: as during a call. */
-static mr_later *hold(mr_later *l)
+static mr_later *hold_later(mr_later *l)
 {
     mr_later_ref(l);
     mr_lock(&l->mu);
@@ -66,7 +66,7 @@ static void go_off(mr_timer *t)
     mr_later *l = a->stopped ? NULL : a->kind->look(a->owner, mr_now_ns());
     bool rings = l && !a->ringing;
     if (l)
-        hold(l); /* its run has not ended, so the owner has a reference, and the session is there */
+        hold_later(l); /* its run has not ended, so the owner has a reference, and the session is there */
     if (rings) {
         a->ringing = true;
         mr_object_ref(a->owner);
@@ -74,11 +74,11 @@ static void go_off(mr_timer *t)
     mr_pool *pool = a->pool;
     mr_unlock(a->mu); /* unless it rings, the owner may be gone from here on */
     if (rings) {
-        a->task.fn = ring;
+        a->task.fn = ring_alarm;
         if (pool)
             mr_pool_submit(pool, &a->task);
         else
-            ring(&a->task);
+            ring_alarm(&a->task);
     }
     if (l)
         let_go(l);

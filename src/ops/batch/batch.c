@@ -59,14 +59,14 @@ static mr_status *give_all(mr_batch *x)
     return NULL;
 }
 
-static void process(mr_batch *x) { mr_batch_end(x, give_all(x)); }
+static void process_batch(mr_batch *x) { mr_batch_end(x, give_all(x)); }
 
 static const mr_object_type joiner_type = {"millrace::BatchJoiner", mr_batcher_free};
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_batch(mr_make *m, void *state)
 {
     int64_t n_threads;
-    MR_TRY(mr_batching_init(state, m, &joiner_type, false, process));
+    MR_TRY(mr_batching_init(state, m, &joiner_type, false, process_batch));
     MR_TRY(mr_node_get_int(m->node, "num_batch_threads", &n_threads));
     if (n_threads < 1)
         return mr_invalid("num_batch_threads must be positive; was %lld", (long long)n_threads);
@@ -150,4 +150,4 @@ MR_OP(Batch,
         ATTRS("4", "allowed_batch_sizes=[2, 3]: ([1]) -> !INVALID_ARGUMENT final entry in allowed_batch_sizes must equal max_batch_size"),
         "num_batch_threads=0 max_batch_size=1 batch_timeout_micros=0 grad_timeout_micros=0: ([1]) -> !INVALID_ARGUMENT "
         "num_batch_threads must be positive"),
-    .state_bytes = sizeof(mr_batching), .init = init, .deinit = mr_batching_deinit);
+    .state_bytes = sizeof(mr_batching), .init = init_batch, .deinit = mr_batching_deinit);

@@ -91,7 +91,7 @@ static void start_call(mr_batch *x)
 
 static const mr_object_type caller_type = {"millrace::Batcher", mr_batcher_free};
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_batch_function(mr_make *m, void *state)
 {
     bool split;
     MR_TRY(mr_node_get_bool(m->node, "enable_large_batch_splitting", &split));
@@ -115,4 +115,4 @@ MR_OP(BatchFunction,
     .flags   = MR_DISTCOMM | MR_NO_FOLD | MR_NO_GRADIENT,
     .shape   = mr_shape_unknown,
     .kernels = MR_KERNELS(MR_CPU_ASYNC(batch_function)),
-    .state_bytes = sizeof(mr_batching), .init = init, .deinit = mr_batching_deinit);
+    .state_bytes = sizeof(mr_batching), .init = init_batch_function, .deinit = mr_batching_deinit);

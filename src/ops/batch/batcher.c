@@ -217,7 +217,7 @@ static void close_locked(mr_batcher *b) MR_REQUIRES(b->mu)
     b->n_closed++;
 }
 
-static mr_later *look(mr_object *owner, int64_t now_ns) MR_NO_TSA
+static mr_later *check_deadline(mr_object *owner, int64_t now_ns) MR_NO_TSA
 {
     mr_batcher *b = (mr_batcher *)owner;
     mr_batch *x = b->open;
@@ -231,9 +231,9 @@ static mr_later *look(mr_object *owner, int64_t now_ns) MR_NO_TSA
     return x->later;
 }
 
-static void ring(mr_object *owner) { run_batches((mr_batcher *)owner); }
+static void ring_batcher(mr_object *owner) { run_batches((mr_batcher *)owner); }
 
-static const mr_alarm_kind batcher_alarm = {look, ring};
+static const mr_alarm_kind batcher_alarm = {check_deadline, ring_batcher};
 
 static mr_batch *open_batch_locked(mr_batcher *b, mr_run *r) MR_REQUIRES(b->mu)
 {
@@ -405,7 +405,7 @@ static mr_status *enter_locked(mr_batcher *b, const mr_batch_options *o, mr_batc
     return NULL;
 }
 
-static mr_status *enqueue(mr_run *r, mr_batcher *b)
+static mr_status *enqueue_request(mr_run *r, mr_batcher *b)
 {
     mr_batch_request *q = NULL;
     MR_TRY(request_new(r, b, &q));
@@ -423,7 +423,7 @@ void mr_batching_run(mr_run *r)
     mr_batcher *b = NULL;
     mr_status *st = mr_named_open(&s->named, make_batcher, s, (mr_object **)&b);
     if (!st)
-        st = enqueue(r, b);
+        st = enqueue_request(r, b);
     if (st)
         mr_run_done(r, st);
     else

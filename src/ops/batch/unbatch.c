@@ -65,7 +65,7 @@ static void keep_ready(unbatcher *u, int64_t id, mr_tensor *t, int64_t deadline_
 
 /* ---- time ---- */
 
-static asker *oldest(const unbatcher *u) { return (asker *)u->line.first; }
+static asker *oldest_asker(const unbatcher *u) { return (asker *)u->line.first; }
 
 static void set_alarm(unbatcher *u)
 {
@@ -73,23 +73,23 @@ static void set_alarm(unbatcher *u)
     if (u->first)
         at = u->first->deadline_ns;
     if (u->line.first)
-        at = MR_MIN(at, oldest(u)->deadline_ns);
+        at = MR_MIN(at, oldest_asker(u)->deadline_ns);
     if (at != INT64_MAX)
         mr_alarm_set_locked(&u->alarm, at);
 }
 
-static mr_later *look(mr_object *owner, int64_t now_ns)
+static mr_later *check_deadlines(mr_object *owner, int64_t now_ns)
 {
     unbatcher *u = (unbatcher *)owner;
     while (u->first && u->first->deadline_ns <= now_ns)
         drop_ready(u, u->first);
-    if (u->line.first && oldest(u)->deadline_ns <= now_ns)
-        return oldest(u)->later;
+    if (u->line.first && oldest_asker(u)->deadline_ns <= now_ns)
+        return oldest_asker(u)->later;
     set_alarm(u);
     return NULL;
 }
 
-static void ring(mr_object *owner)
+static void ring_unbatcher(mr_object *owner)
 {
     unbatcher *u = (unbatcher *)owner;
     mr_lock(&u->on.mu);
@@ -97,13 +97,13 @@ static void ring(mr_object *owner)
     mr_waited_unlock(&u->on, NULL);
 }
 
-static const mr_alarm_kind unbatcher_alarm = {look, ring};
+static const mr_alarm_kind unbatcher_alarm = {check_deadlines, ring_unbatcher};
 
 static void end_late(unbatcher *u, mr_waiters *gone)
 {
     int64_t now_ns = mr_now_ns();
     u->late = false;
-    while (u->line.first && oldest(u)->deadline_ns <= now_ns)
+    while (u->line.first && oldest_asker(u)->deadline_ns <= now_ns)
         mr_waiter_let_go(u->line.first, mr_error(MR_DEADLINE_EXCEEDED, "Batched data did not arrive within timeout window."), gone);
     set_alarm(u);
 }
@@ -135,7 +135,7 @@ static mr_status *hand_on(unbatcher *u, asker *a, mr_waiters *gone)
 }
 
 /* Its own rows may be here already; then it brings none that count, as in TensorFlow. */
-static mr_status *arrive(unbatcher *u, asker *a, mr_waiters *gone)
+static mr_status *admit_asker(unbatcher *u, asker *a, mr_waiters *gone)
 {
     ready *p = mr_map_get(&u->tensors, key_of(&a->id));
     if (p) {
@@ -155,13 +155,13 @@ static mr_status *arrive(unbatcher *u, asker *a, mr_waiters *gone)
 }
 
 /* One who has just come is the last in line: see mr_wait. */
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_unbatcher(mr_waited *on, mr_waiters *gone)
 {
     unbatcher *u = (unbatcher *)on;
     asker *a = (asker *)u->line.last;
     if (a && a->fresh) {
         a->fresh = false;
-        mr_status *st = arrive(u, a, gone);
+        mr_status *st = admit_asker(u, a, gone);
         if (st && a->w.line)
             mr_waiter_let_go(&a->w, st, gone);
         else
@@ -172,7 +172,7 @@ static void advance(mr_waited *on, mr_waiters *gone)
         end_late(u, gone);
 }
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_rows(mr_waiter *w)
 {
     const asker *a = (asker *)w;
     MR_TRY(mr_batch_check_output(w->r, (mr_dtype)a->got->dtype, a->got->rank, a->got->dims));
@@ -180,7 +180,7 @@ static mr_status *give(mr_waiter *w)
     return NULL;
 }
 
-static void forget(mr_waiter *w)
+static void forget_asker(mr_waiter *w)
 {
     asker *a = (asker *)w;
     unbatcher *u = (unbatcher *)w->on;
@@ -195,7 +195,7 @@ static void forget(mr_waiter *w)
     mr_later_unref(a->later);
 }
 
-static const mr_waited_kind unbatcher_kind = {sizeof(asker), advance, give, forget};
+static const mr_waited_kind unbatcher_kind = {sizeof(asker), advance_unbatcher, give_rows, forget_asker};
 
 /* ---- the kernel ---- */
 
@@ -232,7 +232,7 @@ static mr_status *make_unbatcher(void *ctx, mr_object **out)
     return st;
 }
 
-static mr_status *check(const mr_tensor *data, const mr_tensor *index, const mr_tensor *id)
+static mr_status *check_inputs(const mr_tensor *data, const mr_tensor *index, const mr_tensor *id)
 {
     if (data->rank < 1)
         return mr_invalid("Input batched_tensor must have at least one dimension");
@@ -249,7 +249,7 @@ static mr_status *check(const mr_tensor *data, const mr_tensor *index, const mr_
 }
 
 /* The rows of each run: as many as the table says, one after another. */
-static mr_status *cut(asker *a, const mr_tensor *data, const mr_tensor *index)
+static mr_status *cut_rows(asker *a, const mr_tensor *data, const mr_tensor *index)
 {
     int64_t n = index->dims[0], at = 0, rows;
     a->table = MR_DATA(int64_t, index);
@@ -267,11 +267,11 @@ static mr_status *cut(asker *a, const mr_tensor *data, const mr_tensor *index)
     return NULL;
 }
 
-static void unbatch(mr_run *r)
+static void start_unbatch(mr_run *r)
 {
     state *s = r->state;
     mr_object *u = NULL;
-    mr_status *st = check(mr_in(r, 0), mr_in(r, 1), mr_in(r, 2));
+    mr_status *st = check_inputs(mr_in(r, 0), mr_in(r, 1), mr_in(r, 2));
     if (!st)
         st = mr_named_open(&s->named, make_unbatcher, s, &u);
     if (st) {
@@ -281,8 +281,8 @@ static void unbatch(mr_run *r)
     asker *a = mr_waiter_new((mr_waited *)u, r, "Unbatch was cancelled");
     a->fresh = true;
     a->id = *MR_DATA(int64_t, mr_in(r, 2));
-    if ((st = cut(a, mr_in(r, 0), mr_in(r, 1)))) { /* never in line */
-        forget(&a->w);
+    if ((st = cut_rows(a, mr_in(r, 0), mr_in(r, 1)))) { /* never in line */
+        forget_asker(&a->w);
         mr_small_free(a, sizeof *a);
         mr_object_unref(u);
         mr_run_done(r, st);
@@ -291,7 +291,7 @@ static void unbatch(mr_run *r)
     mr_wait(&a->w, &((unbatcher *)u)->line);
 }
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_unbatch(mr_make *m, void *p)
 {
     state *s = p;
     int64_t timeout_us;
@@ -301,7 +301,7 @@ static mr_status *init(mr_make *m, void *p)
     return NULL;
 }
 
-static void deinit(void *p) { mr_named_deinit(&((state *)p)->named); }
+static void deinit_unbatch(void *p) { mr_named_deinit(&((state *)p)->named); }
 
 static mr_status *unbatch_shape(mr_infer *c) { return mr_batch_any_rows(c, 0, &c->out[0]); }
 
@@ -321,7 +321,7 @@ MR_OP(Unbatch,
     .flags   = MR_NO_FOLD,
     .shape   = unbatch_shape,
     .grad    = unbatch_backward,
-    .kernels = MR_KERNELS(MR_CPU_ASYNC(unbatch)),
+    .kernels = MR_KERNELS(MR_CPU_ASYNC(start_unbatch)),
     .examples = MR_EXAMPLES(
         "timeout_micros=1000000: [1, 2, 3], [[7, 0, 3]], 7 -> [1, 2, 3]",
         "nograd timeout_micros=1000000: [[1], [2], [3]], [[8, 0, 1], [7, 1, 3]], 7 -> [[2], [3]]",
@@ -340,4 +340,4 @@ MR_OP(Unbatch,
         "timeout_micros=1000: 1, [[1, 0, 1]], 1 -> !INVALID_ARGUMENT at least rank 1",
         "timeout_micros=1000: [1], [[1, 0, 2]], 1 -> !INVALID_ARGUMENT Sum of split sizes",
         "timeout_micros=1000: [1], [[1, 2, 1]], 1 -> !INVALID_ARGUMENT Rows 2 to 1"),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit);
+    .state_bytes = sizeof(state), .init = init_unbatch, .deinit = deinit_unbatch);

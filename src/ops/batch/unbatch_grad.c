@@ -53,7 +53,7 @@ static void let_complete_go(gatherer *g, mr_waiters *gone)
 }
 
 /* One who has just come is the last in line: see mr_wait. */
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_gatherer(mr_waited *on, mr_waiters *gone)
 {
     gatherer *g = (gatherer *)on;
     asker *a = (asker *)g->line.last;
@@ -117,7 +117,7 @@ static mr_status *give_joined(const asker *a)
     return NULL;
 }
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_gradient(mr_waiter *w)
 {
     const asker *a = (asker *)w;
     mr_shape shape;
@@ -139,7 +139,7 @@ static void drop_left(gatherer *g, const asker *a)
     mr_unlock(&g->on.mu);
 }
 
-static void forget(mr_waiter *w)
+static void forget_asker(mr_waiter *w)
 {
     asker *a = (asker *)w;
     if (!a->parts && !a->fresh && a->n > 0)
@@ -149,7 +149,7 @@ static void forget(mr_waiter *w)
     mr_free(a->parts);
 }
 
-static const mr_waited_kind gatherer_kind = {sizeof(asker), advance, give, forget};
+static const mr_waited_kind gatherer_kind = {sizeof(asker), advance_gatherer, give_gradient, forget_asker};
 
 /* ---- the kernel ---- */
 
@@ -176,7 +176,8 @@ static mr_status *make_gatherer(void *ctx, mr_object **out)
     return NULL;
 }
 
-static mr_status *check(const mr_tensor *data, const mr_tensor *index, const mr_tensor *grad, const mr_tensor *id)
+static mr_status *check_inputs(const mr_tensor *data, const mr_tensor *index, const mr_tensor *grad,
+                               const mr_tensor *id)
 {
     if (id->rank != 0)
         return mr_invalid("Expected `id` to be scalar. Received %s", MR_TENSOR_SHAPE(id));
@@ -194,7 +195,7 @@ static mr_status *check(const mr_tensor *data, const mr_tensor *index, const mr_
 static void unbatch_grad(mr_run *r)
 {
     mr_object *g = NULL;
-    mr_status *st = check(mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), mr_in(r, 3));
+    mr_status *st = check_inputs(mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), mr_in(r, 3));
     if (!st)
         st = mr_named_open(r->state, make_gatherer, NULL, &g);
     if (st) {
@@ -209,8 +210,8 @@ static void unbatch_grad(mr_run *r)
     mr_wait(&a->w, &((gatherer *)g)->line);
 }
 
-static mr_status *init(mr_make *m, void *state) { return mr_named_init(state, m, &gatherer_type); }
-static void deinit(void *state) { mr_named_deinit(state); }
+static mr_status *init_unbatch_grad(mr_make *m, void *state) { return mr_named_init(state, m, &gatherer_type); }
+static void deinit_unbatch_grad(void *state) { mr_named_deinit(state); }
 
 static mr_status *unbatch_grad_shape(mr_infer *c)
 {
@@ -243,4 +244,4 @@ MR_OP(UnbatchGrad,
         "[1], [[7, 0]], [3], 7 -> !INVALID_ARGUMENT batch_index should contain",
         "[1], [[7, 0, 1]], 3, 7 -> !INVALID_ARGUMENT at least one dimension",
         "[1], [[7, 0, 1]], [3], [7] -> !INVALID_ARGUMENT Expected `id` to be scalar"),
-    .state_bytes = sizeof(mr_named), .init = init, .deinit = deinit);
+    .state_bytes = sizeof(mr_named), .init = init_unbatch_grad, .deinit = deinit_unbatch_grad);
