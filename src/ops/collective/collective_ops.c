@@ -90,7 +90,7 @@ static mr_status *group_of(const mr_run *r, mr_collective_call *c)
     return mr_in_scalar_int(r, s->first + 2, "instance_key", &c->instance_key);
 }
 
-static void start(mr_run *r, mr_collective_call *c, mr_status *st)
+static void start_call(mr_run *r, mr_collective_call *c, mr_status *st)
 {
     if (st) {
         mr_run_done(r, st);
@@ -121,7 +121,7 @@ static void run_with_input(mr_run *r)
     c.in = mr_in(r, 0);
     if (!st)
         st = check_declared(r, &c);
-    start(r, &c, st);
+    start_call(r, &c, st);
 }
 
 static void run_receive(mr_run *r)
@@ -129,7 +129,7 @@ static void run_receive(mr_run *r)
     mr_collective_call c;
     mr_status *st = group_of(r, &c);
     c.in = NULL;
-    start(r, &c, st);
+    start_call(r, &c, st);
 }
 
 /* ---- shapes ---- */

@@ -70,8 +70,8 @@ static mr_status *same_shapes(int64_t n, const mr_tensor *const *in)
 }
 
 /* Members are merged in the order of their ranks, so that results repeat. */
-static mr_status *reduce(const mr_collective_call *call, int64_t n, const mr_tensor *const *in,
-                         mr_tensor **out)
+static mr_status *reduce_members(const mr_collective_call *call, int64_t n, const mr_tensor *const *in,
+                                 mr_tensor **out)
 {
     const mr_arithmetic *how = NULL;
     MR_TRY(same_shapes(n, in));
@@ -89,7 +89,7 @@ static mr_status *reduce(const mr_collective_call *call, int64_t n, const mr_ten
 static mr_status *all_reduce(const mr_collective_call *call, int64_t n, const mr_tensor *const *in,
                              mr_tensor **out)
 {
-    MR_TRY(reduce(call, n, in, &out[0]));
+    MR_TRY(reduce_members(call, n, in, &out[0]));
     for (int64_t k = 1; k < n; k++)
         out[k] = mr_tensor_ref(out[0]);
     return NULL;
@@ -109,7 +109,7 @@ static mr_status *reduce_scatter(const mr_collective_call *call, int64_t n,
     mr_tensor *all;
     mr_status *st = NULL;
     MR_TRY(check_rows(in[0], n, false));
-    MR_TRY(reduce(call, n, in, &all));
+    MR_TRY(reduce_members(call, n, in, &all));
     int64_t rows = all->dims[0] / n;
     for (int64_t k = 0; k < n && !st; k++)
         st = mr_tensor_rows(all, k * rows, rows, &out[k]);
@@ -117,7 +117,7 @@ static mr_status *reduce_scatter(const mr_collective_call *call, int64_t n,
     return st;
 }
 
-static mr_status *gather(int64_t n, const mr_tensor *const *in, mr_tensor **out)
+static mr_status *gather_members(int64_t n, const mr_tensor *const *in, mr_tensor **out)
 {
     mr_shape shape;
     int64_t at = 0;
@@ -135,7 +135,7 @@ static mr_status *gather(int64_t n, const mr_tensor *const *in, mr_tensor **out)
     return NULL;
 }
 
-static mr_status *broadcast(int64_t n, const mr_tensor *const *in, mr_tensor **out)
+static mr_status *broadcast_source(int64_t n, const mr_tensor *const *in, mr_tensor **out)
 {
     const mr_tensor *source = NULL;
     for (int64_t k = 0; k < n; k++) {
@@ -169,8 +169,8 @@ mr_status *mr_collective_combine(const mr_collective_call *call, int64_t n,
     switch (call->kind) {
     case MR_ALL_REDUCE: return all_reduce(call, n, in, out);
     case MR_REDUCE_SCATTER: return reduce_scatter(call, n, in, out);
-    case MR_GATHER: return gather(n, in, out);
-    case MR_BROADCAST: return broadcast(n, in, out);
+    case MR_GATHER: return gather_members(n, in, out);
+    case MR_BROADCAST: return broadcast_source(n, in, out);
     case MR_ALL_TO_ALL: return all_to_all(n, in, out);
     }
     return mr_error(MR_INTERNAL, "no such collective: %d", (int)call->kind);

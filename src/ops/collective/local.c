@@ -104,7 +104,7 @@ static void end_all_locked(meeting *t, mr_status *st, mr_waiters *gone)
     mr_status_free(st);
 }
 
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_meeting(mr_waited *on, mr_waiters *gone)
 {
     meeting *t = (meeting *)on;
     int64_t n = 0;
@@ -129,7 +129,7 @@ static void advance(mr_waited *on, mr_waiters *gone)
 
 /* ---- ending ---- */
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_result(mr_waiter *w)
 {
     member *m = (member *)w;
     mr_run_set(w->r, 0, m->out);
@@ -149,7 +149,7 @@ static void leave_table(meeting *t)
         mr_object_unref(&t->on.base);
 }
 
-static void forget(mr_waiter *w)
+static void forget_member(mr_waiter *w)
 {
     member *m = (member *)w;
     if (m->timed)
@@ -158,7 +158,7 @@ static void forget(mr_waiter *w)
     leave_table((meeting *)w->on);
 }
 
-static const mr_waited_kind waiting = {sizeof(member), advance, give, forget};
+static const mr_waited_kind waiting = {sizeof(member), advance_meeting, give_result, forget_member};
 
 /* It may come before its member stands in line, which then goes at once. */
 static void on_timeout(mr_timer *timer)
@@ -201,7 +201,7 @@ static bool is_over(meeting *t)
     return over;
 }
 
-static mr_status *agree(const mr_collective_call *a, const mr_collective_call *b)
+static mr_status *check_agreement(const mr_collective_call *a, const mr_collective_call *b)
 {
     if (a->group_size != b->group_size)
         return mr_invalid("members of group %lld disagree on its size: %lld and %lld",
@@ -212,7 +212,7 @@ static mr_status *agree(const mr_collective_call *a, const mr_collective_call *b
     return NULL;
 }
 
-static mr_status *join(const mr_collective_call *call, meeting **out)
+static mr_status *join_meeting(const mr_collective_call *call, meeting **out)
 {
     char key[100];
     mr_status *st = NULL;
@@ -227,7 +227,7 @@ static mr_status *join(const mr_collective_call *call, meeting **out)
         t = new_meeting(key, call);
         old = mr_map_put(&table, mr_sv_of(key), t);
     }
-    st = agree(&t->call, call);
+    st = check_agreement(&t->call, call);
     if (!st) {
         t->n_joined++;
         *out = (meeting *)mr_object_ref(&t->on.base);
@@ -261,14 +261,14 @@ static mr_status *check_call(const mr_run *r, const mr_collective_call *call)
     return call->timeout_s > 0 ? make_timers() : NULL;
 }
 
-static void start(mr_collective *c, mr_run *r, const mr_collective_call *call)
+static void start_local(mr_collective *c, mr_run *r, const mr_collective_call *call)
 {
     meeting *t = NULL;
     (void)c;
     pthread_once(&once, make_table);
     mr_status *st = check_call(r, call);
     if (!st)
-        st = join(call, &t);
+        st = join_meeting(call, &t);
     if (st) {
         mr_run_done(r, st);
         return;
@@ -287,6 +287,6 @@ static void start(mr_collective *c, mr_run *r, const mr_collective_call *call)
 
 mr_collective *mr_collective_local(void)
 {
-    static mr_collective local = {"local", start};
+    static mr_collective local = {"local", start_local};
     return &local;
 }
