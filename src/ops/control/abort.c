@@ -12,7 +12,7 @@ typedef struct state {
     bool without_error;
 } state;
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_abort(mr_make *m, void *p)
 {
     state *s = p;
     mr_sv message;
@@ -22,7 +22,7 @@ static mr_status *init(mr_make *m, void *p)
     return NULL;
 }
 
-static void deinit(void *p) { mr_free(((state *)p)->message); }
+static void deinit_abort(void *p) { mr_free(((state *)p)->message); }
 
 static mr_status *abort_op(mr_run *r)
 {
@@ -39,7 +39,7 @@ MR_OP(Abort,
     .flags    = MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = mr_shape_none,
     .kernels  = MR_KERNELS(MR_CPU_ANY(abort_op)),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit,
+    .state_bytes = sizeof(state), .init = init_abort, .deinit = deinit_abort,
     .examples = MR_EXAMPLES(
         "error_msg=\"enough\": -> !ABORTED Abort_op intentional failure; enough",
         "error_msg=\"bye\" exit_without_error=true: -> !CANCELLED Exiting the process: bye"));

@@ -3,7 +3,7 @@
 #include "graph/infer.h"
 #include "run/run.h"
 
-static mr_status *pass(mr_run *r)
+static mr_status *pass_list(mr_run *r)
 {
     if (r->n_in != r->n_out)
         return mr_invalid("#inputs != #outputs : %d vs. %d", r->n_in, r->n_out);
@@ -30,7 +30,7 @@ MR_OP(_ListToArray,
     .flags    = MR_CHEAP,
     .shape    = each_same,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_list)),
     .examples = MR_EXAMPLES("N=2 T=double: (double[1, 2], double 3) -> [1, 2], 3",
                             "N=2 T=float: (float[1, 2], int32 3) -> !INVALID_ARGUMENT types for position 1",
                             "N=1 T=float: (float[1, 2], float 3) -> !INVALID_ARGUMENT #inputs"));
@@ -42,6 +42,6 @@ MR_OP(_ArrayToList,
     .flags    = MR_CHEAP,
     .shape    = each_same,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_list)),
     .examples = MR_EXAMPLES("T=double out_types=[double, double]: ([1, 2], 3) -> [1, 2], 3",
                             "out_types=[int32]: (float[1, 2]) -> !INVALID_ARGUMENT types for position 0"));

@@ -5,7 +5,7 @@
 #include "graph/infer.h"
 #include "run/run.h"
 
-static mr_status *pass(mr_run *r)
+static mr_status *pass_input(mr_run *r)
 {
     mr_run_pass(r, 0, 0);
     return NULL;
@@ -23,7 +23,7 @@ static mr_status *loop_cond(mr_run *r)
     return NULL;
 }
 
-static mr_status *unchanged(mr_infer *c)
+static mr_status *infer_unchanged(mr_infer *c)
 {
     c->out[0] = c->in[0];
     c->out_handles[0] = c->in_handles[0];
@@ -55,7 +55,7 @@ MR_OP(Enter,
                "parallel_iterations: int = 10",
     .flags   = PASSING,
     .shape   = enter_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pass)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(pass_input)));
 
 MR_OP(RefEnter,
     .doc     = "Enter for a reference",
@@ -64,39 +64,39 @@ MR_OP(RefEnter,
                "parallel_iterations: int = 10",
     .flags   = PASSING,
     .shape   = enter_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pass)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(pass_input)));
 
 MR_OP(Exit,
     .doc     = "brings a value out of its loop",
     .sig     = "data: T -> output: T",
     .attrs   = "T: type",
     .flags   = PASSING,
-    .shape   = unchanged,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pass)));
+    .shape   = infer_unchanged,
+    .kernels = MR_KERNELS(MR_CPU_ANY(pass_input)));
 
 MR_OP(RefExit,
     .doc     = "Exit for a reference",
     .sig     = "data: Ref(T) -> output: Ref(T)",
     .attrs   = "T: type",
     .flags   = PASSING,
-    .shape   = unchanged,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pass)));
+    .shape   = infer_unchanged,
+    .kernels = MR_KERNELS(MR_CPU_ANY(pass_input)));
 
 MR_OP(NextIteration,
     .doc     = "hands a value to the next iteration of its loop",
     .sig     = "data: T -> output: T",
     .attrs   = "T: type",
     .flags   = PASSING,
-    .shape   = unchanged,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pass)));
+    .shape   = infer_unchanged,
+    .kernels = MR_KERNELS(MR_CPU_ANY(pass_input)));
 
 MR_OP(RefNextIteration,
     .doc     = "NextIteration for a reference",
     .sig     = "data: Ref(T) -> output: Ref(T)",
     .attrs   = "T: type",
     .flags   = PASSING,
-    .shape   = unchanged,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pass)));
+    .shape   = infer_unchanged,
+    .kernels = MR_KERNELS(MR_CPU_ANY(pass_input)));
 
 MR_OP(LoopCond,
     .doc     = "marks the condition of a loop",

@@ -140,7 +140,7 @@ static void take_turn(turn *t)
 
 /* ---- starting ---- */
 
-static mr_status *check(mr_run *r, int *n_rows_in, int64_t *n, const mr_func_ref **f)
+static mr_status *check_call(mr_run *r, int *n_rows_in, int64_t *n, const mr_func_ref **f)
 {
     int start;
     if (!r->step->caller)
@@ -181,7 +181,7 @@ static mr_status *give_nothing(mr_run *r)
     return NULL;
 }
 
-static void start(mr_run *r, const mr_func_ref *f, int n_rows_in, int64_t n)
+static void start_mapping(mr_run *r, const mr_func_ref *f, int n_rows_in, int64_t n)
 {
     mapping *m = mr_new(mapping);
     int each = r->n_in + r->n_out;
@@ -204,9 +204,9 @@ static void map_defun(mr_run *r)
     int n_rows_in = 0;
     int64_t n = 0;
     const mr_func_ref *f = NULL;
-    mr_status *st = check(r, &n_rows_in, &n, &f);
+    mr_status *st = check_call(r, &n_rows_in, &n, &f);
     if (!st && n > 0)
-        start(r, f, n_rows_in, n);
+        start_mapping(r, f, n_rows_in, n);
     else
         mr_run_done(r, st ? st : give_nothing(r));
 }

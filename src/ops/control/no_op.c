@@ -4,7 +4,7 @@
 #include "graph/infer.h"
 #include "run/run.h"
 
-static mr_status *nothing(mr_run *r)
+static mr_status *run_no_op(mr_run *r)
 {
     (void)r;
     return NULL;
@@ -15,7 +15,7 @@ MR_OP(NoOp,
     .sig     = "->",
     .flags   = MR_CHEAP | MR_NO_GRADIENT | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = mr_shape_none,
-    .kernels = MR_KERNELS(MR_CPU_ANY(nothing)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_no_op)),
     .examples = MR_EXAMPLES("->"));
 
 MR_OP(ControlTrigger,
@@ -23,5 +23,5 @@ MR_OP(ControlTrigger,
     .sig     = "->",
     .flags   = MR_CHEAP | MR_NO_GRADIENT | MR_NO_FOLD | MR_HOST_ONLY,
     .shape   = mr_shape_none,
-    .kernels = MR_KERNELS(MR_CPU_ANY(nothing)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_no_op)),
     .examples = MR_EXAMPLES("->"));

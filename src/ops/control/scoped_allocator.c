@@ -7,7 +7,7 @@
 
 enum { ALIGN = 64 };
 
-static mr_status *backing(mr_run *r)
+static mr_status *make_backing(mr_run *r)
 {
     const mr_pshape *shape;
     mr_tensor *y;
@@ -35,7 +35,7 @@ static mr_status *too_small(const mr_run *r, const mr_tensor *buffer, int i)
     return mr_invalid("%s: input %d does not fit into a buffer of shape %s", r->node->def->name, i, MR_TENSOR_SHAPE(buffer));
 }
 
-static mr_status *concat(mr_run *r)
+static mr_status *run_concat(mr_run *r)
 {
     const mr_tensor *buffer = mr_in(r, 0);
     const mr_pshape *shape;
@@ -65,7 +65,7 @@ static mr_status *concat(mr_run *r)
 }
 
 /* The shapes are those of the inputs that were put together. */
-static mr_status *split(mr_run *r)
+static mr_status *run_split(mr_run *r)
 {
     const mr_tensor *buffer = mr_in(r, 0);
     int64_t at = 0, begin;
@@ -106,7 +106,7 @@ MR_OP(_ScopedAllocator,
     .attrs    = "shapes: list(shape); shape: shape; T: type; sa_name: string; id: int; expected_call_count: int",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_from_attr,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(backing)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(make_backing)),
     .examples = MR_EXAMPLES("shapes=[[2], [3]] shape=[32] sa_name=\"a\" id=1 expected_call_count=2: -> shape(32)",
                             "T=float shapes=[[2]] shape=? sa_name=\"a\" id=1 expected_call_count=2: -> !INVALID_ARGUMENT fully"));
 
@@ -116,7 +116,7 @@ MR_OP(_ScopedAllocatorConcat,
     .attrs    = "shape: shape; T: type; reshape: bool = false; sa_name: string; id: int; N: int >= 2",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = concat_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(concat)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat)),
     .examples = MR_EXAMPLES(
         "T=double shape=[2,5] reshape=true sa_name=\"a\" id=1: shape(10), ([1, 2], [3, 4]) -> [[1, 2, 0, 0, 0], [0, 0, 0, 3, 4]]",
         "T=double shape=[10] sa_name=\"a\" id=1: shape(10), ([1], [3, 4, 5]) -> !INVALID_ARGUMENT does not fit",
@@ -128,7 +128,7 @@ MR_OP(_ScopedAllocatorSplit,
     .attrs    = "T: type; sa_name: string; id: int; N: int >= 2; shapes: list(shape)",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = split_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(split)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_split)),
     .examples = MR_EXAMPLES(
         "T=double shapes=[[1], [2]] sa_name=\"a\" id=1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], ([0], [0, 0]) -> [1], [9, 10]",
         "T=double shapes=[[1], [2]] sa_name=\"a\" id=1: [1, 2], ([0], [0, 0]) -> !INVALID_ARGUMENT does not fit"));

@@ -43,7 +43,7 @@ static bool goes_to_device(const mr_run *r, const mr_tensor *t)
     return r->step->device->accel && t->dtype == MR_FLOAT && mr_tensor_on_host(t) && !mr_node_is(r->node, "_HostRecv");
 }
 
-static void copied(void *arg, mr_status *st) { mr_run_done(arg, st); }
+static void end_copy(void *arg, mr_status *st) { mr_run_done(arg, st); }
 
 static void copy_in(mr_run *r, mr_tensor *host)
 {
@@ -54,12 +54,12 @@ static void copy_in(mr_run *r, mr_tensor *host)
         mr_run_done(r, st);
     } else {
         mr_run_set(r, 0, t);
-        d->type->copy_in(d, host, t, copied, r);
+        d->type->copy_in(d, host, t, end_copy, r);
     }
     mr_tensor_unref(host);
 }
 
-static void received(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
+static void end_receive(mr_recv *w, mr_status *st, mr_tensor *t, bool dead)
 {
     mr_run *r = ((receive *)w)->run;
     mr_small_free(w, sizeof(receive));
@@ -81,7 +81,7 @@ static void run_recv(mr_run *r)
         return;
     }
     receive *v = mr_small_alloc(sizeof(receive));
-    *v = (receive){{received, r->state, r->frame, r->iteration, NULL}, r};
+    *v = (receive){{end_receive, r->state, r->frame, r->iteration, NULL}, r};
     mr_rendezvous_recv(r->step->rendezvous, &v->w);
 }
 

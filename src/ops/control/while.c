@@ -51,8 +51,8 @@ static void loop_end(loop *l, mr_status *st)
     mr_run_done(r, st);
 }
 
-static void call(loop *l, const mr_func_ref *f, int n_args, mr_tensor **rets, int n_rets,
-                 void (*done)(void *ctx, mr_status *st))
+static void call_function(loop *l, const mr_func_ref *f, int n_args, mr_tensor **rets, int n_rets,
+                          void (*done)(void *ctx, mr_status *st))
 {
     mr_caller *c = l->r->step->caller;
     if (mr_cancel_started(l->r->step->cancel))
@@ -102,11 +102,11 @@ static void cond_done(void *ctx, mr_status *st)
     if (st || !go_on)
         loop_end(l, st);
     else
-        call(l, l->body, l->n, l->rets, l->n, body_done);
+        call_function(l, l->body, l->n, l->rets, l->n, body_done);
 }
 
 /* A For counts by itself. */
-static bool count(loop *l)
+static bool count_turn(loop *l)
 {
     if (l->delta > 0 ? l->i >= l->limit : l->i <= l->limit)
         return false;
@@ -119,9 +119,9 @@ static bool count(loop *l)
 static void next_iteration(loop *l)
 {
     if (l->cond)
-        call(l, l->cond, l->n, &l->verdict, 1, cond_done);
-    else if (count(l))
-        call(l, l->body, l->n + 1, l->rets, l->n, body_done);
+        call_function(l, l->cond, l->n, &l->verdict, 1, cond_done);
+    else if (count_turn(l))
+        call_function(l, l->body, l->n + 1, l->rets, l->n, body_done);
     else
         loop_end(l, NULL);
 }
