@@ -105,7 +105,7 @@ static mr_status *keep_in_memory(caching *c, const cache *d, mr_tensor **out, bo
 
 /* ---- in files ---- */
 
-static int digits(int n)
+static int count_digits(int n)
 {
     int k = 1;
     for (; n >= 10; n /= 10)
@@ -115,7 +115,7 @@ static int digits(int n)
 
 static mr_sv key_of(char *buf, size_t size, int64_t element, int i, int n)
 {
-    int len = snprintf(buf, size, "%10lld_%*d", (long long)element, digits(n), i);
+    int len = snprintf(buf, size, "%10lld_%*d", (long long)element, count_digits(n), i);
     return (mr_sv){buf, (size_t)len};
 }
 
@@ -152,7 +152,7 @@ static mr_status *keep_in_files(caching *c, const cache *d, mr_tensor **out, boo
     return NULL;
 }
 
-static mr_status *begin(caching *c, const cache *d)
+static mr_status *begin_pass(caching *c, const cache *d)
 {
     c->reads = d->memory ? is_whole(d->memory) : mr_bundle_exists(d->prefix);
     c->begun = true;
@@ -173,7 +173,7 @@ static mr_status *cache_next(mr_iterator *it, mr_tensor **out, bool *end)
     const cache *d = (cache *)it->dataset;
     caching *c = (caching *)it;
     if (!c->begun)
-        MR_TRY(begin(c, d));
+        MR_TRY(begin_pass(c, d));
     if (c->reads)
         return d->memory ? read_memory(c, d, out, end) : read_files(c, d, out, end);
     MR_TRY(mr_iterator_next(it->input, out, end));
@@ -202,7 +202,7 @@ static const mr_dataset_kind cache_kind = {"Cache", sizeof(cache), sizeof(cachin
                                            mr_dataset_cardinality_of_input, cache_free};
 
 /* memory is taken over; NULL: a new one. */
-static mr_status *make(mr_run *r, memory *m)
+static mr_status *make_cache(mr_run *r, memory *m)
 {
     cache *d = NULL;
     const mr_tensor *name = mr_in(r, 1);
@@ -224,7 +224,7 @@ static mr_status *make(mr_run *r, memory *m)
     return mr_dataset_give(r, d, st);
 }
 
-static mr_status *cache_dataset(mr_run *r) { return make(r, NULL); }
+static mr_status *cache_dataset(mr_run *r) { return make_cache(r, NULL); }
 
 static mr_status *cache_dataset_v2(mr_run *r)
 {
@@ -233,7 +233,7 @@ static mr_status *cache_dataset_v2(mr_run *r)
     memory *m = NULL;
     if (h && strcmp(h->type_name, memory_type.name) == 0)
         MR_TRY(mr_run_resource(r, 2, &memory_type, (mr_object **)&m));
-    return make(r, m);
+    return make_cache(r, m);
 }
 
 MR_OP(CacheDataset,

@@ -111,7 +111,7 @@ static void end_making(mr_channel_set *s)
 
 /* ---- making and closing ---- */
 
-static void cancelled(mr_cancel_entry *e)
+static void cancel_channel(mr_cancel_entry *e)
 {
     mr_channel *c = (mr_channel *)((char *)e - offsetof(mr_channel, on_cancel));
     mr_lock(&c->mu);
@@ -132,7 +132,7 @@ mr_channel *mr_channel_new(mr_data_env *env, int64_t ahead, mr_channel_set *set)
     c->ahead = MR_MAX(ahead, 1);
     mr_mutex_init(&c->mu);
     mr_cond_init(&c->changed);
-    c->on_cancel.fn = cancelled;
+    c->on_cancel.fn = cancel_channel;
     c->registered = mr_cancel_register(c->env->cancel, &c->on_cancel);
     c->over = !c->registered;
     return c;
@@ -150,7 +150,7 @@ static void item_free(item *i, int n)
     mr_free(i);
 }
 
-static void unref(mr_channel *c)
+static void unref_channel(mr_channel *c)
 {
     if (!mr_refs_drop(&c->refs))
         return;
@@ -173,7 +173,7 @@ void mr_channel_close(mr_channel *c)
     if (!c)
         return;
     mr_cancel_start(c->env->cancel);
-    unref(c);
+    unref_channel(c);
 }
 
 /* ---- the thread ---- */
@@ -221,7 +221,7 @@ static void run_thread(void *arg)
         }
     }
     mr_unlock(&c->mu);
-    unref(c);
+    unref_channel(c);
 }
 
 mr_status *mr_channel_begin(mr_channel *c)
@@ -238,7 +238,7 @@ mr_status *mr_channel_begin(mr_channel *c)
         mr_lock(&c->mu);
         c->begun = false;
         mr_unlock(&c->mu);
-        unref(c); /* not the last */
+        unref_channel(c); /* not the last */
     }
     return st;
 }

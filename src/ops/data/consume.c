@@ -21,7 +21,7 @@ static mr_status *only_element(mr_run *r, mr_iterator *it, mr_tensor **t, mr_ten
     return mr_give_element(r, it->dataset, t);
 }
 
-static mr_status *single(mr_run *r, mr_data_env *env)
+static mr_status *get_single_element(mr_run *r, mr_data_env *env)
 {
     mr_dataset *d;
     mr_iterator *it = NULL;
@@ -37,7 +37,7 @@ static mr_status *single(mr_run *r, mr_data_env *env)
     return st;
 }
 
-static void to_single_element(mr_run *r) { mr_data_job_start(r, single); }
+static void to_single_element(mr_run *r) { mr_data_job_start(r, get_single_element); }
 
 static mr_status *elements_shape(mr_infer *c)
 {
@@ -182,7 +182,7 @@ static mr_status *gather_pairs(mr_iterator *it, pairs *p)
     }
 }
 
-static mr_status *initialize(mr_run *r, mr_data_env *env)
+static mr_status *initialize_from_dataset(mr_run *r, mr_data_env *env)
 {
     mr_dataset *d;
     mr_lookup *table = NULL;
@@ -208,7 +208,7 @@ out:
     return st;
 }
 
-static void initialize_table(mr_run *r) { mr_data_job_start(r, initialize); }
+static void initialize_table(mr_run *r) { mr_data_job_start(r, initialize_from_dataset); }
 
 MR_OP(InitializeTableFromDataset,
     .doc     = "initialises a table with the pairs of a dataset",

@@ -96,7 +96,7 @@ static void close_file(csv_reading *p)
 
 /* ---- fields ---- */
 
-static bool excluded(const csv_files *d, int i)
+static bool is_excluded(const csv_files *d, int i)
 {
     for (int k = 0; k < d->n_exclude; k++)
         if (d->exclude[k] == i)
@@ -126,7 +126,7 @@ static mr_status *give_record(csv_reading *p, const csv_files *d, mr_tensor **ou
     if (p->record.n == 0 && d->base.n == 1 && p->fields.ends.n == 0) /* one column, and it is empty */
         return give_field(d, 0, MR_SV(""), &out[0]);
     for (int i = 0; i < p->fields.ends.n; i++) {
-        if (excluded(d, i))
+        if (is_excluded(d, i))
             continue;
         if (at < d->base.n)
             MR_TRY(give_field(d, at, mr_csv_field(&p->fields, i), &out[at]));

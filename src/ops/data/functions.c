@@ -183,7 +183,7 @@ typedef struct interleaving {
     bool ended;                  /* the input is */
 } interleaving;
 
-static void advance(interleaving *p, int64_t cycle)
+static void advance_cycle(interleaving *p, int64_t cycle)
 {
     p->given = 0;
     p->at++;
@@ -217,17 +217,17 @@ static mr_status *interleave_next(mr_iterator *it, mr_tensor **out, bool *end)
             MR_TRY(mr_iterator_next(*slot, out, end)); /* an error is no element of the block */
             if (!*end) {
                 if (++p->given == d->block)
-                    advance(p, d->cycle);
+                    advance_cycle(p, d->cycle);
                 return NULL;
             }
             mr_iterator_close(*slot);
             *slot = NULL;
             p->n_open--;
-            advance(p, d->cycle);
+            advance_cycle(p, d->cycle);
         } else if (!p->ended) {
             MR_TRY(open_slot(p));
         } else {
-            advance(p, d->cycle);
+            advance_cycle(p, d->cycle);
         }
     }
     *end = true;
@@ -383,7 +383,7 @@ static mr_status *give_state(mr_run *r, mr_tensor **state, int n)
     return NULL;
 }
 
-static mr_status *reduce(mr_run *r, mr_data_env *env)
+static mr_status *reduce_elements(mr_run *r, mr_data_env *env)
 {
     mr_dataset *d;
     mr_iterator *it = NULL;
@@ -407,7 +407,7 @@ static mr_status *reduce(mr_run *r, mr_data_env *env)
     return st;
 }
 
-static void reduce_dataset(mr_run *r) { mr_data_job_start(r, reduce); }
+static void reduce_dataset(mr_run *r) { mr_data_job_start(r, reduce_elements); }
 
 static mr_status *elements_shape(mr_infer *c)
 {

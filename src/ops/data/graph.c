@@ -149,7 +149,7 @@ typedef struct graph_state {
 
 enum { POLICY_FAIL = 2 };
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_dataset_to_graph(mr_make *m, void *state)
 {
     const mr_attr *policy = mr_node_attr(m->node, "external_state_policy"), *allow = mr_node_attr(m->node, "allow_stateful");
     ((graph_state *)state)->no_state = policy ? policy->i == POLICY_FAIL : !(allow && allow->b);
@@ -170,11 +170,11 @@ out:
 }
 
 #define R "r = RangeDataset output_types=[int64] output_shapes=[[]]: 0, 9, 1; "
-#define TO_GRAPH                                                                                         \
-    .sig = "input_dataset: variant -> graph: string", .flags = MR_NO_GRADIENT, .shape = mr_shape_scalar, \
-    .kernels = MR_KERNELS(MR_CPU_ANY(to_graph)), .state_bytes = sizeof(graph_state), .init = init,       \
-    .examples = MR_EXAMPLES(R ": r -> shape()",                                                          \
-                            R "t = TakeDataset output_types=[int64] output_shapes=[[]]: r, 3; : t -> shape()", \
+#define TO_GRAPH                                                                                                    \
+    .sig = "input_dataset: variant -> graph: string", .flags = MR_NO_GRADIENT, .shape = mr_shape_scalar,            \
+    .kernels = MR_KERNELS(MR_CPU_ANY(to_graph)), .state_bytes = sizeof(graph_state), .init = init_dataset_to_graph, \
+    .examples = MR_EXAMPLES(R ": r -> shape()",                                                                     \
+                            R "t = TakeDataset output_types=[int64] output_shapes=[[]]: r, 3; : t -> shape()",      \
                             "o = OptionalNone; : o -> !INVALID_ARGUMENT Tensor must be a Dataset object")
 
 MR_OP(DatasetToGraph,
@@ -187,7 +187,7 @@ MR_OP(DatasetToGraphV2,
     .attrs = "external_state_policy: int = 0; strip_device_assignment: bool = false",
     TO_GRAPH);
 
-static mr_status *fingerprint(mr_run *r)
+static mr_status *fingerprint_dataset(mr_run *r)
 {
     mr_str bytes = {0};
     mr_tensor *t;
@@ -205,7 +205,7 @@ MR_OP(DatasetFingerprint,
     .sig     = "input_dataset: variant -> fingerprint: uint64",
     .flags   = MR_NO_GRADIENT,
     .shape   = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(fingerprint)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(fingerprint_dataset)),
     .examples = MR_EXAMPLES(R ": r -> shape()"));
 
 /* ---- reading ---- */

@@ -100,7 +100,7 @@ static mr_status *window_size(grouping *p, group *g)
 }
 
 /* What reduce_func makes of the elements of a group is given out next. */
-static mr_status *flush(grouping *p, group *g)
+static mr_status *flush_group(grouping *p, group *g)
 {
     const grouped *d = (grouped *)p->base.dataset;
     mr_dataset *some = mr_gathered_dataset(d->base.inputs[0], &g->some);
@@ -125,7 +125,7 @@ static mr_status *add_to_window(grouping *p, mr_tensor **in, int64_t key)
         }
     }
     MR_TRY(mr_gathered_push(&g->some, in));
-    return g->some.n == g->size ? flush(p, g) : NULL;
+    return g->some.n == g->size ? flush_group(p, g) : NULL;
 }
 
 static mr_status *window_step(grouping *p)
@@ -135,7 +135,7 @@ static mr_status *window_step(grouping *p)
     int64_t key = 0;
     if (p->ended) {
         group *g = &p->groups.p[p->at++];
-        return g->some.n > 0 ? flush(p, g) : NULL;
+        return g->some.n > 0 ? flush_group(p, g) : NULL;
     }
     mr_tensor **in = mr_element_new(n);
     mr_status *st = read_one(it, in, &key, &p->ended);
@@ -324,7 +324,7 @@ static void generator_close(mr_iterator *it)
     mr_data_start(fn, f->d, NULL, f->args, f->n, f->rets, f->n_rets, farewell_done, f);
 }
 
-static mr_status *finalize(generating *g)
+static mr_status *finalize_generator(generating *g)
 {
     const grouped *d = (grouped *)g->base.dataset;
     int n = mr_data_fn_results(&d->fns[2], &d->base);
@@ -336,7 +336,7 @@ static mr_status *finalize(generating *g)
     return st;
 }
 
-static mr_status *begin(generating *g)
+static mr_status *begin_generator(generating *g)
 {
     const grouped *d = (grouped *)g->base.dataset;
     g->n_state = mr_data_fn_results(&d->fns[0], &d->base);
@@ -356,9 +356,9 @@ static mr_status *generator_next(mr_iterator *it, mr_tensor **out, bool *end)
     if ((*end = g->ended))
         return NULL;
     if (!g->state)
-        MR_TRY(begin(g));
+        MR_TRY(begin_generator(g));
     MR_TRY(mr_data_out_of_range(mr_data_call(&d->fns[1], it, g->state, g->n_state, out, d->base.n), false, end));
-    return *end ? finalize(g) : NULL;
+    return *end ? finalize_generator(g) : NULL;
 }
 
 static const mr_dataset_kind generator_kind = {"Generator", sizeof(grouped), sizeof(generating), NULL, generator_next, generator_close};

@@ -42,7 +42,7 @@ static mr_status *open_named(named_state *s, mr_iterator_resource **out)
     return st;
 }
 
-static mr_status *iterator(mr_run *r)
+static mr_status *make_named_iterator(mr_run *r)
 {
     mr_iterator_resource *i;
     named_state *s = r->state;
@@ -60,7 +60,7 @@ static mr_status *iterator(mr_run *r)
     .sig = "-> handle: resource",                                                                  \
     .attrs = "shared_name: string; container: string; " MR_DATASET_TYPES,                          \
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,                               \
-    .kernels = MR_KERNELS(MR_CPU_ANY(iterator)), .state_bytes = sizeof(named_state),               \
+    .kernels = MR_KERNELS(MR_CPU_ANY(make_named_iterator)), .state_bytes = sizeof(named_state),               \
     .init = named_init, .deinit = named_deinit,                                                    \
     .examples = MR_EXAMPLES("shared_name=\"i\" container=\"\" " TYPES ": -> shape()",                \
                             "shared_name=\"\" container=\"\" output_types=[float, string] output_shapes=[[2,?], ?]: -> shape()", \
@@ -159,7 +159,7 @@ MR_OP(OneShotIterator,
 
 /* ---- without names ---- */
 
-static mr_status *anonymous(mr_run *r)
+static mr_status *make_anonymous_iterator(mr_run *r)
 {
     mr_iterator_resource *i = mr_iterator_resource_new(r->state);
     mr_tensor *handle = NULL, *deleter = NULL;
@@ -176,7 +176,7 @@ static mr_status *anonymous(mr_run *r)
     return NULL;
 }
 
-static mr_status *counted(mr_run *r)
+static mr_status *make_counted_iterator(mr_run *r)
 {
     mr_tensor *handle;
     MR_TRY(mr_anonymous_handle(r, &mr_iterator_resource_new(r->state)->base, &handle));
@@ -186,7 +186,7 @@ static mr_status *counted(mr_run *r)
 
 #define ANONYMOUS                                                                                     \
     .attrs = MR_DATASET_TYPES, .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,       \
-    .kernels = MR_KERNELS(MR_CPU_ANY(anonymous)), .state_bytes = sizeof(mr_dataset_state),            \
+    .kernels = MR_KERNELS(MR_CPU_ANY(make_anonymous_iterator)), .state_bytes = sizeof(mr_dataset_state),            \
     .init = mr_dataset_init, .deinit = mr_dataset_deinit
 
 MR_OP(AnonymousIterator, .doc = "an iterator that only its handle leads to", .sig = "-> handle: resource", ANONYMOUS,
@@ -199,7 +199,7 @@ MR_OP(AnonymousIteratorV3,
     .attrs   = MR_DATASET_TYPES,
     .flags   = MR_STATEFUL | MR_NO_GRADIENT,
     .shape   = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(counted)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(make_counted_iterator)),
     .state_bytes = sizeof(mr_dataset_state), .init = mr_dataset_init, .deinit = mr_dataset_deinit,
     .examples = MR_EXAMPLES(TYPES ": -> shape()"));
 
@@ -224,7 +224,7 @@ static mr_status *elements_shape(mr_infer *c)
     return NULL;
 }
 
-static void ask(mr_run *r, mr_turn_give give)
+static void ask_iterator(mr_run *r, mr_turn_give give)
 {
     mr_iterator_resource *i = NULL;
     mr_turn *t = NULL;
@@ -240,7 +240,7 @@ static void ask(mr_run *r, mr_turn_give give)
         mr_object_unref(&i->base);
 }
 
-static void get_next(mr_run *r) { ask(r, mr_give_element); }
+static void get_next(mr_run *r) { ask_iterator(r, mr_give_element); }
 
 #define GET_NEXT                                                                                            \
     .sig = "iterator: resource -> components: output_types", .attrs = MR_DATASET_TYPES,                     \
@@ -261,7 +261,7 @@ static mr_status *give_optional(mr_run *r, const mr_dataset *d, mr_tensor *const
     return mr_optional_give(r, element ? d->n : 0, element);
 }
 
-static void get_next_as_optional(mr_run *r) { ask(r, give_optional); }
+static void get_next_as_optional(mr_run *r) { ask_iterator(r, give_optional); }
 
 MR_OP(IteratorGetNextAsOptional,
     .doc     = "the next element of an iterator, or none at its end",

@@ -94,7 +94,7 @@ static mr_status *with_deleter(mr_run *r, mr_object *o)
 }
 
 /* Without a deleter, what it leads to lives as long as the handle. */
-static mr_status *anonymous(mr_run *r)
+static mr_status *make_anonymous_iterator(mr_run *r)
 {
     mr_object *o = NULL;
     mr_tensor *handle = NULL;
@@ -123,14 +123,14 @@ MR_OP(AnonymousMultiDeviceIterator,
     .doc     = "an iterator for several devices, and what deletes it when it is dropped",
     .sig     = "-> handle: resource, deleter: variant",
     .attrs   = "devices: list(string) >= 1; " MR_DATASET_TYPES,
-    FLAGS, .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ANY(anonymous)), MULTI_STATE,
+    FLAGS, .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ANY(make_anonymous_iterator)), MULTI_STATE,
     .examples = MR_EXAMPLES("devices=[\"/cpu:0\"] " TYPES ": -> shape(), shape()"));
 
 MR_OP(AnonymousMultiDeviceIteratorV3,
     .doc     = "an iterator for several devices that only its handle leads to",
     .sig     = "-> handle: resource",
     .attrs   = "devices: list(string) >= 1; " MR_DATASET_TYPES,
-    FLAGS, .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ANY(anonymous)), MULTI_STATE,
+    FLAGS, .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ANY(make_anonymous_iterator)), MULTI_STATE,
     .examples = MR_EXAMPLES("devices=[\"/cpu:0\"] " TYPES ": -> shape()"));
 
 static mr_status *delete_multi(mr_run *r)
@@ -152,7 +152,7 @@ MR_OP(DeleteMultiDeviceIterator,
 
 /* ---- beginning ---- */
 
-static mr_status *begin(mr_run *r, multi *m, mr_dataset *d)
+static mr_status *begin_iteration(mr_run *r, multi *m, mr_dataset *d)
 {
     int64_t ahead;
     mr_turn *t = NULL;
@@ -177,7 +177,7 @@ static mr_status *multi_begin(mr_run *r)
     multi *m;
     MR_TRY(mr_dataset_of(mr_in(r, 0), &d));
     MR_TRY(mr_run_resource(r, 1, &multi_type, (mr_object **)&m));
-    mr_status *st = begin(r, m, d);
+    mr_status *st = begin_iteration(r, m, d);
     mr_object_unref(&m->base.base);
     return st;
 }

@@ -49,7 +49,7 @@ static mr_status *zeros_like(const mr_object *o, mr_allocator *a, mr_object **ou
     return st;
 }
 
-static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)
+static mr_status *add_optionals(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)
 {
     const optional *p = (const optional *)x, *q = (const optional *)y;
     if ((p->n == 0) != (q->n == 0))
@@ -68,7 +68,7 @@ static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, m
 }
 
 static const mr_object_type optional_type = {.name = "tensorflow::data::Optional", .free = optional_free,
-                                             .zeros_like = zeros_like, .add = add};
+                                             .zeros_like = zeros_like, .add = add_optionals};
 
 mr_status *mr_optional_give(mr_run *r, int n, mr_tensor *const *t)
 {
@@ -135,14 +135,14 @@ MR_OP(OptionalFromValue,
     .kernels = MR_KERNELS(MR_CPU_ANY(from_value)),
     .examples = MR_EXAMPLES("(float[1, 2], \"a\") -> shape()"));
 
-static mr_status *none(mr_run *r) { return mr_optional_give(r, 0, NULL); }
+static mr_status *give_none(mr_run *r) { return mr_optional_give(r, 0, NULL); }
 
 MR_OP(OptionalNone,
     .doc     = "an optional without a value",
     .sig     = "-> optional: variant",
     .flags   = MR_NO_FOLD,
     .shape   = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(none)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(give_none)),
     .examples = MR_EXAMPLES("-> shape()"));
 
 static mr_status *has_value(mr_run *r)

@@ -374,7 +374,7 @@ typedef struct directed {
     bool stop_on_empty;
 } directed;
 
-static mr_status *choose(mr_iterator *selector, int64_t n, int64_t *out, bool *end)
+static mr_status *choose_input(mr_iterator *selector, int64_t n, int64_t *out, bool *end)
 {
     mr_tensor *t = NULL;
     MR_TRY(mr_iterator_next(selector, &t, end));
@@ -395,7 +395,7 @@ static mr_status *directed_next(mr_iterator *it, mr_tensor **out, bool *end)
     while (!m->ended) {
         int64_t which = 0;
         bool open = false;
-        MR_TRY(choose(m->all[0], d->base.n_inputs - 1, &which, &m->ended));
+        MR_TRY(choose_input(m->all[0], d->base.n_inputs - 1, &which, &m->ended));
         if (m->ended)
             break;
         mr_iterator **chosen = &m->all[which + 1];

@@ -316,7 +316,7 @@ static mr_status *interleave_open(mr_iterator *it)
     return mr_iterator_open_input(it, 0, &it->input);
 }
 
-static void advance(interleaving *p, int64_t cycle)
+static void advance_cycle(interleaving *p, int64_t cycle)
 {
     p->given = 0;
     p->at++;
@@ -421,7 +421,7 @@ static slot *next_slot(interleaving *p, const interleave *d)
         slot *s = p->at < p->slots.n ? &p->slots.p[p->at] : NULL;
         if (!s || !is_open(s)) {
             if (p->ended)
-                advance(p, d->cycle);
+                advance_cycle(p, d->cycle);
             else
                 open_slot(p, d);
             n_passed = 0;
@@ -431,7 +431,7 @@ static slot *next_slot(interleaving *p, const interleave *d)
             seen = mr_channel_set_news(p->any);
         if (!p->any || !s->c || mr_channel_ready(s->c))
             return s;
-        advance(p, d->cycle);
+        advance_cycle(p, d->cycle);
         if (++n_passed == p->n_open && (p->ended || p->n_open == d->cycle)) {
             mr_channel_set_wait(p->any, seen);
             n_passed = 0;
@@ -449,12 +449,12 @@ static mr_status *interleave_next(mr_iterator *it, mr_tensor **out, bool *end)
         mr_status *st = slot_next(s, out, &slot_end);
         if (!slot_end) { /* an error is an element of the block as well */
             if (++p->given == d->block)
-                advance(p, d->cycle);
+                advance_cycle(p, d->cycle);
             return st;
         }
         MR_ASSERT(!st);
         close_slot(p, s);
-        advance(p, d->cycle);
+        advance_cycle(p, d->cycle);
     }
     *end = true;
     return NULL;

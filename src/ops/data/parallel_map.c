@@ -52,7 +52,7 @@ static void call_free(call *k)
     mr_free(k);
 }
 
-static void unref(mr_parallel_map *m)
+static void unref_map(mr_parallel_map *m)
 {
     if (!mr_refs_drop(&m->refs))
         return;
@@ -70,7 +70,7 @@ static void unref(mr_parallel_map *m)
     mr_free(m);
 }
 
-static void cancelled(mr_cancel_entry *e)
+static void cancel_map(mr_cancel_entry *e)
 {
     mr_parallel_map *m = (mr_parallel_map *)((char *)e - offsetof(mr_parallel_map, on_cancel));
     mr_lock(&m->mu);
@@ -88,12 +88,12 @@ mr_status *mr_parallel_map_new(mr_iterator *it, const mr_parallel_map_spec *s, m
     mr_object_ref(&s->dataset->base);
     mr_mutex_init(&m->mu);
     mr_cond_init(&m->changed);
-    m->on_cancel.fn = cancelled;
+    m->on_cancel.fn = cancel_map;
     m->registered = mr_cancel_register(m->env->cancel, &m->on_cancel);
     m->over = !m->registered;
     mr_status *st = mr_iterator_open(s->dataset->inputs[s->input], m->env, it, &m->input);
     if (st) {
-        unref(m);
+        unref_map(m);
         m = NULL;
     }
     *out = m;
@@ -105,7 +105,7 @@ void mr_parallel_map_close(mr_parallel_map *m)
     if (!m)
         return;
     mr_cancel_start(m->env->cancel);
-    unref(m);
+    unref_map(m);
 }
 
 /* ---- calls ---- */
@@ -119,7 +119,7 @@ static void call_done(void *ctx, mr_status *st)
     k->done = true;
     mr_cond_broadcast(&m->changed);
     mr_unlock(&m->mu);
-    unref(m);
+    unref_map(m);
 }
 
 static call *read_one(mr_parallel_map *m)
@@ -135,7 +135,7 @@ static call *read_one(mr_parallel_map *m)
     return k;
 }
 
-static void start(mr_parallel_map *m, call *k)
+static void start_call(mr_parallel_map *m, call *k)
 {
     const mr_data_fn *fn = m->spec.fn;
     for (int i = 0; i < fn->n_captured; i++)
@@ -168,11 +168,11 @@ static void run_thread(void *arg)
         mr_cond_broadcast(&m->changed);
         mr_unlock(&m->mu);
         if (calls)
-            start(m, k);
+            start_call(m, k);
         mr_lock(&m->mu);
     }
     mr_unlock(&m->mu);
-    unref(m);
+    unref_map(m);
 }
 
 /* ---- taking ---- */
@@ -200,7 +200,7 @@ static call *take_locked(mr_parallel_map *m)
     return NULL;
 }
 
-static mr_status *begin(mr_parallel_map *m)
+static mr_status *begin_thread(mr_parallel_map *m)
 {
     if (m->begun)
         return NULL;
@@ -208,7 +208,7 @@ static mr_status *begin(mr_parallel_map *m)
     mr_status *st = mr_later_thread(m->env->later, "map", run_thread, m);
     m->begun = !st;
     if (st)
-        unref(m); /* not the last */
+        unref_map(m); /* not the last */
     return st;
 }
 
@@ -233,7 +233,7 @@ static mr_status *hand_out(mr_parallel_map *m, call *k, mr_tensor **out, bool *e
 mr_status *mr_parallel_map_next(mr_parallel_map *m, mr_tensor **out, bool *end)
 {
     call *k = NULL;
-    MR_TRY(begin(m));
+    MR_TRY(begin_thread(m));
     mr_lock(&m->mu);
     while (!m->ended && !(k = take_locked(m)) && !m->over)
         mr_cond_wait(&m->changed, &m->mu);

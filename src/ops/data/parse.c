@@ -11,7 +11,7 @@
 #include "ops/ragged/ragged.h"
 #include "ops/sparse/parts.h"
 
-static mr_status *box3(mr_tensor *indices, mr_tensor *values, mr_tensor *shape, mr_tensor **out)
+static mr_status *box_sparse(mr_tensor *indices, mr_tensor *values, mr_tensor *shape, mr_tensor **out)
 {
     MR_TRY(mr_tensor_new(NULL, MR_VARIANT, 1, (int64_t[]){3}, out));
     mr_sparse_box(*out, 0, indices);
@@ -32,7 +32,7 @@ typedef struct parser {
 static mr_status *give_result(const mr_feature *f, mr_feature_result *res, mr_tensor **out)
 {
     if (f->form == MR_FEATURE_SPARSE)
-        return box3(res->indices, res->values, res->shape, out);
+        return box_sparse(res->indices, res->values, res->shape, out);
     if (f->form == MR_FEATURE_DENSE) {
         *out = mr_tensor_ref(res->values);
         return NULL;
@@ -284,7 +284,7 @@ static mr_status *to_sparse_next(mr_iterator *it, mr_tensor **out, bool *end)
     if (!st && !*end)
         st = put_together(d, &g->some, part);
     if (!st && !*end)
-        st = box3(part[0], part[1], part[2], &out[0]);
+        st = box_sparse(part[0], part[1], part[2], &out[0]);
     mr_element_drop(part, 3);
     mr_gathered_drop(&g->some, g->some.n);
     return st;

@@ -195,7 +195,7 @@ MR_OP(GetOptions,
 
 /* ---- cardinality ---- */
 
-static mr_status *cardinality(mr_run *r)
+static mr_status *give_cardinality(mr_run *r)
 {
     mr_dataset *d;
     mr_tensor *t;
@@ -211,7 +211,7 @@ MR_OP(DatasetCardinality,
     .sig     = "input_dataset: variant -> cardinality: int64",
     .flags   = MR_NO_GRADIENT,
     .shape   = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(cardinality)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(give_cardinality)),
     .examples = MR_EXAMPLES(R ": r -> 10", OF("TakeDataset") ", 3; : d -> 3", OF("SkipDataset") ", 3; : d -> 7",
                             OF("RepeatDataset") ", -1; : d -> -1", OF("RepeatDataset") ", 3; : d -> 30",
                             OF("ShardDataset") ", 3, 0; : d -> 4", OF("BatchDataset") ", 3; : d -> 4",
@@ -300,7 +300,7 @@ typedef struct sleeper {
     bool over;
 } sleeper;
 
-static void wake(mr_cancel_entry *e)
+static void wake_sleeper(mr_cancel_entry *e)
 {
     sleeper *s = (sleeper *)e;
     mr_lock(&s->mu);
@@ -311,7 +311,7 @@ static void wake(mr_cancel_entry *e)
 
 static mr_status *sleep_for(mr_cancel *c, int64_t us)
 {
-    sleeper s = {.entry = {.fn = wake}};
+    sleeper s = {.entry = {.fn = wake_sleeper}};
     int64_t until = mr_now_ns() + MR_MIN(us, INT64_MAX / 4000) * 1000;
     mr_mutex_init(&s.mu);
     mr_cond_init(&s.woken);
@@ -361,7 +361,7 @@ static void wrapped_free(mr_object *o)
 
 static const mr_object_type wrapped_type = {.name = "WrappedDatasetVariantWrapper", .free = wrapped_free};
 
-static mr_status *wrap(mr_run *r)
+static mr_status *wrap_dataset(mr_run *r)
 {
     mr_dataset *d;
     mr_tensor *t;
@@ -379,10 +379,10 @@ MR_OP(WrapDatasetVariant,
     .sig     = "input_handle: variant -> output_handle: variant",
     .flags   = MR_NO_GRADIENT,
     .shape   = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(wrap)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(wrap_dataset)),
     .examples = MR_EXAMPLES(R ": r -> shape()"));
 
-static mr_status *unwrap(mr_run *r)
+static mr_status *unwrap_dataset(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0);
     mr_object *o = t->rank == 0 ? *MR_DATA(mr_object *, t) : NULL;
@@ -397,5 +397,5 @@ MR_OP(UnwrapDatasetVariant,
     .sig     = "input_handle: variant -> output_handle: variant",
     .flags   = MR_NO_GRADIENT,
     .shape   = mr_shape_scalar,
-    .kernels = MR_KERNELS(MR_CPU_ANY(unwrap)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(unwrap_dataset)),
     .examples = MR_EXAMPLES(R "w = WrapDatasetVariant: r; : w -> shape()", R ": r -> !INVALID_ARGUMENT wrapped"));

@@ -13,7 +13,7 @@ typedef struct state {
     mr_compression compression;
 } state;
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_saved(mr_make *m, void *p)
 {
     state *s = p;
     mr_sv name;
@@ -128,7 +128,7 @@ static mr_status *go_over(saved *d, mr_data_env *env)
     return st;
 }
 
-static mr_status *save(mr_run *r, mr_data_env *env)
+static mr_status *save_elements(mr_run *r, mr_data_env *env)
 {
     saved *d;
     MR_TRY(new_saved(r, &save_kind, 1, &d));
@@ -137,9 +137,9 @@ static mr_status *save(mr_run *r, mr_data_env *env)
     return st;
 }
 
-static void save_dataset(mr_run *r) { mr_data_job_start(r, save); }
+static void save_dataset(mr_run *r) { mr_data_job_start(r, save_elements); }
 
-#define SAVED .state_bytes = sizeof(state), .init = init, .deinit = mr_dataset_deinit
+#define SAVED .state_bytes = sizeof(state), .init = init_saved, .deinit = mr_dataset_deinit
 MR_OP(SaveDataset,
     .doc     = "writes the elements of a dataset to files",
     .sig     = "input_dataset: variant, path: string, shard_func_other_args: Tshard_func_args ->",

@@ -195,7 +195,7 @@ typedef struct finding {
     mr_saved_names *names;
 } finding;
 
-static mr_status *found(void *ctx, const char *name)
+static mr_status *note_shard(void *ctx, const char *name)
 {
     finding *f = ctx;
     size_t n = strlen(name), tail = sizeof SHARD - 1;
@@ -209,7 +209,7 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 mr_status *mr_saved_shards(const char *path, const char *run, mr_saved_names *out)
 {
     char *dir = mr_printf("%s/%s", path, run);
-    mr_status *st = mr_dir_each(dir, found, &(finding){dir, out});
+    mr_status *st = mr_dir_each(dir, note_shard, &(finding){dir, out});
     if (out->n > 0)
         qsort(out->p, (size_t)out->n, sizeof *out->p, by_name);
     mr_free(dir);

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "ops/data/iterator_resource.h"
 
-static uint64_t drawn(void)
+static uint64_t draw_seed(void)
 {
     uint64_t v = 0;
     if (getrandom(&v, sizeof v, GRND_NONBLOCK) != (ssize_t)sizeof v)
@@ -20,7 +20,7 @@ mr_status *mr_seeds_read(mr_run *r, int i, mr_seeds *out)
     MR_TRY(mr_in_scalar_int(r, i, "seed", &out->seed));
     MR_TRY(mr_in_scalar_int(r, i + 1, "seed2", &out->seed2));
     if (out->seed == 0 && out->seed2 == 0)
-        *out = (mr_seeds){(int64_t)drawn(), (int64_t)drawn()};
+        *out = (mr_seeds){(int64_t)draw_seed(), (int64_t)draw_seed()};
     return NULL;
 }
 
@@ -94,7 +94,7 @@ mr_status *mr_seed_source_in(mr_run *r, int i, mr_seed_source **out)
 
 /* ---- the resources ---- */
 
-static mr_status *make(mr_run *r, bool reshuffle)
+static mr_status *make_seed_source(mr_run *r, bool reshuffle)
 {
     mr_seeds seeds;
     mr_tensor *handle = NULL, *deleter = NULL;
@@ -116,10 +116,10 @@ static mr_status *seed_generator(mr_run *r)
 {
     bool reshuffle;
     MR_TRY(mr_in_scalar_bool(r, 2, "reshuffle", &reshuffle));
-    return make(r, reshuffle);
+    return make_seed_source(r, reshuffle);
 }
 
-static mr_status *random_seed_generator(mr_run *r) { return make(r, true); }
+static mr_status *random_seed_generator(mr_run *r) { return make_seed_source(r, true); }
 
 MR_OP(AnonymousSeedGenerator,
     .doc     = "hands out seeds: new ones for each iteration, or the same again",

@@ -88,7 +88,7 @@ static mr_status *open_turn(mr_run *r, mr_iterator_resource **i, mr_turn **t)
     return NULL;
 }
 
-static mr_status *serialize(mr_run *r)
+static mr_status *serialize_iterator(mr_run *r)
 {
     mr_iterator_resource *i;
     mr_turn *t;
@@ -122,7 +122,7 @@ MR_OP(SerializeIterator,
     .attrs   = "external_state_policy: int = 0",
     .flags   = MR_STATEFUL | MR_NO_GRADIENT,
     .shape   = serialize_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(serialize)),
+    .kernels = MR_KERNELS(MR_CPU_ANY(serialize_iterator)),
     .examples = MR_EXAMPLES(IT R ": i -> shape()", IT ": i -> !FAILED_PRECONDITION has not been initialized"));
 
 static mr_status *go_to(mr_iterator_resource *i, mr_turn *former, mr_data_env *env, const place *p)
@@ -140,7 +140,7 @@ static mr_status *go_to(mr_iterator_resource *i, mr_turn *former, mr_data_env *e
     return NULL;
 }
 
-static mr_status *deserialize(mr_run *r, mr_data_env *env)
+static mr_status *restore_iterator(mr_run *r, mr_data_env *env)
 {
     mr_iterator_resource *i;
     mr_turn *t;
@@ -155,7 +155,7 @@ static mr_status *deserialize(mr_run *r, mr_data_env *env)
     return st;
 }
 
-static void deserialize_iterator(mr_run *r) { mr_data_job_start(r, deserialize); }
+static void deserialize_iterator(mr_run *r) { mr_data_job_start(r, restore_iterator); }
 
 MR_OP(DeserializeIterator,
     .doc     = "lets an iterator go on where another one over the same dataset was",

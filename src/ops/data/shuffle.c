@@ -39,7 +39,7 @@ static mr_status *shuffle_open(mr_iterator *it)
     return NULL;
 }
 
-static mr_status *grow(shuffling *s)
+static mr_status *grow_buffer(shuffling *s)
 {
     int64_t room = s->room ? s->room * 2 : 16;
     piece *p = &s->pieces.p[s->first_piece];
@@ -54,11 +54,11 @@ static mr_status *grow(shuffling *s)
     return NULL;
 }
 
-static mr_status *put(shuffling *s, mr_tensor **element)
+static mr_status *put_element(shuffling *s, mr_tensor **element)
 {
     piece *last = &mr_vec_last(&s->pieces);
     if (s->n == s->room)
-        MR_TRY(grow(s));
+        MR_TRY(grow_buffer(s));
     s->ring[last->end++ % s->room] = element;
     s->n++;
     return NULL;
@@ -80,7 +80,7 @@ static mr_status *fill_one(shuffling *s, const shuffle *d)
     mr_tensor **element = mr_element_new(d->base.n);
     mr_status *st = mr_iterator_next(s->base.input, element, &end);
     if (!st && !end)
-        st = put(s, element);
+        st = put_element(s, element);
     if (st || end) {
         mr_element_drop(element, d->base.n);
         mr_free(element);
@@ -97,7 +97,7 @@ static mr_status *fill_one(shuffling *s, const shuffle *d)
 }
 
 /* Elements are taken from the oldest epoch that has any; TensorFlow fills the buffer across epochs too. */
-static mr_status *fill(shuffling *s, const shuffle *d)
+static mr_status *fill_buffer(shuffling *s, const shuffle *d)
 {
     while (!s->ended && s->n < d->buffer) {
         if (!s->base.input)
@@ -128,7 +128,7 @@ static mr_status *shuffle_next(mr_iterator *it, mr_tensor **out, bool *end)
         s->ended = d->count == 0;
         s->begun = true;
     }
-    MR_TRY(fill(s, d));
+    MR_TRY(fill_buffer(s, d));
     if ((*end = s->n == 0))
         return NULL;
     drop_old_pieces(s);
@@ -176,7 +176,7 @@ static const mr_dataset_kind shuffle_kind = {"Shuffle", sizeof(shuffle), sizeof(
                                              shuffle_close, shuffle_count, shuffle_free};
 
 /* The source is taken over. */
-static mr_status *make(mr_run *r, int64_t count, mr_seed_source *source)
+static mr_status *make_shuffle(mr_run *r, int64_t count, mr_seed_source *source)
 {
     shuffle *d = NULL;
     int64_t buffer;
@@ -202,7 +202,7 @@ static mr_status *make_seeded(mr_run *r, int64_t count)
 {
     mr_seeds seeds;
     MR_TRY(mr_seeds_read(r, 2, &seeds));
-    return make(r, count, mr_seed_source_new(seeds, ((mr_dataset_state *)r->state)->flag));
+    return make_shuffle(r, count, mr_seed_source_new(seeds, ((mr_dataset_state *)r->state)->flag));
 }
 
 /* From the generator behind input i, else from inputs 2 and 3. */
@@ -211,7 +211,7 @@ static mr_status *make_from(mr_run *r, int i, int64_t count)
     mr_seed_source *source;
     MR_TRY(mr_seed_source_in(r, i, &source));
     if (source)
-        return make(r, count, source);
+        return make_shuffle(r, count, source);
     if (i != 2)
         return make_seeded(r, count);
     return mr_invalid("seed_generator does not lead to a generator of seeds");

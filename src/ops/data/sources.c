@@ -52,9 +52,9 @@ static mr_status *tensor_next(mr_iterator *it, mr_tensor **out, bool *end)
     return NULL;
 }
 
-static int64_t one(const mr_dataset *d) { return (void)d, 1; }
+static int64_t cardinality_one(const mr_dataset *d) { return (void)d, 1; }
 
-static const mr_dataset_kind tensor_kind = {"Tensor", sizeof(tensors), sizeof(at), .next = tensor_next, .cardinality = one};
+static const mr_dataset_kind tensor_kind = {"Tensor", sizeof(tensors), sizeof(at), .next = tensor_next, .cardinality = cardinality_one};
 
 static mr_status *tensor_dataset(mr_run *r)
 {
@@ -79,7 +79,7 @@ MR_OP(TensorDataset,
 
 /* ---- an element a row ---- */
 
-static mr_status *row(const mr_tensor *t, int64_t i, mr_tensor **out)
+static mr_status *copy_row(const mr_tensor *t, int64_t i, mr_tensor **out)
 {
     int64_t n = t->rank == 1 ? 1 : t->n / t->dims[0];
     MR_TRY(mr_tensor_new(NULL, t->dtype, t->rank - 1, t->dims + 1, out));
@@ -98,14 +98,14 @@ static mr_status *slices_next(mr_iterator *it, mr_tensor **out, bool *end)
     if ((*end = p->next >= d->n))
         return NULL;
     for (int i = 0; i < d->base.n; i++)
-        MR_TRY(row(d->t[i], p->next, &out[i]));
+        MR_TRY(copy_row(d->t[i], p->next, &out[i]));
     p->next++;
     return NULL;
 }
 
-static int64_t rows(const mr_dataset *d) { return ((const tensors *)d)->n; }
+static int64_t count_rows(const mr_dataset *d) { return ((const tensors *)d)->n; }
 
-static const mr_dataset_kind slices_kind = {"TensorSlice", sizeof(tensors), sizeof(at), .next = slices_next, .cardinality = rows};
+static const mr_dataset_kind slices_kind = {"TensorSlice", sizeof(tensors), sizeof(at), .next = slices_next, .cardinality = count_rows};
 
 static mr_status *check_rows(mr_run *r)
 {
@@ -253,7 +253,7 @@ static mr_status *random_next(mr_iterator *it, mr_tensor **out, bool *end)
     return NULL;
 }
 
-static int64_t endless(const mr_dataset *d) { return (void)d, MR_CARDINALITY_INFINITE; }
+static int64_t cardinality_infinite(const mr_dataset *d) { return (void)d, MR_CARDINALITY_INFINITE; }
 
 static void random_free(mr_dataset *d)
 {
@@ -263,7 +263,7 @@ static void random_free(mr_dataset *d)
 }
 
 static const mr_dataset_kind random_kind = {"Random", sizeof(random_set), sizeof(random_iterator), random_open, random_next,
-                                            NULL, endless, random_free};
+                                            NULL, cardinality_infinite, random_free};
 
 static mr_status *random_dataset(mr_run *r)
 {

@@ -22,7 +22,7 @@ void mr_gathered_deinit(mr_gathered *e)
     *e = (mr_gathered){0};
 }
 
-static mr_status *reserve(mr_gathered *e)
+static mr_status *reserve_slot(mr_gathered *e)
 {
     int64_t cap = e->cap ? e->cap * 2 : 16;
     size_t bytes;
@@ -40,7 +40,7 @@ mr_status *mr_gathered_push(mr_gathered *e, mr_tensor *const *t)
 {
     mr_tensor **copy = mr_element_new(e->width);
     memcpy(copy, t, sizeof *t * (size_t)e->width);
-    mr_status *st = reserve(e);
+    mr_status *st = reserve_slot(e);
     if (st) {
         mr_element_drop(copy, e->width);
         mr_free(copy);
@@ -116,7 +116,7 @@ static mr_status *padded_dims(const mr_gathered *e, int i, const mr_pshape *shap
     return NULL;
 }
 
-static mr_status *fill(mr_tensor *t, const mr_tensor *value)
+static mr_status *fill_tensor(mr_tensor *t, const mr_tensor *value)
 {
     size_t size = mr_dtype_size(t->dtype), done = size, all = mr_tensor_bytes(t);
     if (t->dtype == MR_STRING || t->dtype == MR_VARIANT || t->dtype == MR_RESOURCE) {
@@ -156,7 +156,7 @@ mr_status *mr_gathered_stack_padded(const mr_gathered *e, int i, const mr_pshape
     mr_status *st = NULL;
     MR_TRY(padded_dims(e, i, shape, &dims));
     MR_TRY(mr_tensor_new(NULL, (mr_dtype)padding->dtype, dims.rank, dims.dims, out));
-    MR_GO(fill(*out, padding));
+    MR_GO(fill_tensor(*out, padding));
     for (int64_t j = 0; j < e->n; j++)
         MR_GO(copy_corner(*out, j, e->p[j][i]));
 out:

@@ -74,7 +74,7 @@ static void advance_shard(mr_turn *t, shard *s, mr_waiters *gone)
     }
 }
 
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_turn(mr_waited *on, mr_waiters *gone)
 {
     mr_turn *t = (mr_turn *)on;
     for (int i = 0; i < t->n_shards; i++)
@@ -82,13 +82,13 @@ static void advance(mr_waited *on, mr_waiters *gone)
     mr_cond_signal(&t->demand);
 }
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_element(mr_waiter *w)
 {
     asker *a = (asker *)w;
     return a->give(w->r, ((mr_turn *)w->on)->dataset, a->end ? NULL : a->element);
 }
 
-static void forget(mr_waiter *w)
+static void forget_asker(mr_waiter *w)
 {
     asker *a = (asker *)w;
     if (a->element)
@@ -97,7 +97,7 @@ static void forget(mr_waiter *w)
     mr_object_unref(a->keep);
 }
 
-static const mr_waited_kind waiting = {sizeof(asker), advance, give, forget};
+static const mr_waited_kind waiting = {sizeof(asker), advance_turn, give_element, forget_asker};
 
 /* ---- the thread ---- */
 
@@ -203,7 +203,7 @@ static void turn_free(mr_object *o)
 
 static const mr_object_type turn_type = {.name = "iteration", .free = turn_free};
 
-static void cancelled(mr_cancel_entry *e)
+static void cancel_turn(mr_cancel_entry *e)
 {
     mr_turn *t = (mr_turn *)((char *)e - offsetof(mr_turn, on_cancel));
     mr_lock(&t->on.mu);
@@ -266,7 +266,7 @@ mr_status *mr_turn_new(mr_dataset *d, mr_later *l, int n_shards, int64_t ahead, 
     t->ahead = MR_MAX(ahead, 1);
     t->dataset = (mr_dataset *)mr_object_ref(&d->base);
     t->env = mr_data_env_new(l);
-    t->on_cancel.fn = cancelled;
+    t->on_cancel.fn = cancel_turn;
     t->registered = mr_cancel_register(t->env->cancel, &t->on_cancel);
     t->over = !t->registered;
     remember_seeds(t);
