@@ -9,7 +9,7 @@
 
 /* ---- copies ---- */
 
-static mr_status *copy(mr_run *r)
+static mr_status *copy_input(mr_run *r)
 {
     mr_tensor *y;
     MR_TRY(mr_tensor_copy(mr_run_allocator(r), mr_in(r, 0), &y));
@@ -25,7 +25,7 @@ MR_OP(Copy,
     .attrs    = COPY_ATTRS,
     .flags    = MR_UNINIT_OK,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(copy)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(copy_input)),
     .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\"", "shape(0,2) -> shape(0,2)"));
 
 MR_OP(CopyHost,
@@ -34,7 +34,7 @@ MR_OP(CopyHost,
     .attrs    = COPY_ATTRS,
     .flags    = MR_UNINIT_OK,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(copy)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(copy_input)),
     .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\""));
 
 /* ---- taps ---- */
@@ -47,7 +47,7 @@ static mr_status *check_urls(const mr_run *r)
                : NULL;
 }
 
-static mr_status *tap(mr_run *r)
+static mr_status *tap_input(mr_run *r)
 {
     MR_TRY(check_urls(r));
     mr_run_pass(r, 0, 0);
@@ -63,7 +63,7 @@ MR_OP(DebugIdentity,
     .attrs    = TAP_ATTRS,
     .flags    = MR_UNINIT_OK,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(tap)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(tap_input)),
     .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\"",
                             "debug_urls=[\"file:///tmp\"] T=float: [1, 2] -> !UNIMPLEMENTED file:///tmp"));
 
@@ -76,7 +76,7 @@ MR_OP(DebugIdentityV2,
     .flags    = MR_STATEFUL,
     .shape    = mr_shape_same,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(tap)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(tap_input)),
     .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\"",
                             "debug_urls=[\"file:///tmp\"] T=float: [1, 2] -> !UNIMPLEMENTED file:///tmp"));
 
@@ -87,7 +87,7 @@ MR_OP(DebugGradientIdentity,
     .flags    = MR_UNINIT_OK | MR_CHEAP,
     .shape    = mr_shape_same,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(tap)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(tap_input)),
     .examples = MR_EXAMPLES("[1, 0] -> [1, 0]", "\"a\" -> \"a\""));
 
 MR_OP(DebugGradientRefIdentity,
@@ -97,7 +97,7 @@ MR_OP(DebugGradientRefIdentity,
     .flags    = MR_UNINIT_OK | MR_CHEAP,
     .shape    = mr_shape_same,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(tap)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(tap_input)),
     .examples = MR_EXAMPLES("nograd: [1, 0] -> [1, 0]"));
 
 /* ---- summaries ---- */
@@ -166,7 +166,7 @@ static void look_at(summary *s, double x, double low, double high)
 }
 
 /* The variance needs a second look, or it would lose its digits. */
-static void summarize(const mr_tensor *x, double low, double high, summary *s)
+static void summarize_tensor(const mr_tensor *x, double low, double high, summary *s)
 {
     double block[BLOCK];
     *s = (summary){.min = INFINITY, .max = -INFINITY};
@@ -193,7 +193,7 @@ static mr_status *numeric_summary(mr_run *r)
     MR_TRY(mr_node_get_float(r->node, "lower_bound", &low));
     MR_TRY(mr_node_get_float(r->node, "upper_bound", &high));
     MR_TRY(mr_node_get_bool(r->node, "mute_if_healthy", &mute));
-    summarize(x, low, high, &s);
+    summarize_tensor(x, low, high, &s);
     if (mute && s.nan == 0 && s.minus == 0 && s.plus == 0)
         return mr_run_output(r, 0, 1, (int64_t[]){0}, &y);
     MR_TRY(mr_run_output(r, 0, 1, (int64_t[]){FIXED + x->rank}, &y));
