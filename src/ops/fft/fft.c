@@ -9,18 +9,18 @@ typedef struct state {
     mr_fft_cache cache;
 } state;
 
-static mr_status *init(mr_make *m, void *s)
+static mr_status *init_fft(mr_make *m, void *s)
 {
     (void)m;
     mr_fft_cache_init(&((state *)s)->cache);
     return NULL;
 }
 
-static void deinit(void *s) { mr_fft_cache_deinit(&((state *)s)->cache); }
+static void deinit_fft(void *s) { mr_fft_cache_deinit(&((state *)s)->cache); }
 
 /* ---- kernel ---- */
 
-static mr_status *transform(mr_run *r, int dimensions, bool inverse)
+static mr_status *run_fft(mr_run *r, int dimensions, bool inverse)
 {
     const mr_tensor *x = mr_in(r, 0);
     mr_tensor *y;
@@ -43,16 +43,16 @@ static mr_status *transform(mr_run *r, int dimensions, bool inverse)
     return NULL;
 }
 
-static mr_status *fft_run(mr_run *r) { return transform(r, 1, false); }
-static mr_status *fft2d_run(mr_run *r) { return transform(r, 2, false); }
-static mr_status *fft3d_run(mr_run *r) { return transform(r, 3, false); }
-static mr_status *ifft_run(mr_run *r) { return transform(r, 1, true); }
-static mr_status *ifft2d_run(mr_run *r) { return transform(r, 2, true); }
-static mr_status *ifft3d_run(mr_run *r) { return transform(r, 3, true); }
+static mr_status *fft_run(mr_run *r) { return run_fft(r, 1, false); }
+static mr_status *fft2d_run(mr_run *r) { return run_fft(r, 2, false); }
+static mr_status *fft3d_run(mr_run *r) { return run_fft(r, 3, false); }
+static mr_status *ifft_run(mr_run *r) { return run_fft(r, 1, true); }
+static mr_status *ifft2d_run(mr_run *r) { return run_fft(r, 2, true); }
+static mr_status *ifft3d_run(mr_run *r) { return run_fft(r, 3, true); }
 
-static mr_status *shape1(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 1, &c->out[0]); }
-static mr_status *shape2(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 2, &c->out[0]); }
-static mr_status *shape3(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 3, &c->out[0]); }
+static mr_status *infer_fft1(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 1, &c->out[0]); }
+static mr_status *infer_fft2(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 2, &c->out[0]); }
+static mr_status *infer_fft3(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 3, &c->out[0]); }
 
 /* ---- gradients ---- */
 
@@ -92,15 +92,15 @@ static void ifft3d_backward(mr_grad *g) { inverse_backward(g, 3, "FFT3D"); }
     .sig = "input: Tcomplex -> output: Tcomplex",                                                \
     .attrs = "Tcomplex: {complex64, complex128} = DT_COMPLEX64", .shape = by_shape,              \
     .grad = fn##_backward, .kernels = MR_KERNELS(MR_CPU_ONE(fn##_run, MR_COMPLEXES)),            \
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit
+    .state_bytes = sizeof(state), .init = init_fft, .deinit = deinit_fft
 #define OLD_TRANSFORM(fn, by_shape, now)                                                         \
     .sig = "input: complex64 -> output: complex64", .deprecated = 15, .deprecation = "Use " now, \
     .shape = by_shape, .kernels = MR_KERNELS(MR_CPU_ANY(fn##_run)), .state_bytes = sizeof(state), \
-    .init = init, .deinit = deinit
+    .init = init_fft, .deinit = deinit_fft
 
 MR_OP(FFT,
     .doc      = "the discrete Fourier transform of the last dimension",
-    TRANSFORM(fft, shape1),
+    TRANSFORM(fft, infer_fft1),
     .examples = MR_EXAMPLES(
         "[1, 2, 3, 4] -> [10, -2+2i, -2, -2-2i]", "[1+2i, 3] -> [4+2i, -2+2i]",
         "[[1, 0, 0], [0, 1, 0]] -> [[1, 1, 1], [1, -0.5-0.866025403784i, -0.5+0.866025403784i]]",
@@ -113,7 +113,7 @@ MR_OP(FFT,
 
 MR_OP(IFFT,
     .doc      = "the inverse discrete Fourier transform of the last dimension",
-    TRANSFORM(ifft, shape1),
+    TRANSFORM(ifft, infer_fft1),
     .examples = MR_EXAMPLES(
         "[10, -2+2i, -2, -2-2i] -> [1, 2, 3, 4]", "[4+2i, -2+2i] -> [1+2i, 3]",
         "[[3, 0, 0]] -> [[1, 1, 1]]", "shape(2,0) -> shape(2,0)",
@@ -121,7 +121,7 @@ MR_OP(IFFT,
 
 MR_OP(FFT2D,
     .doc      = "the discrete Fourier transform of the last two dimensions",
-    TRANSFORM(fft2d, shape2),
+    TRANSFORM(fft2d, infer_fft2),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]] -> [[10, -2], [-4, 0]]",
         "[[[1i, 0, 0], [0, 0, 0]]] -> [[[1i, 1i, 1i], [1i, 1i, 1i]]]",
@@ -129,14 +129,14 @@ MR_OP(FFT2D,
 
 MR_OP(IFFT2D,
     .doc      = "the inverse discrete Fourier transform of the last two dimensions",
-    TRANSFORM(ifft2d, shape2),
+    TRANSFORM(ifft2d, infer_fft2),
     .examples = MR_EXAMPLES(
         "[[10, -2], [-4, 0]] -> [[1, 2], [3, 4]]", "shape(2,0,3) -> shape(2,0,3)",
         "[1] -> !INVALID_ARGUMENT at least rank 2"));
 
 MR_OP(FFT3D,
     .doc      = "the discrete Fourier transform of the last three dimensions",
-    TRANSFORM(fft3d, shape3),
+    TRANSFORM(fft3d, infer_fft3),
     .examples = MR_EXAMPLES(
         "[[[1, 2], [3, 4]], [[5, 6], [7, 8]]] -> [[[36, -4], [-8, 0]], [[-16, 0], [0, 0]]]",
         "[[[[1i]]]] -> [[[[1i]]]]", "shape(2,0,1,3) -> shape(2,0,1,3)",
@@ -144,7 +144,7 @@ MR_OP(FFT3D,
 
 MR_OP(IFFT3D,
     .doc      = "the inverse discrete Fourier transform of the last three dimensions",
-    TRANSFORM(ifft3d, shape3),
+    TRANSFORM(ifft3d, infer_fft3),
     .examples = MR_EXAMPLES(
         "[[[36, -4], [-8, 0]], [[-16, 0], [0, 0]]] -> [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]",
         "[[1]] -> !INVALID_ARGUMENT at least rank 3"));

@@ -14,7 +14,7 @@ typedef struct job {
 } job;
 
 /* Numbers of a line, `step` apart, to the double they are computed in. */
-static void load(const mr_tensor *t, int64_t at, int64_t step, int64_t n, mr_c128 *x)
+static void load_line(const mr_tensor *t, int64_t at, int64_t step, int64_t n, mr_c128 *x)
 {
     switch (t->dtype) {
     case MR_FLOAT:
@@ -35,7 +35,7 @@ static void load(const mr_tensor *t, int64_t at, int64_t step, int64_t n, mr_c12
     }
 }
 
-static void store(const mr_tensor *t, int64_t at, int64_t step, int64_t n, const mr_c128 *x)
+static void store_line(const mr_tensor *t, int64_t at, int64_t step, int64_t n, const mr_c128 *x)
 {
     switch (t->dtype) {
     case MR_FLOAT:
@@ -57,14 +57,14 @@ static void store(const mr_tensor *t, int64_t at, int64_t step, int64_t n, const
 }
 
 /* The inverse is the conjugate of the transform of conjugates, over n. */
-static void conjugate(mr_c128 *x, int64_t n, double factor)
+static void conjugate_line(mr_c128 *x, int64_t n, double factor)
 {
     for (int64_t i = 0; i < n; i++)
         x[i] = __builtin_complex(creal(x[i]) * factor, -cimag(x[i]) * factor);
 }
 
 /* What a line lacks of a Hermitian one. */
-static void mirror(mr_c128 *x, int64_t n)
+static void mirror_line(mr_c128 *x, int64_t n)
 {
     for (int64_t i = 1; i <= (n - 1) / 2; i++)
         x[n - i] = conj(x[i]);
@@ -73,15 +73,15 @@ static void mirror(mr_c128 *x, int64_t n)
 static void one_line(const job *j, int64_t from, int64_t to, mr_c128 *x, mr_c128 *room)
 {
     int64_t n = j->p.n;
-    load(j->src.t, from, j->src_step, j->n_read, x);
+    load_line(j->src.t, from, j->src_step, j->n_read, x);
     if (j->p.kind == MR_FFT_TO_REAL)
-        mirror(x, n);
+        mirror_line(x, n);
     if (j->p.inverse)
-        conjugate(x, n, 1);
+        conjugate_line(x, n, 1);
     mr_fft_run(j->plan, x, room);
     if (j->p.inverse)
-        conjugate(x, n, 1 / (double)n);
-    store(j->dst.t, to, j->dst_step, j->n_written, x);
+        conjugate_line(x, n, 1 / (double)n);
+    store_line(j->dst.t, to, j->dst_step, j->n_written, x);
 }
 
 /* Where line i of the result begins, in an array of these dims. */
@@ -99,7 +99,7 @@ static int64_t line_start(const job *j, const int64_t *dims, int64_t i)
     return at;
 }
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void transform_lines(void *ctx, int64_t begin, int64_t end)
 {
     job *j = ctx;
     size_t numbers = (size_t)j->p.n + (size_t)mr_fft_room(j->plan);
@@ -134,7 +134,7 @@ mr_status *mr_fft_lines(mr_run *r, mr_fft_cache *cache, const mr_fft_pass *p,
     j.dst_step = step_of(dst, p->axis);
     j.n_read = p->kind == MR_FFT_TO_REAL ? half : p->n;
     j.n_written = p->kind == MR_FFT_FROM_REAL ? half : p->n;
-    mr_run_for(r, lines, 20 + 8.0 * (double)p->n, part, &j);
+    mr_run_for(r, lines, 20 + 8.0 * (double)p->n, transform_lines, &j);
     mr_fft_unref(plan);
     return j.failed ? mr_error(MR_RESOURCE_EXHAUSTED, "no memory for lines of %lld numbers",
                                (long long)p->n)

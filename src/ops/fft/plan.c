@@ -40,7 +40,7 @@ MR_INLINE cx minus_i(cx a) { return (cx){a.im, -a.re}; } /* -i a */
 /* ---- making ---- */
 
 /* Fours first, since they are the cheapest; false when a factor is too large. */
-static bool factorize(int64_t n, mr_fft *f)
+static bool factorize_length(int64_t n, mr_fft *f)
 {
     static const int first[] = {4, 2, 3, 5};
     f->n_factors = 0;
@@ -60,7 +60,7 @@ static mr_status *no_memory(int64_t n)
 }
 
 /* exp(-2 pi i k / n), by the nearest quarter so that quarters are exact. */
-static cx root(int64_t k, int64_t n)
+static cx unit_root(int64_t k, int64_t n)
 {
     int64_t quarter = (int64_t)rint(4 * ((double)k / (double)n));
     /* k - quarter n / 4, in parts of 4n */
@@ -77,7 +77,7 @@ static cx root(int64_t k, int64_t n)
 static mr_status *make_factors(mr_fft *f)
 {
     for (int64_t k = 0; k < f->n; k++)
-        f->roots[k] = root(k, f->n);
+        f->roots[k] = unit_root(k, f->n);
     return NULL;
 }
 
@@ -101,7 +101,7 @@ static mr_status *make_filter(mr_fft *f)
         MR_GO(no_memory(n));
     for (int64_t k = 0; k < n; k++) {
         int64_t square = (int64_t)((unsigned __int128)k * (unsigned __int128)k % (uint64_t)(2 * n));
-        cx r = f->roots[k] = root(square, 2 * n);
+        cx r = f->roots[k] = unit_root(square, 2 * n);
         f->filter[k] = (cx){r.re, -r.im};
         if (k > 0)
             f->filter[m - k] = f->filter[k];
@@ -124,7 +124,7 @@ mr_status *mr_fft_new(int64_t n, mr_fft **out)
     f->roots = mr_try_alloc(sizeof(cx) * (size_t)n);
     if (!f->roots)
         MR_GO(no_memory(n));
-    MR_GO(factorize(n, f) ? make_factors(f) : make_filter(f));
+    MR_GO(factorize_length(n, f) ? make_factors(f) : make_filter(f));
     *out = f;
     f = NULL;
 out:
@@ -224,7 +224,7 @@ static void pass_any(int p, int64_t s, int64_t far, const cx *w, const cx *one, 
     }
 }
 
-static void pass(const mr_fft *f, int p, int64_t s, const cx *x, cx *y)
+static void run_pass(const mr_fft *f, int p, int64_t s, const cx *x, cx *y)
 {
     int64_t m = f->n / (s * p), far = s * m;
     cx w[LARGEST + 1];
@@ -246,7 +246,7 @@ static void run_factors(const mr_fft *f, cx *x, cx *room)
     cx *from = x, *to = room;
     int64_t s = 1;
     for (int i = 0; i < f->n_factors; s *= f->factors[i], i++) {
-        pass(f, f->factors[i], s, from, to);
+        run_pass(f, f->factors[i], s, from, to);
         cx *t = from;
         from = to;
         to = t;

@@ -11,14 +11,14 @@ typedef struct state {
     mr_fft_cache cache;
 } state;
 
-static mr_status *init(mr_make *m, void *s)
+static mr_status *init_rfft(mr_make *m, void *s)
 {
     (void)m;
     mr_fft_cache_init(&((state *)s)->cache);
     return NULL;
 }
 
-static void deinit(void *s) { mr_fft_cache_deinit(&((state *)s)->cache); }
+static void deinit_rfft(void *s) { mr_fft_cache_deinit(&((state *)s)->cache); }
 
 /* ---- kernel ---- */
 
@@ -78,7 +78,7 @@ static mr_status *make_output(mr_run *r, const lengths *l, bool inverse, mr_tens
     return NULL;
 }
 
-static mr_status *forward(mr_run *r, int dimensions)
+static mr_status *run_rfft(mr_run *r, int dimensions)
 {
     lengths l;
     mr_tensor *y;
@@ -111,7 +111,7 @@ static mr_status *inverse_front(mr_run *r, const lengths *l, const mr_fft_array 
     return NULL;
 }
 
-static mr_status *inverse(mr_run *r, int dimensions)
+static mr_status *run_irfft(mr_run *r, int dimensions)
 {
     mr_status *st = NULL;
     lengths l;
@@ -130,16 +130,16 @@ out:
     return st;
 }
 
-static mr_status *rfft_run(mr_run *r) { return forward(r, 1); }
-static mr_status *rfft2d_run(mr_run *r) { return forward(r, 2); }
-static mr_status *rfft3d_run(mr_run *r) { return forward(r, 3); }
-static mr_status *irfft_run(mr_run *r) { return inverse(r, 1); }
-static mr_status *irfft2d_run(mr_run *r) { return inverse(r, 2); }
-static mr_status *irfft3d_run(mr_run *r) { return inverse(r, 3); }
+static mr_status *rfft_run(mr_run *r) { return run_rfft(r, 1); }
+static mr_status *rfft2d_run(mr_run *r) { return run_rfft(r, 2); }
+static mr_status *rfft3d_run(mr_run *r) { return run_rfft(r, 3); }
+static mr_status *irfft_run(mr_run *r) { return run_irfft(r, 1); }
+static mr_status *irfft2d_run(mr_run *r) { return run_irfft(r, 2); }
+static mr_status *irfft3d_run(mr_run *r) { return run_irfft(r, 3); }
 
 /* ---- shapes ---- */
 
-static mr_status *shape(mr_infer *c, int dimensions, bool forward_)
+static mr_status *infer_rfft(mr_infer *c, int dimensions, bool forward_)
 {
     const mr_pshape *x, *given;
     int64_t n;
@@ -161,12 +161,12 @@ static mr_status *shape(mr_infer *c, int dimensions, bool forward_)
     return NULL;
 }
 
-static mr_status *rfft_shape(mr_infer *c) { return shape(c, 1, true); }
-static mr_status *rfft2d_shape(mr_infer *c) { return shape(c, 2, true); }
-static mr_status *rfft3d_shape(mr_infer *c) { return shape(c, 3, true); }
-static mr_status *irfft_shape(mr_infer *c) { return shape(c, 1, false); }
-static mr_status *irfft2d_shape(mr_infer *c) { return shape(c, 2, false); }
-static mr_status *irfft3d_shape(mr_infer *c) { return shape(c, 3, false); }
+static mr_status *rfft_shape(mr_infer *c) { return infer_rfft(c, 1, true); }
+static mr_status *rfft2d_shape(mr_infer *c) { return infer_rfft(c, 2, true); }
+static mr_status *rfft3d_shape(mr_infer *c) { return infer_rfft(c, 3, true); }
+static mr_status *irfft_shape(mr_infer *c) { return infer_rfft(c, 1, false); }
+static mr_status *irfft2d_shape(mr_infer *c) { return infer_rfft(c, 2, false); }
+static mr_status *irfft3d_shape(mr_infer *c) { return infer_rfft(c, 3, false); }
 
 /* ---- gradients ---- */
 
@@ -190,14 +190,14 @@ static mr_out with_last(mr_grad *g, mr_out shape_, int last, mr_out entries)
     return mr_emit(s, "ConcatV2", front, entries, mr_const_i32(s, 0));
 }
 
-static mr_out cast(mr_grad *g, mr_out v, mr_dtype type)
+static mr_out cast_to(mr_grad *g, mr_out v, mr_dtype type)
 {
     return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(type)}), v);
 }
 
-static mr_out count(mr_grad *g, mr_dtype type) /* product of fft_length */
+static mr_out count_elements(mr_grad *g, mr_dtype type) /* product of fft_length */
 {
-    return cast(g, mr_emit(g->s, "Prod", mr_xi(g, 1), mr_const_i32(g->s, 0)), type);
+    return cast_to(g, mr_emit(g->s, "Prod", mr_xi(g, 1), mr_const_i32(g->s, 0)), type);
 }
 
 /* The adjoint: dy with zeros for the half that is not stored, transformed back without the factor;
@@ -209,7 +209,7 @@ static void forward_backward(mr_grad *g, int dimensions, const char *inverse_)
     mr_out whole = pad_to(g, dy, with_last(g, mr_shape_of(g, dy), dimensions, mr_xi(g, 1)));
     mr_out back = mr_emit_with(g->s, "Real", MR_ATTRS({"Tout", mr_a_type(real)}),
                                mr_emit(g->s, inverse_, whole));
-    mr_dxi(g, 0, pad_to(g, mr_emit(g->s, "Mul", back, count(g, real)), mr_shape_of(g, x)));
+    mr_dxi(g, 0, pad_to(g, mr_emit(g->s, "Mul", back, count_elements(g, real)), mr_shape_of(g, x)));
 }
 
 /* The adjoint: dy transformed, over the number of elements; what stands for its conjugate too
@@ -226,10 +226,10 @@ static void inverse_backward(mr_grad *g, const char *forward_)
     mr_out two = mr_const_i32(s, 2), one = mr_const_i32(s, 1), zero = mr_const_i32(s, 0);
     mr_out half = mr_emit(s, "AddV2", mr_emit(s, "FloorDiv", n, two), one);
     mr_out k = mr_emit(s, "Range", zero, half, one);
-    mr_out first = cast(g, mr_emit(s, "Equal", k, zero), MR_INT32);
-    mr_out middle = cast(g, mr_emit(s, "Equal", mr_emit(s, "Mul", k, two), n), MR_INT32);
+    mr_out first = cast_to(g, mr_emit(s, "Equal", k, zero), MR_INT32);
+    mr_out middle = cast_to(g, mr_emit(s, "Equal", mr_emit(s, "Mul", k, two), n), MR_INT32);
     mr_out times = mr_emit(s, "Sub", mr_emit(s, "Sub", two, first), middle);
-    mr_out weight = mr_emit(s, "RealDiv", cast(g, times, whole), count(g, whole));
+    mr_out weight = mr_emit(s, "RealDiv", cast_to(g, times, whole), count_elements(g, whole));
     mr_out there =
         mr_emit_with(s, forward_, MR_ATTRS({"Tcomplex", mr_a_type(whole)}), dy, mr_xi(g, 1));
     mr_dxi(g, 0, pad_to(g, mr_emit(s, "Mul", there, weight), mr_shape_of(g, x)));
@@ -247,7 +247,7 @@ static void irfft3d_backward(mr_grad *g) { inverse_backward(g, "RFFT3D"); }
     .attrs = "Treal: {float, double} = DT_FLOAT; Tcomplex: {complex64, complex128} = DT_COMPLEX64", \
     .key = by, .shape = fn##_shape, .grad = fn##_backward,                                       \
     .kernels = MR_KERNELS(MR_CPU_ANY(fn##_run)),                                                 \
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit
+    .state_bytes = sizeof(state), .init = init_rfft, .deinit = deinit_rfft
 
 MR_OP(RFFT,
     .doc      = "the first half of the Fourier transform of real numbers in the last dimension",
