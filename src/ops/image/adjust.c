@@ -42,7 +42,7 @@ static void scale_saturations(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static mr_status *run(mr_run *r, void (*part)(void *, int64_t, int64_t), float by)
+static mr_status *adjust_pixels(mr_run *r, void (*part)(void *, int64_t, int64_t), float by)
 {
     mr_status *st = NULL;
     mr_wide x = {0}, y = {0};
@@ -63,7 +63,7 @@ static mr_status *adjust_hue(mr_run *r)
     float delta;
     MR_TRY(mr_check_images(mr_in(r, 0), true));
     MR_TRY(mr_in_scalar_float(r, 1, "delta", &delta));
-    return run(r, turn_hues, part_of_turn(delta));
+    return adjust_pixels(r, turn_hues, part_of_turn(delta));
 }
 
 static mr_status *adjust_saturation(mr_run *r)
@@ -71,7 +71,7 @@ static mr_status *adjust_saturation(mr_run *r)
     float scale;
     MR_TRY(mr_check_images(mr_in(r, 0), true));
     MR_TRY(mr_in_scalar_float(r, 1, "scale", &scale));
-    return run(r, scale_saturations, scale);
+    return adjust_pixels(r, scale_saturations, scale);
 }
 
 MR_OP(AdjustHue,

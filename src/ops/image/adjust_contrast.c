@@ -31,7 +31,7 @@ static void adjust_channels(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static mr_status *run(mr_run *r, job *j)
+static mr_status *run_contrast(mr_run *r, job *j)
 {
     mr_status *st = NULL;
     mr_wide x = {0}, y = {0};
@@ -57,7 +57,7 @@ static mr_status *adjust_contrast_v2(mr_run *r)
     job j = {0};
     MR_TRY(mr_check_images(mr_in(r, 0), false));
     MR_TRY(mr_in_scalar_float(r, 1, "contrast_factor", &j.factor));
-    return run(r, &j);
+    return run_contrast(r, &j);
 }
 
 static mr_status *adjust_contrast(mr_run *r)
@@ -67,11 +67,11 @@ static mr_status *adjust_contrast(mr_run *r)
     MR_TRY(mr_in_scalar_float(r, 1, "contrast_factor", &j.factor));
     MR_TRY(mr_in_scalar_float(r, 2, "min_value", &j.min));
     MR_TRY(mr_in_scalar_float(r, 3, "max_value", &j.max));
-    return run(r, &j);
+    return run_contrast(r, &j);
 }
 
 /* y = factor x + (1 - factor) mean(x), the mean over height and width. */
-static void backward(mr_grad *g)
+static void adjust_contrast_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out x = mr_xi(g, 0), dy = mr_dyi(g, 0), factor = mr_xi(g, 1);
@@ -93,7 +93,7 @@ MR_OP(AdjustContrastv2,
     .sig      = "images: T, contrast_factor: float -> output: T",
     .attrs    = "T: {half, float} = DT_FLOAT",
     .shape    = mr_shape_images,
-    .grad     = backward,
+    .grad     = adjust_contrast_backward,
     .kernels  = MR_KERNELS({"CPU", MR_HALF, adjust_contrast_v2}, {"CPU", MR_FLOAT, adjust_contrast_v2},),
     .examples = MR_EXAMPLES(
         "[[[1, 10], [3, 30]]], 2 -> [[[0, 0], [4, 40]]]",

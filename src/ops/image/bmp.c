@@ -19,7 +19,7 @@ typedef struct bmp {
     int64_t row_bytes;
 } bmp;
 
-static int32_t i32(mr_sv bytes, size_t at)
+static int32_t read_i32(mr_sv bytes, size_t at)
 {
     const uint8_t *p = (const uint8_t *)bytes.p + at;
     return (int32_t)(p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
@@ -30,9 +30,9 @@ static mr_status *read_head(mr_sv bytes, int channels, bmp *b)
     if (bytes.n < 32)
         return mr_invalid("Incomplete bmp content, requires at least 32 bytes to find the header size, width, height, and "
                           "bpp, got %zu bytes", bytes.n);
-    int64_t height = i32(bytes, 22);
-    int bits = (int16_t)(i32(bytes, 28) & 0xffff);
-    *b = (bmp){i32(bytes, 10), i32(bytes, 18), height < 0 ? -height : height, height < 0, bits / 8};
+    int64_t height = read_i32(bytes, 22);
+    int bits = (int16_t)(read_i32(bytes, 28) & 0xffff);
+    *b = (bmp){read_i32(bytes, 10), read_i32(bytes, 18), height < 0 ? -height : height, height < 0, bits / 8};
     if (b->file_channels != 1 && b->file_channels != 3 && b->file_channels != 4)
         return mr_invalid("Number of channels inherent in the image must be 1, 3 or 4, was %d", b->file_channels);
     b->channels = channels ? channels : b->file_channels;

@@ -52,7 +52,7 @@ static mr_status *suppress_class(combined *c, int64_t b, int64_t class, int64_t 
     return NULL;
 }
 
-static float clipped(const combined *c, float v) { return c->clip ? fmaxf(fminf(v, 1), 0) : v; }
+static float clip_coordinate(const combined *c, float v) { return c->clip ? fmaxf(fminf(v, 1), 0) : v; }
 
 /* The rows of one image in each output, zeros behind those found. */
 static void put_image(const combined *c, mr_run *r, int64_t b, int64_t room, int64_t n_found)
@@ -64,7 +64,7 @@ static void put_image(const combined *c, mr_run *r, int64_t b, int64_t room, int
         const found *f = &c->found[i];
         const float *box = c->boxes + ((b * c->n + f->box) * c->kinds + (c->kinds > 1 ? f->class : 0)) * 4;
         for (int k = 0; k < 4; k++)
-            MR_DATA(float, r->out[0].t)[(b * room + i) * 4 + k] = clipped(c, box[k]);
+            MR_DATA(float, r->out[0].t)[(b * room + i) * 4 + k] = clip_coordinate(c, box[k]);
         MR_DATA(float, r->out[1].t)[b * room + i] = f->score;
         MR_DATA(float, r->out[2].t)[b * room + i] = (float)f->class;
     }
@@ -118,7 +118,7 @@ typedef struct state {
     bool per_class, clip;
 } state;
 
-static mr_status *init(mr_make *m, void *room)
+static mr_status *init_combined(mr_make *m, void *room)
 {
     state *s = room;
     MR_TRY(mr_node_get_bool(m->node, "pad_per_class", &s->per_class));
@@ -201,7 +201,7 @@ MR_OP(CombinedNonMaxSuppression,
     .shape       = combined_shape,
     .kernels     = MR_KERNELS(MR_CPU_ANY(combined_suppression)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_combined,
     .examples    = MR_EXAMPLES(
         FOUR_BOXES ", [[[0.9, 0.1], [0.8, 0.7], [0.3, 0.2], [0, 0.6]]], 2, 3, 0.5, 0.15 -> "
         "[[[0, 0, 1, 1], [0, 0.1, 1, 1], [0, 0, 0.5, 0.5]]], [[0.9, 0.7, 0.6]], [[0, 1, 1]], [3]",
@@ -225,7 +225,7 @@ typedef struct proposals {
     found *order;
 } proposals;
 
-static float limit(float v, float most) { return fmaxf(fminf(v, most), 0); }
+static float limit_coordinate(float v, float most) { return fmaxf(fminf(v, most), 0); }
 
 /* The anchor moved and stretched by its deltas, and cut to the image; false: too small to count.  Both are [y, x, ..]. */
 static bool decode_box(const float *anchor, const float *delta, const float *info, float min_size, float *out)
@@ -234,13 +234,13 @@ static bool decode_box(const float *anchor, const float *delta, const float *inf
     for (int k = 0; k < 2; k++) {
         float size = anchor[k + 2] - anchor[k], center = anchor[k] + 0.5f * size + size * delta[k];
         float half = 0.5f * size * expf(fminf(delta[k + 2], largest));
-        out[k] = limit(center - half, info[k]);
-        out[k + 2] = limit(center + half, info[k]);
+        out[k] = limit_coordinate(center - half, info[k]);
+        out[k + 2] = limit_coordinate(center + half, info[k]);
     }
     return fminf(out[2] - out[0], out[3] - out[1]) >= min_size * info[2];
 }
 
-static mr_status *propose(mr_run *r, proposals *p, int64_t image)
+static mr_status *propose_boxes(mr_run *r, proposals *p, int64_t image)
 {
     const float *scores = MR_DATA(const float, mr_in(r, 0)) + image * p->n, *info = MR_DATA(const float, mr_in(r, 2)) + 5 * image;
     const float *deltas = MR_DATA(const float, mr_in(r, 1)) + image * p->n * 4, *anchors = mr_in(r, 3)->data;
@@ -303,7 +303,7 @@ static mr_status *run_proposals(mr_run *r, proposals *p)
     if (!p->boxes || !p->scores || !p->taken_scores || !p->taken || !p->order)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld boxes", (long long)p->n);
     for (int64_t i = 0; i < images; i++)
-        MR_TRY(propose(r, p, i));
+        MR_TRY(propose_boxes(r, p, i));
     return NULL;
 }
 

@@ -25,7 +25,7 @@ typedef struct place {
     float lerp;
 } place;
 
-static bool find(const job *j, float from, float to, int64_t i, int64_t n_crop, int64_t n, place *out)
+static bool find_source(const job *j, float from, float to, int64_t i, int64_t n_crop, int64_t n, place *out)
 {
     float last = (float)(n - 1);
     float step = n_crop > 1 ? (to - from) * last / (float)(n_crop - 1) : 0;
@@ -93,9 +93,9 @@ static mr_status *image_of(mr_run *r, int i, job *j)
 static void crop_row(const job *j, const float *box, const float *image, int64_t i, float *out)
 {
     place y, x;
-    bool inside = find(j, box[0], box[2], i, j->crop_h, j->h, &y);
+    bool inside = find_source(j, box[0], box[2], i, j->crop_h, j->h, &y);
     for (int64_t c = 0; c < j->crop_w; c++, out += j->ch) {
-        if (!inside || !find(j, box[1], box[3], c, j->crop_w, j->w, &x)) {
+        if (!inside || !find_source(j, box[1], box[3], c, j->crop_w, j->w, &x)) {
             for (int64_t k = 0; k < j->ch; k++)
                 out[k] = j->extrapolation;
             continue;
@@ -126,7 +126,7 @@ typedef struct crop_state {
     float extrapolation;
 } crop_state;
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_crop_and_resize(mr_make *m, void *state)
 {
     crop_state *s = state;
     mr_sv method = MR_SV("bilinear");
@@ -206,7 +206,7 @@ MR_OP(CropAndResize,
     .grad        = crop_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(crop_and_resize, IMAGE_TYPES)),
     .state_bytes = sizeof(crop_state),
-    .init        = init,
+    .init        = init_crop_and_resize,
     .examples    = MR_EXAMPLES(
         "[[[[1], [3]], [[5], [7]]]], [[0.0625, 0.125, 0.875, 0.9375]], [0], [2, 2] -> "
         "[[[[1.5], [3.125]], [[4.75], [6.375]]]]",
@@ -227,10 +227,10 @@ MR_OP(CropAndResize,
     static void add_row_##T(const job *j, const float *box, T *image, int64_t i, const float *dy)         \
     {                                                                                                     \
         place y, x;                                                                                       \
-        if (!find(j, box[0], box[2], i, j->crop_h, j->h, &y))                                             \
+        if (!find_source(j, box[0], box[2], i, j->crop_h, j->h, &y))                                             \
             return;                                                                                       \
         for (int64_t c = 0; c < j->crop_w; c++, dy += j->ch) {                                            \
-            if (!find(j, box[1], box[3], c, j->crop_w, j->w, &x))                                         \
+            if (!find_source(j, box[1], box[3], c, j->crop_w, j->w, &x))                                         \
                 continue;                                                                                 \
             T *top = image + y.lower * j->w * j->ch, *bottom = image + y.upper * j->w * j->ch;            \
             int64_t a = x.lower * j->ch, b = x.upper * j->ch;                                             \
@@ -306,7 +306,7 @@ MR_OP(CropAndResizeGradImage,
     .shape       = grad_image_shape,
     .kernels     = MR_KERNELS(MR_CPU_ONE(grad_image, GRAD_TYPES)),
     .state_bytes = sizeof(crop_state),
-    .init        = init,
+    .init        = init_crop_and_resize,
     .examples    = MR_EXAMPLES(
         "T=$T: [[[[1], [2], [4]]]], [[0, 0, 0, 1]], [0], [1, 1, 2, 1] -> [[[[2], [5]]]]",
         "T=$T method=\"nearest\": [[[[1], [2], [4]]]], [[0, 0, 0, 1]], [0], [2, 1, 2, 1] -> [[[[1], [6]]], [[[0], [0]]]]",
@@ -319,7 +319,7 @@ MR_OP(CropAndResizeGradImage,
 /* ---- the gradient by the boxes ---- */
 
 /* By the place of one pixel of the crop: how the sum over channels changes when it moves down, or to the right. */
-static void slopes(const job *j, const float *image, place y, place x, const float *dy, float *down, float *right)
+static void pixel_slopes(const job *j, const float *image, place y, place x, const float *dy, float *down, float *right)
 {
     const float *top = image + y.lower * j->w * j->ch, *bottom = image + y.upper * j->w * j->ch;
     int64_t a = x.lower * j->ch, b = x.upper * j->ch;
@@ -332,7 +332,7 @@ static void slopes(const job *j, const float *image, place y, place x, const flo
 }
 
 /* How the place of pixel i moves with the first and the last end of the box. */
-static void share(int64_t i, int64_t n_crop, int64_t n, float slope, float *first, float *last)
+static void add_to_box_ends(int64_t i, int64_t n_crop, int64_t n, float slope, float *first, float *last)
 {
     float span = (float)(n - 1), part = n_crop > 1 ? (float)i / (float)(n_crop - 1) : 0.5f;
     *first += slope * span * (1 - part);
@@ -348,11 +348,11 @@ static void add_boxes(void *ctx, int64_t begin, int64_t end)
         place y, x;
         for (int64_t i = 0; i < j->crop_h * j->crop_w; i++) {
             int64_t row = i / j->crop_w, col = i % j->crop_w;
-            if (!find(j, box[0], box[2], row, j->crop_h, j->h, &y) || !find(j, box[1], box[3], col, j->crop_w, j->w, &x))
+            if (!find_source(j, box[0], box[2], row, j->crop_h, j->h, &y) || !find_source(j, box[1], box[3], col, j->crop_w, j->w, &x))
                 continue;
-            slopes(j, image, y, x, j->grads + (b * j->crop_h * j->crop_w + i) * j->ch, &down, &right);
-            share(row, j->crop_h, j->h, down, &out[0], &out[2]);
-            share(col, j->crop_w, j->w, right, &out[1], &out[3]);
+            pixel_slopes(j, image, y, x, j->grads + (b * j->crop_h * j->crop_w + i) * j->ch, &down, &right);
+            add_to_box_ends(row, j->crop_h, j->h, down, &out[0], &out[2]);
+            add_to_box_ends(col, j->crop_w, j->w, right, &out[1], &out[3]);
         }
     }
 }

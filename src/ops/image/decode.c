@@ -151,7 +151,7 @@ static mr_status *decode_as(mr_run *r, const state *s, mr_sv bytes, room *m)
     }
 }
 
-static mr_status *contents(mr_run *r, mr_sv *out)
+static mr_status *read_contents(mr_run *r, mr_sv *out)
 {
     const mr_tensor *t = mr_in(r, 0);
     if (t->rank != 0)
@@ -164,11 +164,11 @@ static mr_status *contents(mr_run *r, mr_sv *out)
     return NULL;
 }
 
-static mr_status *decode(mr_run *r)
+static mr_status *run_decode(mr_run *r)
 {
     const state *s = r->state;
     mr_sv bytes;
-    MR_TRY(contents(r, &bytes));
+    MR_TRY(read_contents(r, &bytes));
     room m = {{make_room}, r, s, mr_image_format_of(bytes)};
     if (m.format != MR_IMAGE_UNKNOWN)
         MR_TRY(check_format(s, m.format));
@@ -197,7 +197,7 @@ static mr_status *init_jpeg(const mr_node *n, mr_jpeg_reading *j)
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *room_for_state)
+static mr_status *init_decode(mr_make *m, void *room_for_state)
 {
     const mr_node *n = m->node;
     state *s = room_for_state;
@@ -263,7 +263,7 @@ static mr_status *crop_shape(mr_infer *c)
 #define JPEG_ATTRS                                                                                                    \
     "channels: int = 0; ratio: int = 1; fancy_upscaling: bool = true; try_recover_truncated: bool = false; "          \
     "acceptable_fraction: float = 1; dct_method: string = ''"
-#define DECODES .kernels = MR_KERNELS(MR_CPU_ANY(decode)), .state_bytes = sizeof(state), .init = init
+#define DECODES .kernels = MR_KERNELS(MR_CPU_ANY(run_decode)), .state_bytes = sizeof(state), .init = init_decode
 /* Two frames of 2 x 1 pixels: red and blue, then the first of them transparent and the second red. */
 #define SMALL_GIF                                                                                                     \
     "\"GIF89a\\x02\\x00\\x01\\x00\\x80\\x00\\x00\\xff\\x00\\x00\\x00\\x00\\xff"                                       \
@@ -375,7 +375,7 @@ static mr_status *jpeg_shape(mr_run *r)
     int64_t dims[3];
     mr_tensor *out;
     mr_sv bytes;
-    MR_TRY(contents(r, &bytes));
+    MR_TRY(read_contents(r, &bytes));
     MR_TRY(mr_jpeg_codec(&codec));
     MR_TRY(codec->shape(bytes, dims));
     MR_TRY(mr_run_output(r, 0, 1, (const int64_t[]){3}, &out));

@@ -27,14 +27,14 @@ static const float *color_of(const job *j, int64_t box)
     return j->channels == 1 ? white : usual[box % N_COLORS];
 }
 
-static void paint(const job *j, float *image, int64_t y, int64_t x, const float *color)
+static void paint_pixel(const job *j, float *image, int64_t y, int64_t x, const float *color)
 {
     for (int64_t k = 0; k < j->channels; k++)
         image[(y * j->width + x) * j->channels + k] = color[k];
 }
 
 /* Sides that lie outside of the image are not drawn; a box that is empty or nowhere in it is not drawn at all. */
-static void draw(const job *j, float *image, const float *box, const float *color)
+static void draw_box(const job *j, float *image, const float *box, const float *color)
 {
     double at[4];
     for (int i = 0; i < 4; i++) {
@@ -47,15 +47,15 @@ static void draw(const job *j, float *image, const float *box, const float *colo
         return;
     for (int64_t x = MR_MAX(left, 0); x <= MR_MIN(right, j->width - 1); x++) {
         if (top >= 0)
-            paint(j, image, top, x, color);
+            paint_pixel(j, image, top, x, color);
         if (bottom < j->height)
-            paint(j, image, bottom, x, color);
+            paint_pixel(j, image, bottom, x, color);
     }
     for (int64_t y = MR_MAX(top, 0); y <= MR_MIN(bottom, j->height - 1); y++) {
         if (left >= 0)
-            paint(j, image, y, left, color);
+            paint_pixel(j, image, y, left, color);
         if (right < j->width)
-            paint(j, image, y, right, color);
+            paint_pixel(j, image, y, right, color);
     }
 }
 
@@ -64,10 +64,10 @@ static void draw_images(void *ctx, int64_t begin, int64_t end)
     const job *j = ctx;
     for (int64_t b = begin; b < end; b++)
         for (int64_t i = 0; i < j->n_boxes; i++)
-            draw(j, j->out + b * j->height * j->width * j->channels, j->boxes + (b * j->n_boxes + i) * 4, color_of(j, i));
+            draw_box(j, j->out + b * j->height * j->width * j->channels, j->boxes + (b * j->n_boxes + i) * 4, color_of(j, i));
 }
 
-static mr_status *check(const mr_run *r, job *j)
+static mr_status *check_inputs(const mr_run *r, job *j)
 {
     const mr_tensor *images = mr_in(r, 0), *boxes = mr_in(r, 1);
     if (images->rank != 4)
@@ -101,7 +101,7 @@ static mr_status *draw_boxes(mr_run *r)
     mr_wide in = {0}, out = {0};
     const mr_tensor *x = mr_in(r, 0);
     job j = {0};
-    MR_TRY(check(r, &j));
+    MR_TRY(check_inputs(r, &j));
     MR_GO(mr_wide_in(r, 0, &in));
     MR_GO(mr_wide_out(r, 0, 0, 4, x->dims, &out));
     if (out.t != in.t && out.t->n > 0 && out.t->data != in.t->data)
@@ -116,7 +116,7 @@ out:
     return st;
 }
 
-static mr_status *shape(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 3, &c->out[0]); }
+static mr_status *infer_draw_boxes(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 3, &c->out[0]); }
 
 #define HALF_FLOAT_KERNELS MR_KERNELS({"CPU", MR_HALF, draw_boxes}, {"CPU", MR_FLOAT, draw_boxes},)
 
@@ -125,7 +125,7 @@ MR_OP(DrawBoundingBoxes,
     .sig      = "images: T, boxes: float -> output: T",
     .attrs    = "T: {float, half} = DT_FLOAT",
     .flags    = MR_NO_GRADIENT,
-    .shape    = shape,
+    .shape    = infer_draw_boxes,
     .kernels  = HALF_FLOAT_KERNELS,
     .examples = MR_EXAMPLES(
         "fill(9, 1,3,4,1), [[[0, 0, 1, 0.7]]] -> "
@@ -142,7 +142,7 @@ MR_OP(DrawBoundingBoxesV2,
     .doc      = "DrawBoundingBoxes in given colors, one after another, or the usual ones when there are none",
     .sig      = "images: T, boxes: float, colors: float -> output: T",
     .attrs    = "T: {float, half} = DT_FLOAT",
-    .shape    = shape,
+    .shape    = infer_draw_boxes,
     .kernels  = HALF_FLOAT_KERNELS,
     .examples = MR_EXAMPLES(
         "fill(9, 1,1,3,1), [[[0, 0, 1, 0], [0, 1, 1, 1]]], [[5, 6]] -> [[[[5], [9], [5]]]]",

@@ -18,7 +18,7 @@ typedef struct state {
     noise noise;
 } state;
 
-static mr_status *init(mr_make *m, void *room)
+static mr_status *init_extract_glimpse(mr_make *m, void *room)
 {
     state *s = room;
     bool uniform;
@@ -106,7 +106,7 @@ static void fill_noise(job *j, const float *image, float *out)
 
 /* ---- the window ---- */
 
-static void extract(job *j, int64_t b)
+static void extract_one(job *j, int64_t b)
 {
     const float *image = j->x + b * j->in_h * j->in_w * j->ch;
     float *out = j->out + b * j->out_h * j->out_w * j->ch;
@@ -144,11 +144,11 @@ static mr_status *extract_glimpse(mr_run *r)
     j.words = mr_words_at((mr_philox){{0}, {0x6c1a95e1, 0x3f58d2b7}}, 0);
     j.out = out->data;
     for (int64_t b = 0; out->n > 0 && b < x->dims[0]; b++)
-        extract(&j, b);
+        extract_one(&j, b);
     return NULL;
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_extract_glimpse(mr_infer *c)
 {
     const mr_pshape *x, *size, *offsets;
     int64_t batch;
@@ -171,9 +171,10 @@ static mr_status *shape(mr_infer *c)
 
 #define GLIMPSE_ATTRS                                                                                              \
     "centered: bool = true; normalized: bool = true; uniform_noise: bool = true; noise: string = 'uniform'"
-#define COMMON                                                                                                     \
-    .sig = "input: float, size: int32, offsets: float -> glimpse: float", .attrs = GLIMPSE_ATTRS, .shape = shape,  \
-    .kernels = MR_KERNELS(MR_CPU_ANY(extract_glimpse)), .state_bytes = sizeof(state), .init = init
+#define COMMON                                                                                                        \
+    .sig = "input: float, size: int32, offsets: float -> glimpse: float", .attrs = GLIMPSE_ATTRS,                     \
+    .shape = infer_extract_glimpse, .kernels = MR_KERNELS(MR_CPU_ANY(extract_glimpse)), .state_bytes = sizeof(state), \
+    .init = init_extract_glimpse
 #define NINE "[[[[0], [1], [2]], [[3], [4], [5]], [[6], [7], [8]]]]"
 
 MR_OP(ExtractGlimpse,

@@ -45,7 +45,7 @@ static mr_status *read_attrs(const mr_node *node, patches *p)
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *state) { return read_attrs(m->node, state); }
+static mr_status *init_extract_patches(mr_make *m, void *state) { return read_attrs(m->node, state); }
 
 /* The last dimension of the result. */
 static mr_status *window_channels(const patches *p, int64_t channels, int64_t *out)
@@ -58,7 +58,7 @@ static mr_status *window_channels(const patches *p, int64_t channels, int64_t *o
     return NULL;
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_extract_patches(mr_infer *c)
 {
     patches p;
     const mr_pshape *x;
@@ -87,7 +87,7 @@ typedef struct job {
 } job;
 
 /* Where along dimension d a pixel of the window lies, if it does in the image. */
-static bool inside(const job *j, int d, int64_t place, int64_t in_window, int64_t *at)
+static bool is_inside(const job *j, int d, int64_t place, int64_t in_window, int64_t *at)
 {
     *at = place * j->p->stride[d] - j->before[d] + in_window * j->p->rate[d];
     return *at >= 0 && *at < j->in[d];
@@ -99,9 +99,9 @@ static void copy_window(const job *j, const char *image, const int64_t *place, c
     int64_t at[SPACE] = {0};
     for (int64_t a = 0; a < size[0]; a++)
         for (int64_t b = 0; b < size[1]; b++) {
-            bool row = inside(j, 0, place[0], a, &at[0]) && inside(j, 1, place[1], b, &at[1]);
+            bool row = is_inside(j, 0, place[0], a, &at[0]) && is_inside(j, 1, place[1], b, &at[1]);
             for (int64_t c = 0; c < size[2]; c++, out += j->pixel) {
-                if (row && inside(j, 2, place[2], c, &at[2]))
+                if (row && is_inside(j, 2, place[2], c, &at[2]))
                     memcpy(out, image + (size_t)((at[0] * j->in[1] + at[1]) * j->in[2] + at[2]) * j->pixel, j->pixel);
                 else
                     memset(out, 0, j->pixel);
@@ -125,7 +125,7 @@ static void copy_places(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static mr_status *run(mr_run *r)
+static mr_status *run_extract_patches(mr_run *r)
 {
     const patches *p = r->state;
     const mr_tensor *x = mr_in(r, 0);
@@ -153,7 +153,7 @@ static mr_status *run(mr_run *r)
 
 /* A pixel's gradient is the sum of those of all places that saw it.  Which these are comes from patches of the pixels'
  * numbers: 1, 2 .. with 0 outside, so after subtracting 1 the sum leaves out what is below 0. */
-static void backward(mr_grad *g)
+static void extract_patches_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out x = mr_xi(g, 0), shape = mr_shape_of(g, x), zero = mr_const_i32(s, 0), one = mr_const_i32(s, 1);
@@ -183,11 +183,11 @@ MR_OP(ExtractImagePatches,
     .attrs       = "ksizes: list(int) >= 4; strides: list(int) >= 4; rates: list(int) >= 4; T: {bfloat16, half, float, "
                    "double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128, bool}; "
                    "padding: {'SAME', 'VALID'}",
-    .shape       = shape,
-    .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(run)),
+    .shape       = infer_extract_patches,
+    .grad        = extract_patches_backward,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_extract_patches)),
     .state_bytes = sizeof(patches),
-    .init        = init,
+    .init        = init_extract_patches,
     .examples    = MR_EXAMPLES(
         "ksizes=[1,2,2,1] strides=[1,1,1,1] rates=[1,1,1,1] padding=\"VALID\": "
         "[[[[1], [2], [3]], [[4], [5], [6]]]] -> [[[[1, 2, 4, 5], [2, 3, 5, 6]]]]",
@@ -209,11 +209,11 @@ MR_OP(ExtractVolumePatches,
     .doc         = "for every place of a sliding window, what it sees of the volume, in the last dimension",
     .sig         = "input: T -> patches: T",
     .attrs       = "ksizes: list(int) >= 5; strides: list(int) >= 5; T: realnumbertype; padding: {'SAME', 'VALID'}",
-    .shape       = shape,
-    .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(run)),
+    .shape       = infer_extract_patches,
+    .grad        = extract_patches_backward,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_extract_patches)),
     .state_bytes = sizeof(patches),
-    .init        = init,
+    .init        = init_extract_patches,
     .examples    = MR_EXAMPLES(
         "ksizes=[1,2,1,2,1] strides=[1,1,1,1,1] padding=\"VALID\": [[[[[1], [2], [3]]], [[[4], [5], [6]]]]] -> "
         "[[[[[1, 2, 4, 5], [2, 3, 5, 6]]]]]",

@@ -38,12 +38,12 @@ typedef struct gif {
     uint8_t *row;
 } gif;
 
-static mr_status *bad(const gif *g, const char *what)
+static mr_status *bad_gif(const gif *g, const char *what)
 {
     return mr_invalid("Invalid GIF data (size %zu), %s", g->bytes, what);
 }
 
-static bool take(gif *g, size_t n, const uint8_t **out)
+static bool take_bytes(gif *g, size_t n, const uint8_t **out)
 {
     if (g->rest.n < n)
         return false;
@@ -52,7 +52,7 @@ static bool take(gif *g, size_t n, const uint8_t **out)
     return true;
 }
 
-static int64_t u16(const uint8_t *p) { return p[0] | p[1] << 8; }
+static int64_t read_u16(const uint8_t *p) { return p[0] | p[1] << 8; }
 
 /* Colors that the flags announce. */
 static bool take_colors(gif *g, uint8_t flags, colors *out)
@@ -60,7 +60,7 @@ static bool take_colors(gif *g, uint8_t flags, colors *out)
     if (!(flags & 0x80))
         return true;
     out->n = 2 << (flags & 7);
-    return take(g, (size_t)out->n * 3, &out->rgb);
+    return take_bytes(g, (size_t)out->n * 3, &out->rgb);
 }
 
 /* ---- first reading ---- */
@@ -75,10 +75,10 @@ static void read_control(gif *g, const uint8_t *data, size_t n)
 static bool read_extension(gif *g)
 {
     const uint8_t *code, *n, *data;
-    if (!take(g, 1, &code))
+    if (!take_bytes(g, 1, &code))
         return false;
     for (bool first = true;; first = false) {
-        if (!take(g, 1, &n) || !take(g, *n, &data))
+        if (!take_bytes(g, 1, &n) || !take_bytes(g, *n, &data))
             return false;
         if (*n == 0)
             return true;
@@ -107,15 +107,15 @@ static mr_status *read_frame(gif *g, bool *whole)
     const uint8_t *d;
     frame f = {.transparent = MR_MAX(g->transparent, -1), .colors = g->global};
     *whole = false;
-    if (!take(g, 9, &d) || !take_colors(g, d[8], &f.colors))
+    if (!take_bytes(g, 9, &d) || !take_colors(g, d[8], &f.colors))
         return NULL;
-    f.left = u16(d), f.top = u16(d + 2), f.width = u16(d + 4), f.height = u16(d + 6);
+    f.left = read_u16(d), f.top = read_u16(d + 2), f.width = read_u16(d + 4), f.height = read_u16(d + 6);
     f.interlaced = d[8] & 0x40;
     f.pixels = g->rest;
     if (f.width == 0 || f.height == 0)
-        return bad(g, "a frame has no size");
+        return bad_gif(g, "a frame has no size");
     if (!mr_lzw_init(&g->lzw, f.pixels))
-        return bad(g, "a frame has no pixels");
+        return bad_gif(g, "a frame has no pixels");
     /* A code has at least 2 bits and stands for at most as many pixels as there are codes. */
     if ((uint64_t)(f.width * f.height) / (MR_LZW_CODES * 4) > g->rest.n)
         return NULL;
@@ -130,15 +130,15 @@ static mr_status *read_frame(gif *g, bool *whole)
 static mr_status *read_blocks(gif *g)
 {
     const uint8_t *kind, *head;
-    if (!take(g, 13, &head) || !take_colors(g, head[10], &g->global))
-        return bad(g, "its head is not whole");
-    for (bool whole = true; whole && take(g, 1, &kind) && *kind != ';';)
+    if (!take_bytes(g, 13, &head) || !take_colors(g, head[10], &g->global))
+        return bad_gif(g, "its head is not whole");
+    for (bool whole = true; whole && take_bytes(g, 1, &kind) && *kind != ';';)
         if (*kind == ',')
             MR_TRY(read_frame(g, &whole));
         else
             whole = *kind == '!' && read_extension(g);
     if (g->n_frames == 0)
-        return bad(g, "gif file does not contain any image");
+        return bad_gif(g, "gif file does not contain any image");
     return NULL;
 }
 
@@ -160,17 +160,17 @@ static mr_status *draw_row(gif *g, const frame *f, const canvas *c, int64_t y)
         if (index == f->transparent)
             continue;
         if (index >= f->colors.n)
-            return bad(g, "found a color index outside of the color map");
+            return bad_gif(g, "found a color index outside of the color map");
         memcpy(out, f->colors.rgb + 3 * index, 3);
     }
     return NULL;
 }
 
-static mr_status *draw(gif *g, const frame *f, const canvas *c)
+static mr_status *draw_frame(gif *g, const frame *f, const canvas *c)
 {
     static const int starts[] = {0, 4, 2, 1}, steps[] = {8, 8, 4, 2};
     if (!f->colors.rgb)
-        return bad(g, "missing color map for a frame");
+        return bad_gif(g, "missing color map for a frame");
     mr_lzw_init(&g->lzw, f->pixels);
     for (int pass = 0; pass < (f->interlaced ? 4 : 1); pass++)
         for (int64_t y = f->interlaced ? starts[pass] : 0; y < f->height; y += f->interlaced ? steps[pass] : 1) {
@@ -188,12 +188,12 @@ static mr_status *draw_all(gif *g, int n, canvas c)
             memset(c.pixels, 0, bytes);
         else
             memcpy(c.pixels, c.pixels - bytes, bytes);
-        MR_TRY(draw(g, &g->frames[i], &c));
+        MR_TRY(draw_frame(g, &g->frames[i], &c));
     }
     return NULL;
 }
 
-static mr_status *decode(gif *g, bool all, mr_image_room *room)
+static mr_status *decode_gif(gif *g, bool all, mr_image_room *room)
 {
     canvas c = {0};
     void *pixels;
@@ -215,7 +215,7 @@ mr_status *mr_gif_decode(mr_sv bytes, bool all, mr_image_room *room)
     g->rest = bytes;
     g->bytes = bytes.n;
     g->transparent = -2;
-    mr_status *st = bytes.n < 3 || memcmp(bytes.p, "GIF", 3) != 0 ? bad(g, "no GIF") : decode(g, all, room);
+    mr_status *st = bytes.n < 3 || memcmp(bytes.p, "GIF", 3) != 0 ? bad_gif(g, "no GIF") : decode_gif(g, all, room);
     mr_free(g->frames);
     mr_free(g->row);
     mr_free(g);

@@ -73,7 +73,7 @@ static void lay_out(mr_lzw *z, int code)
     z->string[z->n_string++] = (uint8_t)code;
 }
 
-static void enter(mr_lzw *z, uint8_t first)
+static void enter_code(mr_lzw *z, uint8_t first)
 {
     if (z->last < 0 || z->next >= MR_LZW_CODES)
         return;
@@ -100,7 +100,7 @@ static bool next_string(mr_lzw *z, bool wanted)
     bool known = code < z->clear || code < z->next;
     if (!known && (code != z->next || z->last < 0 || z->next >= MR_LZW_CODES))
         return false;
-    enter(z, z->first[known ? code : z->last]); /* makes a code known that was about to be */
+    enter_code(z, z->first[known ? code : z->last]); /* makes a code known that was about to be */
     if (wanted)
         lay_out(z, code);
     else

@@ -40,7 +40,7 @@ MR_TYPE_HALF(PIXEL_OF, )
 MR_FLOATS32(PIXEL_OF, )
 
 /* False: it is not finite. */
-static bool load(const images *m, int64_t pixel, double *out)
+static bool load_pixel(const images *m, int64_t pixel, double *out)
 {
     return m->t->dtype == MR_HALF    ? load_half(m, pixel, out)
            : m->t->dtype == MR_FLOAT ? load_float(m, pixel, out)
@@ -53,7 +53,7 @@ static void choose_scale(const images *m, int64_t first, double *scale, double *
     float least = INFINITY, most = -INFINITY;
     double v[MOST_CHANNELS];
     for (int64_t i = 0; i < m->height * m->width; i++)
-        for (int k = 0; load(m, first + i, v) && k < m->channels; k++) {
+        for (int k = 0; load_pixel(m, first + i, v) && k < m->channels; k++) {
             least = fminf(least, (float)v[k]);
             most = fmaxf(most, (float)v[k]);
         }
@@ -81,7 +81,7 @@ static void scale_image(const images *m, const state *s, int64_t first)
     double scale, offset, v[MOST_CHANNELS];
     choose_scale(m, first, &scale, &offset);
     for (int64_t i = 0; i < m->height * m->width; i++) {
-        bool finite = load(m, first + i, v);
+        bool finite = load_pixel(m, first + i, v);
         for (int k = 0; k < m->channels; k++)
             m->scaled[i * m->channels + k] = finite ? scale_value(m, v[k], scale, offset) : s->bad[k];
     }
@@ -115,7 +115,7 @@ static mr_status *put_image(mr_summary *out, mr_sv base, const images *m, const 
     return st;
 }
 
-static mr_status *check(const state *s, const mr_tensor *t, images *m)
+static mr_status *check_images(const state *s, const mr_tensor *t, images *m)
 {
     m->t = t;
     if (t->rank != 4 || (t->dims[3] != 1 && t->dims[3] != 3 && t->dims[3] != 4))
@@ -133,7 +133,7 @@ static mr_status *put_images(mr_summary *out, mr_sv tag, const mr_tensor *t, con
 {
     images m = {0};
     mr_status *st = NULL;
-    MR_TRY(check(s, t, &m));
+    MR_TRY(check_images(s, t, &m));
     if (t->dtype != MR_UINT8 && !(m.scaled = mr_try_alloc((size_t)(m.height * m.width * m.channels))))
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for an image of %lld by %lld", (long long)m.height, (long long)m.width));
     for (int64_t i = 0; i < m.n; i++)
@@ -175,7 +175,7 @@ static mr_status *image_summary(mr_run *r)
     return st;
 }
 
-static mr_status *init(mr_make *m, void *room)
+static mr_status *init_image_summary(mr_make *m, void *room)
 {
     state *s = room;
     mr_tensor *bad;
@@ -200,7 +200,7 @@ MR_OP(ImageSummary,
     .shape       = mr_shape_scalar,
     .kernels     = MR_KERNELS(MR_CPU_ONE(image_summary, SUMMARY_TYPES)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_image_summary,
     .examples    = MR_EXAMPLES(
         "\"a\", [[[[1, 2, 3]]]] -> ?", "max_images=1: \"a\", [[[[1]]], [[[2]]]] -> ?",
         "T=float: \"a\", [[[[1], [-2]], [[nan], [inf]]]] -> ?", "\"a\", shape(0,2,2,1) -> \"\"",

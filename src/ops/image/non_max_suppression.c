@@ -69,7 +69,7 @@ static mr_status *put_vector(mr_run *r, int i, int64_t n, mr_dtype type, const v
     return NULL;
 }
 
-static mr_status *put(mr_run *r, const outputs *o, int64_t limit, const int32_t *indices, const float *scores, int64_t n)
+static mr_status *put_outputs(mr_run *r, const outputs *o, int64_t limit, const int32_t *indices, const float *scores, int64_t n)
 {
     int64_t room = o->pad ? limit : n;
     mr_tensor *valid;
@@ -83,7 +83,7 @@ static mr_status *put(mr_run *r, const outputs *o, int64_t limit, const int32_t 
     return NULL;
 }
 
-static mr_status *run(mr_run *r, mr_suppress *s, const outputs *o)
+static mr_status *run_suppression(mr_run *r, mr_suppress *s, const outputs *o)
 {
     mr_status *st = NULL;
     mr_wide data = {0}, scores = {0};
@@ -98,7 +98,7 @@ static mr_status *run(mr_run *r, mr_suppress *s, const outputs *o)
     s->scores = scores.t->data;
     s->cancel = r->step->cancel;
     MR_GO(mr_suppress_run(r, s, taken, taken_scores, &n_taken));
-    MR_GO(put(r, o, s->limit, taken, taken_scores, n_taken));
+    MR_GO(put_outputs(r, o, s->limit, taken, taken_scores, n_taken));
 out:
     mr_wide_deinit(&data);
     mr_wide_deinit(&scores);
@@ -164,7 +164,7 @@ static mr_status *nms_v1(mr_run *r)
     mr_suppress s = {.threshold = *(const float *)r->state, .score_threshold = -FLT_MAX};
     MR_TRY(read_limit(r, &s.limit));
     MR_TRY(read_boxes(r, &s));
-    return run(r, &s, &(outputs){0, -1, -1});
+    return run_suppression(r, &s, &(outputs){0, -1, -1});
 }
 
 /* What versions 2 to 5 have more and more of. */
@@ -187,21 +187,21 @@ static mr_status *nms_v23(mr_run *r)
 {
     mr_suppress s = {0};
     MR_TRY(read_more(r, &s));
-    return run(r, &s, &(outputs){0, -1, -1});
+    return run_suppression(r, &s, &(outputs){0, -1, -1});
 }
 
 static mr_status *nms_v4(mr_run *r)
 {
     mr_suppress s = {0};
     MR_TRY(read_more(r, &s));
-    return run(r, &s, &(outputs){0, -1, 1, *(const bool *)r->state});
+    return run_suppression(r, &s, &(outputs){0, -1, 1, *(const bool *)r->state});
 }
 
 static mr_status *nms_v5(mr_run *r)
 {
     mr_suppress s = {0};
     MR_TRY(read_more(r, &s));
-    return run(r, &s, &(outputs){0, 1, 2, *(const bool *)r->state});
+    return run_suppression(r, &s, &(outputs){0, 1, 2, *(const bool *)r->state});
 }
 
 #define SIX_BOXES "[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]"
@@ -307,7 +307,7 @@ static mr_status *nms_with_overlaps(mr_run *r)
     MR_TRY(read_scores(r, s.n));
     MR_TRY(mr_in_scalar_float(r, 3, "overlap_threshold", &s.threshold));
     MR_TRY(mr_in_scalar_float(r, 4, "score_threshold", &s.score_threshold));
-    return run(r, &s, &(outputs){0, -1, -1});
+    return run_suppression(r, &s, &(outputs){0, -1, -1});
 }
 
 static mr_status *overlaps_shape(mr_infer *c)

@@ -38,13 +38,16 @@ typedef struct reader {
     void *out;
 } reader;
 
-static mr_status *bad(const char *what) { return mr_invalid("Invalid PNG. Failed to initialize decoder: %s", what); }
+static mr_status *bad_png(const char *what)
+{
+    return mr_invalid("Invalid PNG. Failed to initialize decoder: %s", what);
+}
 static mr_status *bad_data(const char *what) { return mr_invalid("Invalid PNG data: %s", what); }
 
 /* ---- chunks ---- */
 
 static bool is_critical(const chunk *c) { return (c->type[0] & 0x20) == 0; }
-static bool is(const chunk *c, const char *type) { return memcmp(c->type, type, 4) == 0; }
+static bool is_type(const chunk *c, const char *type) { return memcmp(c->type, type, 4) == 0; }
 
 static mr_status *next_chunk(reader *p)
 {
@@ -84,8 +87,8 @@ static mr_status *read_header(reader *p)
 {
     MR_TRY(next_chunk(p));
     const uint8_t *d = (const uint8_t *)p->next.data.p;
-    if (!is(&p->next, "IHDR") || p->next.data.n != 13)
-        return bad("no IHDR");
+    if (!is_type(&p->next, "IHDR") || p->next.data.n != 13)
+        return bad_png("no IHDR");
     p->width = mr_png_u32(p->next.data.p);
     p->height = mr_png_u32(p->next.data.p + 4);
     p->depth = d[8], p->type = d[9], p->interlaced = d[12];
@@ -93,7 +96,7 @@ static mr_status *read_header(reader *p)
         return mr_invalid("Invalid PNG. Failed to initialize decoder: an image of %lld by %lld pixels",
                           (long long)p->width, (long long)p->height);
     if (!depth_fits(p->type, p->depth) || d[10] != 0 || d[11] != 0 || p->interlaced > 1)
-        return bad("an unknown kind of pixels");
+        return bad_png("an unknown kind of pixels");
     return NULL;
 }
 
@@ -101,13 +104,13 @@ static mr_status *read_palette(reader *p)
 {
     const chunk *c = &p->next;
     if (p->seen_palette)
-        return bad("two palettes");
+        return bad_png("two palettes");
     p->seen_palette = true;
     if (!(p->type & MR_PNG_RGB)) /* a gray image needs none */
         return NULL;
     bool odd = c->data.n % 3 != 0 || c->data.n > MOST_COLORS * 3;
     if (c->data.n == 0 || (odd && p->type == MR_PNG_PALETTE))
-        return bad("a palette of a wrong size");
+        return bad_png("a palette of a wrong size");
     if (p->type != MR_PNG_PALETTE)
         return NULL; /* a suggestion for those who show fewer colors */
     p->n_colors = MR_MIN((int)(c->data.n / 3), 1 << p->depth);
@@ -139,27 +142,27 @@ static mr_status *read_before_data(reader *p)
 {
     for (;;) {
         MR_TRY(next_chunk(p));
-        if (is(&p->next, "IDAT"))
+        if (is_type(&p->next, "IDAT"))
             break;
-        if (is(&p->next, "PLTE"))
+        if (is_type(&p->next, "PLTE"))
             MR_TRY(read_palette(p));
-        else if (is(&p->next, "tRNS") && p->next.sound)
+        else if (is_type(&p->next, "tRNS") && p->next.sound)
             read_transparency(p);
         else if (is_critical(&p->next))
-            return bad("a chunk that is unknown or in a wrong place");
+            return bad_png("a chunk that is unknown or in a wrong place");
     }
     if (p->type == MR_PNG_PALETTE && p->n_colors == 0)
-        return bad("no palette");
+        return bad_png("no palette");
     return NULL;
 }
 
 /* Behind the image: all must be well-formed up to the end, but nothing in it matters. */
 static mr_status *read_to_end(reader *p)
 {
-    while (!is(&p->next, "IEND")) {
+    while (!is_type(&p->next, "IEND")) {
         MR_TRY(next_chunk(p));
-        bool palette = is(&p->next, "PLTE") && !p->seen_palette; /* too late, but harmless */
-        if (is_critical(&p->next) && !is(&p->next, "IEND") && !is(&p->next, "IDAT") && !palette)
+        bool palette = is_type(&p->next, "PLTE") && !p->seen_palette; /* too late, but harmless */
+        if (is_critical(&p->next) && !is_type(&p->next, "IEND") && !is_type(&p->next, "IDAT") && !palette)
             return bad_data("a chunk in a wrong place");
         p->seen_palette |= palette;
     }
@@ -173,7 +176,7 @@ static mr_status *more_data(reader *p)
 {
     while (p->z.avail_in == 0) {
         MR_TRY(next_chunk(p));
-        if (!is(&p->next, "IDAT"))
+        if (!is_type(&p->next, "IDAT"))
             return bad_data("not enough image data");
         p->z.next_in = (uint8_t *)(uintptr_t)p->next.data.p;
         p->z.avail_in = (uInt)p->next.data.n;
@@ -214,7 +217,7 @@ static mr_status *finish_data(reader *p)
 }
 
 /* Undoes the filter of a row of n bytes, above being the row before; both begin with `step` zeros. */
-static mr_status *unfilter(int filter, uint8_t *row, const uint8_t *above, size_t n, size_t step)
+static mr_status *unfilter_row(int filter, uint8_t *row, const uint8_t *above, size_t n, size_t step)
 {
     row += step, above += step;
     switch (filter) {
@@ -330,7 +333,7 @@ typedef struct pass { /* which pixels: from x0, y0 on, every dx-th of every dy-t
 static const pass whole[] = {{0, 0, 1, 1}};
 static const pass adam7[] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
 
-static int64_t count(int64_t size, int64_t first, int64_t step) { return size > first ? (size - first + step - 1) / step : 0; }
+static int64_t count_in_pass(int64_t size, int64_t first, int64_t step) { return size > first ? (size - first + step - 1) / step : 0; }
 
 static size_t row_bytes(const reader *p, int64_t width)
 {
@@ -339,7 +342,7 @@ static size_t row_bytes(const reader *p, int64_t width)
 
 static mr_status *read_pass(reader *p, const pass *s, uint8_t *row, uint8_t *above)
 {
-    int64_t w = count(p->width, s->x0, s->dx), h = count(p->height, s->y0, s->dy);
+    int64_t w = count_in_pass(p->width, s->x0, s->dx), h = count_in_pass(p->height, s->y0, s->dy);
     size_t n = row_bytes(p, w), step = (size_t)MR_MAX(samples_of(p->type) * p->depth / 8, 1);
     if (w == 0 || h == 0)
         return NULL;
@@ -349,7 +352,7 @@ static mr_status *read_pass(reader *p, const pass *s, uint8_t *row, uint8_t *abo
         uint8_t filter, *was = above;
         MR_TRY(inflate_bytes(p, &filter, 1));
         MR_TRY(inflate_bytes(p, row + step, n));
-        MR_TRY(unfilter(filter, row, above, n, step));
+        MR_TRY(unfilter_row(filter, row, above, n, step));
         int64_t at = (s->y0 + y * s->dy) * p->width + s->x0;
         for (int64_t x = 0; x < w; x++) {
             pixel v = pixel_at(p, row + step, x);
@@ -384,7 +387,7 @@ static mr_status *check_fill(const reader *p)
     return NULL;
 }
 
-static mr_status *decode(reader *p, int channels, mr_image_room *room)
+static mr_status *decode_png(reader *p, int channels, mr_image_room *room)
 {
     MR_TRY(read_header(p));
     MR_TRY(read_before_data(p));
@@ -405,14 +408,14 @@ static mr_status *decode(reader *p, int channels, mr_image_room *room)
 mr_status *mr_png_decode(mr_sv bytes, int channels, int bits, mr_image_room *room)
 {
     if (bytes.n < 8 || memcmp(bytes.p, MR_PNG_SIGNATURE, 8) != 0)
-        return bad("no PNG");
+        return bad_png("no PNG");
     reader *p = mr_new(reader);
     p->rest = (mr_sv){bytes.p + 8, bytes.n - 8};
     p->bits = bits;
     memset(p->alphas, 0xff, sizeof(p->alphas));
     mr_status *st = inflateInit(&p->z) == Z_OK ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory to inflate a PNG");
     if (!st) {
-        st = decode(p, channels, room);
+        st = decode_png(p, channels, room);
         inflateEnd(&p->z);
     }
     mr_free(p);

@@ -87,11 +87,11 @@ static int window_bits(const writer *w)
 /* ---- filtering ---- */
 
 static uint8_t *row_at(const writer *w, int i) { return w->rows + (size_t)i * (w->step + 1 + w->row_bytes) + w->step + 1; }
-static uint8_t *before(const writer *w) { return row_at(w, 0); }
-static uint8_t *plain(const writer *w) { return row_at(w, 1); }
-static uint8_t *filtered(const writer *w, int filter) { return row_at(w, 1 + filter); } /* NONE is the row itself */
+static uint8_t *row_before(const writer *w) { return row_at(w, 0); }
+static uint8_t *plain_row(const writer *w) { return row_at(w, 1); }
+static uint8_t *filtered_row(const writer *w, int filter) { return row_at(w, 1 + filter); } /* NONE is the row itself */
 
-static uint8_t guess(int filter, int left, int above, int corner)
+static uint8_t predict_byte(int filter, int left, int above, int corner)
 {
     switch (filter) {
     case MR_PNG_SUB: return (uint8_t)left;
@@ -101,7 +101,7 @@ static uint8_t guess(int filter, int left, int above, int corner)
     }
 }
 
-static uint64_t magnitude(const uint8_t *p, size_t n)
+static uint64_t sum_magnitudes(const uint8_t *p, size_t n)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -119,16 +119,16 @@ static bool is_allowed(const writer *w, int filter)
 
 static int choose_filter(const writer *w)
 {
-    const uint8_t *x = plain(w), *up = before(w);
-    uint64_t best_sum = magnitude(x, w->row_bytes);
+    const uint8_t *x = plain_row(w), *up = row_before(w);
+    uint64_t best_sum = sum_magnitudes(x, w->row_bytes);
     int best = MR_PNG_NONE;
     for (int f = MR_PNG_SUB; f < MR_PNG_FILTERS; f++) {
         if (!is_allowed(w, f))
             continue;
-        uint8_t *out = filtered(w, f);
+        uint8_t *out = filtered_row(w, f);
         for (size_t i = 0; i < w->row_bytes; i++)
-            out[i] = (uint8_t)(x[i] - guess(f, x[(ptrdiff_t)i - (ptrdiff_t)w->step], up[i], up[(ptrdiff_t)i - (ptrdiff_t)w->step]));
-        uint64_t sum = magnitude(out, w->row_bytes);
+            out[i] = (uint8_t)(x[i] - predict_byte(f, x[(ptrdiff_t)i - (ptrdiff_t)w->step], up[i], up[(ptrdiff_t)i - (ptrdiff_t)w->step]));
+        uint64_t sum = sum_magnitudes(out, w->row_bytes);
         if (sum < best_sum)
             best_sum = sum, best = f;
     }
@@ -139,7 +139,7 @@ static int choose_filter(const writer *w)
 static void load_row(const writer *w, int64_t y)
 {
     const char *from = (const char *)w->image->pixels + (size_t)y * w->row_bytes;
-    uint8_t *to = plain(w);
+    uint8_t *to = plain_row(w);
     if (w->image->bits == 8) {
         memcpy(to, from, w->row_bytes);
         return;
@@ -157,13 +157,13 @@ static mr_status *put_rows(writer *w)
     for (int64_t y = 0; y < w->image->height; y++) {
         load_row(w, y);
         int f = choose_filter(w);
-        uint8_t *row = filtered(w, f);
+        uint8_t *row = filtered_row(w, f);
         row[-1] = (uint8_t)f;
         w->z.next_in = row - 1;
         w->z.avail_in = (uInt)w->row_bytes + 1;
         MR_TRY(deflate_bytes(w, Z_NO_FLUSH));
         row[-1] = 0; /* the byte is the corner of the next row's first pixel */
-        memcpy(before(w), plain(w), w->row_bytes);
+        memcpy(row_before(w), plain_row(w), w->row_bytes);
     }
     return deflate_bytes(w, Z_FINISH);
 }

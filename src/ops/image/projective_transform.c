@@ -18,7 +18,7 @@ typedef struct state {
     fill_mode mode;
 } state;
 
-static mr_status *init(mr_make *m, void *room)
+static mr_status *init_projective(mr_make *m, void *room)
 {
     static const char *const modes[] = {"REFLECT", "WRAP", "CONSTANT", "NEAREST"};
     state *s = room;
@@ -38,10 +38,10 @@ static mr_status *init(mr_make *m, void *room)
 
 /* ---- coordinates ---- */
 
-static float clamp(float v, int64_t n) { return v < 0 ? 0 : v > (float)(n - 1) ? (float)(n - 1) : v; }
+static float clamp_coordinate(float v, int64_t n) { return v < 0 ? 0 : v > (float)(n - 1) ? (float)(n - 1) : v; }
 
 /* [abcd] goes on as [dcba|abcd|dcba]. */
-static float reflect(float v, int64_t n)
+static float reflect_coordinate(float v, int64_t n)
 {
     int64_t two = 2 * n;
     if (v >= 0 && v <= (float)(n - 1))
@@ -57,7 +57,7 @@ static float reflect(float v, int64_t n)
 }
 
 /* [abcd] goes on as [abcd|abcd|abcd]. */
-static float wrap(float v, int64_t n)
+static float wrap_coordinate(float v, int64_t n)
 {
     if (v >= 0 && v <= (float)(n - 1))
         return v;
@@ -69,16 +69,16 @@ static float wrap(float v, int64_t n)
 }
 
 /* Into the image; false: it is outside, or nowhere. */
-static bool map(fill_mode mode, int64_t n, float *v)
+static bool map_coordinate(fill_mode mode, int64_t n, float *v)
 {
     if (!(fabsf(*v) < 1e9f))
         return false;
     if (mode == REFLECT)
-        *v = clamp(reflect(*v, n), n);
+        *v = clamp_coordinate(reflect_coordinate(*v, n), n);
     else if (mode == WRAP)
-        *v = clamp(wrap(*v, n), n);
+        *v = clamp_coordinate(wrap_coordinate(*v, n), n);
     else if (mode == NEAREST_EDGE)
-        *v = clamp(*v, n);
+        *v = clamp_coordinate(*v, n);
     return *v >= 0 && *v <= (float)(n - 1);
 }
 
@@ -96,13 +96,13 @@ typedef struct job {
 } job;
 
 /* Where pixel (row, col) of image b comes from. */
-static bool source(const job *j, int64_t b, int64_t row, int64_t col, float *y, float *x)
+static bool find_source(const job *j, int64_t b, int64_t row, int64_t col, float *y, float *x)
 {
     const float *t = j->transforms + (j->one_transform ? 0 : 8 * b);
     float k = t[6] * (float)col + t[7] * (float)row + 1;
     *x = (t[0] * (float)col + t[1] * (float)row + t[2]) / k;
     *y = (t[3] * (float)col + t[4] * (float)row + t[5]) / k;
-    return k != 0 && map(j->s->mode, j->in_w, x) && map(j->s->mode, j->in_h, y);
+    return k != 0 && map_coordinate(j->s->mode, j->in_w, x) && map_coordinate(j->s->mode, j->in_h, y);
 }
 
 static float read_or_fill(const job *j, const float *image, int64_t y, int64_t x, int64_t k)
@@ -112,7 +112,7 @@ static float read_or_fill(const job *j, const float *image, int64_t y, int64_t x
     return y < j->in_h && x < j->in_w ? image[(y * j->in_w + x) * j->ch + k] : fill;
 }
 
-static void interpolate(const job *j, const float *image, float y, float x, float *out)
+static void interpolate_pixel(const job *j, const float *image, float y, float x, float *out)
 {
     int64_t top = (int64_t)floorf(y), left = (int64_t)floorf(x);
     float right_part = x - (float)left, lower_part = y - (float)top;
@@ -136,11 +136,11 @@ static void make_rows(void *ctx, int64_t begin, int64_t end)
         char *out = j->out + (size_t)(r * j->out_w) * pixel;
         for (int64_t col = 0; col < j->out_w; col++, out += pixel) {
             float y, x;
-            if (!source(j, b, r % j->out_h, col, &y, &x))
+            if (!find_source(j, b, r % j->out_h, col, &y, &x))
                 for (int64_t k = 0; k < j->ch; k++)
                     memcpy(out + (size_t)k * j->size, j->fill, j->size);
             else if (j->s->bilinear)
-                interpolate(j, (const float *)image, y, x, (float *)out);
+                interpolate_pixel(j, (const float *)image, y, x, (float *)out);
             else
                 memcpy(out, image + (size_t)((int64_t)roundf(y) * j->in_w + (int64_t)roundf(x)) * pixel, pixel);
         }
@@ -158,7 +158,7 @@ static void set_fill(job *j, float value, mr_dtype type)
         memcpy(j->fill, own, sizeof(own));
 }
 
-static mr_status *check(mr_run *r, job *j, float *fill)
+static mr_status *check_inputs(mr_run *r, job *j, float *fill)
 {
     const mr_tensor *x = mr_in(r, 0), *t = mr_in(r, 1);
     const int32_t *size;
@@ -178,14 +178,14 @@ static mr_status *check(mr_run *r, job *j, float *fill)
     return NULL;
 }
 
-static mr_status *transform(mr_run *r)
+static mr_status *run_projective(mr_run *r)
 {
     job j = {.s = r->state};
     mr_wide in = {0}, out = {0};
     mr_status *st = NULL;
     float fill = 0;
     mr_dtype type = mr_out_dtype(r, 0), computed = j.s->bilinear ? MR_FLOAT : type;
-    MR_TRY(check(r, &j, &fill));
+    MR_TRY(check_inputs(r, &j, &fill));
     MR_GO(mr_pixels_in(r, 0, computed, &in));
     MR_GO(mr_pixels_out(r, 0, computed, 4, (const int64_t[]){mr_in(r, 0)->dims[0], j.out_h, j.out_w, j.ch}, false, &out));
     j.x = in.t->data;
@@ -201,7 +201,7 @@ out:
     return st;
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_projective(mr_infer *c)
 {
     const mr_pshape *x, *t, *size;
     MR_TRY(mr_infer_rank(c, c->in[0], 4, &x));
@@ -223,7 +223,7 @@ static mr_status *shape(mr_infer *c)
 /* ---- gradient ---- */
 
 /* TensorFlow takes the inverse transform of the gradient for it, which is exact where pixels are only moved. */
-static void backward(mr_grad *g)
+static void projective_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out x = mr_xi(g, 0), t = mr_xi(g, 1);
@@ -246,10 +246,12 @@ static void backward(mr_grad *g)
 
 #define MOVED_TYPES(M, ...)                                                                        \
     MR_TYPE_UINT8(M, __VA_ARGS__) MR_INDEXES(M, __VA_ARGS__) MR_TYPE_HALF(M, __VA_ARGS__) MR_FLOATS32(M, __VA_ARGS__)
-#define COMMON                                                                                                     \
-    .attrs = "dtype: {uint8, int32, int64, half, float, double}; interpolation: string; fill_mode: string = 'CONSTANT'",  \
-    .shape = shape, .grad = backward, .kernels = MR_KERNELS(MR_CPU_ONE(transform, MOVED_TYPES)),                   \
-    .state_bytes = sizeof(state), .init = init
+#define COMMON                                                                                                      \
+    .attrs =                                                                                                        \
+        "dtype: {uint8, int32, int64, half, float, double}; interpolation: string; fill_mode: string = 'CONSTANT'", \
+    .shape = infer_projective, .grad = projective_backward,                                                         \
+    .kernels = MR_KERNELS(MR_CPU_ONE(run_projective, MOVED_TYPES)), .state_bytes = sizeof(state),                   \
+    .init = init_projective
 #define ROW "[[[[1], [2], [3]]]]"
 
 MR_OP(ImageProjectiveTransformV2,

@@ -24,8 +24,8 @@ PART(double, to_hsv_double, mr_rgb_to_hsv_double)
 PART(float, to_rgb_float, mr_hsv_to_rgb_float)
 PART(double, to_rgb_double, mr_hsv_to_rgb_double)
 
-static mr_status *run(mr_run *r, void (*of_float)(void *, int64_t, int64_t),
-                      void (*of_double)(void *, int64_t, int64_t))
+static mr_status *convert_colors(mr_run *r, void (*of_float)(void *, int64_t, int64_t),
+                                 void (*of_double)(void *, int64_t, int64_t))
 {
     mr_status *st = NULL;
     mr_wide x = {0}, y = {0};
@@ -46,13 +46,13 @@ out:
     return st;
 }
 
-static mr_status *rgb_to_hsv(mr_run *r) { return run(r, to_hsv_float, to_hsv_double); }
-static mr_status *hsv_to_rgb(mr_run *r) { return run(r, to_rgb_float, to_rgb_double); }
+static mr_status *rgb_to_hsv(mr_run *r) { return convert_colors(r, to_hsv_float, to_hsv_double); }
+static mr_status *hsv_to_rgb(mr_run *r) { return convert_colors(r, to_rgb_float, to_rgb_double); }
 
 /* ---- gradient ---- */
 
 /* A row of a 3 x 3 table for every pixel, by its index. */
-static mr_out pick(mr_grad *g, const float table[9], mr_out index)
+static mr_out pick_rows(mr_grad *g, const float table[9], mr_out index)
 {
     mr_out x = mr_xi(g, 0);
     mr_out rows = mr_const(g->s, mr_tensor_of(MR_FLOAT, 2, (const int64_t[]){3, 3}, table));
@@ -73,9 +73,9 @@ static void rgb_to_hsv_backward(mr_grad *g)
                        turns[] = {0, 1, -1, -1, 0, 1, 1, -1, 0};
     mr_scope *s = g->s;
     mr_out x = mr_xi(g, 0), last = mr_const_i32(s, -1), axes = mr_const_vec_i32(s, 1, (const int32_t[]){-1});
-    mr_out e_max = pick(g, unit, mr_emit(s, "ArgMax", x, last));
-    mr_out turn = pick(g, turns, mr_emit(s, "ArgMax", x, last));
-    mr_out e_min = pick(g, mirrored, mr_emit(s, "ArgMin", mr_emit(s, "ReverseV2", x, axes), last));
+    mr_out e_max = pick_rows(g, unit, mr_emit(s, "ArgMax", x, last));
+    mr_out turn = pick_rows(g, turns, mr_emit(s, "ArgMax", x, last));
+    mr_out e_min = pick_rows(g, mirrored, mr_emit(s, "ArgMin", mr_emit(s, "ReverseV2", x, axes), last));
 #define KEPT(op, v) mr_emit_with(s, op, MR_ATTRS({"keep_dims", mr_a_bool(true)}), v, axes)
     mr_out max = KEPT("Max", x), min = KEPT("Min", x), range = mr_emit(s, "Sub", max, min);
     mr_out slope = mr_emit(s, "DivNoNan", KEPT("Sum", mr_emit(s, "Mul", turn, x)), range);

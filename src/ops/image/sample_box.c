@@ -55,7 +55,7 @@ static mr_status *read_attrs(const mr_node *n, state *s)
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *room)
+static mr_status *init_sample_box(mr_make *m, void *room)
 {
     state *s = room;
     s->stateless = mr_node_attr(m->node, "seed") == NULL;
@@ -63,7 +63,7 @@ static mr_status *init(mr_make *m, void *room)
     return s->stateless ? NULL : mr_random_init(m, &s->random);
 }
 
-static void deinit(void *room)
+static void deinit_sample_box(void *room)
 {
     state *s = room;
     if (!s->stateless)
@@ -78,14 +78,14 @@ typedef struct rect {
 
 static float area_of(rect r) { return (float)((int64_t)(r.right - r.left) * (r.bottom - r.top)); }
 
-static rect overlap(rect a, rect b)
+static rect overlap_of(rect a, rect b)
 {
     rect r = {MR_MAX(a.left, b.left), MR_MAX(a.top, b.top), MR_MIN(a.right, b.right), MR_MIN(a.bottom, b.bottom)};
     return r.left > r.right || r.top > r.bottom ? (rect){0} : r;
 }
 
 /* Below n, all alike: what would come once too often is drawn again. */
-static uint32_t below(mr_words *w, uint32_t n)
+static uint32_t draw_below(mr_words *w, uint32_t n)
 {
     uint32_t v, rest = UINT32_MAX % n + 1;
     do
@@ -95,14 +95,14 @@ static uint32_t below(mr_words *w, uint32_t n)
 }
 
 /* To the nearest whole number that is one of pixels. */
-static int64_t whole(float v) { return v < (float)INT32_MAX ? lrintf(v) : INT32_MAX; }
-static int64_t width_of(int64_t height, float aspect) { return whole((float)height * aspect); }
+static int64_t round_to_pixels(float v) { return v < (float)INT32_MAX ? lrintf(v) : INT32_MAX; }
+static int64_t width_of(int64_t height, float aspect) { return round_to_pixels((float)height * aspect); }
 
 /* A height such that the area lies between the limits, if there is one; rounding is made up for by one pixel. */
 static bool draw_size(const state *s, float aspect, int32_t width, int32_t height, mr_words *w, int64_t *out_w, int64_t *out_h)
 {
     float least = s->area[0] * (float)width * (float)height, most = s->area[1] * (float)width * (float)height;
-    int64_t h = whole(sqrtf(least / aspect)), top = whole(sqrtf(most / aspect));
+    int64_t h = round_to_pixels(sqrtf(least / aspect)), top = round_to_pixels(sqrtf(most / aspect));
     if (width_of(top, aspect) > width) {
         const float eps = 0.0000001f;
         top = (int64_t)fmin((width + 0.5 - (double)eps) / (double)aspect, INT32_MAX);
@@ -112,7 +112,7 @@ static bool draw_size(const state *s, float aspect, int32_t width, int32_t heigh
     top = MR_MIN(top, height);
     h = MR_MIN(h, top);
     if (h < top)
-        h += below(w, (uint32_t)(top - h + 1));
+        h += draw_below(w, (uint32_t)(top - h + 1));
     float area = (float)(width_of(h, aspect) * h);
     if (area < least) {
         h++;
@@ -135,8 +135,8 @@ static bool draw_crop(const state *s, int32_t width, int32_t height, mr_words *w
         return false;
     if (!draw_size(s, aspect, width, height, w, &crop_w, &crop_h))
         return false;
-    int32_t y = crop_h < height ? (int32_t)below(w, (uint32_t)(height - crop_h)) : 0;
-    int32_t x = crop_w < width ? (int32_t)below(w, (uint32_t)(width - crop_w)) : 0;
+    int32_t y = crop_h < height ? (int32_t)draw_below(w, (uint32_t)(height - crop_h)) : 0;
+    int32_t x = crop_w < width ? (int32_t)draw_below(w, (uint32_t)(width - crop_w)) : 0;
     *out = (rect){x, y, x + (int32_t)crop_w, y + (int32_t)crop_h};
     return true;
 }
@@ -144,7 +144,7 @@ static bool draw_crop(const state *s, int32_t width, int32_t height, mr_words *w
 static bool is_covered(rect crop, float wanted, const rect *boxes, int64_t n)
 {
     for (int64_t i = 0; area_of(crop) >= 1 && i < n; i++)
-        if (area_of(boxes[i]) >= 1 && area_of(overlap(crop, boxes[i])) / area_of(boxes[i]) >= wanted)
+        if (area_of(boxes[i]) >= 1 && area_of(overlap_of(crop, boxes[i])) / area_of(boxes[i]) >= wanted)
             return true;
     return false;
 }
@@ -187,7 +187,7 @@ static mr_status *read_image(const mr_run *r, rect *out)
     return NULL;
 }
 
-static mr_status *put(mr_run *r, rect crop, rect image)
+static mr_status *put_outputs(mr_run *r, rect crop, rect image)
 {
     mr_tensor *begin, *size, *box;
     int64_t from[] = {crop.top, crop.left, 0}, extent[] = {crop.bottom - crop.top, crop.right - crop.left, -1};
@@ -202,7 +202,7 @@ static mr_status *put(mr_run *r, rect crop, rect image)
     return NULL;
 }
 
-static mr_status *sample(mr_run *r)
+static mr_status *run_sample_box(mr_run *r)
 {
     state *s = r->state;
     float covered = s->covered;
@@ -227,10 +227,10 @@ static mr_status *sample(mr_run *r)
             st = mr_error(MR_CANCELLED, "the sampling of boxes was cancelled");
     }
     mr_scratch_free(boxes);
-    return st ? st : put(r, found ? crop : image, image);
+    return st ? st : put_outputs(r, found ? crop : image, image);
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_sample_box(mr_infer *c)
 {
     const mr_pshape *size, *boxes;
     MR_TRY(mr_infer_rank(c, c->in[0], 1, &size));
@@ -254,8 +254,8 @@ static mr_status *shape(mr_infer *c)
     "aspect_ratio_range: list(float) = [0.75, 1.33]; area_range: list(float) = [0.05, 1]; max_attempts: int = 100; " \
     "use_image_if_no_bounding_boxes: bool = false"
 #define COMMON                                                                                                     \
-    .shape = shape, .kernels = MR_KERNELS(MR_CPU_ONE(sample, SIZE_TYPES)), .state_bytes = sizeof(state), .init = init,  \
-    .deinit = deinit
+    .shape = infer_sample_box, .kernels = MR_KERNELS(MR_CPU_ONE(run_sample_box, SIZE_TYPES)), .state_bytes = sizeof(state), .init = init_sample_box,  \
+    .deinit = deinit_sample_box
 /* An area and an aspect that leave one crop only. */
 #define WHOLE "area_range=[1,1] aspect_ratio_range=[1,1]"
 

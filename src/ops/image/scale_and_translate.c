@@ -13,19 +13,19 @@
 
 /* ---- kernels ---- */
 
-static float lanczos(float x, float radius)
+static float lanczos_kernel(float x, float radius)
 {
     const float pi = 3.14159265359f;
     if (x > radius)
         return 0;
     return x <= 1e-3f ? 1 : radius * sinf(pi * x) * sinf(pi * x / radius) / (pi * pi * x * x);
 }
-static float lanczos1(float x) { return lanczos(x, 1); }
-static float lanczos3(float x) { return lanczos(x, 3); }
-static float lanczos5(float x) { return lanczos(x, 5); }
-static float gaussian(float x) { return x >= 1.5f ? 0 : (float)exp(-(double)(x * x) / (2 * 0.5 * 0.5)); }
-static float box(float x) { return x < 0.5f ? 1 : x == 0.5f ? 0.5f : 0; }
-static float triangle(float x) { return x < 1 ? 1 - x : 0; }
+static float lanczos1_kernel(float x) { return lanczos_kernel(x, 1); }
+static float lanczos3_kernel(float x) { return lanczos_kernel(x, 3); }
+static float lanczos5_kernel(float x) { return lanczos_kernel(x, 5); }
+static float gaussian_kernel(float x) { return x >= 1.5f ? 0 : (float)exp(-(double)(x * x) / (2 * 0.5 * 0.5)); }
+static float box_kernel(float x) { return x < 0.5f ? 1 : x == 0.5f ? 0.5f : 0; }
+static float triangle_kernel(float x) { return x < 1 ? 1 - x : 0; }
 
 static float keys_cubic(float x)
 {
@@ -45,16 +45,17 @@ typedef struct kernel {
     float (*at)(float distance);
 } kernel;
 
-static const kernel kernels[] = {
-    {"lanczos1", 1, lanczos1}, {"lanczos3", 3, lanczos3}, {"lanczos5", 5, lanczos5},   {"gaussian", 1.5f, gaussian},
-    {"box", 1, box},           {"triangle", 1, triangle}, {"keyscubic", 2, keys_cubic}, {"mitchellcubic", 2, mitchell_cubic}};
+static const kernel kernels[] = {{"lanczos1", 1, lanczos1_kernel}, {"lanczos3", 3, lanczos3_kernel},
+                                 {"lanczos5", 5, lanczos5_kernel}, {"gaussian", 1.5f, gaussian_kernel},
+                                 {"box", 1, box_kernel},           {"triangle", 1, triangle_kernel},
+                                 {"keyscubic", 2, keys_cubic},     {"mitchellcubic", 2, mitchell_cubic}};
 
 typedef struct state {
     const kernel *kernel;
     bool antialias;
 } state;
 
-static mr_status *init(mr_make *m, void *room)
+static mr_status *init_scale_and_translate(mr_make *m, void *room)
 {
     state *s = room;
     mr_sv name;
@@ -76,7 +77,7 @@ typedef struct spans { /* along one side */
 } spans;
 
 /* Weights of one pixel of the result that comes from `at`; their sum is 1. */
-static void weigh(const kernel *k, spans *s, int64_t i, float at, float widen)
+static void weigh_pixel(const kernel *k, spans *s, int64_t i, float at, float widen)
 {
     double reach = (double)k->radius * (double)widen;
     double first = ceil((double)at - reach - 0.5), last = floor((double)at + reach - 0.5);
@@ -106,7 +107,7 @@ static mr_status *make_spans(mr_run *r, const state *st, float scale, float tran
     for (int64_t i = 0; i < s->n_out; i++) {
         float at = ((float)i + 0.5f) * back + shift;
         if (at >= 0 && at <= (float)s->n_in)
-            weigh(st->kernel, s, i, at, widen);
+            weigh_pixel(st->kernel, s, i, at, widen);
     }
     return NULL;
 }
@@ -153,13 +154,13 @@ static void sum_back(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static void forward(mr_run *r, const spans *s, int64_t outer, int64_t inner, const float *from, float *to)
+static void resample_forward(mr_run *r, const spans *s, int64_t outer, int64_t inner, const float *from, float *to)
 {
     pass p = {s, inner, from, to};
     mr_run_for(r, outer * s->n_out, (double)s->size * (double)inner, sum_forward, &p);
 }
 
-static void back(mr_run *r, const spans *s, int64_t outer, int64_t inner, const float *from, float *to)
+static void resample_back(mr_run *r, const spans *s, int64_t outer, int64_t inner, const float *from, float *to)
 {
     pass p = {s, inner, from, to};
     mr_run_for(r, outer, (double)s->n_out * (double)s->size * (double)inner, sum_back, &p);
@@ -210,8 +211,8 @@ static mr_status *run_forward(mr_run *r)
     if (out->n > 0) {
         MR_GO(mr_pixels_in(r, 0, MR_FLOAT, &in));
         MR_GO(mr_run_temp(r, MR_FLOAT, 4, (const int64_t[]){batch, rows.n_out, cols.n_in, ch}, &half_way));
-        forward(r, &rows, batch, cols.n_in * ch, in.t->data, half_way->data);
-        forward(r, &cols, batch * rows.n_out, ch, half_way->data, out->data);
+        resample_forward(r, &rows, batch, cols.n_in * ch, in.t->data, half_way->data);
+        resample_forward(r, &cols, batch * rows.n_out, ch, half_way->data, out->data);
     }
 out:
     mr_wide_deinit(&in);
@@ -239,8 +240,8 @@ static mr_status *run_back(mr_run *r)
     MR_GO(both_spans(r, &rows, &cols));
     if (out->n > 0) {
         MR_GO(mr_run_temp(r, MR_FLOAT, 4, (const int64_t[]){batch, rows.n_out, cols.n_in, ch}, &half_way));
-        back(r, &cols, batch * rows.n_out, ch, dy->data, half_way->data);
-        back(r, &rows, batch, cols.n_in * ch, half_way->data, out->data);
+        resample_back(r, &cols, batch * rows.n_out, ch, dy->data, half_way->data);
+        resample_back(r, &rows, batch, cols.n_in * ch, half_way->data, out->data);
     }
 out:
     mr_tensor_unref(half_way);
@@ -262,7 +263,7 @@ static mr_status *forward_shape(mr_infer *c)
 }
 
 /* There is a gradient op for float only; images of other types are float in between. */
-static void backward(mr_grad *g)
+static void scale_and_translate_backward(mr_grad *g)
 {
     mr_out x = mr_xi(g, 0);
     mr_dtype t = mr_dtype_base(mr_out_type(x));
@@ -285,10 +286,10 @@ MR_OP(ScaleAndTranslate,
     .sig         = "images: T, size: int32, scale: float, translation: float -> resized_images: float",
     .attrs       = "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}; " KERNEL_ATTRS,
     .shape       = forward_shape,
-    .grad        = backward,
+    .grad        = scale_and_translate_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(run_forward, SCALED_TYPES)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_scale_and_translate,
     .examples    = MR_EXAMPLES(
         "kernel_type=\"triangle\": [[[[0], [8]]]], [1, 4], [1, 2], [0, 0] -> [[[[0], [2], [6], [8]]]]",
         "kernel_type=\"triangle\": [[[[0], [8], [0], [8]]]], [1, 2], [1, 0.5], [0, 0] -> [[[[3.428571], [4.571428]]]]",
@@ -314,7 +315,7 @@ MR_OP(ScaleAndTranslateGrad,
     .shape       = back_shape,
     .kernels     = MR_KERNELS({"CPU", MR_FLOAT, run_back},),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_scale_and_translate,
     .examples    = MR_EXAMPLES(
         "kernel_type=\"triangle\": [[[[1], [1], [1], [1]]]], [[[[0], [0]]]], [1, 2], [0, 0] -> [[[[2], [2]]]]",
         "kernel_type=\"triangle\": [[[[1], [2], [4], [8]]]], [[[[0], [0]]]], [1, 2], [0, 0] -> [[[[3.5], [11.5]]]]",

@@ -19,7 +19,7 @@ typedef struct heap {
     int64_t n;
 } heap;
 
-static bool better(const candidate *a, const candidate *b)
+static bool is_better(const candidate *a, const candidate *b)
 {
     return a->score > b->score || (a->score == b->score && a->box < b->box);
 }
@@ -28,9 +28,9 @@ static void sift_down(heap *h, int64_t at)
 {
     for (candidate c = h->p[at];;) {
         int64_t kid = 2 * at + 1;
-        if (kid + 1 < h->n && better(&h->p[kid + 1], &h->p[kid]))
+        if (kid + 1 < h->n && is_better(&h->p[kid + 1], &h->p[kid]))
             kid++;
-        if (kid >= h->n || !better(&h->p[kid], &c)) {
+        if (kid >= h->n || !is_better(&h->p[kid], &c)) {
             h->p[at] = c;
             return;
         }
@@ -54,7 +54,7 @@ float mr_overlap_of_boxes(const mr_suppress *s, int64_t i, int64_t k)
 
 /* Compares the best candidate with the boxes taken since it was last seen, the latest first: they are likely to be near.
  * False: it is dropped. */
-static bool compare(const mr_suppress *s, candidate *c, const int32_t *taken, int64_t n_taken)
+static bool survives_taken(const mr_suppress *s, candidate *c, const int32_t *taken, int64_t n_taken)
 {
     for (int64_t k = n_taken - 1; k >= c->seen; k--) {
         float overlap = s->overlap(s, c->box, taken[k]);
@@ -69,7 +69,7 @@ static bool compare(const mr_suppress *s, candidate *c, const int32_t *taken, in
     return true;
 }
 
-static mr_status *gather(const mr_run *r, const mr_suppress *s, heap *h)
+static mr_status *gather_candidates(const mr_run *r, const mr_suppress *s, heap *h)
 {
     if (!(h->p = mr_scratch_zeroed(r, (size_t)s->n, sizeof(candidate))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld boxes", (long long)s->n);
@@ -88,13 +88,13 @@ mr_status *mr_suppress_run(const mr_run *r, const mr_suppress *s, int32_t *indic
     *n_taken = 0;
     if (s->limit <= 0)
         return NULL;
-    MR_GO(gather(r, s, &h));
+    MR_GO(gather_candidates(r, s, &h));
     for (uint64_t turn = 1; *n_taken < s->limit && h.n > 0; turn++) {
         candidate *best = &h.p[0];
         float score = best->score;
         if (turn % 128 == 0 && s->cancel && mr_cancel_started(s->cancel))
             MR_GO(mr_error(MR_CANCELLED, "non-maximum suppression was cancelled"));
-        bool stays = compare(s, best, indices, *n_taken);
+        bool stays = survives_taken(s, best, indices, *n_taken);
         if (stays && best->score == score) {
             if (scores)
                 scores[*n_taken] = score;

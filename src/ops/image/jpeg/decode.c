@@ -28,7 +28,7 @@ typedef struct work {
 
 /* ---- the source: all of the bytes at once ---- */
 
-static void nothing(j_decompress_ptr info) { (void)info; }
+static void ignore_source(j_decompress_ptr info) { (void)info; }
 
 static boolean no_more(j_decompress_ptr info)
 {
@@ -41,7 +41,7 @@ static boolean no_more(j_decompress_ptr info)
     return TRUE;
 }
 
-static void skip(j_decompress_ptr info, long n)
+static void skip_input(j_decompress_ptr info, long n)
 {
     struct jpeg_source_mgr *s = info->src;
     if (n <= 0)
@@ -61,8 +61,8 @@ static void on_progress(j_common_ptr info)
 static void open_source(work *w)
 {
     jpeg_create_decompress(&w->info);
-    w->source = (struct jpeg_source_mgr){(const JOCTET *)w->bytes.p, w->bytes.n, nothing, no_more, skip,
-                                         jpeg_resync_to_restart, nothing};
+    w->source = (struct jpeg_source_mgr){(const JOCTET *)w->bytes.p, w->bytes.n, ignore_source, no_more, skip_input,
+                                         jpeg_resync_to_restart, ignore_source};
     w->progress.progress_monitor = on_progress;
     w->info.src = &w->source;
     w->info.progress = &w->progress;
@@ -194,7 +194,7 @@ static void read_rows(work *w)
                                                          (long long)w->n_read, (long long)w->height));
 }
 
-static void decode(void *ctx)
+static void decode_image(void *ctx)
 {
     work *w = ctx;
     open_source(w);
@@ -214,7 +214,7 @@ static void decode(void *ctx)
 
 /* ---- from outside ---- */
 
-static mr_status *run(work *w, void (*fn)(void *))
+static mr_status *run_guarded(work *w, void (*fn)(void *))
 {
     mr_jpeg_errors_init(&w->errors);
     w->info.err = &w->errors.base;
@@ -233,7 +233,7 @@ mr_status *mr_jpeg_decode(mr_sv bytes, const mr_jpeg_reading *how, mr_image_room
     w->bytes = bytes;
     w->how = how;
     w->room = room;
-    return run(w, decode);
+    return run_guarded(w, decode_image);
 }
 
 /* The components are those that libjpeg would give by default. */
@@ -254,5 +254,5 @@ mr_status *mr_jpeg_shape(mr_sv bytes, int64_t out_dims[3])
     w->bytes = bytes;
     w->how = &plain;
     w->out_dims = out_dims;
-    return run(w, read_shape);
+    return run_guarded(w, read_shape);
 }

@@ -49,7 +49,7 @@ static void set_up(work *w)
         info->comp_info[i].h_samp_factor = info->comp_info[i].v_samp_factor = 1;
 }
 
-static void encode(void *ctx)
+static void encode_image(void *ctx)
 {
     work *w = ctx;
     const mr_jpeg_writing *what = w->what;
@@ -75,7 +75,7 @@ mr_status *mr_jpeg_encode(const mr_jpeg_writing *what, mr_str *out)
     mr_jpeg_errors_init(&w->errors);
     w->info.err = &w->errors.base;
     w->what = what;
-    bool ok = mr_jpeg_guard(&w->errors, encode, w);
+    bool ok = mr_jpeg_guard(&w->errors, encode_image, w);
     mr_status *st = w->errors.st;
     if (ok && !mr_str_try_append(out, w->file, w->bytes))
         st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a JPEG of %lu bytes", w->bytes);
