@@ -44,7 +44,7 @@ static mr_status *save_one(mr_bundle_writer *w, mr_sv name, mr_sv spec, const mr
     return mr_bundle_add_slice(w, name, &full, &slice, t);
 }
 
-static mr_status *save(mr_run *r)
+static mr_status *run_save(mr_run *r)
 {
     mr_status *st = NULL;
     char *prefix = NULL;
@@ -79,7 +79,7 @@ MR_OP(SaveV2,
     .attrs    = "dtypes: list(type) >= 1",
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = save_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(save)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_save)),
     .examples = MR_EXAMPLES("dtypes=[float]: \"/nowhere/at/all\", [\"a\", \"b\"], [\"\", \"\"], (float[1]) -> "
                             "!INVALID_ARGUMENT Dimension must be 1 but is 2",
                             "n = PlaceholderWithDefault dtype=string shape=?: string[\"a\", \"b\"]; dtypes=[float]: "
@@ -130,7 +130,7 @@ out:
     return st;
 }
 
-static mr_status *restore(mr_run *r)
+static mr_status *run_restore(mr_run *r)
 {
     mr_status *st = NULL;
     char *prefix = NULL;
@@ -179,7 +179,7 @@ MR_OP(RestoreV2,
     .attrs    = "dtypes: list(type) >= 1",
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = restore_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(restore)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_restore)),
     .examples = MR_EXAMPLES("dtypes=[float]: \"/nowhere/at/all\", [\"a\"], [\"\"] -> "
                             "!NOT_FOUND Failed to find any matching files for /nowhere/at/all",
                             "dtypes=[float]: \"f\", [\"a\", \"b\"], [\"\"] -> !INVALID_ARGUMENT Dimension 0 in both "
@@ -205,7 +205,7 @@ static void remove_folders(const mr_tensor *prefixes)
     }
 }
 
-static mr_status *merge(mr_run *r)
+static mr_status *run_merge(mr_run *r)
 {
     const mr_tensor *in = mr_in(r, 0);
     bool delete_dirs;
@@ -244,6 +244,6 @@ MR_OP(MergeV2Checkpoints,
     .attrs    = "delete_old_dirs: bool = true",
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = merge_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(merge)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_merge)),
     .examples = MR_EXAMPLES("\"a\", \"b\" -> !INVALID_ARGUMENT Shape must be rank 1 but is rank 0",
                             "[\"/nowhere/at/all\"], \"/nowhere/else\" -> !NOT_FOUND /nowhere/at/all.index"));

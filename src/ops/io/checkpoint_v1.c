@@ -54,7 +54,7 @@ out:
     return st;
 }
 
-static mr_status *save(mr_run *r) { return save_all(r, -1, 2); }
+static mr_status *run_save(mr_run *r) { return save_all(r, -1, 2); }
 static mr_status *save_slices(mr_run *r) { return save_all(r, 2, 3); }
 
 static mr_status *save_shape(mr_infer *c)
@@ -76,7 +76,7 @@ MR_OP(Save,
     .attrs    = "T: list(type) >= 1",
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = save_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(save)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_save)),
     .examples = MR_EXAMPLES(
         "T=[float]: \"/nowhere/at/all\", [\"a\"], (float[1]) -> !NOT_FOUND /nowhere/at/all",
         "T=[float]: \"/nowhere/at/all\", [\"a\", \"b\"], (float[1]) -> !INVALID_ARGUMENT "
@@ -138,7 +138,7 @@ static mr_status *restore_one(mr_run *r, bool slices)
     return st;
 }
 
-static mr_status *restore(mr_run *r) { return restore_one(r, false); }
+static mr_status *run_restore(mr_run *r) { return restore_one(r, false); }
 static mr_status *restore_slice(mr_run *r) { return restore_one(r, true); }
 
 static mr_status *restore_shape(mr_infer *c)
@@ -164,7 +164,7 @@ MR_OP(Restore,
     .attrs    = "dt: type; preferred_shard: int = -1",
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = restore_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(restore)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_restore)),
     .examples = MR_EXAMPLES("dt=float: \"/nowhere/at/all\", \"a\" -> " NOWHERE,
                             "dt=float: [\"a\"], \"a\" -> !INVALID_ARGUMENT must be rank 0"));
 

@@ -4,7 +4,7 @@
 #include "ops/io/name_input.h"
 #include "store/matching.h"
 
-static mr_status *scalars(mr_infer *c)
+static mr_status *infer_scalars(mr_infer *c)
 {
     const mr_pshape *ignored;
     for (int i = 0; i < c->n_in; i++)
@@ -34,7 +34,7 @@ MR_OP(ReadFile,
     .doc      = "the contents of a file",
     .sig      = "filename: string -> contents: string",
     .flags    = MR_BLOCKS | MR_NO_GRADIENT | MR_NO_FOLD, /* a file changes */
-    .shape    = scalars,
+    .shape    = infer_scalars,
     .kernels  = MR_KERNELS(MR_CPU_ANY(read_file)),
     .examples = MR_EXAMPLES("\"/dev/null\" -> \"\"",
                             "\"/nowhere/at/all\" -> !NOT_FOUND /nowhere/at/all",
@@ -73,7 +73,7 @@ MR_OP(WriteFile,
     .doc      = "writes a file, with its folder; it appears whole or not at all",
     .sig      = "filename: string, contents: string ->",
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
-    .shape    = scalars,
+    .shape    = infer_scalars,
     .kernels  = MR_KERNELS(MR_CPU_ANY(write_file)),
     .examples = MR_EXAMPLES("\"/proc/no/such/folder\", \"a\" -> !NOT_FOUND /proc/no",
                             "\"a\", [\"b\"] -> !INVALID_ARGUMENT must be rank 0"));
@@ -149,7 +149,7 @@ MR_OP(ShardedFilespec,
     .doc      = "the pattern of all files that ShardedFilename names",
     .sig      = "basename: string, num_shards: int32 -> filename: string",
     .flags    = MR_NO_GRADIENT,
-    .shape    = scalars,
+    .shape    = infer_scalars,
     .kernels  = MR_KERNELS(MR_CPU_ANY(sharded_filespec)),
     .examples = MR_EXAMPLES("\"model\", 10 -> \"model-\?\?\?\?\?-of-00010\"",
                             "\"\", 123456 -> \"-\?\?\?\?\?-of-123456\"",

@@ -25,7 +25,7 @@ typedef struct state {
     mr_sv end;
 } state;
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_print(mr_make *m, void *p)
 {
     state *s = p;
     mr_sv stream;
@@ -46,7 +46,7 @@ static mr_status *init(mr_make *m, void *p)
     return NULL;
 }
 
-static void deinit(void *p) { mr_free(((state *)p)->path); }
+static void deinit_print(void *p) { mr_free(((state *)p)->path); }
 
 static mr_status *append_to_file(const char *path, mr_sv text)
 {
@@ -61,7 +61,7 @@ out:
 }
 
 /* One write for one text, so that those of several threads do not mix. */
-static mr_status *print(mr_run *r)
+static mr_status *run_print(mr_run *r)
 {
     const state *s = r->state;
     mr_sv text = MR_SV("");
@@ -92,8 +92,8 @@ MR_OP(PrintV2,
     .attrs    = "output_stream: string = \"stderr\"; end: string = \"\\n\"",
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = print_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(print)),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_print)),
+    .state_bytes = sizeof(state), .init = init_print, .deinit = deinit_print,
     .examples = MR_EXAMPLES(
         "output_stream=\"file:///dev/null\": \"a\" ->", "output_stream=\"log(info)\" end=\"\": \"a\" ->",
         "output_stream=\"file:///nowhere/at/all\": \"a\" -> !NOT_FOUND /nowhere/at/all",

@@ -58,7 +58,7 @@ static void reader_free(mr_object *o)
 
 const mr_object_type mr_reader_type = {"tensorflow::ReaderInterface", reader_free};
 
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_reader(mr_waited *on, mr_waiters *gone)
 {
     mr_reader *d = (mr_reader *)on;
     if (d->taken || !d->line.first)
@@ -67,13 +67,13 @@ static void advance(mr_waited *on, mr_waiters *gone)
     mr_waiter_let_go(d->line.first, NULL, gone);
 }
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_token(mr_waiter *w)
 {
     (void)w; /* the token is taken already */
     return NULL;
 }
 
-static const mr_waited_kind waiting = {sizeof(mr_waiter), advance, give, NULL};
+static const mr_waited_kind waiting = {sizeof(mr_waiter), advance_reader, give_token, NULL};
 
 mr_reader *mr_reader_new(const mr_reader_kind *kind, const mr_reader_spec *spec, const char *node)
 {
@@ -127,7 +127,7 @@ static void use_free(use *u)
 }
 
 /* Gives the token, if it has it, to the next in line and ends the op. */
-static void finish(use *u, mr_status *st)
+static void finish_use(use *u, mr_status *st)
 {
     mr_reader *d = u->d;
     mr_run *r = u->r;
@@ -303,7 +303,7 @@ static void go_on(use *u)
         take_work(u);
         mr_status *st = u->st;
         if (st || (u->d->work.name && read_work(u, &st))) {
-            finish(u, st ? st : give_records(u));
+            finish_use(u, st ? st : give_records(u));
             return;
         }
     } while (wait_for_work(u));
@@ -314,7 +314,7 @@ static void token_came(mr_run *inner, mr_status *st)
     use *u = (use *)inner;
     u->has_token = !st; /* else it was cancelled in line */
     if (u->now)
-        finish(u, st ? st : u->now(u));
+        finish_use(u, st ? st : u->now(u));
     else
         wait_came(u, st);
 }
@@ -431,13 +431,13 @@ static mr_status *check_handles(mr_infer *c)
     return NULL;
 }
 
-static mr_status *scalars(mr_infer *c)
+static mr_status *infer_scalars(mr_infer *c)
 {
     MR_TRY(check_handles(c));
     return mr_shape_scalar(c);
 }
 
-static mr_status *vectors(mr_infer *c)
+static mr_status *infer_vectors(mr_infer *c)
 {
     const mr_pshape *ignored;
     MR_TRY(check_handles(c));
@@ -449,11 +449,11 @@ static mr_status *vectors(mr_infer *c)
 
 #define READ(handle)                                                                          \
     .sig = "reader_handle: " handle ", queue_handle: " handle " -> key: string, value: string", \
-    .shape = scalars, .kernels = MR_KERNELS(MR_CPU_BLOCKING(read_record))
+    .shape = infer_scalars, .kernels = MR_KERNELS(MR_CPU_BLOCKING(read_record))
 #define READ_UP_TO(handle)                                                                    \
     .sig = "reader_handle: " handle ", queue_handle: " handle ", num_records: int64 -> "      \
            "keys: string, values: string",                                                    \
-    .shape = vectors, .kernels = MR_KERNELS(MR_CPU_BLOCKING(read_up_to))
+    .shape = infer_vectors, .kernels = MR_KERNELS(MR_CPU_BLOCKING(read_up_to))
 
 MR_OP(ReaderReadV2,
     .doc      = "the next record of a reader, which takes files from a queue as it needs them",
@@ -506,7 +506,7 @@ static mr_status *n_records(mr_run *r) { return count_op(r, false); }
 static mr_status *n_works(mr_run *r) { return count_op(r, true); }
 
 #define LOOK(handle, what, kernel)                                              \
-    .sig = "reader_handle: " handle " -> " what ": int64", .shape = scalars,     \
+    .sig = "reader_handle: " handle " -> " what ": int64", .shape = infer_scalars,     \
     .kernels = MR_KERNELS(MR_CPU_ANY(kernel))
 #define READ_ONE FILLED "ReaderReadV2: r, q; "
 #define OLD_READ_ONE OLD_FILLED "ReaderRead: r, q; "
@@ -531,7 +531,7 @@ MR_OP(ReaderNumWorkUnitsCompleted,
 
 /* ---- state: ReaderBaseState { work_started, work_finished, num_records_produced, current_work } ---- */
 
-static mr_status *reset(use *u)
+static mr_status *reset_reader(use *u)
 {
     mr_reader *d = u->d;
     work_end(&d->work);
@@ -542,7 +542,7 @@ static mr_status *reset(use *u)
     return NULL;
 }
 
-static mr_status *save(use *u)
+static mr_status *save_reader(use *u)
 {
     mr_reader *d = u->d;
     mr_tensor *out;
@@ -614,7 +614,7 @@ static mr_status *decode_state(mr_sv bytes, const char *name, int64_t n[3], mr_s
 }
 
 /* A reader whose state cannot be restored is left as if it were new. */
-static mr_status *restore(use *u)
+static mr_status *restore_reader(use *u)
 {
     mr_reader *d = u->d;
     mr_sv bytes = MR_SV(""), work;
@@ -623,7 +623,7 @@ static mr_status *restore(use *u)
     if (!d->kind->saves)
         return mr_error(MR_UNIMPLEMENTED, "Reader RestoreState");
     mr_status *st = decode_state(bytes, d->name, n, &work);
-    mr_status_free(reset(u));
+    mr_status_free(reset_reader(u));
     MR_TRY(st);
     mr_str_append(&d->last, work.p, work.n);
     mr_lock(&d->on.mu);
@@ -634,9 +634,9 @@ static mr_status *restore(use *u)
     return NULL;
 }
 
-static void reset_op(mr_run *r) { with_token(r, reset); }
-static void save_op(mr_run *r) { with_token(r, save); }
-static void restore_op(mr_run *r) { with_token(r, restore); }
+static void reset_op(mr_run *r) { with_token(r, reset_reader); }
+static void save_op(mr_run *r) { with_token(r, save_reader); }
+static void restore_op(mr_run *r) { with_token(r, restore_reader); }
 
 static mr_status *restore_shape(mr_infer *c)
 {
@@ -649,7 +649,7 @@ static mr_status *restore_shape(mr_infer *c)
     .sig = "reader_handle: " handle " ->", .shape = check_handles,                       \
     .kernels = MR_KERNELS(MR_CPU_ASYNC(reset_op))
 #define SAVE(handle)                                                                    \
-    .sig = "reader_handle: " handle " -> state: string", .shape = scalars,               \
+    .sig = "reader_handle: " handle " -> state: string", .shape = infer_scalars,               \
     .kernels = MR_KERNELS(MR_CPU_ASYNC(save_op))
 #define RESTORE(handle)                                                                 \
     .sig = "reader_handle: " handle ", state: string ->", .shape = restore_shape,        \

@@ -107,7 +107,7 @@ static mr_status *fixed_begin(mr_reader_work *w)
 }
 
 /* Drops n bytes of what was read ahead, or goes on behind it. */
-static mr_status *hop(mr_reader_work *w, uint64_t n)
+static mr_status *skip_bytes(mr_reader_work *w, uint64_t n)
 {
     uint64_t skipped;
     if (n > w->ahead.n) {
@@ -125,7 +125,7 @@ static mr_status *fixed_next(mr_reader_work *w, mr_str *key, mr_str *value, bool
     const mr_reader_spec *s = w->spec;
     uint64_t need = (uint64_t)s->record_bytes + (uint64_t)s->footer_bytes;
     if (w->n > 0)
-        MR_TRY(hop(w, (uint64_t)s->hop_bytes));
+        MR_TRY(skip_bytes(w, (uint64_t)s->hop_bytes));
     if (w->ahead.n < need)
         MR_TRY(mr_stream_append(w->in, need - w->ahead.n, &w->ahead));
     *at_end = w->ahead.n < need;
@@ -225,14 +225,14 @@ static mr_status *init_fixed(mr_make *m, void *p)
     return mr_node_attr(m->node, "encoding") ? get_compression(m, "encoding", &f->compression) : NULL;
 }
 
-static void deinit(void *p)
+static void deinit_reader(void *p)
 {
     state *s = p;
     mr_named_deinit(&s->named);
     mr_free(s->node);
 }
 
-static mr_status *make(void *ctx, mr_object **out)
+static mr_status *make_reader(void *ctx, mr_object **out)
 {
     const state *s = ctx;
     *out = (mr_object *)mr_reader_new(s->kind, &s->spec, s->node);
@@ -243,7 +243,7 @@ static mr_status *reader_op(mr_run *r)
 {
     state *s = r->state;
     mr_object *o;
-    MR_TRY(mr_named_open(&s->named, make, s, &o));
+    MR_TRY(mr_named_open(&s->named, make_reader, s, &o));
     mr_object_unref(o);
     mr_named_give(&s->named, r);
     return NULL;
@@ -259,7 +259,7 @@ static mr_status *pair_shape(mr_infer *c)
 #define MAKES(init_, type, shape_)                                                               \
     .sig = "-> reader_handle: " type, .shape = shape_,                                           \
     .kernels = MR_KERNELS(MR_CPU_ANY(reader_op)), .flags = MR_STATEFUL | MR_NO_GRADIENT,         \
-    .state_bytes = sizeof(state), .init = init_, .deinit = deinit
+    .state_bytes = sizeof(state), .init = init_, .deinit = deinit_reader
 #define NEW(init_) MAKES(init_, "resource", mr_shape_scalar)
 #define OLD(init_) MAKES(init_, "Ref(string)", pair_shape)
 #define NAMES "container: string = \"\"; shared_name: string = \"\""

@@ -34,7 +34,7 @@ static mr_status *get_positive(const mr_make *m, const char *attr, int64_t *out)
     return *out > 0 ? NULL : mr_invalid("%s must be positive, not %lld", attr, (long long)*out);
 }
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_record_input(mr_make *m, void *p)
 {
     state *s = p;
     mr_sv compression;
@@ -54,7 +54,7 @@ static mr_status *init(mr_make *m, void *p)
     return NULL;
 }
 
-static void deinit(void *p)
+static void deinit_record_input(void *p)
 {
     state *s = p;
     for (int i = 0; i < s->buffer.n; i++)
@@ -68,7 +68,7 @@ static void deinit(void *p)
 /* ---- epochs ---- */
 
 /* splitmix64 */
-static uint64_t draw(state *s, uint64_t below)
+static uint64_t draw_below(state *s, uint64_t below)
 {
     uint64_t z = s->random += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -76,7 +76,7 @@ static uint64_t draw(state *s, uint64_t below)
     return (z ^ z >> 31) % below;
 }
 
-static void swap(char **v, int a, int b)
+static void swap_names(char **v, int a, int b)
 {
     char *held = v[a];
     v[a] = v[b];
@@ -85,14 +85,14 @@ static void swap(char **v, int a, int b)
 
 /* All files in another order, which begins so far in as the shift says: several tasks with the same seed and
  * other shifts read other files at a time. */
-static void shuffle(state *s)
+static void shuffle_files(state *s)
 {
     char **v = s->files.v.p;
     int n = s->files.v.n, shift = (int)((double)s->shift * n);
     mr_file_names_sort(&s->files);
     s->random = (uint64_t)s->seed + (uint64_t)s->epoch;
     for (int i = n - 1; i > 0; i--)
-        swap(v, i, (int)draw(s, (uint64_t)i + 1));
+        swap_names(v, i, (int)draw_below(s, (uint64_t)i + 1));
     for (int k = 0; k < shift; k++) { /* the first goes last */
         char *first = v[0];
         memmove(v, v + 1, sizeof(*v) * (size_t)(n - 1));
@@ -111,7 +111,7 @@ static mr_status *begin_epoch(state *s)
     s->epoch++;
     s->n_in_epoch = 0;
     s->next_file = 0;
-    shuffle(s);
+    shuffle_files(s);
     return NULL;
 }
 
@@ -142,7 +142,7 @@ static mr_status *read_one(state *s, bool *got)
 }
 
 /* The buffer is full, or has all that is left of the epoch, and is not empty. */
-static mr_status *fill(state *s)
+static mr_status *fill_buffer(state *s)
 {
     bool got = true;
     while (got && s->buffer.n < s->buffer_size && s->buffer.n < INT32_MAX)
@@ -161,8 +161,8 @@ static mr_status *draw_batch(mr_run *r, state *s, mr_tensor *out)
     for (int64_t i = 0; i < out->n; i++) {
         if (c && i % 1024 == 1023 && mr_cancel_started(c))
             return mr_error(MR_CANCELLED, "RecordInput was cancelled");
-        MR_TRY(fill(s));
-        int at = (int)draw(s, (uint64_t)s->buffer.n);
+        MR_TRY(fill_buffer(s));
+        int at = (int)draw_below(s, (uint64_t)s->buffer.n);
         mr_str record = s->buffer.p[at];
         mr_vec_remove_swap(&s->buffer, at);
         mr_status *st = mr_tensor_set_str(out, i, mr_str_view(&record));
@@ -200,7 +200,7 @@ MR_OP(RecordInput,
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = input_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(record_input)),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit,
+    .state_bytes = sizeof(state), .init = init_record_input, .deinit = deinit_record_input,
     .examples = MR_EXAMPLES(
         "file_pattern=\"/nowhere/*\": -> !NOT_FOUND Found no files at /nowhere/*",
         "file_pattern=\"/dev/null\": -> !NOT_FOUND The files at /dev/null have no records",

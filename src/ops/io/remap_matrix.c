@@ -15,7 +15,7 @@ static mr_status *read_attrs(const mr_node *n, state *s)
     return mr_node_get_int(n, "num_cols", &s->cols);
 }
 
-static mr_status *init(mr_make *m, void *p) { return read_attrs(m->node, p); }
+static mr_status *init_remap_matrix(mr_make *m, void *p) { return read_attrs(m->node, p); }
 
 /* A remapping is of the right length and names no line of the old matrix twice. */
 static mr_status *check_remapping(const mr_tensor *t, const char *what, int64_t n, int64_t n_old)
@@ -75,7 +75,7 @@ out:
     return st;
 }
 
-static mr_status *fill(const mr_run *r, const mr_tensor *old, mr_tensor *out)
+static mr_status *fill_matrix(const mr_run *r, const mr_tensor *old, mr_tensor *out)
 {
     const int64_t *rows = MR_DATA(int64_t, mr_in(r, 2));
     const int64_t *cols = mr_in(r, 3)->n > 0 ? MR_DATA(int64_t, mr_in(r, 3)) : NULL;
@@ -112,7 +112,7 @@ static mr_status *load_and_remap(mr_run *r)
                          "num_cols=%lld", MR_SV_ARG(mr_tensor_str_at(mr_in(r, 1), 0)), MR_TENSOR_SHAPE(old),
                          (long long)old->dims[1], (long long)s->cols));
     MR_GO(mr_run_output(r, 0, 2, (int64_t[]){s->rows, s->cols}, &out));
-    MR_GO(fill(r, old, out));
+    MR_GO(fill_matrix(r, old, out));
 out:
     mr_tensor_unref(old);
     return st;
@@ -138,7 +138,7 @@ MR_OP(LoadAndRemapMatrix,
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = remap_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(load_and_remap)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_remap_matrix,
     .examples = MR_EXAMPLES(
         "num_rows=1 num_cols=1: \"/nowhere/at/all\", \"a\", [0], shape(0), shape(0) -> !NOT_FOUND Failed "
         "to find any matching files for /nowhere/at/all",

@@ -8,7 +8,7 @@ typedef struct state {
     int64_t offset, n_new, old_size;
 } state;
 
-static mr_status *get(const mr_make *m, const char *attr, int64_t min, int64_t *out)
+static mr_status *get_count(const mr_make *m, const char *attr, int64_t min, int64_t *out)
 {
     MR_TRY(mr_node_get_int(m->node, attr, out));
     return *out >= min && *out <= INT64_MAX / 4
@@ -16,12 +16,12 @@ static mr_status *get(const mr_make *m, const char *attr, int64_t min, int64_t *
                : mr_invalid("%s is %lld", attr, (long long)*out);
 }
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_vocabulary(mr_make *m, void *p)
 {
     state *s = p;
-    MR_TRY(get(m, "new_vocab_offset", 0, &s->offset));
-    MR_TRY(get(m, "num_new_vocab", 0, &s->n_new));
-    return get(m, "old_vocab_size", -1, &s->old_size);
+    MR_TRY(get_count(m, "new_vocab_offset", 0, &s->offset));
+    MR_TRY(get_count(m, "num_new_vocab", 0, &s->n_new));
+    return get_count(m, "old_vocab_size", -1, &s->old_size);
 }
 
 /* Calls fn for lines 0.. of a file; up to `limit` of them (-1: all).  *n is how many there were. */
@@ -81,7 +81,7 @@ static mr_status *count_line(void *ctx, int64_t i, mr_sv line)
 }
 
 /* The new vocabulary's file must have the lines before room is made for them. */
-static mr_status *remap(mr_run *r, const char *new_path, const mr_map *old)
+static mr_status *remap_vocabulary(mr_run *r, const char *new_path, const mr_map *old)
 {
     const state *s = r->state;
     mr_tensor *out, *present;
@@ -101,7 +101,7 @@ static mr_status *remap(mr_run *r, const char *new_path, const mr_map *old)
     return NULL;
 }
 
-static mr_status *generate(mr_run *r)
+static mr_status *generate_remapping(mr_run *r)
 {
     const state *s = r->state;
     char *new_path = NULL, *old_path = NULL;
@@ -116,7 +116,7 @@ static mr_status *generate(mr_run *r)
     if (n < s->old_size)
         MR_GO(mr_invalid("Invalid vocab_size in %s: expected %lld but got %lld", old_path,
                          (long long)s->old_size, (long long)n));
-    MR_GO(remap(r, new_path, &old));
+    MR_GO(remap_vocabulary(r, new_path, &old));
 out:
     mr_map_deinit(&old);
     mr_free(new_path);
@@ -143,8 +143,8 @@ MR_OP(GenerateVocabRemapping,
     .attrs    = "new_vocab_offset: int >= 0; num_new_vocab: int >= 0; old_vocab_size: int >= -1 = -1",
     .flags    = MR_BLOCKS | MR_NO_GRADIENT | MR_NO_FOLD,
     .shape    = remapping_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(generate)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(generate_remapping)),
+    .state_bytes = sizeof(state), .init = init_vocabulary,
     .examples = MR_EXAMPLES(
         "new_vocab_offset=0 num_new_vocab=0: \"/dev/null\", \"/dev/null\" -> shape(0), 0",
         "new_vocab_offset=0 num_new_vocab=1: \"/dev/null\", \"/dev/null\" -> !INVALID_ARGUMENT lookup "
